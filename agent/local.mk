@@ -1,0 +1,11 @@
+# SPDX-FileCopyrightText: 2026 The gpumap authors
+# SPDX-License-Identifier: MIT
+
+# agent: one folder per process or concern.  The libraries come first, then the
+# programs that link them.
+include $(top_srcdir)/agent/common/local.mk
+include $(top_srcdir)/agent/plan/local.mk
+include $(top_srcdir)/agent/device/local.mk
+include $(top_srcdir)/agent/daemon/local.mk
+include $(top_srcdir)/agent/worker/local.mk
+include $(top_srcdir)/agent/ctl/local.mk

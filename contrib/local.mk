@@ -1,0 +1,17 @@
+# SPDX-FileCopyrightText: 2026 The gpumap authors
+# SPDX-License-Identifier: MIT
+
+# contrib: what is shipped beside the code, and the manual pages.
+EXTRA_DIST += $(gm_man:=.scd) \
+	README.md .clang-format .editorconfig \
+	LICENSES/MIT.txt LICENSES/CC0-1.0.txt
+
+if MAN
+man_MANS = $(gm_man)
+EXTRA_DIST += $(gm_man)
+endif
+
+SUFFIXES = .scd
+.scd:
+	$(AM_V_GEN)$(MKDIR_P) $(@D) && $(SCDOC) <$< >$@.tmp && mv $@.tmp $@
+MAINTAINERCLEANFILES = $(gm_man)

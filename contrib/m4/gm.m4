@@ -1,0 +1,160 @@
+# SPDX-FileCopyrightText: 2026 The gpumap authors
+# SPDX-License-Identifier: MIT
+
+# GM_ADD_FLAGS(VARIABLE, FLAGS)
+# Append to VARIABLE each of FLAGS that the compiler takes without a warning.
+AC_DEFUN([GM_ADD_FLAGS], [
+  for gm_flag in $2; do
+    AC_MSG_CHECKING([whether $CC takes $gm_flag])
+    gm_saved_cflags=$CFLAGS
+    # gcc swallows any unknown -Wno-x until it has something else to say.
+    CFLAGS="$CFLAGS -Werror `AS_ECHO(["$gm_flag"]) | sed 's/^-Wno-/-W/'`"
+    AC_COMPILE_IFELSE([AC_LANG_PROGRAM([])],
+      [AC_MSG_RESULT([yes])
+       AS_VAR_APPEND([$1], [" $gm_flag"])],
+      [AC_MSG_RESULT([no])])
+    CFLAGS=$gm_saved_cflags
+  done
+])
+
+# GM_COMPILE_FLAGS
+# What our code needs whatever CFLAGS the user or the distribution sets: they
+# come after ours on the command line and replace none of them.
+AC_DEFUN([GM_COMPILE_FLAGS], [
+  AC_ARG_ENABLE([werror],
+    [AS_HELP_STRING([--enable-werror], [stop at the first warning])],
+    [], [enable_werror=no])
+
+  GM_CFLAGS="-std=gnu11 -fvisibility=hidden"
+  GM_ADD_FLAGS([GM_CFLAGS], [-Wall -Wextra -Wshadow -Wstrict-prototypes \
+    -Wmissing-prototypes -Wold-style-definition -Wpointer-arith -Wundef \
+    -Wvla -Wwrite-strings -Wformat=2 -Wimplicit-fallthrough \
+    -Wno-unused-parameter])
+  AS_IF([test "x$enable_werror" != xno], [AS_VAR_APPEND([GM_CFLAGS], [" -Werror"])])
+  AC_SUBST([GM_CFLAGS])
+])
+
+# GM_SANITIZERS
+# --enable-asan, --enable-tsan, --enable-coverage, --enable-fuzz: whatever
+# instruments the code, in one variable that the compiler and the linker get.
+# GM_BUILD names what is on, for tests that hold in a plain build only.
+AC_DEFUN([GM_SANITIZERS], [
+  AC_ARG_ENABLE([asan], [AS_HELP_STRING([--enable-asan],
+      [AddressSanitizer and UBSan, stop at the first report])],
+    [], [enable_asan=no])
+  AC_ARG_ENABLE([tsan],
+    [AS_HELP_STRING([--enable-tsan], [ThreadSanitizer])], [], [enable_tsan=no])
+  AC_ARG_ENABLE([coverage],
+    [AS_HELP_STRING([--enable-coverage], [count lines for gcov])],
+    [], [enable_coverage=no])
+  AC_ARG_ENABLE([fuzz],
+    [AS_HELP_STRING([--enable-fuzz], [libFuzzer targets (needs clang)])],
+    [], [enable_fuzz=no])
+
+  AS_IF([test "x$enable_asan" != xno && test "x$enable_tsan" != xno],
+    [AC_MSG_ERROR([--enable-asan and --enable-tsan exclude each other])])
+  GM_SANITIZE=
+  GM_BUILD=
+  AS_IF([test "x$enable_asan" != xno], [
+    GM_SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=all"
+    AS_VAR_APPEND([GM_SANITIZE], [" -fno-omit-frame-pointer"])
+    AS_VAR_APPEND([GM_BUILD], [" asan"])])
+  AS_IF([test "x$enable_tsan" != xno], [
+    GM_SANITIZE="-fsanitize=thread"
+    AS_VAR_APPEND([GM_BUILD], [" tsan"])])
+  AS_IF([test "x$enable_asan$enable_tsan" != xnono],
+    [AC_DEFINE([GM_SANITIZED], [1], [Define to 1 in a build with ASan or TSan.])])
+  AS_IF([test "x$enable_coverage" != xno], [
+    AS_VAR_APPEND([GM_SANITIZE], [" --coverage"])
+    AS_VAR_APPEND([GM_BUILD], [" coverage"])])
+  AS_IF([test "x$enable_fuzz" != xno], [
+    AS_VAR_APPEND([GM_SANITIZE], [" -fsanitize=fuzzer-no-link"])
+    AS_VAR_APPEND([GM_BUILD], [" fuzz"])])
+
+  gm_saved_cflags=$CFLAGS
+  CFLAGS="$CFLAGS $GM_SANITIZE"
+  AS_IF([test "x$GM_SANITIZE" != x], [
+    AC_MSG_CHECKING([whether $CC links with $GM_SANITIZE])
+    AC_LINK_IFELSE([AC_LANG_PROGRAM([])], [AC_MSG_RESULT([yes])],
+      [AC_MSG_RESULT([no])
+       AC_MSG_ERROR([$CC lacks what was asked for: its runtime library must be installed, and fuzzing needs CC=clang])])])
+  CFLAGS=$gm_saved_cflags
+  AC_SUBST([GM_SANITIZE])
+  AM_CONDITIONAL([FUZZ], [test "x$enable_fuzz" != xno])
+])
+
+# GM_ARG_TESTPOINTS
+# --enable-testpoints: compile the GM_POINT()s in.  Never install such a build.
+AC_DEFUN([GM_ARG_TESTPOINTS], [
+  AC_ARG_ENABLE([testpoints], [AS_HELP_STRING([--enable-testpoints],
+      [let tests kill or stop a process at a named instant])],
+    [], [enable_testpoints=no])
+  AS_IF([test "x$enable_testpoints" != xno], [
+    AC_DEFINE([GM_TESTPOINTS], [1], [Define to 1 to compile test points in.])
+    AS_VAR_APPEND([GM_BUILD], [" testpoints"])])
+  AM_CONDITIONAL([TESTPOINTS], [test "x$enable_testpoints" != xno])
+  AC_SUBST([GM_BUILD])
+])
+
+# GM_MAN
+# Tarballs carry built pages, so scdoc is needed only where a page changed.
+AC_DEFUN([GM_MAN], [
+  AC_ARG_ENABLE([man],
+    [AS_HELP_STRING([--disable-man], [no manual pages])], [], [enable_man=look])
+  AC_PATH_PROG([SCDOC], [scdoc])
+  gm_man=no
+  AS_IF([test "x$enable_man" = xno], [],
+    [test "x$SCDOC" != x || test -f "$srcdir/lib/gpumap.7"], [gm_man=yes],
+    [test "x$enable_man" = xyes],
+    [AC_MSG_ERROR([manual pages need scdoc (Debian, Fedora: scdoc)])])
+  AM_CONDITIONAL([MAN], [test "x$gm_man" = xyes])
+])
+
+# GM_NEED(PREFIX, MODULE, DEBIAN-PACKAGE, FEDORA-PACKAGE)
+AC_DEFUN([GM_NEED], [
+  PKG_CHECK_MODULES([$1], [$2], [], [AC_MSG_ERROR(
+    [gpumapd needs $2 (Debian: $3, Fedora: $4); --disable-agent builds the client library alone])])
+])
+
+# GM_WITH_HEADER(NAME, HEADER, USUAL-PREFIX)
+# --with-NAME[=PREFIX]: find HEADER, never a library.  Asked for and missing is
+# an error; not asked for and missing is a line in the summary.
+AC_DEFUN([GM_WITH_HEADER], [
+  AC_ARG_WITH([$1],
+    [AS_HELP_STRING([--with-$1=PREFIX], [where include/$2 is (headers only)])],
+    [], [with_$1=look])
+  gm_$1=no
+  m4_toupper([$1])_CPPFLAGS=
+  gm_saved_cppflags=$CPPFLAGS
+  AS_CASE([$with_$1],
+    [no], [],
+    [yes|look], [
+      AC_CHECK_HEADER([$2], [gm_$1=yes])
+      AS_IF([test "x$gm_$1" = xno && test -n "$3" && test -f "$3/include/$2"],
+        [gm_$1=yes m4_toupper([$1])_CPPFLAGS="-isystem $3/include"])],
+    [AS_IF([test -f "$with_$1/include/$2"],
+      [gm_$1=yes m4_toupper([$1])_CPPFLAGS="-isystem $with_$1/include"])])
+  CPPFLAGS=$gm_saved_cppflags
+  AS_IF([test "x$gm_$1" = xyes],
+    [AC_DEFINE([HAVE_]m4_toupper(m4_translit([$2], [.], [_])), [1],
+      [Define to 1 if <$2> may be included.])],
+    [test "x$with_$1" != xlook && test "x$with_$1" != xno],
+    [AC_MSG_ERROR([--with-$1=$with_$1: no $2 there])])
+  AC_SUBST(m4_toupper([$1])_CPPFLAGS)
+])
+
+# GM_SUMMARY
+# What was decided and by whom, in one screen.
+AC_DEFUN([GM_SUMMARY], [
+  AS_ECHO(["
+gpumap $PACKAGE_VERSION
+
+  prefix        $prefix
+  compiler      $CC $CFLAGS
+  agent         $enable_agent
+  cuda.h        $gm_cuda
+  nccl.h        $gm_nccl
+  manual pages  $gm_man
+  build         ${GM_BUILD:- plain}
+"])
+])

@@ -1,0 +1,23 @@
+# SPDX-FileCopyrightText: 2026 The gpumap authors
+# SPDX-License-Identifier: MIT
+
+# lib: libgpumap, the client side.  Needs libc only.
+lib_LTLIBRARIES += %reldir%/libgpumap.la
+%canon_reldir%_libgpumap_la_SOURCES =
+%canon_reldir%_libgpumap_la_LIBADD = shm/libshm.la
+%canon_reldir%_libgpumap_la_LDFLAGS = $(AM_LDFLAGS) -no-undefined \
+	-version-info $(GM_LIBVERSION) \
+	-Wl,--version-script=$(srcdir)/%reldir%/libgpumap.map
+# Named here so that a change to the map links again.
+%canon_reldir%_libgpumap_la_DEPENDENCIES = \
+	shm/libshm.la %reldir%/libgpumap.map
+
+# What a client may include: include_HEADERS land in <...>, the nested ones in
+# <gpumap/...>.
+gpumapincludedir = $(includedir)/gpumap
+gpumapinclude_HEADERS =
+
+pkgconfigdir = $(libdir)/pkgconfig
+pkgconfig_DATA = %reldir%/gpumap.pc
+
+EXTRA_DIST += %reldir%/libgpumap.map

@@ -1,0 +1,12 @@
+# SPDX-FileCopyrightText: 2026 The gpumap authors
+# SPDX-License-Identifier: MIT
+
+# shm: what processes share.  No system call, no allocation.
+noinst_LTLIBRARIES += %reldir%/libshm.la
+%canon_reldir%_libshm_la_SOURCES = \
+	%reldir%/point.h
+
+# Test points make system calls, so a plain build has no trace of them.
+if TESTPOINTS
+%canon_reldir%_libshm_la_SOURCES += %reldir%/point.c
+endif

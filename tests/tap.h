@@ -1,0 +1,89 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * tap.h - what a test prints: one line per check, then the plan.
+ *
+ *	OK(condition)		holds
+ *	EQ(got, want)		two integers agree; shows both when they do not
+ *	STR(got, want)		two strings agree; NULL equals only NULL
+ *	SKIP(n, why)		n checks that cannot run here, and the reason
+ *	NOTE(format, ...)	a line for the reader of the log
+ *
+ * Each returns whether it passed, so that a test which cannot go on returns.
+ * One process prints: a child must report to its parent, for its lines would
+ * be numbered apart.  NDEBUG changes nothing here.
+ */
+#ifndef TAP_H
+#define TAP_H
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+static int tap_count, tap_failures;
+
+/* Unbuffered by line: what a killed test had found out must not be lost. */
+static inline void tap_line(bool pass, const char *what, const char *more)
+{
+	printf("%sok %d - %s%s\n", pass ? "" : "not ", ++tap_count, what, more);
+	fflush(stdout);
+}
+
+static inline bool tap_check(bool pass, const char *what, const char *file,
+			     int line)
+{
+	tap_line(pass, what, "");
+	if (!pass) {
+		tap_failures++;
+		printf("# %s:%d\n", file, line);
+	}
+	return pass;
+}
+
+static inline bool tap_equal(intmax_t got, intmax_t want, const char *what,
+			     const char *file, int line)
+{
+	bool pass = tap_check(got == want, what, file, line);
+
+	if (!pass)
+		printf("# got %" PRIdMAX ", want %" PRIdMAX "\n", got, want);
+	return pass;
+}
+
+static inline bool tap_string(const char *got, const char *want,
+			      const char *what, const char *file, int line)
+{
+	bool same = got && want ? strcmp(got, want) == 0 : got == want;
+	bool pass = tap_check(same, what, file, line);
+
+	if (!pass)
+		printf("# got \"%s\", want \"%s\"\n", got ? got : "(null)",
+		       want ? want : "(null)");
+	return pass;
+}
+
+static inline void tap_skip(int n, const char *why)
+{
+	while (n-- > 0)
+		printf("ok %d # SKIP %s\n", ++tap_count, why);
+	fflush(stdout);
+}
+
+#define OK(cond) tap_check((cond), #cond, __FILE__, __LINE__)
+#define EQ(got, want) \
+	tap_equal((got), (want), #got " is " #want, __FILE__, __LINE__)
+#define STR(got, want) \
+	tap_string((got), (want), #got " is " #want, __FILE__, __LINE__)
+#define SKIP(n, why) tap_skip((n), (why))
+#define NOTE(...)    (printf("# " __VA_ARGS__), putchar('\n'))
+
+/* The plan, last.  Returns main's status. */
+static inline int tap_done(void)
+{
+	printf("1..%d\n", tap_count);
+	return tap_failures != 0;
+}
+
+#endif

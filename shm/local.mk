@@ -4,7 +4,9 @@
 # shm: what processes share.  No system call, no allocation.
 noinst_LTLIBRARIES += %reldir%/libshm.la
 %canon_reldir%_libshm_la_SOURCES = \
-	%reldir%/point.h
+	%reldir%/point.h \
+	%reldir%/score.c %reldir%/score.h \
+	%reldir%/split.c %reldir%/split.h
 
 # Test points make system calls, so a plain build has no trace of them.
 if TESTPOINTS

@@ -8,9 +8,13 @@
 LDADD = shm/libshm.la
 
 gm_tests = \
-	%reldir%/test_point
+	%reldir%/test_point \
+	%reldir%/test_split
 
 %canon_reldir%_test_point_SOURCES = %reldir%/test_point.c %reldir%/tap.h
+
+%canon_reldir%_test_split_SOURCES = %reldir%/test_split.c %reldir%/tap.h
+%canon_reldir%_test_split_LDADD = shm/libshm.la -lm
 
 gm_scripts =
 

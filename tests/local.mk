@@ -3,24 +3,30 @@
 
 # tests: TAP programs and scripts, run by make check.
 #
-# A test of one module is three lines: its name in gm_tests, its _SOURCES, and
-# an _LDADD where shm/libshm.la is not what it tests.
+# A test of one module is two or three lines: its name in gm_tests, its
+# _SOURCES, and an _LDADD where shm/libshm.la is not what it tests.  A name
+# that is also in GM_TORTURE or GM_TSAN_TESTS runs there too.
 LDADD = shm/libshm.la
 
-gm_tests = \
-	%reldir%/test_point \
-	%reldir%/test_split
+gm_tests =
 
+gm_tests += %reldir%/test_point
 %canon_reldir%_test_point_SOURCES = %reldir%/test_point.c %reldir%/tap.h
 
+gm_tests += %reldir%/test_split
 %canon_reldir%_test_split_SOURCES = %reldir%/test_split.c %reldir%/tap.h
 %canon_reldir%_test_split_LDADD = shm/libshm.la -lm
 
 gm_scripts =
+gm_scripts += %reldir%/check_docs.sh
+gm_scripts += %reldir%/check_headers.sh
+gm_scripts += %reldir%/check_labels.sh
+gm_scripts += %reldir%/check_shm_pure.sh
+gm_scripts += %reldir%/check_symbols.sh
 
 check_PROGRAMS += $(gm_tests)
 TESTS += $(gm_tests) $(gm_scripts)
-EXTRA_DIST += $(gm_scripts)
+EXTRA_DIST += $(gm_scripts) %reldir%/tap.sh
 
 TEST_EXTENSIONS = .sh
 LOG_DRIVER = env AM_TAP_AWK='$(AWK)' $(SHELL) \
@@ -40,3 +46,43 @@ AM_TESTS_ENVIRONMENT = \
 	GPUMAPCTL='$(abs_top_builddir)/agent/ctl/gpumapctl'; export GPUMAPCTL; \
 	CC='$(CC)'; export CC; NM='$(NM_PROGRAM)'; export NM; \
 	GM_BUILD='$(GM_BUILD)'; export GM_BUILD;
+
+# The stories of make check that kill and stop, in many more rounds: GM_ROUNDS
+# says how many, and HOURS=n goes through the list again until n hours are over.
+HOURS = 0
+check-torture: all $(GM_TORTURE)
+	@$(AM_TESTS_ENVIRONMENT) \
+	GM_ROUNDS=$${GM_ROUNDS-200}; export GM_ROUNDS; \
+	end=$$(($$(date +%s) + $(HOURS) * 3600)); failed=; \
+	while :; do \
+	  for t in $(GM_TORTURE); do \
+	    echo "# $$t, $$GM_ROUNDS rounds"; \
+	    ./$$t || failed="$$failed $$t"; \
+	  done; \
+	  test -z "$$failed" && test $$(date +%s) -lt $$end || break; \
+	done; \
+	test -z "$$failed" || { echo "failed:$$failed" >&2; exit 1; }
+
+# In a tree configured with --enable-tsan: the tests whose two ends are threads.
+check-tsan: $(GM_TSAN_TESTS)
+	@$(MAKE) $(AM_MAKEFLAGS) check-TESTS TESTS='$(GM_TSAN_TESTS)'
+
+# One JSON object per line.
+bench: all $(GM_BENCH)
+	@$(AM_TESTS_ENVIRONMENT) \
+	for b in $(GM_BENCH); do ./$$b || exit 1; done
+
+# The library against the one of the last release, see .github/CONTRIBUTING.md.
+GM_ABI = $(srcdir)/%reldir%/abi/libgpumap.abi
+abi-check: lib/libgpumap.la
+	abidiff --headers-dir2 $(srcdir)/include $(GM_ABI) \
+		lib/.libs/libgpumap.so
+abi-baseline: lib/libgpumap.la
+	abidw --no-corpus-path --no-comp-dir-path --headers-dir \
+		$(srcdir)/include --out-file $(GM_ABI) lib/.libs/libgpumap.so
+
+format:
+	cd $(srcdir) && git ls-files -z '*.c' '*.h' | \
+		xargs -0 clang-format -i
+
+.PHONY: check-torture check-tsan bench abi-check abi-baseline format

@@ -1,0 +1,56 @@
+#!/bin/sh
+# SPDX-FileCopyrightText: 2026 The gpumap authors
+# SPDX-License-Identifier: MIT
+
+# Every exported function says what it returns and which threads may call it,
+# and has its place in gpumap(3).
+
+. "${abs_top_srcdir:?run me by make check}/tests/tap.sh"
+cd "$abs_top_srcdir" || exit 1
+
+headers=$(find include -name '*.h' 2>/dev/null | sort)
+page=lib/gpumap.3.scd
+
+# Print "NAME returns threads void" with 0 or 1 for each GPUMAP_API function,
+# judged by the comment that ends right above its declaration.
+# shellcheck disable=SC2086
+documented() {
+	awk '
+		/^[ \t]*\/\*/ { comment = "" }
+		/^[ \t]*(\/\*|\*)/ { comment = comment "\n" $0; next }
+		/^[ \t]*#/ { next }
+		/^GPUMAP_API/ { text = ""; open = 1 }
+		open { text = text " " $0 }
+		open && /;/ {
+			name = text
+			sub(/[ \t]*\(.*/, "", name)
+			sub(/.*[ \t*]/, "", name)
+			print name, comment ~ /Returns/, \
+				comment ~ /[Tt]hread/, \
+				text ~ /GPUMAP_API[ \t]+void[ \t]+[a-z]/
+			open = 0
+		}
+		!open && !/^[ \t]*$/ { comment = "" }
+		/^[ \t]*$/ { comment = "" }' $headers
+}
+
+# shellcheck disable=SC2086
+found=$([ -z "$headers" ] || documented)
+if [ -z "$found" ]; then
+	skip "each function is documented" "nothing is exported yet"
+	tap_done
+fi
+check "each says what it returns" \
+	"$(echo "$found" | awk '!$2 && !$4 { print $1 ": no Returns" }')"
+check "each says which threads may call it" \
+	"$(echo "$found" | awk '!$3 { print $1 ": no Threads" }')"
+if [ ! -f "$page" ]; then
+	skip "each is in gpumap(3)" "$page is not written yet"
+else
+	check "each is in gpumap(3)" "$(echo "$found" |
+		while read -r name _; do
+			grep -qE "(^|[^a-z0-9_])$name([^a-z0-9_]|\$)" $page ||
+				echo "$name is not in $page"
+		done)"
+fi
+tap_done

@@ -1,0 +1,122 @@
+#!/bin/sh
+# SPDX-FileCopyrightText: 2026 The gpumap authors
+# SPDX-License-Identifier: MIT
+
+# Who may include whom, and that each header stands on its own feet.
+
+. "${abs_top_srcdir:?run me by make check}/tests/tap.sh"
+cd "$abs_top_srcdir" || exit 1
+
+# The folders that the sources in folder $1 may include from.
+may_include() {
+	case $1 in
+	include) echo include ;;
+	shm) echo include shm ;;
+	lib) echo include shm lib ;;
+	agent/plan) echo include shm agent/plan ;;
+	agent/common) echo include shm agent/common ;;
+	agent/device) echo include shm agent/common agent/device ;;
+	agent/comm) echo include shm agent/common agent/device agent/comm ;;
+	agent/daemon) echo include shm agent/common agent/plan agent/daemon ;;
+	agent/probe) echo include shm agent/common agent/probe ;;
+	agent/worker) echo include shm agent/common agent/device \
+		agent/comm agent/worker ;;
+	agent/ctl) echo include shm agent/plan agent/ctl ;;
+	esac
+}
+
+# Print "file: header" for each header of ours that a source in $1 includes.
+our_includes() {
+	find "$1" -maxdepth 2 -name '*.[ch]' -exec \
+		grep -HoE '^[ 	]*#[ 	]*include[ 	]+("[^"]+"|<gpumap[^>]*>)' \
+		{} + 2>/dev/null |
+		sed -E 's/:[ \t]*#[ \t]*include[ \t]+["<]([^">]+)[">]/: \1/'
+}
+
+# The folder that header $2, included by a source in folder $1, comes from.
+home_of() {
+	case $2 in
+	*..*) echo "a path with .." ;;
+	gpumap.h | gpumap/*) echo include ;;
+	*/*) echo "${2%/*}" ;;
+	*) echo "$1" ;; # beside the source
+	esac
+}
+
+wrong_includes() {
+	our_includes "$1" | while IFS= read -r line; do
+		file=${line%%: *} header=${line#*: }
+		[ "$header" = config.h ] && continue
+		home=$(home_of "$1" "$header")
+		case " $(may_include "$1") " in
+		*" $home "*) ;;
+		*) echo "$file includes $header ($home)" ;;
+		esac
+	done
+}
+
+for folder in include shm lib agent/*/; do
+	folder=${folder%/}
+	if [ -z "$(find "$folder" -name '*.[ch]' 2>/dev/null)" ]; then
+		skip "$folder includes only what it may" "no source yet"
+	elif [ -z "$(may_include "$folder")" ]; then
+		check "$folder has its place in the order" \
+			"add it to may_include in tests/check_headers.sh"
+	else
+		check "$folder includes only what it may" \
+			"$(wrong_includes "$folder")"
+	fi
+done
+
+# alone HEADER COMPILER FLAG... - compile a file of nothing but HEADER, twice
+# included.
+alone() {
+	header=$1
+	shift
+	printf '#include "%s"\n#include "%s"\n' "$header" "$header" |
+		"$@" -Wall -Wextra -Werror -fsyntax-only -I. -Iinclude - 2>&1
+}
+
+# A header for users of another package is judged where that package is.
+foreign_header_of() {
+	case $1 in
+	include/gpumap/uring.h) echo liburing.h ;;
+	include/gpumap/cuda.h) echo cuda.h ;;
+	esac
+}
+
+have_header() {
+	echo "#include <$1>" | ${CC:-cc} -fsyntax-only -x c - 2>/dev/null
+}
+
+first_of() {
+	for program; do
+		command -v "$program" && return
+	done
+}
+
+cxx=$(first_of "${CXX:-c++}" g++ clang++)
+for header in include/*.h include/gpumap/*.h; do
+	[ -f "$header" ] || continue
+	foreign=$(foreign_header_of "$header")
+	if [ -n "$foreign" ] && ! have_header "$foreign"; then
+		skip "$header alone" "no $foreign"
+		continue
+	fi
+	# shellcheck disable=SC2086 # CC may carry flags
+	check "$header alone as C99" \
+		"$(alone "$header" ${CC:-cc} -std=c99 -pedantic-errors -x c)"
+	if [ -z "$cxx" ]; then
+		skip "$header alone as C++11" "no C++ compiler"
+	else
+		check "$header alone as C++11" "$(alone "$header" "$cxx" \
+			-std=c++11 -pedantic-errors -x c++)"
+	fi
+done
+for header in shm/*.h; do
+	# shellcheck disable=SC2086
+	check "$header alone as gnu11" \
+		"$(alone "$header" ${CC:-cc} -std=gnu11 -D_GNU_SOURCE -x c)"
+done
+
+tap_done

@@ -17,6 +17,17 @@ gm_tests += %reldir%/test_split
 %canon_reldir%_test_split_SOURCES = %reldir%/test_split.c %reldir%/tap.h
 %canon_reldir%_test_split_LDADD = shm/libshm.la -lm
 
+if AGENT
+gm_tests += %reldir%/test_spec
+%canon_reldir%_test_spec_SOURCES = %reldir%/test_spec.c %reldir%/tap.h
+%canon_reldir%_test_spec_LDADD = agent/plan/libplan.la
+
+gm_tests += %reldir%/test_placement
+%canon_reldir%_test_placement_SOURCES = %reldir%/test_placement.c \
+	%reldir%/tap.h
+%canon_reldir%_test_placement_LDADD = agent/plan/libplan.la
+endif
+
 gm_scripts =
 gm_scripts += %reldir%/check_docs.sh
 gm_scripts += %reldir%/check_headers.sh

@@ -3,4 +3,8 @@
 
 # agent/plan: pure, no I/O but reading models.
 noinst_LTLIBRARIES += %reldir%/libplan.la
-%canon_reldir%_libplan_la_SOURCES =
+%canon_reldir%_libplan_la_SOURCES = \
+	%reldir%/error.c %reldir%/error.h \
+	%reldir%/placement.c %reldir%/placement.h \
+	%reldir%/spec.c %reldir%/spec.h
+%canon_reldir%_libplan_la_LIBADD = $(JANSSON_LIBS)

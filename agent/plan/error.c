@@ -1,0 +1,39 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/plan/error.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+/* A tensor's name may hold a newline; a log line may not. */
+static void make_printable(char *s)
+{
+	for (; *s; s++)
+		if ((unsigned char)*s < ' ' || *s == 0x7f)
+			*s = '?';
+}
+
+int gm_error_set(struct gm_plan_error *err, int code, const char *remedy,
+		 const char *format, ...)
+{
+	va_list args;
+
+	if (!err)
+		return code;
+	err->code = code;
+	va_start(args, format);
+	vsnprintf(err->text, sizeof(err->text), format, args);
+	va_end(args);
+	snprintf(err->remedy, sizeof(err->remedy), "%s", remedy ? remedy : "");
+	make_printable(err->text);
+	make_printable(err->remedy);
+	return code;
+}
+
+int gm_error_no_memory(struct gm_plan_error *err)
+{
+	return gm_error_set(err, -ENOMEM, "free some memory and try again",
+			    "out of memory");
+}

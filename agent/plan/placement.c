@@ -1,0 +1,242 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/plan/placement.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* How many layers the entries take, and how many then go to the host row. */
+struct shares {
+	uint64_t placed;
+	uint64_t host;
+};
+
+static const struct gm_plan_row *find_row(const struct gm_placement_request *q,
+					  uint64_t row)
+{
+	for (size_t i = 0; i < q->n_rows; i++)
+		if (q->rows[i].row == row)
+			return &q->rows[i];
+	return NULL;
+}
+
+static const struct gm_plan_row *find_host(const struct gm_placement_request *q)
+{
+	for (size_t i = 0; i < q->n_rows; i++)
+		if (q->rows[i].is_host)
+			return &q->rows[i];
+	return NULL;
+}
+
+/* "0-3, 6", and "..." where there is no room for more */
+static void print_rows(const struct gm_placement_request *q, char *text,
+		       size_t size)
+{
+	size_t used = 0;
+
+	text[0] = '\0';
+	for (size_t i = 0; i < q->n_rows; i++) {
+		const struct gm_plan_row *first = &q->rows[i];
+		char run[32];
+
+		while (i + 1 < q->n_rows &&
+		       q->rows[i + 1].row == q->rows[i].row + 1)
+			i++;
+		if (&q->rows[i] == first)
+			snprintf(run, sizeof(run), "%" PRIu32, first->row);
+		else
+			snprintf(run, sizeof(run), "%" PRIu32 "-%" PRIu32,
+				 first->row, q->rows[i].row);
+		if (used + sizeof(run) + 2 > size)
+			snprintf(run, sizeof(run), "...");
+		used += (size_t)snprintf(text + used, size - used, "%s%s",
+					 used ? ", " : "", run);
+		if (run[0] == '.')
+			break;
+	}
+}
+
+static int no_such_row(const struct gm_placement_request *q, uint64_t row,
+		       struct gm_plan_error *err)
+{
+	char rows[256];
+
+	if (q->n_rows == 0)
+		return gm_error_set(err, -ENODEV,
+				    "look at gpumapctl devices for the reason",
+				    "Could not find row %" PRIu64
+				    ": there are no rows",
+				    row);
+	print_rows(q, rows, sizeof(rows));
+	return gm_error_set(err, -ENODEV,
+			    "use the rows that gpumapctl devices shows",
+			    "Could not find row %" PRIu64 ": the rows are %s",
+			    row, rows);
+}
+
+static int sum_entries(const struct gm_spec *spec, uint64_t *ret_sum,
+		       struct gm_plan_error *err)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < spec->n_entries; i++)
+		if (__builtin_add_overflow(sum, spec->entries[i].layers, &sum))
+			return gm_error_set(
+				err, -EINVAL, "check the numbers of layers",
+				"The map's layers sum to 2^64 or more");
+	*ret_sum = sum;
+	return 0;
+}
+
+static int too_many(struct gm_plan_error *err)
+{
+	return gm_error_set(err, -E2BIG, "check the numbers of layers",
+			    "More than the %u layers that a map may have",
+			    GM_PLACEMENT_LAYERS);
+}
+
+static int share_of_known(const struct gm_placement_request *q, uint64_t placed,
+			  struct shares *ret, struct gm_plan_error *err)
+{
+	uint64_t host;
+
+	if (q->n_layers == 0)
+		return gm_error_set(err, -EINVAL,
+				    "give a model with at least one layer",
+				    "The model has no layers");
+	if (q->n_layers > GM_PLACEMENT_LAYERS)
+		return too_many(err);
+	if (placed > q->n_layers)
+		return gm_error_set(err, -EINVAL,
+				    "lower the numbers of layers in the spec",
+				    "The map places %" PRIu64 " layers but the "
+				    "model has %" PRIu64,
+				    placed, q->n_layers);
+	host = q->n_layers - placed;
+	if (q->host_layers != GM_LAYERS_REST && q->host_layers != host)
+		return gm_error_set(err, -EINVAL,
+				    "leave the number of host layers out",
+				    "Expected the total number of GPU (%" PRIu64
+				    ") and host layers (%" PRIu64
+				    ") to sum to the number "
+				    "of model hidden layers (%" PRIu64 ")",
+				    placed, q->host_layers, q->n_layers);
+	*ret = (struct shares){ placed, host };
+	return 0;
+}
+
+static int share_of_unknown(const struct gm_placement_request *q,
+			    uint64_t placed, struct shares *ret,
+			    struct gm_plan_error *err)
+{
+	uint64_t host = q->host_layers == GM_LAYERS_REST ? 0 : q->host_layers;
+
+	if (placed > GM_PLACEMENT_LAYERS)
+		return too_many(err);
+	if (host > GM_PLACEMENT_LAYERS - placed)
+		return too_many(err);
+	if (placed + host == 0)
+		return gm_error_set(err, -EINVAL,
+				    "name the model, or place its layers",
+				    "The map places no layers and the model's "
+				    "number of layers is not known");
+	*ret = (struct shares){ placed, host };
+	return 0;
+}
+
+static void take(struct gm_placement *place, uint32_t row, uint64_t layers)
+{
+	uint32_t i = 0;
+
+	if (layers == 0)
+		return;
+	while (i < place->n_unique && place->unique[i] != row)
+		i++;
+	if (i == place->n_unique)
+		place->unique[place->n_unique++] = row;
+	for (; layers > 0; layers--)
+		place->rows[place->n_layers++] = row;
+}
+
+/* What the spec names must be there, even where it gets no layers. */
+static int check_rows(const struct gm_spec *spec,
+		      const struct gm_placement_request *q,
+		      const struct shares *shares, struct gm_plan_error *err)
+{
+	for (size_t i = 0; i < spec->n_entries; i++)
+		if (!find_row(q, spec->entries[i].row))
+			return no_such_row(q, spec->entries[i].row, err);
+	if (q->base_row != GM_ROW_FIRST && !find_row(q, q->base_row))
+		return no_such_row(q, q->base_row, err);
+	if (shares->host > 0 && !find_host(q))
+		return gm_error_set(
+			err, -ENODEV,
+			"place every layer, or configure a host row",
+			"%" PRIu64 " of %" PRIu64 " layers are left over, and "
+			"there is no host row to take them",
+			shares->host, shares->placed + shares->host);
+	return 0;
+}
+
+static int share_out(const struct gm_spec *spec,
+		     const struct gm_placement_request *q, struct shares *ret,
+		     struct gm_plan_error *err)
+{
+	uint64_t placed = 0;
+	int r;
+
+	if (spec->is_auto)
+		return gm_error_set(err, -EINVAL,
+				    "plan it first, or give a spec",
+				    "An automatic map has no rows yet");
+	r = sum_entries(spec, &placed, err);
+	if (r)
+		return r;
+	if (q->n_layers == GM_LAYERS_UNKNOWN)
+		return share_of_unknown(q, placed, ret, err);
+	return share_of_known(q, placed, ret, err);
+}
+
+int gm_placement_make(const struct gm_spec *spec,
+		      const struct gm_placement_request *request,
+		      struct gm_placement *ret_place,
+		      struct gm_plan_error *ret_err)
+{
+	struct gm_placement place = { 0 };
+	struct shares shares = { 0 };
+	int r;
+
+	r = share_out(spec, request, &shares, ret_err);
+	if (r == 0)
+		r = check_rows(spec, request, &shares, ret_err);
+	if (r)
+		return r;
+
+	place.rows = calloc(shares.placed + shares.host, sizeof(*place.rows));
+	place.unique = calloc(spec->n_entries + 1, sizeof(*place.unique));
+	if (!place.rows || !place.unique) {
+		gm_placement_free(&place);
+		return gm_error_no_memory(ret_err);
+	}
+	for (size_t i = 0; i < spec->n_entries; i++)
+		take(&place, (uint32_t)spec->entries[i].row,
+		     spec->entries[i].layers);
+	if (shares.host > 0)
+		take(&place, find_host(request)->row, shares.host);
+	place.base_row = request->base_row == GM_ROW_FIRST ? place.rows[0]
+							   : request->base_row;
+	*ret_place = place;
+	return 0;
+}
+
+void gm_placement_free(struct gm_placement *place)
+{
+	if (!place)
+		return;
+	free(place->rows);
+	free(place->unique);
+	*place = (struct gm_placement){ 0 };
+}

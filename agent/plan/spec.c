@@ -1,0 +1,193 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/plan/spec.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FORMAT_REMEDY "write ROW:LAYERS entries parted by ';', as in 0:16;1:16"
+
+/* A piece of the user's text.  Not terminated. */
+struct piece {
+	const char *at;
+	size_t len;
+};
+
+/* For "%.*s", whose length is an int; no message has room for more. */
+static int shown(struct piece p)
+{
+	return p.len < 200 ? (int)p.len : 200;
+}
+
+static bool parse_number(struct piece p, uint64_t *ret)
+{
+	uint64_t value = 0;
+	size_t i = p.len > 0 && p.at[0] == '+';
+
+	if (i == p.len)
+		return false;
+	for (; i < p.len; i++) {
+		uint64_t digit = (uint64_t)(unsigned char)p.at[i] - '0';
+
+		if (digit > 9 || __builtin_mul_overflow(value, 10, &value) ||
+		    __builtin_add_overflow(value, digit, &value))
+			return false;
+	}
+	*ret = value;
+	return true;
+}
+
+static int bad_number(struct gm_plan_error *err, struct piece p)
+{
+	return gm_error_set(err, -EINVAL, FORMAT_REMEDY,
+			    "Failed to parse %.*s as integer.", shown(p), p.at);
+}
+
+static bool is_duplicate(const struct gm_spec *spec, uint64_t row)
+{
+	for (size_t i = 0; i < spec->n_entries; i++)
+		if (spec->entries[i].row == row)
+			return true;
+	return false;
+}
+
+/* Adds one entry; @spec has room for it. */
+static int parse_entry(struct piece item, struct gm_spec *spec,
+		       struct gm_plan_error *err)
+{
+	const char *colon = item.len ? memchr(item.at, ':', item.len) : NULL;
+	struct gm_spec_entry entry;
+	struct piece row, layers;
+
+	if (!colon)
+		return gm_error_set(
+			err, -EINVAL, FORMAT_REMEDY,
+			"Expected layer to be of format ORD:NUM, got %.*s",
+			shown(item), item.at);
+	row = (struct piece){ item.at, (size_t)(colon - item.at) };
+	layers = (struct piece){ colon + 1, item.len - row.len - 1 };
+	if (!parse_number(row, &entry.row))
+		return bad_number(err, row);
+	if (!parse_number(layers, &entry.layers))
+		return bad_number(err, layers);
+	if (is_duplicate(spec, entry.row))
+		return gm_error_set(err, -EINVAL,
+				    "give each row one entry with the sum of "
+				    "its layers",
+				    "Duplicate ordinal %" PRIu64, entry.row);
+	spec->entries[spec->n_entries++] = entry;
+	return 0;
+}
+
+static int parse_pieces(const struct piece *pieces, size_t n,
+			struct gm_spec *ret_spec, struct gm_plan_error *err)
+{
+	struct gm_spec spec = { 0 };
+	struct gm_spec_entry bare = { 0 };
+	int r = 0;
+
+	if (n > GM_SPEC_ENTRIES)
+		return gm_error_set(err, -E2BIG, "give each row one entry",
+				    "The spec has %zu entries, at most %u are "
+				    "allowed",
+				    n, GM_SPEC_ENTRIES);
+	if (n > 0) {
+		spec.entries = calloc(n, sizeof(spec.entries[0]));
+		if (!spec.entries)
+			return gm_error_no_memory(err);
+	}
+	if (n == 1 && parse_number(pieces[0], &bare.layers)) {
+		spec.entries[spec.n_entries++] = bare;
+	} else {
+		for (size_t i = 0; i < n && r == 0; i++)
+			r = parse_entry(pieces[i], &spec, err);
+	}
+	if (r)
+		gm_spec_free(&spec);
+	else
+		*ret_spec = spec;
+	return r;
+}
+
+static size_t count_pieces(const char *text)
+{
+	size_t n = 1;
+
+	for (; *text; text++)
+		n += *text == ';';
+	return n;
+}
+
+int gm_spec_parse(const char *text, struct gm_spec *ret_spec,
+		  struct gm_plan_error *ret_err)
+{
+	struct piece *pieces;
+	size_t n;
+	int r;
+
+	if (!text) {
+		*ret_spec = (struct gm_spec){ .is_auto = true };
+		return 0;
+	}
+	n = count_pieces(text);
+	pieces = calloc(n, sizeof(pieces[0]));
+	if (!pieces)
+		return gm_error_no_memory(ret_err);
+	for (size_t i = 0; i < n; i++) {
+		pieces[i] = (struct piece){ text, strcspn(text, ";") };
+		text += pieces[i].len + 1;
+	}
+	r = parse_pieces(pieces, n, ret_spec, ret_err);
+	free(pieces);
+	return r;
+}
+
+int gm_spec_parse_list(const char *const *items, size_t n,
+		       struct gm_spec *ret_spec, struct gm_plan_error *ret_err)
+{
+	struct piece *pieces = NULL;
+	int r;
+
+	if (n > 0) {
+		pieces = calloc(n, sizeof(pieces[0]));
+		if (!pieces)
+			return gm_error_no_memory(ret_err);
+	}
+	for (size_t i = 0; i < n; i++)
+		pieces[i] = (struct piece){ items[i], strlen(items[i]) };
+	r = parse_pieces(pieces, n, ret_spec, ret_err);
+	free(pieces);
+	return r;
+}
+
+int gm_spec_print(const struct gm_spec *spec, char **ret_text)
+{
+	/* Twenty digits each, a colon, and a semicolon or the terminator. */
+	const size_t most = 20 + 1 + 20 + 1;
+	char *text, *end;
+
+	if (spec->n_entries == 0) {
+		*ret_text = NULL;
+		return 0;
+	}
+	text = end = malloc(spec->n_entries * most);
+	if (!text)
+		return -ENOMEM;
+	for (size_t i = 0; i < spec->n_entries; i++)
+		end += sprintf(end, "%s%" PRIu64 ":%" PRIu64, i ? ";" : "",
+			       spec->entries[i].row, spec->entries[i].layers);
+	*ret_text = text;
+	return 0;
+}
+
+void gm_spec_free(struct gm_spec *spec)
+{
+	if (!spec)
+		return;
+	free(spec->entries);
+	*spec = (struct gm_spec){ 0 };
+}

@@ -15,7 +15,8 @@ lib_LTLIBRARIES += %reldir%/libgpumap.la
 # What a client may include: include_HEADERS land in <...>, the nested ones in
 # <gpumap/...>.
 gpumapincludedir = $(includedir)/gpumap
-gpumapinclude_HEADERS =
+gpumapinclude_HEADERS = include/gpumap/view.h
+include_HEADERS += include/gpumap.h
 
 pkgconfigdir = $(libdir)/pkgconfig
 pkgconfig_DATA = %reldir%/gpumap.pc

@@ -3,4 +3,5 @@
 
 # agent/common: what daemon, worker and tools share.
 noinst_LTLIBRARIES += %reldir%/libcommon.la
-%canon_reldir%_libcommon_la_SOURCES =
+%canon_reldir%_libcommon_la_SOURCES = \
+	%reldir%/wire.h

@@ -1,0 +1,759 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * gpumap.h - see this node's devices and hand them work.
+ *
+ * Reading costs no system call: the calls below copy out of memory that
+ * gpumapd publishes, and never block.  Submitting costs none while the worker
+ * of the row is awake, and one when it sleeps.
+ *
+ * Errors     0 or a count on success, a negative errno on failure; nothing is
+ *            stored through a ret_ pointer then.  gpumap_strerror() has a
+ *            sentence for each, gpumap_refusal() the agent's own words.
+ * Threads    Said for each call.  "any" means that an attachment may be shared
+ *            by threads without a lock; a session belongs to one thread at a
+ *            time.
+ * Fork       A child may go on reading the map.  Session calls fail with
+ *            -EOWNERDEAD there, and so do calls that talk to the agent.
+ * Manners    The library prints nothing, starts no thread, installs no signal
+ *            handler, reads no environment and keeps no state outside of what
+ *            it gives you.
+ *
+ * Structs that open with @size grow at their end only: set @size to sizeof the
+ * struct and zero the rest.  A library that is older than its caller answers
+ * -E2BIG when a field that it does not know is set.
+ */
+#ifndef GPUMAP_H
+#define GPUMAP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <gpumap/view.h>
+
+#define GPUMAP_API __attribute__((visibility("default")))
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define GPUMAP_NAME_MAX    63  /* bytes of a name, without its NUL */
+#define GPUMAP_ROWS_MAX    256 /* rows of a device table */
+#define GPUMAP_NO_DEADLINE UINT64_MAX
+
+/* ---- attach ------------------------------------------------------------ */
+
+/* One process's view of one agent.  Opaque. */
+struct gpumap;
+
+struct gpumap_attach_opts {
+	size_t size;          /* sizeof(struct gpumap_attach_opts) */
+	const char *instance; /* NULL: "node" */
+	const char
+		*runtime_dir; /* of the control socket; NULL: "/run/gpumap" */
+	uint32_t flags;       /* none yet, 0 */
+};
+
+/*
+ * gpumap_attach - map an agent's segment into this process, read-only
+ *
+ * opts		NULL for the defaults
+ * ret_map	receives the attachment; give it back with gpumap_detach()
+ *
+ * Where the segment cannot be opened by name, as in a container with a /dev/shm
+ * of its own, the agent is asked for it over its control socket.
+ *
+ * Returns	0
+ *		-ENOENT		no agent has published under this name
+ *		-EPROTO		what is there is no segment, or one of another
+ *				layout than this library's
+ *		-EPERM		the file could have been written by others than
+ *				its agent; it was not mapped
+ *		-EINVAL		a name with a '/' or longer than GPUMAP_NAME_MAX
+ *		-E2BIG		opts uses a field newer than this library
+ *		-EACCES, -ENOMEM, -EMFILE	from the kernel
+ * Cost		about twice a bare shm_open, mmap and first read
+ * Threads	any
+ */
+GPUMAP_API int gpumap_attach(const struct gpumap_attach_opts *opts,
+			     struct gpumap **ret_map);
+
+/*
+ * gpumap_detach - unmap and free; NULL is allowed
+ *
+ * Ends the pins of this attachment.  Sessions must have been closed before.
+ *
+ * Returns	nothing
+ * Threads	no other thread may still use @map, or a view of it
+ */
+GPUMAP_API void gpumap_detach(struct gpumap *map);
+
+enum gpumap_state {
+	GPUMAP_STARTING = 1,
+	GPUMAP_READY = 2,
+	GPUMAP_DRAINING = 3, /* the agent is shutting down */
+	GPUMAP_RETIRED = 4   /* a new segment took this name: attach again */
+};
+
+struct gpumap_health {
+	size_t size;     /* sizeof(struct gpumap_health), set by the caller */
+	uint32_t state;  /* enum gpumap_state */
+	uint32_t stale;  /* 1: the agent has not been seen for two seconds */
+	uint64_t age_ns; /* since the last heartbeat */
+	uint64_t epoch;  /* agents that have written this map, from 1 */
+	uint64_t tick;   /* refreshes of the moving facts */
+	uint32_t generation; /* changes of objects and row states */
+	uint32_t agent_pid;  /* in the agent's pid namespace */
+	uint64_t bytes;      /* of the segment */
+};
+
+/*
+ * gpumap_health - is the agent alive, and is this still its map?
+ *
+ * Returns	0
+ *		-E2BIG		ret_health->size is larger than this library knows
+ *		-EINVAL		ret_health->size is smaller than its first fields
+ * Cost		a few loads and clock_gettime (no system call)
+ * Threads	any; async-signal-safe
+ */
+GPUMAP_API int gpumap_health(const struct gpumap *map,
+			     struct gpumap_health *ret_health);
+
+/*
+ * gpumap_generation - a number that changes when an object or a state does
+ *
+ * Returns	the generation; it wraps
+ * Cost		one load
+ * Threads	any; async-signal-safe
+ */
+GPUMAP_API uint32_t gpumap_generation(const struct gpumap *map);
+
+/*
+ * gpumap_wait_change - sleep until the generation is no longer @seen
+ *
+ * deadline_ns	on CLOCK_MONOTONIC, or GPUMAP_NO_DEADLINE
+ *
+ * Returns	0		it differs from @seen
+ *		-ETIME		the deadline passed
+ *		-ESTALE		the agent has not been seen for two seconds, or
+ *				its map was retired
+ * Cost		a futex wait, at most a second at a time
+ * Threads	any
+ */
+GPUMAP_API int gpumap_wait_change(const struct gpumap *map, uint32_t seen,
+				  uint64_t deadline_ns);
+
+/*
+ * gpumap_strerror - a sentence about a return value of this library
+ *
+ * error	negative, as returned
+ *
+ * Returns	constant text, never NULL
+ * Threads	any; async-signal-safe
+ */
+GPUMAP_API const char *gpumap_strerror(int error);
+
+/*
+ * gpumap_refusal - why the agent refused the last request of this attachment
+ *
+ * Returns	text that names what was wrong and what to do, or "" when the
+ *		last request was granted; holds until the next request
+ * Threads	the thread that made the request
+ */
+GPUMAP_API const char *gpumap_refusal(const struct gpumap *map);
+
+/* ---- devices ----------------------------------------------------------- */
+
+enum gpumap_device_kind {
+	GPUMAP_DEVICE_HOST = 1,
+	GPUMAP_DEVICE_CUDA = 2,
+	GPUMAP_DEVICE_DUMMY = 3
+};
+
+enum gpumap_device_state {
+	GPUMAP_DEVICE_PROBING = 1,
+	GPUMAP_DEVICE_READY = 2,
+	GPUMAP_DEVICE_RESTARTING = 3,
+	GPUMAP_DEVICE_DRAINING = 4,
+	GPUMAP_DEVICE_FAILED = 5,
+	GPUMAP_DEVICE_LOST = 6
+};
+
+/* Which facts are known: a bit each, in gpumap_device.known. */
+#define GPUMAP_KNOWN_NUMA        (UINT32_C(1) << 0)
+#define GPUMAP_KNOWN_PCI         (UINT32_C(1) << 1)
+#define GPUMAP_KNOWN_CPUS        (UINT32_C(1) << 2)
+#define GPUMAP_KNOWN_MEMORY      (UINT32_C(1) << 3)
+#define GPUMAP_KNOWN_UNITS       (UINT32_C(1) << 4)
+#define GPUMAP_KNOWN_CC          (UINT32_C(1) << 5)
+#define GPUMAP_KNOWN_NVML        (UINT32_C(1) << 6)
+#define GPUMAP_KNOWN_ORDINALS    (UINT32_C(1) << 7)
+#define GPUMAP_KNOWN_MIG         (UINT32_C(1) << 8)
+#define GPUMAP_KNOWN_UTILISATION (UINT32_C(1) << 9)
+#define GPUMAP_KNOWN_TEMPERATURE (UINT32_C(1) << 10)
+#define GPUMAP_KNOWN_POWER       (UINT32_C(1) << 11)
+
+/* What a device is or can do: bits of gpumap_device.flags. */
+#define GPUMAP_DEVICE_ECC        (UINT32_C(1) << 0)
+#define GPUMAP_DEVICE_INTEGRATED (UINT32_C(1) << 1)
+#define GPUMAP_DEVICE_MIG        (UINT32_C(1) << 2)
+#define GPUMAP_DEVICE_FP16       (UINT32_C(1) << 3)
+#define GPUMAP_DEVICE_BF16       (UINT32_C(1) << 4)
+#define GPUMAP_DEVICE_INT8       (UINT32_C(1) << 5)
+
+struct gpumap_device {
+	size_t size;         /* sizeof(struct gpumap_device) */
+	uint32_t row;        /* this device's place; rows are what maps name */
+	uint32_t generation; /* of the row: moves on when it is given anew */
+	uint32_t kind;       /* enum gpumap_device_kind */
+	uint32_t known;      /* GPUMAP_KNOWN_* */
+	uint32_t flags;      /* GPUMAP_DEVICE_* */
+	int32_t numa_node;   /* -1: none */
+	uint8_t uuid[16];
+	char name[64];
+	char cpus[256]; /* local CPUs, "0-3,8" */
+	uint32_t pci_domain;
+	uint32_t pci_bus;   /* bus << 8 | device << 3 | function */
+	int32_t nvml_index; /* -1: none; so for the five that follow */
+	int32_t minor_number;
+	int32_t ordinal_pci; /* CUDA ordinal under CUDA_DEVICE_ORDER=PCI_BUS_ID */
+	int32_t ordinal_fastest;
+	int32_t mig_gi;
+	int32_t mig_ci;
+	char mig_profile[32];
+	uint32_t cc_major;
+	uint32_t cc_minor;
+	uint32_t units; /* multiprocessors; CPUs of a host row */
+	uint32_t threads_per_unit;
+	uint32_t shared_bytes; /* per block */
+	uint32_t l2_bytes;
+	uint64_t total_bytes;
+	uint32_t driver_version; /* 1000 * major + 10 * minor; 0: none */
+	uint32_t cuda_version;
+	/* Moving facts, of one refresh. */
+	uint32_t state;    /* enum gpumap_device_state */
+	int32_t error;     /* errno or driver code behind @reason, or 0 */
+	char reason[56];   /* why the state is not READY */
+	uint64_t since_ns; /* CLOCK_MONOTONIC: when the state was entered */
+	uint64_t free_bytes;
+	uint64_t reserved_bytes;
+	uint64_t budget_bytes; /* what a plan may take: min(free, total / 2) */
+	double score;          /* weight in a scatter; higher is faster */
+	uint32_t utilisation;  /* per mille */
+	int32_t temperature;   /* millidegrees Celsius */
+	uint32_t power;        /* milliwatts */
+	uint32_t worker_pid;   /* 0: none */
+	uint32_t restarts;     /* of the worker */
+};
+
+/*
+ * gpumap_device_count - rows that have been given out
+ *
+ * Rows are 0 to count - 1.  A lost device keeps its row.
+ *
+ * Returns	the count, at most GPUMAP_ROWS_MAX
+ * Cost		one load
+ * Threads	any; async-signal-safe
+ */
+GPUMAP_API uint32_t gpumap_device_count(const struct gpumap *map);
+
+/*
+ * gpumap_device_read - everything about the device in one row
+ *
+ * ret_device	set its @size before the call
+ *
+ * Returns	0
+ *		-ENODEV		no such row
+ *		-EAGAIN		the agent was publishing all through our attempts
+ *		-EPROTO		the segment is damaged
+ *		-E2BIG, -EINVAL	ret_device->size is larger than this library
+ *				knows, or smaller than its first fields
+ * Cost		no system call; one pass over about 700 bytes
+ * Threads	any; async-signal-safe
+ */
+GPUMAP_API int gpumap_device_read(const struct gpumap *map, uint32_t row,
+				  struct gpumap_device *ret_device);
+
+/*
+ * gpumap_device_find - the row of a UUID
+ *
+ * Returns	the row, >= 0
+ *		-ENODEV		no row has it
+ *		-EAGAIN, -EPROTO	as gpumap_device_read()
+ * Cost		no system call; reads every row
+ * Threads	any; async-signal-safe
+ */
+GPUMAP_API int gpumap_device_find(const struct gpumap *map,
+				  const uint8_t uuid[16]);
+
+/* ---- layer maps -------------------------------------------------------- */
+
+enum gpumap_dtype {
+	GPUMAP_DTYPE_U8 = 0,
+	GPUMAP_DTYPE_F16 = 1,
+	GPUMAP_DTYPE_BF16 = 2,
+	GPUMAP_DTYPE_F32 = 3,
+	GPUMAP_DTYPE_I32 = 4,
+	GPUMAP_DTYPE_I64 = 5,
+	GPUMAP_DTYPE_F64 = 6,
+	GPUMAP_DTYPE_U16 = 7,
+	GPUMAP_DTYPE_U32 = 8,
+	GPUMAP_DTYPE_U64 = 9
+};
+
+/* Where a layer map came from. */
+enum gpumap_setting { GPUMAP_SETTING_MANUAL = 1 };
+
+struct gpumap_layers {
+	size_t size; /* sizeof(struct gpumap_layers) */
+	char name[64];
+	uint64_t version; /* grows with every publication under this name */
+	uint64_t published_ns; /* since 1970 */
+	uint32_t owner_uid;
+	uint32_t setting; /* enum gpumap_setting */
+	uint32_t n_layers;
+	uint32_t n_rows;      /* rows that hold at least one layer */
+	uint32_t base_row;    /* of what belongs to no layer */
+	uint32_t dtype;       /* enum gpumap_dtype, of most weights */
+	uint64_t layer_bytes; /* of all layers; 0: not known */
+	uint64_t other_bytes; /* of what belongs to no layer */
+	char spec[256];       /* the spec that says the same, "0:16;1:16"; cut
+				* with "..." where it is longer */
+};
+
+/* What a map takes from one row. */
+struct gpumap_charge {
+	uint32_t row;
+	uint32_t n_layers;
+	uint64_t weight_bytes;
+	uint64_t kv_bytes;
+	uint64_t activation_bytes;
+	uint64_t reserve_bytes;
+};
+
+/*
+ * gpumap_layers_view - a view of a layer map, for gpumap_view_get()
+ *
+ * name		of the map
+ * ret_view	entry i is the row that holds layer i
+ *
+ * Returns	0
+ *		-ENOENT		no map has this name
+ *		-EAGAIN		the agent was publishing all through our attempts
+ *		-EPROTO		the segment is damaged
+ *		-EINVAL		a name longer than GPUMAP_NAME_MAX, or empty
+ * Cost		no system call; a search of the directory
+ * Threads	any; async-signal-safe
+ */
+GPUMAP_API int gpumap_layers_view(const struct gpumap *map, const char *name,
+				  struct gpumap_view *ret_view);
+
+/*
+ * gpumap_view_refresh - after -EAGAIN: the table as it is published now
+ *
+ * view		as filled before; its object is looked for where it was
+ *
+ * Returns	0, -ENOENT when the object has been released, and the errors of
+ *		the call that filled the view; the view is unchanged then
+ * Cost		no system call; a few loads
+ * Threads	the view's own thread; async-signal-safe
+ */
+GPUMAP_API int gpumap_view_refresh(const struct gpumap *map,
+				   struct gpumap_view *view);
+
+/*
+ * gpumap_layers_read - a whole layer map, as one publication
+ *
+ * ret_layers	set its @size before the call; may be NULL
+ * ret_rows	receives the row of each layer; may be NULL
+ * ret_bytes	receives the bytes of each layer; may be NULL
+ * n		room in ret_rows and ret_bytes
+ * ret_charges	receives a charge per row, in first-use order; may be NULL
+ * n_charges	room in ret_charges
+ *
+ * Returns	0
+ *		-ENOBUFS	n or n_charges is smaller than the map; only
+ *				ret_layers was stored
+ *		-ENOENT, -EAGAIN, -EPROTO, -EINVAL	as gpumap_layers_view()
+ *		-E2BIG		ret_layers->size is larger than this library knows
+ * Cost		no system call; one pass over the map unless raced
+ * Threads	any; async-signal-safe
+ */
+GPUMAP_API int gpumap_layers_read(const struct gpumap *map, const char *name,
+				  struct gpumap_layers *ret_layers,
+				  uint32_t *ret_rows, uint64_t *ret_bytes,
+				  size_t n, struct gpumap_charge *ret_charges,
+				  size_t n_charges);
+
+/*
+ * gpumap_layers_next - the names of all layer maps, one a call
+ *
+ * cursor	0 for the first call, then as it was left by the last
+ * ret_name	receives the name, at most GPUMAP_NAME_MAX bytes and a NUL
+ *
+ * Maps that are published or released meanwhile may or may not be seen; each
+ * name is seen at most once.
+ *
+ * Returns	1 with a name, 0 when there is none left
+ * Cost		no system call
+ * Threads	any; async-signal-safe
+ */
+GPUMAP_API int gpumap_layers_next(const struct gpumap *map, uint32_t *cursor,
+				  char ret_name[GPUMAP_NAME_MAX + 1]);
+
+struct gpumap_layers_request {
+	size_t size; /* sizeof(struct gpumap_layers_request) */
+	const char *name;
+	const char *spec;            /* "ROW:LAYERS;ROW:LAYERS" or "LAYERS" */
+	uint32_t n_layers;           /* of the model; 0: what the spec says */
+	uint32_t dtype;              /* enum gpumap_dtype */
+	const uint64_t *layer_bytes; /* n_layers of them; NULL: not known */
+	uint64_t other_bytes;        /* of what belongs to no layer */
+};
+
+/*
+ * gpumap_layers_publish - have the agent publish a layer map
+ *
+ * A map of this name is replaced in one step, if it is yours.
+ *
+ * Returns	0
+ *		-EINVAL		the spec or a number was refused
+ *		-ENODEV		the spec names a row that does not exist
+ *		-EPERM		the name belongs to another user
+ *		-ENOSPC		the segment is full
+ *		-ECONNREFUSED, -ECONNRESET	no agent, or it went away
+ *		-EOWNERDEAD	called in a forked child
+ *		gpumap_refusal() has the agent's reason for the first four
+ * Cost		a round trip on the control socket
+ * Threads	one at a time
+ */
+GPUMAP_API int
+gpumap_layers_publish(struct gpumap *map,
+		      const struct gpumap_layers_request *request);
+
+/*
+ * gpumap_layers_release - have the agent take a layer map back
+ *
+ * Returns	0
+ *		-ENOENT		no map has this name
+ *		-EPERM		it belongs to another user
+ *		-ECONNREFUSED, -ECONNRESET, -EOWNERDEAD	as above
+ * Cost		a round trip on the control socket
+ * Threads	one at a time
+ */
+GPUMAP_API int gpumap_layers_release(struct gpumap *map, const char *name);
+
+/*
+ * gpumap_layers_pin - a view that stays valid whatever is published
+ *
+ * The block is not reused until gpumap_unpin(), gpumap_detach(), or the end of
+ * this process; that the agent dies does not change it.  A pinned view never
+ * answers -EAGAIN.
+ *
+ * ret_view	as gpumap_layers_view()
+ * ret_pin	give it back with gpumap_unpin()
+ *
+ * Returns	0
+ *		-EDQUOT		this user has pinned as many bytes as it may
+ *		-ENOSPC		the table of holders is full
+ *		-ENOENT, -EINVAL, -ECONNREFUSED, -ECONNRESET, -EOWNERDEAD
+ * Cost		a round trip on the control socket
+ * Threads	one at a time
+ */
+GPUMAP_API int gpumap_layers_pin(struct gpumap *map, const char *name,
+				 struct gpumap_view *ret_view,
+				 uint64_t *ret_pin);
+
+/*
+ * gpumap_unpin - give a pin back; its view must not be used any more
+ *
+ * Returns	0, -ENOENT when there is no such pin of this process, or
+ *		-ECONNREFUSED, -ECONNRESET, -EOWNERDEAD
+ * Cost		a round trip on the control socket
+ * Threads	one at a time
+ */
+GPUMAP_API int gpumap_unpin(struct gpumap *map, uint64_t pin);
+
+/* ---- sessions ---------------------------------------------------------- */
+
+/* Queue pairs and a payload arena of one client.  Opaque. */
+struct gpumap_session;
+
+#define GPUMAP_SESSION_POLLABLE (UINT32_C(1) << 0) /* gpumap_session_fd() */
+
+struct gpumap_session_opts {
+	size_t size;          /* sizeof(struct gpumap_session_opts) */
+	uint32_t depth;       /* jobs in flight per row, a power of two from 16
+			       * to 1024; 0: 256 */
+	uint32_t flags;       /* GPUMAP_SESSION_* */
+	uint64_t arena_bytes; /* of each row's range, rounded up to pages; 0:
+			       * 64 MiB.  Memory is taken when it is touched */
+};
+
+/*
+ * gpumap_session_open - open a session with the agent
+ *
+ * opts		NULL for the defaults
+ *
+ * Returns	0
+ *		-EUSERS		this user or the agent has no session left
+ *		-EDQUOT		arena_bytes is more than this user may have
+ *		-EINVAL		depth is no power of two from 16 to 1024
+ *		-ESHUTDOWN	the agent is draining
+ *		-ECONNREFUSED	no agent answers; -EACCES: not for this user
+ *		-EPROTO, -ENOMEM, -EMFILE, -E2BIG, -EOWNERDEAD
+ * Cost		a few system calls and a round trip on the control socket
+ * Threads	any
+ */
+GPUMAP_API int gpumap_session_open(struct gpumap *map,
+				   const struct gpumap_session_opts *opts,
+				   struct gpumap_session **ret_session);
+
+/*
+ * gpumap_session_close - end it; NULL is allowed
+ *
+ * Jobs in flight are dropped, the arena is gone.  In a forked child it only
+ * frees the child's own memory.
+ *
+ * Returns	nothing
+ * Threads	the session's own thread
+ */
+GPUMAP_API void gpumap_session_close(struct gpumap_session *session);
+
+/*
+ * gpumap_session_fd - a descriptor that becomes readable when a job ends
+ *
+ * Only for sessions opened with GPUMAP_SESSION_POLLABLE.  Call
+ * gpumap_session_arm() before each sleep on it; the descriptor stays the
+ * session's own.
+ *
+ * Returns	the descriptor, or -ENOTSUP without the flag, -EOWNERDEAD
+ * Threads	the session's own thread
+ */
+GPUMAP_API int gpumap_session_fd(const struct gpumap_session *session);
+
+/*
+ * gpumap_session_arm - ask for the descriptor to be made readable
+ *
+ * Returns	0		sleep on it now; then gpumap_poll()
+ *		1		do not sleep: completions are waiting
+ *		-ENOTSUP, -ECONNRESET, -EOWNERDEAD
+ * Cost		one exchange and a look at each queue; a read when the
+ *		descriptor is readable
+ * Threads	the session's own thread
+ */
+GPUMAP_API int gpumap_session_arm(struct gpumap_session *session);
+
+/* One of the agent's sessions. */
+struct gpumap_session_info {
+	uint64_t id;
+	uint32_t pid;
+	uint32_t uid;
+	uint32_t n_queues; /* rows that it has used */
+	uint32_t depth;
+	uint64_t arena_bytes; /* of all ranges */
+	uint64_t age_ns;
+};
+
+/*
+ * gpumap_sessions - the agent's sessions, by id
+ *
+ * ret_info	room for @n
+ *
+ * Returns	how many sessions there are, which may be more than @n, or
+ *		-ECONNREFUSED, -ECONNRESET, -EOWNERDEAD
+ * Cost		a round trip on the control socket for every 64 sessions
+ * Threads	one at a time
+ */
+GPUMAP_API int gpumap_sessions(struct gpumap *map,
+			       struct gpumap_session_info *ret_info, size_t n);
+
+/* ---- arena ------------------------------------------------------------- */
+
+/*
+ * gpumap_alloc - memory that a row's worker can reach, near that row
+ *
+ * The first allocation on a row makes its queue pair, which is a round trip.
+ * Contents are zero or what this session left there.
+ *
+ * row		whose range of the arena to take it from
+ * bytes	at least 1; the result is aligned to 64, from 2 MiB on to 4096
+ *
+ * Returns	0
+ *		-ENOMEM		the range has no room of this size
+ *		-ENODEV		no such row, or its worker is gone for good
+ *		-EINVAL, -ECONNRESET, -EOWNERDEAD
+ * Cost		a search of the free list; system calls the first time
+ * Threads	the session's own thread
+ */
+GPUMAP_API int gpumap_alloc(struct gpumap_session *session, uint32_t row,
+			    uint64_t bytes, void **ret_memory);
+
+/*
+ * gpumap_free - give it back; NULL is allowed
+ *
+ * No job that uses the memory may be in flight.
+ *
+ * Returns	0, or -EINVAL when @memory did not come from gpumap_alloc()
+ * Threads	the session's own thread
+ */
+GPUMAP_API int gpumap_free(struct gpumap_session *session, void *memory);
+
+/* ---- jobs -------------------------------------------------------------- */
+
+enum gpumap_op {
+	GPUMAP_OP_NOP = 0,
+	GPUMAP_OP_FILL = 1,  /* dst[i] = pattern */
+	GPUMAP_OP_COPY = 2,  /* dst[i] = src[i]; the two must not overlap */
+	GPUMAP_OP_SCALE = 3, /* dst[i] = alpha * src[i]; dst may be src; f32 */
+	GPUMAP_OP_AXPY = 4   /* dst[i] += alpha * src[i]; dst may be src; f32 */
+};
+
+struct gpumap_job {
+	uint32_t op;      /* enum gpumap_op */
+	uint32_t dtype;   /* enum gpumap_dtype: what an element is */
+	void *dst;        /* in the session's arena, aligned to the element */
+	const void *src;  /* likewise; NULL where the operation has none */
+	uint64_t n;       /* elements */
+	double alpha;     /* SCALE, AXPY */
+	uint64_t pattern; /* FILL: its low bytes, as many as an element has */
+	uint64_t cookie;  /* given back with the completion */
+};
+
+struct gpumap_done {
+	uint64_t cookie;
+	uint32_t row;
+	int32_t status; /* 0 or a negative errno, see gpumap_submit() */
+};
+
+/*
+ * gpumap_submit - hand jobs to the worker of one row, in order
+ *
+ * All of @jobs or none are submitted.  What they name must stay as it is until
+ * they have ended.  A job ends with one of
+ *
+ *	0		done
+ *	-EINVAL		its dtype does not go with its operation, a pointer is
+ *			not aligned, or source and destination overlap
+ *	-ERANGE		it reaches out of the arena
+ *	-EIO		the worker died before the job ended; it may have been
+ *			done in part
+ *	-ENODEV		the row is lost
+ *	-ECONNRESET	the agent died
+ *
+ * Returns	0
+ *		-EAGAIN		fewer than @n jobs fit beside those in flight:
+ *				take completions first
+ *		-EINVAL		an operation or dtype that this library does not
+ *				know, n is 0 or more than the depth
+ *		-ERANGE		a pointer outside of this session's arena
+ *		-ENODEV		no such row
+ *		-ECONNRESET	the session has ended
+ *		-EOWNERDEAD	called in a forked child
+ * Cost		no system call while the worker is awake, one when it sleeps;
+ *		the first call on a row makes its queue pair
+ * Threads	the session's own thread
+ */
+GPUMAP_API int gpumap_submit(struct gpumap_session *session, uint32_t row,
+			     const struct gpumap_job *jobs, uint32_t n);
+
+/*
+ * gpumap_poll - take completions, without waiting
+ *
+ * Returns	how many were stored, at most @n; 0: none
+ *		-ECONNRESET	the session has ended and all has been taken
+ *		-EPROTO		the worker broke the contract; close the session
+ *		-EINVAL		n is 0
+ *		-EOWNERDEAD	called in a forked child
+ * Cost		no system call
+ * Threads	the session's own thread
+ */
+GPUMAP_API int gpumap_poll(struct gpumap_session *session,
+			   struct gpumap_done *ret_done, uint32_t n);
+
+/*
+ * gpumap_wait - take completions, waiting for the first
+ *
+ * deadline_ns	on CLOCK_MONOTONIC, or GPUMAP_NO_DEADLINE
+ *
+ * Returns	as gpumap_poll(), but never 0:
+ *		-ETIME		the deadline passed; the jobs are still in flight
+ *		-ENODATA	nothing is in flight
+ * Cost		spins up to 50 microseconds where that pays, then a futex wait
+ * Threads	the session's own thread
+ */
+GPUMAP_API int gpumap_wait(struct gpumap_session *session,
+			   struct gpumap_done *ret_done, uint32_t n,
+			   uint64_t deadline_ns);
+
+/* What one row had of a scatter. */
+struct gpumap_tile {
+	uint32_t row;
+	int32_t status; /* as a job ends, see gpumap_submit() */
+	uint64_t first; /* element */
+	uint64_t n;     /* elements */
+};
+
+struct gpumap_scatter_opts {
+	size_t size;           /* sizeof(struct gpumap_scatter_opts) */
+	const uint32_t *rows;  /* NULL: all READY rows of the device table */
+	const double *weights; /* one per row; NULL: the rows' scores */
+	uint32_t n_rows;       /* in rows and weights */
+	uint32_t flags;        /* none yet, 0 */
+	uint64_t deadline_ns;  /* on CLOCK_MONOTONIC; 0: none */
+};
+
+/*
+ * gpumap_scatter - split one job's elements over rows, and wait for all
+ *
+ * The elements are split by weight with the largest-remainder rule, exactly;
+ * rows that get none are left out.  Credit is looked at on every row before the
+ * first tile is submitted.  job->cookie is not used, and completions of other
+ * jobs stay for gpumap_poll().
+ *
+ * opts		NULL for the defaults
+ * ret_tiles	a tile per row that had one, in the order of the rows; room
+ *		that is left over gets tiles of 0 elements; may be NULL
+ * n		room in ret_tiles
+ *
+ * Returns	the number of tiles; every one has ended with 0
+ *		-EIO, -ENODEV, -EINVAL, -ERANGE, ...
+ *				the first tile's status that was not 0; all tiles
+ *				have ended, and ret_tiles says which failed
+ *		-EAGAIN		a row has no credit left; nothing was submitted
+ *		-ENODEV		no row, or a row that does not exist
+ *		-ENOBUFS	more tiles than n; nothing was submitted
+ *		-ETIME		the deadline passed; tiles that had not ended carry
+ *				-ETIME and still use their memory: close the
+ *				session before you reuse it
+ *		-ECONNRESET, -EOWNERDEAD, -E2BIG
+ * Cost		per tile as gpumap_submit(), then as gpumap_wait()
+ * Threads	the session's own thread
+ */
+GPUMAP_API int gpumap_scatter(struct gpumap_session *session,
+			      const struct gpumap_job *job,
+			      const struct gpumap_scatter_opts *opts,
+			      struct gpumap_tile *ret_tiles, uint32_t n);
+
+struct gpumap_session_counts {
+	size_t size;        /* sizeof(struct gpumap_session_counts) */
+	uint64_t submitted; /* jobs and tiles */
+	uint64_t completed;
+	uint64_t doorbells; /* system calls that woke a worker */
+	uint64_t parks;     /* times that this side went to sleep */
+};
+
+/*
+ * gpumap_session_counts - what this session has done so far
+ *
+ * Returns	0, -E2BIG, or -EINVAL as gpumap_health()
+ * Threads	the session's own thread
+ */
+GPUMAP_API int gpumap_session_counts(const struct gpumap_session *session,
+				     struct gpumap_session_counts *ret_counts);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,165 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * control.h - what a client and gpumapd say to each other.
+ *
+ * One message is one record of an AF_UNIX SOCK_SEQPACKET socket: a header, a
+ * body of fixed layout, and for some types a tail of variable length.  Requests
+ * are answered in order, one reply each, of the same type and serial.
+ *
+ * Growth: bodies grow at their end.  A receiver that knows a shorter body
+ * refuses non-zero bytes past it with -E2BIG; one that knows a longer body
+ * reads the missing bytes as zero.  An unknown type is answered -EOPNOTSUPP.
+ * So an old library works with a new agent and the reverse.
+ *
+ * A record whose length differs from its header's, and descriptors that a type
+ * does not carry, end the connection.  A refusal is a reply with a negative
+ * status and a struct gm_refusal for body.
+ *
+ * A session is a connection of its own: it ends when the connection does.
+ */
+#ifndef GM_CONTROL_H
+#define GM_CONTROL_H
+
+#include <stdint.h>
+
+#define GM_CONTROL_MAGIC     UINT32_C(0x4d504731) /* "1GPM" */
+#define GM_CONTROL_VERSION   1u
+#define GM_CONTROL_BYTES_MAX (1u << 20) /* of one record */
+#define GM_CONTROL_FDS_MAX   4u
+
+enum gm_control_type {
+	GM_CONTROL_HELLO = 1,
+	GM_CONTROL_MAP = 2, /* carries 1 descriptor back: the segment */
+	GM_CONTROL_LAYERS_PUBLISH = 3,
+	GM_CONTROL_RELEASE = 4,
+	GM_CONTROL_PIN = 5,
+	GM_CONTROL_UNPIN = 6,
+	GM_CONTROL_SESSION_OPEN = 7, /* 2 or 3 back: queues, arena, socket */
+	GM_CONTROL_QUEUE_OPEN = 8,   /* 1 back: the worker's doorbell */
+	GM_CONTROL_SESSIONS = 9
+};
+
+struct gm_control {
+	uint32_t magic;
+	uint32_t bytes; /* of the record, this header included */
+	uint16_t version;
+	uint16_t type; /* enum gm_control_type */
+	uint32_t serial;
+	int32_t status; /* of a reply: 0 or a negative errno */
+	uint32_t body;  /* bytes of the body; the tail follows */
+};
+
+struct gm_refusal {
+	char text[256]; /* what was wrong and what to do; NUL-terminated */
+};
+
+/* HELLO: the first request of every connection. */
+struct gm_hello {
+	uint32_t layout_major;
+	uint32_t layout_minor;
+	uint64_t layout; /* gm_layout_hash() */
+};
+
+struct gm_hello_reply {
+	uint32_t layout_major;
+	uint32_t layout_minor;
+	uint64_t epoch;
+	uint32_t agent_pid;
+	uint32_t reserved;
+};
+
+/* LAYERS_PUBLISH: tail: the spec, then padding to 8, then n_bytes uint64_t.
+ * Reply: gm_layers_publish_reply. */
+struct gm_layers_publish {
+	char name[64];
+	uint32_t n_layers; /* of the model, 0: as the spec says */
+	uint32_t dtype;
+	uint64_t other_bytes;
+	uint32_t spec_bytes; /* with the NUL */
+	uint32_t n_bytes;    /* n_layers, or 0: sizes not known */
+};
+
+struct gm_layers_publish_reply {
+	uint64_t version;
+};
+
+/* RELEASE, PIN: an object by name.  RELEASE has no reply body. */
+struct gm_object_name {
+	uint32_t kind; /* enum gm_kind */
+	uint32_t reserved;
+	char name[64];
+};
+
+struct gm_pin_reply {
+	uint64_t claim; /* for UNPIN */
+	uint64_t unit;  /* where the block starts, in GM_UNIT */
+	uint64_t version;
+};
+
+/* UNPIN.  No reply body. */
+struct gm_unpin {
+	uint64_t claim;
+};
+
+/* SESSION_OPEN: makes a session of this connection. */
+struct gm_session_open {
+	uint32_t depth;       /* 0: 256 */
+	uint32_t flags;       /* GPUMAP_SESSION_* */
+	uint64_t range_bytes; /* of each row's range of the arena; 0: 64 MiB */
+};
+
+struct gm_session_reply {
+	uint64_t id;
+	uint32_t depth;
+	uint32_t n_rows;      /* rows that the arena has ranges for */
+	uint64_t range_bytes; /* rounded up; the arena is n_rows of them */
+};
+
+/* QUEUE_OPEN: have the worker of a row serve this session. */
+struct gm_queue_open {
+	uint32_t row;
+	uint32_t reserved;
+};
+
+struct gm_queue_reply {
+	uint64_t at;    /* of the queue pair in the first descriptor */
+	uint64_t bytes; /* of the queue pair */
+};
+
+/* SESSIONS: those with an id above @after.  Reply tail: n gm_session_item. */
+struct gm_sessions {
+	uint64_t after;
+};
+
+#define GM_SESSIONS_MAX 64u /* items of one reply */
+
+struct gm_sessions_reply {
+	uint32_t n;     /* items in this reply */
+	uint32_t total; /* sessions there are */
+};
+
+struct gm_session_item {
+	uint64_t id;
+	uint32_t pid;
+	uint32_t uid;
+	uint32_t n_queues;
+	uint32_t depth;
+	uint64_t arena_bytes;
+	uint64_t age_ns;
+};
+
+_Static_assert(sizeof(struct gm_control) == 24, "wire");
+_Static_assert(sizeof(struct gm_refusal) == 256, "wire");
+_Static_assert(sizeof(struct gm_hello) == 16, "wire");
+_Static_assert(sizeof(struct gm_hello_reply) == 24, "wire");
+_Static_assert(sizeof(struct gm_layers_publish) == 88, "wire");
+_Static_assert(sizeof(struct gm_object_name) == 72, "wire");
+_Static_assert(sizeof(struct gm_pin_reply) == 24, "wire");
+_Static_assert(sizeof(struct gm_session_open) == 16, "wire");
+_Static_assert(sizeof(struct gm_session_reply) == 24, "wire");
+_Static_assert(sizeof(struct gm_queue_reply) == 16, "wire");
+_Static_assert(sizeof(struct gm_session_item) == 40, "wire");
+
+#endif

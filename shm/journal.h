@@ -1,0 +1,151 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * journal - what a worker owes its clients, told to its undertaker.
+ *
+ * One memfd per row, shared by gpumapd, the row's worker and, after a death,
+ * the undertaker; no client can reach it.  It survives the worker.
+ *
+ *	0		struct gm_journal: the worker's signs of life
+ *	gm_journal_at(i)	struct gm_journal_queue of session place i
+ *
+ * A queue's journal is one word per slot of its ring.  The word of position p
+ * lives at p % depth and says
+ *
+ *	bit 63		used
+ *	bits 32..62	p, low 31 bits
+ *	bit 31		has a completion position
+ *	bits 0..30	that position, low 31 bits
+ *
+ * and next is the completion position after the last one given out.  Words are
+ * never cleared: a later position takes the place of an earlier one.
+ *
+ * The worker's order, for one entry or a batch of them:
+ *
+ *   1. gm_journal_take() if the entry outlives the turn that read it;
+ *   2. gm_journal_give() for each: the word, with its completion position;
+ *   3. gm_journal_advance(): next;
+ *   4. the completions, in the session's memory (ring.h).
+ *
+ * An entry that ends in the turn that read it needs no step 1: until step 2 it
+ * is still in the ring, where the undertaker finds it.
+ *
+ * The undertaker (gm_journal_bury()) ends each entry exactly once, and may die
+ * itself and be repeated: entries with a completion position are posted there
+ * unless that slot carries its sequence already; then entries in flight without
+ * one; then what is still in the ring.  tests/model/journal.pml.
+ *
+ * Edges
+ *
+ *   JOURNAL.order  each step above is stored with release and read with acquire
+ *                  by the next owner, who starts after the death of the last.
+ */
+#ifndef GM_JOURNAL_H
+#define GM_JOURNAL_H
+
+#include <stdalign.h>
+
+#include "shm/atomic.h"
+#include "shm/ring.h"
+
+#define GM_JOURNAL_PLACES 1024u /* sessions a worker can serve at once */
+
+/* What the worker is inside of, with its own limit. */
+enum gm_worker_call {
+	GM_CALL_IDLE = 0,
+	GM_CALL_LOOP = 1,
+	GM_CALL_DEVICE = 2 /* a slice of work in the backend */
+};
+
+/* In shared memory.  Written by the worker. */
+struct gm_journal {
+	alignas(GM_LINE) gm_a64 beat; /* call:8 | ns since, CLOCK_MONOTONIC */
+	gm_a64 completed;             /* jobs of all sessions */
+	gm_a64 parks;                 /* times the worker went to sleep */
+	gm_a64 wakes;                 /* clients woken by a system call */
+	gm_a64 doorbells;             /* doorbells that were answered */
+	alignas(GM_LINE) gm_a64 unused[GM_LINE / 8];
+};
+
+/* In shared memory.  Written by the worker, or by its undertaker. */
+struct gm_journal_queue {
+	alignas(GM_LINE) gm_a64 session; /* never reused; 0 while free */
+	gm_a64 next;                     /* 32 bits of completion position */
+	gm_a64 violations;               /* entries that broke the contract */
+	alignas(GM_LINE) gm_a64 word[GM_DEPTH_MAX];
+};
+
+_Static_assert(sizeof(struct gm_journal) == 256, "layout");
+_Static_assert(sizeof(struct gm_journal_queue) == 128 + 8 * GM_DEPTH_MAX,
+	       "layout");
+
+#define GM_JOURNAL_BYTES \
+	(4096 + (uint64_t)GM_JOURNAL_PLACES * sizeof(struct gm_journal_queue))
+
+static inline struct gm_journal_queue *gm_journal_at(struct gm_journal *journal,
+						     uint32_t place)
+{
+	char *base = (char *)journal + 4096;
+
+	return (struct gm_journal_queue *)(void *)base + place;
+}
+
+static inline uint64_t gm_journal_word(uint32_t pos)
+{
+	return UINT64_C(1) << 63 | (uint64_t)(pos & 0x7fffffff) << 32;
+}
+
+/* Step 1: the entry at @pos has been consumed and will end later. */
+static inline void gm_journal_take(struct gm_journal_queue *queue,
+				   uint32_t mask, uint32_t pos)
+{
+	gm_put_release(&queue->word[pos & mask],
+		       gm_journal_word(pos)); /* JOURNAL.order */
+}
+
+/* Step 2: the entry at @pos ends in completion @done. */
+static inline void gm_journal_give(struct gm_journal_queue *queue,
+				   uint32_t mask, uint32_t pos, uint32_t done)
+{
+	gm_put_release(&queue->word[pos & mask],
+		       gm_journal_word(pos) | UINT64_C(1) << 31 |
+			       (done & 0x7fffffff)); /* JOURNAL.order */
+}
+
+/* Step 3: completions before @next have been given out. */
+static inline void gm_journal_advance(struct gm_journal_queue *queue,
+				      uint32_t next)
+{
+	gm_put_release(&queue->next, next); /* JOURNAL.order */
+}
+
+/* What a dead worker's journal says of one queue. */
+struct gm_journal_state {
+	uint32_t entry; /* next position to consume */
+	uint32_t done;  /* next completion position to give out */
+};
+
+/* Start the journal of a new session in a place: nothing consumed yet. */
+void gm_journal_open(struct gm_journal_queue *queue, uint64_t session);
+
+/* Mark the place free. */
+void gm_journal_close(struct gm_journal_queue *queue);
+
+/* Where the dead owner stood. */
+struct gm_journal_state gm_journal_read(const struct gm_journal_queue *queue,
+					uint32_t depth);
+
+/*
+ * End what a dead worker owed on one queue.  @entries and @done are the ends of
+ * the two rings; their positions are set from the journal, and stand behind
+ * the last entry and completion afterwards.  Statuses of what had not been
+ * posted are -EIO, or @status when that is not 0.
+ *
+ * Returns the number of completions posted.
+ */
+uint32_t gm_journal_bury(struct gm_journal_queue *queue,
+			 struct gm_ring *entries, struct gm_ring *done,
+			 int32_t status);
+
+#endif

@@ -1,0 +1,275 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * layout.h - every byte of the map segment, /dev/shm/gpumap.1.<instance>.
+ *
+ * One process writes it, the agent; everybody else maps it read-only.  What
+ * lies in the segment is words: gm_a64 and gm_a32.  What a block of words
+ * means is said by an image, a plain struct in private memory whose offsets
+ * are fixed here: the writer fills an image and stores it word by word, a
+ * reader loads the words into an image of its own and judges that copy
+ * (seq.h).  Fields of an image are therefore never accessed in the segment,
+ * with one exception: a layer map's rows, which views read in place.
+ *
+ *	0		struct gm_header
+ *	rows_at		n_rows * struct gm_row
+ *	objects_at	n_objects * struct gm_object_slot
+ *	holders_at	n_holders * struct gm_holder
+ *	heap_at		blocks, in units of 64 bytes counted from byte 0
+ *
+ * A slot word is version << 24 | unit: the 40-bit version grows with every
+ * publication and survives deletion and the agent; the unit is where the block
+ * starts, in 64-byte units from the start of the segment, 0 for no object.
+ *
+ * Changing an offset changes GM_LAYOUT_MAJOR, appending changes
+ * GM_LAYOUT_MINOR; both change tests/abi/layout.golden.
+ */
+#ifndef GM_LAYOUT_H
+#define GM_LAYOUT_H
+
+#include <stdalign.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "shm/atomic.h"
+
+#define GM_LAYOUT_MAJOR   1u
+#define GM_LAYOUT_MINOR   0u
+#define GM_MAGIC          UINT64_C(0x000050414d555047) /* "GPUMAP", little-endian */
+#define GM_BYTE_ORDER     UINT32_C(0x01020304)
+
+#define GM_UNIT           64u                 /* bytes; blocks start at these */
+#define GM_UNIT_BITS      24                  /* so a segment ends at 1 GiB */
+#define GM_SEGMENT_MAX    (UINT64_C(1) << 30) /* bytes */
+#define GM_ROWS           256u                /* rows of the device table */
+#define GM_OBJECTS        4096u               /* slots of the directory */
+#define GM_HOLDERS        1024u
+#define GM_NAME_BYTES     64u    /* with the terminating NUL */
+#define GM_LAYERS_MAX     65536u /* layers of one map */
+#define GM_MOVING_BUFFERS 8u
+#define GM_MOVING_WORDS   16u
+
+/* How long the heartbeat may stand still before readers call it stale. */
+#define GM_STALE_NS UINT64_C(2000000000)
+
+/* Of the segment. */
+enum gm_state {
+	GM_STATE_STARTING = 1,
+	GM_STATE_READY = 2,
+	GM_STATE_DRAINING = 3,
+	GM_STATE_RETIRED = 4 /* a new segment took the name */
+};
+
+/* Of an object. */
+enum gm_kind {
+	GM_KIND_NONE = 0,
+	GM_KIND_ROW = 1, /* a row's static facts; not in the directory */
+	GM_KIND_LAYERS = 2,
+	GM_KIND_MASK = 3,
+	GM_KIND_MESH = 4
+};
+
+/* In shared memory. */
+struct gm_header {
+	/* Bytes 0 to 63 mean the same in every major. */
+	gm_a64 magic;
+	gm_a32 major;
+	gm_a32 minor;
+	gm_a32 byte_order;
+	gm_a32 state;  /* enum gm_state */
+	gm_a64 size;   /* bytes of the whole segment */
+	gm_a64 layout; /* gm_layout_hash() of the writer */
+	gm_a64 boot_id[2];
+	gm_a64 agent_start; /* ns, CLOCK_MONOTONIC */
+	/* From here on: major 1. */
+	gm_a64 epoch; /* agents that have written here, from 1 */
+	gm_a32 agent_pid;
+	gm_a32 n_rows;
+	gm_a64 rows_at;
+	gm_a32 n_objects;
+	gm_a32 n_holders;
+	gm_a64 objects_at;
+	gm_a64 holders_at;
+	gm_a64 heap_at;
+	gm_a64 heap_bytes;
+	alignas(GM_LINE) gm_a32 generation; /* a futex; objects and states */
+	gm_a32 rows_used; /* rows given out so far; they are 0 .. used - 1 */
+	alignas(GM_LINE) gm_a64 heartbeat; /* ns, CLOCK_MONOTONIC */
+	gm_a64 tick;                       /* refreshes of moving facts */
+	alignas(GM_LINE) gm_a64 rotor; /* unit where the next block is sought */
+};
+
+/* In shared memory. */
+struct gm_row {
+	alignas(GM_LINE) gm_a64 facts; /* slot word of a GM_KIND_ROW block */
+	gm_a64 version;                /* of the moving facts, from 0: none */
+	alignas(GM_LINE) gm_a64 moving[GM_MOVING_BUFFERS][GM_MOVING_WORDS];
+};
+
+/* In shared memory. */
+struct gm_object_slot {
+	gm_a64 slot; /* slot word */
+	gm_a64 key;  /* gm_object_key() of what was published here last */
+};
+
+/* In shared memory; struct gm_holder_image says what the words mean. */
+struct gm_holder {
+	gm_a64 w[8];
+};
+
+/* Opens every block. */
+struct gm_object_image {
+	uint32_t kind;      /* enum gm_kind */
+	uint32_t bytes;     /* of the whole block, a multiple of GM_UNIT */
+	uint64_t key;       /* gm_object_key(kind, name) */
+	uint64_t version;   /* as in the slot word it was published under */
+	uint64_t published; /* ns since 1970 */
+	uint32_t owner_uid; /* who may replace and release it */
+	uint32_t flags;     /* none yet, 0 */
+	char name[GM_NAME_BYTES];
+	uint64_t reserved[3];
+};
+
+/* What does not change about a device while it has its row. */
+struct gm_row_image {
+	struct gm_object_image object; /* name: the device's name */
+	uint8_t uuid[16];
+	uint32_t row;
+	uint32_t generation; /* of the row: moves on when it is given anew */
+	uint32_t kind;       /* enum gpumap_device_kind */
+	uint32_t known;      /* GPUMAP_KNOWN_*: which fields below hold */
+	uint32_t flags;      /* GPUMAP_DEVICE_* */
+	int32_t numa_node;
+	uint32_t pci_domain;
+	uint32_t pci_bus; /* bus << 8 | device << 3 | function */
+	int32_t nvml_index;
+	int32_t minor_number;
+	int32_t ordinal_pci;     /* CUDA ordinal, order PCI_BUS_ID */
+	int32_t ordinal_fastest; /* CUDA ordinal, order FASTEST_FIRST */
+	int32_t mig_gi;
+	int32_t mig_ci;
+	uint32_t cc_major;
+	uint32_t cc_minor;
+	uint32_t units; /* multiprocessors, or CPUs */
+	uint32_t threads_per_unit;
+	uint32_t shared_bytes; /* shared memory per block */
+	uint32_t l2_bytes;
+	uint64_t total_bytes;
+	uint32_t driver_version; /* as 1000 * major + 10 * minor */
+	uint32_t cuda_version;
+	char cpus[256]; /* local CPUs, as "0-3,8" */
+	char mig_profile[32];
+	uint64_t reserved[4];
+};
+
+/* What moves: 128 bytes, GM_MOVING_WORDS words. */
+struct gm_moving_image {
+	uint32_t state; /* enum gpumap_device_state */
+	uint32_t known; /* GPUMAP_KNOWN_* of the fields below */
+	uint64_t free_bytes;
+	uint64_t reserved_bytes;
+	uint64_t budget_bytes;
+	double score;
+	uint32_t utilisation; /* per mille */
+	int32_t temperature;  /* millidegrees Celsius */
+	uint32_t power;       /* milliwatts */
+	uint32_t worker_pid;
+	uint32_t restarts;
+	int32_t error;  /* the errno or driver code behind the reason, or 0 */
+	uint64_t since; /* ns, CLOCK_MONOTONIC: when the state was entered */
+	char reason[56];
+};
+
+/* Follows the object image in a GM_KIND_LAYERS block. */
+struct gm_layers_image {
+	struct gm_object_image object;
+	uint32_t n_layers;
+	uint32_t n_rows;  /* unique rows, and charges */
+	uint32_t base;    /* row of the non-mapped parts */
+	uint32_t setting; /* enum gpumap_setting */
+	uint32_t dtype; /* enum gpumap_dtype; what most weights are stored in */
+	uint32_t spec_bytes;   /* with the NUL */
+	uint64_t weight_bytes; /* of all layers */
+	uint64_t other_bytes;  /* of the non-mapped parts */
+	uint32_t rows_at;  /* n_layers uint32_t; bytes from the block's start */
+	uint32_t bytes_at; /* n_layers uint64_t: bytes of each layer */
+	uint32_t
+		charges_at; /* n_rows struct gm_charge_image, first use first */
+	uint32_t spec_at;   /* spec_bytes characters */
+	uint64_t reserved[2];
+};
+
+/* What a map takes from one row. */
+struct gm_charge_image {
+	uint32_t row;
+	uint32_t n_layers;
+	uint64_t weight_bytes;
+	uint64_t kv_bytes;
+	uint64_t activation_bytes;
+	uint64_t reserve_bytes;
+};
+
+enum gm_holder_kind { GM_HOLDER_FREE = 0, GM_HOLDER_PIN = 1 };
+
+/* One claim of one process: 64 bytes, eight words, the first stored last. */
+struct gm_holder_image {
+	uint32_t kind; /* enum gm_holder_kind */
+	uint32_t unit; /* where the pinned block starts */
+	uint32_t pid;  /* as the agent sees it */
+	uint32_t uid;
+	uint64_t start; /* start time of pid, field 22 of /proc/pid/stat */
+	uint64_t key;   /* of the object */
+	uint64_t version;
+	uint64_t bytes;
+	uint64_t claim; /* given to the holder; never used twice */
+	uint64_t reserved;
+};
+
+#define GM_ASSERT_AT(type, field, at) \
+	_Static_assert(offsetof(struct type, field) == (at), #type "." #field)
+#define GM_ASSERT_BYTES(type, bytes) \
+	_Static_assert(sizeof(struct type) == (bytes), #type " has grown")
+
+GM_ASSERT_AT(gm_header, state, 20);
+GM_ASSERT_AT(gm_header, size, 24);
+GM_ASSERT_AT(gm_header, boot_id, 40);
+GM_ASSERT_AT(gm_header, agent_start, 56);
+GM_ASSERT_AT(gm_header, epoch, 64);
+GM_ASSERT_AT(gm_header, heap_bytes, 120);
+GM_ASSERT_AT(gm_header, generation, 128);
+GM_ASSERT_AT(gm_header, heartbeat, 256);
+GM_ASSERT_AT(gm_header, rotor, 384);
+GM_ASSERT_BYTES(gm_header, 512);
+GM_ASSERT_AT(gm_row, moving, 128);
+GM_ASSERT_BYTES(gm_row, 1152);
+GM_ASSERT_BYTES(gm_object_slot, 16);
+GM_ASSERT_BYTES(gm_holder, 64);
+GM_ASSERT_AT(gm_object_image, name, 40);
+GM_ASSERT_BYTES(gm_object_image, 128);
+GM_ASSERT_AT(gm_row_image, cpus, 240);
+GM_ASSERT_BYTES(gm_row_image, 560);
+GM_ASSERT_AT(gm_moving_image, reason, 72);
+GM_ASSERT_BYTES(gm_moving_image, 8 * GM_MOVING_WORDS);
+GM_ASSERT_AT(gm_layers_image, rows_at, 168);
+GM_ASSERT_BYTES(gm_layers_image, 200);
+GM_ASSERT_BYTES(gm_charge_image, 40);
+GM_ASSERT_BYTES(gm_holder_image, sizeof(struct gm_holder));
+
+/* Where the fixed parts of a segment of major 1 lie. */
+#define GM_ROWS_AT    4096u
+#define GM_OBJECTS_AT (GM_ROWS_AT + GM_ROWS * sizeof(struct gm_row))
+#define GM_HOLDERS_AT \
+	(GM_OBJECTS_AT + GM_OBJECTS * sizeof(struct gm_object_slot))
+#define GM_HEAP_AT (GM_HOLDERS_AT + GM_HOLDERS * sizeof(struct gm_holder))
+
+_Static_assert(GM_HEAP_AT % 4096 == 0, "the heap starts on a page");
+
+/* A hash over every size and offset above: two builds that disagree about
+ * any of them refuse each other's segments. */
+uint64_t gm_layout_hash(void);
+
+/* The directory's key of an object: equal for equal (kind, name), never 0. */
+uint64_t gm_object_key(uint32_t kind, const char *name);
+
+#endif

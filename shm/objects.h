@@ -1,0 +1,69 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * objects - the directory: find a published object by kind and name, and read
+ * its block whole.
+ *
+ * A reader never waits for the writer.  Each read is an attempt that either was
+ * of one publication or is thrown away, and GM_OBJECT_ATTEMPTS of them are made
+ * before -EAGAIN: freed blocks are reused as late as the heap allows, so a
+ * second attempt is rare and a third is not seen in practice.
+ */
+#ifndef GM_OBJECTS_H
+#define GM_OBJECTS_H
+
+#include "shm/check.h"
+#include "shm/seq.h"
+
+#define GM_OBJECT_ATTEMPTS 64
+
+/* A publication that is being read. */
+struct gm_object {
+	const gm_a64 *slot;
+	uint64_t word; /* the slot word it is read under */
+	gm_a64 *block; /* inside of the heap, image.bytes of it */
+	struct gm_object_image image;
+};
+
+/*
+ * gm_object_open - start to read what a slot names
+ *
+ * Returns	0; everything read from the block since counts only once
+ *		gm_object_whole() has said so
+ *		-ENOENT		the slot names nothing
+ *		-EAGAIN		it was published anew meanwhile
+ *		-EPROTO		the block does not lie in the heap
+ */
+int gm_object_open(const struct gm_map *map, const gm_a64 *slot,
+		   struct gm_object *ret_object);
+
+/* Was everything read since gm_object_open() of one publication? */
+static inline bool gm_object_whole(const struct gm_object *object)
+{
+	return gm_seq_whole(object->slot, object->word);
+}
+
+/*
+ * gm_object_read - copy bytes of the block: @at and @bytes multiples of 8
+ *
+ * Returns	0, or -EPROTO: not inside of the block
+ */
+int gm_object_read(const struct gm_object *object, uint64_t at, void *ret_bytes,
+		   uint64_t bytes);
+
+/*
+ * gm_object_find - the directory slot of a name
+ *
+ * Returns	0 with the object opened
+ *		-ENOENT, -EAGAIN, -EPROTO	as gm_object_open()
+ *		-EINVAL		the name is empty or too long
+ */
+int gm_object_find(const struct gm_map *map, uint32_t kind, const char *name,
+		   struct gm_object *ret_object);
+
+/* The length of @name, or 0 when it is empty or has more than
+ * GM_NAME_BYTES - 1 bytes. */
+size_t gm_object_name(const char *name);
+
+#endif

@@ -1,0 +1,160 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * queue - the memory of a session: a page of the client, a queue pair per row.
+ *
+ * The agent makes two memfds per session, sealed against shrinking and growing,
+ * and never maps them.  This is the first; the other is the payload arena,
+ * plain bytes with one range per row.
+ *
+ *	0			struct gm_client
+ *	gm_queue_at(row, depth)	struct gm_queue, entries, completions
+ *
+ * The client maps all of it, a worker maps the first page and the queue of its
+ * own row.  Every line has one honest writer, named below; nothing that a
+ * client can write is believed by a worker.
+ *
+ * An entry is eight words:
+ *
+ *	0  sequence:32  op:8  flags:8  dtype:8  reserved:8
+ *	1  incarnation:32  reserved:32
+ *	2  destination: offset in the arena
+ *	3  source: offset in the arena
+ *	4  elements
+ *	5  alpha (a double's bits) or fill pattern
+ *	6  reserved
+ *	7  reserved
+ *
+ * A completion is two words:
+ *
+ *	0  sequence:32  status:32 (0 or a negative errno)
+ *	1  position:32 of the entry  reserved:32
+ */
+#ifndef GM_QUEUE_H
+#define GM_QUEUE_H
+
+#include <stdalign.h>
+#include <stddef.h>
+
+#include "shm/atomic.h"
+#include "shm/ring.h"
+
+#define GM_PAGE 4096u
+
+/* In shared memory.  Written by the client, but for wake. */
+struct gm_client {
+	alignas(GM_LINE) gm_a32 parked; /* odd while the client sleeps */
+	gm_a32 cpu;                     /* where it last ran, plus 1 */
+	gm_a32 by_fd; /* nonzero: a byte on the socket wakes it as well */
+	alignas(GM_LINE) gm_a32 wake; /* a futex; every waker adds 1 */
+	alignas(GM_LINE) gm_a32 unused[GM_LINE / 4]; /* keeps off the rings */
+};
+
+/* In shared memory.  Written by the worker of the row. */
+struct gm_queue {
+	alignas(GM_LINE) gm_a32 parked; /* odd while the worker sleeps */
+	gm_a32 cpu;                     /* where it last ran, plus 1 */
+	gm_a32 incarnation;             /* workers this queue has had, from 1 */
+};
+
+_Static_assert(sizeof(struct gm_client) <= GM_PAGE, "one page");
+_Static_assert(offsetof(struct gm_client, wake) == 128, "layout");
+_Static_assert(sizeof(struct gm_queue) == 128, "layout");
+
+/* An entry in private memory, as the library makes it and the worker judges
+ * it; pointers have become offsets. */
+struct gm_entry {
+	uint8_t op;
+	uint8_t flags;
+	uint8_t dtype;
+	uint8_t reserved;
+	uint32_t incarnation;
+	uint64_t dst;
+	uint64_t src;
+	uint64_t n;
+	uint64_t value;
+	uint64_t zero[2];
+	uint32_t zero_too; /* upper half of word 1 */
+};
+
+/* Bytes of a queue pair of @depth, whole pages. */
+static inline uint64_t gm_queue_bytes(uint32_t depth)
+{
+	uint64_t bytes = sizeof(struct gm_queue) +
+			 (uint64_t)depth * 8 * (GM_ENTRY_WORDS + GM_DONE_WORDS);
+
+	return (bytes + GM_PAGE - 1) / GM_PAGE * GM_PAGE;
+}
+
+/* Where row @row's queue pair starts, from the start of the memfd. */
+static inline uint64_t gm_queue_at(uint32_t row, uint32_t depth)
+{
+	return GM_PAGE + row * gm_queue_bytes(depth);
+}
+
+static inline gm_a64 *gm_queue_entries(struct gm_queue *queue)
+{
+	return (gm_a64 *)(void *)((char *)queue + sizeof(*queue));
+}
+
+static inline gm_a64 *gm_queue_done(struct gm_queue *queue, uint32_t depth)
+{
+	return gm_queue_entries(queue) + (size_t)depth * GM_ENTRY_WORDS;
+}
+
+static inline void gm_entry_pack(const struct gm_entry *entry,
+				 uint64_t ret_words[GM_ENTRY_WORDS])
+{
+	uint32_t what = entry->op | (uint32_t)entry->flags << 8 |
+			(uint32_t)entry->dtype << 16 |
+			(uint32_t)entry->reserved << 24;
+
+	ret_words[0] = (uint64_t)what << 32;
+	ret_words[1] = entry->incarnation | (uint64_t)entry->zero_too << 32;
+	ret_words[2] = entry->dst;
+	ret_words[3] = entry->src;
+	ret_words[4] = entry->n;
+	ret_words[5] = entry->value;
+	ret_words[6] = entry->zero[0];
+	ret_words[7] = entry->zero[1];
+}
+
+static inline void gm_entry_unpack(const uint64_t words[GM_ENTRY_WORDS],
+				   struct gm_entry *ret_entry)
+{
+	uint32_t what = (uint32_t)(words[0] >> 32);
+
+	ret_entry->op = (uint8_t)what;
+	ret_entry->flags = (uint8_t)(what >> 8);
+	ret_entry->dtype = (uint8_t)(what >> 16);
+	ret_entry->reserved = (uint8_t)(what >> 24);
+	ret_entry->incarnation = (uint32_t)words[1];
+	ret_entry->zero_too = (uint32_t)(words[1] >> 32);
+	ret_entry->dst = words[2];
+	ret_entry->src = words[3];
+	ret_entry->n = words[4];
+	ret_entry->value = words[5];
+	ret_entry->zero[0] = words[6];
+	ret_entry->zero[1] = words[7];
+}
+
+/* What travels in the upper half of a completion's first word. */
+static inline void gm_done_pack(uint32_t position, int32_t status,
+				uint64_t ret_words[GM_DONE_WORDS])
+{
+	ret_words[0] = (uint64_t)(uint32_t)status << 32;
+	ret_words[1] = position;
+}
+
+static inline int32_t gm_done_status(const uint64_t words[GM_DONE_WORDS])
+{
+	return (int32_t)(uint32_t)(words[0] >> 32);
+}
+
+static inline uint32_t gm_done_position(const uint64_t words[GM_DONE_WORDS])
+{
+	return (uint32_t)words[1];
+}
+
+#endif

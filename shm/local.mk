@@ -3,24 +3,21 @@
 
 # shm: what processes share.  No system call, no allocation.
 noinst_LTLIBRARIES += %reldir%/libshm.la
-%canon_reldir%_libshm_la_SOURCES = %reldir%/point.h
-%canon_reldir%_libshm_la_SOURCES += %reldir%/score.c %reldir%/score.h
-%canon_reldir%_libshm_la_SOURCES += %reldir%/split.c %reldir%/split.h
 %canon_reldir%_libshm_la_SOURCES = \
 	%reldir%/atomic.h \
-	%reldir%/check.c %reldir%/check.h \
 	%reldir%/control.h \
-	%reldir%/journal.c %reldir%/journal.h \
-	%reldir%/layers.c %reldir%/layers.h \
-	%reldir%/layout.c %reldir%/layout.h \
-	%reldir%/objects.c %reldir%/objects.h \
 	%reldir%/point.h \
 	%reldir%/queue.h \
 	%reldir%/ring.h \
-	%reldir%/rows.c %reldir%/rows.h \
-	%reldir%/score.c %reldir%/score.h \
-	%reldir%/seq.h \
-	%reldir%/split.c %reldir%/split.h
+	%reldir%/seq.h
+%canon_reldir%_libshm_la_SOURCES += %reldir%/check.c %reldir%/check.h
+%canon_reldir%_libshm_la_SOURCES += %reldir%/journal.c %reldir%/journal.h
+%canon_reldir%_libshm_la_SOURCES += %reldir%/layers.c %reldir%/layers.h
+%canon_reldir%_libshm_la_SOURCES += %reldir%/layout.c %reldir%/layout.h
+%canon_reldir%_libshm_la_SOURCES += %reldir%/objects.c %reldir%/objects.h
+%canon_reldir%_libshm_la_SOURCES += %reldir%/rows.c %reldir%/rows.h
+%canon_reldir%_libshm_la_SOURCES += %reldir%/score.c %reldir%/score.h
+%canon_reldir%_libshm_la_SOURCES += %reldir%/split.c %reldir%/split.h
 
 # Test points make system calls, so a plain build has no trace of them.
 if TESTPOINTS

@@ -131,8 +131,7 @@ static inline bool gm_ring_ready(const struct gm_ring *ring, uint32_t words)
 }
 
 /* Sleeper: the last look, after gm_ring_park(). */
-static inline bool gm_ring_ready_ordered(const struct gm_ring *ring,
-					 uint32_t words)
+static inline bool gm_ring_recheck(const struct gm_ring *ring, uint32_t words)
 {
 	gm_a64 *slot = gm_ring_slot(ring, ring->pos, words);
 	uint64_t first = gm_get_ordered(&slot[0]); /* RING.wake */

@@ -56,7 +56,8 @@ static inline int gpumap_view_get(const struct gpumap_view *view,
 
 	if (index >= view->n)
 		return -ERANGE;
-	entry = __atomic_load_n(&view->entries[index], __ATOMIC_ACQUIRE);
+	entry = __atomic_load_n(&view->entries[index],
+				__ATOMIC_ACQUIRE); /* SEQ.reuse */
 	if (__atomic_load_n(view->check, __ATOMIC_RELAXED) != view->expect)
 		return -EAGAIN;
 	return (int)entry;

@@ -26,6 +26,11 @@ gm_tests += %reldir%/test_placement
 %canon_reldir%_test_placement_SOURCES = %reldir%/test_placement.c \
 	%reldir%/tap.h
 %canon_reldir%_test_placement_LDADD = agent/plan/libplan.la
+
+gm_tests += %reldir%/test_host
+%canon_reldir%_test_host_SOURCES = %reldir%/test_host.c %reldir%/tap.h
+%canon_reldir%_test_host_LDADD = agent/device/libdevice.la \
+	agent/common/libcommon.la $(NUMA_LIBS) -lm
 endif
 
 gm_scripts =

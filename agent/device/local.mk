@@ -4,3 +4,13 @@
 # agent/device: one backend per file, behind device.h.
 noinst_LTLIBRARIES += %reldir%/libdevice.la
 %canon_reldir%_libdevice_la_SOURCES =
+%canon_reldir%_libdevice_la_SOURCES += %reldir%/device.h
+%canon_reldir%_libdevice_la_SOURCES += %reldir%/host.c
+%canon_reldir%_libdevice_la_SOURCES += %reldir%/host_kernels.c
+%canon_reldir%_libdevice_la_SOURCES += %reldir%/host_kernels.h
+%canon_reldir%_libdevice_la_SOURCES += %reldir%/host_vec.h
+%canon_reldir%_libdevice_la_SOURCES += %reldir%/task.c
+%canon_reldir%_libdevice_la_SOURCES += %reldir%/task.h
+# A fused multiply-add rounds once where others round twice: results would
+# depend on the CPU.
+%canon_reldir%_libdevice_la_CFLAGS = $(AM_CFLAGS) -ffp-contract=off

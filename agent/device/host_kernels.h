@@ -1,0 +1,54 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * host_kernels - the inner loops of host rows, once per vector width.
+ *
+ * All versions of a loop give the same bits.  Pointers may have any alignment
+ * and lengths any remainder; nothing outside the given bytes is read (but
+ * prefetched) or written.
+ *
+ * The `past` and `pages` versions write past the caches and are ordered before
+ * whatever the caller stores next.  They win where the destination would not
+ * stay in the caches anyway: a line that is not fetched before it is
+ * overwritten is a third less traffic.
+ */
+#ifndef GM_HOST_KERNELS_H
+#define GM_HOST_KERNELS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct gm_host_kernels {
+	const char *name;     /* "avx512", "avx2", "plain" */
+	bool (*usable)(void); /* this CPU, and the system's saving of state */
+
+	void (*copy)(void *dst, const void *src, size_t bytes);
+
+	/* Line after line, with prefetches.  Best on AMD's CPUs. */
+	void (*copy_past)(void *dst, const void *src, size_t bytes);
+	/* Four pages side by side, without.  Best on Intel's. */
+	void (*copy_pages)(void *dst, const void *src, size_t bytes);
+
+	/* The byte at dst + i becomes byte i % 8 of pattern, as it lies. */
+	void (*fill)(void *dst, uint64_t pattern, size_t bytes);
+	void (*fill_past)(void *dst, uint64_t pattern, size_t bytes);
+
+	/* dst[i] = alpha * src[i]; they may be the same elements. */
+	void (*scale)(void *dst, const void *src, float alpha, size_t n);
+
+	/* dst[i] += alpha * src[i], product and sum rounded. */
+	void (*axpy)(void *dst, const void *src, float alpha, size_t n);
+};
+
+/* Best first, "plain" last; ends with NULL.  For tests, and for choosing. */
+extern const struct gm_host_kernels *const gm_host_kernels_all[];
+
+/* The best that this CPU can do. */
+const struct gm_host_kernels *gm_host_kernels_choose(void);
+
+/* One element of 1, 2, 4 or 8 bytes, repeated over the 8 bytes of a pattern. */
+uint64_t gm_host_pattern(uint64_t element, uint32_t bytes);
+
+#endif

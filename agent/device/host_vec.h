@@ -1,0 +1,186 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * host_vec - the loops of host_kernels for one vector width.
+ *
+ * A template without a guard: host_kernels.c includes it once per width, with
+ *
+ *	VEC_NAME	suffix of its functions
+ *	VEC_BYTES	16, 32 or 64
+ *	VEC_TARGET	function attribute that allows the instructions
+ *	VEC_PAST(p, v)	store v, of type f32 vector, at the aligned p, past the
+ *			caches
+ *	VEC_ORDER()	order those stores before later ones
+ *
+ * beside what host_kernels.c has above the first inclusion.
+ *
+ * Everything else is GNU C's vectors, so the widths cannot drift apart.  This
+ * must be compiled with -ffp-contract=off, or a CPU with fused multiply-add
+ * gives other results than one without.
+ */
+
+#define VEC_PASTE_(a, b) a##_##b
+#define VEC_PASTE(a, b)  VEC_PASTE_(a, b)
+#define VEC(name)        VEC_PASTE(name, VEC_NAME)
+#define VEC_FN           VEC_TARGET static void
+#define VEC_INLINE       VEC_TARGET static inline __attribute__((always_inline)) void
+
+/* Memory of clients: any alignment, any type. */
+typedef float VEC(f32v)
+	__attribute__((vector_size(VEC_BYTES), may_alias, aligned(1)));
+typedef uint64_t VEC(u64v)
+	__attribute__((vector_size(VEC_BYTES), may_alias, aligned(1)));
+
+#define F32V  VEC(f32v)
+#define U64V  VEC(u64v)
+#define LANES (VEC_BYTES / sizeof(float))
+
+/* One block of whole cache lines; @to is the beginning of a line. */
+VEC_INLINE VEC(copy_block)(char *to, const char *from)
+{
+	for (size_t i = 0; i < BLOCK; i += VEC_BYTES)
+		VEC_PAST(to + i, *(const F32V *)(from + i));
+}
+
+/* In order, asking for the source some way ahead. */
+VEC_FN VEC(copy_past)(void *dst, const void *src, size_t bytes)
+{
+	size_t head = to_line(dst, bytes);
+	const char *from = src;
+	char *to = dst;
+
+	memcpy(to, from, head);
+	to += head;
+	from += head;
+	bytes -= head;
+	for (; bytes >= BLOCK; bytes -= BLOCK, to += BLOCK, from += BLOCK) {
+		for (size_t i = 0; i < BLOCK; i += GM_HOST_LINE)
+			__builtin_prefetch(from + AHEAD + i, 0, 0);
+		VEC(copy_block)(to, from);
+	}
+	VEC_ORDER();
+	memcpy(to, from, bytes);
+}
+
+/* A block from each of some pages in turn: each is a stream of its own. */
+VEC_FN VEC(copy_pages)(void *dst, const void *src, size_t bytes)
+{
+	size_t head = to_line(dst, bytes);
+	const char *from = src;
+	char *to = dst;
+
+	memcpy(to, from, head);
+	to += head;
+	from += head;
+	bytes -= head;
+	for (; bytes >= PAGES * PAGE; bytes -= PAGES * PAGE) {
+		for (size_t i = 0; i < PAGE; i += BLOCK) {
+			for (size_t p = i; p < PAGES * PAGE; p += PAGE)
+				VEC(copy_block)(to + p, from + p);
+		}
+		to += PAGES * PAGE;
+		from += PAGES * PAGE;
+	}
+	VEC(copy_past)(to, from, bytes);
+}
+
+/*
+ * One vector at the beginning and one at the end, wherever they lie, and
+ * aligned ones between: they overlap, with the same bytes.
+ */
+VEC_INLINE VEC(fill_any)(void *dst, uint64_t pattern, size_t bytes, bool past)
+{
+	size_t head = -(uintptr_t)dst % VEC_BYTES;
+	char *to = dst, *end = to + bytes;
+	U64V v;
+
+	if (bytes < VEC_BYTES) {
+		fill_short(dst, pattern, bytes);
+		return;
+	}
+	*(U64V *)to = (U64V){ 0 } + pattern;
+	v = (U64V){ 0 } + turned(pattern, head);
+	for (to += head; to + VEC_BYTES <= end; to += VEC_BYTES) {
+		if (past)
+			VEC_PAST(to, (F32V)v);
+		else
+			*(U64V *)to = v;
+	}
+	if (past)
+		VEC_ORDER();
+	v = (U64V){ 0 } + turned(pattern, bytes - VEC_BYTES);
+	*(U64V *)(end - VEC_BYTES) = v;
+}
+
+VEC_FN VEC(fill)(void *dst, uint64_t pattern, size_t bytes)
+{
+	VEC(fill_any)(dst, pattern, bytes, false);
+}
+
+VEC_FN VEC(fill_past)(void *dst, uint64_t pattern, size_t bytes)
+{
+	VEC(fill_any)(dst, pattern, bytes, true);
+}
+
+/*
+ * Through the caches, however long: measured, arithmetic that writes past them
+ * is the slower one.
+ */
+VEC_FN VEC(scale)(void *dst, const void *src, float alpha, size_t n)
+{
+	const f32 *from = src;
+	f32 *to = dst;
+	size_t i = 0;
+
+	/* A destination between two floats never gets aligned. */
+	for (; i < n && i < LANES && (uintptr_t)(to + i) % VEC_BYTES; i++)
+		to[i] = alpha * from[i];
+	for (; i + LANES <= n; i += LANES)
+		*(F32V *)(to + i) = alpha * *(const F32V *)(from + i);
+	for (; i < n; i++)
+		to[i] = alpha * from[i];
+}
+
+VEC_FN VEC(axpy)(void *dst, const void *src, float alpha, size_t n)
+{
+	const f32 *from = src;
+	f32 *to = dst;
+	size_t i = 0;
+
+	for (; i < n && i < LANES && (uintptr_t)(to + i) % VEC_BYTES; i++)
+		to[i] = to[i] + alpha * from[i];
+	for (; i + LANES <= n; i += LANES) {
+		F32V v = alpha * *(const F32V *)(from + i);
+
+		*(F32V *)(to + i) = *(const F32V *)(to + i) + v;
+	}
+	for (; i < n; i++)
+		to[i] = to[i] + alpha * from[i];
+}
+
+static const struct gm_host_kernels VEC(kernels) = {
+	.name = VEC_STRING(VEC_NAME),
+	.usable = VEC(usable),
+	.copy = copy,
+	.copy_past = VEC(copy_past),
+	.copy_pages = VEC(copy_pages),
+	.fill = VEC(fill),
+	.fill_past = VEC(fill_past),
+	.scale = VEC(scale),
+	.axpy = VEC(axpy),
+};
+
+#undef VEC_PASTE_
+#undef VEC_PASTE
+#undef VEC
+#undef VEC_FN
+#undef VEC_INLINE
+#undef F32V
+#undef U64V
+#undef LANES
+#undef VEC_NAME
+#undef VEC_BYTES
+#undef VEC_TARGET
+#undef VEC_PAST
+#undef VEC_ORDER

@@ -1,0 +1,74 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * task - one operator over elements, as a backend is given it.
+ *
+ * The worker makes it out of a queue entry: offsets are judged and have become
+ * pointers, so nothing here comes from a client unseen.  What may be judged
+ * about a task without knowing its memory is judged here, by one table.
+ *
+ * Arithmetic.  SCALE and AXPY are done in f32: alpha is rounded to f32 once,
+ * each product and each sum is rounded, and nothing is fused, so a result does
+ * not depend on the CPU, on the slices or on the rows it was computed by.
+ * (Which payload comes out when two NaNs meet is the one thing left open.)
+ *
+ * Overlap.  dst and src may be the same elements in SCALE and AXPY.  Any other
+ * overlap is refused by who judges: gm_task_overlaps() tells.
+ */
+#ifndef GM_TASK_H
+#define GM_TASK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct gm_task {
+	uint32_t op;     /* enum gpumap_op */
+	uint32_t dtype;  /* enum gpumap_dtype */
+	void *dst;       /* n elements, NULL for NOP; any alignment */
+	const void *src; /* n elements, NULL for NOP and FILL */
+	uint64_t n;      /* elements of the whole task */
+	union {
+		double alpha;     /* SCALE, AXPY */
+		uint64_t pattern; /* FILL: one element, in the low bytes */
+	};
+};
+
+/* Bytes of one element, 0 for a number that is no dtype. */
+uint32_t gm_dtype_bytes(uint32_t dtype);
+
+/* "f32" and so on, NULL for a number that is no dtype. */
+const char *gm_dtype_name(uint32_t dtype);
+
+/* "copy" and so on, NULL for a number that is no operator. */
+const char *gm_op_name(uint32_t op);
+
+/* What the memory of an operator is for: GM_TASK_*, 0 for NOP and unknown. */
+uint32_t gm_op_memory(uint32_t op);
+
+#define GM_TASK_READS_SRC  (UINT32_C(1) << 0)
+#define GM_TASK_READS_DST  (UINT32_C(1) << 1)
+#define GM_TASK_WRITES_DST (UINT32_C(1) << 2)
+
+/*
+ * gm_op_takes - does the operator exist for elements of this dtype
+ *
+ * Returns	0
+ *		-EOPNOTSUPP	no such operator
+ *		-EINVAL		no such dtype, or one it is not made for
+ */
+int gm_op_takes(uint32_t op, uint32_t dtype);
+
+/*
+ * gm_task_bytes - bytes of dst, and of src where there is one
+ *
+ * Returns	0
+ *		-EINVAL		no such dtype
+ *		-EOVERFLOW	more than 2^63 - 1, so in nobody's memory
+ */
+int gm_task_bytes(uint32_t dtype, uint64_t n, uint64_t *ret_bytes);
+
+/* dst and src share bytes and the operator does not allow it. */
+bool gm_task_overlaps(const struct gm_task *task);
+
+#endif

@@ -3,7 +3,9 @@
 
 # contrib: what is shipped beside the code, and the manual pages.
 EXTRA_DIST += $(gm_man:=.scd) \
-	README.md .clang-format .editorconfig \
+	README.md .clang-format .editorconfig .ci/run \
+	.github/CONTRIBUTING.md .github/SECURITY.md \
+	%reldir%/quickstart \
 	LICENSES/MIT.txt LICENSES/CC0-1.0.txt
 
 if MAN

@@ -5,7 +5,8 @@
 #
 # A test of one module is two or three lines: its name in gm_tests, its
 # _SOURCES, and an _LDADD where shm/libshm.la is not what it tests.  A name
-# that is also in GM_TORTURE or GM_TSAN_TESTS runs there too.
+# that is also in GM_TORTURE or GM_TSAN_TESTS runs there too.  What links or
+# starts anything from agent/ stands inside "if AGENT".
 LDADD = shm/libshm.la
 
 gm_tests =

@@ -28,6 +28,11 @@ gm_tests += %reldir%/test_placement
 	%reldir%/tap.h
 %canon_reldir%_test_placement_LDADD = agent/plan/libplan.la
 
+gm_tests += %reldir%/test_closer
+%canon_reldir%_test_closer_SOURCES = %reldir%/test_closer.c %reldir%/tap.h
+%canon_reldir%_test_closer_LDADD = agent/common/libcommon.la $(NUMA_LIBS) \
+	-lpthread
+
 gm_tests += %reldir%/test_host
 %canon_reldir%_test_host_SOURCES = %reldir%/test_host.c %reldir%/tap.h
 %canon_reldir%_test_host_LDADD = agent/device/libdevice.la \

@@ -5,6 +5,7 @@
 noinst_LTLIBRARIES += %reldir%/libcommon.la
 %canon_reldir%_libcommon_la_SOURCES = \
 	%reldir%/wire.h
+%canon_reldir%_libcommon_la_SOURCES += %reldir%/closer.c %reldir%/closer.h
 %canon_reldir%_libcommon_la_SOURCES += %reldir%/idset.c %reldir%/idset.h
 %canon_reldir%_libcommon_la_SOURCES += %reldir%/meminfo.c %reldir%/meminfo.h
 %canon_reldir%_libcommon_la_SOURCES += %reldir%/pin.c %reldir%/pin.h

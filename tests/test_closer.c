@@ -1,0 +1,97 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/* closer: everything handed over is done, also when it is far behind. */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "agent/common/closer.h"
+#include "tap.h"
+
+#define MANY (2 * (int)GM_CLOSER_JOBS)
+
+static bool is_open(int fd)
+{
+	return fcntl(fd, F_GETFD) >= 0;
+}
+
+/* Is there a mapping at @memory?  msync answers without touching it. */
+static bool is_mapped(void *memory)
+{
+	return msync(memory, 4096, MS_ASYNC) == 0 || errno != ENOMEM;
+}
+
+static void descriptors_are_closed(void)
+{
+	static struct gm_closer closer;
+	int fds[2];
+
+	gm_closer_init(&closer);
+	OK(pipe2(fds, O_CLOEXEC) == 0);
+	gm_closer_close(&closer, fds[0]);
+	gm_closer_close(&closer, -1);
+	gm_closer_close(&closer, fds[1]);
+	gm_closer_stop(&closer);
+	OK(!is_open(fds[0]));
+	OK(!is_open(fds[1]));
+}
+
+static void ranges_are_unmapped(void)
+{
+	static struct gm_closer closer;
+	size_t bytes = 64 << 20;
+	void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+
+	if (!OK(memory != MAP_FAILED))
+		return;
+	gm_closer_init(&closer);
+	gm_closer_unmap(&closer, NULL, 0);
+	gm_closer_unmap(&closer, memory, bytes);
+	gm_closer_stop(&closer);
+	OK(!is_mapped(memory));
+	OK(!is_mapped((char *)memory + bytes - 4096));
+}
+
+static void a_full_queue_loses_nothing(void)
+{
+	static struct gm_closer closer;
+	int fds[MANY], open_before = 0, open_after = 0;
+
+	gm_closer_init(&closer);
+	for (int i = 0; i < MANY; i++) {
+		fds[i] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+		open_before += fds[i] >= 0;
+	}
+	EQ(open_before, MANY);
+	/* Twice its room at once: where the thread is slower than this loop,
+	 * the rest is closed here. */
+	for (int i = 0; i < MANY; i++)
+		gm_closer_close(&closer, fds[i]);
+	gm_closer_stop(&closer);
+	for (int i = 0; i < MANY; i++)
+		open_after += is_open(fds[i]);
+	EQ(open_after, 0);
+}
+
+static void stop_without_work_is_harmless(void)
+{
+	static struct gm_closer closer;
+
+	gm_closer_init(&closer);
+	gm_closer_stop(&closer);
+	OK(!closer.running);
+}
+
+int main(void)
+{
+	descriptors_are_closed();
+	ranges_are_unmapped();
+	a_full_queue_loses_nothing();
+	stop_without_work_is_harmless();
+	return tap_done();
+}

@@ -7,6 +7,7 @@ noinst_LTLIBRARIES += %reldir%/libcommon.la
 	%reldir%/wire.h
 %canon_reldir%_libcommon_la_SOURCES += %reldir%/closer.c %reldir%/closer.h
 %canon_reldir%_libcommon_la_SOURCES += %reldir%/idset.c %reldir%/idset.h
+%canon_reldir%_libcommon_la_SOURCES += %reldir%/log.c %reldir%/log.h
 %canon_reldir%_libcommon_la_SOURCES += %reldir%/meminfo.c %reldir%/meminfo.h
 %canon_reldir%_libcommon_la_SOURCES += %reldir%/pin.c %reldir%/pin.h
 %canon_reldir%_libcommon_la_SOURCES += %reldir%/sysfile.c %reldir%/sysfile.h

@@ -1,0 +1,80 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/common/log.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <unistd.h>
+
+static const char *context;
+
+void gm_log_context(const char *pairs)
+{
+	context = pairs;
+}
+
+/* What snprintf wants to have written, cut to what it has. */
+static size_t clip(int wanted, size_t room)
+{
+	if (wanted < 0)
+		return 0;
+	return (size_t)wanted < room ? (size_t)wanted : room - 1;
+}
+
+/* One event, one line: whatever is in it, it does not end before its end. */
+static void make_printable(char *line, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if ((unsigned char)line[i] < ' ' || line[i] == 0x7f)
+			line[i] = '?';
+	}
+}
+
+void gm_log(enum gm_log_level level, const char *event, const char *format, ...)
+{
+	static const char *const names[] = { "info", "warning", "error" };
+	char line[GM_LOG_BYTES];
+	size_t room = sizeof(line) - 1; /* for the newline */
+	size_t n;
+	int saved = errno;
+
+	n = clip(snprintf(line, room, "level=%s event=%s", names[level], event),
+		 room);
+	if (format != NULL && n + 2 < room) {
+		va_list args;
+
+		line[n++] = ' ';
+		va_start(args, format);
+		n += clip(vsnprintf(line + n, room - n, format, args),
+			  room - n);
+		va_end(args);
+	}
+	if (context != NULL)
+		n += clip(snprintf(line + n, room - n, " %s", context),
+			  room - n);
+	make_printable(line, n);
+	line[n++] = '\n';
+
+	while (write(STDERR_FILENO, line, n) < 0 && errno == EINTR)
+		;
+	errno = saved;
+}
+
+struct gm_quoted gm_quote(const char *text)
+{
+	struct gm_quoted quoted;
+	size_t n = 0;
+
+	quoted.text[n++] = '"';
+	for (; *text != '\0' && n + 4 < sizeof(quoted.text); text++) {
+		if (*text == '"' || *text == '\\')
+			quoted.text[n++] = '\\';
+		quoted.text[n++] = *text;
+	}
+	quoted.text[n++] = '"';
+	quoted.text[n] = '\0';
+	return quoted;
+}

@@ -1,0 +1,45 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * log - one line of key=value pairs per event, on standard error.
+ *
+ *	level=info event=ready instance=node epoch=3 rows=2 pid=812
+ *
+ * A line is one write(2), so lines of several processes do not mix; a line that
+ * standard error does not take at once may be lost, but never blocks anybody
+ * for long.  Bytes that are no printable text are written as '?', whatever the
+ * caller hands in, and a line longer than GM_LOG_BYTES is cut.
+ */
+#ifndef GM_LOG_H
+#define GM_LOG_H
+
+#define GM_LOG_BYTES   1024
+#define GM_QUOTE_BYTES 640
+
+enum gm_log_level { GM_LOG_INFO, GM_LOG_WARNING, GM_LOG_ERROR };
+
+/*
+ * gm_log - write one line
+ *
+ * event	a word: what happened
+ * format	" key=value" pairs of printf, without the leading blank; NULL
+ *		for none.  Text that may hold blanks goes through gm_quote().
+ *
+ * Threads	any
+ */
+void gm_log(enum gm_log_level level, const char *event, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* Pairs to end every line of this process with, such as "row=1".  Kept by
+ * address; NULL for none, as at first. */
+void gm_log_context(const char *pairs);
+
+/* A value in double quotes, with '"' and '\' escaped; cut where it is longer
+ * than fits.  Use as gm_quote(text).text. */
+struct gm_quoted {
+	char text[GM_QUOTE_BYTES];
+};
+struct gm_quoted gm_quote(const char *text);
+
+#endif

@@ -1,0 +1,83 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * daemon - gpumapd's one thread and everything it knows.
+ *
+ * Start-up goes down this list and a clean end goes up: configuration, lock,
+ * segment, directory, holders, devices, configured maps, workers, socket.
+ */
+#ifndef GM_DAEMON_H
+#define GM_DAEMON_H
+
+#include <stdbool.h>
+
+#include "agent/daemon/config.h"
+#include "agent/daemon/devices.h"
+#include "agent/daemon/holders.h"
+#include "agent/daemon/loop.h"
+#include "agent/daemon/publish.h"
+#include "agent/daemon/segment.h"
+
+struct gm_supervisor;     /* supervise.c */
+struct gm_control_server; /* control.c */
+
+struct gm_daemon {
+	/* From the command line; never NULL. */
+	const char *instance;
+	const char *runtime_dir;
+	const char *config_path;
+	const char *worker_path;
+
+	struct gm_config config;
+	struct gm_idset allowed_cpus; /* before we pinned ourselves */
+	struct gm_loop loop;
+	int lock;
+	struct gm_segment segment;
+	struct gm_directory directory;
+	struct gm_holders holders;
+	struct gm_devices devices;
+	struct gm_supervisor *supervisor; /* NULL until it has started */
+	struct gm_control_server *server; /* likewise */
+
+	struct gm_source signals;
+	struct gm_timer heartbeat;
+	struct gm_timer refresh;
+	struct gm_timer drain_limit;
+	bool announced; /* event=ready has been said */
+	bool draining;
+	int status; /* to exit with */
+};
+
+/* A request to end: refuse what is new, let what runs finish within
+ * config.drain_ns, then leave.  More than one changes nothing. */
+void gm_daemon_drain(struct gm_daemon *d);
+
+/* To be called by the supervisor and the control server when they have nothing
+ * left to do after their drain call; and by anybody else, without harm: looks
+ * whether it was the last, and stops the loop. */
+void gm_daemon_drained(struct gm_daemon *d);
+
+/* Something that we cannot live with has happened: leave with a status. */
+void gm_daemon_fail(struct gm_daemon *d, int status);
+
+/*
+ * What the other half provides.
+ *
+ * start	after every row has been published as PROBING or LOST; returns
+ *		0, or a negative errno after it has logged why
+ * drain	take nothing new, finish, then call gm_daemon_drained()
+ * drained	is there nothing left to do?
+ * exit		free everything; workers and sessions end with us
+ */
+int gm_supervisor_start(struct gm_daemon *d);
+void gm_supervisor_drain(struct gm_daemon *d);
+bool gm_supervisor_drained(const struct gm_daemon *d);
+void gm_supervisor_exit(struct gm_daemon *d);
+
+int gm_control_start(struct gm_daemon *d);
+void gm_control_drain(struct gm_daemon *d);
+bool gm_control_drained(const struct gm_daemon *d);
+void gm_control_exit(struct gm_daemon *d);
+
+#endif

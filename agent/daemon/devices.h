@@ -1,0 +1,75 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * devices - the rows of the device table, as the agent knows them.
+ *
+ * Rows are 0 to n - 1 and keep their device, by uuid, while the segment lives.
+ * A row whose device is gone is LOST and has no worker.  Whoever has news says
+ * so here, and it is published at once; readers who wait for a change are woken
+ * for a new state only.
+ */
+#ifndef GM_DEVICES_H
+#define GM_DEVICES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "agent/common/idset.h"
+#include "agent/common/meminfo.h"
+#include "agent/daemon/config.h"
+#include "shm/layout.h"
+
+struct gm_daemon;
+
+struct gm_device {
+	bool present; /* should have a worker; else LOST */
+	struct gm_row_image facts;
+	struct gm_moving_image moving;
+	struct gm_idset cpus; /* of the worker; facts.cpus is its text */
+	struct gm_meminfo memory;
+};
+
+struct gm_devices {
+	uint32_t n;
+	struct gm_device *of[GM_ROWS];
+};
+
+/*
+ * gm_devices_start - rows for what this node has, matched with those that an
+ * adopted segment has already
+ *
+ * ret_why	what is wrong and what to do
+ *
+ * Returns	0
+ *		-ENODEV		no row at all
+ *		-ENOSPC		more rows than the table has
+ *		-EINVAL		the configuration names CPUs that are not there
+ *		-ENOMEM, and what reading sysfs returns
+ */
+int gm_devices_start(struct gm_daemon *d, char ret_why[GM_CONFIG_WHY_BYTES]);
+void gm_devices_exit(struct gm_daemon *d);
+
+/*
+ * gm_devices_state - a row enters a state
+ *
+ * state	enum gpumap_device_state
+ * reason	why it is not READY, NULL for none; cut to 55 bytes
+ * error	the errno or driver code behind it, or 0
+ */
+void gm_devices_state(struct gm_daemon *d, uint32_t row, uint32_t state,
+		      const char *reason, int error);
+
+/* The row's worker, 0 for none, and how often it was started again. */
+void gm_devices_worker(struct gm_daemon *d, uint32_t row, pid_t pid,
+		       uint32_t restarts);
+
+/* Look at one row's moving facts now, and at those of every row: what the
+ * timer does each config.refresh_ns. */
+void gm_devices_refresh(struct gm_daemon *d);
+
+/* Are all present rows READY? */
+bool gm_devices_ready(const struct gm_daemon *d);
+
+#endif

@@ -1,0 +1,69 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * holders - who has pinned which block.
+ *
+ * A pinned block is not reused until its holder lets go or the kernel says that
+ * the holder is gone (pidfd).  The table lies in the segment, so that the next
+ * agent knows who still reads what; what it says about a process counts only
+ * while pid and start time both agree.
+ */
+#ifndef GM_HOLDERS_H
+#define GM_HOLDERS_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "agent/daemon/segment.h"
+
+struct gm_daemon;
+struct gm_holder_process;
+
+struct gm_holders {
+	struct gm_holder_image table[GM_HOLDERS]; /* as in the segment */
+	struct gm_holder_process *of[GM_HOLDERS];
+	uint64_t last_claim;
+};
+
+/* What the answer to a pin says. */
+struct gm_pin {
+	uint64_t claim; /* never used twice */
+	uint64_t unit;
+	uint64_t version;
+};
+
+/*
+ * gm_holders_pin - keep the present block of an object for a process
+ *
+ * pid		as we see it
+ * ret_why	what was wrong and what to do
+ *
+ * Returns	0
+ *		-ENOENT		no object has this name
+ *		-EDQUOT		the uid's pins or pinned bytes are used up
+ *		-ENOSPC		the table is full
+ *		-ESRCH		there is no such process, or it lives where we
+ *				cannot see it end
+ *		-ENOMEM, -EMFILE
+ */
+int gm_holders_pin(struct gm_daemon *d, pid_t pid, uid_t uid, uint32_t kind,
+		   const char *name, char ret_why[GM_WHY_BYTES],
+		   struct gm_pin *ret_pin);
+
+/* Returns 0, or -ENOENT: @pid has no such claim. */
+int gm_holders_unpin(struct gm_daemon *d, pid_t pid, uint64_t claim);
+
+/*
+ * gm_holders_adopt - take over the claims in an adopted segment
+ *
+ * Those whose process is gone are freed, after every living holder's pidfd is
+ * open again.
+ *
+ * Returns	0, -ENOMEM, -EMFILE
+ */
+int gm_holders_adopt(struct gm_daemon *d);
+
+void gm_holders_exit(struct gm_daemon *d);
+
+#endif

@@ -1,0 +1,87 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * publish - put objects into the directory, replace them, take them out.
+ *
+ * The order of shared stores is what makes every instant a good one to die:
+ *
+ *	rotor			private search goes on behind the block
+ *	block, word by word	no slot names it yet
+ *	key of the slot		only where the slot names nothing
+ *	slot			the publication
+ *	generation, and wake
+ *
+ * The old block is free once the slot has moved on and no holder has pinned it.
+ * A version is never used twice in a slot, and a name's versions grow also when
+ * it was released in between and comes back in another slot.
+ */
+#ifndef GM_PUBLISH_H
+#define GM_PUBLISH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "agent/daemon/heap.h"
+#include "agent/daemon/segment.h"
+#include "shm/layers.h"
+
+struct gm_daemon;
+
+/* What we know of a block without reading it back from shared memory. */
+struct gm_block {
+	uint32_t unit; /* 0: none */
+	uint32_t bytes;
+	uint64_t version; /* of the slot, also when it names nothing */
+	uint64_t key;
+	uint32_t kind;
+	uint32_t owner_uid;
+	char name[GM_NAME_BYTES];
+};
+
+struct gm_directory {
+	struct gm_heap heap;
+	struct gm_block objects[GM_OBJECTS];
+	struct gm_block rows[GM_ROWS]; /* static facts */
+};
+
+/*
+ * gm_publish_layers - publish a layer map, or replace the one of its name
+ *
+ * layers	owner_uid is who asks: 0 and the agent's own uid may replace
+ *		anything, others only what is theirs.  published may be 0: now.
+ * ret_why	what was wrong and what to do
+ *
+ * Returns	0
+ *		-EINVAL		the name is empty, too long, or has blanks or
+ *				control characters in it
+ *		-EACCES		the name belongs to somebody else
+ *		-EDQUOT		the uid has as much as it may have
+ *		-ENOSPC		the directory or the heap is full
+ *		-ENOMEM
+ */
+int gm_publish_layers(struct gm_daemon *d, const struct gm_layers *layers,
+		      char ret_why[GM_WHY_BYTES], uint64_t *ret_version);
+
+/*
+ * gm_publish_release - take an object out of the directory
+ *
+ * Returns	0
+ *		-ENOENT		no object has this name
+ *		-EINVAL, -EACCES	as gm_publish_layers()
+ */
+int gm_publish_release(struct gm_daemon *d, uint32_t kind, const char *name,
+		       uint32_t uid, char ret_why[GM_WHY_BYTES]);
+
+/* The object of a name, or NULL. */
+const struct gm_block *gm_publish_find(const struct gm_daemon *d, uint32_t kind,
+				       const char *name);
+
+/* A holder let go of @unit: free the block if no slot names it either.
+ * @bytes as in its image. */
+void gm_publish_unpinned(struct gm_daemon *d, uint32_t unit, uint32_t bytes);
+
+/* Publish a row's static facts; used by devices.c.  Returns 0, -ENOSPC. */
+int gm_publish_row(struct gm_daemon *d, const struct gm_row_image *facts);
+
+#endif

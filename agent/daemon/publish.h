@@ -64,14 +64,14 @@ int gm_publish_layers(struct gm_daemon *d, const struct gm_layers *layers,
 		      char ret_why[GM_WHY_BYTES], uint64_t *ret_version);
 
 /*
- * gm_publish_release - take an object out of the directory
+ * gm_publish_remove - take an object out of the directory
  *
  * Returns	0
  *		-ENOENT		no object has this name
  *		-EINVAL, -EACCES	as gm_publish_layers()
  */
-int gm_publish_release(struct gm_daemon *d, uint32_t kind, const char *name,
-		       uint32_t uid, char ret_why[GM_WHY_BYTES]);
+int gm_publish_remove(struct gm_daemon *d, uint32_t kind, const char *name,
+		      uint32_t uid, char ret_why[GM_WHY_BYTES]);
 
 /* The object of a name, or NULL. */
 const struct gm_block *gm_publish_find(const struct gm_daemon *d, uint32_t kind,

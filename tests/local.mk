@@ -14,6 +14,33 @@ gm_tests =
 gm_tests += %reldir%/test_point
 %canon_reldir%_test_point_SOURCES = %reldir%/test_point.c %reldir%/tap.h
 
+# The protocols of shm/.  Both ends of seq and ring run as threads too.
+gm_tests += %reldir%/test_seq
+%canon_reldir%_test_seq_SOURCES = %reldir%/test_seq.c %reldir%/tap.h
+%canon_reldir%_test_seq_LDADD = shm/libshm.la -lpthread
+GM_TSAN_TESTS += %reldir%/test_seq
+
+gm_tests += %reldir%/test_ring
+%canon_reldir%_test_ring_SOURCES = %reldir%/test_ring.c %reldir%/tap.h
+%canon_reldir%_test_ring_LDADD = shm/libshm.la -lpthread
+GM_TSAN_TESTS += %reldir%/test_ring
+
+gm_tests += %reldir%/test_journal
+%canon_reldir%_test_journal_SOURCES = %reldir%/test_journal.c %reldir%/tap.h
+
+gm_tests += %reldir%/test_layout
+%canon_reldir%_test_layout_SOURCES = %reldir%/test_layout.c %reldir%/tap.h
+EXTRA_DIST += %reldir%/abi/layout.golden
+
+gm_tests += %reldir%/test_map
+%canon_reldir%_test_map_SOURCES = %reldir%/test_map.c %reldir%/segment.h \
+	%reldir%/tap.h
+
+gm_tests += %reldir%/torture_publish
+%canon_reldir%_torture_publish_SOURCES = %reldir%/torture_publish.c \
+	%reldir%/segment.h %reldir%/tap.h
+GM_TORTURE += %reldir%/torture_publish
+
 gm_tests += %reldir%/test_split
 %canon_reldir%_test_split_SOURCES = %reldir%/test_split.c %reldir%/tap.h
 %canon_reldir%_test_split_LDADD = shm/libshm.la -lm

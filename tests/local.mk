@@ -64,6 +64,10 @@ gm_tests += %reldir%/test_host
 %canon_reldir%_test_host_SOURCES = %reldir%/test_host.c %reldir%/tap.h
 %canon_reldir%_test_host_LDADD = agent/device/libdevice.la \
 	agent/common/libcommon.la $(NUMA_LIBS) -lm
+gm_tests += %reldir%/test_safetensors
+%canon_reldir%_test_safetensors_SOURCES = %reldir%/test_safetensors.c \
+	%reldir%/tap.h
+%canon_reldir%_test_safetensors_LDADD = agent/plan/libplan.la
 endif
 
 gm_scripts =

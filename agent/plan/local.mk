@@ -5,6 +5,8 @@
 noinst_LTLIBRARIES += %reldir%/libplan.la
 %canon_reldir%_libplan_la_SOURCES = \
 	%reldir%/error.c %reldir%/error.h \
+	%reldir%/file.c %reldir%/file.h \
 	%reldir%/placement.c %reldir%/placement.h \
+	%reldir%/safetensors.c %reldir%/safetensors.h \
 	%reldir%/spec.c %reldir%/spec.h
 %canon_reldir%_libplan_la_LIBADD = $(JANSSON_LIBS)

@@ -1,0 +1,81 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * file - open and read the files of a model, which anybody may have written.
+ *
+ * Symbolic links are followed: the caches that models are downloaded to are
+ * made of them.  Whatever is not a regular file is refused, and opening one
+ * never waits for a peer.  Who must not reveal files that its client may not
+ * read has to take that client's rights before it calls.
+ */
+#ifndef GM_FILE_H
+#define GM_FILE_H
+
+#include <jansson.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/plan/error.h"
+
+struct gm_file {
+	int fd;
+	uint64_t size;    /* bytes, when it was opened */
+	const char *path; /* the caller's, for messages */
+};
+
+/*
+ * gm_file_open - open a regular file to read it
+ *
+ * path		must outlive @ret_file
+ * remedy	what to do if there is no such file, or NULL
+ * ret_file	give it back with gm_file_close()
+ *
+ * Returns	0
+ *		-ENOENT and what else open() answers
+ *		-EINVAL	not a regular file
+ * Threads	any
+ */
+int gm_file_open(const char *path, const char *remedy, struct gm_file *ret_file,
+		 struct gm_plan_error *ret_err);
+
+/*
+ * gm_file_read - read exactly @n bytes at @offset
+ *
+ * Returns	0
+ *		-ENODATA	the file ends before
+ *		-EIO and what else pread() answers
+ * Threads	any
+ */
+int gm_file_read(const struct gm_file *file, uint64_t offset, void *buf,
+		 size_t n, struct gm_plan_error *ret_err);
+
+void gm_file_close(struct gm_file *file);
+
+/*
+ * gm_file_json - read a file that is one JSON object, no key twice
+ *
+ * most		bytes it may have
+ * ret_object	a new reference
+ *
+ * Returns	0
+ *		-EFBIG	longer than @most
+ *		-EINVAL	not JSON, or not an object
+ *		-ENOMEM, and what open and read answer
+ * Threads	any
+ */
+int gm_file_json(const char *path, const char *remedy, size_t most,
+		 json_t **ret_object, struct gm_plan_error *ret_err);
+
+/*
+ * gm_json_object - parse @n bytes as one JSON object, no key twice
+ *
+ * what		whose bytes they are, for messages: "x.json"
+ *
+ * Returns	0, -EINVAL, -ENOMEM
+ * Threads	any
+ */
+int gm_json_object(const char *bytes, size_t n, const char *what,
+		   json_t **ret_object, struct gm_plan_error *ret_err);
+
+#endif

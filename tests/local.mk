@@ -68,6 +68,11 @@ gm_tests += %reldir%/test_safetensors
 %canon_reldir%_test_safetensors_SOURCES = %reldir%/test_safetensors.c \
 	%reldir%/tap.h
 %canon_reldir%_test_safetensors_LDADD = agent/plan/libplan.la
+
+gm_tests += %reldir%/test_checkpoint
+%canon_reldir%_test_checkpoint_SOURCES = %reldir%/test_checkpoint.c \
+	%reldir%/tap.h
+%canon_reldir%_test_checkpoint_LDADD = agent/plan/libplan.la
 endif
 
 gm_scripts =

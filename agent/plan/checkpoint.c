@@ -1,0 +1,370 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/plan/checkpoint.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/plan/file.h"
+#include "agent/plan/model_config.h"
+#include "agent/plan/safetensors.h"
+#include "agent/plan/stack.h"
+
+#define SINGLE     "model.safetensors"
+#define INDEX      "model.safetensors.index.json"
+#define SUFFIX     ".safetensors"
+#define MOST_INDEX ((size_t)100 << 20) /* bytes */
+
+/* A checkpoint while it is being read. */
+struct reader {
+	const char *dir;
+	json_t *index; /* NULL without one */
+	json_t *map;   /* in it: tensor -> shard */
+	char **shards; /* names in the directory, sorted */
+	size_t n_shards;
+	struct gm_tensors tensors;
+	struct gm_model_config config;
+	struct gm_plan_error *err;
+};
+
+/* "DIR/NAME" to free(), or NULL. */
+static char *path_of(const struct reader *rd, const char *name)
+{
+	char *path;
+
+	return asprintf(&path, "%s/%s", rd->dir, name) < 0 ? NULL : path;
+}
+
+static bool has_file(const struct reader *rd, const char *name)
+{
+	char *path = path_of(rd, name);
+	bool has = path && access(path, F_OK) == 0;
+
+	free(path);
+	return has;
+}
+
+static int by_text(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static int by_name(const void *a, const void *b)
+{
+	const struct gm_tensor *x = a, *y = b;
+
+	return strcmp(x->name, y->name);
+}
+
+/* A name that stays in the directory. */
+static bool is_plain(const char *name)
+{
+	return name[0] != '\0' && !strchr(name, '/') && strcmp(name, ".") &&
+	       strcmp(name, "..");
+}
+
+static int add_shard(struct reader *rd, const char *name)
+{
+	if (rd->n_shards == GM_CHECKPOINT_SHARDS)
+		return gm_error_set(rd->err, -E2BIG,
+				    "is this the right directory?",
+				    "%s: more than %u " SUFFIX " files",
+				    rd->dir, GM_CHECKPOINT_SHARDS);
+	rd->shards[rd->n_shards] = strdup(name);
+	if (!rd->shards[rd->n_shards])
+		return gm_error_no_memory(rd->err);
+	rd->n_shards++;
+	return 0;
+}
+
+static int scan_directory(struct reader *rd)
+{
+	DIR *dir = opendir(rd->dir);
+	struct dirent *entry;
+	int r = 0;
+
+	if (!dir)
+		return gm_error_set(rd->err, -errno,
+				    "give the model's directory", "%s: %s",
+				    rd->dir, strerror(errno));
+	while (r == 0 && (entry = readdir(dir))) {
+		size_t len = strlen(entry->d_name);
+
+		if (entry->d_name[0] != '.' && len > strlen(SUFFIX) &&
+		    strcmp(entry->d_name + len - strlen(SUFFIX), SUFFIX) == 0)
+			r = add_shard(rd, entry->d_name);
+	}
+	closedir(dir);
+	if (r == 0 && rd->n_shards == 0)
+		r = gm_error_set(rd->err, -ENOENT,
+				 "give a directory with safetensors files",
+				 "%s: no " SUFFIX " file", rd->dir);
+	if (r == 0)
+		qsort(rd->shards, rd->n_shards, sizeof(rd->shards[0]), by_text);
+	return r;
+}
+
+static int bad_index(const struct reader *rd, const char *tensor,
+		     const char *what)
+{
+	return gm_error_set(rd->err, -EINVAL, "fetch " INDEX " again",
+			    "%s/" INDEX ": tensor %.128s: %s", rd->dir, tensor,
+			    what);
+}
+
+/* Where @name is or belongs among the sorted shards. */
+static size_t slot_of(const struct reader *rd, const char *name)
+{
+	size_t low = 0, high = rd->n_shards;
+
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+
+		if (strcmp(rd->shards[middle], name) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static int add_indexed(struct reader *rd, const char *name)
+{
+	size_t slot = slot_of(rd, name);
+	char *added;
+	int r;
+
+	if (slot < rd->n_shards && strcmp(rd->shards[slot], name) == 0)
+		return 0;
+	r = add_shard(rd, name);
+	if (r)
+		return r;
+	added = rd->shards[rd->n_shards - 1];
+	memmove(rd->shards + slot + 1, rd->shards + slot,
+		(rd->n_shards - 1 - slot) * sizeof(rd->shards[0]));
+	rd->shards[slot] = added;
+	return 0;
+}
+
+static int list_indexed(struct reader *rd)
+{
+	const char *tensor;
+	json_t *value;
+	int r = 0;
+
+	json_object_foreach(rd->map, tensor, value)
+	{
+		const char *shard = json_string_value(value);
+
+		if (!shard || !is_plain(shard))
+			return bad_index(rd, tensor,
+					 "its shard is not the name of a file "
+					 "beside the index");
+		r = add_indexed(rd, shard);
+		if (r)
+			return r;
+	}
+	if (rd->n_shards == 0)
+		return gm_error_set(rd->err, -EINVAL, "fetch " INDEX " again",
+				    "%s/" INDEX ": weight_map names no tensor",
+				    rd->dir);
+	return 0;
+}
+
+static int read_index(struct reader *rd)
+{
+	char *path = path_of(rd, INDEX);
+	int r;
+
+	if (!path)
+		return gm_error_no_memory(rd->err);
+	r = gm_file_json(path, NULL, MOST_INDEX, &rd->index, rd->err);
+	if (r)
+		goto out;
+	rd->map = json_object_get(rd->index, "weight_map");
+	if (json_is_object(rd->map))
+		r = list_indexed(rd);
+	else
+		r = gm_error_set(rd->err, -EINVAL, "fetch " INDEX " again",
+				 "%s has no weight_map", path);
+out:
+	free(path);
+	return r;
+}
+
+static int list_shards(struct reader *rd)
+{
+	rd->shards = calloc(GM_CHECKPOINT_SHARDS, sizeof(rd->shards[0]));
+	if (!rd->shards)
+		return gm_error_no_memory(rd->err);
+	if (has_file(rd, SINGLE))
+		return add_shard(rd, SINGLE);
+	if (has_file(rd, INDEX))
+		return read_index(rd);
+	return scan_directory(rd);
+}
+
+static int read_shard(struct reader *rd, uint32_t shard, uint64_t *budget)
+{
+	char *path = path_of(rd, rd->shards[shard]);
+	struct gm_file file;
+	int r;
+
+	if (!path)
+		return gm_error_no_memory(rd->err);
+	r = gm_file_open(path, "fetch the missing file", &file, rd->err);
+	if (r == 0) {
+		r = gm_safetensors_read(&file, shard, budget, &rd->tensors,
+					rd->err);
+		gm_file_close(&file);
+	}
+	free(path);
+	return r;
+}
+
+static int read_shards(struct reader *rd)
+{
+	uint64_t budget = GM_CHECKPOINT_HEADERS;
+	struct gm_tensor *t;
+	int r = 0;
+
+	for (uint32_t i = 0; i < rd->n_shards && r == 0; i++)
+		r = read_shard(rd, i, &budget);
+	if (r)
+		return r;
+	t = rd->tensors.v;
+	if (rd->tensors.n > 0)
+		qsort(t, rd->tensors.n, sizeof(t[0]), by_name);
+	for (size_t i = 1; i < rd->tensors.n; i++)
+		if (strcmp(t[i - 1].name, t[i].name) == 0)
+			return gm_error_set(
+				rd->err, -EINVAL,
+				"leave one model's files in the directory",
+				"%s: tensor %.128s is in %s and in %s", rd->dir,
+				t[i].name, rd->shards[t[i - 1].shard],
+				rd->shards[t[i].shard]);
+	return 0;
+}
+
+/* What the index says of tensors, against the shards themselves. */
+static int check_index(const struct reader *rd)
+{
+	const char *name;
+	json_t *value;
+
+	json_object_foreach(rd->map, name, value)
+	{
+		const struct gm_tensor key = { .name = (char *)name };
+		const struct gm_tensor *t = NULL;
+
+		if (rd->tensors.n > 0)
+			t = bsearch(&key, rd->tensors.v, rd->tensors.n,
+				    sizeof(key), by_name);
+		if (!t ||
+		    strcmp(rd->shards[t->shard], json_string_value(value)))
+			return gm_error_set(
+				rd->err, -EINVAL,
+				"fetch the shard and the index again",
+				"%s/" INDEX ": tensor %.128s is not in %s",
+				rd->dir, name, json_string_value(value));
+	}
+	return 0;
+}
+
+/* Of the dtypes, the one with most bytes; the format's order breaks ties. */
+static const char *main_dtype(const struct gm_tensors *tensors)
+{
+	uint64_t bytes[GM_SAFETENSORS_DTYPES] = { 0 };
+	uint32_t best = 0;
+
+	for (size_t i = 0; i < tensors->n; i++)
+		bytes[tensors->v[i].dtype] += tensors->v[i].bytes;
+	for (uint32_t i = 1; gm_safetensors_dtype(i); i++)
+		if (bytes[i] > bytes[best])
+			best = i;
+	return gm_safetensors_dtype(best);
+}
+
+static int sum_up(const struct reader *rd, struct gm_checkpoint *ret)
+{
+	struct gm_checkpoint ckpt = { 0 };
+	struct gm_stack stack;
+	int r;
+
+	for (size_t i = 0; i < rd->tensors.n; i++)
+		if (__builtin_add_overflow(ckpt.total_bytes,
+					   rd->tensors.v[i].bytes,
+					   &ckpt.total_bytes))
+			return gm_error_set(rd->err, -EOVERFLOW,
+					    "fetch the model again",
+					    "%s: tensors of 2^64 bytes or more",
+					    rd->dir);
+	r = gm_stack_find(rd->dir, &rd->tensors, &rd->config, &stack, rd->err);
+	if (r)
+		return r;
+	ckpt.n_layers = stack.n_layers;
+	ckpt.layer_bytes = stack.layer_bytes;
+	ckpt.non_mapped_bytes = ckpt.total_bytes;
+	for (uint32_t i = 0; i < stack.n_layers; i++)
+		ckpt.non_mapped_bytes -= stack.layer_bytes[i];
+	ckpt.n_shards = (uint32_t)rd->n_shards;
+	ckpt.n_tensors = rd->tensors.n;
+	ckpt.dtype = main_dtype(&rd->tensors);
+	*ret = ckpt;
+	return 0;
+}
+
+static int read_config(struct reader *rd)
+{
+	char *path = path_of(rd, "config.json");
+	int r;
+
+	if (!path)
+		return gm_error_no_memory(rd->err);
+	r = gm_model_config_read(path, &rd->config, rd->err);
+	free(path);
+	return r;
+}
+
+static void free_reader(struct reader *rd)
+{
+	while (rd->n_shards > 0)
+		free(rd->shards[--rd->n_shards]);
+	free(rd->shards);
+	json_decref(rd->index);
+	gm_safetensors_free(&rd->tensors);
+}
+
+int gm_checkpoint_read(const char *dir, struct gm_checkpoint *ret_ckpt,
+		       struct gm_plan_error *ret_err)
+{
+	struct reader rd = { .dir = dir, .err = ret_err };
+	int r;
+
+	r = read_config(&rd);
+	if (r == 0)
+		r = list_shards(&rd);
+	if (r == 0)
+		r = read_shards(&rd);
+	if (r == 0 && rd.map)
+		r = check_index(&rd);
+	if (r == 0)
+		r = sum_up(&rd, ret_ckpt);
+	free_reader(&rd);
+	return r;
+}
+
+void gm_checkpoint_free(struct gm_checkpoint *ckpt)
+{
+	if (!ckpt)
+		return;
+	free(ckpt->layer_bytes);
+	*ckpt = (struct gm_checkpoint){ 0 };
+}

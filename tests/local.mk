@@ -73,6 +73,15 @@ gm_tests += %reldir%/test_checkpoint
 %canon_reldir%_test_checkpoint_SOURCES = %reldir%/test_checkpoint.c \
 	%reldir%/tap.h
 %canon_reldir%_test_checkpoint_LDADD = agent/plan/libplan.la
+
+gm_tests += %reldir%/test_idset
+%canon_reldir%_test_idset_SOURCES = %reldir%/test_idset.c %reldir%/tap.h
+%canon_reldir%_test_idset_LDADD = agent/common/libcommon.la
+
+gm_tests += %reldir%/test_pin
+%canon_reldir%_test_pin_SOURCES = %reldir%/test_pin.c %reldir%/tap.h
+%canon_reldir%_test_pin_LDADD = agent/common/libcommon.la $(NUMA_LIBS) \
+	$(SECCOMP_LIBS)
 endif
 
 gm_scripts =

@@ -82,6 +82,14 @@ gm_tests += %reldir%/test_pin
 %canon_reldir%_test_pin_SOURCES = %reldir%/test_pin.c %reldir%/tap.h
 %canon_reldir%_test_pin_LDADD = agent/common/libcommon.la $(NUMA_LIBS) \
 	$(SECCOMP_LIBS)
+
+GM_BENCH += %reldir%/bench/bench_host_kernels
+EXTRA_PROGRAMS += %reldir%/bench/bench_host_kernels
+CLEANFILES += %reldir%/bench/bench_host_kernels
+%canon_reldir%_bench_bench_host_kernels_SOURCES = \
+	%reldir%/bench/bench_host_kernels.c
+%canon_reldir%_bench_bench_host_kernels_LDADD = agent/device/libdevice.la \
+	agent/common/libcommon.la $(NUMA_LIBS)
 endif
 
 gm_scripts =

@@ -6,9 +6,11 @@
 #
 #   - memory_order_*, __atomic_*, __sync_* and fences only in shm/atomic.h and
 #     include/gpumap/view.h;
-#   - every call of gm_*_acquire, _release or _ordered elsewhere, and every
-#     builtin in view.h, carries a label in a comment: on a line of its
-#     statement, or on the comment line right above;
+#   - what shm/atomic.h defines with an order stronger than relaxed says so in
+#     its name: _acquire, _release or _ordered;
+#   - every call of one of those elsewhere, and every builtin in view.h, carries
+#     a label in a comment: on a line of its statement, or on the comment line
+#     right above;
 #   - every label is described once, in a header's opening comment as
 #     " *   RING.fill<tab>...", and is worn by at least two calls.
 
@@ -35,9 +37,23 @@ named_orders() {
 				comment = 1
 		}
 		code ~ /memory_order_|__ATOMIC_|__atomic_|__sync_/ ||
+		code ~ /(^|[^a-z_])atomic_(load|store|exchange|compare|fetch)/ ||
 		code ~ /atomic_(thread|signal)_fence|_explicit *\(/ {
 			print FILENAME ":" FNR ": " $0
 		}' $sources $tests
+}
+
+# What shm/atomic.h defines, one macro or function with its body a line.
+# shellcheck disable=SC1004 # the backslash is the one that ends a line of C
+door=$(sed -e ':a' -e '/\\$/N' -e 's/\\\n//' -e ta shm/atomic.h 2>/dev/null |
+	grep -E '^(#define|static inline).* ?gm_[a-z0-9_]+\(')
+ordered=$(echo "$door" |
+	grep -oE 'gm_[a-z0-9_]+_(acquire|release|ordered)\(' |
+	tr -d '(' | sort -u | paste -sd '|' -)
+
+misnamed() {
+	echo "$door" | grep -E 'memory_order_(acq|con|rel[^a]|seq)' |
+		grep -vE '^[^(]*_(acquire|release|ordered)\('
 }
 
 # Print "bare FILE:LINE: TEXT" for a call without a label and "worn LABEL" for
@@ -45,7 +61,7 @@ named_orders() {
 # description.
 # shellcheck disable=SC2086
 labels() {
-	awk '
+	awk -v ordered="$ordered" '
 		function labels_of(text, kind,    found) {
 			found = 0
 			while (match(text, label)) {
@@ -62,7 +78,7 @@ labels() {
 		}
 		BEGIN {
 			label = "[A-Z][A-Z0-9]+\\.[a-z][a-z_]*"
-			call = "(^|[^a-z0-9_])gm_[a-z0-9_]*_(acquire|release|ordered)[(]"
+			call = "(^|[^a-z0-9_])(" ordered ")[(]"
 			builtin = "(^|[^a-z0-9_])__atomic_[a-z_]+[(]"
 		}
 		FNR == 1 { if (open) finish(); above = "" }
@@ -114,6 +130,7 @@ described_wrongly() {
 }
 
 check "orders are named behind the door only" "$(named_orders)"
+check "names in shm/atomic.h say the order" "$(misnamed)"
 if [ -z "$found" ]; then
 	skip "edges" "no ordered access yet"
 	tap_done

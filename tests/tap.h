@@ -8,6 +8,9 @@
  *	EQ(got, want)		two integers agree; shows both when they do not
  *	STR(got, want)		two strings agree; NULL equals only NULL
  *	SKIP(n, why)		n checks that cannot run here, and the reason
+ *	LACK(thing, n, why)	the same for want of @thing ("cuda", "numa"),
+ *				but a failure where GPUMAP_REQUIRE names it: the
+ *				machine was meant to have it
  *	NOTE(format, ...)	a line for the reader of the log
  *
  * Each returns whether it passed, so that a test which cannot go on returns.
@@ -20,25 +23,21 @@
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static int tap_count, tap_failures;
 
-/* Unbuffered by line: what a killed test had found out must not be lost. */
-static inline void tap_line(bool pass, const char *what, const char *more)
-{
-	printf("%sok %d - %s%s\n", pass ? "" : "not ", ++tap_count, what, more);
-	fflush(stdout);
-}
-
 static inline bool tap_check(bool pass, const char *what, const char *file,
 			     int line)
 {
-	tap_line(pass, what, "");
+	printf("%sok %d - %s\n", pass ? "" : "not ", ++tap_count, what);
 	if (!pass) {
 		tap_failures++;
 		printf("# %s:%d\n", file, line);
 	}
+	/* A killed test keeps what it found out; a fork repeats none of it. */
+	fflush(stdout);
 	return pass;
 }
 
@@ -49,6 +48,7 @@ static inline bool tap_equal(intmax_t got, intmax_t want, const char *what,
 
 	if (!pass)
 		printf("# got %" PRIdMAX ", want %" PRIdMAX "\n", got, want);
+	fflush(stdout);
 	return pass;
 }
 
@@ -61,7 +61,23 @@ static inline bool tap_string(const char *got, const char *want,
 	if (!pass)
 		printf("# got \"%s\", want \"%s\"\n", got ? got : "(null)",
 		       want ? want : "(null)");
+	fflush(stdout);
 	return pass;
+}
+
+static inline bool tap_required(const char *thing)
+{
+	const char *at = getenv("GPUMAP_REQUIRE");
+	size_t n = strlen(thing);
+
+	for (; at && *at; at += strspn(at, " ")) {
+		size_t word = strcspn(at, " ");
+
+		if (word == n && strncmp(at, thing, n) == 0)
+			return true;
+		at += word;
+	}
+	return false;
 }
 
 static inline void tap_skip(int n, const char *why)
@@ -71,13 +87,22 @@ static inline void tap_skip(int n, const char *why)
 	fflush(stdout);
 }
 
+static inline void tap_lack(const char *thing, int n, const char *why)
+{
+	if (tap_required(thing))
+		tap_check(false, why, thing, 0);
+	else
+		tap_skip(n, why);
+}
+
 #define OK(cond) tap_check((cond), #cond, __FILE__, __LINE__)
 #define EQ(got, want) \
 	tap_equal((got), (want), #got " is " #want, __FILE__, __LINE__)
 #define STR(got, want) \
 	tap_string((got), (want), #got " is " #want, __FILE__, __LINE__)
-#define SKIP(n, why) tap_skip((n), (why))
-#define NOTE(...)    (printf("# " __VA_ARGS__), putchar('\n'))
+#define SKIP(n, why)        tap_skip((n), (why))
+#define LACK(thing, n, why) tap_lack((thing), (n), (why))
+#define NOTE(...)           (printf("# " __VA_ARGS__), puts(""), fflush(stdout))
 
 /* The plan, last.  Returns main's status. */
 static inline int tap_done(void)

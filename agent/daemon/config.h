@@ -1,0 +1,94 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * config - gpumapd.conf and its drop-ins; every option has a default.
+ *
+ * The main file is read first, then FILE.d/NAME.conf in the order of their
+ * names; a later value replaces an earlier one.  A line that means nothing is
+ * an error, never skipped.
+ */
+#ifndef GM_CONFIG_H
+#define GM_CONFIG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "agent/common/idset.h"
+
+/* [map NAME]: a layer map to publish at start. */
+struct gm_config_map {
+	char *name;
+	char *spec;      /* NULL until the key was met */
+	uint32_t layers; /* of the model; 0: as the spec says */
+	char *file;      /* where it was asked for, for errors */
+	int line;        /* of the section's first key, then of the spec */
+};
+
+#define GM_CONFIG_SPIN_AUTO UINT32_MAX
+
+struct gm_config {
+	/* [agent] */
+	int node;            /* to run on; -1: wherever the kernel likes */
+	uint64_t refresh_ns; /* between two looks at moving facts */
+	uint64_t drain_ns;   /* for everything to end after SIGTERM */
+
+	/* [segment] */
+	uint64_t segment_bytes;
+
+	/* [socket] */
+	mode_t socket_mode;
+	gid_t socket_gid; /* (gid_t)-1: left alone */
+
+	/* [worker]; the agent's own unless it is root */
+	uid_t worker_uid;
+	gid_t worker_gid;
+
+	/* [limits] */
+	uint32_t connections;
+	uint32_t connections_per_uid;
+	uint32_t sessions;
+	uint32_t sessions_per_uid;
+	uint64_t arena_bytes; /* of one session */
+	uint64_t arena_bytes_per_uid;
+	uint32_t pins_per_uid;
+	uint64_t pin_bytes_per_uid;
+	uint32_t objects_per_uid; /* published by others than the agent */
+	uint64_t object_bytes_per_uid;
+	uint64_t hello_timeout_ns; /* and for the rest of a half request */
+
+	/* [host] */
+	bool host_enabled;
+	uint32_t host_rows; /* per NUMA node */
+	bool host_cpus_set;
+	struct gm_idset host_cpus; /* only these, when set */
+
+	/* [spin] */
+	uint32_t spin_limit; /* workers that may spin, or _AUTO */
+
+	uint32_t n_maps;
+	struct gm_config_map *maps; /* in the order of the files */
+};
+
+#define GM_CONFIG_WHY_BYTES 512
+
+/* Every default.  Returns 0. */
+void gm_config_init(struct gm_config *config);
+
+/*
+ * gm_config_read - read @path and its drop-ins over what is there
+ *
+ * must_exist	a missing main file is an error; missing drop-ins never are
+ * ret_why	"file:line: what is wrong, and what would be right"
+ *
+ * Returns	0
+ *		-EINVAL		a line means nothing
+ *		-ENOMEM, and what open and read return, with ret_why set
+ */
+int gm_config_read(struct gm_config *config, const char *path, bool must_exist,
+		   char ret_why[GM_CONFIG_WHY_BYTES]);
+
+void gm_config_free(struct gm_config *config);
+
+#endif

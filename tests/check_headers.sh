@@ -46,7 +46,6 @@ home_of() {
 wrong_includes() {
 	our_includes "$1" | while IFS= read -r line; do
 		file=${line%%: *} header=${line#*: }
-		[ "$header" = config.h ] && continue
 		home=$(home_of "$1" "$header")
 		case " $(may_include "$1") " in
 		*" $home "*) ;;

@@ -31,7 +31,7 @@ void gm_pin_set_warn(void (*warn)(const char *text))
  * libnuma prints to stderr by itself, already from its constructor, unless a
  * program has functions of these names; its own are weak.
  */
-void numa_warn(int num, char *format, ...)
+__attribute__((format(printf, 2, 3))) void numa_warn(int num, char *format, ...)
 {
 	char text[256];
 	va_list args;

@@ -248,7 +248,10 @@ static void the_language_model_is_told_from_other_towers(void)
 			   "\"vision_config\":{\"num_hidden_layers\":1}}");
 	TENSORS(SINGLE, U8("language_model.model.layers.0.w", 3),
 		U8("language_model.model.layers.1.w", 3),
-		U8("vision_tower.encoder.layers.0.w", 900));
+		U8("vision_tower.vision_model.encoder.layers.0.w", 900));
+	READS(900, 3, 3);
+	TENSORS(SINGLE, U8("model.layers.0.w", 3), U8("model.layers.1.w", 3),
+		U8("visual.h.0.w", 900));
 	READS(900, 3, 3);
 	/* By size where config.json does not say. */
 	write_text(CONFIG, "{}");
@@ -384,6 +387,22 @@ static void an_index_is_held_to_its_word(void)
 		write_text(INDEX, index);
 		is_refused(table[i].code, table[i].text);
 	}
+	remove_dir();
+}
+
+static void an_index_names_so_many_shards_at_most(void)
+{
+	FILE *f;
+
+	make_dir();
+	write_text(CONFIG, "{}");
+	f = create(INDEX);
+	fputs("{\"weight_map\":{", f);
+	for (unsigned int i = 0; i <= GM_CHECKPOINT_SHARDS; i++)
+		fprintf(f, "%s\"h.%u.w\":\"%u\"", i ? "," : "", i, i);
+	fputs("}}", f);
+	fclose(f);
+	is_refused(-E2BIG, ": more than 4096 .safetensors files");
 	remove_dir();
 }
 
@@ -535,6 +554,7 @@ int main(void)
 	layers_must_be_there();
 	config_must_make_sense();
 	an_index_is_held_to_its_word();
+	an_index_names_so_many_shards_at_most();
 	without_an_index_every_shard_counts();
 	damaged_files_are_told_apart();
 	only_regular_files_are_read();

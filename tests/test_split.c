@@ -197,6 +197,31 @@ static void is_exact_where_doubles_are_not(void)
 	EQ(wrong, 0);
 }
 
+/* Between 2^53 and 2^55 it depends on the weights which rule holds. */
+static void is_exact_where_the_original_has_no_answer(void)
+{
+	uint64_t counts[16], original[16];
+	uint32_t whole[16];
+	double weights[16];
+	int wrong = 0, undefined = 0;
+
+	for (int round = 0; round < 50000; round++) {
+		uint64_t n = (UINT64_C(1) << 54) + (random_u64() >> 10);
+		uint32_t k = 2 + (uint32_t)random_below(3);
+
+		for (uint32_t i = 0; i < k; i++)
+			weights[i] = whole[i] = 1 + (uint32_t)random_below(99);
+		if (reference(n, weights, k, original))
+			continue;
+		undefined++;
+		if (gm_split(n, weights, k, counts) ||
+		    !is_exact(n, whole, k, counts))
+			wrong++;
+	}
+	EQ(wrong, 0);
+	OK(undefined > 100);
+}
+
 static void covers_every_n_whatever_the_weights(void)
 {
 	static const uint64_t edges[] = { 0,
@@ -277,12 +302,24 @@ static void products_beyond_a_double_are_still_shared_out(void)
 {
 	const double huge[2] = { 4e307, 8e307 };
 	const double least[2] = { 5e-324, 1e-323 };
+	const double edge[2] = { 0x1p-1023, 0x1p-1022 }; /* of subnormals */
 	uint64_t counts[2];
 
 	EQ(gm_split(3000, huge, 2, counts), 0);
 	OK(counts[0] == 1000 && counts[1] == 2000);
 	EQ(gm_split(UINT64_C(3) << 60, least, 2, counts), 0);
 	OK(counts[0] == UINT64_C(1) << 60 && counts[1] == UINT64_C(2) << 60);
+	EQ(gm_split(UINT64_C(3) << 60, edge, 2, counts), 0);
+	OK(counts[0] == UINT64_C(1) << 60 && counts[1] == UINT64_C(2) << 60);
+}
+
+static void a_weight_far_below_the_greatest_still_counts(void)
+{
+	const double weights[2] = { 0x1p-60, 1 };
+	uint64_t counts[2];
+
+	EQ(gm_split(UINT64_C(1) << 63, weights, 2, counts), 0);
+	OK(counts[0] == 8 && counts[1] == (UINT64_C(1) << 63) - 8);
 }
 
 static void a_lone_row_takes_everything(void)
@@ -328,11 +365,13 @@ int main(void)
 {
 	is_the_original_wherever_that_has_an_answer();
 	is_exact_where_doubles_are_not();
+	is_exact_where_the_original_has_no_answer();
 	covers_every_n_whatever_the_weights();
 	ties_go_to_the_earlier_row();
 	no_sensible_weights_give_an_even_share();
 	nan_and_negative_weights_count_as_zero();
 	products_beyond_a_double_are_still_shared_out();
+	a_weight_far_below_the_greatest_still_counts();
 	a_lone_row_takes_everything();
 	refuses_no_rows_and_too_many();
 	score_is_the_published_formula();

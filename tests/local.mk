@@ -64,6 +64,7 @@ gm_tests += %reldir%/test_host
 %canon_reldir%_test_host_SOURCES = %reldir%/test_host.c %reldir%/tap.h
 %canon_reldir%_test_host_LDADD = agent/device/libdevice.la \
 	agent/common/libcommon.la $(NUMA_LIBS) -lm
+
 gm_tests += %reldir%/test_safetensors
 %canon_reldir%_test_safetensors_SOURCES = %reldir%/test_safetensors.c \
 	%reldir%/tap.h
@@ -91,6 +92,8 @@ CLEANFILES += %reldir%/bench/bench_host_kernels
 %canon_reldir%_bench_bench_host_kernels_LDADD = agent/device/libdevice.la \
 	agent/common/libcommon.la $(NUMA_LIBS)
 endif
+
+include $(top_srcdir)/tests/fuzz/local.mk
 
 gm_scripts =
 gm_scripts += %reldir%/check_docs.sh

@@ -1,0 +1,129 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Specs and where they put layers.
+ *
+ *	byte 0	layers of the model, 255 for unknown
+ *	byte 1	layers for the host, 255 for the rest
+ *	byte 2	base row, 255 for the first
+ *	byte 3	which of rows 0 to 7 there are
+ *	byte 4	which of those are hosts
+ *	then	the spec
+ */
+
+#include "tests/fuzz/fuzz.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "agent/plan/placement.h"
+
+#define HEAD 5
+
+static void check_error(int r, const struct gm_plan_error *err)
+{
+	MUST(r < 0 && err->code == r && err->text[0] != '\0');
+	for (const char *s = err->text; *s; s++)
+		MUST((unsigned char)*s >= ' ' && *s != 0x7f);
+}
+
+/* What is printed reads back as the same. */
+static void check_spec(const struct gm_spec *spec)
+{
+	struct gm_spec again;
+	char *text;
+
+	MUST(!spec->is_auto && spec->n_entries > 0);
+	MUST(gm_spec_print(spec, &text) == 0);
+	MUST(gm_spec_parse(text, &again, NULL) == 0);
+	MUST(again.n_entries == spec->n_entries);
+	MUST(memcmp(again.entries, spec->entries,
+		    spec->n_entries * sizeof(*spec->entries)) == 0);
+	gm_spec_free(&again);
+	free(text);
+}
+
+static const struct gm_plan_row *row_of(const struct gm_placement_request *q,
+					uint32_t row)
+{
+	for (size_t i = 0; i < q->n_rows; i++)
+		if (q->rows[i].row == row)
+			return &q->rows[i];
+	return NULL;
+}
+
+static void check_placement(const struct gm_spec *spec,
+			    const struct gm_placement_request *q,
+			    const struct gm_placement *p)
+{
+	uint32_t layer = 0, unique = 0;
+
+	MUST(p->n_layers > 0);
+	MUST(q->n_layers == GM_LAYERS_UNKNOWN || p->n_layers == q->n_layers);
+	MUST(row_of(q, p->base_row));
+	for (size_t i = 0; i < spec->n_entries; i++)
+		for (uint64_t n = spec->entries[i].layers; n > 0; n--)
+			MUST(p->rows[layer++] == spec->entries[i].row);
+	for (; layer < p->n_layers; layer++)
+		MUST(row_of(q, p->rows[layer])->is_host);
+	/* Each row is in the list from its first layer on, and once. */
+	for (layer = 0; layer < p->n_layers; layer++) {
+		uint32_t i = 0;
+
+		while (i < unique && p->unique[i] != p->rows[layer])
+			i++;
+		if (i == unique)
+			MUST(p->unique[unique++] == p->rows[layer]);
+	}
+	MUST(unique == p->n_unique);
+}
+
+static void place(const struct gm_spec *spec, const uint8_t *head)
+{
+	struct gm_plan_row rows[8];
+	struct gm_placement_request q = {
+		.rows = rows,
+		.n_layers = head[0] == 255 ? GM_LAYERS_UNKNOWN : head[0],
+		.host_layers = head[1] == 255 ? GM_LAYERS_REST : head[1],
+		.base_row = head[2] == 255 ? GM_ROW_FIRST : head[2],
+	};
+	struct gm_plan_error err = { 0 };
+	struct gm_placement p;
+	int r;
+
+	for (uint32_t i = 0; i < 8; i++)
+		if (head[3] >> i & 1)
+			rows[q.n_rows++] =
+				(struct gm_plan_row){ i, head[4] >> i & 1 };
+	r = gm_placement_make(spec, &q, &p, &err);
+	if (r) {
+		check_error(r, &err);
+		return;
+	}
+	check_placement(spec, &q, &p);
+	gm_placement_free(&p);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct gm_plan_error err = { 0 };
+	struct gm_spec spec;
+	char *text;
+	int r;
+
+	if (size < HEAD)
+		return 0;
+	text = strndup((const char *)data + HEAD, size - HEAD);
+	MUST(text);
+	r = gm_spec_parse(text, &spec, &err);
+	if (r) {
+		check_error(r, &err);
+	} else {
+		check_spec(&spec);
+		place(&spec, data);
+		gm_spec_free(&spec);
+	}
+	free(text);
+	return 0;
+}

@@ -1,0 +1,41 @@
+# SPDX-FileCopyrightText: 2026 The gpumap authors
+# SPDX-License-Identifier: MIT
+
+# tests/fuzz: targets.  make check replays corpus/<input> through each; with
+# --enable-fuzz they are libFuzzer programs for make check to build and for a
+# person to run, on a copy of the corpus that they may add to:
+#
+#	tests/fuzz/fuzz_spec -max_total_time=60 /tmp/spec tests/fuzz/corpus/spec
+gm_fuzz =
+
+if FUZZ
+gm_fuzz_main =
+gm_fuzz_ldflags = $(AM_LDFLAGS) -fsanitize=fuzzer
+else
+gm_fuzz_main = %reldir%/replay.c %reldir%/fuzz.h tests/tap.h
+gm_fuzz_ldflags = $(AM_LDFLAGS)
+gm_tests += $(gm_fuzz)
+endif
+
+if AGENT
+gm_fuzz += %reldir%/fuzz_safetensors
+%canon_reldir%_fuzz_safetensors_SOURCES = %reldir%/fuzz_safetensors.c \
+	%reldir%/fuzz.h $(gm_fuzz_main)
+%canon_reldir%_fuzz_safetensors_CPPFLAGS = $(AM_CPPFLAGS) \
+	-DFUZZ_NAME='"safetensors"'
+%canon_reldir%_fuzz_safetensors_LDFLAGS = $(gm_fuzz_ldflags)
+%canon_reldir%_fuzz_safetensors_LDADD = agent/plan/libplan.la
+
+gm_fuzz += %reldir%/fuzz_spec
+%canon_reldir%_fuzz_spec_SOURCES = %reldir%/fuzz_spec.c \
+	%reldir%/fuzz.h $(gm_fuzz_main)
+%canon_reldir%_fuzz_spec_CPPFLAGS = $(AM_CPPFLAGS) -DFUZZ_NAME='"spec"'
+%canon_reldir%_fuzz_spec_LDFLAGS = $(gm_fuzz_ldflags)
+%canon_reldir%_fuzz_spec_LDADD = agent/plan/libplan.la
+endif
+
+if FUZZ
+check_PROGRAMS += $(gm_fuzz)
+endif
+
+EXTRA_DIST += %reldir%/corpus %reldir%/safetensors.dict

@@ -82,113 +82,103 @@ static void every_dtype_has_its_size(void)
 	"\"" name "\":{\"dtype\":\"" dtype "\",\"shape\":" shape "," \
 	"\"data_offsets\":[" #begin "," #end "]}"
 
+static const struct {
+	const char *header;
+	uint64_t data_bytes;
+	int code;
+	const char *error;
+} lies[] = {
+	{ "", 0, -EINVAL,
+	  "f is not a safetensors file: its header does not begin "
+	  "with '{'" },
+	{ " {}", 0, -EINVAL,
+	  "f is not a safetensors file: its header does not begin "
+	  "with '{'" },
+	{ "[]", 0, -EINVAL,
+	  "f is not a safetensors file: its header does not begin "
+	  "with '{'" },
+	{ "{", 0, -EINVAL, NULL },
+	{ "{}x", 0, -EINVAL, NULL },
+	{ "{\"a\":1}", 0, -EINVAL, "f: tensor a: its entry is not an object" },
+	{ "{\"__metadata__\":[]}", 0, -EINVAL,
+	  "f: tensor __metadata__: it is not an object" },
+	{ "{" T("a", "U8", "[1]", 0, 1) "," T("a", "U8", "[1]", 1, 2) "}", 2,
+	  -EINVAL, NULL },
+	{ "{\"a\":{\"dtype\":8,\"shape\":[],\"data_offsets\":[0,1]}}", 1,
+	  -EINVAL, "f: tensor a: its dtype is not a string" },
+	{ "{\"a\":{\"shape\":[],\"data_offsets\":[0,1]}}", 1, -EINVAL,
+	  "f: tensor a: its dtype is not a string" },
+	{ "{" T("a", "Q4_0", "[1]", 0, 1) "}", 1, -EINVAL,
+	  "f: tensor a: unknown dtype Q4_0" },
+	{ "{\"a\":{\"dtype\":\"U8\",\"data_offsets\":[0,1]}}", 1, -EINVAL,
+	  "f: tensor a: its shape is not a list" },
+	{ "{" T("a", "U8", "[-1]", 0, 1) "}", 1, -EINVAL,
+	  "f: tensor a: its shape is not all whole numbers" },
+	{ "{" T("a", "U8", "[1.0]", 0, 1) "}", 1, -EINVAL,
+	  "f: tensor a: its shape is not all whole numbers" },
+	{ "{" T("a", "U8", "[9223372036854775808]", 0, 1) "}", 1, -EINVAL,
+	  NULL },
+	{ "{" T("a", "F4", "[3]", 0, 2) "}", 2, -EINVAL,
+	  "f: tensor a: it ends within a byte" },
+	{ "{" T("a", "F64", "[4294967296,4294967296]", 0, 8) "}", 8, -EOVERFLOW,
+	  "f: tensor a: its shape comes to 2^64 bits or more" },
+	/* A zero later does not undo an overflow. */
+	{ "{" T("a", "U8", "[4294967296,4294967296,0]", 0, 0) "}", 0,
+	  -EOVERFLOW, "f: tensor a: its shape comes to 2^64 bits or more" },
+	{ "{\"a\":{\"dtype\":\"U8\",\"shape\":[1]}}", 1, -EINVAL,
+	  "f: tensor a: its data_offsets are not two whole numbers" },
+	{ "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],"
+	  "\"data_offsets\":[0,1,2]}}",
+	  1, -EINVAL,
+	  "f: tensor a: its data_offsets are not two whole numbers" },
+	{ "{" T("a", "U8", "[1]", -1, 0) "}", 1, -EINVAL,
+	  "f: tensor a: its data_offsets are not two whole numbers" },
+	{ "{" T("a", "U8", "[1]", 2, 1) "}", 2, -EINVAL,
+	  "f: tensor a: it ends before it begins" },
+	{ "{" T("a", "F16", "[3]", 0, 4) "}", 4, -EINVAL,
+	  "f: tensor a: dtype and shape come to 6 bytes, its "
+	  "data_offsets to 4" },
+	{ "{" T("a", "U8", "[4]", 0, 4) "," T("b", "U8", "[4]", 2, 6) "}", 6,
+	  -EINVAL,
+	  "f: tensor b overlaps another: it begins at data byte 2, the "
+	  "one before ends at 4" },
+	{ "{" T("a", "U8", "[4]", 0, 4) "," T("b", "U8", "[4]", 0, 4) "}", 4,
+	  -EINVAL, NULL },
+	{ "{" T("a", "U8", "[4]", 4, 8) "}", 8, -EINVAL,
+	  "f: gap before tensor a: data bytes 0 to 4 belong to no "
+	  "tensor" },
+	{ "{" T("a", "U8", "[4]", 0, 4) "," T("b", "U8", "[2]", 6, 8) "}", 8,
+	  -EINVAL,
+	  "f: gap before tensor b: data bytes 4 to 6 belong to no "
+	  "tensor" },
+	{ "{" T("a", "U8", "[4]", 0, 4) "}", 8, -EINVAL,
+	  "f: gap after the last tensor: data bytes 4 to 8 belong to "
+	  "no tensor" },
+	{ "{}", 8, -EINVAL,
+	  "f: gap after the last tensor: data bytes 0 to 8 belong to "
+	  "no tensor" },
+	{ "{" T("a", "U8", "[4]", 100, 104) "}", 8, -EINVAL,
+	  "f: tensor a leaves the file: it ends at data byte 104 of "
+	  "8" },
+	{ "{" T("a", "U8", "[9223372036854775807]", 0, 9223372036854775807) "}",
+	  8, -EOVERFLOW, "f: tensor a: its shape comes to 2^64 bits or more" },
+	{ "{" T("a", "U8", "[4]", 0, 4) "," T("b", "U8", "[4]", 4, 8) "}", 7,
+	  -ENODATA,
+	  "f is truncated: its tensors have 8 bytes, the file holds 7 "
+	  "of them" },
+};
+
 static void headers_that_lie_are_refused(void)
 {
-	static const struct {
-		const char *header;
-		uint64_t data_bytes;
-		int code;
-		const char *error;
-	} table[] = {
-		{ "", 0, -EINVAL,
-		  "f is not a safetensors file: its header does not begin "
-		  "with '{'" },
-		{ " {}", 0, -EINVAL,
-		  "f is not a safetensors file: its header does not begin "
-		  "with '{'" },
-		{ "[]", 0, -EINVAL,
-		  "f is not a safetensors file: its header does not begin "
-		  "with '{'" },
-		{ "{", 0, -EINVAL, NULL },
-		{ "{}x", 0, -EINVAL, NULL },
-		{ "{\"a\":1}", 0, -EINVAL,
-		  "f: tensor a: its entry is not an object" },
-		{ "{\"__metadata__\":[]}", 0, -EINVAL,
-		  "f: tensor __metadata__: it is not an object" },
-		{ "{" T("a", "U8", "[1]", 0, 1) "," T("a", "U8", "[1]", 1,
-						      2) "}",
-		  2, -EINVAL, NULL },
-		{ "{\"a\":{\"dtype\":8,\"shape\":[],\"data_offsets\":[0,1]}}",
-		  1, -EINVAL, "f: tensor a: its dtype is not a string" },
-		{ "{\"a\":{\"shape\":[],\"data_offsets\":[0,1]}}", 1, -EINVAL,
-		  "f: tensor a: its dtype is not a string" },
-		{ "{" T("a", "Q4_0", "[1]", 0, 1) "}", 1, -EINVAL,
-		  "f: tensor a: unknown dtype Q4_0" },
-		{ "{\"a\":{\"dtype\":\"U8\",\"data_offsets\":[0,1]}}", 1,
-		  -EINVAL, "f: tensor a: its shape is not a list" },
-		{ "{" T("a", "U8", "[-1]", 0, 1) "}", 1, -EINVAL,
-		  "f: tensor a: its shape is not all whole numbers" },
-		{ "{" T("a", "U8", "[1.0]", 0, 1) "}", 1, -EINVAL,
-		  "f: tensor a: its shape is not all whole numbers" },
-		{ "{" T("a", "U8", "[9223372036854775808]", 0, 1) "}", 1,
-		  -EINVAL, NULL },
-		{ "{" T("a", "F4", "[3]", 0, 2) "}", 2, -EINVAL,
-		  "f: tensor a: it ends within a byte" },
-		{ "{" T("a", "F64", "[4294967296,4294967296]", 0, 8) "}", 8,
-		  -EOVERFLOW,
-		  "f: tensor a: its shape comes to 2^64 bits or more" },
-		/* A zero later does not undo an overflow. */
-		{ "{" T("a", "U8", "[4294967296,4294967296,0]", 0, 0) "}", 0,
-		  -EOVERFLOW,
-		  "f: tensor a: its shape comes to 2^64 bits or more" },
-		{ "{\"a\":{\"dtype\":\"U8\",\"shape\":[1]}}", 1, -EINVAL,
-		  "f: tensor a: its data_offsets are not two whole numbers" },
-		{ "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],"
-		  "\"data_offsets\":[0,1,2]}}",
-		  1, -EINVAL,
-		  "f: tensor a: its data_offsets are not two whole numbers" },
-		{ "{" T("a", "U8", "[1]", -1, 0) "}", 1, -EINVAL,
-		  "f: tensor a: its data_offsets are not two whole numbers" },
-		{ "{" T("a", "U8", "[1]", 2, 1) "}", 2, -EINVAL,
-		  "f: tensor a: it ends before it begins" },
-		{ "{" T("a", "F16", "[3]", 0, 4) "}", 4, -EINVAL,
-		  "f: tensor a: dtype and shape come to 6 bytes, its "
-		  "data_offsets to 4" },
-		{ "{" T("a", "U8", "[4]", 0, 4) "," T("b", "U8", "[4]", 2,
-						      6) "}",
-		  6, -EINVAL,
-		  "f: tensor b overlaps another: it begins at data byte 2, the "
-		  "one before ends at 4" },
-		{ "{" T("a", "U8", "[4]", 0, 4) "," T("b", "U8", "[4]", 0,
-						      4) "}",
-		  4, -EINVAL, NULL },
-		{ "{" T("a", "U8", "[4]", 4, 8) "}", 8, -EINVAL,
-		  "f: gap before tensor a: data bytes 0 to 4 belong to no "
-		  "tensor" },
-		{ "{" T("a", "U8", "[4]", 0, 4) "," T("b", "U8", "[2]", 6,
-						      8) "}",
-		  8, -EINVAL,
-		  "f: gap before tensor b: data bytes 4 to 6 belong to no "
-		  "tensor" },
-		{ "{" T("a", "U8", "[4]", 0, 4) "}", 8, -EINVAL,
-		  "f: gap after the last tensor: data bytes 4 to 8 belong to "
-		  "no tensor" },
-		{ "{}", 8, -EINVAL,
-		  "f: gap after the last tensor: data bytes 0 to 8 belong to "
-		  "no tensor" },
-		{ "{" T("a", "U8", "[4]", 100, 104) "}", 8, -EINVAL,
-		  "f: tensor a leaves the file: it ends at data byte 104 of "
-		  "8" },
-		{ "{" T("a", "U8", "[9223372036854775807]", 0,
-			9223372036854775807) "}",
-		  8, -EOVERFLOW,
-		  "f: tensor a: its shape comes to 2^64 bits or more" },
-		{ "{" T("a", "U8", "[4]", 0, 4) "," T("b", "U8", "[4]", 4,
-						      8) "}",
-		  7, -ENODATA,
-		  "f is truncated: its tensors have 8 bytes, the file holds 7 "
-		  "of them" },
-	};
-
-	for (size_t i = 0; i < COUNT(table); i++) {
+	for (size_t i = 0; i < COUNT(lies); i++) {
 		struct gm_plan_error err = { 0 };
 		struct gm_tensors t = { 0 };
 
-		EQ(take(table[i].header, table[i].data_bytes, &t, &err),
-		   table[i].code);
-		EQ(err.code, table[i].code);
-		if (table[i].error)
-			STR(err.text, table[i].error);
+		EQ(take(lies[i].header, lies[i].data_bytes, &t, &err),
+		   lies[i].code);
+		EQ(err.code, lies[i].code);
+		if (lies[i].error)
+			STR(err.text, lies[i].error);
 		else
 			OK(strncmp(err.text, "f", 1) == 0);
 		OK(err.remedy[0] != '\0');

@@ -102,7 +102,7 @@ int gm_json_object(const char *bytes, size_t n, const char *what,
 int gm_file_json(const char *path, const char *remedy, size_t most,
 		 json_t **ret_object, struct gm_plan_error *ret_err)
 {
-	struct gm_file file;
+	struct gm_file file = { .fd = -1 };
 	char *bytes = NULL;
 	int r;
 

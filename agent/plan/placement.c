@@ -3,6 +3,7 @@
 
 #include "agent/plan/placement.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -215,6 +216,7 @@ int gm_placement_make(const struct gm_spec *spec,
 	if (r)
 		return r;
 
+	assert(shares.placed + shares.host > 0);
 	place.rows = calloc(shares.placed + shares.host, sizeof(*place.rows));
 	place.unique = calloc(spec->n_entries + 1, sizeof(*place.unique));
 	if (!place.rows || !place.unique) {

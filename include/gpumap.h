@@ -71,7 +71,7 @@ struct gpumap_attach_opts {
  *		-EPERM		the file could have been written by others than
  *				its agent; it was not mapped
  *		-EINVAL		a name with a '/' or longer than GPUMAP_NAME_MAX
- *		-E2BIG		opts uses a field newer than this library
+ *		-E2BIG		opts uses a field or flag newer than this library
  *		-EACCES, -ENOMEM, -EMFILE	from the kernel
  * Cost		about twice a bare shm_open, mmap and first read
  * Threads	any
@@ -158,7 +158,8 @@ GPUMAP_API const char *gpumap_strerror(int error);
  * gpumap_refusal - why the agent refused the last request of this attachment
  *
  * Returns	text that names what was wrong and what to do, or "" when the
- *		last request was granted; holds until the next request
+ *		last request was granted; holds until the next request.  Where
+ *		no agent could be asked, it is the library that says why
  * Threads	the thread that made the request
  */
 GPUMAP_API const char *gpumap_refusal(const struct gpumap *map);
@@ -354,8 +355,13 @@ GPUMAP_API int gpumap_layers_view(const struct gpumap *map, const char *name,
  *
  * view		as filled before; its object is looked for where it was
  *
- * Returns	0, -ENOENT when the object has been released, and the errors of
- *		the call that filled the view; the view is unchanged then
+ * Returns	0
+ *		-ENOENT		the object has been released
+ *		-ESTALE		the map was retired: attach again; the view goes on
+ *				answering what it did
+ *		-EAGAIN, -EPROTO	as the call that filled it
+ *		-EINVAL		the view is not of this attachment
+ *		the view is unchanged then
  * Cost		no system call; a few loads
  * Threads	the view's own thread; async-signal-safe
  */
@@ -377,6 +383,8 @@ GPUMAP_API int gpumap_view_refresh(const struct gpumap *map,
  *				ret_layers was stored
  *		-ENOENT, -EAGAIN, -EPROTO, -EINVAL	as gpumap_layers_view()
  *		-E2BIG		ret_layers->size is larger than this library knows
+ *		On -EAGAIN and -EPROTO the arrays hold nothing of use: they are
+ *		read in place, and what was read was found not to be whole.
  * Cost		no system call; one pass over the map unless raced
  * Threads	any; async-signal-safe
  */
@@ -392,8 +400,8 @@ GPUMAP_API int gpumap_layers_read(const struct gpumap *map, const char *name,
  * cursor	0 for the first call, then as it was left by the last
  * ret_name	receives the name, at most GPUMAP_NAME_MAX bytes and a NUL
  *
- * Maps that are published or released meanwhile may or may not be seen; each
- * name is seen at most once.
+ * Maps that are published or released meanwhile may or may not be seen; one
+ * that is released and published again meanwhile may be seen twice.
  *
  * Returns	1 with a name, 0 when there is none left
  * Cost		no system call
@@ -422,9 +430,12 @@ struct gpumap_layers_request {
  *		-ENODEV		the spec names a row that does not exist
  *		-EPERM		the name belongs to another user
  *		-ENOSPC		the segment is full
+ *		-EACCES		this user may not talk to the agent
  *		-ECONNREFUSED, -ECONNRESET	no agent, or it went away
+ *		-EMSGSIZE	more than fits through a socket here: beyond some
+ *				50000 layers with sizes, net.core.wmem_max decides
  *		-EOWNERDEAD	called in a forked child
- *		gpumap_refusal() has the agent's reason for the first four
+ *		gpumap_refusal() says what was wrong
  * Cost		a round trip on the control socket
  * Threads	one at a time
  */
@@ -438,7 +449,7 @@ gpumap_layers_publish(struct gpumap *map,
  * Returns	0
  *		-ENOENT		no map has this name
  *		-EPERM		it belongs to another user
- *		-ECONNREFUSED, -ECONNRESET, -EOWNERDEAD	as above
+ *		-EACCES, -ECONNREFUSED, -ECONNRESET, -EOWNERDEAD	as above
  * Cost		a round trip on the control socket
  * Threads	one at a time
  */
@@ -457,7 +468,8 @@ GPUMAP_API int gpumap_layers_release(struct gpumap *map, const char *name);
  * Returns	0
  *		-EDQUOT		this user has pinned as many bytes as it may
  *		-ENOSPC		the table of holders is full
- *		-ENOENT, -EINVAL, -ECONNREFUSED, -ECONNRESET, -EOWNERDEAD
+ *		-ENOENT, -EINVAL, -EPROTO, -ENOMEM
+ *		-EACCES, -ECONNREFUSED, -ECONNRESET, -EOWNERDEAD
  * Cost		a round trip on the control socket
  * Threads	one at a time
  */
@@ -536,11 +548,12 @@ GPUMAP_API int gpumap_session_fd(const struct gpumap_session *session);
 /*
  * gpumap_session_arm - ask for the descriptor to be made readable
  *
- * Returns	0		sleep on it now; then gpumap_poll()
+ * Returns	0		sleep on it now, for a second at most: the agent's
+ *				end is seen here, not on the descriptor
  *		1		do not sleep: completions are waiting
- *		-ENOTSUP, -ECONNRESET, -EOWNERDEAD
- * Cost		one exchange and a look at each queue; a read when the
- *		descriptor is readable
+ *		-ENOTSUP, -ECONNRESET, -EPROTO, -EOWNERDEAD
+ * Cost		a store and a look at each queue, and two system calls that
+ *		do not wait: the descriptor is emptied, the socket looked at
  * Threads	the session's own thread
  */
 GPUMAP_API int gpumap_session_arm(struct gpumap_session *session);
@@ -562,7 +575,8 @@ struct gpumap_session_info {
  * ret_info	room for @n
  *
  * Returns	how many sessions there are, which may be more than @n, or
- *		-ECONNREFUSED, -ECONNRESET, -EOWNERDEAD
+ *		-EACCES, -ECONNREFUSED, -ECONNRESET, -EPROTO, -EOWNERDEAD, when
+ *		ret_info may hold some of them
  * Cost		a round trip on the control socket for every 64 sessions
  * Threads	one at a time
  */
@@ -649,7 +663,7 @@ struct gpumap_done {
  *				know, n is 0 or more than the depth
  *		-ERANGE		a pointer outside of this session's arena
  *		-ENODEV		no such row
- *		-ECONNRESET	the session has ended
+ *		-ECONNRESET, -EPROTO	the session has ended
  *		-EOWNERDEAD	called in a forked child
  * Cost		no system call while the worker is awake, one when it sleeps;
  *		the first call on a row makes its queue pair
@@ -666,7 +680,7 @@ GPUMAP_API int gpumap_submit(struct gpumap_session *session, uint32_t row,
  *		-EPROTO		the worker broke the contract; close the session
  *		-EINVAL		n is 0
  *		-EOWNERDEAD	called in a forked child
- * Cost		no system call
+ * Cost		no system call while the agent lives
  * Threads	the session's own thread
  */
 GPUMAP_API int gpumap_poll(struct gpumap_session *session,
@@ -697,8 +711,9 @@ struct gpumap_tile {
 
 struct gpumap_scatter_opts {
 	size_t size;           /* sizeof(struct gpumap_scatter_opts) */
-	const uint32_t *rows;  /* NULL: all READY rows of the device table */
-	const double *weights; /* one per row; NULL: the rows' scores */
+	const uint32_t *rows;  /* each once; NULL: all READY host and CUDA rows
+				* of the device table */
+	const double *weights; /* one per row of rows; NULL: their scores */
 	uint32_t n_rows;       /* in rows and weights */
 	uint32_t flags;        /* none yet, 0 */
 	uint64_t deadline_ns;  /* on CLOCK_MONOTONIC; 0: none */
@@ -721,9 +736,14 @@ struct gpumap_scatter_opts {
  *		-EIO, -ENODEV, -EINVAL, -ERANGE, ...
  *				the first tile's status that was not 0; all tiles
  *				have ended, and ret_tiles says which failed
- *		-EAGAIN		a row has no credit left; nothing was submitted
+ *		-EAGAIN		a row has no credit left
+ *		-EINVAL		as gpumap_submit(); a row is named twice; weights
+ *				without rows
+ *		-ERANGE		the job reaches out of the arena
  *		-ENODEV		no row, or a row that does not exist
- *		-ENOBUFS	more tiles than n; nothing was submitted
+ *		-ENOBUFS	more tiles than n
+ *				in these five cases nothing was submitted and
+ *				ret_tiles is untouched
  *		-ETIME		the deadline passed; tiles that had not ended carry
  *				-ETIME and still use their memory: close the
  *				session before you reuse it

@@ -2,15 +2,36 @@
 # SPDX-License-Identifier: MIT
 
 # lib: libgpumap, the client side.  Needs libc only.
+#
+# The code is in an archive of its own so that tests can reach what the library
+# hides.
+noinst_LTLIBRARIES += %reldir%/libclient.la
+%canon_reldir%_libclient_la_SOURCES = \
+	%reldir%/arena.c \
+	%reldir%/attach.c \
+	%reldir%/control.c \
+	%reldir%/errors.c \
+	%reldir%/guard.c \
+	%reldir%/health.c \
+	%reldir%/internal.h \
+	%reldir%/layers.c \
+	%reldir%/publish.c \
+	%reldir%/read.c \
+	%reldir%/scatter.c \
+	%reldir%/session.c \
+	%reldir%/submit.c \
+	%reldir%/view.c \
+	%reldir%/wait.c
+
 lib_LTLIBRARIES += %reldir%/libgpumap.la
 %canon_reldir%_libgpumap_la_SOURCES =
-%canon_reldir%_libgpumap_la_LIBADD = shm/libshm.la
+%canon_reldir%_libgpumap_la_LIBADD = %reldir%/libclient.la shm/libshm.la
 %canon_reldir%_libgpumap_la_LDFLAGS = $(AM_LDFLAGS) -no-undefined \
 	-version-info $(GM_LIBVERSION) \
 	-Wl,--version-script=$(srcdir)/%reldir%/libgpumap.map
 # Named here so that a change to the map links again.
 %canon_reldir%_libgpumap_la_DEPENDENCIES = \
-	shm/libshm.la %reldir%/libgpumap.map
+	%reldir%/libclient.la shm/libshm.la %reldir%/libgpumap.map
 
 # What a client may include: include_HEADERS land in <...>, the nested ones in
 # <gpumap/...>.

@@ -45,6 +45,18 @@ gm_tests += %reldir%/test_split
 %canon_reldir%_test_split_SOURCES = %reldir%/test_split.c %reldir%/tap.h
 %canon_reldir%_test_split_LDADD = shm/libshm.la -lm
 
+# The library: from its archive, so that what it hides can be reached.
+gm_client = lib/libclient.la shm/libshm.la
+
+gm_tests += %reldir%/test_arena
+%canon_reldir%_test_arena_SOURCES = %reldir%/test_arena.c %reldir%/tap.h
+%canon_reldir%_test_arena_LDADD = $(gm_client)
+
+gm_tests += %reldir%/test_attach
+%canon_reldir%_test_attach_SOURCES = %reldir%/test_attach.c \
+	%reldir%/segment_file.h %reldir%/segment.h %reldir%/tap.h
+%canon_reldir%_test_attach_LDADD = $(gm_client)
+
 if AGENT
 gm_tests += %reldir%/test_spec
 %canon_reldir%_test_spec_SOURCES = %reldir%/test_spec.c %reldir%/tap.h

@@ -1,0 +1,205 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "lib/internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define DEFAULT_INSTANCE    "node"
+#define DEFAULT_RUNTIME_DIR "/run/gpumap"
+
+/* A retired segment loses its name within moments; look so often. */
+#define ATTEMPTS 3
+
+_Static_assert(GM_LAYOUT_MAJOR == 1, "the file's name carries the major");
+#define SEGMENT_PATH "/dev/shm/gpumap.1."
+
+/* Whom we believe: root, ourselves, whoever owns the runtime directory (and so
+ * decides who answers on the socket there), and the agent that handed us the
+ * file, if one did. */
+static bool believed(const struct gpumap *map, uid_t owner, const uid_t *agent)
+{
+	struct stat dir;
+
+	if (owner == 0 || owner == geteuid())
+		return true;
+	if (agent != NULL && owner == *agent)
+		return true;
+	return stat(map->runtime_dir, &dir) == 0 && S_ISDIR(dir.st_mode) &&
+	       dir.st_uid == owner;
+}
+
+static int map_file(struct gpumap *map, int fd, const uid_t *agent)
+{
+	struct stat file;
+	void *base;
+	int ret;
+
+	if (fstat(fd, &file) != 0)
+		return -errno;
+	if (!S_ISREG(file.st_mode))
+		return -EPROTO;
+	if ((file.st_mode & (S_IWGRP | S_IWOTH)) != 0 ||
+	    !believed(map, file.st_uid, agent))
+		return -EPERM;
+	if (file.st_size < (off_t)sizeof(struct gm_header) ||
+	    file.st_size > (off_t)GM_SEGMENT_MAX)
+		return -EPROTO;
+	base = mmap(NULL, (size_t)file.st_size, PROT_READ, MAP_SHARED, fd, 0);
+	if (base == MAP_FAILED)
+		return -errno;
+	ret = gm_check_map(base, (uint64_t)file.st_size, &map->map);
+	if (ret != 0)
+		munmap(base, (size_t)file.st_size);
+	return ret;
+}
+
+static int map_by_name(struct gpumap *map)
+{
+	char path[sizeof(SEGMENT_PATH) + GPUMAP_NAME_MAX];
+	int fd, ret;
+
+	snprintf(path, sizeof(path), SEGMENT_PATH "%s", map->instance);
+	/* O_NONBLOCK: a fifo of this name must not hold us. */
+	fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0 && errno == ELOOP)
+		return -EPERM; /* a symbolic link is anybody's */
+	if (fd < 0)
+		return errno == ENXIO ? -EPROTO : -errno;
+	ret = map_file(map, fd, NULL);
+	close(fd);
+	return ret;
+}
+
+static int map_by_agent(struct gpumap *map)
+{
+	struct gm_call call = { .type = GM_CONTROL_MAP };
+	struct ucred peer = { .uid = (uid_t)-1 };
+	socklen_t bytes = sizeof(peer);
+	struct gm_link link;
+	int ret;
+
+	ret = gm_link_open(map, &link, call.why);
+	if (ret != 0)
+		return ret;
+	if (getsockopt(link.fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0)
+		ret = -errno;
+	if (ret == 0)
+		ret = gm_link_call(map, &link, &call, 1);
+	if (ret == 0)
+		ret = call.n_fds == 1 ? map_file(map, call.fds[0], &peer.uid)
+				      : -EPROTO;
+	gm_call_close_fds(&call);
+	gm_link_close(&link);
+	return ret;
+}
+
+static void unmap(struct gpumap *map)
+{
+	if (map->map.base != NULL)
+		munmap(map->map.base, map->map.bytes);
+	map->map.base = NULL;
+	map->map.header = NULL;
+}
+
+static int map_segment(struct gpumap *map)
+{
+	for (int i = 0; i < ATTEMPTS; i++) {
+		int ret = map_by_name(map);
+
+		if ((ret == -ENOENT || ret == -EACCES) &&
+		    map_by_agent(map) == 0)
+			ret = 0;
+		if (ret != 0)
+			return ret;
+		if (gm_get(&map->map.header->state) != GM_STATE_RETIRED)
+			return 0;
+		unmap(map);
+	}
+	return -ENOENT;
+}
+
+static int create(const char *instance, const char *runtime_dir,
+		  struct gpumap **ret_map)
+{
+	size_t n = strlen(instance);
+	size_t dir_bytes = strlen(runtime_dir) + 1;
+	struct gpumap *map;
+
+	if (n == 0 || n > GPUMAP_NAME_MAX || strchr(instance, '/') != NULL)
+		return -EINVAL;
+	if (dir_bytes > PATH_MAX)
+		return -EINVAL;
+	map = calloc(1, sizeof(*map) + dir_bytes);
+	if (map == NULL)
+		return -ENOMEM;
+	memcpy(map->instance, instance, n);
+	memcpy(map->runtime_dir, runtime_dir, dir_bytes);
+	map->pid = getpid();
+	map->link.fd = -1;
+	pthread_mutex_init(&map->lock, NULL);
+	*ret_map = map;
+	return 0;
+}
+
+static void destroy(struct gpumap *map)
+{
+	unmap(map);
+	gm_link_close(&map->link);
+	gm_guard_drop(&map->mine);
+	pthread_mutex_destroy(&map->lock);
+	free(map->pins);
+	free(map);
+}
+
+int gpumap_attach(const struct gpumap_attach_opts *opts,
+		  struct gpumap **ret_map)
+{
+	struct gpumap_attach_opts ours = { 0 };
+	struct gpumap *map;
+	int ret;
+
+	if (opts != NULL) {
+		ret = gm_size_in(&ours, sizeof(ours), opts);
+		if (ret != 0)
+			return ret;
+	}
+	if (ours.flags != 0)
+		return -E2BIG;
+	ret = create(ours.instance != NULL ? ours.instance : DEFAULT_INSTANCE,
+		     ours.runtime_dir != NULL ? ours.runtime_dir
+					      : DEFAULT_RUNTIME_DIR,
+		     &map);
+	if (ret != 0)
+		return ret;
+	ret = map_segment(map);
+	if (ret != 0) {
+		destroy(map);
+		return ret;
+	}
+	*ret_map = map;
+	return 0;
+}
+
+void gpumap_detach(struct gpumap *map)
+{
+	if (map == NULL)
+		return;
+	/* Pins are the process's, not the connection's: end each. */
+	if (gm_map_mine(map) == 0)
+		for (size_t i = map->n_pins; i-- > 0;) {
+			int ret = gpumap_unpin(map, map->pins[i]);
+
+			if (ret == -ECONNREFUSED || ret == -ECONNRESET)
+				break;
+		}
+	destroy(map);
+}

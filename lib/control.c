@@ -1,0 +1,390 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "lib/internal.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+/* Refusals and a page of sessions fit. */
+#define REPLY_MAX 4096u
+
+/* How often a call that finds the agent silent looks whether it lives, and how
+ * often it asks before there is a heartbeat to look at. */
+#define PATIENCE_S 1
+#define PATIENCE   5
+
+static void explain(char why[GM_WHY], const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+static void explain(char why[GM_WHY], const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(why, GM_WHY, format, args);
+	va_end(args);
+}
+
+/* The agent has been silent for PATIENCE_S: is it still there? */
+static bool keep_waiting(const struct gpumap *map, int asked)
+{
+	if (map->map.header == NULL)
+		return asked < PATIENCE;
+	return gm_map_age(map) < GM_STALE_NS;
+}
+
+static int connect_to(const struct gpumap *map, int fd, char why[GM_WHY])
+{
+	struct sockaddr_un to = { .sun_family = AF_UNIX };
+	int n = snprintf(to.sun_path, sizeof(to.sun_path), "%s/%s.sock",
+			 map->runtime_dir, map->instance);
+
+	if (n < 0 || (size_t)n >= sizeof(to.sun_path)) {
+		explain(why,
+			"%s is too long for a socket's path; use a "
+			"shorter runtime directory",
+			map->runtime_dir);
+		return -EINVAL;
+	}
+	for (int asked = 1;; asked++) {
+		if (connect(fd, (struct sockaddr *)&to, sizeof(to)) == 0)
+			return 0;
+		if (errno == EINTR || (errno == EAGAIN && asked < PATIENCE))
+			continue;
+		break;
+	}
+	if (errno == EACCES || errno == EPERM) {
+		explain(why,
+			"this user may not open %s; the agent's "
+			"configuration says which group may",
+			to.sun_path);
+		return -EACCES;
+	}
+	explain(why, "no agent answers on %s (%s); is gpumapd running?",
+		to.sun_path,
+		errno == ENOENT ? "there is no such socket" : "nobody listens");
+	return -ECONNREFUSED;
+}
+
+static int hello(const struct gpumap *map, struct gm_link *link,
+		 char why[GM_WHY])
+{
+	struct gm_hello hello = { .layout_major = GM_LAYOUT_MAJOR,
+				  .layout_minor = GM_LAYOUT_MINOR,
+				  .layout = gm_layout_hash() };
+	struct gm_hello_reply reply;
+	struct gm_call call = { .type = GM_CONTROL_HELLO,
+				.body = &hello,
+				.body_bytes = sizeof(hello),
+				.reply = &reply,
+				.reply_bytes = sizeof(reply) };
+	int ret = gm_link_call(map, link, &call, 0);
+
+	if (ret == -EPIPE)
+		ret = -ECONNRESET;
+	if (ret == 0 && reply.layout_major != GM_LAYOUT_MAJOR) {
+		explain(call.why,
+			"the agent's layout is %u, this library's "
+			"%u",
+			reply.layout_major, GM_LAYOUT_MAJOR);
+		ret = -EPROTO;
+	}
+	if (ret != 0)
+		memcpy(why, call.why, GM_WHY);
+	return ret;
+}
+
+int gm_link_open(const struct gpumap *map, struct gm_link *ret_link,
+		 char why[GM_WHY])
+{
+	static const struct timeval patience = { .tv_sec = PATIENCE_S };
+	static const int room = GM_CONTROL_BYTES_MAX;
+	struct gm_link link = {
+		.fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)
+	};
+	int ret;
+
+	if (link.fd < 0) {
+		ret = -errno;
+		explain(why, "no socket: %s", gpumap_strerror(ret));
+		return ret;
+	}
+	setsockopt(link.fd, SOL_SOCKET, SO_RCVTIMEO, &patience,
+		   sizeof(patience));
+	setsockopt(link.fd, SOL_SOCKET, SO_SNDTIMEO, &patience,
+		   sizeof(patience));
+	/* A record goes through in one piece; the kernel may allow less. */
+	setsockopt(link.fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof(room));
+	ret = connect_to(map, link.fd, why);
+	if (ret == 0)
+		ret = hello(map, &link, why);
+	if (ret != 0) {
+		gm_link_close(&link);
+		return ret;
+	}
+	*ret_link = link;
+	return 0;
+}
+
+void gm_link_close(struct gm_link *link)
+{
+	if (link->fd >= 0)
+		close(link->fd);
+	link->fd = -1;
+}
+
+bool gm_link_lost(const struct gm_link *link)
+{
+	char byte;
+	ssize_t n = recv(link->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+
+	if (n < 0)
+		return errno != EAGAIN && errno != EINTR;
+	return n == 0;
+}
+
+void gm_call_close_fds(struct gm_call *call)
+{
+	for (uint32_t i = 0; i < call->n_fds; i++)
+		if (call->fds[i] >= 0)
+			close(call->fds[i]);
+	call->n_fds = 0;
+}
+
+static int send_request(const struct gpumap *map, struct gm_link *link,
+			struct gm_call *call)
+{
+	struct gm_control header = { .magic = GM_CONTROL_MAGIC,
+				     .version = GM_CONTROL_VERSION,
+				     .type = call->type,
+				     .serial = ++link->serial,
+				     .body = call->body_bytes };
+	struct iovec io[5] = { { &header, sizeof(header) },
+			       { (void *)call->body, call->body_bytes } };
+	struct msghdr message = { .msg_iov = io,
+				  .msg_iovlen = 2u + call->n_tail };
+	size_t bytes = sizeof(header) + call->body_bytes;
+
+	for (uint32_t i = 0; i < call->n_tail; i++) {
+		io[2 + i] = call->tail[i];
+		bytes += call->tail[i].iov_len;
+	}
+	if (bytes > GM_CONTROL_BYTES_MAX)
+		return -EMSGSIZE;
+	header.bytes = (uint32_t)bytes;
+	for (int asked = 1;; asked++) {
+		if (sendmsg(link->fd, &message, MSG_NOSIGNAL) >= 0)
+			return 0; /* records are never cut */
+		if (errno == EINTR)
+			continue;
+		if (errno != EAGAIN)
+			break;
+		if (!keep_waiting(map, asked))
+			return -ECONNRESET;
+	}
+	if (errno == EMSGSIZE)
+		explain(call->why,
+			"a request of %zu bytes does not fit through "
+			"the socket; raise net.core.wmem_max",
+			bytes);
+	return errno == ECONNRESET ? -EPIPE : -errno;
+}
+
+/* Descriptors come whether we expect them or not: gather them, close what is
+ * too much. */
+static bool gather_fds(struct msghdr *message, struct gm_call *call,
+		       uint32_t max_fds)
+{
+	bool surplus = (message->msg_flags & MSG_CTRUNC) != 0;
+	struct cmsghdr *c;
+
+	for (c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
+		size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+			continue;
+		for (size_t i = 0; i < n; i++) {
+			int fd;
+
+			memcpy(&fd, CMSG_DATA(c) + i * sizeof(fd), sizeof(fd));
+			if (call->n_fds < max_fds) {
+				call->fds[call->n_fds++] = fd;
+				continue;
+			}
+			close(fd);
+			surplus = true;
+		}
+	}
+	return !surplus;
+}
+
+static int receive(const struct gpumap *map, struct gm_link *link,
+		   struct gm_call *call, uint32_t max_fds, char *ret_record,
+		   size_t *ret_bytes)
+{
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(GM_CONTROL_FDS_MAX * sizeof(int))];
+	} control;
+	struct iovec io = { ret_record, REPLY_MAX };
+	struct msghdr message = { .msg_iov = &io,
+				  .msg_iovlen = 1,
+				  .msg_control = control.bytes,
+				  .msg_controllen = sizeof(control.bytes) };
+	ssize_t n;
+
+	for (int asked = 1;; asked++) {
+		n = recvmsg(link->fd, &message, MSG_CMSG_CLOEXEC);
+		if (n >= 0 || errno == ECONNRESET)
+			break;
+		if (errno == EINTR)
+			continue;
+		if (errno != EAGAIN)
+			return -errno;
+		if (!keep_waiting(map, asked))
+			break;
+	}
+	if (n <= 0)
+		return -ECONNRESET;
+	if (!gather_fds(&message, call, max_fds) ||
+	    (message.msg_flags & MSG_TRUNC) != 0)
+		return -EPROTO;
+	*ret_bytes = (size_t)n;
+	return 0;
+}
+
+/* Bodies grow at their end: what we lack reads as zero, what we do not know
+ * must be zero. */
+static int copy_body(const char *body, uint32_t bytes, struct gm_call *call)
+{
+	uint32_t n = bytes < call->reply_bytes ? bytes : call->reply_bytes;
+
+	for (uint32_t i = n; i < bytes; i++)
+		if (body[i] != 0)
+			return -E2BIG;
+	if (call->reply_bytes > 0) {
+		memset(call->reply, 0, call->reply_bytes);
+		memcpy(call->reply, body, n);
+	}
+	return 0;
+}
+
+static void refuse(const char *body, uint32_t bytes, struct gm_call *call)
+{
+	size_t n = bytes < GM_WHY ? bytes : GM_WHY - 1;
+
+	memcpy(call->why, body, n);
+	call->why[n] = '\0';
+}
+
+/* Returns 0 with the agent's status, or what is wrong with the reply. */
+static int judge(const struct gm_link *link, const char *record, size_t bytes,
+		 struct gm_call *call, int *ret_status)
+{
+	const char *body = record + sizeof(struct gm_control);
+	struct gm_control header;
+	uint32_t tail;
+
+	if (bytes < sizeof(header))
+		return -EPROTO;
+	memcpy(&header, record, sizeof(header));
+	if (header.magic != GM_CONTROL_MAGIC || header.bytes != bytes ||
+	    header.type != call->type || header.serial != link->serial ||
+	    header.body > bytes - sizeof(header) || header.status > 0 ||
+	    header.status < -4095)
+		return -EPROTO;
+	*ret_status = header.status;
+	if (header.status != 0) {
+		refuse(body, header.body, call);
+		return 0;
+	}
+	tail = (uint32_t)(bytes - sizeof(header) - header.body);
+	if (tail > call->reply_tail_room)
+		return -EPROTO;
+	if (tail > 0)
+		memcpy(call->reply_tail, body + header.body, tail);
+	call->reply_tail_bytes = tail;
+	return copy_body(body, header.body, call);
+}
+
+int gm_link_call(const struct gpumap *map, struct gm_link *link,
+		 struct gm_call *call, uint32_t max_fds)
+{
+	char record[REPLY_MAX] __attribute__((aligned(8)));
+	size_t bytes = 0;
+	int ret, status = 0;
+
+	call->why[0] = '\0';
+	call->n_fds = 0;
+	ret = send_request(map, link, call);
+	if (ret == -EMSGSIZE)
+		return ret; /* nothing was sent */
+	if (ret == 0)
+		ret = receive(map, link, call, max_fds, record, &bytes);
+	if (ret == 0)
+		ret = judge(link, record, bytes, call, &status);
+	if (ret < 0) {
+		gm_call_close_fds(call);
+		gm_link_close(link);
+		if (call->why[0] == '\0' && ret != -EPIPE)
+			explain(call->why, "%s", gpumap_strerror(ret));
+		return ret;
+	}
+	if (status != 0)
+		gm_call_close_fds(call);
+	return status;
+}
+
+void gm_map_refuse(struct gpumap *map, const char *why)
+{
+	pthread_mutex_lock(&map->lock);
+	memcpy(map->refusal, why, strnlen(why, GM_WHY - 1) + 1);
+	map->refusal[GM_WHY - 1] = '\0';
+	pthread_mutex_unlock(&map->lock);
+}
+
+const char *gpumap_refusal(const struct gpumap *map)
+{
+	return map->refusal;
+}
+
+/* Once per request: a connection that was lost since the last is made again,
+ * one that is lost under way is not, for the agent may have acted. */
+static int call_locked(struct gpumap *map, struct gm_call *call,
+		       uint32_t max_fds)
+{
+	int ret = map->mine.mine != NULL ? 0 : gm_guard_make(&map->mine);
+
+	if (ret != 0)
+		return ret;
+	if (map->link.fd >= 0) {
+		ret = gm_link_call(map, &map->link, call, max_fds);
+		if (ret != -EPIPE)
+			return ret;
+	}
+	ret = gm_link_open(map, &map->link, call->why);
+	if (ret != 0)
+		return ret;
+	ret = gm_link_call(map, &map->link, call, max_fds);
+	return ret == -EPIPE ? -ECONNRESET : ret;
+}
+
+int gm_map_call(struct gpumap *map, struct gm_call *call, uint32_t max_fds)
+{
+	int ret = gm_map_mine(map);
+
+	if (ret != 0)
+		return ret;
+	pthread_mutex_lock(&map->lock);
+	call->why[0] = '\0';
+	ret = call_locked(map, call, max_fds);
+	memcpy(map->refusal, call->why, GM_WHY);
+	pthread_mutex_unlock(&map->lock);
+	return ret;
+}

@@ -1,0 +1,79 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "lib/internal.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* What each error means here, which is seldom what strerror() says. */
+static const struct {
+	int error;
+	const char *text;
+} sentences[] = {
+	{ 0, "success" },
+	{ -E2BIG, "the caller asks for more than this library knows; "
+		  "install a newer libgpumap" },
+	{ -EACCES, "this user may not read the map or talk to the agent" },
+	{ -EAGAIN, "published anew meanwhile, or no credit left; "
+		   "refresh or take completions, and try again" },
+	{ -ECONNREFUSED, "no agent answers; is gpumapd running?" },
+	{ -ECONNRESET, "the agent went away, and the session with it" },
+	{ -EDQUOT, "this user's quota is used up" },
+	{ -EINVAL, "an argument was refused" },
+	{ -EIO, "the worker of the row died before the job ended" },
+	{ -EMFILE, "this process has no descriptor left" },
+	{ -EMSGSIZE, "the request is larger than this kernel lets through a "
+		     "socket; raise net.core.wmem_max" },
+	{ -ENFILE, "this machine has no descriptor left" },
+	{ -ENOBUFS, "the caller's array is too small" },
+	{ -ENODATA, "nothing is in flight to wait for" },
+	{ -ENODEV, "no such row, or its device is gone" },
+	{ -ENOENT, "nothing is published under this name" },
+	{ -ENOMEM, "out of memory, or no room of this size in the arena" },
+	{ -ENOSPC, "the segment or its table of holders is full" },
+	{ -ENOTSUP, "the session was not opened for this" },
+	{ -EOPNOTSUPP, "the agent does not know this request; it is older "
+		       "than this library" },
+	{ -EOWNERDEAD, "opened by the process that forked this one; open "
+		       "your own" },
+	{ -EPERM, "it belongs to another user" },
+	{ -EPROTO, "what is there breaks the contract: another layout, a "
+		   "damaged segment, or a peer that lies" },
+	{ -ERANGE, "out of the table or out of the arena" },
+	{ -ESHUTDOWN, "the agent is shutting down" },
+	{ -ESTALE, "the agent has not been seen for two seconds, or its map "
+		   "was retired" },
+	{ -ETIME, "the deadline passed" },
+	{ -EUSERS, "no session is left for this user" },
+};
+
+const char *gpumap_strerror(int error)
+{
+	for (size_t i = 0; i < sizeof(sentences) / sizeof(sentences[0]); i++)
+		if (sentences[i].error == error)
+			return sentences[i].text;
+	return error > 0 ? "success" : "an error of the kernel; see errno(3)";
+}
+
+int gm_size_in(void *ret_ours, size_t known, const void *theirs)
+{
+	size_t size;
+
+	memcpy(&size, theirs, sizeof(size));
+	if (size < sizeof(size))
+		return -EINVAL;
+	for (size_t i = known; i < size; i++)
+		if (((const unsigned char *)theirs)[i] != 0)
+			return -E2BIG;
+	memset(ret_ours, 0, known);
+	memcpy(ret_ours, theirs, size < known ? size : known);
+	return 0;
+}
+
+int gm_size_out(size_t size, size_t least, size_t known)
+{
+	if (size < least)
+		return -EINVAL;
+	return size > known ? -E2BIG : 0;
+}

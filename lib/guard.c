@@ -1,0 +1,46 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "lib/internal.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* A mapping takes whole pages whatever it asks for. */
+#define GUARD_BYTES sizeof(uint32_t)
+
+int gm_guard_make(struct gm_guard *guard)
+{
+	void *page = mmap(NULL, GUARD_BYTES, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (page == MAP_FAILED)
+		return -errno;
+	if (madvise(page, GUARD_BYTES, MADV_WIPEONFORK) != 0) {
+		int error = -errno;
+
+		munmap(page, GUARD_BYTES);
+		return error;
+	}
+	guard->mine = page;
+	*guard->mine = 1;
+	return 0;
+}
+
+void gm_guard_drop(struct gm_guard *guard)
+{
+	if (guard->mine != NULL)
+		munmap(guard->mine, GUARD_BYTES);
+	guard->mine = NULL;
+}
+
+/* Before the first request there is nothing that a child could share by
+ * mistake, so an attachment that only reads is spared the page. */
+int gm_map_mine(const struct gpumap *map)
+{
+	bool mine = map->mine.mine != NULL ? gm_guard_mine(&map->mine)
+					   : getpid() == map->pid;
+
+	return mine ? 0 : -EOWNERDEAD;
+}

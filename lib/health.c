@@ -1,0 +1,78 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "lib/internal.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+uint64_t gm_map_age(const struct gpumap *map)
+{
+	uint64_t beat = gm_get(&map->map.header->heartbeat);
+	uint64_t now = gm_now_ns();
+
+	/* The agent may have beaten between the two lines above. */
+	return beat < now ? now - beat : 0;
+}
+
+int gpumap_health(const struct gpumap *map, struct gpumap_health *ret_health)
+{
+	const struct gm_header *header = map->map.header;
+	struct gpumap_health health = { .size = ret_health->size };
+	int ret =
+		gm_size_out(health.size, offsetof(struct gpumap_health, age_ns),
+			    sizeof(health));
+
+	if (ret != 0)
+		return ret;
+	health.state = gm_get(&header->state);
+	health.age_ns = gm_map_age(map);
+	health.stale = health.age_ns >= GM_STALE_NS;
+	health.epoch = gm_get(&header->epoch);
+	health.tick = gm_get(&header->tick);
+	health.generation = gm_get(&header->generation);
+	health.agent_pid = gm_get(&header->agent_pid);
+	health.bytes = map->map.bytes;
+	memcpy(ret_health, &health, health.size);
+	return 0;
+}
+
+uint32_t gpumap_generation(const struct gpumap *map)
+{
+	/* Whoever sees it move then finds what made it move. */
+	return gm_get_acquire(&map->map.header->generation); /* SEQ.publish */
+}
+
+/* The mapping is read-only, which a waiter may be and a waker not. */
+static void sleep_on(const gm_a32 *word, uint32_t seen, uint64_t ns)
+{
+	struct timespec timeout = { .tv_sec = (time_t)(ns / GM_SECOND),
+				    .tv_nsec = (long)(ns % GM_SECOND) };
+
+	/* Woken, timed out, raced, interrupted: the caller looks again. */
+	syscall(SYS_futex, word, FUTEX_WAIT, seen, &timeout, NULL, 0);
+}
+
+int gpumap_wait_change(const struct gpumap *map, uint32_t seen,
+		       uint64_t deadline_ns)
+{
+	const struct gm_header *header = map->map.header;
+
+	while (gpumap_generation(map) == seen) {
+		uint64_t now = gm_now_ns();
+		uint64_t nap = GM_SECOND;
+
+		if (gm_get(&header->state) == GM_STATE_RETIRED ||
+		    gm_map_age(map) >= GM_STALE_NS)
+			return -ESTALE;
+		if (now >= deadline_ns)
+			return -ETIME;
+		if (deadline_ns - now < nap)
+			nap = deadline_ns - now;
+		sleep_on(&header->generation, seen, nap);
+	}
+	return 0;
+}

@@ -1,0 +1,330 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * internal.h - what the files of libgpumap share.
+ *
+ * An attachment (struct gpumap) is a judged mapping that nobody here writes, and
+ * a connection to the agent that is made when a request first needs one.  A
+ * session (struct gpumap_session) is a connection of its own, the memory that
+ * came over it, and the private side of its rings.
+ *
+ *	attach	 the mapping		 control  one request, one reply
+ *	read	 devices		 publish  requests of an attachment
+ *	view	 layer maps		 session	memory, queue pairs
+ *	health	 heartbeat, changes	 arena	  who has which bytes
+ *	guard	 whose process is this	 submit	  entries into rings
+ *	errors	 sentences		 wait	  completions out of them
+ *					 scatter  one job, many rows
+ */
+#ifndef GM_INTERNAL_H
+#define GM_INTERNAL_H
+
+#include <limits.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+#include <time.h>
+
+#include <gpumap.h>
+
+#include "shm/check.h"
+#include "shm/control.h"
+#include "shm/queue.h"
+
+#define GM_SECOND UINT64_C(1000000000) /* ns */
+#define GM_NAP_NS UINT64_C(100000000)  /* longest sleep beside a session */
+
+static inline uint64_t gm_now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * GM_SECOND + (uint64_t)now.tv_nsec;
+}
+
+/* ---- guard: is this the process that opened it? ------------------------- */
+
+/* A page that a fork wipes in the child: a load tells, not a system call. */
+struct gm_guard {
+	uint32_t *mine; /* NULL: not made yet */
+};
+
+/* Returns 0, or what the kernel says. */
+int gm_guard_make(struct gm_guard *guard);
+void gm_guard_drop(struct gm_guard *guard);
+
+static inline bool gm_guard_mine(const struct gm_guard *guard)
+{
+	return *(const volatile uint32_t *)guard->mine != 0;
+}
+
+/* ---- errors, sizes ------------------------------------------------------ */
+
+/*
+ * gm_size_in - copy a struct of a caller who may be older or newer than we
+ *
+ * known	bytes of *ret_ours; what the caller's lacks of it reads as zero
+ *
+ * Returns	0, -EINVAL when it has no room for its own size, -E2BIG when it
+ *		sets something past what we know
+ */
+int gm_size_in(void *ret_ours, size_t known, const void *theirs);
+
+/*
+ * gm_size_out - may a struct of this size be answered?
+ *
+ * Returns	0, -EINVAL: smaller than @least, -E2BIG: larger than @known
+ */
+int gm_size_out(size_t size, size_t least, size_t known);
+
+/* ---- control: one connection to the agent ------------------------------- */
+
+#define GM_WHY sizeof(((struct gm_refusal *)0)->text)
+
+struct gm_link {
+	int fd;          /* -1: none */
+	uint32_t serial; /* of the last request */
+};
+
+/* A request and where its reply goes. */
+struct gm_call {
+	uint16_t type; /* enum gm_control_type */
+	uint16_t n_tail;
+	uint32_t body_bytes;
+	const void *body;
+	struct iovec tail[3];
+	void *reply; /* zero-filled past what the agent sent */
+	uint32_t reply_bytes;
+	uint32_t reply_tail_room;
+	void *reply_tail;
+	uint32_t reply_tail_bytes; /* received */
+	uint32_t n_fds;            /* received; -1 in the places beyond */
+	int fds[GM_CONTROL_FDS_MAX];
+	char why[GM_WHY]; /* the agent's reason, or ours; "" when granted */
+};
+
+/*
+ * gm_link_open - connect and say hello
+ *
+ * why		receives a sentence on failure
+ *
+ * Returns	0, -ECONNREFUSED when nobody answers, -ECONNRESET when it went
+ *		away, -EPROTO, the agent's refusal, or what the kernel says
+ */
+int gm_link_open(const struct gpumap *map, struct gm_link *ret_link,
+		 char why[GM_WHY]);
+
+/*
+ * gm_link_call - one round trip
+ *
+ * max_fds	descriptors that the reply may carry; more are closed and an
+ *		error
+ *
+ * Returns	0, the agent's refusal, -ECONNRESET or -EPROTO, after which the
+ *		link is closed, or -EPIPE: the request was not sent, because the
+ *		connection had been lost before
+ */
+int gm_link_call(const struct gpumap *map, struct gm_link *link,
+		 struct gm_call *call, uint32_t max_fds);
+
+/* Has the other end gone?  One system call, never waits. */
+bool gm_link_lost(const struct gm_link *link);
+void gm_link_close(struct gm_link *link);
+void gm_call_close_fds(struct gm_call *call);
+
+/* ---- attachment --------------------------------------------------------- */
+
+struct gpumap {
+	struct gm_map map;    /* base NULL: not mapped yet */
+	pid_t pid;            /* that attached */
+	struct gm_guard mine; /* made with the connection */
+	struct gm_link link;
+	pthread_mutex_t lock; /* of all below, and of link and mine */
+	uint64_t *pins;       /* claims that are ours */
+	size_t n_pins;
+	size_t room_pins;
+	char refusal[GM_WHY];
+	char instance[GPUMAP_NAME_MAX + 1];
+	char runtime_dir[]; /* NUL-terminated */
+};
+
+/* May this process make requests through @map?  0 or -EOWNERDEAD. */
+int gm_map_mine(const struct gpumap *map);
+
+/* A request on the attachment's own connection, which is made again once when
+ * it was lost since the last; stores the refusal.  Returns as gm_link_call(),
+ * or -EOWNERDEAD. */
+int gm_map_call(struct gpumap *map, struct gm_call *call, uint32_t max_fds);
+
+/* What gpumap_refusal() answers from now on. */
+void gm_map_refuse(struct gpumap *map, const char *why);
+
+/* How long ago the agent was last seen, ns. */
+uint64_t gm_map_age(const struct gpumap *map);
+
+/* Fill a view from a block that is kept for us: it never changes. */
+int gm_view_pinned(const struct gpumap *map, const char *name, uint64_t word,
+		   struct gpumap_view *ret_view);
+
+/* ---- arena -------------------------------------------------------------- */
+
+/* Who has which bytes of one row's range.  Nodes lie in private memory. */
+struct gm_extent;
+struct gm_arena {
+	struct gm_extent *root;
+	uint64_t bytes; /* of the range */
+	uint64_t dice;  /* state of the priorities */
+};
+
+#define GM_ARENA_ALIGN UINT64_C(64)
+#define GM_ARENA_LARGE (UINT64_C(2) << 20) /* from here on aligned to pages */
+
+/* Returns 0 or -ENOMEM. */
+int gm_arena_init(struct gm_arena *arena, uint64_t bytes);
+void gm_arena_fini(struct gm_arena *arena);
+
+/* Returns 0 with an offset in the range, or -ENOMEM. */
+int gm_arena_take(struct gm_arena *arena, uint64_t bytes, uint64_t *ret_at);
+
+/* Returns 0, or -EINVAL when nothing was taken at @at. */
+int gm_arena_give(struct gm_arena *arena, uint64_t at);
+
+/* ---- session ------------------------------------------------------------ */
+
+enum gm_ticket_state {
+	GM_TICKET_FREE = 0,
+	GM_TICKET_JOB,   /* in flight; ends in gpumap_poll() */
+	GM_TICKET_TILE,  /* in flight; ends in the scatter that waits */
+	GM_TICKET_STRAY, /* in flight; nobody asks for it any more */
+	GM_TICKET_DONE   /* a job that has ended and waits for gpumap_poll() */
+};
+
+/* One per slot of a queue.  A slot is free once its ticket is. */
+struct gm_ticket {
+	uint64_t cookie; /* of the job; the index of the tile */
+	struct gm_ticket *next;
+	uint32_t position;
+	int32_t status;
+	uint16_t row;
+	uint16_t state; /* enum gm_ticket_state */
+};
+
+/* A row's queue pair and range of the arena. */
+struct gm_pair {
+	struct gm_queue *queue;
+	struct gm_ring out;
+	struct gm_ring in;
+	struct gm_waker waker;
+	struct gm_ticket *tickets; /* depth */
+	uint32_t used;             /* tickets that are not free: the credit */
+	uint32_t live;             /* of those, in the rings */
+	uint32_t row;
+	int doorbell;
+	struct gm_arena arena;
+};
+
+/* What a scatter over all rows goes by, while the table says the same. */
+struct gm_field {
+	uint64_t tick;
+	uint32_t generation;
+	uint32_t n; /* 0: not read yet, or no row */
+	uint32_t rows[GM_ROWS];
+	double weights[GM_ROWS];
+};
+
+struct gpumap_session {
+	struct gpumap *map;
+	struct gm_guard mine;
+	struct gm_client *client; /* the first page of the queues */
+	char *arena;              /* n_rows * range_bytes */
+	uint64_t arena_bytes;
+	uint64_t range_bytes;
+	uint64_t queues_bytes;
+	uint32_t depth;
+	uint32_t n_rows;
+	int broken; /* negative once the session has ended: what to say */
+
+	struct gm_pair *pairs[GM_ROWS]; /* NULL: not used yet */
+	struct gm_pair *busy[GM_ROWS];  /* those with live > 0 */
+	uint32_t n_busy;
+	uint32_t rotor; /* in busy: whose turn it is */
+	uint32_t jobs;  /* in flight or waiting for gpumap_poll() */
+	struct gm_ticket *done_first; /* ended, in that order */
+	struct gm_ticket **done_last;
+
+	struct gpumap_tile *tiles; /* of the scatter that waits */
+	uint32_t tiles_left;
+
+	uint32_t parked; /* own copy of client->parked */
+	uint32_t cpu;    /* likewise of client->cpu */
+	bool armed;      /* parked by gpumap_session_arm() */
+	bool one_cpu;    /* spinning would keep the worker from running */
+	uint32_t waits;
+	uint32_t idle_polls;
+	uint64_t gap_ns;    /* average, of gaps that ended in a spin */
+	uint64_t looked_ns; /* when the socket was last looked at */
+	uint64_t epoch;     /* of the agent that gave us this */
+
+	struct gm_link link;
+	int wake_fd; /* -1: not pollable */
+	uint64_t submitted;
+	uint64_t completed;
+	uint64_t doorbells;
+	uint64_t parks;
+	struct gm_field field;
+};
+
+/* The row's queue pair, made on first use.  Returns 0, -ENODEV, -ECONNRESET,
+ * the agent's refusal, or what the kernel says. */
+int gm_session_pair(struct gpumap_session *session, uint32_t row,
+		    struct gm_pair **ret_pair);
+
+/* May this process use it, and is it alive?  0 or what to answer. */
+static inline int gm_session_usable(const struct gpumap_session *session)
+{
+	return gm_guard_mine(&session->mine) ? session->broken : -EOWNERDEAD;
+}
+
+/* The agent has gone: end what is in flight with -ECONNRESET. */
+void gm_session_lose(struct gpumap_session *session);
+
+/* Look at the socket, and gm_session_lose() if it has hung up. */
+void gm_session_look(struct gpumap_session *session);
+
+/* ---- submit ------------------------------------------------------------- */
+
+/* Bytes of an element, 0 for a dtype that we do not know. */
+uint32_t gm_dtype_bytes(uint32_t dtype);
+
+/* Judge one job; returns 0, -EINVAL or -ERANGE. */
+int gm_job_judge(const struct gpumap_session *session,
+		 const struct gpumap_job *job);
+
+/* Do @n more entries fit? */
+bool gm_pair_has_credit(const struct gm_pair *pair, uint32_t n);
+
+/* Submit judged jobs for which there is credit, as @state tickets, and wake
+ * the worker if it sleeps. */
+void gm_pair_push(struct gpumap_session *session, struct gm_pair *pair,
+		  const struct gpumap_job *jobs, uint32_t n, uint16_t state);
+
+/* ---- wait --------------------------------------------------------------- */
+
+/* Take what has ended.  Jobs go to @ret_done while there is room, in @n, or
+ * wait in the session when it is NULL.  Returns as gpumap_poll(). */
+int gm_session_reap(struct gpumap_session *session,
+		    struct gpumap_done *ret_done, uint32_t n);
+
+/* Wait until some ring has something, or for a while.  @first: spin before.
+ * Returns 0, or -ETIME. */
+int gm_session_idle(struct gpumap_session *session, uint64_t deadline_ns,
+		    bool first);
+
+/* Say where we run, and unpark if gpumap_session_arm() parked us. */
+void gm_session_awake(struct gpumap_session *session);
+
+#endif

@@ -1,0 +1,211 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "lib/internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "shm/objects.h"
+
+static int refuse(struct gpumap *map, int error, const char *why)
+{
+	gm_map_refuse(map, why);
+	return error;
+}
+
+/* A name as the wire wants it: padded with zeros. */
+static int put_name(struct gpumap *map, const char *name, char ret_name[64])
+{
+	size_t n = name != NULL ? gm_object_name(name) : 0;
+
+	if (n == 0)
+		return refuse(map, -EINVAL,
+			      "a name has between 1 and 63 bytes");
+	memset(ret_name, 0, 64);
+	memcpy(ret_name, name, n);
+	return 0;
+}
+
+int gpumap_layers_publish(struct gpumap *map,
+			  const struct gpumap_layers_request *request)
+{
+	static const char padding[8];
+	struct gpumap_layers_request ours;
+	struct gm_layers_publish body = { 0 };
+	struct gm_layers_publish_reply reply;
+	struct gm_call call = { .type = GM_CONTROL_LAYERS_PUBLISH,
+				.body = &body,
+				.body_bytes = sizeof(body),
+				.reply = &reply,
+				.reply_bytes = sizeof(reply) };
+	size_t spec_bytes;
+	int ret = gm_size_in(&ours, sizeof(ours), request);
+
+	if (ret == 0)
+		ret = gm_map_mine(map);
+	if (ret == 0)
+		ret = put_name(map, ours.name, body.name);
+	if (ret != 0)
+		return ret;
+	if (ours.spec == NULL)
+		return refuse(map, -EINVAL, "a layer map needs a spec");
+	spec_bytes = strlen(ours.spec) + 1;
+	if (spec_bytes > GM_CONTROL_BYTES_MAX)
+		return refuse(map, -EINVAL,
+			      "the spec has more than a megabyte");
+	if (ours.n_layers > GM_LAYERS_MAX)
+		return refuse(map, -EINVAL,
+			      "a layer map has at most 65536 layers");
+	if (ours.layer_bytes != NULL && ours.n_layers == 0)
+		return refuse(map, -EINVAL,
+			      "sizes of layers need the number of layers");
+	body.n_layers = ours.n_layers;
+	body.dtype = ours.dtype;
+	body.other_bytes = ours.other_bytes;
+	body.spec_bytes = (uint32_t)spec_bytes;
+	body.n_bytes = ours.layer_bytes != NULL ? ours.n_layers : 0;
+	call.tail[0] = (struct iovec){ (void *)ours.spec, spec_bytes };
+	call.tail[1] = (struct iovec){ (void *)padding, -spec_bytes % 8 };
+	call.tail[2] = (struct iovec){ (void *)ours.layer_bytes,
+				       8 * (size_t)body.n_bytes };
+	call.n_tail = 3;
+	return gm_map_call(map, &call, 0);
+}
+
+int gpumap_layers_release(struct gpumap *map, const char *name)
+{
+	struct gm_object_name body = { .kind = GM_KIND_LAYERS };
+	struct gm_call call = { .type = GM_CONTROL_RELEASE,
+				.body = &body,
+				.body_bytes = sizeof(body) };
+	int ret = gm_map_mine(map);
+
+	if (ret == 0)
+		ret = put_name(map, name, body.name);
+	return ret == 0 ? gm_map_call(map, &call, 0) : ret;
+}
+
+/* ---- pins --------------------------------------------------------------- */
+
+/* Before the request, so that a claim that was granted is never forgotten. */
+static int make_room(struct gpumap *map)
+{
+	size_t room = map->room_pins != 0 ? 2 * map->room_pins : 8;
+	uint64_t *pins;
+
+	if (map->n_pins < map->room_pins)
+		return 0;
+	pins = realloc(map->pins, room * sizeof(*pins));
+	if (pins == NULL)
+		return -ENOMEM;
+	map->pins = pins;
+	map->room_pins = room;
+	return 0;
+}
+
+static void forget(struct gpumap *map, uint64_t claim)
+{
+	for (size_t i = 0; i < map->n_pins; i++)
+		if (map->pins[i] == claim) {
+			map->pins[i] = map->pins[--map->n_pins];
+			return;
+		}
+}
+
+int gpumap_layers_pin(struct gpumap *map, const char *name,
+		      struct gpumap_view *ret_view, uint64_t *ret_pin)
+{
+	struct gm_object_name body = { .kind = GM_KIND_LAYERS };
+	struct gm_pin_reply reply;
+	struct gm_call call = { .type = GM_CONTROL_PIN,
+				.body = &body,
+				.body_bytes = sizeof(body),
+				.reply = &reply,
+				.reply_bytes = sizeof(reply) };
+	int ret = gm_map_mine(map);
+
+	if (ret == 0)
+		ret = put_name(map, name, body.name);
+	if (ret == 0)
+		ret = make_room(map);
+	if (ret == 0)
+		ret = gm_map_call(map, &call, 0);
+	if (ret != 0)
+		return ret;
+	map->pins[map->n_pins++] = reply.claim;
+	ret = -EPROTO;
+	if (reply.unit >> GM_UNIT_BITS == 0)
+		ret = gm_view_pinned(map, name,
+				     gm_seq_word(reply.version,
+						 (uint32_t)reply.unit),
+				     ret_view);
+	if (ret != 0) {
+		gpumap_unpin(map, reply.claim);
+		return ret;
+	}
+	*ret_pin = reply.claim;
+	return 0;
+}
+
+int gpumap_unpin(struct gpumap *map, uint64_t pin)
+{
+	struct gm_unpin body = { .claim = pin };
+	struct gm_call call = { .type = GM_CONTROL_UNPIN,
+				.body = &body,
+				.body_bytes = sizeof(body) };
+	int ret = gm_map_call(map, &call, 0);
+
+	if (ret == 0 || ret == -ENOENT)
+		forget(map, pin);
+	return ret;
+}
+
+/* ---- sessions ----------------------------------------------------------- */
+
+static void put_info(struct gpumap_session_info *info,
+		     const struct gm_session_item *item)
+{
+	info->id = item->id;
+	info->pid = item->pid;
+	info->uid = item->uid;
+	info->n_queues = item->n_queues;
+	info->depth = item->depth;
+	info->arena_bytes = item->arena_bytes;
+	info->age_ns = item->age_ns;
+}
+
+int gpumap_sessions(struct gpumap *map, struct gpumap_session_info *ret_info,
+		    size_t n)
+{
+	struct gm_session_item items[GM_SESSIONS_MAX];
+	struct gm_sessions body = { 0 };
+	struct gm_sessions_reply reply;
+	struct gm_call call = { .type = GM_CONTROL_SESSIONS,
+				.body = &body,
+				.body_bytes = sizeof(body),
+				.reply = &reply,
+				.reply_bytes = sizeof(reply),
+				.reply_tail = items,
+				.reply_tail_room = sizeof(items) };
+	size_t got = 0;
+
+	do {
+		int ret = gm_map_call(map, &call, 0);
+
+		if (ret != 0)
+			return ret;
+		if (reply.n > GM_SESSIONS_MAX ||
+		    call.reply_tail_bytes != reply.n * sizeof(items[0]))
+			return -EPROTO;
+		for (uint32_t i = 0; i < reply.n; i++) {
+			if (items[i].id <= body.after)
+				return -EPROTO;
+			body.after = items[i].id;
+			if (got < n)
+				put_info(&ret_info[got++], &items[i]);
+		}
+	} while (reply.n != 0 && got < n);
+	return reply.total < INT_MAX ? (int)reply.total : INT_MAX;
+}

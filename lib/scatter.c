@@ -1,0 +1,285 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "lib/internal.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "shm/rows.h"
+#include "shm/split.h"
+
+_Static_assert(GM_SPLIT_ROWS >= GM_ROWS, "a split over the whole table");
+
+/* One scatter under way, on the caller's stack. */
+struct plan {
+	uint32_t n; /* tiles */
+	uint64_t deadline_ns;
+	struct gm_pair *pairs[GM_ROWS];
+	struct gpumap_tile tiles[GM_ROWS];
+};
+
+/* The rows that take part when the caller names none, with their scores.  Both
+ * are as fresh as the table: it is read again when it has moved. */
+static const struct gm_field *field_of(struct gpumap_session *s)
+{
+	const struct gm_map *map = &s->map->map;
+	uint64_t tick = gm_get_acquire(&map->header->tick); /* SEQ.publish */
+	uint32_t generation = gpumap_generation(s->map);
+	struct gm_field *field = &s->field;
+	uint32_t n;
+
+	if (field->n > 0 && field->tick == tick &&
+	    field->generation == generation)
+		return field;
+	field->n = 0;
+	n = gm_rows_used(map);
+	for (uint32_t row = 0; row < n && row < s->n_rows; row++) {
+		struct gm_moving_image moving;
+		struct gm_row_image facts;
+
+		if (gm_rows_facts(map, row, &facts) != 0 ||
+		    (facts.kind != GPUMAP_DEVICE_HOST &&
+		     facts.kind != GPUMAP_DEVICE_CUDA) ||
+		    gm_rows_moving(map, row, &moving) != 0 ||
+		    moving.state != GPUMAP_DEVICE_READY)
+			continue;
+		field->rows[field->n] = row;
+		field->weights[field->n++] = moving.score;
+	}
+	field->tick = tick;
+	field->generation = generation;
+	return field;
+}
+
+/* The caller's rows, judged; their scores where it has no weights. */
+static int named_rows(const struct gpumap_session *s,
+		      const struct gpumap_scatter_opts *opts,
+		      double ret_weights[GM_ROWS])
+{
+	uint64_t seen[GM_ROWS / 64] = { 0 };
+
+	if (opts->n_rows == 0)
+		return -ENODEV;
+	if (opts->n_rows > GM_ROWS)
+		return -EINVAL;
+	for (uint32_t i = 0; i < opts->n_rows; i++) {
+		uint32_t row = opts->rows[i];
+		struct gm_moving_image moving;
+		int ret;
+
+		if (row >= s->n_rows || row >= gm_rows_used(&s->map->map))
+			return -ENODEV;
+		if ((seen[row / 64] >> row % 64 & 1) != 0)
+			return -EINVAL;
+		seen[row / 64] |= UINT64_C(1) << row % 64;
+		if (opts->weights != NULL) {
+			ret_weights[i] = opts->weights[i];
+			continue;
+		}
+		ret = gm_rows_moving(&s->map->map, row, &moving);
+		if (ret != 0)
+			return ret;
+		ret_weights[i] = moving.score;
+	}
+	return 0;
+}
+
+/* Split the elements: tiles for the rows that get any. */
+static int lay_out(struct gpumap_session *s, uint64_t n,
+		   const struct gpumap_scatter_opts *opts, struct plan *plan)
+{
+	const uint32_t *rows = opts->rows;
+	const double *weights;
+	double named[GM_ROWS];
+	uint64_t counts[GM_ROWS];
+	uint64_t first = 0;
+	uint32_t k = opts->n_rows;
+	int ret;
+
+	if (rows != NULL) {
+		ret = named_rows(s, opts, named);
+		if (ret != 0)
+			return ret;
+		weights = named;
+	} else {
+		const struct gm_field *field = field_of(s);
+
+		if (opts->n_rows != 0 || opts->weights != NULL)
+			return -EINVAL;
+		if (field->n == 0)
+			return -ENODEV;
+		rows = field->rows;
+		weights = field->weights;
+		k = field->n;
+	}
+	ret = gm_split(n, weights, k, counts);
+	if (ret != 0)
+		return ret;
+	plan->n = 0;
+	for (uint32_t i = 0; i < k; i++) {
+		if (counts[i] == 0)
+			continue;
+		plan->tiles[plan->n++] = (struct gpumap_tile){ .row = rows[i],
+							       .first = first,
+							       .n = counts[i] };
+		first += counts[i];
+	}
+	return 0;
+}
+
+/* Does an operand of @n elements end inside of the arena?  Tiles start at
+ * multiples of elements, and a start must not wrap. */
+static bool reaches(const struct gpumap_session *s, const void *memory,
+		    uint64_t n, uint32_t element)
+{
+	uint64_t at = (uint64_t)((uintptr_t)memory - (uintptr_t)s->arena);
+
+	return at > s->arena_bytes || n > (s->arena_bytes - at) / element;
+}
+
+static int judge(const struct gpumap_session *s, const struct gpumap_job *job)
+{
+	uint32_t element = gm_dtype_bytes(job->dtype);
+	int ret = gm_job_judge(s, job);
+
+	if (ret != 0 || job->op == GPUMAP_OP_NOP)
+		return ret;
+	if (reaches(s, job->dst, job->n, element) ||
+	    (job->op != GPUMAP_OP_FILL &&
+	     reaches(s, job->src, job->n, element)))
+		return -ERANGE;
+	return 0;
+}
+
+/* Every row's queue pair, and credit on each: before the first tile. */
+static int reserve(struct gpumap_session *s, struct plan *plan)
+{
+	for (uint32_t i = 0; i < plan->n; i++) {
+		int ret =
+			gm_session_pair(s, plan->tiles[i].row, &plan->pairs[i]);
+
+		if (ret != 0)
+			return ret;
+	}
+	for (uint32_t i = 0; i < plan->n; i++)
+		if (!gm_pair_has_credit(plan->pairs[i], 1))
+			return -EAGAIN;
+	return 0;
+}
+
+static void push_tiles(struct gpumap_session *s, const struct gpumap_job *job,
+		       struct plan *plan)
+{
+	uint64_t element = gm_dtype_bytes(job->dtype);
+
+	s->tiles = plan->tiles;
+	s->tiles_left = plan->n;
+	for (uint32_t i = 0; i < plan->n; i++) {
+		struct gpumap_tile *tile = &plan->tiles[i];
+		struct gpumap_job part = *job;
+
+		part.n = tile->n;
+		part.cookie = i;
+		if (job->op != GPUMAP_OP_NOP) {
+			part.dst = (char *)job->dst + tile->first * element;
+			part.src =
+				(const char *)job->src + tile->first * element;
+		}
+		/* What it says until its completion says otherwise. */
+		tile->status = -ETIME;
+		gm_pair_push(s, plan->pairs[i], &part, 1, GM_TICKET_TILE);
+	}
+}
+
+static int wait_tiles(struct gpumap_session *s, uint64_t deadline_ns)
+{
+	bool first = true;
+	int ret = 0;
+
+	while (s->tiles_left > 0) {
+		gm_session_reap(s, NULL, 0);
+		if (s->tiles_left == 0)
+			break;
+		if (s->broken != 0)
+			return s->broken;
+		ret = gm_session_idle(s, deadline_ns, first);
+		if (ret != 0)
+			return ret;
+		first = false;
+	}
+	return 0;
+}
+
+/* The caller goes away: tiles still in flight end for nobody. */
+static void abandon(struct gpumap_session *s, struct plan *plan, int error)
+{
+	for (uint32_t i = 0; i < plan->n; i++) {
+		struct gm_pair *pair = plan->pairs[i];
+
+		for (uint32_t j = 0; j <= pair->out.mask; j++) {
+			struct gm_ticket *t = &pair->tickets[j];
+
+			if (t->state != GM_TICKET_TILE)
+				continue;
+			t->state = GM_TICKET_STRAY;
+			plan->tiles[i].status = error;
+		}
+	}
+	s->tiles_left = 0;
+}
+
+static int verdict(const struct plan *plan)
+{
+	for (uint32_t i = 0; i < plan->n; i++)
+		if (plan->tiles[i].status != 0)
+			return plan->tiles[i].status;
+	return (int)plan->n;
+}
+
+static int run(struct gpumap_session *s, const struct gpumap_job *job,
+	       struct plan *plan, struct gpumap_tile *ret_tiles, uint32_t n)
+{
+	int ret;
+
+	gm_session_awake(s);
+	push_tiles(s, job, plan);
+	ret = wait_tiles(s, plan->deadline_ns);
+	if (ret != 0)
+		abandon(s, plan, ret);
+	s->tiles = NULL;
+	if (ret == 0)
+		ret = verdict(plan);
+	if (ret_tiles != NULL) {
+		memset(ret_tiles, 0, n * sizeof(*ret_tiles));
+		memcpy(ret_tiles, plan->tiles, plan->n * sizeof(*ret_tiles));
+	}
+	return ret;
+}
+
+int gpumap_scatter(struct gpumap_session *session, const struct gpumap_job *job,
+		   const struct gpumap_scatter_opts *opts,
+		   struct gpumap_tile *ret_tiles, uint32_t n)
+{
+	struct gpumap_scatter_opts ours = { 0 };
+	struct plan plan;
+	int ret = gm_session_usable(session);
+
+	if (ret == 0 && opts != NULL)
+		ret = gm_size_in(&ours, sizeof(ours), opts);
+	if (ret == 0 && ours.flags != 0)
+		ret = -E2BIG;
+	if (ret == 0)
+		ret = judge(session, job);
+	if (ret == 0)
+		ret = lay_out(session, job->n, &ours, &plan);
+	if (ret == 0 && ret_tiles != NULL && plan.n > n)
+		ret = -ENOBUFS;
+	if (ret == 0)
+		ret = reserve(session, &plan);
+	if (ret != 0)
+		return ret;
+	plan.deadline_ns =
+		ours.deadline_ns != 0 ? ours.deadline_ns : GPUMAP_NO_DEADLINE;
+	return run(session, job, &plan, ret_tiles, n);
+}

@@ -1,0 +1,351 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "lib/internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+
+/* Older headers lack them. */
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+/* What a spin starts from, before any gap has been seen. */
+#define FIRST_GAP_NS UINT64_C(10000)
+
+static bool valid_depth(uint32_t depth)
+{
+	return depth >= GM_DEPTH_MIN && depth <= GM_DEPTH_MAX &&
+	       (depth & (depth - 1)) == 0;
+}
+
+/* Map a memfd that nobody can make smaller under us. */
+static int map_sealed(int fd, uint64_t bytes, void **ret_memory)
+{
+	struct stat file;
+	void *memory;
+	int seals = fcntl(fd, F_GET_SEALS);
+
+	if (seals < 0 || (seals & SEALS) != SEALS)
+		return -EPROTO;
+	if (fstat(fd, &file) != 0)
+		return -errno;
+	if ((uint64_t)file.st_size < bytes)
+		return -EPROTO;
+	memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+		      MAP_SHARED | MAP_NORESERVE, fd, 0);
+	if (memory == MAP_FAILED)
+		return -errno;
+	/* The rings have one producer; a child must not be another. */
+	if (madvise(memory, bytes, MADV_DONTFORK) != 0) {
+		int error = -errno;
+
+		munmap(memory, bytes);
+		return error;
+	}
+	*ret_memory = memory;
+	return 0;
+}
+
+static int map_memory(struct gpumap_session *s, const struct gm_call *call)
+{
+	void *memory;
+	int ret = map_sealed(call->fds[0], s->queues_bytes, &memory);
+
+	if (ret != 0)
+		return ret;
+	s->client = memory;
+	ret = map_sealed(call->fds[1], s->arena_bytes, &memory);
+	if (ret == 0)
+		s->arena = memory;
+	return ret;
+}
+
+/* Take what the agent granted, if it makes sense. */
+static int accept_reply(struct gpumap_session *s, struct gm_call *call,
+			const struct gm_session_reply *reply,
+			const struct gm_session_open *asked)
+{
+	bool pollable = (asked->flags & GPUMAP_SESSION_POLLABLE) != 0;
+	int ret;
+
+	if (!valid_depth(reply->depth) || reply->n_rows == 0 ||
+	    reply->n_rows > GM_ROWS || reply->range_bytes == 0 ||
+	    reply->range_bytes % GM_PAGE != 0 ||
+	    reply->range_bytes > (uint64_t)INT64_MAX / GM_ROWS ||
+	    reply->range_bytes < asked->range_bytes ||
+	    (asked->depth != 0 && reply->depth != asked->depth) ||
+	    call->n_fds != (pollable ? 3u : 2u))
+		return -EPROTO;
+	s->depth = reply->depth;
+	s->n_rows = reply->n_rows;
+	s->range_bytes = reply->range_bytes;
+	s->arena_bytes = reply->n_rows * reply->range_bytes;
+	s->queues_bytes = gm_queue_at(reply->n_rows, reply->depth);
+	ret = map_memory(s, call);
+	if (ret == 0 && pollable) {
+		s->wake_fd = call->fds[2];
+		call->fds[2] = -1;
+	}
+	return ret;
+}
+
+static int request_session(struct gpumap_session *s,
+			   const struct gm_session_open *open)
+{
+	struct gm_session_reply reply;
+	struct gm_call call = { .type = GM_CONTROL_SESSION_OPEN,
+				.body = open,
+				.body_bytes = sizeof(*open),
+				.reply = &reply,
+				.reply_bytes = sizeof(reply) };
+	int ret = gm_link_open(s->map, &s->link, call.why);
+
+	if (ret == 0)
+		ret = gm_link_call(s->map, &s->link, &call, 3);
+	if (ret == -EPIPE)
+		ret = -ECONNRESET;
+	if (ret == 0)
+		ret = accept_reply(s, &call, &reply, open);
+	gm_call_close_fds(&call);
+	gm_map_refuse(s->map, call.why);
+	return ret;
+}
+
+static bool lone_cpu(void)
+{
+	cpu_set_t set;
+
+	/* Where the set is larger than ours there is surely more than one. */
+	return sched_getaffinity(0, sizeof(set), &set) == 0 &&
+	       CPU_COUNT(&set) == 1;
+}
+
+int gpumap_session_open(struct gpumap *map,
+			const struct gpumap_session_opts *opts,
+			struct gpumap_session **ret_session)
+{
+	struct gpumap_session_opts ours = { 0 };
+	struct gm_session_open open;
+	struct gpumap_session *s;
+	int ret = gm_map_mine(map);
+
+	if (ret == 0 && opts != NULL)
+		ret = gm_size_in(&ours, sizeof(ours), opts);
+	if (ret != 0)
+		return ret;
+	if ((ours.flags & ~GPUMAP_SESSION_POLLABLE) != 0)
+		return -E2BIG;
+	if (ours.depth != 0 && !valid_depth(ours.depth))
+		return -EINVAL;
+	s = calloc(1, sizeof(*s));
+	if (s == NULL)
+		return -ENOMEM;
+	s->map = map;
+	s->link.fd = -1;
+	s->wake_fd = -1;
+	s->done_last = &s->done_first;
+	s->gap_ns = FIRST_GAP_NS;
+	s->one_cpu = lone_cpu();
+	s->epoch = gm_get(&map->map.header->epoch);
+	open = (struct gm_session_open){ .depth = ours.depth,
+					 .flags = ours.flags,
+					 .range_bytes = ours.arena_bytes };
+	ret = gm_guard_make(&s->mine);
+	if (ret == 0)
+		ret = request_session(s, &open);
+	if (ret != 0) {
+		gpumap_session_close(s);
+		return ret;
+	}
+	s->looked_ns = gm_now_ns();
+	*ret_session = s;
+	return 0;
+}
+
+static void close_pair(struct gm_pair *pair)
+{
+	if (pair->doorbell >= 0)
+		close(pair->doorbell);
+	gm_arena_fini(&pair->arena);
+	free(pair->tickets);
+	free(pair);
+}
+
+void gpumap_session_close(struct gpumap_session *session)
+{
+	struct gpumap_session *s = session;
+
+	if (s == NULL)
+		return;
+	/* In a child nothing is mapped there, or something else by now. */
+	if (s->mine.mine != NULL && gm_guard_mine(&s->mine)) {
+		if (s->client != NULL)
+			munmap(s->client, s->queues_bytes);
+		if (s->arena != NULL)
+			munmap(s->arena, s->arena_bytes);
+	}
+	for (uint32_t row = 0; row < GM_ROWS; row++)
+		if (s->pairs[row] != NULL)
+			close_pair(s->pairs[row]);
+	gm_link_close(&s->link);
+	if (s->wake_fd >= 0)
+		close(s->wake_fd);
+	gm_guard_drop(&s->mine);
+	free(s);
+}
+
+/* ---- queue pairs -------------------------------------------------------- */
+
+static int request_queue(struct gpumap_session *s, struct gm_pair *pair)
+{
+	struct gm_queue_open open = { .row = pair->row };
+	struct gm_queue_reply reply;
+	struct gm_call call = { .type = GM_CONTROL_QUEUE_OPEN,
+				.body = &open,
+				.body_bytes = sizeof(open),
+				.reply = &reply,
+				.reply_bytes = sizeof(reply) };
+	int ret = gm_link_call(s->map, &s->link, &call, 1);
+
+	gm_map_refuse(s->map, call.why);
+	if (ret == -EPIPE)
+		ret = -ECONNRESET;
+	if (ret == 0 &&
+	    (call.n_fds != 1 || reply.at != gm_queue_at(pair->row, s->depth) ||
+	     reply.bytes != gm_queue_bytes(s->depth)))
+		ret = -EPROTO;
+	if (ret == 0) {
+		pair->doorbell = call.fds[0];
+		call.n_fds = 0;
+	}
+	gm_call_close_fds(&call);
+	return ret;
+}
+
+static void set_up_rings(struct gpumap_session *s, struct gm_pair *pair)
+{
+	char *at = (char *)s->client + gm_queue_at(pair->row, s->depth);
+	struct gm_queue *queue = (struct gm_queue *)(void *)at;
+
+	pair->queue = queue;
+	pair->out.slots = gm_queue_entries(queue);
+	pair->out.mask = s->depth - 1;
+	pair->in.slots = gm_queue_done(queue, s->depth);
+	pair->in.mask = s->depth - 1;
+	pair->waker.parked = &queue->parked;
+	/* Its pages now rather than under the first job; no loss if not. */
+	madvise(queue, gm_queue_bytes(s->depth), MADV_POPULATE_WRITE);
+}
+
+static int open_pair(struct gpumap_session *s, uint32_t row)
+{
+	struct gm_pair *pair = calloc(1, sizeof(*pair));
+	int ret;
+
+	if (pair == NULL)
+		return -ENOMEM;
+	pair->row = row;
+	pair->doorbell = -1;
+	pair->tickets = calloc(s->depth, sizeof(*pair->tickets));
+	ret = pair->tickets != NULL
+		      ? gm_arena_init(&pair->arena, s->range_bytes)
+		      : -ENOMEM;
+	if (ret == 0)
+		ret = request_queue(s, pair);
+	if (ret != 0) {
+		close_pair(pair);
+		if (s->link.fd < 0)
+			gm_session_lose(s);
+		return ret;
+	}
+	set_up_rings(s, pair);
+	s->pairs[row] = pair;
+	return 0;
+}
+
+int gm_session_pair(struct gpumap_session *session, uint32_t row,
+		    struct gm_pair **ret_pair)
+{
+	int ret = 0;
+
+	if (row >= session->n_rows)
+		return -ENODEV;
+	if (session->pairs[row] == NULL)
+		ret = open_pair(session, row);
+	if (ret == 0)
+		*ret_pair = session->pairs[row];
+	return ret;
+}
+
+/* ---- arena -------------------------------------------------------------- */
+
+int gpumap_alloc(struct gpumap_session *session, uint32_t row, uint64_t bytes,
+		 void **ret_memory)
+{
+	struct gm_pair *pair;
+	uint64_t at;
+	int ret = gm_session_usable(session);
+
+	if (ret == 0 && bytes == 0)
+		ret = -EINVAL;
+	if (ret == 0)
+		ret = gm_session_pair(session, row, &pair);
+	if (ret == 0)
+		ret = gm_arena_take(&pair->arena, bytes, &at);
+	if (ret != 0)
+		return ret;
+	*ret_memory = session->arena + row * session->range_bytes + at;
+	return 0;
+}
+
+int gpumap_free(struct gpumap_session *session, void *memory)
+{
+	uintptr_t at = (uintptr_t)memory - (uintptr_t)session->arena;
+	uint64_t row = at / session->range_bytes;
+
+	if (memory == NULL)
+		return 0;
+	if (row >= session->n_rows || session->pairs[row] == NULL)
+		return -EINVAL;
+	return gm_arena_give(&session->pairs[row]->arena,
+			     at % session->range_bytes);
+}
+
+/* ---- what else there is to say ------------------------------------------ */
+
+int gpumap_session_fd(const struct gpumap_session *session)
+{
+	if (!gm_guard_mine(&session->mine))
+		return -EOWNERDEAD;
+	return session->wake_fd >= 0 ? session->wake_fd : -ENOTSUP;
+}
+
+int gpumap_session_counts(const struct gpumap_session *session,
+			  struct gpumap_session_counts *ret_counts)
+{
+	struct gpumap_session_counts counts = {
+		.size = ret_counts->size,
+		.submitted = session->submitted,
+		.completed = session->completed,
+		.doorbells = session->doorbells,
+		.parks = session->parks,
+	};
+	int ret = gm_size_out(counts.size,
+			      offsetof(struct gpumap_session_counts, doorbells),
+			      sizeof(counts));
+
+	if (ret == 0)
+		memcpy(ret_counts, &counts, counts.size);
+	return ret;
+}

@@ -1,0 +1,154 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "lib/internal.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "shm/point.h"
+
+uint32_t gm_dtype_bytes(uint32_t dtype)
+{
+	static const uint8_t bytes[] = {
+		[GPUMAP_DTYPE_U8] = 1,   [GPUMAP_DTYPE_F16] = 2,
+		[GPUMAP_DTYPE_BF16] = 2, [GPUMAP_DTYPE_F32] = 4,
+		[GPUMAP_DTYPE_I32] = 4,  [GPUMAP_DTYPE_I64] = 8,
+		[GPUMAP_DTYPE_F64] = 8,  [GPUMAP_DTYPE_U16] = 2,
+		[GPUMAP_DTYPE_U32] = 4,  [GPUMAP_DTYPE_U64] = 8,
+	};
+
+	return dtype < sizeof(bytes) ? bytes[dtype] : 0;
+}
+
+/* Which of a job's fields an operation has. */
+enum { HAS_DST = 1, HAS_SRC = 2, HAS_ALPHA = 4, HAS_PATTERN = 8 };
+
+static const uint8_t fields[] = {
+	[GPUMAP_OP_NOP] = 0,
+	[GPUMAP_OP_FILL] = HAS_DST | HAS_PATTERN,
+	[GPUMAP_OP_COPY] = HAS_DST | HAS_SRC,
+	[GPUMAP_OP_SCALE] = HAS_DST | HAS_SRC | HAS_ALPHA,
+	[GPUMAP_OP_AXPY] = HAS_DST | HAS_SRC | HAS_ALPHA,
+};
+
+static uint64_t offset_of(const struct gpumap_session *s, const void *memory)
+{
+	return (uint64_t)((uintptr_t)memory - (uintptr_t)s->arena);
+}
+
+int gm_job_judge(const struct gpumap_session *session,
+		 const struct gpumap_job *job)
+{
+	if (job->op >= sizeof(fields) || gm_dtype_bytes(job->dtype) == 0)
+		return -EINVAL;
+	if ((fields[job->op] & HAS_DST) != 0 &&
+	    offset_of(session, job->dst) >= session->arena_bytes)
+		return -ERANGE;
+	if ((fields[job->op] & HAS_SRC) != 0 &&
+	    offset_of(session, job->src) >= session->arena_bytes)
+		return -ERANGE;
+	return 0;
+}
+
+bool gm_pair_has_credit(const struct gm_pair *pair, uint32_t n)
+{
+	const uint32_t mask = pair->out.mask;
+
+	if (pair->used + n > mask + 1)
+		return false;
+	/* Jobs may end out of order: a slot whose job is still in flight is
+	 * not ours to fill, however many others are free. */
+	for (uint32_t i = 0; i < n; i++)
+		if (pair->tickets[(pair->out.pos + i) & mask].state !=
+		    GM_TICKET_FREE)
+			return false;
+	return true;
+}
+
+static void pack(const struct gpumap_session *s, const struct gpumap_job *job,
+		 uint32_t incarnation, uint64_t ret_words[GM_ENTRY_WORDS])
+{
+	uint8_t has = fields[job->op];
+	struct gm_entry entry = { .op = (uint8_t)job->op,
+				  .dtype = (uint8_t)job->dtype,
+				  .incarnation = incarnation,
+				  .n = job->n };
+
+	if ((has & HAS_DST) != 0)
+		entry.dst = offset_of(s, job->dst);
+	if ((has & HAS_SRC) != 0)
+		entry.src = offset_of(s, job->src);
+	if ((has & HAS_ALPHA) != 0)
+		memcpy(&entry.value, &job->alpha, sizeof(entry.value));
+	if ((has & HAS_PATTERN) != 0)
+		entry.value = job->pattern;
+	gm_entry_pack(&entry, ret_words);
+}
+
+static void ring_doorbell(struct gpumap_session *s, const struct gm_pair *pair)
+{
+	static const uint64_t one = 1;
+
+	s->doorbells++;
+	/* EAGAIN: it has been ringing so often that once more says nothing. */
+	while (write(pair->doorbell, &one, sizeof(one)) < 0 && errno == EINTR)
+		continue;
+}
+
+void gm_pair_push(struct gpumap_session *session, struct gm_pair *pair,
+		  const struct gpumap_job *jobs, uint32_t n, uint16_t state)
+{
+	uint32_t incarnation = gm_get(&pair->queue->incarnation);
+
+	for (uint32_t i = n; i-- > 0;) {
+		uint32_t pos = pair->out.pos + i;
+		struct gm_ticket *t = &pair->tickets[pos & pair->out.mask];
+		uint64_t words[GM_ENTRY_WORDS];
+
+		t->cookie = jobs[i].cookie;
+		t->position = pos;
+		t->row = (uint16_t)pair->row;
+		t->state = state;
+		pack(session, &jobs[i], incarnation, words);
+		gm_ring_put(&pair->out, GM_ENTRY_WORDS, i, words);
+		GM_POINT("submit_entry_visible");
+	}
+	pair->out.pos += n;
+	if (pair->live == 0)
+		session->busy[session->n_busy++] = pair;
+	pair->live += n;
+	pair->used += n;
+	if (state == GM_TICKET_JOB)
+		session->jobs += n;
+	session->submitted += n;
+	if (gm_ring_must_wake(&pair->waker))
+		ring_doorbell(session, pair);
+	GM_POINT("submit_done");
+}
+
+int gpumap_submit(struct gpumap_session *session, uint32_t row,
+		  const struct gpumap_job *jobs, uint32_t n)
+{
+	struct gm_pair *pair;
+	int ret = gm_session_usable(session);
+
+	if (ret != 0)
+		return ret;
+	if (n == 0 || n > session->depth)
+		return -EINVAL;
+	for (uint32_t i = 0; i < n; i++) {
+		ret = gm_job_judge(session, &jobs[i]);
+		if (ret != 0)
+			return ret;
+	}
+	ret = gm_session_pair(session, row, &pair);
+	if (ret != 0)
+		return ret;
+	if (!gm_pair_has_credit(pair, n))
+		return -EAGAIN;
+	gm_session_awake(session);
+	gm_pair_push(session, pair, jobs, n, GM_TICKET_JOB);
+	return 0;
+}

@@ -1,0 +1,396 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Completions: taken from the rings of rows that have jobs in flight, and
+ * waited for by spinning, by futex or on a descriptor.
+ *
+ * A job's slot and its ticket share a place, position % depth, and both are
+ * free again once the ticket's job has been given to the caller.  A completion
+ * that the caller did not ask for yet (a scatter waits) keeps its ticket, so
+ * what the session holds for gpumap_poll() never exceeds the credit.
+ */
+
+#include "lib/internal.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define SPIN_MAX_NS    UINT64_C(50000)
+#define SPIN_MIN_NS    UINT64_C(2000) /* what reading the clock can resolve */
+#define SPIN_LOOKS     16             /* at the rings, for one at the clock */
+#define SPIN_LONG_EACH 64 /* so a peer that became fast is noticed */
+#define POLLS_PER_LOOK 64 /* empty ones, at the heartbeat */
+
+/* ---- take --------------------------------------------------------------- */
+
+static void give(const struct gm_ticket *t, struct gpumap_done *ret_done)
+{
+	ret_done->cookie = t->cookie;
+	ret_done->row = t->row;
+	ret_done->status = t->status;
+}
+
+static void keep(struct gpumap_session *s, struct gm_ticket *t, int32_t status)
+{
+	t->status = status;
+	t->state = GM_TICKET_DONE;
+	t->next = NULL;
+	*s->done_last = t;
+	s->done_last = &t->next;
+}
+
+static void free_ticket(struct gm_pair *pair, struct gm_ticket *t)
+{
+	t->state = GM_TICKET_FREE;
+	pair->used--;
+}
+
+/* One job has ended.  Returns 1 when *ret_done was filled in. */
+static int settle(struct gpumap_session *s, struct gm_pair *pair,
+		  struct gm_ticket *t, int32_t status,
+		  struct gpumap_done *ret_done)
+{
+	s->completed++;
+	pair->live--;
+	if (t->state == GM_TICKET_JOB && ret_done == NULL) {
+		keep(s, t, status);
+		return 0;
+	}
+	if (t->state == GM_TICKET_JOB) {
+		t->status = status;
+		give(t, ret_done);
+		s->jobs--;
+	} else if (t->state == GM_TICKET_TILE) {
+		s->tiles[t->cookie].status = status;
+		s->tiles_left--;
+		ret_done = NULL;
+	} else {
+		ret_done = NULL;
+	}
+	free_ticket(pair, t);
+	return ret_done != NULL;
+}
+
+/* Take what one ring shows.  Returns how many were stored, or -EPROTO. */
+static int reap_pair(struct gpumap_session *s, struct gm_pair *pair,
+		     struct gpumap_done *ret_done, uint32_t n)
+{
+	uint64_t words[GM_DONE_WORDS];
+	uint32_t got = 0;
+
+	while (pair->live > 0 && (ret_done == NULL || got < n) &&
+	       gm_ring_peek(&pair->in, GM_DONE_WORDS, 0, words)) {
+		uint32_t pos = gm_done_position(words);
+		int32_t status = gm_done_status(words);
+		struct gm_ticket *t = &pair->tickets[pos & pair->out.mask];
+
+		/* Not in flight, or not any more, or no status at all. */
+		if (t->position != pos || t->state == GM_TICKET_FREE ||
+		    t->state == GM_TICKET_DONE || status > 0)
+			return -EPROTO;
+		pair->in.pos++;
+		got += (uint32_t)settle(s, pair, t, status,
+					ret_done != NULL ? ret_done + got
+							 : NULL);
+	}
+	return (int)got;
+}
+
+static uint32_t reap_kept(struct gpumap_session *s,
+			  struct gpumap_done *ret_done, uint32_t n)
+{
+	uint32_t got = 0;
+
+	while (got < n && s->done_first != NULL) {
+		struct gm_ticket *t = s->done_first;
+
+		give(t, &ret_done[got++]);
+		s->done_first = t->next;
+		if (s->done_first == NULL)
+			s->done_last = &s->done_first;
+		free_ticket(s->pairs[t->row], t);
+		s->jobs--;
+	}
+	return got;
+}
+
+int gm_session_reap(struct gpumap_session *session,
+		    struct gpumap_done *ret_done, uint32_t n)
+{
+	struct gpumap_session *s = session;
+	uint32_t got = ret_done != NULL ? reap_kept(s, ret_done, n) : 0;
+	uint32_t visits = s->n_busy;
+
+	while (visits-- > 0 && (ret_done == NULL || got < n)) {
+		uint32_t turn = s->rotor < s->n_busy ? s->rotor : 0;
+		struct gm_pair *pair = s->busy[turn];
+		int ret = reap_pair(s, pair,
+				    ret_done != NULL ? ret_done + got : NULL,
+				    n - got);
+
+		if (ret < 0) {
+			s->broken = ret;
+			s->n_busy = 0;
+			break;
+		}
+		got += (uint32_t)ret;
+		if (pair->live == 0)
+			s->busy[turn] = s->busy[--s->n_busy];
+		else
+			turn++;
+		s->rotor = turn;
+	}
+	return got > 0 ? (int)got : s->broken;
+}
+
+/* ---- the agent's death --------------------------------------------------- */
+
+static void lose_pair(struct gpumap_session *s, struct gm_pair *pair)
+{
+	/* From the oldest position that may be in flight to the newest. */
+	for (uint32_t i = 0; i <= pair->out.mask; i++) {
+		struct gm_ticket *t =
+			&pair->tickets[(pair->out.pos + i) & pair->out.mask];
+
+		if (t->state != GM_TICKET_FREE && t->state != GM_TICKET_DONE)
+			settle(s, pair, t, -ECONNRESET, NULL);
+	}
+}
+
+void gm_session_lose(struct gpumap_session *session)
+{
+	if (session->broken != 0)
+		return;
+	/* What has ended has ended: take that first. */
+	gm_session_reap(session, NULL, 0);
+	if (session->broken != 0)
+		return;
+	for (uint32_t i = 0; i < session->n_busy; i++)
+		lose_pair(session, session->busy[i]);
+	session->n_busy = 0;
+	session->broken = -ECONNRESET;
+}
+
+void gm_session_look(struct gpumap_session *session)
+{
+	session->looked_ns = gm_now_ns();
+	if (session->link.fd < 0 || gm_link_lost(&session->link))
+		gm_session_lose(session);
+}
+
+/* Someone who only polls never sleeps, and would never look at the socket:
+ * the map tells without a system call whether there is reason to. */
+static void look_at_map(struct gpumap_session *s)
+{
+	const struct gpumap *map = s->map;
+
+	if (gm_get(&map->map.header->epoch) != s->epoch ||
+	    gm_get(&map->map.header->state) == GM_STATE_RETIRED ||
+	    gm_map_age(map) >= GM_STALE_NS)
+		gm_session_look(s);
+}
+
+/* ---- wait --------------------------------------------------------------- */
+
+void gm_session_awake(struct gpumap_session *session)
+{
+	uint32_t cpu = (uint32_t)sched_getcpu() + 1;
+
+	if (session->armed) {
+		session->armed = false;
+		gm_ring_unpark(&session->client->parked, &session->parked);
+		gm_put(&session->client->by_fd, 0);
+	}
+	if (cpu != session->cpu) {
+		session->cpu = cpu;
+		gm_put(&session->client->cpu, cpu);
+	}
+}
+
+static bool any_ready(const struct gpumap_session *s)
+{
+	for (uint32_t i = 0; i < s->n_busy; i++)
+		if (gm_ring_ready(&s->busy[i]->in, GM_DONE_WORDS))
+			return true;
+	return false;
+}
+
+/* The last look of one who is about to sleep: at every ring that may wake. */
+static bool any_ready_parked(const struct gpumap_session *s)
+{
+	for (uint32_t i = 0; i < s->n_busy; i++)
+		if (gm_ring_recheck(&s->busy[i]->in, GM_DONE_WORDS))
+			return true;
+	return false;
+}
+
+/* Does any worker that we wait for run elsewhere than here? */
+static bool worth_spinning(const struct gpumap_session *s)
+{
+	if (s->one_cpu)
+		return false;
+	for (uint32_t i = 0; i < s->n_busy; i++)
+		if (gm_get(&s->busy[i]->queue->cpu) != s->cpu)
+			return true;
+	return false;
+}
+
+static uint64_t spin_budget(struct gpumap_session *s)
+{
+	uint64_t budget = 2 * s->gap_ns;
+
+	if (s->waits++ % SPIN_LONG_EACH == 0 || budget > SPIN_MAX_NS)
+		return SPIN_MAX_NS;
+	return budget > SPIN_MIN_NS ? budget : SPIN_MIN_NS;
+}
+
+/* Returns whether a ring became ready.  Only then is the gap known, and only
+ * then does it count: a budget fed with its own length would never shrink. */
+static bool spin(struct gpumap_session *s, uint64_t deadline_ns)
+{
+	uint64_t start, now, limit;
+
+	if (!worth_spinning(s))
+		return false;
+	start = now = gm_now_ns();
+	limit = start + spin_budget(s);
+	if (deadline_ns < limit)
+		limit = deadline_ns;
+	for (uint32_t turn = 1;; turn++) {
+		if (any_ready(s)) {
+			s->gap_ns += (now - start) / 8;
+			s->gap_ns -= s->gap_ns / 8;
+			return true;
+		}
+		if (turn % SPIN_LOOKS == 0) {
+			now = gm_now_ns();
+			if (now >= limit)
+				return false;
+		}
+		gm_pause();
+	}
+}
+
+static void sleep_on(const gm_a32 *word, uint32_t seen, uint64_t ns)
+{
+	struct timespec timeout = { .tv_nsec = (long)ns };
+
+	/* Woken, timed out, raced, interrupted: the caller looks again. */
+	syscall(SYS_futex, word, FUTEX_WAIT, seen, &timeout, NULL, 0);
+}
+
+int gm_session_idle(struct gpumap_session *session, uint64_t deadline_ns,
+		    bool first)
+{
+	struct gm_client *client = session->client;
+	uint64_t now, nap = GM_NAP_NS;
+	uint32_t seen;
+
+	if (first && spin(session, deadline_ns))
+		return 0;
+	now = gm_now_ns();
+	if (now >= deadline_ns)
+		return -ETIME;
+	if (now - session->looked_ns >= GM_NAP_NS) {
+		gm_session_look(session);
+		return 0;
+	}
+	if (deadline_ns - now < nap)
+		nap = deadline_ns - now;
+	seen = gm_get(&client->wake);
+	gm_ring_park(&client->parked, &session->parked);
+	if (!any_ready_parked(session)) {
+		session->parks++;
+		sleep_on(&client->wake, seen, nap);
+	}
+	gm_ring_unpark(&client->parked, &session->parked);
+	return 0;
+}
+
+int gpumap_poll(struct gpumap_session *session, struct gpumap_done *ret_done,
+		uint32_t n)
+{
+	int ret;
+
+	if (!gm_guard_mine(&session->mine))
+		return -EOWNERDEAD;
+	if (n == 0)
+		return -EINVAL;
+	gm_session_awake(session);
+	ret = gm_session_reap(session, ret_done, n);
+	if (ret != 0)
+		return ret;
+	if (session->n_busy > 0 &&
+	    ++session->idle_polls % POLLS_PER_LOOK == 0) {
+		look_at_map(session);
+		ret = gm_session_reap(session, ret_done, n);
+	}
+	return ret;
+}
+
+int gpumap_wait(struct gpumap_session *session, struct gpumap_done *ret_done,
+		uint32_t n, uint64_t deadline_ns)
+{
+	bool first = true;
+	int ret;
+
+	if (!gm_guard_mine(&session->mine))
+		return -EOWNERDEAD;
+	if (n == 0)
+		return -EINVAL;
+	gm_session_awake(session);
+	for (;;) {
+		ret = gm_session_reap(session, ret_done, n);
+		if (ret != 0)
+			return ret;
+		if (session->jobs == 0)
+			return -ENODATA;
+		ret = gm_session_idle(session, deadline_ns, first);
+		if (ret != 0)
+			return ret;
+		first = false;
+	}
+}
+
+/* ---- a descriptor to sleep on ------------------------------------------- */
+
+/* Bytes of earlier wakes.  The workers hold the other end, and the agent. */
+static void drain(const struct gpumap_session *s)
+{
+	char bytes[64];
+	ssize_t got;
+
+	do
+		got = recv(s->wake_fd, bytes, sizeof(bytes), MSG_DONTWAIT);
+	while (got > 0 || (got < 0 && errno == EINTR));
+}
+
+int gpumap_session_arm(struct gpumap_session *session)
+{
+	struct gpumap_session *s = session;
+	bool ready;
+
+	if (!gm_guard_mine(&s->mine))
+		return -EOWNERDEAD;
+	if (s->wake_fd < 0)
+		return -ENOTSUP;
+	gm_session_awake(s);
+	drain(s);
+	gm_session_look(s);
+	if (s->done_first != NULL)
+		return 1;
+	if (s->broken != 0)
+		return s->broken;
+	gm_put(&s->client->by_fd, 1);
+	gm_ring_park(&s->client->parked, &s->parked);
+	s->armed = true;
+	ready = any_ready_parked(s);
+	if (ready)
+		gm_session_awake(s);
+	return ready;
+}

@@ -73,7 +73,7 @@ struct gm_config {
 
 #define GM_CONFIG_WHY_BYTES 512
 
-/* Every default.  Returns 0. */
+/* Every default; some depend on the machine and on who we are. */
 void gm_config_init(struct gm_config *config);
 
 /*

@@ -12,12 +12,24 @@
 
 #include <stdbool.h>
 
+#include "agent/common/pin.h"
 #include "agent/daemon/config.h"
 #include "agent/daemon/devices.h"
 #include "agent/daemon/holders.h"
 #include "agent/daemon/loop.h"
 #include "agent/daemon/publish.h"
 #include "agent/daemon/segment.h"
+
+/* What gpumapd exits with. */
+enum gm_exit {
+	GM_EXIT_OK = 0,
+	GM_EXIT_FAILURE = 1,   /* the log says what */
+	GM_EXIT_CONFIG = 2,    /* command line or configuration */
+	GM_EXIT_LOCKED = 3,    /* another agent runs this instance */
+	GM_EXIT_URING = 4,     /* io_uring is refused */
+	GM_EXIT_FULL = 5,      /* /dev/shm is too small */
+	GM_EXIT_PERMISSION = 6 /* not allowed, or a file is not ours */
+};
 
 struct gm_supervisor;     /* supervise.c */
 struct gm_control_server; /* control.c */
@@ -30,7 +42,7 @@ struct gm_daemon {
 	const char *worker_path;
 
 	struct gm_config config;
-	struct gm_idset allowed_cpus; /* before we pinned ourselves */
+	struct gm_pin_allow allowed; /* before we pinned ourselves */
 	struct gm_loop loop;
 	int lock;
 	struct gm_segment segment;
@@ -49,6 +61,22 @@ struct gm_daemon {
 	int status; /* to exit with */
 };
 
+/*
+ * gm_daemon_run - start, serve until told to end, and end
+ *
+ * d		zeroed but for command line and configuration
+ *
+ * Returns	enum gm_exit; the reason has been logged
+ */
+int gm_daemon_run(struct gm_daemon *d);
+
+/* Retire and unlink the segment of an instance that nobody runs.  Returns as
+ * gm_daemon_run(). */
+int gm_daemon_remove(const char *instance);
+
+/* What a negative errno of start-up means to who started us. */
+int gm_exit_status(int error);
+
 /* A request to end: refuse what is new, let what runs finish within
  * config.drain_ns, then leave.  More than one changes nothing. */
 void gm_daemon_drain(struct gm_daemon *d);
@@ -57,6 +85,9 @@ void gm_daemon_drain(struct gm_daemon *d);
  * left to do after their drain call; and by anybody else, without harm: looks
  * whether it was the last, and stops the loop. */
 void gm_daemon_drained(struct gm_daemon *d);
+
+/* Say event=ready, once, when every row that should be READY is. */
+void gm_daemon_announce(struct gm_daemon *d);
 
 /* Something that we cannot live with has happened: leave with a status. */
 void gm_daemon_fail(struct gm_daemon *d, int status);

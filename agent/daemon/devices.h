@@ -18,7 +18,7 @@
 
 #include "agent/common/idset.h"
 #include "agent/common/meminfo.h"
-#include "agent/daemon/config.h"
+#include "agent/daemon/judge.h"
 #include "shm/layout.h"
 
 struct gm_daemon;
@@ -29,6 +29,7 @@ struct gm_device {
 	struct gm_moving_image moving;
 	struct gm_idset cpus; /* of the worker; facts.cpus is its text */
 	struct gm_meminfo memory;
+	uint32_t parts; /* rows that share the memory of its node */
 };
 
 struct gm_devices {
@@ -48,7 +49,7 @@ struct gm_devices {
  *		-EINVAL		the configuration names CPUs that are not there
  *		-ENOMEM, and what reading sysfs returns
  */
-int gm_devices_start(struct gm_daemon *d, char ret_why[GM_CONFIG_WHY_BYTES]);
+int gm_devices_start(struct gm_daemon *d, char ret_why[GM_WHY_BYTES]);
 void gm_devices_exit(struct gm_daemon *d);
 
 /*

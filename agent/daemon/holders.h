@@ -12,6 +12,7 @@
 #ifndef GM_HOLDERS_H
 #define GM_HOLDERS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -63,6 +64,9 @@ int gm_holders_unpin(struct gm_daemon *d, pid_t pid, uint64_t claim);
  * Returns	0, -ENOMEM, -EMFILE
  */
 int gm_holders_adopt(struct gm_daemon *d);
+
+/* Is the block that starts at @unit pinned? */
+bool gm_holders_have(const struct gm_daemon *d, uint32_t unit);
 
 void gm_holders_exit(struct gm_daemon *d);
 

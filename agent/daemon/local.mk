@@ -4,13 +4,23 @@
 # agent/daemon: gpumapd.  All but its main() is a library, for the tests.
 noinst_LTLIBRARIES += %reldir%/libdaemon.la
 %canon_reldir%_libdaemon_la_SOURCES = \
-	%reldir%/config.h \
-	%reldir%/daemon.h \
-	%reldir%/devices.h \
-	%reldir%/heap.h \
-	%reldir%/holders.h \
+	%reldir%/config.c %reldir%/config.h \
+	%reldir%/config_keys.c %reldir%/config_keys.h \
+	%reldir%/daemon.c %reldir%/daemon.h \
+	%reldir%/devices.c %reldir%/devices.h \
+	%reldir%/heap.c %reldir%/heap.h \
+	%reldir%/holders.c %reldir%/holders.h \
+	%reldir%/hostrows.c %reldir%/hostrows.h \
+	%reldir%/identity.c %reldir%/identity.h \
+	%reldir%/judge.c %reldir%/judge.h \
+	%reldir%/lock.c %reldir%/lock.h \
 	%reldir%/loop.c %reldir%/loop.h \
-	%reldir%/publish.h \
-	%reldir%/segment.h
-%canon_reldir%_libdaemon_la_LIBADD = agent/plan/libplan.la \
-	agent/common/libcommon.la shm/libshm.la $(INIH_LIBS) $(URING_LIBS)
+	%reldir%/maps.c %reldir%/maps.h \
+	%reldir%/publish.c %reldir%/publish.h \
+	%reldir%/segment.c %reldir%/segment.h \
+	%reldir%/uring.c %reldir%/uring.h
+
+sbin_PROGRAMS += %reldir%/gpumapd
+%canon_reldir%_gpumapd_SOURCES = %reldir%/main.c
+%canon_reldir%_gpumapd_LDADD = %reldir%/libdaemon.la agent/plan/libplan.la \
+	agent/common/libcommon.la shm/libshm.la $(NUMA_LIBS) $(URING_LIBS)

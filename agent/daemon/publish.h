@@ -28,17 +28,7 @@
 
 struct gm_daemon;
 
-/* What we know of a block without reading it back from shared memory. */
-struct gm_block {
-	uint32_t unit; /* 0: none */
-	uint32_t bytes;
-	uint64_t version; /* of the slot, also when it names nothing */
-	uint64_t key;
-	uint32_t kind;
-	uint32_t owner_uid;
-	char name[GM_NAME_BYTES];
-};
-
+/* What we know of the directory without reading it back. */
 struct gm_directory {
 	struct gm_heap heap;
 	struct gm_block objects[GM_OBJECTS];

@@ -9,6 +9,11 @@
  * place, because readers have it mapped; what does not stand the judgement is
  * marked RETIRED, so that they look for the new one, and unlinked.  The file
  * is never truncated and never shrinks.
+ *
+ * Edges
+ *
+ *   SEGMENT.changed	state and generation are stored after what they speak
+ *			of, so that who loads one with acquire finds the other
  */
 #ifndef GM_SEGMENT_H
 #define GM_SEGMENT_H
@@ -16,13 +21,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "agent/daemon/judge.h"
 #include "shm/check.h"
 
-#define GM_WHY_BYTES 256 /* of a refusal, as in struct gm_refusal */
+#define GM_SEGMENT_PATH_BYTES 128
+#define GM_INSTANCE_MAX       63u
 
 struct gm_segment {
 	int fd; /* read and write */
-	char path[128];
+	char path[GM_SEGMENT_PATH_BYTES];
 	struct gm_map map;
 	bool adopted; /* an agent before us has written it */
 	uint64_t epoch;
@@ -31,15 +38,17 @@ struct gm_segment {
 /*
  * gm_segment_path - "/dev/shm/gpumap.1.<instance>" and a suffix
  *
- * Returns	0, or -EINVAL: the instance is empty, too long, or has a '/'
+ * Returns	0, or -EINVAL: the instance is empty, longer than
+ *		GM_INSTANCE_MAX, or has a slash
  */
-int gm_segment_path(char ret_path[128], const char *instance,
+int gm_segment_path(char ret_path[GM_SEGMENT_PATH_BYTES], const char *instance,
 		    const char *suffix);
 
 /*
  * gm_segment_open - adopt what is there, or make it anew
  *
  * bytes	of a new segment; one that is adopted keeps its size
+ * past		receives what the segment holds; give its heap back
  * ret_why	what went wrong and what to do about it
  *
  * A new segment is STARTING and empty.  An adopted one is as it was left, but
@@ -52,8 +61,8 @@ int gm_segment_path(char ret_path[128], const char *instance,
  *		-ENOSPC		/dev/shm is too small
  *		and what open, fstat and mmap return
  */
-int gm_segment_open(const char *instance, uint64_t bytes,
-		    struct gm_segment *ret_segment, char ret_why[GM_WHY_BYTES]);
+int gm_segment_open(const char *instance, uint64_t bytes, struct gm_past *past,
+		    char ret_why[GM_WHY_BYTES], struct gm_segment *ret_segment);
 
 /* Unmap and close; the segment stays for the next agent. */
 void gm_segment_close(struct gm_segment *segment);

@@ -1,0 +1,382 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/daemon/config.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <grp.h>
+#include <limits.h>
+#include <pwd.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/daemon/config_keys.h"
+#include "shm/layout.h"
+
+#define BLANKS   " \t\r\n"
+#define MAP_WORD "map"
+
+/* Where in which file we are. */
+struct reader {
+	struct gm_config *config;
+	const struct gm_config_key *keys;
+	size_t n_keys;
+	const char *path;
+	int line;
+	char section[32];
+	struct gm_config_map *map; /* in [map NAME] */
+	char *why;
+};
+
+static int wrong(const struct reader *r, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+static int wrong(const struct reader *r, const char *format, ...)
+{
+	va_list args;
+	int n;
+
+	n = snprintf(r->why, GM_CONFIG_WHY_BYTES, "%s:%d: ", r->path, r->line);
+	if (n < 0 || n >= GM_CONFIG_WHY_BYTES)
+		return -EINVAL;
+	va_start(args, format);
+	vsnprintf(r->why + n, GM_CONFIG_WHY_BYTES - (size_t)n, format, args);
+	va_end(args);
+	return -EINVAL;
+}
+
+static int no_memory(const struct reader *r)
+{
+	wrong(r, "out of memory");
+	return -ENOMEM;
+}
+
+/* A group or user of its own when a package made one. */
+static void find_people(struct gm_config *config)
+{
+	const struct passwd *user = NULL;
+	const struct group *group;
+
+	config->socket_gid = (gid_t)-1;
+	config->worker_uid = geteuid();
+	config->worker_gid = getegid();
+	if (geteuid() != 0)
+		return;
+	group = getgrnam("gpumap");
+	if (group != NULL)
+		config->socket_gid = group->gr_gid;
+	user = getpwnam("gpumap");
+	if (user == NULL)
+		user = getpwnam("nobody");
+	if (user != NULL) {
+		config->worker_uid = user->pw_uid;
+		config->worker_gid = user->pw_gid;
+	}
+}
+
+void gm_config_init(struct gm_config *config)
+{
+	uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) *
+			  (uint64_t)sysconf(_SC_PAGESIZE);
+
+	*config = (struct gm_config){
+		.node = -1,
+		.refresh_ns = UINT64_C(1000000000),
+		.drain_ns = UINT64_C(5000000000),
+		.segment_bytes = UINT64_C(16) << 20,
+		.socket_mode = 0660,
+		.connections = 1024,
+		.connections_per_uid = 256,
+		.sessions = 256,
+		.sessions_per_uid = 64,
+		.arena_bytes = memory / 2,
+		.arena_bytes_per_uid = memory / 2,
+		.pins_per_uid = 256,
+		.pin_bytes_per_uid = UINT64_C(4) << 20,
+		.objects_per_uid = 256,
+		.object_bytes_per_uid = UINT64_C(4) << 20,
+		.hello_timeout_ns = UINT64_C(5000000000),
+		.host_enabled = true,
+		.host_rows = 1,
+		.spin_limit = GM_CONFIG_SPIN_AUTO,
+	};
+	find_people(config);
+}
+
+static char *strip(char *text)
+{
+	size_t n;
+
+	text += strspn(text, BLANKS);
+	n = strlen(text);
+	while (n > 0 && strchr(BLANKS, text[n - 1]) != NULL)
+		n--;
+	text[n] = '\0';
+	return text;
+}
+
+static int add_map(struct reader *r, const char *name)
+{
+	struct gm_config *config = r->config;
+	struct gm_config_map *maps;
+	size_t n = strlen(name);
+
+	if (n == 0 || n >= GM_NAME_BYTES || strpbrk(name, BLANKS) != NULL)
+		return wrong(r,
+			     "a map's name has 1 to %u characters and no "
+			     "blanks: [map NAME]",
+			     GM_NAME_BYTES - 1);
+	for (uint32_t i = 0; i < config->n_maps; i++) {
+		if (strcmp(config->maps[i].name, name) == 0)
+			return wrong(r, "map %s is described at %s:%d already",
+				     name, config->maps[i].file,
+				     config->maps[i].line);
+	}
+	maps = realloc(config->maps, (config->n_maps + 1) * sizeof(*maps));
+	if (maps == NULL)
+		return no_memory(r);
+	config->maps = maps;
+	r->map = &maps[config->n_maps];
+	*r->map = (struct gm_config_map){ .name = strdup(name),
+					  .file = strdup(r->path),
+					  .line = r->line };
+	config->n_maps++;
+	if (r->map->name == NULL || r->map->file == NULL)
+		return no_memory(r);
+	return 0;
+}
+
+static int end_section(struct reader *r)
+{
+	if (r->map != NULL && r->map->spec == NULL) {
+		r->line = r->map->line;
+		return wrong(r, "map %s has no spec: add spec = 0:16;1:16",
+			     r->map->name);
+	}
+	r->map = NULL;
+	return 0;
+}
+
+static int is_map(const char *section)
+{
+	size_t n = strlen(MAP_WORD);
+
+	return strncmp(section, MAP_WORD, n) == 0 &&
+	       (section[n] == '\0' || strchr(BLANKS, section[n]) != NULL);
+}
+
+/* The names of a section's keys, or of all sections. */
+static void list(const struct reader *r, const char *section, char *ret_list,
+		 size_t bytes)
+{
+	const char *last = "";
+	size_t n = 0;
+
+	ret_list[0] = '\0';
+	for (size_t i = 0; i < r->n_keys && n < bytes; i++) {
+		const struct gm_config_key *key = &r->keys[i];
+		const char *name = section != NULL ? key->name : key->section;
+
+		if (section != NULL ? strcmp(key->section, section) != 0
+				    : strcmp(name, last) == 0)
+			continue;
+		n += (size_t)snprintf(ret_list + n, bytes - n, "%s%s",
+				      n != 0 ? ", " : "", name);
+		last = name;
+	}
+}
+
+static int open_section(struct reader *r, char *text)
+{
+	char *end = strchr(text, ']');
+	char names[128];
+	int ret;
+
+	if (end == NULL || end[1] != '\0')
+		return wrong(r, "a section is one word or two: [host], "
+				"[map NAME]");
+	ret = end_section(r);
+	if (ret != 0)
+		return ret;
+	*end = '\0';
+	text = strip(text + 1);
+	if (is_map(text)) {
+		snprintf(r->section, sizeof(r->section), "%s", MAP_WORD);
+		return add_map(r, strip(text + strlen(MAP_WORD)));
+	}
+	for (size_t i = 0; i < r->n_keys; i++) {
+		if (strcmp(r->keys[i].section, text) != 0)
+			continue;
+		snprintf(r->section, sizeof(r->section), "%s", text);
+		return 0;
+	}
+	list(r, NULL, names, sizeof(names));
+	return wrong(r, "no section [%.40s]: there are %s and map NAME", text,
+		     names);
+}
+
+static int set_map(struct reader *r, const char *name, const char *value)
+{
+	uint64_t layers;
+
+	if (strcmp(name, "spec") == 0) {
+		free(r->map->spec);
+		r->map->spec = strdup(value);
+		r->map->line = r->line;
+		return r->map->spec != NULL ? 0 : no_memory(r);
+	}
+	if (strcmp(name, "layers") != 0)
+		return wrong(r,
+			     "[map NAME] has no key %.40s: it has spec, "
+			     "layers",
+			     name);
+	if (gm_config_parse_number(value, 1, GM_LAYERS_MAX, &layers) != 0)
+		return wrong(r, "layers = %.40s: a number from 1 to %u", value,
+			     GM_LAYERS_MAX);
+	r->map->layers = (uint32_t)layers;
+	return 0;
+}
+
+static int set(struct reader *r, const char *name, const char *value)
+{
+	char names[256];
+
+	if (r->section[0] == '\0')
+		return wrong(r, "%.40s stands before the first section", name);
+	if (r->map != NULL)
+		return set_map(r, name, value);
+	for (size_t i = 0; i < r->n_keys; i++) {
+		const struct gm_config_key *key = &r->keys[i];
+		char right[GM_CONFIG_RIGHT_BYTES];
+
+		if (strcmp(key->section, r->section) != 0 ||
+		    strcmp(key->name, name) != 0)
+			continue;
+		if (gm_config_set(r->config, key, value, right) == 0)
+			return 0;
+		return wrong(r, "%s = %.40s: %s", name, value, right);
+	}
+	list(r, r->section, names, sizeof(names));
+	return wrong(r, "[%s] has no key %.40s: it has %s", r->section, name,
+		     names);
+}
+
+static int read_line(struct reader *r, char *line)
+{
+	char *text = strip(line);
+	char *equals;
+
+	if (*text == '\0' || *text == '#' || *text == ';')
+		return 0;
+	if (*text == '[')
+		return open_section(r, text);
+	equals = strchr(text, '=');
+	if (equals == NULL || equals == text)
+		return wrong(r, "neither [section] nor key = value");
+	*equals = '\0';
+	return set(r, strip(text), strip(equals + 1));
+}
+
+static int read_stream(struct reader *r, FILE *file)
+{
+	char *line = NULL;
+	size_t room = 0;
+	ssize_t n;
+	int ret = 0;
+
+	while (ret == 0 && (n = getline(&line, &room, file)) >= 0) {
+		r->line++;
+		if (memchr(line, '\0', (size_t)n) != NULL)
+			ret = wrong(r, "a NUL byte: this is no text");
+		else
+			ret = read_line(r, line);
+	}
+	if (ret == 0 && ferror(file)) {
+		wrong(r, "%s", strerror(errno));
+		ret = -EIO;
+	}
+	free(line);
+	return ret != 0 ? ret : end_section(r);
+}
+
+static int read_file(struct gm_config *config, const char *path,
+		     bool must_exist, char *ret_why)
+{
+	struct reader r = { .config = config, .path = path, .why = ret_why };
+	FILE *file = fopen(path, "re");
+	int ret;
+
+	if (file == NULL && errno == ENOENT && !must_exist)
+		return 0;
+	if (file == NULL) {
+		ret = -errno;
+		snprintf(ret_why, GM_CONFIG_WHY_BYTES, "%s: %s", path,
+			 strerror(-ret));
+		return ret;
+	}
+	r.keys = gm_config_keys(&r.n_keys);
+	ret = read_stream(&r, file);
+	fclose(file);
+	return ret;
+}
+
+static int is_drop_in(const struct dirent *entry)
+{
+	size_t n = strlen(entry->d_name);
+
+	return entry->d_name[0] != '.' && n > 5 &&
+	       strcmp(entry->d_name + n - 5, ".conf") == 0;
+}
+
+static int by_name(const struct dirent **a, const struct dirent **b)
+{
+	return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+int gm_config_read(struct gm_config *config, const char *path, bool must_exist,
+		   char ret_why[GM_CONFIG_WHY_BYTES])
+{
+	char name[PATH_MAX];
+	struct dirent **entries;
+	int n, ret;
+
+	ret = read_file(config, path, must_exist, ret_why);
+	if (ret != 0)
+		return ret;
+	if (snprintf(name, sizeof(name), "%s.d", path) >= (int)sizeof(name))
+		return 0;
+	n = scandir(name, &entries, is_drop_in, by_name);
+	if (n < 0 && (errno == ENOENT || errno == ENOTDIR))
+		return 0;
+	if (n < 0) {
+		ret = -errno;
+		snprintf(ret_why, GM_CONFIG_WHY_BYTES, "%.*s: %s",
+			 GM_CONFIG_WHY_BYTES / 2, name, strerror(-ret));
+		return ret;
+	}
+	for (int i = 0; i < n; i++) {
+		if (ret == 0 &&
+		    snprintf(name, sizeof(name), "%s.d/%s", path,
+			     entries[i]->d_name) < (int)sizeof(name))
+			ret = read_file(config, name, true, ret_why);
+		free(entries[i]);
+	}
+	free(entries);
+	return ret;
+}
+
+void gm_config_free(struct gm_config *config)
+{
+	for (uint32_t i = 0; i < config->n_maps; i++) {
+		free(config->maps[i].name);
+		free(config->maps[i].spec);
+		free(config->maps[i].file);
+	}
+	free(config->maps);
+	config->maps = NULL;
+	config->n_maps = 0;
+}

@@ -1,0 +1,305 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/daemon/config_keys.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <grp.h>
+#include <inttypes.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/common/pin.h"
+#include "shm/journal.h"
+#include "shm/layout.h"
+
+#define NS_PER_MS UINT64_C(1000000)
+#define NS_PER_S  UINT64_C(1000000000)
+#define KIB       (UINT64_C(1) << 10)
+#define TIB       (UINT64_C(1) << 40)
+
+/* The fixed tables, and a heap that holds a few maps. */
+#define SEGMENT_LEAST (GM_HEAP_AT + 256 * KIB)
+
+#define KEY(section, name, form, field, least, most)                       \
+	{                                                                  \
+		section, name, GM_CONFIG_##form,                           \
+			offsetof(struct gm_config, field), (least), (most) \
+	}
+
+static const struct gm_config_key keys[] = {
+	KEY("agent", "drain", TIME, drain_ns, 0, 3600 * NS_PER_S),
+	KEY("agent", "node", NODE, node, 0, GM_PIN_NODES_MAX - 1),
+	KEY("agent", "refresh", TIME, refresh_ns, 10 * NS_PER_MS,
+	    3600 * NS_PER_S),
+	KEY("segment", "size", SIZE, segment_bytes, SEGMENT_LEAST,
+	    GM_SEGMENT_MAX),
+	KEY("socket", "group", GROUP, socket_gid, 0, 0),
+	KEY("socket", "mode", MODE, socket_mode, 0, 0777),
+	KEY("worker", "user", USER, worker_uid, 0, 0),
+	KEY("limits", "arena", SIZE, arena_bytes, KIB, 1024 * TIB),
+	KEY("limits", "arena-per-uid", SIZE, arena_bytes_per_uid, KIB,
+	    1024 * TIB),
+	KEY("limits", "connections", COUNT, connections, 1, 65536),
+	KEY("limits", "connections-per-uid", COUNT, connections_per_uid, 1,
+	    65536),
+	KEY("limits", "hello-timeout", TIME, hello_timeout_ns, 10 * NS_PER_MS,
+	    3600 * NS_PER_S),
+	KEY("limits", "object-bytes-per-uid", SIZE, object_bytes_per_uid, 0,
+	    GM_SEGMENT_MAX),
+	KEY("limits", "objects-per-uid", COUNT, objects_per_uid, 0, GM_OBJECTS),
+	KEY("limits", "pin-bytes-per-uid", SIZE, pin_bytes_per_uid, 0,
+	    GM_SEGMENT_MAX),
+	KEY("limits", "pins-per-uid", COUNT, pins_per_uid, 0, GM_HOLDERS),
+	KEY("limits", "sessions", COUNT, sessions, 0, GM_JOURNAL_PLACES),
+	KEY("limits", "sessions-per-uid", COUNT, sessions_per_uid, 0,
+	    GM_JOURNAL_PLACES),
+	KEY("host", "cpus", CPUS, host_cpus, 0, 0),
+	KEY("host", "enabled", SWITCH, host_enabled, 0, 1),
+	KEY("host", "rows", COUNT, host_rows, 1, GM_ROWS),
+	KEY("spin", "limit", SPIN, spin_limit, 0, GM_ROWS),
+};
+
+const struct gm_config_key *gm_config_keys(size_t *ret_n)
+{
+	*ret_n = sizeof(keys) / sizeof(keys[0]);
+	return keys;
+}
+
+/* Digits, then one of the @units or nothing, for a value of at most 2^64 - 1;
+ * scales are those of the units, the first of them that of no unit. */
+static int parse_scaled(const char *text, const char *const *units,
+			const uint64_t *scales, size_t n, uint64_t *ret_value)
+{
+	uint64_t value;
+	char *end;
+
+	if (!isdigit((unsigned char)text[0]))
+		return -EINVAL;
+	errno = 0;
+	value = strtoull(text, &end, 10);
+	if (errno != 0)
+		return -EINVAL;
+	for (size_t i = 0; i < n; i++) {
+		if (strcmp(end, units[i]) != 0)
+			continue;
+		return __builtin_mul_overflow(value, scales[i], ret_value)
+			       ? -EINVAL
+			       : 0;
+	}
+	return -EINVAL;
+}
+
+int gm_config_parse_number(const char *text, uint64_t least, uint64_t most,
+			   uint64_t *ret_value)
+{
+	static const char *const none[] = { "" };
+	static const uint64_t one[] = { 1 };
+	uint64_t value;
+
+	if (parse_scaled(text, none, one, 1, &value) != 0 || value < least ||
+	    value > most)
+		return -EINVAL;
+	*ret_value = value;
+	return 0;
+}
+
+/* The largest unit that says it without a fraction. */
+static void print_size(uint64_t bytes, char *ret_text, size_t n)
+{
+	static const char units[] = "KMGT";
+	char unit[2] = "";
+
+	for (int i = 0; units[i] != '\0' && bytes != 0 && bytes % KIB == 0;
+	     i++) {
+		bytes /= KIB;
+		unit[0] = units[i];
+	}
+	snprintf(ret_text, n, "%" PRIu64 "%s", bytes, unit);
+}
+
+static int set_size(uint64_t *to, const struct gm_config_key *key,
+		    const char *value, char *ret_right)
+{
+	static const char *const units[] = { "", "K", "M", "G", "T" };
+	static const uint64_t scales[] = { 1, KIB, KIB << 10, KIB << 20, TIB };
+	char least[32], most[32];
+	uint64_t bytes;
+
+	if (parse_scaled(value, units, scales, 5, &bytes) == 0 &&
+	    bytes >= key->least && bytes <= key->most) {
+		*to = bytes;
+		return 0;
+	}
+	print_size(key->least, least, sizeof(least));
+	print_size(key->most, most, sizeof(most));
+	snprintf(ret_right, GM_CONFIG_RIGHT_BYTES,
+		 "a size from %s to %s, as 4096, 64K, 16M or 1G", least, most);
+	return -EINVAL;
+}
+
+static int set_time(uint64_t *to, const struct gm_config_key *key,
+		    const char *value, char *ret_right)
+{
+	static const char *const units[] = { "ms", "s" };
+	static const uint64_t scales[] = { NS_PER_MS, NS_PER_S };
+	uint64_t ns;
+
+	if (parse_scaled(value, units, scales, 2, &ns) == 0 &&
+	    ns >= key->least && ns <= key->most) {
+		*to = ns;
+		return 0;
+	}
+	snprintf(ret_right, GM_CONFIG_RIGHT_BYTES,
+		 "a time from %" PRIu64 "ms to %" PRIu64 "s, as 500ms or 2s",
+		 key->least / NS_PER_MS, key->most / NS_PER_S);
+	return -EINVAL;
+}
+
+static int set_count(uint32_t *to, const struct gm_config_key *key,
+		     const char *value, char *ret_right)
+{
+	uint64_t n;
+
+	if (gm_config_parse_number(value, key->least, key->most, &n) == 0) {
+		*to = (uint32_t)n;
+		return 0;
+	}
+	snprintf(ret_right, GM_CONFIG_RIGHT_BYTES,
+		 "a number from %" PRIu64 " to %" PRIu64, key->least,
+		 key->most);
+	return -EINVAL;
+}
+
+/* A number that may also be a word. */
+static int set_or(uint32_t *to, const char *word, uint32_t meaning,
+		  const struct gm_config_key *key, const char *value,
+		  char *ret_right)
+{
+	int ret;
+
+	if (strcmp(value, word) == 0) {
+		*to = meaning;
+		return 0;
+	}
+	ret = set_count(to, key, value, ret_right);
+	if (ret != 0)
+		snprintf(ret_right, GM_CONFIG_RIGHT_BYTES,
+			 "%s, or a number from %" PRIu64 " to %" PRIu64, word,
+			 key->least, key->most);
+	return ret;
+}
+
+static int set_switch(bool *to, const char *value, char *ret_right)
+{
+	if (strcmp(value, "yes") != 0 && strcmp(value, "no") != 0) {
+		snprintf(ret_right, GM_CONFIG_RIGHT_BYTES, "yes or no");
+		return -EINVAL;
+	}
+	*to = strcmp(value, "yes") == 0;
+	return 0;
+}
+
+static int set_mode(mode_t *to, const char *value, char *ret_right)
+{
+	size_t n = strlen(value);
+
+	if (n < 3 || n > 4 || strspn(value, "01234567") != n ||
+	    strtoul(value, NULL, 8) > 0777) {
+		snprintf(ret_right, GM_CONFIG_RIGHT_BYTES,
+			 "an octal mode, as 0660");
+		return -EINVAL;
+	}
+	*to = (mode_t)strtoul(value, NULL, 8);
+	return 0;
+}
+
+static int set_group(gid_t *to, const char *value, char *ret_right)
+{
+	const struct group *group = getgrnam(value);
+	uint64_t id;
+
+	if (group != NULL) {
+		*to = group->gr_gid;
+	} else if (gm_config_parse_number(value, 0, UINT32_MAX - 1, &id) == 0) {
+		*to = (gid_t)id;
+	} else {
+		snprintf(ret_right, GM_CONFIG_RIGHT_BYTES,
+			 "a group of this machine, or its number");
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static int set_user(struct gm_config *config, const char *value,
+		    char *ret_right)
+{
+	const struct passwd *user = getpwnam(value);
+	uint64_t id;
+
+	if (user == NULL &&
+	    gm_config_parse_number(value, 0, UINT32_MAX - 1, &id) == 0)
+		user = getpwuid((uid_t)id);
+	if (user == NULL) {
+		snprintf(ret_right, GM_CONFIG_RIGHT_BYTES,
+			 "a user of this machine, or its number");
+		return -EINVAL;
+	}
+	config->worker_uid = user->pw_uid;
+	config->worker_gid = user->pw_gid;
+	return 0;
+}
+
+static int set_cpus(struct gm_config *config, const char *value,
+		    char *ret_right)
+{
+	struct gm_idset cpus;
+
+	if (gm_idset_parse(value, &cpus) <= 0) {
+		snprintf(ret_right, GM_CONFIG_RIGHT_BYTES,
+			 "a list of CPUs, as 0-3,8");
+		return -EINVAL;
+	}
+	config->host_cpus = cpus;
+	config->host_cpus_set = true;
+	return 0;
+}
+
+int gm_config_set(struct gm_config *config, const struct gm_config_key *key,
+		  const char *value, char ret_right[GM_CONFIG_RIGHT_BYTES])
+{
+	void *to = (char *)config + key->at;
+	uint32_t node = 0;
+	int ret;
+
+	switch (key->form) {
+	case GM_CONFIG_COUNT:
+		return set_count(to, key, value, ret_right);
+	case GM_CONFIG_SIZE:
+		return set_size(to, key, value, ret_right);
+	case GM_CONFIG_TIME:
+		return set_time(to, key, value, ret_right);
+	case GM_CONFIG_SWITCH:
+		return set_switch(to, value, ret_right);
+	case GM_CONFIG_MODE:
+		return set_mode(to, value, ret_right);
+	case GM_CONFIG_GROUP:
+		return set_group(to, value, ret_right);
+	case GM_CONFIG_USER:
+		return set_user(config, value, ret_right);
+	case GM_CONFIG_CPUS:
+		return set_cpus(config, value, ret_right);
+	case GM_CONFIG_SPIN:
+		return set_or(to, "auto", GM_CONFIG_SPIN_AUTO, key, value,
+			      ret_right);
+	case GM_CONFIG_NODE:
+		ret = set_or(&node, "none", UINT32_MAX, key, value, ret_right);
+		if (ret == 0)
+			config->node = (int)node;
+		return ret;
+	}
+	return -EINVAL;
+}

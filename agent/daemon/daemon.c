@@ -1,0 +1,293 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/daemon/daemon.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "agent/common/log.h"
+#include "agent/daemon/lock.h"
+#include "agent/daemon/maps.h"
+#include "agent/daemon/uring.h"
+
+#define HEARTBEAT_NS UINT64_C(500000000)
+
+static int failed(const char *event, const char *why, int status)
+{
+	gm_log(GM_LOG_ERROR, event, "why=%s", gm_quote(why).text);
+	return status;
+}
+
+static void on_heartbeat(struct gm_timer *timer)
+{
+	struct gm_daemon *d = gm_owner(timer, struct gm_daemon, heartbeat);
+
+	gm_segment_heartbeat(&d->segment);
+	gm_timer_set(&d->loop, timer, gm_loop_now() + HEARTBEAT_NS);
+}
+
+static void on_refresh(struct gm_timer *timer)
+{
+	struct gm_daemon *d = gm_owner(timer, struct gm_daemon, refresh);
+
+	gm_devices_refresh(d);
+	gm_timer_set(&d->loop, timer, gm_loop_now() + d->config.refresh_ns);
+}
+
+static void on_drain_limit(struct gm_timer *timer)
+{
+	struct gm_daemon *d = gm_owner(timer, struct gm_daemon, drain_limit);
+
+	gm_log(GM_LOG_WARNING, "drain_limit", "drain_ms=%llu",
+	       (unsigned long long)(d->config.drain_ns / 1000000));
+	gm_loop_stop(&d->loop);
+}
+
+static void on_signal(struct gm_source *source, uint32_t events)
+{
+	struct gm_daemon *d = gm_owner(source, struct gm_daemon, signals);
+	struct signalfd_siginfo info;
+
+	(void)events;
+	if (read(source->fd, &info, sizeof(info)) != sizeof(info))
+		return;
+	if (info.ssi_signo == SIGHUP) {
+		gm_log(GM_LOG_WARNING, "reload_refused",
+		       "why=\"the configuration is read at start only: "
+		       "restart, the segment and its readers stay\"");
+		return;
+	}
+	gm_log(GM_LOG_INFO, "signal", "signal=%u from=%u", info.ssi_signo,
+	       info.ssi_pid);
+	gm_daemon_drain(d);
+}
+
+/* Children get their mask back before they exec. */
+static int start_loop(struct gm_daemon *d)
+{
+	sigset_t signals;
+	int ret;
+
+	signal(SIGPIPE, SIG_IGN);
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGTERM);
+	sigaddset(&signals, SIGINT);
+	sigaddset(&signals, SIGHUP);
+	sigprocmask(SIG_BLOCK, &signals, NULL);
+
+	ret = gm_loop_init(&d->loop);
+	if (ret != 0)
+		return failed("loop", strerror(-ret), GM_EXIT_FAILURE);
+	d->heartbeat.fired = on_heartbeat;
+	d->refresh.fired = on_refresh;
+	d->drain_limit.fired = on_drain_limit;
+	d->signals.ready = on_signal;
+	d->signals.fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+	ret = d->signals.fd >= 0 ? gm_loop_add(&d->loop, &d->signals, EPOLLIN)
+				 : -errno;
+	if (ret != 0)
+		return failed("signals", strerror(-ret), GM_EXIT_FAILURE);
+	return 0;
+}
+
+static void on_numa_warning(const char *text)
+{
+	gm_log(GM_LOG_WARNING, "numa", "why=%s", gm_quote(text).text);
+}
+
+static void pin(struct gm_daemon *d)
+{
+	int ret;
+
+	gm_pin_set_warn(on_numa_warning);
+	gm_pin_allowed(NULL, &d->allowed);
+	if (d->config.node < 0)
+		return;
+	ret = gm_pin_self(NULL, d->config.node, NULL, NULL);
+	if (ret != 0)
+		gm_log(GM_LOG_WARNING, "not_pinned", "node=%d why=%s",
+		       d->config.node, gm_quote(gm_pin_why(ret)).text);
+}
+
+static int open_segment(struct gm_daemon *d)
+{
+	struct gm_past *past = malloc(sizeof(*past));
+	char why[GM_WHY_BYTES] = "";
+	int ret;
+
+	if (past == NULL)
+		return failed("segment", "out of memory", GM_EXIT_FAILURE);
+	ret = gm_segment_open(d->instance, d->config.segment_bytes, past, why,
+			      &d->segment);
+	if (ret != 0) {
+		free(past);
+		return failed("segment", why[0] ? why : strerror(-ret),
+			      gm_exit_status(ret));
+	}
+	d->directory.heap = past->heap;
+	memcpy(d->directory.objects, past->objects, sizeof(past->objects));
+	memcpy(d->directory.rows, past->rows, sizeof(past->rows));
+	memcpy(d->holders.table, past->holders, sizeof(past->holders));
+	free(past);
+	gm_log(GM_LOG_INFO, d->segment.adopted ? "adopted" : "created",
+	       "path=%s epoch=%llu bytes=%llu", d->segment.path,
+	       (unsigned long long)d->segment.epoch,
+	       (unsigned long long)d->segment.map.bytes);
+
+	ret = gm_holders_adopt(d);
+	if (ret != 0)
+		return failed("holders", strerror(-ret), GM_EXIT_FAILURE);
+	return 0;
+}
+
+static int publish_all(struct gm_daemon *d)
+{
+	char why[GM_WHY_BYTES] = "", where[GM_CONFIG_WHY_BYTES];
+	int ret;
+
+	ret = gm_devices_start(d, why);
+	if (ret != 0)
+		return failed("devices", why[0] ? why : strerror(-ret),
+			      ret == -EINVAL || ret == -ENODEV
+				      ? GM_EXIT_CONFIG
+				      : GM_EXIT_FAILURE);
+	if (gm_maps_configured(d, where, sizeof(where)) != 0)
+		return failed("config", where, GM_EXIT_CONFIG);
+	return 0;
+}
+
+static int start(struct gm_daemon *d)
+{
+	char why[GM_WHY_BYTES];
+	int status;
+
+	status = start_loop(d);
+	if (status != 0)
+		return status;
+	if (gm_uring_check(why) != 0)
+		return failed("io_uring", why, GM_EXIT_URING);
+	pin(d);
+	d->lock = gm_lock_take(d->instance, why);
+	if (d->lock < 0)
+		return failed("lock", why, gm_exit_status(d->lock));
+	status = open_segment(d);
+	if (status != 0)
+		return status;
+	gm_segment_heartbeat(&d->segment);
+	status = publish_all(d);
+	if (status != 0)
+		return status;
+	on_heartbeat(&d->heartbeat);
+	on_refresh(&d->refresh);
+	gm_segment_state(&d->segment, GM_STATE_READY);
+	return 0;
+}
+
+static void stop(struct gm_daemon *d)
+{
+	if (d->segment.map.base != NULL) {
+		gm_holders_exit(d);
+		gm_devices_exit(d);
+		gm_heap_exit(&d->directory.heap);
+		gm_segment_close(&d->segment);
+	}
+	if (d->signals.fd > 0)
+		close(d->signals.fd);
+	if (d->loop.epoll > 0)
+		gm_loop_exit(&d->loop);
+	if (d->lock > 0)
+		close(d->lock);
+}
+
+int gm_daemon_run(struct gm_daemon *d)
+{
+	int ret;
+
+	d->status = start(d);
+	if (d->status == 0) {
+		gm_daemon_announce(d);
+		ret = gm_loop_run(&d->loop);
+		if (ret != 0)
+			d->status =
+				failed("loop", strerror(-ret), GM_EXIT_FAILURE);
+	}
+	if (d->announced || d->draining)
+		gm_log(GM_LOG_INFO, "stopped", "instance=%s status=%d",
+		       d->instance, d->status);
+	stop(d);
+	return d->status;
+}
+
+int gm_daemon_remove(const char *instance)
+{
+	char why[GM_WHY_BYTES] = "";
+	int lock, ret;
+
+	lock = gm_lock_take(instance, why);
+	if (lock < 0)
+		return failed("lock", why, gm_exit_status(lock));
+	ret = gm_segment_remove(instance, why);
+	close(lock);
+	if (ret != 0 && ret != -ENOENT)
+		return failed("segment", why, gm_exit_status(ret));
+	gm_log(GM_LOG_INFO, ret == 0 ? "removed" : "nothing_to_remove",
+	       "instance=%s", instance);
+	return 0;
+}
+
+int gm_exit_status(int error)
+{
+	switch (error) {
+	case -EINVAL:
+		return GM_EXIT_CONFIG;
+	case -EBUSY:
+		return GM_EXIT_LOCKED;
+	case -ENOSPC:
+		return GM_EXIT_FULL;
+	case -EPERM:
+	case -EACCES:
+		return GM_EXIT_PERMISSION;
+	default:
+		return GM_EXIT_FAILURE;
+	}
+}
+
+void gm_daemon_announce(struct gm_daemon *d)
+{
+	if (d->announced || d->draining || !gm_devices_ready(d))
+		return;
+	d->announced = true;
+	gm_log(GM_LOG_INFO, "ready", "instance=%s epoch=%llu rows=%u pid=%d",
+	       d->instance, (unsigned long long)d->segment.epoch, d->devices.n,
+	       (int)getpid());
+}
+
+void gm_daemon_drain(struct gm_daemon *d)
+{
+	if (d->draining)
+		return;
+	d->draining = true;
+	gm_segment_state(&d->segment, GM_STATE_DRAINING);
+	gm_log(GM_LOG_INFO, "draining", "instance=%s drain_ms=%llu",
+	       d->instance, (unsigned long long)(d->config.drain_ns / 1000000));
+	gm_timer_set(&d->loop, &d->drain_limit,
+		     gm_loop_now() + d->config.drain_ns);
+	gm_daemon_drained(d);
+}
+
+void gm_daemon_drained(struct gm_daemon *d)
+{
+	if (d->draining)
+		gm_loop_stop(&d->loop);
+}
+
+void gm_daemon_fail(struct gm_daemon *d, int status)
+{
+	d->status = status;
+	gm_loop_stop(&d->loop);
+}

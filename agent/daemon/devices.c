@@ -1,0 +1,255 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/daemon/devices.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/common/log.h"
+#include "agent/daemon/daemon.h"
+#include "agent/daemon/hostrows.h"
+#include "gpumap.h"
+#include "shm/point.h"
+#include "shm/rows.h"
+
+static struct gm_device *known(const struct gm_daemon *d,
+			       const uint8_t uuid[16])
+{
+	for (uint32_t row = 0; row < d->devices.n; row++) {
+		struct gm_device *device = d->devices.of[row];
+
+		if (memcmp(device->facts.uuid, uuid, 16) == 0)
+			return device;
+	}
+	return NULL;
+}
+
+/* Would publishing @new tell readers anything? */
+static bool same_facts(const struct gm_row_image *old,
+		       const struct gm_row_image *new)
+{
+	struct gm_row_image a = *old, b = *new;
+
+	memcpy(b.object.name, a.object.name, sizeof(b.object.name));
+	a.object = b.object;
+	return strcmp(old->object.name, new->object.name) == 0 &&
+	       memcmp(&a, &b, sizeof(a)) == 0;
+}
+
+static void move(struct gm_daemon *d, const struct gm_device *device)
+{
+	gm_rows_move(&d->segment.map.rows[device->facts.row], &device->moving);
+}
+
+static void enter(struct gm_device *device, uint32_t state, const char *reason,
+		  int error)
+{
+	struct gm_moving_image *moving = &device->moving;
+
+	moving->state = state;
+	moving->error = error;
+	moving->since = gm_loop_now();
+	memset(moving->reason, 0, sizeof(moving->reason));
+	if (reason != NULL)
+		snprintf(moving->reason, sizeof(moving->reason), "%s", reason);
+}
+
+/* Rows that an agent before us gave out, as it left them. */
+static int load(struct gm_daemon *d)
+{
+	const struct gm_map *map = &d->segment.map;
+	uint32_t n = gm_rows_used(map);
+
+	for (uint32_t row = 0; row < n; row++) {
+		struct gm_device *device = calloc(1, sizeof(*device));
+
+		if (device == NULL)
+			return -ENOMEM;
+		d->devices.of[row] = device;
+		d->devices.n = row + 1;
+		if (gm_rows_facts(map, row, &device->facts) != 0 ||
+		    gm_rows_moving(map, row, &device->moving) != 0)
+			return -EPROTO; /* judged, so it cannot be */
+		device->moving.worker_pid = 0;
+	}
+	return 0;
+}
+
+/* A row is given out last of all, when it can be read. */
+static int give_out(struct gm_daemon *d, const struct gm_device *found)
+{
+	gm_a32 *used = &d->segment.map.header->rows_used;
+	struct gm_device *device;
+	int ret;
+
+	if (d->devices.n == GM_ROWS)
+		return -ENOSPC;
+	device = malloc(sizeof(*device));
+	if (device == NULL)
+		return -ENOMEM;
+	*device = *found;
+	device->facts.row = d->devices.n;
+	device->facts.generation = 1;
+	enter(device, GPUMAP_DEVICE_PROBING, NULL, 0);
+	gm_hostrows_refresh(device);
+	move(d, device);
+	GM_POINT("row_moving");
+	ret = gm_publish_row(d, &device->facts);
+	if (ret != 0) {
+		free(device);
+		return ret;
+	}
+	d->devices.of[d->devices.n++] = device;
+	gm_put_release(used, d->devices.n); /* SEQ.publish */
+	GM_POINT("row_visible");
+	return 0;
+}
+
+static int take_back(struct gm_daemon *d, struct gm_device *device,
+		     const struct gm_device *found)
+{
+	struct gm_row_image facts = found->facts;
+
+	facts.row = device->facts.row;
+	facts.generation = device->facts.generation;
+	device->present = true;
+	device->parts = found->parts;
+	device->cpus = found->cpus;
+	device->memory = found->memory;
+	enter(device, GPUMAP_DEVICE_PROBING, NULL, 0);
+	if (same_facts(&device->facts, &facts)) {
+		gm_hostrows_refresh(device);
+		move(d, device);
+		return 0;
+	}
+	device->facts = facts;
+	gm_hostrows_refresh(device);
+	move(d, device);
+	return gm_publish_row(d, &device->facts);
+}
+
+static int match(struct gm_daemon *d, const struct gm_device *found, size_t n,
+		 char *ret_why)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct gm_device *device = known(d, found[i].facts.uuid);
+		int ret;
+
+		ret = device != NULL ? take_back(d, device, &found[i])
+				     : give_out(d, &found[i]);
+		if (ret != 0) {
+			snprintf(ret_why, GM_WHY_BYTES,
+				 "no room for row %s: %s",
+				 found[i].facts.object.name, strerror(-ret));
+			return ret;
+		}
+	}
+	for (uint32_t row = 0; row < d->devices.n; row++) {
+		const struct gm_device *device = d->devices.of[row];
+
+		if (!device->present &&
+		    device->moving.state != GPUMAP_DEVICE_LOST)
+			gm_devices_state(d, row, GPUMAP_DEVICE_LOST,
+					 "no longer there or not configured",
+					 -ENODEV);
+	}
+	return 0;
+}
+
+int gm_devices_start(struct gm_daemon *d, char ret_why[GM_WHY_BYTES])
+{
+	struct gm_device *found = calloc(GM_ROWS, sizeof(*found));
+	int n, ret;
+
+	if (found == NULL)
+		return -ENOMEM;
+	n = gm_hostrows_list(d, found, GM_ROWS, ret_why);
+	ret = n < 0 ? n : load(d);
+	if (ret == 0 && n == 0) {
+		snprintf(ret_why, GM_WHY_BYTES,
+			 "no device: set host.enabled = yes");
+		ret = -ENODEV;
+	}
+	if (ret == 0)
+		ret = match(d, found, (size_t)n, ret_why);
+	free(found);
+	gm_segment_changed(&d->segment);
+	return ret;
+}
+
+void gm_devices_exit(struct gm_daemon *d)
+{
+	for (uint32_t row = 0; row < d->devices.n; row++)
+		free(d->devices.of[row]);
+	d->devices.n = 0;
+}
+
+static const char *state_name(uint32_t state)
+{
+	static const char *const names[] = { "NONE",       "PROBING",  "READY",
+					     "RESTARTING", "DRAINING", "FAILED",
+					     "LOST" };
+
+	return state < sizeof(names) / sizeof(names[0]) ? names[state] : "?";
+}
+
+void gm_devices_state(struct gm_daemon *d, uint32_t row, uint32_t state,
+		      const char *reason, int error)
+{
+	struct gm_device *device = d->devices.of[row];
+
+	enter(device, state, reason, error);
+	if (state == GPUMAP_DEVICE_LOST) {
+		device->present = false;
+		device->moving.worker_pid = 0;
+	}
+	move(d, device);
+	GM_POINT("row_state_visible");
+	gm_segment_changed(&d->segment);
+	gm_log(state == GPUMAP_DEVICE_FAILED || state == GPUMAP_DEVICE_LOST
+		       ? GM_LOG_WARNING
+		       : GM_LOG_INFO,
+	       "row_state", "row=%u state=%s reason=%s", row, state_name(state),
+	       gm_quote(reason != NULL ? reason : "").text);
+	gm_daemon_announce(d);
+}
+
+void gm_devices_worker(struct gm_daemon *d, uint32_t row, pid_t pid,
+		       uint32_t restarts)
+{
+	struct gm_device *device = d->devices.of[row];
+
+	device->moving.worker_pid = (uint32_t)pid;
+	device->moving.restarts = restarts;
+	move(d, device);
+}
+
+void gm_devices_refresh(struct gm_daemon *d)
+{
+	gm_a64 *tick = &d->segment.map.header->tick;
+
+	for (uint32_t row = 0; row < d->devices.n; row++) {
+		struct gm_device *device = d->devices.of[row];
+
+		if (!device->present)
+			continue;
+		gm_hostrows_refresh(device);
+		move(d, device);
+	}
+	gm_put(tick, gm_get(tick) + 1);
+}
+
+bool gm_devices_ready(const struct gm_daemon *d)
+{
+	for (uint32_t row = 0; row < d->devices.n; row++) {
+		const struct gm_device *device = d->devices.of[row];
+
+		if (device->present &&
+		    device->moving.state != GPUMAP_DEVICE_READY)
+			return false;
+	}
+	return true;
+}

@@ -1,0 +1,327 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/daemon/judge.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "gpumap.h"
+#include "shm/layers.h"
+#include "shm/rows.h"
+
+static int wrong(char *ret_why, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+static int wrong(char *ret_why, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(ret_why, GM_WHY_BYTES, format, args);
+	va_end(args);
+	return -EPROTO;
+}
+
+static int judge_header(const struct gm_map *map, const uint64_t boot_id[2],
+			char *ret_why)
+{
+	const struct gm_header *header = map->header;
+	uint32_t state = gm_get_acquire(&header->state); /* SEGMENT.changed */
+	uint64_t epoch = gm_get(&header->epoch);
+
+	if (gm_get(&header->boot_id[0]) != boot_id[0] ||
+	    gm_get(&header->boot_id[1]) != boot_id[1])
+		return wrong(ret_why, "it is of another boot");
+	if (state == GM_STATE_RETIRED)
+		return wrong(ret_why, "it is retired");
+	if (state < GM_STATE_STARTING || state > GM_STATE_RETIRED)
+		return wrong(ret_why, "its state is %u", state);
+	if (gm_get(&header->size) != map->bytes)
+		return wrong(ret_why, "the file is not as long as it says");
+	if (map->heap_end != map->bytes ||
+	    (map->heap_end - map->heap_at) % GM_UNIT != 0)
+		return wrong(ret_why, "its heap does not end where it does");
+	if (epoch == 0 || epoch == UINT64_MAX)
+		return wrong(ret_why, "no agent has its epoch");
+	if (gm_get(&header->rows_used) > GM_ROWS)
+		return wrong(ret_why, "it has too many rows");
+	return 0;
+}
+
+static int judge_name(const struct gm_object_image *image)
+{
+	size_t n = gm_object_name(image->name);
+
+	if (n == 0)
+		return -EPROTO;
+	for (; n < GM_NAME_BYTES; n++) {
+		if (image->name[n] != '\0')
+			return -EPROTO;
+	}
+	return 0;
+}
+
+/* What holds for the block of every kind; claims it. */
+static int judge_block(const struct gm_map *map, const gm_a64 *slot,
+		       const char *what, uint32_t index,
+		       struct gm_object *ret_object, struct gm_past *past,
+		       char *ret_why)
+{
+	const struct gm_object_image *image = &ret_object->image;
+	uint64_t word = gm_get(slot);
+
+	if (gm_object_open(map, slot, ret_object) != 0)
+		return wrong(ret_why, "%s %u names no block", what, index);
+	if (image->version != gm_seq_version(word) || image->version == 0)
+		return wrong(ret_why, "%s %u has version %llu, its block %llu",
+			     what, index,
+			     (unsigned long long)gm_seq_version(word),
+			     (unsigned long long)image->version);
+	if (image->bytes % GM_UNIT != 0)
+		return wrong(ret_why, "the block of %s %u is cut", what, index);
+	if (judge_name(image) != 0)
+		return wrong(ret_why, "the block of %s %u has no name", what,
+			     index);
+	if (image->key != gm_object_key(image->kind, image->name))
+		return wrong(ret_why, "the block of %s %u has a wrong key",
+			     what, index);
+	if (gm_heap_claim(&past->heap, gm_seq_unit(word),
+			  image->bytes / GM_UNIT) != 0)
+		return wrong(ret_why, "the block of %s %u lies in another",
+			     what, index);
+	return 0;
+}
+
+static void note(const struct gm_object *object, struct gm_block *ret_block)
+{
+	const struct gm_object_image *image = &object->image;
+
+	*ret_block = (struct gm_block){ .unit = gm_seq_unit(object->word),
+					.bytes = image->bytes,
+					.version = image->version,
+					.key = image->key,
+					.kind = image->kind,
+					.owner_uid = image->owner_uid };
+	memcpy(ret_block->name, image->name, sizeof(ret_block->name));
+}
+
+static int judge_row(const struct gm_map *map, uint32_t row,
+		     struct gm_past *past, char *ret_why)
+{
+	struct gm_moving_image moving;
+	struct gm_row_image facts;
+	struct gm_object object;
+	int ret;
+
+	ret = judge_block(map, &map->rows[row].facts, "row", row, &object, past,
+			  ret_why);
+	if (ret != 0)
+		return ret;
+	if (gm_rows_facts(map, row, &facts) != 0)
+		return wrong(ret_why, "row %u has no facts", row);
+	if (gm_rows_moving(map, row, &moving) != 0 ||
+	    moving.state < GPUMAP_DEVICE_PROBING ||
+	    moving.state > GPUMAP_DEVICE_LOST)
+		return wrong(ret_why, "row %u has no moving facts", row);
+	for (uint32_t i = 0; i < row; i++) {
+		struct gm_row_image other;
+
+		if (gm_rows_facts(map, i, &other) == 0 &&
+		    memcmp(other.uuid, facts.uuid, sizeof(facts.uuid)) == 0)
+			return wrong(ret_why, "rows %u and %u are one device",
+				     i, row);
+	}
+	note(&object, &past->rows[row]);
+	return 0;
+}
+
+/* Rows past the last one given out may have facts already: the agent died in
+ * between.  They go on counting and are filled anew. */
+static int judge_rows(const struct gm_map *map, struct gm_past *past,
+		      char *ret_why)
+{
+	past->rows_used = gm_rows_used(map);
+	for (uint32_t row = 0; row < GM_ROWS; row++) {
+		int ret;
+
+		if (row >= past->rows_used) {
+			past->rows[row].version =
+				gm_seq_version(gm_get(&map->rows[row].facts));
+			continue;
+		}
+		ret = judge_row(map, row, past, ret_why);
+		if (ret != 0)
+			return ret;
+	}
+	return 0;
+}
+
+static int judge_layers(const struct gm_object *object, uint32_t slot,
+			const struct gm_past *past, char *ret_why)
+{
+	struct gm_layers_image image;
+
+	if (gm_layers_image(object, &image) != 0)
+		return wrong(ret_why, "the layer map in slot %u is damaged",
+			     slot);
+	for (uint32_t i = 0; i < image.n_layers; i += 2) {
+		uint32_t rows[2];
+
+		gm_object_read(object, image.rows_at + 4 * (uint64_t)i, rows,
+			       sizeof(rows));
+		if (rows[0] >= past->rows_used ||
+		    (i + 1 < image.n_layers && rows[1] >= past->rows_used))
+			return wrong(ret_why,
+				     "the layer map in slot %u uses a row "
+				     "that is not there",
+				     slot);
+	}
+	return 0;
+}
+
+static int judge_object(const struct gm_map *map, uint32_t slot,
+			struct gm_past *past, char *ret_why)
+{
+	struct gm_object object;
+	int ret;
+
+	ret = judge_block(map, &map->objects[slot].slot, "slot", slot, &object,
+			  past, ret_why);
+	if (ret != 0)
+		return ret;
+	if (gm_get(&map->objects[slot].key) != object.image.key)
+		return wrong(ret_why, "slot %u has another key than its block",
+			     slot);
+	if (object.image.kind != GM_KIND_LAYERS)
+		return wrong(ret_why, "slot %u is of kind %u", slot,
+			     object.image.kind);
+	for (uint32_t i = 0; i < slot; i++) {
+		const struct gm_block *other = &past->objects[i];
+
+		if (other->unit != 0 && other->key == object.image.key &&
+		    memcmp(other->name, object.image.name, GM_NAME_BYTES) == 0)
+			return wrong(ret_why, "slots %u and %u have one name",
+				     i, slot);
+	}
+	note(&object, &past->objects[slot]);
+	return judge_layers(&object, slot, past, ret_why);
+}
+
+static int judge_objects(const struct gm_map *map, struct gm_past *past,
+			 char *ret_why)
+{
+	for (uint32_t slot = 0; slot < map->n_objects; slot++) {
+		uint64_t word = gm_get(&map->objects[slot].slot);
+		int ret;
+
+		if (gm_seq_unit(word) == 0) {
+			past->objects[slot].version = gm_seq_version(word);
+			continue;
+		}
+		ret = judge_object(map, slot, past, ret_why);
+		if (ret != 0)
+			return ret;
+	}
+	return 0;
+}
+
+/* A pinned block may be one that a slot names, or one that was replaced: then
+ * it is whole still, and nobody else's. */
+static int judge_pinned(const struct gm_map *map, uint32_t index,
+			struct gm_past *past, char *ret_why)
+{
+	const struct gm_holder_image *holder = &past->holders[index];
+	uint64_t word = gm_seq_word(holder->version, holder->unit);
+	gm_a64 slot = word;
+	struct gm_object object;
+	int ret;
+
+	for (uint32_t i = 0; i < GM_OBJECTS; i++) {
+		const struct gm_block *block = &past->objects[i];
+
+		if (block->unit != holder->unit)
+			continue;
+		if (block->version == holder->version &&
+		    block->key == holder->key && block->bytes == holder->bytes)
+			return 0;
+		return wrong(ret_why, "holder %u and slot %u disagree", index,
+			     i);
+	}
+	for (uint32_t i = 0; i < index; i++) {
+		const struct gm_holder_image *other = &past->holders[i];
+
+		if (other->kind == GM_HOLDER_FREE ||
+		    other->unit != holder->unit)
+			continue;
+		if (other->version == holder->version &&
+		    other->key == holder->key && other->bytes == holder->bytes)
+			return 0;
+		return wrong(ret_why, "holders %u and %u disagree", i, index);
+	}
+	ret = judge_block(map, &slot, "holder", index, &object, past, ret_why);
+	if (ret != 0)
+		return ret;
+	if (object.image.key != holder->key ||
+	    object.image.bytes != holder->bytes)
+		return wrong(ret_why, "holder %u has pinned something else",
+			     index);
+	return 0;
+}
+
+static int judge_holder(const struct gm_map *map, uint32_t index,
+			struct gm_past *past, char *ret_why)
+{
+	struct gm_holder_image *holder = &past->holders[index];
+	uint64_t words[8];
+
+	gm_seq_read(map->holders[index].w, words, 8);
+	memcpy(holder, words, sizeof(*holder));
+	if (holder->kind == GM_HOLDER_FREE)
+		return 0;
+	if (holder->kind != GM_HOLDER_PIN || holder->pid == 0 ||
+	    holder->pid > INT32_MAX || holder->claim == 0 ||
+	    holder->unit == 0 || holder->version >> (64 - GM_UNIT_BITS) != 0 ||
+	    holder->unit >> GM_UNIT_BITS != 0)
+		return wrong(ret_why, "holder %u is damaged", index);
+	for (uint32_t i = 0; i < index; i++) {
+		if (past->holders[i].kind != GM_HOLDER_FREE &&
+		    past->holders[i].claim == holder->claim)
+			return wrong(ret_why,
+				     "holders %u and %u have one claim", i,
+				     index);
+	}
+	return judge_pinned(map, index, past, ret_why);
+}
+
+int gm_judge_segment(const struct gm_map *map, const uint64_t boot_id[2],
+		     struct gm_past *ret_past, char ret_why[GM_WHY_BYTES])
+{
+	uint64_t rotor = gm_get(&map->header->rotor);
+	int ret;
+
+	memset(ret_past, 0, sizeof(*ret_past));
+	ret = judge_header(map, boot_id, ret_why);
+	if (ret != 0)
+		return ret;
+	if (rotor > UINT32_MAX)
+		return wrong(ret_why, "its rotor is out of the heap");
+	ret = gm_heap_init(&ret_past->heap, (uint32_t)(map->heap_at / GM_UNIT),
+			   (uint32_t)(map->heap_end / GM_UNIT),
+			   (uint32_t)rotor);
+	if (ret == -EINVAL)
+		return wrong(ret_why, "its rotor is out of the heap");
+	if (ret != 0)
+		return ret;
+
+	ret = judge_rows(map, ret_past, ret_why);
+	if (ret == 0)
+		ret = judge_objects(map, ret_past, ret_why);
+	for (uint32_t i = 0; i < map->n_holders && ret == 0; i++)
+		ret = judge_holder(map, i, ret_past, ret_why);
+	if (ret != 0)
+		gm_heap_exit(&ret_past->heap);
+	return ret;
+}

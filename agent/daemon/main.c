@@ -1,0 +1,185 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * gpumapd - publish this node's map, and run a worker for each of its devices.
+ *
+ * Exit status
+ *
+ *	0	ended by SIGTERM or SIGINT, or --remove, --help, --version
+ *	1	failed; the log says why
+ *	2	command line or configuration: "file:line: what is wrong"
+ *	3	another process runs this instance
+ *	4	io_uring is refused
+ *	5	/dev/shm is too small for the segment
+ *	6	no permission, or a file in /dev/shm is not ours
+ */
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include "agent/common/log.h"
+#include "agent/daemon/daemon.h"
+
+static const char usage[] =
+	"Usage: gpumapd [OPTION]...\n"
+	"Publish this node's map and run a worker for each of its devices.\n"
+	"\n"
+	"  --instance NAME     name of the map (default: node)\n"
+	"  --runtime-dir DIR   where the control socket is (default: "
+	"/run/gpumap)\n"
+	"  --config FILE       configuration, with FILE.d/*.conf (default:\n"
+	"                      " GM_SYSCONFDIR "/gpumap/gpumapd.conf)\n"
+	"  --worker PATH       worker program (default:\n"
+	"                      " GM_PKGLIBEXECDIR "/gpumap-worker)\n"
+	"  --remove            retire and unlink the map of an instance that\n"
+	"                      is not running, then exit\n"
+	"  --help, --version\n";
+
+enum option_value {
+	OPT_INSTANCE = 1,
+	OPT_RUNTIME_DIR,
+	OPT_CONFIG,
+	OPT_WORKER,
+	OPT_REMOVE,
+	OPT_HELP,
+	OPT_VERSION
+};
+
+static const struct option options[] = {
+	{ "instance", required_argument, NULL, OPT_INSTANCE },
+	{ "runtime-dir", required_argument, NULL, OPT_RUNTIME_DIR },
+	{ "config", required_argument, NULL, OPT_CONFIG },
+	{ "worker", required_argument, NULL, OPT_WORKER },
+	{ "remove", no_argument, NULL, OPT_REMOVE },
+	{ "help", no_argument, NULL, OPT_HELP },
+	{ "version", no_argument, NULL, OPT_VERSION },
+	{ NULL, 0, NULL, 0 },
+};
+
+struct command {
+	bool remove;
+	bool config_named;
+};
+
+/* Returns -1 to go on, or a status to exit with. */
+static int read_options(struct gm_daemon *d, struct command *ret_command,
+			int argc, char **argv)
+{
+	int c;
+
+	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		switch (c) {
+		case OPT_INSTANCE:
+			d->instance = optarg;
+			break;
+		case OPT_RUNTIME_DIR:
+			d->runtime_dir = optarg;
+			break;
+		case OPT_CONFIG:
+			d->config_path = optarg;
+			ret_command->config_named = true;
+			break;
+		case OPT_WORKER:
+			d->worker_path = optarg;
+			break;
+		case OPT_REMOVE:
+			ret_command->remove = true;
+			break;
+		case OPT_HELP:
+			fputs(usage, stdout);
+			return GM_EXIT_OK;
+		case OPT_VERSION:
+			puts("gpumapd " PACKAGE_VERSION);
+			return GM_EXIT_OK;
+		default:
+			fputs("gpumapd: see gpumapd --help\n", stderr);
+			return GM_EXIT_CONFIG;
+		}
+	}
+	if (optind == argc)
+		return -1;
+	fprintf(stderr, "gpumapd: %s: no arguments are known\n", argv[optind]);
+	return GM_EXIT_CONFIG;
+}
+
+/* Sessions and pins take descriptors by the thousand. */
+static void raise_limits(void)
+{
+	struct rlimit files;
+
+	if (getrlimit(RLIMIT_NOFILE, &files) != 0)
+		return;
+	files.rlim_cur = files.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &files);
+}
+
+static int make_runtime_dir(const char *path)
+{
+	struct stat st;
+	int error = 0;
+
+	if (mkdir(path, 0755) == 0)
+		return 0;
+	if (errno != EEXIST)
+		error = errno;
+	else if (stat(path, &st) != 0)
+		error = errno;
+	else if (!S_ISDIR(st.st_mode))
+		error = ENOTDIR;
+	if (error == 0)
+		return 0;
+	gm_log(GM_LOG_ERROR, "runtime_dir", "path=%s why=%s",
+	       gm_quote(path).text, gm_quote(strerror(error)).text);
+	return gm_exit_status(-error);
+}
+
+static int run(struct gm_daemon *d, const struct command *command)
+{
+	char why[GM_CONFIG_WHY_BYTES];
+	int ret, status;
+
+	/* 0755 directories, 0644 segment, 0600 lock: no surprises. */
+	umask(022);
+	raise_limits();
+	if (command->remove)
+		return gm_daemon_remove(d->instance);
+
+	gm_config_init(&d->config);
+	ret = gm_config_read(&d->config, d->config_path, command->config_named,
+			     why);
+	if (ret != 0) {
+		gm_log(GM_LOG_ERROR, "config", "why=%s", gm_quote(why).text);
+		gm_config_free(&d->config);
+		return GM_EXIT_CONFIG;
+	}
+	status = make_runtime_dir(d->runtime_dir);
+	if (status == 0)
+		status = gm_daemon_run(d);
+	gm_config_free(&d->config);
+	return status;
+}
+
+int main(int argc, char **argv)
+{
+	struct gm_daemon *d = calloc(1, sizeof(*d));
+	struct command command = { .remove = false };
+	int status;
+
+	if (d == NULL)
+		return GM_EXIT_FAILURE;
+	d->instance = "node";
+	d->runtime_dir = "/run/gpumap";
+	d->config_path = GM_SYSCONFDIR "/gpumap/gpumapd.conf";
+	d->worker_path = GM_PKGLIBEXECDIR "/gpumap-worker";
+	status = read_options(d, &command, argc, argv);
+	if (status < 0)
+		status = run(d, &command);
+	free(d);
+	return status;
+}

@@ -1,0 +1,53 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * maps - from the text of a spec to a published layer map: what [map NAME] and
+ * a client's request have in common.
+ */
+#ifndef GM_MAPS_H
+#define GM_MAPS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/daemon/segment.h"
+
+struct gm_daemon;
+
+struct gm_map_request {
+	const char *name;
+	const char *spec;      /* "0:16;1:16" */
+	uint32_t uid;          /* who asks */
+	uint32_t n_layers;     /* of the model; 0: as the spec says */
+	uint32_t dtype;        /* enum gpumap_dtype */
+	uint64_t other_bytes;  /* of what belongs to no layer */
+	const uint64_t *bytes; /* n_layers, or NULL: not known */
+	bool keep; /* leave a map alone that says the same already */
+};
+
+/*
+ * gm_maps_publish - give each layer its row, and publish the map
+ *
+ * ret_why	what was wrong and what to do
+ *
+ * Returns	0
+ *		-EINVAL		the spec, or its numbers, or the name
+ *		-ENODEV		a row that is not there
+ *		-E2BIG		more layers than a map can have
+ *		-EACCES, -EDQUOT, -ENOSPC, -ENOMEM	as gm_publish_layers()
+ */
+int gm_maps_publish(struct gm_daemon *d, const struct gm_map_request *request,
+		    char ret_why[GM_WHY_BYTES], uint64_t *ret_version);
+
+/*
+ * gm_maps_configured - publish every [map NAME] of the configuration
+ *
+ * ret_why	"file:line: what is wrong"
+ *
+ * Returns	as gm_maps_publish() for the first that could not be
+ */
+int gm_maps_configured(struct gm_daemon *d, char *ret_why, size_t bytes);
+
+#endif

@@ -1,0 +1,336 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/daemon/publish.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent/common/log.h"
+#include "agent/daemon/daemon.h"
+#include "shm/point.h"
+#include "shm/seq.h"
+
+#define VERSION_MAX ((UINT64_C(1) << (64 - GM_UNIT_BITS)) - 1)
+
+static int refuse(char *ret_why, int error, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+static int refuse(char *ret_why, int error, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(ret_why, GM_WHY_BYTES, format, args);
+	va_end(args);
+	return error;
+}
+
+static uint64_t wall_clock(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (uint64_t)now.tv_sec * UINT64_C(1000000000) +
+	       (uint64_t)now.tv_nsec;
+}
+
+/* Names go into logs and onto terminals, and are single words there. */
+static int judge_name(const char *name, char *ret_why)
+{
+	if (gm_object_name(name) == 0)
+		return refuse(ret_why, -EINVAL, "a name has 1 to %u bytes",
+			      GM_NAME_BYTES - 1);
+	for (const char *c = name; *c != '\0'; c++) {
+		if ((unsigned char)*c <= ' ' || *c == 0x7f)
+			return refuse(ret_why, -EINVAL,
+				      "a name has no blanks and no control "
+				      "characters in it");
+	}
+	return 0;
+}
+
+static bool privileged(uint32_t uid)
+{
+	return uid == 0 || uid == geteuid();
+}
+
+static struct gm_block *find(struct gm_directory *dir, uint32_t kind,
+			     const char *name)
+{
+	uint64_t key = gm_object_key(kind, name);
+
+	for (uint32_t i = 0; i < GM_OBJECTS; i++) {
+		struct gm_block *block = &dir->objects[i];
+
+		if (block->unit != 0 && block->key == key &&
+		    block->kind == kind && strcmp(block->name, name) == 0)
+			return block;
+	}
+	return NULL;
+}
+
+const struct gm_block *gm_publish_find(const struct gm_daemon *d, uint32_t kind,
+				       const char *name)
+{
+	if (gm_object_name(name) == 0)
+		return NULL;
+	return find((struct gm_directory *)&d->directory, kind, name);
+}
+
+/* A slot for a name that has none.  One that no name ever had comes first, for
+ * views of an object that was released look where it was. */
+static struct gm_block *vacant(struct gm_directory *dir)
+{
+	struct gm_block *best = NULL;
+
+	for (uint32_t i = 0; i < GM_OBJECTS; i++) {
+		struct gm_block *block = &dir->objects[i];
+
+		if (block->unit == 0 &&
+		    (best == NULL || block->version < best->version))
+			best = block;
+	}
+	return best;
+}
+
+/* The name may have been in any slot before: its versions grow all the same. */
+static uint64_t highest_version(const struct gm_directory *dir)
+{
+	uint64_t highest = 0;
+
+	for (uint32_t i = 0; i < GM_OBJECTS; i++) {
+		if (dir->objects[i].version > highest)
+			highest = dir->objects[i].version;
+	}
+	return highest;
+}
+
+static int judge_quota(const struct gm_daemon *d, uint32_t uid,
+		       const struct gm_block *present, uint64_t bytes,
+		       char *ret_why)
+{
+	uint32_t objects = 1;
+
+	if (privileged(uid))
+		return 0;
+	for (uint32_t i = 0; i < GM_OBJECTS; i++) {
+		const struct gm_block *block = &d->directory.objects[i];
+
+		if (block->unit == 0 || block == present ||
+		    block->owner_uid != uid)
+			continue;
+		objects++;
+		bytes += block->bytes;
+	}
+	if (objects > d->config.objects_per_uid)
+		return refuse(
+			ret_why, -EDQUOT,
+			"uid %u has %u objects published: release one, or "
+			"raise limits.objects-per-uid",
+			uid, objects - 1);
+	if (bytes > d->config.object_bytes_per_uid)
+		return refuse(ret_why, -EDQUOT,
+			      "uid %u would have %llu bytes published: release "
+			      "objects, or raise limits.object-bytes-per-uid",
+			      uid, (unsigned long long)bytes);
+	return 0;
+}
+
+/* Give units back, unless somebody still reads them in place. */
+static void reclaim(struct gm_daemon *d, uint32_t unit, uint32_t bytes)
+{
+	if (unit != 0 && !gm_holders_have(d, unit))
+		gm_heap_free(&d->directory.heap, unit, bytes / GM_UNIT);
+}
+
+static int reserve(struct gm_daemon *d, uint64_t bytes, uint32_t *ret_unit,
+		   char *ret_why)
+{
+	struct gm_heap *heap = &d->directory.heap;
+	int ret = gm_heap_alloc(heap, (uint32_t)(bytes / GM_UNIT), ret_unit);
+
+	if (ret != 0)
+		return refuse(ret_why, ret,
+			      "no room for %llu bytes, %llu are free: release "
+			      "objects, or raise segment.size and restart with "
+			      "--remove",
+			      (unsigned long long)bytes,
+			      (unsigned long long)heap->n_free * GM_UNIT);
+	gm_put(&d->segment.map.header->rotor, heap->rotor);
+	GM_POINT("publish_reserved");
+	return 0;
+}
+
+static void fill(struct gm_daemon *d, uint32_t unit, const uint64_t *words,
+		 uint64_t bytes)
+{
+	char *at = d->segment.map.base + (uint64_t)unit * GM_UNIT;
+
+	gm_seq_fill((gm_a64 *)(void *)at, words, bytes / 8);
+	GM_POINT("publish_filled");
+}
+
+static void show(struct gm_daemon *d, gm_a64 *slot, const struct gm_block *new)
+{
+	gm_seq_publish(slot, gm_seq_word(new->version, new->unit));
+	GM_POINT("publish_visible");
+	gm_segment_changed(&d->segment);
+}
+
+/* Everything has been judged: from here on only room can be short. */
+static int publish_layers(struct gm_daemon *d, const struct gm_layers *layers,
+			  struct gm_block *block, char *ret_why)
+{
+	struct gm_block new = { .kind = GM_KIND_LAYERS,
+				.bytes = (uint32_t)gm_layers_bytes(layers),
+				.owner_uid = layers->owner_uid,
+				.key = gm_object_key(GM_KIND_LAYERS,
+						     layers->name),
+				.version = block->version };
+	struct gm_object_slot *slot =
+		&d->segment.map.objects[block - d->directory.objects];
+	struct gm_block old = *block;
+	uint64_t *words;
+	int ret;
+
+	if (old.unit == 0)
+		new.version = highest_version(&d->directory);
+	if (++new.version > VERSION_MAX)
+		return refuse(ret_why, -ENOSPC,
+			      "versions are used up: restart with --remove");
+	words = malloc(new.bytes);
+	if (words == NULL)
+		return refuse(ret_why, -ENOMEM, "out of memory");
+	ret = reserve(d, new.bytes, &new.unit, ret_why);
+	if (ret != 0) {
+		free(words);
+		return ret;
+	}
+	gm_layers_build(layers, new.version, words);
+	fill(d, new.unit, words, new.bytes);
+	free(words);
+	memcpy(new.name, layers->name, gm_object_name(layers->name));
+	gm_put(&slot->key, new.key);
+	GM_POINT("publish_key");
+	*block = new;
+	show(d, &slot->slot, block);
+	reclaim(d, old.unit, old.bytes);
+	return 0;
+}
+
+int gm_publish_layers(struct gm_daemon *d, const struct gm_layers *layers,
+		      char ret_why[GM_WHY_BYTES], uint64_t *ret_version)
+{
+	struct gm_layers dated = *layers;
+	struct gm_block *block;
+	int ret;
+
+	ret = judge_name(layers->name, ret_why);
+	if (ret != 0)
+		return ret;
+	block = find(&d->directory, GM_KIND_LAYERS, layers->name);
+	if (block != NULL && !privileged(layers->owner_uid) &&
+	    block->owner_uid != layers->owner_uid)
+		return refuse(ret_why, -EACCES,
+			      "map %s belongs to uid %u: choose another name",
+			      layers->name, block->owner_uid);
+	ret = judge_quota(d, layers->owner_uid, block, gm_layers_bytes(layers),
+			  ret_why);
+	if (ret != 0)
+		return ret;
+	if (block == NULL)
+		block = vacant(&d->directory);
+	if (block == NULL)
+		return refuse(ret_why, -ENOSPC,
+			      "all %u places of the directory are taken: "
+			      "release an object",
+			      GM_OBJECTS);
+	if (dated.published == 0)
+		dated.published = wall_clock();
+	ret = publish_layers(d, &dated, block, ret_why);
+	if (ret != 0)
+		return ret;
+	gm_log(GM_LOG_INFO, "published",
+	       "kind=layers name=%s layers=%u rows=%u version=%llu uid=%u",
+	       layers->name, layers->n_layers, layers->n_rows,
+	       (unsigned long long)block->version, layers->owner_uid);
+	*ret_version = block->version;
+	return 0;
+}
+
+int gm_publish_remove(struct gm_daemon *d, uint32_t kind, const char *name,
+		      uint32_t uid, char ret_why[GM_WHY_BYTES])
+{
+	struct gm_block *block, old;
+	int ret;
+
+	ret = judge_name(name, ret_why);
+	if (ret != 0)
+		return ret;
+	block = find(&d->directory, kind, name);
+	if (block == NULL)
+		return refuse(ret_why, -ENOENT, "nothing is published as %s",
+			      name);
+	if (!privileged(uid) && block->owner_uid != uid)
+		return refuse(ret_why, -EACCES,
+			      "%s belongs to uid %u, who may release it", name,
+			      block->owner_uid);
+	old = *block;
+	*block = (struct gm_block){ .version = old.version + 1 };
+	show(d, &d->segment.map.objects[block - d->directory.objects].slot,
+	     block);
+	reclaim(d, old.unit, old.bytes);
+	gm_log(GM_LOG_INFO, "released", "name=%s uid=%u", old.name, uid);
+	return 0;
+}
+
+void gm_publish_unpinned(struct gm_daemon *d, uint32_t unit, uint32_t bytes)
+{
+	for (uint32_t i = 0; i < GM_OBJECTS; i++) {
+		if (d->directory.objects[i].unit == unit)
+			return;
+	}
+	reclaim(d, unit, bytes);
+}
+
+int gm_publish_row(struct gm_daemon *d, const struct gm_row_image *facts)
+{
+	uint64_t words[(sizeof(*facts) + GM_UNIT - 1) / GM_UNIT * GM_UNIT / 8];
+	struct gm_block *block = &d->directory.rows[facts->row];
+	struct gm_row_image image = *facts;
+	struct gm_block old = *block;
+	char why[GM_WHY_BYTES];
+	int ret;
+
+	assert(gm_object_name(image.object.name) != 0);
+	*block = (struct gm_block){ .kind = GM_KIND_ROW,
+				    .bytes = sizeof(words),
+				    .version = old.version + 1,
+				    .owner_uid = geteuid() };
+	block->key = gm_object_key(GM_KIND_ROW, image.object.name);
+	ret = reserve(d, sizeof(words), &block->unit, why);
+	if (ret != 0) {
+		*block = old;
+		return ret;
+	}
+	memcpy(block->name, image.object.name, sizeof(block->name));
+	image.object.kind = block->kind;
+	image.object.bytes = block->bytes;
+	image.object.key = block->key;
+	image.object.version = block->version;
+	image.object.published = wall_clock();
+	image.object.owner_uid = block->owner_uid;
+	memset(words, 0, sizeof(words));
+	memcpy(words, &image, sizeof(image));
+	fill(d, block->unit, words, sizeof(words));
+	show(d, &d->segment.map.rows[facts->row].facts, block);
+	reclaim(d, old.unit, old.bytes);
+	return 0;
+}

@@ -117,6 +117,13 @@ gm_scripts += %reldir%/check_symbols.sh
 check_PROGRAMS += $(gm_tests)
 TESTS += $(gm_tests) $(gm_scripts)
 EXTRA_DIST += $(gm_scripts) %reldir%/tap.sh
+EXTRA_DIST += %reldir%/model/run
+EXTRA_DIST += %reldir%/model/credit.pml
+EXTRA_DIST += %reldir%/model/journal.pml
+EXTRA_DIST += %reldir%/model/park_client.pml
+EXTRA_DIST += %reldir%/model/park_worker.pml
+EXTRA_DIST += %reldir%/model/publish.pml
+EXTRA_DIST += %reldir%/model/rows.pml
 
 TEST_EXTENSIONS = .sh
 LOG_DRIVER = env AM_TAP_AWK='$(AWK)' $(SHELL) \

@@ -5,6 +5,7 @@
 # programs that link them.
 include $(top_srcdir)/agent/common/local.mk
 include $(top_srcdir)/agent/plan/local.mk
+include $(top_srcdir)/agent/bench/local.mk
 include $(top_srcdir)/agent/device/local.mk
 include $(top_srcdir)/agent/daemon/local.mk
 include $(top_srcdir)/agent/worker/local.mk

@@ -21,7 +21,8 @@ may_include() {
 	agent/probe) echo include shm agent/common agent/probe ;;
 	agent/worker) echo include shm agent/common agent/device \
 		agent/comm agent/worker ;;
-	agent/ctl) echo include shm agent/plan agent/ctl ;;
+	agent/bench) echo include shm agent/bench ;;
+	agent/ctl) echo include shm agent/plan agent/bench agent/ctl ;;
 	esac
 }
 

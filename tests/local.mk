@@ -101,8 +101,9 @@ EXTRA_PROGRAMS += %reldir%/bench/bench_host_kernels
 CLEANFILES += %reldir%/bench/bench_host_kernels
 %canon_reldir%_bench_bench_host_kernels_SOURCES = \
 	%reldir%/bench/bench_host_kernels.c
-%canon_reldir%_bench_bench_host_kernels_LDADD = agent/device/libdevice.la \
-	agent/common/libcommon.la $(NUMA_LIBS)
+%canon_reldir%_bench_bench_host_kernels_LDADD = agent/bench/libbench.la \
+	agent/device/libdevice.la agent/common/libcommon.la $(NUMA_LIBS) \
+	-lpthread
 endif
 
 include $(top_srcdir)/tests/fuzz/local.mk

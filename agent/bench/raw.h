@@ -1,0 +1,60 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * raw - what this machine does without us: the denominators.
+ *
+ * Each runs between this process, which the caller has bound to a CPU, and a
+ * peer on another.  Nothing here can be beaten by a protocol that does work; it
+ * can be approached.
+ *
+ * Edges
+ *
+ *   RAW.ping   one side stores the number of the turn into its line, the other
+ *              sees it; nothing else travels.
+ *   RAW.ready  a peer says that it runs, once.
+ */
+#ifndef GM_RAW_H
+#define GM_RAW_H
+
+#include <stdint.h>
+
+#include "shm/atomic.h"
+
+/*
+ * gm_raw_trip - two cache lines, two CPUs, one number there and back
+ *
+ * ret_ns	the median of short batches of turns
+ *
+ * Returns	0, or -ETIMEDOUT: the peer did not run, or stopped
+ * Cost		about 5 ms
+ */
+int gm_raw_trip(int cpu, double *ret_ns);
+
+/*
+ * gm_raw_wake - wake a peer that sleeps in poll() on an eventfd
+ *
+ * n		turns, at most 4096
+ * gap_ns	how long this side spins before each, so that the peer sleeps
+ *
+ * The peer reads its eventfd and answers in shared memory, where this side
+ * spins for it.
+ *
+ * Returns	0, -ETIMEDOUT, or what eventfd() says
+ */
+int gm_raw_wake(int cpu, uint32_t n, uint64_t gap_ns, double *ret_ns);
+
+/*
+ * gm_raw_attach - shm_open, fstat, mmap, the first read, and close
+ *
+ * name		of an object in /dev/shm, "/gpumap.1.node"
+ *
+ * Returns	0, or what these calls say
+ */
+int gm_raw_attach(const char *name, double *ret_ns);
+
+/* Wait for *word to become @value, at most two seconds.  Returns 0 or
+ * -ETIMEDOUT. */
+int gm_raw_await(const gm_a64 *word, uint64_t value);
+
+#endif

@@ -16,13 +16,15 @@
 #include "shm/journal.h"
 #include "shm/layout.h"
 
-#define NS_PER_MS UINT64_C(1000000)
-#define NS_PER_S  UINT64_C(1000000000)
-#define KIB       (UINT64_C(1) << 10)
-#define TIB       (UINT64_C(1) << 40)
+#define NS_PER_MS     UINT64_C(1000000)
+#define NS_PER_S      UINT64_C(1000000000)
+#define KIB           (UINT64_C(1) << 10)
+#define TIB           (UINT64_C(1) << 40)
 
-/* The fixed tables, and a heap that holds a few maps. */
-#define SEGMENT_LEAST (GM_HEAP_AT + 256 * KIB)
+#define SEGMENT_LEAST (UINT64_C(1) << 20)
+
+_Static_assert(SEGMENT_LEAST > GM_HEAP_AT + 256 * 1024,
+	       "the fixed tables, and a heap that holds a few maps");
 
 #define KEY(section, name, form, field, least, most)                       \
 	{                                                                  \

@@ -185,6 +185,9 @@ static int start(struct gm_daemon *d)
 	on_heartbeat(&d->heartbeat);
 	on_refresh(&d->refresh);
 	gm_segment_state(&d->segment, GM_STATE_READY);
+	gm_log(GM_LOG_INFO, "open", "instance=%s epoch=%llu rows=%u pid=%d",
+	       d->instance, (unsigned long long)d->segment.epoch, d->devices.n,
+	       (int)getpid());
 	return 0;
 }
 

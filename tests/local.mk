@@ -10,6 +10,7 @@
 LDADD = shm/libshm.la
 
 gm_tests =
+check_LTLIBRARIES =
 
 gm_tests += %reldir%/test_point
 %canon_reldir%_test_point_SOURCES = %reldir%/test_point.c %reldir%/tap.h
@@ -95,6 +96,25 @@ gm_tests += %reldir%/test_pin
 %canon_reldir%_test_pin_SOURCES = %reldir%/test_pin.c %reldir%/tap.h
 %canon_reldir%_test_pin_LDADD = agent/common/libcommon.la $(NUMA_LIBS) \
 	$(SECCOMP_LIBS)
+
+gm_daemon = agent/daemon/libdaemon.la agent/plan/libplan.la \
+	agent/common/libcommon.la shm/libshm.la $(NUMA_LIBS) $(URING_LIBS)
+
+gm_tests += %reldir%/test_heap
+%canon_reldir%_test_heap_SOURCES = %reldir%/test_heap.c %reldir%/tap.h
+%canon_reldir%_test_heap_LDADD = $(gm_daemon)
+
+gm_tests += %reldir%/test_identity
+%canon_reldir%_test_identity_SOURCES = %reldir%/test_identity.c %reldir%/tap.h
+%canon_reldir%_test_identity_LDADD = $(gm_daemon)
+
+gm_tests += %reldir%/test_config
+%canon_reldir%_test_config_SOURCES = %reldir%/test_config.c %reldir%/tap.h
+%canon_reldir%_test_config_LDADD = $(gm_daemon)
+
+# A gpumapd of the test's own, for every story that needs one.
+check_LTLIBRARIES += %reldir%/libagent.la
+%canon_reldir%_libagent_la_SOURCES = %reldir%/agent.c %reldir%/agent.h
 
 GM_BENCH += %reldir%/bench/bench_host_kernels
 EXTRA_PROGRAMS += %reldir%/bench/bench_host_kernels

@@ -1,0 +1,267 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define STEP_MS 5
+
+static struct agent *agents; /* of this process, for its end */
+static pid_t owner;
+
+static void die(const char *what)
+{
+	printf("Bail out! %s: %s\n", what, strerror(errno));
+	exit(99);
+}
+
+static void nap(void)
+{
+	struct timespec step = { .tv_nsec = STEP_MS * 1000000L };
+
+	nanosleep(&step, NULL);
+}
+
+/* A child of the test that exits leaves its parent's agents alone. */
+static void remove_all(void)
+{
+	if (getpid() != owner)
+		return;
+	while (agents != NULL)
+		agent_remove(agents);
+}
+
+void agent_configure(struct agent *a, const char *config)
+{
+	FILE *file = fopen(a->config, "we");
+
+	if (file == NULL || fputs(config != NULL ? config : "", file) < 0 ||
+	    fclose(file) != 0)
+		die(a->config);
+}
+
+void agent_make(struct agent *a, const char *config)
+{
+	static unsigned int count;
+
+	memset(a, 0, sizeof(*a));
+	if (count++ == 0) {
+		owner = getpid();
+		atexit(remove_all);
+	}
+	snprintf(a->instance, sizeof(a->instance), "test.%d.%u", (int)getpid(),
+		 count);
+	snprintf(a->dir, sizeof(a->dir), "/tmp/gpumap-%s", a->instance);
+	snprintf(a->config, sizeof(a->config), "%s/gpumapd.conf", a->dir);
+	snprintf(a->log, sizeof(a->log), "%s/log", a->dir);
+	snprintf(a->segment, sizeof(a->segment), "/dev/shm/gpumap.1.%s",
+		 a->instance);
+	snprintf(a->lock, sizeof(a->lock), "%s.lock", a->segment);
+	if (mkdir(a->dir, 0755) != 0)
+		die(a->dir);
+	a->next = agents;
+	agents = a;
+	agent_configure(a, config);
+}
+
+static const char *from_environment(const char *name)
+{
+	const char *value = getenv(name);
+
+	if (value != NULL)
+		return value;
+	printf("Bail out! run me by make check: no %s\n", name);
+	exit(99);
+}
+
+/* In the child.  Its parent's death is its own. */
+static void become(const struct agent *a, const char *gpumapd,
+		   const char *worker, const char *option, pid_t parent)
+{
+	const char *args[] = { gpumapd,    "--instance", a->instance,
+			       "--config", a->config,    "--runtime-dir",
+			       a->dir,     "--worker",   worker,
+			       option,     NULL };
+	int log = open(a->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (log < 0 || getppid() != parent)
+		_exit(98);
+	dup2(log, STDERR_FILENO);
+	for (int i = 0; a->env[i] != NULL; i++)
+		putenv((char *)(uintptr_t)a->env[i]);
+	execv(gpumapd, (char **)(uintptr_t)args);
+	_exit(97);
+}
+
+void agent_spawn(struct agent *a, const char *option)
+{
+	const char *gpumapd = from_environment("GPUMAPD");
+	const char *worker = a->worker != NULL
+				     ? a->worker
+				     : from_environment("GPUMAP_WORKER");
+	pid_t parent = getpid();
+	struct stat st;
+
+	a->log_from = stat(a->log, &st) == 0 ? st.st_size : 0;
+	fflush(stdout);
+	a->pid = fork();
+	if (a->pid < 0)
+		die("fork");
+	if (a->pid == 0)
+		become(a, gpumapd, worker, option, parent);
+}
+
+/* The lines of this start, for the caller to free. */
+static char *read_log(const struct agent *a)
+{
+	int fd = open(a->log, O_RDONLY | O_CLOEXEC);
+	struct stat st;
+	char *text;
+	ssize_t n = 0;
+
+	if (fd < 0 || fstat(fd, &st) != 0)
+		return strdup("");
+	text = calloc(1, (size_t)(st.st_size - a->log_from) + 1);
+	if (text == NULL)
+		die("calloc");
+	if (st.st_size > a->log_from)
+		n = pread(fd, text, (size_t)(st.st_size - a->log_from),
+			  a->log_from);
+	text[n > 0 ? n : 0] = '\0';
+	close(fd);
+	return text;
+}
+
+bool agent_logged(const struct agent *a, const char *text)
+{
+	char *log = read_log(a);
+	bool there = strstr(log, text) != NULL;
+
+	free(log);
+	return there;
+}
+
+void agent_show_log(const struct agent *a)
+{
+	char *log = read_log(a), *rest = log, *line;
+
+	while ((line = strsep(&rest, "\n")) != NULL)
+		printf("# %s\n", line);
+	fflush(stdout);
+	free(log);
+}
+
+static bool has_ended(const struct agent *a)
+{
+	siginfo_t info = { .si_pid = 0 };
+
+	return a->pid == 0 ||
+	       waitid(P_PID, (id_t)a->pid, &info,
+		      WEXITED | WNOHANG | WNOWAIT) != 0 ||
+	       info.si_pid != 0;
+}
+
+bool agent_wait_log(struct agent *a, const char *text)
+{
+	for (int ms = 0; ms < AGENT_LIMIT_MS; ms += STEP_MS) {
+		bool ended = has_ended(a);
+
+		if (agent_logged(a, text))
+			return true;
+		if (ended)
+			return false;
+		nap();
+	}
+	return false;
+}
+
+bool agent_start_until(struct agent *a, const char *event)
+{
+	char text[64];
+
+	snprintf(text, sizeof(text), "event=%s ", event);
+	agent_spawn(a, NULL);
+	if (agent_wait_log(a, text))
+		return true;
+	agent_show_log(a);
+	return false;
+}
+
+bool agent_start(struct agent *a)
+{
+	return agent_start_until(a, "ready");
+}
+
+int agent_wait(struct agent *a)
+{
+	int status = 0;
+
+	if (a->pid == 0)
+		return -ECHILD;
+	for (int ms = 0; !has_ended(a); ms += STEP_MS) {
+		if (ms >= AGENT_LIMIT_MS)
+			kill(a->pid, SIGKILL);
+		nap();
+	}
+	waitpid(a->pid, &status, 0);
+	a->pid = 0;
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+int agent_kill(struct agent *a, int signal)
+{
+	if (a->pid != 0)
+		kill(a->pid, signal);
+	return agent_wait(a);
+}
+
+int agent_run(struct agent *a, const char *option)
+{
+	agent_spawn(a, option);
+	return agent_wait(a);
+}
+
+static void remove_dir(const char *path)
+{
+	DIR *dir = opendir(path);
+	struct dirent *entry;
+
+	while (dir != NULL && (entry = readdir(dir)) != NULL)
+		unlinkat(dirfd(dir), entry->d_name, 0);
+	if (dir != NULL)
+		closedir(dir);
+	rmdir(path);
+}
+
+void agent_remove(struct agent *a)
+{
+	char made[128];
+
+	if (a->pid != 0)
+		agent_kill(a, SIGKILL);
+	unlink(a->segment);
+	unlink(a->lock);
+	snprintf(made, sizeof(made), "%s.new", a->segment);
+	unlink(made);
+	remove_dir(a->dir);
+	for (struct agent **at = &agents; *at != NULL; at = &(*at)->next) {
+		if (*at == a) {
+			*at = a->next;
+			break;
+		}
+	}
+}

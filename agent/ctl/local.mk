@@ -1,8 +1,14 @@
 # SPDX-FileCopyrightText: 2026 The gpumap authors
 # SPDX-License-Identifier: MIT
 
-# agent/ctl: gpumapctl.  It joins with its main():
-#   bin_PROGRAMS += %reldir%/gpumapctl
-#   %canon_reldir%_gpumapctl_SOURCES = %reldir%/main.c
-#   %canon_reldir%_gpumapctl_LDADD = agent/plan/libplan.la \
-#	lib/libgpumap.la $(JANSSON_LIBS)
+# agent/ctl: gpumapctl, which sees the agent only through libgpumap.
+bin_PROGRAMS += %reldir%/gpumapctl
+%canon_reldir%_gpumapctl_SOURCES = %reldir%/clock.h %reldir%/ctl.h
+%canon_reldir%_gpumapctl_SOURCES += %reldir%/main.c
+%canon_reldir%_gpumapctl_SOURCES += %reldir%/maps.c
+%canon_reldir%_gpumapctl_SOURCES += %reldir%/parse.c %reldir%/parse.h
+%canon_reldir%_gpumapctl_SOURCES += %reldir%/print.c
+%canon_reldir%_gpumapctl_SOURCES += %reldir%/scatter.c
+%canon_reldir%_gpumapctl_SOURCES += %reldir%/show.c
+%canon_reldir%_gpumapctl_LDADD = agent/plan/libplan.la \
+	lib/libgpumap.la $(JANSSON_LIBS)

@@ -1,0 +1,99 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * ctl - gpumapctl: what the library can do, at a prompt.
+ *
+ * Everything it shows comes through libgpumap; the agent's own memory is never
+ * looked at.  With --json each command prints one JSON object on one line,
+ * whose fields are documented in gpumapctl(1) and only ever grow.
+ */
+#ifndef GM_CTL_H
+#define GM_CTL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <jansson.h>
+
+#include "include/gpumap.h"
+
+/* Documented in gpumapctl(1). */
+enum gm_exit {
+	GM_EXIT_OK = 0,
+	GM_EXIT_FAILED = 1,   /* refused, or did not work */
+	GM_EXIT_USAGE = 2,    /* the command line is wrong */
+	GM_EXIT_NO_AGENT = 3, /* nothing is published, or none answers */
+	GM_EXIT_UNWELL = 4    /* status: stale, draining or retired */
+};
+
+/* Options that a command may take besides the common ones. */
+#define GM_OPT_MODEL  (UINT32_C(1) << 0)
+#define GM_OPT_SPEC   (UINT32_C(1) << 1)
+#define GM_OPT_LAYERS (UINT32_C(1) << 2)
+#define GM_OPT_BYTES  (UINT32_C(1) << 3)
+#define GM_OPT_ROWS   (UINT32_C(1) << 4)
+#define GM_OPT_OP     (UINT32_C(1) << 5)
+#define GM_OPT_ROUNDS (UINT32_C(1) << 6)
+#define GM_OPT_ONLY   (UINT32_C(1) << 7)
+
+/* What the command line said. */
+struct gm_ctl {
+	const char *instance;
+	const char *runtime_dir;
+	bool json;
+	uint32_t given; /* GM_OPT_* */
+	const char *model;
+	const char *spec;
+	const char *op;
+	const char *only; /* bench: names that start with this */
+	uint64_t layers;
+	uint64_t bytes;
+	uint64_t rounds;
+	uint32_t rows[GPUMAP_ROWS_MAX];
+	uint32_t n_rows;
+	char **args; /* operands after the command */
+	int n_args;
+	struct gpumap *map; /* attached */
+};
+
+struct gm_command {
+	const char *name;
+	const char *operands; /* for the usage line */
+	const char *what;     /* one line */
+	uint32_t options;     /* GM_OPT_* it takes */
+	int n_args;           /* operands it needs */
+	int (*run)(struct gm_ctl *ctl);
+};
+
+/* One file per family. */
+int gm_ctl_status(struct gm_ctl *ctl);
+int gm_ctl_devices(struct gm_ctl *ctl);
+int gm_ctl_maps(struct gm_ctl *ctl);
+int gm_ctl_layers(struct gm_ctl *ctl);
+int gm_ctl_sessions(struct gm_ctl *ctl);
+int gm_ctl_publish(struct gm_ctl *ctl);
+int gm_ctl_release(struct gm_ctl *ctl);
+int gm_ctl_scatter(struct gm_ctl *ctl);
+
+/* Print one JSON object on one line and give it up.  Returns GM_EXIT_OK, or
+ * GM_EXIT_FAILED when it could not be made or printed. */
+int gm_ctl_print(json_t *object);
+
+/* Say on stderr that something failed, with the library's words or the agent's.
+ * Returns the exit status that goes with it. */
+int gm_ctl_fail(const struct gm_ctl *ctl, int error, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* "1.5 GiB": at most four digits; the buffer is the caller's. */
+const char *gm_ctl_size(uint64_t bytes, char ret_text[32]);
+
+const char *gm_ctl_state(uint32_t state);
+const char *gm_ctl_device_kind(uint32_t kind);
+const char *gm_ctl_device_state(uint32_t state);
+const char *gm_ctl_dtype(uint32_t dtype);
+
+/* The dtype that safetensors calls @name, e.g. "BF16"; U8 where it is none of
+ * ours. */
+uint32_t gm_ctl_dtype_named(const char *name);
+
+#endif

@@ -1,0 +1,83 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/ctl/parse.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The digits at *text; leaves it behind them. */
+static int digits(const char **text, uint64_t *ret_value)
+{
+	char *end;
+
+	if (!isdigit((unsigned char)**text))
+		return -EINVAL;
+	errno = 0;
+	*ret_value = strtoull(*text, &end, 10);
+	if (errno != 0)
+		return -errno;
+	*text = end;
+	return 0;
+}
+
+int gm_parse_number(const char *text, uint64_t *ret_value)
+{
+	uint64_t value;
+	int ret = digits(&text, &value);
+
+	if (ret == 0 && *text != '\0')
+		ret = -EINVAL;
+	if (ret == 0)
+		*ret_value = value;
+	return ret;
+}
+
+int gm_parse_size(const char *text, uint64_t *ret_bytes)
+{
+	static const char units[] = "KMG";
+	uint64_t value;
+	unsigned shift = 0;
+	int ret = digits(&text, &value);
+
+	if (ret != 0)
+		return ret;
+	if (*text != '\0') {
+		const char *unit = strchr(units, toupper((unsigned char)*text));
+
+		if (unit == NULL || text[1] != '\0')
+			return -EINVAL;
+		shift = 10 * (unsigned)(unit - units + 1);
+	}
+	if (value > UINT64_MAX >> shift)
+		return -ERANGE;
+	*ret_bytes = value << shift;
+	return 0;
+}
+
+int gm_parse_rows(const char *text, uint32_t ret_rows[GPUMAP_ROWS_MAX],
+		  uint32_t *ret_n)
+{
+	uint32_t rows[GPUMAP_ROWS_MAX], n = 0;
+	bool seen[GPUMAP_ROWS_MAX] = { false };
+
+	for (;;) {
+		uint64_t row;
+
+		if (digits(&text, &row) != 0 || row >= GPUMAP_ROWS_MAX ||
+		    seen[row])
+			return -EINVAL;
+		seen[row] = true;
+		rows[n++] = (uint32_t)row;
+		if (*text == '\0')
+			break;
+		if (*text++ != ',')
+			return -EINVAL;
+	}
+	memcpy(ret_rows, rows, n * sizeof(rows[0]));
+	*ret_n = n;
+	return 0;
+}

@@ -1,0 +1,22 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/* parse - numbers, sizes and lists as they stand on a command line. */
+#ifndef GM_PARSE_H
+#define GM_PARSE_H
+
+#include <stdint.h>
+
+#include "include/gpumap.h"
+
+/* Decimal digits only.  Returns 0, -EINVAL or -ERANGE. */
+int gm_parse_number(const char *text, uint64_t *ret_value);
+
+/* A number with K, M or G (of 1024) after it, or none.  Returns likewise. */
+int gm_parse_size(const char *text, uint64_t *ret_bytes);
+
+/* "0,2,5": each row once, at least one.  Returns 0 or -EINVAL. */
+int gm_parse_rows(const char *text, uint32_t ret_rows[GPUMAP_ROWS_MAX],
+		  uint32_t *ret_n);
+
+#endif

@@ -1,0 +1,124 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/ctl/ctl.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+int gm_ctl_print(json_t *object)
+{
+	int ret = -1;
+
+	if (object != NULL) {
+		ret = json_dumpf(object, stdout, JSON_COMPACT);
+		json_decref(object);
+	}
+	if (ret != 0 || putchar('\n') == EOF) {
+		fputs("gpumapctl: cannot print\n", stderr);
+		return GM_EXIT_FAILED;
+	}
+	return GM_EXIT_OK;
+}
+
+int gm_ctl_fail(const struct gm_ctl *ctl, int error, const char *format, ...)
+{
+	const char *refusal = ctl->map != NULL ? gpumap_refusal(ctl->map) : "";
+	va_list args;
+
+	fputs("gpumapctl: ", stderr);
+	va_start(args, format);
+	vfprintf(stderr, format, args);
+	va_end(args);
+	fprintf(stderr, ": %s\n",
+		refusal[0] != '\0' ? refusal : gpumap_strerror(error));
+	if (error == -ENOENT && ctl->map == NULL)
+		return GM_EXIT_NO_AGENT;
+	if (error == -ECONNREFUSED || error == -ECONNRESET)
+		return GM_EXIT_NO_AGENT;
+	return GM_EXIT_FAILED;
+}
+
+const char *gm_ctl_size(uint64_t bytes, char ret_text[32])
+{
+	static const char *const units[] = { "B",   "KiB", "MiB", "GiB",
+					     "TiB", "PiB", "EiB" };
+	double value = (double)bytes;
+	size_t unit = 0;
+
+	while (value >= 1024 && unit + 1 < COUNT(units)) {
+		value /= 1024;
+		unit++;
+	}
+	snprintf(ret_text, 32,
+		 unit == 0 || value >= 100 ? "%.0f %s" : "%.1f %s", value,
+		 units[unit]);
+	return ret_text;
+}
+
+static const char *name_of(const char *const *names, size_t n, uint32_t value)
+{
+	return value < n && names[value] != NULL ? names[value] : "unknown";
+}
+
+const char *gm_ctl_state(uint32_t state)
+{
+	static const char *const names[] = {
+		[GPUMAP_STARTING] = "STARTING",
+		[GPUMAP_READY] = "READY",
+		[GPUMAP_DRAINING] = "DRAINING",
+		[GPUMAP_RETIRED] = "RETIRED",
+	};
+
+	return name_of(names, COUNT(names), state);
+}
+
+const char *gm_ctl_device_kind(uint32_t kind)
+{
+	static const char *const names[] = {
+		[GPUMAP_DEVICE_HOST] = "host",
+		[GPUMAP_DEVICE_CUDA] = "cuda",
+		[GPUMAP_DEVICE_DUMMY] = "dummy",
+	};
+
+	return name_of(names, COUNT(names), kind);
+}
+
+const char *gm_ctl_device_state(uint32_t state)
+{
+	static const char *const names[] = {
+		[GPUMAP_DEVICE_PROBING] = "PROBING",
+		[GPUMAP_DEVICE_READY] = "READY",
+		[GPUMAP_DEVICE_RESTARTING] = "RESTARTING",
+		[GPUMAP_DEVICE_DRAINING] = "DRAINING",
+		[GPUMAP_DEVICE_FAILED] = "FAILED",
+		[GPUMAP_DEVICE_LOST] = "LOST",
+	};
+
+	return name_of(names, COUNT(names), state);
+}
+
+static const char *const dtypes[] = {
+	[GPUMAP_DTYPE_U8] = "U8",     [GPUMAP_DTYPE_F16] = "F16",
+	[GPUMAP_DTYPE_BF16] = "BF16", [GPUMAP_DTYPE_F32] = "F32",
+	[GPUMAP_DTYPE_I32] = "I32",   [GPUMAP_DTYPE_I64] = "I64",
+	[GPUMAP_DTYPE_F64] = "F64",   [GPUMAP_DTYPE_U16] = "U16",
+	[GPUMAP_DTYPE_U32] = "U32",   [GPUMAP_DTYPE_U64] = "U64",
+};
+
+const char *gm_ctl_dtype(uint32_t dtype)
+{
+	return name_of(dtypes, COUNT(dtypes), dtype);
+}
+
+uint32_t gm_ctl_dtype_named(const char *name)
+{
+	for (uint32_t i = 0; name != NULL && i < COUNT(dtypes); i++)
+		if (strcmp(dtypes[i], name) == 0)
+			return i;
+	return GPUMAP_DTYPE_U8;
+}

@@ -10,3 +10,5 @@ include $(top_srcdir)/agent/device/local.mk
 include $(top_srcdir)/agent/daemon/local.mk
 include $(top_srcdir)/agent/worker/local.mk
 include $(top_srcdir)/agent/ctl/local.mk
+
+gm_man += %reldir%/gpumapctl.1

@@ -23,3 +23,5 @@ noinst_LTLIBRARIES += %reldir%/libshm.la
 if TESTPOINTS
 %canon_reldir%_libshm_la_SOURCES += %reldir%/point.c
 endif
+
+gm_man += %reldir%/gpumap-shm.5

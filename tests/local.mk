@@ -59,6 +59,10 @@ gm_tests += %reldir%/test_attach
 %canon_reldir%_test_attach_LDADD = $(gm_client)
 
 if AGENT
+gm_tests += %reldir%/test_parse
+%canon_reldir%_test_parse_SOURCES = %reldir%/test_parse.c \
+	agent/ctl/parse.c %reldir%/tap.h
+
 gm_tests += %reldir%/test_spec
 %canon_reldir%_test_spec_SOURCES = %reldir%/test_spec.c %reldir%/tap.h
 %canon_reldir%_test_spec_LDADD = agent/plan/libplan.la

@@ -9,7 +9,9 @@
 
 static void do_job(const struct gm_closer_job *job)
 {
-	if (job->memory)
+	if (job->call)
+		job->call(job->arg);
+	else if (job->memory)
 		munmap(job->memory, job->bytes);
 	else
 		close(job->fd);
@@ -29,6 +31,7 @@ static void *run(void *arg)
 			break;
 		job = closer->jobs[closer->first++ % GM_CLOSER_JOBS];
 		closer->n--;
+		pthread_cond_signal(&closer->room);
 
 		pthread_mutex_unlock(&closer->lock);
 		do_job(&job);
@@ -56,6 +59,9 @@ static void hand_over(struct gm_closer *closer, const struct gm_closer_job *job)
 	bool taken = false;
 
 	pthread_mutex_lock(&closer->lock);
+	/* Calls have an order to keep, everything else may overtake. */
+	while (job->call && closer->n == GM_CLOSER_JOBS)
+		pthread_cond_wait(&closer->room, &closer->lock);
 	if (closer->n < GM_CLOSER_JOBS && (closer->running || start(closer))) {
 		closer->jobs[(closer->first + closer->n++) % GM_CLOSER_JOBS] =
 			*job;
@@ -72,6 +78,7 @@ void gm_closer_init(struct gm_closer *closer)
 	*closer = (struct gm_closer){ 0 };
 	pthread_mutex_init(&closer->lock, NULL);
 	pthread_cond_init(&closer->work, NULL);
+	pthread_cond_init(&closer->room, NULL);
 }
 
 void gm_closer_close(struct gm_closer *closer, int fd)
@@ -87,6 +94,12 @@ void gm_closer_unmap(struct gm_closer *closer, void *memory, size_t bytes)
 							   .bytes = bytes });
 }
 
+void gm_closer_call(struct gm_closer *closer, void (*call)(void *arg),
+		    void *arg)
+{
+	hand_over(closer, &(struct gm_closer_job){ .call = call, .arg = arg });
+}
+
 void gm_closer_stop(struct gm_closer *closer)
 {
 	pthread_mutex_lock(&closer->lock);
@@ -95,6 +108,7 @@ void gm_closer_stop(struct gm_closer *closer)
 	pthread_mutex_unlock(&closer->lock);
 	if (closer->running)
 		pthread_join(closer->thread, NULL);
+	pthread_cond_destroy(&closer->room);
 	pthread_cond_destroy(&closer->work);
 	pthread_mutex_destroy(&closer->lock);
 }

@@ -22,6 +22,8 @@
 #define GM_CLOSER_JOBS 256u /* handed over and not done yet */
 
 struct gm_closer_job {
+	void (*call)(void *arg); /* NULL: to unmap or to close */
+	void *arg;
 	void *memory; /* to unmap, or NULL: then fd is to be closed */
 	size_t bytes;
 	int fd;
@@ -30,6 +32,7 @@ struct gm_closer_job {
 struct gm_closer {
 	pthread_mutex_t lock;
 	pthread_cond_t work;
+	pthread_cond_t room;
 	pthread_t thread;
 	bool running;
 	bool stopping;
@@ -45,6 +48,11 @@ void gm_closer_close(struct gm_closer *closer, int fd);
 
 /* Unmap @bytes at @memory, soon.  NULL is nothing to unmap. */
 void gm_closer_unmap(struct gm_closer *closer, void *memory, size_t bytes);
+
+/* Call @call(@arg), from the thread, once everything that was handed over
+ * before is done.  Waits for room where the thread is far behind. */
+void gm_closer_call(struct gm_closer *closer, void (*call)(void *arg),
+		    void *arg);
 
 /* Wait until all is done, and end the thread. */
 void gm_closer_stop(struct gm_closer *closer);

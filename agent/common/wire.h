@@ -10,7 +10,7 @@
  * journal of its row and the commons; everything else comes by ATTACH.
  *
  *	gpumapd to worker           worker to gpumapd
- *	ATTACH   4 or 5 fds    ->   ATTACHED  status
+ *	ATTACH   3 or 4 fds    ->   ATTACHED  status
  *	DETACH                 ->   DETACHED  (nothing of it is mapped any more)
  *	DRAIN                  ->   exit 0 when the rings are empty
  *	                       <-   READY     once

@@ -128,6 +128,10 @@ CLEANFILES += %reldir%/bench/bench_host_kernels
 %canon_reldir%_bench_bench_host_kernels_LDADD = agent/bench/libbench.la \
 	agent/device/libdevice.la agent/common/libcommon.la $(NUMA_LIBS) \
 	-lpthread
+gm_tests += %reldir%/agent_worker
+GM_TORTURE += %reldir%/agent_worker
+%canon_reldir%_agent_worker_SOURCES = %reldir%/agent_worker.c \
+	%reldir%/hand_client.h %reldir%/tap.h
 endif
 
 include $(top_srcdir)/tests/fuzz/local.mk

@@ -1,8 +1,28 @@
 # SPDX-FileCopyrightText: 2026 The gpumap authors
 # SPDX-License-Identifier: MIT
 
-# agent/worker: gpumap-worker.  It joins with its main():
-#   pkglibexec_PROGRAMS += %reldir%/gpumap-worker
-#   %canon_reldir%_gpumap_worker_SOURCES = %reldir%/main.c
-#   %canon_reldir%_gpumap_worker_LDADD = agent/device/libdevice.la \
-#	agent/common/libcommon.la shm/libshm.la $(URING_LIBS) $(NUMA_LIBS)
+# agent/worker: gpumap-worker.  All but its main() is a library, for tests.
+noinst_LTLIBRARIES += %reldir%/libworker.la
+%canon_reldir%_libworker_la_SOURCES = \
+	%reldir%/beat.h \
+	%reldir%/bury.c \
+	%reldir%/confine.c %reldir%/confine.h \
+	%reldir%/events.c %reldir%/events.h \
+	%reldir%/fault.c %reldir%/fault.h \
+	%reldir%/flood.h \
+	%reldir%/judge.c %reldir%/judge.h \
+	%reldir%/loop.c \
+	%reldir%/pair.c %reldir%/pair.h \
+	%reldir%/roster.c %reldir%/roster.h \
+	%reldir%/session.c %reldir%/session.h \
+	%reldir%/spin.c %reldir%/spin.h \
+	%reldir%/turn.c %reldir%/turn.h \
+	%reldir%/uring.c \
+	%reldir%/worker.h
+%canon_reldir%_libworker_la_LIBADD = agent/device/libdevice.la \
+	agent/common/libcommon.la shm/libshm.la \
+	$(URING_LIBS) $(NUMA_LIBS) $(SECCOMP_LIBS)
+
+pkglibexec_PROGRAMS += %reldir%/gpumap-worker
+%canon_reldir%_gpumap_worker_SOURCES = %reldir%/main.c
+%canon_reldir%_gpumap_worker_LDADD = %reldir%/libworker.la

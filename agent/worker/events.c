@@ -1,0 +1,275 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/worker/events.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+
+#include "agent/worker/beat.h"
+#include "agent/worker/pair.h"
+#include "agent/worker/roster.h"
+#include "shm/point.h"
+
+#define EVENTS_MAX 256u /* before the queues have their next turn */
+
+enum { EVENT_PAIR = 1, EVENT_DOORBELL, EVENT_CANCELLED };
+
+/* A doorbell names place and attachment: what the poll of a former owner left
+ * behind never wakes the next. */
+static uint64_t tag(unsigned event, const struct gm_session *s)
+{
+	return (uint64_t)event << 56 | (uint64_t)s->place << 32 | s->serial;
+}
+
+static struct io_uring_sqe *next_sqe(struct gm_worker *w)
+{
+	struct io_uring_sqe *sqe = io_uring_get_sqe(&w->ring);
+
+	while (!sqe) {
+		io_uring_submit(&w->ring);
+		sqe = io_uring_get_sqe(&w->ring);
+	}
+	return sqe;
+}
+
+static void listen_to(struct gm_worker *w, int fd, uint64_t user_data)
+{
+	struct io_uring_sqe *sqe = next_sqe(w);
+
+	io_uring_prep_poll_multishot(sqe, fd, POLLIN);
+	io_uring_sqe_set_data64(sqe, user_data);
+}
+
+static void cancel_poll(struct gm_worker *w, const struct gm_session *s)
+{
+	struct io_uring_sqe *sqe = next_sqe(w);
+
+	io_uring_prep_poll_remove(sqe, tag(EVENT_DOORBELL, s));
+	io_uring_sqe_set_data64(sqe, tag(EVENT_CANCELLED, s));
+}
+
+static void stop_listening(struct gm_worker *w, struct gm_session *s)
+{
+	if (s->flood.deaf)
+		w->n_deaf--;
+	else
+		cancel_poll(w, s);
+	s->flood.deaf = false;
+}
+
+void gm_events_start(struct gm_worker *worker)
+{
+	listen_to(worker, worker->pair, (uint64_t)EVENT_PAIR << 56);
+	io_uring_submit(&worker->ring);
+}
+
+void gm_events_violated(struct gm_worker *worker, struct gm_session *session)
+{
+	gm_a64 *violations = &session->owed->violations;
+
+	if (session->ended)
+		return;
+	gm_roster_drop(worker, session);
+	stop_listening(worker, session);
+	session->ended = true;
+	gm_put(violations, gm_get(violations) + 1);
+	GM_POINT("worker_violated");
+	gm_pair_say(worker->pair, GM_WIRE_VIOLATION, session->id,
+		    session->place, -EPROTO, session->why);
+}
+
+/* ---- gpumapd ----------------------------------------------------------- */
+
+static int attach(struct gm_worker *w, const struct gm_wire *wire, int *fds)
+{
+	struct gm_session *s;
+	int rc;
+
+	if (wire->place >= GM_JOURNAL_PLACES || w->place[wire->place])
+		return -EEXIST;
+	rc = gm_session_map(wire, fds, w->journal, w->node, true, &s);
+	if (rc < 0)
+		return rc;
+	s->serial = ++w->serial;
+	w->place[s->place] = s;
+	listen_to(w, s->doorbell, tag(EVENT_DOORBELL, s));
+	gm_session_take_over(s, wire->incarnation);
+	/* What came before we were there rang for nobody. */
+	if (gm_ring_recheck(&s->entries, GM_ENTRY_WORDS))
+		gm_roster_wake(w, s);
+	return 0;
+}
+
+/* In the closer's thread: nothing of the session is mapped any more. */
+static void say_detached(void *session)
+{
+	struct gm_session *s = session;
+
+	gm_pair_say(s->pair, GM_WIRE_DETACHED, s->id, s->place, 0, "");
+	free(s);
+}
+
+static void detach(struct gm_worker *w, const struct gm_wire *wire)
+{
+	struct gm_session *s = NULL;
+
+	if (wire->place < GM_JOURNAL_PLACES)
+		s = w->place[wire->place];
+	if (!s || s->id != wire->session) {
+		gm_pair_say(w->pair, GM_WIRE_DETACHED, wire->session,
+			    wire->place, -ENOENT, "");
+		return;
+	}
+	gm_roster_drop(w, s);
+	if (!s->ended)
+		stop_listening(w, s);
+	/* The poll is gone before its descriptor is. */
+	io_uring_submit(&w->ring);
+	w->place[s->place] = NULL;
+	gm_journal_close(s->owed);
+	GM_POINT("worker_detached");
+	s->pair = w->pair;
+	gm_session_unmap(s, &w->closer, say_detached);
+}
+
+/* From now on each queue gets what is in its ring at this moment, no more. */
+static void drain(struct gm_worker *w)
+{
+	w->draining = true;
+	for (uint32_t i = 0; i < GM_JOURNAL_PLACES; i++) {
+		struct gm_session *s = w->place[i];
+
+		if (!s)
+			continue;
+		s->drain = s->entries.pos + s->entries.mask + 1;
+		if (gm_ring_ready(&s->entries, GM_ENTRY_WORDS))
+			gm_roster_wake(w, s);
+	}
+}
+
+static void obey(struct gm_worker *w, const struct gm_wire *wire, int *fds)
+{
+	struct gm_wire reply;
+
+	switch (wire->type) {
+	case GM_WIRE_ATTACH:
+		reply = gm_pair_about(GM_WIRE_ATTACHED, wire->session,
+				      wire->place);
+		reply.status = attach(w, wire, fds);
+		gm_pair_send(w->pair, &reply);
+		break;
+	case GM_WIRE_DETACH:
+		detach(w, wire);
+		break;
+	case GM_WIRE_DRAIN:
+		drain(w);
+		break;
+	default:
+		break; /* gpumapd's mistake; it reads no answer to it */
+	}
+	gm_pair_close_fds(fds);
+}
+
+static void read_pair(struct gm_worker *w)
+{
+	int fds[GM_SESSION_FDS];
+	struct gm_wire wire;
+	int rc = 1;
+
+	while (rc == 1) {
+		rc = gm_pair_receive(w->pair, MSG_DONTWAIT, &wire, fds);
+		if (rc == 1)
+			obey(w, &wire, fds);
+		if (io_uring_sq_ready(&w->ring))
+			io_uring_submit(&w->ring);
+	}
+	if (rc != -EAGAIN)
+		w->leaving = true;
+}
+
+/* ---- doorbells --------------------------------------------------------- */
+
+static void rung(struct gm_worker *w, struct gm_session *s)
+{
+	gm_a64 *doorbells = &w->journal->doorbells;
+
+	gm_put(doorbells, gm_get(doorbells) + 1);
+	if (gm_ring_ready(&s->entries, GM_ENTRY_WORDS)) {
+		gm_roster_wake(w, s);
+		return;
+	}
+	if (!gm_flood_count(&s->flood, w->now_ns))
+		return;
+	cancel_poll(w, s);
+	w->n_deaf++;
+}
+
+void gm_events_look(struct gm_worker *worker)
+{
+	uint32_t left = worker->n_deaf;
+
+	worker->looked_ns = worker->now_ns;
+	for (uint32_t i = 0; left && i < GM_JOURNAL_PLACES; i++) {
+		struct gm_session *s = worker->place[i];
+
+		if (!s || !s->flood.deaf)
+			continue;
+		left--;
+		if (gm_flood_over(&s->flood, worker->now_ns)) {
+			worker->n_deaf--;
+			listen_to(worker, s->doorbell, tag(EVENT_DOORBELL, s));
+		}
+		if (gm_ring_ready(&s->entries, GM_ENTRY_WORDS))
+			gm_roster_wake(worker, s);
+	}
+}
+
+static void handle(struct gm_worker *w, uint64_t user_data, int res, bool more)
+{
+	unsigned event = (unsigned)(user_data >> 56);
+	uint32_t place = (uint32_t)(user_data >> 32) & 0xffffff;
+	struct gm_session *s;
+
+	if (event == EVENT_PAIR) {
+		if (!more)
+			listen_to(w, w->pair, user_data);
+		read_pair(w);
+		return;
+	}
+	if (event != EVENT_DOORBELL || place >= GM_JOURNAL_PLACES)
+		return;
+	s = w->place[place];
+	if (!s || tag(EVENT_DOORBELL, s) != user_data || s->ended ||
+	    s->flood.deaf)
+		return;
+	/* A poll ends when the completion queue was full, or by our own hand.
+	 * What rang meanwhile is found in the ring. */
+	if (!more && res != -ECANCELED)
+		listen_to(w, s->doorbell, user_data);
+	rung(w, s);
+}
+
+void gm_events_handle(struct gm_worker *worker)
+{
+	struct io_uring_cqe *cqe;
+
+	worker->now_ns = gm_now_ns();
+	for (uint32_t i = 0; i < EVENTS_MAX; i++) {
+		uint64_t user_data;
+		bool more;
+		int res;
+
+		/* Enters the kernel where a flag says that it must. */
+		if (io_uring_peek_cqe(&worker->ring, &cqe) != 0)
+			break;
+		user_data = io_uring_cqe_get_data64(cqe);
+		more = (cqe->flags & IORING_CQE_F_MORE) != 0;
+		res = cqe->res;
+		io_uring_cqe_seen(&worker->ring, cqe);
+		handle(worker, user_data, res, more);
+	}
+	if (io_uring_sq_ready(&worker->ring))
+		io_uring_submit(&worker->ring);
+}

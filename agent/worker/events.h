@@ -1,0 +1,41 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * events - what comes in through the worker's io_uring: gpumapd's records and
+ * the doorbells of parked queues.
+ */
+#ifndef GM_EVENTS_H
+#define GM_EVENTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "agent/worker/worker.h"
+
+/* Start to listen to gpumapd. */
+void gm_events_start(struct gm_worker *worker);
+
+/* Is there something?  Two loads.  A ring with deferred task work shows only
+ * a flag until it is entered. */
+static inline bool gm_events_due(struct gm_worker *worker)
+{
+	struct io_uring *ring = &worker->ring;
+
+	return io_uring_cq_ready(ring) ||
+	       (IO_URING_READ_ONCE(*ring->sq.kflags) &
+		(IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW));
+}
+
+/* Handle what there is, some hundred at most. */
+void gm_events_handle(struct gm_worker *worker);
+
+/* The session broke the contract, session->why says how: serve it no longer
+ * and tell gpumapd.  Once is enough. */
+void gm_events_violated(struct gm_worker *worker, struct gm_session *session);
+
+/* Look at the rings of those that are not listened to, and listen to them
+ * again when their time is over. */
+void gm_events_look(struct gm_worker *worker);
+
+#endif

@@ -1,0 +1,44 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * fault - memory that a client takes away while we use it.
+ *
+ * A client can punch holes into memory that it may write, and the kernel then
+ * may have no page to fill one with: our access ends in SIGBUS.  The handler
+ * puts a page of zeroes under the address, so that the access goes on, and
+ * leaves a mark on the session, which is ended after the slice in hand.  A
+ * SIGBUS anywhere else is ours, and ends the process.
+ *
+ * One thread touches client memory, registers it, and so takes the signal.
+ */
+#ifndef GM_FAULT_H
+#define GM_FAULT_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#define GM_GROUND_PARTS 3
+
+/* Memory of one client, mapped here.  Zeroed parts are none. */
+struct gm_ground {
+	struct {
+		char *at;
+		size_t bytes;
+	} part[GM_GROUND_PARTS];
+	volatile sig_atomic_t broken; /* a page of it was missing */
+	struct gm_ground *next;
+};
+
+/* Set once any ground was found broken; the finder of it clears it. */
+extern volatile sig_atomic_t gm_fault_seen;
+
+/* Returns 0 or -errno. */
+int gm_fault_init(void);
+
+/* From now on, and no longer. */
+void gm_fault_watch(struct gm_ground *ground);
+void gm_fault_forget(struct gm_ground *ground);
+
+#endif

@@ -1,0 +1,62 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * judge - what a client wrote into an entry, and what becomes of it.
+ *
+ * Judged is a private copy, so what was found true stays true.  An entry that
+ * no library of ours would write (an unknown operation, a flag or a reserved
+ * bit that is set) ends the session.  Everything else that is wrong ends the
+ * entry alone.  Arguments that an operation does not have are not looked at.
+ *
+ * Pure: no memory but its arguments is touched, the arena least of all.
+ */
+#ifndef GM_JUDGE_H
+#define GM_JUDGE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "agent/device/task.h"
+#include "shm/ring.h"
+
+/* What the entries of one queue may name. */
+struct gm_judge {
+	char *arena; /* where it is mapped; all ranges of it may be named */
+	uint64_t arena_bytes;
+	uint32_t incarnation; /* of the queue */
+};
+
+struct gm_verdict {
+	struct gm_task task; /* to run; set when 0 was returned */
+	uint64_t bytes;      /* of task.dst; 0: nothing to run */
+	const char *why;     /* set when -EPROTO was returned; constant */
+};
+
+/* A NOP as the library writes it, the one entry worth a short cut: no flag, no
+ * dtype, nothing reserved, of this incarnation. */
+static inline bool gm_judge_plain(const struct gm_judge *judge,
+				  const uint64_t words[GM_ENTRY_WORDS])
+{
+	return words[0] >> 32 == 0 && words[1] == judge->incarnation &&
+	       (words[6] | words[7]) == 0;
+}
+
+/*
+ * gm_judge_entry - decide over one entry
+ *
+ * words	a private copy; the lower half of the first is not looked at
+ *
+ * Returns	0		run ret_verdict->task, if it has bytes
+ *		-EPROTO		the session ends, ret_verdict->why says why
+ *		-EIO		made for a worker that has died since
+ *		-EINVAL		the dtype does not go with the operation, an
+ *				offset is not aligned to the element, or source
+ *				and destination overlap where they must not
+ *		-ERANGE		it reaches out of the arena
+ */
+int gm_judge_entry(const struct gm_judge *judge,
+		   const uint64_t words[GM_ENTRY_WORDS],
+		   struct gm_verdict *ret_verdict);
+
+#endif

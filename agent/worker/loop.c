@@ -1,0 +1,186 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * loop - whose turn it is, and when to sleep.
+ *
+ * Each pass gives every session that is awake a turn.  Those found empty are
+ * polled for as long as their own gaps make that worth while, and then parked
+ * one by one.  When nobody is awake the worker blocks in its io_uring.
+ *
+ * The clock is read once in many passes; what is decided by time is decided
+ * then: budgets, the sign of life, the rings of the deaf.
+ */
+
+#include "agent/worker/worker.h"
+
+#include <stdlib.h>
+
+#include "agent/worker/beat.h"
+#include "agent/worker/events.h"
+#include "agent/worker/roster.h"
+#include "agent/worker/turn.h"
+#include "shm/point.h"
+
+#define QUIET_PASSES      16u /* without work, between readings of the clock */
+#define BUSY_PASSES       32u /* with work */
+
+#define likely(condition) __builtin_expect(!!(condition), 1)
+
+/* While draining, what came later than DRAIN is left to whoever comes next. */
+static bool due(const struct gm_worker *w, const struct gm_session *s)
+{
+	if (!gm_turn_due(s))
+		return false;
+	return !w->draining || s->work.bytes ||
+	       (int32_t)(s->drain - s->entries.pos) > 0;
+}
+
+/* The gap that an idle session has just seen the end of. */
+static void end_of_gap(struct gm_worker *w, struct gm_session *s)
+{
+	if (s->since_ns && s->budget_ns)
+		gm_spin_hit(&s->spin, w->now_ns - s->since_ns);
+	s->since_ns = 0;
+}
+
+/* A turn for each.  Returns whether any had work. */
+static bool pass(struct gm_worker *w)
+{
+	bool worked = false;
+
+	w->pass++;
+	for (uint32_t i = 0; i < w->n_active;) {
+		struct gm_session *s = w->active[i];
+
+		if (!due(w, s)) {
+			gm_roster_found(w, s, true);
+			i++;
+			continue;
+		}
+		gm_roster_found(w, s, false);
+		if (s->since_ns)
+			end_of_gap(w, s);
+		s->last = w->pass;
+		gm_turn_serve(s, w->dev);
+		worked = true;
+		if (likely(!s->why))
+			i++;
+		else
+			gm_events_violated(w, s);
+	}
+	if (w->n_idle > GM_ROSTER_HOT)
+		gm_roster_trim(w);
+	return worked;
+}
+
+/* How long is this idle session worth watching? */
+static uint64_t budget_of(struct gm_worker *w, struct gm_session *s)
+{
+	/* Watching from the client's own CPU keeps it from writing. */
+	if (!w->may_spin || gm_get(&s->client->cpu) == w->cpu)
+		return 0;
+	return gm_spin_begin(&s->spin);
+}
+
+/* One idle session, at a reading of the clock. */
+static void judge_idle(struct gm_worker *w, struct gm_session *s)
+{
+	if (s->since_ns == 0) {
+		s->since_ns = w->now_ns;
+		s->budget_ns = budget_of(w, s);
+	} else if (w->now_ns - s->since_ns >= s->budget_ns) {
+		gm_spin_miss(&s->spin);
+		gm_roster_park(w, s);
+		return;
+	}
+	if (s->budget_ns == 0 || gm_get(&s->client->cpu) == w->cpu)
+		gm_roster_park(w, s);
+}
+
+static void tick(struct gm_worker *w)
+{
+	w->quiet = 0;
+	w->busy = 0;
+	w->now_ns = gm_now_ns();
+	gm_beat_at(w->journal, GM_CALL_LOOP, w->now_ns);
+	gm_roster_cpu(w);
+	if (w->may_spin && gm_get(&w->commons->spin_limit) == 0) {
+		w->may_spin = false;
+		gm_spin_leave(w->commons, w->row);
+	}
+	for (uint32_t i = 0; i < w->n_active;) {
+		struct gm_session *s = w->active[i];
+
+		if (s->idle)
+			judge_idle(w, s);
+		if (s->active)
+			i++;
+	}
+	if (w->n_deaf && w->now_ns - w->looked_ns >= GM_FLOOD_LOOK_NS)
+		gm_events_look(w);
+}
+
+/* Memory was found missing, somewhere: whose is it? */
+static void end_broken(struct gm_worker *w)
+{
+	gm_fault_seen = 0;
+	for (uint32_t i = 0; i < GM_JOURNAL_PLACES; i++) {
+		struct gm_session *s = w->place[i];
+
+		if (!s || !s->ground.broken)
+			continue;
+		s->why = GM_SESSION_BROKEN;
+		gm_events_violated(w, s);
+	}
+}
+
+/* Nobody is awake: block until a doorbell or a record. */
+static void block(struct gm_worker *w)
+{
+	struct __kernel_timespec look = { .tv_nsec = GM_FLOOD_LOOK_NS };
+	struct io_uring_cqe *cqe;
+
+	gm_spin_leave(w->commons, w->row);
+	gm_beat(w->journal, GM_CALL_IDLE);
+	GM_POINT("worker_blocks");
+	if (w->n_deaf)
+		io_uring_submit_and_wait_timeout(&w->ring, &cqe, 1, &look,
+						 NULL);
+	else
+		io_uring_submit_and_wait(&w->ring, 1);
+	w->may_spin = gm_spin_enter(w->commons, w->row);
+	gm_events_handle(w);
+	tick(w);
+}
+
+int gm_loop_run(struct gm_worker *worker)
+{
+	struct gm_worker *w = worker;
+
+	gm_events_start(w);
+	while (!w->leaving) {
+		bool worked = pass(w);
+
+		if (gm_events_due(w))
+			gm_events_handle(w);
+		if (gm_fault_seen)
+			end_broken(w);
+		if (worked) {
+			if (++w->busy >= BUSY_PASSES)
+				tick(w);
+			continue;
+		}
+		if (w->draining)
+			break;
+		if (w->n_active == 0) {
+			block(w);
+			continue;
+		}
+		gm_pause();
+		if (++w->quiet >= QUIET_PASSES)
+			tick(w);
+	}
+	gm_spin_leave(w->commons, w->row);
+	return EXIT_SUCCESS;
+}

@@ -1,0 +1,46 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * roster - the sessions that are awake, in the order of their turns.
+ *
+ * Awake are those with work and, of those found empty, at most GM_ROSTER_HOT,
+ * which are polled.  All others are parked: their clients ring.
+ */
+#ifndef GM_ROSTER_H
+#define GM_ROSTER_H
+
+#include <stdbool.h>
+
+#include "agent/worker/worker.h"
+
+#define GM_ROSTER_HOT 8u
+
+/* Give it turns from now on, unless it has ended. */
+void gm_roster_wake(struct gm_worker *worker, struct gm_session *session);
+
+/* Park it.  Returns false, and it stays awake, when something came in that
+ * very moment. */
+bool gm_roster_park(struct gm_worker *worker, struct gm_session *session);
+
+/* Give it no more turns, without a word to the client. */
+void gm_roster_drop(struct gm_worker *worker, struct gm_session *session);
+
+/* Note what a look at it has shown. */
+static inline void gm_roster_found(struct gm_worker *worker,
+				   struct gm_session *session, bool empty)
+{
+	if (session->idle == empty)
+		return;
+	session->idle = empty;
+	worker->n_idle += empty ? 1 : UINT32_MAX;
+}
+
+/* Park those that were served longest ago until no more than GM_ROSTER_HOT
+ * are polled. */
+void gm_roster_trim(struct gm_worker *worker);
+
+/* We may have moved: say so to all that are awake. */
+void gm_roster_cpu(struct gm_worker *worker);
+
+#endif

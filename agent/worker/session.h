@@ -1,0 +1,113 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * session - one client's queue on this row, and the client's memory.
+ *
+ * Mapped are the client's page, the queue pair of this row, and the arena; no
+ * other row's queue.  Whatever the client can write is copied before it is
+ * believed, and the words that are ours to write are never read back: their
+ * values are kept here.
+ */
+#ifndef GM_SESSION_H
+#define GM_SESSION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "agent/common/closer.h"
+#include "agent/common/wire.h"
+#include "agent/worker/fault.h"
+#include "agent/worker/flood.h"
+#include "agent/worker/judge.h"
+#include "agent/worker/spin.h"
+#include "shm/journal.h"
+#include "shm/queue.h"
+#include "shm/ring.h"
+
+/* A job that is done in slices.  Idle while bytes is 0. */
+struct gm_work {
+	struct gm_task task;
+	uint64_t bytes; /* of the whole task */
+	uint64_t next;  /* element */
+	uint32_t each;  /* bytes of an element */
+	bool taken;     /* in the journal */
+};
+
+struct gm_session {
+	/* What every turn touches. */
+	struct gm_ring entries;
+	struct gm_ring done;
+	struct gm_waker waker;
+	struct gm_journal_queue *owed;
+	struct gm_journal *signs;
+	struct gm_client *client;
+	struct gm_judge judge;
+	struct gm_work work;
+	int socket;      /* of a client that wants a pollable fd, or -1 */
+	const char *why; /* set: the session is served no longer */
+	struct gm_ground ground;
+
+	/* What the loop decides by. */
+	struct gm_queue *queue;
+	uint32_t parked;   /* our copy of queue->parked */
+	uint32_t cpu;      /* our copy of queue->cpu */
+	bool active;       /* in the loop's list, so awake */
+	bool idle;         /* active, and found empty at the last look */
+	bool ended;        /* by a violation; waits for its DETACH */
+	uint64_t since_ns; /* when idleness was first timed, 0: not yet */
+	uint64_t budget_ns;
+	uint64_t last; /* the pass that served it last */
+	struct gm_spin spin;
+	struct gm_flood flood;
+
+	/* What it is. */
+	uint64_t id;
+	uint32_t place;
+	uint32_t serial; /* of attachments to this worker */
+	uint32_t drain;  /* position at which draining stops */
+	int doorbell;
+	int pair; /* where its end is told */
+};
+
+/* Why a session ended whose memory was found missing. */
+#define GM_SESSION_BROKEN "memory that the session uses was taken away"
+
+enum {
+	GM_SESSION_QUEUES,
+	GM_SESSION_ARENA,
+	GM_SESSION_DOORBELL,
+	GM_SESSION_SOCKET,
+	GM_SESSION_FDS
+};
+
+/*
+ * gm_session_map - judge an ATTACH record and map what it names
+ *
+ * fds		GM_SESSION_FDS of them, -1 where there is none.  Those that
+ *		are kept are set to -1, the others stay the caller's.
+ * node		to bind the row's range of the arena to, or -1
+ * with_arena	false for an undertaker, who needs the queue only
+ *
+ * Returns	0
+ *		-EINVAL		numbers that gpumapd would not send
+ *		-ENOMEM, ...	from mmap
+ */
+int gm_session_map(const struct gm_wire *wire, int fds[GM_SESSION_FDS],
+		   struct gm_journal *journal, int node, bool with_arena,
+		   struct gm_session **ret_session);
+
+/* Go on where the journal says that the last owner of the queue was buried,
+ * or begin; say so to the client.  It is parked then: look at its ring. */
+void gm_session_take_over(struct gm_session *session, uint32_t incarnation);
+
+/* Wake the client, which sleeps: by futex, and by its socket if it has one
+ * that it sleeps on, or in any case. */
+void gm_session_wake(struct gm_session *session, bool in_any_case);
+
+/* Unmap and close all, in the closer's thread.  Once that is done it calls
+ * @gone, which frees @session. */
+void gm_session_unmap(struct gm_session *session, struct gm_closer *closer,
+		      void (*gone)(void *session));
+
+#endif

@@ -1,0 +1,155 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/worker/turn.h"
+
+#include <errno.h>
+
+#include "agent/worker/beat.h"
+#include "shm/point.h"
+
+#define unlikely(condition) __builtin_expect(!!(condition), 0)
+
+/* Entries that have ended, in order, and are not published yet. */
+struct batch {
+	uint32_t first; /* position of the first */
+	uint32_t n;
+	uint32_t ended; /* in this turn, published or not */
+	int32_t status[GM_TURN_ENTRIES];
+};
+
+static void end_entry(struct batch *batch, int32_t status)
+{
+	batch->status[batch->n++] = status;
+	batch->ended++;
+}
+
+static void tell_journal(struct gm_session *s, const struct batch *batch)
+{
+	for (uint32_t i = 0; i < batch->n; i++)
+		gm_journal_give(s->owed, s->done.mask, batch->first + i,
+				s->done.pos + i);
+	GM_POINT("worker_given");
+	gm_journal_advance(s->owed, s->done.pos + batch->n);
+	GM_POINT("worker_advanced");
+}
+
+static void publish(struct gm_session *s, struct batch *batch)
+{
+	uint64_t words[GM_DONE_WORDS];
+	gm_a64 *completed = &s->signs->completed;
+
+	if (batch->n == 0)
+		return;
+	tell_journal(s, batch);
+	for (uint32_t i = batch->n; i-- > 0;) {
+		if (i == 0)
+			GM_POINT("worker_half_published");
+		gm_done_pack(batch->first + i, batch->status[i], words);
+		gm_ring_put(&s->done, GM_DONE_WORDS, i, words);
+	}
+	GM_POINT("worker_published");
+	s->done.pos += batch->n;
+	batch->first += batch->n;
+	if (unlikely(gm_ring_must_wake(&s->waker)))
+		gm_session_wake(s, false);
+	gm_put(completed, gm_get(completed) + batch->n);
+	batch->n = 0;
+}
+
+/* Do up to @budget bytes of the work in hand.  Returns the bytes; the work is
+ * over when its bytes are 0, with its status in the batch. */
+static uint64_t do_slice(struct gm_session *s, struct gm_device *dev,
+			 struct batch *batch, uint64_t budget)
+{
+	struct gm_work *work = &s->work;
+	uint64_t count = work->task.n - work->next;
+	int rc;
+
+	if (count > budget / work->each)
+		count = budget / work->each;
+	if (work->next + count < work->task.n && !work->taken) {
+		gm_journal_take(s->owed, s->entries.mask, batch->first);
+		GM_POINT("worker_taken");
+		work->taken = true;
+	}
+	gm_beat(s->signs, GM_CALL_DEVICE);
+	rc = dev->backend->run(dev, &work->task, work->next, count);
+	gm_beat(s->signs, GM_CALL_LOOP);
+	GM_POINT("worker_sliced");
+	work->next += count;
+	if (rc < 0 || work->next == work->task.n) {
+		work->bytes = 0;
+		end_entry(batch, rc);
+	}
+	return count * work->each;
+}
+
+static void begin_work(struct gm_session *s, const struct gm_verdict *verdict)
+{
+	s->work = (struct gm_work){
+		.task = verdict->task,
+		.bytes = verdict->bytes,
+		.each = gm_dtype_bytes(verdict->task.dtype),
+	};
+}
+
+/* An entry that is no plain NOP.  Returns the bytes that it took of the turn;
+ * s->work has what is left of it, s->why what was wrong with it. */
+static uint64_t serve_entry(struct gm_session *s, struct gm_device *dev,
+			    const uint64_t *words, struct batch *batch,
+			    uint64_t budget)
+{
+	struct gm_verdict verdict;
+	int rc = gm_judge_entry(&s->judge, words, &verdict);
+
+	if (rc == -EPROTO) {
+		s->why = verdict.why;
+		return 0;
+	}
+	if (rc < 0 || verdict.bytes == 0) {
+		end_entry(batch, rc);
+		return 0;
+	}
+	if (verdict.bytes <= GM_TURN_SMALL) {
+		end_entry(batch, dev->backend->run(dev, &verdict.task, 0,
+						   verdict.task.n));
+		return verdict.bytes;
+	}
+	publish(s, batch);
+	begin_work(s, &verdict);
+	return do_slice(s, dev, batch, budget);
+}
+
+uint32_t gm_turn_serve(struct gm_session *session, struct gm_device *dev)
+{
+	struct gm_session *s = session;
+	struct batch batch = { .first = s->entries.pos };
+	uint64_t words[GM_ENTRY_WORDS], left = GM_TURN_BYTES, used;
+
+	if (s->work.bytes) {
+		batch.first--; /* what it works on has been consumed */
+		left -= do_slice(s, dev, &batch, left);
+	}
+	while (batch.ended < GM_TURN_ENTRIES && left >= GM_TURN_SMALL &&
+	       !s->work.bytes &&
+	       gm_ring_peek(&s->entries, GM_ENTRY_WORDS, 0, words)) {
+		if (gm_judge_plain(&s->judge, words)) {
+			s->entries.pos++;
+			end_entry(&batch, 0);
+			continue;
+		}
+		used = serve_entry(s, dev, words, &batch, left);
+		if (unlikely(s->why))
+			break;
+		s->entries.pos++;
+		left -= used < left ? used : left;
+	}
+	if (unlikely(s->ground.broken)) {
+		/* What ended here may have been done on zeroes. */
+		s->why = GM_SESSION_BROKEN;
+		return 0;
+	}
+	publish(s, &batch);
+	return batch.ended;
+}

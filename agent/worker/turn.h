@@ -1,0 +1,46 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * turn - what one queue gets before the next one's turn.
+ *
+ * At most GM_TURN_ENTRIES entries or GM_TURN_BYTES of payload.  Entries end in
+ * the order in which they came.  A job above GM_TURN_SMALL is a long one: what
+ * ended before it is published before it starts, so that nobody waits for a
+ * neighbour's bytes, and what does not fit into this turn goes on in the next.
+ *
+ * The completions of a turn are published as one batch, after the journal has
+ * them (journal.h), from the last to the first (ring.h).
+ */
+#ifndef GM_TURN_H
+#define GM_TURN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "agent/device/device.h"
+#include "agent/worker/session.h"
+
+#define GM_TURN_ENTRIES 32u
+#define GM_TURN_BYTES   (UINT64_C(1) << 20)
+#define GM_TURN_SMALL   (UINT64_C(64) << 10)
+
+/* Is there anything to do?  Cheap: one load that misses only when it is so. */
+static inline bool gm_turn_due(const struct gm_session *session)
+{
+	return gm_ring_ready(&session->entries, GM_ENTRY_WORDS) ||
+	       session->work.bytes;
+}
+
+/*
+ * gm_turn_serve - one turn
+ *
+ * Wakes the client when it sleeps and something ended.  After a breach of the
+ * contract @session->why says which, what ended before it is published, and
+ * the session must not be served again.
+ *
+ * Returns	how many entries ended
+ */
+uint32_t gm_turn_serve(struct gm_session *session, struct gm_device *dev);
+
+#endif

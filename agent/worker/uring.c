@@ -1,0 +1,81 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/worker/worker.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#define N_OF(array) (sizeof(array) / sizeof((array)[0]))
+
+/* More than one look at the events can ask for. */
+#define SQ_ENTRIES 1024u
+
+/* Every doorbell may ring several times between two looks, and a full queue
+ * ends multishot polls: four for each poll that there can be.  128 KiB. */
+#define CQ_ENTRIES (8u * GM_JOURNAL_PLACES)
+
+#define SINGLE_DEFERRED \
+	(IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN)
+
+/* Best first: Linux 6.1, 5.19, any. */
+static const unsigned tries[] = {
+	SINGLE_DEFERRED | IORING_SETUP_TASKRUN_FLAG,
+	IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG,
+	0,
+};
+
+/* kernel.io_uring_disabled (6.6): 0 for nobody, 1 for most, 2 for all. */
+static int disabled_for(void)
+{
+	FILE *f = fopen("/proc/sys/kernel/io_uring_disabled", "re");
+	int value = 0;
+
+	if (!f)
+		return 0;
+	if (fscanf(f, "%d", &value) != 1)
+		value = 0;
+	fclose(f);
+	return value;
+}
+
+static const char *why_refused(int rc)
+{
+	if (rc == -ENOMEM)
+		return "io_uring refused: raise RLIMIT_MEMLOCK (LimitMEMLOCK=)";
+	if (rc == -ENOSYS)
+		return "io_uring missing: kernel without CONFIG_IO_URING, or a "
+		       "seccomp profile hides it";
+	if (rc == -EPERM && disabled_for() == 2)
+		return "io_uring refused: set sysctl kernel.io_uring_disabled "
+		       "to 0 or 1";
+	if (rc == -EPERM && disabled_for() == 1)
+		return "io_uring refused: run as root, or set sysctl "
+		       "kernel.io_uring_group to our group";
+	if (rc == -EPERM)
+		return "io_uring refused: allow io_uring_setup, _enter in the "
+		       "container's seccomp profile";
+	return "io_uring could not be set up";
+}
+
+int gm_uring_open(struct io_uring *ring, const char **ret_why)
+{
+	int rc = -EINVAL;
+
+	for (size_t i = 0; i < N_OF(tries) && rc == -EINVAL; i++) {
+		struct io_uring_params params = {
+			.flags = tries[i] | IORING_SETUP_CQSIZE,
+			.cq_entries = CQ_ENTRIES,
+		};
+
+		rc = io_uring_queue_init_params(SQ_ENTRIES, ring, &params);
+	}
+	if (rc == 0 && !(ring->features & IORING_FEAT_EXT_ARG)) {
+		io_uring_queue_exit(ring);
+		*ret_why = "io_uring is too old: Linux 5.11 or newer is needed";
+		return -ENOSYS;
+	}
+	if (rc < 0)
+		*ret_why = why_refused(rc);
+	return rc;
+}

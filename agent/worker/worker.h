@@ -1,0 +1,66 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * worker - one process, one row: what its parts share.
+ */
+#ifndef GM_WORKER_H
+#define GM_WORKER_H
+
+#include <liburing.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "agent/common/closer.h"
+#include "agent/common/wire.h"
+#include "agent/device/device.h"
+#include "agent/worker/session.h"
+#include "shm/journal.h"
+
+struct gm_worker {
+	/* From main: where we are. */
+	uint32_t row;
+	int node; /* of the arena ranges, -1 for none */
+	int pair; /* to gpumapd */
+	struct gm_journal *journal;
+	struct gm_commons *commons;
+	struct gm_device *dev;
+	struct gm_closer closer;
+	struct io_uring ring;
+
+	/* The loop's own. */
+	struct gm_session *active[GM_JOURNAL_PLACES]; /* awake, in turn */
+	uint32_t n_active;
+	uint32_t n_idle;    /* of them, found empty at the last look */
+	uint32_t n_deaf;    /* sessions that flood, see flood.h */
+	uint32_t cpu;       /* where we ran last, plus 1 */
+	uint32_t quiet;     /* passes without work since the clock was read */
+	uint32_t busy;      /* passes with work since then */
+	uint64_t now_ns;    /* when the clock was read */
+	uint64_t looked_ns; /* at the rings of the deaf */
+	uint64_t pass;
+	uint32_t serial; /* of attachments */
+	bool may_spin;
+	bool draining;
+	bool leaving;
+	struct gm_session *place[GM_JOURNAL_PLACES];
+};
+
+/*
+ * gm_uring_open - a ring, with the best flags that this kernel takes
+ *
+ * ret_why	receives what refuses and the remedy, constant text
+ *
+ * Returns	0 or -errno
+ */
+int gm_uring_open(struct io_uring *ring, const char **ret_why);
+
+/* gm_loop_run - serve until gpumapd hangs up or has us drain.  Returns the exit
+ * status. */
+int gm_loop_run(struct gm_worker *worker);
+
+/* gm_bury_run - end what a dead worker of this row owed, queue by queue.
+ * Returns the exit status. */
+int gm_bury_run(struct gm_worker *worker);
+
+#endif

@@ -180,6 +180,16 @@ static void sign(struct gm_header *header)
 	gm_put(&header->heartbeat, gm_loop_now());
 }
 
+static bool is_our_layout(const struct file *file)
+{
+	const struct gm_header *header = file->base;
+
+	return file->base != NULL && file->bytes >= sizeof(*header) &&
+	       gm_get(&header->magic) == GM_MAGIC &&
+	       gm_get(&header->major) == GM_LAYOUT_MAJOR &&
+	       gm_get(&header->layout) == gm_layout_hash();
+}
+
 static int adopt(const char *path, struct file *file, struct gm_past *past,
 		 struct gm_segment *ret_segment, char *ret_why)
 {
@@ -190,7 +200,9 @@ static int adopt(const char *path, struct file *file, struct gm_past *past,
 
 	if (file->base == NULL ||
 	    gm_check_map(file->base, file->bytes, &segment.map) != 0) {
-		snprintf(ret_why, GM_WHY_BYTES, "it is of another layout");
+		snprintf(ret_why, GM_WHY_BYTES, "%s",
+			 is_our_layout(file) ? "its header is damaged"
+					     : "it is of another layout");
 		return -EPROTO;
 	}
 	/* A hole in the file would end us where we touch it. */

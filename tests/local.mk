@@ -120,6 +120,16 @@ gm_tests += %reldir%/test_config
 check_LTLIBRARIES += %reldir%/libagent.la
 %canon_reldir%_libagent_la_SOURCES = %reldir%/agent.c %reldir%/agent.h
 
+gm_tests += %reldir%/agent_segment
+%canon_reldir%_agent_segment_SOURCES = %reldir%/agent_segment.c \
+	%reldir%/agent_map.h %reldir%/tap.h
+%canon_reldir%_agent_segment_LDADD = %reldir%/libagent.la shm/libshm.la
+
+gm_tests += %reldir%/agent_damage
+%canon_reldir%_agent_damage_SOURCES = %reldir%/agent_damage.c \
+	%reldir%/agent_map.h %reldir%/tap.h
+%canon_reldir%_agent_damage_LDADD = %reldir%/libagent.la shm/libshm.la
+
 GM_BENCH += %reldir%/bench/bench_host_kernels
 EXTRA_PROGRAMS += %reldir%/bench/bench_host_kernels
 CLEANFILES += %reldir%/bench/bench_host_kernels

@@ -58,6 +58,16 @@ gm_tests += %reldir%/test_attach
 	%reldir%/segment_file.h %reldir%/segment.h %reldir%/tap.h
 %canon_reldir%_test_attach_LDADD = $(gm_client)
 
+gm_tests += %reldir%/test_view
+%canon_reldir%_test_view_SOURCES = %reldir%/test_view.c \
+	%reldir%/segment_file.h %reldir%/segment.h %reldir%/tap.h
+%canon_reldir%_test_view_LDADD = $(gm_client)
+
+gm_tests += %reldir%/test_strict
+%canon_reldir%_test_strict_SOURCES = %reldir%/test_strict.c \
+	%reldir%/segment_file.h %reldir%/segment.h %reldir%/tap.h
+%canon_reldir%_test_strict_LDADD = $(gm_client)
+
 if AGENT
 gm_tests += %reldir%/test_parse
 %canon_reldir%_test_parse_SOURCES = %reldir%/test_parse.c \

@@ -34,6 +34,14 @@ gm_fuzz += %reldir%/fuzz_spec
 %canon_reldir%_fuzz_spec_LDADD = agent/plan/libplan.la
 endif
 
+gm_fuzz += %reldir%/fuzz_segment
+%canon_reldir%_fuzz_segment_SOURCES = %reldir%/fuzz_segment.c \
+	%reldir%/fuzz.h $(gm_fuzz_main)
+%canon_reldir%_fuzz_segment_CPPFLAGS = $(AM_CPPFLAGS) \
+	-DFUZZ_NAME='"segment"'
+%canon_reldir%_fuzz_segment_LDFLAGS = $(gm_fuzz_ldflags)
+%canon_reldir%_fuzz_segment_LDADD = lib/libclient.la shm/libshm.la
+
 if FUZZ
 check_PROGRAMS += $(gm_fuzz)
 endif

@@ -1,0 +1,168 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * A segment with arbitrary words in it: the library reads everything there is
+ * to read and stays inside of the mapping, which lies between pages that nobody
+ * may touch.
+ *
+ * The input is records of eleven bytes, little-endian: where (one byte), which
+ * word of it (two), and what it says (eight).  They are written over a good
+ * segment, and taken back afterwards.
+ */
+
+#include "tests/fuzz/fuzz.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "lib/internal.h"
+#include "tests/segment.h"
+
+#define PAGE   UINT64_C(4096)
+#define RECORD 11u
+#define HEAP   8u /* blocks of the heap that records reach */
+
+static struct segment segment;
+
+static void *fenced(uint64_t bytes)
+{
+	char *at = mmap(NULL, bytes + 2 * PAGE, PROT_NONE,
+			MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	MUST(at != MAP_FAILED);
+	MUST(mprotect(at + PAGE, bytes, PROT_READ | PROT_WRITE) == 0);
+	return at + PAGE;
+}
+
+static void make_once(void)
+{
+	static const uint32_t rows[] = { 0, 0, 1, 1, 1 };
+	static const uint64_t bytes[] = { 10, 20, 30, 40, 50 };
+	static const struct gm_charge_image charges[] = {
+		{ .row = 0, .n_layers = 2 }, { .row = 1, .n_layers = 3 }
+	};
+	struct gm_layers layers = { .name = "m",
+				    .spec = "0:2;1:3",
+				    .n_layers = 5,
+				    .n_rows = 2,
+				    .rows = rows,
+				    .bytes = bytes,
+				    .charges = charges };
+
+	if (segment.map.base != NULL)
+		return;
+	MUST(segment_make(fenced(SEGMENT_BYTES), PAGE, &segment) == 0);
+	segment_row(&segment, 0, "zero");
+	segment_row(&segment, 1, "one");
+	segment_layers(&segment, 0, &layers);
+	layers.name = "other";
+	segment_layers(&segment, GM_OBJECTS - 1, &layers);
+}
+
+static gm_a64 *target(uint8_t where, uint16_t word)
+{
+	gm_a64 *base = (gm_a64 *)(void *)segment.map.base;
+
+	switch (where % 5) {
+	case 0:
+		return &base[word % (sizeof(struct gm_header) / 8)];
+	case 1:
+		return &base[GM_ROWS_AT / 8 +
+			     word % (3 * sizeof(struct gm_row) / 8)];
+	case 2:
+		return &base[GM_OBJECTS_AT / 8 + word % 16];
+	case 3:
+		return &base[GM_HOLDERS_AT / 8 - 1 - word % 16];
+	default:
+		return &base[GM_HEAP_AT / 8 + word % (HEAP * PAGE / 8)];
+	}
+}
+
+/* Apply the records, and leave what was there in their place. */
+static void exchange(uint8_t *records, size_t n, bool backwards)
+{
+	for (size_t k = 0; k < n; k++) {
+		uint8_t *r = records + (backwards ? n - 1 - k : k) * RECORD;
+		gm_a64 *word = target(r[0], (uint16_t)(r[1] | r[2] << 8));
+		uint64_t was = gm_get(word), now;
+
+		memcpy(&now, r + 3, 8);
+		memcpy(r + 3, &was, 8);
+		gm_put(word, now);
+	}
+}
+
+static void read_map(const struct gpumap *map, const char *name)
+{
+	struct gpumap_layers layers = { .size = sizeof(layers) };
+	struct gpumap_charge *charges;
+	struct gpumap_view view;
+	uint64_t *bytes, sum = 0;
+	uint32_t *rows;
+	int ret;
+
+	if (gpumap_layers_view(map, name, &view) == 0) {
+		for (uint32_t i = 0; i < view.n; i++)
+			sum += (uint64_t)gpumap_view_get(&view, i);
+		MUST(gpumap_view_get(&view, view.n) == -ERANGE);
+		ret = gpumap_view_refresh(map, &view);
+		MUST(ret == 0 || ret == -ESTALE);
+	}
+	ret = gpumap_layers_read(map, name, &layers, NULL, NULL, 0, NULL, 0);
+	MUST(ret <= 0);
+	if (ret != 0)
+		return;
+	MUST(layers.n_layers <= GM_LAYERS_MAX && layers.n_rows <= GM_ROWS);
+	MUST(memchr(layers.spec, '\0', sizeof(layers.spec)) != NULL);
+	/* Just as large as they have to be: one byte more would be seen. */
+	rows = malloc(layers.n_layers * sizeof(*rows) + 1);
+	bytes = malloc(layers.n_layers * sizeof(*bytes) + 1);
+	charges = malloc(layers.n_rows * sizeof(*charges) + 1);
+	MUST(rows != NULL && bytes != NULL && charges != NULL);
+	MUST(gpumap_layers_read(map, name, NULL, rows, bytes, layers.n_layers,
+				charges, layers.n_rows) == 0);
+	free(rows);
+	free(bytes);
+	free(charges);
+}
+
+static void read_everything(const struct gpumap *map)
+{
+	struct gpumap_device device = { .size = sizeof(device) };
+	struct gpumap_health health = { .size = sizeof(health) };
+	char name[GPUMAP_NAME_MAX + 1];
+	uint32_t n = gpumap_device_count(map), cursor = 0;
+
+	MUST(n <= GPUMAP_ROWS_MAX);
+	MUST(gpumap_health(map, &health) == 0);
+	for (uint32_t row = 0; row < n; row++)
+		if (gpumap_device_read(map, row, &device) == 0) {
+			MUST(device.row == row);
+			MUST(strlen(device.reason) < sizeof(device.reason));
+			MUST(gpumap_device_find(map, device.uuid) >= 0);
+		}
+	while (gpumap_layers_next(map, &cursor, name) == 1) {
+		MUST(strlen(name) <= GPUMAP_NAME_MAX);
+		read_map(map, name);
+	}
+	read_map(map, "m");
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	size_t n = size / RECORD < 64 ? size / RECORD : 64;
+	uint8_t records[64 * RECORD];
+	struct gpumap *map = calloc(1, sizeof(*map) + 1);
+
+	MUST(map != NULL);
+	make_once();
+	memcpy(records, data, n * RECORD);
+	exchange(records, n, false);
+	if (gm_check_map(segment.map.base, SEGMENT_BYTES, &map->map) == 0)
+		read_everything(map);
+	exchange(records, n, true);
+	free(map);
+	return 0;
+}

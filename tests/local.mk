@@ -68,6 +68,21 @@ gm_tests += %reldir%/test_strict
 	%reldir%/segment_file.h %reldir%/segment.h %reldir%/tap.h
 %canon_reldir%_test_strict_LDADD = $(gm_client)
 
+# The peer is a thread, so TSan sees both ends.
+gm_tests += %reldir%/test_client
+%canon_reldir%_test_client_SOURCES = %reldir%/test_client.c \
+	%reldir%/client.h %reldir%/peer.h %reldir%/segment_file.h \
+	%reldir%/segment.h %reldir%/tap.h
+%canon_reldir%_test_client_LDADD = $(gm_client) -lpthread
+GM_TSAN_TESTS += %reldir%/test_client
+
+gm_tests += %reldir%/test_session
+%canon_reldir%_test_session_SOURCES = %reldir%/test_session.c \
+	%reldir%/client.h %reldir%/peer.h %reldir%/segment_file.h \
+	%reldir%/segment.h %reldir%/tap.h
+%canon_reldir%_test_session_LDADD = $(gm_client) -lpthread
+GM_TSAN_TESTS += %reldir%/test_session
+
 if AGENT
 gm_tests += %reldir%/test_parse
 %canon_reldir%_test_parse_SOURCES = %reldir%/test_parse.c \

@@ -42,4 +42,6 @@ include_HEADERS += include/gpumap.h
 pkgconfigdir = $(libdir)/pkgconfig
 pkgconfig_DATA = %reldir%/gpumap.pc
 
+gm_man += %reldir%/gpumap.3 %reldir%/gpumap.7
+
 EXTRA_DIST += %reldir%/libgpumap.map

@@ -144,6 +144,14 @@ gm_tests += %reldir%/test_config
 # A gpumapd of the test's own, for every story that needs one.
 check_LTLIBRARIES += %reldir%/libagent.la
 %canon_reldir%_libagent_la_SOURCES = %reldir%/agent.c %reldir%/agent.h
+GM_BENCH += %reldir%/bench/bench_lookup
+EXTRA_PROGRAMS += %reldir%/bench/bench_lookup
+CLEANFILES += %reldir%/bench/bench_lookup
+%canon_reldir%_bench_bench_lookup_CPPFLAGS = $(AM_CPPFLAGS) \
+	-I$(srcdir)/%reldir%
+%canon_reldir%_bench_bench_lookup_SOURCES = %reldir%/bench/bench_lookup.c
+%canon_reldir%_bench_bench_lookup_LDADD = agent/bench/libbench.la \
+	lib/libgpumap.la shm/libshm.la
 
 gm_tests += %reldir%/agent_segment
 %canon_reldir%_agent_segment_SOURCES = %reldir%/agent_segment.c \

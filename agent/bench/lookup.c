@@ -30,50 +30,67 @@ struct source {
 	int error;
 };
 
-static inline uint32_t from_plain(struct source *source, uint32_t index)
+/* The table was published anew: out of the way of those that find it is not. */
+__attribute__((noinline, cold)) static uint32_t
+look_again(struct source *source, uint32_t index)
 {
-	return source->plain[index];
-}
+	int row;
 
-static inline uint32_t from_view(struct source *source, uint32_t index)
-{
-	for (;;) {
-		int row = gpumap_view_get(source->view, index);
-
-		if (__builtin_expect(row >= 0, 1))
-			return (uint32_t)row;
+	do {
 		source->refreshes++;
 		source->error = gpumap_view_refresh(source->map, source->view);
 		if (source->error != 0 && source->error != -EAGAIN)
 			return 0;
-	}
+		row = gpumap_view_get(source->view, index);
+	} while (row < 0);
+	return (uint32_t)row;
+}
+
+static inline uint32_t from_plain(struct source *source,
+				  const volatile uint32_t *table,
+				  uint32_t index)
+{
+	return table[index];
+}
+
+static inline uint32_t from_view(struct source *source,
+				 const struct gpumap_view *view, uint32_t index)
+{
+	int row = gpumap_view_get(view, index);
+
+	if (__builtin_expect(row < 0, 0))
+		return look_again(source, index);
+	return (uint32_t)row;
 }
 
 /* Out of line, so that no compiler sees through the loop around it. */
-#define CHAINS(from)                                                   \
-	__attribute__((noinline)) static uint32_t independent_##from(  \
-		struct source *source, uint32_t index)                 \
-	{                                                              \
-		uint32_t sum = 0;                                      \
-                                                                       \
-		for (uint32_t i = 0; i < CHAIN; i++) {                 \
-			index = (index + STEP) % GM_LOOKUP_LAYERS;     \
-			sum += from(source, index);                    \
-		}                                                      \
-		return sum;                                            \
-	}                                                              \
-                                                                       \
-	__attribute__((noinline)) static uint32_t dependent_##from(    \
-		struct source *source, uint32_t index)                 \
-	{                                                              \
-		for (uint32_t i = 0; i < CHAIN; i++)                   \
-			index = (index + STEP + from(source, index)) % \
-				GM_LOOKUP_LAYERS;                      \
-		return index;                                          \
+#define CHAINS(from, table)                                                 \
+	__attribute__((noinline)) static uint32_t independent_##from(       \
+		struct source *source, uint32_t index)                      \
+	{                                                                   \
+		__typeof__(source->table) own = source->table;              \
+		uint32_t sum = 0;                                           \
+                                                                            \
+		for (uint32_t i = 0; i < CHAIN; i++) {                      \
+			index = (index + STEP) % GM_LOOKUP_LAYERS;          \
+			sum += from(source, own, index);                    \
+		}                                                           \
+		return sum;                                                 \
+	}                                                                   \
+                                                                            \
+	__attribute__((noinline)) static uint32_t dependent_##from(         \
+		struct source *source, uint32_t index)                      \
+	{                                                                   \
+		__typeof__(source->table) own = source->table;              \
+                                                                            \
+		for (uint32_t i = 0; i < CHAIN; i++)                        \
+			index = (index + STEP + from(source, own, index)) % \
+				GM_LOOKUP_LAYERS;                           \
+		return index;                                               \
 	}
 
-CHAINS(from_plain)
-CHAINS(from_view)
+CHAINS(from_plain, plain)
+CHAINS(from_view, view)
 
 typedef uint32_t chain_fn(struct source *source, uint32_t index);
 

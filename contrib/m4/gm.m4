@@ -32,6 +32,13 @@ AC_DEFUN([GM_COMPILE_FLAGS], [
     -Wno-unused-parameter])
   AS_IF([test "x$enable_werror" != xno], [AS_VAR_APPEND([GM_CFLAGS], [" -Werror"])])
   AC_SUBST([GM_CFLAGS])
+
+  # A branch over a 32-byte boundary costs Skylake and its kin as much as a
+  # whole lookup: what is compared must not differ in where it happens to lie.
+  GM_BENCH_CFLAGS=
+  GM_ADD_FLAGS([GM_BENCH_CFLAGS], [-Wa,-mbranches-within-32B-boundaries \
+    -mbranches-within-32B-boundaries])
+  AC_SUBST([GM_BENCH_CFLAGS])
 ])
 
 # GM_SANITIZERS

@@ -74,6 +74,7 @@ int gm_ctl_sessions(struct gm_ctl *ctl);
 int gm_ctl_publish(struct gm_ctl *ctl);
 int gm_ctl_release(struct gm_ctl *ctl);
 int gm_ctl_scatter(struct gm_ctl *ctl);
+int gm_ctl_bench(struct gm_ctl *ctl);
 
 /* Print one JSON object on one line and give it up.  Returns GM_EXIT_OK, or
  * GM_EXIT_FAILED when it could not be made or printed. */

@@ -4,11 +4,16 @@
 # agent/ctl: gpumapctl, which sees the agent only through libgpumap.
 bin_PROGRAMS += %reldir%/gpumapctl
 %canon_reldir%_gpumapctl_SOURCES = %reldir%/clock.h %reldir%/ctl.h
+%canon_reldir%_gpumapctl_SOURCES += %reldir%/bench.c %reldir%/bench.h
+%canon_reldir%_gpumapctl_SOURCES += %reldir%/bench_read.c
+%canon_reldir%_gpumapctl_SOURCES += %reldir%/bench_scatter.c
+%canon_reldir%_gpumapctl_SOURCES += %reldir%/bench_sleep.c
+%canon_reldir%_gpumapctl_SOURCES += %reldir%/bench_trips.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/main.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/maps.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/parse.c %reldir%/parse.h
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/print.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/scatter.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/show.c
-%canon_reldir%_gpumapctl_LDADD = agent/plan/libplan.la \
-	lib/libgpumap.la $(JANSSON_LIBS)
+%canon_reldir%_gpumapctl_LDADD = agent/bench/libbench.la \
+	agent/plan/libplan.la lib/libgpumap.la $(JANSSON_LIBS) -lpthread

@@ -29,6 +29,9 @@ static const struct gm_command commands[] = {
 	  "scatter a job over the rows, and check every byte of the result",
 	  GM_OPT_BYTES | GM_OPT_OP | GM_OPT_ROWS | GM_OPT_ROUNDS, 0,
 	  gm_ctl_scatter },
+	{ "bench", "[--only PREFIX] [--rounds N]",
+	  "measure this instance beside what the machine can do",
+	  GM_OPT_ONLY | GM_OPT_ROUNDS, 0, gm_ctl_bench },
 };
 
 #define N_COMMANDS (sizeof(commands) / sizeof(commands[0]))

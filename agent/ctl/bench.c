@@ -1,0 +1,166 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/* Who measures, between which CPUs, and in which order. */
+
+#include "agent/ctl/bench.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/bench/peer.h"
+#include "agent/bench/ticks.h"
+
+#define ROUNDS      9
+#define WARM_UP     2000 /* round trips, until the worker is where it stays */
+#define ARENA_BYTES (UINT64_C(600) << 20) /* two copies of 256 MiB, and room */
+#define DEPTH       256
+
+bool gm_bench_wants(const struct gm_bench *bench, const char *name)
+{
+	const char *only = bench->ctl->only;
+	size_t n = strlen(name);
+
+	if (only == NULL)
+		return true;
+	return strncmp(name, only, strlen(only) < n ? strlen(only) : n) == 0;
+}
+
+/* A whole name has to start with all of what --only says. */
+static bool prints(const struct gm_bench *bench, const char *name)
+{
+	const char *only = bench->ctl->only;
+
+	return only == NULL || strncmp(name, only, strlen(only)) == 0;
+}
+
+void gm_bench_print(const struct gm_bench *bench,
+		    const struct gm_figure *figure,
+		    const struct gm_series *series, const char *note)
+{
+	if (prints(bench, figure->name))
+		gm_series_print(figure, series, note);
+}
+
+void gm_bench_print_value(const struct gm_bench *bench,
+			  const struct gm_figure *figure, double value,
+			  const char *note)
+{
+	if (prints(bench, figure->name))
+		gm_series_print_value(figure, value, note);
+}
+
+int gm_bench_ping(struct gm_bench *bench)
+{
+	struct gpumap_job job = { .op = GPUMAP_OP_NOP };
+	struct gpumap_done done;
+	int ret = gpumap_submit(bench->session, bench->rows[0], &job, 1);
+
+	if (ret != 0)
+		return ret;
+	do
+		ret = gpumap_poll(bench->session, &done, 1);
+	while (ret == 0);
+	if (ret < 0)
+		return ret;
+	return done.status;
+}
+
+static int find_rows(struct gm_bench *bench)
+{
+	const struct gpumap *map = bench->ctl->map;
+	uint32_t n = gpumap_device_count(map);
+
+	for (uint32_t row = 0; row < n; row++) {
+		struct gpumap_device device = { .size = sizeof(device) };
+		int ret = gpumap_device_read(map, row, &device);
+
+		if (ret != 0)
+			return gm_ctl_fail(bench->ctl, ret, "row %u", row);
+		if (device.kind != GPUMAP_DEVICE_HOST ||
+		    device.state != GPUMAP_DEVICE_READY)
+			continue;
+		bench->rows[bench->n_rows] = row;
+		bench->workers[bench->n_rows++] = (pid_t)device.worker_pid;
+	}
+	if (bench->n_rows > 0)
+		return GM_EXIT_OK;
+	fputs("gpumapctl: no host row is READY; see gpumapctl devices\n",
+	      stderr);
+	return GM_EXIT_FAILED;
+}
+
+static int open_session(struct gm_bench *bench)
+{
+	struct gpumap_session_opts opts = { .size = sizeof(opts),
+					    .depth = DEPTH,
+					    .arena_bytes = ARENA_BYTES };
+	int ret;
+
+	ret = gpumap_session_open(bench->ctl->map, &opts, &bench->session);
+	if (ret != 0)
+		return gm_ctl_fail(bench->ctl, ret, "open a session");
+	for (int i = 0; ret == 0 && i < WARM_UP; i++)
+		ret = gm_bench_ping(bench);
+	if (ret != 0)
+		return gm_ctl_fail(bench->ctl, ret, "row %u", bench->rows[0]);
+	return GM_EXIT_OK;
+}
+
+/* Bind this process beside the worker, never onto its CPU. */
+static int take_place(struct gm_bench *bench)
+{
+	struct gm_peer_facts worker;
+
+	if (gm_peer_facts(bench->workers[0], &worker) != 0) {
+		fprintf(stderr,
+			"gpumapctl: cannot see process %d, the worker of row "
+			"%u: run this in the agent's pid namespace\n",
+			(int)bench->workers[0], bench->rows[0]);
+		return GM_EXIT_FAILED;
+	}
+	bench->there = worker.cpu;
+	bench->here = gm_peer_other_cpu(worker.cpu);
+	if (bench->here >= 0 && gm_peer_pin(bench->here) == 0)
+		return GM_EXIT_OK;
+	fputs("gpumapctl: bench needs two CPUs\n", stderr);
+	return GM_EXIT_FAILED;
+}
+
+int gm_ctl_bench(struct gm_ctl *ctl)
+{
+	static const struct {
+		const char *names; /* how they start */
+		int (*run)(struct gm_bench *bench);
+	} families[] = {
+		{ "lookup_", gm_bench_read },     { "attach", gm_bench_read },
+		{ "trip_", gm_bench_trips },      { "depth_", gm_bench_trips },
+		{ "parked_", gm_bench_sleep },    { "wakes_", gm_bench_sleep },
+		{ "scatter_", gm_bench_scatter },
+	};
+	struct gm_bench bench = { .ctl = ctl, .rounds = ROUNDS };
+	int (*last)(struct gm_bench *) = NULL;
+	int ret;
+
+	if ((ctl->given & GM_OPT_ROUNDS) != 0)
+		bench.rounds =
+			(uint32_t)(ctl->rounds < GM_SERIES_MAX ? ctl->rounds
+							       : GM_SERIES_MAX);
+	ret = find_rows(&bench);
+	if (ret == GM_EXIT_OK)
+		ret = open_session(&bench);
+	if (ret == GM_EXIT_OK)
+		ret = take_place(&bench);
+	for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++) {
+		if (ret != GM_EXIT_OK || families[i].run == last ||
+		    !gm_bench_wants(&bench, families[i].names))
+			continue;
+		last = families[i].run;
+		ret = last(&bench);
+	}
+	gpumap_session_close(bench.session);
+	return ret;
+}

@@ -1,0 +1,51 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * bench - gpumapctl bench: a live instance beside what its machine can do.
+ *
+ * A client like any other measures: it is bound to one CPU, and the raw figures
+ * are taken between that CPU and the one that the first row's worker runs on.
+ */
+#ifndef GM_CTL_BENCH_H
+#define GM_CTL_BENCH_H
+
+#include "agent/bench/bracket.h"
+#include "agent/ctl/ctl.h"
+
+struct gm_bench {
+	struct gm_ctl *ctl;
+	uint32_t rounds;
+	uint32_t rows[GPUMAP_ROWS_MAX]; /* READY host rows */
+	pid_t workers[GPUMAP_ROWS_MAX]; /* and who serves them */
+	uint32_t n_rows;
+	struct gpumap_session *session;
+	int here;  /* the CPU that this process is bound to */
+	int there; /* the CPU that the first row's worker runs on */
+};
+
+/* Does --only ask for a name that starts with @name, or for a part of those? */
+bool gm_bench_wants(const struct gm_bench *bench, const char *name);
+
+/* Print the line, if --only asks for it. */
+void gm_bench_print(const struct gm_bench *bench,
+		    const struct gm_figure *figure,
+		    const struct gm_series *series, const char *note);
+void gm_bench_print_value(const struct gm_bench *bench,
+			  const struct gm_figure *figure, double value,
+			  const char *note);
+
+/*
+ * gm_bench_ping - one no-op there and back, spinning
+ *
+ * Returns	0, or what gpumap_submit() and gpumap_poll() return
+ */
+int gm_bench_ping(struct gm_bench *bench);
+
+/* Each measures one family and prints its lines.  Returns an exit status. */
+int gm_bench_read(struct gm_bench *bench);
+int gm_bench_trips(struct gm_bench *bench);
+int gm_bench_sleep(struct gm_bench *bench);
+int gm_bench_scatter(struct gm_bench *bench);
+
+#endif

@@ -1,0 +1,260 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/* Scatters: large ones beside bare copies, small ones for what they cost. */
+
+#include "agent/ctl/bench.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "agent/bench/copy.h"
+#include "agent/bench/peer.h"
+#include "agent/bench/ticks.h"
+
+#define LARGE       (UINT64_C(256) << 20)
+#define SMALL       (UINT64_C(64) << 10)
+#define SMALL_TIMES 2000u
+#define UNTIMED     200u /* scatters until everything has been touched */
+
+struct scatter {
+	struct gm_bench *bench;
+	uint32_t n_rows; /* the first so many */
+	char *dst;
+	char *src;
+	struct gm_copy copy; /* the same bytes by threads of this process */
+};
+
+static int once(const struct scatter *s, uint64_t bytes)
+{
+	const struct gpumap_job job = { .op = GPUMAP_OP_COPY,
+					.dtype = GPUMAP_DTYPE_U8,
+					.dst = s->dst,
+					.src = s->src,
+					.n = bytes };
+	const struct gpumap_scatter_opts opts = { .size = sizeof(opts),
+						  .rows = s->bench->rows,
+						  .n_rows = s->n_rows };
+	int ret = gpumap_scatter(s->bench->session, &job, &opts, NULL, 0);
+
+	return ret < 0 ? ret : 0;
+}
+
+/* A thread for each row, where its worker runs. */
+static int set_up(struct gm_bench *bench, uint32_t n_rows, struct scatter *s)
+{
+	*s = (struct scatter){ .bench = bench, .n_rows = n_rows };
+	for (uint32_t i = 0; i < n_rows; i++) {
+		struct gm_peer_facts worker;
+
+		if (gm_peer_facts(bench->workers[i], &worker) != 0)
+			return -ESRCH;
+		s->copy.cpus[i] = worker.cpu;
+	}
+	s->copy.n_threads = n_rows;
+	return 0;
+}
+
+static int get_memory(struct scatter *s)
+{
+	struct gm_bench *bench = s->bench;
+	void *dst, *src;
+	int ret;
+
+	ret = gpumap_alloc(bench->session, bench->rows[0], LARGE, &dst);
+	if (ret != 0)
+		return ret;
+	ret = gpumap_alloc(bench->session, bench->rows[0], LARGE + GM_COPY_OVER,
+			   &src);
+	if (ret != 0) {
+		gpumap_free(bench->session, dst);
+		return ret;
+	}
+	s->dst = dst;
+	s->src = src;
+	memset(src, 7, LARGE + GM_COPY_OVER);
+	memset(dst, 0, LARGE);
+	s->copy.dst = dst;
+	s->copy.src = src;
+	return 0;
+}
+
+static void give_memory_back(struct scatter *s)
+{
+	gpumap_free(s->bench->session, s->dst);
+	gpumap_free(s->bench->session, s->src);
+}
+
+/* One round: ours, then each bare way, all over the same pages. */
+static int large_round(struct scatter *s, struct gm_series *series)
+{
+	uint64_t from = gm_ticks();
+	int ret = once(s, LARGE);
+	double ours, bare;
+
+	ours = LARGE / ((double)(gm_ticks() - from) * gm_ticks_ns());
+	s->copy.bytes = LARGE;
+	s->copy.rounds = 1;
+	for (int way = 0; ret == 0 && way < GM_COPY_WAYS; way++) {
+		ret = gm_copy_run(&s->copy, (enum gm_copy_way)way, &bare);
+		if (ret == 0)
+			gm_series_add(&series[way], ours, LARGE / bare);
+		if (ret == -ENOTSUP)
+			ret = 0;
+	}
+	return ret;
+}
+
+static double baseline(const struct gm_series *series)
+{
+	return series->n == 0
+		       ? 0
+		       : gm_series_quantile(series->baseline, series->n, 0.5);
+}
+
+static int large(struct scatter *s)
+{
+	struct gm_series series[GM_COPY_WAYS] = { 0 };
+	enum gm_copy_way best = GM_COPY_IN_ORDER;
+	char name[64], note[96];
+	struct gm_figure figure = { name, "GB/s", GM_AT_LEAST, 0.95 };
+	int ret = once(s, LARGE);
+
+	for (uint32_t i = 0; ret == 0 && i < s->bench->rounds; i++)
+		ret = large_round(s, series);
+	if (ret != 0)
+		return ret;
+	if (baseline(&series[GM_COPY_SIDE_BY_SIDE]) > baseline(&series[best]))
+		best = GM_COPY_SIDE_BY_SIDE;
+	snprintf(name, sizeof(name), "scatter_copy_256m_rows_%u", s->n_rows);
+	snprintf(note, sizeof(note), "against %u bound threads, %s", s->n_rows,
+		 gm_copy_name(best));
+	gm_bench_print(s->bench, &figure, &series[best], note);
+	snprintf(name, sizeof(name), "scatter_memcpy_256m_rows_%u", s->n_rows);
+	snprintf(note, sizeof(note), "against %u bound threads, glibc's memcpy",
+		 s->n_rows);
+	figure.goal = 1.6;
+	gm_bench_print(s->bench, &figure, &series[GM_COPY_MEMCPY], note);
+	return 0;
+}
+
+static int small_ns(struct scatter *s, double *ret_ns)
+{
+	static uint32_t ticks[SMALL_TIMES];
+
+	for (uint32_t i = 0; i < SMALL_TIMES; i++) {
+		uint64_t from = gm_ticks();
+		int ret = once(s, SMALL);
+
+		if (ret != 0)
+			return ret;
+		ticks[i] = (uint32_t)(gm_ticks() - from);
+	}
+	*ret_ns = gm_series_ticks_ns(ticks, SMALL_TIMES, 0.5);
+	return 0;
+}
+
+/* What a scatter takes longer than the bare copy of its largest tile does. */
+static int dispatch(struct scatter *s)
+{
+	char name[64], note[160];
+	struct gm_figure figure = { name, "us", GM_AT_MOST, 0.5 };
+	double cost[GM_SERIES_MAX], all[GM_SERIES_MAX], bare;
+	uint32_t n = 0;
+	int ret = 0;
+
+	for (; ret == 0 && n < s->bench->rounds; n++) {
+		s->copy.bytes = SMALL;
+		s->copy.rounds = SMALL_TIMES;
+		ret = gm_copy_run(&s->copy, GM_COPY_MEMCPY, &bare);
+		if (ret == 0)
+			ret = small_ns(s, &all[n]);
+		if (ret == 0)
+			cost[n] = (all[n] - bare) / 1e3;
+	}
+	if (ret != 0)
+		return ret;
+	snprintf(name, sizeof(name), "scatter_dispatch_64k_rows_%u", s->n_rows);
+	snprintf(note, sizeof(note),
+		 "beyond the copy by bound threads; whole scatter %.3g us; "
+		 "median of %u rounds, p10-p90 %.3g-%.3g",
+		 gm_series_quantile(all, n, 0.5) / 1e3, n,
+		 gm_series_quantile(cost, n, 0.1),
+		 gm_series_quantile(cost, n, 0.9));
+	gm_bench_print_value(s->bench, &figure,
+			     gm_series_quantile(cost, n, 0.5), note);
+	return 0;
+}
+
+/* Of this process and of the workers that take part. */
+static int faults(const struct scatter *s, uint64_t *ret_faults)
+{
+	struct gm_peer_facts worker;
+	struct rusage own;
+
+	if (getrusage(RUSAGE_SELF, &own) != 0)
+		return -errno;
+	*ret_faults = (uint64_t)own.ru_minflt;
+	for (uint32_t i = 0; i < s->n_rows; i++) {
+		if (gm_peer_facts(s->bench->workers[i], &worker) != 0)
+			return -ESRCH;
+		*ret_faults += worker.minor_faults;
+	}
+	return 0;
+}
+
+static int page_faults(struct scatter *s)
+{
+	static const struct gm_figure figure = { "scatter_page_faults",
+						 "faults per scatter",
+						 GM_AT_MOST, 0 };
+	uint64_t before, after;
+	int ret = 0;
+
+	for (uint32_t i = 0; ret == 0 && i < UNTIMED; i++)
+		ret = once(s, SMALL);
+	if (ret == 0)
+		ret = faults(s, &before);
+	for (uint32_t i = 0; ret == 0 && i < SMALL_TIMES; i++)
+		ret = once(s, SMALL);
+	if (ret == 0)
+		ret = faults(s, &after);
+	if (ret == 0)
+		gm_bench_print_value(s->bench, &figure,
+				     (double)(after - before) / SMALL_TIMES,
+				     "minor, of the client and its workers, "
+				     "64 KiB");
+	return ret;
+}
+
+static int over_rows(struct gm_bench *bench, uint32_t n_rows)
+{
+	struct scatter s;
+	int ret = set_up(bench, n_rows, &s);
+
+	if (ret == 0)
+		ret = get_memory(&s);
+	if (ret != 0)
+		return ret;
+	if (gm_bench_wants(bench, "scatter_copy_") ||
+	    gm_bench_wants(bench, "scatter_memcpy_"))
+		ret = large(&s);
+	if (ret == 0 && gm_bench_wants(bench, "scatter_dispatch_"))
+		ret = dispatch(&s);
+	if (ret == 0 && n_rows == 1 &&
+	    gm_bench_wants(bench, "scatter_page_faults"))
+		ret = page_faults(&s);
+	give_memory_back(&s);
+	return ret;
+}
+
+int gm_bench_scatter(struct gm_bench *bench)
+{
+	int ret = over_rows(bench, 1);
+
+	if (ret == 0 && bench->n_rows >= 2)
+		ret = over_rows(bench, 2);
+	return ret == 0 ? GM_EXIT_OK : gm_ctl_fail(bench->ctl, ret, "scatter");
+}

@@ -1,0 +1,173 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/* Round trips to a worker that sleeps, and how often it has to be woken. */
+
+#include "agent/ctl/bench.h"
+
+#include <stdio.h>
+
+#include "agent/bench/peer.h"
+#include "agent/bench/raw.h"
+#include "agent/bench/ticks.h"
+
+#define SLEEPS   200u             /* of a round */
+#define SPINS    20000u           /* round trips that must not ring */
+#define GAP_NS   UINT64_C(500000) /* ten times what a worker may spin */
+#define AWAKE_NS 2000             /* nobody parks so soon after a job */
+#define BURST    8u
+
+static uint64_t doorbells(const struct gm_bench *bench)
+{
+	struct gpumap_session_counts counts = { .size = sizeof(counts) };
+
+	gpumap_session_counts(bench->session, &counts);
+	return counts.doorbells;
+}
+
+/* Single jobs, with gaps.  Those that met a worker awake do not count. */
+static int parked_trips(struct gm_bench *bench, double *ret_ns)
+{
+	uint32_t ticks[SLEEPS], n = 0;
+
+	for (uint32_t i = 0; i < SLEEPS; i++) {
+		uint64_t rung = doorbells(bench), from;
+		int ret;
+
+		gm_ticks_spin(GAP_NS);
+		from = gm_ticks();
+		ret = gm_bench_ping(bench);
+		if (ret != 0)
+			return ret;
+		ticks[n] = (uint32_t)(gm_ticks() - from);
+		n += doorbells(bench) > rung;
+	}
+	if (n < SLEEPS / 2)
+		return 1;
+	*ret_ns = gm_series_ticks_ns(ticks, n, 0.5);
+	return 0;
+}
+
+static int measure(void *arg, struct gm_round *ret_round)
+{
+	struct gm_bench *bench = arg;
+	int ret =
+		gm_raw_wake(bench->there, SLEEPS, GAP_NS, &ret_round->baseline);
+
+	return ret != 0 ? ret : parked_trips(bench, &ret_round->value);
+}
+
+static int parked(struct gm_bench *bench, const struct gm_figure *figure,
+		  bool kept_busy, const char *note)
+{
+	const struct gm_bracket bracket = { .cpu = bench->there,
+					    .rounds = bench->rounds,
+					    .n = 1 };
+	struct gm_series series = { 0 };
+	struct gm_busy busy = { 0 };
+	int ret;
+
+	if (kept_busy)
+		gm_busy_start(&busy, &bench->there, 1);
+	ret = gm_bracket_run(&bracket, measure, bench, &series);
+	gm_busy_stop(&busy);
+	if (ret != 0)
+		return gm_ctl_fail(bench->ctl, ret, "%s", figure->name);
+	gm_bench_print(bench, figure, &series, note);
+	return GM_EXIT_OK;
+}
+
+static int burst(struct gm_bench *bench)
+{
+	struct gpumap_job job = { .op = GPUMAP_OP_NOP };
+	struct gpumap_done done[BURST];
+	uint32_t ended = 0;
+	int ret = 0;
+
+	for (uint32_t i = 0; ret == 0 && i < BURST; i++)
+		ret = gpumap_submit(bench->session, bench->rows[0], &job, 1);
+	while (ret >= 0 && ended < BURST) {
+		ret = gpumap_poll(bench->session, done, BURST);
+		ended += ret > 0 ? (uint32_t)ret : 0;
+	}
+	return ret < 0 ? ret : 0;
+}
+
+/* Several jobs after each gap: whoever rings for each rings too often. */
+static int wakes_per_park(struct gm_bench *bench)
+{
+	static const struct gm_figure figure = { "wakes_per_park",
+						 "doorbells per park",
+						 GM_AT_MOST, 1 };
+	uint64_t rung = doorbells(bench);
+	int ret = 0;
+
+	for (uint32_t i = 0; ret == 0 && i < SLEEPS; i++) {
+		gm_ticks_spin(GAP_NS);
+		ret = burst(bench);
+	}
+	if (ret != 0)
+		return gm_ctl_fail(bench->ctl, ret, "%s", figure.name);
+	gm_bench_print_value(bench, &figure,
+			     (double)(doorbells(bench) - rung) / SLEEPS,
+			     "eight jobs, submitted one by one, after each of "
+			     "200 gaps of 0.5 ms");
+	return GM_EXIT_OK;
+}
+
+/*
+ * Jobs that follow the completion before at once.  Who is kept from the CPU in
+ * between, and finds the worker parked, has to ring: those do not count.
+ */
+static int wakes_awake(struct gm_bench *bench)
+{
+	static const struct gm_figure figure = { "wakes_awake",
+						 "doorbells per no-op",
+						 GM_AT_MOST, 0 };
+	uint64_t rang = 0, n = 0, ended = 0;
+
+	for (uint32_t i = 0; i < SPINS; i++) {
+		uint64_t rung = doorbells(bench), gap;
+		struct gpumap_job job = { .op = GPUMAP_OP_NOP };
+		struct gpumap_done done;
+		int ret =
+			gpumap_submit(bench->session, bench->rows[0], &job, 1);
+
+		gap = gm_ticks() - ended;
+		while (ret == 0)
+			ret = gpumap_poll(bench->session, &done, 1);
+		ended = gm_ticks();
+		if (ret < 0)
+			return gm_ctl_fail(bench->ctl, ret, "%s", figure.name);
+		if ((double)gap * gm_ticks_ns() > AWAKE_NS)
+			continue;
+		rang += doorbells(bench) - rung;
+		n++;
+	}
+	if (n > 0)
+		gm_bench_print_value(bench, &figure, (double)rang / (double)n,
+				     "each within 2 us of the one before");
+	return GM_EXIT_OK;
+}
+
+int gm_bench_sleep(struct gm_bench *bench)
+{
+	static const struct gm_figure halted = { "parked_idle", "ns",
+						 GM_AT_MOST, 1.15 };
+	static const struct gm_figure busy = { "parked_busy", "ns", GM_AT_MOST,
+					       1.15 };
+	int ret = GM_EXIT_OK;
+
+	if (gm_bench_wants(bench, halted.name))
+		ret = parked(bench, &halted, false,
+			     "against eventfd and poll, the CPU left to idle");
+	if (ret == GM_EXIT_OK && gm_bench_wants(bench, busy.name))
+		ret = parked(bench, &busy, true,
+			     "against eventfd and poll, the CPU kept busy by "
+			     "SCHED_IDLE");
+	if (ret == GM_EXIT_OK && gm_bench_wants(bench, "wakes_per_park"))
+		ret = wakes_per_park(bench);
+	if (ret == GM_EXIT_OK && gm_bench_wants(bench, "wakes_awake"))
+		ret = wakes_awake(bench);
+	return ret;
+}

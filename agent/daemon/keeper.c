@@ -1,0 +1,594 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/daemon/keeper.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <gpumap.h>
+
+#include "agent/common/log.h"
+#include "agent/daemon/daemon.h"
+#include "shm/point.h"
+
+#define MS           UINT64_C(1000000)
+#define SECOND       UINT64_C(1000000000)
+
+#define READY_NS     (10 * SECOND) /* from the spawn to READY */
+#define BURY_NS      (10 * SECOND) /* for one undertaker */
+#define HANG_UP_NS   (1 * SECOND)  /* from a closed socket to the exit */
+#define STUCK_NS     (5 * SECOND)  /* from SIGKILL to the exit */
+#define LOOP_NS      (5 * SECOND)  /* signs of life, by what it is inside of */
+#define DEVICE_NS    (30 * SECOND)
+#define LAST_TURNS   64 /* of reading what a dead child has said */
+#define STOPPED_MAX  2u /* looks, a second apart */
+#define LOCK_POLL_NS (20 * MS)
+#define BACK_OFF_NS  (100 * MS) /* after the second early death, times 4 */
+#define BACK_OFF_MAX (30 * SECOND)
+
+static void spawn_worker(struct gm_keeper *keeper);
+static void spawn_undertaker(struct gm_keeper *keeper);
+
+static void enter(struct gm_keeper *keeper, enum gm_keeper_state state,
+		  uint64_t limit_ns)
+{
+	keeper->state = state;
+	keeper->since_ns = gm_loop_now();
+	if (limit_ns)
+		gm_timer_set(&keeper->d->loop, &keeper->timer,
+			     keeper->since_ns + limit_ns);
+	else
+		gm_timer_stop(&keeper->d->loop, &keeper->timer);
+}
+
+static void show(struct gm_keeper *keeper, uint32_t state, const char *reason)
+{
+	gm_devices_state(keeper->d, keeper->row, state, reason, 0);
+}
+
+static bool has_child(const struct gm_keeper *keeper)
+{
+	return keeper->pidfd.fd >= 0;
+}
+
+/* ---- a child's start --------------------------------------------------- */
+
+/* gpumap-worker's command line, in one place of memory. */
+struct command {
+	char *argv[17];
+	char row[16];
+	char node[16];
+	char uid[16];
+	char gid[16];
+	char cpus[4096];
+};
+
+static int make_command(const struct gm_keeper *keeper, bool bury,
+			struct command *c)
+{
+	const struct gm_daemon *d = keeper->d;
+	const struct gm_device *device = d->devices.of[keeper->row];
+	const char *const argv[] = {
+		d->worker_path,
+		"--row",
+		c->row,
+		"--name",
+		device->facts.object.name,
+		"--node",
+		c->node,
+		"--cpus",
+		c->cpus,
+		"--lock",
+		keeper->lock_path,
+		"--uid",
+		c->uid,
+		"--gid",
+		c->gid,
+		bury ? "--bury" : NULL,
+		NULL,
+	};
+
+	_Static_assert(sizeof(argv) == sizeof(c->argv), "every argument fits");
+	snprintf(c->row, sizeof(c->row), "%u", keeper->row);
+	snprintf(c->node, sizeof(c->node), "%d", device->facts.numa_node);
+	snprintf(c->uid, sizeof(c->uid), "%u", (unsigned)d->config.worker_uid);
+	snprintf(c->gid, sizeof(c->gid), "%u", (unsigned)d->config.worker_gid);
+	memcpy(c->argv, argv, sizeof(argv));
+	return gm_idset_format(&device->cpus, c->cpus, sizeof(c->cpus)) < 0
+		       ? -E2BIG
+		       : 0;
+}
+
+static void pidfd_ready(struct gm_source *source, uint32_t events);
+
+static void socket_ready(struct gm_source *source, uint32_t events)
+{
+	struct gm_keeper *keeper = gm_owner(source, struct gm_keeper, socket);
+
+	if (gm_seats_listen(keeper) < 0)
+		gm_keeper_hung_up(keeper);
+	else
+		gm_seats_pump(keeper);
+}
+
+static int watch(struct gm_keeper *keeper)
+{
+	int error;
+
+	keeper->pidfd = (struct gm_source){ keeper->child.pidfd, pidfd_ready };
+	keeper->socket =
+		(struct gm_source){ keeper->child.socket, socket_ready };
+	error = gm_loop_add(&keeper->d->loop, &keeper->pidfd, EPOLLIN);
+	if (error == 0)
+		error = gm_loop_add(&keeper->d->loop, &keeper->socket, EPOLLIN);
+	return error;
+}
+
+static void unwatch(struct gm_keeper *keeper)
+{
+	if (keeper->socket.fd >= 0) {
+		gm_loop_del(&keeper->d->loop, &keeper->socket);
+		close(keeper->socket.fd);
+		keeper->socket.fd = -1;
+	}
+	if (keeper->pidfd.fd >= 0) {
+		gm_loop_del(&keeper->d->loop, &keeper->pidfd);
+		close(keeper->pidfd.fd);
+		keeper->pidfd.fd = -1;
+	}
+}
+
+static int start_child(struct gm_keeper *keeper, bool bury)
+{
+	struct gm_supervisor *s = keeper->d->supervisor;
+	struct command *command = malloc(sizeof(*command));
+	int error;
+
+	if (!command)
+		return -ENOMEM;
+	error = make_command(keeper, bury, command);
+	if (error == 0)
+		error = gm_spawn(command->argv, keeper->journal_fd,
+				 s->commons_fd, &keeper->child);
+	free(command);
+	if (error)
+		return error;
+	keeper->is_undertaker = bury;
+	keeper->is_shown = false;
+	keeper->why[0] = '\0';
+	keeper->times_stopped = 0;
+	error = watch(keeper);
+	if (error) {
+		char how[64];
+		int status;
+
+		kill(keeper->child.pid, SIGKILL);
+		while (!gm_spawn_reap(&keeper->child, how, &status))
+			usleep(1000);
+		unwatch(keeper);
+	}
+	return error;
+}
+
+static uint64_t back_off(uint32_t deaths)
+{
+	uint64_t wait = BACK_OFF_NS;
+
+	if (deaths < 2)
+		return 0;
+	while (deaths-- > 2 && wait < BACK_OFF_MAX)
+		wait *= 4;
+	return wait < BACK_OFF_MAX ? wait : BACK_OFF_MAX;
+}
+
+/* Start the next worker, after what the last one's death asks for. */
+static void rest(struct gm_keeper *keeper)
+{
+	uint64_t wait = back_off(keeper->early_deaths);
+
+	if (keeper->draining) {
+		enter(keeper, GM_KEEPER_OFF, 0);
+		gm_daemon_drained(keeper->d);
+		return;
+	}
+	if (wait == 0) {
+		spawn_worker(keeper);
+		return;
+	}
+	gm_log(GM_LOG_WARNING, "back_off", "row=%u deaths=%u wait_ms=%" PRIu64,
+	       keeper->row, keeper->early_deaths, wait / MS);
+	enter(keeper, GM_KEEPER_RESTING, wait);
+}
+
+static void spawn_failed(struct gm_keeper *keeper, const char *what, int error)
+{
+	char reason[GM_WHY_BYTES];
+
+	snprintf(reason, sizeof(reason), "cannot start %s: %s",
+		 keeper->d->worker_path, strerror(-error));
+	gm_log(GM_LOG_ERROR, "spawn_failed",
+	       "row=%u what=%s path=%s error=%s remedy=%s", keeper->row, what,
+	       gm_quote(keeper->d->worker_path).text,
+	       gm_quote(strerror(-error)).text,
+	       gm_quote(error == -ENOENT ? "give its place with --worker"
+					 : "see the error")
+		       .text);
+	gm_devices_state(keeper->d, keeper->row, GPUMAP_DEVICE_FAILED, reason,
+			 error);
+}
+
+static void spawn_worker(struct gm_keeper *keeper)
+{
+	int error;
+
+	keeper->completed = gm_get(&keeper->journal->completed);
+	error = start_child(keeper, false);
+	if (error) {
+		spawn_failed(keeper, "worker", error);
+		keeper->early_deaths += keeper->early_deaths ? 1 : 2;
+		rest(keeper);
+		return;
+	}
+	GM_POINT("supervise_spawned");
+	gm_devices_worker(keeper->d, keeper->row, keeper->child.pid,
+			  keeper->restarts);
+	if (keeper->restarts)
+		show(keeper, GPUMAP_DEVICE_RESTARTING, "worker is starting");
+	gm_log(GM_LOG_INFO, "worker_started", "row=%u pid=%d restarts=%u",
+	       keeper->row, (int)keeper->child.pid, keeper->restarts);
+	enter(keeper, GM_KEEPER_STARTING, READY_NS);
+}
+
+void gm_keeper_ready(struct gm_keeper *keeper)
+{
+	if (keeper->state != GM_KEEPER_STARTING)
+		return;
+	gm_log(GM_LOG_INFO, "worker_ready", "row=%u pid=%d after_ms=%" PRIu64,
+	       keeper->row, (int)keeper->child.pid,
+	       (gm_loop_now() - keeper->since_ns) / MS);
+	enter(keeper, GM_KEEPER_SERVING, 0);
+	gm_seats_pump(keeper);
+}
+
+/* Not before: what a client submits to a queue that the new worker has not
+ * taken yet is of the dead one's incarnation, and ends with -EIO. */
+void gm_keeper_settled(struct gm_keeper *keeper)
+{
+	if (keeper->is_shown || keeper->draining)
+		return;
+	keeper->is_shown = true;
+	show(keeper, GPUMAP_DEVICE_READY, NULL);
+	GM_POINT("supervise_ready");
+}
+
+/* ---- its end ----------------------------------------------------------- */
+
+void gm_keeper_kill(struct gm_keeper *keeper, const char *why)
+{
+	if (!has_child(keeper) || keeper->state == GM_KEEPER_ENDING ||
+	    keeper->state == GM_KEEPER_STUCK)
+		return;
+	if (!keeper->why[0])
+		snprintf(keeper->why, sizeof(keeper->why), "%s", why);
+	gm_log(GM_LOG_WARNING,
+	       keeper->is_undertaker ? "undertaker_killed" : "worker_killed",
+	       "row=%u pid=%d reason=%s", keeper->row, (int)keeper->child.pid,
+	       gm_quote(why).text);
+	kill(keeper->child.pid, SIGKILL);
+	enter(keeper, GM_KEEPER_ENDING, STUCK_NS);
+}
+
+void gm_keeper_hung_up(struct gm_keeper *keeper)
+{
+	if (keeper->socket.fd < 0)
+		return;
+	gm_loop_del(&keeper->d->loop, &keeper->socket);
+	close(keeper->socket.fd);
+	keeper->socket.fd = -1;
+
+	/* It is about to exit, or else it has no business to go on. */
+	if (keeper->state != GM_KEEPER_ENDING &&
+	    keeper->state != GM_KEEPER_STUCK)
+		gm_timer_set(&keeper->d->loop, &keeper->timer,
+			     gm_loop_now() + HANG_UP_NS);
+}
+
+static void undertaker_gone(struct gm_keeper *keeper, const char *how,
+			    int status)
+{
+	bool is_owed = gm_seats_child_gone(keeper);
+	uint64_t wait;
+
+	if (status == 0 && !is_owed) {
+		gm_log(GM_LOG_INFO, "buried", "row=%u after_ms=%" PRIu64,
+		       keeper->row, (gm_loop_now() - keeper->since_ns) / MS);
+		GM_POINT("supervise_buried");
+		keeper->burial_deaths = 0;
+		rest(keeper);
+		return;
+	}
+	keeper->burial_deaths++;
+	gm_log(GM_LOG_WARNING, "undertaker_died", "row=%u reason=%s deaths=%u",
+	       keeper->row, gm_quote(keeper->why[0] ? keeper->why : how).text,
+	       keeper->burial_deaths);
+	if (!is_owed) { /* all it had to do was done */
+		rest(keeper);
+		return;
+	}
+	wait = back_off(keeper->burial_deaths);
+	if (wait == 0)
+		spawn_undertaker(keeper);
+	else
+		enter(keeper, GM_KEEPER_BURYING, wait < SECOND ? wait : SECOND);
+}
+
+static void spawn_undertaker(struct gm_keeper *keeper)
+{
+	int error = start_child(keeper, true);
+
+	if (error) {
+		spawn_failed(keeper, "undertaker", error);
+		enter(keeper, GM_KEEPER_BURYING, SECOND);
+		return;
+	}
+	enter(keeper, GM_KEEPER_BURYING, BURY_NS);
+	gm_seats_pump(keeper);
+	GM_POINT("supervise_burying");
+}
+
+/* A drained worker that ended well owes nothing that it was told of. */
+static bool ended_well(const struct gm_keeper *keeper, int status)
+{
+	return keeper->draining && status == 0;
+}
+
+static void worker_gone(struct gm_keeper *keeper, const char *how, int status)
+{
+	uint64_t completed = gm_get(&keeper->journal->completed);
+	bool well = ended_well(keeper, status);
+	const char *why = keeper->why[0] ? keeper->why : how;
+	bool is_owed;
+
+	gm_log(well ? GM_LOG_INFO : GM_LOG_WARNING,
+	       well ? "worker_ended" : "worker_died",
+	       "row=%u pid=%d reason=%s completed=%" PRIu64, keeper->row,
+	       (int)keeper->child.pid, gm_quote(why).text,
+	       completed - keeper->completed);
+	gm_put(&keeper->d->supervisor->commons->spinning[keeper->row], 0);
+	if (!well)
+		show(keeper, GPUMAP_DEVICE_FAILED, why);
+	gm_devices_worker(keeper->d, keeper->row, 0, keeper->restarts);
+	GM_POINT("supervise_died");
+
+	if (completed != keeper->completed)
+		keeper->early_deaths = 0;
+	else
+		keeper->early_deaths++;
+	is_owed = gm_seats_child_gone(keeper);
+	if (well) {
+		enter(keeper, GM_KEEPER_OFF, 0);
+		gm_daemon_drained(keeper->d);
+		return;
+	}
+	keeper->restarts++;
+	if (is_owed)
+		spawn_undertaker(keeper);
+	else
+		rest(keeper);
+}
+
+static void pidfd_ready(struct gm_source *source, uint32_t events)
+{
+	struct gm_keeper *keeper = gm_owner(source, struct gm_keeper, pidfd);
+	char how[64];
+	int status;
+
+	/* Its last words first.  Its io_uring may hold its end of the pair for
+	 * some time yet, so they need not end with a hang-up. */
+	for (int i = 0; i < LAST_TURNS && gm_seats_listen(keeper) > 0; i++)
+		;
+	if (!gm_spawn_reap(&keeper->child, how, &status))
+		return;
+	unwatch(keeper);
+	gm_timer_stop(&keeper->d->loop, &keeper->timer);
+	if (keeper->is_undertaker)
+		undertaker_gone(keeper, how, status);
+	else
+		worker_gone(keeper, how, status);
+}
+
+/* ---- waiting ----------------------------------------------------------- */
+
+/* The pid of the process that holds the row's lock, 0 for none. */
+static pid_t lock_holder(const struct gm_keeper *keeper)
+{
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+	int fd = open(keeper->lock_path,
+		      O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	int error;
+
+	if (fd < 0)
+		return 0; /* the worker will say what is wrong with it */
+	error = fcntl(fd, F_GETLK, &lock);
+	close(fd);
+	return error == 0 && lock.l_type != F_UNLCK ? lock.l_pid : 0;
+}
+
+static void start_when_free(struct gm_keeper *keeper)
+{
+	pid_t holder = lock_holder(keeper);
+	char reason[GM_WHY_BYTES];
+
+	if (keeper->draining || holder == 0) {
+		rest(keeper);
+		return;
+	}
+	if (keeper->state != GM_KEEPER_LOCKED) {
+		snprintf(reason, sizeof(reason),
+			 "worker %d of the agent before is ending",
+			 (int)holder);
+		gm_log(GM_LOG_INFO, "row_locked", "row=%u by_pid=%d lock=%s",
+		       keeper->row, (int)holder,
+		       gm_quote(keeper->lock_path).text);
+		show(keeper, GPUMAP_DEVICE_RESTARTING, reason);
+	}
+	enter(keeper, GM_KEEPER_LOCKED, LOCK_POLL_NS);
+}
+
+static void is_stuck(struct gm_keeper *keeper)
+{
+	char reason[GM_WHY_BYTES];
+
+	snprintf(reason, sizeof(reason), "stuck: %d does not end by SIGKILL",
+		 (int)keeper->child.pid);
+	gm_log(GM_LOG_ERROR, "worker_stuck", "row=%u pid=%d", keeper->row,
+	       (int)keeper->child.pid);
+	show(keeper, GPUMAP_DEVICE_FAILED, reason);
+	enter(keeper, GM_KEEPER_STUCK, 0);
+}
+
+static void timer_fired(struct gm_timer *timer)
+{
+	struct gm_keeper *keeper = gm_owner(timer, struct gm_keeper, timer);
+
+	switch (keeper->state) {
+	case GM_KEEPER_LOCKED:
+		start_when_free(keeper);
+		break;
+	case GM_KEEPER_RESTING:
+		spawn_worker(keeper);
+		break;
+	case GM_KEEPER_STARTING:
+		gm_keeper_kill(keeper, "it did not get ready in time");
+		break;
+	case GM_KEEPER_SERVING:
+		gm_keeper_kill(keeper, "it closed its socket and went on");
+		break;
+	case GM_KEEPER_ENDING:
+		is_stuck(keeper);
+		break;
+	case GM_KEEPER_BURYING:
+		if (has_child(keeper))
+			gm_keeper_kill(keeper, "a burial takes too long");
+		else
+			spawn_undertaker(keeper);
+		break;
+	case GM_KEEPER_STUCK:
+	case GM_KEEPER_OFF:
+		break;
+	}
+}
+
+/* What it is inside of, and since when; a beat from before this worker is not
+ * judged. */
+static void judge_beat(struct gm_keeper *keeper)
+{
+	uint64_t beat = gm_get(&keeper->journal->beat);
+	uint64_t since = beat & ~(UINT64_C(0xff) << 56);
+	uint64_t now = gm_loop_now();
+	uint32_t call = (uint32_t)(beat >> 56);
+
+	if (since < keeper->since_ns || now < since)
+		return;
+	if (call == GM_CALL_LOOP && now - since > LOOP_NS)
+		gm_keeper_kill(keeper, "no sign of life from its loop for 5 s");
+	else if (call == GM_CALL_DEVICE && now - since > DEVICE_NS)
+		gm_keeper_kill(keeper, "one slice of work took over 30 s");
+}
+
+void gm_keeper_look(struct gm_keeper *keeper)
+{
+	if (!has_child(keeper) || keeper->state == GM_KEEPER_ENDING ||
+	    keeper->state == GM_KEEPER_STUCK)
+		return;
+	if (!gm_spawn_stopped(&keeper->child))
+		keeper->times_stopped = 0;
+	else if (++keeper->times_stopped >= STOPPED_MAX)
+		gm_keeper_kill(keeper, "stopped by a signal");
+	if (keeper->state == GM_KEEPER_SERVING)
+		judge_beat(keeper);
+	gm_seats_pump(keeper);
+}
+
+void gm_keeper_drain(struct gm_keeper *keeper)
+{
+	keeper->draining = true;
+	switch (keeper->state) {
+	case GM_KEEPER_LOCKED:
+	case GM_KEEPER_RESTING:
+		enter(keeper, GM_KEEPER_OFF, 0);
+		break;
+	case GM_KEEPER_STARTING:
+	case GM_KEEPER_SERVING:
+		show(keeper, GPUMAP_DEVICE_DRAINING, "agent is shutting down");
+		gm_seats_tell_end(keeper);
+		break;
+	default: /* ending anyway, and nothing follows */
+		break;
+	}
+}
+
+/* ---- its own start and end --------------------------------------------- */
+
+int gm_keeper_make(struct gm_daemon *d, uint32_t row,
+		   struct gm_keeper **ret_keeper)
+{
+	struct gm_keeper *keeper = calloc(1, sizeof(*keeper));
+	int n;
+
+	if (!keeper)
+		return -ENOMEM;
+	keeper->d = d;
+	keeper->row = row;
+	keeper->pidfd.fd = -1;
+	keeper->socket.fd = -1;
+	keeper->timer.fired = timer_fired;
+	keeper->journal_fd = -1;
+	keeper->restarts = d->devices.of[row]->moving.restarts;
+	TAILQ_INIT(&keeper->seats);
+	for (uint32_t i = 0; i < GM_JOURNAL_PLACES; i++)
+		keeper->free[keeper->n_free++] =
+			(uint16_t)(GM_JOURNAL_PLACES - 1 - i);
+	*ret_keeper = keeper;
+
+	n = snprintf(keeper->lock_path, sizeof(keeper->lock_path),
+		     "%s/%s.row%u.lock", d->runtime_dir, d->instance, row);
+	if (n < 0 || (size_t)n >= sizeof(keeper->lock_path))
+		return -ENAMETOOLONG;
+	keeper->journal_fd = gm_spawn_memfd("gpumap-journal", GM_JOURNAL_BYTES);
+	if (keeper->journal_fd < 0)
+		return keeper->journal_fd;
+	keeper->journal = mmap(NULL, GM_JOURNAL_BYTES, PROT_READ | PROT_WRITE,
+			       MAP_SHARED, keeper->journal_fd, 0);
+	if (keeper->journal == MAP_FAILED) {
+		keeper->journal = NULL;
+		return -errno;
+	}
+	return 0;
+}
+
+void gm_keeper_start(struct gm_keeper *keeper)
+{
+	start_when_free(keeper);
+}
+
+void gm_keeper_free(struct gm_keeper *keeper)
+{
+	if (!keeper)
+		return;
+	gm_timer_stop(&keeper->d->loop, &keeper->timer);
+	unwatch(keeper);
+	if (keeper->journal)
+		munmap(keeper->journal, GM_JOURNAL_BYTES);
+	if (keeper->journal_fd >= 0)
+		close(keeper->journal_fd);
+	free(keeper);
+}

@@ -1,0 +1,86 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * supervise - one worker per row, started, watched, buried and started again.
+ *
+ * A session's queue on a row takes a seat there.  The seat outlives workers:
+ * each of them is told of it (ATTACH), and when one dies a short-lived
+ * undertaker ends what it owed before the next one is started.  Nobody but a
+ * worker or an undertaker ever touches the memory behind a seat.
+ */
+#ifndef GM_SUPERVISE_H
+#define GM_SUPERVISE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "agent/daemon/segment.h" /* GM_WHY_BYTES */
+
+struct gm_daemon;
+struct gm_keeper;
+
+enum gm_seat_state {
+	GM_SEAT_WAITING, /* the child of the row, if any, has not heard of it */
+	GM_SEAT_OFFERED, /* ATTACH is sent */
+	GM_SEAT_TAKEN,   /* and answered */
+	GM_SEAT_LEAVING, /* DETACH is to be sent */
+	GM_SEAT_LEFT     /* and is sent */
+};
+
+/* Embedded in its owner, who fills the first part and keeps it as it is. */
+struct gm_seat {
+	uint64_t session; /* never reused */
+	uint32_t uid;
+	uint32_t depth;
+	uint64_t queue_at;
+	uint64_t arena_bytes;
+	uint64_t range_at;
+	uint64_t range_bytes;
+	int queues; /* descriptors, the owner's; socket may be -1 */
+	int arena;
+	int doorbell;
+	int socket;
+
+	/* The worker serves this queue, for the first time; or it cannot, with
+	 * a negative status, and the seat is given up already. */
+	void (*seated)(struct gm_seat *seat, int status, const char *why);
+	/* The contract was broken or memory is short: the session must end. */
+	void (*broken)(struct gm_seat *seat, const char *why);
+	/* After gm_supervisor_leave(): nothing of it is mapped any more, and
+	 * the seat is its owner's to free. */
+	void (*left)(struct gm_seat *seat);
+
+	/* The supervisor's own. */
+	TAILQ_ENTRY(gm_seat) entry;
+	struct gm_keeper *keeper; /* NULL: has no seat */
+	enum gm_seat_state state;
+	uint32_t place;       /* of its journal */
+	uint32_t incarnation; /* workers it has been offered to */
+	uint32_t strikes;     /* undertakers that died over it */
+	bool was_seated;
+	bool is_owed; /* by a dead worker, and not buried yet */
+};
+
+/*
+ * gm_supervisor_seat - have the worker of a row serve a queue
+ *
+ * seat		zero but for what its owner fills
+ * ret_why	what was wrong and what to do
+ *
+ * seat->seated() tells when it is served; that may take as long as the row
+ * takes to come back.
+ *
+ * Returns	0
+ *		-ENODEV		there is no such row, or it has no worker
+ *		-EUSERS		the row has no seat left
+ *		-ESHUTDOWN	the agent is draining
+ */
+int gm_supervisor_seat(struct gm_daemon *d, uint32_t row, struct gm_seat *seat,
+		       char ret_why[GM_WHY_BYTES]);
+
+/* Give a seat up.  seat->left() follows, perhaps before this returns. */
+void gm_supervisor_leave(struct gm_daemon *d, struct gm_seat *seat);
+
+#endif

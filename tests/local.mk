@@ -162,6 +162,10 @@ gm_tests += %reldir%/agent_damage
 %canon_reldir%_agent_damage_SOURCES = %reldir%/agent_damage.c \
 	%reldir%/agent_map.h %reldir%/tap.h
 %canon_reldir%_agent_damage_LDADD = %reldir%/libagent.la shm/libshm.la
+gm_tests += %reldir%/test_spin
+%canon_reldir%_test_spin_SOURCES = %reldir%/test_spin.c %reldir%/tap.h
+%canon_reldir%_test_spin_LDADD = agent/daemon/libdaemon.la \
+	agent/common/libcommon.la
 
 GM_BENCH += %reldir%/bench/bench_host_kernels
 EXTRA_PROGRAMS += %reldir%/bench/bench_host_kernels

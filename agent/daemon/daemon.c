@@ -184,6 +184,8 @@ static int start(struct gm_daemon *d)
 		return status;
 	on_heartbeat(&d->heartbeat);
 	on_refresh(&d->refresh);
+	if (gm_supervisor_start(d) != 0 || gm_control_start(d) != 0)
+		return GM_EXIT_FAILURE; /* the reason has been logged */
 	gm_segment_state(&d->segment, GM_STATE_READY);
 	gm_log(GM_LOG_INFO, "open", "instance=%s epoch=%llu rows=%u pid=%d",
 	       d->instance, (unsigned long long)d->segment.epoch, d->devices.n,
@@ -193,6 +195,8 @@ static int start(struct gm_daemon *d)
 
 static void stop(struct gm_daemon *d)
 {
+	gm_control_exit(d);
+	gm_supervisor_exit(d);
 	if (d->segment.map.base != NULL) {
 		gm_holders_exit(d);
 		gm_devices_exit(d);
@@ -280,12 +284,13 @@ void gm_daemon_drain(struct gm_daemon *d)
 	       d->instance, (unsigned long long)(d->config.drain_ns / 1000000));
 	gm_timer_set(&d->loop, &d->drain_limit,
 		     gm_loop_now() + d->config.drain_ns);
-	gm_daemon_drained(d);
+	gm_control_drain(d);
+	gm_supervisor_drain(d);
 }
 
 void gm_daemon_drained(struct gm_daemon *d)
 {
-	if (d->draining)
+	if (d->draining && gm_control_drained(d) && gm_supervisor_drained(d))
 		gm_loop_stop(&d->loop);
 }
 

@@ -19,6 +19,20 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 	%reldir%/publish.c %reldir%/publish.h \
 	%reldir%/segment.c %reldir%/segment.h \
 	%reldir%/uring.c %reldir%/uring.h
+%canon_reldir%_libdaemon_la_SOURCES += %reldir%/connection.c
+%canon_reldir%_libdaemon_la_SOURCES += %reldir%/connection.h
+%canon_reldir%_libdaemon_la_SOURCES += %reldir%/control.c %reldir%/control.h
+%canon_reldir%_libdaemon_la_SOURCES += %reldir%/keeper.c %reldir%/keeper.h
+%canon_reldir%_libdaemon_la_SOURCES += %reldir%/memory.c %reldir%/memory.h
+%canon_reldir%_libdaemon_la_SOURCES += %reldir%/peer.c %reldir%/peer.h
+%canon_reldir%_libdaemon_la_SOURCES += %reldir%/requests.c %reldir%/requests.h
+%canon_reldir%_libdaemon_la_SOURCES += %reldir%/seats.c %reldir%/sessions.c
+%canon_reldir%_libdaemon_la_SOURCES += %reldir%/sessions.h
+%canon_reldir%_libdaemon_la_SOURCES += %reldir%/share.c %reldir%/share.h
+%canon_reldir%_libdaemon_la_SOURCES += %reldir%/spawn.c %reldir%/spawn.h
+%canon_reldir%_libdaemon_la_SOURCES += %reldir%/spin.c %reldir%/spin.h
+%canon_reldir%_libdaemon_la_SOURCES += %reldir%/supervise.c
+%canon_reldir%_libdaemon_la_SOURCES += %reldir%/supervise.h
 
 sbin_PROGRAMS += %reldir%/gpumapd
 %canon_reldir%_gpumapd_SOURCES = %reldir%/main.c

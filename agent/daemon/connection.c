@@ -1,0 +1,338 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/daemon/connection.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "agent/common/log.h"
+#include "agent/daemon/daemon.h"
+#include "agent/daemon/requests.h"
+#include "agent/daemon/sessions.h"
+#include "shm/point.h"
+
+#define RECORDS_A_TURN 16 /* then it is somebody else's turn */
+
+static const char *const drop_names[GM_DROPS] = {
+	[GM_DROP_HUNG_UP] = "hung_up",    [GM_DROP_SESSION] = "session_ended",
+	[GM_DROP_AGENT] = "agent_ending", [GM_DROP_REFUSED] = "too_many",
+	[GM_DROP_RECORD] = "bad_record",  [GM_DROP_FDS] = "descriptors",
+	[GM_DROP_SILENT] = "silent",      [GM_DROP_FULL] = "does_not_read",
+	[GM_DROP_BROKEN] = "socket_error"
+};
+
+void gm_connection_release(struct gm_connection *c)
+{
+	if (--c->busy == 0)
+		free(c);
+}
+
+void gm_connection_drop(struct gm_connection *c, enum gm_drop reason,
+			const char *detail)
+{
+	struct gm_control_server *s = c->server;
+
+	if (c->source.fd < 0)
+		return;
+	s->drops[reason]++;
+	if (reason != GM_DROP_HUNG_UP && reason != GM_DROP_AGENT)
+		gm_log(GM_LOG_WARNING, "connection_dropped",
+		       "pid=%d uid=%u reason=%s detail=%s times=%" PRIu64,
+		       (int)c->pid, (unsigned)c->uid, drop_names[reason],
+		       gm_quote(detail ? detail : "").text, s->drops[reason]);
+	gm_loop_del(&s->d->loop, &c->source);
+	close(c->source.fd);
+	c->source.fd = -1;
+	TAILQ_REMOVE(c->said_hello ? &s->known : &s->silent, c, entry);
+	s->n_connections--;
+	if (c->is_refused)
+		s->n_refused--;
+	else
+		c->user->connections--;
+	gm_user_drop(s, c->user);
+	if (c->session)
+		gm_session_end(c->session,
+			       detail ? detail : drop_names[reason]);
+	gm_connection_release(c);
+}
+
+int gm_connection_bad(struct gm_connection *c, int status, const char *format,
+		      ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(c->server->why, sizeof(c->server->why), format, args);
+	va_end(args);
+	return status;
+}
+
+/* ---- replies ----------------------------------------------------------- */
+
+static void put_fds(struct msghdr *message, void *room, const int *fds,
+		    uint32_t n_fds)
+{
+	struct cmsghdr *head;
+
+	message->msg_control = room;
+	message->msg_controllen = CMSG_SPACE(n_fds * sizeof(int));
+	head = CMSG_FIRSTHDR(message);
+	head->cmsg_level = SOL_SOCKET;
+	head->cmsg_type = SCM_RIGHTS;
+	head->cmsg_len = CMSG_LEN(n_fds * sizeof(int));
+	memcpy(CMSG_DATA(head), fds, n_fds * sizeof(int));
+}
+
+static void send_reply(struct gm_connection *c, struct gm_control *header,
+		       struct iovec record[3], const int *fds, uint32_t n_fds)
+{
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(GM_CONTROL_FDS_MAX * sizeof(int))];
+	} control = { 0 };
+	struct msghdr message = { .msg_iov = record, .msg_iovlen = 3 };
+
+	if (c->source.fd < 0)
+		return;
+	header->magic = GM_CONTROL_MAGIC;
+	header->version = GM_CONTROL_VERSION;
+	header->bytes = (uint32_t)(record[0].iov_len + record[1].iov_len +
+				   record[2].iov_len);
+	if (n_fds)
+		put_fds(&message, control.bytes, fds, n_fds);
+	if (sendmsg(c->source.fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0) {
+		GM_POINT("control_replied");
+		return;
+	}
+	if (errno == EAGAIN || errno == ENOBUFS || errno == ETOOMANYREFS)
+		gm_connection_drop(c, GM_DROP_FULL, strerror(errno));
+	else if (errno == EPIPE || errno == ECONNRESET)
+		gm_connection_drop(c, GM_DROP_HUNG_UP, NULL);
+	else
+		gm_connection_drop(c, GM_DROP_BROKEN, strerror(errno));
+}
+
+void gm_connection_reply(struct gm_connection *c,
+			 const struct gm_control *request, const void *body,
+			 uint32_t body_bytes, const void *tail,
+			 uint32_t tail_bytes, const int *fds, uint32_t n_fds)
+{
+	struct gm_control header = { .type = request->type,
+				     .serial = request->serial,
+				     .body = body_bytes };
+	struct iovec record[3] = { { &header, sizeof(header) },
+				   { (void *)body, body_bytes },
+				   { (void *)tail, tail_bytes } };
+
+	send_reply(c, &header, record, fds, n_fds);
+}
+
+void gm_connection_refuse(struct gm_connection *c,
+			  const struct gm_control *request, int status,
+			  const char *why)
+{
+	struct gm_control header = { .type = request->type,
+				     .serial = request->serial,
+				     .status = status,
+				     .body = sizeof(struct gm_refusal) };
+	struct gm_refusal refusal = { 0 };
+	struct iovec record[3] = { { &header, sizeof(header) },
+				   { &refusal, sizeof(refusal) } };
+
+	snprintf(refusal.text, sizeof(refusal.text), "%s", why);
+	send_reply(c, &header, record, NULL, 0);
+}
+
+/* ---- requests ---------------------------------------------------------- */
+
+/* Body and tail where the handler finds them; the body as long as we know it.
+ * Returns 0, -E2BIG for a field that we do not know, -EPROTO. */
+static int unpack(const struct gm_request_kind *kind, const char *record,
+		  struct gm_request *r)
+{
+	const char *body = record + sizeof(r->header);
+	uint32_t bytes = r->header.body;
+	uint32_t known = bytes < kind->body_bytes ? bytes : kind->body_bytes;
+
+	r->tail = body + bytes;
+	r->tail_bytes = r->header.bytes - (uint32_t)sizeof(r->header) - bytes;
+	if (r->tail_bytes && !kind->has_tail)
+		return -EPROTO;
+	memset(r->body, 0, sizeof(r->body));
+	memcpy(r->body, body, known);
+	for (uint32_t i = known; i < bytes; i++) {
+		if (body[i] != 0)
+			return -E2BIG;
+	}
+	return 0;
+}
+
+static void handle(struct gm_connection *c, const struct gm_request_kind *kind,
+		   struct gm_request *r)
+{
+	struct gm_control_server *s = c->server;
+	int status;
+
+	s->why[0] = '\0';
+	status = kind->handle(c, r);
+	if (status < 0)
+		gm_connection_refuse(c, &r->header, status,
+				     s->why[0] ? s->why : strerror(-status));
+}
+
+/* One whole record of @bytes.  Returns false when the connection is over. */
+static bool take(struct gm_connection *c, const char *record, size_t bytes)
+{
+	const struct gm_request_kind *kind;
+	struct gm_request r;
+	const char *wrong = NULL;
+	int error;
+
+	if (bytes < sizeof(r.header)) {
+		gm_connection_drop(c, GM_DROP_RECORD, "shorter than a header");
+		return false;
+	}
+	memcpy(&r.header, record, sizeof(r.header));
+	kind = gm_request_kind(r.header.type);
+	if (r.header.magic != GM_CONTROL_MAGIC)
+		wrong = "wrong magic";
+	else if (r.header.version != GM_CONTROL_VERSION)
+		wrong = "unknown version";
+	else if (r.header.bytes != bytes)
+		wrong = "its length is not its header's";
+	else if (r.header.body > bytes - sizeof(r.header))
+		wrong = "its body is longer than itself";
+	else if (!c->said_hello && r.header.type != GM_CONTROL_HELLO)
+		wrong = "the first request must be HELLO";
+	if (wrong) {
+		gm_connection_drop(c, GM_DROP_RECORD, wrong);
+		return false;
+	}
+	if (!kind) {
+		gm_connection_refuse(c, &r.header, -EOPNOTSUPP,
+				     "this agent does not know the request; "
+				     "update gpumapd");
+		return c->source.fd >= 0;
+	}
+	error = unpack(kind, record, &r);
+	if (error == -EPROTO)
+		gm_connection_drop(c, GM_DROP_RECORD, "a tail after its body");
+	else if (error)
+		gm_connection_refuse(c, &r.header, error,
+				     "the request sets a field that this agent "
+				     "does not know; update gpumapd");
+	else
+		handle(c, kind, &r);
+	return c->source.fd >= 0;
+}
+
+/* Returns false when there is nothing more to read now. */
+static bool receive(struct gm_connection *c)
+{
+	struct gm_control_server *s = c->server;
+	struct iovec room = { s->record, sizeof(s->record) };
+	struct msghdr message = { .msg_iov = &room, .msg_iovlen = 1 };
+	ssize_t n = recvmsg(c->source.fd, &message, MSG_DONTWAIT);
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return false;
+	if (n == 0 || (n < 0 && errno == ECONNRESET)) {
+		gm_connection_drop(c, GM_DROP_HUNG_UP, NULL);
+		return false;
+	}
+	if (n < 0) {
+		gm_connection_drop(c, GM_DROP_BROKEN, strerror(errno));
+		return false;
+	}
+	if (message.msg_flags & MSG_CTRUNC) {
+		gm_connection_drop(c, GM_DROP_FDS, "no request carries any");
+		return false;
+	}
+	if (message.msg_flags & MSG_TRUNC) {
+		gm_connection_drop(c, GM_DROP_RECORD, "longer than any is");
+		return false;
+	}
+	return take(c, s->record, (size_t)n) && !c->waits;
+}
+
+static void ready(struct gm_source *source, uint32_t events)
+{
+	struct gm_connection *c =
+		gm_owner(source, struct gm_connection, source);
+	int n = 0;
+
+	c->busy++;
+	if (c->waits) {
+		/* Only the end is news while we do not read. */
+		if (events & (EPOLLHUP | EPOLLERR))
+			gm_connection_drop(c, GM_DROP_HUNG_UP, NULL);
+	} else {
+		while (n++ < RECORDS_A_TURN && receive(c))
+			;
+		if (c->waits && c->source.fd >= 0)
+			gm_loop_mod(&c->server->d->loop, &c->source, 0);
+	}
+	gm_connection_release(c);
+}
+
+void gm_connection_wait(struct gm_connection *c,
+			const struct gm_control *request)
+{
+	c->pending = *request;
+	c->waits = true;
+}
+
+void gm_connection_resume(struct gm_connection *c)
+{
+	c->waits = false;
+	if (c->source.fd >= 0)
+		gm_loop_mod(&c->server->d->loop, &c->source, EPOLLIN);
+}
+
+int gm_connection_open(struct gm_control_server *s, int fd, bool is_refused)
+{
+	struct gm_connection *c = calloc(1, sizeof(*c));
+	struct ucred peer;
+	socklen_t bytes = sizeof(peer);
+	int error = c ? 0 : -ENOMEM;
+
+	if (c && getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0)
+		error = -errno;
+	if (!error) {
+		c->server = s;
+		c->pid = peer.pid;
+		c->uid = peer.uid;
+		c->busy = 1;
+		c->since_ns = gm_loop_now();
+		c->source = (struct gm_source){ fd, ready };
+		c->user = gm_user_hold(s, peer.uid);
+		c->is_refused =
+			is_refused ||
+			(c->user && c->user->connections >=
+					    s->d->config.connections_per_uid);
+		error = c->user ? gm_loop_add(&s->d->loop, &c->source, EPOLLIN)
+				: -ENOMEM;
+		if (error && c->user)
+			gm_user_drop(s, c->user);
+	}
+	if (error) {
+		close(fd);
+		free(c);
+		return error;
+	}
+	TAILQ_INSERT_TAIL(&s->silent, c, entry);
+	s->n_connections++;
+	if (c->is_refused)
+		s->n_refused++;
+	else
+		c->user->connections++;
+	return 0;
+}

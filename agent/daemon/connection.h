@@ -1,0 +1,85 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * connection - one client: records in, judged, and one reply to each.
+ *
+ * Requests are answered in order.  One that cannot be answered yet (QUEUE_OPEN
+ * waits for a worker) stops the reading, and what the client sends meanwhile
+ * stays in the socket.
+ *
+ * No request carries descriptors, so none are received: there is no room for
+ * them in recvmsg(), the kernel drops them, and their sender with them.  A
+ * flood of them cannot cost us a single descriptor.
+ */
+#ifndef GM_CONNECTION_H
+#define GM_CONNECTION_H
+
+#include "agent/daemon/control.h"
+
+struct gm_connection {
+	TAILQ_ENTRY(gm_connection) entry;
+	struct gm_control_server *server;
+	struct gm_source source; /* fd -1: dropped */
+	struct gm_user *user;
+	pid_t pid; /* 0: where we cannot see it */
+	uid_t uid;
+	uint64_t since_ns; /* accepted */
+	bool said_hello;
+	bool is_refused; /* gets an answer to its HELLO, and no more */
+	bool waits;      /* for an answer that is not known yet */
+	uint32_t busy;   /* calls that still use this struct */
+	struct gm_control pending;  /* header of the request that waits */
+	struct gm_session *session; /* NULL: none */
+};
+
+/* One request, judged as far as its form goes. */
+struct gm_request {
+	struct gm_control header;
+	char body[128] __attribute__((aligned(8))); /* missing bytes are 0 */
+	const char *tail;
+	uint32_t tail_bytes;
+};
+
+/* Take a connected, non-blocking socket over.  Returns 0 or a negative errno;
+ * the socket is closed then. */
+int gm_connection_open(struct gm_control_server *s, int fd, bool is_refused);
+
+/* End it, and its session with it.  Whoever is in the middle of a call for it
+ * goes on with what is left, see busy. */
+void gm_connection_drop(struct gm_connection *c, enum gm_drop reason,
+			const char *detail);
+
+/*
+ * gm_connection_reply - answer a request with success
+ *
+ * request	its header
+ * body, tail	may be NULL with 0 bytes
+ * fds		the client gets copies; ours stay ours
+ *
+ * A client that has no room for its reply is dropped.
+ */
+void gm_connection_reply(struct gm_connection *c,
+			 const struct gm_control *request, const void *body,
+			 uint32_t body_bytes, const void *tail,
+			 uint32_t tail_bytes, const int *fds, uint32_t n_fds);
+
+/* Answer a request with a negative status and the reason. */
+void gm_connection_refuse(struct gm_connection *c,
+			  const struct gm_control *request, int status,
+			  const char *why);
+
+/* The answer to @request will come later; nothing is read until it has. */
+void gm_connection_wait(struct gm_connection *c,
+			const struct gm_control *request);
+/* It has been given: read on. */
+void gm_connection_resume(struct gm_connection *c);
+
+/* End a use of @c that began with busy++; the last one frees it. */
+void gm_connection_release(struct gm_connection *c);
+
+/* What a handler returns for a bad request: @status, with server->why set. */
+int gm_connection_bad(struct gm_connection *c, int status, const char *format,
+		      ...) __attribute__((format(printf, 3, 4)));
+
+#endif

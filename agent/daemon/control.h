@@ -1,0 +1,88 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * control - the socket that clients come through, and who has come.
+ *
+ * Whoever connects is known by what the kernel says of it (SO_PEERCRED) and
+ * costs its uid one connection.  A peer that breaks the protocol, stays silent
+ * before its first request, or does not read its replies is dropped; when
+ * descriptors run out it is the newcomer that is turned away.
+ */
+#ifndef GM_CONTROL_SERVER_H
+#define GM_CONTROL_SERVER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+#include <sys/types.h>
+
+#include "agent/common/closer.h"
+#include "agent/daemon/loop.h"
+#include "agent/daemon/segment.h" /* GM_WHY_BYTES */
+#include "shm/control.h"
+
+struct gm_connection;
+struct gm_daemon;
+struct gm_session;
+
+/* What one uid has of us; kept while that is anything. */
+struct gm_user {
+	TAILQ_ENTRY(gm_user) entry;
+	uid_t uid;
+	uint32_t holds; /* connections and sessions, open or ending */
+	uint32_t connections;
+	uint32_t sessions;
+	uint64_t arena_bytes;
+};
+
+/* Why connections end, and how often they did. */
+enum gm_drop {
+	GM_DROP_HUNG_UP, /* as it should be */
+	GM_DROP_SESSION, /* its session had to end */
+	GM_DROP_AGENT,   /* ours */
+	GM_DROP_REFUSED, /* one connection too many */
+	GM_DROP_RECORD,  /* a record that is none */
+	GM_DROP_FDS,     /* descriptors that nobody asked for */
+	GM_DROP_SILENT,  /* no HELLO in time */
+	GM_DROP_FULL,    /* replies are not read */
+	GM_DROP_BROKEN,  /* an error of the socket */
+	GM_DROPS
+};
+
+TAILQ_HEAD(gm_connection_list, gm_connection);
+TAILQ_HEAD(gm_session_list, gm_session);
+TAILQ_HEAD(gm_user_list, gm_user);
+
+struct gm_control_server {
+	struct gm_daemon *d;
+	char path[108];
+	struct gm_source listener;
+	int reserve;           /* given up to turn a newcomer away */
+	bool paused;           /* no descriptor at all: wait a little */
+	struct gm_timer pause; /* until we listen again */
+	struct gm_timer hello; /* when the oldest silent one is dropped */
+	struct gm_connection_list silent; /* no HELLO yet, oldest first */
+	struct gm_connection_list known;
+	uint32_t n_connections;
+	uint32_t n_refused; /* of them: only there to be told why */
+	struct gm_user_list users;
+	uint64_t drops[GM_DROPS];
+
+	struct gm_session_list sessions; /* by id */
+	uint32_t n_sessions;
+	uint64_t last_session;
+	struct gm_closer closer;
+
+	int share; /* the segment for other namespaces, -1: not made yet */
+	bool draining;
+	char why[GM_WHY_BYTES]; /* of the refusal at hand */
+	char record[GM_CONTROL_BYTES_MAX] __attribute__((aligned(8)));
+};
+
+/* The uid's entry, made when it has none; NULL for want of memory.  Each call
+ * that gives one is paid back by gm_user_drop(). */
+struct gm_user *gm_user_hold(struct gm_control_server *s, uid_t uid);
+void gm_user_drop(struct gm_control_server *s, struct gm_user *user);
+
+#endif

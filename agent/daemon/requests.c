@@ -1,0 +1,312 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/daemon/requests.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <gpumap.h>
+
+#include "agent/common/log.h"
+#include "agent/daemon/daemon.h"
+#include "agent/daemon/maps.h"
+#include "agent/daemon/sessions.h"
+#include "agent/daemon/share.h"
+
+/* The text in a fixed field, or NULL when it has no end. */
+static const char *text_of(const char *field, size_t bytes)
+{
+	return memchr(field, '\0', bytes) ? field : NULL;
+}
+
+/* ---- HELLO ------------------------------------------------------------- */
+
+static void be_known(struct gm_connection *c)
+{
+	if (c->said_hello)
+		return;
+	TAILQ_REMOVE(&c->server->silent, c, entry);
+	c->said_hello = true;
+	TAILQ_INSERT_TAIL(&c->server->known, c, entry);
+}
+
+/* One connection too many gets this one answer. */
+static int turn_away(struct gm_connection *c, const struct gm_request *r)
+{
+	const struct gm_config *config = &c->server->d->config;
+	bool own = c->user->connections >= config->connections_per_uid;
+
+	gm_connection_bad(
+		c, -EUSERS,
+		"%u connections are open, which is the limit; close some, or "
+		"raise %s in [limits] of gpumapd.conf",
+		own ? c->user->connections
+		    : c->server->n_connections - c->server->n_refused,
+		own ? "connections_per_uid" : "connections");
+	gm_connection_refuse(c, &r->header, -EUSERS, c->server->why);
+	gm_connection_drop(c, GM_DROP_REFUSED, NULL);
+	return 0;
+}
+
+static int handle_hello(struct gm_connection *c, const struct gm_request *r)
+{
+	const struct gm_hello *hello = (const void *)r->body;
+	struct gm_hello_reply reply = {
+		.layout_major = GM_LAYOUT_MAJOR,
+		.layout_minor = GM_LAYOUT_MINOR,
+		.epoch = c->server->d->segment.epoch,
+		.agent_pid = (uint32_t)getpid(),
+	};
+
+	if (c->is_refused)
+		return turn_away(c, r);
+	if (hello->layout_major != GM_LAYOUT_MAJOR ||
+	    (hello->layout_minor == GM_LAYOUT_MINOR &&
+	     hello->layout != gm_layout_hash()))
+		return gm_connection_bad(
+			c, -EPROTO,
+			"the client's layout is %u.%u (%016llx), this agent's "
+			"%u.%u (%016llx); use a library of the same release",
+			hello->layout_major, hello->layout_minor,
+			(unsigned long long)hello->layout, GM_LAYOUT_MAJOR,
+			GM_LAYOUT_MINOR, (unsigned long long)gm_layout_hash());
+	be_known(c);
+	gm_connection_reply(c, &r->header, &reply, sizeof(reply), NULL, 0, NULL,
+			    0);
+	return 0;
+}
+
+/* ---- MAP --------------------------------------------------------------- */
+
+static int handle_map(struct gm_connection *c, const struct gm_request *r)
+{
+	struct gm_control_server *s = c->server;
+	const char *path = s->d->segment.path;
+	int plain = -1, error;
+
+	if (s->share < 0)
+		s->share = gm_share_open(path);
+	if (s->share >= 0) {
+		gm_connection_reply(c, &r->header, NULL, 0, NULL, 0, &s->share,
+				    1);
+		return 0;
+	}
+	error = s->share;
+	s->share = -1;
+	if (!gm_share_is_harmless(c->uid, geteuid()))
+		return gm_connection_bad(
+			c, -EPERM,
+			"no read-only mount of %s can be made (%s); give "
+			"gpumapd CAP_SYS_ADMIN, or mount the host's /dev/shm "
+			"read-only into the container",
+			path, strerror(-error));
+	plain = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	if (plain < 0)
+		return -errno;
+	gm_connection_reply(c, &r->header, NULL, 0, NULL, 0, &plain, 1);
+	close(plain);
+	return 0;
+}
+
+/* ---- layer maps -------------------------------------------------------- */
+
+/* The tail: the spec with its NUL, padding to 8, then the bytes of layers. */
+static int judge_layers(struct gm_connection *c, const struct gm_request *r,
+			struct gm_layers_publish *p)
+{
+	uint64_t spec = ((uint64_t)p->spec_bytes + 7) / 8 * 8;
+
+	if (!text_of(p->name, sizeof(p->name)) || p->spec_bytes == 0 ||
+	    spec + (uint64_t)p->n_bytes * 8 != r->tail_bytes ||
+	    strnlen(r->tail, p->spec_bytes) != p->spec_bytes - 1)
+		return gm_connection_bad(c, -EINVAL,
+					 "the request's parts do not fit "
+					 "together; this is a client's fault");
+	if (p->n_layers == 0)
+		p->n_layers = p->n_bytes;
+	if (p->n_bytes && p->n_bytes != p->n_layers)
+		return gm_connection_bad(
+			c, -EINVAL,
+			"%u layers, but bytes of %u: give one size "
+			"for each layer",
+			p->n_layers, p->n_bytes);
+	if (p->n_layers > GM_LAYERS_MAX)
+		return gm_connection_bad(c, -E2BIG,
+					 "%u layers; a map has at most %u",
+					 p->n_layers, GM_LAYERS_MAX);
+	if (p->dtype > GPUMAP_DTYPE_U64)
+		return gm_connection_bad(c, -EINVAL, "dtype %u is not known",
+					 p->dtype);
+	return 0;
+}
+
+/* Sizes that wrap when they are summed would make every charge a lie. */
+static int judge_sizes(struct gm_connection *c, const uint64_t *bytes,
+		       uint32_t n, uint64_t other)
+{
+	uint64_t left = INT64_MAX;
+
+	if (other > left)
+		return gm_connection_bad(c, -EINVAL,
+					 "other_bytes is over 2^63");
+	left -= other;
+	for (uint32_t i = 0; i < n; i++) {
+		if (bytes[i] > left)
+			return gm_connection_bad(
+				c, -EINVAL,
+				"the layers up to %u have more than 2^63 bytes",
+				i);
+		left -= bytes[i];
+	}
+	return 0;
+}
+
+static int handle_publish(struct gm_connection *c, const struct gm_request *r)
+{
+	struct gm_control_server *s = c->server;
+	struct gm_layers_publish p;
+	struct gm_layers_publish_reply reply;
+	struct gm_map_request request;
+	uint64_t *bytes = NULL;
+	int error;
+
+	memcpy(&p, r->body, sizeof(p));
+	error = judge_layers(c, r, &p);
+	if (error)
+		return error;
+	if (p.n_bytes) { /* out of a tail of any alignment */
+		bytes = malloc((size_t)p.n_bytes * 8);
+		if (!bytes)
+			return -ENOMEM;
+		memcpy(bytes, r->tail + r->tail_bytes - (size_t)p.n_bytes * 8,
+		       (size_t)p.n_bytes * 8);
+	}
+	request = (struct gm_map_request){
+		.name = p.name,
+		.spec = r->tail,
+		.uid = c->uid,
+		.n_layers = p.n_layers,
+		.dtype = p.dtype,
+		.other_bytes = p.other_bytes,
+		.bytes = bytes,
+	};
+	error = judge_sizes(c, bytes, p.n_bytes, p.other_bytes);
+	if (error == 0)
+		error = gm_maps_publish(s->d, &request, s->why, &reply.version);
+	free(bytes);
+	if (error)
+		return error == -EACCES ? -EPERM : error;
+	gm_log(GM_LOG_INFO, "published", "map=%s uid=%u pid=%d version=%llu",
+	       gm_quote(p.name).text, (unsigned)c->uid, (int)c->pid,
+	       (unsigned long long)reply.version);
+	gm_connection_reply(c, &r->header, &reply, sizeof(reply), NULL, 0, NULL,
+			    0);
+	return 0;
+}
+
+/* The name in the body, or NULL with the refusal set. */
+static const char *object_of(struct gm_connection *c,
+			     const struct gm_request *r,
+			     const struct gm_object_name **ret_object)
+{
+	const struct gm_object_name *object = (const void *)r->body;
+	const char *name = text_of(object->name, sizeof(object->name));
+
+	if (name && name[0] && object->kind == GM_KIND_LAYERS &&
+	    object->reserved == 0) {
+		*ret_object = object;
+		return name;
+	}
+	gm_connection_bad(c, -EINVAL, "no object of kind %u can have this name",
+			  object->kind);
+	return NULL;
+}
+
+static int handle_release(struct gm_connection *c, const struct gm_request *r)
+{
+	struct gm_control_server *s = c->server;
+	const struct gm_object_name *object;
+	const char *name = object_of(c, r, &object);
+	int error;
+
+	if (!name)
+		return -EINVAL;
+	error = gm_publish_remove(s->d, object->kind, name, c->uid, s->why);
+	if (error)
+		return error == -EACCES ? -EPERM : error;
+	gm_log(GM_LOG_INFO, "released", "map=%s uid=%u pid=%d",
+	       gm_quote(name).text, (unsigned)c->uid, (int)c->pid);
+	gm_connection_reply(c, &r->header, NULL, 0, NULL, 0, NULL, 0);
+	return 0;
+}
+
+/* ---- pins -------------------------------------------------------------- */
+
+static int handle_pin(struct gm_connection *c, const struct gm_request *r)
+{
+	struct gm_control_server *s = c->server;
+	const struct gm_object_name *object;
+	const char *name = object_of(c, r, &object);
+	struct gm_pin_reply reply;
+	struct gm_pin pin;
+	int error;
+
+	if (!name)
+		return -EINVAL;
+	error = gm_holders_pin(s->d, c->pid, c->uid, object->kind, name, s->why,
+			       &pin);
+	if (error)
+		return error;
+	reply = (struct gm_pin_reply){ pin.claim, pin.unit, pin.version };
+	gm_connection_reply(c, &r->header, &reply, sizeof(reply), NULL, 0, NULL,
+			    0);
+	return 0;
+}
+
+static int handle_unpin(struct gm_connection *c, const struct gm_request *r)
+{
+	const struct gm_unpin *unpin = (const void *)r->body;
+	int error = gm_holders_unpin(c->server->d, c->pid, unpin->claim);
+
+	if (error)
+		return gm_connection_bad(c, error, "process %d has no pin %llu",
+					 (int)c->pid,
+					 (unsigned long long)unpin->claim);
+	gm_connection_reply(c, &r->header, NULL, 0, NULL, 0, NULL, 0);
+	return 0;
+}
+
+/* ---- the table --------------------------------------------------------- */
+
+static const struct gm_request_kind kinds[] = {
+	[GM_CONTROL_HELLO] = { sizeof(struct gm_hello), false, handle_hello },
+	[GM_CONTROL_MAP] = { 0, false, handle_map },
+	[GM_CONTROL_LAYERS_PUBLISH] = { sizeof(struct gm_layers_publish), true,
+					handle_publish },
+	[GM_CONTROL_RELEASE] = { sizeof(struct gm_object_name), false,
+				 handle_release },
+	[GM_CONTROL_PIN] = { sizeof(struct gm_object_name), false, handle_pin },
+	[GM_CONTROL_UNPIN] = { sizeof(struct gm_unpin), false, handle_unpin },
+	[GM_CONTROL_SESSION_OPEN] = { sizeof(struct gm_session_open), false,
+				      gm_session_handle_open },
+	[GM_CONTROL_QUEUE_OPEN] = { sizeof(struct gm_queue_open), false,
+				    gm_session_handle_queue },
+	[GM_CONTROL_SESSIONS] = { sizeof(struct gm_sessions), false,
+				  gm_session_handle_list },
+};
+
+_Static_assert(sizeof(struct gm_layers_publish) <=
+		       sizeof(((struct gm_request *)0)->body),
+	       "every body fits");
+
+const struct gm_request_kind *gm_request_kind(uint16_t type)
+{
+	if (type >= sizeof(kinds) / sizeof(kinds[0]) || !kinds[type].handle)
+		return NULL;
+	return &kinds[type];
+}

@@ -1,0 +1,24 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * requests - what a client can ask for, one handler each.
+ */
+#ifndef GM_REQUESTS_H
+#define GM_REQUESTS_H
+
+#include "agent/daemon/connection.h"
+
+struct gm_request_kind {
+	uint32_t body_bytes; /* as we know it */
+	bool has_tail;
+
+	/* Returns 0 when it has answered or will (gm_connection_wait()), or a
+	 * negative status to refuse with, and server->why. */
+	int (*handle)(struct gm_connection *c, const struct gm_request *r);
+};
+
+/* How to treat a type; NULL for one that we do not know. */
+const struct gm_request_kind *gm_request_kind(uint16_t type);
+
+#endif

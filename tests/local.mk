@@ -175,6 +175,19 @@ CLEANFILES += %reldir%/bench/bench_host_kernels
 %canon_reldir%_bench_bench_host_kernels_LDADD = agent/bench/libbench.la \
 	agent/device/libdevice.la agent/common/libcommon.la $(NUMA_LIBS) \
 	-lpthread
+gm_tests += %reldir%/test_judge
+%canon_reldir%_test_judge_SOURCES = %reldir%/test_judge.c %reldir%/tap.h
+%canon_reldir%_test_judge_LDADD = agent/worker/libworker.la
+
+gm_tests += %reldir%/test_worker_spin
+%canon_reldir%_test_worker_spin_SOURCES = %reldir%/test_worker_spin.c %reldir%/tap.h
+%canon_reldir%_test_worker_spin_LDADD = agent/worker/libworker.la
+
+gm_tests += %reldir%/test_turn
+%canon_reldir%_test_turn_SOURCES = %reldir%/test_turn.c \
+	%reldir%/hand_client.h %reldir%/tap.h
+%canon_reldir%_test_turn_LDADD = agent/worker/libworker.la
+
 gm_tests += %reldir%/agent_worker
 GM_TORTURE += %reldir%/agent_worker
 %canon_reldir%_agent_worker_SOURCES = %reldir%/agent_worker.c \

@@ -78,6 +78,37 @@ static void a_full_queue_loses_nothing(void)
 	EQ(open_after, 0);
 }
 
+struct watched {
+	int fds[MANY];
+	int open_at_call;
+	int calls;
+};
+
+static void look(void *arg)
+{
+	struct watched *w = arg;
+
+	w->calls++;
+	for (int i = 0; i < MANY; i++)
+		w->open_at_call += is_open(w->fds[i]);
+}
+
+static void calls_come_after_what_was_there(void)
+{
+	static struct gm_closer closer;
+	static struct watched w;
+
+	gm_closer_init(&closer);
+	for (int i = 0; i < MANY; i++)
+		w.fds[i] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	for (int i = 0; i < MANY; i++)
+		gm_closer_close(&closer, w.fds[i]);
+	gm_closer_call(&closer, look, &w);
+	gm_closer_stop(&closer);
+	EQ(w.calls, 1);
+	EQ(w.open_at_call, 0);
+}
+
 static void stop_without_work_is_harmless(void)
 {
 	static struct gm_closer closer;
@@ -92,6 +123,7 @@ int main(void)
 	descriptors_are_closed();
 	ranges_are_unmapped();
 	a_full_queue_loses_nothing();
+	calls_come_after_what_was_there();
 	stop_without_work_is_harmless();
 	return tap_done();
 }

@@ -18,6 +18,13 @@ gm_tests += $(gm_fuzz)
 endif
 
 if AGENT
+gm_fuzz += %reldir%/fuzz_entry
+%canon_reldir%_fuzz_entry_SOURCES = %reldir%/fuzz_entry.c \
+	%reldir%/fuzz.h $(gm_fuzz_main)
+%canon_reldir%_fuzz_entry_CPPFLAGS = $(AM_CPPFLAGS) -DFUZZ_NAME='"entry"'
+%canon_reldir%_fuzz_entry_LDFLAGS = $(gm_fuzz_ldflags)
+%canon_reldir%_fuzz_entry_LDADD = agent/worker/libworker.la
+
 gm_fuzz += %reldir%/fuzz_safetensors
 %canon_reldir%_fuzz_safetensors_SOURCES = %reldir%/fuzz_safetensors.c \
 	%reldir%/fuzz.h $(gm_fuzz_main)

@@ -1,0 +1,89 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * A hostile ring, drained: the bytes are the client's whole queue.
+ *
+ *	byte 0	position that the worker stands at, signed, around 0
+ *	then	the submission ring, from its first slot on
+ *
+ * Whatever is in there, a turn does no more than a turn's work, stays inside
+ * of the arena, and ends.
+ */
+
+#include "tests/fuzz/fuzz.h"
+
+#include <string.h>
+
+#include "agent/worker/turn.h"
+
+#define DEPTH 16u
+#define ARENA (UINT64_C(4) << 20)
+
+static char arena[ARENA];
+static uint64_t run_bytes;
+
+static int check_run(struct gm_device *dev, const struct gm_task *task,
+		     uint64_t first, uint64_t count)
+{
+	uint64_t each = gm_dtype_bytes(task->dtype);
+	const char *dst = task->dst, *src = task->src;
+
+	MUST(each && first <= task->n && count <= task->n - first);
+	MUST(dst >= arena && task->n * each <= ARENA &&
+	     (uint64_t)(dst - arena) <= ARENA - task->n * each);
+	MUST((dst - arena) % each == 0);
+	if (gm_op_memory(task->op) & GM_TASK_READS_SRC)
+		MUST(src >= arena && (src - arena) % each == 0 &&
+		     (uint64_t)(src - arena) <= ARENA - task->n * each);
+	run_bytes += count * each;
+	return 0;
+}
+
+static const struct gm_backend checking = { .name = "checking",
+					    .run = check_run };
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static struct gm_journal_queue owed;
+	static struct gm_journal signs;
+	static struct gm_client client;
+	static _Alignas(GM_LINE) gm_a64 entries[DEPTH * GM_ENTRY_WORDS];
+	static _Alignas(GM_LINE) gm_a64 done[DEPTH * GM_DONE_WORDS];
+	struct gm_device dev = { .backend = &checking };
+	struct gm_session s = {
+		.entries = { entries, DEPTH - 1, 0 },
+		.done = { done, DEPTH - 1, 0 },
+		.waker = { &client.parked, 0 },
+		.owed = &owed,
+		.signs = &signs,
+		.client = &client,
+		.judge = { arena, ARENA, 1 },
+		.socket = -1,
+	};
+	uint32_t start;
+
+	if (size < 1)
+		return 0;
+	start = (uint32_t)(int8_t)data[0];
+	s.entries.pos = s.done.pos = start;
+	gm_journal_open(&owed, 1);
+	memset(entries, 0, sizeof(entries));
+	memset(done, 0, sizeof(done));
+	memcpy(entries, data + 1,
+	       size - 1 < sizeof(entries) ? size - 1 : sizeof(entries));
+
+	/* A ring holds DEPTH entries of 4 MiB at most: so many turns. */
+	for (uint32_t turn = 0; !s.why && gm_turn_due(&s); turn++) {
+		uint32_t ended;
+
+		MUST(turn <= DEPTH * (ARENA / GM_TURN_BYTES + 1));
+		run_bytes = 0;
+		ended = gm_turn_serve(&s, &dev);
+		MUST(ended <= GM_TURN_ENTRIES);
+		MUST(run_bytes <= GM_TURN_BYTES + GM_TURN_SMALL);
+	}
+	MUST(s.entries.pos - start <= DEPTH);
+	MUST(s.done.pos - start <= s.entries.pos - start);
+	return 0;
+}

@@ -1,0 +1,377 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/* turn: the worker's end of a queue, served in this process over a memfd, by a
+ * backend that only counts. */
+
+#include "agent/device/device.h"
+#include "agent/worker/fault.h"
+#include "agent/worker/turn.h"
+#include "hand_client.h"
+#include "tap.h"
+
+#define ROW 0u
+#define MIB (UINT64_C(1) << 20)
+#define KIB (UINT64_C(1) << 10)
+
+struct counting {
+	struct gm_device dev;
+	uint32_t runs;
+	uint64_t elements;
+	uint64_t largest; /* bytes of one run */
+	uint64_t next;    /* element at which the next slice has to begin */
+	bool gap;         /* one did not */
+	int rc;
+	struct hand_client *seen; /* completions at the last run: */
+	uint32_t n_seen;
+};
+
+static uint32_t n_done(const struct hand_client *c)
+{
+	uint64_t words[GM_DONE_WORDS];
+	uint32_t n = 0;
+
+	while (n < c->depth && gm_ring_peek(&c->done, GM_DONE_WORDS, n, words))
+		n++;
+	return n;
+}
+
+static int count_run(struct gm_device *dev, const struct gm_task *task,
+		     uint64_t first, uint64_t count)
+{
+	struct counting *k = (struct counting *)dev;
+	uint64_t bytes = count * gm_dtype_bytes(task->dtype);
+
+	k->runs++;
+	k->elements += count;
+	k->gap = k->gap || (first != 0 && first != k->next);
+	k->next = first + count;
+	if (bytes > k->largest)
+		k->largest = bytes;
+	if (k->seen)
+		k->n_seen = n_done(k->seen);
+	return k->rc;
+}
+
+static const struct gm_backend counting_backend = { .name = "counting",
+						    .run = count_run };
+
+static struct gm_journal *journal;
+static int journal_fd;
+static struct gm_closer closer;
+
+static struct gm_session *serve(struct hand_client *c)
+{
+	int fds[GM_SESSION_FDS] = { c->queues, c->arena, dup(c->doorbell),
+				    dup(c->socket[1]) };
+	struct gm_wire wire = hand_attach(c, ROW);
+	struct gm_session *s;
+
+	if (gm_session_map(&wire, fds, journal, -1, true, &s) < 0)
+		exit(99);
+	gm_session_take_over(s, c->incarnation);
+	return s;
+}
+
+static void stop(struct hand_client *c, struct gm_session *s)
+{
+	gm_journal_close(s->owed);
+	gm_session_unmap(s, &closer, free);
+	hand_close(c, ROW);
+}
+
+static void no_ops_are_answered_in_batches(void)
+{
+	struct counting k = { .dev.backend = &counting_backend };
+	struct gm_entry e[100];
+	struct hand_client c;
+	struct gm_session *s;
+	uint32_t pos;
+	int32_t status = 1;
+
+	hand_open(&c, 1, 0, ROW, 128, MIB);
+	s = serve(&c);
+	EQ(gm_turn_serve(s, &k.dev), 0);
+	for (int i = 0; i < 100; i++)
+		e[i] = hand_nop(&c);
+	hand_submit(&c, e, 100);
+	OK(gm_turn_due(s));
+	EQ(gm_turn_serve(s, &k.dev), GM_TURN_ENTRIES);
+	EQ(n_done(&c), GM_TURN_ENTRIES);
+	while (gm_turn_due(s))
+		gm_turn_serve(s, &k.dev);
+	for (uint32_t i = 0; i < 100; i++)
+		if (!hand_take(&c, &pos, &status) || pos != i || status != 0)
+			OK(!"a completion is missing or out of order");
+	EQ(n_done(&c), 0);
+	EQ(k.runs, 0);
+	EQ(gm_get(&journal->completed), 100);
+	EQ(gm_get(&s->owed->next), 100);
+	stop(&c, s);
+}
+
+static void long_jobs_go_in_slices(void)
+{
+	struct counting k = { .dev.backend = &counting_backend };
+	struct hand_client c;
+	struct gm_session *s;
+	struct gm_entry e[2];
+	uint32_t turns = 0;
+
+	hand_open(&c, 2, 0, ROW, 16, 64 * MIB);
+	s = serve(&c);
+	e[0] = hand_copy(&c, 32 * MIB, 0, 10 * MIB + 5);
+	e[1] = hand_nop(&c);
+	hand_submit(&c, e, 2);
+	for (; gm_turn_due(s); turns++)
+		gm_turn_serve(s, &k.dev);
+	EQ(k.elements, 10 * MIB + 5);
+	EQ(k.largest, GM_TURN_BYTES);
+	OK(!k.gap);
+	EQ(k.runs, 11);
+	EQ(turns, 11);
+	EQ(n_done(&c), 2);
+	stop(&c, s);
+}
+
+static void nobody_waits_for_the_long_job_behind(void)
+{
+	struct counting k = { .dev.backend = &counting_backend };
+	struct gm_journal_state state;
+	struct hand_client c;
+	struct gm_session *s;
+	struct gm_entry e[4];
+
+	hand_open(&c, 3, 0, ROW, 16, 64 * MIB);
+	s = serve(&c);
+	e[0] = hand_nop(&c);
+	e[1] = hand_copy(&c, MIB, 0, 4 * KIB);
+	e[2] = hand_copy(&c, 32 * MIB, 0, 3 * MIB / 2);
+	e[3] = hand_nop(&c);
+	hand_submit(&c, e, 4);
+	k.seen = &c;
+	EQ(gm_turn_serve(s, &k.dev), 2);
+	EQ(k.n_seen, 2); /* when the long one's first slice began */
+
+	/* Between the turns it is owed, and the journal knows. */
+	state = gm_journal_read(s->owed, c.depth);
+	EQ(state.entry, 3);
+	EQ(state.done, 2);
+	EQ(gm_turn_serve(s, &k.dev), 2);
+	while (gm_turn_due(s))
+		gm_turn_serve(s, &k.dev);
+	EQ(n_done(&c), 4);
+	stop(&c, s);
+}
+
+static void turns_have_a_budget(void)
+{
+	struct counting k = { .dev.backend = &counting_backend };
+	struct hand_client c;
+	struct gm_session *s;
+	struct gm_entry e[64];
+
+	hand_open(&c, 4, 0, ROW, 64, 64 * MIB);
+	s = serve(&c);
+	for (uint32_t i = 0; i < 64; i++)
+		e[i] = hand_copy(&c, 32 * MIB, 0, 64 * KIB);
+	hand_submit(&c, e, 64);
+	EQ(gm_turn_serve(s, &k.dev), 16);
+	EQ(k.elements, GM_TURN_BYTES);
+	EQ(gm_turn_serve(s, &k.dev), 16);
+	/* Many middling ones end no more than a turn's worth of bytes. */
+	for (uint32_t i = 0; i < 32; i++)
+		e[i] = hand_copy(&c, 32 * MIB, 0, 100 * KIB);
+	while (gm_turn_due(s))
+		gm_turn_serve(s, &k.dev);
+	c.done.pos = 64;
+	hand_submit(&c, e, 32);
+	k.elements = 0;
+	gm_turn_serve(s, &k.dev);
+	OK(k.elements <= GM_TURN_BYTES);
+	OK(k.elements >= GM_TURN_BYTES - 64 * KIB);
+	stop(&c, s);
+}
+
+static void errors_end_one_job(void)
+{
+	struct counting k = { .dev.backend = &counting_backend };
+	struct hand_client c;
+	struct gm_session *s;
+	struct gm_entry e[5];
+	static const int want[] = { -ERANGE, -EIO, -EINVAL, 0, -ENODEV };
+	uint32_t pos;
+	int32_t status = 1;
+
+	hand_open(&c, 5, 0, ROW, 16, 8 * MIB);
+	s = serve(&c);
+	e[0] = hand_copy(&c, 8 * MIB, 0, 1);
+	e[1] = hand_nop(&c);
+	e[1].incarnation = 0;
+	e[2] = hand_copy(&c, 0, 0, 2 * MIB);
+	e[3] = hand_nop(&c);
+	e[4] = hand_copy(&c, 4 * MIB, 0, 4 * MIB);
+	k.rc = -ENODEV;
+	hand_submit(&c, e, 5);
+	while (gm_turn_due(s))
+		gm_turn_serve(s, &k.dev);
+	OK(!s->why);
+	EQ(k.runs, 1); /* a failed slice is the last */
+	for (uint32_t i = 0; i < 5; i++) {
+		if (!OK(hand_take(&c, &pos, &status)))
+			break;
+		EQ(pos, i);
+		EQ(status, want[i]);
+	}
+	stop(&c, s);
+}
+
+static void a_breach_stops_everything_behind_it(void)
+{
+	struct counting k = { .dev.backend = &counting_backend };
+	struct hand_client c;
+	struct gm_session *s;
+	struct gm_entry e[4];
+
+	hand_open(&c, 6, 0, ROW, 16, MIB);
+	s = serve(&c);
+	for (int i = 0; i < 4; i++)
+		e[i] = hand_nop(&c);
+	e[2].op = 99;
+	hand_submit(&c, e, 4);
+	EQ(gm_turn_serve(s, &k.dev), 2);
+	STR(s->why, "unknown operation");
+	EQ(n_done(&c), 2);
+	EQ(s->entries.pos, 2);
+	stop(&c, s);
+}
+
+static void positions_wrap(void)
+{
+	struct counting k = { .dev.backend = &counting_backend };
+	struct hand_client c;
+	struct gm_session *s;
+	uint32_t pos;
+	int32_t status = 1;
+
+	hand_open(&c, 7, 0, ROW, 16, MIB);
+	s = serve(&c);
+	c.entries.pos = c.done.pos = UINT32_MAX - 20;
+	s->entries.pos = s->done.pos = UINT32_MAX - 20;
+	for (int i = 0; i < 60; i++) {
+		struct gm_entry e = hand_nop(&c);
+		uint32_t want = c.entries.pos;
+
+		hand_submit(&c, &e, 1);
+		gm_turn_serve(s, &k.dev);
+		if (!hand_take(&c, &pos, &status) || pos != want)
+			OK(!"a position was lost in the wrap");
+	}
+	EQ(c.done.pos, 39);
+	stop(&c, s);
+}
+
+static void the_next_owner_goes_on(void)
+{
+	struct counting k = { .dev.backend = &counting_backend };
+	struct hand_client c;
+	struct gm_session *s;
+	struct gm_entry e[3];
+	uint32_t odd, pos;
+	int32_t status = 1;
+
+	hand_open(&c, 8, 9, ROW, 16, MIB);
+	s = serve(&c);
+	odd = gm_get(&c.queue->parked);
+	OK(odd & 1);
+	for (int i = 0; i < 3; i++)
+		e[i] = hand_nop(&c);
+	hand_submit(&c, e, 3);
+	EQ(gm_turn_serve(s, &k.dev), 3);
+
+	/* It dies, and another comes: the journal stays. */
+	gm_session_unmap(s, &closer, free);
+	c.incarnation = 2;
+	s = serve(&c);
+	OK(gm_get(&c.queue->parked) & 1);
+	OK(gm_get(&c.queue->parked) != odd);
+	EQ(gm_get(&c.queue->incarnation), 2);
+	EQ(s->entries.pos, 3);
+	EQ(s->done.pos, 3);
+	hand_submit(&c, e, 1); /* one from before */
+	EQ(gm_turn_serve(s, &k.dev), 1);
+	for (int i = 0; i < 4; i++)
+		EQ(hand_take(&c, &pos, &status), 1);
+	EQ(status, -EIO);
+	stop(&c, s);
+}
+
+static void sleepers_are_woken_once(void)
+{
+	struct counting k = { .dev.backend = &counting_backend };
+	struct hand_client c;
+	struct gm_session *s;
+	struct gm_entry e;
+	char bytes[8];
+
+	hand_open(&c, 9, 0, ROW, 16, MIB);
+	s = serve(&c);
+	e = hand_nop(&c);
+	hand_submit(&c, &e, 1);
+	gm_turn_serve(s, &k.dev);
+	EQ(gm_get(&c.page->wake), 0); /* awake: nobody calls */
+
+	gm_put(&c.page->by_fd, 1);
+	gm_ring_park(&c.page->parked, &c.parked);
+	for (int i = 0; i < 3; i++) {
+		hand_submit(&c, &e, 1);
+		gm_turn_serve(s, &k.dev);
+	}
+	EQ(gm_get(&c.page->wake), 1);
+	EQ(recv(c.socket[0], bytes, sizeof(bytes), MSG_DONTWAIT), 1);
+	EQ(gm_get(&journal->wakes), 1);
+	stop(&c, s);
+}
+
+static void lost_memory_ends_the_session(void)
+{
+	struct counting k = { .dev.backend = &counting_backend };
+	struct hand_client c;
+	struct gm_session *s;
+	struct gm_entry e;
+
+	hand_open(&c, 10, 0, ROW, 16, MIB);
+	s = serve(&c);
+	e = hand_nop(&c);
+	hand_submit(&c, &e, 1);
+	EQ(ftruncate(c.queues, 0), 0);
+	OK(!gm_turn_due(s)); /* the handler put a page of zeroes there */
+	OK(gm_fault_seen);
+	OK(s->ground.broken);
+	EQ(gm_turn_serve(s, &k.dev), 0);
+	STR(s->why, GM_SESSION_BROKEN);
+	gm_fault_seen = 0;
+	gm_journal_close(s->owed);
+	gm_session_unmap(s, &closer, free);
+	close(c.queues);
+	close(c.arena);
+}
+
+int main(void)
+{
+	journal = hand_share("test-journal", GM_JOURNAL_BYTES, &journal_fd);
+	gm_closer_init(&closer);
+	EQ(gm_fault_init(), 0);
+	no_ops_are_answered_in_batches();
+	long_jobs_go_in_slices();
+	nobody_waits_for_the_long_job_behind();
+	turns_have_a_budget();
+	errors_end_one_job();
+	a_breach_stops_everything_behind_it();
+	positions_wrap();
+	the_next_owner_goes_on();
+	sleepers_are_woken_once();
+	lost_memory_ends_the_session();
+	gm_closer_stop(&closer);
+	return tap_done();
+}

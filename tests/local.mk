@@ -158,6 +158,15 @@ gm_tests += %reldir%/agent_segment
 	%reldir%/agent_map.h %reldir%/tap.h
 %canon_reldir%_agent_segment_LDADD = %reldir%/libagent.la shm/libshm.la
 
+gm_tests += %reldir%/agent_client
+%canon_reldir%_agent_client_SOURCES = %reldir%/agent_client.c %reldir%/tap.h
+%canon_reldir%_agent_client_LDADD = %reldir%/libagent.la lib/libgpumap.la
+
+# As the README shows it; agent_client runs it.
+check_PROGRAMS += %reldir%/readme_client
+%canon_reldir%_readme_client_SOURCES = %reldir%/readme_client.c
+%canon_reldir%_readme_client_LDADD = lib/libgpumap.la
+
 gm_tests += %reldir%/agent_damage
 %canon_reldir%_agent_damage_SOURCES = %reldir%/agent_damage.c \
 	%reldir%/agent_map.h %reldir%/tap.h

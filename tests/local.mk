@@ -129,6 +129,10 @@ gm_tests += %reldir%/test_pin
 gm_daemon = agent/daemon/libdaemon.la agent/plan/libplan.la \
 	agent/common/libcommon.la shm/libshm.la $(NUMA_LIBS) $(URING_LIBS)
 
+gm_tests += %reldir%/test_log
+%canon_reldir%_test_log_SOURCES = %reldir%/test_log.c %reldir%/tap.h
+%canon_reldir%_test_log_LDADD = agent/common/libcommon.la
+
 gm_tests += %reldir%/test_heap
 %canon_reldir%_test_heap_SOURCES = %reldir%/test_heap.c %reldir%/tap.h
 %canon_reldir%_test_heap_LDADD = $(gm_daemon)

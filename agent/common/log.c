@@ -4,12 +4,15 @@
 #include "agent/common/log.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <unistd.h>
 
 static const char *context;
+static _Atomic unsigned int lost; /* lines that had nowhere to go */
 
 void gm_log_context(const char *pairs)
 {
@@ -33,12 +36,28 @@ static void make_printable(char *line, size_t n)
 	}
 }
 
+/* A reader of our log that has stopped must not stop us: where POLLOUT is not
+ * given, not even a line as short as this would fit. */
+static bool put_line(const char *line, size_t n)
+{
+	struct pollfd out = { .fd = STDERR_FILENO, .events = POLLOUT };
+
+	if (poll(&out, 1, 0) == 0) {
+		lost++;
+		return false;
+	}
+	while (write(STDERR_FILENO, line, n) < 0 && errno == EINTR)
+		;
+	return true;
+}
+
 void gm_log(enum gm_log_level level, const char *event, const char *format, ...)
 {
 	static const char *const names[] = { "info", "warning", "error" };
 	char line[GM_LOG_BYTES];
 	size_t room = sizeof(line) - 1; /* for the newline */
 	size_t n;
+	unsigned int n_lost = lost;
 	int saved = errno;
 
 	n = clip(snprintf(line, room, "level=%s event=%s", names[level], event),
@@ -52,14 +71,17 @@ void gm_log(enum gm_log_level level, const char *event, const char *format, ...)
 			  room - n);
 		va_end(args);
 	}
+	if (n_lost != 0)
+		n += clip(snprintf(line + n, room - n, " lost=%u", n_lost),
+			  room - n);
 	if (context != NULL)
 		n += clip(snprintf(line + n, room - n, " %s", context),
 			  room - n);
 	make_printable(line, n);
 	line[n++] = '\n';
 
-	while (write(STDERR_FILENO, line, n) < 0 && errno == EINTR)
-		;
+	if (put_line(line, n) && n_lost != 0)
+		lost -= n_lost;
 	errno = saved;
 }
 
@@ -69,7 +91,7 @@ struct gm_quoted gm_quote(const char *text)
 	size_t n = 0;
 
 	quoted.text[n++] = '"';
-	for (; *text != '\0' && n + 4 < sizeof(quoted.text); text++) {
+	for (; *text != '\0' && n + 4 <= sizeof(quoted.text); text++) {
 		if (*text == '"' || *text == '\\')
 			quoted.text[n++] = '\\';
 		quoted.text[n++] = *text;

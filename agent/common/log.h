@@ -6,10 +6,11 @@
  *
  *	level=info event=ready instance=node epoch=3 rows=2 pid=812
  *
- * A line is one write(2), so lines of several processes do not mix; a line that
- * standard error does not take at once may be lost, but never blocks anybody
- * for long.  Bytes that are no printable text are written as '?', whatever the
- * caller hands in, and a line longer than GM_LOG_BYTES is cut.
+ * A line is one write(2), so lines of several processes do not mix.  Where
+ * standard error takes nothing at the moment, because who reads it has stopped,
+ * the line is dropped rather than waited for, and the next one that is taken
+ * ends with lost=N.  Bytes that are no printable text are written as '?',
+ * whatever the caller hands in, and a line longer than GM_LOG_BYTES is cut.
  */
 #ifndef GM_LOG_H
 #define GM_LOG_H

@@ -1,0 +1,80 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/* log: one line whatever is in it, and nobody is waited for. */
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "agent/common/log.h"
+#include "tap.h"
+
+static int ends[2];
+
+static const char *next_line(void)
+{
+	static char text[4096];
+	ssize_t n = read(ends[0], text, sizeof(text) - 1);
+
+	text[n > 0 ? n : 0] = '\0';
+	return text;
+}
+
+static void values_stay_in_their_line(void)
+{
+	char many[4000];
+	const char *line;
+
+	gm_log(GM_LOG_INFO, "ready", "rows=%u", 2);
+	STR(next_line(), "level=info event=ready rows=2\n");
+	gm_log(GM_LOG_ERROR, "end", NULL);
+	STR(next_line(), "level=error event=end\n");
+	gm_log(GM_LOG_WARNING, "odd", "why=%s",
+	       gm_quote("a \"b\" \\ c\nlevel=info").text);
+	STR(next_line(), "level=warning event=odd "
+			 "why=\"a \\\"b\\\" \\\\ c?level=info\"\n");
+	memset(many, 'x', sizeof(many) - 1);
+	many[sizeof(many) - 1] = '\0';
+	gm_log(GM_LOG_INFO, "long", "why=%s", many);
+	line = next_line();
+	EQ(strlen(line), GM_LOG_BYTES - 1);
+	EQ(line[GM_LOG_BYTES - 2], '\n');
+	EQ(strlen(gm_quote(many).text), GM_QUOTE_BYTES - 2);
+	gm_log_context("row=1");
+	gm_log(GM_LOG_INFO, "ready", NULL);
+	STR(next_line(), "level=info event=ready row=1\n");
+	gm_log_context(NULL);
+}
+
+/* Were a line waited for, this would never end. */
+static void stuck_reader_costs_lines_only(void)
+{
+	char last[64] = "";
+	const char *line;
+	int n = 0;
+
+	for (int i = 0; i < 100000; i++)
+		gm_log(GM_LOG_INFO, "many", NULL);
+	while ((line = next_line())[0] != '\0') {
+		for (const char *c = line; *c != '\0'; c++)
+			n += *c == '\n';
+	}
+	OK(n > 0 && n < 100000);
+	gm_log(GM_LOG_INFO, "next", NULL);
+	snprintf(last, sizeof(last), "level=info event=next lost=%d\n",
+		 100000 - n);
+	STR(next_line(), last);
+	gm_log(GM_LOG_INFO, "next", NULL);
+	STR(next_line(), "level=info event=next\n");
+}
+
+int main(void)
+{
+	if (pipe2(ends, O_CLOEXEC) != 0 ||
+	    fcntl(ends[0], F_SETFL, O_NONBLOCK) != 0 ||
+	    dup2(ends[1], STDERR_FILENO) < 0)
+		return 99;
+	values_stay_in_their_line();
+	stuck_reader_costs_lines_only();
+	return tap_done();
+}

@@ -139,6 +139,13 @@ static int open_segment(struct gm_daemon *d)
 	       (unsigned long long)d->segment.epoch,
 	       (unsigned long long)d->segment.map.bytes);
 
+	if (d->segment.map.bytes != d->config.segment_bytes / GM_UNIT * GM_UNIT)
+		gm_log(GM_LOG_WARNING, "size_kept",
+		       "bytes=%llu why=\"segment.size counts for a new "
+		       "segment: "
+		       "stop, gpumapd --remove, start\"",
+		       (unsigned long long)d->segment.map.bytes);
+
 	ret = gm_holders_adopt(d);
 	if (ret != 0)
 		return failed("holders", strerror(-ret), GM_EXIT_FAILURE);

@@ -19,7 +19,14 @@
 
 #define STEP_MS 5
 
-static struct agent *agents; /* of this process, for its end */
+/* What is to be removed at the end of this process, whatever became of the
+ * struct that a test had on its stack. */
+struct agent_kept {
+	struct agent_kept *next;
+	struct agent agent;
+};
+
+static struct agent_kept *all;
 static pid_t owner;
 
 static void die(const char *what)
@@ -40,8 +47,11 @@ static void remove_all(void)
 {
 	if (getpid() != owner)
 		return;
-	while (agents != NULL)
-		agent_remove(agents);
+	while (all != NULL) {
+		struct agent last = all->agent;
+
+		agent_remove(&last);
+	}
 }
 
 void agent_configure(struct agent *a, const char *config)
@@ -72,8 +82,12 @@ void agent_make(struct agent *a, const char *config)
 	snprintf(a->lock, sizeof(a->lock), "%s.lock", a->segment);
 	if (mkdir(a->dir, 0755) != 0)
 		die(a->dir);
-	a->next = agents;
-	agents = a;
+	a->kept = calloc(1, sizeof(*a->kept));
+	if (a->kept == NULL)
+		die("calloc");
+	a->kept->agent = *a;
+	a->kept->next = all;
+	all = a->kept;
 	agent_configure(a, config);
 }
 
@@ -107,6 +121,12 @@ static void become(const struct agent *a, const char *gpumapd,
 	_exit(97);
 }
 
+void agent_own(struct agent *a, pid_t pid)
+{
+	a->pid = pid;
+	a->kept->agent.pid = pid;
+}
+
 void agent_spawn(struct agent *a, const char *option)
 {
 	const char *gpumapd = from_environment("GPUMAPD");
@@ -123,6 +143,7 @@ void agent_spawn(struct agent *a, const char *option)
 		die("fork");
 	if (a->pid == 0)
 		become(a, gpumapd, worker, option, parent);
+	agent_own(a, a->pid);
 }
 
 /* The lines of this start, for the caller to free. */
@@ -218,7 +239,7 @@ int agent_wait(struct agent *a)
 		nap();
 	}
 	waitpid(a->pid, &status, 0);
-	a->pid = 0;
+	agent_own(a, 0);
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
@@ -258,10 +279,12 @@ void agent_remove(struct agent *a)
 	snprintf(made, sizeof(made), "%s.new", a->segment);
 	unlink(made);
 	remove_dir(a->dir);
-	for (struct agent **at = &agents; *at != NULL; at = &(*at)->next) {
-		if (*at == a) {
-			*at = a->next;
+	for (struct agent_kept **at = &all; *at != NULL; at = &(*at)->next) {
+		if (*at == a->kept) {
+			*at = a->kept->next;
 			break;
 		}
 	}
+	free(a->kept);
+	a->kept = NULL;
 }

@@ -20,6 +20,8 @@
 
 #define AGENT_LIMIT_MS 30000
 
+struct agent_kept;
+
 struct agent {
 	pid_t pid; /* 0: does not run */
 	char instance[48];
@@ -31,7 +33,7 @@ struct agent {
 	const char *worker; /* program, NULL: $GPUMAP_WORKER */
 	const char *env[8]; /* "NAME=value" for the next start, to a NULL */
 	off_t log_from;     /* where the last start's lines begin */
-	struct agent *next;
+	struct agent_kept *kept;
 };
 
 /*
@@ -73,6 +75,9 @@ int agent_kill(struct agent *a, int signal);
 
 /* Run gpumapd with @option to its end.  Returns as agent_wait(). */
 int agent_run(struct agent *a, const char *option);
+
+/* The agent that runs is @pid from now on: for who started two of them. */
+void agent_own(struct agent *a, pid_t pid);
 
 /* Kill it if it runs, and remove every file of its. */
 void agent_remove(struct agent *a);

@@ -257,7 +257,7 @@ static void second_agent_names_the_first(void)
 	OK(agent_logged(&a, text));
 	EQ(agent_run(&a, "--remove"), 3);
 	OK(agent_logged(&a, text));
-	a.pid = first;
+	agent_own(&a, first);
 	EQ(stat(a.lock, &st), 0);
 	EQ(st.st_mode & 07777, 0600);
 	EQ(stat(a.segment, &st), 0);

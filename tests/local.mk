@@ -137,6 +137,10 @@ gm_tests += %reldir%/test_heap
 %canon_reldir%_test_heap_SOURCES = %reldir%/test_heap.c %reldir%/tap.h
 %canon_reldir%_test_heap_LDADD = $(gm_daemon)
 
+gm_tests += %reldir%/test_publish
+%canon_reldir%_test_publish_SOURCES = %reldir%/test_publish.c %reldir%/tap.h
+%canon_reldir%_test_publish_LDADD = $(gm_daemon)
+
 gm_tests += %reldir%/test_identity
 %canon_reldir%_test_identity_SOURCES = %reldir%/test_identity.c %reldir%/tap.h
 %canon_reldir%_test_identity_LDADD = $(gm_daemon)

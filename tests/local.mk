@@ -205,6 +205,25 @@ gm_tests += %reldir%/test_turn
 	%reldir%/hand_client.h %reldir%/tap.h
 %canon_reldir%_test_turn_LDADD = agent/worker/libworker.la
 
+# Somebody is killed, and everybody else is looked at.
+gm_stories =
+gm_stories += %reldir%/agent_agent_death
+gm_stories += %reldir%/agent_client_death
+gm_stories += %reldir%/agent_worker_death
+gm_tests += $(gm_stories)
+GM_TORTURE += $(gm_stories)
+gm_story = %reldir%/story.h %reldir%/agent.h %reldir%/tap.h
+gm_story_libs = %reldir%/libagent.la lib/libgpumap.la
+%canon_reldir%_agent_agent_death_SOURCES = %reldir%/agent_agent_death.c \
+	$(gm_story)
+%canon_reldir%_agent_agent_death_LDADD = $(gm_story_libs)
+%canon_reldir%_agent_client_death_SOURCES = %reldir%/agent_client_death.c \
+	$(gm_story)
+%canon_reldir%_agent_client_death_LDADD = $(gm_story_libs)
+%canon_reldir%_agent_worker_death_SOURCES = %reldir%/agent_worker_death.c \
+	$(gm_story)
+%canon_reldir%_agent_worker_death_LDADD = $(gm_story_libs)
+
 gm_tests += %reldir%/agent_worker
 GM_TORTURE += %reldir%/agent_worker
 %canon_reldir%_agent_worker_SOURCES = %reldir%/agent_worker.c \

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <sys/mount.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "agent_map.h"
 #include "gpumap.h"
@@ -348,8 +349,26 @@ static void errors_name_their_line(void)
 	agent_remove(&a);
 }
 
+/* tmpfs gives up a reservation that a signal disturbs. */
+static void start_survives_disturbance(void)
+{
+	struct agent a;
+
+	agent_make(&a, "[segment]\nsize = 256M\n");
+	agent_spawn(&a, NULL);
+	for (int i = 0; i < 60; i++) {
+		usleep(2000);
+		kill(a.pid, SIGSTOP);
+		kill(a.pid, SIGCONT);
+	}
+	OK(agent_wait_log(&a, "event=ready"));
+	EQ(agent_kill(&a, SIGTERM), 0);
+	agent_remove(&a);
+}
+
 int main(void)
 {
+	start_survives_disturbance();
 	killed_agent_is_followed_by_another();
 	row_that_is_gone_is_lost();
 	every_instant_is_a_good_one_to_die();

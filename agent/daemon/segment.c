@@ -190,6 +190,26 @@ static bool is_our_layout(const struct file *file)
 	       gm_get(&header->layout) == gm_layout_hash();
 }
 
+/* All pages now.  tmpfs gives up, and gives back, when anything disturbs this
+ * process (a debugger, a signal, io_uring ending), so in steps that end. */
+static int take_pages(int fd, uint64_t bytes)
+{
+	const uint64_t step = UINT64_C(1) << 20;
+	uint64_t at = 0;
+
+	while (at < bytes) {
+		uint64_t n = bytes - at < step ? bytes - at : step;
+		int error = posix_fallocate(fd, (off_t)at, (off_t)n);
+
+		if (error == EINTR)
+			continue;
+		if (error != 0)
+			return -error;
+		at += n;
+	}
+	return 0;
+}
+
 static int adopt(const char *path, struct file *file, struct gm_past *past,
 		 struct gm_segment *ret_segment, char *ret_why)
 {
@@ -206,7 +226,7 @@ static int adopt(const char *path, struct file *file, struct gm_past *past,
 		return -EPROTO;
 	}
 	/* A hole in the file would end us where we touch it. */
-	ret = -posix_fallocate(file->fd, 0, (off_t)file->bytes);
+	ret = take_pages(file->fd, file->bytes);
 	if (ret != 0)
 		return failed(ret_why, path, ret);
 	ret = read_boot_id(boot_id);
@@ -255,7 +275,7 @@ static void fill(struct gm_header *header, uint64_t bytes,
 /* All pages now: later would be a SIGBUS, here or in a reader. */
 static int reserve(int fd, uint64_t bytes, char *ret_why)
 {
-	int ret = -posix_fallocate(fd, 0, (off_t)bytes);
+	int ret = take_pages(fd, bytes);
 	struct statvfs fs;
 
 	if (ret != -ENOSPC || fstatvfs(fd, &fs) != 0)

@@ -179,6 +179,12 @@ gm_tests += %reldir%/agent_damage
 %canon_reldir%_agent_damage_SOURCES = %reldir%/agent_damage.c \
 	%reldir%/agent_map.h %reldir%/tap.h
 %canon_reldir%_agent_damage_LDADD = %reldir%/libagent.la shm/libshm.la
+
+gm_tests += %reldir%/agent_numa
+%canon_reldir%_agent_numa_SOURCES = %reldir%/agent_numa.c %reldir%/tap.h
+%canon_reldir%_agent_numa_LDADD = %reldir%/libagent.la lib/libgpumap.la \
+	agent/common/libcommon.la $(NUMA_LIBS)
+
 gm_tests += %reldir%/test_spin
 %canon_reldir%_test_spin_SOURCES = %reldir%/test_spin.c %reldir%/tap.h
 %canon_reldir%_test_spin_LDADD = agent/daemon/libdaemon.la \
@@ -272,7 +278,8 @@ AM_TESTS_ENVIRONMENT = \
 # The stories of make check that kill and stop, in many more rounds: GM_ROUNDS
 # says how many, and HOURS=n goes through the list again until n hours are over.
 HOURS = 0
-check-torture: all $(GM_TORTURE)
+check-torture: all
+	@$(MAKE) $(AM_MAKEFLAGS) $(GM_TORTURE)
 	@$(AM_TESTS_ENVIRONMENT) \
 	GM_ROUNDS=$${GM_ROUNDS-200}; export GM_ROUNDS; \
 	end=$$(($$(date +%s) + $(HOURS) * 3600)); failed=; \
@@ -289,8 +296,27 @@ check-torture: all $(GM_TORTURE)
 check-tsan: $(GM_TSAN_TESTS)
 	@$(MAKE) $(AM_MAKEFLAGS) check-TESTS TESTS='$(GM_TSAN_TESTS)'
 
+# A staged install with every test program beside it, for a machine that has no
+# build tools: another kernel, or several NUMA nodes.  There,
+# $(pkglibexecdir)/tests/run runs them.
+gm_staged = $(DESTDIR)$(pkglibexecdir)/tests
+stage: all
+	$(MAKE) $(AM_MAKEFLAGS) $(gm_tests)
+	$(MAKE) $(AM_MAKEFLAGS) install DESTDIR='$(DESTDIR)'
+	$(MKDIR_P) '$(gm_staged)'
+	for t in $(gm_tests); do \
+	  $(LIBTOOL) --quiet --mode=install $(INSTALL_PROGRAM) $$t \
+	    '$(gm_staged)' 2>/dev/null || exit 1; \
+	done
+	$(SED) -e 's|@sbindir[@]|$(sbindir)|; s|@bindir[@]|$(bindir)|' \
+	  -e 's|@pkglibexecdir[@]|$(pkglibexecdir)|' \
+	  $(srcdir)/%reldir%/staged.in >'$(gm_staged)/run'
+	chmod +x '$(gm_staged)/run'
+EXTRA_DIST += %reldir%/staged.in
+
 # One JSON object per line.
-bench: all $(GM_BENCH)
+bench: all
+	@$(MAKE) $(AM_MAKEFLAGS) $(GM_BENCH)
 	@$(AM_TESTS_ENVIRONMENT) \
 	for b in $(GM_BENCH); do ./$$b || exit 1; done
 
@@ -310,4 +336,4 @@ format:
 	cd $(srcdir) && git ls-files -z '*.c' '*.h' | \
 		xargs -0 clang-format -i
 
-.PHONY: check-torture check-tsan bench abi-check abi-baseline format
+.PHONY: check-torture check-tsan stage bench abi-check abi-baseline format

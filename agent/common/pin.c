@@ -301,6 +301,18 @@ static int bind_memory(int node)
 	return 0;
 }
 
+/* What was allocated before we could choose: the program's loader ran on its
+ * parent's node.  A page that cannot move serves where it is. */
+static void bring_memory(const char *root, int node)
+{
+	struct gm_idset from, to = { 0 };
+
+	if (online_nodes(root, &from) < 0)
+		return;
+	gm_idset_add(&to, node);
+	migrate_pages(0, GM_IDSET_MAX + 1, from.word, to.word);
+}
+
 int gm_pin_self(const char *root, int node, const struct gm_idset *cpus,
 		struct gm_pinned *ret_pinned)
 {
@@ -310,6 +322,8 @@ int gm_pin_self(const char *root, int node, const struct gm_idset *cpus,
 		done.cpus = bind_cpus(root, node, cpus);
 	if (node >= 0)
 		done.memory = bind_memory(node);
+	if (node >= 0 && done.memory == 0)
+		bring_memory(root, node);
 	if (ret_pinned)
 		*ret_pinned = done;
 	return done.cpus ? done.cpus : done.memory;

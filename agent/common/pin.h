@@ -100,7 +100,8 @@ int gm_pin_split(const char *root, const struct gm_idset *cpus, uint32_t parts,
  * cpus		NULL for all CPUs of the node
  *
  * Memory is preferred from the node, not bound to it: a full node means slow
- * memory, where a bound process would be killed.
+ * memory, where a bound process would be killed.  Private pages that this
+ * process has already are moved there, as far as they can be.
  *
  * Returns	0 when all was done as asked; else the first error, with
  *		ret_pinned (which may be NULL) saying which step it was.  The

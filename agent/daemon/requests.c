@@ -47,7 +47,7 @@ static int turn_away(struct gm_connection *c, const struct gm_request *r)
 		"raise %s in [limits] of gpumapd.conf",
 		own ? c->user->connections
 		    : c->server->n_connections - c->server->n_refused,
-		own ? "connections_per_uid" : "connections");
+		own ? "connections-per-uid" : "connections");
 	gm_connection_refuse(c, &r->header, -EUSERS, c->server->why);
 	gm_connection_drop(c, GM_DROP_REFUSED, NULL);
 	return 0;

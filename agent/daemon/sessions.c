@@ -183,7 +183,7 @@ static int judge_limits(struct gm_connection *c, uint64_t bytes)
 		return gm_connection_bad(
 			c, -EUSERS,
 			"uid %u has %u sessions, its limit is %u; close some, "
-			"or raise sessions_per_uid in [limits] of gpumapd.conf",
+			"or raise sessions-per-uid in [limits] of gpumapd.conf",
 			(unsigned)user->uid, user->sessions,
 			config->sessions_per_uid);
 	if (bytes > config->arena_bytes)
@@ -191,7 +191,7 @@ static int judge_limits(struct gm_connection *c, uint64_t bytes)
 			c, -EDQUOT,
 			"an arena of %" PRIu64 " bytes over all rows; a "
 			"session's limit is %" PRIu64 ": ask for less, or "
-			"raise arena_bytes in [limits] of gpumapd.conf",
+			"raise arena in [limits] of gpumapd.conf",
 			bytes, config->arena_bytes);
 	if (user->arena_bytes > config->arena_bytes_per_uid ||
 	    bytes > config->arena_bytes_per_uid - user->arena_bytes)
@@ -199,7 +199,7 @@ static int judge_limits(struct gm_connection *c, uint64_t bytes)
 			c, -EDQUOT,
 			"uid %u has arenas of %" PRIu64 " bytes and asks for "
 			"%" PRIu64 ", its limit is %" PRIu64 "; raise "
-			"arena_bytes_per_uid in [limits] of gpumapd.conf",
+			"arena-per-uid in [limits] of gpumapd.conf",
 			(unsigned)user->uid, user->arena_bytes, bytes,
 			config->arena_bytes_per_uid);
 	return 0;

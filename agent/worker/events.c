@@ -256,6 +256,7 @@ void gm_events_handle(struct gm_worker *worker)
 	struct io_uring_cqe *cqe;
 
 	worker->now_ns = gm_now_ns();
+	gm_beat_at(worker->journal, GM_CALL_LOOP, worker->now_ns);
 	for (uint32_t i = 0; i < EVENTS_MAX; i++) {
 		uint64_t user_data;
 		bool more;

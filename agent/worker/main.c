@@ -256,11 +256,18 @@ static void confine(const struct options *o)
 
 int main(int argc, char **argv)
 {
+	static char context[128];
 	struct options o = parse(argc, argv);
 
 	check_fds();
+	/* What is sent to a whole group is gpumapd's to answer: it drains us
+	 * first, and closes our pair when it ends. */
+	signal(SIGINT, SIG_IGN);
+	signal(SIGTERM, SIG_IGN);
+	signal(SIGHUP, SIG_IGN);
 	signal(SIGPIPE, SIG_IGN);
-	gm_log_context(o.name);
+	snprintf(context, sizeof(context), "worker=%s row=%u", o.name, o.row);
+	gm_log_context(context);
 	bind_to_node(&o);
 	take_lock(&o);
 	worker.row = o.row;

@@ -29,9 +29,9 @@
 #include "agent/common/wire.h"
 
 #define GM_SPIN_CAP_NS   50000u
-#define GM_SPIN_FLOOR_NS 2000u /* a hit is worth at least that */
-#define GM_SPIN_LEARN    64u   /* one idle period in so many */
-#define GM_SPIN_MISSES   4u    /* in a row: it does not pay */
+#define GM_SPIN_FLOOR_NS 10000u /* about what a park and a wake cost */
+#define GM_SPIN_LEARN    64u    /* one idle period in so many */
+#define GM_SPIN_MISSES   4u     /* in a row: it does not pay */
 
 /* One queue's memory.  Starts as zeroes. */
 struct gm_spin {

@@ -72,6 +72,7 @@ AC_DEFUN([GM_SANITIZERS], [
   AS_IF([test "x$enable_asan$enable_tsan" != xnono],
     [AC_DEFINE([GM_SANITIZED], [1], [Define to 1 in a build with ASan or TSan.])])
   AS_IF([test "x$enable_coverage" != xno], [
+    AC_DEFINE([GM_COVERED], [1], [Define to 1 in a build that counts lines.])
     AS_VAR_APPEND([GM_SANITIZE], [" --coverage"])
     AS_VAR_APPEND([GM_BUILD], [" coverage"])])
   AS_IF([test "x$enable_fuzz" != xno], [

@@ -264,6 +264,49 @@ static void it_parks_and_is_rung(void)
 	drop_row(&row);
 }
 
+static bool grows_past(gm_a64 *count, uint64_t seen)
+{
+	uint64_t end = hand_now() + HAND_PATIENCE_NS;
+
+	while (gm_get(count) <= seen) {
+		if (hand_now() > end)
+			return false;
+		hand_nap();
+	}
+	return true;
+}
+
+/* A client may be slow between its entry and its look at parked: the worker has
+ * done the entry by then and sleeps again.  The bell for that sleep finds
+ * nothing, and the next entry must not wait for another one. */
+static void a_late_bell_is_not_the_last(void)
+{
+	struct hand_client c;
+	struct gm_entry e;
+	struct row row;
+	int failed = 0;
+
+	make_row(&row);
+	hand_open(&c, 1, 5, ROW, 16, MIB);
+	OK(start(&row, false));
+	EQ(attach(&row, &c), 0);
+	e = hand_nop(&c);
+	for (uint32_t i = 0; i < 20 && !failed; i++) {
+		uint64_t rung = gm_get(&row.journal->doorbells);
+
+		failed += !becomes_odd(&c.queue->parked);
+		if (gm_ring_must_wake(&c.waker)) {
+			hand_ring(&c);
+			failed += !grows_past(&row.journal->doorbells, rung);
+		}
+		failed += hand_do(&c, &e) != 0;
+	}
+	EQ(failed, 0);
+	EQ(drain(&row), 0);
+	hand_close(&c, ROW);
+	drop_row(&row);
+}
+
 /* Sleep as the library does.  Returns whether it was woken. */
 static bool sleep_by_futex(struct hand_client *c)
 {
@@ -850,6 +893,7 @@ int main(void)
 		return tap_done();
 	it_serves_and_drains();
 	it_parks_and_is_rung();
+	a_late_bell_is_not_the_last();
 	it_wakes_sleepers();
 	a_breach_ends_one_session_only();
 	detached_means_unmapped();

@@ -200,6 +200,7 @@ static void rung(struct gm_worker *w, struct gm_session *s)
 		gm_roster_wake(w, s);
 		return;
 	}
+	gm_roster_park_anew(w, s);
 	if (!gm_flood_count(&s->flood, w->now_ns))
 		return;
 	cancel_poll(w, s);

@@ -71,6 +71,16 @@ bool gm_roster_park(struct gm_worker *worker, struct gm_session *session)
 	return true;
 }
 
+void gm_roster_park_anew(struct gm_worker *worker, struct gm_session *session)
+{
+	if (session->active || session->ended)
+		return;
+	gm_ring_unpark(&session->queue->parked, &session->parked);
+	gm_ring_park(&session->queue->parked, &session->parked);
+	if (gm_ring_recheck(&session->entries, GM_ENTRY_WORDS))
+		gm_roster_wake(worker, session);
+}
+
 void gm_roster_trim(struct gm_worker *worker)
 {
 	while (worker->n_idle > GM_ROSTER_HOT) {

@@ -23,6 +23,10 @@ void gm_roster_wake(struct gm_worker *worker, struct gm_session *session);
  * very moment. */
 bool gm_roster_park(struct gm_worker *worker, struct gm_session *session);
 
+/* Its client rang, and nothing is there: that has answered the value under which
+ * it was parked, and nobody will ring for that value again.  Park it anew. */
+void gm_roster_park_anew(struct gm_worker *worker, struct gm_session *session);
+
 /* Give it no more turns, without a word to the client. */
 void gm_roster_drop(struct gm_worker *worker, struct gm_session *session);
 

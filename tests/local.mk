@@ -319,10 +319,12 @@ stage: all
 EXTRA_DIST += %reldir%/staged.in
 
 # One JSON object per line.
+EXTRA_DIST += %reldir%/bench/run
 bench: all
-	@$(MAKE) $(AM_MAKEFLAGS) $(GM_BENCH)
+	@$(MAKE) $(AM_MAKEFLAGS) $(GM_BENCH) >&2
 	@$(AM_TESTS_ENVIRONMENT) \
-	for b in $(GM_BENCH); do ./$$b || exit 1; done
+	for b in $(GM_BENCH); do ./$$b || exit 1; done; \
+	$(SHELL) $(srcdir)/%reldir%/bench/run
 
 # The library against the one of the last release, see .github/CONTRIBUTING.md.
 # Locations stay in the record: by them abidiff tells public types from ours.

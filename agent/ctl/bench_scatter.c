@@ -19,6 +19,14 @@
 #define SMALL_TIMES 2000u
 #define UNTIMED     200u /* scatters until everything has been touched */
 
+#define NAME_BYTES  64
+
+/* Each gets its number of rows behind it. */
+#define LARGE_NAME        "scatter_copy_256m"
+#define LARGE_MEMCPY_NAME "scatter_memcpy_256m"
+#define DISPATCH_NAME     "scatter_dispatch_64k"
+#define FAULTS_NAME       "scatter_page_faults"
+
 struct scatter {
 	struct gm_bench *bench;
 	uint32_t n_rows; /* the first so many */
@@ -42,49 +50,43 @@ static int once(const struct scatter *s, uint64_t bytes)
 	return ret < 0 ? ret : 0;
 }
 
-/* A thread for each row, where its worker runs. */
-static int set_up(struct gm_bench *bench, uint32_t n_rows, struct scatter *s)
+/* "NAME_rows_2" */
+static const char *named(const struct scatter *s, const char *name,
+			 char ret_name[NAME_BYTES])
 {
-	*s = (struct scatter){ .bench = bench, .n_rows = n_rows };
-	for (uint32_t i = 0; i < n_rows; i++) {
+	snprintf(ret_name, NAME_BYTES, "%s_rows_%u", name, s->n_rows);
+	return ret_name;
+}
+
+/* Memory on the first row, and a thread for each row where its worker runs. */
+static int set_up(struct scatter *s)
+{
+	struct gm_bench *bench = s->bench;
+	void *dst, *src;
+	int ret;
+
+	for (uint32_t i = 0; i < s->n_rows; i++) {
 		struct gm_peer_facts worker;
 
 		if (gm_peer_facts(bench->workers[i], &worker) != 0)
 			return -ESRCH;
 		s->copy.cpus[i] = worker.cpu;
 	}
-	s->copy.n_threads = n_rows;
-	return 0;
-}
-
-static int get_memory(struct scatter *s)
-{
-	struct gm_bench *bench = s->bench;
-	void *dst, *src;
-	int ret;
-
+	s->copy.n_threads = s->n_rows;
 	ret = gpumap_alloc(bench->session, bench->rows[0], LARGE, &dst);
 	if (ret != 0)
 		return ret;
+	s->dst = dst;
 	ret = gpumap_alloc(bench->session, bench->rows[0], LARGE + GM_COPY_OVER,
 			   &src);
-	if (ret != 0) {
-		gpumap_free(bench->session, dst);
+	if (ret != 0)
 		return ret;
-	}
-	s->dst = dst;
 	s->src = src;
 	memset(src, 7, LARGE + GM_COPY_OVER);
 	memset(dst, 0, LARGE);
 	s->copy.dst = dst;
 	s->copy.src = src;
 	return 0;
-}
-
-static void give_memory_back(struct scatter *s)
-{
-	gpumap_free(s->bench->session, s->dst);
-	gpumap_free(s->bench->session, s->src);
 }
 
 /* One round: ours, then each bare way, all over the same pages. */
@@ -118,8 +120,9 @@ static int large(struct scatter *s)
 {
 	struct gm_series series[GM_COPY_WAYS] = { 0 };
 	enum gm_copy_way best = GM_COPY_IN_ORDER;
-	char name[64], note[96];
-	struct gm_figure figure = { name, "GB/s", GM_AT_LEAST, 0.95 };
+	char name[NAME_BYTES], note[96];
+	struct gm_figure figure = { named(s, LARGE_NAME, name), "GB/s",
+				    GM_AT_LEAST, 0.95 };
 	int ret = once(s, LARGE);
 
 	for (uint32_t i = 0; ret == 0 && i < s->bench->rounds; i++)
@@ -128,11 +131,10 @@ static int large(struct scatter *s)
 		return ret;
 	if (baseline(&series[GM_COPY_SIDE_BY_SIDE]) > baseline(&series[best]))
 		best = GM_COPY_SIDE_BY_SIDE;
-	snprintf(name, sizeof(name), "scatter_copy_256m_rows_%u", s->n_rows);
 	snprintf(note, sizeof(note), "against %u bound threads, %s", s->n_rows,
 		 gm_copy_name(best));
 	gm_bench_print(s->bench, &figure, &series[best], note);
-	snprintf(name, sizeof(name), "scatter_memcpy_256m_rows_%u", s->n_rows);
+	named(s, LARGE_MEMCPY_NAME, name);
 	snprintf(note, sizeof(note), "against %u bound threads, glibc's memcpy",
 		 s->n_rows);
 	figure.goal = 1.6;
@@ -156,11 +158,21 @@ static int small_ns(struct scatter *s, double *ret_ns)
 	return 0;
 }
 
+/* Then nobody spins, and each tile there costs a switch. */
+static bool shares_a_cpu(const struct scatter *s)
+{
+	for (uint32_t i = 0; i < s->n_rows; i++)
+		if (s->copy.cpus[i] == s->bench->here)
+			return true;
+	return false;
+}
+
 /* What a scatter takes longer than the bare copy of its largest tile does. */
 static int dispatch(struct scatter *s)
 {
-	char name[64], note[160];
-	struct gm_figure figure = { name, "us", GM_AT_MOST, 0.5 };
+	char name[NAME_BYTES], note[160];
+	struct gm_figure figure = { named(s, DISPATCH_NAME, name), "us",
+				    GM_AT_MOST, 0.5 };
 	double cost[GM_SERIES_MAX], all[GM_SERIES_MAX], bare;
 	uint32_t n = 0;
 	int ret = 0;
@@ -176,11 +188,11 @@ static int dispatch(struct scatter *s)
 	}
 	if (ret != 0)
 		return ret;
-	snprintf(name, sizeof(name), "scatter_dispatch_64k_rows_%u", s->n_rows);
 	snprintf(note, sizeof(note),
-		 "beyond the copy by bound threads; whole scatter %.3g us; "
+		 "beyond the copy by bound threads; whole scatter %.3g us%s; "
 		 "median of %u rounds, p10-p90 %.3g-%.3g",
-		 gm_series_quantile(all, n, 0.5) / 1e3, n,
+		 gm_series_quantile(all, n, 0.5) / 1e3,
+		 shares_a_cpu(s) ? "; client and a worker share a CPU" : "", n,
 		 gm_series_quantile(cost, n, 0.1),
 		 gm_series_quantile(cost, n, 0.9));
 	gm_bench_print_value(s->bench, &figure,
@@ -207,9 +219,9 @@ static int faults(const struct scatter *s, uint64_t *ret_faults)
 
 static int page_faults(struct scatter *s)
 {
-	static const struct gm_figure figure = { "scatter_page_faults",
-						 "faults per scatter",
-						 GM_AT_MOST, 0 };
+	char name[NAME_BYTES];
+	struct gm_figure figure = { named(s, FAULTS_NAME, name),
+				    "faults per scatter", GM_AT_MOST, 0 };
 	uint64_t before, after;
 	int ret = 0;
 
@@ -231,22 +243,33 @@ static int page_faults(struct scatter *s)
 
 static int over_rows(struct gm_bench *bench, uint32_t n_rows)
 {
-	struct scatter s;
-	int ret = set_up(bench, n_rows, &s);
+	struct scatter s = { .bench = bench, .n_rows = n_rows };
+	const struct {
+		const char *name;
+		int (*measure)(struct scatter *s);
+	} figures[] = {
+		{ LARGE_NAME, large },
+		{ LARGE_MEMCPY_NAME, large },
+		{ DISPATCH_NAME, dispatch },
+		{ FAULTS_NAME, page_faults },
+	};
+	int (*last)(struct scatter *) = NULL;
+	int ret = 0;
 
-	if (ret == 0)
-		ret = get_memory(&s);
-	if (ret != 0)
-		return ret;
-	if (gm_bench_wants(bench, "scatter_copy_") ||
-	    gm_bench_wants(bench, "scatter_memcpy_"))
-		ret = large(&s);
-	if (ret == 0 && gm_bench_wants(bench, "scatter_dispatch_"))
-		ret = dispatch(&s);
-	if (ret == 0 && n_rows == 1 &&
-	    gm_bench_wants(bench, "scatter_page_faults"))
-		ret = page_faults(&s);
-	give_memory_back(&s);
+	for (size_t i = 0; i < 4 && ret == 0; i++) {
+		char name[NAME_BYTES];
+
+		if (figures[i].measure == last ||
+		    !gm_bench_wants(bench, named(&s, figures[i].name, name)))
+			continue;
+		last = figures[i].measure;
+		if (s.dst == NULL)
+			ret = set_up(&s);
+		if (ret == 0)
+			ret = last(&s);
+	}
+	gpumap_free(bench->session, s.dst);
+	gpumap_free(bench->session, s.src);
 	return ret;
 }
 

@@ -14,7 +14,8 @@
 #define SLEEPS   200u             /* of a round */
 #define SPINS    20000u           /* round trips that must not ring */
 #define GAP_NS   UINT64_C(500000) /* ten times what a worker may spin */
-#define AWAKE_NS 2000             /* nobody parks so soon after a job */
+#define AWAKE_NS 5000             /* nobody parks so soon after a job */
+#define KEPT_NS  200000 /* no wake takes so long: another had the CPU */
 #define BURST    8u
 
 static uint64_t doorbells(const struct gm_bench *bench)
@@ -116,37 +117,35 @@ static int wakes_per_park(struct gm_bench *bench)
 }
 
 /*
- * Jobs that follow the completion before at once.  Who is kept from the CPU in
- * between, and finds the worker parked, has to ring: those do not count.
+ * Jobs that follow each other at once: a worker that was given one so shortly
+ * before is awake.  Where either side was kept from its CPU meanwhile, it may
+ * have parked: those do not count.
  */
 static int wakes_awake(struct gm_bench *bench)
 {
 	static const struct gm_figure figure = { "wakes_awake",
 						 "doorbells per no-op",
 						 GM_AT_MOST, 0 };
-	uint64_t rang = 0, n = 0, ended = 0;
+	uint64_t rang = 0, n = 0, last = 0, from, to;
 
-	for (uint32_t i = 0; i < SPINS; i++) {
-		uint64_t rung = doorbells(bench), gap;
-		struct gpumap_job job = { .op = GPUMAP_OP_NOP };
-		struct gpumap_done done;
-		int ret =
-			gpumap_submit(bench->session, bench->rows[0], &job, 1);
+	for (uint32_t i = 0; i < SPINS; i++, last = from) {
+		uint64_t rung = doorbells(bench);
+		int ret;
 
-		gap = gm_ticks() - ended;
-		while (ret == 0)
-			ret = gpumap_poll(bench->session, &done, 1);
-		ended = gm_ticks();
-		if (ret < 0)
+		from = gm_ticks();
+		ret = gm_bench_ping(bench);
+		if (ret != 0)
 			return gm_ctl_fail(bench->ctl, ret, "%s", figure.name);
-		if ((double)gap * gm_ticks_ns() > AWAKE_NS)
+		to = gm_ticks();
+		if ((double)(from - last) * gm_ticks_ns() > AWAKE_NS ||
+		    (double)(to - from) * gm_ticks_ns() > KEPT_NS)
 			continue;
 		rang += doorbells(bench) - rung;
 		n++;
 	}
 	if (n > 0)
 		gm_bench_print_value(bench, &figure, (double)rang / (double)n,
-				     "each within 2 us of the one before");
+				     "each within 5 us of the one before");
 	return GM_EXIT_OK;
 }
 

@@ -190,6 +190,19 @@ gm_tests += %reldir%/test_spin
 %canon_reldir%_test_spin_LDADD = agent/daemon/libdaemon.la \
 	agent/common/libcommon.la
 
+# A client made by hand, and what it can do to the others.
+check_LTLIBRARIES += %reldir%/libraw.la
+%canon_reldir%_libraw_la_SOURCES = %reldir%/raw.c %reldir%/raw.h
+
+gm_tests += %reldir%/agent_hostile
+GM_TORTURE += %reldir%/agent_hostile
+%canon_reldir%_agent_hostile_SOURCES = %reldir%/agent_hostile.c \
+	%reldir%/hostile.c %reldir%/hostile.h %reldir%/hostile_clients.c \
+	%reldir%/hostile_entries.c %reldir%/hostile_memory.c \
+	%reldir%/hostile_records.c %reldir%/tap.h
+%canon_reldir%_agent_hostile_LDADD = %reldir%/libraw.la \
+	%reldir%/libagent.la lib/libgpumap.la shm/libshm.la -lpthread
+
 GM_BENCH += %reldir%/bench/bench_host_kernels
 EXTRA_PROGRAMS += %reldir%/bench/bench_host_kernels
 CLEANFILES += %reldir%/bench/bench_host_kernels

@@ -1,0 +1,542 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * hostile: one gpumapd, one client that does its work and checks every result,
+ * and beside it, one after the other and then all at once, clients that do
+ * whatever they can to harm it.
+ *
+ * Nothing may die, no result may be wrong, and when the attackers are gone so
+ * is all that they had.  How much longer the good client's round trips take is
+ * printed beside what a process that only burns a CPU does to them; it is
+ * never asserted.
+ *
+ *	agent_hostile [ATTACK]
+ *
+ *	GM_SEED		repeats a run's choices
+ *	GM_ROUNDS	as of check-torture: a tenth of it, and at least 10,
+ *			seconds instead of 2
+ */
+
+#include <dirent.h>
+#include <errno.h>
+#include <grp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <gpumap.h>
+
+#include "tests/agent.h"
+#include "tests/hostile.h"
+#include "tests/tap.h"
+
+#define ROWS       2u
+#define STRANGER   61357u /* a uid that nobody has */
+#define ATTACKS    32
+#define SAMPLES    (1u << 18)
+#define FLOATS     16384u /* of the good client's jobs, at most */
+#define SECOND     UINT64_C(1000000000)
+#define RECOVER_NS (10 * SECOND)
+
+static const char config[] = "[socket]\n"
+			     "mode = 0666\n"
+			     "[host]\n"
+			     "rows = 2\n"
+			     "[limits]\n"
+			     "connections = 512\n"
+			     "connections-per-uid = 256\n"
+			     "sessions-per-uid = 48\n"
+			     "arena-per-uid = 1G\n"
+			     "hello-timeout = 100ms\n";
+
+static struct agent agent;
+static char socket_path[160];
+static uint64_t seed, length_ns;
+static const struct hostile_attack *attacks[ATTACKS];
+static struct hostile_score *scores; /* one for each, shared */
+static uint32_t n_attacks;
+
+/* ---- the good client --------------------------------------------------- */
+
+struct good {
+	struct gpumap *map;
+	struct gpumap_session *session;
+	float *dst[ROWS], *src[ROWS];
+	struct hostile random;
+	uint32_t *samples; /* round trips, ns */
+	uint32_t n_samples;
+	uint64_t jobs;
+	uint64_t wrong;
+	char what[160]; /* of the first wrong one */
+};
+
+static void good_wrong(struct good *g, const struct gpumap_job *job,
+		       uint32_t row, int status, uint64_t at)
+{
+	if (g->wrong++ == 0)
+		snprintf(g->what, sizeof(g->what),
+			 "row %u op %u n %llu: status %d, element %llu", row,
+			 job->op, (unsigned long long)job->n, status,
+			 (unsigned long long)at);
+}
+
+static bool good_open(struct good *g)
+{
+	struct gpumap_attach_opts where = { .size = sizeof(where),
+					    .instance = agent.instance,
+					    .runtime_dir = agent.dir };
+	bool is_open;
+
+	g->samples = malloc(SAMPLES * sizeof(*g->samples));
+	g->random = (struct hostile){ .random = seed };
+	is_open = g->samples && gpumap_attach(&where, &g->map) == 0 &&
+		  gpumap_session_open(g->map, NULL, &g->session) == 0;
+	for (uint32_t row = 0; row < ROWS && is_open; row++) {
+		void *dst, *src;
+
+		is_open =
+			gpumap_alloc(g->session, row, 4 * FLOATS, &dst) == 0 &&
+			gpumap_alloc(g->session, row, 4 * FLOATS, &src) == 0;
+		if (is_open) {
+			g->dst[row] = dst;
+			g->src[row] = src;
+		}
+	}
+	return is_open;
+}
+
+static void good_close(struct good *g)
+{
+	gpumap_session_close(g->session);
+	gpumap_detach(g->map);
+	free(g->samples);
+}
+
+/* Small whole numbers, so that every result is exact. */
+static float good_value(uint64_t i, uint64_t salt)
+{
+	return (float)((i * 7 + salt) % 2039);
+}
+
+static void good_check(struct good *g, const struct gpumap_job *job,
+		       uint32_t row, uint64_t salt)
+{
+	const float *dst = job->dst;
+
+	for (uint64_t i = 0; i < job->n; i++) {
+		float x = good_value(i, salt);
+		float want = x;
+
+		if (job->op == GPUMAP_OP_SCALE)
+			want = (float)job->alpha * x;
+		else if (job->op == GPUMAP_OP_AXPY)
+			want = good_value(i, salt + 1) + (float)job->alpha * x;
+		if (dst[i] != want) {
+			good_wrong(g, job, row, 0, i);
+			return;
+		}
+	}
+}
+
+/* One job on one row, from its numbers to its checked result. */
+static void good_job(struct good *g, uint32_t row)
+{
+	static const uint32_t ops[] = { GPUMAP_OP_NOP, GPUMAP_OP_COPY,
+					GPUMAP_OP_SCALE, GPUMAP_OP_AXPY };
+	uint64_t salt = hostile_below(&g->random, 2039);
+	struct gpumap_job job = {
+		.op = ops[hostile_below(&g->random, 4)],
+		.dtype = GPUMAP_DTYPE_F32,
+		.dst = g->dst[row],
+		.src = g->src[row],
+		.n = 1 + hostile_below(&g->random, 256),
+		.alpha = (double)hostile_below(&g->random, 16),
+		.cookie = g->jobs,
+	};
+	struct gpumap_done done;
+	uint64_t began;
+	int ret;
+
+	if (job.op == GPUMAP_OP_NOP)
+		job = (struct gpumap_job){ .cookie = g->jobs };
+	else if (hostile_below(&g->random, 64) == 0)
+		job.n = FLOATS;
+	for (uint64_t i = 0; i < job.n; i++) {
+		g->src[row][i] = good_value(i, salt);
+		g->dst[row][i] = good_value(i, salt + 1);
+	}
+	began = raw_now();
+	ret = gpumap_submit(g->session, row, &job, 1);
+	if (ret == 0)
+		ret = gpumap_wait(g->session, &done, 1,
+				  began + RAW_PATIENCE_NS);
+	if (g->n_samples < SAMPLES)
+		g->samples[g->n_samples++] = (uint32_t)(raw_now() - began);
+	g->jobs++;
+	if (ret != 1 || done.cookie != g->jobs - 1 || done.status != 0)
+		good_wrong(g, &job, row, ret == 1 ? done.status : ret, 0);
+	else
+		good_check(g, &job, row, salt);
+}
+
+static int by_size(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* Work until a moment.  Returns the 99th percentile of the round trips. */
+static uint32_t good_work(struct good *g, uint64_t until_ns)
+{
+	g->n_samples = 0;
+	do {
+		good_job(g, (uint32_t)hostile_below(&g->random, ROWS));
+	} while (raw_now() < until_ns && g->wrong < 100);
+	qsort(g->samples, g->n_samples, sizeof(*g->samples), by_size);
+	return g->samples[(uint64_t)g->n_samples * 99 / 100];
+}
+
+/* ---- what there is of the agent ---------------------------------------- */
+
+/* All that an attack could leave behind. */
+struct state {
+	uint32_t n_sessions;
+	int agent_fds;
+	int worker_fds[ROWS];
+	long worker_kib[ROWS];        /* of address space */
+	long worker_shared_kib[ROWS]; /* of shared memory, present */
+	uint32_t pid[ROWS];
+	uint32_t restarts[ROWS];
+	uint32_t row_state[ROWS];
+};
+
+static int count_fds(uint32_t pid)
+{
+	char path[64];
+	DIR *dir;
+	int n = 0;
+
+	snprintf(path, sizeof(path), "/proc/%u/fd", pid);
+	dir = opendir(path);
+	if (!dir)
+		return -1;
+	while (readdir(dir))
+		n++;
+	closedir(dir);
+	return n;
+}
+
+static long read_status(uint32_t pid, const char *key)
+{
+	char path[64], line[256];
+	long value = -1;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%u/status", pid);
+	file = fopen(path, "re");
+	while (file && fgets(line, sizeof(line), file)) {
+		if (strncmp(line, key, strlen(key)) == 0)
+			value = strtol(line + strlen(key), NULL, 10);
+	}
+	if (file)
+		fclose(file);
+	return value;
+}
+
+static void look(struct good *g, struct state *ret_state)
+{
+	struct gpumap_session_info info[1];
+	int n = gpumap_sessions(g->map, info, 1);
+
+	*ret_state = (struct state){ .n_sessions = (uint32_t)n };
+	ret_state->agent_fds = count_fds((uint32_t)agent.pid);
+	for (uint32_t row = 0; row < ROWS; row++) {
+		struct gpumap_device device = { .size = sizeof(device) };
+
+		if (gpumap_device_read(g->map, row, &device) != 0)
+			continue;
+		ret_state->pid[row] = device.worker_pid;
+		ret_state->restarts[row] = device.restarts;
+		ret_state->row_state[row] = device.state;
+		ret_state->worker_fds[row] = count_fds(device.worker_pid);
+		ret_state->worker_kib[row] =
+			read_status(device.worker_pid, "VmSize:");
+		ret_state->worker_shared_kib[row] =
+			read_status(device.worker_pid, "RssShmem:");
+	}
+}
+
+/* The allocator may keep a little; a sanitizer's keeps all it can. */
+static bool is_mapped_as_before(const struct state *before,
+				const struct state *now, uint32_t row)
+{
+	const char *build = getenv("GM_BUILD");
+
+	return now->worker_kib[row] <= before->worker_kib[row] + 1024 ||
+	       (build && strstr(build, "san"));
+}
+
+/* Places of the journal, 8 KiB each, stay once they were used. */
+static bool is_shared_as_before(const struct state *before,
+				const struct state *now, uint32_t row)
+{
+	return now->worker_shared_kib[row] <=
+	       before->worker_shared_kib[row] + 512;
+}
+
+static bool is_back(const struct state *before, const struct state *now)
+{
+	bool same = now->n_sessions == before->n_sessions &&
+		    now->agent_fds == before->agent_fds;
+
+	for (uint32_t row = 0; row < ROWS; row++)
+		same = same &&
+		       now->worker_fds[row] == before->worker_fds[row] &&
+		       is_mapped_as_before(before, now, row) &&
+		       is_shared_as_before(before, now, row);
+	return same;
+}
+
+static void nothing_is_left(struct good *g, const struct state *before)
+{
+	uint64_t until = raw_now() + RECOVER_NS;
+	struct state now;
+
+	do {
+		raw_nap(5000000);
+		look(g, &now);
+	} while (!is_back(before, &now) && raw_now() < until);
+	EQ(now.n_sessions, before->n_sessions);
+	EQ(now.agent_fds, before->agent_fds);
+	for (uint32_t row = 0; row < ROWS; row++) {
+		EQ(now.worker_fds[row], before->worker_fds[row]);
+		OK(is_mapped_as_before(before, &now, row));
+		OK(is_shared_as_before(before, &now, row));
+		NOTE("row %u: %ld KiB mapped, %ld before; %ld KiB shared, %ld "
+		     "before",
+		     row, now.worker_kib[row], before->worker_kib[row],
+		     now.worker_shared_kib[row],
+		     before->worker_shared_kib[row]);
+	}
+}
+
+static bool nobody_died(struct good *g, const struct state *before)
+{
+	struct state now;
+	bool same = kill(agent.pid, 0) == 0;
+
+	look(g, &now);
+	for (uint32_t row = 0; row < ROWS; row++)
+		same = same && now.pid[row] == before->pid[row] &&
+		       now.restarts[row] == before->restarts[row] &&
+		       now.row_state[row] == GPUMAP_DEVICE_READY;
+	return same;
+}
+
+/* ---- attacks ----------------------------------------------------------- */
+
+static void add(const struct hostile_attack *table, const char *only)
+{
+	for (; table->name && n_attacks < ATTACKS; table++) {
+		if (!only || strcmp(only, table->name) == 0)
+			attacks[n_attacks++] = table;
+	}
+}
+
+/* What an attack does to us by needing the CPU, as anybody may, is not what is
+ * looked for. */
+static void weaken(void)
+{
+	if (nice(19) < 0)
+		_exit(98);
+}
+
+/* In a process of its own, as somebody else where that is possible. */
+static pid_t attack(uint32_t which, uint64_t until_ns)
+{
+	pid_t parent = getpid(), pid = fork();
+	struct hostile h = { .path = socket_path,
+			     .n_rows = ROWS,
+			     .random = seed ^ (which + 1) << 8,
+			     .until_ns = until_ns,
+			     .score = &scores[which] };
+
+	if (pid != 0)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	signal(SIGPIPE, SIG_IGN);
+	weaken();
+	if (getppid() != parent ||
+	    (geteuid() == 0 && (setgroups(0, NULL) != 0 ||
+				setresgid(STRANGER, STRANGER, STRANGER) != 0 ||
+				setresuid(STRANGER, STRANGER, STRANGER) != 0)))
+		_exit(98);
+	/* That change of identity has cleared it. */
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	attacks[which]->run(&h);
+	_exit(0);
+}
+
+static pid_t hog(void)
+{
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		weaken();
+		for (;;)
+			gm_pause();
+	}
+	return pid;
+}
+
+static void must_have_ended(pid_t pid, const char *name)
+{
+	int status = -1;
+
+	waitpid(pid, &status, 0);
+	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+		NOTE("%s itself ended with %#x", name, (unsigned)status);
+	OK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+static void each_alone(struct good *g, const struct state *before,
+		       uint32_t quiet, uint32_t busy)
+{
+	uint64_t each = length_ns * 5 / 8 / n_attacks;
+
+	for (uint32_t i = 0; i < n_attacks; i++) {
+		const struct hostile_score *score = &scores[i];
+		uint64_t until = raw_now() + each;
+		pid_t pid = attack(i, until);
+		uint32_t p99 = good_work(g, until);
+
+		must_have_ended(pid, attacks[i]->name);
+		NOTE("%-24s p99 %6.1f us, %5.1f times alone, %5.1f times "
+		     "beside a hog; %llu rounds, %llu ended",
+		     attacks[i]->name, p99 / 1e3, (double)p99 / quiet,
+		     (double)p99 / busy, (unsigned long long)score->rounds,
+		     (unsigned long long)score->ended);
+		OK(score->rounds > 0);
+		STR(score->lapse, "");
+		EQ(g->wrong, 0);
+		OK(nobody_died(g, before));
+	}
+}
+
+static void all_at_once(struct good *g, const struct state *before,
+			uint32_t quiet)
+{
+	uint64_t until = raw_now() + length_ns / 4;
+	pid_t pid[ATTACKS];
+	uint32_t p99;
+
+	for (uint32_t i = 0; i < n_attacks; i++)
+		pid[i] = attack(i, until);
+	p99 = good_work(g, until);
+	for (uint32_t i = 0; i < n_attacks; i++) {
+		must_have_ended(pid[i], attacks[i]->name);
+		STR(scores[i].lapse, "");
+	}
+	NOTE("%-24s p99 %6.1f us, %5.1f times alone", "all at once", p99 / 1e3,
+	     (double)p99 / quiet);
+	EQ(g->wrong, 0);
+	OK(nobody_died(g, before));
+}
+
+static void tell_of(struct good *g)
+{
+	if (g->wrong)
+		NOTE("%llu wrong, the first: %s", (unsigned long long)g->wrong,
+		     g->what);
+	NOTE("the good client: %llu jobs", (unsigned long long)g->jobs);
+}
+
+/* What is made once and kept: the segment's descriptor for those who ask for
+ * it, threads and their heaps. */
+static void use_all_once(void)
+{
+	struct raw c;
+
+	for (uint32_t row = 0; row < ROWS; row++) {
+		OK(raw_open_queue(&c, socket_path, row, 16, GM_PAGE) == 0);
+		OK(raw_ask(&c, GM_CONTROL_MAP, NULL, 0, NULL, 0, NULL) <= 0);
+		raw_close(&c);
+	}
+}
+
+static void story(struct good *g)
+{
+	struct state before;
+	uint32_t quiet, busy;
+	pid_t pid;
+
+	use_all_once();
+	good_work(g, raw_now() + length_ns / 32); /* warm */
+	look(g, &before);
+	OK(before.pid[0] > 0 && before.pid[1] > 0);
+	quiet = good_work(g, raw_now() + length_ns / 16);
+	pid = hog();
+	busy = good_work(g, raw_now() + length_ns / 16);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	NOTE("p99 alone %.1f us, beside a hog %.1f us", quiet / 1e3,
+	     busy / 1e3);
+
+	each_alone(g, &before, quiet, busy);
+	all_at_once(g, &before, quiet);
+	tell_of(g);
+	nothing_is_left(g, &before);
+	OK(nobody_died(g, &before));
+	OK(agent_logged(&agent, "event=violation"));
+	/* It serves as before. */
+	good_work(g, raw_now() + length_ns / 32);
+	EQ(g->wrong, 0);
+}
+
+static void set_up(const char *only)
+{
+	const char *rounds = getenv("GM_ROUNDS"), *from = getenv("GM_SEED");
+	unsigned long n = rounds ? strtoul(rounds, NULL, 0) : 0;
+
+	seed = from ? strtoull(from, NULL, 0) : raw_now();
+	NOTE("GM_SEED=%llu", (unsigned long long)seed);
+	length_ns = 2 * SECOND;
+	if (rounds)
+		length_ns = n / 10 > 10 ? n / 10 * SECOND : 10 * SECOND;
+	add(hostile_entries, only);
+	add(hostile_memory, only);
+	add(hostile_records, only);
+	add(hostile_clients, only);
+	scores = mmap(NULL, ATTACKS * sizeof(*scores), PROT_READ | PROT_WRITE,
+		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (scores == MAP_FAILED)
+		exit(99);
+}
+
+int main(int argc, char **argv)
+{
+	struct good g = { 0 };
+
+	set_up(argc > 1 ? argv[1] : NULL);
+	agent_make(&agent, config);
+	snprintf(socket_path, sizeof(socket_path), "%s/%s.sock", agent.dir,
+		 agent.instance);
+	if (!OK(agent_start(&agent)) || !OK(good_open(&g))) {
+		agent_show_log(&agent);
+		return tap_done();
+	}
+	story(&g);
+	good_close(&g);
+	EQ(agent_kill(&agent, SIGTERM), 0);
+	if (tap_failures)
+		agent_show_log(&agent);
+	return tap_done();
+}

@@ -1,0 +1,318 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/* Attacks through what an entry says. */
+
+#include "tests/hostile.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include <gpumap.h>
+
+#define DEPTH 64u
+#define RANGE (UINT64_C(1) << 20)
+
+/* ---- reserved bits, unknown operations --------------------------------- */
+
+/* Set one thing that no library sets.  Returns its name. */
+static const char *break_contract(struct hostile *h, struct gm_entry *entry)
+{
+	uint64_t pick = hostile_below(h, 8 + 8 + 32 + 128 + 64);
+
+	if (pick < 8) {
+		entry->flags = (uint8_t)(1u << pick);
+		return "an unknown flag";
+	}
+	if (pick < 16) {
+		entry->reserved = (uint8_t)(1u << (pick - 8));
+		return "a reserved bit of word 0";
+	}
+	if (pick < 48) {
+		entry->zero_too = UINT32_C(1) << (pick - 16);
+		return "a reserved bit of word 1";
+	}
+	if (pick < 176) {
+		entry->zero[(pick - 48) / 64] = UINT64_C(1) << (pick - 48) % 64;
+		return "a reserved bit of words 6 and 7";
+	}
+	entry->op = (uint8_t)(GPUMAP_OP_AXPY + 1 +
+			      hostile_below(h, 255 - GPUMAP_OP_AXPY));
+	return "an unknown operation";
+}
+
+static void reserved_bits(struct hostile *h)
+{
+	struct raw c;
+	struct raw_queue *q;
+
+	while ((q = hostile_session(h, &c, DEPTH, 0, RANGE)) != NULL) {
+		struct gm_entry batch[3];
+		uint64_t at = hostile_below(h, 3);
+		const char *what;
+
+		/* Between good ones, and with any other operation. */
+		for (int i = 0; i < 3; i++)
+			batch[i] = raw_entry(q, GPUMAP_OP_NOP);
+		batch[at].op = (uint8_t)hostile_below(h, GPUMAP_OP_AXPY + 1);
+		what = break_contract(h, &batch[at]);
+		raw_post(q, batch, 3);
+		hostile_must_end(h, &c, what);
+		hostile_round(h);
+	}
+}
+
+/* ---- numbers ----------------------------------------------------------- */
+
+/* Around every edge that there is. */
+static uint64_t edge(struct hostile *h, uint64_t arena)
+{
+	static const uint64_t far[] = { UINT64_C(1) << 31, UINT64_C(1) << 32,
+					UINT64_C(1) << 46, UINT64_C(1) << 61,
+					UINT64_C(1) << 62, UINT64_C(1) << 63,
+					UINT64_MAX - 4095, UINT64_MAX - 63,
+					UINT64_MAX };
+	uint64_t n = sizeof(far) / sizeof(far[0]);
+
+	switch (hostile_below(h, 4)) {
+	case 0:
+		return far[hostile_below(h, n)] - hostile_below(h, 9) + 4;
+	case 1:
+		return arena - hostile_below(h, 9) + 4;
+	case 2:
+		return arena / (1 + hostile_below(h, 16));
+	default:
+		return hostile_random(h);
+	}
+}
+
+static bool is_inside(uint64_t at, uint64_t n, uint64_t each, uint64_t size)
+{
+	return n <= size / each && at <= size - n * each;
+}
+
+/* What an entry that is right in all but its numbers must end with, by a
+ * judgement of this test's own: whether it may end with 0. */
+static bool may_be_done(const struct gm_entry *e, uint64_t arena)
+{
+	static const uint8_t each[] = { 1, 2, 2, 4, 4, 8, 8, 2, 4, 8 };
+	uint64_t size;
+
+	if (e->dtype >= sizeof(each))
+		return false;
+	if (e->op == GPUMAP_OP_NOP)
+		return true;
+	if (e->op >= GPUMAP_OP_SCALE && e->dtype != GPUMAP_DTYPE_F32)
+		return false;
+	size = each[e->dtype];
+	if (!is_inside(e->dst, e->n, size, arena) || e->dst % size)
+		return false;
+	if (e->op == GPUMAP_OP_FILL)
+		return true;
+	if (!is_inside(e->src, e->n, size, arena) || e->src % size)
+		return false;
+	if (e->op != GPUMAP_OP_COPY && e->src == e->dst)
+		return true;
+	/* Both are inside: no sum of these wraps. */
+	return e->n == 0 || e->dst + e->n * size <= e->src ||
+	       e->src + e->n * size <= e->dst;
+}
+
+static void numbers(struct hostile *h)
+{
+	struct raw c;
+	struct raw_queue *q = hostile_session(h, &c, DEPTH, 0, RANGE);
+
+	while (q && hostile_goes_on(h)) {
+		struct gm_entry e = raw_entry(q, GPUMAP_OP_NOP);
+		int32_t status;
+
+		e.op = (uint8_t)hostile_below(h, GPUMAP_OP_AXPY + 1);
+		e.dtype = (uint8_t)(hostile_below(h, 8) ? GPUMAP_DTYPE_F32
+							: hostile_random(h));
+		e.dst = edge(h, c.arena_bytes);
+		e.src = edge(h, c.arena_bytes);
+		e.n = edge(h, c.arena_bytes / 4);
+		if (hostile_below(h, 2)) {
+			e.dst &= ~UINT64_C(63);
+			e.src &= ~UINT64_C(63);
+		}
+		e.value = hostile_random(h);
+		status = raw_do(&c, q, &e);
+		if (status == -ECONNRESET || status == -ETIME) {
+			hostile_lapse(h, "numbers alone ended it: %d", status);
+			break;
+		}
+		if ((status == 0) != may_be_done(&e, c.arena_bytes))
+			hostile_lapse(h,
+				      "op %u dtype %u dst %#llx src %#llx n "
+				      "%#llx ended with %d",
+				      e.op, e.dtype, (unsigned long long)e.dst,
+				      (unsigned long long)e.src,
+				      (unsigned long long)e.n, status);
+		hostile_round(h);
+	}
+	raw_close(&c);
+}
+
+/* ---- incarnations ------------------------------------------------------ */
+
+static void incarnations(struct hostile *h)
+{
+	struct raw c;
+	struct raw_queue *q = hostile_session(h, &c, DEPTH, 0, RANGE);
+
+	while (q && hostile_goes_on(h)) {
+		struct gm_entry e = raw_entry(q, GPUMAP_OP_NOP);
+		int32_t status;
+
+		/* Lying in the shared word as well must not make it true. */
+		e.incarnation += 1 + (uint32_t)hostile_below(h, UINT32_MAX);
+		if (hostile_below(h, 2))
+			gm_put(&q->queue->incarnation, e.incarnation);
+		status = raw_do(&c, q, &e);
+		gm_put(&q->queue->incarnation, 1);
+		if (status != -EIO)
+			hostile_lapse(h, "incarnation %u ended with %d",
+				      e.incarnation, status);
+		hostile_round(h);
+	}
+	raw_close(&c);
+}
+
+/* ---- after publication ------------------------------------------------- */
+
+struct flipper {
+	struct hostile hostile; /* a randomness of its own */
+	const struct raw_queue *q;
+};
+
+/* Change one field of the slots that were filled last, wherever their reader
+ * is.  The sequence stays: without it nobody would read on. */
+static void flip(void *arg)
+{
+	struct flipper *f = arg;
+	struct hostile *h = &f->hostile;
+
+	for (int i = 0; i < 16; i++) {
+		uint32_t back = 1 + (uint32_t)hostile_below(h, 16);
+		uint64_t at = hostile_below(h, GM_ENTRY_WORDS);
+		uint64_t bit = UINT64_C(1) << hostile_below(h, 64);
+		gm_a64 *slot =
+			gm_ring_slot(&f->q->entries, f->q->entries.pos - back,
+				     GM_ENTRY_WORDS);
+
+		if (at == 0)
+			bit &= ~UINT64_C(0xffffffff);
+		gm_put(&slot[at], gm_get(&slot[at]) ^ bit);
+	}
+}
+
+static void batch_of_copies(struct hostile *h, const struct raw *c,
+			    struct raw_queue *q, uint32_t n)
+{
+	struct gm_entry batch[DEPTH];
+	uint64_t half = c->arena_bytes / 2;
+
+	for (uint32_t i = 0; i < n; i++) {
+		batch[i] = raw_entry(q, GPUMAP_OP_COPY);
+		batch[i].incarnation = 1;
+		batch[i].n = hostile_below(h, half / 16);
+		batch[i].dst = hostile_below(h, half / 2);
+		batch[i].src = half + hostile_below(h, half / 2);
+	}
+	raw_post(q, batch, n);
+}
+
+static void flips(struct hostile *h)
+{
+	struct raw c;
+	struct raw_queue *q;
+
+	while ((q = hostile_session(h, &c, DEPTH, 0, RANGE)) != NULL) {
+		struct flipper mine = { *h, q }, other = { *h, q };
+		struct hostile_thread *thread;
+
+		other.hostile.random = hostile_random(h);
+		thread = hostile_beside(flip, &other);
+		while (hostile_goes_on(h) && !raw_is_over(&c)) {
+			hostile_take_all(q);
+			if (hostile_credit(q) >= 16) {
+				batch_of_copies(h, &c, q, 16);
+				flip(&mine);
+			}
+			raw_ring(q);
+			hostile_round(h);
+		}
+		hostile_stop(thread);
+		if (raw_is_over(&c))
+			h->score->ended++;
+		raw_close(&c);
+	}
+}
+
+/* ---- the slow and the many --------------------------------------------- */
+
+/* Full queues of work that is slow for its size: factors and addends too small
+ * for a normal float, and pages that were never touched. */
+static void slow_work(struct hostile *h)
+{
+	const uint32_t tiny = 1; /* the smallest float there is */
+	const double small = 0.5;
+	struct raw c;
+	struct raw_queue *q = hostile_session(h, &c, DEPTH, 0, RANGE);
+
+	if (!q)
+		return;
+	for (uint64_t i = 0; i < c.arena_bytes / 4; i++)
+		memcpy(c.memory + 4 * i, &tiny, sizeof(tiny));
+	while (hostile_goes_on(h)) {
+		struct gm_entry e = raw_entry(q, GPUMAP_OP_AXPY);
+
+		hostile_take_all(q);
+		e.dtype = GPUMAP_DTYPE_F32;
+		e.dst = hostile_below(h, 2) * (RANGE / 2);
+		e.src = RANGE / 2 - e.dst;
+		e.n = hostile_below(h, 2) ? RANGE / 8 : 16384;
+		memcpy(&e.value, &small, sizeof(small));
+		if (hostile_credit(q) == 0)
+			raw_nap(20000);
+		else
+			raw_post(q, &e, 1);
+		hostile_round(h);
+	}
+	raw_close(&c);
+}
+
+/* As many sessions as there are, each with a full queue. */
+static void crowd(struct hostile *h)
+{
+	enum { MANY = 32 };
+	static struct raw c[MANY];
+	struct raw_queue *q[MANY];
+	int n = 0;
+
+	while (n < MANY &&
+	       (q[n] = hostile_session(h, &c[n], 16, 0, RANGE)) != NULL)
+		n++;
+	while (n > 0 && hostile_goes_on(h)) {
+		int i = (int)hostile_below(h, (uint64_t)n);
+
+		hostile_take_all(q[i]);
+		if (hostile_credit(q[i]) >= 8)
+			batch_of_copies(h, &c[i], q[i], 8);
+		hostile_round(h);
+	}
+	while (n-- > 0)
+		raw_close(&c[n]);
+}
+
+const struct hostile_attack hostile_entries[] = {
+	{ "reserved bits", reserved_bits },
+	{ "numbers", numbers },
+	{ "incarnations", incarnations },
+	{ "flips after publication", flips },
+	{ "slow work", slow_work },
+	{ "crowd", crowd },
+	{ NULL, NULL },
+};

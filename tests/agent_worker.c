@@ -87,10 +87,8 @@ static uint32_t hear(struct row *row, struct gm_wire *ret_wire)
 	return ret_wire->type;
 }
 
-/* Returns whether it said READY. */
-static bool start(struct row *row, bool bury)
+static void launch(struct row *row, bool bury)
 {
-	struct gm_wire wire;
 	int pair[2];
 
 	if (row->pair >= 0)
@@ -102,6 +100,14 @@ static bool start(struct row *row, bool bury)
 		be_worker(row, pair[1], bury);
 	close(pair[1]);
 	row->pair = pair[0];
+}
+
+/* Returns whether it said READY. */
+static bool start(struct row *row, bool bury)
+{
+	struct gm_wire wire;
+
+	launch(row, bury);
 	return hear(row, &wire) == GM_WIRE_READY;
 }
 
@@ -514,6 +520,24 @@ static void hanging_up_ends_it(void)
 	drop_row(&row);
 }
 
+/* gpumapd may be gone before the worker has come to listen. */
+static void hanging_up_early_ends_it(void)
+{
+	struct row row;
+	int wrong = 0;
+
+	make_row(&row);
+	for (int i = 0; i < 20; i++) {
+		launch(&row, false);
+		usleep((unsigned)i * 300);
+		close(row.pair);
+		row.pair = -1;
+		wrong += ended(&row) != 0;
+	}
+	EQ(wrong, 0);
+	drop_row(&row);
+}
+
 static void one_worker_per_row(void)
 {
 	struct row row, second;
@@ -899,6 +923,7 @@ int main(void)
 	detached_means_unmapped();
 	nonsense_is_not_attached();
 	hanging_up_ends_it();
+	hanging_up_early_ends_it();
 	one_worker_per_row();
 	it_gives_up_its_powers();
 	holes_hurt_their_maker_only();

@@ -171,7 +171,7 @@ int gm_loop_run(struct gm_worker *worker)
 				tick(w);
 			continue;
 		}
-		if (w->draining)
+		if (w->draining || w->leaving)
 			break;
 		if (w->n_active == 0) {
 			block(w);

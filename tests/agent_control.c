@@ -240,6 +240,7 @@ static bool send_with_fds(int fd, const struct record *r, int n_fds)
 static void unasked_descriptors_stay_out(void)
 {
 	struct record reply, r = request(GM_CONTROL_SESSIONS, NULL, 0);
+
 	for (int n = 1; n <= 200; n += n < 4 ? 1 : 49) {
 		int fd = connect_known();
 

@@ -215,6 +215,55 @@ static void session_may_end_while_its_worker_is_dead(void)
 	EQ(held, 2); /* those of the two sides */
 }
 
+/* One life of an agent whose first undertaker, or whose worker itself, dies at
+ * @point; then one kill, as in any round. */
+static void die_at(const char *point)
+{
+	char what[96], ticket[160], name[128];
+	FILE *file;
+
+	snprintf(name, sizeof(name), "%s/ticket", agent.dir);
+	snprintf(what, sizeof(what), "GM_POINT=%s:kill", point);
+	snprintf(ticket, sizeof(ticket), "GM_POINT_TICKET=%s", name);
+	/* A worker that is nobody could not take the ticket. */
+	agent_configure(&agent, "[host]\nrows = 2\n[worker]\nuser = root\n");
+	agent.env[0] = what;
+	agent.env[1] = ticket;
+	file = fopen(name, "w");
+	if (file)
+		fclose(file);
+	memset(&sum, 0, sizeof(sum));
+	memset(sides, 0, sizeof(sides));
+	NOTE("at %s", point);
+	if (OK(agent_start(&agent)) && OK((map = story_attach(&agent))) &&
+	    OK(open_side(&sides[0], 0)) && OK(open_side(&sides[1], 1))) {
+		one_round(1);
+		EQ(sum.refused + sum.lost + sum.wrong + sum.disturbed, 0);
+		EQ(sum.absent + sum.useless, 0);
+		EQ(access(name, F_OK), -1); /* somebody has died of it */
+		gpumap_session_close(sides[0].session);
+		gpumap_session_close(sides[1].session);
+	}
+	gpumap_detach(map);
+	EQ(agent_kill(&agent, SIGTERM), 0);
+	agent.env[0] = NULL;
+	unlink(name);
+}
+
+static void undertakers_may_die_too(void)
+{
+	static const char *const points[] = { "bury_given", "bury_advanced",
+					      "bury_posted", "worker_buried" };
+	const char *build = getenv("GM_BUILD");
+
+	if (!build || !strstr(build, "testpoints") || geteuid() != 0) {
+		SKIP(1, "needs --enable-testpoints, and root");
+		return;
+	}
+	for (size_t i = 0; i < sizeof(points) / sizeof(points[0]); i++)
+		die_at(points[i]);
+}
+
 int main(void)
 {
 	agent_make(&agent, "[host]\nrows = 2\n");
@@ -228,6 +277,7 @@ int main(void)
 	}
 	gpumap_detach(map);
 	EQ(agent_kill(&agent, SIGTERM), 0);
+	undertakers_may_die_too();
 	if (tap_failures)
 		agent_show_log(&agent);
 	agent_remove(&agent);

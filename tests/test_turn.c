@@ -110,6 +110,28 @@ static void no_ops_are_answered_in_batches(void)
 	stop(&c, s);
 }
 
+/* The client takes one batch while the worker is busy with the next. */
+static void half_a_turn_is_visible_during_the_other(void)
+{
+	struct counting k = { .dev.backend = &counting_backend };
+	struct gm_entry e[GM_TURN_BATCH + 4];
+	struct hand_client c;
+	struct gm_session *s;
+
+	hand_open(&c, 1, 0, ROW, 128, MIB);
+	s = serve(&c);
+	k.seen = &c;
+	for (uint32_t i = 0; i < GM_TURN_BATCH + 3; i++)
+		e[i] = hand_nop(&c);
+	e[GM_TURN_BATCH + 3] = hand_copy(&c, 4096, 0, 64);
+	hand_submit(&c, e, GM_TURN_BATCH + 4);
+	EQ(gm_turn_serve(s, &k.dev), GM_TURN_BATCH + 4);
+	EQ(k.runs, 1);
+	EQ(k.n_seen, GM_TURN_BATCH);
+	EQ(n_done(&c), GM_TURN_BATCH + 4);
+	stop(&c, s);
+}
+
 static void long_jobs_go_in_slices(void)
 {
 	struct counting k = { .dev.backend = &counting_backend };
@@ -363,6 +385,7 @@ int main(void)
 	gm_closer_init(&closer);
 	EQ(gm_fault_init(), 0);
 	no_ops_are_answered_in_batches();
+	half_a_turn_is_visible_during_the_other();
 	long_jobs_go_in_slices();
 	nobody_waits_for_the_long_job_behind();
 	turns_have_a_budget();

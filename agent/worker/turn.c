@@ -135,15 +135,16 @@ uint32_t gm_turn_serve(struct gm_session *session, struct gm_device *dev)
 	       !s->work.bytes &&
 	       gm_ring_peek(&s->entries, GM_ENTRY_WORDS, 0, words)) {
 		if (gm_judge_plain(&s->judge, words)) {
-			s->entries.pos++;
 			end_entry(&batch, 0);
-			continue;
+		} else {
+			used = serve_entry(s, dev, words, &batch, left);
+			if (unlikely(s->why))
+				break;
+			left -= used < left ? used : left;
 		}
-		used = serve_entry(s, dev, words, &batch, left);
-		if (unlikely(s->why))
-			break;
 		s->entries.pos++;
-		left -= used < left ? used : left;
+		if (batch.n == GM_TURN_BATCH && !s->ground.broken)
+			publish(s, &batch);
 	}
 	if (unlikely(s->ground.broken)) {
 		/* What ended here may have been done on zeroes. */

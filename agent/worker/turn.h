@@ -9,8 +9,9 @@
  * ended before it is published before it starts, so that nobody waits for a
  * neighbour's bytes, and what does not fit into this turn goes on in the next.
  *
- * The completions of a turn are published as one batch, after the journal has
- * them (journal.h), from the last to the first (ring.h).
+ * The completions of a turn are published in batches, each after the journal
+ * has it (journal.h), from the last to the first (ring.h).  A batch is half a
+ * turn at most: while the client takes one, the worker makes the next.
  */
 #ifndef GM_TURN_H
 #define GM_TURN_H
@@ -22,6 +23,7 @@
 #include "agent/worker/session.h"
 
 #define GM_TURN_ENTRIES 32u
+#define GM_TURN_BATCH   16u
 #define GM_TURN_BYTES   (UINT64_C(1) << 20)
 #define GM_TURN_SMALL   (UINT64_C(64) << 10)
 

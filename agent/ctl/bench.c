@@ -93,23 +93,6 @@ static int find_rows(struct gm_bench *bench)
 	return GM_EXIT_FAILED;
 }
 
-static int open_session(struct gm_bench *bench)
-{
-	struct gpumap_session_opts opts = { .size = sizeof(opts),
-					    .depth = DEPTH,
-					    .arena_bytes = ARENA_BYTES };
-	int ret;
-
-	ret = gpumap_session_open(bench->ctl->map, &opts, &bench->session);
-	if (ret != 0)
-		return gm_ctl_fail(bench->ctl, ret, "open a session");
-	for (int i = 0; ret == 0 && i < WARM_UP; i++)
-		ret = gm_bench_ping(bench);
-	if (ret != 0)
-		return gm_ctl_fail(bench->ctl, ret, "row %u", bench->rows[0]);
-	return GM_EXIT_OK;
-}
-
 /* Bind this process beside the worker, never onto its CPU. */
 static int take_place(struct gm_bench *bench)
 {
@@ -128,6 +111,28 @@ static int take_place(struct gm_bench *bench)
 		return GM_EXIT_OK;
 	fputs("gpumapctl: bench needs two CPUs\n", stderr);
 	return GM_EXIT_FAILED;
+}
+
+static int open_session(struct gm_bench *bench)
+{
+	struct gpumap_session_opts opts = { .size = sizeof(opts),
+					    .depth = DEPTH,
+					    .arena_bytes = ARENA_BYTES };
+	struct gm_peer_facts worker;
+	int ret;
+
+	ret = gpumap_session_open(bench->ctl->map, &opts, &bench->session);
+	if (ret != 0)
+		return gm_ctl_fail(bench->ctl, ret, "open a session");
+	for (int i = 0; ret == 0 && i < WARM_UP; i++)
+		ret = gm_bench_ping(bench);
+	if (ret != 0)
+		return gm_ctl_fail(bench->ctl, ret, "row %u", bench->rows[0]);
+	/* One that may choose has chosen by now. */
+	if (gm_peer_facts(bench->workers[0], &worker) == 0 &&
+	    worker.cpu != bench->here)
+		bench->there = worker.cpu;
+	return GM_EXIT_OK;
 }
 
 int gm_ctl_bench(struct gm_ctl *ctl)
@@ -151,9 +156,9 @@ int gm_ctl_bench(struct gm_ctl *ctl)
 							       : GM_SERIES_MAX);
 	ret = find_rows(&bench);
 	if (ret == GM_EXIT_OK)
-		ret = open_session(&bench);
-	if (ret == GM_EXIT_OK)
 		ret = take_place(&bench);
+	if (ret == GM_EXIT_OK)
+		ret = open_session(&bench);
 	for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++) {
 		if (ret != GM_EXIT_OK || families[i].run == last ||
 		    !gm_bench_wants(&bench, families[i].names))

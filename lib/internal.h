@@ -262,7 +262,6 @@ struct gpumap_session {
 	uint32_t parked; /* own copy of client->parked */
 	uint32_t cpu;    /* likewise of client->cpu */
 	bool armed;      /* parked by gpumap_session_arm() */
-	bool one_cpu;    /* spinning would keep the worker from running */
 	uint32_t waits;
 	uint32_t idle_polls;
 	uint64_t gap_ns;    /* average, of gaps that ended in a spin */

@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -122,15 +121,6 @@ static int request_session(struct gpumap_session *s,
 	return ret;
 }
 
-static bool lone_cpu(void)
-{
-	cpu_set_t set;
-
-	/* Where the set is larger than ours there is surely more than one. */
-	return sched_getaffinity(0, sizeof(set), &set) == 0 &&
-	       CPU_COUNT(&set) == 1;
-}
-
 int gpumap_session_open(struct gpumap *map,
 			const struct gpumap_session_opts *opts,
 			struct gpumap_session **ret_session)
@@ -156,7 +146,6 @@ int gpumap_session_open(struct gpumap *map,
 	s->wake_fd = -1;
 	s->done_last = &s->done_first;
 	s->gap_ns = FIRST_GAP_NS;
-	s->one_cpu = lone_cpu();
 	s->epoch = gm_get(&map->map.header->epoch);
 	open = (struct gm_session_open){ .depth = ours.depth,
 					 .flags = ours.flags,

@@ -229,11 +229,10 @@ static bool any_ready_parked(const struct gpumap_session *s)
 	return false;
 }
 
-/* Does any worker that we wait for run elsewhere than here? */
+/* Does any worker that we wait for run elsewhere than here?  How many CPUs are
+ * ours does not matter: one is enough to watch another. */
 static bool worth_spinning(const struct gpumap_session *s)
 {
-	if (s->one_cpu)
-		return false;
 	for (uint32_t i = 0; i < s->n_busy; i++)
 		if (gm_get(&s->busy[i]->queue->cpu) != s->cpu)
 			return true;

@@ -693,6 +693,73 @@ static void floods_are_not_listened_to(void)
 	drop_row(&row);
 }
 
+/* Polls that the worker's io_uring has, -1 where that cannot be seen. */
+static int count_polls(pid_t pid)
+{
+	char path[64], line[256];
+	int n = -1;
+
+	for (int fd = 0; fd < 32 && n < 0; fd++) {
+		FILE *f;
+
+		snprintf(path, sizeof(path), "/proc/%d/fdinfo/%d", (int)pid,
+			 fd);
+		f = fopen(path, "re");
+		while (f && fgets(line, sizeof(line), f)) {
+			if (strncmp(line, "PollList:", 9) == 0)
+				n = 0;
+			else if (n >= 0 && strstr(line, "op="))
+				n++;
+		}
+		if (f)
+			fclose(f);
+	}
+	return n;
+}
+
+/* A poll that is given up while its bell rings must be gone as well: each one
+ * that stayed would make every later bell dearer. */
+static void floods_leave_no_polls(void)
+{
+	enum { MANY = 12 };
+	struct hand_client bad[MANY];
+	struct gm_wire wire;
+	struct row row;
+	uint64_t one = 1;
+	int polls, failed = 0;
+	pid_t flood;
+
+	make_row(&row);
+	OK(start(&row, false));
+	for (uint32_t i = 0; i < MANY; i++) {
+		hand_open(&bad[i], i + 1, i, ROW, 16, MIB);
+		failed += attach(&row, &bad[i]) != 0;
+	}
+	flood = fork();
+	if (flood == 0)
+		for (uint32_t i = 0;; i++)
+			if (write(bad[i % MANY].doorbell, &one, sizeof(one)) <
+			    0)
+				_exit(1);
+	failed += !grows_past(&row.journal->doorbells, 1001 * MANY - 1);
+	for (uint32_t i = 0; i < MANY; i++) {
+		tell_about(&row, GM_WIRE_DETACH, &bad[i]);
+		failed += hear(&row, &wire) != GM_WIRE_DETACHED;
+	}
+	kill(flood, SIGKILL);
+	waitpid(flood, NULL, 0);
+	EQ(failed, 0);
+	polls = count_polls(row.pid);
+	if (polls < 0)
+		SKIP(1, "the worker's io_uring cannot be looked at");
+	else
+		EQ(polls, 1);
+	EQ(drain(&row), 0);
+	for (uint32_t i = 0; i < MANY; i++)
+		hand_close(&bad[i], ROW);
+	drop_row(&row);
+}
+
 /* ---- death ------------------------------------------------------------- */
 
 static bool bury(struct row *row, const struct hand_client *c)
@@ -928,6 +995,7 @@ int main(void)
 	it_gives_up_its_powers();
 	holes_hurt_their_maker_only();
 	floods_are_not_listened_to();
+	floods_leave_no_polls();
 	death_ends_each_entry_once();
 	death_at_every_point();
 	return tap_done();

@@ -42,11 +42,13 @@ static void listen_to(struct gm_worker *w, int fd, uint64_t user_data)
 	io_uring_sqe_set_data64(sqe, user_data);
 }
 
+/* Not by POLL_REMOVE, which answers -EALREADY and lets a poll live that has an
+ * event under way: as one has that floods. */
 static void cancel_poll(struct gm_worker *w, const struct gm_session *s)
 {
 	struct io_uring_sqe *sqe = next_sqe(w);
 
-	io_uring_prep_poll_remove(sqe, tag(EVENT_DOORBELL, s));
+	io_uring_prep_cancel64(sqe, tag(EVENT_DOORBELL, s), 0);
 	io_uring_sqe_set_data64(sqe, tag(EVENT_CANCELLED, s));
 }
 

@@ -42,6 +42,18 @@ static void nap(void)
 	nanosleep(&step, NULL);
 }
 
+static void remove_dir(const char *path)
+{
+	DIR *dir = opendir(path);
+	struct dirent *entry;
+
+	while (dir != NULL && (entry = readdir(dir)) != NULL)
+		unlinkat(dirfd(dir), entry->d_name, 0);
+	if (dir != NULL)
+		closedir(dir);
+	rmdir(path);
+}
+
 /* A child of the test that exits leaves its parent's agents alone. */
 static void remove_all(void)
 {
@@ -61,6 +73,61 @@ void agent_configure(struct agent *a, const char *config)
 	if (file == NULL || fputs(config != NULL ? config : "", file) < 0 ||
 	    fclose(file) != 0)
 		die(a->config);
+}
+
+/* The CPUs of the first node that has any, "" on a machine of one node. */
+static void first_node(char *ret_cpus, int room)
+{
+	const char *const nodes = "/sys/devices/system/node";
+	char path[64], list[256] = "";
+	FILE *file;
+
+	ret_cpus[0] = '\0';
+	snprintf(path, sizeof(path), "%s/has_cpu", nodes);
+	file = fopen(path, "re");
+	if (file == NULL)
+		return;
+	if (fgets(list, sizeof(list), file) == NULL)
+		list[0] = '\0';
+	fclose(file);
+	if (strpbrk(list, ",-") == NULL)
+		return;
+	snprintf(path, sizeof(path), "%s/node%d/cpulist", nodes, atoi(list));
+	file = fopen(path, "re");
+	if (file == NULL || fgets(ret_cpus, room, file) == NULL)
+		ret_cpus[0] = '\0';
+	if (file != NULL)
+		fclose(file);
+}
+
+static void drop_in(const struct agent *a, char ret_dir[128])
+{
+	snprintf(ret_dir, 128, "%s.d", a->config);
+}
+
+/* A row per node would be more rows than most stories count with. */
+static void stay_on_one_node(const struct agent *a)
+{
+	char cpus[256], dir[128], path[160];
+	FILE *file;
+
+	first_node(cpus, sizeof(cpus));
+	if (cpus[0] == '\0')
+		return;
+	drop_in(a, dir);
+	snprintf(path, sizeof(path), "%s/one-node.conf", dir);
+	if (mkdir(dir, 0755) != 0 || (file = fopen(path, "we")) == NULL)
+		die(dir);
+	if (fprintf(file, "[host]\ncpus = %s\n", cpus) < 0 || fclose(file) != 0)
+		die(path);
+}
+
+void agent_every_node(struct agent *a)
+{
+	char dir[128];
+
+	drop_in(a, dir);
+	remove_dir(dir);
 }
 
 void agent_make(struct agent *a, const char *config)
@@ -89,6 +156,7 @@ void agent_make(struct agent *a, const char *config)
 	a->kept->next = all;
 	all = a->kept;
 	agent_configure(a, config);
+	stay_on_one_node(a);
 }
 
 static const char *from_environment(const char *name)
@@ -256,18 +324,6 @@ int agent_run(struct agent *a, const char *option)
 	return agent_wait(a);
 }
 
-static void remove_dir(const char *path)
-{
-	DIR *dir = opendir(path);
-	struct dirent *entry;
-
-	while (dir != NULL && (entry = readdir(dir)) != NULL)
-		unlinkat(dirfd(dir), entry->d_name, 0);
-	if (dir != NULL)
-		closedir(dir);
-	rmdir(path);
-}
-
 void agent_remove(struct agent *a)
 {
 	char made[128];
@@ -278,6 +334,7 @@ void agent_remove(struct agent *a)
 	unlink(a->lock);
 	snprintf(made, sizeof(made), "%s.new", a->segment);
 	unlink(made);
+	agent_every_node(a);
 	remove_dir(a->dir);
 	for (struct agent_kept **at = &all; *at != NULL; at = &(*at)->next) {
 		if (*at == a->kept) {

@@ -41,9 +41,13 @@ struct agent {
  *
  * config	text of gpumapd.conf, NULL for every default
  *
+ * Its host rows are of one NUMA node, whatever the machine has.
  * Ends the test program where it fails: nothing can be tested then.
  */
 void agent_make(struct agent *a, const char *config);
+
+/* Let the next start have host rows of every node after all. */
+void agent_every_node(struct agent *a);
 
 /* Write another configuration for the next start. */
 void agent_configure(struct agent *a, const char *config);

@@ -201,6 +201,7 @@ int main(void)
 	snprintf(config, sizeof(config), "[agent]\nnode = %d\n",
 		 nodes[last].id);
 	agent_make(&agent, config);
+	agent_every_node(&agent);
 	opts.instance = agent.instance;
 	opts.runtime_dir = agent.dir;
 	if (OK(agent_start(&agent)) && EQ(gpumap_attach(&opts, &map), 0)) {

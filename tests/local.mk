@@ -320,16 +320,17 @@ check-tsan: $(GM_TSAN_TESTS)
 
 # A staged install with every test program beside it, for a machine that has no
 # build tools: another kernel, or several NUMA nodes.  There,
-# $(pkglibexecdir)/tests/run runs them.
-gm_staged = $(DESTDIR)$(pkglibexecdir)/tests
+# $(pkglibexecdir)/staged/run runs them.
+gm_staged = $(DESTDIR)$(pkglibexecdir)/staged
 stage: all
-	$(MAKE) $(AM_MAKEFLAGS) $(gm_tests)
+	$(MAKE) $(AM_MAKEFLAGS) $(check_PROGRAMS)
 	$(MAKE) $(AM_MAKEFLAGS) install DESTDIR='$(DESTDIR)'
-	$(MKDIR_P) '$(gm_staged)'
-	for t in $(gm_tests); do \
+	$(MKDIR_P) '$(gm_staged)/tests/abi'
+	for t in $(check_PROGRAMS); do \
 	  $(LIBTOOL) --quiet --mode=install $(INSTALL_PROGRAM) $$t \
-	    '$(gm_staged)' 2>/dev/null || exit 1; \
+	    '$(gm_staged)/tests' 2>/dev/null || exit 1; \
 	done
+	cp $(srcdir)/%reldir%/abi/layout.golden '$(gm_staged)/tests/abi'
 	$(SED) -e 's|@sbindir[@]|$(sbindir)|; s|@bindir[@]|$(bindir)|' \
 	  -e 's|@pkglibexecdir[@]|$(pkglibexecdir)|' \
 	  $(srcdir)/%reldir%/staged.in >'$(gm_staged)/run'

@@ -12,7 +12,6 @@
 
 #include <gpumap.h>
 
-#include "agent/common/log.h"
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/maps.h"
 #include "agent/daemon/sessions.h"
@@ -201,9 +200,6 @@ static int handle_publish(struct gm_connection *c, const struct gm_request *r)
 	free(bytes);
 	if (error)
 		return error == -EACCES ? -EPERM : error;
-	gm_log(GM_LOG_INFO, "published", "map=%s uid=%u pid=%d version=%llu",
-	       gm_quote(p.name).text, (unsigned)c->uid, (int)c->pid,
-	       (unsigned long long)reply.version);
 	gm_connection_reply(c, &r->header, &reply, sizeof(reply), NULL, 0, NULL,
 			    0);
 	return 0;
@@ -239,8 +235,6 @@ static int handle_release(struct gm_connection *c, const struct gm_request *r)
 	error = gm_publish_remove(s->d, object->kind, name, c->uid, s->why);
 	if (error)
 		return error == -EACCES ? -EPERM : error;
-	gm_log(GM_LOG_INFO, "released", "map=%s uid=%u pid=%d",
-	       gm_quote(name).text, (unsigned)c->uid, (int)c->pid);
 	gm_connection_reply(c, &r->header, NULL, 0, NULL, 0, NULL, 0);
 	return 0;
 }

@@ -256,7 +256,7 @@ static void confine(const struct options *o)
 
 int main(int argc, char **argv)
 {
-	static char context[128];
+	static char context[GM_QUOTE_BYTES + 32];
 	struct options o = parse(argc, argv);
 
 	check_fds();
@@ -266,7 +266,8 @@ int main(int argc, char **argv)
 	signal(SIGTERM, SIG_IGN);
 	signal(SIGHUP, SIG_IGN);
 	signal(SIGPIPE, SIG_IGN);
-	snprintf(context, sizeof(context), "worker=%s row=%u", o.name, o.row);
+	snprintf(context, sizeof(context), "worker=%s row=%u",
+		 gm_quote(o.name).text, o.row);
 	gm_log_context(context);
 	bind_to_node(&o);
 	take_lock(&o);

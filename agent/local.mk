@@ -11,4 +11,4 @@ include $(top_srcdir)/agent/daemon/local.mk
 include $(top_srcdir)/agent/worker/local.mk
 include $(top_srcdir)/agent/ctl/local.mk
 
-gm_man += %reldir%/gpumapctl.1
+gm_man += %reldir%/gpumapctl.1 %reldir%/gpumapd.8 %reldir%/gpumapd.conf.5

@@ -264,6 +264,7 @@ gm_scripts =
 gm_scripts += %reldir%/check_docs.sh
 gm_scripts += %reldir%/check_headers.sh
 gm_scripts += %reldir%/check_labels.sh
+gm_scripts += %reldir%/check_pages.sh
 gm_scripts += %reldir%/check_shm_pure.sh
 gm_scripts += %reldir%/check_symbols.sh
 

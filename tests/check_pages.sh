@@ -1,0 +1,172 @@
+#!/bin/sh
+# SPDX-FileCopyrightText: 2026 The gpumap authors
+# SPDX-License-Identifier: MIT
+
+# The pages of the programs have what these say of themselves, and nothing
+# else: commands and options, keys of the configuration and what each may be,
+# exit statuses, events of the log with their keys.
+
+. "${abs_top_srcdir:?run me by make check}/tests/tap.sh"
+cd "$abs_top_srcdir" || exit 1
+
+ctl=agent/gpumapctl.1.scd
+daemon=agent/gpumapd.8.scd
+conf=agent/gpumapd.conf.5.scd
+
+if [ ! -x "$GPUMAPD" ] || [ ! -x "$GPUMAPCTL" ]; then
+	skip "the pages of the programs" "there are no programs in this build"
+	tap_done
+fi
+
+# differences WHAT SAID SHOWN - lines that are on one of two lists only.
+differences() {
+	[ -n "$2" ] || echo "no $1 is known to the program"
+	{
+		echo "$2" | sed 's/^/said /'
+		echo "$3" | sed 's/^/shown /'
+	} | awk -v what="$1" '
+		{ list = $1; sub(/^[a-z]+ ?/, ""); n[$0, list]++; all[$0] }
+		END {
+			for (line in all) {
+				if (line == "")
+					continue
+				if (!n[line, "shown"])
+					print what " " line ": not on the page"
+				else if (!n[line, "said"])
+					print what " " line ": only on the page"
+				else if (n[line, "shown"] > 1)
+					print what " " line ": twice on the page"
+			}
+		}' | sort
+}
+
+# section NAME PAGE - the lines of one section, without emphasis.
+section() {
+	awk -v name="# $1" '/^# / { on = $0 == name; next } on' "$2" |
+		sed -e 's/[*\\]//g' -e 's/\(^\|[^A-Za-z0-9]\)_/\1/g' \
+			-e 's/_\([^A-Za-z0-9]\|$\)/\1/g'
+}
+
+# options FILE - the long options in a getopt table.
+options() {
+	sed -n 's/^\t{ "\([a-z-]*\)", [a-z]*_argument, .*/--\1/p' "$1"
+}
+
+words='--[a-z][a-z-]*'
+
+check "gpumapctl(1) has each command with its operands" "$(
+	differences command \
+		"$("$GPUMAPCTL" --help | sed -n 's/^  \([a-z].*[^ ]\) *$/\1/p')" \
+		"$(section COMMANDS $ctl | grep '^[a-z]')")"
+check "gpumapctl(1) has each option" "$(
+	differences option "$(options agent/ctl/main.c)" "$(
+		section OPTIONS $ctl | grep '^--' | grep -o -e "$words"
+		section COMMANDS $ctl | grep '^[a-z]' |
+			grep -o -e "$words" | sort -u)")"
+check "gpumapd(8) has each option" "$(
+	differences option "$(options agent/daemon/main.c)" \
+		"$(section OPTIONS $daemon | grep '^--' | grep -o -e "$words")")"
+check "gpumapd --help has each option" "$(
+	differences option "$(options agent/daemon/main.c)" \
+		"$("$GPUMAPD" --help | grep '^  --' | grep -o -e "$words")")"
+
+# statuses ENUM FILE - the values of the GM_EXIT_ constants.
+statuses() {
+	sed -n 's/^\tGM_EXIT_[A-Z_]* = \([0-9]*\).*/\1/p' "$1"
+}
+
+check "gpumapctl(1) has each exit status" "$(
+	differences status "$(statuses agent/ctl/ctl.h)" \
+		"$(section 'EXIT STATUS' $ctl | sed -n 's/^[[|]*  *\([0-9]\)$/\1/p')")"
+check "gpumapd(8) has each exit status" "$(
+	differences status "$(statuses agent/daemon/daemon.h)" \
+		"$(section 'EXIT STATUS' $daemon |
+			sed -n 's/^[[|]*  *\([0-9]\)$/\1/p')")"
+
+# ---- the log ----------------------------------------------------------------
+
+# pairs - "EVENT" and "EVENT KEY" of lines "EVENT KEY...".
+pairs() {
+	awk '{ print $1; for (i = 2; i <= NF; i++) print $1, $i }' | sort -u
+}
+
+# events - "EVENT KEY..." for whatever gpumapd and its workers log.
+events() {
+	awk 'BEGIN { RS = ";" }
+		function keys(text,   list) {
+			while (match(text, /[a-z_]+=/)) {
+				list = list " " substr(text, RSTART, RLENGTH - 1)
+				text = substr(text, RSTART + RLENGTH)
+			}
+			return list
+		}
+		match($0, /gm_log\(/) {
+			text = substr($0, RSTART)
+			sub(/[^,]*,/, "", text)
+			event = substr(text, 1, index(text, ",") - 1)
+			known = keys(text)
+			while (match(event, /"[a-z_]+"/)) {
+				print substr(event, RSTART + 1, RLENGTH - 2) \
+					known
+				event = substr(event, RSTART + RLENGTH)
+			}
+		}
+		match($0, /[ \t]failed\([ \n\t]*"[a-z_]+",/) {
+			text = substr($0, RSTART, RLENGTH)
+			sub(/[^"]*"/, "", text)
+			sub(/".*/, "", text)
+			print text " why"
+		}' agent/daemon/*.c agent/worker/*.c
+}
+
+check "gpumapd(8) has each event with its keys" "$(
+	differences event "$(events | pairs)" "$(
+		awk '/^# / { on = $0 == "# LOG"; next } on' $daemon |
+			sed -n -e 's/++$//' -e 's/^\*\([a-z_]*\)\*/\1/p' |
+			pairs)")"
+
+# ---- the configuration ------------------------------------------------------
+
+file=$(mktemp "${TMPDIR:-/tmp}/gpumap-pages.XXXXXX") || exit 99
+trap 'rm -f "$file"' EXIT
+
+# complaint TEXT - what gpumapd says of a configuration that is wrong.
+complaint() {
+	printf '%b\n' "$1" >"$file"
+	"$GPUMAPD" --config "$file" 2>&1 | sed -n 's/.*why="\(.*\)"$/\1/p'
+}
+
+# "[SECTION] KEY", as the program lists them when it is asked for others.
+said_keys() {
+	complaint '[?]' | sed 's/.*there are \(.*\) and map NAME$/\1/; s/, /\n/g' |
+		while read -r name; do
+			complaint "[$name]\n? = 1" |
+				sed 's/.*: it has //; s/, /\n/g' |
+				sed "s/^/[$name] /"
+		done
+	complaint '[map m]\n? = 1' | sed 's/.*: it has //; s/, /\n/g' |
+		sed 's/^/[map NAME] /'
+}
+
+# "[SECTION] KEY = FORM", as the page has them.
+shown_forms() {
+	section SECTIONS $conf | awk '
+		/^## / { name = substr($0, 4) }
+		/^[a-z-]+ = / { print name " " $0 }'
+}
+
+keys=$(said_keys)
+check "gpumapd.conf(5) has each key" "$(
+	differences key "$keys" "$(shown_forms | sed 's/ = .*//')")"
+
+# What a key may be is what gpumapd answers to something that it may not be.
+check "gpumapd.conf(5) says of each what it may be" "$(
+	echo "$keys" | grep -v '^\[map NAME\] spec$' | while read -r key; do
+		name=${key##* }
+		text=$(echo "${key% *}" | sed 's/NAME/m/')
+		right=$(complaint "$text\n$name = ?" | sed 's/.* = ?: //')
+		shown_forms | grep -qxF -e "$key = $right" \
+			-e "$key = ${right%%, as [0-9]*}" ||
+			echo "$key: the page does not say $right"
+	done)"
+tap_done

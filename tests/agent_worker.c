@@ -760,6 +760,68 @@ static void floods_leave_no_polls(void)
 	drop_row(&row);
 }
 
+/* Most completions that were seen under one sign of life. */
+static uint64_t longest_silence(struct gm_journal *journal, uint64_t until)
+{
+	uint64_t end = hand_now() + HAND_PATIENCE_NS;
+	uint64_t beat = 0, first = 0, most = 0, done = 0;
+
+	while (done < until && hand_now() < end) {
+		uint64_t before = gm_get_acquire(&journal->beat);
+
+		done = gm_get_acquire(&journal->completed);
+		if (gm_get_acquire(&journal->beat) != before)
+			continue;
+		if (before != beat)
+			first = done;
+		beat = before;
+		if (done - first > most)
+			most = done - first;
+	}
+	return most;
+}
+
+/* Products that no normal float can hold cost a CPU a hundred times what others
+ * do, and every session has a queue full of them: that makes a pass long, and
+ * no less alive. */
+static void slow_work_is_no_silence(void)
+{
+	enum { MANY = 40, DEPTH = 64 };
+	static struct hand_client c[MANY];
+	const uint32_t small = 0x00400000;
+	struct gm_entry jobs[DEPTH];
+	const double alpha = 0.25;
+	struct row row;
+	int failed = 0;
+
+	make_row(&row);
+	OK(start(&row, false));
+	for (uint32_t i = 0; i < MANY; i++) {
+		hand_open(&c[i], i + 1, i, ROW, DEPTH, MIB / 4);
+		failed += attach(&row, &c[i]) != 0;
+		for (uint64_t at = 0; at < MIB / 8; at += sizeof(small))
+			memcpy(c[i].memory + at, &small, sizeof(small));
+	}
+	for (uint32_t i = 0; i < DEPTH; i++) {
+		jobs[i] = (struct gm_entry){ .op = GPUMAP_OP_SCALE,
+					     .dtype = GPUMAP_DTYPE_F32,
+					     .incarnation = 1,
+					     .dst = MIB / 8,
+					     .n = 16384 };
+		memcpy(&jobs[i].value, &alpha, sizeof(alpha));
+	}
+	for (uint32_t i = 0; i < MANY; i++)
+		hand_submit(&c[i], jobs, DEPTH);
+	/* 32 turns of 16 jobs each, and some that were under way. */
+	OK(longest_silence(row.journal, MANY * DEPTH) <= 1024);
+	EQ(gm_get(&row.journal->completed), MANY * DEPTH);
+	EQ(failed, 0);
+	EQ(drain(&row), 0);
+	for (uint32_t i = 0; i < MANY; i++)
+		hand_close(&c[i], ROW);
+	drop_row(&row);
+}
+
 /* ---- death ------------------------------------------------------------- */
 
 static bool bury(struct row *row, const struct hand_client *c)
@@ -996,6 +1058,7 @@ int main(void)
 	holes_hurt_their_maker_only();
 	floods_are_not_listened_to();
 	floods_leave_no_polls();
+	slow_work_is_no_silence();
 	death_ends_each_entry_once();
 	death_at_every_point();
 	return tap_done();

@@ -22,10 +22,11 @@
 #include "agent/worker/turn.h"
 #include "shm/point.h"
 
-#define QUIET_PASSES      16u /* without work, between readings of the clock */
-#define BUSY_PASSES       32u /* with work */
+#define QUIET_PASSES        16u /* without work, between readings of the clock */
+#define BUSY_TURNS          32u /* served, between two signs of life */
 
-#define likely(condition) __builtin_expect(!!(condition), 1)
+#define likely(condition)   __builtin_expect(!!(condition), 1)
+#define unlikely(condition) __builtin_expect(!!(condition), 0)
 
 /* While draining, what came later than DRAIN is left to whoever comes next. */
 static bool due(const struct gm_worker *w, const struct gm_session *s)
@@ -64,6 +65,10 @@ static bool pass(struct gm_worker *w)
 		s->last = w->pass;
 		gm_turn_serve(s, w->dev);
 		worked = true;
+		/* A pass is as long as there are sessions, and what they ask
+		 * for may be slow for its size. */
+		if (unlikely(++w->busy % BUSY_TURNS == 0) && w->n_active > 1)
+			gm_beat(w->journal, GM_CALL_LOOP);
 		if (likely(!s->why))
 			i++;
 		else
@@ -167,7 +172,7 @@ int gm_loop_run(struct gm_worker *worker)
 		if (gm_fault_seen)
 			end_broken(w);
 		if (worked) {
-			if (++w->busy >= BUSY_PASSES)
+			if (w->busy >= BUSY_TURNS)
 				tick(w);
 			continue;
 		}

@@ -35,7 +35,7 @@ struct gm_worker {
 	uint32_t n_deaf;    /* sessions that flood, see flood.h */
 	uint32_t cpu;       /* where we ran last, plus 1 */
 	uint32_t quiet;     /* passes without work since the clock was read */
-	uint32_t busy;      /* passes with work since then */
+	uint32_t busy;      /* turns served since then */
 	uint64_t now_ns;    /* when the clock was read */
 	uint64_t looked_ns; /* at the rings of the deaf */
 	uint64_t pass;

@@ -253,54 +253,96 @@ static void flips(struct hostile *h)
 
 /* ---- the slow and the many --------------------------------------------- */
 
-/* Full queues of work that is slow for its size: factors and addends too small
- * for a normal float, and pages that were never touched. */
+/* Products that are too small for a normal float, which cost a CPU a hundred
+ * times what others do. */
+static void fill_with_small(const struct raw *c)
+{
+	const uint32_t small = 0x00400000;
+
+	for (uint64_t i = 0; i < c->arena_bytes / 4; i++)
+		memcpy(c->memory + 4 * i, &small, sizeof(small));
+}
+
+static void post_slow(struct raw_queue *q, uint64_t dst, uint64_t n)
+{
+	struct gm_entry e = raw_entry(q, GPUMAP_OP_SCALE);
+	const double alpha = 0.25;
+
+	e.dtype = GPUMAP_DTYPE_F32;
+	e.dst = dst;
+	e.n = n;
+	memcpy(&e.value, &alpha, sizeof(alpha));
+	raw_post(q, &e, 1);
+}
+
+/* A full queue of long and short ones. */
 static void slow_work(struct hostile *h)
 {
-	const uint32_t tiny = 1; /* the smallest float there is */
-	const double small = 0.5;
 	struct raw c;
 	struct raw_queue *q = hostile_session(h, &c, DEPTH, 0, RANGE);
 
 	if (!q)
 		return;
-	for (uint64_t i = 0; i < c.arena_bytes / 4; i++)
-		memcpy(c.memory + 4 * i, &tiny, sizeof(tiny));
+	fill_with_small(&c);
 	while (hostile_goes_on(h)) {
-		struct gm_entry e = raw_entry(q, GPUMAP_OP_AXPY);
-
 		hostile_take_all(q);
-		e.dtype = GPUMAP_DTYPE_F32;
-		e.dst = hostile_below(h, 2) * (RANGE / 2);
-		e.src = RANGE / 2 - e.dst;
-		e.n = hostile_below(h, 2) ? RANGE / 8 : 16384;
-		memcpy(&e.value, &small, sizeof(small));
 		if (hostile_credit(q) == 0)
 			raw_nap(20000);
 		else
-			raw_post(q, &e, 1);
+			post_slow(q, RANGE / 2,
+				  hostile_below(h, 2) ? RANGE / 8 : 16384);
 		hostile_round(h);
 	}
 	raw_close(&c);
 }
 
+#define MANY 44u
+
+static uint32_t open_many(struct hostile *h, struct raw *c,
+			  struct raw_queue **ret_q, uint32_t depth)
+{
+	uint32_t n = 0;
+
+	while (n < MANY && (ret_q[n] = hostile_session(h, &c[n], depth, 0,
+						       RANGE / 4)) != NULL)
+		n++;
+	return n;
+}
+
 /* As many sessions as there are, each with a full queue. */
 static void crowd(struct hostile *h)
 {
-	enum { MANY = 32 };
 	static struct raw c[MANY];
 	struct raw_queue *q[MANY];
-	int n = 0;
+	uint32_t n = open_many(h, c, q, 16);
 
-	while (n < MANY &&
-	       (q[n] = hostile_session(h, &c[n], 16, 0, RANGE)) != NULL)
-		n++;
 	while (n > 0 && hostile_goes_on(h)) {
-		int i = (int)hostile_below(h, (uint64_t)n);
+		uint32_t i = (uint32_t)hostile_below(h, n);
 
 		hostile_take_all(q[i]);
 		if (hostile_credit(q[i]) >= 8)
 			batch_of_copies(h, &c[i], q[i], 8);
+		hostile_round(h);
+	}
+	while (n-- > 0)
+		raw_close(&c[n]);
+}
+
+/* The same, with turns as long as they can be made out of short jobs. */
+static void slow_crowd(struct hostile *h)
+{
+	static struct raw c[MANY];
+	struct raw_queue *q[MANY];
+	uint32_t n = open_many(h, c, q, 512);
+
+	for (uint32_t i = 0; i < n; i++)
+		fill_with_small(&c[i]);
+	while (n > 0 && hostile_goes_on(h)) {
+		for (uint32_t i = 0; i < n; i++) {
+			hostile_take_all(q[i]);
+			while (hostile_credit(q[i]) > 0)
+				post_slow(q[i], RANGE / 8, 16384);
+		}
 		hostile_round(h);
 	}
 	while (n-- > 0)
@@ -314,5 +356,6 @@ const struct hostile_attack hostile_entries[] = {
 	{ "flips after publication", flips },
 	{ "slow work", slow_work },
 	{ "crowd", crowd },
+	{ "slow crowd", slow_crowd },
 	{ NULL, NULL },
 };

@@ -7,6 +7,7 @@
  * and what to do, and to leave the connection as useful as it was.
  */
 
+#include <dirent.h>
 #include <errno.h>
 #include <grp.h>
 #include <signal.h>
@@ -306,6 +307,45 @@ static void connections_are_counted(void)
 		raw_close(&c[i]);
 }
 
+static int count_fds(void)
+{
+	char dir_path[64];
+	DIR *dir;
+	int n = 0;
+
+	snprintf(dir_path, sizeof(dir_path), "/proc/%d/fd", (int)agent.pid);
+	dir = opendir(dir_path);
+	while (dir && readdir(dir))
+		n++;
+	if (dir)
+		closedir(dir);
+	return n;
+}
+
+/* Nor do those cost much who come too late and say nothing at all. */
+static void refused_ones_are_few(void)
+{
+	enum { MANY = 200 };
+	static struct raw c[MANY];
+	int held = count_fds(), most = 0, failed = 0;
+
+	for (int i = 0; i < MANY; i++)
+		failed += raw_connect(&c[i], path) != 0;
+	EQ(failed, 0);
+	/* The last of them has been met when it has been turned away. */
+	for (bool met = false; !met;) {
+		int n = count_fds();
+
+		met = raw_is_over(&c[MANY - 1]);
+		most = n > most ? n : most;
+		raw_nap(100000);
+	}
+	OK(held > 0);
+	OK(most <= held + 12 + 16 + 1); /* and one that is at the door */
+	for (int i = 0; i < MANY; i++)
+		raw_close(&c[i]);
+}
+
 /* ---- credit ------------------------------------------------------------ */
 
 static struct gpumap *attach(void)
@@ -540,6 +580,7 @@ int main(void)
 	bodies_may_grow();
 	sessions_are_counted();
 	connections_are_counted();
+	refused_ones_are_few();
 	without_credit_nothing_comes();
 	map = attach();
 	credit_is_all_there_is(map);

@@ -19,7 +19,8 @@
 #include "agent/daemon/sessions.h"
 #include "shm/point.h"
 
-#define RECORDS_A_TURN 16 /* then it is somebody else's turn */
+#define RECORDS_A_TURN 16  /* then it is somebody else's turn */
+#define REFUSED_MAX    16u /* that are told why; the rest is just closed */
 
 static const char *const drop_names[GM_DROPS] = {
 	[GM_DROP_HUNG_UP] = "hung_up",    [GM_DROP_SESSION] = "session_ended",
@@ -318,8 +319,12 @@ int gm_connection_open(struct gm_control_server *s, int fd, bool is_refused)
 			is_refused ||
 			(c->user && c->user->connections >=
 					    s->d->config.connections_per_uid);
-		error = c->user ? gm_loop_add(&s->d->loop, &c->source, EPOLLIN)
-				: -ENOMEM;
+		if (!c->user)
+			error = -ENOMEM;
+		else if (c->is_refused && s->n_refused >= REFUSED_MAX)
+			error = -EUSERS;
+		else
+			error = gm_loop_add(&s->d->loop, &c->source, EPOLLIN);
 		if (error && c->user)
 			gm_user_drop(s, c->user);
 	}

@@ -41,8 +41,9 @@ struct gm_request {
 	uint32_t tail_bytes;
 };
 
-/* Take a connected, non-blocking socket over.  Returns 0 or a negative errno;
- * the socket is closed then. */
+/* Take a connected, non-blocking socket over.  Returns 0, -EUSERS when too many
+ * wait to be refused already, or another negative errno; the socket is closed
+ * then. */
 int gm_connection_open(struct gm_control_server *s, int fd, bool is_refused);
 
 /* End it, and its session with it.  Whoever is in the middle of a call for it

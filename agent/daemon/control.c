@@ -20,7 +20,6 @@
 
 #define BACKLOG       128
 #define ACCEPT_A_TURN 32
-#define REFUSED_MAX   16u /* that are told why; the rest is just closed */
 #define PAUSE_NS      UINT64_C(100000000)
 
 /* ---- uids -------------------------------------------------------------- */
@@ -145,13 +144,10 @@ static bool accept_one(struct gm_control_server *s)
 			pause_listening(s); /* ENOBUFS, ENOMEM */
 		return false;
 	}
-	if (is_full && s->n_refused >= REFUSED_MAX) {
-		s->drops[GM_DROP_REFUSED]++;
-		close(fd);
-		return true;
-	}
 	error = gm_connection_open(s, fd, is_full);
-	if (error)
+	if (error == -EUSERS)
+		s->drops[GM_DROP_REFUSED]++;
+	else if (error)
 		gm_log(GM_LOG_WARNING, "accept_failed", "error=%s",
 		       gm_quote(strerror(-error)).text);
 	return true;

@@ -11,6 +11,8 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -437,6 +439,9 @@ static void the_agents_death_ends_the_session(void)
 	pid_t worker;
 	int ret;
 
+	/* An heir of its agent in our session keeps a stopped worker from being
+	 * a stopped orphan, which the kernel would have go on. */
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	EQ(run(s, 0, &nop), 0);
 	worker = hold(0);
 	EQ(gpumap_submit(s, 0, &nop, 1), 0);
@@ -446,6 +451,7 @@ static void the_agents_death_ends_the_session(void)
 	EQ(done.status, -ECONNRESET);
 	EQ(gpumap_wait(s, &done, 1, in_ms(10000)), -ECONNRESET);
 	kill(worker, SIGCONT); /* to find that its agent is gone */
+	EQ(waitpid(worker, NULL, 0), worker);
 	close_session(s);
 	EQ(gpumap_layers_view(map, "model", &view), 0);
 	EQ(publish("two", "0:2", 0), -ECONNREFUSED);

@@ -19,7 +19,7 @@
 
 #include "agent/common/closer.h"
 #include "agent/daemon/loop.h"
-#include "agent/daemon/segment.h" /* GM_WHY_BYTES */
+#include "agent/daemon/why.h"
 #include "shm/control.h"
 
 struct gm_connection;

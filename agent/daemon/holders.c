@@ -4,7 +4,6 @@
 #include "agent/daemon/holders.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,19 +26,6 @@ struct gm_holder_process {
 	uint64_t start;
 	uint32_t n_claims;
 };
-
-static int refuse(char *ret_why, int error, const char *format, ...)
-	__attribute__((format(printf, 3, 4)));
-
-static int refuse(char *ret_why, int error, const char *format, ...)
-{
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(ret_why, GM_WHY_BYTES, format, args);
-	va_end(args);
-	return error;
-}
 
 /* Field 22 of /proc/pid/stat, counted behind the name, which may hold anything
  * but ends with the last ')'. */
@@ -198,12 +184,12 @@ static int judge_quota(const struct gm_daemon *d, uid_t uid, uint32_t bytes,
 		n++;
 	}
 	if (n > d->config.pins_per_uid)
-		return refuse(ret_why, -EDQUOT,
+		return gm_why(ret_why, -EDQUOT,
 			      "uid %u has %u pins: unpin something, or raise "
 			      "limits.pins-per-uid",
 			      (unsigned int)uid, n - 1);
 	if (total > d->config.pin_bytes_per_uid)
-		return refuse(
+		return gm_why(
 			ret_why, -EDQUOT,
 			"uid %u would pin %llu bytes: unpin something, or "
 			"raise limits.pin-bytes-per-uid",
@@ -231,23 +217,23 @@ int gm_holders_pin(struct gm_daemon *d, pid_t pid, uid_t uid, uint32_t kind,
 	int ret;
 
 	if (block == NULL)
-		return refuse(ret_why, -ENOENT, "nothing is published as %s",
+		return gm_why(ret_why, -ENOENT, "nothing is published as %s",
 			      name);
 	ret = judge_quota(d, uid, block->bytes, ret_why);
 	if (ret != 0)
 		return ret;
 	if (index == GM_HOLDERS)
-		return refuse(ret_why, -ENOSPC,
+		return gm_why(ret_why, -ENOSPC,
 			      "all %u pins of this node are in use",
 			      GM_HOLDERS);
 	ret = pid > 0 ? watched(d, pid, &process) : -ESRCH;
 	if (ret == -ESRCH)
-		return refuse(ret_why, ret,
+		return gm_why(ret_why, ret,
 			      "process %d cannot be watched: it is gone, or in "
 			      "a pid namespace that gpumapd does not see",
 			      (int)pid);
 	if (ret != 0)
-		return refuse(ret_why, ret, "process %d cannot be watched: %s",
+		return gm_why(ret_why, ret, "process %d cannot be watched: %s",
 			      (int)pid, strerror(-ret));
 
 	image = (struct gm_holder_image){ .kind = GM_HOLDER_PIN,

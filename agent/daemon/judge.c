@@ -4,26 +4,12 @@
 #include "agent/daemon/judge.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "gpumap.h"
 #include "shm/layers.h"
 #include "shm/rows.h"
-
-static int wrong(char *ret_why, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
-
-static int wrong(char *ret_why, const char *format, ...)
-{
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(ret_why, GM_WHY_BYTES, format, args);
-	va_end(args);
-	return -EPROTO;
-}
 
 static int judge_header(const struct gm_map *map, const uint64_t boot_id[2],
 			char *ret_why)
@@ -34,20 +20,22 @@ static int judge_header(const struct gm_map *map, const uint64_t boot_id[2],
 
 	if (gm_get(&header->boot_id[0]) != boot_id[0] ||
 	    gm_get(&header->boot_id[1]) != boot_id[1])
-		return wrong(ret_why, "it is of another boot");
+		return gm_why(ret_why, -EPROTO, "it is of another boot");
 	if (state == GM_STATE_RETIRED)
-		return wrong(ret_why, "it is retired");
+		return gm_why(ret_why, -EPROTO, "it is retired");
 	if (state < GM_STATE_STARTING || state > GM_STATE_RETIRED)
-		return wrong(ret_why, "its state is %u", state);
+		return gm_why(ret_why, -EPROTO, "its state is %u", state);
 	if (gm_get(&header->size) != map->bytes)
-		return wrong(ret_why, "the file is not as long as it says");
+		return gm_why(ret_why, -EPROTO,
+			      "the file is not as long as it says");
 	if (map->heap_end != map->bytes ||
 	    (map->heap_end - map->heap_at) % GM_UNIT != 0)
-		return wrong(ret_why, "its heap does not end where it does");
+		return gm_why(ret_why, -EPROTO,
+			      "its heap does not end where it does");
 	if (epoch == 0 || epoch == UINT64_MAX)
-		return wrong(ret_why, "no agent has its epoch");
+		return gm_why(ret_why, -EPROTO, "no agent has its epoch");
 	if (gm_get(&header->rows_used) > GM_ROWS)
-		return wrong(ret_why, "it has too many rows");
+		return gm_why(ret_why, -EPROTO, "it has too many rows");
 	return 0;
 }
 
@@ -74,24 +62,28 @@ static int judge_block(const struct gm_map *map, const gm_a64 *slot,
 	uint64_t word = gm_get(slot);
 
 	if (gm_object_open(map, slot, ret_object) != 0)
-		return wrong(ret_why, "%s %u names no block", what, index);
+		return gm_why(ret_why, -EPROTO, "%s %u names no block", what,
+			      index);
 	if (image->version != gm_seq_version(word) || image->version == 0)
-		return wrong(ret_why, "%s %u has version %llu, its block %llu",
-			     what, index,
-			     (unsigned long long)gm_seq_version(word),
-			     (unsigned long long)image->version);
+		return gm_why(ret_why, -EPROTO,
+			      "%s %u has version %llu, its block %llu", what,
+			      index, (unsigned long long)gm_seq_version(word),
+			      (unsigned long long)image->version);
 	if (image->bytes % GM_UNIT != 0)
-		return wrong(ret_why, "the block of %s %u is cut", what, index);
+		return gm_why(ret_why, -EPROTO, "the block of %s %u is cut",
+			      what, index);
 	if (judge_name(image) != 0)
-		return wrong(ret_why, "the block of %s %u has no name", what,
-			     index);
+		return gm_why(ret_why, -EPROTO,
+			      "the block of %s %u has no name", what, index);
 	if (image->key != gm_object_key(image->kind, image->name))
-		return wrong(ret_why, "the block of %s %u has a wrong key",
-			     what, index);
+		return gm_why(ret_why, -EPROTO,
+			      "the block of %s %u has a wrong key", what,
+			      index);
 	if (gm_heap_claim(&past->heap, gm_seq_unit(word),
 			  image->bytes / GM_UNIT) != 0)
-		return wrong(ret_why, "the block of %s %u lies in another",
-			     what, index);
+		return gm_why(ret_why, -EPROTO,
+			      "the block of %s %u lies in another", what,
+			      index);
 	return 0;
 }
 
@@ -121,18 +113,19 @@ static int judge_row(const struct gm_map *map, uint32_t row,
 	if (ret != 0)
 		return ret;
 	if (gm_rows_facts(map, row, &facts) != 0)
-		return wrong(ret_why, "row %u has no facts", row);
+		return gm_why(ret_why, -EPROTO, "row %u has no facts", row);
 	if (gm_rows_moving(map, row, &moving) != 0 ||
 	    moving.state < GPUMAP_DEVICE_PROBING ||
 	    moving.state > GPUMAP_DEVICE_LOST)
-		return wrong(ret_why, "row %u has no moving facts", row);
+		return gm_why(ret_why, -EPROTO, "row %u has no moving facts",
+			      row);
 	for (uint32_t i = 0; i < row; i++) {
 		struct gm_row_image other;
 
 		if (gm_rows_facts(map, i, &other) == 0 &&
 		    memcmp(other.uuid, facts.uuid, sizeof(facts.uuid)) == 0)
-			return wrong(ret_why, "rows %u and %u are one device",
-				     i, row);
+			return gm_why(ret_why, -EPROTO,
+				      "rows %u and %u are one device", i, row);
 	}
 	note(&object, &past->rows[row]);
 	return 0;
@@ -165,8 +158,8 @@ static int judge_layers(const struct gm_object *object, uint32_t slot,
 	struct gm_layers_image image;
 
 	if (gm_layers_image(object, &image) != 0)
-		return wrong(ret_why, "the layer map in slot %u is damaged",
-			     slot);
+		return gm_why(ret_why, -EPROTO,
+			      "the layer map in slot %u is damaged", slot);
 	for (uint32_t i = 0; i < image.n_layers; i += 2) {
 		uint32_t rows[2];
 
@@ -174,10 +167,10 @@ static int judge_layers(const struct gm_object *object, uint32_t slot,
 			       sizeof(rows));
 		if (rows[0] >= past->rows_used ||
 		    (i + 1 < image.n_layers && rows[1] >= past->rows_used))
-			return wrong(ret_why,
-				     "the layer map in slot %u uses a row "
-				     "that is not there",
-				     slot);
+			return gm_why(ret_why, -EPROTO,
+				      "the layer map in slot %u uses a row "
+				      "that is not there",
+				      slot);
 	}
 	return 0;
 }
@@ -193,18 +186,18 @@ static int judge_object(const struct gm_map *map, uint32_t slot,
 	if (ret != 0)
 		return ret;
 	if (gm_get(&map->objects[slot].key) != object.image.key)
-		return wrong(ret_why, "slot %u has another key than its block",
-			     slot);
+		return gm_why(ret_why, -EPROTO,
+			      "slot %u has another key than its block", slot);
 	if (object.image.kind != GM_KIND_LAYERS)
-		return wrong(ret_why, "slot %u is of kind %u", slot,
-			     object.image.kind);
+		return gm_why(ret_why, -EPROTO, "slot %u is of kind %u", slot,
+			      object.image.kind);
 	for (uint32_t i = 0; i < slot; i++) {
 		const struct gm_block *other = &past->objects[i];
 
 		if (other->unit != 0 && other->key == object.image.key &&
 		    memcmp(other->name, object.image.name, GM_NAME_BYTES) == 0)
-			return wrong(ret_why, "slots %u and %u have one name",
-				     i, slot);
+			return gm_why(ret_why, -EPROTO,
+				      "slots %u and %u have one name", i, slot);
 	}
 	note(&object, &past->objects[slot]);
 	return judge_layers(&object, slot, past, ret_why);
@@ -247,8 +240,8 @@ static int judge_pinned(const struct gm_map *map, uint32_t index,
 		if (block->version == holder->version &&
 		    block->key == holder->key && block->bytes == holder->bytes)
 			return 0;
-		return wrong(ret_why, "holder %u and slot %u disagree", index,
-			     i);
+		return gm_why(ret_why, -EPROTO,
+			      "holder %u and slot %u disagree", index, i);
 	}
 	for (uint32_t i = 0; i < index; i++) {
 		const struct gm_holder_image *other = &past->holders[i];
@@ -259,15 +252,16 @@ static int judge_pinned(const struct gm_map *map, uint32_t index,
 		if (other->version == holder->version &&
 		    other->key == holder->key && other->bytes == holder->bytes)
 			return 0;
-		return wrong(ret_why, "holders %u and %u disagree", i, index);
+		return gm_why(ret_why, -EPROTO, "holders %u and %u disagree", i,
+			      index);
 	}
 	ret = judge_block(map, &slot, "holder", index, &object, past, ret_why);
 	if (ret != 0)
 		return ret;
 	if (object.image.key != holder->key ||
 	    object.image.bytes != holder->bytes)
-		return wrong(ret_why, "holder %u has pinned something else",
-			     index);
+		return gm_why(ret_why, -EPROTO,
+			      "holder %u has pinned something else", index);
 	return 0;
 }
 
@@ -285,13 +279,13 @@ static int judge_holder(const struct gm_map *map, uint32_t index,
 	    holder->pid > INT32_MAX || holder->claim == 0 ||
 	    holder->unit == 0 || holder->version >> (64 - GM_UNIT_BITS) != 0 ||
 	    holder->unit >> GM_UNIT_BITS != 0)
-		return wrong(ret_why, "holder %u is damaged", index);
+		return gm_why(ret_why, -EPROTO, "holder %u is damaged", index);
 	for (uint32_t i = 0; i < index; i++) {
 		if (past->holders[i].kind != GM_HOLDER_FREE &&
 		    past->holders[i].claim == holder->claim)
-			return wrong(ret_why,
-				     "holders %u and %u have one claim", i,
-				     index);
+			return gm_why(ret_why, -EPROTO,
+				      "holders %u and %u have one claim", i,
+				      index);
 	}
 	return judge_pinned(map, index, past, ret_why);
 }
@@ -307,12 +301,12 @@ int gm_judge_segment(const struct gm_map *map, const uint64_t boot_id[2],
 	if (ret != 0)
 		return ret;
 	if (rotor > UINT32_MAX)
-		return wrong(ret_why, "its rotor is out of the heap");
+		return gm_why(ret_why, -EPROTO, "its rotor is out of the heap");
 	ret = gm_heap_init(&ret_past->heap, (uint32_t)(map->heap_at / GM_UNIT),
 			   (uint32_t)(map->heap_end / GM_UNIT),
 			   (uint32_t)rotor);
 	if (ret == -EINVAL)
-		return wrong(ret_why, "its rotor is out of the heap");
+		return gm_why(ret_why, -EPROTO, "its rotor is out of the heap");
 	if (ret != 0)
 		return ret;
 

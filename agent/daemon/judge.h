@@ -15,9 +15,8 @@
 #include <stdint.h>
 
 #include "agent/daemon/heap.h"
+#include "agent/daemon/why.h"
 #include "shm/check.h"
-
-#define GM_WHY_BYTES 256 /* of a refusal, as in struct gm_refusal */
 
 /* A slot, and the block that it names. */
 struct gm_block {

@@ -33,6 +33,7 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/spin.c %reldir%/spin.h
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/supervise.c
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/supervise.h
+%canon_reldir%_libdaemon_la_SOURCES += %reldir%/why.c %reldir%/why.h
 
 sbin_PROGRAMS += %reldir%/gpumapd
 %canon_reldir%_gpumapd_SOURCES = %reldir%/main.c

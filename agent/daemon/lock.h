@@ -13,7 +13,7 @@
 #ifndef GM_LOCK_H
 #define GM_LOCK_H
 
-#include "agent/daemon/judge.h"
+#include "agent/daemon/why.h"
 
 /*
  * gm_lock_take - lock an instance for as long as the descriptor is open

@@ -5,7 +5,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,19 +17,6 @@
 #include "shm/seq.h"
 
 #define VERSION_MAX ((UINT64_C(1) << (64 - GM_UNIT_BITS)) - 1)
-
-static int refuse(char *ret_why, int error, const char *format, ...)
-	__attribute__((format(printf, 3, 4)));
-
-static int refuse(char *ret_why, int error, const char *format, ...)
-{
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(ret_why, GM_WHY_BYTES, format, args);
-	va_end(args);
-	return error;
-}
 
 static uint64_t wall_clock(void)
 {
@@ -45,11 +31,11 @@ static uint64_t wall_clock(void)
 static int judge_name(const char *name, char *ret_why)
 {
 	if (gm_object_name(name) == 0)
-		return refuse(ret_why, -EINVAL, "a name has 1 to %u bytes",
+		return gm_why(ret_why, -EINVAL, "a name has 1 to %u bytes",
 			      GM_NAME_BYTES - 1);
 	for (const char *c = name; *c != '\0'; c++) {
 		if ((unsigned char)*c <= ' ' || *c == 0x7f)
-			return refuse(ret_why, -EINVAL,
+			return gm_why(ret_why, -EINVAL,
 				      "a name has no blanks and no control "
 				      "characters in it");
 	}
@@ -130,13 +116,13 @@ static int judge_quota(const struct gm_daemon *d, uint32_t uid,
 		bytes += block->bytes;
 	}
 	if (objects > d->config.objects_per_uid)
-		return refuse(
+		return gm_why(
 			ret_why, -EDQUOT,
 			"uid %u has %u objects published: release one, or "
 			"raise limits.objects-per-uid",
 			uid, objects - 1);
 	if (bytes > d->config.object_bytes_per_uid)
-		return refuse(ret_why, -EDQUOT,
+		return gm_why(ret_why, -EDQUOT,
 			      "uid %u would have %llu bytes published: release "
 			      "objects, or raise limits.object-bytes-per-uid",
 			      uid, (unsigned long long)bytes);
@@ -157,7 +143,7 @@ static int reserve(struct gm_daemon *d, uint64_t bytes, uint32_t *ret_unit,
 	int ret = gm_heap_alloc(heap, (uint32_t)(bytes / GM_UNIT), ret_unit);
 
 	if (ret != 0)
-		return refuse(ret_why, ret,
+		return gm_why(ret_why, ret,
 			      "no room for %llu bytes, %llu are free: release "
 			      "objects, or raise segment.size and restart with "
 			      "--remove",
@@ -203,11 +189,11 @@ static int publish_layers(struct gm_daemon *d, const struct gm_layers *layers,
 	if (old.unit == 0)
 		new.version = highest_version(&d->directory);
 	if (++new.version > VERSION_MAX)
-		return refuse(ret_why, -ENOSPC,
+		return gm_why(ret_why, -ENOSPC,
 			      "versions are used up: restart with --remove");
 	words = malloc(new.bytes);
 	if (words == NULL)
-		return refuse(ret_why, -ENOMEM, "out of memory");
+		return gm_why(ret_why, -ENOMEM, "out of memory");
 	ret = reserve(d, new.bytes, &new.unit, ret_why);
 	if (ret != 0) {
 		free(words);
@@ -238,7 +224,7 @@ int gm_publish_layers(struct gm_daemon *d, const struct gm_layers *layers,
 	block = find(&d->directory, GM_KIND_LAYERS, layers->name);
 	if (block != NULL && !privileged(layers->owner_uid) &&
 	    block->owner_uid != layers->owner_uid)
-		return refuse(ret_why, -EACCES,
+		return gm_why(ret_why, -EACCES,
 			      "map %s belongs to uid %u: choose another name",
 			      layers->name, block->owner_uid);
 	ret = judge_quota(d, layers->owner_uid, block, gm_layers_bytes(layers),
@@ -248,7 +234,7 @@ int gm_publish_layers(struct gm_daemon *d, const struct gm_layers *layers,
 	if (block == NULL)
 		block = vacant(&d->directory);
 	if (block == NULL)
-		return refuse(ret_why, -ENOSPC,
+		return gm_why(ret_why, -ENOSPC,
 			      "all %u places of the directory are taken: "
 			      "release an object",
 			      GM_OBJECTS);
@@ -276,10 +262,10 @@ int gm_publish_remove(struct gm_daemon *d, uint32_t kind, const char *name,
 		return ret;
 	block = find(&d->directory, kind, name);
 	if (block == NULL)
-		return refuse(ret_why, -ENOENT, "nothing is published as %s",
+		return gm_why(ret_why, -ENOENT, "nothing is published as %s",
 			      name);
 	if (!privileged(uid) && block->owner_uid != uid)
-		return refuse(ret_why, -EACCES,
+		return gm_why(ret_why, -EACCES,
 			      "%s belongs to uid %u, who may release it", name,
 			      block->owner_uid);
 	old = *block;

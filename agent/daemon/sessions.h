@@ -17,6 +17,7 @@
 
 #include "agent/daemon/connection.h"
 #include "agent/daemon/supervise.h"
+#include "shm/layout.h"
 
 /* A session's queue on one row. */
 struct gm_session_queue {

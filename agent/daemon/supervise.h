@@ -16,7 +16,7 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
-#include "agent/daemon/segment.h" /* GM_WHY_BYTES */
+#include "agent/daemon/why.h"
 
 struct gm_daemon;
 struct gm_keeper;

@@ -5,7 +5,7 @@
 #ifndef GM_URING_H
 #define GM_URING_H
 
-#include "agent/daemon/judge.h"
+#include "agent/daemon/why.h"
 
 /*
  * gm_uring_check - set a ring up and take it down again

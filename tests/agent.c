@@ -66,15 +66,6 @@ static void remove_all(void)
 	}
 }
 
-void agent_configure(struct agent *a, const char *config)
-{
-	FILE *file = fopen(a->config, "we");
-
-	if (file == NULL || fputs(config != NULL ? config : "", file) < 0 ||
-	    fclose(file) != 0)
-		die(a->config);
-}
-
 /* The CPUs of the first node that has any, "" on a machine of one node. */
 static void first_node(char *ret_cpus, int room)
 {
@@ -105,7 +96,8 @@ static void drop_in(const struct agent *a, char ret_dir[128])
 	snprintf(ret_dir, 128, "%s.d", a->config);
 }
 
-/* A row per node would be more rows than most stories count with. */
+/* A row per node would be more rows than most stories count with.  Those that
+ * say which CPUs get what they say. */
 static void stay_on_one_node(const struct agent *a)
 {
 	char cpus[256], dir[128], path[160];
@@ -128,6 +120,18 @@ void agent_every_node(struct agent *a)
 
 	drop_in(a, dir);
 	remove_dir(dir);
+}
+
+void agent_configure(struct agent *a, const char *config)
+{
+	FILE *file = fopen(a->config, "we");
+
+	if (file == NULL || fputs(config != NULL ? config : "", file) < 0 ||
+	    fclose(file) != 0)
+		die(a->config);
+	agent_every_node(a);
+	if (config == NULL || strstr(config, "cpus") == NULL)
+		stay_on_one_node(a);
 }
 
 void agent_make(struct agent *a, const char *config)
@@ -156,7 +160,6 @@ void agent_make(struct agent *a, const char *config)
 	a->kept->next = all;
 	all = a->kept;
 	agent_configure(a, config);
-	stay_on_one_node(a);
 }
 
 static const char *from_environment(const char *name)

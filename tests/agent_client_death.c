@@ -192,12 +192,22 @@ static void one_round(int round, uint64_t bytes, int held)
 	sum.disturbed += !neighbour_works(round + 1);
 }
 
+/* A gigabyte, or what a small machine can spare for it. */
+static uint64_t large(void)
+{
+	uint64_t spare = (uint64_t)sysconf(_SC_PHYS_PAGES) *
+			 (uint64_t)sysconf(_SC_PAGESIZE) / 4;
+
+	return LARGE < spare ? LARGE : spare / SMALL * SMALL;
+}
+
 static void killed_client_leaves_nothing(void)
 {
 	int rounds = story_rounds(), held = held_by_all();
+	uint64_t most = large();
 
 	for (int round = 0; round < rounds; round++)
-		one_round(round, round % 20 == 5 ? LARGE : SMALL, held);
+		one_round(round, round % 20 == 5 ? most : SMALL, held);
 	EQ(sum.unborn, 0);
 	EQ(sum.undead, 0);
 	EQ(sum.held, 0);

@@ -277,6 +277,10 @@ EXTRA_DIST += %reldir%/model/journal.pml
 EXTRA_DIST += %reldir%/model/park_client.pml
 EXTRA_DIST += %reldir%/model/park_worker.pml
 EXTRA_DIST += %reldir%/model/publish.pml
+EXTRA_DIST += %reldir%/model/relacy/shm/atomic.h
+EXTRA_DIST += %reldir%/model/relacy/test.h
+EXTRA_DIST += %reldir%/model/relacy_ring.cpp
+EXTRA_DIST += %reldir%/model/relacy_seq.cpp
 EXTRA_DIST += %reldir%/model/rows.pml
 
 TEST_EXTENSIONS = .sh

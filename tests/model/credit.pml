@@ -7,10 +7,12 @@
  * Two rings of N slots.  The sequence lies in the slot: position p carries
  * p + 1 and slots start at 0.  The client submits only while what it submitted
  * less what completions have given back stays below N.  The worker consumes in
- * order and completes in any order, but stops before an entry whose journal
- * word, that of position modulo N, still belongs to one in flight.  An entry
- * may take two slots; the second is published before the first, and its
- * completion gives back two credits.
+ * order and completes in any order.  An entry may take two slots; the second is
+ * published before the first, and its completion gives back two credits.
+ *
+ * Credit does not keep the worker from going round the ring past an entry in
+ * flight.  The journal (journal.pml) has one word per slot, so the worker stops
+ * before an entry if one of its slots has a word that is in use.
  *
  * Positions are counted modulo POSITIONS, as the real ones are modulo 2^32, so
  * the number of entries has no bound: the search ends when it meets no state
@@ -19,11 +21,13 @@
  * overwritten	a submission slot was stored before it was consumed
  * posted_over	a completion slot was stored before it was taken
  * garbled	somebody acted on a slot that did not hold what it should
+ * passed	an entry in flight was left behind by more than the journal's N
  * stuck	an entry never ends
  *
  * bounds: N=2 POSITIONS=8 WIDEST=2
+ * bounds: N=3 POSITIONS=9 WIDEST=2
  * deeper: N=2 POSITIONS=16 WIDEST=2
- * deeper: N=4 POSITIONS=16 WIDEST=1
+ * deeper: N=3 POSITIONS=12 WIDEST=2
  *
  * mutant: CREDIT_AT_CONSUMPTION !(posted_over): completions pile up unread
  * mutant: CREDIT_BY_NEWEST !(posted_over): those before it may be in flight
@@ -34,7 +38,8 @@
  * mutant: SEQUENCE_BEFORE_ENTRY !(garbled): fresh sequence, stale entry
  * mutant: SEQUENCE_BEFORE_COMPLETION !(garbled): the same the other way
  * mutant: SEQUENCE_TOO_NARROW !(garbled): the last lap's slot looks fresh
- * mutant: PASSES_WHAT_FLIES stuck: the word of one entry, taken by another
+ * mutant: PASSES_WHAT_FLIES !(passed): one word for two entries in flight
+ * mutant: SECOND_SLOT_PASSES !(passed): the second slot has a word as well
  * mutant: FAILED_ENTRIES_VANISH stuck: what fails must complete too
  */
 
@@ -80,7 +85,7 @@ byte newest; /* the highest position that has ended, plus its width */
 byte consumed, posted;
 byte flying[N] = NONE; /* positions in flight, as the journal has them */
 
-bool overwritten, posted_over, garbled;
+bool overwritten, posted_over, garbled, passed;
 
 #if defined(CREDIT_AT_CONSUMPTION)
 #define USED BETWEEN(consumed, submitted)
@@ -180,10 +185,13 @@ proctype client()
 #define VISIBLE(p) (entry[(p) % N].sequence == SEQUENCE(p))
 #define IS(p)      (VISIBLE(p) && entry[(p) % N].position == (p))
 
-#ifdef PASSES_WHAT_FLIES
+#if defined(PASSES_WHAT_FLIES)
 #define BUSY(p) false
-#else
+#elif defined(SECOND_SLOT_PASSES)
 #define BUSY(p) (flying[(p) % N] != NONE)
+#else
+#define BUSY(p) (flying[(p) % N] != NONE || \
+		 (entry[(p) % N].next && flying[((p) + 1) % N] != NONE))
 #endif
 
 /* Copy the entry at position p; judge the copy, then use it. */
@@ -194,6 +202,16 @@ inline consume(p)
 			  (entry[(p) % N].next && !IS(AFTER(p, 1)));
 		assert(!garbled);
 		width = 1 + entry[(p) % N].next;
+		i = 0;
+		do
+		:: i < N ->
+			passed = flying[i] != NONE &&
+				 BETWEEN(flying[i], AFTER(p, width)) > N;
+			assert(!passed);
+			i++
+		:: else -> break
+		od;
+		i = 0;
 #ifndef FAILED_ENTRIES_VANISH
 		flying[(p) % N] = p
 #endif
@@ -221,7 +239,7 @@ inline complete(i)
 
 proctype worker()
 {
-	byte width;
+	byte width, i;
 #ifdef CONSUMES_OUT_OF_ORDER
 	byte ahead; /* slots after the next one that are consumed */
 #endif
@@ -247,6 +265,8 @@ proctype worker()
 	:: flying[1] != NONE -> complete(1)
 #if N > 2
 	:: flying[2] != NONE -> complete(2)
+#endif
+#if N > 3
 	:: flying[3] != NONE -> complete(3)
 #endif
 	:: finished -> break

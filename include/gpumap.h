@@ -548,6 +548,9 @@ GPUMAP_API int gpumap_session_fd(const struct gpumap_session *session);
 /*
  * gpumap_session_arm - ask for the descriptor to be made readable
  *
+ * The answer to an earlier sleep may come late and wake this one: when
+ * gpumap_poll() takes nothing then, arm again.
+ *
  * Returns	0		sleep on it now, for a second at most: the agent's
  *				end is seen here, not on the descriptor
  *		1		do not sleep: completions are waiting

@@ -303,13 +303,32 @@ static void a_late_scatter_says_who_was_late(void)
 	close_session(s);
 }
 
+/* Sleep on the descriptor until a completion was taken.  The byte of an earlier
+ * sleep may come late, and then there is nothing to take yet. */
+static bool sleeps_and_takes(struct gpumap_session *s, struct pollfd *fd)
+{
+	struct gpumap_done done;
+
+	for (int i = 0; i < 3; i++) {
+		int got;
+
+		if (poll(fd, 1, 10000) != 1)
+			return false;
+		got = gpumap_poll(s, &done, 1);
+		if (got == 0 && gpumap_session_arm(s) == 1)
+			got = gpumap_poll(s, &done, 1);
+		if (got != 0)
+			return got == 1;
+	}
+	return false;
+}
+
 static void the_descriptor_wakes(void)
 {
 	struct gpumap_session *s = open_session(0, GPUMAP_SESSION_POLLABLE);
 	struct pollfd fd = { .fd = gpumap_session_fd(s), .events = POLLIN };
 	struct gpumap_job nop = { .op = GPUMAP_OP_NOP };
-	struct gpumap_done done;
-	int woken = 0, taken = 0;
+	int taken = 0;
 
 	EQ(run(s, 0, &nop), 0);
 	for (int i = 0; i < 20; i++) {
@@ -319,10 +338,8 @@ static void the_descriptor_wakes(void)
 		    gpumap_session_arm(s) != 0)
 			break;
 		kill(worker, SIGCONT);
-		woken += poll(&fd, 1, 10000) == 1;
-		taken += gpumap_poll(s, &done, 1) == 1;
+		taken += sleeps_and_takes(s, &fd);
 	}
-	EQ(woken, 20);
 	EQ(taken, 20);
 	close_session(s);
 }

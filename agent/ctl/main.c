@@ -61,7 +61,8 @@ static void usage(FILE *to)
 	fprintf(to, "usage: gpumapctl [--instance NAME] [--runtime-dir DIR] "
 		    "[--json] COMMAND ...\n\n");
 	for (size_t i = 0; i < N_COMMANDS; i++)
-		fprintf(to, "  %s %s\n        %s\n", commands[i].name,
+		fprintf(to, "  %s%s%s\n        %s\n", commands[i].name,
+			commands[i].operands[0] != '\0' ? " " : "",
 			commands[i].operands, commands[i].what);
 	fprintf(to, "\nSizes take K, M and G.  See gpumapctl(1).\n");
 }
@@ -161,6 +162,14 @@ static int attach(struct gm_ctl *ctl)
 
 	if (error == 0)
 		return GM_EXIT_OK;
+	if (error == -ENOENT) {
+		fprintf(stderr,
+			"gpumapctl: no agent has published \"%s\": start "
+			"gpumapd, or say which with --instance and "
+			"--runtime-dir\n",
+			ctl->instance);
+		return GM_EXIT_NO_AGENT;
+	}
 	return gm_ctl_fail(ctl, error, "instance \"%s\"", ctl->instance);
 }
 

@@ -19,9 +19,14 @@
 
 static int explain(char *ret_why, int ret, const struct gm_plan_error *error)
 {
+	int n = (int)strlen(error->text);
+
+	if (n > 0 && error->text[n - 1] == '.') /* something may follow */
+		n--;
 	if (error->remedy[0] != '\0')
-		snprintf(ret_why, GM_WHY_BYTES, "%.*s; %.*s", TEXT_ROOM,
-			 error->text, REMEDY_ROOM, error->remedy);
+		snprintf(ret_why, GM_WHY_BYTES, "%.*s; %.*s",
+			 n < TEXT_ROOM ? n : TEXT_ROOM, error->text,
+			 REMEDY_ROOM, error->remedy);
 	else
 		snprintf(ret_why, GM_WHY_BYTES, "%.*s", GM_WHY_BYTES - 1,
 			 error->text);

@@ -175,6 +175,16 @@ check_PROGRAMS += %reldir%/readme_client
 %canon_reldir%_readme_client_SOURCES = %reldir%/readme_client.c
 %canon_reldir%_readme_client_LDADD = lib/libgpumap.la
 
+# gpumapctl as its users call it.
+gm_tests += %reldir%/agent_ctl %reldir%/agent_ctl_maps
+%canon_reldir%_agent_ctl_SOURCES = %reldir%/agent_ctl.c %reldir%/ctl.h \
+	%reldir%/tap.h
+%canon_reldir%_agent_ctl_LDADD = %reldir%/libagent.la lib/libgpumap.la \
+	$(JANSSON_LIBS)
+%canon_reldir%_agent_ctl_maps_SOURCES = %reldir%/agent_ctl_maps.c \
+	%reldir%/ctl.h %reldir%/tap.h
+%canon_reldir%_agent_ctl_maps_LDADD = %reldir%/libagent.la $(JANSSON_LIBS)
+
 gm_tests += %reldir%/agent_damage
 %canon_reldir%_agent_damage_SOURCES = %reldir%/agent_damage.c \
 	%reldir%/agent_map.h %reldir%/tap.h

@@ -134,8 +134,13 @@ static int make_runtime_dir(const char *path)
 		error = ENOTDIR;
 	if (error == 0)
 		return 0;
-	gm_log(GM_LOG_ERROR, "runtime_dir", "path=%s why=%s",
-	       gm_quote(path).text, gm_quote(strerror(error)).text);
+	gm_log(GM_LOG_ERROR, "runtime_dir", "path=%s why=%s remedy=%s",
+	       gm_quote(path).text, gm_quote(strerror(error)).text,
+	       gm_quote(error == ENOENT
+				? "make the directory that it is to be in"
+				: "give a directory of your own with "
+				  "--runtime-dir")
+		       .text);
 	return gm_exit_status(-error);
 }
 

@@ -14,7 +14,8 @@ static const struct {
 	{ 0, "success" },
 	{ -E2BIG, "the caller asks for more than this library knows; "
 		  "install a newer libgpumap" },
-	{ -EACCES, "this user may not read the map or talk to the agent" },
+	{ -EACCES, "this user may not read the map or talk to the agent; see "
+		   "the mode and the group of its socket" },
 	{ -EAGAIN, "published anew meanwhile, or no credit left; "
 		   "refresh or take completions, and try again" },
 	{ -ECONNREFUSED, "no agent answers; is gpumapd running?" },

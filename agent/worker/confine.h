@@ -6,7 +6,8 @@
  *
  * A worker computes on bytes that anybody may have written.  Whoever took it
  * over would find no privilege, no way to gain one, and no system call that
- * opens, executes, connects or looks at another process.
+ * opens, executes, connects or looks at another process; nor does its io_uring
+ * do so for it (gm_uring_open()).
  */
 #ifndef GM_CONFINE_H
 #define GM_CONFINE_H

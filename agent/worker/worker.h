@@ -47,7 +47,8 @@ struct gm_worker {
 };
 
 /*
- * gm_uring_open - a ring, with the best flags that this kernel takes
+ * gm_uring_open - a ring, with the best flags that this kernel takes, that can
+ * poll descriptors and cancel polls, and nothing else
  *
  * ret_why	receives what refuses and the remedy, constant text
  *

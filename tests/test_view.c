@@ -280,6 +280,23 @@ static void damaged_maps_are_refused(void)
 	EQ(gpumap_layers_view(map, "llama", &view), 0);
 }
 
+/* A damaged table may hold anything; what a caller takes for an error, and
+ * refreshes again and again for, is not among it. */
+static void an_entry_is_no_error(void)
+{
+	static const uint32_t odd[] = { (uint32_t)-EAGAIN, UINT32_MAX,
+					(uint32_t)INT32_MIN, 0, 1 };
+	struct gm_layers layers = example("odd");
+	struct gpumap_view view;
+
+	layers.rows = odd;
+	segment_layers(&file.segment, 9, &layers);
+	EQ(gpumap_layers_view(map, "odd", &view), 0);
+	for (uint32_t i = 0; i < 5; i++)
+		EQ(gpumap_view_get(&view, i), (int)(odd[i] & INT32_MAX));
+	release(9);
+}
+
 static void sentences_are_there(void)
 {
 	STR(gpumap_strerror(0), "success");
@@ -311,6 +328,7 @@ int main(void)
 		a_retired_map_goes_on_answering();
 		names_are_listed();
 		damaged_maps_are_refused();
+		an_entry_is_no_error();
 		sentences_are_there();
 	}
 	gpumap_detach(map);

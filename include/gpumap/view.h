@@ -42,7 +42,8 @@ struct gpumap_view {
  *
  * index	0 <= index < view->n
  *
- * Returns	the entry, >= 0: for a layer map, the row that holds layer @index
+ * Returns	the entry, >= 0: for a layer map, the row that holds layer @index,
+ *		which in a damaged map may be a row that does not exist
  *		-EAGAIN		the table was published anew; call
  *				gpumap_view_refresh() and ask again
  *		-ERANGE		no such index
@@ -60,7 +61,9 @@ static inline int gpumap_view_get(const struct gpumap_view *view,
 				__ATOMIC_ACQUIRE); /* SEQ.reuse */
 	if (__atomic_load_n(view->check, __ATOMIC_RELAXED) != view->expect)
 		return -EAGAIN;
-	return (int)entry;
+	/* No agent publishes 2^31 or more; a damaged table may say so, and that
+	 * must not look like an error. */
+	return (int)(entry & INT32_MAX);
 }
 
 #ifdef __cplusplus

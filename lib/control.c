@@ -197,11 +197,13 @@ static int send_request(const struct gpumap *map, struct gm_link *link,
 }
 
 /* Descriptors come whether we expect them or not: gather them, close what is
- * too much. */
-static bool gather_fds(struct msghdr *message, struct gm_call *call,
-		       uint32_t max_fds)
+ * too much.  Returns 0, -EPROTO for too many, or -EMFILE: the kernel could not
+ * give us as many as there were. */
+static int gather_fds(struct msghdr *message, struct gm_call *call,
+		      uint32_t max_fds)
 {
-	bool surplus = (message->msg_flags & MSG_CTRUNC) != 0;
+	bool cut = (message->msg_flags & MSG_CTRUNC) != 0;
+	bool surplus = cut && max_fds == 0;
 	struct cmsghdr *c;
 
 	for (c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
@@ -221,7 +223,9 @@ static bool gather_fds(struct msghdr *message, struct gm_call *call,
 			surplus = true;
 		}
 	}
-	return !surplus;
+	if (surplus)
+		return -EPROTO;
+	return cut ? -EMFILE : 0;
 }
 
 static int receive(const struct gpumap *map, struct gm_link *link,
@@ -238,6 +242,7 @@ static int receive(const struct gpumap *map, struct gm_link *link,
 				  .msg_control = control.bytes,
 				  .msg_controllen = sizeof(control.bytes) };
 	ssize_t n;
+	int ret;
 
 	for (int asked = 1;; asked++) {
 		n = recvmsg(link->fd, &message, MSG_CMSG_CLOEXEC);
@@ -252,9 +257,11 @@ static int receive(const struct gpumap *map, struct gm_link *link,
 	}
 	if (n <= 0)
 		return -ECONNRESET;
-	if (!gather_fds(&message, call, max_fds) ||
-	    (message.msg_flags & MSG_TRUNC) != 0)
-		return -EPROTO;
+	ret = gather_fds(&message, call, max_fds);
+	if (ret == 0 && (message.msg_flags & MSG_TRUNC) != 0)
+		ret = -EPROTO;
+	if (ret != 0)
+		return ret;
 	*ret_bytes = (size_t)n;
 	return 0;
 }

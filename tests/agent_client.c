@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -444,6 +445,28 @@ static void limits_are_said(void)
 	OK(one_more == NULL);
 }
 
+/* With room for the connection, but not for all that comes over it. */
+static void a_process_without_descriptors_is_told(void)
+{
+	struct gpumap_session *session = NULL;
+	struct rlimit before, low;
+	int next = dup(0);
+
+	close(next);
+	EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+	for (int room = 0; room < 3; room++) {
+		low = before;
+		low.rlim_cur = (rlim_t)(next + room);
+		EQ(setrlimit(RLIMIT_NOFILE, &low), 0);
+		EQ(gpumap_session_open(map, NULL, &session), -EMFILE);
+		EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+	}
+	OK(says("descriptor"));
+	EQ(dup(0), next); /* nothing of it has stayed */
+	close(next);
+	close_session(open_session(16, 0));
+}
+
 /* ---- ends -------------------------------------------------------------------- */
 
 static void the_agents_death_ends_the_session(void)
@@ -506,6 +529,7 @@ int main(void)
 		maps_are_published_and_released();
 		bad_specs_are_refused_with_their_fault();
 		limits_are_said();
+		a_process_without_descriptors_is_told();
 		the_agents_death_ends_the_session();
 	}
 	gpumap_detach(map);

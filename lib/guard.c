@@ -23,24 +23,26 @@ int gm_guard_make(struct gm_guard *guard)
 		munmap(page, GUARD_BYTES);
 		return error;
 	}
-	guard->mine = page;
-	*guard->mine = 1;
+	*(uint32_t *)page = 1;
+	gm_put_release(&guard->mine, page); /* GUARD.made */
 	return 0;
 }
 
 void gm_guard_drop(struct gm_guard *guard)
 {
-	if (guard->mine != NULL)
-		munmap(guard->mine, GUARD_BYTES);
-	guard->mine = NULL;
+	uint32_t *page = gm_get(&guard->mine);
+
+	if (page != NULL)
+		munmap(page, GUARD_BYTES);
+	gm_put(&guard->mine, NULL);
 }
 
 /* Before the first request there is nothing that a child could share by
  * mistake, so an attachment that only reads is spared the page. */
 int gm_map_mine(const struct gpumap *map)
 {
-	bool mine = map->mine.mine != NULL ? gm_guard_mine(&map->mine)
-					   : getpid() == map->pid;
+	bool made = gm_get(&map->mine.mine) != NULL;
+	bool mine = made ? gm_guard_mine(&map->mine) : getpid() == map->pid;
 
 	return mine ? 0 : -EOWNERDEAD;
 }

@@ -16,6 +16,11 @@
  *	guard	 whose process is this	 submit	  entries into rings
  *	errors	 sentences		 wait	  completions out of them
  *					 scatter  one job, many rows
+ *
+ * Edges
+ *
+ *   GUARD.made  the page of a guard says whose it is before another thread finds
+ *               the page.
  */
 #ifndef GM_INTERNAL_H
 #define GM_INTERNAL_H
@@ -50,7 +55,7 @@ static inline uint64_t gm_now_ns(void)
 
 /* A page that a fork wipes in the child: a load tells, not a system call. */
 struct gm_guard {
-	uint32_t *mine; /* NULL: not made yet */
+	uint32_t *_Atomic mine; /* NULL: not made yet */
 };
 
 /* Returns 0, or what the kernel says. */
@@ -59,7 +64,10 @@ void gm_guard_drop(struct gm_guard *guard);
 
 static inline bool gm_guard_mine(const struct gm_guard *guard)
 {
-	return *(const volatile uint32_t *)guard->mine != 0;
+	const volatile uint32_t *mine =
+		gm_get_acquire(&guard->mine); /* GUARD.made */
+
+	return mine != NULL && *mine != 0;
 }
 
 /* ---- errors, sizes ------------------------------------------------------ */

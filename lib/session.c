@@ -178,7 +178,7 @@ void gpumap_session_close(struct gpumap_session *session)
 	if (s == NULL)
 		return;
 	/* In a child nothing is mapped there, or something else by now. */
-	if (s->mine.mine != NULL && gm_guard_mine(&s->mine)) {
+	if (gm_guard_mine(&s->mine)) {
 		if (s->client != NULL)
 			munmap(s->client, s->queues_bytes);
 		if (s->arena != NULL)

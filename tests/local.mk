@@ -56,7 +56,8 @@ gm_tests += %reldir%/test_arena
 gm_tests += %reldir%/test_attach
 %canon_reldir%_test_attach_SOURCES = %reldir%/test_attach.c \
 	%reldir%/segment_file.h %reldir%/segment.h %reldir%/tap.h
-%canon_reldir%_test_attach_LDADD = $(gm_client)
+%canon_reldir%_test_attach_LDADD = $(gm_client) -lpthread
+GM_TSAN_TESTS += %reldir%/test_attach
 
 gm_tests += %reldir%/test_view
 %canon_reldir%_test_view_SOURCES = %reldir%/test_view.c \

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <gpumap.h>
+#include <pthread.h>
 
 #include "segment_file.h"
 #include "tap.h"
@@ -253,6 +254,38 @@ static void requests_without_an_agent_say_so(void)
 	gpumap_detach(map);
 }
 
+/* A session may be opened by any thread, also while another makes the first
+ * request of the attachment: that is no fork. */
+static void *open_one(void *map)
+{
+	struct gpumap_session *session = NULL;
+	intptr_t ret = gpumap_session_open(map, NULL, &session);
+
+	return (void *)ret;
+}
+
+static void threads_are_no_children(void)
+{
+	int taken_for_one = 0;
+
+	for (int i = 0; i < 500; i++) {
+		struct gpumap *map = NULL;
+		pthread_t thread;
+		void *ret = NULL;
+
+		if (attach_to(file.instance, &map) != 0 ||
+		    pthread_create(&thread, NULL, open_one, map) != 0)
+			break;
+		for (int n = 0; n < i % 20; n++)
+			gm_pause();
+		taken_for_one += gpumap_layers_release(map, "x") == -EOWNERDEAD;
+		pthread_join(thread, &ret);
+		taken_for_one += (intptr_t)ret == -EOWNERDEAD;
+		gpumap_detach(map);
+	}
+	EQ(taken_for_one, 0);
+}
+
 int main(void)
 {
 	if (segment_file_make("attach", &file) != 0) {
@@ -260,6 +293,7 @@ int main(void)
 		return tap_done();
 	}
 	a_good_segment_is_mapped();
+	threads_are_no_children();
 	names_are_judged();
 	options_may_be_older_or_newer();
 	files_that_others_may_write_are_refused();

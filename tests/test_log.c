@@ -68,6 +68,22 @@ static void stuck_reader_costs_lines_only(void)
 	STR(next_line(), "level=info event=next\n");
 }
 
+static void floods_hide_nothing_else(void)
+{
+	const char *line;
+	int n = 0;
+
+	for (int i = 0; i < 1000; i++)
+		gm_log(GM_LOG_WARNING, "flood", NULL);
+	gm_log(GM_LOG_WARNING, "other", NULL);
+	while ((line = next_line())[0] != '\0' && !strstr(line, "other"))
+		for (const char *c = line; *c != '\0'; c++)
+			n += *c == '\n';
+	/* A second may have ended on the way. */
+	OK(n > 0 && n <= 2 * (int)GM_LOG_RATE);
+	OK(strstr(line, "event=other lost=") != NULL);
+}
+
 int main(void)
 {
 	if (pipe2(ends, O_CLOEXEC) != 0 ||
@@ -76,5 +92,6 @@ int main(void)
 		return 99;
 	values_stay_in_their_line();
 	stuck_reader_costs_lines_only();
+	floods_hide_nothing_else();
 	return tap_done();
 }

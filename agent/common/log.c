@@ -5,14 +5,27 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <string.h>
+#include <time.h>
 #include <unistd.h>
 
+#define EVENTS 128 /* kinds that are counted; more go uncounted */
+
 static const char *context;
-static _Atomic unsigned int lost; /* lines that had nowhere to go */
+static _Atomic unsigned int lost; /* lines that were not written */
+
+/* Lines of each kind in the running second. */
+static struct {
+	const char *event;
+	time_t second;
+	unsigned int n;
+} counted[EVENTS];
+static pthread_mutex_t counting = PTHREAD_MUTEX_INITIALIZER;
 
 void gm_log_context(const char *pairs)
 {
@@ -51,6 +64,30 @@ static bool put_line(const char *line, size_t n)
 	return true;
 }
 
+/* Who floods us with one kind of event must not fill the disk, nor hide events
+ * of another kind. */
+static bool too_many(const char *event)
+{
+	struct timespec now;
+	unsigned int n = 0;
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+	pthread_mutex_lock(&counting);
+	for (int i = 0; i < EVENTS; i++) {
+		if (counted[i].event == NULL)
+			counted[i].event = event;
+		if (strcmp(counted[i].event, event) != 0)
+			continue;
+		if (counted[i].second != now.tv_sec)
+			counted[i].n = 0;
+		counted[i].second = now.tv_sec;
+		n = ++counted[i].n;
+		break;
+	}
+	pthread_mutex_unlock(&counting);
+	return n > GM_LOG_RATE;
+}
+
 void gm_log(enum gm_log_level level, const char *event, const char *format, ...)
 {
 	static const char *const names[] = { "info", "warning", "error" };
@@ -60,6 +97,11 @@ void gm_log(enum gm_log_level level, const char *event, const char *format, ...)
 	unsigned int n_lost = lost;
 	int saved = errno;
 
+	if (too_many(event)) {
+		lost++;
+		errno = saved;
+		return;
+	}
 	n = clip(snprintf(line, room, "level=%s event=%s", names[level], event),
 		 room);
 	if (format != NULL && n + 2 < room) {

@@ -8,8 +8,9 @@
  *
  * A line is one write(2), so lines of several processes do not mix.  Where
  * standard error takes nothing at the moment, because who reads it has stopped,
- * the line is dropped rather than waited for, and the next one that is taken
- * ends with lost=N.  Bytes that are no printable text are written as '?',
+ * the line is dropped rather than waited for; so is a line of a kind of which
+ * there were GM_LOG_RATE in this second.  The next one that is taken ends with
+ * lost=N.  Bytes that are no printable text are written as '?',
  * whatever the caller hands in, and a line longer than GM_LOG_BYTES is cut.
  */
 #ifndef GM_LOG_H
@@ -17,13 +18,14 @@
 
 #define GM_LOG_BYTES   1024
 #define GM_QUOTE_BYTES 640
+#define GM_LOG_RATE    200u /* lines of one event in a second */
 
 enum gm_log_level { GM_LOG_INFO, GM_LOG_WARNING, GM_LOG_ERROR };
 
 /*
  * gm_log - write one line
  *
- * event	a word: what happened
+ * event	a word: what happened; constant text, kept by address
  * format	" key=value" pairs of printf, without the leading blank; NULL
  *		for none.  Text that may hold blanks goes through gm_quote().
  *

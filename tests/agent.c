@@ -29,7 +29,7 @@ struct agent_kept {
 static struct agent_kept *all;
 static pid_t owner;
 
-static void die(const char *what)
+static void __attribute__((noreturn)) die(const char *what)
 {
 	printf("Bail out! %s: %s\n", what, strerror(errno));
 	exit(99);

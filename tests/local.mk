@@ -268,10 +268,19 @@ gm_tests += %reldir%/agent_control
 %canon_reldir%_agent_control_SOURCES = %reldir%/agent_control.c $(gm_story)
 %canon_reldir%_agent_control_LDADD = $(gm_story_libs) shm/libshm.la
 
+gm_row = %reldir%/worker_row.h %reldir%/hand_client.h %reldir%/tap.h
+
 gm_tests += %reldir%/agent_worker
-GM_TORTURE += %reldir%/agent_worker
-%canon_reldir%_agent_worker_SOURCES = %reldir%/agent_worker.c \
-	%reldir%/hand_client.h %reldir%/tap.h
+%canon_reldir%_agent_worker_SOURCES = %reldir%/agent_worker.c $(gm_row)
+
+gm_tests += %reldir%/agent_worker_abuse
+%canon_reldir%_agent_worker_abuse_SOURCES = %reldir%/agent_worker_abuse.c \
+	$(gm_row)
+
+gm_tests += %reldir%/agent_worker_burial
+GM_TORTURE += %reldir%/agent_worker_burial
+%canon_reldir%_agent_worker_burial_SOURCES = \
+	%reldir%/agent_worker_burial.c $(gm_row)
 endif
 
 include $(top_srcdir)/tests/fuzz/local.mk

@@ -196,7 +196,7 @@ static void one_round(int round, uint64_t bytes, int held)
 static uint64_t large(void)
 {
 	uint64_t spare = (uint64_t)sysconf(_SC_PHYS_PAGES) *
-			 (uint64_t)sysconf(_SC_PAGESIZE) / 4;
+			 (uint64_t)sysconf(_SC_PAGESIZE) / 8;
 
 	return LARGE < spare ? LARGE : spare / SMALL * SMALL;
 }

@@ -289,7 +289,7 @@ int raw_session(struct raw *c, uint32_t depth, uint32_t flags,
 	c->queues = fds[0];
 	c->arena = fds[1];
 	c->wake = fds[2];
-	c->queues_bytes = gm_queue_at(GM_ROWS, c->session.depth);
+	c->queues_bytes = gm_queue_at(c->session.n_rows, c->session.depth);
 	c->arena_bytes = c->session.n_rows * c->session.range_bytes;
 	c->page = map(c->queues, c->queues_bytes);
 	c->memory = map(c->arena, c->arena_bytes);

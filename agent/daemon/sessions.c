@@ -207,8 +207,8 @@ static int judge_limits(struct gm_connection *c, uint64_t bytes)
 
 static int make_memory(struct gm_session *session, uint32_t flags)
 {
-	session->queues = gm_memory_open("gpumap-queues",
-					 gm_queue_at(GM_ROWS, session->depth));
+	session->queues = gm_memory_open(
+		"gpumap-queues", gm_queue_at(session->n_rows, session->depth));
 	if (session->queues < 0)
 		return session->queues;
 	session->arena = gm_memory_open("gpumap-arena", arena_bytes(session));

@@ -8,6 +8,10 @@
  * living are as they were.
  */
 
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
 #include "story.h"
 
 #define JOBS     8u
@@ -199,6 +203,49 @@ static void silence_is_seen_as_stale(void)
 	EQ(sum.unready, 0);
 }
 
+/* Its worker cannot end: the next agent ends it, after a while, and has the
+ * row. */
+static void a_stopped_worker_does_not_keep_its_row(void)
+{
+	uint32_t restarts = story_device(map, 0).restarts;
+	pid_t worker = (pid_t)story_device(map, 0).worker_pid;
+	uint64_t epoch = health().epoch;
+	int status = 0;
+
+	/* With an heir in the session of its agent it is no stopped orphan,
+	 * which the kernel would have go on. */
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	kill(worker, SIGSTOP);
+	agent_kill(&agent, SIGKILL);
+	come_back(epoch);
+	EQ(sum.unready, 0);
+	OK(agent_logged(&agent, "event=orphan_killed"));
+	EQ(story_device(map, 0).restarts, restarts);
+	EQ(waitpid(worker, &status, 0), worker);
+	OK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+	prctl(PR_SET_CHILD_SUBREAPER, 0);
+}
+
+/* A lock that somebody else holds is left to him. */
+static void a_stranger_keeps_the_lock(void)
+{
+	struct flock whole = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+	uint64_t epoch = health().epoch;
+	char path[160];
+	int fd;
+
+	agent_kill(&agent, SIGTERM);
+	snprintf(path, sizeof(path), "%s/%s.row0.lock", agent.dir,
+		 agent.instance);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	EQ(fcntl(fd, F_SETLK, &whole), 0);
+	OK(agent_start_until(&agent, "orphan_left"));
+	EQ(story_device(map, 0).state, GPUMAP_DEVICE_RESTARTING);
+	close(fd);
+	OK(agent_wait_log(&agent, "event=ready"));
+	EQ(health().epoch, epoch + 1);
+}
+
 /* The claim was made of an agent that is long dead; the block is still ours
  * when the name has another. */
 static void pins_are_known_to_every_agent(void)
@@ -226,6 +273,8 @@ int main(void)
 	    EQ(gpumap_layers_pin(map, "kept", &pinned, &pin), 0)) {
 		readers_outlive_every_agent();
 		silence_is_seen_as_stale();
+		a_stopped_worker_does_not_keep_its_row();
+		a_stranger_keeps_the_lock();
 		pins_are_known_to_every_agent();
 	}
 	gpumap_detach(map);

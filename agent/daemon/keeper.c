@@ -4,7 +4,6 @@
 #include "agent/daemon/keeper.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -17,6 +16,7 @@
 
 #include "agent/common/log.h"
 #include "agent/daemon/daemon.h"
+#include "agent/daemon/orphan.h"
 #include "shm/point.h"
 
 #define MS           UINT64_C(1000000)
@@ -31,7 +31,8 @@
 #define LAST_TURNS   64 /* of reading what a dead child has said */
 #define STOPPED_MAX  2u /* looks, a second apart */
 #define LOCK_POLL_NS (20 * MS)
-#define BACK_OFF_NS  (100 * MS) /* after the second early death, times 4 */
+#define ORPHAN_NS    (3 * SECOND) /* for the worker of a dead agent to end */
+#define BACK_OFF_NS  (100 * MS)   /* after the second early death, times 4 */
 #define BACK_OFF_MAX (30 * SECOND)
 
 static void spawn_worker(struct gm_keeper *keeper);
@@ -407,31 +408,18 @@ static void pidfd_ready(struct gm_source *source, uint32_t events)
 
 /* ---- waiting ----------------------------------------------------------- */
 
-/* The pid of the process that holds the row's lock, 0 for none. */
-static pid_t lock_holder(const struct gm_keeper *keeper)
-{
-	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
-	int fd = open(keeper->lock_path,
-		      O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-	int error;
-
-	if (fd < 0)
-		return 0; /* the worker will say what is wrong with it */
-	error = fcntl(fd, F_GETLK, &lock);
-	close(fd);
-	return error == 0 && lock.l_type != F_UNLCK ? lock.l_pid : 0;
-}
-
 static void start_when_free(struct gm_keeper *keeper)
 {
-	pid_t holder = lock_holder(keeper);
+	pid_t holder = gm_orphan_holder(keeper->lock_path);
 	char reason[GM_WHY_BYTES];
 
 	if (keeper->draining || holder == 0) {
 		rest(keeper);
 		return;
 	}
-	if (keeper->state != GM_KEEPER_LOCKED) {
+	if (keeper->state != GM_KEEPER_LOCKED || holder != keeper->orphan) {
+		keeper->orphan = holder;
+		keeper->orphan_due_ns = gm_loop_now() + ORPHAN_NS;
 		snprintf(reason, sizeof(reason),
 			 "worker %d of the agent before is ending",
 			 (int)holder);
@@ -439,6 +427,11 @@ static void start_when_free(struct gm_keeper *keeper)
 		       keeper->row, (int)holder,
 		       gm_quote(keeper->lock_path).text);
 		show(keeper, GPUMAP_DEVICE_RESTARTING, reason);
+	} else if (gm_loop_now() >= keeper->orphan_due_ns) {
+		/* What is no worker is left alone, and that is said once. */
+		keeper->orphan_due_ns = gm_loop_now() + ORPHAN_NS;
+		if (gm_orphan_end(keeper->row, keeper->lock_path, holder) != 0)
+			keeper->orphan_due_ns = UINT64_MAX;
 	}
 	enter(keeper, GM_KEEPER_LOCKED, LOCK_POLL_NS);
 }

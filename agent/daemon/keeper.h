@@ -71,6 +71,10 @@ struct gm_keeper {
 	uint32_t restarts;
 	uint32_t times_stopped; /* looks in a row that found it stopped */
 
+	/* Of LOCKED: who holds the row's lock, and when we lose patience. */
+	pid_t orphan;
+	uint64_t orphan_due_ns;
+
 	int journal_fd;
 	struct gm_journal *journal;
 	struct gm_seat_list seats;

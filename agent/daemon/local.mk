@@ -24,6 +24,7 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/control.c %reldir%/control.h
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/keeper.c %reldir%/keeper.h
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/memory.c %reldir%/memory.h
+%canon_reldir%_libdaemon_la_SOURCES += %reldir%/orphan.c %reldir%/orphan.h
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/peer.c %reldir%/peer.h
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/requests.c %reldir%/requests.h
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/seats.c %reldir%/sessions.c

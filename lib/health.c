@@ -43,7 +43,8 @@ int gpumap_health(const struct gpumap *map, struct gpumap_health *ret_health)
 uint32_t gpumap_generation(const struct gpumap *map)
 {
 	/* Whoever sees it move then finds what made it move. */
-	return gm_get_acquire(&map->map.header->generation); /* SEQ.publish */
+	return gm_get_acquire(
+		&map->map.header->generation); /* SEGMENT.changed */
 }
 
 /* The mapping is read-only, which a waiter may be and a waker not. */

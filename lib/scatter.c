@@ -24,7 +24,8 @@ struct plan {
 static const struct gm_field *field_of(struct gpumap_session *s)
 {
 	const struct gm_map *map = &s->map->map;
-	uint64_t tick = gm_get_acquire(&map->header->tick); /* SEQ.publish */
+	uint64_t tick =
+		gm_get_acquire(&map->header->tick); /* SEGMENT.changed */
 	uint32_t generation = gpumap_generation(s->map);
 	struct gm_field *field = &s->field;
 	uint32_t n;

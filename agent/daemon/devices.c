@@ -239,7 +239,7 @@ void gm_devices_refresh(struct gm_daemon *d)
 		gm_hostrows_refresh(device);
 		move(d, device);
 	}
-	gm_put(tick, gm_get(tick) + 1);
+	gm_put_release(tick, gm_get(tick) + 1); /* SEGMENT.changed */
 }
 
 bool gm_devices_ready(const struct gm_daemon *d)

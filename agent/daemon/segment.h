@@ -12,8 +12,9 @@
  *
  * Edges
  *
- *   SEGMENT.changed	state and generation are stored after what they speak
- *			of, so that who loads one with acquire finds the other
+ *   SEGMENT.changed	state, generation and tick are stored after what they
+ *			speak of, so that who loads one with acquire finds the
+ *			other
  */
 #ifndef GM_SEGMENT_H
 #define GM_SEGMENT_H

@@ -31,6 +31,14 @@
  * An entry that ends in the turn that read it needs no step 1: until step 2 it
  * is still in the ring, where the undertaker finds it.
  *
+ * A worker whose entries end out of order looks at the word before it reads an
+ * entry: while the word at p % depth is of an entry in flight, one that was
+ * taken and not given, position p is not to be read, nor anything behind it.  Its
+ * word would take the place of the only record of the other, which would then
+ * never end.  The library submits nothing there (a slot whose job is in flight is
+ * no credit), but a client may.  A worker whose entries end in the order in which
+ * they came never meets this: no more than one is in flight, the last one read.
+ *
  * The undertaker (gm_journal_bury()) ends each entry exactly once, and may die
  * itself and be repeated: entries with a completion position are posted there
  * unless that slot carries its sequence already; then entries in flight without

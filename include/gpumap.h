@@ -426,10 +426,14 @@ struct gpumap_layers_request {
  * A map of this name is replaced in one step, if it is yours.
  *
  * Returns	0
- *		-EINVAL		the spec or a number was refused
+ *		-EINVAL		the name, the spec or a number was refused
+ *		-E2BIG		more layers than a map may have, more entries than
+ *				there can be rows, or a field newer than this library
  *		-ENODEV		the spec names a row that does not exist
  *		-EPERM		the name belongs to another user
+ *		-EDQUOT		this user has published as much as it may
  *		-ENOSPC		the segment is full
+ *		-ENOMEM
  *		-EACCES		this user may not talk to the agent
  *		-ECONNREFUSED, -ECONNRESET	no agent, or it went away
  *		-EMSGSIZE	more than fits through a socket here: beyond some
@@ -448,6 +452,7 @@ gpumap_layers_publish(struct gpumap *map,
  *
  * Returns	0
  *		-ENOENT		no map has this name
+ *		-EINVAL		no map can have this name
  *		-EPERM		it belongs to another user
  *		-EACCES, -ECONNREFUSED, -ECONNRESET, -EOWNERDEAD	as above
  * Cost		a round trip on the control socket
@@ -468,6 +473,8 @@ GPUMAP_API int gpumap_layers_release(struct gpumap *map, const char *name);
  * Returns	0
  *		-EDQUOT		this user has pinned as many bytes as it may
  *		-ENOSPC		the table of holders is full
+ *		-ESRCH		the agent does not see this process, as when it is
+ *				in a pid namespace of its own and the agent beside it
  *		-ENOENT, -EINVAL, -EPROTO, -ENOMEM
  *		-EACCES, -ECONNREFUSED, -ECONNRESET, -EOWNERDEAD
  * Cost		a round trip on the control socket
@@ -591,7 +598,12 @@ GPUMAP_API int gpumap_sessions(struct gpumap *map,
 /*
  * gpumap_alloc - memory that a row's worker can reach, near that row
  *
- * The first allocation on a row makes its queue pair, which is a round trip.
+ * The first allocation on a row makes its queue pair, which is a round trip, and
+ * waits for the row's worker where that is just being started.  After several
+ * deaths in a row the next start is up to half a minute away, and a worker that
+ * cannot be started is waited for as long as the agent lives: look at the row's
+ * state first where that is too long.  The same holds for the first submission.
+ *
  * Contents are zero or what this session left there.
  *
  * row		whose range of the arena to take it from
@@ -599,7 +611,11 @@ GPUMAP_API int gpumap_sessions(struct gpumap *map,
  *
  * Returns	0
  *		-ENOMEM		the range has no room of this size
- *		-ENODEV		no such row, or its worker is gone for good
+ *		-ENODEV		no such row, or its worker does not end, not even by
+ *				SIGKILL
+ *		-ESHUTDOWN	the agent is draining
+ *		-EMFILE		no descriptor is left for the queue pair; the
+ *				session has ended
  *		-EINVAL, -ECONNRESET, -EOWNERDEAD
  * Cost		a search of the free list; system calls the first time
  * Threads	the session's own thread
@@ -654,10 +670,12 @@ struct gpumap_done {
  *	-EINVAL		its dtype does not go with its operation, a pointer is
  *			not aligned, or source and destination overlap
  *	-ERANGE		it reaches out of the arena
- *	-EIO		the worker died before the job ended; it may have been
- *			done in part
+ *	-EIO		the worker died before the job ended, and it may have
+ *			been done in part; or the job was submitted between a
+ *			worker's death and the row's being READY again
  *	-ENODEV		the row is lost
- *	-ECONNRESET	the agent died
+ *	-ECONNRESET	the agent died; a worker may still be writing, for as
+ *			long as it takes it to see that
  *
  * Returns	0
  *		-EAGAIN		fewer than @n jobs fit beside those in flight:
@@ -668,6 +686,7 @@ struct gpumap_done {
  *		-ENODEV		no such row
  *		-ECONNRESET, -EPROTO	the session has ended
  *		-EOWNERDEAD	called in a forked child
+ *		-ENOMEM, -ESHUTDOWN, -EMFILE	as gpumap_alloc(), the first time
  * Cost		no system call while the worker is awake, one when it sleeps;
  *		the first call on a row makes its queue pair
  * Threads	the session's own thread

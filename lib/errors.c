@@ -43,6 +43,8 @@ static const struct {
 		   "damaged segment, or a peer that lies" },
 	{ -ERANGE, "out of the table or out of the arena" },
 	{ -ESHUTDOWN, "the agent is shutting down" },
+	{ -ESRCH, "the agent does not see this process: it is in another pid "
+		  "namespace" },
 	{ -ESTALE, "the agent has not been seen for two seconds, or its map "
 		   "was retired" },
 	{ -ETIME, "the deadline passed" },

@@ -301,6 +301,7 @@ static void sentences_are_there(void)
 {
 	STR(gpumap_strerror(0), "success");
 	OK(strstr(gpumap_strerror(-ECONNREFUSED), "gpumapd") != NULL);
+	OK(strstr(gpumap_strerror(-ESRCH), "namespace") != NULL);
 	OK(gpumap_strerror(-4000) != NULL);
 	OK(gpumap_strerror(INT32_MIN) != NULL);
 }

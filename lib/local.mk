@@ -36,7 +36,7 @@ lib_LTLIBRARIES += %reldir%/libgpumap.la
 # What a client may include: include_HEADERS land in <...>, the nested ones in
 # <gpumap/...>.
 gpumapincludedir = $(includedir)/gpumap
-gpumapinclude_HEADERS = include/gpumap/view.h
+gpumapinclude_HEADERS = include/gpumap/uring.h include/gpumap/view.h
 include_HEADERS += include/gpumap.h
 
 pkgconfigdir = $(libdir)/pkgconfig

@@ -103,9 +103,11 @@ for header in include/*.h include/gpumap/*.h; do
 		skip "$header alone" "no $foreign"
 		continue
 	fi
+	# liburing's own header wants what GNU adds.
+	gnu=${foreign:+-D_GNU_SOURCE}
 	# shellcheck disable=SC2086 # CC may carry flags
-	check "$header alone as C99" \
-		"$(alone "$header" ${CC:-cc} -std=c99 -pedantic-errors -x c)"
+	check "$header alone as C99" "$(alone "$header" ${CC:-cc} \
+		-std=c99 $gnu -pedantic-errors -x c)"
 	if [ -z "$cxx" ]; then
 		skip "$header alone as C++11" "no C++ compiler"
 	else

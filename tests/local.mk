@@ -191,6 +191,11 @@ gm_tests += %reldir%/agent_damage
 	%reldir%/agent_map.h %reldir%/tap.h
 %canon_reldir%_agent_damage_LDADD = %reldir%/libagent.la shm/libshm.la
 
+gm_tests += %reldir%/agent_uring
+%canon_reldir%_agent_uring_SOURCES = %reldir%/agent_uring.c %reldir%/tap.h
+%canon_reldir%_agent_uring_LDADD = %reldir%/libagent.la lib/libgpumap.la \
+	$(URING_LIBS)
+
 gm_tests += %reldir%/agent_numa
 %canon_reldir%_agent_numa_SOURCES = %reldir%/agent_numa.c %reldir%/tap.h
 %canon_reldir%_agent_numa_LDADD = %reldir%/libagent.la lib/libgpumap.la \

@@ -16,6 +16,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "shm/control.h"
@@ -383,6 +384,73 @@ static void session_memory_is_sealed(void)
 	close(fd);
 }
 
+static int pin(int fd)
+{
+	struct gm_object_name name = { .kind = GM_KIND_LAYERS,
+				       .name = "model" };
+	struct record reply, r = request(GM_CONTROL_PIN, &name, sizeof(name));
+
+	return ask(fd, &r, &reply);
+}
+
+/* Connects, leaves the connection to a child, and is gone; the child asks for a
+ * pin when told to, and says what came of it. */
+static pid_t leave_connection(int go, int said)
+{
+	pid_t pid = fork();
+	int fd, status;
+	char byte;
+
+	if (pid != 0) {
+		waitpid(pid, NULL, 0);
+		return pid;
+	}
+	fd = connect_known();
+	if (fork() == 0 && read(go, &byte, 1) == 1) {
+		status = pin(fd);
+		_exit(write(said, &status, sizeof(status)) < 0);
+	}
+	_exit(0);
+}
+
+/* Have the next process be @pid, where we may ask for that. */
+static void choose_pid(pid_t pid)
+{
+	FILE *file = fopen("/proc/sys/kernel/ns_last_pid", "we");
+
+	if (file) {
+		fprintf(file, "%d", (int)pid - 1);
+		fclose(file);
+	}
+}
+
+/* Whoever has the pid now has pinned nothing. */
+static void the_pid_of_a_dead_peer_pins_nothing(void)
+{
+	int go[2], said[2], status = 0;
+	pid_t peer, other;
+
+	EQ(pipe(go) | pipe(said), 0);
+	peer = leave_connection(go[0], said[1]);
+	choose_pid(peer);
+	other = fork();
+	if (other == 0) {
+		pause();
+		_exit(0);
+	}
+	if (other != peer)
+		NOTE("no process could be given the pid of another");
+	EQ(write(go[1], "", 1), 1);
+	EQ(read(said[0], &status, sizeof(status)), sizeof(status));
+	EQ(status, -ESRCH);
+	kill(other, SIGKILL);
+	waitpid(other, NULL, 0);
+	for (int i = 0; i < 2; i++) {
+		close(go[i]);
+		close(said[i]);
+	}
+}
+
 /* The agent runs out of descriptors: the connected are served, newcomers are
  * turned away, and nothing spins. */
 static void descriptors_may_run_out(void)
@@ -455,7 +523,7 @@ int main(void)
 {
 	agent_make(&agent, "[host]\nrows = 2\n[limits]\n"
 			   "connections-per-uid = 24\nsessions-per-uid = 3\n"
-			   "hello-timeout = 2s\n");
+			   "hello-timeout = 2s\n[map model]\nspec = 0:2\n");
 	if (OK(agent_start(&agent))) {
 		held = story_holds(agent.pid, NULL);
 		broken_records_end_the_connection();
@@ -468,6 +536,7 @@ int main(void)
 		sessions_are_limited();
 		session_sizes_are_judged();
 		session_memory_is_sealed();
+		the_pid_of_a_dead_peer_pins_nothing();
 		descriptors_may_run_out();
 		shared_segment_cannot_be_written();
 	}

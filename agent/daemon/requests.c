@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/maps.h"
+#include "agent/daemon/peer.h"
 #include "agent/daemon/sessions.h"
 #include "agent/daemon/share.h"
 
@@ -241,6 +243,21 @@ static int handle_release(struct gm_connection *c, const struct gm_request *r)
 
 /* ---- pins -------------------------------------------------------------- */
 
+/* Does the process that connected still run?  A child of its may go on talking
+ * for it, when its pid is no longer its own. */
+static bool peer_lives(const struct gm_connection *c)
+{
+	struct pollfd end = {
+		.fd = gm_peer_pidfd(c->source.fd, c->pid, c->since_ns),
+		.events = POLLIN,
+	};
+	bool lives = end.fd >= 0 && poll(&end, 1, 0) == 0;
+
+	if (end.fd >= 0)
+		close(end.fd);
+	return lives;
+}
+
 static int handle_pin(struct gm_connection *c, const struct gm_request *r)
 {
 	struct gm_control_server *s = c->server;
@@ -256,6 +273,13 @@ static int handle_pin(struct gm_connection *c, const struct gm_request *r)
 			       &pin);
 	if (error)
 		return error;
+	/* Now that the pid is held: is it still who asks? */
+	if (!peer_lives(c)) {
+		gm_holders_unpin(s->d, c->pid, pin.claim);
+		return gm_connection_bad(c, -ESRCH,
+					 "process %d, which connected, is gone",
+					 (int)c->pid);
+	}
 	reply = (struct gm_pin_reply){ pin.claim, pin.unit, pin.version };
 	gm_connection_reply(c, &r->header, &reply, sizeof(reply), NULL, 0, NULL,
 			    0);

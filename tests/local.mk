@@ -98,6 +98,10 @@ gm_tests += %reldir%/test_placement
 	%reldir%/tap.h
 %canon_reldir%_test_placement_LDADD = agent/plan/libplan.la
 
+gm_tests += %reldir%/test_sizes
+%canon_reldir%_test_sizes_SOURCES = %reldir%/test_sizes.c %reldir%/tap.h
+%canon_reldir%_test_sizes_LDADD = agent/plan/libplan.la
+
 gm_tests += %reldir%/test_closer
 %canon_reldir%_test_closer_SOURCES = %reldir%/test_closer.c %reldir%/tap.h
 %canon_reldir%_test_closer_LDADD = agent/common/libcommon.la $(NUMA_LIBS) \

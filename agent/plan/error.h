@@ -14,7 +14,7 @@
 
 struct gm_plan_error {
 	int code;         /* negative errno */
-	char text[640];   /* what is wrong; names the file, row or entry */
+	char text[8192];  /* what is wrong; names the file, row or entry */
 	char remedy[192]; /* what to do, or empty */
 };
 

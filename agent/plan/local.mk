@@ -3,13 +3,19 @@
 
 # agent/plan: pure, no I/O but reading models.
 noinst_LTLIBRARIES += %reldir%/libplan.la
-%canon_reldir%_libplan_la_SOURCES = \
-	%reldir%/checkpoint.c %reldir%/checkpoint.h \
-	%reldir%/error.c %reldir%/error.h \
-	%reldir%/file.c %reldir%/file.h \
-	%reldir%/model_config.c %reldir%/model_config.h \
-	%reldir%/placement.c %reldir%/placement.h \
-	%reldir%/safetensors.c %reldir%/safetensors.h \
-	%reldir%/spec.c %reldir%/spec.h \
-	%reldir%/stack.c %reldir%/stack.h
+%canon_reldir%_libplan_la_SOURCES = %reldir%/checked.h
+%canon_reldir%_libplan_la_SOURCES += %reldir%/checkpoint.c %reldir%/checkpoint.h
+%canon_reldir%_libplan_la_SOURCES += %reldir%/dtype.c %reldir%/dtype.h
+%canon_reldir%_libplan_la_SOURCES += %reldir%/error.c %reldir%/error.h
+%canon_reldir%_libplan_la_SOURCES += %reldir%/file.c %reldir%/file.h
+%canon_reldir%_libplan_la_SOURCES += %reldir%/isq.c %reldir%/isq.h
+%canon_reldir%_libplan_la_SOURCES += %reldir%/kv.c %reldir%/kv.h
+%canon_reldir%_libplan_la_SOURCES += %reldir%/model_config.c
+%canon_reldir%_libplan_la_SOURCES += %reldir%/model_config.h
+%canon_reldir%_libplan_la_SOURCES += %reldir%/placement.c %reldir%/placement.h
+%canon_reldir%_libplan_la_SOURCES += %reldir%/safetensors.c
+%canon_reldir%_libplan_la_SOURCES += %reldir%/safetensors.h
+%canon_reldir%_libplan_la_SOURCES += %reldir%/sizes.c %reldir%/sizes.h
+%canon_reldir%_libplan_la_SOURCES += %reldir%/spec.c %reldir%/spec.h
+%canon_reldir%_libplan_la_SOURCES += %reldir%/stack.c %reldir%/stack.h
 %canon_reldir%_libplan_la_LIBADD = $(JANSSON_LIBS)

@@ -1,0 +1,65 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * checked - sums and products of sizes that anybody may have written.
+ *
+ * A formula is written as it reads, and asks once at its end whether any step
+ * of it left 64 bits: @over is set then, and never cleared.
+ */
+#ifndef GM_CHECKED_H
+#define GM_CHECKED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+static inline uint64_t gm_checked_add(bool *over, uint64_t a, uint64_t b)
+{
+	uint64_t sum;
+
+	*over |= __builtin_add_overflow(a, b, &sum);
+	return sum;
+}
+
+static inline uint64_t gm_checked_mul(bool *over, uint64_t a, uint64_t b)
+{
+	uint64_t product;
+
+	*over |= __builtin_mul_overflow(a, b, &product);
+	return product;
+}
+
+/* From the first factor to the last, each product checked. */
+static inline uint64_t gm_checked_product(bool *over, const uint64_t *factors,
+					  size_t n)
+{
+	uint64_t product = 1;
+
+	for (size_t i = 0; i < n; i++)
+		product = gm_checked_mul(over, product, factors[i]);
+	return product;
+}
+
+#define GM_CHECKED_PRODUCT(over, ...)                                  \
+	gm_checked_product((over), (const uint64_t[]){ __VA_ARGS__ },  \
+			   sizeof((const uint64_t[]){ __VA_ARGS__ }) / \
+				   sizeof(uint64_t))
+
+/* 0 where @b is greater. */
+static inline uint64_t gm_minus(uint64_t a, uint64_t b)
+{
+	return a > b ? a - b : 0;
+}
+
+static inline uint64_t gm_max(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+static inline uint64_t gm_min(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+#endif

@@ -1,0 +1,69 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/plan/dtype.h"
+
+#include <errno.h>
+#include <strings.h>
+
+static const struct {
+	const char *name;
+	const char *torch; /* the same in a config.json, or NULL */
+	uint32_t bytes;
+} dtypes[] = {
+	[GM_DTYPE_BF16] = { "bf16", "bfloat16", 2 },
+	[GM_DTYPE_F16] = { "f16", "float16", 2 },
+	[GM_DTYPE_F32] = { "f32", "float32", 4 },
+	[GM_DTYPE_F64] = { "f64", "float64", 8 },
+	[GM_DTYPE_F8E4M3] = { "f8e4m3", "float8_e4m3fn", 1 },
+	[GM_DTYPE_U8] = { "u8", "uint8", 1 },
+	[GM_DTYPE_I16] = { "i16", "int16", 2 },
+	[GM_DTYPE_I32] = { "i32", "int32", 4 },
+	[GM_DTYPE_U32] = { "u32", NULL, 4 },
+	[GM_DTYPE_I64] = { "i64", "int64", 8 },
+};
+
+#define N_DTYPES (sizeof(dtypes) / sizeof(dtypes[0]))
+
+const char *gm_dtype_name(enum gm_dtype dtype)
+{
+	return dtypes[dtype].name;
+}
+
+uint32_t gm_dtype_bytes(enum gm_dtype dtype)
+{
+	return dtypes[dtype].bytes;
+}
+
+int gm_dtype_parse(const char *name, enum gm_dtype *ret_dtype,
+		   struct gm_plan_error *ret_err)
+{
+	for (size_t i = 0; i < N_DTYPES; i++) {
+		if (strcasecmp(name, dtypes[i].name) == 0 ||
+		    (dtypes[i].torch &&
+		     strcasecmp(name, dtypes[i].torch) == 0)) {
+			*ret_dtype = (enum gm_dtype)i;
+			return 0;
+		}
+	}
+	return gm_error_set(ret_err, -EINVAL, "use bf16, f16 or f32",
+			    "Model DType `%.64s` is not supported.", name);
+}
+
+static bool all_have(const struct gm_dtype_row *rows, size_t n, uint32_t major,
+		     uint32_t minor)
+{
+	for (size_t i = 0; i < n; i++)
+		if (rows[i].is_cuda &&
+		    (rows[i].cc_major < major ||
+		     (rows[i].cc_major == major && rows[i].cc_minor < minor)))
+			return false;
+	return true;
+}
+
+enum gm_dtype gm_dtype_choose(const struct gm_dtype_row *rows, size_t n)
+{
+	if (all_have(rows, n, 8, 0))
+		return GM_DTYPE_BF16;
+	return all_have(rows, n, 5, 3) ? GM_DTYPE_F16 : GM_DTYPE_F32;
+}

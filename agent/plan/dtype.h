@@ -1,0 +1,64 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * dtype - the types that activations and the KV cache are computed in.
+ *
+ * Names are taken in any case: those of mistral.rs (bf16, f8e4m3), and those
+ * of PyTorch as config.json has them (bfloat16).
+ */
+#ifndef GM_DTYPE_H
+#define GM_DTYPE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/plan/error.h"
+
+enum gm_dtype {
+	GM_DTYPE_BF16,
+	GM_DTYPE_F16,
+	GM_DTYPE_F32,
+	GM_DTYPE_F64,
+	GM_DTYPE_F8E4M3,
+	GM_DTYPE_U8,
+	GM_DTYPE_I16,
+	GM_DTYPE_I32,
+	GM_DTYPE_U32,
+	GM_DTYPE_I64
+};
+
+/* "bf16" and the like. */
+const char *gm_dtype_name(enum gm_dtype dtype);
+
+/* Of one element, 1 to 8. */
+uint32_t gm_dtype_bytes(enum gm_dtype dtype);
+
+/*
+ * gm_dtype_parse - the type called @name
+ *
+ * Returns	0, -EINVAL
+ * Threads	any
+ */
+int gm_dtype_parse(const char *name, enum gm_dtype *ret_dtype,
+		   struct gm_plan_error *ret_err);
+
+/* What decides the type on one row. */
+struct gm_dtype_row {
+	bool is_cuda;
+	uint32_t cc_major, cc_minor; /* compute capability */
+};
+
+/*
+ * gm_dtype_choose - what "auto" means on the rows that hold a model
+ *
+ * The least capable of the CUDA rows decides: bf16 from compute capability
+ * 8.0, f16 from 5.3, else f32.  Cards of the node that hold no part of the
+ * model have no say.  Without a CUDA row it is bf16.
+ *
+ * Threads	any
+ */
+enum gm_dtype gm_dtype_choose(const struct gm_dtype_row *rows, size_t n);
+
+#endif

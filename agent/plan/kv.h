@@ -1,0 +1,79 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * kv - what the KV cache of one layer takes.
+ *
+ * Unpaged it grows with the longest sequence and the largest batch.  Paged it
+ * is a pool of blocks: as many as an amount of memory, a share of the first
+ * device or a number of tokens comes to.  Every layer is charged the same,
+ * for the full sequence.  Formulas, order of divisions and texts of errors
+ * are those of mistral.rs; an 8-bit cache buys blocks by its own size, and is
+ * charged by that of the activations, as there.
+ */
+#ifndef GM_KV_H
+#define GM_KV_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "agent/plan/error.h"
+
+#define GM_KV_BLOCK 32u /* tokens, where nobody says */
+
+struct gm_kv_shape {
+	uint64_t n_layers;
+	uint64_t n_heads; /* of keys and values */
+	uint64_t k_dim;   /* of one head */
+	uint64_t v_dim;
+	bool is_mla; /* keys and values are kept compressed */
+	uint64_t kv_lora_rank;
+	uint64_t kpe_head_dim;
+};
+
+/*
+ * gm_kv_unpaged - bytes per layer
+ *
+ * Returns	0, -EOVERFLOW
+ * Threads	any
+ */
+int gm_kv_unpaged(const struct gm_kv_shape *shape, uint64_t max_seq_len,
+		  uint64_t max_batch_size, uint32_t dtype_bytes,
+		  uint64_t *ret_bytes, struct gm_plan_error *ret_err);
+
+enum gm_kv_budget {
+	GM_KV_MB,          /* @amount MiB, or what the first device has */
+	GM_KV_UTILIZATION, /* @share of the first device, less the model */
+	GM_KV_TOKENS       /* @amount tokens */
+};
+
+struct gm_kv_paged {
+	enum gm_kv_budget budget;
+	uint64_t amount;
+	float share;
+	uint64_t block_size;  /* tokens: 8, 16 or 32 */
+	uint32_t cache_bytes; /* per element, 0 for that of activations */
+};
+
+/* What a pool's size depends on besides. */
+struct gm_kv_room {
+	uint64_t capacity;    /* usable bytes of the first device */
+	uint64_t model_bytes; /* all of it */
+	uint64_t act_bytes;   /* largest activation */
+};
+
+/*
+ * gm_kv_paged_bytes - bytes per layer
+ *
+ * Returns	0
+ *		-EINVAL	the block size is none, or something divides by 0
+ *		-ENOSPC	not even one block
+ *		-EOVERFLOW
+ * Threads	any
+ */
+int gm_kv_paged_bytes(const struct gm_kv_shape *shape,
+		      const struct gm_kv_paged *paged,
+		      const struct gm_kv_room *room, uint32_t dtype_bytes,
+		      uint64_t *ret_bytes, struct gm_plan_error *ret_err);
+
+#endif

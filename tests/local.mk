@@ -102,6 +102,11 @@ gm_tests += %reldir%/test_sizes
 %canon_reldir%_test_sizes_SOURCES = %reldir%/test_sizes.c %reldir%/tap.h
 %canon_reldir%_test_sizes_LDADD = agent/plan/libplan.la
 
+gm_tests += %reldir%/test_fill
+%canon_reldir%_test_fill_SOURCES = %reldir%/test_fill.c %reldir%/dice.h \
+	%reldir%/tap.h
+%canon_reldir%_test_fill_LDADD = agent/plan/libplan.la
+
 gm_tests += %reldir%/test_closer
 %canon_reldir%_test_closer_SOURCES = %reldir%/test_closer.c %reldir%/tap.h
 %canon_reldir%_test_closer_LDADD = agent/common/libcommon.la $(NUMA_LIBS) \

@@ -107,6 +107,11 @@ gm_tests += %reldir%/test_fill
 	%reldir%/tap.h
 %canon_reldir%_test_fill_LDADD = agent/plan/libplan.la
 
+gm_tests += %reldir%/test_balance
+%canon_reldir%_test_balance_SOURCES = %reldir%/test_balance.c \
+	%reldir%/dice.h %reldir%/tap.h
+%canon_reldir%_test_balance_LDADD = agent/plan/libplan.la
+
 gm_tests += %reldir%/test_closer
 %canon_reldir%_test_closer_SOURCES = %reldir%/test_closer.c %reldir%/tap.h
 %canon_reldir%_test_closer_LDADD = agent/common/libcommon.la $(NUMA_LIBS) \

@@ -4,6 +4,7 @@
 # agent/plan: pure, no I/O but reading models.
 noinst_LTLIBRARIES += %reldir%/libplan.la
 %canon_reldir%_libplan_la_SOURCES = %reldir%/checked.h
+%canon_reldir%_libplan_la_SOURCES += %reldir%/balance.c %reldir%/balance.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/checkpoint.c %reldir%/checkpoint.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/dtype.c %reldir%/dtype.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/error.c %reldir%/error.h

@@ -1,0 +1,335 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/plan/balance.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "agent/plan/checked.h"
+#include "agent/plan/placement.h"
+
+/* A time: bytes / speed.  Speed 0 is no bound at all. */
+struct limit {
+	uint64_t bytes;
+	uint64_t speed;
+	bool strict; /* less than, not up to */
+};
+
+static const struct limit no_limit = { 0, 0, false };
+
+struct solver {
+	const struct gm_balance_request *q;
+	uint64_t *sum;   /* bytes of the layers before each */
+	uint32_t *reach; /* [k][r]: end of what k of the first r rows hold */
+	uint32_t *least; /* [k][r]: start of what k rows from r on hold */
+};
+
+static uint32_t *at(const struct solver *s, uint32_t *table, uint32_t k,
+		    uint32_t r)
+{
+	return &table[(size_t)k * (s->q->n_rows + 1) + r];
+}
+
+static bool in_time(const struct gm_balance_row *row, uint64_t bytes,
+		    const struct limit *limit)
+{
+	unsigned __int128 took, may;
+
+	if (limit->speed == 0)
+		return true;
+	took = (unsigned __int128)bytes * limit->speed;
+	may = (unsigned __int128)limit->bytes * row->speed;
+	return limit->strict ? took < may : took <= may;
+}
+
+/* Can row @r hold layers @a to @b - 1? */
+static bool holds(const struct solver *s, uint32_t r, uint32_t a, uint32_t b,
+		  bool is_first, const struct limit *limit)
+{
+	const struct gm_balance_request *q = s->q;
+	uint64_t bytes = s->sum[b] - s->sum[a];
+	uint64_t need = bytes + q->kv_bytes * (b - a);
+
+	if (a == b)
+		return true;
+	if (q->rows[r].speed == 0)
+		return false;
+	need += q->mapped_act_bytes;
+	if (is_first)
+		need += gm_minus(q->non_mapped_act_bytes, q->mapped_act_bytes) +
+			q->non_mapped_bytes;
+	return need <= q->rows[r].capacity &&
+	       in_time(&q->rows[r], bytes, limit);
+}
+
+/* The furthest end of a range on row @r that begins at @a. */
+static uint32_t furthest(const struct solver *s, uint32_t r, uint32_t a,
+			 bool is_first, const struct limit *limit)
+{
+	uint32_t low = a, high = s->q->n_layers;
+
+	while (low < high) {
+		uint32_t middle = high - (high - low) / 2;
+
+		if (holds(s, r, a, middle, is_first, limit))
+			low = middle;
+		else
+			high = middle - 1;
+	}
+	return low;
+}
+
+/* The lowest start of a range on row @r, not the first, that ends at @b. */
+static uint32_t lowest(const struct solver *s, uint32_t r, uint32_t b,
+		       const struct limit *limit)
+{
+	uint32_t low = 0, high = b;
+
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (holds(s, r, middle, b, false, limit))
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return low;
+}
+
+/* The fewest rows, at most @most, that hold all layers; 0 if none do. */
+static uint32_t count_rows(struct solver *s, uint32_t most,
+			   const struct limit *limit)
+{
+	uint32_t n = s->q->n_rows;
+
+	for (uint32_t r = 0; r <= n; r++)
+		*at(s, s->reach, 0, r) = 0;
+	for (uint32_t k = 1; k <= most; k++) {
+		*at(s, s->reach, k, k - 1) = *at(s, s->reach, k - 1, k - 1);
+		for (uint32_t r = k; r <= n; r++) {
+			uint32_t from = *at(s, s->reach, k - 1, r - 1);
+			uint32_t to =
+				furthest(s, r - 1, from, from == 0, limit);
+			uint32_t without = *at(s, s->reach, k, r - 1);
+
+			*at(s, s->reach, k, r) = to > without ? to : without;
+		}
+		if (*at(s, s->reach, k, n) == s->q->n_layers)
+			return k;
+	}
+	return 0;
+}
+
+static void fill_least(struct solver *s, uint32_t k_most,
+		       const struct limit *limit)
+{
+	uint32_t n = s->q->n_rows;
+
+	for (uint32_t r = 0; r <= n; r++)
+		*at(s, s->least, 0, r) = s->q->n_layers;
+	for (uint32_t k = 1; k <= k_most; k++) {
+		*at(s, s->least, k, n) = s->q->n_layers;
+		for (uint32_t r = n; r-- > 0;) {
+			uint32_t end = *at(s, s->least, k - 1, r + 1);
+			uint32_t start = lowest(s, r, end, limit);
+			uint32_t without = *at(s, s->least, k, r + 1);
+
+			*at(s, s->least, k, r) =
+				start < without ? start : without;
+		}
+	}
+}
+
+static bool is_slower(const struct gm_balance_request *q,
+		      const struct gm_balance_range *a,
+		      const struct gm_balance_range *b)
+{
+	return (unsigned __int128)a->bytes * q->rows[b->row].speed >
+	       (unsigned __int128)b->bytes * q->rows[a->row].speed;
+}
+
+/* The map on @k rows, the fewest there are within @limit. */
+static void trace(struct solver *s, uint32_t k, const struct limit *limit,
+		  struct gm_balance *ret)
+{
+	uint32_t layer = 0, r = 0;
+
+	fill_least(s, k, limit);
+	ret->n_ranges = ret->slowest = 0;
+	for (; k > 0; k--, r++) {
+		struct gm_balance_range *range = &ret->ranges[ret->n_ranges];
+		uint32_t end = furthest(s, r, layer, layer == 0, limit);
+
+		/* The lowest row after which the others can do the rest. */
+		while (end == layer || *at(s, s->least, k - 1, r + 1) > end)
+			end = furthest(s, ++r, layer, layer == 0, limit);
+		*range = (struct gm_balance_range){
+			r, layer, end - layer, s->sum[end] - s->sum[layer]
+		};
+		if (is_slower(s->q, range, &ret->ranges[ret->slowest]))
+			ret->slowest = ret->n_ranges;
+		ret->n_ranges++;
+		layer = end;
+	}
+}
+
+static struct limit limit_of(const struct solver *s, const struct gm_balance *b)
+{
+	const struct gm_balance_range *range = &b->ranges[b->slowest];
+
+	return (struct limit){ range->bytes, s->q->rows[range->row].speed,
+			       false };
+}
+
+/* Halve the distance to the least bound, in bytes on the fastest row. */
+static void bisect(struct solver *s, uint32_t most, struct gm_balance *best)
+{
+	struct limit limit = limit_of(s, best);
+	uint64_t fastest = 1, low = 0, high;
+	unsigned __int128 wide;
+	uint32_t k;
+
+	for (uint32_t r = 0; r < s->q->n_rows; r++)
+		fastest = gm_max(fastest, s->q->rows[r].speed);
+	wide = (unsigned __int128)limit.bytes * fastest / limit.speed;
+	high = wide > UINT64_MAX ? UINT64_MAX : (uint64_t)wide;
+	limit.speed = fastest;
+	while (low < high) {
+		limit.bytes = low + (high - low) / 2;
+		k = count_rows(s, most, &limit);
+		if (k) {
+			trace(s, k, &limit, best);
+			high = limit.bytes;
+		} else {
+			low = limit.bytes + 1;
+		}
+	}
+}
+
+/* The least time of the slowest row on at most @most rows. */
+static void minimise(struct solver *s, uint32_t most, struct gm_balance *best)
+{
+	struct limit limit;
+	uint32_t k;
+
+	bisect(s, most, best);
+	for (;;) {
+		limit = limit_of(s, best);
+		limit.strict = true;
+		k = count_rows(s, most, &limit);
+		if (k == 0)
+			break;
+		trace(s, k, &limit, best);
+	}
+	limit.strict = false;
+	trace(s, count_rows(s, most, &limit), &limit, best);
+}
+
+static int check(const struct gm_balance_request *q, struct gm_plan_error *err)
+{
+	uint64_t bytes = 0;
+	bool over = false;
+
+	if (q->n_layers == 0)
+		return gm_error_set(err, -EINVAL,
+				    "give a model with at least one layer",
+				    "The model has no layers");
+	if (q->n_layers > GM_PLACEMENT_LAYERS)
+		return gm_error_set(err, -E2BIG, "check the numbers of layers",
+				    "More than the %u layers that a map may "
+				    "have",
+				    GM_PLACEMENT_LAYERS);
+	if (q->n_rows > GM_BALANCE_ROWS)
+		return gm_error_set(err, -E2BIG, "leave some out",
+				    "%" PRIu32 " rows, at most %u are allowed",
+				    q->n_rows, GM_BALANCE_ROWS);
+	for (uint32_t i = 0; i < q->n_layers; i++)
+		bytes = gm_checked_add(&over, bytes, q->layer_bytes[i]);
+	bytes = gm_checked_add(&over, bytes,
+			       gm_checked_mul(&over, q->kv_bytes, q->n_layers));
+	bytes = gm_checked_add(&over, bytes,
+			       gm_max(q->mapped_act_bytes,
+				      q->non_mapped_act_bytes));
+	gm_checked_add(&over, bytes, q->non_mapped_bytes);
+	if (over)
+		return gm_error_set(err, -EOVERFLOW, "correct the request",
+				    "The plan's sizes come to 2^64 bytes or "
+				    "more");
+	return 0;
+}
+
+static int start(struct solver *s, struct gm_balance *balance,
+		 struct gm_plan_error *err)
+{
+	const struct gm_balance_request *q = s->q;
+	size_t cells = ((size_t)q->n_rows + 1) * (q->n_rows + 1);
+
+	s->sum = calloc((size_t)q->n_layers + 1, sizeof(*s->sum));
+	s->reach = calloc(cells, sizeof(*s->reach));
+	s->least = calloc(cells, sizeof(*s->least));
+	balance->ranges =
+		calloc((size_t)q->n_rows + 1, sizeof(*balance->ranges));
+	if (!s->sum || !s->reach || !s->least || !balance->ranges)
+		return gm_error_no_memory(err);
+	for (uint32_t i = 0; i < q->n_layers; i++)
+		s->sum[i + 1] = s->sum[i] + q->layer_bytes[i];
+	return 0;
+}
+
+static int does_not_fit(struct solver *s, struct gm_plan_error *err)
+{
+	uint32_t n = s->q->n_rows;
+	uint32_t end = *at(s, s->reach, n, n);
+	uint32_t rest = s->q->n_layers - end;
+
+	return gm_error_set(
+		err, -ENOSPC, "lower max_seq_len or the batch, or quantise",
+		"This model does not fit on the %" PRIu32
+		" rows: layers %" PRIu32 " to %" PRIu32 ", %" PRIu64
+		" bytes with their KV cache, find no room",
+		n, end, s->q->n_layers - 1,
+		s->sum[s->q->n_layers] - s->sum[end] + s->q->kv_bytes * rest);
+}
+
+int gm_balance_make(const struct gm_balance_request *q,
+		    struct gm_balance *ret_balance,
+		    struct gm_plan_error *ret_err)
+{
+	struct gm_balance balance = { 0 };
+	struct solver s = { .q = q };
+	uint32_t k;
+	int r;
+
+	r = check(q, ret_err);
+	if (r)
+		return r;
+	r = start(&s, &balance, ret_err);
+	if (r)
+		goto out;
+	k = count_rows(&s, q->n_rows, &no_limit);
+	if (k == 0) {
+		r = does_not_fit(&s, ret_err);
+		goto out;
+	}
+	trace(&s, k, &no_limit, &balance);
+	minimise(&s, q->goal == GM_FEWEST ? k : q->n_rows, &balance);
+	*ret_balance = balance;
+	balance.ranges = NULL;
+out:
+	free(s.sum);
+	free(s.reach);
+	free(s.least);
+	free(balance.ranges);
+	return r;
+}
+
+void gm_balance_free(struct gm_balance *balance)
+{
+	if (!balance)
+		return;
+	free(balance->ranges);
+	*balance = (struct gm_balance){ 0 };
+}

@@ -112,6 +112,11 @@ gm_tests += %reldir%/test_balance
 	%reldir%/dice.h %reldir%/tap.h
 %canon_reldir%_test_balance_LDADD = agent/plan/libplan.la
 
+gm_tests += %reldir%/test_topology
+%canon_reldir%_test_topology_SOURCES = %reldir%/test_topology.c \
+	%reldir%/dice.h %reldir%/tap.h
+%canon_reldir%_test_topology_LDADD = agent/plan/libplan.la
+
 gm_tests += %reldir%/test_closer
 %canon_reldir%_test_closer_SOURCES = %reldir%/test_closer.c %reldir%/tap.h
 %canon_reldir%_test_closer_LDADD = agent/common/libcommon.la $(NUMA_LIBS) \

@@ -1,0 +1,27 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/plan/number.h"
+
+#include <stdbool.h>
+
+const char *gm_number_parse(const char *text, size_t n, uint64_t *ret_value)
+{
+	uint64_t value = 0;
+	size_t i = n > 1 && text[0] == '+';
+
+	if (n == 0)
+		return "cannot parse integer from empty string";
+	for (; i < n; i++) {
+		uint64_t digit = (uint64_t)(unsigned char)text[i] - '0';
+		bool over = __builtin_mul_overflow(value, 10, &value);
+
+		/* What is no digit is said before what is too large. */
+		if (digit > 9)
+			return "invalid digit found in string";
+		if (over || __builtin_add_overflow(value, digit, &value))
+			return "number too large to fit in target type";
+	}
+	*ret_value = value;
+	return NULL;
+}

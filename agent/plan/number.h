@@ -1,0 +1,21 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/* number - whole numbers as Rust's usize parser takes them, with its words. */
+#ifndef GM_NUMBER_H
+#define GM_NUMBER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * gm_number_parse - read @n bytes as one number
+ *
+ * Decimal, with an optional '+' and leading zeros, below 2^64.
+ *
+ * Returns	NULL, or what is wrong in words that users of Rust programs know
+ * Threads	any
+ */
+const char *gm_number_parse(const char *text, size_t n, uint64_t *ret_value);
+
+#endif

@@ -1,0 +1,101 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * topology - where layers go and what they are quantised to, from a file.
+ *
+ *	0-16:			# layers 0 to 15
+ *	  device: cuda[0]
+ *	  isq: Q4K
+ *	"16":			# one layer
+ *	  device: cpu
+ *	/ffn\.down/:		# tensors whose name has a match
+ *	  isq: Q6K
+ *
+ * The format is that of mistral.rs, with its order of checks and texts of
+ * errors.  Where ranges overlap the one with the higher end wins, of equal
+ * ends the later one, and it wins whole: what it leaves out is unset there.
+ * Of patterns the last that matches wins.  Keys of an entry other than device
+ * and isq are ignored.
+ *
+ * YAML is taken without aliases, one document, no key twice, nested at most
+ * GM_TOPOLOGY_DEPTH deep.  Patterns are what pattern.h says.  Nothing is
+ * allocated per layer: a range may end anywhere below 2^64, and whether the
+ * model goes so far is for the mapper to judge.
+ */
+#ifndef GM_TOPOLOGY_H
+#define GM_TOPOLOGY_H
+
+#include <regex.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/plan/error.h"
+#include "agent/plan/isq.h"
+#include "agent/plan/location.h"
+
+#define GM_TOPOLOGY_BYTES   (1u << 20) /* most bytes of a file */
+#define GM_TOPOLOGY_ENTRIES 16384u
+#define GM_TOPOLOGY_DEPTH   16u
+
+struct gm_topology_entry {
+	bool has_isq, has_device;
+	enum gm_isq isq;
+	struct gm_location device;
+};
+
+/* Layers @start to @end - 1. */
+struct gm_topology_range {
+	uint64_t start, end;
+	uint64_t index; /* of its entry in the file */
+	struct gm_topology_entry entry;
+};
+
+struct gm_topology_pattern {
+	regex_t regex;
+	struct gm_topology_entry entry;
+};
+
+struct gm_topology {
+	struct gm_topology_range *ranges; /* disjoint and ascending: what
+					     won where */
+	size_t n_ranges;
+	struct gm_topology_pattern *patterns; /* as in the file */
+	size_t n_patterns;
+};
+
+/*
+ * gm_topology_parse - read a topology
+ *
+ * text		@n bytes of YAML
+ * ret_topology	give it back with gm_topology_free()
+ *
+ * Returns	0
+ *		-EINVAL	not YAML, not a topology, or an entry that is none
+ *		-E2BIG	beyond a limit
+ *		-ENOMEM
+ * Threads	any
+ */
+int gm_topology_parse(const char *text, size_t n,
+		      struct gm_topology *ret_topology,
+		      struct gm_plan_error *ret_err);
+
+/* Free what gm_topology_parse() gave.  NULL is allowed. */
+void gm_topology_free(struct gm_topology *topology);
+
+/* What is said of @layer, or NULL. */
+const struct gm_topology_entry *
+gm_topology_layer(const struct gm_topology *topology, uint64_t layer);
+
+/* What the last pattern with a match in @name says, or NULL. */
+const struct gm_topology_entry *
+gm_topology_tensor(const struct gm_topology *topology, const char *name);
+
+/* Does any range place layers? */
+bool gm_topology_places(const struct gm_topology *topology);
+
+/* One more than the last layer that a range names, 0 without any. */
+uint64_t gm_topology_end(const struct gm_topology *topology);
+
+#endif

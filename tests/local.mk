@@ -117,6 +117,10 @@ gm_tests += %reldir%/test_topology
 	%reldir%/dice.h %reldir%/tap.h
 %canon_reldir%_test_topology_LDADD = agent/plan/libplan.la
 
+gm_tests += %reldir%/test_mapper
+%canon_reldir%_test_mapper_SOURCES = %reldir%/test_mapper.c %reldir%/tap.h
+%canon_reldir%_test_mapper_LDADD = agent/plan/libplan.la
+
 gm_tests += %reldir%/test_closer
 %canon_reldir%_test_closer_SOURCES = %reldir%/test_closer.c %reldir%/tap.h
 %canon_reldir%_test_closer_LDADD = agent/common/libcommon.la $(NUMA_LIBS) \

@@ -13,6 +13,7 @@ noinst_LTLIBRARIES += %reldir%/libplan.la
 %canon_reldir%_libplan_la_SOURCES += %reldir%/isq.c %reldir%/isq.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/kv.c %reldir%/kv.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/location.c %reldir%/location.h
+%canon_reldir%_libplan_la_SOURCES += %reldir%/mapper.c %reldir%/mapper.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/model_config.c
 %canon_reldir%_libplan_la_SOURCES += %reldir%/model_config.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/number.c %reldir%/number.h

@@ -39,6 +39,14 @@ gm_fuzz += %reldir%/fuzz_spec
 %canon_reldir%_fuzz_spec_CPPFLAGS = $(AM_CPPFLAGS) -DFUZZ_NAME='"spec"'
 %canon_reldir%_fuzz_spec_LDFLAGS = $(gm_fuzz_ldflags)
 %canon_reldir%_fuzz_spec_LDADD = agent/plan/libplan.la
+
+gm_fuzz += %reldir%/fuzz_topology
+%canon_reldir%_fuzz_topology_SOURCES = %reldir%/fuzz_topology.c \
+	%reldir%/fuzz.h $(gm_fuzz_main)
+%canon_reldir%_fuzz_topology_CPPFLAGS = $(AM_CPPFLAGS) \
+	-DFUZZ_NAME='"topology"'
+%canon_reldir%_fuzz_topology_LDFLAGS = $(gm_fuzz_ldflags)
+%canon_reldir%_fuzz_topology_LDADD = agent/plan/libplan.la
 endif
 
 gm_fuzz += %reldir%/fuzz_segment

@@ -121,6 +121,10 @@ gm_tests += %reldir%/test_mapper
 %canon_reldir%_test_mapper_SOURCES = %reldir%/test_mapper.c %reldir%/tap.h
 %canon_reldir%_test_mapper_LDADD = agent/plan/libplan.la
 
+gm_tests += %reldir%/test_batch
+%canon_reldir%_test_batch_SOURCES = %reldir%/test_batch.c %reldir%/tap.h
+%canon_reldir%_test_batch_LDADD = agent/plan/libplan.la shm/libshm.la
+
 gm_tests += %reldir%/test_closer
 %canon_reldir%_test_closer_SOURCES = %reldir%/test_closer.c %reldir%/tap.h
 %canon_reldir%_test_closer_LDADD = agent/common/libcommon.la $(NUMA_LIBS) \

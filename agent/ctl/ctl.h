@@ -35,6 +35,7 @@ enum gm_exit {
 #define GM_OPT_OP     (UINT32_C(1) << 5)
 #define GM_OPT_ROUNDS (UINT32_C(1) << 6)
 #define GM_OPT_ONLY   (UINT32_C(1) << 7)
+#define GM_OPT_BATCH  (UINT32_C(1) << 8)
 
 /* What the command line said. */
 struct gm_ctl {
@@ -53,7 +54,7 @@ struct gm_ctl {
 	uint32_t n_rows;
 	char **args; /* operands after the command */
 	int n_args;
-	struct gpumap *map; /* attached */
+	struct gpumap *map; /* attached, or NULL for an offline command */
 };
 
 struct gm_command {
@@ -63,6 +64,7 @@ struct gm_command {
 	uint32_t options;     /* GM_OPT_* it takes */
 	int n_args;           /* operands it needs */
 	int (*run)(struct gm_ctl *ctl);
+	bool offline; /* needs no agent: @map stays NULL */
 };
 
 /* One file per family. */
@@ -75,6 +77,9 @@ int gm_ctl_publish(struct gm_ctl *ctl);
 int gm_ctl_release(struct gm_ctl *ctl);
 int gm_ctl_scatter(struct gm_ctl *ctl);
 int gm_ctl_bench(struct gm_ctl *ctl);
+int gm_ctl_split(struct gm_ctl *ctl);
+int gm_ctl_spec(struct gm_ctl *ctl);
+int gm_ctl_plan(struct gm_ctl *ctl);
 
 /* Print one JSON object on one line and give it up.  Returns GM_EXIT_OK, or
  * GM_EXIT_FAILED when it could not be made or printed. */

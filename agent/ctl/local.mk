@@ -4,6 +4,7 @@
 # agent/ctl: gpumapctl, which sees the agent only through libgpumap.
 bin_PROGRAMS += %reldir%/gpumapctl
 %canon_reldir%_gpumapctl_SOURCES = %reldir%/clock.h %reldir%/ctl.h
+%canon_reldir%_gpumapctl_SOURCES += %reldir%/batch.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/bench.c %reldir%/bench.h
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/bench_read.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/bench_scatter.c
@@ -16,4 +17,5 @@ bin_PROGRAMS += %reldir%/gpumapctl
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/scatter.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/show.c
 %canon_reldir%_gpumapctl_LDADD = agent/bench/libbench.la \
-	agent/plan/libplan.la lib/libgpumap.la $(JANSSON_LIBS) -lpthread
+	agent/plan/libplan.la shm/libshm.la lib/libgpumap.la \
+	$(JANSSON_LIBS) -lpthread

@@ -15,23 +15,30 @@
 
 static const struct gm_command commands[] = {
 	{ "status", "", "is the agent alive, and what has it published", 0, 0,
-	  gm_ctl_status },
-	{ "devices", "", "the device table", 0, 0, gm_ctl_devices },
-	{ "maps", "", "all layer maps", 0, 0, gm_ctl_maps },
+	  gm_ctl_status, false },
+	{ "devices", "", "the device table", 0, 0, gm_ctl_devices, false },
+	{ "maps", "", "all layer maps", 0, 0, gm_ctl_maps, false },
 	{ "layers", "NAME", "which row holds each layer of a map", 0, 1,
-	  gm_ctl_layers },
+	  gm_ctl_layers, false },
 	{ "publish", "NAME --spec SPEC [--model DIR | --layers N]",
 	  "publish a layer map", GM_OPT_MODEL | GM_OPT_SPEC | GM_OPT_LAYERS, 1,
-	  gm_ctl_publish },
-	{ "release", "NAME", "take a layer map back", 0, 1, gm_ctl_release },
-	{ "sessions", "", "who has a session", 0, 0, gm_ctl_sessions },
+	  gm_ctl_publish, false },
+	{ "release", "NAME", "take a layer map back", 0, 1, gm_ctl_release,
+	  false },
+	{ "sessions", "", "who has a session", 0, 0, gm_ctl_sessions, false },
 	{ "scatter", "[--bytes N] [--op OP] [--rows LIST] [--rounds N]",
 	  "scatter a job over the rows, and check every byte of the result",
 	  GM_OPT_BYTES | GM_OPT_OP | GM_OPT_ROWS | GM_OPT_ROUNDS, 0,
-	  gm_ctl_scatter },
+	  gm_ctl_scatter, false },
 	{ "bench", "[--only PREFIX] [--rounds N]",
 	  "measure this instance beside what the machine can do",
-	  GM_OPT_ONLY | GM_OPT_ROUNDS, 0, gm_ctl_bench },
+	  GM_OPT_ONLY | GM_OPT_ROUNDS, 0, gm_ctl_bench, false },
+	{ "split", "--batch", "share units out over devices, by request",
+	  GM_OPT_BATCH, 0, gm_ctl_split, true },
+	{ "spec", "--batch", "read specs, by request", GM_OPT_BATCH, 0,
+	  gm_ctl_spec, true },
+	{ "plan", "--batch", "plan layer maps, by request", GM_OPT_BATCH, 0,
+	  gm_ctl_plan, true },
 };
 
 #define N_COMMANDS (sizeof(commands) / sizeof(commands[0]))
@@ -53,6 +60,7 @@ static const struct option options[] = {
 	{ "op", required_argument, NULL, OPT_OWN + 5 },
 	{ "rounds", required_argument, NULL, OPT_OWN + 6 },
 	{ "only", required_argument, NULL, OPT_OWN + 7 },
+	{ "batch", no_argument, NULL, OPT_OWN + 8 },
 	{ NULL, 0, NULL, 0 },
 };
 
@@ -193,7 +201,8 @@ int main(int argc, char **argv)
 		return bad(command->name, "takes another number of operands");
 	if ((ctl.given & ~command->options) != 0)
 		return bad(command->name, "does not take one of these options");
-	ret = attach(&ctl);
+	if (!command->offline)
+		ret = attach(&ctl);
 	if (ret == GM_EXIT_OK)
 		ret = command->run(&ctl);
 	gpumap_detach(ctl.map);

@@ -1,10 +1,13 @@
 # SPDX-FileCopyrightText: 2026 The gpumap authors
 # SPDX-License-Identifier: MIT
 
-# agent/plan: pure, no I/O but reading models.
+# agent/plan: pure, no I/O but reading models.  Who answers batches links
+# shm/libshm.la after it.
 noinst_LTLIBRARIES += %reldir%/libplan.la
 %canon_reldir%_libplan_la_SOURCES = %reldir%/checked.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/balance.c %reldir%/balance.h
+%canon_reldir%_libplan_la_SOURCES += %reldir%/batch.c %reldir%/batch.h
+%canon_reldir%_libplan_la_SOURCES += %reldir%/batch_plan.c %reldir%/batch_plan.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/checkpoint.c %reldir%/checkpoint.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/dtype.c %reldir%/dtype.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/error.c %reldir%/error.h
@@ -27,4 +30,5 @@ noinst_LTLIBRARIES += %reldir%/libplan.la
 %canon_reldir%_libplan_la_SOURCES += %reldir%/topology.c %reldir%/topology.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/topology_yaml.c
 %canon_reldir%_libplan_la_SOURCES += %reldir%/topology_yaml.h
+%canon_reldir%_libplan_la_SOURCES += %reldir%/wide_json.c %reldir%/wide_json.h
 %canon_reldir%_libplan_la_LIBADD = $(JANSSON_LIBS) $(YAML_LIBS)

@@ -18,6 +18,13 @@ gm_tests += $(gm_fuzz)
 endif
 
 if AGENT
+gm_fuzz += %reldir%/fuzz_batch
+%canon_reldir%_fuzz_batch_SOURCES = %reldir%/fuzz_batch.c \
+	%reldir%/fuzz.h $(gm_fuzz_main)
+%canon_reldir%_fuzz_batch_CPPFLAGS = $(AM_CPPFLAGS) -DFUZZ_NAME='"batch"'
+%canon_reldir%_fuzz_batch_LDFLAGS = $(gm_fuzz_ldflags)
+%canon_reldir%_fuzz_batch_LDADD = agent/plan/libplan.la shm/libshm.la
+
 gm_fuzz += %reldir%/fuzz_entry
 %canon_reldir%_fuzz_entry_SOURCES = %reldir%/fuzz_entry.c \
 	%reldir%/fuzz.h $(gm_fuzz_main)

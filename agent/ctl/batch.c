@@ -1,0 +1,70 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/* Requests on standard input, one a line; answers on standard output. */
+
+#include "agent/ctl/ctl.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
+
+#include "agent/plan/batch.h"
+
+static int answer(enum gm_batch what, const char *line, size_t n)
+{
+	char *text = gm_batch_answer(what, line, n);
+	/* At once: whoever asks may wait for it before asking again. */
+	bool good = text && puts(text) >= 0 && fflush(stdout) == 0;
+
+	if (!text)
+		fprintf(stderr, "gpumapctl: out of memory\n");
+	else if (!good)
+		fprintf(stderr, "gpumapctl: cannot write: %s\n",
+			strerror(errno));
+	free(text);
+	return good ? GM_EXIT_OK : GM_EXIT_FAILED;
+}
+
+static int run(struct gm_ctl *ctl, enum gm_batch what)
+{
+	int ret = GM_EXIT_OK;
+	char *line = NULL;
+	size_t room = 0;
+	ssize_t n;
+
+	if ((ctl->given & GM_OPT_BATCH) == 0) {
+		fprintf(stderr, "gpumapctl: give --batch, and requests on "
+				"standard input; see gpumapctl(1)\n");
+		return GM_EXIT_USAGE;
+	}
+	while (ret == GM_EXIT_OK && (n = getline(&line, &room, stdin)) >= 0) {
+		if (n > 0 && line[n - 1] == '\n')
+			n--;
+		ret = answer(what, line, (size_t)n);
+	}
+	if (ret == GM_EXIT_OK && ferror(stdin)) {
+		fprintf(stderr, "gpumapctl: cannot read: %s\n",
+			strerror(errno));
+		ret = GM_EXIT_FAILED;
+	}
+	free(line);
+	return ret;
+}
+
+int gm_ctl_split(struct gm_ctl *ctl)
+{
+	return run(ctl, GM_BATCH_SPLIT);
+}
+
+int gm_ctl_spec(struct gm_ctl *ctl)
+{
+	return run(ctl, GM_BATCH_SPEC);
+}
+
+int gm_ctl_plan(struct gm_ctl *ctl)
+{
+	return run(ctl, GM_BATCH_PLAN);
+}

@@ -1,0 +1,28 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * batch - one request in JSON, one answer in JSON.
+ *
+ * The fields are listed in gpumapctl(1) and are stable.  An answer is
+ * {"ok": ...} or {"error": "text"}; whatever the request, there is one.
+ */
+#ifndef GM_BATCH_H
+#define GM_BATCH_H
+
+#include <stddef.h>
+
+enum gm_batch { GM_BATCH_SPLIT, GM_BATCH_SPEC, GM_BATCH_PLAN };
+
+/*
+ * gm_batch_answer - answer one line
+ *
+ * line		@n bytes, without the end of the line
+ *
+ * Returns	the answer without the end of the line, to free(); NULL if out
+ *		of memory
+ * Threads	any
+ */
+char *gm_batch_answer(enum gm_batch what, const char *line, size_t n);
+
+#endif

@@ -1,0 +1,26 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * batch_plan - the requests of plan --batch.
+ *
+ * Each returns what goes under "ok", a new reference; or NULL with @f saying
+ * why, which is want of memory where it says nothing.
+ */
+#ifndef GM_BATCH_PLAN_H
+#define GM_BATCH_PLAN_H
+
+#include "agent/plan/spec.h"
+#include "agent/plan/wide_json.h"
+
+json_t *gm_batch_map(struct gm_fields *f);
+json_t *gm_batch_auto(struct gm_fields *f);
+json_t *gm_batch_sizes(struct gm_fields *f);
+
+/* [[row, layers]...], NULL if out of memory. */
+json_t *gm_batch_entries(const struct gm_spec_entry *entries, size_t n);
+
+/* The text of a spec, or null. */
+json_t *gm_batch_spec_text(const struct gm_spec *spec);
+
+#endif

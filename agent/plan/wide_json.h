@@ -1,0 +1,66 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * wide_json - JSON objects on one line whose integers go to 2^64 - 1.
+ *
+ * Jansson keeps integers in 63 bits and a sign.  Before it reads a line each
+ * longer one becomes a string of a mark and the digits; what it has written is
+ * treated the other way round.  The mark is a control character, U+0001: a
+ * string in a request that begins with it would be taken for a number where
+ * one is expected, and nowhere else; no text that we write contains it.
+ *
+ * Fields are asked for through a struct gm_fields, which keeps the first thing
+ * that was wrong: a caller takes all it wants and asks once.
+ */
+#ifndef GM_WIDE_JSON_H
+#define GM_WIDE_JSON_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/plan/error.h"
+
+/* Returns a new reference, or NULL with @ret_err set. */
+json_t *gm_wide_load(const char *line, size_t n, struct gm_plan_error *ret_err);
+
+/* One line without its end, to free(); NULL if out of memory or not JSON. */
+char *gm_wide_dump(const json_t *json);
+
+/* A new reference, NULL if out of memory. */
+json_t *gm_wide_integer(uint64_t value);
+
+/* A string even of a text that is no UTF-8. */
+json_t *gm_wide_text(const char *text);
+
+struct gm_fields {
+	const json_t *object;
+	const char *name; /* of the object in messages, with a dot, or "" */
+	struct gm_plan_error *err;
+	int r; /* 0, or the first error */
+};
+
+/* Is @key there and not null? */
+bool gm_field_given(const struct gm_fields *f, const char *key);
+
+/* Each answers 0, NULL or false once something is wrong. */
+uint64_t gm_field_number(struct gm_fields *f, const char *key);
+uint64_t gm_field_number_or(struct gm_fields *f, const char *key,
+			    uint64_t otherwise);
+int32_t gm_field_signed(struct gm_fields *f, const char *key);
+double gm_field_real(struct gm_fields *f, const char *key);
+bool gm_field_bool_or(struct gm_fields *f, const char *key, bool otherwise);
+const char *gm_field_text(struct gm_fields *f, const char *key);
+const json_t *gm_field_list(struct gm_fields *f, const char *key);
+struct gm_fields gm_field_object(struct gm_fields *f, const char *key);
+
+/* Element @i of @list, a list of @n numbers named @key in messages. */
+void gm_field_tuple(struct gm_fields *f, const char *key, const json_t *list,
+		    size_t i, uint64_t *ret_numbers, size_t n);
+
+/* Say that @key is wrong, unless something was before.  Returns f->r. */
+int gm_field_refuse(struct gm_fields *f, const char *key, const char *why);
+
+#endif

@@ -125,6 +125,11 @@ gm_tests += %reldir%/test_batch
 %canon_reldir%_test_batch_SOURCES = %reldir%/test_batch.c %reldir%/tap.h
 %canon_reldir%_test_batch_LDADD = agent/plan/libplan.la shm/libshm.la
 
+gm_tests += %reldir%/test_pipeline
+%canon_reldir%_test_pipeline_SOURCES = %reldir%/test_pipeline.c \
+	%reldir%/dice.h %reldir%/tap.h
+%canon_reldir%_test_pipeline_LDADD = agent/plan/libplan.la
+
 gm_tests += %reldir%/test_closer
 %canon_reldir%_test_closer_SOURCES = %reldir%/test_closer.c %reldir%/tap.h
 %canon_reldir%_test_closer_LDADD = agent/common/libcommon.la $(NUMA_LIBS) \

@@ -1,0 +1,39 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * pipeline - layers shared out over the ranks of a pipeline.
+ *
+ * By exact counts, by weights such as each rank's memory, or evenly; rank 0
+ * has the first layers.  With weights a rank gets the floor of its share, and
+ * what is left over goes one each to rank 0, 1, 2...: not to the largest
+ * fraction, as gm_split() has it.  Forms and texts are those of the engine
+ * whose rings are configured so (RING_LAYER_SPLIT, RING_MEM_GIB); weights
+ * that are negative, no numbers, or sum to nothing are errors here.
+ */
+#ifndef GM_PIPELINE_H
+#define GM_PIPELINE_H
+
+#include <stdint.h>
+
+#include "agent/plan/error.h"
+
+#define GM_PIPELINE_RANKS 4096u
+
+/*
+ * gm_pipeline_split - how many layers each rank holds
+ *
+ * n_layers	1 to GM_PLACEMENT_LAYERS
+ * n_ranks	1 to GM_PIPELINE_RANKS
+ * exact	"a,b,..": counts that sum to @n_layers, or NULL
+ * weights	"a,b,..": where there are no counts, or NULL for equal ones
+ * ret_counts	receives @n_ranks counts that sum to @n_layers
+ *
+ * Returns	0, -EINVAL, -E2BIG
+ * Threads	any
+ */
+int gm_pipeline_split(uint32_t n_layers, uint32_t n_ranks, const char *exact,
+		      const char *weights, uint32_t *ret_counts,
+		      struct gm_plan_error *ret_err);
+
+#endif

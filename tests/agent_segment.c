@@ -242,6 +242,28 @@ static void what_is_not_ours_is_refused(void)
 	agent_remove(&a);
 }
 
+/* There others could put a socket or a lock of their own. */
+static void shared_runtime_directory_is_refused(void)
+{
+	struct agent a;
+
+	agent_make(&a, "");
+	OK(chmod(a.dir, 01777) == 0);
+	EQ(agent_run(&a, NULL), 6);
+	OK(agent_logged(&a, "event=runtime_dir"));
+	OK(agent_logged(&a, "chmod go-w"));
+	OK(chmod(a.dir, 0755) == 0);
+	if (geteuid() == 0) {
+		OK(chown(a.dir, 12345, 12345) == 0);
+		EQ(agent_run(&a, NULL), 6);
+		OK(chown(a.dir, 0, 0) == 0);
+	} else {
+		SKIP(3, "needs root");
+	}
+	OK(agent_start_until(&a, "open"));
+	agent_remove(&a);
+}
+
 static void second_agent_names_the_first(void)
 {
 	char text[96];
@@ -373,6 +395,7 @@ int main(void)
 	row_that_is_gone_is_lost();
 	every_instant_is_a_good_one_to_die();
 	what_is_not_ours_is_refused();
+	shared_runtime_directory_is_refused();
 	second_agent_names_the_first();
 	removal_retires();
 	full_memory_is_explained();

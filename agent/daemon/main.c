@@ -22,6 +22,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "agent/common/log.h"
 #include "agent/daemon/daemon.h"
@@ -119,27 +120,38 @@ static void raise_limits(void)
 	setrlimit(RLIMIT_NOFILE, &files);
 }
 
-static int make_runtime_dir(const char *path)
+/* Who can write there could put another file where the socket and the rows'
+ * locks are looked for.  Returns 0 or an errno. */
+static int judge_runtime_dir(const char *path)
 {
 	struct stat st;
-	int error = 0;
+
+	if (stat(path, &st) != 0)
+		return errno;
+	if (!S_ISDIR(st.st_mode))
+		return ENOTDIR;
+	if ((st.st_mode & (S_IWGRP | S_IWOTH)) != 0 ||
+	    (st.st_uid != 0 && st.st_uid != geteuid()))
+		return EPERM;
+	return 0;
+}
+
+static int make_runtime_dir(const char *path)
+{
+	int error;
 
 	if (mkdir(path, 0755) == 0)
 		return 0;
-	if (errno != EEXIST)
-		error = errno;
-	else if (stat(path, &st) != 0)
-		error = errno;
-	else if (!S_ISDIR(st.st_mode))
-		error = ENOTDIR;
+	error = errno == EEXIST ? judge_runtime_dir(path) : errno;
 	if (error == 0)
 		return 0;
 	gm_log(GM_LOG_ERROR, "runtime_dir", "path=%s why=%s remedy=%s",
 	       gm_quote(path).text, gm_quote(strerror(error)).text,
 	       gm_quote(error == ENOENT
 				? "make the directory that it is to be in"
-				: "give a directory of your own with "
-				  "--runtime-dir")
+				: "give a directory with --runtime-dir that is "
+				  "root's or yours, and that nobody else may "
+				  "write (chmod go-w)")
 		       .text);
 	return gm_exit_status(-error);
 }

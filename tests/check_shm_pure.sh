@@ -30,7 +30,7 @@ wanted_elsewhere() {
 }
 
 if [ -n "$GM_BUILD" ]; then
-	skip "shm needs nothing but memory functions" "build is$GM_BUILD"
+	skip "shm needs nothing but memory functions" "build is $GM_BUILD"
 elif [ -z "$("${NM:-nm}" "$archive" 2>/dev/null)" ]; then
 	skip "shm needs nothing but memory functions" "no code in shm yet"
 else

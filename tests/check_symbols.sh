@@ -52,8 +52,8 @@ check "each function in the map is declared" \
 check "each function in the map is exported" \
 	"$(only 'is not in libgpumap.so' "$m" "$e")"
 if [ -n "$GM_BUILD" ]; then
-	skip "nothing else is exported" "build is$GM_BUILD"
-	skip "the library needs libc only" "build is$GM_BUILD"
+	skip "nothing else is exported" "build is $GM_BUILD"
+	skip "the library needs libc only" "build is $GM_BUILD"
 else
 	check "nothing else is exported" \
 		"$(only 'is not in libgpumap.map' "$e" "$m")"

@@ -163,6 +163,6 @@ gpumap $PACKAGE_VERSION
   cuda.h        $gm_cuda
   nccl.h        $gm_nccl
   manual pages  $gm_man
-  build         ${GM_BUILD:- plain}
+  build         ${GM_BUILD:-plain}
 "])
 ])

@@ -599,10 +599,8 @@ GPUMAP_API int gpumap_sessions(struct gpumap *map,
  * gpumap_alloc - memory that a row's worker can reach, near that row
  *
  * The first allocation on a row makes its queue pair, which is a round trip, and
- * waits for the row's worker where that is just being started.  After several
- * deaths in a row the next start is up to half a minute away, and a worker that
- * cannot be started is waited for as long as the agent lives: look at the row's
- * state first where that is too long.  The same holds for the first submission.
+ * waits for the row's worker where that is just being started.  The same holds
+ * for the first submission.
  *
  * Contents are zero or what this session left there.
  *
@@ -611,8 +609,9 @@ GPUMAP_API int gpumap_sessions(struct gpumap *map,
  *
  * Returns	0
  *		-ENOMEM		the range has no room of this size
- *		-ENODEV		no such row, or its worker does not end, not even by
- *				SIGKILL
+ *		-ENODEV		no such row; or its worker died so often before its
+ *				first job that the next start is a second or more
+ *				away; or it does not end, not even by SIGKILL
  *		-ESHUTDOWN	the agent is draining
  *		-EMFILE		no descriptor is left for the queue pair; the
  *				session has ended

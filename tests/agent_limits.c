@@ -560,11 +560,40 @@ static void names_have_owners(struct raw *c)
 		   0);
 }
 
+/* A worker that cannot be is not waited for: neither by who asks while it is
+ * tried again and again, nor by who asks later. */
+static void a_row_without_a_worker_is_refused(void)
+{
+	struct gpumap_attach_opts opts = { .size = sizeof(opts) };
+	struct gpumap_session *session;
+	struct gpumap *map;
+	struct agent a;
+	void *memory;
+
+	agent_make(&a, NULL);
+	a.worker = "/bin/false";
+	opts.instance = a.instance;
+	opts.runtime_dir = a.dir;
+	if (!OK(agent_start_until(&a, "open")) ||
+	    !EQ(gpumap_attach(&opts, &map), 0))
+		return;
+	if (EQ(gpumap_session_open(map, NULL, &session), 0)) {
+		EQ(gpumap_alloc(session, 0, 64, &memory), -ENODEV);
+		OK(agent_logged(&a, "event=back_off"));
+		EQ(gpumap_alloc(session, 0, 64, &memory), -ENODEV);
+		gpumap_session_close(session);
+	}
+	gpumap_detach(map);
+	EQ(agent_kill(&a, SIGTERM), 0);
+	agent_remove(&a);
+}
+
 int main(void)
 {
 	struct gpumap *map;
 	struct raw c;
 
+	a_row_without_a_worker_is_refused();
 	agent_make(&agent, config);
 	snprintf(path, sizeof(path), "%s/%s.sock", agent.dir, agent.instance);
 	if (!OK(agent_start(&agent))) {

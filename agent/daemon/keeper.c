@@ -34,6 +34,7 @@
 #define ORPHAN_NS    (3 * SECOND) /* for the worker of a dead agent to end */
 #define BACK_OFF_NS  (100 * MS)   /* after the second early death, times 4 */
 #define BACK_OFF_MAX (30 * SECOND)
+#define LONG_REST    (1 * SECOND) /* from here on newcomers are not kept */
 
 static void spawn_worker(struct gm_keeper *keeper);
 static void spawn_undertaker(struct gm_keeper *keeper);
@@ -207,6 +208,14 @@ static void rest(struct gm_keeper *keeper)
 	gm_log(GM_LOG_WARNING, "back_off", "row=%u deaths=%u wait_ms=%" PRIu64,
 	       keeper->row, keeper->early_deaths, wait / MS);
 	enter(keeper, GM_KEEPER_RESTING, wait);
+	if (gm_keeper_rests_long(keeper))
+		gm_seats_refuse_newcomers(keeper);
+}
+
+bool gm_keeper_rests_long(const struct gm_keeper *keeper)
+{
+	return keeper->state == GM_KEEPER_RESTING &&
+	       back_off(keeper->early_deaths) >= LONG_REST;
 }
 
 static void spawn_failed(struct gm_keeper *keeper, const char *what, int error)

@@ -108,6 +108,9 @@ void gm_keeper_drain(struct gm_keeper *keeper);
 /* Look for a worker that makes no progress; to be called once a second. */
 void gm_keeper_look(struct gm_keeper *keeper);
 
+/* Does its back-off last so long that a client had better take another row? */
+bool gm_keeper_rests_long(const struct gm_keeper *keeper);
+
 /* End the child: @why is what the row will say. */
 void gm_keeper_kill(struct gm_keeper *keeper, const char *why);
 
@@ -132,6 +135,9 @@ int gm_seats_listen(struct gm_keeper *keeper);
 /* The child is gone: who was leaving has left, all others wait again, and what
  * a worker was told of is owed.  Returns whether anything is. */
 bool gm_seats_child_gone(struct gm_keeper *keeper);
+
+/* Tell those who wait for their first seat that it will be long. */
+void gm_seats_refuse_newcomers(struct gm_keeper *keeper);
 
 /* Ask the child to end when it has nothing more to do; it may be told of no
  * seat afterwards. */

@@ -351,6 +351,40 @@ bool gm_seats_child_gone(struct gm_keeper *keeper)
 	return is_owed;
 }
 
+static int refuse_for_long(const struct gm_keeper *keeper,
+			   char ret_why[GM_WHY_BYTES])
+{
+	return gm_why(
+		ret_why, -ENODEV,
+		"the worker of row %u died %u times before its first job, "
+		"and rests; see its reason in gpumapctl devices and the "
+		"log, or use another row",
+		keeper->row, keeper->early_deaths);
+}
+
+static struct gm_seat *first_newcomer(const struct gm_keeper *keeper)
+{
+	struct gm_seat *seat;
+
+	TAILQ_FOREACH(seat, &keeper->seats, entry)
+	if (!seat->was_seated && seat->state == GM_SEAT_WAITING)
+		return seat;
+	return NULL;
+}
+
+/* What a refused client does next may change the list: begin anew each time. */
+void gm_seats_refuse_newcomers(struct gm_keeper *keeper)
+{
+	char why[GM_WHY_BYTES];
+	struct gm_seat *seat;
+
+	refuse_for_long(keeper, why);
+	while ((seat = first_newcomer(keeper))) {
+		unseat(keeper, seat);
+		seat->seated(seat, -ENODEV, why);
+	}
+}
+
 int gm_supervisor_seat(struct gm_daemon *d, uint32_t row, struct gm_seat *seat,
 		       char ret_why[GM_WHY_BYTES])
 {
@@ -373,6 +407,8 @@ int gm_supervisor_seat(struct gm_daemon *d, uint32_t row, struct gm_seat *seat,
 			 row, (int)keeper->child.pid);
 		return -ENODEV;
 	}
+	if (gm_keeper_rests_long(keeper))
+		return refuse_for_long(keeper, ret_why);
 	if (keeper->n_free == 0) {
 		snprintf(ret_why, GM_WHY_BYTES,
 			 "row %u serves %u sessions, which is all it can", row,

@@ -70,10 +70,11 @@ struct gm_seat {
  * ret_why	what was wrong and what to do
  *
  * seat->seated() tells when it is served; that may take as long as the row
- * takes to come back.
+ * takes to come back.  A newcomer is not kept beyond a second of back-off.
  *
  * Returns	0
- *		-ENODEV		there is no such row, or it has no worker
+ *		-ENODEV		there is no such row, or it has no worker, or none
+ *				soon
  *		-EUSERS		the row has no seat left
  *		-ESHUTDOWN	the agent is draining
  */

@@ -130,6 +130,11 @@ gm_tests += %reldir%/test_pipeline
 	%reldir%/dice.h %reldir%/tap.h
 %canon_reldir%_test_pipeline_LDADD = agent/plan/libplan.la
 
+gm_tests += %reldir%/test_model_config
+%canon_reldir%_test_model_config_SOURCES = %reldir%/test_model_config.c \
+	%reldir%/tap.h
+%canon_reldir%_test_model_config_LDADD = agent/plan/libplan.la $(JANSSON_LIBS)
+
 gm_tests += %reldir%/test_closer
 %canon_reldir%_test_closer_SOURCES = %reldir%/test_closer.c %reldir%/tap.h
 %canon_reldir%_test_closer_LDADD = agent/common/libcommon.la $(NUMA_LIBS) \

@@ -317,6 +317,8 @@ static int sum_up(const struct reader *rd, struct gm_checkpoint *ret)
 	ckpt.n_shards = (uint32_t)rd->n_shards;
 	ckpt.n_tensors = rd->tensors.n;
 	ckpt.dtype = main_dtype(&rd->tensors);
+	ckpt.config = rd->config;
+	ckpt.config.kv.n_layers = stack.n_layers;
 	*ret = ckpt;
 	return 0;
 }

@@ -29,6 +29,7 @@
 #include <stdint.h>
 
 #include "agent/plan/error.h"
+#include "agent/plan/model_config.h"
 
 #define GM_CHECKPOINT_SHARDS  4096u                 /* most files of a model */
 #define GM_CHECKPOINT_HEADERS (UINT64_C(256) << 20) /* most bytes, together */
@@ -37,10 +38,11 @@ struct gm_checkpoint {
 	uint32_t n_layers; /* at least 1 */
 	uint32_t n_shards;
 	uint64_t n_tensors;
-	uint64_t *layer_bytes;     /* n_layers of them */
-	uint64_t non_mapped_bytes; /* embeddings, head, vision tower... */
-	uint64_t total_bytes;      /* all layers and the non-mapped */
-	const char *dtype;         /* of most bytes: "BF16" */
+	uint64_t *layer_bytes;         /* n_layers of them */
+	uint64_t non_mapped_bytes;     /* embeddings, head, vision tower... */
+	uint64_t total_bytes;          /* all layers and the non-mapped */
+	const char *dtype;             /* of most bytes: "BF16" */
+	struct gm_model_config config; /* what config.json says */
 };
 
 /*

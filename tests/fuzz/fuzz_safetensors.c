@@ -77,7 +77,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (size < HEAD)
 		return 0;
 	data_bytes = data[0] | (uint64_t)data[1] << 8;
-	config = (struct gm_model_config){ data[2], data[2] ? data[3] : 0 };
+	config = (struct gm_model_config){ .n_layers = data[2],
+					   .n_extra = data[2] ? data[3] : 0 };
 	r = gm_safetensors_header("input", (const char *)data + HEAD,
 				  size - HEAD, data_bytes, 7, &t, &err);
 	if (r) {

@@ -135,6 +135,10 @@ gm_tests += %reldir%/test_model_config
 	%reldir%/tap.h
 %canon_reldir%_test_model_config_LDADD = agent/plan/libplan.la $(JANSSON_LIBS)
 
+gm_tests += %reldir%/test_gguf
+%canon_reldir%_test_gguf_SOURCES = %reldir%/test_gguf.c %reldir%/tap.h
+%canon_reldir%_test_gguf_LDADD = agent/plan/libplan.la
+
 gm_tests += %reldir%/test_closer
 %canon_reldir%_test_closer_SOURCES = %reldir%/test_closer.c %reldir%/tap.h
 %canon_reldir%_test_closer_LDADD = agent/common/libcommon.la $(NUMA_LIBS) \

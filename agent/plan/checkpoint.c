@@ -10,23 +10,31 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "agent/plan/file.h"
+#include "agent/plan/gguf.h"
 #include "agent/plan/model_config.h"
 #include "agent/plan/safetensors.h"
 #include "agent/plan/stack.h"
 
-#define SINGLE     "model.safetensors"
-#define INDEX      "model.safetensors.index.json"
-#define SUFFIX     ".safetensors"
-#define MOST_INDEX ((size_t)100 << 20) /* bytes */
+#define SINGLE      "model.safetensors"
+#define INDEX       "model.safetensors.index.json"
+#define SUFFIX      ".safetensors"
+#define MOST_INDEX  ((size_t)100 << 20) /* bytes */
+
+#define MOST_DTYPES 64u /* more than either format has */
+
+_Static_assert(GM_SAFETENSORS_DTYPES <= MOST_DTYPES, "they are counted");
+_Static_assert(GM_GGUF_TYPES <= MOST_DTYPES, "they are counted");
 
 /* A checkpoint while it is being read. */
 struct reader {
 	const char *dir;
 	json_t *index; /* NULL without one */
 	json_t *map;   /* in it: tensor -> shard */
+	bool is_gguf;  /* @dir is one file */
 	char **shards; /* names in the directory, sorted */
 	size_t n_shards;
 	struct gm_tensors tensors;
@@ -278,18 +286,23 @@ static int check_index(const struct reader *rd)
 	return 0;
 }
 
-/* Of the dtypes, the one with most bytes; the format's order breaks ties. */
-static const char *main_dtype(const struct gm_tensors *tensors)
+static const char *dtype_name(const struct reader *rd, uint32_t dtype)
 {
-	uint64_t bytes[GM_SAFETENSORS_DTYPES] = { 0 };
+	return rd->is_gguf ? gm_gguf_type(dtype) : gm_safetensors_dtype(dtype);
+}
+
+/* Of the dtypes, the one with most bytes; the format's order breaks ties. */
+static const char *main_dtype(const struct reader *rd)
+{
+	uint64_t bytes[MOST_DTYPES] = { 0 };
 	uint32_t best = 0;
 
-	for (size_t i = 0; i < tensors->n; i++)
-		bytes[tensors->v[i].dtype] += tensors->v[i].bytes;
-	for (uint32_t i = 1; gm_safetensors_dtype(i); i++)
+	for (size_t i = 0; i < rd->tensors.n; i++)
+		bytes[rd->tensors.v[i].dtype] += rd->tensors.v[i].bytes;
+	for (uint32_t i = 1; i < MOST_DTYPES; i++)
 		if (bytes[i] > bytes[best])
 			best = i;
-	return gm_safetensors_dtype(best);
+	return dtype_name(rd, best);
 }
 
 static int sum_up(const struct reader *rd, struct gm_checkpoint *ret)
@@ -314,9 +327,9 @@ static int sum_up(const struct reader *rd, struct gm_checkpoint *ret)
 	ckpt.non_mapped_bytes = ckpt.total_bytes;
 	for (uint32_t i = 0; i < stack.n_layers; i++)
 		ckpt.non_mapped_bytes -= stack.layer_bytes[i];
-	ckpt.n_shards = (uint32_t)rd->n_shards;
+	ckpt.n_shards = rd->is_gguf ? 1 : (uint32_t)rd->n_shards;
 	ckpt.n_tensors = rd->tensors.n;
-	ckpt.dtype = main_dtype(&rd->tensors);
+	ckpt.dtype = main_dtype(rd);
 	ckpt.config = rd->config;
 	ckpt.config.kv.n_layers = stack.n_layers;
 	*ret = ckpt;
@@ -344,19 +357,43 @@ static void free_reader(struct reader *rd)
 	gm_safetensors_free(&rd->tensors);
 }
 
-int gm_checkpoint_read(const char *dir, struct gm_checkpoint *ret_ckpt,
+static int read_directory(struct reader *rd)
+{
+	int r = read_config(rd);
+
+	if (r == 0)
+		r = list_shards(rd);
+	if (r == 0)
+		r = read_shards(rd);
+	if (r == 0 && rd->map)
+		r = check_index(rd);
+	return r;
+}
+
+static int read_gguf(struct reader *rd)
+{
+	struct gm_file file;
+	int r = gm_file_open(rd->dir, NULL, &file, rd->err);
+
+	if (r)
+		return r;
+	rd->is_gguf = true;
+	r = gm_gguf_read(&file, &rd->tensors, &rd->config, rd->err);
+	gm_file_close(&file);
+	return r;
+}
+
+int gm_checkpoint_read(const char *path, struct gm_checkpoint *ret_ckpt,
 		       struct gm_plan_error *ret_err)
 {
-	struct reader rd = { .dir = dir, .err = ret_err };
+	struct reader rd = { .dir = path, .err = ret_err };
+	struct stat st;
 	int r;
 
-	r = read_config(&rd);
-	if (r == 0)
-		r = list_shards(&rd);
-	if (r == 0)
-		r = read_shards(&rd);
-	if (r == 0 && rd.map)
-		r = check_index(&rd);
+	if (stat(path, &st) == 0 && S_ISREG(st.st_mode))
+		r = read_gguf(&rd);
+	else
+		r = read_directory(&rd);
 	if (r == 0)
 		r = sum_up(&rd, ret_ckpt);
 	free_reader(&rd);

@@ -21,6 +21,8 @@
  * Tensors in a shard that the index does not name are counted: a loader that
  * reads the shard will hold them.
  *
+ * Or it is one GGUF file, which says of itself what a config.json would.
+ *
  * Only headers are read, never the weights.
  */
 #ifndef GM_CHECKPOINT_H
@@ -46,7 +48,7 @@ struct gm_checkpoint {
 };
 
 /*
- * gm_checkpoint_read - measure the model in directory @dir
+ * gm_checkpoint_read - measure the model at @path
  *
  * ret_ckpt	give it back with gm_checkpoint_free()
  *
@@ -62,7 +64,7 @@ struct gm_checkpoint {
  * Cost		one open and two reads per shard
  * Threads	any
  */
-int gm_checkpoint_read(const char *dir, struct gm_checkpoint *ret_ckpt,
+int gm_checkpoint_read(const char *path, struct gm_checkpoint *ret_ckpt,
 		       struct gm_plan_error *ret_err);
 
 /* Free what gm_checkpoint_read() gave.  NULL is allowed. */

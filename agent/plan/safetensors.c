@@ -132,7 +132,7 @@ static int read_offsets(const struct reader *rd, const json_t *offsets,
 	return 0;
 }
 
-static int add_tensor(struct gm_tensors *list, const struct gm_tensor *tensor)
+int gm_tensors_add(struct gm_tensors *list, const struct gm_tensor *tensor)
 {
 	struct gm_tensor copy = *tensor;
 
@@ -168,7 +168,7 @@ static int read_tensor(const struct reader *rd, const char *name,
 		r = read_offsets(rd, json_object_get(info, "data_offsets"), &t);
 	if (r)
 		return r;
-	if (add_tensor(rd->tensors, &t))
+	if (gm_tensors_add(rd->tensors, &t))
 		return gm_error_no_memory(rd->err);
 	return 0;
 }

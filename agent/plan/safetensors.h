@@ -39,6 +39,9 @@ struct gm_tensors {
 	size_t room;
 };
 
+/* Append a copy of @tensor, name included.  Returns 0, -ENOMEM. */
+int gm_tensors_add(struct gm_tensors *list, const struct gm_tensor *tensor);
+
 #define GM_SAFETENSORS_DTYPES 22u
 
 /* "BF16" and the like; NULL from GM_SAFETENSORS_DTYPES on. */

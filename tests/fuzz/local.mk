@@ -32,6 +32,13 @@ gm_fuzz += %reldir%/fuzz_entry
 %canon_reldir%_fuzz_entry_LDFLAGS = $(gm_fuzz_ldflags)
 %canon_reldir%_fuzz_entry_LDADD = agent/worker/libworker.la
 
+gm_fuzz += %reldir%/fuzz_gguf
+%canon_reldir%_fuzz_gguf_SOURCES = %reldir%/fuzz_gguf.c \
+	%reldir%/fuzz.h $(gm_fuzz_main)
+%canon_reldir%_fuzz_gguf_CPPFLAGS = $(AM_CPPFLAGS) -DFUZZ_NAME='"gguf"'
+%canon_reldir%_fuzz_gguf_LDFLAGS = $(gm_fuzz_ldflags)
+%canon_reldir%_fuzz_gguf_LDADD = agent/plan/libplan.la
+
 gm_fuzz += %reldir%/fuzz_safetensors
 %canon_reldir%_fuzz_safetensors_SOURCES = %reldir%/fuzz_safetensors.c \
 	%reldir%/fuzz.h $(gm_fuzz_main)

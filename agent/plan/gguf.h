@@ -1,0 +1,64 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * gguf - what a GGUF file holds, from its header alone.
+ *
+ *	"GGUF", version 2 or 3, numbers of tensors and of metadata
+ *	metadata	key, type, value; lists may be of millions
+ *	tensors		name, dimensions, type, offset into the data
+ *	padding, data
+ *
+ * All numbers are little-endian.  A file is taken whole or refused: each
+ * tensor's type and dimensions must fit its place, and the tensors must lie
+ * one behind the other with no more than padding between them.  The data
+ * itself is never read, nor the metadata but for what planning needs.
+ */
+#ifndef GM_GGUF_H
+#define GM_GGUF_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/plan/error.h"
+#include "agent/plan/file.h"
+#include "agent/plan/model_config.h"
+#include "agent/plan/safetensors.h"
+
+#define GM_GGUF_HEADER  ((size_t)256 << 20) /* most bytes of one */
+#define GM_GGUF_TENSORS (UINT64_C(1) << 20) /* most of one file */
+
+#define GM_GGUF_TYPES   40u
+
+/* "Q4_K" and the like; NULL where there is no such type. */
+const char *gm_gguf_type(uint32_t type);
+
+/*
+ * gm_gguf_header - judge a header and take its tensors
+ *
+ * path		for messages
+ * bytes	the first @n of the file's
+ * file_bytes	size of the whole file
+ * tensors	empty; gets the tensors in the order of their data, with
+ *		@dtype for gm_gguf_type(); give it back with
+ *		gm_safetensors_free(), also on failure
+ *
+ * Returns	0
+ *		-EAGAIN		the header is longer than @n: ask with more
+ *		-EINVAL		malformed, or it disagrees with itself
+ *		-ENODATA	the file ends before its header or tensors do
+ *		-EOVERFLOW	dimensions of 2^64 or more
+ *		-E2BIG, -ENOMEM
+ * Threads	any, one per @tensors
+ */
+int gm_gguf_header(const char *path, const void *bytes, size_t n,
+		   uint64_t file_bytes, struct gm_tensors *tensors,
+		   struct gm_model_config *ret_config,
+		   struct gm_plan_error *ret_err);
+
+/* The same for an open file.  Also returns -EFBIG and what reading answers. */
+int gm_gguf_read(const struct gm_file *file, struct gm_tensors *tensors,
+		 struct gm_model_config *ret_config,
+		 struct gm_plan_error *ret_err);
+
+#endif

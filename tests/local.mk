@@ -139,6 +139,11 @@ gm_tests += %reldir%/test_gguf
 %canon_reldir%_test_gguf_SOURCES = %reldir%/test_gguf.c %reldir%/tap.h
 %canon_reldir%_test_gguf_LDADD = agent/plan/libplan.la
 
+gm_tests += %reldir%/test_auto
+%canon_reldir%_test_auto_SOURCES = %reldir%/test_auto.c %reldir%/dice.h \
+	%reldir%/tap.h
+%canon_reldir%_test_auto_LDADD = agent/plan/libplan.la
+
 gm_tests += %reldir%/test_closer
 %canon_reldir%_test_closer_SOURCES = %reldir%/test_closer.c %reldir%/tap.h
 %canon_reldir%_test_closer_LDADD = agent/common/libcommon.la $(NUMA_LIBS) \

@@ -5,6 +5,7 @@
 # shm/libshm.la after it.
 noinst_LTLIBRARIES += %reldir%/libplan.la
 %canon_reldir%_libplan_la_SOURCES = %reldir%/checked.h
+%canon_reldir%_libplan_la_SOURCES += %reldir%/auto.c %reldir%/auto.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/balance.c %reldir%/balance.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/batch.c %reldir%/batch.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/batch_plan.c %reldir%/batch_plan.h

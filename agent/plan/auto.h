@@ -1,0 +1,109 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * auto - a map made by a strategy, with what it charges to each row and why
+ * not where there is none.
+ *
+ *	fill		as mistral.rs does (fill.h)
+ *	balance		the slowest row as fast as can be (balance.h)
+ *	fewest		as few rows as can be, those balanced
+ *
+ * Rows are used in the order given, hosts after all others; where a row is
+ * integrated the hosts are left out, since its memory is theirs.  A layer's
+ * KV cache is unpaged; the largest activation is that of the attention's
+ * scores.
+ *
+ * A model that does not fit gets advice: the longest sequence, the largest
+ * batch and the least quantisation with which, all else as asked, the same
+ * strategy finds a map.  Quantised sizes are estimates: bytes over the pack
+ * factor.
+ */
+#ifndef GM_AUTO_H
+#define GM_AUTO_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/plan/error.h"
+#include "agent/plan/isq.h"
+#include "agent/plan/kv.h"
+
+#define GM_AUTO_ROWS 256u
+
+enum gm_strategy { GM_STRATEGY_FILL, GM_STRATEGY_BALANCE, GM_STRATEGY_FEWEST };
+
+/* Returns 0, -EINVAL. */
+int gm_strategy_parse(const char *name, enum gm_strategy *ret_strategy,
+		      struct gm_plan_error *ret_err);
+
+struct gm_auto_row {
+	uint32_t row;
+	bool is_host;
+	bool is_integrated;
+	uint64_t avail; /* free bytes less what is promised */
+	uint64_t speed; /* in any unit, the same for all; 0 takes no layer
+			   where the strategy looks at it */
+};
+
+struct gm_auto_request {
+	enum gm_strategy strategy;
+	const struct gm_auto_row *rows;
+	uint32_t n_rows;
+	const uint64_t *layer_bytes;
+	uint32_t n_layers;
+	uint64_t non_mapped_bytes;
+	uint64_t n_heads; /* of attention, for the activations */
+	struct gm_kv_shape kv;
+	uint32_t dtype_bytes; /* of activations and KV cache */
+	uint64_t max_seq_len;
+	uint64_t max_batch_size;
+};
+
+/* What one row holds. */
+struct gm_auto_charge {
+	uint32_t row;
+	uint32_t first, n_layers;
+	bool has_non_mapped;
+	uint64_t weight_bytes;
+	uint64_t kv_bytes;
+	uint64_t act_bytes;
+	uint64_t reserve_bytes; /* kept back */
+	uint64_t left_bytes;
+};
+
+struct gm_auto {
+	struct gm_auto_charge *charges; /* in the order of layers */
+	uint32_t n_charges;
+};
+
+/* What would fit; 0 and GM_ISQ_N where nothing does. */
+struct gm_auto_advice {
+	uint64_t max_seq_len;
+	uint64_t max_batch_size;
+	enum gm_isq isq;
+};
+
+/*
+ * gm_auto_make - map a model
+ *
+ * ret_auto	give it back with gm_auto_free()
+ * ret_advice	filled in on -ENOSPC; may be NULL
+ *
+ * Returns	0
+ *		-EINVAL, -E2BIG	numbers that cannot be
+ *		-ENOSPC		the model does not fit
+ *		-EOVERFLOW	a sum or product of 2^64 or more
+ *		-ENOMEM
+ * Cost		with advice, some hundred plans
+ * Threads	any
+ */
+int gm_auto_make(const struct gm_auto_request *request,
+		 struct gm_auto *ret_auto, struct gm_auto_advice *ret_advice,
+		 struct gm_plan_error *ret_err);
+
+/* Free what gm_auto_make() gave.  NULL is allowed. */
+void gm_auto_free(struct gm_auto *plan);
+
+#endif

@@ -70,6 +70,7 @@ static struct gm_session *serve(struct hand_client *c)
 	if (gm_session_map(&wire, fds, journal, -1, true, &s) < 0)
 		exit(99);
 	gm_session_take_over(s, c->incarnation);
+	s->share = GM_TURN_BYTES; /* it has shown itself to be fast */
 	return s;
 }
 
@@ -379,8 +380,29 @@ static void lost_memory_ends_the_session(void)
 	close(c.arena);
 }
 
+/* Bytes alone do not bound time. */
+static void slow_work_gets_a_smaller_share(void)
+{
+	uint64_t share = GM_TURN_BYTES;
+
+	/* As fast as memory: 1 MiB in 40 us. */
+	EQ(gm_turn_share(share, MIB, 40000), GM_TURN_BYTES);
+	/* Twenty times slower for its size. */
+	share = gm_turn_share(share, MIB, 1000000);
+	EQ(share, 3 * GM_TURN_LEAST); /* 1 MiB / 20 in whole pages */
+	/* Never less than this, however slow. */
+	EQ(gm_turn_share(share, GM_TURN_LEAST, 10000000), GM_TURN_LEAST);
+	/* Fast again: it doubles. */
+	share = gm_turn_share(share, share, 1000);
+	EQ(share, 6 * GM_TURN_LEAST);
+	EQ(gm_turn_share(GM_TURN_BYTES, MIB, 0), GM_TURN_BYTES);
+	/* A few bytes tell nothing. */
+	EQ(gm_turn_share(share, 4096, 1000000), share);
+}
+
 int main(void)
 {
+	slow_work_gets_a_smaller_share();
 	journal = hand_share("test-journal", GM_JOURNAL_BYTES, &journal_fd);
 	gm_closer_init(&closer);
 	EQ(gm_fault_init(), 0);

@@ -63,6 +63,7 @@ static bool pass(struct gm_worker *w)
 		if (s->since_ns)
 			end_of_gap(w, s);
 		s->last = w->pass;
+		s->alone = w->n_active == 1;
 		gm_turn_serve(s, w->dev);
 		worked = true;
 		/* A pass is as long as there are sessions, and what they ask

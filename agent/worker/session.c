@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "agent/common/pin.h"
+#include "agent/worker/turn.h"
 #include "shm/point.h"
 
 static bool inside(uint64_t at, uint64_t bytes, uint64_t size)
@@ -156,6 +157,7 @@ void gm_session_take_over(struct gm_session *session, uint32_t incarnation)
 	struct gm_journal_state state =
 		gm_journal_read(session->owed, session->entries.mask + 1);
 
+	session->share = GM_TURN_FIRST;
 	session->entries.pos = state.entry;
 	session->done.pos = state.done;
 	session->judge.incarnation = incarnation;

@@ -44,6 +44,8 @@ struct gm_session {
 	struct gm_client *client;
 	struct gm_judge judge;
 	struct gm_work work;
+	uint64_t share;  /* payload bytes of its next turn */
+	bool alone;      /* nobody else is awake: its turns may be longer */
 	int socket;      /* of a client that wants a pollable fd, or -1 */
 	const char *why; /* set: the session is served no longer */
 	struct gm_ground ground;

@@ -8,6 +8,8 @@
 #include "agent/worker/beat.h"
 #include "shm/point.h"
 
+#define GM_TURN_TIMED       4096u /* bytes of a job that is worth a clock */
+
 #define unlikely(condition) __builtin_expect(!!(condition), 0)
 
 /* Entries that have ended, in order, and are not published yet. */
@@ -85,6 +87,41 @@ static uint64_t do_slice(struct gm_session *s, struct gm_device *dev,
 	return count * work->each;
 }
 
+uint64_t gm_turn_share(uint64_t share, uint64_t bytes, uint64_t ns)
+{
+	uint64_t fits;
+
+	if (bytes < GM_TURN_LEAST) /* too little to learn from */
+		return share;
+	fits = bytes * GM_TURN_NS / (ns > 0 ? ns : 1);
+	if (fits > 2 * share)
+		fits = 2 * share;
+	if (fits < GM_TURN_LEAST)
+		return GM_TURN_LEAST;
+	if (fits > GM_TURN_BYTES)
+		return GM_TURN_BYTES;
+	return fits / GM_TURN_LEAST * GM_TURN_LEAST; /* pages stay whole */
+}
+
+/* The part of a turn that is timed: from its first job of some size on. */
+struct timing {
+	uint64_t since_ns; /* 0: not begun */
+	uint64_t bytes;
+};
+
+static void begin_timing(struct timing *timing, uint64_t bytes)
+{
+	if (timing->since_ns == 0 && bytes >= GM_TURN_TIMED)
+		timing->since_ns = gm_now_ns();
+}
+
+static void end_timing(struct gm_session *s, const struct timing *timing)
+{
+	if (timing->since_ns)
+		s->share = gm_turn_share(s->share, timing->bytes,
+					 gm_now_ns() - timing->since_ns);
+}
+
 static void begin_work(struct gm_session *s, const struct gm_verdict *verdict)
 {
 	s->work = (struct gm_work){
@@ -98,7 +135,7 @@ static void begin_work(struct gm_session *s, const struct gm_verdict *verdict)
  * s->work has what is left of it, s->why what was wrong with it. */
 static uint64_t serve_entry(struct gm_session *s, struct gm_device *dev,
 			    const uint64_t *words, struct batch *batch,
-			    uint64_t budget)
+			    uint64_t budget, struct timing *timing)
 {
 	struct gm_verdict verdict;
 	int rc = gm_judge_entry(&s->judge, words, &verdict);
@@ -111,7 +148,8 @@ static uint64_t serve_entry(struct gm_session *s, struct gm_device *dev,
 		end_entry(batch, rc);
 		return 0;
 	}
-	if (verdict.bytes <= GM_TURN_SMALL) {
+	begin_timing(timing, verdict.bytes);
+	if (verdict.bytes <= GM_TURN_SMALL && verdict.bytes <= budget) {
 		end_entry(batch, dev->backend->run(dev, &verdict.task, 0,
 						   verdict.task.n));
 		return verdict.bytes;
@@ -121,31 +159,47 @@ static uint64_t serve_entry(struct gm_session *s, struct gm_device *dev,
 	return do_slice(s, dev, batch, budget);
 }
 
+/* Short turns are for the others' sake, and cost a copy a tenth of its speed. */
+static uint64_t allowance(const struct gm_session *s)
+{
+	uint64_t bytes = s->alone ? GM_TURN_ALONE * s->share : s->share;
+
+	return bytes < GM_TURN_BYTES ? bytes : GM_TURN_BYTES;
+}
+
 uint32_t gm_turn_serve(struct gm_session *session, struct gm_device *dev)
 {
 	struct gm_session *s = session;
 	struct batch batch = { .first = s->entries.pos };
-	uint64_t words[GM_ENTRY_WORDS], left = GM_TURN_BYTES, used;
+	uint64_t words[GM_ENTRY_WORDS], left = allowance(s), used;
+	struct timing timing = { 0 };
 
 	if (s->work.bytes) {
 		batch.first--; /* what it works on has been consumed */
-		left -= do_slice(s, dev, &batch, left);
+		begin_timing(&timing, s->work.bytes);
+		used = do_slice(s, dev, &batch, left);
+		timing.bytes += used;
+		left -= used;
 	}
-	while (batch.ended < GM_TURN_ENTRIES && left >= GM_TURN_SMALL &&
+	while (batch.ended < GM_TURN_ENTRIES && left >= GM_TURN_TIMED &&
 	       !s->work.bytes &&
 	       gm_ring_peek(&s->entries, GM_ENTRY_WORDS, 0, words)) {
 		if (gm_judge_plain(&s->judge, words)) {
 			end_entry(&batch, 0);
 		} else {
-			used = serve_entry(s, dev, words, &batch, left);
+			used = serve_entry(s, dev, words, &batch, left,
+					   &timing);
 			if (unlikely(s->why))
 				break;
-			left -= used < left ? used : left;
+			if (timing.since_ns)
+				timing.bytes += used;
+			left -= used;
 		}
 		s->entries.pos++;
 		if (batch.n == GM_TURN_BATCH && !s->ground.broken)
 			publish(s, &batch);
 	}
+	end_timing(s, &timing);
 	if (unlikely(s->ground.broken)) {
 		/* What ended here may have been done on zeroes. */
 		s->why = GM_SESSION_BROKEN;

@@ -4,8 +4,11 @@
 /*
  * turn - what one queue gets before the next one's turn.
  *
- * At most GM_TURN_ENTRIES entries or GM_TURN_BYTES of payload.  Entries end in
- * the order in which they came.  A job above GM_TURN_SMALL is a long one: what
+ * At most GM_TURN_ENTRIES entries or a share of payload: GM_TURN_BYTES, or what
+ * the session's last turns did in GM_TURN_NS where that is less.  Bytes alone
+ * do not bound time: pages that nobody has touched yet, or denormal numbers,
+ * make work ten to forty times slower for its size.  Entries end in the order
+ * in which they came.  A job above GM_TURN_SMALL is a long one: what
  * ended before it is published before it starts, so that nobody waits for a
  * neighbour's bytes, and what does not fit into this turn goes on in the next.
  *
@@ -26,6 +29,10 @@
 #define GM_TURN_BATCH   16u
 #define GM_TURN_BYTES   (UINT64_C(1) << 20)
 #define GM_TURN_SMALL   (UINT64_C(64) << 10)
+#define GM_TURN_LEAST   (UINT64_C(16) << 10) /* of a share */
+#define GM_TURN_FIRST   (UINT64_C(64) << 10) /* before anything was timed */
+#define GM_TURN_NS      UINT64_C(50000)      /* that a share is to last */
+#define GM_TURN_ALONE   4u                   /* shares, beside nobody */
 
 /* Is there anything to do?  Cheap: one load that misses only when it is so. */
 static inline bool gm_turn_due(const struct gm_session *session)
@@ -33,6 +40,17 @@ static inline bool gm_turn_due(const struct gm_session *session)
 	return gm_ring_ready(&session->entries, GM_ENTRY_WORDS) ||
 	       session->work.bytes;
 }
+
+/*
+ * gm_turn_share - what a session gets in its next turn
+ *
+ * share	what it had in this one
+ * bytes	of payload that were timed in it, and took @ns
+ *
+ * Returns	a multiple of GM_TURN_LEAST up to GM_TURN_BYTES, at most twice
+ *		@share
+ */
+uint64_t gm_turn_share(uint64_t share, uint64_t bytes, uint64_t ns);
 
 /*
  * gm_turn_serve - one turn

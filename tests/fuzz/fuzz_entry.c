@@ -77,7 +77,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (uint32_t turn = 0; !s.why && gm_turn_due(&s); turn++) {
 		uint32_t ended;
 
-		MUST(turn <= DEPTH * (ARENA / GM_TURN_BYTES + 1));
+		MUST(turn <= DEPTH * (ARENA / GM_TURN_LEAST + 1));
 		run_bytes = 0;
 		ended = gm_turn_serve(&s, &dev);
 		MUST(ended <= GM_TURN_ENTRIES);

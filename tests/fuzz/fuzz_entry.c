@@ -59,6 +59,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		.signs = &signs,
 		.client = &client,
 		.judge = { arena, ARENA, 1 },
+		.share = GM_TURN_BYTES,
 		.socket = -1,
 	};
 	uint32_t start;

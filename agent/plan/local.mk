@@ -25,6 +25,7 @@ noinst_LTLIBRARIES += %reldir%/libplan.la
 %canon_reldir%_libplan_la_SOURCES += %reldir%/pattern.c %reldir%/pattern.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/pipeline.c %reldir%/pipeline.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/placement.c %reldir%/placement.h
+%canon_reldir%_libplan_la_SOURCES += %reldir%/plan.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/safetensors.c
 %canon_reldir%_libplan_la_SOURCES += %reldir%/safetensors.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/sizes.c %reldir%/sizes.h

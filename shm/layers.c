@@ -60,6 +60,7 @@ void gm_layers_build(const struct gm_layers *layers, uint64_t version,
 	image.object.version = version;
 	image.object.published = layers->published;
 	image.object.owner_uid = layers->owner_uid;
+	image.object.flags = layers->flags;
 	memcpy(image.object.name, layers->name, gm_object_name(layers->name));
 	image.n_layers = layers->n_layers;
 	image.n_rows = layers->n_rows;

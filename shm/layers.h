@@ -15,6 +15,7 @@ struct gm_layers {
 	const char *name;
 	const char *spec;
 	uint32_t owner_uid;
+	uint32_t flags;    /* GM_OBJECT_* */
 	uint32_t n_layers; /* 1 to GM_LAYERS_MAX */
 	uint32_t n_rows;   /* charges; 1 to GM_ROWS */
 	uint32_t base;

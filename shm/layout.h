@@ -118,6 +118,16 @@ struct gm_holder {
 	gm_a64 w[8];
 };
 
+/*
+ * What the slot that names a block promises with it: bits of object.flags.
+ * The bytes that a COMMITTED layer map charges to its rows are nobody else's
+ * while a slot names its block, so the store of the slot makes the promise and
+ * ends it.  A HELD map is COMMITTED too, and only while the process lives that
+ * a GM_HOLDER_RESERVE entry of its block names.
+ */
+#define GM_OBJECT_COMMITTED (UINT32_C(1) << 0)
+#define GM_OBJECT_HELD      (UINT32_C(1) << 1)
+
 /* Opens every block. */
 struct gm_object_image {
 	uint32_t kind;      /* enum gm_kind */
@@ -126,7 +136,7 @@ struct gm_object_image {
 	uint64_t version;   /* as in the slot word it was published under */
 	uint64_t published; /* ns since 1970 */
 	uint32_t owner_uid; /* who may replace and release it */
-	uint32_t flags;     /* none yet, 0 */
+	uint32_t flags;     /* GM_OBJECT_* */
 	char name[GM_NAME_BYTES];
 	uint64_t reserved[3];
 };

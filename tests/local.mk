@@ -196,6 +196,11 @@ gm_tests += %reldir%/test_config
 %canon_reldir%_test_config_SOURCES = %reldir%/test_config.c %reldir%/tap.h
 %canon_reldir%_test_config_LDADD = $(gm_daemon)
 
+gm_tests += %reldir%/test_clerk
+%canon_reldir%_test_clerk_SOURCES = %reldir%/test_clerk.c %reldir%/tap.h
+%canon_reldir%_test_clerk_LDADD = $(gm_daemon) -lpthread
+GM_TSAN_TESTS += %reldir%/test_clerk
+
 # A gpumapd of the test's own, for every story that needs one.
 check_LTLIBRARIES += %reldir%/libagent.la
 %canon_reldir%_libagent_la_SOURCES = %reldir%/agent.c %reldir%/agent.h

@@ -19,6 +19,7 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 	%reldir%/publish.c %reldir%/publish.h \
 	%reldir%/segment.c %reldir%/segment.h \
 	%reldir%/uring.c %reldir%/uring.h
+%canon_reldir%_libdaemon_la_SOURCES += %reldir%/clerk.c %reldir%/clerk.h
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/connection.c
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/connection.h
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/control.c %reldir%/control.h

@@ -1,0 +1,140 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/daemon/clerk.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+static void *run(void *arg)
+{
+	struct gm_clerk *clerk = arg;
+	struct gm_clerk_job *job;
+
+	pthread_mutex_lock(&clerk->lock);
+	for (;;) {
+		while (clerk->todo == NULL && !clerk->stopping)
+			pthread_cond_wait(&clerk->wake, &clerk->lock);
+		job = clerk->todo;
+		if (job == NULL)
+			break;
+		clerk->todo = NULL;
+		pthread_mutex_unlock(&clerk->lock);
+
+		job->work(job);
+
+		pthread_mutex_lock(&clerk->lock);
+		clerk->finished = job;
+		/* Cannot fail: one job at a time counts to one. */
+		eventfd_write(clerk->news.fd, 1);
+	}
+	pthread_mutex_unlock(&clerk->lock);
+	return NULL;
+}
+
+static void deliver(struct gm_clerk *clerk)
+{
+	struct gm_clerk_job *job;
+
+	pthread_mutex_lock(&clerk->lock);
+	job = clerk->finished;
+	clerk->finished = NULL;
+	pthread_mutex_unlock(&clerk->lock);
+	if (job == NULL)
+		return;
+	clerk->in_hand = NULL;
+	job->done(job);
+}
+
+static void news(struct gm_source *source, uint32_t events)
+{
+	struct gm_clerk *clerk = gm_owner(source, struct gm_clerk, news);
+	eventfd_t count;
+
+	(void)events;
+	if (eventfd_read(source->fd, &count) == 0)
+		deliver(clerk);
+}
+
+/* The signals are the loop's. */
+static int start_thread(struct gm_clerk *clerk)
+{
+	sigset_t all, before;
+	int error;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	error = pthread_create(&clerk->thread, NULL, run, clerk);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return -error;
+}
+
+static void free_parts(struct gm_clerk *clerk)
+{
+	gm_loop_del(clerk->loop, &clerk->news);
+	close(clerk->news.fd);
+	pthread_cond_destroy(&clerk->wake);
+	pthread_mutex_destroy(&clerk->lock);
+	clerk->running = false;
+}
+
+int gm_clerk_start(struct gm_clerk *clerk, struct gm_loop *loop)
+{
+	int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	int ret;
+
+	if (fd < 0)
+		return -errno;
+	*clerk = (struct gm_clerk){ .loop = loop, .news = { fd, news } };
+	pthread_mutex_init(&clerk->lock, NULL);
+	pthread_cond_init(&clerk->wake, NULL);
+	ret = gm_loop_add(loop, &clerk->news, EPOLLIN);
+	if (ret == 0)
+		ret = start_thread(clerk);
+	if (ret != 0) {
+		free_parts(clerk);
+		return ret;
+	}
+	clerk->running = true;
+	return 0;
+}
+
+void gm_clerk_give(struct gm_clerk *clerk, struct gm_clerk_job *job)
+{
+	assert(gm_clerk_idle(clerk));
+	if (!clerk->running) {
+		job->work(job);
+		job->done(job);
+		return;
+	}
+	clerk->in_hand = job;
+	pthread_mutex_lock(&clerk->lock);
+	clerk->todo = job;
+	pthread_cond_signal(&clerk->wake);
+	pthread_mutex_unlock(&clerk->lock);
+}
+
+bool gm_clerk_idle(const struct gm_clerk *clerk)
+{
+	return clerk->in_hand == NULL;
+}
+
+void gm_clerk_stop(struct gm_clerk *clerk)
+{
+	if (!clerk->running)
+		return;
+	pthread_mutex_lock(&clerk->lock);
+	clerk->stopping = true;
+	pthread_cond_signal(&clerk->wake);
+	pthread_mutex_unlock(&clerk->lock);
+	pthread_join(clerk->thread, NULL);
+	clerk->running = false;
+	/* Whatever it gives from here on is done by us. */
+	deliver(clerk);
+	free_parts(clerk);
+}

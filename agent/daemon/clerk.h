@@ -1,0 +1,60 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * clerk - a thread that does for the loop what may take long: plans, and files
+ * that must be on the disk before anybody is told.
+ *
+ * One job at a time.  While the clerk has it the loop touches nothing that the
+ * job works on, and the job touches nothing else; the handing over orders the
+ * rest.  The thread takes no signal.
+ *
+ * Without a thread, before gm_clerk_start() and after gm_clerk_stop(), the
+ * caller does the job itself: slow, but never not at all.
+ */
+#ifndef GM_CLERK_H
+#define GM_CLERK_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "agent/daemon/loop.h"
+
+/* Embedded in what it works on. */
+struct gm_clerk_job {
+	void (*work)(struct gm_clerk_job *job); /* by the clerk */
+	void (*done)(struct gm_clerk_job *job); /* by the loop, after it */
+};
+
+/* Zeroed: one without a thread. */
+struct gm_clerk {
+	struct gm_loop *loop;
+	struct gm_source news;        /* an eventfd: a job has been done */
+	struct gm_clerk_job *in_hand; /* the loop's own: NULL when idle */
+	pthread_t thread;
+	bool running; /* the thread */
+	pthread_mutex_t lock;
+	pthread_cond_t wake;
+	bool stopping;                 /* under the lock, as what follows */
+	struct gm_clerk_job *todo;     /* not begun */
+	struct gm_clerk_job *finished; /* the loop does not know yet */
+};
+
+/* Returns 0, or a negative errno of eventfd, epoll_ctl or pthread_create. */
+int gm_clerk_start(struct gm_clerk *clerk, struct gm_loop *loop);
+
+/*
+ * gm_clerk_give - have a job done
+ *
+ * The clerk must be idle.  job->done() may give the next one.
+ */
+void gm_clerk_give(struct gm_clerk *clerk, struct gm_clerk_job *job);
+
+/* Has it nothing in hand? */
+bool gm_clerk_idle(const struct gm_clerk *clerk);
+
+/* Wait until what is in hand has been done, call its done(), and end the
+ * thread.  Allowed for one that was never started. */
+void gm_clerk_stop(struct gm_clerk *clerk);
+
+#endif

@@ -96,7 +96,8 @@ static void note(const struct gm_object *object, struct gm_block *ret_block)
 					.version = image->version,
 					.key = image->key,
 					.kind = image->kind,
-					.owner_uid = image->owner_uid };
+					.owner_uid = image->owner_uid,
+					.flags = image->flags };
 	memcpy(ret_block->name, image->name, sizeof(ret_block->name));
 }
 

@@ -26,6 +26,7 @@ struct gm_block {
 	uint64_t key;
 	uint32_t kind;
 	uint32_t owner_uid;
+	uint32_t flags; /* GM_OBJECT_* */
 	char name[GM_NAME_BYTES];
 };
 

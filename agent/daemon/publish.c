@@ -170,97 +170,164 @@ static void show(struct gm_daemon *d, gm_a64 *slot, const struct gm_block *new)
 	gm_segment_changed(&d->segment);
 }
 
-/* Everything has been judged: from here on only room can be short. */
-static int publish_layers(struct gm_daemon *d, const struct gm_layers *layers,
-			  struct gm_block *block, char *ret_why)
+/* An object that its holder's end may take out leaves a version for that. */
+static uint64_t next_version(const struct gm_directory *dir,
+			     const struct gm_block *present)
 {
-	struct gm_block new = { .kind = GM_KIND_LAYERS,
-				.bytes = (uint32_t)gm_layers_bytes(layers),
-				.owner_uid = layers->owner_uid,
-				.key = gm_object_key(GM_KIND_LAYERS,
-						     layers->name),
-				.version = block->version };
-	struct gm_object_slot *slot =
-		&d->segment.map.objects[block - d->directory.objects];
-	struct gm_block old = *block;
+	if (present->unit == 0)
+		return highest_version(dir) + 1;
+	return present->version +
+	       ((present->flags & GM_OBJECT_HELD) != 0 ? 2 : 1);
+}
+
+/* Everything has been judged: from here on only room can be short. */
+static int make_block(struct gm_daemon *d, const struct gm_layers *layers,
+		      struct gm_block *block, char *ret_why)
+{
 	uint64_t *words;
 	int ret;
 
-	if (old.unit == 0)
-		new.version = highest_version(&d->directory);
-	if (++new.version > VERSION_MAX)
+	if (block->version > VERSION_MAX)
 		return gm_why(ret_why, -ENOSPC,
 			      "versions are used up: restart with --remove");
-	words = malloc(new.bytes);
+	words = malloc(block->bytes);
 	if (words == NULL)
 		return gm_why(ret_why, -ENOMEM, "out of memory");
-	ret = reserve(d, new.bytes, &new.unit, ret_why);
-	if (ret != 0) {
-		free(words);
-		return ret;
+	ret = reserve(d, block->bytes, &block->unit, ret_why);
+	if (ret == 0) {
+		gm_layers_build(layers, block->version, words);
+		fill(d, block->unit, words, block->bytes);
 	}
-	gm_layers_build(layers, new.version, words);
-	fill(d, new.unit, words, new.bytes);
 	free(words);
-	memcpy(new.name, layers->name, gm_object_name(layers->name));
-	gm_put(&slot->key, new.key);
-	GM_POINT("publish_key");
-	*block = new;
-	show(d, &slot->slot, block);
-	reclaim(d, old.unit, old.bytes);
-	return 0;
+	return ret;
 }
 
-int gm_publish_layers(struct gm_daemon *d, const struct gm_layers *layers,
-		      char ret_why[GM_WHY_BYTES], uint64_t *ret_version)
+static int prepare(struct gm_daemon *d, const struct gm_layers *layers,
+		   const struct gm_block *present, uint64_t least_version,
+		   char *ret_why, struct gm_put *ret_put)
 {
+	struct gm_directory *dir = &d->directory;
 	struct gm_layers dated = *layers;
-	struct gm_block *block;
+	struct gm_put put = { .n_layers = layers->n_layers,
+			      .n_rows = layers->n_rows };
+	struct gm_block *block = &put.block;
+	int ret;
+
+	if (present == NULL)
+		present = vacant(dir);
+	if (present == NULL)
+		return gm_why(ret_why, -ENOSPC,
+			      "all %u places of the directory are taken: "
+			      "release an object",
+			      GM_OBJECTS);
+	put.slot = (uint32_t)(present - dir->objects);
+	if (dated.published == 0)
+		dated.published = wall_clock();
+	put.published = dated.published;
+	block->kind = GM_KIND_LAYERS;
+	block->bytes = (uint32_t)gm_layers_bytes(layers);
+	block->owner_uid = layers->owner_uid;
+	block->flags = layers->flags;
+	block->key = gm_object_key(GM_KIND_LAYERS, layers->name);
+	memcpy(block->name, layers->name, gm_object_name(layers->name));
+	block->version = next_version(dir, present);
+	if (block->version < least_version)
+		block->version = least_version;
+	ret = make_block(d, &dated, block, ret_why);
+	if (ret == 0)
+		*ret_put = put;
+	return ret;
+}
+
+int gm_publish_prepare(struct gm_daemon *d, const struct gm_layers *layers,
+		       char ret_why[GM_WHY_BYTES], struct gm_put *ret_put)
+{
+	const struct gm_block *present;
 	int ret;
 
 	ret = judge_name(layers->name, ret_why);
 	if (ret != 0)
 		return ret;
-	block = find(&d->directory, GM_KIND_LAYERS, layers->name);
-	if (block != NULL && !privileged(layers->owner_uid) &&
-	    block->owner_uid != layers->owner_uid)
+	present = find(&d->directory, GM_KIND_LAYERS, layers->name);
+	if (present != NULL && !privileged(layers->owner_uid) &&
+	    present->owner_uid != layers->owner_uid)
 		return gm_why(ret_why, -EACCES,
 			      "map %s belongs to uid %u: choose another name",
-			      layers->name, block->owner_uid);
-	ret = judge_quota(d, layers->owner_uid, block, gm_layers_bytes(layers),
-			  ret_why);
+			      layers->name, present->owner_uid);
+	ret = judge_quota(d, layers->owner_uid, present,
+			  gm_layers_bytes(layers), ret_why);
 	if (ret != 0)
 		return ret;
-	if (block == NULL)
-		block = vacant(&d->directory);
-	if (block == NULL)
-		return gm_why(ret_why, -ENOSPC,
-			      "all %u places of the directory are taken: "
-			      "release an object",
-			      GM_OBJECTS);
-	if (dated.published == 0)
-		dated.published = wall_clock();
-	ret = publish_layers(d, &dated, block, ret_why);
-	if (ret != 0)
-		return ret;
-	gm_log(GM_LOG_INFO, "published",
+	return prepare(d, layers, present, 0, ret_why, ret_put);
+}
+
+static void store(struct gm_daemon *d, const struct gm_put *put,
+		  const char *event)
+{
+	struct gm_object_slot *slot = &d->segment.map.objects[put->slot];
+	struct gm_block *block = &d->directory.objects[put->slot];
+	struct gm_block old = *block;
+
+	assert(put->block.version > old.version);
+	gm_put(&slot->key, put->block.key);
+	GM_POINT("publish_key");
+	*block = put->block;
+	show(d, &slot->slot, block);
+	reclaim(d, old.unit, old.bytes);
+	gm_log(GM_LOG_INFO, event,
 	       "kind=layers name=%s layers=%u rows=%u version=%llu uid=%u",
-	       layers->name, layers->n_layers, layers->n_rows,
-	       (unsigned long long)block->version, layers->owner_uid);
-	*ret_version = block->version;
+	       block->name, put->n_layers, put->n_rows,
+	       (unsigned long long)block->version, block->owner_uid);
+}
+
+void gm_publish_show(struct gm_daemon *d, const struct gm_put *put)
+{
+	store(d, put, "published");
+}
+
+void gm_publish_abandon(struct gm_daemon *d, const struct gm_put *put)
+{
+	gm_heap_free(&d->directory.heap, put->block.unit,
+		     put->block.bytes / GM_UNIT);
+}
+
+int gm_publish_layers(struct gm_daemon *d, const struct gm_layers *layers,
+		      char ret_why[GM_WHY_BYTES], uint64_t *ret_version)
+{
+	struct gm_put put;
+	int ret = gm_publish_prepare(d, layers, ret_why, &put);
+
+	if (ret != 0)
+		return ret;
+	gm_publish_show(d, &put);
+	*ret_version = put.block.version;
 	return 0;
 }
 
-int gm_publish_remove(struct gm_daemon *d, uint32_t kind, const char *name,
-		      uint32_t uid, char ret_why[GM_WHY_BYTES])
+int gm_publish_restore(struct gm_daemon *d, const struct gm_layers *layers,
+		       uint64_t version, char ret_why[GM_WHY_BYTES])
 {
-	struct gm_block *block, old;
+	struct gm_put put;
+	int ret = prepare(d, layers,
+			  find(&d->directory, GM_KIND_LAYERS, layers->name),
+			  version + 1, ret_why, &put);
+
+	if (ret == 0)
+		store(d, &put, "restored");
+	return ret;
+}
+
+static int find_removable(const struct gm_daemon *d, uint32_t kind,
+			  const char *name, uint32_t uid, char *ret_why,
+			  struct gm_block **ret_block)
+{
+	struct gm_block *block;
 	int ret;
 
 	ret = judge_name(name, ret_why);
 	if (ret != 0)
 		return ret;
-	block = find(&d->directory, kind, name);
+	block = find((struct gm_directory *)&d->directory, kind, name);
 	if (block == NULL)
 		return gm_why(ret_why, -ENOENT, "nothing is published as %s",
 			      name);
@@ -268,6 +335,27 @@ int gm_publish_remove(struct gm_daemon *d, uint32_t kind, const char *name,
 		return gm_why(ret_why, -EACCES,
 			      "%s belongs to uid %u, who may release it", name,
 			      block->owner_uid);
+	*ret_block = block;
+	return 0;
+}
+
+int gm_publish_may_remove(const struct gm_daemon *d, uint32_t kind,
+			  const char *name, uint32_t uid,
+			  char ret_why[GM_WHY_BYTES])
+{
+	struct gm_block *block;
+
+	return find_removable(d, kind, name, uid, ret_why, &block);
+}
+
+int gm_publish_remove(struct gm_daemon *d, uint32_t kind, const char *name,
+		      uint32_t uid, char ret_why[GM_WHY_BYTES])
+{
+	struct gm_block *block, old;
+	int ret = find_removable(d, kind, name, uid, ret_why, &block);
+
+	if (ret != 0)
+		return ret;
 	old = *block;
 	*block = (struct gm_block){ .version = old.version + 1 };
 	show(d, &d->segment.map.objects[block - d->directory.objects].slot,

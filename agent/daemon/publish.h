@@ -54,6 +54,48 @@ int gm_publish_layers(struct gm_daemon *d, const struct gm_layers *layers,
 		      char ret_why[GM_WHY_BYTES], uint64_t *ret_version);
 
 /*
+ * A map that is published in two steps, with time for its state file between.
+ * It has its block, written and of no slot yet, and its place.  There is one at
+ * a time, and while there is nothing else is published; objects may be taken
+ * out.
+ */
+struct gm_put {
+	struct gm_block block;
+	uint32_t slot;
+	uint32_t n_layers;
+	uint32_t n_rows;
+	uint64_t published; /* ns since 1970 */
+};
+
+/*
+ * gm_publish_prepare - all of gm_publish_layers() that can fail
+ *
+ * ret_put	pay it back with gm_publish_show() or gm_publish_abandon()
+ *
+ * Returns	as gm_publish_layers()
+ */
+int gm_publish_prepare(struct gm_daemon *d, const struct gm_layers *layers,
+		       char ret_why[GM_WHY_BYTES], struct gm_put *ret_put);
+
+/* Store the slot. */
+void gm_publish_show(struct gm_daemon *d, const struct gm_put *put);
+
+/* Nothing has been published. */
+void gm_publish_abandon(struct gm_daemon *d, const struct gm_put *put);
+
+/*
+ * gm_publish_restore - publish a map of a state file
+ *
+ * version	the map's version will be above this, too
+ *
+ * Nobody's limits are asked: they were when the map was acknowledged.
+ *
+ * Returns	0, -ENOSPC, -ENOMEM
+ */
+int gm_publish_restore(struct gm_daemon *d, const struct gm_layers *layers,
+		       uint64_t version, char ret_why[GM_WHY_BYTES]);
+
+/*
  * gm_publish_remove - take an object out of the directory
  *
  * Returns	0
@@ -62,6 +104,15 @@ int gm_publish_layers(struct gm_daemon *d, const struct gm_layers *layers,
  */
 int gm_publish_remove(struct gm_daemon *d, uint32_t kind, const char *name,
 		      uint32_t uid, char ret_why[GM_WHY_BYTES]);
+
+/*
+ * gm_publish_may_remove - would gm_publish_remove() succeed?
+ *
+ * Returns	as gm_publish_remove()
+ */
+int gm_publish_may_remove(const struct gm_daemon *d, uint32_t kind,
+			  const char *name, uint32_t uid,
+			  char ret_why[GM_WHY_BYTES]);
 
 /* The object of a name, or NULL. */
 const struct gm_block *gm_publish_find(const struct gm_daemon *d, uint32_t kind,

@@ -1,0 +1,138 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * changes - what clients want changed in the directory, one after another.
+ *
+ * A change goes through these steps, on the loop or by the clerk, and the next
+ * one begins when its client has been answered:
+ *
+ *	judge	loop	may it be, as things are now?
+ *	plan	clerk	only for kinds that have one
+ *	settle	loop	likewise: the last look, with the plan at hand
+ *	room	loop	name, owner, quota, space: a block, filled
+ *	file	clerk	the state file is on the disk, or gone from it
+ *	show	loop	the slot, and the answer
+ *
+ * Until "show" nobody sees anything of it, and a step that refuses leaves
+ * everything as it was.  While the clerk works the loop goes on: moving facts,
+ * pins, sessions and the ends of processes do not wait for a change.
+ *
+ * Turns: of all who wait, the uid that was served least recently is next, and
+ * its oldest change.  A client has one change at most, for its connection waits
+ * for the answer.  One that hangs up before its turn has asked for nothing; in
+ * the middle, the change is completed and nobody is told.
+ *
+ * Dates: one change at a time means that what judge() has seen of the directory
+ * holds until show, with one exception: an object whose holder ends is taken
+ * out at once.  Its slot's version moves on by one then, for which room was
+ * left (publish.h).
+ */
+#ifndef GM_CHANGES_H
+#define GM_CHANGES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+#include <sys/types.h>
+
+#include "agent/daemon/clerk.h"
+#include "agent/daemon/publish.h"
+#include "agent/daemon/state_text.h"
+#include "agent/daemon/why.h"
+#include "shm/control.h"
+#include "shm/layers.h"
+
+struct gm_change;
+struct gm_connection;
+struct gm_daemon;
+
+/* What a change comes to, as its kind has found. */
+enum gm_change_act {
+	GM_CHANGE_NOTHING, /* answer, no more: a plan that is only asked for */
+	GM_CHANGE_PUT,     /* publish change->layers */
+	GM_CHANGE_TAKE     /* take change->name out of the directory */
+};
+
+/* Each returns 0, or a negative status to refuse with and change->why. */
+struct gm_change_kind {
+	/* On the loop, when its turn has come. */
+	int (*judge)(struct gm_change *change);
+
+	/* By the clerk: uses what judge() has put into the change, and nothing
+	 * else.  May be NULL. */
+	int (*plan)(struct gm_change *change);
+
+	/* On the loop, after plan().  May be NULL. */
+	int (*settle)(struct gm_change *change);
+
+	/* On the loop, right before the slot is stored: stores that must be
+	 * seen before it.  Cannot refuse any more.  May be NULL. */
+	void (*before_show)(struct gm_change *change);
+
+	/* On the loop: gm_connection_reply() to @request. */
+	void (*answer)(struct gm_change *change, struct gm_connection *c,
+		       const struct gm_control *request);
+
+	/* Likewise: gm_connection_refuse() with more than status and why.  May
+	 * be NULL. */
+	void (*refuse)(struct gm_change *change, struct gm_connection *c,
+		       const struct gm_control *request, int status);
+
+	/* Give back the change and what it has. */
+	void (*free)(struct gm_change *change);
+};
+
+/* The head of every change; a kind has more behind it. */
+struct gm_change {
+	const struct gm_change_kind *kind;
+	struct gm_daemon *d;
+	uint32_t uid; /* who asks, as the kernel says */
+	pid_t pid;
+	struct gm_connection *connection; /* NULL: it has hung up */
+
+	enum gm_change_act act;
+	struct gm_layers layers; /* what it points to lives in the change */
+	const char *name;        /* GM_CHANGE_TAKE: likewise */
+	uint64_t version;        /* as published, for answer() */
+	char why[GM_WHY_BYTES];
+
+	/* changes.c's own. */
+	TAILQ_ENTRY(gm_change) entry;
+	struct gm_clerk_job job;
+	struct gm_put put;
+	struct gm_state_map map; /* for the file */
+	int status;              /* of the clerk's part */
+};
+
+TAILQ_HEAD(gm_change_list, gm_change);
+
+struct gm_changes {
+	struct gm_change_list waiting; /* oldest first */
+	struct gm_change *in_hand;
+	uint64_t turn; /* counts those that were begun */
+};
+
+void gm_changes_init(struct gm_changes *changes);
+
+/*
+ * gm_changes_add - ask for a change
+ *
+ * c		waits for the answer from here on
+ * request	its header
+ * change	zeroed but for kind and what the kind has of its own; is ours,
+ *		and may be free when this returns
+ */
+void gm_changes_add(struct gm_connection *c, const struct gm_control *request,
+		    struct gm_change *change);
+
+/* Its connection is being dropped. */
+void gm_changes_leave(struct gm_change *change);
+
+/* Is none in the middle of its steps? */
+bool gm_changes_drained(const struct gm_daemon *d);
+
+/* Complete what is in hand and forget the rest; the clerk ends with it. */
+void gm_changes_exit(struct gm_daemon *d);
+
+#endif

@@ -4,7 +4,6 @@
 /* clerk: who does what, in which order, and how it ends. */
 
 #include <signal.h>
-#include <stdatomic.h>
 #include <unistd.h>
 
 #include "agent/daemon/clerk.h"
@@ -24,7 +23,7 @@ struct job {
 };
 
 static struct gm_loop loop;
-static atomic_int may_go;
+static int gate[2]; /* a pipe */
 
 static void work(struct gm_clerk_job *head)
 {
@@ -88,19 +87,19 @@ static void a_thread_does_it_and_the_loop_is_told(void)
 	gm_loop_exit(&loop);
 }
 
-static void work_slowly(struct gm_clerk_job *head)
+static void work_at_the_gate(struct gm_clerk_job *head)
 {
-	while (!atomic_load(&may_go))
-		usleep(1000);
-	work(head);
+	char byte;
+
+	if (read(gate[0], &byte, 1) == 1)
+		work(head);
 }
 
-static void *let_go(void *arg)
+static void *open_gate(void *arg)
 {
 	(void)arg;
 	usleep(20000);
-	atomic_store(&may_go, 1);
-	return NULL;
+	return write(gate[1], "12", 2) == 2 ? gate : NULL;
 }
 
 /* What is in hand is finished, and what it gives then is done as well. */
@@ -109,17 +108,20 @@ static void stopping_waits_for_what_is_in_hand(void)
 	struct gm_clerk clerk;
 	struct job job = job_for(&clerk, 2);
 	pthread_t other;
+	void *opened;
 
-	job.head.work = work_slowly;
+	job.head.work = work_at_the_gate;
+	EQ(pipe(gate), 0);
 	EQ(gm_loop_init(&loop), 0);
 	EQ(gm_clerk_start(&clerk, &loop), 0);
 	gm_clerk_give(&clerk, &job.head);
-	EQ(pthread_create(&other, NULL, let_go, NULL), 0);
+	EQ(pthread_create(&other, NULL, open_gate, NULL), 0);
 	gm_clerk_stop(&clerk);
 	EQ(job.works, 2);
 	EQ(job.dones, 2);
 	OK(gm_clerk_idle(&clerk));
-	pthread_join(other, NULL);
+	EQ(pthread_join(other, &opened), 0);
+	OK(opened != NULL);
 	gm_clerk_stop(&clerk);
 	gm_loop_exit(&loop);
 }

@@ -262,7 +262,7 @@ int gm_publish_prepare(struct gm_daemon *d, const struct gm_layers *layers,
 }
 
 static void store(struct gm_daemon *d, const struct gm_put *put,
-		  const char *event)
+		  bool is_restored)
 {
 	struct gm_object_slot *slot = &d->segment.map.objects[put->slot];
 	struct gm_block *block = &d->directory.objects[put->slot];
@@ -274,7 +274,7 @@ static void store(struct gm_daemon *d, const struct gm_put *put,
 	*block = put->block;
 	show(d, &slot->slot, block);
 	reclaim(d, old.unit, old.bytes);
-	gm_log(GM_LOG_INFO, event,
+	gm_log(GM_LOG_INFO, is_restored ? "restored" : "published",
 	       "kind=layers name=%s layers=%u rows=%u version=%llu uid=%u",
 	       block->name, put->n_layers, put->n_rows,
 	       (unsigned long long)block->version, block->owner_uid);
@@ -282,7 +282,7 @@ static void store(struct gm_daemon *d, const struct gm_put *put,
 
 void gm_publish_show(struct gm_daemon *d, const struct gm_put *put)
 {
-	store(d, put, "published");
+	store(d, put, false);
 }
 
 void gm_publish_abandon(struct gm_daemon *d, const struct gm_put *put)
@@ -313,7 +313,7 @@ int gm_publish_restore(struct gm_daemon *d, const struct gm_layers *layers,
 			  version + 1, ret_why, &put);
 
 	if (ret == 0)
-		store(d, &put, "restored");
+		store(d, &put, true);
 	return ret;
 }
 

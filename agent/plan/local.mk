@@ -35,4 +35,5 @@ noinst_LTLIBRARIES += %reldir%/libplan.la
 %canon_reldir%_libplan_la_SOURCES += %reldir%/topology_yaml.c
 %canon_reldir%_libplan_la_SOURCES += %reldir%/topology_yaml.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/wide_json.c %reldir%/wide_json.h
+%canon_reldir%_libplan_la_SOURCES += %reldir%/yaml.c %reldir%/yaml.h
 %canon_reldir%_libplan_la_LIBADD = $(JANSSON_LIBS) $(YAML_LIBS) -lm

@@ -1,0 +1,136 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/plan/yaml.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static int refuse(struct gm_yaml *yaml, size_t line, const char *format,
+		  va_list args)
+{
+	char what[512];
+
+	vsnprintf(what, sizeof(what), format, args);
+	return gm_error_set(yaml->err, -EINVAL, yaml->expected, "%s%zu: %s",
+			    yaml->place, line, what);
+}
+
+int gm_yaml_refuse_at(struct gm_yaml *yaml, size_t line, const char *format,
+		      ...)
+{
+	va_list args;
+	int r;
+
+	va_start(args, format);
+	r = refuse(yaml, line, format, args);
+	va_end(args);
+	return r;
+}
+
+int gm_yaml_refuse(struct gm_yaml *yaml, const char *format, ...)
+{
+	va_list args;
+	int r;
+
+	va_start(args, format);
+	r = refuse(yaml, gm_yaml_line(yaml), format, args);
+	va_end(args);
+	return r;
+}
+
+size_t gm_yaml_line(const struct gm_yaml *yaml)
+{
+	return yaml->event.start_mark.line + 1;
+}
+
+int gm_yaml_open(struct gm_yaml *yaml, const char *text, size_t n,
+		 const char *place, const char *expected,
+		 struct gm_plan_error *err)
+{
+	*yaml = (struct gm_yaml){ .place = place,
+				  .expected = expected,
+				  .err = err };
+	if (!yaml_parser_initialize(&yaml->parser))
+		return gm_error_no_memory(err);
+	yaml_parser_set_input_string(&yaml->parser, (const unsigned char *)text,
+				     n);
+	return 0;
+}
+
+void gm_yaml_close(struct gm_yaml *yaml)
+{
+	yaml_event_delete(&yaml->event);
+	yaml_parser_delete(&yaml->parser);
+}
+
+int gm_yaml_next(struct gm_yaml *yaml)
+{
+	const yaml_parser_t *parser = &yaml->parser;
+
+	yaml_event_delete(&yaml->event);
+	if (yaml_parser_parse(&yaml->parser, &yaml->event)) {
+		if (yaml->event.type == YAML_ALIAS_EVENT)
+			return gm_yaml_refuse(yaml, "aliases are not allowed");
+		return 0;
+	}
+	if (parser->error == YAML_MEMORY_ERROR)
+		return gm_error_no_memory(yaml->err);
+	return gm_error_set(yaml->err, -EINVAL, "correct the YAML", "%s%zu: %s",
+			    yaml->place, parser->problem_mark.line + 1,
+			    parser->problem ? parser->problem
+					    : "it is not YAML");
+}
+
+int gm_yaml_begin(struct gm_yaml *yaml)
+{
+	int r = gm_yaml_next(yaml); /* the stream starts */
+
+	if (r == 0)
+		r = gm_yaml_next(yaml);
+	if (r || yaml->event.type == YAML_STREAM_END_EVENT)
+		return r;
+	return gm_yaml_next(yaml); /* past the start of the document */
+}
+
+int gm_yaml_end(struct gm_yaml *yaml)
+{
+	int r = gm_yaml_next(yaml); /* the document ends */
+
+	if (r == 0)
+		r = gm_yaml_next(yaml);
+	if (r == 0 && yaml->event.type != YAML_STREAM_END_EVENT)
+		r = gm_yaml_refuse(yaml, "more than one document");
+	return r;
+}
+
+int gm_yaml_word(struct gm_yaml *yaml, const char *otherwise,
+		 const char **ret_text)
+{
+	const char *text;
+
+	if (yaml->event.type != YAML_SCALAR_EVENT)
+		return gm_yaml_refuse(yaml, "%s", otherwise);
+	text = (const char *)yaml->event.data.scalar.value;
+	if (strlen(text) != yaml->event.data.scalar.length)
+		return gm_yaml_refuse(yaml, "a NUL byte");
+	*ret_text = text;
+	return 0;
+}
+
+bool gm_yaml_is_null(const struct gm_yaml *yaml)
+{
+	static const char *const nulls[] = { "", "~", "null", "Null", "NULL" };
+	const char *value;
+
+	if (yaml->event.type != YAML_SCALAR_EVENT ||
+	    yaml->event.data.scalar.style != YAML_PLAIN_SCALAR_STYLE)
+		return false;
+	value = (const char *)yaml->event.data.scalar.value;
+	for (size_t i = 0; i < sizeof(nulls) / sizeof(nulls[0]); i++)
+		if (strcmp(value, nulls[i]) == 0)
+			return true;
+	return false;
+}

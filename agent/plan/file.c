@@ -33,7 +33,7 @@ int gm_file_open(const char *path, const char *remedy, struct gm_file *ret_file,
 	if (fstat(fd, &st))
 		r = system_error(ret_err, errno, NULL, path);
 	else if (!S_ISREG(st.st_mode))
-		r = gm_error_set(ret_err, -EINVAL, "put the model's file there",
+		r = gm_error_set(ret_err, -EINVAL, "give the path of a file",
 				 "%s is not a regular file", path);
 	if (r) {
 		close(fd);
@@ -99,8 +99,8 @@ int gm_json_object(const char *bytes, size_t n, const char *what,
 	return 0;
 }
 
-int gm_file_json(const char *path, const char *remedy, size_t most,
-		 json_t **ret_object, struct gm_plan_error *ret_err)
+int gm_file_text(const char *path, const char *remedy, size_t most,
+		 char **ret_bytes, size_t *ret_n, struct gm_plan_error *ret_err)
 {
 	struct gm_file file = { .fd = -1 };
 	char *bytes = NULL;
@@ -122,10 +122,29 @@ int gm_file_json(const char *path, const char *remedy, size_t most,
 		goto out;
 	}
 	r = gm_file_read(&file, 0, bytes, file.size, ret_err);
-	if (r == 0)
-		r = gm_json_object(bytes, file.size, path, ret_object, ret_err);
+	if (r)
+		goto out;
+	bytes[file.size] = '\0';
+	*ret_bytes = bytes;
+	*ret_n = file.size;
+	bytes = NULL;
 out:
 	free(bytes);
 	gm_file_close(&file);
+	return r;
+}
+
+int gm_file_json(const char *path, const char *remedy, size_t most,
+		 json_t **ret_object, struct gm_plan_error *ret_err)
+{
+	char *bytes;
+	size_t n;
+	int r;
+
+	r = gm_file_text(path, remedy, most, &bytes, &n, ret_err);
+	if (r)
+		return r;
+	r = gm_json_object(bytes, n, path, ret_object, ret_err);
+	free(bytes);
 	return r;
 }

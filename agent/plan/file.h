@@ -2,7 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * file - open and read the files of a model, which anybody may have written.
+ * file - open and read the files of a model or a node, which anybody may have
+ * written.
  *
  * Symbolic links are followed: the caches that models are downloaded to are
  * made of them.  Whatever is not a regular file is refused, and opening one
@@ -51,6 +52,21 @@ int gm_file_read(const struct gm_file *file, uint64_t offset, void *buf,
 		 size_t n, struct gm_plan_error *ret_err);
 
 void gm_file_close(struct gm_file *file);
+
+/*
+ * gm_file_text - read a whole file
+ *
+ * most		bytes it may have
+ * ret_bytes	to free(); a NUL stands behind the last
+ *
+ * Returns	0
+ *		-EFBIG	longer than @most
+ *		-ENOMEM, and what open and read answer
+ * Threads	any
+ */
+int gm_file_text(const char *path, const char *remedy, size_t most,
+		 char **ret_bytes, size_t *ret_n,
+		 struct gm_plan_error *ret_err);
 
 /*
  * gm_file_json - read a file that is one JSON object, no key twice

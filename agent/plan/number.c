@@ -3,7 +3,9 @@
 
 #include "agent/plan/number.h"
 
+#include <errno.h>
 #include <stdbool.h>
+#include <string.h>
 
 const char *gm_number_parse(const char *text, size_t n, uint64_t *ret_value)
 {
@@ -24,4 +26,24 @@ const char *gm_number_parse(const char *text, size_t n, uint64_t *ret_value)
 	}
 	*ret_value = value;
 	return NULL;
+}
+
+int gm_number_size(const char *text, uint64_t *ret_bytes)
+{
+	static const char units[] = "KMGT";
+	size_t n = strspn(text, "0123456789");
+	unsigned int shift = 0;
+	uint64_t value;
+
+	if (text[n] != '\0') {
+		const char *unit = strchr(units, text[n]);
+
+		if (!unit || text[n + 1] != '\0')
+			return -EINVAL;
+		shift = 10 * (unsigned int)(unit - units + 1);
+	}
+	if (gm_number_parse(text, n, &value) || value > UINT64_MAX >> shift)
+		return -EINVAL;
+	*ret_bytes = value << shift;
+	return 0;
 }

@@ -11,4 +11,5 @@ include $(top_srcdir)/agent/daemon/local.mk
 include $(top_srcdir)/agent/worker/local.mk
 include $(top_srcdir)/agent/ctl/local.mk
 
+gm_man += %reldir%/gpumap-node.5
 gm_man += %reldir%/gpumapctl.1 %reldir%/gpumapd.8 %reldir%/gpumapd.conf.5

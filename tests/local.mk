@@ -117,6 +117,10 @@ gm_tests += %reldir%/test_topology
 	%reldir%/dice.h %reldir%/tap.h
 %canon_reldir%_test_topology_LDADD = agent/plan/libplan.la
 
+gm_tests += %reldir%/test_nodefile
+%canon_reldir%_test_nodefile_SOURCES = %reldir%/test_nodefile.c %reldir%/tap.h
+%canon_reldir%_test_nodefile_LDADD = agent/plan/libplan.la
+
 gm_tests += %reldir%/test_mapper
 %canon_reldir%_test_mapper_SOURCES = %reldir%/test_mapper.c %reldir%/tap.h
 %canon_reldir%_test_mapper_LDADD = agent/plan/libplan.la
@@ -338,6 +342,12 @@ GM_TORTURE += %reldir%/agent_worker_burial
 %canon_reldir%_agent_worker_burial_SOURCES = \
 	%reldir%/agent_worker_burial.c $(gm_row)
 endif
+
+EXTRA_DIST += %reldir%/nodes/cpu-only.yaml
+EXTRA_DIST += %reldir%/nodes/eight-gpu.yaml
+EXTRA_DIST += %reldir%/nodes/laptop.yaml
+EXTRA_DIST += %reldir%/nodes/mixed.yaml
+EXTRA_DIST += %reldir%/nodes/unified.yaml
 
 include $(top_srcdir)/tests/fuzz/local.mk
 

@@ -21,6 +21,7 @@ noinst_LTLIBRARIES += %reldir%/libplan.la
 %canon_reldir%_libplan_la_SOURCES += %reldir%/mapper.c %reldir%/mapper.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/model_config.c
 %canon_reldir%_libplan_la_SOURCES += %reldir%/model_config.h
+%canon_reldir%_libplan_la_SOURCES += %reldir%/nodefile.c %reldir%/nodefile.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/number.c %reldir%/number.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/pattern.c %reldir%/pattern.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/pipeline.c %reldir%/pipeline.h

@@ -39,6 +39,13 @@ gm_fuzz += %reldir%/fuzz_gguf
 %canon_reldir%_fuzz_gguf_LDFLAGS = $(gm_fuzz_ldflags)
 %canon_reldir%_fuzz_gguf_LDADD = agent/plan/libplan.la
 
+gm_fuzz += %reldir%/fuzz_node
+%canon_reldir%_fuzz_node_SOURCES = %reldir%/fuzz_node.c \
+	%reldir%/fuzz.h $(gm_fuzz_main)
+%canon_reldir%_fuzz_node_CPPFLAGS = $(AM_CPPFLAGS) -DFUZZ_NAME='"node"'
+%canon_reldir%_fuzz_node_LDFLAGS = $(gm_fuzz_ldflags)
+%canon_reldir%_fuzz_node_LDADD = agent/plan/libplan.la
+
 gm_fuzz += %reldir%/fuzz_safetensors
 %canon_reldir%_fuzz_safetensors_SOURCES = %reldir%/fuzz_safetensors.c \
 	%reldir%/fuzz.h $(gm_fuzz_main)

@@ -1,0 +1,92 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * nodefile - a node as a file describes it: its rows, whether they are there
+ * or not.
+ *
+ *	name: dgx-h100
+ *	rows:
+ *	  - name: NVIDIA H100 80GB HBM3
+ *	    kind: cuda			# cuda, host, dummy
+ *	    count: 8			# so many alike
+ *	    memory: 81559M		# bytes, or with K, M, G, T of 1024
+ *	    free: 79G
+ *	    compute-capability: 9.0	# cuda
+ *	    sm-count: 132		# cuda, dummy
+ *	    threads-per-sm: 2048	# cuda, dummy
+ *	    integrated: no		# cuda, dummy
+ *	    numa-node: 0
+ *	  - name: two sockets' memory
+ *	    kind: host
+ *	    cpus: 112			# host
+ *	    memory: 2T
+ *
+ * Of a row name, kind and memory are needed, of a cuda row also its compute
+ * capability.  YAML is taken without aliases, one document, no key twice; a
+ * key that is not known here, or not of this kind of row, is an error: what
+ * is misspelt must not be left out in silence.  gpumap-node(5) tells it all.
+ */
+#ifndef GM_NODEFILE_H
+#define GM_NODEFILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/plan/error.h"
+#include "gpumap.h"
+
+#define GM_NODEFILE_BYTES (1u << 20) /* most bytes of a file */
+#define GM_NODEFILE_ROWS  GPUMAP_ROWS_MAX
+#define GM_NODEFILE_NAME  (GPUMAP_NAME_MAX + 1) /* with its NUL */
+
+struct gm_nodefile_row {
+	char name[GM_NODEFILE_NAME];
+	uint32_t kind; /* enum gpumap_device_kind */
+	uint64_t total_bytes;
+	uint64_t free_bytes; /* at most total_bytes */
+	bool has_cc;
+	uint32_t cc_major;
+	uint32_t cc_minor;
+	uint32_t units; /* multiprocessors, CPUs of a host; 0: not said */
+	uint32_t threads_per_unit; /* 0: not said */
+	int32_t numa_node;         /* -1: not said */
+	bool is_integrated;        /* its memory is the host's */
+};
+
+struct gm_nodefile {
+	char name[GM_NODEFILE_NAME];  /* "" where it has none */
+	uint32_t n_rows;              /* at least one */
+	struct gm_nodefile_row *rows; /* as in the file, alike ones repeated */
+};
+
+/*
+ * gm_nodefile_parse - read @n bytes of YAML
+ *
+ * ret_node	give it back with gm_nodefile_free()
+ *
+ * Returns	0
+ *		-EINVAL	not YAML, or a line of it is no node file's
+ *		-E2BIG	beyond a limit
+ *		-ENOMEM
+ * Threads	any
+ */
+int gm_nodefile_parse(const char *text, size_t n, struct gm_nodefile *ret_node,
+		      struct gm_plan_error *ret_err);
+
+/*
+ * gm_nodefile_read - the same of a regular file; errors say "path:line: "
+ *
+ * Returns	as gm_nodefile_parse(), and
+ *		-EFBIG	longer than GM_NODEFILE_BYTES
+ *		-ENOENT and what else open and read answer
+ * Threads	any
+ */
+int gm_nodefile_read(const char *path, struct gm_nodefile *ret_node,
+		     struct gm_plan_error *ret_err);
+
+/* Free what the two gave.  NULL is allowed. */
+void gm_nodefile_free(struct gm_nodefile *node);
+
+#endif

@@ -38,7 +38,8 @@ enum gm_control_type {
 	GM_CONTROL_UNPIN = 6,
 	GM_CONTROL_SESSION_OPEN = 7, /* 2 or 3 back: queues, arena, socket */
 	GM_CONTROL_QUEUE_OPEN = 8,   /* 1 back: the worker's doorbell */
-	GM_CONTROL_SESSIONS = 9
+	GM_CONTROL_SESSIONS = 9,
+	GM_CONTROL_PLAN = 10
 };
 
 struct gm_control {
@@ -51,6 +52,7 @@ struct gm_control {
 	uint32_t body;  /* bytes of the body; the tail follows */
 };
 
+/* Of a refusal; a type may have a longer one that begins with it. */
 struct gm_refusal {
 	char text[256]; /* what was wrong and what to do; NUL-terminated */
 };
@@ -150,6 +152,83 @@ struct gm_session_item {
 	uint64_t age_ns;
 };
 
+/*
+ * PLAN: place a model, and publish and commit the map when that is asked for.
+ *
+ * Tail: @text, @weights, each padded to 8, then n_bytes uint64_t, then n_rows
+ * uint32_t.  Reply tail: n_charges gm_control_charge, n_runs gm_control_run,
+ * then the spec and the warnings, one to a line, each with its NUL.
+ */
+struct gm_control_plan {
+	char name[64];         /* empty without GPUMAP_PLAN_PUBLISH */
+	uint32_t flags;        /* GPUMAP_PLAN_* */
+	uint32_t setting;      /* enum gpumap_setting */
+	uint32_t strategy;     /* enum gpumap_strategy; 0: FILL */
+	uint32_t base_row;     /* with GPUMAP_PLAN_BASE */
+	uint32_t text_bytes;   /* with the NUL; 0: none */
+	uint32_t weight_bytes; /* of @weights, likewise */
+	uint32_t n_bytes;      /* n_layers, or 0: sizes not known */
+	uint32_t n_rows;       /* that may be used, in this order; 0: all */
+	/* The model. */
+	uint32_t n_layers;
+	uint32_t dtype; /* enum gpumap_dtype */
+	uint64_t other_bytes;
+	uint32_t n_heads;    /* of attention; 0: not known */
+	uint32_t n_kv_heads; /* with k_dim 0 and kv_lora_rank 0 no KV cache */
+	uint32_t k_dim;      /* of one head */
+	uint32_t v_dim;
+	uint32_t kv_lora_rank; /* not 0: keys and values are compressed */
+	uint32_t kpe_head_dim;
+	/* What for. */
+	uint32_t compute_dtype; /* enum gpumap_dtype; 0: as the rows like */
+	uint32_t max_batch_size;
+	uint64_t max_seq_len;
+	uint32_t paged;       /* enum gpumap_paged */
+	uint32_t paged_block; /* tokens; 0: 32 */
+	uint64_t paged_amount;
+	uint32_t paged_share; /* the bits of a float */
+	uint32_t paged_element_bytes;
+};
+
+#define GM_PLAN_RUNS_MAX 8192u /* of one reply */
+
+struct gm_control_plan_reply {
+	uint64_t version;  /* 0: not published */
+	uint64_t kv_bytes; /* of one layer */
+	uint32_t n_layers;
+	uint32_t n_charges;
+	uint32_t n_runs;
+	uint32_t base_row;
+	uint32_t compute_dtype;
+	uint32_t spec_bytes;    /* with the NUL */
+	uint32_t warning_bytes; /* likewise; 0: none */
+	uint32_t reserved;
+};
+
+struct gm_control_charge {
+	uint32_t row;
+	uint32_t n_layers;
+	uint64_t weight_bytes;
+	uint64_t kv_bytes;
+	uint64_t activation_bytes;
+	uint64_t reserve_bytes;
+	uint64_t left_bytes;
+};
+
+/* So many layers in one row, one after the other. */
+struct gm_control_run {
+	uint32_t row;
+	uint32_t n_layers;
+};
+
+/* PLAN's refusal. */
+struct gm_control_plan_refusal {
+	struct gm_refusal refusal;
+	uint64_t missing_bytes; /* with -ENOSPC; 0: not known */
+	uint32_t missing_row;
+	uint32_t reserved;
+};
+
 _Static_assert(sizeof(struct gm_control) == 24, "wire");
 _Static_assert(sizeof(struct gm_refusal) == 256, "wire");
 _Static_assert(sizeof(struct gm_hello) == 16, "wire");
@@ -161,5 +240,10 @@ _Static_assert(sizeof(struct gm_session_open) == 16, "wire");
 _Static_assert(sizeof(struct gm_session_reply) == 24, "wire");
 _Static_assert(sizeof(struct gm_queue_reply) == 16, "wire");
 _Static_assert(sizeof(struct gm_session_item) == 40, "wire");
+_Static_assert(sizeof(struct gm_control_plan) == 176, "wire");
+_Static_assert(sizeof(struct gm_control_plan_reply) == 48, "wire");
+_Static_assert(sizeof(struct gm_control_charge) == 48, "wire");
+_Static_assert(sizeof(struct gm_control_run) == 8, "wire");
+_Static_assert(sizeof(struct gm_control_plan_refusal) == 272, "wire");
 
 #endif

@@ -68,6 +68,10 @@ void gm_layers_build(const struct gm_layers *layers, uint64_t version,
 	image.setting = layers->setting;
 	image.dtype = layers->dtype;
 	image.other_bytes = layers->other_bytes;
+	image.max_seq_len = layers->max_seq_len;
+	image.max_batch_size = layers->max_batch_size;
+	image.strategy = layers->strategy;
+	image.compute_dtype = layers->compute_dtype;
 
 	memset(block, 0, bytes);
 	memcpy(block + image.rows_at, layers->rows,

@@ -21,6 +21,10 @@ struct gm_layers {
 	uint32_t base;
 	uint32_t setting;
 	uint32_t dtype;
+	uint16_t strategy;
+	uint16_t compute_dtype;
+	uint32_t max_batch_size;
+	uint64_t max_seq_len;
 	uint64_t published; /* ns since 1970 */
 	uint64_t other_bytes;
 	const uint32_t *rows;  /* n_layers */

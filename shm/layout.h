@@ -35,7 +35,7 @@
 #include "shm/atomic.h"
 
 #define GM_LAYOUT_MAJOR   1u
-#define GM_LAYOUT_MINOR   0u
+#define GM_LAYOUT_MINOR   1u
 #define GM_MAGIC          UINT64_C(0x000050414d555047) /* "GPUMAP", little-endian */
 #define GM_BYTE_ORDER     UINT32_C(0x01020304)
 
@@ -207,7 +207,11 @@ struct gm_layers_image {
 	uint32_t
 		charges_at; /* n_rows struct gm_charge_image, first use first */
 	uint32_t spec_at;   /* spec_bytes characters */
-	uint64_t reserved[2];
+	/* Since minor 1.  0: not said. */
+	uint64_t max_seq_len; /* what the charges for KV cache hold */
+	uint32_t max_batch_size;
+	uint16_t strategy;      /* enum gpumap_strategy */
+	uint16_t compute_dtype; /* enum gpumap_dtype, of activations */
 };
 
 /* What a map takes from one row. */
@@ -220,12 +224,22 @@ struct gm_charge_image {
 	uint64_t reserve_bytes;
 };
 
-enum gm_holder_kind { GM_HOLDER_FREE = 0, GM_HOLDER_PIN = 1 };
+enum gm_holder_kind {
+	GM_HOLDER_FREE = 0,
+	GM_HOLDER_PIN = 1,
+	GM_HOLDER_RESERVE = 2 /* of a HELD map; since minor 1 */
+};
 
-/* One claim of one process: 64 bytes, eight words, the first stored last. */
+/*
+ * One claim of one process: 64 bytes, eight words, the first stored last.
+ *
+ * A RESERVE entry is stored before the slot that names its block and freed
+ * after the slot has moved on, so it means nothing unless a slot names @unit
+ * under @version.  It keeps no block from being reused.
+ */
 struct gm_holder_image {
 	uint32_t kind; /* enum gm_holder_kind */
-	uint32_t unit; /* where the pinned block starts */
+	uint32_t unit; /* where the block starts */
 	uint32_t pid;  /* as the agent sees it */
 	uint32_t uid;
 	uint64_t start; /* start time of pid, field 22 of /proc/pid/stat */
@@ -262,6 +276,7 @@ GM_ASSERT_BYTES(gm_row_image, 560);
 GM_ASSERT_AT(gm_moving_image, reason, 72);
 GM_ASSERT_BYTES(gm_moving_image, 8 * GM_MOVING_WORDS);
 GM_ASSERT_AT(gm_layers_image, rows_at, 168);
+GM_ASSERT_AT(gm_layers_image, max_seq_len, 184);
 GM_ASSERT_BYTES(gm_layers_image, 200);
 GM_ASSERT_BYTES(gm_charge_image, 40);
 GM_ASSERT_BYTES(gm_holder_image, sizeof(struct gm_holder));

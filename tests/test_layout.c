@@ -84,6 +84,7 @@ static void images(void)
 	AT(gm_object_image, version);
 	AT(gm_object_image, published);
 	AT(gm_object_image, owner_uid);
+	AT(gm_object_image, flags);
 	AT(gm_object_image, name);
 	SIZE(gm_row_image);
 	AT(gm_row_image, uuid);
@@ -106,6 +107,10 @@ static void images(void)
 	AT(gm_layers_image, weight_bytes);
 	AT(gm_layers_image, rows_at);
 	AT(gm_layers_image, spec_at);
+	AT(gm_layers_image, max_seq_len);
+	AT(gm_layers_image, max_batch_size);
+	AT(gm_layers_image, strategy);
+	AT(gm_layers_image, compute_dtype);
 	SIZE(gm_charge_image);
 	AT(gm_charge_image, weight_bytes);
 	SIZE(gm_holder_image);
@@ -165,6 +170,19 @@ static void messages(void)
 	SIZE(gm_sessions);
 	SIZE(gm_sessions_reply);
 	SIZE(gm_session_item);
+	SIZE(gm_control_plan);
+	AT(gm_control_plan, flags);
+	AT(gm_control_plan, n_layers);
+	AT(gm_control_plan, other_bytes);
+	AT(gm_control_plan, compute_dtype);
+	AT(gm_control_plan, max_seq_len);
+	AT(gm_control_plan, paged_amount);
+	SIZE(gm_control_plan_reply);
+	AT(gm_control_plan_reply, n_layers);
+	AT(gm_control_plan_reply, warning_bytes);
+	SIZE(gm_control_charge);
+	SIZE(gm_control_run);
+	SIZE(gm_control_plan_refusal);
 	SIZE(gpumap_view);
 	AT(gpumap_view, check);
 	AT(gpumap_view, expect);

@@ -36,7 +36,7 @@ struct gm_connection {
 /* One request, judged as far as its form goes. */
 struct gm_request {
 	struct gm_control header;
-	char body[128] __attribute__((aligned(8))); /* missing bytes are 0 */
+	char body[256] __attribute__((aligned(8))); /* missing bytes are 0 */
 	const char *tail;
 	uint32_t tail_bytes;
 };

@@ -175,6 +175,7 @@ static void retire(const char *path, struct file *file, const char *why)
 
 static void sign(struct gm_header *header)
 {
+	gm_put(&header->minor, GM_LAYOUT_MINOR);
 	gm_put(&header->agent_pid, (uint32_t)getpid());
 	gm_put(&header->agent_start, gm_loop_now());
 	gm_put(&header->heartbeat, gm_loop_now());
@@ -250,7 +251,6 @@ static void fill(struct gm_header *header, uint64_t bytes,
 		 const uint64_t boot_id[2])
 {
 	gm_put(&header->major, GM_LAYOUT_MAJOR);
-	gm_put(&header->minor, GM_LAYOUT_MINOR);
 	gm_put(&header->byte_order, GM_BYTE_ORDER);
 	gm_put(&header->size, bytes);
 	gm_put(&header->layout, gm_layout_hash());

@@ -6,12 +6,15 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
-/* Refusals and a page of sessions fit. */
+/* A header, a body, and a tail of this many bytes: refusals and a page of
+ * sessions fit.  Larger tails come with room of their own. */
+#define HEAD_MAX  1024u
 #define REPLY_MAX 4096u
 
 /* How often a call that finds the agent silent looks whether it lives, and how
@@ -165,8 +168,10 @@ static int send_request(const struct gpumap *map, struct gm_link *link,
 				     .type = call->type,
 				     .serial = ++link->serial,
 				     .body = call->body_bytes };
-	struct iovec io[5] = { { &header, sizeof(header) },
-			       { (void *)call->body, call->body_bytes } };
+	struct iovec io[2 + sizeof(call->tail) / sizeof(call->tail[0])] = {
+		{ &header, sizeof(header) },
+		{ (void *)call->body, call->body_bytes }
+	};
 	struct msghdr message = { .msg_iov = io,
 				  .msg_iovlen = 2u + call->n_tail };
 	size_t bytes = sizeof(header) + call->body_bytes;
@@ -229,14 +234,14 @@ static int gather_fds(struct msghdr *message, struct gm_call *call,
 }
 
 static int receive(const struct gpumap *map, struct gm_link *link,
-		   struct gm_call *call, uint32_t max_fds, char *ret_record,
-		   size_t *ret_bytes)
+		   struct gm_call *call, uint32_t max_fds, size_t room,
+		   char *ret_record, size_t *ret_bytes)
 {
 	union {
 		struct cmsghdr align;
 		char bytes[CMSG_SPACE(GM_CONTROL_FDS_MAX * sizeof(int))];
 	} control;
-	struct iovec io = { ret_record, REPLY_MAX };
+	struct iovec io = { ret_record, room };
 	struct msghdr message = { .msg_iov = &io,
 				  .msg_iovlen = 1,
 				  .msg_control = control.bytes,
@@ -288,6 +293,11 @@ static void refuse(const char *body, uint32_t bytes, struct gm_call *call)
 
 	memcpy(call->why, body, n);
 	call->why[n] = '\0';
+	if (call->refusal == NULL)
+		return;
+	n = bytes < call->refusal_bytes ? bytes : call->refusal_bytes;
+	memset(call->refusal, 0, call->refusal_bytes);
+	memcpy(call->refusal, body, n);
 }
 
 /* Returns 0 with the agent's status, or what is wrong with the reply. */
@@ -320,20 +330,18 @@ static int judge(const struct gm_link *link, const char *record, size_t bytes,
 	return copy_body(body, header.body, call);
 }
 
-int gm_link_call(const struct gpumap *map, struct gm_link *link,
-		 struct gm_call *call, uint32_t max_fds)
+static int call_with(const struct gpumap *map, struct gm_link *link,
+		     struct gm_call *call, uint32_t max_fds, size_t room,
+		     char *record)
 {
-	char record[REPLY_MAX] __attribute__((aligned(8)));
 	size_t bytes = 0;
 	int ret, status = 0;
 
-	call->why[0] = '\0';
-	call->n_fds = 0;
 	ret = send_request(map, link, call);
 	if (ret == -EMSGSIZE)
 		return ret; /* nothing was sent */
 	if (ret == 0)
-		ret = receive(map, link, call, max_fds, record, &bytes);
+		ret = receive(map, link, call, max_fds, room, record, &bytes);
 	if (ret == 0)
 		ret = judge(link, record, bytes, call, &status);
 	if (ret < 0) {
@@ -346,6 +354,30 @@ int gm_link_call(const struct gpumap *map, struct gm_link *link,
 	if (status != 0)
 		gm_call_close_fds(call);
 	return status;
+}
+
+int gm_link_call(const struct gpumap *map, struct gm_link *link,
+		 struct gm_call *call, uint32_t max_fds)
+{
+	char small[REPLY_MAX] __attribute__((aligned(8)));
+	size_t room = HEAD_MAX + call->reply_tail_room;
+	char *record = small;
+	int ret;
+
+	call->why[0] = '\0';
+	call->n_fds = 0;
+	if (room > sizeof(small))
+		record = malloc(room);
+	else
+		room = sizeof(small);
+	if (record == NULL) {
+		explain(call->why, "%s", gpumap_strerror(-ENOMEM));
+		return -ENOMEM; /* nothing was sent */
+	}
+	ret = call_with(map, link, call, max_fds, room, record);
+	if (record != small)
+		free(record);
+	return ret;
 }
 
 void gm_map_refuse(struct gpumap *map, const char *why)

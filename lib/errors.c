@@ -32,16 +32,19 @@ static const struct {
 	{ -ENODEV, "no such row, or its device is gone" },
 	{ -ENOENT, "nothing is published under this name" },
 	{ -ENOMEM, "out of memory, or no room of this size in the arena" },
-	{ -ENOSPC, "the segment or its table of holders is full" },
+	{ -ENOSPC, "no room: the model does not fit, or the segment, its table "
+		   "of holders or the agent's disk is full" },
 	{ -ENOTSUP, "the session was not opened for this" },
 	{ -EOPNOTSUPP, "the agent does not know this request; it is older "
 		       "than this library" },
+	{ -EOVERFLOW, "sizes of 2^64 bytes or more" },
 	{ -EOWNERDEAD, "opened by the process that forked this one; open "
 		       "your own" },
 	{ -EPERM, "it belongs to another user" },
 	{ -EPROTO, "what is there breaks the contract: another layout, a "
 		   "damaged segment, or a peer that lies" },
 	{ -ERANGE, "out of the table or out of the arena" },
+	{ -EROFS, "the agent's disk cannot be written" },
 	{ -ESHUTDOWN, "the agent is shutting down" },
 	{ -ESRCH, "the agent does not see this process: it is in another pid "
 		  "namespace" },

@@ -104,7 +104,7 @@ struct gm_call {
 	uint16_t n_tail;
 	uint32_t body_bytes;
 	const void *body;
-	struct iovec tail[3];
+	struct iovec tail[6];
 	void *reply; /* zero-filled past what the agent sent */
 	uint32_t reply_bytes;
 	uint32_t reply_tail_room;
@@ -113,6 +113,9 @@ struct gm_call {
 	uint32_t n_fds;            /* received; -1 in the places beyond */
 	int fds[GM_CONTROL_FDS_MAX];
 	char why[GM_WHY]; /* the agent's reason, or ours; "" when granted */
+	void *refusal; /* NULL, or room for a refusal that is more than words;
+			* zero-filled past what the agent sent */
+	uint32_t refusal_bytes;
 };
 
 /*

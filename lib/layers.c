@@ -12,6 +12,9 @@ _Static_assert(sizeof(struct gpumap_charge) == sizeof(struct gm_charge_image) &&
 		       offsetof(struct gpumap_charge, reserve_bytes) ==
 			       offsetof(struct gm_charge_image, reserve_bytes),
 	       "charges are copied as they are");
+_Static_assert(GPUMAP_LAYERS_COMMITTED == GM_OBJECT_COMMITTED &&
+		       GPUMAP_LAYERS_HELD == GM_OBJECT_HELD,
+	       "and so are flags");
 
 /* Where a caller wants things, as the arguments of gpumap_layers_read(). */
 struct wanted {
@@ -36,6 +39,11 @@ static void put_image(struct gpumap_layers *layers,
 	layers->dtype = image->dtype;
 	layers->layer_bytes = image->weight_bytes;
 	layers->other_bytes = image->other_bytes;
+	layers->flags = image->object.flags;
+	layers->strategy = image->strategy;
+	layers->compute_dtype = image->compute_dtype;
+	layers->max_batch_size = image->max_batch_size;
+	layers->max_seq_len = image->max_seq_len;
 }
 
 static int put_spec(struct gpumap_layers *layers,

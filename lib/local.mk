@@ -15,13 +15,15 @@ noinst_LTLIBRARIES += %reldir%/libclient.la
 	%reldir%/health.c \
 	%reldir%/internal.h \
 	%reldir%/layers.c \
+	%reldir%/plan.c \
 	%reldir%/publish.c \
 	%reldir%/read.c \
 	%reldir%/scatter.c \
 	%reldir%/session.c \
 	%reldir%/submit.c \
 	%reldir%/view.c \
-	%reldir%/wait.c
+	%reldir%/wait.c \
+	%reldir%/who.c
 
 lib_LTLIBRARIES += %reldir%/libgpumap.la
 %canon_reldir%_libgpumap_la_SOURCES =

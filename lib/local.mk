@@ -22,6 +22,8 @@ noinst_LTLIBRARIES += %reldir%/libclient.la
 	%reldir%/session.c \
 	%reldir%/submit.c \
 	%reldir%/view.c \
+	%reldir%/visible.c \
+	%reldir%/visible.h \
 	%reldir%/wait.c \
 	%reldir%/who.c
 

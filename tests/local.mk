@@ -64,6 +64,10 @@ gm_tests += %reldir%/test_view
 	%reldir%/segment_file.h %reldir%/segment.h %reldir%/tap.h
 %canon_reldir%_test_view_LDADD = $(gm_client)
 
+gm_tests += %reldir%/test_visible
+%canon_reldir%_test_visible_SOURCES = %reldir%/test_visible.c %reldir%/tap.h
+%canon_reldir%_test_visible_LDADD = $(gm_client)
+
 gm_tests += %reldir%/test_strict
 %canon_reldir%_test_strict_SOURCES = %reldir%/test_strict.c \
 	%reldir%/segment_file.h %reldir%/segment.h %reldir%/tap.h

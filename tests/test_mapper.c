@@ -16,7 +16,7 @@ static const struct gm_location gpus[] = { { GM_LOCATION_CUDA, 0 },
 static struct gm_mapper_request on_gpus(uint64_t n_layers)
 {
 	return (struct gm_mapper_request){
-		.host_layers = GM_HOST_LAYERS_REST,
+		.host_layers = GM_LAYERS_REST,
 		.n_layers = n_layers,
 		.base = gpus[0],
 		.devices = gpus,

@@ -234,9 +234,7 @@ static int check(const struct gm_balance_request *q, struct gm_plan_error *err)
 	bool over = false;
 
 	if (q->n_layers == 0)
-		return gm_error_set(err, -EINVAL,
-				    "give a model with at least one layer",
-				    "The model has no layers");
+		return gm_error_no_layers(err);
 	if (q->n_layers > GM_PLACEMENT_LAYERS)
 		return gm_error_set(err, -E2BIG, "check the numbers of layers",
 				    "More than the %u layers that a map may "

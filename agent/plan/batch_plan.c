@@ -118,14 +118,13 @@ static json_t *show_mapper(const struct gm_mapper *m,
 
 json_t *gm_batch_map(struct gm_fields *f)
 {
-	struct map_request m = { .q = { .host_layers = GM_HOST_LAYERS_REST } };
+	struct map_request m = { .q = { .host_layers = GM_LAYERS_REST } };
 	struct gm_mapper mapper;
 	json_t *json = NULL;
 
 	m.q.n_layers = gm_field_number(f, "model_layers");
 	m.q.is_nccl = gm_field_bool_or(f, "nccl", false);
-	m.q.host_layers =
-		gm_field_number_or(f, "host_layers", GM_HOST_LAYERS_REST);
+	m.q.host_layers = gm_field_number_or(f, "host_layers", GM_LAYERS_REST);
 	read_spec(f, &m);
 	read_locations(f, &m);
 	read_topology(f, &m);

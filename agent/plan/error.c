@@ -37,3 +37,10 @@ int gm_error_no_memory(struct gm_plan_error *err)
 	return gm_error_set(err, -ENOMEM, "free some memory and try again",
 			    "out of memory");
 }
+
+int gm_error_no_layers(struct gm_plan_error *err)
+{
+	return gm_error_set(err, -EINVAL,
+			    "give a model with at least one layer",
+			    "The model has no layers");
+}

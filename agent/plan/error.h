@@ -34,4 +34,7 @@ int gm_error_set(struct gm_plan_error *err, int code, const char *remedy,
 /* The same for want of memory.  Returns -ENOMEM. */
 int gm_error_no_memory(struct gm_plan_error *err);
 
+/* And for a model of no layers.  Returns -EINVAL. */
+int gm_error_no_layers(struct gm_plan_error *err);
+
 #endif

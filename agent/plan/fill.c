@@ -280,9 +280,7 @@ static int check(const struct gm_fill_request *q, struct gm_plan_error *err)
 				    "%zu devices, at most %u are allowed",
 				    q->n_devices, GM_FILL_DEVICES);
 	if (q->n_layers == 0)
-		return gm_error_set(err, -EINVAL,
-				    "give a model with at least one layer",
-				    "The model has no layers");
+		return gm_error_no_layers(err);
 	return 0;
 }
 

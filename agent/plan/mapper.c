@@ -7,8 +7,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "agent/plan/checked.h"
-
 static const struct gm_location cpu = { GM_LOCATION_CPU, 0 };
 
 static bool is_there(const struct gm_mapper_request *q,
@@ -144,42 +142,11 @@ static int place_by_topology(const struct gm_mapper_request *q,
 	return r;
 }
 
-static int share(const struct gm_mapper_request *q, uint64_t *ret_host,
-		 struct gm_plan_error *err)
-{
-	uint64_t placed = 0, host;
-	bool over = false;
-
-	for (size_t i = 0; i < q->map->n_entries; i++)
-		placed = gm_checked_add(&over, placed,
-					q->map->entries[i].layers);
-	if (over)
-		return gm_error_set(err, -EINVAL, "check the numbers of layers",
-				    "The map's layers sum to 2^64 or more");
-	if (placed > q->n_layers)
-		return gm_error_set(err, -EINVAL,
-				    "lower the numbers of layers in the spec",
-				    "The map places %" PRIu64 " layers but the "
-				    "model has %" PRIu64,
-				    placed, q->n_layers);
-	host = q->n_layers - placed;
-	if (q->host_layers != GM_HOST_LAYERS_REST && q->host_layers != host)
-		return gm_error_set(err, -EINVAL,
-				    "leave the number of host layers out",
-				    "Expected the total number of GPU (%" PRIu64
-				    ") and host layers (%" PRIu64
-				    ") to sum to the number of model hidden "
-				    "layers (%" PRIu64 ")",
-				    placed, q->host_layers, q->n_layers);
-	*ret_host = host;
-	return 0;
-}
-
 static int place_by_map(const struct gm_mapper_request *q, struct gm_mapper *m,
 			struct gm_plan_error *err)
 {
 	uint64_t host = 0;
-	int r = share(q, &host, err);
+	int r = gm_spec_share(q->map, q->n_layers, q->host_layers, &host, err);
 
 	if (r == 0)
 		r = reserve(m, q->map->n_entries + 1, err);
@@ -224,9 +191,7 @@ int gm_mapper_make(const struct gm_mapper_request *q,
 	int r;
 
 	if (q->n_layers == 0)
-		return gm_error_set(ret_err, -EINVAL,
-				    "give a model with at least one layer",
-				    "The model has no layers");
+		return gm_error_no_layers(ret_err);
 	r = place(q, &m, ret_err);
 	if (r == 0)
 		r = find_unique(&m, ret_err);

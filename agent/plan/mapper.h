@@ -32,11 +32,9 @@
 
 enum gm_mapper_kind { GM_MAPPER_LAYER, GM_MAPPER_DUMMY, GM_MAPPER_NCCL };
 
-#define GM_HOST_LAYERS_REST UINT64_MAX
-
 struct gm_mapper_request {
 	const struct gm_spec *map;          /* NULL for none */
-	uint64_t host_layers;               /* or GM_HOST_LAYERS_REST */
+	uint64_t host_layers;               /* or GM_LAYERS_REST */
 	const struct gm_topology *topology; /* NULL for none */
 	uint64_t n_layers;                  /* of the model */
 	struct gm_location base;

@@ -192,9 +192,7 @@ int gm_pipeline_split(uint32_t n_layers, uint32_t n_ranks, const char *exact,
 		      struct gm_plan_error *ret_err)
 {
 	if (n_layers == 0)
-		return gm_error_set(ret_err, -EINVAL,
-				    "give a model with at least one layer",
-				    "The model has no layers");
+		return gm_error_no_layers(ret_err);
 	if (n_ranks == 0)
 		return gm_error_set(ret_err, -EINVAL, "give a rank",
 				    "A pipeline of no ranks");

@@ -9,9 +9,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* How many layers the entries take, and how many then go to the host row. */
+/* How many layers there are, and how many of them go to the host row. */
 struct shares {
-	uint64_t placed;
+	uint64_t n_layers;
 	uint64_t host;
 };
 
@@ -78,20 +78,6 @@ static int no_such_row(const struct gm_placement_request *q, uint64_t row,
 			    row, rows);
 }
 
-static int sum_entries(const struct gm_spec *spec, uint64_t *ret_sum,
-		       struct gm_plan_error *err)
-{
-	uint64_t sum = 0;
-
-	for (size_t i = 0; i < spec->n_entries; i++)
-		if (__builtin_add_overflow(sum, spec->entries[i].layers, &sum))
-			return gm_error_set(
-				err, -EINVAL, "check the numbers of layers",
-				"The map's layers sum to 2^64 or more");
-	*ret_sum = sum;
-	return 0;
-}
-
 static int too_many(struct gm_plan_error *err)
 {
 	return gm_error_set(err, -E2BIG, "check the numbers of layers",
@@ -99,52 +85,25 @@ static int too_many(struct gm_plan_error *err)
 			    GM_PLACEMENT_LAYERS);
 }
 
-static int share_of_known(const struct gm_placement_request *q, uint64_t placed,
-			  struct shares *ret, struct gm_plan_error *err)
-{
-	uint64_t host;
-
-	if (q->n_layers == 0)
-		return gm_error_set(err, -EINVAL,
-				    "give a model with at least one layer",
-				    "The model has no layers");
-	if (q->n_layers > GM_PLACEMENT_LAYERS)
-		return too_many(err);
-	if (placed > q->n_layers)
-		return gm_error_set(err, -EINVAL,
-				    "lower the numbers of layers in the spec",
-				    "The map places %" PRIu64 " layers but the "
-				    "model has %" PRIu64,
-				    placed, q->n_layers);
-	host = q->n_layers - placed;
-	if (q->host_layers != GM_LAYERS_REST && q->host_layers != host)
-		return gm_error_set(err, -EINVAL,
-				    "leave the number of host layers out",
-				    "Expected the total number of GPU (%" PRIu64
-				    ") and host layers (%" PRIu64
-				    ") to sum to the number "
-				    "of model hidden layers (%" PRIu64 ")",
-				    placed, q->host_layers, q->n_layers);
-	*ret = (struct shares){ placed, host };
-	return 0;
-}
-
-static int share_of_unknown(const struct gm_placement_request *q,
-			    uint64_t placed, struct shares *ret,
-			    struct gm_plan_error *err)
+/* Of a model whose layers the spec alone counts. */
+static int share_of_unknown(const struct gm_spec *spec,
+			    const struct gm_placement_request *q,
+			    struct shares *ret, struct gm_plan_error *err)
 {
 	uint64_t host = q->host_layers == GM_LAYERS_REST ? 0 : q->host_layers;
+	uint64_t placed = 0;
+	int r = gm_spec_sum(spec, &placed, err);
 
-	if (placed > GM_PLACEMENT_LAYERS)
-		return too_many(err);
-	if (host > GM_PLACEMENT_LAYERS - placed)
+	if (r)
+		return r;
+	if (placed > GM_PLACEMENT_LAYERS || host > GM_PLACEMENT_LAYERS - placed)
 		return too_many(err);
 	if (placed + host == 0)
 		return gm_error_set(err, -EINVAL,
 				    "name the model, or place its layers",
 				    "The map places no layers and the model's "
 				    "number of layers is not known");
-	*ret = (struct shares){ placed, host };
+	*ret = (struct shares){ placed + host, host };
 	return 0;
 }
 
@@ -178,7 +137,7 @@ static int check_rows(const struct gm_spec *spec,
 			"place every layer, or configure a host row",
 			"%" PRIu64 " of %" PRIu64 " layers are left over, and "
 			"there is no host row to take them",
-			shares->host, shares->placed + shares->host);
+			shares->host, shares->n_layers);
 	return 0;
 }
 
@@ -186,19 +145,17 @@ static int share_out(const struct gm_spec *spec,
 		     const struct gm_placement_request *q, struct shares *ret,
 		     struct gm_plan_error *err)
 {
-	uint64_t placed = 0;
-	int r;
-
 	if (spec->is_auto)
 		return gm_error_set(err, -EINVAL,
 				    "plan it first, or give a spec",
 				    "An automatic map has no rows yet");
-	r = sum_entries(spec, &placed, err);
-	if (r)
-		return r;
 	if (q->n_layers == GM_LAYERS_UNKNOWN)
-		return share_of_unknown(q, placed, ret, err);
-	return share_of_known(q, placed, ret, err);
+		return share_of_unknown(spec, q, ret, err);
+	if (q->n_layers > GM_PLACEMENT_LAYERS)
+		return too_many(err);
+	ret->n_layers = q->n_layers;
+	return gm_spec_share(spec, q->n_layers, q->host_layers, &ret->host,
+			     err);
 }
 
 int gm_placement_make(const struct gm_spec *spec,
@@ -216,8 +173,8 @@ int gm_placement_make(const struct gm_spec *spec,
 	if (r)
 		return r;
 
-	assert(shares.placed + shares.host > 0);
-	place.rows = calloc(shares.placed + shares.host, sizeof(*place.rows));
+	assert(shares.n_layers > 0);
+	place.rows = calloc(shares.n_layers, sizeof(*place.rows));
 	place.unique = calloc(spec->n_entries + 1, sizeof(*place.unique));
 	if (!place.rows || !place.unique) {
 		gm_placement_free(&place);

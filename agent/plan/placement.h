@@ -34,7 +34,6 @@ struct gm_plan_row {
 };
 
 #define GM_LAYERS_UNKNOWN UINT64_MAX /* as many as the spec places */
-#define GM_LAYERS_REST    UINT64_MAX /* as many as the spec leaves over */
 #define GM_ROW_FIRST      UINT32_MAX /* the row of layer 0 */
 
 struct gm_placement_request {

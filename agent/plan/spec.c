@@ -184,6 +184,49 @@ int gm_spec_print(const struct gm_spec *spec, char **ret_text)
 	return 0;
 }
 
+int gm_spec_sum(const struct gm_spec *spec, uint64_t *ret_sum,
+		struct gm_plan_error *ret_err)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < spec->n_entries; i++)
+		if (__builtin_add_overflow(sum, spec->entries[i].layers, &sum))
+			return gm_error_set(
+				ret_err, -EINVAL, "check the numbers of layers",
+				"The map's layers sum to 2^64 or more");
+	*ret_sum = sum;
+	return 0;
+}
+
+int gm_spec_share(const struct gm_spec *spec, uint64_t n_layers,
+		  uint64_t host_layers, uint64_t *ret_host,
+		  struct gm_plan_error *ret_err)
+{
+	uint64_t placed = 0;
+	int r = gm_spec_sum(spec, &placed, ret_err);
+
+	if (r)
+		return r;
+	if (n_layers == 0)
+		return gm_error_no_layers(ret_err);
+	if (placed > n_layers)
+		return gm_error_set(ret_err, -EINVAL,
+				    "lower the numbers of layers in the spec",
+				    "The map places %" PRIu64 " layers but the "
+				    "model has %" PRIu64,
+				    placed, n_layers);
+	if (host_layers != GM_LAYERS_REST && host_layers != n_layers - placed)
+		return gm_error_set(ret_err, -EINVAL,
+				    "leave the number of host layers out",
+				    "Expected the total number of GPU (%" PRIu64
+				    ") and host layers (%" PRIu64
+				    ") to sum to the number of model hidden "
+				    "layers (%" PRIu64 ")",
+				    placed, host_layers, n_layers);
+	*ret_host = n_layers - placed;
+	return 0;
+}
+
 void gm_spec_free(struct gm_spec *spec)
 {
 	if (!spec)

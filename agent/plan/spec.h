@@ -74,6 +74,28 @@ int gm_spec_parse_list(const char *const *items, size_t n,
  */
 int gm_spec_print(const struct gm_spec *spec, char **ret_text);
 
+#define GM_LAYERS_REST UINT64_MAX /* as many as the entries leave over */
+
+/*
+ * gm_spec_share - what a spec leaves over for the host
+ *
+ * spec		not automatic
+ * n_layers	of the model
+ * host_layers	that the host is to get, or GM_LAYERS_REST
+ *
+ * Returns	0
+ *		-EINVAL	a model without layers, entries that sum to more than
+ *			it has, or a host that is to get another number
+ * Threads	any
+ */
+int gm_spec_share(const struct gm_spec *spec, uint64_t n_layers,
+		  uint64_t host_layers, uint64_t *ret_host,
+		  struct gm_plan_error *ret_err);
+
+/* All entries' layers.  Returns 0, -EINVAL: 2^64 or more. */
+int gm_spec_sum(const struct gm_spec *spec, uint64_t *ret_sum,
+		struct gm_plan_error *ret_err);
+
 /* Free what a parse gave.  NULL is allowed. */
 void gm_spec_free(struct gm_spec *spec);
 

@@ -42,7 +42,7 @@ static void map(const struct gm_topology *t, uint64_t n_layers)
 {
 	static const struct gm_location gpus[] = { { GM_LOCATION_CUDA, 0 },
 						   { GM_LOCATION_CUDA, 1 } };
-	struct gm_mapper_request q = { .host_layers = GM_HOST_LAYERS_REST,
+	struct gm_mapper_request q = { .host_layers = GM_LAYERS_REST,
 				       .topology = t,
 				       .n_layers = n_layers,
 				       .base = gpus[0],

@@ -112,7 +112,9 @@ static void memory_binds_more_than_time(void)
 	q.kv_bytes = 30;
 	EQ(gm_balance_make(&q, &b, &err), -ENOSPC);
 	STR(err.text, "This model does not fit on the 2 rows: layers 0 to 3, "
-		      "160 bytes with their KV cache, find no room");
+		      "160 bytes with their KV cache, find no room. The 37 "
+		      "bytes of its non-mapped weights fit on none of them "
+		      "beside a layer");
 }
 
 static void edges_are_errors(void)

@@ -34,11 +34,14 @@ int gm_strategy_parse(const char *name, enum gm_strategy *ret_strategy,
 /* A request with its rows in order and its sizes worked out. */
 struct task {
 	const struct gm_auto_request *q;
-	struct gm_auto_row rows[GM_AUTO_ROWS];
+	struct gm_auto_row rows[GM_AUTO_ROWS]; /* hosts last */
 	uint32_t n_rows;
-	uint64_t kv_bytes;
-	uint64_t act_elems;
+	uint32_t n_devices; /* of them no hosts */
 	uint64_t total_bytes;
+	uint64_t mapped; /* largest activation while a layer runs, bytes */
+	uint64_t other;  /* and outside of layers */
+	bool is_paged;
+	uint64_t kv_bytes;
 	struct gm_plan_error *err;
 };
 
@@ -51,6 +54,7 @@ static void order_rows(struct task *t)
 		if (!t->q->rows[i].is_host)
 			t->rows[t->n_rows++] = t->q->rows[i];
 	}
+	t->n_devices = t->n_rows;
 	for (uint32_t i = 0; i < t->q->n_rows && !integrated; i++)
 		if (t->q->rows[i].is_host)
 			t->rows[t->n_rows++] = t->q->rows[i];
@@ -59,12 +63,11 @@ static void order_rows(struct task *t)
 static int measure(struct task *t)
 {
 	const struct gm_auto_request *q = t->q;
-	uint64_t chunk = gm_min(q->max_seq_len, GM_SIZES_CHUNK);
 	bool over = false;
 
-	t->act_elems = GM_CHECKED_PRODUCT(&over, q->max_batch_size, q->n_heads,
-					  chunk * chunk);
-	gm_checked_mul(&over, t->act_elems, q->dtype_bytes);
+	t->mapped = gm_checked_mul(&over, q->mapped_act_elems, q->dtype_bytes);
+	t->other =
+		gm_checked_mul(&over, q->non_mapped_act_elems, q->dtype_bytes);
 	t->total_bytes = q->non_mapped_bytes;
 	for (uint32_t i = 0; i < q->n_layers; i++)
 		t->total_bytes = gm_checked_add(&over, t->total_bytes,
@@ -73,8 +76,27 @@ static int measure(struct task *t)
 		return gm_error_set(t->err, -EOVERFLOW, "correct the request",
 				    "The plan's sizes come to 2^64 bytes or "
 				    "more");
-	return gm_kv_unpaged(&q->kv, q->max_seq_len, q->max_batch_size,
-			     q->dtype_bytes, &t->kv_bytes, t->err);
+	return 0;
+}
+
+static uint64_t capacity(const struct gm_auto_row *row)
+{
+	return gm_sizes_capacity(row->avail, row->is_host);
+}
+
+static int measure_kv(struct task *t, bool is_paged)
+{
+	const struct gm_auto_request *q = t->q;
+	struct gm_kv_room room = { .model_bytes = t->total_bytes,
+				   .act_bytes = gm_max(t->mapped, t->other) };
+
+	t->is_paged = is_paged;
+	if (!is_paged)
+		return gm_kv_unpaged(&q->kv, q->max_seq_len, q->max_batch_size,
+				     q->dtype_bytes, &t->kv_bytes, t->err);
+	room.capacity = capacity(&t->rows[0]);
+	return gm_kv_paged_bytes(&q->kv, q->paged, &room, q->dtype_bytes,
+				 &t->kv_bytes, t->err);
 }
 
 /* One more range; the strategy has made sure that it fits. */
@@ -83,27 +105,31 @@ static void charge(const struct task *t, struct gm_auto *plan, uint32_t i,
 {
 	const struct gm_auto_row *row = &t->rows[i];
 	struct gm_auto_charge *c = &plan->charges[plan->n_charges];
-	uint64_t capacity = gm_sizes_capacity(row->avail, row->is_host);
 
 	*c = (struct gm_auto_charge){
 		.row = row->row,
 		.n_layers = n,
 		.has_non_mapped = plan->n_charges == 0,
 		.kv_bytes = t->kv_bytes * n,
-		.act_bytes = t->act_elems * t->q->dtype_bytes,
-		.reserve_bytes = row->avail - capacity,
+		.act_bytes = t->mapped,
+		.reserve_bytes = row->avail - capacity(row),
 	};
-	if (plan->n_charges > 0)
+	if (plan->n_charges > 0) {
 		c->first = c[-1].first + c[-1].n_layers;
-	else
+	} else {
 		c->weight_bytes = t->q->non_mapped_bytes;
+		c->act_bytes = gm_max(t->mapped, t->other);
+	}
 	for (uint32_t j = 0; j < n; j++)
 		c->weight_bytes += t->q->layer_bytes[c->first + j];
-	c->left_bytes = capacity - c->weight_bytes - c->kv_bytes - c->act_bytes;
+	c->left_bytes =
+		capacity(row) - c->weight_bytes - c->kv_bytes - c->act_bytes;
 	plan->n_charges++;
 }
 
-static int fill(struct task *t, struct gm_auto *plan)
+/* ---- fill ---------------------------------------------------------------- */
+
+static int run_fill(struct task *t, struct gm_fill *ret)
 {
 	const struct gm_auto_request *q = t->q;
 	struct gm_fill_device devices[GM_AUTO_ROWS];
@@ -114,13 +140,15 @@ static int fill(struct task *t, struct gm_auto *plan)
 		.n_layers = q->n_layers,
 		.non_mapped_bytes = q->non_mapped_bytes,
 		.total_bytes = t->total_bytes,
-		.mapped_act_elems = t->act_elems,
+		.mapped_act_elems = q->mapped_act_elems,
+		.non_mapped_act_elems = q->non_mapped_act_elems,
 		.dtype_bytes = q->dtype_bytes,
 		.max_seq_len = q->max_seq_len,
 		.max_batch_size = q->max_batch_size,
 		.kv = q->kv,
+		.paged = q->paged,
 	};
-	struct gm_fill filled;
+	uint32_t placed = 0;
 	int r;
 
 	for (uint32_t i = 0; i < t->n_rows; i++)
@@ -128,17 +156,41 @@ static int fill(struct task *t, struct gm_auto *plan)
 			(struct gm_fill_device){ t->rows[i].avail,
 						 t->rows[i].is_host,
 						 t->rows[i].is_integrated };
-	r = gm_fill_make(&f, &filled, t->err);
+	r = gm_fill_make(&f, ret, t->err);
 	if (r)
 		return r;
-	for (size_t i = 0; i < filled.n_charges; i++)
+	for (size_t i = 0; i < ret->n_charges; i++)
+		placed += ret->charges[i].n_layers;
+	if (placed == q->n_layers)
+		return 0;
+	/* It stops when all weights have a place, whatever is left. */
+	gm_fill_free(ret);
+	return gm_error_set(t->err, -ENOSPC, "lower max_seq_len or the batch",
+			    "The last %" PRIu32 " layers, of no bytes, find no "
+			    "room for their KV cache",
+			    q->n_layers - placed);
+}
+
+static int fill(struct task *t, struct gm_auto *plan)
+{
+	struct gm_fill filled;
+	int r = run_fill(t, &filled);
+
+	if (r)
+		return r;
+	t->is_paged = filled.is_paged;
+	t->kv_bytes = filled.kv_bytes;
+	for (size_t i = 0; i < filled.n_charges && plan; i++)
 		charge(t, plan, filled.charges[i].device,
 		       filled.charges[i].n_layers);
 	gm_fill_free(&filled);
 	return 0;
 }
 
-static int balance(struct task *t, struct gm_auto *plan)
+/* ---- balance and fewest -------------------------------------------------- */
+
+/* On the first @n rows; @plan is NULL where only the answer counts. */
+static int balance_on(struct task *t, uint32_t n, struct gm_auto *plan)
 {
 	const struct gm_auto_request *q = t->q;
 	struct gm_balance_row rows[GM_AUTO_ROWS];
@@ -146,21 +198,22 @@ static int balance(struct task *t, struct gm_auto *plan)
 		.goal = q->strategy == GM_STRATEGY_FEWEST ? GM_FEWEST
 							  : GM_BALANCE,
 		.rows = rows,
-		.n_rows = t->n_rows,
+		.n_rows = n,
 		.layer_bytes = q->layer_bytes,
 		.n_layers = q->n_layers,
 		.kv_bytes = t->kv_bytes,
-		.mapped_act_bytes = t->act_elems * q->dtype_bytes,
+		.mapped_act_bytes = t->mapped,
+		.non_mapped_act_bytes = t->other,
 		.non_mapped_bytes = q->non_mapped_bytes,
 	};
 	struct gm_balance balanced;
 	int r;
 
-	for (uint32_t i = 0; i < t->n_rows; i++)
-		rows[i] = (struct gm_balance_row){
-			gm_sizes_capacity(t->rows[i].avail, t->rows[i].is_host),
-			t->rows[i].speed
-		};
+	for (uint32_t i = 0; i < n; i++)
+		rows[i] = (struct gm_balance_row){ capacity(&t->rows[i]),
+						   t->rows[i].speed };
+	if (!plan)
+		return gm_balance_fits(&b, t->err);
 	r = gm_balance_make(&b, &balanced, t->err);
 	if (r)
 		return r;
@@ -170,22 +223,64 @@ static int balance(struct task *t, struct gm_auto *plan)
 	return 0;
 }
 
-static int make(const struct gm_auto_request *q, struct gm_auto *ret_auto,
+static int balance(struct task *t, struct gm_auto *plan)
+{
+	bool has_hosts = t->n_rows > t->n_devices;
+	bool is_paged = t->q->paged && t->n_devices > 0;
+	int r = measure_kv(t, is_paged);
+
+	if (r)
+		return r;
+	if (t->n_devices > 0 || !has_hosts) {
+		r = balance_on(t, t->n_devices, plan);
+		if (r != -ENOSPC || !has_hosts)
+			return r;
+	}
+	/* With a host in sight the cache is unpaged, as in fill. */
+	if (is_paged) {
+		r = measure_kv(t, false);
+		if (r == 0)
+			r = balance_on(t, t->n_devices, plan);
+		if (r != -ENOSPC)
+			return r;
+	}
+	return balance_on(t, t->n_rows, plan);
+}
+
+/* ---- any ----------------------------------------------------------------- */
+
+static int make(const struct gm_auto_request *q, struct gm_auto *plan,
 		struct gm_plan_error *err)
 {
 	struct task t = { .q = q, .err = err };
+	int r;
+
+	if (q->n_rows > GM_AUTO_ROWS)
+		return gm_error_set(err, -E2BIG, "leave some out",
+				    "%" PRIu32 " rows, at most %u are allowed",
+				    q->n_rows, GM_AUTO_ROWS);
+	order_rows(&t);
+	r = measure(&t);
+	if (r == 0)
+		r = q->strategy == GM_STRATEGY_FILL ? fill(&t, plan)
+						    : balance(&t, plan);
+	if (r == 0 && plan) {
+		plan->is_paged = t.is_paged;
+		plan->kv_bytes = t.kv_bytes;
+	}
+	return r;
+}
+
+int gm_auto_make(const struct gm_auto_request *q, struct gm_auto *ret_auto,
+		 struct gm_plan_error *ret_err)
+{
 	struct gm_auto plan = { 0 };
 	int r;
 
-	order_rows(&t);
-	r = measure(&t);
-	if (r)
-		return r;
-	plan.charges = calloc((size_t)t.n_rows + 1, sizeof(*plan.charges));
+	plan.charges = calloc((size_t)q->n_rows + 1, sizeof(*plan.charges));
 	if (!plan.charges)
-		return gm_error_no_memory(err);
-	r = q->strategy == GM_STRATEGY_FILL ? fill(&t, &plan)
-					    : balance(&t, &plan);
+		return gm_error_no_memory(ret_err);
+	r = make(q, &plan, ret_err);
 	if (r)
 		gm_auto_free(&plan);
 	else
@@ -193,84 +288,9 @@ static int make(const struct gm_auto_request *q, struct gm_auto *ret_auto,
 	return r;
 }
 
-static bool fits(const struct gm_auto_request *q)
+bool gm_auto_fits(const struct gm_auto_request *q)
 {
-	struct gm_auto plan;
-
-	if (make(q, &plan, NULL))
-		return false;
-	gm_auto_free(&plan);
-	return true;
-}
-
-/* The largest value of *@field below its own with which @q fits, or 0. */
-static uint64_t largest(const struct gm_auto_request *q, uint64_t *field)
-{
-	uint64_t most = *field, low = 0, high = most ? most - 1 : 0;
-
-	while (low < high) {
-		uint64_t middle = high - (high - low) / 2;
-
-		*field = middle;
-		if (fits(q))
-			low = middle;
-		else
-			high = middle - 1;
-	}
-	*field = most;
-	return low;
-}
-
-/* The first of these, each packing more, with which @q fits. */
-static enum gm_isq least_packing(const struct gm_auto_request *q)
-{
-	static const uint8_t types[] = { GM_ISQ_Q8_0, GM_ISQ_Q6K, GM_ISQ_Q4K,
-					 GM_ISQ_Q3K, GM_ISQ_Q2K };
-	struct gm_auto_request packed = *q;
-	uint64_t *layers = calloc(q->n_layers, sizeof(*layers));
-	enum gm_isq found = GM_ISQ_N;
-
-	packed.layer_bytes = layers;
-	for (size_t i = 0; i < COUNT(types) && layers && found == GM_ISQ_N;
-	     i++) {
-		uint32_t factor = gm_isq_pack_factor((enum gm_isq)types[i],
-						     q->dtype_bytes);
-
-		for (uint32_t j = 0; j < q->n_layers; j++)
-			layers[j] = q->layer_bytes[j] / factor;
-		packed.non_mapped_bytes = q->non_mapped_bytes / factor;
-		if (fits(&packed))
-			found = (enum gm_isq)types[i];
-	}
-	free(layers);
-	return found;
-}
-
-static struct gm_auto_advice advise(const struct gm_auto_request *q)
-{
-	struct gm_auto_request try = *q;
-
-	return (struct gm_auto_advice){
-		.max_seq_len = largest(&try, &try.max_seq_len),
-		.max_batch_size = largest(&try, &try.max_batch_size),
-		.isq = least_packing(q),
-	};
-}
-
-int gm_auto_make(const struct gm_auto_request *q, struct gm_auto *ret_auto,
-		 struct gm_auto_advice *ret_advice,
-		 struct gm_plan_error *ret_err)
-{
-	int r;
-
-	if (q->n_rows > GM_AUTO_ROWS)
-		return gm_error_set(ret_err, -E2BIG, "leave some out",
-				    "%" PRIu32 " rows, at most %u are allowed",
-				    q->n_rows, GM_AUTO_ROWS);
-	r = make(q, ret_auto, ret_err);
-	if (r == -ENOSPC && ret_advice)
-		*ret_advice = advise(q);
-	return r;
+	return make(q, NULL, NULL) == 0;
 }
 
 void gm_auto_free(struct gm_auto *plan)

@@ -2,22 +2,16 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * auto - a map made by a strategy, with what it charges to each row and why
- * not where there is none.
+ * auto - a map made by a strategy, with what it charges to each row.
  *
  *	fill		as mistral.rs does (fill.h)
  *	balance		the slowest row as fast as can be (balance.h)
  *	fewest		as few rows as can be, those balanced
  *
- * Rows are used in the order given, hosts after all others; where a row is
- * integrated the hosts are left out, since its memory is theirs.  A layer's
- * KV cache is unpaged; the largest activation is that of the attention's
- * scores.
- *
- * A model that does not fit gets advice: the longest sequence, the largest
- * batch and the least quantisation with which, all else as asked, the same
- * strategy finds a map.  Quantised sizes are estimates: bytes over the pack
- * factor.
+ * Rows are used in the order given, hosts after all others and only if those
+ * do not hold the model; where a row is integrated the hosts are left out,
+ * since its memory is theirs.  A map that needs a host has no paged cache:
+ * pages are for GPUs alone.
  */
 #ifndef GM_AUTO_H
 #define GM_AUTO_H
@@ -27,7 +21,6 @@
 #include <stdint.h>
 
 #include "agent/plan/error.h"
-#include "agent/plan/isq.h"
 #include "agent/plan/kv.h"
 
 #define GM_AUTO_ROWS 256u
@@ -54,11 +47,13 @@ struct gm_auto_request {
 	const uint64_t *layer_bytes;
 	uint32_t n_layers;
 	uint64_t non_mapped_bytes;
-	uint64_t n_heads; /* of attention, for the activations */
-	struct gm_kv_shape kv;
+	uint64_t mapped_act_elems; /* largest activation, a layer's */
+	uint64_t non_mapped_act_elems;
 	uint32_t dtype_bytes; /* of activations and KV cache */
 	uint64_t max_seq_len;
 	uint64_t max_batch_size;
+	struct gm_kv_shape kv;           /* its n_layers too */
+	const struct gm_kv_paged *paged; /* NULL for an unpaged cache */
 };
 
 /* What one row holds. */
@@ -76,32 +71,27 @@ struct gm_auto_charge {
 struct gm_auto {
 	struct gm_auto_charge *charges; /* in the order of layers */
 	uint32_t n_charges;
-};
-
-/* What would fit; 0 and GM_ISQ_N where nothing does. */
-struct gm_auto_advice {
-	uint64_t max_seq_len;
-	uint64_t max_batch_size;
-	enum gm_isq isq;
+	bool is_paged;     /* the cache */
+	uint64_t kv_bytes; /* of one layer */
 };
 
 /*
  * gm_auto_make - map a model
  *
  * ret_auto	give it back with gm_auto_free()
- * ret_advice	filled in on -ENOSPC; may be NULL
  *
  * Returns	0
  *		-EINVAL, -E2BIG	numbers that cannot be
  *		-ENOSPC		the model does not fit
  *		-EOVERFLOW	a sum or product of 2^64 or more
  *		-ENOMEM
- * Cost		with advice, some hundred plans
  * Threads	any
  */
 int gm_auto_make(const struct gm_auto_request *request,
-		 struct gm_auto *ret_auto, struct gm_auto_advice *ret_advice,
-		 struct gm_plan_error *ret_err);
+		 struct gm_auto *ret_auto, struct gm_plan_error *ret_err);
+
+/* Would gm_auto_make() return 0?  In less time. */
+bool gm_auto_fits(const struct gm_auto_request *request);
 
 /* Free what gm_auto_make() gave.  NULL is allowed. */
 void gm_auto_free(struct gm_auto *plan);

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "agent/plan/checked.h"
@@ -277,51 +278,91 @@ static int start(struct solver *s, struct gm_balance *balance,
 	return 0;
 }
 
-static int does_not_fit(struct solver *s, struct gm_plan_error *err)
+/* What is no layer's alone keeps layer 0 off every row. */
+static bool is_shut_out(const struct solver *s)
+{
+	struct gm_balance_request without = *s->q;
+	struct solver other = { .q = &without, .sum = s->sum };
+
+	without.non_mapped_bytes = without.non_mapped_act_bytes = 0;
+	for (uint32_t r = 0; r < s->q->n_rows; r++)
+		if (holds(&other, r, 0, 1, true, &no_limit))
+			return true;
+	return false;
+}
+
+static int does_not_fit(const struct solver *s, struct gm_plan_error *err)
 {
 	uint32_t n = s->q->n_rows;
 	uint32_t end = *at(s, s->reach, n, n);
 	uint32_t rest = s->q->n_layers - end;
+	char more[128] = "";
 
+	if (end == 0 && is_shut_out(s))
+		snprintf(more, sizeof(more),
+			 ". The %" PRIu64 " bytes of its non-mapped weights "
+			 "fit on none of them beside a layer",
+			 s->q->non_mapped_bytes);
 	return gm_error_set(
 		err, -ENOSPC, "lower max_seq_len or the batch, or quantise",
 		"This model does not fit on the %" PRIu32
 		" rows: layers %" PRIu32 " to %" PRIu32 ", %" PRIu64
-		" bytes with their KV cache, find no room",
+		" bytes with their KV cache, find no room%s",
 		n, end, s->q->n_layers - 1,
-		s->sum[s->q->n_layers] - s->sum[end] + s->q->kv_bytes * rest);
+		s->sum[s->q->n_layers] - s->sum[end] + s->q->kv_bytes * rest,
+		more);
+}
+
+static int solve(struct solver *s, struct gm_balance *ret,
+		 struct gm_plan_error *err)
+{
+	uint32_t k = count_rows(s, s->q->n_rows, &no_limit);
+
+	if (k == 0)
+		return does_not_fit(s, err);
+	if (!ret)
+		return 0;
+	trace(s, k, &no_limit, ret);
+	minimise(s, s->q->goal == GM_FEWEST ? k : s->q->n_rows, ret);
+	return 0;
+}
+
+/* @ret_balance is NULL where only the answer counts. */
+static int make(const struct gm_balance_request *q,
+		struct gm_balance *ret_balance, struct gm_plan_error *err)
+{
+	struct gm_balance balance = { 0 };
+	struct solver s = { .q = q };
+	int r;
+
+	r = check(q, err);
+	if (r)
+		return r;
+	r = start(&s, &balance, err);
+	if (r == 0)
+		r = solve(&s, ret_balance ? &balance : NULL, err);
+	if (r == 0 && ret_balance) {
+		*ret_balance = balance;
+		balance.ranges = NULL;
+	}
+	free(s.sum);
+	free(s.reach);
+	free(s.least);
+	free(balance.ranges);
+	return r;
 }
 
 int gm_balance_make(const struct gm_balance_request *q,
 		    struct gm_balance *ret_balance,
 		    struct gm_plan_error *ret_err)
 {
-	struct gm_balance balance = { 0 };
-	struct solver s = { .q = q };
-	uint32_t k;
-	int r;
+	return make(q, ret_balance, ret_err);
+}
 
-	r = check(q, ret_err);
-	if (r)
-		return r;
-	r = start(&s, &balance, ret_err);
-	if (r)
-		goto out;
-	k = count_rows(&s, q->n_rows, &no_limit);
-	if (k == 0) {
-		r = does_not_fit(&s, ret_err);
-		goto out;
-	}
-	trace(&s, k, &no_limit, &balance);
-	minimise(&s, q->goal == GM_FEWEST ? k : q->n_rows, &balance);
-	*ret_balance = balance;
-	balance.ranges = NULL;
-out:
-	free(s.sum);
-	free(s.reach);
-	free(s.least);
-	free(balance.ranges);
-	return r;
+int gm_balance_fits(const struct gm_balance_request *q,
+		    struct gm_plan_error *ret_err)
+{
+	return make(q, NULL, ret_err);
 }
 
 void gm_balance_free(struct gm_balance *balance)

@@ -84,6 +84,16 @@ int gm_balance_make(const struct gm_balance_request *request,
 		    struct gm_balance *ret_balance,
 		    struct gm_plan_error *ret_err);
 
+/*
+ * gm_balance_fits - is there any map at all?
+ *
+ * Returns	as gm_balance_make()
+ * Cost		less than r^2 log l steps
+ * Threads	any
+ */
+int gm_balance_fits(const struct gm_balance_request *request,
+		    struct gm_plan_error *ret_err);
+
 /* Free what gm_balance_make() gave.  NULL is allowed. */
 void gm_balance_free(struct gm_balance *balance);
 

@@ -152,6 +152,11 @@ gm_tests += %reldir%/test_auto
 	%reldir%/tap.h
 %canon_reldir%_test_auto_LDADD = agent/plan/libplan.la
 
+gm_tests += %reldir%/test_plan
+%canon_reldir%_test_plan_SOURCES = %reldir%/test_plan.c %reldir%/dice.h \
+	%reldir%/tap.h
+%canon_reldir%_test_plan_LDADD = agent/plan/libplan.la shm/libshm.la
+
 gm_tests += %reldir%/test_closer
 %canon_reldir%_test_closer_SOURCES = %reldir%/test_closer.c %reldir%/tap.h
 %canon_reldir%_test_closer_LDADD = agent/common/libcommon.la $(NUMA_LIBS) \

@@ -13,7 +13,7 @@
 #define PATTERN "^(cpu|cuda\\[(\\d+)\\]|metal\\[(\\d+)\\])$"
 
 /* In the order of enum gm_location_kind. */
-static const char *const kinds[] = { "cpu", "cuda", "metal" };
+static const char *const kinds[] = { "cpu", "cuda", "metal", "other" };
 
 static int refuse(struct gm_plan_error *err)
 {

@@ -10,7 +10,12 @@
 
 #include "agent/plan/error.h"
 
-enum gm_location_kind { GM_LOCATION_CPU, GM_LOCATION_CUDA, GM_LOCATION_METAL };
+enum gm_location_kind {
+	GM_LOCATION_CPU,
+	GM_LOCATION_CUDA,
+	GM_LOCATION_METAL,
+	GM_LOCATION_OTHER /* what no text names */
+};
 
 struct gm_location {
 	enum gm_location_kind kind;

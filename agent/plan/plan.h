@@ -20,7 +20,8 @@
  *			weights, or evenly (pipeline.h)
  *
  * Ranks are the rows in the order given; hosts among them only if the rows
- * were chosen by somebody, or there are no others.
+ * were chosen by somebody, or there are no others.  Of a rank of nccl's, what
+ * is charged for a layer is its part, rounded up by heads and bytes.
  *
  * A row is charged for the weights of its layers, their KV cache, the largest
  * activation of a layer, and what is kept back of it (gm_sizes_capacity()).
@@ -74,6 +75,8 @@ struct gm_plan_model {
 	uint32_t n_layers;           /* 0: as many as a spec places */
 	const uint64_t *layer_bytes; /* NULL: not known */
 	uint64_t other_bytes;        /* of what is no layer's */
+	uint32_t weight_bytes;       /* of one weight as it is stored; 0: is
+					quantised, or not known */
 	uint64_t n_heads;            /* of attention, 0: not known */
 	bool has_kv;                 /* @kv is known */
 	struct gm_kv_shape kv;
@@ -89,8 +92,8 @@ struct gm_plan_request {
 	const char *text;    /* MANUAL: spec, TOPOLOGY: YAML, PIPELINE:
 				counts "a,b" or NULL */
 	const char *weights; /* PIPELINE without counts: "a,b" or NULL */
-	uint32_t base_row;   /* or GM_ROW_FIRST: of layer 0, and where layers
-				need a base first the first that is no host */
+	uint32_t base_row;   /* or GM_ROW_FIRST: of layer 0; rank 0; the first
+				that is no host for TOPOLOGY and DUMMY */
 	bool has_dtype;
 	enum gm_dtype dtype;
 	uint64_t max_seq_len;            /* 0: GM_PLAN_SEQ_LEN */
@@ -117,7 +120,7 @@ struct gm_plan {
 	uint32_t base_row;
 	enum gm_dtype dtype;
 	bool is_paged;
-	uint64_t kv_bytes; /* of one layer, on a row that has all of it */
+	uint64_t kv_bytes; /* of one layer; with nccl of a rank's part */
 	uint32_t n_charges;
 	struct gm_plan_charge *charges; /* in the order of first use; a base
 					   row without layers comes last */

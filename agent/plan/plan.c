@@ -1,0 +1,470 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/plan/plan.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "agent/plan/checked.h"
+#include "agent/plan/plan_draft.h"
+#include "agent/plan/sizes.h"
+#include "agent/plan/spec.h"
+#include "shm/score.h"
+
+_Static_assert(GM_PLAN_ROWS <= GM_AUTO_ROWS, "a strategy takes all of them");
+
+double gm_plan_score(bool is_host, uint32_t units, uint64_t free_bytes,
+		     uint32_t cc_major)
+{
+	if (is_host)
+		return gm_score((int32_t)units, 0, 0);
+	return gm_score((int32_t)units, free_bytes, (int32_t)cc_major);
+}
+
+int gm_plan_warn(struct gm_plan_draft *d, const char *format, ...)
+{
+	struct gm_plan *plan = &d->plan;
+	void *grown = reallocarray(plan->warnings, plan->n_warnings + 1,
+				   sizeof(*plan->warnings));
+	va_list args;
+	char *text;
+	int n;
+
+	if (!grown)
+		return gm_error_no_memory(d->err);
+	plan->warnings = grown;
+	va_start(args, format);
+	n = vasprintf(&text, format, args);
+	va_end(args);
+	if (n < 0)
+		return gm_error_no_memory(d->err);
+	plan->warnings[plan->n_warnings++] = text;
+	return 0;
+}
+
+/* ---- dtype --------------------------------------------------------------- */
+
+static struct gm_dtype_row dtype_row(const struct gm_plan_device *device)
+{
+	return (struct gm_dtype_row){ device->is_cuda, device->cc_major,
+				      device->cc_minor };
+}
+
+/* Of the types that single rows would have, the smallest. */
+static enum gm_dtype best_dtype(const struct gm_plan_request *q)
+{
+	enum gm_dtype best = GM_DTYPE_F32;
+
+	for (uint32_t i = 0; i < q->n_devices; i++) {
+		struct gm_dtype_row row = dtype_row(&q->devices[i]);
+		enum gm_dtype dtype = gm_dtype_choose(&row, 1);
+
+		if (gm_dtype_bytes(dtype) < gm_dtype_bytes(best))
+			best = dtype;
+	}
+	return best;
+}
+
+/* What the rows in use agree on; the base row is one of them. */
+static enum gm_dtype mapped_dtype(const struct gm_plan_draft *d)
+{
+	struct gm_dtype_row rows[GM_PLAN_ROWS + 1];
+	uint32_t last = d->plan.base_row;
+	size_t n = 0;
+
+	for (uint32_t i = 0; i < d->n_ranks; i++)
+		rows[n++] = dtype_row(&d->q->devices[d->ranks[i]]);
+	if (n > 0)
+		return gm_dtype_choose(rows, n);
+	rows[n++] = dtype_row(gm_plan_find(d->q, last));
+	for (uint32_t i = 0; i < d->plan.n_layers; i++) {
+		if (d->plan.rows[i] == last)
+			continue;
+		last = d->plan.rows[i];
+		/* Two rows are as one of the weaker of them. */
+		rows[1] = dtype_row(gm_plan_find(d->q, last));
+		if (gm_dtype_choose(rows, 2) != gm_dtype_choose(rows, 1))
+			rows[0] = rows[1];
+	}
+	return gm_dtype_choose(rows, 1);
+}
+
+/* ---- by strategy --------------------------------------------------------- */
+
+static uint64_t speed_of(const struct gm_plan_device *device)
+{
+	/* A score has fractions; and no row of ours is too slow to be used. */
+	double speed = device->score * 1024;
+
+	if (!(speed > 1))
+		return 1;
+	return speed < 1e15 ? (uint64_t)speed : (uint64_t)1e15;
+}
+
+static void ask_strategy(const struct gm_plan_draft *d,
+			 struct gm_auto_row rows[GM_PLAN_ROWS],
+			 struct gm_auto_request *ret)
+{
+	const struct gm_plan_request *q = d->q;
+
+	for (uint32_t i = 0; i < q->n_devices; i++)
+		rows[i] = (struct gm_auto_row){
+			.row = q->devices[i].row,
+			.is_host = q->devices[i].is_host,
+			.is_integrated = q->devices[i].is_integrated,
+			.avail = q->devices[i].avail,
+			.speed = speed_of(&q->devices[i]),
+		};
+	*ret = (struct gm_auto_request){
+		.strategy = q->strategy,
+		.rows = rows,
+		.n_rows = q->n_devices,
+		.layer_bytes = q->model.layer_bytes,
+		.n_layers = q->model.n_layers,
+		.non_mapped_bytes = q->model.other_bytes,
+		.mapped_act_elems = d->act_elems,
+		.dtype_bytes = gm_dtype_bytes(d->plan.dtype),
+		.max_seq_len = d->max_seq_len,
+		.max_batch_size = d->max_batch_size,
+	};
+	if (q->model.has_kv) {
+		ret->kv = q->model.kv;
+		ret->kv.n_layers = q->model.n_layers;
+		ret->paged = q->paged;
+	}
+}
+
+/* Rows for the layers, with the plan's dtype. */
+static int run_strategy(struct gm_plan_draft *d)
+{
+	struct gm_auto_row rows[GM_PLAN_ROWS];
+	struct gm_auto_request ask;
+	struct gm_auto made;
+	int r;
+
+	ask_strategy(d, rows, &ask);
+	r = gm_auto_make(&ask, &made, d->err);
+	if (r)
+		return r;
+	for (uint32_t i = 0; i < made.n_charges; i++)
+		for (uint32_t j = 0; j < made.charges[i].n_layers; j++)
+			d->plan.rows[made.charges[i].first + j] =
+				made.charges[i].row;
+	d->plan.base_row = d->plan.rows[0];
+	d->plan.is_paged = made.is_paged;
+	d->plan.kv_bytes = made.kv_bytes;
+	gm_auto_free(&made);
+	return gm_plan_charge_rows(d);
+}
+
+/* The type and the map depend on each other: see plan.h. */
+static int settle(struct gm_plan_draft *d)
+{
+	enum gm_dtype wide;
+	int r;
+
+	d->plan.dtype = best_dtype(d->q);
+	r = run_strategy(d);
+	if (r)
+		return r;
+	wide = mapped_dtype(d);
+	if (gm_dtype_bytes(wide) == gm_dtype_bytes(d->plan.dtype)) {
+		d->plan.dtype = wide;
+		return 0;
+	}
+	/*
+	 * The other map may do without the weaker rows: then this type is wider
+	 * than need be, and right all the same.
+	 */
+	d->plan.dtype = wide;
+	return run_strategy(d);
+}
+
+/* Where the mapped rows have no say in the sizes the strategy alone knows. */
+static bool only_fits(const struct gm_plan_draft *d, int *ret)
+{
+	struct gm_auto_row rows[GM_PLAN_ROWS];
+	struct gm_auto_request ask;
+
+	if (!d->only_asks)
+		return false;
+	for (uint32_t i = 0; i < d->q->n_devices && !d->q->has_dtype; i++) {
+		struct gm_dtype_row row = dtype_row(&d->q->devices[i]);
+
+		if (gm_dtype_bytes(gm_dtype_choose(&row, 1)) !=
+		    gm_dtype_bytes(d->plan.dtype))
+			return false;
+	}
+	ask_strategy(d, rows, &ask);
+	*ret = gm_auto_fits(&ask) ? 0 : -ENOSPC;
+	return true;
+}
+
+/* Weights of no layer that no row holds beside the first one. */
+static bool is_shut_out(const struct gm_plan_draft *d)
+{
+	const struct gm_plan_model *model = &d->q->model;
+	uint64_t need = model->layer_bytes[0] + d->plan.kv_bytes +
+			d->act_elems * gm_dtype_bytes(d->plan.dtype);
+	bool alone = false;
+
+	for (uint32_t i = 0; i < d->q->n_devices; i++) {
+		const struct gm_plan_device *device = &d->q->devices[i];
+		uint64_t room =
+			gm_sizes_capacity(device->avail, device->is_host);
+
+		if (room >= need && room - need >= model->other_bytes)
+			return false;
+		alone |= room >= need;
+	}
+	return alone;
+}
+
+/* Usable bytes of all rows that count, and the first that is no host. */
+static uint64_t add_up(const struct gm_plan_request *q,
+		       const struct gm_plan_device **ret_first)
+{
+	bool integrated = false;
+	uint64_t have = 0;
+
+	*ret_first = NULL;
+	for (uint32_t i = q->n_devices; i-- > 0;) {
+		integrated |= q->devices[i].is_integrated;
+		if (!q->devices[i].is_host)
+			*ret_first = &q->devices[i];
+	}
+	for (uint32_t i = 0; i < q->n_devices; i++) {
+		const struct gm_plan_device *device = &q->devices[i];
+		uint64_t room =
+			gm_sizes_capacity(device->avail, device->is_host);
+
+		if (!device->is_host || !integrated)
+			have += gm_min(room, UINT64_MAX - have);
+	}
+	return have;
+}
+
+/* In rows: the strategies count positions. */
+static int does_not_fit(struct gm_plan_draft *d)
+{
+	const struct gm_plan_model *model = &d->q->model;
+	const struct gm_plan_device *first;
+	uint64_t have = add_up(d->q, &first), need;
+	bool over = false;
+	char other[96] = "";
+	int r = gm_plan_measure_kv(d, first);
+
+	if (r)
+		return r; /* not even a page */
+	need = gm_checked_add(&over, d->layer_bytes + model->other_bytes,
+			      gm_checked_mul(&over, d->plan.kv_bytes,
+					     model->n_layers));
+	if (over)
+		need = UINT64_MAX;
+	if (is_shut_out(d))
+		snprintf(other, sizeof(other),
+			 "; the %" PRIu64 " that are no layer's find no room "
+			 "beside one",
+			 model->other_bytes);
+	return gm_error_set(
+		d->err, -ENOSPC,
+		"lower max_seq_len or the batch, quantise, or add memory",
+		"The model does not fit: it takes %" PRIu64
+		" bytes and activations, the rows have %" PRIu64 "%s%s",
+		need, have, need < have ? " but not in whole layers" : "",
+		other);
+}
+
+static bool has_charge(const struct gm_plan *plan, uint32_t row)
+{
+	for (uint32_t i = 0; i < plan->n_charges; i++)
+		if (plan->charges[i].row == row)
+			return true;
+	return false;
+}
+
+/* Rows that fill passed over; hosts come after them all. */
+static int warn_of_empty(struct gm_plan_draft *d)
+{
+	uint32_t last = d->plan.charges[d->plan.n_charges - 1].row;
+	int r = 0;
+
+	for (uint32_t i = 0; i < d->q->n_devices && r == 0; i++) {
+		const struct gm_plan_device *device = &d->q->devices[i];
+
+		if (device->is_host)
+			continue;
+		if (device->row == last)
+			break;
+		if (!has_charge(&d->plan, device->row))
+			r = gm_plan_warn(d, "Row %" PRIu32 " can fit 0 layers",
+					 device->row);
+	}
+	return r;
+}
+
+static int plan_by_strategy(struct gm_plan_draft *d)
+{
+	const struct gm_plan_request *q = d->q;
+	int r;
+
+	if (q->base_row != GM_ROW_FIRST)
+		return gm_error_set(d->err, -EINVAL, "leave the base row out",
+				    "An automatic map chooses its base row");
+	if (!q->model.layer_bytes)
+		return gm_error_set(d->err, -EINVAL, "give the model's sizes",
+				    "An automatic map needs the bytes of each "
+				    "layer");
+	d->plan.dtype = q->has_dtype ? q->dtype : best_dtype(q);
+	if (only_fits(d, &r))
+		return r;
+	d->plan.n_layers = q->model.n_layers;
+	d->plan.rows = calloc(d->plan.n_layers, sizeof(*d->plan.rows));
+	if (!d->plan.rows)
+		return gm_error_no_memory(d->err);
+	r = q->has_dtype ? run_strategy(d) : settle(d);
+	if (r == -ENOSPC && !d->only_asks)
+		return does_not_fit(d);
+	if (r == 0)
+		r = gm_plan_check_rows(d);
+	if (r == 0 && q->strategy == GM_STRATEGY_FILL)
+		r = warn_of_empty(d);
+	return r;
+}
+
+/* ---- any ----------------------------------------------------------------- */
+
+static int plan_as_said(struct gm_plan_draft *d)
+{
+	int r;
+
+	d->plan.dtype = d->q->has_dtype ? d->q->dtype : mapped_dtype(d);
+	r = gm_plan_measure_kv(d, gm_plan_first_device(d));
+	if (r == 0)
+		r = gm_plan_charge_rows(d);
+	if (r == 0 && d->q->must_fit)
+		r = gm_plan_check_rows(d);
+	return r;
+}
+
+static int warn_of_unknown(struct gm_plan_draft *d)
+{
+	const struct gm_plan_model *model = &d->q->model;
+	int r = 0;
+
+	if (!model->layer_bytes)
+		r = gm_plan_warn(d, "The bytes of the layers are not known: "
+				    "they are not charged");
+	if (r == 0 && !model->has_kv)
+		r = gm_plan_warn(d, "The shape of the attention is not known: "
+				    "no KV cache is charged");
+	if (r == 0 && model->n_heads == 0)
+		r = gm_plan_warn(d, "The number of attention heads is not "
+				    "known: no activations are charged");
+	if (r == 0 && model->has_kv && d->q->paged && !d->plan.is_paged)
+		r = gm_plan_warn(d, "A host holds layers: the KV cache is not "
+				    "paged");
+	return r;
+}
+
+static int print_spec(struct gm_plan_draft *d)
+{
+	struct gm_plan *plan = &d->plan;
+	struct gm_spec_entry entries[GM_PLAN_ROWS];
+	struct gm_spec spec = { .entries = entries };
+
+	for (uint32_t i = 0; i < plan->n_layers; i++) {
+		size_t at = 0;
+
+		if (i > 0 && plan->rows[i] == plan->rows[i - 1]) {
+			entries[spec.n_entries - 1].layers++;
+			continue;
+		}
+		while (at < spec.n_entries && entries[at].row != plan->rows[i])
+			at++;
+		if (at < spec.n_entries)
+			return 0;
+		entries[spec.n_entries++] =
+			(struct gm_spec_entry){ plan->rows[i], 1 };
+	}
+	return gm_spec_print(&spec, &plan->spec) ? gm_error_no_memory(d->err)
+						 : 0;
+}
+
+static int check(const struct gm_plan_request *q, struct gm_plan_error *err)
+{
+	if (q->n_devices == 0)
+		return gm_error_set(err, -ENODEV,
+				    "look at gpumapctl devices for the reason",
+				    "There are no rows to plan on");
+	if (q->n_devices > GM_PLAN_ROWS)
+		return gm_error_set(err, -E2BIG, "leave some out",
+				    "%" PRIu32 " rows, at most %u are allowed",
+				    q->n_devices, GM_PLAN_ROWS);
+	if (q->model.n_layers > GM_PLACEMENT_LAYERS)
+		return gm_error_set(err, -E2BIG, "check the numbers of layers",
+				    "More than the %u layers that a map may "
+				    "have",
+				    GM_PLACEMENT_LAYERS);
+	return 0;
+}
+
+int gm_plan_try(const struct gm_plan_request *q, struct gm_plan *ret_plan,
+		struct gm_plan_error *ret_err)
+{
+	struct gm_plan_draft d = {
+		.q = q,
+		.max_seq_len =
+			q->max_seq_len ? q->max_seq_len : GM_PLAN_SEQ_LEN,
+		.max_batch_size = q->max_batch_size ? q->max_batch_size
+						    : GM_PLAN_BATCH_SIZE,
+		.only_asks = !ret_plan,
+		.err = ret_err,
+	};
+	int r = check(q, ret_err);
+
+	if (r == 0)
+		r = gm_plan_place(&d);
+	if (r == 0)
+		r = gm_plan_measure(&d);
+	if (r == 0)
+		r = d.is_auto ? plan_by_strategy(&d) : plan_as_said(&d);
+	if (r == 0 && ret_plan)
+		r = warn_of_unknown(&d);
+	if (r == 0 && ret_plan)
+		r = print_spec(&d);
+	if (r == 0 && ret_plan)
+		*ret_plan = d.plan;
+	else
+		gm_plan_free(&d.plan);
+	return r;
+}
+
+int gm_plan_make(const struct gm_plan_request *q, struct gm_plan *ret_plan,
+		 struct gm_plan_advice *ret_advice,
+		 struct gm_plan_error *ret_err)
+{
+	int r = gm_plan_try(q, ret_plan, ret_err);
+
+	if (r == -ENOSPC && ret_advice &&
+	    gm_plan_advise(q, ret_advice, ret_err))
+		return -ENOMEM;
+	return r;
+}
+
+void gm_plan_free(struct gm_plan *plan)
+{
+	if (!plan)
+		return;
+	free(plan->rows);
+	free(plan->charges);
+	free(plan->spec);
+	while (plan->n_warnings > 0)
+		free(plan->warnings[--plan->n_warnings]);
+	free(plan->warnings);
+	*plan = (struct gm_plan){ 0 };
+}

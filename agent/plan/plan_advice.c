@@ -1,0 +1,133 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/* What would fit where a plan does not. */
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "agent/plan/checked.h"
+#include "agent/plan/plan_draft.h"
+
+#define MOST_MEMORY (UINT64_C(1) << 50) /* that one would add to a row */
+
+static bool fits(const struct gm_plan_request *q)
+{
+	return gm_plan_try(q, NULL, NULL) == 0;
+}
+
+/* The largest value of *@field below its own with which @q fits, or 0. */
+static uint64_t largest(const struct gm_plan_request *q, uint64_t *field)
+{
+	uint64_t most = *field, low = 0, high = most ? most - 1 : 0;
+
+	while (low < high) {
+		uint64_t middle = high - (high - low) / 2;
+
+		*field = middle;
+		if (fits(q))
+			low = middle;
+		else
+			high = middle - 1;
+	}
+	*field = most;
+	return low;
+}
+
+/* The least of at most @most more bytes on @device that make @q fit, or 0. */
+static uint64_t least_memory(const struct gm_plan_request *q,
+			     struct gm_plan_device *device, uint64_t most)
+{
+	uint64_t avail = device->avail, low = 1, high;
+	bool enough;
+
+	high = gm_min(most, UINT64_MAX - avail);
+	device->avail = avail + high;
+	enough = high > 0 && fits(q);
+	while (enough && low < high) {
+		uint64_t middle = low + (high - low) / 2;
+
+		device->avail = avail + middle;
+		if (fits(q))
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	device->avail = avail;
+	return enough ? high : 0;
+}
+
+static void find_memory(struct gm_plan_request *q,
+			struct gm_plan_device *devices,
+			struct gm_plan_advice *ret)
+{
+	uint64_t best = MOST_MEMORY;
+
+	/* Each row but the first has to do with less than those before. */
+	for (uint32_t i = 0; i < q->n_devices; i++) {
+		uint64_t bytes = least_memory(q, &devices[i], best - 1);
+
+		if (bytes == 0)
+			continue;
+		best = bytes;
+		ret->missing_bytes = bytes;
+		ret->missing_row = devices[i].row;
+	}
+}
+
+/* The first of these, each packing more, with which @q fits. */
+static enum gm_isq least_packing(const struct gm_plan_request *q,
+				 uint64_t *layers)
+{
+	static const uint8_t types[] = { GM_ISQ_Q8_0, GM_ISQ_Q6K, GM_ISQ_Q4K,
+					 GM_ISQ_Q3K, GM_ISQ_Q2K };
+	struct gm_plan_request packed = *q;
+
+	packed.model.layer_bytes = layers;
+	for (size_t i = 0; i < sizeof(types); i++) {
+		uint32_t factor = gm_isq_pack_factor((enum gm_isq)types[i],
+						     q->model.weight_bytes);
+
+		for (uint32_t j = 0; j < q->model.n_layers; j++)
+			layers[j] = q->model.layer_bytes[j] / factor;
+		packed.model.other_bytes = q->model.other_bytes / factor;
+		if (fits(&packed))
+			return (enum gm_isq)types[i];
+	}
+	return GM_ISQ_N;
+}
+
+int gm_plan_advise(const struct gm_plan_request *request,
+		   struct gm_plan_advice *ret_advice,
+		   struct gm_plan_error *ret_err)
+{
+	struct gm_plan_advice advice = { .missing_row = GM_ROW_FIRST,
+					 .isq = GM_ISQ_N };
+	struct gm_plan_request q = *request;
+	struct gm_plan_device *devices = calloc(q.n_devices, sizeof(*devices));
+	uint64_t *layers =
+		calloc((size_t)q.model.n_layers + 1, sizeof(*layers));
+	int r = 0;
+
+	if (!devices || !layers) {
+		r = gm_error_no_memory(ret_err);
+		goto out;
+	}
+	for (uint32_t i = 0; i < q.n_devices; i++)
+		devices[i] = request->devices[i];
+	q.devices = devices;
+	if (q.max_seq_len == 0)
+		q.max_seq_len = GM_PLAN_SEQ_LEN;
+	if (q.max_batch_size == 0)
+		q.max_batch_size = GM_PLAN_BATCH_SIZE;
+	find_memory(&q, devices, &advice);
+	advice.max_seq_len = largest(&q, &q.max_seq_len);
+	advice.max_batch_size = largest(&q, &q.max_batch_size);
+	if (q.model.layer_bytes && q.model.weight_bytes > 1)
+		advice.isq = least_packing(&q, layers);
+	*ret_advice = advice;
+out:
+	free(devices);
+	free(layers);
+	return r;
+}

@@ -1,0 +1,202 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/* What the layers take, and what that leaves of each row. */
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "agent/plan/checked.h"
+#include "agent/plan/plan_draft.h"
+#include "agent/plan/sizes.h"
+
+static int overflow(const struct gm_plan_draft *d)
+{
+	return gm_error_set(d->err, -EOVERFLOW, "correct the request",
+			    "The plan's sizes come to 2^64 bytes or more");
+}
+
+/* Of @n things, one rank's. */
+static uint64_t part(const struct gm_plan_draft *d, uint64_t n)
+{
+	uint64_t ranks = d->n_ranks ? d->n_ranks : 1;
+
+	return n / ranks + (n % ranks != 0);
+}
+
+int gm_plan_measure(struct gm_plan_draft *d)
+{
+	const struct gm_plan_model *model = &d->q->model;
+	uint64_t chunk = gm_min(d->max_seq_len, GM_SIZES_CHUNK);
+	bool over = false;
+
+	d->act_elems =
+		GM_CHECKED_PRODUCT(&over, d->max_batch_size,
+				   part(d, model->n_heads), chunk * chunk);
+	gm_checked_mul(&over, d->act_elems, 8); /* of the widest type */
+	d->layer_bytes = 0;
+	for (uint32_t i = 0; i < model->n_layers && model->layer_bytes; i++)
+		d->layer_bytes = gm_checked_add(&over, d->layer_bytes,
+						model->layer_bytes[i]);
+	gm_checked_add(&over, d->layer_bytes, model->other_bytes);
+	return over ? overflow(d) : 0;
+}
+
+const struct gm_plan_device *gm_plan_first_device(const struct gm_plan_draft *d)
+{
+	const struct gm_plan_device *device;
+	uint32_t last = GM_ROW_FIRST;
+
+	for (uint32_t i = 0; i < d->n_ranks; i++)
+		if (d->q->devices[d->ranks[i]].is_host)
+			return NULL;
+	for (uint32_t i = 0; i < d->plan.n_layers; i++) {
+		if (d->plan.rows[i] == last)
+			continue;
+		last = d->plan.rows[i];
+		device = gm_plan_find(d->q, last);
+		if (device->is_host)
+			return NULL;
+	}
+	return gm_plan_find(d->q, d->plan.rows[0]);
+}
+
+int gm_plan_measure_kv(struct gm_plan_draft *d,
+		       const struct gm_plan_device *first)
+{
+	const struct gm_plan_model *model = &d->q->model;
+	uint32_t bytes = gm_dtype_bytes(d->plan.dtype);
+	struct gm_kv_shape shape = model->kv;
+	struct gm_kv_room room;
+
+	d->plan.kv_bytes = 0;
+	d->plan.is_paged = model->has_kv && d->q->paged && first;
+	if (!model->has_kv)
+		return 0;
+	shape.n_layers = d->plan.n_layers;
+	shape.n_heads = part(d, shape.n_heads);
+	if (!d->plan.is_paged)
+		return gm_kv_unpaged(&shape, d->max_seq_len, d->max_batch_size,
+				     bytes, &d->plan.kv_bytes, d->err);
+	room = (struct gm_kv_room){
+		.capacity = gm_sizes_capacity(first->avail, first->is_host),
+		.model_bytes = part(d, d->layer_bytes) + model->other_bytes,
+		.act_bytes = d->act_elems * bytes,
+	};
+	return gm_kv_paged_bytes(&shape, d->q->paged, &room, bytes,
+				 &d->plan.kv_bytes, d->err);
+}
+
+/* The charge to @row, a new one if there is none yet; there is room. */
+static struct gm_plan_charge *charge_to(struct gm_plan *plan, uint32_t row)
+{
+	struct gm_plan_charge *c = plan->charges;
+
+	while (c < plan->charges + plan->n_charges && c->row != row)
+		c++;
+	if (c == plan->charges + plan->n_charges) {
+		*c = (struct gm_plan_charge){ .row = row };
+		plan->n_charges++;
+	}
+	return c;
+}
+
+static void charge_layers(struct gm_plan_draft *d, struct gm_plan_charge *c,
+			  uint32_t first, uint32_t n)
+{
+	const uint64_t *bytes = d->q->model.layer_bytes;
+
+	c->n_layers += n;
+	c->kv_bytes += n * d->plan.kv_bytes;
+	/* Of a model whose layers only the spec counts, none has bytes. */
+	if (bytes && d->q->model.n_layers > 0)
+		for (uint32_t i = first; i < first + n; i++)
+			c->weight_bytes += part(d, bytes[i]);
+}
+
+static void finish(const struct gm_plan_draft *d, struct gm_plan_charge *c)
+{
+	const struct gm_plan_device *device = gm_plan_find(d->q, c->row);
+	uint64_t capacity = gm_sizes_capacity(device->avail, device->is_host);
+	uint64_t need;
+
+	if (c->n_layers > 0)
+		c->act_bytes = d->act_elems * gm_dtype_bytes(d->plan.dtype);
+	need = c->weight_bytes + c->kv_bytes + c->act_bytes;
+	c->reserve_bytes = device->avail - capacity;
+	c->left_bytes = gm_minus(capacity, need);
+	c->missing_bytes = gm_minus(need, capacity);
+}
+
+/* All sums below are parts of these. */
+static int check_sums(const struct gm_plan_draft *d)
+{
+	uint64_t sum = d->layer_bytes + d->q->model.other_bytes, most = 0;
+	bool over = false;
+
+	for (uint32_t i = 0; i < d->q->n_devices; i++)
+		most = gm_max(most, d->q->devices[i].avail);
+	/* Rounding up adds less than a byte for each layer. */
+	sum = gm_checked_add(&over, sum, d->plan.n_layers);
+	sum = gm_checked_add(&over, sum,
+			     gm_checked_mul(&over, d->plan.kv_bytes,
+					    d->plan.n_layers));
+	sum = gm_checked_add(&over, sum,
+			     d->act_elems * gm_dtype_bytes(d->plan.dtype));
+	gm_checked_add(&over, sum, most);
+	return over ? overflow(d) : 0;
+}
+
+int gm_plan_charge_rows(struct gm_plan_draft *d)
+{
+	struct gm_plan *plan = &d->plan;
+	uint32_t n, first = 0;
+	int r = check_sums(d);
+
+	if (r)
+		return r;
+	free(plan->charges);
+	plan->n_charges = 0;
+	plan->charges = calloc(GM_PLAN_ROWS + 1, sizeof(*plan->charges));
+	if (!plan->charges)
+		return gm_error_no_memory(d->err);
+	for (uint32_t i = 0; i < d->n_ranks; i++) {
+		struct gm_plan_charge *c =
+			charge_to(plan, d->q->devices[d->ranks[i]].row);
+
+		charge_layers(d, c, 0, plan->n_layers);
+		c->weight_bytes += d->q->model.other_bytes;
+	}
+	for (; first < plan->n_layers && d->n_ranks == 0; first += n) {
+		for (n = 1; first + n < plan->n_layers; n++)
+			if (plan->rows[first + n] != plan->rows[first])
+				break;
+		charge_layers(d, charge_to(plan, plan->rows[first]), first, n);
+	}
+	if (d->n_ranks == 0)
+		charge_to(plan, plan->base_row)->weight_bytes +=
+			d->q->model.other_bytes;
+	for (uint32_t i = 0; i < plan->n_charges; i++)
+		finish(d, &plan->charges[i]);
+	return 0;
+}
+
+int gm_plan_check_rows(const struct gm_plan_draft *d)
+{
+	const struct gm_plan_charge *most = d->plan.charges;
+
+	for (uint32_t i = 1; i < d->plan.n_charges; i++)
+		if (d->plan.charges[i].missing_bytes > most->missing_bytes)
+			most = &d->plan.charges[i];
+	if (most->missing_bytes == 0)
+		return 0;
+	return gm_error_set(
+		d->err, -ENOSPC,
+		"move layers to other rows, or lower max_seq_len or the batch",
+		"Row %" PRIu32 " lacks %" PRIu64 " bytes: %" PRIu64
+		" for weights, %" PRIu64 " for the KV cache, %" PRIu64
+		" for activations, %" PRIu64 " kept back",
+		most->row, most->missing_bytes, most->weight_bytes,
+		most->kv_bytes, most->act_bytes, most->reserve_bytes);
+}

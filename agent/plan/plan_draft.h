@@ -1,0 +1,74 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * plan_draft - a plan while it is being made; for plan*.c alone.
+ *
+ *	plan_place.c	gives the layers their rows, but for automatic maps
+ *	plan_charge.c	what that takes of each row
+ *	plan_advice.c	what else would fit
+ *	plan.c		the rest
+ *
+ * Each function returns 0 or a negative errno with the error set, and leaves
+ * what it made in @plan for gm_plan_free().
+ */
+#ifndef GM_PLAN_DRAFT_H
+#define GM_PLAN_DRAFT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "agent/plan/plan.h"
+
+struct gm_plan_draft {
+	const struct gm_plan_request *q;
+	uint64_t max_seq_len;
+	uint64_t max_batch_size;
+	bool only_asks; /* whether it fits: there may be no rows at the end */
+	bool is_auto;   /* the strategy is to give the rows */
+	uint32_t ranks[GM_PLAN_ROWS]; /* nccl: indices of devices, base first */
+	uint32_t n_ranks;             /* 0 with any other setting */
+	uint64_t layer_bytes;         /* of all layers */
+	uint64_t act_elems;           /* largest activation */
+	struct gm_plan plan;
+	struct gm_plan_error *err;
+};
+
+/* The device that is @row, or NULL. */
+const struct gm_plan_device *gm_plan_find(const struct gm_plan_request *request,
+					  uint32_t row);
+
+/* Sets the rows and the base row; or is_auto. */
+int gm_plan_place(struct gm_plan_draft *draft);
+
+/* What does not depend on rows or dtype; and that no sum of it overflows. */
+int gm_plan_measure(struct gm_plan_draft *draft);
+
+/* The cache of a layer: unpaged, or as asked where @first is its first device.
+ * A strategy says it itself. */
+int gm_plan_measure_kv(struct gm_plan_draft *draft,
+		       const struct gm_plan_device *first);
+
+/* The first device of rows that are placed; NULL where one is a host. */
+const struct gm_plan_device *
+gm_plan_first_device(const struct gm_plan_draft *draft);
+
+/* Charges all rows anew, for the plan's dtype and KV cache. */
+int gm_plan_charge_rows(struct gm_plan_draft *draft);
+
+/* -ENOSPC if a row is charged more than is left of it. */
+int gm_plan_check_rows(const struct gm_plan_draft *draft);
+
+int gm_plan_warn(struct gm_plan_draft *draft, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* gm_plan_make() without advice; @ret_plan NULL: does it fit? */
+int gm_plan_try(const struct gm_plan_request *request, struct gm_plan *ret_plan,
+		struct gm_plan_error *ret_err);
+
+/* For a request that is -ENOSPC. */
+int gm_plan_advise(const struct gm_plan_request *request,
+		   struct gm_plan_advice *ret_advice,
+		   struct gm_plan_error *ret_err);
+
+#endif

@@ -36,6 +36,7 @@ enum gm_exit {
 #define GM_OPT_ROUNDS (UINT32_C(1) << 6)
 #define GM_OPT_ONLY   (UINT32_C(1) << 7)
 #define GM_OPT_BATCH  (UINT32_C(1) << 8)
+#define GM_OPT_N      9u
 
 /* What the command line said. */
 struct gm_ctl {

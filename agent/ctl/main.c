@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,26 +44,42 @@ static const struct gm_command commands[] = {
 
 #define N_COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
-/* Values of long options that have no letter; the bits follow GM_OPT_*. */
+/* What the value of an option is, and where in struct gm_ctl it goes. */
+enum value { NOTHING, TEXT, NUMBER, SIZE, ROWS };
+
+/* One for each bit of GM_OPT_*, in their order. */
+static const struct own_option {
+	const char *name;
+	enum value value;
+	size_t offset;
+} own_options[] = {
+	{ "model", TEXT, offsetof(struct gm_ctl, model) },
+	{ "spec", TEXT, offsetof(struct gm_ctl, spec) },
+	{ "layers", NUMBER, offsetof(struct gm_ctl, layers) },
+	{ "bytes", SIZE, offsetof(struct gm_ctl, bytes) },
+	{ "rows", ROWS, 0 },
+	{ "op", TEXT, offsetof(struct gm_ctl, op) },
+	{ "rounds", NUMBER, offsetof(struct gm_ctl, rounds) },
+	{ "only", TEXT, offsetof(struct gm_ctl, only) },
+	{ "batch", NOTHING, 0 },
+};
+
+#define N_OWN (sizeof(own_options) / sizeof(own_options[0]))
+
+_Static_assert(N_OWN == GM_OPT_N, "a bit for each");
+
+/* Values of long options that have no letter; those of own_options follow. */
 enum { OPT_INSTANCE = 256, OPT_RUNTIME_DIR, OPT_JSON, OPT_VERSION, OPT_OWN };
 
-static const struct option options[] = {
+static const struct option common_options[] = {
 	{ "instance", required_argument, NULL, OPT_INSTANCE },
 	{ "runtime-dir", required_argument, NULL, OPT_RUNTIME_DIR },
 	{ "json", no_argument, NULL, OPT_JSON },
 	{ "help", no_argument, NULL, 'h' },
 	{ "version", no_argument, NULL, OPT_VERSION },
-	{ "model", required_argument, NULL, OPT_OWN + 0 },
-	{ "spec", required_argument, NULL, OPT_OWN + 1 },
-	{ "layers", required_argument, NULL, OPT_OWN + 2 },
-	{ "bytes", required_argument, NULL, OPT_OWN + 3 },
-	{ "rows", required_argument, NULL, OPT_OWN + 4 },
-	{ "op", required_argument, NULL, OPT_OWN + 5 },
-	{ "rounds", required_argument, NULL, OPT_OWN + 6 },
-	{ "only", required_argument, NULL, OPT_OWN + 7 },
-	{ "batch", no_argument, NULL, OPT_OWN + 8 },
-	{ NULL, 0, NULL, 0 },
 };
+
+#define N_COMMON (sizeof(common_options) / sizeof(common_options[0]))
 
 static void usage(FILE *to)
 {
@@ -84,44 +101,52 @@ static int bad(const char *what, const char *why)
 }
 
 /* One option of a command's own; returns GM_EXIT_OK or GM_EXIT_USAGE. */
-static int own_option(struct gm_ctl *ctl, uint32_t bit, const char *value)
+static int take_own(struct gm_ctl *ctl, size_t i, const char *text)
 {
+	const struct own_option *own = &own_options[i];
+	char *at = (char *)ctl + own->offset;
 	int ret = 0;
 
-	ctl->given |= bit;
-	switch (bit) {
-	case GM_OPT_MODEL:
-		ctl->model = value;
+	ctl->given |= UINT32_C(1) << i;
+	switch (own->value) {
+	case NOTHING:
 		break;
-	case GM_OPT_SPEC:
-		ctl->spec = value;
+	case TEXT:
+		*(const char **)at = text;
 		break;
-	case GM_OPT_OP:
-		ctl->op = value;
+	case NUMBER:
+		ret = gm_parse_number(text, (uint64_t *)at);
 		break;
-	case GM_OPT_ONLY:
-		ctl->only = value;
+	case SIZE:
+		ret = gm_parse_size(text, (uint64_t *)at);
 		break;
-	case GM_OPT_LAYERS:
-		ret = gm_parse_number(value, &ctl->layers);
-		break;
-	case GM_OPT_BYTES:
-		ret = gm_parse_size(value, &ctl->bytes);
-		break;
-	case GM_OPT_ROUNDS:
-		ret = gm_parse_number(value, &ctl->rounds);
-		break;
-	case GM_OPT_ROWS:
-		ret = gm_parse_rows(value, ctl->rows, &ctl->n_rows);
+	case ROWS:
+		ret = gm_parse_rows(text, ctl->rows, &ctl->n_rows);
 		break;
 	}
-	return ret == 0 ? GM_EXIT_OK : bad(value, "is not a number that fits");
+	return ret == 0 ? GM_EXIT_OK : bad(text, "is not a number that fits");
+}
+
+/* For getopt_long(), the last of them empty. */
+static void list_options(struct option ret[N_COMMON + N_OWN + 1])
+{
+	memcpy(ret, common_options, sizeof(common_options));
+	for (size_t i = 0; i < N_OWN; i++)
+		ret[N_COMMON + i] =
+			(struct option){ own_options[i].name,
+					 own_options[i].value == NOTHING
+						 ? no_argument
+						 : required_argument,
+					 NULL, OPT_OWN + (int)i };
+	ret[N_COMMON + N_OWN] = (struct option){ NULL, 0, NULL, 0 };
 }
 
 static int parse(int argc, char **argv, struct gm_ctl *ctl)
 {
+	struct option options[N_COMMON + N_OWN + 1];
 	int c, ret = GM_EXIT_OK;
 
+	list_options(options);
 	while (ret == GM_EXIT_OK &&
 	       (c = getopt_long(argc, argv, "h", options, NULL)) != -1) {
 		switch (c) {
@@ -144,8 +169,7 @@ static int parse(int argc, char **argv, struct gm_ctl *ctl)
 			ret = GM_EXIT_USAGE;
 			break;
 		default:
-			ret = own_option(ctl, UINT32_C(1) << (c - OPT_OWN),
-					 optarg);
+			ret = take_own(ctl, (size_t)(c - OPT_OWN), optarg);
 		}
 	}
 	ctl->args = argv + optind + 1;

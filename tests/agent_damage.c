@@ -193,6 +193,49 @@ static void layers_without_number(struct agent_map *m)
 	gm_put(word, gm_get(word) >> 32 << 32);
 }
 
+static void set_flags(struct agent_map *m, uint64_t flags)
+{
+	add(word_at(m, &slot_of(m, "a")->slot,
+		    offsetof(struct gm_object_image, owner_uid)),
+	    flags << 32);
+}
+
+static void flags_of_no_release(struct agent_map *m)
+{
+	set_flags(m, 4);
+}
+
+static void held_but_not_committed(struct agent_map *m)
+{
+	set_flags(m, GM_OBJECT_HELD);
+}
+
+static void held_by_nobody(struct agent_map *m)
+{
+	set_flags(m, GM_OBJECT_COMMITTED | GM_OBJECT_HELD);
+}
+
+/* Its first charge, which follows rows and bytes of five layers. */
+static gm_a64 *charge_at(const struct agent_map *m, size_t offset)
+{
+	return word_at(m, &slot_of(m, "a")->slot,
+		       sizeof(struct gm_layers_image) + 24 + 40 + offset);
+}
+
+static void charged_to_no_row(struct agent_map *m)
+{
+	add(charge_at(m, 0), 200);
+}
+
+static void promises_wrap(struct agent_map *m)
+{
+	set_flags(m, GM_OBJECT_COMMITTED);
+	gm_put(charge_at(m, offsetof(struct gm_charge_image, kv_bytes)),
+	       INT64_MAX);
+	gm_put(charge_at(m, offsetof(struct gm_charge_image, reserve_bytes)),
+	       1);
+}
+
 static uint64_t start_of(pid_t pid)
 {
 	char path[64], text[1024], *at;
@@ -268,6 +311,16 @@ static void holder_in_the_middle(struct agent_map *m)
 	store(m, 3, &image);
 }
 
+static void held_under_another_version(struct agent_map *m)
+{
+	struct gm_holder_image image = claim_of(m, getpid());
+
+	held_by_nobody(m);
+	image.kind = GM_HOLDER_RESERVE;
+	image.version++;
+	store(m, 3, &image);
+}
+
 static void holders_of_one_claim(struct agent_map *m)
 {
 	struct gm_holder_image image = claim_of(m, getpid());
@@ -305,6 +358,12 @@ static const struct {
 	{ name_has_a_tail, "the block of slot 0 has no name" },
 	{ layers_on_no_row, "the layer map in slot 0 uses a row that is not" },
 	{ layers_without_number, "the layer map in slot 0 is damaged" },
+	{ flags_of_no_release, "slot 0 has flags 0x4" },
+	{ held_but_not_committed, "slot 0 has flags 0x2" },
+	{ held_by_nobody, "nobody holds the held map in slot 0" },
+	{ held_under_another_version, "nobody holds the held map in slot 0" },
+	{ charged_to_no_row, "the layer map in slot 0 is charged to a row" },
+	{ promises_wrap, "row 0 is promised for 2^63 bytes or more" },
 	{ holder_of_no_kind, "holder 3 is damaged" },
 	{ holder_of_nothing, "holder 3 is damaged" },
 	{ holder_of_another_version, "holder 3 and slot 0 disagree" },
@@ -495,7 +554,7 @@ static void living_holders_keep_their_block(void)
 
 	OK(agent_start_until(&a, "open"));
 	OK(agent_logged(&a, "event=adopted"));
-	OK(agent_logged(&a, "event=holders_adopted pins=3 gone=2"));
+	OK(agent_logged(&a, "event=holders_adopted pins=3 held=0 gone=2"));
 	EQ(holder_kind(&m, 3), GM_HOLDER_PIN);
 	EQ(holder_kind(&m, 5), GM_HOLDER_FREE);
 	EQ(holder_kind(&m, 6), GM_HOLDER_FREE);

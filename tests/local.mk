@@ -201,6 +201,11 @@ gm_tests += %reldir%/test_publish
 %canon_reldir%_test_publish_SOURCES = %reldir%/test_publish.c %reldir%/tap.h
 %canon_reldir%_test_publish_LDADD = $(gm_daemon)
 
+gm_tests += %reldir%/test_ledger
+%canon_reldir%_test_ledger_SOURCES = %reldir%/test_ledger.c %reldir%/dice.h \
+	%reldir%/tap.h
+%canon_reldir%_test_ledger_LDADD = $(gm_daemon)
+
 gm_tests += %reldir%/test_identity
 %canon_reldir%_test_identity_SOURCES = %reldir%/test_identity.c %reldir%/tap.h
 %canon_reldir%_test_identity_LDADD = $(gm_daemon)

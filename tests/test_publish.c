@@ -193,7 +193,7 @@ static void pins_have_quotas(void)
 	EQ(pin("p", getpid(), OTHER, &pins[0]), 0);
 	EQ(pin("p", getpid(), OTHER, &pins[1]), 0);
 	EQ(pin("p", getpid(), OTHER, &pins[2]), -EDQUOT);
-	STR(why, "uid 54321 has 2 pins: unpin something, or raise "
+	STR(why, "uid 54321 has 2 pins and held maps: give one back, or raise "
 		 "limits.pins-per-uid");
 	EQ(pin("p", getpid(), THIRD, &pins[2]), 0);
 	EQ(gm_holders_unpin(d, getpid(), pins[0].claim), 0);

@@ -56,6 +56,7 @@ static const struct gm_config_key keys[] = {
 	KEY("limits", "pin-bytes-per-uid", SIZE, pin_bytes_per_uid, 0,
 	    GM_SEGMENT_MAX),
 	KEY("limits", "pins-per-uid", COUNT, pins_per_uid, 0, GM_HOLDERS),
+	KEY("limits", "reserve-per-uid", COUNT, reserve_per_uid, 0, 100),
 	KEY("limits", "sessions", COUNT, sessions, 0, GM_JOURNAL_PLACES),
 	KEY("limits", "sessions-per-uid", COUNT, sessions_per_uid, 0,
 	    GM_JOURNAL_PLACES),

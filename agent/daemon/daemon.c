@@ -163,6 +163,9 @@ static int publish_all(struct gm_daemon *d)
 			      ret == -EINVAL || ret == -ENODEV
 				      ? GM_EXIT_CONFIG
 				      : GM_EXIT_FAILURE);
+	ret = gm_ledger_adopt(d);
+	if (ret != 0)
+		return failed("ledger", strerror(-ret), GM_EXIT_FAILURE);
 	if (gm_maps_configured(d, where, sizeof(where)) != 0)
 		return failed("config", where, GM_EXIT_CONFIG);
 	return 0;
@@ -206,6 +209,7 @@ static void stop(struct gm_daemon *d)
 	gm_supervisor_exit(d);
 	if (d->segment.map.base != NULL) {
 		gm_holders_exit(d);
+		gm_ledger_exit(d);
 		gm_devices_exit(d);
 		gm_heap_exit(&d->directory.heap);
 		gm_segment_close(&d->segment);

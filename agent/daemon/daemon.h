@@ -5,7 +5,8 @@
  * daemon - gpumapd's one thread and everything it knows.
  *
  * Start-up goes down this list and a clean end goes up: configuration, lock,
- * segment, directory, holders, devices, configured maps, workers, socket.
+ * segment, directory, holders, devices, ledger, configured maps, workers,
+ * socket.
  */
 #ifndef GM_DAEMON_H
 #define GM_DAEMON_H
@@ -16,6 +17,7 @@
 #include "agent/daemon/config.h"
 #include "agent/daemon/devices.h"
 #include "agent/daemon/holders.h"
+#include "agent/daemon/ledger.h"
 #include "agent/daemon/loop.h"
 #include "agent/daemon/publish.h"
 #include "agent/daemon/segment.h"
@@ -49,6 +51,7 @@ struct gm_daemon {
 	struct gm_directory directory;
 	struct gm_holders holders;
 	struct gm_devices devices;
+	struct gm_ledger ledger;
 	struct gm_supervisor *supervisor; /* NULL until it has started */
 	struct gm_control_server *server; /* likewise */
 

@@ -227,6 +227,17 @@ void gm_devices_worker(struct gm_daemon *d, uint32_t row, pid_t pid,
 	move(d, device);
 }
 
+void gm_devices_reserved(struct gm_daemon *d, uint32_t row, uint64_t bytes)
+{
+	struct gm_device *device = d->devices.of[row];
+
+	if (device->moving.reserved_bytes == bytes)
+		return;
+	device->moving.reserved_bytes = bytes;
+	move(d, device);
+	GM_POINT("row_reserved_visible");
+}
+
 void gm_devices_refresh(struct gm_daemon *d)
 {
 	gm_a64 *tick = &d->segment.map.header->tick;

@@ -66,6 +66,9 @@ void gm_devices_state(struct gm_daemon *d, uint32_t row, uint32_t state,
 void gm_devices_worker(struct gm_daemon *d, uint32_t row, pid_t pid,
 		       uint32_t restarts);
 
+/* So much of the row is promised; ledger.c says so before it wakes readers. */
+void gm_devices_reserved(struct gm_daemon *d, uint32_t row, uint64_t bytes);
+
 /* Look at one row's moving facts now, and at those of every row: what the
  * timer does each config.refresh_ns. */
 void gm_devices_refresh(struct gm_daemon *d);

@@ -153,14 +153,65 @@ static int judge_rows(const struct gm_map *map, struct gm_past *past,
 	return 0;
 }
 
+/* Sums that wrap would make every promise a lie. */
+static bool add_up(uint64_t *sum, uint64_t bytes)
+{
+	return !__builtin_add_overflow(*sum, bytes, sum) && *sum <= INT64_MAX;
+}
+
+static int judge_charges(const struct gm_object *object,
+			 const struct gm_layers_image *image, uint32_t slot,
+			 struct gm_past *past, char *ret_why)
+{
+	for (uint32_t i = 0; i < image->n_rows; i++) {
+		struct gm_charge_image charge;
+		uint64_t *sum;
+
+		gm_object_read(object, image->charges_at + i * sizeof(charge),
+			       &charge, sizeof(charge));
+		if (charge.row >= past->rows_used)
+			return gm_why(ret_why, -EPROTO,
+				      "the layer map in slot %u is charged to "
+				      "a row that is not there",
+				      slot);
+		if ((image->object.flags & GM_OBJECT_COMMITTED) == 0)
+			continue;
+		sum = &past->promised[charge.row];
+		if (!add_up(sum, charge.weight_bytes) ||
+		    !add_up(sum, charge.kv_bytes) ||
+		    !add_up(sum, charge.activation_bytes) ||
+		    !add_up(sum, charge.reserve_bytes))
+			return gm_why(ret_why, -EPROTO,
+				      "row %u is promised for 2^63 bytes or "
+				      "more",
+				      charge.row);
+	}
+	return 0;
+}
+
+static int judge_flags(uint32_t flags, uint32_t slot, char *ret_why)
+{
+	if ((flags & ~(GM_OBJECT_COMMITTED | GM_OBJECT_HELD)) != 0 ||
+	    flags == GM_OBJECT_HELD)
+		return gm_why(ret_why, -EPROTO, "slot %u has flags %#x", slot,
+			      flags);
+	return 0;
+}
+
 static int judge_layers(const struct gm_object *object, uint32_t slot,
-			const struct gm_past *past, char *ret_why)
+			struct gm_past *past, char *ret_why)
 {
 	struct gm_layers_image image;
+	int ret;
 
 	if (gm_layers_image(object, &image) != 0)
 		return gm_why(ret_why, -EPROTO,
 			      "the layer map in slot %u is damaged", slot);
+	ret = judge_flags(image.object.flags, slot, ret_why);
+	if (ret == 0)
+		ret = judge_charges(object, &image, slot, past, ret_why);
+	if (ret != 0)
+		return ret;
 	for (uint32_t i = 0; i < image.n_layers; i += 2) {
 		uint32_t rows[2];
 
@@ -247,8 +298,7 @@ static int judge_pinned(const struct gm_map *map, uint32_t index,
 	for (uint32_t i = 0; i < index; i++) {
 		const struct gm_holder_image *other = &past->holders[i];
 
-		if (other->kind == GM_HOLDER_FREE ||
-		    other->unit != holder->unit)
+		if (other->kind != GM_HOLDER_PIN || other->unit != holder->unit)
 			continue;
 		if (other->version == holder->version &&
 		    other->key == holder->key && other->bytes == holder->bytes)
@@ -276,7 +326,7 @@ static int judge_holder(const struct gm_map *map, uint32_t index,
 	memcpy(holder, words, sizeof(*holder));
 	if (holder->kind == GM_HOLDER_FREE)
 		return 0;
-	if (holder->kind != GM_HOLDER_PIN || holder->pid == 0 ||
+	if (holder->kind > GM_HOLDER_RESERVE || holder->pid == 0 ||
 	    holder->pid > INT32_MAX || holder->claim == 0 ||
 	    holder->unit == 0 || holder->version >> (64 - GM_UNIT_BITS) != 0 ||
 	    holder->unit >> GM_UNIT_BITS != 0)
@@ -288,7 +338,34 @@ static int judge_holder(const struct gm_map *map, uint32_t index,
 				      "holders %u and %u have one claim", i,
 				      index);
 	}
-	return judge_pinned(map, index, past, ret_why);
+	/* What an entry of a held map names may never have come to be. */
+	return holder->kind == GM_HOLDER_PIN
+		       ? judge_pinned(map, index, past, ret_why)
+		       : 0;
+}
+
+/* An agent stores the entry before the slot and frees it after, wherever it
+ * stops. */
+static int judge_held(const struct gm_past *past, char *ret_why)
+{
+	for (uint32_t slot = 0; slot < GM_OBJECTS; slot++) {
+		const struct gm_block *block = &past->objects[slot];
+		uint32_t i = 0;
+
+		if (block->unit == 0 || (block->flags & GM_OBJECT_HELD) == 0)
+			continue;
+		while (i < GM_HOLDERS &&
+		       (past->holders[i].kind != GM_HOLDER_RESERVE ||
+			past->holders[i].unit != block->unit ||
+			past->holders[i].version != block->version ||
+			past->holders[i].key != block->key))
+			i++;
+		if (i == GM_HOLDERS)
+			return gm_why(ret_why, -EPROTO,
+				      "nobody holds the held map in slot %u",
+				      slot);
+	}
+	return 0;
 }
 
 int gm_judge_segment(const struct gm_map *map, const uint64_t boot_id[2],
@@ -316,6 +393,8 @@ int gm_judge_segment(const struct gm_map *map, const uint64_t boot_id[2],
 		ret = judge_objects(map, ret_past, ret_why);
 	for (uint32_t i = 0; i < map->n_holders && ret == 0; i++)
 		ret = judge_holder(map, i, ret_past, ret_why);
+	if (ret == 0)
+		ret = judge_held(ret_past, ret_why);
 	if (ret != 0)
 		gm_heap_exit(&ret_past->heap);
 	return ret;

@@ -36,6 +36,7 @@ struct gm_past {
 	struct gm_block objects[GM_OBJECTS];
 	struct gm_block rows[GM_ROWS];
 	uint32_t rows_used;
+	uint64_t promised[GM_ROWS]; /* charges of committed maps */
 	struct gm_holder_image holders[GM_HOLDERS];
 };
 

@@ -13,6 +13,7 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 	%reldir%/hostrows.c %reldir%/hostrows.h \
 	%reldir%/identity.c %reldir%/identity.h \
 	%reldir%/judge.c %reldir%/judge.h \
+	%reldir%/ledger.c %reldir%/ledger.h \
 	%reldir%/lock.c %reldir%/lock.h \
 	%reldir%/loop.c %reldir%/loop.h \
 	%reldir%/maps.c %reldir%/maps.h \

@@ -167,7 +167,29 @@ static void show(struct gm_daemon *d, gm_a64 *slot, const struct gm_block *new)
 {
 	gm_seq_publish(slot, gm_seq_word(new->version, new->unit));
 	GM_POINT("publish_visible");
+}
+
+/* The object's slot moves on to @new, and all that depends on it. */
+static void move_on(struct gm_daemon *d, struct gm_block *block,
+		    const struct gm_block *new, struct gm_promise *promise)
+{
+	uint32_t index = (uint32_t)(block - d->directory.objects);
+	struct gm_block old = *block;
+
+	*block = *new;
+	show(d, &d->segment.map.objects[index].slot, block);
+	gm_ledger_put(d, index, promise);
 	gm_segment_changed(&d->segment);
+	if ((old.flags & GM_OBJECT_HELD) != 0)
+		gm_holders_moved_on(d, &old);
+	reclaim(d, old.unit, old.bytes);
+}
+
+static void take_out(struct gm_daemon *d, struct gm_block *block)
+{
+	const struct gm_block none = { .version = block->version + 1 };
+
+	move_on(d, block, &none, NULL);
 }
 
 /* An object that its holder's end may take out leaves a version for that. */
@@ -202,13 +224,42 @@ static int make_block(struct gm_daemon *d, const struct gm_layers *layers,
 	return ret;
 }
 
+/* What it is to reserve; @is_restored: it did already. */
+static int make_promise(const struct gm_daemon *d,
+			const struct gm_layers *layers,
+			const struct gm_block *present, bool is_restored,
+			char *ret_why, struct gm_promise **ret_promise)
+{
+	uint32_t slot = present != NULL
+				? (uint32_t)(present - d->directory.objects)
+				: GM_LEDGER_NOBODY;
+	struct gm_promise *promise;
+	int ret = gm_ledger_promise(layers, ret_why, &promise);
+
+	if (ret != 0)
+		return ret;
+	if (is_restored)
+		ret = gm_ledger_fits(d, promise, slot, ret_why);
+	else
+		ret = gm_ledger_judge(d, promise, slot, ret_why, NULL);
+	if (ret != 0) {
+		free(promise);
+		return ret;
+	}
+	*ret_promise = promise;
+	return 0;
+}
+
+/* @promise is the put's on success. */
 static int prepare(struct gm_daemon *d, const struct gm_layers *layers,
 		   const struct gm_block *present, uint64_t least_version,
-		   char *ret_why, struct gm_put *ret_put)
+		   struct gm_promise *promise, char *ret_why,
+		   struct gm_put *ret_put)
 {
 	struct gm_directory *dir = &d->directory;
 	struct gm_layers dated = *layers;
-	struct gm_put put = { .n_layers = layers->n_layers,
+	struct gm_put put = { .promise = promise,
+			      .n_layers = layers->n_layers,
 			      .n_rows = layers->n_rows };
 	struct gm_block *block = &put.block;
 	int ret;
@@ -243,6 +294,7 @@ int gm_publish_prepare(struct gm_daemon *d, const struct gm_layers *layers,
 		       char ret_why[GM_WHY_BYTES], struct gm_put *ret_put)
 {
 	const struct gm_block *present;
+	struct gm_promise *mine;
 	int ret;
 
 	ret = judge_name(layers->name, ret_why);
@@ -258,7 +310,13 @@ int gm_publish_prepare(struct gm_daemon *d, const struct gm_layers *layers,
 			  gm_layers_bytes(layers), ret_why);
 	if (ret != 0)
 		return ret;
-	return prepare(d, layers, present, 0, ret_why, ret_put);
+	ret = make_promise(d, layers, present, false, ret_why, &mine);
+	if (ret != 0)
+		return ret;
+	ret = prepare(d, layers, present, 0, mine, ret_why, ret_put);
+	if (ret != 0)
+		free(mine);
+	return ret;
 }
 
 static void store(struct gm_daemon *d, const struct gm_put *put,
@@ -266,14 +324,11 @@ static void store(struct gm_daemon *d, const struct gm_put *put,
 {
 	struct gm_object_slot *slot = &d->segment.map.objects[put->slot];
 	struct gm_block *block = &d->directory.objects[put->slot];
-	struct gm_block old = *block;
 
-	assert(put->block.version > old.version);
+	assert(put->block.version > block->version);
 	gm_put(&slot->key, put->block.key);
 	GM_POINT("publish_key");
-	*block = put->block;
-	show(d, &slot->slot, block);
-	reclaim(d, old.unit, old.bytes);
+	move_on(d, block, &put->block, put->promise);
 	gm_log(GM_LOG_INFO, is_restored ? "restored" : "published",
 	       "kind=layers name=%s layers=%u rows=%u version=%llu uid=%u",
 	       block->name, put->n_layers, put->n_rows,
@@ -289,6 +344,7 @@ void gm_publish_abandon(struct gm_daemon *d, const struct gm_put *put)
 {
 	gm_heap_free(&d->directory.heap, put->block.unit,
 		     put->block.bytes / GM_UNIT);
+	free(put->promise);
 }
 
 int gm_publish_layers(struct gm_daemon *d, const struct gm_layers *layers,
@@ -307,14 +363,21 @@ int gm_publish_layers(struct gm_daemon *d, const struct gm_layers *layers,
 int gm_publish_restore(struct gm_daemon *d, const struct gm_layers *layers,
 		       uint64_t version, char ret_why[GM_WHY_BYTES])
 {
+	const struct gm_block *present =
+		find(&d->directory, GM_KIND_LAYERS, layers->name);
+	struct gm_promise *mine;
 	struct gm_put put;
-	int ret = prepare(d, layers,
-			  find(&d->directory, GM_KIND_LAYERS, layers->name),
-			  version + 1, ret_why, &put);
+	int ret = make_promise(d, layers, present, true, ret_why, &mine);
 
-	if (ret == 0)
-		store(d, &put, true);
-	return ret;
+	if (ret != 0)
+		return ret;
+	ret = prepare(d, layers, present, version + 1, mine, ret_why, &put);
+	if (ret != 0) {
+		free(mine);
+		return ret;
+	}
+	store(d, &put, true);
+	return 0;
 }
 
 static int find_removable(const struct gm_daemon *d, uint32_t kind,
@@ -351,18 +414,30 @@ int gm_publish_may_remove(const struct gm_daemon *d, uint32_t kind,
 int gm_publish_remove(struct gm_daemon *d, uint32_t kind, const char *name,
 		      uint32_t uid, char ret_why[GM_WHY_BYTES])
 {
-	struct gm_block *block, old;
+	struct gm_block *block;
 	int ret = find_removable(d, kind, name, uid, ret_why, &block);
 
 	if (ret != 0)
 		return ret;
-	old = *block;
-	*block = (struct gm_block){ .version = old.version + 1 };
-	show(d, &d->segment.map.objects[block - d->directory.objects].slot,
-	     block);
-	reclaim(d, old.unit, old.bytes);
-	gm_log(GM_LOG_INFO, "released", "name=%s uid=%u", old.name, uid);
+	take_out(d, block);
+	gm_log(GM_LOG_INFO, "released", "name=%s uid=%u", name, uid);
 	return 0;
+}
+
+void gm_publish_withdraw(struct gm_daemon *d, uint32_t unit, uint64_t version)
+{
+	for (uint32_t i = 0; i < GM_OBJECTS; i++) {
+		struct gm_block *block = &d->directory.objects[i];
+		struct gm_block old = *block;
+
+		if (block->unit != unit || block->version != version ||
+		    (block->flags & GM_OBJECT_HELD) == 0)
+			continue;
+		take_out(d, block);
+		gm_log(GM_LOG_INFO, "withdrawn", "name=%s uid=%u", old.name,
+		       old.owner_uid);
+		return;
+	}
 }
 
 void gm_publish_unpinned(struct gm_daemon *d, uint32_t unit, uint32_t bytes)
@@ -405,6 +480,7 @@ int gm_publish_row(struct gm_daemon *d, const struct gm_row_image *facts)
 	memcpy(words, &image, sizeof(image));
 	fill(d, block->unit, words, sizeof(words));
 	show(d, &d->segment.map.rows[facts->row].facts, block);
+	gm_segment_changed(&d->segment);
 	reclaim(d, old.unit, old.bytes);
 	return 0;
 }

@@ -9,8 +9,11 @@
  *	rotor			private search goes on behind the block
  *	block, word by word	no slot names it yet
  *	key of the slot		only where the slot names nothing
- *	slot			the publication
+ *	holder of a held map	it means nothing yet
+ *	slot			the publication, and the promise of a commitment
+ *	reserved bytes of rows
  *	generation, and wake
+ *	holder of the old map	it means nothing any more
  *
  * The old block is free once the slot has moved on and no holder has pinned it.
  * A version is never used twice in a slot, and a name's versions grow also when
@@ -27,6 +30,7 @@
 #include "shm/layers.h"
 
 struct gm_daemon;
+struct gm_promise;
 
 /* What we know of the directory without reading it back. */
 struct gm_directory {
@@ -40,6 +44,7 @@ struct gm_directory {
  *
  * layers	owner_uid is who asks: 0 and the agent's own uid may replace
  *		anything, others only what is theirs.  published may be 0: now.
+ *		Not GM_OBJECT_HELD: that takes two steps.
  * ret_why	what was wrong and what to do
  *
  * Returns	0
@@ -47,7 +52,9 @@ struct gm_directory {
  *				control characters in it
  *		-EACCES		the name belongs to somebody else
  *		-EDQUOT		the uid has as much as it may have
- *		-ENOSPC		the directory or the heap is full
+ *		-ENOSPC		the directory or the heap is full, or it is to
+ *				be committed and a row has not so much left
+ *		-ENODEV, -EOVERFLOW	as gm_ledger_judge(), gm_ledger_promise()
  *		-ENOMEM
  */
 int gm_publish_layers(struct gm_daemon *d, const struct gm_layers *layers,
@@ -61,6 +68,7 @@ int gm_publish_layers(struct gm_daemon *d, const struct gm_layers *layers,
  */
 struct gm_put {
 	struct gm_block block;
+	struct gm_promise *promise; /* NULL: not committed */
 	uint32_t slot;
 	uint32_t n_layers;
 	uint32_t n_rows;
@@ -77,7 +85,8 @@ struct gm_put {
 int gm_publish_prepare(struct gm_daemon *d, const struct gm_layers *layers,
 		       char ret_why[GM_WHY_BYTES], struct gm_put *ret_put);
 
-/* Store the slot. */
+/* Store the slot.  A held map's holder has been stored before,
+ * gm_holders_keep(). */
 void gm_publish_show(struct gm_daemon *d, const struct gm_put *put);
 
 /* Nothing has been published. */
@@ -88,9 +97,10 @@ void gm_publish_abandon(struct gm_daemon *d, const struct gm_put *put);
  *
  * version	the map's version will be above this, too
  *
- * Nobody's limits are asked: they were when the map was acknowledged.
+ * Nobody's limits are asked: they were when the map was acknowledged.  What it
+ * promises must still fit into the rows.
  *
- * Returns	0, -ENOSPC, -ENOMEM
+ * Returns	0, -ENODEV, -ENOSPC, -ENOMEM
  */
 int gm_publish_restore(struct gm_daemon *d, const struct gm_layers *layers,
 		       uint64_t version, char ret_why[GM_WHY_BYTES]);
@@ -104,6 +114,10 @@ int gm_publish_restore(struct gm_daemon *d, const struct gm_layers *layers,
  */
 int gm_publish_remove(struct gm_daemon *d, uint32_t kind, const char *name,
 		      uint32_t uid, char ret_why[GM_WHY_BYTES]);
+
+/* Take the held map out whose block starts at @unit and has @version, if a slot
+ * names it: its holder is gone. */
+void gm_publish_withdraw(struct gm_daemon *d, uint32_t unit, uint64_t version);
 
 /*
  * gm_publish_may_remove - would gm_publish_remove() succeed?

@@ -449,7 +449,8 @@ struct gpumap_layers_request {
 /*
  * gpumap_layers_publish - have the agent publish a layer map
  *
- * A map of this name is replaced in one step, if it is yours.
+ * A map of this name is replaced in one step, if it is yours.  It stays until
+ * it is released, over restarts of the agent and of the machine.
  *
  * Returns	0
  *		-EINVAL		the name, the spec or a number was refused
@@ -458,7 +459,8 @@ struct gpumap_layers_request {
  *		-ENODEV		the spec names a row that does not exist
  *		-EPERM		the name belongs to another user
  *		-EDQUOT		this user has published as much as it may
- *		-ENOSPC		the segment is full
+ *		-ENOSPC		the segment is full, or the agent's disk
+ *		-EROFS, -EIO	the agent's disk cannot be written
  *		-ENOMEM
  *		-EACCES		this user may not talk to the agent
  *		-ECONNREFUSED, -ECONNRESET	no agent, or it went away
@@ -482,6 +484,7 @@ gpumap_layers_publish(struct gpumap *map,
  *		-ENOENT		no map has this name
  *		-EINVAL		no map can have this name
  *		-EPERM		it belongs to another user
+ *		-ENOSPC, -EROFS, -EIO	the agent's disk cannot be written
  *		-EACCES, -ECONNREFUSED, -ECONNRESET, -EOWNERDEAD	as above
  * Cost		a round trip on the control socket
  * Threads	one at a time

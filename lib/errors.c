@@ -22,7 +22,8 @@ static const struct {
 	{ -ECONNRESET, "the agent went away, and the session with it" },
 	{ -EDQUOT, "this user's quota is used up" },
 	{ -EINVAL, "an argument was refused" },
-	{ -EIO, "the worker of the row died before the job ended" },
+	{ -EIO, "the worker of the row died before the job ended, or the "
+		"agent's disk failed" },
 	{ -EMFILE, "this process has no descriptor left" },
 	{ -EMSGSIZE, "the request is larger than this kernel lets through a "
 		     "socket; raise net.core.wmem_max" },

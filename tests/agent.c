@@ -151,6 +151,10 @@ void agent_make(struct agent *a, const char *config)
 	snprintf(a->segment, sizeof(a->segment), "/dev/shm/gpumap.1.%s",
 		 a->instance);
 	snprintf(a->lock, sizeof(a->lock), "%s.lock", a->segment);
+	snprintf(a->state_dir, sizeof(a->state_dir), "/dev/shm/gpumap-%s",
+		 a->instance);
+	snprintf(a->state, sizeof(a->state), "%s/%s", a->state_dir,
+		 a->instance);
 	if (mkdir(a->dir, 0755) != 0)
 		die(a->dir);
 	a->kept = calloc(1, sizeof(*a->kept));
@@ -176,10 +180,11 @@ static const char *from_environment(const char *name)
 static void become(const struct agent *a, const char *gpumapd,
 		   const char *worker, const char *option, pid_t parent)
 {
-	const char *args[] = { gpumapd,    "--instance", a->instance,
-			       "--config", a->config,    "--runtime-dir",
-			       a->dir,     "--worker",   worker,
-			       option,     NULL };
+	const char *args[] = { gpumapd,       "--instance", a->instance,
+			       "--config",    a->config,    "--runtime-dir",
+			       a->dir,        "--worker",   worker,
+			       "--state-dir", a->state_dir, option,
+			       NULL };
 	int log = open(a->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -327,6 +332,11 @@ int agent_run(struct agent *a, const char *option)
 	return agent_wait(a);
 }
 
+void agent_forget(const struct agent *a)
+{
+	remove_dir(a->state);
+}
+
 void agent_remove(struct agent *a)
 {
 	char made[128];
@@ -338,6 +348,8 @@ void agent_remove(struct agent *a)
 	snprintf(made, sizeof(made), "%s.new", a->segment);
 	unlink(made);
 	agent_every_node(a);
+	agent_forget(a);
+	remove_dir(a->state_dir);
 	remove_dir(a->dir);
 	for (struct agent_kept **at = &all; *at != NULL; at = &(*at)->next) {
 		if (*at == a->kept) {

@@ -30,6 +30,8 @@ struct agent {
 	char log[96];       /* file */
 	char segment[96];   /* file in /dev/shm */
 	char lock[112];     /* likewise */
+	char state_dir[96]; /* likewise a directory, to sync at no cost */
+	char state[160];    /* of the instance, in it */
 	const char *worker; /* program, NULL: $GPUMAP_WORKER */
 	const char *env[8]; /* "NAME=value" for the next start, to a NULL */
 	off_t log_from;     /* where the last start's lines begin */
@@ -82,6 +84,9 @@ int agent_run(struct agent *a, const char *option);
 
 /* The agent that runs is @pid from now on: for who started two of them. */
 void agent_own(struct agent *a, pid_t pid);
+
+/* Forget all published maps that are kept in files: for the next start. */
+void agent_forget(const struct agent *a);
 
 /* Kill it if it runs, and remove every file of its. */
 void agent_remove(struct agent *a);

@@ -111,6 +111,8 @@ struct gm_changes {
 	struct gm_change_list waiting; /* oldest first */
 	struct gm_change *in_hand;
 	uint64_t turn; /* counts those that were begun */
+	bool is_beginning;
+	bool is_ending;
 };
 
 void gm_changes_init(struct gm_changes *changes);

@@ -58,6 +58,8 @@ void gm_connection_drop(struct gm_connection *c, enum gm_drop reason,
 		s->n_refused--;
 	else
 		c->user->connections--;
+	if (c->change)
+		gm_changes_leave(c->change);
 	gm_user_drop(s, c->user);
 	if (c->session)
 		gm_session_end(c->session,

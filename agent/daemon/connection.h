@@ -31,6 +31,7 @@ struct gm_connection {
 	uint32_t busy;   /* calls that still use this struct */
 	struct gm_control pending;  /* header of the request that waits */
 	struct gm_session *session; /* NULL: none */
+	struct gm_change *change;   /* that it waits for; NULL: none */
 };
 
 /* One request, judged as far as its form goes. */

@@ -38,6 +38,8 @@ struct gm_user *gm_user_hold(struct gm_control_server *s, uid_t uid)
 		if (!user)
 			return NULL;
 		user->uid = uid;
+		/* Coming anew is no way past those who wait. */
+		user->served = s->d->changes.turn;
 		TAILQ_INSERT_HEAD(&s->users, user, entry);
 	}
 	user->holds++;

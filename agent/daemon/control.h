@@ -34,6 +34,7 @@ struct gm_user {
 	uint32_t connections;
 	uint32_t sessions;
 	uint64_t arena_bytes;
+	uint64_t served; /* the turn of its last change, see changes.h */
 };
 
 /* Why connections end, and how often they did. */

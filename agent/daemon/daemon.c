@@ -166,6 +166,9 @@ static int publish_all(struct gm_daemon *d)
 	ret = gm_ledger_adopt(d);
 	if (ret != 0)
 		return failed("ledger", strerror(-ret), GM_EXIT_FAILURE);
+	ret = gm_state_restore(d, why);
+	if (ret != 0)
+		return failed("state", why, gm_exit_status(ret));
 	if (gm_maps_configured(d, where, sizeof(where)) != 0)
 		return failed("config", where, GM_EXIT_CONFIG);
 	return 0;
@@ -174,8 +177,9 @@ static int publish_all(struct gm_daemon *d)
 static int start(struct gm_daemon *d)
 {
 	char why[GM_WHY_BYTES];
-	int status;
+	int ret, status;
 
+	gm_changes_init(&d->changes);
 	status = start_loop(d);
 	if (status != 0)
 		return status;
@@ -185,6 +189,9 @@ static int start(struct gm_daemon *d)
 	d->lock = gm_lock_take(d->instance, why);
 	if (d->lock < 0)
 		return failed("lock", why, gm_exit_status(d->lock));
+	status = gm_state_start(d, why);
+	if (status != 0)
+		return failed("state", why, gm_exit_status(status));
 	status = open_segment(d);
 	if (status != 0)
 		return status;
@@ -192,6 +199,9 @@ static int start(struct gm_daemon *d)
 	status = publish_all(d);
 	if (status != 0)
 		return status;
+	ret = gm_clerk_start(&d->clerk, &d->loop);
+	if (ret != 0)
+		return failed("clerk", strerror(-ret), GM_EXIT_FAILURE);
 	on_heartbeat(&d->heartbeat);
 	on_refresh(&d->refresh);
 	if (gm_supervisor_start(d) != 0 || gm_control_start(d) != 0)
@@ -205,6 +215,7 @@ static int start(struct gm_daemon *d)
 
 static void stop(struct gm_daemon *d)
 {
+	gm_changes_exit(d);
 	gm_control_exit(d);
 	gm_supervisor_exit(d);
 	if (d->segment.map.base != NULL) {
@@ -214,6 +225,7 @@ static void stop(struct gm_daemon *d)
 		gm_heap_exit(&d->directory.heap);
 		gm_segment_close(&d->segment);
 	}
+	gm_state_exit(d);
 	if (d->signals.fd > 0)
 		close(d->signals.fd);
 	if (d->loop.epoll > 0)
@@ -301,7 +313,8 @@ void gm_daemon_drain(struct gm_daemon *d)
 
 void gm_daemon_drained(struct gm_daemon *d)
 {
-	if (d->draining && gm_control_drained(d) && gm_supervisor_drained(d))
+	if (d->draining && gm_changes_drained(d) && gm_control_drained(d) &&
+	    gm_supervisor_drained(d))
 		gm_loop_stop(&d->loop);
 }
 

@@ -5,8 +5,8 @@
  * daemon - gpumapd's one thread and everything it knows.
  *
  * Start-up goes down this list and a clean end goes up: configuration, lock,
- * segment, directory, holders, devices, ledger, configured maps, workers,
- * socket.
+ * state directory, segment, directory, holders, devices, ledger, maps of state
+ * files and of the configuration, clerk, workers, socket.
  */
 #ifndef GM_DAEMON_H
 #define GM_DAEMON_H
@@ -14,6 +14,8 @@
 #include <stdbool.h>
 
 #include "agent/common/pin.h"
+#include "agent/daemon/changes.h"
+#include "agent/daemon/clerk.h"
 #include "agent/daemon/config.h"
 #include "agent/daemon/devices.h"
 #include "agent/daemon/holders.h"
@@ -21,6 +23,7 @@
 #include "agent/daemon/loop.h"
 #include "agent/daemon/publish.h"
 #include "agent/daemon/segment.h"
+#include "agent/daemon/state.h"
 
 /* What gpumapd exits with. */
 enum gm_exit {
@@ -40,6 +43,7 @@ struct gm_daemon {
 	/* From the command line; never NULL. */
 	const char *instance;
 	const char *runtime_dir;
+	const char *state_dir;
 	const char *config_path;
 	const char *worker_path;
 
@@ -52,6 +56,9 @@ struct gm_daemon {
 	struct gm_holders holders;
 	struct gm_devices devices;
 	struct gm_ledger ledger;
+	struct gm_state_dir state;
+	struct gm_clerk clerk;
+	struct gm_changes changes;
 	struct gm_supervisor *supervisor; /* NULL until it has started */
 	struct gm_control_server *server; /* likewise */
 

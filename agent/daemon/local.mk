@@ -4,6 +4,7 @@
 # agent/daemon: gpumapd.  All but its main() is a library, for the tests.
 noinst_LTLIBRARIES += %reldir%/libdaemon.la
 %canon_reldir%_libdaemon_la_SOURCES = \
+	%reldir%/changes.c %reldir%/changes.h \
 	%reldir%/config.c %reldir%/config.h \
 	%reldir%/config_keys.c %reldir%/config_keys.h \
 	%reldir%/daemon.c %reldir%/daemon.h \
@@ -16,9 +17,13 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 	%reldir%/ledger.c %reldir%/ledger.h \
 	%reldir%/lock.c %reldir%/lock.h \
 	%reldir%/loop.c %reldir%/loop.h \
+	%reldir%/map_changes.c %reldir%/map_changes.h \
 	%reldir%/maps.c %reldir%/maps.h \
 	%reldir%/publish.c %reldir%/publish.h \
 	%reldir%/segment.c %reldir%/segment.h \
+	%reldir%/state.c %reldir%/state.h \
+	%reldir%/state_dir.c %reldir%/state_dir.h \
+	%reldir%/state_text.c %reldir%/state_text.h \
 	%reldir%/uring.c %reldir%/uring.h
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/clerk.c %reldir%/clerk.h
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/connection.c

@@ -34,6 +34,8 @@ static const char usage[] =
 	"  --instance NAME     name of the map (default: node)\n"
 	"  --runtime-dir DIR   where the control socket is (default: "
 	"/run/gpumap)\n"
+	"  --state-dir DIR     where published maps are kept (default:\n"
+	"                      /var/lib/gpumap)\n"
 	"  --config FILE       configuration, with FILE.d/*.conf (default:\n"
 	"                      " GM_SYSCONFDIR "/gpumap/gpumapd.conf)\n"
 	"  --worker PATH       worker program (default:\n"
@@ -45,6 +47,7 @@ static const char usage[] =
 enum option_value {
 	OPT_INSTANCE = 1,
 	OPT_RUNTIME_DIR,
+	OPT_STATE_DIR,
 	OPT_CONFIG,
 	OPT_WORKER,
 	OPT_REMOVE,
@@ -55,6 +58,7 @@ enum option_value {
 static const struct option options[] = {
 	{ "instance", required_argument, NULL, OPT_INSTANCE },
 	{ "runtime-dir", required_argument, NULL, OPT_RUNTIME_DIR },
+	{ "state-dir", required_argument, NULL, OPT_STATE_DIR },
 	{ "config", required_argument, NULL, OPT_CONFIG },
 	{ "worker", required_argument, NULL, OPT_WORKER },
 	{ "remove", no_argument, NULL, OPT_REMOVE },
@@ -81,6 +85,9 @@ static int read_options(struct gm_daemon *d, struct command *ret_command,
 			break;
 		case OPT_RUNTIME_DIR:
 			d->runtime_dir = optarg;
+			break;
+		case OPT_STATE_DIR:
+			d->state_dir = optarg;
 			break;
 		case OPT_CONFIG:
 			d->config_path = optarg;
@@ -192,6 +199,7 @@ int main(int argc, char **argv)
 		return GM_EXIT_FAILURE;
 	d->instance = "node";
 	d->runtime_dir = "/run/gpumap";
+	d->state_dir = "/var/lib/gpumap";
 	d->config_path = GM_SYSCONFDIR "/gpumap/gpumapd.conf";
 	d->worker_path = GM_PKGLIBEXECDIR "/gpumap-worker";
 	status = read_options(d, &command, argc, argv);

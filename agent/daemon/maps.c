@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "agent/daemon/daemon.h"
-#include "agent/plan/placement.h"
 #include "gpumap.h"
 
 /* Of a refusal's bytes, with "; " and the end. */
@@ -122,12 +121,22 @@ static bool says_same(const struct gm_daemon *d, const struct gm_layers *layers,
 	return true;
 }
 
-static int publish(struct gm_daemon *d, const struct gm_map_request *request,
-		   const struct gm_placement *placement, char *ret_why,
-		   uint64_t *ret_version)
+int gm_maps_make(const struct gm_daemon *d,
+		 const struct gm_map_request *request,
+		 char ret_why[GM_WHY_BYTES], struct gm_map_made *ret_made)
 {
-	struct gm_charge_image charges[GM_ROWS];
-	const struct gm_layers layers = {
+	struct gm_placement *placement = &ret_made->placement;
+	int ret = place(d, request, placement, ret_why);
+
+	if (ret != 0)
+		return ret;
+	if (placement->n_layers > GM_LAYERS_MAX) {
+		gm_placement_free(placement);
+		return gm_why(ret_why, -E2BIG, "a map has at most %u layers",
+			      GM_LAYERS_MAX);
+	}
+	charge(request, placement, ret_made->charges);
+	ret_made->layers = (struct gm_layers){
 		.name = request->name,
 		.spec = request->spec,
 		.owner_uid = request->uid,
@@ -139,32 +148,27 @@ static int publish(struct gm_daemon *d, const struct gm_map_request *request,
 		.other_bytes = request->other_bytes,
 		.rows = placement->rows,
 		.bytes = request->bytes,
-		.charges = charges,
+		.charges = ret_made->charges,
 	};
+	return 0;
+}
 
-	if (request->keep && says_same(d, &layers, ret_version))
-		return 0;
-	charge(request, placement, charges);
-	return gm_publish_layers(d, &layers, ret_why, ret_version);
+void gm_maps_free(struct gm_map_made *made)
+{
+	gm_placement_free(&made->placement);
 }
 
 int gm_maps_publish(struct gm_daemon *d, const struct gm_map_request *request,
 		    char ret_why[GM_WHY_BYTES], uint64_t *ret_version)
 {
-	struct gm_placement placement;
-	int ret;
+	struct gm_map_made made;
+	int ret = gm_maps_make(d, request, ret_why, &made);
 
-	ret = place(d, request, &placement, ret_why);
 	if (ret != 0)
 		return ret;
-	if (placement.n_layers > GM_LAYERS_MAX) {
-		snprintf(ret_why, GM_WHY_BYTES, "a map has at most %u layers",
-			 GM_LAYERS_MAX);
-		ret = -E2BIG;
-	}
-	if (ret == 0)
-		ret = publish(d, request, &placement, ret_why, ret_version);
-	gm_placement_free(&placement);
+	if (!request->keep || !says_same(d, &made.layers, ret_version))
+		ret = gm_publish_layers(d, &made.layers, ret_why, ret_version);
+	gm_maps_free(&made);
 	return ret;
 }
 

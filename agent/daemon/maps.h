@@ -13,6 +13,8 @@
 #include <stdint.h>
 
 #include "agent/daemon/segment.h"
+#include "agent/plan/placement.h"
+#include "shm/layers.h"
 
 struct gm_daemon;
 
@@ -26,6 +28,29 @@ struct gm_map_request {
 	const uint64_t *bytes; /* n_layers, or NULL: not known */
 	bool keep; /* leave a map alone that says the same already */
 };
+
+/* A map that has been made, and all that it points to but for what the request
+ * has: name, spec and bytes. */
+struct gm_map_made {
+	struct gm_layers layers;
+	struct gm_placement placement;
+	struct gm_charge_image charges[GM_ROWS];
+};
+
+/*
+ * gm_maps_make - give each layer its row
+ *
+ * ret_made	stays where it is, for it points into itself; give it back with
+ *		gm_maps_free()
+ *
+ * Returns	as gm_maps_publish()
+ */
+int gm_maps_make(const struct gm_daemon *d,
+		 const struct gm_map_request *request,
+		 char ret_why[GM_WHY_BYTES], struct gm_map_made *ret_made);
+
+/* Allowed for a zeroed one. */
+void gm_maps_free(struct gm_map_made *made);
 
 /*
  * gm_maps_publish - give each layer its row, and publish the map

@@ -14,7 +14,7 @@
 #include <gpumap.h>
 
 #include "agent/daemon/daemon.h"
-#include "agent/daemon/maps.h"
+#include "agent/daemon/map_changes.h"
 #include "agent/daemon/peer.h"
 #include "agent/daemon/sessions.h"
 #include "agent/daemon/share.h"
@@ -169,9 +169,7 @@ static int judge_sizes(struct gm_connection *c, const uint64_t *bytes,
 
 static int handle_publish(struct gm_connection *c, const struct gm_request *r)
 {
-	struct gm_control_server *s = c->server;
 	struct gm_layers_publish p;
-	struct gm_layers_publish_reply reply;
 	struct gm_map_request request;
 	uint64_t *bytes = NULL;
 	int error;
@@ -198,13 +196,9 @@ static int handle_publish(struct gm_connection *c, const struct gm_request *r)
 	};
 	error = judge_sizes(c, bytes, p.n_bytes, p.other_bytes);
 	if (error == 0)
-		error = gm_maps_publish(s->d, &request, s->why, &reply.version);
+		error = gm_map_change_publish(c, &r->header, &request);
 	free(bytes);
-	if (error)
-		return error == -EACCES ? -EPERM : error;
-	gm_connection_reply(c, &r->header, &reply, sizeof(reply), NULL, 0, NULL,
-			    0);
-	return 0;
+	return error;
 }
 
 /* The name in the body, or NULL with the refusal set. */
@@ -227,18 +221,12 @@ static const char *object_of(struct gm_connection *c,
 
 static int handle_release(struct gm_connection *c, const struct gm_request *r)
 {
-	struct gm_control_server *s = c->server;
 	const struct gm_object_name *object;
 	const char *name = object_of(c, r, &object);
-	int error;
 
 	if (!name)
 		return -EINVAL;
-	error = gm_publish_remove(s->d, object->kind, name, c->uid, s->why);
-	if (error)
-		return error == -EACCES ? -EPERM : error;
-	gm_connection_reply(c, &r->header, NULL, 0, NULL, 0, NULL, 0);
-	return 0;
+	return gm_map_change_release(c, &r->header, name);
 }
 
 /* ---- pins -------------------------------------------------------------- */

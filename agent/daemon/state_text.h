@@ -23,6 +23,8 @@
 
 #define GM_STATE_TEXT_MAX (8u << 20) /* bytes; twice what a map can need */
 
+#define GM_STATE_SUFFIX   ".layers"
+
 /* "NAME.layers", every byte of the name as three. */
 #define GM_STATE_NAME_BYTES (3 * GM_NAME_BYTES + 8)
 
@@ -35,7 +37,9 @@ struct gm_state_map {
 	void *memory;         /* all that is read is in one piece */
 };
 
-/* The name of a map's file.  @name has 1 to GM_NAME_BYTES - 1 bytes. */
+/* A text of up to GM_NAME_BYTES - 1 bytes as a file's name, and that with the
+ * suffix: the name of a map's file. */
+void gm_state_text_escape(const char *text, char ret_name[GM_STATE_NAME_BYTES]);
 void gm_state_text_name(const char *name, char ret_name[GM_STATE_NAME_BYTES]);
 
 /*
@@ -44,9 +48,7 @@ void gm_state_text_name(const char *name, char ret_name[GM_STATE_NAME_BYTES]);
  * map		each layer's row and the base are among its charges' rows
  * ret_text	to be freed
  *
- * Returns	0
- *		-EOVERFLOW	a figure is 2^63 or more
- *		-ENOMEM
+ * Returns	0, -ENOMEM
  */
 int gm_state_text_make(const struct gm_state_map *map, char **ret_text,
 		       size_t *ret_bytes);

@@ -1,0 +1,280 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/daemon/changes.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "agent/common/log.h"
+#include "agent/daemon/connection.h"
+#include "agent/daemon/daemon.h"
+
+static void begin_waiting(struct gm_daemon *d);
+
+/* ---- the end ----------------------------------------------------------- */
+
+/* The connection may be dropped by its own answer. */
+static void answer(struct gm_change *change, int status)
+{
+	const struct gm_change_kind *kind = change->kind;
+	struct gm_connection *c = change->connection;
+	const struct gm_control *request = &c->pending;
+
+	c->change = NULL;
+	c->busy++;
+	if (status == -EACCES)
+		status = -EPERM;
+	if (status == 0)
+		kind->answer(change, c, request);
+	else if (kind->refuse != NULL)
+		kind->refuse(change, c, request, status);
+	else
+		gm_connection_refuse(c, request, status,
+				     change->why[0] ? change->why
+						    : strerror(-status));
+	gm_connection_resume(c);
+	gm_connection_release(c);
+}
+
+static void finish(struct gm_change *change, int status)
+{
+	struct gm_daemon *d = change->d;
+
+	d->changes.in_hand = NULL;
+	if (change->connection != NULL)
+		answer(change, status);
+	change->kind->free(change);
+	gm_daemon_drained(d);
+}
+
+/* ---- the clerk's part -------------------------------------------------- */
+
+/* @done is told of change->status, and the next one begins when it is over. */
+static void give(struct gm_change *change,
+		 void (*work)(struct gm_clerk_job *job),
+		 void (*done)(struct gm_clerk_job *job))
+{
+	change->job = (struct gm_clerk_job){ work, done };
+	gm_clerk_give(&change->d->clerk, &change->job);
+}
+
+static struct gm_change *of(struct gm_clerk_job *job)
+{
+	return gm_owner(job, struct gm_change, job);
+}
+
+static void do_plan(struct gm_clerk_job *job)
+{
+	struct gm_change *change = of(job);
+
+	change->status = change->kind->plan(change);
+}
+
+static void do_write(struct gm_clerk_job *job)
+{
+	struct gm_change *change = of(job);
+
+	change->status =
+		gm_state_write(&change->d->state, &change->map, change->why);
+}
+
+static void do_remove(struct gm_clerk_job *job)
+{
+	struct gm_change *change = of(job);
+	const char *name = change->act == GM_CHANGE_TAKE ? change->name
+							 : change->layers.name;
+
+	change->status = gm_state_remove(&change->d->state, name, change->why);
+}
+
+/* ---- publishing -------------------------------------------------------- */
+
+static void show(struct gm_change *change)
+{
+	if (change->kind->before_show != NULL)
+		change->kind->before_show(change);
+	gm_publish_show(change->d, &change->put);
+	change->version = change->put.block.version;
+}
+
+static void written(struct gm_clerk_job *job)
+{
+	struct gm_change *change = of(job);
+	struct gm_daemon *d = change->d;
+
+	gm_state_map_free(&change->map);
+	if (change->status == 0)
+		show(change);
+	else
+		gm_publish_abandon(d, &change->put);
+	finish(change, change->status);
+	begin_waiting(d);
+}
+
+/* The map is published and lasts as long as its holder.  What cannot be
+ * forgotten now is found out of date by the next agent. */
+static void replaced(struct gm_clerk_job *job)
+{
+	struct gm_change *change = of(job);
+	struct gm_daemon *d = change->d;
+
+	if (change->status != 0)
+		gm_log(GM_LOG_ERROR, "state_stays", "name=%s why=%s",
+		       change->layers.name, gm_quote(change->why).text);
+	finish(change, 0);
+	begin_waiting(d);
+}
+
+static void put(struct gm_change *change)
+{
+	struct gm_daemon *d = change->d;
+	int ret = gm_publish_prepare(d, &change->layers, change->why,
+				     &change->put);
+
+	if (ret != 0) {
+		finish(change, ret);
+		return;
+	}
+	if ((change->layers.flags & GM_OBJECT_HELD) != 0) {
+		show(change);
+		give(change, do_remove, replaced);
+		return;
+	}
+	change->layers.published = change->put.published;
+	ret = gm_state_name_rows(d, &change->layers, change->put.block.version,
+				 &change->map);
+	if (ret == 0) {
+		give(change, do_write, written);
+		return;
+	}
+	gm_publish_abandon(d, &change->put);
+	finish(change, ret);
+}
+
+/* ---- taking out -------------------------------------------------------- */
+
+/* Its holder may have ended meanwhile: then it is out already. */
+static void removed(struct gm_clerk_job *job)
+{
+	struct gm_change *change = of(job);
+	struct gm_daemon *d = change->d;
+	int ret = change->status;
+
+	if (ret == 0)
+		ret = gm_publish_remove(d, GM_KIND_LAYERS, change->name,
+					change->uid, change->why);
+	finish(change, ret == -ENOENT ? 0 : ret);
+	begin_waiting(d);
+}
+
+/* ---- the beginning ----------------------------------------------------- */
+
+static void act(struct gm_change *change)
+{
+	int ret = change->status;
+
+	if (ret == 0 && change->kind->settle != NULL)
+		ret = change->kind->settle(change);
+	if (ret != 0 || change->act == GM_CHANGE_NOTHING)
+		finish(change, ret);
+	else if (change->act == GM_CHANGE_PUT)
+		put(change);
+	else
+		give(change, do_remove, removed);
+}
+
+static void planned(struct gm_clerk_job *job)
+{
+	struct gm_change *change = of(job);
+	struct gm_daemon *d = change->d;
+
+	act(change);
+	begin_waiting(d);
+}
+
+static void begin(struct gm_change *change)
+{
+	struct gm_changes *changes = &change->d->changes;
+
+	TAILQ_REMOVE(&changes->waiting, change, entry);
+	changes->in_hand = change;
+	change->connection->user->served = ++changes->turn;
+	change->status = change->kind->judge(change);
+	if (change->status == 0 && change->kind->plan != NULL)
+		give(change, do_plan, planned);
+	else
+		act(change);
+}
+
+static struct gm_change *next(const struct gm_changes *changes)
+{
+	struct gm_change *change, *best = NULL;
+
+	TAILQ_FOREACH(change, &changes->waiting, entry)
+	{
+		if (best == NULL || change->connection->user->served <
+					    best->connection->user->served)
+			best = change;
+	}
+	return best;
+}
+
+/* Those that need no clerk end within begin(), and the next one follows from
+ * here rather than from there: no stack is as deep as the queue is long. */
+static void begin_waiting(struct gm_daemon *d)
+{
+	struct gm_changes *changes = &d->changes;
+
+	if (changes->is_beginning)
+		return;
+	changes->is_beginning = true;
+	while (changes->in_hand == NULL && !changes->is_ending &&
+	       !d->loop.stop && !TAILQ_EMPTY(&changes->waiting))
+		begin(next(changes));
+	changes->is_beginning = false;
+}
+
+void gm_changes_init(struct gm_changes *changes)
+{
+	*changes = (struct gm_changes){ .in_hand = NULL };
+	TAILQ_INIT(&changes->waiting);
+}
+
+void gm_changes_add(struct gm_connection *c, const struct gm_control *request,
+		    struct gm_change *change)
+{
+	struct gm_daemon *d = c->server->d;
+
+	change->d = d;
+	change->uid = c->uid;
+	change->pid = c->pid;
+	change->connection = c;
+	c->change = change;
+	gm_connection_wait(c, request);
+	TAILQ_INSERT_TAIL(&d->changes.waiting, change, entry);
+	begin_waiting(d);
+}
+
+void gm_changes_leave(struct gm_change *change)
+{
+	change->connection->change = NULL;
+	change->connection = NULL;
+	if (change->d->changes.in_hand == change)
+		return;
+	TAILQ_REMOVE(&change->d->changes.waiting, change, entry);
+	change->kind->free(change);
+}
+
+bool gm_changes_drained(const struct gm_daemon *d)
+{
+	return d->changes.in_hand == NULL;
+}
+
+void gm_changes_exit(struct gm_daemon *d)
+{
+	d->changes.is_ending = true;
+	gm_clerk_stop(&d->clerk);
+	while (!TAILQ_EMPTY(&d->changes.waiting))
+		gm_changes_leave(TAILQ_FIRST(&d->changes.waiting));
+}

@@ -1,0 +1,142 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/daemon/map_changes.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/daemon/changes.h"
+#include "agent/daemon/connection.h"
+#include "agent/daemon/daemon.h"
+
+/* ---- publish ----------------------------------------------------------- */
+
+struct publish {
+	struct gm_change change;
+	struct gm_map_request request; /* of what follows */
+	struct gm_map_made made;
+	char name[GM_NAME_BYTES];
+	uint64_t tail[]; /* the bytes of layers, if known; the spec */
+};
+
+static struct publish *publish_of(struct gm_change *change)
+{
+	return gm_owner(change, struct publish, change);
+}
+
+static int judge_publish(struct gm_change *change)
+{
+	struct publish *publish = publish_of(change);
+	int ret;
+
+	ret = gm_maps_make(change->d, &publish->request, change->why,
+			   &publish->made);
+	if (ret != 0)
+		return ret;
+	change->act = GM_CHANGE_PUT;
+	change->layers = publish->made.layers;
+	return 0;
+}
+
+static void answer_publish(struct gm_change *change, struct gm_connection *c,
+			   const struct gm_control *request)
+{
+	struct gm_layers_publish_reply reply = { .version = change->version };
+
+	gm_connection_reply(c, request, &reply, sizeof(reply), NULL, 0, NULL,
+			    0);
+}
+
+static void free_publish(struct gm_change *change)
+{
+	struct publish *publish = publish_of(change);
+
+	gm_maps_free(&publish->made);
+	free(publish);
+}
+
+static const struct gm_change_kind publish_kind = {
+	.judge = judge_publish,
+	.answer = answer_publish,
+	.free = free_publish,
+};
+
+int gm_map_change_publish(struct gm_connection *c,
+			  const struct gm_control *header,
+			  const struct gm_map_request *request)
+{
+	size_t bytes = request->bytes != NULL
+			       ? request->n_layers * sizeof(uint64_t)
+			       : 0;
+	size_t spec_bytes = strlen(request->spec) + 1;
+	struct publish *publish =
+		calloc(1, sizeof(*publish) + bytes + spec_bytes);
+	char *spec;
+
+	if (publish == NULL)
+		return -ENOMEM;
+	spec = (char *)publish->tail + bytes;
+	if (bytes != 0)
+		memcpy(publish->tail, request->bytes, bytes);
+	memcpy(spec, request->spec, spec_bytes);
+	strncpy(publish->name, request->name, sizeof(publish->name) - 1);
+	publish->request = *request;
+	publish->request.name = publish->name;
+	publish->request.spec = spec;
+	publish->request.bytes = bytes != 0 ? publish->tail : NULL;
+	publish->change.kind = &publish_kind;
+	gm_changes_add(c, header, &publish->change);
+	return 0;
+}
+
+/* ---- release ----------------------------------------------------------- */
+
+struct release {
+	struct gm_change change;
+	char name[GM_NAME_BYTES];
+};
+
+static struct release *release_of(struct gm_change *change)
+{
+	return gm_owner(change, struct release, change);
+}
+
+static int judge_release(struct gm_change *change)
+{
+	change->act = GM_CHANGE_TAKE;
+	change->name = release_of(change)->name;
+	return gm_publish_may_remove(change->d, GM_KIND_LAYERS, change->name,
+				     change->uid, change->why);
+}
+
+static void answer_release(struct gm_change *change, struct gm_connection *c,
+			   const struct gm_control *request)
+{
+	gm_connection_reply(c, request, NULL, 0, NULL, 0, NULL, 0);
+}
+
+static void free_release(struct gm_change *change)
+{
+	free(release_of(change));
+}
+
+static const struct gm_change_kind release_kind = {
+	.judge = judge_release,
+	.answer = answer_release,
+	.free = free_release,
+};
+
+int gm_map_change_release(struct gm_connection *c,
+			  const struct gm_control *header, const char *name)
+{
+	struct release *release = calloc(1, sizeof(*release));
+
+	if (release == NULL)
+		return -ENOMEM;
+	strncpy(release->name, name, sizeof(release->name) - 1);
+	release->change.kind = &release_kind;
+	gm_changes_add(c, header, &release->change);
+	return 0;
+}

@@ -1,0 +1,33 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * map_changes - the changes that clients ask for by name: publish a map by its
+ * spec, and release one.
+ */
+#ifndef GM_MAP_CHANGES_H
+#define GM_MAP_CHANGES_H
+
+#include "agent/daemon/maps.h"
+#include "shm/control.h"
+
+struct gm_connection;
+
+/*
+ * gm_map_change_publish - publish a map when it is its turn
+ *
+ * header	of the request that waits for it
+ * request	copied, with all that it points to
+ *
+ * Returns	0, or -ENOMEM
+ */
+int gm_map_change_publish(struct gm_connection *c,
+			  const struct gm_control *header,
+			  const struct gm_map_request *request);
+
+/* Take a map out of the directory when it is its turn.  @name is copied.
+ * Returns as gm_map_change_publish(). */
+int gm_map_change_release(struct gm_connection *c,
+			  const struct gm_control *header, const char *name);
+
+#endif

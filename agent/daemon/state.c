@@ -1,0 +1,321 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/daemon/state.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/common/log.h"
+#include "agent/daemon/daemon.h"
+#include "shm/seq.h"
+
+int gm_state_start(struct gm_daemon *d, char ret_why[GM_WHY_BYTES])
+{
+	return gm_state_dir_open(d->state_dir, d->instance, ret_why, &d->state);
+}
+
+void gm_state_exit(struct gm_daemon *d)
+{
+	gm_state_dir_close(&d->state);
+}
+
+/* ---- one file at a time ------------------------------------------------ */
+
+int gm_state_name_rows(const struct gm_daemon *d,
+		       const struct gm_layers *layers, uint64_t version,
+		       struct gm_state_map *ret_map)
+{
+	struct gm_state_map map = { .layers = *layers, .version = version };
+
+	map.memory = calloc(layers->n_rows, sizeof(*map.uuids));
+	if (map.memory == NULL)
+		return -ENOMEM;
+	map.uuids = map.memory;
+	for (uint32_t i = 0; i < layers->n_rows; i++)
+		memcpy(map.uuids[i],
+		       d->devices.of[layers->charges[i].row]->facts.uuid,
+		       sizeof(map.uuids[i]));
+	*ret_map = map;
+	return 0;
+}
+
+int gm_state_write(const struct gm_state_dir *dir,
+		   const struct gm_state_map *map, char ret_why[GM_WHY_BYTES])
+{
+	char file[GM_STATE_NAME_BYTES], *text;
+	size_t bytes;
+	int ret = gm_state_text_make(map, &text, &bytes);
+
+	if (ret != 0)
+		return gm_why(ret_why, ret, "out of memory");
+	gm_state_text_name(map->layers.name, file);
+	ret = gm_state_dir_write(dir, file, text, bytes, ret_why);
+	free(text);
+	return ret;
+}
+
+int gm_state_remove(const struct gm_state_dir *dir, const char *name,
+		    char ret_why[GM_WHY_BYTES])
+{
+	char file[GM_STATE_NAME_BYTES];
+
+	gm_state_text_name(name, file);
+	return gm_state_dir_remove(dir, file, ret_why);
+}
+
+/* ---- all of them, at a start ------------------------------------------- */
+
+/* What a start has found. */
+struct found {
+	int n;
+	char **files;
+	struct gm_state_map *maps; /* of each; memory NULL: not of use */
+	bool keep[GM_OBJECTS];     /* objects of the segment */
+};
+
+static void free_found(struct found *found)
+{
+	for (int i = 0; i < found->n; i++) {
+		free(found->files[i]);
+		if (found->maps != NULL)
+			gm_state_map_free(&found->maps[i]);
+	}
+	free(found->files);
+	free(found->maps);
+	free(found);
+}
+
+static struct gm_quoted path_of(const struct gm_daemon *d, const char *file)
+{
+	char path[GM_STATE_PATH_BYTES + NAME_MAX + 2];
+
+	snprintf(path, sizeof(path), "%s/%s", d->state.path, file);
+	return gm_quote(path);
+}
+
+static void put_aside(const struct gm_daemon *d, const char *file,
+		      const char *why)
+{
+	int ret = gm_state_dir_refuse(&d->state, file);
+
+	gm_log(GM_LOG_ERROR, "state_refused", "path=%s why=%s",
+	       path_of(d, file).text, gm_quote(why).text);
+	if (ret != 0)
+		gm_log(GM_LOG_ERROR, "state_stuck", "path=%s error=%s",
+		       path_of(d, file).text, gm_quote(strerror(-ret)).text);
+}
+
+static void let_wait(const struct gm_daemon *d, const char *file,
+		     const char *why)
+{
+	gm_log(GM_LOG_WARNING, "state_waits", "path=%s why=%s",
+	       path_of(d, file).text, gm_quote(why).text);
+}
+
+/* Nothing that only this start lacks makes a file a bad one. */
+static bool is_bad(int error)
+{
+	return error == -EPROTO || error == -EBADMSG || error == -EIO;
+}
+
+static int read_one(const struct gm_daemon *d, const char *file,
+		    struct gm_state_map *map, char *ret_why)
+{
+	size_t bytes;
+	char *text;
+	int ret;
+
+	ret = gm_state_dir_read(&d->state, file, ret_why, &text, &bytes);
+	if (ret != 0)
+		return ret;
+	ret = gm_state_text_read(file, text, bytes, map, ret_why);
+	free(text);
+	return ret;
+}
+
+static int read_files(const struct gm_daemon *d, struct found *found,
+		      char *ret_why)
+{
+	int n = gm_state_dir_list(&d->state, &found->files);
+
+	if (n < 0)
+		return gm_why(ret_why, n, "%s: %s", d->state.path,
+			      strerror(-n));
+	found->n = n;
+	found->maps = calloc((size_t)n + 1, sizeof(*found->maps));
+	if (found->maps == NULL)
+		return gm_why(ret_why, -ENOMEM, "out of memory");
+	for (int i = 0; i < n; i++) {
+		const char *file = found->files[i];
+		char why[GM_WHY_BYTES];
+		int ret = read_one(d, file, &found->maps[i], why);
+
+		if (is_bad(ret))
+			put_aside(d, file, why);
+		else if (ret != 0)
+			return gm_why(ret_why, ret, "%.100s/%.100s: %s",
+				      d->state.path, file, strerror(-ret));
+	}
+	return 0;
+}
+
+static bool is_configured(const struct gm_daemon *d, const char *name)
+{
+	for (uint32_t i = 0; i < d->config.n_maps; i++) {
+		if (strcmp(d->config.maps[i].name, name) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* A file is older than the HELD map in its slot when an agent died after that
+ * had replaced the file's map, and before the file was gone. */
+static int match_slots(const struct gm_daemon *d, struct found *found,
+		       char *ret_why)
+{
+	for (int i = 0; i < found->n; i++) {
+		struct gm_state_map *map = &found->maps[i];
+		const struct gm_block *block;
+		int ret;
+
+		if (map->memory == NULL)
+			continue;
+		block = gm_publish_find(d, GM_KIND_LAYERS, map->layers.name);
+		if (block == NULL)
+			continue;
+		found->keep[block - d->directory.objects] = true;
+		if ((block->flags & GM_OBJECT_HELD) == 0 ||
+		    block->version < map->version)
+			continue;
+		ret = gm_state_remove(&d->state, map->layers.name, ret_why);
+		if (ret != 0)
+			return ret;
+		gm_state_map_free(map);
+	}
+	return 0;
+}
+
+/* An agent died before it could tell anybody, or after it had forgotten. */
+static void drop_unknown(struct gm_daemon *d, const struct found *found)
+{
+	for (uint32_t i = 0; i < GM_OBJECTS; i++) {
+		const struct gm_block *block = &d->directory.objects[i];
+		char name[GM_NAME_BYTES], why[GM_WHY_BYTES];
+
+		if (block->unit == 0 || found->keep[i] ||
+		    (block->flags & GM_OBJECT_HELD) != 0 ||
+		    is_configured(d, block->name))
+			continue;
+		memcpy(name, block->name, sizeof(name));
+		gm_log(GM_LOG_WARNING, "state_unknown", "name=%s version=%llu",
+		       name, (unsigned long long)block->version);
+		gm_publish_remove(d, block->kind, name, geteuid(), why);
+	}
+}
+
+static const struct gm_device *device_of(const struct gm_daemon *d,
+					 const uint8_t uuid[16])
+{
+	for (uint32_t row = 0; row < d->devices.n; row++) {
+		const struct gm_device *device = d->devices.of[row];
+
+		if (memcmp(device->facts.uuid, uuid, 16) == 0)
+			return device;
+	}
+	return NULL;
+}
+
+/* Places among the charges become rows.  Returns false where one is not in the
+ * table; ret_lost: one is, and its device is not there. */
+static bool resolve(const struct gm_daemon *d, struct gm_state_map *map,
+		    bool *ret_lost)
+{
+	struct gm_layers *layers = &map->layers;
+	struct gm_charge_image *charges = (void *)(uintptr_t)layers->charges;
+	uint32_t *rows = (void *)(uintptr_t)layers->rows;
+	bool lost = false;
+
+	for (uint32_t i = 0; i < layers->n_rows; i++) {
+		const struct gm_device *device = device_of(d, map->uuids[i]);
+
+		if (device == NULL)
+			return false;
+		charges[i].row = device->facts.row;
+		lost = lost || !device->present;
+	}
+	for (uint32_t i = 0; i < layers->n_layers; i++)
+		rows[i] = charges[rows[i]].row;
+	layers->base = charges[layers->base].row;
+	*ret_lost = lost;
+	return true;
+}
+
+/* Is what the slot names, word for word, what the file would become? */
+static bool says_same(const struct gm_daemon *d, const struct gm_block *block,
+		      const struct gm_state_map *map)
+{
+	const struct gm_layers *layers = &map->layers;
+	uint64_t bytes = gm_layers_bytes(layers), *words;
+	const gm_a64 *at =
+		(const gm_a64 *)(void *)(d->segment.map.base +
+					 (uint64_t)block->unit * GM_UNIT);
+	bool same = true;
+
+	if (block->bytes != bytes || block->version < map->version)
+		return false;
+	words = malloc(bytes);
+	if (words == NULL)
+		return false; /* publishing it anew does no harm */
+	gm_layers_build(layers, block->version, words);
+	for (uint64_t i = 0; i < bytes / 8 && same; i++)
+		same = gm_get(&at[i]) == words[i];
+	free(words);
+	return same;
+}
+
+static void bring_back(struct gm_daemon *d, const char *file,
+		       struct gm_state_map *map)
+{
+	const struct gm_layers *layers = &map->layers;
+	const struct gm_block *block =
+		gm_publish_find(d, GM_KIND_LAYERS, layers->name);
+	char why[GM_WHY_BYTES];
+	bool is_lost = false;
+
+	if (is_configured(d, layers->name))
+		let_wait(d, file, "the configuration has a map of this name");
+	else if (!resolve(d, map, &is_lost))
+		let_wait(d, file, "a device of it is not there");
+	else if (block != NULL && says_same(d, block, map))
+		return;
+	else if (is_lost)
+		let_wait(d, file, "a device of it is not there");
+	else if (gm_publish_restore(d, layers, map->version, why) != 0)
+		let_wait(d, file, why);
+}
+
+int gm_state_restore(struct gm_daemon *d, char ret_why[GM_WHY_BYTES])
+{
+	struct found *found = calloc(1, sizeof(*found));
+	int ret;
+
+	if (found == NULL)
+		return gm_why(ret_why, -ENOMEM, "out of memory");
+	ret = read_files(d, found, ret_why);
+	if (ret == 0)
+		ret = match_slots(d, found, ret_why);
+	if (ret == 0) {
+		drop_unknown(d, found);
+		for (int i = 0; i < found->n; i++) {
+			if (found->maps[i].memory != NULL)
+				bring_back(d, found->files[i], &found->maps[i]);
+		}
+	}
+	free_found(found);
+	return ret;
+}

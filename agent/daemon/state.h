@@ -1,0 +1,63 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * state - the truth about acknowledged layer maps; the segment is its cache.
+ *
+ * Every map that a client was told is published has a file, but for HELD ones,
+ * which end with a process, and those of the configuration.  The file is on
+ * the disk before the slot is stored, and off it before the slot is cleared,
+ * so whatever an agent dies of, the next one finds out from the files what it
+ * has to answer for.
+ */
+#ifndef GM_STATE_H
+#define GM_STATE_H
+
+#include "agent/daemon/state_dir.h"
+#include "agent/daemon/state_text.h"
+#include "agent/daemon/why.h"
+
+struct gm_daemon;
+
+/* Open the instance's directory.  Returns as gm_state_dir_open(). */
+int gm_state_start(struct gm_daemon *d, char ret_why[GM_WHY_BYTES]);
+void gm_state_exit(struct gm_daemon *d);
+
+/*
+ * gm_state_restore - make the directory say what the files say
+ *
+ * To be called when rows and holders are known and nobody can ask yet.  A file
+ * that makes no sense is put aside; one whose rows are not there, or that has
+ * no room, waits for a start that has them.  What the segment has and no file,
+ * no holder and no configuration knows is taken out.
+ *
+ * Returns	0; -ENOMEM, and what reading the directory returns, with
+ *		ret_why
+ */
+int gm_state_restore(struct gm_daemon *d, char ret_why[GM_WHY_BYTES]);
+
+/*
+ * gm_state_name_rows - a map with the uuids of its rows, ready for its file
+ *
+ * layers	what it points to must live as long as the map is used
+ *
+ * Returns	0, -ENOMEM
+ */
+int gm_state_name_rows(const struct gm_daemon *d,
+		       const struct gm_layers *layers, uint64_t version,
+		       struct gm_state_map *ret_map);
+
+/*
+ * gm_state_write - write a map's file;  by the clerk
+ *
+ * Returns	as gm_state_dir_write(), or -ENOMEM
+ */
+int gm_state_write(const struct gm_state_dir *dir,
+		   const struct gm_state_map *map, char ret_why[GM_WHY_BYTES]);
+
+/* Remove a map's file, if it has one; by the clerk.  Returns as
+ * gm_state_dir_remove(). */
+int gm_state_remove(const struct gm_state_dir *dir, const char *name,
+		    char ret_why[GM_WHY_BYTES]);
+
+#endif

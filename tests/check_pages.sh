@@ -47,9 +47,10 @@ section() {
 			-e 's/_\([^A-Za-z0-9]\|$\)/\1/g'
 }
 
-# options FILE - the long options in a getopt table.
+# options FILE - the long options in a getopt table, or in one of ours.
 options() {
-	sed -n 's/^\t{ "\([a-z-]*\)", [a-z]*_argument, .*/--\1/p' "$1"
+	sed -n 's/^\t{ "\([a-z-]*\)", \([a-z]*_argument\|[A-Z]*\), .*/--\1/p' \
+		"$1"
 }
 
 words='--[a-z][a-z-]*'

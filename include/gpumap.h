@@ -202,6 +202,8 @@ enum gpumap_device_state {
 #define GPUMAP_DEVICE_FP16       (UINT32_C(1) << 3)
 #define GPUMAP_DEVICE_BF16       (UINT32_C(1) << 4)
 #define GPUMAP_DEVICE_INT8       (UINT32_C(1) << 5)
+/* Its memory is the node's main memory: to a plan it is a host. */
+#define GPUMAP_DEVICE_MAIN_MEMORY (UINT32_C(1) << 6)
 
 struct gpumap_device {
 	size_t size;         /* sizeof(struct gpumap_device) */

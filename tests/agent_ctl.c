@@ -51,6 +51,7 @@ static void devices_are_listed(void)
 	{
 		OK(has_fields(d, "row row_generation uuid name kind state "
 				 "reason error since_ns numa_node units cpus "
+				 "compute_capability main_memory integrated "
 				 "total_bytes free_bytes reserved_bytes "
 				 "budget_bytes score worker_pid restarts"));
 		EQ(number(d, "row"), (intmax_t)i);
@@ -62,6 +63,9 @@ static void devices_are_listed(void)
 		OK(number(d, "free_bytes") <= number(d, "total_bytes"));
 		OK(kill((pid_t)number(d, "worker_pid"), 0) == 0);
 		EQ(number(d, "restarts"), 0);
+		OK(json_is_null(json_object_get(d, "compute_capability")));
+		OK(json_is_true(json_object_get(d, "main_memory")));
+		OK(json_is_false(json_object_get(d, "integrated")));
 	}
 	json_decref(json);
 }

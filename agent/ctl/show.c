@@ -87,6 +87,14 @@ static json_t *known(const struct gpumap_device *device, uint32_t bit,
 	return (device->known & bit) != 0 ? json_integer(value) : json_null();
 }
 
+/* "9.0", or null. */
+static json_t *compute_capability(const struct gpumap_device *d)
+{
+	if ((d->known & GPUMAP_KNOWN_CC) == 0)
+		return json_null();
+	return json_sprintf("%u.%u", d->cc_major, d->cc_minor);
+}
+
 static json_t *device_json(const struct gpumap_device *d)
 {
 	char uuid[37];
@@ -94,14 +102,17 @@ static json_t *device_json(const struct gpumap_device *d)
 
 	uuid_text(d->uuid, uuid);
 	object = json_pack(
-		"{s:I, s:I, s:s, s:s, s:s, s:s, s:o, s:s, s:o, s:I, s:I, s:I, "
-		"s:I, s:f, s:s, s:i, s:I, s:I, s:I}",
+		"{s:I, s:I, s:s, s:s, s:s, s:s, s:o, s:s, s:o, s:o, s:b, s:b, "
+		"s:I, s:I, s:I, s:I, s:f, s:s, s:i, s:I, s:I, s:I}",
 		"row", (json_int_t)d->row, "row_generation",
 		(json_int_t)d->generation, "uuid", uuid, "name", d->name,
 		"kind", gm_ctl_device_kind(d->kind), "state",
 		gm_ctl_device_state(d->state), "numa_node",
 		known(d, GPUMAP_KNOWN_NUMA, d->numa_node), "cpus", d->cpus,
-		"units", known(d, GPUMAP_KNOWN_UNITS, d->units), "total_bytes",
+		"units", known(d, GPUMAP_KNOWN_UNITS, d->units),
+		"compute_capability", compute_capability(d), "main_memory",
+		(d->flags & GPUMAP_DEVICE_MAIN_MEMORY) != 0, "integrated",
+		(d->flags & GPUMAP_DEVICE_INTEGRATED) != 0, "total_bytes",
 		(json_int_t)d->total_bytes, "free_bytes",
 		(json_int_t)d->free_bytes, "reserved_bytes",
 		(json_int_t)d->reserved_bytes, "budget_bytes",

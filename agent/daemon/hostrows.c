@@ -60,6 +60,7 @@ static void write_facts(struct gm_device *device, const struct gm_node *node,
 	write_name(facts->object.name, model, node->id, part, parts);
 	gm_identity_host(key, node->id, part, parts, facts->uuid);
 	facts->kind = GPUMAP_DEVICE_HOST;
+	facts->flags = GPUMAP_DEVICE_MAIN_MEMORY;
 	facts->known =
 		GPUMAP_KNOWN_NUMA | GPUMAP_KNOWN_MEMORY | GPUMAP_KNOWN_UNITS;
 	facts->numa_node = node->id;

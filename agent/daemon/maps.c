@@ -54,8 +54,8 @@ static int place(const struct gm_daemon *d,
 		if (device->present)
 			rows[ask.n_rows++] = (struct gm_plan_row){
 				.row = row,
-				.is_host = device->facts.kind ==
-					   GPUMAP_DEVICE_HOST,
+				.is_host = (device->facts.flags &
+					    GPUMAP_DEVICE_MAIN_MEMORY) != 0,
 			};
 	}
 	ret = gm_spec_parse(request->spec, &spec, &error);

@@ -169,7 +169,7 @@ GPUMAP_API const char *gpumap_refusal(const struct gpumap *map);
 enum gpumap_device_kind {
 	GPUMAP_DEVICE_HOST = 1,
 	GPUMAP_DEVICE_CUDA = 2,
-	GPUMAP_DEVICE_DUMMY = 3
+	GPUMAP_DEVICE_DUMMY = 3 /* plans and accounts, holds no data */
 };
 
 enum gpumap_device_state {
@@ -202,7 +202,8 @@ enum gpumap_device_state {
 #define GPUMAP_DEVICE_FP16       (UINT32_C(1) << 3)
 #define GPUMAP_DEVICE_BF16       (UINT32_C(1) << 4)
 #define GPUMAP_DEVICE_INT8       (UINT32_C(1) << 5)
-/* Its memory is the node's main memory: to a plan it is a host. */
+/* Its memory is the node's main memory: to a plan it is a host.  Every host
+ * row has this, and a dummy row that stands for one. */
 #define GPUMAP_DEVICE_MAIN_MEMORY (UINT32_C(1) << 6)
 
 struct gpumap_device {
@@ -702,6 +703,7 @@ struct gpumap_session_opts {
  * opts		NULL for the defaults
  *
  * Returns	0
+ *		-ENODEV		the node has dummy rows only
  *		-EUSERS		this user or the agent has no session left
  *		-EDQUOT		arena_bytes is more than this user may have
  *		-EINVAL		depth is no power of two from 16 to 1024

@@ -288,6 +288,9 @@ struct gpumap_session {
 	struct gm_field field;
 };
 
+/* Say why this session has no such row.  Returns -ENODEV. */
+int gm_session_lacks(struct gpumap_session *session, uint32_t row);
+
 /* The row's queue pair, made on first use.  Returns 0, -ENODEV, -ECONNRESET,
  * the agent's refusal, or what the kernel says. */
 int gm_session_pair(struct gpumap_session *session, uint32_t row,

@@ -54,7 +54,7 @@ static const struct gm_field *field_of(struct gpumap_session *s)
 }
 
 /* The caller's rows, judged; their scores where it has no weights. */
-static int named_rows(const struct gpumap_session *s,
+static int named_rows(struct gpumap_session *s,
 		      const struct gpumap_scatter_opts *opts,
 		      double ret_weights[GM_ROWS])
 {
@@ -70,7 +70,7 @@ static int named_rows(const struct gpumap_session *s,
 		int ret;
 
 		if (row >= s->n_rows || row >= gm_rows_used(&s->map->map))
-			return -ENODEV;
+			return gm_session_lacks(s, row);
 		if ((seen[row / 64] >> row % 64 & 1) != 0)
 			return -EINVAL;
 		seen[row / 64] |= UINT64_C(1) << row % 64;

@@ -12,6 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "shm/rows.h"
+
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
 /* Older headers lack them. */
@@ -263,13 +265,31 @@ static int open_pair(struct gpumap_session *s, uint32_t row)
 	return 0;
 }
 
+int gm_session_lacks(struct gpumap_session *session, uint32_t row)
+{
+	const struct gm_map *map = &session->map->map;
+	struct gm_row_image facts;
+
+	if (row >= gm_rows_used(map))
+		gm_map_refuse(session->map, "there is no such row");
+	else if (gm_rows_facts(map, row, &facts) == 0 &&
+		 facts.kind == GPUMAP_DEVICE_DUMMY)
+		gm_map_refuse(session->map, "this row is a dummy: dummy rows "
+					    "plan and account, but hold no "
+					    "data");
+	else
+		gm_map_refuse(session->map, "this row is newer than the "
+					    "session; open another");
+	return -ENODEV;
+}
+
 int gm_session_pair(struct gpumap_session *session, uint32_t row,
 		    struct gm_pair **ret_pair)
 {
 	int ret = 0;
 
 	if (row >= session->n_rows)
-		return -ENODEV;
+		return gm_session_lacks(session, row);
 	if (session->pairs[row] == NULL)
 		ret = open_pair(session, row);
 	if (ret == 0)

@@ -255,6 +255,12 @@ gm_tests += %reldir%/agent_ctl %reldir%/agent_ctl_maps
 	%reldir%/ctl.h %reldir%/tap.h
 %canon_reldir%_agent_ctl_maps_LDADD = %reldir%/libagent.la $(JANSSON_LIBS)
 
+gm_tests += %reldir%/agent_dummy
+%canon_reldir%_agent_dummy_SOURCES = %reldir%/agent_dummy.c %reldir%/ctl.h \
+	%reldir%/story.h %reldir%/tap.h
+%canon_reldir%_agent_dummy_LDADD = %reldir%/libagent.la lib/libgpumap.la \
+	$(JANSSON_LIBS)
+
 gm_tests += %reldir%/agent_damage
 %canon_reldir%_agent_damage_SOURCES = %reldir%/agent_damage.c \
 	%reldir%/agent_map.h %reldir%/tap.h

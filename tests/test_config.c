@@ -39,7 +39,8 @@ static const struct {
 } wrong[] = {
 	{ "rows = 2\n", ":1: rows stands before the first section" },
 	{ "[hosts]\n", ":1: no section [hosts]: there are agent, segment, "
-		       "socket, worker, limits, host, spin and map NAME" },
+		       "socket, worker, limits, host, dummy, spin and map "
+		       "NAME" },
 	{ "[host]\nrow = 2\n",
 	  ":2: [host] has no key row: it has cpus, enabled, rows" },
 	{ "[host\n", ":1: a section is one word or two: [host], [map NAME]" },
@@ -82,6 +83,9 @@ static const struct {
 	  "number" },
 	{ "[worker]\nuser = no-such-user\n",
 	  ":2: user = no-such-user: a user of this machine, or its number" },
+	{ "[dummy]\nfile = node.yaml\n",
+	  ":2: file = node.yaml: an absolute path" },
+	{ "[dummy]\nfile =\n", ":2: file = : an absolute path" },
 	{ "[spin]\nlimit = all\n",
 	  ":2: limit = all: auto, or a number from 0 to 256" },
 	{ "[map]\n", ":1: a map's name has 1 to 63 characters and no blanks: "

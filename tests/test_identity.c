@@ -40,9 +40,34 @@ static void rows_differ_and_stay(void)
 	OK(memcmp(a, b, 16) != 0);
 }
 
+static void dummies_differ_and_stay(void)
+{
+	static const uint8_t key[16] = { 1 };
+	static const struct {
+		const char *node, *row;
+		uint32_t index;
+	} others[] = {
+		{ "dgx", "H100", 1 },   { "dgx", "H200", 0 }, { "", "H100", 0 },
+		{ "dgx", "H100 0", 0 }, { "dg", "xH100", 0 },
+	};
+	uint8_t a[16], b[16];
+
+	gm_identity_dummy(key, "dgx", "H100", 0, a);
+	gm_identity_dummy(key, "dgx", "H100", 0, b);
+	EQ(memcmp(a, b, 16), 0);
+	EQ(a[6] >> 4, 8);
+	EQ(a[8] >> 6, 2);
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+		gm_identity_dummy(key, others[i].node, others[i].row,
+				  others[i].index, b);
+		OK(memcmp(a, b, 16) != 0);
+	}
+}
+
 int main(void)
 {
 	hash_is_siphash();
 	rows_differ_and_stay();
+	dummies_differ_and_stay();
 	return tap_done();
 }

@@ -95,10 +95,28 @@ static uint64_t first_wrong(const struct run *run)
 	return run->job.n;
 }
 
+/* Where source and destination lie: the first row that takes part. */
+static uint32_t first_row(const struct gm_ctl *ctl)
+{
+	uint32_t n = gpumap_device_count(ctl->map);
+
+	if (ctl->n_rows > 0)
+		return ctl->rows[0];
+	for (uint32_t row = 0; row < n; row++) {
+		struct gpumap_device device = { .size = sizeof(device) };
+
+		if (gpumap_device_read(ctl->map, row, &device) == 0 &&
+		    device.state == GPUMAP_DEVICE_READY &&
+		    device.kind != GPUMAP_DEVICE_DUMMY)
+			return row;
+	}
+	return 0;
+}
+
 static int set_up(struct run *run)
 {
 	const struct gm_ctl *ctl = run->ctl;
-	uint32_t row = ctl->n_rows > 0 ? ctl->rows[0] : 0;
+	uint32_t row = first_row(ctl);
 	struct gpumap_session_opts opts = {
 		.size = sizeof(opts),
 		.arena_bytes = 2 * run->bytes + (UINT64_C(1) << 20),

@@ -378,6 +378,8 @@ void gm_config_free(struct gm_config *config)
 		free(config->maps[i].file);
 	}
 	free(config->maps);
+	free(config->dummy_file);
+	config->dummy_file = NULL;
 	config->maps = NULL;
 	config->n_maps = 0;
 }

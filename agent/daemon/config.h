@@ -65,6 +65,9 @@ struct gm_config {
 	bool host_cpus_set;
 	struct gm_idset host_cpus; /* only these, when set */
 
+	/* [dummy] */
+	char *dummy_file; /* node file, NULL: none */
+
 	/* [spin] */
 	uint32_t spin_limit; /* workers that may spin, or _AUTO */
 

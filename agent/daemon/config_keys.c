@@ -63,6 +63,7 @@ static const struct gm_config_key keys[] = {
 	KEY("host", "cpus", CPUS, host_cpus, 0, 0),
 	KEY("host", "enabled", SWITCH, host_enabled, 0, 1),
 	KEY("host", "rows", COUNT, host_rows, 1, GM_ROWS),
+	KEY("dummy", "file", PATH, dummy_file, 0, 0),
 	KEY("spin", "limit", SPIN, spin_limit, 0, GM_ROWS),
 };
 
@@ -271,6 +272,22 @@ static int set_cpus(struct gm_config *config, const char *value,
 	return 0;
 }
 
+/* What a daemon's working directory is nobody knows. */
+static int set_path(char **to, const char *value, char *ret_right)
+{
+	char *path = value[0] == '/' ? strdup(value) : NULL;
+
+	if (path == NULL) {
+		snprintf(ret_right, GM_CONFIG_RIGHT_BYTES, "%s",
+			 value[0] == '/' ? "out of memory"
+					 : "an absolute path");
+		return -EINVAL;
+	}
+	free(*to);
+	*to = path;
+	return 0;
+}
+
 int gm_config_set(struct gm_config *config, const struct gm_config_key *key,
 		  const char *value, char ret_right[GM_CONFIG_RIGHT_BYTES])
 {
@@ -295,6 +312,8 @@ int gm_config_set(struct gm_config *config, const struct gm_config_key *key,
 		return set_user(config, value, ret_right);
 	case GM_CONFIG_CPUS:
 		return set_cpus(config, value, ret_right);
+	case GM_CONFIG_PATH:
+		return set_path(to, value, ret_right);
 	case GM_CONFIG_SPIN:
 		return set_or(to, "auto", GM_CONFIG_SPIN_AUTO, key, value,
 			      ret_right);

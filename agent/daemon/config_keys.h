@@ -23,6 +23,7 @@ enum gm_config_form {
 	GM_CONFIG_GROUP,
 	GM_CONFIG_USER,
 	GM_CONFIG_CPUS,
+	GM_CONFIG_PATH, /* absolute, char * to free() */
 	GM_CONFIG_SPIN
 };
 

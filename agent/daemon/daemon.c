@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "agent/common/log.h"
+#include "agent/daemon/dummyrows.h"
 #include "agent/daemon/lock.h"
 #include "agent/daemon/maps.h"
 #include "agent/daemon/uring.h"
@@ -174,12 +175,24 @@ static int publish_all(struct gm_daemon *d)
 	return 0;
 }
 
+static int read_dummies(struct gm_daemon *d)
+{
+	char why[GM_CONFIG_WHY_BYTES];
+
+	if (gm_dummyrows_read(d, why) != 0)
+		return failed("config", why, GM_EXIT_CONFIG);
+	return 0;
+}
+
 static int start(struct gm_daemon *d)
 {
 	char why[GM_WHY_BYTES];
 	int ret, status;
 
 	gm_changes_init(&d->changes);
+	status = read_dummies(d);
+	if (status != 0)
+		return status;
 	status = start_loop(d);
 	if (status != 0)
 		return status;
@@ -232,6 +245,7 @@ static void stop(struct gm_daemon *d)
 		gm_loop_exit(&d->loop);
 	if (d->lock > 0)
 		close(d->lock);
+	gm_nodefile_free(&d->dummies);
 }
 
 int gm_daemon_run(struct gm_daemon *d)

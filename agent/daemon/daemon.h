@@ -4,9 +4,10 @@
 /*
  * daemon - gpumapd's one thread and everything it knows.
  *
- * Start-up goes down this list and a clean end goes up: configuration, lock,
- * state directory, segment, directory, holders, devices, ledger, maps of state
- * files and of the configuration, clerk, workers, socket.
+ * Start-up goes down this list and a clean end goes up: configuration, the node
+ * file that it names, lock, state directory, segment, directory, holders,
+ * devices, ledger, maps of state files and of the configuration, clerk, workers,
+ * socket.
  */
 #ifndef GM_DAEMON_H
 #define GM_DAEMON_H
@@ -24,6 +25,7 @@
 #include "agent/daemon/publish.h"
 #include "agent/daemon/segment.h"
 #include "agent/daemon/state.h"
+#include "agent/plan/nodefile.h"
 
 /* What gpumapd exits with. */
 enum gm_exit {
@@ -48,6 +50,7 @@ struct gm_daemon {
 	const char *worker_path;
 
 	struct gm_config config;
+	struct gm_nodefile dummies;  /* of [dummy]; no rows without a file */
 	struct gm_pin_allow allowed; /* before we pinned ourselves */
 	struct gm_loop loop;
 	int lock;

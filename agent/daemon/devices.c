@@ -10,6 +10,7 @@
 
 #include "agent/common/log.h"
 #include "agent/daemon/daemon.h"
+#include "agent/daemon/dummyrows.h"
 #include "agent/daemon/hostrows.h"
 #include "gpumap.h"
 #include "shm/point.h"
@@ -57,6 +58,24 @@ static void enter(struct gm_device *device, uint32_t state, const char *reason,
 		snprintf(moving->reason, sizeof(moving->reason), "%s", reason);
 }
 
+/* Present again, or for the first time: who has a worker waits for it. */
+static void enter_present(struct gm_device *device)
+{
+	device->present = true;
+	enter(device,
+	      gm_device_serves(device) ? GPUMAP_DEVICE_PROBING
+				       : GPUMAP_DEVICE_READY,
+	      NULL, 0);
+}
+
+static void refresh(struct gm_device *device)
+{
+	if (gm_device_serves(device))
+		gm_hostrows_refresh(device);
+	else
+		gm_dummyrows_refresh(device);
+}
+
 /* Rows that an agent before us gave out, as it left them. */
 static int load(struct gm_daemon *d)
 {
@@ -93,8 +112,8 @@ static int give_out(struct gm_daemon *d, const struct gm_device *found)
 	*device = *found;
 	device->facts.row = d->devices.n;
 	device->facts.generation = 1;
-	enter(device, GPUMAP_DEVICE_PROBING, NULL, 0);
-	gm_hostrows_refresh(device);
+	enter_present(device);
+	refresh(device);
 	move(d, device);
 	GM_POINT("row_moving");
 	ret = gm_publish_row(d, &device->facts);
@@ -112,23 +131,21 @@ static int take_back(struct gm_daemon *d, struct gm_device *device,
 		     const struct gm_device *found)
 {
 	struct gm_row_image facts = found->facts;
+	bool is_same;
 
 	facts.row = device->facts.row;
 	facts.generation = device->facts.generation;
-	device->present = true;
 	device->parts = found->parts;
 	device->cpus = found->cpus;
 	device->memory = found->memory;
-	enter(device, GPUMAP_DEVICE_PROBING, NULL, 0);
-	if (same_facts(&device->facts, &facts)) {
-		gm_hostrows_refresh(device);
-		move(d, device);
-		return 0;
-	}
-	device->facts = facts;
-	gm_hostrows_refresh(device);
+	device->dummy_free = found->dummy_free;
+	is_same = same_facts(&device->facts, &facts);
+	if (!is_same)
+		device->facts = facts;
+	enter_present(device);
+	refresh(device);
 	move(d, device);
-	return gm_publish_row(d, &device->facts);
+	return is_same ? 0 : gm_publish_row(d, &device->facts);
 }
 
 static int match(struct gm_daemon *d, const struct gm_device *found, size_t n,
@@ -167,10 +184,17 @@ int gm_devices_start(struct gm_daemon *d, char ret_why[GM_WHY_BYTES])
 	if (found == NULL)
 		return -ENOMEM;
 	n = gm_hostrows_list(d, found, GM_ROWS, ret_why);
-	ret = n < 0 ? n : load(d);
+	ret = n < 0 ? n
+		    : gm_dummyrows_list(d, found + n, GM_ROWS - (size_t)n,
+					ret_why);
+	if (ret >= 0) {
+		n += ret;
+		ret = load(d);
+	}
 	if (ret == 0 && n == 0) {
 		snprintf(ret_why, GM_WHY_BYTES,
-			 "no device: set host.enabled = yes");
+			 "no device: set host.enabled = yes, or name a node "
+			 "file as dummy.file");
 		ret = -ENODEV;
 	}
 	if (ret == 0)
@@ -247,7 +271,7 @@ void gm_devices_refresh(struct gm_daemon *d)
 
 		if (!device->present)
 			continue;
-		gm_hostrows_refresh(device);
+		refresh(device);
 		move(d, device);
 	}
 	gm_put_release(tick, gm_get(tick) + 1); /* SEGMENT.changed */

@@ -5,9 +5,10 @@
  * devices - the rows of the device table, as the agent knows them.
  *
  * Rows are 0 to n - 1 and keep their device, by uuid, while the segment lives.
- * A row whose device is gone is LOST and has no worker.  Whoever has news says
- * so here, and it is published at once; readers who wait for a change are woken
- * for a new state only.
+ * A row whose device is gone is LOST and has no worker.  Dummy rows are READY
+ * from the start and never have one.  Whoever has news says so here, and it is
+ * published at once; readers who wait for a change are woken for a new state
+ * only.
  */
 #ifndef GM_DEVICES_H
 #define GM_DEVICES_H
@@ -19,18 +20,27 @@
 #include "agent/common/idset.h"
 #include "agent/common/meminfo.h"
 #include "agent/daemon/judge.h"
+#include "gpumap.h"
 #include "shm/layout.h"
 
 struct gm_daemon;
 
 struct gm_device {
-	bool present; /* should have a worker; else LOST */
+	bool present; /* should serve, or is a dummy; else LOST */
 	struct gm_row_image facts;
 	struct gm_moving_image moving;
 	struct gm_idset cpus; /* of the worker; facts.cpus is its text */
 	struct gm_meminfo memory;
-	uint32_t parts; /* rows that share the memory of its node */
+	uint32_t parts;      /* rows that share the memory of its node */
+	uint64_t dummy_free; /* of a dummy row: what its file says is free */
 };
+
+/* Does the row hold data and serve jobs, while it is there?  A dummy row only
+ * plans and accounts. */
+static inline bool gm_device_serves(const struct gm_device *device)
+{
+	return device->facts.kind != GPUMAP_DEVICE_DUMMY;
+}
 
 struct gm_devices {
 	uint32_t n;
@@ -46,7 +56,8 @@ struct gm_devices {
  * Returns	0
  *		-ENODEV		no row at all
  *		-ENOSPC		more rows than the table has
- *		-EINVAL		the configuration names CPUs that are not there
+ *		-EINVAL		the configuration names CPUs that are not there,
+ *				or more dummy rows than there is room for
  *		-ENOMEM, and what reading sysfs returns
  */
 int gm_devices_start(struct gm_daemon *d, char ret_why[GM_WHY_BYTES]);

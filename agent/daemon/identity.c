@@ -104,19 +104,36 @@ void gm_identity_key(uint8_t ret_key[16])
 	spell(gm_identity_hash(zero, text, n + 1), ret_key + 8);
 }
 
+/* The uuid of @text, which has room for two characters more. */
+static void make_uuid(const uint8_t key[16], char *text, uint8_t ret_uuid[16])
+{
+	size_t n = strlen(text);
+
+	for (int half = 0; half < 2; half++) {
+		text[n] = ' ';
+		text[n + 1] = (char)('0' + half);
+		spell(gm_identity_hash(key, text, n + 2), ret_uuid + 8 * half);
+	}
+	ret_uuid[6] = (uint8_t)((ret_uuid[6] & 0x0f) | 0x80); /* version 8 */
+	ret_uuid[8] = (uint8_t)((ret_uuid[8] & 0x3f) | 0x80); /* variant */
+}
+
 void gm_identity_host(const uint8_t key[16], int node, uint32_t part,
 		      uint32_t parts, uint8_t ret_uuid[16])
 {
 	char text[96];
 
-	for (int half = 0; half < 2; half++) {
-		int n = snprintf(text, sizeof(text),
-				 "gpumap host node %d share %u of %u %d", node,
-				 part, parts, half);
+	snprintf(text, sizeof(text) - 2, "gpumap host node %d share %u of %u",
+		 node, part, parts);
+	make_uuid(key, text, ret_uuid);
+}
 
-		spell(gm_identity_hash(key, text, (size_t)n),
-		      ret_uuid + 8 * half);
-	}
-	ret_uuid[6] = (uint8_t)((ret_uuid[6] & 0x0f) | 0x80); /* version 8 */
-	ret_uuid[8] = (uint8_t)((ret_uuid[8] & 0x3f) | 0x80); /* variant */
+void gm_identity_dummy(const uint8_t key[16], const char *node, const char *row,
+		       uint32_t index, uint8_t ret_uuid[16])
+{
+	char text[192];
+
+	snprintf(text, sizeof(text) - 2, "gpumap dummy\n%s\n%s\n%u", node, row,
+		 index);
+	make_uuid(key, text, ret_uuid);
 }

@@ -9,6 +9,7 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 	%reldir%/config_keys.c %reldir%/config_keys.h \
 	%reldir%/daemon.c %reldir%/daemon.h \
 	%reldir%/devices.c %reldir%/devices.h \
+	%reldir%/dummyrows.c %reldir%/dummyrows.h \
 	%reldir%/heap.c %reldir%/heap.h \
 	%reldir%/holders.c %reldir%/holders.h \
 	%reldir%/hostrows.c %reldir%/hostrows.h \

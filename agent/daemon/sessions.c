@@ -130,6 +130,18 @@ static void client_gone(struct gm_source *source, uint32_t events)
 
 /* ---- SESSION_OPEN ------------------------------------------------------ */
 
+/* How many rows a session has: up to the last that holds data.  Dummy rows
+ * behind it have no range in an arena, and cost nobody's quota; before it they
+ * are what a client could write to, and count. */
+static uint32_t rows_of_a_session(const struct gm_daemon *d)
+{
+	uint32_t n = d->devices.n;
+
+	while (n > 0 && !gm_device_serves(d->devices.of[n - 1]))
+		n--;
+	return n;
+}
+
 static int judge(struct gm_connection *c, struct gm_session_open *open)
 {
 	if (c->session)
@@ -280,10 +292,15 @@ int gm_session_handle_open(struct gm_connection *c, const struct gm_request *r)
 	struct gm_session_open open;
 	struct gm_session_reply reply;
 	struct gm_session *session;
-	uint32_t n_rows = c->server->d->devices.n;
+	uint32_t n_rows = rows_of_a_session(c->server->d);
 	int error, fds[3];
 
 	memcpy(&open, r->body, sizeof(open));
+	if (n_rows == 0)
+		return gm_connection_bad(
+			c, -ENODEV,
+			"there is no other row here: dummy rows "
+			"plan and account, but hold no data");
 	error = judge(c, &open);
 	if (error == 0)
 		error = judge_limits(c, n_rows * open.range_bytes);
@@ -392,6 +409,7 @@ static int make_queue(struct gm_session *session, uint32_t row)
 int gm_session_handle_queue(struct gm_connection *c, const struct gm_request *r)
 {
 	const struct gm_queue_open *open = (const void *)r->body;
+	const struct gm_devices *devices = &c->server->d->devices;
 	struct gm_session *session = c->session;
 	uint32_t row = open->row;
 	int error;
@@ -401,6 +419,11 @@ int gm_session_handle_queue(struct gm_connection *c, const struct gm_request *r)
 					 "this connection is no session");
 	if (open->reserved)
 		return gm_connection_bad(c, -EINVAL, "a reserved field is set");
+	if (row < devices->n && !gm_device_serves(devices->of[row]))
+		return gm_connection_bad(c, -ENODEV,
+					 "row %u is a dummy: dummy rows plan "
+					 "and account, but hold no data",
+					 row);
 	if (row >= session->n_rows)
 		return gm_connection_bad(c, -ENODEV,
 					 "row %u: this session has rows 0 to "

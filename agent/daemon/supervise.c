@@ -65,7 +65,8 @@ static int open_keepers(struct gm_supervisor *s)
 	for (uint32_t row = 0; row < devices->n; row++) {
 		int error;
 
-		if (!devices->of[row] || !devices->of[row]->present)
+		if (!devices->of[row]->present ||
+		    !gm_device_serves(devices->of[row]))
 			continue;
 		error = gm_keeper_make(s->d, row, &s->keepers[row]);
 		if (error)

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 
 #include "ctl.h"
+#include "ctl_model.h"
 
 #define CONFIG                    \
 	"[host]\nrows = 2\n"      \
@@ -126,37 +127,6 @@ static void others_maps_are_left_alone(void)
 
 /* ---- models --------------------------------------------------------------- */
 
-static char model[128];
-
-static void in_model(char ret_path[192], const char *name)
-{
-	snprintf(ret_path, 192, "%s/%s", model, name);
-}
-
-static void remove_model(void)
-{
-	DIR *dir = opendir(model);
-	struct dirent *entry;
-
-	while (dir != NULL && (entry = readdir(dir)) != NULL)
-		unlinkat(dirfd(dir), entry->d_name, 0);
-	if (dir != NULL)
-		closedir(dir);
-	rmdir(model);
-}
-
-static void write_file(const char *name, const void *bytes, size_t n)
-{
-	char path[192];
-	FILE *file;
-
-	in_model(path, name);
-	file = fopen(path, "we");
-	OK(file != NULL && fwrite(bytes, 1, n, file) == n);
-	if (file != NULL)
-		fclose(file);
-}
-
 /* Two layers of 8 and 16 bytes, and 4 bytes that belong to none. */
 static void make_small_model(void)
 {
@@ -167,16 +137,8 @@ static void make_small_model(void)
 		"\"data_offsets\":[4,12]},"
 		"\"model.layers.1.w\":{\"dtype\":\"F32\",\"shape\":[2,2],"
 		"\"data_offsets\":[12,28]}}";
-	static const char config[] = "{\"num_hidden_layers\":2}";
-	char whole[8 + sizeof(header) - 1 + 28] = { 0 };
 
-	_Static_assert(sizeof(header) < 256 + 128, "two bytes of length");
-	whole[0] = (char)((sizeof(header) - 1) % 256);
-	whole[1] = (char)((sizeof(header) - 1) / 256);
-	memcpy(whole + 8, header, sizeof(header) - 1);
-	EQ(mkdir(model, 0700), 0);
-	write_file("config.json", config, sizeof(config) - 1);
-	write_file("model.safetensors", whole, sizeof(whole));
+	write_model("{\"num_hidden_layers\":2}", header, 28);
 }
 
 static void a_model_is_read(void)

@@ -246,14 +246,18 @@ check_PROGRAMS += %reldir%/readme_client
 %canon_reldir%_readme_client_LDADD = lib/libgpumap.la
 
 # gpumapctl as its users call it.
-gm_tests += %reldir%/agent_ctl %reldir%/agent_ctl_maps
+gm_tests += %reldir%/agent_ctl %reldir%/agent_ctl_maps \
+	%reldir%/agent_ctl_plan
 %canon_reldir%_agent_ctl_SOURCES = %reldir%/agent_ctl.c %reldir%/ctl.h \
 	%reldir%/tap.h
 %canon_reldir%_agent_ctl_LDADD = %reldir%/libagent.la lib/libgpumap.la \
 	$(JANSSON_LIBS)
 %canon_reldir%_agent_ctl_maps_SOURCES = %reldir%/agent_ctl_maps.c \
-	%reldir%/ctl.h %reldir%/tap.h
+	%reldir%/ctl.h %reldir%/ctl_model.h %reldir%/tap.h
 %canon_reldir%_agent_ctl_maps_LDADD = %reldir%/libagent.la $(JANSSON_LIBS)
+%canon_reldir%_agent_ctl_plan_SOURCES = %reldir%/agent_ctl_plan.c \
+	%reldir%/ctl.h %reldir%/ctl_model.h %reldir%/tap.h
+%canon_reldir%_agent_ctl_plan_LDADD = %reldir%/libagent.la $(JANSSON_LIBS)
 
 gm_tests += %reldir%/agent_dummy
 %canon_reldir%_agent_dummy_SOURCES = %reldir%/agent_dummy.c %reldir%/ctl.h \

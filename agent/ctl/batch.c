@@ -3,15 +3,13 @@
 
 /* Requests on standard input, one a line; answers on standard output. */
 
-#include "agent/ctl/ctl.h"
+#include "agent/ctl/batch.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/types.h>
-
-#include "agent/plan/batch.h"
 
 static int answer(enum gm_batch what, const char *line, size_t n)
 {
@@ -28,7 +26,7 @@ static int answer(enum gm_batch what, const char *line, size_t n)
 	return good ? GM_EXIT_OK : GM_EXIT_FAILED;
 }
 
-static int run(struct gm_ctl *ctl, enum gm_batch what)
+int gm_ctl_batch(struct gm_ctl *ctl, enum gm_batch what)
 {
 	int ret = GM_EXIT_OK;
 	char *line = NULL;
@@ -56,15 +54,10 @@ static int run(struct gm_ctl *ctl, enum gm_batch what)
 
 int gm_ctl_split(struct gm_ctl *ctl)
 {
-	return run(ctl, GM_BATCH_SPLIT);
+	return gm_ctl_batch(ctl, GM_BATCH_SPLIT);
 }
 
 int gm_ctl_spec(struct gm_ctl *ctl)
 {
-	return run(ctl, GM_BATCH_SPEC);
-}
-
-int gm_ctl_plan(struct gm_ctl *ctl)
-{
-	return run(ctl, GM_BATCH_PLAN);
+	return gm_ctl_batch(ctl, GM_BATCH_SPEC);
 }

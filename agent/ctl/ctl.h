@@ -36,7 +36,13 @@ enum gm_exit {
 #define GM_OPT_ROUNDS (UINT32_C(1) << 6)
 #define GM_OPT_ONLY   (UINT32_C(1) << 7)
 #define GM_OPT_BATCH  (UINT32_C(1) << 8)
-#define GM_OPT_N      9u
+/* Of plan alone, from the strategy on. */
+#define GM_OPT_NODE   (UINT32_C(1) << 9)
+#define GM_OPT_COMMIT (UINT32_C(1) << 10)
+#define GM_OPT_BASE   (UINT32_C(1) << 11)
+#define GM_OPT_PAGED  (UINT32_C(7) << 12) /* one of them: MiB, share, tokens */
+#define GM_OPT_PLAN   UINT32_C(0x1fffe00)
+#define GM_OPT_N      25u
 
 /* What the command line said. */
 struct gm_ctl {
@@ -51,6 +57,24 @@ struct gm_ctl {
 	uint64_t layers;
 	uint64_t bytes;
 	uint64_t rounds;
+	struct {
+		const char *node;
+		const char *commit; /* name of the map */
+		const char *strategy;
+		const char *setting;
+		const char *topology; /* path */
+		const char *split;
+		const char *weights;
+		const char *dtype;
+		const char *cache_type;
+		const char *paged_share;
+		uint64_t paged_mib;
+		uint64_t paged_tokens;
+		uint64_t paged_block;
+		uint64_t base;
+		uint64_t max_seq_len;
+		uint64_t max_batch;
+	} plan;
 	uint32_t rows[GPUMAP_ROWS_MAX];
 	uint32_t n_rows;
 	char **args; /* operands after the command */
@@ -81,6 +105,9 @@ int gm_ctl_bench(struct gm_ctl *ctl);
 int gm_ctl_split(struct gm_ctl *ctl);
 int gm_ctl_spec(struct gm_ctl *ctl);
 int gm_ctl_plan(struct gm_ctl *ctl);
+
+/* Attach to the instance.  Returns an exit status, having said why. */
+int gm_ctl_attach(struct gm_ctl *ctl);
 
 /* Print one JSON object on one line and give it up.  Returns GM_EXIT_OK, or
  * GM_EXIT_FAILED when it could not be made or printed. */

@@ -4,7 +4,7 @@
 # agent/ctl: gpumapctl, which sees the agent only through libgpumap.
 bin_PROGRAMS += %reldir%/gpumapctl
 %canon_reldir%_gpumapctl_SOURCES = %reldir%/clock.h %reldir%/ctl.h
-%canon_reldir%_gpumapctl_SOURCES += %reldir%/batch.c
+%canon_reldir%_gpumapctl_SOURCES += %reldir%/batch.c %reldir%/batch.h
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/bench.c %reldir%/bench.h
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/bench_read.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/bench_scatter.c
@@ -13,6 +13,10 @@ bin_PROGRAMS += %reldir%/gpumapctl
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/main.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/maps.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/parse.c %reldir%/parse.h
+%canon_reldir%_gpumapctl_SOURCES += %reldir%/plan.c %reldir%/plan.h
+%canon_reldir%_gpumapctl_SOURCES += %reldir%/plan_commit.c
+%canon_reldir%_gpumapctl_SOURCES += %reldir%/plan_rows.c
+%canon_reldir%_gpumapctl_SOURCES += %reldir%/plan_show.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/print.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/scatter.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/show.c

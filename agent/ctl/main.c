@@ -34,10 +34,21 @@ static const struct gm_command commands[] = {
 	{ "bench", "[--only PREFIX] [--rounds N]",
 	  "measure this instance beside what the machine can do",
 	  GM_OPT_ONLY | GM_OPT_ROUNDS, 0, gm_ctl_bench, false },
+	{ "plan",
+	  "--model DIR [--node FILE | --commit NAME] [--rows LIST] "
+	  "[--strategy fill|balance|fewest | --spec SPEC | --topology FILE | "
+	  "--split COUNTS | --weights WEIGHTS] [--setting SETTING] "
+	  "[--base-row ROW] [--dtype DTYPE] [--max-seq-len N] [--max-batch N] "
+	  "[--paged-mib N | --paged-share X | --paged-tokens N] "
+	  "[--paged-block N] [--cache-type auto|f8e4m3]",
+	  "where a model's layers would go, and what that takes of each row",
+	  GM_OPT_MODEL | GM_OPT_SPEC | GM_OPT_ROWS | GM_OPT_PLAN | GM_OPT_BATCH,
+	  0, gm_ctl_plan, true },
 	{ "split", "--batch", "share units out over devices, by request",
 	  GM_OPT_BATCH, 0, gm_ctl_split, true },
 	{ "spec", "--batch", "read specs, by request", GM_OPT_BATCH, 0,
 	  gm_ctl_spec, true },
+	/* For the usage: the first of the name takes it. */
 	{ "plan", "--batch", "plan layer maps, by request", GM_OPT_BATCH, 0,
 	  gm_ctl_plan, true },
 };
@@ -62,6 +73,22 @@ static const struct own_option {
 	{ "rounds", NUMBER, offsetof(struct gm_ctl, rounds) },
 	{ "only", TEXT, offsetof(struct gm_ctl, only) },
 	{ "batch", NOTHING, 0 },
+	{ "node", TEXT, offsetof(struct gm_ctl, plan.node) },
+	{ "commit", TEXT, offsetof(struct gm_ctl, plan.commit) },
+	{ "base-row", NUMBER, offsetof(struct gm_ctl, plan.base) },
+	{ "paged-mib", NUMBER, offsetof(struct gm_ctl, plan.paged_mib) },
+	{ "paged-share", TEXT, offsetof(struct gm_ctl, plan.paged_share) },
+	{ "paged-tokens", NUMBER, offsetof(struct gm_ctl, plan.paged_tokens) },
+	{ "paged-block", NUMBER, offsetof(struct gm_ctl, plan.paged_block) },
+	{ "cache-type", TEXT, offsetof(struct gm_ctl, plan.cache_type) },
+	{ "strategy", TEXT, offsetof(struct gm_ctl, plan.strategy) },
+	{ "setting", TEXT, offsetof(struct gm_ctl, plan.setting) },
+	{ "topology", TEXT, offsetof(struct gm_ctl, plan.topology) },
+	{ "split", TEXT, offsetof(struct gm_ctl, plan.split) },
+	{ "weights", TEXT, offsetof(struct gm_ctl, plan.weights) },
+	{ "dtype", TEXT, offsetof(struct gm_ctl, plan.dtype) },
+	{ "max-seq-len", NUMBER, offsetof(struct gm_ctl, plan.max_seq_len) },
+	{ "max-batch", NUMBER, offsetof(struct gm_ctl, plan.max_batch) },
 };
 
 #define N_OWN (sizeof(own_options) / sizeof(own_options[0]))
@@ -185,7 +212,7 @@ static const struct gm_command *find(const char *name)
 	return NULL;
 }
 
-static int attach(struct gm_ctl *ctl)
+int gm_ctl_attach(struct gm_ctl *ctl)
 {
 	struct gpumap_attach_opts opts = { .size = sizeof(opts),
 					   .instance = ctl->instance,
@@ -226,7 +253,7 @@ int main(int argc, char **argv)
 	if ((ctl.given & ~command->options) != 0)
 		return bad(command->name, "does not take one of these options");
 	if (!command->offline)
-		ret = attach(&ctl);
+		ret = gm_ctl_attach(&ctl);
 	if (ret == GM_EXIT_OK)
 		ret = command->run(&ctl);
 	gpumap_detach(ctl.map);

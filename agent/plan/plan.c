@@ -25,6 +25,14 @@ double gm_plan_score(bool is_host, uint32_t units, uint64_t free_bytes,
 	return gm_score((int32_t)units, free_bytes, (int32_t)cc_major);
 }
 
+void gm_plan_number(struct gm_plan_device *devices, uint32_t n)
+{
+	int ordinal = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		devices[i].cuda_ordinal = devices[i].is_cuda ? ordinal++ : -1;
+}
+
 int gm_plan_warn(struct gm_plan_draft *d, const char *format, ...)
 {
 	struct gm_plan *plan = &d->plan;

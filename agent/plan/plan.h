@@ -68,7 +68,7 @@ struct gm_plan_device {
 	uint64_t avail;              /* free bytes less what is promised */
 	uint64_t total;
 	double score;     /* gm_plan_score() */
-	int cuda_ordinal; /* of "cuda[N]" in topologies, -1: has none */
+	int cuda_ordinal; /* of "cuda[N]", gm_plan_number(); -1: has none */
 };
 
 struct gm_plan_model {
@@ -179,5 +179,8 @@ static inline uint64_t gm_plan_charge_bytes(const struct gm_plan_charge *c)
  */
 double gm_plan_score(bool is_host, uint32_t units, uint64_t free_bytes,
 		     uint32_t cc_major);
+
+/* Number CUDA devices in their order, as "cuda[N]" in topologies names them. */
+void gm_plan_number(struct gm_plan_device *devices, uint32_t n);
 
 #endif

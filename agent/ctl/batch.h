@@ -1,0 +1,14 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/* batch - requests on standard input, answers on standard output. */
+#ifndef GM_CTL_BATCH_H
+#define GM_CTL_BATCH_H
+
+#include "agent/ctl/ctl.h"
+#include "agent/plan/batch.h"
+
+/* Until standard input ends; needs --batch.  Returns an exit status. */
+int gm_ctl_batch(struct gm_ctl *ctl, enum gm_batch what);
+
+#endif

@@ -1,0 +1,281 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/* gpumapctl plan: from options to a request, and to an answer. */
+
+#include "agent/ctl/plan.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/ctl/batch.h"
+#include "agent/plan/file.h"
+#include "agent/plan/topology.h"
+
+/* By enum gm_setting. */
+static const char *const settings[] = { NULL,       "manual", "auto",
+					"topology", "dummy",  "nccl",
+					"pipeline" };
+
+#define N_SETTINGS (sizeof(settings) / sizeof(settings[0]))
+
+const char *gm_ctl_setting(enum gm_setting setting)
+{
+	return settings[setting];
+}
+
+int gm_ctl_plan_error(const struct gm_plan_error *error)
+{
+	fprintf(stderr, "gpumapctl: %s%s%s\n", error->text,
+		error->remedy[0] != '\0' ? "; " : "", error->remedy);
+	return GM_EXIT_FAILED;
+}
+
+static int wrong(const char *what)
+{
+	fprintf(stderr, "gpumapctl: plan: %s; see gpumapctl(1)\n", what);
+	return GM_EXIT_USAGE;
+}
+
+/* What goes without saying where --setting does not. */
+static enum gm_setting implied(const struct gm_ctl *ctl)
+{
+	if (ctl->spec != NULL)
+		return GM_SETTING_MANUAL;
+	if (ctl->plan.topology != NULL)
+		return GM_SETTING_TOPOLOGY;
+	if (ctl->plan.split != NULL || ctl->plan.weights != NULL)
+		return GM_SETTING_PIPELINE;
+	return GM_SETTING_AUTO;
+}
+
+static int read_setting(struct gm_ctl_planning *p)
+{
+	const struct gm_ctl *ctl = p->ctl;
+	enum gm_setting setting = implied(ctl);
+	uint32_t i = 1;
+
+	if ((ctl->spec != NULL) + (ctl->plan.topology != NULL) +
+		    (ctl->plan.split != NULL) + (ctl->plan.weights != NULL) >
+	    1)
+		return wrong("give one of --spec, --topology, --split and "
+			     "--weights");
+	p->q.setting = setting;
+	if (ctl->plan.setting == NULL)
+		return GM_EXIT_OK;
+	while (i < N_SETTINGS && strcmp(ctl->plan.setting, settings[i]) != 0)
+		i++;
+	if (i == N_SETTINGS)
+		return wrong("--setting is manual, auto, topology, dummy, nccl "
+			     "or pipeline");
+	if (setting != GM_SETTING_AUTO && i != setting)
+		return wrong("--setting says one thing, and a text that is "
+			     "given another");
+	p->q.setting = (enum gm_setting)i;
+	return GM_EXIT_OK;
+}
+
+static int read_texts(struct gm_ctl_planning *p)
+{
+	const struct gm_ctl *ctl = p->ctl;
+	struct gm_plan_error error = { .code = 0 };
+	size_t n;
+
+	p->q.weights = ctl->plan.weights;
+	p->q.text = ctl->spec != NULL ? ctl->spec : ctl->plan.split;
+	if (ctl->plan.topology == NULL)
+		return GM_EXIT_OK;
+	if (gm_file_text(ctl->plan.topology, NULL, GM_TOPOLOGY_BYTES,
+			 &p->topology, &n, &error) != 0)
+		return gm_ctl_plan_error(&error);
+	p->q.text = p->topology;
+	return GM_EXIT_OK;
+}
+
+static int read_names(struct gm_ctl_planning *p)
+{
+	const struct gm_ctl *ctl = p->ctl;
+	struct gm_plan_error error = { .code = 0 };
+
+	p->q.strategy = GM_STRATEGY_FILL;
+	if (ctl->plan.strategy != NULL &&
+	    gm_strategy_parse(ctl->plan.strategy, &p->q.strategy, &error) != 0)
+		return gm_ctl_plan_error(&error);
+	p->q.has_dtype =
+		ctl->plan.dtype != NULL && strcmp(ctl->plan.dtype, "auto") != 0;
+	if (p->q.has_dtype &&
+	    gm_dtype_parse(ctl->plan.dtype, &p->q.dtype, &error) != 0)
+		return gm_ctl_plan_error(&error);
+	if (p->q.has_dtype && p->q.dtype > GM_DTYPE_F64)
+		return wrong("--dtype is auto, bf16, f16, f32 or f64");
+	return GM_EXIT_OK;
+}
+
+static int read_paged(struct gm_ctl_planning *p)
+{
+	const struct gm_ctl *ctl = p->ctl;
+	uint32_t given = ctl->given & GM_OPT_PAGED;
+	char *end;
+
+	if (given == 0)
+		return ctl->plan.paged_block == 0 &&
+				       ctl->plan.cache_type == NULL
+			       ? GM_EXIT_OK
+			       : wrong("--paged-block and --cache-type need a "
+				       "paged cache");
+	if ((given & (given - 1)) != 0)
+		return wrong("give one of --paged-mib, --paged-share and "
+			     "--paged-tokens");
+	p->q.paged = &p->paged;
+	p->paged.block_size = ctl->plan.paged_block != 0 ? ctl->plan.paged_block
+							 : GM_KV_BLOCK;
+	p->paged.budget = GM_KV_MB;
+	p->paged.amount = ctl->plan.paged_mib;
+	if (ctl->plan.paged_share != NULL) {
+		p->paged.budget = GM_KV_UTILIZATION;
+		p->paged.share = strtof(ctl->plan.paged_share, &end);
+		if (end == ctl->plan.paged_share || *end != '\0' ||
+		    !(p->paged.share > 0 && p->paged.share <= 1))
+			return wrong("--paged-share is above 0, and 1 at most");
+	} else if (ctl->plan.paged_tokens != 0) {
+		p->paged.budget = GM_KV_TOKENS;
+		p->paged.amount = ctl->plan.paged_tokens;
+	}
+	if (ctl->plan.cache_type == NULL ||
+	    strcmp(ctl->plan.cache_type, "auto") == 0)
+		return GM_EXIT_OK;
+	if (strcmp(ctl->plan.cache_type, "f8e4m3") != 0)
+		return wrong("--cache-type is auto or f8e4m3");
+	p->paged.cache_bytes = 1;
+	return GM_EXIT_OK;
+}
+
+static int read_numbers(struct gm_ctl_planning *p)
+{
+	const struct gm_ctl *ctl = p->ctl;
+
+	p->q.max_seq_len = ctl->plan.max_seq_len != 0 ? ctl->plan.max_seq_len
+						      : GM_PLAN_SEQ_LEN;
+	p->q.max_batch_size = ctl->plan.max_batch != 0 ? ctl->plan.max_batch
+						       : GM_PLAN_BATCH_SIZE;
+	p->q.base_row = GM_ROW_FIRST;
+	if (ctl->plan.base >= GPUMAP_ROWS_MAX ||
+	    p->q.max_batch_size > UINT32_MAX)
+		return wrong("a number is too large");
+	if ((ctl->given & GM_OPT_BASE) != 0)
+		p->q.base_row = (uint32_t)ctl->plan.base;
+	/* A map that is to be kept has to have its memory. */
+	p->q.must_fit = true;
+	return GM_EXIT_OK;
+}
+
+static int read_request(struct gm_ctl_planning *p)
+{
+	const struct gm_ctl *ctl = p->ctl;
+	int ret;
+
+	if (ctl->model == NULL)
+		return wrong("give --model, a checkpoint's directory or a GGUF "
+			     "file; or --batch");
+	if (ctl->plan.node != NULL && ctl->plan.commit != NULL)
+		return wrong("what is planned on a --node file cannot be "
+			     "committed");
+	ret = read_setting(p);
+	if (ret == GM_EXIT_OK)
+		ret = read_names(p);
+	if (ret == GM_EXIT_OK)
+		ret = read_paged(p);
+	if (ret == GM_EXIT_OK)
+		ret = read_numbers(p);
+	if (ret == GM_EXIT_OK)
+		ret = read_texts(p);
+	return ret;
+}
+
+/* Of one weight, before anybody packs it. */
+static uint32_t weight_bytes(const char *dtype)
+{
+	if (strcmp(dtype, "F32") == 0)
+		return 4;
+	return strcmp(dtype, "F16") == 0 || strcmp(dtype, "BF16") == 0 ? 2 : 0;
+}
+
+static int read_model(struct gm_ctl_planning *p)
+{
+	struct gm_plan_error error = { .code = 0 };
+	const struct gm_checkpoint *model = &p->model;
+
+	if (gm_checkpoint_read(p->ctl->model, &p->model, &error) != 0)
+		return gm_ctl_plan_error(&error);
+	p->q.model = (struct gm_plan_model){
+		.n_layers = model->n_layers,
+		.layer_bytes = model->layer_bytes,
+		.other_bytes = model->non_mapped_bytes,
+		.weight_bytes = weight_bytes(model->dtype),
+		.n_heads = model->config.n_heads,
+		.has_kv = model->config.has_kv,
+		.kv = model->config.kv,
+	};
+	return GM_EXIT_OK;
+}
+
+static int read_rows(struct gm_ctl_planning *p)
+{
+	struct gm_ctl *ctl = p->ctl;
+	int ret;
+
+	if (ctl->plan.node != NULL) {
+		ret = gm_ctl_rows_of_file(ctl->plan.node, &p->node);
+	} else {
+		ret = gm_ctl_attach(ctl);
+		if (ret == GM_EXIT_OK)
+			ret = gm_ctl_rows_of_agent(ctl, &p->node);
+	}
+	p->q.is_chosen = ctl->n_rows > 0;
+	if (ret == GM_EXIT_OK && p->q.is_chosen)
+		ret = gm_ctl_choose_rows(ctl, &p->node);
+	p->q.devices = p->node.devices;
+	p->q.n_devices = p->node.n;
+	return ret;
+}
+
+static int make(struct gm_ctl_planning *p)
+{
+	struct gm_plan_error error = { .code = 0 };
+	struct gm_plan_advice advice = { .missing_bytes = 0 };
+	int ret = gm_plan_make(&p->q, &p->plan, &advice, &error);
+
+	if (ret != 0)
+		return gm_ctl_plan_refused(p, &error,
+					   ret == -ENOSPC ? &advice : NULL);
+	return gm_ctl_plan_show(p);
+}
+
+int gm_ctl_plan(struct gm_ctl *ctl)
+{
+	struct gm_ctl_planning *p;
+	int ret;
+
+	if ((ctl->given & GM_OPT_BATCH) != 0)
+		return ctl->given == GM_OPT_BATCH
+			       ? gm_ctl_batch(ctl, GM_BATCH_PLAN)
+			       : wrong("--batch takes no other option");
+	p = calloc(1, sizeof(*p));
+	if (p == NULL)
+		return gm_ctl_fail(ctl, -ENOMEM, "plan");
+	p->ctl = ctl;
+	ret = read_request(p);
+	if (ret == GM_EXIT_OK)
+		ret = read_model(p);
+	if (ret == GM_EXIT_OK)
+		ret = read_rows(p);
+	if (ret == GM_EXIT_OK)
+		ret = ctl->plan.commit != NULL ? gm_ctl_commit(p) : make(p);
+	gm_plan_free(&p->plan);
+	gm_checkpoint_free(&p->model);
+	free(p->topology);
+	free(p);
+	return ret;
+}

@@ -1,0 +1,55 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * plan - gpumapctl plan: what was asked, which rows there are, and how the
+ * answer looks.
+ *
+ *	plan.c		the command: options to a request
+ *	plan_rows.c	rows, of a node file or of the agent's table
+ *	plan_commit.c	the same request to the agent
+ *	plan_show.c	the table, the JSON, and why there is no plan
+ */
+#ifndef GM_CTL_PLAN_H
+#define GM_CTL_PLAN_H
+
+#include "agent/ctl/ctl.h"
+#include "agent/plan/checkpoint.h"
+#include "agent/plan/plan.h"
+
+/* The rows to plan on. */
+struct gm_ctl_node {
+	char name[GPUMAP_NAME_MAX + 1]; /* of a node file, or empty */
+	uint32_t n;
+	struct gm_plan_device devices[GM_PLAN_ROWS];
+	char names[GM_PLAN_ROWS][GPUMAP_NAME_MAX + 1];
+};
+
+struct gm_ctl_planning {
+	struct gm_ctl *ctl;
+	struct gm_ctl_node node;
+	struct gm_checkpoint model;
+	struct gm_kv_paged paged;
+	char *topology; /* the file's text */
+	struct gm_plan_request q;
+	struct gm_plan plan;
+	uint64_t version; /* of the map that was committed, or 0 */
+};
+
+/* Each returns an exit status, having said what was wrong. */
+int gm_ctl_rows_of_file(const char *path, struct gm_ctl_node *ret_node);
+int gm_ctl_rows_of_agent(struct gm_ctl *ctl, struct gm_ctl_node *ret_node);
+int gm_ctl_choose_rows(const struct gm_ctl *ctl, struct gm_ctl_node *node);
+int gm_ctl_commit(struct gm_ctl_planning *p);
+int gm_ctl_plan_show(const struct gm_ctl_planning *p);
+int gm_ctl_plan_refused(const struct gm_ctl_planning *p,
+			const struct gm_plan_error *error,
+			const struct gm_plan_advice *advice);
+
+/* Of a setting; "auto" and the like. */
+const char *gm_ctl_setting(enum gm_setting setting);
+
+/* Say @error on standard error.  Returns GM_EXIT_FAILED. */
+int gm_ctl_plan_error(const struct gm_plan_error *error);
+
+#endif

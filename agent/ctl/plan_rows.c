@@ -1,0 +1,116 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/* The rows to plan on: of a node file, or as the agent publishes them. */
+
+#include <stdio.h>
+#include <string.h>
+
+#include "agent/ctl/plan.h"
+#include "agent/plan/nodefile.h"
+
+_Static_assert(GM_PLAN_ROWS >= GPUMAP_ROWS_MAX, "a plan takes all rows");
+
+static void add(struct gm_ctl_node *node, const struct gm_plan_device *device,
+		const char *name)
+{
+	node->devices[node->n] = *device;
+	snprintf(node->names[node->n], sizeof(node->names[0]), "%s", name);
+	node->n++;
+}
+
+int gm_ctl_rows_of_file(const char *path, struct gm_ctl_node *ret_node)
+{
+	struct gm_plan_error error = { .code = 0 };
+	struct gm_nodefile file;
+
+	if (gm_nodefile_read(path, &file, &error) != 0)
+		return gm_ctl_plan_error(&error);
+	memcpy(ret_node->name, file.name, sizeof(ret_node->name));
+	for (uint32_t i = 0; i < file.n_rows; i++) {
+		const struct gm_nodefile_row *row = &file.rows[i];
+		bool is_host = row->kind == GPUMAP_DEVICE_HOST;
+		struct gm_plan_device device = {
+			.row = i,
+			.is_host = is_host,
+			.is_cuda = row->has_cc,
+			.is_integrated = row->is_integrated,
+			.cc_major = row->cc_major,
+			.cc_minor = row->cc_minor,
+			.avail = row->free_bytes,
+			.total = row->total_bytes,
+			.score = gm_plan_score(is_host, row->units,
+					       row->free_bytes, row->cc_major),
+		};
+
+		add(ret_node, &device, row->name);
+	}
+	gm_nodefile_free(&file);
+	gm_plan_number(ret_node->devices, ret_node->n);
+	return GM_EXIT_OK;
+}
+
+static bool is_usable(const struct gpumap_device *device)
+{
+	return device->state != GPUMAP_DEVICE_FAILED &&
+	       device->state != GPUMAP_DEVICE_LOST;
+}
+
+int gm_ctl_rows_of_agent(struct gm_ctl *ctl, struct gm_ctl_node *ret_node)
+{
+	uint32_t n = gpumap_device_count(ctl->map);
+
+	for (uint32_t row = 0; row < n; row++) {
+		struct gpumap_device d = { .size = sizeof(d) };
+		int ret = gpumap_device_read(ctl->map, row, &d);
+		struct gm_plan_device device;
+		bool is_host;
+
+		if (ret != 0)
+			return gm_ctl_fail(ctl, ret, "row %u", row);
+		if (!is_usable(&d))
+			continue;
+		is_host = d.kind == GPUMAP_DEVICE_HOST;
+		device = (struct gm_plan_device){
+			.row = row,
+			.is_host = is_host,
+			.is_cuda = (d.known & GPUMAP_KNOWN_CC) != 0,
+			.is_integrated =
+				(d.flags & GPUMAP_DEVICE_INTEGRATED) != 0,
+			.cc_major = d.cc_major,
+			.cc_minor = d.cc_minor,
+			.avail = d.free_bytes > d.reserved_bytes
+					 ? d.free_bytes - d.reserved_bytes
+					 : 0,
+			.total = d.total_bytes,
+			.score = gm_plan_score(is_host, d.units, d.free_bytes,
+					       d.cc_major),
+		};
+		add(ret_node, &device, d.name);
+	}
+	gm_plan_number(ret_node->devices, ret_node->n);
+	return GM_EXIT_OK;
+}
+
+/* Only those of --rows, in its order. */
+int gm_ctl_choose_rows(const struct gm_ctl *ctl, struct gm_ctl_node *node)
+{
+	struct gm_ctl_node chosen = { .n = 0 };
+
+	for (uint32_t i = 0; i < ctl->n_rows; i++) {
+		uint32_t at = 0;
+
+		while (at < node->n && node->devices[at].row != ctl->rows[i])
+			at++;
+		if (at == node->n) {
+			fprintf(stderr,
+				"gpumapctl: there is no row %u to plan on\n",
+				ctl->rows[i]);
+			return GM_EXIT_FAILED;
+		}
+		add(&chosen, &node->devices[at], node->names[at]);
+	}
+	memcpy(chosen.name, node->name, sizeof(chosen.name));
+	*node = chosen;
+	return GM_EXIT_OK;
+}

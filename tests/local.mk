@@ -157,6 +157,16 @@ gm_tests += %reldir%/test_plan
 	%reldir%/tap.h
 %canon_reldir%_test_plan_LDADD = agent/plan/libplan.la shm/libshm.la
 
+gm_tests += %reldir%/test_plan_models
+%canon_reldir%_test_plan_models_SOURCES = %reldir%/test_plan_models.c \
+	%reldir%/tap.h
+%canon_reldir%_test_plan_models_LDADD = agent/plan/libplan.la shm/libshm.la
+
+gm_tests += %reldir%/test_strategies
+%canon_reldir%_test_strategies_SOURCES = %reldir%/test_strategies.c \
+	%reldir%/dice.h %reldir%/tap.h
+%canon_reldir%_test_strategies_LDADD = agent/plan/libplan.la shm/libshm.la
+
 gm_tests += %reldir%/test_closer
 %canon_reldir%_test_closer_SOURCES = %reldir%/test_closer.c %reldir%/tap.h
 %canon_reldir%_test_closer_LDADD = agent/common/libcommon.la $(NUMA_LIBS) \

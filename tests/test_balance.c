@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "agent/plan/balance.h"
-#include "agent/plan/fill.h"
 #include "dice.h"
 #include "tap.h"
 
@@ -313,86 +312,6 @@ static void chance_finds_nothing_better(void)
 	OK(fit[0] > 800 && fit[1] > 800);
 }
 
-/* ---- beside fill --------------------------------------------------------- */
-
-#define MIB (UINT64_C(1) << 20)
-
-static bool beats_fill(int *ret_fit)
-{
-	uint64_t layers[80], total = 300 * MIB;
-	struct gm_fill_device devices[8];
-	struct gm_balance_row rows[9];
-	struct gm_balance b = { 0 }, few = { 0 };
-	struct gm_fill f = { 0 };
-	struct gm_fill_request fq;
-	struct gm_balance_request q;
-	bool good = true;
-
-	for (int i = 0; i < 80; i++)
-		total += layers[i] = (90 + dice(20)) * MIB;
-	for (int i = 0; i < 9; i++) {
-		uint64_t avail = (600 + dice(2000)) * MIB;
-
-		if (i < 8)
-			devices[i] = (struct gm_fill_device){ avail, 0, 0 };
-		rows[i] = (struct gm_balance_row){ avail - (i < 8) * 512 * MIB,
-						   1 + dice(100) };
-		fq.host_avail = avail; /* the last one's */
-	}
-	fq = (struct gm_fill_request){ devices,
-				       8,
-				       fq.host_avail,
-				       layers,
-				       80,
-				       300 * MIB,
-				       total,
-				       MIB,
-				       0,
-				       2,
-				       1024,
-				       1,
-				       { 80, 2, 64, 64, false, 0, 0 },
-				       NULL };
-	q = (struct gm_balance_request){ GM_BALANCE, rows,    9, layers,   80,
-					 512 * 1024, 2 * MIB, 0, 300 * MIB };
-	if (gm_fill_make(&fq, &f, NULL))
-		return true;
-	++*ret_fit;
-	good = gm_balance_make(&q, &b, NULL) == 0;
-	q.goal = GM_FEWEST;
-	good = good && gm_balance_make(&q, &few, NULL) == 0;
-	for (size_t i = 0; good && i < f.n_charges; i++) {
-		uint64_t bytes = f.charges[i].weight_bytes -
-				 f.charges[i].has_non_mapped * 300 * MIB;
-		double time =
-			(double)bytes / (double)rows[f.charges[i].device].speed;
-		double slowest = (double)b.ranges[b.slowest].bytes /
-				 (double)rows[b.ranges[b.slowest].row].speed;
-
-		/* Whichever is fill's slowest takes as long at least. */
-		if (time >= slowest)
-			break;
-		good = i + 1 < f.n_charges;
-	}
-	good = good && few.n_ranges <= b.n_ranges &&
-	       few.n_ranges <= f.n_charges;
-	gm_fill_free(&f);
-	gm_balance_free(&b);
-	gm_balance_free(&few);
-	return good;
-}
-
-static void fill_is_never_faster_nor_on_fewer_rows(void)
-{
-	int bad = 0, fit = 0;
-
-	for (int i = 0; i < 300; i++)
-		bad += !beats_fill(&fit);
-	NOTE("%d of 300 fit", fit);
-	EQ(bad, 0);
-	OK(fit > 50);
-}
-
 int main(void)
 {
 	layers_follow_speed();
@@ -400,6 +319,5 @@ int main(void)
 	memory_binds_more_than_time();
 	edges_are_errors();
 	chance_finds_nothing_better();
-	fill_is_never_faster_nor_on_fewer_rows();
 	return tap_done();
 }

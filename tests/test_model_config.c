@@ -27,83 +27,83 @@ static int judge(const char *text, struct gm_model_config *config,
 	return r;
 }
 
+static const struct {
+	const char *text;
+	uint32_t layers, heads, kv_heads, dim;
+} spellings[] = {
+	/* Llama 2 7B: as many as heads, where it does not say */
+	{ "{\"model_type\":\"llama\",\"hidden_size\":4096,"
+	  "\"num_attention_heads\":32,\"num_hidden_layers\":32}",
+	  32, 32, 32, 128 },
+	/* Mixtral 8x7B */
+	{ "{\"model_type\":\"mixtral\",\"hidden_size\":4096,"
+	  "\"num_attention_heads\":32,\"num_hidden_layers\":32,"
+	  "\"num_key_value_heads\":8,\"head_dim\":null,"
+	  "\"num_local_experts\":8}",
+	  32, 32, 8, 128 },
+	/* Mistral Nemo: heads that are not hidden_size / heads wide */
+	{ "{\"model_type\":\"mistral\",\"hidden_size\":5120,"
+	  "\"num_attention_heads\":32,\"num_hidden_layers\":40,"
+	  "\"num_key_value_heads\":8,\"head_dim\":128}",
+	  40, 32, 8, 128 },
+	/* Gemma 7B */
+	{ "{\"model_type\":\"gemma\",\"hidden_size\":3072,"
+	  "\"num_attention_heads\":16,\"num_hidden_layers\":28,"
+	  "\"num_key_value_heads\":16,\"head_dim\":256}",
+	  28, 16, 16, 256 },
+	/* Gemma 3 12B: behind its eyes */
+	{ "{\"model_type\":\"gemma3\",\"vision_config\":"
+	  "{\"num_hidden_layers\":27},\"text_config\":"
+	  "{\"hidden_size\":3840,\"num_attention_heads\":16,"
+	  "\"num_hidden_layers\":48,\"num_key_value_heads\":8,"
+	  "\"head_dim\":256}}",
+	  48, 16, 8, 256 },
+	/* Phi-2, as it was first published */
+	{ "{\"model_type\":\"phi-msft\",\"n_embd\":2560,\"n_head\":32,"
+	  "\"n_head_kv\":null,\"n_layer\":32}",
+	  32, 32, 32, 80 },
+	/* Falcon 7B: one head of keys whatever else it says */
+	{ "{\"model_type\":\"falcon\",\"hidden_size\":4544,"
+	  "\"multi_query\":true,\"new_decoder_architecture\":false,"
+	  "\"num_attention_heads\":71,\"num_hidden_layers\":32,"
+	  "\"num_kv_heads\":71}",
+	  32, 71, 1, 64 },
+	/* Falcon 40B, before and after it was taken in */
+	{ "{\"model_type\":\"RefinedWeb\",\"hidden_size\":8192,"
+	  "\"n_head\":128,\"n_head_kv\":8,\"n_layer\":60}",
+	  60, 128, 8, 64 },
+	{ "{\"model_type\":\"falcon\",\"hidden_size\":8192,"
+	  "\"multi_query\":true,\"new_decoder_architecture\":true,"
+	  "\"num_attention_heads\":128,\"num_hidden_layers\":60,"
+	  "\"num_kv_heads\":8}",
+	  60, 128, 8, 64 },
+	/* GPT-2, MPT 7B 8k Instruct, ChatGLM 3 */
+	{ "{\"model_type\":\"gpt2\",\"n_embd\":768,\"n_head\":12,"
+	  "\"n_layer\":12}",
+	  12, 12, 12, 64 },
+	{ "{\"model_type\":\"mpt\",\"d_model\":4096,\"n_heads\":32,"
+	  "\"n_layers\":32,\"attn_config\":{\"kv_n_heads\":4}}",
+	  32, 32, 4, 128 },
+	{ "{\"model_type\":\"chatglm\",\"hidden_size\":4096,"
+	  "\"num_attention_heads\":32,\"num_layers\":28,"
+	  "\"multi_query_attention\":true,\"multi_query_group_num\":2,"
+	  "\"kv_channels\":128}",
+	  28, 32, 2, 128 },
+};
+
 static void every_spelling_is_read(void)
 {
-	static const struct {
-		const char *text;
-		uint32_t layers, heads, kv_heads, dim;
-	} table[] = {
-		/* Llama 2 7B: as many as heads, where it does not say */
-		{ "{\"model_type\":\"llama\",\"hidden_size\":4096,"
-		  "\"num_attention_heads\":32,\"num_hidden_layers\":32}",
-		  32, 32, 32, 128 },
-		/* Mixtral 8x7B */
-		{ "{\"model_type\":\"mixtral\",\"hidden_size\":4096,"
-		  "\"num_attention_heads\":32,\"num_hidden_layers\":32,"
-		  "\"num_key_value_heads\":8,\"head_dim\":null,"
-		  "\"num_local_experts\":8}",
-		  32, 32, 8, 128 },
-		/* Mistral Nemo: heads that are not hidden_size / heads wide */
-		{ "{\"model_type\":\"mistral\",\"hidden_size\":5120,"
-		  "\"num_attention_heads\":32,\"num_hidden_layers\":40,"
-		  "\"num_key_value_heads\":8,\"head_dim\":128}",
-		  40, 32, 8, 128 },
-		/* Gemma 7B */
-		{ "{\"model_type\":\"gemma\",\"hidden_size\":3072,"
-		  "\"num_attention_heads\":16,\"num_hidden_layers\":28,"
-		  "\"num_key_value_heads\":16,\"head_dim\":256}",
-		  28, 16, 16, 256 },
-		/* Gemma 3 12B: behind its eyes */
-		{ "{\"model_type\":\"gemma3\",\"vision_config\":"
-		  "{\"num_hidden_layers\":27},\"text_config\":"
-		  "{\"hidden_size\":3840,\"num_attention_heads\":16,"
-		  "\"num_hidden_layers\":48,\"num_key_value_heads\":8,"
-		  "\"head_dim\":256}}",
-		  48, 16, 8, 256 },
-		/* Phi-2, as it was first published */
-		{ "{\"model_type\":\"phi-msft\",\"n_embd\":2560,\"n_head\":32,"
-		  "\"n_head_kv\":null,\"n_layer\":32}",
-		  32, 32, 32, 80 },
-		/* Falcon 7B: one head of keys whatever else it says */
-		{ "{\"model_type\":\"falcon\",\"hidden_size\":4544,"
-		  "\"multi_query\":true,\"new_decoder_architecture\":false,"
-		  "\"num_attention_heads\":71,\"num_hidden_layers\":32,"
-		  "\"num_kv_heads\":71}",
-		  32, 71, 1, 64 },
-		/* Falcon 40B, before and after it was taken in */
-		{ "{\"model_type\":\"RefinedWeb\",\"hidden_size\":8192,"
-		  "\"n_head\":128,\"n_head_kv\":8,\"n_layer\":60}",
-		  60, 128, 8, 64 },
-		{ "{\"model_type\":\"falcon\",\"hidden_size\":8192,"
-		  "\"multi_query\":true,\"new_decoder_architecture\":true,"
-		  "\"num_attention_heads\":128,\"num_hidden_layers\":60,"
-		  "\"num_kv_heads\":8}",
-		  60, 128, 8, 64 },
-		/* GPT-2, MPT 7B 8k Instruct, ChatGLM 3 */
-		{ "{\"model_type\":\"gpt2\",\"n_embd\":768,\"n_head\":12,"
-		  "\"n_layer\":12}",
-		  12, 12, 12, 64 },
-		{ "{\"model_type\":\"mpt\",\"d_model\":4096,\"n_heads\":32,"
-		  "\"n_layers\":32,\"attn_config\":{\"kv_n_heads\":4}}",
-		  32, 32, 4, 128 },
-		{ "{\"model_type\":\"chatglm\",\"hidden_size\":4096,"
-		  "\"num_attention_heads\":32,\"num_layers\":28,"
-		  "\"multi_query_attention\":true,\"multi_query_group_num\":2,"
-		  "\"kv_channels\":128}",
-		  28, 32, 2, 128 },
-	};
-
-	for (size_t i = 0; i < COUNT(table); i++) {
+	for (size_t i = 0; i < COUNT(spellings); i++) {
 		struct gm_model_config c = { 0 };
 
-		EQ(judge(table[i].text, &c, NULL), 0);
-		EQ(c.n_layers, table[i].layers);
-		EQ(c.n_heads, table[i].heads);
+		EQ(judge(spellings[i].text, &c, NULL), 0);
+		EQ(c.n_layers, spellings[i].layers);
+		EQ(c.n_heads, spellings[i].heads);
 		OK(c.has_kv && !c.kv.is_mla);
-		EQ(c.kv.n_layers, table[i].layers);
-		EQ(c.kv.n_heads, table[i].kv_heads);
-		EQ(c.kv.k_dim, table[i].dim);
-		if (!EQ(c.kv.v_dim, table[i].dim))
+		EQ(c.kv.n_layers, spellings[i].layers);
+		EQ(c.kv.n_heads, spellings[i].kv_heads);
+		EQ(c.kv.k_dim, spellings[i].dim);
+		if (!EQ(c.kv.v_dim, spellings[i].dim))
 			NOTE("%s", c.type);
 	}
 }

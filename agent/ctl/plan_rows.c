@@ -10,6 +10,7 @@
 #include "agent/plan/nodefile.h"
 
 _Static_assert(GM_PLAN_ROWS >= GPUMAP_ROWS_MAX, "a plan takes all rows");
+_Static_assert(GM_NODEFILE_NAME == GPUMAP_NAME_MAX + 1, "names are copied");
 
 static void add(struct gm_ctl_node *node, const struct gm_plan_device *device,
 		const char *name)
@@ -27,26 +28,12 @@ int gm_ctl_rows_of_file(const char *path, struct gm_ctl_node *ret_node)
 	if (gm_nodefile_read(path, &file, &error) != 0)
 		return gm_ctl_plan_error(&error);
 	memcpy(ret_node->name, file.name, sizeof(ret_node->name));
-	for (uint32_t i = 0; i < file.n_rows; i++) {
-		const struct gm_nodefile_row *row = &file.rows[i];
-		bool is_host = row->kind == GPUMAP_DEVICE_HOST;
-		struct gm_plan_device device = {
-			.row = i,
-			.is_host = is_host,
-			.is_cuda = row->has_cc,
-			.is_integrated = row->is_integrated,
-			.cc_major = row->cc_major,
-			.cc_minor = row->cc_minor,
-			.avail = row->free_bytes,
-			.total = row->total_bytes,
-			.score = gm_plan_score(is_host, row->units,
-					       row->free_bytes, row->cc_major),
-		};
-
-		add(ret_node, &device, row->name);
-	}
+	gm_plan_of_node(&file, ret_node->devices);
+	ret_node->n = file.n_rows;
+	for (uint32_t i = 0; i < file.n_rows; i++)
+		memcpy(ret_node->names[i], file.rows[i].name,
+		       sizeof(ret_node->names[i]));
 	gm_nodefile_free(&file);
-	gm_plan_number(ret_node->devices, ret_node->n);
 	return GM_EXIT_OK;
 }
 

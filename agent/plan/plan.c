@@ -10,12 +10,14 @@
 #include <stdlib.h>
 
 #include "agent/plan/checked.h"
+#include "agent/plan/nodefile.h"
 #include "agent/plan/plan_draft.h"
 #include "agent/plan/sizes.h"
 #include "agent/plan/spec.h"
 #include "shm/score.h"
 
 _Static_assert(GM_PLAN_ROWS <= GM_AUTO_ROWS, "a strategy takes all of them");
+_Static_assert(GM_PLAN_ROWS >= GM_NODEFILE_ROWS, "and those of every node");
 
 double gm_plan_score(bool is_host, uint32_t units, uint64_t free_bytes,
 		     uint32_t cc_major)
@@ -31,6 +33,29 @@ void gm_plan_number(struct gm_plan_device *devices, uint32_t n)
 
 	for (uint32_t i = 0; i < n; i++)
 		devices[i].cuda_ordinal = devices[i].is_cuda ? ordinal++ : -1;
+}
+
+void gm_plan_of_node(const struct gm_nodefile *node,
+		     struct gm_plan_device ret_devices[GM_PLAN_ROWS])
+{
+	for (uint32_t i = 0; i < node->n_rows; i++) {
+		const struct gm_nodefile_row *row = &node->rows[i];
+		bool is_host = row->kind == GPUMAP_DEVICE_HOST;
+
+		ret_devices[i] = (struct gm_plan_device){
+			.row = i,
+			.is_host = is_host,
+			.is_cuda = row->has_cc,
+			.is_integrated = row->is_integrated,
+			.cc_major = row->cc_major,
+			.cc_minor = row->cc_minor,
+			.avail = row->free_bytes,
+			.total = row->total_bytes,
+			.score = gm_plan_score(is_host, row->units,
+					       row->free_bytes, row->cc_major),
+		};
+	}
+	gm_plan_number(ret_devices, node->n_rows);
 }
 
 int gm_plan_warn(struct gm_plan_draft *d, const char *format, ...)

@@ -183,4 +183,10 @@ double gm_plan_score(bool is_host, uint32_t units, uint64_t free_bytes,
 /* Number CUDA devices in their order, as "cuda[N]" in topologies names them. */
 void gm_plan_number(struct gm_plan_device *devices, uint32_t n);
 
+struct gm_nodefile;
+
+/* The devices of a node file, numbered; as many as it has rows. */
+void gm_plan_of_node(const struct gm_nodefile *node,
+		     struct gm_plan_device ret_devices[GM_PLAN_ROWS]);
+
 #endif

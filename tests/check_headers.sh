@@ -15,11 +15,13 @@ may_include() {
 	lib) echo include shm lib ;;
 	agent/plan) echo include shm agent/plan ;;
 	agent/common) echo include shm agent/common ;;
-	agent/device) echo include shm agent/common agent/device ;;
+	agent/cuda) echo include shm agent/common agent/cuda ;;
+	agent/device) echo include shm agent/common agent/cuda \
+		agent/device ;;
 	agent/comm) echo include shm agent/common agent/device agent/comm ;;
 	agent/daemon) echo include shm agent/common agent/plan agent/daemon ;;
-	agent/probe) echo include shm agent/common agent/probe ;;
-	agent/worker) echo include shm agent/common agent/device \
+	agent/probe) echo include shm agent/common agent/cuda agent/probe ;;
+	agent/worker) echo include shm agent/common agent/cuda agent/device \
 		agent/comm agent/worker ;;
 	agent/bench) echo include shm agent/bench ;;
 	agent/ctl) echo include shm agent/plan agent/bench agent/ctl ;;

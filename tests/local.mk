@@ -177,6 +177,23 @@ gm_tests += %reldir%/test_host
 %canon_reldir%_test_host_LDADD = agent/device/libdevice.la \
 	agent/common/libcommon.la $(NUMA_LIBS) -lm
 
+# NVIDIA's libraries, as little of them as each test needs.
+gm_cuda = agent/cuda/libcu.la $(DL_LIBS)
+gm_tiny_flags = $(AM_LDFLAGS) -module -avoid-version -rpath /nowhere
+check_LTLIBRARIES += %reldir%/tiny/nvml.la %reldir%/tiny/nvml_bare.la
+%canon_reldir%_tiny_nvml_la_SOURCES = %reldir%/tiny/nvml.c
+%canon_reldir%_tiny_nvml_la_LDFLAGS = $(gm_tiny_flags)
+%canon_reldir%_tiny_nvml_la_LIBADD =
+%canon_reldir%_tiny_nvml_bare_la_SOURCES = %reldir%/tiny/nvml.c
+%canon_reldir%_tiny_nvml_bare_la_CPPFLAGS = $(AM_CPPFLAGS) -DTINY_BARE
+%canon_reldir%_tiny_nvml_bare_la_LDFLAGS = $(gm_tiny_flags)
+%canon_reldir%_tiny_nvml_bare_la_LIBADD =
+
+gm_tests += %reldir%/test_nvml
+%canon_reldir%_test_nvml_SOURCES = %reldir%/test_nvml.c %reldir%/shelf.h \
+	%reldir%/tap.h
+%canon_reldir%_test_nvml_LDADD = $(gm_cuda)
+
 gm_tests += %reldir%/test_safetensors
 %canon_reldir%_test_safetensors_SOURCES = %reldir%/test_safetensors.c \
 	%reldir%/tap.h

@@ -124,6 +124,18 @@ AC_DEFUN([GM_NEED], [
     [gpumapd needs $2 (Debian: $3, Fedora: $4); --disable-agent builds the client library alone])])
 ])
 
+# GM_DLOPEN
+# Where dlopen is, in a variable of its own: the client library needs libc only,
+# so LIBS stays as it is.
+AC_DEFUN([GM_DLOPEN], [
+  gm_saved_libs=$LIBS
+  AC_SEARCH_LIBS([dlopen], [dl], [], [AC_MSG_ERROR([gpumapd needs dlopen])])
+  DL_LIBS=
+  AS_CASE([$ac_cv_search_dlopen], [-l*], [DL_LIBS=$ac_cv_search_dlopen])
+  LIBS=$gm_saved_libs
+  AC_SUBST([DL_LIBS])
+])
+
 # GM_WITH_HEADER(NAME, HEADER, USUAL-PREFIX)
 # --with-NAME[=PREFIX]: find HEADER, never a library.  Asked for and missing is
 # an error; not asked for and missing is a line in the summary.

@@ -180,7 +180,21 @@ gm_tests += %reldir%/test_host
 # NVIDIA's libraries, as little of them as each test needs.
 gm_cuda = agent/cuda/libcu.la $(DL_LIBS)
 gm_tiny_flags = $(AM_LDFLAGS) -module -avoid-version -rpath /nowhere
-check_LTLIBRARIES += %reldir%/tiny/nvml.la %reldir%/tiny/nvml_bare.la
+check_LTLIBRARIES += %reldir%/tiny/driver.la %reldir%/tiny/driver_old.la \
+	%reldir%/tiny/driver_else.la %reldir%/tiny/nvml.la \
+	%reldir%/tiny/nvml_bare.la
+%canon_reldir%_tiny_driver_la_SOURCES = %reldir%/tiny/driver.c \
+	%reldir%/tiny/driver.h
+%canon_reldir%_tiny_driver_la_LDFLAGS = $(gm_tiny_flags)
+%canon_reldir%_tiny_driver_la_LIBADD =
+%canon_reldir%_tiny_driver_old_la_SOURCES = %reldir%/tiny/driver.c
+%canon_reldir%_tiny_driver_old_la_CPPFLAGS = $(AM_CPPFLAGS) -DTINY_OLD
+%canon_reldir%_tiny_driver_old_la_LDFLAGS = $(gm_tiny_flags)
+%canon_reldir%_tiny_driver_old_la_LIBADD =
+%canon_reldir%_tiny_driver_else_la_SOURCES = %reldir%/tiny/driver.c
+%canon_reldir%_tiny_driver_else_la_CPPFLAGS = $(AM_CPPFLAGS) -DTINY_ELSE
+%canon_reldir%_tiny_driver_else_la_LDFLAGS = $(gm_tiny_flags)
+%canon_reldir%_tiny_driver_else_la_LIBADD =
 %canon_reldir%_tiny_nvml_la_SOURCES = %reldir%/tiny/nvml.c
 %canon_reldir%_tiny_nvml_la_LDFLAGS = $(gm_tiny_flags)
 %canon_reldir%_tiny_nvml_la_LIBADD =
@@ -188,6 +202,21 @@ check_LTLIBRARIES += %reldir%/tiny/nvml.la %reldir%/tiny/nvml_bare.la
 %canon_reldir%_tiny_nvml_bare_la_CPPFLAGS = $(AM_CPPFLAGS) -DTINY_BARE
 %canon_reldir%_tiny_nvml_bare_la_LDFLAGS = $(gm_tiny_flags)
 %canon_reldir%_tiny_nvml_bare_la_LIBADD =
+
+gm_tests += %reldir%/test_cuda_abi
+%canon_reldir%_test_cuda_abi_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
+%canon_reldir%_test_cuda_abi_SOURCES = %reldir%/test_cuda_abi.c \
+	%reldir%/tap.h
+%canon_reldir%_test_cuda_abi_LDADD =
+
+gm_tests += %reldir%/test_cuerror
+%canon_reldir%_test_cuerror_SOURCES = %reldir%/test_cuerror.c %reldir%/tap.h
+%canon_reldir%_test_cuerror_LDADD = $(gm_cuda)
+
+gm_tests += %reldir%/test_driver
+%canon_reldir%_test_driver_SOURCES = %reldir%/test_driver.c \
+	%reldir%/shelf.h %reldir%/tap.h
+%canon_reldir%_test_driver_LDADD = $(gm_cuda)
 
 gm_tests += %reldir%/test_nvml
 %canon_reldir%_test_nvml_SOURCES = %reldir%/test_nvml.c %reldir%/shelf.h \

@@ -5,6 +5,10 @@
 # toolkit is needed, at build time or later.
 noinst_LTLIBRARIES += %reldir%/libcu.la
 %canon_reldir%_libcu_la_SOURCES =
+%canon_reldir%_libcu_la_SOURCES += %reldir%/abi.h
+%canon_reldir%_libcu_la_SOURCES += %reldir%/cuerror.c %reldir%/cuerror.h
+%canon_reldir%_libcu_la_SOURCES += %reldir%/driver.c %reldir%/driver.h
+%canon_reldir%_libcu_la_SOURCES += %reldir%/driver_symbols.h
 %canon_reldir%_libcu_la_SOURCES += %reldir%/library.c %reldir%/library.h
 %canon_reldir%_libcu_la_SOURCES += %reldir%/nvml.c %reldir%/nvml.h
 %canon_reldir%_libcu_la_SOURCES += %reldir%/nvml_symbols.h

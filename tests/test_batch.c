@@ -147,13 +147,14 @@ static void map_places_in_runs(void)
 	ask(GM_BATCH_PLAN, lines, COUNT(lines));
 }
 
-#define AUTO(layers, devices, paged)                                      \
-	"{\"op\":\"auto\",\"strategy\":\"fill\",\"num_layers\":4,"        \
-	"\"layer_sizes\":" layers ",\"non_mapped_size\":104857600,"       \
-	"\"total_model_size\":524288000,\"mapped_act_elems\":1048576,"    \
-	"\"non_mapped_act_elems\":0,\"dtype\":\"bf16\",\"max_seq_len\":"  \
-	"1024,\"max_batch_size\":1,\"num_kv_heads\":1,\"k_head_dim\":64," \
-	"\"v_head_dim\":64,\"mla\":null,\"devices\":[" devices            \
+#define AUTO(layers, devices, paged) BY("fill", layers, devices, paged)
+#define BY(strategy, layers, devices, paged)                               \
+	"{\"op\":\"auto\",\"strategy\":\"" strategy "\",\"num_layers\":4," \
+	"\"layer_sizes\":" layers ",\"non_mapped_size\":104857600,"        \
+	"\"total_model_size\":524288000,\"mapped_act_elems\":1048576,"     \
+	"\"non_mapped_act_elems\":0,\"dtype\":\"bf16\",\"max_seq_len\":"   \
+	"1024,\"max_batch_size\":1,\"num_kv_heads\":1,\"k_head_dim\":64,"  \
+	"\"v_head_dim\":64,\"mla\":null,\"devices\":[" devices             \
 	"],\"cpu_avail\":419430400,\"paged\":" paged "}"
 #define GPU(avail) \
 	"{\"avail\":" avail ",\"total\":" avail ",\"integrated\":false}"
@@ -187,6 +188,49 @@ static void auto_fills_and_explains(void)
 		  "[\\\"cpu (avail: 400MB)\\\"], and exceeds total capacity "
 		  "by 200MB. Auto device mapping params: text[max_seq_len: "
 		  "1024, max_batch_size: 1]\"}" },
+	};
+
+	ask(GM_BATCH_PLAN, lines, COUNT(lines));
+}
+
+#define RATED(avail, score) "{\"avail\":" avail ",\"score\":" score "}"
+
+static void other_strategies_look_at_scores(void)
+{
+	static const struct line lines[] = {
+		{ BY("balance", "[[104857600,4]]",
+		     RATED("960000000", "1.5") "," RATED("960000000", "4.5"),
+		     "null"),
+		  "{\"ok\":{\"device_layers\":[[0,1],[1,3]],\"host_layers\":0,"
+		  "\"charges\":[{\"position\":0,\"n_layers\":1,"
+		  "\"non_mapped\":true,\"weight_bytes\":209715200,"
+		  "\"kv_bytes\":262144,\"activation_bytes\":2097152,"
+		  "\"reserve_bytes\":536870912,\"left_bytes\":211054592},"
+		  "{\"position\":1,\"n_layers\":3,\"non_mapped\":false,"
+		  "\"weight_bytes\":314572800,\"kv_bytes\":786432,"
+		  "\"activation_bytes\":2097152,\"reserve_bytes\":536870912,"
+		  "\"left_bytes\":105672704}],\"warnings\":[]}}" },
+		/* Alike where nobody says; the host only where it must. */
+		{ BY("fewest", "[[104857600,4]]",
+		     GPU("700000000") "," GPU("860000000"), "null"),
+		  "{\"ok\":{\"device_layers\":[[1,2]],\"host_layers\":2,"
+		  "\"charges\":[{\"position\":1,\"n_layers\":2,"
+		  "\"non_mapped\":true,\"weight_bytes\":314572800,"
+		  "\"kv_bytes\":524288,\"activation_bytes\":2097152,"
+		  "\"reserve_bytes\":536870912,\"left_bytes\":5934848},"
+		  "{\"position\":null,\"n_layers\":2,\"non_mapped\":false,"
+		  "\"weight_bytes\":209715200,\"kv_bytes\":524288,"
+		  "\"activation_bytes\":2097152,\"reserve_bytes\":0,"
+		  "\"left_bytes\":207093760}],\"warnings\":[]}}" },
+		{ BY("balance", "[[104857600,4]]", RATED("960000000", "-1"),
+		     "null"),
+		  "{\"error\":\"devices: score is not from 0 to 10^12\"}" },
+		{ BY("best", "[[104857600,4]]", "", "null"),
+		  "{\"error\":\"strategy is not fill, balance or fewest\"}" },
+		{ BY("balance", "[[104857600,4]]", "", "null"),
+		  "{\"error\":\"This model does not fit on the 1 rows: layers "
+		  "2 to 3, 210239488 bytes with their KV cache, find no "
+		  "room\"}" },
 	};
 
 	ask(GM_BATCH_PLAN, lines, COUNT(lines));
@@ -227,6 +271,7 @@ int main(void)
 	spec_reads_and_prints();
 	map_places_in_runs();
 	auto_fills_and_explains();
+	other_strategies_look_at_scores();
 	sizes_are_exact();
 	return tap_done();
 }

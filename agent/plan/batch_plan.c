@@ -8,9 +8,7 @@
 #include <string.h>
 
 #include "agent/plan/dtype.h"
-#include "agent/plan/fill.h"
 #include "agent/plan/mapper.h"
-#include "agent/plan/placement.h"
 #include "agent/plan/sizes.h"
 
 /* ---- map ----------------------------------------------------------------- */
@@ -140,16 +138,9 @@ json_t *gm_batch_map(struct gm_fields *f)
 	return json;
 }
 
-/* ---- auto ---------------------------------------------------------------- */
+/* ---- sizes --------------------------------------------------------------- */
 
-struct auto_request {
-	uint64_t *layers;
-	struct gm_fill_device *devices;
-	struct gm_kv_paged paged;
-	struct gm_fill_request q;
-};
-
-static uint32_t read_dtype(struct gm_fields *f)
+uint32_t gm_batch_dtype(struct gm_fields *f)
 {
 	const char *name = gm_field_text(f, "dtype");
 	enum gm_dtype dtype = GM_DTYPE_F32;
@@ -158,191 +149,6 @@ static uint32_t read_dtype(struct gm_fields *f)
 		f->r = gm_dtype_parse(name, &dtype, f->err);
 	return gm_dtype_bytes(dtype);
 }
-
-static void read_layers(struct gm_fields *f, struct auto_request *a)
-{
-	const json_t *list = gm_field_list(f, "layer_sizes");
-	uint64_t n = gm_field_number(f, "num_layers"), at = 0;
-
-	if (n > GM_PLACEMENT_LAYERS)
-		gm_field_refuse(f, "num_layers", "is more than 65536");
-	if (f->r)
-		return;
-	a->q.n_layers = (uint32_t)n;
-	a->q.kv.n_layers = n;
-	a->layers = calloc(n + 1, sizeof(*a->layers));
-	a->q.layer_bytes = a->layers;
-	if (!a->layers)
-		f->r = gm_error_no_memory(f->err);
-	for (size_t i = 0; f->r == 0 && i < json_array_size(list); i++) {
-		uint64_t run[2];
-
-		gm_field_tuple(f, "layer_sizes", list, i, run, 2);
-		if (f->r == 0 && run[1] > n - at)
-			gm_field_refuse(f, "layer_sizes",
-					"has more layers than num_layers");
-		while (f->r == 0 && run[1]-- > 0)
-			a->layers[at++] = run[0];
-	}
-	if (at < n)
-		gm_field_refuse(f, "layer_sizes",
-				"has fewer layers than num_layers");
-}
-
-static void read_devices(struct gm_fields *f, struct auto_request *a)
-{
-	const json_t *list = gm_field_list(f, "devices");
-
-	if (f->r)
-		return;
-	a->devices = calloc(json_array_size(list) + 1, sizeof(*a->devices));
-	a->q.devices = a->devices;
-	if (!a->devices)
-		f->r = gm_error_no_memory(f->err);
-	for (size_t i = 0; f->r == 0 && i < json_array_size(list); i++) {
-		struct gm_fields device = { json_array_get(list, i),
-					    "devices: ", f->err, 0 };
-
-		a->devices[a->q.n_devices++] = (struct gm_fill_device){
-			.avail = gm_field_number(&device, "avail"),
-			.is_integrated =
-				gm_field_bool_or(&device, "integrated", false),
-			.is_host = gm_field_bool_or(&device, "cpu", false),
-		};
-		f->r = device.r;
-	}
-}
-
-static void read_budget(struct gm_fields *f, struct gm_kv_paged *paged)
-{
-	struct gm_fields mem = gm_field_object(f, "mem");
-
-	if (gm_field_given(&mem, "mb")) {
-		paged->budget = GM_KV_MB;
-		paged->amount = gm_field_number(&mem, "mb");
-	} else if (gm_field_given(&mem, "utilization")) {
-		paged->budget = GM_KV_UTILIZATION;
-		paged->share = (float)gm_field_real(&mem, "utilization");
-	} else {
-		paged->budget = GM_KV_TOKENS;
-		paged->amount = gm_field_number(&mem, "context_tokens");
-	}
-	f->r = f->r ? f->r : mem.r;
-}
-
-static void read_paged(struct gm_fields *f, struct auto_request *a)
-{
-	struct gm_fields paged;
-	const char *type = "auto";
-
-	if (!gm_field_given(f, "paged"))
-		return;
-	paged = gm_field_object(f, "paged");
-	a->q.paged = &a->paged;
-	a->paged.block_size =
-		gm_field_number_or(&paged, "block_size", GM_KV_BLOCK);
-	read_budget(&paged, &a->paged);
-	if (gm_field_given(&paged, "cache_type"))
-		type = gm_field_text(&paged, "cache_type");
-	if (type && strcmp(type, "f8e4m3") == 0)
-		a->paged.cache_bytes = gm_dtype_bytes(GM_DTYPE_F8E4M3);
-	else if (type && strcmp(type, "auto") != 0)
-		gm_field_refuse(&paged, "cache_type", "is not auto or f8e4m3");
-	f->r = f->r ? f->r : paged.r;
-}
-
-static void read_kv(struct gm_fields *f, struct gm_kv_shape *kv)
-{
-	const json_t *mla;
-	uint64_t n[2] = { 0, 0 };
-
-	kv->n_heads = gm_field_number(f, "num_kv_heads");
-	kv->k_dim = gm_field_number(f, "k_head_dim");
-	kv->v_dim = gm_field_number(f, "v_head_dim");
-	if (!gm_field_given(f, "mla"))
-		return;
-	mla = json_pack("[O]", json_object_get(f->object, "mla"));
-	gm_field_tuple(f, "mla", mla, 0, n, 2);
-	json_decref((json_t *)mla);
-	kv->is_mla = true;
-	kv->kv_lora_rank = n[0];
-	kv->kpe_head_dim = n[1];
-}
-
-static void read_auto(struct gm_fields *f, struct auto_request *a)
-{
-	const char *strategy = gm_field_text(f, "strategy");
-
-	if (strategy && strcmp(strategy, "fill") != 0)
-		gm_field_refuse(f, "strategy", "is not fill");
-	a->q.non_mapped_bytes = gm_field_number(f, "non_mapped_size");
-	a->q.total_bytes = gm_field_number(f, "total_model_size");
-	a->q.mapped_act_elems = gm_field_number(f, "mapped_act_elems");
-	a->q.non_mapped_act_elems = gm_field_number(f, "non_mapped_act_elems");
-	a->q.dtype_bytes = read_dtype(f);
-	a->q.max_seq_len = gm_field_number(f, "max_seq_len");
-	a->q.max_batch_size = gm_field_number(f, "max_batch_size");
-	a->q.host_avail = gm_field_number(f, "cpu_avail");
-	read_kv(f, &a->q.kv);
-	read_layers(f, a);
-	read_devices(f, a);
-	read_paged(f, a);
-}
-
-static json_t *show_charge(const struct gm_fill_charge *c)
-{
-	return json_pack("{s:o, s:o, s:b, s:o, s:o, s:o, s:o, s:o}", "position",
-			 c->is_host ? json_null() : gm_wide_integer(c->device),
-			 "n_layers", gm_wide_integer(c->n_layers), "non_mapped",
-			 c->has_non_mapped, "weight_bytes",
-			 gm_wide_integer(c->weight_bytes), "kv_bytes",
-			 gm_wide_integer(c->kv_bytes), "activation_bytes",
-			 gm_wide_integer(c->act_bytes), "reserve_bytes",
-			 gm_wide_integer(c->reserve_bytes), "left_bytes",
-			 gm_wide_integer(c->left_bytes));
-}
-
-static json_t *show_fill(const struct gm_fill *fill)
-{
-	json_t *charges = json_array(), *warnings = json_array();
-	int r = 0;
-
-	for (size_t i = 0; i < fill->n_charges; i++)
-		r |= json_array_append_new(charges,
-					   show_charge(&fill->charges[i]));
-	for (size_t i = 0; i < fill->n_warnings; i++)
-		r |= json_array_append_new(warnings,
-					   gm_wide_text(fill->warnings[i]));
-	if (r == 0)
-		return json_pack(
-			"{s:o, s:o, s:o, s:o}", "device_layers",
-			gm_batch_entries(fill->entries, fill->n_entries),
-			"host_layers", gm_wide_integer(fill->host_layers),
-			"charges", charges, "warnings", warnings);
-	json_decref(charges);
-	json_decref(warnings);
-	return NULL;
-}
-
-json_t *gm_batch_auto(struct gm_fields *f)
-{
-	struct auto_request a = { .layers = NULL };
-	struct gm_fill fill;
-	json_t *json = NULL;
-
-	read_auto(f, &a);
-	if (f->r == 0)
-		f->r = gm_fill_make(&a.q, &fill, f->err);
-	if (f->r == 0) {
-		json = show_fill(&fill);
-		gm_fill_free(&fill);
-	}
-	free(a.layers);
-	free(a.devices);
-	return json;
-}
-
-/* ---- sizes --------------------------------------------------------------- */
 
 json_t *gm_batch_sizes(struct gm_fields *f)
 {
@@ -356,7 +162,7 @@ json_t *gm_batch_sizes(struct gm_fields *f)
 		.has_head_dim = gm_field_given(f, "head_dim"),
 		.head_dim = gm_field_number_or(f, "head_dim", 0),
 		.is_tied = gm_field_bool_or(f, "tie_word_embeddings", false),
-		.dtype_bytes = read_dtype(f),
+		.dtype_bytes = gm_batch_dtype(f),
 		.pack_factor = gm_field_number(f, "weight_pack_factor"),
 		.max_seq_len = gm_field_number(f, "max_seq_len"),
 		.max_batch_size = gm_field_number(f, "max_batch_size"),

@@ -17,6 +17,9 @@ json_t *gm_batch_map(struct gm_fields *f);
 json_t *gm_batch_auto(struct gm_fields *f);
 json_t *gm_batch_sizes(struct gm_fields *f);
 
+/* The bytes of the type that the field "dtype" names. */
+uint32_t gm_batch_dtype(struct gm_fields *f);
+
 /* [[row, layers]...], NULL if out of memory. */
 json_t *gm_batch_entries(const struct gm_spec_entry *entries, size_t n);
 

@@ -57,7 +57,7 @@ int gm_ctl_rows_of_agent(struct gm_ctl *ctl, struct gm_ctl_node *ret_node)
 			return gm_ctl_fail(ctl, ret, "row %u", row);
 		if (!is_usable(&d))
 			continue;
-		is_host = d.kind == GPUMAP_DEVICE_HOST;
+		is_host = (d.flags & GPUMAP_DEVICE_MAIN_MEMORY) != 0;
 		device = (struct gm_plan_device){
 			.row = row,
 			.is_host = is_host,

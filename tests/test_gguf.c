@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "agent/plan/checkpoint.h"
@@ -105,7 +106,7 @@ static int judge(struct gm_model_config *config, struct gm_plan_error *err)
 {
 	struct gm_tensors t = { 0 };
 	int r = gm_gguf_header("m.gguf", bytes, n_bytes, n_bytes, &t, config,
-			       err);
+			       NULL, err);
 
 	gm_safetensors_free(&t);
 	return r;
@@ -119,7 +120,7 @@ static void a_model_is_read(void)
 
 		put_model(version);
 		EQ(gm_gguf_header("m.gguf", bytes, n_bytes, n_bytes, &t, &c,
-				  NULL),
+				  NULL, NULL),
 		   0);
 		EQ(t.n, 5);
 		STR(t.v[1].name, "blk.0.attn_q.weight");
@@ -146,11 +147,11 @@ static void a_part_asks_for_more_and_a_short_file_is_refused(void)
 		struct gm_model_config c;
 		struct gm_tensors t = { 0 };
 		int r = gm_gguf_header("m.gguf", bytes, n, n_bytes, &t, &c,
-				       NULL);
+				       NULL, NULL);
 
 		again += r == -EAGAIN || r == 0;
 		gm_safetensors_free(&t);
-		r = gm_gguf_header("m.gguf", bytes, n, n, &t, &c, NULL);
+		r = gm_gguf_header("m.gguf", bytes, n, n, &t, &c, NULL, NULL);
 		truncated += r == -ENODATA;
 		gm_safetensors_free(&t);
 	}
@@ -281,8 +282,116 @@ static void headers_that_cannot_be_are_refused(void)
 	EQ(c.n_layers, 7);
 }
 
+/* ---- split into files ---------------------------------------------------- */
+
+static char parts_dir[128];
+
+static void part_path(char path[192], unsigned int part, unsigned int n)
+{
+	snprintf(path, 192, "%s/m-%05u-of-%05u.gguf", parts_dir, part, n);
+}
+
+/* Part @part of three, the numbers in it @no and @count. */
+static void write_part(unsigned int part, uint32_t no, uint32_t count,
+		       const char *tensor)
+{
+	char path[192];
+	FILE *file;
+
+	put_start(3, 1, part == 1 ? 5 : 3);
+	put_number("split.no", no);
+	put_number("split.count", count);
+	put_number("split.tensors.count", 3);
+	if (part == 1) {
+		put_string("general.architecture");
+		put(STRING, 4);
+		put_string("llama");
+		put_number("llama.block_count", 2);
+	}
+	put_tensor(tensor, 2, 5, 0, 0);
+	put_data(40);
+	part_path(path, part, 3);
+	file = fopen(path, "we");
+	OK(file && fwrite(bytes, 1, n_bytes, file) == n_bytes);
+	if (file)
+		fclose(file);
+}
+
+static void write_parts(void)
+{
+	write_part(1, 0, 3, "blk.0.w");
+	write_part(2, 1, 3, "blk.1.w");
+	write_part(3, 2, 3, "output.w");
+}
+
+static int read_parts(unsigned int part, struct gm_plan_error *err)
+{
+	struct gm_checkpoint model = { 0 };
+	char path[192];
+	int r;
+
+	part_path(path, part, 3);
+	r = gm_checkpoint_read(path, &model, err);
+	if (r)
+		return r;
+	EQ(model.n_layers, 2);
+	EQ(model.n_shards, 3);
+	EQ(model.n_tensors, 3);
+	EQ(model.layer_bytes[1], 40);
+	EQ(model.non_mapped_bytes, 40);
+	EQ(model.total_bytes, 120);
+	STR(model.config.type, "llama");
+	gm_checkpoint_free(&model);
+	return 0;
+}
+
+static void a_model_may_be_split(void)
+{
+	struct gm_plan_error err = { 0 };
+	char path[192], other[192];
+
+	snprintf(parts_dir, sizeof(parts_dir), "/tmp/gpumap-test-gguf.%ld",
+		 (long)getpid());
+	EQ(mkdir(parts_dir, 0700), 0);
+	write_parts();
+	EQ(read_parts(1, &err), 0);
+	EQ(read_parts(3, &err), 0); /* whichever is named */
+	write_part(2, 1, 3, "blk.0.w");
+	EQ(read_parts(1, &err), -EINVAL);
+	OK(strstr(err.text, "tensor blk.0.w is in ") != NULL);
+	write_part(2, 1, 4, "blk.1.w");
+	EQ(read_parts(1, &err), -EINVAL);
+	OK(strstr(err.text, "00002-of-00003.gguf says that it is file 2 of "
+			    "4") != NULL);
+	write_part(2, 2, 3, "blk.1.w");
+	EQ(read_parts(1, &err), -EINVAL);
+	OK(strstr(err.text, "says that it is file 3 of 3") != NULL);
+	write_part(2, 3, 3, "blk.1.w");
+	EQ(read_parts(1, &err), -EINVAL);
+	OK(strstr(err.text, "the number of a file that cannot be") != NULL);
+	write_part(1, 0, 5000, "blk.0.w");
+	EQ(read_parts(1, &err), -E2BIG);
+	write_parts();
+	part_path(path, 2, 3);
+	EQ(unlink(path), 0);
+	EQ(read_parts(1, &err), -ENOENT);
+	OK(strstr(err.text, "m-00002-of-00003.gguf: No such file") != NULL);
+	STR(err.remedy, "fetch the model's missing files");
+	part_path(path, 1, 3);
+	part_path(other, 1, 4);
+	EQ(rename(path, other), 0);
+	EQ(gm_checkpoint_read(other, &(struct gm_checkpoint){ 0 }, &err),
+	   -EINVAL);
+	OK(strstr(err.text, "does not end in -00001-of-00003.gguf") != NULL);
+	unlink(other);
+	part_path(path, 3, 3);
+	unlink(path);
+	EQ(rmdir(parts_dir), 0);
+}
+
 int main(void)
 {
+	a_model_may_be_split();
 	a_model_is_read();
 	a_part_asks_for_more_and_a_short_file_is_refused();
 	a_checkpoint_may_be_one_file();

@@ -237,17 +237,11 @@ static int read_shard(struct reader *rd, uint32_t shard, uint64_t *budget)
 	return r;
 }
 
-static int read_shards(struct reader *rd)
+/* Sorts the tensors: none may be in two files. */
+static int check_names(struct reader *rd)
 {
-	uint64_t budget = GM_CHECKPOINT_HEADERS;
-	struct gm_tensor *t;
-	int r = 0;
+	struct gm_tensor *t = rd->tensors.v;
 
-	for (uint32_t i = 0; i < rd->n_shards && r == 0; i++)
-		r = read_shard(rd, i, &budget);
-	if (r)
-		return r;
-	t = rd->tensors.v;
 	if (rd->tensors.n > 0)
 		qsort(t, rd->tensors.n, sizeof(t[0]), by_name);
 	for (size_t i = 1; i < rd->tensors.n; i++)
@@ -259,6 +253,16 @@ static int read_shards(struct reader *rd)
 				t[i].name, rd->shards[t[i - 1].shard],
 				rd->shards[t[i].shard]);
 	return 0;
+}
+
+static int read_shards(struct reader *rd)
+{
+	uint64_t budget = GM_CHECKPOINT_HEADERS;
+	int r = 0;
+
+	for (uint32_t i = 0; i < rd->n_shards && r == 0; i++)
+		r = read_shard(rd, i, &budget);
+	return r ? r : check_names(rd);
 }
 
 /* What the index says of tensors, against the shards themselves. */
@@ -327,7 +331,7 @@ static int sum_up(const struct reader *rd, struct gm_checkpoint *ret)
 	ckpt.non_mapped_bytes = ckpt.total_bytes;
 	for (uint32_t i = 0; i < stack.n_layers; i++)
 		ckpt.non_mapped_bytes -= stack.layer_bytes[i];
-	ckpt.n_shards = rd->is_gguf ? 1 : (uint32_t)rd->n_shards;
+	ckpt.n_shards = rd->n_shards ? (uint32_t)rd->n_shards : 1;
 	ckpt.n_tensors = rd->tensors.n;
 	ckpt.dtype = main_dtype(rd);
 	ckpt.config = rd->config;
@@ -370,16 +374,86 @@ static int read_directory(struct reader *rd)
 	return r;
 }
 
-static int read_gguf(struct reader *rd)
+static int read_gguf_file(struct reader *rd, const char *path,
+			  struct gm_tensors *tensors,
+			  struct gm_model_config *ret_config,
+			  struct gm_gguf_split *ret_split)
 {
 	struct gm_file file;
-	int r = gm_file_open(rd->dir, NULL, &file, rd->err);
+	int r = gm_file_open(path, "fetch the model's missing files", &file,
+			     rd->err);
 
 	if (r)
 		return r;
-	rd->is_gguf = true;
-	r = gm_gguf_read(&file, &rd->tensors, &rd->config, rd->err);
+	r = gm_gguf_read(&file, tensors, ret_config, ret_split, rd->err);
 	gm_file_close(&file);
+	return r;
+}
+
+/* Part @i of the model whose parts all say @split but for their number. */
+static int read_part(struct reader *rd, const char *path,
+		     const struct gm_gguf_split *split, uint32_t i)
+{
+	struct gm_gguf_split own = { 0 };
+	struct gm_model_config config;
+	struct gm_tensors tensors = { 0 };
+	int r = read_gguf_file(rd, path, &tensors, &config, &own);
+
+	if (r == 0 && (own.n_parts != split->n_parts || own.part != i))
+		r = gm_error_set(rd->err, -EINVAL, "fetch the file again",
+				 "%s says that it is file %" PRIu32
+				 " of %" PRIu32,
+				 path, own.part + 1, own.n_parts);
+	if (r == 0 && rd->tensors.n + tensors.n > GM_GGUF_TENSORS)
+		r = gm_error_set(rd->err, -E2BIG, "is this a model?",
+				 "%s: more tensors than a model can have",
+				 path);
+	for (size_t j = 0; j < tensors.n && r == 0; j++) {
+		tensors.v[j].shard = i;
+		if (gm_tensors_add(&rd->tensors, &tensors.v[j]))
+			r = gm_error_no_memory(rd->err);
+	}
+	if (r == 0 && i == 0)
+		rd->config = config;
+	gm_safetensors_free(&tensors);
+	return r;
+}
+
+static int read_parts(struct reader *rd, const struct gm_gguf_split *split)
+{
+	int r = 0;
+
+	rd->shards = calloc(split->n_parts, sizeof(rd->shards[0]));
+	if (!rd->shards)
+		return gm_error_no_memory(rd->err);
+	gm_safetensors_free(&rd->tensors);
+	for (uint32_t i = 0; i < split->n_parts && r == 0; i++) {
+		r = gm_gguf_part_path(rd->dir, split, i, &rd->shards[i],
+				      rd->err);
+		rd->n_shards += r == 0;
+		if (r == 0)
+			r = read_part(rd, rd->shards[i], split, i);
+	}
+	if (r == 0)
+		r = check_names(rd);
+	if (r == 0 && split->n_tensors > 0 && rd->tensors.n != split->n_tensors)
+		r = gm_error_set(rd->err, -EINVAL, "fetch the files again",
+				 "%s: %zu tensors in %" PRIu32
+				 " files that should have %" PRIu64,
+				 rd->dir, rd->tensors.n, split->n_parts,
+				 split->n_tensors);
+	return r;
+}
+
+static int read_gguf(struct reader *rd)
+{
+	struct gm_gguf_split split = { 0 };
+	int r;
+
+	rd->is_gguf = true;
+	r = read_gguf_file(rd, rd->dir, &rd->tensors, &rd->config, &split);
+	if (r == 0 && split.n_parts > 1)
+		r = read_parts(rd, &split);
 	return r;
 }
 

@@ -21,7 +21,8 @@
  * Tensors in a shard that the index does not name are counted: a loader that
  * reads the shard will hold them.
  *
- * Or it is one GGUF file, which says of itself what a config.json would.
+ * Or it is a GGUF file, which says of itself what a config.json would; of one
+ * that is split, any of its files, and all of them are read.
  *
  * Only headers are read, never the weights.
  */

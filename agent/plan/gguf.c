@@ -84,7 +84,8 @@ struct reader {
 /* What planning needs of the metadata. */
 struct facts {
 	struct text architecture;
-	uint64_t alignment, n_splits;
+	uint64_t alignment;
+	uint64_t n_parts, part, n_split_tensors;
 	uint64_t n_layers, width, n_heads, n_kv_heads, k_dim, v_dim;
 	uint64_t kv_lora_rank, rope_dim;
 	bool kv_is_list; /* a number of heads for each layer */
@@ -206,7 +207,11 @@ static uint64_t *wanted(struct facts *f, struct text key)
 	if (is(key, "general.alignment"))
 		return &f->alignment;
 	if (is(key, "split.count"))
-		return &f->n_splits;
+		return &f->n_parts;
+	if (is(key, "split.no"))
+		return &f->part;
+	if (is(key, "split.tensors.count"))
+		return &f->n_split_tensors;
 	if (f->architecture.len == 0)
 		return NULL;
 	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
@@ -256,12 +261,6 @@ static void read_metadata(struct reader *rd, uint64_t n, struct facts *f)
 		f->alignment = 32;
 	if (f->alignment > 1u << 20 || f->alignment & (f->alignment - 1))
 		refuse(rd, -EINVAL, "its alignment is no power of two");
-	if (f->n_splits > 1)
-		rd->r = gm_error_set(rd->err, -EINVAL,
-				     "join the files: llama-gguf-split --merge",
-				     "%s is one of %" PRIu64
-				     " files of a model",
-				     rd->path, f->n_splits);
 }
 
 static int bad_tensor(struct reader *rd, const char *name, int code,
@@ -428,6 +427,26 @@ static void judge_facts(struct reader *rd, const struct facts *f,
 	*ret = c;
 }
 
+static void judge_split(struct reader *rd, const struct facts *f,
+			struct gm_gguf_split *ret)
+{
+	if (f->n_parts > 1 && !ret) {
+		rd->r = gm_error_set(rd->err, -EINVAL,
+				     "join the files: llama-gguf-split --merge",
+				     "%s is one of %" PRIu64
+				     " files of a model",
+				     rd->path, f->n_parts);
+	} else if (f->n_parts > GM_GGUF_PARTS) {
+		refuse(rd, -E2BIG, "more files than a model can have");
+	} else if (f->n_parts > 1 && f->part >= f->n_parts) {
+		refuse(rd, -EINVAL, "the number of a file that cannot be");
+	} else if (ret) {
+		*ret = (struct gm_gguf_split){ (uint32_t)f->n_parts,
+					       (uint32_t)f->part,
+					       f->n_split_tensors };
+	}
+}
+
 static void check_start(struct reader *rd)
 {
 	const void *magic = take(rd, 4);
@@ -449,6 +468,7 @@ static void check_start(struct reader *rd)
 int gm_gguf_header(const char *path, const void *bytes, size_t n,
 		   uint64_t file_bytes, struct gm_tensors *tensors,
 		   struct gm_model_config *ret_config,
+		   struct gm_gguf_split *ret_split,
 		   struct gm_plan_error *ret_err)
 {
 	struct reader rd = {
@@ -475,13 +495,15 @@ int gm_gguf_header(const char *path, const void *bytes, size_t n,
 	if (rd.r == 0)
 		check_names(&rd, tensors);
 	if (rd.r == 0)
+		judge_split(&rd, &facts, ret_split);
+	if (rd.r == 0)
 		judge_facts(&rd, &facts, ret_config);
 	return rd.r;
 }
 
 int gm_gguf_read(const struct gm_file *file, struct gm_tensors *tensors,
 		 struct gm_model_config *ret_config,
-		 struct gm_plan_error *ret_err)
+		 struct gm_gguf_split *ret_split, struct gm_plan_error *ret_err)
 {
 	size_t n = FIRST_READ;
 	char *bytes;
@@ -495,7 +517,8 @@ int gm_gguf_read(const struct gm_file *file, struct gm_tensors *tensors,
 		r = gm_file_read(file, 0, bytes, n, ret_err);
 		if (r == 0)
 			r = gm_gguf_header(file->path, bytes, n, file->size,
-					   tensors, ret_config, ret_err);
+					   tensors, ret_config, ret_split,
+					   ret_err);
 		free(bytes);
 		if (r != -EAGAIN)
 			return r;
@@ -507,4 +530,35 @@ int gm_gguf_read(const struct gm_file *file, struct gm_tensors *tensors,
 		gm_safetensors_free(tensors);
 		n *= 4;
 	}
+}
+
+/* "-00002-of-00003.gguf" */
+static void print_suffix(char text[40], uint32_t part, uint32_t n_parts)
+{
+	snprintf(text, 40, "-%05" PRIu32 "-of-%05" PRIu32 ".gguf", part + 1,
+		 n_parts);
+}
+
+int gm_gguf_part_path(const char *path, const struct gm_gguf_split *split,
+		      uint32_t part, char **ret_path,
+		      struct gm_plan_error *ret_err)
+{
+	char suffix[40];
+	size_t n = strlen(path);
+
+	print_suffix(suffix, split->part, split->n_parts);
+	if (n < strlen(suffix) ||
+	    strcmp(path + n - strlen(suffix), suffix) != 0)
+		return gm_error_set(ret_err, -EINVAL,
+				    "give all files the names that they had",
+				    "%s is file %" PRIu32 " of %" PRIu32
+				    " of a model, and its name does not end "
+				    "in %s",
+				    path, split->part + 1, split->n_parts,
+				    suffix);
+	n -= strlen(suffix);
+	print_suffix(suffix, part, split->n_parts);
+	if (asprintf(ret_path, "%.*s%s", (int)n, path, suffix) < 0)
+		return gm_error_no_memory(ret_err);
+	return 0;
 }

@@ -13,6 +13,9 @@
  * tensor's type and dimensions must fit its place, and the tensors must lie
  * one behind the other with no more than padding between them.  The data
  * itself is never read, nor the metadata but for what planning needs.
+ *
+ * A model may be split into files NAME-00001-of-00003.gguf and so on: the
+ * first has the metadata, each its own tensors.
  */
 #ifndef GM_GGUF_H
 #define GM_GGUF_H
@@ -30,6 +33,15 @@
 
 #define GM_GGUF_TYPES   40u
 
+#define GM_GGUF_PARTS   4096u /* most files of a model */
+
+/* Which of a model's files one is. */
+struct gm_gguf_split {
+	uint32_t n_parts;   /* 0 or 1: there are no others */
+	uint32_t part;      /* from 0 */
+	uint64_t n_tensors; /* of all parts; 0: it does not say */
+};
+
 /* "Q4_K" and the like; NULL where there is no such type. */
 const char *gm_gguf_type(uint32_t type);
 
@@ -42,6 +54,7 @@ const char *gm_gguf_type(uint32_t type);
  * tensors	empty; gets the tensors in the order of their data, with
  *		@dtype for gm_gguf_type(); give it back with
  *		gm_safetensors_free(), also on failure
+ * ret_split	NULL: a file that is one of several is refused
  *
  * Returns	0
  *		-EAGAIN		the header is longer than @n: ask with more
@@ -54,11 +67,28 @@ const char *gm_gguf_type(uint32_t type);
 int gm_gguf_header(const char *path, const void *bytes, size_t n,
 		   uint64_t file_bytes, struct gm_tensors *tensors,
 		   struct gm_model_config *ret_config,
+		   struct gm_gguf_split *ret_split,
 		   struct gm_plan_error *ret_err);
 
 /* The same for an open file.  Also returns -EFBIG and what reading answers. */
 int gm_gguf_read(const struct gm_file *file, struct gm_tensors *tensors,
 		 struct gm_model_config *ret_config,
+		 struct gm_gguf_split *ret_split,
 		 struct gm_plan_error *ret_err);
+
+/*
+ * gm_gguf_part_path - where another part of the model at @path lies
+ *
+ * split	of the file at @path
+ * ret_path	to free()
+ *
+ * Returns	0
+ *		-EINVAL	@path is not named as that part is
+ *		-ENOMEM
+ * Threads	any
+ */
+int gm_gguf_part_path(const char *path, const struct gm_gguf_split *split,
+		      uint32_t part, char **ret_path,
+		      struct gm_plan_error *ret_err);
 
 #endif

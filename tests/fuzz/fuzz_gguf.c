@@ -56,7 +56,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	more = data[0] | (uint64_t)data[1] << 8;
 	r = gm_gguf_header("input", data + HEAD, size - HEAD,
-			   size - HEAD + more, &t, &config, &err);
+			   size - HEAD + more, &t, &config, NULL, &err);
 	if (r == -EAGAIN)
 		MUST(more > 0);
 	else if (r)

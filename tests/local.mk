@@ -275,6 +275,15 @@ gm_tests += %reldir%/test_clerk
 %canon_reldir%_test_clerk_LDADD = $(gm_daemon) -lpthread
 GM_TSAN_TESTS += %reldir%/test_clerk
 
+gm_tests += %reldir%/test_state_dir
+%canon_reldir%_test_state_dir_SOURCES = %reldir%/test_state_dir.c %reldir%/tap.h
+%canon_reldir%_test_state_dir_LDADD = $(gm_daemon) $(SECCOMP_LIBS)
+
+gm_tests += %reldir%/test_state_text
+%canon_reldir%_test_state_text_SOURCES = %reldir%/test_state_text.c \
+	%reldir%/dice.h %reldir%/tap.h
+%canon_reldir%_test_state_text_LDADD = $(gm_daemon)
+
 # A gpumapd of the test's own, for every story that needs one.
 check_LTLIBRARIES += %reldir%/libagent.la
 %canon_reldir%_libagent_la_SOURCES = %reldir%/agent.c %reldir%/agent.h

@@ -300,13 +300,14 @@ static void read_uuid(struct gm_fields *f, uint8_t ret_uuid[16])
 		if (i == 4 || i == 6 || i == 8 || i == 10)
 			at += *at == '-';
 		byte = hex_byte(at);
-		if (byte < 0) {
-			gm_field_refuse(f, "uuid", "is no uuid");
-			return;
-		}
+		if (byte < 0)
+			break;
 		ret_uuid[i] = (uint8_t)byte;
 		at += 2;
+		if (i == 15 && *at == '\0')
+			return;
 	}
+	gm_field_refuse(f, "uuid", "is no uuid");
 }
 
 /* All that a map points to. */

@@ -275,6 +275,11 @@ gm_tests += %reldir%/test_clerk
 %canon_reldir%_test_clerk_LDADD = $(gm_daemon) -lpthread
 GM_TSAN_TESTS += %reldir%/test_clerk
 
+gm_tests += %reldir%/test_changes
+%canon_reldir%_test_changes_SOURCES = %reldir%/test_changes.c %reldir%/tap.h
+%canon_reldir%_test_changes_LDADD = $(gm_daemon) -lpthread
+GM_TSAN_TESTS += %reldir%/test_changes
+
 gm_tests += %reldir%/test_state_dir
 %canon_reldir%_test_state_dir_SOURCES = %reldir%/test_state_dir.c %reldir%/tap.h
 %canon_reldir%_test_state_dir_LDADD = $(gm_daemon) $(SECCOMP_LIBS)

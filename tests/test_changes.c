@@ -1,0 +1,262 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/* changes: whose turn it is, who has left, and what is finished at the end. */
+
+#include <errno.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "agent/daemon/connection.h"
+#include "agent/daemon/daemon.h"
+#include "tap.h"
+
+#define CLIENTS 6
+
+static struct gm_daemon *d;
+static struct gm_control_server *server;
+static struct gm_user users[3];
+static struct gm_connection *clients[CLIENTS];
+static int theirs[CLIENTS]; /* the other ends */
+
+static char order[64]; /* a letter for each step, as it was made */
+static int n_freed;
+static int gate[2]; /* a pipe: a byte for each plan */
+
+struct wish {
+	struct gm_change change;
+	char letter;
+	int status; /* of judge() */
+};
+
+static struct wish *wish_of(struct gm_change *change)
+{
+	return gm_owner(change, struct wish, change);
+}
+
+static void note(char letter)
+{
+	size_t n = strlen(order);
+
+	order[n] = letter;
+	order[n + 1] = '\0';
+}
+
+static int judge(struct gm_change *change)
+{
+	note(wish_of(change)->letter);
+	if (wish_of(change)->status != 0)
+		return gm_why(change->why, wish_of(change)->status, "no");
+	return 0;
+}
+
+static int plan(struct gm_change *change)
+{
+	char byte;
+
+	(void)change;
+	return read(gate[0], &byte, 1) == 1 ? 0 : -EIO;
+}
+
+static int settle(struct gm_change *change)
+{
+	(void)change;
+	note('+');
+	return 0;
+}
+
+static void answer(struct gm_change *change, struct gm_connection *c,
+		   const struct gm_control *request)
+{
+	(void)change;
+	gm_connection_reply(c, request, NULL, 0, NULL, 0, NULL, 0);
+}
+
+static void free_wish(struct gm_change *change)
+{
+	n_freed++;
+	free(wish_of(change));
+}
+
+static const struct gm_change_kind quick = { .judge = judge,
+					     .answer = answer,
+					     .free = free_wish };
+static const struct gm_change_kind slow = { .judge = judge,
+					    .plan = plan,
+					    .settle = settle,
+					    .answer = answer,
+					    .free = free_wish };
+
+static void ask_for(int client, const struct gm_change_kind *kind, char letter,
+		    int status)
+{
+	const struct gm_control request = { .type = GM_CONTROL_RELEASE,
+					    .serial = (uint32_t)letter };
+	struct wish *wish = calloc(1, sizeof(*wish));
+
+	wish->change.kind = kind;
+	wish->letter = letter;
+	wish->status = status;
+	gm_changes_add(clients[client], &request, &wish->change);
+}
+
+/* What a client was told last: the letter it asked by and the status, or
+ * nothing yet. */
+static void told(int client, char letter, int status)
+{
+	struct gm_control reply = { .serial = 0 };
+
+	if (letter == 0) {
+		EQ(recv(theirs[client], &reply, sizeof(reply), MSG_DONTWAIT),
+		   -1);
+		return;
+	}
+	OK(recv(theirs[client], &reply, sizeof(reply), MSG_DONTWAIT) > 0);
+	EQ(reply.serial, letter);
+	EQ(reply.status, status);
+	OK(!clients[client]->waits);
+}
+
+static void open_gate(int times)
+{
+	while (times-- > 0)
+		OK(write(gate[1], "x", 1) == 1);
+}
+
+/* Until the clerk has nothing more to do. */
+static void run(void)
+{
+	while (!gm_changes_drained(d)) {
+		struct epoll_event event;
+
+		if (epoll_wait(d->loop.epoll, &event, 1, 10000) == 1) {
+			struct gm_source *source = event.data.ptr;
+
+			source->ready(source, event.events);
+		}
+	}
+}
+
+static void start_again(void)
+{
+	order[0] = '\0';
+	n_freed = 0;
+}
+
+static void those_without_a_plan_are_answered_at_once(void)
+{
+	start_again();
+	ask_for(0, &quick, 'a', 0);
+	told(0, 'a', 0);
+	ask_for(0, &quick, 'b', -EACCES);
+	told(0, 'b', -EPERM);
+	ask_for(0, &quick, 'c', -ENOENT);
+	told(0, 'c', -ENOENT);
+	STR(order, "abc");
+	EQ(n_freed, 3);
+}
+
+/* Three of the first user came before one of each other. */
+static void the_uid_served_least_recently_is_next(void)
+{
+	start_again();
+	ask_for(0, &slow, 'a', 0);
+	ask_for(1, &slow, 'b', 0);
+	ask_for(2, &quick, 'c', -EINVAL);
+	ask_for(3, &slow, 'd', 0);
+	ask_for(4, &quick, 'e', 0);
+	ask_for(5, &slow, 'f', 0);
+	STR(order, "a");
+	for (int i = 0; i < CLIENTS; i++)
+		told(i, 0, 0);
+	open_gate(4);
+	run();
+	STR(order, "a+d+f+b+ce");
+	EQ(n_freed, 6);
+	told(0, 'a', 0);
+	told(1, 'b', 0);
+	told(2, 'c', -EINVAL);
+	told(3, 'd', 0);
+	told(4, 'e', 0);
+	told(5, 'f', 0);
+}
+
+static void who_hangs_up_before_its_turn_has_asked_for_nothing(void)
+{
+	start_again();
+	ask_for(0, &slow, 'a', 0);
+	ask_for(1, &slow, 'b', 0);
+	gm_changes_leave(clients[1]->change);
+	OK(clients[1]->change == NULL);
+	EQ(n_freed, 1);
+	gm_changes_leave(clients[0]->change);
+	OK(clients[0]->change == NULL);
+	EQ(n_freed, 1);
+	open_gate(1);
+	run();
+	STR(order, "a+");
+	EQ(n_freed, 2);
+	told(0, 0, 0);
+	told(1, 0, 0);
+	clients[0]->waits = clients[1]->waits = false;
+}
+
+static void the_one_in_hand_is_finished_at_the_end(void)
+{
+	start_again();
+	ask_for(0, &slow, 'a', 0);
+	ask_for(1, &slow, 'b', 0);
+	open_gate(1);
+	gm_changes_exit(d);
+	STR(order, "a+");
+	EQ(n_freed, 2);
+	told(0, 'a', 0);
+	told(1, 0, 0);
+	OK(gm_changes_drained(d));
+}
+
+static void connect_all(void)
+{
+	/* The first uid has three connections. */
+	static const int user_of[CLIENTS] = { 0, 0, 0, 1, 0, 2 };
+
+	for (int i = 0; i < CLIENTS; i++) {
+		struct gm_connection *c = calloc(1, sizeof(*c));
+		int pair[2];
+
+		OK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0,
+			      pair) == 0);
+		*c = (struct gm_connection){ .server = server,
+					     .source = { .fd = pair[0] },
+					     .user = &users[user_of[i]],
+					     .busy = 1 };
+		theirs[i] = pair[1];
+		clients[i] = c;
+	}
+}
+
+int main(void)
+{
+	d = calloc(1, sizeof(*d));
+	server = calloc(1, sizeof(*server));
+	if (d == NULL || server == NULL || pipe(gate) != 0)
+		return 99;
+	server->d = d;
+	EQ(gm_loop_init(&d->loop), 0);
+	gm_changes_init(&d->changes);
+	EQ(gm_clerk_start(&d->clerk, &d->loop), 0);
+	connect_all();
+	those_without_a_plan_are_answered_at_once();
+	the_uid_served_least_recently_is_next();
+	who_hangs_up_before_its_turn_has_asked_for_nothing();
+	the_one_in_hand_is_finished_at_the_end();
+	gm_loop_exit(&d->loop);
+	for (int i = 0; i < CLIENTS; i++) {
+		close(clients[i]->source.fd);
+		close(theirs[i]);
+		free(clients[i]);
+	}
+	free(server);
+	free(d);
+	return tap_done();
+}

@@ -418,6 +418,10 @@ gm_story_libs = %reldir%/libagent.la lib/libgpumap.la
 	$(gm_story)
 %canon_reldir%_agent_worker_death_LDADD = $(gm_story_libs)
 
+gm_tests += %reldir%/agent_state
+%canon_reldir%_agent_state_SOURCES = %reldir%/agent_state.c $(gm_story)
+%canon_reldir%_agent_state_LDADD = $(gm_story_libs)
+
 gm_tests += %reldir%/agent_control
 %canon_reldir%_agent_control_SOURCES = %reldir%/agent_control.c $(gm_story)
 %canon_reldir%_agent_control_LDADD = $(gm_story_libs) shm/libshm.la

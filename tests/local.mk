@@ -373,6 +373,13 @@ GM_TORTURE += %reldir%/agent_hostile
 %canon_reldir%_agent_hostile_LDADD = %reldir%/libraw.la \
 	%reldir%/libagent.la lib/libgpumap.la shm/libshm.la -lpthread
 
+GM_BENCH += %reldir%/bench/bench_plan
+EXTRA_PROGRAMS += %reldir%/bench/bench_plan
+CLEANFILES += %reldir%/bench/bench_plan
+%canon_reldir%_bench_bench_plan_SOURCES = %reldir%/bench/bench_plan.c
+%canon_reldir%_bench_bench_plan_LDADD = agent/bench/libbench.la \
+	agent/plan/libplan.la shm/libshm.la
+
 GM_BENCH += %reldir%/bench/bench_host_kernels
 EXTRA_PROGRAMS += %reldir%/bench/bench_host_kernels
 CLEANFILES += %reldir%/bench/bench_host_kernels

@@ -8,32 +8,84 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "agent/common/sysfile.h"
 
 #define CALM_NS UINT64_C(10000000000) /* without throttling, to spin again */
 #define MOUNT   "/sys/fs/cgroup"
 
-/* Our own directory in the unified hierarchy: the line "0::/path". */
+/* Is @name in a list like "cpu,cpuacct", which ends with @end? */
+static bool is_listed(const char *name, const char *list, const char *end)
+{
+	size_t n = strlen(name);
+
+	for (; list < end; list += strcspn(list, ",:") + 1) {
+		if (strncmp(list, name, n) == 0 &&
+		    (list[n] == ',' || list[n] == ':'))
+			return true;
+	}
+	return false;
+}
+
+/* A line is "number:controllers:/path", in the unified hierarchy "0::/path".
+ * The controller of CPU time is in one of the two. */
+static const char *find_path(char *text, const char **ret_mount)
+{
+	const char *path = NULL;
+	char *line, *rest = NULL;
+
+	for (line = strtok_r(text, "\n", &rest); line;
+	     line = strtok_r(NULL, "\n", &rest)) {
+		char *list = strchr(line, ':');
+		char *end = list ? strchr(list + 1, ':') : NULL;
+
+		if (!end || end[1] != '/')
+			continue;
+		if (is_listed("cpu", list + 1, end)) {
+			*ret_mount = MOUNT "/cpu";
+			return end + 1;
+		}
+		if (strncmp(line, "0::", 3) == 0) {
+			*ret_mount = MOUNT;
+			path = end + 1;
+		}
+	}
+	return path;
+}
+
+/* Leave a group for the one that it is in.  Returns false at the mount. */
+static bool climb(char *group)
+{
+	char *last = strrchr(group, '/');
+
+	if (!last || !strstr(group, MOUNT "/"))
+		return false;
+	*last = '\0';
+	return true;
+}
+
+/* In a container the path may be one that only the machine outside knows: what
+ * is mounted then is our own group. */
 static void find_group(struct gm_spin *spin, const char *root)
 {
-	char text[4096], path[512];
-	char *line;
+	char text[4096], file[512];
+	const char *mount = NULL, *path;
 
 	spin->group[0] = '\0';
-	if (gm_sysfile_path(path, sizeof(path), root, "/proc/self/cgroup") ||
-	    gm_sysfile_read(path, text, sizeof(text)) < 0)
+	if (gm_sysfile_path(file, sizeof(file), root, "/proc/self/cgroup") ||
+	    gm_sysfile_read(file, text, sizeof(text)) < 0)
 		return;
-	line = strncmp(text, "0::", 3) == 0 ? text : strstr(text, "\n0::");
-	if (!line)
+	path = find_path(text, &mount);
+	if (!path)
 		return;
-	line = strchr(line, '/');
-	if (!line)
-		return;
-	line[strcspn(line, "\n")] = '\0';
 	if (gm_sysfile_path(spin->group, sizeof(spin->group), root, "%s%s",
-			    MOUNT, line))
+			    mount, strcmp(path, "/") == 0 ? "" : path)) {
 		spin->group[0] = '\0';
+		return;
+	}
+	while (access(spin->group, F_OK) != 0 && climb(spin->group))
+		;
 }
 
 static bool read_file(const char *group, const char *name, char *ret_text,
@@ -46,25 +98,35 @@ static bool read_file(const char *group, const char *name, char *ret_text,
 	       gm_sysfile_read(path, ret_text, bytes) >= 0;
 }
 
-/* Has this group, or one that it is in, less than two CPUs' time? */
+/* Has this very group less than two CPUs' time?  "max", or -1 before the
+ * unified hierarchy, is no limit. */
+static bool is_group_short(const char *group)
+{
+	int64_t quota, period;
+	char text[64], more[64];
+
+	if (read_file(group, "cpu.max", text, sizeof(text)))
+		return sscanf(text, "%" SCNd64 " %" SCNd64, &quota, &period) ==
+			       2 &&
+		       quota / 2 < period;
+	return read_file(group, "cpu.cfs_quota_us", text, sizeof(text)) &&
+	       read_file(group, "cpu.cfs_period_us", more, sizeof(more)) &&
+	       sscanf(text, "%" SCNd64, &quota) == 1 &&
+	       sscanf(more, "%" SCNd64, &period) == 1 && quota >= 0 &&
+	       quota / 2 < period;
+}
+
+/* Has it, or a group that it is in? */
 static bool is_short(const struct gm_spin *spin)
 {
-	char group[sizeof(spin->group)], text[64];
-	uint64_t quota, period;
-	char *last;
+	char group[sizeof(spin->group)];
 
 	memcpy(group, spin->group, sizeof(group));
-	for (;;) {
-		if (read_file(group, "cpu.max", text, sizeof(text)) &&
-		    sscanf(text, "%" SCNu64 " %" SCNu64, &quota, &period) ==
-			    2 &&
-		    quota / 2 < period)
+	do {
+		if (is_group_short(group))
 			return true;
-		last = strrchr(group, '/');
-		if (!last || !strstr(group, MOUNT "/"))
-			return false;
-		*last = '\0';
-	}
+	} while (climb(group));
+	return false;
 }
 
 static uint64_t times_throttled(const struct gm_spin *spin)

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "agent/common/closer.h"
@@ -109,6 +110,24 @@ static void calls_come_after_what_was_there(void)
 	EQ(w.open_at_call, 0);
 }
 
+static void note_nice(void *ret_nice)
+{
+	/* Of this thread alone. */
+	*(int *)ret_nice = getpriority(PRIO_PROCESS, 0);
+}
+
+static void it_stands_back(void)
+{
+	int ours = getpriority(PRIO_PROCESS, 0), its = -21;
+	static struct gm_closer closer;
+
+	gm_closer_init(&closer);
+	gm_closer_call(&closer, note_nice, &its);
+	gm_closer_stop(&closer);
+	EQ(its, ours < 9 ? ours + 10 : 19);
+	EQ(getpriority(PRIO_PROCESS, 0), ours);
+}
+
 static void stop_without_work_is_harmless(void)
 {
 	static struct gm_closer closer;
@@ -124,6 +143,7 @@ int main(void)
 	ranges_are_unmapped();
 	a_full_queue_loses_nothing();
 	calls_come_after_what_was_there();
+	it_stands_back();
 	stop_without_work_is_harmless();
 	return tap_done();
 }

@@ -7,6 +7,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "agent/common/pace.h"
+
 static void do_job(const struct gm_closer_job *job)
 {
 	if (job->call)
@@ -21,6 +23,7 @@ static void *run(void *arg)
 {
 	struct gm_closer *closer = arg;
 
+	gm_pace_patient();
 	pthread_mutex_lock(&closer->lock);
 	for (;;) {
 		struct gm_closer_job job;

@@ -9,8 +9,9 @@
  * hands such things over and goes on.  When the thread cannot be had, or is
  * far behind, the caller does the work itself: slow, but never not at all.
  *
- * The thread starts with the first thing to do, takes no signal, and never
- * touches anything but what it was handed.
+ * The thread starts with the first thing to do, takes no signal, leaves the
+ * CPUs to those who work (pace.h), and never touches anything but what it was
+ * handed.
  */
 #ifndef GM_CLOSER_H
 #define GM_CLOSER_H

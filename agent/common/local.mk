@@ -9,5 +9,6 @@ noinst_LTLIBRARIES += %reldir%/libcommon.la
 %canon_reldir%_libcommon_la_SOURCES += %reldir%/idset.c %reldir%/idset.h
 %canon_reldir%_libcommon_la_SOURCES += %reldir%/log.c %reldir%/log.h
 %canon_reldir%_libcommon_la_SOURCES += %reldir%/meminfo.c %reldir%/meminfo.h
+%canon_reldir%_libcommon_la_SOURCES += %reldir%/pace.c %reldir%/pace.h
 %canon_reldir%_libcommon_la_SOURCES += %reldir%/pin.c %reldir%/pin.h
 %canon_reldir%_libcommon_la_SOURCES += %reldir%/sysfile.c %reldir%/sysfile.h

@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "agent/common/log.h"
+#include "agent/common/pace.h"
 #include "agent/daemon/daemon.h"
 
 static const char usage[] =
@@ -171,6 +172,7 @@ static int run(struct gm_daemon *d, const struct command *command)
 	/* 0755 directories, 0644 segment, 0600 lock: no surprises. */
 	umask(022);
 	raise_limits();
+	gm_pace_prompt();
 	if (command->remove)
 		return gm_daemon_remove(d->instance);
 

@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "agent/common/log.h"
+#include "agent/common/pace.h"
 #include "agent/common/pin.h"
 #include "agent/worker/confine.h"
 #include "agent/worker/pair.h"
@@ -266,6 +267,7 @@ int main(int argc, char **argv)
 	signal(SIGTERM, SIG_IGN);
 	signal(SIGHUP, SIG_IGN);
 	signal(SIGPIPE, SIG_IGN);
+	gm_pace_prompt();
 	snprintf(context, sizeof(context), "worker=%s row=%u",
 		 gm_quote(o.name).text, o.row);
 	gm_log_context(context);

@@ -159,10 +159,15 @@ static uint64_t serve_entry(struct gm_session *s, struct gm_device *dev,
 	return do_slice(s, dev, batch, budget);
 }
 
-/* Short turns are for the others' sake, and cost a copy a tenth of its speed. */
+/* Short turns are for the others' sake, and cost a fast copy a tenth of its
+ * speed.  Slow work loses nothing by them, and who comes while it is going on
+ * waits the less. */
 static uint64_t allowance(const struct gm_session *s)
 {
-	uint64_t bytes = s->alone ? GM_TURN_ALONE * s->share : s->share;
+	uint64_t bytes = s->share;
+
+	if (s->alone && bytes >= GM_TURN_FAST)
+		bytes *= GM_TURN_ALONE;
 
 	return bytes < GM_TURN_BYTES ? bytes : GM_TURN_BYTES;
 }

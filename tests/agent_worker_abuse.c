@@ -230,6 +230,89 @@ static void slow_work_is_no_silence(void)
 	row_drop(&row);
 }
 
+/* All of them use one arena, so that the last jobs of the one can tell how far
+ * the others are. */
+static void share_arena(struct hand_client *c, const struct hand_client *with)
+{
+	close(c->arena);
+	c->arena = dup(with->arena);
+	munmap(c->memory, c->arena_bytes);
+	c->memory = mmap(NULL, c->arena_bytes, PROT_READ | PROT_WRITE,
+			 MAP_SHARED, c->arena, 0);
+	if (c->memory == MAP_FAILED)
+		exit(99);
+}
+
+#define CROWD 8u
+#define FILLS (4 * MIB)
+
+static struct gm_entry fill_of(uint32_t region)
+{
+	return (struct gm_entry){ .op = GPUMAP_OP_FILL,
+				  .dtype = GPUMAP_DTYPE_U8,
+				  .incarnation = 1,
+				  .dst = region * FILLS,
+				  .n = FILLS,
+				  .value = 0xff };
+}
+
+/* Fill a region, then copy the last byte of each of the others'. */
+static void submit_witness(struct hand_client *c)
+{
+	struct gm_entry jobs[1 + CROWD];
+
+	jobs[0] = fill_of(CROWD);
+	for (uint32_t i = 0; i < CROWD; i++)
+		jobs[1 + i] =
+			hand_copy(c, CROWD * FILLS + i, (i + 1) * FILLS - 1, 1);
+	hand_submit(c, jobs, 1 + CROWD);
+}
+
+/* Who opens many sessions gets as many turns as who opens one: when that one
+ * is through with its job, the many are not yet. */
+static void a_crowd_gets_one_share(void)
+{
+	static struct hand_client c[CROWD + 1];
+	uint32_t through = 0, position;
+	struct row row;
+	int32_t status;
+	int failed = 0;
+
+	row_make(&row);
+	OK(row_start(&row, false));
+	for (uint32_t i = 0; i <= CROWD; i++) {
+		hand_open(&c[i], i + 1, i, ROW, 16, (CROWD + 1) * FILLS);
+		if (i > 0)
+			share_arena(&c[i], &c[0]);
+		c[i].uid = i < CROWD ? 1000 : 1001;
+		failed += row_attach(&row, &c[i]) != 0;
+		failed += !row_becomes_odd(&c[i].queue->parked);
+	}
+	/* They begin at one moment. */
+	kill(row.pid, SIGSTOP);
+	for (uint32_t i = 0; i < CROWD; i++) {
+		struct gm_entry job = fill_of(i);
+
+		hand_submit(&c[i], &job, 1);
+	}
+	submit_witness(&c[CROWD]);
+	kill(row.pid, SIGCONT);
+	for (uint32_t i = 0; i < 2 * CROWD + 1; i++) {
+		failed += !hand_wait(&c[i < CROWD ? i : CROWD], &position,
+				     &status) ||
+			  status != 0;
+	}
+	for (uint32_t i = 0; i < CROWD; i++)
+		through += c[0].memory[CROWD * FILLS + i] != 0;
+	OK(through < 2);
+	NOTE("%u of %u through", through, CROWD);
+	EQ(failed, 0);
+	EQ(row_drain(&row), 0);
+	for (uint32_t i = 0; i <= CROWD; i++)
+		hand_close(&c[i], ROW);
+	row_drop(&row);
+}
+
 int main(void)
 {
 	if (!row_can_run())
@@ -238,5 +321,6 @@ int main(void)
 	floods_are_not_listened_to();
 	floods_leave_no_polls();
 	slow_work_is_no_silence();
+	a_crowd_gets_one_share();
 	return tap_done();
 }

@@ -33,6 +33,7 @@
 
 struct hand_client {
 	uint64_t id;
+	uint32_t uid;
 	uint32_t place;
 	uint32_t depth;
 	uint32_t incarnation;
@@ -87,6 +88,7 @@ static inline void hand_open(struct hand_client *c, uint64_t id, uint32_t place,
 	char *base = hand_share("hand-queues", bytes, &c->queues);
 
 	c->id = id;
+	c->uid = 0;
 	c->place = place;
 	c->depth = depth;
 	c->incarnation = 1;
@@ -134,6 +136,7 @@ static inline struct gm_wire hand_attach(const struct hand_client *c,
 	memset(&wire, 0, sizeof(wire));
 	wire.type = GM_WIRE_ATTACH;
 	wire.session = c->id;
+	wire.uid = c->uid;
 	wire.place = c->place;
 	wire.depth = c->depth;
 	wire.incarnation = c->incarnation;

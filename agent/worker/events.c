@@ -94,6 +94,10 @@ static int attach(struct gm_worker *w, const struct gm_wire *wire, int *fds)
 	rc = gm_session_map(wire, fds, w->journal, w->node, true, &s);
 	if (rc < 0)
 		return rc;
+	if (gm_roster_admit(w, s) < 0) {
+		gm_session_unmap(s, &w->closer, free);
+		return -ENOMEM;
+	}
 	s->serial = ++w->serial;
 	w->place[s->place] = s;
 	listen_to(w, s->doorbell, tag(EVENT_DOORBELL, s));
@@ -124,7 +128,7 @@ static void detach(struct gm_worker *w, const struct gm_wire *wire)
 			    wire->place, -ENOENT, "");
 		return;
 	}
-	gm_roster_drop(w, s);
+	gm_roster_dismiss(w, s);
 	if (!s->ended)
 		stop_listening(w, s);
 	/* The poll is gone before its descriptor is. */

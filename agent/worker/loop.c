@@ -4,9 +4,10 @@
 /*
  * loop - whose turn it is, and when to sleep.
  *
- * Each pass gives every session that is awake a turn.  Those found empty are
- * polled for as long as their own gaps make that worth while, and then parked
- * one by one.  When nobody is awake the worker blocks in its io_uring.
+ * Each pass gives every user a turn who has a session with work, see roster.h.
+ * Sessions found empty are polled for as long as their own gaps make that worth
+ * while, and then parked one by one.  When nobody is awake the worker blocks in
+ * its io_uring.
  *
  * The clock is read once in many passes; what is decided by time is decided
  * then: budgets, the sign of life, the rings of the deaf.
@@ -45,35 +46,53 @@ static void end_of_gap(struct gm_worker *w, struct gm_session *s)
 	s->since_ns = 0;
 }
 
-/* A turn for each.  Returns whether any had work. */
+static void serve(struct gm_worker *w, struct gm_session *s)
+{
+	gm_roster_found(w, s, false);
+	gm_roster_rotate(s);
+	if (s->since_ns)
+		end_of_gap(w, s);
+	s->last = w->pass;
+	s->alone = w->n_active == 1;
+	gm_turn_serve(s, w->dev);
+	/* A pass is as long as there are users, and what they ask for may be
+	 * slow for its size. */
+	if (unlikely(++w->busy % BUSY_TURNS == 0) && w->n_active > 1)
+		gm_beat(w->journal, GM_CALL_LOOP);
+	if (unlikely(s->why))
+		gm_events_violated(w, s);
+}
+
+/* The first of a user's sessions that has work, NULL if none has. */
+static struct gm_session *next_of(struct gm_worker *w, struct gm_guest *guest)
+{
+	struct gm_session *s;
+
+	TAILQ_FOREACH(s, &guest->active, turn)
+	{
+		if (likely(due(w, s)))
+			break;
+		gm_roster_found(w, s, true);
+	}
+	return s;
+}
+
+/* A turn for each user.  Returns whether any had work. */
 static bool pass(struct gm_worker *w)
 {
+	struct gm_guest *guest = TAILQ_FIRST(&w->guests), *next;
 	bool worked = false;
 
 	w->pass++;
-	for (uint32_t i = 0; i < w->n_active;) {
-		struct gm_session *s = w->active[i];
+	for (; guest; guest = next) {
+		struct gm_session *s = next_of(w, guest);
 
-		if (!due(w, s)) {
-			gm_roster_found(w, s, true);
-			i++;
+		/* A breach may be the end of the last that was awake. */
+		next = TAILQ_NEXT(guest, entry);
+		if (!s)
 			continue;
-		}
-		gm_roster_found(w, s, false);
-		if (s->since_ns)
-			end_of_gap(w, s);
-		s->last = w->pass;
-		s->alone = w->n_active == 1;
-		gm_turn_serve(s, w->dev);
+		serve(w, s);
 		worked = true;
-		/* A pass is as long as there are sessions, and what they ask
-		 * for may be slow for its size. */
-		if (unlikely(++w->busy % BUSY_TURNS == 0) && w->n_active > 1)
-			gm_beat(w->journal, GM_CALL_LOOP);
-		if (likely(!s->why))
-			i++;
-		else
-			gm_events_violated(w, s);
 	}
 	if (w->n_idle > GM_ROSTER_HOT)
 		gm_roster_trim(w);
@@ -104,6 +123,23 @@ static void judge_idle(struct gm_worker *w, struct gm_session *s)
 		gm_roster_park(w, s);
 }
 
+/* Whoever is parked leaves the lists. */
+static void judge_all_idle(struct gm_worker *w)
+{
+	struct gm_guest *guest = TAILQ_FIRST(&w->guests), *next;
+
+	for (; guest; guest = next) {
+		struct gm_session *s = TAILQ_FIRST(&guest->active), *then;
+
+		next = TAILQ_NEXT(guest, entry);
+		for (; s; s = then) {
+			then = TAILQ_NEXT(s, turn);
+			if (s->idle)
+				judge_idle(w, s);
+		}
+	}
+}
+
 static void tick(struct gm_worker *w)
 {
 	w->quiet = 0;
@@ -115,14 +151,7 @@ static void tick(struct gm_worker *w)
 		w->may_spin = false;
 		gm_spin_leave(w->commons, w->row);
 	}
-	for (uint32_t i = 0; i < w->n_active;) {
-		struct gm_session *s = w->active[i];
-
-		if (s->idle)
-			judge_idle(w, s);
-		if (s->active)
-			i++;
-	}
+	judge_all_idle(w);
 	if (w->n_deaf && w->now_ns - w->looked_ns >= GM_FLOOD_LOOK_NS)
 		gm_events_look(w);
 }
@@ -164,6 +193,7 @@ int gm_loop_run(struct gm_worker *worker)
 {
 	struct gm_worker *w = worker;
 
+	TAILQ_INIT(&w->guests);
 	gm_events_start(w);
 	while (!w->leaving) {
 		bool worked = pass(w);

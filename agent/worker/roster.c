@@ -3,7 +3,9 @@
 
 #include "agent/worker/roster.h"
 
+#include <errno.h>
 #include <sched.h>
+#include <stdlib.h>
 
 #include "shm/point.h"
 
@@ -19,16 +21,56 @@ static void publish_cpu(struct gm_worker *w, struct gm_session *s)
 void gm_roster_cpu(struct gm_worker *worker)
 {
 	uint32_t cpu = (uint32_t)sched_getcpu() + 1;
+	struct gm_guest *g;
+	struct gm_session *s;
 
 	if (cpu == worker->cpu)
 		return;
 	worker->cpu = cpu;
-	for (uint32_t i = 0; i < worker->n_active; i++)
-		publish_cpu(worker, worker->active[i]);
+	TAILQ_FOREACH(g, &worker->guests, entry)
+	TAILQ_FOREACH(s, &g->active, turn)
+	publish_cpu(worker, s);
+}
+
+static struct gm_guest *find_guest(const struct gm_worker *w, uint32_t uid)
+{
+	for (uint32_t i = 0; i < GM_JOURNAL_PLACES; i++) {
+		struct gm_session *s = w->place[i];
+
+		if (s && s->guest && s->uid == uid)
+			return s->guest;
+	}
+	return NULL;
+}
+
+int gm_roster_admit(struct gm_worker *worker, struct gm_session *session)
+{
+	struct gm_guest *guest = find_guest(worker, session->uid);
+
+	if (!guest) {
+		guest = calloc(1, sizeof(*guest));
+		if (!guest)
+			return -ENOMEM;
+		TAILQ_INIT(&guest->active);
+		guest->uid = session->uid;
+	}
+	guest->n_sessions++;
+	session->guest = guest;
+	return 0;
+}
+
+void gm_roster_dismiss(struct gm_worker *worker, struct gm_session *session)
+{
+	gm_roster_drop(worker, session);
+	if (--session->guest->n_sessions == 0)
+		free(session->guest);
+	session->guest = NULL;
 }
 
 void gm_roster_wake(struct gm_worker *worker, struct gm_session *session)
 {
+	struct gm_guest *guest = session->guest;
+
 	if (session->active || session->ended)
 		return;
 	gm_ring_unpark(&session->queue->parked, &session->parked);
@@ -36,22 +78,34 @@ void gm_roster_wake(struct gm_worker *worker, struct gm_session *session)
 	session->active = true;
 	session->since_ns = 0;
 	session->last = worker->pass;
-	worker->active[worker->n_active++] = session;
+	if (TAILQ_EMPTY(&guest->active))
+		TAILQ_INSERT_TAIL(&worker->guests, guest, entry);
+	TAILQ_INSERT_TAIL(&guest->active, session, turn);
+	worker->n_active++;
+}
+
+void gm_roster_rotate(struct gm_session *session)
+{
+	struct gm_guest *guest = session->guest;
+
+	if (!TAILQ_NEXT(session, turn))
+		return;
+	TAILQ_REMOVE(&guest->active, session, turn);
+	TAILQ_INSERT_TAIL(&guest->active, session, turn);
 }
 
 void gm_roster_drop(struct gm_worker *worker, struct gm_session *session)
 {
-	uint32_t i = 0;
+	struct gm_guest *guest = session->guest;
 
 	if (!session->active)
 		return;
 	gm_roster_found(worker, session, false);
 	session->active = false;
-	while (worker->active[i] != session)
-		i++;
-	/* The order is whose turn comes next: keep it. */
-	for (worker->n_active--; i < worker->n_active; i++)
-		worker->active[i] = worker->active[i + 1];
+	TAILQ_REMOVE(&guest->active, session, turn);
+	if (TAILQ_EMPTY(&guest->active))
+		TAILQ_REMOVE(&worker->guests, guest, entry);
+	worker->n_active--;
 }
 
 bool gm_roster_park(struct gm_worker *worker, struct gm_session *session)
@@ -81,17 +135,22 @@ void gm_roster_park_anew(struct gm_worker *worker, struct gm_session *session)
 		gm_roster_wake(worker, session);
 }
 
+static struct gm_session *oldest_idle(const struct gm_worker *w)
+{
+	struct gm_session *oldest = NULL, *s;
+	struct gm_guest *g;
+
+	TAILQ_FOREACH(g, &w->guests, entry)
+	TAILQ_FOREACH(s, &g->active, turn)
+	{
+		if (s->idle && (!oldest || s->last < oldest->last))
+			oldest = s;
+	}
+	return oldest;
+}
+
 void gm_roster_trim(struct gm_worker *worker)
 {
-	while (worker->n_idle > GM_ROSTER_HOT) {
-		struct gm_session *oldest = NULL;
-
-		for (uint32_t i = 0; i < worker->n_active; i++) {
-			struct gm_session *s = worker->active[i];
-
-			if (s->idle && (!oldest || s->last < oldest->last))
-				oldest = s;
-		}
-		gm_roster_park(worker, oldest);
-	}
+	while (worker->n_idle > GM_ROSTER_HOT)
+		gm_roster_park(worker, oldest_idle(worker));
 }

@@ -4,6 +4,10 @@
 /*
  * roster - the sessions that are awake, in the order of their turns.
  *
+ * Users take turns, and the sessions of each user take that user's turns: who
+ * opens many sessions gets no more of the row by it, and nobody waits longer
+ * for a turn because of that.
+ *
  * Awake are those with work and, of those found empty, at most GM_ROSTER_HOT,
  * which are polled.  All others are parked: their clients ring.
  */
@@ -16,6 +20,12 @@
 
 #define GM_ROSTER_HOT 8u
 
+/* Make the session known, before anything else here.  Returns 0 or -ENOMEM. */
+int gm_roster_admit(struct gm_worker *worker, struct gm_session *session);
+
+/* Forget it; it is not awake. */
+void gm_roster_dismiss(struct gm_worker *worker, struct gm_session *session);
+
 /* Give it turns from now on, unless it has ended. */
 void gm_roster_wake(struct gm_worker *worker, struct gm_session *session);
 
@@ -26,6 +36,9 @@ bool gm_roster_park(struct gm_worker *worker, struct gm_session *session);
 /* Its client rang, and nothing is there: that has answered the value under which
  * it was parked, and nobody will ring for that value again.  Park it anew. */
 void gm_roster_park_anew(struct gm_worker *worker, struct gm_session *session);
+
+/* It has its turn now: the next of its user is another's. */
+void gm_roster_rotate(struct gm_session *session);
 
 /* Give it no more turns, without a word to the client. */
 void gm_roster_drop(struct gm_worker *worker, struct gm_session *session);

@@ -127,7 +127,9 @@ int gm_session_map(const struct gm_wire *wire, int fds[GM_SESSION_FDS],
 	s = aligned_alloc(GM_LINE, sizeof(*s) + GM_LINE - sizeof(*s) % GM_LINE);
 	if (!s)
 		return -ENOMEM;
-	*s = (struct gm_session){ .id = wire->session, .place = wire->place };
+	*s = (struct gm_session){ .id = wire->session,
+				  .uid = wire->uid,
+				  .place = wire->place };
 	rc = map_all(s, wire, fds, node, with_arena);
 	if (rc < 0) {
 		unmap_all(&s->ground);

@@ -14,6 +14,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #include "agent/common/closer.h"
 #include "agent/common/wire.h"
@@ -34,6 +35,8 @@ struct gm_work {
 	bool taken;     /* in the journal */
 };
 
+struct gm_guest;
+
 struct gm_session {
 	/* What every turn touches. */
 	struct gm_ring entries;
@@ -51,10 +54,12 @@ struct gm_session {
 	struct gm_ground ground;
 
 	/* What the loop decides by. */
+	TAILQ_ENTRY(gm_session) turn; /* while active */
+	struct gm_guest *guest;
 	struct gm_queue *queue;
 	uint32_t parked;   /* our copy of queue->parked */
 	uint32_t cpu;      /* our copy of queue->cpu */
-	bool active;       /* in the loop's list, so awake */
+	bool active;       /* awake: gets turns */
 	bool idle;         /* active, and found empty at the last look */
 	bool ended;        /* by a violation; waits for its DETACH */
 	uint64_t since_ns; /* when idleness was first timed, 0: not yet */
@@ -65,6 +70,7 @@ struct gm_session {
 
 	/* What it is. */
 	uint64_t id;
+	uint32_t uid; /* of the client */
 	uint32_t place;
 	uint32_t serial; /* of attachments to this worker */
 	uint32_t drain;  /* position at which draining stops */

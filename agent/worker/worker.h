@@ -10,12 +10,21 @@
 #include <liburing.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #include "agent/common/closer.h"
 #include "agent/common/wire.h"
 #include "agent/device/device.h"
 #include "agent/worker/session.h"
 #include "shm/journal.h"
+
+/* A user, as long as any session of his is attached. */
+struct gm_guest {
+	TAILQ_ENTRY(gm_guest) entry;     /* while any of them is awake */
+	TAILQ_HEAD(, gm_session) active; /* those, in turn */
+	uint32_t n_sessions;
+	uint32_t uid;
+};
 
 struct gm_worker {
 	/* From main: where we are. */
@@ -29,8 +38,8 @@ struct gm_worker {
 	struct io_uring ring;
 
 	/* The loop's own. */
-	struct gm_session *active[GM_JOURNAL_PLACES]; /* awake, in turn */
-	uint32_t n_active;
+	TAILQ_HEAD(, gm_guest) guests; /* with sessions that are awake */
+	uint32_t n_active;             /* sessions that are awake */
 	uint32_t n_idle;    /* of them, found empty at the last look */
 	uint32_t n_deaf;    /* sessions that flood, see flood.h */
 	uint32_t cpu;       /* where we ran last, plus 1 */

@@ -15,6 +15,8 @@
 #include "story.h"
 
 #define ROWS2 "[host]\nrows = 2\n"
+#define ROWS1 "[host]\nrows = 1\n[socket]\nmode = 0666\n"
+#define OTHER 54321u /* a uid that is neither root's nor ours */
 
 static struct agent agent;
 static struct gpumap *map;
@@ -56,6 +58,29 @@ static int publish(const char *name, const char *spec)
 						 .other_bytes = 1000 };
 
 	return gpumap_layers_publish(map, &request);
+}
+
+/* A client of another uid publishes; @want is its errno. */
+static void others_publish(const char *name, int want)
+{
+	struct gpumap_layers_request request = { .size = sizeof(request),
+						 .name = name,
+						 .spec = "0:1" };
+	int status = 0;
+	pid_t pid;
+
+	if (geteuid() != 0) {
+		SKIP(1, "only root can be somebody else");
+		return;
+	}
+	fflush(stdout);
+	pid = fork();
+	if (pid == 0) {
+		map = setuid(OTHER) == 0 ? story_attach(&agent) : NULL;
+		_exit(map ? -gpumap_layers_publish(map, &request) : 255);
+	}
+	waitpid(pid, &status, 0);
+	EQ(WIFEXITED(status) ? WEXITSTATUS(status) : -1, want);
 }
 
 /* All of a map that a client can see. */
@@ -286,10 +311,11 @@ static void a_map_waits_for_its_rows(void)
 	EQ(publish("both", "0:3;1:2"), 0);
 	before = look("both");
 	stop(SIGTERM);
-	agent_configure(&agent, "[host]\nrows = 1\n");
+	agent_configure(&agent, ROWS1);
 	unlink(agent.segment);
 	OK(start());
 	EQ(look("both").status, -ENOENT);
+	others_publish("both", EPERM);
 	OK(agent_logged(&agent, "both.layers\" why=\"a device of it is not "
 				"there\""));
 
@@ -301,7 +327,7 @@ static void a_map_waits_for_its_rows(void)
 	EQ(lost.status, 0);
 	EQ(lost.rows[0], 1);
 	stop(SIGTERM);
-	agent_configure(&agent, "[host]\nrows = 1\n");
+	agent_configure(&agent, ROWS1);
 	OK(start());
 	OK(are_one(lost, look("both")));
 	OK(!agent_logged(&agent, "event=state_waits"));
@@ -310,6 +336,16 @@ static void a_map_waits_for_its_rows(void)
 	agent_configure(&agent, ROWS2);
 	OK(start());
 	OK(are_one(before, look("both")));
+
+	/* Its owner need not wait for its rows to get rid of it. */
+	stop(SIGTERM);
+	unlink(agent.segment);
+	agent_configure(&agent, ROWS1);
+	OK(start());
+	EQ(gpumap_layers_release(map, "both"), 0);
+	EQ(gpumap_layers_release(map, "both"), -ENOENT);
+	OK(!has_file("both.layers"));
+	others_publish("both", 0);
 	stop(SIGTERM);
 	agent_remove(&agent);
 }

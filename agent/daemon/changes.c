@@ -75,8 +75,8 @@ static void do_write(struct gm_clerk_job *job)
 {
 	struct gm_change *change = of(job);
 
-	change->status =
-		gm_state_write(&change->d->state, &change->map, change->why);
+	change->status = gm_state_write(&change->d->state.dir, &change->map,
+					change->why);
 }
 
 static void do_remove(struct gm_clerk_job *job)
@@ -85,7 +85,8 @@ static void do_remove(struct gm_clerk_job *job)
 	const char *name = change->act == GM_CHANGE_TAKE ? change->name
 							 : change->layers.name;
 
-	change->status = gm_state_remove(&change->d->state, name, change->why);
+	change->status =
+		gm_state_remove(&change->d->state.dir, name, change->why);
 }
 
 /* ---- publishing -------------------------------------------------------- */
@@ -95,6 +96,7 @@ static void show(struct gm_change *change)
 	if (change->kind->before_show != NULL)
 		change->kind->before_show(change);
 	gm_publish_show(change->d, &change->put);
+	gm_state_replaced(change->d, change->layers.name);
 	change->version = change->put.block.version;
 }
 
@@ -129,9 +131,12 @@ static void replaced(struct gm_clerk_job *job)
 static void put(struct gm_change *change)
 {
 	struct gm_daemon *d = change->d;
-	int ret = gm_publish_prepare(d, &change->layers, change->why,
-				     &change->put);
+	int ret = gm_state_may_replace(d, change->layers.name, change->uid,
+				       change->why, NULL);
 
+	if (ret == 0)
+		ret = gm_publish_prepare(d, &change->layers, change->why,
+					 &change->put);
 	if (ret != 0) {
 		finish(change, ret);
 		return;
@@ -154,16 +159,19 @@ static void put(struct gm_change *change)
 
 /* ---- taking out -------------------------------------------------------- */
 
-/* Its holder may have ended meanwhile: then it is out already. */
+/* Its holder may have ended meanwhile: then it is out already.  Or it waited
+ * for its devices, and was never in. */
 static void removed(struct gm_clerk_job *job)
 {
 	struct gm_change *change = of(job);
 	struct gm_daemon *d = change->d;
 	int ret = change->status;
 
-	if (ret == 0)
+	if (ret == 0) {
+		gm_state_replaced(d, change->name);
 		ret = gm_publish_remove(d, GM_KIND_LAYERS, change->name,
 					change->uid, change->why);
+	}
 	finish(change, ret == -ENOENT ? 0 : ret);
 	begin_waiting(d);
 }

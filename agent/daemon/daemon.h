@@ -59,7 +59,7 @@ struct gm_daemon {
 	struct gm_holders holders;
 	struct gm_devices devices;
 	struct gm_ledger ledger;
-	struct gm_state_dir state;
+	struct gm_state_files state;
 	struct gm_clerk clerk;
 	struct gm_changes changes;
 	struct gm_supervisor *supervisor; /* NULL until it has started */

@@ -103,12 +103,24 @@ static struct release *release_of(struct gm_change *change)
 	return gm_owner(change, struct release, change);
 }
 
+/* One that waits for its devices can be released like any other. */
 static int judge_release(struct gm_change *change)
 {
+	const char *name = release_of(change)->name;
+	bool is_waiting = false;
+	int ret;
+
 	change->act = GM_CHANGE_TAKE;
-	change->name = release_of(change)->name;
-	return gm_publish_may_remove(change->d, GM_KIND_LAYERS, change->name,
-				     change->uid, change->why);
+	change->name = name;
+	ret = gm_publish_may_remove(change->d, GM_KIND_LAYERS, name,
+				    change->uid, change->why);
+	if (ret != -ENOENT)
+		return ret;
+	ret = gm_state_may_replace(change->d, name, change->uid, change->why,
+				   &is_waiting);
+	if (ret == 0 && !is_waiting)
+		ret = -ENOENT; /* the words are there */
+	return ret;
 }
 
 static void answer_release(struct gm_change *change, struct gm_connection *c,

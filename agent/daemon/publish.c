@@ -42,7 +42,7 @@ static int judge_name(const char *name, char *ret_why)
 	return 0;
 }
 
-static bool privileged(uint32_t uid)
+bool gm_publish_privileged(uint32_t uid)
 {
 	return uid == 0 || uid == geteuid();
 }
@@ -104,7 +104,7 @@ static int judge_quota(const struct gm_daemon *d, uint32_t uid,
 {
 	uint32_t objects = 1;
 
-	if (privileged(uid))
+	if (gm_publish_privileged(uid))
 		return 0;
 	for (uint32_t i = 0; i < GM_OBJECTS; i++) {
 		const struct gm_block *block = &d->directory.objects[i];
@@ -301,7 +301,7 @@ int gm_publish_prepare(struct gm_daemon *d, const struct gm_layers *layers,
 	if (ret != 0)
 		return ret;
 	present = find(&d->directory, GM_KIND_LAYERS, layers->name);
-	if (present != NULL && !privileged(layers->owner_uid) &&
+	if (present != NULL && !gm_publish_privileged(layers->owner_uid) &&
 	    present->owner_uid != layers->owner_uid)
 		return gm_why(ret_why, -EACCES,
 			      "map %s belongs to uid %u: choose another name",
@@ -394,7 +394,7 @@ static int find_removable(const struct gm_daemon *d, uint32_t kind,
 	if (block == NULL)
 		return gm_why(ret_why, -ENOENT, "nothing is published as %s",
 			      name);
-	if (!privileged(uid) && block->owner_uid != uid)
+	if (!gm_publish_privileged(uid) && block->owner_uid != uid)
 		return gm_why(ret_why, -EACCES,
 			      "%s belongs to uid %u, who may release it", name,
 			      block->owner_uid);

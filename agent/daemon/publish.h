@@ -128,6 +128,9 @@ int gm_publish_may_remove(const struct gm_daemon *d, uint32_t kind,
 			  const char *name, uint32_t uid,
 			  char ret_why[GM_WHY_BYTES]);
 
+/* May it do with every object what its owner may?  Root, and our own uid. */
+bool gm_publish_privileged(uint32_t uid);
+
 /* The object of a name, or NULL. */
 const struct gm_block *gm_publish_find(const struct gm_daemon *d, uint32_t kind,
 				       const char *name);

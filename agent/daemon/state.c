@@ -14,14 +14,71 @@
 #include "agent/daemon/daemon.h"
 #include "shm/seq.h"
 
+/* A name that is taken although no object has it. */
+struct gm_state_waiting {
+	TAILQ_ENTRY(gm_state_waiting) entry;
+	uint32_t uid;
+	char name[GM_NAME_BYTES];
+};
+
 int gm_state_start(struct gm_daemon *d, char ret_why[GM_WHY_BYTES])
 {
-	return gm_state_dir_open(d->state_dir, d->instance, ret_why, &d->state);
+	TAILQ_INIT(&d->state.waiting);
+	return gm_state_dir_open(d->state_dir, d->instance, ret_why,
+				 &d->state.dir);
 }
 
 void gm_state_exit(struct gm_daemon *d)
 {
-	gm_state_dir_close(&d->state);
+	struct gm_state_waiting *waiting;
+
+	while ((waiting = TAILQ_FIRST(&d->state.waiting)) != NULL) {
+		TAILQ_REMOVE(&d->state.waiting, waiting, entry);
+		free(waiting);
+	}
+	gm_state_dir_close(&d->state.dir);
+}
+
+/* ---- names of files that wait ------------------------------------------ */
+
+static struct gm_state_waiting *find(const struct gm_daemon *d,
+				     const char *name)
+{
+	struct gm_state_waiting *waiting;
+
+	TAILQ_FOREACH(waiting, &d->state.waiting, entry)
+	{
+		if (strcmp(waiting->name, name) == 0)
+			break;
+	}
+	return waiting;
+}
+
+int gm_state_may_replace(const struct gm_daemon *d, const char *name,
+			 uint32_t uid, char ret_why[GM_WHY_BYTES],
+			 bool *ret_is_waiting)
+{
+	const struct gm_state_waiting *waiting = find(d, name);
+
+	if (waiting != NULL && waiting->uid != uid &&
+	    !gm_publish_privileged(uid))
+		return gm_why(ret_why, -EACCES,
+			      "map %s belongs to uid %u, and waits for its "
+			      "devices: choose another name",
+			      name, waiting->uid);
+	if (ret_is_waiting != NULL)
+		*ret_is_waiting = waiting != NULL;
+	return 0;
+}
+
+void gm_state_replaced(struct gm_daemon *d, const char *name)
+{
+	struct gm_state_waiting *waiting = find(d, name);
+
+	if (waiting == NULL)
+		return;
+	TAILQ_REMOVE(&d->state.waiting, waiting, entry);
+	free(waiting);
 }
 
 /* ---- one file at a time ------------------------------------------------ */
@@ -94,14 +151,14 @@ static struct gm_quoted path_of(const struct gm_daemon *d, const char *file)
 {
 	char path[GM_STATE_PATH_BYTES + NAME_MAX + 2];
 
-	snprintf(path, sizeof(path), "%s/%s", d->state.path, file);
+	snprintf(path, sizeof(path), "%s/%s", d->state.dir.path, file);
 	return gm_quote(path);
 }
 
 static void put_aside(const struct gm_daemon *d, const char *file,
 		      const char *why)
 {
-	int ret = gm_state_dir_refuse(&d->state, file);
+	int ret = gm_state_dir_refuse(&d->state.dir, file);
 
 	gm_log(GM_LOG_ERROR, "state_refused", "path=%s why=%s",
 	       path_of(d, file).text, gm_quote(why).text);
@@ -110,11 +167,19 @@ static void put_aside(const struct gm_daemon *d, const char *file,
 		       path_of(d, file).text, gm_quote(strerror(-ret)).text);
 }
 
-static void let_wait(const struct gm_daemon *d, const char *file,
-		     const char *why)
+static int let_wait(struct gm_daemon *d, const char *file,
+		    const struct gm_layers *layers, const char *why)
 {
+	struct gm_state_waiting *waiting = calloc(1, sizeof(*waiting));
+
+	if (waiting == NULL)
+		return -ENOMEM;
+	waiting->uid = layers->owner_uid;
+	memcpy(waiting->name, layers->name, gm_object_name(layers->name));
+	TAILQ_INSERT_TAIL(&d->state.waiting, waiting, entry);
 	gm_log(GM_LOG_WARNING, "state_waits", "path=%s why=%s",
 	       path_of(d, file).text, gm_quote(why).text);
+	return 0;
 }
 
 /* Nothing that only this start lacks makes a file a bad one. */
@@ -130,7 +195,7 @@ static int read_one(const struct gm_daemon *d, const char *file,
 	char *text;
 	int ret;
 
-	ret = gm_state_dir_read(&d->state, file, ret_why, &text, &bytes);
+	ret = gm_state_dir_read(&d->state.dir, file, ret_why, &text, &bytes);
 	if (ret != 0)
 		return ret;
 	ret = gm_state_text_read(file, text, bytes, map, ret_why);
@@ -141,10 +206,10 @@ static int read_one(const struct gm_daemon *d, const char *file,
 static int read_files(const struct gm_daemon *d, struct found *found,
 		      char *ret_why)
 {
-	int n = gm_state_dir_list(&d->state, &found->files);
+	int n = gm_state_dir_list(&d->state.dir, &found->files);
 
 	if (n < 0)
-		return gm_why(ret_why, n, "%s: %s", d->state.path,
+		return gm_why(ret_why, n, "%s: %s", d->state.dir.path,
 			      strerror(-n));
 	found->n = n;
 	found->maps = calloc((size_t)n + 1, sizeof(*found->maps));
@@ -159,7 +224,7 @@ static int read_files(const struct gm_daemon *d, struct found *found,
 			put_aside(d, file, why);
 		else if (ret != 0)
 			return gm_why(ret_why, ret, "%.100s/%.100s: %s",
-				      d->state.path, file, strerror(-ret));
+				      d->state.dir.path, file, strerror(-ret));
 	}
 	return 0;
 }
@@ -192,7 +257,7 @@ static int match_slots(const struct gm_daemon *d, struct found *found,
 		if ((block->flags & GM_OBJECT_HELD) == 0 ||
 		    block->version < map->version)
 			continue;
-		ret = gm_state_remove(&d->state, map->layers.name, ret_why);
+		ret = gm_state_remove(&d->state.dir, map->layers.name, ret_why);
 		if (ret != 0)
 			return ret;
 		gm_state_map_free(map);
@@ -278,8 +343,8 @@ static bool says_same(const struct gm_daemon *d, const struct gm_block *block,
 	return same;
 }
 
-static void bring_back(struct gm_daemon *d, const char *file,
-		       struct gm_state_map *map)
+static int bring_back(struct gm_daemon *d, const char *file,
+		      struct gm_state_map *map)
 {
 	const struct gm_layers *layers = &map->layers;
 	const struct gm_block *block =
@@ -288,15 +353,17 @@ static void bring_back(struct gm_daemon *d, const char *file,
 	bool is_lost = false;
 
 	if (is_configured(d, layers->name))
-		let_wait(d, file, "the configuration has a map of this name");
-	else if (!resolve(d, map, &is_lost))
-		let_wait(d, file, "a device of it is not there");
-	else if (block != NULL && says_same(d, block, map))
-		return;
-	else if (is_lost)
-		let_wait(d, file, "a device of it is not there");
-	else if (gm_publish_restore(d, layers, map->version, why) != 0)
-		let_wait(d, file, why);
+		return let_wait(d, file, layers,
+				"the configuration has a map of this name");
+	if (!resolve(d, map, &is_lost))
+		return let_wait(d, file, layers, "a device of it is not there");
+	if (block != NULL && says_same(d, block, map))
+		return 0;
+	if (is_lost)
+		return let_wait(d, file, layers, "a device of it is not there");
+	if (gm_publish_restore(d, layers, map->version, why) != 0)
+		return let_wait(d, file, layers, why);
+	return 0;
 }
 
 int gm_state_restore(struct gm_daemon *d, char ret_why[GM_WHY_BYTES])
@@ -309,12 +376,14 @@ int gm_state_restore(struct gm_daemon *d, char ret_why[GM_WHY_BYTES])
 	ret = read_files(d, found, ret_why);
 	if (ret == 0)
 		ret = match_slots(d, found, ret_why);
-	if (ret == 0) {
+	if (ret == 0)
 		drop_unknown(d, found);
-		for (int i = 0; i < found->n; i++) {
-			if (found->maps[i].memory != NULL)
-				bring_back(d, found->files[i], &found->maps[i]);
-		}
+	for (int i = 0; i < found->n && ret == 0; i++) {
+		if (found->maps[i].memory == NULL)
+			continue;
+		ret = bring_back(d, found->files[i], &found->maps[i]);
+		if (ret != 0)
+			gm_why(ret_why, ret, "out of memory");
 	}
 	free_found(found);
 	return ret;

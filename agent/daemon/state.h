@@ -13,11 +13,23 @@
 #ifndef GM_STATE_H
 #define GM_STATE_H
 
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
 #include "agent/daemon/state_dir.h"
 #include "agent/daemon/state_text.h"
 #include "agent/daemon/why.h"
 
 struct gm_daemon;
+struct gm_state_waiting;
+
+TAILQ_HEAD(gm_state_waiting_list, gm_state_waiting);
+
+struct gm_state_files {
+	struct gm_state_dir dir;
+	struct gm_state_waiting_list waiting; /* good files, no object */
+};
 
 /* Open the instance's directory.  Returns as gm_state_dir_open(). */
 int gm_state_start(struct gm_daemon *d, char ret_why[GM_WHY_BYTES]);
@@ -28,13 +40,28 @@ void gm_state_exit(struct gm_daemon *d);
  *
  * To be called when rows and holders are known and nobody can ask yet.  A file
  * that makes no sense is put aside; one whose rows are not there, or that has
- * no room, waits for a start that has them.  What the segment has and no file,
+ * no room, waits for a start that has them, and keeps its name till then.  What the segment has and no file,
  * no holder and no configuration knows is taken out.
  *
  * Returns	0; -ENOMEM, and what reading the directory returns, with
  *		ret_why
  */
 int gm_state_restore(struct gm_daemon *d, char ret_why[GM_WHY_BYTES]);
+
+/*
+ * gm_state_may_replace - may a uid have this name, which no object has?
+ *
+ * ret_is_waiting	there is a file that waits under it; may be NULL
+ *
+ * Returns	0
+ *		-EACCES		a file of another uid waits under it
+ */
+int gm_state_may_replace(const struct gm_daemon *d, const char *name,
+			 uint32_t uid, char ret_why[GM_WHY_BYTES],
+			 bool *ret_is_waiting);
+
+/* The file that waited under this name, if any, is no more or another one. */
+void gm_state_replaced(struct gm_daemon *d, const char *name);
 
 /*
  * gm_state_name_rows - a map with the uuids of its rows, ready for its file

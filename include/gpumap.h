@@ -591,8 +591,10 @@ struct gpumap_plan {
 	uint32_t compute_dtype; /* enum gpumap_dtype */
 	uint64_t kv_bytes;      /* of one layer */
 	uint64_t version;       /* of the map as it was published; 0: not */
-	uint64_t missing_bytes; /* with -ENOSPC: so much more memory ... */
-	uint32_t missing_row; /* ... in this row would do; 0 bytes: not known */
+	uint64_t missing_bytes; /* of missing_row; with -ENOSPC 0: not known,
+				 * else 0: it fits.  A plan by hand that is not
+				 * to be committed need not fit */
+	uint32_t missing_row;
 	uint32_t reserved;
 	char spec[256];     /* as in struct gpumap_layers */
 	char warnings[512]; /* one to a line, cut with "..." */
@@ -625,8 +627,9 @@ struct gpumap_plan_charge {
  *
  * Returns	0
  *		-ENOSPC		it does not fit: missing_bytes and missing_row
- *				of ret_plan are set then.  Or the segment, its table
- *				of holders or the agent's disk is full
+ *				of ret_plan say by how much and where, if that is
+ *				known.  Or the segment, its table of holders or the
+ *				agent's disk is full
  *		-ENOBUFS	n or n_charges is too small: only ret_plan was
  *				stored.  What was asked for has been done
  *		-EINVAL		a number or a text was refused

@@ -157,6 +157,8 @@ static void put_plan(const struct answer *answer, struct gpumap_plan *plan)
 	plan->compute_dtype = head->compute_dtype;
 	plan->kv_bytes = head->kv_bytes;
 	plan->version = head->version;
+	plan->missing_bytes = head->missing_bytes;
+	plan->missing_row = head->missing_row;
 	memcpy(plan->spec, answer->spec, head->spec_bytes);
 	if (answer->warnings != NULL)
 		memcpy(plan->warnings, answer->warnings, head->warning_bytes);

@@ -193,8 +193,10 @@ struct gm_control_plan {
 #define GM_PLAN_RUNS_MAX 8192u /* of one reply */
 
 struct gm_control_plan_reply {
-	uint64_t version;  /* 0: not published */
-	uint64_t kv_bytes; /* of one layer */
+	uint64_t version;       /* 0: not published */
+	uint64_t kv_bytes;      /* of one layer */
+	uint64_t missing_bytes; /* it does not fit, and need not; 0: it does */
+	uint32_t missing_row;
 	uint32_t n_layers;
 	uint32_t n_charges;
 	uint32_t n_runs;
@@ -202,7 +204,6 @@ struct gm_control_plan_reply {
 	uint32_t compute_dtype;
 	uint32_t spec_bytes;    /* with the NUL */
 	uint32_t warning_bytes; /* likewise; 0: none */
-	uint32_t reserved;
 };
 
 struct gm_control_charge {
@@ -241,7 +242,7 @@ _Static_assert(sizeof(struct gm_session_reply) == 24, "wire");
 _Static_assert(sizeof(struct gm_queue_reply) == 16, "wire");
 _Static_assert(sizeof(struct gm_session_item) == 40, "wire");
 _Static_assert(sizeof(struct gm_control_plan) == 176, "wire");
-_Static_assert(sizeof(struct gm_control_plan_reply) == 48, "wire");
+_Static_assert(sizeof(struct gm_control_plan_reply) == 56, "wire");
 _Static_assert(sizeof(struct gm_control_charge) == 48, "wire");
 _Static_assert(sizeof(struct gm_control_run) == 8, "wire");
 _Static_assert(sizeof(struct gm_control_plan_refusal) == 272, "wire");

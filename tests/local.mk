@@ -428,6 +428,9 @@ gm_story_libs = %reldir%/libagent.la lib/libgpumap.la
 gm_tests += %reldir%/agent_state
 %canon_reldir%_agent_state_SOURCES = %reldir%/agent_state.c $(gm_story)
 %canon_reldir%_agent_state_LDADD = $(gm_story_libs)
+gm_tests += %reldir%/agent_plan
+%canon_reldir%_agent_plan_SOURCES = %reldir%/agent_plan.c $(gm_story)
+%canon_reldir%_agent_plan_LDADD = $(gm_story_libs)
 
 gm_tests += %reldir%/agent_control
 %canon_reldir%_agent_control_SOURCES = %reldir%/agent_control.c $(gm_story)
@@ -470,6 +473,7 @@ EXTRA_DIST += $(gm_scripts) %reldir%/tap.sh
 EXTRA_DIST += %reldir%/model/run
 EXTRA_DIST += %reldir%/model/credit.pml
 EXTRA_DIST += %reldir%/model/journal.pml
+EXTRA_DIST += %reldir%/model/ledger.pml
 EXTRA_DIST += %reldir%/model/park_client.pml
 EXTRA_DIST += %reldir%/model/park_worker.pml
 EXTRA_DIST += %reldir%/model/publish.pml

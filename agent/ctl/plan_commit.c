@@ -10,35 +10,6 @@
 
 #include "agent/ctl/plan.h"
 
-/* Those that a model may be computed in. */
-static const struct {
-	enum gm_dtype ours;
-	uint32_t theirs; /* enum gpumap_dtype */
-} dtypes[] = {
-	{ GM_DTYPE_BF16, GPUMAP_DTYPE_BF16 },
-	{ GM_DTYPE_F16, GPUMAP_DTYPE_F16 },
-	{ GM_DTYPE_F32, GPUMAP_DTYPE_F32 },
-	{ GM_DTYPE_F64, GPUMAP_DTYPE_F64 },
-};
-
-#define N_DTYPES (sizeof(dtypes) / sizeof(dtypes[0]))
-
-static uint32_t to_theirs(enum gm_dtype dtype)
-{
-	for (size_t i = 0; i < N_DTYPES; i++)
-		if (dtypes[i].ours == dtype)
-			return dtypes[i].theirs;
-	return 0;
-}
-
-static enum gm_dtype to_ours(uint32_t dtype)
-{
-	for (size_t i = 0; i < N_DTYPES; i++)
-		if (dtypes[i].theirs == dtype)
-			return dtypes[i].ours;
-	return GM_DTYPE_F32;
-}
-
 static void put_cache(const struct gm_plan_request *q,
 		      struct gpumap_plan_request *ret)
 {
@@ -85,7 +56,7 @@ static void put_request(const struct gm_ctl_planning *p,
 		.other_bytes = q->model.other_bytes,
 		.dtype = gm_ctl_dtype_named(p->model.dtype),
 		.n_heads = (uint32_t)q->model.n_heads,
-		.compute_dtype = q->has_dtype ? to_theirs(q->dtype) : 0,
+		.compute_dtype = q->has_dtype ? gm_dtype_public(q->dtype) : 0,
 		.max_seq_len = q->max_seq_len,
 		.max_batch_size = (uint32_t)q->max_batch_size,
 	};
@@ -143,7 +114,8 @@ static int take_answer(struct gm_ctl_planning *p,
 	plan->rows = rows;
 	plan->n_layers = answer->n_layers;
 	plan->base_row = answer->base_row;
-	plan->dtype = to_ours(answer->compute_dtype);
+	if (gm_dtype_of_public(answer->compute_dtype, &plan->dtype) != 0)
+		return -EPROTO;
 	plan->kv_bytes = answer->kv_bytes;
 	p->version = answer->version;
 	plan->charges = calloc(answer->n_charges + 1, sizeof(*plan->charges));

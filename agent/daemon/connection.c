@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +16,7 @@
 
 #include "agent/common/log.h"
 #include "agent/daemon/daemon.h"
+#include "agent/daemon/peer.h"
 #include "agent/daemon/requests.h"
 #include "agent/daemon/sessions.h"
 #include "shm/point.h"
@@ -78,6 +80,19 @@ int gm_connection_bad(struct gm_connection *c, int status, const char *format,
 	return status;
 }
 
+bool gm_connection_lives(const struct gm_connection *c)
+{
+	struct pollfd end = {
+		.fd = gm_peer_pidfd(c->source.fd, c->pid, c->since_ns),
+		.events = POLLIN,
+	};
+	bool lives = end.fd >= 0 && poll(&end, 1, 0) == 0;
+
+	if (end.fd >= 0)
+		close(end.fd);
+	return lives;
+}
+
 /* ---- replies ----------------------------------------------------------- */
 
 static void put_fds(struct msghdr *message, void *room, const int *fds,
@@ -138,20 +153,29 @@ void gm_connection_reply(struct gm_connection *c,
 	send_reply(c, &header, record, fds, n_fds);
 }
 
-void gm_connection_refuse(struct gm_connection *c,
-			  const struct gm_control *request, int status,
-			  const char *why)
+void gm_connection_refuse_with(struct gm_connection *c,
+			       const struct gm_control *request, int status,
+			       const void *body, uint32_t bytes)
 {
 	struct gm_control header = { .type = request->type,
 				     .serial = request->serial,
 				     .status = status,
-				     .body = sizeof(struct gm_refusal) };
-	struct gm_refusal refusal = { 0 };
+				     .body = bytes };
 	struct iovec record[3] = { { &header, sizeof(header) },
-				   { &refusal, sizeof(refusal) } };
+				   { (void *)body, bytes } };
+
+	send_reply(c, &header, record, NULL, 0);
+}
+
+void gm_connection_refuse(struct gm_connection *c,
+			  const struct gm_control *request, int status,
+			  const char *why)
+{
+	struct gm_refusal refusal = { 0 };
 
 	snprintf(refusal.text, sizeof(refusal.text), "%s", why);
-	send_reply(c, &header, record, NULL, 0);
+	gm_connection_refuse_with(c, request, status, &refusal,
+				  sizeof(refusal));
 }
 
 /* ---- requests ---------------------------------------------------------- */

@@ -71,6 +71,15 @@ void gm_connection_refuse(struct gm_connection *c,
 			  const struct gm_control *request, int status,
 			  const char *why);
 
+/* The same with more than the reason: @body begins with a gm_refusal. */
+void gm_connection_refuse_with(struct gm_connection *c,
+			       const struct gm_control *request, int status,
+			       const void *body, uint32_t bytes);
+
+/* Does the process that connected still run?  A child of its may go on talking
+ * for it, when its pid is no longer its own. */
+bool gm_connection_lives(const struct gm_connection *c);
+
 /* The answer to @request will come later; nothing is read until it has. */
 void gm_connection_wait(struct gm_connection *c,
 			const struct gm_control *request);

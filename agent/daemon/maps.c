@@ -16,7 +16,8 @@
 #define TEXT_ROOM   160
 #define REMEDY_ROOM (GM_WHY_BYTES - TEXT_ROOM - 3)
 
-static int explain(char *ret_why, int ret, const struct gm_plan_error *error)
+int gm_maps_explain(char ret_why[GM_WHY_BYTES], int ret,
+		    const struct gm_plan_error *error)
 {
 	int n = (int)strlen(error->text);
 
@@ -60,10 +61,10 @@ static int place(const struct gm_daemon *d,
 	}
 	ret = gm_spec_parse(request->spec, &spec, &error);
 	if (ret != 0)
-		return explain(ret_why, ret, &error);
+		return gm_maps_explain(ret_why, ret, &error);
 	ret = gm_placement_make(&spec, &ask, ret_place, &error);
 	gm_spec_free(&spec);
-	return ret == 0 ? 0 : explain(ret_why, ret, &error);
+	return ret == 0 ? 0 : gm_maps_explain(ret_why, ret, &error);
 }
 
 /* What lies outside of the layers is taken from the base row. */
@@ -101,6 +102,7 @@ static bool says_same(const struct gm_daemon *d, const struct gm_layers *layers,
 	bytes = strlen(layers->spec) + 1;
 	if (image.n_layers != layers->n_layers || image.base != layers->base ||
 	    image.object.owner_uid != layers->owner_uid ||
+	    image.object.flags != layers->flags ||
 	    image.dtype != layers->dtype || image.weight_bytes != 0 ||
 	    image.other_bytes != 0 || image.spec_bytes != bytes ||
 	    bytes > sizeof(words))

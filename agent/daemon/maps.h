@@ -17,6 +17,7 @@
 #include "shm/layers.h"
 
 struct gm_daemon;
+struct gm_plan_error;
 
 struct gm_map_request {
 	const char *name;
@@ -65,6 +66,10 @@ void gm_maps_free(struct gm_map_made *made);
  */
 int gm_maps_publish(struct gm_daemon *d, const struct gm_map_request *request,
 		    char ret_why[GM_WHY_BYTES], uint64_t *ret_version);
+
+/* A plan's error as the words of a refusal.  Returns @ret. */
+int gm_maps_explain(char ret_why[GM_WHY_BYTES], int ret,
+		    const struct gm_plan_error *error);
 
 /*
  * gm_maps_configured - publish every [map NAME] of the configuration

@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +14,7 @@
 
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/map_changes.h"
-#include "agent/daemon/peer.h"
+#include "agent/daemon/plan_changes.h"
 #include "agent/daemon/sessions.h"
 #include "agent/daemon/share.h"
 
@@ -231,21 +230,6 @@ static int handle_release(struct gm_connection *c, const struct gm_request *r)
 
 /* ---- pins -------------------------------------------------------------- */
 
-/* Does the process that connected still run?  A child of its may go on talking
- * for it, when its pid is no longer its own. */
-static bool peer_lives(const struct gm_connection *c)
-{
-	struct pollfd end = {
-		.fd = gm_peer_pidfd(c->source.fd, c->pid, c->since_ns),
-		.events = POLLIN,
-	};
-	bool lives = end.fd >= 0 && poll(&end, 1, 0) == 0;
-
-	if (end.fd >= 0)
-		close(end.fd);
-	return lives;
-}
-
 static int handle_pin(struct gm_connection *c, const struct gm_request *r)
 {
 	struct gm_control_server *s = c->server;
@@ -262,7 +246,7 @@ static int handle_pin(struct gm_connection *c, const struct gm_request *r)
 	if (error)
 		return error;
 	/* Now that the pid is held: is it still who asks? */
-	if (!peer_lives(c)) {
+	if (!gm_connection_lives(c)) {
 		gm_holders_unpin(s->d, c->pid, pin.claim);
 		return gm_connection_bad(c, -ESRCH,
 					 "process %d, which connected, is gone",
@@ -304,9 +288,11 @@ static const struct gm_request_kind kinds[] = {
 				    gm_session_handle_queue },
 	[GM_CONTROL_SESSIONS] = { sizeof(struct gm_sessions), false,
 				  gm_session_handle_list },
+	[GM_CONTROL_PLAN] = { sizeof(struct gm_control_plan), true,
+			      gm_plan_change_handle },
 };
 
-_Static_assert(sizeof(struct gm_layers_publish) <=
+_Static_assert(sizeof(struct gm_control_plan) <=
 		       sizeof(((struct gm_request *)0)->body),
 	       "every body fits");
 

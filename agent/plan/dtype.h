@@ -35,6 +35,13 @@ const char *gm_dtype_name(enum gm_dtype dtype);
 /* Of one element, 1 to 8. */
 uint32_t gm_dtype_bytes(enum gm_dtype dtype);
 
+/* The same as an enum gpumap_dtype, which has no f8e4m3 and no i16: those are
+ * as wide as u8 and u16. */
+uint32_t gm_dtype_public(enum gm_dtype dtype);
+
+/* Which enum gpumap_dtype can be computed in.  Returns 0, -EINVAL. */
+int gm_dtype_of_public(uint32_t dtype, enum gm_dtype *ret_dtype);
+
 /*
  * gm_dtype_parse - the type called @name
  *

@@ -1,0 +1,628 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/daemon/plan_changes.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/daemon/changes.h"
+#include "agent/daemon/daemon.h"
+#include "agent/daemon/maps.h"
+#include "agent/plan/plan.h"
+#include "gpumap.h"
+
+#define ALL_FLAGS                                                      \
+	(GPUMAP_PLAN_PUBLISH | GPUMAP_PLAN_COMMIT | GPUMAP_PLAN_HELD | \
+	 GPUMAP_PLAN_BASE)
+
+#define SPEC_ROOM    sizeof(((struct gpumap_plan *)NULL)->spec)
+#define WARNING_ROOM sizeof(((struct gpumap_plan *)NULL)->warnings)
+
+_Static_assert((int)GM_SETTING_MANUAL == (int)GPUMAP_SETTING_MANUAL &&
+		       (int)GM_SETTING_PIPELINE == (int)GPUMAP_SETTING_PIPELINE,
+	       "settings are the same numbers");
+_Static_assert((int)GM_STRATEGY_FILL + 1 == (int)GPUMAP_STRATEGY_FILL &&
+		       (int)GM_STRATEGY_FEWEST + 1 ==
+			       (int)GPUMAP_STRATEGY_FEWEST,
+	       "strategies are one more");
+
+struct plan_change {
+	struct gm_change change;
+	struct gm_control_plan ask;
+	const char *text;    /* NULL: none */
+	const char *weights; /* likewise */
+	const uint64_t *layer_bytes;
+	const uint32_t *rows;
+
+	/* The clerk's, from judge() to settle(). */
+	struct gm_plan_device devices[GM_ROWS];
+	struct gm_kv_paged paged;
+	struct gm_plan_request q;
+	struct gm_plan plan;
+	struct gm_plan_error error;
+
+	struct gm_charge_image charges[GM_ROWS]; /* of the map */
+	struct gm_shortage shortage;
+	bool holds; /* a place among the holders */
+	uint32_t place;
+
+	struct gm_control_plan_reply reply;
+	char *reply_tail;
+	uint32_t reply_tail_bytes;
+
+	uint64_t tail[]; /* the request's */
+};
+
+static struct plan_change *of(struct gm_change *change)
+{
+	return gm_owner(change, struct plan_change, change);
+}
+
+static bool to_publish(const struct gm_control_plan *ask)
+{
+	return (ask->flags & (GPUMAP_PLAN_PUBLISH | GPUMAP_PLAN_COMMIT)) != 0;
+}
+
+/* ---- judging: what there is to plan on ---------------------------------- */
+
+static struct gm_plan_device device_of(const struct gm_daemon *d, uint32_t row,
+				       uint32_t slot)
+{
+	const struct gm_device *device = d->devices.of[row];
+	const struct gm_row_image *facts = &device->facts;
+	uint64_t free_bytes = device->moving.free_bytes;
+	bool is_host = (facts->flags & GPUMAP_DEVICE_MAIN_MEMORY) != 0;
+
+	return (struct gm_plan_device){
+		.row = row,
+		.is_host = is_host,
+		.is_cuda = (facts->known & GPUMAP_KNOWN_CC) != 0,
+		.is_integrated = (facts->flags & GPUMAP_DEVICE_INTEGRATED) != 0,
+		.cc_major = facts->cc_major,
+		.cc_minor = facts->cc_minor,
+		.avail = gm_ledger_avail(d, row, slot),
+		.total = facts->total_bytes,
+		.score = gm_plan_score(is_host, facts->units, free_bytes,
+				       facts->cc_major),
+	};
+}
+
+/* The place of the map that this one would replace. */
+static uint32_t slot_of(const struct plan_change *plan)
+{
+	const struct gm_daemon *d = plan->change.d;
+	const struct gm_block *block = NULL;
+
+	if (to_publish(&plan->ask))
+		block = gm_publish_find(d, GM_KIND_LAYERS, plan->ask.name);
+	return block != NULL ? (uint32_t)(block - d->directory.objects)
+			     : GM_LEDGER_NOBODY;
+}
+
+/* Those that somebody named, in that order.  @devices are all there are. */
+static int choose(struct plan_change *plan,
+		  const struct gm_plan_device *devices, uint32_t n)
+{
+	for (uint32_t i = 0; i < plan->ask.n_rows; i++) {
+		uint32_t at = 0;
+
+		while (at < n && devices[at].row != plan->rows[i])
+			at++;
+		if (at == n)
+			return gm_why(plan->change.why, -ENODEV,
+				      "row %u is not there, is lost or has "
+				      "failed: gpumapctl devices shows which "
+				      "can be used",
+				      plan->rows[i]);
+		plan->devices[i] = devices[at];
+	}
+	plan->q.n_devices = plan->ask.n_rows;
+	return 0;
+}
+
+static int list_devices(struct plan_change *plan)
+{
+	const struct gm_daemon *d = plan->change.d;
+	struct gm_plan_device devices[GM_ROWS];
+	uint32_t slot = slot_of(plan), n = 0;
+
+	for (uint32_t row = 0; row < d->devices.n; row++) {
+		const struct gm_device *device = d->devices.of[row];
+
+		if (device->present &&
+		    device->moving.state != GPUMAP_DEVICE_FAILED &&
+		    device->moving.state != GPUMAP_DEVICE_LOST)
+			devices[n++] = device_of(d, row, slot);
+	}
+	gm_plan_number(devices, n);
+	plan->q.devices = plan->devices;
+	plan->q.is_chosen = plan->ask.n_rows != 0;
+	if (plan->q.is_chosen)
+		return choose(plan, devices, n);
+	memcpy(plan->devices, devices, n * sizeof(devices[0]));
+	plan->q.n_devices = n;
+	return 0;
+}
+
+static void put_cache(struct plan_change *plan)
+{
+	static const enum gm_kv_budget budgets[] = {
+		[GPUMAP_PAGED_MIB] = GM_KV_MB,
+		[GPUMAP_PAGED_SHARE] = GM_KV_UTILIZATION,
+		[GPUMAP_PAGED_TOKENS] = GM_KV_TOKENS,
+	};
+	const struct gm_control_plan *ask = &plan->ask;
+	struct gm_plan_model *model = &plan->q.model;
+
+	model->has_kv = ask->k_dim != 0 || ask->kv_lora_rank != 0;
+	model->kv = (struct gm_kv_shape){
+		.n_layers = ask->n_layers,
+		.n_heads = ask->n_kv_heads,
+		.k_dim = ask->k_dim,
+		.v_dim = ask->v_dim,
+		.is_mla = ask->kv_lora_rank != 0,
+		.kv_lora_rank = ask->kv_lora_rank,
+		.kpe_head_dim = ask->kpe_head_dim,
+	};
+	if (ask->paged == GPUMAP_PAGED_NONE)
+		return;
+	plan->paged = (struct gm_kv_paged){
+		.budget = budgets[ask->paged],
+		.amount = ask->paged_amount,
+		.block_size =
+			ask->paged_block != 0 ? ask->paged_block : GM_KV_BLOCK,
+		.cache_bytes = ask->paged_element_bytes,
+	};
+	memcpy(&plan->paged.share, &ask->paged_share,
+	       sizeof(plan->paged.share));
+	plan->q.paged = &plan->paged;
+}
+
+static int judge(struct gm_change *change)
+{
+	struct plan_change *plan = of(change);
+	const struct gm_control_plan *ask = &plan->ask;
+	struct gm_plan_request *q = &plan->q;
+
+	q->setting = (enum gm_setting)ask->setting;
+	if (ask->strategy != 0)
+		q->strategy = (enum gm_strategy)(ask->strategy - 1);
+	q->text = plan->text;
+	q->weights = plan->weights;
+	q->base_row = (ask->flags & GPUMAP_PLAN_BASE) != 0 ? ask->base_row
+							   : GM_ROW_FIRST;
+	q->has_dtype = ask->compute_dtype != 0;
+	if (q->has_dtype)
+		gm_dtype_of_public(ask->compute_dtype, &q->dtype);
+	q->max_seq_len = ask->max_seq_len;
+	q->max_batch_size = ask->max_batch_size;
+	q->model.n_layers = ask->n_layers;
+	q->model.layer_bytes = plan->layer_bytes;
+	q->model.other_bytes = ask->other_bytes;
+	q->model.n_heads = ask->n_heads;
+	put_cache(plan);
+	change->act = GM_CHANGE_NOTHING;
+	return list_devices(plan);
+}
+
+/* ---- planning: by the clerk --------------------------------------------- */
+
+static int make(struct gm_change *change)
+{
+	struct plan_change *plan = of(change);
+	int ret = gm_plan_make(&plan->q, &plan->plan, NULL, &plan->error);
+
+	return ret == 0 ? 0 : gm_maps_explain(change->why, ret, &plan->error);
+}
+
+/* ---- the answer ---------------------------------------------------------- */
+
+static uint32_t count_runs(const struct gm_plan *plan)
+{
+	uint32_t n = 1;
+
+	for (uint32_t i = 1; i < plan->n_layers; i++)
+		n += plan->rows[i] != plan->rows[i - 1];
+	return n;
+}
+
+static char *put_runs(const struct gm_plan *plan, char *at)
+{
+	struct gm_control_run run = { .n_layers = 0 };
+
+	for (uint32_t i = 0; i < plan->n_layers; i++) {
+		run.row = plan->rows[i];
+		run.n_layers++;
+		if (i + 1 < plan->n_layers && plan->rows[i + 1] == run.row)
+			continue;
+		memcpy(at, &run, sizeof(run));
+		at += sizeof(run);
+		run.n_layers = 0;
+	}
+	return at;
+}
+
+static char *put_charges(const struct gm_plan *plan, char *at)
+{
+	for (uint32_t i = 0; i < plan->n_charges; i++) {
+		const struct gm_plan_charge *from = &plan->charges[i];
+		struct gm_control_charge charge = {
+			.row = from->row,
+			.n_layers = from->n_layers,
+			.weight_bytes = from->weight_bytes,
+			.kv_bytes = from->kv_bytes,
+			.activation_bytes = from->act_bytes,
+			.reserve_bytes = from->reserve_bytes,
+			.left_bytes = from->left_bytes,
+		};
+
+		memcpy(at, &charge, sizeof(charge));
+		at += sizeof(charge);
+	}
+	return at;
+}
+
+/* Returns its bytes with the NUL; what is longer than @room ends in dots. */
+static uint32_t put_text(char *at, size_t room, const char *text)
+{
+	int n = snprintf(at, room, "%s", text);
+
+	if ((size_t)n < room)
+		return (uint32_t)n + 1;
+	memcpy(at + room - sizeof("..."), "...", sizeof("..."));
+	return (uint32_t)room;
+}
+
+/* One to a line.  Returns 0 when there is none. */
+static uint32_t put_warnings(const struct gm_plan *plan, char *at)
+{
+	char all[2 * WARNING_ROOM] = "";
+	size_t n = 0;
+
+	for (uint32_t i = 0; i < plan->n_warnings && n < sizeof(all); i++)
+		n += (size_t)snprintf(all + n, sizeof(all) - n, "%s%s",
+				      i > 0 ? "\n" : "", plan->warnings[i]);
+	return n > 0 ? put_text(at, WARNING_ROOM, all) : 0;
+}
+
+/* All of it before anything is done, for it may need more memory than there
+ * is. */
+static int make_reply(struct plan_change *plan)
+{
+	const struct gm_plan *made = &plan->plan;
+	struct gm_control_plan_reply *reply = &plan->reply;
+	char *at;
+
+	*reply = (struct gm_control_plan_reply){
+		.kv_bytes = made->kv_bytes,
+		.n_layers = made->n_layers,
+		.n_charges = made->n_charges,
+		.n_runs = count_runs(made),
+		.missing_bytes = plan->shortage.bytes,
+		.missing_row = plan->shortage.row,
+		.base_row = made->base_row,
+		.compute_dtype = gm_dtype_public(made->dtype),
+	};
+	if (reply->n_runs > GM_PLAN_RUNS_MAX)
+		return gm_why(plan->change.why, -E2BIG,
+			      "the layers change their row %u times; a plan "
+			      "may do that %u times",
+			      reply->n_runs - 1, GM_PLAN_RUNS_MAX - 1);
+	plan->reply_tail =
+		malloc(reply->n_charges * sizeof(struct gm_control_charge) +
+		       reply->n_runs * sizeof(struct gm_control_run) +
+		       SPEC_ROOM + WARNING_ROOM);
+	if (plan->reply_tail == NULL)
+		return -ENOMEM;
+	at = put_charges(made, plan->reply_tail);
+	at = put_runs(made, at);
+	reply->spec_bytes =
+		put_text(at, SPEC_ROOM, made->spec != NULL ? made->spec : "");
+	at += reply->spec_bytes;
+	reply->warning_bytes = put_warnings(made, at);
+	at += reply->warning_bytes;
+	plan->reply_tail_bytes = (uint32_t)(at - plan->reply_tail);
+	return 0;
+}
+
+static void answer(struct gm_change *change, struct gm_connection *c,
+		   const struct gm_control *request)
+{
+	struct plan_change *plan = of(change);
+
+	plan->reply.version = change->version;
+	gm_connection_reply(c, request, &plan->reply, sizeof(plan->reply),
+			    plan->reply_tail, plan->reply_tail_bytes, NULL, 0);
+}
+
+static void refuse(struct gm_change *change, struct gm_connection *c,
+		   const struct gm_control *request, int status)
+{
+	struct gm_control_plan_refusal refusal = {
+		.missing_bytes = of(change)->shortage.bytes,
+		.missing_row = of(change)->shortage.row,
+	};
+
+	snprintf(refusal.refusal.text, sizeof(refusal.refusal.text), "%s",
+		 change->why[0] != '\0' ? change->why : strerror(-status));
+	gm_connection_refuse_with(c, request, status, &refusal,
+				  sizeof(refusal));
+}
+
+/* ---- settling: what is to come of it ------------------------------------- */
+
+/* Whoever asked must be there to be watched; the pid of one that is gone may be
+ * another's. */
+static int hold(struct plan_change *plan)
+{
+	struct gm_change *change = &plan->change;
+	int ret;
+
+	ret = gm_holders_hold(change->d, change->pid, change->uid, change->why,
+			      &plan->place);
+	if (ret != 0)
+		return ret;
+	plan->holds = true;
+	if (change->connection != NULL &&
+	    gm_connection_lives(change->connection))
+		return 0;
+	return gm_why(change->why, -ESRCH,
+		      "process %d, which connected, is gone", (int)change->pid);
+}
+
+static void note_shortage(struct plan_change *plan)
+{
+	for (uint32_t i = 0; i < plan->plan.n_charges; i++) {
+		const struct gm_plan_charge *charge = &plan->plan.charges[i];
+
+		if (charge->missing_bytes > plan->shortage.bytes)
+			plan->shortage =
+				(struct gm_shortage){ charge->missing_bytes,
+						      charge->row };
+	}
+}
+
+static void put_layers(struct plan_change *plan)
+{
+	const struct gm_control_plan *ask = &plan->ask;
+	const struct gm_plan *made = &plan->plan;
+	struct gm_layers *layers = &plan->change.layers;
+
+	for (uint32_t i = 0; i < made->n_charges; i++)
+		plan->charges[i] = (struct gm_charge_image){
+			.row = made->charges[i].row,
+			.n_layers = made->charges[i].n_layers,
+			.weight_bytes = made->charges[i].weight_bytes,
+			.kv_bytes = made->charges[i].kv_bytes,
+			.activation_bytes = made->charges[i].act_bytes,
+			.reserve_bytes = made->charges[i].reserve_bytes,
+		};
+	*layers = (struct gm_layers){
+		.name = ask->name,
+		.spec = made->spec != NULL ? made->spec : "",
+		.owner_uid = plan->change.uid,
+		.n_layers = made->n_layers,
+		.n_rows = made->n_charges,
+		.base = made->base_row,
+		.setting = ask->setting,
+		.dtype = ask->dtype,
+		.compute_dtype = (uint16_t)gm_dtype_public(made->dtype),
+		.other_bytes = ask->other_bytes,
+		.rows = made->rows,
+		.bytes = plan->layer_bytes,
+		.charges = plan->charges,
+	};
+	if (plan->q.model.has_kv) {
+		layers->max_seq_len = ask->max_seq_len != 0 ? ask->max_seq_len
+							    : GM_PLAN_SEQ_LEN;
+		layers->max_batch_size = ask->max_batch_size != 0
+						 ? ask->max_batch_size
+						 : GM_PLAN_BATCH_SIZE;
+	}
+	if (ask->setting == GPUMAP_SETTING_AUTO)
+		layers->strategy = (uint16_t)(plan->q.strategy + 1);
+	if ((ask->flags & GPUMAP_PLAN_COMMIT) != 0)
+		layers->flags |= GM_OBJECT_COMMITTED;
+	if ((ask->flags & GPUMAP_PLAN_HELD) != 0)
+		layers->flags |= GM_OBJECT_HELD;
+}
+
+/* Publishing judges it again; here it is told by how much. */
+static int judge_promise(struct plan_change *plan)
+{
+	struct gm_change *change = &plan->change;
+	struct gm_promise *promise;
+	int ret = gm_ledger_promise(&change->layers, change->why, &promise);
+
+	if (ret != 0)
+		return ret;
+	ret = gm_ledger_judge(change->d, promise, slot_of(plan), change->why,
+			      &plan->shortage);
+	free(promise);
+	return ret;
+}
+
+static int settle(struct gm_change *change)
+{
+	struct plan_change *plan = of(change);
+	int ret;
+
+	note_shortage(plan);
+	ret = make_reply(plan);
+	if (ret != 0 || !to_publish(&plan->ask))
+		return ret;
+	plan->shortage.bytes = 0;
+	change->act = GM_CHANGE_PUT;
+	put_layers(plan);
+	if ((change->layers.flags & GM_OBJECT_COMMITTED) != 0)
+		ret = judge_promise(plan);
+	if (ret == 0 && (change->layers.flags & GM_OBJECT_HELD) != 0)
+		ret = hold(plan);
+	return ret;
+}
+
+static void before_show(struct gm_change *change)
+{
+	struct plan_change *plan = of(change);
+
+	if (!plan->holds)
+		return;
+	gm_holders_keep(change->d, plan->place, &change->put.block);
+	plan->holds = false;
+}
+
+static void free_plan(struct gm_change *change)
+{
+	struct plan_change *plan = of(change);
+
+	if (plan->holds)
+		gm_holders_let_go(change->d, plan->place);
+	gm_plan_free(&plan->plan);
+	free(plan->reply_tail);
+	free(plan);
+}
+
+static const struct gm_change_kind plan_kind = {
+	.judge = judge,
+	.plan = make,
+	.settle = settle,
+	.before_show = before_show,
+	.answer = answer,
+	.refuse = refuse,
+	.free = free_plan,
+};
+
+/* ---- the request ---------------------------------------------------------- */
+
+static uint64_t padded(uint32_t bytes)
+{
+	return ((uint64_t)bytes + 7) / 8 * 8;
+}
+
+/* The text of a tail's part: NUL-terminated, and nowhere else. */
+static bool is_text(const char *at, uint32_t bytes)
+{
+	return bytes == 0 || strnlen(at, bytes) == bytes - 1;
+}
+
+static bool fits_together(const struct gm_control_plan *ask,
+			  const struct gm_request *r)
+{
+	uint64_t text = padded(ask->text_bytes);
+	uint64_t weights = padded(ask->weight_bytes);
+
+	return memchr(ask->name, '\0', sizeof(ask->name)) != NULL &&
+	       text + weights + 8 * (uint64_t)ask->n_bytes +
+			       4 * (uint64_t)ask->n_rows ==
+		       r->tail_bytes &&
+	       is_text(r->tail, ask->text_bytes) &&
+	       is_text(r->tail + text, ask->weight_bytes) &&
+	       (ask->n_bytes == 0 || ask->n_bytes == ask->n_layers);
+}
+
+static bool is_known(const struct gm_control_plan *ask)
+{
+	enum gm_dtype dtype;
+
+	return (ask->flags & ~ALL_FLAGS) == 0 &&
+	       ask->setting >= GPUMAP_SETTING_MANUAL &&
+	       ask->setting <= GPUMAP_SETTING_PIPELINE &&
+	       ask->strategy <= GPUMAP_STRATEGY_FEWEST &&
+	       ask->dtype <= GPUMAP_DTYPE_U64 &&
+	       ask->paged <= GPUMAP_PAGED_TOKENS &&
+	       (ask->compute_dtype == 0 ||
+		gm_dtype_of_public(ask->compute_dtype, &dtype) == 0);
+}
+
+static int judge_form(struct gm_connection *c,
+		      const struct gm_control_plan *ask,
+		      const struct gm_request *r)
+{
+	if (!fits_together(ask, r))
+		return gm_connection_bad(c, -EINVAL,
+					 "the request's parts do not fit "
+					 "together; this is a client's fault");
+	if (!is_known(ask))
+		return gm_connection_bad(
+			c, -EINVAL,
+			"a flag, the setting, the strategy or a dtype of the "
+			"plan is none that this agent knows");
+	if ((ask->flags & GPUMAP_PLAN_HELD) != 0 &&
+	    (ask->flags & GPUMAP_PLAN_COMMIT) == 0)
+		return gm_connection_bad(c, -EINVAL,
+					 "only what is committed can be held: "
+					 "ask for both");
+	if (ask->setting == GPUMAP_SETTING_MANUAL && ask->text_bytes == 0)
+		return gm_connection_bad(c, -EINVAL,
+					 "a plan by hand needs a spec");
+	if (ask->n_layers > GM_LAYERS_MAX)
+		return gm_connection_bad(c, -E2BIG,
+					 "%u layers; a map has at most %u",
+					 ask->n_layers, GM_LAYERS_MAX);
+	if (ask->n_rows > GM_ROWS)
+		return gm_connection_bad(c, -EINVAL,
+					 "%u rows; there are at most %u",
+					 ask->n_rows, GM_ROWS);
+	return 0;
+}
+
+static int judge_rows(struct gm_connection *c, const struct plan_change *plan)
+{
+	for (uint32_t i = 0; i < plan->ask.n_rows; i++) {
+		for (uint32_t j = 0; j < i; j++) {
+			if (plan->rows[i] == plan->rows[j])
+				return gm_connection_bad(
+					c, -EINVAL,
+					"row %u is among the rows twice",
+					plan->rows[i]);
+		}
+	}
+	return 0;
+}
+
+/* Where its parts lie in a tail of our own, which is aligned. */
+static void find_parts(struct plan_change *plan)
+{
+	const struct gm_control_plan *ask = &plan->ask;
+	const char *at = (const char *)plan->tail;
+
+	if (ask->text_bytes != 0)
+		plan->text = at;
+	at += padded(ask->text_bytes);
+	if (ask->weight_bytes != 0)
+		plan->weights = at;
+	at += padded(ask->weight_bytes);
+	if (ask->n_bytes != 0)
+		plan->layer_bytes = (const void *)at;
+	at += 8 * (size_t)ask->n_bytes;
+	plan->rows = (const void *)at;
+}
+
+int gm_plan_change_handle(struct gm_connection *c, const struct gm_request *r)
+{
+	struct plan_change *plan;
+	struct gm_control_plan ask;
+	int ret;
+
+	memcpy(&ask, r->body, sizeof(ask));
+	ret = judge_form(c, &ask, r);
+	if (ret != 0)
+		return ret;
+	plan = calloc(1, sizeof(*plan) + r->tail_bytes);
+	if (plan == NULL)
+		return -ENOMEM;
+	plan->ask = ask;
+	memcpy(plan->tail, r->tail, r->tail_bytes);
+	find_parts(plan);
+	ret = judge_rows(c, plan);
+	if (ret != 0) {
+		free(plan);
+		return ret;
+	}
+	plan->change.kind = &plan_kind;
+	gm_changes_add(c, &r->header, &plan->change);
+	return 0;
+}

@@ -223,6 +223,11 @@ gm_tests += %reldir%/test_nvml
 	%reldir%/tap.h
 %canon_reldir%_test_nvml_LDADD = $(gm_cuda)
 
+gm_tests += %reldir%/test_operators
+%canon_reldir%_test_operators_SOURCES = %reldir%/test_operators.c \
+	%reldir%/tap.h
+%canon_reldir%_test_operators_LDADD = $(gm_cuda)
+
 gm_tests += %reldir%/test_safetensors
 %canon_reldir%_test_safetensors_SOURCES = %reldir%/test_safetensors.c \
 	%reldir%/tap.h
@@ -463,6 +468,7 @@ gm_scripts =
 gm_scripts += %reldir%/check_docs.sh
 gm_scripts += %reldir%/check_headers.sh
 gm_scripts += %reldir%/check_labels.sh
+gm_scripts += %reldir%/check_operators.sh
 gm_scripts += %reldir%/check_pages.sh
 gm_scripts += %reldir%/check_shm_pure.sh
 gm_scripts += %reldir%/check_symbols.sh

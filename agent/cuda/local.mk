@@ -13,3 +13,15 @@ noinst_LTLIBRARIES += %reldir%/libcu.la
 %canon_reldir%_libcu_la_SOURCES += %reldir%/nvml.c %reldir%/nvml.h
 %canon_reldir%_libcu_la_SOURCES += %reldir%/nvml_symbols.h
 %canon_reldir%_libcu_la_LIBADD = $(DL_LIBS)
+%canon_reldir%_libcu_la_SOURCES += %reldir%/operators.c %reldir%/operators.h
+nodist_%canon_reldir%_libcu_la_SOURCES = %reldir%/operators_ptx.h
+%canon_reldir%_libcu_la_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_builddir)
+
+# The PTX as C: a literal for each line.
+%reldir%/operators_ptx.h: %reldir%/operators.ptx
+	$(AM_V_GEN)$(MKDIR_P) $(@D) && \
+	$(SED) -e 's/[\\"]/\\&/g' -e 's/.*/"&\\n"/' \
+		$(srcdir)/%reldir%/operators.ptx >$@.tmp && mv $@.tmp $@
+%reldir%/libcu_la-operators.lo: %reldir%/operators_ptx.h
+CLEANFILES += %reldir%/operators_ptx.h
+EXTRA_DIST += %reldir%/operators.ptx %reldir%/operators.sh %reldir%/ptx.sh

@@ -454,6 +454,8 @@ gm_tests += %reldir%/agent_worker_burial
 GM_TORTURE += %reldir%/agent_worker_burial
 %canon_reldir%_agent_worker_burial_SOURCES = \
 	%reldir%/agent_worker_burial.c $(gm_row)
+
+include $(top_srcdir)/tests/fake/local.mk
 endif
 
 EXTRA_DIST += %reldir%/nodes/cpu-only.yaml
@@ -504,6 +506,8 @@ AM_TESTS_ENVIRONMENT = \
 	GPUMAPD='$(abs_top_builddir)/agent/daemon/gpumapd'; export GPUMAPD; \
 	GPUMAP_WORKER='$(abs_top_builddir)/agent/worker/gpumap-worker'; \
 	export GPUMAP_WORKER; \
+	GPUMAP_FAKE_NODE='$(abs_top_srcdir)/tests/nodes/mixed.yaml'; \
+	export GPUMAP_FAKE_NODE; \
 	GPUMAPCTL='$(abs_top_builddir)/agent/ctl/gpumapctl'; export GPUMAPCTL; \
 	CC='$(CC)'; export CC; NM='$(NM_PROGRAM)'; export NM; \
 	GM_BUILD='$(GM_BUILD)'; export GM_BUILD;

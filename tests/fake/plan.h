@@ -1,0 +1,103 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * plan - which faults the stand-in machine has.
+ *
+ * Text of one fault per line or between semicolons, each for all cards or,
+ * after "row N:", for one; N counts the cards as the machine's file does.
+ *
+ *	row 1: launch 17: sticky 700	the 17th launch there, by anybody
+ *	row 1: copy 3: sticky 719
+ *	row 1: launch 4: hang
+ *	row 1: launch 4: xid 79		and the card is gone with it
+ *	row 0: lost			is now
+ *	row 0: back
+ *	row 0: xid 31			posted now, by nobody
+ *	row 0: out of memory after 3 GiB
+ *	row 0: exclusive process	compute modes
+ *	row 0: prohibited
+ *	row 0: attribute 122 is 0
+ *	row 0: peer copies corrupt
+ *	row 0: copies take 5 ms
+ *	row 0: launches take 5 ms
+ *	row 0: jit fails 221
+ *	init takes 500 ms
+ *	init fails 802
+ *	driver 12.2
+ *	symbol missing cuMemcpyBatchAsync
+ *	exit takes 3 s			memory stays counted so long after a death
+ *	row 0: nvml slow 30 s
+ *	row 0: nvml memory not supported
+ *	nvml event wait fails
+ *	row 0: nvml lost		NVML alone says so
+ */
+#ifndef FAKE_PLAN_H
+#define FAKE_PLAN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define FAKE_FAULTS   64
+#define FAKE_ANY_GPU  UINT32_MAX
+#define FAKE_NAME_MAX 64
+
+enum fake_fault_kind {
+	FAKE_NOTHING,
+	FAKE_STICKY, /* value: CUresult */
+	FAKE_HANG,
+	FAKE_LOST,
+	FAKE_BACK,
+	FAKE_XID,       /* value: its number */
+	FAKE_MEMORY,    /* value: bytes of all that may be had */
+	FAKE_MODE,      /* value: CUcomputemode */
+	FAKE_ATTRIBUTE, /* value: CUdevice_attribute, to: its value */
+	FAKE_CORRUPT,
+	FAKE_COPIES_TAKE,   /* value: ns */
+	FAKE_LAUNCHES_TAKE, /* value: ns */
+	FAKE_JIT_FAILS,     /* value: CUresult */
+	FAKE_INIT_TAKES,    /* value: ns */
+	FAKE_INIT_FAILS,    /* value: CUresult */
+	FAKE_DRIVER,        /* value: as cuDriverGetVersion() says it */
+	FAKE_SYMBOL,        /* name */
+	FAKE_EXIT_TAKES,    /* value: ns */
+	FAKE_NVML_SLOW,     /* value: ns */
+	FAKE_NVML_MEMORY,
+	FAKE_NVML_WAIT,
+	FAKE_NVML_LOST,
+};
+
+enum fake_fault_on {
+	FAKE_ALWAYS,
+	FAKE_ON_LAUNCH,
+	FAKE_ON_COPY,
+};
+
+struct fake_fault {
+	uint32_t kind; /* enum fake_fault_kind */
+	uint32_t on;   /* enum fake_fault_on */
+	uint32_t gpu;  /* or FAKE_ANY_GPU */
+	uint32_t nth;  /* launch or copy, the first is 1 */
+	uint64_t value;
+	uint64_t to;
+	char name[FAKE_NAME_MAX];
+};
+
+struct fake_plan {
+	uint32_t n_faults;
+	struct fake_fault faults[FAKE_FAULTS];
+};
+
+/*
+ * fake_plan_add - read @text and append its faults
+ *
+ * ret_where	receives the place in @text that is no fault
+ *
+ * Returns	0
+ *		-EINVAL	a line is none of the above; nothing was added
+ *		-ENOSPC	more than FAKE_FAULTS; nothing was added
+ */
+int fake_plan_add(struct fake_plan *plan, const char *text,
+		  const char **ret_where);
+
+#endif

@@ -508,6 +508,8 @@ AM_TESTS_ENVIRONMENT = \
 	export GPUMAP_WORKER; \
 	GPUMAP_FAKE_NODE='$(abs_top_srcdir)/tests/nodes/mixed.yaml'; \
 	export GPUMAP_FAKE_NODE; \
+	CONTRACT_UNDER='$(abs_top_builddir)/tests/fake/stand-in run'; \
+	export CONTRACT_UNDER; \
 	GPUMAPCTL='$(abs_top_builddir)/agent/ctl/gpumapctl'; export GPUMAPCTL; \
 	CC='$(CC)'; export CC; NM='$(NM_PROGRAM)'; export NM; \
 	GM_BUILD='$(GM_BUILD)'; export GM_BUILD;

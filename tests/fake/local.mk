@@ -17,6 +17,87 @@ check_PROGRAMS += %reldir%/stand-in
 %canon_reldir%_stand_in_SOURCES = %reldir%/stand_in.c
 %canon_reldir%_stand_in_LDADD = %reldir%/libmachine.la -lpthread
 
+# A real library has a place to be installed at, as far as libtool knows.
+gm_stand_in_ldflags = $(AM_LDFLAGS) -rpath /nowhere -version-info 1:0:0 \
+	-no-undefined
+
+check_LTLIBRARIES += %reldir%/libcuda.la
+%canon_reldir%_libcuda_la_SOURCES = \
+	%reldir%/code.h \
+	%reldir%/context.c \
+	%reldir%/copy.c \
+	%reldir%/device.c \
+	%reldir%/driver.c %reldir%/driver.h \
+	%reldir%/errors.c \
+	%reldir%/event.c \
+	%reldir%/fault.c \
+	%reldir%/handles.c \
+	%reldir%/kernel.h %reldir%/kernels.c \
+	%reldir%/lane.c \
+	%reldir%/launch.c \
+	%reldir%/memop.c \
+	%reldir%/memory.c \
+	%reldir%/module.c %reldir%/module.h \
+	%reldir%/pointer.c \
+	%reldir%/ptx.c \
+	%reldir%/space.c \
+	%reldir%/stream.c \
+	%reldir%/symbols.c \
+	%reldir%/visible.c \
+	%reldir%/vmm.c
+%canon_reldir%_libcuda_la_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
+%canon_reldir%_libcuda_la_CFLAGS = $(AM_CFLAGS) -fvisibility=default
+%canon_reldir%_libcuda_la_LDFLAGS = $(gm_stand_in_ldflags) \
+	-export-symbols-regex '^cu[A-Z]'
+%canon_reldir%_libcuda_la_LIBADD = %reldir%/libhardware.la -lpthread -ldl
+
+# What the driver promises.  The tests run under the command of
+# $CONTRACT_UNDER where it is set, and else on what the machine has.
+check_LTLIBRARIES += tests/libcontract.la
+tests_libcontract_la_SOURCES = tests/contract.c tests/contract.h \
+	tests/contract_kernels.h tests/cuda_abi.h tests/cuda_symbols.h tests/stubs/cuda.h \
+	tests/stubs/cuda_calls.h
+tests_libcontract_la_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
+tests_libcontract_la_LIBADD = -ldl
+
+gm_contracts =
+gm_contracts += tests/contract_errors
+tests_contract_errors_SOURCES = tests/contract_errors.c
+tests_contract_errors_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
+tests_contract_errors_LDADD = tests/libcontract.la
+
+gm_contracts += tests/contract_vmm
+tests_contract_vmm_SOURCES = tests/contract_vmm.c
+tests_contract_vmm_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
+tests_contract_vmm_LDADD = tests/libcontract.la
+
+gm_contracts += tests/contract_code
+tests_contract_code_SOURCES = tests/contract_code.c
+tests_contract_code_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
+tests_contract_code_LDADD = tests/libcontract.la
+
+gm_contracts += tests/contract_devices
+tests_contract_devices_SOURCES = tests/contract_devices.c
+tests_contract_devices_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
+tests_contract_devices_LDADD = tests/libcontract.la
+
+gm_contracts += tests/contract_memory
+tests_contract_memory_SOURCES = tests/contract_memory.c
+tests_contract_memory_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
+tests_contract_memory_LDADD = tests/libcontract.la
+
+gm_contracts += tests/contract_streams
+tests_contract_streams_SOURCES = tests/contract_streams.c
+tests_contract_streams_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
+tests_contract_streams_LDADD = tests/libcontract.la -lpthread
+
+gm_contracts += tests/contract_versions
+tests_contract_versions_SOURCES = tests/contract_versions.c
+tests_contract_versions_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
+tests_contract_versions_LDADD = tests/libcontract.la
+
+gm_tests += $(gm_contracts)
+
 gm_tests += tests/test_fake_plan
 tests_test_fake_plan_SOURCES = tests/test_fake_plan.c tests/tap.h
 tests_test_fake_plan_LDADD = %reldir%/libhardware.la -lpthread

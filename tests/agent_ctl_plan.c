@@ -272,6 +272,64 @@ static void rows_are_the_agents_without_a_file(void)
 	OK(prints("spec 1:2;0:2\n"));
 }
 
+/* Of all rows. */
+static json_int_t reserved(void)
+{
+	json_int_t sum = 0;
+	json_t *json;
+	const json_t *d;
+	size_t i;
+
+	EQ(CTL("devices", "--json"), DONE);
+	json = object();
+	json_array_foreach(json_object_get(json, "devices"), i, d) sum +=
+		number(d, "reserved_bytes");
+	json_decref(json);
+	return sum;
+}
+
+#define COMMIT(...) CTL("plan", "--model", model, "--commit", __VA_ARGS__)
+
+static void a_plan_is_committed(void)
+{
+	json_t *json;
+
+	EQ(COMMIT("kept", "--rows", "1,0", "--setting", "pipeline", "--json"),
+	   DONE);
+	json = object();
+	STR(text(json, "committed"), "kept");
+	OK(number(json, "version") > 0);
+	STR(text(json, "spec"), "1:2;0:2");
+	STR(text(json, "dtype"), "bf16");
+	EQ(number(json, "kv_bytes"), 512 << 10);
+	/* 18 MiB of weights, 2 of cache, 8 of activations on each row. */
+	EQ(charged(list(json, "charges", 2), "weight_bytes"), 18 << 20);
+	json_decref(json);
+	EQ(reserved(), 36 << 20);
+	EQ(CTL("layers", "kept"), DONE);
+	OK(prints("4 layers over 2 rows, 1:2;0:2\n"));
+
+	/* The same name gives back what it had. */
+	EQ(COMMIT("kept", "--spec", "0:4", "--base-row", "1", "--max-batch",
+		  "2", "--dtype", "f32"),
+	   DONE);
+	OK(prints("committed as kept, version ") && prints("manual, f32, "));
+	EQ(reserved(), (18 + 8 + 32) << 20);
+
+	EQ(COMMIT("more", "--max-batch", "100000000"), FAILED);
+	OK(complains("; it would fit with "));
+	EQ(COMMIT("more", "--max-batch", "100000000", "--json"), FAILED);
+	json = object();
+	OK(number(json, "max_batch_size") > 0);
+	json_decref(json);
+	EQ(CTL("layers", "more"), FAILED);
+	EQ(COMMIT("", "--spec", "0:4"), FAILED);
+	OK(complains("needs a name"));
+	EQ(reserved(), (18 + 8 + 32) << 20);
+	EQ(CTL("release", "kept"), DONE);
+	EQ(reserved(), 0);
+}
+
 int main(void)
 {
 	if (!ctl_start("[host]\nrows = 2\n"))
@@ -286,6 +344,7 @@ int main(void)
 	what_does_not_fit_is_said_with_what_would();
 	wrong_command_lines_are_refused();
 	rows_are_the_agents_without_a_file();
+	a_plan_is_committed();
 	remove_model();
 	unlink(node);
 	EQ(agent_kill(&agent, SIGTERM), 0);

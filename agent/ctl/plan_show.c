@@ -158,7 +158,7 @@ static void table(const struct gm_ctl_planning *p)
 {
 	head_lines(p);
 	printf("row  %-28s %-10s %8s %8s %8s %8s %9s\n", "GiB", "layers",
-	       "weights", "KV", "activ.", "kept", "left");
+	       "weights", "KV", "act.", "kept", "left");
 	for (uint32_t i = 0; i < p->node.n; i++)
 		row_line(p, i);
 	printf("\n  * also what is no layer's   # weights  = KV cache  "

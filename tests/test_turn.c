@@ -385,10 +385,10 @@ static void slow_work_gets_a_smaller_share(void)
 {
 	uint64_t share = GM_TURN_BYTES;
 
-	/* As fast as memory: 1 MiB in 40 us. */
-	EQ(gm_turn_share(share, MIB, 40000), GM_TURN_BYTES);
+	/* As fast as memory. */
+	EQ(gm_turn_share(share, MIB, GM_TURN_NS * 4 / 5), GM_TURN_BYTES);
 	/* Twenty times slower for its size. */
-	share = gm_turn_share(share, MIB, 1000000);
+	share = gm_turn_share(share, MIB, 20 * GM_TURN_NS);
 	EQ(share, 3 * GM_TURN_LEAST); /* 1 MiB / 20 in whole pages */
 	/* Never less than this, however slow. */
 	EQ(gm_turn_share(share, GM_TURN_LEAST, 10000000), GM_TURN_LEAST);

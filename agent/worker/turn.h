@@ -30,10 +30,10 @@
 #define GM_TURN_BYTES   (UINT64_C(1) << 20)
 #define GM_TURN_SMALL   (UINT64_C(64) << 10)
 #define GM_TURN_LEAST   (UINT64_C(16) << 10)  /* of a share */
-#define GM_TURN_FIRST   (UINT64_C(64) << 10)  /* before anything was timed */
-#define GM_TURN_NS      UINT64_C(50000)       /* that a share is to last */
+#define GM_TURN_FIRST   (UINT64_C(32) << 10)  /* before anything was timed */
+#define GM_TURN_NS      UINT64_C(25000)       /* that a share is to last */
 #define GM_TURN_ALONE   2u                    /* shares, beside nobody, */
-#define GM_TURN_FAST    (UINT64_C(256) << 10) /* where a share is this much */
+#define GM_TURN_FAST    (UINT64_C(128) << 10) /* where a share is this much */
 
 /* Is there anything to do?  Cheap: one load that misses only when it is so. */
 static inline bool gm_turn_due(const struct gm_session *session)

@@ -8,8 +8,8 @@
  *
  * Nothing may die, no result may be wrong, and when the attackers are gone so
  * is all that they had.  How much longer the good client's round trips take is
- * printed beside what a process that only burns a CPU does to them; it is
- * never asserted.
+ * printed beside what as many threads do to them that only burn a CPU, of the
+ * same priority: so much is the scheduler's.  It is never asserted.
  *
  *	agent_hostile [ATTACK]
  *
@@ -384,7 +384,7 @@ static pid_t attack(uint32_t which, uint64_t until_ns)
 	_exit(0);
 }
 
-static pid_t hog(void)
+static pid_t burner(void)
 {
 	pid_t pid = fork();
 
@@ -397,6 +397,48 @@ static pid_t hog(void)
 	return pid;
 }
 
+/* What would an attack do that only burns CPUs? */
+static uint32_t beside_burners(struct good *g, uint32_t n, uint64_t length)
+{
+	pid_t pid[4 * ATTACKS];
+	uint32_t p99;
+
+	for (uint32_t i = 0; i < n; i++)
+		pid[i] = burner();
+	p99 = good_work(g, raw_now() + length);
+	for (uint32_t i = 0; i < n; i++) {
+		kill(pid[i], SIGKILL);
+		waitpid(pid[i], NULL, 0);
+	}
+	return p99;
+}
+
+/* The same three times for each, one right after the other: a machine is not
+ * the same from one minute to the next. */
+struct p99 {
+	uint32_t quiet;
+	uint32_t burners;
+	uint32_t attack;
+	uint32_t n_threads;
+};
+
+static void measure_without(struct good *g, uint32_t n_threads, uint64_t each,
+			    struct p99 *ret_p99)
+{
+	ret_p99->n_threads = n_threads;
+	ret_p99->quiet = good_work(g, raw_now() + each);
+	ret_p99->burners = beside_burners(g, n_threads, each);
+}
+
+static void tell_p99(const char *name, const struct p99 *p)
+{
+	NOTE("%-24s p99 %6.1f us quiet, %6.1f beside %2u burners, %6.1f under "
+	     "attack: %4.1f times quiet, %4.1f times burners",
+	     name, p->quiet / 1e3, p->burners / 1e3, p->n_threads,
+	     p->attack / 1e3, (double)p->attack / p->quiet,
+	     (double)p->attack / p->burners);
+}
+
 static void must_have_ended(pid_t pid, const char *name)
 {
 	int status = -1;
@@ -407,22 +449,24 @@ static void must_have_ended(pid_t pid, const char *name)
 	OK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-static void each_alone(struct good *g, const struct state *before,
-		       uint32_t quiet, uint32_t busy)
+static void each_alone(struct good *g, const struct state *before)
 {
 	uint64_t each = length_ns * 5 / 8 / n_attacks;
 
 	for (uint32_t i = 0; i < n_attacks; i++) {
 		const struct hostile_score *score = &scores[i];
-		uint64_t until = raw_now() + each;
-		pid_t pid = attack(i, until);
-		uint32_t p99 = good_work(g, until);
+		struct p99 p99;
+		uint64_t until;
+		pid_t pid;
 
+		measure_without(g, attacks[i]->n_threads, each / 5, &p99);
+		until = raw_now() + each / 5 * 3;
+		pid = attack(i, until);
+		p99.attack = good_work(g, until);
 		must_have_ended(pid, attacks[i]->name);
-		NOTE("%-24s p99 %6.1f us, %5.1f times alone, %5.1f times "
-		     "beside a hog; %llu rounds, %llu ended",
-		     attacks[i]->name, p99 / 1e3, (double)p99 / quiet,
-		     (double)p99 / busy, (unsigned long long)score->rounds,
+		tell_p99(attacks[i]->name, &p99);
+		NOTE("%s: %llu rounds, %llu ended", attacks[i]->name,
+		     (unsigned long long)score->rounds,
 		     (unsigned long long)score->ended);
 		OK(score->rounds > 0);
 		STR(score->lapse, "");
@@ -431,22 +475,25 @@ static void each_alone(struct good *g, const struct state *before,
 	}
 }
 
-static void all_at_once(struct good *g, const struct state *before,
-			uint32_t quiet)
+static void all_at_once(struct good *g, const struct state *before)
 {
-	uint64_t until = raw_now() + length_ns / 4;
+	uint32_t n_threads = 0;
 	pid_t pid[ATTACKS];
-	uint32_t p99;
+	struct p99 p99;
+	uint64_t until;
 
 	for (uint32_t i = 0; i < n_attacks; i++)
+		n_threads += attacks[i]->n_threads;
+	measure_without(g, n_threads, length_ns / 16, &p99);
+	until = raw_now() + length_ns / 4;
+	for (uint32_t i = 0; i < n_attacks; i++)
 		pid[i] = attack(i, until);
-	p99 = good_work(g, until);
+	p99.attack = good_work(g, until);
 	for (uint32_t i = 0; i < n_attacks; i++) {
 		must_have_ended(pid[i], attacks[i]->name);
 		STR(scores[i].lapse, "");
 	}
-	NOTE("%-24s p99 %6.1f us, %5.1f times alone", "all at once", p99 / 1e3,
-	     (double)p99 / quiet);
+	tell_p99("all at once", &p99);
 	EQ(g->wrong, 0);
 	OK(nobody_died(g, before));
 }
@@ -475,27 +522,19 @@ static void use_all_once(void)
 static void story(struct good *g)
 {
 	struct state before;
-	uint32_t quiet, busy;
-	pid_t pid;
 
 	use_all_once();
 	good_work(g, raw_now() + length_ns / 32); /* warm */
 	look(g, &before);
 	OK(before.pid[0] > 0 && before.pid[1] > 0);
-	quiet = good_work(g, raw_now() + length_ns / 16);
-	pid = hog();
-	busy = good_work(g, raw_now() + length_ns / 16);
-	kill(pid, SIGKILL);
-	waitpid(pid, NULL, 0);
-	NOTE("p99 alone %.1f us, beside a hog %.1f us", quiet / 1e3,
-	     busy / 1e3);
-
-	each_alone(g, &before, quiet, busy);
-	all_at_once(g, &before, quiet);
+	each_alone(g, &before);
+	all_at_once(g, &before);
 	tell_of(g);
 	nothing_is_left(g, &before);
 	OK(nobody_died(g, &before));
-	OK(agent_logged(&agent, "event=violation"));
+	/* One attack alone may be none that a worker can see. */
+	if (n_attacks > 1)
+		OK(agent_logged(&agent, "event=violation"));
 	/* It serves as before. */
 	good_work(g, raw_now() + length_ns / 32);
 	EQ(g->wrong, 0);
@@ -538,5 +577,6 @@ int main(int argc, char **argv)
 	EQ(agent_kill(&agent, SIGTERM), 0);
 	if (tap_failures)
 		agent_show_log(&agent);
+	agent_remove(&agent);
 	return tap_done();
 }

@@ -37,6 +37,7 @@ struct hostile {
 struct hostile_attack {
 	const char *name;
 	void (*run)(struct hostile *h);
+	uint32_t n_threads; /* of its own that hardly ever sleep */
 };
 
 /* To a NULL name. */

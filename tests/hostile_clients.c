@@ -216,6 +216,9 @@ static void heirs(struct hostile *h)
 }
 
 const struct hostile_attack hostile_clients[] = {
-	{ "abandoned", abandoned }, { "hasty", hasty }, { "stopped", stopped },
-	{ "heirs", heirs },         { NULL, NULL },
+	{ "abandoned", abandoned, 1 },
+	{ "hasty", hasty, 1 },
+	{ "stopped", stopped, 1 },
+	{ "heirs", heirs, 6 },
+	{ NULL, NULL, 0 },
 };

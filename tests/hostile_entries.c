@@ -350,12 +350,12 @@ static void slow_crowd(struct hostile *h)
 }
 
 const struct hostile_attack hostile_entries[] = {
-	{ "reserved bits", reserved_bits },
-	{ "numbers", numbers },
-	{ "incarnations", incarnations },
-	{ "flips after publication", flips },
-	{ "slow work", slow_work },
-	{ "crowd", crowd },
-	{ "slow crowd", slow_crowd },
-	{ NULL, NULL },
+	{ "reserved bits", reserved_bits, 1 },
+	{ "numbers", numbers, 1 },
+	{ "incarnations", incarnations, 1 },
+	{ "flips after publication", flips, 2 },
+	{ "slow work", slow_work, 1 },
+	{ "crowd", crowd, 1 },
+	{ "slow crowd", slow_crowd, 1 },
+	{ NULL, NULL, 0 },
 };

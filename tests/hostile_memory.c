@@ -335,11 +335,11 @@ static void wakes(struct hostile *h)
 }
 
 const struct hostile_attack hostile_memory[] = {
-	{ "scribbles", scribbles },
-	{ "holes", holes },
-	{ "descriptors", descriptors },
-	{ "bells for nothing", bells_for_nothing },
-	{ "bells and work", bells_and_work },
-	{ "wakes", wakes },
-	{ NULL, NULL },
+	{ "scribbles", scribbles, 1 },
+	{ "holes", holes, 2 },
+	{ "descriptors", descriptors, 1 },
+	{ "bells for nothing", bells_for_nothing, 2 },
+	{ "bells and work", bells_and_work, 2 },
+	{ "wakes", wakes, 2 },
+	{ NULL, NULL, 0 },
 };

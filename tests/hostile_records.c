@@ -276,13 +276,13 @@ static void publications(struct hostile *h)
 }
 
 const struct hostile_attack hostile_records[] = {
-	{ "descriptor floods", descriptor_floods },
-	{ "bad records", bad_records },
-	{ "noise", noise },
-	{ "any bodies", any_bodies },
-	{ "connects", connects },
-	{ "silence", silence },
-	{ "deaf", deaf },
-	{ "publications", publications },
-	{ NULL, NULL },
+	{ "descriptor floods", descriptor_floods, 1 },
+	{ "bad records", bad_records, 1 },
+	{ "noise", noise, 1 },
+	{ "any bodies", any_bodies, 1 },
+	{ "connects", connects, 1 },
+	{ "silence", silence, 1 },
+	{ "deaf", deaf, 1 },
+	{ "publications", publications, 1 },
+	{ NULL, NULL, 0 },
 };

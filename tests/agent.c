@@ -17,7 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define STEP_MS 5
+#define STEP_MS         5
+#define REMOVE_LIMIT_MS 5000
 
 /* What is to be removed at the end of this process, whatever became of the
  * struct that a test had on its stack. */
@@ -42,7 +43,7 @@ static void nap(void)
 	nanosleep(&step, NULL);
 }
 
-static void remove_dir(const char *path)
+static void empty_dir(const char *path)
 {
 	DIR *dir = opendir(path);
 	struct dirent *entry;
@@ -51,7 +52,18 @@ static void remove_dir(const char *path)
 		unlinkat(dirfd(dir), entry->d_name, 0);
 	if (dir != NULL)
 		closedir(dir);
-	rmdir(path);
+}
+
+/* The worker of an agent that was killed may still make its lock there, before
+ * it notices. */
+static void remove_dir(const char *path)
+{
+	for (int ms = 0; ms < REMOVE_LIMIT_MS; ms += STEP_MS) {
+		empty_dir(path);
+		if (rmdir(path) == 0 || errno != ENOTEMPTY)
+			return;
+		nap();
+	}
 }
 
 /* A child of the test that exits leaves its parent's agents alone. */

@@ -490,6 +490,7 @@ EXTRA_DIST += %reldir%/model/relacy/test.h
 EXTRA_DIST += %reldir%/model/relacy_ring.cpp
 EXTRA_DIST += %reldir%/model/relacy_seq.cpp
 EXTRA_DIST += %reldir%/model/rows.pml
+EXTRA_DIST += %reldir%/model/state.pml
 
 TEST_EXTENSIONS = .sh
 LOG_DRIVER = env AM_TAP_AWK='$(AWK)' $(SHELL) \

@@ -97,6 +97,20 @@ static int lock(int fd, const char *path, char *ret_why)
 				 strerror(-ret));
 }
 
+/* What an agent before us was killed at is seen by us, but may not be on the
+ * disk: before anybody is told of it, it must be. */
+static int settle(const struct gm_state_dir *dir, char *ret_why)
+{
+	unlinkat(dir->fd, NEW, 0);
+	unlinkat(dir->fd, OLD, 0);
+	if (fsync(dir->fd) == 0)
+		return 0;
+	return gm_why(ret_why, -errno,
+		      "%s cannot be synced: %s; look at the "
+		      "disk",
+		      dir->path, strerror(errno));
+}
+
 int gm_state_dir_open(const char *parent, const char *instance,
 		      char ret_why[GM_WHY_BYTES], struct gm_state_dir *ret_dir)
 {
@@ -117,12 +131,12 @@ int gm_state_dir_open(const char *parent, const char *instance,
 	if (dir.fd < 0)
 		return dir.fd;
 	ret = lock(dir.fd, dir.path, ret_why);
+	if (ret == 0)
+		ret = settle(&dir, ret_why);
 	if (ret != 0) {
 		close(dir.fd);
 		return ret;
 	}
-	unlinkat(dir.fd, NEW, 0);
-	unlinkat(dir.fd, OLD, 0);
 	*ret_dir = dir;
 	return 0;
 }

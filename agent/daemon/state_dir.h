@@ -38,12 +38,13 @@ struct gm_state_dir {
  * parent	likewise made, mode 0700; its parents are not
  * ret_why	what was wrong and what to do
  *
- * What an agent before us was in the middle of is removed.
+ * What an agent before us was in the middle of is removed, and what it had
+ * finished but not synced lasts from here on.
  *
  * Returns	0
  *		-EBUSY		another agent has it
  *		-EPERM		not ours, or writable by others
- *		and what mkdir, open and flock return
+ *		and what mkdir, open, flock and fsync return
  */
 int gm_state_dir_open(const char *parent, const char *instance,
 		      char ret_why[GM_WHY_BYTES], struct gm_state_dir *ret_dir);

@@ -415,6 +415,7 @@ gm_tests += %reldir%/test_turn
 gm_stories =
 gm_stories += %reldir%/agent_agent_death
 gm_stories += %reldir%/agent_client_death
+gm_stories += %reldir%/agent_state_death
 gm_stories += %reldir%/agent_worker_death
 gm_tests += $(gm_stories)
 GM_TORTURE += $(gm_stories)
@@ -426,6 +427,9 @@ gm_story_libs = %reldir%/libagent.la lib/libgpumap.la
 %canon_reldir%_agent_client_death_SOURCES = %reldir%/agent_client_death.c \
 	$(gm_story)
 %canon_reldir%_agent_client_death_LDADD = $(gm_story_libs)
+%canon_reldir%_agent_state_death_SOURCES = %reldir%/agent_state_death.c \
+	%reldir%/dice.h $(gm_story)
+%canon_reldir%_agent_state_death_LDADD = $(gm_story_libs)
 %canon_reldir%_agent_worker_death_SOURCES = %reldir%/agent_worker_death.c \
 	$(gm_story)
 %canon_reldir%_agent_worker_death_LDADD = $(gm_story_libs)

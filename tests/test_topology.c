@@ -294,6 +294,51 @@ static void patterns_search_as_rust_would(void)
 	}
 }
 
+/* @n patterns, each with its number after it. */
+static int parse_patterns(const char *pattern, int n, struct gm_plan_error *err)
+{
+	char *text = malloc(GM_TOPOLOGY_BYTES), *at = text;
+	struct gm_topology t = { 0 };
+	int r;
+
+	for (int i = 0; i < n; i++)
+		at += sprintf(at, "'/%s%d/': {isq: 4}\n", pattern, i);
+	r = parse(text, &t, err);
+	gm_topology_free(&t);
+	free(text);
+	return r;
+}
+
+/* The C library takes a gigabyte for some of these. */
+static void memory_of_patterns_is_limited(void)
+{
+	static const struct {
+		const char *pattern;
+		int most, too_many;
+	} table[] = {
+		{ "blk\\.[0-9]+\\.ffn_(up|down|gate)\\.", 1000, 2000 },
+		{ "(a|b|c|d|e|f|g|h){99}", 5, 100 },
+		{ "(a|b|c|d|e|f|g|h){999}", 0, 1 },
+		{ "(a?b?c?d?e?f?g?h?){800}", 0, 1 },
+		{ "a{0,999}", 3, 20 },
+		{ "((a{9}b?){9}c?)", 20, 60 },
+	};
+
+	for (size_t i = 0; i < COUNT(table); i++) {
+		struct gm_plan_error err = { 0 };
+
+		if (table[i].most > 0)
+			EQ(parse_patterns(table[i].pattern, table[i].most,
+					  &err),
+			   0);
+		EQ(parse_patterns(table[i].pattern, table[i].too_many, &err),
+		   -EINVAL);
+		if (!OK(strstr(err.text, "patterns that take too much") !=
+			NULL))
+			NOTE("%s", err.text);
+	}
+}
+
 static void size_is_limited(void)
 {
 	const size_t n = GM_TOPOLOGY_ENTRIES + 1;
@@ -322,6 +367,7 @@ int main(void)
 	devices_are_spelt_exactly();
 	yaml_beyond_need_is_refused();
 	patterns_search_as_rust_would();
+	memory_of_patterns_is_limited();
 	size_is_limited();
 	return tap_done();
 }

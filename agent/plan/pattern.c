@@ -15,6 +15,7 @@ struct writer {
 	const char *at, *end;
 	char *to;
 	uint64_t copies;
+	uint64_t choices; /* ways that may or may not be gone */
 	const char *why;
 };
 
@@ -126,6 +127,7 @@ static bool interval(struct writer *w)
 	put(w, "}");
 	w->at++;
 	w->copies *= most;
+	w->choices++;
 	if (w->copies > GM_PATTERN_COPIES)
 		return refuse(w, "too many repetitions");
 	return true;
@@ -172,16 +174,33 @@ static bool element(struct writer *w)
 	}
 	put(w, (char[]){ c, '\0' });
 	w->at++;
-	if (c == '*' || c == '+' || c == '?')
+	w->choices += c == '|';
+	if (c == '*' || c == '+' || c == '?') {
+		w->choices++;
 		return after_quantifier(w);
+	}
 	return true;
 }
 
-int gm_pattern_compile(const char *text, size_t n, regex_t *ret_regex,
-		       char ret_why[128])
+/*
+ * What the compiled form takes, at most and about: a kilobyte for each byte of
+ * the expression with its repetitions written out, and eight for each pair of
+ * its choices, since all that one leads to is listed for each.
+ */
+static uint64_t memory_of(const struct writer *w, size_t n)
+{
+	uint64_t choices = w->choices * w->copies;
+
+	return 1024 * n * w->copies + 8 * choices * choices;
+}
+
+int gm_pattern_compile(const char *text, size_t n, uint64_t *budget,
+		       regex_t *ret_regex, char ret_why[128])
 {
 	char posix[10 * GM_PATTERN_BYTES + 1] = "";
-	struct writer w = { text, text + n, posix, 1, NULL };
+	struct writer w = {
+		.at = text, .end = text + n, .to = posix, .copies = 1
+	};
 	int r;
 
 	if (n > GM_PATTERN_BYTES) {
@@ -195,9 +214,15 @@ int gm_pattern_compile(const char *text, size_t n, regex_t *ret_regex,
 			return -EINVAL;
 		}
 	}
+	if (memory_of(&w, n) > *budget) {
+		snprintf(ret_why, 128, "patterns that take too much memory");
+		return -EINVAL;
+	}
 	r = regcomp(ret_regex, posix, REG_EXTENDED | REG_NOSUB);
-	if (r == 0)
+	if (r == 0) {
+		*budget -= memory_of(&w, n);
 		return 0;
+	}
 	regerror(r, ret_regex, ret_why, 128);
 	return -EINVAL;
 }

@@ -8,28 +8,33 @@
  * POSIX extended expressions, byte by byte.  What both know passes as it is;
  * \d, \D, (?:...) and lazy quantifiers, which change no answer of yes or no,
  * are put in POSIX terms; what POSIX lacks or reads differently is refused
- * rather than matched wrongly.  Repetitions are limited so that no pattern
- * takes more than some megabytes.
+ * rather than matched wrongly.  The C library writes repetitions out and lists
+ * what each choice leads to: two hundred bytes can come to a gigabyte.  So what
+ * a pattern takes is estimated before it is compiled.
  */
 #ifndef GM_PATTERN_H
 #define GM_PATTERN_H
 
 #include <regex.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #define GM_PATTERN_BYTES  1024u /* most bytes of one, as written */
 #define GM_PATTERN_COPIES 1000u /* most copies that {n}s make together */
 
+#define GM_PATTERN_MEMORY (UINT64_C(64) << 20) /* for those of one file */
+
 /*
  * gm_pattern_compile - compile @n bytes
  *
+ * budget	bytes that patterns may still take; lowered by this one
  * ret_regex	for regexec(); give it back with regfree()
  * ret_why	receives what is wrong
  *
  * Returns	0, -EINVAL
  * Threads	any
  */
-int gm_pattern_compile(const char *text, size_t n, regex_t *ret_regex,
-		       char ret_why[128]);
+int gm_pattern_compile(const char *text, size_t n, uint64_t *budget,
+		       regex_t *ret_regex, char ret_why[128]);
 
 #endif

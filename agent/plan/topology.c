@@ -37,14 +37,14 @@ static bool is_pattern(const char *selector)
 }
 
 static int add_pattern(struct gm_topology *t, const char *selector,
-		       const struct gm_topology_entry *entry,
+		       const struct gm_topology_entry *entry, uint64_t *budget,
 		       struct gm_plan_error *err)
 {
 	struct gm_topology_pattern *pattern = &t->patterns[t->n_patterns];
 	size_t n = strlen(selector) - 2;
 	char why[128];
 
-	if (gm_pattern_compile(selector + 1, n, &pattern->regex, why))
+	if (gm_pattern_compile(selector + 1, n, budget, &pattern->regex, why))
 		return gm_error_set(err, -EINVAL,
 				    "write it as a POSIX extended expression",
 				    "Invalid topology regex `%.*s`: %s",
@@ -130,6 +130,7 @@ static void settle(struct gm_topology *t)
 static int read_texts(const struct gm_topology_texts *texts,
 		      struct gm_topology *t, struct gm_plan_error *err)
 {
+	uint64_t budget = GM_PATTERN_MEMORY;
 	int r = 0;
 
 	t->ranges = calloc(texts->n + 1, sizeof(*t->ranges));
@@ -144,7 +145,7 @@ static int read_texts(const struct gm_topology_texts *texts,
 		if (r)
 			break;
 		if (is_pattern(selector))
-			r = add_pattern(t, selector, &entry, err);
+			r = add_pattern(t, selector, &entry, &budget, err);
 		else
 			r = add_range(t, selector, &entry, i, err);
 	}

@@ -416,6 +416,7 @@ gm_stories =
 gm_stories += %reldir%/agent_agent_death
 gm_stories += %reldir%/agent_client_death
 gm_stories += %reldir%/agent_state_death
+gm_stories += %reldir%/agent_ledger
 gm_stories += %reldir%/agent_worker_death
 gm_tests += $(gm_stories)
 GM_TORTURE += $(gm_stories)
@@ -430,6 +431,9 @@ gm_story_libs = %reldir%/libagent.la lib/libgpumap.la
 %canon_reldir%_agent_state_death_SOURCES = %reldir%/agent_state_death.c \
 	%reldir%/dice.h $(gm_story)
 %canon_reldir%_agent_state_death_LDADD = $(gm_story_libs)
+%canon_reldir%_agent_ledger_SOURCES = %reldir%/agent_ledger.c \
+	%reldir%/dice.h $(gm_story)
+%canon_reldir%_agent_ledger_LDADD = $(gm_story_libs)
 %canon_reldir%_agent_worker_death_SOURCES = %reldir%/agent_worker_death.c \
 	$(gm_story)
 %canon_reldir%_agent_worker_death_LDADD = $(gm_story_libs)

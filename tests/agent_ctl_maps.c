@@ -20,10 +20,6 @@
 
 #define NOBODY 65534
 
-#define MAP_FIELDS                                                      \
-	"name version published_ns owner_uid n_layers n_rows base_row " \
-	"dtype layer_bytes other_bytes spec"
-
 static void maps_are_listed(void)
 {
 	const json_t *m;
@@ -40,7 +36,74 @@ static void maps_are_listed(void)
 	EQ(number(m, "n_layers"), 5);
 	EQ(number(m, "n_rows"), 2);
 	EQ(number(m, "owner_uid"), geteuid());
+	OK(json_is_false(json_object_get(m, "committed")));
+	OK(json_is_false(json_object_get(m, "held")));
+	STR(text(m, "setting"), "manual");
+	OK(json_is_null(json_object_get(m, "strategy")));
+	OK(json_is_null(json_object_get(m, "compute_dtype")));
 	json_decref(json);
+}
+
+/* ---- reservations --------------------------------------------------------- */
+
+static int commit(struct gpumap *map, const char *name, uint32_t flags)
+{
+	static const uint64_t sizes[] = { 100, 200, 300 };
+	struct gpumap_plan_request request = {
+		.size = sizeof(request),
+		.name = name,
+		.flags = GPUMAP_PLAN_COMMIT | flags,
+		.setting = GPUMAP_SETTING_MANUAL,
+		.text = "1:2;0:1",
+		.n_layers = 3,
+		.layer_bytes = sizes,
+	};
+	struct gpumap_plan plan = { .size = sizeof(plan) };
+
+	return gpumap_plan(map, &request, &plan, NULL, 0, NULL, 0);
+}
+
+static void reservations_are_listed(void)
+{
+	struct gpumap_attach_opts opts = { .size = sizeof(opts),
+					   .instance = agent.instance,
+					   .runtime_dir = agent.dir };
+	const json_t *r, *rows;
+	struct gpumap *map;
+	json_t *json;
+
+	EQ(CTL("who", "--json"), DONE);
+	json = object();
+	list(json, "reservations", 0);
+	json_decref(json);
+	if (!EQ(gpumap_attach(&opts, &map), 0))
+		return;
+	EQ(commit(map, "mine", 0), 0);
+	EQ(commit(map, "ours", GPUMAP_PLAN_HELD), 0);
+	EQ(CTL("who"), DONE);
+	OK(prints("mine ") && prints("ours ") && !prints("model "));
+	EQ(CTL("maps"), DONE);
+	OK(prints(" committed ") && prints(" held "));
+	EQ(CTL("who", "--json"), DONE);
+	json = object();
+	r = json_array_get(list(json, "reservations", 2), 0);
+	OK(has_fields(r, "name version since_ns uid pid bytes rows"));
+	STR(text(r, "name"), "mine");
+	OK(json_is_null(json_object_get(r, "pid")));
+	OK(number(r, "bytes") >= 600);
+	rows = list(r, "rows", 2);
+	EQ(number(json_array_get(rows, 0), "row"), 1);
+	EQ(number(json_array_get(rows, 0), "bytes") +
+		   number(json_array_get(rows, 1), "bytes"),
+	   number(r, "bytes"));
+	r = json_array_get(list(json, "reservations", 2), 1);
+	EQ(number(r, "pid"), getpid());
+	json_decref(json);
+	EQ(CTL("release", "ours"), DONE);
+	EQ(CTL("release", "mine"), DONE);
+	EQ(CTL("who"), DONE);
+	OK(!prints("mine ") && !prints("ours "));
+	gpumap_detach(map);
 }
 
 static void a_map_is_published_and_released(void)
@@ -254,6 +317,7 @@ int main(void)
 		return tap_done();
 	snprintf(model, sizeof(model), "%s.model", agent.dir);
 	maps_are_listed();
+	reservations_are_listed();
 	a_map_is_published_and_released();
 	what_is_wrong_with_a_spec_is_said();
 	others_maps_are_left_alone();

@@ -176,7 +176,8 @@ static inline bool has_fields(const json_t *json, const char *names)
 
 #define MAP_FIELDS                                                      \
 	"name version published_ns owner_uid n_layers n_rows base_row " \
-	"dtype layer_bytes other_bytes spec"
+	"dtype layer_bytes other_bytes spec committed held setting "    \
+	"strategy compute_dtype max_seq_len max_batch_size"
 
 /* An agent that is READY, and the program that asks it. */
 static inline bool ctl_start(const char *config)

@@ -329,7 +329,8 @@ gm_tests += %reldir%/agent_ctl %reldir%/agent_ctl_maps \
 	$(JANSSON_LIBS)
 %canon_reldir%_agent_ctl_maps_SOURCES = %reldir%/agent_ctl_maps.c \
 	%reldir%/ctl.h %reldir%/ctl_model.h %reldir%/tap.h
-%canon_reldir%_agent_ctl_maps_LDADD = %reldir%/libagent.la $(JANSSON_LIBS)
+%canon_reldir%_agent_ctl_maps_LDADD = %reldir%/libagent.la \
+	lib/libgpumap.la $(JANSSON_LIBS)
 %canon_reldir%_agent_ctl_plan_SOURCES = %reldir%/agent_ctl_plan.c \
 	%reldir%/ctl.h %reldir%/ctl_model.h %reldir%/tap.h
 %canon_reldir%_agent_ctl_plan_LDADD = %reldir%/libagent.la $(JANSSON_LIBS)

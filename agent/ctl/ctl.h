@@ -97,6 +97,7 @@ int gm_ctl_status(struct gm_ctl *ctl);
 int gm_ctl_devices(struct gm_ctl *ctl);
 int gm_ctl_maps(struct gm_ctl *ctl);
 int gm_ctl_layers(struct gm_ctl *ctl);
+int gm_ctl_who(struct gm_ctl *ctl);
 int gm_ctl_sessions(struct gm_ctl *ctl);
 int gm_ctl_publish(struct gm_ctl *ctl);
 int gm_ctl_release(struct gm_ctl *ctl);
@@ -125,6 +126,8 @@ const char *gm_ctl_state(uint32_t state);
 const char *gm_ctl_device_kind(uint32_t kind);
 const char *gm_ctl_device_state(uint32_t state);
 const char *gm_ctl_dtype(uint32_t dtype);
+const char *gm_ctl_setting(uint32_t setting);
+const char *gm_ctl_strategy(uint32_t strategy);
 
 /* The dtype that safetensors calls @name, e.g. "BF16"; U8 where it is none of
  * ours. */

@@ -26,6 +26,7 @@ static const struct gm_command commands[] = {
 	  gm_ctl_publish, false },
 	{ "release", "NAME", "take a layer map back", 0, 1, gm_ctl_release,
 	  false },
+	{ "who", "", "who has reserved what", 0, 0, gm_ctl_who, false },
 	{ "sessions", "", "who has a session", 0, 0, gm_ctl_sessions, false },
 	{ "scatter", "[--bytes N] [--op OP] [--rows LIST] [--rounds N]",
 	  "scatter a job over the rows, and check every byte of the result",

@@ -60,20 +60,51 @@ static int read_map(const struct gm_ctl *ctl, const char *name,
 	return ret;
 }
 
+/* What a plan has made of it; null where it did not say. */
+static json_t *made_json(const struct gpumap_layers *head)
+{
+	return json_pack(
+		"{s:s, s:o, s:o, s:I, s:I}", "setting",
+		gm_ctl_setting(head->setting), "strategy",
+		head->strategy != 0
+			? json_string(gm_ctl_strategy(head->strategy))
+			: json_null(),
+		"compute_dtype",
+		head->compute_dtype != 0
+			? json_string(gm_ctl_dtype(head->compute_dtype))
+			: json_null(),
+		"max_seq_len", (json_int_t)head->max_seq_len, "max_batch_size",
+		(json_int_t)head->max_batch_size);
+}
+
 static json_t *head_json(const struct gpumap_layers *head)
 {
-	return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:I, s:I, "
-			 "s:s}",
-			 "name", head->name, "version",
-			 (json_int_t)head->version, "published_ns",
-			 (json_int_t)head->published_ns, "owner_uid",
-			 (json_int_t)head->owner_uid, "n_layers",
-			 (json_int_t)head->n_layers, "n_rows",
-			 (json_int_t)head->n_rows, "base_row",
-			 (json_int_t)head->base_row, "dtype",
-			 gm_ctl_dtype(head->dtype), "layer_bytes",
-			 (json_int_t)head->layer_bytes, "other_bytes",
-			 (json_int_t)head->other_bytes, "spec", head->spec);
+	json_t *object = json_pack(
+		"{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:I, s:I, s:s, s:b, "
+		"s:b}",
+		"name", head->name, "version", (json_int_t)head->version,
+		"published_ns", (json_int_t)head->published_ns, "owner_uid",
+		(json_int_t)head->owner_uid, "n_layers",
+		(json_int_t)head->n_layers, "n_rows", (json_int_t)head->n_rows,
+		"base_row", (json_int_t)head->base_row, "dtype",
+		gm_ctl_dtype(head->dtype), "layer_bytes",
+		(json_int_t)head->layer_bytes, "other_bytes",
+		(json_int_t)head->other_bytes, "spec", head->spec, "committed",
+		(head->flags & GPUMAP_LAYERS_COMMITTED) != 0, "held",
+		(head->flags & GPUMAP_LAYERS_HELD) != 0);
+	json_t *made = made_json(head);
+
+	if (object != NULL && made != NULL)
+		json_object_update(object, made);
+	json_decref(made);
+	return object;
+}
+
+static const char *reserves(const struct gpumap_layers *head)
+{
+	if ((head->flags & GPUMAP_LAYERS_HELD) != 0)
+		return "held";
+	return (head->flags & GPUMAP_LAYERS_COMMITTED) != 0 ? "committed" : "-";
 }
 
 int gm_ctl_maps(struct gm_ctl *ctl)
@@ -83,8 +114,8 @@ int gm_ctl_maps(struct gm_ctl *ctl)
 	uint32_t cursor = 0;
 
 	if (!ctl->json)
-		printf("%-24s %8s %6s %5s %10s %6s  spec\n", "name", "version",
-		       "layers", "rows", "bytes", "uid");
+		printf("%-24s %8s %6s %5s %10s %6s %-9s  spec\n", "name",
+		       "version", "layers", "rows", "bytes", "uid", "reserves");
 	while (gpumap_layers_next(ctl->map, &cursor, name) == 1) {
 		struct gpumap_layers head = { .size = sizeof(head) };
 		int ret = gpumap_layers_read(ctl->map, name, &head, NULL, NULL,
@@ -99,12 +130,12 @@ int gm_ctl_maps(struct gm_ctl *ctl)
 		if (ctl->json)
 			json_array_append_new(list, head_json(&head));
 		else
-			printf("%-24s %8llu %6u %5u %10s %6u  %s\n", head.name,
-			       (unsigned long long)head.version, head.n_layers,
-			       head.n_rows,
+			printf("%-24s %8llu %6u %5u %10s %6u %-9s  %s\n",
+			       head.name, (unsigned long long)head.version,
+			       head.n_layers, head.n_rows,
 			       gm_ctl_size(head.layer_bytes + head.other_bytes,
 					   size),
-			       head.owner_uid, head.spec);
+			       head.owner_uid, reserves(&head), head.spec);
 	}
 	if (!ctl->json)
 		return GM_EXIT_OK;

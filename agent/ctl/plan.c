@@ -14,15 +14,17 @@
 #include "agent/plan/file.h"
 #include "agent/plan/topology.h"
 
-/* By enum gm_setting. */
+/* By enum gm_setting, whose numbers are those of enum gpumap_setting. */
 static const char *const settings[] = { NULL,       "manual", "auto",
 					"topology", "dummy",  "nccl",
 					"pipeline" };
 
 #define N_SETTINGS (sizeof(settings) / sizeof(settings[0]))
 
-const char *gm_ctl_setting(enum gm_setting setting)
+const char *gm_ctl_setting(uint32_t setting)
 {
+	if (setting >= N_SETTINGS || settings[setting] == NULL)
+		return "unknown";
 	return settings[setting];
 }
 

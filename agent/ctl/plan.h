@@ -46,9 +46,6 @@ int gm_ctl_plan_refused(const struct gm_ctl_planning *p,
 			const struct gm_plan_error *error,
 			const struct gm_plan_advice *advice);
 
-/* Of a setting; "auto" and the like. */
-const char *gm_ctl_setting(enum gm_setting setting);
-
 /* Say @error on standard error.  Returns GM_EXIT_FAILED. */
 int gm_ctl_plan_error(const struct gm_plan_error *error);
 

@@ -115,6 +115,17 @@ const char *gm_ctl_dtype(uint32_t dtype)
 	return name_of(dtypes, COUNT(dtypes), dtype);
 }
 
+const char *gm_ctl_strategy(uint32_t strategy)
+{
+	static const char *const names[] = {
+		[GPUMAP_STRATEGY_FILL] = "fill",
+		[GPUMAP_STRATEGY_BALANCE] = "balance",
+		[GPUMAP_STRATEGY_FEWEST] = "fewest",
+	};
+
+	return name_of(names, COUNT(names), strategy);
+}
+
 uint32_t gm_ctl_dtype_named(const char *name)
 {
 	for (uint32_t i = 0; name != NULL && i < COUNT(dtypes); i++)

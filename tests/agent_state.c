@@ -250,6 +250,50 @@ static void the_files_are_right(void)
 	agent_remove(&agent);
 }
 
+/* Its file goes when it is replaced by one that a process holds, and does not
+ * come back when that has ended. */
+static void held_maps_have_no_file(void)
+{
+	struct gpumap_plan_request request = { .size = sizeof(request),
+					       .name = "taken",
+					       .flags = GPUMAP_PLAN_COMMIT |
+							GPUMAP_PLAN_HELD,
+					       .setting = GPUMAP_SETTING_MANUAL,
+					       .text = "0:5",
+					       .dtype = GPUMAP_DTYPE_F16 };
+	struct gpumap_plan plan = { .size = sizeof(plan) };
+	int status = 0;
+	pid_t pid;
+
+	agent_make(&agent, ROWS2);
+	if (!OK(start()))
+		return;
+	EQ(publish("taken", "0:3;1:2"), 0);
+	OK(has_file("taken.layers"));
+	fflush(stdout);
+	pid = fork();
+	if (pid == 0) {
+		map = story_attach(&agent);
+		_exit(map ? -gpumap_plan(map, &request, &plan, NULL, 0, NULL, 0)
+			  : 255);
+	}
+	waitpid(pid, &status, 0);
+	EQ(status, 0);
+	OK(!has_file("taken.layers"));
+	OK(agent_wait_log(&agent, "event=withdrawn name=taken "));
+	EQ(look("taken").status, -ENOENT);
+	OK(reboot());
+	EQ(count_maps(), 0);
+
+	request.flags = GPUMAP_PLAN_COMMIT;
+	EQ(gpumap_plan(map, &request, &plan, NULL, 0, NULL, 0), 0);
+	OK(has_file("taken.layers"));
+	OK(reboot());
+	EQ(look("taken").layers.flags, GPUMAP_LAYERS_COMMITTED);
+	stop(SIGTERM);
+	agent_remove(&agent);
+}
+
 /* ---- what does not ----------------------------------------------------- */
 
 static void bad_files_are_put_aside(void)
@@ -509,6 +553,7 @@ int main(void)
 	maps_outlive_the_machine();
 	an_adopted_map_is_left_alone();
 	the_files_are_right();
+	held_maps_have_no_file();
 	bad_files_are_put_aside();
 	a_map_waits_for_its_rows();
 	the_configuration_has_its_names();

@@ -2,10 +2,11 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * The agent is killed while clients publish, commit and release.  What any of
- * them was told is so after the next start, also on a new machine; what it was
- * not told is as before or as asked, whole; and rows reserve what the committed
- * maps charge, no more and no less.
+ * The agent is killed while clients publish, commit, hold and release.  What any
+ * of them was told is so after the next start, also on a new machine, but for
+ * what it held, which ended with it; what it was not told is as before or as
+ * asked, whole; and rows reserve what the committed maps charge, no more and no
+ * less.
  */
 
 #include <errno.h>
@@ -76,6 +77,17 @@ static bool is_committed(uint32_t content)
 	return content % 3 == 0;
 }
 
+/* What ends with its client. */
+static bool is_held(uint32_t content)
+{
+	return content != NOTHING && content % 6 == 0;
+}
+
+static uint32_t after_death(uint32_t content)
+{
+	return is_held(content) ? NOTHING : content;
+}
+
 static int publish(struct gpumap *to, const char *name, uint32_t content)
 {
 	struct gpumap_plan plan = { .size = sizeof(plan) };
@@ -89,8 +101,7 @@ static int publish(struct gpumap *to, const char *name, uint32_t content)
 						 .other_bytes = content };
 	struct gpumap_plan_request commit = { .size = sizeof(commit),
 					      .name = name,
-					      .flags = GPUMAP_PLAN_PUBLISH |
-						       GPUMAP_PLAN_COMMIT,
+					      .flags = GPUMAP_PLAN_COMMIT,
 					      .setting = GPUMAP_SETTING_MANUAL,
 					      .text = spec,
 					      .n_layers = LAYERS,
@@ -99,6 +110,8 @@ static int publish(struct gpumap *to, const char *name, uint32_t content)
 					      .dtype = GPUMAP_DTYPE_F16 };
 
 	spell(content, spec, bytes);
+	if (is_held(content))
+		commit.flags |= GPUMAP_PLAN_HELD;
 	return is_committed(content)
 		       ? gpumap_plan(to, &commit, &plan, NULL, 0, NULL, 0)
 		       : gpumap_layers_publish(to, &request);
@@ -190,12 +203,13 @@ static void look_at(int client, int n)
 	char name[32];
 
 	name_of(client, n, name);
-	if (is_content(name, k->told)) {
+	if (is_content(name, after_death(k->told))) {
+		k->told = after_death(k->told);
 		k->is_asking = 0;
 		return;
 	}
-	if (k->is_asking && is_content(name, k->asked)) {
-		k->told = k->asked;
+	if (k->is_asking && is_content(name, after_death(k->asked))) {
+		k->told = after_death(k->asked);
 		k->is_asking = 0;
 		sum.answered++;
 		return;

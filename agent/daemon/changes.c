@@ -114,8 +114,8 @@ static void written(struct gm_clerk_job *job)
 	begin_waiting(d);
 }
 
-/* The map is published and lasts as long as its holder.  What cannot be
- * forgotten now is found out of date by the next agent. */
+/* The map is published and lasts as long as its holder: there is no way back.
+ * A file that cannot be removed is out of date as long as the slot says so. */
 static void replaced(struct gm_clerk_job *job)
 {
 	struct gm_change *change = of(job);

@@ -429,6 +429,16 @@ int fake_plan_apply(struct fake_hardware *hw, const char *text, bool is_own,
 	return r;
 }
 
+void fake_uuid_print(const struct fake_gpu *gpu, char text[FAKE_UUID_TEXT])
+{
+	int n = snprintf(text, FAKE_UUID_TEXT, "GPU-");
+
+	for (int i = 0; i < 16; i++)
+		n += snprintf(text + n, (size_t)(FAKE_UUID_TEXT - n), "%s%02x",
+			      i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
+			      gpu->uuid[i]);
+}
+
 void fake_note(struct fake_hardware *hw, const char *line)
 {
 	struct fake_board *board = hw->board;

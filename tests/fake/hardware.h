@@ -172,6 +172,10 @@ void fake_xid_post(struct fake_hardware *hw, uint32_t gpu, uint32_t number,
 int fake_plan_apply(struct fake_hardware *hw, const char *text, bool is_own,
 		    const char **ret_where);
 
+/* "GPU-" and the UUID in five groups, with its NUL. */
+#define FAKE_UUID_TEXT 41
+void fake_uuid_print(const struct fake_gpu *gpu, char text[FAKE_UUID_TEXT]);
+
 /* Remember one line for whoever looks at the end. */
 void fake_note(struct fake_hardware *hw, const char *line);
 

@@ -51,6 +51,17 @@ check_LTLIBRARIES += %reldir%/libcuda.la
 	-export-symbols-regex '^cu[A-Z]'
 %canon_reldir%_libcuda_la_LIBADD = %reldir%/libhardware.la -lpthread -ldl
 
+check_LTLIBRARIES += %reldir%/libnvidia-ml.la
+%canon_reldir%_libnvidia_ml_la_SOURCES = \
+	%reldir%/nvml.c %reldir%/nvml.h \
+	%reldir%/nvml_device.c \
+	%reldir%/nvml_event.c \
+	tests/nvml_abi.h
+%canon_reldir%_libnvidia_ml_la_CFLAGS = $(AM_CFLAGS) -fvisibility=default
+%canon_reldir%_libnvidia_ml_la_LDFLAGS = $(gm_stand_in_ldflags) \
+	-export-symbols-regex '^nvml[A-Z]'
+%canon_reldir%_libnvidia_ml_la_LIBADD = %reldir%/libhardware.la -lpthread
+
 # What the driver promises.  The tests run under the command of
 # $CONTRACT_UNDER where it is set, and else on what the machine has.
 check_LTLIBRARIES += tests/libcontract.la
@@ -85,6 +96,11 @@ gm_contracts += tests/contract_memory
 tests_contract_memory_SOURCES = tests/contract_memory.c
 tests_contract_memory_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
 tests_contract_memory_LDADD = tests/libcontract.la
+
+gm_contracts += tests/contract_nvml
+tests_contract_nvml_SOURCES = tests/contract_nvml.c
+tests_contract_nvml_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
+tests_contract_nvml_LDADD = tests/libcontract.la -ldl
 
 gm_contracts += tests/contract_streams
 tests_contract_streams_SOURCES = tests/contract_streams.c

@@ -11,8 +11,6 @@
  * ends the list; one that stands there twice empties it.
  */
 
-#include <ctype.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -62,25 +60,15 @@ static uint32_t in_order(const struct fake_board *board,
 	return n;
 }
 
-static void name_of(const struct fake_gpu *gpu, char text[48])
-{
-	int n = snprintf(text, 48, "GPU-");
-
-	for (int i = 0; i < 16; i++)
-		n += snprintf(text + n, 48 - (size_t)n, "%s%02x",
-			      i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
-			      gpu->uuid[i]);
-}
-
 /* The index in @gpus of the one whose name begins so, -1. */
 static int by_name(const struct fake_board *board, const uint32_t *gpus,
 		   uint32_t n, const char *entry, size_t length)
 {
 	int found = -1;
-	char name[48];
+	char name[FAKE_UUID_TEXT];
 
 	for (uint32_t i = 0; i < n; i++) {
-		name_of(&board->gpus[gpus[i]], name);
+		fake_uuid_print(&board->gpus[gpus[i]], name);
 		if (length > strlen(name) ||
 		    strncasecmp(name, entry, length) != 0)
 			continue;

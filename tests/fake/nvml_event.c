@@ -1,0 +1,154 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/* Sets of events.  A set hears of what comes after it was told to listen. */
+
+#include <stdlib.h>
+#include <time.h>
+
+#include "tests/fake/nvml.h"
+
+#define LOOK_NS 2000000
+
+struct nvmlEventSet_st {
+	struct nvmlEventSet_st *next;
+	uint64_t heard; /* Xids of the machine, of those before it listened */
+	uint32_t gpus;  /* bit per card */
+};
+
+static struct nvmlEventSet_st *sets;
+
+static bool is_set(nvmlEventSet_t set)
+{
+	for (struct nvmlEventSet_st *s = sets; s; s = s->next)
+		if (s == set)
+			return true;
+	return false;
+}
+
+nvmlReturn_t nvmlEventSetCreate(nvmlEventSet_t *set)
+{
+	nvmlReturn_t result = fake_nvml_enter("nvmlEventSetCreate");
+	struct nvmlEventSet_st *s;
+
+	if (result)
+		return result;
+	if (!set)
+		return fake_nvml_leave(NVML_ERROR_INVALID_ARGUMENT);
+	s = calloc(1, sizeof(*s));
+	if (!s)
+		return fake_nvml_leave(NVML_ERROR_UNKNOWN);
+	fake_lock(&fake_nvml.hw);
+	s->heard = fake_nvml.hw.board->n_xids;
+	fake_unlock(&fake_nvml.hw);
+	s->next = sets;
+	sets = s;
+	*set = s;
+	return fake_nvml_leave(NVML_SUCCESS);
+}
+
+nvmlReturn_t nvmlEventSetFree(nvmlEventSet_t set)
+{
+	nvmlReturn_t result = fake_nvml_enter("nvmlEventSetFree");
+	struct nvmlEventSet_st **at = &sets;
+
+	if (result)
+		return result;
+	while (*at && *at != set)
+		at = &(*at)->next;
+	if (!*at)
+		return fake_nvml_leave(NVML_ERROR_INVALID_ARGUMENT);
+	*at = set->next;
+	free(set);
+	return fake_nvml_leave(NVML_SUCCESS);
+}
+
+nvmlReturn_t nvmlDeviceGetSupportedEventTypes(nvmlDevice_t device,
+					      unsigned long long *types)
+{
+	const struct fake_gpu *gpu;
+	nvmlReturn_t result = fake_nvml_enter_card(
+		"nvmlDeviceGetSupportedEventTypes", device, &gpu);
+
+	if (result)
+		return result;
+	if (!types)
+		return fake_nvml_leave(NVML_ERROR_INVALID_ARGUMENT);
+	*types = NVML_EVENT_XID;
+	return fake_nvml_leave(NVML_SUCCESS);
+}
+
+nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t device,
+				      unsigned long long types,
+				      nvmlEventSet_t set)
+{
+	const struct fake_gpu *gpu;
+	nvmlReturn_t result =
+		fake_nvml_enter_card("nvmlDeviceRegisterEvents", device, &gpu);
+
+	if (result)
+		return result;
+	if (!is_set(set) || !types)
+		return fake_nvml_leave(NVML_ERROR_INVALID_ARGUMENT);
+	if (types & ~NVML_EVENT_XID)
+		return fake_nvml_leave(NVML_ERROR_NOT_SUPPORTED);
+	set->gpus |= UINT32_C(1) << fake_nvml_gpu(device);
+	return fake_nvml_leave(NVML_SUCCESS);
+}
+
+/* The next Xid that @set has not heard of. */
+static bool next_xid(nvmlEventSet_t set, nvmlEventData_t *data)
+{
+	const struct fake_board *board = fake_nvml.hw.board;
+	bool is_found = false;
+
+	fake_lock(&fake_nvml.hw);
+	if (board->n_xids - set->heard > FAKE_XIDS)
+		set->heard = board->n_xids - FAKE_XIDS;
+	while (!is_found && set->heard < board->n_xids) {
+		const struct fake_xid *xid =
+			&board->xids[set->heard++ % FAKE_XIDS];
+
+		if (!(set->gpus & UINT32_C(1) << xid->gpu))
+			continue;
+		*data = (nvmlEventData_t){
+			.device = fake_nvml_handle(xid->gpu),
+			.eventType = NVML_EVENT_XID,
+			.eventData = xid->number,
+			.gpuInstanceId = UINT32_MAX,
+			.computeInstanceId = UINT32_MAX,
+		};
+		is_found = true;
+	}
+	fake_unlock(&fake_nvml.hw);
+	return is_found;
+}
+
+nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, nvmlEventData_t *data,
+				 unsigned int timeout_ms)
+{
+	uint64_t until =
+		fake_now_ns() + (uint64_t)timeout_ms * UINT64_C(1000000);
+
+	for (;;) {
+		nvmlReturn_t result = fake_nvml_enter("nvmlEventSetWait_v2");
+		bool is_broken;
+
+		if (result)
+			return result;
+		if (!data || !is_set(set))
+			return fake_nvml_leave(NVML_ERROR_INVALID_ARGUMENT);
+		fake_lock(&fake_nvml.hw);
+		is_broken = fake_fault(&fake_nvml.hw, FAKE_NVML_WAIT,
+				       FAKE_ANY_GPU) != NULL;
+		fake_unlock(&fake_nvml.hw);
+		if (is_broken)
+			return fake_nvml_leave(NVML_ERROR_UNKNOWN);
+		if (next_xid(set, data))
+			return fake_nvml_leave(NVML_SUCCESS);
+		fake_nvml_leave(NVML_SUCCESS);
+		if (fake_now_ns() >= until)
+			return NVML_ERROR_TIMEOUT;
+		nanosleep(&(struct timespec){ .tv_nsec = LOOK_NS }, NULL);
+	}
+}

@@ -117,3 +117,9 @@ gm_tests += $(gm_contracts)
 gm_tests += tests/test_fake_plan
 tests_test_fake_plan_SOURCES = tests/test_fake_plan.c tests/tap.h
 tests_test_fake_plan_LDADD = %reldir%/libhardware.la -lpthread
+
+gm_tests += tests/test_fake_faults
+tests_test_fake_faults_SOURCES = tests/test_fake_faults.c
+tests_test_fake_faults_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
+tests_test_fake_faults_LDADD = tests/libcontract.la %reldir%/libmachine.la \
+	-lpthread

@@ -228,6 +228,18 @@ gm_tests += %reldir%/test_operators
 	%reldir%/tap.h
 %canon_reldir%_test_operators_LDADD = $(gm_cuda)
 
+# The operators' definition in C, and a reader of PTX that holds the text to it.
+check_LTLIBRARIES += %reldir%/libptx.la
+%canon_reldir%_libptx_la_SOURCES = %reldir%/operators_ref.c \
+	%reldir%/operators_ref.h %reldir%/ptx.c %reldir%/ptx.h \
+	%reldir%/ptx_parse.c %reldir%/ptx_parse.h
+%canon_reldir%_libptx_la_CFLAGS = $(AM_CFLAGS) -ffp-contract=off
+%canon_reldir%_libptx_la_LIBADD =
+gm_tests += %reldir%/test_ptx
+%canon_reldir%_test_ptx_SOURCES = %reldir%/test_ptx.c %reldir%/dice.h \
+	%reldir%/tap.h
+%canon_reldir%_test_ptx_LDADD = %reldir%/libptx.la $(gm_cuda) -lm
+
 gm_tests += %reldir%/test_safetensors
 %canon_reldir%_test_safetensors_SOURCES = %reldir%/test_safetensors.c \
 	%reldir%/tap.h

@@ -46,6 +46,13 @@ gm_fuzz += %reldir%/fuzz_node
 %canon_reldir%_fuzz_node_LDFLAGS = $(gm_fuzz_ldflags)
 %canon_reldir%_fuzz_node_LDADD = agent/plan/libplan.la
 
+gm_fuzz += %reldir%/fuzz_state
+%canon_reldir%_fuzz_state_SOURCES = %reldir%/fuzz_state.c \
+	%reldir%/fuzz.h $(gm_fuzz_main)
+%canon_reldir%_fuzz_state_CPPFLAGS = $(AM_CPPFLAGS) -DFUZZ_NAME='"state"'
+%canon_reldir%_fuzz_state_LDFLAGS = $(gm_fuzz_ldflags)
+%canon_reldir%_fuzz_state_LDADD = $(gm_daemon)
+
 gm_fuzz += %reldir%/fuzz_safetensors
 %canon_reldir%_fuzz_safetensors_SOURCES = %reldir%/fuzz_safetensors.c \
 	%reldir%/fuzz.h $(gm_fuzz_main)

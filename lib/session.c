@@ -67,9 +67,13 @@ static int map_memory(struct gpumap_session *s, const struct gm_call *call)
 		return ret;
 	s->client = memory;
 	ret = map_sealed(call->fds[1], s->arena_bytes, &memory);
-	if (ret == 0)
-		s->arena = memory;
-	return ret;
+	if (ret != 0)
+		return ret;
+	s->arena = memory;
+	/* Where the administrator lets shared memory have large pages; it makes
+	 * no difference to what works. */
+	madvise(memory, s->arena_bytes, MADV_HUGEPAGE);
+	return 0;
 }
 
 /* Take what the agent granted, if it makes sense. */

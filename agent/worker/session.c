@@ -93,8 +93,11 @@ static int map_all(struct gm_session *s, const struct gm_wire *wire,
 	s->queue = queue;
 	s->judge.arena = arena;
 	s->judge.arena_bytes = with_arena ? wire->arena_bytes : 0;
-	if (arena)
-		bind_range(wire, arena, node);
+	if (!arena)
+		return 0;
+	bind_range(wire, arena, node);
+	/* Where the administrator lets shared memory have them. */
+	madvise(s->ground.part[2].at, s->ground.part[2].bytes, MADV_HUGEPAGE);
 	return 0;
 }
 

@@ -313,6 +313,44 @@ static void a_crowd_gets_one_share(void)
 	row_drop(&row);
 }
 
+/* Refusals in plenty, and nobody who reads them: the row goes on. */
+static void a_deaf_agent_stops_no_row(void)
+{
+	enum { MANY = 3000 };
+	struct hand_client c;
+	struct gm_wire wire;
+	struct gm_entry e;
+	struct row row;
+	int told = 0, heard = 0;
+
+	row_make(&row);
+	hand_open(&c, 1, 0, ROW, 16, MIB);
+	OK(row_start(&row, false));
+	EQ(row_attach(&row, &c), 0);
+	fcntl(row.pair, F_SETFL, O_NONBLOCK);
+	memset(&wire, 0, sizeof(wire));
+	wire.type = GM_WIRE_DETACH;
+	wire.session = 77; /* nobody's */
+	/* Both directions would fill in turn, if it stopped reading. */
+	for (int i = 0; i < 2 * MANY && told < MANY; i++) {
+		if (send(row.pair, &wire, sizeof(wire), MSG_NOSIGNAL) > 0)
+			told++;
+		else
+			hand_nap();
+	}
+	EQ(told, MANY);
+	e = hand_nop(&c);
+	EQ(hand_do(&c, &e), 0);
+	/* And nothing of it is lost. */
+	fcntl(row.pair, F_SETFL, 0);
+	while (heard < MANY && row_hear(&row, &wire) == GM_WIRE_DETACHED)
+		heard++;
+	EQ(heard, MANY);
+	EQ(row_drain(&row), 0);
+	hand_close(&c, ROW);
+	row_drop(&row);
+}
+
 int main(void)
 {
 	if (!row_can_run())
@@ -322,5 +360,6 @@ int main(void)
 	floods_leave_no_polls();
 	slow_work_is_no_silence();
 	a_crowd_gets_one_share();
+	a_deaf_agent_stops_no_row();
 	return tap_done();
 }

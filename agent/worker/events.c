@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "agent/worker/beat.h"
@@ -14,7 +15,7 @@
 
 #define EVENTS_MAX 256u /* before the queues have their next turn */
 
-enum { EVENT_PAIR = 1, EVENT_DOORBELL, EVENT_CANCELLED };
+enum { EVENT_PAIR = 1, EVENT_DOORBELL, EVENT_CANCELLED, EVENT_ROOM };
 
 /* A doorbell names place and attachment: what the poll of a former owner left
  * behind never wakes the next. */
@@ -52,6 +53,25 @@ static void cancel_poll(struct gm_worker *w, const struct gm_session *s)
 	io_uring_sqe_set_data64(sqe, tag(EVENT_CANCELLED, s));
 }
 
+/* Ask to be told when the pair has room, as long as anything waits for it. */
+static void want_room(struct gm_worker *w)
+{
+	struct io_uring_sqe *sqe;
+
+	if (w->outbox.is_polled || !gm_outbox_waits(&w->outbox))
+		return;
+	sqe = next_sqe(w);
+	io_uring_prep_poll_add(sqe, w->pair, POLLOUT);
+	io_uring_sqe_set_data64(sqe, (uint64_t)EVENT_ROOM << 56);
+	w->outbox.is_polled = true;
+}
+
+static void say(struct gm_worker *w, const struct gm_wire *wire)
+{
+	gm_outbox_put(&w->outbox, w->pair, wire);
+	want_room(w);
+}
+
 static void stop_listening(struct gm_worker *w, struct gm_session *s)
 {
 	if (s->flood.deaf)
@@ -70,6 +90,7 @@ void gm_events_start(struct gm_worker *worker)
 void gm_events_violated(struct gm_worker *worker, struct gm_session *session)
 {
 	gm_a64 *violations = &session->owed->violations;
+	struct gm_wire wire;
 
 	if (session->ended)
 		return;
@@ -78,8 +99,10 @@ void gm_events_violated(struct gm_worker *worker, struct gm_session *session)
 	session->ended = true;
 	gm_put(violations, gm_get(violations) + 1);
 	GM_POINT("worker_violated");
-	gm_pair_say(worker->pair, GM_WIRE_VIOLATION, session->id,
-		    session->place, -EPROTO, session->why);
+	wire = gm_pair_about(GM_WIRE_VIOLATION, session->id, session->place);
+	wire.status = -EPROTO;
+	snprintf(wire.text, sizeof(wire.text), "%s", session->why);
+	say(worker, &wire);
 }
 
 /* ---- gpumapd ----------------------------------------------------------- */
@@ -120,12 +143,15 @@ static void say_detached(void *session)
 static void detach(struct gm_worker *w, const struct gm_wire *wire)
 {
 	struct gm_session *s = NULL;
+	struct gm_wire reply;
 
 	if (wire->place < GM_JOURNAL_PLACES)
 		s = w->place[wire->place];
 	if (!s || s->id != wire->session) {
-		gm_pair_say(w->pair, GM_WIRE_DETACHED, wire->session,
-			    wire->place, -ENOENT, "");
+		reply = gm_pair_about(GM_WIRE_DETACHED, wire->session,
+				      wire->place);
+		reply.status = -ENOENT;
+		say(w, &reply);
 		return;
 	}
 	gm_roster_dismiss(w, s);
@@ -164,7 +190,7 @@ static void obey(struct gm_worker *w, const struct gm_wire *wire, int *fds)
 		reply = gm_pair_about(GM_WIRE_ATTACHED, wire->session,
 				      wire->place);
 		reply.status = attach(w, wire, fds);
-		gm_pair_send(w->pair, &reply);
+		say(w, &reply);
 		break;
 	case GM_WIRE_DETACH:
 		detach(w, wire);
@@ -243,6 +269,12 @@ static void handle(struct gm_worker *w, uint64_t user_data, int res, bool more)
 		if (!more)
 			listen_to(w, w->pair, user_data);
 		read_pair(w);
+		return;
+	}
+	if (event == EVENT_ROOM) {
+		w->outbox.is_polled = false;
+		gm_outbox_flush(&w->outbox, w->pair, false);
+		want_room(w);
 		return;
 	}
 	if (event != EVENT_DOORBELL || place >= GM_JOURNAL_PLACES)

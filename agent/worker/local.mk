@@ -12,6 +12,7 @@ noinst_LTLIBRARIES += %reldir%/libworker.la
 	%reldir%/flood.h \
 	%reldir%/judge.c %reldir%/judge.h \
 	%reldir%/loop.c \
+	%reldir%/outbox.c %reldir%/outbox.h \
 	%reldir%/pair.c %reldir%/pair.h \
 	%reldir%/roster.c %reldir%/roster.h \
 	%reldir%/session.c %reldir%/session.h \

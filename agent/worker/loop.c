@@ -194,6 +194,7 @@ int gm_loop_run(struct gm_worker *worker)
 	struct gm_worker *w = worker;
 
 	TAILQ_INIT(&w->guests);
+	gm_outbox_init(&w->outbox);
 	gm_events_start(w);
 	while (!w->leaving) {
 		bool worked = pass(w);
@@ -218,5 +219,7 @@ int gm_loop_run(struct gm_worker *worker)
 			tick(w);
 	}
 	gm_spin_leave(w->commons, w->row);
+	/* Nobody waits for us any more; who has hung up refuses at once. */
+	gm_outbox_flush(&w->outbox, w->pair, true);
 	return EXIT_SUCCESS;
 }

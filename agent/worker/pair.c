@@ -68,12 +68,12 @@ int gm_pair_receive(int pair, int flags, struct gm_wire *ret_wire,
 	return -EPROTO;
 }
 
-int gm_pair_send(int pair, const struct gm_wire *wire)
+int gm_pair_send(int pair, const struct gm_wire *wire, int flags)
 {
 	ssize_t n;
 
 	do {
-		n = send(pair, wire, sizeof(*wire), MSG_NOSIGNAL);
+		n = send(pair, wire, sizeof(*wire), flags | MSG_NOSIGNAL);
 	} while (n < 0 && errno == EINTR);
 	return n < 0 ? -errno : 0;
 }
@@ -98,7 +98,7 @@ void gm_pair_say(int pair, enum gm_wire_type type, uint64_t session,
 
 	wire.status = status;
 	snprintf(wire.text, sizeof(wire.text), "%s", text);
-	gm_pair_send(pair, &wire);
+	gm_pair_send(pair, &wire, 0);
 }
 
 void gm_pair_close_fds(int fds[GM_SESSION_FDS])

@@ -27,14 +27,15 @@
 int gm_pair_receive(int pair, int flags, struct gm_wire *ret_wire,
 		    int ret_fds[GM_SESSION_FDS]);
 
-/* Returns 0 or -errno.  Threads: any, a record is whole. */
-int gm_pair_send(int pair, const struct gm_wire *wire);
+/* With the flags of send(), MSG_DONTWAIT or 0.  Returns 0 or -errno, -EAGAIN
+ * for no room.  Threads: any, a record is whole. */
+int gm_pair_send(int pair, const struct gm_wire *wire, int flags);
 
 /* A record of a type about a session, to fill further. */
 struct gm_wire gm_pair_about(enum gm_wire_type type, uint64_t session,
 			     uint32_t place);
 
-/* @text is cut where it does not fit. */
+/* @text is cut where it does not fit.  Waits for room. */
 void gm_pair_say(int pair, enum gm_wire_type type, uint64_t session,
 		 uint32_t place, int status, const char *text);
 

@@ -15,6 +15,7 @@
 #include "agent/common/closer.h"
 #include "agent/common/wire.h"
 #include "agent/device/device.h"
+#include "agent/worker/outbox.h"
 #include "agent/worker/session.h"
 #include "shm/journal.h"
 
@@ -35,6 +36,7 @@ struct gm_worker {
 	struct gm_commons *commons;
 	struct gm_device *dev;
 	struct gm_closer closer;
+	struct gm_outbox outbox; /* the loop's; closers wait for room */
 	struct io_uring ring;
 
 	/* The loop's own. */

@@ -359,84 +359,6 @@ static struct gpumap *attach(void)
 	return map;
 }
 
-static int take(struct gpumap_session *s, uint32_t n)
-{
-	struct gpumap_done done[16];
-	int taken = 0;
-
-	while (n > 0) {
-		int got = gpumap_wait(s, done, n, raw_now() + RAW_PATIENCE_NS);
-
-		if (got <= 0)
-			return got;
-		for (int i = 0; i < got; i++)
-			taken += done[i].status == 0;
-		n -= (uint32_t)got;
-	}
-	return taken;
-}
-
-/* Completions that were not taken are credit that is not there: no worker has
- * to be slow for it. */
-static void credit_is_all_there_is(struct gpumap *map)
-{
-	struct gpumap_session_opts opts = { .size = sizeof(opts),
-					    .depth = 16,
-					    .arena_bytes = MIB };
-	struct gpumap_job jobs[17] = { { .op = GPUMAP_OP_NOP } };
-	struct gpumap_scatter_opts on_both = { .size = sizeof(on_both),
-					       .rows = (uint32_t[]){ 0, 1 },
-					       .n_rows = 2 };
-	struct gpumap_tile tiles[2];
-	struct gpumap_session *s;
-	void *memory;
-
-	EQ(gpumap_session_open(map, &opts, &s), 0);
-	EQ(gpumap_alloc(s, 0, 4096, &memory), 0);
-	EQ(gpumap_submit(s, 0, jobs, 17), -EINVAL);
-	EQ(gpumap_submit(s, 0, jobs, 0), -EINVAL);
-	EQ(gpumap_submit(s, 0, jobs, 15), 0);
-	EQ(gpumap_submit(s, 0, jobs, 2), -EAGAIN);
-	EQ(gpumap_submit(s, 0, jobs, 1), 0);
-	EQ(gpumap_submit(s, 0, jobs, 1), -EAGAIN);
-	/* Another row has a credit of its own; a scatter wants both. */
-	EQ(gpumap_submit(s, 1, jobs, 16), 0);
-	jobs[16] = (struct gpumap_job){ .op = GPUMAP_OP_FILL,
-					.dst = memory,
-					.n = 4096 };
-	EQ(gpumap_scatter(s, &jobs[16], &on_both, tiles, 2), -EAGAIN);
-	EQ(take(s, 16) + take(s, 16), 32);
-	EQ(gpumap_scatter(s, &jobs[16], &on_both, tiles, 2), 2);
-	EQ(gpumap_submit(s, 0, jobs, 16), 0);
-	EQ(take(s, 16), 16);
-	gpumap_session_close(s);
-}
-
-/* A client that submits without credit overwrites what was not read: that is
- * its own loss, and nobody else's. */
-static void without_credit_nothing_comes(void)
-{
-	struct gm_entry nops[16];
-	struct raw greedy, good;
-	uint32_t position, taken = 0;
-	int32_t status;
-
-	EQ(raw_open_queue(&greedy, path, 0, 16, MIB), 0);
-	EQ(raw_open_queue(&good, path, 0, 16, MIB), 0);
-	for (int i = 0; i < 16; i++)
-		nops[i] = raw_entry(&greedy.row[0], GPUMAP_OP_NOP);
-	for (int i = 0; i < 1000; i++)
-		raw_post(&greedy.row[0], nops, 16);
-	EQ(raw_do(&good, &good.row[0], nops), 0);
-	while (raw_take(&greedy.row[0], &position, &status))
-		taken++;
-	OK(taken <= 16000);
-	OK(!raw_is_over(&good));
-	raw_close(&greedy);
-	raw_close(&good);
-	wait_for_sessions(0);
-}
-
 /* ---- the library ------------------------------------------------------- */
 
 static int publish(struct gpumap *map, const char *name, const char *spec,
@@ -562,38 +484,11 @@ static void names_have_owners(struct raw *c)
 
 /* A worker that cannot be is not waited for: neither by who asks while it is
  * tried again and again, nor by who asks later. */
-static void a_row_without_a_worker_is_refused(void)
-{
-	struct gpumap_attach_opts opts = { .size = sizeof(opts) };
-	struct gpumap_session *session;
-	struct gpumap *map;
-	struct agent a;
-	void *memory;
-
-	agent_make(&a, NULL);
-	a.worker = "/bin/false";
-	opts.instance = a.instance;
-	opts.runtime_dir = a.dir;
-	if (!OK(agent_start_until(&a, "open")) ||
-	    !EQ(gpumap_attach(&opts, &map), 0))
-		return;
-	if (EQ(gpumap_session_open(map, NULL, &session), 0)) {
-		EQ(gpumap_alloc(session, 0, 64, &memory), -ENODEV);
-		OK(agent_logged(&a, "event=back_off"));
-		EQ(gpumap_alloc(session, 0, 64, &memory), -ENODEV);
-		gpumap_session_close(session);
-	}
-	gpumap_detach(map);
-	EQ(agent_kill(&a, SIGTERM), 0);
-	agent_remove(&a);
-}
-
 int main(void)
 {
 	struct gpumap *map;
 	struct raw c;
 
-	a_row_without_a_worker_is_refused();
 	agent_make(&agent, config);
 	snprintf(path, sizeof(path), "%s/%s.sock", agent.dir, agent.instance);
 	if (!OK(agent_start(&agent))) {
@@ -610,9 +505,7 @@ int main(void)
 	sessions_are_counted();
 	connections_are_counted();
 	refused_ones_are_few();
-	without_credit_nothing_comes();
 	map = attach();
-	credit_is_all_there_is(map);
 	the_library_says_the_same(map);
 	gpumap_detach(map);
 	EQ(raw_open(&c, path), 0);

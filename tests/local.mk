@@ -377,6 +377,11 @@ gm_tests += %reldir%/test_spin
 check_LTLIBRARIES += %reldir%/libraw.la
 %canon_reldir%_libraw_la_SOURCES = %reldir%/raw.c %reldir%/raw.h
 
+gm_tests += %reldir%/agent_scarce
+%canon_reldir%_agent_scarce_SOURCES = %reldir%/agent_scarce.c %reldir%/tap.h
+%canon_reldir%_agent_scarce_LDADD = %reldir%/libraw.la \
+	%reldir%/libagent.la lib/libgpumap.la shm/libshm.la
+
 gm_tests += %reldir%/agent_limits
 %canon_reldir%_agent_limits_SOURCES = %reldir%/agent_limits.c %reldir%/tap.h
 %canon_reldir%_agent_limits_LDADD = %reldir%/libraw.la \

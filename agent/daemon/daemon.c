@@ -12,6 +12,7 @@
 
 #include "agent/common/log.h"
 #include "agent/daemon/dummyrows.h"
+#include "agent/daemon/files.h"
 #include "agent/daemon/lock.h"
 #include "agent/daemon/maps.h"
 #include "agent/daemon/uring.h"
@@ -212,6 +213,7 @@ static int start(struct gm_daemon *d)
 	status = publish_all(d);
 	if (status != 0)
 		return status;
+	gm_files_check(&d->config, d->devices.n);
 	ret = gm_clerk_start(&d->clerk, &d->loop);
 	if (ret != 0)
 		return failed("clerk", strerror(-ret), GM_EXIT_FAILURE);

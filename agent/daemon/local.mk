@@ -10,6 +10,7 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 	%reldir%/daemon.c %reldir%/daemon.h \
 	%reldir%/devices.c %reldir%/devices.h \
 	%reldir%/dummyrows.c %reldir%/dummyrows.h \
+	%reldir%/files.c %reldir%/files.h \
 	%reldir%/heap.c %reldir%/heap.h \
 	%reldir%/holders.c %reldir%/holders.h \
 	%reldir%/hostrows.c %reldir%/hostrows.h \

@@ -20,13 +20,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "agent/common/log.h"
 #include "agent/common/pace.h"
 #include "agent/daemon/daemon.h"
+#include "agent/daemon/files.h"
 
 static const char usage[] =
 	"Usage: gpumapd [OPTION]...\n"
@@ -117,17 +117,6 @@ static int read_options(struct gm_daemon *d, struct command *ret_command,
 	return GM_EXIT_CONFIG;
 }
 
-/* Sessions and pins take descriptors by the thousand. */
-static void raise_limits(void)
-{
-	struct rlimit files;
-
-	if (getrlimit(RLIMIT_NOFILE, &files) != 0)
-		return;
-	files.rlim_cur = files.rlim_max;
-	setrlimit(RLIMIT_NOFILE, &files);
-}
-
 /* Who can write there could put another file where the socket and the rows'
  * locks are looked for.  Returns 0 or an errno. */
 static int judge_runtime_dir(const char *path)
@@ -171,7 +160,7 @@ static int run(struct gm_daemon *d, const struct command *command)
 
 	/* 0755 directories, 0644 segment, 0600 lock: no surprises. */
 	umask(022);
-	raise_limits();
+	gm_files_raise();
 	gm_pace_prompt();
 	if (command->remove)
 		return gm_daemon_remove(d->instance);

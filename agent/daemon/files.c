@@ -1,0 +1,46 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/daemon/files.h"
+
+#include <inttypes.h>
+#include <sys/resource.h>
+
+#include "agent/common/log.h"
+#include "shm/layout.h"
+
+#define OF_OURS    64u /* loop, log, segment, files that are read */
+#define OF_ROW     8u  /* its worker and its undertaker */
+#define OF_SESSION 4u  /* its memory, its socket, its client's pidfd */
+
+void gm_files_raise(void)
+{
+	struct rlimit files;
+
+	if (getrlimit(RLIMIT_NOFILE, &files) != 0)
+		return;
+	files.rlim_cur = files.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &files);
+}
+
+uint64_t gm_files_needed(const struct gm_config *config, uint32_t n_rows)
+{
+	uint64_t session = OF_SESSION + n_rows; /* doorbells */
+
+	return OF_OURS + (uint64_t)n_rows * OF_ROW + config->connections +
+	       config->sessions * session + GM_HOLDERS;
+}
+
+void gm_files_check(const struct gm_config *config, uint32_t n_rows)
+{
+	uint64_t needed = gm_files_needed(config, n_rows);
+	struct rlimit files;
+
+	if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= needed)
+		return;
+	gm_log(GM_LOG_WARNING, "few_descriptors",
+	       "limit=%" PRIu64 " needed=%" PRIu64
+	       " remedy=\"raise LimitNOFILE of the unit (ulimit -Hn), or lower "
+	       "sessions and connections in [limits] of gpumapd.conf\"",
+	       (uint64_t)files.rlim_cur, needed);
+}

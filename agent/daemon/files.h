@@ -1,0 +1,26 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * files - descriptors, by the thousand: as many as [limits] may take.
+ *
+ * Where there are fewer, whoever needs the first that is missing is refused,
+ * long before any limit that was configured: that is said at the start.
+ */
+#ifndef GM_FILES_H
+#define GM_FILES_H
+
+#include <stdint.h>
+
+#include "agent/daemon/config.h"
+
+/* Take all that we may have. */
+void gm_files_raise(void);
+
+/* What everything that is allowed takes, with so many rows. */
+uint64_t gm_files_needed(const struct gm_config *config, uint32_t n_rows);
+
+/* Warn, with the remedy, when that is more than we have. */
+void gm_files_check(const struct gm_config *config, uint32_t n_rows);
+
+#endif

@@ -526,6 +526,41 @@ static void a_directory_of_others_is_refused(void)
 	agent_remove(&agent);
 }
 
+/* A change that the clerk has in its hands when the end is asked for. */
+static void what_is_in_hand_is_finished(void)
+{
+	const char *build = getenv("GM_BUILD");
+	uint64_t until = story_now() + STORY_LIMIT_NS;
+	int status = 0;
+	pid_t pid;
+
+	if (build == NULL || strstr(build, "testpoints") == NULL) {
+		SKIP(1, "needs --enable-testpoints");
+		return;
+	}
+	agent_make(&agent, ROWS2);
+	agent.env[0] = "GM_POINT=state_created:pause";
+	if (!OK(start()))
+		return;
+	fflush(stdout);
+	pid = fork();
+	if (pid == 0) {
+		map = story_attach(&agent);
+		_exit(map ? -publish("late", "0:5") : 255);
+	}
+	while (!has_file("new") && story_now() < until)
+		story_nap(200);
+	gpumap_detach(map);
+	EQ(agent_kill(&agent, SIGTERM), 0);
+	waitpid(pid, &status, 0);
+	EQ(status, 0);
+	agent.env[0] = NULL;
+	OK(start());
+	OK(says("late", "0:5"));
+	stop(SIGTERM);
+	agent_remove(&agent);
+}
+
 /* As a model server that moves layers about all day. */
 static void many_changes_are_taken(void)
 {
@@ -559,6 +594,7 @@ int main(void)
 	the_configuration_has_its_names();
 	a_failure_changes_nothing();
 	a_directory_of_others_is_refused();
+	what_is_in_hand_is_finished();
 	many_changes_are_taken();
 	full_and_read_only_disks_are_named(); /* in a namespace: last */
 	return tap_done();

@@ -394,15 +394,16 @@ static void every_kernel_holds(void)
 /* All 65536, and all floats that differ in the upper half and a tie. */
 static void every_half_is_cast(void)
 {
-	static const uint32_t froms[] = { GPUMAP_DTYPE_F16, GPUMAP_DTYPE_BF16 };
+	static const uint32_t halves[] = { GPUMAP_DTYPE_F16,
+					   GPUMAP_DTYPE_BF16 };
 	static const uint32_t ties[] = { 0, 0x1000, 0x7fff, 0x8000, 0x8001 };
 	uint32_t wrong = 0;
 
 	for (uint32_t high = 0; high < 0x10000; high += N_MAX) {
 		for (uint32_t f = 0; f < 2; f++) {
 			struct trial t = { .op = GM_OPERATOR_CAST,
-					   .dtype = froms[f],
-					   .to = froms[!f],
+					   .dtype = halves[f],
+					   .to = halves[!f],
 					   .n = N_MAX,
 					   .blocks = 1,
 					   .threads = 64 };
@@ -412,7 +413,7 @@ static void every_half_is_cast(void)
 			char why[PTX_WHY_BYTES];
 
 			for (uint32_t i = 0; i < N_MAX; i++)
-				ref_store(src, i, froms[f], high + i);
+				ref_store(src, i, halves[f], high + i);
 			memset(got, 0, ROOM);
 			memset(want, 0, ROOM);
 			ref_run(t.op, t.dtype, t.to, &a);
@@ -422,7 +423,7 @@ static void every_half_is_cast(void)
 		for (uint32_t f = 0; f < 2 * 5; f++) {
 			struct trial t = { .op = GM_OPERATOR_CAST,
 					   .dtype = GPUMAP_DTYPE_F32,
-					   .to = froms[f % 2],
+					   .to = halves[f % 2],
 					   .n = N_MAX,
 					   .blocks = 1,
 					   .threads = 64 };

@@ -15,7 +15,8 @@
 #	dst src n	what the launch gave
 #	i step		this thread's next element, and the one after it
 #	to from		addresses of element i
-#	x y t u		bits of 32, or of 64 where an element has so many
+#	x y t u		bits of 32, or of 64 where an element has so many; x0 to
+#			x3 and so on where four elements are on their way
 #	f g		their values as f32 or f64
 #
 # Elements that do not lie on a multiple of their size are read and written
@@ -82,72 +83,76 @@ fill() {
 	finish
 }
 
-scale() {
-	say '// dst[i] = alpha * src[i]'
-	v=$(value_of "$1")
-	kernel "scale_$1" 'u64 dst' 'u64 src' 'u64 n' "$v alpha"
-	registers "$(bits_of "$1")"
-	say '\t.reg .%s f, alpha;' "$v"
-	parameters 'u64 dst' 'u64 src' 'u64 n' "$v alpha"
-	stride
-	choose dst "$1" src "$1"
-	for how in whole bytes; do
-		loop $how
-		address from src "$1"
-		address to dst "$1"
-		get $how x from "$1"
-		widen f x "$1"
-		say '\tmul.rn.%s f, alpha, f;' "$v"
-		narrow x f "$1"
-		put $how x to "$1"
-		next $how
-	done
-	finish
+# begin HOW OP FROM TO S - load what element i needs, into registers S.
+begin() {
+	address from src "$3"
+	address "to$5" dst "$4"
+	get "$1" "x$5" from "$3"
+	[ "$2" != axpy ] || get "$1" "y$5" "to$5" "$4"
 }
 
-axpy() {
-	say '// dst[i] = dst[i] + alpha * src[i], both rounded'
-	v=$(value_of "$1")
-	kernel "axpy_$1" 'u64 dst' 'u64 src' 'u64 n' "$v alpha"
-	registers "$(bits_of "$1")"
-	say '\t.reg .%s f, g, alpha;' "$v"
-	parameters 'u64 dst' 'u64 src' 'u64 n' "$v alpha"
-	stride
-	choose dst "$1" src "$1"
-	for how in whole bytes; do
-		loop $how
-		address from src "$1"
-		address to dst "$1"
-		get $how x from "$1"
-		get $how y to "$1"
-		widen f x "$1"
-		widen g y "$1"
+# compute OP FROM TO S - from what was loaded to the bits to store, in xS.
+compute() {
+	v=$(value_of "$2")
+	widen f "x$4" "$2"
+	case $1 in
+	scale) say '\tmul.rn.%s f, alpha, f;' "$v" ;;
+	axpy)
+		widen g "y$4" "$2"
 		say '\tmul.rn.%s f, alpha, f;' "$v"
 		say '\tadd.rn.%s f, g, f;' "$v"
-		narrow x f "$1"
-		put $how x to "$1"
-		next $how
-	done
-	finish
+		;;
+	esac
+	narrow "x$4" f "$3"
 }
 
-# cast FROM TO
-cast() {
-	say '// dst[i] = src[i], to the nearest, ties to even'
-	kernel "cast_$1_$2" 'u64 dst' 'u64 src' 'u64 n'
-	registers 32
-	say '\t.reg .f32 f;'
+# elements OP FROM TO - a kernel that makes one element of one.  Four at a time
+# while there are as many: a card's memory is far away, and one load of each
+# thread in flight does not fill the way.
+elements() {
+	v=$(value_of "$2")
+	case $1 in
+	cast)
+		say '// dst[i] = src[i], to the nearest, ties to even'
+		kernel "cast_$2_$3" 'u64 dst' 'u64 src' 'u64 n'
+		;;
+	scale)
+		say '// dst[i] = alpha * src[i]'
+		kernel "scale_$2" 'u64 dst' 'u64 src' 'u64 n' "$v alpha"
+		;;
+	axpy)
+		say '// dst[i] = dst[i] + alpha * src[i], both rounded'
+		kernel "axpy_$2" 'u64 dst' 'u64 src' 'u64 n' "$v alpha"
+		;;
+	esac
+	registers "$(bits_of "$2")"
+	say '\t.reg .b%s x0, x1, x2, x3, y0, y1, y2, y3;' "$(bits_of "$2")"
+	say '\t.reg .b64 ahead, to0, to1, to2, to3;'
+	say '\t.reg .%s f, g, alpha;' "$v"
 	parameters 'u64 dst' 'u64 src' 'u64 n'
+	[ "$1" = cast ] || parameters "$v alpha"
 	stride
-	choose dst "$2" src "$1"
+	choose dst "$3" src "$2"
+	say '\tshl.b64 ahead, step, 1;'
+	say '\tadd.u64 ahead, ahead, step;'
+	say 'four:'
+	say '\tadd.u64 to, i, ahead;'
+	say '\tsetp.ge.u64 done, to, n;'
+	say '\t@done bra whole;'
+	for s in 0 1 2 3; do
+		begin whole "$1" "$2" "$3" $s
+		say '\tadd.u64 i, i, step;'
+	done
+	for s in 0 1 2 3; do
+		compute "$1" "$2" "$3" $s
+		put whole x$s to$s "$3"
+	done
+	say '\tbra four;'
 	for how in whole bytes; do
 		loop $how
-		address from src "$1"
-		address to dst "$2"
-		get $how x from "$1"
-		widen f x "$1"
-		narrow x f "$2"
-		put $how x to "$2"
+		begin $how "$1" "$2" "$3" 0
+		compute "$1" "$2" "$3" 0
+		put $how x0 to0 "$3"
 		next $how
 	done
 	finish
@@ -226,11 +231,12 @@ exchange() {
 	say '\tmov.b64 u, {low, high};'
 }
 
-# chunks DTYPE ACCUMULATED BITS - head of a kernel that reduces chunks: from
+# chunks DTYPE RESULT BITS - head of a kernel that reduces chunks: from
 # here on i is the chunk of this warp and step the number of warps.
 chunks() {
 	say '\t.reg .b32 low, high;'
 	say '\t.reg .b64 k, last;'
+	say '\t.reg .b%s y0, y1, y2, y3;' "$3"
 	parameters 'u64 dst' 'u64 src' 'u64 n'
 	stride
 	say '\tand.b32 lane, lane, 31;'
@@ -251,14 +257,30 @@ in_chunk() {
 	say '\tadd.u64 k, k, to;'
 }
 
-# each HOW - head of that loop's body; all lanes leave it before they exchange.
+# each HOW DTYPE - that loop's body, by fetch and gather of the kernel; four at
+# a time where it may be, in the same order.  All lanes leave it before they
+# exchange.
 each() {
+	size=$(bytes_of "$2")
+	if [ "$1" = whole ]; then
+		say 'whole_four:'
+		say '\tadd.u64 to, k, 96;'
+		say '\tsetp.ge.u64 done, to, last;'
+		say '\t@done bra whole_each;'
+		say '\tmad.lo.u64 from, k, %d, src;' "$size"
+		for s in 0 1 2 3; do
+			fetch whole y$s from+$((s * 32 * size)) "$2"
+		done
+		for s in 0 1 2 3; do gather y$s "$2"; done
+		say '\tadd.u64 k, k, 128;'
+		say '\tbra whole_four;'
+	fi
 	say '%s_each:' "$1"
 	say '\tsetp.ge.u64 done, k, last;'
 	say '\t@done bra %s_fold;' "$1"
-}
-
-again() {
+	say '\tmad.lo.u64 from, k, %d, src;' "$size"
+	fetch "$1" y0 from "$2"
+	gather y0 "$2"
 	say '\tadd.u64 k, k, 32;'
 	say '\tbra %s_each;' "$1"
 	say '%s_fold:' "$1"
@@ -279,11 +301,24 @@ result() {
 sum() {
 	v=$(value_of "$2")
 	b=$(bits_of "$2")
+	case $v in
+	f*)
+		fetch() { get "$@"; }
+		gather() {
+			widen g "$1" "$2"
+			say '\tadd.rn.%s f, f, g;' "$v"
+		}
+		;;
+	*)
+		fetch() { get_wide "$@"; }
+		gather() { say '\tadd.u64 x, x, %s;' "$1"; }
+		;;
+	esac
 	say '// dst[c] = the sum of chunk c of src, as %s' "$2"
 	kernel "sum_$1" 'u64 dst' 'u64 src' 'u64 n'
 	registers "$b"
 	case $v in f*) say '\t.reg .%s f, g;' "$v" ;; esac
-	chunks "$1" "$2"
+	chunks "$1" "$2" "$b"
 	for how in whole bytes; do
 		in_chunk $how
 		case $v in
@@ -291,21 +326,7 @@ sum() {
 		f64) say '\tmov.f64 f, 0d0000000000000000;' ;;
 		*) say '\tmov.u64 x, 0;' ;;
 		esac
-		each $how
-		say '\tmad.lo.u64 from, k, %d, src;' "$(bytes_of "$1")"
-		case $v in
-		f*)
-			get $how y from "$1"
-			widen g y "$1"
-			say '\tadd.rn.%s f, f, g;' "$v"
-			;;
-		*)
-			# t is of the accumulator's width: good for any element.
-			get_wide $how y from "$1"
-			say '\tadd.u64 x, x, y;'
-			;;
-		esac
-		again $how
+		each $how "$1"
 		for d in 16 8 4 2 1; do
 			case $v in
 			f*)
@@ -402,19 +423,20 @@ extreme() {
 	max:s64) none=0x8000000000000000 ;;
 	max:u*) none=0 ;;
 	esac
+	which=$1
+	fetch() { get "$@"; }
+	gather() {
+		order "$1" "$2" "$which"
+		say '\t%s.%s x, x, %s;' "$which" "$as" "$1"
+	}
 	say '// dst[c] = the %s of chunk c of src; NaN if there is one' "$1"
 	kernel "$1_$2" 'u64 dst' 'u64 src' 'u64 n'
 	registers "$b"
-	chunks "$2" "$2"
+	chunks "$2" "$2" "$b"
 	for how in whole bytes; do
 		in_chunk $how
 		say '\tmov.b%s x, %s;' "$b" "$none"
-		each $how
-		say '\tmad.lo.u64 from, k, %d, src;' "$(bytes_of "$2")"
-		get $how y from "$2"
-		order y "$2" "$1"
-		say '\t%s.%s x, x, y;' "$1" "$as"
-		again $how
+		each $how "$2"
 		for d in 16 8 4 2 1; do
 			exchange "$b" x $d
 			say '\t%s.%s x, x, u;' "$1" "$as"
@@ -446,10 +468,10 @@ floats='f16 bf16 f32 f64'
 numbers="u8 u16 u32 u64 i32 i64 $floats"
 
 fill
-for t in $floats; do scale "$t"; done
-for t in $floats; do axpy "$t"; done
+for t in $floats; do elements scale "$t" "$t"; done
+for t in $floats; do elements axpy "$t" "$t"; done
 for t in f16:f32 bf16:f32 f32:f16 f32:bf16 f16:bf16 bf16:f16; do
-	cast "${t%:*}" "${t#*:}"
+	elements cast "${t%:*}" "${t#*:}"
 done
 for t in $floats; do
 	mask_add "$t" "$t"

@@ -9,6 +9,7 @@
 
 #include <sys/wait.h>
 
+#include "dice.h"
 #include "story.h"
 
 #define GIB      (UINT64_C(1) << 30)
@@ -580,6 +581,105 @@ static void a_plan_has_so_many_runs(void)
 	STR(answer.spec, "");
 }
 
+static uint64_t any_number(void)
+{
+	static const uint64_t odd[] = {
+		0, 1, 2, UINT32_MAX, UINT64_MAX, UINT64_C(1) << 63, GIB, 65536
+	};
+
+	return dice(2) ? odd[dice(sizeof(odd) / sizeof(odd[0]))] : dice(5000);
+}
+
+/* @n for the most part. */
+static uint32_t mostly(uint64_t n)
+{
+	return (uint32_t)(dice(20) ? n : any_number());
+}
+
+/* What may make sense, with one thing or another that does not. */
+static struct gpumap_plan_request any_request(void)
+{
+	static const char *const texts[] = {
+		"0:12",   "0:4;1:4", "3",
+		"0-3:\n", "4,4",     "1,2",
+		"6,3,3",  ":",       "0-11: {device: cuda[1]}\n",
+		""
+	};
+	static const uint32_t flags[] = { 0, GPUMAP_PLAN_PUBLISH,
+					  GPUMAP_PLAN_COMMIT,
+					  GPUMAP_PLAN_COMMIT | GPUMAP_PLAN_HELD,
+					  GPUMAP_PLAN_COMMIT |
+						  GPUMAP_PLAN_BASE };
+	static uint32_t rows[ROWS];
+	struct gpumap_plan_request request =
+		request_of("any", mostly(flags[dice(5)]),
+			   dice(20) ? GIB / 8 : any_number());
+
+	for (uint32_t i = 0; i < ROWS; i++)
+		rows[i] = mostly((i + 1) % ROWS);
+	request.setting = mostly(1 + dice(6));
+	request.strategy = mostly(dice(4));
+	request.text = dice(3) ? texts[dice(10)] : NULL;
+	request.weights = dice(3) ? NULL : texts[dice(10)];
+	request.base_row = (uint32_t)dice(ROWS);
+	request.rows = rows;
+	request.n_rows = (uint32_t)dice(ROWS + 1);
+	if (dice(10) == 0) {
+		request.layer_bytes = NULL;
+		request.n_layers = (uint32_t)dice(70000);
+	}
+	request.other_bytes = dice(20) ? GIB : any_number();
+	request.n_heads = mostly(32);
+	request.n_kv_heads = mostly(8);
+	request.k_dim = request.v_dim = mostly(128);
+	request.kv_lora_rank = dice(4) ? 0 : mostly(512);
+	request.kpe_head_dim = mostly(64);
+	request.compute_dtype = mostly(dice(4));
+	request.max_seq_len = mostly(dice(10000));
+	request.max_batch_size = mostly(dice(4));
+	request.paged = dice(2) ? 0 : mostly(dice(4));
+	request.paged_amount = mostly(dice(10000));
+	request.paged_share = (float)dice(100) / 80;
+	request.paged_block = mostly(8 << dice(3));
+	request.paged_element_bytes = mostly(dice(3));
+	return request;
+}
+
+static void any_plan_does_no_harm(void)
+{
+	static const int told[] = { 0,       -EINVAL, -E2BIG,
+				    -ENODEV, -ENOSPC, -EOVERFLOW };
+	int wrong = 0, granted = 0;
+
+	for (int i = 0; i < 3000; i++) {
+		struct gpumap_plan_request request = any_request();
+		struct gpumap_plan answer;
+		int ret = plan(&request, &answer);
+		size_t at = 0;
+
+		while (at < sizeof(told) / sizeof(told[0]) && told[at] != ret)
+			at++;
+		if (at == sizeof(told) / sizeof(told[0]) ||
+		    (ret != 0 && gpumap_refusal(map)[0] == '\0' &&
+		     ret != -EINVAL)) {
+			NOTE("%d: %s", ret, gpumap_refusal(map));
+			wrong++;
+		}
+		granted += ret == 0;
+		for (uint32_t row = 0; row < ROWS; row++) {
+			struct gpumap_device device = story_device(map, row);
+
+			wrong += device.reserved_bytes > device.total_bytes;
+		}
+	}
+	EQ(wrong, 0);
+	NOTE("%d of 3000 could be made", granted);
+	OK(granted > 0);
+	if (is_published("any"))
+		EQ(gpumap_layers_release(map, "any"), 0);
+	OK(is_empty());
+}
+
 int main(void)
 {
 	agent_make(&agent, NULL);
@@ -601,6 +701,7 @@ int main(void)
 	who_takes_what_its_caller_knows();
 	nonsense_is_refused();
 	a_plan_has_so_many_runs();
+	any_plan_does_no_harm();
 	reservations_outlive_the_agent();
 
 	gpumap_detach(map);

@@ -81,6 +81,13 @@ gm_tests += %reldir%/test_client
 %canon_reldir%_test_client_LDADD = $(gm_client) -lpthread
 GM_TSAN_TESTS += %reldir%/test_client
 
+gm_tests += %reldir%/test_plan_client
+%canon_reldir%_test_plan_client_SOURCES = %reldir%/test_plan_client.c \
+	%reldir%/client.h %reldir%/peer.h %reldir%/segment_file.h \
+	%reldir%/segment.h %reldir%/tap.h
+%canon_reldir%_test_plan_client_LDADD = $(gm_client) -lpthread
+GM_TSAN_TESTS += %reldir%/test_plan_client
+
 gm_tests += %reldir%/test_session
 %canon_reldir%_test_session_SOURCES = %reldir%/test_session.c \
 	%reldir%/client.h %reldir%/peer.h %reldir%/segment_file.h \
@@ -460,7 +467,8 @@ gm_tests += %reldir%/agent_state
 %canon_reldir%_agent_state_SOURCES = %reldir%/agent_state.c $(gm_story)
 %canon_reldir%_agent_state_LDADD = $(gm_story_libs)
 gm_tests += %reldir%/agent_plan
-%canon_reldir%_agent_plan_SOURCES = %reldir%/agent_plan.c $(gm_story)
+%canon_reldir%_agent_plan_SOURCES = %reldir%/agent_plan.c \
+	%reldir%/dice.h $(gm_story)
 %canon_reldir%_agent_plan_LDADD = $(gm_story_libs)
 
 gm_tests += %reldir%/agent_control

@@ -91,6 +91,12 @@ struct peer {
 	gm_a32 unpinned;
 	char published[64]; /* the spec that was last published */
 	uint64_t sizes;     /* their sum */
+
+	/* The answer to a plan, and the plan that was asked for. */
+	int plan_status;
+	uint32_t plan_body, plan_tail; /* bytes */
+	char plan[1 << 13] __attribute__((aligned(8)));
+	char asked[1 << 13] __attribute__((aligned(8)));
 };
 
 /* ---- the worker ---------------------------------------------------------- */
@@ -392,6 +398,22 @@ static inline void peer_sessions(struct peer *p, struct peer_link *l,
 	(void)p;
 }
 
+static inline void peer_plan(struct peer *p, struct peer_link *l,
+			     const struct gm_control *request, const char *body)
+{
+	size_t n = request->bytes - sizeof(*request);
+	struct gm_control head = *request;
+	struct iovec io[2] = { { &head, sizeof(head) },
+			       { p->plan, p->plan_body + p->plan_tail } };
+	struct msghdr message = { .msg_iov = io, .msg_iovlen = 2 };
+
+	memcpy(p->asked, body, n < sizeof(p->asked) ? n : sizeof(p->asked));
+	head.status = p->plan_status;
+	head.body = p->plan_body;
+	head.bytes = (uint32_t)(sizeof(head) + io[1].iov_len);
+	sendmsg(l->fd, &message, MSG_NOSIGNAL);
+}
+
 static inline void peer_drop(struct peer_link *l)
 {
 	if (l->fd >= 0)
@@ -432,6 +454,8 @@ static inline void peer_answer(struct peer *p, struct peer_link *l,
 		peer_publish(p, l, head, body);
 	else if (head->type == GM_CONTROL_PIN)
 		peer_pin(p, l, head, (const void *)body);
+	else if (head->type == GM_CONTROL_PLAN)
+		peer_plan(p, l, head, body);
 	else if (head->type == GM_CONTROL_SESSIONS)
 		peer_sessions(p, l, head, (const void *)body);
 	else if (head->type == GM_CONTROL_UNPIN) {

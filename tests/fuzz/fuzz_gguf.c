@@ -9,40 +9,14 @@
  *	then		the start of the file
  */
 
-#include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/fuzz_plan.h"
 
 #include <errno.h>
 #include <string.h>
 
 #include "agent/plan/gguf.h"
-#include "agent/plan/stack.h"
 
 #define HEAD 2
-
-static void check_error(int r, const struct gm_plan_error *err)
-{
-	MUST(r < 0 && err->code == r && err->text[0] != '\0');
-	for (const char *s = err->text; *s; s++)
-		MUST((unsigned char)*s >= ' ' && *s != 0x7f);
-}
-
-static void find_stack(const struct gm_tensors *t, uint64_t file_bytes,
-		       const struct gm_model_config *config)
-{
-	struct gm_plan_error err = { 0 };
-	struct gm_stack stack;
-	uint64_t sum = 0;
-	int r = gm_stack_find("input", t, config, &stack, &err);
-
-	if (r) {
-		check_error(r, &err);
-		return;
-	}
-	for (uint32_t i = 0; i < stack.n_layers; i++)
-		sum += stack.layer_bytes[i];
-	MUST(sum <= file_bytes);
-	free(stack.layer_bytes);
-}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -68,7 +42,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	if (r == 0) {
 		MUST(at <= size - HEAD + more);
-		find_stack(&t, size - HEAD + more, &config);
+		check_stack(&t, size - HEAD + more, &config);
 	}
 	gm_safetensors_free(&t);
 	return 0;

@@ -3,18 +3,11 @@
 
 /* Node files: whatever is taken has rows that a plan can count with. */
 
-#include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/fuzz_plan.h"
 
 #include <string.h>
 
 #include "agent/plan/nodefile.h"
-
-static void check_error(int r, const struct gm_plan_error *err)
-{
-	MUST(r < 0 && err->code == r && err->text[0] != '\0');
-	for (const char *s = err->text; *s; s++)
-		MUST((unsigned char)*s >= ' ' && *s != 0x7f);
-}
 
 static void check_row(const struct gm_nodefile_row *row)
 {

@@ -13,21 +13,13 @@
  * would only break it.
  */
 
-#include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/fuzz_plan.h"
 
 #include <string.h>
 
 #include "agent/plan/safetensors.h"
-#include "agent/plan/stack.h"
 
 #define HEAD 4
-
-static void check_error(int r, const struct gm_plan_error *err)
-{
-	MUST(r < 0 && err->code == r && err->text[0] != '\0');
-	for (const char *s = err->text; *s; s++)
-		MUST((unsigned char)*s >= ' ' && *s != 0x7f);
-}
 
 static void judge_length(const uint8_t *data, size_t size)
 {
@@ -43,26 +35,6 @@ static void judge_length(const uint8_t *data, size_t size)
 	else
 		MUST(bytes <= size - GM_SAFETENSORS_LENGTH &&
 		     bytes <= GM_SAFETENSORS_HEADER);
-}
-
-static void find_stack(const struct gm_tensors *t, uint64_t data_bytes,
-		       const struct gm_model_config *config)
-{
-	struct gm_plan_error err = { 0 };
-	struct gm_stack stack;
-	uint64_t sum = 0;
-	int r = gm_stack_find("input", t, config, &stack, &err);
-
-	if (r) {
-		check_error(r, &err);
-		return;
-	}
-	MUST(stack.n_layers > 0);
-	MUST(config->n_layers == 0 || stack.n_layers == config->n_layers);
-	for (uint32_t i = 0; i < stack.n_layers; i++)
-		sum += stack.layer_bytes[i];
-	MUST(sum <= data_bytes);
-	free(stack.layer_bytes);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -92,7 +64,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	if (r == 0) {
 		MUST(at == data_bytes);
-		find_stack(&t, data_bytes, &config);
+		check_stack(&t, data_bytes, &config);
 	}
 	gm_safetensors_free(&t);
 	return 0;

@@ -12,7 +12,7 @@
  *	then	the spec
  */
 
-#include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/fuzz_plan.h"
 
 #include <stdbool.h>
 #include <string.h>
@@ -20,13 +20,6 @@
 #include "agent/plan/placement.h"
 
 #define HEAD 5
-
-static void check_error(int r, const struct gm_plan_error *err)
-{
-	MUST(r < 0 && err->code == r && err->text[0] != '\0');
-	for (const char *s = err->text; *s; s++)
-		MUST((unsigned char)*s >= ' ' && *s != 0x7f);
-}
 
 /* What is printed reads back as the same. */
 static void check_spec(const struct gm_spec *spec)

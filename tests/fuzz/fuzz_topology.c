@@ -8,18 +8,11 @@
  *	then	the YAML
  */
 
-#include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/fuzz_plan.h"
 
 #include <string.h>
 
 #include "agent/plan/mapper.h"
-
-static void check_error(int r, const struct gm_plan_error *err)
-{
-	MUST(r < 0 && err->code == r && err->text[0] != '\0');
-	for (const char *s = err->text; *s; s++)
-		MUST((unsigned char)*s >= ' ' && *s != 0x7f);
-}
 
 static void check_ranges(const struct gm_topology *t)
 {

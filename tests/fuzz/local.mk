@@ -34,14 +34,14 @@ gm_fuzz += %reldir%/fuzz_entry
 
 gm_fuzz += %reldir%/fuzz_gguf
 %canon_reldir%_fuzz_gguf_SOURCES = %reldir%/fuzz_gguf.c \
-	%reldir%/fuzz.h $(gm_fuzz_main)
+	%reldir%/fuzz_plan.h %reldir%/fuzz.h $(gm_fuzz_main)
 %canon_reldir%_fuzz_gguf_CPPFLAGS = $(AM_CPPFLAGS) -DFUZZ_NAME='"gguf"'
 %canon_reldir%_fuzz_gguf_LDFLAGS = $(gm_fuzz_ldflags)
 %canon_reldir%_fuzz_gguf_LDADD = agent/plan/libplan.la
 
 gm_fuzz += %reldir%/fuzz_node
 %canon_reldir%_fuzz_node_SOURCES = %reldir%/fuzz_node.c \
-	%reldir%/fuzz.h $(gm_fuzz_main)
+	%reldir%/fuzz_plan.h %reldir%/fuzz.h $(gm_fuzz_main)
 %canon_reldir%_fuzz_node_CPPFLAGS = $(AM_CPPFLAGS) -DFUZZ_NAME='"node"'
 %canon_reldir%_fuzz_node_LDFLAGS = $(gm_fuzz_ldflags)
 %canon_reldir%_fuzz_node_LDADD = agent/plan/libplan.la
@@ -55,7 +55,7 @@ gm_fuzz += %reldir%/fuzz_state
 
 gm_fuzz += %reldir%/fuzz_safetensors
 %canon_reldir%_fuzz_safetensors_SOURCES = %reldir%/fuzz_safetensors.c \
-	%reldir%/fuzz.h $(gm_fuzz_main)
+	%reldir%/fuzz_plan.h %reldir%/fuzz.h $(gm_fuzz_main)
 %canon_reldir%_fuzz_safetensors_CPPFLAGS = $(AM_CPPFLAGS) \
 	-DFUZZ_NAME='"safetensors"'
 %canon_reldir%_fuzz_safetensors_LDFLAGS = $(gm_fuzz_ldflags)
@@ -63,14 +63,14 @@ gm_fuzz += %reldir%/fuzz_safetensors
 
 gm_fuzz += %reldir%/fuzz_spec
 %canon_reldir%_fuzz_spec_SOURCES = %reldir%/fuzz_spec.c \
-	%reldir%/fuzz.h $(gm_fuzz_main)
+	%reldir%/fuzz_plan.h %reldir%/fuzz.h $(gm_fuzz_main)
 %canon_reldir%_fuzz_spec_CPPFLAGS = $(AM_CPPFLAGS) -DFUZZ_NAME='"spec"'
 %canon_reldir%_fuzz_spec_LDFLAGS = $(gm_fuzz_ldflags)
 %canon_reldir%_fuzz_spec_LDADD = agent/plan/libplan.la
 
 gm_fuzz += %reldir%/fuzz_topology
 %canon_reldir%_fuzz_topology_SOURCES = %reldir%/fuzz_topology.c \
-	%reldir%/fuzz.h $(gm_fuzz_main)
+	%reldir%/fuzz_plan.h %reldir%/fuzz.h $(gm_fuzz_main)
 %canon_reldir%_fuzz_topology_CPPFLAGS = $(AM_CPPFLAGS) \
 	-DFUZZ_NAME='"topology"'
 %canon_reldir%_fuzz_topology_LDFLAGS = $(gm_fuzz_ldflags)

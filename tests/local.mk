@@ -389,6 +389,17 @@ gm_tests += %reldir%/agent_scarce
 %canon_reldir%_agent_scarce_LDADD = %reldir%/libraw.la \
 	%reldir%/libagent.la lib/libgpumap.la shm/libshm.la
 
+gm_tests += %reldir%/agent_pollable
+%canon_reldir%_agent_pollable_SOURCES = %reldir%/agent_pollable.c %reldir%/tap.h
+%canon_reldir%_agent_pollable_LDADD = %reldir%/libraw.la \
+	%reldir%/libagent.la lib/libgpumap.la shm/libshm.la
+
+gm_tests += %reldir%/agent_stuck
+GM_TORTURE += %reldir%/agent_stuck
+%canon_reldir%_agent_stuck_SOURCES = %reldir%/agent_stuck.c %reldir%/tap.h
+%canon_reldir%_agent_stuck_LDADD = %reldir%/libraw.la %reldir%/libagent.la \
+	shm/libshm.la
+
 gm_tests += %reldir%/agent_limits
 %canon_reldir%_agent_limits_SOURCES = %reldir%/agent_limits.c %reldir%/tap.h
 %canon_reldir%_agent_limits_LDADD = %reldir%/libraw.la \

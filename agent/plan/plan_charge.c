@@ -115,10 +115,11 @@ static void charge_layers(struct gm_plan_draft *d, struct gm_plan_charge *c,
 			c->weight_bytes += part(d, bytes[i]);
 }
 
-static void finish(const struct gm_plan_draft *d, struct gm_plan_charge *c)
+static int finish(const struct gm_plan_draft *d, struct gm_plan_charge *c)
 {
 	const struct gm_plan_device *device = gm_plan_find(d->q, c->row);
 	uint64_t capacity = gm_sizes_capacity(device->avail, device->is_host);
+	bool over = false;
 	uint64_t need;
 
 	if (c->n_layers > 0)
@@ -127,24 +128,24 @@ static void finish(const struct gm_plan_draft *d, struct gm_plan_charge *c)
 	c->reserve_bytes = device->avail - capacity;
 	c->left_bytes = gm_minus(capacity, need);
 	c->missing_bytes = gm_minus(need, capacity);
+	gm_checked_add(&over, need, c->reserve_bytes);
+	return over ? overflow(d) : 0;
 }
 
-/* All sums below are parts of these. */
-static int check_sums(const struct gm_plan_draft *d)
+/* What rows need are parts of this. */
+static int check_sum(const struct gm_plan_draft *d)
 {
-	uint64_t sum = d->layer_bytes + d->q->model.other_bytes, most = 0;
+	uint64_t sum = d->layer_bytes + d->q->model.other_bytes;
 	bool over = false;
 
-	for (uint32_t i = 0; i < d->q->n_devices; i++)
-		most = gm_max(most, d->q->devices[i].avail);
 	/* Rounding up adds less than a byte for each layer. */
-	sum = gm_checked_add(&over, sum, d->plan.n_layers);
+	if (d->n_ranks > 1)
+		sum = gm_checked_add(&over, sum, d->plan.n_layers);
 	sum = gm_checked_add(&over, sum,
 			     gm_checked_mul(&over, d->plan.kv_bytes,
 					    d->plan.n_layers));
-	sum = gm_checked_add(&over, sum,
-			     d->act_elems * gm_dtype_bytes(d->plan.dtype));
-	gm_checked_add(&over, sum, most);
+	gm_checked_add(&over, sum,
+		       d->act_elems * gm_dtype_bytes(d->plan.dtype));
 	return over ? overflow(d) : 0;
 }
 
@@ -152,7 +153,7 @@ int gm_plan_charge_rows(struct gm_plan_draft *d)
 {
 	struct gm_plan *plan = &d->plan;
 	uint32_t n, first = 0;
-	int r = check_sums(d);
+	int r = check_sum(d);
 
 	if (r)
 		return r;
@@ -177,9 +178,9 @@ int gm_plan_charge_rows(struct gm_plan_draft *d)
 	if (d->n_ranks == 0)
 		charge_to(plan, plan->base_row)->weight_bytes +=
 			d->q->model.other_bytes;
-	for (uint32_t i = 0; i < plan->n_charges; i++)
-		finish(d, &plan->charges[i]);
-	return 0;
+	for (uint32_t i = 0; i < plan->n_charges && r == 0; i++)
+		r = finish(d, &plan->charges[i]);
+	return r;
 }
 
 int gm_plan_check_rows(const struct gm_plan_draft *d)

@@ -52,6 +52,12 @@ gm_fuzz += %reldir%/fuzz_state
 %canon_reldir%_fuzz_state_CPPFLAGS = $(AM_CPPFLAGS) -DFUZZ_NAME='"state"'
 %canon_reldir%_fuzz_state_LDFLAGS = $(gm_fuzz_ldflags)
 %canon_reldir%_fuzz_state_LDADD = $(gm_daemon)
+gm_fuzz += %reldir%/fuzz_plan
+%canon_reldir%_fuzz_plan_SOURCES = %reldir%/fuzz_plan.c \
+	%reldir%/fuzz_plan.h %reldir%/fuzz.h $(gm_fuzz_main)
+%canon_reldir%_fuzz_plan_CPPFLAGS = $(AM_CPPFLAGS) -DFUZZ_NAME='"plan"'
+%canon_reldir%_fuzz_plan_LDFLAGS = $(gm_fuzz_ldflags)
+%canon_reldir%_fuzz_plan_LDADD = agent/plan/libplan.la shm/libshm.la
 
 gm_fuzz += %reldir%/fuzz_safetensors
 %canon_reldir%_fuzz_safetensors_SOURCES = %reldir%/fuzz_safetensors.c \

@@ -244,8 +244,18 @@ check_LTLIBRARIES += %reldir%/libptx.la
 %canon_reldir%_libptx_la_LIBADD =
 gm_tests += %reldir%/test_ptx
 %canon_reldir%_test_ptx_SOURCES = %reldir%/test_ptx.c %reldir%/dice.h \
-	%reldir%/tap.h
+	%reldir%/operators_trial.h %reldir%/tap.h
 %canon_reldir%_test_ptx_LDADD = %reldir%/libptx.la $(gm_cuda) -lm
+
+# The operators on a device, and what the stand-in runs for them.
+gm_tests += %reldir%/contract_operators
+%canon_reldir%_contract_operators_SOURCES = %reldir%/contract_operators.c \
+	%reldir%/dice.h %reldir%/operators_trial.h %reldir%/tap.h
+%canon_reldir%_contract_operators_LDADD = %reldir%/libptx.la $(gm_cuda) -lm
+check_LTLIBRARIES += %reldir%/operators_kernels.la
+%canon_reldir%_operators_kernels_la_SOURCES = %reldir%/operators_kernels.c
+%canon_reldir%_operators_kernels_la_LDFLAGS = $(gm_tiny_flags)
+%canon_reldir%_operators_kernels_la_LIBADD = %reldir%/libptx.la $(gm_cuda) -lm
 
 gm_tests += %reldir%/test_safetensors
 %canon_reldir%_test_safetensors_SOURCES = %reldir%/test_safetensors.c \

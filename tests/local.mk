@@ -522,6 +522,7 @@ EXTRA_DIST += %reldir%/nodes/unified.yaml
 include $(top_srcdir)/tests/fuzz/local.mk
 
 gm_scripts =
+gm_scripts += %reldir%/check_cuda_stub.sh
 gm_scripts += %reldir%/check_docs.sh
 gm_scripts += %reldir%/check_headers.sh
 gm_scripts += %reldir%/check_labels.sh
@@ -567,6 +568,7 @@ AM_TESTS_ENVIRONMENT = \
 	CONTRACT_UNDER='$(abs_top_builddir)/tests/fake/stand-in run'; \
 	export CONTRACT_UNDER; \
 	GPUMAPCTL='$(abs_top_builddir)/agent/ctl/gpumapctl'; export GPUMAPCTL; \
+	CUDA_CPPFLAGS='$(CUDA_CPPFLAGS)'; export CUDA_CPPFLAGS; \
 	CC='$(CC)'; export CC; NM='$(NM_PROGRAM)'; export NM; \
 	GM_BUILD='$(GM_BUILD)'; export GM_BUILD;
 

@@ -125,6 +125,55 @@ static void a_stream_keeps_its_order(void)
 	GOOD(cu.cuStreamDestroy_v2(stream));
 }
 
+/* Several copies by one call, in order with what is before and after. */
+static void copies_may_come_in_batches(void)
+{
+	CUmemcpyAttributes attributes[2];
+	CUdeviceptr at = 0, to[3], from[3];
+	size_t bytes[3] = { 4096, 8, 8 }, firsts[2] = { 0, 2 };
+	CUstream stream = new_stream();
+	uint64_t *pinned = NULL, here = 77;
+
+	if (!cu.cuMemcpyBatchAsync_v2) {
+		SKIP(1, "a driver without copies in batches");
+		return;
+	}
+	memset(attributes, 0, sizeof(attributes));
+	attributes[0].srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
+	attributes[1].srcAccessOrder =
+		CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL;
+	GOOD(cu.cuMemAllocHost_v2((void **)&pinned, 8192));
+	GOOD(cu.cuMemAlloc_v2(&at, 8192));
+	for (uint64_t i = 0; i < 512; i++)
+		pinned[i] = i;
+	pinned[512] = 0;
+	to[0] = at;
+	from[0] = (uintptr_t)pinned;
+	to[1] = at + 4096;
+	from[1] = (uintptr_t)(pinned + 5);
+	to[2] = at + 4104;
+	from[2] = (uintptr_t)&here;
+	GOOD(cu.cuMemcpyBatchAsync_v2(to, from, bytes, 3, attributes, firsts, 2,
+				      stream));
+	here = 0;
+	GOOD(cu.cuMemcpyDtoHAsync_v2(pinned, at, 8192, stream));
+	GOOD(cu.cuStreamSynchronize(stream));
+	EQ(pinned[511], 511);
+	EQ(pinned[512], 5);
+	EQ(pinned[513], 77);
+
+	EQ(cu.cuMemcpyBatchAsync_v2(to, from, bytes, 3, attributes, firsts, 2,
+				    NULL),
+	   CUDA_ERROR_INVALID_VALUE);
+	attributes[0].srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_INVALID;
+	EQ(cu.cuMemcpyBatchAsync_v2(to, from, bytes, 3, attributes, firsts, 2,
+				    stream),
+	   CUDA_ERROR_INVALID_VALUE);
+	GOOD(cu.cuMemFree_v2(at));
+	GOOD(cu.cuMemFreeHost(pinned));
+	GOOD(cu.cuStreamDestroy_v2(stream));
+}
+
 static void an_event_is_over_when_its_stream_is_there(void)
 {
 	struct gate gate = { 0 };
@@ -382,6 +431,7 @@ int main(int argc, char **argv)
 		a_call_returns_before_its_work_is_done();
 		a_copy_reads_when_it_runs();
 		a_stream_keeps_its_order();
+		copies_may_come_in_batches();
 		an_event_is_over_when_its_stream_is_there();
 		streams_wait_for_each_other();
 		the_legacy_stream_waits_for_blocking_ones();

@@ -172,6 +172,12 @@ static int no_compiler(void)
 	return end(0);
 }
 
+static int no_card(void)
+{
+	WANT(cu.cuInit(0) == CUDA_ERROR_NO_DEVICE);
+	return 0;
+}
+
 static int card_is_taken(void)
 {
 	CUcontext context;
@@ -228,6 +234,35 @@ static int links_lie(void)
 	return 0;
 }
 
+#define EXTRA                                                                 \
+	CONTRACT_HEAD("6.4", "sm_52")                                         \
+	".visible .entry extra_invert(.param .u64 a, .param .u64 n) {ret;}\n" \
+	".visible .entry extra_mismatch(.param .u64 a) {ret;}\n"              \
+	".visible .entry extra_unknown() {ret;}\n"
+
+/* Kernels come from outside, and must take what their PTX says. */
+static int others_kernels(void)
+{
+	uint64_t n = 3;
+	CUdeviceptr at;
+	void *params[] = { &at, &n };
+	uint8_t got[4];
+	CUfunction f;
+
+	WANT(!start(0) && !cu.cuModuleLoadData(&module, EXTRA));
+	WANT(!cu.cuMemAlloc_v2(&at, 64) && !cu.cuMemsetD8_v2(at, 0x0f, 64));
+	WANT(!cu.cuModuleGetFunction(&f, module, "extra_invert"));
+	WANT(!cu.cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL));
+	WANT(!cu.cuMemcpyDtoH_v2(got, at, 4));
+	WANT(got[0] == 0xf0 && got[2] == 0xf0 && got[3] == 0x0f);
+	WANT(cu.cuModuleGetFunction(&f, module, "extra_mismatch") ==
+	     CUDA_ERROR_NOT_FOUND);
+	WANT(cu.cuModuleGetFunction(&f, module, "extra_unknown") ==
+	     CUDA_ERROR_NOT_FOUND);
+	WANT(!cu.cuMemFree_v2(at));
+	return end(0);
+}
+
 /* One lane: what is behind a waiting operation waits with it. */
 static int queues_are_few(void)
 {
@@ -266,6 +301,8 @@ static const struct part {
 	{ "no init", no_init },
 	{ "no memory operations", no_memory_operations },
 	{ "no compiler", no_compiler },
+	{ "others' kernels", others_kernels },
+	{ "no card", no_card },
 	{ "card is taken", card_is_taken },
 	{ "card is prohibited", card_is_prohibited },
 	{ "leave things behind", leave_things_behind },
@@ -301,9 +338,12 @@ static bool set(struct scene *scene, const char *node, const char *plan)
 		 node);
 	scene->fd = memfd_create("scene", MFD_CLOEXEC);
 	strcpy(scene->dev, "/tmp/gpumap-scene.XXXXXX");
-	if (!OK(mkdtemp(scene->dev) != NULL) ||
-	    !EQ(fake_machine_make(scene->fd, path, plan, scene->dev), 0))
+	if (!OK(mkdtemp(scene->dev) != NULL))
 		return false;
+	if (!EQ(fake_machine_make(scene->fd, path, plan, scene->dev), 0)) {
+		rmdir(scene->dev);
+		return false;
+	}
 	snprintf(scene->path, sizeof(scene->path), "/proc/%d/fd/%d", getpid(),
 		 scene->fd);
 	return EQ(fake_hardware_open(scene->path, &scene->hw), 0);
@@ -384,6 +424,7 @@ static void each_part_meets_its_fault(void)
 		{ "laptop.yaml", "row 0: prohibited", "card is prohibited" },
 		{ "mixed.yaml", "peer copies corrupt", "links lie" },
 		{ "laptop.yaml", NULL, "queues are few" },
+		{ "laptop.yaml", NULL, "others' kernels" },
 	};
 	struct scene scene;
 
@@ -539,6 +580,20 @@ static void a_context_holds_the_device_node(void)
 	clear(&scene);
 }
 
+/* A container without the node is a machine without the card. */
+static void a_card_without_a_node_is_not_there(void)
+{
+	struct scene scene;
+	char path[64];
+
+	if (!set(&scene, "laptop.yaml", NULL))
+		return;
+	snprintf(path, sizeof(path), "%s/nvidia0", scene.dev);
+	EQ(unlink(path), 0);
+	EQ(finish(begin(&scene, "no card", NULL)), 0);
+	clear(&scene);
+}
+
 /* Our processes find the stand-ins where the tool would let them. */
 static void find_libraries(void)
 {
@@ -548,6 +603,9 @@ static void find_libraries(void)
 	snprintf(path, sizeof(path), "%s/tests/fake/.libs",
 		 build ? build : ".");
 	setenv("LD_LIBRARY_PATH", path, 1);
+	snprintf(path, sizeof(path), "%s/tests/fake/.libs/extra-kernels.so",
+		 build ? build : ".");
+	setenv("GPUMAP_FAKE_KERNELS", path, 1);
 	unsetenv("CONTRACT_UNDER");
 }
 
@@ -564,5 +622,6 @@ int main(int argc, char **argv)
 	an_exclusive_card_is_one_process_s();
 	what_is_left_behind_is_told();
 	a_context_holds_the_device_node();
+	a_card_without_a_node_is_not_there();
 	return tap_done();
 }

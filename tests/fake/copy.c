@@ -198,6 +198,92 @@ CUresult cuMemcpyPeer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
 	return result ? result : cuStreamSynchronize(NULL);
 }
 
+/* Whether the source of copy @i lasts for the call only. */
+static bool is_ephemeral(const CUmemcpyAttributes *attributes,
+			 const size_t *firsts, size_t n_attributes, size_t i)
+{
+	size_t a = 0;
+
+	while (a + 1 < n_attributes && firsts[a + 1] <= i)
+		a++;
+	return attributes[a].srcAccessOrder ==
+	       CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL;
+}
+
+static bool are_attributes(const CUmemcpyAttributes *attributes,
+			   const size_t *firsts, size_t n_attributes, size_t n)
+{
+	if (!attributes || !firsts || !n_attributes || n_attributes > n ||
+	    firsts[0] != 0)
+		return false;
+	for (size_t a = 0; a < n_attributes; a++) {
+		CUmemcpySrcAccessOrder order = attributes[a].srcAccessOrder;
+
+		if (order < CU_MEMCPY_SRC_ACCESS_ORDER_STREAM ||
+		    order > CU_MEMCPY_SRC_ACCESS_ORDER_ANY || firsts[a] >= n ||
+		    (a && firsts[a] <= firsts[a - 1]))
+			return false;
+	}
+	return true;
+}
+
+/* All are judged before the first is enqueued. */
+static CUresult judge_batch(struct fake_context *ctx, const CUdeviceptr *to,
+			    const CUdeviceptr *from, const size_t *bytes,
+			    size_t n, size_t *ret_failed)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct copy what = { .bytes = bytes[i] };
+		bool is_now;
+
+		if (bytes[i] && !place_copy(ctx, to[i], from[i], ANYWHERE,
+					    ANYWHERE, &what, &is_now))
+			continue;
+		*ret_failed = i;
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+	return CUDA_SUCCESS;
+}
+
+CUresult cuMemcpyBatchAsync(CUdeviceptr *to, CUdeviceptr *from, size_t *bytes,
+			    size_t n, CUmemcpyAttributes *attributes,
+			    size_t *firsts, size_t n_attributes, size_t *failed,
+			    CUstream stream)
+{
+	struct fake_context *ctx;
+	struct fake_stream *s;
+	size_t at = SIZE_MAX;
+	CUresult result = fake_enter_context(&ctx);
+
+	if (result)
+		return result;
+	result = fake_stream_get(ctx, stream, &s);
+	if (!result && (s == &ctx->legacy || !to || !from || !bytes || !n ||
+			!are_attributes(attributes, firsts, n_attributes, n)))
+		result = CUDA_ERROR_INVALID_VALUE;
+	if (!result)
+		result = judge_batch(s->ctx, to, from, bytes, n, &at);
+	for (size_t i = 0; i < n && !result; i++) {
+		at = i;
+		result =
+			copy(ctx, stream, to[i], from[i], bytes[i], ANYWHERE,
+			     ANYWHERE,
+			     is_ephemeral(attributes, firsts, n_attributes, i));
+	}
+	if (result && failed)
+		*failed = at;
+	return fake_leave(result);
+}
+
+CUresult cuMemcpyBatchAsync_v2(CUdeviceptr *to, CUdeviceptr *from,
+			       size_t *bytes, size_t n,
+			       CUmemcpyAttributes *attributes, size_t *firsts,
+			       size_t n_attributes, CUstream stream)
+{
+	return cuMemcpyBatchAsync(to, from, bytes, n, attributes, firsts,
+				  n_attributes, NULL, stream);
+}
+
 static CUresult run_fill(struct fake_op *op)
 {
 	const struct fill *fill = op->data;

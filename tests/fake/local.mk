@@ -62,6 +62,12 @@ check_LTLIBRARIES += %reldir%/libnvidia-ml.la
 	-export-symbols-regex '^nvml[A-Z]'
 %canon_reldir%_libnvidia_ml_la_LIBADD = %reldir%/libhardware.la -lpthread
 
+check_LTLIBRARIES += %reldir%/extra-kernels.la
+%canon_reldir%_extra_kernels_la_SOURCES = %reldir%/extra_kernels.c
+%canon_reldir%_extra_kernels_la_CFLAGS = $(AM_CFLAGS) -fvisibility=default
+%canon_reldir%_extra_kernels_la_LDFLAGS = $(AM_LDFLAGS) -rpath /nowhere \
+	-module -avoid-version -no-undefined
+
 # What the driver promises.  The tests run under the command of
 # $CONTRACT_UNDER where it is set, and else on what the machine has.
 check_LTLIBRARIES += tests/libcontract.la

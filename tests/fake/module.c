@@ -101,15 +101,15 @@ static bool is_alike(const struct fake_entry *entry,
 		     const struct fake_kernel *kernel)
 {
 	unsigned int n = (unsigned int)strlen(kernel->params);
+	bool is_same = n == entry->n_params;
 
-	for (unsigned int i = 0; i < n && i < entry->n_params; i++)
-		if (entry->sizes[i] != (unsigned int)(kernel->params[i] - '0'))
-			return false;
-	if (n == entry->n_params)
-		return true;
-	fprintf(stderr, "stand-in: %s has other parameters than its PTX\n",
-		entry->name);
-	return false;
+	for (unsigned int i = 0; is_same && i < n; i++)
+		is_same = entry->sizes[i] ==
+			  (unsigned int)(kernel->params[i] - '0');
+	if (!is_same)
+		fprintf(stderr, "stand-in: %s has other parameters in C\n",
+			entry->name);
+	return is_same;
 }
 
 /* The function of a name; the same one each time it is asked for. */

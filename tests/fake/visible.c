@@ -4,6 +4,7 @@
 /*
  * Which cards a process sees, and in which order.
  *
+ * A lost card is none, nor is one whose device node cannot be opened.
  * CUDA_DEVICE_ORDER=PCI_BUS_ID orders by bus, anything else fastest first.
  * The form of the first entry of CUDA_VISIBLE_DEVICES decides: either all are
  * ordinals, read as far as they are digits, or all are UUIDs, of which a
@@ -11,9 +12,11 @@
  * ends the list; one that stands there twice empties it.
  */
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 #include "tests/fake/driver.h"
 
@@ -36,6 +39,20 @@ static bool is_before(const struct fake_gpu *a, const struct fake_gpu *b,
 	return speed(a) > speed(b);
 }
 
+/* In a container, a card is there whose device node is. */
+static bool is_reachable(const struct fake_board *board, uint32_t gpu)
+{
+	char path[192];
+
+	if (board->gpus[gpu].is_lost)
+		return false;
+	if (!board->dev[0])
+		return true;
+	snprintf(path, sizeof(path), "%s/nvidia%u", board->dev,
+		 board->gpus[gpu].minor);
+	return access(path, R_OK | W_OK) == 0;
+}
+
 static uint32_t in_order(const struct fake_board *board,
 			 uint32_t gpus[FAKE_GPUS])
 {
@@ -46,7 +63,7 @@ static uint32_t in_order(const struct fake_board *board,
 	for (uint32_t g = 0; g < board->n_gpus; g++) {
 		uint32_t i = n;
 
-		if (board->gpus[g].is_lost)
+		if (!is_reachable(board, g))
 			continue;
 		while (i > 0 &&
 		       is_before(&board->gpus[g], &board->gpus[gpus[i - 1]],

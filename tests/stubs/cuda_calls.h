@@ -140,6 +140,14 @@ CUresult cuMemcpyPeer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
 CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context,
 			   CUdeviceptr from, CUcontext from_context,
 			   size_t bytes, CUstream stream);
+CUresult cuMemcpyBatchAsync(CUdeviceptr *to, CUdeviceptr *from, size_t *bytes,
+			    size_t n, CUmemcpyAttributes *attributes,
+			    size_t *firsts, size_t n_attributes, size_t *failed,
+			    CUstream stream);
+CUresult cuMemcpyBatchAsync_v2(CUdeviceptr *to, CUdeviceptr *from,
+			       size_t *bytes, size_t n,
+			       CUmemcpyAttributes *attributes, size_t *firsts,
+			       size_t n_attributes, CUstream stream);
 CUresult cuMemsetD8_v2(CUdeviceptr to, unsigned char value, size_t n);
 CUresult cuMemsetD16_v2(CUdeviceptr to, unsigned short value, size_t n);
 CUresult cuMemsetD32_v2(CUdeviceptr to, unsigned int value, size_t n);

@@ -32,17 +32,21 @@ static bool join(void)
 /* What comes before the first card is looked at. */
 static CUresult power_on(void)
 {
-	const struct fake_fault *takes, *fails;
-	uint64_t takes_ns;
+	const struct fake_fault *takes, *fails, *exit_takes;
+	uint64_t takes_ns, exit_ns;
 	CUresult result;
 
 	fake_lock(&fake.hw);
 	takes = fake_fault(&fake.hw, FAKE_INIT_TAKES, FAKE_ANY_GPU);
 	fails = fake_fault(&fake.hw, FAKE_INIT_FAILS, FAKE_ANY_GPU);
+	exit_takes = fake_fault(&fake.hw, FAKE_EXIT_TAKES, FAKE_ANY_GPU);
 	takes_ns = takes ? takes->value : 0;
+	exit_ns = exit_takes ? exit_takes->value : 0;
 	result = fails ? (CUresult)fails->value : CUDA_SUCCESS;
 	fake_unlock(&fake.hw);
 	fake_sleep_ns(takes_ns);
+	if (!result && exit_ns)
+		fake_exit_slowly(exit_ns);
 	return result;
 }
 

@@ -141,6 +141,9 @@ uint32_t fake_visible(const struct fake_board *board,
  * plan has for it.  Returns the error that it ends with. */
 CUresult fake_strike(struct fake_context *ctx, enum fake_fault_on on);
 
+/* slow_exit.c: let this process take so much longer to die. */
+void fake_exit_slowly(uint64_t ns);
+
 /* device.c */
 int fake_attribute(struct fake_device *dev, CUdevice_attribute attribute);
 

@@ -204,17 +204,6 @@ void fake_unlock(struct fake_hardware *hw)
 	pthread_mutex_unlock(&hw->board->mutex);
 }
 
-/* Whether what is no longer held may leave the books as well. */
-static bool is_over(struct fake_hardware *hw, uint32_t gpu, uint64_t *gone)
-{
-	const struct fake_fault *fault = fake_fault(hw, FAKE_EXIT_TAKES, gpu);
-	uint64_t now = fake_now_ns();
-
-	if (*gone == 0)
-		*gone = now;
-	return !fault || now - *gone >= fault->value;
-}
-
 void fake_sweep(struct fake_hardware *hw)
 {
 	struct fake_board *board = hw->board;
@@ -223,16 +212,14 @@ void fake_sweep(struct fake_hardware *hw)
 		struct fake_process *p = &board->processes[i];
 
 		if (p->serial && p != hw->self &&
-		    !is_held(hw->fd, LOCK_PROCESS + (int64_t)p->serial) &&
-		    is_over(hw, FAKE_ANY_GPU, &p->gone))
+		    !is_held(hw->fd, LOCK_PROCESS + (int64_t)p->serial))
 			memset(p, 0, sizeof(*p));
 	}
 	for (size_t i = 0; i < FAKE_OBJECTS; i++) {
 		struct fake_object *o = &board->objects[i];
 
 		if (!o->serial ||
-		    is_held(hw->fd, LOCK_OBJECT + (int64_t)o->serial) ||
-		    !is_over(hw, o->gpu, &o->gone))
+		    is_held(hw->fd, LOCK_OBJECT + (int64_t)o->serial))
 			continue;
 		fallocate(hw->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
 			  (off_t)o->offset, (off_t)o->bytes);

@@ -57,7 +57,6 @@ struct fake_gpu {
 /* One user of the hardware: a process's driver, or its NVML. */
 struct fake_process {
 	uint64_t serial; /* 0: free */
-	uint64_t gone;   /* when found dead, ns; 0 while it lives */
 	int32_t pid;
 	bool is_nvml;
 	uint32_t holds; /* bit per gpu whose device node it has open */
@@ -67,7 +66,6 @@ struct fake_process {
 /* One shareable allocation. */
 struct fake_object {
 	uint64_t serial; /* 0: free */
-	uint64_t gone;
 	uint32_t gpu;
 	uint32_t handle_types;
 	uint64_t bytes;

@@ -14,7 +14,8 @@ check_LTLIBRARIES += %reldir%/libmachine.la
 	agent/plan/libplan.la
 
 check_PROGRAMS += %reldir%/stand-in
-%canon_reldir%_stand_in_SOURCES = %reldir%/stand_in.c
+%canon_reldir%_stand_in_SOURCES = %reldir%/stand_in.c \
+	%reldir%/linger.c %reldir%/linger.h
 %canon_reldir%_stand_in_LDADD = %reldir%/libmachine.la -lpthread
 
 # A real library has a place to be installed at, as far as libtool knows.
@@ -40,6 +41,7 @@ check_LTLIBRARIES += %reldir%/libcuda.la
 	%reldir%/module.c %reldir%/module.h \
 	%reldir%/pointer.c \
 	%reldir%/ptx.c \
+	%reldir%/slow_exit.c \
 	%reldir%/space.c \
 	%reldir%/stream.c \
 	%reldir%/symbols.c \
@@ -125,7 +127,11 @@ tests_test_fake_plan_SOURCES = tests/test_fake_plan.c tests/tap.h
 tests_test_fake_plan_LDADD = %reldir%/libhardware.la -lpthread
 
 gm_tests += tests/test_fake_faults
-tests_test_fake_faults_SOURCES = tests/test_fake_faults.c
+tests_test_fake_faults_SOURCES = tests/test_fake_faults.c tests/scene.h
 tests_test_fake_faults_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
 tests_test_fake_faults_LDADD = tests/libcontract.la %reldir%/libmachine.la \
 	-lpthread
+
+gm_tests += tests/test_fake_nvml
+tests_test_fake_nvml_SOURCES = tests/test_fake_nvml.c tests/scene.h
+tests_test_fake_nvml_LDADD = %reldir%/libmachine.la -lpthread -ldl

@@ -26,7 +26,7 @@
  *	init fails 802
  *	driver 12.2
  *	symbol missing cuMemcpyBatchAsync
- *	exit takes 3 s			memory stays counted so long after a death
+ *	exit takes 3 s			of a process, its memory counted so long
  *	row 0: nvml slow 30 s
  *	row 0: nvml memory not supported
  *	nvml event wait fails

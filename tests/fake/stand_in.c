@@ -13,6 +13,8 @@
  *		add faults to a running machine
  *	stand-in show FILE
  *		who uses how much of it, and what was left behind
+ *	stand-in linger PID NANOSECONDS
+ *		of the driver: let a process take long to die
  */
 
 #include <errno.h>
@@ -28,6 +30,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/fake/linger.h"
 #include "tests/fake/machine.h"
 
 struct options {
@@ -187,6 +190,8 @@ int main(int argc, char **argv)
 		return plan(argv[2], argv[3]);
 	if (strcmp(verb, "show") == 0 && argc == 3)
 		return show(argv[2]);
+	if (strcmp(verb, "linger") == 0 && argc == 4)
+		return fake_linger(atoi(argv[2]), strtoull(argv[3], NULL, 10));
 
 	optind = 2;
 	while ((c = getopt(argc, argv, "+n:p:d:")) != -1) {

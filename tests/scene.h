@@ -1,0 +1,153 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * scene - a stand-in machine of a test's own, and processes on it.
+ *
+ * A process is the test's program again, with the name of its part as its
+ * first argument.  The machine is a memfd, so that it goes with the test.
+ */
+#ifndef SCENE_H
+#define SCENE_H
+
+#include <limits.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/fake/machine.h"
+#include "tests/tap.h"
+
+struct scene {
+	int fd;
+	char path[64]; /* for $GPUMAP_FAKE_HARDWARE */
+	char dev[32];  /* folder of its device nodes */
+	struct fake_hardware hw;
+};
+
+/* Our processes find the stand-ins where the tool would let them. */
+static inline void scene_find_libraries(void)
+{
+	const char *build = getenv("abs_top_builddir");
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof(path), "%s/tests/fake/.libs",
+		 build ? build : ".");
+	setenv("LD_LIBRARY_PATH", path, 1);
+	snprintf(path, sizeof(path), "%s/tests/fake/.libs/extra-kernels.so",
+		 build ? build : ".");
+	setenv("GPUMAP_FAKE_KERNELS", path, 1);
+	unsetenv("CONTRACT_UNDER");
+	unsetenv("CUDA_VISIBLE_DEVICES");
+}
+
+/* @node is the name of a file in tests/nodes, @plan may be NULL. */
+static inline bool scene_set(struct scene *scene, const char *node,
+			     const char *plan)
+{
+	const char *source = getenv("abs_top_srcdir");
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof(path), "%s/tests/nodes/%s", source ? source : ".",
+		 node);
+	scene->fd = memfd_create("scene", MFD_CLOEXEC);
+	strcpy(scene->dev, "/tmp/gpumap-scene.XXXXXX");
+	if (!OK(mkdtemp(scene->dev) != NULL))
+		return false;
+	if (!EQ(fake_machine_make(scene->fd, path, plan, scene->dev), 0)) {
+		rmdir(scene->dev);
+		return false;
+	}
+	snprintf(scene->path, sizeof(scene->path), "/proc/%d/fd/%d", getpid(),
+		 scene->fd);
+	return EQ(fake_hardware_open(scene->path, &scene->hw), 0);
+}
+
+static inline void scene_clear(struct scene *scene)
+{
+	char path[64];
+
+	for (uint32_t i = 0; i < scene->hw.board->n_gpus; i++) {
+		snprintf(path, sizeof(path), "%s/nvidia%u", scene->dev, i);
+		unlink(path);
+	}
+	EQ(rmdir(scene->dev), 0);
+	fake_hardware_leave(&scene->hw);
+	close(scene->fd);
+}
+
+/* @plan is for the process alone, or NULL. */
+static inline pid_t scene_begin(struct scene *scene, const char *part,
+				const char *plan)
+{
+	pid_t pid = fork();
+
+	if (pid)
+		return pid;
+	setenv("GPUMAP_FAKE_HARDWARE", scene->path, 1);
+	if (plan)
+		setenv("GPUMAP_FAKE_PLAN", plan, 1);
+	execl("/proc/self/exe", "part", part, (char *)NULL);
+	_exit(253);
+}
+
+/* Its exit status, or the signal that ended it, negative. */
+static inline int scene_end(pid_t pid)
+{
+	int status = -1;
+
+	waitpid(pid, &status, 0);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+/* Free bytes of the first card. */
+static inline uint64_t scene_left(struct scene *scene)
+{
+	uint64_t bytes;
+
+	fake_lock(&scene->hw);
+	bytes = fake_free_bytes(&scene->hw, 0);
+	fake_unlock(&scene->hw);
+	return bytes;
+}
+
+/* More faults, for a machine that runs. */
+static inline bool scene_add(struct scene *scene, const char *plan)
+{
+	const char *where;
+	int r;
+
+	fake_lock(&scene->hw);
+	r = fake_plan_apply(&scene->hw, plan, false, &where);
+	fake_unlock(&scene->hw);
+	return EQ(r, 0);
+}
+
+/* How many descriptors a process has in the folder of device nodes. */
+static inline int scene_nodes_of(const struct scene *scene, pid_t pid)
+{
+	char path[64], target[PATH_MAX];
+	int n = 0;
+
+	for (int fd = 0; fd < 64; fd++) {
+		ssize_t length;
+
+		snprintf(path, sizeof(path), "/proc/%d/fd/%d", pid, fd);
+		length = readlink(path, target, sizeof(target) - 1);
+		if (length < 0)
+			continue;
+		target[length] = '\0';
+		n += strncmp(target, scene->dev, strlen(scene->dev)) == 0;
+	}
+	return n;
+}
+
+/* For parts: go on, or end with the line of what went wrong. */
+#define WANT(condition)                            \
+	do {                                       \
+		if (!(condition))                  \
+			return __LINE__ % 250 + 1; \
+	} while (0)
+
+#endif

@@ -45,9 +45,13 @@ void gm_pace_prompt(void)
 
 void gm_pace_patient(void)
 {
+	const struct sched_param none = { 0 };
+	int policy = sched_getscheduler(0);
 	id_t self = (id_t)syscall(SYS_gettid);
 	int nice;
 
+	if (policy == SCHED_FIFO || policy == SCHED_RR)
+		sched_setscheduler(0, SCHED_OTHER, &none);
 	set_slice(0);
 	errno = 0;
 	nice = getpriority(PRIO_PROCESS, self);

@@ -247,6 +247,11 @@ gm_tests += %reldir%/test_ptx
 	%reldir%/operators_trial.h %reldir%/tap.h
 %canon_reldir%_test_ptx_LDADD = %reldir%/libptx.la $(gm_cuda) -lm
 
+gm_tests += %reldir%/contract_visible
+%canon_reldir%_contract_visible_SOURCES = %reldir%/contract_visible.c \
+	%reldir%/tap.h
+%canon_reldir%_contract_visible_LDADD = $(gm_client) $(gm_cuda)
+
 # The operators on a device, and what the stand-in runs for them.
 gm_tests += %reldir%/contract_operators
 %canon_reldir%_contract_operators_SOURCES = %reldir%/contract_operators.c \

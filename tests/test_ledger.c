@@ -145,7 +145,7 @@ static int release(const char *name)
 }
 
 /* The steps of a held map, up to the one that is said. */
-enum upto { PREPARED, KEPT, SHOWN };
+enum upto { KEPT, SHOWN };
 
 static int hold(const char *name, pid_t pid, uint32_t row, uint64_t bytes,
 		enum upto upto)
@@ -164,11 +164,11 @@ static int hold(const char *name, pid_t pid, uint32_t row, uint64_t bytes,
 		gm_holders_let_go(d, place);
 		return ret;
 	}
-	if (upto == PREPARED)
-		return 0;
 	gm_holders_keep(d, place, &put.block);
 	if (upto == SHOWN)
 		gm_publish_show(d, &put);
+	else
+		free(put.promise); /* who dies now gives nothing back */
 	return 0;
 }
 

@@ -5,6 +5,9 @@
  * Many processes plan, commit by name and for life, release, and are killed, at
  * random and all at once; the agent is killed in the middle of it too.  No row
  * is ever promised for more than it has, and in the end nothing is left.
+ *
+ * Then the agent is killed between any two of its stores, with fewer clients:
+ * what was acknowledged is there, and what is reserved is what is there.
  */
 
 #include <sys/mman.h>
@@ -15,6 +18,7 @@
 #include "story.h"
 
 #define CLIENTS  64
+#define FEW      8 /* where the agent dies */
 #define NAMES    3 /* of each client */
 #define ROWS     4u
 #define N_LAYERS 16u
@@ -33,10 +37,14 @@ static struct agent agent;
 static struct gpumap *map;
 static pid_t clients[CLIENTS];
 static uint32_t n_born;
+static uint64_t nap_us = 60000; /* of a client, at most */
 
 /* What all clients have met, in memory that they share. */
 static struct tally {
 	_Atomic uint32_t committed, held, refused, released, unheard, wrong;
+
+	/* By name is what it was told last, and nothing was asked since. */
+	_Atomic bool by_name[CLIENTS][NAMES];
 } * tally;
 
 static void configure(void)
@@ -63,7 +71,7 @@ static bool is_unheard(int ret)
 	return ret == -ECONNRESET || ret == -ECONNREFUSED || ret == -ESTALE;
 }
 
-static void commit_one(const char *name)
+static void commit_one(const char *name, _Atomic bool *by_name)
 {
 	static uint64_t sizes[N_LAYERS];
 	bool held = dice(2) == 0;
@@ -81,7 +89,9 @@ static void commit_one(const char *name)
 
 	for (uint32_t i = 0; i < request.n_layers; i++)
 		sizes[i] = GIB / 8 + dice(GIB / 2);
+	*by_name = false;
 	ret = gpumap_plan(map, &request, &answer, NULL, 0, NULL, 0);
+	*by_name = ret == 0 && !held;
 	if (ret == 0)
 		(held ? &tally->held : &tally->committed)[0]++;
 	else if (ret == -ENOSPC)
@@ -111,15 +121,18 @@ static void live(uint32_t place)
 	dice_state += n_born * UINT64_C(0x9e3779b97f4a7c15);
 	map = story_attach(&agent);
 	while (map != NULL) {
+		uint32_t i = (uint32_t)dice(NAMES);
+		_Atomic bool *by_name = &tally->by_name[place][i];
 		char name[32];
 
-		snprintf(name, sizeof(name), "m%u.%u", place,
-			 (uint32_t)dice(NAMES));
-		if (dice(3) == 0)
+		snprintf(name, sizeof(name), "m%u.%u", place, i);
+		if (dice(3) == 0) {
+			*by_name = false;
 			release_one(name);
-		else
-			commit_one(name);
-		story_nap((long)dice(60000));
+		} else {
+			commit_one(name, by_name);
+		}
+		story_nap((long)dice(nap_us));
 	}
 	tally->wrong++;
 	_exit(1);
@@ -185,6 +198,30 @@ static uint64_t all_charged(uint32_t *ret_held)
 	}
 	*ret_held = held;
 	return sum;
+}
+
+/* What was acknowledged by name and not touched since is there. */
+static bool all_are_there(void)
+{
+	bool good = true;
+
+	for (uint32_t place = 0; place < CLIENTS; place++) {
+		for (uint32_t i = 0; i < NAMES; i++) {
+			struct gpumap_layers head = { .size = sizeof(head) };
+			char name[32];
+
+			if (!tally->by_name[place][i])
+				continue;
+			snprintf(name, sizeof(name), "m%u.%u", place, i);
+			gpumap_layers_read(map, name, &head, NULL, NULL, 0,
+					   NULL, 0);
+			if (head.flags == GPUMAP_LAYERS_COMMITTED)
+				continue;
+			NOTE("%s is lost", name);
+			good = false;
+		}
+	}
+	return good;
 }
 
 /* Everybody has ended: what lived with them goes. */
@@ -273,9 +310,90 @@ static void the_sum_never_exceeds_a_row(void)
 	map = story_attach(&agent);
 	EQ(all_reserved(), all_charged(&held));
 	OK(within());
+	OK(all_are_there());
 	release_all();
+	memset(tally->by_name, 0, sizeof(tally->by_name));
 	EQ(all_reserved(), 0);
 	EQ(all_charged(&held), 0);
+}
+
+/* ---- the agent dies ---------------------------------------------------------- */
+
+static const char *const points[] = {
+	"publish_reserved",     "publish_filled",     "state_created",
+	"state_renamed",        "state_lasting",      "publish_key",
+	"pin_filled",           "pin_visible",        "publish_visible",
+	"row_reserved_visible", "generation_visible", "unpin_visible",
+	"state_forgotten",      "control_replied",
+};
+
+#define POINTS (sizeof(points) / sizeof(points[0]))
+
+static int n_at_points; /* deaths */
+
+static bool has_points(void)
+{
+	const char *build = getenv("GM_BUILD");
+
+	return build != NULL && strstr(build, "testpoints") != NULL;
+}
+
+/* Fewer of them, and quicker, until the agent is dead; one was so before. */
+static void run_few(int round)
+{
+	uint64_t until = story_now() + 3000000000;
+
+	for (uint32_t place = 0; place < FEW; place++)
+		give_birth(place);
+	if (!has_points())
+		until = story_now() + 10000000 +
+			(uint64_t)story_moment(round, 50000) * 1000;
+	kill_one(0);
+	while (story_now() < until && story_lives(agent.pid))
+		story_nap(1000);
+	n_at_points += !story_lives(agent.pid);
+	agent_kill(&agent, SIGKILL);
+	for (uint32_t place = 1; place < FEW; place++)
+		kill_one(place);
+}
+
+/* Returns whether all is as it should be. */
+static bool one_death(int round)
+{
+	char env[64];
+	uint32_t held;
+	bool good;
+
+	snprintf(env, sizeof(env), "GM_POINT=%s:kill:%d",
+		 points[(size_t)round % POINTS], 20 + (int)dice(30));
+	agent.env[0] = has_points() ? env : NULL;
+	if (!agent_start_until(&agent, "open"))
+		return false;
+	run_few(round);
+	agent.env[0] = NULL;
+	if (!agent_start(&agent))
+		return false;
+	map = story_attach(&agent);
+	good = map != NULL && calms_down() && within() && all_are_there() &&
+	       all_reserved() == all_charged(&held);
+	if (!good)
+		NOTE("round %d, %s", round, has_points() ? env : "");
+	gpumap_detach(map);
+	agent_kill(&agent, round % 2 ? SIGKILL : SIGTERM);
+	return good;
+}
+
+static void no_death_loses_a_promise(void)
+{
+	int rounds = story_rounds(), wrong = 0;
+
+	nap_us = 2000;
+	for (int round = 0; round < rounds && wrong == 0; round++)
+		wrong += !one_death(round);
+	EQ(wrong, 0);
+	EQ(tally->wrong, 0);
+	NOTE("%d of %d agents died at a point", n_at_points, rounds);
+	OK(!has_points() || n_at_points > 0);
 }
 
 int main(void)
@@ -293,6 +411,10 @@ int main(void)
 	map = story_attach(&agent);
 	the_sum_never_exceeds_a_row();
 	gpumap_detach(map);
+	agent_kill(&agent, SIGTERM);
+	no_death_loses_a_promise();
+	if (tap_failures)
+		agent_show_log(&agent);
 	agent_remove(&agent);
 	return tap_done();
 }

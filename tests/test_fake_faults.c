@@ -81,6 +81,16 @@ static int memory_ends(void)
 	return end(0);
 }
 
+static int launch_loses_the_card(void)
+{
+	CUdeviceptr at;
+
+	WANT(!start(0) && !cu.cuMemAlloc_v2(&at, 4096) && !store(at));
+	WANT(cu.cuCtxSynchronize() == CUDA_ERROR_UNKNOWN);
+	WANT(cu.cuDevicePrimaryCtxRelease_v2(0) == CUDA_ERROR_UNKNOWN);
+	return 0;
+}
+
 /* Never ends: it is killed. */
 static int hang(void)
 {
@@ -287,6 +297,7 @@ static const struct part {
 } parts[] = {
 	{ "third launch dies", third_launch_dies },
 	{ "memory ends", memory_ends },
+	{ "launch loses the card", launch_loses_the_card },
 	{ "hang", hang },
 	{ "hold memory", hold_memory },
 	{ "card goes", card_goes },
@@ -445,6 +456,21 @@ static void a_lost_card_takes_its_contexts_along(void)
 	scene_clear(&scene);
 }
 
+/* The Xid of the card alone: what died with it is not another's news. */
+static void a_card_may_be_lost_by_a_launch(void)
+{
+	struct scene scene;
+
+	if (!scene_set(&scene, "laptop.yaml", "row 0: launch 1: lost"))
+		return;
+	EQ(scene_end(scene_begin(&scene, "launch loses the card", NULL)), 0);
+	EQ(scene.hw.board->n_xids, 1);
+	EQ(scene.hw.board->xids[0].number, 79);
+	OK(scene.hw.board->gpus[0].is_lost);
+	EQ(scene_end(scene_begin(&scene, "no card", NULL)), 0);
+	scene_clear(&scene);
+}
+
 static void an_exclusive_card_is_one_process_s(void)
 {
 	struct scene scene;
@@ -516,6 +542,7 @@ int main(int argc, char **argv)
 	a_hang_ends_with_its_process();
 	a_process_may_take_long_to_die();
 	a_lost_card_takes_its_contexts_along();
+	a_card_may_be_lost_by_a_launch();
 	an_exclusive_card_is_one_process_s();
 	what_is_left_behind_is_told();
 	a_context_holds_the_device_node();

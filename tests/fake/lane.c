@@ -60,15 +60,36 @@ static bool is_ready(const struct fake_op *op)
 	return true;
 }
 
-/* Other processes see an Xid for what only this one's context dies of. */
+/* What everybody hears of an error; of some nothing, or not from here. */
+static uint32_t xid_of(CUresult error)
+{
+	switch (error) {
+	case CUDA_ERROR_ILLEGAL_ADDRESS:
+		return 31;
+	case CUDA_ERROR_ECC_UNCORRECTABLE:
+		return 48;
+	case CUDA_ERROR_NVLINK_UNCORRECTABLE:
+		return 74;
+	case CUDA_ERROR_CONTAINED:
+		return 94;
+	case CUDA_ERROR_UNKNOWN:
+		return 0;
+	default:
+		return 13;
+	}
+}
+
 static void strike(struct fake_context *ctx, CUresult error)
 {
+	uint32_t xid = xid_of(error);
+
 	if (ctx->dev->error)
 		return;
 	ctx->dev->error = error;
+	if (!xid)
+		return;
 	fake_lock(&fake.hw);
-	fake_xid_post(&fake.hw, ctx->dev->gpu,
-		      error == CUDA_ERROR_ILLEGAL_ADDRESS ? 31 : 13, fake.pid);
+	fake_xid_post(&fake.hw, ctx->dev->gpu, xid, fake.pid);
 	fake_unlock(&fake.hw);
 }
 

@@ -40,7 +40,7 @@ static void set_gpu(struct fake_gpu *gpu, const struct gm_nodefile_row *row,
 
 	*gpu = (struct fake_gpu){
 		.domain = n > 2 && place >= n / 2,
-		.bus = 0x17 + 0x11 * (place % 12),
+		.bus = 0x17 + 7 * place,
 		.minor = n - 1 - place,
 		.nvml_index = n - 1 - i,
 		.numa_node = row->numa_node,

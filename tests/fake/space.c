@@ -220,6 +220,8 @@ enum fake_place fake_space_place(const struct fake_context *ctx,
 {
 	const struct fake_range *r = fake_space_at(address);
 
+	if (address > UINT64_MAX - bytes)
+		return FAKE_NOWHERE;
 	if (!r) {
 		if (is_in_window(address) || !address ||
 		    fake_space_overlap(address, bytes))

@@ -115,6 +115,26 @@ static CUresult strike_freed(void)
 	return store_at(at);
 }
 
+/* Mapped, and nobody was given access. */
+static CUresult strike_without_access(void)
+{
+	CUmemGenericAllocationHandle handle = 0;
+	CUmemAllocationProp prop;
+	CUdeviceptr at = 0;
+	size_t bytes = 0;
+
+	memset(&prop, 0, sizeof(prop));
+	prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+	prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+	if (cu.cuMemGetAllocationGranularity(
+		    &bytes, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM) ||
+	    cu.cuMemCreate(&handle, bytes, &prop, 0) ||
+	    cu.cuMemAddressReserve(&at, bytes, 0, 0, 0) ||
+	    cu.cuMemMap(at, bytes, 0, handle, 0))
+		return CUDA_ERROR_UNKNOWN;
+	return store_at(at);
+}
+
 static CUresult strike_askew(void)
 {
 	CUdeviceptr at = 0;
@@ -137,6 +157,8 @@ static const struct {
 	  CUDA_ERROR_ILLEGAL_ADDRESS },
 	{ "a store to freed memory", strike_freed, CUDA_ERROR_ILLEGAL_ADDRESS,
 	  CUDA_ERROR_ILLEGAL_ADDRESS },
+	{ "a store without access", strike_without_access,
+	  CUDA_ERROR_ILLEGAL_ADDRESS, CUDA_ERROR_ILLEGAL_ADDRESS },
 	{ "a misaligned store", strike_askew, CUDA_ERROR_MISALIGNED_ADDRESS,
 	  CUDA_ERROR_MISALIGNED_ADDRESS },
 	{ "a trap", strike_trap, CUDA_ERROR_LAUNCH_FAILED,

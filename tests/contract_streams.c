@@ -426,6 +426,8 @@ static void a_context_serves_many_threads(void)
 
 int main(int argc, char **argv)
 {
+	/* Streams are to share no queue: that would be an order of its own. */
+	setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 1);
 	if (contract_begin_devices(argv, 1) && contract_context()) {
 		streams_say_what_they_are();
 		a_call_returns_before_its_work_is_done();

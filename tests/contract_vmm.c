@@ -145,6 +145,8 @@ static void an_address_has_rules(void)
 	GOOD(cu.cuMemUnmap(at, 2 * granule));
 	OK(cu.cuMemAddressFree(at, granule) != CUDA_SUCCESS);
 	GOOD(cu.cuMemAddressFree(at, 2 * granule));
+	EQ(cu.cuMemMap(at, 2 * granule, 0, handle, 0),
+	   CUDA_ERROR_INVALID_VALUE);
 	GOOD(cu.cuMemRelease(handle));
 }
 

@@ -309,10 +309,12 @@ static int parse_patterns(const char *pattern, int n, struct gm_plan_error *err)
 	return r;
 }
 
-/* The C library takes a gigabyte for some of these. */
-static void memory_of_patterns_is_limited(void)
+/* The C library takes a gigabyte for some of these, and seconds for each of the
+ * last three. */
+static void what_patterns_take_is_limited(void)
 {
-	static const struct {
+	char loop[1024] = "(";
+	const struct {
 		const char *pattern;
 		int most, too_many;
 	} table[] = {
@@ -322,8 +324,15 @@ static void memory_of_patterns_is_limited(void)
 		{ "(a?b?c?d?e?f?g?h?){800}", 0, 1 },
 		{ "a{0,999}", 3, 20 },
 		{ "((a{9}b?){9}c?)", 20, 60 },
+		{ "(model|blk)\\.(\\d+\\.)*(up|down)", 1000, 4000 },
+		{ loop, 0, 1 },
+		{ "((a?b?c?d?e?){20}){4,}", 0, 1 },
+		{ "((a*b*c*){30})+?", 3, 60 },
 	};
 
+	for (int i = 0; i < 240; i++)
+		strcat(loop, "a*|");
+	strcat(loop, "b)*");
 	for (size_t i = 0; i < COUNT(table); i++) {
 		struct gm_plan_error err = { 0 };
 
@@ -367,7 +376,7 @@ int main(void)
 	devices_are_spelt_exactly();
 	yaml_beyond_need_is_refused();
 	patterns_search_as_rust_would();
-	memory_of_patterns_is_limited();
+	what_patterns_take_is_limited();
 	size_is_limited();
 	return tap_done();
 }

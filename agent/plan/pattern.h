@@ -9,8 +9,9 @@
  * \d, \D, (?:...) and lazy quantifiers, which change no answer of yes or no,
  * are put in POSIX terms; what POSIX lacks or reads differently is refused
  * rather than matched wrongly.  The C library writes repetitions out and lists
- * what each choice leads to: two hundred bytes can come to a gigabyte.  So what
- * a pattern takes is estimated before it is compiled.
+ * what each choice leads to: two hundred bytes can come to a gigabyte, and a
+ * thousand with loops to seconds.  So what a pattern takes of either is
+ * estimated before it is compiled.
  */
 #ifndef GM_PATTERN_H
 #define GM_PATTERN_H

@@ -60,6 +60,20 @@ static int publish(const char *name, const char *spec)
 	return gpumap_layers_publish(map, &request);
 }
 
+static int hold(const char *name)
+{
+	struct gpumap_plan_request request = { .size = sizeof(request),
+					       .name = name,
+					       .flags = GPUMAP_PLAN_COMMIT |
+							GPUMAP_PLAN_HELD,
+					       .setting = GPUMAP_SETTING_MANUAL,
+					       .text = "0:5",
+					       .other_bytes = 4096 };
+	struct gpumap_plan plan = { .size = sizeof(plan) };
+
+	return gpumap_plan(map, &request, &plan, NULL, 0, NULL, 0);
+}
+
 /* A client of another uid publishes; @want is its errno. */
 static void others_publish(const char *name, int want)
 {
@@ -501,6 +515,11 @@ static void full_and_read_only_disks_are_named(void)
 	EQ(publish("kept", "1:5"), -EROFS);
 	OK(strstr(gpumap_refusal(map), "mount it for writing") != NULL);
 	EQ(gpumap_layers_release(map, "kept"), -EROFS);
+	/* What has no file needs no disk. */
+	EQ(hold("held"), 0);
+	OK(!agent_logged(&agent, "event=state_stays"));
+	EQ(gpumap_layers_release(map, "held"), 0);
+	EQ(count_maps(), 2);
 	OK(reboot());
 	OK(says("kept", "0:5"));
 	OK(says("fresh", "0:5"));

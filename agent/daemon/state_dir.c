@@ -361,10 +361,14 @@ int gm_state_dir_remove(const struct gm_state_dir *dir, const char *file,
 			char ret_why[GM_WHY_BYTES])
 {
 	int at = dir->fd, ret;
+	struct stat st;
 
+	/* Renaming would be refused by a disk that is read-only, though there
+	 * is nothing to rename. */
+	if (fstatat(at, file, &st, AT_SYMLINK_NOFOLLOW) != 0 && errno == ENOENT)
+		return 0;
 	if (renameat(at, file, at, OLD) != 0)
-		return errno == ENOENT ? 0
-				       : refusal(dir, file, -errno, ret_why);
+		return refusal(dir, file, -errno, ret_why);
 	GM_POINT("state_removed");
 	if (fsync(at) != 0) {
 		ret = -errno;

@@ -87,17 +87,24 @@ static const struct gm_change_kind slow = { .judge = judge,
 					    .answer = answer,
 					    .free = free_wish };
 
-static void ask_for(int client, const struct gm_change_kind *kind, char letter,
-		    int status)
+static int ask_with(int client, const struct gm_change_kind *kind, char letter,
+		    int status, size_t bytes)
 {
 	const struct gm_control request = { .type = GM_CONTROL_RELEASE,
 					    .serial = (uint32_t)letter };
 	struct wish *wish = calloc(1, sizeof(*wish));
 
 	wish->change.kind = kind;
+	wish->change.bytes = bytes;
 	wish->letter = letter;
 	wish->status = status;
-	gm_changes_add(clients[client], &request, &wish->change);
+	return gm_changes_add(clients[client], &request, &wish->change);
+}
+
+static void ask_for(int client, const struct gm_change_kind *kind, char letter,
+		    int status)
+{
+	EQ(ask_with(client, kind, letter, status, 0), 0);
 }
 
 /* What a client was told last: the letter it asked by and the status, or
@@ -201,6 +208,30 @@ static void who_hangs_up_before_its_turn_has_asked_for_nothing(void)
 	clients[0]->waits = clients[1]->waits = false;
 }
 
+static void what_waits_is_limited_for_each_uid(void)
+{
+	const size_t most = GM_CHANGES_BYTES;
+
+	start_again();
+	EQ(ask_with(0, &slow, 'a', 0, most - 1), 0);
+	EQ(ask_with(1, &slow, 'b', 0, 2), -EDQUOT);
+	EQ(n_freed, 1);
+	OK(clients[1]->change == NULL && !clients[1]->waits);
+	EQ(ask_with(1, &slow, 'c', 0, 1), 0);
+	EQ(ask_with(2, &quick, 'd', 0, 1), -EDQUOT);
+	EQ(ask_with(3, &slow, 'e', 0, most), 0); /* another uid's */
+	gm_changes_leave(clients[1]->change);
+	clients[1]->waits = false;
+	EQ(users[0].waiting_bytes, most - 1);
+	open_gate(2);
+	run();
+	STR(order, "a+e+");
+	EQ(n_freed, 5);
+	told(0, 'a', 0);
+	told(3, 'e', 0);
+	EQ(users[0].waiting_bytes + users[1].waiting_bytes, 0);
+}
+
 static void the_one_in_hand_is_finished_at_the_end(void)
 {
 	start_again();
@@ -249,6 +280,7 @@ int main(void)
 	those_without_a_plan_are_answered_at_once();
 	the_uid_served_least_recently_is_next();
 	who_hangs_up_before_its_turn_has_asked_for_nothing();
+	what_waits_is_limited_for_each_uid();
 	the_one_in_hand_is_finished_at_the_end();
 	gm_loop_exit(&d->loop);
 	for (int i = 0; i < CLIENTS; i++) {

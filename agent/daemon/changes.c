@@ -14,6 +14,12 @@ static void begin_waiting(struct gm_daemon *d);
 
 /* ---- the end ----------------------------------------------------------- */
 
+static void part(struct gm_change *change)
+{
+	change->connection->user->waiting_bytes -= change->bytes;
+	change->connection->change = NULL;
+}
+
 /* The connection may be dropped by its own answer. */
 static void answer(struct gm_change *change, int status)
 {
@@ -21,7 +27,7 @@ static void answer(struct gm_change *change, int status)
 	struct gm_connection *c = change->connection;
 	const struct gm_control *request = &c->pending;
 
-	c->change = NULL;
+	part(change);
 	c->busy++;
 	if (status == -EACCES)
 		status = -EPERM;
@@ -249,11 +255,21 @@ void gm_changes_init(struct gm_changes *changes)
 	TAILQ_INIT(&changes->waiting);
 }
 
-void gm_changes_add(struct gm_connection *c, const struct gm_control *request,
-		    struct gm_change *change)
+int gm_changes_add(struct gm_connection *c, const struct gm_control *request,
+		   struct gm_change *change)
 {
 	struct gm_daemon *d = c->server->d;
+	uint64_t waiting = c->user->waiting_bytes;
 
+	if (change->bytes > GM_CHANGES_BYTES - waiting) {
+		change->kind->free(change);
+		return gm_connection_bad(
+			c, -EDQUOT,
+			"requests of uid %u that wait for their turn have %llu "
+			"bytes: ask again when one of them has been answered",
+			(unsigned int)c->uid, (unsigned long long)waiting);
+	}
+	c->user->waiting_bytes += change->bytes;
 	change->d = d;
 	change->uid = c->uid;
 	change->pid = c->pid;
@@ -262,11 +278,12 @@ void gm_changes_add(struct gm_connection *c, const struct gm_control *request,
 	gm_connection_wait(c, request);
 	TAILQ_INSERT_TAIL(&d->changes.waiting, change, entry);
 	begin_waiting(d);
+	return 0;
 }
 
 void gm_changes_leave(struct gm_change *change)
 {
-	change->connection->change = NULL;
+	part(change);
 	change->connection = NULL;
 	if (change->d->changes.in_hand == change)
 		return;

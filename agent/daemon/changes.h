@@ -21,7 +21,8 @@
  * Turns: of all who wait, the uid that was served least recently is next, and
  * its oldest change.  A client has one change at most, for its connection waits
  * for the answer.  One that hangs up before its turn has asked for nothing; in
- * the middle, the change is completed and nobody is told.
+ * the middle, the change is completed and nobody is told.  What waits takes
+ * memory of ours: a uid has so much of it, and is refused beyond.
  *
  * Dates: one change at a time means that what judge() has seen of the directory
  * holds until show, with one exception: an object whose holder ends is taken
@@ -46,6 +47,8 @@
 struct gm_change;
 struct gm_connection;
 struct gm_daemon;
+
+#define GM_CHANGES_BYTES (UINT64_C(32) << 20) /* of one uid's that wait */
 
 /* What a change comes to, as its kind has found. */
 enum gm_change_act {
@@ -87,6 +90,7 @@ struct gm_change_kind {
 struct gm_change {
 	const struct gm_change_kind *kind;
 	struct gm_daemon *d;
+	size_t bytes; /* that the change takes while it waits */
 	uint32_t uid; /* who asks, as the kernel says */
 	pid_t pid;
 	struct gm_connection *connection; /* NULL: it has hung up */
@@ -122,11 +126,15 @@ void gm_changes_init(struct gm_changes *changes);
  *
  * c		waits for the answer from here on
  * request	its header
- * change	zeroed but for kind and what the kind has of its own; is ours,
- *		and may be free when this returns
+ * change	zeroed but for kind, bytes and what the kind has of its own; is
+ *		ours, and may be free when this returns
+ *
+ * Returns	0
+ *		-EDQUOT	so much of the uid waits already; the connection does
+ *			not, and its refusal has the words
  */
-void gm_changes_add(struct gm_connection *c, const struct gm_control *request,
-		    struct gm_change *change);
+int gm_changes_add(struct gm_connection *c, const struct gm_control *request,
+		   struct gm_change *change);
 
 /* Its connection is being dropped. */
 void gm_changes_leave(struct gm_change *change);

@@ -34,7 +34,8 @@ struct gm_user {
 	uint32_t connections;
 	uint32_t sessions;
 	uint64_t arena_bytes;
-	uint64_t served; /* the turn of its last change, see changes.h */
+	uint64_t waiting_bytes; /* of its changes that wait, see changes.h */
+	uint64_t served;        /* the turn of its last change, see changes.h */
 };
 
 /* Why connections end, and how often they did. */

@@ -87,8 +87,8 @@ int gm_map_change_publish(struct gm_connection *c,
 	publish->request.spec = spec;
 	publish->request.bytes = bytes != 0 ? publish->tail : NULL;
 	publish->change.kind = &publish_kind;
-	gm_changes_add(c, header, &publish->change);
-	return 0;
+	publish->change.bytes = sizeof(*publish) + bytes + spec_bytes;
+	return gm_changes_add(c, header, &publish->change);
 }
 
 /* ---- release ----------------------------------------------------------- */
@@ -149,6 +149,6 @@ int gm_map_change_release(struct gm_connection *c,
 		return -ENOMEM;
 	strncpy(release->name, name, sizeof(release->name) - 1);
 	release->change.kind = &release_kind;
-	gm_changes_add(c, header, &release->change);
-	return 0;
+	release->change.bytes = sizeof(*release);
+	return gm_changes_add(c, header, &release->change);
 }

@@ -623,6 +623,6 @@ int gm_plan_change_handle(struct gm_connection *c, const struct gm_request *r)
 		return ret;
 	}
 	plan->change.kind = &plan_kind;
-	gm_changes_add(c, &r->header, &plan->change);
-	return 0;
+	plan->change.bytes = sizeof(*plan) + r->tail_bytes;
+	return gm_changes_add(c, &r->header, &plan->change);
 }

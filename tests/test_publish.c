@@ -62,6 +62,10 @@ static void names_are_judged(void)
 	EQ(publish("two words", 0, 1, NULL), -EINVAL);
 	EQ(publish("line\n", 0, 1, NULL), -EINVAL);
 	STR(why, "a name has no blanks and no control characters in it");
+	EQ(publish("\x9b[31m", 0, 1, NULL), -EINVAL);
+	EQ(publish("\xc2\x9b[31m", 0, 1, NULL), -EINVAL);
+	EQ(publish("\xc3\xa9\x9b[31m", 0, 1, NULL), -EINVAL);
+	EQ(release("\xe2\x9b\x84\xc3\x9f\xff", 0), -ENOENT);
 	EQ(release("nobody", 0), -ENOENT);
 	STR(why, "nothing is published as nobody");
 }

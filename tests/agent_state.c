@@ -515,6 +515,8 @@ static void full_and_read_only_disks_are_named(void)
 	EQ(publish("kept", "1:5"), -EROFS);
 	OK(strstr(gpumap_refusal(map), "mount it for writing") != NULL);
 	EQ(gpumap_layers_release(map, "kept"), -EROFS);
+	EQ(hold("kept"), -EROFS);
+	OK(says("kept", "0:5"));
 	/* What has no file needs no disk. */
 	EQ(hold("held"), 0);
 	OK(!agent_logged(&agent, "event=state_stays"));

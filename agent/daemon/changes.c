@@ -85,6 +85,14 @@ static void do_write(struct gm_clerk_job *job)
 					change->why);
 }
 
+static void do_may_remove(struct gm_clerk_job *job)
+{
+	struct gm_change *change = of(job);
+
+	change->status = gm_state_may_remove(&change->d->state.dir,
+					     change->layers.name, change->why);
+}
+
 static void do_remove(struct gm_clerk_job *job)
 {
 	struct gm_change *change = of(job);
@@ -134,6 +142,23 @@ static void replaced(struct gm_clerk_job *job)
 	begin_waiting(d);
 }
 
+/* A file that is to stay behind on a disk that lets nothing go would come back
+ * when the holder is gone. */
+static void may_be_held(struct gm_clerk_job *job)
+{
+	struct gm_change *change = of(job);
+	struct gm_daemon *d = change->d;
+
+	if (change->status == 0) {
+		show(change);
+		give(change, do_remove, replaced);
+		return;
+	}
+	gm_publish_abandon(d, &change->put);
+	finish(change, change->status);
+	begin_waiting(d);
+}
+
 static void put(struct gm_change *change)
 {
 	struct gm_daemon *d = change->d;
@@ -148,8 +173,7 @@ static void put(struct gm_change *change)
 		return;
 	}
 	if ((change->layers.flags & GM_OBJECT_HELD) != 0) {
-		show(change);
-		give(change, do_remove, replaced);
+		give(change, do_may_remove, may_be_held);
 		return;
 	}
 	change->layers.published = change->put.published;

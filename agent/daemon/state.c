@@ -116,6 +116,15 @@ int gm_state_write(const struct gm_state_dir *dir,
 	return ret;
 }
 
+int gm_state_may_remove(const struct gm_state_dir *dir, const char *name,
+			char ret_why[GM_WHY_BYTES])
+{
+	char file[GM_STATE_NAME_BYTES];
+
+	gm_state_text_name(name, file);
+	return gm_state_dir_may_remove(dir, file, ret_why);
+}
+
 int gm_state_remove(const struct gm_state_dir *dir, const char *name,
 		    char ret_why[GM_WHY_BYTES])
 {

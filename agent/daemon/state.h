@@ -82,6 +82,11 @@ int gm_state_name_rows(const struct gm_daemon *d,
 int gm_state_write(const struct gm_state_dir *dir,
 		   const struct gm_state_map *map, char ret_why[GM_WHY_BYTES]);
 
+/* Would gm_state_remove() fail already now?  By the clerk.  Returns as
+ * gm_state_dir_may_remove(). */
+int gm_state_may_remove(const struct gm_state_dir *dir, const char *name,
+			char ret_why[GM_WHY_BYTES]);
+
 /* Remove a map's file, if it has one; by the clerk.  Returns as
  * gm_state_dir_remove(). */
 int gm_state_remove(const struct gm_state_dir *dir, const char *name,

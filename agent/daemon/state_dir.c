@@ -357,15 +357,31 @@ int gm_state_dir_write(const struct gm_state_dir *dir, const char *file,
 	return ret == 0 ? 0 : refusal(dir, file, ret, ret_why);
 }
 
+static bool is_there(const struct gm_state_dir *dir, const char *file)
+{
+	struct stat st;
+
+	return fstatat(dir->fd, file, &st, AT_SYMLINK_NOFOLLOW) == 0 ||
+	       errno != ENOENT;
+}
+
+int gm_state_dir_may_remove(const struct gm_state_dir *dir, const char *file,
+			    char ret_why[GM_WHY_BYTES])
+{
+	if (!is_there(dir, file) ||
+	    faccessat(dir->fd, ".", W_OK, AT_EACCESS) == 0)
+		return 0;
+	return refusal(dir, file, -errno, ret_why);
+}
+
 int gm_state_dir_remove(const struct gm_state_dir *dir, const char *file,
 			char ret_why[GM_WHY_BYTES])
 {
 	int at = dir->fd, ret;
-	struct stat st;
 
 	/* Renaming would be refused by a disk that is read-only, though there
 	 * is nothing to rename. */
-	if (fstatat(at, file, &st, AT_SYMLINK_NOFOLLOW) != 0 && errno == ENOENT)
+	if (!is_there(dir, file))
 		return 0;
 	if (renameat(at, file, at, OLD) != 0)
 		return refusal(dir, file, -errno, ret_why);

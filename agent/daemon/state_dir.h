@@ -84,6 +84,16 @@ int gm_state_dir_write(const struct gm_state_dir *dir, const char *file,
 		       const char *text, size_t bytes,
 		       char ret_why[GM_WHY_BYTES]);
 
+/*
+ * gm_state_dir_may_remove - is there nothing to remove, or a disk to write on?
+ *
+ * Nothing is done: a disk may fail all the same when it is to be removed.
+ *
+ * Returns	as gm_state_dir_write()
+ */
+int gm_state_dir_may_remove(const struct gm_state_dir *dir, const char *file,
+			    char ret_why[GM_WHY_BYTES]);
+
 /* Remove a file, durably.  Returns as gm_state_dir_write(); 0 also when there
  * is none. */
 int gm_state_dir_remove(const struct gm_state_dir *dir, const char *file,

@@ -9,6 +9,7 @@
 
 #include "agent/daemon/connection.h"
 #include "agent/daemon/daemon.h"
+#include "agent/daemon/map_changes.h"
 #include "tap.h"
 
 #define CLIENTS 6
@@ -208,6 +209,20 @@ static void who_hangs_up_before_its_turn_has_asked_for_nothing(void)
 	clients[0]->waits = clients[1]->waits = false;
 }
 
+/* Neither is a spec read here, nor any error in it found. */
+static void specs_are_read_by_the_clerk(void)
+{
+	const struct gm_control header = { .type = GM_CONTROL_LAYERS_PUBLISH,
+					   .serial = 's' };
+	struct gm_map_request request = { .name = "map", .spec = "0:1;;" };
+
+	EQ(gm_map_change_publish(clients[0], &header, &request), 0);
+	told(0, 0, 0);
+	OK(clients[0]->waits);
+	run();
+	told(0, 's', -EINVAL);
+}
+
 static void what_waits_is_limited_for_each_uid(void)
 {
 	const size_t most = GM_CHANGES_BYTES;
@@ -280,6 +295,7 @@ int main(void)
 	those_without_a_plan_are_answered_at_once();
 	the_uid_served_least_recently_is_next();
 	who_hangs_up_before_its_turn_has_asked_for_nothing();
+	specs_are_read_by_the_clerk();
 	what_waits_is_limited_for_each_uid();
 	the_one_in_hand_is_finished_at_the_end();
 	gm_loop_exit(&d->loop);

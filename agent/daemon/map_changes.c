@@ -16,6 +16,7 @@
 struct publish {
 	struct gm_change change;
 	struct gm_map_request request; /* of what follows */
+	struct gm_map_rows rows;       /* as they were when its turn came */
 	struct gm_map_made made;
 	char name[GM_NAME_BYTES];
 	uint64_t tail[]; /* the bytes of layers, if known; the spec */
@@ -28,10 +29,17 @@ static struct publish *publish_of(struct gm_change *change)
 
 static int judge_publish(struct gm_change *change)
 {
+	gm_maps_list(change->d, &publish_of(change)->rows);
+	return 0;
+}
+
+/* A long spec takes long to read, also one that is refused then. */
+static int make_publish(struct gm_change *change)
+{
 	struct publish *publish = publish_of(change);
 	int ret;
 
-	ret = gm_maps_make(change->d, &publish->request, change->why,
+	ret = gm_maps_make(&publish->rows, &publish->request, change->why,
 			   &publish->made);
 	if (ret != 0)
 		return ret;
@@ -59,6 +67,7 @@ static void free_publish(struct gm_change *change)
 
 static const struct gm_change_kind publish_kind = {
 	.judge = judge_publish,
+	.plan = make_publish,
 	.answer = answer_publish,
 	.free = free_publish,
 };

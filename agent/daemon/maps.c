@@ -33,13 +33,28 @@ int gm_maps_explain(char ret_why[GM_WHY_BYTES], int ret,
 	return ret;
 }
 
-static int place(const struct gm_daemon *d,
+void gm_maps_list(const struct gm_daemon *d, struct gm_map_rows *ret_rows)
+{
+	ret_rows->n = 0;
+	for (uint32_t row = 0; row < d->devices.n; row++) {
+		const struct gm_device *device = d->devices.of[row];
+
+		if (device->present)
+			ret_rows->of[ret_rows->n++] = (struct gm_plan_row){
+				.row = row,
+				.is_host = (device->facts.flags &
+					    GPUMAP_DEVICE_MAIN_MEMORY) != 0,
+			};
+	}
+}
+
+static int place(const struct gm_map_rows *rows,
 		 const struct gm_map_request *request,
 		 struct gm_placement *ret_place, char *ret_why)
 {
-	struct gm_plan_row rows[GM_ROWS];
 	struct gm_placement_request ask = {
-		.rows = rows,
+		.rows = rows->of,
+		.n_rows = rows->n,
 		.n_layers = request->n_layers != 0 ? request->n_layers
 						   : GM_LAYERS_UNKNOWN,
 		.host_layers = GM_LAYERS_REST,
@@ -49,16 +64,6 @@ static int place(const struct gm_daemon *d,
 	struct gm_spec spec;
 	int ret;
 
-	for (uint32_t row = 0; row < d->devices.n; row++) {
-		const struct gm_device *device = d->devices.of[row];
-
-		if (device->present)
-			rows[ask.n_rows++] = (struct gm_plan_row){
-				.row = row,
-				.is_host = (device->facts.flags &
-					    GPUMAP_DEVICE_MAIN_MEMORY) != 0,
-			};
-	}
 	ret = gm_spec_parse(request->spec, &spec, &error);
 	if (ret != 0)
 		return gm_maps_explain(ret_why, ret, &error);
@@ -123,12 +128,12 @@ static bool says_same(const struct gm_daemon *d, const struct gm_layers *layers,
 	return true;
 }
 
-int gm_maps_make(const struct gm_daemon *d,
+int gm_maps_make(const struct gm_map_rows *rows,
 		 const struct gm_map_request *request,
 		 char ret_why[GM_WHY_BYTES], struct gm_map_made *ret_made)
 {
 	struct gm_placement *placement = &ret_made->placement;
-	int ret = place(d, request, placement, ret_why);
+	int ret = place(rows, request, placement, ret_why);
 
 	if (ret != 0)
 		return ret;
@@ -164,8 +169,11 @@ int gm_maps_publish(struct gm_daemon *d, const struct gm_map_request *request,
 		    char ret_why[GM_WHY_BYTES], uint64_t *ret_version)
 {
 	struct gm_map_made made;
-	int ret = gm_maps_make(d, request, ret_why, &made);
+	struct gm_map_rows rows;
+	int ret;
 
+	gm_maps_list(d, &rows);
+	ret = gm_maps_make(&rows, request, ret_why, &made);
 	if (ret != 0)
 		return ret;
 	if (!request->keep || !says_same(d, &made.layers, ret_version))

@@ -30,6 +30,12 @@ struct gm_map_request {
 	bool keep; /* leave a map alone that says the same already */
 };
 
+/* The rows that layers can be given to. */
+struct gm_map_rows {
+	uint32_t n;
+	struct gm_plan_row of[GM_ROWS];
+};
+
 /* A map that has been made, and all that it points to but for what the request
  * has: name, spec and bytes. */
 struct gm_map_made {
@@ -38,6 +44,9 @@ struct gm_map_made {
 	struct gm_charge_image charges[GM_ROWS];
 };
 
+/* Those that are there now. */
+void gm_maps_list(const struct gm_daemon *d, struct gm_map_rows *ret_rows);
+
 /*
  * gm_maps_make - give each layer its row
  *
@@ -45,8 +54,9 @@ struct gm_map_made {
  *		gm_maps_free()
  *
  * Returns	as gm_maps_publish()
+ * Cost		some ten milliseconds for what the longest spec says
  */
-int gm_maps_make(const struct gm_daemon *d,
+int gm_maps_make(const struct gm_map_rows *rows,
 		 const struct gm_map_request *request,
 		 char ret_why[GM_WHY_BYTES], struct gm_map_made *ret_made);
 

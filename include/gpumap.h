@@ -461,7 +461,8 @@ struct gpumap_layers_request {
  *				there can be rows, or a field newer than this library
  *		-ENODEV		the spec names a row that does not exist
  *		-EPERM		the name belongs to another user
- *		-EDQUOT		this user has published as much as it may
+ *		-EDQUOT		this user has published as much as it may, or
+ *				32 MiB of its requests wait for their turn
  *		-ENOSPC		the segment is full, or the agent's disk
  *		-EROFS, -EIO	the agent's disk cannot be written
  *		-ENOMEM
@@ -638,7 +639,8 @@ struct gpumap_plan_charge {
  *		-ENODEV		a row that is not there, or is failed or lost
  *		-EOVERFLOW	sizes of 2^64 bytes or more
  *		-EDQUOT		this user has published or reserved as much as it
- *				may
+ *				may, or 32 MiB of its requests wait for their
+ *				turn
  *		-EPERM		the name belongs to another user
  *		-ESRCH		held, and the agent does not see this process
  *		-EROFS, -EIO	the agent cannot keep the map over a restart

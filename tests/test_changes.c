@@ -225,6 +225,7 @@ static void specs_are_read_by_the_clerk(void)
 
 static void what_waits_is_limited_for_each_uid(void)
 {
+	const struct gm_control release = { .type = GM_CONTROL_RELEASE };
 	const size_t most = GM_CHANGES_BYTES;
 
 	start_again();
@@ -232,6 +233,10 @@ static void what_waits_is_limited_for_each_uid(void)
 	EQ(ask_with(1, &slow, 'b', 0, 2), -EDQUOT);
 	EQ(n_freed, 1);
 	OK(clients[1]->change == NULL && !clients[1]->waits);
+	/* What gives back is let in all the same. */
+	EQ(gm_map_change_release(clients[1], &release, "map"), 0);
+	gm_changes_leave(clients[1]->change);
+	clients[1]->waits = false;
 	EQ(ask_with(1, &slow, 'c', 0, 1), 0);
 	EQ(ask_with(2, &quick, 'd', 0, 1), -EDQUOT);
 	EQ(ask_with(3, &slow, 'e', 0, most), 0); /* another uid's */

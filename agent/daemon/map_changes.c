@@ -149,6 +149,7 @@ static const struct gm_change_kind release_kind = {
 	.free = free_release,
 };
 
+/* Not counted among what waits: it is small, and gives back. */
 int gm_map_change_release(struct gm_connection *c,
 			  const struct gm_control *header, const char *name)
 {
@@ -158,6 +159,5 @@ int gm_map_change_release(struct gm_connection *c,
 		return -ENOMEM;
 	strncpy(release->name, name, sizeof(release->name) - 1);
 	release->change.kind = &release_kind;
-	release->change.bytes = sizeof(*release);
 	return gm_changes_add(c, header, &release->change);
 }

@@ -196,6 +196,9 @@ static void layers_are_known_by_their_names(void)
 		"model.language_model.layers.",
 		"gpt_neox.layers.",
 		"base_model.model.model.layers.",
+		"transformer.blocks.", /* MPT, DBRX */
+		"encoder.block.",      /* T5 */
+		"encoder.layer.",      /* BERT */
 	};
 
 	make_dir();

@@ -35,7 +35,8 @@ struct run {
 
 static bool is_container(const char *word, size_t len)
 {
-	static const char *const containers[] = { "layers", "h", "blk" };
+	static const char *const containers[] = { "layers", "h",     "blk",
+						  "blocks", "block", "layer" };
 
 	for (size_t i = 0; i < sizeof(containers) / sizeof(containers[0]); i++)
 		if (strlen(containers[i]) == len &&
@@ -180,8 +181,8 @@ static int choose_run(const struct members *m,
 	if (best.n_layers == 0)
 		return gm_error_set(
 			err, -EINVAL,
-			"layers are named layers.N., h.N. or blk.N. with or "
-			"without a prefix",
+			"layers are named layers.N., layer.N., blocks.N., "
+			"block.N., h.N. or blk.N. with or without a prefix",
 			"%s: no tensor's name has the number of a layer",
 			m->what);
 	*ret = best;

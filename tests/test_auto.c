@@ -201,6 +201,11 @@ static void pages_are_for_devices_alone(void)
 		gm_auto_free(&plan);
 		paged.amount = 0;
 		EQ(gm_auto_make(&s.q, &plan, NULL), -ENOSPC);
+		s.q.n_rows = 1; /* a host alone has no pool to be short of */
+		EQ(gm_auto_make(&s.q, &plan, NULL), 0);
+		OK(!plan.is_paged);
+		EQ(plan.kv_bytes, 16 * MIB);
+		gm_auto_free(&plan);
 		paged.amount = 2048;
 	}
 }

@@ -146,7 +146,8 @@ static int run_fill(struct task *t, struct gm_fill *ret)
 		.max_seq_len = q->max_seq_len,
 		.max_batch_size = q->max_batch_size,
 		.kv = q->kv,
-		.paged = q->paged,
+		/* Of hosts alone there is nothing to size a pool by. */
+		.paged = t->n_devices > 0 ? q->paged : NULL,
 	};
 	uint32_t placed = 0;
 	int r;

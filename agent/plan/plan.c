@@ -87,6 +87,14 @@ static struct gm_dtype_row dtype_row(const struct gm_plan_device *device)
 				      device->cc_minor };
 }
 
+/* Bytes of the type that @device would have alone. */
+static uint32_t own_bytes(const struct gm_plan_device *device)
+{
+	struct gm_dtype_row row = dtype_row(device);
+
+	return gm_dtype_bytes(gm_dtype_choose(&row, 1));
+}
+
 /* Of the types that single rows would have, the smallest. */
 static enum gm_dtype best_dtype(const struct gm_plan_request *q)
 {
@@ -138,24 +146,37 @@ static uint64_t speed_of(const struct gm_plan_device *device)
 	return speed < 1e15 ? (uint64_t)speed : (uint64_t)1e15;
 }
 
+static bool is_left_out(const struct gm_plan_draft *d,
+			const struct gm_plan_device *device)
+{
+	return d->is_narrow &&
+	       own_bytes(device) > gm_dtype_bytes(d->plan.dtype);
+}
+
 static void ask_strategy(const struct gm_plan_draft *d,
 			 struct gm_auto_row rows[GM_PLAN_ROWS],
 			 struct gm_auto_request *ret)
 {
 	const struct gm_plan_request *q = d->q;
+	uint32_t n = 0;
 
-	for (uint32_t i = 0; i < q->n_devices; i++)
-		rows[i] = (struct gm_auto_row){
-			.row = q->devices[i].row,
-			.is_host = q->devices[i].is_host,
-			.is_integrated = q->devices[i].is_integrated,
-			.avail = q->devices[i].avail,
-			.speed = speed_of(&q->devices[i]),
+	for (uint32_t i = 0; i < q->n_devices; i++) {
+		const struct gm_plan_device *device = &q->devices[i];
+
+		if (is_left_out(d, device))
+			continue;
+		rows[n++] = (struct gm_auto_row){
+			.row = device->row,
+			.is_host = device->is_host,
+			.is_integrated = device->is_integrated,
+			.avail = device->avail,
+			.speed = speed_of(device),
 		};
+	}
 	*ret = (struct gm_auto_request){
 		.strategy = q->strategy,
 		.rows = rows,
-		.n_rows = q->n_devices,
+		.n_rows = n,
 		.layer_bytes = q->model.layer_bytes,
 		.n_layers = q->model.n_layers,
 		.non_mapped_bytes = q->model.other_bytes,
@@ -197,10 +218,10 @@ static int run_strategy(struct gm_plan_draft *d)
 /* The type and the map depend on each other: see plan.h. */
 static int settle(struct gm_plan_draft *d)
 {
-	enum gm_dtype wide;
+	enum gm_dtype narrow = best_dtype(d->q), wide;
 	int r;
 
-	d->plan.dtype = best_dtype(d->q);
+	d->plan.dtype = narrow;
 	r = run_strategy(d);
 	if (r)
 		return r;
@@ -214,7 +235,20 @@ static int settle(struct gm_plan_draft *d)
 	 * than need be, and right all the same.
 	 */
 	d->plan.dtype = wide;
-	return run_strategy(d);
+	r = run_strategy(d);
+	if (r != -ENOSPC)
+		return r;
+	/* Too large in the wider type, and maybe not on the others alone. */
+	d->plan.dtype = narrow;
+	d->is_narrow = true;
+	r = run_strategy(d);
+	if (r == 0) {
+		d->plan.dtype = mapped_dtype(d);
+		return 0;
+	}
+	d->plan.dtype = wide;
+	d->is_narrow = false;
+	return r;
 }
 
 /* Where the mapped rows have no say in the sizes the strategy alone knows. */
@@ -225,13 +259,10 @@ static bool only_fits(const struct gm_plan_draft *d, int *ret)
 
 	if (!d->only_asks)
 		return false;
-	for (uint32_t i = 0; i < d->q->n_devices && !d->q->has_dtype; i++) {
-		struct gm_dtype_row row = dtype_row(&d->q->devices[i]);
-
-		if (gm_dtype_bytes(gm_dtype_choose(&row, 1)) !=
+	for (uint32_t i = 0; i < d->q->n_devices && !d->q->has_dtype; i++)
+		if (own_bytes(&d->q->devices[i]) !=
 		    gm_dtype_bytes(d->plan.dtype))
 			return false;
-	}
 	ask_strategy(d, rows, &ask);
 	*ret = gm_auto_fits(&ask) ? 0 : -ENOSPC;
 	return true;
@@ -320,6 +351,22 @@ static bool has_charge(const struct gm_plan *plan, uint32_t row)
 	return false;
 }
 
+/* Rows that no strategy was to look at. */
+static int warn_of_left_out(struct gm_plan_draft *d)
+{
+	int r = 0;
+
+	for (uint32_t i = 0; i < d->q->n_devices && r == 0; i++)
+		if (is_left_out(d, &d->q->devices[i]))
+			r = gm_plan_warn(d,
+					 "Row %" PRIu32 " is left out: it "
+					 "cannot do %s, and in a wider type "
+					 "the model does not fit",
+					 d->q->devices[i].row,
+					 gm_dtype_name(d->plan.dtype));
+	return r;
+}
+
 /* Rows that fill passed over; hosts come after them all. */
 static int warn_of_empty(struct gm_plan_draft *d)
 {
@@ -329,7 +376,7 @@ static int warn_of_empty(struct gm_plan_draft *d)
 	for (uint32_t i = 0; i < d->q->n_devices && r == 0; i++) {
 		const struct gm_plan_device *device = &d->q->devices[i];
 
-		if (device->is_host)
+		if (device->is_host || is_left_out(d, device))
 			continue;
 		if (device->row == last)
 			break;
@@ -364,6 +411,8 @@ static int plan_by_strategy(struct gm_plan_draft *d)
 		return does_not_fit(d);
 	if (r == 0)
 		r = gm_plan_check_rows(d);
+	if (r == 0)
+		r = warn_of_left_out(d);
 	if (r == 0 && q->strategy == GM_STRATEGY_FILL)
 		r = warn_of_empty(d);
 	return r;

@@ -30,7 +30,9 @@
  *
  * The type, where none is asked for, is chosen by the rows that hold a part
  * of the model (gm_dtype_choose()).  An automatic map depends on that type's
- * size in turn: it is made for the smallest first and at most once again.
+ * size in turn: it is made for the smallest first, then for that of the rows
+ * it took, and where that does not fit for the smallest on the rows that can
+ * do it.
  */
 #ifndef GM_PLAN_H
 #define GM_PLAN_H

@@ -330,6 +330,34 @@ static void a_plan_is_committed(void)
 	EQ(reserved(), 0);
 }
 
+/* The largest batch that would do for "half", says the refusal of one that no
+ * machine has room for. */
+static json_int_t largest_batch(void)
+{
+	json_int_t batch;
+	json_t *json;
+
+	EQ(COMMIT("half", "--rows", "0", "--max-batch", "100000000", "--json"),
+	   FAILED);
+	json = object();
+	batch = number(json, "max_batch_size");
+	json_decref(json);
+	return batch;
+}
+
+/* Its own promise is no reason against another map of the same name. */
+static void advice_counts_what_would_be_replaced(void)
+{
+	json_int_t most = largest_batch();
+	char batch[32];
+
+	snprintf(batch, sizeof(batch), "%d", (int)(most / 2));
+	EQ(COMMIT("half", "--rows", "0", "--max-batch", batch), DONE);
+	/* Half of it, and what else the machine's memory is wanted for. */
+	OK(largest_batch() > most / 8 * 5);
+	EQ(CTL("release", "half"), DONE);
+}
+
 int main(void)
 {
 	if (!ctl_start("[host]\nrows = 2\n"))
@@ -345,6 +373,7 @@ int main(void)
 	wrong_command_lines_are_refused();
 	rows_are_the_agents_without_a_file();
 	a_plan_is_committed();
+	advice_counts_what_would_be_replaced();
 	remove_model();
 	unlink(node);
 	EQ(agent_kill(&agent, SIGTERM), 0);

@@ -139,12 +139,34 @@ static int take_answer(struct gm_ctl_planning *p,
 	return take_warnings(plan, answer->warnings);
 }
 
+/* The map that would be replaced has its own promise again first. */
+static void take_own(struct gm_ctl_planning *p)
+{
+	struct gpumap_charge charges[GPUMAP_ROWS_MAX];
+	struct gpumap_layers own = { .size = sizeof(own) };
+
+	if (gpumap_layers_read(p->ctl->map, p->ctl->plan.commit, &own, NULL,
+			       NULL, 0, charges, GPUMAP_ROWS_MAX) != 0 ||
+	    (own.flags & GPUMAP_LAYERS_COMMITTED) == 0)
+		return;
+	for (uint32_t i = 0; i < own.n_rows; i++)
+		for (uint32_t j = 0; j < p->node.n; j++)
+			if (p->node.devices[j].row == charges[i].row)
+				p->node.devices[j].avail +=
+					charges[i].weight_bytes +
+					charges[i].kv_bytes +
+					charges[i].activation_bytes +
+					charges[i].reserve_bytes;
+}
+
 /* The agent says no.  What would do is for us to find out: see plan.h. */
 static int refused(struct gm_ctl_planning *p, int ret)
 {
 	struct gm_plan_advice advice = { .missing_bytes = 0 };
 	struct gm_plan_error error = { .code = 0 };
 
+	if (ret == -ENOSPC)
+		take_own(p);
 	if (ret == -ENOSPC &&
 	    gm_plan_make(&p->q, &p->plan, &advice, &error) == -ENOSPC)
 		return gm_ctl_plan_refused(p, &error, &advice);

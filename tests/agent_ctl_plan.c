@@ -239,8 +239,10 @@ static void wrong_command_lines_are_refused(void)
 	EQ(PLAN("--setting", "dummy", "--spec", "4"), USAGE);
 	EQ(PLAN("--commit", "m"), USAGE);
 	OK(complains("--node file cannot be committed"));
-	EQ(PLAN("--strategy", "best"), FAILED);
-	OK(complains("best is no strategy; use fill, balance or fewest"));
+	EQ(PLAN("--strategy", "best"), USAGE);
+	OK(complains("--strategy is fill, balance or fewest"));
+	EQ(PLAN("--dtype", "i8"), USAGE);
+	OK(complains("--dtype is auto, bf16, f16, f32 or f64"));
 	EQ(PLAN("--dtype", "u8"), USAGE);
 	EQ(PLAN("--paged-mib", "1", "--paged-tokens", "1"), USAGE);
 	EQ(PLAN("--paged-block", "8"), USAGE);

@@ -99,18 +99,16 @@ static int read_texts(struct gm_ctl_planning *p)
 static int read_names(struct gm_ctl_planning *p)
 {
 	const struct gm_ctl *ctl = p->ctl;
-	struct gm_plan_error error = { .code = 0 };
 
 	p->q.strategy = GM_STRATEGY_FILL;
 	if (ctl->plan.strategy != NULL &&
-	    gm_strategy_parse(ctl->plan.strategy, &p->q.strategy, &error) != 0)
-		return gm_ctl_plan_error(&error);
+	    gm_strategy_parse(ctl->plan.strategy, &p->q.strategy, NULL) != 0)
+		return wrong("--strategy is fill, balance or fewest");
 	p->q.has_dtype =
 		ctl->plan.dtype != NULL && strcmp(ctl->plan.dtype, "auto") != 0;
 	if (p->q.has_dtype &&
-	    gm_dtype_parse(ctl->plan.dtype, &p->q.dtype, &error) != 0)
-		return gm_ctl_plan_error(&error);
-	if (p->q.has_dtype && p->q.dtype > GM_DTYPE_F64)
+	    (gm_dtype_parse(ctl->plan.dtype, &p->q.dtype, NULL) != 0 ||
+	     p->q.dtype > GM_DTYPE_F64))
 		return wrong("--dtype is auto, bf16, f16, f32 or f64");
 	return GM_EXIT_OK;
 }

@@ -308,6 +308,9 @@ static void a_plan_is_committed(void)
 	EQ(charged(list(json, "charges", 2), "weight_bytes"), 18 << 20);
 	json_decref(json);
 	EQ(reserved(), 36 << 20);
+	EQ(CTL("devices"), DONE);
+	OK(prints(" reserved ") && prints("   17.0 MiB ") &&
+	   prints("   19.0 MiB "));
 	EQ(CTL("layers", "kept"), DONE);
 	OK(prints("4 layers over 2 rows, 1:2;0:2\n"));
 

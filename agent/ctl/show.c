@@ -125,15 +125,17 @@ static json_t *device_json(const struct gpumap_device *d)
 
 static void device_line(const struct gpumap_device *d)
 {
-	char total[32], free_text[32];
+	char total[32], free_text[32], reserved[32];
 
-	printf("%3u  %-5s %-10s %4d  %-12s %10s %10s %8.1f %8u %4u  %s%s%s\n",
+	printf("%3u  %-5s %-10s %4d  %-12s %10s %10s %10s %8.1f %8u %4u  "
+	       "%s%s%s\n",
 	       d->row, gm_ctl_device_kind(d->kind),
 	       gm_ctl_device_state(d->state), d->numa_node, d->cpus,
 	       gm_ctl_size(d->total_bytes, total),
-	       gm_ctl_size(d->free_bytes, free_text), d->score, d->worker_pid,
-	       d->restarts, d->name, d->reason[0] != '\0' ? ": " : "",
-	       d->reason);
+	       gm_ctl_size(d->free_bytes, free_text),
+	       gm_ctl_size(d->reserved_bytes, reserved), d->score,
+	       d->worker_pid, d->restarts, d->name,
+	       d->reason[0] != '\0' ? ": " : "", d->reason);
 }
 
 int gm_ctl_devices(struct gm_ctl *ctl)
@@ -142,9 +144,10 @@ int gm_ctl_devices(struct gm_ctl *ctl)
 	json_t *list = ctl->json ? json_array() : NULL;
 
 	if (!ctl->json)
-		printf("row  kind  state      node  %-12s %10s %10s %8s %8s "
-		       "%4s  name\n",
-		       "cpus", "total", "free", "score", "worker", "died");
+		printf("row  kind  state      node  %-12s %10s %10s %10s %8s "
+		       "%8s %4s  name\n",
+		       "cpus", "total", "free", "reserved", "score", "worker",
+		       "died");
 	for (uint32_t row = 0; row < n; row++) {
 		struct gpumap_device device = { .size = sizeof(device) };
 		int ret = gpumap_device_read(ctl->map, row, &device);

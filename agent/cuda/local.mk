@@ -22,6 +22,6 @@ nodist_%canon_reldir%_libcu_la_SOURCES = %reldir%/operators_ptx.h
 	$(AM_V_GEN)$(MKDIR_P) $(@D) && \
 	$(SED) -e 's/[\\"]/\\&/g' -e 's/.*/"&\\n"/' \
 		$(srcdir)/%reldir%/operators.ptx >$@.tmp && mv $@.tmp $@
-%reldir%/libcu_la-operators.lo: %reldir%/operators_ptx.h
+$(%canon_reldir%_libcu_la_OBJECTS): %reldir%/operators_ptx.h
 CLEANFILES += %reldir%/operators_ptx.h
 EXTRA_DIST += %reldir%/operators.ptx %reldir%/operators.sh %reldir%/ptx.sh

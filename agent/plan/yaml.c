@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static int refuse(struct gm_yaml *yaml, size_t line, const char *format,
-		  va_list args)
+__attribute__((format(printf, 3, 0))) static int
+refuse(struct gm_yaml *yaml, size_t line, const char *format, va_list args)
 {
 	char what[512];
 

@@ -93,6 +93,7 @@ struct peer {
 	uint64_t sizes;     /* their sum */
 
 	/* The answer to a plan, and the plan that was asked for. */
+	pthread_mutex_t plan_lock;
 	int plan_status;
 	uint32_t plan_body, plan_tail; /* bytes */
 	char plan[1 << 13] __attribute__((aligned(8)));
@@ -403,15 +404,17 @@ static inline void peer_plan(struct peer *p, struct peer_link *l,
 {
 	size_t n = request->bytes - sizeof(*request);
 	struct gm_control head = *request;
-	struct iovec io[2] = { { &head, sizeof(head) },
-			       { p->plan, p->plan_body + p->plan_tail } };
+	struct iovec io[2] = { { &head, sizeof(head) }, { p->plan, 0 } };
 	struct msghdr message = { .msg_iov = io, .msg_iovlen = 2 };
 
+	pthread_mutex_lock(&p->plan_lock);
 	memcpy(p->asked, body, n < sizeof(p->asked) ? n : sizeof(p->asked));
 	head.status = p->plan_status;
 	head.body = p->plan_body;
+	io[1].iov_len = p->plan_body + p->plan_tail;
 	head.bytes = (uint32_t)(sizeof(head) + io[1].iov_len);
 	sendmsg(l->fd, &message, MSG_NOSIGNAL);
+	pthread_mutex_unlock(&p->plan_lock);
 }
 
 static inline void peer_drop(struct peer_link *l)
@@ -584,6 +587,7 @@ static inline int peer_start(struct peer *p, struct segment_file *file)
 	struct sockaddr_un at = { .sun_family = AF_UNIX };
 
 	memset(p, 0, sizeof(*p));
+	pthread_mutex_init(&p->plan_lock, NULL);
 	p->file = file;
 	for (uint32_t i = 0; i < PEER_LINKS; i++)
 		p->links[i] = (struct peer_link){ .fd = -1, .wake_fd = -1 };

@@ -10,6 +10,7 @@
 #ifndef SCENE_H
 #define SCENE_H
 
+#include <dirent.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -128,18 +129,23 @@ static inline bool scene_add(struct scene *scene, const char *plan)
 static inline int scene_nodes_of(const struct scene *scene, pid_t pid)
 {
 	char path[64], target[PATH_MAX];
+	struct dirent *entry;
+	DIR *fds;
 	int n = 0;
 
-	for (int fd = 0; fd < 64; fd++) {
-		ssize_t length;
+	snprintf(path, sizeof(path), "/proc/%d/fd", pid);
+	fds = opendir(path);
+	while (fds != NULL && (entry = readdir(fds)) != NULL) {
+		ssize_t length = readlinkat(dirfd(fds), entry->d_name, target,
+					    sizeof(target) - 1);
 
-		snprintf(path, sizeof(path), "/proc/%d/fd/%d", pid, fd);
-		length = readlink(path, target, sizeof(target) - 1);
 		if (length < 0)
 			continue;
 		target[length] = '\0';
 		n += strncmp(target, scene->dev, strlen(scene->dev)) == 0;
 	}
+	if (fds != NULL)
+		closedir(fds);
 	return n;
 }
 

@@ -145,10 +145,10 @@ static int release(const char *name)
 }
 
 /* The steps of a held map, up to the one that is said. */
-enum upto { KEPT, SHOWN };
+enum step { KEPT, SHOWN };
 
 static int hold(const char *name, pid_t pid, uint32_t row, uint64_t bytes,
-		enum upto upto)
+		enum step last)
 {
 	struct gm_charge_image charge = charge_of(row, bytes);
 	struct gm_layers layers = map_of(
@@ -165,7 +165,7 @@ static int hold(const char *name, pid_t pid, uint32_t row, uint64_t bytes,
 		return ret;
 	}
 	gm_holders_keep(d, place, &put.block);
-	if (upto == SHOWN)
+	if (last == SHOWN)
 		gm_publish_show(d, &put);
 	else
 		free(put.promise); /* who dies now gives nothing back */

@@ -39,12 +39,20 @@ static struct reply good_reply(void)
 	return reply;
 }
 
+/* @body bytes of body, what is left of @bytes is the tail. */
+static void answer(int status, const void *reply, uint32_t body, uint32_t bytes)
+{
+	pthread_mutex_lock(&peer.plan_lock);
+	peer.plan_status = status;
+	peer.plan_body = body;
+	peer.plan_tail = bytes - body;
+	memcpy(peer.plan, reply, bytes);
+	pthread_mutex_unlock(&peer.plan_lock);
+}
+
 static void answer_with(const struct reply *reply, uint32_t bytes)
 {
-	peer.plan_status = 0;
-	peer.plan_body = sizeof(reply->head);
-	peer.plan_tail = bytes - peer.plan_body;
-	memcpy(peer.plan, reply, bytes);
+	answer(0, reply, sizeof(reply->head), bytes);
 }
 
 static struct gpumap_plan_request request_of(void)
@@ -88,12 +96,16 @@ static void the_request_says_it_all(void)
 	struct gpumap_plan plan;
 	uint32_t rows[N_LAYERS];
 	uint64_t sizes[N_LAYERS];
-	const char *tail = peer.asked + sizeof(body);
+	char asked[sizeof(peer.asked)];
+	const char *tail = asked + sizeof(body);
 	float share;
 
 	answer_with(&reply, sizeof(reply));
 	EQ(ask(&plan, rows, charges), 0);
-	memcpy(&body, peer.asked, sizeof(body));
+	pthread_mutex_lock(&peer.plan_lock);
+	memcpy(asked, peer.asked, sizeof(asked));
+	pthread_mutex_unlock(&peer.plan_lock);
+	memcpy(&body, asked, sizeof(body));
 	STR(body.name, "mine");
 	EQ(body.flags, GPUMAP_PLAN_COMMIT);
 	EQ(body.setting, GPUMAP_SETTING_PIPELINE);
@@ -200,21 +212,18 @@ static void a_refusal_says_what_is_missing(void)
 	struct gpumap_plan plan;
 	uint32_t rows[N_LAYERS];
 
-	memcpy(peer.plan, &refusal, sizeof(refusal));
-	peer.plan_status = -ENOSPC;
-	peer.plan_tail = 0;
-	peer.plan_body = sizeof(refusal);
+	answer(-ENOSPC, &refusal, sizeof(refusal), sizeof(refusal));
 	EQ(ask(&plan, rows, charges), -ENOSPC);
 	STR(gpumap_refusal(map), "too large");
 	EQ(plan.missing_bytes, 4711);
 	EQ(plan.missing_row, 2);
 	/* Another agent's may be words alone. */
-	peer.plan_body = sizeof(refusal.refusal);
+	answer(-ENOSPC, &refusal, sizeof(refusal.refusal),
+	       sizeof(refusal.refusal));
 	EQ(ask(&plan, rows, charges), -ENOSPC);
 	STR(gpumap_refusal(map), "too large");
 	EQ(plan.missing_bytes, 0);
-	peer.plan_status = -EINVAL;
-	peer.plan_body = sizeof(refusal);
+	answer(-EINVAL, &refusal, sizeof(refusal), sizeof(refusal));
 	EQ(ask(&plan, rows, charges), -EINVAL);
 	EQ(plan.missing_bytes, 0);
 }

@@ -238,15 +238,15 @@ static void only_our_directory_is_used(void)
 static int break_call(int call, int error, int fd)
 {
 	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
+	const struct scmp_arg_cmp is_fd = { .arg = 0,
+					    .op = SCMP_CMP_EQ,
+					    .datum_a = (scmp_datum_t)fd };
 	int ret = filter != NULL ? 0 : -ENOMEM;
 
-	if (ret == 0 && fd >= 0)
-		ret = seccomp_rule_add(filter, SCMP_ACT_ERRNO((uint16_t)error),
-				       call, 1,
-				       SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)fd));
-	else if (ret == 0)
-		ret = seccomp_rule_add(filter, SCMP_ACT_ERRNO((uint16_t)error),
-				       call, 0);
+	if (ret == 0)
+		ret = seccomp_rule_add_array(filter,
+					     SCMP_ACT_ERRNO((uint16_t)error),
+					     call, fd >= 0 ? 1 : 0, &is_fd);
 	if (ret == 0)
 		ret = seccomp_load(filter);
 	seccomp_release(filter);

@@ -554,6 +554,10 @@ static void set_up(const char *only)
 	add(hostile_memory, only);
 	add(hostile_records, only);
 	add(hostile_clients, only);
+	if (n_attacks == 0) {
+		NOTE("there is no attack called \"%s\"", only);
+		exit(99);
+	}
 	scores = mmap(NULL, ATTACKS * sizeof(*scores), PROT_READ | PROT_WRITE,
 		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (scores == MAP_FAILED)

@@ -93,6 +93,7 @@ void gm_config_init(struct gm_config *config)
 		.connections_per_uid = 256,
 		.sessions = 256,
 		.sessions_per_uid = 64,
+		.sessions_per_second = 32,
 		.arena_bytes = memory / 2,
 		.arena_bytes_per_uid = memory / 2,
 		.pins_per_uid = 256,

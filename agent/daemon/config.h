@@ -50,7 +50,8 @@ struct gm_config {
 	uint32_t connections_per_uid;
 	uint32_t sessions;
 	uint32_t sessions_per_uid;
-	uint64_t arena_bytes; /* of one session */
+	uint32_t sessions_per_second; /* of one uid */
+	uint64_t arena_bytes;         /* of one session */
 	uint64_t arena_bytes_per_uid;
 	uint32_t pins_per_uid;
 	uint64_t pin_bytes_per_uid;

@@ -58,6 +58,8 @@ static const struct gm_config_key keys[] = {
 	KEY("limits", "pins-per-uid", COUNT, pins_per_uid, 0, GM_HOLDERS),
 	KEY("limits", "reserve-per-uid", COUNT, reserve_per_uid, 0, 100),
 	KEY("limits", "sessions", COUNT, sessions, 0, GM_JOURNAL_PLACES),
+	KEY("limits", "sessions-per-second", COUNT, sessions_per_second, 1,
+	    1000000),
 	KEY("limits", "sessions-per-uid", COUNT, sessions_per_uid, 0,
 	    GM_JOURNAL_PLACES),
 	KEY("host", "cpus", CPUS, host_cpus, 0, 0),

@@ -52,6 +52,7 @@ void gm_connection_drop(struct gm_connection *c, enum gm_drop reason,
 		       (int)c->pid, (unsigned)c->uid, drop_names[reason],
 		       gm_quote(detail ? detail : "").text, s->drops[reason]);
 	gm_loop_del(&s->d->loop, &c->source);
+	gm_timer_stop(&s->d->loop, &c->rest);
 	close(c->source.fd);
 	c->source.fd = -1;
 	TAILQ_REMOVE(c->said_hello ? &s->known : &s->silent, c, entry);
@@ -322,6 +323,18 @@ void gm_connection_resume(struct gm_connection *c)
 	c->waits = false;
 	if (c->source.fd >= 0)
 		gm_loop_mod(&c->server->d->loop, &c->source, EPOLLIN);
+}
+
+static void rested(struct gm_timer *timer)
+{
+	gm_connection_resume(gm_owner(timer, struct gm_connection, rest));
+}
+
+void gm_connection_rest(struct gm_connection *c, uint64_t until_ns)
+{
+	c->waits = true;
+	c->rest.fired = rested;
+	gm_timer_set(&c->server->d->loop, &c->rest, until_ns);
 }
 
 int gm_connection_open(struct gm_control_server *s, int fd, bool is_refused)

@@ -26,9 +26,10 @@ struct gm_connection {
 	uid_t uid;
 	uint64_t since_ns; /* accepted */
 	bool said_hello;
-	bool is_refused; /* gets an answer to its HELLO, and no more */
-	bool waits;      /* for an answer that is not known yet */
-	uint32_t busy;   /* calls that still use this struct */
+	bool is_refused;      /* gets an answer to its HELLO, and no more */
+	bool waits;           /* for an answer that is not known yet */
+	uint32_t busy;        /* calls that still use this struct */
+	struct gm_timer rest; /* until more is read */
 	struct gm_control pending;  /* header of the request that waits */
 	struct gm_session *session; /* NULL: none */
 	struct gm_change *change;   /* that it waits for; NULL: none */
@@ -85,6 +86,9 @@ void gm_connection_wait(struct gm_connection *c,
 			const struct gm_control *request);
 /* It has been given: read on. */
 void gm_connection_resume(struct gm_connection *c);
+
+/* Read nothing more before @until_ns.  It waits for no answer. */
+void gm_connection_rest(struct gm_connection *c, uint64_t until_ns);
 
 /* End a use of @c that began with busy++; the last one frees it. */
 void gm_connection_release(struct gm_connection *c);

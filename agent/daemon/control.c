@@ -24,10 +24,25 @@
 
 /* ---- uids -------------------------------------------------------------- */
 
+/* Those that have nothing of us are kept while their sessions are paced. */
+static void forget_users(struct gm_control_server *s, uint64_t now)
+{
+	struct gm_user *user = TAILQ_FIRST(&s->users), *next;
+
+	for (; user; user = next) {
+		next = TAILQ_NEXT(user, entry);
+		if (user->holds > 0 || user->paced_ns > now)
+			continue;
+		TAILQ_REMOVE(&s->users, user, entry);
+		free(user);
+	}
+}
+
 struct gm_user *gm_user_hold(struct gm_control_server *s, uid_t uid)
 {
 	struct gm_user *user;
 
+	forget_users(s, gm_loop_now());
 	TAILQ_FOREACH(user, &s->users, entry)
 	{
 		if (user->uid == uid)
@@ -48,7 +63,7 @@ struct gm_user *gm_user_hold(struct gm_control_server *s, uid_t uid)
 
 void gm_user_drop(struct gm_control_server *s, struct gm_user *user)
 {
-	if (--user->holds > 0)
+	if (--user->holds > 0 || user->paced_ns > gm_loop_now())
 		return;
 	TAILQ_REMOVE(&s->users, user, entry);
 	free(user);
@@ -311,6 +326,7 @@ void gm_control_exit(struct gm_daemon *d)
 	/* Workers that still have some mapped end with us. */
 	while (!TAILQ_EMPTY(&s->sessions))
 		gm_session_free(TAILQ_FIRST(&s->sessions));
+	forget_users(s, UINT64_MAX);
 	gm_closer_stop(&s->closer);
 	if (s->reserve >= 0)
 		close(s->reserve);

@@ -35,6 +35,7 @@ struct gm_user {
 	uint32_t sessions;
 	uint64_t arena_bytes;
 	uint64_t waiting_bytes; /* of its changes that wait, see changes.h */
+	uint64_t paced_ns;      /* sessions opened, as time: see sessions.c */
 	uint64_t served;        /* the turn of its last change, see changes.h */
 };
 

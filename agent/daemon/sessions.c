@@ -23,6 +23,8 @@
 #define DEPTH_DEFAULT 256u
 #define RANGE_DEFAULT (UINT64_C(64) << 20)
 #define RANGE_MAX     (UINT64_C(1) << 46) /* so that no sum of them wraps */
+#define BURST_NS      UINT64_C(1000000000)
+#define REST_MAX_NS   UINT64_C(1000000000)
 
 static uint64_t arena_bytes(const struct gm_session *session)
 {
@@ -287,6 +289,28 @@ static int make_session(struct gm_connection *c,
 	return 0;
 }
 
+/*
+ * Each session costs a worker a few mappings and page faults, which its other
+ * clients wait for.  A uid that opens more than it may a second, after as many
+ * at once, is answered; what it wants next (a queue) is read later.  It never
+ * waits longer than REST_MAX, for one of its processes may be innocent.
+ */
+static void pace(struct gm_connection *c)
+{
+	const struct gm_config *config = &c->server->d->config;
+	struct gm_user *user = c->user;
+	uint64_t now = gm_loop_now();
+
+	if (gm_publish_privileged(c->uid) || c->source.fd < 0)
+		return;
+	if (user->paced_ns < now)
+		user->paced_ns = now;
+	if (user->paced_ns < now + BURST_NS + REST_MAX_NS)
+		user->paced_ns += BURST_NS / config->sessions_per_second;
+	if (user->paced_ns > now + BURST_NS)
+		gm_connection_rest(c, user->paced_ns - BURST_NS);
+}
+
 int gm_session_handle_open(struct gm_connection *c, const struct gm_request *r)
 {
 	struct gm_session_open open;
@@ -330,6 +354,7 @@ int gm_session_handle_open(struct gm_connection *c, const struct gm_request *r)
 		close(session->wake[1]); /* the client has its own now */
 		session->wake[1] = -1;
 	}
+	pace(c);
 	return 0;
 }
 

@@ -4,7 +4,7 @@
 # agent/common: what daemon, worker and tools share.
 noinst_LTLIBRARIES += %reldir%/libcommon.la
 %canon_reldir%_libcommon_la_SOURCES = \
-	%reldir%/wire.h
+	%reldir%/probe_wire.h %reldir%/wire.h
 %canon_reldir%_libcommon_la_SOURCES += %reldir%/closer.c %reldir%/closer.h
 %canon_reldir%_libcommon_la_SOURCES += %reldir%/idset.c %reldir%/idset.h
 %canon_reldir%_libcommon_la_SOURCES += %reldir%/log.c %reldir%/log.h

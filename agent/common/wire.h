@@ -12,13 +12,22 @@
  *	gpumapd to worker           worker to gpumapd
  *	ATTACH   3 or 4 fds    ->   ATTACHED  status
  *	DETACH                 ->   DETACHED  (nothing of it is mapped any more)
+ *	REGISTER 1 fd          ->   REGISTERED status
+ *	FORGET                 ->   FORGOTTEN (that memory is not mapped any more)
+ *	EXPORT                 ->   EXPORTED  status, 1 fd
+ *	IMPORT   1 fd          ->   IMPORTED  status
  *	DRAIN                  ->   exit 0 when the rings are empty
+ *	GO                          (to a spare: serve the row)
+ *	                       <-   STANDBY   once, of a spare: its driver is ready
  *	                       <-   READY     once
  *	                       <-   VIOLATION (the session is served no longer)
- *	                       <-   FAILED    text, then exit
+ *	                       <-   FAILED    text, code, then exit
  *
  * An undertaker (gpumap-worker --bury) gets the same ATTACH records, ends what
  * is owed in each queue, answers ATTACHED, and exits 0 after DRAIN.
+ *
+ * A spare (gpumap-worker --spare) has done what takes long and belongs to nobody
+ * yet; it has no lock, no context and no session before GO.
  *
  * A worker whose pair is closed finishes the slice in hand and exits.
  */
@@ -42,7 +51,17 @@ enum gm_wire_type {
 	GM_WIRE_DRAIN = 5,
 	GM_WIRE_READY = 6,
 	GM_WIRE_VIOLATION = 7,
-	GM_WIRE_FAILED = 8
+	GM_WIRE_FAILED = 8,
+	GM_WIRE_REGISTER = 9, /* a client's memfd, for one session */
+	GM_WIRE_REGISTERED = 10,
+	GM_WIRE_FORGET = 11,
+	GM_WIRE_FORGOTTEN = 12,
+	GM_WIRE_EXPORT = 13,
+	GM_WIRE_EXPORTED = 14,
+	GM_WIRE_IMPORT = 15,
+	GM_WIRE_IMPORTED = 16,
+	GM_WIRE_GO = 17,
+	GM_WIRE_STANDBY = 18
 };
 
 struct gm_wire {
@@ -57,7 +76,14 @@ struct gm_wire {
 	uint64_t arena_bytes; /* ATTACH: of the whole arena */
 	uint64_t range_at;    /* ATTACH: this row's range of the arena */
 	uint64_t range_bytes;
-	char text[120]; /* VIOLATION, FAILED: why */
+	uint64_t
+		quota; /* ATTACH: bytes of the device's memory that it may have */
+	uint64_t handle; /* REGISTER to IMPORTED: of the buffer, see queue.h */
+	uint64_t at;     /* REGISTER: in the descriptor's file */
+	uint64_t bytes;  /* REGISTER, EXPORTED, IMPORT */
+	uint32_t flags;  /* REGISTER: GPUMAP_BUFFER_* */
+	int32_t code;    /* FAILED: the driver's number, or 0 */
+	char text[120];  /* VIOLATION, FAILED: why */
 };
 
 /* In shared memory, between gpumapd and all workers: who may spin. */

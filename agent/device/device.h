@@ -5,19 +5,29 @@
  * device - what a worker asks of the device that it serves.
  *
  * One vtable, one file per backend.  A worker opens one device, after it has
- * pinned itself, and drives it from its one dispatch thread: no backend needs
- * a lock.  The worker judges what clients wrote, cuts it into slices and
- * decides whose turn it is; a backend only computes.
+ * pinned itself.  It judges what clients wrote, cuts it into slices and decides
+ * whose turn it is; a backend only computes.  What a backend cannot do it leaves
+ * NULL, and the worker answers -EOPNOTSUPP for it.
  *
- * The vtable grows one entry at a time, when the first backend needs it and
- * the first caller exists: memory of the device's own (alloc, free, copies in
- * and out), lanes and events, programs and launches, export, registration of
- * client memory.  A backend without one of them leaves it NULL, and the worker
- * answers -EOPNOTSUPP for it.
+ * A backend computes in one of two ways.  One that has run() does a slice while
+ * it is being called.  One that has start() begins it and is asked later whether
+ * it has ended: slices of one session end in the order in which they began,
+ * those of two sessions in any.
+ *
+ * Threads.  Dispatch is the worker's thread that serves queues: it calls open,
+ * close, run, start, ended, arm, and nothing that may wait.  Whatever waits for
+ * the device is called from the worker's one slow thread: memory, alloc, free,
+ * reach, unreach, export_fd, import_fd.  Both threads may be inside the backend
+ * at once.
+ *
+ * A backend that finds its device or its context of no use any more returns
+ * -ENOTRECOVERABLE, then and from every later call; fault() says why, and the
+ * worker ends.
  */
 #ifndef GM_DEVICE_H
 #define GM_DEVICE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "agent/device/task.h"
@@ -27,12 +37,40 @@ struct gm_device_config {
 	const char *root; /* before /sys and /proc, for tests; else NULL */
 	int node;         /* host: NUMA node whose memory the row has */
 	uint32_t parts;   /* host: rows that share the node, 0 or 1 for one */
+	const char *uuid; /* cuda: "GPU-..." or "MIG-...", as NVML prints it */
+	const char
+		*library; /* cuda: folder of the driver to take instead of the
+			      * system's, or NULL */
 };
 
 /* Bytes.  Free is a hint that neighbours make stale; the ledger is not. */
 struct gm_device_memory {
 	uint64_t total;
 	uint64_t free;
+};
+
+/* Memory of the device's own.  Every backend's own struct begins with this. */
+struct gm_buffer {
+	uint64_t address; /* as tasks name it */
+	uint64_t bytes;   /* that were asked for, or that an import has */
+	uint64_t charged; /* of the device's memory that it takes */
+	uint32_t flags;   /* GPUMAP_BUFFER_* */
+	bool imported;
+};
+
+/* Client memory, mapped by the worker, that the device may reach.  Every
+ * backend's own struct begins with this. */
+struct gm_region {
+	char *at;
+	uint64_t bytes;
+	uint64_t address; /* of @at, as tasks name it */
+};
+
+/* A slice under way. */
+struct gm_flight {
+	uint32_t lane;  /* of the device */
+	uint32_t slot;  /* the backend's own */
+	uint64_t value; /* that the lane's word has reached once it has ended */
 };
 
 struct gm_device;
@@ -73,13 +111,98 @@ struct gm_backend {
 	 */
 	int (*run)(struct gm_device *dev, const struct gm_task *task,
 		   uint64_t first, uint64_t count);
+
+	/*
+	 * start - begin elements first to first + count - 1 of a task
+	 *
+	 * after	the session's slice before this one, which it must not
+	 *		overtake; NULL for none
+	 * ret_flight	what to ask ended() about; written on success only
+	 *
+	 * At most dev->slice_bytes of dst, and at most dev->slices of one
+	 * session at a time.
+	 *
+	 * Returns	0
+	 *		-EAGAIN		no room now: ask again when a slice has ended
+	 *		-EOPNOTSUPP, -EINVAL, -ERANGE	as run()
+	 *		-ENOMEM, -EIO	this slice alone was refused
+	 *		-ENOTRECOVERABLE
+	 */
+	int (*start)(struct gm_device *dev, const struct gm_task *task,
+		     uint64_t first, uint64_t count,
+		     const struct gm_flight *after,
+		     struct gm_flight *ret_flight);
+
+	/*
+	 * ended - has a slice ended, and is what it wrote visible?
+	 *
+	 * Returns	1; 0: not yet; -EIO: it failed alone; -ENOTRECOVERABLE
+	 * Cost		a load while it has not
+	 */
+	int (*ended)(struct gm_device *dev, const struct gm_flight *flight);
+
+	/*
+	 * arm - before the worker sleeps with slices under way
+	 *
+	 * Returns	0		dev->ended_fd becomes readable when one of
+	 *				them has ended
+	 *		1		one has: do not sleep
+	 *		-ENOTRECOVERABLE
+	 */
+	int (*arm)(struct gm_device *dev);
+
+	/*
+	 * alloc - memory of the device's own, for one session
+	 *
+	 * owner	whose it will be: bytes that another owner left there are
+	 *		cleared first
+	 * flags	GPUMAP_BUFFER_*
+	 *
+	 * Returns	0; -ENOMEM: the device is full; -EOPNOTSUPP: it cannot
+	 *		export; -ENOTRECOVERABLE
+	 */
+	int (*alloc)(struct gm_device *dev, uint64_t owner, uint64_t bytes,
+		     uint32_t flags, struct gm_buffer **ret_buffer);
+
+	/* free - give it back; no slice that uses it is under way. */
+	void (*free)(struct gm_device *dev, struct gm_buffer *buffer);
+
+	/*
+	 * reach - have the device reach client memory
+	 *
+	 * at, bytes	whole pages of a shared mapping that is populated
+	 * writable	the client may have it written
+	 *
+	 * Returns	0, also where the device cannot and copies go through
+	 *		staging; -EINVAL, -ENOMEM, -ENOTRECOVERABLE
+	 */
+	int (*reach)(struct gm_device *dev, char *at, uint64_t bytes,
+		     bool writable, struct gm_region **ret_region);
+	void (*unreach)(struct gm_device *dev, struct gm_region *region);
+
+	/* export_fd - a descriptor that stands for an exportable buffer, for
+	 * the caller to close.  Returns it, or -EOPNOTSUPP, -EMFILE, ... */
+	int (*export_fd)(struct gm_device *dev, struct gm_buffer *buffer);
+
+	/* import_fd - the memory that a descriptor of export_fd() stands for.
+	 * Returns 0; -EINVAL: it is none, or has fewer bytes; -EOPNOTSUPP. */
+	int (*import_fd)(struct gm_device *dev, int fd, uint64_t bytes,
+			 struct gm_buffer **ret_buffer);
+
+	/* fault - after -ENOTRECOVERABLE: why, constant text, and the driver's
+	 * number for it. */
+	const char *(*fault)(struct gm_device *dev, int *ret_code);
 };
 
 /* Every backend's own struct begins with this. */
 struct gm_device {
 	const struct gm_backend *backend;
+	uint64_t slice_bytes; /* of one slice at most; 0: any */
+	uint32_t slices;      /* of one session under way at most */
+	int ended_fd;         /* see arm(); -1: none */
 };
 
 extern const struct gm_backend gm_host_backend;
+extern const struct gm_backend gm_cuda_backend;
 
 #endif

@@ -14,7 +14,7 @@
  * So an old library works with a new agent and the reverse.
  *
  * A record whose length differs from its header's, and descriptors that a type
- * does not carry, end the connection.  A refusal is a reply with a negative
+ * does not carry, end the connection.  REGISTER alone carries one to the agent.  A refusal is a reply with a negative
  * status and a struct gm_refusal for body.
  *
  * A session is a connection of its own: it ends when the connection does.
@@ -39,7 +39,12 @@ enum gm_control_type {
 	GM_CONTROL_SESSION_OPEN = 7, /* 2 or 3 back: queues, arena, socket */
 	GM_CONTROL_QUEUE_OPEN = 8,   /* 1 back: the worker's doorbell */
 	GM_CONTROL_SESSIONS = 9,
-	GM_CONTROL_PLAN = 10
+	GM_CONTROL_PLAN = 10,
+	GM_CONTROL_REGISTER = 11, /* carries 1 there: a client's memfd */
+	GM_CONTROL_FORGET = 12,
+	GM_CONTROL_EXPORT = 13,
+	GM_CONTROL_IMPORT = 14, /* 1 back, where it has no handle */
+	GM_CONTROL_DRAIN = 15
 };
 
 struct gm_control {
@@ -230,6 +235,72 @@ struct gm_control_plan_refusal {
 	uint32_t reserved;
 };
 
+/*
+ * REGISTER: let jobs of a row name part of a file of the client's.
+ *
+ * The file is a memfd that cannot shrink and has no huge pages; it may be seen
+ * READ_ONLY, and must be where its seals or its descriptor forbid writing.  The
+ * queue of the row is open.  The same handle may be registered for more rows,
+ * each with a request of its own that says the same of the same file; the bytes
+ * count once, with the arenas of the uid.  No reply body.
+ */
+struct gm_register {
+	uint64_t handle; /* that it will have, see queue.h */
+	uint64_t at;     /* in the file, whole pages */
+	uint64_t bytes;
+	uint32_t row;
+	uint32_t flags; /* GPUMAP_BUFFER_READ_ONLY */
+};
+
+/*
+ * FORGET: what was registered, on all rows: answered when nobody has it mapped
+ * any more.  What was exported: nobody can import it any more, those who have
+ * keep it.  What was imported ends with FREE.  No reply body.
+ */
+struct gm_forget {
+	uint64_t handle;
+};
+
+/* EXPORT: let others have a buffer of this session, until FORGET, the end of
+ * the session or that of the row's worker.  A second EXPORT has the same id. */
+struct gm_export_ask {
+	uint64_t handle;
+};
+
+struct gm_export_reply {
+	uint64_t id;
+	uint64_t bytes;
+};
+
+/* IMPORT: an export as a buffer of this session; or, with no handle and on any
+ * connection, a descriptor of it. */
+struct gm_import {
+	uint64_t id;
+	uint64_t handle; /* that it will have; 0: send the descriptor */
+	uint32_t row;    /* gm_export_row(), others are not supported */
+	uint32_t flags;  /* GPUMAP_BUFFER_READ_ONLY */
+};
+
+struct gm_import_reply {
+	uint64_t bytes;
+	uint32_t row;
+	uint32_t reserved;
+};
+
+/* The row whose memory an export is: its id says so. */
+static inline uint32_t gm_export_row(uint64_t id)
+{
+	return (uint32_t)(id >> 56);
+}
+
+/* DRAIN: let a row's work end and every handle to its device be closed; or take
+ * it up again.  Answered when it is done.  Root and the agent's user may.  No
+ * reply body. */
+struct gm_drain {
+	uint32_t row;
+	uint32_t undrain; /* 0 or 1 */
+};
+
 _Static_assert(sizeof(struct gm_control) == 24, "wire");
 _Static_assert(sizeof(struct gm_refusal) == 256, "wire");
 _Static_assert(sizeof(struct gm_hello) == 16, "wire");
@@ -246,5 +317,12 @@ _Static_assert(sizeof(struct gm_control_plan_reply) == 56, "wire");
 _Static_assert(sizeof(struct gm_control_charge) == 48, "wire");
 _Static_assert(sizeof(struct gm_control_run) == 8, "wire");
 _Static_assert(sizeof(struct gm_control_plan_refusal) == 272, "wire");
+_Static_assert(sizeof(struct gm_register) == 32, "wire");
+_Static_assert(sizeof(struct gm_forget) == 8, "wire");
+_Static_assert(sizeof(struct gm_export_ask) == 8, "wire");
+_Static_assert(sizeof(struct gm_export_reply) == 16, "wire");
+_Static_assert(sizeof(struct gm_import) == 24, "wire");
+_Static_assert(sizeof(struct gm_import_reply) == 16, "wire");
+_Static_assert(sizeof(struct gm_drain) == 8, "wire");
 
 #endif

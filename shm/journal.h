@@ -36,8 +36,9 @@
  * taken and not given, position p is not to be read, nor anything behind it.  Its
  * word would take the place of the only record of the other, which would then
  * never end.  The library submits nothing there (a slot whose job is in flight is
- * no credit), but a client may.  A worker whose entries end in the order in which
- * they came never meets this: no more than one is in flight, the last one read.
+ * no credit), but a client may.  Where entries end in the order in which they
+ * came, as in this worker, those in flight are the last ones read: it is enough
+ * to stop reading while there are a depth of them.
  *
  * The undertaker (gm_journal_bury()) ends each entry exactly once, and may die
  * itself and be repeated: entries with a completion position are posted there
@@ -59,11 +60,18 @@
 
 #define GM_JOURNAL_PLACES 1024u /* sessions a worker can serve at once */
 
-/* What the worker is inside of, with its own limit. */
+/* What a thread of the worker is inside of, each with its own limit. */
 enum gm_worker_call {
-	GM_CALL_IDLE = 0,
+	GM_CALL_IDLE = 0, /* asleep, or with nothing to do */
 	GM_CALL_LOOP = 1,
-	GM_CALL_DEVICE = 2 /* a slice of work in the backend */
+	GM_CALL_DEVICE = 2, /* a slice of work: done here, or handed over */
+	GM_CALL_OPEN = 3,   /* opening the device, before READY */
+	GM_CALL_ALLOC = 4,  /* from here on: the slow thread's */
+	GM_CALL_FREE = 5,
+	GM_CALL_REGISTER = 6, /* a client's memory: populate, pin */
+	GM_CALL_FORGET = 7,
+	GM_CALL_EXPORT = 8,
+	GM_CALL_IMPORT = 9
 };
 
 /* In shared memory.  Written by the worker. */
@@ -73,7 +81,10 @@ struct gm_journal {
 	gm_a64 parks;                 /* times the worker went to sleep */
 	gm_a64 wakes;                 /* clients woken by a system call */
 	gm_a64 doorbells;             /* doorbells that were answered */
-	alignas(GM_LINE) gm_a64 unused[GM_LINE / 8];
+	alignas(GM_LINE) gm_a64 slow; /* beat, of the slow thread */
+	gm_a64 aloft; /* since when the oldest slice that the device has not
+		       * ended is under way, in ns; 0: none is */
+	gm_a64 unused[GM_LINE / 8 - 2];
 };
 
 /* In shared memory.  Written by the worker, or by its undertaker. */

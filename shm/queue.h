@@ -19,12 +19,22 @@
  *
  *	0  sequence:32  op:8  flags:8  dtype:8  reserved:8
  *	1  incarnation:32  reserved:32
- *	2  destination: offset in the arena
- *	3  source: offset in the arena
- *	4  elements
- *	5  alpha (a double's bits) or fill pattern
- *	6  reserved
- *	7  reserved
+ *	2  destination: offset in its buffer
+ *	3  source: offset in its buffer
+ *	4  elements; ALLOC: bytes
+ *	5  alpha (a double's bits), fill pattern, or GPUMAP_BUFFER_* of ALLOC
+ *	6  the destination's buffer: its handle, 0 for the arena
+ *	7  the source's buffer: its handle, 0 for the arena
+ *
+ * ALLOC and FREE have one argument more, the buffer of word 6: the handle that
+ * it is to have, or has.
+ *
+ * A handle is made by the client, and means something in its own session only:
+ *
+ *	generation:32  counts the session's buffers: never 0, never used again
+ *	kind:2         enum gm_buffer_kind
+ *	row:8          whose memory it is; 0 for a registration
+ *	index:22       in the worker's table, below GM_BUFFERS_MAX
  *
  * A completion is two words:
  *
@@ -62,6 +72,40 @@ _Static_assert(sizeof(struct gm_client) <= GM_PAGE, "one page");
 _Static_assert(offsetof(struct gm_client, wake) == 128, "layout");
 _Static_assert(sizeof(struct gm_queue) == 128, "layout");
 
+#define GM_BUFFERS_MAX 4096u /* of a session, on a row, at once */
+
+enum gm_buffer_kind {
+	GM_BUFFER_DEVICE = 0,    /* memory of the row that the handle names */
+	GM_BUFFER_REGISTERED = 1 /* a memfd of the client's own */
+};
+
+static inline uint64_t gm_handle_make(uint32_t generation, uint32_t kind,
+				      uint32_t row, uint32_t index)
+{
+	return (uint64_t)generation << 32 | (uint64_t)(kind & 3) << 30 |
+	       (uint64_t)(row & 0xff) << 22 | (index & 0x3fffff);
+}
+
+static inline uint32_t gm_handle_generation(uint64_t handle)
+{
+	return (uint32_t)(handle >> 32);
+}
+
+static inline uint32_t gm_handle_kind(uint64_t handle)
+{
+	return (uint32_t)(handle >> 30) & 3;
+}
+
+static inline uint32_t gm_handle_row(uint64_t handle)
+{
+	return (uint32_t)(handle >> 22) & 0xff;
+}
+
+static inline uint32_t gm_handle_index(uint64_t handle)
+{
+	return (uint32_t)handle & 0x3fffff;
+}
+
 /* An entry in private memory, as the library makes it and the worker judges
  * it; pointers have become offsets. */
 struct gm_entry {
@@ -74,8 +118,9 @@ struct gm_entry {
 	uint64_t src;
 	uint64_t n;
 	uint64_t value;
-	uint64_t zero[2];
-	uint32_t zero_too; /* upper half of word 1 */
+	uint64_t dst_buffer; /* handles */
+	uint64_t src_buffer;
+	uint32_t zero; /* upper half of word 1 */
 };
 
 /* Bytes of a queue pair of @depth, whole pages. */
@@ -111,13 +156,13 @@ static inline void gm_entry_pack(const struct gm_entry *entry,
 			(uint32_t)entry->reserved << 24;
 
 	ret_words[0] = (uint64_t)what << 32;
-	ret_words[1] = entry->incarnation | (uint64_t)entry->zero_too << 32;
+	ret_words[1] = entry->incarnation | (uint64_t)entry->zero << 32;
 	ret_words[2] = entry->dst;
 	ret_words[3] = entry->src;
 	ret_words[4] = entry->n;
 	ret_words[5] = entry->value;
-	ret_words[6] = entry->zero[0];
-	ret_words[7] = entry->zero[1];
+	ret_words[6] = entry->dst_buffer;
+	ret_words[7] = entry->src_buffer;
 }
 
 static inline void gm_entry_unpack(const uint64_t words[GM_ENTRY_WORDS],
@@ -130,13 +175,13 @@ static inline void gm_entry_unpack(const uint64_t words[GM_ENTRY_WORDS],
 	ret_entry->dtype = (uint8_t)(what >> 16);
 	ret_entry->reserved = (uint8_t)(what >> 24);
 	ret_entry->incarnation = (uint32_t)words[1];
-	ret_entry->zero_too = (uint32_t)(words[1] >> 32);
+	ret_entry->zero = (uint32_t)(words[1] >> 32);
 	ret_entry->dst = words[2];
 	ret_entry->src = words[3];
 	ret_entry->n = words[4];
 	ret_entry->value = words[5];
-	ret_entry->zero[0] = words[6];
-	ret_entry->zero[1] = words[7];
+	ret_entry->dst_buffer = words[6];
+	ret_entry->src_buffer = words[7];
 }
 
 /* What travels in the upper half of a completion's first word. */

@@ -29,11 +29,12 @@ static const char *break_contract(struct hostile *h, struct gm_entry *entry)
 		return "a reserved bit of word 0";
 	}
 	if (pick < 48) {
-		entry->zero_too = UINT32_C(1) << (pick - 16);
+		entry->zero = UINT32_C(1) << (pick - 16);
 		return "a reserved bit of word 1";
 	}
 	if (pick < 176) {
-		entry->zero[(pick - 48) / 64] = UINT64_C(1) << (pick - 48) % 64;
+		*(pick < 112 ? &entry->dst_buffer : &entry->src_buffer) =
+			UINT64_C(1) << (pick - 48) % 64;
 		return "a reserved bit of words 6 and 7";
 	}
 	entry->op = (uint8_t)(GPUMAP_OP_AXPY + 1 +

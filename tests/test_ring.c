@@ -148,8 +148,9 @@ static void entries_survive_packing(void)
 			       .src = 7,
 			       .n = 8,
 			       .value = 9,
-			       .zero = { 10, 11 },
-			       .zero_too = 12 };
+			       .dst_buffer = 10,
+			       .src_buffer = 11,
+			       .zero = 12 };
 	uint64_t words[GM_ENTRY_WORDS], again[GM_ENTRY_WORDS];
 	struct gm_entry out;
 
@@ -158,7 +159,7 @@ static void entries_survive_packing(void)
 	memset(&out, 0xff, sizeof(out));
 	gm_entry_unpack(words, &out);
 	EQ(out.op + out.flags + out.dtype + out.reserved, 1 + 2 + 3 + 4);
-	EQ(out.zero_too, 12);
+	EQ(out.zero, 12);
 	gm_entry_pack(&out, again);
 	EQ(memcmp(words, again, sizeof(words)), 0);
 

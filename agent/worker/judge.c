@@ -17,9 +17,9 @@ static const char *breach(const struct gm_entry *entry)
 		return "unknown operation";
 	if (entry->flags)
 		return "unknown flag";
-	if (entry->reserved || entry->zero_too)
+	if (entry->reserved || entry->zero)
 		return "reserved bits are set";
-	if (entry->zero[0] || entry->zero[1])
+	if (entry->dst_buffer || entry->src_buffer)
 		return "reserved words are set";
 	return NULL;
 }

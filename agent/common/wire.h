@@ -13,13 +13,13 @@
  *	ATTACH   3 or 4 fds    ->   ATTACHED  status
  *	DETACH                 ->   DETACHED  (nothing of it is mapped any more)
  *	REGISTER 1 fd          ->   REGISTERED status
- *	FORGET                 ->   FORGOTTEN (that memory is not mapped any more)
+ *	FORGET                 ->   FORGOTTEN status (it is not mapped any more)
  *	EXPORT                 ->   EXPORTED  status, 1 fd
  *	IMPORT   1 fd          ->   IMPORTED  status
  *	DRAIN                  ->   exit 0 when the rings are empty
  *	GO                          (to a spare: serve the row)
  *	                       <-   STANDBY   once, of a spare: its driver is ready
- *	                       <-   READY     once
+ *	                       <-   READY     once; text: what took how long
  *	                       <-   VIOLATION (the session is served no longer)
  *	                       <-   FAILED    text, code, then exit
  *
@@ -76,8 +76,9 @@ struct gm_wire {
 	uint64_t arena_bytes; /* ATTACH: of the whole arena */
 	uint64_t range_at;    /* ATTACH: this row's range of the arena */
 	uint64_t range_bytes;
-	uint64_t
-		quota; /* ATTACH: bytes of the device's memory that it may have */
+	/* ATTACH: bytes of the device's memory that it may have; UINT64_MAX for
+	 * any, 0 for none. */
+	uint64_t quota;
 	uint64_t handle; /* REGISTER to IMPORTED: of the buffer, see queue.h */
 	uint64_t at;     /* REGISTER: in the descriptor's file */
 	uint64_t bytes;  /* REGISTER, EXPORTED, IMPORT */

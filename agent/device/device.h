@@ -80,6 +80,14 @@ struct gm_backend {
 	uint32_t kind;    /* enum gpumap_device_kind */
 
 	/*
+	 * prepare - do what takes long, and needs no device and no context
+	 *
+	 * Before open(), or never; open() does then what is left.  What
+	 * goes wrong open() will say.
+	 */
+	void (*prepare)(const struct gm_device_config *config);
+
+	/*
 	 * open - take the device
 	 *
 	 * config	strings in it are kept by address
@@ -199,7 +207,12 @@ struct gm_device {
 	const struct gm_backend *backend;
 	uint64_t slice_bytes; /* of one slice at most; 0: any */
 	uint32_t slices;      /* of one session under way at most */
-	int ended_fd;         /* see arm(); -1: none */
+	/* See arm(); -1: none.  An eventfd that the backend adds to and nobody
+	 * reads: the worker counts what is written, not what is in it. */
+	int ended_fd;
+	/* What open() took, for people: "init_ms=480 context_ms=190
+	 * module_ms=12"; "" where nothing is worth telling. */
+	char took[96];
 };
 
 extern const struct gm_backend gm_host_backend;

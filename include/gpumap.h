@@ -198,13 +198,22 @@ enum gpumap_device_state {
 /* What a device is or can do: bits of gpumap_device.flags. */
 #define GPUMAP_DEVICE_ECC        (UINT32_C(1) << 0)
 #define GPUMAP_DEVICE_INTEGRATED (UINT32_C(1) << 1)
-#define GPUMAP_DEVICE_MIG        (UINT32_C(1) << 2)
+#define GPUMAP_DEVICE_MIG        (UINT32_C(1) << 2) /* split into instances */
 #define GPUMAP_DEVICE_FP16       (UINT32_C(1) << 3)
 #define GPUMAP_DEVICE_BF16       (UINT32_C(1) << 4)
 #define GPUMAP_DEVICE_INT8       (UINT32_C(1) << 5)
 /* Its memory is the node's main memory: to a plan it is a host.  Every host
  * row has this, and a dummy row that stands for one. */
 #define GPUMAP_DEVICE_MAIN_MEMORY (UINT32_C(1) << 6)
+
+/* What a device needs before it is itself again, as its driver says. */
+enum gpumap_recovery {
+	GPUMAP_RECOVERY_NONE = 0,
+	GPUMAP_RECOVERY_GPU_RESET = 1,
+	GPUMAP_RECOVERY_NODE_REBOOT = 2,
+	GPUMAP_RECOVERY_DRAIN_P2P = 3,
+	GPUMAP_RECOVERY_DRAIN_AND_RESET = 4
+};
 
 struct gpumap_device {
 	size_t size;         /* sizeof(struct gpumap_device) */
@@ -242,13 +251,21 @@ struct gpumap_device {
 	uint64_t since_ns; /* CLOCK_MONOTONIC: when the state was entered */
 	uint64_t free_bytes;
 	uint64_t reserved_bytes;
-	uint64_t budget_bytes; /* what a plan may take: min(free, total / 2) */
+	uint64_t budget_bytes; /* min(free, total / 2): a measure for programs
+				* that share a device without asking.  A plan
+				* may take free_bytes less reserved_bytes */
 	double score;          /* weight in a scatter; higher is faster */
 	uint32_t utilisation;  /* per mille */
 	int32_t temperature;   /* millidegrees Celsius */
 	uint32_t power;        /* milliwatts */
 	uint32_t worker_pid;   /* 0: none */
 	uint32_t restarts;     /* of the worker */
+	/* Of CUDA rows. */
+	uint32_t recovery; /* enum gpumap_recovery; UINT32_MAX: not known */
+	uint32_t last_xid; /* of the newest Xid; 0: none seen */
+	uint32_t reserved;
+	uint64_t xids; /* Xids seen since the row was given out; most of them
+			* are of other processes and leave the device healthy */
 };
 
 /*
@@ -335,7 +352,9 @@ struct gpumap_layers {
 	uint32_t owner_uid;
 	uint32_t setting; /* enum gpumap_setting */
 	uint32_t n_layers;
-	uint32_t n_rows;        /* rows that hold at least one layer */
+	uint32_t n_rows;        /* rows that anything is charged to: those that
+				 * hold a layer, and the base row also where it
+				 * holds none */
 	uint32_t base_row;      /* of what belongs to no layer */
 	uint32_t dtype;         /* enum gpumap_dtype, of most weights */
 	uint64_t layer_bytes;   /* of all layers; 0: not known */
@@ -461,10 +480,12 @@ struct gpumap_layers_request {
  *				there can be rows, or a field newer than this library
  *		-ENODEV		the spec names a row that does not exist
  *		-EPERM		the name belongs to another user
- *		-EDQUOT		this user has published as much as it may, or
- *				32 MiB of its requests wait for their turn
+ *		-EDQUOT		this user has published as many maps or bytes as
+ *				it may, or 32 MiB of its requests wait for their
+ *				turn
  *		-ENOSPC		the segment is full, or the agent's disk
- *		-EROFS, -EIO	the agent's disk cannot be written
+ *		-EROFS, -EIO	the agent's disk is read-only, or fails: what was
+ *				published before stays
  *		-ENOMEM
  *		-EACCES		this user may not talk to the agent
  *		-ECONNREFUSED, -ECONNRESET	no agent, or it went away
@@ -488,7 +509,9 @@ gpumap_layers_publish(struct gpumap *map,
  *		-ENOENT		no map has this name
  *		-EINVAL		no map can have this name
  *		-EPERM		it belongs to another user
- *		-ENOSPC, -EROFS, -EIO	the agent's disk cannot be written
+ *		-ENOSPC, -EROFS, -EIO	the agent's disk does not let go of its
+ *				file: the map stays.  Never of a held map, which
+ *				has none, and never -EDQUOT
  *		-EACCES, -ECONNREFUSED, -ECONNRESET, -EOWNERDEAD	as above
  * Cost		a round trip on the control socket
  * Threads	one at a time
@@ -638,12 +661,14 @@ struct gpumap_plan_charge {
  *				have, or a field newer than this library
  *		-ENODEV		a row that is not there, or is failed or lost
  *		-EOVERFLOW	sizes of 2^64 bytes or more
- *		-EDQUOT		this user has published or reserved as much as it
- *				may, or 32 MiB of its requests wait for their
- *				turn
+ *		-EDQUOT		32 MiB of this user's requests wait for their
+ *				turn; or, to publish, it has published or
+ *				reserved as much as it may
  *		-EPERM		the name belongs to another user
  *		-ESRCH		held, and the agent does not see this process
- *		-EROFS, -EIO	the agent cannot keep the map over a restart
+ *		-EROFS, -EIO	to publish: the agent's disk is read-only, or
+ *				fails, so that the map would not outlast it; or
+ *				one that this held map replaces would
  *		-EMSGSIZE, -ENOMEM, -EACCES, -ECONNREFUSED, -ECONNRESET,
  *		-EOWNERDEAD	as gpumap_layers_publish()
  *		gpumap_refusal() says what was wrong
@@ -786,6 +811,13 @@ struct gpumap_session_info {
 GPUMAP_API int gpumap_sessions(struct gpumap *map,
 			       struct gpumap_session_info *ret_info, size_t n);
 
+/* ---- buffers ----------------------------------------------------------- */
+
+/* What a buffer is to be: bits of the flags of the calls below.  Others may
+ * import it; no job writes it, of what is registered or imported. */
+#define GPUMAP_BUFFER_EXPORTABLE (UINT32_C(1) << 0)
+#define GPUMAP_BUFFER_READ_ONLY  (UINT32_C(1) << 1)
+
 /* ---- arena ------------------------------------------------------------- */
 
 /*
@@ -832,7 +864,9 @@ enum gpumap_op {
 	GPUMAP_OP_FILL = 1,  /* dst[i] = pattern */
 	GPUMAP_OP_COPY = 2,  /* dst[i] = src[i]; the two must not overlap */
 	GPUMAP_OP_SCALE = 3, /* dst[i] = alpha * src[i]; dst may be src; f32 */
-	GPUMAP_OP_AXPY = 4   /* dst[i] += alpha * src[i]; dst may be src; f32 */
+	GPUMAP_OP_AXPY = 4,  /* dst[i] += alpha * src[i]; dst may be src; f32 */
+	GPUMAP_OP_ALLOC = 5, /* what gpumap_buffer_alloc() submits */
+	GPUMAP_OP_FREE = 6   /* what gpumap_buffer_free() submits */
 };
 
 struct gpumap_job {

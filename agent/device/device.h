@@ -92,7 +92,10 @@ struct gm_backend {
 	 *
 	 * config	strings in it are kept by address
 	 *
-	 * Returns	0; -ENODEV for a device that is not there; -ENOMEM
+	 * Returns	0
+	 *		-ENODEV	it is not there, or another process has it
+	 *		-EAGAIN	not now: try again later
+	 *		-ENOMEM, and others that last
 	 */
 	int (*open)(const struct gm_device_config *config,
 		    struct gm_device **ret_dev);
@@ -178,7 +181,8 @@ struct gm_backend {
 	/*
 	 * reach - have the device reach client memory
 	 *
-	 * at, bytes	whole pages of a shared mapping that is populated
+	 * at, bytes	whole pages of a shared mapping that is populated, which
+	 *		overlap with nothing that is reached already
 	 * writable	the client may have it written
 	 *
 	 * Returns	0, also where the device cannot and copies go through
@@ -197,8 +201,9 @@ struct gm_backend {
 	int (*import_fd)(struct gm_device *dev, int fd, uint64_t bytes,
 			 struct gm_buffer **ret_buffer);
 
-	/* fault - after -ENOTRECOVERABLE: why, constant text, and the driver's
-	 * number for it. */
+	/* fault - after -ENOTRECOVERABLE, or with NULL after an open() that
+	 * failed: why, a line that stays, and the driver's number for it, 0
+	 * where it has none. */
 	const char *(*fault)(struct gm_device *dev, int *ret_code);
 };
 

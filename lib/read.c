@@ -47,6 +47,9 @@ static void put_facts(struct gpumap_device *device,
 	device->total_bytes = facts->total_bytes;
 	device->driver_version = facts->driver_version;
 	device->cuda_version = facts->cuda_version;
+	device->recovery = facts->recovery;
+	device->last_xid = facts->last_xid;
+	device->xids = facts->xids;
 }
 
 static void put_moving(struct gpumap_device *device,
@@ -86,6 +89,10 @@ int gpumap_device_read(const struct gpumap *map, uint32_t row,
 	if (ret != 0)
 		return ret;
 	put_facts(&device, &facts);
+	/* An agent before minor 2 has left zeroes there, which say more than
+	 * it knew. */
+	if (gm_get(&map->map.header->minor) < 2)
+		device.recovery = UINT32_MAX;
 	put_moving(&device, &moving);
 	memcpy(ret_device, &device, device.size);
 	return 0;

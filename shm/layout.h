@@ -35,7 +35,7 @@
 #include "shm/atomic.h"
 
 #define GM_LAYOUT_MAJOR   1u
-#define GM_LAYOUT_MINOR   1u
+#define GM_LAYOUT_MINOR   2u
 #define GM_MAGIC          UINT64_C(0x000050414d555047) /* "GPUMAP", little-endian */
 #define GM_BYTE_ORDER     UINT32_C(0x01020304)
 
@@ -170,7 +170,11 @@ struct gm_row_image {
 	uint32_t cuda_version;
 	char cpus[256]; /* local CPUs, as "0-3,8" */
 	char mig_profile[32];
-	uint64_t reserved[4];
+	/* Since minor 2; of CUDA rows. */
+	uint32_t recovery; /* enum gpumap_recovery, UINT32_MAX: not known */
+	uint32_t last_xid; /* number of the newest Xid, 0: none seen */
+	uint64_t xids;     /* seen since the row was given out */
+	uint64_t reserved[2];
 };
 
 /* What moves: 128 bytes, GM_MOVING_WORDS words. */
@@ -272,6 +276,7 @@ GM_ASSERT_BYTES(gm_holder, 64);
 GM_ASSERT_AT(gm_object_image, name, 40);
 GM_ASSERT_BYTES(gm_object_image, 128);
 GM_ASSERT_AT(gm_row_image, cpus, 240);
+GM_ASSERT_AT(gm_row_image, recovery, 528);
 GM_ASSERT_BYTES(gm_row_image, 560);
 GM_ASSERT_AT(gm_moving_image, reason, 72);
 GM_ASSERT_BYTES(gm_moving_image, 8 * GM_MOVING_WORDS);

@@ -95,6 +95,9 @@ static void images(void)
 	AT(gm_row_image, total_bytes);
 	AT(gm_row_image, cpus);
 	AT(gm_row_image, mig_profile);
+	AT(gm_row_image, recovery);
+	AT(gm_row_image, last_xid);
+	AT(gm_row_image, xids);
 	SIZE(gm_moving_image);
 	AT(gm_moving_image, free_bytes);
 	AT(gm_moving_image, score);

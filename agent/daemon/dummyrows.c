@@ -63,6 +63,7 @@ static void write_facts(const struct gm_nodefile_row *row,
 	ret_facts->nvml_index = ret_facts->minor_number = -1;
 	ret_facts->ordinal_pci = ret_facts->ordinal_fastest = -1;
 	ret_facts->mig_gi = ret_facts->mig_ci = -1;
+	ret_facts->recovery = UINT32_MAX;
 	ret_facts->total_bytes = row->total_bytes;
 	ret_facts->numa_node = row->numa_node;
 	if (row->numa_node >= 0)

@@ -67,6 +67,7 @@ static void write_facts(struct gm_device *device, const struct gm_node *node,
 	facts->nvml_index = facts->minor_number = -1;
 	facts->ordinal_pci = facts->ordinal_fastest = -1;
 	facts->mig_gi = facts->mig_ci = -1;
+	facts->recovery = UINT32_MAX;
 	facts->units = (uint32_t)gm_idset_count(&device->cpus);
 	facts->threads_per_unit = 1;
 	facts->total_bytes = node->mem_bytes / parts;

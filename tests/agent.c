@@ -19,6 +19,7 @@
 
 #define STEP_MS         5
 #define REMOVE_LIMIT_MS 5000
+#define NO_CUDA         "\n[cuda]\nenabled = off\n"
 
 /* What is to be removed at the end of this process, whatever became of the
  * struct that a test had on its stack. */
@@ -134,11 +135,18 @@ void agent_every_node(struct agent *a)
 	remove_dir(dir);
 }
 
+/* What GPUs this machine has is the business of stories about GPUs. */
+static bool says_cuda(const char *config)
+{
+	return config != NULL && strstr(config, "[cuda]") != NULL;
+}
+
 void agent_configure(struct agent *a, const char *config)
 {
 	FILE *file = fopen(a->config, "we");
 
 	if (file == NULL || fputs(config != NULL ? config : "", file) < 0 ||
+	    (!says_cuda(config) && fputs(NO_CUDA, file) < 0) ||
 	    fclose(file) != 0)
 		die(a->config);
 	agent_every_node(a);

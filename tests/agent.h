@@ -43,7 +43,8 @@ struct agent {
  *
  * config	text of gpumapd.conf, NULL for every default
  *
- * Its host rows are of one NUMA node, whatever the machine has.
+ * Its host rows are of one NUMA node, whatever the machine has, and it has no
+ * CUDA rows unless @config has a section about them.
  * Ends the test program where it fails: nothing can be tested then.
  */
 void agent_make(struct agent *a, const char *config);

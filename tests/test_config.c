@@ -39,8 +39,8 @@ static const struct {
 } wrong[] = {
 	{ "rows = 2\n", ":1: rows stands before the first section" },
 	{ "[hosts]\n", ":1: no section [hosts]: there are agent, segment, "
-		       "socket, worker, limits, host, dummy, spin and map "
-		       "NAME" },
+		       "socket, worker, limits, host, cuda, dummy, spin "
+		       "and map NAME" },
 	{ "[host]\nrow = 2\n",
 	  ":2: [host] has no key row: it has cpus, enabled, rows" },
 	{ "[host\n", ":1: a section is one word or two: [host], [map NAME]" },
@@ -83,6 +83,20 @@ static const struct {
 	  "number" },
 	{ "[worker]\nuser = no-such-user\n",
 	  ":2: user = no-such-user: a user of this machine, or its number" },
+	{ "[cuda]\nenabled = yes\n",
+	  ":2: enabled = yes: auto, off or required" },
+	{ "[cuda]\nshare = all\n", ":2: share = all: same-user or any" },
+	{ "[cuda]\nidle = 5\n",
+	  ":2: idle = 5: a time from 0ms to 86400s, as 500ms or 2s" },
+	{ "[cuda]\nlist-limit = 0\n",
+	  ":2: list-limit = 0: a time from 10ms to 3600s, as 500ms or 2s" },
+	{ "[cuda]\nlibrary = lib\n", ":2: library = lib: an absolute path" },
+	{ "[cuda]\npass-environment = A 2B\n",
+	  ":2: pass-environment = A 2B: names of environment variables, with "
+	  "blanks between them" },
+	{ "[cuda]\npass-environment = A=1\n",
+	  ":2: pass-environment = A=1: names of environment variables, with "
+	  "blanks between them" },
 	{ "[dummy]\nfile = node.yaml\n",
 	  ":2: file = node.yaml: an absolute path" },
 	{ "[dummy]\nfile =\n", ":2: file = : an absolute path" },
@@ -160,6 +174,41 @@ static void lines_mean_what_they_say(void)
 	EQ(config.maps[0].line, 22);
 	STR(config.maps[1].spec, "7");
 	EQ(config.maps[1].layers, 0);
+	gm_config_free(&config);
+}
+
+static void cuda_has_its_keys(void)
+{
+	static const char text[] =
+		"[cuda]\nenabled = required\nshare = any\nlist-limit = 1s\n"
+		"idle = 0\nkernel-limit = 90s\nmps = yes\nspare = no\n"
+		"library = /opt/compat\ncache = /var/cache/gpumap\n"
+		"pass-environment = A_1 \t_b\nsysfs = /tmp/sys\n";
+	char why[GM_CONFIG_WHY_BYTES];
+	struct gm_config config;
+
+	EQ(read_text(&config, "", why), 0);
+	EQ(config.cuda_enabled, GM_CONFIG_CUDA_AUTO);
+	EQ(config.cuda_share, GM_CONFIG_SHARE_SAME_USER);
+	EQ(config.cuda_kernel_limit_ns, 0);
+	OK(config.cuda_spare && !config.cuda_mps);
+	OK(config.cuda_library == NULL && config.cuda_pass == NULL);
+	gm_config_free(&config);
+
+	if (!EQ(read_text(&config, text, why), 0)) {
+		NOTE("%s", why);
+		return;
+	}
+	EQ(config.cuda_enabled, GM_CONFIG_CUDA_REQUIRED);
+	EQ(config.cuda_share, GM_CONFIG_SHARE_ANY);
+	EQ(config.cuda_list_limit_ns, 1000000000);
+	EQ(config.cuda_idle_ns, 0);
+	EQ(config.cuda_kernel_limit_ns, 90000000000);
+	OK(!config.cuda_spare && config.cuda_mps);
+	STR(config.cuda_library, "/opt/compat");
+	STR(config.cuda_cache, "/var/cache/gpumap");
+	STR(config.cuda_pass, "A_1 \t_b");
+	STR(config.cuda_sysfs, "/tmp/sys");
 	gm_config_free(&config);
 }
 
@@ -248,6 +297,7 @@ int main(void)
 	nonsense_is_explained();
 	second_map_names_the_first();
 	lines_mean_what_they_say();
+	cuda_has_its_keys();
 	long_specs_are_whole();
 	no_text_is_refused();
 	drop_ins_come_in_order();

@@ -104,6 +104,9 @@ void gm_config_init(struct gm_config *config)
 		.hello_timeout_ns = UINT64_C(5000000000),
 		.host_enabled = true,
 		.host_rows = 1,
+		.cuda_list_limit_ns = UINT64_C(5000000000),
+		.cuda_idle_ns = UINT64_C(60000000000),
+		.cuda_spare = true,
 		.spin_limit = GM_CONFIG_SPIN_AUTO,
 	};
 	find_people(config);
@@ -380,7 +383,13 @@ void gm_config_free(struct gm_config *config)
 	}
 	free(config->maps);
 	free(config->dummy_file);
+	free(config->cuda_library);
+	free(config->cuda_cache);
+	free(config->cuda_pass);
+	free(config->cuda_sysfs);
 	config->dummy_file = NULL;
+	config->cuda_library = config->cuda_cache = NULL;
+	config->cuda_pass = config->cuda_sysfs = NULL;
 	config->maps = NULL;
 	config->n_maps = 0;
 }

@@ -28,6 +28,16 @@ struct gm_config_map {
 
 #define GM_CONFIG_SPIN_AUTO UINT32_MAX
 
+/* What [cuda] enabled says. */
+enum gm_config_cuda {
+	GM_CONFIG_CUDA_AUTO = 0, /* rows for what there is */
+	GM_CONFIG_CUDA_OFF = 1,
+	GM_CONFIG_CUDA_REQUIRED = 2 /* no start without */
+};
+
+/* Who may import what a session has exported: [cuda] share. */
+enum gm_config_share { GM_CONFIG_SHARE_SAME_USER = 0, GM_CONFIG_SHARE_ANY = 1 };
+
 struct gm_config {
 	/* [agent] */
 	int node;            /* to run on; -1: wherever the kernel likes */
@@ -68,6 +78,19 @@ struct gm_config {
 
 	/* [dummy] */
 	char *dummy_file; /* node file, NULL: none */
+
+	/* [cuda] */
+	uint32_t cuda_enabled;         /* enum gm_config_cuda */
+	uint32_t cuda_share;           /* enum gm_config_share */
+	uint64_t cuda_list_limit_ns;   /* for the probe to name every card */
+	uint64_t cuda_idle_ns;         /* of a worker without seats */
+	uint64_t cuda_kernel_limit_ns; /* of one job on a card; 0: none */
+	bool cuda_mps;                 /* join a running MPS daemon */
+	bool cuda_spare;               /* one stands by for each worker */
+	char *cuda_library; /* folder of the driver; NULL: the system's */
+	char *cuda_cache;   /* folder of what the driver compiles, or NULL */
+	char *cuda_pass;    /* names of variables handed on, or NULL */
+	char *cuda_sysfs;   /* instead of /sys, or NULL */
 
 	/* [spin] */
 	uint32_t spin_limit; /* workers that may spin, or _AUTO */

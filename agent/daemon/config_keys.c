@@ -26,11 +26,22 @@
 _Static_assert(SEGMENT_LEAST > GM_HEAP_AT + 256 * 1024,
 	       "the fixed tables, and a heap that holds a few maps");
 
-#define KEY(section, name, form, field, least, most)                       \
-	{                                                                  \
-		section, name, GM_CONFIG_##form,                           \
-			offsetof(struct gm_config, field), (least), (most) \
+#define KEY(section, name, form, field, least, most)                        \
+	{                                                                   \
+		section, name, GM_CONFIG_##form,                            \
+			offsetof(struct gm_config, field), (least), (most), \
+			NULL                                                \
 	}
+
+#define WORD(section, name, field, words)                              \
+	{                                                              \
+		section, name, GM_CONFIG_WORD,                         \
+			offsetof(struct gm_config, field), 0, 0, words \
+	}
+
+/* In the order of enum gm_config_cuda and enum gm_config_share. */
+static const char *const enabled_words[] = { "auto", "off", "required", NULL };
+static const char *const share_words[] = { "same-user", "any", NULL };
 
 static const struct gm_config_key keys[] = {
 	KEY("agent", "drain", TIME, drain_ns, 0, 3600 * NS_PER_S),
@@ -65,6 +76,19 @@ static const struct gm_config_key keys[] = {
 	KEY("host", "cpus", CPUS, host_cpus, 0, 0),
 	KEY("host", "enabled", SWITCH, host_enabled, 0, 1),
 	KEY("host", "rows", COUNT, host_rows, 1, GM_ROWS),
+	KEY("cuda", "cache", PATH, cuda_cache, 0, 0),
+	WORD("cuda", "enabled", cuda_enabled, enabled_words),
+	KEY("cuda", "idle", TIME, cuda_idle_ns, 0, 86400 * NS_PER_S),
+	KEY("cuda", "kernel-limit", TIME, cuda_kernel_limit_ns, 0,
+	    86400 * NS_PER_S),
+	KEY("cuda", "library", PATH, cuda_library, 0, 0),
+	KEY("cuda", "list-limit", TIME, cuda_list_limit_ns, 10 * NS_PER_MS,
+	    3600 * NS_PER_S),
+	KEY("cuda", "mps", SWITCH, cuda_mps, 0, 1),
+	KEY("cuda", "pass-environment", NAMES, cuda_pass, 0, 0),
+	WORD("cuda", "share", cuda_share, share_words),
+	KEY("cuda", "spare", SWITCH, cuda_spare, 0, 1),
+	KEY("cuda", "sysfs", PATH, cuda_sysfs, 0, 0),
 	KEY("dummy", "file", PATH, dummy_file, 0, 0),
 	KEY("spin", "limit", SPIN, spin_limit, 0, GM_ROWS),
 };
@@ -154,6 +178,9 @@ static int set_time(uint64_t *to, const struct gm_config_key *key,
 	static const uint64_t scales[] = { NS_PER_MS, NS_PER_S };
 	uint64_t ns;
 
+	/* Nothing is nothing in any unit. */
+	if (strcmp(value, "0") == 0)
+		value = "0ms";
 	if (parse_scaled(value, units, scales, 2, &ns) == 0 &&
 	    ns >= key->least && ns <= key->most) {
 		*to = ns;
@@ -290,6 +317,60 @@ static int set_path(char **to, const char *value, char *ret_right)
 	return 0;
 }
 
+static int set_word(uint32_t *to, const struct gm_config_key *key,
+		    const char *value, char *ret_right)
+{
+	size_t n = 0;
+
+	for (uint32_t i = 0; key->words[i] != NULL; i++) {
+		const char *before = i == 0                      ? ""
+				     : key->words[i + 1] == NULL ? " or "
+								 : ", ";
+
+		if (strcmp(value, key->words[i]) == 0) {
+			*to = i;
+			return 0;
+		}
+		n += (size_t)snprintf(ret_right + n, GM_CONFIG_RIGHT_BYTES - n,
+				      "%s%s", before, key->words[i]);
+	}
+	return -EINVAL;
+}
+
+/* Words that variables can have for names. */
+static bool are_names(const char *text)
+{
+	static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				      "abcdefghijklmnopqrstuvwxyz"
+				      "0123456789_";
+	static const char blanks[] = " \t";
+	size_t n;
+
+	text += strspn(text, blanks);
+	for (; *text != '\0'; text += n + strspn(text + n, blanks)) {
+		n = strspn(text, letters);
+		if (n == 0 || isdigit((unsigned char)*text) ||
+		    strchr(blanks, text[n]) == NULL)
+			return false;
+	}
+	return true;
+}
+
+static int set_names(char **to, const char *value, char *ret_right)
+{
+	char *names = are_names(value) ? strdup(value) : NULL;
+
+	if (names == NULL) {
+		snprintf(ret_right, GM_CONFIG_RIGHT_BYTES,
+			 "names of environment variables, with blanks between "
+			 "them");
+		return -EINVAL;
+	}
+	free(*to);
+	*to = names;
+	return 0;
+}
+
 int gm_config_set(struct gm_config *config, const struct gm_config_key *key,
 		  const char *value, char ret_right[GM_CONFIG_RIGHT_BYTES])
 {
@@ -316,6 +397,10 @@ int gm_config_set(struct gm_config *config, const struct gm_config_key *key,
 		return set_cpus(config, value, ret_right);
 	case GM_CONFIG_PATH:
 		return set_path(to, value, ret_right);
+	case GM_CONFIG_WORD:
+		return set_word(to, key, value, ret_right);
+	case GM_CONFIG_NAMES:
+		return set_names(to, value, ret_right);
 	case GM_CONFIG_SPIN:
 		return set_or(to, "auto", GM_CONFIG_SPIN_AUTO, key, value,
 			      ret_right);

@@ -24,7 +24,9 @@ enum gm_config_form {
 	GM_CONFIG_USER,
 	GM_CONFIG_CPUS,
 	GM_CONFIG_PATH, /* absolute, char * to free() */
-	GM_CONFIG_SPIN
+	GM_CONFIG_SPIN,
+	GM_CONFIG_WORD, /* one of key->words, uint32_t: which, from 0 */
+	GM_CONFIG_NAMES /* of variables, with blanks between, char * to free() */
 };
 
 struct gm_config_key {
@@ -34,6 +36,7 @@ struct gm_config_key {
 	size_t at; /* in struct gm_config */
 	uint64_t least;
 	uint64_t most;
+	const char *const *words; /* of a WORD, to a NULL */
 };
 
 const struct gm_config_key *gm_config_keys(size_t *ret_n);

@@ -282,7 +282,8 @@ gm_tests += %reldir%/test_pin
 	$(SECCOMP_LIBS)
 
 gm_daemon = agent/daemon/libdaemon.la agent/plan/libplan.la \
-	agent/common/libcommon.la shm/libshm.la $(NUMA_LIBS) $(URING_LIBS)
+	agent/cuda/libcu.la agent/common/libcommon.la shm/libshm.la \
+	$(NUMA_LIBS) $(URING_LIBS)
 
 gm_tests += %reldir%/test_log
 %canon_reldir%_test_log_SOURCES = %reldir%/test_log.c %reldir%/tap.h

@@ -34,6 +34,7 @@ struct gm_device {
 	uint32_t parts;      /* rows that share the memory of its node */
 	uint64_t dummy_free; /* of a dummy row: what its file says is free */
 	char id[64];         /* of a CUDA row: "GPU-..." or "MIG-..." */
+	uint32_t bars;       /* GM_BAR_* of supervise.h: why it has no worker */
 };
 
 /* Does the row hold data and serve jobs, while it is there?  A dummy row only

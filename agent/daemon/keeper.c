@@ -22,14 +22,12 @@
 #define MS           UINT64_C(1000000)
 #define SECOND       UINT64_C(1000000000)
 
-#define READY_NS     (10 * SECOND) /* from the spawn to READY */
 #define BURY_NS      (10 * SECOND) /* for one undertaker */
 #define HANG_UP_NS   (1 * SECOND)  /* from a closed socket to the exit */
+#define HANG_UP_CARD (10 * SECOND) /* likewise, with a context to give up */
 #define STUCK_NS     (5 * SECOND)  /* from SIGKILL to the exit */
-#define LOOP_NS      (5 * SECOND)  /* signs of life, by what it is inside of */
-#define DEVICE_NS    (30 * SECOND)
-#define LAST_TURNS   64 /* of reading what a dead child has said */
-#define STOPPED_MAX  2u /* looks, a second apart */
+#define DENY_NS      (1 * SECOND)  /* between burials of a barred row */
+#define LAST_TURNS   64            /* of reading what a dead child has said */
 #define LOCK_POLL_NS (20 * MS)
 #define ORPHAN_NS    (3 * SECOND) /* for the worker of a dead agent to end */
 #define BACK_OFF_NS  (100 * MS)   /* after the second early death, times 4 */
@@ -39,8 +37,8 @@
 static void spawn_worker(struct gm_keeper *keeper);
 static void spawn_undertaker(struct gm_keeper *keeper);
 
-static void enter(struct gm_keeper *keeper, enum gm_keeper_state state,
-		  uint64_t limit_ns)
+void gm_keeper_enter(struct gm_keeper *keeper, enum gm_keeper_state state,
+		     uint64_t limit_ns)
 {
 	keeper->state = state;
 	keeper->since_ns = gm_loop_now();
@@ -56,58 +54,12 @@ static void show(struct gm_keeper *keeper, uint32_t state, const char *reason)
 	gm_devices_state(keeper->d, keeper->row, state, reason, 0);
 }
 
-static bool has_child(const struct gm_keeper *keeper)
+bool gm_keeper_is_barred(const struct gm_keeper *keeper)
 {
-	return keeper->pidfd.fd >= 0;
+	return keeper->d->devices.of[keeper->row]->bars != 0;
 }
 
 /* ---- a child's start --------------------------------------------------- */
-
-/* gpumap-worker's command line, in one place of memory. */
-struct command {
-	char *argv[17];
-	char row[16];
-	char node[16];
-	char uid[16];
-	char gid[16];
-	char cpus[4096];
-};
-
-static int make_command(const struct gm_keeper *keeper, bool bury,
-			struct command *c)
-{
-	const struct gm_daemon *d = keeper->d;
-	const struct gm_device *device = d->devices.of[keeper->row];
-	const char *const argv[] = {
-		d->worker_path,
-		"--row",
-		c->row,
-		"--name",
-		device->facts.object.name,
-		"--node",
-		c->node,
-		"--cpus",
-		c->cpus,
-		"--lock",
-		keeper->lock_path,
-		"--uid",
-		c->uid,
-		"--gid",
-		c->gid,
-		bury ? "--bury" : NULL,
-		NULL,
-	};
-
-	_Static_assert(sizeof(argv) == sizeof(c->argv), "every argument fits");
-	snprintf(c->row, sizeof(c->row), "%u", keeper->row);
-	snprintf(c->node, sizeof(c->node), "%d", device->facts.numa_node);
-	snprintf(c->uid, sizeof(c->uid), "%u", (unsigned)d->config.worker_uid);
-	snprintf(c->gid, sizeof(c->gid), "%u", (unsigned)d->config.worker_gid);
-	memcpy(c->argv, argv, sizeof(argv));
-	return gm_idset_format(&device->cpus, c->cpus, sizeof(c->cpus)) < 0
-		       ? -E2BIG
-		       : 0;
-}
 
 static void pidfd_ready(struct gm_source *source, uint32_t events);
 
@@ -148,33 +100,26 @@ static void unwatch(struct gm_keeper *keeper)
 	}
 }
 
-static int start_child(struct gm_keeper *keeper, bool bury)
+static int start_child(struct gm_keeper *keeper, enum gm_launch_part part)
 {
-	struct gm_supervisor *s = keeper->d->supervisor;
-	struct command *command = malloc(sizeof(*command));
-	int error;
+	int error = -ENOENT;
 
-	if (!command)
-		return -ENOMEM;
-	error = make_command(keeper, bury, command);
-	if (error == 0)
-		error = gm_spawn(command->argv, keeper->journal_fd,
-				 s->commons_fd, &keeper->child);
-	free(command);
+	if (part == GM_LAUNCH_WORKER)
+		error = gm_spare_take(keeper, &keeper->child);
+	if (error)
+		error = gm_launch(keeper, part, &keeper->child);
 	if (error)
 		return error;
-	keeper->is_undertaker = bury;
+	keeper->is_undertaker = part == GM_LAUNCH_UNDERTAKER;
 	keeper->is_shown = false;
+	keeper->wants_end = false;
+	keeper->code = 0;
 	keeper->why[0] = '\0';
 	keeper->times_stopped = 0;
+	keeper->computed_ns = 0;
 	error = watch(keeper);
 	if (error) {
-		char how[64];
-		int status;
-
-		kill(keeper->child.pid, SIGKILL);
-		while (!gm_spawn_reap(&keeper->child, how, &status))
-			usleep(1000);
+		gm_spawn_undo(&keeper->child);
 		unwatch(keeper);
 	}
 	return error;
@@ -191,25 +136,50 @@ static uint64_t back_off(uint32_t deaths)
 	return wait < BACK_OFF_MAX ? wait : BACK_OFF_MAX;
 }
 
-/* Start the next worker, after what the last one's death asks for. */
-static void rest(struct gm_keeper *keeper)
+static void show_ready(struct gm_keeper *keeper)
+{
+	if (keeper->d->devices.of[keeper->row]->moving.state !=
+	    GPUMAP_DEVICE_READY)
+		show(keeper, GPUMAP_DEVICE_READY, NULL);
+	gm_death_over(keeper);
+}
+
+static void wait_for_need(struct gm_keeper *keeper)
+{
+	gm_spare_end(keeper);
+	gm_keeper_enter(keeper, GM_KEEPER_IDLE, 0);
+	show_ready(keeper);
+}
+
+static void back_off_now(struct gm_keeper *keeper, uint64_t wait)
+{
+	gm_log(GM_LOG_WARNING, "back_off", "row=%u deaths=%u wait_ms=%" PRIu64,
+	       keeper->row, keeper->early_deaths, wait / MS);
+	gm_keeper_enter(keeper, GM_KEEPER_RESTING, wait);
+	if (gm_keeper_rests_long(keeper))
+		gm_seats_refuse_for_long(keeper);
+}
+
+/* What comes now that no child runs: the next worker, after what the last one's
+ * death asks for, or none. */
+void gm_keeper_rest(struct gm_keeper *keeper)
 {
 	uint64_t wait = back_off(keeper->early_deaths);
 
 	if (keeper->draining) {
-		enter(keeper, GM_KEEPER_OFF, 0);
+		gm_keeper_enter(keeper, GM_KEEPER_OFF, 0);
 		gm_daemon_drained(keeper->d);
-		return;
-	}
-	if (wait == 0) {
+	} else if (gm_keeper_is_barred(keeper)) {
+		gm_keeper_enter(keeper, GM_KEEPER_BARRED, DENY_NS);
+		gm_need_closed(keeper);
+	} else if (keeper->on_need && !gm_keeper_has_seats(keeper) &&
+		   keeper->early_deaths == 0) {
+		wait_for_need(keeper);
+	} else if (wait) {
+		back_off_now(keeper, wait);
+	} else {
 		spawn_worker(keeper);
-		return;
 	}
-	gm_log(GM_LOG_WARNING, "back_off", "row=%u deaths=%u wait_ms=%" PRIu64,
-	       keeper->row, keeper->early_deaths, wait / MS);
-	enter(keeper, GM_KEEPER_RESTING, wait);
-	if (gm_keeper_rests_long(keeper))
-		gm_seats_refuse_newcomers(keeper);
 }
 
 bool gm_keeper_rests_long(const struct gm_keeper *keeper)
@@ -237,45 +207,53 @@ static void spawn_failed(struct gm_keeper *keeper, const char *what, int error)
 
 static void spawn_worker(struct gm_keeper *keeper)
 {
+	const struct gm_moving_image *moving =
+		&keeper->d->devices.of[keeper->row]->moving;
 	int error;
 
 	keeper->completed = gm_get(&keeper->journal->completed);
-	error = start_child(keeper, false);
+	error = start_child(keeper, GM_LAUNCH_WORKER);
 	if (error) {
 		spawn_failed(keeper, "worker", error);
 		keeper->early_deaths += keeper->early_deaths ? 1 : 2;
-		rest(keeper);
+		gm_keeper_rest(keeper);
 		return;
 	}
 	GM_POINT("supervise_spawned");
 	gm_devices_worker(keeper->d, keeper->row, keeper->child.pid,
 			  keeper->restarts);
-	if (keeper->restarts)
+	if (keeper->restarts && moving->state != GPUMAP_DEVICE_READY)
 		show(keeper, GPUMAP_DEVICE_RESTARTING, "worker is starting");
 	gm_log(GM_LOG_INFO, "worker_started", "row=%u pid=%d restarts=%u",
 	       keeper->row, (int)keeper->child.pid, keeper->restarts);
-	enter(keeper, GM_KEEPER_STARTING, READY_NS);
+	gm_keeper_enter(keeper, GM_KEEPER_STARTING, gm_patience_ready(keeper));
+	keeper->times.started_ns = keeper->since_ns;
 }
 
-void gm_keeper_ready(struct gm_keeper *keeper)
+void gm_keeper_ready(struct gm_keeper *keeper, const char *took)
 {
 	if (keeper->state != GM_KEEPER_STARTING)
 		return;
-	gm_log(GM_LOG_INFO, "worker_ready", "row=%u pid=%d after_ms=%" PRIu64,
-	       keeper->row, (int)keeper->child.pid,
-	       (gm_loop_now() - keeper->since_ns) / MS);
-	enter(keeper, GM_KEEPER_SERVING, 0);
+	gm_log(GM_LOG_INFO, "worker_ready",
+	       "row=%u pid=%d after_ms=%" PRIu64 "%s%s", keeper->row,
+	       (int)keeper->child.pid, (gm_loop_now() - keeper->since_ns) / MS,
+	       took[0] ? " " : "", took);
+	gm_keeper_enter(keeper, GM_KEEPER_SERVING, 0);
 	gm_seats_pump(keeper);
+	if (!gm_keeper_has_seats(keeper))
+		gm_need_ends(keeper);
 }
 
 /* Not before: what a client submits to a queue that the new worker has not
  * taken yet is of the dead one's incarnation, and ends with -EIO. */
 void gm_keeper_settled(struct gm_keeper *keeper)
 {
-	if (keeper->is_shown || keeper->draining)
+	if (keeper->is_shown || keeper->draining || gm_keeper_is_barred(keeper))
 		return;
 	keeper->is_shown = true;
-	show(keeper, GPUMAP_DEVICE_READY, NULL);
+	show_ready(keeper);
+	if (keeper->on_need && keeper->d->config.cuda_spare)
+		gm_spare_want(keeper);
 	GM_POINT("supervise_ready");
 }
 
@@ -283,7 +261,7 @@ void gm_keeper_settled(struct gm_keeper *keeper)
 
 void gm_keeper_kill(struct gm_keeper *keeper, const char *why)
 {
-	if (!has_child(keeper) || keeper->state == GM_KEEPER_ENDING ||
+	if (!gm_keeper_has_child(keeper) || keeper->state == GM_KEEPER_ENDING ||
 	    keeper->state == GM_KEEPER_STUCK)
 		return;
 	if (!keeper->why[0])
@@ -292,8 +270,10 @@ void gm_keeper_kill(struct gm_keeper *keeper, const char *why)
 	       keeper->is_undertaker ? "undertaker_killed" : "worker_killed",
 	       "row=%u pid=%d reason=%s", keeper->row, (int)keeper->child.pid,
 	       gm_quote(why).text);
+	if (!keeper->is_undertaker)
+		gm_death_begins(keeper);
 	kill(keeper->child.pid, SIGKILL);
-	enter(keeper, GM_KEEPER_ENDING, STUCK_NS);
+	gm_keeper_enter(keeper, GM_KEEPER_ENDING, STUCK_NS);
 }
 
 void gm_keeper_hung_up(struct gm_keeper *keeper)
@@ -308,7 +288,21 @@ void gm_keeper_hung_up(struct gm_keeper *keeper)
 	if (keeper->state != GM_KEEPER_ENDING &&
 	    keeper->state != GM_KEEPER_STUCK)
 		gm_timer_set(&keeper->d->loop, &keeper->timer,
-			     gm_loop_now() + HANG_UP_NS);
+			     gm_loop_now() + (keeper->on_need ? HANG_UP_CARD
+							      : HANG_UP_NS));
+}
+
+/* Once for each worker; a barred row has one a second. */
+static void is_buried(struct gm_keeper *keeper)
+{
+	uint64_t now = gm_loop_now();
+
+	if (keeper->times.buried_ns == 0)
+		gm_log(GM_LOG_INFO, "buried", "row=%u after_ms=%" PRIu64,
+		       keeper->row, (now - keeper->since_ns) / MS);
+	keeper->times.buried_ns = now;
+	keeper->burial_deaths = 0;
+	GM_POINT("supervise_buried");
 }
 
 static void undertaker_gone(struct gm_keeper *keeper, const char *how,
@@ -318,11 +312,8 @@ static void undertaker_gone(struct gm_keeper *keeper, const char *how,
 	uint64_t wait;
 
 	if (status == 0 && !is_owed) {
-		gm_log(GM_LOG_INFO, "buried", "row=%u after_ms=%" PRIu64,
-		       keeper->row, (gm_loop_now() - keeper->since_ns) / MS);
-		GM_POINT("supervise_buried");
-		keeper->burial_deaths = 0;
-		rest(keeper);
+		is_buried(keeper);
+		gm_keeper_rest(keeper);
 		return;
 	}
 	keeper->burial_deaths++;
@@ -330,69 +321,62 @@ static void undertaker_gone(struct gm_keeper *keeper, const char *how,
 	       keeper->row, gm_quote(keeper->why[0] ? keeper->why : how).text,
 	       keeper->burial_deaths);
 	if (!is_owed) { /* all it had to do was done */
-		rest(keeper);
+		gm_keeper_rest(keeper);
 		return;
 	}
 	wait = back_off(keeper->burial_deaths);
 	if (wait == 0)
 		spawn_undertaker(keeper);
 	else
-		enter(keeper, GM_KEEPER_BURYING, wait < SECOND ? wait : SECOND);
+		gm_keeper_enter(keeper, GM_KEEPER_BURYING,
+				wait < SECOND ? wait : SECOND);
 }
 
 static void spawn_undertaker(struct gm_keeper *keeper)
 {
-	int error = start_child(keeper, true);
+	int error = start_child(keeper, GM_LAUNCH_UNDERTAKER);
 
 	if (error) {
 		spawn_failed(keeper, "undertaker", error);
-		enter(keeper, GM_KEEPER_BURYING, SECOND);
+		gm_keeper_enter(keeper, GM_KEEPER_BURYING, SECOND);
 		return;
 	}
-	enter(keeper, GM_KEEPER_BURYING, BURY_NS);
+	gm_keeper_enter(keeper, GM_KEEPER_BURYING, BURY_NS);
 	gm_seats_pump(keeper);
 	GM_POINT("supervise_burying");
 }
 
-/* A drained worker that ended well owes nothing that it was told of. */
-static bool ended_well(const struct gm_keeper *keeper, int status)
-{
-	return keeper->draining && status == 0;
-}
-
+/* One that was asked to end, and did, owes nothing that it was told of; what
+ * came meanwhile is owed all the same, but by an agent that drains. */
 static void worker_gone(struct gm_keeper *keeper, const char *how, int status)
 {
 	uint64_t completed = gm_get(&keeper->journal->completed);
-	bool well = ended_well(keeper, status);
+	bool well = keeper->told_end && status == 0;
 	const char *why = keeper->why[0] ? keeper->why : how;
 	bool is_owed;
 
-	gm_log(well ? GM_LOG_INFO : GM_LOG_WARNING,
-	       well ? "worker_ended" : "worker_died",
-	       "row=%u pid=%d reason=%s completed=%" PRIu64, keeper->row,
-	       (int)keeper->child.pid, gm_quote(why).text,
-	       completed - keeper->completed);
+	gm_timer_stop(&keeper->d->loop, &keeper->idle);
+	gm_death_log(keeper, well, why);
 	gm_put(&keeper->d->supervisor->commons->spinning[keeper->row], 0);
-	if (!well)
-		show(keeper, GPUMAP_DEVICE_FAILED, why);
+	if (!well) {
+		gm_death_begins(keeper);
+		keeper->times.gone_ns = gm_loop_now();
+		keeper->times.buried_ns = 0;
+		gm_death_show(keeper, why);
+	}
 	gm_devices_worker(keeper->d, keeper->row, 0, keeper->restarts);
 	GM_POINT("supervise_died");
 
-	if (completed != keeper->completed)
+	if (well || completed != keeper->completed)
 		keeper->early_deaths = 0;
 	else
 		keeper->early_deaths++;
-	is_owed = gm_seats_child_gone(keeper);
-	if (well) {
-		enter(keeper, GM_KEEPER_OFF, 0);
-		gm_daemon_drained(keeper->d);
-		return;
-	}
-	keeper->restarts++;
+	is_owed = gm_seats_child_gone(keeper) && !(well && keeper->draining);
+	keeper->restarts += !well;
 	if (is_owed)
 		spawn_undertaker(keeper);
 	else
-		rest(keeper);
+		gm_keeper_rest(keeper);
 }
 
 static void pidfd_ready(struct gm_source *source, uint32_t events)
@@ -423,7 +407,7 @@ static void start_when_free(struct gm_keeper *keeper)
 	char reason[GM_WHY_BYTES];
 
 	if (keeper->draining || holder == 0) {
-		rest(keeper);
+		gm_keeper_rest(keeper);
 		return;
 	}
 	if (keeper->state != GM_KEEPER_LOCKED || holder != keeper->orphan) {
@@ -442,19 +426,19 @@ static void start_when_free(struct gm_keeper *keeper)
 		if (gm_orphan_end(keeper->row, keeper->lock_path, holder) != 0)
 			keeper->orphan_due_ns = UINT64_MAX;
 	}
-	enter(keeper, GM_KEEPER_LOCKED, LOCK_POLL_NS);
+	gm_keeper_enter(keeper, GM_KEEPER_LOCKED, LOCK_POLL_NS);
 }
 
 static void is_stuck(struct gm_keeper *keeper)
 {
 	char reason[GM_WHY_BYTES];
 
-	snprintf(reason, sizeof(reason), "stuck: %d does not end by SIGKILL",
-		 (int)keeper->child.pid);
+	snprintf(reason, sizeof(reason), "stuck%s: %d does not end by SIGKILL",
+		 keeper->on_need ? " in driver" : "", (int)keeper->child.pid);
 	gm_log(GM_LOG_ERROR, "worker_stuck", "row=%u pid=%d", keeper->row,
 	       (int)keeper->child.pid);
 	show(keeper, GPUMAP_DEVICE_FAILED, reason);
-	enter(keeper, GM_KEEPER_STUCK, 0);
+	gm_keeper_enter(keeper, GM_KEEPER_STUCK, 0);
 }
 
 static void timer_fired(struct gm_timer *timer)
@@ -472,66 +456,48 @@ static void timer_fired(struct gm_timer *timer)
 		gm_keeper_kill(keeper, "it did not get ready in time");
 		break;
 	case GM_KEEPER_SERVING:
-		gm_keeper_kill(keeper, "it closed its socket and went on");
+		gm_keeper_kill(keeper, keeper->socket.fd < 0
+					       ? "it closed its socket and "
+						 "went on"
+					       : "it did not end when asked");
+		break;
+	case GM_KEEPER_BARRED:
+		if (gm_seats_owe_all(keeper))
+			spawn_undertaker(keeper);
+		else
+			gm_keeper_enter(keeper, GM_KEEPER_BARRED, DENY_NS);
 		break;
 	case GM_KEEPER_ENDING:
 		is_stuck(keeper);
 		break;
 	case GM_KEEPER_BURYING:
-		if (has_child(keeper))
+		if (gm_keeper_has_child(keeper))
 			gm_keeper_kill(keeper, "a burial takes too long");
 		else
 			spawn_undertaker(keeper);
 		break;
 	case GM_KEEPER_STUCK:
+	case GM_KEEPER_IDLE:
 	case GM_KEEPER_OFF:
 		break;
 	}
 }
 
-/* What it is inside of, and since when; a beat from before this worker is not
- * judged. */
-static void judge_beat(struct gm_keeper *keeper)
-{
-	uint64_t beat = gm_get(&keeper->journal->beat);
-	uint64_t since = beat & ~(UINT64_C(0xff) << 56);
-	uint64_t now = gm_loop_now();
-	uint32_t call = (uint32_t)(beat >> 56);
-
-	if (since < keeper->since_ns || now < since)
-		return;
-	if (call == GM_CALL_LOOP && now - since > LOOP_NS)
-		gm_keeper_kill(keeper, "no sign of life from its loop for 5 s");
-	else if (call == GM_CALL_DEVICE && now - since > DEVICE_NS)
-		gm_keeper_kill(keeper, "one slice of work took over 30 s");
-}
-
-void gm_keeper_look(struct gm_keeper *keeper)
-{
-	if (!has_child(keeper) || keeper->state == GM_KEEPER_ENDING ||
-	    keeper->state == GM_KEEPER_STUCK)
-		return;
-	if (!gm_spawn_stopped(&keeper->child))
-		keeper->times_stopped = 0;
-	else if (++keeper->times_stopped >= STOPPED_MAX)
-		gm_keeper_kill(keeper, "stopped by a signal");
-	if (keeper->state == GM_KEEPER_SERVING)
-		judge_beat(keeper);
-	gm_seats_pump(keeper);
-}
-
 void gm_keeper_drain(struct gm_keeper *keeper)
 {
 	keeper->draining = true;
+	gm_spare_end(keeper);
 	switch (keeper->state) {
 	case GM_KEEPER_LOCKED:
+	case GM_KEEPER_IDLE:
+	case GM_KEEPER_BARRED:
 	case GM_KEEPER_RESTING:
-		enter(keeper, GM_KEEPER_OFF, 0);
+		gm_keeper_enter(keeper, GM_KEEPER_OFF, 0);
 		break;
 	case GM_KEEPER_STARTING:
 	case GM_KEEPER_SERVING:
 		show(keeper, GPUMAP_DEVICE_DRAINING, "agent is shutting down");
-		gm_seats_tell_end(keeper);
+		gm_need_end(keeper);
 		break;
 	default: /* ending anyway, and nothing follows */
 		break;
@@ -553,6 +519,9 @@ int gm_keeper_make(struct gm_daemon *d, uint32_t row,
 	keeper->pidfd.fd = -1;
 	keeper->socket.fd = -1;
 	keeper->timer.fired = timer_fired;
+	keeper->idle.fired = gm_need_idle;
+	keeper->on_need = d->devices.of[row]->facts.kind == GPUMAP_DEVICE_CUDA;
+	gm_spare_init(&keeper->spare);
 	keeper->journal_fd = -1;
 	keeper->restarts = d->devices.of[row]->moving.restarts;
 	TAILQ_INIT(&keeper->seats);
@@ -587,6 +556,8 @@ void gm_keeper_free(struct gm_keeper *keeper)
 	if (!keeper)
 		return;
 	gm_timer_stop(&keeper->d->loop, &keeper->timer);
+	gm_timer_stop(&keeper->d->loop, &keeper->idle);
+	gm_spare_free(keeper);
 	unwatch(keeper);
 	if (keeper->journal)
 		munmap(keeper->journal, GM_JOURNAL_BYTES);

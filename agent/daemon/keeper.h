@@ -5,6 +5,8 @@
  * keeper - the life of one row's worker, and its undertakers between.
  *
  *	LOCKED     the worker of an agent before us has not ended yet
+ *	IDLE       nobody needs a worker (rows that have one on need)
+ *	BARRED     its device may not be used now
  *	RESTING    back-off
  *	STARTING   a worker runs, and has not said READY
  *	SERVING    it has
@@ -19,13 +21,25 @@
  * without seats that are owed anything it is passed over, as is RESTING where
  * there is nothing to wait for.
  *
- * Of keeper.c: states and deaths.  Of seats.c: what is said over the socket.
+ * A host row has a worker as long as the agent runs.  A CUDA row has one while
+ * a session has a seat there and for cuda.idle after the last has left, and with
+ * it a spare: a process that has initialised the driver and takes the place of a
+ * worker that dies.  Between two workers the row is IDLE, and READY for readers.
+ *
+ * While a row is BARRED, what its sessions submit is ended with -ENODEV once a
+ * second.
+ *
+ * Of keeper.c: states.  Of need.c: whether there is to be a worker.  Of death.c:
+ * what is said of one.  Of launch.c: what a child is started as.  Of patience.c:
+ * how long what may take.  Of spare.c: the spare.  Of seats.c: what is said over
+ * the socket.
  */
 #ifndef GM_KEEPER_H
 #define GM_KEEPER_H
 
 #include "agent/common/wire.h"
 #include "agent/daemon/loop.h"
+#include "agent/daemon/spare.h"
 #include "agent/daemon/spawn.h"
 #include "agent/daemon/spin.h"
 #include "agent/daemon/supervise.h"
@@ -36,6 +50,8 @@
 enum gm_keeper_state {
 	GM_KEEPER_OFF,
 	GM_KEEPER_LOCKED,
+	GM_KEEPER_IDLE,
+	GM_KEEPER_BARRED,
 	GM_KEEPER_RESTING,
 	GM_KEEPER_STARTING,
 	GM_KEEPER_SERVING,
@@ -46,11 +62,20 @@ enum gm_keeper_state {
 
 TAILQ_HEAD(gm_seat_list, gm_seat);
 
+/* When the last death was noticed, and what followed it, for the log. */
+struct gm_keeper_times {
+	uint64_t failed_ns; /* 0: no worker has died since the row was READY */
+	uint64_t gone_ns;
+	uint64_t buried_ns;
+	uint64_t started_ns;
+};
+
 struct gm_keeper {
 	struct gm_daemon *d;
 	uint32_t row;
 	enum gm_keeper_state state;
 	bool draining;
+	bool on_need; /* no worker without a seat */
 	char lock_path[160];
 
 	/* The child, a worker or an undertaker; pidfd.fd is -1 without one. */
@@ -59,17 +84,27 @@ struct gm_keeper {
 	struct gm_source socket; /* fd -1 once the child has closed its end */
 	bool is_undertaker;
 	bool wants_room;        /* EPOLLOUT is asked for */
-	bool told_end;          /* DRAIN was sent */
+	bool wants_end;         /* DRAIN is to be sent */
+	bool told_end;          /* and was */
 	bool is_shown;          /* as READY, with every seat taken */
+	int code;               /* the driver's number behind why, or 0 */
 	char why[GM_WHY_BYTES]; /* why it is ending, when that is known */
 
 	struct gm_timer timer;  /* of the state */
+	struct gm_timer idle;   /* nobody has had a seat for long enough */
 	uint64_t since_ns;      /* when the state was entered */
 	uint64_t completed;     /* journal->completed at the spawn */
 	uint32_t early_deaths;  /* in a row, before a job was completed */
 	uint32_t burial_deaths; /* undertakers, since the last burial */
 	uint32_t restarts;
 	uint32_t times_stopped; /* looks in a row that found it stopped */
+	uint64_t computed_ns;   /* last look that found a job under way */
+	struct gm_keeper_times times;
+
+	struct gm_spare spare;
+
+	/* Of BARRED: whom to tell, once, that no process of the row runs. */
+	void (*closed)(struct gm_daemon *d, uint32_t row);
 
 	/* Of LOCKED: who holds the row's lock, and when we lose patience. */
 	pid_t orphan;
@@ -88,6 +123,7 @@ struct gm_supervisor {
 	struct gm_keeper *keepers[GM_ROWS]; /* NULL: a row without a worker */
 	int commons_fd;
 	struct gm_commons *commons;
+	char no_mps[160]; /* an empty directory, "" until a row needs it */
 	struct gm_spin spin;
 	struct gm_timer tick;
 	bool draining;
@@ -105,8 +141,26 @@ void gm_keeper_free(struct gm_keeper *keeper);
 /* Have the worker finish, and start no other. */
 void gm_keeper_drain(struct gm_keeper *keeper);
 
-/* Look for a worker that makes no progress; to be called once a second. */
-void gm_keeper_look(struct gm_keeper *keeper);
+/* Is there a worker or an undertaker?  The spare is none. */
+static inline bool gm_keeper_has_child(const struct gm_keeper *keeper)
+{
+	return keeper->pidfd.fd >= 0;
+}
+
+/* May its device not be used? */
+bool gm_keeper_is_barred(const struct gm_keeper *keeper);
+
+static inline bool gm_keeper_has_seats(const struct gm_keeper *keeper)
+{
+	return !TAILQ_EMPTY(&keeper->seats);
+}
+
+/* Enter a state; its timer fires after @limit_ns, 0: never. */
+void gm_keeper_enter(struct gm_keeper *keeper, enum gm_keeper_state state,
+		     uint64_t limit_ns);
+
+/* No child runs: start the next worker, wait with it, or have none. */
+void gm_keeper_rest(struct gm_keeper *keeper);
 
 /* Does its back-off last so long that a client had better take another row? */
 bool gm_keeper_rests_long(const struct gm_keeper *keeper);
@@ -114,14 +168,66 @@ bool gm_keeper_rests_long(const struct gm_keeper *keeper);
 /* End the child: @why is what the row will say. */
 void gm_keeper_kill(struct gm_keeper *keeper, const char *why);
 
-/* The worker has said READY. */
-void gm_keeper_ready(struct gm_keeper *keeper);
+/* The worker has said READY, and what took how long. */
+void gm_keeper_ready(struct gm_keeper *keeper, const char *took);
 
 /* Every seat that waited has been taken: the row is READY. */
 void gm_keeper_settled(struct gm_keeper *keeper);
 
 /* The other end of the socket is closed, or broken. */
 void gm_keeper_hung_up(struct gm_keeper *keeper);
+
+/* need.c */
+
+/* A seat was taken, or the last one given up. */
+void gm_need_begins(struct gm_keeper *keeper);
+void gm_need_ends(struct gm_keeper *keeper);
+
+/* keeper->idle: nobody has had a seat for long enough. */
+void gm_need_idle(struct gm_timer *timer);
+
+/* Have the worker finish what is in its rings, and exit. */
+void gm_need_end(struct gm_keeper *keeper);
+
+/* The row's device may not be used, or may again; see gm_supervisor_bar(). */
+void gm_need_bar(struct gm_keeper *keeper, bool finish, const char *why);
+void gm_need_unbar(struct gm_keeper *keeper);
+
+/* The row is barred, or a process of it has ended: tell who waits for both. */
+void gm_need_closed(struct gm_keeper *keeper);
+
+/* The spare has ended. */
+void gm_need_spare_gone(struct gm_keeper *keeper);
+
+/* death.c */
+
+/* The first sign of it, when there is one before the exit. */
+void gm_death_begins(struct gm_keeper *keeper);
+
+/* Show the row as it is after it, and bar it if its device is lost. */
+void gm_death_show(struct gm_keeper *keeper, const char *why);
+
+/* @well: the worker had been asked to end. */
+void gm_death_log(const struct gm_keeper *keeper, bool well, const char *why);
+
+/* The row is READY again: log how long it was away, and with what. */
+void gm_death_over(struct gm_keeper *keeper);
+
+/* launch.c */
+
+enum gm_launch_part { GM_LAUNCH_WORKER, GM_LAUNCH_SPARE, GM_LAUNCH_UNDERTAKER };
+
+/* Start a process for the row.  Returns as gm_spawn(), or -E2BIG. */
+int gm_launch(const struct gm_keeper *keeper, enum gm_launch_part part,
+	      struct gm_child *ret_child);
+
+/* patience.c */
+
+/* From the spawn to READY. */
+uint64_t gm_patience_ready(const struct gm_keeper *keeper);
+
+/* Look for a worker that makes no progress; to be called once a second. */
+void gm_patience_look(struct gm_keeper *keeper);
 
 /* seats.c */
 
@@ -136,8 +242,15 @@ int gm_seats_listen(struct gm_keeper *keeper);
  * a worker was told of is owed.  Returns whether anything is. */
 bool gm_seats_child_gone(struct gm_keeper *keeper);
 
-/* Tell those who wait for their first seat that it will be long. */
-void gm_seats_refuse_newcomers(struct gm_keeper *keeper);
+/* Tell those who wait for their first seat that they get none, and why. */
+void gm_seats_refuse_newcomers(struct gm_keeper *keeper, const char *why);
+
+/* Tell them that it will be long. */
+void gm_seats_refuse_for_long(struct gm_keeper *keeper);
+
+/* What any session has submitted is owed, although no worker has heard of it.
+ * Returns whether there is a session. */
+bool gm_seats_owe_all(struct gm_keeper *keeper);
 
 /* Ask the child to end when it has nothing more to do; it may be told of no
  * seat afterwards. */

@@ -31,9 +31,15 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/connection.c
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/connection.h
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/control.c %reldir%/control.h
+%canon_reldir%_libdaemon_la_SOURCES += %reldir%/death.c
+%canon_reldir%_libdaemon_la_SOURCES += %reldir%/environment.c
+%canon_reldir%_libdaemon_la_SOURCES += %reldir%/environment.h
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/keeper.c %reldir%/keeper.h
+%canon_reldir%_libdaemon_la_SOURCES += %reldir%/launch.c
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/memory.c %reldir%/memory.h
+%canon_reldir%_libdaemon_la_SOURCES += %reldir%/need.c
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/orphan.c %reldir%/orphan.h
+%canon_reldir%_libdaemon_la_SOURCES += %reldir%/patience.c
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/peer.c %reldir%/peer.h
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/plan_changes.c
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/plan_changes.h
@@ -41,6 +47,7 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/seats.c %reldir%/sessions.c
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/sessions.h
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/share.c %reldir%/share.h
+%canon_reldir%_libdaemon_la_SOURCES += %reldir%/spare.c %reldir%/spare.h
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/spawn.c %reldir%/spawn.h
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/spin.c %reldir%/spin.h
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/supervise.c
@@ -50,4 +57,5 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 sbin_PROGRAMS += %reldir%/gpumapd
 %canon_reldir%_gpumapd_SOURCES = %reldir%/main.c
 %canon_reldir%_gpumapd_LDADD = %reldir%/libdaemon.la agent/plan/libplan.la \
-	agent/common/libcommon.la shm/libshm.la $(NUMA_LIBS) $(URING_LIBS)
+	agent/cuda/libcu.la agent/common/libcommon.la shm/libshm.la \
+	$(NUMA_LIBS) $(URING_LIBS)

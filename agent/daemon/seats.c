@@ -52,6 +52,9 @@ static int offer(struct gm_keeper *keeper, struct gm_seat *seat)
 		seat->incarnation + (keeper->is_undertaker ? 0 : 1);
 	struct gm_wire wire = {
 		.type = GM_WIRE_ATTACH,
+		.status = keeper->is_undertaker && gm_keeper_is_barred(keeper)
+				  ? -ENODEV
+				  : 0,
 		.session = seat->session,
 		.place = seat->place,
 		.depth = seat->depth,
@@ -170,7 +173,7 @@ void gm_seats_pump(struct gm_keeper *keeper)
 	else if (error == 0 && !keeper->is_undertaker)
 		gm_keeper_settled(keeper);
 	if (error >= 0 && (keeper->is_undertaker ? !is_anything_owed(keeper)
-						 : keeper->draining))
+						 : keeper->wants_end))
 		gm_seats_tell_end(keeper);
 }
 
@@ -181,6 +184,8 @@ static void unseat(struct gm_keeper *keeper, struct gm_seat *seat)
 	gm_journal_close(gm_journal_at(keeper->journal, seat->place));
 	keeper->free[keeper->n_free++] = (uint16_t)seat->place;
 	seat->keeper = NULL;
+	if (!gm_keeper_has_seats(keeper))
+		gm_need_ends(keeper);
 }
 
 static void has_left(struct gm_keeper *keeper, struct gm_seat *seat)
@@ -268,17 +273,26 @@ static void heard_of_seat(struct gm_keeper *keeper, struct gm_wire *wire)
 	}
 }
 
+static void has_failed(struct gm_keeper *keeper, const struct gm_wire *wire)
+{
+	gm_death_begins(keeper);
+	if (keeper->why[0])
+		return;
+	snprintf(keeper->why, sizeof(keeper->why), "%s", wire->text);
+	keeper->code = wire->code;
+}
+
 static void heard(struct gm_keeper *keeper, struct gm_wire *wire)
 {
 	wire->text[sizeof(wire->text) - 1] = '\0';
 	switch (wire->type) {
 	case GM_WIRE_READY:
-		gm_keeper_ready(keeper);
+		gm_keeper_ready(keeper, wire->text);
 		break;
 	case GM_WIRE_FAILED:
-		if (!keeper->why[0])
-			snprintf(keeper->why, sizeof(keeper->why), "%s",
-				 wire->text);
+		has_failed(keeper, wire);
+		break;
+	case GM_WIRE_STANDBY: /* of a spare that was needed before that */
 		break;
 	case GM_WIRE_ATTACHED:
 	case GM_WIRE_DETACHED:
@@ -373,16 +387,43 @@ static struct gm_seat *first_newcomer(const struct gm_keeper *keeper)
 }
 
 /* What a refused client does next may change the list: begin anew each time. */
-void gm_seats_refuse_newcomers(struct gm_keeper *keeper)
+void gm_seats_refuse_newcomers(struct gm_keeper *keeper, const char *why)
 {
-	char why[GM_WHY_BYTES];
 	struct gm_seat *seat;
 
-	refuse_for_long(keeper, why);
 	while ((seat = first_newcomer(keeper))) {
 		unseat(keeper, seat);
 		seat->seated(seat, -ENODEV, why);
 	}
+}
+
+void gm_seats_refuse_for_long(struct gm_keeper *keeper)
+{
+	char why[GM_WHY_BYTES];
+
+	refuse_for_long(keeper, why);
+	gm_seats_refuse_newcomers(keeper, why);
+}
+
+bool gm_seats_owe_all(struct gm_keeper *keeper)
+{
+	struct gm_seat *seat;
+
+	TAILQ_FOREACH(seat, &keeper->seats, entry)
+	seat->is_owed = true;
+	return gm_keeper_has_seats(keeper);
+}
+
+static int refuse_barred(const struct gm_keeper *keeper,
+			 char ret_why[GM_WHY_BYTES])
+{
+	const struct gm_moving_image *moving =
+		&keeper->d->devices.of[keeper->row]->moving;
+
+	return gm_why(ret_why, -ENODEV,
+		      "row %u cannot be used now (%.*s); use another row",
+		      keeper->row, (int)sizeof(moving->reason),
+		      moving->reason[0] ? moving->reason : "no reason given");
 }
 
 int gm_supervisor_seat(struct gm_daemon *d, uint32_t row, struct gm_seat *seat,
@@ -407,6 +448,8 @@ int gm_supervisor_seat(struct gm_daemon *d, uint32_t row, struct gm_seat *seat,
 			 row, (int)keeper->child.pid);
 		return -ENODEV;
 	}
+	if (gm_keeper_is_barred(keeper))
+		return refuse_barred(keeper, ret_why);
 	if (gm_keeper_rests_long(keeper))
 		return refuse_for_long(keeper, ret_why);
 	if (keeper->n_free == 0) {
@@ -421,6 +464,7 @@ int gm_supervisor_seat(struct gm_daemon *d, uint32_t row, struct gm_seat *seat,
 	gm_journal_open(gm_journal_at(keeper->journal, seat->place),
 			seat->session);
 	TAILQ_INSERT_TAIL(&keeper->seats, seat, entry);
+	gm_need_begins(keeper);
 	gm_seats_pump(keeper);
 	return 0;
 }

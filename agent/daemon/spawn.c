@@ -8,7 +8,6 @@
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -23,35 +22,6 @@
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 8u
 #endif
-
-/* What of our environment a worker may see: nothing that changes what it
- * loads or does, but for what a test build is told by it. */
-static const char *const passed_on[] = {
-	"PATH",         "TZ",
-#ifdef GM_TESTPOINTS
-	"GM_POINT",     "GM_POINT_TICKET",
-#endif
-#ifdef GM_SANITIZED
-	"ASAN_OPTIONS", "LSAN_OPTIONS",
-	"TSAN_OPTIONS", "UBSAN_OPTIONS",
-#endif
-};
-
-#define N_PASSED_ON (sizeof(passed_on) / sizeof(passed_on[0]))
-
-static void environment(char *ret_env[N_PASSED_ON + 1])
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < N_PASSED_ON; i++) {
-		const char *value = getenv(passed_on[i]);
-
-		/* The variable as it stands in environ: NAME=value. */
-		if (value)
-			ret_env[n++] = (char *)value - strlen(passed_on[i]) - 1;
-	}
-	ret_env[n] = NULL;
-}
 
 /* Move @fd out of the way of the numbers that dup2 will take. */
 static int clear_of_children(int fd)
@@ -121,15 +91,16 @@ static int describe(posix_spawn_file_actions_t *files, int socket, int journal,
 	if (error == 0)
 		error = posix_spawn_file_actions_adddup2(files, socket,
 							 GM_FD_SUPERVISOR);
-	if (error == 0)
+	if (error == 0 && journal >= 0)
 		error = posix_spawn_file_actions_adddup2(files, journal,
 							 GM_FD_JOURNAL);
-	if (error == 0)
+	if (error == 0 && commons >= 0)
 		error = posix_spawn_file_actions_adddup2(files, commons,
 							 GM_FD_COMMONS);
 	if (error == 0)
 		error = posix_spawn_file_actions_addclosefrom_np(
-			files, GM_FD_COMMONS + 1);
+			files, commons >= 0 ? GM_FD_COMMONS + 1
+					    : GM_FD_SUPERVISOR + 1);
 	return error;
 }
 
@@ -148,15 +119,13 @@ static int behave(posix_spawnattr_t *how)
 						     POSIX_SPAWN_SETPGROUP);
 }
 
-static int start(char *const argv[], int socket, int journal, int commons,
-		 pid_t *ret_pid)
+static int start(char *const argv[], char *const env[], int socket, int journal,
+		 int commons, pid_t *ret_pid)
 {
-	char *env[N_PASSED_ON + 1];
 	posix_spawn_file_actions_t files;
 	posix_spawnattr_t how;
 	int error;
 
-	environment(env);
 	posix_spawn_file_actions_init(&files);
 	posix_spawnattr_init(&how);
 	error = describe(&files, socket, journal, commons);
@@ -169,7 +138,7 @@ static int start(char *const argv[], int socket, int journal, int commons,
 	return -error;
 }
 
-int gm_spawn(char *const argv[], int journal, int commons,
+int gm_spawn(char *const argv[], char *const env[], int journal, int commons,
 	     struct gm_child *ret_child)
 {
 	struct gm_child child;
@@ -178,7 +147,7 @@ int gm_spawn(char *const argv[], int journal, int commons,
 
 	if (error)
 		return error;
-	error = start(argv, pair[1], journal, commons, &child.pid);
+	error = start(argv, env, pair[1], journal, commons, &child.pid);
 	close(pair[1]);
 	if (error) {
 		close(pair[0]);
@@ -197,6 +166,13 @@ int gm_spawn(char *const argv[], int journal, int commons,
 	child.socket = pair[0];
 	*ret_child = child;
 	return 0;
+}
+
+void gm_spawn_undo(const struct gm_child *child)
+{
+	kill(child->pid, SIGKILL);
+	while (waitpid(child->pid, NULL, 0) < 0 && errno == EINTR)
+		;
 }
 
 int gm_spawn_reap(const struct gm_child *child, char ret_how[64],

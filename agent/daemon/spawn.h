@@ -2,12 +2,12 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * spawn - start gpumap-worker with what it may have, and nothing else.
+ * spawn - start a child with what it may have, and nothing else.
  *
  * The child gets /dev/null for standard input, our standard error for its log,
- * and descriptors 3, 4 and 5 (wire.h); every other one is closed, whoever left
- * it open.  Its environment is made anew.  It stands in a process group of its
- * own: an interrupt from the terminal is for gpumapd, which drains.
+ * and descriptor 3, or 3, 4 and 5 (wire.h); every other one is closed, whoever
+ * left it open.  It stands in a process group of its own: an interrupt from the
+ * terminal is for gpumapd, which drains.
  */
 #ifndef GM_SPAWN_H
 #define GM_SPAWN_H
@@ -23,17 +23,22 @@ struct gm_child {
 };
 
 /*
- * gm_spawn - start a worker or an undertaker
+ * gm_spawn - start a worker, an undertaker or a probe
  *
- * argv		argv[0] is the program's path; NULL-terminated
- * journal, commons	what the child finds as descriptors 4 and 5
+ * argv, env	argv[0] is the program's path; NULL-terminated
+ * journal, commons	what the child finds as descriptors 4 and 5, -1 twice
+ *		for one that has neither
  *
  * Returns	0
  *		-ENOENT, -EACCES, -ENOEXEC, ...	the program cannot be run
  *		-EAGAIN, -ENOMEM, -EMFILE	from the kernel
  */
-int gm_spawn(char *const argv[], int journal, int commons,
+int gm_spawn(char *const argv[], char *const env[], int journal, int commons,
 	     struct gm_child *ret_child);
+
+/* End a child that was started and is of no use, and wait for it.  Its
+ * descriptors are the caller's to close. */
+void gm_spawn_undo(const struct gm_child *child);
 
 /*
  * gm_spawn_reap - has it ended, and how?

@@ -6,9 +6,11 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "agent/common/log.h"
@@ -39,7 +41,7 @@ static void tick(struct gm_timer *timer)
 	limit_spinning(s, now);
 	for (uint32_t row = 0; row < GM_ROWS; row++) {
 		if (s->keepers[row])
-			gm_keeper_look(s->keepers[row]);
+			gm_patience_look(s->keepers[row]);
 	}
 	gm_timer_set(&s->d->loop, &s->tick, now + TICK_NS);
 }
@@ -58,6 +60,33 @@ static int open_commons(struct gm_supervisor *s)
 	return 0;
 }
 
+/* A driver that finds an MPS daemon joins it, and shares its faults with
+ * strangers: here it finds none. */
+static int open_no_mps(struct gm_supervisor *s)
+{
+	const struct gm_daemon *d = s->d;
+	int n;
+
+	if (s->no_mps[0])
+		return 0;
+	n = snprintf(s->no_mps, sizeof(s->no_mps), "%s/%s.no-mps",
+		     d->runtime_dir, d->instance);
+	if (n < 0 || (size_t)n >= sizeof(s->no_mps)) {
+		s->no_mps[0] = '\0';
+		return -ENAMETOOLONG;
+	}
+	return mkdir(s->no_mps, 0755) == 0 || errno == EEXIST ? 0 : -errno;
+}
+
+static int open_keeper(struct gm_supervisor *s, uint32_t row)
+{
+	int error = 0;
+
+	if (s->d->devices.of[row]->facts.kind == GPUMAP_DEVICE_CUDA)
+		error = open_no_mps(s);
+	return error ? error : gm_keeper_make(s->d, row, &s->keepers[row]);
+}
+
 static int open_keepers(struct gm_supervisor *s)
 {
 	const struct gm_devices *devices = &s->d->devices;
@@ -68,7 +97,7 @@ static int open_keepers(struct gm_supervisor *s)
 		if (!devices->of[row]->present ||
 		    !gm_device_serves(devices->of[row]))
 			continue;
-		error = gm_keeper_make(s->d, row, &s->keepers[row]);
+		error = open_keeper(s, row);
 		if (error)
 			return error;
 	}
@@ -107,6 +136,59 @@ int gm_supervisor_start(struct gm_daemon *d)
 	return 0;
 }
 
+int gm_supervisor_admit(struct gm_daemon *d, uint32_t row)
+{
+	struct gm_supervisor *s = d->supervisor;
+	int error;
+
+	if (!s || s->keepers[row]) /* it will be met at the start */
+		return 0;
+	error = s->draining ? -ESHUTDOWN : open_keeper(s, row);
+	if (error == 0) {
+		gm_keeper_start(s->keepers[row]);
+		return 0;
+	}
+	gm_log(GM_LOG_ERROR, "not_admitted", "row=%u error=%s", row,
+	       gm_quote(strerror(-error)).text);
+	gm_keeper_free(s->keepers[row]);
+	s->keepers[row] = NULL;
+	return error;
+}
+
+static struct gm_keeper *keeper_of(const struct gm_daemon *d, uint32_t row)
+{
+	return d->supervisor ? d->supervisor->keepers[row] : NULL;
+}
+
+void gm_supervisor_bar(struct gm_daemon *d, uint32_t row, uint32_t bar,
+		       bool finish, const char *why,
+		       void (*closed)(struct gm_daemon *d, uint32_t row))
+{
+	struct gm_keeper *keeper = keeper_of(d, row);
+
+	d->devices.of[row]->bars |= bar;
+	if (!keeper) {
+		if (closed)
+			closed(d, row);
+		return;
+	}
+	if (closed)
+		keeper->closed = closed;
+	gm_need_bar(keeper, finish, why);
+}
+
+void gm_supervisor_unbar(struct gm_daemon *d, uint32_t row, uint32_t bars)
+{
+	struct gm_keeper *keeper = keeper_of(d, row);
+	uint32_t *left = &d->devices.of[row]->bars;
+
+	if ((*left & bars) == 0)
+		return;
+	*left &= ~bars;
+	if (keeper && *left == 0)
+		gm_need_unbar(keeper);
+}
+
 void gm_supervisor_drain(struct gm_daemon *d)
 {
 	struct gm_supervisor *s = d->supervisor;
@@ -126,10 +208,25 @@ bool gm_supervisor_drained(const struct gm_daemon *d)
 	const struct gm_supervisor *s = d->supervisor;
 
 	for (uint32_t row = 0; s && row < GM_ROWS; row++) {
-		if (s->keepers[row] && s->keepers[row]->state != GM_KEEPER_OFF)
+		const struct gm_keeper *keeper = s->keepers[row];
+
+		if (keeper && (keeper->state != GM_KEEPER_OFF ||
+			       gm_spare_runs(&keeper->spare)))
 			return false;
 	}
 	return true;
+}
+
+static void wait_for(const struct gm_child *child, uint64_t until)
+{
+	char how[64];
+	int status;
+
+	while (!gm_spawn_reap(child, how, &status) && gm_loop_now() < until) {
+		struct pollfd p = { child->pidfd, POLLIN, 0 };
+
+		poll(&p, 1, 50);
+	}
 }
 
 /* Those who would not end by themselves have had their time. */
@@ -138,22 +235,20 @@ static void kill_all(struct gm_supervisor *s)
 	uint64_t until = gm_loop_now() + LAST_WAIT_S * TICK_NS;
 
 	for (uint32_t row = 0; row < GM_ROWS; row++) {
-		if (s->keepers[row] && s->keepers[row]->pidfd.fd >= 0)
-			gm_keeper_kill(s->keepers[row], "agent is ending");
+		struct gm_keeper *keeper = s->keepers[row];
+
+		if (keeper && gm_keeper_has_child(keeper))
+			gm_keeper_kill(keeper, "agent is ending");
+		if (keeper && gm_spare_runs(&keeper->spare))
+			kill(keeper->spare.child.pid, SIGKILL);
 	}
 	for (uint32_t row = 0; row < GM_ROWS; row++) {
 		struct gm_keeper *keeper = s->keepers[row];
-		char how[64];
-		int status;
 
-		if (!keeper || keeper->pidfd.fd < 0)
-			continue;
-		while (!gm_spawn_reap(&keeper->child, how, &status) &&
-		       gm_loop_now() < until) {
-			struct pollfd p = { keeper->pidfd.fd, POLLIN, 0 };
-
-			poll(&p, 1, 50);
-		}
+		if (keeper && gm_keeper_has_child(keeper))
+			wait_for(&keeper->child, until);
+		if (keeper && gm_spare_runs(&keeper->spare))
+			wait_for(&keeper->spare.child, until);
 	}
 }
 
@@ -171,6 +266,8 @@ void gm_supervisor_exit(struct gm_daemon *d)
 		munmap(s->commons, sizeof(*s->commons));
 	if (s->commons_fd >= 0)
 		close(s->commons_fd);
+	if (s->no_mps[0])
+		rmdir(s->no_mps);
 	free(s);
 	d->supervisor = NULL;
 }

@@ -29,6 +29,11 @@ enum gm_seat_state {
 	GM_SEAT_LEFT     /* and is sent */
 };
 
+/* Why a row may have no worker.  Any of them is enough. */
+#define GM_BAR_HEALTH (UINT32_C(1) << 0) /* the probe says so */
+#define GM_BAR_DRAIN  (UINT32_C(1) << 1) /* the administrator wants it */
+#define GM_BAR_LOST   (UINT32_C(1) << 2) /* its worker found no such device */
+
 /* Embedded in its owner, who fills the first part and keeps it as it is. */
 struct gm_seat {
 	uint64_t session; /* never reused */
@@ -83,5 +88,40 @@ int gm_supervisor_seat(struct gm_daemon *d, uint32_t row, struct gm_seat *seat,
 
 /* Give a seat up.  seat->left() follows, perhaps before this returns. */
 void gm_supervisor_leave(struct gm_daemon *d, struct gm_seat *seat);
+
+/*
+ * gm_supervisor_admit - a row that came late, or came back, is to be served
+ *
+ * One that is served already stays as it is.  Returns 0, or a negative errno.
+ */
+int gm_supervisor_admit(struct gm_daemon *d, uint32_t row);
+
+/*
+ * gm_supervisor_bar - no worker for this row until gm_supervisor_unbar()
+ *
+ * bar		GM_BAR_*
+ * finish	the worker ends what is in its rings first; else it is killed
+ * why		for its log and for who asks for a seat
+ * closed	called once, perhaps before this returns, when no process of the
+ *		row runs: nothing of ours has its device open; NULL for nobody
+ *
+ * The row's state is the caller's to show, before this.  Sessions keep their
+ * seats; what they submit ends with -ENODEV.
+ */
+void gm_supervisor_bar(struct gm_daemon *d, uint32_t row, uint32_t bar,
+		       bool finish, const char *why,
+		       void (*closed)(struct gm_daemon *d, uint32_t row));
+
+/*
+ * gm_supervisor_unbar - that reason is no more
+ *
+ * bars		GM_BAR_*, one or more; to be called for GM_BAR_HEALTH and
+ *		GM_BAR_LOST each time that the probe says that the device is
+ *		usable, and costs nothing when it was not barred
+ *
+ * With the last reason gone, the row gets a worker if somebody has a seat there,
+ * and is shown READY.
+ */
+void gm_supervisor_unbar(struct gm_daemon *d, uint32_t row, uint32_t bars);
 
 #endif

@@ -1,0 +1,124 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * What the processes of a row are started as: their command line, and for a CUDA
+ * row an environment in which the driver sees one card and nothing else of what
+ * our own environment may say about CUDA.
+ */
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "agent/daemon/daemon.h"
+#include "agent/daemon/environment.h"
+#include "agent/daemon/keeper.h"
+
+struct launch {
+	char *argv[32];
+	uint32_t n;
+	char row[16];
+	char node[16];
+	char uid[16];
+	char gid[16];
+	char cpus[4096];
+	struct gm_environment env;
+};
+
+static void argue(struct launch *l, const char *option, const char *value)
+{
+	l->argv[l->n++] = (char *)(uintptr_t)option;
+	if (value)
+		l->argv[l->n++] = (char *)(uintptr_t)value;
+}
+
+static int make_command(const struct gm_keeper *keeper,
+			enum gm_launch_part part, struct launch *l)
+{
+	const struct gm_daemon *d = keeper->d;
+	const struct gm_device *device = d->devices.of[keeper->row];
+
+	if (gm_idset_format(&device->cpus, l->cpus, sizeof(l->cpus)) < 0)
+		return -E2BIG;
+	snprintf(l->row, sizeof(l->row), "%u", keeper->row);
+	snprintf(l->node, sizeof(l->node), "%d", device->facts.numa_node);
+	snprintf(l->uid, sizeof(l->uid), "%u", (unsigned)d->config.worker_uid);
+	snprintf(l->gid, sizeof(l->gid), "%u", (unsigned)d->config.worker_gid);
+	argue(l, d->worker_path, NULL);
+	argue(l, "--row", l->row);
+	argue(l, "--name", device->facts.object.name);
+	argue(l, "--node", l->node);
+	argue(l, "--cpus", l->cpus);
+	argue(l, "--lock", keeper->lock_path);
+	argue(l, "--uid", l->uid);
+	argue(l, "--gid", l->gid);
+	if (part == GM_LAUNCH_UNDERTAKER)
+		argue(l, "--bury", NULL);
+	return 0;
+}
+
+/* What a worker and its spare are told of their card. */
+static void add_card(const struct gm_keeper *keeper, enum gm_launch_part part,
+		     struct launch *l)
+{
+	const struct gm_daemon *d = keeper->d;
+
+	argue(l, "--backend", "cuda");
+	argue(l, "--device", d->devices.of[keeper->row]->id);
+	if (d->config.cuda_library)
+		argue(l, "--library", d->config.cuda_library);
+	if (part == GM_LAUNCH_SPARE)
+		argue(l, "--spare", NULL);
+}
+
+/*
+ * The card by its identity and not by a number, which is another one in another
+ * order.  As many queues as the driver can have, for lanes must not wait for
+ * each other; programs loaded with their module, not under the first job.
+ */
+static int make_environment(const struct gm_keeper *keeper, struct launch *l)
+{
+	const struct gm_daemon *d = keeper->d;
+	const struct gm_config *config = &d->config;
+	const char *const told[][2] = {
+		{ "CUDA_VISIBLE_DEVICES", d->devices.of[keeper->row]->id },
+		{ "CUDA_DEVICE_MAX_CONNECTIONS", "32" },
+		{ "CUDA_MODULE_LOADING", "EAGER" },
+		{ "CUDA_CACHE_PATH", config->cuda_cache },
+		{ "CUDA_MPS_PIPE_DIRECTORY",
+		  config->cuda_mps ? NULL : d->supervisor->no_mps },
+	};
+	int error = 0;
+
+	for (size_t i = 0; error == 0 && i < sizeof(told) / sizeof(told[0]);
+	     i++) {
+		if (told[i][1])
+			error = gm_environment_set(&l->env, told[i][0],
+						   told[i][1]);
+	}
+	if (error == 0)
+		error = gm_environment_pass(&l->env, config->cuda_pass);
+	return error;
+}
+
+int gm_launch(const struct gm_keeper *keeper, enum gm_launch_part part,
+	      struct gm_child *ret_child)
+{
+	struct launch *l = calloc(1, sizeof(*l));
+	int error;
+
+	if (!l)
+		return -ENOMEM;
+	gm_environment_init(&l->env);
+	error = make_command(keeper, part, l);
+	if (error == 0 && keeper->on_need && part != GM_LAUNCH_UNDERTAKER) {
+		add_card(keeper, part, l);
+		error = make_environment(keeper, l);
+	}
+	if (error == 0)
+		error = gm_spawn(l->argv, l->env.of, keeper->journal_fd,
+				 keeper->d->supervisor->commons_fd, ret_child);
+	free(l);
+	return error;
+}

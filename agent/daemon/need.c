@@ -1,0 +1,99 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Whether a row is to have a worker: somebody has a seat there, nobody has had
+ * one for long, its device may not be used.
+ */
+
+#include "agent/common/log.h"
+#include "agent/daemon/daemon.h"
+#include "agent/daemon/keeper.h"
+
+#define SECOND      UINT64_C(1000000000)
+#define IDLE_END_NS (30 * SECOND) /* from the request to the exit */
+
+void gm_need_closed(struct gm_keeper *keeper)
+{
+	void (*closed)(struct gm_daemon * d, uint32_t row) = keeper->closed;
+
+	if (!closed || keeper->state != GM_KEEPER_BARRED ||
+	    gm_spare_runs(&keeper->spare))
+		return;
+	keeper->closed = NULL;
+	closed(keeper->d, keeper->row);
+}
+
+void gm_need_begins(struct gm_keeper *keeper)
+{
+	gm_timer_stop(&keeper->d->loop, &keeper->idle);
+	if (keeper->state == GM_KEEPER_IDLE)
+		gm_keeper_rest(keeper);
+}
+
+void gm_need_ends(struct gm_keeper *keeper)
+{
+	if (keeper->on_need && keeper->state == GM_KEEPER_SERVING)
+		gm_timer_set(&keeper->d->loop, &keeper->idle,
+			     gm_loop_now() + keeper->d->config.cuda_idle_ns);
+}
+
+/* Have the worker finish what is in its rings, and exit. */
+void gm_need_end(struct gm_keeper *keeper)
+{
+	keeper->wants_end = true;
+	gm_timer_stop(&keeper->d->loop, &keeper->idle);
+	gm_seats_tell_end(keeper);
+}
+
+void gm_need_idle(struct gm_timer *timer)
+{
+	struct gm_keeper *keeper = gm_owner(timer, struct gm_keeper, idle);
+
+	if (keeper->state != GM_KEEPER_SERVING || gm_keeper_has_seats(keeper))
+		return;
+	gm_log(GM_LOG_INFO, "worker_idle", "row=%u pid=%d", keeper->row,
+	       (int)keeper->child.pid);
+	gm_spare_end(keeper);
+	gm_need_end(keeper);
+	gm_timer_set(&keeper->d->loop, &keeper->timer,
+		     gm_loop_now() + IDLE_END_NS);
+}
+
+void gm_need_bar(struct gm_keeper *keeper, bool finish, const char *why)
+{
+	gm_spare_end(keeper);
+	gm_seats_refuse_newcomers(keeper, why);
+	switch (keeper->state) {
+	case GM_KEEPER_IDLE:
+	case GM_KEEPER_RESTING:
+		gm_keeper_rest(keeper);
+		break;
+	case GM_KEEPER_BARRED:
+		gm_need_closed(keeper);
+		break;
+	case GM_KEEPER_STARTING:
+	case GM_KEEPER_SERVING:
+		if (finish)
+			gm_need_end(keeper);
+		else
+			gm_keeper_kill(keeper, why);
+		break;
+	default: /* what comes next is that */
+		break;
+	}
+}
+
+void gm_need_unbar(struct gm_keeper *keeper)
+{
+	keeper->closed = NULL;
+	if (keeper->state == GM_KEEPER_BARRED)
+		gm_keeper_rest(keeper);
+}
+
+void gm_need_spare_gone(struct gm_keeper *keeper)
+{
+	gm_need_closed(keeper);
+	if (keeper->draining)
+		gm_daemon_drained(keeper->d);
+}

@@ -811,13 +811,6 @@ struct gpumap_session_info {
 GPUMAP_API int gpumap_sessions(struct gpumap *map,
 			       struct gpumap_session_info *ret_info, size_t n);
 
-/* ---- buffers ----------------------------------------------------------- */
-
-/* What a buffer is to be: bits of the flags of the calls below.  Others may
- * import it; no job writes it, of what is registered or imported. */
-#define GPUMAP_BUFFER_EXPORTABLE (UINT32_C(1) << 0)
-#define GPUMAP_BUFFER_READ_ONLY  (UINT32_C(1) << 1)
-
 /* ---- arena ------------------------------------------------------------- */
 
 /*
@@ -857,6 +850,197 @@ GPUMAP_API int gpumap_alloc(struct gpumap_session *session, uint32_t row,
  */
 GPUMAP_API int gpumap_free(struct gpumap_session *session, void *memory);
 
+/* ---- buffers ----------------------------------------------------------- */
+
+/*
+ * A buffer is memory that is not the arena's: a device's own, a file of this
+ * process, or what another session exports.  Its name is a number that means
+ * something in its own session only; jobs carry it beside an offset.  A name
+ * that is no buffer's any more is -ESTALE, never somebody else's memory.
+ */
+
+/* What a buffer is to be: bits of the flags of the calls below.  Others may
+ * import it; no job writes it, of what is registered or imported. */
+#define GPUMAP_BUFFER_EXPORTABLE (UINT32_C(1) << 0)
+#define GPUMAP_BUFFER_READ_ONLY  (UINT32_C(1) << 1)
+
+/*
+ * gpumap_buffer_alloc - memory of a device's own
+ *
+ * Takes its turn behind what this session has in flight on the row.  Contents
+ * are zero or what this session left there.
+ *
+ * A buffer lives as long as the worker of its row: after the worker's death
+ * jobs that name it end with -ESTALE.  Free it then too.
+ *
+ * row		of any kind but a dummy
+ * bytes	at least 1
+ * flags	GPUMAP_BUFFER_EXPORTABLE or 0
+ * deadline_ns	on CLOCK_MONOTONIC, or GPUMAP_NO_DEADLINE
+ * ret_buffer	receives its name, never 0; give it back with
+ *		gpumap_buffer_free()
+ *
+ * Returns	0
+ *		-ENOMEM		the device is full
+ *		-EDQUOT		this session has as many bytes there as it may, or
+ *				4096 buffers
+ *		-EAGAIN		fewer than two jobs fit beside those in flight:
+ *				take completions first
+ *		-ETIME		the deadline passed; what comes of it is freed
+ *		-EOPNOTSUPP	the device has no such memory
+ *		-EINVAL		bytes is 0, or flags for other buffers; -E2BIG: a
+ *				flag newer than this library
+ *		-EIO		the worker died
+ *		-ENODEV, -ESHUTDOWN, -EMFILE, -ECONNRESET, -EPROTO, -EOWNERDEAD
+ *				as gpumap_alloc()
+ * Cost		a round trip to the worker, and what the device takes for it
+ * Threads	the session's own thread
+ */
+GPUMAP_API int gpumap_buffer_alloc(struct gpumap_session *session, uint32_t row,
+				   uint64_t bytes, uint32_t flags,
+				   uint64_t deadline_ns, uint64_t *ret_buffer);
+
+/*
+ * gpumap_buffer_free - give back what was allocated or imported; 0 is allowed
+ *
+ * Jobs that were submitted before still have it.  Its memory is free once they
+ * have ended; an allocation of this session that follows finds it.  Where it
+ * was exported nobody can import it any more, and those who have keep it.
+ *
+ * Returns	0
+ *		-ESTALE		this session has no such buffer
+ *		-EINVAL		it was registered: gpumap_forget() it
+ *		-EAGAIN		no job fits beside those in flight: take
+ *				completions first
+ *		-ECONNRESET, -EPROTO, -EOWNERDEAD
+ * Cost		as gpumap_submit(); a round trip on the control socket more if
+ *		it was exported
+ * Threads	the session's own thread
+ */
+GPUMAP_API int gpumap_buffer_free(struct gpumap_session *session,
+				  uint64_t buffer);
+
+/*
+ * gpumap_register - let jobs name memory of this process
+ *
+ * The memory is a memfd that cannot shrink (F_SEAL_SHRINK) and has no huge
+ * pages of its own.  It may be mapped here, and need not.  Nothing is asked of
+ * the agent yet: the first job that names it on a row has it mapped there, with
+ * all its pages, which takes about a second for each one or two GiB where they
+ * are pinned for a device.  Holes are filled, and the bytes count once, with
+ * this user's arenas.
+ *
+ * fd		stays the caller's
+ * at		where it begins in the file, a multiple of 4096
+ * bytes	at least 1
+ * flags	GPUMAP_BUFFER_READ_ONLY, as it must be where the descriptor or a
+ *		seal forbids writing, or 0
+ * ret_buffer	receives its name, never 0; give it back with gpumap_forget()
+ *
+ * Returns	0
+ *		-EINVAL		it can shrink, or is no memfd; the file ends before
+ *				the bytes; @at is not at a page.
+ *				gpumap_refusal() says which
+ *		-E2BIG		a flag newer than this library
+ *		-EDQUOT		this session has 4096 buffers
+ *		-EBADF, -EMFILE, -ENOMEM
+ *		-ECONNRESET, -EPROTO, -EOWNERDEAD
+ * Cost		three system calls
+ * Threads	the session's own thread
+ */
+GPUMAP_API int gpumap_register(struct gpumap_session *session, int fd,
+			       uint64_t at, uint64_t bytes, uint32_t flags,
+			       uint64_t *ret_buffer);
+
+/*
+ * gpumap_forget - end a registration, or an export; 0 is allowed
+ *
+ * A registration: when this returns no worker has the memory mapped any more.
+ * No job that names it may be in flight.  An allocated buffer stays, and its
+ * export ends: those who have imported it keep it.
+ *
+ * Returns	0
+ *		-ESTALE		this session has no such buffer
+ *		-ECONNRESET, -EPROTO, -EOWNERDEAD
+ * Cost		a round trip on the control socket, or none where nobody has been
+ *		told of it
+ * Threads	the session's own thread
+ */
+GPUMAP_API int gpumap_forget(struct gpumap_session *session, uint64_t buffer);
+
+/*
+ * gpumap_buffer_export - let other sessions and processes have a buffer
+ *
+ * Whoever knows the number may import the buffer if the agent's configuration
+ * says so of its user.  An import can write: nothing in a device holds it back.
+ * The memory stays charged until the last importer is gone.
+ *
+ * buffer	allocated with GPUMAP_BUFFER_EXPORTABLE
+ * ret_export	receives a number for gpumap_buffer_import() and
+ *		gpumap_export_fd(), the same at every call.  It holds until
+ *		gpumap_forget(), gpumap_buffer_free(), or the end of the session
+ *		or of the row's worker
+ *
+ * Returns	0
+ *		-ESTALE		this session has no such buffer, or not any more
+ *		-EINVAL		it is not exportable
+ *		-EOPNOTSUPP, -EMFILE	of the device
+ *		-ECONNRESET, -EPROTO, -EOWNERDEAD
+ * Cost		a round trip on the control socket, and one to the worker
+ * Threads	the session's own thread
+ */
+GPUMAP_API int gpumap_buffer_export(struct gpumap_session *session,
+				    uint64_t buffer, uint64_t *ret_export);
+
+/*
+ * gpumap_buffer_import - another session's buffer as one of this session
+ *
+ * flags	GPUMAP_BUFFER_READ_ONLY or 0
+ * ret_buffer	receives its name here; give it back with gpumap_buffer_free()
+ *
+ * Returns	0
+ *		-ENOENT		there is no such export, or not any more
+ *		-EACCES		the agent does not share between these two users
+ *		-EDQUOT		this session has 4096 buffers
+ *		-EINVAL		flags for other buffers; -E2BIG: newer ones
+ *		-ENODEV, -ESHUTDOWN, -EMFILE, -ENOMEM, -EOPNOTSUPP
+ *		-ECONNRESET, -EPROTO, -EOWNERDEAD
+ * Cost		a round trip on the control socket, and one to the worker
+ * Threads	the session's own thread
+ */
+GPUMAP_API int gpumap_buffer_import(struct gpumap_session *session,
+				    uint64_t export_id, uint32_t flags,
+				    uint64_t *ret_buffer);
+
+struct gpumap_export_info {
+	size_t size;    /* sizeof(struct gpumap_export_info), by the caller */
+	uint64_t bytes; /* of the buffer */
+	uint32_t row;   /* whose memory it is */
+	uint32_t reserved;
+};
+
+/*
+ * gpumap_export_fd - a descriptor of an exported buffer
+ *
+ * For a program that maps the memory itself: gpumap/cuda.h brings it into a
+ * CUDA context; of a host row it is a memfd for mmap().  As long as the
+ * descriptor or a mapping of it is there, so is the memory.
+ *
+ * ret_info	set its @size before the call
+ * ret_fd	receives the descriptor, close-on-exec, for the caller to close
+ *
+ * Returns	0
+ *		-ENOENT, -EACCES	as gpumap_buffer_import()
+ *		-E2BIG, -EINVAL	ret_info->size is larger than this library knows,
+ *				or smaller than its first fields
+ *		-EMFILE, -ECONNREFUSED, -ECONNRESET, -EPROTO, -EOWNERDEAD
+ * Cost		a round trip on the control socket
+ * Threads	one at a time
+ */
+GPUMAP_API int gpumap_export_fd(struct gpumap *map, uint64_t export_id,
+				struct gpumap_export_info *ret_info,
+				int *ret_fd);
+
 /* ---- jobs -------------------------------------------------------------- */
 
 enum gpumap_op {
@@ -865,19 +1049,25 @@ enum gpumap_op {
 	GPUMAP_OP_COPY = 2,  /* dst[i] = src[i]; the two must not overlap */
 	GPUMAP_OP_SCALE = 3, /* dst[i] = alpha * src[i]; dst may be src; f32 */
 	GPUMAP_OP_AXPY = 4,  /* dst[i] += alpha * src[i]; dst may be src; f32 */
-	GPUMAP_OP_ALLOC = 5, /* what gpumap_buffer_alloc() submits */
-	GPUMAP_OP_FREE = 6   /* what gpumap_buffer_free() submits */
+	GPUMAP_OP_ALLOC = 5, /* what gpumap_buffer_alloc() submits; no job */
+	GPUMAP_OP_FREE = 6   /* what gpumap_buffer_free() submits; no job */
 };
 
 struct gpumap_job {
 	uint32_t op;      /* enum gpumap_op */
 	uint32_t dtype;   /* enum gpumap_dtype: what an element is */
-	void *dst;        /* in the session's arena, aligned to the element */
+	void *dst;        /* in the session's arena, aligned to the element;
+			   * of no account with dst_buffer */
 	const void *src;  /* likewise; NULL where the operation has none */
 	uint64_t n;       /* elements */
 	double alpha;     /* SCALE, AXPY */
 	uint64_t pattern; /* FILL: its low bytes, as many as an element has */
 	uint64_t cookie;  /* given back with the completion */
+	/* Memory that is not the arena's; 0: dst or src says where. */
+	uint64_t dst_buffer;
+	uint64_t src_buffer;
+	uint64_t dst_at; /* bytes from the beginning of the buffer */
+	uint64_t src_at;
 };
 
 struct gpumap_done {
@@ -895,7 +1085,9 @@ struct gpumap_done {
  *	0		done
  *	-EINVAL		its dtype does not go with its operation, a pointer is
  *			not aligned, or source and destination overlap
- *	-ERANGE		it reaches out of the arena
+ *	-ERANGE		it reaches out of the arena or the buffer
+ *	-ESTALE		its buffer died with an earlier worker
+ *	-EOPNOTSUPP	the device cannot do this operation
  *	-EIO		the worker died before the job ended, and it may have
  *			been done in part; or the job was submitted between a
  *			worker's death and the row's being READY again
@@ -908,13 +1100,22 @@ struct gpumap_done {
  *				take completions first
  *		-EINVAL		an operation or dtype that this library does not
  *				know, n is 0 or more than the depth
- *		-ERANGE		a pointer outside of this session's arena
+ *		-ERANGE		a pointer outside of this session's arena, or
+ *				elements outside of the buffer
+ *		-ESTALE		this session has no such buffer
+ *		-EACCES		the destination is READ_ONLY
+ *		-EOPNOTSUPP	a buffer is memory of another row: copy by way of
+ *				the arena, or of memory that is registered
  *		-ENODEV		no such row
  *		-ECONNRESET, -EPROTO	the session has ended
  *		-EOWNERDEAD	called in a forked child
  *		-ENOMEM, -ESHUTDOWN, -EMFILE	as gpumap_alloc(), the first time
+ *		-EDQUOT, -EINVAL, -ENOMEM, ...	what the agent and the worker say
+ *				of a registration that the row has not seen yet;
+ *				gpumap_refusal() says more
  * Cost		no system call while the worker is awake, one when it sleeps;
- *		the first call on a row makes its queue pair
+ *		the first call on a row makes its queue pair, and the first that
+ *		names a registration there has it mapped
  * Threads	the session's own thread
  */
 GPUMAP_API int gpumap_submit(struct gpumap_session *session, uint32_t row,
@@ -962,17 +1163,23 @@ struct gpumap_scatter_opts {
 	const uint32_t *rows;  /* each once; NULL: all READY host and CUDA rows
 				* of the device table */
 	const double *weights; /* one per row of rows; NULL: their scores */
-	uint32_t n_rows;       /* in rows and weights */
+	uint32_t n_rows;       /* in rows, weights and buffers */
 	uint32_t flags;        /* none yet, 0 */
 	uint64_t deadline_ns;  /* on CLOCK_MONOTONIC; 0: none */
+	/* One per row of rows, for memory that each row has of its own: its
+	 * tile begins at the job's dst_at or src_at in it.  NULL: the job's. */
+	const uint64_t *dst_buffers;
+	const uint64_t *src_buffers;
 };
 
 /*
  * gpumap_scatter - split one job's elements over rows, and wait for all
  *
  * The elements are split by weight with the largest-remainder rule, exactly;
- * rows that get none are left out.  Credit is looked at on every row before the
- * first tile is submitted.  job->cookie is not used, and completions of other
+ * rows that get none are left out.  Memory that the rows share, the arena and
+ * what is registered, is split in the same way; with dst_buffers or src_buffers
+ * each row uses the beginning of its own.  Credit is looked at on every row
+ * before the first tile is submitted.  job->cookie is not used, and completions of other
  * jobs stay for gpumap_poll().
  *
  * opts		NULL for the defaults
@@ -986,11 +1193,13 @@ struct gpumap_scatter_opts {
  *				have ended, and ret_tiles says which failed
  *		-EAGAIN		a row has no credit left
  *		-EINVAL		as gpumap_submit(); a row is named twice; weights
- *				without rows
- *		-ERANGE		the job reaches out of the arena
+ *				or buffers without rows
+ *		-ERANGE		the job reaches out of the arena or a buffer
  *		-ENODEV		no row, or a row that does not exist
  *		-ENOBUFS	more tiles than n
- *				in these five cases nothing was submitted and
+ *		-ESTALE, -EACCES, -EOPNOTSUPP, -EDQUOT	of a buffer, as
+ *				gpumap_submit()
+ *				in these cases nothing was submitted and
  *				ret_tiles is untouched
  *		-ETIME		the deadline passed; tiles that had not ended carry
  *				-ETIME and still use their memory: close the
@@ -1006,7 +1215,7 @@ GPUMAP_API int gpumap_scatter(struct gpumap_session *session,
 
 struct gpumap_session_counts {
 	size_t size;        /* sizeof(struct gpumap_session_counts) */
-	uint64_t submitted; /* jobs and tiles */
+	uint64_t submitted; /* jobs, tiles, buffers made and freed */
 	uint64_t completed;
 	uint64_t doorbells; /* system calls that woke a worker */
 	uint64_t parks;     /* times that this side went to sleep */

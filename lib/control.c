@@ -160,6 +160,26 @@ void gm_call_close_fds(struct gm_call *call)
 	call->n_fds = 0;
 }
 
+/* Room for the one descriptor that a request may carry. */
+union one_fd {
+	struct cmsghdr align;
+	char bytes[CMSG_SPACE(sizeof(int))];
+};
+
+static void put_fd(struct msghdr *message, union one_fd *control, int fd)
+{
+	struct cmsghdr *c;
+
+	memset(control, 0, sizeof(*control));
+	message->msg_control = control->bytes;
+	message->msg_controllen = sizeof(control->bytes);
+	c = CMSG_FIRSTHDR(message);
+	c->cmsg_level = SOL_SOCKET;
+	c->cmsg_type = SCM_RIGHTS;
+	c->cmsg_len = CMSG_LEN(sizeof(fd));
+	memcpy(CMSG_DATA(c), &fd, sizeof(fd));
+}
+
 static int send_request(const struct gpumap *map, struct gm_link *link,
 			struct gm_call *call)
 {
@@ -175,6 +195,7 @@ static int send_request(const struct gpumap *map, struct gm_link *link,
 	struct msghdr message = { .msg_iov = io,
 				  .msg_iovlen = 2u + call->n_tail };
 	size_t bytes = sizeof(header) + call->body_bytes;
+	union one_fd control;
 
 	for (uint32_t i = 0; i < call->n_tail; i++) {
 		io[2 + i] = call->tail[i];
@@ -183,6 +204,8 @@ static int send_request(const struct gpumap *map, struct gm_link *link,
 	if (bytes > GM_CONTROL_BYTES_MAX)
 		return -EMSGSIZE;
 	header.bytes = (uint32_t)bytes;
+	if (call->carries != NULL)
+		put_fd(&message, &control, *call->carries);
 	for (int asked = 1;; asked++) {
 		if (sendmsg(link->fd, &message, MSG_NOSIGNAL) >= 0)
 			return 0; /* records are never cut */

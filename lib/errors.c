@@ -14,13 +14,16 @@ static const struct {
 	{ 0, "success" },
 	{ -E2BIG, "the caller asks for more than this library knows; "
 		  "install a newer libgpumap" },
-	{ -EACCES, "this user may not read the map or talk to the agent; see "
-		   "the mode and the group of its socket" },
+	{ -EACCES,
+	  "this user may not read the map or talk to the agent, see "
+	  "the mode and the group of its socket; or a READ_ONLY buffer "
+	  "would be written; or it is not shared with this user" },
 	{ -EAGAIN, "published anew meanwhile, or no credit left; "
 		   "refresh or take completions, and try again" },
 	{ -ECONNREFUSED, "no agent answers; is gpumapd running?" },
 	{ -ECONNRESET, "the agent went away, and the session with it" },
-	{ -EDQUOT, "this user's quota is used up" },
+	{ -EDQUOT, "this user's or this session's quota is used up" },
+	{ -EEXIST, "there is such a thing already" },
 	{ -EINVAL, "an argument was refused" },
 	{ -EIO, "the worker of the row died before the job ended, or the "
 		"agent's disk failed" },
@@ -32,25 +35,26 @@ static const struct {
 	{ -ENODATA, "nothing is in flight to wait for" },
 	{ -ENODEV, "no such row, or its device is gone" },
 	{ -ENOENT, "nothing is published under this name" },
-	{ -ENOMEM, "out of memory, or no room of this size in the arena" },
+	{ -ENOMEM, "out of memory: no room of this size in the arena, or on "
+		   "the device" },
 	{ -ENOSPC, "no room: the model does not fit, or the segment, its table "
 		   "of holders or the agent's disk is full" },
 	{ -ENOTSUP, "the session was not opened for this" },
-	{ -EOPNOTSUPP, "the agent does not know this request; it is older "
-		       "than this library" },
+	{ -EOPNOTSUPP, "the device cannot do this, or the agent does not know "
+		       "the request and is older than this library" },
 	{ -EOVERFLOW, "sizes of 2^64 bytes or more" },
 	{ -EOWNERDEAD, "opened by the process that forked this one; open "
 		       "your own" },
-	{ -EPERM, "it belongs to another user" },
+	{ -EPERM, "it belongs to another user, or is for administrators" },
 	{ -EPROTO, "what is there breaks the contract: another layout, a "
 		   "damaged segment, or a peer that lies" },
-	{ -ERANGE, "out of the table or out of the arena" },
+	{ -ERANGE, "out of the table, the arena or the buffer" },
 	{ -EROFS, "the agent's disk cannot be written" },
 	{ -ESHUTDOWN, "the agent is shutting down" },
 	{ -ESRCH, "the agent does not see this process: it is in another pid "
 		  "namespace" },
 	{ -ESTALE, "the agent has not been seen for two seconds, or its map "
-		   "was retired" },
+		   "was retired; of a job: its buffer is gone" },
 	{ -ETIME, "the deadline passed" },
 	{ -EUSERS, "no session is left for this user" },
 };

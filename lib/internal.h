@@ -13,8 +13,9 @@
  *	read	 devices		 publish  requests of an attachment
  *	view	 layer maps		 session	memory, queue pairs
  *	health	 heartbeat, changes	 arena	  who has which bytes
- *	guard	 whose process is this	 submit	  entries into rings
- *	errors	 sentences		 wait	  completions out of them
+ *	guard	 whose process is this	 buffers  other memory, by handle
+ *	errors	 sentences		 submit	  entries into rings
+ *	visible	 CUDA_VISIBLE_DEVICES	 wait	  completions out of them
  *					 scatter  one job, many rows
  *
  * Edges
@@ -105,7 +106,8 @@ struct gm_call {
 	uint32_t body_bytes;
 	const void *body;
 	struct iovec tail[6];
-	void *reply; /* zero-filled past what the agent sent */
+	const int *carries; /* NULL, or a descriptor that goes along */
+	void *reply;        /* zero-filled past what the agent sent */
 	uint32_t reply_bytes;
 	uint32_t reply_tail_room;
 	void *reply_tail;
@@ -209,14 +211,15 @@ int gm_arena_give(struct gm_arena *arena, uint64_t at);
 enum gm_ticket_state {
 	GM_TICKET_FREE = 0,
 	GM_TICKET_JOB,   /* in flight; ends in gpumap_poll() */
-	GM_TICKET_TILE,  /* in flight; ends in the scatter that waits */
+	GM_TICKET_TILE,  /* in flight; ends in the call that waits for it */
 	GM_TICKET_STRAY, /* in flight; nobody asks for it any more */
-	GM_TICKET_DONE   /* a job that has ended and waits for gpumap_poll() */
+	GM_TICKET_BUFFER, /* in flight; ends a buffer, whose index is free then */
+	GM_TICKET_DONE    /* a job that has ended and waits for gpumap_poll() */
 };
 
 /* One per slot of a queue.  A slot is free once its ticket is. */
 struct gm_ticket {
-	uint64_t cookie; /* of the job; the index of the tile */
+	uint64_t cookie; /* of the job; the index of the tile or the buffer */
 	struct gm_ticket *next;
 	uint32_t position;
 	int32_t status;
@@ -247,6 +250,25 @@ struct gm_field {
 	double weights[GM_ROWS];
 };
 
+/* Memory that is not the arena's, as jobs name it. */
+struct gm_buffer {
+	uint64_t handle; /* 0: none */
+	uint64_t bytes;
+	uint64_t at; /* of a registration: in its file */
+	int fd;      /* likewise, our own; -1: none */
+	uint32_t flags;
+	bool exported; /* under an id that the agent still has */
+	bool leaving;  /* has no handle any more, but a worker may not know */
+	uint64_t rows[GM_ROWS / 64]; /* that have been told of a registration */
+};
+
+struct gm_buffers {
+	struct gm_buffer *table; /* NULL: none yet */
+	uint32_t room;
+	uint32_t next;       /* index where a free one is sought */
+	uint32_t generation; /* of the newest */
+};
+
 struct gpumap_session {
 	struct gpumap *map;
 	struct gm_guard mine;
@@ -267,8 +289,9 @@ struct gpumap_session {
 	struct gm_ticket *done_first; /* ended, in that order */
 	struct gm_ticket **done_last;
 
-	struct gpumap_tile *tiles; /* of the scatter that waits */
+	struct gpumap_tile *tiles; /* of the call that waits */
 	uint32_t tiles_left;
+	struct gm_buffers buffers;
 
 	uint32_t parked; /* own copy of client->parked */
 	uint32_t cpu;    /* likewise of client->cpu */
@@ -296,6 +319,11 @@ int gm_session_lacks(struct gpumap_session *session, uint32_t row);
 int gm_session_pair(struct gpumap_session *session, uint32_t row,
 		    struct gm_pair **ret_pair);
 
+/* A request on the session's own connection; stores the refusal.  Returns as
+ * gm_link_call(); when the connection is lost so is the session. */
+int gm_session_call(struct gpumap_session *session, struct gm_call *call,
+		    uint32_t max_fds);
+
 /* May this process use it, and is it alive?  0 or what to answer. */
 static inline int gm_session_usable(const struct gpumap_session *session)
 {
@@ -313,9 +341,23 @@ void gm_session_look(struct gpumap_session *session);
 /* Bytes of an element, 0 for a dtype that we do not know. */
 uint32_t gm_dtype_bytes(uint32_t dtype);
 
-/* Judge one job; returns 0, -EINVAL or -ERANGE. */
-int gm_job_judge(const struct gpumap_session *session,
+/* Which of a job's fields an operation has. */
+enum { GM_HAS_DST = 1, GM_HAS_SRC = 2, GM_HAS_ALPHA = 4, GM_HAS_PATTERN = 8 };
+
+/* GM_HAS_* of one that a job may have. */
+uint32_t gm_op_fields(uint32_t op);
+
+/* Judge one job for one row; returns 0, -EINVAL, -ERANGE, or what
+ * gm_buffers_judge() says. */
+int gm_job_judge(const struct gpumap_session *session, uint32_t row,
 		 const struct gpumap_job *job);
+
+/* Does a pointer lie in the arena? */
+static inline bool gm_in_arena(const struct gpumap_session *s,
+			       const void *memory)
+{
+	return (uintptr_t)memory - (uintptr_t)s->arena < s->arena_bytes;
+}
 
 /* Do @n more entries fit? */
 bool gm_pair_has_credit(const struct gm_pair *pair, uint32_t n);
@@ -325,7 +367,37 @@ bool gm_pair_has_credit(const struct gm_pair *pair, uint32_t n);
 void gm_pair_push(struct gpumap_session *session, struct gm_pair *pair,
 		  const struct gpumap_job *jobs, uint32_t n, uint16_t state);
 
+/* ---- buffers ------------------------------------------------------------ */
+
+/*
+ * gm_buffers_judge - a job that names a buffer
+ *
+ * Returns	0
+ *		-ESTALE		the session has no such buffer
+ *		-ERANGE		it reaches out of it, or out of the arena
+ *		-EACCES		it would be written, and is READ_ONLY
+ *		-EOPNOTSUPP	it is memory of another row
+ */
+int gm_buffers_judge(const struct gpumap_session *session, uint32_t row,
+		     const struct gpumap_job *job);
+
+/* Tell the row of registrations that judged jobs name and that it has not seen
+ * yet.  Returns 0 or as gm_session_call(). */
+int gm_buffers_show(struct gpumap_session *session, uint32_t row,
+		    const struct gpumap_job *jobs, uint32_t n);
+
+/* The worker is done with what was at this index. */
+void gm_buffers_left(struct gpumap_session *session, uint64_t index);
+void gm_buffers_fini(struct gm_buffers *buffers);
+
 /* ---- wait --------------------------------------------------------------- */
+
+/* Wait for s->tiles_left tiles.  Returns 0, -ETIME, or why the session has
+ * ended. */
+int gm_tiles_wait(struct gpumap_session *session, uint64_t deadline_ns);
+
+/* The pair's tiles in flight end for nobody.  Returns whether there were any. */
+bool gm_tiles_abandon(struct gm_pair *pair);
 
 /* Take what has ended.  Jobs go to @ret_done while there is room, in @n, or
  * wait in the session when it is NULL.  Returns as gpumap_poll(). */

@@ -9,6 +9,7 @@ noinst_LTLIBRARIES += %reldir%/libclient.la
 %canon_reldir%_libclient_la_SOURCES = \
 	%reldir%/arena.c \
 	%reldir%/attach.c \
+	%reldir%/buffers.c \
 	%reldir%/control.c \
 	%reldir%/errors.c \
 	%reldir%/guard.c \

@@ -15,8 +15,11 @@ _Static_assert(GM_SPLIT_ROWS >= GM_ROWS, "a split over the whole table");
 struct plan {
 	uint32_t n; /* tiles */
 	uint64_t deadline_ns;
+	const uint64_t *dst_buffers; /* one per row of the caller's, or NULL */
+	const uint64_t *src_buffers;
 	struct gm_pair *pairs[GM_ROWS];
 	struct gpumap_tile tiles[GM_ROWS];
+	uint16_t places[GM_ROWS]; /* of a tile's row among the caller's */
 };
 
 /* The rows that take part when the caller names none, with their scores.  Both
@@ -121,6 +124,7 @@ static int lay_out(struct gpumap_session *s, uint64_t n,
 	for (uint32_t i = 0; i < k; i++) {
 		if (counts[i] == 0)
 			continue;
+		plan->places[plan->n] = (uint16_t)i;
 		plan->tiles[plan->n++] = (struct gpumap_tile){ .row = rows[i],
 							       .first = first,
 							       .n = counts[i] };
@@ -139,22 +143,84 @@ static bool reaches(const struct gpumap_session *s, const void *memory,
 	return at > s->arena_bytes || n > (s->arena_bytes - at) / element;
 }
 
-static int judge(const struct gpumap_session *s, const struct gpumap_job *job)
+/* What of the job does not depend on the rows. */
+static int judge(const struct gpumap_session *s, const struct gpumap_job *job,
+		 const struct gpumap_scatter_opts *opts)
 {
 	uint32_t element = gm_dtype_bytes(job->dtype);
-	int ret = gm_job_judge(s, job);
+	uint32_t has;
 
-	if (ret != 0 || job->op == GPUMAP_OP_NOP)
-		return ret;
-	if (reaches(s, job->dst, job->n, element) ||
-	    (job->op != GPUMAP_OP_FILL &&
-	     reaches(s, job->src, job->n, element)))
+	if (job->op > GPUMAP_OP_AXPY || element == 0)
+		return -EINVAL;
+	has = gm_op_fields(job->op);
+	if (opts->rows == NULL &&
+	    (opts->dst_buffers != NULL || opts->src_buffers != NULL))
+		return -EINVAL;
+	if ((has & GM_HAS_DST) != 0 && job->dst_buffer == 0 &&
+	    opts->dst_buffers == NULL && reaches(s, job->dst, job->n, element))
+		return -ERANGE;
+	if ((has & GM_HAS_SRC) != 0 && job->src_buffer == 0 &&
+	    opts->src_buffers == NULL && reaches(s, job->src, job->n, element))
 		return -ERANGE;
 	return 0;
 }
 
+/* What one row is to do.  Memory that all rows share is split like the
+ * elements; of memory of its own a row uses the beginning. */
+static struct gpumap_job part_of(const struct gpumap_job *job,
+				 const struct plan *plan, uint32_t i)
+{
+	const struct gpumap_tile *tile = &plan->tiles[i];
+	uint64_t skip = tile->first * gm_dtype_bytes(job->dtype);
+	struct gpumap_job part = *job;
+
+	part.n = tile->n;
+	part.cookie = i;
+	if (job->op == GPUMAP_OP_NOP)
+		return part;
+	if (plan->dst_buffers != NULL)
+		part.dst_buffer = plan->dst_buffers[plan->places[i]];
+	else if (part.dst_buffer != 0)
+		part.dst_at += skip;
+	else
+		part.dst = (char *)job->dst + skip;
+	if (plan->src_buffers != NULL)
+		part.src_buffer = plan->src_buffers[plan->places[i]];
+	else if (part.src_buffer != 0)
+		part.src_at += skip;
+	else
+		part.src = (const char *)job->src + skip;
+	return part;
+}
+
+/* Buffers of each tile, and what its row has to be told of them. */
+static int judge_buffers(struct gpumap_session *s, const struct gpumap_job *job,
+			 const struct plan *plan)
+{
+	int ret = 0;
+
+	for (uint32_t i = 0; ret == 0 && i < plan->n; i++) {
+		struct gpumap_job part = part_of(job, plan, i);
+
+		ret = gm_job_judge(s, plan->tiles[i].row, &part);
+	}
+	for (uint32_t i = 0; ret == 0 && i < plan->n; i++) {
+		struct gpumap_job part = part_of(job, plan, i);
+
+		ret = gm_buffers_show(s, plan->tiles[i].row, &part, 1);
+	}
+	return ret;
+}
+
+static bool names_buffers(const struct gpumap_job *job, const struct plan *plan)
+{
+	return (job->dst_buffer | job->src_buffer) != 0 ||
+	       plan->dst_buffers != NULL || plan->src_buffers != NULL;
+}
+
 /* Every row's queue pair, and credit on each: before the first tile. */
-static int reserve(struct gpumap_session *s, struct plan *plan)
+static int reserve(struct gpumap_session *s, const struct gpumap_job *job,
+		   struct plan *plan)
 {
 	for (uint32_t i = 0; i < plan->n; i++) {
 		int ret =
@@ -166,67 +232,29 @@ static int reserve(struct gpumap_session *s, struct plan *plan)
 	for (uint32_t i = 0; i < plan->n; i++)
 		if (!gm_pair_has_credit(plan->pairs[i], 1))
 			return -EAGAIN;
-	return 0;
+	return names_buffers(job, plan) ? judge_buffers(s, job, plan) : 0;
 }
 
 static void push_tiles(struct gpumap_session *s, const struct gpumap_job *job,
 		       struct plan *plan)
 {
-	uint64_t element = gm_dtype_bytes(job->dtype);
-
 	s->tiles = plan->tiles;
 	s->tiles_left = plan->n;
 	for (uint32_t i = 0; i < plan->n; i++) {
-		struct gpumap_tile *tile = &plan->tiles[i];
-		struct gpumap_job part = *job;
+		struct gpumap_job part = part_of(job, plan, i);
 
-		part.n = tile->n;
-		part.cookie = i;
-		if (job->op != GPUMAP_OP_NOP) {
-			part.dst = (char *)job->dst + tile->first * element;
-			part.src =
-				(const char *)job->src + tile->first * element;
-		}
 		/* What it says until its completion says otherwise. */
-		tile->status = -ETIME;
+		plan->tiles[i].status = -ETIME;
 		gm_pair_push(s, plan->pairs[i], &part, 1, GM_TICKET_TILE);
 	}
-}
-
-static int wait_tiles(struct gpumap_session *s, uint64_t deadline_ns)
-{
-	bool first = true;
-	int ret = 0;
-
-	while (s->tiles_left > 0) {
-		gm_session_reap(s, NULL, 0);
-		if (s->tiles_left == 0)
-			break;
-		if (s->broken != 0)
-			return s->broken;
-		ret = gm_session_idle(s, deadline_ns, first);
-		if (ret != 0)
-			return ret;
-		first = false;
-	}
-	return 0;
 }
 
 /* The caller goes away: tiles still in flight end for nobody. */
 static void abandon(struct gpumap_session *s, struct plan *plan, int error)
 {
-	for (uint32_t i = 0; i < plan->n; i++) {
-		struct gm_pair *pair = plan->pairs[i];
-
-		for (uint32_t j = 0; j <= pair->out.mask; j++) {
-			struct gm_ticket *t = &pair->tickets[j];
-
-			if (t->state != GM_TICKET_TILE)
-				continue;
-			t->state = GM_TICKET_STRAY;
+	for (uint32_t i = 0; i < plan->n; i++)
+		if (gm_tiles_abandon(plan->pairs[i]))
 			plan->tiles[i].status = error;
-		}
-	}
 	s->tiles_left = 0;
 }
 
@@ -245,7 +273,7 @@ static int run(struct gpumap_session *s, const struct gpumap_job *job,
 
 	gm_session_awake(s);
 	push_tiles(s, job, plan);
-	ret = wait_tiles(s, plan->deadline_ns);
+	ret = gm_tiles_wait(s, plan->deadline_ns);
 	if (ret != 0)
 		abandon(s, plan, ret);
 	s->tiles = NULL;
@@ -271,13 +299,15 @@ int gpumap_scatter(struct gpumap_session *session, const struct gpumap_job *job,
 	if (ret == 0 && ours.flags != 0)
 		ret = -E2BIG;
 	if (ret == 0)
-		ret = judge(session, job);
+		ret = judge(session, job, &ours);
 	if (ret == 0)
 		ret = lay_out(session, job->n, &ours, &plan);
 	if (ret == 0 && ret_tiles != NULL && plan.n > n)
 		ret = -ENOBUFS;
+	plan.dst_buffers = ours.dst_buffers;
+	plan.src_buffers = ours.src_buffers;
 	if (ret == 0)
-		ret = reserve(session, &plan);
+		ret = reserve(session, job, &plan);
 	if (ret != 0)
 		return ret;
 	plan.deadline_ns =

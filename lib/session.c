@@ -193,11 +193,23 @@ void gpumap_session_close(struct gpumap_session *session)
 	for (uint32_t row = 0; row < GM_ROWS; row++)
 		if (s->pairs[row] != NULL)
 			close_pair(s->pairs[row]);
+	gm_buffers_fini(&s->buffers);
 	gm_link_close(&s->link);
 	if (s->wake_fd >= 0)
 		close(s->wake_fd);
 	gm_guard_drop(&s->mine);
 	free(s);
+}
+
+int gm_session_call(struct gpumap_session *session, struct gm_call *call,
+		    uint32_t max_fds)
+{
+	int ret = gm_link_call(session->map, &session->link, call, max_fds);
+
+	gm_map_refuse(session->map, call->why);
+	if (session->link.fd < 0)
+		gm_session_lose(session);
+	return ret == -EPIPE ? -ECONNRESET : ret;
 }
 
 /* ---- queue pairs -------------------------------------------------------- */
@@ -211,11 +223,8 @@ static int request_queue(struct gpumap_session *s, struct gm_pair *pair)
 				.body_bytes = sizeof(open),
 				.reply = &reply,
 				.reply_bytes = sizeof(reply) };
-	int ret = gm_link_call(s->map, &s->link, &call, 1);
+	int ret = gm_session_call(s, &call, 1);
 
-	gm_map_refuse(s->map, call.why);
-	if (ret == -EPIPE)
-		ret = -ECONNRESET;
 	if (ret == 0 &&
 	    (call.n_fds != 1 || reply.at != gm_queue_at(pair->row, s->depth) ||
 	     reply.bytes != gm_queue_bytes(s->depth)))
@@ -260,8 +269,6 @@ static int open_pair(struct gpumap_session *s, uint32_t row)
 		ret = request_queue(s, pair);
 	if (ret != 0) {
 		close_pair(pair);
-		if (s->link.fd < 0)
-			gm_session_lose(s);
 		return ret;
 	}
 	set_up_rings(s, pair);

@@ -22,32 +22,41 @@ uint32_t gm_dtype_bytes(uint32_t dtype)
 	return dtype < sizeof(bytes) ? bytes[dtype] : 0;
 }
 
-/* Which of a job's fields an operation has. */
-enum { HAS_DST = 1, HAS_SRC = 2, HAS_ALPHA = 4, HAS_PATTERN = 8 };
-
 static const uint8_t fields[] = {
 	[GPUMAP_OP_NOP] = 0,
-	[GPUMAP_OP_FILL] = HAS_DST | HAS_PATTERN,
-	[GPUMAP_OP_COPY] = HAS_DST | HAS_SRC,
-	[GPUMAP_OP_SCALE] = HAS_DST | HAS_SRC | HAS_ALPHA,
-	[GPUMAP_OP_AXPY] = HAS_DST | HAS_SRC | HAS_ALPHA,
+	[GPUMAP_OP_FILL] = GM_HAS_DST | GM_HAS_PATTERN,
+	[GPUMAP_OP_COPY] = GM_HAS_DST | GM_HAS_SRC,
+	[GPUMAP_OP_SCALE] = GM_HAS_DST | GM_HAS_SRC | GM_HAS_ALPHA,
+	[GPUMAP_OP_AXPY] = GM_HAS_DST | GM_HAS_SRC | GM_HAS_ALPHA,
+	/* Ours alone: no job may have them. */
+	[GPUMAP_OP_ALLOC] = GM_HAS_DST | GM_HAS_PATTERN,
+	[GPUMAP_OP_FREE] = GM_HAS_DST,
 };
+
+#define JOB_OPS (GPUMAP_OP_AXPY + 1u)
+
+uint32_t gm_op_fields(uint32_t op)
+{
+	return fields[op];
+}
 
 static uint64_t offset_of(const struct gpumap_session *s, const void *memory)
 {
 	return (uint64_t)((uintptr_t)memory - (uintptr_t)s->arena);
 }
 
-int gm_job_judge(const struct gpumap_session *session,
+int gm_job_judge(const struct gpumap_session *session, uint32_t row,
 		 const struct gpumap_job *job)
 {
-	if (job->op >= sizeof(fields) || gm_dtype_bytes(job->dtype) == 0)
+	if (job->op >= JOB_OPS || gm_dtype_bytes(job->dtype) == 0)
 		return -EINVAL;
-	if ((fields[job->op] & HAS_DST) != 0 &&
-	    offset_of(session, job->dst) >= session->arena_bytes)
+	if ((job->dst_buffer | job->src_buffer) != 0)
+		return gm_buffers_judge(session, row, job);
+	if ((fields[job->op] & GM_HAS_DST) != 0 &&
+	    !gm_in_arena(session, job->dst))
 		return -ERANGE;
-	if ((fields[job->op] & HAS_SRC) != 0 &&
-	    offset_of(session, job->src) >= session->arena_bytes)
+	if ((fields[job->op] & GM_HAS_SRC) != 0 &&
+	    !gm_in_arena(session, job->src))
 		return -ERANGE;
 	return 0;
 }
@@ -76,13 +85,19 @@ static void pack(const struct gpumap_session *s, const struct gpumap_job *job,
 				  .incarnation = incarnation,
 				  .n = job->n };
 
-	if ((has & HAS_DST) != 0)
-		entry.dst = offset_of(s, job->dst);
-	if ((has & HAS_SRC) != 0)
-		entry.src = offset_of(s, job->src);
-	if ((has & HAS_ALPHA) != 0)
+	if ((has & GM_HAS_DST) != 0) {
+		entry.dst_buffer = job->dst_buffer;
+		entry.dst = job->dst_buffer != 0 ? job->dst_at
+						 : offset_of(s, job->dst);
+	}
+	if ((has & GM_HAS_SRC) != 0) {
+		entry.src_buffer = job->src_buffer;
+		entry.src = job->src_buffer != 0 ? job->src_at
+						 : offset_of(s, job->src);
+	}
+	if ((has & GM_HAS_ALPHA) != 0)
 		memcpy(&entry.value, &job->alpha, sizeof(entry.value));
-	if ((has & HAS_PATTERN) != 0)
+	if ((has & GM_HAS_PATTERN) != 0)
 		entry.value = job->pattern;
 	gm_entry_pack(&entry, ret_words);
 }
@@ -132,6 +147,7 @@ int gpumap_submit(struct gpumap_session *session, uint32_t row,
 		  const struct gpumap_job *jobs, uint32_t n)
 {
 	struct gm_pair *pair;
+	uint64_t buffers = 0;
 	int ret = gm_session_usable(session);
 
 	if (ret != 0)
@@ -139,15 +155,21 @@ int gpumap_submit(struct gpumap_session *session, uint32_t row,
 	if (n == 0 || n > session->depth)
 		return -EINVAL;
 	for (uint32_t i = 0; i < n; i++) {
-		ret = gm_job_judge(session, &jobs[i]);
+		ret = gm_job_judge(session, row, &jobs[i]);
 		if (ret != 0)
 			return ret;
+		buffers |= jobs[i].dst_buffer | jobs[i].src_buffer;
 	}
 	ret = gm_session_pair(session, row, &pair);
 	if (ret != 0)
 		return ret;
 	if (!gm_pair_has_credit(pair, n))
 		return -EAGAIN;
+	if (buffers != 0) {
+		ret = gm_buffers_show(session, row, jobs, n);
+		if (ret != 0)
+			return ret;
+	}
 	gm_session_awake(session);
 	gm_pair_push(session, pair, jobs, n, GM_TICKET_JOB);
 	return 0;

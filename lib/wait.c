@@ -70,6 +70,8 @@ static int settle(struct gpumap_session *s, struct gm_pair *pair,
 		s->tiles_left--;
 		ret_done = NULL;
 	} else {
+		if (t->state == GM_TICKET_BUFFER)
+			gm_buffers_left(s, t->cookie);
 		ret_done = NULL;
 	}
 	free_ticket(pair, t);
@@ -354,6 +356,41 @@ int gpumap_wait(struct gpumap_session *session, struct gpumap_done *ret_done,
 			return ret;
 		first = false;
 	}
+}
+
+int gm_tiles_wait(struct gpumap_session *session, uint64_t deadline_ns)
+{
+	bool first = true;
+
+	while (session->tiles_left > 0) {
+		int ret;
+
+		gm_session_reap(session, NULL, 0);
+		if (session->tiles_left == 0)
+			break;
+		if (session->broken != 0)
+			return session->broken;
+		ret = gm_session_idle(session, deadline_ns, first);
+		if (ret != 0)
+			return ret;
+		first = false;
+	}
+	return 0;
+}
+
+bool gm_tiles_abandon(struct gm_pair *pair)
+{
+	bool any = false;
+
+	for (uint32_t i = 0; i <= pair->out.mask; i++) {
+		struct gm_ticket *t = &pair->tickets[i];
+
+		if (t->state != GM_TICKET_TILE)
+			continue;
+		t->state = GM_TICKET_STRAY;
+		any = true;
+	}
+	return any;
 }
 
 /* ---- a descriptor to sleep on ------------------------------------------- */

@@ -1,0 +1,545 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Memory that is not the arena's: a device's own, a file of the client's, what
+ * others have exported.  Jobs name it by a handle that is made here and means
+ * something in this session only.
+ *
+ * Indices belong to the whole session, whatever row they are used on.  One is
+ * free again when no worker can still have something there: what a ring carries
+ * away (FREE) is gone with its completion, what the control socket carries away
+ * (FORGET) with its reply.
+ */
+
+#include "lib/internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define ROOM_FIRST 64u
+
+_Static_assert(GM_ROWS <= 256, "a row fits a handle");
+
+/* ---- the table ----------------------------------------------------------- */
+
+static struct gm_buffer *find(const struct gpumap_session *s, uint64_t handle)
+{
+	uint32_t index = gm_handle_index(handle);
+
+	if (handle == 0 || index >= s->buffers.room ||
+	    s->buffers.table[index].handle != handle)
+		return NULL;
+	return &s->buffers.table[index];
+}
+
+static bool is_vacant(const struct gm_buffer *buffer)
+{
+	return buffer->handle == 0 && !buffer->leaving;
+}
+
+static struct gm_buffer *vacant(struct gm_buffers *b)
+{
+	for (uint32_t i = 0; i < b->room; i++) {
+		uint32_t index = (b->next + i) % b->room;
+
+		if (is_vacant(&b->table[index])) {
+			b->next = index + 1;
+			return &b->table[index];
+		}
+	}
+	return NULL;
+}
+
+static int grow(struct gm_buffers *b)
+{
+	uint32_t room = b->room != 0 ? 2 * b->room : ROOM_FIRST;
+	struct gm_buffer *table = realloc(b->table, room * sizeof(*table));
+
+	if (table == NULL)
+		return -ENOMEM;
+	memset(table + b->room, 0, (room - b->room) * sizeof(*table));
+	b->table = table;
+	b->next = b->room;
+	b->room = room;
+	return 0;
+}
+
+/* A place with a new handle. */
+static int take(struct gpumap_session *s, uint32_t kind, uint32_t row,
+		struct gm_buffer **ret_buffer)
+{
+	struct gm_buffers *b = &s->buffers;
+	struct gm_buffer *buffer = vacant(b);
+
+	if (buffer == NULL) {
+		/* What has left may not have been looked at yet. */
+		gm_session_reap(s, NULL, 0);
+		buffer = vacant(b);
+	}
+	if (buffer == NULL && b->room < GM_BUFFERS_MAX) {
+		int ret = grow(b);
+
+		if (ret != 0)
+			return ret;
+		buffer = vacant(b);
+	}
+	if (buffer == NULL || b->generation == UINT32_MAX) {
+		gm_map_refuse(s->map,
+			      "this session has 4096 buffers, or has had 2^32: "
+			      "free some, or open another session");
+		return -EDQUOT;
+	}
+	*buffer = (struct gm_buffer){
+		.handle = gm_handle_make(++b->generation, kind, row,
+					 (uint32_t)(buffer - b->table)),
+		.fd = -1,
+	};
+	*ret_buffer = buffer;
+	return 0;
+}
+
+static void drop(struct gm_buffer *buffer)
+{
+	if (buffer->fd >= 0)
+		close(buffer->fd);
+	*buffer = (struct gm_buffer){ .fd = -1 };
+}
+
+void gm_buffers_left(struct gpumap_session *session, uint64_t index)
+{
+	drop(&session->buffers.table[index]);
+}
+
+void gm_buffers_fini(struct gm_buffers *buffers)
+{
+	for (uint32_t i = 0; i < buffers->room; i++)
+		if (buffers->table[i].handle != 0)
+			drop(&buffers->table[i]);
+	free(buffers->table);
+}
+
+/* ---- jobs ---------------------------------------------------------------- */
+
+static int judge_memory(const struct gpumap_session *s, uint32_t row,
+			uint64_t handle, uint64_t at, uint64_t n,
+			uint32_t element, bool is_written)
+{
+	const struct gm_buffer *buffer = find(s, handle);
+
+	if (buffer == NULL)
+		return -ESTALE;
+	if (gm_handle_kind(handle) == GM_BUFFER_DEVICE &&
+	    gm_handle_row(handle) != row)
+		return -EOPNOTSUPP;
+	if (is_written && (buffer->flags & GPUMAP_BUFFER_READ_ONLY) != 0)
+		return -EACCES;
+	if (at > buffer->bytes || n > (buffer->bytes - at) / element)
+		return -ERANGE;
+	return 0;
+}
+
+int gm_buffers_judge(const struct gpumap_session *session, uint32_t row,
+		     const struct gpumap_job *job)
+{
+	uint32_t has = gm_op_fields(job->op);
+	uint32_t element = gm_dtype_bytes(job->dtype);
+	int ret = 0;
+
+	if ((has & GM_HAS_DST) == 0)
+		return 0;
+	if (job->dst_buffer != 0)
+		ret = judge_memory(session, row, job->dst_buffer, job->dst_at,
+				   job->n, element, true);
+	else if (!gm_in_arena(session, job->dst))
+		ret = -ERANGE;
+	if (ret != 0 || (has & GM_HAS_SRC) == 0)
+		return ret;
+	if (job->src_buffer != 0)
+		ret = judge_memory(session, row, job->src_buffer, job->src_at,
+				   job->n, element, false);
+	else if (!gm_in_arena(session, job->src))
+		ret = -ERANGE;
+	return ret;
+}
+
+/* ---- a device's own ------------------------------------------------------- */
+
+static int find_credit(struct gpumap_session *s, const struct gm_pair *pair,
+		       uint32_t n)
+{
+	if (gm_pair_has_credit(pair, n))
+		return 0;
+	/* Entries of ours may have ended that no gpumap_poll() will ask for. */
+	gm_session_reap(s, NULL, 0);
+	if (s->broken != 0)
+		return s->broken;
+	return gm_pair_has_credit(pair, n) ? 0 : -EAGAIN;
+}
+
+/* Behind whatever the ring has for it; its index is free with the answer. */
+static void send_away(struct gpumap_session *s, struct gm_pair *pair,
+		      struct gm_buffer *buffer)
+{
+	struct gpumap_job job = {
+		.op = GPUMAP_OP_FREE,
+		.dst_buffer = buffer->handle,
+		.cookie = (uint64_t)(buffer - s->buffers.table),
+	};
+
+	buffer->handle = 0;
+	buffer->leaving = true;
+	gm_pair_push(s, pair, &job, 1, GM_TICKET_BUFFER);
+}
+
+/* Two credits are there: one for an ALLOC that ends too late to be freed. */
+static int allocate(struct gpumap_session *s, struct gm_pair *pair,
+		    struct gm_buffer *buffer, uint64_t deadline_ns)
+{
+	struct gpumap_tile tile = { .row = pair->row, .status = -ETIME };
+	struct gpumap_job job = { .op = GPUMAP_OP_ALLOC,
+				  .dtype = GPUMAP_DTYPE_U8,
+				  .n = buffer->bytes,
+				  .pattern = buffer->flags,
+				  .dst_buffer = buffer->handle };
+	int ret;
+
+	gm_session_awake(s);
+	s->tiles = &tile;
+	s->tiles_left = 1;
+	gm_pair_push(s, pair, &job, 1, GM_TICKET_TILE);
+	ret = gm_tiles_wait(s, deadline_ns);
+	if (ret == 0)
+		ret = tile.status;
+	else
+		gm_tiles_abandon(pair);
+	s->tiles = NULL;
+	s->tiles_left = 0;
+	if (ret == -ETIME)
+		send_away(s, pair, buffer);
+	else if (ret != 0)
+		drop(buffer);
+	return ret;
+}
+
+int gpumap_buffer_alloc(struct gpumap_session *session, uint32_t row,
+			uint64_t bytes, uint32_t flags, uint64_t deadline_ns,
+			uint64_t *ret_buffer)
+{
+	struct gm_buffer *buffer;
+	struct gm_pair *pair;
+	int ret = gm_session_usable(session);
+
+	if (ret == 0 && (bytes == 0 || flags == GPUMAP_BUFFER_READ_ONLY))
+		ret = -EINVAL;
+	if (ret == 0 && (flags & ~GPUMAP_BUFFER_EXPORTABLE) != 0)
+		ret = -E2BIG;
+	if (ret == 0)
+		ret = gm_session_pair(session, row, &pair);
+	if (ret == 0)
+		ret = find_credit(session, pair, 2);
+	if (ret == 0)
+		ret = take(session, GM_BUFFER_DEVICE, row, &buffer);
+	if (ret != 0)
+		return ret;
+	buffer->bytes = bytes;
+	buffer->flags = flags;
+	ret = allocate(session, pair, buffer, deadline_ns);
+	if (ret != 0)
+		return ret;
+	*ret_buffer = buffer->handle;
+	return 0;
+}
+
+/* The agent lets go of what it has under a handle. */
+static int request_forget(struct gpumap_session *s, uint64_t handle)
+{
+	struct gm_forget body = { .handle = handle };
+	struct gm_call call = { .type = GM_CONTROL_FORGET,
+				.body = &body,
+				.body_bytes = sizeof(body) };
+
+	return gm_session_call(s, &call, 0);
+}
+
+/* An export ends with its buffer, or before; that it has ended by itself, with
+ * the worker, is no failure. */
+static int end_export(struct gpumap_session *s, struct gm_buffer *buffer)
+{
+	int ret = buffer->exported ? request_forget(s, buffer->handle) : 0;
+
+	if (ret == -ENOENT || ret == -ESTALE)
+		ret = 0;
+	if (ret == 0)
+		buffer->exported = false;
+	return ret;
+}
+
+int gpumap_buffer_free(struct gpumap_session *session, uint64_t buffer)
+{
+	struct gm_buffer *mine;
+	struct gm_pair *pair;
+	int ret = gm_session_usable(session);
+
+	if (ret != 0 || buffer == 0)
+		return ret;
+	mine = find(session, buffer);
+	if (mine == NULL)
+		return -ESTALE;
+	if (gm_handle_kind(buffer) != GM_BUFFER_DEVICE)
+		return -EINVAL;
+	pair = session->pairs[gm_handle_row(buffer)];
+	ret = find_credit(session, pair, 1);
+	if (ret == 0)
+		ret = end_export(session, mine);
+	if (ret != 0)
+		return ret;
+	gm_session_awake(session);
+	send_away(session, pair, mine);
+	return 0;
+}
+
+/* ---- files of the client's ------------------------------------------------ */
+
+/* What can be told here without asking anybody.  The agent judges again. */
+static int judge_file(struct gpumap_session *s, int fd, uint64_t at,
+		      uint64_t bytes)
+{
+	const char *why = NULL;
+	struct stat file;
+	int seals = fcntl(fd, F_GET_SEALS);
+
+	if (fstat(fd, &file) != 0)
+		return -errno;
+	if (seals < 0 || (seals & F_SEAL_SHRINK) == 0)
+		why = "memory is registered by a memfd that cannot shrink: "
+		      "make it with MFD_ALLOW_SEALING and add F_SEAL_SHRINK";
+	else if (bytes == 0 || at % GM_PAGE != 0)
+		why = "a registration starts at a page and has at least a byte";
+	else if (at > (uint64_t)file.st_size ||
+		 bytes > (uint64_t)file.st_size - at)
+		why = "the file ends before the bytes that were to be "
+		      "registered";
+	if (why == NULL)
+		return 0;
+	gm_map_refuse(s->map, why);
+	return -EINVAL;
+}
+
+int gpumap_register(struct gpumap_session *session, int fd, uint64_t at,
+		    uint64_t bytes, uint32_t flags, uint64_t *ret_buffer)
+{
+	struct gm_buffer *buffer;
+	int ret = gm_session_usable(session);
+	int own;
+
+	if (ret == 0 && flags == GPUMAP_BUFFER_EXPORTABLE)
+		ret = -EINVAL;
+	if (ret == 0 && (flags & ~GPUMAP_BUFFER_READ_ONLY) != 0)
+		ret = -E2BIG;
+	if (ret == 0)
+		ret = judge_file(session, fd, at, bytes);
+	if (ret != 0)
+		return ret;
+	own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	if (own < 0)
+		return -errno;
+	ret = take(session, GM_BUFFER_REGISTERED, 0, &buffer);
+	if (ret != 0) {
+		close(own);
+		return ret;
+	}
+	buffer->fd = own;
+	buffer->at = at;
+	buffer->bytes = bytes;
+	buffer->flags = flags;
+	*ret_buffer = buffer->handle;
+	return 0;
+}
+
+static int show(struct gpumap_session *s, uint32_t row, uint64_t handle)
+{
+	struct gm_buffer *buffer = find(s, handle);
+	uint64_t bit = UINT64_C(1) << row % 64;
+	struct gm_register body;
+	struct gm_call call = { .type = GM_CONTROL_REGISTER,
+				.body = &body,
+				.body_bytes = sizeof(body) };
+	int ret;
+
+	if (buffer == NULL || gm_handle_kind(handle) != GM_BUFFER_REGISTERED ||
+	    (buffer->rows[row / 64] & bit) != 0)
+		return 0;
+	body = (struct gm_register){ .handle = handle,
+				     .at = buffer->at,
+				     .bytes = buffer->bytes,
+				     .row = row,
+				     .flags = buffer->flags };
+	call.carries = &buffer->fd;
+	ret = gm_session_call(s, &call, 0);
+	if (ret == 0)
+		buffer->rows[row / 64] |= bit;
+	return ret;
+}
+
+int gm_buffers_show(struct gpumap_session *session, uint32_t row,
+		    const struct gpumap_job *jobs, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t has = gm_op_fields(jobs[i].op);
+		int ret = 0;
+
+		if ((has & GM_HAS_DST) != 0)
+			ret = show(session, row, jobs[i].dst_buffer);
+		if (ret == 0 && (has & GM_HAS_SRC) != 0)
+			ret = show(session, row, jobs[i].src_buffer);
+		if (ret != 0)
+			return ret;
+	}
+	return 0;
+}
+
+static bool is_shown(const struct gm_buffer *buffer)
+{
+	for (uint32_t i = 0; i < GM_ROWS / 64; i++)
+		if (buffer->rows[i] != 0)
+			return true;
+	return false;
+}
+
+int gpumap_forget(struct gpumap_session *session, uint64_t buffer)
+{
+	struct gm_buffer *mine;
+	int ret = gm_session_usable(session);
+
+	if (ret != 0 || buffer == 0)
+		return ret;
+	mine = find(session, buffer);
+	if (mine == NULL)
+		return -ESTALE;
+	if (gm_handle_kind(buffer) == GM_BUFFER_DEVICE)
+		return end_export(session, mine);
+	if (is_shown(mine))
+		ret = request_forget(session, buffer);
+	if (ret == 0)
+		drop(mine);
+	return ret;
+}
+
+/* ---- sharing -------------------------------------------------------------- */
+
+int gpumap_buffer_export(struct gpumap_session *session, uint64_t buffer,
+			 uint64_t *ret_export)
+{
+	struct gm_export_ask body = { .handle = buffer };
+	struct gm_export_reply reply;
+	struct gm_call call = { .type = GM_CONTROL_EXPORT,
+				.body = &body,
+				.body_bytes = sizeof(body),
+				.reply = &reply,
+				.reply_bytes = sizeof(reply) };
+	struct gm_buffer *mine;
+	int ret = gm_session_usable(session);
+
+	if (ret != 0)
+		return ret;
+	mine = find(session, buffer);
+	if (mine == NULL)
+		return -ESTALE;
+	if ((mine->flags & GPUMAP_BUFFER_EXPORTABLE) == 0)
+		return -EINVAL;
+	ret = gm_session_call(session, &call, 0);
+	if (ret != 0)
+		return ret;
+	if (reply.id == 0 || gm_export_row(reply.id) != gm_handle_row(buffer))
+		return -EPROTO;
+	mine->exported = true;
+	*ret_export = reply.id;
+	return 0;
+}
+
+static int request_import(struct gpumap_session *s, struct gm_buffer *buffer,
+			  uint64_t id)
+{
+	struct gm_import body = { .id = id,
+				  .handle = buffer->handle,
+				  .row = gm_export_row(id),
+				  .flags = buffer->flags };
+	struct gm_import_reply reply;
+	struct gm_call call = { .type = GM_CONTROL_IMPORT,
+				.body = &body,
+				.body_bytes = sizeof(body),
+				.reply = &reply,
+				.reply_bytes = sizeof(reply) };
+	int ret = gm_session_call(s, &call, 0);
+
+	if (ret != 0)
+		return ret;
+	if (reply.row != body.row || reply.bytes == 0)
+		return -EPROTO;
+	buffer->bytes = reply.bytes;
+	return 0;
+}
+
+int gpumap_buffer_import(struct gpumap_session *session, uint64_t export_id,
+			 uint32_t flags, uint64_t *ret_buffer)
+{
+	uint32_t row = gm_export_row(export_id);
+	struct gm_buffer *buffer;
+	struct gm_pair *pair;
+	int ret = gm_session_usable(session);
+
+	if (ret == 0 && flags == GPUMAP_BUFFER_EXPORTABLE)
+		ret = -EINVAL;
+	if (ret == 0 && (flags & ~GPUMAP_BUFFER_READ_ONLY) != 0)
+		ret = -E2BIG;
+	if (ret == 0)
+		ret = gm_session_pair(session, row, &pair);
+	if (ret == 0)
+		ret = take(session, GM_BUFFER_DEVICE, row, &buffer);
+	if (ret != 0)
+		return ret;
+	buffer->flags = flags;
+	ret = request_import(session, buffer, export_id);
+	if (ret != 0) {
+		drop(buffer);
+		return ret;
+	}
+	*ret_buffer = buffer->handle;
+	return 0;
+}
+
+int gpumap_export_fd(struct gpumap *map, uint64_t export_id,
+		     struct gpumap_export_info *ret_info, int *ret_fd)
+{
+	struct gpumap_export_info info = { .size = ret_info->size };
+	struct gm_import body = { .id = export_id,
+				  .row = gm_export_row(export_id) };
+	struct gm_import_reply reply;
+	struct gm_call call = { .type = GM_CONTROL_IMPORT,
+				.body = &body,
+				.body_bytes = sizeof(body),
+				.reply = &reply,
+				.reply_bytes = sizeof(reply) };
+	int ret = gm_size_out(info.size,
+			      offsetof(struct gpumap_export_info, reserved),
+			      sizeof(info));
+
+	if (ret == 0)
+		ret = gm_map_call(map, &call, 1);
+	if (ret != 0)
+		return ret;
+	if (call.n_fds != 1 || reply.bytes == 0) {
+		gm_call_close_fds(&call);
+		return -EPROTO;
+	}
+	info.bytes = reply.bytes;
+	info.row = reply.row;
+	memcpy(ret_info, &info, info.size);
+	*ret_fd = call.fds[0];
+	return 0;
+}

@@ -1,0 +1,222 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * gpumap/cuda.h - rows and exported buffers in the caller's own CUDA context.
+ *
+ * For a program that uses CUDA's driver interface: it finds the row of a device
+ * that it has, and brings into its context what a session exports, so that
+ * weights which were loaded once per node are used where they are.  The program
+ * needs cuda.h, 11.4 or newer, and links with libcuda; libgpumap needs neither.
+ *
+ *	gpumap_export_fd(map, number, &info, &fd);
+ *	gpumap_cuda_import(fd, &info, GPUMAP_BUFFER_READ_ONLY, &weights);
+ *	close(fd);
+ *	... kernels read at weights.address ...
+ *	gpumap_cuda_release(&weights);
+ *
+ * An import is the memory itself, not a copy, and holds it: it stays as it is
+ * when the buffer is freed, when the row's worker dies and when the agent does,
+ * and the device has it back only when it is released.  What others write shows
+ * at once, in no order but that of what the two programs tell each other.
+ *
+ * Answers are CUDA's own where CUDA is all that is asked, and a negative errno
+ * where the map is.
+ */
+#ifndef GPUMAP_CUDA_H
+#define GPUMAP_CUDA_H
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cuda.h>
+#include <gpumap.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * gpumap_cuda_row - the row of one of CUDA's devices
+ *
+ * Ordinals differ from process to process; a device is known by its UUID, or
+ * that of the MIG instance.
+ *
+ * Returns	the row, >= 0
+ *		-ENODEV		the driver or the map does not know the device
+ *		-EAGAIN, -EPROTO	as gpumap_device_find()
+ * Cost		no system call of ours; reads every row
+ * Threads	any
+ */
+static inline int gpumap_cuda_row(const struct gpumap *map, CUdevice device)
+{
+	uint8_t uuid[16];
+	CUuuid answer;
+
+	if (cuDeviceGetUuid_v2(&answer, device) != CUDA_SUCCESS)
+		return -ENODEV;
+	memcpy(uuid, &answer, sizeof(uuid));
+	return gpumap_device_find(map, uuid);
+}
+
+/*
+ * gpumap_cuda_device - the device of a row, as this process's CUDA names it
+ *
+ * Returns	0
+ *		-ENODEV		no such row, or a device that this process does not
+ *				see, see gpumap_visible()
+ *		-EAGAIN, -EPROTO	as gpumap_device_read()
+ * Cost		a call of the driver for each device
+ * Threads	any
+ */
+static inline int gpumap_cuda_device(const struct gpumap *map, uint32_t row,
+				     CUdevice *ret_device)
+{
+	struct gpumap_device facts;
+	int n = 0, ret;
+
+	memset(&facts, 0, sizeof(facts));
+	facts.size = sizeof(facts);
+	ret = gpumap_device_read(map, row, &facts);
+	if (ret != 0)
+		return ret;
+	if (cuDeviceGetCount(&n) != CUDA_SUCCESS)
+		return -ENODEV;
+	for (int i = 0; i < n; i++) {
+		CUdevice device;
+		CUuuid uuid;
+
+		if (cuDeviceGet(&device, i) != CUDA_SUCCESS ||
+		    cuDeviceGetUuid_v2(&uuid, device) != CUDA_SUCCESS ||
+		    memcmp(&uuid, facts.uuid, sizeof(facts.uuid)) != 0)
+			continue;
+		*ret_device = device;
+		return 0;
+	}
+	return -ENODEV;
+}
+
+/* What is imported, in the context that was current then. */
+struct gpumap_cuda_memory {
+	CUdeviceptr address;
+	size_t bytes;  /* of the buffer */
+	size_t mapped; /* whole granules, from @address on */
+};
+
+/* Addresses for memory that there is, and access for one device. */
+static inline CUresult gpumap_cuda_map(CUmemGenericAllocationHandle memory,
+				       size_t bytes,
+				       const CUmemAccessDesc *access,
+				       CUdeviceptr *ret_address)
+{
+	CUdeviceptr address = 0;
+	CUresult ret = cuMemAddressReserve(&address, bytes, 0, 0, 0);
+
+	if (ret != CUDA_SUCCESS)
+		return ret;
+	ret = cuMemMap(address, bytes, 0, memory, 0);
+	if (ret == CUDA_SUCCESS) {
+		ret = cuMemSetAccess(address, bytes, access, 1);
+		if (ret != CUDA_SUCCESS)
+			cuMemUnmap(address, bytes);
+	}
+	if (ret != CUDA_SUCCESS) {
+		cuMemAddressFree(address, bytes);
+		return ret;
+	}
+	*ret_address = address;
+	return CUDA_SUCCESS;
+}
+
+/*
+ * gpumap_cuda_import - an exported buffer in the current context
+ *
+ * fd		of gpumap_export_fd(); stays the caller's, who may close it
+ *		afterwards
+ * info		likewise
+ * flags	GPUMAP_BUFFER_READ_ONLY or 0: how kernels of this context may
+ *		touch it, which binds nobody else
+ * ret_memory	give it back with gpumap_cuda_release()
+ *
+ * The context is of the device whose memory it is, or of one that has peer
+ * access to that.
+ *
+ * Returns	CUDA_SUCCESS, or what the driver says; nothing stays mapped then
+ *		CUDA_ERROR_INVALID_VALUE	also flags that are not known here
+ * Cost		as cuMemMap() and cuMemSetAccess(): it may wait for kernels
+ * Threads	any that has a context current
+ */
+static inline CUresult gpumap_cuda_import(int fd,
+					  const struct gpumap_export_info *info,
+					  uint32_t flags,
+					  struct gpumap_cuda_memory *ret_memory)
+{
+	struct gpumap_cuda_memory memory;
+	CUmemGenericAllocationHandle handle;
+	CUmemAllocationProp prop;
+	CUmemAccessDesc access;
+	size_t granule = 0;
+	CUresult ret;
+
+	if ((flags & ~GPUMAP_BUFFER_READ_ONLY) != 0 || info->bytes == 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	memset(&memory, 0, sizeof(memory));
+	memset(&access, 0, sizeof(access));
+	access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+	access.flags = flags != 0 ? CU_MEM_ACCESS_FLAGS_PROT_READ
+				  : CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+	ret = cuCtxGetDevice(&access.location.id);
+	if (ret != CUDA_SUCCESS)
+		return ret;
+	ret = cuMemImportFromShareableHandle(
+		&handle, (void *)(intptr_t)fd,
+		CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+	if (ret != CUDA_SUCCESS)
+		return ret;
+	ret = cuMemGetAllocationPropertiesFromHandle(&prop, handle);
+	if (ret == CUDA_SUCCESS)
+		ret = cuMemGetAllocationGranularity(
+			&granule, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+	if (ret == CUDA_SUCCESS) {
+		memory.bytes = (size_t)info->bytes;
+		memory.mapped =
+			(memory.bytes + granule - 1) / granule * granule;
+		ret = gpumap_cuda_map(handle, memory.mapped, &access,
+				      &memory.address);
+	}
+	/* A mapping keeps the memory. */
+	cuMemRelease(handle);
+	if (ret == CUDA_SUCCESS)
+		*ret_memory = memory;
+	return ret;
+}
+
+/*
+ * gpumap_cuda_release - unmap it; what was never imported, all zero, is allowed
+ *
+ * No kernel and no copy that uses the memory may be under way.
+ *
+ * Returns	CUDA_SUCCESS, or what the driver says
+ * Cost		as cuMemUnmap(): it may wait for kernels
+ * Threads	any
+ */
+static inline CUresult gpumap_cuda_release(struct gpumap_cuda_memory *memory)
+{
+	CUresult ret;
+
+	if (memory->mapped == 0)
+		return CUDA_SUCCESS;
+	ret = cuMemUnmap(memory->address, memory->mapped);
+	if (ret != CUDA_SUCCESS)
+		return ret;
+	ret = cuMemAddressFree(memory->address, memory->mapped);
+	memset(memory, 0, sizeof(*memory));
+	return ret;
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif

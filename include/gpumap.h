@@ -308,6 +308,61 @@ GPUMAP_API int gpumap_device_read(const struct gpumap *map, uint32_t row,
 GPUMAP_API int gpumap_device_find(const struct gpumap *map,
 				  const uint8_t uuid[16]);
 
+/*
+ * gpumap_device_drain - take a device out of service
+ *
+ * No job is taken for the row any more; those in flight end, its worker ends,
+ * and every handle to the device that gpumap holds is closed: it may be reset,
+ * split or taken out.  The row says DRAINING until gpumap_device_undrain().
+ *
+ * Returns	0		it is done
+ *		-EPERM		only root and the agent's own user may
+ *		-ENODEV		no such row, or a dummy
+ *		-EACCES, -ECONNREFUSED, -ECONNRESET, -EOPNOTSUPP, -EPROTO,
+ *		-EOWNERDEAD
+ *		gpumap_refusal() says what was wrong
+ * Cost		a round trip on the control socket, which takes as long as the
+ *		jobs do
+ * Threads	one at a time
+ */
+GPUMAP_API int gpumap_device_drain(struct gpumap *map, uint32_t row);
+
+/*
+ * gpumap_device_undrain - put it into service again
+ *
+ * Returns	as gpumap_device_drain(); 0 too when it was not drained
+ * Cost		a round trip on the control socket
+ * Threads	one at a time
+ */
+GPUMAP_API int gpumap_device_undrain(struct gpumap *map, uint32_t row);
+
+/*
+ * gpumap_visible - the rows of this process's CUDA ordinals
+ *
+ * What CUDA makes of CUDA_VISIBLE_DEVICES, over the device table: ordinals in
+ * either order, whole and abbreviated UUIDs, and MIG instances in all their
+ * forms.  Only devices are counted whose nodes in /dev this process may open,
+ * so it holds inside of a container as well.
+ *
+ * visible_devices	the value of CUDA_VISIBLE_DEVICES, NULL where it is not
+ *			set; the library does not look
+ * device_order		likewise of CUDA_DEVICE_ORDER
+ * ret_rows		receives the row of ordinal 0, 1 and so on
+ * n			room in ret_rows
+ *
+ * An entry that CUDA cannot make sense of ends the list, which is no error:
+ * gpumap_refusal() says which and why, and "" when nothing is wrong.
+ *
+ * Returns	how many the process sees, which may be more than @n
+ *		-EAGAIN, -EPROTO	as gpumap_device_read()
+ * Cost		reads every row; a system call for each card, and some more for
+ *		each MIG instance
+ * Threads	one at a time
+ */
+GPUMAP_API int gpumap_visible(struct gpumap *map, const char *visible_devices,
+			      const char *device_order, uint32_t *ret_rows,
+			      size_t n);
+
 /* ---- layer maps -------------------------------------------------------- */
 
 enum gpumap_dtype {

@@ -16,7 +16,7 @@
  *	guard	 whose process is this	 buffers  other memory, by handle
  *	errors	 sentences		 submit	  entries into rings
  *	visible	 CUDA_VISIBLE_DEVICES	 wait	  completions out of them
- *					 scatter  one job, many rows
+ *	exposed	 which rows are here	 scatter  one job, many rows
  *
  * Edges
  *
@@ -178,6 +178,19 @@ void gm_map_refuse(struct gpumap *map, const char *why);
 
 /* How long ago the agent was last seen, ns. */
 uint64_t gm_map_age(const struct gpumap *map);
+
+struct gm_visible_list;
+
+/*
+ * gm_exposed_rows - what CUDA_VISIBLE_DEVICES makes visible of the device table
+ *
+ * root		before /dev and /proc: "", but in tests
+ *
+ * Returns	0, or as gpumap_device_read()
+ */
+int gm_exposed_rows(const struct gpumap *map, const char *root,
+		    const char *visible_devices, const char *device_order,
+		    struct gm_visible_list *ret_list);
 
 /* Fill a view from a block that is kept for us: it never changes. */
 int gm_view_pinned(const struct gpumap *map, const char *name, uint64_t word,

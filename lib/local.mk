@@ -12,6 +12,7 @@ noinst_LTLIBRARIES += %reldir%/libclient.la
 	%reldir%/buffers.c \
 	%reldir%/control.c \
 	%reldir%/errors.c \
+	%reldir%/exposed.c \
 	%reldir%/guard.c \
 	%reldir%/health.c \
 	%reldir%/internal.h \
@@ -41,7 +42,8 @@ lib_LTLIBRARIES += %reldir%/libgpumap.la
 # What a client may include: include_HEADERS land in <...>, the nested ones in
 # <gpumap/...>.
 gpumapincludedir = $(includedir)/gpumap
-gpumapinclude_HEADERS = include/gpumap/uring.h include/gpumap/view.h
+gpumapinclude_HEADERS = include/gpumap/cuda.h include/gpumap/uring.h \
+	include/gpumap/view.h
 include_HEADERS += include/gpumap.h
 
 pkgconfigdir = $(libdir)/pkgconfig

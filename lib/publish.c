@@ -162,6 +162,28 @@ int gpumap_unpin(struct gpumap *map, uint64_t pin)
 	return ret;
 }
 
+/* ---- devices ------------------------------------------------------------ */
+
+static int drain(struct gpumap *map, uint32_t row, bool undrain)
+{
+	struct gm_drain body = { .row = row, .undrain = undrain };
+	struct gm_call call = { .type = GM_CONTROL_DRAIN,
+				.body = &body,
+				.body_bytes = sizeof(body) };
+
+	return gm_map_call(map, &call, 0);
+}
+
+int gpumap_device_drain(struct gpumap *map, uint32_t row)
+{
+	return drain(map, row, false);
+}
+
+int gpumap_device_undrain(struct gpumap *map, uint32_t row)
+{
+	return drain(map, row, true);
+}
+
 /* ---- sessions ----------------------------------------------------------- */
 
 static void put_info(struct gpumap_session_info *info,

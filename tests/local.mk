@@ -523,6 +523,7 @@ EXTRA_DIST += %reldir%/nodes/cpu-only.yaml
 EXTRA_DIST += %reldir%/nodes/eight-gpu.yaml
 EXTRA_DIST += %reldir%/nodes/laptop.yaml
 EXTRA_DIST += %reldir%/nodes/mixed.yaml
+EXTRA_DIST += %reldir%/nodes/split.yaml
 EXTRA_DIST += %reldir%/nodes/unified.yaml
 
 include $(top_srcdir)/tests/fuzz/local.mk

@@ -73,6 +73,31 @@ static void all_keys_are_read(void)
 	gm_nodefile_free(&node);
 }
 
+/* A card, two instances of it, and a card that is whole. */
+static void instances_belong_to_the_card_above(void)
+{
+#define CARD "kind: cuda, memory: 40G, compute-capability: 8.0"
+	static const char text[] =
+		"rows:\n"
+		"- { name: a, " CARD " }\n"
+		"- { name: b, " CARD ", mig: 3g.20gb, free: 0 }\n"
+		"- { name: b, " CARD ", mig: 1g.5gb+me }\n"
+		"- { name: c, " CARD " }\n";
+#undef CARD
+	struct gm_nodefile node = { .n_rows = 0 };
+
+	if (!EQ(parse(text, &node, NULL), 0) || !EQ(node.n_rows, 4))
+		return;
+	OK(node.rows[0].is_split);
+	STR(node.rows[0].mig, "");
+	STR(node.rows[1].mig, "3g.20gb");
+	STR(node.rows[2].mig, "1g.5gb+me");
+	EQ(node.rows[1].parent, 0);
+	EQ(node.rows[2].parent, 0);
+	OK(!node.rows[1].is_split && !node.rows[3].is_split);
+	gm_nodefile_free(&node);
+}
+
 static void a_node_needs_no_name(void)
 {
 	struct gm_nodefile node = { .n_rows = 0 };
@@ -116,7 +141,7 @@ static void what_is_wrong_is_named_with_its_line(void)
 		{ ROW("  kind: dummy\n  memoy: 80G"),
 		  "4: a row has no key memoy: it has name, kind, count, "
 		  "memory, free, numa-node, compute-capability, sm-count, "
-		  "threads-per-sm, integrated, cpus" },
+		  "threads-per-sm, integrated, cpus, mig" },
 		{ ROW("  kind: gpu"), "3: kind: gpu: it is cuda, host or" },
 		{ ROW("  kind: cuda\n  memory: 1G"),
 		  "2: a cuda row without compute-capability: it is "
@@ -157,6 +182,19 @@ static void what_is_wrong_is_named_with_its_line(void)
 		{ ROW("  sm-count: 0"), "3: sm-count: 0: it is a number" },
 		{ ROW("  threads-per-sm: 65536"), "3: threads-per-sm: 65536" },
 		{ ROW("  cpus: many"), "3: cpus: many: it is a number" },
+		{ ROW("  mig: 3g"), "3: mig: 3g: it is a GPU instance's" },
+		{ ROW("  mig: 1c.3g.40gb"), "3: mig: 1c.3g.40gb: it is a GPU" },
+		{ ROW("  mig: 3g.gb"), "3: mig: 3g.gb: it is a GPU" },
+		{ ROW("  mig: 3g.40gb me"), "3: mig: 3g.40gb me: it is a GPU" },
+		{ ROW("  kind: dummy\n  memory: 1\n  mig: 1g.5gb"),
+		  "5: a dummy row has no mig: it has" },
+		{ ROW("  kind: cuda\n  memory: 1\n  compute-capability: 8.0\n"
+		      "  mig: 1g.5gb"),
+		  "6: a MIG instance that no GPU is above" },
+		{ ROW("  kind: cuda\n  memory: 1\n  compute-capability: 8.0\n"
+		      "- name: b\n  kind: cuda\n  compute-capability: 8.0\n"
+		      "  mig: 1g.5gb\n  memory: 2"),
+		  "10: an instance has more memory than its GPU" },
 		{ ROW("  integrated: true"), "3: integrated: true: it is yes" },
 		{ ROW("  compute-capability: 9"),
 		  "3: compute-capability: 9: it is MAJOR.MINOR, as 9.0" },
@@ -305,6 +343,7 @@ static void the_nodes_of_the_tests_are_read(void)
 		{ "laptop.yaml", 2, 1, 1, UINT64_C(8188) << 20, 89 },
 		{ "cpu-only.yaml", 2, 0, 2, 377 * GIB, 0 },
 		{ "unified.yaml", 2, 1, 1, UINT64_C(62841) << 20, 87 },
+		{ "split.yaml", 11, 9, 2, UINT64_C(81559) << 20, 90 },
 	};
 	const char *top = getenv("abs_top_srcdir");
 
@@ -315,6 +354,7 @@ static void the_nodes_of_the_tests_are_read(void)
 int main(void)
 {
 	all_keys_are_read();
+	instances_belong_to_the_card_above();
 	a_node_needs_no_name();
 	what_is_wrong_is_named_with_its_line();
 	sizes_are_limited();

@@ -82,6 +82,9 @@ static void write_facts(const struct gm_nodefile_row *row,
 		ret_facts->flags |= GPUMAP_DEVICE_MAIN_MEMORY;
 	if (row->is_integrated)
 		ret_facts->flags |= GPUMAP_DEVICE_INTEGRATED;
+	if (row->is_split)
+		ret_facts->flags |= GPUMAP_DEVICE_MIG;
+	memcpy(ret_facts->mig_profile, row->mig, sizeof(row->mig));
 }
 
 /* Rows of this name before row @n. */
@@ -117,7 +120,7 @@ int gm_dummyrows_list(const struct gm_daemon *d, struct gm_device *ret_devices,
 		gm_identity_dummy(key, node->name, row->name,
 				  count_alike(node, i), facts->uuid);
 		write_facts(row, facts);
-		device->dummy_free = row->free_bytes;
+		device->dummy_free = row->is_split ? 0 : row->free_bytes;
 	}
 	return (int)node->n_rows;
 }

@@ -3,6 +3,7 @@
 
 #include "agent/plan/nodefile.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -40,6 +41,7 @@ enum row_key {
 	KEY_THREADS,
 	KEY_INTEGRATED,
 	KEY_CPUS,
+	KEY_MIG,
 	KEYS
 };
 
@@ -178,6 +180,32 @@ static bool set_integrated(struct entry *entry, const char *text)
 	return entry->row.is_integrated || strcmp(text, "no") == 0;
 }
 
+static const char *skip_digits(const char *text)
+{
+	while (isdigit((unsigned char)*text))
+		text++;
+	return text;
+}
+
+/* "3g.40gb", and what an engine more or less adds: "1g.10gb+me". */
+static bool set_mig(struct entry *entry, const char *text)
+{
+	const char *memory = skip_digits(text), *end;
+
+	if (memory == text || memory[0] != 'g' || memory[1] != '.')
+		return false;
+	memory += 2;
+	end = skip_digits(memory);
+	if (end == memory || strncmp(end, "gb", 2) != 0)
+		return false;
+	end += 2;
+	end += strspn(end, "+-.abcdefghijklmnopqrstuvwxyz");
+	if (*end || (size_t)(end - text) >= sizeof(entry->row.mig))
+		return false;
+	memcpy(entry->row.mig, text, (size_t)(end - text));
+	return true;
+}
+
 static const struct key row_keys[KEYS] = {
 	[KEY_NAME] = { "name", ON_ANY, true, set_name,
 		       "1 to 63 printable bytes" },
@@ -200,6 +228,8 @@ static const struct key row_keys[KEYS] = {
 			     "yes or no" },
 	[KEY_CPUS] = { "cpus", ON(HOST), false, set_units,
 		       "a number from 1 to 65535" },
+	[KEY_MIG] = { "mig", ON(CUDA), false, set_mig,
+		      "a GPU instance's profile, as 3g.40gb" },
 };
 _Static_assert(GPUMAP_ROWS_MAX == 256 && GPUMAP_NAME_MAX == 63,
 	       "what row_keys says is right");
@@ -301,9 +331,33 @@ static int judge_free(struct reader *rd, struct entry *entry)
 	return 0;
 }
 
-static int add_rows(struct reader *rd, const struct entry *entry)
+/* An instance is a part of the GPU that is above it, others of it between. */
+static int find_parent(struct reader *rd, struct entry *entry)
 {
 	struct gm_nodefile *node = &rd->node;
+	struct gm_nodefile_row *last =
+		node->n_rows ? &node->rows[node->n_rows - 1] : NULL;
+
+	if (!last || last->kind != GPUMAP_DEVICE_CUDA)
+		return gm_yaml_refuse_at(&rd->yaml, entry->lines[KEY_MIG],
+					 "a MIG instance that no GPU is above");
+	entry->row.parent = last->mig[0] ? last->parent : node->n_rows - 1;
+	last = &node->rows[entry->row.parent];
+	if (entry->row.total_bytes > last->total_bytes)
+		return gm_yaml_refuse_at(&rd->yaml, entry->lines[KEY_MEMORY],
+					 "an instance has more memory than its "
+					 "GPU");
+	last->is_split = true;
+	return 0;
+}
+
+static int add_rows(struct reader *rd, struct entry *entry)
+{
+	struct gm_nodefile *node = &rd->node;
+	int r = entry->row.mig[0] ? find_parent(rd, entry) : 0;
+
+	if (r)
+		return r;
 
 	if (entry->count > GM_NODEFILE_ROWS - node->n_rows)
 		return gm_error_set(rd->yaml.err, -E2BIG,

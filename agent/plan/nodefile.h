@@ -17,6 +17,11 @@
  *	    threads-per-sm: 2048	# cuda, dummy
  *	    integrated: no		# cuda, dummy
  *	    numa-node: 0
+ *	  - name: NVIDIA H100 80GB HBM3 MIG 3g.40gb
+ *	    kind: cuda
+ *	    mig: 3g.40gb		# cuda: a part of the GPU above
+ *	    memory: 40448M
+ *	    compute-capability: 9.0
  *	  - name: two sockets' memory
  *	    kind: host
  *	    cpus: 112			# host
@@ -40,6 +45,7 @@
 #define GM_NODEFILE_BYTES (1u << 20) /* most bytes of a file */
 #define GM_NODEFILE_ROWS  GPUMAP_ROWS_MAX
 #define GM_NODEFILE_NAME  (GPUMAP_NAME_MAX + 1) /* with its NUL */
+#define GM_NODEFILE_MIG   32                    /* likewise */
 
 struct gm_nodefile_row {
 	char name[GM_NODEFILE_NAME];
@@ -53,6 +59,9 @@ struct gm_nodefile_row {
 	uint32_t threads_per_unit; /* 0: not said */
 	int32_t numa_node;         /* -1: not said */
 	bool is_integrated;        /* its memory is the host's */
+	char mig[GM_NODEFILE_MIG]; /* profile of a MIG instance; "": none */
+	uint32_t parent;           /* of an instance: the row of its GPU */
+	bool is_split; /* instances follow: nothing runs on all of it */
 };
 
 struct gm_nodefile {

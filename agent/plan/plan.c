@@ -41,6 +41,8 @@ void gm_plan_of_node(const struct gm_nodefile *node,
 	for (uint32_t i = 0; i < node->n_rows; i++) {
 		const struct gm_nodefile_row *row = &node->rows[i];
 		bool is_host = row->kind == GPUMAP_DEVICE_HOST;
+		/* Nothing fits a GPU that only its instances are used of. */
+		uint64_t avail = row->is_split ? 0 : row->free_bytes;
 
 		ret_devices[i] = (struct gm_plan_device){
 			.row = i,
@@ -49,10 +51,10 @@ void gm_plan_of_node(const struct gm_nodefile *node,
 			.is_integrated = row->is_integrated,
 			.cc_major = row->cc_major,
 			.cc_minor = row->cc_minor,
-			.avail = row->free_bytes,
+			.avail = avail,
 			.total = row->total_bytes,
-			.score = gm_plan_score(is_host, row->units,
-					       row->free_bytes, row->cc_major),
+			.score = gm_plan_score(is_host, row->units, avail,
+					       row->cc_major),
 		};
 	}
 	gm_plan_number(ret_devices, node->n_rows);

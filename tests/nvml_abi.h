@@ -65,6 +65,30 @@ typedef struct {
 	unsigned int gpuInstanceId, computeInstanceId;
 } nvmlEventData_t;
 
+typedef struct {
+	unsigned int multiprocessorCount, sharedCopyEngineCount;
+	unsigned int sharedDecoderCount, sharedEncoderCount;
+	unsigned int sharedJpegCount, sharedOfaCount;
+	unsigned int gpuInstanceSliceCount, computeInstanceSliceCount;
+	unsigned long long memorySizeMB;
+} nvmlDeviceAttributes_t;
+
+typedef struct {
+	unsigned int fieldId, scopeId;
+	long long timestamp, latencyUsec;
+	unsigned int valueType;
+	nvmlReturn_t nvmlReturn;
+	union {
+		double dVal;
+		unsigned int uiVal;
+		unsigned long long ullVal;
+		long long sllVal;
+	} value;
+} nvmlFieldValue_t;
+
+enum { NVML_FI_DEV_GET_GPU_RECOVERY_ACTION = 230 };
+enum { NVML_VALUE_TYPE_UNSIGNED_INT = 1 };
+
 typedef enum {
 	NVML_P2P_STATUS_OK = 0,
 	NVML_P2P_STATUS_NOT_SUPPORTED = 5,
@@ -129,6 +153,8 @@ enum { NVML_AFFINITY_NODE = 0, NVML_AFFINITY_SOCKET = 1 };
 	CALL(nvmlDeviceGetMemoryAffinity,                                      \
 	     (nvmlDevice_t device, unsigned int n, unsigned long *nodes,       \
 	      unsigned int scope))                                             \
+	CALL(nvmlDeviceGetCpuAffinity,                                         \
+	     (nvmlDevice_t device, unsigned int n, unsigned long *cpus))       \
 	CALL(nvmlDeviceGetCudaComputeCapability,                               \
 	     (nvmlDevice_t device, int *major, int *minor))                    \
 	CALL(nvmlDeviceGetComputeMode,                                         \
@@ -150,6 +176,27 @@ enum { NVML_AFFINITY_NODE = 0, NVML_AFFINITY_SOCKET = 1 };
 	     (nvmlDevice_t device, nvmlUtilization_t * percent))               \
 	CALL(nvmlDeviceGetComputeRunningProcesses_v3,                          \
 	     (nvmlDevice_t device, unsigned int *n, nvmlProcessInfo_t *infos)) \
+	CALL(nvmlDeviceGetMaxMigDeviceCount,                                   \
+	     (nvmlDevice_t device, unsigned int *count))                       \
+	CALL(nvmlDeviceGetMigDeviceHandleByIndex,                              \
+	     (nvmlDevice_t device, unsigned int index, nvmlDevice_t *part))    \
+	CALL(nvmlDeviceIsMigDeviceHandle,                                      \
+	     (nvmlDevice_t device, unsigned int *is_part))                     \
+	CALL(nvmlDeviceGetDeviceHandleFromMigDeviceHandle,                     \
+	     (nvmlDevice_t device, nvmlDevice_t * card))                       \
+	CALL(nvmlDeviceGetGpuInstanceId,                                       \
+	     (nvmlDevice_t device, unsigned int *id))                          \
+	CALL(nvmlDeviceGetComputeInstanceId,                                   \
+	     (nvmlDevice_t device, unsigned int *id))                          \
+	CALL(nvmlDeviceGetAttributes_v2,                                       \
+	     (nvmlDevice_t device, nvmlDeviceAttributes_t * attributes))       \
+	CALL(nvmlDeviceGetFieldValues,                                         \
+	     (nvmlDevice_t device, int n, nvmlFieldValue_t *values))           \
+	CALL(nvmlDeviceGetNvLinkState,                                         \
+	     (nvmlDevice_t device, unsigned int link,                          \
+	      unsigned int *is_active))                                        \
+	CALL(nvmlDeviceGetNvLinkRemotePciInfo_v2,                              \
+	     (nvmlDevice_t device, unsigned int link, nvmlPciInfo_t *pci))     \
 	CALL(nvmlDeviceGetP2PStatus,                                           \
 	     (nvmlDevice_t a, nvmlDevice_t b, nvmlGpuP2PCapsIndex_t what,      \
 	      nvmlGpuP2PStatus_t * status))                                    \

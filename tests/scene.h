@@ -67,12 +67,15 @@ static inline bool scene_set(struct scene *scene, const char *node,
 
 static inline void scene_clear(struct scene *scene)
 {
-	char path[64];
+	const struct fake_board *board = scene->hw.board;
+	char path[FAKE_NODE_BYTES];
 
-	for (uint32_t i = 0; i < scene->hw.board->n_gpus; i++) {
-		snprintf(path, sizeof(path), "%s/nvidia%u", scene->dev, i);
-		unlink(path);
-	}
+	for (uint32_t i = 0; i < board->n_gpus; i++)
+		for (int k = 0; k < FAKE_NODES; k++)
+			if (fake_node(scene->dev, &board->gpus[i], k, path))
+				unlink(path);
+	snprintf(path, sizeof(path), "%s/nvidia-caps", scene->dev);
+	rmdir(path);
 	EQ(rmdir(scene->dev), 0);
 	fake_hardware_leave(&scene->hw);
 	close(scene->fd);

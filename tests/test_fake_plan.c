@@ -54,6 +54,10 @@ static const struct {
 	    "" } },
 	{ "row 0: nvml memory not supported",
 	  { FAKE_NVML_MEMORY, FAKE_ALWAYS, 0, 0, 0, 0, "" } },
+	{ "row 0: memory error", { FAKE_ECC, FAKE_ALWAYS, 0, 0, 0, 0, "" } },
+	{ "row 3: recovery action 1",
+	  { FAKE_RECOVERY, FAKE_ALWAYS, 3, 0, 1, 0, "" } },
+	{ "row 2: link to 5", { FAKE_LINK, FAKE_ALWAYS, 2, 0, 5, 0, "" } },
 	{ "nvml event wait fails # as in HAMi#2321",
 	  { FAKE_NVML_WAIT, FAKE_ALWAYS, FAKE_ANY_GPU, 0, 0, 0, "" } },
 };

@@ -89,12 +89,11 @@ static CUresult take_card(struct fake_device *dev)
 static void open_node(struct fake_device *dev)
 {
 	const struct fake_board *board = fake.hw.board;
-	char path[192];
+	char path[FAKE_NODE_BYTES];
 
 	if (dev->node >= 0 || !board->dev[0])
 		return;
-	snprintf(path, sizeof(path), "%s/nvidia%u", board->dev,
-		 board->gpus[dev->gpu].minor);
+	fake_node(board->dev, &board->gpus[dev->gpu], 0, path);
 	dev->node = open(path, O_RDWR | O_CLOEXEC);
 }
 

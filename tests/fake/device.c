@@ -36,7 +36,6 @@ static const struct {
 	{ CU_DEVICE_ATTRIBUTE_KERNEL_EXEC_TIMEOUT, 0 },
 	{ CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY, 1 },
 	{ CU_DEVICE_ATTRIBUTE_CONCURRENT_KERNELS, 1 },
-	{ CU_DEVICE_ATTRIBUTE_ECC_ENABLED, 0 },
 	{ CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE, 1215000 },
 	{ CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH, 4096 },
 	{ CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, 32 << 20 },
@@ -81,6 +80,8 @@ static int own_attribute(const struct fake_gpu *gpu,
 		return (int)gpu->threads_per_sm;
 	case CU_DEVICE_ATTRIBUTE_INTEGRATED:
 		return gpu->is_integrated;
+	case CU_DEVICE_ATTRIBUTE_ECC_ENABLED:
+		return gpu->has_ecc;
 	case CU_DEVICE_ATTRIBUTE_COMPUTE_MODE:
 		return (int)gpu->compute_mode;
 	case CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID:
@@ -171,9 +172,19 @@ CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device)
 	return fake_leave(CUDA_SUCCESS);
 }
 
+/* The first form knows cards alone. */
 CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice device)
 {
-	return cuDeviceGetUuid_v2(uuid, device);
+	const struct fake_gpu *gpus;
+	struct fake_device *dev;
+	CUresult result = enter_device(device, uuid != NULL, &dev);
+
+	if (result)
+		return result;
+	gpus = fake.hw.board->gpus;
+	memcpy(uuid->bytes, gpus[gpus[dev->gpu].parent].uuid,
+	       sizeof(uuid->bytes));
+	return fake_leave(CUDA_SUCCESS);
 }
 
 CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
@@ -239,10 +250,16 @@ CUresult cuDeviceGetByPCIBusId(CUdevice *device, const char *id)
 	return fake_leave(CUDA_ERROR_INVALID_DEVICE);
 }
 
-/* Every discrete card reaches every other; a card has no way to itself. */
+static bool has_peers(const struct fake_gpu *gpu)
+{
+	return !gpu->is_integrated && !fake_is_part(gpu);
+}
+
+/* Every discrete card reaches every other; a card has no way to itself, an
+ * instance none to anything. */
 static bool can_reach(const struct fake_device *a, const struct fake_device *b)
 {
-	return a != b && !gpu_of(a)->is_integrated && !gpu_of(b)->is_integrated;
+	return a != b && has_peers(gpu_of(a)) && has_peers(gpu_of(b));
 }
 
 CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer)

@@ -64,7 +64,7 @@ static CUresult init(void)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 
 	fake_lock(&fake.hw);
-	fake.n_devices = fake_visible(fake.hw.board, gpus);
+	fake.n_devices = fake_visible(fake.hw.board, fake.version, gpus);
 	fake_unlock(&fake.hw);
 	if (fake.n_devices == 0)
 		return CUDA_ERROR_NO_DEVICE;

@@ -132,9 +132,10 @@ void fake_handle_drop(enum fake_kind kind, uint64_t handle);
 /* How many there are of a kind. */
 unsigned int fake_handles_left(enum fake_kind kind);
 
-/* visible.c: which cards this process sees, by CUDA_VISIBLE_DEVICES and
- * CUDA_DEVICE_ORDER, in its order.  Returns how many. */
-uint32_t fake_visible(const struct fake_board *board,
+/* visible.c: which cards and instances this process sees by a driver of
+ * @version, CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER, in its order.  Returns
+ * how many. */
+uint32_t fake_visible(const struct fake_board *board, int version,
 		      uint32_t ret_gpus[FAKE_GPUS]);
 
 /* fault.c: count a launch or a copy, outside the lock, and suffer what the

@@ -227,6 +227,20 @@ void fake_sweep(struct fake_hardware *hw)
 	}
 }
 
+static uint64_t used_of(const struct fake_board *board, uint32_t gpu)
+{
+	uint64_t used = 0;
+
+	for (size_t i = 0; i < FAKE_PROCESSES; i++)
+		if (board->processes[i].serial)
+			used += board->processes[i].used[gpu];
+	for (size_t i = 0; i < FAKE_OBJECTS; i++)
+		if (board->objects[i].serial && board->objects[i].gpu == gpu)
+			used += board->objects[i].bytes;
+	return used;
+}
+
+/* Of a split card also what its instances use. */
 uint64_t fake_free_bytes(struct fake_hardware *hw, uint32_t gpu)
 {
 	const struct fake_fault *fault = fake_fault(hw, FAKE_MEMORY, gpu);
@@ -234,12 +248,9 @@ uint64_t fake_free_bytes(struct fake_hardware *hw, uint32_t gpu)
 	uint64_t used = 0, left;
 
 	fake_sweep(hw);
-	for (size_t i = 0; i < FAKE_PROCESSES; i++)
-		if (board->processes[i].serial)
-			used += board->processes[i].used[gpu];
-	for (size_t i = 0; i < FAKE_OBJECTS; i++)
-		if (board->objects[i].serial && board->objects[i].gpu == gpu)
-			used += board->objects[i].bytes;
+	for (uint32_t g = 0; g < board->n_gpus; g++)
+		if (g == gpu || board->gpus[g].parent == gpu)
+			used += used_of(board, g);
 
 	left = board->gpus[gpu].total - board->gpus[gpu].reserved;
 	if (fault && fault->value < left)
@@ -387,12 +398,25 @@ void fake_xid_post(struct fake_hardware *hw, uint32_t gpu, uint32_t number,
 	board->n_xids++;
 }
 
+/* Whether a fault of now is this card's or instance's: a card that is lost
+ * takes its instances along, what it tells of is its own. */
+static bool is_meant(const struct fake_board *board, const struct fake_fault *f,
+		     uint32_t gpu)
+{
+	uint32_t parent = board->gpus[gpu].parent;
+
+	if (f->kind == FAKE_XID || f->kind == FAKE_ECC)
+		return f->gpu == gpu ||
+		       (f->gpu == FAKE_ANY_GPU && parent == gpu);
+	return f->gpu == FAKE_ANY_GPU || f->gpu == gpu || f->gpu == parent;
+}
+
 static void do_now(struct fake_hardware *hw, const struct fake_fault *f)
 {
 	struct fake_board *board = hw->board;
 
 	for (uint32_t gpu = 0; gpu < board->n_gpus; gpu++) {
-		if (f->gpu != FAKE_ANY_GPU && f->gpu != gpu)
+		if (!is_meant(board, f, gpu))
 			continue;
 		if (f->kind == FAKE_LOST || f->kind == FAKE_BACK)
 			board->gpus[gpu].is_lost = f->kind == FAKE_LOST;
@@ -400,6 +424,8 @@ static void do_now(struct fake_hardware *hw, const struct fake_fault *f)
 			board->gpus[gpu].compute_mode = (uint32_t)f->value;
 		else if (f->kind == FAKE_XID)
 			fake_xid_post(hw, gpu, (uint32_t)f->value, 0);
+		else if (f->kind == FAKE_ECC)
+			fake_xid_post(hw, gpu, 0, 0);
 	}
 }
 
@@ -418,12 +444,37 @@ int fake_plan_apply(struct fake_hardware *hw, const char *text, bool is_own,
 
 void fake_uuid_print(const struct fake_gpu *gpu, char text[FAKE_UUID_TEXT])
 {
-	int n = snprintf(text, FAKE_UUID_TEXT, "GPU-");
+	int n = snprintf(text, FAKE_UUID_TEXT, "%s-",
+			 fake_is_part(gpu) ? "MIG" : "GPU");
 
 	for (int i = 0; i < 16; i++)
 		n += snprintf(text + n, (size_t)(FAKE_UUID_TEXT - n), "%s%02x",
 			      i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
 			      gpu->uuid[i]);
+}
+
+/* A driver counts its capabilities from 3: 15 GPU instances of each card, each
+ * with eight compute instances behind it. */
+static uint32_t capability(const struct fake_gpu *gpu, bool is_compute)
+{
+	uint32_t gi = 3 + 135 * gpu->minor + 9 * gpu->gi;
+
+	return is_compute ? gi + 1 + gpu->ci : gi;
+}
+
+bool fake_node(const char *dev, const struct fake_gpu *gpu, int k,
+	       char ret_path[FAKE_NODE_BYTES])
+{
+	if (k > 0 && !fake_is_part(gpu))
+		return false;
+	if (k == 0)
+		snprintf(ret_path, FAKE_NODE_BYTES, "%s/nvidia%u", dev,
+			 gpu->minor);
+	else
+		snprintf(ret_path, FAKE_NODE_BYTES,
+			 "%s/nvidia-caps/nvidia-cap%u", dev,
+			 capability(gpu, k == 2));
+	return true;
 }
 
 void fake_note(struct fake_hardware *hw, const char *line)

@@ -36,6 +36,7 @@
 
 #define FAKE_GRANULE   (UINT64_C(2) << 20) /* of shareable memory */
 
+/* A card, or a MIG instance, which has what its card does not share. */
 struct fake_gpu {
 	char name[96];
 	uint8_t uuid[16];
@@ -43,11 +44,18 @@ struct fake_gpu {
 	uint32_t minor;      /* of its device node */
 	uint32_t nvml_index; /* in NVML's order, which is no other order */
 	int32_t numa_node;   /* -1: the platform does not say */
+	uint32_t first_cpu, n_cpus; /* near to it; 0: the machine's none */
 	uint32_t cc_major, cc_minor;
 	uint32_t sms, threads_per_sm;
 	uint32_t compute_mode; /* CUcomputemode */
 	bool is_integrated;
 	bool is_lost;
+	bool has_ecc;
+	bool is_split;      /* instances are behind it: it runs nothing */
+	uint32_t parent;    /* of an instance: its card; of a card: itself */
+	uint32_t gi, ci;    /* of an instance */
+	uint32_t mig_index; /* of it, in NVML's order on its card */
+	char profile[32];   /* of it; "": a card */
 	uint64_t total;
 	uint64_t reserved; /* of it, by nobody whom we see */
 	uint64_t launches; /* ever run here, by any process */
@@ -72,10 +80,11 @@ struct fake_object {
 	uint64_t offset; /* of its bytes in this file */
 };
 
+/* What NVML tells of: an Xid, or what ECC could not mend. */
 struct fake_xid {
 	uint32_t gpu;
-	uint32_t number;
-	int32_t pid; /* whose fault it was, 0: nobody's */
+	uint32_t number; /* 0: an error of memory instead */
+	int32_t pid;     /* whose fault it was, 0: nobody's */
 };
 
 struct fake_board {
@@ -160,6 +169,7 @@ int fake_object_from(struct fake_hardware *hw, int fd,
 
 void fake_object_drop(struct fake_reference *ref);
 
+/* @number 0: no Xid, but an error of memory. */
 void fake_xid_post(struct fake_hardware *hw, uint32_t gpu, uint32_t number,
 		   int32_t pid);
 
@@ -170,9 +180,24 @@ void fake_xid_post(struct fake_hardware *hw, uint32_t gpu, uint32_t number,
 int fake_plan_apply(struct fake_hardware *hw, const char *text, bool is_own,
 		    const char **ret_where);
 
-/* "GPU-" and the UUID in five groups, with its NUL. */
+static inline bool fake_is_part(const struct fake_gpu *gpu)
+{
+	return gpu->profile[0] != '\0';
+}
+
+/* "GPU-" or "MIG-" and the UUID in five groups, with its NUL. */
 #define FAKE_UUID_TEXT 41
 void fake_uuid_print(const struct fake_gpu *gpu, char text[FAKE_UUID_TEXT]);
+
+/*
+ * Device node @k, below FAKE_NODES, that who uses @gpu must be able to open:
+ * of its card, and of an instance two more below nvidia-caps.  False: there is
+ * no such one.
+ */
+#define FAKE_NODES      3
+#define FAKE_NODE_BYTES 192
+bool fake_node(const char *dev, const struct fake_gpu *gpu, int k,
+	       char ret_path[FAKE_NODE_BYTES]);
 
 /* Remember one line for whoever looks at the end. */
 void fake_note(struct fake_hardware *hw, const char *line);

@@ -58,6 +58,8 @@ check_LTLIBRARIES += %reldir%/libnvidia-ml.la
 	%reldir%/nvml.c %reldir%/nvml.h \
 	%reldir%/nvml_device.c \
 	%reldir%/nvml_event.c \
+	%reldir%/nvml_mig.c \
+	%reldir%/nvml_path.c \
 	tests/nvml_abi.h
 %canon_reldir%_libnvidia_ml_la_CFLAGS = $(AM_CFLAGS) -fvisibility=default
 %canon_reldir%_libnvidia_ml_la_LDFLAGS = $(gm_stand_in_ldflags) \
@@ -131,6 +133,12 @@ tests_test_fake_faults_SOURCES = tests/test_fake_faults.c tests/scene.h
 tests_test_fake_faults_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
 tests_test_fake_faults_LDADD = tests/libcontract.la %reldir%/libmachine.la \
 	-lpthread
+
+gm_tests += tests/test_fake_mig
+tests_test_fake_mig_SOURCES = tests/test_fake_mig.c tests/scene.h
+tests_test_fake_mig_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
+tests_test_fake_mig_LDADD = tests/libcontract.la %reldir%/libmachine.la \
+	-lpthread -ldl
 
 gm_tests += tests/test_fake_nvml
 tests_test_fake_nvml_SOURCES = tests/test_fake_nvml.c tests/scene.h

@@ -4,6 +4,10 @@
 /*
  * machine - the cards of a node file, as a stand-in machine has them.
  *
+ * Its rows of kind cuda, instances of split cards among them, are what the
+ * machine's file and a plan of faults count.  CPUs are those of the host rows,
+ * node after node.
+ *
  * The order of the file is the order of no enumeration: bus ids, device nodes'
  * minor numbers and NVML's indices each go their own way.  UUIDs follow from
  * the node's name and the place in the file, so they are the same every time.

@@ -57,18 +57,20 @@ static void rest(uint64_t ns)
 		;
 }
 
-/* What a card answers with today; how long it thinks about it. */
+/* What a card answers with today; how long it thinks about it.  An instance
+ * answers as its card does. */
 static nvmlReturn_t ask(uint32_t gpu, uint64_t *ret_ns)
 {
 	struct fake_hardware *hw = &fake_nvml.hw;
+	uint32_t card = hw->board->gpus[gpu].parent;
 	const struct fake_fault *slow;
 	bool is_lost;
 
 	fake_lock(hw);
-	slow = fake_fault(hw, FAKE_NVML_SLOW, gpu);
+	slow = fake_fault(hw, FAKE_NVML_SLOW, card);
 	*ret_ns = slow ? slow->value : 0;
 	is_lost = hw->board->gpus[gpu].is_lost ||
-		  fake_fault(hw, FAKE_NVML_LOST, gpu);
+		  fake_fault(hw, FAKE_NVML_LOST, card);
 	fake_unlock(hw);
 	return is_lost ? NVML_ERROR_GPU_IS_LOST : NVML_SUCCESS;
 }
@@ -95,6 +97,20 @@ nvmlReturn_t fake_nvml_enter_card(const char *name, nvmlDevice_t device,
 	}
 	*ret_gpu = &fake_nvml.hw.board->gpus[gpu];
 	return result ? fake_nvml_leave(result) : NVML_SUCCESS;
+}
+
+nvmlReturn_t fake_nvml_enter_whole(const char *name, nvmlDevice_t device,
+				   const void *answer,
+				   const struct fake_gpu **ret_gpu)
+{
+	nvmlReturn_t result = fake_nvml_enter_card(name, device, ret_gpu);
+
+	if (result)
+		return result;
+	if (fake_is_part(*ret_gpu))
+		return fake_nvml_leave(NVML_ERROR_NOT_SUPPORTED);
+	return answer ? NVML_SUCCESS
+		      : fake_nvml_leave(NVML_ERROR_INVALID_ARGUMENT);
 }
 
 nvmlReturn_t nvmlInitWithFlags(unsigned int flags)
@@ -137,7 +153,8 @@ static nvmlReturn_t hold(uint32_t gpu, nvmlDevice_t *ret_device)
 {
 	struct fake_hardware *hw = &fake_nvml.hw;
 	const struct fake_board *board = hw->board;
-	char path[192];
+	uint32_t card = board->gpus[gpu].parent;
+	char path[FAKE_NODE_BYTES];
 	uint64_t ns;
 	nvmlReturn_t result = ask(gpu, &ns);
 
@@ -149,17 +166,26 @@ static nvmlReturn_t hold(uint32_t gpu, nvmlDevice_t *ret_device)
 	if (result || !fake_nvml.inits)
 		return result ? result : NVML_ERROR_UNINITIALIZED;
 	fake_lock(hw);
-	hw->self->holds |= UINT32_C(1) << gpu;
+	hw->self->holds |= UINT32_C(1) << card;
 	fake_unlock(hw);
-	if (board->dev[0] && fake_nvml.nodes[gpu] < 0) {
-		snprintf(path, sizeof(path), "%s/nvidia%u", board->dev,
-			 board->gpus[gpu].minor);
-		fake_nvml.nodes[gpu] = open(path, O_RDWR | O_CLOEXEC);
-		if (fake_nvml.nodes[gpu] < 0)
+	if (board->dev[0] && fake_nvml.nodes[card] < 0) {
+		fake_node(board->dev, &board->gpus[card], 0, path);
+		fake_nvml.nodes[card] = open(path, O_RDWR | O_CLOEXEC);
+		if (fake_nvml.nodes[card] < 0)
 			return NVML_ERROR_NO_PERMISSION;
 	}
 	*ret_device = fake_nvml_handle(gpu);
 	return NVML_SUCCESS;
+}
+
+static unsigned int count_cards(void)
+{
+	const struct fake_board *board = fake_nvml.hw.board;
+	unsigned int n = 0;
+
+	for (uint32_t gpu = 0; gpu < board->n_gpus; gpu++)
+		n += !fake_is_part(&board->gpus[gpu]);
+	return n;
 }
 
 nvmlReturn_t nvmlDeviceGetCount_v2(unsigned int *n)
@@ -170,7 +196,7 @@ nvmlReturn_t nvmlDeviceGetCount_v2(unsigned int *n)
 		return result;
 	if (!n)
 		return fake_nvml_leave(NVML_ERROR_INVALID_ARGUMENT);
-	*n = fake_nvml.hw.board->n_gpus;
+	*n = count_cards();
 	return fake_nvml_leave(NVML_SUCCESS);
 }
 
@@ -183,10 +209,11 @@ nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index,
 	if (result)
 		return result;
 	board = fake_nvml.hw.board;
-	if (!device || index >= board->n_gpus)
+	if (!device || index >= count_cards())
 		return fake_nvml_leave(NVML_ERROR_INVALID_ARGUMENT);
 	for (uint32_t gpu = 0; gpu < board->n_gpus; gpu++)
-		if (board->gpus[gpu].nvml_index == index)
+		if (board->gpus[gpu].nvml_index == index &&
+		    !fake_is_part(&board->gpus[gpu]))
 			return fake_nvml_leave(hold(gpu, device));
 	return fake_nvml_leave(NVML_ERROR_UNKNOWN);
 }
@@ -224,7 +251,8 @@ nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *id,
 	if (!id || !device || sscanf(id, "%x:%x:%x", &domain, &bus, &slot) != 3)
 		return fake_nvml_leave(NVML_ERROR_INVALID_ARGUMENT);
 	for (uint32_t gpu = 0; gpu < board->n_gpus; gpu++)
-		if (board->gpus[gpu].domain == domain &&
+		if (!fake_is_part(&board->gpus[gpu]) &&
+		    board->gpus[gpu].domain == domain &&
 		    board->gpus[gpu].bus == bus &&
 		    board->gpus[gpu].device == slot)
 			return fake_nvml_leave(hold(gpu, device));

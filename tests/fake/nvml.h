@@ -29,8 +29,20 @@ nvmlReturn_t fake_nvml_enter(const char *name);
 nvmlReturn_t fake_nvml_enter_card(const char *name, nvmlDevice_t device,
 				  const struct fake_gpu **ret_gpu);
 
+/* The same for a call that is about cards alone, not their instances; with
+ * @answer, the place for one. */
+nvmlReturn_t fake_nvml_enter_whole(const char *name, nvmlDevice_t device,
+				   const void *answer,
+				   const struct fake_gpu **ret_gpu);
+
 /* Give the lock back.  Returns @result. */
 nvmlReturn_t fake_nvml_leave(nvmlReturn_t result);
+
+/* What nvmlDeviceGetPciInfo says; under the lock. */
+void fake_nvml_pci(const struct fake_gpu *gpu, nvmlPciInfo_t *ret_pci);
+
+/* Of the driver, by the plan; under the lock. */
+int fake_nvml_cuda_version(void);
 
 nvmlDevice_t fake_nvml_handle(uint32_t gpu);
 uint32_t fake_nvml_gpu(nvmlDevice_t device);

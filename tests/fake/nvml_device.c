@@ -10,9 +10,10 @@
 
 #define DEFAULT_VERSION 13000
 
-/* Enter a call about a card, with a place for its answer. */
-static nvmlReturn_t enter(const char *name, nvmlDevice_t device,
-			  const void *answer, const struct fake_gpu **ret_gpu)
+/* Enter a call about a card or an instance, with a place for its answer. */
+static nvmlReturn_t enter_any(const char *name, nvmlDevice_t device,
+			      const void *answer,
+			      const struct fake_gpu **ret_gpu)
 {
 	nvmlReturn_t result = fake_nvml_enter_card(name, device, ret_gpu);
 
@@ -35,7 +36,7 @@ static nvmlReturn_t answer_text(const char *from, char *text, unsigned int n)
 }
 
 /* The driver's number goes with its CUDA version. */
-static int cuda_version(void)
+int fake_nvml_cuda_version(void)
 {
 	const struct fake_fault *fault;
 	int version;
@@ -56,7 +57,7 @@ nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int *version)
 		return result;
 	if (!version)
 		return fake_nvml_leave(NVML_ERROR_INVALID_ARGUMENT);
-	*version = cuda_version();
+	*version = fake_nvml_cuda_version();
 	return fake_nvml_leave(NVML_SUCCESS);
 }
 
@@ -68,7 +69,7 @@ nvmlReturn_t nvmlSystemGetDriverVersion(char *text, unsigned int n)
 
 	if (result)
 		return result;
-	version = cuda_version();
+	version = fake_nvml_cuda_version();
 	snprintf(own, sizeof(own), "%d.%d.01",
 		 version >= 13000 ? 580 : 525 + version % 1000 / 10 * 5,
 		 version % 1000);
@@ -86,7 +87,8 @@ nvmlReturn_t nvmlSystemGetNVMLVersion(char *text, unsigned int n)
 nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char *text, unsigned int n)
 {
 	const struct fake_gpu *gpu;
-	nvmlReturn_t result = enter("nvmlDeviceGetName", device, text, &gpu);
+	nvmlReturn_t result =
+		enter_any("nvmlDeviceGetName", device, text, &gpu);
 
 	return result ? result
 		      : fake_nvml_leave(answer_text(gpu->name, text, n));
@@ -95,7 +97,8 @@ nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char *text, unsigned int n)
 nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t device, unsigned int *index)
 {
 	const struct fake_gpu *gpu;
-	nvmlReturn_t result = enter("nvmlDeviceGetIndex", device, index, &gpu);
+	nvmlReturn_t result = fake_nvml_enter_whole("nvmlDeviceGetIndex",
+						    device, index, &gpu);
 
 	if (result)
 		return result;
@@ -106,8 +109,8 @@ nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t device, unsigned int *index)
 nvmlReturn_t nvmlDeviceGetMinorNumber(nvmlDevice_t device, unsigned int *minor)
 {
 	const struct fake_gpu *gpu;
-	nvmlReturn_t result =
-		enter("nvmlDeviceGetMinorNumber", device, minor, &gpu);
+	nvmlReturn_t result = fake_nvml_enter_whole("nvmlDeviceGetMinorNumber",
+						    device, minor, &gpu);
 
 	if (result)
 		return result;
@@ -115,23 +118,28 @@ nvmlReturn_t nvmlDeviceGetMinorNumber(nvmlDevice_t device, unsigned int *minor)
 	return fake_nvml_leave(NVML_SUCCESS);
 }
 
+void fake_nvml_pci(const struct fake_gpu *gpu, nvmlPciInfo_t *ret_pci)
+{
+	*ret_pci = (nvmlPciInfo_t){ .domain = gpu->domain,
+				    .bus = gpu->bus,
+				    .device = gpu->device,
+				    .pciDeviceId = 0x233010de };
+	snprintf(ret_pci->busId, sizeof(ret_pci->busId), "%08X:%02X:%02X.0",
+		 gpu->domain, gpu->bus, gpu->device);
+	snprintf(ret_pci->busIdLegacy, sizeof(ret_pci->busIdLegacy),
+		 "%04X:%02X:%02X.0", gpu->domain & 0xffff, gpu->bus & 0xff,
+		 gpu->device & 0xff);
+}
+
 nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t *pci)
 {
 	const struct fake_gpu *gpu;
-	nvmlReturn_t result =
-		enter("nvmlDeviceGetPciInfo_v3", device, pci, &gpu);
+	nvmlReturn_t result = fake_nvml_enter_whole("nvmlDeviceGetPciInfo_v3",
+						    device, pci, &gpu);
 
 	if (result)
 		return result;
-	memset(pci, 0, sizeof(*pci));
-	pci->domain = gpu->domain;
-	pci->bus = gpu->bus;
-	pci->device = gpu->device;
-	pci->pciDeviceId = 0x233010de;
-	snprintf(pci->busId, sizeof(pci->busId), "%08X:%02X:%02X.0",
-		 gpu->domain, gpu->bus, gpu->device);
-	snprintf(pci->busIdLegacy, sizeof(pci->busIdLegacy), "%04X:%02X:%02X.0",
-		 gpu->domain & 0xffff, gpu->bus & 0xff, gpu->device & 0xff);
+	fake_nvml_pci(gpu, pci);
 	return fake_nvml_leave(NVML_SUCCESS);
 }
 
@@ -153,7 +161,7 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory)
 {
 	const struct fake_gpu *gpu;
 	nvmlReturn_t result =
-		enter("nvmlDeviceGetMemoryInfo", device, memory, &gpu);
+		enter_any("nvmlDeviceGetMemoryInfo", device, memory, &gpu);
 	uint64_t left;
 
 	if (result)
@@ -172,7 +180,7 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device,
 {
 	const struct fake_gpu *gpu;
 	nvmlReturn_t result =
-		enter("nvmlDeviceGetMemoryInfo_v2", device, memory, &gpu);
+		enter_any("nvmlDeviceGetMemoryInfo_v2", device, memory, &gpu);
 	uint64_t left;
 
 	if (result)
@@ -189,46 +197,14 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device,
 	return fake_nvml_leave(NVML_SUCCESS);
 }
 
-/* Only where cards are NUMA nodes themselves, and none of these is. */
-nvmlReturn_t nvmlDeviceGetNumaNodeId(nvmlDevice_t device, unsigned int *node)
-{
-	const struct fake_gpu *gpu;
-	nvmlReturn_t result =
-		enter("nvmlDeviceGetNumaNodeId", device, node, &gpu);
-
-	return result ? result : fake_nvml_leave(NVML_ERROR_NOT_SUPPORTED);
-}
-
-nvmlReturn_t nvmlDeviceGetMemoryAffinity(nvmlDevice_t device, unsigned int n,
-					 unsigned long *nodes,
-					 unsigned int scope)
-{
-	const unsigned int bits = 8 * sizeof(*nodes);
-	const struct fake_gpu *gpu;
-	nvmlReturn_t result =
-		enter("nvmlDeviceGetMemoryAffinity", device, nodes, &gpu);
-	unsigned int node;
-
-	if (result)
-		return result;
-	if (!n || scope > NVML_AFFINITY_SOCKET)
-		return fake_nvml_leave(NVML_ERROR_INVALID_ARGUMENT);
-	if (gpu->numa_node < 0)
-		return fake_nvml_leave(NVML_ERROR_NOT_SUPPORTED);
-	memset(nodes, 0, n * sizeof(*nodes));
-	node = (unsigned int)gpu->numa_node;
-	if (node / bits < n)
-		nodes[node / bits] |= 1ul << node % bits;
-	return fake_nvml_leave(NVML_SUCCESS);
-}
-
 nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int *major,
 						int *minor)
 {
 	const struct fake_gpu *gpu;
 	nvmlReturn_t result =
-		enter("nvmlDeviceGetCudaComputeCapability", device,
-		      major && minor ? major : NULL, &gpu);
+		fake_nvml_enter_whole("nvmlDeviceGetCudaComputeCapability",
+				      device, major && minor ? major : NULL,
+				      &gpu);
 
 	if (result)
 		return result;
@@ -240,8 +216,8 @@ nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int *major,
 nvmlReturn_t nvmlDeviceGetComputeMode(nvmlDevice_t device, unsigned int *mode)
 {
 	const struct fake_gpu *gpu;
-	nvmlReturn_t result =
-		enter("nvmlDeviceGetComputeMode", device, mode, &gpu);
+	nvmlReturn_t result = fake_nvml_enter_whole("nvmlDeviceGetComputeMode",
+						    device, mode, &gpu);
 
 	if (result)
 		return result;
@@ -253,8 +229,8 @@ nvmlReturn_t nvmlDeviceGetPersistenceMode(nvmlDevice_t device,
 					  unsigned int *mode)
 {
 	const struct fake_gpu *gpu;
-	nvmlReturn_t result =
-		enter("nvmlDeviceGetPersistenceMode", device, mode, &gpu);
+	nvmlReturn_t result = fake_nvml_enter_whole(
+		"nvmlDeviceGetPersistenceMode", device, mode, &gpu);
 
 	if (result)
 		return result;
@@ -262,33 +238,29 @@ nvmlReturn_t nvmlDeviceGetPersistenceMode(nvmlDevice_t device,
 	return fake_nvml_leave(NVML_SUCCESS);
 }
 
-/* Cards that can neither be divided nor correct their memory. */
-nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned int *current,
-				  unsigned int *pending)
-{
-	const struct fake_gpu *gpu;
-	nvmlReturn_t result =
-		enter("nvmlDeviceGetMigMode", device, current, &gpu);
-
-	return result ? result : fake_nvml_leave(NVML_ERROR_NOT_SUPPORTED);
-}
-
 nvmlReturn_t nvmlDeviceGetEccMode(nvmlDevice_t device, unsigned int *current,
 				  unsigned int *pending)
 {
 	const struct fake_gpu *gpu;
 	nvmlReturn_t result =
-		enter("nvmlDeviceGetEccMode", device, current, &gpu);
+		fake_nvml_enter_whole("nvmlDeviceGetEccMode", device,
+				      current && pending ? current : NULL,
+				      &gpu);
 
-	return result ? result : fake_nvml_leave(NVML_ERROR_NOT_SUPPORTED);
+	if (result)
+		return result;
+	if (!gpu->has_ecc)
+		return fake_nvml_leave(NVML_ERROR_NOT_SUPPORTED);
+	*current = *pending = 1;
+	return fake_nvml_leave(NVML_SUCCESS);
 }
 
 nvmlReturn_t nvmlDeviceGetTemperature(nvmlDevice_t device, unsigned int sensor,
 				      unsigned int *degrees)
 {
 	const struct fake_gpu *gpu;
-	nvmlReturn_t result =
-		enter("nvmlDeviceGetTemperature", device, degrees, &gpu);
+	nvmlReturn_t result = fake_nvml_enter_whole("nvmlDeviceGetTemperature",
+						    device, degrees, &gpu);
 
 	if (result)
 		return result;
@@ -302,8 +274,8 @@ nvmlReturn_t nvmlDeviceGetPowerUsage(nvmlDevice_t device,
 				     unsigned int *milliwatts)
 {
 	const struct fake_gpu *gpu;
-	nvmlReturn_t result =
-		enter("nvmlDeviceGetPowerUsage", device, milliwatts, &gpu);
+	nvmlReturn_t result = fake_nvml_enter_whole("nvmlDeviceGetPowerUsage",
+						    device, milliwatts, &gpu);
 
 	if (result)
 		return result;
@@ -315,8 +287,8 @@ nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device,
 					   nvmlUtilization_t *percent)
 {
 	const struct fake_gpu *gpu;
-	nvmlReturn_t result =
-		enter("nvmlDeviceGetUtilizationRates", device, percent, &gpu);
+	nvmlReturn_t result = fake_nvml_enter_whole(
+		"nvmlDeviceGetUtilizationRates", device, percent, &gpu);
 
 	if (result)
 		return result;
@@ -324,7 +296,35 @@ nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device,
 	return fake_nvml_leave(NVML_SUCCESS);
 }
 
-/* Who has a context on the card; *n is the room, then how many there are. */
+/* Who has a context on the card or one of its instances, from @ret_info on. */
+static unsigned int list_users(uint32_t gpu, unsigned int room,
+			       nvmlProcessInfo_t *ret_infos)
+{
+	const struct fake_board *board = fake_nvml.hw.board;
+	const struct fake_gpu *g = &board->gpus[gpu];
+	unsigned int n = 0;
+
+	for (size_t i = 0; i < FAKE_PROCESSES; i++) {
+		const struct fake_process *p = &board->processes[i];
+
+		if (!p->serial || p->is_nvml ||
+		    !(p->holds & UINT32_C(1) << gpu))
+			continue;
+		if (n < room)
+			ret_infos[n] = (nvmlProcessInfo_t){
+				.pid = (unsigned int)p->pid,
+				.usedGpuMemory = p->used[gpu],
+				.gpuInstanceId =
+					fake_is_part(g) ? g->gi : UINT32_MAX,
+				.computeInstanceId =
+					fake_is_part(g) ? g->ci : UINT32_MAX,
+			};
+		n++;
+	}
+	return n;
+}
+
+/* *n is the room, then how many there are. */
 nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device,
 						     unsigned int *n,
 						     nvmlProcessInfo_t *infos)
@@ -332,28 +332,19 @@ nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device,
 	struct fake_hardware *hw = &fake_nvml.hw;
 	uint32_t card = fake_nvml_gpu(device);
 	const struct fake_gpu *gpu;
-	nvmlReturn_t result = enter("nvmlDeviceGetComputeRunningProcesses_v3",
-				    device, n, &gpu);
-	unsigned int found = 0;
+	nvmlReturn_t result = enter_any(
+		"nvmlDeviceGetComputeRunningProcesses_v3", device, n, &gpu);
+	unsigned int found = 0, room;
 
 	if (result)
 		return result;
 	fake_lock(hw);
 	fake_sweep(hw);
-	for (size_t i = 0; i < FAKE_PROCESSES; i++) {
-		const struct fake_process *p = &hw->board->processes[i];
-
-		if (!p->serial || p->is_nvml ||
-		    !(p->holds & UINT32_C(1) << card))
+	for (uint32_t g = 0; g < hw->board->n_gpus; g++) {
+		if (g != card && hw->board->gpus[g].parent != card)
 			continue;
-		if (infos && found < *n)
-			infos[found] = (nvmlProcessInfo_t){
-				.pid = (unsigned int)p->pid,
-				.usedGpuMemory = p->used[card],
-				.gpuInstanceId = UINT32_MAX,
-				.computeInstanceId = UINT32_MAX,
-			};
-		found++;
+		room = infos && found < *n ? *n - found : 0;
+		found += list_users(g, room, room ? infos + found : NULL);
 	}
 	fake_unlock(hw);
 	if (found > *n)
@@ -362,48 +353,37 @@ nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device,
 	return fake_nvml_leave(result);
 }
 
-/* Two cards of one call, which are two. */
-static nvmlReturn_t enter_two(const char *name, nvmlDevice_t a, nvmlDevice_t b,
-			      const void *answer, const struct fake_gpu **ret_a,
-			      const struct fake_gpu **ret_b)
+/* The one field there is, by drivers that have it. */
+static nvmlReturn_t read_field(uint32_t gpu, nvmlFieldValue_t *field)
 {
-	nvmlReturn_t result = enter(name, a, answer, ret_a);
+	const struct fake_fault *fault;
 
-	if (result)
-		return result;
-	if (a == b || fake_nvml_gpu(b) >= fake_nvml.hw.board->n_gpus)
-		return fake_nvml_leave(NVML_ERROR_INVALID_ARGUMENT);
-	*ret_b = &fake_nvml.hw.board->gpus[fake_nvml_gpu(b)];
+	if (field->fieldId != NVML_FI_DEV_GET_GPU_RECOVERY_ACTION ||
+	    fake_nvml_cuda_version() < 12070)
+		return NVML_ERROR_NOT_SUPPORTED;
+	fake_lock(&fake_nvml.hw);
+	fault = fake_fault(&fake_nvml.hw, FAKE_RECOVERY, gpu);
+	field->value.ullVal = 0;
+	field->value.uiVal = fault ? (unsigned int)fault->value : 0;
+	fake_unlock(&fake_nvml.hw);
+	field->valueType = NVML_VALUE_TYPE_UNSIGNED_INT;
 	return NVML_SUCCESS;
 }
 
-nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t a, nvmlDevice_t b,
-				    nvmlGpuP2PCapsIndex_t what,
-				    nvmlGpuP2PStatus_t *status)
+/* Each field has a result of its own. */
+nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int n,
+				      nvmlFieldValue_t *values)
 {
-	const struct fake_gpu *one, *other;
-	nvmlReturn_t result =
-		enter_two("nvmlDeviceGetP2PStatus", a, b, status, &one, &other);
+	const struct fake_gpu *gpu;
+	nvmlReturn_t result = fake_nvml_enter_whole("nvmlDeviceGetFieldValues",
+						    device, values, &gpu);
 
 	if (result)
 		return result;
-	*status = one->is_integrated || other->is_integrated ||
-				  what == NVML_P2P_CAPS_INDEX_NVLINK
-			  ? NVML_P2P_STATUS_NOT_SUPPORTED
-			  : NVML_P2P_STATUS_OK;
-	return fake_nvml_leave(NVML_SUCCESS);
-}
-
-nvmlReturn_t nvmlDeviceGetTopologyCommonAncestor(nvmlDevice_t a, nvmlDevice_t b,
-						 nvmlGpuTopologyLevel_t *level)
-{
-	const struct fake_gpu *one, *other;
-	nvmlReturn_t result = enter_two("nvmlDeviceGetTopologyCommonAncestor",
-					a, b, level, &one, &other);
-
-	if (result)
-		return result;
-	*level = one->numa_node == other->numa_node ? NVML_TOPOLOGY_NODE
-						    : NVML_TOPOLOGY_SYSTEM;
+	if (n <= 0)
+		return fake_nvml_leave(NVML_ERROR_INVALID_ARGUMENT);
+	for (int i = 0; i < n; i++)
+		values[i].nvmlReturn =
+			read_field(fake_nvml_gpu(device), &values[i]);
 	return fake_nvml_leave(NVML_SUCCESS);
 }

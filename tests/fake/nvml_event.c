@@ -13,7 +13,7 @@
 struct nvmlEventSet_st {
 	struct nvmlEventSet_st *next;
 	uint64_t heard; /* Xids of the machine, of those before it listened */
-	uint32_t gpus;  /* bit per card */
+	unsigned long long types[FAKE_GPUS]; /* of each card */
 };
 
 static struct nvmlEventSet_st *sets;
@@ -63,18 +63,21 @@ nvmlReturn_t nvmlEventSetFree(nvmlEventSet_t set)
 	return fake_nvml_leave(NVML_SUCCESS);
 }
 
+static unsigned long long types_of(const struct fake_gpu *gpu)
+{
+	return NVML_EVENT_XID | (gpu->has_ecc ? NVML_EVENT_DBE : 0);
+}
+
 nvmlReturn_t nvmlDeviceGetSupportedEventTypes(nvmlDevice_t device,
 					      unsigned long long *types)
 {
 	const struct fake_gpu *gpu;
-	nvmlReturn_t result = fake_nvml_enter_card(
-		"nvmlDeviceGetSupportedEventTypes", device, &gpu);
+	nvmlReturn_t result = fake_nvml_enter_whole(
+		"nvmlDeviceGetSupportedEventTypes", device, types, &gpu);
 
 	if (result)
 		return result;
-	if (!types)
-		return fake_nvml_leave(NVML_ERROR_INVALID_ARGUMENT);
-	*types = NVML_EVENT_XID;
+	*types = types_of(gpu);
 	return fake_nvml_leave(NVML_SUCCESS);
 }
 
@@ -83,23 +86,43 @@ nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t device,
 				      nvmlEventSet_t set)
 {
 	const struct fake_gpu *gpu;
-	nvmlReturn_t result =
-		fake_nvml_enter_card("nvmlDeviceRegisterEvents", device, &gpu);
+	nvmlReturn_t result = fake_nvml_enter_whole("nvmlDeviceRegisterEvents",
+						    device, set, &gpu);
 
 	if (result)
 		return result;
 	if (!is_set(set) || !types)
 		return fake_nvml_leave(NVML_ERROR_INVALID_ARGUMENT);
-	if (types & ~NVML_EVENT_XID)
+	if (types & ~types_of(gpu))
 		return fake_nvml_leave(NVML_ERROR_NOT_SUPPORTED);
-	set->gpus |= UINT32_C(1) << fake_nvml_gpu(device);
+	set->types[fake_nvml_gpu(device)] |= types;
 	return fake_nvml_leave(NVML_SUCCESS);
 }
 
-/* The next Xid that @set has not heard of. */
+static unsigned long long type_of(const struct fake_xid *xid)
+{
+	return xid->number ? NVML_EVENT_XID : NVML_EVENT_DBE;
+}
+
+/* Of a fault on an instance the card tells, and says which it was. */
+static void tell(const struct fake_xid *xid, nvmlEventData_t *ret_data)
+{
+	const struct fake_gpu *gpu = &fake_nvml.hw.board->gpus[xid->gpu];
+
+	*ret_data = (nvmlEventData_t){
+		.device = fake_nvml_handle(gpu->parent),
+		.eventType = type_of(xid),
+		.eventData = xid->number,
+		.gpuInstanceId = fake_is_part(gpu) ? gpu->gi : UINT32_MAX,
+		.computeInstanceId = fake_is_part(gpu) ? gpu->ci : UINT32_MAX,
+	};
+}
+
+/* The next event that @set has not heard of. */
 static bool next_xid(nvmlEventSet_t set, nvmlEventData_t *data)
 {
 	const struct fake_board *board = fake_nvml.hw.board;
+	const struct fake_gpu *gpus = board->gpus;
 	bool is_found = false;
 
 	fake_lock(&fake_nvml.hw);
@@ -109,16 +132,10 @@ static bool next_xid(nvmlEventSet_t set, nvmlEventData_t *data)
 		const struct fake_xid *xid =
 			&board->xids[set->heard++ % FAKE_XIDS];
 
-		if (!(set->gpus & UINT32_C(1) << xid->gpu))
-			continue;
-		*data = (nvmlEventData_t){
-			.device = fake_nvml_handle(xid->gpu),
-			.eventType = NVML_EVENT_XID,
-			.eventData = xid->number,
-			.gpuInstanceId = UINT32_MAX,
-			.computeInstanceId = UINT32_MAX,
-		};
-		is_found = true;
+		if (set->types[gpus[xid->gpu].parent] & type_of(xid)) {
+			tell(xid, data);
+			is_found = true;
+		}
 	}
 	fake_unlock(&fake_nvml.hw);
 	return is_found;

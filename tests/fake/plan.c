@@ -40,6 +40,9 @@ static const struct sentence {
 	{ "nvml memory not supported", FAKE_NVML_MEMORY, 0 },
 	{ "nvml event wait fails", FAKE_NVML_WAIT, 0 },
 	{ "nvml lost", FAKE_NVML_LOST, 0 },
+	{ "memory error", FAKE_ECC, 0 },
+	{ "link to %d", FAKE_LINK, 0 },
+	{ "recovery action %d", FAKE_RECOVERY, 0 },
 };
 
 struct unit {

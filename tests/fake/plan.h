@@ -31,6 +31,9 @@
  *	row 0: nvml memory not supported
  *	nvml event wait fails
  *	row 0: nvml lost		NVML alone says so
+ *	row 0: memory error		an uncorrectable one, told of now
+ *	row 0: recovery action 1	as NVML counts them
+ *	row 0: link to 1		no fault: an NVLink more between them
  */
 #ifndef FAKE_PLAN_H
 #define FAKE_PLAN_H
@@ -65,6 +68,9 @@ enum fake_fault_kind {
 	FAKE_NVML_MEMORY,
 	FAKE_NVML_WAIT,
 	FAKE_NVML_LOST,
+	FAKE_ECC,
+	FAKE_LINK,     /* value: the other card */
+	FAKE_RECOVERY, /* value: what NVML calls the action */
 };
 
 enum fake_fault_on {

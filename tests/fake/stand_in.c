@@ -161,10 +161,12 @@ static int show(const char *path)
 	for (uint32_t i = 0; i < hw.board->n_gpus; i++) {
 		const struct fake_gpu *gpu = &hw.board->gpus[i];
 
-		printf("row=%u name=\"%s\" total=%lu free=%lu launches=%lu "
+		printf("row=%u parent=%u name=\"%s\" total=%lu free=%lu "
+		       "launches=%lu "
 		       "copies=%lu lost=%d\n",
-		       i, gpu->name, gpu->total, fake_free_bytes(&hw, i),
-		       gpu->launches, gpu->copies, gpu->is_lost);
+		       i, gpu->parent, gpu->name, gpu->total,
+		       fake_free_bytes(&hw, i), gpu->launches, gpu->copies,
+		       gpu->is_lost);
 	}
 	for (size_t i = 0; i < FAKE_PROCESSES; i++) {
 		const struct fake_process *p = &hw.board->processes[i];

@@ -262,6 +262,14 @@ check_LTLIBRARIES += %reldir%/operators_kernels.la
 %canon_reldir%_operators_kernels_la_LDFLAGS = $(gm_tiny_flags)
 %canon_reldir%_operators_kernels_la_LIBADD = %reldir%/libptx.la $(gm_cuda) -lm
 
+# The backend of CUDA rows, on the stand-in or on a card.
+gm_cuda_backend = agent/device/libdevice.la agent/common/libcommon.la \
+	$(gm_cuda) $(NUMA_LIBS) -lpthread
+gm_tests += %reldir%/test_cuda_backend
+%canon_reldir%_test_cuda_backend_SOURCES = %reldir%/test_cuda_backend.c \
+	%reldir%/cuda_backend.h %reldir%/dice.h %reldir%/tap.h
+%canon_reldir%_test_cuda_backend_LDADD = $(gm_cuda_backend)
+
 gm_tests += %reldir%/test_safetensors
 %canon_reldir%_test_safetensors_SOURCES = %reldir%/test_safetensors.c \
 	%reldir%/tap.h

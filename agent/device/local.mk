@@ -4,6 +4,13 @@
 # agent/device: one backend per file, behind device.h.
 noinst_LTLIBRARIES += %reldir%/libdevice.la
 %canon_reldir%_libdevice_la_SOURCES =
+%canon_reldir%_libdevice_la_SOURCES += %reldir%/cuda.c
+%canon_reldir%_libdevice_la_SOURCES += %reldir%/cuda.h
+%canon_reldir%_libdevice_la_SOURCES += %reldir%/cuda_lanes.c
+%canon_reldir%_libdevice_la_SOURCES += %reldir%/cuda_memory.c
+%canon_reldir%_libdevice_la_SOURCES += %reldir%/cuda_regions.c
+%canon_reldir%_libdevice_la_SOURCES += %reldir%/cuda_shared.c
+%canon_reldir%_libdevice_la_SOURCES += %reldir%/cuda_work.c
 %canon_reldir%_libdevice_la_SOURCES += %reldir%/device.h
 %canon_reldir%_libdevice_la_SOURCES += %reldir%/host.c
 %canon_reldir%_libdevice_la_SOURCES += %reldir%/host_kernels.c
@@ -14,3 +21,4 @@ noinst_LTLIBRARIES += %reldir%/libdevice.la
 # A fused multiply-add rounds once where others round twice: results would
 # depend on the CPU.
 %canon_reldir%_libdevice_la_CFLAGS = $(AM_CFLAGS) -ffp-contract=off
+%canon_reldir%_libdevice_la_LIBADD = agent/cuda/libcu.la -lpthread

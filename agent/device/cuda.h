@@ -1,0 +1,252 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * cuda - the backend of CUDA rows: what its files share.
+ *
+ *	cuda.c		one device opened and closed, and what went wrong
+ *	cuda_lanes.c	streams, slices under way, who waits for them
+ *	cuda_work.c	from a slice to calls of the driver
+ *	cuda_memory.c	memory of the device, cut from slabs
+ *	cuda_shared.c	memory of the device that can be exported
+ *	cuda_regions.c	memory of clients, pinned or staged
+ *
+ * Lanes.  A row has a few streams that all sessions share.  A slice goes to the
+ * lane of what it does; when the slice before it in its session is on another
+ * lane, its lane waits for that one's event.  Behind every slice its lane writes
+ * the next number to a word of its own and records an event: the word is what
+ * who looks reads, the event what who sleeps waits for.  Where the device cannot
+ * write words, events are queried.
+ *
+ * Client memory is either reached, so that the device copies and computes on it
+ * in place, or staged: the worker copies it to pinned memory of its own before
+ * the device reads, and from there after the device has written, which is when
+ * ended() is asked.  The processor never writes what the device reaches, nor
+ * reads it.
+ *
+ * Threads.  Lanes, slots, staging units in use: dispatch.  Slabs: the slow
+ * thread.  The list of regions, and that there is staging at all: under lock,
+ * which is held for moments only.  Each lane has a thread that sleeps for it.
+ *
+ * Edges
+ *
+ *   LANE.word	the device has written all that a slice writes before its lane's
+ *		word is seen to have reached the slice's value
+ */
+#ifndef GM_CUDA_H
+#define GM_CUDA_H
+
+#include <pthread.h>
+#include <sys/queue.h>
+
+#include "agent/cuda/driver.h"
+#include "agent/device/device.h"
+#include "shm/atomic.h"
+
+#define GM_CUDA_SLICE_BYTES    (UINT64_C(4) << 20)
+#define GM_CUDA_SESSION_SLICES 3u /* leaves room for another session */
+#define GM_CUDA_UNDER_WAY      4u /* slices of a lane */
+#define GM_CUDA_SLOTS          8u /* of a lane: a sleeper keeps one longer */
+#define GM_CUDA_UNITS          8u /* of staging, a slice's bytes each */
+#define GM_CUDA_PIECE_BYTES    (UINT64_C(64) << 30) /* registered at once */
+
+enum gm_cuda_lane_index {
+	GM_CUDA_IN = 0,     /* client memory to the device */
+	GM_CUDA_OUT = 1,    /* and back */
+	GM_CUDA_ACROSS = 2, /* copies between like and like */
+	GM_CUDA_SOON = 3,   /* small computations, before */
+	GM_CUDA_BULK = 4,   /* large ones */
+	GM_CUDA_LANES = 5,
+	GM_CUDA_NO_LANE = 5 /* of a flight that has ended already */
+};
+
+/* Bytes to bring to a client once a slice has ended. */
+struct gm_cuda_landing {
+	char *to; /* NULL: none */
+	const char *from;
+	uint64_t bytes;
+};
+
+struct gm_cuda_slot {
+	struct CUevent_st *event; /* recorded behind the slice */
+	uint64_t value;           /* of its lane's word */
+	struct gm_cuda_landing landing;
+	uint32_t units; /* of staging that it has, a bit each */
+	bool busy;
+	bool failed;    /* part of it never began */
+	bool queried;   /* its word will not be written: by event */
+	bool dirty;     /* it, or one before it in its session, has to land */
+	gm_a32 watched; /* a sleeper waits for the event */
+};
+
+struct gm_cuda;
+
+struct gm_cuda_lane {
+	struct gm_cuda *cuda;
+	struct CUstream_st *stream;
+	gm_a64 *word;      /* in pinned memory, and as the device names it: */
+	gm_cu_ptr word_at; /* 0: events only */
+	uint64_t value;    /* given to the last slice */
+	uint32_t n_busy;
+	struct gm_cuda_slot slots[GM_CUDA_SLOTS];
+
+	/* Who sleeps for it. */
+	pthread_t sleeper;
+	bool has_sleeper;
+	pthread_mutex_t mutex;
+	pthread_cond_t cond;
+	struct gm_cuda_slot *wanted; /* to wait for next */
+	bool leaving;
+};
+
+/* Client memory that was registered at once, or is staged. */
+struct gm_cuda_piece {
+	uintptr_t from;
+	uint64_t bytes;
+	gm_cu_ptr at; /* as the device names it; 0: staged */
+	bool writable;
+};
+
+/* In the order of their addresses. */
+struct gm_cuda_pieces {
+	uint32_t n;
+	struct gm_cuda_piece piece[];
+};
+
+/* What a slice does not have to look up. */
+struct gm_cuda_functions {
+	struct CUfunc_st *fill, *scale, *axpy; /* NULL: not to be had */
+};
+
+TAILQ_HEAD(gm_cuda_slabs, gm_cuda_slab);
+
+struct gm_cuda {
+	struct gm_device dev;
+	const struct gm_driver *driver;
+	int ordinal;
+	struct CUctx_st *ctx;
+	struct CUmod_st *module;
+	struct gm_cuda_functions functions;
+	uint32_t units; /* multiprocessors */
+	bool can_register, can_read_only, can_export, can_write_words;
+
+	gm_a32 lost;   /* the driver's number for why, 0: it is not */
+	char why[120]; /* under lock; for people */
+
+	/* dispatch */
+	struct gm_cuda_lane lanes[GM_CUDA_LANES];
+	gm_a64 *words;
+	gm_cu_ptr bounce;  /* a slice's bytes on the device, of ACROSS */
+	uint32_t in_use;   /* staging units, a bit each */
+	uint32_t n_looked; /* times that a slice had not ended */
+
+	pthread_mutex_t lock;
+	struct gm_cuda_pieces *pieces; /* NULL: none */
+	char *staging; /* units, one after the other; NULL: none yet */
+	gm_cu_ptr staging_at;
+
+	/* slow thread */
+	struct CUstream_st *slow;
+	struct gm_cuda_slabs slabs;
+	uint64_t granule;     /* of memory that can be exported; 0: ask */
+	uint64_t piece_bytes; /* GM_CUDA_PIECE_BYTES, less in tests */
+};
+
+/* ---- cuda.c ------------------------------------------------------------- */
+
+/* The context is of no use any more.  The first reason counts.  Returns
+ * -ENOTRECOVERABLE.  Threads: any */
+int gm_cuda_lose(struct gm_cuda *cuda, gm_cu_result result);
+
+/*
+ * gm_cuda_check - what a result of the driver means for who called
+ *
+ * Returns	0; -ENOTRECOVERABLE; else as gm_cuerror_errno()
+ * Threads	any that has the context
+ */
+int gm_cuda_check(struct gm_cuda *cuda, gm_cu_result result);
+
+/* The same, where a stranger's argument may be to blame: what a trivial call
+ * does not meet as well was the argument's fault, whatever its number. */
+int gm_cuda_suspect(struct gm_cuda *cuda, gm_cu_result result);
+
+/* For the slow thread, before anything else: the context, or why not. */
+int gm_cuda_bind(struct gm_cuda *cuda);
+
+static inline bool gm_cuda_is_lost(struct gm_cuda *cuda)
+{
+	return gm_get(&cuda->lost) != 0;
+}
+
+/* Pinned memory of the worker's own, and the device's name for it. */
+int gm_cuda_pin(struct gm_cuda *cuda, uint64_t bytes, char **ret_host,
+		gm_cu_ptr *ret_at);
+
+/* ---- cuda_lanes.c ------------------------------------------------------- */
+
+int gm_cuda_lanes_open(struct gm_cuda *cuda);
+void gm_cuda_lanes_close(struct gm_cuda *cuda);
+
+/* Wake who polls dev.ended_fd.  Threads: any */
+void gm_cuda_tell(struct gm_cuda *cuda);
+
+/* The slot of a slice that has not been found to have ended; else NULL. */
+struct gm_cuda_slot *gm_cuda_slot_of(struct gm_cuda *cuda,
+				     const struct gm_flight *flight);
+
+/* A slot for a slice that is about to begin, or NULL: the lane is full. */
+struct gm_cuda_slot *gm_cuda_slot_free(struct gm_cuda_lane *lane);
+
+/*
+ * gm_cuda_slot_begin - the slice is on its lane: number it, and record it
+ *
+ * Returns	0; -ENOTRECOVERABLE
+ */
+int gm_cuda_slot_begin(struct gm_cuda *cuda, struct gm_cuda_lane *lane,
+		       struct gm_cuda_slot *slot, struct gm_flight *ret_flight);
+
+/* Has all that a lane has of this slice passed? */
+bool gm_cuda_slot_passed(struct gm_cuda *cuda, struct gm_cuda_lane *lane,
+			 struct gm_cuda_slot *slot);
+
+int gm_cuda_ended(struct gm_device *dev, const struct gm_flight *flight);
+int gm_cuda_arm(struct gm_device *dev);
+
+/* ---- the others: as device.h -------------------------------------------- */
+
+int gm_cuda_start(struct gm_device *dev, const struct gm_task *task,
+		  uint64_t first, uint64_t count, const struct gm_flight *after,
+		  struct gm_flight *ret_flight);
+
+int gm_cuda_alloc(struct gm_device *dev, uint64_t owner, uint64_t bytes,
+		  uint32_t flags, struct gm_buffer **ret_buffer);
+void gm_cuda_free(struct gm_device *dev, struct gm_buffer *buffer);
+void gm_cuda_slabs_close(struct gm_cuda *cuda);
+
+/* Make memory hold nothing of whoever had it before.  0 or -errno. */
+int gm_cuda_clear(struct gm_cuda *cuda, gm_cu_ptr at, uint64_t bytes);
+
+int gm_cuda_shared_alloc(struct gm_cuda *cuda, uint64_t bytes,
+			 struct gm_buffer **ret_buffer);
+void gm_cuda_shared_free(struct gm_cuda *cuda, struct gm_buffer *buffer);
+int gm_cuda_export_fd(struct gm_device *dev, struct gm_buffer *buffer);
+int gm_cuda_import_fd(struct gm_device *dev, int fd, uint64_t bytes,
+		      struct gm_buffer **ret_buffer);
+
+int gm_cuda_reach(struct gm_device *dev, char *at, uint64_t bytes,
+		  bool writable, struct gm_region **ret_region);
+void gm_cuda_unreach(struct gm_device *dev, struct gm_region *region);
+void gm_cuda_regions_close(struct gm_cuda *cuda);
+
+/*
+ * gm_cuda_piece_at - where client memory is
+ *
+ * ret_piece	the piece that holds the byte at @client; where it is staged,
+ *		there is staging from now on
+ *
+ * Returns	0; -EINVAL: it is not reached
+ */
+int gm_cuda_piece_at(struct gm_cuda *cuda, const char *client,
+		     struct gm_cuda_piece *ret_piece);
+
+#endif

@@ -1,0 +1,396 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/device/cuda.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "agent/cuda/operators.h"
+#include "agent/device/host_kernels.h"
+#include "gpumap.h"
+
+#define SMALL_BYTES (UINT64_C(64) << 10) /* a task that may go before others */
+
+/* Where the bytes of one operand are, from some byte of it on. */
+struct side {
+	char *client; /* as the worker has them; NULL: device memory, or none */
+	char *host;   /* what copies name: client memory, or its staging */
+	gm_cu_ptr at; /* as the device names them */
+	uint64_t
+		left; /* bytes until @at and @host have to be asked for again */
+	uint32_t unit; /* of staging, a bit; 0: in place */
+};
+
+struct slice {
+	const struct gm_task *task;
+	uint32_t memory; /* GM_TASK_* */
+	uint64_t each;
+	uint64_t bytes;
+	struct side dst, src;
+};
+
+/* ---- operands ------------------------------------------------------------ */
+
+static int take_unit(struct gm_cuda *cuda, struct side *side)
+{
+	uint32_t i = (uint32_t)__builtin_ctz(~cuda->in_use);
+
+	if (i >= GM_CUDA_UNITS)
+		return -EAGAIN;
+	side->unit = UINT32_C(1) << i;
+	side->host = cuda->staging + i * GM_CUDA_SLICE_BYTES;
+	side->at = cuda->staging_at + i * GM_CUDA_SLICE_BYTES;
+	side->left = UINT64_MAX;
+	cuda->in_use |= side->unit;
+	return 0;
+}
+
+/* Look client memory up, from the byte at side->client on. */
+static int find_side(struct gm_cuda *cuda, struct side *side, bool is_written)
+{
+	struct gm_cuda_piece piece;
+	uint64_t offset;
+	int rc = gm_cuda_piece_at(cuda, side->client, &piece);
+
+	if (rc < 0)
+		return rc;
+	if (is_written && !piece.writable)
+		return -EINVAL;
+	if (!piece.at)
+		return take_unit(cuda, side);
+	offset = (uintptr_t)side->client - piece.from;
+	side->host = side->client;
+	side->at = piece.at + offset;
+	side->left = piece.bytes - offset;
+	return 0;
+}
+
+static int set_side(struct gm_cuda *cuda, struct side *side, void *client,
+		    uint64_t address, uint64_t offset, bool is_written)
+{
+	if (!client) {
+		side->at = address + offset;
+		side->left = UINT64_MAX;
+		return 0;
+	}
+	side->client = (char *)client + offset;
+	return find_side(cuda, side, is_written);
+}
+
+static int set_sides(struct gm_cuda *cuda, struct slice *s, uint64_t first)
+{
+	const struct gm_task *task = s->task;
+	int rc = set_side(cuda, &s->dst, task->dst, task->dst_address,
+			  first * s->each, true);
+
+	if (rc == 0 && (s->memory & GM_TASK_READS_SRC))
+		rc = set_side(cuda, &s->src, (void *)(uintptr_t)task->src,
+			      task->src_address, first * s->each, false);
+	return rc;
+}
+
+/* Go on by @bytes.  Staging has all of a slice, so it ends with it. */
+static int advance(struct gm_cuda *cuda, struct side *side, uint64_t bytes,
+		   bool is_written)
+{
+	side->at += bytes;
+	if (side->host)
+		side->host += bytes;
+	if (side->left != UINT64_MAX)
+		side->left -= bytes;
+	if (side->client)
+		side->client += bytes;
+	return side->left ? 0 : find_side(cuda, side, is_written);
+}
+
+/*
+ * What the device is to read of staged memory the processor reads now.  It may
+ * not, as long as a slice before this one has not brought back what it wrote.
+ */
+static int fill_staging(struct slice *s, const struct gm_cuda_slot *before)
+{
+	bool reads_dst = s->dst.unit && (s->memory & GM_TASK_READS_DST);
+
+	if (!s->src.unit && !reads_dst)
+		return 0;
+	if (before && before->dirty)
+		return -EAGAIN;
+	if (s->src.unit)
+		memcpy(s->src.host, s->src.client, s->bytes);
+	if (reads_dst)
+		memcpy(s->dst.host, s->dst.client, s->bytes);
+	return 0;
+}
+
+/* ---- calls of the driver ------------------------------------------------- */
+
+static gm_cu_result copy(struct gm_cuda *cuda, const struct slice *s,
+			 uint64_t bytes, struct CUstream_st *stream)
+{
+	const struct gm_driver *cu = cuda->driver;
+	gm_cu_result result;
+
+	if (!s->dst.host && !s->src.host)
+		return cu->cuMemcpyDtoDAsync(s->dst.at, s->src.at, bytes,
+					     stream);
+	if (!s->dst.host)
+		return cu->cuMemcpyHtoDAsync(s->dst.at, s->src.host, bytes,
+					     stream);
+	if (!s->src.host)
+		return cu->cuMemcpyDtoHAsync(s->dst.host, s->src.at, bytes,
+					     stream);
+	/* The driver does this while its caller waits; the lane has a place on
+	 * the device for it. */
+	result =
+		cu->cuMemcpyHtoDAsync(cuda->bounce, s->src.host, bytes, stream);
+	if (result != GM_CU_SUCCESS)
+		return result;
+	return cu->cuMemcpyDtoHAsync(s->dst.host, cuda->bounce, bytes, stream);
+}
+
+static gm_cu_result launch(struct gm_cuda *cuda, struct CUfunc_st *fn,
+			   uint32_t op, uint64_t n, void **params,
+			   struct CUstream_st *stream)
+{
+	struct gm_launch l = gm_operators_launch(op, n, cuda->units);
+
+	return cuda->driver->cuLaunchKernel(fn, l.blocks, 1, 1, l.threads, 1, 1,
+					    0, stream, params, NULL);
+}
+
+/* One byte throughout, on the device: the driver's own fill takes that. */
+static bool is_plain_fill(const struct slice *s, uint64_t pattern)
+{
+	return !s->dst.host &&
+	       pattern == (pattern & 0xff) * UINT64_C(0x0101010101010101);
+}
+
+static gm_cu_result fill(struct gm_cuda *cuda, const struct slice *s,
+			 uint64_t bytes, struct CUstream_st *stream)
+{
+	uint64_t pattern = gm_host_pattern(s->task->pattern, (uint32_t)s->each);
+	gm_cu_ptr dst = s->dst.at;
+	void *params[] = { &dst, &bytes, &pattern };
+
+	if (is_plain_fill(s, pattern))
+		return cuda->driver->cuMemsetD8Async(
+			dst, (unsigned char)pattern, bytes, stream);
+	return launch(cuda, cuda->functions.fill, GM_OPERATOR_FILL, bytes,
+		      params, stream);
+}
+
+static gm_cu_result compute(struct gm_cuda *cuda, const struct slice *s,
+			    uint64_t bytes, struct CUstream_st *stream)
+{
+	bool is_scale = s->task->op == GPUMAP_OP_SCALE;
+	gm_cu_ptr dst = s->dst.at, src = s->src.at;
+	uint64_t n = bytes / s->each;
+	float alpha = (float)s->task->alpha;
+	void *params[] = { &dst, &src, &n, &alpha };
+
+	return launch(cuda,
+		      is_scale ? cuda->functions.scale : cuda->functions.axpy,
+		      is_scale ? GM_OPERATOR_SCALE : GM_OPERATOR_AXPY, n,
+		      params, stream);
+}
+
+static gm_cu_result issue(struct gm_cuda *cuda, const struct slice *s,
+			  uint64_t bytes, struct CUstream_st *stream)
+{
+	switch (s->task->op) {
+	case GPUMAP_OP_COPY:
+		return copy(cuda, s, bytes, stream);
+	case GPUMAP_OP_FILL:
+		return fill(cuda, s, bytes, stream);
+	default:
+		return compute(cuda, s, bytes, stream);
+	}
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/*
+ * All of a slice, in as many calls as its operands have pieces: no call takes
+ * memory of two registrations.
+ *
+ * ret_issued	bytes that are on the lane, also on failure
+ */
+static int issue_all(struct gm_cuda *cuda, struct slice *s,
+		     struct CUstream_st *stream, uint64_t *ret_issued)
+{
+	uint64_t left = s->bytes, bytes;
+	bool has_src = s->memory & GM_TASK_READS_SRC;
+	int rc;
+
+	for (*ret_issued = 0; left > 0; left -= bytes, *ret_issued += bytes) {
+		bytes = least(left, s->dst.left);
+		if (has_src)
+			bytes = least(bytes, s->src.left);
+		if (s->task->op != GPUMAP_OP_COPY)
+			bytes -= bytes % s->each;
+		if (bytes == 0)
+			return -EINVAL; /* one element in two registrations */
+		rc = gm_cuda_check(cuda, issue(cuda, s, bytes, stream));
+		if (rc == 0 && bytes < left)
+			rc = advance(cuda, &s->dst, bytes, true);
+		if (rc == 0 && bytes < left && has_src)
+			rc = advance(cuda, &s->src, bytes, false);
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
+/* ---- a slice ------------------------------------------------------------- */
+
+static bool can_do(const struct gm_cuda *cuda, const struct slice *s)
+{
+	const struct gm_cuda_functions *fn = &cuda->functions;
+
+	switch (s->task->op) {
+	case GPUMAP_OP_COPY:
+		return true;
+	case GPUMAP_OP_FILL:
+		return fn->fill ||
+		       (!s->task->dst &&
+			is_plain_fill(s, gm_host_pattern(s->task->pattern,
+							 (uint32_t)s->each)));
+	case GPUMAP_OP_SCALE:
+		return fn->scale;
+	case GPUMAP_OP_AXPY:
+		return fn->axpy;
+	default:
+		return false;
+	}
+}
+
+static uint32_t lane_of(const struct slice *s)
+{
+	const struct gm_task *task = s->task;
+
+	if (task->op == GPUMAP_OP_COPY && !task->dst == !task->src)
+		return GM_CUDA_ACROSS;
+	if (task->op == GPUMAP_OP_COPY)
+		return task->dst ? GM_CUDA_OUT : GM_CUDA_IN;
+	return task->n <= SMALL_BYTES / s->each ? GM_CUDA_SOON : GM_CUDA_BULK;
+}
+
+/* Nothing on this lane before the slice @before has passed, on another. */
+static int follow(struct gm_cuda *cuda, struct gm_cuda_lane *lane,
+		  const struct gm_flight *after, struct gm_cuda_slot *before)
+{
+	struct gm_cuda_lane *other;
+
+	if (!before)
+		return 0;
+	other = &cuda->lanes[after->lane];
+	if (other == lane || gm_cuda_slot_passed(cuda, other, before))
+		return 0;
+	return gm_cuda_check(cuda, cuda->driver->cuStreamWaitEvent(
+					   lane->stream, before->event, 0));
+}
+
+/* What start() may say of a slice that did not begin. */
+static int refusal(int rc)
+{
+	switch (rc) {
+	case -EINVAL:
+	case -EOPNOTSUPP:
+	case -ENOMEM:
+	case -ENOTRECOVERABLE:
+	case 0:
+		return rc;
+	default:
+		return -EIO;
+	}
+}
+
+/* Everything is at hand.  Once a part is on the lane, all of it ends there. */
+static int begin(struct gm_cuda *cuda, struct gm_cuda_lane *lane,
+		 struct gm_cuda_slot *slot, struct slice *s,
+		 const struct gm_flight *after, struct gm_flight *ret_flight)
+{
+	struct gm_cuda_slot *before = gm_cuda_slot_of(cuda, after);
+	struct gm_cuda_landing landing = { 0 };
+	uint64_t issued;
+	int rc = follow(cuda, lane, after, before);
+
+	if (rc < 0)
+		return refusal(rc);
+	if (s->dst.unit)
+		landing = (struct gm_cuda_landing){
+			.to = s->dst.client,
+			.from = s->dst.host,
+			.bytes = s->bytes,
+		};
+	slot->units = s->dst.unit | s->src.unit;
+	rc = issue_all(cuda, s, lane->stream, &issued);
+	if (rc < 0 && (issued == 0 || rc == -ENOTRECOVERABLE))
+		return refusal(rc);
+	slot->failed = rc < 0;
+	slot->landing = slot->failed ? (struct gm_cuda_landing){ 0 } : landing;
+	slot->dirty = slot->landing.to || (before && before->dirty);
+	return gm_cuda_slot_begin(cuda, lane, slot, ret_flight);
+}
+
+static int begin_or_not(struct gm_cuda *cuda, struct slice *s, uint64_t first,
+			const struct gm_flight *after,
+			struct gm_flight *ret_flight)
+{
+	struct gm_cuda_lane *lane = &cuda->lanes[lane_of(s)];
+	struct gm_cuda_slot *slot = gm_cuda_slot_free(lane);
+	uint32_t in_use = cuda->in_use;
+	int rc;
+
+	if (!slot)
+		return -EAGAIN;
+	rc = set_sides(cuda, s, first);
+	if (rc == 0)
+		rc = fill_staging(s, gm_cuda_slot_of(cuda, after));
+	if (rc == 0)
+		rc = begin(cuda, lane, slot, s, after, ret_flight);
+	if (rc < 0)
+		cuda->in_use = in_use;
+	return rc;
+}
+
+/* No work: it has ended when what is before it has. */
+static void begin_nothing(const struct gm_flight *after,
+			  struct gm_flight *ret_flight)
+{
+	*ret_flight =
+		after ? *after : (struct gm_flight){ .lane = GM_CUDA_NO_LANE };
+}
+
+int gm_cuda_start(struct gm_device *dev, const struct gm_task *task,
+		  uint64_t first, uint64_t count, const struct gm_flight *after,
+		  struct gm_flight *ret_flight)
+{
+	struct gm_cuda *cuda = (struct gm_cuda *)dev;
+	struct slice s = {
+		.task = task,
+		.memory = gm_op_memory(task->op),
+		.each = gm_dtype_bytes(task->dtype),
+	};
+	int rc = gm_op_takes(task->op, task->dtype);
+
+	if (gm_cuda_is_lost(cuda))
+		return -ENOTRECOVERABLE;
+	if (rc < 0)
+		return rc;
+	if (first > task->n || count > task->n - first ||
+	    count > GM_CUDA_SLICE_BYTES / s.each)
+		return -ERANGE;
+	if (task->op == GPUMAP_OP_NOP || count == 0) {
+		begin_nothing(after, ret_flight);
+		return 0;
+	}
+	if (!can_do(cuda, &s))
+		return -EOPNOTSUPP;
+	s.bytes = count * s.each;
+	return begin_or_not(cuda, &s, first, after, ret_flight);
+}

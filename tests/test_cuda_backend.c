@@ -1,0 +1,262 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * cuda: the results of a CUDA row against those of a host row, the order of
+ * what is under way, and how many may be.
+ */
+
+#include "tests/cuda_backend.h"
+
+#define LINKS 60
+
+static struct bench b;
+
+static bool is_open(void)
+{
+	int code = 0, rc = bench_open(&b, NULL);
+
+	if (rc == 0)
+		return true;
+	if (rc == -ENOENT || rc == -ENODEV)
+		LACK("cuda", 1, gm_cuda_backend.fault(NULL, &code));
+	else
+		NOTE("%s", gm_cuda_backend.fault(NULL, &code));
+	EQ(rc, 0);
+	return false;
+}
+
+static void a_device_says_what_it_is(void)
+{
+	struct gm_device_memory memory = { 0 };
+
+	EQ(b.dev->backend->memory(b.dev, &memory), 0);
+	OK(memory.total > 0 && memory.free > 0 && memory.free < memory.total);
+	OK(b.dev->slices > 1 && b.dev->slice_bytes > 0);
+	OK(b.dev->ended_fd >= 0);
+	OK(strstr(b.dev->took, "init_ms=") != NULL);
+	OK(strstr(b.dev->took, "context_ms=") != NULL);
+}
+
+static void results_are_the_hosts(void)
+{
+	EQ(trials_failed(&b, 1000), 0);
+	b.sleeps = true;
+	EQ(trials_failed(&b, 40), 0);
+	b.sleeps = false;
+}
+
+static void all_dtypes_are_copied_and_filled(void)
+{
+	int failed = 0;
+
+	for (uint32_t dtype = 0; gm_dtype_bytes(dtype); dtype++) {
+		struct trial t = {
+			GPUMAP_OP_FILL, dtype, 777, { 4096, 64 }, { true, true }
+		};
+
+		failed += !trial_holds(&b, &t);
+		t.on_device[0] = false;
+		failed += !trial_holds(&b, &t);
+		t.op = GPUMAP_OP_COPY;
+		failed += !trial_holds(&b, &t);
+	}
+	EQ(failed, 0);
+}
+
+/* At any address and of any length: for bytes there is no alignment. */
+static void no_alignment_is_asked_for(void)
+{
+	int failed = 0;
+
+	for (uint32_t i = 0; i < 24; i++) {
+		struct trial t = { i & 4 ? GPUMAP_OP_COPY : GPUMAP_OP_FILL,
+				   GPUMAP_DTYPE_U8,
+				   1 + dice(100),
+				   { 1 + dice(30), 1 + dice(30) },
+				   { i & 1, i & 2 } };
+
+		failed += !trial_holds(&b, &t);
+	}
+	EQ(failed, 0);
+}
+
+static void large_jobs_go_in_slices(void)
+{
+	uint64_t n = b.dev->slice_bytes / 4 + 100003;
+	struct trial scale = {
+		GPUMAP_OP_SCALE, GPUMAP_DTYPE_F32, n, { 0, 8 }, { true, false }
+	};
+	struct trial copy = {
+		GPUMAP_OP_COPY, GPUMAP_DTYPE_F32, n, { 16, 0 }, { false, false }
+	};
+
+	b.room = BENCH_ROOM;
+	OK(trial_holds(&b, &scale));
+	OK(trial_holds(&b, &copy));
+	b.sleeps = true;
+	OK(trial_holds(&b, &copy));
+	b.sleeps = false;
+	b.room = BENCH_SMALL;
+}
+
+/* ---- order --------------------------------------------------------------- */
+
+static struct gm_task add_task(struct bench *bench, double alpha)
+{
+	return (struct gm_task){
+		.op = GPUMAP_OP_AXPY,
+		.dtype = GPUMAP_DTYPE_F32,
+		.dst_address = bench->buffer[0]->address,
+		.src_address = bench->buffer[1]->address,
+		.n = 256,
+		.alpha = alpha,
+	};
+}
+
+/*
+ * A word goes to the device, is doubled, comes back and goes out again, each by
+ * a lane of its own: unless each waits for the one before, it is not doubled
+ * every time.
+ */
+static void lanes_wait_for_each_other(void)
+{
+	float *client = (float *)(void *)b.client;
+	struct gm_task links[] = {
+		{ .op = GPUMAP_OP_COPY, .src = client },
+		{ .op = GPUMAP_OP_COPY },
+		{ .op = GPUMAP_OP_AXPY },
+		{ .op = GPUMAP_OP_COPY, .dst = client },
+	};
+	struct gm_flight flights[LINKS];
+	int failed = 0, ended = 0;
+
+	for (int i = 0; i < 4; i++) {
+		links[i].dtype = GPUMAP_DTYPE_F32;
+		links[i].n = 1;
+		links[i].alpha = 1;
+		links[i].dst_address = b.buffer[i == 1]->address;
+		links[i].src_address = b.buffer[i == 2]->address;
+	}
+	*client = 1;
+	for (int i = 0; i < LINKS && failed == 0; i++) {
+		int rc;
+
+		while ((rc = bench_start(&b, &links[i % 4], 0, 1,
+					 &flights[i])) == -EAGAIN &&
+		       ended < i)
+			failed += bench_wait(&b, &flights[ended++]) != 0;
+		failed += rc != 0;
+	}
+	while (failed == 0 && ended < LINKS)
+		failed += bench_wait(&b, &flights[ended++]) != 0;
+	EQ(failed, 0);
+	EQ((int)*client, 1 << (LINKS / 4));
+}
+
+/* Every session that comes finds room, and nobody takes more than there is. */
+static void a_lane_has_an_end(void)
+{
+	struct gm_flight flights[64];
+	struct gm_task task = add_task(&b, 1);
+	uint32_t n = 0;
+	int rc = 0, failed = 0;
+
+	while (n < 64 && rc == 0) {
+		rc = b.dev->backend->start(b.dev, &task, 0, task.n, NULL,
+					   &flights[n]);
+		n += rc == 0;
+	}
+	EQ(rc, -EAGAIN);
+	OK(n > b.dev->slices);
+	for (uint32_t i = 0; i < n; i++)
+		failed += bench_wait(&b, &flights[i]) != 0;
+	EQ(failed, 0);
+	EQ(b.dev->backend->start(b.dev, &task, 0, task.n, NULL, &flights[0]),
+	   0);
+	EQ(bench_wait(&b, &flights[0]), 0);
+	/* It may be asked again. */
+	EQ(b.dev->backend->ended(b.dev, &flights[0]), 1);
+}
+
+/* Nothing is done, and not before what came before. */
+static void a_nop_ends_in_its_place(void)
+{
+	const struct gm_task nop = { .op = GPUMAP_OP_NOP };
+	struct gm_task task = add_task(&b, 1);
+	struct gm_flight first, second;
+
+	EQ(b.dev->backend->start(b.dev, &nop, 0, 0, NULL, &first), 0);
+	EQ(b.dev->backend->ended(b.dev, &first), 1);
+	EQ(b.dev->backend->start(b.dev, &task, 0, task.n, NULL, &first), 0);
+	EQ(b.dev->backend->start(b.dev, &nop, 0, 0, &first, &second), 0);
+	EQ(bench_wait(&b, &first), 0);
+	EQ(b.dev->backend->ended(b.dev, &second), 1);
+}
+
+static void what_is_wrong_is_refused(void)
+{
+	struct gm_task task = add_task(&b, 1);
+	struct gm_flight flight = { .value = 77 };
+	char local[64];
+
+	EQ(b.dev->backend->start(b.dev, &task, 1, task.n, NULL, &flight),
+	   -ERANGE);
+	task.n = b.dev->slice_bytes;
+	EQ(b.dev->backend->start(b.dev, &task, 0, task.n, NULL, &flight),
+	   -ERANGE);
+	task = add_task(&b, 1);
+	task.dtype = GPUMAP_DTYPE_I64;
+	EQ(b.dev->backend->start(b.dev, &task, 0, task.n, NULL, &flight),
+	   -EINVAL);
+	task.op = 200;
+	EQ(b.dev->backend->start(b.dev, &task, 0, task.n, NULL, &flight),
+	   -EOPNOTSUPP);
+	/* Memory that the device was never told of. */
+	task = (struct gm_task){ .op = GPUMAP_OP_COPY,
+				 .dst = local,
+				 .src_address = b.buffer[0]->address,
+				 .n = sizeof(local) };
+	EQ(b.dev->backend->start(b.dev, &task, 0, task.n, NULL, &flight),
+	   -EINVAL);
+	EQ(flight.value, 77);
+	OK(trials_failed(&b, 100) == 0);
+}
+
+/* Who sleeps is woken by one that ends, whichever lane it is on. */
+static void sleepers_are_woken(void)
+{
+	struct gm_task task = trial_copy(&b, 0, true);
+	int failed = 0;
+
+	b.sleeps = true;
+	for (int i = 0; i < 50; i++) {
+		struct gm_flight flight;
+
+		task.n = 1 + dice(4096);
+		failed += bench_start(&b, &task, 0, task.n, &flight) ||
+			  bench_wait(&b, &flight);
+	}
+	b.sleeps = false;
+	EQ(failed, 0);
+}
+
+int main(int argc, char **argv)
+{
+	(void)argc;
+	bench_go_under(argv);
+	if (is_open()) {
+		a_device_says_what_it_is();
+		results_are_the_hosts();
+		all_dtypes_are_copied_and_filled();
+		no_alignment_is_asked_for();
+		large_jobs_go_in_slices();
+		lanes_wait_for_each_other();
+		a_lane_has_an_end();
+		a_nop_ends_in_its_place();
+		what_is_wrong_is_refused();
+		sleepers_are_woken();
+	}
+	bench_close(&b);
+	return tap_done();
+}

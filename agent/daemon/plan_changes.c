@@ -11,15 +11,13 @@
 #include "agent/daemon/changes.h"
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/maps.h"
+#include "agent/daemon/plan_reply.h"
 #include "agent/plan/plan.h"
 #include "gpumap.h"
 
 #define ALL_FLAGS                                                      \
 	(GPUMAP_PLAN_PUBLISH | GPUMAP_PLAN_COMMIT | GPUMAP_PLAN_HELD | \
 	 GPUMAP_PLAN_BASE)
-
-#define SPEC_ROOM    sizeof(((struct gpumap_plan *)NULL)->spec)
-#define WARNING_ROOM sizeof(((struct gpumap_plan *)NULL)->warnings)
 
 _Static_assert((int)GM_SETTING_MANUAL == (int)GPUMAP_SETTING_MANUAL &&
 		       (int)GM_SETTING_PIPELINE == (int)GPUMAP_SETTING_PIPELINE,
@@ -49,9 +47,7 @@ struct plan_change {
 	bool holds; /* a place among the holders */
 	uint32_t place;
 
-	struct gm_control_plan_reply reply;
-	char *reply_tail;
-	uint32_t reply_tail_bytes;
+	struct gm_plan_reply reply;
 
 	uint64_t tail[]; /* the request's */
 };
@@ -220,122 +216,15 @@ static int make(struct gm_change *change)
 
 /* ---- the answer ---------------------------------------------------------- */
 
-static uint32_t count_runs(const struct gm_plan *plan)
-{
-	uint32_t n = 1;
-
-	for (uint32_t i = 1; i < plan->n_layers; i++)
-		n += plan->rows[i] != plan->rows[i - 1];
-	return n;
-}
-
-static char *put_runs(const struct gm_plan *plan, char *at)
-{
-	struct gm_control_run run = { .n_layers = 0 };
-
-	for (uint32_t i = 0; i < plan->n_layers; i++) {
-		run.row = plan->rows[i];
-		run.n_layers++;
-		if (i + 1 < plan->n_layers && plan->rows[i + 1] == run.row)
-			continue;
-		memcpy(at, &run, sizeof(run));
-		at += sizeof(run);
-		run.n_layers = 0;
-	}
-	return at;
-}
-
-static char *put_charges(const struct gm_plan *plan, char *at)
-{
-	for (uint32_t i = 0; i < plan->n_charges; i++) {
-		const struct gm_plan_charge *from = &plan->charges[i];
-		struct gm_control_charge charge = {
-			.row = from->row,
-			.n_layers = from->n_layers,
-			.weight_bytes = from->weight_bytes,
-			.kv_bytes = from->kv_bytes,
-			.activation_bytes = from->act_bytes,
-			.reserve_bytes = from->reserve_bytes,
-			.left_bytes = from->left_bytes,
-		};
-
-		memcpy(at, &charge, sizeof(charge));
-		at += sizeof(charge);
-	}
-	return at;
-}
-
-/* Returns its bytes with the NUL; what is longer than @room ends in dots. */
-static uint32_t put_text(char *at, size_t room, const char *text)
-{
-	int n = snprintf(at, room, "%s", text);
-
-	if ((size_t)n < room)
-		return (uint32_t)n + 1;
-	memcpy(at + room - sizeof("..."), "...", sizeof("..."));
-	return (uint32_t)room;
-}
-
-/* One to a line.  Returns 0 when there is none. */
-static uint32_t put_warnings(const struct gm_plan *plan, char *at)
-{
-	char all[2 * WARNING_ROOM] = "";
-	size_t n = 0;
-
-	for (uint32_t i = 0; i < plan->n_warnings && n < sizeof(all); i++)
-		n += (size_t)snprintf(all + n, sizeof(all) - n, "%s%s",
-				      i > 0 ? "\n" : "", plan->warnings[i]);
-	return n > 0 ? put_text(at, WARNING_ROOM, all) : 0;
-}
-
-/* All of it before anything is done, for it may need more memory than there
- * is. */
-static int make_reply(struct plan_change *plan)
-{
-	const struct gm_plan *made = &plan->plan;
-	struct gm_control_plan_reply *reply = &plan->reply;
-	char *at;
-
-	*reply = (struct gm_control_plan_reply){
-		.kv_bytes = made->kv_bytes,
-		.n_layers = made->n_layers,
-		.n_charges = made->n_charges,
-		.n_runs = count_runs(made),
-		.missing_bytes = plan->shortage.bytes,
-		.missing_row = plan->shortage.row,
-		.base_row = made->base_row,
-		.compute_dtype = gm_dtype_public(made->dtype),
-	};
-	if (reply->n_runs > GM_PLAN_RUNS_MAX)
-		return gm_why(plan->change.why, -E2BIG,
-			      "the layers change their row %u times; a plan "
-			      "may do that %u times",
-			      reply->n_runs - 1, GM_PLAN_RUNS_MAX - 1);
-	plan->reply_tail =
-		malloc(reply->n_charges * sizeof(struct gm_control_charge) +
-		       reply->n_runs * sizeof(struct gm_control_run) +
-		       SPEC_ROOM + WARNING_ROOM);
-	if (plan->reply_tail == NULL)
-		return -ENOMEM;
-	at = put_charges(made, plan->reply_tail);
-	at = put_runs(made, at);
-	reply->spec_bytes =
-		put_text(at, SPEC_ROOM, made->spec != NULL ? made->spec : "");
-	at += reply->spec_bytes;
-	reply->warning_bytes = put_warnings(made, at);
-	at += reply->warning_bytes;
-	plan->reply_tail_bytes = (uint32_t)(at - plan->reply_tail);
-	return 0;
-}
-
 static void answer(struct gm_change *change, struct gm_connection *c,
 		   const struct gm_control *request)
 {
 	struct plan_change *plan = of(change);
 
-	plan->reply.version = change->version;
-	gm_connection_reply(c, request, &plan->reply, sizeof(plan->reply),
-			    plan->reply_tail, plan->reply_tail_bytes, NULL, 0);
+	plan->reply.body.version = change->version;
+	gm_connection_reply(c, request, &plan->reply.body,
+			    sizeof(plan->reply.body), plan->reply.tail,
+			    plan->reply.tail_bytes, NULL, 0);
 }
 
 static void refuse(struct gm_change *change, struct gm_connection *c,
@@ -451,7 +340,8 @@ static int settle(struct gm_change *change)
 	int ret;
 
 	note_shortage(plan);
-	ret = make_reply(plan);
+	ret = gm_plan_reply_make(&plan->plan, &plan->shortage, change->why,
+				 &plan->reply);
 	if (ret != 0 || !to_publish(&plan->ask))
 		return ret;
 	plan->shortage.bytes = 0;
@@ -481,7 +371,7 @@ static void free_plan(struct gm_change *change)
 	if (plan->holds)
 		gm_holders_let_go(change->d, plan->place);
 	gm_plan_free(&plan->plan);
-	free(plan->reply_tail);
+	free(plan->reply.tail);
 	free(plan);
 }
 

@@ -306,9 +306,14 @@ gm_tests += %reldir%/test_publish
 %canon_reldir%_test_publish_LDADD = $(gm_daemon)
 
 gm_tests += %reldir%/test_ledger
-%canon_reldir%_test_ledger_SOURCES = %reldir%/test_ledger.c %reldir%/dice.h \
-	%reldir%/tap.h
+%canon_reldir%_test_ledger_SOURCES = %reldir%/test_ledger.c \
+	%reldir%/ledger_scene.h %reldir%/tap.h
 %canon_reldir%_test_ledger_LDADD = $(gm_daemon)
+
+gm_tests += %reldir%/test_ledger_room
+%canon_reldir%_test_ledger_room_SOURCES = %reldir%/test_ledger_room.c \
+	%reldir%/ledger_scene.h %reldir%/dice.h %reldir%/tap.h
+%canon_reldir%_test_ledger_room_LDADD = $(gm_daemon)
 
 gm_tests += %reldir%/test_identity
 %canon_reldir%_test_identity_SOURCES = %reldir%/test_identity.c %reldir%/tap.h
@@ -499,12 +504,21 @@ gm_story_libs = %reldir%/libagent.la lib/libgpumap.la
 %canon_reldir%_agent_worker_death_LDADD = $(gm_story_libs)
 
 gm_tests += %reldir%/agent_state
-%canon_reldir%_agent_state_SOURCES = %reldir%/agent_state.c $(gm_story)
+%canon_reldir%_agent_state_SOURCES = %reldir%/agent_state.c \
+	%reldir%/state_story.h $(gm_story)
 %canon_reldir%_agent_state_LDADD = $(gm_story_libs)
+gm_tests += %reldir%/agent_state_disk
+%canon_reldir%_agent_state_disk_SOURCES = %reldir%/agent_state_disk.c \
+	%reldir%/state_story.h $(gm_story)
+%canon_reldir%_agent_state_disk_LDADD = $(gm_story_libs)
 gm_tests += %reldir%/agent_plan
 %canon_reldir%_agent_plan_SOURCES = %reldir%/agent_plan.c \
-	%reldir%/dice.h $(gm_story)
+	%reldir%/plan_story.h $(gm_story)
 %canon_reldir%_agent_plan_LDADD = $(gm_story_libs)
+gm_tests += %reldir%/agent_plan_abuse
+%canon_reldir%_agent_plan_abuse_SOURCES = %reldir%/agent_plan_abuse.c \
+	%reldir%/plan_story.h %reldir%/dice.h $(gm_story)
+%canon_reldir%_agent_plan_abuse_LDADD = $(gm_story_libs)
 
 gm_tests += %reldir%/agent_control
 %canon_reldir%_agent_control_SOURCES = %reldir%/agent_control.c $(gm_story)
@@ -613,7 +627,7 @@ check-tsan: $(GM_TSAN_TESTS)
 # $(pkglibexecdir)/staged/run runs them.
 gm_staged = $(DESTDIR)$(pkglibexecdir)/staged
 stage: all
-	$(MAKE) $(AM_MAKEFLAGS) $(check_PROGRAMS)
+	$(MAKE) $(AM_MAKEFLAGS) $(check_PROGRAMS) $(check_LTLIBRARIES)
 	$(MAKE) $(AM_MAKEFLAGS) install DESTDIR='$(DESTDIR)'
 	$(MKDIR_P) '$(gm_staged)/tests/abi'
 	for t in $(check_PROGRAMS); do \
@@ -621,6 +635,12 @@ stage: all
 	    '$(gm_staged)/tests' 2>/dev/null || exit 1; \
 	done
 	cp $(srcdir)/%reldir%/abi/layout.golden '$(gm_staged)/tests/abi'
+	$(MKDIR_P) '$(gm_staged)/tests/nodes' '$(gm_staged)/tests/.libs' \
+	  '$(gm_staged)/tests/fake/.libs'
+	cp $(srcdir)/%reldir%/nodes/*.yaml '$(gm_staged)/tests/nodes'
+	cp %reldir%/.libs/*.so '$(gm_staged)/tests/.libs'
+	cp %reldir%/fake/.libs/*.so* '$(gm_staged)/tests/fake/.libs'
+	mv '$(gm_staged)/tests/stand-in' '$(gm_staged)/tests/fake'
 	$(SED) -e 's|@sbindir[@]|$(sbindir)|; s|@bindir[@]|$(bindir)|' \
 	  -e 's|@pkglibexecdir[@]|$(pkglibexecdir)|' \
 	  $(srcdir)/%reldir%/staged.in >'$(gm_staged)/run'

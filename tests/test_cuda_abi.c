@@ -283,7 +283,7 @@ static void driver_signatures(void)
 #ifdef HAVE_NVML_H
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 
-static void nvml_numbers(void)
+static void nvml_errors(void)
 {
 #define ERROR(name) SAME(GM_NVML_##name, NVML_ERROR_##name)
 	SAME(GM_NVML_SUCCESS, NVML_SUCCESS);
@@ -318,6 +318,10 @@ static void nvml_numbers(void)
 	ERROR(INVALID_STATE);
 	ERROR(UNKNOWN);
 #undef ERROR
+}
+
+static void nvml_flags(void)
+{
 #define FLAG(name) SAME(GM_NVML_##name, NVML_##name)
 	FLAG(TEMPERATURE_GPU);
 	FLAG(FEATURE_ENABLED);
@@ -357,7 +361,6 @@ static void nvml_numbers(void)
 #endif
 	OK(GM_NVML_UUID_BYTES >= NVML_DEVICE_UUID_V2_BUFFER_SIZE);
 	OK(GM_NVML_NAME_BYTES >= NVML_DEVICE_NAME_V2_BUFFER_SIZE);
-	SAME(GM_NVML_MEMORY_V2, nvmlMemory_v2);
 }
 
 static void nvml_structs(void)
@@ -388,6 +391,11 @@ static void nvml_structs(void)
 	MEMORY(free);
 	MEMORY(used);
 #undef MEMORY
+	SAME(GM_NVML_MEMORY_V2, nvmlMemory_v2);
+}
+
+static void nvml_answers(void)
+{
 	SIZE(struct gm_nvml_utilisation, nvmlUtilization_t);
 	MEMBER(struct gm_nvml_utilisation, gpu, nvmlUtilization_t, gpu);
 	MEMBER(struct gm_nvml_utilisation, memory, nvmlUtilization_t, memory);
@@ -456,8 +464,10 @@ int main(void)
 	SKIP(1, "driver: no cuda.h");
 #endif
 #ifdef HAVE_NVML_H
-	nvml_numbers();
+	nvml_errors();
+	nvml_flags();
 	nvml_structs();
+	nvml_answers();
 	nvml_signatures();
 #else
 	SKIP(1, "NVML: no nvml.h");

@@ -111,113 +111,111 @@ static void a_node_needs_no_name(void)
 /* A row that is right but for what replaces @field. */
 #define ROW(fields) "rows:\n- name: a\n" fields "\n"
 
+static const struct {
+	const char *text, *error;
+} wrong[] = {
+	{ "", "1: a node is a mapping with name and rows" },
+	{ "- a", "1: a node is a mapping with name and rows" },
+	{ "a", "1: a node is a mapping with name and rows" },
+	{ "name: x", "1: a node without rows" },
+	{ "rows: []", "1: a node without rows" },
+	{ "rows:", "1: rows is not a list of rows" },
+	{ "rows: {}", "1: rows is not a list of rows" },
+	{ "rows: [a]", "1: a row that is not a mapping" },
+	{ "rows: [[{}]]", "1: a row that is not a mapping" },
+	{ "rowz: []", "1: a node has no key rowz: it has name and rows" },
+	{ "name: a\nname: b", "2: name is there twice" },
+	{ "name: []", "1: name is not a word" },
+	{ "name: ''", "1: name: : it is 1 to 63 printable bytes" },
+	{ "name: \"a\\nb\"", "1: name: a?b: it is 1 to 63" },
+	{ "name: \"a\\0b\"", "1: a NUL byte" },
+	{ "? [a]\n: b", "1: a key that is not a word" },
+	{ "name: &x a\nrows: *x", "2: aliases are not allowed" },
+	{ ROW("  kind: dummy\n  memory: 1") "---\nrows: []",
+	  "5: more than one document" },
+	{ ROW("  kind: dummy\n  memory: 1\n  memory: 1"),
+	  "5: memory twice in one row" },
+	{ ROW("  kind: dummy\n  memoy: 80G"),
+	  "4: a row has no key memoy: it has name, kind, count, "
+	  "memory, free, numa-node, compute-capability, sm-count, "
+	  "threads-per-sm, integrated, cpus, mig" },
+	{ ROW("  kind: gpu"), "3: kind: gpu: it is cuda, host or" },
+	{ ROW("  kind: cuda\n  memory: 1G"),
+	  "2: a cuda row without compute-capability: it is "
+	  "MAJOR.MINOR, as 9.0" },
+	{ ROW("  kind: host"),
+	  "2: a host row without memory: it is a size above 0" },
+	{ ROW("  memory: 1"),
+	  "2: a row without kind: it is cuda, host or dummy" },
+	{ "rows:\n- kind: host\n  memory: 1",
+	  "2: a host row without name: it is 1 to 63 printable" },
+	{ ROW("  sm-count: 7\n  memory: 1\n  kind: host"),
+	  "3: a host row has no sm-count: it has name, kind, count, "
+	  "memory, free, numa-node, cpus" },
+	{ ROW("  kind: dummy\n  memory: 1\n  compute-capability: 9.0"),
+	  "5: a dummy row has no compute-capability: it has" },
+	{ ROW("  kind: dummy\n  memory: 1\n  cpus: 9"),
+	  "5: a dummy row has no cpus: it has" },
+	{ ROW("  kind: dummy\n  free: 2\n  memory: 1"),
+	  "4: more is free than there is memory" },
+	{ ROW("  memory: 0"), "3: memory: 0: it is a size above 0" },
+	{ ROW("  memory: 80GB"), "3: memory: 80GB: it is a size" },
+	{ ROW("  memory: 80g"), "3: memory: 80g: it is a size" },
+	{ ROW("  memory: 79.6G"), "3: memory: 79.6G: it is a size" },
+	{ ROW("  memory: -1"), "3: memory: -1: it is a size" },
+	{ ROW("  memory: +1"), "3: memory: +1: it is a size" },
+	{ ROW("  memory: G"), "3: memory: G: it is a size" },
+	{ ROW("  memory:"), "3: memory: : it is a size" },
+	{ ROW("  memory: 16777216T"), "3: memory: 16777216T: it is" },
+	{ ROW("  memory: 18446744073709551616"),
+	  "3: memory: 18446744073709551616: it is a size" },
+	{ ROW("  memory: [1]"), "3: a value that is not a word" },
+	{ ROW("  free: x"), "3: free: x: it is a size, as 81559M" },
+	{ ROW("  count: 0"), "3: count: 0: it is a number from 1 to" },
+	{ ROW("  count: 257"), "3: count: 257: it is a number from" },
+	{ ROW("  count: +2"), "3: count: +2: it is a number from" },
+	{ ROW("  numa-node: -1"), "3: numa-node: -1: it is a number" },
+	{ ROW("  numa-node: 1024"), "3: numa-node: 1024: it is a" },
+	{ ROW("  sm-count: 0"), "3: sm-count: 0: it is a number" },
+	{ ROW("  threads-per-sm: 65536"), "3: threads-per-sm: 65536" },
+	{ ROW("  cpus: many"), "3: cpus: many: it is a number" },
+	{ ROW("  mig: 3g"), "3: mig: 3g: it is a GPU instance's" },
+	{ ROW("  mig: 1c.3g.40gb"), "3: mig: 1c.3g.40gb: it is a GPU" },
+	{ ROW("  mig: 3g.gb"), "3: mig: 3g.gb: it is a GPU" },
+	{ ROW("  mig: 3g.40gb me"), "3: mig: 3g.40gb me: it is a GPU" },
+	{ ROW("  kind: dummy\n  memory: 1\n  mig: 1g.5gb"),
+	  "5: a dummy row has no mig: it has" },
+	{ ROW("  kind: cuda\n  memory: 1\n  compute-capability: 8.0\n"
+	      "  mig: 1g.5gb"),
+	  "6: a MIG instance that no GPU is above" },
+	{ ROW("  kind: cuda\n  memory: 1\n  compute-capability: 8.0\n"
+	      "- name: b\n  kind: cuda\n  compute-capability: 8.0\n"
+	      "  mig: 1g.5gb\n  memory: 2"),
+	  "10: an instance has more memory than its GPU" },
+	{ ROW("  integrated: true"), "3: integrated: true: it is yes" },
+	{ ROW("  compute-capability: 9"),
+	  "3: compute-capability: 9: it is MAJOR.MINOR, as 9.0" },
+	{ ROW("  compute-capability: 9."), "3: compute-capability: 9.: it is" },
+	{ ROW("  compute-capability: .9"), "3: compute-capability: .9: it is" },
+	{ ROW("  compute-capability: 9.0a"),
+	  "3: compute-capability: 9.0a: it is" },
+	{ ROW("  compute-capability: 900.0"),
+	  "3: compute-capability: 900.0: it is" },
+	{ "rows: [", "2: did not find expected node content" },
+	{ "\xff: {}", "1: invalid leading UTF-8 octet" },
+};
+
 static void what_is_wrong_is_named_with_its_line(void)
 {
-	static const struct {
-		const char *text, *error;
-	} table[] = {
-		{ "", "1: a node is a mapping with name and rows" },
-		{ "- a", "1: a node is a mapping with name and rows" },
-		{ "a", "1: a node is a mapping with name and rows" },
-		{ "name: x", "1: a node without rows" },
-		{ "rows: []", "1: a node without rows" },
-		{ "rows:", "1: rows is not a list of rows" },
-		{ "rows: {}", "1: rows is not a list of rows" },
-		{ "rows: [a]", "1: a row that is not a mapping" },
-		{ "rows: [[{}]]", "1: a row that is not a mapping" },
-		{ "rowz: []",
-		  "1: a node has no key rowz: it has name and rows" },
-		{ "name: a\nname: b", "2: name is there twice" },
-		{ "name: []", "1: name is not a word" },
-		{ "name: ''", "1: name: : it is 1 to 63 printable bytes" },
-		{ "name: \"a\\nb\"", "1: name: a?b: it is 1 to 63" },
-		{ "name: \"a\\0b\"", "1: a NUL byte" },
-		{ "? [a]\n: b", "1: a key that is not a word" },
-		{ "name: &x a\nrows: *x", "2: aliases are not allowed" },
-		{ ROW("  kind: dummy\n  memory: 1") "---\nrows: []",
-		  "5: more than one document" },
-		{ ROW("  kind: dummy\n  memory: 1\n  memory: 1"),
-		  "5: memory twice in one row" },
-		{ ROW("  kind: dummy\n  memoy: 80G"),
-		  "4: a row has no key memoy: it has name, kind, count, "
-		  "memory, free, numa-node, compute-capability, sm-count, "
-		  "threads-per-sm, integrated, cpus, mig" },
-		{ ROW("  kind: gpu"), "3: kind: gpu: it is cuda, host or" },
-		{ ROW("  kind: cuda\n  memory: 1G"),
-		  "2: a cuda row without compute-capability: it is "
-		  "MAJOR.MINOR, as 9.0" },
-		{ ROW("  kind: host"),
-		  "2: a host row without memory: it is a size above 0" },
-		{ ROW("  memory: 1"),
-		  "2: a row without kind: it is cuda, host or dummy" },
-		{ "rows:\n- kind: host\n  memory: 1",
-		  "2: a host row without name: it is 1 to 63 printable" },
-		{ ROW("  sm-count: 7\n  memory: 1\n  kind: host"),
-		  "3: a host row has no sm-count: it has name, kind, count, "
-		  "memory, free, numa-node, cpus" },
-		{ ROW("  kind: dummy\n  memory: 1\n  compute-capability: 9.0"),
-		  "5: a dummy row has no compute-capability: it has" },
-		{ ROW("  kind: dummy\n  memory: 1\n  cpus: 9"),
-		  "5: a dummy row has no cpus: it has" },
-		{ ROW("  kind: dummy\n  free: 2\n  memory: 1"),
-		  "4: more is free than there is memory" },
-		{ ROW("  memory: 0"), "3: memory: 0: it is a size above 0" },
-		{ ROW("  memory: 80GB"), "3: memory: 80GB: it is a size" },
-		{ ROW("  memory: 80g"), "3: memory: 80g: it is a size" },
-		{ ROW("  memory: 79.6G"), "3: memory: 79.6G: it is a size" },
-		{ ROW("  memory: -1"), "3: memory: -1: it is a size" },
-		{ ROW("  memory: +1"), "3: memory: +1: it is a size" },
-		{ ROW("  memory: G"), "3: memory: G: it is a size" },
-		{ ROW("  memory:"), "3: memory: : it is a size" },
-		{ ROW("  memory: 16777216T"), "3: memory: 16777216T: it is" },
-		{ ROW("  memory: 18446744073709551616"),
-		  "3: memory: 18446744073709551616: it is a size" },
-		{ ROW("  memory: [1]"), "3: a value that is not a word" },
-		{ ROW("  free: x"), "3: free: x: it is a size, as 81559M" },
-		{ ROW("  count: 0"), "3: count: 0: it is a number from 1 to" },
-		{ ROW("  count: 257"), "3: count: 257: it is a number from" },
-		{ ROW("  count: +2"), "3: count: +2: it is a number from" },
-		{ ROW("  numa-node: -1"), "3: numa-node: -1: it is a number" },
-		{ ROW("  numa-node: 1024"), "3: numa-node: 1024: it is a" },
-		{ ROW("  sm-count: 0"), "3: sm-count: 0: it is a number" },
-		{ ROW("  threads-per-sm: 65536"), "3: threads-per-sm: 65536" },
-		{ ROW("  cpus: many"), "3: cpus: many: it is a number" },
-		{ ROW("  mig: 3g"), "3: mig: 3g: it is a GPU instance's" },
-		{ ROW("  mig: 1c.3g.40gb"), "3: mig: 1c.3g.40gb: it is a GPU" },
-		{ ROW("  mig: 3g.gb"), "3: mig: 3g.gb: it is a GPU" },
-		{ ROW("  mig: 3g.40gb me"), "3: mig: 3g.40gb me: it is a GPU" },
-		{ ROW("  kind: dummy\n  memory: 1\n  mig: 1g.5gb"),
-		  "5: a dummy row has no mig: it has" },
-		{ ROW("  kind: cuda\n  memory: 1\n  compute-capability: 8.0\n"
-		      "  mig: 1g.5gb"),
-		  "6: a MIG instance that no GPU is above" },
-		{ ROW("  kind: cuda\n  memory: 1\n  compute-capability: 8.0\n"
-		      "- name: b\n  kind: cuda\n  compute-capability: 8.0\n"
-		      "  mig: 1g.5gb\n  memory: 2"),
-		  "10: an instance has more memory than its GPU" },
-		{ ROW("  integrated: true"), "3: integrated: true: it is yes" },
-		{ ROW("  compute-capability: 9"),
-		  "3: compute-capability: 9: it is MAJOR.MINOR, as 9.0" },
-		{ ROW("  compute-capability: 9."),
-		  "3: compute-capability: 9.: it is" },
-		{ ROW("  compute-capability: .9"),
-		  "3: compute-capability: .9: it is" },
-		{ ROW("  compute-capability: 9.0a"),
-		  "3: compute-capability: 9.0a: it is" },
-		{ ROW("  compute-capability: 900.0"),
-		  "3: compute-capability: 900.0: it is" },
-		{ "rows: [", "2: did not find expected node content" },
-		{ "\xff: {}", "1: invalid leading UTF-8 octet" },
-	};
 
-	for (size_t i = 0; i < COUNT(table); i++) {
+	for (size_t i = 0; i < COUNT(wrong); i++) {
 		struct gm_plan_error err = { .code = 0 };
 		struct gm_nodefile node = { .n_rows = 77 };
 		char want[512];
 
 		snprintf(want, sizeof(want), "Node file, line %s",
-			 table[i].error);
-		EQ(parse(table[i].text, &node, &err), -EINVAL);
+			 wrong[i].error);
+		EQ(parse(wrong[i].text, &node, &err), -EINVAL);
 		EQ(err.code, -EINVAL);
 		err.text[strlen(want)] = '\0';
 		STR(err.text, want);

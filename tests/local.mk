@@ -314,6 +314,9 @@ gm_tests += %reldir%/test_ledger_room
 %canon_reldir%_test_ledger_room_SOURCES = %reldir%/test_ledger_room.c \
 	%reldir%/ledger_scene.h %reldir%/dice.h %reldir%/tap.h
 %canon_reldir%_test_ledger_room_LDADD = $(gm_daemon)
+gm_tests += %reldir%/test_keeper
+%canon_reldir%_test_keeper_SOURCES = %reldir%/test_keeper.c %reldir%/tap.h
+%canon_reldir%_test_keeper_LDADD = $(gm_daemon)
 
 gm_tests += %reldir%/test_identity
 %canon_reldir%_test_identity_SOURCES = %reldir%/test_identity.c %reldir%/tap.h

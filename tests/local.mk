@@ -68,29 +68,49 @@ gm_tests += %reldir%/test_visible
 %canon_reldir%_test_visible_SOURCES = %reldir%/test_visible.c %reldir%/tap.h
 %canon_reldir%_test_visible_LDADD = $(gm_client)
 
+gm_tests += %reldir%/test_exposed
+%canon_reldir%_test_exposed_SOURCES = %reldir%/test_exposed.c \
+	%reldir%/segment_file.h %reldir%/segment.h %reldir%/tap.h
+%canon_reldir%_test_exposed_LDADD = $(gm_client)
+
 gm_tests += %reldir%/test_strict
 %canon_reldir%_test_strict_SOURCES = %reldir%/test_strict.c \
 	%reldir%/segment_file.h %reldir%/segment.h %reldir%/tap.h
 %canon_reldir%_test_strict_LDADD = $(gm_client)
 
 # The peer is a thread, so TSan sees both ends.
+gm_peer = %reldir%/client.h %reldir%/peer.h %reldir%/peer_agent.h \
+	%reldir%/peer_state.h %reldir%/peer_worker.h
+
+gm_tests += %reldir%/test_buffers
+%canon_reldir%_test_buffers_SOURCES = %reldir%/test_buffers.c \
+	$(gm_peer) %reldir%/segment_file.h %reldir%/segment.h %reldir%/tap.h
+%canon_reldir%_test_buffers_LDADD = $(gm_client) -lpthread
+GM_TSAN_TESTS += %reldir%/test_buffers
+
+gm_tests += %reldir%/test_shared
+%canon_reldir%_test_shared_SOURCES = %reldir%/test_shared.c \
+	$(gm_peer) %reldir%/segment_file.h %reldir%/segment.h %reldir%/tap.h
+%canon_reldir%_test_shared_LDADD = $(gm_client) -lpthread
+GM_TSAN_TESTS += %reldir%/test_shared
+
 gm_tests += %reldir%/test_client
 %canon_reldir%_test_client_SOURCES = %reldir%/test_client.c \
-	%reldir%/client.h %reldir%/peer.h %reldir%/segment_file.h \
+	$(gm_peer) %reldir%/segment_file.h \
 	%reldir%/segment.h %reldir%/tap.h
 %canon_reldir%_test_client_LDADD = $(gm_client) -lpthread
 GM_TSAN_TESTS += %reldir%/test_client
 
 gm_tests += %reldir%/test_plan_client
 %canon_reldir%_test_plan_client_SOURCES = %reldir%/test_plan_client.c \
-	%reldir%/client.h %reldir%/peer.h %reldir%/segment_file.h \
+	$(gm_peer) %reldir%/segment_file.h \
 	%reldir%/segment.h %reldir%/tap.h
 %canon_reldir%_test_plan_client_LDADD = $(gm_client) -lpthread
 GM_TSAN_TESTS += %reldir%/test_plan_client
 
 gm_tests += %reldir%/test_session
 %canon_reldir%_test_session_SOURCES = %reldir%/test_session.c \
-	%reldir%/client.h %reldir%/peer.h %reldir%/segment_file.h \
+	$(gm_peer) %reldir%/segment_file.h \
 	%reldir%/segment.h %reldir%/tap.h
 %canon_reldir%_test_session_LDADD = $(gm_client) -lpthread
 GM_TSAN_TESTS += %reldir%/test_session

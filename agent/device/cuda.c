@@ -269,6 +269,18 @@ static void find_abilities(struct gm_cuda *cuda)
 		attribute(cuda, GM_CU_CAN_USE_64_BIT_STREAM_MEM_OPS);
 }
 
+/* The driver calls this an unknown error, as it does much else. */
+static int ask_mode(const struct gm_cuda *cuda)
+{
+	if (attribute(cuda, GM_CU_COMPUTE_MODE) != GM_CU_COMPUTEMODE_PROHIBITED)
+		return 0;
+	process.code = 0;
+	snprintf(process.why, sizeof(process.why),
+		 "the card's compute mode is PROHIBITED: nvidia-smi -c "
+		 "DEFAULT");
+	return -ENODEV;
+}
+
 /* Whoever waits in the driver sleeps: CPUs are for clients. */
 static int take_context(struct gm_cuda *cuda)
 {
@@ -306,23 +318,37 @@ static struct CUfunc_st *find_function(struct gm_cuda *cuda, uint32_t op)
 	return fn;
 }
 
+/* What the compiler said, if it said anything, in one line. */
+static const char *compilers_words(char *log)
+{
+	for (char *at = log; *at; at++) {
+		if (*at == '\n' || *at == '\t')
+			*at = ' ';
+	}
+	return *log ? log : "none";
+}
+
 /*
  * Now, not at the first job: the text is compiled.  A driver that cannot do
  * that still copies, so it costs the row its operators and nothing more.
  */
 static int load_operators(struct gm_cuda *cuda)
 {
+	char why[GM_LIBRARY_WHY_BYTES], log[512] = "";
+	uint32_t options[] = { GM_CU_JIT_ERROR_LOG_BUFFER,
+			       GM_CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES };
+	void *values[] = { log, (void *)(uintptr_t)(sizeof(log) - 1) };
 	gm_cu_result result = cuda->driver->cuModuleLoadDataEx(
-		&cuda->module, gm_operators_ptx, 0, NULL, NULL);
-	char why[GM_LIBRARY_WHY_BYTES];
+		&cuda->module, gm_operators_ptx, 2, options, values);
 
 	if (result != GM_CU_SUCCESS) {
 		cuda->module = NULL;
 		explain(result, "", why, sizeof(why));
 		if (gm_cuda_check(cuda, result) == -ENOTRECOVERABLE)
 			return fail_to_open(result, "cuModuleLoadDataEx");
-		gm_log(GM_LOG_WARNING, "operators-missing", "code=%u reason=%s",
-		       result, gm_quote(why).text);
+		gm_log(GM_LOG_WARNING, "operators-missing",
+		       "code=%u reason=%s compiler=%s", result,
+		       gm_quote(why).text, gm_quote(compilers_words(log)).text);
 		return 0;
 	}
 	cuda->functions = (struct gm_cuda_functions){
@@ -333,6 +359,15 @@ static int load_operators(struct gm_cuda *cuda)
 	return 0;
 }
 
+/* Whoever failed knows the number only if it was the context's end. */
+static int fail_to_make(struct gm_cuda *cuda, int rc, const char *what)
+{
+	process.code = (int)gm_get(&cuda->lost);
+	snprintf(process.why, sizeof(process.why), "cannot make %s: %s", what,
+		 process.code ? cuda->why : strerror(-rc));
+	return rc;
+}
+
 static int make_ready(struct gm_cuda *cuda, const char *uuid)
 {
 	uint64_t began_ns = now_ns(), context_ns, module_ns;
@@ -341,7 +376,9 @@ static int make_ready(struct gm_cuda *cuda, const char *uuid)
 	if (rc < 0)
 		return rc;
 	find_abilities(cuda);
-	rc = take_context(cuda);
+	rc = ask_mode(cuda);
+	if (rc == 0)
+		rc = take_context(cuda);
 	if (rc < 0)
 		return rc;
 	rc = fail_to_open(cuda->driver->cuMemAlloc(&cuda->bounce,
@@ -350,11 +387,8 @@ static int make_ready(struct gm_cuda *cuda, const char *uuid)
 	if (rc < 0)
 		return rc;
 	rc = gm_cuda_lanes_open(cuda);
-	if (rc < 0) {
-		snprintf(process.why, sizeof(process.why),
-			 "cannot make the lanes: %s", strerror(-rc));
-		return rc;
-	}
+	if (rc < 0)
+		return fail_to_make(cuda, rc, "lanes");
 	context_ns = now_ns() - began_ns;
 	rc = load_operators(cuda);
 	module_ns = now_ns() - began_ns - context_ns;

@@ -289,6 +289,17 @@ gm_tests += %reldir%/test_cuda_backend
 %canon_reldir%_test_cuda_backend_SOURCES = %reldir%/test_cuda_backend.c \
 	%reldir%/cuda_backend.h %reldir%/dice.h %reldir%/tap.h
 %canon_reldir%_test_cuda_backend_LDADD = $(gm_cuda_backend)
+gm_tests += %reldir%/test_cuda_backend_memory
+%canon_reldir%_test_cuda_backend_memory_SOURCES = \
+	%reldir%/test_cuda_backend_memory.c \
+	%reldir%/cuda_backend.h %reldir%/dice.h %reldir%/tap.h
+%canon_reldir%_test_cuda_backend_memory_LDADD = $(gm_cuda_backend)
+gm_tests += %reldir%/test_cuda_backend_faults
+%canon_reldir%_test_cuda_backend_faults_SOURCES = \
+	%reldir%/test_cuda_backend_faults.c %reldir%/scene.h \
+	%reldir%/cuda_backend.h %reldir%/dice.h %reldir%/tap.h
+%canon_reldir%_test_cuda_backend_faults_LDADD = $(gm_cuda_backend) \
+	tests/fake/libmachine.la
 
 gm_tests += %reldir%/test_safetensors
 %canon_reldir%_test_safetensors_SOURCES = %reldir%/test_safetensors.c \

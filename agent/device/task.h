@@ -31,7 +31,7 @@ struct gm_task {
 	 * src is NULL, or gm_region.address.  For a backend with start(). */
 	uint64_t dst_address;
 	uint64_t src_address;
-	uint64_t n;      /* elements of the whole task */
+	uint64_t n; /* elements of the whole task */
 	union {
 		double alpha;     /* SCALE, AXPY */
 		uint64_t pattern; /* FILL: one element, in the low bytes */

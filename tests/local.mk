@@ -572,6 +572,12 @@ GM_TORTURE += %reldir%/agent_worker_burial
 %canon_reldir%_agent_worker_burial_SOURCES = \
 	%reldir%/agent_worker_burial.c $(gm_row)
 
+# gpumap-probe over the stand-ins.
+gm_tests += %reldir%/test_probe
+%canon_reldir%_test_probe_SOURCES = %reldir%/test_probe.c \
+	%reldir%/probe_scene.h %reldir%/scene.h %reldir%/tap.h
+%canon_reldir%_test_probe_LDADD = %reldir%/fake/libmachine.la -lpthread
+
 include $(top_srcdir)/tests/fake/local.mk
 endif
 
@@ -626,6 +632,8 @@ AM_TESTS_ENVIRONMENT = \
 	GPUMAPD='$(abs_top_builddir)/agent/daemon/gpumapd'; export GPUMAPD; \
 	GPUMAP_WORKER='$(abs_top_builddir)/agent/worker/gpumap-worker'; \
 	export GPUMAP_WORKER; \
+	GPUMAP_PROBE='$(abs_top_builddir)/agent/probe/gpumap-probe'; \
+	export GPUMAP_PROBE; \
 	GPUMAP_FAKE_NODE='$(abs_top_srcdir)/tests/nodes/mixed.yaml'; \
 	export GPUMAP_FAKE_NODE; \
 	CONTRACT_UNDER='$(abs_top_builddir)/tests/fake/stand-in run'; \

@@ -1,0 +1,56 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * child - a role in a process of its own, which may hang and may be killed.
+ *
+ * It is this program again, with descriptor 3 for what it has to say, our
+ * standard error for its log, and nothing else of ours; it ends when we do.
+ */
+#ifndef GM_CHILD_H
+#define GM_CHILD_H
+
+#include <sys/types.h>
+
+#include "agent/probe/note.h"
+#include "agent/probe/probe.h"
+
+struct gm_child {
+	uint32_t role;  /* enum gm_probe_role; 0: none */
+	uint32_t index; /* of what the steward started it for */
+	pid_t pid;
+	int pidfd;      /* readable once it has ended */
+	int socket;     /* our end, non-blocking; -1: it has closed its own */
+	uint64_t began; /* ns */
+	uint64_t heard; /* when it said something last; at first @began */
+	bool is_killed;
+	bool has_said; /* more than which call it is in */
+	bool is_done;  /* it has said all that it was started for */
+	char call[64]; /* what it was in last */
+};
+
+/*
+ * gm_child_start - start a role
+ *
+ * options	with the role and what is the role's
+ *
+ * Returns	0, or -errno with @ret_child untouched
+ */
+int gm_child_start(const struct gm_probe_options *options, uint32_t index,
+		   struct gm_child *ret_child);
+
+/*
+ * gm_child_read - one note that it has sent
+ *
+ * Returns	1; 0: none now; -EPIPE: there will be none any more
+ */
+int gm_child_read(struct gm_child *child, struct gm_note *ret_note);
+
+/* End it.  It may take its time, or not do it at all; gm_child_reap() tells. */
+void gm_child_kill(struct gm_child *child);
+
+/* Has it ended?  Then it is gone, and @ret_how says how: "exit status 1",
+ * "signal 11".  Returns 1, or 0 while it runs. */
+int gm_child_reap(struct gm_child *child, char ret_how[32]);
+
+#endif

@@ -1,0 +1,227 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * gpumap-probe - finds this node's GPUs and watches them.  Started by gpumapd
+ * only, and by itself: see probe.h.
+ */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <grp.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/common/log.h"
+#include "agent/common/probe_wire.h"
+#include "agent/probe/probe.h"
+
+#define MS_MAX 3600000ul
+
+static uid_t uid = (uid_t)-1;
+static gid_t gid = (gid_t)-1;
+
+static void __attribute__((noreturn)) usage(const char *why)
+{
+	fprintf(stderr,
+		"gpumap-probe: %s\n"
+		"gpumap-probe is started by gpumapd, see gpumapd(8).\n"
+		"usage: gpumap-probe [--library DIR] [--sysfs DIR]\n"
+		"       [--limit TIME] [--driver-limit TIME] [--refresh TIME]\n"
+		"       [--uid U] [--gid G]\n",
+		why);
+	exit(2);
+}
+
+static unsigned long number(const char *text, unsigned long max,
+			    const char *what)
+{
+	unsigned long n;
+	char *end;
+
+	errno = 0;
+	n = strtoul(text, &end, 10);
+	if (errno || text[0] < '0' || text[0] > '9' || *end || n > max)
+		usage(what);
+	return n;
+}
+
+/* "1500", "1500ms" or "2s", in milliseconds; not 0. */
+static uint32_t duration(const char *text, const char *what)
+{
+	unsigned long n, unit = 1;
+	char *end;
+
+	errno = 0;
+	n = strtoul(text, &end, 10);
+	if (strcmp(end, "s") == 0)
+		unit = 1000;
+	else if (*end && strcmp(end, "ms") != 0)
+		usage(what);
+	if (errno || text[0] < '0' || text[0] > '9' || n == 0 ||
+	    n > MS_MAX / unit)
+		usage(what);
+	return (uint32_t)(n * unit);
+}
+
+static void set_role(struct gm_probe_options *o, uint32_t role)
+{
+	if (o->role != GM_ROLE_STEWARD)
+		usage("one role only");
+	o->role = role;
+}
+
+static void set_role_option(struct gm_probe_options *o, int c)
+{
+	switch (c) {
+	case 'C':
+		set_role(o, GM_ROLE_CENSUS);
+		break;
+	case 'W':
+		set_role(o, GM_ROLE_WATCH);
+		o->index = (uint32_t)number(optarg, GM_PROBE_GPUS - 1,
+					    "bad --watch");
+		break;
+	case 'P':
+		set_role(o, GM_ROLE_PEERS);
+		o->list = optarg;
+		break;
+	case 'D':
+		set_role(o, GM_ROLE_DRIVER);
+		o->order = optarg;
+		break;
+	case 'd':
+		o->device = optarg;
+		break;
+	case 'k':
+		if (o->n_skips == GM_PROBE_SKIPS)
+			usage("too many --skip");
+		o->skips[o->n_skips++] = optarg;
+		break;
+	default:
+		usage("unknown option");
+	}
+}
+
+static void set_option(struct gm_probe_options *o, int c)
+{
+	switch (c) {
+	case 'l':
+		o->library = optarg;
+		break;
+	case 's':
+		o->sysfs = optarg;
+		break;
+	case 't':
+		o->limit_ms = duration(optarg, "bad --limit");
+		break;
+	case 'T':
+		o->driver_limit_ms = duration(optarg, "bad --driver-limit");
+		break;
+	case 'r':
+		o->refresh_ms = duration(optarg, "bad --refresh");
+		break;
+	case 'u':
+		uid = (uid_t)number(optarg, UINT_MAX - 1ul, "bad --uid");
+		break;
+	case 'g':
+		gid = (gid_t)number(optarg, UINT_MAX - 1ul, "bad --gid");
+		break;
+	default:
+		set_role_option(o, c);
+	}
+}
+
+static struct gm_probe_options parse(int argc, char **argv)
+{
+	static const struct option known[] = {
+		{ "library", required_argument, NULL, 'l' },
+		{ "sysfs", required_argument, NULL, 's' },
+		{ "limit", required_argument, NULL, 't' },
+		{ "driver-limit", required_argument, NULL, 'T' },
+		{ "refresh", required_argument, NULL, 'r' },
+		{ "uid", required_argument, NULL, 'u' },
+		{ "gid", required_argument, NULL, 'g' },
+		{ "census", no_argument, NULL, 'C' },
+		{ "watch", required_argument, NULL, 'W' },
+		{ "peers", required_argument, NULL, 'P' },
+		{ "driver", required_argument, NULL, 'D' },
+		{ "device", required_argument, NULL, 'd' },
+		{ "skip", required_argument, NULL, 'k' },
+		{ 0 },
+	};
+	struct gm_probe_options o = { .limit_ms = 4000,
+				      .driver_limit_ms = 20000,
+				      .refresh_ms = 1000 };
+	int c;
+
+	opterr = 0;
+	while ((c = getopt_long(argc, argv, "", known, NULL)) != -1)
+		set_option(&o, c);
+	if (optind < argc)
+		usage("what is left is no option");
+	return o;
+}
+
+static void check_socket(void)
+{
+	struct stat st;
+
+	if (fstat(GM_PROBE_FD, &st) < 0 || !S_ISSOCK(st.st_mode) ||
+	    fcntl(GM_PROBE_FD, F_SETFD, FD_CLOEXEC) < 0)
+		usage("descriptor 3 is no socket");
+}
+
+/* A driver's nodes are made before we start; what we are then does for all. */
+static void drop_privileges(void)
+{
+	if (geteuid() == 0 && gid != (gid_t)-1 &&
+	    (setgroups(0, NULL) < 0 || setresgid(gid, gid, gid) < 0))
+		usage(strerror(errno));
+	if (geteuid() == 0 && uid != (uid_t)-1 && setresuid(uid, uid, uid) < 0)
+		usage(strerror(errno));
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		usage(strerror(errno));
+}
+
+/* Who started us may have died before we asked to follow. */
+static void follow_parent(void)
+{
+	struct pollfd parent = { .fd = GM_PROBE_FD };
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+	if (poll(&parent, 1, 0) > 0)
+		exit(EXIT_FAILURE);
+}
+
+int main(int argc, char **argv)
+{
+	static int (*const roles[])(const struct gm_probe_options *o) = {
+		[GM_ROLE_STEWARD] = gm_steward_run,
+		[GM_ROLE_CENSUS] = gm_census_run,
+		[GM_ROLE_WATCH] = gm_watch_run,
+		[GM_ROLE_PEERS] = gm_peers_run,
+		[GM_ROLE_DRIVER] = gm_ask_run,
+	};
+	struct gm_probe_options o = parse(argc, argv);
+
+	check_socket();
+	/* gpumapd ends us by hanging up; a terminal's interrupt is for it. */
+	signal(SIGINT, SIG_IGN);
+	signal(SIGHUP, SIG_IGN);
+	signal(SIGPIPE, SIG_IGN);
+	gm_log_context("by=probe");
+	drop_privileges();
+	/* After the change of user, which would undo it. */
+	if (o.role != GM_ROLE_STEWARD)
+		follow_parent();
+	return roles[o.role](&o);
+}

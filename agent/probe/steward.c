@@ -1,0 +1,101 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/probe/steward.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/common/log.h"
+
+#define POLLED (1 + 2 * GM_STEWARD_CHILDREN)
+
+/* Everything that a child has said, then whether it has ended. */
+static void look_at(struct gm_steward *s, struct gm_child *child, bool ended)
+{
+	struct gm_child was;
+	struct gm_note note;
+	char how[32];
+
+	while (gm_child_read(child, &note) > 0)
+		gm_steward_hear(s, child, &note);
+	if (!ended)
+		return;
+	was = *child;
+	if (gm_child_reap(child, how))
+		gm_steward_bury(s, &was, how);
+}
+
+static int wait_ms(const struct gm_steward *s, uint64_t now)
+{
+	if (s->next == UINT64_MAX)
+		return -1;
+	if (s->next <= now)
+		return 0;
+	/* Rounded up: a wake before the time would only sleep again. */
+	return (int)((s->next - now) / 1000000u) + 1;
+}
+
+/* Returns how many are polled; children stand two by two behind gpumapd. */
+static nfds_t list_polled(const struct gm_steward *s, struct pollfd *polled,
+			  uint32_t *ret_child)
+{
+	nfds_t n = 1;
+
+	polled[0] = (struct pollfd){ .fd = GM_PROBE_FD, .events = POLLIN };
+	if (s->is_blocked)
+		polled[0].events |= POLLOUT;
+	for (uint32_t i = 0; i < GM_STEWARD_CHILDREN; i++) {
+		const struct gm_child *child = &s->children[i];
+
+		if (!child->role)
+			continue;
+		ret_child[n / 2] = i;
+		/* A negative descriptor is passed over. */
+		polled[n++] = (struct pollfd){ .fd = child->socket,
+					       .events = POLLIN };
+		polled[n++] =
+			(struct pollfd){ .fd = child->pidfd, .events = POLLIN };
+	}
+	return n;
+}
+
+static void sleep_and_look(struct gm_steward *s)
+{
+	struct pollfd polled[POLLED];
+	uint32_t child[POLLED / 2 + 1];
+	nfds_t n = list_polled(s, polled, child);
+
+	if (poll(polled, n, wait_ms(s, gm_probe_now())) <= 0)
+		return;
+	if (polled[0].revents & POLLOUT)
+		s->is_blocked = false;
+	for (nfds_t i = 1; i + 1 < n; i += 2)
+		if (polled[i].revents || polled[i + 1].revents)
+			look_at(s, &s->children[child[i / 2]],
+				polled[i + 1].revents != 0);
+	if (polled[0].revents & (POLLIN | POLLHUP | POLLERR))
+		gm_steward_listen(s);
+}
+
+int gm_steward_run(const struct gm_probe_options *options)
+{
+	static struct gm_steward s;
+
+	s.options = options;
+	while (!s.is_over) {
+		uint64_t now = gm_probe_now();
+
+		gm_steward_mind(&s, now);
+		gm_steward_tell(&s, now);
+		if (!s.is_over)
+			sleep_and_look(&s);
+	}
+	/* They end with us; those that can be told are told now. */
+	for (uint32_t i = 0; i < GM_STEWARD_CHILDREN; i++)
+		if (s.children[i].role)
+			gm_child_kill(&s.children[i]);
+	return s.status;
+}

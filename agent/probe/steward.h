@@ -1,0 +1,143 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * steward - the process that gpumapd talks to.
+ *
+ * One thread, which waits for nobody: what the roles say becomes state
+ * (hear.c), what is overdue is done and who is overdue is given up (mind.c),
+ * and gpumapd is told what it does not have yet, as fast as it takes it
+ * (tell.c).  What moves overwrites what was not taken in time; nothing is
+ * queued but events, and of those the oldest go first.
+ *
+ * A slot is an NVML index and its watcher; a card is a GPU or an instance,
+ * known by its uuid.
+ */
+#ifndef GM_STEWARD_H
+#define GM_STEWARD_H
+
+#include "agent/probe/card.h"
+#include "agent/probe/child.h"
+#include "agent/probe/probe.h"
+
+#define GM_STEWARD_ASKS     4u /* drivers started at the same time */
+#define GM_STEWARD_CHILDREN (GM_PROBE_GPUS + GM_STEWARD_ASKS + 4)
+#define GM_STEWARD_PENDING  256u
+#define GM_NO_CARD          UINT32_MAX
+
+/* What a driver's child was started for: a card, or one of the two orders. */
+#define GM_ORDER_PCI     GM_PROBE_CARDS
+#define GM_ORDER_FASTEST (GM_PROBE_CARDS + 1)
+
+struct gm_slot {
+	bool is_used;
+	bool is_released;
+	bool is_settled; /* it has answered, or is known not to */
+	uint32_t card;   /* its GPU in cards, or GM_NO_CARD */
+	uint32_t failures;
+	uint64_t start_at;         /* when a watcher may be started */
+	struct gm_verdict trouble; /* of one that is no card yet */
+	enum gm_card_voice voice;  /* of that trouble */
+};
+
+struct gm_order {
+	bool is_over; /* one list has ended, well or not */
+	bool is_good;
+	bool is_due;
+	uint32_t failures;
+	uint64_t start_at;
+};
+
+/* Of two slots, by their numbers. */
+struct gm_pair {
+	bool is_dirty;
+	struct gm_probe_peers peers;
+};
+
+/* What gpumapd is told once, in order. */
+struct gm_pending {
+	uint32_t type; /* GM_PROBE_EVENT or GM_PROBE_RELEASED */
+	uint8_t uuid[16];
+	struct gm_probe_event event;
+};
+
+struct gm_steward {
+	const struct gm_probe_options *options;
+	uint64_t next; /* when something is due, ns */
+	bool has_census;
+	bool is_census_over;
+	bool is_listed;
+	bool want_listed;
+	bool want_peers;
+	bool is_blocked; /* gpumapd's end of the pair is full */
+	bool is_over;    /* gpumapd has hung up, or there is nothing to do */
+	int status;      /* then: our exit status */
+	uint32_t n_slots;
+	uint32_t n_places;
+	uint64_t list_at; /* when patience with the first answers ends */
+	struct gm_order orders[2];
+	struct gm_slot slots[GM_PROBE_GPUS];
+	struct gm_card cards[GM_PROBE_CARDS];
+	struct gm_note places[GM_PROBE_GPUS];
+	struct gm_child children[GM_STEWARD_CHILDREN];
+	struct gm_pair pairs[GM_PROBE_GPUS][GM_PROBE_GPUS];
+	struct gm_pending pending[GM_STEWARD_PENDING];
+	uint32_t first_pending;
+	uint32_t n_pending;
+	uint64_t n_dropped;
+	char peers_list[4 * GM_PROBE_GPUS];
+};
+
+/* hear.c: a note of a child, and its end. */
+void gm_steward_hear(struct gm_steward *s, struct gm_child *child,
+		     const struct gm_note *note);
+void gm_steward_bury(struct gm_steward *s, const struct gm_child *was,
+		     const char *how);
+
+/* The card of that uuid; one is made where there is none and @slot is not
+ * UINT32_MAX - 1.  NULL: none, or the table is full. */
+struct gm_card *gm_steward_card(struct gm_steward *s, const uint8_t uuid[16],
+				bool make);
+
+/* A verdict over all cards of a slot, or over a slot that has none yet. */
+void gm_steward_judge_slot(struct gm_steward *s, uint32_t slot,
+			   enum gm_card_voice voice,
+			   const struct gm_verdict *verdict);
+
+/* mind.c: start, stop and name what is due; sets @next. */
+void gm_steward_mind(struct gm_steward *s, uint64_t now);
+void gm_steward_release(struct gm_steward *s, const uint8_t uuid[16]);
+void gm_steward_resume(struct gm_steward *s, const uint8_t uuid[16]);
+
+/* tell.c: to gpumapd, and from it. */
+void gm_steward_tell(struct gm_steward *s, uint64_t now);
+void gm_steward_listen(struct gm_steward *s);
+void gm_steward_queue(struct gm_steward *s, uint32_t type,
+		      const uint8_t uuid[16],
+		      const struct gm_probe_event *event);
+
+/* The last word: ABSENT or BROKEN. */
+void gm_steward_end(struct gm_steward *s, uint32_t type, int32_t code,
+		    const char *text);
+
+/* Whether @at has come; if not, we shall look again then. */
+static inline bool gm_steward_due(struct gm_steward *s, uint64_t at,
+				  uint64_t now)
+{
+	if (now >= at)
+		return true;
+	if (at < s->next)
+		s->next = at;
+	return false;
+}
+
+/* Later and later: the refresh, doubled with each failure up to 64 times. */
+static inline uint64_t gm_steward_later(const struct gm_steward *s,
+					uint32_t failures, uint64_t now)
+{
+	uint32_t shift = failures < 6 ? failures : 6;
+
+	return now + (gm_probe_ms(s->options->refresh_ms) << shift);
+}
+
+#endif

@@ -432,6 +432,9 @@ static void the_pid_of_a_dead_peer_pins_nothing(void)
 
 	EQ(pipe(go) | pipe(said), 0);
 	peer = leave_connection(go[0], said[1]);
+	/* Before SO_PEERPIDFD (Linux 6.5) who is younger is told by clock
+	 * ticks, and one of them is granted. */
+	usleep(3 * 1000000 / (useconds_t)sysconf(_SC_CLK_TCK));
 	choose_pid(peer);
 	other = fork();
 	if (other == 0) {

@@ -136,18 +136,20 @@ static int judge_room(uint32_t row, uint64_t want, uint64_t avail,
 		      row, (unsigned long long)avail, (unsigned long long)want);
 }
 
-static uint64_t uid_share(const struct gm_daemon *d, uint32_t uid, uint32_t row,
-			  uint32_t slot)
+/* What a uid's maps have of each row, but for the one in @slot.  One pass over
+ * all of them, for a map may be of every row there is. */
+static void sum_of_uid(const struct gm_daemon *d, uint32_t uid, uint32_t slot,
+		       uint64_t ret_has[GM_ROWS])
 {
-	uint64_t sum = 0;
-
+	memset(ret_has, 0, GM_ROWS * sizeof(ret_has[0]));
 	for (uint32_t i = 0; i < GM_OBJECTS; i++) {
 		const struct gm_promise *promise = d->ledger.of[i];
 
-		if (promise != NULL && promise->uid == uid && i != slot)
-			sum += share_of(promise, row);
+		if (promise == NULL || promise->uid != uid || i == slot)
+			continue;
+		for (uint32_t k = 0; k < promise->n; k++)
+			ret_has[promise->of[k].row] += promise->of[k].bytes;
 	}
-	return sum;
 }
 
 static uint64_t per_cent(uint64_t bytes, uint32_t n)
@@ -157,14 +159,13 @@ static uint64_t per_cent(uint64_t bytes, uint32_t n)
 
 static int judge_share(const struct gm_daemon *d,
 		       const struct gm_promise *promise, uint32_t row,
-		       uint64_t want, uint32_t slot, char *ret_why)
+		       uint64_t want, uint64_t has, char *ret_why)
 {
 	uint64_t total = d->devices.of[row]->facts.total_bytes;
-	uint64_t most = per_cent(total, d->config.reserve_per_uid), has;
+	uint64_t most = per_cent(total, d->config.reserve_per_uid);
 
-	if (promise->uid == 0 || promise->uid == geteuid())
+	if (gm_publish_privileged(promise->uid))
 		return 0;
-	has = uid_share(d, promise->uid, row, slot);
 	if (want <= left(most, has))
 		return 0;
 	return gm_why(ret_why, -EDQUOT,
@@ -188,8 +189,11 @@ int gm_ledger_judge(const struct gm_daemon *d, const struct gm_promise *promise,
 		    uint32_t slot, char ret_why[GM_WHY_BYTES],
 		    struct gm_shortage *ret_shortage)
 {
+	uint64_t has[GM_ROWS];
 	int ret = 0;
 
+	if (promise != NULL)
+		sum_of_uid(d, promise->uid, slot, has);
 	for (uint32_t i = 0; promise != NULL && i < promise->n && ret == 0;
 	     i++) {
 		uint32_t row = promise->of[i].row;
@@ -201,7 +205,8 @@ int gm_ledger_judge(const struct gm_daemon *d, const struct gm_promise *promise,
 					 gm_ledger_avail(d, row, slot), ret_why,
 					 ret_shortage);
 		if (ret == 0)
-			ret = judge_share(d, promise, row, want, slot, ret_why);
+			ret = judge_share(d, promise, row, want, has[row],
+					  ret_why);
 	}
 	return ret;
 }

@@ -20,6 +20,7 @@
 
 #include "agent/common/meminfo.h"
 #include "agent/device/host_kernels.h"
+#include "agent/device/host_memory.h"
 #include "gpumap.h"
 
 struct host {
@@ -159,4 +160,8 @@ const struct gm_backend gm_host_backend = {
 	.close = host_close,
 	.memory = host_memory,
 	.run = host_run,
+	.alloc = gm_host_alloc,
+	.free = gm_host_free,
+	.export_fd = gm_host_export_fd,
+	.import_fd = gm_host_import_fd,
 };

@@ -39,6 +39,8 @@ static const struct {
 			     GM_TASK_READS_SRC | GM_TASK_READS_DST |
 				     GM_TASK_WRITES_DST,
 			     ONLY(GPUMAP_DTYPE_F32) },
+	[GPUMAP_OP_ALLOC] = { "alloc", 0, ONLY(GPUMAP_DTYPE_U8) },
+	[GPUMAP_OP_FREE] = { "free", 0, ONLY(GPUMAP_DTYPE_U8) },
 };
 
 uint32_t gm_dtype_bytes(uint32_t dtype)
@@ -82,16 +84,28 @@ int gm_task_bytes(uint32_t dtype, uint64_t n, uint64_t *ret_bytes)
 	return 0;
 }
 
+static bool overlap(uint64_t a, uint64_t b, uint64_t bytes, bool may_be_same)
+{
+	if (a == b && may_be_same)
+		return false;
+	return a < b ? b - a < bytes : a - b < bytes;
+}
+
 bool gm_task_overlaps(const struct gm_task *task)
 {
-	uintptr_t dst = (uintptr_t)task->dst, src = (uintptr_t)task->src;
+	bool may_be_same = task->op != GPUMAP_OP_COPY;
 	uint64_t bytes;
 
 	if (!(gm_op_memory(task->op) & GM_TASK_READS_SRC))
 		return false;
 	if (gm_task_bytes(task->dtype, task->n, &bytes) < 0)
 		return false;
-	if (dst == src && task->op != GPUMAP_OP_COPY)
-		return false;
-	return dst < src ? src - dst < bytes : dst - src < bytes;
+	if (task->dst && task->src)
+		return overlap((uintptr_t)task->dst, (uintptr_t)task->src,
+			       bytes, may_be_same);
+	/* Memory of the device is apart from all that is mapped here. */
+	if (!task->dst && !task->src)
+		return overlap(task->dst_address, task->src_address, bytes,
+			       may_be_same);
+	return false;
 }

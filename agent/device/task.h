@@ -27,8 +27,9 @@ struct gm_task {
 	uint32_t dtype;  /* enum gpumap_dtype */
 	void *dst;       /* n elements, NULL for NOP; any alignment */
 	const void *src; /* n elements, NULL for NOP and FILL */
-	/* The same as the device names it: from gm_buffer.address, when dst or
-	 * src is NULL, or gm_region.address.  For a backend with start(). */
+	/* The same as the device names it, for a backend with start(): from
+	 * gm_buffer.address, when dst or src is NULL, or gm_region.address.  0:
+	 * it does not reach it, and what there is goes through staging. */
 	uint64_t dst_address;
 	uint64_t src_address;
 	uint64_t n; /* elements of the whole task */

@@ -1,0 +1,183 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/device/host_memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysinfo.h>
+#include <unistd.h>
+
+#include "gpumap.h"
+
+#ifndef MADV_POPULATE_WRITE /* Linux 5.14 */
+#define MADV_POPULATE_WRITE 23
+#endif
+
+struct host_buffer {
+	struct gm_buffer buffer;
+	uint64_t map_bytes; /* whole pages */
+	int fd;             /* of an exportable one, or -1 */
+};
+
+static uint64_t whole_pages(uint64_t bytes)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+
+	return (bytes + page - 1) / page * page;
+}
+
+/* More than there is at all would end somebody before it ended in an error:
+ * memory that is short is the kernel's to find. */
+static bool is_absurd(uint64_t bytes)
+{
+	struct sysinfo info;
+
+	return sysinfo(&info) == 0 &&
+	       bytes / info.mem_unit > info.totalram + info.totalswap;
+}
+
+static int map_private(uint64_t bytes, void **ret_map)
+{
+	void *map = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (map == MAP_FAILED)
+		return -ENOMEM;
+	madvise(map, bytes, MADV_HUGEPAGE);
+	/* A kernel that does not know this finds the pages when they are
+	 * touched. */
+	if (madvise(map, bytes, MADV_POPULATE_WRITE) < 0 && errno != EINVAL) {
+		munmap(map, bytes);
+		return -ENOMEM;
+	}
+	*ret_map = map;
+	return 0;
+}
+
+/* Sealed: an importer that cut it short would take us down. */
+static int map_shared(uint64_t bytes, int *ret_fd, void **ret_map)
+{
+	int fd = memfd_create("gpumap-buffer", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	void *map;
+
+	if (fd < 0)
+		return -errno;
+	if (fallocate(fd, 0, 0, (off_t)bytes) < 0 ||
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) <
+		    0) {
+		close(fd);
+		return -ENOMEM;
+	}
+	map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (map == MAP_FAILED) {
+		close(fd);
+		return -ENOMEM;
+	}
+	*ret_fd = fd;
+	*ret_map = map;
+	return 0;
+}
+
+static int make(uint64_t bytes, int fd, void *map,
+		struct gm_buffer **ret_buffer)
+{
+	struct host_buffer *b = calloc(1, sizeof(*b));
+
+	if (!b)
+		return -ENOMEM;
+	b->map_bytes = whole_pages(bytes);
+	b->fd = fd;
+	b->buffer.address = (uintptr_t)map;
+	b->buffer.bytes = bytes;
+	*ret_buffer = &b->buffer;
+	return 0;
+}
+
+static void drop(int fd, void *map, uint64_t bytes)
+{
+	munmap(map, bytes);
+	if (fd >= 0)
+		close(fd);
+}
+
+int gm_host_alloc(struct gm_device *dev, uint64_t owner, uint64_t bytes,
+		  uint32_t flags, struct gm_buffer **ret_buffer)
+{
+	uint64_t whole = whole_pages(bytes);
+	struct gm_buffer *buffer;
+	void *map = NULL;
+	int fd = -1, rc;
+
+	(void)dev;
+	(void)owner;
+	if (bytes == 0)
+		return -EINVAL;
+	if (whole < bytes || is_absurd(whole))
+		return -ENOMEM;
+	rc = flags & GPUMAP_BUFFER_EXPORTABLE ? map_shared(whole, &fd, &map)
+					      : map_private(whole, &map);
+	if (rc < 0)
+		return rc;
+	rc = make(bytes, fd, map, &buffer);
+	if (rc < 0) {
+		drop(fd, map, whole);
+		return rc;
+	}
+	buffer->charged = whole;
+	buffer->flags = flags;
+	*ret_buffer = buffer;
+	return 0;
+}
+
+void gm_host_free(struct gm_device *dev, struct gm_buffer *buffer)
+{
+	struct host_buffer *b = (struct host_buffer *)buffer;
+
+	(void)dev;
+	if (!b)
+		return;
+	drop(b->fd, (void *)(uintptr_t)b->buffer.address, b->map_bytes);
+	free(b);
+}
+
+int gm_host_export_fd(struct gm_device *dev, struct gm_buffer *buffer)
+{
+	struct host_buffer *b = (struct host_buffer *)buffer;
+	int fd;
+
+	(void)dev;
+	if (b->fd < 0)
+		return -EOPNOTSUPP;
+	fd = fcntl(b->fd, F_DUPFD_CLOEXEC, 0);
+	return fd < 0 ? -errno : fd;
+}
+
+int gm_host_import_fd(struct gm_device *dev, int fd, uint64_t bytes,
+		      struct gm_buffer **ret_buffer)
+{
+	uint64_t whole = whole_pages(bytes);
+	struct gm_buffer *buffer;
+	struct stat st;
+	void *map;
+	int rc;
+
+	(void)dev;
+	if (bytes == 0 || whole < bytes || fstat(fd, &st) < 0 ||
+	    !S_ISREG(st.st_mode) || (uint64_t)st.st_size < whole)
+		return -EINVAL;
+	map = mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (map == MAP_FAILED)
+		return errno == EACCES ? -EINVAL : -ENOMEM;
+	rc = make(bytes, -1, map, &buffer);
+	if (rc < 0) {
+		drop(-1, map, whole);
+		return rc;
+	}
+	buffer->imported = true;
+	*ret_buffer = buffer;
+	return 0;
+}

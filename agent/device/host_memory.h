@@ -1,0 +1,26 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * host_memory - buffers of host rows.
+ *
+ * Anonymous pages, or the pages of a memfd where others may import them.  They
+ * are had at once, so that what lacks is an error and no surprise later, and are
+ * fresh from the kernel: nobody's bytes are in them.  The thread that asks is on
+ * the node, and its pages so too.
+ *
+ * Any thread.
+ */
+#ifndef GM_HOST_MEMORY_H
+#define GM_HOST_MEMORY_H
+
+#include "agent/device/device.h"
+
+int gm_host_alloc(struct gm_device *dev, uint64_t owner, uint64_t bytes,
+		  uint32_t flags, struct gm_buffer **ret_buffer);
+void gm_host_free(struct gm_device *dev, struct gm_buffer *buffer);
+int gm_host_export_fd(struct gm_device *dev, struct gm_buffer *buffer);
+int gm_host_import_fd(struct gm_device *dev, int fd, uint64_t bytes,
+		      struct gm_buffer **ret_buffer);
+
+#endif

@@ -42,6 +42,7 @@ struct hand_client {
 	int doorbell;
 	int socket[2]; /* ours, the worker's */
 	uint64_t arena_bytes;
+	uint64_t quota; /* of the row's memory */
 	struct gm_client *page;
 	struct gm_queue *queue;
 	char *memory;
@@ -94,6 +95,7 @@ static inline void hand_open(struct hand_client *c, uint64_t id, uint32_t place,
 	c->incarnation = 1;
 	c->rung = 0;
 	c->arena_bytes = arena_bytes;
+	c->quota = UINT64_MAX;
 	c->memory = hand_share("hand-arena", arena_bytes, &c->arena);
 	c->page = (void *)base;
 	c->queue = (void *)(base + gm_queue_at(row, depth));
@@ -143,6 +145,7 @@ static inline struct gm_wire hand_attach(const struct hand_client *c,
 	wire.queue_at = gm_queue_at(row, c->depth);
 	wire.arena_bytes = c->arena_bytes;
 	wire.range_bytes = c->arena_bytes;
+	wire.quota = c->quota;
 	return wire;
 }
 
@@ -161,6 +164,32 @@ static inline struct gm_entry hand_copy(const struct hand_client *c,
 				  .dst = dst,
 				  .src = src,
 				  .n = n };
+}
+
+/* The handle of a buffer of the row's memory: the generation and the index are
+ * the same number. */
+static inline uint64_t hand_handle(uint32_t row, uint32_t index)
+{
+	return gm_handle_make(index + 1, GM_BUFFER_DEVICE, row, index);
+}
+
+static inline struct gm_entry hand_alloc(const struct hand_client *c,
+					 uint64_t handle, uint64_t bytes,
+					 uint64_t flags)
+{
+	return (struct gm_entry){ .op = GPUMAP_OP_ALLOC,
+				  .incarnation = c->incarnation,
+				  .n = bytes,
+				  .value = flags,
+				  .dst_buffer = handle };
+}
+
+static inline struct gm_entry hand_free(const struct hand_client *c,
+					uint64_t handle)
+{
+	return (struct gm_entry){ .op = GPUMAP_OP_FREE,
+				  .incarnation = c->incarnation,
+				  .dst_buffer = handle };
 }
 
 static inline void hand_ring(struct hand_client *c)

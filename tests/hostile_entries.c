@@ -18,7 +18,7 @@
 /* Set one thing that no library sets.  Returns its name. */
 static const char *break_contract(struct hostile *h, struct gm_entry *entry)
 {
-	uint64_t pick = hostile_below(h, 8 + 8 + 32 + 128 + 64);
+	uint64_t pick = hostile_below(h, 8 + 8 + 32 + 64);
 
 	if (pick < 8) {
 		entry->flags = (uint8_t)(1u << pick);
@@ -32,13 +32,8 @@ static const char *break_contract(struct hostile *h, struct gm_entry *entry)
 		entry->zero = UINT32_C(1) << (pick - 16);
 		return "a reserved bit of word 1";
 	}
-	if (pick < 176) {
-		*(pick < 112 ? &entry->dst_buffer : &entry->src_buffer) =
-			UINT64_C(1) << (pick - 48) % 64;
-		return "a reserved bit of words 6 and 7";
-	}
-	entry->op = (uint8_t)(GPUMAP_OP_AXPY + 1 +
-			      hostile_below(h, 255 - GPUMAP_OP_AXPY));
+	entry->op = (uint8_t)(GPUMAP_OP_FREE + 1 +
+			      hostile_below(h, 255 - GPUMAP_OP_FREE));
 	return "an unknown operation";
 }
 

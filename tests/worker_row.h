@@ -29,6 +29,9 @@ struct row {
 	pid_t pid;
 	int pair;
 	char failed[128]; /* what FAILED said */
+	int code;
+	char ready[128];     /* what READY said */
+	const char *more[12]; /* options of the worker, before NULL */
 };
 
 static inline void row_make(struct row *row)
@@ -43,7 +46,9 @@ static inline void row_make(struct row *row)
 				  &row->commons_fd);
 	gm_put(&row->commons->spin_limit, 1);
 	row->pair = -1;
-	row->failed[0] = '\0';
+	row->failed[0] = row->ready[0] = '\0';
+	row->code = 0;
+	memset(row->more, 0, sizeof(row->more));
 }
 
 static inline void row_drop(struct row *row)
@@ -64,14 +69,21 @@ row_be_worker(const struct row *row, int pair, bool bury)
 	int journal = fcntl(row->journal_fd, F_DUPFD, 16);
 	int commons = fcntl(row->commons_fd, F_DUPFD, 16);
 	int socket = fcntl(pair, F_DUPFD, 16);
+	const char *args[32] = { path,      "--row",  "3",     "--name",
+				 "test",    "--node", "0",     "--lock",
+				 row->lock, "--uid",  "65534", "--gid",
+				 "65534" };
+	int n = 13;
 
 	dup2(socket, GM_FD_SUPERVISOR);
 	dup2(journal, GM_FD_JOURNAL);
 	dup2(commons, GM_FD_COMMONS);
 	close_range(GM_FD_COMMONS + 1, ~0u, 0);
-	execl(path, path, "--row", "3", "--name", "test", "--node", "0",
-	      "--lock", row->lock, "--uid", "65534", "--gid", "65534",
-	      bury ? "--bury" : NULL, (char *)NULL);
+	for (int i = 0; row->more[i]; i++)
+		args[n++] = row->more[i];
+	if (bury)
+		args[n++] = "--bury";
+	execv(path, (char **)(uintptr_t)args);
 	_exit(127);
 }
 
@@ -84,9 +96,13 @@ static inline uint32_t row_hear(struct row *row, struct gm_wire *ret_wire)
 	    recv(row->pair, ret_wire, sizeof(*ret_wire), 0) !=
 		    sizeof(*ret_wire))
 		return 0;
-	if (ret_wire->type == GM_WIRE_FAILED)
+	if (ret_wire->type == GM_WIRE_FAILED) {
 		snprintf(row->failed, sizeof(row->failed), "%s",
 			 ret_wire->text);
+		row->code = ret_wire->code;
+	}
+	if (ret_wire->type == GM_WIRE_READY)
+		snprintf(row->ready, sizeof(row->ready), "%s", ret_wire->text);
 	return ret_wire->type;
 }
 

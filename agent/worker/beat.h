@@ -21,11 +21,15 @@ static inline uint64_t gm_now_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
+static inline uint64_t gm_beat_word(enum gm_worker_call call, uint64_t now_ns)
+{
+	return (uint64_t)call << 56 | (now_ns & ~(UINT64_C(0xff) << 56));
+}
+
 static inline void gm_beat_at(struct gm_journal *signs,
 			      enum gm_worker_call call, uint64_t now_ns)
 {
-	gm_put(&signs->beat,
-	       (uint64_t)call << 56 | (now_ns & ~(UINT64_C(0xff) << 56)));
+	gm_put(&signs->beat, gm_beat_word(call, now_ns));
 }
 
 static inline void gm_beat(struct gm_journal *signs, enum gm_worker_call call)

@@ -50,6 +50,6 @@ int gm_bury_run(struct gm_worker *worker)
 				      wire.place);
 		reply.status = bury(worker, &wire, fds);
 		gm_pair_close_fds(fds);
-		gm_pair_send(worker->pair, &reply, 0);
+		gm_pair_send(worker->pair, &reply, -1, 0);
 	}
 }

@@ -7,15 +7,25 @@
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "agent/worker/beat.h"
+#include "agent/worker/errands.h"
+#include "agent/worker/flight.h"
 #include "agent/worker/pair.h"
 #include "agent/worker/roster.h"
 #include "shm/point.h"
 
 #define EVENTS_MAX 256u /* before the queues have their next turn */
 
-enum { EVENT_PAIR = 1, EVENT_DOORBELL, EVENT_CANCELLED, EVENT_ROOM };
+enum {
+	EVENT_PAIR = 1,
+	EVENT_DOORBELL,
+	EVENT_CANCELLED,
+	EVENT_ROOM,
+	EVENT_SLOW, /* the slow thread has done a job */
+	EVENT_ENDED /* the device has ended a slice */
+};
 
 /* A doorbell names place and attachment: what the poll of a former owner left
  * behind never wakes the next. */
@@ -66,10 +76,27 @@ static void want_room(struct gm_worker *w)
 	w->outbox.is_polled = true;
 }
 
-static void say(struct gm_worker *w, const struct gm_wire *wire)
+void gm_events_say(struct gm_worker *worker, const struct gm_wire *wire, int fd)
 {
-	gm_outbox_put(&w->outbox, w->pair, wire);
-	want_room(w);
+	gm_outbox_put(&worker->outbox, worker->pair, wire, fd);
+	want_room(worker);
+}
+
+void gm_events_failed(struct gm_worker *worker)
+{
+	const struct gm_device *dev = worker->dev;
+	const char *why = "the device is of no use any more";
+	struct gm_wire wire = gm_pair_about(GM_WIRE_FAILED, 0, 0);
+
+	if (dev->backend->fault)
+		why = dev->backend->fault(worker->dev, &wire.code);
+	wire.status = -ENOTRECOVERABLE;
+	snprintf(wire.text, sizeof(wire.text), "%s", why);
+	gm_outbox_flush(&worker->outbox, worker->pair, true);
+	gm_pair_send(worker->pair, &wire, -1, 0);
+	GM_POINT("worker_failed");
+	/* No exit handler: those of a driver may wait for the device. */
+	_exit(EXIT_FAILURE);
 }
 
 static void stop_listening(struct gm_worker *w, struct gm_session *s)
@@ -84,6 +111,10 @@ static void stop_listening(struct gm_worker *w, struct gm_session *s)
 void gm_events_start(struct gm_worker *worker)
 {
 	listen_to(worker, worker->pair, (uint64_t)EVENT_PAIR << 56);
+	listen_to(worker, worker->slow.fd, (uint64_t)EVENT_SLOW << 56);
+	if (worker->dev->backend->start && worker->dev->ended_fd >= 0)
+		listen_to(worker, worker->dev->ended_fd,
+			  (uint64_t)EVENT_ENDED << 56);
 	io_uring_submit(&worker->ring);
 }
 
@@ -102,7 +133,7 @@ void gm_events_violated(struct gm_worker *worker, struct gm_session *session)
 	wire = gm_pair_about(GM_WIRE_VIOLATION, session->id, session->place);
 	wire.status = -EPROTO;
 	snprintf(wire.text, sizeof(wire.text), "%s", session->why);
-	say(worker, &wire);
+	gm_events_say(worker, &wire, -1);
 }
 
 /* ---- gpumapd ----------------------------------------------------------- */
@@ -121,23 +152,20 @@ static int attach(struct gm_worker *w, const struct gm_wire *wire, int *fds)
 		gm_session_unmap(s, &w->closer, free);
 		return -ENOMEM;
 	}
+	gm_session_take_over(s, wire->incarnation);
+	s->judge.row = w->row;
+	if (w->dev->backend->start && gm_flight_open(s, w->dev) < 0) {
+		gm_roster_dismiss(w, s);
+		gm_session_unmap(s, &w->closer, free);
+		return -ENOMEM;
+	}
 	s->serial = ++w->serial;
 	w->place[s->place] = s;
 	listen_to(w, s->doorbell, tag(EVENT_DOORBELL, s));
-	gm_session_take_over(s, wire->incarnation);
 	/* What came before we were there rang for nobody. */
 	if (gm_ring_recheck(&s->entries, GM_ENTRY_WORDS))
 		gm_roster_wake(w, s);
 	return 0;
-}
-
-/* In the closer's thread: nothing of the session is mapped any more. */
-static void say_detached(void *session)
-{
-	struct gm_session *s = session;
-
-	gm_pair_say(s->pair, GM_WIRE_DETACHED, s->id, s->place, 0, "");
-	free(s);
 }
 
 static void detach(struct gm_worker *w, const struct gm_wire *wire)
@@ -151,7 +179,7 @@ static void detach(struct gm_worker *w, const struct gm_wire *wire)
 		reply = gm_pair_about(GM_WIRE_DETACHED, wire->session,
 				      wire->place);
 		reply.status = -ENOENT;
-		say(w, &reply);
+		gm_events_say(w, &reply, -1);
 		return;
 	}
 	gm_roster_dismiss(w, s);
@@ -163,7 +191,9 @@ static void detach(struct gm_worker *w, const struct gm_wire *wire)
 	gm_journal_close(s->owed);
 	GM_POINT("worker_detached");
 	s->pair = w->pair;
-	gm_session_unmap(s, &w->closer, say_detached);
+	if (s->flights)
+		gm_flight_leave(w, s);
+	gm_errands_depart(w, s);
 }
 
 /* From now on each queue gets what is in its ring at this moment, no more. */
@@ -181,6 +211,14 @@ static void drain(struct gm_worker *w)
 	}
 }
 
+static int take_fd(int *fds)
+{
+	int fd = fds[0];
+
+	fds[0] = -1;
+	return fd;
+}
+
 static void obey(struct gm_worker *w, const struct gm_wire *wire, int *fds)
 {
 	struct gm_wire reply;
@@ -190,13 +228,25 @@ static void obey(struct gm_worker *w, const struct gm_wire *wire, int *fds)
 		reply = gm_pair_about(GM_WIRE_ATTACHED, wire->session,
 				      wire->place);
 		reply.status = attach(w, wire, fds);
-		say(w, &reply);
+		gm_events_say(w, &reply, -1);
 		break;
 	case GM_WIRE_DETACH:
 		detach(w, wire);
 		break;
 	case GM_WIRE_DRAIN:
 		drain(w);
+		break;
+	case GM_WIRE_REGISTER:
+		gm_errands_register(w, wire, take_fd(fds));
+		break;
+	case GM_WIRE_FORGET:
+		gm_errands_forget(w, wire);
+		break;
+	case GM_WIRE_EXPORT:
+		gm_errands_export(w, wire);
+		break;
+	case GM_WIRE_IMPORT:
+		gm_errands_import(w, wire, take_fd(fds));
 		break;
 	default:
 		break; /* gpumapd's mistake; it reads no answer to it */
@@ -269,6 +319,18 @@ static void handle(struct gm_worker *w, uint64_t user_data, int res, bool more)
 		if (!more)
 			listen_to(w, w->pair, user_data);
 		read_pair(w);
+		return;
+	}
+	if (event == EVENT_SLOW) {
+		if (!more)
+			listen_to(w, w->slow.fd, user_data);
+		gm_errands_done(w);
+		return;
+	}
+	if (event == EVENT_ENDED) {
+		if (!more)
+			listen_to(w, w->dev->ended_fd, user_data);
+		gm_flight_look(w);
 		return;
 	}
 	if (event == EVENT_ROOM) {

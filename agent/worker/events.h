@@ -34,6 +34,15 @@ void gm_events_handle(struct gm_worker *worker);
  * and tell gpumapd.  Once is enough. */
 void gm_events_violated(struct gm_worker *worker, struct gm_session *session);
 
+/* Tell gpumapd, now or when it listens, with a descriptor, which is closed then,
+ * or -1. */
+void gm_events_say(struct gm_worker *worker, const struct gm_wire *wire,
+		   int fd);
+
+/* The device is of no use any more: say why, and end this process.  What was not
+ * told to clients yet the undertaker tells them. */
+void gm_events_failed(struct gm_worker *worker) __attribute__((noreturn));
+
 /* Look at the rings of those that are not listened to, and listen to them
  * again when their time is over. */
 void gm_events_look(struct gm_worker *worker);

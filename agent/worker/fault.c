@@ -44,6 +44,8 @@ static void on_fault(int sig, siginfo_t *info, void *context)
 		die_of(sig);
 	} else {
 		ground->broken = 1;
+		if (ground->whole)
+			ground->whole->broken = 1;
 		gm_fault_seen = 1;
 	}
 	errno = saved;

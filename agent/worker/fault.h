@@ -28,6 +28,7 @@ struct gm_ground {
 		size_t bytes;
 	} part[GM_GROUND_PARTS];
 	volatile sig_atomic_t broken; /* a page of it was missing */
+	struct gm_ground *whole;      /* whose it is, and is broken with it */
 	struct gm_ground *next;
 };
 

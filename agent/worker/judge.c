@@ -19,53 +19,153 @@ static const char *breach(const struct gm_entry *entry)
 		return "unknown flag";
 	if (entry->reserved || entry->zero)
 		return "reserved bits are set";
-	if (entry->dst_buffer || entry->src_buffer)
-		return "reserved words are set";
 	return NULL;
 }
 
-/* Make a pointer out of an offset. */
-static int place(const struct gm_judge *judge, uint64_t at, uint64_t bytes,
-		 uint32_t each, char **ret_memory)
+/* Where an operand is. */
+struct place {
+	char *at;         /* NULL: not mapped here */
+	uint64_t address; /* 0: the device does not reach it */
+};
+
+static bool inside(uint64_t at, uint64_t bytes, uint64_t size)
 {
-	if (bytes > judge->arena_bytes || at > judge->arena_bytes - bytes)
+	return bytes <= size && at <= size - bytes;
+}
+
+static uint64_t reached_as(const struct gm_judge *judge, uint64_t at,
+			   uint64_t bytes)
+{
+	const struct gm_region *region;
+	uint64_t rest;
+
+	if (!judge->reached || at >= judge->arena_bytes)
+		return 0;
+	region = judge->reached[at / judge->reached_each];
+	rest = at % judge->reached_each;
+	if (!region || !region->address || !inside(rest, bytes, region->bytes))
+		return 0;
+	return region->address + rest;
+}
+
+static int place_in_arena(const struct gm_judge *judge, uint64_t at,
+			  uint64_t bytes, struct place *ret_place)
+{
+	if (!inside(at, bytes, judge->arena_bytes))
 		return -ERANGE;
-	if (at % each != 0)
-		return -EINVAL;
-	*ret_memory = judge->arena + at;
+	ret_place->at = judge->arena + at;
+	ret_place->address = reached_as(judge, at, bytes);
 	return 0;
 }
 
+static int place_in_buffer(const struct gm_judge *judge, uint64_t handle,
+			   uint64_t at, uint64_t bytes, bool writes,
+			   struct place *ret_place)
+{
+	const struct gm_slot *slot = NULL;
+
+	if (judge->buffers)
+		slot = gm_buffers_find(judge->buffers, handle);
+	if (!slot || !slot->ready)
+		return -ESTALE;
+	if (!inside(at, bytes, slot->bytes))
+		return -ERANGE;
+	if (writes && (slot->flags & GPUMAP_BUFFER_READ_ONLY))
+		return -EACCES;
+	ret_place->at = slot->at ? slot->at + at : NULL;
+	ret_place->address = slot->address ? slot->address + at : 0;
+	return 0;
+}
+
+static int place(const struct gm_judge *judge, uint64_t handle, uint64_t at,
+		 uint64_t bytes, bool writes, struct place *ret_place)
+{
+	return handle ? place_in_buffer(judge, handle, at, bytes, writes,
+					ret_place)
+		      : place_in_arena(judge, at, bytes, ret_place);
+}
+
+/* Between rows memory does not move yet. */
+static bool is_from_another_row(const struct gm_judge *judge,
+				const struct gm_entry *entry)
+{
+	return entry->op == GPUMAP_OP_COPY && entry->src_buffer &&
+	       gm_handle_kind(entry->src_buffer) == GM_BUFFER_DEVICE &&
+	       gm_handle_row(entry->src_buffer) != judge->row;
+}
+
 static int make_task(const struct gm_judge *judge, const struct gm_entry *entry,
-		     struct gm_task *ret_task, uint64_t *ret_bytes)
+		     struct gm_verdict *v)
 {
 	uint32_t each = gm_dtype_bytes(entry->dtype);
 	uint32_t memory = gm_op_memory(entry->op);
-	char *dst = NULL, *src = NULL;
+	bool reads = memory & GM_TASK_READS_SRC;
+	struct place dst = { 0 }, src = { 0 };
 	uint64_t bytes;
 	int rc;
 
-	*ret_task = (struct gm_task){ .op = entry->op, .dtype = entry->dtype };
-	*ret_bytes = 0;
-	if (!memory)
-		return 0;
 	if (gm_task_bytes(entry->dtype, entry->n, &bytes) < 0)
-		return -ERANGE; /* more than any arena has */
-	rc = place(judge, entry->dst, bytes, each, &dst);
-	if (rc == 0 && (memory & GM_TASK_READS_SRC))
-		rc = place(judge, entry->src, bytes, each, &src);
+		return -ERANGE; /* more than anybody's memory has */
+	rc = place(judge, entry->dst_buffer, entry->dst, bytes, true, &dst);
+	if (rc == 0 && reads && is_from_another_row(judge, entry))
+		rc = -EOPNOTSUPP;
+	if (rc == 0 && reads)
+		rc = place(judge, entry->src_buffer, entry->src, bytes, false,
+			   &src);
 	if (rc < 0)
 		return rc;
-
-	ret_task->dst = dst;
-	ret_task->src = src;
-	ret_task->n = entry->n;
-	/* Both readings of the word, alpha and pattern, are its bits. */
-	_Static_assert(sizeof(ret_task->alpha) == sizeof(entry->value), "bits");
-	memcpy(&ret_task->pattern, &entry->value, sizeof(entry->value));
-	if (gm_task_overlaps(ret_task))
+	/* What each of them lies in is aligned to any element. */
+	if (entry->dst % each || (reads && entry->src % each))
 		return -EINVAL;
-	*ret_bytes = bytes;
+
+	v->task.dst = dst.at;
+	v->task.dst_address = dst.address;
+	v->task.src = src.at;
+	v->task.src_address = src.address;
+	v->task.n = entry->n;
+	/* Both readings of the word, alpha and pattern, are its bits. */
+	_Static_assert(sizeof(v->task.alpha) == sizeof(entry->value), "bits");
+	memcpy(&v->task.pattern, &entry->value, sizeof(entry->value));
+	if (gm_task_overlaps(&v->task))
+		return -EINVAL;
+	v->bytes = bytes;
+	return 0;
+}
+
+static int judge_alloc(const struct gm_judge *judge,
+		       const struct gm_entry *entry, struct gm_verdict *v)
+{
+	uint64_t handle = entry->dst_buffer;
+
+	if (gm_handle_generation(handle) == 0 ||
+	    gm_handle_kind(handle) != GM_BUFFER_DEVICE ||
+	    gm_handle_row(handle) != judge->row ||
+	    gm_handle_index(handle) >= GM_BUFFERS_MAX)
+		return -EINVAL;
+	if (entry->n == 0 ||
+	    (entry->value & ~(uint64_t)GPUMAP_BUFFER_EXPORTABLE))
+		return -EINVAL;
+	if (entry->n > INT64_MAX)
+		return -ENOMEM;
+	v->buffer = handle;
+	v->flags = (uint32_t)entry->value;
+	v->task.n = entry->n;
+	return 0;
+}
+
+static int judge_free(const struct gm_judge *judge,
+		      const struct gm_entry *entry, struct gm_verdict *v)
+{
+	const struct gm_slot *slot = NULL;
+
+	if (judge->buffers)
+		slot = gm_buffers_find(judge->buffers, entry->dst_buffer);
+	if (!slot || !slot->ready)
+		return -ESTALE;
+	/* What the agent handed over it takes back. */
+	if (!slot->buffer || slot->buffer->imported)
+		return -EINVAL;
+	v->buffer = entry->dst_buffer;
 	return 0;
 }
 
@@ -77,7 +177,10 @@ int gm_judge_entry(const struct gm_judge *judge,
 	int rc;
 
 	gm_entry_unpack(words, &entry);
-	ret_verdict->why = breach(&entry);
+	*ret_verdict = (struct gm_verdict){
+		.task = { .op = entry.op, .dtype = entry.dtype },
+		.why = breach(&entry),
+	};
 	if (ret_verdict->why)
 		return -EPROTO;
 	if (entry.incarnation != judge->incarnation)
@@ -85,6 +188,11 @@ int gm_judge_entry(const struct gm_judge *judge,
 	rc = gm_op_takes(entry.op, entry.dtype);
 	if (rc < 0)
 		return rc;
-	return make_task(judge, &entry, &ret_verdict->task,
-			 &ret_verdict->bytes);
+	if (gm_op_memory(entry.op))
+		return make_task(judge, &entry, ret_verdict);
+	if (entry.op == GPUMAP_OP_ALLOC)
+		return judge_alloc(judge, &entry, ret_verdict);
+	if (entry.op == GPUMAP_OP_FREE)
+		return judge_free(judge, &entry, ret_verdict);
+	return 0;
 }

@@ -9,6 +9,10 @@
  * bit that is set) ends the session.  Everything else that is wrong ends the
  * entry alone.  Arguments that an operation does not have are not looked at.
  *
+ * Memory is named by an offset, in the arena or in a buffer that the session's
+ * table has.  It becomes a pointer where the worker has it mapped, an address
+ * where the device reaches it, and both where both are so.
+ *
  * Pure: no memory but its arguments is touched, the arena least of all.
  */
 #ifndef GM_JUDGE_H
@@ -18,19 +22,28 @@
 #include <stdint.h>
 
 #include "agent/device/task.h"
+#include "agent/worker/buffers.h"
 #include "shm/ring.h"
 
 /* What the entries of one queue may name. */
 struct gm_judge {
 	char *arena; /* where it is mapped; all ranges of it may be named */
 	uint64_t arena_bytes;
-	uint32_t incarnation; /* of the queue */
+	uint32_t incarnation;             /* of the queue */
+	uint32_t row;                     /* of the worker */
+	const struct gm_buffers *buffers; /* NULL: there are none */
+	/* The parts of the arena that the device reaches, as many bytes each;
+	 * NULL: none of them.  An entry for one that it does not is NULL. */
+	struct gm_region *const *reached;
+	uint64_t reached_each;
 };
 
 struct gm_verdict {
 	struct gm_task task; /* to run; set when 0 was returned */
 	uint64_t bytes;      /* of task.dst; 0: nothing to run */
-	const char *why;     /* set when -EPROTO was returned; constant */
+	uint64_t buffer;     /* handle; 0 unless task.op is ALLOC or FREE */
+	uint32_t flags;  /* ALLOC, whose bytes are task.n: GPUMAP_BUFFER_* */
+	const char *why; /* set when -EPROTO was returned; constant */
 };
 
 /* A NOP as the library writes it, the one entry worth a short cut: no flag, no
@@ -51,9 +64,13 @@ static inline bool gm_judge_plain(const struct gm_judge *judge,
  *		-EPROTO		the session ends, ret_verdict->why says why
  *		-EIO		made for a worker that has died since
  *		-EINVAL		the dtype does not go with the operation, an
- *				offset is not aligned to the element, or source
- *				and destination overlap where they must not
- *		-ERANGE		it reaches out of the arena
+ *				offset is not aligned to the element, source and
+ *				destination overlap where they must not, or a
+ *				buffer is asked for that cannot be
+ *		-ERANGE		it reaches out of the arena or out of a buffer
+ *		-ESTALE		no buffer of this session has that handle
+ *		-EACCES		it would write what may only be read
+ *		-EOPNOTSUPP	a copy from a buffer of another row
  */
 int gm_judge_entry(const struct gm_judge *judge,
 		   const uint64_t words[GM_ENTRY_WORDS],

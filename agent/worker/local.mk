@@ -4,11 +4,17 @@
 # agent/worker: gpumap-worker.  All but its main() is a library, for tests.
 noinst_LTLIBRARIES += %reldir%/libworker.la
 %canon_reldir%_libworker_la_SOURCES = \
+	%reldir%/batch.h \
 	%reldir%/beat.h \
+	%reldir%/buffers.c %reldir%/buffers.h \
 	%reldir%/bury.c \
 	%reldir%/confine.c %reldir%/confine.h \
+	%reldir%/errand.h \
+	%reldir%/errands.c %reldir%/errands.h \
+	%reldir%/errands_wire.c \
 	%reldir%/events.c %reldir%/events.h \
 	%reldir%/fault.c %reldir%/fault.h \
+	%reldir%/flight.c %reldir%/flight.h \
 	%reldir%/flood.h \
 	%reldir%/judge.c %reldir%/judge.h \
 	%reldir%/loop.c \
@@ -16,6 +22,7 @@ noinst_LTLIBRARIES += %reldir%/libworker.la
 	%reldir%/pair.c %reldir%/pair.h \
 	%reldir%/roster.c %reldir%/roster.h \
 	%reldir%/session.c %reldir%/session.h \
+	%reldir%/slow.c %reldir%/slow.h \
 	%reldir%/spin.c %reldir%/spin.h \
 	%reldir%/turn.c %reldir%/turn.h \
 	%reldir%/uring.c \

@@ -9,6 +9,10 @@
  * while, and then parked one by one.  When nobody is awake the worker blocks in
  * its io_uring.
  *
+ * Where the device computes by itself (flight.h), sleep comes when the device has
+ * had its time to end something, too, and it wakes the worker then.  The loop is
+ * compiled twice, so that neither kind of device pays for the other.
+ *
  * The clock is read once in many passes; what is decided by time is decided
  * then: budgets, the sign of life, the rings of the deaf.
  */
@@ -18,7 +22,9 @@
 #include <stdlib.h>
 
 #include "agent/worker/beat.h"
+#include "agent/worker/errands.h"
 #include "agent/worker/events.h"
+#include "agent/worker/flight.h"
 #include "agent/worker/roster.h"
 #include "agent/worker/turn.h"
 #include "shm/point.h"
@@ -29,9 +35,14 @@
 #define likely(condition)   __builtin_expect(!!(condition), 1)
 #define unlikely(condition) __builtin_expect(!!(condition), 0)
 
+/* Takes @flies, which is constant in each of the two. */
+#define TWICE static inline __attribute__((always_inline))
+
 /* While draining, what came later than DRAIN is left to whoever comes next. */
-static bool due(const struct gm_worker *w, const struct gm_session *s)
+TWICE bool due(struct gm_worker *w, struct gm_session *s, const bool flies)
 {
+	if (flies)
+		return gm_flight_due(w, s);
 	if (!gm_turn_due(s))
 		return false;
 	return !w->draining || s->work.bytes ||
@@ -42,11 +53,29 @@ static bool due(const struct gm_worker *w, const struct gm_session *s)
 static void end_of_gap(struct gm_worker *w, struct gm_session *s)
 {
 	if (s->since_ns && s->budget_ns)
-		gm_spin_hit(&s->spin, w->now_ns - s->since_ns);
+		gm_spin_hit(s->watched, w->now_ns - s->since_ns);
 	s->since_ns = 0;
 }
 
-static void serve(struct gm_worker *w, struct gm_session *s)
+/* Its turn has left something to do. */
+static void see_to(struct gm_worker *w, struct gm_session *s)
+{
+	int rc;
+
+	s->halted = false;
+	if (s->why) {
+		gm_events_violated(w, s);
+		return;
+	}
+	gm_errands_give_back(w, s);
+	if (!s->errand.handle)
+		return;
+	rc = gm_errands_alloc(w, s);
+	if (rc < 0)
+		gm_turn_finish(s, rc);
+}
+
+TWICE void serve(struct gm_worker *w, struct gm_session *s, const bool flies)
 {
 	gm_roster_found(w, s, false);
 	gm_roster_rotate(s);
@@ -54,23 +83,27 @@ static void serve(struct gm_worker *w, struct gm_session *s)
 		end_of_gap(w, s);
 	s->last = w->pass;
 	s->alone = w->n_active == 1;
-	gm_turn_serve(s, w->dev);
+	if (flies)
+		gm_flight_serve(w, s);
+	else
+		gm_turn_serve(s, w->dev);
 	/* A pass is as long as there are users, and what they ask for may be
 	 * slow for its size. */
 	if (unlikely(++w->busy % BUSY_TURNS == 0) && w->n_active > 1)
 		gm_beat(w->journal, GM_CALL_LOOP);
-	if (unlikely(s->why))
-		gm_events_violated(w, s);
+	if (unlikely(s->halted))
+		see_to(w, s);
 }
 
 /* The first of a user's sessions that has work, NULL if none has. */
-static struct gm_session *next_of(struct gm_worker *w, struct gm_guest *guest)
+TWICE struct gm_session *next_of(struct gm_worker *w, struct gm_guest *guest,
+				 const bool flies)
 {
 	struct gm_session *s;
 
 	TAILQ_FOREACH(s, &guest->active, turn)
 	{
-		if (likely(due(w, s)))
+		if (likely(due(w, s, flies)))
 			break;
 		gm_roster_found(w, s, true);
 	}
@@ -78,20 +111,20 @@ static struct gm_session *next_of(struct gm_worker *w, struct gm_guest *guest)
 }
 
 /* A turn for each user.  Returns whether any had work. */
-static bool pass(struct gm_worker *w)
+TWICE bool pass(struct gm_worker *w, const bool flies)
 {
 	struct gm_guest *guest = TAILQ_FIRST(&w->guests), *next;
 	bool worked = false;
 
 	w->pass++;
 	for (; guest; guest = next) {
-		struct gm_session *s = next_of(w, guest);
+		struct gm_session *s = next_of(w, guest, flies);
 
 		/* A breach may be the end of the last that was awake. */
 		next = TAILQ_NEXT(guest, entry);
 		if (!s)
 			continue;
-		serve(w, s);
+		serve(w, s, flies);
 		worked = true;
 	}
 	if (w->n_idle > GM_ROSTER_HOT)
@@ -102,10 +135,16 @@ static bool pass(struct gm_worker *w)
 /* How long is this idle session worth watching? */
 static uint64_t budget_of(struct gm_worker *w, struct gm_session *s)
 {
-	/* Watching from the client's own CPU keeps it from writing. */
-	if (!w->may_spin || gm_get(&s->client->cpu) == w->cpu)
+	if (!w->may_spin)
 		return 0;
-	return gm_spin_begin(&s->spin);
+	s->watched = gm_flight_spin(s);
+	if (s->watched) /* for the device, whatever the client does */
+		return gm_spin_begin(s->watched);
+	s->watched = &s->spin;
+	/* Watching from the client's own CPU keeps it from writing. */
+	if (gm_get(&s->client->cpu) == w->cpu)
+		return 0;
+	return gm_spin_begin(s->watched);
 }
 
 /* One idle session, at a reading of the clock. */
@@ -115,11 +154,13 @@ static void judge_idle(struct gm_worker *w, struct gm_session *s)
 		s->since_ns = w->now_ns;
 		s->budget_ns = budget_of(w, s);
 	} else if (w->now_ns - s->since_ns >= s->budget_ns) {
-		gm_spin_miss(&s->spin);
+		if (s->budget_ns)
+			gm_spin_miss(s->watched);
 		gm_roster_park(w, s);
 		return;
 	}
-	if (s->budget_ns == 0 || gm_get(&s->client->cpu) == w->cpu)
+	if (s->budget_ns == 0 ||
+	    (s->watched == &s->spin && gm_get(&s->client->cpu) == w->cpu))
 		gm_roster_park(w, s);
 }
 
@@ -152,6 +193,10 @@ static void tick(struct gm_worker *w)
 		gm_spin_leave(w->commons, w->row);
 	}
 	judge_all_idle(w);
+	if (w->dev->backend->start)
+		gm_flight_look(w);
+	if (w->n_forgets)
+		gm_errands_look(w);
 	if (w->n_deaf && w->now_ns - w->looked_ns >= GM_FLOOD_LOOK_NS)
 		gm_events_look(w);
 }
@@ -176,10 +221,12 @@ static void block(struct gm_worker *w)
 	struct __kernel_timespec look = { .tv_nsec = GM_FLOOD_LOOK_NS };
 	struct io_uring_cqe *cqe;
 
+	if (w->dev->backend->start && !gm_flight_may_sleep(w))
+		return;
 	gm_spin_leave(w->commons, w->row);
 	gm_beat(w->journal, GM_CALL_IDLE);
 	GM_POINT("worker_blocks");
-	if (w->n_deaf)
+	if (w->n_deaf || (w->n_aloft && !w->dev->backend->arm))
 		io_uring_submit_and_wait_timeout(&w->ring, &cqe, 1, &look,
 						 NULL);
 	else
@@ -189,15 +236,16 @@ static void block(struct gm_worker *w)
 	tick(w);
 }
 
-int gm_loop_run(struct gm_worker *worker)
+/* Is there something that a worker which drains has to wait for? */
+static bool is_busy(const struct gm_worker *w)
 {
-	struct gm_worker *w = worker;
+	return w->slow.n || !TAILQ_EMPTY(&w->flying);
+}
 
-	TAILQ_INIT(&w->guests);
-	gm_outbox_init(&w->outbox);
-	gm_events_start(w);
+TWICE void run(struct gm_worker *w, const bool flies)
+{
 	while (!w->leaving) {
-		bool worked = pass(w);
+		bool worked = pass(w, flies);
 
 		if (gm_events_due(w))
 			gm_events_handle(w);
@@ -208,7 +256,7 @@ int gm_loop_run(struct gm_worker *worker)
 				tick(w);
 			continue;
 		}
-		if (w->draining || w->leaving)
+		if (w->leaving || (w->draining && !is_busy(w)))
 			break;
 		if (w->n_active == 0) {
 			block(w);
@@ -218,6 +266,20 @@ int gm_loop_run(struct gm_worker *worker)
 		if (++w->quiet >= QUIET_PASSES)
 			tick(w);
 	}
+}
+
+int gm_loop_run(struct gm_worker *worker)
+{
+	struct gm_worker *w = worker;
+
+	TAILQ_INIT(&w->guests);
+	TAILQ_INIT(&w->flying);
+	gm_outbox_init(&w->outbox);
+	gm_events_start(w);
+	if (w->dev->backend->start)
+		run(w, true);
+	else
+		run(w, false);
 	gm_spin_leave(w->commons, w->row);
 	/* Nobody waits for us any more; who has hung up refuses at once. */
 	gm_outbox_flush(&w->outbox, w->pair, true);

@@ -5,12 +5,18 @@
  * gpumap-worker - serves the queues of one row.  Started by gpumapd only.
  *
  * It binds itself to its node before it allocates, takes the row's lock, maps
- * what gpumapd handed it, gives up what it needs no longer, and says READY.
+ * what gpumapd handed it, opens its device, gives up what it needs no longer, and
+ * says READY.
+ *
+ * A vendor's driver is opened under the user that the worker is to be, for it
+ * remembers who opened it.  A spare does what takes long and says STANDBY; the
+ * lock, the device and the journal are another worker's until it is told to GO.
  */
 
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <semaphore.h>
 #include <signal.h>
@@ -25,6 +31,7 @@
 #include "agent/common/log.h"
 #include "agent/common/pace.h"
 #include "agent/common/pin.h"
+#include "agent/worker/beat.h"
 #include "agent/worker/confine.h"
 #include "agent/worker/pair.h"
 #include "agent/worker/worker.h"
@@ -39,7 +46,15 @@ struct options {
 	uid_t uid;
 	gid_t gid;
 	bool bury;
+	bool spare;
+	const struct gm_backend *backend;
+	const char *device;
+	const char *library;
+	int lock_fd;
 };
+
+static const struct gm_backend *const backends[] = { &gm_host_backend,
+						     &gm_cuda_backend };
 
 /* A megabyte of pointers and queues: not for the stack. */
 static struct gm_worker worker;
@@ -47,14 +62,28 @@ static struct gm_worker worker;
 static void __attribute__((format(printf, 1, 2), noreturn))
 fail(const char *format, ...)
 {
-	char text[sizeof(((struct gm_wire *)0)->text)];
+	struct gm_wire wire = gm_pair_about(GM_WIRE_FAILED, 0, 0);
 	va_list args;
 
 	va_start(args, format);
-	vsnprintf(text, sizeof(text), format, args);
+	vsnprintf(wire.text, sizeof(wire.text), format, args);
 	va_end(args);
-	gm_pair_say(GM_FD_SUPERVISOR, GM_WIRE_FAILED, 0, 0, -EIO, text);
+	wire.status = -EIO;
+	gm_pair_send(GM_FD_SUPERVISOR, &wire, -1, 0);
 	exit(EXIT_FAILURE);
+}
+
+/* The device did not open: its driver knows why. */
+static void __attribute__((noreturn))
+fail_to_open(const struct options *o, int rc)
+{
+	struct gm_wire wire = gm_pair_about(GM_WIRE_FAILED, 0, 0);
+	const char *why = o->backend->fault(NULL, &wire.code);
+
+	wire.status = rc;
+	snprintf(wire.text, sizeof(wire.text), "%s", why);
+	gm_pair_send(GM_FD_SUPERVISOR, &wire, -1, 0);
+	_exit(EXIT_FAILURE);
 }
 
 static void __attribute__((noreturn)) usage(const char *why)
@@ -63,7 +92,9 @@ static void __attribute__((noreturn)) usage(const char *why)
 		"gpumap-worker: %s\n"
 		"gpumap-worker is started by gpumapd, see gpumapd(8).\n"
 		"usage: gpumap-worker --row N --name NAME --node N|-1\n"
-		"       [--cpus LIST] --lock PATH --uid U --gid G [--bury]\n",
+		"       [--cpus LIST] --lock PATH --uid U --gid G [--bury]\n"
+		"       [--backend host|cuda] [--device UUID] [--library DIR]\n"
+		"       [--spare]\n",
 		why);
 	exit(2);
 }
@@ -78,6 +109,14 @@ static long number(const char *text, long min, long max, const char *what)
 	if (errno || end == text || *end || n < min || n > max)
 		usage(what);
 	return n;
+}
+
+static const struct gm_backend *find_backend(const char *name)
+{
+	for (size_t i = 0; i < sizeof(backends) / sizeof(backends[0]); i++)
+		if (strcmp(backends[i]->name, name) == 0)
+			return backends[i];
+	usage("bad --backend");
 }
 
 static void set_option(struct options *o, int c)
@@ -107,6 +146,18 @@ static void set_option(struct options *o, int c)
 	case 'b':
 		o->bury = true;
 		break;
+	case 'B':
+		o->backend = find_backend(optarg);
+		break;
+	case 'd':
+		o->device = optarg;
+		break;
+	case 'L':
+		o->library = optarg;
+		break;
+	case 's':
+		o->spare = true;
+		break;
 	default:
 		usage("unknown option");
 	}
@@ -123,11 +174,17 @@ static struct options parse(int argc, char **argv)
 		{ "uid", required_argument, NULL, 'u' },
 		{ "gid", required_argument, NULL, 'g' },
 		{ "bury", no_argument, NULL, 'b' },
+		{ "backend", required_argument, NULL, 'B' },
+		{ "device", required_argument, NULL, 'd' },
+		{ "library", required_argument, NULL, 'L' },
+		{ "spare", no_argument, NULL, 's' },
 		{ 0 },
 	};
-	struct options o = {
-		.row = GM_ROWS, .node = -1, .uid = (uid_t)-1, .gid = (gid_t)-1
-	};
+	struct options o = { .row = GM_ROWS,
+			     .node = -1,
+			     .uid = (uid_t)-1,
+			     .gid = (gid_t)-1,
+			     .backend = &gm_host_backend };
 	int c;
 
 	opterr = 0;
@@ -137,6 +194,10 @@ static struct options parse(int argc, char **argv)
 		usage("what is left is no option");
 	if (o.row == GM_ROWS || !o.name || !o.lock)
 		usage("--row, --name and --lock are needed");
+	if (o.backend != &gm_host_backend && !o.bury && !o.device)
+		usage("--backend cuda needs --device");
+	if (o.spare && (o.bury || o.backend == &gm_host_backend))
+		usage("--spare goes with --backend cuda");
 	if (geteuid() == 0 && (o.uid == (uid_t)-1 || o.gid == (gid_t)-1))
 		usage("root needs --uid and --gid");
 	return o;
@@ -172,19 +233,25 @@ static void bind_to_node(const struct options *o)
 		       o->node, -rc, gm_quote(gm_pin_why(rc)).text);
 }
 
+/* Before we are somebody who may not. */
+static void open_lock(struct options *o)
+{
+	o->lock_fd =
+		open(o->lock, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (o->lock_fd < 0)
+		fail("%s: %s", o->lock, strerror(errno));
+}
+
 /* Held until the process ends: the row's next worker waits for that. */
 static void take_lock(const struct options *o)
 {
 	struct flock whole = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
-	int fd = open(o->lock, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 
-	if (fd < 0)
-		fail("%s: %s", o->lock, strerror(errno));
-	if (fcntl(fd, F_SETLK, &whole) == 0)
+	if (fcntl(o->lock_fd, F_SETLK, &whole) == 0)
 		return;
 	if (errno != EACCES && errno != EAGAIN)
 		fail("%s: %s", o->lock, strerror(errno));
-	if (fcntl(fd, F_GETLK, &whole) < 0 || whole.l_type == F_UNLCK)
+	if (fcntl(o->lock_fd, F_GETLK, &whole) < 0 || whole.l_type == F_UNLCK)
 		whole.l_pid = 0;
 	fail("%s: held by pid %ld, another worker of this row", o->lock,
 	     (long)whole.l_pid);
@@ -203,18 +270,49 @@ static void *map_fd(int fd, uint64_t bytes, const char *what)
 	return map;
 }
 
-static void open_device(const struct options *o)
+static void open_ring(void)
 {
-	struct gm_device_config config = { .node = o->node < 0 ? 0 : o->node };
 	const char *why;
-	int rc;
+	int rc = gm_uring_open(&worker.ring, &why);
 
-	rc = gm_host_backend.open(&config, &worker.dev);
-	if (rc < 0)
-		fail("node %d: %s", config.node, strerror(-rc));
-	rc = gm_uring_open(&worker.ring, &why);
 	if (rc < 0)
 		fail("%s (%s)", why, strerror(-rc));
+}
+
+static struct gm_device_config device_config(const struct options *o)
+{
+	return (struct gm_device_config){ .node = o->node < 0 ? 0 : o->node,
+					  .uuid = o->device,
+					  .library = o->library };
+}
+
+static void open_device(const struct options *o)
+{
+	struct gm_device_config config = device_config(o);
+	int rc = o->backend->open(&config, &worker.dev);
+
+	if (rc < 0 && o->backend->fault)
+		fail_to_open(o, rc);
+	if (rc < 0)
+		fail("node %d: %s", config.node, strerror(-rc));
+}
+
+/* Nothing here is the row's: until GO the journal is another worker's. */
+static void stand_by(const struct options *o)
+{
+	struct gm_device_config config = device_config(o);
+	struct gm_wire wire = gm_pair_about(GM_WIRE_STANDBY, 0, 0);
+	uint64_t since = gm_now_ns();
+	int fds[GM_SESSION_FDS];
+
+	if (o->backend->prepare)
+		o->backend->prepare(&config);
+	snprintf(wire.text, sizeof(wire.text), "prepare_ms=%" PRIu64,
+		 (gm_now_ns() - since) / 1000000);
+	gm_pair_send(GM_FD_SUPERVISOR, &wire, -1, 0);
+	if (gm_pair_receive(GM_FD_SUPERVISOR, 0, &wire, fds) != 1 ||
+	    wire.type != GM_WIRE_GO)
+		_exit(EXIT_SUCCESS); /* it is not needed */
 }
 
 static void is_there(void *there)
@@ -238,21 +336,91 @@ static void start_closer(void)
 	sem_destroy(&there);
 }
 
-static void confine(const struct options *o)
+static void become_user(const struct options *o)
 {
-	const char *step;
-	int rc;
+	int rc = gm_confine_user(o->uid, o->gid);
 
-	rc = gm_confine_user(o->uid, o->gid);
 	if (rc < 0)
 		fail("becoming uid %u: %s", o->uid, strerror(-rc));
+}
+
+static void start_threads(void)
+{
+	int rc;
+
 	start_closer();
+	if (worker.dev) {
+		rc = gm_slow_start(&worker.slow, worker.dev, worker.journal);
+		if (rc < 0)
+			fail("no thread could be started: %s", strerror(-rc));
+	}
 	rc = gm_fault_init();
 	if (rc < 0)
 		fail("SIGBUS: %s", strerror(-rc));
-	rc = gm_confine_self(&step);
+}
+
+static void confine(enum gm_confine_how how)
+{
+	const char *step;
+	int rc = gm_confine_self(how, &step);
+
 	if (rc < 0)
 		fail("%s: %s", step, strerror(-rc));
+}
+
+/* The signs of life of the one before are no longer true. */
+static void begin_journal(void)
+{
+	gm_put(&worker.journal->slow, 0);
+	gm_put(&worker.journal->aloft, 0);
+	gm_beat(worker.journal, GM_CALL_OPEN);
+}
+
+static void begin_host(const struct options *o)
+{
+	take_lock(o);
+	if (!o->bury) {
+		begin_journal();
+		open_device(o);
+		open_ring();
+	}
+	become_user(o);
+	start_threads();
+	confine(GM_CONFINE_TO_LIST);
+}
+
+static void begin_vendor(const struct options *o)
+{
+	open_ring();
+	become_user(o);
+	if (o->spare)
+		stand_by(o);
+	take_lock(o);
+	begin_journal();
+	open_device(o);
+	start_threads();
+	confine(GM_CONFINE_BUT_LIST);
+}
+
+static int run(const struct options *o)
+{
+	int status;
+
+	gm_pair_say(GM_FD_SUPERVISOR, GM_WIRE_READY, 0, 0, 0,
+		    worker.dev ? worker.dev->took : "");
+	GM_POINT("worker_ready");
+	if (o->bury)
+		return gm_bury_run(&worker);
+	status = gm_loop_run(&worker);
+	if (!worker.dev->backend->start)
+		return status;
+	/* Drained, it gives everything back; hung up on, it leaves that to the
+	 * kernel, for a driver's exit handlers may wait for the device. */
+	if (worker.leaving)
+		_exit(status);
+	gm_slow_stop(&worker.slow);
+	worker.dev->backend->close(worker.dev);
+	return status;
 }
 
 int main(int argc, char **argv)
@@ -272,17 +440,16 @@ int main(int argc, char **argv)
 		 gm_quote(o.name).text, o.row);
 	gm_log_context(context);
 	bind_to_node(&o);
-	take_lock(&o);
+	open_lock(&o);
 	worker.row = o.row;
 	worker.node = o.node;
 	worker.pair = GM_FD_SUPERVISOR;
 	worker.journal = map_fd(GM_FD_JOURNAL, GM_JOURNAL_BYTES, "journal");
 	worker.commons =
 		map_fd(GM_FD_COMMONS, sizeof(*worker.commons), "commons");
-	if (!o.bury)
-		open_device(&o);
-	confine(&o);
-	gm_pair_say(GM_FD_SUPERVISOR, GM_WIRE_READY, 0, 0, 0, "");
-	GM_POINT("worker_ready");
-	return o.bury ? gm_bury_run(&worker) : gm_loop_run(&worker);
+	if (o.bury || o.backend == &gm_host_backend)
+		begin_host(&o);
+	else
+		begin_vendor(&o);
+	return run(&o);
 }

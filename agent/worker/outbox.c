@@ -6,12 +6,14 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "agent/worker/pair.h"
 
 struct gm_letter {
 	STAILQ_ENTRY(gm_letter) entry;
 	struct gm_wire wire;
+	int fd; /* that goes with it, or -1 */
 };
 
 void gm_outbox_init(struct gm_outbox *outbox)
@@ -20,22 +22,32 @@ void gm_outbox_init(struct gm_outbox *outbox)
 	outbox->is_polled = false;
 }
 
+/* Returns whether it is off, or lost with a socket that has broken, which ends
+ * the loop elsewhere. */
+static bool is_sent(int pair, const struct gm_wire *wire, int fd, int flags)
+{
+	if (gm_pair_send(pair, wire, fd, flags) == -EAGAIN)
+		return false;
+	if (fd >= 0)
+		close(fd);
+	return true;
+}
+
 void gm_outbox_put(struct gm_outbox *outbox, int pair,
-		   const struct gm_wire *wire)
+		   const struct gm_wire *wire, int fd)
 {
 	struct gm_letter *letter;
 
-	/* A socket that has broken ends the loop elsewhere. */
-	if (!gm_outbox_waits(outbox) &&
-	    gm_pair_send(pair, wire, MSG_DONTWAIT) != -EAGAIN)
+	if (!gm_outbox_waits(outbox) && is_sent(pair, wire, fd, MSG_DONTWAIT))
 		return;
 	letter = malloc(sizeof(*letter));
 	if (!letter) {
 		gm_outbox_flush(outbox, pair, true);
-		gm_pair_send(pair, wire, 0);
+		is_sent(pair, wire, fd, 0);
 		return;
 	}
 	letter->wire = *wire;
+	letter->fd = fd;
 	STAILQ_INSERT_TAIL(&outbox->letters, letter, entry);
 }
 
@@ -44,8 +56,8 @@ void gm_outbox_flush(struct gm_outbox *outbox, int pair, bool all)
 	struct gm_letter *letter;
 
 	while ((letter = STAILQ_FIRST(&outbox->letters)) != NULL) {
-		if (gm_pair_send(pair, &letter->wire, all ? 0 : MSG_DONTWAIT) ==
-		    -EAGAIN)
+		if (!is_sent(pair, &letter->wire, letter->fd,
+			     all ? 0 : MSG_DONTWAIT))
 			return;
 		STAILQ_REMOVE_HEAD(&outbox->letters, entry);
 		free(letter);

@@ -33,6 +33,20 @@ static int take_fds(struct msghdr *msg, int *ret_fds)
 	return n;
 }
 
+/* Does a record carry as many descriptors as its type has? */
+static bool goes_with(uint32_t type, int n_fds)
+{
+	switch (type) {
+	case GM_WIRE_ATTACH:
+		return n_fds > GM_SESSION_DOORBELL; /* the socket may lack */
+	case GM_WIRE_REGISTER:
+	case GM_WIRE_IMPORT:
+		return n_fds == 1;
+	default:
+		return n_fds == 0;
+	}
+}
+
 int gm_pair_receive(int pair, int flags, struct gm_wire *ret_wire,
 		    int ret_fds[GM_SESSION_FDS])
 {
@@ -58,22 +72,37 @@ int gm_pair_receive(int pair, int flags, struct gm_wire *ret_wire,
 	if (n == 0)
 		return 0;
 	n_fds = take_fds(&msg, ret_fds);
-	/* An ATTACH has three descriptors at least; nothing else has any. */
 	if (n == sizeof(*ret_wire) &&
 	    !(msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) &&
-	    (ret_wire->type == GM_WIRE_ATTACH ? n_fds > GM_SESSION_DOORBELL
-					      : n_fds == 0))
+	    goes_with(ret_wire->type, n_fds))
 		return 1;
 	gm_pair_close_fds(ret_fds);
 	return -EPROTO;
 }
 
-int gm_pair_send(int pair, const struct gm_wire *wire, int flags)
+int gm_pair_send(int pair, const struct gm_wire *wire, int fd, int flags)
 {
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control = { 0 };
+	struct iovec data = { (void *)(uintptr_t)wire, sizeof(*wire) };
+	struct msghdr msg = { .msg_iov = &data, .msg_iovlen = 1 };
 	ssize_t n;
 
+	if (fd >= 0) {
+		struct cmsghdr *c;
+
+		msg.msg_control = control.bytes;
+		msg.msg_controllen = sizeof(control.bytes);
+		c = CMSG_FIRSTHDR(&msg);
+		c->cmsg_level = SOL_SOCKET;
+		c->cmsg_type = SCM_RIGHTS;
+		c->cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(c), &fd, sizeof(fd));
+	}
 	do {
-		n = send(pair, wire, sizeof(*wire), flags | MSG_NOSIGNAL);
+		n = sendmsg(pair, &msg, flags | MSG_NOSIGNAL);
 	} while (n < 0 && errno == EINTR);
 	return n < 0 ? -errno : 0;
 }
@@ -98,7 +127,7 @@ void gm_pair_say(int pair, enum gm_wire_type type, uint64_t session,
 
 	wire.status = status;
 	snprintf(wire.text, sizeof(wire.text), "%s", text);
-	gm_pair_send(pair, &wire, 0);
+	gm_pair_send(pair, &wire, -1, 0);
 }
 
 void gm_pair_close_fds(int fds[GM_SESSION_FDS])

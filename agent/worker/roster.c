@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <stdlib.h>
 
+#include "agent/worker/flight.h"
 #include "shm/point.h"
 
 /* Stored when it changes only: a store takes the line from the client. */
@@ -71,7 +72,7 @@ void gm_roster_wake(struct gm_worker *worker, struct gm_session *session)
 {
 	struct gm_guest *guest = session->guest;
 
-	if (session->active || session->ended)
+	if (session->active || session->ended || session->stalled)
 		return;
 	gm_ring_unpark(&session->queue->parked, &session->parked);
 	publish_cpu(worker, session);
@@ -112,6 +113,10 @@ bool gm_roster_park(struct gm_worker *worker, struct gm_session *session)
 {
 	gm_a64 *parks = &worker->journal->parks;
 
+	if (session->flights && gm_flight_full(worker, session)) {
+		gm_roster_drop(worker, session);
+		return true;
+	}
 	gm_ring_park(&session->queue->parked, &session->parked);
 	GM_POINT("worker_parked");
 	if (gm_ring_recheck(&session->entries, GM_ENTRY_WORDS)) {
@@ -127,7 +132,7 @@ bool gm_roster_park(struct gm_worker *worker, struct gm_session *session)
 
 void gm_roster_park_anew(struct gm_worker *worker, struct gm_session *session)
 {
-	if (session->active || session->ended)
+	if (session->active || session->ended || session->stalled)
 		return;
 	gm_ring_unpark(&session->queue->parked, &session->parked);
 	gm_ring_park(&session->queue->parked, &session->parked);

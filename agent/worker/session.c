@@ -132,7 +132,11 @@ int gm_session_map(const struct gm_wire *wire, int fds[GM_SESSION_FDS],
 		return -ENOMEM;
 	*s = (struct gm_session){ .id = wire->session,
 				  .uid = wire->uid,
-				  .place = wire->place };
+				  .place = wire->place,
+				  .range_at = wire->range_at,
+				  .range_bytes = wire->range_bytes };
+	gm_buffers_init(&s->buffers, wire->quota);
+	s->judge.buffers = &s->buffers;
 	rc = map_all(s, wire, fds, node, with_arena);
 	if (rc < 0) {
 		unmap_all(&s->ground);

@@ -18,6 +18,7 @@
 
 #include "agent/common/closer.h"
 #include "agent/common/wire.h"
+#include "agent/worker/buffers.h"
 #include "agent/worker/fault.h"
 #include "agent/worker/flood.h"
 #include "agent/worker/judge.h"
@@ -35,6 +36,14 @@ struct gm_work {
 	bool taken;     /* in the journal */
 };
 
+/* What an entry asks of the slow thread.  None while handle is 0. */
+struct gm_errand {
+	uint64_t handle;
+	uint64_t bytes;
+	uint32_t flags;
+};
+
+struct gm_flights;
 struct gm_guest;
 
 struct gm_session {
@@ -50,6 +59,7 @@ struct gm_session {
 	uint64_t share;  /* payload bytes of its next turn */
 	bool alone;      /* nobody else is awake: its turns may be longer */
 	int socket;      /* of a client that wants a pollable fd, or -1 */
+	bool halted;     /* the loop has to look after its turn: why, errands */
 	const char *why; /* set: the session is served no longer */
 	struct gm_ground ground;
 
@@ -66,7 +76,23 @@ struct gm_session {
 	uint64_t budget_ns;
 	uint64_t last; /* the pass that served it last */
 	struct gm_spin spin;
+	struct gm_spin *watched; /* that the budget is of */
 	struct gm_flood flood;
+
+	/* Memory besides the arena, and the slow thread (errands.h). */
+	struct gm_buffers buffers;
+	struct gm_errand errand;
+	uint32_t n_slow;   /* jobs that the slow thread has of it */
+	bool stalled;      /* an entry waits for one: it gets no turns */
+	bool departing;    /* DETACHED as soon as nothing is under way */
+	uint64_t range_at; /* of the arena, this row's */
+	uint64_t range_bytes;
+	struct gm_region **reached; /* parts of the arena, see judge.h */
+	uint32_t n_reached;
+
+	/* What the device has of it (flight.h); NULL where it computes only
+	 * while it is called. */
+	struct gm_flights *flights;
 
 	/* What it is. */
 	uint64_t id;

@@ -5,64 +5,19 @@
 
 #include <errno.h>
 
+#include "agent/worker/batch.h"
 #include "agent/worker/beat.h"
+#include "gpumap.h"
 #include "shm/point.h"
 
 #define GM_TURN_TIMED       4096u /* bytes of a job that is worth a clock */
 
 #define unlikely(condition) __builtin_expect(!!(condition), 0)
 
-/* Entries that have ended, in order, and are not published yet. */
-struct batch {
-	uint32_t first; /* position of the first */
-	uint32_t n;
-	uint32_t ended; /* in this turn, published or not */
-	int32_t status[GM_TURN_ENTRIES];
-};
-
-static void end_entry(struct batch *batch, int32_t status)
-{
-	batch->status[batch->n++] = status;
-	batch->ended++;
-}
-
-static void tell_journal(struct gm_session *s, const struct batch *batch)
-{
-	for (uint32_t i = 0; i < batch->n; i++)
-		gm_journal_give(s->owed, s->done.mask, batch->first + i,
-				s->done.pos + i);
-	GM_POINT("worker_given");
-	gm_journal_advance(s->owed, s->done.pos + batch->n);
-	GM_POINT("worker_advanced");
-}
-
-static void publish(struct gm_session *s, struct batch *batch)
-{
-	uint64_t words[GM_DONE_WORDS];
-	gm_a64 *completed = &s->signs->completed;
-
-	if (batch->n == 0)
-		return;
-	tell_journal(s, batch);
-	for (uint32_t i = batch->n; i-- > 0;) {
-		if (i == 0)
-			GM_POINT("worker_half_published");
-		gm_done_pack(batch->first + i, batch->status[i], words);
-		gm_ring_put(&s->done, GM_DONE_WORDS, i, words);
-	}
-	GM_POINT("worker_published");
-	s->done.pos += batch->n;
-	batch->first += batch->n;
-	if (unlikely(gm_ring_must_wake(&s->waker)))
-		gm_session_wake(s, false);
-	gm_put(completed, gm_get(completed) + batch->n);
-	batch->n = 0;
-}
-
 /* Do up to @budget bytes of the work in hand.  Returns the bytes; the work is
  * over when its bytes are 0, with its status in the batch. */
 static uint64_t do_slice(struct gm_session *s, struct gm_device *dev,
-			 struct batch *batch, uint64_t budget)
+			 struct gm_batch *batch, uint64_t budget)
 {
 	struct gm_work *work = &s->work;
 	uint64_t count = work->task.n - work->next;
@@ -82,7 +37,7 @@ static uint64_t do_slice(struct gm_session *s, struct gm_device *dev,
 	work->next += count;
 	if (rc < 0 || work->next == work->task.n) {
 		work->bytes = 0;
-		end_entry(batch, rc);
+		gm_batch_end(batch, rc);
 	}
 	return count * work->each;
 }
@@ -131,10 +86,29 @@ static void begin_work(struct gm_session *s, const struct gm_verdict *verdict)
 	};
 }
 
+/* ALLOC waits for the slow thread, so nothing behind it is read until then; what
+ * FREE gives up nobody in this turn uses any more. */
+static void serve_buffer(struct gm_session *s, const struct gm_verdict *verdict,
+			 struct gm_batch *batch)
+{
+	s->halted = true;
+	if (verdict->task.op == GPUMAP_OP_FREE) {
+		gm_buffers_free(&s->buffers, verdict->buffer, s->entries.pos);
+		gm_batch_end(batch, 0);
+		return;
+	}
+	gm_batch_publish(s, batch);
+	gm_journal_take(s->owed, s->entries.mask, s->entries.pos);
+	GM_POINT("worker_taken");
+	s->errand = (struct gm_errand){ .handle = verdict->buffer,
+					.bytes = verdict->task.n,
+					.flags = verdict->flags };
+}
+
 /* An entry that is no plain NOP.  Returns the bytes that it took of the turn;
  * s->work has what is left of it, s->why what was wrong with it. */
 static uint64_t serve_entry(struct gm_session *s, struct gm_device *dev,
-			    const uint64_t *words, struct batch *batch,
+			    const uint64_t *words, struct gm_batch *batch,
 			    uint64_t budget, struct timing *timing)
 {
 	struct gm_verdict verdict;
@@ -142,19 +116,23 @@ static uint64_t serve_entry(struct gm_session *s, struct gm_device *dev,
 
 	if (rc == -EPROTO) {
 		s->why = verdict.why;
+		s->halted = true;
 		return 0;
 	}
 	if (rc < 0 || verdict.bytes == 0) {
-		end_entry(batch, rc);
+		if (rc == 0 && verdict.buffer)
+			serve_buffer(s, &verdict, batch);
+		else
+			gm_batch_end(batch, rc);
 		return 0;
 	}
 	begin_timing(timing, verdict.bytes);
 	if (verdict.bytes <= GM_TURN_SMALL && verdict.bytes <= budget) {
-		end_entry(batch, dev->backend->run(dev, &verdict.task, 0,
-						   verdict.task.n));
+		gm_batch_end(batch, dev->backend->run(dev, &verdict.task, 0,
+						      verdict.task.n));
 		return verdict.bytes;
 	}
-	publish(s, batch);
+	gm_batch_publish(s, batch);
 	begin_work(s, &verdict);
 	return do_slice(s, dev, batch, budget);
 }
@@ -175,7 +153,7 @@ static uint64_t allowance(const struct gm_session *s)
 uint32_t gm_turn_serve(struct gm_session *session, struct gm_device *dev)
 {
 	struct gm_session *s = session;
-	struct batch batch = { .first = s->entries.pos };
+	struct gm_batch batch = { .first = s->entries.pos };
 	uint64_t words[GM_ENTRY_WORDS], left = allowance(s), used;
 	struct timing timing = { 0 };
 
@@ -190,26 +168,37 @@ uint32_t gm_turn_serve(struct gm_session *session, struct gm_device *dev)
 	       !s->work.bytes &&
 	       gm_ring_peek(&s->entries, GM_ENTRY_WORDS, 0, words)) {
 		if (gm_judge_plain(&s->judge, words)) {
-			end_entry(&batch, 0);
+			gm_batch_end(&batch, 0);
 		} else {
 			used = serve_entry(s, dev, words, &batch, left,
 					   &timing);
-			if (unlikely(s->why))
+			if (unlikely(s->halted)) {
+				s->entries.pos += !s->why;
 				break;
+			}
 			if (timing.since_ns)
 				timing.bytes += used;
 			left -= used;
 		}
 		s->entries.pos++;
 		if (batch.n == GM_TURN_BATCH && !s->ground.broken)
-			publish(s, &batch);
+			gm_batch_publish(s, &batch);
 	}
 	end_timing(s, &timing);
 	if (unlikely(s->ground.broken)) {
 		/* What ended here may have been done on zeroes. */
 		s->why = GM_SESSION_BROKEN;
+		s->halted = true;
 		return 0;
 	}
-	publish(s, &batch);
+	gm_batch_publish(s, &batch);
 	return batch.ended;
+}
+
+void gm_turn_finish(struct gm_session *session, int32_t status)
+{
+	struct gm_batch batch = { .first = session->entries.pos - 1 };
+
+	gm_batch_end(&batch, status);
+	gm_batch_publish(session, &batch);
 }

@@ -56,12 +56,18 @@ uint64_t gm_turn_share(uint64_t share, uint64_t bytes, uint64_t ns);
 /*
  * gm_turn_serve - one turn
  *
- * Wakes the client when it sleeps and something ended.  After a breach of the
- * contract @session->why says which, what ended before it is published, and
- * the session must not be served again.
+ * Wakes the client when it sleeps and something ended.  It leaves @session->halted
+ * where the caller has something to do: @session->errand, when it has a handle,
+ * and gm_turn_finish() with its outcome before the next turn; what was given up
+ * in @session->buffers; or the end of the session after a breach of the contract.
+ * Then @session->why says which, what ended before it is published, and the
+ * session must not be served again.
  *
  * Returns	how many entries ended
  */
 uint32_t gm_turn_serve(struct gm_session *session, struct gm_device *dev);
+
+/* The entry whose errand it was ends so. */
+void gm_turn_finish(struct gm_session *session, int32_t status);
 
 #endif

@@ -17,6 +17,7 @@
 #include "agent/device/device.h"
 #include "agent/worker/outbox.h"
 #include "agent/worker/session.h"
+#include "agent/worker/slow.h"
 #include "shm/journal.h"
 
 /* A user, as long as any session of his is attached. */
@@ -36,6 +37,7 @@ struct gm_worker {
 	struct gm_commons *commons;
 	struct gm_device *dev;
 	struct gm_closer closer;
+	struct gm_slow slow;
 	struct gm_outbox outbox; /* the loop's; closers wait for room */
 	struct io_uring ring;
 
@@ -50,7 +52,13 @@ struct gm_worker {
 	uint64_t now_ns;    /* when the clock was read */
 	uint64_t looked_ns; /* at the rings of the deaf */
 	uint64_t pass;
-	uint32_t serial; /* of attachments */
+	uint32_t serial;    /* of attachments */
+	uint32_t n_forgets; /* FORGETs that wait for what is under way */
+	TAILQ_HEAD(, gm_flights)
+	flying;           /* sessions that the device has
+					  * anything of, see flight.h */
+	uint32_t n_aloft; /* slices under way, of all sessions */
+	uint64_t landed;  /* slices that have ended so far */
 	bool may_spin;
 	bool draining;
 	bool leaving;

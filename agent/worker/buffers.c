@@ -1,0 +1,84 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/worker/buffers.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+void gm_buffers_init(struct gm_buffers *buffers, uint64_t quota)
+{
+	*buffers = (struct gm_buffers){ .quota = quota };
+	STAILQ_INIT(&buffers->given_up);
+}
+
+int gm_buffers_add(struct gm_buffers *buffers, uint64_t handle,
+		   struct gm_slot **ret_slot)
+{
+	uint32_t index = gm_handle_index(handle);
+	struct gm_slot *slot;
+
+	if (gm_handle_generation(handle) == 0 || index >= GM_BUFFERS_MAX)
+		return -EINVAL;
+	if (!buffers->slot) {
+		buffers->slot =
+			calloc(GM_BUFFERS_MAX, sizeof(struct gm_slot *));
+		if (!buffers->slot)
+			return -ENOMEM;
+	}
+	if (buffers->slot[index])
+		return -EEXIST;
+	slot = calloc(1, sizeof(*slot));
+	if (!slot)
+		return -ENOMEM;
+	slot->handle = handle;
+	buffers->slot[index] = slot;
+	*ret_slot = slot;
+	return 0;
+}
+
+void gm_buffers_remove(struct gm_buffers *buffers, struct gm_slot *slot)
+{
+	buffers->slot[gm_handle_index(slot->handle)] = NULL;
+}
+
+void gm_buffers_give_up(struct gm_buffers *buffers, struct gm_slot *slot,
+			uint32_t after)
+{
+	gm_buffers_remove(buffers, slot);
+	slot->ready = false;
+	slot->after = after;
+	STAILQ_INSERT_TAIL(&buffers->given_up, slot, entry);
+}
+
+void gm_buffers_free(struct gm_buffers *buffers, uint64_t handle, uint32_t at)
+{
+	struct gm_slot *slot = gm_buffers_find(buffers, handle);
+
+	buffers->used -= slot->buffer->charged;
+	gm_buffers_give_up(buffers, slot, at);
+}
+
+struct gm_slot *gm_buffers_next_given_up(struct gm_buffers *buffers,
+					 uint32_t now)
+{
+	struct gm_slot *slot = STAILQ_FIRST(&buffers->given_up);
+
+	/* In the order in which they were given up, and so in that of their
+	 * positions. */
+	if (!slot || (int32_t)(now - slot->after) < 0)
+		return NULL;
+	STAILQ_REMOVE_HEAD(&buffers->given_up, entry);
+	return slot;
+}
+
+void gm_buffers_take_all(struct gm_buffers *buffers, struct gm_slots *ret_all)
+{
+	STAILQ_INIT(ret_all);
+	STAILQ_CONCAT(ret_all, &buffers->given_up);
+	for (uint32_t i = 0; buffers->slot && i < GM_BUFFERS_MAX; i++)
+		if (buffers->slot[i])
+			STAILQ_INSERT_TAIL(ret_all, buffers->slot[i], entry);
+	free(buffers->slot);
+	buffers->slot = NULL;
+}

@@ -1,0 +1,101 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * buffers - what a session's entries may name besides the arena.
+ *
+ * A table per session, by the index of the handle: memory of the device that the
+ * session had allocated, what it imported, and memfds of its own that the agent
+ * handed over for it.  The handle that is found has to be the handle that was
+ * asked for, generation and all: what is stale, unknown or another session's is
+ * found out without anything being touched.
+ *
+ * A buffer that is given up is out of the table at once, so that nothing read
+ * from then on can name it, and is kept until everything read before has ended.
+ */
+#ifndef GM_BUFFERS_H
+#define GM_BUFFERS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "agent/device/device.h"
+#include "agent/worker/fault.h"
+#include "shm/queue.h"
+
+struct gm_slot {
+	uint64_t handle;
+	uint64_t bytes;   /* that entries may name */
+	char *at;         /* where we have it mapped, or NULL */
+	uint64_t address; /* as the device names it, or 0 */
+	uint32_t flags;   /* GPUMAP_BUFFER_* */
+	bool ready;       /* may be named */
+
+	struct gm_buffer *buffer; /* of the device, or NULL: registered */
+	struct gm_region *region; /* the device reaches it */
+	char *map;                /* of registered memory, whole pages */
+	uint64_t map_bytes;
+	struct gm_ground ground;
+
+	/* Once it is out of the table. */
+	STAILQ_ENTRY(gm_slot) entry;
+	uint32_t after;   /* entries before this position have to end first */
+	bool answered_to; /* gpumapd waits for it to be FORGOTTEN */
+};
+
+STAILQ_HEAD(gm_slots, gm_slot);
+
+struct gm_buffers {
+	struct gm_slot **slot; /* GM_BUFFERS_MAX, or NULL: none yet */
+	struct gm_slots given_up;
+	uint64_t quota; /* bytes of the device's memory */
+	uint64_t used;
+};
+
+void gm_buffers_init(struct gm_buffers *buffers, uint64_t quota);
+
+/* What the handle names, ready or not; NULL for nothing. */
+static inline struct gm_slot *gm_buffers_find(const struct gm_buffers *buffers,
+					      uint64_t handle)
+{
+	uint32_t index = gm_handle_index(handle);
+	struct gm_slot *slot;
+
+	if (!buffers->slot || index >= GM_BUFFERS_MAX)
+		return NULL;
+	slot = buffers->slot[index];
+	return slot && slot->handle == handle ? slot : NULL;
+}
+
+/*
+ * gm_buffers_add - give a handle a place, not ready yet
+ *
+ * Returns	0
+ *		-EINVAL		no handle that a library makes
+ *		-EEXIST		the place is taken
+ *		-ENOMEM
+ */
+int gm_buffers_add(struct gm_buffers *buffers, uint64_t handle,
+		   struct gm_slot **ret_slot);
+
+/* Take it out of the table. */
+void gm_buffers_remove(struct gm_buffers *buffers, struct gm_slot *slot);
+
+/* Out of the table, and kept until the entries before @after have ended. */
+void gm_buffers_give_up(struct gm_buffers *buffers, struct gm_slot *slot,
+			uint32_t after);
+
+/* A buffer that the session had allocated, at the entry in position @at: it can
+ * have as much again from now on.  The slow thread keeps their order. */
+void gm_buffers_free(struct gm_buffers *buffers, uint64_t handle, uint32_t at);
+
+/* The next of those that were given up, if the entries before position @now
+ * have ended is enough for it; taken off the list.  NULL: none. */
+struct gm_slot *gm_buffers_next_given_up(struct gm_buffers *buffers,
+					 uint32_t now);
+
+/* Everything that is left, in one list, and the table is gone. */
+void gm_buffers_take_all(struct gm_buffers *buffers, struct gm_slots *ret_all);
+
+#endif

@@ -1,0 +1,66 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * errand - what the files that make errands share.
+ *
+ *	errands.c	of entries, and the end of sessions
+ *	errands_wire.c	of gpumapd
+ */
+#ifndef GM_ERRAND_H
+#define GM_ERRAND_H
+
+#include "agent/worker/errands.h"
+
+struct gm_errand_job {
+	struct gm_slow_job job;
+	struct gm_session *session;
+	struct gm_slot *slot;       /* that it is about */
+	struct gm_slots slots;      /* that are given back */
+	struct gm_region *region;   /* a part of the arena */
+	struct gm_region **regions; /* all of them, to be given back */
+	uint32_t n_regions;
+	uint32_t part;
+	uint64_t handle; /* to be answered about */
+	uint64_t bytes;
+	uint64_t at;
+	uint32_t flags;
+	int fd;
+	int rc;
+};
+
+typedef void (*gm_errand_work)(struct gm_slow_job *job, struct gm_device *dev);
+typedef void (*gm_errand_done)(struct gm_slow_job *job,
+			       struct gm_worker *worker);
+
+/* NULL for want of memory. */
+struct gm_errand_job *gm_errand_new(struct gm_session *session,
+				    enum gm_worker_call call,
+				    gm_errand_work work, gm_errand_done done);
+
+/* To the slow thread, which calls its work(). */
+void gm_errand_hand_over(struct gm_worker *worker, struct gm_errand_job *e);
+
+/* First thing in done().  Does not return when the device is of no use any
+ * more. */
+struct gm_errand_job *gm_errand_returned(struct gm_slow_job *job,
+					 struct gm_worker *worker);
+
+/* Last thing in done(): it is freed, and a session that waits goes. */
+void gm_errand_finished(struct gm_worker *worker, struct gm_errand_job *e);
+
+/* Where entries find the buffer of a slot from now on. */
+void gm_errand_open_slot(struct gm_worker *worker, struct gm_session *session,
+			 struct gm_slot *slot);
+
+/* It came to nothing. */
+void gm_errand_abandon(struct gm_session *session, struct gm_slot *slot);
+
+/* In the slow thread: give back what a slot has. */
+void gm_errand_drop_slot(struct gm_device *dev, struct gm_slot *slot);
+
+/* In the slow thread: an error where memory could not be filled, not a fault
+ * later on.  A kernel that does not know this fills it when it is touched. */
+int gm_errand_populate(char *at, uint64_t bytes, bool writable);
+
+#endif

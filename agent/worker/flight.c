@@ -1,0 +1,525 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/worker/flight.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "agent/worker/batch.h"
+#include "agent/worker/beat.h"
+#include "agent/worker/errands.h"
+#include "agent/worker/events.h"
+#include "agent/worker/roster.h"
+#include "gpumap.h"
+#include "shm/point.h"
+
+/* An entry that has been read and has not ended. */
+struct flown {
+	struct gm_task task;
+	uint64_t next;     /* element of the next slice to start */
+	uint32_t each;     /* bytes of an element */
+	uint32_t n_slices; /* under way */
+	int32_t status;
+	bool is_fence;
+};
+
+struct slice {
+	struct gm_flight flight;
+	uint32_t pos; /* of its entry */
+	uint64_t since_ns;
+};
+
+struct gm_flights {
+	TAILQ_ENTRY(gm_flights) entry; /* of the worker's, while flying */
+	struct gm_session *session;
+	uint32_t oldest;     /* position of the entry that ends next */
+	bool flying;         /* in that list */
+	bool starting;       /* the last entry read has slices left to start */
+	bool fenced;         /* the last entry read is a fence */
+	uint64_t refused_at; /* worker's count of landings at an -EAGAIN */
+	struct gm_spin spin;
+	uint32_t first; /* slice[first % GM_FLIGHT_SLICES] is the oldest */
+	uint32_t n_slices;
+	struct slice slice[GM_FLIGHT_SLICES];
+	struct flown flown[]; /* a depth of them */
+};
+
+static struct flown *flown_at(const struct gm_session *s, uint32_t pos)
+{
+	return &s->flights->flown[pos & s->entries.mask];
+}
+
+static struct slice *oldest_slice(struct gm_flights *f)
+{
+	return &f->slice[f->first % GM_FLIGHT_SLICES];
+}
+
+static uint32_t slices_max(const struct gm_worker *w)
+{
+	uint32_t n = w->dev->slices;
+
+	if (n == 0)
+		return 1;
+	return n < GM_FLIGHT_SLICES ? n : GM_FLIGHT_SLICES;
+}
+
+/* Parts of the arena are the rows' ranges; one that is not cut so is one part. */
+static int cut_arena(struct gm_session *s)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	uint64_t all = s->judge.arena_bytes, each = s->range_bytes;
+
+	if (all == 0)
+		return 0;
+	if (each == 0 || each % page || s->range_at % each || all % each)
+		each = all;
+	s->reached = calloc(all / each, sizeof(struct gm_region *));
+	if (!s->reached)
+		return -ENOMEM;
+	s->n_reached = (uint32_t)(all / each);
+	s->judge.reached = s->reached;
+	s->judge.reached_each = each;
+	return 0;
+}
+
+int gm_flight_open(struct gm_session *session, const struct gm_device *dev)
+{
+	uint32_t depth = session->entries.mask + 1;
+	struct gm_flights *f =
+		calloc(1, sizeof(*f) + depth * sizeof(struct flown));
+
+	if (!f || (dev->backend->reach && cut_arena(session) < 0)) {
+		free(f);
+		return -ENOMEM;
+	}
+	f->session = session;
+	f->oldest = session->entries.pos;
+	session->flights = f;
+	return 0;
+}
+
+uint32_t gm_flight_oldest(const struct gm_session *session)
+{
+	return session->flights->oldest;
+}
+
+bool gm_flight_waits(const struct gm_session *session)
+{
+	return session->flights->n_slices != 0;
+}
+
+struct gm_spin *gm_flight_spin(struct gm_session *session)
+{
+	struct gm_flights *f = session->flights;
+
+	return f && f->n_slices ? &f->spin : NULL;
+}
+
+/* ---- what is due ------------------------------------------------------- */
+
+static bool may_read(const struct gm_worker *w, const struct gm_session *s)
+{
+	const struct gm_flights *f = s->flights;
+
+	if (f->starting || f->fenced || f->n_slices >= slices_max(w) ||
+	    s->entries.pos - f->oldest >= s->entries.mask)
+		return false;
+	/* What came later than DRAIN is left to whoever comes next. */
+	return !w->draining || (int32_t)(s->drain - s->entries.pos) > 0;
+}
+
+/* What was refused for want of room, is there room now? */
+static bool may_start(const struct gm_worker *w, const struct gm_session *s)
+{
+	const struct gm_flights *f = s->flights;
+
+	return f->starting && f->n_slices < slices_max(w) &&
+	       (w->landed != f->refused_at || w->n_aloft == 0);
+}
+
+bool gm_flight_full(const struct gm_worker *worker,
+		    const struct gm_session *session)
+{
+	const struct gm_flights *f = session->flights;
+
+	return (f->flying || f->fenced) && !may_read(worker, session);
+}
+
+static bool has_landed(const struct gm_worker *w, struct gm_flights *f)
+{
+	return f->n_slices &&
+	       w->dev->backend->ended(w->dev, &oldest_slice(f)->flight) != 0;
+}
+
+bool gm_flight_due(struct gm_worker *worker, struct gm_session *session)
+{
+	return has_landed(worker, session->flights) ||
+	       may_start(worker, session) ||
+	       (may_read(worker, session) &&
+		gm_ring_ready(&session->entries, GM_ENTRY_WORDS));
+}
+
+/* ---- slices ------------------------------------------------------------ */
+
+static void fail_rest(struct gm_session *s, struct flown *e, int32_t status)
+{
+	if (e->status == 0)
+		e->status = status;
+	/* One that failed is the last: what is not begun never is. */
+	e->next = e->task.n;
+	if (e == flown_at(s, s->entries.pos - 1))
+		s->flights->starting = false;
+}
+
+static void land(struct gm_worker *w, struct gm_session *s)
+{
+	struct gm_flights *f = s->flights;
+
+	while (f->n_slices) {
+		struct slice *slice = oldest_slice(f);
+		struct flown *e = flown_at(s, slice->pos);
+		int rc = w->dev->backend->ended(w->dev, &slice->flight);
+
+		if (rc == 0)
+			break;
+		if (rc == -ENOTRECOVERABLE)
+			gm_events_failed(w);
+		if (rc < 0)
+			fail_rest(s, e, rc);
+		e->n_slices--;
+		f->first++;
+		f->n_slices--;
+		w->n_aloft--;
+		w->landed++;
+	}
+}
+
+/* Start what fits of the last entry that was read. */
+static void start(struct gm_worker *w, struct gm_session *s)
+{
+	const struct gm_backend *backend = w->dev->backend;
+	struct flown *e = flown_at(s, s->entries.pos - 1);
+	struct gm_flights *f = s->flights;
+
+	while (e->next < e->task.n && f->n_slices < slices_max(w)) {
+		uint32_t at = f->first + f->n_slices;
+		struct slice *slice = &f->slice[at % GM_FLIGHT_SLICES];
+		const struct slice *before =
+			&f->slice[(at - 1) % GM_FLIGHT_SLICES];
+		uint64_t count = e->task.n - e->next;
+		int rc;
+
+		if (w->dev->slice_bytes &&
+		    count > w->dev->slice_bytes / e->each)
+			count = w->dev->slice_bytes / e->each;
+		slice->pos = s->entries.pos - 1;
+		slice->since_ns = gm_now_ns();
+		gm_beat_at(w->journal, GM_CALL_DEVICE, slice->since_ns);
+		rc = backend->start(w->dev, &e->task, e->next, count,
+				    f->n_slices ? &before->flight : NULL,
+				    &slice->flight);
+		gm_beat_at(w->journal, GM_CALL_LOOP, slice->since_ns);
+		GM_POINT("worker_sliced");
+		if (rc == -ENOTRECOVERABLE)
+			gm_events_failed(w);
+		f->refused_at = w->landed;
+		if (rc == -EAGAIN)
+			break;
+		if (rc < 0) {
+			fail_rest(s, e, rc);
+			break;
+		}
+		e->next += count;
+		e->n_slices++;
+		f->n_slices++;
+		w->n_aloft++;
+	}
+	f->starting = e->next < e->task.n;
+}
+
+/* ---- entries ----------------------------------------------------------- */
+
+/* What ended may have been done on zeroes: then it is not told. */
+static void publish(struct gm_session *s, struct gm_batch *batch)
+{
+	if (!s->ground.broken)
+		gm_batch_publish(s, batch);
+}
+
+static void end(struct gm_session *s, struct gm_batch *batch, int32_t status)
+{
+	gm_batch_end(batch, status);
+	s->flights->oldest++;
+	if (batch->n == GM_TURN_BATCH)
+		publish(s, batch);
+}
+
+static void end_all(struct gm_session *s, struct gm_batch *batch)
+{
+	struct gm_flights *f = s->flights;
+
+	while (f->oldest != s->entries.pos && !s->ground.broken) {
+		struct flown *e = flown_at(s, f->oldest);
+
+		if (e->next != e->task.n || e->n_slices || e->is_fence)
+			break;
+		end(s, batch, e->status);
+	}
+}
+
+/* The next entry has been read, and ends later.  What ended before it without
+ * being in the journal has to be there first. */
+static struct flown *take(struct gm_session *s, struct gm_batch *batch)
+{
+	struct flown *e = flown_at(s, s->entries.pos);
+
+	publish(s, batch);
+	gm_journal_take(s->owed, s->entries.mask, s->entries.pos);
+	GM_POINT("worker_taken");
+	s->entries.pos++;
+	*e = (struct flown){ 0 };
+	return e;
+}
+
+/* It ends with nothing to be done, once everything before it has. */
+static void read_ended(struct gm_session *s, struct gm_batch *batch,
+		       int32_t status)
+{
+	if (s->flights->oldest != s->entries.pos) {
+		take(s, batch)->status = status;
+		return;
+	}
+	s->entries.pos++;
+	end(s, batch, status);
+}
+
+/* The part of the arena in which memory is that the device does not reach, or
+ * n_reached for none. */
+static uint32_t part_missing(const struct gm_session *s, const void *memory,
+			     uint64_t bytes)
+{
+	uint64_t at = (uintptr_t)memory - (uintptr_t)s->judge.arena;
+
+	if (!memory || at >= s->judge.arena_bytes)
+		return s->n_reached;
+	for (uint64_t i = at / s->judge.reached_each;
+	     i <= (at + bytes - 1) / s->judge.reached_each; i++)
+		if (!s->reached[i])
+			return (uint32_t)i;
+	return s->n_reached;
+}
+
+/* Returns whether the last entry has to wait until the device reaches what it
+ * names. */
+static bool must_reach(struct gm_worker *w, struct gm_session *s)
+{
+	struct flown *e = flown_at(s, s->entries.pos - 1);
+	uint64_t bytes = e->task.n * e->each;
+	uint32_t part;
+	int rc;
+
+	if (s->n_reached == 0)
+		return false;
+	part = part_missing(s, e->task.dst, bytes);
+	if (part == s->n_reached)
+		part = part_missing(s, e->task.src, bytes);
+	e->is_fence = s->flights->fenced = part < s->n_reached;
+	if (part == s->n_reached)
+		return false;
+	rc = gm_errands_reach(w, s, part);
+	if (rc < 0)
+		gm_flight_reached(w, s, rc);
+	return true;
+}
+
+void gm_flight_reached(struct gm_worker *worker, struct gm_session *session,
+		       int32_t status)
+{
+	struct gm_flights *f = session->flights;
+	struct flown *e = flown_at(session, session->entries.pos - 1);
+
+	e->is_fence = false;
+	f->fenced = false;
+	if (status < 0)
+		fail_rest(session, e, status);
+	else if (!must_reach(worker, session))
+		f->starting = true;
+	f->refused_at = worker->landed - 1;
+}
+
+static void read_task(struct gm_worker *w, struct gm_session *s,
+		      const struct gm_verdict *verdict, struct gm_batch *batch)
+{
+	struct flown *e = take(s, batch);
+
+	e->task = verdict->task;
+	e->each = gm_dtype_bytes(verdict->task.dtype);
+	if (!must_reach(w, s))
+		start(w, s);
+}
+
+static void read_fence(struct gm_session *s, const struct gm_verdict *verdict,
+		       struct gm_batch *batch)
+{
+	take(s, batch)->is_fence = true;
+	s->flights->fenced = true;
+	s->errand = (struct gm_errand){ .handle = verdict->buffer,
+					.bytes = verdict->task.n,
+					.flags = verdict->flags };
+}
+
+/* Returns whether there was one. */
+static bool read_entry(struct gm_worker *w, struct gm_session *s,
+		       struct gm_batch *batch)
+{
+	uint64_t words[GM_ENTRY_WORDS];
+	struct gm_verdict verdict;
+	int rc;
+
+	if (!may_read(w, s) ||
+	    !gm_ring_peek(&s->entries, GM_ENTRY_WORDS, 0, words))
+		return false;
+	if (gm_judge_plain(&s->judge, words)) {
+		read_ended(s, batch, 0);
+		return true;
+	}
+	rc = gm_judge_entry(&s->judge, words, &verdict);
+	if (rc == -EPROTO) {
+		s->why = verdict.why;
+		return false;
+	}
+	if (rc == 0 && verdict.bytes) {
+		read_task(w, s, &verdict, batch);
+	} else if (rc == 0 && verdict.task.op == GPUMAP_OP_ALLOC) {
+		read_fence(s, &verdict, batch);
+	} else {
+		if (rc == 0 && verdict.buffer)
+			gm_buffers_free(&s->buffers, verdict.buffer,
+					s->entries.pos);
+		read_ended(s, batch, rc);
+	}
+	return true;
+}
+
+/* The fence is reached: everything before it has ended. */
+static void fence(struct gm_worker *w, struct gm_session *s,
+		  struct gm_batch *batch)
+{
+	int rc;
+
+	if (!s->errand.handle || s->flights->oldest != s->entries.pos - 1)
+		return;
+	publish(s, batch);
+	gm_errands_give_back(w, s);
+	rc = gm_errands_alloc(w, s);
+	if (rc == 0)
+		return;
+	gm_flight_finish(s, rc);
+	end_all(s, batch);
+}
+
+void gm_flight_finish(struct gm_session *session, int32_t status)
+{
+	struct flown *e = flown_at(session, session->entries.pos - 1);
+
+	e->status = status;
+	e->is_fence = false;
+	session->flights->fenced = false;
+}
+
+/* ---- turns ------------------------------------------------------------- */
+
+static void set_flying(struct gm_worker *w, struct gm_flights *f)
+{
+	bool flies = f->n_slices || f->starting;
+
+	if (flies == f->flying)
+		return;
+	f->flying = flies;
+	if (flies)
+		TAILQ_INSERT_TAIL(&w->flying, f, entry);
+	else
+		TAILQ_REMOVE(&w->flying, f, entry);
+}
+
+void gm_flight_leave(struct gm_worker *worker, struct gm_session *session)
+{
+	session->flights->starting = false;
+	set_flying(worker, session->flights);
+}
+
+void gm_flight_serve(struct gm_worker *worker, struct gm_session *session)
+{
+	struct gm_session *s = session;
+	struct gm_batch batch = { .first = s->flights->oldest };
+
+	land(worker, s);
+	end_all(s, &batch);
+	publish(s, &batch);
+	if (s->flights->starting)
+		start(worker, s);
+	for (uint32_t i = 0; i < GM_TURN_ENTRIES && !s->ground.broken; i++)
+		if (!read_entry(worker, s, &batch))
+			break;
+	end_all(s, &batch);
+	fence(worker, s, &batch);
+	publish(s, &batch);
+	gm_errands_give_back(worker, s);
+	set_flying(worker, s->flights);
+	if (s->ground.broken)
+		s->why = GM_SESSION_BROKEN;
+	s->halted = s->why != NULL;
+}
+
+/* ---- asleep ------------------------------------------------------------ */
+
+/* Of whom nobody asks any more, it is enough that it ends. */
+static void let_go(struct gm_worker *w, struct gm_flights *f)
+{
+	struct gm_session *s = f->session;
+
+	land(w, s);
+	f->starting = false;
+	set_flying(w, f);
+	if (!f->n_slices && s->departing)
+		gm_errands_depart(w, s);
+}
+
+void gm_flight_look(struct gm_worker *worker)
+{
+	struct gm_worker *w = worker;
+	struct gm_flights *f = TAILQ_FIRST(&w->flying), *next;
+	uint64_t oldest_ns = 0;
+
+	for (; f; f = next) {
+		struct gm_session *s = f->session;
+
+		next = TAILQ_NEXT(f, entry);
+		if (f->n_slices &&
+		    (!oldest_ns || oldest_slice(f)->since_ns < oldest_ns))
+			oldest_ns = oldest_slice(f)->since_ns;
+		if (s->ended || s->departing)
+			let_go(w, f);
+		else if (!s->active && !s->stalled && gm_flight_due(w, s))
+			gm_roster_wake(w, s);
+	}
+	gm_put(&w->journal->aloft, oldest_ns);
+}
+
+bool gm_flight_may_sleep(struct gm_worker *worker)
+{
+	struct gm_worker *w = worker;
+	int rc;
+
+	gm_flight_look(w);
+	if (w->n_active)
+		return false;
+	if (w->n_aloft == 0 || !w->dev->backend->arm)
+		return true;
+	rc = w->dev->backend->arm(w->dev);
+	if (rc == -ENOTRECOVERABLE)
+		gm_events_failed(w);
+	return rc == 0;
+}

@@ -294,6 +294,7 @@ gm_tests += %reldir%/test_cuda_backend_memory
 	%reldir%/test_cuda_backend_memory.c \
 	%reldir%/cuda_backend.h %reldir%/dice.h %reldir%/tap.h
 %canon_reldir%_test_cuda_backend_memory_LDADD = $(gm_cuda_backend)
+GM_TSAN_TESTS += %reldir%/test_cuda_backend %reldir%/test_cuda_backend_memory
 gm_tests += %reldir%/test_cuda_backend_faults
 %canon_reldir%_test_cuda_backend_faults_SOURCES = \
 	%reldir%/test_cuda_backend_faults.c %reldir%/scene.h \

@@ -19,6 +19,12 @@
 
 static struct bench b;
 
+#define WANT(condition)                  \
+	do {                             \
+		if (!(condition))        \
+			return __LINE__; \
+	} while (0)
+
 static const struct gm_backend *cuda = &gm_cuda_backend;
 
 /* The bytes of a buffer from some place on, by way of client memory. */
@@ -324,6 +330,80 @@ static void read_only_memory_is_read_only(void)
 	munmap(at, PAGE);
 }
 
+/* Half of it is on its lane before the other half is found to be nowhere. */
+static void a_slice_may_fail_alone(void)
+{
+	char *at = bench_map(2 * PAGE);
+	struct gm_task task = { .op = GPUMAP_OP_COPY,
+				.dst_address = b.buffer[0]->address,
+				.src = at,
+				.n = 2 * PAGE };
+	struct gm_region *region = NULL;
+	struct gm_flight flight, next;
+
+	EQ(cuda->reach(b.dev, at, PAGE, true, &region), 0);
+	EQ(cuda->start(b.dev, &task, 0, 2 * PAGE, NULL, &flight), 0);
+	EQ(bench_wait(&b, &flight), -EIO);
+	task.n = PAGE;
+	EQ(cuda->start(b.dev, &task, 0, PAGE, &flight, &next), 0);
+	EQ(bench_wait(&b, &next), 0);
+	EQ(cuda->ended(b.dev, &flight), -EIO);
+	EQ(cuda->ended(b.dev, &next), 1);
+	if (region)
+		cuda->unreach(b.dev, region);
+	munmap(at, 2 * PAGE);
+}
+
+/* ---- the slow thread beside dispatch ------------------------------------- */
+
+static int slow_round(struct gm_device *dev, char *at)
+{
+	struct gm_device_memory memory;
+	struct gm_buffer *buffers[2], *import;
+	struct gm_region *region;
+	int fd;
+
+	WANT(cuda->alloc(dev, 7, 300 * KIB + 1, 0, &buffers[0]) == 0);
+	WANT(cuda->alloc(dev, 7, 4096, GPUMAP_BUFFER_EXPORTABLE, &buffers[1]) ==
+	     0);
+	fd = cuda->export_fd(dev, buffers[1]);
+	WANT(fd >= 0 && cuda->import_fd(dev, fd, 4096, &import) == 0);
+	WANT(cuda->reach(dev, at, 4 * PAGE, true, &region) == 0);
+	WANT(cuda->memory(dev, &memory) == 0);
+	cuda->unreach(dev, region);
+	cuda->free(dev, import);
+	cuda->free(dev, buffers[0]);
+	cuda->free(dev, buffers[1]);
+	close(fd);
+	return 0;
+}
+
+static void *be_slow(void *arg)
+{
+	char *at = bench_map(4 * PAGE);
+	intptr_t wrong = 0;
+
+	for (int i = 0; i < 60 && !wrong; i++)
+		wrong = slow_round(arg, at);
+	munmap(at, 4 * PAGE);
+	return (void *)wrong;
+}
+
+static void both_threads_are_inside_at_once(void)
+{
+	pthread_t slow;
+	void *wrong = NULL;
+
+	if (!EQ(pthread_create(&slow, NULL, be_slow, b.dev), 0))
+		return;
+	EQ(trials_failed(&b, 2000), 0);
+	b.sleeps = true;
+	EQ(trials_failed(&b, 200), 0);
+	b.sleeps = false;
+	pthread_join(slow, &wrong);
+	EQ((intptr_t)wrong, 0);
+}
+
 static bool is_open(void)
 {
 	int code = 0, rc = bench_open(&b, NULL);
@@ -352,6 +432,8 @@ int main(int argc, char **argv)
 		pieces_make_no_difference();
 		regions_come_and_go();
 		read_only_memory_is_read_only();
+		a_slice_may_fail_alone();
+		both_threads_are_inside_at_once();
 	}
 	bench_close(&b);
 	return tap_done();

@@ -44,10 +44,11 @@
 #include "shm/atomic.h"
 
 #define GM_CUDA_SLICE_BYTES    (UINT64_C(4) << 20)
-#define GM_CUDA_SESSION_SLICES 3u /* leaves room for another session */
-#define GM_CUDA_UNDER_WAY      4u /* slices of a lane */
-#define GM_CUDA_SLOTS          8u /* of a lane: a sleeper keeps one longer */
-#define GM_CUDA_UNITS          8u /* of staging, a slice's bytes each */
+#define GM_CUDA_SESSION_SLICES 3u  /* leaves room for another session */
+#define GM_CUDA_UNDER_WAY      4u  /* slices of a lane */
+#define GM_CUDA_SLOTS          8u  /* of a lane: a sleeper keeps one longer */
+#define GM_CUDA_UNITS          8u  /* of staging, a slice's bytes each */
+#define GM_CUDA_FAILED         16u /* slices that are remembered */
 #define GM_CUDA_PIECE_BYTES    (UINT64_C(64) << 30) /* registered at once */
 
 enum gm_cuda_lane_index {
@@ -138,6 +139,8 @@ struct gm_cuda {
 	gm_a64 *words;
 	gm_cu_ptr bounce;  /* a slice's bytes on the device, of ACROSS */
 	uint32_t in_use;   /* staging units, a bit each */
+	uint32_t n_failed; /* slices that failed alone, and the last of them */
+	struct gm_flight failed[GM_CUDA_FAILED];
 	uint32_t n_looked; /* times that a slice had not ended */
 
 	pthread_mutex_t lock;

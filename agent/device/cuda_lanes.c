@@ -300,7 +300,19 @@ bool gm_cuda_slot_passed(struct gm_cuda *cuda, struct gm_cuda_lane *lane,
 	return slot->queried && event_passed(cuda, slot);
 }
 
-static int end(struct gm_cuda *cuda, struct gm_cuda_lane *lane,
+/* Who asks again is told the same. */
+static int ended_before(const struct gm_cuda *cuda,
+			const struct gm_flight *flight)
+{
+	for (uint32_t i = 0; i < GM_CUDA_FAILED; i++) {
+		if (cuda->failed[i].lane == flight->lane &&
+		    cuda->failed[i].value == flight->value)
+			return -EIO;
+	}
+	return 1;
+}
+
+static int end(struct gm_cuda *cuda, const struct gm_flight *flight,
 	       struct gm_cuda_slot *slot)
 {
 	struct gm_cuda_landing *landing = &slot->landing;
@@ -310,8 +322,11 @@ static int end(struct gm_cuda *cuda, struct gm_cuda_lane *lane,
 	landing->to = NULL;
 	cuda->in_use &= ~slot->units;
 	slot->busy = false;
-	lane->n_busy--;
-	return slot->failed ? -EIO : 1;
+	cuda->lanes[flight->lane].n_busy--;
+	if (!slot->failed)
+		return 1;
+	cuda->failed[cuda->n_failed++ % GM_CUDA_FAILED] = *flight;
+	return -EIO;
 }
 
 /* Not yet; or never, because something went wrong on the device. */
@@ -339,12 +354,12 @@ int gm_cuda_ended(struct gm_device *dev, const struct gm_flight *flight)
 		return -ENOTRECOVERABLE;
 	slot = gm_cuda_slot_of(cuda, flight);
 	if (!slot)
-		return 1;
+		return ended_before(cuda, flight);
 	lane = &cuda->lanes[flight->lane];
 	if (!slot->queried && gm_get_acquire(lane->word) < slot->value)
 		return look_closer(cuda, lane); /* LANE.word */
 	if (gm_cuda_slot_passed(cuda, lane, slot))
-		return end(cuda, lane, slot);
+		return end(cuda, flight, slot);
 	return gm_cuda_is_lost(cuda) ? -ENOTRECOVERABLE : 0;
 }
 

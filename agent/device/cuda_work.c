@@ -217,16 +217,18 @@ static uint64_t least(uint64_t a, uint64_t b)
  * All of a slice, in as many calls as its operands have pieces: no call takes
  * memory of two registrations.
  *
- * ret_issued	bytes that are on the lane, also on failure
+ * ret_issued	bytes that are on the lane or may be, also on failure
  */
 static int issue_all(struct gm_cuda *cuda, struct slice *s,
 		     struct CUstream_st *stream, uint64_t *ret_issued)
 {
-	uint64_t left = s->bytes, bytes;
+	/* Of two calls one may be on the lane though the other is refused. */
+	bool is_two = s->dst.host && s->src.host;
 	bool has_src = s->memory & GM_TASK_READS_SRC;
+	uint64_t left = s->bytes, bytes;
 	int rc;
 
-	for (*ret_issued = 0; left > 0; left -= bytes, *ret_issued += bytes) {
+	for (*ret_issued = 0; left > 0; left -= bytes) {
 		bytes = least(left, s->dst.left);
 		if (has_src)
 			bytes = least(bytes, s->src.left);
@@ -234,8 +236,12 @@ static int issue_all(struct gm_cuda *cuda, struct slice *s,
 			bytes -= bytes % s->each;
 		if (bytes == 0)
 			return -EINVAL; /* one element in two registrations */
+		*ret_issued += is_two ? bytes : 0;
 		rc = gm_cuda_check(cuda, issue(cuda, s, bytes, stream));
-		if (rc == 0 && bytes < left)
+		if (rc < 0)
+			return rc;
+		*ret_issued += is_two ? 0 : bytes;
+		if (bytes < left)
 			rc = advance(cuda, &s->dst, bytes, true);
 		if (rc == 0 && bytes < left && has_src)
 			rc = advance(cuda, &s->src, bytes, false);

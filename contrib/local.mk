@@ -5,7 +5,7 @@
 EXTRA_DIST += $(gm_man:=.scd) \
 	README.md .clang-format .editorconfig .ci/run .reuse/dep5 \
 	.github/CONTRIBUTING.md .github/SECURITY.md \
-	%reldir%/quickstart \
+	%reldir%/quickstart %reldir%/check-gpu \
 	LICENSES/MIT.txt LICENSES/CC0-1.0.txt
 
 if MAN

@@ -583,6 +583,7 @@ gm_tests += %reldir%/test_probe
 %canon_reldir%_test_probe_LDADD = %reldir%/fake/libmachine.la -lpthread
 
 include $(top_srcdir)/tests/fake/local.mk
+include $(top_srcdir)/tests/gpu.mk
 endif
 
 EXTRA_DIST += %reldir%/nodes/cpu-only.yaml
@@ -717,4 +718,5 @@ format:
 	cd $(srcdir) && git ls-files -z '*.c' '*.h' | \
 		xargs -0 clang-format -i
 
-.PHONY: check-torture check-tsan stage bench abi-check abi-baseline format
+.PHONY: check-torture check-tsan check-gpu gm_gpu_programs gm_gpu_install \
+	stage bench abi-check abi-baseline format

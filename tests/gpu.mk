@@ -1,0 +1,72 @@
+# SPDX-FileCopyrightText: 2026 The gpumap authors
+# SPDX-License-Identifier: MIT
+
+# What wants a real card.  In make check these tests run on the stand-in, which
+# tries their logic; make check-gpu, and a bundle, run them on a card.
+gm_gpu = %reldir%/gpu.h tests/contract.h tests/contract_kernels.h \
+	tests/nvml_abi.h tests/tap.h
+
+gm_gpus =
+gm_gpus += %reldir%/gpu_first
+%canon_reldir%_gpu_first_SOURCES = %reldir%/gpu_first.c $(gm_gpu)
+%canon_reldir%_gpu_first_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
+%canon_reldir%_gpu_first_LDADD = tests/libcontract.la -ldl
+
+gm_gpus += %reldir%/gpu_order
+%canon_reldir%_gpu_order_SOURCES = %reldir%/gpu_order.c $(gm_gpu)
+%canon_reldir%_gpu_order_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
+%canon_reldir%_gpu_order_LDADD = tests/libcontract.la
+
+gm_gpus += %reldir%/gpu_register
+%canon_reldir%_gpu_register_SOURCES = %reldir%/gpu_register.c $(gm_gpu)
+%canon_reldir%_gpu_register_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
+%canon_reldir%_gpu_register_LDADD = tests/libcontract.la
+
+gm_gpus += %reldir%/gpu_load
+%canon_reldir%_gpu_load_SOURCES = %reldir%/gpu_load.c $(gm_gpu)
+%canon_reldir%_gpu_load_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
+%canon_reldir%_gpu_load_LDADD = tests/libcontract.la agent/cuda/libcu.la -ldl
+
+gm_gpus += %reldir%/gpu_death
+%canon_reldir%_gpu_death_SOURCES = %reldir%/gpu_death.c $(gm_gpu)
+%canon_reldir%_gpu_death_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
+%canon_reldir%_gpu_death_LDADD = tests/libcontract.la
+
+gm_gpus += %reldir%/gpu_revival
+%canon_reldir%_gpu_revival_SOURCES = %reldir%/gpu_revival.c $(gm_gpu)
+%canon_reldir%_gpu_revival_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
+%canon_reldir%_gpu_revival_LDADD = tests/libcontract.la
+
+gm_gpus += %reldir%/gpu_owner
+%canon_reldir%_gpu_owner_SOURCES = %reldir%/gpu_owner.c $(gm_gpu)
+%canon_reldir%_gpu_owner_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
+%canon_reldir%_gpu_owner_LDADD = tests/libcontract.la
+
+gm_gpus += %reldir%/gpu_nccl
+%canon_reldir%_gpu_nccl_SOURCES = %reldir%/gpu_nccl.c $(gm_gpu)
+%canon_reldir%_gpu_nccl_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
+%canon_reldir%_gpu_nccl_LDADD = tests/libcontract.la -ldl
+
+gm_tests += $(gm_gpus)
+
+# For contrib/check-gpu.
+gm_gpu_programs = $(gm_gpus) $(gm_contracts) tests/contract_visible \
+	tests/contract_operators
+gm_gpu_programs: $(gm_gpu_programs)
+
+# All that a bundle needs, into $(DESTDIR)/bin and $(DESTDIR)/lib.
+gm_gpu_install: all gm_gpu_programs
+	$(MKDIR_P) '$(DESTDIR)/bin' '$(DESTDIR)/lib'
+	for p in $(bin_PROGRAMS) $(sbin_PROGRAMS) $(pkglibexec_PROGRAMS) \
+	  $(gm_gpu_programs); do \
+	  cp "$$(test -x $$(dirname $$p)/.libs/$$(basename $$p) && \
+	    echo $$(dirname $$p)/.libs/$$(basename $$p) || echo $$p)" \
+	    '$(DESTDIR)/bin' || exit 1; \
+	done
+	cp -P lib/.libs/libgpumap.so.* '$(DESTDIR)/lib'
+
+# CHECK_GPU holds options and runs, as contrib/check-gpu takes them.
+CHECK_GPU =
+check-gpu: all gm_gpu_programs
+	@$(AM_TESTS_ENVIRONMENT) \
+	$(SHELL) $(top_srcdir)/contrib/check-gpu $(CHECK_GPU)

@@ -97,6 +97,8 @@ static inline void gm_ring_put(struct gm_ring *ring, uint32_t words,
 	gm_a64 *slot = gm_ring_slot(ring, pos, words);
 	uint64_t first = gm_ring_first(pos, (uint32_t)(entry[0] >> 32));
 
+	/* gcc would leave a loop, and the entry in memory for it. */
+#pragma GCC unroll 8
 	for (uint32_t i = 1; i < words; i++)
 		gm_put(&slot[i], entry[i]);
 	if (ahead == 0)

@@ -193,7 +193,7 @@ static void send_away(struct gpumap_session *s, struct gm_pair *pair,
 
 	buffer->handle = 0;
 	buffer->leaving = true;
-	gm_pair_push(s, pair, &job, 1, GM_TICKET_BUFFER);
+	gm_pair_push(s, pair, &job, 1, GM_TICKET_BUFFER, true);
 }
 
 /* Two credits are there: one for an ALLOC that ends too late to be freed. */
@@ -211,7 +211,7 @@ static int allocate(struct gpumap_session *s, struct gm_pair *pair,
 	gm_session_awake(s);
 	s->tiles = &tile;
 	s->tiles_left = 1;
-	gm_pair_push(s, pair, &job, 1, GM_TICKET_TILE);
+	gm_pair_push(s, pair, &job, 1, GM_TICKET_TILE, true);
 	ret = gm_tiles_wait(s, deadline_ns);
 	if (ret == 0)
 		ret = tile.status;

@@ -376,9 +376,10 @@ static inline bool gm_in_arena(const struct gpumap_session *s,
 bool gm_pair_has_credit(const struct gm_pair *pair, uint32_t n);
 
 /* Submit judged jobs for which there is credit, as @state tickets, and wake
- * the worker if it sleeps. */
+ * the worker if it sleeps.  @named: one of them may name a buffer. */
 void gm_pair_push(struct gpumap_session *session, struct gm_pair *pair,
-		  const struct gpumap_job *jobs, uint32_t n, uint16_t state);
+		  const struct gpumap_job *jobs, uint32_t n, uint16_t state,
+		  bool named);
 
 /* ---- buffers ------------------------------------------------------------ */
 

@@ -245,7 +245,7 @@ static void push_tiles(struct gpumap_session *s, const struct gpumap_job *job,
 
 		/* What it says until its completion says otherwise. */
 		plan->tiles[i].status = -ETIME;
-		gm_pair_push(s, plan->pairs[i], &part, 1, GM_TICKET_TILE);
+		gm_pair_push(s, plan->pairs[i], &part, 1, GM_TICKET_TILE, true);
 	}
 }
 

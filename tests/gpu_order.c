@@ -8,9 +8,9 @@
  */
 
 #include <sched.h>
-#include <stdatomic.h>
 #include <sys/mman.h>
 
+#include "shm/atomic.h"
 #include "tests/gpu.h"
 
 #define PAGE     4096u
@@ -20,13 +20,13 @@
 
 /* The words are apart from each other, and from what is copied. */
 struct words {
-	_Atomic uint64_t shadow;
-	char apart[PAGE - sizeof(uint64_t)];
-	_Atomic uint64_t word; /* the device's: rounds that have ended */
-	char apart_too[PAGE - sizeof(uint64_t)];
-	_Atomic uint64_t seen; /* the reader's */
-	_Atomic uint64_t torn, early;
-	_Atomic uint64_t bytes; /* of this round, ours */
+	gm_a64 shadow;
+	char apart[PAGE - sizeof(gm_a64)];
+	gm_a64 word; /* the device's: rounds that have ended */
+	char apart_too[PAGE - sizeof(gm_a64)];
+	gm_a64 seen; /* the reader's */
+	gm_a64 torn, early;
+	gm_a64 bytes; /* of this round, ours */
 };
 
 _Static_assert(sizeof(struct words) <= 3 * PAGE, "three pages of words");
@@ -38,11 +38,11 @@ static struct words *words(void)
 	return (struct words *)memory;
 }
 
-static bool wait_until(_Atomic uint64_t *at, uint64_t value)
+static bool wait_until(gm_a64 *at, uint64_t value)
 {
 	double from = contract_now_ms();
 
-	for (uint64_t n = 0; atomic_load(at) < value; n++) {
+	for (uint64_t n = 0; gm_get_acquire(at) < value; n++) {
 		if (n % 4096 == 4095 && contract_now_ms() - from > PATIENCE)
 			return false;
 		if (n % 64 == 63)
@@ -66,17 +66,18 @@ static int look(uint64_t rounds)
 		uint64_t n, torn = 0;
 
 		WANT(wait_until(&words()->word, round));
-		n = atomic_load(&words()->bytes) / 4;
+		n = gm_get_acquire(&words()->bytes) / 4;
 		torn += data[n - 1] != (uint32_t)round;
 		torn += data[0] != (uint32_t)round;
 		for (uint64_t i = n > 16384 ? n - 16384 : 0; i < n; i++)
 			torn += data[i] != (uint32_t)round;
 		for (uint64_t i = 0; i < n; i += 61)
 			torn += data[i] != (uint32_t)round;
-		if (atomic_load(&words()->shadow) < round)
-			atomic_fetch_add(&words()->early, 1);
-		atomic_fetch_add(&words()->torn, torn != 0);
-		atomic_store(&words()->seen, round);
+		if (gm_get_acquire(&words()->shadow) < round)
+			gm_put(&words()->early, gm_get(&words()->early) + 1);
+		if (torn)
+			gm_put(&words()->torn, gm_get(&words()->torn) + 1);
+		gm_put_release(&words()->seen, round);
 	}
 	return 0;
 }
@@ -149,7 +150,7 @@ static void send_all(const struct sender *s)
 		CUresult result = CUDA_SUCCESS;
 		bool is_seen = true;
 
-		atomic_store(&words()->bytes, sizes[i].bytes);
+		gm_put_release(&words()->bytes, sizes[i].bytes);
 		for (uint64_t k = 0; k < n && !result && is_seen; k++) {
 			result = send_round(s, ++round, sizes[i].bytes);
 			is_seen = !result && wait_until(&words()->seen, round);
@@ -177,12 +178,12 @@ static void a_word_comes_behind_its_copy(struct gpu_part *reader)
 	GOOD(cu.cuStreamCreate(&s.stream, CU_STREAM_NON_BLOCKING));
 	send_all(&s);
 	EQ(gpu_part_end(reader), 0);
-	EQ(atomic_load(&words()->torn), 0);
-	EQ(atomic_load(&words()->early), 0);
-	EQ(atomic_load(&words()->seen), all_rounds());
+	EQ(gm_get_acquire(&words()->torn), 0);
+	EQ(gm_get_acquire(&words()->early), 0);
+	EQ(gm_get_acquire(&words()->seen), all_rounds());
 	FACT("\"checks\":%" PRIu64 ",\"torn\":%" PRIu64 ",\"early\":%" PRIu64,
-	     atomic_load(&words()->seen), atomic_load(&words()->torn),
-	     atomic_load(&words()->early));
+	     gm_get_acquire(&words()->seen), gm_get_acquire(&words()->torn),
+	     gm_get_acquire(&words()->early));
 	GOOD(cu.cuStreamDestroy_v2(s.stream));
 	GOOD(cu.cuMemFree_v2(s.source));
 	GOOD(cu.cuMemHostUnregister(memory));

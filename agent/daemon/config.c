@@ -100,6 +100,8 @@ void gm_config_init(struct gm_config *config)
 		.pin_bytes_per_uid = UINT64_C(4) << 20,
 		.objects_per_uid = 256,
 		.object_bytes_per_uid = UINT64_C(4) << 20,
+		.registrations_per_uid = 1024,
+		.exports_per_uid = 256,
 		.reserve_per_uid = 100,
 		.hello_timeout_ns = UINT64_C(5000000000),
 		.host_enabled = true,

@@ -67,6 +67,8 @@ struct gm_config {
 	uint64_t pin_bytes_per_uid;
 	uint32_t objects_per_uid; /* published by others than the agent */
 	uint64_t object_bytes_per_uid;
+	uint32_t registrations_per_uid;
+	uint32_t exports_per_uid;
 	uint32_t reserve_per_uid;  /* per cent of each row */
 	uint64_t hello_timeout_ns; /* and for the rest of a half request */
 

@@ -16,6 +16,7 @@
 
 #include "agent/common/log.h"
 #include "agent/daemon/daemon.h"
+#include "agent/daemon/exports.h"
 #include "agent/daemon/peer.h"
 #include "agent/daemon/requests.h"
 #include "agent/daemon/sessions.h"
@@ -53,7 +54,10 @@ void gm_connection_drop(struct gm_connection *c, enum gm_drop reason,
 		       gm_quote(detail ? detail : "").text, s->drops[reason]);
 	gm_loop_del(&s->d->loop, &c->source);
 	gm_timer_stop(&s->d->loop, &c->rest);
-	close(c->source.fd);
+	/* Its peer knows at once; what it has sent and we have not received
+	 * goes when it goes. */
+	shutdown(c->source.fd, SHUT_RDWR);
+	gm_closer_close(&s->gutter, c->source.fd);
 	c->source.fd = -1;
 	TAILQ_REMOVE(c->said_hello ? &s->known : &s->silent, c, entry);
 	s->n_connections--;
@@ -63,6 +67,7 @@ void gm_connection_drop(struct gm_connection *c, enum gm_drop reason,
 		c->user->connections--;
 	if (c->change)
 		gm_changes_leave(c->change);
+	gm_exports_let_go(c);
 	gm_user_drop(s, c->user);
 	if (c->session)
 		gm_session_end(c->session,
@@ -179,6 +184,21 @@ void gm_connection_refuse(struct gm_connection *c,
 				  sizeof(refusal));
 }
 
+void gm_connection_answer(struct gm_connection *c, int status, const char *why,
+			  const void *body, uint32_t bytes, int fd)
+{
+	struct gm_control request = c->pending;
+
+	c->busy++;
+	if (status < 0)
+		gm_connection_refuse(c, &request, status, why);
+	else
+		gm_connection_reply(c, &request, body, bytes, NULL, 0, &fd,
+				    fd < 0 ? 0 : 1);
+	gm_connection_resume(c);
+	gm_connection_release(c);
+}
+
 /* ---- requests ---------------------------------------------------------- */
 
 /* Body and tail where the handler finds them; the body as long as we know it.
@@ -262,33 +282,102 @@ static bool take(struct gm_connection *c, const char *record, size_t bytes)
 	return c->source.fd >= 0;
 }
 
+/* Is the next record one that may carry a descriptor?  When it has some and may
+ * not, it stays where it is, with all that are behind it.  Returns 1 or 0; or a
+ * negative errno, with -EBADF for that. */
+static int look(const struct gm_connection *c)
+{
+	const struct gm_request_kind *kind;
+	struct gm_control header;
+	struct iovec room = { &header, sizeof(header) };
+	struct msghdr message = { .msg_iov = &room, .msg_iovlen = 1 };
+	ssize_t n = recvmsg(c->source.fd, &message, MSG_DONTWAIT | MSG_PEEK);
+
+	if (n < 0)
+		return -errno;
+	kind = c->session && n == (ssize_t)sizeof(header)
+		       ? gm_request_kind(header.type)
+		       : NULL;
+	if (kind && kind->has_fd)
+		return 1;
+	return message.msg_flags & MSG_CTRUNC ? -EBADF : 0;
+}
+
+/* The one that there is room for, or -1. */
+static int take_fd(struct msghdr *message)
+{
+	struct cmsghdr *head = CMSG_FIRSTHDR(message);
+	int fd = -1;
+
+	if (head && head->cmsg_level == SOL_SOCKET &&
+	    head->cmsg_type == SCM_RIGHTS)
+		memcpy(&fd, CMSG_DATA(head), sizeof(fd));
+	return fd;
+}
+
+/* Why a receive failed.  Returns false. */
+static bool cannot_receive(struct gm_connection *c, int error)
+{
+	if (error == -EBADF)
+		gm_connection_drop(c, GM_DROP_FDS, "its request carries none");
+	else if (error == -ECONNRESET)
+		gm_connection_drop(c, GM_DROP_HUNG_UP, NULL);
+	else if (error != -EAGAIN && error != -EINTR)
+		gm_connection_drop(c, GM_DROP_BROKEN, strerror(-error));
+	return false;
+}
+
+/* A record of @n bytes, and what came with it in c->fd. */
+static bool received(struct gm_connection *c, ssize_t n, int flags)
+{
+	struct gm_control_server *s = c->server;
+
+	if (n == 0) {
+		gm_connection_drop(c, GM_DROP_HUNG_UP, NULL);
+		return false;
+	}
+	/* Without a descriptor for the first there is none for us: that is not
+	 * its sender's fault. */
+	if ((flags & MSG_CTRUNC) && c->fd >= 0) {
+		gm_connection_drop(c, GM_DROP_FDS, "more than one");
+		return false;
+	}
+	if (flags & MSG_TRUNC) {
+		gm_connection_drop(c, GM_DROP_RECORD, "longer than any is");
+		return false;
+	}
+	c->lost_fd = (flags & MSG_CTRUNC) != 0;
+	return take(c, s->record, (size_t)n) && !c->waits;
+}
+
 /* Returns false when there is nothing more to read now. */
 static bool receive(struct gm_connection *c)
 {
 	struct gm_control_server *s = c->server;
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_LEN(sizeof(int))]; /* room for one, no more */
+	} control;
 	struct iovec room = { s->record, sizeof(s->record) };
 	struct msghdr message = { .msg_iov = &room, .msg_iovlen = 1 };
-	ssize_t n = recvmsg(c->source.fd, &message, MSG_DONTWAIT);
+	int may_carry = look(c);
+	bool goes_on;
+	ssize_t n;
 
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
-		return false;
-	if (n == 0 || (n < 0 && errno == ECONNRESET)) {
-		gm_connection_drop(c, GM_DROP_HUNG_UP, NULL);
-		return false;
+	if (may_carry < 0)
+		return cannot_receive(c, may_carry);
+	if (may_carry) {
+		message.msg_control = control.bytes;
+		message.msg_controllen = sizeof(control.bytes);
 	}
-	if (n < 0) {
-		gm_connection_drop(c, GM_DROP_BROKEN, strerror(errno));
-		return false;
-	}
-	if (message.msg_flags & MSG_CTRUNC) {
-		gm_connection_drop(c, GM_DROP_FDS, "no request carries any");
-		return false;
-	}
-	if (message.msg_flags & MSG_TRUNC) {
-		gm_connection_drop(c, GM_DROP_RECORD, "longer than any is");
-		return false;
-	}
-	return take(c, s->record, (size_t)n) && !c->waits;
+	n = recvmsg(c->source.fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	if (n < 0)
+		return cannot_receive(c, -errno);
+	c->fd = take_fd(&message);
+	goes_on = received(c, n, message.msg_flags);
+	gm_closer_close(&s->gutter, c->fd);
+	c->fd = -1;
+	return goes_on;
 }
 
 static void ready(struct gm_source *source, uint32_t events)
@@ -353,6 +442,8 @@ int gm_connection_open(struct gm_control_server *s, int fd, bool is_refused)
 		c->busy = 1;
 		c->since_ns = gm_loop_now();
 		c->source = (struct gm_source){ fd, ready };
+		c->fd = -1;
+		TAILQ_INIT(&c->imports);
 		c->user = gm_user_hold(s, peer.uid);
 		c->is_refused =
 			is_refused ||

@@ -8,14 +8,22 @@
  * waits for a worker) stops the reading, and what the client sends meanwhile
  * stays in the socket.
  *
- * No request carries descriptors, so none are received: there is no room for
- * them in recvmsg(), the kernel drops them, and their sender with them.  A
- * flood of them cannot cost us a single descriptor.
+ * One type of request carries a descriptor, one, and of sessions only.  So each
+ * record is looked at before it is taken: one with descriptors that is not of
+ * this type is never received, and its sender is dropped.  A flood of them cannot
+ * cost us a single descriptor.  Nor can it cost us time: the last of what is
+ * behind a descriptor (a socket that lingers, a file of a server that is silent)
+ * may go with ours, so it is the closer's thread that closes what a client has
+ * sent, and the sockets of those who were dropped with it.
  */
 #ifndef GM_CONNECTION_H
 #define GM_CONNECTION_H
 
 #include "agent/daemon/control.h"
+
+struct gm_importer;
+
+TAILQ_HEAD(gm_importer_list, gm_importer); /* see exports.h */
 
 struct gm_connection {
 	TAILQ_ENTRY(gm_connection) entry;
@@ -33,6 +41,9 @@ struct gm_connection {
 	struct gm_control pending;  /* header of the request that waits */
 	struct gm_session *session; /* NULL: none */
 	struct gm_change *change;   /* that it waits for; NULL: none */
+	int fd; /* that came with the request at hand; -1: none, or taken */
+	bool lost_fd; /* one came, and we had no descriptor for it */
+	struct gm_importer_list imports; /* what it has descriptors of */
 };
 
 /* One request, judged as far as its form goes. */
@@ -80,6 +91,11 @@ void gm_connection_refuse_with(struct gm_connection *c,
 /* Does the process that connected still run?  A child of its may go on talking
  * for it, when its pid is no longer its own. */
 bool gm_connection_lives(const struct gm_connection *c);
+
+/* Answer the request that waits, and read on.  @why counts for a refusal, the
+ * rest for success; @fd may be -1. */
+void gm_connection_answer(struct gm_connection *c, int status, const char *why,
+			  const void *body, uint32_t bytes, int fd);
 
 /* The answer to @request will come later; nothing is read until it has. */
 void gm_connection_wait(struct gm_connection *c,

@@ -272,7 +272,9 @@ int gm_control_start(struct gm_daemon *d)
 	TAILQ_INIT(&s->known);
 	TAILQ_INIT(&s->users);
 	TAILQ_INIT(&s->sessions);
+	TAILQ_INIT(&s->exports);
 	gm_closer_init(&s->closer);
+	gm_closer_init(&s->gutter);
 	error = open_listener(s);
 	if (error) {
 		gm_log(GM_LOG_ERROR, "control_failed",
@@ -328,6 +330,7 @@ void gm_control_exit(struct gm_daemon *d)
 		gm_session_free(TAILQ_FIRST(&s->sessions));
 	forget_users(s, UINT64_MAX);
 	gm_closer_stop(&s->closer);
+	gm_closer_stop(&s->gutter);
 	if (s->reserve >= 0)
 		close(s->reserve);
 	if (s->share >= 0)

@@ -24,6 +24,7 @@
 
 struct gm_connection;
 struct gm_daemon;
+struct gm_export;
 struct gm_session;
 
 /* What one uid has of us; kept while that is anything. */
@@ -33,7 +34,9 @@ struct gm_user {
 	uint32_t holds; /* connections and sessions, open or ending */
 	uint32_t connections;
 	uint32_t sessions;
-	uint64_t arena_bytes;
+	uint32_t registrations;
+	uint32_t exports;       /* and those abandoned that others have */
+	uint64_t arena_bytes;   /* and registered ones */
 	uint64_t waiting_bytes; /* of its changes that wait, see changes.h */
 	uint64_t paced_ns;      /* sessions opened, as time: see sessions.c */
 	uint64_t served;        /* the turn of its last change, see changes.h */
@@ -54,6 +57,7 @@ enum gm_drop {
 };
 
 TAILQ_HEAD(gm_connection_list, gm_connection);
+TAILQ_HEAD(gm_export_list, gm_export);
 TAILQ_HEAD(gm_session_list, gm_session);
 TAILQ_HEAD(gm_user_list, gm_user);
 
@@ -75,7 +79,10 @@ struct gm_control_server {
 	struct gm_session_list sessions; /* by id */
 	uint32_t n_sessions;
 	uint64_t last_session;
-	struct gm_closer closer;
+	struct gm_export_list exports; /* oldest first, see exports.h */
+	uint64_t last_export;
+	struct gm_closer closer; /* of memory, which is ours */
+	struct gm_closer gutter; /* of what clients send */
 
 	int share; /* the segment for other namespaces, -1: not made yet */
 	bool draining;

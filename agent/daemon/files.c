@@ -27,8 +27,10 @@ uint64_t gm_files_needed(const struct gm_config *config, uint32_t n_rows)
 {
 	uint64_t session = OF_SESSION + n_rows; /* doorbells */
 
+	/* What one uid may have of memory: others rarely have as much. */
 	return OF_OURS + (uint64_t)n_rows * OF_ROW + config->connections +
-	       config->sessions * session + GM_HOLDERS;
+	       config->sessions * session + GM_HOLDERS +
+	       config->registrations_per_uid + config->exports_per_uid;
 }
 
 void gm_files_check(const struct gm_config *config, uint32_t n_rows)

@@ -114,7 +114,9 @@ struct gm_keeper {
 	struct gm_journal *journal;
 	struct gm_seat_list seats;
 	uint32_t n_offered;
-	uint32_t n_free; /* places */
+	uint32_t n_asked; /* of claims, without an answer */
+	uint64_t asked;   /* questions about claims, ever */
+	uint32_t n_free;  /* places */
 	uint16_t free[GM_JOURNAL_PLACES];
 };
 
@@ -230,6 +232,11 @@ uint64_t gm_patience_ready(const struct gm_keeper *keeper);
 void gm_patience_look(struct gm_keeper *keeper);
 
 /* seats.c */
+
+/* Say this to the child.  Returns 0, or a negative errno: -EAGAIN when there is
+ * no room. */
+int gm_seats_say(struct gm_keeper *keeper, const struct gm_wire *wire,
+		 const int *fds, size_t n_fds);
 
 /* Say what there is to say, as far as there is room. */
 void gm_seats_pump(struct gm_keeper *keeper);

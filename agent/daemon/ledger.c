@@ -152,6 +152,19 @@ static void sum_of_uid(const struct gm_daemon *d, uint32_t uid, uint32_t slot,
 	}
 }
 
+uint64_t gm_ledger_share(const struct gm_daemon *d, uint32_t uid, uint32_t row)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < GM_OBJECTS; i++) {
+		const struct gm_promise *promise = d->ledger.of[i];
+
+		if (promise != NULL && promise->uid == uid)
+			sum += share_of(promise, row);
+	}
+	return sum;
+}
+
 static uint64_t per_cent(uint64_t bytes, uint32_t n)
 {
 	return bytes / 100 * n + bytes % 100 * n / 100;

@@ -77,6 +77,9 @@ int gm_ledger_promise(const struct gm_layers *layers,
 uint64_t gm_ledger_avail(const struct gm_daemon *d, uint32_t row,
 			 uint32_t slot);
 
+/* So much of a row has been promised to maps of this uid. */
+uint64_t gm_ledger_share(const struct gm_daemon *d, uint32_t uid, uint32_t row);
+
 /*
  * gm_ledger_judge - may this be promised now?
  *

@@ -27,6 +27,7 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 	%reldir%/state_dir.c %reldir%/state_dir.h \
 	%reldir%/state_text.c %reldir%/state_text.h \
 	%reldir%/uring.c %reldir%/uring.h
+%canon_reldir%_libdaemon_la_SOURCES += %reldir%/claims.c %reldir%/claims.h
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/clerk.c %reldir%/clerk.h
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/connection.c
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/connection.h
@@ -34,6 +35,7 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/death.c
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/environment.c
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/environment.h
+%canon_reldir%_libdaemon_la_SOURCES += %reldir%/exports.c %reldir%/exports.h
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/keeper.c %reldir%/keeper.h
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/launch.c
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/memory.c %reldir%/memory.h
@@ -45,6 +47,9 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/plan_changes.h
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/plan_reply.c
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/plan_reply.h
+%canon_reldir%_libdaemon_la_SOURCES += %reldir%/quota.c %reldir%/quota.h
+%canon_reldir%_libdaemon_la_SOURCES += %reldir%/registrations.c
+%canon_reldir%_libdaemon_la_SOURCES += %reldir%/registrations.h
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/requests.c %reldir%/requests.h
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/seats.c %reldir%/sessions.c
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/sessions.h

@@ -13,10 +13,12 @@
 #include <gpumap.h>
 
 #include "agent/daemon/daemon.h"
+#include "agent/daemon/exports.h"
 #include "agent/daemon/map_changes.h"
 #include "agent/daemon/plan_changes.h"
 #include "agent/daemon/sessions.h"
 #include "agent/daemon/share.h"
+#include "shm/queue.h"
 
 /* The text in a fixed field, or NULL when it has no end. */
 static const char *text_of(const char *field, size_t bytes)
@@ -271,25 +273,55 @@ static int handle_unpin(struct gm_connection *c, const struct gm_request *r)
 	return 0;
 }
 
+/* ---- FORGET ------------------------------------------------------------ */
+
+static int handle_forget(struct gm_connection *c, const struct gm_request *r)
+{
+	const struct gm_forget *ask = (const void *)r->body;
+
+	if (!c->session)
+		return gm_connection_bad(c, -EINVAL,
+					 "this connection is no session");
+	if (gm_handle_kind(ask->handle) == GM_BUFFER_REGISTERED)
+		return gm_registration_forget(c, &r->header, ask->handle);
+	return gm_export_forget(c, &r->header, ask->handle);
+}
+
 /* ---- the table --------------------------------------------------------- */
 
 static const struct gm_request_kind kinds[] = {
-	[GM_CONTROL_HELLO] = { sizeof(struct gm_hello), false, handle_hello },
-	[GM_CONTROL_MAP] = { 0, false, handle_map },
-	[GM_CONTROL_LAYERS_PUBLISH] = { sizeof(struct gm_layers_publish), true,
-					handle_publish },
-	[GM_CONTROL_RELEASE] = { sizeof(struct gm_object_name), false,
-				 handle_release },
-	[GM_CONTROL_PIN] = { sizeof(struct gm_object_name), false, handle_pin },
-	[GM_CONTROL_UNPIN] = { sizeof(struct gm_unpin), false, handle_unpin },
-	[GM_CONTROL_SESSION_OPEN] = { sizeof(struct gm_session_open), false,
-				      gm_session_handle_open },
-	[GM_CONTROL_QUEUE_OPEN] = { sizeof(struct gm_queue_open), false,
-				    gm_session_handle_queue },
-	[GM_CONTROL_SESSIONS] = { sizeof(struct gm_sessions), false,
-				  gm_session_handle_list },
-	[GM_CONTROL_PLAN] = { sizeof(struct gm_control_plan), true,
-			      gm_plan_change_handle },
+	[GM_CONTROL_HELLO] = { .body_bytes = sizeof(struct gm_hello),
+			       .handle = handle_hello },
+	[GM_CONTROL_MAP] = { .handle = handle_map },
+	[GM_CONTROL_LAYERS_PUBLISH] = { .body_bytes = sizeof(
+						struct gm_layers_publish),
+					.has_tail = true,
+					.handle = handle_publish },
+	[GM_CONTROL_RELEASE] = { .body_bytes = sizeof(struct gm_object_name),
+				 .handle = handle_release },
+	[GM_CONTROL_PIN] = { .body_bytes = sizeof(struct gm_object_name),
+			     .handle = handle_pin },
+	[GM_CONTROL_UNPIN] = { .body_bytes = sizeof(struct gm_unpin),
+			       .handle = handle_unpin },
+	[GM_CONTROL_SESSION_OPEN] = { .body_bytes =
+					      sizeof(struct gm_session_open),
+				      .handle = gm_session_handle_open },
+	[GM_CONTROL_QUEUE_OPEN] = { .body_bytes = sizeof(struct gm_queue_open),
+				    .handle = gm_session_handle_queue },
+	[GM_CONTROL_SESSIONS] = { .body_bytes = sizeof(struct gm_sessions),
+				  .handle = gm_session_handle_list },
+	[GM_CONTROL_PLAN] = { .body_bytes = sizeof(struct gm_control_plan),
+			      .has_tail = true,
+			      .handle = gm_plan_change_handle },
+	[GM_CONTROL_REGISTER] = { .body_bytes = sizeof(struct gm_register),
+				  .has_fd = true,
+				  .handle = gm_registration_handle },
+	[GM_CONTROL_FORGET] = { .body_bytes = sizeof(struct gm_forget),
+				.handle = handle_forget },
+	[GM_CONTROL_EXPORT] = { .body_bytes = sizeof(struct gm_export_ask),
+				.handle = gm_export_handle },
+	[GM_CONTROL_IMPORT] = { .body_bytes = sizeof(struct gm_import),
+				.handle = gm_import_handle },
 };
 
 _Static_assert(sizeof(struct gm_control_plan) <=

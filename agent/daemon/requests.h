@@ -12,6 +12,7 @@
 struct gm_request_kind {
 	uint32_t body_bytes; /* as we know it */
 	bool has_tail;
+	bool has_fd; /* may carry one, of a session */
 
 	/* Returns 0 when it has answered or will (gm_connection_wait()), or a
 	 * negative status to refuse with, and server->why. */

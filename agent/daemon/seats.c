@@ -7,18 +7,19 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "agent/common/log.h"
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/keeper.h"
+#include "agent/daemon/quota.h"
 #include "shm/point.h"
 
 #define RECORDS_A_TURN 64
 #define STRIKES_MAX    16u /* undertakers that one seat may cost */
 
-/* Returns 0, or a negative errno: -EAGAIN when there is no room. */
-static int say(struct gm_keeper *keeper, const struct gm_wire *wire,
-	       const int *fds, size_t n_fds)
+int gm_seats_say(struct gm_keeper *keeper, const struct gm_wire *wire,
+		 const int *fds, size_t n_fds)
 {
 	union {
 		struct cmsghdr align;
@@ -64,10 +65,11 @@ static int offer(struct gm_keeper *keeper, struct gm_seat *seat)
 		.arena_bytes = seat->arena_bytes,
 		.range_at = seat->range_at,
 		.range_bytes = seat->range_bytes,
+		.quota = gm_quota_of(keeper->d, keeper->row, seat->uid),
 	};
 	int fds[4] = { seat->queues, seat->arena, seat->doorbell,
 		       seat->socket };
-	int error = say(keeper, &wire, fds, seat->socket < 0 ? 3 : 4);
+	int error = gm_seats_say(keeper, &wire, fds, seat->socket < 0 ? 3 : 4);
 
 	if (error)
 		return error;
@@ -85,7 +87,7 @@ static int ask_to_leave(struct gm_keeper *keeper, struct gm_seat *seat)
 		.session = seat->session,
 		.place = seat->place,
 	};
-	int error = say(keeper, &wire, NULL, 0);
+	int error = gm_seats_say(keeper, &wire, NULL, 0);
 
 	if (error == 0)
 		seat->state = GM_SEAT_LEFT;
@@ -113,14 +115,15 @@ static int say_all(struct gm_keeper *keeper)
 
 	TAILQ_FOREACH(seat, &keeper->seats, entry)
 	{
-		int error;
+		int error = 0;
 
 		waits |= seat->state <= GM_SEAT_OFFERED;
-		if (!is_next(keeper, seat))
-			continue;
-		error = seat->state == GM_SEAT_LEAVING
-				? ask_to_leave(keeper, seat)
-				: offer(keeper, seat);
+		if (is_next(keeper, seat))
+			error = seat->state == GM_SEAT_LEAVING
+					? ask_to_leave(keeper, seat)
+					: offer(keeper, seat);
+		else if (seat->state == GM_SEAT_TAKEN && !keeper->is_undertaker)
+			error = gm_claims_say(keeper, seat, &waits);
 		if (error)
 			return error;
 	}
@@ -145,7 +148,7 @@ void gm_seats_tell_end(struct gm_keeper *keeper)
 
 	/* Without room now, the next look tries again. */
 	if (!keeper->told_end && keeper->socket.fd >= 0 &&
-	    say(keeper, &wire, NULL, 0) == 0)
+	    gm_seats_say(keeper, &wire, NULL, 0) == 0)
 		keeper->told_end = true;
 }
 
@@ -180,6 +183,7 @@ void gm_seats_pump(struct gm_keeper *keeper)
 /* Take the seat away from the row; its owner decides what becomes of it. */
 static void unseat(struct gm_keeper *keeper, struct gm_seat *seat)
 {
+	gm_claims_seat_gone(seat);
 	TAILQ_REMOVE(&keeper->seats, seat, entry);
 	gm_journal_close(gm_journal_at(keeper->journal, seat->place));
 	keeper->free[keeper->n_free++] = (uint16_t)seat->place;
@@ -282,9 +286,14 @@ static void has_failed(struct gm_keeper *keeper, const struct gm_wire *wire)
 	keeper->code = wire->code;
 }
 
-static void heard(struct gm_keeper *keeper, struct gm_wire *wire)
+/* @fd came with it, or is -1. */
+static void heard(struct gm_keeper *keeper, struct gm_wire *wire, int fd)
 {
 	wire->text[sizeof(wire->text) - 1] = '\0';
+	if (!keeper->is_undertaker && gm_claims_heard(keeper, wire, fd))
+		return;
+	if (fd >= 0)
+		close(fd);
 	switch (wire->type) {
 	case GM_WIRE_READY:
 		gm_keeper_ready(keeper, wire->text);
@@ -304,17 +313,44 @@ static void heard(struct gm_keeper *keeper, struct gm_wire *wire)
 	}
 }
 
+/* One record, and the descriptor that came with it, or -1.  Returns its bytes,
+ * 0, or -1 with errno set, as recvmsg(). */
+static ssize_t receive(struct gm_keeper *keeper, struct gm_wire *ret_wire,
+		       int *ret_fd)
+{
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_LEN(sizeof(int))]; /* room for one, no more */
+	} control;
+	struct iovec room = { ret_wire, sizeof(*ret_wire) };
+	struct msghdr message = { .msg_iov = &room,
+				  .msg_iovlen = 1,
+				  .msg_control = control.bytes,
+				  .msg_controllen = sizeof(control.bytes) };
+	ssize_t n = recvmsg(keeper->socket.fd, &message,
+			    MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	struct cmsghdr *head = n > 0 ? CMSG_FIRSTHDR(&message) : NULL;
+
+	*ret_fd = -1;
+	if (head && head->cmsg_level == SOL_SOCKET &&
+	    head->cmsg_type == SCM_RIGHTS)
+		memcpy(ret_fd, CMSG_DATA(head), sizeof(int));
+	return n;
+}
+
 int gm_seats_listen(struct gm_keeper *keeper)
 {
 	for (int i = 0; i < RECORDS_A_TURN && keeper->socket.fd >= 0; i++) {
 		struct gm_wire wire;
-		ssize_t n = recv(keeper->socket.fd, &wire, sizeof(wire),
-				 MSG_DONTWAIT);
+		int fd;
+		ssize_t n = receive(keeper, &wire, &fd);
 
 		if (n == (ssize_t)sizeof(wire)) {
-			heard(keeper, &wire);
+			heard(keeper, &wire, fd);
 			continue;
 		}
+		if (fd >= 0)
+			close(fd);
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
 			return 0;
 		if (n > 0)
@@ -347,6 +383,8 @@ bool gm_seats_child_gone(struct gm_keeper *keeper)
 
 	if (keeper->is_undertaker)
 		strike(keeper);
+	else
+		gm_claims_strike(keeper);
 	keeper->n_offered = 0;
 	keeper->wants_room = false;
 	keeper->told_end = false;
@@ -361,6 +399,8 @@ bool gm_seats_child_gone(struct gm_keeper *keeper)
 			seat->is_owed = true;
 		seat->state = GM_SEAT_WAITING;
 		is_owed |= seat->is_owed;
+		if (!keeper->is_undertaker) /* may free it */
+			gm_claims_worker_gone(seat);
 	}
 	return is_owed;
 }
@@ -395,6 +435,7 @@ void gm_seats_refuse_newcomers(struct gm_keeper *keeper, const char *why)
 		unseat(keeper, seat);
 		seat->seated(seat, -ENODEV, why);
 	}
+	gm_claims_refuse_newcomers(keeper, -ENODEV, why);
 }
 
 void gm_seats_refuse_for_long(struct gm_keeper *keeper)
@@ -460,6 +501,7 @@ int gm_supervisor_seat(struct gm_daemon *d, uint32_t row, struct gm_seat *seat,
 	}
 	seat->keeper = keeper;
 	seat->state = GM_SEAT_WAITING;
+	TAILQ_INIT(&seat->claims);
 	seat->place = keeper->free[--keeper->n_free];
 	gm_journal_open(gm_journal_at(keeper->journal, seat->place),
 			seat->session);

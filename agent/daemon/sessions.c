@@ -15,6 +15,7 @@
 
 #include "agent/common/log.h"
 #include "agent/daemon/daemon.h"
+#include "agent/daemon/exports.h"
 #include "agent/daemon/memory.h"
 #include "agent/daemon/peer.h"
 #include "shm/point.h"
@@ -50,6 +51,8 @@ void gm_session_free(struct gm_session *session)
 {
 	struct gm_control_server *s = session->server;
 
+	gm_registrations_free(session);
+	gm_exports_free(session);
 	gm_loop_del(&s->d->loop, &session->client);
 	if (session->client.fd >= 0)
 		close(session->client.fd);
@@ -268,6 +271,8 @@ static int make_session(struct gm_connection *c,
 	session->queues = session->arena = -1;
 	session->wake[0] = session->wake[1] = -1;
 	session->client.fd = -1;
+	TAILQ_INIT(&session->registrations);
+	TAILQ_INIT(&session->imports);
 	session->user = gm_user_hold(s, c->uid);
 	if (!session->user) {
 		free(session);
@@ -366,24 +371,17 @@ static void is_seated(struct gm_seat *seat, int status, const char *why)
 		gm_owner(seat, struct gm_session_queue, seat);
 	struct gm_session *session = queue->session;
 	struct gm_connection *c = session->connection;
-	struct gm_control request;
 	struct gm_queue_reply reply = { .at = seat->queue_at,
 					.bytes = gm_queue_bytes(seat->depth) };
 
 	if (!c)
 		return;
-	request = c->pending;
-	c->busy++;
-	if (status < 0) {
+	if (status < 0)
 		close_queue(session, queue->row);
-		gm_connection_refuse(c, &request, status, why);
-	} else {
+	else
 		GM_POINT("session_queue_opened");
-		gm_connection_reply(c, &request, &reply, sizeof(reply), NULL, 0,
-				    &seat->doorbell, 1);
-	}
-	gm_connection_resume(c);
-	gm_connection_release(c);
+	gm_connection_answer(c, status, why, &reply, sizeof(reply),
+			     status < 0 ? -1 : seat->doorbell);
 }
 
 static void is_broken(struct gm_seat *seat, const char *why)

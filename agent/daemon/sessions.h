@@ -16,6 +16,7 @@
 #define GM_SESSIONS_H
 
 #include "agent/daemon/connection.h"
+#include "agent/daemon/registrations.h"
 #include "agent/daemon/supervise.h"
 #include "shm/layout.h"
 
@@ -42,6 +43,8 @@ struct gm_session {
 	int arena;
 	int wake[2]; /* a pollable session's pair: ours, the client's; or -1 */
 	struct gm_source client; /* a pidfd; fd -1 where there is none */
+	struct gm_registration_list registrations;
+	struct gm_importer_list imports;
 	struct gm_session_queue *queue[GM_ROWS];
 };
 

@@ -16,6 +16,7 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
+#include "agent/daemon/claims.h"
 #include "agent/daemon/why.h"
 
 struct gm_daemon;
@@ -65,7 +66,8 @@ struct gm_seat {
 	uint32_t incarnation; /* workers it has been offered to */
 	uint32_t strikes;     /* undertakers that died over it */
 	bool was_seated;
-	bool is_owed; /* by a dead worker, and not buried yet */
+	bool is_owed;                /* by a dead worker, and not buried yet */
+	struct gm_claim_list claims; /* empty without a seat */
 };
 
 /*

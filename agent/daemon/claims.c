@@ -1,0 +1,368 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/daemon/claims.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+#include "agent/daemon/keeper.h"
+#include "shm/point.h"
+
+#define STRIKES_MAX 2u /* workers that one claim may cost */
+
+static void take_off(struct gm_claim *claim)
+{
+	TAILQ_REMOVE(&claim->seat->claims, claim, entry);
+	claim->seat = NULL;
+}
+
+static void end(struct gm_claim *claim, int status, const char *why)
+{
+	take_off(claim);
+	claim->gone(claim, status, why);
+}
+
+/* ---- what is asked ----------------------------------------------------- */
+
+static int say(struct gm_keeper *keeper, struct gm_seat *seat,
+	       const struct gm_claim *claim, enum gm_wire_type type)
+{
+	struct gm_wire wire = {
+		.type = type,
+		.session = seat->session,
+		.place = seat->place,
+		.handle = claim->handle,
+	};
+
+	if (type == GM_WIRE_FORGET)
+		return gm_seats_say(keeper, &wire, NULL, 0);
+	wire.at = claim->at;
+	wire.bytes = claim->bytes;
+	wire.flags = claim->flags;
+	return gm_seats_say(keeper, &wire, &claim->fd, claim->fd < 0 ? 0 : 1);
+}
+
+/* It was HELD once, and by the row's worker now it is not. */
+static bool is_missed(const struct gm_claim *claim)
+{
+	return claim->was_held && claim->state <= GM_CLAIM_ASKED;
+}
+
+int gm_claims_say(struct gm_keeper *keeper, struct gm_seat *seat,
+		  bool *ret_waits)
+{
+	struct gm_claim *claim;
+
+	TAILQ_FOREACH(claim, &seat->claims, entry)
+	{
+		int error = 0;
+
+		/* Memory that takes long to reach is its client's trouble, and
+		 * does not keep the row from others. */
+		if (is_missed(claim) &&
+		    gm_loop_now() - keeper->since_ns < GM_CLAIMS_WAIT_NS)
+			*ret_waits = true;
+		if (claim->state == GM_CLAIM_LEAVING) {
+			error = say(keeper, seat, claim, GM_WIRE_FORGET);
+			if (error == 0)
+				claim->state = GM_CLAIM_LEFT;
+		} else if (claim->state == GM_CLAIM_WAITING &&
+			   !keeper->told_end &&
+			   keeper->n_asked < GM_CLAIMS_ASKED) {
+			error = say(keeper, seat, claim, claim->ask);
+			if (error == 0) {
+				claim->state = GM_CLAIM_ASKED;
+				claim->asked = ++keeper->asked;
+				keeper->n_asked++;
+				GM_POINT("claim_asked");
+			}
+		}
+		if (error)
+			return error;
+	}
+	return 0;
+}
+
+int gm_claims_ask(struct gm_seat *seat, struct gm_claim *claim,
+		  char ret_why[GM_WHY_BYTES])
+{
+	struct gm_keeper *keeper = seat->keeper;
+
+	if (!keeper || keeper->draining || seat->state >= GM_SEAT_LEAVING)
+		return gm_why(ret_why, -ESHUTDOWN,
+			      "the row is being given up; open its queue anew");
+	if (keeper->state == GM_KEEPER_STUCK ||
+	    keeper->state == GM_KEEPER_OFF || gm_keeper_rests_long(keeper))
+		return gm_why(ret_why, -ENODEV,
+			      "row %u has no worker now; see its reason in "
+			      "gpumapctl devices, or use another row",
+			      keeper->row);
+	claim->seat = seat;
+	claim->state = GM_CLAIM_WAITING;
+	TAILQ_INSERT_TAIL(&seat->claims, claim, entry);
+	gm_seats_pump(keeper);
+	return 0;
+}
+
+void gm_claims_leave(struct gm_claim *claim)
+{
+	struct gm_seat *seat = claim->seat;
+
+	switch (claim->state) {
+	case GM_CLAIM_LEAVING:
+	case GM_CLAIM_LEFT:
+		return;
+	case GM_CLAIM_ASKED:
+	case GM_CLAIM_HELD:
+		/* What a worker has mapped, it has to unmap first. */
+		if (claim->ask == GM_WIRE_EXPORT)
+			break;
+		if (seat->state >= GM_SEAT_LEAVING) {
+			claim->state = GM_CLAIM_LEFT;
+		} else {
+			claim->state = GM_CLAIM_LEAVING;
+			gm_seats_pump(seat->keeper);
+		}
+		return;
+	case GM_CLAIM_WAITING:
+		break;
+	}
+	end(claim, 0, "");
+}
+
+/* ---- what is answered -------------------------------------------------- */
+
+/* What was asked when this is the answer; 0 for FORGOTTEN, and for what is no
+ * answer to a claim. */
+static uint32_t question_of(uint32_t answer)
+{
+	switch (answer) {
+	case GM_WIRE_REGISTERED:
+		return GM_WIRE_REGISTER;
+	case GM_WIRE_EXPORTED:
+		return GM_WIRE_EXPORT;
+	case GM_WIRE_IMPORTED:
+		return GM_WIRE_IMPORT;
+	default:
+		return 0;
+	}
+}
+
+/* The claim that an answer is about: it may have left meanwhile, and then there
+ * is none. */
+static struct gm_claim *find(struct gm_keeper *keeper,
+			     const struct gm_wire *wire)
+{
+	uint32_t ask = question_of(wire->type);
+	struct gm_claim *claim;
+	struct gm_seat *seat;
+
+	TAILQ_FOREACH(seat, &keeper->seats, entry)
+	{
+		if (seat->session == wire->session)
+			break;
+	}
+	if (!seat)
+		return NULL;
+	TAILQ_FOREACH(claim, &seat->claims, entry)
+	{
+		if (claim->handle != wire->handle)
+			continue;
+		if (ask ? claim->ask == ask && claim->state == GM_CLAIM_ASKED
+			: claim->state == GM_CLAIM_LEFT)
+			return claim;
+	}
+	return NULL;
+}
+
+static const char *words_of(const struct gm_claim *claim, int status)
+{
+	switch (status) {
+	case -ENOMEM:
+		return "there is not so much memory";
+	case -ESTALE:
+		return "the session has no buffer of this handle";
+	case -EEXIST:
+		return "the handle is in use";
+	case -EDQUOT:
+		return "it is more than the session may have of this row";
+	case -EOPNOTSUPP:
+		return claim->ask == GM_WIRE_EXPORT
+			       ? "the buffer was not allocated as "
+				 "GPUMAP_BUFFER_EXPORTABLE, or the row cannot"
+			       : "the row cannot do that";
+	default:
+		return "the worker could not do it; see its log";
+	}
+}
+
+static void refused(struct gm_claim *claim, int status)
+{
+	struct gm_seat *seat = claim->seat;
+
+	if (claim->was_held) {
+		seat->broken(seat, "a new worker could not reach what the "
+				   "session has registered");
+		return;
+	}
+	end(claim, status, words_of(claim, status));
+}
+
+/* Returns whether it has taken the descriptor. */
+static bool granted(struct gm_claim *claim, const struct gm_wire *wire, int fd)
+{
+	bool takes_fd = claim->ask == GM_WIRE_EXPORT;
+
+	claim->state = GM_CLAIM_HELD;
+	claim->strikes = 0;
+	if (claim->was_held)
+		return false;
+	claim->was_held = true;
+	claim->held(claim, wire->bytes, fd); /* may be its end */
+	return takes_fd;
+}
+
+bool gm_claims_heard(struct gm_keeper *keeper, const struct gm_wire *wire,
+		     int fd)
+{
+	struct gm_claim *claim;
+	bool is_taken = false;
+
+	if (wire->type == GM_WIRE_FORGOTTEN) {
+		claim = find(keeper, wire);
+		if (claim)
+			end(claim, 0, "");
+	} else if (question_of(wire->type)) {
+		if (keeper->n_asked)
+			keeper->n_asked--;
+		claim = find(keeper, wire);
+		if (claim && wire->status < 0)
+			refused(claim, wire->status);
+		else if (claim && claim->ask == GM_WIRE_EXPORT && fd < 0)
+			refused(claim, -EIO);
+		else if (claim)
+			is_taken = granted(claim, wire, fd);
+	} else {
+		return false;
+	}
+	if (fd >= 0 && !is_taken)
+		close(fd);
+	return true;
+}
+
+/* ---- deaths ------------------------------------------------------------ */
+
+void gm_claims_strike(struct gm_keeper *keeper)
+{
+	struct gm_claim *claim, *first = NULL;
+	struct gm_seat *seat;
+
+	/* A worker takes one after the other, in the order of asking. */
+	TAILQ_FOREACH(seat, &keeper->seats, entry)
+	TAILQ_FOREACH(claim, &seat->claims, entry)
+	{
+		if (claim->state == GM_CLAIM_ASKED &&
+		    (!first || claim->asked < first->asked))
+			first = claim;
+	}
+	if (first)
+		first->strikes++;
+	keeper->n_asked = 0;
+}
+
+/* A claim of this seat that does not wait for the next worker. */
+static struct gm_claim *first_lost(struct gm_seat *seat)
+{
+	struct gm_claim *claim;
+
+	TAILQ_FOREACH(claim, &seat->claims, entry)
+	{
+		if (claim->ask != GM_WIRE_REGISTER ||
+		    claim->state >= GM_CLAIM_LEAVING ||
+		    (claim->state == GM_CLAIM_ASKED && !claim->was_held))
+			return claim;
+	}
+	return NULL;
+}
+
+static bool kills(struct gm_seat *seat)
+{
+	const struct gm_claim *claim;
+
+	TAILQ_FOREACH(claim, &seat->claims, entry)
+	{
+		if (claim->strikes >= STRIKES_MAX)
+			return true;
+	}
+	return false;
+}
+
+/* An owner who hears of it may end the session; its seat leaves the row at
+ * once then, for no child has it mapped, and all of its claims with it.  So
+ * each time is begun anew, and the seat is known by its number alone. */
+static struct gm_seat *seat_of(struct gm_keeper *keeper, uint64_t session)
+{
+	struct gm_seat *seat;
+
+	TAILQ_FOREACH(seat, &keeper->seats, entry)
+	{
+		if (seat->session == session)
+			return seat;
+	}
+	return NULL;
+}
+
+void gm_claims_worker_gone(struct gm_seat *seat)
+{
+	struct gm_keeper *keeper = seat->keeper;
+	uint64_t session = seat->session;
+	struct gm_claim *claim;
+
+	if (kills(seat)) {
+		seat->broken(seat, "workers die of what it has registered");
+		return;
+	}
+	while ((seat = seat_of(keeper, session)) &&
+	       (claim = first_lost(seat))) {
+		bool has_left = claim->state >= GM_CLAIM_LEAVING;
+
+		end(claim, has_left ? 0 : -ESTALE,
+		    has_left ? "" : "the row's worker has died over it");
+	}
+	if (!seat)
+		return;
+	TAILQ_FOREACH(claim, &seat->claims, entry)
+	claim->state = GM_CLAIM_WAITING;
+}
+
+void gm_claims_seat_gone(struct gm_seat *seat)
+{
+	struct gm_claim *claim;
+
+	while ((claim = TAILQ_FIRST(&seat->claims)))
+		end(claim, -ESHUTDOWN, "the session has left the row");
+}
+
+static struct gm_claim *first_newcomer(const struct gm_keeper *keeper)
+{
+	struct gm_claim *claim;
+	struct gm_seat *seat;
+
+	TAILQ_FOREACH(seat, &keeper->seats, entry)
+	TAILQ_FOREACH(claim, &seat->claims, entry)
+	{
+		if (claim->state == GM_CLAIM_WAITING && !claim->was_held)
+			return claim;
+	}
+	return NULL;
+}
+
+void gm_claims_refuse_newcomers(struct gm_keeper *keeper, int status,
+				const char *why)
+{
+	struct gm_claim *claim;
+
+	while ((claim = first_newcomer(keeper)))
+		end(claim, status, why);
+}

@@ -1,0 +1,123 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * claims - what a seat has of its row's worker besides being served: client
+ * memory that is registered there, buffers that were exported from it, exports
+ * that were imported into it.
+ *
+ *	WAITING   the worker has not heard of it
+ *	ASKED     it was asked
+ *	HELD      it has said yes
+ *	LEAVING   FORGET is to be sent
+ *	LEFT      and is sent, or the whole seat is leaving
+ *
+ * What is registered is the client's and stays: the next worker is asked again
+ * before its row is shown as READY, for up to GM_CLAIMS_WAIT_NS.  An export and
+ * an import are of one worker's memory, and gone with it.
+ *
+ * A worker that dies of the same claim twice has its session ended; one that
+ * dies of a claim that was never HELD has it refused.
+ */
+#ifndef GM_CLAIMS_H
+#define GM_CLAIMS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "agent/common/wire.h"
+#include "agent/daemon/why.h"
+
+struct gm_keeper;
+struct gm_seat;
+
+#define GM_CLAIMS_ASKED   16u /* that a worker has not answered */
+#define GM_CLAIMS_WAIT_NS UINT64_C(5000000000)
+
+enum gm_claim_state {
+	GM_CLAIM_WAITING,
+	GM_CLAIM_ASKED,
+	GM_CLAIM_HELD,
+	GM_CLAIM_LEAVING,
+	GM_CLAIM_LEFT
+};
+
+/* Embedded in its owner, who fills the first part and keeps it as it is. */
+struct gm_claim {
+	enum gm_wire_type ask; /* GM_WIRE_REGISTER, _EXPORT or _IMPORT */
+	uint64_t handle;
+	uint64_t at;
+	uint64_t bytes;
+	uint32_t flags;
+	int fd; /* the owner's; -1 with EXPORT */
+
+	/* The worker has said yes, for the first time.  With EXPORT: how many
+	 * bytes, and a descriptor that is the owner's now. */
+	void (*held)(struct gm_claim *claim, uint64_t bytes, int fd);
+	/* It is no claim any more, and its owner's to free: it was refused,
+	 * with a negative status; or it has left, with its seat or alone. */
+	void (*gone)(struct gm_claim *claim, int status, const char *why);
+
+	/* The supervisor's own. */
+	TAILQ_ENTRY(gm_claim) entry;
+	struct gm_seat *seat;
+	enum gm_claim_state state;
+	uint64_t asked; /* counts the questions of the row */
+	uint32_t strikes;
+	bool was_held;
+};
+
+TAILQ_HEAD(gm_claim_list, gm_claim);
+
+/*
+ * gm_claims_ask - have a seat's worker hold this
+ *
+ * seat		was seated, see supervise.h
+ * claim	zero but for what its owner fills
+ * ret_why	what was wrong and what to do
+ *
+ * claim->held() or claim->gone() tells, perhaps before this returns.
+ *
+ * Returns	0
+ *		-ENODEV		no worker, and none soon
+ *		-ESHUTDOWN	the seat is being given up
+ */
+int gm_claims_ask(struct gm_seat *seat, struct gm_claim *claim,
+		  char ret_why[GM_WHY_BYTES]);
+
+/* Give it up.  claim->gone() follows, perhaps before this returns. */
+void gm_claims_leave(struct gm_claim *claim);
+
+/* ---- for seats.c ------------------------------------------------------- */
+
+/*
+ * gm_claims_say - say of a seat that is taken what there is to say
+ *
+ * ret_waits	set where the row should not be READY yet
+ *
+ * Returns	0, or a negative errno of the socket: -EAGAIN for no room
+ */
+int gm_claims_say(struct gm_keeper *keeper, struct gm_seat *seat,
+		  bool *ret_waits);
+
+/* The worker has answered; a descriptor that came with it is ours.  A record
+ * that is no answer to a claim is not known: returns false, and whose @fd is
+ * does not change. */
+bool gm_claims_heard(struct gm_keeper *keeper, const struct gm_wire *wire,
+		     int fd);
+
+/* The worker is gone: whom did it die of? */
+void gm_claims_strike(struct gm_keeper *keeper);
+
+/* The same, for a seat that stays.  May end its session, and so free it. */
+void gm_claims_worker_gone(struct gm_seat *seat);
+
+/* Nothing of this seat is mapped any more. */
+void gm_claims_seat_gone(struct gm_seat *seat);
+
+/* Tell those who have never been HELD that it will be long. */
+void gm_claims_refuse_newcomers(struct gm_keeper *keeper, int status,
+				const char *why);
+
+#endif

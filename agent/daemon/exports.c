@@ -1,0 +1,507 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/daemon/exports.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <gpumap.h>
+
+#include "agent/common/log.h"
+#include "agent/daemon/daemon.h"
+#include "agent/daemon/quota.h"
+#include "agent/daemon/sessions.h"
+#include "shm/point.h"
+#include "shm/queue.h"
+
+struct gm_export {
+	TAILQ_ENTRY(gm_export) entry; /* of the server */
+	struct gm_control_server *server;
+	struct gm_session *session; /* whose it is; NULL: abandoned */
+	struct gm_user *user;       /* who is charged */
+	struct gm_claim claim;
+	uint64_t id; /* 0: the worker has not answered yet */
+	int status;  /* why it was given up, in the words of server->why */
+	uint64_t bytes;
+	uint32_t row;
+	int fd; /* -1: not to be had any more */
+	struct gm_importer_list importers;
+};
+
+/* Who has an export: a session by a claim, or a connection by a descriptor. */
+struct gm_importer {
+	TAILQ_ENTRY(gm_importer) entry; /* of the export */
+	TAILQ_ENTRY(gm_importer) mine;  /* of the session or connection */
+	struct gm_export *export;
+	struct gm_session *session; /* NULL: a connection */
+	bool is_forgotten;          /* its client waits for that */
+	struct gm_claim claim;      /* its descriptor is one of its own */
+};
+
+/* ---- who has what ------------------------------------------------------ */
+
+static void free_export(struct gm_export *export)
+{
+	TAILQ_REMOVE(&export->server->exports, export, entry);
+	export->user->exports--;
+	gm_user_drop(export->server, export->user);
+	free(export);
+}
+
+/* Nobody can import it any more. */
+static void abandon(struct gm_export *export)
+{
+	/* Ours may be the last: then the memory goes. */
+	gm_closer_close(&export->server->closer, export->fd);
+	export->fd = -1;
+	export->session = NULL;
+	GM_POINT("export_abandoned");
+	if (TAILQ_EMPTY(&export->importers))
+		free_export(export);
+}
+
+static void let_go(struct gm_importer *importer, struct gm_importer_list *mine)
+{
+	struct gm_export *export = importer->export;
+
+	TAILQ_REMOVE(mine, importer, mine);
+	TAILQ_REMOVE(&export->importers, importer, entry);
+	if (importer->claim.fd >= 0)
+		close(importer->claim.fd);
+	free(importer);
+	if (!export->session && TAILQ_EMPTY(&export->importers))
+		free_export(export);
+}
+
+uint64_t gm_exports_abandoned(const struct gm_daemon *d, uint32_t row,
+			      uint32_t uid)
+{
+	const struct gm_export *export;
+	uint64_t bytes = 0;
+
+	if (!d->server)
+		return 0;
+	TAILQ_FOREACH(export, &d->server->exports, entry)
+	{
+		if (!export->session && export->row == row &&
+		    export->user->uid == uid)
+			bytes += export->bytes;
+	}
+	return bytes;
+}
+
+static uint64_t exported(const struct gm_control_server *s, uint32_t row,
+			 const struct gm_user *user)
+{
+	const struct gm_export *export;
+	uint64_t bytes = 0;
+
+	TAILQ_FOREACH(export, &s->exports, entry)
+	{
+		if (export->row == row && export->user == user)
+			bytes += export->bytes;
+	}
+	return bytes;
+}
+
+void gm_exports_free(struct gm_session *session)
+{
+	struct gm_control_server *s = session->server;
+	struct gm_export *export = TAILQ_FIRST(&s->exports), *next;
+	struct gm_importer *importer;
+
+	while ((importer = TAILQ_FIRST(&session->imports)))
+		let_go(importer, &session->imports);
+	for (; export; export = next) {
+		next = TAILQ_NEXT(export, entry);
+		if (export->session == session)
+			abandon(export);
+	}
+}
+
+void gm_exports_let_go(struct gm_connection *c)
+{
+	struct gm_importer *importer;
+
+	while ((importer = TAILQ_FIRST(&c->imports)))
+		let_go(importer, &c->imports);
+}
+
+/* ---- EXPORT ------------------------------------------------------------ */
+
+static void answer_export(struct gm_connection *c,
+			  const struct gm_export *export)
+{
+	struct gm_export_reply reply = { export->id, export->bytes };
+
+	gm_connection_answer(c, 0, NULL, &reply, sizeof(reply), -1);
+}
+
+static void is_exported(struct gm_claim *claim, uint64_t bytes, int fd)
+{
+	struct gm_export *export = gm_owner(claim, struct gm_export, claim);
+	struct gm_control_server *s = export->server;
+	struct gm_connection *c = export->session->connection;
+	uint64_t most = gm_quota_exports(s->d, export->row, export->user->uid);
+	uint64_t has = exported(s, export->row, export->user);
+
+	export->fd = fd;
+	if (has > most || bytes > most - has) {
+		export->status = gm_why(
+			s->why, -EDQUOT,
+			"uid %u has exported %" PRIu64 " bytes of row %u and "
+			"asks for %" PRIu64 ", it may export %" PRIu64
+			"; forget some, or reserve more with a layer map",
+			(unsigned)export->user->uid, has, export->row, bytes,
+			most);
+		gm_claims_leave(claim);
+		return;
+	}
+	export->bytes = bytes;
+	export->id = (uint64_t) export->row << 56 | ++s->last_export;
+	gm_log(GM_LOG_INFO, "exported",
+	       "session=%" PRIu64 " row=%u export=%#" PRIx64 " bytes=%" PRIu64
+	       " uid=%u uid_exports=%u",
+	       export->session->id, export->row, export->id, bytes,
+	       (unsigned)export->user->uid, export->user->exports);
+	GM_POINT("export_held");
+	if (c)
+		answer_export(c, export);
+}
+
+static void is_not_exported(struct gm_claim *claim, int status, const char *why)
+{
+	struct gm_export *export = gm_owner(claim, struct gm_export, claim);
+	struct gm_connection *c = export->session->connection;
+	bool was_refused = export->id == 0;
+
+	if (export->status < 0) {
+		status = export->status;
+		why = export->server->why;
+	}
+	abandon(export);
+	if (c && was_refused)
+		gm_connection_answer(c, status, why, NULL, 0, -1);
+}
+
+/* A handle of memory of a row that this session has a queue on. */
+static int judge_handle(struct gm_connection *c, uint64_t handle)
+{
+	const struct gm_session *session = c->session;
+	uint32_t row = gm_handle_row(handle);
+
+	if (!session)
+		return gm_connection_bad(c, -EINVAL,
+					 "this connection is no session");
+	if (gm_handle_kind(handle) != GM_BUFFER_DEVICE ||
+	    gm_handle_generation(handle) == 0 ||
+	    gm_handle_index(handle) >= GM_BUFFERS_MAX)
+		return gm_connection_bad(c, -EINVAL,
+					 "%#" PRIx64 " is no handle of a row's "
+					 "memory",
+					 handle);
+	if (row >= session->n_rows || !session->queue[row])
+		return gm_connection_bad(c, -ENODEV,
+					 "row %u: this session has no queue "
+					 "there; open it first",
+					 row);
+	return 0;
+}
+
+static struct gm_export *find_own(const struct gm_session *session,
+				  uint64_t handle)
+{
+	struct gm_export *export;
+
+	TAILQ_FOREACH(export, &session->server->exports, entry)
+	{
+		if (export->session == session &&
+		    export->claim.handle == handle)
+			break;
+	}
+	return export;
+}
+
+static int make_export(struct gm_session *session, uint64_t handle,
+		       struct gm_export **ret_export)
+{
+	struct gm_export *export = calloc(1, sizeof(*export));
+
+	if (!export)
+		return -ENOMEM;
+	export->user = gm_user_hold(session->server, session->user->uid);
+	if (!export->user) {
+		free(export);
+		return -ENOMEM;
+	}
+	export->user->exports++;
+	export->server = session->server;
+	export->session = session;
+	export->row = gm_handle_row(handle);
+	export->fd = -1;
+	export->claim = (struct gm_claim){ .ask = GM_WIRE_EXPORT,
+					   .handle = handle,
+					   .fd = -1,
+					   .held = is_exported,
+					   .gone = is_not_exported };
+	TAILQ_INIT(&export->importers);
+	TAILQ_INSERT_TAIL(&session->server->exports, export, entry);
+	*ret_export = export;
+	return 0;
+}
+
+int gm_export_handle(struct gm_connection *c, const struct gm_request *r)
+{
+	const struct gm_export_ask *ask = (const void *)r->body;
+	uint32_t most = c->server->d->config.exports_per_uid;
+	struct gm_export *export;
+	int error = judge_handle(c, ask->handle);
+
+	if (error)
+		return error;
+	gm_connection_wait(c, &r->header);
+	export = find_own(c->session, ask->handle);
+	if (export) {
+		answer_export(c, export);
+		return 0;
+	}
+	if (c->user->exports >= most)
+		error = gm_connection_bad(
+			c, -EDQUOT,
+			"uid %u has %u exports, those included that others "
+			"still have; forget some, or raise exports-per-uid in "
+			"[limits] of gpumapd.conf",
+			(unsigned)c->uid, c->user->exports);
+	if (error == 0)
+		error = make_export(c->session, ask->handle, &export);
+	if (error == 0) {
+		error = gm_claims_ask(&c->session->queue[export->row]->seat,
+				      &export->claim, c->server->why);
+		if (error)
+			abandon(export);
+	}
+	if (error)
+		c->waits = false;
+	return error;
+}
+
+/* ---- IMPORT ------------------------------------------------------------ */
+
+/* An export that this connection may have.  Of one that it may not, it hears no
+ * more than of one that there is not. */
+static struct gm_export *find(const struct gm_connection *c, uint64_t id)
+{
+	struct gm_export *export;
+
+	TAILQ_FOREACH(export, &c->server->exports, entry)
+	{
+		if (export->id == id && id != 0 && export->fd >= 0 &&
+		    (export->user->uid == c->uid ||
+		     c->server->d->config.cuda_share == GM_CONFIG_SHARE_ANY))
+			break;
+	}
+	return export;
+}
+
+static struct gm_importer *make_importer(struct gm_export *export,
+					 struct gm_session *session,
+					 struct gm_importer_list *mine)
+{
+	struct gm_importer *importer = calloc(1, sizeof(*importer));
+
+	if (!importer)
+		return NULL;
+	importer->export = export;
+	importer->session = session;
+	importer->claim.fd = -1;
+	TAILQ_INSERT_TAIL(&export->importers, importer, entry);
+	TAILQ_INSERT_TAIL(mine, importer, mine);
+	return importer;
+}
+
+static void is_imported(struct gm_claim *claim, uint64_t bytes, int fd)
+{
+	struct gm_importer *importer =
+		gm_owner(claim, struct gm_importer, claim);
+	const struct gm_export *export = importer->export;
+	struct gm_connection *c = importer->session->connection;
+	struct gm_import_reply reply = { .bytes = export->bytes,
+					 .row = export->row };
+
+	close(claim->fd);
+	claim->fd = -1;
+	gm_log(GM_LOG_INFO, "imported",
+	       "session=%" PRIu64 " row=%u export=%#" PRIx64
+	       " handle=%#" PRIx64,
+	       importer->session->id, export->row, export->id, claim->handle);
+	if (c)
+		gm_connection_answer(c, 0, NULL, &reply, sizeof(reply), -1);
+}
+
+static void is_not_imported(struct gm_claim *claim, int status, const char *why)
+{
+	struct gm_importer *importer =
+		gm_owner(claim, struct gm_importer, claim);
+	struct gm_session *session = importer->session;
+	struct gm_connection *c = session->connection;
+	bool was_refused = !claim->was_held;
+	bool was_forgotten = importer->is_forgotten;
+
+	let_go(importer, &session->imports);
+	if (c && was_refused)
+		gm_connection_answer(c, status, why, NULL, 0, -1);
+	else if (c && was_forgotten)
+		gm_connection_answer(c, 0, NULL, NULL, 0, -1);
+}
+
+/* Into a session, by the worker of its row. */
+static int import_here(struct gm_connection *c, const struct gm_request *r,
+		       const struct gm_import *ask, struct gm_export *export)
+{
+	struct gm_session *session = c->session;
+	struct gm_importer *importer;
+	int error;
+
+	importer = make_importer(export, session, &session->imports);
+	if (!importer)
+		return -ENOMEM;
+	/* One of its own: the export may be forgotten while we wait. */
+	importer->claim = (struct gm_claim){
+		.ask = GM_WIRE_IMPORT,
+		.handle = ask->handle,
+		.bytes = export->bytes,
+		.flags = ask->flags,
+		.fd = fcntl(export->fd, F_DUPFD_CLOEXEC, 0),
+		.held = is_imported,
+		.gone = is_not_imported,
+	};
+	error = importer->claim.fd < 0 ? -errno : 0;
+	gm_connection_wait(c, &r->header);
+	if (error == 0)
+		error = gm_claims_ask(&session->queue[ask->row]->seat,
+				      &importer->claim, c->server->why);
+	if (error) {
+		c->waits = false;
+		let_go(importer, &session->imports);
+	}
+	return error;
+}
+
+/* To the client itself: once for each connection is enough to remember. */
+static int hand_out(struct gm_connection *c, const struct gm_request *r,
+		    struct gm_export *export)
+{
+	struct gm_import_reply reply = { .bytes = export->bytes,
+					 .row = export->row };
+	struct gm_importer *importer;
+
+	TAILQ_FOREACH(importer, &c->imports, mine)
+	{
+		if (importer->export == export)
+			break;
+	}
+	if (!importer && !make_importer(export, NULL, &c->imports))
+		return -ENOMEM;
+	gm_connection_reply(c, &r->header, &reply, sizeof(reply), NULL, 0,
+			    &export->fd, 1);
+	return 0;
+}
+
+static int judge_import(struct gm_connection *c, const struct gm_import *ask,
+			const struct gm_export *export)
+{
+	const struct gm_importer *importer;
+	uint32_t n = 0;
+	int error;
+
+	if (ask->handle == 0 && ask->flags)
+		return gm_connection_bad(
+			c, -EINVAL, "a descriptor cannot be made read-only");
+	if (ask->handle == 0)
+		return 0;
+	error = judge_handle(c, ask->handle);
+	if (error)
+		return error;
+	if (ask->flags & ~GPUMAP_BUFFER_READ_ONLY)
+		return gm_connection_bad(c, -EINVAL,
+					 "import flags %#x are not known",
+					 ask->flags);
+	if (ask->row != export->row || gm_handle_row(ask->handle) != ask->row)
+		return gm_connection_bad(
+			c, -EOPNOTSUPP,
+			"the export is memory of row %u, and is imported there",
+			export->row);
+	TAILQ_FOREACH(importer, &c->session->imports, mine)
+	n++;
+	if (n >= GM_BUFFERS_MAX)
+		return gm_connection_bad(c, -EDQUOT,
+					 "the session has %u imports; forget "
+					 "those that it has freed",
+					 n);
+	return 0;
+}
+
+int gm_import_handle(struct gm_connection *c, const struct gm_request *r)
+{
+	struct gm_export *export;
+	struct gm_import ask;
+	int error;
+
+	memcpy(&ask, r->body, sizeof(ask));
+	export = find(c, ask.id);
+	if (!export)
+		return gm_connection_bad(
+			c, -ENOENT,
+			"no export %#" PRIx64 " for uid %u: it was forgotten, "
+			"or its session or its worker has ended, or it is "
+			"another uid's and share in [cuda] of gpumapd.conf "
+			"keeps it there",
+			ask.id, (unsigned)c->uid);
+	error = judge_import(c, &ask, export);
+	if (error)
+		return error;
+	return ask.handle ? import_here(c, r, &ask, export)
+			  : hand_out(c, r, export);
+}
+
+/* ---- FORGET ------------------------------------------------------------ */
+
+static struct gm_importer *find_import(const struct gm_session *session,
+				       uint64_t handle)
+{
+	struct gm_importer *importer;
+
+	TAILQ_FOREACH(importer, &session->imports, mine)
+	{
+		if (importer->claim.handle == handle)
+			break;
+	}
+	return importer;
+}
+
+int gm_export_forget(struct gm_connection *c, const struct gm_control *request,
+		     uint64_t handle)
+{
+	struct gm_export *export = find_own(c->session, handle);
+	struct gm_importer *importer = find_import(c->session, handle);
+
+	if (importer && !importer->is_forgotten) {
+		importer->is_forgotten = true;
+		gm_connection_wait(c, request);
+		gm_claims_leave(&importer->claim);
+		return 0;
+	}
+	if (!export)
+		return gm_connection_bad(c, -ENOENT,
+					 "the session has neither exported nor "
+					 "imported %#" PRIx64,
+					 handle);
+	gm_claims_leave(&export->claim);
+	gm_connection_reply(c, request, NULL, 0, NULL, 0, NULL, 0);
+	return 0;
+}

@@ -1,0 +1,39 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/daemon/quota.h"
+
+#include "agent/daemon/daemon.h"
+#include "agent/daemon/exports.h"
+#include "shm/score.h"
+
+static uint64_t left(uint64_t of, uint64_t taken)
+{
+	return of > taken ? of - taken : 0;
+}
+
+uint64_t gm_quota_of(const struct gm_daemon *d, uint32_t row, uint32_t uid)
+{
+	const struct gm_device *device = d->devices.of[row];
+	uint64_t own = gm_ledger_share(d, uid, row);
+	uint64_t others = left(d->ledger.promised[row], own);
+	uint64_t bytes;
+
+	if (device->facts.total_bytes == 0)
+		return UINT64_MAX;
+	bytes = gm_budget(left(device->moving.free_bytes, others),
+			  device->facts.total_bytes);
+	if (bytes < own)
+		bytes = own;
+	return left(bytes, gm_exports_abandoned(d, row, uid));
+}
+
+uint64_t gm_quota_exports(const struct gm_daemon *d, uint32_t row, uint32_t uid)
+{
+	uint64_t total = d->devices.of[row]->facts.total_bytes;
+	uint64_t own = gm_ledger_share(d, uid, row);
+
+	if (total == 0)
+		return UINT64_MAX;
+	return own > total / 2 ? own : total / 2;
+}

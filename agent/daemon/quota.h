@@ -1,0 +1,26 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * quota - how much of a row's memory one uid may have in buffers.
+ *
+ * A reservation is the uid's own, whatever is free.  Without one it is half of
+ * the row at most, and never what others have been promised.  What others can
+ * still import of it, or have imported, is charged to the uid until the last
+ * one that we know of is gone.
+ */
+#ifndef GM_QUOTA_H
+#define GM_QUOTA_H
+
+#include <stdint.h>
+
+struct gm_daemon;
+
+/* As an ATTACH says it; UINT64_MAX where the row's size is not known. */
+uint64_t gm_quota_of(const struct gm_daemon *d, uint32_t row, uint32_t uid);
+
+/* What a uid may have exported of a row in all. */
+uint64_t gm_quota_exports(const struct gm_daemon *d, uint32_t row,
+			  uint32_t uid);
+
+#endif

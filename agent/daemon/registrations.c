@@ -1,0 +1,393 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/daemon/registrations.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/magic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <gpumap.h>
+
+#include "agent/common/log.h"
+#include "agent/daemon/daemon.h"
+#include "agent/daemon/sessions.h"
+#include "shm/point.h"
+#include "shm/queue.h"
+
+/* One row's part in it. */
+struct reach {
+	TAILQ_ENTRY(reach) entry;
+	struct gm_registration *of;
+	struct gm_claim claim;
+	uint32_t row;
+};
+
+struct gm_registration {
+	TAILQ_ENTRY(gm_registration) entry;
+	struct gm_session *session;
+	uint64_t handle;
+	uint64_t at;
+	uint64_t bytes;
+	uint64_t charged; /* whole pages */
+	uint32_t flags;
+	int fd;
+	dev_t dev;
+	ino_t ino;
+	bool is_forgotten;           /* its client waits for the last row */
+	TAILQ_HEAD(, reach) reaches; /* empty for a moment only */
+};
+
+static uint64_t page_bytes(void)
+{
+	return (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+/* ---- judging ----------------------------------------------------------- */
+
+/* Nothing else is asked of a stranger's descriptor before its seals: only files
+ * in memory have any, and they answer at once. */
+static int judge_file(int fd, bool writable, char *ret_why)
+{
+	int seals = fcntl(fd, F_GET_SEALS);
+	int mode = fcntl(fd, F_GETFL) & O_ACCMODE;
+	struct statfs fs;
+
+	if (seals < 0)
+		return gm_why(ret_why, -EINVAL,
+			      "the descriptor is no memfd; make one with "
+			      "memfd_create(MFD_ALLOW_SEALING)");
+	if (fstatfs(fd, &fs) != 0 || fs.f_type != TMPFS_MAGIC)
+		return gm_why(
+			ret_why, -EINVAL,
+			"the memfd has huge pages, whose holes nobody can "
+			"be warned of; make it without MFD_HUGETLB");
+	if (!(seals & F_SEAL_SHRINK))
+		return gm_why(ret_why, -EPERM,
+			      "the memfd could shrink under a worker; add "
+			      "F_SEAL_SHRINK to its seals");
+	if (mode == O_WRONLY)
+		return gm_why(ret_why, -EPERM,
+			      "the descriptor cannot be read; open it O_RDWR");
+	if (writable &&
+	    (mode != O_RDWR || (seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE))))
+		return gm_why(ret_why, -EPERM,
+			      "the memfd cannot be written; register it "
+			      "GPUMAP_BUFFER_READ_ONLY, or send a descriptor "
+			      "that is O_RDWR and not sealed against writing");
+	return 0;
+}
+
+int gm_registration_judge(int fd, uint64_t at, uint64_t bytes, bool writable,
+			  char ret_why[GM_WHY_BYTES])
+{
+	struct stat st;
+	int error = judge_file(fd, writable, ret_why);
+
+	if (error)
+		return error;
+	if (fstat(fd, &st) != 0)
+		return gm_why(ret_why, -errno, "the memfd has no size");
+	if (bytes == 0 || at % page_bytes() != 0)
+		return gm_why(ret_why, -EINVAL,
+			      "%" PRIu64 " bytes from %" PRIu64 ": register at "
+			      "least one, from the start of a page",
+			      bytes, at);
+	if (at > (uint64_t)st.st_size || bytes > (uint64_t)st.st_size - at)
+		return gm_why(ret_why, -ERANGE,
+			      "%" PRIu64 " bytes from %" PRIu64
+			      ", but the memfd "
+			      "has %" PRIu64,
+			      bytes, at, (uint64_t)st.st_size);
+	return 0;
+}
+
+static int judge_form(struct gm_connection *c, const struct gm_register *ask)
+{
+	const struct gm_session *session = c->session;
+
+	if (!session)
+		return gm_connection_bad(c, -EINVAL,
+					 "this connection is no session");
+	if (gm_handle_kind(ask->handle) != GM_BUFFER_REGISTERED ||
+	    gm_handle_row(ask->handle) != 0 ||
+	    gm_handle_generation(ask->handle) == 0 ||
+	    gm_handle_index(ask->handle) >= GM_BUFFERS_MAX)
+		return gm_connection_bad(c, -EINVAL,
+					 "%#" PRIx64 " is no handle of a "
+					 "registration",
+					 ask->handle);
+	if (ask->flags & ~GPUMAP_BUFFER_READ_ONLY)
+		return gm_connection_bad(c, -EINVAL,
+					 "registration flags %#x are not known",
+					 ask->flags);
+	if (ask->row >= session->n_rows || !session->queue[ask->row])
+		return gm_connection_bad(c, -ENODEV,
+					 "row %u: this session has no queue "
+					 "there; open it first",
+					 ask->row);
+	return 0;
+}
+
+static int judge_limits(struct gm_connection *c, uint64_t bytes)
+{
+	const struct gm_config *config = &c->server->d->config;
+	const struct gm_user *user = c->user;
+
+	if (user->registrations >= config->registrations_per_uid)
+		return gm_connection_bad(
+			c, -EDQUOT,
+			"uid %u has %u registrations, which is its limit; "
+			"forget some, or raise registrations-per-uid in "
+			"[limits] of gpumapd.conf",
+			(unsigned)user->uid, user->registrations);
+	if (user->arena_bytes > config->arena_bytes_per_uid ||
+	    bytes > config->arena_bytes_per_uid - user->arena_bytes)
+		return gm_connection_bad(
+			c, -EDQUOT,
+			"uid %u has %" PRIu64 " bytes of arenas and registered "
+			"memory and asks for %" PRIu64 ", its limit is %" PRIu64
+			"; raise arena-per-uid in [limits] of gpumapd.conf",
+			(unsigned)user->uid, user->arena_bytes, bytes,
+			config->arena_bytes_per_uid);
+	return 0;
+}
+
+/* ---- what is kept ------------------------------------------------------ */
+
+static struct gm_registration *find(const struct gm_session *session,
+				    uint64_t handle)
+{
+	struct gm_registration *reg;
+
+	TAILQ_FOREACH(reg, &session->registrations, entry)
+	{
+		if (reg->handle == handle)
+			break;
+	}
+	return reg;
+}
+
+static void drop(struct gm_registration *reg)
+{
+	struct gm_session *session = reg->session;
+
+	session->user->registrations--;
+	session->user->arena_bytes -= reg->charged;
+	TAILQ_REMOVE(&session->registrations, reg, entry);
+	/* Ours may be the last, and there may be many pages. */
+	gm_closer_close(&session->server->closer, reg->fd);
+	free(reg);
+	GM_POINT("registration_gone");
+}
+
+void gm_registrations_free(struct gm_session *session)
+{
+	struct gm_registration *reg;
+	struct reach *reach;
+
+	while ((reg = TAILQ_FIRST(&session->registrations))) {
+		while ((reach = TAILQ_FIRST(&reg->reaches))) {
+			TAILQ_REMOVE(&reg->reaches, reach, entry);
+			free(reach);
+		}
+		drop(reg);
+	}
+}
+
+/* Takes @fd over where it is not refused. */
+static int make(struct gm_connection *c, const struct gm_register *ask, int fd,
+		struct gm_registration **ret_reg)
+{
+	bool writable = !(ask->flags & GPUMAP_BUFFER_READ_ONLY);
+	uint64_t page = page_bytes(), charged;
+	struct gm_registration *reg;
+	struct stat st;
+	int error;
+
+	error = gm_registration_judge(fd, ask->at, ask->bytes, writable,
+				      c->server->why);
+	if (error)
+		return error;
+	charged = (ask->bytes + page - 1) / page * page;
+	error = judge_limits(c, charged);
+	if (error == 0 && fstat(fd, &st) != 0)
+		error = -errno;
+	if (error)
+		return error;
+	reg = calloc(1, sizeof(*reg));
+	if (!reg)
+		return -ENOMEM;
+	*reg = (struct gm_registration){ .session = c->session,
+					 .handle = ask->handle,
+					 .at = ask->at,
+					 .bytes = ask->bytes,
+					 .charged = charged,
+					 .flags = ask->flags,
+					 .fd = fd,
+					 .dev = st.st_dev,
+					 .ino = st.st_ino };
+	TAILQ_INIT(&reg->reaches);
+	TAILQ_INSERT_TAIL(&c->session->registrations, reg, entry);
+	c->session->user->registrations++;
+	c->session->user->arena_bytes += charged;
+	*ret_reg = reg;
+	return 0;
+}
+
+/* The same handle for one more row: is it the same memory? */
+static int judge_again(struct gm_connection *c, const struct gm_register *ask,
+		       int fd, const struct gm_registration *reg)
+{
+	const struct reach *reach;
+	struct stat st;
+
+	if (fcntl(fd, F_GET_SEALS) < 0 || fstat(fd, &st) != 0 ||
+	    st.st_dev != reg->dev || st.st_ino != reg->ino ||
+	    ask->at != reg->at || ask->bytes != reg->bytes ||
+	    ask->flags != reg->flags || reg->is_forgotten)
+		return gm_connection_bad(c, -EEXIST,
+					 "the handle %#" PRIx64 " is that of "
+					 "other memory",
+					 reg->handle);
+	TAILQ_FOREACH(reach, &reg->reaches, entry)
+	{
+		if (reach->row == ask->row)
+			return gm_connection_bad(
+				c, -EALREADY,
+				"it is registered for row %u already",
+				ask->row);
+	}
+	return 0;
+}
+
+/* ---- claims ------------------------------------------------------------ */
+
+static void held(struct gm_claim *claim, uint64_t bytes, int fd)
+{
+	struct reach *reach = gm_owner(claim, struct reach, claim);
+	const struct gm_registration *reg = reach->of;
+	struct gm_connection *c = reg->session->connection;
+
+	gm_log(GM_LOG_INFO, "registered",
+	       "session=%" PRIu64 " row=%u handle=%#" PRIx64 " bytes=%" PRIu64,
+	       reg->session->id, reach->row, reg->handle, reg->bytes);
+	GM_POINT("registration_held");
+	if (c)
+		gm_connection_answer(c, 0, NULL, NULL, 0, -1);
+}
+
+static void gone(struct gm_claim *claim, int status, const char *why)
+{
+	struct reach *reach = gm_owner(claim, struct reach, claim);
+	struct gm_registration *reg = reach->of;
+	struct gm_connection *c = reg->session->connection;
+	bool was_refused = !claim->was_held;
+	bool was_forgotten = reg->is_forgotten;
+	bool was_last;
+
+	TAILQ_REMOVE(&reg->reaches, reach, entry);
+	free(reach);
+	was_last = TAILQ_EMPTY(&reg->reaches);
+	if (was_last)
+		drop(reg);
+	if (c && was_refused)
+		gm_connection_answer(c, status, why, NULL, 0, -1);
+	else if (c && was_forgotten && was_last)
+		gm_connection_answer(c, 0, NULL, NULL, 0, -1);
+}
+
+static int reach_from(struct gm_connection *c, struct gm_registration *reg,
+		      uint32_t row, const struct gm_control *request)
+{
+	struct reach *reach = calloc(1, sizeof(*reach));
+	int error;
+
+	if (!reach)
+		return -ENOMEM;
+	reach->of = reg;
+	reach->row = row;
+	reach->claim = (struct gm_claim){ .ask = GM_WIRE_REGISTER,
+					  .handle = reg->handle,
+					  .at = reg->at,
+					  .bytes = reg->bytes,
+					  .flags = reg->flags,
+					  .fd = reg->fd,
+					  .held = held,
+					  .gone = gone };
+	TAILQ_INSERT_TAIL(&reg->reaches, reach, entry);
+	gm_connection_wait(c, request);
+	error = gm_claims_ask(&reg->session->queue[row]->seat, &reach->claim,
+			      c->server->why);
+	if (error) {
+		c->waits = false;
+		TAILQ_REMOVE(&reg->reaches, reach, entry);
+		free(reach);
+	}
+	return error;
+}
+
+int gm_registration_handle(struct gm_connection *c, const struct gm_request *r)
+{
+	struct gm_registration *reg = NULL;
+	struct gm_register ask;
+	int error;
+
+	memcpy(&ask, r->body, sizeof(ask));
+	error = judge_form(c, &ask);
+	if (error == 0 && c->fd < 0)
+		error = c->lost_fd
+				? gm_connection_bad(
+					  c, -EMFILE,
+					  "gpumapd has no descriptor left for "
+					  "it; raise LimitNOFILE of gpumapd")
+				: gm_connection_bad(
+					  c, -EINVAL,
+					  "no descriptor came with it");
+	if (error)
+		return error;
+	reg = find(c->session, ask.handle);
+	if (reg) {
+		error = judge_again(c, &ask, c->fd, reg);
+	} else {
+		error = make(c, &ask, c->fd, &reg);
+		if (error == 0)
+			c->fd = -1;
+	}
+	if (error)
+		return error;
+	error = reach_from(c, reg, ask.row, &r->header);
+	if (error && TAILQ_EMPTY(&reg->reaches))
+		drop(reg);
+	return error;
+}
+
+/* ---- FORGET ------------------------------------------------------------ */
+
+int gm_registration_forget(struct gm_connection *c,
+			   const struct gm_control *request, uint64_t handle)
+{
+	struct gm_registration *reg = find(c->session, handle);
+	struct reach *reach, *next;
+
+	if (!reg || reg->is_forgotten)
+		return gm_connection_bad(c, -ENOENT,
+					 "the session has registered nothing "
+					 "with the handle %#" PRIx64,
+					 handle);
+	/* The answer may come out of the last of these calls, and with it the
+	 * registration's end. */
+	gm_connection_wait(c, request);
+	reg->is_forgotten = true;
+	for (reach = TAILQ_FIRST(&reg->reaches); reach; reach = next) {
+		next = TAILQ_NEXT(reach, entry);
+		gm_claims_leave(&reach->claim);
+	}
+	return 0;
+}

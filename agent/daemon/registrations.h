@@ -1,0 +1,50 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * registrations - memory of a client's own that jobs of its session may name.
+ *
+ * It comes as a memfd with REGISTER, is judged here, and mapped by the workers
+ * of the rows that it is registered for; its descriptor is kept for workers to
+ * come, and given back when no worker has it mapped any more: by FORGET, or with
+ * the session.
+ *
+ * What a client sends may be any descriptor at all, of a file system that never
+ * answers for instance.  So nothing is asked of it that could wait before it is
+ * known to be a memfd, and it is closed by the closer's thread.
+ */
+#ifndef GM_REGISTRATIONS_H
+#define GM_REGISTRATIONS_H
+
+#include "agent/daemon/connection.h"
+
+struct gm_registration;
+
+TAILQ_HEAD(gm_registration_list, gm_registration);
+
+/*
+ * gm_registration_judge - may a worker map this part of this file?
+ *
+ * writable	jobs shall write it
+ * ret_why	what was wrong and what to do
+ *
+ * Returns	0
+ *		-EINVAL		no memfd, huge pages, or no whole pages
+ *		-EPERM		it could shrink, or cannot be written
+ *		-ERANGE		the file does not reach so far
+ */
+int gm_registration_judge(int fd, uint64_t at, uint64_t bytes, bool writable,
+			  char ret_why[GM_WHY_BYTES]);
+
+/* Of a session that is being freed. */
+void gm_registrations_free(struct gm_session *session);
+
+/* Let go of what has this handle, and answer @request then.  Returns 0, or
+ * -ENOENT: the session has registered nothing of the kind. */
+int gm_registration_forget(struct gm_connection *c,
+			   const struct gm_control *request, uint64_t handle);
+
+/* Handler, see requests.h. */
+int gm_registration_handle(struct gm_connection *c, const struct gm_request *r);
+
+#endif

@@ -559,6 +559,16 @@ gm_tests += %reldir%/agent_control
 %canon_reldir%_agent_control_SOURCES = %reldir%/agent_control.c $(gm_story)
 %canon_reldir%_agent_control_LDADD = $(gm_story_libs) shm/libshm.la
 
+# What gpumapd keeps of buffers, with workers that do as they are told.
+gm_tests += %reldir%/agent_claims
+%canon_reldir%_agent_claims_SOURCES = %reldir%/agent_claims.c \
+	%reldir%/odd_worker.h $(gm_story)
+%canon_reldir%_agent_claims_LDADD = %reldir%/libraw.la $(gm_story_libs) \
+	shm/libshm.la
+check_PROGRAMS += %reldir%/odd_worker
+%canon_reldir%_odd_worker_SOURCES = %reldir%/odd_worker.c \
+	%reldir%/odd_worker.h
+
 gm_row = %reldir%/worker_row.h %reldir%/hand_client.h %reldir%/tap.h
 
 gm_tests += %reldir%/agent_worker

@@ -172,8 +172,9 @@ int raw_receive(struct raw *c, struct gm_control *ret_header, void *ret_body,
 
 /* ---- requests ---------------------------------------------------------- */
 
-static int ask(struct raw *c, const struct raw_record *record, void *ret_body,
-	       uint32_t ret_bytes, int ret_fds[GM_CONTROL_FDS_MAX])
+static int ask_for(struct raw *c, const struct raw_record *record,
+		   void *ret_body, uint32_t ret_bytes,
+		   int ret_fds[GM_CONTROL_FDS_MAX])
 {
 	char room[4096];
 	struct gm_control reply;
@@ -212,7 +213,7 @@ int raw_ask(struct raw *c, uint16_t type, const void *body, uint32_t bytes,
 				     .body = body,
 				     .body_bytes = bytes };
 
-	return ask(c, &record, ret_body, ret_bytes, ret_fds);
+	return ask_for(c, &record, ret_body, ret_bytes, ret_fds);
 }
 
 int raw_ask_tail(struct raw *c, uint16_t type, const void *body, uint32_t bytes,
@@ -226,7 +227,7 @@ int raw_ask_tail(struct raw *c, uint16_t type, const void *body, uint32_t bytes,
 		.tail_bytes = tail_bytes,
 	};
 
-	return ask(c, &record, NULL, 0, NULL);
+	return ask_for(c, &record, NULL, 0, NULL);
 }
 
 int raw_hello(struct raw *c)
@@ -328,6 +329,54 @@ int raw_open_queue(struct raw *c, const char *path, uint32_t row,
 		error = raw_queue(c, row);
 	return error;
 }
+
+/* ---- buffers ----------------------------------------------------------- */
+
+int raw_register(struct raw *c, const struct gm_register *ask, int fd)
+{
+	struct raw_record record = {
+		.header = raw_header(c, GM_CONTROL_REGISTER, sizeof(*ask), 0),
+		.body = ask,
+		.body_bytes = sizeof(*ask),
+		.fds = &fd,
+		.n_fds = fd >= 0,
+	};
+
+	return ask_for(c, &record, NULL, 0, NULL);
+}
+
+int raw_forget(struct raw *c, uint64_t handle)
+{
+	struct gm_forget forget = { handle };
+
+	return raw_ask(c, GM_CONTROL_FORGET, &forget, sizeof(forget), NULL, 0,
+		       NULL);
+}
+
+int raw_export(struct raw *c, uint64_t handle,
+	       struct gm_export_reply *ret_export)
+{
+	struct gm_export_ask ask = { handle };
+
+	return raw_ask(c, GM_CONTROL_EXPORT, &ask, sizeof(ask), ret_export,
+		       sizeof(*ret_export), NULL);
+}
+
+int raw_import(struct raw *c, const struct gm_import *ask,
+	       struct gm_import_reply *ret_import, int *ret_fd)
+{
+	int fds[GM_CONTROL_FDS_MAX] = { -1, -1, -1, -1 };
+	int error = raw_ask(c, GM_CONTROL_IMPORT, ask, sizeof(*ask), ret_import,
+			    sizeof(*ret_import), fds);
+
+	if (ret_fd)
+		*ret_fd = fds[0];
+	else
+		shut(&fds[0]);
+	return error;
+}
+
+/* ---- entries ----------------------------------------------------------- */
 
 struct gm_entry raw_entry(const struct raw_queue *q, uint8_t op)
 {

@@ -122,6 +122,19 @@ int raw_open_queue(struct raw *c, const char *path, uint32_t row,
 int raw_publish(struct raw *c, const char *name, const char *spec,
 		uint32_t n_layers);
 
+/* REGISTER with a descriptor, or without one where @fd is -1. */
+int raw_register(struct raw *c, const struct gm_register *ask, int fd);
+
+int raw_forget(struct raw *c, uint64_t handle);
+
+int raw_export(struct raw *c, uint64_t handle,
+	       struct gm_export_reply *ret_export);
+
+/* IMPORT; ret_fd receives what came with the reply, -1 where nothing did, and
+ * may be NULL. */
+int raw_import(struct raw *c, const struct gm_import *ask,
+	       struct gm_import_reply *ret_import, int *ret_fd);
+
 /* Close and unmap whatever is open; may be called again. */
 void raw_close(struct raw *c);
 

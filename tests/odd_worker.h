@@ -1,0 +1,19 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/* What the index of a handle tells the worker of odd_worker.c to do. */
+#ifndef ODD_WORKER_H
+#define ODD_WORKER_H
+
+#define ODD_EXPORT_BYTES 8192u
+
+enum odd_index {
+	ODD_DEADLY = 4000,       /* die of it */
+	ODD_DEADLY_AGAIN = 4001, /* die of it, unless it is the first worker */
+	ODD_SILENT = 4002,       /* never answer */
+	ODD_REFUSED = 4003,      /* -ENOMEM */
+	ODD_HUGE = 4004,         /* an export of 2^60 bytes */
+	ODD_COUNT = 4005 /* an export of as many bytes as registrations */
+};
+
+#endif

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -429,6 +430,86 @@ static void more_than_one_ends_the_session(void)
 	close(fd);
 }
 
+/* A socket whose last close takes a minute: nobody reads what it has sent.
+ * Returns it, and the other end; -1 where there is no loopback. */
+static int lingering(int *ret_other)
+{
+	struct sockaddr_in to = { .sin_family = AF_INET,
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct linger linger = { .l_onoff = 1, .l_linger = 60 };
+	socklen_t bytes = sizeof(to);
+	static const char data[65536];
+	int door = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	*ret_other = -1;
+	if (bind(door, (struct sockaddr *)&to, bytes) == 0 &&
+	    listen(door, 1) == 0 &&
+	    getsockname(door, (struct sockaddr *)&to, &bytes) == 0 &&
+	    connect(fd, (struct sockaddr *)&to, bytes) == 0)
+		*ret_other = accept(door, NULL, NULL);
+	close(door);
+	setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
+	while (*ret_other >= 0 &&
+	       send(fd, data, sizeof(data), MSG_DONTWAIT | MSG_NOSIGNAL) > 0)
+		;
+	return fd;
+}
+
+/* As a registration, which is refused, or with a request that carries none. */
+static bool send_lingering(struct raw *c, uint16_t type, int *ret_other)
+{
+	int fd = lingering(ret_other);
+	bool sent;
+
+	/* Or it might be done with it before us: the last close shall be its. */
+	kill(agent.pid, SIGSTOP);
+	sent = *ret_other >= 0 && send_fds(c, type, &fd, 1) == 0;
+	if (!sent)
+		setsockopt(fd, SOL_SOCKET, SO_LINGER, &(struct linger){ 0 },
+			   sizeof(struct linger));
+	close(fd);
+	kill(agent.pid, SIGCONT);
+	return sent;
+}
+
+static void what_lingers_holds_up_nobody(void)
+{
+	enum { MANY = 12 };
+	int others[MANY], sent = 0;
+	struct gm_control reply;
+	int fds[GM_CONTROL_FDS_MAX];
+	struct raw c, good;
+
+	if (!open_both(&c))
+		return;
+	for (int i = 0; i < MANY - 1; i++) {
+		char text[512];
+
+		if (!send_lingering(&c, GM_CONTROL_REGISTER, &others[i]))
+			break;
+		sent++;
+		OK(raw_receive(&c, &reply, text, sizeof(text), fds) >= 0);
+		EQ(reply.status, -EINVAL);
+	}
+	if (sent == MANY - 1 &&
+	    send_lingering(&c, GM_CONTROL_SESSIONS, &others[sent]))
+		sent++;
+	if (sent < MANY)
+		SKIP(1, "no socket lingers here");
+	else
+		OK(raw_wait_over(&c));
+	OK(open_both(&good));
+	EQ(count_at(&good, 0), 0);
+	raw_close(&good);
+	raw_close(&c);
+	/* They are let go with these: by a reset, for there is something to
+	 * read. */
+	while (sent > 0)
+		close(others[--sent]);
+	gives_back();
+}
+
 /* ---- deaths ------------------------------------------------------------ */
 
 static void the_next_worker_is_told(struct raw *c)
@@ -772,6 +853,7 @@ int main(void)
 		one_session();
 		only_sessions_register();
 		more_than_one_ends_the_session();
+		what_lingers_holds_up_nobody();
 		a_claim_may_not_cost_many();
 		who_hangs_up_gets_no_answer();
 		exports_are_had_by_many();

@@ -17,12 +17,18 @@
 #include "agent/common/log.h"
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/exports.h"
+#include "agent/daemon/gutter.h"
 #include "agent/daemon/peer.h"
 #include "agent/daemon/requests.h"
 #include "agent/daemon/sessions.h"
 #include "shm/point.h"
 
-#define RECORDS_A_TURN 16  /* then it is somebody else's turn */
+#ifndef SO_PASSRIGHTS
+#define SO_PASSRIGHTS 83
+#endif
+
+#define RECORDS_A_TURN 16                 /* then it is somebody else's turn */
+#define FULL_NS        UINT64_C(20000000) /* until the gutter may have room */
 #define REFUSED_MAX    16u /* that are told why; the rest is just closed */
 
 static const char *const drop_names[GM_DROPS] = {
@@ -37,6 +43,31 @@ void gm_connection_release(struct gm_connection *c)
 {
 	if (--c->busy == 0)
 		free(c);
+}
+
+int gm_connection_pass_fds(int socket, bool pass)
+{
+	int value = pass;
+
+	return setsockopt(socket, SOL_SOCKET, SO_PASSRIGHTS, &value,
+			  sizeof(value))
+		       ? -errno
+		       : 0;
+}
+
+/* With it goes what its peer has sent and we have not received. */
+static void close_socket(struct gm_connection *c, enum gm_drop reason)
+{
+	bool may_hold_fds = reason == GM_DROP_FDS || c->was_session ||
+			    (c->said_hello && !c->server->keeps_fds_out);
+
+	if (may_hold_fds) {
+		/* Its peer shall know at once, whenever that is. */
+		shutdown(c->source.fd, SHUT_RDWR);
+		gm_gutter_close(c->source.fd, c->uid);
+	} else {
+		close(c->source.fd);
+	}
 }
 
 void gm_connection_drop(struct gm_connection *c, enum gm_drop reason,
@@ -54,10 +85,7 @@ void gm_connection_drop(struct gm_connection *c, enum gm_drop reason,
 		       gm_quote(detail ? detail : "").text, s->drops[reason]);
 	gm_loop_del(&s->d->loop, &c->source);
 	gm_timer_stop(&s->d->loop, &c->rest);
-	/* Its peer knows at once; what it has sent and we have not received
-	 * goes when it goes. */
-	shutdown(c->source.fd, SHUT_RDWR);
-	gm_closer_close(&s->gutter, c->source.fd);
+	close_socket(c, reason);
 	c->source.fd = -1;
 	TAILQ_REMOVE(c->said_hello ? &s->known : &s->silent, c, entry);
 	s->n_connections--;
@@ -282,9 +310,8 @@ static bool take(struct gm_connection *c, const char *record, size_t bytes)
 	return c->source.fd >= 0;
 }
 
-/* Is the next record one that may carry a descriptor?  When it has some and may
- * not, it stays where it is, with all that are behind it.  Returns 1 or 0; or a
- * negative errno, with -EBADF for that. */
+/* Has the next record descriptors, and may it?  Returns 1 or 0; or a negative
+ * errno: -EBADF where it may not, -EBUSY where it may later. */
 static int look(const struct gm_connection *c)
 {
 	const struct gm_request_kind *kind;
@@ -298,9 +325,11 @@ static int look(const struct gm_connection *c)
 	kind = c->session && n == (ssize_t)sizeof(header)
 		       ? gm_request_kind(header.type)
 		       : NULL;
-	if (kind && kind->has_fd)
-		return 1;
-	return message.msg_flags & MSG_CTRUNC ? -EBADF : 0;
+	if (!(message.msg_flags & MSG_CTRUNC))
+		return 0;
+	if (!kind || !kind->has_fd)
+		return -EBADF;
+	return gm_gutter_is_full(c->uid) ? -EBUSY : 1;
 }
 
 /* The one that there is room for, or -1. */
@@ -315,10 +344,12 @@ static int take_fd(struct msghdr *message)
 	return fd;
 }
 
-/* Why a receive failed.  Returns false. */
+/* Why nothing is received.  Returns false. */
 static bool cannot_receive(struct gm_connection *c, int error)
 {
-	if (error == -EBADF)
+	if (error == -EBUSY)
+		gm_connection_rest(c, gm_loop_now() + FULL_NS);
+	else if (error == -EBADF)
 		gm_connection_drop(c, GM_DROP_FDS, "its request carries none");
 	else if (error == -ECONNRESET)
 		gm_connection_drop(c, GM_DROP_HUNG_UP, NULL);
@@ -375,7 +406,7 @@ static bool receive(struct gm_connection *c)
 		return cannot_receive(c, -errno);
 	c->fd = take_fd(&message);
 	goes_on = received(c, n, message.msg_flags);
-	gm_closer_close(&s->gutter, c->fd);
+	gm_gutter_close(c->fd, c->uid);
 	c->fd = -1;
 	return goes_on;
 }

@@ -11,10 +11,9 @@
  * One type of request carries a descriptor, one, and of sessions only.  So each
  * record is looked at before it is taken: one with descriptors that is not of
  * this type is never received, and its sender is dropped.  A flood of them cannot
- * cost us a single descriptor.  Nor can it cost us time: the last of what is
- * behind a descriptor (a socket that lingers, a file of a server that is silent)
- * may go with ours, so it is the closer's thread that closes what a client has
- * sent, and the sockets of those who were dropped with it.
+ * cost us a single descriptor; nor time, for what a client has sent goes into the
+ * gutter, and its socket with all that is still in there.  Where the kernel can
+ * (Linux 6.16), it refuses to send any to a connection that is no session.
  */
 #ifndef GM_CONNECTION_H
 #define GM_CONNECTION_H
@@ -42,9 +41,15 @@ struct gm_connection {
 	struct gm_session *session; /* NULL: none */
 	struct gm_change *change;   /* that it waits for; NULL: none */
 	int fd; /* that came with the request at hand; -1: none, or taken */
-	bool lost_fd; /* one came, and we had no descriptor for it */
+	bool was_session; /* or is one: it may have sent descriptors */
+	bool lost_fd;     /* one came, and we had no descriptor for it */
 	struct gm_importer_list imports; /* what it has descriptors of */
 };
+
+/* Let descriptors in, or have the kernel refuse to send them.  Whoever is
+ * accepted from a listening socket has its setting.  Returns 0, or a negative
+ * errno: -ENOPROTOOPT before Linux 6.16. */
+int gm_connection_pass_fds(int socket, bool pass);
 
 /* One request, judged as far as its form goes. */
 struct gm_request {

@@ -228,6 +228,7 @@ static int open_listener(struct gm_control_server *s)
 	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return -errno;
+	s->keeps_fds_out = gm_connection_pass_fds(fd, false) == 0;
 	error = bind_socket(s, fd);
 	s->listener = (struct gm_source){ fd, newcomers };
 	if (error == 0)
@@ -274,7 +275,6 @@ int gm_control_start(struct gm_daemon *d)
 	TAILQ_INIT(&s->sessions);
 	TAILQ_INIT(&s->exports);
 	gm_closer_init(&s->closer);
-	gm_closer_init(&s->gutter);
 	error = open_listener(s);
 	if (error) {
 		gm_log(GM_LOG_ERROR, "control_failed",
@@ -330,7 +330,6 @@ void gm_control_exit(struct gm_daemon *d)
 		gm_session_free(TAILQ_FIRST(&s->sessions));
 	forget_users(s, UINT64_MAX);
 	gm_closer_stop(&s->closer);
-	gm_closer_stop(&s->gutter);
 	if (s->reserve >= 0)
 		close(s->reserve);
 	if (s->share >= 0)

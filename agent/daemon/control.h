@@ -65,6 +65,7 @@ struct gm_control_server {
 	struct gm_daemon *d;
 	char path[108];
 	struct gm_source listener;
+	bool keeps_fds_out;    /* the kernel does, of all but sessions */
 	int reserve;           /* given up to turn a newcomer away */
 	bool paused;           /* no descriptor at all: wait a little */
 	struct gm_timer pause; /* until we listen again */
@@ -81,8 +82,7 @@ struct gm_control_server {
 	uint64_t last_session;
 	struct gm_export_list exports; /* oldest first, see exports.h */
 	uint64_t last_export;
-	struct gm_closer closer; /* of memory, which is ours */
-	struct gm_closer gutter; /* of what clients send */
+	struct gm_closer closer;
 
 	int share; /* the segment for other namespaces, -1: not made yet */
 	bool draining;

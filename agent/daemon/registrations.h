@@ -11,7 +11,7 @@
  *
  * What a client sends may be any descriptor at all, of a file system that never
  * answers for instance.  So nothing is asked of it that could wait before it is
- * known to be a memfd, and it is closed by the closer's thread.
+ * known to be a memfd, and what is refused goes into the gutter.
  */
 #ifndef GM_REGISTRATIONS_H
 #define GM_REGISTRATIONS_H

@@ -339,6 +339,9 @@ int gm_session_handle_open(struct gm_connection *c, const struct gm_request *r)
 		return error;
 	session->connection = c;
 	c->session = session;
+	c->was_session = true;
+	if (c->server->keeps_fds_out)
+		gm_connection_pass_fds(c->source.fd, true);
 	gm_log(GM_LOG_INFO, "session_opened",
 	       "session=%" PRIu64 " pid=%d uid=%u depth=%u arena_bytes=%" PRIu64
 	       " sessions=%u uid_sessions=%u",

@@ -958,9 +958,12 @@ GPUMAP_API int gpumap_buffer_alloc(struct gpumap_session *session, uint32_t row,
 /*
  * gpumap_buffer_free - give back what was allocated or imported; 0 is allowed
  *
- * Jobs that were submitted before still have it.  Its memory is free once they
- * have ended; an allocation of this session that follows finds it.  Where it
- * was exported nobody can import it any more, and those who have keep it.
+ * What was allocated: jobs that were submitted before still have it.  Its memory
+ * is free once they have ended; an allocation of this session that follows finds
+ * it.  Where it was exported nobody can import it any more, and those who have
+ * keep it.
+ *
+ * What was imported: no job that names it may be in flight.
  *
  * Returns	0
  *		-ESTALE		this session has no such buffer
@@ -968,8 +971,8 @@ GPUMAP_API int gpumap_buffer_alloc(struct gpumap_session *session, uint32_t row,
  *		-EAGAIN		no job fits beside those in flight: take
  *				completions first
  *		-ECONNRESET, -EPROTO, -EOWNERDEAD
- * Cost		as gpumap_submit(); a round trip on the control socket more if
- *		it was exported
+ * Cost		as gpumap_submit(); a round trip on the control socket if it was
+ *		exported or imported
  * Threads	the session's own thread
  */
 GPUMAP_API int gpumap_buffer_free(struct gpumap_session *session,
@@ -1016,6 +1019,7 @@ GPUMAP_API int gpumap_register(struct gpumap_session *session, int fd,
  *
  * Returns	0
  *		-ESTALE		this session has no such buffer
+ *		-EINVAL		it was imported: gpumap_buffer_free() it
  *		-ECONNRESET, -EPROTO, -EOWNERDEAD
  * Cost		a round trip on the control socket, or none where nobody has been
  *		told of it

@@ -266,23 +266,51 @@ static int request_forget(struct gpumap_session *s, uint64_t handle)
 	return gm_session_call(s, &call, 0);
 }
 
-/* An export ends with its buffer, or before; that it has ended by itself, with
- * the worker, is no failure. */
+/* That it has gone by itself, with the worker, is no failure. */
+static int forget_if_there(struct gpumap_session *s, uint64_t handle)
+{
+	int ret = request_forget(s, handle);
+
+	return ret == -ENOENT || ret == -ESTALE ? 0 : ret;
+}
+
+/* An export ends with its buffer, or before. */
 static int end_export(struct gpumap_session *s, struct gm_buffer *buffer)
 {
-	int ret = buffer->exported ? request_forget(s, buffer->handle) : 0;
+	int ret = buffer->exported ? forget_if_there(s, buffer->handle) : 0;
 
-	if (ret == -ENOENT || ret == -ESTALE)
-		ret = 0;
 	if (ret == 0)
 		buffer->exported = false;
 	return ret;
 }
 
+/* The worker is told by the agent, past the ring: the jobs have ended. */
+static int free_import(struct gpumap_session *s, struct gm_buffer *buffer)
+{
+	int ret = forget_if_there(s, buffer->handle);
+
+	if (ret == 0)
+		drop(buffer);
+	return ret;
+}
+
+static int free_own(struct gpumap_session *s, struct gm_buffer *buffer)
+{
+	struct gm_pair *pair = s->pairs[gm_handle_row(buffer->handle)];
+	int ret = find_credit(s, pair, 1);
+
+	if (ret == 0)
+		ret = end_export(s, buffer);
+	if (ret != 0)
+		return ret;
+	gm_session_awake(s);
+	send_away(s, pair, buffer);
+	return 0;
+}
+
 int gpumap_buffer_free(struct gpumap_session *session, uint64_t buffer)
 {
 	struct gm_buffer *mine;
-	struct gm_pair *pair;
 	int ret = gm_session_usable(session);
 
 	if (ret != 0 || buffer == 0)
@@ -292,15 +320,8 @@ int gpumap_buffer_free(struct gpumap_session *session, uint64_t buffer)
 		return -ESTALE;
 	if (gm_handle_kind(buffer) != GM_BUFFER_DEVICE)
 		return -EINVAL;
-	pair = session->pairs[gm_handle_row(buffer)];
-	ret = find_credit(session, pair, 1);
-	if (ret == 0)
-		ret = end_export(session, mine);
-	if (ret != 0)
-		return ret;
-	gm_session_awake(session);
-	send_away(session, pair, mine);
-	return 0;
+	return mine->imported ? free_import(session, mine)
+			      : free_own(session, mine);
 }
 
 /* ---- files of the client's ------------------------------------------------ */
@@ -421,6 +442,8 @@ int gpumap_forget(struct gpumap_session *session, uint64_t buffer)
 	mine = find(session, buffer);
 	if (mine == NULL)
 		return -ESTALE;
+	if (mine->imported)
+		return -EINVAL;
 	if (gm_handle_kind(buffer) == GM_BUFFER_DEVICE)
 		return end_export(session, mine);
 	if (is_shown(mine))
@@ -504,6 +527,7 @@ int gpumap_buffer_import(struct gpumap_session *session, uint64_t export_id,
 	if (ret != 0)
 		return ret;
 	buffer->flags = flags;
+	buffer->imported = true;
 	ret = request_import(session, buffer, export_id);
 	if (ret != 0) {
 		drop(buffer);

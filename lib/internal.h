@@ -271,6 +271,7 @@ struct gm_buffer {
 	int fd;      /* likewise, our own; -1: none */
 	uint32_t flags;
 	bool exported; /* under an id that the agent still has */
+	bool imported; /* the agent has handed it over, and takes it back */
 	bool leaving;  /* has no handle any more, but a worker may not know */
 	uint64_t rows[GM_ROWS / 64]; /* that have been told of a registration */
 };

@@ -264,7 +264,7 @@ static inline void peer_forget(struct peer *p, struct peer_link *l,
 		return;
 	}
 	b->export_id = 0;
-	if (gm_handle_kind(body->handle) == GM_BUFFER_REGISTERED)
+	if (gm_handle_kind(body->handle) == GM_BUFFER_REGISTERED || b->imported)
 		peer_buffer_end(p, b);
 	peer_reply(p, l, request, 0, NULL, 0, NULL, 0);
 }
@@ -314,6 +314,8 @@ static inline void peer_import(struct peer *p, struct peer_link *l,
 					PROT_READ | PROT_WRITE);
 		if (ret != 0)
 			close(fd);
+		else
+			peer_buffer(l, body->handle)->imported = true;
 	}
 	if (ret != 0) {
 		peer_refuse(p, l, request, ret, "nothing is exported so");

@@ -54,6 +54,7 @@ struct peer_buffer {
 	int fd;             /* -1: none, it cannot be shared */
 	uint32_t rows;      /* that a registration was made for: a bit each */
 	uint64_t export_id; /* 0: none */
+	bool imported;
 };
 
 struct peer_queue {

@@ -143,9 +143,10 @@ static inline int32_t peer_do(struct peer *p, struct peer_link *l, uint32_t row,
 	if (e->op == GPUMAP_OP_FREE) {
 		struct peer_buffer *b = peer_buffer(l, e->dst_buffer);
 
-		if (b != NULL)
-			peer_buffer_end(p, b);
-		return b != NULL ? 0 : -ESTALE;
+		if (b == NULL || b->imported)
+			return b == NULL ? -ESTALE : -EINVAL;
+		peer_buffer_end(p, b);
+		return 0;
 	}
 	dst = peer_operand(l, row, e->dst_buffer, e->dst, bytes, &error);
 	if (dst == NULL)

@@ -223,22 +223,29 @@ static void what_the_agent_refuses_is_not_submitted(void)
 
 /* ---- exports ------------------------------------------------------------------ */
 
-static void a_buffer_is_two_sessions(void)
+static uint64_t exportable(struct gpumap_session *s, uint32_t row,
+			   uint64_t *ret_export)
+{
+	uint64_t buffer = 0;
+
+	EQ(gpumap_buffer_alloc(s, row, BYTES, GPUMAP_BUFFER_EXPORTABLE,
+			       GPUMAP_NO_DEADLINE, &buffer),
+	   0);
+	EQ(gpumap_buffer_export(s, buffer, ret_export), 0);
+	return buffer;
+}
+
+static void what_is_not_exported_is_not_imported(void)
 {
 	struct gpumap_session *s = open_session(16, 0),
 			      *t = open_session(16, 0);
-	uint64_t mine = 0, number = 0, again = 0, theirs = 0, other = 0;
-	struct gpumap_job job;
-	float *x = NULL;
+	uint64_t mine, number = 0, again = 0, theirs = 0, other = 0;
 
-	EQ(gpumap_buffer_alloc(s, 2, BYTES, GPUMAP_BUFFER_EXPORTABLE,
-			       GPUMAP_NO_DEADLINE, &mine),
-	   0);
 	EQ(gpumap_buffer_alloc(s, 2, BYTES, 0, GPUMAP_NO_DEADLINE, &other), 0);
 	EQ(gpumap_buffer_export(s, other, &number), -EINVAL);
-	EQ(gpumap_buffer_export(s, mine + 1, &number), -ESTALE);
+	EQ(gpumap_buffer_export(s, other + 1, &number), -ESTALE);
 	EQ(number, 0);
-	EQ(gpumap_buffer_export(s, mine, &number), 0);
+	mine = exportable(s, 2, &number);
 	EQ(gpumap_buffer_export(s, mine, &again), 0);
 	EQ(number, again);
 	EQ(gpumap_buffer_import(t, number + 1, 0, &theirs), -ENOENT);
@@ -251,6 +258,20 @@ static void a_buffer_is_two_sessions(void)
 	EQ(gpumap_buffer_import(t, number, 0, &theirs), -EPROTO);
 	gm_put(&peer.lie, PEER_HONEST);
 	EQ(theirs, 0);
+	gpumap_session_close(s);
+	gpumap_session_close(t);
+}
+
+static void a_buffer_is_two_sessions(void)
+{
+	struct gpumap_session *s = open_session(16, 0),
+			      *t = open_session(16, 0);
+	uint64_t number = 0, again = 0, theirs = 0;
+	uint64_t mine = exportable(s, 2, &number);
+	struct gpumap_job job;
+	uint32_t held;
+	float *x = NULL;
+
 	EQ(gpumap_buffer_import(t, number, GPUMAP_BUFFER_READ_ONLY, &theirs),
 	   0);
 	/* What one fills the other finds. */
@@ -276,7 +297,13 @@ static void a_buffer_is_two_sessions(void)
 	job.src_buffer = theirs;
 	EQ(run(t, 2, &job), 0);
 	EQ(gpumap_buffer_import(t, number, 0, &again), -ENOENT);
+	/* The agent, which handed it over, takes it back. */
+	held = gm_get(&peer.n_buffers);
+	EQ(gpumap_forget(t, theirs), -EINVAL);
 	EQ(gpumap_buffer_free(t, theirs), 0);
+	EQ(gm_get(&peer.n_buffers), held - 1);
+	EQ(gpumap_buffer_free(t, theirs), -ESTALE);
+	EQ(run(t, 2, &job), -ESTALE);
 	gpumap_session_close(s);
 	gpumap_session_close(t);
 }
@@ -458,6 +485,7 @@ int main(void)
 	a_row_is_told_with_the_first_job();
 	what_nobody_was_told_is_forgotten_alone();
 	what_the_agent_refuses_is_not_submitted();
+	what_is_not_exported_is_not_imported();
 	a_buffer_is_two_sessions();
 	an_export_ends_by_itself_or_with_its_buffer();
 	a_descriptor_stands_for_an_export();

@@ -592,6 +592,21 @@ gm_tests += %reldir%/test_probe
 	%reldir%/probe_scene.h %reldir%/scene.h %reldir%/tap.h
 %canon_reldir%_test_probe_LDADD = %reldir%/fake/libmachine.la -lpthread
 
+gm_tests += %reldir%/test_probe_faults
+%canon_reldir%_test_probe_faults_SOURCES = %reldir%/test_probe_faults.c \
+	%reldir%/probe_scene.h %reldir%/scene.h %reldir%/tap.h
+%canon_reldir%_test_probe_faults_LDADD = %reldir%/fake/libmachine.la -lpthread
+
+gm_tests += %reldir%/test_probe_release
+%canon_reldir%_test_probe_release_SOURCES = %reldir%/test_probe_release.c \
+	%reldir%/probe_scene.h %reldir%/scene.h %reldir%/tap.h
+%canon_reldir%_test_probe_release_LDADD = %reldir%/fake/libmachine.la -lpthread
+
+gm_tests += %reldir%/test_probe_abuse
+%canon_reldir%_test_probe_abuse_SOURCES = %reldir%/test_probe_abuse.c \
+	%reldir%/probe_scene.h %reldir%/scene.h %reldir%/tap.h
+%canon_reldir%_test_probe_abuse_LDADD = %reldir%/fake/libmachine.la -lpthread
+
 include $(top_srcdir)/tests/fake/local.mk
 include $(top_srcdir)/tests/gpu.mk
 endif

@@ -112,8 +112,10 @@ static inline void probe_take_device(struct probe *p,
 	struct probe_seen *seen = probe_find(p, wire->uuid);
 
 	if (!seen) {
-		if (!OK(p->n_seen < PROBE_SEEN))
+		if (p->n_seen == PROBE_SEEN) {
+			OK(!"more devices than there can be");
 			return;
+		}
 		seen = &p->seen[p->n_seen++];
 	}
 	seen->device = *wire;
@@ -193,8 +195,10 @@ static inline void probe_pump(struct probe *p, int ms)
 			p->is_closed = true;
 			break;
 		}
-		if (!EQ(n, (ssize_t)sizeof(wire)))
+		if (n != (ssize_t)sizeof(wire)) {
+			OK(!"a record of another size");
 			continue;
+		}
 		wire.text[sizeof(wire.text) - 1] = '\0';
 		probe_take(p, &wire);
 	}

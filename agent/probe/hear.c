@@ -87,6 +87,26 @@ static void evict(struct gm_steward *s, uint32_t slot, const char *by)
 	s->slots[slot].card = GM_NO_CARD;
 }
 
+/* The card that this slot had is elsewhere: see who is here. */
+static void vacate(struct gm_slot *slot)
+{
+	slot->card = GM_NO_CARD;
+	slot->is_released = false;
+	slot->is_settled = false;
+}
+
+/* It was let go before it was known, or has another index than it had. */
+static void leave_alone(struct gm_steward *s, struct gm_child *child,
+			struct gm_card *card)
+{
+	card->released_at = gm_probe_now();
+	gm_child_kill(child);
+	if (card->is_instance)
+		return; /* the next watcher passes it over */
+	s->slots[child->index].is_released = true;
+	s->slots[child->index].is_settled = true;
+}
+
 static void hear_card(struct gm_steward *s, struct gm_child *child,
 		      const struct gm_note *note)
 {
@@ -99,17 +119,16 @@ static void hear_card(struct gm_steward *s, struct gm_child *child,
 	was_asked = card->is_asked;
 	gm_card_facts(card, note);
 	if (!card->is_instance) {
+		if (card->slot != GM_NO_CARD && card->slot != child->index)
+			vacate(&s->slots[card->slot]);
 		if (slot->card != (uint32_t)(card - s->cards))
 			evict(s, child->index, note->card.device.id);
 		slot->card = (uint32_t)(card - s->cards);
 		s->want_peers = s->is_listed;
 	}
 	card->slot = child->index;
-	/* It was let go, and has come back under another index. */
-	if (card->is_released && !card->is_instance && !slot->is_released) {
-		slot->is_released = true;
-		gm_child_kill(child);
-	}
+	if (card->is_released)
+		leave_alone(s, child, card);
 	/* Who comes back may have another place in every order. */
 	if (was_asked && !card->is_asked) {
 		s->orders[0].is_due = true;

@@ -81,8 +81,46 @@ static void start_watch(struct gm_steward *s, uint32_t index, uint64_t now)
 		slot->start_at = gm_steward_later(s, slot->failures++, now);
 }
 
+/* Told to leave a card alone of which nobody has said yet where it is. */
+static bool is_anything_sought(const struct gm_steward *s)
+{
+	for (uint32_t i = 0; i < GM_PROBE_CARDS; i++)
+		if (s->cards[i].used && s->cards[i].is_released &&
+		    s->cards[i].slot == GM_NO_CARD)
+			return true;
+	return false;
+}
+
+/*
+ * A card is known by its UUID once it is open, which is too late for one that
+ * is to be left alone.  Where the kernel names them all, and NVML lists them
+ * by their addresses as it mostly does, its index is known before.  Where it
+ * does not, who turns up under that UUID is closed at once.
+ */
+static void guess_released(struct gm_steward *s)
+{
+	for (uint32_t i = 0; i < s->n_places; i++) {
+		struct gm_card *card =
+			gm_steward_card(s, s->places[i].uuid, false);
+
+		if (s->n_places != s->n_slots || !s->places[i].place.named ||
+		    !card || !card->is_released || card->slot != GM_NO_CARD)
+			continue;
+		card->slot = i;
+		s->slots[i].card = (uint32_t)(card - s->cards);
+		s->slots[i].is_released = true;
+		s->slots[i].is_settled = true;
+	}
+}
+
 static void mind_watches(struct gm_steward *s, uint64_t now)
 {
+	if (!s->has_watched && is_anything_sought(s)) {
+		if (!s->is_census_over)
+			return;
+		guess_released(s);
+	}
+	s->has_watched = true;
 	for (uint32_t i = 0; i < s->n_slots; i++) {
 		struct gm_slot *slot = &s->slots[i];
 
@@ -93,7 +131,7 @@ static void mind_watches(struct gm_steward *s, uint64_t now)
 	}
 }
 
-static bool is_anything_released(const struct gm_steward *s)
+bool gm_steward_releases(const struct gm_steward *s)
 {
 	for (uint32_t i = 0; i < GM_PROBE_CARDS; i++)
 		if (s->cards[i].used && s->cards[i].is_released)
@@ -106,7 +144,7 @@ static void mind_orders(struct gm_steward *s, uint64_t now)
 {
 	static const char *const names[] = { "PCI_BUS_ID", "FASTEST_FIRST" };
 
-	if (is_anything_released(s))
+	if (gm_steward_releases(s))
 		return;
 	for (uint32_t k = 0; k < 2; k++) {
 		struct gm_order *order = &s->orders[k];
@@ -127,9 +165,10 @@ static void mind_orders(struct gm_steward *s, uint64_t now)
 	}
 }
 
-static bool are_orders_over(const struct gm_steward *s)
+bool gm_steward_has_orders(const struct gm_steward *s)
 {
-	return s->orders[0].is_over && s->orders[1].is_over;
+	return (s->orders[0].is_over && s->orders[1].is_over) ||
+	       gm_steward_releases(s);
 }
 
 /* A card that no list had is asked for alone, and so is every card where the
@@ -147,7 +186,7 @@ static void mind_asks(struct gm_steward *s, uint64_t now)
 
 		if (!gm_card_is_askable(card) ||
 		    child_of(s, GM_ROLE_DRIVER, i) ||
-		    (!are_orders_over(s) &&
+		    (!gm_steward_has_orders(s) &&
 		     !gm_steward_due(s, card->since + limit_of(s), now)) ||
 		    !gm_steward_due(s, card->ask_at, now))
 			continue;
@@ -328,27 +367,39 @@ static void mind_names(struct gm_steward *s, uint64_t now)
 
 /* ---- letting go --------------------------------------------------------- */
 
-/* May this process have something of the card open? */
+/* Has this process something of the card open, for all that we know? */
+static bool holds(const struct gm_steward *s, const struct gm_child *child,
+		  const struct gm_card *card)
+{
+	switch (child->role) {
+	case GM_ROLE_WATCH:
+		return child->index == card->slot;
+	case GM_ROLE_DRIVER:
+		return child->index >= GM_PROBE_CARDS ||
+		       s->cards[child->index].slot == card->slot;
+	case GM_ROLE_PEERS:
+		return true;
+	default: /* a census takes no handles */
+		return false;
+	}
+}
+
 static bool may_hold(const struct gm_steward *s, const struct gm_child *child,
 		     const struct gm_card *card)
 {
-	if (!child->role || child->began > card->released_at)
-		return false;
-	if (child->role == GM_ROLE_WATCH)
-		return child->index == card->slot;
-	if (child->role == GM_ROLE_DRIVER && child->index < GM_PROBE_CARDS)
-		return s->cards[child->index].slot == card->slot;
-	return true;
+	/* Whose card is it?  It may be this one. */
+	if (child->role == GM_ROLE_WATCH && card->slot == GM_NO_CARD)
+		return s->slots[child->index].card == GM_NO_CARD;
+	return holds(s, child, card) && child->began <= card->released_at;
 }
 
 static void mind_released(struct gm_steward *s)
 {
 	for (uint32_t i = 0; i < GM_PROBE_CARDS; i++) {
 		struct gm_card *card = &s->cards[i];
-		bool is_held = false;
+		bool is_held = !s->has_watched;
 
-		if (!card->used || !card->is_released || card->want_released ||
-		    card->released_at == 0)
+		if (!card->used || !card->is_released || card->released_at == 0)
 			continue;
 		for (uint32_t k = 0; k < GM_STEWARD_CHILDREN; k++)
 			is_held |= may_hold(s, &s->children[k], card);
@@ -361,21 +412,21 @@ static void mind_released(struct gm_steward *s)
 
 void gm_steward_release(struct gm_steward *s, const uint8_t uuid[16])
 {
-	struct gm_card *card = gm_steward_card(s, uuid, false);
+	struct gm_card *card = gm_steward_card(s, uuid, true);
 
-	if (!card || card->slot == GM_NO_CARD) {
-		/* What we do not know we do not have open. */
+	if (!card) {
+		/* What we cannot know we do not have open. */
 		gm_steward_queue(s, GM_PROBE_RELEASED, uuid, NULL);
 		return;
 	}
 	card->is_released = true;
 	card->released_at = gm_probe_now();
-	if (!card->is_instance)
+	if (!card->is_instance && card->slot != GM_NO_CARD)
 		s->slots[card->slot].is_released = true;
 	for (uint32_t i = 0; i < GM_STEWARD_CHILDREN; i++) {
 		struct gm_child *child = &s->children[i];
 
-		if (!may_hold(s, child, card))
+		if (!child->role || !holds(s, child, card))
 			continue;
 		gm_child_kill(child);
 		if (child->role == GM_ROLE_PEERS)
@@ -401,8 +452,11 @@ void gm_steward_resume(struct gm_steward *s, const uint8_t uuid[16])
 	card->ask_at = 0;
 	s->orders[0].is_due = true;
 	s->orders[1].is_due = true;
-	if (card->slot == GM_NO_CARD)
+	if (card->slot == GM_NO_CARD) {
+		/* Nobody but gpumapd has ever spoken of it. */
+		card->used = card->has_facts || card->has_driver;
 		return;
+	}
 	slot = &s->slots[card->slot];
 	slot->start_at = 0;
 	slot->failures = 0;

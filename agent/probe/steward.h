@@ -66,6 +66,7 @@ struct gm_steward {
 	uint64_t next; /* when something is due, ns */
 	bool has_census;
 	bool is_census_over;
+	bool has_watched; /* watchers have been started */
 	bool is_listed;
 	bool want_listed;
 	bool want_peers;
@@ -94,8 +95,8 @@ void gm_steward_hear(struct gm_steward *s, struct gm_child *child,
 void gm_steward_bury(struct gm_steward *s, const struct gm_child *was,
 		     const char *how);
 
-/* The card of that uuid; one is made where there is none and @slot is not
- * UINT32_MAX - 1.  NULL: none, or the table is full. */
+/* The card of that uuid; with @make one is made where there is none.  NULL:
+ * none, or the table is full. */
 struct gm_card *gm_steward_card(struct gm_steward *s, const uint8_t uuid[16],
 				bool make);
 
@@ -106,6 +107,13 @@ void gm_steward_judge_slot(struct gm_steward *s, uint32_t slot,
 
 /* mind.c: start, stop and name what is due; sets @next. */
 void gm_steward_mind(struct gm_steward *s, uint64_t now);
+
+/* Is any card let go?  Then nothing is started that opens all of them. */
+bool gm_steward_releases(const struct gm_steward *s);
+
+/* Are the ordinals known, or not to be known soon? */
+bool gm_steward_has_orders(const struct gm_steward *s);
+
 void gm_steward_release(struct gm_steward *s, const uint8_t uuid[16]);
 void gm_steward_resume(struct gm_steward *s, const uint8_t uuid[16]);
 

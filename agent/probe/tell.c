@@ -78,17 +78,19 @@ void gm_steward_queue(struct gm_steward *s, uint32_t type,
 static bool is_ready(struct gm_steward *s, const struct gm_card *card,
 		     uint64_t now)
 {
+	uint64_t until = card->since + gm_probe_ms(s->options->limit_ms);
 	uint32_t health = gm_card_verdict(card).health;
 
 	if (!card->has_facts || card->is_released)
 		return false;
-	if (gm_steward_due(s, card->since + gm_probe_ms(s->options->limit_ms),
-			   now))
+	/* Whoever is known when the first list ends is on it. */
+	if (!s->is_listed && s->list_at < until)
+		until = s->list_at;
+	if (gm_steward_due(s, until, now))
 		return true;
 	if (health == GM_PROBE_LOST || health == GM_PROBE_FAILED)
 		return true;
-	return card->has_moving && s->orders[0].is_over &&
-	       s->orders[1].is_over &&
+	return card->has_moving && gm_steward_has_orders(s) &&
 	       (card->is_asked || health == GM_PROBE_SPLIT);
 }
 
@@ -135,7 +137,7 @@ static bool is_list_whole(struct gm_steward *s, uint64_t now)
 			return false;
 	for (uint32_t i = 0; i < GM_PROBE_CARDS; i++)
 		if (s->cards[i].used && s->cards[i].has_facts &&
-		    !s->cards[i].is_said)
+		    !s->cards[i].is_said && !s->cards[i].is_released)
 			return false;
 	return true;
 }

@@ -506,6 +506,12 @@ gm_tests += %reldir%/test_worker_uring
 	%reldir%/tap.h
 %canon_reldir%_test_worker_uring_LDADD = agent/worker/libworker.la
 
+gm_tests += %reldir%/test_flight
+%canon_reldir%_test_flight_SOURCES = %reldir%/test_flight.c \
+	%reldir%/flight_rig.h %reldir%/late_device.h %reldir%/hand_client.h \
+	%reldir%/tap.h
+%canon_reldir%_test_flight_LDADD = agent/worker/libworker.la
+
 gm_tests += %reldir%/test_turn
 %canon_reldir%_test_turn_SOURCES = %reldir%/test_turn.c \
 	%reldir%/hand_client.h %reldir%/tap.h

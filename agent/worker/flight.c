@@ -153,9 +153,22 @@ static bool has_landed(const struct gm_worker *w, struct gm_flights *f)
 	       w->dev->backend->ended(w->dev, &oldest_slice(f)->flight) != 0;
 }
 
+static bool is_over(const struct flown *e)
+{
+	return e->next == e->task.n && !e->n_slices && !e->is_fence;
+}
+
+/* A fence that came down is told in the next turn. */
+static bool has_ended(const struct gm_session *s)
+{
+	uint32_t oldest = s->flights->oldest;
+
+	return oldest != s->entries.pos && is_over(flown_at(s, oldest));
+}
+
 bool gm_flight_due(struct gm_worker *worker, struct gm_session *session)
 {
-	return has_landed(worker, session->flights) ||
+	return has_landed(worker, session->flights) || has_ended(session) ||
 	       may_start(worker, session) ||
 	       (may_read(worker, session) &&
 		gm_ring_ready(&session->entries, GM_ENTRY_WORDS));
@@ -263,7 +276,7 @@ static void end_all(struct gm_session *s, struct gm_batch *batch)
 	while (f->oldest != s->entries.pos && !s->ground.broken) {
 		struct flown *e = flown_at(s, f->oldest);
 
-		if (e->next != e->task.n || e->n_slices || e->is_fence)
+		if (!is_over(e))
 			break;
 		end(s, batch, e->status);
 	}

@@ -40,6 +40,7 @@ struct bench {
 	struct gm_flight last; /* of the session's, and whether there is one */
 	bool has_last;
 	bool sleeps; /* waits by ended_fd rather than by looking */
+	uint32_t n_sleeps;
 };
 
 /* Run again under $CONTRACT_UNDER, which gives a machine its cards. */
@@ -98,8 +99,10 @@ static inline int bench_wait(struct bench *b, const struct gm_flight *flight)
 	int rc;
 
 	while ((rc = b->dev->backend->ended(b->dev, flight)) == 0) {
-		if (b->sleeps)
+		if (b->sleeps) {
+			b->n_sleeps++;
 			rc = bench_sleep(b->dev);
+		}
 		if (rc < 0)
 			return rc;
 		if (bench_now_ms() > until)

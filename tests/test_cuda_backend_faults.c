@@ -58,7 +58,7 @@ static int staging_keeps_order(void)
 	out.src_address = fill.dst_address = b.buffer[0]->address;
 	in.src = b.client;
 	in.dst_address = b.buffer[1]->address;
-	for (uint32_t i = 1; i < 100; i++) {
+	for (uint32_t i = 1; i < 40; i++) {
 		fill.pattern = i;
 		WANT(bench_start(&b, &fill, 0, 4096, &flights[0]) == 0);
 		WANT(bench_start(&b, &out, 0, 4096, &flights[1]) == 0);
@@ -72,6 +72,52 @@ static int staging_keeps_order(void)
 		WANT(bench_run(&b, &out) == 0);
 		out.src_address = b.buffer[0]->address;
 		WANT((uint8_t)b.client[0] == i && (uint8_t)b.client[4095] == i);
+	}
+	return end(0);
+}
+
+/*
+ * Two sessions whose jobs are all under way at once, over three lanes each,
+ * and slow: neither overtakes itself, and what the other does is not in its
+ * way.
+ */
+static int order_is_kept_under_way(void)
+{
+	struct gm_flight flights[2][4];
+	struct gm_task job[4] = { { .op = GPUMAP_OP_FILL },
+				  { .op = GPUMAP_OP_COPY },
+				  { .op = GPUMAP_OP_COPY },
+				  { .op = GPUMAP_OP_COPY } };
+
+	WANT(bench_open(&b, NULL) == 0);
+	for (uint32_t i = 1; i < 8; i++) {
+		for (uint32_t s = 0; s < 2; s++) {
+			char *client = b.client + s * 65536;
+			uint64_t at[2] = { b.buffer[0]->address + s * 65536,
+					   b.buffer[1]->address + s * 65536 };
+
+			job[0].pattern = 16 * s + i;
+			job[0].dst_address = job[1].src_address = at[0];
+			job[1].dst = client;
+			job[2].src = client;
+			job[2].dst_address = job[3].src_address = at[1];
+			job[3].dst = client + 8192;
+			for (uint32_t n = 0; n < 4; n++) {
+				job[n].n = 8192;
+				WANT(cuda->start(b.dev, &job[n], 0, 8192,
+						 n ? &flights[s][n - 1] : NULL,
+						 &flights[s][n]) == 0);
+			}
+		}
+		b.sleeps = i & 1;
+		for (uint32_t n = 0; n < 8; n++)
+			WANT(bench_wait(&b, &flights[n & 1][n / 2]) == 0);
+		for (uint32_t s = 0; s < 2; s++) {
+			uint8_t *got = (uint8_t *)b.client + s * 65536;
+
+			WANT(got[0] == 16 * s + i && got[8191] == got[0]);
+			WANT(memcmp(got, got + 8192, 8192) == 0);
+		}
 	}
 	return end(0);
 }
@@ -150,9 +196,11 @@ static int illegal_address(void)
 	return is_lost(700, "CUDA 700 ILLEGAL_ADDRESS");
 }
 
+/* A wait that fails fails at once: nobody is to wait again and again. */
 static int illegal_address_asleep(void)
 {
 	WANT(run_until_lost(true) == -ENOTRECOVERABLE);
+	WANT(b.n_sleeps < 500);
 	return is_lost(700, "CUDA 700 ILLEGAL_ADDRESS");
 }
 
@@ -317,6 +365,7 @@ static const struct {
 } parts[] = {
 	{ "works", works },
 	{ "staging_keeps_order", staging_keeps_order },
+	{ "order_is_kept_under_way", order_is_kept_under_way },
 	{ "copies_without_operators", copies_without_operators },
 	{ "illegal_address", illegal_address },
 	{ "illegal_address_asleep", illegal_address_asleep },
@@ -347,6 +396,11 @@ static const struct {
 	{ "works", "symbol missing cuMemHostRegister" },
 	{ "works", "symbol missing cuMemcpyBatchAsync" },
 	{ "staging_keeps_order", "attribute 99 is 0" },
+	{ "staging_keeps_order", "attribute 99 is 0; copies take 1 ms" },
+	{ "order_is_kept_under_way", NULL },
+	{ "order_is_kept_under_way", "copies take 2 ms; launches take 4 ms" },
+	{ "order_is_kept_under_way",
+	  "copies take 2 ms; launches take 4 ms; attribute 122 is 0" },
 	{ "copies_without_operators", "jit fails 221" },
 	{ "copies_without_operators", "jit fails 222" },
 	{ "illegal_address", "launch 2: sticky 700" },

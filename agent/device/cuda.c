@@ -19,7 +19,6 @@ static struct {
 	struct gm_driver driver;
 	bool is_open; /* with all its functions */
 	bool is_ready;
-	uint64_t init_ns;
 	/* Why the last opening failed. */
 	char why[GM_LIBRARY_WHY_BYTES];
 	int code;
@@ -107,7 +106,10 @@ static const char *cuda_fault(struct gm_device *dev, int *ret_code)
 		*ret_code = process.code;
 		return process.why;
 	}
+	/* Whoever lost it may still be writing why. */
+	pthread_mutex_lock(&cuda->lock);
 	*ret_code = (int)gm_get(&cuda->lost);
+	pthread_mutex_unlock(&cuda->lock);
 	return cuda->why;
 }
 
@@ -134,7 +136,6 @@ int gm_cuda_pin(struct gm_cuda *cuda, uint64_t bytes, char **ret_host,
 
 static int init_driver(const struct gm_device_config *config)
 {
-	uint64_t since_ns = now_ns();
 	gm_cu_result result;
 	int rc;
 
@@ -154,7 +155,6 @@ static int init_driver(const struct gm_device_config *config)
 		explain(result, "cuInit", process.why, sizeof(process.why));
 		return gm_cuerror_errno(result);
 	}
-	process.init_ns = now_ns() - since_ns;
 	process.is_ready = true;
 	return 0;
 }
@@ -368,7 +368,7 @@ static int fail_to_make(struct gm_cuda *cuda, int rc, const char *what)
 	return rc;
 }
 
-static int make_ready(struct gm_cuda *cuda, const char *uuid)
+static int make_ready(struct gm_cuda *cuda, const char *uuid, uint64_t init_ns)
 {
 	uint64_t began_ns = now_ns(), context_ns, module_ns;
 	int rc = find_device(cuda->driver, uuid, &cuda->ordinal);
@@ -394,7 +394,7 @@ static int make_ready(struct gm_cuda *cuda, const char *uuid)
 	module_ns = now_ns() - began_ns - context_ns;
 	snprintf(cuda->dev.took, sizeof(cuda->dev.took),
 		 "init_ms=%llu context_ms=%llu module_ms=%llu",
-		 (unsigned long long)(process.init_ns / 1000000),
+		 (unsigned long long)(init_ns / 1000000),
 		 (unsigned long long)(context_ns / 1000000),
 		 (unsigned long long)(module_ns / 1000000));
 	return rc;
@@ -431,11 +431,13 @@ static void cuda_close(struct gm_device *dev)
 static int cuda_open(const struct gm_device_config *config,
 		     struct gm_device **ret_dev)
 {
+	uint64_t began_ns = now_ns(), init_ns;
 	struct gm_cuda *cuda;
 	int rc = init_driver(config);
 
 	if (rc < 0)
 		return rc;
+	init_ns = now_ns() - began_ns; /* next to nothing where prepared */
 	cuda = calloc(1, sizeof(*cuda));
 	if (!cuda)
 		return -ENOMEM;
@@ -447,7 +449,7 @@ static int cuda_open(const struct gm_device_config *config,
 	cuda->piece_bytes = GM_CUDA_PIECE_BYTES;
 	TAILQ_INIT(&cuda->slabs);
 	pthread_mutex_init(&cuda->lock, NULL);
-	rc = make_ready(cuda, config->uuid);
+	rc = make_ready(cuda, config->uuid, init_ns);
 	if (rc < 0) {
 		cuda_close(&cuda->dev);
 		return rc;

@@ -298,11 +298,16 @@ static void a_buffer_is_two_sessions(void)
 	EQ(run(t, 2, &job), 0);
 	EQ(gpumap_buffer_import(t, number, 0, &again), -ENOENT);
 	/* The agent, which handed it over, takes it back. */
+	job = (struct gpumap_job){ .op = GPUMAP_OP_NOP };
+	EQ(run(s, 2, &job), 0); /* behind what frees @mine */
 	held = gm_get(&peer.n_buffers);
 	EQ(gpumap_forget(t, theirs), -EINVAL);
 	EQ(gpumap_buffer_free(t, theirs), 0);
 	EQ(gm_get(&peer.n_buffers), held - 1);
 	EQ(gpumap_buffer_free(t, theirs), -ESTALE);
+	job = copy(1);
+	job.dst = x;
+	job.src_buffer = theirs;
 	EQ(run(t, 2, &job), -ESTALE);
 	gpumap_session_close(s);
 	gpumap_session_close(t);

@@ -122,6 +122,14 @@ tests_contract_versions_SOURCES = tests/contract_versions.c
 tests_contract_versions_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
 tests_contract_versions_LDADD = tests/libcontract.la
 
+# The stub for <cuda.h> where there is no other.
+gm_contracts += tests/contract_import
+tests_contract_import_SOURCES = tests/contract_import.c \
+	tests/segment_file.h tests/segment.h
+tests_contract_import_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS) \
+	-idirafter $(srcdir)/tests/stubs
+tests_contract_import_LDADD = tests/libcontract.la $(gm_client) -lpthread
+
 gm_tests += $(gm_contracts)
 
 gm_tests += tests/test_fake_plan

@@ -357,6 +357,37 @@ static int each_is_found(void)
 	return 0;
 }
 
+/* Memory of one card is no memory for another. */
+static int cards_are_apart(void)
+{
+	struct fake_hardware hw;
+	char text[FAKE_UUID_TEXT];
+	struct gm_device_config config = { .uuid = text };
+	struct gm_device *dev[2] = { NULL };
+	struct gm_buffer *buffer = NULL, *none = NULL;
+	int fd;
+
+	WANT(fake_hardware_open(getenv("GPUMAP_FAKE_HARDWARE"), &hw) == 0);
+	WANT(hw.board->n_gpus >= 2);
+	for (uint32_t i = 0; i < 2; i++) {
+		fake_uuid_print(&hw.board->gpus[i], text);
+		WANT(cuda->open(&config, &dev[i]) == 0);
+	}
+	WANT(cuda->alloc(dev[0], 1, 4096, GPUMAP_BUFFER_EXPORTABLE, &buffer) ==
+	     0);
+	fd = cuda->export_fd(dev[0], buffer);
+	WANT(fd >= 0);
+	WANT(cuda->import_fd(dev[1], fd, 4096, &none) == -EOPNOTSUPP);
+	WANT(cuda->import_fd(dev[0], fd, 4096, &none) == 0);
+	close(fd);
+	cuda->free(dev[0], none);
+	cuda->free(dev[0], buffer);
+	cuda->close(dev[1]);
+	cuda->close(dev[0]);
+	fake_hardware_leave(&hw);
+	return 0;
+}
+
 /* ---- scenes -------------------------------------------------------------- */
 
 static const struct {
@@ -378,6 +409,7 @@ static const struct {
 	{ "mode_exclusive", mode_exclusive },
 	{ "cannot_export", cannot_export },
 	{ "each_is_found", each_is_found },
+	{ "cards_are_apart", cards_are_apart },
 };
 
 static const struct {
@@ -420,6 +452,7 @@ static const struct {
 	{ "cannot_export", "attribute 103 is 0" },
 	{ "cannot_export", "symbol missing cuMemCreate" },
 	{ "each_is_found", NULL },
+	{ "cards_are_apart", NULL },
 };
 
 static void play_scenes(void)

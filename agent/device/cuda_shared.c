@@ -190,6 +190,38 @@ int gm_cuda_export_fd(struct gm_device *dev, struct gm_buffer *buffer)
 	return fd;
 }
 
+/*
+ * Memory of another card would be copied over a link that may corrupt what it
+ * carries whatever the driver says of it, so none is taken unseen.
+ */
+static int is_ours(struct gm_cuda *cuda, gm_cu_handle handle)
+{
+	struct gm_cu_memory memory = { 0 };
+	int rc = gm_cuda_suspect(
+		cuda, cuda->driver->cuMemGetAllocationPropertiesFromHandle(
+			      &memory, handle));
+
+	if (rc < 0)
+		return rc;
+	return memory.location.type == GM_CU_MEM_LOCATION_TYPE_DEVICE &&
+			       memory.location.id == cuda->ordinal
+		       ? 0
+		       : -EOPNOTSUPP;
+}
+
+/* A descriptor of something else has many names among the driver's errors. */
+static int import_refused(int rc)
+{
+	switch (rc) {
+	case -EOPNOTSUPP:
+	case -ENOMEM:
+	case -ENOTRECOVERABLE:
+		return rc;
+	default:
+		return -EINVAL;
+	}
+}
+
 /* The mapping keeps the memory: its handle is not needed. */
 static int map_import(struct gm_cuda *cuda, int fd, struct buffer *b)
 {
@@ -202,8 +234,10 @@ static int map_import(struct gm_cuda *cuda, int fd, struct buffer *b)
 			      GM_CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
 
 	if (rc < 0)
-		return rc;
-	rc = map(cuda, handle, b->mapped, &at);
+		return import_refused(rc);
+	rc = is_ours(cuda, handle);
+	if (rc == 0)
+		rc = map(cuda, handle, b->mapped, &at);
 	(void)gm_cuda_check(cuda, cu->cuMemRelease(handle));
 	if (rc == 0)
 		b->buffer.address = at;
@@ -232,9 +266,7 @@ int gm_cuda_import_fd(struct gm_device *dev, int fd, uint64_t bytes,
 	rc = map_import(cuda, fd, b);
 	if (rc < 0) {
 		free(b);
-		/* Whatever the driver calls it, the descriptor is not one of
-		 * such memory. */
-		return rc == -ENOTRECOVERABLE || rc == -ENOMEM ? rc : -EINVAL;
+		return rc;
 	}
 	*ret_buffer = &b->buffer;
 	return 0;

@@ -592,6 +592,16 @@ GM_TORTURE += %reldir%/agent_worker_burial
 %canon_reldir%_agent_worker_burial_SOURCES = \
 	%reldir%/agent_worker_burial.c $(gm_row)
 
+gm_tests += %reldir%/test_probe_text
+%canon_reldir%_test_probe_text_SOURCES = %reldir%/test_probe_text.c \
+	%reldir%/tap.h
+%canon_reldir%_test_probe_text_LDADD = agent/probe/libprobe.la
+
+gm_tests += %reldir%/test_probe_card
+%canon_reldir%_test_probe_card_SOURCES = %reldir%/test_probe_card.c \
+	%reldir%/probe_tree.h %reldir%/tap.h
+%canon_reldir%_test_probe_card_LDADD = agent/probe/libprobe.la
+
 # gpumap-probe over the stand-ins.
 gm_tests += %reldir%/test_probe
 %canon_reldir%_test_probe_SOURCES = %reldir%/test_probe.c \
@@ -602,6 +612,11 @@ gm_tests += %reldir%/test_probe_faults
 %canon_reldir%_test_probe_faults_SOURCES = %reldir%/test_probe_faults.c \
 	%reldir%/probe_scene.h %reldir%/scene.h %reldir%/tap.h
 %canon_reldir%_test_probe_faults_LDADD = %reldir%/fake/libmachine.la -lpthread
+
+gm_tests += %reldir%/test_probe_mig
+%canon_reldir%_test_probe_mig_SOURCES = %reldir%/test_probe_mig.c \
+	%reldir%/probe_scene.h %reldir%/scene.h %reldir%/tap.h
+%canon_reldir%_test_probe_mig_LDADD = %reldir%/fake/libmachine.la -lpthread
 
 gm_tests += %reldir%/test_probe_release
 %canon_reldir%_test_probe_release_SOURCES = %reldir%/test_probe_release.c \

@@ -59,6 +59,13 @@ gm_fuzz += %reldir%/fuzz_plan
 %canon_reldir%_fuzz_plan_LDFLAGS = $(gm_fuzz_ldflags)
 %canon_reldir%_fuzz_plan_LDADD = agent/plan/libplan.la shm/libshm.la
 
+gm_fuzz += %reldir%/fuzz_probe
+%canon_reldir%_fuzz_probe_SOURCES = %reldir%/fuzz_probe.c \
+	%reldir%/fuzz.h $(gm_fuzz_main)
+%canon_reldir%_fuzz_probe_CPPFLAGS = $(AM_CPPFLAGS) -DFUZZ_NAME='"probe"'
+%canon_reldir%_fuzz_probe_LDFLAGS = $(gm_fuzz_ldflags)
+%canon_reldir%_fuzz_probe_LDADD = agent/probe/libprobe.la
+
 gm_fuzz += %reldir%/fuzz_safetensors
 %canon_reldir%_fuzz_safetensors_SOURCES = %reldir%/fuzz_safetensors.c \
 	%reldir%/fuzz_plan.h %reldir%/fuzz.h $(gm_fuzz_main)

@@ -198,13 +198,14 @@ static const char *from_environment(const char *name)
 
 /* In the child.  Its parent's death is its own. */
 static void become(const struct agent *a, const char *gpumapd,
-		   const char *worker, const char *option, pid_t parent)
+		   const char *worker, const char *probe, const char *option,
+		   pid_t parent)
 {
 	const char *args[] = { gpumapd,       "--instance", a->instance,
 			       "--config",    a->config,    "--runtime-dir",
 			       a->dir,        "--worker",   worker,
-			       "--state-dir", a->state_dir, option,
-			       NULL };
+			       "--state-dir", a->state_dir, "--probe",
+			       probe,         option,       NULL };
 	int log = open(a->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -229,6 +230,8 @@ void agent_spawn(struct agent *a, const char *option)
 	const char *worker = a->worker != NULL
 				     ? a->worker
 				     : from_environment("GPUMAP_WORKER");
+	const char *probe =
+		a->probe != NULL ? a->probe : from_environment("GPUMAP_PROBE");
 	pid_t parent = getpid();
 	struct stat st;
 
@@ -238,7 +241,7 @@ void agent_spawn(struct agent *a, const char *option)
 	if (a->pid < 0)
 		die("fork");
 	if (a->pid == 0)
-		become(a, gpumapd, worker, option, parent);
+		become(a, gpumapd, worker, probe, option, parent);
 	agent_own(a, a->pid);
 }
 

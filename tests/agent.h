@@ -33,6 +33,7 @@ struct agent {
 	char state_dir[96]; /* likewise a directory, to sync at no cost */
 	char state[160];    /* of the instance, in it */
 	const char *worker; /* program, NULL: $GPUMAP_WORKER */
+	const char *probe;  /* likewise, NULL: $GPUMAP_PROBE */
 	const char *env[8]; /* "NAME=value" for the next start, to a NULL */
 	off_t log_from;     /* where the last start's lines begin */
 	struct agent_kept *kept;

@@ -424,6 +424,17 @@ gm_tests += %reldir%/agent_dummy
 %canon_reldir%_agent_dummy_LDADD = %reldir%/libagent.la lib/libgpumap.la \
 	$(JANSSON_LIBS)
 
+# A probe whose words are the test's.
+check_PROGRAMS += %reldir%/puppet_probe
+%canon_reldir%_puppet_probe_SOURCES = %reldir%/puppet_probe.c
+%canon_reldir%_puppet_probe_LDADD =
+
+gm_tests += %reldir%/agent_cuda_rows
+%canon_reldir%_agent_cuda_rows_SOURCES = %reldir%/agent_cuda_rows.c \
+	%reldir%/ctl.h %reldir%/puppet.h %reldir%/story.h %reldir%/tap.h
+%canon_reldir%_agent_cuda_rows_LDADD = %reldir%/libagent.la lib/libgpumap.la \
+	$(JANSSON_LIBS)
+
 gm_tests += %reldir%/agent_damage
 %canon_reldir%_agent_damage_SOURCES = %reldir%/agent_damage.c \
 	%reldir%/agent_map.h %reldir%/tap.h

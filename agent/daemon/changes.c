@@ -51,6 +51,7 @@ static void finish(struct gm_change *change, int status)
 	if (change->connection != NULL)
 		answer(change, status);
 	change->kind->free(change);
+	gm_state_look(d);
 	gm_daemon_drained(d);
 }
 

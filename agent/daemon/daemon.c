@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "agent/common/log.h"
+#include "agent/daemon/drains.h"
 #include "agent/daemon/dummyrows.h"
 #include "agent/daemon/files.h"
 #include "agent/daemon/lock.h"
@@ -185,10 +186,32 @@ static int read_dummies(struct gm_daemon *d)
 	return 0;
 }
 
+/* From here on everybody may read and ask. */
+static int open_rows(struct gm_daemon *d)
+{
+	int ret, status = publish_all(d);
+
+	if (status != 0)
+		return status;
+	gm_files_check(&d->config, d->devices.n);
+	ret = gm_clerk_start(&d->clerk, &d->loop);
+	if (ret != 0)
+		return failed("clerk", strerror(-ret), GM_EXIT_FAILURE);
+	on_refresh(&d->refresh);
+	if (gm_supervisor_start(d) != 0 || gm_control_start(d) != 0)
+		return GM_EXIT_FAILURE; /* the reason has been logged */
+	gm_segment_state(&d->segment, GM_STATE_READY);
+	d->is_open = true;
+	gm_log(GM_LOG_INFO, "open", "instance=%s epoch=%llu rows=%u pid=%d",
+	       d->instance, (unsigned long long)d->segment.epoch, d->devices.n,
+	       (int)getpid());
+	return 0;
+}
+
 static int start(struct gm_daemon *d)
 {
 	char why[GM_WHY_BYTES];
-	int ret, status;
+	int status;
 
 	gm_changes_init(&d->changes);
 	status = read_dummies(d);
@@ -209,22 +232,10 @@ static int start(struct gm_daemon *d)
 	status = open_segment(d);
 	if (status != 0)
 		return status;
-	gm_segment_heartbeat(&d->segment);
-	status = publish_all(d);
-	if (status != 0)
-		return status;
-	gm_files_check(&d->config, d->devices.n);
-	ret = gm_clerk_start(&d->clerk, &d->loop);
-	if (ret != 0)
-		return failed("clerk", strerror(-ret), GM_EXIT_FAILURE);
 	on_heartbeat(&d->heartbeat);
-	on_refresh(&d->refresh);
-	if (gm_supervisor_start(d) != 0 || gm_control_start(d) != 0)
-		return GM_EXIT_FAILURE; /* the reason has been logged */
-	gm_segment_state(&d->segment, GM_STATE_READY);
-	gm_log(GM_LOG_INFO, "open", "instance=%s epoch=%llu rows=%u pid=%d",
-	       d->instance, (unsigned long long)d->segment.epoch, d->devices.n,
-	       (int)getpid());
+	if (d->config.cuda_enabled == GM_CONFIG_CUDA_OFF)
+		return open_rows(d);
+	gm_cudarows_start(d);
 	return 0;
 }
 
@@ -233,6 +244,8 @@ static void stop(struct gm_daemon *d)
 	gm_changes_exit(d);
 	gm_control_exit(d);
 	gm_supervisor_exit(d);
+	gm_drains_exit(d);
+	gm_cudarows_exit(d);
 	if (d->segment.map.base != NULL) {
 		gm_holders_exit(d);
 		gm_ledger_exit(d);
@@ -303,9 +316,22 @@ int gm_exit_status(int error)
 	}
 }
 
+void gm_daemon_open(struct gm_daemon *d)
+{
+	int status;
+
+	if (d->draining)
+		return;
+	status = open_rows(d);
+	if (status != 0)
+		gm_daemon_fail(d, status);
+	else
+		gm_daemon_announce(d);
+}
+
 void gm_daemon_announce(struct gm_daemon *d)
 {
-	if (d->announced || d->draining || !gm_devices_ready(d))
+	if (!d->is_open || d->announced || d->draining || !gm_devices_ready(d))
 		return;
 	d->announced = true;
 	gm_log(GM_LOG_INFO, "ready", "instance=%s epoch=%llu rows=%u pid=%d",

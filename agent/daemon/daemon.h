@@ -5,9 +5,10 @@
  * daemon - gpumapd's one thread and everything it knows.
  *
  * Start-up goes down this list and a clean end goes up: configuration, the node
- * file that it names, lock, state directory, segment, directory, holders,
+ * file that it names, lock, state directory, segment, directory, holders, probe,
  * devices, ledger, maps of state files and of the configuration, clerk, workers,
- * socket.
+ * socket.  Where there is a probe the loop runs from there on: devices wait for
+ * its list.
  */
 #ifndef GM_DAEMON_H
 #define GM_DAEMON_H
@@ -18,10 +19,12 @@
 #include "agent/daemon/changes.h"
 #include "agent/daemon/clerk.h"
 #include "agent/daemon/config.h"
+#include "agent/daemon/cudarows.h"
 #include "agent/daemon/devices.h"
 #include "agent/daemon/holders.h"
 #include "agent/daemon/ledger.h"
 #include "agent/daemon/loop.h"
+#include "agent/daemon/probe.h"
 #include "agent/daemon/publish.h"
 #include "agent/daemon/segment.h"
 #include "agent/daemon/state.h"
@@ -48,6 +51,7 @@ struct gm_daemon {
 	const char *state_dir;
 	const char *config_path;
 	const char *worker_path;
+	const char *probe_path;
 
 	struct gm_config config;
 	struct gm_nodefile dummies;  /* of [dummy]; no rows without a file */
@@ -58,6 +62,8 @@ struct gm_daemon {
 	struct gm_directory directory;
 	struct gm_holders holders;
 	struct gm_devices devices;
+	struct gm_probe probe;
+	struct gm_cudarows cuda;
 	struct gm_ledger ledger;
 	struct gm_state_files state;
 	struct gm_clerk clerk;
@@ -69,6 +75,7 @@ struct gm_daemon {
 	struct gm_timer heartbeat;
 	struct gm_timer refresh;
 	struct gm_timer drain_limit;
+	bool is_open;   /* the start is over */
 	bool announced; /* event=ready has been said */
 	bool draining;
 	int status; /* to exit with */
@@ -86,6 +93,10 @@ int gm_daemon_run(struct gm_daemon *d);
 /* Retire and unlink the segment of an instance that nobody runs.  Returns as
  * gm_daemon_run(). */
 int gm_daemon_remove(const char *instance);
+
+/* The probe has said what there is, or had its time: go on with the start.  A
+ * failure ends the loop. */
+void gm_daemon_open(struct gm_daemon *d);
 
 /* What a negative errno of start-up means to who started us. */
 int gm_exit_status(int error);

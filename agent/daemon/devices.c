@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "agent/common/log.h"
+#include "agent/daemon/cudarows.h"
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/dummyrows.h"
 #include "agent/daemon/hostrows.h"
@@ -16,8 +17,8 @@
 #include "shm/point.h"
 #include "shm/rows.h"
 
-static struct gm_device *known(const struct gm_daemon *d,
-			       const uint8_t uuid[16])
+struct gm_device *gm_devices_find(const struct gm_daemon *d,
+				  const uint8_t uuid[16])
 {
 	for (uint32_t row = 0; row < d->devices.n; row++) {
 		struct gm_device *device = d->devices.of[row];
@@ -58,22 +59,37 @@ static void enter(struct gm_device *device, uint32_t state, const char *reason,
 		snprintf(moving->reason, sizeof(moving->reason), "%s", reason);
 }
 
-/* Present again, or for the first time: who has a worker waits for it. */
-static void enter_present(struct gm_device *device)
+/* There again, or for the first time: who has a worker waits for it.  A CUDA
+ * row may be of no use although it is there. */
+static void enter_found(struct gm_device *device, const struct gm_device *found)
 {
-	device->present = true;
-	enter(device,
-	      gm_device_serves(device) ? GPUMAP_DEVICE_PROBING
-				       : GPUMAP_DEVICE_READY,
-	      NULL, 0);
+	const struct gm_moving_image *moving = &found->moving;
+
+	if (device->facts.kind != GPUMAP_DEVICE_CUDA) {
+		device->present = true;
+		enter(device,
+		      gm_device_serves(device) ? GPUMAP_DEVICE_PROBING
+					       : GPUMAP_DEVICE_READY,
+		      NULL, 0);
+		return;
+	}
+	device->present = found->present;
+	enter(device, moving->state,
+	      moving->reason[0] != '\0' ? moving->reason : NULL, moving->error);
 }
 
 static void refresh(struct gm_device *device)
 {
-	if (gm_device_serves(device))
+	switch (device->facts.kind) {
+	case GPUMAP_DEVICE_HOST:
 		gm_hostrows_refresh(device);
-	else
+		break;
+	case GPUMAP_DEVICE_CUDA:
+		gm_cudarows_refresh(device);
+		break;
+	default:
 		gm_dummyrows_refresh(device);
+	}
 }
 
 /* Rows that an agent before us gave out, as it left them. */
@@ -112,7 +128,7 @@ static int give_out(struct gm_daemon *d, const struct gm_device *found)
 	*device = *found;
 	device->facts.row = d->devices.n;
 	device->facts.generation = 1;
-	enter_present(device);
+	enter_found(device, found);
 	refresh(device);
 	move(d, device);
 	GM_POINT("row_moving");
@@ -127,22 +143,26 @@ static int give_out(struct gm_daemon *d, const struct gm_device *found)
 	return 0;
 }
 
+/* What an agent before us has counted goes on. */
 static int take_back(struct gm_daemon *d, struct gm_device *device,
 		     const struct gm_device *found)
 {
-	struct gm_row_image facts = found->facts;
+	struct gm_row_image facts = found->facts, old = device->facts;
+	uint32_t restarts = device->moving.restarts;
+	uint64_t reserved_bytes = device->moving.reserved_bytes;
 	bool is_same;
 
-	facts.row = device->facts.row;
-	facts.generation = device->facts.generation;
-	device->parts = found->parts;
-	device->cpus = found->cpus;
-	device->memory = found->memory;
-	device->dummy_free = found->dummy_free;
-	is_same = same_facts(&device->facts, &facts);
-	if (!is_same)
-		device->facts = facts;
-	enter_present(device);
+	facts.row = old.row;
+	facts.generation = old.generation;
+	facts.xids += old.xids;
+	if (facts.last_xid == 0)
+		facts.last_xid = old.last_xid;
+	is_same = same_facts(&old, &facts);
+	*device = *found;
+	device->facts = is_same ? old : facts;
+	device->moving.restarts = restarts;
+	device->moving.reserved_bytes = reserved_bytes;
+	enter_found(device, found);
 	refresh(device);
 	move(d, device);
 	return is_same ? 0 : gm_publish_row(d, &device->facts);
@@ -152,7 +172,8 @@ static int match(struct gm_daemon *d, const struct gm_device *found, size_t n,
 		 char *ret_why)
 {
 	for (size_t i = 0; i < n; i++) {
-		struct gm_device *device = known(d, found[i].facts.uuid);
+		struct gm_device *device =
+			gm_devices_find(d, found[i].facts.uuid);
 		int ret;
 
 		ret = device != NULL ? take_back(d, device, &found[i])
@@ -167,13 +188,30 @@ static int match(struct gm_daemon *d, const struct gm_device *found, size_t n,
 	for (uint32_t row = 0; row < d->devices.n; row++) {
 		const struct gm_device *device = d->devices.of[row];
 
-		if (!device->present &&
+		if (!device->present && !device->named &&
 		    device->moving.state != GPUMAP_DEVICE_LOST)
 			gm_devices_state(d, row, GPUMAP_DEVICE_LOST,
 					 "no longer there or not configured",
 					 -ENODEV);
 	}
 	return 0;
+}
+
+/* In the order of a new table.  Returns how many, or a negative errno. */
+static int list(struct gm_daemon *d, struct gm_device *found, char *ret_why)
+{
+	int n = gm_cudarows_list(d, found, GM_ROWS, ret_why);
+	int ret = n;
+
+	if (ret >= 0)
+		ret = gm_hostrows_list(d, found + n, GM_ROWS - (size_t)n,
+				       ret_why);
+	if (ret >= 0) {
+		n += ret;
+		ret = gm_dummyrows_list(d, found + n, GM_ROWS - (size_t)n,
+					ret_why);
+	}
+	return ret < 0 ? ret : n + ret;
 }
 
 int gm_devices_start(struct gm_daemon *d, char ret_why[GM_WHY_BYTES])
@@ -183,25 +221,41 @@ int gm_devices_start(struct gm_daemon *d, char ret_why[GM_WHY_BYTES])
 
 	if (found == NULL)
 		return -ENOMEM;
-	n = gm_hostrows_list(d, found, GM_ROWS, ret_why);
-	ret = n < 0 ? n
-		    : gm_dummyrows_list(d, found + n, GM_ROWS - (size_t)n,
-					ret_why);
-	if (ret >= 0) {
-		n += ret;
-		ret = load(d);
-	}
-	if (ret == 0 && n == 0) {
-		snprintf(ret_why, GM_WHY_BYTES,
-			 "no device: set host.enabled = yes, or name a node "
-			 "file as dummy.file");
-		ret = -ENODEV;
-	}
+	n = list(d, found, ret_why);
+	ret = n < 0 ? n : load(d);
+	if (ret == 0 && n == 0)
+		ret = gm_why(ret_why, -ENODEV,
+			     "no device: set host.enabled = yes, or name a "
+			     "node file as dummy.file");
 	if (ret == 0)
 		ret = match(d, found, (size_t)n, ret_why);
 	free(found);
 	gm_segment_changed(&d->segment);
 	return ret;
+}
+
+int gm_devices_add(struct gm_daemon *d, const struct gm_device *found)
+{
+	int ret = give_out(d, found);
+
+	if (ret != 0)
+		return ret;
+	gm_segment_changed(&d->segment);
+	return (int)d->devices.n - 1;
+}
+
+void gm_devices_describe(struct gm_daemon *d, uint32_t row)
+{
+	int ret = gm_publish_row(d, &d->devices.of[row]->facts);
+
+	if (ret != 0)
+		gm_log(GM_LOG_ERROR, "row_not_published", "row=%u error=%s",
+		       row, gm_quote(strerror(-ret)).text);
+}
+
+void gm_devices_move(struct gm_daemon *d, uint32_t row)
+{
+	move(d, d->devices.of[row]);
 }
 
 void gm_devices_exit(struct gm_daemon *d)

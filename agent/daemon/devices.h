@@ -6,7 +6,7 @@
  *
  * Rows are 0 to n - 1 and keep their device, by uuid, while the segment lives.
  * A row whose device is gone is LOST and has no worker.  Dummy rows are READY
- * from the start and never have one.  Whoever has news says so here, and it is
+ * from the start and never have one.  What CUDA rows are, cudarows.h says.  Whoever has news says so here, and it is
  * published at once; readers who wait for a change are woken for a new state
  * only.
  */
@@ -24,17 +24,27 @@
 #include "shm/layout.h"
 
 struct gm_daemon;
+struct gm_row_drain;
 
 struct gm_device {
-	bool present; /* should serve, or is a dummy; else LOST */
+	bool present; /* should serve, or is a dummy */
 	struct gm_row_image facts;
 	struct gm_moving_image moving;
 	struct gm_idset cpus; /* of the worker; facts.cpus is its text */
 	struct gm_meminfo memory;
 	uint32_t parts;      /* rows that share the memory of its node */
 	uint64_t dummy_free; /* of a dummy row: what its file says is free */
-	char id[64];         /* of a CUDA row: "GPU-..." or "MIG-..." */
 	uint32_t bars;       /* GM_BAR_* of supervise.h: why it has no worker */
+
+	/* Of a CUDA row. */
+	char id[64];        /* "GPU-..." or "MIG-..." */
+	uint8_t parent[16]; /* of a MIG instance: its card's uuid; else zero */
+	bool named;         /* by the probe that runs */
+	bool facts_are_due; /* to be published */
+	uint32_t health;    /* enum gm_probe_health */
+	uint32_t grave_xid; /* keeps it out of use; 0: none */
+	bool xid_is_seen;   /* the probe has noticed what that told of */
+	struct gm_row_drain *drain; /* NULL: in service */
 };
 
 /* Does the row hold data and serve jobs, while it is there?  A dummy row only
@@ -64,6 +74,25 @@ struct gm_devices {
  */
 int gm_devices_start(struct gm_daemon *d, char ret_why[GM_WHY_BYTES]);
 void gm_devices_exit(struct gm_daemon *d);
+
+/* The row's device by its uuid, NULL where it has no row. */
+struct gm_device *gm_devices_find(const struct gm_daemon *d,
+				  const uint8_t uuid[16]);
+
+/*
+ * gm_devices_add - a row for a device that has none, after the start
+ *
+ * found	copied
+ *
+ * Returns	the row
+ *		-ENOSPC		the table, or the heap, is full
+ *		-ENOMEM
+ */
+int gm_devices_add(struct gm_daemon *d, const struct gm_device *found);
+
+/* Publish a row's facts, or what moves, as they are in its device. */
+void gm_devices_describe(struct gm_daemon *d, uint32_t row);
+void gm_devices_move(struct gm_daemon *d, uint32_t row);
 
 /*
  * gm_devices_state - a row enters a state

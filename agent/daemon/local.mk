@@ -7,8 +7,11 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 	%reldir%/changes.c %reldir%/changes.h \
 	%reldir%/config.c %reldir%/config.h \
 	%reldir%/config_keys.c %reldir%/config_keys.h \
+	%reldir%/cudalist.c \
+	%reldir%/cudarows.c %reldir%/cudarows.h \
 	%reldir%/daemon.c %reldir%/daemon.h \
 	%reldir%/devices.c %reldir%/devices.h \
+	%reldir%/drains.c %reldir%/drains.h \
 	%reldir%/dummyrows.c %reldir%/dummyrows.h \
 	%reldir%/files.c %reldir%/files.h \
 	%reldir%/heap.c %reldir%/heap.h \
@@ -21,6 +24,7 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 	%reldir%/loop.c %reldir%/loop.h \
 	%reldir%/map_changes.c %reldir%/map_changes.h \
 	%reldir%/maps.c %reldir%/maps.h \
+	%reldir%/probe.c %reldir%/probe.h \
 	%reldir%/publish.c %reldir%/publish.h \
 	%reldir%/segment.c %reldir%/segment.h \
 	%reldir%/state.c %reldir%/state.h \

@@ -41,6 +41,8 @@ static const char usage[] =
 	"                      " GM_SYSCONFDIR "/gpumap/gpumapd.conf)\n"
 	"  --worker PATH       worker program (default:\n"
 	"                      " GM_PKGLIBEXECDIR "/gpumap-worker)\n"
+	"  --probe PATH        program that looks for GPUs (default:\n"
+	"                      " GM_PKGLIBEXECDIR "/gpumap-probe)\n"
 	"  --remove            retire and unlink the map of an instance that\n"
 	"                      is not running, then exit\n"
 	"  --help, --version\n";
@@ -51,6 +53,7 @@ enum option_value {
 	OPT_STATE_DIR,
 	OPT_CONFIG,
 	OPT_WORKER,
+	OPT_PROBE,
 	OPT_REMOVE,
 	OPT_HELP,
 	OPT_VERSION
@@ -62,6 +65,7 @@ static const struct option options[] = {
 	{ "state-dir", required_argument, NULL, OPT_STATE_DIR },
 	{ "config", required_argument, NULL, OPT_CONFIG },
 	{ "worker", required_argument, NULL, OPT_WORKER },
+	{ "probe", required_argument, NULL, OPT_PROBE },
 	{ "remove", no_argument, NULL, OPT_REMOVE },
 	{ "help", no_argument, NULL, OPT_HELP },
 	{ "version", no_argument, NULL, OPT_VERSION },
@@ -96,6 +100,9 @@ static int read_options(struct gm_daemon *d, struct command *ret_command,
 			break;
 		case OPT_WORKER:
 			d->worker_path = optarg;
+			break;
+		case OPT_PROBE:
+			d->probe_path = optarg;
 			break;
 		case OPT_REMOVE:
 			ret_command->remove = true;
@@ -193,6 +200,7 @@ int main(int argc, char **argv)
 	d->state_dir = "/var/lib/gpumap";
 	d->config_path = GM_SYSCONFDIR "/gpumap/gpumapd.conf";
 	d->worker_path = GM_PKGLIBEXECDIR "/gpumap-worker";
+	d->probe_path = GM_PKGLIBEXECDIR "/gpumap-probe";
 	status = read_options(d, &command, argc, argv);
 	if (status < 0)
 		status = run(d, &command);

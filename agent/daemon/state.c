@@ -14,12 +14,21 @@
 #include "agent/daemon/daemon.h"
 #include "shm/seq.h"
 
-/* A name that is taken although no object has it. */
+/* A name that is taken although no object has it, and what would have it. */
 struct gm_state_waiting {
 	TAILQ_ENTRY(gm_state_waiting) entry;
 	uint32_t uid;
 	char name[GM_NAME_BYTES];
+	struct gm_state_map map;
+	bool is_resolved; /* its rows are rows, not places among the charges */
 };
+
+static void forget(struct gm_daemon *d, struct gm_state_waiting *waiting)
+{
+	TAILQ_REMOVE(&d->state.waiting, waiting, entry);
+	gm_state_map_free(&waiting->map);
+	free(waiting);
+}
 
 int gm_state_start(struct gm_daemon *d, char ret_why[GM_WHY_BYTES])
 {
@@ -32,10 +41,8 @@ void gm_state_exit(struct gm_daemon *d)
 {
 	struct gm_state_waiting *waiting;
 
-	while ((waiting = TAILQ_FIRST(&d->state.waiting)) != NULL) {
-		TAILQ_REMOVE(&d->state.waiting, waiting, entry);
-		free(waiting);
-	}
+	while ((waiting = TAILQ_FIRST(&d->state.waiting)) != NULL)
+		forget(d, waiting);
 	gm_state_dir_close(&d->state.dir);
 }
 
@@ -75,10 +82,8 @@ void gm_state_replaced(struct gm_daemon *d, const char *name)
 {
 	struct gm_state_waiting *waiting = find(d, name);
 
-	if (waiting == NULL)
-		return;
-	TAILQ_REMOVE(&d->state.waiting, waiting, entry);
-	free(waiting);
+	if (waiting != NULL)
+		forget(d, waiting);
 }
 
 /* ---- one file at a time ------------------------------------------------ */
@@ -176,15 +181,20 @@ static void put_aside(const struct gm_daemon *d, const char *file,
 		       path_of(d, file).text, gm_quote(strerror(-ret)).text);
 }
 
+/* Takes what @map has. */
 static int let_wait(struct gm_daemon *d, const char *file,
-		    const struct gm_layers *layers, const char *why)
+		    struct gm_state_map *map, bool is_resolved, const char *why)
 {
+	const struct gm_layers *layers = &map->layers;
 	struct gm_state_waiting *waiting = calloc(1, sizeof(*waiting));
 
 	if (waiting == NULL)
 		return -ENOMEM;
 	waiting->uid = layers->owner_uid;
 	memcpy(waiting->name, layers->name, gm_object_name(layers->name));
+	waiting->is_resolved = is_resolved;
+	waiting->map = *map;
+	memset(map, 0, sizeof(*map));
 	TAILQ_INSERT_TAIL(&d->state.waiting, waiting, entry);
 	gm_log(GM_LOG_WARNING, "state_waits", "path=%s why=%s",
 	       path_of(d, file).text, gm_quote(why).text);
@@ -362,18 +372,71 @@ static int bring_back(struct gm_daemon *d, const char *file,
 	bool is_lost = false;
 
 	if (is_configured(d, layers->name))
-		return let_wait(d, file, layers,
+		return let_wait(d, file, map, false,
 				"the configuration has a map of this name");
 	if (!resolve(d, map, &is_lost))
-		return let_wait(d, file, layers, "a device of it is not there");
+		return let_wait(d, file, map, false,
+				"a device of it is not there");
 	if (block != NULL && says_same(d, block, map))
 		return 0;
 	if (is_lost)
-		return let_wait(d, file, layers, "a device of it is not there");
+		return let_wait(d, file, map, true,
+				"a device of it is not there");
 	if (gm_publish_restore(d, layers, map->version, why) != 0)
-		return let_wait(d, file, layers, why);
+		return let_wait(d, file, map, true, why);
 	return 0;
 }
+
+/* ---- later ------------------------------------------------------------- */
+
+static bool are_there(const struct gm_daemon *d, const struct gm_layers *layers)
+{
+	for (uint32_t i = 0; i < layers->n_rows; i++) {
+		if (!d->devices.of[layers->charges[i].row]->present)
+			return false;
+	}
+	return true;
+}
+
+static bool may_be_published(const struct gm_daemon *d,
+			     struct gm_state_waiting *waiting)
+{
+	bool is_lost;
+
+	if (is_configured(d, waiting->name))
+		return false;
+	if (!waiting->is_resolved)
+		waiting->is_resolved = resolve(d, &waiting->map, &is_lost);
+	return waiting->is_resolved && are_there(d, &waiting->map.layers);
+}
+
+void gm_state_look(struct gm_daemon *d)
+{
+	struct gm_state_waiting *waiting, *next;
+	char why[GM_WHY_BYTES];
+
+	if (!d->state.rows_came || !gm_changes_drained(d))
+		return;
+	d->state.rows_came = false;
+	for (waiting = TAILQ_FIRST(&d->state.waiting); waiting != NULL;
+	     waiting = next) {
+		next = TAILQ_NEXT(waiting, entry);
+		if (!may_be_published(d, waiting))
+			continue;
+		/* Of one that has no room it was said at the start. */
+		if (gm_publish_restore(d, &waiting->map.layers,
+				       waiting->map.version, why) == 0)
+			forget(d, waiting);
+	}
+}
+
+void gm_state_rows_came(struct gm_daemon *d)
+{
+	d->state.rows_came = true;
+	gm_state_look(d);
+}
+
+/* ---- the start --------------------------------------------------------- */
 
 int gm_state_restore(struct gm_daemon *d, char ret_why[GM_WHY_BYTES])
 {

@@ -29,6 +29,7 @@ TAILQ_HEAD(gm_state_waiting_list, gm_state_waiting);
 struct gm_state_files {
 	struct gm_state_dir dir;
 	struct gm_state_waiting_list waiting; /* good files, no object */
+	bool rows_came; /* since somebody looked whether they still wait */
 };
 
 /* Open the instance's directory.  Returns as gm_state_dir_open(). */
@@ -59,6 +60,15 @@ int gm_state_restore(struct gm_daemon *d, char ret_why[GM_WHY_BYTES]);
 int gm_state_may_replace(const struct gm_daemon *d, const char *name,
 			 uint32_t uid, char ret_why[GM_WHY_BYTES],
 			 bool *ret_is_waiting);
+
+/*
+ * gm_state_rows_came - a row is there that was not: what waits for it?
+ *
+ * Looks when no change is in the middle of its steps: now, or when
+ * gm_state_look() is called after the change.
+ */
+void gm_state_rows_came(struct gm_daemon *d);
+void gm_state_look(struct gm_daemon *d);
 
 /* The file that waited under this name, if any, is no more or another one. */
 void gm_state_replaced(struct gm_daemon *d, const char *name);

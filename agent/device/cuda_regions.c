@@ -9,8 +9,8 @@
  * have its own, so tasks are looked up by the worker's address.
  *
  * The list of pieces is read by dispatch for every slice, and changes when a
- * session comes or goes: it is made anew aside, and the two are exchanged under
- * the lock.
+ * session comes or goes: a longer one is made aside, and exchanged under the
+ * lock.
  */
 
 #include "agent/device/cuda.h"

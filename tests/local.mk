@@ -563,6 +563,9 @@ gm_tests += %reldir%/agent_state_disk
 %canon_reldir%_agent_state_disk_SOURCES = %reldir%/agent_state_disk.c \
 	%reldir%/state_story.h $(gm_story)
 %canon_reldir%_agent_state_disk_LDADD = $(gm_story_libs)
+gm_tests += %reldir%/agent_scatter
+%canon_reldir%_agent_scatter_SOURCES = %reldir%/agent_scatter.c $(gm_story)
+%canon_reldir%_agent_scatter_LDADD = $(gm_story_libs)
 gm_tests += %reldir%/agent_plan
 %canon_reldir%_agent_plan_SOURCES = %reldir%/agent_plan.c \
 	%reldir%/plan_story.h $(gm_story)

@@ -1,0 +1,305 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * A model's weights as a program would spread them: one file that is registered
+ * once, a buffer on each row, scatters out and back; a worker that dies under
+ * it, one that sleeps, and another process that looks at what is shared.
+ */
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+#include "story.h"
+
+#define ROWS   2u
+#define FLOATS (UINT64_C(1) << 20)
+#define BYTES  (4 * FLOATS)
+
+static struct agent agent;
+static struct gpumap *map;
+
+struct file {
+	float *at;
+	uint64_t buffer;
+};
+
+static struct file file_make(struct gpumap_session *s)
+{
+	int fd = memfd_create("weights", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	struct file file = { 0 };
+
+	if (fd < 0 || ftruncate(fd, BYTES) != 0 ||
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) != 0)
+		exit(99);
+	file.at = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (file.at == MAP_FAILED)
+		exit(99);
+	EQ(gpumap_register(s, fd, 0, BYTES, 0, &file.buffer), 0);
+	close(fd);
+	return file;
+}
+
+static void file_end(struct gpumap_session *s, struct file *file)
+{
+	EQ(gpumap_forget(s, file->buffer), 0);
+	munmap(file->at, BYTES);
+}
+
+static uint64_t alloc_on(struct gpumap_session *s, uint32_t row)
+{
+	uint64_t buffer = 0;
+
+	if (!EQ(gpumap_buffer_alloc(s, row, BYTES, GPUMAP_BUFFER_EXPORTABLE,
+				    GPUMAP_NO_DEADLINE, &buffer),
+		0))
+		NOTE("%s", gpumap_refusal(map));
+	return buffer;
+}
+
+static struct gpumap_job copy_all(void)
+{
+	return (struct gpumap_job){ .op = GPUMAP_OP_COPY,
+				    .dtype = GPUMAP_DTYPE_F32,
+				    .n = FLOATS };
+}
+
+/* Three to five: neither row gets what the other does. */
+static struct gpumap_scatter_opts spread(void)
+{
+	static const uint32_t rows[] = { 1, 0 };
+	static const double weights[] = { 3, 5 };
+
+	return (struct gpumap_scatter_opts){
+		.size = sizeof(struct gpumap_scatter_opts),
+		.rows = rows,
+		.weights = weights,
+		.n_rows = ROWS,
+	};
+}
+
+static bool is_twice(const float *got, const float *of)
+{
+	for (uint64_t i = 0; i < FLOATS; i++)
+		if (got[i] != 2 * of[i])
+			return false;
+	return true;
+}
+
+static void number(float *at)
+{
+	for (uint64_t i = 0; i < FLOATS; i++)
+		at[i] = (float)(i % 1000003);
+}
+
+/* Out, doubled where it lies, and back; what the last scatter says. */
+static int double_it(struct gpumap_session *s, const struct file *from,
+		     const struct file *to, const uint64_t *buffers,
+		     struct gpumap_tile *ret_tiles)
+{
+	struct gpumap_scatter_opts opts = spread();
+	struct gpumap_job job = copy_all();
+	int ret;
+
+	job.src_buffer = from->buffer;
+	opts.dst_buffers = buffers;
+	ret = gpumap_scatter(s, &job, &opts, ret_tiles, ROWS);
+	if (ret != ROWS)
+		return ret;
+	job.op = GPUMAP_OP_SCALE;
+	job.alpha = 2;
+	opts.src_buffers = buffers;
+	ret = gpumap_scatter(s, &job, &opts, ret_tiles, ROWS);
+	if (ret != ROWS)
+		return ret;
+	job = copy_all();
+	job.dst_buffer = to->buffer;
+	opts.dst_buffers = NULL;
+	return gpumap_scatter(s, &job, &opts, ret_tiles, ROWS);
+}
+
+static void what_is_spread_comes_back(void)
+{
+	struct gpumap_session *s = NULL;
+	struct gpumap_tile tiles[ROWS];
+	struct file from, to;
+	uint64_t buffers[ROWS];
+
+	EQ(gpumap_session_open(map, NULL, &s), 0);
+	from = file_make(s);
+	to = file_make(s);
+	buffers[0] = alloc_on(s, 1);
+	buffers[1] = alloc_on(s, 0);
+	number(from.at);
+	EQ(double_it(s, &from, &to, buffers, tiles), ROWS);
+	OK(tiles[0].row == 1 && tiles[0].first == 0 &&
+	   tiles[0].n == FLOATS / 8 * 3 && tiles[1].n == FLOATS / 8 * 5);
+	OK(is_twice(to.at, from.at));
+	/* A row has only what is its own. */
+	buffers[0] = buffers[1];
+	EQ(double_it(s, &from, &to, buffers, tiles), -EOPNOTSUPP);
+	file_end(s, &from);
+	file_end(s, &to);
+	gpumap_session_close(s);
+}
+
+static void a_dead_worker_takes_its_part_only(void)
+{
+	struct gpumap_session *s = NULL;
+	struct gpumap_device device;
+	struct gpumap_tile tiles[ROWS];
+	struct file from, to;
+	uint64_t buffers[ROWS];
+
+	EQ(gpumap_session_open(map, NULL, &s), 0);
+	from = file_make(s);
+	to = file_make(s);
+	buffers[0] = alloc_on(s, 1);
+	buffers[1] = alloc_on(s, 0);
+	number(from.at);
+	memset(to.at, 0, BYTES);
+	EQ(double_it(s, &from, &to, buffers, tiles), ROWS);
+	device = story_device(map, 1);
+	EQ(kill((pid_t)device.worker_pid, SIGKILL), 0);
+	OK(story_back(map, 1, device.restarts));
+	/* Its buffer is gone, and nobody else's. */
+	EQ(double_it(s, &from, &to, buffers, tiles), -ESTALE);
+	OK(tiles[0].row == 1 && tiles[0].status == -ESTALE);
+	OK(tiles[1].row == 0 && tiles[1].status == 0);
+	EQ(gpumap_buffer_free(s, buffers[0]), 0);
+	buffers[0] = alloc_on(s, 1);
+	/* What is registered the new worker has been told of. */
+	memset(to.at, 0, BYTES);
+	EQ(double_it(s, &from, &to, buffers, tiles), ROWS);
+	OK(is_twice(to.at, from.at));
+	file_end(s, &from);
+	file_end(s, &to);
+	gpumap_session_close(s);
+}
+
+/* A signal takes its time to be seen. */
+static bool stop(pid_t pid)
+{
+	uint64_t until = story_now() + STORY_LIMIT_NS;
+	char path[64], text[512];
+
+	if (kill(pid, SIGSTOP) != 0)
+		return false;
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	while (story_now() < until) {
+		FILE *file = fopen(path, "r");
+		char *at = NULL;
+
+		if (file && fgets(text, sizeof(text), file))
+			at = strrchr(text, ')');
+		if (file)
+			fclose(file);
+		if (at && at[1] == ' ' && at[2] == 'T')
+			return true;
+		story_nap(200);
+	}
+	return false;
+}
+
+/* The worker sleeps while memory is asked for, and finds out later that nobody
+ * waited. */
+static void a_late_allocation_is_given_back(void)
+{
+	struct gpumap_session *s = NULL;
+	struct gpumap_device device = story_device(map, 0);
+	struct gpumap_session_counts counts = { .size = sizeof(counts) };
+	uint64_t first, late = 0;
+
+	EQ(gpumap_session_open(map, NULL, &s), 0);
+	first = alloc_on(s, 0);
+	OK(stop((pid_t)device.worker_pid));
+	EQ(gpumap_buffer_alloc(s, 0, BYTES, 0, story_now() + 20000000, &late),
+	   -ETIME);
+	EQ(late, 0);
+	EQ(kill((pid_t)device.worker_pid, SIGCONT), 0);
+	EQ(gpumap_buffer_free(s, first), 0);
+	EQ(gpumap_buffer_free(s, alloc_on(s, 0)), 0);
+	/* All of it has been answered: three made, three freed. */
+	for (int i = 0; i < 10000; i++) {
+		struct gpumap_done done;
+
+		gpumap_poll(s, &done, 1);
+		gpumap_session_counts(s, &counts);
+		if (counts.completed == 6)
+			break;
+		story_nap(1000);
+	}
+	EQ(counts.submitted, 6);
+	EQ(counts.completed, 6);
+	EQ(story_device(map, 0).worker_pid, device.worker_pid);
+	gpumap_session_close(s);
+}
+
+/* A process that has a descriptor, and no session. */
+static int look(uint64_t number)
+{
+	struct gpumap_export_info info = { .size = sizeof(info) };
+	struct gpumap *own = story_attach(&agent);
+	const float *at;
+	int fd = -1;
+
+	if (own == NULL)
+		return 1;
+	if (gpumap_export_fd(own, number, &info, &fd) != 0)
+		return 2;
+	if (info.bytes != BYTES || info.row != 1)
+		return 3;
+	at = mmap(NULL, BYTES, PROT_READ, MAP_SHARED, fd, 0);
+	if (at == MAP_FAILED)
+		return 4;
+	for (uint64_t i = 0; i < FLOATS; i++)
+		if (at[i] != 6)
+			return 5;
+	gpumap_detach(own);
+	return 0;
+}
+
+static void another_process_has_it_too(void)
+{
+	struct gpumap_job job = { .op = GPUMAP_OP_FILL,
+				  .dtype = GPUMAP_DTYPE_F32,
+				  .n = FLOATS };
+	struct gpumap_session *s = NULL;
+	struct gpumap_done done;
+	const float six = 6;
+	uint64_t buffer, export_id = 0;
+	int status = -1;
+	pid_t child;
+
+	EQ(gpumap_session_open(map, NULL, &s), 0);
+	buffer = alloc_on(s, 1);
+	memcpy(&job.pattern, &six, sizeof(six));
+	job.dst_buffer = buffer;
+	EQ(gpumap_submit(s, 1, &job, 1), 0);
+	EQ(gpumap_wait(s, &done, 1, GPUMAP_NO_DEADLINE), 1);
+	EQ(done.status, 0);
+	if (!EQ(gpumap_buffer_export(s, buffer, &export_id), 0))
+		NOTE("%s", gpumap_refusal(map));
+	child = fork();
+	if (child == 0)
+		_exit(look(export_id));
+	waitpid(child, &status, 0);
+	EQ(status, 0);
+	gpumap_session_close(s);
+}
+
+int main(void)
+{
+	agent_make(&agent, "[host]\nrows = 2\n");
+	if (!OK(agent_start(&agent)) || !OK((map = story_attach(&agent))))
+		return tap_done();
+	what_is_spread_comes_back();
+	a_dead_worker_takes_its_part_only();
+	a_late_allocation_is_given_back();
+	another_process_has_it_too();
+	gpumap_detach(map);
+	EQ(agent_kill(&agent, SIGTERM), 0);
+	agent_remove(&agent);
+	return tap_done();
+}

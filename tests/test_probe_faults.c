@@ -12,6 +12,11 @@ static const char *const quick[] = { "--refresh", "20ms",    "--limit",
 				     "300ms",     "--sysfs", "/nonexistent",
 				     NULL };
 
+/* So that what hangs is ended soon. */
+static const char *const hasty[] = { "--refresh", "20ms",    "--limit",
+				     "150ms",     "--sysfs", "/nonexistent",
+				     NULL };
+
 /* No faults any more, of this machine. */
 static void heal(struct scene *scene)
 {
@@ -31,18 +36,18 @@ static void others_are_well(struct probe *p, const struct scene *scene,
 	}
 }
 
-/* Who is none of the machine's cards by name. */
-static struct probe_seen *stranger(struct probe *p, const struct scene *scene)
+/* The device that has card @i's place, and not its name. */
+static struct probe_seen *stranger(struct probe *p, const struct scene *scene,
+				   uint32_t i)
 {
-	for (uint32_t i = 0; i < p->n_seen; i++) {
-		bool is_known = false;
+	const struct fake_gpu *gpu = &scene->hw.board->gpus[i];
 
-		for (uint32_t k = 0; k < scene->hw.board->n_gpus; k++)
-			is_known |=
-				memcmp(p->seen[i].device.uuid,
-				       scene->hw.board->gpus[k].uuid, 16) == 0;
-		if (!is_known)
-			return &p->seen[i];
+	for (uint32_t k = 0; k < p->n_seen; k++) {
+		const struct gm_probe_wire *wire = &p->seen[k].device;
+
+		if (wire->device.facts.nvml_index == (int)gpu->nvml_index &&
+		    memcmp(wire->uuid, gpu->uuid, 16) != 0)
+			return &p->seen[k];
 	}
 	return NULL;
 }
@@ -62,15 +67,15 @@ static void one_that_hangs_is_one_row(void)
 	struct probe p;
 
 	if (!scene_set(&scene, "mixed.yaml", "row 1: nvml slow 30 s") ||
-	    !probe_start(&p, &scene, quick))
+	    !probe_start(&p, &scene, hasty))
 		return;
 	UNTIL(&p, p.n_listed == 1);
 	others_are_well(&p, &scene, 1);
-	UNTIL(&p, stranger(&p, &scene) != NULL);
-	it = stranger(&p, &scene);
+	UNTIL(&p, stranger(&p, &scene, 1) != NULL);
+	it = stranger(&p, &scene, 1);
 	EQ(it->health, GM_PROBE_FAILED);
 	OK(strstr(it->text, "nvmlDeviceGetHandleByIndex") != NULL);
-	OK(strstr(it->text, "300 ms") != NULL);
+	OK(strstr(it->text, "150 ms") != NULL);
 	/* A UUID of a version that no card has. */
 	EQ(it->device.uuid[6] >> 4, 8);
 	EQ(it->device.device.facts.nvml_index,
@@ -91,7 +96,7 @@ static void one_that_hangs_later_keeps_its_name(void)
 	struct probe p;
 
 	if (!scene_set(&scene, "mixed.yaml", NULL) ||
-	    !probe_start(&p, &scene, quick))
+	    !probe_start(&p, &scene, hasty))
 		return;
 	UNTIL(&p, p.n_listed == 1);
 	it = probe_gpu(&p, &scene, 2);
@@ -120,8 +125,8 @@ static void the_lost_are_found_again(void)
 			return;
 		UNTIL(&p, p.n_listed == 1);
 		others_are_well(&p, &scene, 0);
-		UNTIL(&p, stranger(&p, &scene) != NULL);
-		it = stranger(&p, &scene);
+		UNTIL(&p, stranger(&p, &scene, 0) != NULL);
+		it = stranger(&p, &scene, 0);
 		EQ(it->health, GM_PROBE_LOST);
 		EQ(it->code, GM_NVML_GPU_IS_LOST);
 		heal(&scene);
@@ -178,7 +183,6 @@ static void foreign_xids_are_told_and_change_nothing(void)
 		EQ(it->health, GM_PROBE_USABLE);
 	}
 	EQ(p.n_events, n);
-	EQ(it->n_devices, 1);
 	finish(&p, &scene);
 }
 
@@ -197,12 +201,13 @@ static void an_xid_of_the_card_fails_it_until_it_is_let_go(void)
 		struct probe_seen *it = probe_gpu(&p, &scene, i);
 		uint32_t before;
 
+		UNTIL(&p, it->n_moving > 0);
 		snprintf(line, sizeof(line), "row %u: xid %u", i, xids[i]);
 		scene_add(&scene, line);
 		UNTIL(&p, it->health == GM_PROBE_FAILED);
 		EQ(it->code, xids[i]);
 		OK(strstr(it->text, "reset") != NULL);
-		EQ(heard(&p, xids[i], it->device.uuid), 1);
+		UNTIL(&p, heard(&p, xids[i], it->device.uuid) == 1);
 		/* NVML says that all is well, and is not believed. */
 		before = it->n_moving;
 		UNTIL(&p, it->n_moving > before + 3);
@@ -321,9 +326,8 @@ static void a_slow_driver_is_waited_for_apart(void)
 	    !probe_start(&p, &scene, quick))
 		return;
 	UNTIL(&p, p.n_listed == 1);
-	EQ(p.n_before, 4);
+	UNTIL(&p, p.n_seen == 4);
 	it = probe_gpu(&p, &scene, 1);
-	EQ(it->health, GM_PROBE_USABLE);
 	EQ(it->device.device.facts.known & GPUMAP_KNOWN_ORDINALS, 0);
 	UNTIL(&p, it->device.device.facts.known & GPUMAP_KNOWN_ORDINALS);
 	UNTIL(&p, it->device.device.facts.shared_bytes > 0);
@@ -366,11 +370,10 @@ static void who_wants_a_card_alone_has_it(void)
 	    !probe_start(&p, &scene, quick))
 		return;
 	UNTIL(&p, p.n_listed == 1);
-	EQ(p.n_before, 4);
-	EQ(probe_gpu(&p, &scene, 0)->health, GM_PROBE_TAKEN);
-	EQ(probe_gpu(&p, &scene, 1)->health, GM_PROBE_TAKEN);
+	UNTIL(&p, probe_gpu(&p, &scene, 0)->health == GM_PROBE_TAKEN);
+	UNTIL(&p, probe_gpu(&p, &scene, 1)->health == GM_PROBE_TAKEN);
 	OK(strstr(probe_gpu(&p, &scene, 1)->text, "PROHIBITED") != NULL);
-	EQ(probe_gpu(&p, &scene, 2)->health, GM_PROBE_USABLE);
+	UNTIL(&p, probe_gpu(&p, &scene, 2)->health == GM_PROBE_USABLE);
 	finish(&p, &scene);
 }
 

@@ -5,9 +5,8 @@
 
 #include "tests/probe_scene.h"
 
-static const char *const quick[] = { "--refresh", "20ms",    "--limit",
-				     "1s",        "--sysfs", "/nonexistent",
-				     NULL };
+static const char *const quick[] = { "--refresh", "20ms", "--sysfs",
+				     "/nonexistent", NULL };
 
 static bool is_instance(const struct scene *scene, uint32_t i)
 {
@@ -102,7 +101,7 @@ static void ordinals_are_those_of_the_driver(void)
 		const struct gm_row_image *row =
 			&probe_gpu(&p, &scene, i)->device.device.facts;
 
-		OK(row->known & GPUMAP_KNOWN_ORDINALS);
+		UNTIL(&p, row->known & GPUMAP_KNOWN_ORDINALS);
 		EQ(row->ordinal_pci < 0, row->ordinal_fastest < 0);
 		if (row->ordinal_pci < 0)
 			continue;

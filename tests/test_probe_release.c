@@ -33,7 +33,7 @@ static void a_released_card_is_nobodys(void)
 	struct probe_seen *it, *other;
 	struct scene scene;
 	struct probe p;
-	uint32_t n, n_devices, n_others;
+	uint32_t n, n_devices;
 
 	if (!begin(&scene, &p, NULL))
 		return;
@@ -54,14 +54,12 @@ static void a_released_card_is_nobodys(void)
 	/* Twice is once, with an answer for each. */
 	probe_say(&p, GM_PROBE_RELEASE, it->device.uuid);
 	UNTIL(&p, it->n_released == 2);
-	n_others = other->n_devices;
 	probe_say(&p, GM_PROBE_RESUME, it->device.uuid);
 	UNTIL(&p, it->n_devices > n_devices);
 	UNTIL(&p, probe_holders(&scene, 2) > 0);
 	n = it->n_moving;
 	UNTIL(&p, it->n_moving > n + 2);
 	EQ(it->health, GM_PROBE_USABLE);
-	EQ(other->n_devices, n_others);
 	finish(&p, &scene);
 }
 
@@ -138,7 +136,7 @@ static void the_next_probe_leaves_it_alone(void)
 	uuid = scene.hw.board->gpus[1].uuid;
 	probe_say(&p, GM_PROBE_RELEASE, uuid);
 	UNTIL(&p, p.n_listed == 1);
-	EQ(p.n_before, 3);
+	UNTIL(&p, p.n_seen == 3);
 	OK(probe_find(&p, uuid) == NULL);
 	other = probe_gpu(&p, &scene, 0);
 	UNTIL(&p, other->n_moving > 3);

@@ -286,9 +286,10 @@ int gm_watch_run(const struct gm_probe_options *o)
 	gm_note_call("a first look at the card");
 	say_card(&w);
 	for (;;) {
-		refresh(&w);
+		/* First, so that nothing is missed of a card that is known. */
 		if (!w.set)
 			listen(&w);
+		refresh(&w);
 		due = gm_probe_now() + gm_probe_ms(o->refresh_ms);
 		while (gm_probe_now() < due) {
 			uint64_t left = due - gm_probe_now();

@@ -47,6 +47,20 @@ gm_gpus += %reldir%/gpu_nccl
 %canon_reldir%_gpu_nccl_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
 %canon_reldir%_gpu_nccl_LDADD = tests/libcontract.la -ldl
 
+# These start gpumapd.
+gm_gpu_agent = $(gm_gpu) %reldir%/gpu_agent.h $(gm_story)
+gm_gpu_agent_libs = tests/libcontract.la $(gm_story_libs)
+
+gm_gpus += %reldir%/gpu_copies
+%canon_reldir%_gpu_copies_SOURCES = %reldir%/gpu_copies.c $(gm_gpu_agent)
+%canon_reldir%_gpu_copies_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
+%canon_reldir%_gpu_copies_LDADD = $(gm_gpu_agent_libs)
+
+gm_gpus += %reldir%/gpu_service
+%canon_reldir%_gpu_service_SOURCES = %reldir%/gpu_service.c $(gm_gpu_agent)
+%canon_reldir%_gpu_service_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
+%canon_reldir%_gpu_service_LDADD = $(gm_gpu_agent_libs)
+
 gm_tests += $(gm_gpus)
 
 # For contrib/check-gpu.
@@ -55,7 +69,8 @@ gm_gpu_programs = $(gm_gpus) $(gm_contracts) tests/contract_visible \
 gm_gpu_programs: $(gm_gpu_programs)
 
 # All that a bundle needs, into $(DESTDIR)/bin and $(DESTDIR)/lib.
-gm_gpu_install: all gm_gpu_programs
+gm_gpu_install: all
+	$(MAKE) $(AM_MAKEFLAGS) gm_gpu_programs
 	$(MKDIR_P) '$(DESTDIR)/bin' '$(DESTDIR)/lib'
 	for p in $(bin_PROGRAMS) $(sbin_PROGRAMS) $(pkglibexec_PROGRAMS) \
 	  $(gm_gpu_programs); do \
@@ -67,6 +82,8 @@ gm_gpu_install: all gm_gpu_programs
 
 # CHECK_GPU holds options and runs, as contrib/check-gpu takes them.
 CHECK_GPU =
-check-gpu: all gm_gpu_programs
+check-gpu: all
+	@$(MAKE) $(AM_MAKEFLAGS) gm_gpu_programs $(check_LTLIBRARIES) \
+	  tests/fake/stand-in
 	@$(AM_TESTS_ENVIRONMENT) \
 	$(SHELL) $(top_srcdir)/contrib/check-gpu $(CHECK_GPU)

@@ -228,7 +228,7 @@ static void an_exporter_survives_its_importers_fault(void)
 	CUdeviceptr at = handle ? map(handle) : 0;
 	int fd = handle ? export(handle) : -1;
 	CUresult error = CUDA_SUCCESS;
-	struct gpu_part part;
+	struct gpu_part part = { .socket = -1 };
 	uint32_t got = 0;
 
 	if (!OK(at && fd >= 0))
@@ -264,7 +264,7 @@ static void memory_lives_as_long_as_an_importer(void)
 {
 	CUmemGenericAllocationHandle handle = 0;
 	size_t before = free_bytes(), left;
-	struct gpu_part part;
+	struct gpu_part part = { .socket = -1 };
 	CUdeviceptr at = 0;
 	char byte;
 	int fd = -1;
@@ -296,7 +296,7 @@ static void every_call_is_recorded(void)
 
 	for (uint64_t i = 0; i < 3; i++) {
 		struct record r = { .launched = CUDA_ERROR_UNKNOWN };
-		struct gpu_part part;
+		struct gpu_part part = { .socket = -1 };
 
 		if (!OK(gpu_part_begin("fault", i, &part)))
 			continue;

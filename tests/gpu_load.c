@@ -67,7 +67,7 @@ static int play(char **argv)
 static void load_once(const char *cache)
 {
 	struct times times = { .result = CUDA_ERROR_UNKNOWN };
-	struct gpu_part part;
+	struct gpu_part part = { .socket = -1 };
 
 	if (!OK(gpu_part_begin("load", 0, &part)))
 		return;

@@ -138,7 +138,7 @@ static bool begin_work(struct gpu_part *owner, uint64_t seed,
 
 static void memory_survives_the_workers(void)
 {
-	struct gpu_part owner, worker;
+	struct gpu_part owner = { .socket = -1 }, worker = owner;
 	uint32_t ends[2];
 
 	if (!OK(gpu_part_begin("own", 0, &owner)))

@@ -132,7 +132,7 @@ static int play(char **argv)
 
 static void two_processes_register_one_memory(void)
 {
-	struct gpu_part second;
+	struct gpu_part second = { .socket = -1 };
 	int fd = make(BYTES, 0);
 	uint32_t *at = fd < 0 ? NULL : map(fd, BYTES, PROT_READ | PROT_WRITE);
 	char byte = 0;
@@ -226,7 +226,7 @@ static void locking_limits_are_no_matter(void)
 
 	for (size_t i = 0; i < 2; i++) {
 		CUresult result = CUDA_ERROR_UNKNOWN;
-		struct gpu_part part;
+		struct gpu_part part = { .socket = -1 };
 
 		if (uids[i] && getuid() != 0) {
 			SKIP(1, "not root: cannot be somebody else");

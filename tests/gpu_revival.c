@@ -76,7 +76,7 @@ struct figures {
 
 static bool kill_one(struct figures *f, size_t before)
 {
-	struct gpu_part part;
+	struct gpu_part part = { .socket = -1 };
 	struct times t;
 	double from;
 

@@ -30,6 +30,8 @@ struct gm_card *gm_steward_card(struct gm_steward *s, const uint8_t uuid[16],
 		return NULL;
 	}
 	gm_card_begin(room, uuid, GM_NO_CARD, gm_probe_now());
+	/* Whom both lists lack has no ordinal, and that is known. */
+	room->has_ordinals = s->orders[0].is_good && s->orders[1].is_good;
 	return room;
 }
 
@@ -112,11 +114,12 @@ static void hear_card(struct gm_steward *s, struct gm_child *child,
 {
 	struct gm_slot *slot = &s->slots[child->index];
 	struct gm_card *card = gm_steward_card(s, note->uuid, true);
-	bool was_asked;
+	bool was_asked, is_new;
 
 	if (!card)
 		return;
 	was_asked = card->is_asked;
+	is_new = !card->has_facts;
 	gm_card_facts(card, note);
 	if (!card->is_instance) {
 		if (card->slot != GM_NO_CARD && card->slot != child->index)
@@ -129,8 +132,8 @@ static void hear_card(struct gm_steward *s, struct gm_child *child,
 	card->slot = child->index;
 	if (card->is_released)
 		leave_alone(s, child, card);
-	/* Who comes back may have another place in every order. */
-	if (was_asked && !card->is_asked) {
+	/* Who comes, or comes back, may change every order. */
+	if ((was_asked && !card->is_asked) || (is_new && s->is_listed)) {
 		s->orders[0].is_due = true;
 		s->orders[1].is_due = true;
 	}

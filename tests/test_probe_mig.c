@@ -201,6 +201,27 @@ static void an_instance_comes_and_goes(void)
 	finish(&p, &scene);
 }
 
+/* It was taken down while nobody looked. */
+static void who_is_not_met_again_is_gone(void)
+{
+	struct probe_seen *it;
+	struct scene scene;
+	struct probe p;
+
+	if (!begin(&scene, &p))
+		return;
+	it = probe_gpu(&p, &scene, 0);
+	probe_say(&p, GM_PROBE_RELEASE, it->device.uuid);
+	UNTIL(&p, it->n_released == 1);
+	fake_lock(&scene.hw);
+	scene.hw.board->gpus[2].parent = FAKE_GPUS - 1;
+	fake_unlock(&scene.hw);
+	probe_say(&p, GM_PROBE_RESUME, it->device.uuid);
+	UNTIL(&p, probe_gpu(&p, &scene, 2)->health == GM_PROBE_LOST);
+	EQ(probe_gpu(&p, &scene, 1)->health, GM_PROBE_USABLE);
+	finish(&p, &scene);
+}
+
 int main(void)
 {
 	scene_find_libraries();
@@ -210,5 +231,6 @@ int main(void)
 	a_split_card_is_let_go_with_all_it_has();
 	an_instance_is_let_go_alone();
 	an_instance_comes_and_goes();
+	who_is_not_met_again_is_gone();
 	return tap_done();
 }

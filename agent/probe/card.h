@@ -35,6 +35,7 @@ struct gm_verdict {
 struct gm_card {
 	bool used;
 	bool is_instance;
+	bool is_met;    /* by the watcher that runs: an instance may be gone */
 	bool has_facts; /* of NVML, or of the kernel where NVML is silent */
 	bool has_moving;
 	bool has_driver;

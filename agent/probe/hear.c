@@ -97,6 +97,34 @@ static void vacate(struct gm_slot *slot)
 	slot->is_settled = false;
 }
 
+/* What a new watcher does not meet is there no more. */
+static void expect_instances(struct gm_steward *s, uint32_t slot)
+{
+	for (uint32_t i = 0; i < GM_PROBE_CARDS; i++)
+		if (s->cards[i].used && s->cards[i].slot == slot)
+			s->cards[i].is_met = false;
+}
+
+static void drop_instance(struct gm_card *card, const char *why)
+{
+	struct gm_verdict gone = { .health = GM_PROBE_LOST };
+
+	snprintf(gone.text, sizeof(gone.text), "%s", why);
+	gm_card_judge(card, GM_VOICE_NVML, &gone);
+	card->slot = GM_NO_CARD;
+}
+
+static void miss_instances(struct gm_steward *s, uint32_t slot)
+{
+	for (uint32_t i = 0; i < GM_PROBE_CARDS; i++) {
+		struct gm_card *card = &s->cards[i];
+
+		if (card->used && card->slot == slot && card->is_instance &&
+		    !card->is_met && !card->is_released)
+			drop_instance(card, "the instance was taken down");
+	}
+}
+
 /* It was let go before it was known, or has another index than it had. */
 static void leave_alone(struct gm_steward *s, struct gm_child *child,
 			struct gm_card *card)
@@ -122,6 +150,7 @@ static void hear_card(struct gm_steward *s, struct gm_child *child,
 	is_new = !card->has_facts;
 	gm_card_facts(card, note);
 	if (!card->is_instance) {
+		expect_instances(s, child->index);
 		if (card->slot != GM_NO_CARD && card->slot != child->index)
 			vacate(&s->slots[card->slot]);
 		if (slot->card != (uint32_t)(card - s->cards))
@@ -130,6 +159,7 @@ static void hear_card(struct gm_steward *s, struct gm_child *child,
 		s->want_peers = s->is_listed;
 	}
 	card->slot = child->index;
+	card->is_met = true;
 	if (card->is_released)
 		leave_alone(s, child, card);
 	/* Who comes, or comes back, may change every order. */
@@ -147,8 +177,11 @@ static void hear_moving(struct gm_steward *s, struct gm_child *child,
 	if (!card || card->slot != child->index)
 		return;
 	gm_card_moving(card, note);
-	if (!card->is_instance)
-		s->slots[child->index].is_settled = true;
+	if (card->is_instance)
+		return;
+	/* Its instances were introduced before. */
+	s->slots[child->index].is_settled = true;
+	miss_instances(s, child->index);
 }
 
 static void hear_event(struct gm_steward *s, struct gm_child *child,
@@ -178,13 +211,9 @@ static void hear_event(struct gm_steward *s, struct gm_child *child,
 static void hear_gone(struct gm_steward *s, const struct gm_note *note)
 {
 	struct gm_card *card = gm_steward_card(s, note->uuid, false);
-	struct gm_verdict gone = { .health = GM_PROBE_LOST };
 
-	if (!card)
-		return;
-	memcpy(gone.text, note->text, sizeof(gone.text));
-	gm_card_judge(card, GM_VOICE_NVML, &gone);
-	card->slot = GM_NO_CARD;
+	if (card && card->is_instance)
+		drop_instance(card, note->text);
 }
 
 static void hear_trouble(struct gm_steward *s, struct gm_child *child,

@@ -8,34 +8,46 @@
  *	then	the submission ring, from its first slot on
  *
  * Whatever is in there, a turn does no more than a turn's work, stays inside
- * of the arena, and ends.
+ * of the arena and of the one buffer that there is, and ends.  An ALLOC is always
+ * refused.
  */
 
 #include "tests/fuzz/fuzz.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "agent/worker/turn.h"
 
-#define DEPTH 16u
-#define ARENA (UINT64_C(4) << 20)
+#define DEPTH  16u
+#define ARENA  (UINT64_C(4) << 20)
 
-static char arena[ARENA];
+#define BUFFER (UINT64_C(1) << 20)
+
+static char arena[ARENA], buffer[BUFFER];
 static uint64_t run_bytes;
+
+static bool inside(const char *at, uint64_t bytes, uint64_t each)
+{
+	uintptr_t in_arena = (uintptr_t)at - (uintptr_t)arena;
+	uintptr_t in_buffer = (uintptr_t)at - (uintptr_t)buffer;
+
+	if (in_arena < ARENA)
+		return in_arena % each == 0 && bytes <= ARENA - in_arena;
+	return in_buffer < BUFFER && in_buffer % each == 0 &&
+	       bytes <= BUFFER - in_buffer;
+}
 
 static int check_run(struct gm_device *dev, const struct gm_task *task,
 		     uint64_t first, uint64_t count)
 {
 	uint64_t each = gm_dtype_bytes(task->dtype);
-	const char *dst = task->dst, *src = task->src;
 
+	(void)dev;
 	MUST(each && first <= task->n && count <= task->n - first);
-	MUST(dst >= arena && task->n * each <= ARENA &&
-	     (uint64_t)(dst - arena) <= ARENA - task->n * each);
-	MUST((dst - arena) % each == 0);
+	MUST(inside(task->dst, task->n * each, each));
 	if (gm_op_memory(task->op) & GM_TASK_READS_SRC)
-		MUST(src >= arena && (src - arena) % each == 0 &&
-		     (uint64_t)(src - arena) <= ARENA - task->n * each);
+		MUST(inside(task->src, task->n * each, each));
 	run_bytes += count * each;
 	return 0;
 }
@@ -50,6 +62,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	static struct gm_client client;
 	static _Alignas(GM_LINE) gm_a64 entries[DEPTH * GM_ENTRY_WORDS];
 	static _Alignas(GM_LINE) gm_a64 done[DEPTH * GM_DONE_WORDS];
+	static struct gm_slot *table[GM_BUFFERS_MAX];
+	struct gm_buffer memory = { .bytes = BUFFER };
+	struct gm_slot slot = {
+		.handle = gm_handle_make(1, GM_BUFFER_DEVICE, 0, 0),
+		.bytes = BUFFER,
+		.at = buffer,
+		.ready = true,
+		.buffer = &memory,
+	};
 	struct gm_device dev = { .backend = &checking };
 	struct gm_session s = {
 		.entries = { entries, DEPTH - 1, 0 },
@@ -58,7 +79,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		.owed = &owed,
 		.signs = &signs,
 		.client = &client,
-		.judge = { arena, ARENA, 1 },
+		.judge = { .arena = arena,
+			   .arena_bytes = ARENA,
+			   .incarnation = 1,
+			   .buffers = &s.buffers },
 		.share = GM_TURN_BYTES,
 		.socket = -1,
 	};
@@ -68,6 +92,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	start = (uint32_t)(int8_t)data[0];
 	s.entries.pos = s.done.pos = start;
+	gm_buffers_init(&s.buffers, UINT64_MAX);
+	s.buffers.slot = table;
+	table[0] = &slot;
 	gm_journal_open(&owed, 1);
 	memset(entries, 0, sizeof(entries));
 	memset(done, 0, sizeof(done));
@@ -83,6 +110,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		ended = gm_turn_serve(&s, &dev);
 		MUST(ended <= GM_TURN_ENTRIES);
 		MUST(run_bytes <= GM_TURN_BYTES + GM_TURN_SMALL);
+		MUST(!s.halted || s.why || s.errand.handle ||
+		     STAILQ_FIRST(&s.buffers.given_up) == &slot);
+		s.halted = false;
+		if (!s.errand.handle)
+			continue;
+		MUST(s.errand.bytes);
+		s.errand.handle = 0;
+		gm_turn_finish(&s, -ENOMEM);
 	}
 	MUST(s.entries.pos - start <= DEPTH);
 	MUST(s.done.pos - start <= s.entries.pos - start);

@@ -598,8 +598,13 @@ gm_tests += %reldir%/agent_worker_abuse
 %canon_reldir%_agent_worker_abuse_SOURCES = %reldir%/agent_worker_abuse.c \
 	$(gm_row)
 
+gm_tests += %reldir%/agent_worker_buffers
+%canon_reldir%_agent_worker_buffers_SOURCES = %reldir%/agent_worker_buffers.c \
+	%reldir%/worker_cuda.h $(gm_row)
+%canon_reldir%_agent_worker_buffers_LDADD = shm/libshm.la $(gm_cuda)
 gm_tests += %reldir%/agent_worker_cuda
-%canon_reldir%_agent_worker_cuda_SOURCES = %reldir%/agent_worker_cuda.c $(gm_row)
+%canon_reldir%_agent_worker_cuda_SOURCES = %reldir%/agent_worker_cuda.c \
+	%reldir%/worker_cuda.h $(gm_row)
 %canon_reldir%_agent_worker_cuda_LDADD = shm/libshm.la $(gm_cuda)
 gm_tests += %reldir%/agent_worker_burial
 GM_TORTURE += %reldir%/agent_worker_burial

@@ -255,8 +255,7 @@ struct gm_register {
 /*
  * FORGET: what was registered, on all rows: answered when nobody has it mapped
  * any more.  What was exported: nobody can import it any more, those who have
- * keep it.  What was imported: freed, if FREE has not done that already.  No
- * reply body.
+ * keep it.  What was imported: as what was registered.  No reply body.
  */
 struct gm_forget {
 	uint64_t handle;

@@ -46,7 +46,8 @@ static int say(struct gm_keeper *keeper, struct gm_seat *seat,
 /* It was HELD once, and by the row's worker now it is not. */
 static bool is_missed(const struct gm_claim *claim)
 {
-	return claim->was_held && claim->state <= GM_CLAIM_ASKED;
+	return claim->was_held && !claim->leaves &&
+	       claim->state <= GM_CLAIM_ASKED;
 }
 
 int gm_claims_say(struct gm_keeper *keeper, struct gm_seat *seat,
@@ -109,25 +110,20 @@ void gm_claims_leave(struct gm_claim *claim)
 {
 	struct gm_seat *seat = claim->seat;
 
-	switch (claim->state) {
-	case GM_CLAIM_LEAVING:
-	case GM_CLAIM_LEFT:
+	/* What a worker has mapped, it has to unmap first; and it can be told
+	 * to only after it has. */
+	if (claim->state == GM_CLAIM_ASKED && claim->ask != GM_WIRE_EXPORT) {
+		claim->leaves = true;
+		gm_seats_pump(seat->keeper); /* nobody waits for it now */
 		return;
-	case GM_CLAIM_ASKED:
-	case GM_CLAIM_HELD:
-		/* What a worker has mapped, it has to unmap first. */
-		if (claim->ask == GM_WIRE_EXPORT)
-			break;
-		if (seat->state >= GM_SEAT_LEAVING) {
-			claim->state = GM_CLAIM_LEFT;
-		} else {
-			claim->state = GM_CLAIM_LEAVING;
-			gm_seats_pump(seat->keeper);
-		}
-		return;
-	case GM_CLAIM_WAITING:
-		break;
 	}
+	if (claim->state == GM_CLAIM_HELD && claim->ask != GM_WIRE_EXPORT) {
+		claim->state = GM_CLAIM_LEAVING;
+		gm_seats_pump(seat->keeper);
+		return;
+	}
+	if (claim->state >= GM_CLAIM_LEAVING)
+		return;
 	end(claim, 0, "");
 }
 
@@ -201,6 +197,10 @@ static void refused(struct gm_claim *claim, int status)
 {
 	struct gm_seat *seat = claim->seat;
 
+	if (claim->leaves) {
+		end(claim, 0, "");
+		return;
+	}
 	if (claim->was_held) {
 		seat->broken(seat, "a new worker could not reach what the "
 				   "session has registered");
@@ -216,6 +216,8 @@ static bool granted(struct gm_claim *claim, const struct gm_wire *wire, int fd)
 
 	claim->state = GM_CLAIM_HELD;
 	claim->strikes = 0;
+	if (claim->leaves)
+		gm_claims_leave(claim);
 	if (claim->was_held)
 		return false;
 	claim->was_held = true;
@@ -279,7 +281,7 @@ static struct gm_claim *first_lost(struct gm_seat *seat)
 	TAILQ_FOREACH(claim, &seat->claims, entry)
 	{
 		if (claim->ask != GM_WIRE_REGISTER ||
-		    claim->state >= GM_CLAIM_LEAVING ||
+		    claim->state >= GM_CLAIM_LEAVING || claim->leaves ||
 		    (claim->state == GM_CLAIM_ASKED && !claim->was_held))
 			return claim;
 	}
@@ -325,7 +327,8 @@ void gm_claims_worker_gone(struct gm_seat *seat)
 	}
 	while ((seat = seat_of(keeper, session)) &&
 	       (claim = first_lost(seat))) {
-		bool has_left = claim->state >= GM_CLAIM_LEAVING;
+		bool has_left =
+			claim->leaves || claim->state >= GM_CLAIM_LEAVING;
 
 		end(claim, has_left ? 0 : -ESTALE,
 		    has_left ? "" : "the row's worker has died over it");

@@ -66,6 +66,7 @@ struct gm_claim {
 	uint64_t asked; /* counts the questions of the row */
 	uint32_t strikes;
 	bool was_held;
+	bool leaves; /* once it was answered */
 };
 
 TAILQ_HEAD(gm_claim_list, gm_claim);

@@ -292,20 +292,32 @@ int gm_export_handle(struct gm_connection *c, const struct gm_request *r)
 
 /* ---- IMPORT ------------------------------------------------------------ */
 
-/* An export that this connection may have.  Of one that it may not, it hears no
- * more than of one that there is not. */
-static struct gm_export *find(const struct gm_connection *c, uint64_t id)
+/* One that can be had, by whom it may concern. */
+static int find(struct gm_connection *c, uint64_t id,
+		struct gm_export **ret_export)
 {
+	const struct gm_control_server *s = c->server;
 	struct gm_export *export;
 
-	TAILQ_FOREACH(export, &c->server->exports, entry)
+	TAILQ_FOREACH(export, &s->exports, entry)
 	{
-		if (export->id == id && id != 0 && export->fd >= 0 &&
-		    (export->user->uid == c->uid ||
-		     c->server->d->config.cuda_share == GM_CONFIG_SHARE_ANY))
+		if (export->id == id && id != 0 && export->fd >= 0)
 			break;
 	}
-	return export;
+	if (!export)
+		return gm_connection_bad(c, -ENOENT,
+					 "there is no export %#" PRIx64
+					 ": it was forgotten, or "
+					 "its session or its worker has ended",
+					 id);
+	if (export->user->uid != c->uid &&
+	    s->d->config.cuda_share != GM_CONFIG_SHARE_ANY)
+		return gm_connection_bad(
+			c, -EACCES,
+			"the export is another uid's, and share in [cuda] of "
+			"gpumapd.conf keeps it there");
+	*ret_export = export;
+	return 0;
 }
 
 static struct gm_importer *make_importer(struct gm_export *export,
@@ -453,16 +465,9 @@ int gm_import_handle(struct gm_connection *c, const struct gm_request *r)
 	int error;
 
 	memcpy(&ask, r->body, sizeof(ask));
-	export = find(c, ask.id);
-	if (!export)
-		return gm_connection_bad(
-			c, -ENOENT,
-			"no export %#" PRIx64 " for uid %u: it was forgotten, "
-			"or its session or its worker has ended, or it is "
-			"another uid's and share in [cuda] of gpumapd.conf "
-			"keeps it there",
-			ask.id, (unsigned)c->uid);
-	error = judge_import(c, &ask, export);
+	error = find(c, ask.id, &export);
+	if (error == 0)
+		error = judge_import(c, &ask, export);
 	if (error)
 		return error;
 	return ask.handle ? import_here(c, r, &ask, export)

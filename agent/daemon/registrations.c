@@ -44,9 +44,12 @@ struct gm_registration {
 	TAILQ_HEAD(, reach) reaches; /* empty for a moment only */
 };
 
-static uint64_t page_bytes(void)
+/* Whole pages of this kernel, which may be larger than the layout's. */
+static uint64_t charge_for(uint64_t at, uint64_t bytes)
 {
-	return (uint64_t)sysconf(_SC_PAGESIZE);
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+
+	return (bytes + at % page + page - 1) / page * page;
 }
 
 /* ---- judging ----------------------------------------------------------- */
@@ -94,11 +97,11 @@ int gm_registration_judge(int fd, uint64_t at, uint64_t bytes, bool writable,
 		return error;
 	if (fstat(fd, &st) != 0)
 		return gm_why(ret_why, -errno, "the memfd has no size");
-	if (bytes == 0 || at % page_bytes() != 0)
+	if (bytes == 0 || at % GM_PAGE != 0)
 		return gm_why(ret_why, -EINVAL,
 			      "%" PRIu64 " bytes from %" PRIu64 ": register at "
-			      "least one, from the start of a page",
-			      bytes, at);
+			      "least one, from a multiple of %u",
+			      bytes, at, GM_PAGE);
 	if (at > (uint64_t)st.st_size || bytes > (uint64_t)st.st_size - at)
 		return gm_why(ret_why, -ERANGE,
 			      "%" PRIu64 " bytes from %" PRIu64
@@ -206,7 +209,7 @@ static int make(struct gm_connection *c, const struct gm_register *ask, int fd,
 		struct gm_registration **ret_reg)
 {
 	bool writable = !(ask->flags & GPUMAP_BUFFER_READ_ONLY);
-	uint64_t page = page_bytes(), charged;
+	uint64_t charged;
 	struct gm_registration *reg;
 	struct stat st;
 	int error;
@@ -215,7 +218,7 @@ static int make(struct gm_connection *c, const struct gm_register *ask, int fd,
 				      c->server->why);
 	if (error)
 		return error;
-	charged = (ask->bytes + page - 1) / page * page;
+	charged = charge_for(ask->at, ask->bytes);
 	error = judge_limits(c, charged);
 	if (error == 0 && fstat(fd, &st) != 0)
 		error = -errno;

@@ -265,7 +265,7 @@ static void words_are_judged(struct raw *c)
 		{ "half a page",
 		  { gm_handle_make(7, 1, 0, 1), 2048, 2048, 0, 0 },
 		  -EINVAL,
-		  "page" },
+		  "multiple of 4096" },
 		{ "a byte too many",
 		  { gm_handle_make(7, 1, 0, 1), 0, MIB + 1, 0, 0 },
 		  -ERANGE,
@@ -773,9 +773,9 @@ static int be_stranger(uint64_t id, bool may)
 	if (raw_open_queue(&c, path, 0, 64, 64 * KIB) != 0)
 		return 2;
 	fd = take_fd(&c, id);
-	if (may ? fd < 0 : fd != -ENOENT || !says(c.refusal, "share"))
+	if (may ? fd < 0 : fd != -EACCES || !says(c.refusal, "uid|share"))
 		return 3;
-	if (import_into(&c, id, 0, NULL) != (may ? 0 : -ENOENT))
+	if (import_into(&c, id, 0, NULL) != (may ? 0 : -EACCES))
 		return 4;
 	return 0;
 }

@@ -579,6 +579,11 @@ gm_tests += %reldir%/agent_control
 %canon_reldir%_agent_control_SOURCES = %reldir%/agent_control.c $(gm_story)
 %canon_reldir%_agent_control_LDADD = $(gm_story_libs) shm/libshm.la
 
+# Memory that is not the arena's.
+gm_tests += %reldir%/agent_buffers
+%canon_reldir%_agent_buffers_SOURCES = %reldir%/agent_buffers.c $(gm_story)
+%canon_reldir%_agent_buffers_LDADD = $(gm_story_libs)
+
 # What gpumapd keeps of buffers, with workers that do as they are told.
 gm_tests += %reldir%/agent_claims
 %canon_reldir%_agent_claims_SOURCES = %reldir%/agent_claims.c \

@@ -1,0 +1,409 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Memory that is not the arena's, through the whole system: a client's own
+ * files and buffers of host rows, shared with other sessions and with plain
+ * processes, while workers, exporters and importers come and go.
+ */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <gpumap.h>
+
+#include "tests/story.h"
+
+#define ROWS   2u
+#define BYTES  (UINT64_C(1) << 20)
+#define FLOATS (BYTES / sizeof(float))
+
+static struct agent agent;
+static struct gpumap *map;
+static int held; /* descriptors of the agent, before anybody came */
+
+/* ---- means ------------------------------------------------------------- */
+
+static struct gpumap_session *session_open(void)
+{
+	struct gpumap_session_opts opts = { .size = sizeof(opts),
+					    .arena_bytes = 4 * BYTES };
+	struct gpumap_session *session = NULL;
+
+	if (!EQ(gpumap_session_open(map, &opts, &session), 0))
+		NOTE("%s", gpumap_refusal(map));
+	return session;
+}
+
+/* A file of ours that cannot shrink, mapped. */
+static float *file_make(const char *name, uint64_t bytes, int *ret_fd)
+{
+	int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	void *at;
+
+	if (fd < 0 || ftruncate(fd, (off_t)bytes) != 0 ||
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) != 0)
+		exit(99);
+	at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (at == MAP_FAILED)
+		exit(99);
+	*ret_fd = fd;
+	return at;
+}
+
+/* One job from beginning to end. */
+static int run(struct gpumap_session *session, uint32_t row,
+	       const struct gpumap_job *job)
+{
+	uint64_t until = story_now() + STORY_LIMIT_NS;
+	struct gpumap_done done;
+	int ret = gpumap_submit(session, row, job, 1);
+
+	if (ret < 0)
+		return ret;
+	ret = gpumap_wait(session, &done, 1, until);
+	return ret == 1 ? done.status : ret < 0 ? ret : -ETIME;
+}
+
+static int fill(struct gpumap_session *session, uint32_t row, uint64_t buffer,
+		uint64_t at, uint64_t n, float value)
+{
+	struct gpumap_job job = { .op = GPUMAP_OP_FILL,
+				  .dtype = GPUMAP_DTYPE_F32,
+				  .dst_buffer = buffer,
+				  .dst_at = at,
+				  .n = n };
+
+	memcpy(&job.pattern, &value, sizeof(value));
+	return run(session, row, &job);
+}
+
+static int copy(struct gpumap_session *session, uint32_t row, uint64_t to,
+		uint64_t from, uint64_t n)
+{
+	struct gpumap_job job = { .op = GPUMAP_OP_COPY,
+				  .dtype = GPUMAP_DTYPE_F32,
+				  .dst_buffer = to,
+				  .src_buffer = from,
+				  .n = n };
+
+	return run(session, row, &job);
+}
+
+/* What is in a buffer, by way of the arena: -1 where elements differ. */
+static float value_of(struct gpumap_session *session, uint32_t row,
+		      uint64_t buffer, uint64_t n)
+{
+	struct gpumap_job job = { .op = GPUMAP_OP_COPY,
+				  .dtype = GPUMAP_DTYPE_F32,
+				  .src_buffer = buffer,
+				  .n = n };
+	float *at, value;
+	void *memory;
+	int ret;
+
+	if (gpumap_alloc(session, row, n * sizeof(float), &memory) != 0)
+		return -2;
+	job.dst = at = memory;
+	ret = run(session, row, &job);
+	value = ret == 0 ? at[0] : (float)ret - 1000;
+	for (uint64_t i = 1; i < n && ret == 0; i++)
+		value = at[i] == at[0] ? value : -1;
+	gpumap_free(session, memory);
+	return value;
+}
+
+static bool all_are(const float *at, uint64_t n, float value)
+{
+	for (uint64_t i = 0; i < n; i++) {
+		if (at[i] != value)
+			return false;
+	}
+	return true;
+}
+
+static int holds(uint32_t row, const char *name)
+{
+	return story_holds((pid_t)story_device(map, row).worker_pid, name);
+}
+
+/* Until a worker has nothing of this name any more. */
+static bool lets_go(uint32_t row, const char *name)
+{
+	for (int i = 0; i < 5000 && holds(row, name) != 0; i++)
+		story_nap(1000);
+	return holds(row, name) == 0;
+}
+
+static void gives_back(void)
+{
+	for (int i = 0; i < 5000 && story_holds(agent.pid, NULL) != held; i++)
+		story_nap(1000);
+	EQ(story_holds(agent.pid, NULL), held);
+}
+
+static void kill_worker(uint32_t row)
+{
+	struct gpumap_device device = story_device(map, row);
+
+	kill((pid_t)device.worker_pid, SIGKILL);
+	OK(story_back(map, row, device.restarts));
+}
+
+/* ---- registered memory ------------------------------------------------- */
+
+static void jobs_use_our_own_memory(void)
+{
+	struct gpumap_session *session = session_open();
+	int fd;
+	float *ours = file_make("agent-buffers-own", 2 * BYTES, &fd);
+	uint64_t all = 0, half = 0, source = 0;
+
+	EQ(gpumap_register(session, fd, 0, 2 * BYTES, 0, &all), 0);
+	EQ(gpumap_register(session, fd, BYTES, BYTES, 0, &half), 0);
+	EQ(gpumap_register(session, fd, 0, BYTES, GPUMAP_BUFFER_READ_ONLY,
+			   &source),
+	   0);
+	for (uint32_t row = 0; row < ROWS; row++) {
+		float value = (float)row + 1;
+
+		EQ(fill(session, row, all, 0, FLOATS, value), 0);
+		OK(all_are(ours, FLOATS, value));
+		EQ(copy(session, row, half, source, FLOATS), 0);
+		OK(all_are(ours + FLOATS, FLOATS, value));
+		EQ(value_of(session, row, half, FLOATS), value);
+		EQ(fill(session, row, all, 2 * BYTES - 4, 2, 9), -ERANGE);
+		EQ(copy(session, row, source, half, 1), -EACCES);
+	}
+	OK(holds(0, "agent-buffers-own") > 0);
+	EQ(gpumap_forget(session, all), 0);
+	EQ(gpumap_forget(session, half), 0);
+	EQ(gpumap_forget(session, source), 0);
+	/* Nobody has it when that returns. */
+	EQ(holds(0, "agent-buffers-own"), 0);
+	EQ(holds(1, "agent-buffers-own"), 0);
+	EQ(fill(session, 0, all, 0, 1, 1), -ESTALE);
+	gpumap_session_close(session);
+	munmap(ours, 2 * BYTES);
+	close(fd);
+	gives_back();
+}
+
+static void our_memory_outlives_workers(void)
+{
+	struct gpumap_session *session = session_open();
+	uint64_t buffer = 0;
+	int fd;
+	float *ours = file_make("agent-buffers-kept", BYTES, &fd);
+
+	EQ(gpumap_register(session, fd, 0, BYTES, 0, &buffer), 0);
+	for (int round = 0; round < 3; round++) {
+		float value = (float)round + 1;
+
+		EQ(fill(session, 0, buffer, 0, FLOATS, value), 0);
+		OK(all_are(ours, FLOATS, value));
+		kill_worker(0);
+		OK(holds(0, "agent-buffers-kept") > 0);
+	}
+	gpumap_session_close(session);
+	OK(lets_go(0, "agent-buffers-kept"));
+	munmap(ours, BYTES);
+	close(fd);
+	gives_back();
+}
+
+/* A client that goes in the middle of it takes everything along. */
+static void who_dies_registering_leaves_nothing(void)
+{
+	for (int round = 0; round < 5; round++) {
+		pid_t pid = fork();
+
+		if (pid == 0) {
+			struct gpumap *own = story_attach(&agent);
+			struct gpumap_session *session = NULL;
+			uint64_t buffer;
+			int fd;
+
+			file_make("agent-buffers-dead", 64 * BYTES, &fd);
+			if (!own ||
+			    gpumap_session_open(own, NULL, &session) != 0 ||
+			    gpumap_register(session, fd, 0, 64 * BYTES, 0,
+					    &buffer) != 0)
+				_exit(1);
+			for (;;)
+				fill(session, 0, buffer, 0, 16 * FLOATS, 1);
+		}
+		story_nap(1000 + story_moment(round, 60000));
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, 0);
+	}
+	OK(lets_go(0, "agent-buffers-dead"));
+	gives_back();
+}
+
+/* What a client punches out of its memory hits itself. */
+static void holes_hit_their_own_session(void)
+{
+	struct gpumap_session *session = session_open();
+	struct gpumap_session *other = session_open();
+	uint32_t restarts = story_device(map, 0).restarts;
+	uint64_t buffer = 0;
+	int fd, ret = 0;
+	float *ours = file_make("agent-buffers-hole", BYTES, &fd);
+	void *memory;
+
+	EQ(gpumap_alloc(other, 0, 64, &memory), 0);
+	EQ(gpumap_register(session, fd, 0, BYTES, 0, &buffer), 0);
+	for (int i = 0; i < 20 && ret == 0; i++) {
+		EQ(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
+			     (off_t)BYTES),
+		   0);
+		ret = fill(session, 0, buffer, 0, FLOATS, (float)i);
+	}
+	OK(ret == 0 || ret == -ECONNRESET);
+	EQ(run(other, 0, &(struct gpumap_job){ .op = GPUMAP_OP_NOP }), 0);
+	EQ(story_device(map, 0).restarts, restarts);
+	gpumap_session_close(session);
+	gpumap_session_close(other);
+	munmap(ours, BYTES);
+	close(fd);
+	gives_back();
+}
+
+/* ---- buffers of a row -------------------------------------------------- */
+
+static uint64_t buffer_make(struct gpumap_session *session, uint32_t row,
+			    float value)
+{
+	uint64_t buffer = 0;
+
+	EQ(gpumap_buffer_alloc(session, row, BYTES, GPUMAP_BUFFER_EXPORTABLE,
+			       GPUMAP_NO_DEADLINE, &buffer),
+	   0);
+	EQ(fill(session, row, buffer, 0, FLOATS, value), 0);
+	return buffer;
+}
+
+static void a_buffer_is_had_by_many(void)
+{
+	struct gpumap_session *owner = session_open(), *other = session_open();
+	struct gpumap_export_info info = { .size = sizeof(info) };
+	uint64_t buffer = buffer_make(owner, 1, 7), id = 0, again = 0;
+	uint64_t theirs = 0, gone = 0;
+	int fd = -1;
+	float *plain;
+
+	EQ(gpumap_buffer_export(owner, buffer, &id), 0);
+	EQ(gpumap_buffer_export(owner, buffer, &again), 0);
+	EQ(again, id);
+	EQ(gpumap_buffer_import(other, id, 0, &theirs), 0);
+	EQ(value_of(other, 1, theirs, FLOATS), 7);
+	EQ(fill(other, 1, theirs, 0, FLOATS, 8), 0);
+	EQ(value_of(owner, 1, buffer, FLOATS), 8);
+
+	/* And by a process that has no session. */
+	if (EQ(gpumap_export_fd(map, id, &info, &fd), 0)) {
+		EQ(info.bytes, BYTES);
+		EQ(info.row, 1);
+		plain = mmap(NULL, BYTES, PROT_READ, MAP_SHARED, fd, 0);
+		if (OK(plain != MAP_FAILED)) {
+			OK(all_are(plain, FLOATS, 8));
+			munmap(plain, BYTES);
+		}
+		/* Which cannot take it from under the others. */
+		OK(ftruncate(fd, 0) != 0);
+		OK(fcntl(fd, F_GET_SEALS) & F_SEAL_SHRINK);
+		close(fd);
+	}
+	EQ(gpumap_buffer_free(owner, buffer), 0);
+	EQ(gpumap_buffer_import(other, id, 0, &gone), -ENOENT);
+	gpumap_session_close(owner);
+	EQ(value_of(other, 1, theirs, FLOATS), 8);
+	EQ(gpumap_buffer_free(other, theirs), 0);
+	EQ(fill(other, 1, theirs, 0, 1, 0), -ESTALE);
+	gpumap_session_close(other);
+	gives_back();
+}
+
+/* Nobody but its writers is kept from writing it. */
+static void an_import_can_be_for_reading(void)
+{
+	struct gpumap_session *owner = session_open(), *other = session_open();
+	uint64_t buffer = buffer_make(owner, 0, 3), id = 0, theirs = 0;
+
+	EQ(gpumap_buffer_export(owner, buffer, &id), 0);
+	EQ(gpumap_buffer_import(other, id, GPUMAP_BUFFER_READ_ONLY, &theirs),
+	   0);
+	EQ(fill(other, 0, theirs, 0, 1, 1), -EACCES);
+	EQ(value_of(other, 0, theirs, FLOATS), 3);
+	gpumap_session_close(owner);
+	gpumap_session_close(other);
+	gives_back();
+}
+
+static void a_buffer_ends_with_its_worker(void)
+{
+	struct gpumap_session *owner = session_open(), *other = session_open();
+	uint64_t buffer = buffer_make(owner, 0, 3), id = 0, theirs = 0;
+
+	EQ(gpumap_buffer_export(owner, buffer, &id), 0);
+	EQ(gpumap_buffer_import(other, id, 0, &theirs), 0);
+	kill_worker(0);
+	EQ(fill(owner, 0, buffer, 0, 1, 1), -ESTALE);
+	EQ(fill(other, 0, theirs, 0, 1, 1), -ESTALE);
+	EQ(gpumap_buffer_import(other, id, 0, &theirs), -ENOENT);
+	EQ(gpumap_buffer_free(other, theirs), 0);
+	EQ(gpumap_buffer_free(owner, buffer), 0);
+	buffer = buffer_make(owner, 0, 4);
+	EQ(gpumap_buffer_export(owner, buffer, &id), 0);
+	EQ(gpumap_buffer_import(other, id, 0, &theirs), 0);
+	EQ(value_of(other, 0, theirs, FLOATS), 4);
+	gpumap_session_close(other);
+	gpumap_session_close(owner);
+	gives_back();
+}
+
+/* A session cannot have more of a row than its uid may. */
+static void a_row_is_not_for_one_alone(void)
+{
+	struct gpumap_session *session = session_open();
+	uint64_t total = story_device(map, 0).total_bytes, buffer = 0;
+	int ret = gpumap_buffer_alloc(session, 0, total / 2 + BYTES, 0,
+				      GPUMAP_NO_DEADLINE, &buffer);
+
+	EQ(ret, -EDQUOT);
+	EQ(gpumap_buffer_alloc(session, 0, BYTES, 0, GPUMAP_NO_DEADLINE,
+			       &buffer),
+	   0);
+	EQ(gpumap_buffer_export(session, buffer, &buffer), -EINVAL);
+	gpumap_session_close(session);
+	gives_back();
+}
+
+int main(void)
+{
+	agent_make(&agent, "[host]\nrows = 2\n");
+	if (!OK(agent_start(&agent)) || !OK((map = story_attach(&agent))))
+		return tap_done();
+	/* The library's connection for exports is one of them. */
+	EQ(gpumap_sessions(map, NULL, 0), 0);
+	held = story_holds(agent.pid, NULL);
+	jobs_use_our_own_memory();
+	our_memory_outlives_workers();
+	who_dies_registering_leaves_nothing();
+	holes_hit_their_own_session();
+	a_buffer_is_had_by_many();
+	an_import_can_be_for_reading();
+	a_buffer_ends_with_its_worker();
+	a_row_is_not_for_one_alone();
+	gpumap_detach(map);
+	EQ(agent_kill(&agent, SIGTERM), 0);
+	agent_remove(&agent);
+	return tap_done();
+}

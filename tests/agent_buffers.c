@@ -96,23 +96,24 @@ static int copy(struct gpumap_session *session, uint32_t row, uint64_t to,
 	return run(session, row, &job);
 }
 
-/* What is in a buffer, by way of the arena: -1 where elements differ. */
-static float value_of(struct gpumap_session *session, uint32_t row,
-		      uint64_t buffer, uint64_t n)
+/* What is in a buffer, by way of the arena, as a whole number: -1 where elements
+ * differ. */
+static int value_of(struct gpumap_session *session, uint32_t row,
+		    uint64_t buffer, uint64_t n)
 {
 	struct gpumap_job job = { .op = GPUMAP_OP_COPY,
 				  .dtype = GPUMAP_DTYPE_F32,
 				  .src_buffer = buffer,
 				  .n = n };
-	float *at, value;
+	int value, ret;
 	void *memory;
-	int ret;
+	float *at;
 
 	if (gpumap_alloc(session, row, n * sizeof(float), &memory) != 0)
 		return -2;
 	job.dst = at = memory;
 	ret = run(session, row, &job);
-	value = ret == 0 ? at[0] : (float)ret - 1000;
+	value = ret == 0 ? (int)at[0] : ret - 1000;
 	for (uint64_t i = 1; i < n && ret == 0; i++)
 		value = at[i] == at[0] ? value : -1;
 	gpumap_free(session, memory);
@@ -171,12 +172,12 @@ static void jobs_use_our_own_memory(void)
 			   &source),
 	   0);
 	for (uint32_t row = 0; row < ROWS; row++) {
-		float value = (float)row + 1;
+		int value = (int)row + 1;
 
-		EQ(fill(session, row, all, 0, FLOATS, value), 0);
-		OK(all_are(ours, FLOATS, value));
+		EQ(fill(session, row, all, 0, FLOATS, (float)value), 0);
+		OK(all_are(ours, FLOATS, (float)value));
 		EQ(copy(session, row, half, source, FLOATS), 0);
-		OK(all_are(ours + FLOATS, FLOATS, value));
+		OK(all_are(ours + FLOATS, FLOATS, (float)value));
 		EQ(value_of(session, row, half, FLOATS), value);
 		EQ(fill(session, row, all, 2 * BYTES - 4, 2, 9), -ERANGE);
 		EQ(copy(session, row, source, half, 1), -EACCES);

@@ -2,158 +2,21 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * What a session registers, exports and imports, as gpumapd sees it: judged,
- * counted, told to workers and told again to the next ones, and given back.  The
- * workers are odd ones, so that what goes wrong does so when it is meant to.
+ * What a session registers, as gpumapd sees it: judged, counted, told to workers
+ * and told again to the next ones, and given back.  The workers are odd ones, so
+ * that what goes wrong does so when it is meant to.
  */
 
-#include <errno.h>
-#include <fcntl.h>
-#include <grp.h>
+#include "tests/claims.h"
+
 #include <netinet/in.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <gpumap.h>
-
-#include "tests/odd_worker.h"
-#include "tests/raw.h"
-#include "tests/story.h"
-
-#define STRANGER 61357u /* a uid that nobody has */
-#define KIB      UINT64_C(1024)
-#define MIB      (1024 * KIB)
-
-static const char config[] = "[socket]\n"
-			     "mode = 0666\n"
-			     "[host]\n"
+static const char config[] = "[host]\n"
 			     "rows = 2\n"
 			     "[limits]\n"
 			     "arena-per-uid = 16M\n"
-			     "registrations-per-uid = 4\n"
-			     "exports-per-uid = 3\n";
-
-static struct agent agent;
-static char path[160];
-static struct gpumap *map;
-static uint32_t generation;
-static int held; /* descriptors of the agent, before anybody came */
-
-/* ---- means ------------------------------------------------------------- */
-
-static bool says(const char *refusal, const char *words)
-{
-	bool all = true;
-
-	while (*words) {
-		size_t n = strcspn(words, "|");
-		char word[64];
-
-		snprintf(word, sizeof(word), "%.*s", (int)n, words);
-		all = all && strstr(refusal, word);
-		words += n + (words[n] == '|');
-	}
-	if (!all)
-		NOTE("\"%s\"", refusal);
-	return all;
-}
-
-/* One check: the status, and the words of a refusal. */
-static void answered(const struct raw *c, const char *what, int got, int want,
-		     const char *words)
-{
-	if (got != want)
-		NOTE("%s: got %d, want %d: %s", what, got, want, c->refusal);
-	tap_check(got == want && (want == 0 || says(c->refusal, words)), what,
-		  __FILE__, __LINE__);
-}
-
-static int sealed(uint64_t bytes, int seals)
-{
-	int fd = memfd_create("agent-claims", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-
-	if (fd < 0 || ftruncate(fd, (off_t)bytes) != 0 ||
-	    fcntl(fd, F_ADD_SEALS, seals) != 0)
-		exit(99);
-	return fd;
-}
-
-/* Another descriptor of the same file. */
-static int reopen(int fd, int flags)
-{
-	char name[64];
-
-	snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
-	return open(name, flags | O_CLOEXEC);
-}
-
-static uint64_t registration(uint32_t index)
-{
-	return gm_handle_make(++generation, GM_BUFFER_REGISTERED, 0, index);
-}
-
-static uint64_t buffer(uint32_t row, uint32_t index)
-{
-	return gm_handle_make(++generation, GM_BUFFER_DEVICE, row, index);
-}
-
-static struct gm_register whole(uint64_t handle, uint64_t bytes, uint32_t row)
-{
-	return (struct gm_register){ .handle = handle,
-				     .bytes = bytes,
-				     .row = row };
-}
-
-static int register_new(struct raw *c, uint32_t index, uint32_t row, int fd,
-			uint64_t *ret_handle)
-{
-	struct gm_register ask = whole(registration(index), MIB, row);
-
-	if (ret_handle)
-		*ret_handle = ask.handle;
-	return raw_register(c, &ask, fd);
-}
-
-/* A session with queues on both rows. */
-static bool open_both(struct raw *c)
-{
-	return EQ(raw_open_queue(c, path, 0, 64, 64 * KIB), 0) &&
-	       EQ(raw_queue(c, 1), 0);
-}
-
-/* How many registrations the worker of a row has, as it says itself. */
-static uint64_t count_at(struct raw *c, uint32_t row)
-{
-	uint64_t handle = buffer(row, ODD_COUNT);
-	struct gm_export_reply reply = { .bytes = UINT64_MAX };
-
-	if (raw_export(c, handle, &reply) != 0)
-		NOTE("%s", c->refusal);
-	raw_forget(c, handle);
-	return reply.bytes;
-}
-
-static void kill_worker(uint32_t row)
-{
-	struct gpumap_device device = story_device(map, row);
-
-	kill((pid_t)device.worker_pid, SIGKILL);
-	OK(story_back(map, row, device.restarts));
-}
-
-/* Until the agent has as many descriptors as at first. */
-static void gives_back(void)
-{
-	for (int i = 0; i < 5000 && story_holds(agent.pid, NULL) != held; i++)
-		story_nap(1000);
-	EQ(story_holds(agent.pid, NULL), held);
-}
+			     "registrations-per-uid = 4\n";
 
 /* ---- what may be registered -------------------------------------------- */
 
@@ -212,78 +75,84 @@ static void files_are_judged(struct raw *c)
 	close(fixed);
 }
 
+/* As gm_handle_make(), for a table. */
+#define HANDLE(generation, kind, row, index)                 \
+	(UINT64_C(generation) << 32 | UINT64_C(kind) << 30 | \
+	 UINT64_C(row) << 22 | (index))
+
+static const struct {
+	const char *what;
+	struct gm_register ask;
+	int status;
+	const char *words;
+} bad_words[] = {
+	{ "no handle", { 0, 0, MIB, 0, 0 }, -EINVAL, "handle" },
+	{ "a handle of a row",
+	  { HANDLE(7, 0, 0, 1), 0, MIB, 0, 0 },
+	  -EINVAL,
+	  "handle" },
+	{ "a kind that there is not",
+	  { HANDLE(7, 3, 0, 1), 0, MIB, 0, 0 },
+	  -EINVAL,
+	  "handle" },
+	{ "generation 0",
+	  { HANDLE(0, 1, 0, 1), 0, MIB, 0, 0 },
+	  -EINVAL,
+	  "handle" },
+	{ "a row in the handle",
+	  { HANDLE(7, 1, 1, 1), 0, MIB, 1, 0 },
+	  -EINVAL,
+	  "handle" },
+	{ "an index past the table",
+	  { HANDLE(7, 1, 0, GM_BUFFERS_MAX), 0, MIB, 0, 0 },
+	  -EINVAL,
+	  "handle" },
+	{ "an unknown flag",
+	  { HANDLE(7, 1, 0, 1), 0, MIB, 0, 4 },
+	  -EINVAL,
+	  "flags 0x4" },
+	{ "exportable",
+	  { HANDLE(7, 1, 0, 1), 0, MIB, 0, GPUMAP_BUFFER_EXPORTABLE },
+	  -EINVAL,
+	  "flags" },
+	{ "a row that there is not",
+	  { HANDLE(7, 1, 0, 1), 0, MIB, 2, 0 },
+	  -ENODEV,
+	  "row 2|queue" },
+	{ "a row out of this world",
+	  { HANDLE(7, 1, 0, 1), 0, MIB, UINT32_MAX, 0 },
+	  -ENODEV,
+	  "queue" },
+	{ "no bytes",
+	  { HANDLE(7, 1, 0, 1), 0, 0, 0, 0 },
+	  -EINVAL,
+	  "at least one" },
+	{ "half a page",
+	  { HANDLE(7, 1, 0, 1), 2048, 2048, 0, 0 },
+	  -EINVAL,
+	  "multiple of 4096" },
+	{ "a byte too many",
+	  { HANDLE(7, 1, 0, 1), 0, MIB + 1, 0, 0 },
+	  -ERANGE,
+	  "memfd has 1048576" },
+	{ "a start behind the end",
+	  { HANDLE(7, 1, 0, 1), 2 * MIB, 1, 0, 0 },
+	  -ERANGE,
+	  "memfd has" },
+	{ "a sum that wraps",
+	  { HANDLE(7, 1, 0, 1), 4096, UINT64_MAX - 4095, 0, 0 },
+	  -ERANGE,
+	  "memfd has" },
+};
+
 static void words_are_judged(struct raw *c)
 {
-	const struct {
-		const char *what;
-		struct gm_register ask;
-		int status;
-		const char *words;
-	} tries[] = {
-		{ "no handle", { 0, 0, MIB, 0, 0 }, -EINVAL, "handle" },
-		{ "a handle of a row",
-		  { gm_handle_make(7, 0, 0, 1), 0, MIB, 0, 0 },
-		  -EINVAL,
-		  "handle" },
-		{ "a kind that there is not",
-		  { gm_handle_make(7, 3, 0, 1), 0, MIB, 0, 0 },
-		  -EINVAL,
-		  "handle" },
-		{ "generation 0",
-		  { gm_handle_make(0, 1, 0, 1), 0, MIB, 0, 0 },
-		  -EINVAL,
-		  "handle" },
-		{ "a row in the handle",
-		  { gm_handle_make(7, 1, 1, 1), 0, MIB, 1, 0 },
-		  -EINVAL,
-		  "handle" },
-		{ "an index past the table",
-		  { gm_handle_make(7, 1, 0, GM_BUFFERS_MAX), 0, MIB, 0, 0 },
-		  -EINVAL,
-		  "handle" },
-		{ "an unknown flag",
-		  { gm_handle_make(7, 1, 0, 1), 0, MIB, 0, 4 },
-		  -EINVAL,
-		  "flags 0x4" },
-		{ "exportable",
-		  { gm_handle_make(7, 1, 0, 1), 0, MIB, 0,
-		    GPUMAP_BUFFER_EXPORTABLE },
-		  -EINVAL,
-		  "flags" },
-		{ "a row that there is not",
-		  { gm_handle_make(7, 1, 0, 1), 0, MIB, 2, 0 },
-		  -ENODEV,
-		  "row 2|queue" },
-		{ "a row out of this world",
-		  { gm_handle_make(7, 1, 0, 1), 0, MIB, UINT32_MAX, 0 },
-		  -ENODEV,
-		  "queue" },
-		{ "no bytes",
-		  { gm_handle_make(7, 1, 0, 1), 0, 0, 0, 0 },
-		  -EINVAL,
-		  "at least one" },
-		{ "half a page",
-		  { gm_handle_make(7, 1, 0, 1), 2048, 2048, 0, 0 },
-		  -EINVAL,
-		  "multiple of 4096" },
-		{ "a byte too many",
-		  { gm_handle_make(7, 1, 0, 1), 0, MIB + 1, 0, 0 },
-		  -ERANGE,
-		  "memfd has 1048576" },
-		{ "a start behind the end",
-		  { gm_handle_make(7, 1, 0, 1), 2 * MIB, 1, 0, 0 },
-		  -ERANGE,
-		  "memfd has" },
-		{ "a sum that wraps",
-		  { gm_handle_make(7, 1, 0, 1), 4096, UINT64_MAX - 4095, 0, 0 },
-		  -ERANGE,
-		  "memfd has" },
-	};
 	int fd = sealed(MIB, F_SEAL_SHRINK);
 
-	for (size_t i = 0; i < sizeof(tries) / sizeof(tries[0]); i++)
-		answered(c, tries[i].what, raw_register(c, &tries[i].ask, fd),
-			 tries[i].status, tries[i].words);
+	for (size_t i = 0; i < sizeof(bad_words) / sizeof(bad_words[0]); i++)
+		answered(c, bad_words[i].what,
+			 raw_register(c, &bad_words[i].ask, fd),
+			 bad_words[i].status, bad_words[i].words);
 	close(fd);
 }
 
@@ -580,6 +449,44 @@ static void a_claim_may_not_cost_many(void)
 	close(fd);
 }
 
+/* Forgotten while the next worker is told of it: it is forgotten there, too,
+ * and the row does not wait for it. */
+static void what_is_asked_anew_may_leave(void)
+{
+	uint32_t restarts = story_device(map, 1).restarts;
+	int fd = sealed(MIB, F_SEAL_SHRINK), fds[GM_CONTROL_FDS_MAX];
+	struct gm_control reply = { .status = 1 };
+	struct gm_forget forget;
+	struct raw_record record;
+	struct raw c;
+
+	if (!open_both(&c))
+		return;
+	EQ(register_new(&c, ODD_SILENT_AGAIN, 1, fd, &forget.handle), 0);
+	kill((pid_t)story_device(map, 1).worker_pid, SIGKILL);
+	for (int i = 0; i < 5000; i++) {
+		struct gpumap_device device = story_device(map, 1);
+
+		if (device.restarts > restarts && device.worker_pid)
+			break;
+		story_nap(1000);
+	}
+	record = (struct raw_record){
+		.header = raw_header(&c, GM_CONTROL_FORGET, sizeof(forget), 0),
+		.body = &forget,
+		.body_bytes = sizeof(forget),
+	};
+	EQ(raw_send(&c, &record, 0), 0);
+	OK(story_back(map, 1, restarts));
+	kill_worker(1);
+	EQ(raw_receive(&c, &reply, NULL, 0, fds), 0);
+	EQ(reply.status, 0);
+	EQ(count_at(&c, 1), 0);
+	EQ(raw_forget(&c, forget.handle), -ENOENT);
+	raw_close(&c);
+	close(fd);
+}
+
 static void who_hangs_up_gets_no_answer(void)
 {
 	int fd = sealed(MIB, F_SEAL_SHRINK);
@@ -614,219 +521,7 @@ static void who_hangs_up_gets_no_answer(void)
 	close(fd);
 }
 
-/* ---- exports ----------------------------------------------------------- */
-
-static int import_into(struct raw *c, uint64_t id, uint32_t row,
-		       uint64_t *ret_handle)
-{
-	struct gm_import ask = { .id = id,
-				 .handle = buffer(row, 9),
-				 .row = row };
-	struct gm_import_reply reply = { 0 };
-	int error = raw_import(c, &ask, &reply, NULL);
-
-	if (ret_handle)
-		*ret_handle = ask.handle;
-	if (error == 0 && (reply.bytes != ODD_EXPORT_BYTES || reply.row != row))
-		return -EBADMSG;
-	return error;
-}
-
-static int take_fd(struct raw *c, uint64_t id)
-{
-	struct gm_import ask = { .id = id };
-	struct gm_import_reply reply = { 0 };
-	int fd, error = raw_import(c, &ask, &reply, &fd);
-
-	if (error)
-		return error;
-	if (reply.bytes != ODD_EXPORT_BYTES)
-		return -EBADMSG;
-	return fd;
-}
-
-static void exports_are_had_by_many(void)
-{
-	struct gm_export_reply export = { 0 }, again = { 0 };
-	uint64_t handle = buffer(1, 1), theirs;
-	int fd;
-	struct raw owner, other, plain;
-	struct stat st = { 0 };
-
-	if (!open_both(&owner) || !open_both(&other) ||
-	    !EQ(raw_open(&plain, path), 0))
-		return;
-	EQ(raw_export(&owner, handle, &export), 0);
-	EQ(export.bytes, ODD_EXPORT_BYTES);
-	EQ(gm_export_row(export.id), 1);
-	EQ(raw_export(&owner, handle, &again), 0);
-	EQ(again.id, export.id);
-
-	EQ(import_into(&other, export.id, 1, &theirs), 0);
-	answered(&other, "into another row",
-		 import_into(&other, export.id, 0, NULL), -EOPNOTSUPP, "row 1");
-	answered(&plain, "into no session",
-		 import_into(&plain, export.id, 1, NULL), -EINVAL,
-		 "no session");
-	fd = take_fd(&plain, export.id);
-	if (OK(fd >= 0) && EQ(fstat(fd, &st), 0))
-		EQ(st.st_size, ODD_EXPORT_BYTES);
-	close(fd);
-	EQ(raw_forget(&other, theirs), 0);
-	answered(&other, "forgotten twice", raw_forget(&other, theirs), -ENOENT,
-		 "neither exported nor imported");
-	EQ(import_into(&other, export.id, 1, &theirs), 0);
-
-	EQ(raw_forget(&owner, handle), 0);
-	answered(&other, "what was forgotten",
-		 import_into(&other, export.id, 1, NULL), -ENOENT, "forgotten");
-	EQ(take_fd(&plain, export.id), -ENOENT);
-	EQ(take_fd(&plain, 0), -ENOENT);
-	EQ(raw_export(&owner, handle, &again), 0);
-	OK(again.id != export.id);
-	raw_close(&owner);
-	raw_close(&other);
-	raw_close(&plain);
-	gives_back();
-}
-
-/* It counts as long as anybody is known to have it. */
-static void exports_are_charged_to_the_last(void)
-{
-	struct gm_export_reply export[3], more;
-	struct raw owner, other;
-	uint64_t handles[3];
-
-	if (!open_both(&owner) || !open_both(&other))
-		return;
-	for (uint32_t i = 0; i < 3; i++) {
-		handles[i] = buffer(0, i);
-		EQ(raw_export(&owner, handles[i], &export[i]), 0);
-	}
-	answered(&owner, "one too many",
-		 raw_export(&owner, buffer(0, 5), &more), -EDQUOT,
-		 "3 exports|exports-per-uid");
-	EQ(import_into(&other, export[0].id, 0, NULL), 0);
-	EQ(take_fd(&other, export[1].id) >= 0, true);
-	for (int i = 0; i < 2; i++)
-		EQ(raw_forget(&owner, handles[i]), 0);
-	EQ(raw_export(&owner, buffer(0, 5), &more), -EDQUOT);
-	raw_close(&other);
-	for (int i = 0; i < 5000 && raw_export(&owner, buffer(0, 5), &more);
-	     i++)
-		story_nap(1000);
-	EQ(raw_export(&owner, buffer(0, 6), &more), 0);
-	raw_close(&owner);
-}
-
-static void exports_end_with_their_worker(void)
-{
-	struct gm_export_reply export = { 0 }, here = { 0 };
-	struct raw owner, other;
-
-	if (!open_both(&owner) || !open_both(&other))
-		return;
-	EQ(raw_export(&owner, buffer(0, 1), &export), 0);
-	EQ(raw_export(&owner, buffer(1, 1), &here), 0);
-	EQ(import_into(&other, export.id, 0, NULL), 0);
-	kill_worker(0);
-	EQ(import_into(&other, export.id, 0, NULL), -ENOENT);
-	EQ(import_into(&other, here.id, 1, NULL), 0);
-	/* And with their session. */
-	raw_close(&owner);
-	for (int i = 0; i < 5000 && !import_into(&other, here.id, 1, NULL); i++)
-		story_nap(1000);
-	EQ(import_into(&other, here.id, 1, NULL), -ENOENT);
-	raw_close(&other);
-}
-
-static void exports_have_a_size(struct raw *c)
-{
-	struct gm_export_reply export;
-
-	answered(c, "more than half of the row",
-		 raw_export(c, buffer(0, ODD_HUGE), &export), -EDQUOT,
-		 "may export|reserve more");
-	answered(c, "what the worker refuses",
-		 raw_export(c, buffer(0, ODD_REFUSED), &export), -ENOMEM, "");
-	answered(c, "a registration", raw_export(c, registration(1), &export),
-		 -EINVAL, "handle");
-	answered(c, "a row that there is not",
-		 raw_export(c, buffer(2, 1), &export), -ENODEV, "row 2");
-	answered(c, "no generation",
-		 raw_export(c, gm_handle_make(0, 0, 0, 1), &export), -EINVAL,
-		 "handle");
-	EQ(raw_export(c, buffer(0, 1), &export), 0);
-}
-
-/* ---- strangers --------------------------------------------------------- */
-
-static int be_stranger(uint64_t id, bool may)
-{
-	struct raw c;
-	int fd;
-
-	if (setgroups(0, NULL) != 0 ||
-	    setresgid(STRANGER, STRANGER, STRANGER) != 0 ||
-	    setresuid(STRANGER, STRANGER, STRANGER) != 0)
-		return 1;
-	if (raw_open_queue(&c, path, 0, 64, 64 * KIB) != 0)
-		return 2;
-	fd = take_fd(&c, id);
-	if (may ? fd < 0 : fd != -EACCES || !says(c.refusal, "uid|share"))
-		return 3;
-	if (import_into(&c, id, 0, NULL) != (may ? 0 : -EACCES))
-		return 4;
-	return 0;
-}
-
-static void a_stranger_imports(bool may)
-{
-	struct gm_export_reply export = { 0 };
-	struct raw owner;
-	int status;
-	pid_t pid;
-
-	if (geteuid() != 0) {
-		SKIP(1, "this needs root, to be somebody else");
-		return;
-	}
-	if (!open_both(&owner) ||
-	    !EQ(raw_export(&owner, buffer(0, 1), &export), 0))
-		return;
-	pid = fork();
-	if (pid == 0)
-		_exit(be_stranger(export.id, may));
-	EQ(waitpid(pid, &status, 0), pid);
-	EQ(status, 0);
-	raw_close(&owner);
-}
-
 /* ---- all of it --------------------------------------------------------- */
-
-static bool begin(const char *text)
-{
-	static char worker[512];
-	const char *build = getenv("abs_top_builddir");
-
-	agent_make(&agent, text);
-	snprintf(worker, sizeof(worker), "%s/tests/odd_worker",
-		 build ? build : ".");
-	agent.worker = worker;
-	snprintf(path, sizeof(path), "%s/%s.sock", agent.dir, agent.instance);
-	if (!OK(agent_start(&agent)))
-		return false;
-	map = story_attach(&agent);
-	held = story_holds(agent.pid, NULL);
-	return OK(map != NULL);
-}
-
-static void end(void)
-{
-	gpumap_detach(map);
-	EQ(agent_kill(&agent, SIGTERM), 0);
-	agent_remove(&agent);
-}
 
 static void one_session(void)
 {
@@ -841,7 +536,6 @@ static void one_session(void)
 	bytes_and_numbers_have_limits(&c);
 	the_next_worker_is_told(&c);
 	a_claim_may_cost_one_worker(&c);
-	exports_have_a_size(&c);
 	OK(!raw_is_over(&c));
 	raw_close(&c);
 	gives_back();
@@ -855,16 +549,8 @@ int main(void)
 		more_than_one_ends_the_session();
 		what_lingers_holds_up_nobody();
 		a_claim_may_not_cost_many();
+		what_is_asked_anew_may_leave();
 		who_hangs_up_gets_no_answer();
-		exports_are_had_by_many();
-		exports_are_charged_to_the_last();
-		exports_end_with_their_worker();
-		a_stranger_imports(false);
-		end();
-	}
-	if (begin("[socket]\nmode = 0666\n[host]\nrows = 2\n"
-		  "[cuda]\nshare = any\n")) {
-		a_stranger_imports(true);
 		end();
 	}
 	return tap_done();

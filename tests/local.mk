@@ -585,11 +585,15 @@ gm_tests += %reldir%/agent_buffers
 %canon_reldir%_agent_buffers_LDADD = $(gm_story_libs)
 
 # What gpumapd keeps of buffers, with workers that do as they are told.
+gm_claims = %reldir%/claims.h %reldir%/odd_worker.h %reldir%/raw.h \
+	$(gm_story)
+gm_claims_libs = %reldir%/libraw.la $(gm_story_libs) shm/libshm.la
 gm_tests += %reldir%/agent_claims
-%canon_reldir%_agent_claims_SOURCES = %reldir%/agent_claims.c \
-	%reldir%/odd_worker.h $(gm_story)
-%canon_reldir%_agent_claims_LDADD = %reldir%/libraw.la $(gm_story_libs) \
-	shm/libshm.la
+%canon_reldir%_agent_claims_SOURCES = %reldir%/agent_claims.c $(gm_claims)
+%canon_reldir%_agent_claims_LDADD = $(gm_claims_libs)
+gm_tests += %reldir%/agent_exports
+%canon_reldir%_agent_exports_SOURCES = %reldir%/agent_exports.c $(gm_claims)
+%canon_reldir%_agent_exports_LDADD = $(gm_claims_libs)
 check_PROGRAMS += %reldir%/odd_worker
 %canon_reldir%_odd_worker_SOURCES = %reldir%/odd_worker.c \
 	%reldir%/odd_worker.h

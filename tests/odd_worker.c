@@ -85,13 +85,13 @@ static int export_of(uint64_t handle, uint32_t place, uint64_t *ret_bytes)
 static void claim(const struct gm_wire *wire)
 {
 	uint32_t index = gm_handle_index(wire->handle);
+	bool is_first = incarnations[wire->place] == 1;
 	uint64_t bytes = 0;
 	int fd = -1, status = 0;
 
-	if (index == ODD_DEADLY ||
-	    (index == ODD_DEADLY_AGAIN && incarnations[wire->place] > 1))
+	if (index == ODD_DEADLY || (index == ODD_DEADLY_AGAIN && !is_first))
 		exit(3);
-	if (index == ODD_SILENT)
+	if (index == ODD_SILENT || (index == ODD_SILENT_AGAIN && !is_first))
 		return;
 	if (index == ODD_REFUSED)
 		status = -ENOMEM;

@@ -11,6 +11,7 @@ enum odd_index {
 	ODD_DEADLY = 4000,       /* die of it */
 	ODD_DEADLY_AGAIN = 4001, /* die of it, unless it is the first worker */
 	ODD_SILENT = 4002,       /* never answer */
+	ODD_SILENT_AGAIN = 4006, /* never answer, unless it is the first */
 	ODD_REFUSED = 4003,      /* -ENOMEM */
 	ODD_HUGE = 4004,         /* an export of 2^60 bytes */
 	ODD_COUNT = 4005 /* an export of as many bytes as registrations */

@@ -49,8 +49,10 @@ static void empty_dir(const char *path)
 	DIR *dir = opendir(path);
 	struct dirent *entry;
 
-	while (dir != NULL && (entry = readdir(dir)) != NULL)
-		unlinkat(dirfd(dir), entry->d_name, 0);
+	while (dir != NULL && (entry = readdir(dir)) != NULL) {
+		if (unlinkat(dirfd(dir), entry->d_name, 0) != 0)
+			unlinkat(dirfd(dir), entry->d_name, AT_REMOVEDIR);
+	}
 	if (dir != NULL)
 		closedir(dir);
 }

@@ -12,6 +12,7 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
+#include "stage.h"
 #include "story.h"
 
 #define JOBS     8u
@@ -21,6 +22,7 @@ static struct agent agent;
 static struct gpumap *map;
 static struct gpumap_view pinned;
 static uint64_t pin;
+static int n_rows;
 
 static struct gpumap_health health(void)
 {
@@ -35,7 +37,7 @@ static bool reads_well(void)
 {
 	struct gpumap_view view;
 
-	if (gpumap_device_count(map) != 2 ||
+	if ((int)gpumap_device_count(map) != n_rows ||
 	    gpumap_layers_view(map, "kept", &view) != 0 || view.n != 5)
 		return false;
 	for (uint32_t i = 0; i < 5; i++) {
@@ -208,10 +210,15 @@ static void silence_is_seen_as_stale(void)
 static void a_stopped_worker_does_not_keep_its_row(void)
 {
 	uint32_t restarts = story_device(map, 0).restarts;
-	pid_t worker = (pid_t)story_device(map, 0).worker_pid;
 	uint64_t epoch = health().epoch;
+	struct gpumap_session *session;
 	int status = 0;
+	void *memory;
+	pid_t worker;
 
+	if (!OK(one_session(&session, &memory)))
+		return;
+	worker = (pid_t)story_device(map, 0).worker_pid;
 	/* With an heir in the session of its agent it is no stopped orphan,
 	 * which the kernel would have go on. */
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -223,6 +230,7 @@ static void a_stopped_worker_does_not_keep_its_row(void)
 	EQ(story_device(map, 0).restarts, restarts);
 	EQ(waitpid(worker, &status, 0), worker);
 	OK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+	gpumap_session_close(session);
 	prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 
@@ -267,20 +275,22 @@ int main(void)
 						 .name = "kept",
 						 .spec = "0:3;1:2" };
 
-	agent_make(&agent, "[host]\nrows = 2\n");
+	stage_make(&agent, "[host]\nrows = 2\n");
 	if (OK(agent_start(&agent)) && OK((map = story_attach(&agent))) &&
+	    (n_rows = gpumap_device_count(map)) > 0 &&
 	    EQ(gpumap_layers_publish(map, &request), 0) &&
 	    EQ(gpumap_layers_pin(map, "kept", &pinned, &pin), 0)) {
 		readers_outlive_every_agent();
 		silence_is_seen_as_stale();
 		a_stopped_worker_does_not_keep_its_row();
-		a_stranger_keeps_the_lock();
+		if (STAGE_ROWS == 2) /* no matter of cards */
+			a_stranger_keeps_the_lock();
 		pins_are_known_to_every_agent();
 	}
 	gpumap_detach(map);
 	EQ(agent_kill(&agent, SIGTERM), 0);
 	if (tap_failures)
 		agent_show_log(&agent);
-	agent_remove(&agent);
+	stage_end(&agent);
 	return tap_done();
 }

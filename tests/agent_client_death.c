@@ -10,6 +10,7 @@
 
 #include <sys/wait.h>
 
+#include "stage.h"
 #include "story.h"
 
 #define JOBS     16u
@@ -269,7 +270,7 @@ int main(void)
 {
 	void *memory;
 
-	agent_make(&agent, "[host]\nrows = 2\n");
+	stage_make(&agent, "[host]\nrows = 2\n");
 	if (OK(agent_start(&agent)) && OK((map = story_attach(&agent))) &&
 	    EQ(gpumap_session_open(map, NULL, &neighbour), 0) &&
 	    EQ(gpumap_alloc(neighbour, 0, 8192, &memory), 0)) {
@@ -283,6 +284,6 @@ int main(void)
 	EQ(agent_kill(&agent, SIGTERM), 0);
 	if (tap_failures)
 		agent_show_log(&agent);
-	agent_remove(&agent);
+	stage_end(&agent);
 	return tap_done();
 }

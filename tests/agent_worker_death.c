@@ -4,9 +4,10 @@
 /*
  * A worker is killed with jobs in flight: each of them ends exactly once, with
  * 0 and its work done or with -EIO; the row comes back, its session goes on;
- * the other row notices nothing.
+ * the other rows notice nothing.
  */
 
+#include "stage.h"
 #include "story.h"
 
 #define JOBS     64u
@@ -24,7 +25,7 @@ struct side {
 	int32_t status[JOBS];
 };
 
-static struct side sides[2];
+static struct side sides[STAGE_ROWS];
 
 static uint32_t pattern(int round, uint32_t job)
 {
@@ -42,6 +43,21 @@ static bool open_side(struct side *s, uint32_t row)
 		return false;
 	s->memory = memory;
 	return true;
+}
+
+static bool open_sides(void)
+{
+	for (uint32_t row = 0; row < STAGE_ROWS; row++) {
+		if (!open_side(&sides[row], row))
+			return false;
+	}
+	return true;
+}
+
+static void close_sides(void)
+{
+	for (uint32_t row = 0; row < STAGE_ROWS; row++)
+		gpumap_session_close(sides[row].session);
 }
 
 static int submit(struct side *s, int round)
@@ -122,7 +138,9 @@ static void one_round(int round)
 	struct gpumap_device device = story_device(map, 0);
 	uint64_t killed;
 
-	if (submit(&sides[0], round) != 0 || submit(&sides[1], round) != 0) {
+	for (uint32_t row = 0; row < STAGE_ROWS; row++) {
+		if (submit(&sides[row], round) == 0)
+			continue;
 		sum.refused++;
 		return;
 	}
@@ -133,8 +151,9 @@ static void one_round(int round)
 	story_time(&sum.ended, killed);
 	sum.wrong += !all_ended(&sides[0], round, true);
 	sum.failed += (int)count_failed(&sides[0]);
-	sum.disturbed += collect(&sides[1]) != JOBS ||
-			 !all_ended(&sides[1], round, false);
+	for (uint32_t row = 1; row < STAGE_ROWS; row++)
+		sum.disturbed += collect(&sides[row]) != JOBS ||
+				 !all_ended(&sides[row], round, false);
 	if (story_back(map, 0, device.restarts))
 		story_time(&sum.ready, killed);
 	else
@@ -146,12 +165,21 @@ static void one_round(int round)
 		       !all_ended(&sides[0], round + 1, false);
 }
 
+static uint32_t restarts_of_others(void)
+{
+	uint32_t n = 0;
+
+	for (uint32_t row = 1; row < STAGE_ROWS; row++)
+		n += story_device(map, row).restarts;
+	return n;
+}
+
 static void killed_worker_owes_nothing(void)
 {
 	int rounds = story_rounds();
 	uint32_t restarts = story_device(map, 0).restarts;
-	uint32_t others = story_device(map, 1).restarts;
-	int held = story_holds(agent.pid, NULL);
+	uint32_t others = restarts_of_others();
+	int held = story_holds_at_rest(agent.pid);
 
 	for (int round = 0; round < rounds; round++)
 		one_round(round);
@@ -162,8 +190,8 @@ static void killed_worker_owes_nothing(void)
 	EQ(sum.absent, 0);
 	EQ(sum.useless, 0);
 	EQ(story_device(map, 0).restarts - restarts, rounds);
-	EQ(story_device(map, 1).restarts - others, 0);
-	EQ(story_holds(agent.pid, NULL), held);
+	EQ(restarts_of_others() - others, 0);
+	EQ(story_holds_at_rest(agent.pid), held);
 	NOTE("%d of %d jobs ended with -EIO", sum.failed, rounds * (int)JOBS);
 	story_tell(&sum.ended, "all ended after a kill");
 	story_tell(&sum.ready, "READY after a kill");
@@ -208,11 +236,11 @@ static void session_may_end_while_its_worker_is_dead(void)
 	}
 	for (int i = 0; i < 30000; i++) {
 		held = story_holds(agent.pid, "gpumap-arena");
-		if (held == 2)
+		if (held == STAGE_ROWS)
 			break;
 		story_nap(1000);
 	}
-	EQ(held, 2); /* those of the two sides */
+	EQ(held, STAGE_ROWS); /* those of the sides */
 }
 
 /* One life of an agent whose first undertaker, or whose worker itself, dies at
@@ -226,9 +254,9 @@ static void die_at(const char *point)
 	snprintf(what, sizeof(what), "GM_POINT=%s:kill", point);
 	snprintf(ticket, sizeof(ticket), "GM_POINT_TICKET=%s", name);
 	/* A worker that is nobody could not take the ticket. */
-	agent_configure(&agent, "[host]\nrows = 2\n[worker]\nuser = root\n");
-	agent.env[0] = what;
-	agent.env[1] = ticket;
+	stage_make(&agent, "[host]\nrows = 2\n[worker]\nuser = root\n");
+	agent.env[STAGE_ENV] = what;
+	agent.env[STAGE_ENV + 1] = ticket;
 	file = fopen(name, "w");
 	if (file)
 		fclose(file);
@@ -236,17 +264,16 @@ static void die_at(const char *point)
 	memset(sides, 0, sizeof(sides));
 	NOTE("at %s", point);
 	if (OK(agent_start(&agent)) && OK((map = story_attach(&agent))) &&
-	    OK(open_side(&sides[0], 0)) && OK(open_side(&sides[1], 1))) {
+	    OK(open_sides())) {
 		one_round(1);
 		EQ(sum.refused + sum.lost + sum.wrong + sum.disturbed, 0);
 		EQ(sum.absent + sum.useless, 0);
 		EQ(access(name, F_OK), -1); /* somebody has died of it */
-		gpumap_session_close(sides[0].session);
-		gpumap_session_close(sides[1].session);
+		close_sides();
 	}
 	gpumap_detach(map);
 	EQ(agent_kill(&agent, SIGTERM), 0);
-	agent.env[0] = NULL;
+	agent.env[STAGE_ENV] = NULL;
 	unlink(name);
 }
 
@@ -266,20 +293,19 @@ static void undertakers_may_die_too(void)
 
 int main(void)
 {
-	agent_make(&agent, "[host]\nrows = 2\n");
+	stage_make(&agent, "[host]\nrows = 2\n");
 	if (OK(agent_start(&agent)) && OK((map = story_attach(&agent))) &&
-	    OK(open_side(&sides[0], 0)) && OK(open_side(&sides[1], 1))) {
+	    OK(open_sides())) {
 		killed_worker_owes_nothing();
 		stopped_worker_is_replaced();
 		session_may_end_while_its_worker_is_dead();
-		gpumap_session_close(sides[0].session);
-		gpumap_session_close(sides[1].session);
+		close_sides();
 	}
 	gpumap_detach(map);
 	EQ(agent_kill(&agent, SIGTERM), 0);
 	undertakers_may_die_too();
 	if (tap_failures)
 		agent_show_log(&agent);
-	agent_remove(&agent);
+	stage_end(&agent);
 	return tap_done();
 }

@@ -539,6 +539,40 @@ gm_tests += $(gm_stories)
 GM_TORTURE += $(gm_stories)
 gm_story = %reldir%/story.h %reldir%/agent.h %reldir%/tap.h
 gm_story_libs = %reldir%/libagent.la lib/libgpumap.la
+
+# The same stories on four stand-in cards, and some that only cards have.
+gm_cuda_story = %reldir%/cuda_scene.h %reldir%/stage.h $(gm_story)
+gm_cuda_story_libs = $(gm_story_libs) %reldir%/fake/libmachine.la -lpthread
+gm_cuda_stories = %reldir%/agent_cuda_agent_death \
+	%reldir%/agent_cuda_client_death %reldir%/agent_cuda_worker_death
+gm_tests += $(gm_cuda_stories) %reldir%/agent_cuda_faults \
+	%reldir%/agent_cuda_models
+GM_TORTURE += $(gm_cuda_stories) %reldir%/agent_cuda_faults
+gm_tests += %reldir%/agent_cuda_hostile
+GM_TORTURE += %reldir%/agent_cuda_hostile
+%canon_reldir%_agent_cuda_hostile_CPPFLAGS = $(AM_CPPFLAGS) -DSTAGE_CUDA
+%canon_reldir%_agent_cuda_hostile_SOURCES = \
+	$(%canon_reldir%_agent_hostile_SOURCES) $(gm_cuda_story)
+%canon_reldir%_agent_cuda_hostile_LDADD = %reldir%/libraw.la \
+	$(gm_cuda_story_libs) shm/libshm.la
+%canon_reldir%_agent_cuda_agent_death_CPPFLAGS = $(AM_CPPFLAGS) -DSTAGE_CUDA
+%canon_reldir%_agent_cuda_agent_death_SOURCES = \
+	%reldir%/agent_agent_death.c $(gm_cuda_story)
+%canon_reldir%_agent_cuda_agent_death_LDADD = $(gm_cuda_story_libs)
+%canon_reldir%_agent_cuda_client_death_CPPFLAGS = $(AM_CPPFLAGS) -DSTAGE_CUDA
+%canon_reldir%_agent_cuda_client_death_SOURCES = \
+	%reldir%/agent_client_death.c $(gm_cuda_story)
+%canon_reldir%_agent_cuda_client_death_LDADD = $(gm_cuda_story_libs)
+%canon_reldir%_agent_cuda_worker_death_CPPFLAGS = $(AM_CPPFLAGS) -DSTAGE_CUDA
+%canon_reldir%_agent_cuda_worker_death_SOURCES = \
+	%reldir%/agent_worker_death.c $(gm_cuda_story)
+%canon_reldir%_agent_cuda_worker_death_LDADD = $(gm_cuda_story_libs)
+%canon_reldir%_agent_cuda_faults_SOURCES = \
+	%reldir%/agent_cuda_faults.c $(gm_cuda_story)
+%canon_reldir%_agent_cuda_faults_LDADD = $(gm_cuda_story_libs)
+%canon_reldir%_agent_cuda_models_SOURCES = \
+	%reldir%/agent_cuda_models.c $(gm_cuda_story)
+%canon_reldir%_agent_cuda_models_LDADD = $(gm_cuda_story_libs)
 %canon_reldir%_agent_agent_death_SOURCES = %reldir%/agent_agent_death.c \
 	$(gm_story)
 %canon_reldir%_agent_agent_death_LDADD = $(gm_story_libs)

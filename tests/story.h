@@ -25,7 +25,9 @@
 #include "agent.h"
 #include "tap.h"
 
-#define STORY_ROUNDS   20
+#ifndef STORY_ROUNDS
+#define STORY_ROUNDS 20
+#endif
 #define STORY_LIMIT_NS UINT64_C(30000000000) /* against hanging */
 
 /* GM_ROUNDS of them in the torture target. */
@@ -151,6 +153,20 @@ static inline int story_holds(pid_t pid, const char *what)
 		n += strstr(text, what) != NULL;
 	if (maps)
 		fclose(maps);
+	return n;
+}
+
+/* How many descriptors a process has once it gets and gives up no more. */
+static inline int story_holds_at_rest(pid_t pid)
+{
+	uint64_t until = story_now() + STORY_LIMIT_NS;
+	int before, n = story_holds(pid, NULL);
+
+	do {
+		before = n;
+		story_nap(50000);
+		n = story_holds(pid, NULL);
+	} while (n != before && story_now() < until);
 	return n;
 }
 

@@ -91,7 +91,7 @@ pairs() {
 	awk '{ print $1; for (i = 2; i <= NF; i++) print $1, $i }' | sort -u
 }
 
-# events - "EVENT KEY..." for whatever gpumapd and its workers log.
+# events - "EVENT KEY..." for whatever gpumapd, its probe and its workers log.
 events() {
 	awk 'BEGIN { RS = ";" }
 		function keys(text,   list) {
@@ -117,7 +117,7 @@ events() {
 			sub(/[^"]*"/, "", text)
 			sub(/".*/, "", text)
 			print text " why"
-		}' agent/daemon/*.c agent/worker/*.c
+		}' agent/daemon/*.c agent/worker/*.c agent/probe/*.c
 }
 
 check "gpumapd(8) has each event with its keys" "$(

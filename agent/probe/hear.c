@@ -192,9 +192,11 @@ static void hear_event(struct gm_steward *s, struct gm_child *child,
 
 	if (!card || card->slot != child->index)
 		return;
-	gm_log(GM_LOG_INFO, "card_event", "device=%s kind=0x%llx xid=%llu",
-	       card->facts.device.id, (unsigned long long)note->event.kind,
-	       (unsigned long long)note->event.xid);
+	/* Of Xids gpumapd keeps count, and tells. */
+	if (note->event.kind != GM_NVML_EVENT_XID)
+		gm_log(GM_LOG_INFO, "card_event", "device=%s kind=0x%llx",
+		       card->facts.device.id,
+		       (unsigned long long)note->event.kind);
 	gm_steward_queue(s, GM_PROBE_EVENT, note->uuid, &note->event);
 	if (!gm_card_event(card, &note->event) || card->is_instance)
 		return;

@@ -41,11 +41,8 @@ void gm_steward_end(struct gm_steward *s, uint32_t type, int32_t code,
 
 	if (s->is_over)
 		return;
-	gm_log(type == GM_PROBE_ABSENT ? GM_LOG_INFO : GM_LOG_ERROR,
-	       type == GM_PROBE_ABSENT ? "no_cards" : "probe_broken",
-	       "code=%d why=%s", code, gm_quote(text).text);
 	snprintf(wire.text, sizeof(wire.text), "%s", text);
-	/* The last of all, so it may wait. */
+	/* The last of all, so it may wait.  gpumapd tells the log. */
 	while (send(GM_PROBE_FD, &wire, sizeof(wire), MSG_NOSIGNAL) < 0 &&
 	       errno == EINTR)
 		;
@@ -96,12 +93,19 @@ static bool is_ready(struct gm_steward *s, const struct gm_card *card,
 
 static void log_card(const struct gm_card *card)
 {
+	static const char *const words[] = {
+		[GM_PROBE_USABLE] = "usable", [GM_PROBE_FAILED] = "failed",
+		[GM_PROBE_LOST] = "lost",     [GM_PROBE_SPLIT] = "split",
+		[GM_PROBE_TAKEN] = "taken",
+	};
 	struct gm_verdict verdict = gm_card_verdict(card);
+	bool is_bad = verdict.health == GM_PROBE_FAILED ||
+		      verdict.health == GM_PROBE_LOST;
 
-	gm_log(verdict.health == GM_PROBE_USABLE ? GM_LOG_INFO : GM_LOG_WARNING,
-	       "card", "device=%s name=%s health=%u why=%s",
-	       card->facts.device.id, gm_quote(card->facts.device.name).text,
-	       verdict.health, gm_quote(verdict.text).text);
+	gm_log(is_bad ? GM_LOG_WARNING : GM_LOG_INFO, "card",
+	       "device=%s name=%s health=%s why=%s", card->facts.device.id,
+	       gm_quote(card->facts.device.name).text, words[verdict.health],
+	       gm_quote(verdict.text).text);
 }
 
 static void tell_devices(struct gm_steward *s, uint64_t now)
@@ -251,8 +255,7 @@ void gm_steward_listen(struct gm_steward *s)
 			 wire.type == GM_PROBE_RESUME)
 			gm_steward_resume(s, wire.uuid);
 		else
-			gm_log(GM_LOG_WARNING, "strange_record",
-			       "bytes=%zd why=%s", n,
-			       gm_quote("not of this build").text);
+			gm_log(GM_LOG_WARNING, "strange_record", "bytes=%zd",
+			       n);
 	}
 }

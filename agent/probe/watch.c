@@ -79,6 +79,16 @@ static void open_card(struct watch *w)
 	}
 }
 
+/* Once: it is tried again and again. */
+static void log_no_events(struct watch *w, gm_nvml_result result)
+{
+	if (!w->is_set_logged)
+		gm_log(GM_LOG_WARNING, "no_events", "device=%s code=%u why=%s",
+		       w->card.card.device.id, result,
+		       gm_nvml_error_name(result));
+	w->is_set_logged = true;
+}
+
 /* The set goes with the process. */
 static void listen(struct watch *w)
 {
@@ -100,22 +110,12 @@ static void listen(struct watch *w)
 	if (result == GM_NVML_SUCCESS)
 		return;
 	w->set = NULL;
-	if (!w->is_set_logged)
-		gm_log(GM_LOG_WARNING, "no_events",
-		       "device=%s code=%u why=%s see=%s",
-		       w->card.card.device.id, result,
-		       gm_nvml_error_name(result),
-		       gm_quote("Xids are noticed by their effects only").text);
-	w->is_set_logged = true;
+	log_no_events(w, result);
 }
 
 static void drop_set(struct watch *w, gm_nvml_result result)
 {
-	if (!w->is_set_logged)
-		gm_log(GM_LOG_WARNING, "events_fail",
-		       "device=%s code=%u why=%s", w->card.card.device.id,
-		       result, gm_nvml_error_name(result));
-	w->is_set_logged = true;
+	log_no_events(w, result);
 	w->nvml.nvmlEventSetFree(w->set);
 	w->set = NULL;
 }

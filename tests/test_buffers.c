@@ -296,6 +296,30 @@ static void frees_cost_no_credit_for_long(void)
 	gpumap_session_close(s);
 }
 
+/* Nor one that only frees: what the worker has done counts. */
+static void frees_alone_cost_no_credit_for_long(void)
+{
+	struct gpumap_session *s = open_session(16, 0);
+	uint64_t buffers[50];
+	int left = 50;
+
+	for (int i = 0; i < 50; i++)
+		buffers[i] = alloc_on(s, 1, 64);
+	for (int i = 0; i < 10000 && left > 0; i++) {
+		int ret = gpumap_buffer_free(s, buffers[left - 1]);
+
+		if (ret == -EAGAIN)
+			usleep(1000);
+		else if (ret == 0)
+			left--;
+		else
+			break;
+	}
+	EQ(left, 0);
+	OK(settles_at(0));
+	gpumap_session_close(s);
+}
+
 static void a_free_waits_for_the_jobs_before_it(void)
 {
 	struct gpumap_session *s = open_session(16, 0);
@@ -448,6 +472,7 @@ int main(void)
 	an_allocation_that_is_late_is_freed();
 	allocating_takes_credit();
 	frees_cost_no_credit_for_long();
+	frees_alone_cost_no_credit_for_long();
 	a_free_waits_for_the_jobs_before_it();
 	there_is_a_most();
 	buffers_die_with_their_worker();

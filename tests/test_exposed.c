@@ -261,15 +261,32 @@ static void the_drivers_age_is_in_the_table(void)
 		put_card(&cards[i], 13000);
 }
 
+/* A part is as fast as its card, where the driver has ranked that. */
+static void parts_are_as_fast_as_their_card(void)
+{
+	struct card ranked[] = { cards[1], cards[2], cards[3] };
+
+	put_all_nodes();
+	for (int i = 0; i < 3; i++) {
+		ranked[i].fastest = i < 2 ? i + 2 : 1;
+		put_card(&ranked[i], 13000);
+	}
+	STR(rows_of(NULL, "FASTEST_FIRST"), "1 5 7 2 3");
+	STR(rows_of("1", NULL), "5");
+	STR(rows_of(NULL, "PCI_BUS_ID"), "3 1 2 5 7");
+	for (int i = 1; i < 4; i++)
+		put_card(&cards[i], 13000);
+}
+
 /* Parts of one card belong together though the card has no row. */
 static void parts_need_no_whole(void)
 {
-	struct card host_like = cards[3];
+	struct card moved = cards[3];
 	struct gm_row_image facts;
 
 	put_all_nodes();
-	host_like.bus = 0xd100; /* row 4 is another's now */
-	put_card(&host_like, 13000);
+	moved.bus = 0xd100; /* row 4 is another's now */
+	put_card(&moved, 13000);
 	STR(rows_of(NULL, "PCI_BUS_ID"), "3 1 2 5 7");
 	STR(rows_of("GPU-c4", NULL), "; stop 1");
 	EQ(gm_rows_facts(&map->map, 4, &facts), 0);
@@ -311,6 +328,7 @@ int main(void)
 		only_what_can_be_opened_counts();
 		instances_have_nodes_of_their_own();
 		the_drivers_age_is_in_the_table();
+		parts_are_as_fast_as_their_card();
 		parts_need_no_whole();
 		the_public_call_says_what_was_wrong();
 	}

@@ -217,6 +217,7 @@ static void what_the_agent_refuses_is_not_submitted(void)
 	gm_put(&peer.lie, PEER_HANG_UP);
 	EQ(gpumap_submit(s, 1, &jobs[1], 1), -ECONNRESET);
 	gm_put(&peer.lie, PEER_HONEST);
+	EQ(gpumap_submit(s, 0, jobs, 1), -ECONNRESET); /* the session is over */
 	close(fd);
 	gpumap_session_close(s);
 }

@@ -102,7 +102,7 @@ static void one_that_hangs_later_keeps_its_name(void)
 	it = probe_gpu(&p, &scene, 2);
 	scene_add(&scene, "row 2: nvml slow 30 s");
 	UNTIL(&p, it->health == GM_PROBE_FAILED);
-	OK(strstr(it->text, "does not answer") != NULL);
+	OK(strstr(it->text, "hangs") != NULL);
 	others_are_well(&p, &scene, 2);
 	heal(&scene);
 	UNTIL(&p, it->health == GM_PROBE_USABLE);
@@ -353,7 +353,7 @@ static void a_driver_that_hangs_is_given_up(void)
 		struct probe_seen *it = probe_gpu(&p, &scene, i);
 
 		UNTIL(&p, it->health == GM_PROBE_FAILED);
-		OK(strstr(it->text, "cuInit has taken") != NULL);
+		OK(strstr(it->text, "in cuInit") != NULL);
 	}
 	heal(&scene);
 	others_are_well(&p, &scene, UINT32_MAX);

@@ -115,16 +115,15 @@ bool gm_card_event(struct gm_card *card, const struct gm_probe_event *event)
 	case XID_LOST:
 		verdict.health = GM_PROBE_LOST;
 		snprintf(verdict.text, sizeof(verdict.text),
-			 "Xid 79: the card has fallen off the bus");
+			 "Xid 79: it has fallen off the bus");
 		break;
 	case XID_DOUBLE_BIT:
 	case XID_UNCONTAINED:
 		snprintf(verdict.text, sizeof(verdict.text),
-			 "Xid %u: %s, drain the row and reset the card",
+			 "Xid %u: %s ECC error, reset it",
 			 (unsigned int)event->xid,
-			 event->xid == XID_DOUBLE_BIT
-				 ? "uncorrectable ECC error"
-				 : "uncontained ECC error");
+			 event->xid == XID_DOUBLE_BIT ? "double bit"
+						      : "uncontained");
 		break;
 	default:
 		return false;

@@ -348,8 +348,7 @@ static void move_mode(const struct gm_nvml *nvml, struct nvmlDevice_st *dev,
 	     mode != GM_NVML_COMPUTEMODE_EXCLUSIVE_PROCESS))
 		return;
 	note->health = GM_PROBE_TAKEN;
-	gm_note_text(note,
-		     "compute mode %s: nvidia-smi -c DEFAULT gives it back",
+	gm_note_text(note, "compute mode %s (nvidia-smi -c DEFAULT)",
 		     mode == GM_NVML_COMPUTEMODE_PROHIBITED
 			     ? "PROHIBITED"
 			     : "EXCLUSIVE_PROCESS");

@@ -55,7 +55,7 @@ static void hear_census(struct gm_steward *s, const struct gm_note *note)
 	if (s->has_census)
 		return;
 	if (note->census.outcome) {
-		gm_steward_end(s, note->census.outcome, note->code, note->text);
+		gm_steward_end(s, note->census.outcome, note->text);
 		return;
 	}
 	s->has_census = true;
@@ -381,7 +381,7 @@ static void bury_census(struct gm_steward *s, const char *how)
 		return;
 	snprintf(text, sizeof(text), "NVML ended the process that asked: %s",
 		 how);
-	gm_steward_end(s, GM_PROBE_BROKEN, 0, text);
+	gm_steward_end(s, GM_PROBE_BROKEN, text);
 }
 
 static void bury_watch(struct gm_steward *s, const struct gm_child *was,
@@ -421,9 +421,8 @@ static void bury_driver(struct gm_steward *s, const struct gm_child *was,
 		return;
 	}
 	if (was->is_killed)
-		snprintf(text, sizeof(text),
-			 "CUDA does not answer: %s has taken more than %u ms",
-			 was->call, s->options->driver_limit_ms);
+		snprintf(text, sizeof(text), "CUDA hangs: over %u ms in %s",
+			 s->options->driver_limit_ms, was->call);
 	else
 		snprintf(text, sizeof(text),
 			 "CUDA ended the process that asked: %s in %s", how,

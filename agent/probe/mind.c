@@ -59,8 +59,7 @@ static void start_census(struct gm_steward *s, uint64_t now)
 
 	o.role = GM_ROLE_CENSUS;
 	if (!start(s, &o, 0, now))
-		gm_steward_end(s, GM_PROBE_BROKEN, 0,
-			       "no process can be started");
+		gm_steward_end(s, GM_PROBE_BROKEN, "no process can be started");
 }
 
 static void start_watch(struct gm_steward *s, uint32_t index, uint64_t now)
@@ -243,10 +242,9 @@ static void mind_census(struct gm_steward *s, struct gm_child *child,
 	if (!gm_steward_due(s, child->began + limit_of(s), now))
 		return;
 	if (!s->has_census) {
-		snprintf(text, sizeof(text),
-			 "NVML does not answer: %s has taken more than %u ms",
-			 child->call, s->options->limit_ms);
-		gm_steward_end(s, GM_PROBE_BROKEN, 0, text);
+		snprintf(text, sizeof(text), "NVML hangs: over %u ms in %s",
+			 s->options->limit_ms, child->call);
+		gm_steward_end(s, GM_PROBE_BROKEN, text);
 	}
 	gm_child_kill(child);
 }
@@ -264,9 +262,8 @@ static void mind_silence(struct gm_steward *s, struct gm_child *child,
 		return;
 	s->slots[child->index].is_settled = true;
 	snprintf(silent.text, sizeof(silent.text),
-		 "NVML does not answer: %s has taken more than %u ms",
-		 child->has_said ? "a look at the card" : child->call,
-		 s->options->limit_ms);
+		 "NVML hangs: over %u ms in %s", s->options->limit_ms,
+		 child->has_said ? "a look at the card" : child->call);
 	gm_steward_judge_slot(s, child->index, GM_VOICE_SILENCE, &silent);
 	/* It may be slow only; one that is started anew would be no faster. */
 	if (gm_steward_due(s, child->heard + pause + PATIENCE * limit, now))

@@ -125,8 +125,7 @@ void gm_steward_queue(struct gm_steward *s, uint32_t type,
 		      const struct gm_probe_event *event);
 
 /* The last word: ABSENT or BROKEN. */
-void gm_steward_end(struct gm_steward *s, uint32_t type, int32_t code,
-		    const char *text);
+void gm_steward_end(struct gm_steward *s, uint32_t type, const char *text);
 
 /* Whether @at has come; if not, we shall look again then. */
 static inline bool gm_steward_due(struct gm_steward *s, uint64_t at,

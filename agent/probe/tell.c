@@ -34,8 +34,7 @@ static bool say(struct gm_steward *s, const struct gm_probe_wire *wire)
 	return false;
 }
 
-void gm_steward_end(struct gm_steward *s, uint32_t type, int32_t code,
-		    const char *text)
+void gm_steward_end(struct gm_steward *s, uint32_t type, const char *text)
 {
 	struct gm_probe_wire wire = { .type = type };
 

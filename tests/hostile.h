@@ -45,6 +45,7 @@ extern const struct hostile_attack hostile_entries[];
 extern const struct hostile_attack hostile_memory[];
 extern const struct hostile_attack hostile_records[];
 extern const struct hostile_attack hostile_clients[];
+extern const struct hostile_attack hostile_buffers[];
 
 uint64_t hostile_random(struct hostile *h);
 

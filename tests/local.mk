@@ -483,8 +483,8 @@ gm_tests += %reldir%/agent_limits
 gm_tests += %reldir%/agent_hostile
 GM_TORTURE += %reldir%/agent_hostile
 %canon_reldir%_agent_hostile_SOURCES = %reldir%/agent_hostile.c \
-	%reldir%/hostile.c %reldir%/hostile.h %reldir%/hostile_clients.c \
-	%reldir%/hostile_entries.c %reldir%/hostile_memory.c \
+	%reldir%/hostile.c %reldir%/hostile.h %reldir%/hostile_buffers.c \
+	%reldir%/hostile_clients.c %reldir%/hostile_entries.c %reldir%/hostile_memory.c \
 	%reldir%/hostile_records.c %reldir%/tap.h
 %canon_reldir%_agent_hostile_LDADD = %reldir%/libraw.la \
 	%reldir%/libagent.la lib/libgpumap.la shm/libshm.la -lpthread

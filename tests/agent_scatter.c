@@ -4,13 +4,14 @@
 /*
  * A model's weights as a program would spread them: one file that is registered
  * once, a buffer on each row, scatters out and back; a worker that dies under
- * it, one that sleeps, and another process that looks at what is shared.
+ * it, one that sleeps, and others who look at what is shared.
  */
 
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 
+#include "stage.h"
 #include "story.h"
 
 #define ROWS   2u
@@ -207,12 +208,13 @@ static bool stop(pid_t pid)
 static void a_late_allocation_is_given_back(void)
 {
 	struct gpumap_session *s = NULL;
-	struct gpumap_device device = story_device(map, 0);
+	struct gpumap_device device;
 	struct gpumap_session_counts counts = { .size = sizeof(counts) };
 	uint64_t first, late = 0;
 
 	EQ(gpumap_session_open(map, NULL, &s), 0);
 	first = alloc_on(s, 0);
+	device = story_device(map, 0); /* it may not have been there before */
 	OK(stop((pid_t)device.worker_pid));
 	EQ(gpumap_buffer_alloc(s, 0, BYTES, 0, story_now() + 20000000, &late),
 	   -ETIME);
@@ -236,11 +238,40 @@ static void a_late_allocation_is_given_back(void)
 	gpumap_session_close(s);
 }
 
-/* A process that has a descriptor, and no session. */
+/* Another session of ours copies it out. */
+static bool imported_is(uint64_t export_id, float value)
+{
+	struct gpumap_session *s = NULL;
+	struct gpumap_job job = copy_all();
+	struct gpumap_done done = { .status = 1 };
+	struct file to;
+	bool good = true;
+
+	EQ(gpumap_session_open(map, NULL, &s), 0);
+	to = file_make(s);
+	job.dst_buffer = to.buffer;
+	if (!EQ(gpumap_buffer_import(s, export_id, GPUMAP_BUFFER_READ_ONLY,
+				     &job.src_buffer),
+		0))
+		NOTE("%s", gpumap_refusal(map));
+	EQ(gpumap_submit(s, 1, &job, 1), 0);
+	EQ(gpumap_wait(s, &done, 1, GPUMAP_NO_DEADLINE), 1);
+	EQ(done.status, 0);
+	for (uint64_t i = 0; i < FLOATS; i++)
+		good &= to.at[i] == value;
+	EQ(gpumap_buffer_free(s, job.src_buffer), 0);
+	file_end(s, &to);
+	gpumap_session_close(s);
+	return good;
+}
+
+/* A process that has a descriptor, and no session.  That of a card's memory is
+ * for the card's driver alone. */
 static int look(uint64_t number)
 {
 	struct gpumap_export_info info = { .size = sizeof(info) };
 	struct gpumap *own = story_attach(&agent);
+	struct gpumap_device device;
 	const float *at;
 	int fd = -1;
 
@@ -250,6 +281,9 @@ static int look(uint64_t number)
 		return 2;
 	if (info.bytes != BYTES || info.row != 1)
 		return 3;
+	device = story_device(own, 1);
+	if (device.kind == GPUMAP_DEVICE_CUDA)
+		return 0;
 	at = mmap(NULL, BYTES, PROT_READ, MAP_SHARED, fd, 0);
 	if (at == MAP_FAILED)
 		return 4;
@@ -260,7 +294,7 @@ static int look(uint64_t number)
 	return 0;
 }
 
-static void another_process_has_it_too(void)
+static void others_have_it_too(void)
 {
 	struct gpumap_job job = { .op = GPUMAP_OP_FILL,
 				  .dtype = GPUMAP_DTYPE_F32,
@@ -281,6 +315,7 @@ static void another_process_has_it_too(void)
 	EQ(done.status, 0);
 	if (!EQ(gpumap_buffer_export(s, buffer, &export_id), 0))
 		NOTE("%s", gpumap_refusal(map));
+	OK(imported_is(export_id, six));
 	child = fork();
 	if (child == 0)
 		_exit(look(export_id));
@@ -291,15 +326,15 @@ static void another_process_has_it_too(void)
 
 int main(void)
 {
-	agent_make(&agent, "[host]\nrows = 2\n");
+	stage_make(&agent, "[host]\nrows = 2\n");
 	if (!OK(agent_start(&agent)) || !OK((map = story_attach(&agent))))
 		return tap_done();
 	what_is_spread_comes_back();
 	a_dead_worker_takes_its_part_only();
 	a_late_allocation_is_given_back();
-	another_process_has_it_too();
+	others_have_it_too();
 	gpumap_detach(map);
 	EQ(agent_kill(&agent, SIGTERM), 0);
-	agent_remove(&agent);
+	stage_end(&agent);
 	return tap_done();
 }

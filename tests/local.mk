@@ -547,6 +547,11 @@ gm_cuda_stories = %reldir%/agent_cuda_agent_death \
 	%reldir%/agent_cuda_client_death %reldir%/agent_cuda_worker_death
 gm_tests += $(gm_cuda_stories) %reldir%/agent_cuda_faults \
 	%reldir%/agent_cuda_models
+gm_tests += %reldir%/agent_cuda_scatter
+%canon_reldir%_agent_cuda_scatter_CPPFLAGS = $(AM_CPPFLAGS) -DSTAGE_CUDA
+%canon_reldir%_agent_cuda_scatter_SOURCES = %reldir%/agent_scatter.c \
+	$(gm_cuda_story)
+%canon_reldir%_agent_cuda_scatter_LDADD = $(gm_cuda_story_libs)
 GM_TORTURE += $(gm_cuda_stories) %reldir%/agent_cuda_faults
 gm_tests += %reldir%/agent_cuda_hostile
 GM_TORTURE += %reldir%/agent_cuda_hostile
@@ -598,7 +603,8 @@ gm_tests += %reldir%/agent_state_disk
 	%reldir%/state_story.h $(gm_story)
 %canon_reldir%_agent_state_disk_LDADD = $(gm_story_libs)
 gm_tests += %reldir%/agent_scatter
-%canon_reldir%_agent_scatter_SOURCES = %reldir%/agent_scatter.c $(gm_story)
+%canon_reldir%_agent_scatter_SOURCES = %reldir%/agent_scatter.c \
+	%reldir%/stage.h $(gm_story)
 %canon_reldir%_agent_scatter_LDADD = $(gm_story_libs)
 gm_tests += %reldir%/agent_plan
 %canon_reldir%_agent_plan_SOURCES = %reldir%/agent_plan.c \

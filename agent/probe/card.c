@@ -70,6 +70,7 @@ void gm_card_facts(struct gm_card *card, const struct gm_note *note)
 	const bool was_lost = gm_card_verdict(card).health == GM_PROBE_LOST;
 
 	card->facts = note->card;
+	memcpy(card->facts.device.facts.uuid, card->uuid, sizeof(card->uuid));
 	card->has_facts = true;
 	card->want_device = true;
 	card->is_instance =

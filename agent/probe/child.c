@@ -192,6 +192,12 @@ int gm_child_start(const struct gm_probe_options *o, uint32_t index,
 	return 0;
 }
 
+/* By pidfd: its pid may be another's by now. */
+static void send_kill(const struct gm_child *child)
+{
+	syscall(SYS_pidfd_send_signal, child->pidfd, SIGKILL, NULL, 0);
+}
+
 int gm_child_read(struct gm_child *child, struct gm_note *ret_note)
 {
 	ssize_t n;
@@ -201,12 +207,15 @@ int gm_child_read(struct gm_child *child, struct gm_note *ret_note)
 	n = recv(child->socket, ret_note, sizeof(*ret_note), MSG_DONTWAIT);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return 0;
-	if (n != (ssize_t)sizeof(*ret_note)) {
+	if (n != (ssize_t)sizeof(*ret_note) ||
+	    gm_note_judge(ret_note, child->role) < 0) {
 		close(child->socket);
 		child->socket = -1;
+		/* What it may not say ends it, as a fault of its own. */
+		if (n > 0)
+			send_kill(child);
 		return -EPIPE;
 	}
-	ret_note->text[sizeof(ret_note->text) - 1] = '\0';
 	child->heard = gm_probe_now();
 	if (ret_note->type == GM_NOTE_CALL)
 		gm_text_copy(child->call, sizeof(child->call), ret_note->text,
@@ -221,8 +230,7 @@ void gm_child_kill(struct gm_child *child)
 	if (child->is_killed)
 		return;
 	child->is_killed = true;
-	/* By pidfd: its pid may be another's by now. */
-	syscall(SYS_pidfd_send_signal, child->pidfd, SIGKILL, NULL, 0);
+	send_kill(child);
 }
 
 int gm_child_reap(struct gm_child *child, char ret_how[32])

@@ -10,6 +10,55 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "agent/probe/probe.h"
+
+#define CLOSE(text) ((text)[sizeof(text) - 1] = '\0')
+
+/* Who says what.  CALL is everybody's. */
+static const uint32_t speaker[] = {
+	[GM_NOTE_CENSUS] = GM_ROLE_CENSUS, [GM_NOTE_PLACE] = GM_ROLE_CENSUS,
+	[GM_NOTE_CARD] = GM_ROLE_WATCH,    [GM_NOTE_MOVING] = GM_ROLE_WATCH,
+	[GM_NOTE_EVENT] = GM_ROLE_WATCH,   [GM_NOTE_GONE] = GM_ROLE_WATCH,
+	[GM_NOTE_TROUBLE] = GM_ROLE_WATCH, [GM_NOTE_PEERS] = GM_ROLE_PEERS,
+	[GM_NOTE_DRIVER] = GM_ROLE_DRIVER, [GM_NOTE_DRIVEN] = GM_ROLE_DRIVER,
+};
+
+static void close_device(struct gm_probe_device *device)
+{
+	CLOSE(device->name);
+	CLOSE(device->id);
+	CLOSE(device->facts.cpus);
+	CLOSE(device->facts.mig_profile);
+}
+
+int gm_note_judge(struct gm_note *note, uint32_t role)
+{
+	CLOSE(note->text);
+	if (note->health > GM_PROBE_TAKEN)
+		return -EPROTO;
+	if (note->type == GM_NOTE_CALL)
+		return 0;
+	if (note->type >= sizeof(speaker) / sizeof(speaker[0]) ||
+	    speaker[note->type] != role)
+		return -EPROTO;
+	switch (note->type) {
+	case GM_NOTE_CENSUS:
+		if (note->census.outcome != 0 &&
+		    note->census.outcome != GM_PROBE_ABSENT &&
+		    note->census.outcome != GM_PROBE_BROKEN)
+			return -EPROTO;
+		return note->census.n_cards <= GM_PROBE_GPUS ? 0 : -EPROTO;
+	case GM_NOTE_PLACE:
+		CLOSE(note->place.id);
+		return 0;
+	case GM_NOTE_CARD:
+		close_device(&note->card.device);
+		return 0;
+	default:
+		return 0;
+	}
+}
+
 void gm_note_send(const struct gm_note *note)
 {
 	ssize_t n;

@@ -104,6 +104,19 @@ struct gm_note {
 	};
 };
 
+/*
+ * gm_note_judge - is this what a role may say?
+ *
+ * A role runs a library that is not ours, so what comes from it is believed no
+ * further than a stranger's word: texts are made to end, numbers that choose
+ * something are in range, or the note is none.
+ *
+ * role		enum gm_probe_role
+ *
+ * Returns	0, or -EPROTO
+ */
+int gm_note_judge(struct gm_note *note, uint32_t role);
+
 /* Say it.  A role that nobody listens to any more ends here. */
 void gm_note_send(const struct gm_note *note);
 

@@ -66,6 +66,14 @@ gm_fuzz += %reldir%/fuzz_probe
 %canon_reldir%_fuzz_probe_LDFLAGS = $(gm_fuzz_ldflags)
 %canon_reldir%_fuzz_probe_LDADD = agent/probe/libprobe.la
 
+gm_fuzz += %reldir%/fuzz_probe_notes
+%canon_reldir%_fuzz_probe_notes_SOURCES = %reldir%/fuzz_probe_notes.c \
+	%reldir%/fuzz.h $(gm_fuzz_main)
+%canon_reldir%_fuzz_probe_notes_CPPFLAGS = $(AM_CPPFLAGS) \
+	-DFUZZ_NAME='"probe_notes"'
+%canon_reldir%_fuzz_probe_notes_LDFLAGS = $(gm_fuzz_ldflags)
+%canon_reldir%_fuzz_probe_notes_LDADD = agent/probe/libprobe.la
+
 gm_fuzz += %reldir%/fuzz_safetensors
 %canon_reldir%_fuzz_safetensors_SOURCES = %reldir%/fuzz_safetensors.c \
 	%reldir%/fuzz_plan.h %reldir%/fuzz.h $(gm_fuzz_main)

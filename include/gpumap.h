@@ -311,13 +311,19 @@ GPUMAP_API int gpumap_device_find(const struct gpumap *map,
 /*
  * gpumap_device_drain - take a device out of service
  *
- * No job is taken for the row any more; those in flight end, its worker ends,
- * and every handle to the device that gpumap holds is closed: it may be reset,
- * split or taken out.  The row says DRAINING until gpumap_device_undrain().
+ * What is in the row's queues ends, its worker ends, and every handle to the
+ * device that gpumap holds is closed: it may be reset, split or taken out.  Jobs
+ * that come later end with -ENODEV.  The row says DRAINING, and so do the
+ * instances of a card that is split, until gpumap_device_undrain() or the end
+ * of the agent.
  *
  * Returns	0		it is done
  *		-EPERM		only root and the agent's own user may
  *		-ENODEV		no such row, or a dummy
+ *		-EBUSY		the row is just being brought back, or, to bring
+ *				it back, was drained with its card
+ *		-ECANCELED	it was brought back meanwhile
+ *		-ESHUTDOWN	the agent is draining itself
  *		-EACCES, -ECONNREFUSED, -ECONNRESET, -EOPNOTSUPP, -EPROTO,
  *		-EOWNERDEAD
  *		gpumap_refusal() says what was wrong
@@ -1169,7 +1175,7 @@ struct gpumap_done {
  *		-ECONNRESET, -EPROTO	the session has ended
  *		-EOWNERDEAD	called in a forked child
  *		-ENOMEM, -ESHUTDOWN, -EMFILE	as gpumap_alloc(), the first time
- *		-EDQUOT, -EINVAL, -ENOMEM, ...	what the agent and the worker say
+ *		-EDQUOT, -EPERM, -ENOMEM, ...	what the agent and the worker say
  *				of a registration that the row has not seen yet;
  *				gpumap_refusal() says more
  * Cost		no system call while the worker is awake, one when it sleeps;

@@ -447,7 +447,7 @@ int gpumap_forget(struct gpumap_session *session, uint64_t buffer)
 	if (gm_handle_kind(buffer) == GM_BUFFER_DEVICE)
 		return end_export(session, mine);
 	if (is_shown(mine))
-		ret = request_forget(session, buffer);
+		ret = forget_if_there(session, buffer);
 	if (ret == 0)
 		drop(mine);
 	return ret;

@@ -20,6 +20,9 @@ static const struct {
 	  "would be written; or it is not shared with this user" },
 	{ -EAGAIN, "published anew meanwhile, or no credit left; "
 		   "refresh or take completions, and try again" },
+	{ -EBUSY, "a row that is being brought back, or was drained with its "
+		  "card" },
+	{ -ECANCELED, "somebody else undid it meanwhile" },
 	{ -ECONNREFUSED, "no agent answers; is gpumapd running?" },
 	{ -ECONNRESET, "the agent went away, and the session with it" },
 	{ -EDQUOT, "this user's or this session's quota is used up" },

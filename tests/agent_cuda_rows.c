@@ -7,11 +7,14 @@
  * any row's.
  */
 
+#include <sys/wait.h>
+
 #include "ctl.h"
 #include "puppet.h"
 
-#define CONFIG                                            \
-	"[agent]\nrefresh = 50ms\n[cuda]\nenabled = %s\n" \
+#define CONFIG                                                               \
+	"[socket]\nmode = 0666\n[agent]\nrefresh = 50ms\n[cuda]\nenabled = " \
+	"%s\n"                                                               \
 	"list-limit = %s\npass-environment = GPUMAP_PUPPET\n"
 
 static void configure(const char *enabled, const char *limit)
@@ -392,6 +395,144 @@ static int nonsense_ends_it(const struct gpumap *map, int probe)
 	return probe;
 }
 
+/* ---- drain ------------------------------------------------------------- */
+
+/* gpumapctl in a process of its own, for it waits. */
+static pid_t ask(const char *what, const char *row)
+{
+	pid_t pid = fork();
+	int status;
+
+	if (pid != 0)
+		return pid;
+	status = CTL(what, row);
+	if (status != DONE)
+		NOTE("%s", err);
+	_exit(status);
+}
+
+static int answer(pid_t pid)
+{
+	int status = -1;
+
+	waitpid(pid, &status, 0);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* What the probe does before it answers matters: a card that is said to be
+ * closed before it is, is lost to who resets it. */
+static void a_row_is_drained(const struct gpumap *map, int probe)
+{
+	struct gm_probe_wire wire, closed = puppet_word(GM_PROBE_RELEASED, 1);
+	struct gm_probe_wire card = puppet_card(1);
+	char row[16];
+	pid_t pid;
+
+	snprintf(row, sizeof(row), "%d", puppet_row(map, 1));
+	pid = ask("drain", row);
+	EQ(puppet_hear(probe, &wire), GM_PROBE_RELEASE);
+	OK(memcmp(wire.uuid, card.uuid, 16) == 0);
+	EQ(card_of(map, 1).state, GPUMAP_DEVICE_DRAINING);
+	puppet_say_xid(probe, 1, 48);
+	puppet_say_moving(probe, 1, GM_PROBE_LOST, "");
+	EQ(waitpid(pid, NULL, WNOHANG), 0);
+	puppet_say(probe, &closed);
+	EQ(answer(pid), DONE);
+	EQ(card_of(map, 1).state, GPUMAP_DEVICE_DRAINING);
+	EQ(card_of(map, 3).state, GPUMAP_DEVICE_READY);
+	EQ(CTL("drain", row), DONE);
+
+	pid = ask("undrain", row);
+	EQ(puppet_hear(probe, &wire), GM_PROBE_RESUME);
+	EQ(card_of(map, 1).state, GPUMAP_DEVICE_PROBING);
+	puppet_say(probe, &card);
+	EQ(answer(pid), DONE);
+	OK(puppet_becomes(map, 1, GPUMAP_DEVICE_READY));
+	EQ(CTL("undrain", row), DONE);
+	EQ(CTL("drain", "77"), FAILED);
+	if (geteuid() == 0) {
+		user = 65534;
+		EQ(CTL("drain", row), FAILED);
+		OK(strstr(err, "only root and uid 0") != NULL);
+		user = 0;
+	}
+	EQ(CTL("drain", "x"), USAGE);
+}
+
+/* The next one must leave the card alone before it has looked at any. */
+static int a_drain_outlives_the_probe(const struct gpumap *map, int probe)
+{
+	struct gm_probe_wire wire, other = puppet_card(3);
+	struct gm_probe_wire card = puppet_card(1);
+	char row[16];
+	pid_t pid;
+
+	snprintf(row, sizeof(row), "%d", puppet_row(map, 1));
+	pid = ask("drain", row);
+	EQ(puppet_hear(probe, &wire), GM_PROBE_RELEASE);
+	shutdown(probe, SHUT_RDWR); /* which closes every card */
+	close(probe);
+	EQ(answer(pid), DONE);
+	probe = puppet_accept();
+	EQ(puppet_hear(probe, &wire), GM_PROBE_RELEASE);
+	OK(memcmp(wire.uuid, card.uuid, 16) == 0);
+	puppet_say(probe, &other);
+	puppet_say_only(probe, GM_PROBE_LISTED, "");
+	EQ(card_of(map, 1).state, GPUMAP_DEVICE_DRAINING);
+	pid = ask("undrain", row);
+	EQ(puppet_hear(probe, &wire), GM_PROBE_RESUME);
+	card.device.health = GM_PROBE_FAILED;
+	strcpy(card.text, "it was put back badly");
+	puppet_say(probe, &card);
+	EQ(answer(pid), DONE);
+	OK(puppet_becomes(map, 1, GPUMAP_DEVICE_FAILED));
+	STR(card_of(map, 1).reason, "it was put back badly");
+	puppet_say_moving(probe, 1, GM_PROBE_USABLE, "");
+	OK(puppet_becomes(map, 1, GPUMAP_DEVICE_READY));
+	return probe;
+}
+
+static void host_rows_can_be_drained(const struct gpumap *map)
+{
+	uint32_t host = gpumap_device_count(map) - 1;
+	char row[16];
+
+	snprintf(row, sizeof(row), "%u", host);
+	EQ(story_device(map, host).kind, GPUMAP_DEVICE_HOST);
+	EQ(CTL("drain", row), DONE);
+	EQ(story_device(map, host).state, GPUMAP_DEVICE_DRAINING);
+	EQ(story_device(map, host).worker_pid, 0);
+	EQ(CTL("undrain", row), DONE);
+	while (story_device(map, host).state != GPUMAP_DEVICE_READY)
+		story_nap(1000);
+	OK(story_device(map, host).worker_pid != 0);
+}
+
+static void gpumapctl_shows_gpus(void)
+{
+	const json_t *devices, *d;
+	json_t *json;
+
+	EQ(CTL("devices"), DONE);
+	OK(prints("  0  cuda  READY "));
+	EQ(CTL("devices", "--json"), DONE);
+	json = object();
+	devices = list(json, "devices", 3);
+	d = json_array_get(devices, 0);
+	STR(text(d, "kind"), "cuda");
+	STR(text(d, "pci"), "0000:01:00.0");
+	STR(text(d, "compute_capability"), "9.0");
+	STR(text(d, "recovery"), "none");
+	EQ(number(d, "nvml_index"), 1);
+	OK(number(d, "xids") > 0);
+	EQ(number(d, "temperature"), 41000);
+	OK(json_is_null(json_object_get(d, "utilisation")));
+	OK(json_is_null(json_object_get(d, "ordinal_pci")));
+	OK(json_is_false(json_object_get(d, "split")));
+	OK(json_object_get(json_array_get(devices, 2), "pci") == NULL);
+	json_decref(json);
+}
+
 /* ---- maps -------------------------------------------------------------- */
 
 static void a_map_waits_for_its_row(void)
@@ -444,6 +585,10 @@ int main(void)
 	health_is_a_state(map, probe);
 	xids_of_others_change_nothing(map, probe);
 	grave_xids_are_believed(map, probe);
+	gpumapctl_shows_gpus();
+	a_row_is_drained(map, probe);
+	probe = a_drain_outlives_the_probe(map, probe);
+	host_rows_can_be_drained(map);
 	probe = a_death_is_no_rows(map, probe);
 	probe = nonsense_ends_it(map, probe);
 	end(probe, map);

@@ -95,6 +95,8 @@ struct gm_command {
 /* One file per family. */
 int gm_ctl_status(struct gm_ctl *ctl);
 int gm_ctl_devices(struct gm_ctl *ctl);
+int gm_ctl_drain(struct gm_ctl *ctl);
+int gm_ctl_undrain(struct gm_ctl *ctl);
 int gm_ctl_maps(struct gm_ctl *ctl);
 int gm_ctl_layers(struct gm_ctl *ctl);
 int gm_ctl_who(struct gm_ctl *ctl);

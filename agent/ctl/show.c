@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* What there is: status, devices, sessions. */
+/* What there is: status, sessions. */
 
 #include "agent/ctl/ctl.h"
 
@@ -63,107 +63,6 @@ int gm_ctl_status(struct gm_ctl *ctl)
 	printf("devices     %u\n", rows);
 	printf("layer maps  %u\n", maps);
 	return status_of(&health);
-}
-
-static void uuid_text(const uint8_t uuid[16], char ret_text[37])
-{
-	static const uint8_t dashes[] = { 4, 6, 8, 10 };
-	size_t at = 0, dash = 0;
-
-	for (size_t i = 0; i < 16; i++) {
-		if (dash < sizeof(dashes) && i == dashes[dash]) {
-			ret_text[at++] = '-';
-			dash++;
-		}
-		snprintf(ret_text + at, 3, "%02x", uuid[i]);
-		at += 2;
-	}
-}
-
-/* A fact, or null where it is not known. */
-static json_t *known(const struct gpumap_device *device, uint32_t bit,
-		     int64_t value)
-{
-	return (device->known & bit) != 0 ? json_integer(value) : json_null();
-}
-
-/* "9.0", or null. */
-static json_t *compute_capability(const struct gpumap_device *d)
-{
-	if ((d->known & GPUMAP_KNOWN_CC) == 0)
-		return json_null();
-	return json_sprintf("%u.%u", d->cc_major, d->cc_minor);
-}
-
-static json_t *device_json(const struct gpumap_device *d)
-{
-	char uuid[37];
-	json_t *object;
-
-	uuid_text(d->uuid, uuid);
-	object = json_pack(
-		"{s:I, s:I, s:s, s:s, s:s, s:s, s:o, s:s, s:o, s:o, s:b, s:b, "
-		"s:I, s:I, s:I, s:I, s:f, s:s, s:i, s:I, s:I, s:I}",
-		"row", (json_int_t)d->row, "row_generation",
-		(json_int_t)d->generation, "uuid", uuid, "name", d->name,
-		"kind", gm_ctl_device_kind(d->kind), "state",
-		gm_ctl_device_state(d->state), "numa_node",
-		known(d, GPUMAP_KNOWN_NUMA, d->numa_node), "cpus", d->cpus,
-		"units", known(d, GPUMAP_KNOWN_UNITS, d->units),
-		"compute_capability", compute_capability(d), "main_memory",
-		(d->flags & GPUMAP_DEVICE_MAIN_MEMORY) != 0, "integrated",
-		(d->flags & GPUMAP_DEVICE_INTEGRATED) != 0, "total_bytes",
-		(json_int_t)d->total_bytes, "free_bytes",
-		(json_int_t)d->free_bytes, "reserved_bytes",
-		(json_int_t)d->reserved_bytes, "budget_bytes",
-		(json_int_t)d->budget_bytes, "score", d->score, "reason",
-		d->reason, "error", (int)d->error, "since_ns",
-		(json_int_t)d->since_ns, "worker_pid",
-		(json_int_t)d->worker_pid, "restarts", (json_int_t)d->restarts);
-	return object;
-}
-
-static void device_line(const struct gpumap_device *d)
-{
-	char total[32], free_text[32], reserved[32];
-
-	printf("%3u  %-5s %-10s %4d  %-12s %10s %10s %10s %8.1f %8u %4u  "
-	       "%s%s%s\n",
-	       d->row, gm_ctl_device_kind(d->kind),
-	       gm_ctl_device_state(d->state), d->numa_node, d->cpus,
-	       gm_ctl_size(d->total_bytes, total),
-	       gm_ctl_size(d->free_bytes, free_text),
-	       gm_ctl_size(d->reserved_bytes, reserved), d->score,
-	       d->worker_pid, d->restarts, d->name,
-	       d->reason[0] != '\0' ? ": " : "", d->reason);
-}
-
-int gm_ctl_devices(struct gm_ctl *ctl)
-{
-	uint32_t n = gpumap_device_count(ctl->map);
-	json_t *list = ctl->json ? json_array() : NULL;
-
-	if (!ctl->json)
-		printf("row  kind  state      node  %-12s %10s %10s %10s %8s "
-		       "%8s %4s  name\n",
-		       "cpus", "total", "free", "reserved", "score", "worker",
-		       "died");
-	for (uint32_t row = 0; row < n; row++) {
-		struct gpumap_device device = { .size = sizeof(device) };
-		int ret = gpumap_device_read(ctl->map, row, &device);
-
-		if (ret != 0) {
-			json_decref(list);
-			return gm_ctl_fail(ctl, ret, "row %u", row);
-		}
-		if (ctl->json)
-			json_array_append_new(list, device_json(&device));
-		else
-			device_line(&device);
-	}
-	if (!ctl->json)
-		return GM_EXIT_OK;
-	return gm_ctl_print(json_pack("{s:o}", "devices", list));
 }
 
 static json_t *session_json(const struct gpumap_session_info *info)

@@ -95,6 +95,7 @@ void gm_connection_drop(struct gm_connection *c, enum gm_drop reason,
 		c->user->connections--;
 	if (c->change)
 		gm_changes_leave(c->change);
+	gm_drains_leave(&c->drain);
 	gm_exports_let_go(c);
 	gm_user_drop(s, c->user);
 	if (c->session)

@@ -19,6 +19,7 @@
 #define GM_CONNECTION_H
 
 #include "agent/daemon/control.h"
+#include "agent/daemon/drains.h"
 
 struct gm_importer;
 
@@ -40,6 +41,7 @@ struct gm_connection {
 	struct gm_control pending;  /* header of the request that waits */
 	struct gm_session *session; /* NULL: none */
 	struct gm_change *change;   /* that it waits for; NULL: none */
+	struct gm_drain_wait drain; /* likewise */
 	int fd; /* that came with the request at hand; -1: none, or taken */
 	bool was_session; /* or is one: it may have sent descriptors */
 	bool lost_fd;     /* one came, and we had no descriptor for it */

@@ -287,6 +287,46 @@ static int handle_forget(struct gm_connection *c, const struct gm_request *r)
 	return gm_export_forget(c, &r->header, ask->handle);
 }
 
+/* ---- DRAIN ------------------------------------------------------------- */
+
+static void is_drained(struct gm_drain_wait *wait, int status, const char *why)
+{
+	struct gm_connection *c = gm_owner(wait, struct gm_connection, drain);
+
+	/* The connection may be dropped by its own answer. */
+	c->busy++;
+	if (status == 0)
+		gm_connection_reply(c, &c->pending, NULL, 0, NULL, 0, NULL, 0);
+	else
+		gm_connection_refuse(c, &c->pending, status, why);
+	gm_connection_resume(c);
+	gm_connection_release(c);
+}
+
+static int handle_drain(struct gm_connection *c, const struct gm_request *r)
+{
+	const struct gm_drain *ask = (const void *)r->body;
+	struct gm_control_server *s = c->server;
+	int ret;
+
+	if (!gm_publish_privileged(c->uid))
+		return gm_connection_bad(
+			c, -EPERM,
+			"uid %u may not drain rows: only root and uid %u, "
+			"which runs the agent, may",
+			(unsigned)c->uid, (unsigned)geteuid());
+	if (ask->undrain > 1)
+		return gm_connection_bad(c, -EINVAL, "undrain is 0 or 1");
+	c->drain = (struct gm_drain_wait){ .done = is_drained };
+	ret = ask->undrain ? gm_drains_undo(s->d, ask->row, &c->drain, s->why)
+			   : gm_drains_begin(s->d, ask->row, &c->drain, s->why);
+	if (ret == 0)
+		gm_connection_reply(c, &r->header, NULL, 0, NULL, 0, NULL, 0);
+	else if (ret == -EINPROGRESS)
+		gm_connection_wait(c, &r->header);
+	return ret == -EINPROGRESS ? 0 : ret;
+}
+
 /* ---- the table --------------------------------------------------------- */
 
 static const struct gm_request_kind kinds[] = {
@@ -322,6 +362,8 @@ static const struct gm_request_kind kinds[] = {
 				.handle = gm_export_handle },
 	[GM_CONTROL_IMPORT] = { .body_bytes = sizeof(struct gm_import),
 				.handle = gm_import_handle },
+	[GM_CONTROL_DRAIN] = { .body_bytes = sizeof(struct gm_drain),
+			       .handle = handle_drain },
 };
 
 _Static_assert(sizeof(struct gm_control_plan) <=

@@ -1,0 +1,213 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/* The device table, and rows out of service. */
+
+#include "agent/ctl/ctl.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "agent/ctl/parse.h"
+
+static void uuid_text(const uint8_t uuid[16], char ret_text[37])
+{
+	static const uint8_t dashes[] = { 4, 6, 8, 10 };
+	size_t at = 0, dash = 0;
+
+	for (size_t i = 0; i < 16; i++) {
+		if (dash < sizeof(dashes) && i == dashes[dash]) {
+			ret_text[at++] = '-';
+			dash++;
+		}
+		snprintf(ret_text + at, 3, "%02x", uuid[i]);
+		at += 2;
+	}
+}
+
+/* A fact, or null where it is not known. */
+static json_t *known(const struct gpumap_device *device, uint32_t bit,
+		     int64_t value)
+{
+	return (device->known & bit) != 0 ? json_integer(value) : json_null();
+}
+
+/* "9.0", or null. */
+static json_t *compute_capability(const struct gpumap_device *d)
+{
+	if ((d->known & GPUMAP_KNOWN_CC) == 0)
+		return json_null();
+	return json_sprintf("%u.%u", d->cc_major, d->cc_minor);
+}
+
+/* "0000:17:00.0", or null. */
+static json_t *pci_address(const struct gpumap_device *d)
+{
+	if ((d->known & GPUMAP_KNOWN_PCI) == 0)
+		return json_null();
+	return json_sprintf("%04x:%02x:%02x.%x", d->pci_domain, d->pci_bus >> 8,
+			    d->pci_bus >> 3 & 0x1f, d->pci_bus & 7);
+}
+
+/* "13.0", or null. */
+static json_t *version(uint32_t number)
+{
+	if (number == 0)
+		return json_null();
+	return json_sprintf("%u.%u", number / 1000, number % 1000 / 10);
+}
+
+static const char *recovery_name(uint32_t recovery)
+{
+	static const char *const names[] = {
+		[GPUMAP_RECOVERY_NONE] = "none",
+		[GPUMAP_RECOVERY_GPU_RESET] = "gpu reset",
+		[GPUMAP_RECOVERY_NODE_REBOOT] = "node reboot",
+		[GPUMAP_RECOVERY_DRAIN_P2P] = "drain p2p",
+		[GPUMAP_RECOVERY_DRAIN_AND_RESET] = "drain and reset",
+	};
+
+	return recovery < sizeof(names) / sizeof(names[0]) ? names[recovery]
+							   : NULL;
+}
+
+/* Less than 0 is none, whatever it counts. */
+static json_t *index_of(int32_t index)
+{
+	return index >= 0 ? json_integer(index) : json_null();
+}
+
+static json_t *flag(const struct gpumap_device *d, uint32_t bit)
+{
+	return json_boolean((d->flags & bit) != 0);
+}
+
+/* What only GPUs have. */
+static json_t *gpu_json(const struct gpumap_device *d)
+{
+	return json_pack(
+		"{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:o, s:o, s:o, s:o, "
+		"s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s?, s:I, s:o}",
+		"pci", pci_address(d), "nvml_index", index_of(d->nvml_index),
+		"minor_number", index_of(d->minor_number), "ordinal_pci",
+		index_of(d->ordinal_pci), "ordinal_fastest",
+		index_of(d->ordinal_fastest), "mig_gi", index_of(d->mig_gi),
+		"mig_ci", index_of(d->mig_ci), "mig_profile", d->mig_profile,
+		"split", flag(d, GPUMAP_DEVICE_MIG), "ecc",
+		flag(d, GPUMAP_DEVICE_ECC), "fp16", flag(d, GPUMAP_DEVICE_FP16),
+		"bf16", flag(d, GPUMAP_DEVICE_BF16), "int8",
+		flag(d, GPUMAP_DEVICE_INT8), "l2_bytes",
+		json_integer(d->l2_bytes), "driver_version",
+		version(d->driver_version), "cuda_version",
+		version(d->cuda_version), "utilisation",
+		known(d, GPUMAP_KNOWN_UTILISATION, d->utilisation),
+		"temperature",
+		known(d, GPUMAP_KNOWN_TEMPERATURE, d->temperature), "power",
+		known(d, GPUMAP_KNOWN_POWER, d->power), "recovery",
+		recovery_name(d->recovery), "xids", (json_int_t)d->xids,
+		"last_xid",
+		d->last_xid != 0 ? json_integer(d->last_xid) : json_null());
+}
+
+static json_t *device_json(const struct gpumap_device *d)
+{
+	char uuid[37];
+	json_t *object;
+
+	uuid_text(d->uuid, uuid);
+	object = json_pack(
+		"{s:I, s:I, s:s, s:s, s:s, s:s, s:o, s:s, s:o, s:o, s:b, s:b, "
+		"s:I, s:I, s:I, s:I, s:f, s:s, s:i, s:I, s:I, s:I}",
+		"row", (json_int_t)d->row, "row_generation",
+		(json_int_t)d->generation, "uuid", uuid, "name", d->name,
+		"kind", gm_ctl_device_kind(d->kind), "state",
+		gm_ctl_device_state(d->state), "numa_node",
+		known(d, GPUMAP_KNOWN_NUMA, d->numa_node), "cpus", d->cpus,
+		"units", known(d, GPUMAP_KNOWN_UNITS, d->units),
+		"compute_capability", compute_capability(d), "main_memory",
+		(d->flags & GPUMAP_DEVICE_MAIN_MEMORY) != 0, "integrated",
+		(d->flags & GPUMAP_DEVICE_INTEGRATED) != 0, "total_bytes",
+		(json_int_t)d->total_bytes, "free_bytes",
+		(json_int_t)d->free_bytes, "reserved_bytes",
+		(json_int_t)d->reserved_bytes, "budget_bytes",
+		(json_int_t)d->budget_bytes, "score", d->score, "reason",
+		d->reason, "error", (int)d->error, "since_ns",
+		(json_int_t)d->since_ns, "worker_pid",
+		(json_int_t)d->worker_pid, "restarts", (json_int_t)d->restarts);
+	if (object != NULL && d->kind == GPUMAP_DEVICE_CUDA)
+		json_object_update_new(object, gpu_json(d));
+	return object;
+}
+
+static void device_line(const struct gpumap_device *d)
+{
+	char total[32], free_text[32], reserved[32];
+
+	printf("%3u  %-5s %-10s %4d  %-12s %10s %10s %10s %8.1f %8u %4u  "
+	       "%s%s%s\n",
+	       d->row, gm_ctl_device_kind(d->kind),
+	       gm_ctl_device_state(d->state), d->numa_node, d->cpus,
+	       gm_ctl_size(d->total_bytes, total),
+	       gm_ctl_size(d->free_bytes, free_text),
+	       gm_ctl_size(d->reserved_bytes, reserved), d->score,
+	       d->worker_pid, d->restarts, d->name,
+	       d->reason[0] != '\0' ? ": " : "", d->reason);
+}
+
+int gm_ctl_devices(struct gm_ctl *ctl)
+{
+	uint32_t n = gpumap_device_count(ctl->map);
+	json_t *list = ctl->json ? json_array() : NULL;
+
+	if (!ctl->json)
+		printf("row  kind  state      node  %-12s %10s %10s %10s %8s "
+		       "%8s %4s  name\n",
+		       "cpus", "total", "free", "reserved", "score", "worker",
+		       "died");
+	for (uint32_t row = 0; row < n; row++) {
+		struct gpumap_device device = { .size = sizeof(device) };
+		int ret = gpumap_device_read(ctl->map, row, &device);
+
+		if (ret != 0) {
+			json_decref(list);
+			return gm_ctl_fail(ctl, ret, "row %u", row);
+		}
+		if (ctl->json)
+			json_array_append_new(list, device_json(&device));
+		else
+			device_line(&device);
+	}
+	if (!ctl->json)
+		return GM_EXIT_OK;
+	return gm_ctl_print(json_pack("{s:o}", "devices", list));
+}
+
+/* ---- out of service, and back ------------------------------------------ */
+
+static int serve(struct gm_ctl *ctl, const char *what,
+		 int (*call)(struct gpumap *map, uint32_t row))
+{
+	uint64_t row;
+	int ret;
+
+	if (gm_parse_number(ctl->args[0], &row) != 0 || row >= UINT32_MAX) {
+		fprintf(stderr, "gpumapctl: \"%s\" is no row\n", ctl->args[0]);
+		return GM_EXIT_USAGE;
+	}
+	ret = call(ctl->map, (uint32_t)row);
+	if (ret != 0)
+		return gm_ctl_fail(ctl, ret, "row %s", ctl->args[0]);
+	if (!ctl->json)
+		return GM_EXIT_OK;
+	return gm_ctl_print(json_pack("{s:I}", what, (json_int_t)row));
+}
+
+int gm_ctl_drain(struct gm_ctl *ctl)
+{
+	return serve(ctl, "drained", gpumap_device_drain);
+}
+
+int gm_ctl_undrain(struct gm_ctl *ctl)
+{
+	return serve(ctl, "undrained", gpumap_device_undrain);
+}

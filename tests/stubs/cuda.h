@@ -359,7 +359,10 @@ typedef struct {
 } CUmemcpyAttributes;
 
 /* Options of the compiler and of a library: passed through, never looked at. */
-typedef int CUjit_option;
+typedef enum {
+	CU_JIT_ERROR_LOG_BUFFER = 5,
+	CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES = 6
+} CUjit_option;
 typedef int CUlibraryOption;
 
 typedef enum {

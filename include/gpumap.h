@@ -929,7 +929,8 @@ GPUMAP_API int gpumap_free(struct gpumap_session *session, void *memory);
  * gpumap_buffer_alloc - memory of a device's own
  *
  * Takes its turn behind what this session has in flight on the row.  Contents
- * are zero or what this session left there.
+ * are zero or what this session left there.  The first use of a row makes its
+ * queue pair, for which no deadline holds: see gpumap_alloc().
  *
  * A buffer lives as long as the worker of its row: after the worker's death
  * jobs that name it end with -ESTALE.  Free it then too.

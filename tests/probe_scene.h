@@ -229,6 +229,14 @@ probe_gpu(struct probe *p, const struct scene *scene, uint32_t i)
 	return seen ? seen : &nobody;
 }
 
+/* The same, once it is known: on a slow machine that may be after LISTED. */
+static inline struct probe_seen *
+probe_meet(struct probe *p, const struct scene *scene, uint32_t i)
+{
+	UNTIL(p, probe_gpu(p, scene, i)->n_devices > 0);
+	return probe_gpu(p, scene, i);
+}
+
 static inline void probe_say(struct probe *p, uint32_t type,
 			     const uint8_t uuid[16])
 {

@@ -116,7 +116,8 @@ static void every_card_is_listed_whole(void)
 			UNTIL(&p, p.n_listed == 1);
 			EQ(p.n_before, n);
 			for (uint32_t k = 0; k < n; k++) {
-				struct probe_seen *s = probe_gpu(&p, &scene, k);
+				struct probe_seen *s =
+					probe_meet(&p, &scene, k);
 
 				EQ(s->n_devices, 1);
 				check_facts(s, &scene.hw.board->gpus[k], n);
@@ -145,7 +146,7 @@ static void what_moves_is_told_again(void)
 		return;
 	if (probe_start(&p, &scene, quick)) {
 		UNTIL(&p, p.n_listed == 1);
-		seen = probe_gpu(&p, &scene, 1);
+		seen = probe_meet(&p, &scene, 1);
 		UNTIL(&p, seen->n_moving >= 3);
 		OK(seen->moving.moving.known & GPUMAP_KNOWN_MEMORY);
 		fake_lock(&scene.hw);
@@ -182,7 +183,7 @@ static void a_shared_memory_is_the_machines(void)
 		return;
 	if (probe_start(&p, &scene, real)) {
 		UNTIL(&p, p.n_listed == 1);
-		seen = probe_gpu(&p, &scene, 0);
+		seen = probe_meet(&p, &scene, 0);
 		OK(seen->device.device.facts.flags & GPUMAP_DEVICE_MAIN_MEMORY);
 		OK(seen->device.device.facts.flags & GPUMAP_DEVICE_INTEGRATED);
 		OK(seen->device.device.facts.known & GPUMAP_KNOWN_MEMORY);

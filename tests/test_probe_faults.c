@@ -99,7 +99,7 @@ static void one_that_hangs_later_keeps_its_name(void)
 	    !probe_start(&p, &scene, hasty))
 		return;
 	UNTIL(&p, p.n_listed == 1);
-	it = probe_gpu(&p, &scene, 2);
+	it = probe_meet(&p, &scene, 2);
 	scene_add(&scene, "row 2: nvml slow 30 s");
 	UNTIL(&p, it->health == GM_PROBE_FAILED);
 	OK(strstr(it->text, "hangs") != NULL);
@@ -133,7 +133,7 @@ static void the_lost_are_found_again(void)
 		scene_add(&scene, "row 0: back");
 		UNTIL(&p, probe_gpu(&p, &scene, 0)->health == GM_PROBE_USABLE);
 		/* And once more, with its name. */
-		it = probe_gpu(&p, &scene, 0);
+		it = probe_meet(&p, &scene, 0);
 		scene_add(&scene, plans[i]);
 		UNTIL(&p, it->health == GM_PROBE_LOST);
 		OK(strstr(it->text, "GPU_IS_LOST") != NULL);
@@ -171,7 +171,7 @@ static void foreign_xids_are_told_and_change_nothing(void)
 	    !probe_start(&p, &scene, quick))
 		return;
 	UNTIL(&p, p.n_listed == 1);
-	it = probe_gpu(&p, &scene, 1);
+	it = probe_meet(&p, &scene, 1);
 	UNTIL(&p, it->n_moving > 1);
 	for (size_t i = 0; i < n; i++) {
 		uint32_t before = it->n_moving;
@@ -198,7 +198,7 @@ static void an_xid_of_the_card_fails_it_until_it_is_let_go(void)
 		return;
 	UNTIL(&p, p.n_listed == 1);
 	for (uint32_t i = 0; i < 2; i++) {
-		struct probe_seen *it = probe_gpu(&p, &scene, i);
+		struct probe_seen *it = probe_meet(&p, &scene, i);
 		uint32_t before;
 
 		UNTIL(&p, it->n_moving > 0);
@@ -230,7 +230,7 @@ static void an_xid_79_is_a_card_that_is_gone(void)
 	    !probe_start(&p, &scene, quick))
 		return;
 	UNTIL(&p, p.n_listed == 1);
-	it = probe_gpu(&p, &scene, 3);
+	it = probe_meet(&p, &scene, 3);
 	scene_add(&scene, "row 3: lost; row 3: xid 79");
 	UNTIL(&p, it->health == GM_PROBE_LOST);
 	UNTIL(&p, heard(&p, 79, it->device.uuid) == 1 ||
@@ -253,7 +253,7 @@ static void without_events_there_is_the_rest(void)
 		return;
 	UNTIL(&p, p.n_listed == 1);
 	others_are_well(&p, &scene, UINT32_MAX);
-	it = probe_gpu(&p, &scene, 0);
+	it = probe_meet(&p, &scene, 0);
 	UNTIL(&p, it->n_moving > 5);
 	scene_add(&scene, "row 0: lost");
 	UNTIL(&p, it->health == GM_PROBE_LOST);
@@ -298,7 +298,7 @@ static void what_the_driver_refuses_is_tried_again(void)
 			return;
 		UNTIL(&p, p.n_listed == 1);
 		for (uint32_t k = 0; k < 4; k++) {
-			struct probe_seen *it = probe_gpu(&p, &scene, k);
+			struct probe_seen *it = probe_meet(&p, &scene, k);
 
 			UNTIL(&p, it->health == GM_PROBE_FAILED);
 			EQ(it->code, cases[i].code);
@@ -327,7 +327,7 @@ static void a_slow_driver_is_waited_for_apart(void)
 		return;
 	UNTIL(&p, p.n_listed == 1);
 	UNTIL(&p, p.n_seen == 4);
-	it = probe_gpu(&p, &scene, 1);
+	it = probe_meet(&p, &scene, 1);
 	EQ(it->device.device.facts.known & GPUMAP_KNOWN_ORDINALS, 0);
 	UNTIL(&p, it->device.device.facts.known & GPUMAP_KNOWN_ORDINALS);
 	UNTIL(&p, it->device.device.facts.shared_bytes > 0);
@@ -350,7 +350,7 @@ static void a_driver_that_hangs_is_given_up(void)
 		return;
 	UNTIL(&p, p.n_listed == 1);
 	for (uint32_t i = 0; i < 4; i++) {
-		struct probe_seen *it = probe_gpu(&p, &scene, i);
+		struct probe_seen *it = probe_meet(&p, &scene, i);
 
 		UNTIL(&p, it->health == GM_PROBE_FAILED);
 		OK(strstr(it->text, "in cuInit") != NULL);

@@ -68,7 +68,7 @@ static void an_instance_is_a_device(void)
 		return;
 	for (uint32_t i = 0; i < scene.hw.board->n_gpus; i++) {
 		const struct fake_gpu *gpu = &scene.hw.board->gpus[i];
-		struct probe_seen *seen = probe_gpu(&p, &scene, i);
+		struct probe_seen *seen = probe_meet(&p, &scene, i);
 		static const uint8_t none[16];
 
 		if (is_instance(&scene, i)) {
@@ -143,7 +143,7 @@ static void a_split_card_is_let_go_with_all_it_has(void)
 
 	if (!begin(&scene, &p))
 		return;
-	it = probe_gpu(&p, &scene, 0);
+	it = probe_meet(&p, &scene, 0);
 	probe_say(&p, GM_PROBE_RELEASE, it->device.uuid);
 	UNTIL(&p, it->n_released == 1);
 	for (uint32_t i = 0; i < 5; i++)
@@ -162,8 +162,8 @@ static void an_instance_is_let_go_alone(void)
 
 	if (!begin(&scene, &p))
 		return;
-	it = probe_gpu(&p, &scene, 3);
-	sister = probe_gpu(&p, &scene, 4);
+	it = probe_meet(&p, &scene, 3);
+	sister = probe_meet(&p, &scene, 4);
 	UNTIL(&p, it->n_moving > 0);
 	probe_say(&p, GM_PROBE_RELEASE, it->device.uuid);
 	UNTIL(&p, it->n_released == 1);
@@ -210,7 +210,7 @@ static void who_is_not_met_again_is_gone(void)
 
 	if (!begin(&scene, &p))
 		return;
-	it = probe_gpu(&p, &scene, 0);
+	it = probe_meet(&p, &scene, 0);
 	probe_say(&p, GM_PROBE_RELEASE, it->device.uuid);
 	UNTIL(&p, it->n_released == 1);
 	fake_lock(&scene.hw);

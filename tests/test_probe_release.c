@@ -37,9 +37,9 @@ static void a_released_card_is_nobodys(void)
 
 	if (!begin(&scene, &p, NULL))
 		return;
-	it = probe_gpu(&p, &scene, 2);
-	other = probe_gpu(&p, &scene, 0);
-	UNTIL(&p, p.n_peers == 12 && it->n_moving > 0);
+	it = probe_meet(&p, &scene, 2);
+	other = probe_meet(&p, &scene, 0);
+	UNTIL(&p, p.n_peers >= 12 && it->n_moving > 0);
 	OK(probe_holders(&scene, 2) > 0);
 	probe_say(&p, GM_PROBE_RELEASE, it->device.uuid);
 	UNTIL(&p, it->n_released == 1);
@@ -72,7 +72,7 @@ static void a_driver_that_is_busy_is_ended(void)
 
 	if (!begin(&scene, &p, "init takes 20 s"))
 		return;
-	it = probe_gpu(&p, &scene, 1);
+	it = probe_meet(&p, &scene, 1);
 	probe_say(&p, GM_PROBE_RELEASE, it->device.uuid);
 	UNTIL(&p, it->n_released == 1);
 	EQ(probe_holders(&scene, 1), 0);
@@ -93,7 +93,7 @@ static void one_that_hangs_is_let_go_too(void)
 
 	if (!begin(&scene, &p, NULL))
 		return;
-	it = probe_gpu(&p, &scene, 3);
+	it = probe_meet(&p, &scene, 3);
 	scene_add(&scene, "row 3: nvml slow 30 s");
 	UNTIL(&p, it->health == GM_PROBE_FAILED);
 	probe_say(&p, GM_PROBE_RELEASE, it->device.uuid);
@@ -138,7 +138,7 @@ static void the_next_probe_leaves_it_alone(void)
 	UNTIL(&p, p.n_listed == 1);
 	UNTIL(&p, p.n_seen == 3);
 	OK(probe_find(&p, uuid) == NULL);
-	other = probe_gpu(&p, &scene, 0);
+	other = probe_meet(&p, &scene, 0);
 	UNTIL(&p, other->n_moving > 3);
 	OK(probe_find(&p, uuid) == NULL);
 	EQ(probe_holders(&scene, 1), 0);

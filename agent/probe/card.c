@@ -148,6 +148,14 @@ struct gm_verdict gm_card_verdict(const struct gm_card *card)
 	return card->verdicts[GM_VOICE_NVML];
 }
 
+bool gm_card_is_well(const struct gm_card *card)
+{
+	uint32_t health = gm_card_verdict(card).health;
+
+	return card->has_moving &&
+	       (health == GM_PROBE_USABLE || health == GM_PROBE_TAKEN);
+}
+
 bool gm_card_is_askable(const struct gm_card *card)
 {
 	uint32_t nvml = card->verdicts[GM_VOICE_NVML].health;

@@ -92,6 +92,9 @@ bool gm_card_event(struct gm_card *card, const struct gm_probe_event *event);
 /* The worst verdict; text and code are of who said so. */
 struct gm_verdict gm_card_verdict(const struct gm_card *card);
 
+/* Does it answer, with nothing wrong? */
+bool gm_card_is_well(const struct gm_card *card);
+
 /* Can the driver be asked about it, and is it worth it? */
 bool gm_card_is_askable(const struct gm_card *card);
 

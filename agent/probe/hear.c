@@ -156,7 +156,6 @@ static void hear_card(struct gm_steward *s, struct gm_child *child,
 		if (slot->card != (uint32_t)(card - s->cards))
 			evict(s, child->index, note->card.device.id);
 		slot->card = (uint32_t)(card - s->cards);
-		s->want_peers = s->is_listed;
 	}
 	card->slot = child->index;
 	card->is_met = true;
@@ -173,15 +172,19 @@ static void hear_moving(struct gm_steward *s, struct gm_child *child,
 			const struct gm_note *note)
 {
 	struct gm_card *card = gm_steward_card(s, note->uuid, false);
+	bool was_well;
 
 	if (!card || card->slot != child->index)
 		return;
+	was_well = gm_card_is_well(card);
 	gm_card_moving(card, note);
 	if (card->is_instance)
 		return;
 	/* Its instances were introduced before. */
 	s->slots[child->index].is_settled = true;
 	miss_instances(s, child->index);
+	if (!was_well && gm_card_is_well(card))
+		s->want_peers = s->is_listed;
 }
 
 static void hear_event(struct gm_steward *s, struct gm_child *child,
@@ -439,6 +442,12 @@ void gm_steward_bury(struct gm_steward *s, const struct gm_child *was,
 		break;
 	case GM_ROLE_WATCH:
 		bury_watch(s, was, how);
+		break;
+	case GM_ROLE_PEERS:
+		/* Nobody copies where nothing is known of the path. */
+		if (strcmp(how, "exit status 0") != 0 && !s->want_peers)
+			gm_log(GM_LOG_WARNING, "no_peers", "how=%s",
+			       gm_quote(how).text);
 		break;
 	case GM_ROLE_DRIVER:
 		bury_driver(s, was, how);

@@ -4,6 +4,7 @@
 #include "agent/probe/steward.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -201,15 +202,9 @@ static void mind_asks(struct gm_steward *s, uint64_t now)
 
 static bool has_path(const struct gm_steward *s, const struct gm_slot *slot)
 {
-	const struct gm_card *card;
-	uint32_t health;
-
-	if (!slot->is_used || slot->is_released || slot->card == GM_NO_CARD)
-		return false;
-	card = &s->cards[slot->card];
-	health = gm_card_verdict(card).health;
-	return !card->is_released && card->has_moving &&
-	       (health == GM_PROBE_USABLE || health == GM_PROBE_TAKEN);
+	return slot->is_used && !slot->is_released &&
+	       slot->card != GM_NO_CARD && !s->cards[slot->card].is_released &&
+	       gm_card_is_well(&s->cards[slot->card]);
 }
 
 static void mind_peers(struct gm_steward *s, uint64_t now)
@@ -249,6 +244,14 @@ static void mind_census(struct gm_steward *s, struct gm_child *child,
 	gm_child_kill(child);
 }
 
+/* We may be late ourselves, after a SIGSTOP say. */
+static bool has_spoken(const struct gm_child *child)
+{
+	struct pollfd unread = { .fd = child->socket, .events = POLLIN };
+
+	return poll(&unread, 1, 0) > 0;
+}
+
 static void mind_silence(struct gm_steward *s, struct gm_child *child,
 			 uint64_t now)
 {
@@ -258,7 +261,8 @@ static void mind_silence(struct gm_steward *s, struct gm_child *child,
 		child->has_said ? gm_probe_ms(s->options->refresh_ms) : 0;
 	uint64_t limit = limit_of(s);
 
-	if (!gm_steward_due(s, child->heard + pause + limit, now))
+	if (!gm_steward_due(s, child->heard + pause + limit, now) ||
+	    has_spoken(child))
 		return;
 	s->slots[child->index].is_settled = true;
 	snprintf(silent.text, sizeof(silent.text),
@@ -274,7 +278,7 @@ static void mind_children(struct gm_steward *s, uint64_t now)
 {
 	for (uint32_t i = 0; i < GM_STEWARD_CHILDREN; i++) {
 		struct gm_child *child = &s->children[i];
-		uint64_t limit = limit_of(s);
+		uint64_t long_limit = gm_probe_ms(s->options->driver_limit_ms);
 
 		if (!child->role || child->is_killed)
 			continue;
@@ -282,13 +286,9 @@ static void mind_children(struct gm_steward *s, uint64_t now)
 			mind_census(s, child, now);
 		else if (child->role == GM_ROLE_WATCH)
 			mind_silence(s, child, now);
-		else {
-			if (child->role == GM_ROLE_DRIVER)
-				limit = gm_probe_ms(
-					s->options->driver_limit_ms);
-			if (gm_steward_due(s, child->began + limit, now))
-				gm_child_kill(child);
-		}
+		/* The others open every card, or begin with cuInit. */
+		else if (gm_steward_due(s, child->began + long_limit, now))
+			gm_child_kill(child);
 	}
 }
 

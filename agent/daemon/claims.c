@@ -177,6 +177,9 @@ static const char *words_of(const struct gm_claim *claim, int status)
 	switch (status) {
 	case -ENOMEM:
 		return "there is not so much memory";
+	case -EMFILE:
+		return "no descriptor is left for it; raise LimitNOFILE of "
+		       "gpumapd";
 	case -ESTALE:
 		return "the session has no buffer of this handle";
 	case -EEXIST:
@@ -242,7 +245,7 @@ bool gm_claims_heard(struct gm_keeper *keeper, const struct gm_wire *wire,
 		if (claim && wire->status < 0)
 			refused(claim, wire->status);
 		else if (claim && claim->ask == GM_WIRE_EXPORT && fd < 0)
-			refused(claim, -EIO);
+			refused(claim, -EMFILE);
 		else if (claim)
 			is_taken = granted(claim, wire, fd);
 	} else {

@@ -18,6 +18,7 @@
 
 #include <gpumap.h>
 
+#include "tests/stage.h"
 #include "tests/story.h"
 
 #define ROWS   2u
@@ -291,14 +292,42 @@ static uint64_t buffer_make(struct gpumap_session *session, uint32_t row,
 	return buffer;
 }
 
+/* What a card's driver has made of it only a driver can look into. */
+static void look_into(int fd)
+{
+#ifndef STAGE_CUDA
+	float *plain = mmap(NULL, BYTES, PROT_READ, MAP_SHARED, fd, 0);
+
+	if (OK(plain != MAP_FAILED)) {
+		OK(all_are(plain, FLOATS, 8));
+		munmap(plain, BYTES);
+	}
+	/* Nobody can take it from under the others. */
+	OK(ftruncate(fd, 0) != 0);
+	OK(fcntl(fd, F_GET_SEALS) & F_SEAL_SHRINK);
+#else
+	OK(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+#endif
+}
+
+static void a_plain_process_has_it(uint64_t id)
+{
+	struct gpumap_export_info info = { .size = sizeof(info) };
+	int fd = -1;
+
+	if (!EQ(gpumap_export_fd(map, id, &info, &fd), 0))
+		return;
+	EQ(info.bytes, BYTES);
+	EQ(info.row, 1);
+	look_into(fd);
+	close(fd);
+}
+
 static void a_buffer_is_had_by_many(void)
 {
 	struct gpumap_session *owner = session_open(), *other = session_open();
-	struct gpumap_export_info info = { .size = sizeof(info) };
 	uint64_t buffer = buffer_make(owner, 1, 7), id = 0, again = 0;
 	uint64_t theirs = 0, gone = 0;
-	int fd = -1;
-	float *plain;
 
 	EQ(gpumap_buffer_export(owner, buffer, &id), 0);
 	EQ(gpumap_buffer_export(owner, buffer, &again), 0);
@@ -308,20 +337,7 @@ static void a_buffer_is_had_by_many(void)
 	EQ(fill(other, 1, theirs, 0, FLOATS, 8), 0);
 	EQ(value_of(owner, 1, buffer, FLOATS), 8);
 
-	/* And by a process that has no session. */
-	if (EQ(gpumap_export_fd(map, id, &info, &fd), 0)) {
-		EQ(info.bytes, BYTES);
-		EQ(info.row, 1);
-		plain = mmap(NULL, BYTES, PROT_READ, MAP_SHARED, fd, 0);
-		if (OK(plain != MAP_FAILED)) {
-			OK(all_are(plain, FLOATS, 8));
-			munmap(plain, BYTES);
-		}
-		/* Which cannot take it from under the others. */
-		OK(ftruncate(fd, 0) != 0);
-		OK(fcntl(fd, F_GET_SEALS) & F_SEAL_SHRINK);
-		close(fd);
-	}
+	a_plain_process_has_it(id);
 	EQ(gpumap_buffer_free(owner, buffer), 0);
 	EQ(gpumap_buffer_import(other, id, 0, &gone), -ENOENT);
 	gpumap_session_close(owner);
@@ -387,13 +403,33 @@ static void a_row_is_not_for_one_alone(void)
 	gives_back();
 }
 
+static void wake_workers(void)
+{
+	struct gpumap_session *session = session_open();
+	uint64_t until = story_now() + STORY_LIMIT_NS;
+	void *memory;
+
+	for (uint32_t row = 0; row < ROWS; row++)
+		EQ(gpumap_alloc(session, row, 64, &memory), 0);
+	gpumap_session_close(session);
+	while (gpumap_sessions(map, NULL, 0) != 0 && story_now() < until)
+		story_nap(1000);
+	/* And the spare that stands by for each. */
+	for (int i = 0, n = -1; i < 20; i++) {
+		i = story_holds(agent.pid, NULL) == n ? i : 0;
+		n = story_holds(agent.pid, NULL);
+		story_nap(5000);
+	}
+}
+
 int main(void)
 {
-	agent_make(&agent, "[host]\nrows = 2\n");
+	stage_make(&agent, "[host]\nrows = 2\n");
 	if (!OK(agent_start(&agent)) || !OK((map = story_attach(&agent))))
 		return tap_done();
-	/* The library's connection for exports is one of them. */
-	EQ(gpumap_sessions(map, NULL, 0), 0);
+	/* The library's connection for exports is one of them, and so are
+	 * workers that are started on need. */
+	wake_workers();
 	held = story_holds(agent.pid, NULL);
 	jobs_use_our_own_memory();
 	our_memory_outlives_workers();
@@ -405,6 +441,6 @@ int main(void)
 	a_row_is_not_for_one_alone();
 	gpumap_detach(map);
 	EQ(agent_kill(&agent, SIGTERM), 0);
-	agent_remove(&agent);
+	stage_end(&agent);
 	return tap_done();
 }

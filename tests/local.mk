@@ -621,8 +621,14 @@ gm_tests += %reldir%/agent_control
 
 # Memory that is not the arena's.
 gm_tests += %reldir%/agent_buffers
-%canon_reldir%_agent_buffers_SOURCES = %reldir%/agent_buffers.c $(gm_story)
+%canon_reldir%_agent_buffers_SOURCES = %reldir%/agent_buffers.c \
+	%reldir%/stage.h $(gm_story)
 %canon_reldir%_agent_buffers_LDADD = $(gm_story_libs)
+gm_tests += %reldir%/agent_cuda_buffers
+%canon_reldir%_agent_cuda_buffers_CPPFLAGS = $(AM_CPPFLAGS) -DSTAGE_CUDA
+%canon_reldir%_agent_cuda_buffers_SOURCES = %reldir%/agent_buffers.c \
+	$(gm_cuda_story)
+%canon_reldir%_agent_cuda_buffers_LDADD = $(gm_cuda_story_libs)
 
 # What gpumapd keeps of buffers, with workers that do as they are told.
 gm_claims = %reldir%/claims.h %reldir%/odd_worker.h %reldir%/raw.h \

@@ -5,7 +5,6 @@
 
 #include <sys/wait.h>
 
-#include "tests/dice.h"
 #include "tests/flight_rig.h"
 
 static struct rig r;
@@ -519,13 +518,13 @@ static void a_lost_device_ends_the_worker(void)
 
 	rig_open(&r, 64 * KIB, 2);
 	hand_open(&c, 1, 0, ROW, 16, MIB);
+	gm_slow_stop(&r.w.slow); /* a fork has but one thread */
 	fflush(stdout);
 	child = fork();
 	if (child == 0) {
 		/* What it finds is told by how it ends. */
 		if (!freopen("/dev/null", "w", stdout))
 			_exit(78);
-		/* Threads stay behind in a fork: begin anew. */
 		gm_slow_start(&r.w.slow, r.w.dev, r.journal);
 		s = rig_attach(&r, &c);
 		e[0] = hand_nop(&c);
@@ -536,6 +535,7 @@ static void a_lost_device_ends_the_worker(void)
 		rig_serve(&r, s);
 		_exit(77);
 	}
+	EQ(gm_slow_start(&r.w.slow, r.w.dev, r.journal), 0);
 	EQ(rig_hear(&r, &wire, 10000), GM_WIRE_FAILED);
 	EQ(wire.code, 700);
 	EQ(wire.status, -ENOTRECOVERABLE);

@@ -5,6 +5,7 @@
  * arena. */
 
 #include <errno.h>
+#include <stdlib.h>
 
 #include "agent/worker/judge.h"
 #include "gpumap.h"
@@ -208,6 +209,192 @@ static void plain_no_ops_take_the_short_cut(void)
 	EQ(v.bytes, 0);
 }
 
+/* ---- buffers ----------------------------------------------------------------- */
+
+#define ROW   6u
+#define BYTES 1000u
+
+static char *const mapped = (char *)(uintptr_t)0x900000;
+
+/* One of each kind: the device's alone, mapped here too, and to be read only. */
+static uint64_t handle_of(uint32_t index)
+{
+	return gm_handle_make(
+		40 + index, index < 2 ? GM_BUFFER_DEVICE : GM_BUFFER_REGISTERED,
+		index < 2 ? ROW : 0, index);
+}
+
+static struct gm_buffers make_buffers(void)
+{
+	static struct gm_buffer memory = { .address = 0x500000,
+					   .bytes = BYTES };
+	struct gm_buffers b;
+
+	gm_buffers_init(&b, 4096);
+	for (uint32_t i = 0; i < 3; i++) {
+		struct gm_slot *slot = NULL;
+
+		EQ(gm_buffers_add(&b, handle_of(i), &slot), 0);
+		EQ(gm_buffers_add(&b, handle_of(i), &slot), -EEXIST);
+		slot->bytes = BYTES;
+		slot->ready = true;
+		slot->address = 0x500000 + i * 0x10000;
+		slot->at = i ? mapped + i * 0x10000 : NULL;
+		slot->buffer = i < 2 ? &memory : NULL;
+		slot->flags = i == 2 ? GPUMAP_BUFFER_READ_ONLY : 0;
+	}
+	return b;
+}
+
+static void drop_buffers(struct gm_buffers *b)
+{
+	struct gm_slots all;
+	struct gm_slot *slot;
+
+	gm_buffers_take_all(b, &all);
+	while ((slot = STAILQ_FIRST(&all)) != NULL) {
+		STAILQ_REMOVE_HEAD(&all, entry);
+		free(slot);
+	}
+}
+
+static int judge_with(const struct gm_buffers *buffers, struct gm_entry *e,
+		      struct gm_verdict *v)
+{
+	struct gm_judge with = judge;
+	uint64_t words[GM_ENTRY_WORDS];
+
+	with.buffers = buffers;
+	with.row = ROW;
+	gm_entry_pack(e, words);
+	return gm_judge_entry(&with, words, v);
+}
+
+static const struct {
+	const char *what;
+	uint64_t dst_buffer, dst, src_buffer, src, n;
+	int want;
+} named[] = {
+#define DEVICE    (UINT64_C(40) << 32 | ROW << 22)
+#define MAPPED    (UINT64_C(41) << 32 | ROW << 22 | 1)
+#define READ_ONLY (UINT64_C(42) << 32 | UINT64_C(1) << 30 | 2)
+	{ "into the arena", 0, 0, DEVICE, 0, BYTES, 0 },
+	{ "out of it", DEVICE, 0, 0, 0, BYTES, 0 },
+	{ "across", DEVICE, 0, MAPPED, 0, BYTES, 0 },
+	{ "a byte too many", DEVICE, 1, MAPPED, 0, BYTES, -ERANGE },
+	{ "of the source", DEVICE, 0, MAPPED, 1, BYTES, -ERANGE },
+	{ "an end that wraps", DEVICE, UINT64_MAX, 0, 0, 2, -ERANGE },
+	{ "inside of one", DEVICE, 0, DEVICE, 500, 500, 0 },
+	{ "over itself", DEVICE, 0, DEVICE, 499, 500, -EINVAL },
+	{ "inside of a mapped one", MAPPED, 0, MAPPED, 500, 500, 0 },
+	{ "over itself, mapped", MAPPED, 1, MAPPED, 0, 500, -EINVAL },
+	{ "of what may be read", DEVICE, 0, READ_ONLY, 0, BYTES, 0 },
+	{ "into it", READ_ONLY, 0, DEVICE, 0, 1, -EACCES },
+	{ "the generation before", 0, 0, DEVICE - (UINT64_C(1) << 32), 0, 1,
+	  -ESTALE },
+	{ "another kind", 0, 0, DEVICE | UINT64_C(1) << 30, 0, 1, -ESTALE },
+	{ "another index", 0, 0, DEVICE + 5, 0, 1, -ESTALE },
+	{ "an index that is none", 0, 0, DEVICE + GM_BUFFERS_MAX, 0, 1,
+	  -ESTALE },
+	{ "another row's", 0, 0, DEVICE + (1 << 22), 0, 1, -EOPNOTSUPP },
+	{ "into another row's", DEVICE + (1 << 22), 0, 0, 0, 1, -ESTALE },
+	{ "all bits", UINT64_MAX, 0, 0, 0, 1, -ESTALE },
+};
+
+static void buffers_are_judged_by_their_handles(void)
+{
+	struct gm_buffers b = make_buffers();
+	struct gm_verdict v;
+
+	EQ(handle_of(0), DEVICE);
+	EQ(handle_of(1), MAPPED);
+	EQ(handle_of(2), READ_ONLY);
+	for (size_t i = 0; i < sizeof(named) / sizeof(named[0]); i++) {
+		struct gm_entry e =
+			entry_of(GPUMAP_OP_COPY, GPUMAP_DTYPE_U8, named[i].dst,
+				 named[i].src, named[i].n);
+
+		e.dst_buffer = named[i].dst_buffer;
+		e.src_buffer = named[i].src_buffer;
+		tap_equal(judge_with(&b, &e, &v), named[i].want, named[i].what,
+			  __FILE__, __LINE__);
+		if (named[i].want == 0)
+			continue;
+		/* Without a table nothing is anything. */
+		if (named[i].want == -ESTALE)
+			EQ(judge_with(NULL, &e, &v), -ESTALE);
+	}
+	drop_buffers(&b);
+}
+
+static void a_task_names_both_sides_of_memory(void)
+{
+	static struct gm_region region = { .bytes = 1024, .address = 0x70000 };
+	struct gm_region *reached[4] = { NULL, &region };
+	struct gm_buffers b = make_buffers();
+	struct gm_judge with = judge;
+	struct gm_entry e =
+		entry_of(GPUMAP_OP_COPY, GPUMAP_DTYPE_U8, 16, 1024 + 8, 100);
+	uint64_t words[GM_ENTRY_WORDS];
+	struct gm_verdict v;
+
+	with.buffers = &b;
+	with.row = ROW;
+	with.reached = reached;
+	with.reached_each = 1024;
+	e.dst_buffer = DEVICE;
+	gm_entry_pack(&e, words);
+	EQ(gm_judge_entry(&with, words, &v), 0);
+	OK(v.task.dst == NULL);
+	EQ(v.task.dst_address, 0x500000 + 16);
+	OK(v.task.src == judge.arena + 1024 + 8);
+	EQ(v.task.src_address, 0x70000 + 8);
+	/* Over the border of what is reached. */
+	e.src = 1024 - 8;
+	e.dst_buffer = MAPPED;
+	gm_entry_pack(&e, words);
+	EQ(gm_judge_entry(&with, words, &v), 0);
+	EQ(v.task.src_address, 0);
+	OK(v.task.dst == mapped + 0x10000 + 16);
+	EQ(v.task.dst_address, 0x510000 + 16);
+	drop_buffers(&b);
+}
+
+static void allocations_are_judged(void)
+{
+	struct gm_buffers b = make_buffers();
+	uint64_t fresh = gm_handle_make(9, GM_BUFFER_DEVICE, ROW, 9);
+	struct gm_entry e =
+		entry_of(GPUMAP_OP_ALLOC, GPUMAP_DTYPE_U8, 0, 0, 77);
+	struct gm_verdict v;
+
+	e.dst_buffer = fresh;
+	e.value = GPUMAP_BUFFER_EXPORTABLE;
+	EQ(judge_with(&b, &e, &v), 0);
+	EQ(v.bytes, 0);
+	EQ(v.buffer, fresh);
+	EQ(v.task.n, 77);
+	EQ(v.flags, GPUMAP_BUFFER_EXPORTABLE);
+	e.value = GPUMAP_BUFFER_READ_ONLY;
+	EQ(judge_with(&b, &e, &v), -EINVAL);
+	e.value = UINT64_C(1) << 40;
+	EQ(judge_with(&b, &e, &v), -EINVAL);
+	e.value = 0;
+	e.dtype = GPUMAP_DTYPE_F32;
+	EQ(judge_with(&b, &e, &v), -EINVAL);
+	e.dtype = GPUMAP_DTYPE_U8;
+	e.n = UINT64_MAX;
+	EQ(judge_with(&b, &e, &v), -ENOMEM);
+	e.op = GPUMAP_OP_FREE;
+	EQ(judge_with(&b, &e, &v), -ESTALE);
+	e.dst_buffer = DEVICE;
+	EQ(judge_with(&b, &e, &v), 0);
+	EQ(v.buffer, DEVICE);
+	e.dst_buffer = READ_ONLY; /* the agent's to take back */
+	EQ(judge_with(&b, &e, &v), -EINVAL);
+	drop_buffers(&b);
+}
+
 int main(void)
 {
 	arguments_are_judged();
@@ -216,5 +403,8 @@ int main(void)
 	the_dead_are_not_served();
 	a_task_is_what_was_asked_for();
 	plain_no_ops_take_the_short_cut();
+	buffers_are_judged_by_their_handles();
+	a_task_names_both_sides_of_memory();
+	allocations_are_judged();
 	return tap_done();
 }

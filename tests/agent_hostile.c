@@ -32,7 +32,6 @@
 
 #include <gpumap.h>
 
-#include "tests/agent.h"
 #include "tests/hostile.h"
 #include "tests/stage.h"
 #include "tests/tap.h"
@@ -44,11 +43,6 @@
 #define FLOATS     16384u /* of the good client's jobs, at most */
 #define SECOND     UINT64_C(1000000000)
 #define RECOVER_NS (10 * SECOND)
-#ifdef STAGE_CUDA
-#define KEPT_KIB (512 * 1024)
-#else
-#define KEPT_KIB 1024
-#endif
 
 static const char config[] = "[socket]\n"
 			     "mode = 0666\n"
@@ -291,14 +285,13 @@ static void look(struct good *g, struct state *ret_state)
 	}
 }
 
-/* The allocator may keep a little, and reserves much for each thread that there
- * is beside a card; a sanitizer's keeps all it can. */
+/* The allocator may keep a little; a sanitizer's keeps all it can. */
 static bool is_mapped_as_before(const struct state *before,
 				const struct state *now, uint32_t row)
 {
 	const char *build = getenv("GM_BUILD");
 
-	return now->worker_kib[row] <= before->worker_kib[row] + KEPT_KIB ||
+	return now->worker_kib[row] <= before->worker_kib[row] + STAGE_KIB ||
 	       (build && strstr(build, "san"));
 }
 
@@ -556,7 +549,6 @@ static void story(struct good *g)
 	/* One attack alone may be none that a worker can see. */
 	if (n_attacks > 1)
 		OK(agent_logged(&agent, "event=violation"));
-	/* It serves as before. */
 	good_work(g, raw_now() + length_ns / 32);
 	EQ(g->wrong, 0);
 }

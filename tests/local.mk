@@ -347,7 +347,8 @@ gm_tests += %reldir%/test_ledger_room
 	%reldir%/ledger_scene.h %reldir%/dice.h %reldir%/tap.h
 %canon_reldir%_test_ledger_room_LDADD = $(gm_daemon)
 gm_tests += %reldir%/test_keeper
-%canon_reldir%_test_keeper_SOURCES = %reldir%/test_keeper.c %reldir%/tap.h
+%canon_reldir%_test_keeper_SOURCES = %reldir%/test_keeper.c \
+	%reldir%/keeper_play.h %reldir%/tap.h
 %canon_reldir%_test_keeper_LDADD = $(gm_daemon)
 
 gm_tests += %reldir%/test_identity
@@ -584,7 +585,7 @@ GM_TORTURE += %reldir%/agent_cuda_hostile
 	%reldir%/agent_worker_death.c $(gm_cuda_story)
 %canon_reldir%_agent_cuda_worker_death_LDADD = $(gm_cuda_story_libs)
 %canon_reldir%_agent_cuda_faults_SOURCES = \
-	%reldir%/agent_cuda_faults.c $(gm_cuda_story)
+	%reldir%/agent_cuda_faults.c %reldir%/cuda_side.h $(gm_cuda_story)
 %canon_reldir%_agent_cuda_faults_LDADD = $(gm_cuda_story_libs)
 %canon_reldir%_agent_cuda_models_SOURCES = \
 	%reldir%/agent_cuda_models.c $(gm_cuda_story)

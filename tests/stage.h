@@ -38,6 +38,10 @@ static inline void stage_end(struct agent *a)
 	cuda_scene_end(&stage_scene);
 }
 
+/* Address space that a worker may keep: the allocator reserves much for each
+ * thread that there is beside a card. */
+#define STAGE_KIB (512 * 1024)
+
 /* How many variables of its own the agent's environment has already. */
 #define STAGE_ENV 2
 
@@ -45,6 +49,7 @@ static inline void stage_end(struct agent *a)
 
 #define STAGE_ROWS 2u
 #define STAGE_ENV  0
+#define STAGE_KIB  1024
 
 static inline void stage_make(struct agent *a, const char *config)
 {

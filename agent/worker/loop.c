@@ -236,15 +236,18 @@ static void block(struct gm_worker *w)
 	tick(w);
 }
 
-/* Is there something that a worker which drains has to wait for? */
-static bool is_busy(const struct gm_worker *w)
+/* Is there nothing that a worker which drains has to wait for?  What its sessions
+ * have to be told yet a pass will find. */
+static bool is_drained(const struct gm_worker *w)
 {
-	return w->slow.n || !TAILQ_EMPTY(&w->flying);
+	return w->draining && !w->slow.n && TAILQ_EMPTY(&w->flying);
 }
 
 TWICE void run(struct gm_worker *w, const bool flies)
 {
 	while (!w->leaving) {
+		/* What comes in behind a pass takes one more. */
+		bool over = is_drained(w);
 		bool worked = pass(w, flies);
 
 		if (gm_events_due(w))
@@ -256,8 +259,10 @@ TWICE void run(struct gm_worker *w, const bool flies)
 				tick(w);
 			continue;
 		}
-		if (w->leaving || (w->draining && !is_busy(w)))
+		if (w->leaving || over)
 			break;
+		if (is_drained(w))
+			continue;
 		if (w->n_active == 0) {
 			block(w);
 			continue;

@@ -7,6 +7,8 @@
  * there is one.
  */
 
+#include <sys/resource.h>
+
 #include "tests/worker_cuda.h"
 
 #define BYTES (3 * MIB + 100)
@@ -322,6 +324,57 @@ static void forgetting_waits_for_what_is_under_way(void)
 	detach(&c);
 }
 
+static bool start_with_few_descriptors(void)
+{
+	struct rlimit before, few;
+	bool started;
+
+	getrlimit(RLIMIT_NOFILE, &before);
+	few = (struct rlimit){ 96, before.rlim_max };
+	setrlimit(RLIMIT_NOFILE, &few);
+	started = row_start(&row, false);
+	setrlimit(RLIMIT_NOFILE, &before);
+	return started;
+}
+
+/* Whoever exports runs out of descriptors before sessions do, and who comes when
+ * there are none is refused: the others are served on. */
+static void descriptors_run_out(void)
+{
+	static struct hand_client c[32];
+	struct gm_entry nop;
+	uint32_t n = 0, come = 1;
+	int rc = 0;
+
+	row_make(&row);
+	if (!OK(start_with_few_descriptors()))
+		return;
+	hand_open(&c[0], 1, 0, ROW, 16, MIB);
+	EQ(row_attach(&row, &c[0]), 0);
+	while (rc == 0 && n < 96) {
+		rc = do_alloc(&c[0], hand_handle(ROW, n), 1,
+			      GPUMAP_BUFFER_EXPORTABLE);
+		n += rc == 0;
+	}
+	EQ(rc, -EMFILE);
+	OK(n > 32);
+	for (rc = 0; rc == 0 && come < 32; come++) {
+		hand_open(&c[come], come + 1, come, ROW, 16, MIB);
+		rc = row_attach(&row, &c[come]);
+	}
+	EQ(rc, -EMFILE);
+	OK(come > 8);
+	for (uint32_t i = 0; i + 1 < come; i++) {
+		nop = hand_nop(&c[i]);
+		EQ(hand_do(&c[i], &nop), 0);
+	}
+	hand_close(&c[--come], ROW);
+	while (come-- > 0)
+		detach(&c[come]);
+	EQ(row_drain(&row), 0);
+	row_drop(&row);
+}
+
 static void stories(bool on_card)
 {
 	if (!OK(row_start(&row, false))) {
@@ -347,6 +400,7 @@ int main(int argc, char **argv)
 		return tap_done();
 	row_make(&row);
 	stories(false);
+	descriptors_run_out();
 	if (!ask_uuid()) {
 		LACK("cuda", 1, "no card");
 		return tap_done();

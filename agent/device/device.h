@@ -169,8 +169,9 @@ struct gm_backend {
 	 *		cleared first
 	 * flags	GPUMAP_BUFFER_*
 	 *
-	 * Returns	0; -ENOMEM: the device is full; -EOPNOTSUPP: it cannot
-	 *		export; -ENOTRECOVERABLE
+	 * Returns	0; -ENOMEM: the device is full; -EMFILE: too much is
+	 *		exportable; -EOPNOTSUPP: it cannot export;
+	 *		-ENOTRECOVERABLE
 	 */
 	int (*alloc)(struct gm_device *dev, uint64_t owner, uint64_t bytes,
 		     uint32_t flags, struct gm_buffer **ret_buffer);

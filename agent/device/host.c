@@ -82,6 +82,7 @@ static int host_open(const struct gm_device_config *config,
 		free(host);
 		return rc;
 	}
+	gm_host_memory_init();
 	host->dev.backend = &gm_host_backend;
 	host->parts = config->parts ? config->parts : 1;
 	host->kernels = gm_host_kernels_choose();

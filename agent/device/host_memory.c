@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -22,6 +23,19 @@ struct host_buffer {
 	uint64_t map_bytes; /* whole pages */
 	int fd;             /* of an exportable one, or -1 */
 };
+
+/* A quarter of the descriptors is for others than exports: those who run out of
+ * exports go on, a row that cannot take a session in does not.  The lowest that
+ * is free is the next, so one this high says how many there are. */
+static int fds_for_exports;
+
+void gm_host_memory_init(void)
+{
+	long all = sysconf(_SC_OPEN_MAX);
+
+	fds_for_exports =
+		all > 0 && all < INT_MAX ? (int)(all - all / 4) : INT_MAX;
+}
 
 static uint64_t whole_pages(uint64_t bytes)
 {
@@ -66,6 +80,10 @@ static int map_shared(uint64_t bytes, int *ret_fd, void **ret_map)
 
 	if (fd < 0)
 		return -errno;
+	if (fd >= fds_for_exports) {
+		close(fd);
+		return -EMFILE;
+	}
 	if (fallocate(fd, 0, 0, (off_t)bytes) < 0 ||
 	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) <
 		    0) {

@@ -16,6 +16,9 @@
 
 #include "agent/device/device.h"
 
+/* How many descriptors there may be, while it may still be asked. */
+void gm_host_memory_init(void);
+
 int gm_host_alloc(struct gm_device *dev, uint64_t owner, uint64_t bytes,
 		  uint32_t flags, struct gm_buffer **ret_buffer);
 void gm_host_free(struct gm_device *dev, struct gm_buffer *buffer);

@@ -120,7 +120,8 @@ static int prepare(struct gm_session *s, const struct gm_wire *wire, int fd,
 
 	if (!e)
 		return -ENOMEM;
-	rc = gm_buffers_add(&s->buffers, wire->handle, &e->slot);
+	rc = fd < 0 ? -EMFILE
+		    : gm_buffers_add(&s->buffers, wire->handle, &e->slot);
 	if (rc < 0) {
 		free(e);
 		return rc;

@@ -47,6 +47,14 @@ static bool goes_with(uint32_t type, int n_fds)
 	}
 }
 
+/* This process has no room for all that came: then it gets none of it. */
+static void forget_fds(int *fds)
+{
+	gm_pair_close_fds(fds);
+	for (int i = 0; i < GM_SESSION_FDS; i++)
+		fds[i] = -1;
+}
+
 int gm_pair_receive(int pair, int flags, struct gm_wire *ret_wire,
 		    int ret_fds[GM_SESSION_FDS])
 {
@@ -72,10 +80,13 @@ int gm_pair_receive(int pair, int flags, struct gm_wire *ret_wire,
 	if (n == 0)
 		return 0;
 	n_fds = take_fds(&msg, ret_fds);
-	if (n == sizeof(*ret_wire) &&
-	    !(msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) &&
-	    goes_with(ret_wire->type, n_fds))
+	if (n == sizeof(*ret_wire) && !(msg.msg_flags & MSG_TRUNC) &&
+	    (msg.msg_flags & MSG_CTRUNC ? n_fds < GM_SESSION_FDS
+					: goes_with(ret_wire->type, n_fds))) {
+		if (msg.msg_flags & MSG_CTRUNC)
+			forget_fds(ret_fds);
 		return 1;
+	}
 	gm_pair_close_fds(ret_fds);
 	return -EPROTO;
 }

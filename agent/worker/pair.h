@@ -16,7 +16,8 @@
  * gm_pair_receive - the next record
  *
  * flags	of recvmsg(), MSG_DONTWAIT or 0
- * ret_fds	GM_SESSION_FDS descriptors, -1 where none came; the caller's
+ * ret_fds	GM_SESSION_FDS descriptors, -1 where none came, or where this
+ *		process has no room for all that came; the caller's
  *
  * Returns	1
  *		0		gpumapd has hung up

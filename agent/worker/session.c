@@ -124,6 +124,8 @@ int gm_session_map(const struct gm_wire *wire, int fds[GM_SESSION_FDS],
 	struct gm_session *s;
 	int rc;
 
+	if (fds[GM_SESSION_QUEUES] < 0)
+		return -EMFILE;
 	rc = judge_wire(wire, fds);
 	if (rc < 0)
 		return rc;

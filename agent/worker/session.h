@@ -125,6 +125,7 @@ enum {
  *
  * Returns	0
  *		-EINVAL		numbers that gpumapd would not send
+ *		-EMFILE		what it names did not come: no descriptor is left
  *		-ENOMEM, ...	from mmap
  */
 int gm_session_map(const struct gm_wire *wire, int fds[GM_SESSION_FDS],

@@ -76,6 +76,53 @@ static int staging_keeps_order(void)
 	return end(0);
 }
 
+/* The same memory twice, by a client's whim: written in place, and read through
+ * staging. */
+static int staging_sees_what_is_in_place(void)
+{
+	int fd = memfd_create("client", MFD_CLOEXEC);
+	struct gm_task fill = { .op = GPUMAP_OP_FILL, .n = 4096 };
+	struct gm_task out = { .op = GPUMAP_OP_COPY, .n = 4096 };
+	struct gm_task in = out, back = out;
+	struct gm_region *place, *staged;
+
+	WANT(bench_open(&b, NULL) == 0);
+	WANT(fd >= 0 && ftruncate(fd, 4096) == 0);
+	out.dst = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
+		       MAP_SHARED | MAP_POPULATE, fd, 0);
+	in.src = mmap(NULL, 4096, PROT_READ, MAP_SHARED | MAP_POPULATE, fd, 0);
+	close(fd);
+	WANT(cuda->reach(b.dev, out.dst, 4096, true, &place) == 0);
+	WANT(cuda->reach(b.dev, (char *)(uintptr_t)in.src, 4096, false,
+			 &staged) == 0);
+	WANT(place->address && !staged->address);
+	fill.dst_address = out.src_address = b.buffer[0]->address;
+	in.dst_address = back.src_address = b.buffer[1]->address;
+	back.dst = b.client;
+	for (uint32_t i = 1; i < 20; i++) {
+		struct gm_flight flights[3];
+
+		fill.pattern = i;
+		WANT(bench_start(&b, &fill, 0, 4096, &flights[0]) == 0);
+		WANT(bench_start(&b, &out, 0, 4096, &flights[1]) == 0);
+		if (bench_start(&b, &in, 0, 4096, &flights[2]) < 0) {
+			WANT(bench_wait(&b, &flights[0]) == 0);
+			WANT(bench_wait(&b, &flights[1]) == 0);
+			WANT(bench_start(&b, &in, 0, 4096, &flights[2]) == 0);
+		}
+		WANT(bench_wait(&b, &flights[0]) == 0);
+		WANT(bench_wait(&b, &flights[1]) == 0);
+		WANT(bench_wait(&b, &flights[2]) == 0);
+		WANT(bench_run(&b, &back) == 0);
+		WANT((uint8_t)b.client[0] == i && (uint8_t)b.client[4095] == i);
+	}
+	cuda->unreach(b.dev, staged);
+	cuda->unreach(b.dev, place);
+	munmap((void *)(uintptr_t)in.src, 4096);
+	munmap(out.dst, 4096);
+	return end(0);
+}
+
 /*
  * Two sessions whose jobs are all under way at once, over three lanes each,
  * and slow: neither overtakes itself, and what the other does is not in its
@@ -396,6 +443,7 @@ static const struct {
 } parts[] = {
 	{ "works", works },
 	{ "staging_keeps_order", staging_keeps_order },
+	{ "staging_sees_what_is_in_place", staging_sees_what_is_in_place },
 	{ "order_is_kept_under_way", order_is_kept_under_way },
 	{ "copies_without_operators", copies_without_operators },
 	{ "illegal_address", illegal_address },
@@ -429,6 +477,8 @@ static const struct {
 	{ "works", "symbol missing cuMemcpyBatchAsync" },
 	{ "staging_keeps_order", "attribute 99 is 0" },
 	{ "staging_keeps_order", "attribute 99 is 0; copies take 1 ms" },
+	{ "staging_sees_what_is_in_place",
+	  "attribute 113 is 0; copies take 1 ms" },
 	{ "order_is_kept_under_way", NULL },
 	{ "order_is_kept_under_way", "copies take 2 ms; launches take 4 ms" },
 	{ "order_is_kept_under_way",

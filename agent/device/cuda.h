@@ -74,9 +74,9 @@ struct gm_cuda_slot {
 	struct gm_cuda_landing landing;
 	uint32_t units; /* of staging that it has, a bit each */
 	bool busy;
-	bool failed;    /* part of it never began */
-	bool queried;   /* its word will not be written: by event */
-	bool dirty;     /* it, or one before it in its session, has to land */
+	bool failed;  /* part of it never began */
+	bool queried; /* its word will not be written: by event */
+	bool dirty; /* it, or one before it in its session, writes to a client */
 	gm_a32 watched; /* a sleeper waits for the event */
 };
 

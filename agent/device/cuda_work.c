@@ -339,7 +339,8 @@ static int begin(struct gm_cuda *cuda, struct gm_cuda_lane *lane,
 		return refusal(rc);
 	slot->failed = rc < 0;
 	slot->landing = slot->failed ? (struct gm_cuda_landing){ 0 } : landing;
-	slot->dirty = slot->landing.to || (before && before->dirty);
+	/* In place too: the same memory may be staged under another address. */
+	slot->dirty = s->dst.client || (before && before->dirty);
 	return gm_cuda_slot_begin(cuda, lane, slot, ret_flight);
 }
 

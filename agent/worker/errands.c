@@ -23,12 +23,25 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
+/* The session's last errand, that gives all back, is had with its first: to leave
+ * must not need memory. */
+static bool have_last(struct gm_session *s)
+{
+	if (s->last_errand)
+		return true;
+	s->last_errand = calloc(1, sizeof(*s->last_errand));
+	return s->last_errand;
+}
+
 struct gm_errand_job *gm_errand_new(struct gm_session *s,
 				    enum gm_worker_call call,
 				    gm_errand_work work, gm_errand_done done)
 {
-	struct gm_errand_job *e = calloc(1, sizeof(*e));
+	struct gm_errand_job *e;
 
+	if (!have_last(s))
+		return NULL;
+	e = calloc(1, sizeof(*e));
 	if (!e)
 		return NULL;
 	e->job.call = call;
@@ -339,6 +352,7 @@ static void say_detached(void *session)
 	gm_pair_say(s->pair, GM_WIRE_DETACHED, s->id, s->place, 0, "");
 	free(s->flights);
 	free(s->reached);
+	free(s->buffers.slot); /* a table that nothing came into */
 	free(s);
 }
 
@@ -355,19 +369,20 @@ static void done_depart(struct gm_slow_job *job, struct gm_worker *w)
 void gm_errands_depart(struct gm_worker *worker, struct gm_session *session)
 {
 	struct gm_session *s = session;
+	struct gm_errand_job *e = s->last_errand;
 	struct gm_slot *slot;
-	struct gm_errand_job *e;
 
 	s->departing = true;
 	if (s->n_slow || (s->flights && gm_flight_waits(s)))
 		return;
-	if (!s->n_reached && !s->buffers.slot &&
-	    STAILQ_EMPTY(&s->buffers.given_up)) {
+	if (!e) { /* so there was nothing */
 		gm_session_unmap(s, &worker->closer, say_detached);
 		return;
 	}
-	while (!(e = gm_errand_new(s, GM_CALL_FREE, work_drop, done_depart)))
-		usleep(1000); /* the others wait: there is no memory at all */
+	e->job.call = GM_CALL_FREE;
+	e->job.work = work_drop;
+	e->job.done = done_depart;
+	e->session = s;
 	gm_buffers_take_all(&s->buffers, &e->slots);
 	STAILQ_FOREACH(slot, &e->slots, entry)
 	{

@@ -43,6 +43,7 @@ struct gm_errand {
 	uint32_t flags;
 };
 
+struct gm_errand_job;
 struct gm_flights;
 struct gm_guest;
 
@@ -82,6 +83,7 @@ struct gm_session {
 	/* Memory besides the arena, and the slow thread (errands.h). */
 	struct gm_buffers buffers;
 	struct gm_errand errand;
+	struct gm_errand_job *last_errand; /* once there was a first */
 	uint32_t n_slow;   /* jobs that the slow thread has of it */
 	bool stalled;      /* an entry waits for one: it gets no turns */
 	bool departing;    /* DETACHED as soon as nothing is under way */

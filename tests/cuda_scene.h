@@ -19,27 +19,22 @@
 #include <unistd.h>
 
 #include "tests/agent.h"
+#include "tests/driver_copy.h"
 #include "tests/fake/machine.h"
 #include "tests/story.h"
 #include "tests/tap.h"
 
 struct cuda_scene {
 	char dev[64];       /* folder of the device nodes */
+	char driver[64];    /* folder of the libraries */
 	char hardware[160]; /* "GPUMAP_FAKE_HARDWARE=...", the file behind it */
-	char kernels[PATH_MAX];
+	char kernels[128];  /* "GPUMAP_FAKE_KERNELS=..." */
 	struct fake_hardware hw;
 };
 
 static inline const char *cuda_scene_path(const struct cuda_scene *scene)
 {
 	return strchr(scene->hardware, '=') + 1;
-}
-
-static inline const char *cuda_scene_build(void)
-{
-	const char *build = getenv("abs_top_builddir");
-
-	return build ? build : ".";
 }
 
 /* Whoever the workers are, they may use the cards. */
@@ -66,14 +61,16 @@ static inline bool cuda_scene_make(struct cuda_scene *scene, const char *node,
 	snprintf(scene->hardware, sizeof(scene->hardware),
 		 "GPUMAP_FAKE_HARDWARE=/dev/shm/gpumap-hardware.%d",
 		 (int)getpid());
+	snprintf(scene->driver, sizeof(scene->driver), "/tmp/gpumap-driver.%d",
+		 (int)getpid());
 	snprintf(scene->kernels, sizeof(scene->kernels),
-		 "GPUMAP_FAKE_KERNELS=%s/tests/.libs/operators_kernels.so",
-		 cuda_scene_build());
+		 "GPUMAP_FAKE_KERNELS=%s/operators_kernels.so", scene->driver);
 	snprintf(scene->dev, sizeof(scene->dev), "/tmp/gpumap-cards.%d",
 		 (int)getpid());
 	snprintf(path, sizeof(path), "%s/tests/nodes/%s", source ? source : ".",
 		 node);
-	if (!EQ(mkdir(scene->dev, 0755), 0))
+	if (!EQ(mkdir(scene->dev, 0755), 0) ||
+	    !OK(driver_copy_make(scene->driver)))
 		return false;
 	fd = open(cuda_scene_path(scene), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC,
 		  0666);
@@ -104,10 +101,10 @@ static inline void cuda_scene_agent(struct cuda_scene *scene, struct agent *a,
 		 "[cuda]\n"
 		 "enabled = required\n"
 		 "list-limit = 20s\n"
-		 "library = %s/tests/fake/.libs\n"
+		 "library = %s\n"
 		 "pass-environment = GPUMAP_FAKE_HARDWARE GPUMAP_FAKE_KERNELS\n"
 		 "%s\n%s",
-		 cuda_scene_build(), cuda, more);
+		 scene->driver, cuda, more);
 	if (a->kept == NULL)
 		agent_make(a, text);
 	else
@@ -247,6 +244,7 @@ static inline void cuda_scene_end(struct cuda_scene *scene)
 		unlink(path);
 	}
 	EQ(rmdir(scene->dev), 0);
+	OK(driver_copy_remove(scene->driver));
 	fake_hardware_leave(&scene->hw);
 	unlink(cuda_scene_path(scene));
 }

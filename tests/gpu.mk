@@ -48,7 +48,8 @@ gm_gpus += %reldir%/gpu_nccl
 %canon_reldir%_gpu_nccl_LDADD = tests/libcontract.la -ldl
 
 # These start gpumapd.
-gm_gpu_agent = $(gm_gpu) %reldir%/gpu_agent.h $(gm_story)
+gm_gpu_agent = $(gm_gpu) %reldir%/gpu_agent.h %reldir%/driver_copy.h \
+	$(gm_story)
 gm_gpu_agent_libs = tests/libcontract.la $(gm_story_libs)
 
 gm_gpus += %reldir%/gpu_copies

@@ -15,6 +15,7 @@
 #include <sys/syscall.h>
 
 #include "tests/agent.h"
+#include "tests/driver_copy.h"
 #include "tests/gpu.h"
 #include "tests/story.h"
 
@@ -43,6 +44,7 @@ static inline void gpu_remove_machine(void)
 		unlink(path);
 	}
 	rmdir(gpu_nodes());
+	driver_copy_remove(getenv("GPU_DRIVER"));
 	unlink(getenv("GPUMAP_FAKE_HARDWARE"));
 }
 
@@ -52,12 +54,13 @@ static inline void gpu_agent_go_under(char **argv)
 	const char *under = getenv("CONTRACT_UNDER");
 	const char *libraries = getenv("LD_LIBRARY_PATH");
 	const char *top = getenv("abs_top_builddir");
-	char path[64], nodes[64], text[2 * PATH_MAX];
+	char path[64], nodes[64], driver[64], text[2 * PATH_MAX];
 
 	if (!under || !top)
 		return;
 	snprintf(path, sizeof(path), "/dev/shm/gpumap-hardware.%d", getpid());
 	snprintf(nodes, sizeof(nodes), "/tmp/gpumap-nodes.%d", getpid());
+	snprintf(driver, sizeof(driver), "/tmp/gpumap-driver.%d", getpid());
 	snprintf(text, sizeof(text),
 		 "mkdir -m 0755 %s && %.*s make -d %s %s && "
 		 "chmod 0666 %s %s/*",
@@ -65,13 +68,13 @@ static inline void gpu_agent_go_under(char **argv)
 		 nodes);
 	setenv("GPUMAP_FAKE_HARDWARE", path, 1);
 	setenv("GPU_NODES", nodes, 1);
-	if (system(text) != 0)
+	setenv("GPU_DRIVER", driver, 1);
+	if (system(text) != 0 || !driver_copy_make(driver))
 		return;
-	snprintf(text, sizeof(text), "%s/tests/.libs/operators_kernels.so",
-		 top);
+	snprintf(text, sizeof(text), "%s/operators_kernels.so", driver);
 	setenv("GPUMAP_FAKE_KERNELS", text, 1);
-	snprintf(text, sizeof(text), "%s/tests/fake/.libs%s%s", top,
-		 libraries ? ":" : "", libraries ? libraries : "");
+	snprintf(text, sizeof(text), "%s%s%s", driver, libraries ? ":" : "",
+		 libraries ? libraries : "");
 	setenv("LD_LIBRARY_PATH", text, 1);
 	unsetenv("CONTRACT_UNDER");
 	execv("/proc/self/exe", argv);
@@ -112,10 +115,10 @@ static inline bool gpu_agent_make(struct gpu_agent *g, const char *more)
 	}
 	if (!gpu_is_real())
 		snprintf(stand_in, sizeof(stand_in),
-			 "library = %s/tests/fake/.libs\n"
+			 "library = %s\n"
 			 "pass-environment = GPUMAP_FAKE_HARDWARE "
 			 "GPUMAP_FAKE_KERNELS\n",
-			 getenv("abs_top_builddir"));
+			 getenv("GPU_DRIVER"));
 	snprintf(text, sizeof(text),
 		 "[cuda]\nenabled = required\nlist-limit = 60s\n%s%s", stand_in,
 		 more);

@@ -554,13 +554,14 @@ gm_story = %reldir%/story.h %reldir%/agent.h %reldir%/tap.h
 gm_story_libs = %reldir%/libagent.la lib/libgpumap.la
 
 # The same stories on four stand-in cards, and some that only cards have.
-gm_cuda_story = %reldir%/cuda_scene.h %reldir%/stage.h $(gm_story)
+gm_cuda_story = %reldir%/cuda_scene.h %reldir%/driver_copy.h \
+	%reldir%/stage.h $(gm_story)
 gm_cuda_story_libs = $(gm_story_libs) %reldir%/fake/libmachine.la -lpthread
 gm_cuda_stories = %reldir%/agent_cuda_agent_death \
 	%reldir%/agent_cuda_client_death %reldir%/agent_cuda_worker_death
 gm_tests += %reldir%/agent_cuda_probe
 %canon_reldir%_agent_cuda_probe_SOURCES = %reldir%/agent_cuda_probe.c \
-	%reldir%/cuda_scene.h %reldir%/story.h %reldir%/tap.h
+	%reldir%/cuda_scene.h %reldir%/driver_copy.h %reldir%/story.h %reldir%/tap.h
 %canon_reldir%_agent_cuda_probe_LDADD = %reldir%/libagent.la \
 	lib/libgpumap.la %reldir%/fake/libmachine.la -lpthread
 gm_tests += $(gm_cuda_stories) %reldir%/agent_cuda_faults \

@@ -122,6 +122,21 @@ static void ask_to_register(struct claimant *m)
 			      (unsigned long long)ask.at);
 }
 
+/* What others have of an export must not go with this.  A driver's descriptor is
+ * no file; that of the stand-in is its whole machine. */
+static void spoil(struct claimant *m, int fd)
+{
+#ifdef STAGE_CUDA
+	(void)m;
+	(void)fd;
+#else
+	if (ftruncate(fd, 0) == 0)
+		hostile_lapse(m->h, "an export was cut off");
+	fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
+		  (off_t)BYTES);
+#endif
+}
+
 static void ask_to_share(struct claimant *m)
 {
 	uint64_t *of = &m->exports[hostile_below(m->h, HANDLES)];
@@ -147,11 +162,7 @@ static void ask_to_share(struct claimant *m)
 	default:
 		if (raw_import(&m->c, &ask, &import, &fd) != 0 || fd < 0)
 			break;
-		/* What others have of it must not go with this. */
-		if (ftruncate(fd, 0) == 0)
-			hostile_lapse(m->h, "an export was cut off");
-		fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
-			  (off_t)BYTES);
+		spoil(m, fd);
 		close(fd);
 	}
 }

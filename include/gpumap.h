@@ -252,8 +252,9 @@ struct gpumap_device {
 	uint64_t free_bytes;
 	uint64_t reserved_bytes;
 	uint64_t budget_bytes; /* min(free, total / 2): a measure for programs
-				* that share a device without asking.  A plan
-				* may take free_bytes less reserved_bytes */
+				* that share a device without asking, see also
+				* gpumap_buffer_alloc().  A plan may take
+				* free_bytes less reserved_bytes */
 	double score;          /* weight in a scatter; higher is faster */
 	uint32_t utilisation;  /* per mille */
 	int32_t temperature;   /* millidegrees Celsius */
@@ -312,10 +313,12 @@ GPUMAP_API int gpumap_device_find(const struct gpumap *map,
  * gpumap_device_drain - take a device out of service
  *
  * What is in the row's queues ends, its worker ends, and every handle to the
- * device that gpumap holds is closed: it may be reset, split or taken out.  Jobs
- * that come later end with -ENODEV.  The row says DRAINING, and so do the
- * instances of a card that is split, until gpumap_device_undrain() or the end
- * of the agent.
+ * device that gpumap holds is closed: it may be reset, split or taken out.  Of
+ * a MIG instance only the worker ends; its card is closed when that is drained.
+ * Buffers on the row are gone with the worker, but for whoever has imported
+ * them.  Jobs that come later end with -ENODEV.  The row says DRAINING, and so
+ * do the instances of a card that is split, until gpumap_device_undrain() or
+ * the end of the agent.
  *
  * Returns	0		it is done
  *		-EPERM		only root and the agent's own user may
@@ -323,6 +326,9 @@ GPUMAP_API int gpumap_device_find(const struct gpumap *map,
  *		-EBUSY		the row is just being brought back, or, to bring
  *				it back, was drained with its card
  *		-ECANCELED	it was brought back meanwhile
+ *		-ETIMEDOUT	the probe has not closed the card within 30 s;
+ *				the row is drained once it has, and this call
+ *				may be made again to wait for that
  *		-ESHUTDOWN	the agent is draining itself
  *		-EACCES, -ECONNREFUSED, -ECONNRESET, -EOPNOTSUPP, -EPROTO,
  *		-EOWNERDEAD
@@ -336,7 +342,8 @@ GPUMAP_API int gpumap_device_drain(struct gpumap *map, uint32_t row);
 /*
  * gpumap_device_undrain - put it into service again
  *
- * Returns	as gpumap_device_drain(); 0 too when it was not drained
+ * Returns	as gpumap_device_drain(); 0 too when it was not drained;
+ *		-ETIMEDOUT when the card has not been seen within 30 s
  * Cost		a round trip on the control socket
  * Threads	one at a time
  */
@@ -944,8 +951,11 @@ GPUMAP_API int gpumap_free(struct gpumap_session *session, void *memory);
  *
  * Returns	0
  *		-ENOMEM		the device is full
- *		-EDQUOT		this session has as many bytes there as it may, or
- *				4096 buffers
+ *		-EDQUOT		this session would have more bytes there than it
+ *				may, or has 4096 buffers.  It may have what was
+ *				free, half of the device at most, when it first
+ *				used the row or the worker was started; or what
+ *				its user had reserved there, if that is more
  *		-EAGAIN		fewer than two jobs fit beside those in flight:
  *				take completions first
  *		-ETIME		the deadline passed; what comes of it is freed
@@ -1050,6 +1060,8 @@ GPUMAP_API int gpumap_forget(struct gpumap_session *session, uint64_t buffer);
  * Returns	0
  *		-ESTALE		this session has no such buffer, or not any more
  *		-EINVAL		it is not exportable
+ *		-EDQUOT		this user has as many exports, or exported bytes
+ *				of the row, as it may
  *		-EOPNOTSUPP, -EMFILE	of the device
  *		-ECONNRESET, -EPROTO, -EOWNERDEAD
  * Cost		a round trip on the control socket, and one to the worker
@@ -1060,6 +1072,8 @@ GPUMAP_API int gpumap_buffer_export(struct gpumap_session *session,
 
 /*
  * gpumap_buffer_import - another session's buffer as one of this session
+ *
+ * It is for jobs on the row whose memory it is, as one that was allocated here.
  *
  * flags	GPUMAP_BUFFER_READ_ONLY or 0
  * ret_buffer	receives its name here; give it back with gpumap_buffer_free()
@@ -1112,7 +1126,8 @@ GPUMAP_API int gpumap_export_fd(struct gpumap *map, uint64_t export_id,
 enum gpumap_op {
 	GPUMAP_OP_NOP = 0,
 	GPUMAP_OP_FILL = 1,  /* dst[i] = pattern */
-	GPUMAP_OP_COPY = 2,  /* dst[i] = src[i]; the two must not overlap */
+	GPUMAP_OP_COPY = 2,  /* dst[i] = src[i]; the two must not overlap, nor
+			      * be the memories of two rows */
 	GPUMAP_OP_SCALE = 3, /* dst[i] = alpha * src[i]; dst may be src; f32 */
 	GPUMAP_OP_AXPY = 4,  /* dst[i] += alpha * src[i]; dst may be src; f32 */
 	GPUMAP_OP_ALLOC = 5, /* what gpumap_buffer_alloc() submits; no job */

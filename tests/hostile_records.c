@@ -32,7 +32,7 @@ static bool open_known(struct hostile *h, struct raw *c)
 
 static void descriptor_floods(struct hostile *h)
 {
-	int fds[FDS_MAX];
+	int fds[FDS_MAX], error;
 	struct raw c;
 
 	while (open_known(h, &c)) {
@@ -49,10 +49,14 @@ static void descriptor_floods(struct hostile *h)
 		 * collector of descriptors in flight. */
 		for (uint32_t i = 0; i < record.n_fds; i++)
 			fds[i] = i % 2 ? c.socket : STDERR_FILENO;
-		/* A kernel that can keeps them from all but sessions. */
-		if (raw_send(&c, &record, MSG_DONTWAIT) == -EPERM &&
-		    raw_session(&c, 16, 0, 4096) != 0) {
+		/* A kernel that can keeps them from all but sessions; and it
+		 * sends none while too many of before are in flight. */
+		error = raw_send(&c, &record, MSG_DONTWAIT);
+		if (error == -EPERM && raw_session(&c, 16, 0, 4096) == 0)
+			error = raw_send(&c, &record, MSG_DONTWAIT);
+		if (error != 0) {
 			raw_close(&c);
+			raw_nap(1000000);
 			continue;
 		}
 		while (raw_send(&c, &record, MSG_DONTWAIT) == 0)

@@ -58,8 +58,9 @@ int gm_connection_pass_fds(int socket, bool pass)
 /* With it goes what its peer has sent and we have not received. */
 static void close_socket(struct gm_connection *c, enum gm_drop reason)
 {
+	/* Before it has said HELLO too: behind a bad record may be another. */
 	bool may_hold_fds = reason == GM_DROP_FDS || c->was_session ||
-			    (c->said_hello && !c->server->keeps_fds_out);
+			    !c->server->keeps_fds_out;
 
 	if (may_hold_fds) {
 		/* Its peer shall know at once, whenever that is. */
@@ -458,6 +459,17 @@ void gm_connection_rest(struct gm_connection *c, uint64_t until_ns)
 	gm_timer_set(&c->server->d->loop, &c->rest, until_ns);
 }
 
+void gm_connection_turn_away(const struct gm_control_server *s, int fd,
+			     uid_t uid)
+{
+	if (s->keeps_fds_out) {
+		close(fd);
+		return;
+	}
+	shutdown(fd, SHUT_RDWR);
+	gm_gutter_close(fd, uid);
+}
+
 int gm_connection_open(struct gm_control_server *s, int fd, bool is_refused)
 {
 	struct gm_connection *c = calloc(1, sizeof(*c));
@@ -491,7 +503,7 @@ int gm_connection_open(struct gm_control_server *s, int fd, bool is_refused)
 			gm_user_drop(s, c->user);
 	}
 	if (error) {
-		close(fd);
+		gm_connection_turn_away(s, fd, c ? c->uid : (uid_t)-1);
 		free(c);
 		return error;
 	}

@@ -66,6 +66,11 @@ struct gm_request {
  * then. */
 int gm_connection_open(struct gm_control_server *s, int fd, bool is_refused);
 
+/* Close a socket that is not taken over.  Its peer may have sent before it was
+ * accepted, descriptors too.  @uid: -1 where it is not known. */
+void gm_connection_turn_away(const struct gm_control_server *s, int fd,
+			     uid_t uid);
+
 /* End it, and its session with it.  Whoever is in the middle of a call for it
  * goes on with what is left, see busy. */
 void gm_connection_drop(struct gm_connection *c, enum gm_drop reason,

@@ -136,7 +136,7 @@ static void turn_away(struct gm_control_server *s, int error)
 		close(s->reserve);
 		fd = accept4(s->listener.fd, NULL, NULL, SOCK_CLOEXEC);
 		if (fd >= 0)
-			close(fd);
+			gm_connection_turn_away(s, fd, (uid_t)-1);
 		s->reserve = open_reserve();
 		s->drops[GM_DROP_REFUSED]++;
 	}

@@ -94,7 +94,8 @@ int gm_claims_ask(struct gm_seat *seat, struct gm_claim *claim,
 		return gm_why(ret_why, -ESHUTDOWN,
 			      "the row is being given up; open its queue anew");
 	if (keeper->state == GM_KEEPER_STUCK ||
-	    keeper->state == GM_KEEPER_OFF || gm_keeper_rests_long(keeper))
+	    keeper->state == GM_KEEPER_OFF || gm_keeper_is_barred(keeper) ||
+	    gm_keeper_rests_long(keeper))
 		return gm_why(ret_why, -ENODEV,
 			      "row %u has no worker now; see its reason in "
 			      "gpumapctl devices, or use another row",

@@ -71,8 +71,8 @@ static void let_go(struct gm_importer *importer, struct gm_importer_list *mine)
 
 	TAILQ_REMOVE(mine, importer, mine);
 	TAILQ_REMOVE(&export->importers, importer, entry);
-	if (importer->claim.fd >= 0)
-		close(importer->claim.fd);
+	/* It may be the last: then the memory goes with it. */
+	gm_closer_close(&export->server->closer, importer->claim.fd);
 	free(importer);
 	if (!export->session && TAILQ_EMPTY(&export->importers))
 		free_export(export);
@@ -345,7 +345,7 @@ static void is_imported(struct gm_claim *claim, uint64_t bytes, int fd)
 	struct gm_import_reply reply = { .bytes = export->bytes,
 					 .row = export->row };
 
-	close(claim->fd);
+	gm_closer_close(&export->server->closer, claim->fd);
 	claim->fd = -1;
 	gm_log(GM_LOG_INFO, "imported",
 	       "session=%" PRIu64 " row=%u export=%#" PRIx64

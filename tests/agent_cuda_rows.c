@@ -144,6 +144,38 @@ static void what_comes_late_comes_last(void)
 	end(probe, map);
 }
 
+/* Late and of no use: it says so, and until the probe says otherwise. */
+static void a_late_card_may_be_of_no_use(void)
+{
+	struct gm_probe_wire late = puppet_card(1), odd = puppet_card(4);
+	struct gpumap *map;
+	int probe;
+
+	configure("auto", "30s");
+	probe = start_with((uint32_t[]){ 3 }, 1);
+	map = story_attach(&agent);
+	/* Nobody's name, and a part of itself: no probe of ours says that. */
+	memcpy(odd.device.parent, odd.uuid, sizeof(odd.uuid));
+	puppet_say(probe, &odd);
+	memset(odd.uuid, 0, sizeof(odd.uuid));
+	puppet_say(probe, &odd);
+
+	late.device.health = GM_PROBE_FAILED;
+	snprintf(late.text, sizeof(late.text), "does not answer");
+	puppet_say(probe, &late);
+	OK(agent_wait_log(&agent, "event=row_added row=2 "));
+	OK(puppet_becomes(map, 1, GPUMAP_DEVICE_FAILED));
+	/* The probe's next word of another card is heard after all that. */
+	puppet_say_moving(probe, 3, GM_PROBE_FAILED, "");
+	OK(puppet_becomes(map, 3, GPUMAP_DEVICE_FAILED));
+	EQ(card_of(map, 1).state, GPUMAP_DEVICE_FAILED);
+	STR(card_of(map, 1).reason, "does not answer");
+	EQ(gpumap_device_count(map), 3);
+	puppet_say_moving(probe, 1, GM_PROBE_USABLE, "");
+	OK(puppet_becomes(map, 1, GPUMAP_DEVICE_READY));
+	end(probe, map);
+}
+
 /* ---- absence ----------------------------------------------------------- */
 
 static void absence_is_no_fault(void)
@@ -345,6 +377,27 @@ static void grave_xids_are_believed(const struct gpumap *map, int probe)
 		OK(puppet_becomes(map, 1, GPUMAP_DEVICE_READY));
 	}
 	EQ(card_of(map, 3).state, GPUMAP_DEVICE_READY);
+}
+
+/* Xid 79, then out of the probe's list, then there again: that is the end of the
+ * trouble. */
+static int a_lost_card_comes_back(const struct gpumap *map, int probe)
+{
+	struct gm_probe_wire card = puppet_card(3);
+
+	puppet_say_xid(probe, 1, 79);
+	OK(puppet_becomes(map, 1, GPUMAP_DEVICE_LOST));
+	close(probe);
+	probe = puppet_accept();
+	puppet_say(probe, &card);
+	puppet_say_only(probe, GM_PROBE_LISTED, "");
+	card = puppet_card(1);
+	puppet_say(probe, &card);
+	OK(puppet_becomes(map, 1, GPUMAP_DEVICE_READY));
+	puppet_say_moving(probe, 1, GM_PROBE_USABLE, "");
+	while (card_of(map, 1).temperature != 41000)
+		story_nap(500);
+	return probe;
 }
 
 /* ---- the probe's life -------------------------------------------------- */
@@ -592,6 +645,7 @@ int main(void)
 	agent_make(&agent, NULL);
 	rows_follow_the_bus();
 	what_comes_late_comes_last();
+	a_late_card_may_be_of_no_use();
 	absence_is_no_fault();
 	a_fault_is_told();
 	what_is_required_is_required();
@@ -604,6 +658,7 @@ int main(void)
 	health_is_a_state(map, probe);
 	xids_of_others_change_nothing(map, probe);
 	grave_xids_are_believed(map, probe);
+	probe = a_lost_card_comes_back(map, probe);
 	gpumapctl_shows_gpus();
 	a_row_is_drained(map, probe);
 	probe = a_drain_outlives_the_probe(map, probe);

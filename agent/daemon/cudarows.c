@@ -277,10 +277,9 @@ static void add_late(struct gm_daemon *d, const struct gm_device *found)
 	gm_log(GM_LOG_INFO, "row_added", "row=%d device=%s name=%s", ret,
 	       gm_quote(found->id).text,
 	       gm_quote(found->facts.object.name).text);
-	gm_supervisor_admit(d, (uint32_t)ret);
-	if (!found->present)
-		gm_supervisor_bar(d, (uint32_t)ret, GM_BAR_HEALTH, false,
-				  found->moving.reason, NULL);
+	/* One that is of no use now is served when the probe says otherwise. */
+	if (found->present)
+		gm_supervisor_admit(d, (uint32_t)ret);
 	gm_state_rows_came(d);
 }
 
@@ -312,9 +311,15 @@ static void add(struct gm_daemon *d, const struct gm_probe_wire *wire)
 
 static void heard_device(struct gm_daemon *d, const struct gm_probe_wire *wire)
 {
-	struct gm_device *device = find(d, wire->uuid);
+	static const uint8_t none[16];
+	struct gm_device *device;
 	struct gm_row_image old;
 
+	/* Nobody's name, or a part of itself: what no probe says. */
+	if (memcmp(wire->uuid, none, sizeof(none)) == 0 ||
+	    memcmp(wire->uuid, wire->device.parent, sizeof(none)) == 0)
+		return;
+	device = find(d, wire->uuid);
 	if (device == NULL) {
 		add(d, wire);
 		return;
@@ -420,7 +425,11 @@ static void lose_unnamed(struct gm_daemon *d)
 		struct gm_device *device = d->devices.of[row];
 
 		if (device->facts.kind != GPUMAP_DEVICE_CUDA || device->named ||
-		    device->health == GM_PROBE_LOST || gm_drains_has(d, row))
+		    gm_drains_has(d, row))
+			continue;
+		/* Not to be there is trouble that an Xid has told of. */
+		device->xid_is_seen = true;
+		if (device->health == GM_PROBE_LOST)
 			continue;
 		device->health = GM_PROBE_LOST;
 		show_health(d, device, "no longer there", -ENODEV);
@@ -554,6 +563,14 @@ void gm_cudarows_silent(struct gm_daemon *d)
 void gm_cudarows_greet(struct gm_daemon *d)
 {
 	gm_drains_greet(d);
+}
+
+void gm_cudarows_unseen(struct gm_daemon *d, uint32_t row)
+{
+	struct gm_device *device = d->devices.of[row];
+
+	device->health = GM_PROBE_LOST;
+	show_health(d, device, "not seen since it was brought back", -ENODEV);
 }
 
 bool gm_cudarows_watched(const struct gm_daemon *d)

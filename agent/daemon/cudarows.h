@@ -62,6 +62,10 @@ void gm_cudarows_silent(struct gm_daemon *d);
 /* Another probe runs: what it should leave alone. */
 void gm_cudarows_greet(struct gm_daemon *d);
 
+/* A row was brought back and its device has not been seen: it is LOST until the
+ * probe sees it. */
+void gm_cudarows_unseen(struct gm_daemon *d, uint32_t row);
+
 /* Should the probe be heard from by now and then? */
 bool gm_cudarows_watched(const struct gm_daemon *d);
 

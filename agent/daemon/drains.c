@@ -89,12 +89,12 @@ static void close_card(struct gm_row_drain *drain)
 	const uint8_t *uuid = d->devices.of[drain->row]->facts.uuid;
 
 	drain->state = CLOSING;
-	/* A probe that does not run has nothing open. */
-	if (!is_card(d, drain->row) ||
-	    gm_probe_tell(d, GM_PROBE_RELEASE, uuid) == -ESRCH) {
+	/* One that is ending tells by its end, see gm_drains_silent(). */
+	if (!is_card(d, drain->row) || gm_probe_is_gone(d)) {
 		is_drained(drain);
 		return;
 	}
+	gm_probe_tell(d, GM_PROBE_RELEASE, uuid);
 	gm_timer_set(&d->loop, &drain->timer, gm_loop_now() + PROBE_NS);
 }
 
@@ -126,12 +126,31 @@ static void row_closed(struct gm_daemon *d, uint32_t row)
 	}
 }
 
+/* It was brought back, and nobody can say whether it is there: a row that is
+ * LOST can be drained again, and comes back by itself when the probe sees it. */
+static void is_not_seen(struct gm_row_drain *drain)
+{
+	struct gm_daemon *d = drain->d;
+	uint32_t row = drain->row;
+
+	d->devices.of[row]->drain = NULL;
+	tell_all(drain, -ETIMEDOUT,
+		 "the probe has not seen it: its log lines say more");
+	free(drain);
+	gm_cudarows_unseen(d, row);
+	gm_supervisor_unbar(d, row, GM_BAR_DRAIN);
+}
+
 static void limit(struct gm_timer *timer)
 {
 	struct gm_row_drain *drain =
 		gm_owner(timer, struct gm_row_drain, timer);
 
 	gm_log(GM_LOG_WARNING, "drain_stuck", "row=%u", drain->row);
+	if (drain->state == RESUMING) {
+		is_not_seen(drain);
+		return;
+	}
 	tell_all(drain, -ETIMEDOUT,
 		 "the probe does not answer: its log lines say more");
 }
@@ -169,6 +188,10 @@ static int judge(const struct gm_daemon *d, uint32_t row, char *ret_why)
 
 static int wait_for(struct gm_row_drain *drain, struct gm_drain_wait *wait)
 {
+	/* Whoever asks after the limit has one of his own. */
+	if (drain->state == CLOSING && TAILQ_EMPTY(&drain->waits))
+		gm_timer_set(&drain->d->loop, &drain->timer,
+			     gm_loop_now() + PROBE_NS);
 	wait->drain = drain;
 	TAILQ_INSERT_TAIL(&drain->waits, wait, entry);
 	return -EINPROGRESS;

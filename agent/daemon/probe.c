@@ -386,6 +386,12 @@ bool gm_probe_runs(const struct gm_daemon *d)
 	return d->probe.state == GM_PROBE_RUNNING && d->probe.socket.fd >= 0;
 }
 
+bool gm_probe_is_gone(const struct gm_daemon *d)
+{
+	return d->probe.state == GM_PROBE_OFF ||
+	       d->probe.state == GM_PROBE_RESTING;
+}
+
 void gm_probe_exit(struct gm_daemon *d)
 {
 	struct gm_probe *probe = &d->probe;

@@ -30,7 +30,7 @@ struct row {
 	int pair;
 	char failed[128]; /* what FAILED said */
 	int code;
-	char ready[128];     /* what READY said */
+	char ready[128];      /* what READY said */
 	const char *more[12]; /* options of the worker, before NULL */
 };
 

@@ -351,6 +351,12 @@ gm_tests += %reldir%/test_keeper
 	%reldir%/keeper_play.h %reldir%/tap.h
 %canon_reldir%_test_keeper_LDADD = $(gm_daemon)
 
+gm_tests += %reldir%/test_gutter
+%canon_reldir%_test_gutter_SOURCES = %reldir%/test_gutter.c \
+	%reldir%/lingering.h %reldir%/tap.h
+%canon_reldir%_test_gutter_LDADD = $(gm_daemon) -lpthread
+GM_TSAN_TESTS += %reldir%/test_gutter
+
 gm_tests += %reldir%/test_identity
 %canon_reldir%_test_identity_SOURCES = %reldir%/test_identity.c %reldir%/tap.h
 %canon_reldir%_test_identity_LDADD = $(gm_daemon)
@@ -654,7 +660,8 @@ gm_claims = %reldir%/claims.h %reldir%/odd_worker.h %reldir%/raw.h \
 	$(gm_story)
 gm_claims_libs = %reldir%/libraw.la $(gm_story_libs) shm/libshm.la
 gm_tests += %reldir%/agent_claims
-%canon_reldir%_agent_claims_SOURCES = %reldir%/agent_claims.c $(gm_claims)
+%canon_reldir%_agent_claims_SOURCES = %reldir%/agent_claims.c \
+	%reldir%/lingering.h $(gm_claims)
 %canon_reldir%_agent_claims_LDADD = $(gm_claims_libs)
 gm_tests += %reldir%/agent_exports
 %canon_reldir%_agent_exports_SOURCES = %reldir%/agent_exports.c $(gm_claims)

@@ -10,6 +10,10 @@
  * these is closed by the loop, nor by the thread that gives back our own memory:
  * threads of the gutter's own do it, and those that are stuck are left to it.
  *
+ * Uids take turns, and one may have as many threads as it leaves to all others:
+ * half of them by itself, half of the rest where another has its half.  So it
+ * takes many uids, each with much that is stuck, to hold anybody up.
+ *
  * What is not closed yet is counted by uid, for those who hand over: a uid that
  * has sent too much of the kind is listened to no more until some of it is gone.
  * There is one gutter for the process, and it ends with the process.
@@ -20,7 +24,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#define GM_GUTTER_THREADS 8u
+#define GM_GUTTER_THREADS 16u /* of them 8 for one uid alone */
 #define GM_GUTTER_PER_UID 32u /* from here on it is_full() */
 
 /* Close @fd, which is ours and came from @uid, soon.  A negative one is nothing

@@ -228,8 +228,9 @@ int gm_launch(const struct gm_keeper *keeper, enum gm_launch_part part,
 /* From the spawn to READY. */
 uint64_t gm_patience_ready(const struct gm_keeper *keeper);
 
-/* Look for a worker that makes no progress; to be called once a second. */
-void gm_patience_look(struct gm_keeper *keeper);
+/* Look for a worker that makes no progress; to be called once a second, with the
+ * loop's time. */
+void gm_patience_look(struct gm_keeper *keeper, uint64_t now_ns);
 
 /* seats.c */
 

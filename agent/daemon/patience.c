@@ -81,10 +81,8 @@ static void judge_jobs(struct gm_keeper *keeper, uint64_t now)
 	gm_keeper_kill(keeper, why);
 }
 
-void gm_patience_look(struct gm_keeper *keeper)
+void gm_patience_look(struct gm_keeper *keeper, uint64_t now_ns)
 {
-	uint64_t now = gm_loop_now();
-
 	if (!gm_keeper_has_child(keeper) || keeper->state == GM_KEEPER_ENDING ||
 	    keeper->state == GM_KEEPER_STUCK)
 		return;
@@ -93,9 +91,9 @@ void gm_patience_look(struct gm_keeper *keeper)
 	else if (++keeper->times_stopped >= STOPPED_MAX)
 		gm_keeper_kill(keeper, "stopped by a signal");
 	if (keeper->state == GM_KEEPER_SERVING) {
-		judge_jobs(keeper, now);
-		judge(keeper, gm_get(&keeper->journal->beat), now);
-		judge(keeper, gm_get(&keeper->journal->slow), now);
+		judge_jobs(keeper, now_ns);
+		judge(keeper, gm_get(&keeper->journal->beat), now_ns);
+		judge(keeper, gm_get(&keeper->journal->slow), now_ns);
 	}
 	gm_seats_pump(keeper);
 }

@@ -41,7 +41,7 @@ static void tick(struct gm_timer *timer)
 	limit_spinning(s, now);
 	for (uint32_t row = 0; row < GM_ROWS; row++) {
 		if (s->keepers[row])
-			gm_patience_look(s->keepers[row]);
+			gm_patience_look(s->keepers[row], now);
 	}
 	gm_timer_set(&s->d->loop, &s->tick, now + TICK_NS);
 }

@@ -50,6 +50,7 @@ static const char *const points[] = {
 	"state_written",    "state_synced",   "state_renamed",
 	"state_lasting",    "publish_key",    "publish_visible",
 	"control_replied",  "state_removed",  "state_forgotten",
+	"state_moved",
 };
 
 #define POINTS (sizeof(points) / sizeof(points[0]))

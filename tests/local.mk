@@ -626,7 +626,7 @@ gm_tests += %reldir%/agent_state
 gm_tests += %reldir%/agent_state_disk
 %canon_reldir%_agent_state_disk_SOURCES = %reldir%/agent_state_disk.c \
 	%reldir%/state_story.h $(gm_story)
-%canon_reldir%_agent_state_disk_LDADD = $(gm_story_libs)
+%canon_reldir%_agent_state_disk_LDADD = $(gm_story_libs) $(SECCOMP_LIBS)
 gm_tests += %reldir%/agent_scatter
 %canon_reldir%_agent_scatter_SOURCES = %reldir%/agent_scatter.c \
 	%reldir%/stage.h $(gm_story)

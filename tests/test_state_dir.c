@@ -157,6 +157,43 @@ static void files_come_and_go(void)
 	gm_state_dir_close(&dir);
 }
 
+/* A map that a held one replaces. */
+static void a_file_is_set_aside(void)
+{
+	struct gm_state_dir dir;
+	bool was_there = true;
+	char **names;
+
+	EQ(open_dir(&dir), 0);
+	EQ(gm_state_dir_set_aside(&dir, "a.layers", why, &was_there), 0);
+	OK(!was_there);
+	OK(!is_there(&dir, "a.layers.replaced"));
+	EQ(gm_state_dir_drop_aside(&dir, "a.layers", why), 0);
+	EQ(put(&dir, "a.layers", "one"), 0);
+	EQ(gm_state_dir_set_aside(&dir, "a.layers", why, &was_there), 0);
+	OK(was_there);
+	OK(says(&dir, "a.layers", NULL));
+	EQ(count(&dir), 0);
+	if (EQ(gm_state_dir_list_aside(&dir, &names), 1)) {
+		STR(names[0], "a.layers");
+		free(names[0]);
+		free(names);
+	}
+	EQ(gm_state_dir_put_back(&dir, "a.layers", why), 0);
+	OK(says(&dir, "a.layers", "one"));
+	OK(!is_there(&dir, "a.layers.replaced"));
+	EQ(gm_state_dir_put_back(&dir, "a.layers", why), -EIO);
+
+	/* One that the disk would not remove is no hindrance. */
+	make_file(&dir, "a.layers.replaced");
+	EQ(gm_state_dir_set_aside(&dir, "a.layers", why, &was_there), 0);
+	EQ(gm_state_dir_drop_aside(&dir, "a.layers", why), 0);
+	OK(!is_there(&dir, "a.layers.replaced"));
+	EQ(gm_state_dir_list_aside(&dir, &names), 0);
+	free(names);
+	gm_state_dir_close(&dir);
+}
+
 static void bad_files_are_put_aside(void)
 {
 	struct gm_state_dir dir;
@@ -274,6 +311,7 @@ enum {
 static int with_disk(const struct gm_state_dir *dir, const struct disk *disk)
 {
 	int found = 0, ret;
+	bool was_there;
 
 	if (break_call(disk->call, disk->error, disk->is_dir ? dir->fd : -1))
 		return CANNOT;
@@ -285,6 +323,9 @@ static int with_disk(const struct gm_state_dir *dir, const struct disk *disk)
 	found |= put(dir, "fresh.layers", "one") == 0 ? WROTE : 0;
 	if (disk->is_dir &&
 	    gm_state_dir_remove(dir, "kept.layers", why) != disk->status)
+		found |= REMOVED;
+	if (disk->is_dir && gm_state_dir_set_aside(dir, "kept.layers", why,
+						   &was_there) != disk->status)
 		found |= REMOVED;
 	if (!says(dir, "kept.layers", "as it was") ||
 	    !says(dir, "fresh.layers", NULL) || count(dir) != 1)
@@ -339,6 +380,7 @@ int main(void)
 	it_is_made_and_locked();
 	an_instance_is_one_name();
 	files_come_and_go();
+	a_file_is_set_aside();
 	bad_files_are_put_aside();
 	only_our_files_are_read();
 	only_our_directory_is_used();

@@ -201,6 +201,36 @@ static void names_are_files(void)
 	EQ(strlen(file), 3 * (GM_NAME_BYTES - 1) + 7);
 }
 
+static void files_are_names(void)
+{
+	static const char *const nobodys[] = {
+		".layers",    "layers",     "a.layers.replaced",
+		"%2Ex",       "a/b.layers", "%61.layers", /* an a */
+		"%00.layers", "%2.layers",  "..layers",
+	};
+	char file[3 * GM_STATE_NAME_BYTES], name[GM_NAME_BYTES];
+	char widest[GM_NAME_BYTES + 1];
+
+	OK(gm_state_text_owner("llama-2.70b_f16.layers", name));
+	STR(name, "llama-2.70b_f16");
+	OK(gm_state_text_owner("%2E.%2Fx.layers", name));
+	STR(name, "../x");
+	memset(widest, 0xff, sizeof(widest));
+	widest[GM_NAME_BYTES - 1] = '\0';
+	gm_state_text_name(widest, file);
+	OK(gm_state_text_owner(file, name));
+	STR(name, widest);
+	memset(widest, 'w', sizeof(widest));
+	widest[GM_NAME_BYTES] = '\0';
+	snprintf(file, sizeof(file), "%s.layers", widest);
+	OK(!gm_state_text_owner(file, name));
+	memset(file, 'w', sizeof(file));
+	strcpy(file + sizeof(file) - 8, ".layers");
+	OK(!gm_state_text_owner(file, name));
+	for (size_t i = 0; i < sizeof(nobodys) / sizeof(nobodys[0]); i++)
+		OK(!gm_state_text_owner(nobodys[i], name));
+}
+
 /* ---- what is refused --------------------------------------------------- */
 
 static const char good[] =
@@ -366,6 +396,7 @@ int main(void)
 	every_map_comes_back();
 	the_largest_map_comes_back();
 	names_are_files();
+	files_are_names();
 	torn_texts_are_refused();
 	foreign_texts_are_refused();
 	senseless_maps_are_refused();

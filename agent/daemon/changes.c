@@ -86,22 +86,29 @@ static void do_write(struct gm_clerk_job *job)
 					change->why);
 }
 
-static void do_may_remove(struct gm_clerk_job *job)
+static void do_set_aside(struct gm_clerk_job *job)
 {
 	struct gm_change *change = of(job);
 
-	change->status = gm_state_may_remove(&change->d->state.dir,
+	change->status =
+		gm_state_set_aside(&change->d->state.dir, change->layers.name,
+				   change->why, &change->has_aside);
+}
+
+static void do_drop_aside(struct gm_clerk_job *job)
+{
+	struct gm_change *change = of(job);
+
+	change->status = gm_state_drop_aside(&change->d->state.dir,
 					     change->layers.name, change->why);
 }
 
 static void do_remove(struct gm_clerk_job *job)
 {
 	struct gm_change *change = of(job);
-	const char *name = change->act == GM_CHANGE_TAKE ? change->name
-							 : change->layers.name;
 
-	change->status =
-		gm_state_remove(&change->d->state.dir, name, change->why);
+	change->status = gm_state_remove(&change->d->state.dir, change->name,
+					 change->why);
 }
 
 /* ---- publishing -------------------------------------------------------- */
@@ -129,8 +136,7 @@ static void written(struct gm_clerk_job *job)
 	begin_waiting(d);
 }
 
-/* The map is published and lasts as long as its holder: there is no way back.
- * A file that cannot be removed is out of date as long as the slot says so. */
+/* A file that was set aside counts no longer, removed or not. */
 static void replaced(struct gm_clerk_job *job)
 {
 	struct gm_change *change = of(job);
@@ -143,19 +149,19 @@ static void replaced(struct gm_clerk_job *job)
 	begin_waiting(d);
 }
 
-/* A file that is to stay behind on a disk that lets nothing go would come back
- * when the holder is gone. */
 static void may_be_held(struct gm_clerk_job *job)
 {
 	struct gm_change *change = of(job);
 	struct gm_daemon *d = change->d;
 
-	if (change->status == 0) {
+	if (change->status != 0)
+		gm_publish_abandon(d, &change->put);
+	else
 		show(change);
-		give(change, do_remove, replaced);
+	if (change->status == 0 && change->has_aside) {
+		give(change, do_drop_aside, replaced);
 		return;
 	}
-	gm_publish_abandon(d, &change->put);
 	finish(change, change->status);
 	begin_waiting(d);
 }
@@ -174,7 +180,7 @@ static void put(struct gm_change *change)
 		return;
 	}
 	if ((change->layers.flags & GM_OBJECT_HELD) != 0) {
-		give(change, do_may_remove, may_be_held);
+		give(change, do_set_aside, may_be_held);
 		return;
 	}
 	change->layers.published = change->put.published;

@@ -106,6 +106,7 @@ struct gm_change {
 	struct gm_clerk_job job;
 	struct gm_put put;
 	struct gm_state_map map; /* for the file */
+	bool has_aside;          /* a file was set aside */
 	int status;              /* of the clerk's part */
 };
 

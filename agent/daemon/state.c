@@ -19,7 +19,7 @@ struct gm_state_waiting {
 	TAILQ_ENTRY(gm_state_waiting) entry;
 	uint32_t uid;
 	char name[GM_NAME_BYTES];
-	struct gm_state_map map;
+	struct gm_state_map map; /* memory NULL: the disk keeps it from us */
 	bool is_resolved; /* its rows are rows, not places among the charges */
 };
 
@@ -67,6 +67,13 @@ int gm_state_may_replace(const struct gm_daemon *d, const char *name,
 {
 	const struct gm_state_waiting *waiting = find(d, name);
 
+	if (waiting != NULL && !gm_publish_privileged(uid) &&
+	    waiting->map.memory == NULL)
+		return gm_why(ret_why, -EACCES,
+			      "map %s has a file that the disk does not give "
+			      "out: choose another name, or have the "
+			      "administrator look at the disk",
+			      name);
 	if (waiting != NULL && waiting->uid != uid &&
 	    !gm_publish_privileged(uid))
 		return gm_why(ret_why, -EACCES,
@@ -121,13 +128,22 @@ int gm_state_write(const struct gm_state_dir *dir,
 	return ret;
 }
 
-int gm_state_may_remove(const struct gm_state_dir *dir, const char *name,
+int gm_state_set_aside(const struct gm_state_dir *dir, const char *name,
+		       char ret_why[GM_WHY_BYTES], bool *ret_is_there)
+{
+	char file[GM_STATE_NAME_BYTES];
+
+	gm_state_text_name(name, file);
+	return gm_state_dir_set_aside(dir, file, ret_why, ret_is_there);
+}
+
+int gm_state_drop_aside(const struct gm_state_dir *dir, const char *name,
 			char ret_why[GM_WHY_BYTES])
 {
 	char file[GM_STATE_NAME_BYTES];
 
 	gm_state_text_name(name, file);
-	return gm_state_dir_may_remove(dir, file, ret_why);
+	return gm_state_dir_drop_aside(dir, file, ret_why);
 }
 
 int gm_state_remove(const struct gm_state_dir *dir, const char *name,
@@ -204,7 +220,39 @@ static int let_wait(struct gm_daemon *d, const char *file,
 /* Nothing that only this start lacks makes a file a bad one. */
 static bool is_bad(int error)
 {
-	return error == -EPROTO || error == -EBADMSG || error == -EIO;
+	return error == -EPROTO || error == -EBADMSG;
+}
+
+/* What the segment has under its name is what was acknowledged.  Where it has
+ * nothing the name is taken, by whom only the file knows. */
+static int leave_unread(struct gm_daemon *d, struct found *found,
+			const char *file)
+{
+	char name[GM_NAME_BYTES];
+	bool is_named = gm_state_text_owner(file, name);
+	const struct gm_block *block =
+		is_named ? gm_publish_find(d, GM_KIND_LAYERS, name) : NULL;
+	struct gm_state_waiting *waiting;
+
+	gm_log(GM_LOG_ERROR, "state_unread", "path=%s why=%s remedy=%s",
+	       path_of(d, file).text, gm_quote(strerror(EIO)).text,
+	       gm_quote(block != NULL
+				? "look at the disk, then publish the map "
+				  "again: until then only the segment has it"
+				: "look at the disk and restart, or release "
+				  "the map")
+		       .text);
+	if (block != NULL)
+		found->keep[block - d->directory.objects] = true;
+	if (block != NULL || !is_named)
+		return 0;
+	waiting = calloc(1, sizeof(*waiting));
+	if (waiting == NULL)
+		return -ENOMEM;
+	waiting->uid = geteuid();
+	memcpy(waiting->name, name, sizeof(name));
+	TAILQ_INSERT_TAIL(&d->state.waiting, waiting, entry);
+	return 0;
 }
 
 static int read_one(const struct gm_daemon *d, const char *file,
@@ -222,8 +270,7 @@ static int read_one(const struct gm_daemon *d, const char *file,
 	return ret;
 }
 
-static int read_files(const struct gm_daemon *d, struct found *found,
-		      char *ret_why)
+static int read_files(struct gm_daemon *d, struct found *found, char *ret_why)
 {
 	int n = gm_state_dir_list(&d->state.dir, &found->files);
 
@@ -239,9 +286,13 @@ static int read_files(const struct gm_daemon *d, struct found *found,
 		char why[GM_WHY_BYTES];
 		int ret = read_one(d, file, &found->maps[i], why);
 
-		if (is_bad(ret))
+		if (is_bad(ret)) {
 			put_aside(d, file, why);
-		else if (ret != 0)
+			continue;
+		}
+		if (ret == -EIO)
+			ret = leave_unread(d, found, file);
+		if (ret != 0)
 			return gm_why(ret_why, ret, "%.100s/%.100s: %s",
 				      d->state.dir.path, file, strerror(-ret));
 	}
@@ -257,8 +308,47 @@ static bool is_configured(const struct gm_daemon *d, const char *name)
 	return false;
 }
 
-/* A file is older than the HELD map in its slot when an agent died after that
- * had replaced the file's map, and before the file was gone. */
+static void drop_aside(const struct gm_daemon *d, const char *file)
+{
+	char why[GM_WHY_BYTES];
+
+	/* It does not count, so it may as well stay. */
+	if (gm_state_dir_drop_aside(&d->state.dir, file, why) != 0)
+		gm_log(GM_LOG_WARNING, "state_stays", "name=%s why=%s",
+		       gm_quote(file).text, gm_quote(why).text);
+}
+
+/* An agent before us died, or its disk failed, between setting a file aside and
+ * removing it: had its map given way already? */
+static int judge_aside(const struct gm_daemon *d, char *ret_why)
+{
+	char **files;
+	int n = gm_state_dir_list_aside(&d->state.dir, &files), ret = 0;
+
+	if (n < 0)
+		return gm_why(ret_why, n, "%s: %s", d->state.dir.path,
+			      strerror(-n));
+	for (int i = 0; i < n; i++) {
+		const struct gm_block *block = NULL;
+		char name[GM_NAME_BYTES];
+
+		if (gm_state_text_owner(files[i], name))
+			block = gm_publish_find(d, GM_KIND_LAYERS, name);
+		if (ret == 0 && block != NULL &&
+		    (block->flags & GM_OBJECT_HELD) == 0 &&
+		    !gm_state_dir_has(&d->state.dir, files[i]))
+			ret = gm_state_dir_put_back(&d->state.dir, files[i],
+						    ret_why);
+		else
+			drop_aside(d, files[i]);
+		free(files[i]);
+	}
+	free(files);
+	return ret;
+}
+
+/* A file is older than the HELD map in its slot when an agent died that removed
+ * it only after that had replaced the file's map. */
 static int match_slots(const struct gm_daemon *d, struct found *found,
 		       char *ret_why)
 {
@@ -403,7 +493,7 @@ static bool may_be_published(const struct gm_daemon *d,
 {
 	bool is_lost;
 
-	if (is_configured(d, waiting->name))
+	if (is_configured(d, waiting->name) || waiting->map.memory == NULL)
 		return false;
 	if (!waiting->is_resolved)
 		waiting->is_resolved = resolve(d, &waiting->map, &is_lost);
@@ -445,7 +535,9 @@ int gm_state_restore(struct gm_daemon *d, char ret_why[GM_WHY_BYTES])
 
 	if (found == NULL)
 		return gm_why(ret_why, -ENOMEM, "out of memory");
-	ret = read_files(d, found, ret_why);
+	ret = judge_aside(d, ret_why);
+	if (ret == 0)
+		ret = read_files(d, found, ret_why);
 	if (ret == 0)
 		ret = match_slots(d, found, ret_why);
 	if (ret == 0)

@@ -9,6 +9,11 @@
  * the disk before the slot is stored, and off it before the slot is cleared,
  * so whatever an agent dies of, the next one finds out from the files what it
  * has to answer for.
+ *
+ * Where a HELD map takes a name over, the file of the map before is set aside
+ * (renamed) before the slot is stored, and removed after it.  A file that was
+ * set aside counts only while the slot still has that map, for then the agent
+ * died in between: what a disk would not let go of does not come back.
  */
 #ifndef GM_STATE_H
 #define GM_STATE_H
@@ -41,8 +46,10 @@ void gm_state_exit(struct gm_daemon *d);
  *
  * To be called when rows and holders are known and nobody can ask yet.  A file
  * that makes no sense is put aside; one whose rows are not there, or that has
- * no room, waits for a start that has them, and keeps its name till then.  What the segment has and no file,
- * no holder and no configuration knows is taken out.
+ * no room, waits for a start that has them, and keeps its name till then.  So
+ * does one that the disk does not give out; what the segment has under its name
+ * was acknowledged, and stays.  What the segment has and no file, no holder and
+ * no configuration knows is taken out.
  *
  * Returns	0; -ENOMEM, and what reading the directory returns, with
  *		ret_why
@@ -92,9 +99,19 @@ int gm_state_name_rows(const struct gm_daemon *d,
 int gm_state_write(const struct gm_state_dir *dir,
 		   const struct gm_state_map *map, char ret_why[GM_WHY_BYTES]);
 
-/* Would gm_state_remove() fail already now?  By the clerk.  Returns as
- * gm_state_dir_may_remove(). */
-int gm_state_may_remove(const struct gm_state_dir *dir, const char *name,
+/*
+ * gm_state_set_aside - let a map's file count only until the slot has moved on
+ *
+ * By the clerk.
+ *
+ * Returns	as gm_state_dir_set_aside()
+ */
+int gm_state_set_aside(const struct gm_state_dir *dir, const char *name,
+		       char ret_why[GM_WHY_BYTES], bool *ret_is_there);
+
+/* Remove what was set aside; by the clerk.  Returns as
+ * gm_state_dir_drop_aside(). */
+int gm_state_drop_aside(const struct gm_state_dir *dir, const char *name,
 			char ret_why[GM_WHY_BYTES]);
 
 /* Remove a map's file, if it has one; by the clerk.  Returns as

@@ -20,6 +20,7 @@
 
 #define NEW         "new"
 #define OLD         "old"
+#define ASIDE       ".replaced"
 #define LOCK_STEPS  200
 #define LOCK_NAP_NS 10000000L
 #define REFUSED_MAX 1000
@@ -150,18 +151,28 @@ void gm_state_dir_close(struct gm_state_dir *dir)
 
 /* ---- reading ----------------------------------------------------------- */
 
-static int is_state(const struct dirent *entry)
+static bool ends_in(const char *name, const char *suffix)
 {
-	size_t n = strlen(entry->d_name), suffix = strlen(GM_STATE_SUFFIX);
+	size_t n = strlen(name), most = strlen(suffix);
 
-	return n > suffix &&
-	       strcmp(entry->d_name + n - suffix, GM_STATE_SUFFIX) == 0;
+	return n > most && strcmp(name + n - most, suffix) == 0;
 }
 
-int gm_state_dir_list(const struct gm_state_dir *dir, char ***ret_names)
+static int is_state(const struct dirent *entry)
+{
+	return ends_in(entry->d_name, GM_STATE_SUFFIX);
+}
+
+static int is_aside(const struct dirent *entry)
+{
+	return ends_in(entry->d_name, GM_STATE_SUFFIX ASIDE);
+}
+
+static int list(const struct gm_state_dir *dir,
+		int (*is_wanted)(const struct dirent *entry), char ***ret_names)
 {
 	struct dirent **entries;
-	int n = scandirat(dir->fd, ".", &entries, is_state, alphasort);
+	int n = scandirat(dir->fd, ".", &entries, is_wanted, alphasort);
 	char **names;
 	int ret = n;
 
@@ -184,6 +195,20 @@ int gm_state_dir_list(const struct gm_state_dir *dir, char ***ret_names)
 		free(names[i]);
 	free(names);
 	return -ENOMEM;
+}
+
+int gm_state_dir_list(const struct gm_state_dir *dir, char ***ret_names)
+{
+	return list(dir, is_state, ret_names);
+}
+
+int gm_state_dir_list_aside(const struct gm_state_dir *dir, char ***ret_names)
+{
+	int n = list(dir, is_aside, ret_names);
+
+	for (int i = 0; i < n; i++)
+		(*ret_names)[i][strlen((*ret_names)[i]) - strlen(ASIDE)] = '\0';
+	return n;
 }
 
 static int read_all(int fd, char *text, size_t bytes)
@@ -357,21 +382,12 @@ int gm_state_dir_write(const struct gm_state_dir *dir, const char *file,
 	return ret == 0 ? 0 : refusal(dir, file, ret, ret_why);
 }
 
-static bool is_there(const struct gm_state_dir *dir, const char *file)
+bool gm_state_dir_has(const struct gm_state_dir *dir, const char *file)
 {
 	struct stat st;
 
 	return fstatat(dir->fd, file, &st, AT_SYMLINK_NOFOLLOW) == 0 ||
 	       errno != ENOENT;
-}
-
-int gm_state_dir_may_remove(const struct gm_state_dir *dir, const char *file,
-			    char ret_why[GM_WHY_BYTES])
-{
-	if (!is_there(dir, file) ||
-	    faccessat(dir->fd, ".", W_OK, AT_EACCESS) == 0)
-		return 0;
-	return refusal(dir, file, -errno, ret_why);
 }
 
 int gm_state_dir_remove(const struct gm_state_dir *dir, const char *file,
@@ -381,7 +397,7 @@ int gm_state_dir_remove(const struct gm_state_dir *dir, const char *file,
 
 	/* Renaming would be refused by a disk that is read-only, though there
 	 * is nothing to rename. */
-	if (!is_there(dir, file))
+	if (!gm_state_dir_has(dir, file))
 		return 0;
 	if (renameat(at, file, at, OLD) != 0)
 		return refusal(dir, file, -errno, ret_why);
@@ -394,6 +410,59 @@ int gm_state_dir_remove(const struct gm_state_dir *dir, const char *file,
 	GM_POINT("state_forgotten");
 	unlinkat(at, OLD, 0);
 	return 0;
+}
+
+static void name_aside(const char *file, char ret_name[NAME_MAX + 1])
+{
+	snprintf(ret_name, NAME_MAX + 1, "%s" ASIDE, file);
+}
+
+/* A rename that lasts, or is taken back. */
+static int move_over(const struct gm_state_dir *dir, const char *from,
+		     const char *to, const char *file, char *ret_why)
+{
+	int ret;
+
+	if (renameat(dir->fd, from, dir->fd, to) != 0)
+		return refusal(dir, file, -errno, ret_why);
+	GM_POINT("state_moved");
+	if (fsync(dir->fd) == 0)
+		return 0;
+	ret = -errno;
+	renameat(dir->fd, to, dir->fd, from);
+	return refusal(dir, file, ret, ret_why);
+}
+
+int gm_state_dir_set_aside(const struct gm_state_dir *dir, const char *file,
+			   char ret_why[GM_WHY_BYTES], bool *ret_is_there)
+{
+	char aside[NAME_MAX + 1];
+
+	*ret_is_there = gm_state_dir_has(dir, file);
+	if (!*ret_is_there)
+		return 0;
+	name_aside(file, aside);
+	return move_over(dir, file, aside, file, ret_why);
+}
+
+int gm_state_dir_put_back(const struct gm_state_dir *dir, const char *file,
+			  char ret_why[GM_WHY_BYTES])
+{
+	char aside[NAME_MAX + 1];
+
+	name_aside(file, aside);
+	return move_over(dir, aside, file, file, ret_why);
+}
+
+int gm_state_dir_drop_aside(const struct gm_state_dir *dir, const char *file,
+			    char ret_why[GM_WHY_BYTES])
+{
+	char aside[NAME_MAX + 1];
+
+	name_aside(file, aside);
+	if (unlinkat(dir->fd, aside, 0) == 0 || errno == ENOENT)
+		return 0;
+	return refusal(dir, aside, -errno, ret_why);
 }
 
 int gm_state_dir_refuse(const struct gm_state_dir *dir, const char *file)

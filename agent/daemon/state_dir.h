@@ -10,6 +10,7 @@
  *
  *	NAME.layers		a file, see state_text.h
  *	NAME.layers.refused-N	one that an agent would not read, for a person
+ *	NAME.layers.replaced	one whose map gives way to a held one
  *	new			one that is being written
  *	old			one that is being replaced or removed
  *
@@ -21,6 +22,7 @@
 #ifndef GM_STATE_DIR_H
 #define GM_STATE_DIR_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "agent/daemon/state_text.h"
@@ -59,6 +61,9 @@ void gm_state_dir_close(struct gm_state_dir *dir);
  */
 int gm_state_dir_list(const struct gm_state_dir *dir, char ***ret_names);
 
+/* Likewise of those that were set aside, without ".replaced". */
+int gm_state_dir_list_aside(const struct gm_state_dir *dir, char ***ret_names);
+
 /*
  * gm_state_dir_read - the whole of a file
  *
@@ -84,14 +89,26 @@ int gm_state_dir_write(const struct gm_state_dir *dir, const char *file,
 		       const char *text, size_t bytes,
 		       char ret_why[GM_WHY_BYTES]);
 
+/* Is there a file of this name, or could there be one? */
+bool gm_state_dir_has(const struct gm_state_dir *dir, const char *file);
+
 /*
- * gm_state_dir_may_remove - is there nothing to remove, or a disk to write on?
+ * gm_state_dir_set_aside - let a file count no longer, durably, but keep it
  *
- * Nothing is done: a disk may fail all the same when it is to be removed.
+ * ret_is_there	was there one?
  *
- * Returns	as gm_state_dir_write()
+ * Returns	as gm_state_dir_write(): the file counts still then
  */
-int gm_state_dir_may_remove(const struct gm_state_dir *dir, const char *file,
+int gm_state_dir_set_aside(const struct gm_state_dir *dir, const char *file,
+			   char ret_why[GM_WHY_BYTES], bool *ret_is_there);
+
+/* Let one that was set aside count again.  Returns as gm_state_dir_write(). */
+int gm_state_dir_put_back(const struct gm_state_dir *dir, const char *file,
+			  char ret_why[GM_WHY_BYTES]);
+
+/* Remove what was set aside.  It does not count already: nobody has to know when
+ * the disk has forgotten it.  Returns as gm_state_dir_write(). */
+int gm_state_dir_drop_aside(const struct gm_state_dir *dir, const char *file,
 			    char ret_why[GM_WHY_BYTES]);
 
 /* Remove a file, durably.  Returns as gm_state_dir_write(); 0 also when there

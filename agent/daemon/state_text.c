@@ -96,6 +96,25 @@ static int unescape(const char *text, char *ret_text)
 	return (int)(to - ret_text);
 }
 
+bool gm_state_text_owner(const char *file, char ret_name[GM_NAME_BYTES])
+{
+	size_t n = strlen(file), suffix = strlen(GM_STATE_SUFFIX);
+	char name[GM_STATE_NAME_BYTES], want[GM_STATE_NAME_BYTES];
+
+	if (n <= suffix || n >= sizeof(name))
+		return false;
+	memcpy(name, file, n - suffix);
+	name[n - suffix] = '\0';
+	if (unescape(name, name) < 0 || gm_object_name(name) == 0)
+		return false;
+	gm_state_text_name(name, want);
+	if (strcmp(want, file) != 0)
+		return false;
+	memset(ret_name, 0, GM_NAME_BYTES);
+	memcpy(ret_name, name, strlen(name));
+	return true;
+}
+
 /* ---- writing ----------------------------------------------------------- */
 
 static void put_text(FILE *to, const char *key, const char *text)

@@ -15,6 +15,7 @@
 #ifndef GM_STATE_TEXT_H
 #define GM_STATE_TEXT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -41,6 +42,9 @@ struct gm_state_map {
  * suffix: the name of a map's file. */
 void gm_state_text_escape(const char *text, char ret_name[GM_STATE_NAME_BYTES]);
 void gm_state_text_name(const char *name, char ret_name[GM_STATE_NAME_BYTES]);
+
+/* The name of the map whose file this is.  Returns false where it is nobody's. */
+bool gm_state_text_owner(const char *file, char ret_name[GM_NAME_BYTES]);
 
 /*
  * gm_state_text_make - write a map down

@@ -222,11 +222,13 @@ static void one_round(int round, uint64_t bytes, int held)
 	sum.disturbed += !neighbour_works(round + 1);
 }
 
-/* A gigabyte, or what a small machine can spare for it. */
+/* A gigabyte, or what a small machine can spare for it: each row has a range of
+ * the size, and a user's arenas may be half of the memory in all. */
 static uint64_t large(void)
 {
 	uint64_t spare = (uint64_t)sysconf(_SC_PHYS_PAGES) *
-			 (uint64_t)sysconf(_SC_PAGESIZE) / 8;
+			 (uint64_t)sysconf(_SC_PAGESIZE) / 4 /
+			 (uint64_t)gpumap_device_count(map);
 
 	return LARGE < spare ? LARGE : spare / SMALL * SMALL;
 }

@@ -13,6 +13,7 @@
 #include "puppet.h"
 
 #define CONFIG                                                               \
+	"[limits]\nsessions = 64\nconnections = 64\n"                        \
 	"[socket]\nmode = 0666\n[agent]\nrefresh = 50ms\n[cuda]\nenabled = " \
 	"%s\n"                                                               \
 	"list-limit = %s\npass-environment = GPUMAP_PUPPET\n"

@@ -34,12 +34,16 @@ static uint32_t pattern(int round, uint32_t job)
 
 static bool open_side(struct side *s, uint32_t row)
 {
+	/* A user's arenas may be as much as half of a small machine's memory. */
+	const struct gpumap_session_opts opts = {
+		.size = sizeof(opts),
+		.arena_bytes = (uint64_t)JOBS * ELEMENTS * 4,
+	};
 	void *memory;
 
 	s->row = row;
-	if (gpumap_session_open(map, NULL, &s->session) != 0 ||
-	    gpumap_alloc(s->session, row, (uint64_t)JOBS * ELEMENTS * 4,
-			 &memory) != 0)
+	if (gpumap_session_open(map, &opts, &s->session) != 0 ||
+	    gpumap_alloc(s->session, row, opts.arena_bytes, &memory) != 0)
 		return false;
 	s->memory = memory;
 	return true;

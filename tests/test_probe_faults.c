@@ -56,6 +56,15 @@ static struct probe_seen *stranger(struct probe *p, const struct scene *scene,
 	return NULL;
 }
 
+static uint32_t n_usable(const struct probe *p)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < p->n_seen; i++)
+		n += p->seen[i].health == GM_PROBE_USABLE;
+	return n;
+}
+
 static void finish(struct probe *p, struct scene *scene)
 {
 	EQ(p->is_closed, false);
@@ -110,7 +119,8 @@ static void one_that_hangs_later_keeps_its_name(void)
 	others_are_well(&p, &scene, 2);
 	heal(&scene);
 	UNTIL(&p, it->health == GM_PROBE_USABLE);
-	EQ(p.n_seen, 4);
+	/* On a slow machine the others may have had another name at first. */
+	UNTIL(&p, n_usable(&p) == 4);
 	finish(&p, &scene);
 }
 

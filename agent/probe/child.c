@@ -166,7 +166,9 @@ static int spawn(const struct gm_probe_options *o, int socket, pid_t *ret_pid)
 int gm_child_start(const struct gm_probe_options *o, uint32_t index,
 		   struct gm_child *ret_child)
 {
-	struct gm_child child = { .role = o->role, .index = index };
+	struct gm_child child = { .role = o->role,
+				  .index = index,
+				  .call = "its start" };
 	int pair[2], rc;
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)

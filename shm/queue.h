@@ -29,6 +29,20 @@
  * ALLOC and FREE have one argument more, the buffer of word 6: the handle that
  * it is to have, or has.
  *
+ * Bit 0 of its flags, GM_ENTRY_MORE, says that the position behind it carries
+ * more of it:
+ *
+ *	0  sequence:32  GM_OP_MORE:8  n_waits:8  reserved:16
+ *	1  deadline on CLOCK_MONOTONIC in ns, 0 for none
+ *	2-5  what it waits for; those behind n_waits are 0
+ *	6  third operand: offset in its buffer
+ *	7  the third operand's buffer: its handle, 0 for the arena
+ *
+ * To the rings, the journal and the credit a second slot is an entry like any
+ * other: it takes a position, and ends once, with a completion of its own and
+ * behind that of the first.  What that says means nothing.  It is published before
+ * the first slot, so whoever sees the first sees both.
+ *
  * A handle is made by the client, and means something in its own session only:
  *
  *	generation:32  counts the session's buffers: never 0, never used again
@@ -123,6 +137,31 @@ struct gm_entry {
 	uint32_t zero; /* upper half of word 1 */
 };
 
+#define GM_ENTRY_MORE 1u    /* of flags: a second slot follows */
+#define GM_OP_MORE    0xffu /* what a second slot says in place of an op */
+#define GM_WAITS_MAX  4u
+
+/*
+ * What an entry waits for:
+ *
+ *	value:40  incarnation:8  lane:8 (0)  row:8
+ */
+static inline uint32_t gm_wait_lane(uint64_t wait)
+{
+	return (uint32_t)(wait >> 48) & 0xff;
+}
+
+/* A second slot in private memory. */
+struct gm_more {
+	uint8_t op; /* GM_OP_MORE */
+	uint8_t n_waits;
+	uint16_t zero;
+	uint64_t deadline_ns;
+	uint64_t wait[GM_WAITS_MAX];
+	uint64_t third;
+	uint64_t third_buffer; /* handle */
+};
+
 /* Bytes of a queue pair of @depth, whole pages. */
 static inline uint64_t gm_queue_bytes(uint32_t depth)
 {
@@ -182,6 +221,41 @@ static inline void gm_entry_unpack(const uint64_t words[GM_ENTRY_WORDS],
 	ret_entry->value = words[5];
 	ret_entry->dst_buffer = words[6];
 	ret_entry->src_buffer = words[7];
+}
+
+static inline void gm_more_pack(const struct gm_more *more,
+				uint64_t ret_words[GM_ENTRY_WORDS])
+{
+	uint32_t what = more->op | (uint32_t)more->n_waits << 8 |
+			(uint32_t)more->zero << 16;
+
+	ret_words[0] = (uint64_t)what << 32;
+	ret_words[1] = more->deadline_ns;
+	for (uint32_t i = 0; i < GM_WAITS_MAX; i++)
+		ret_words[2 + i] = more->wait[i];
+	ret_words[6] = more->third;
+	ret_words[7] = more->third_buffer;
+}
+
+static inline void gm_more_unpack(const uint64_t words[GM_ENTRY_WORDS],
+				  struct gm_more *ret_more)
+{
+	uint32_t what = (uint32_t)(words[0] >> 32);
+
+	ret_more->op = (uint8_t)what;
+	ret_more->n_waits = (uint8_t)(what >> 8);
+	ret_more->zero = (uint16_t)(what >> 16);
+	ret_more->deadline_ns = words[1];
+	for (uint32_t i = 0; i < GM_WAITS_MAX; i++)
+		ret_more->wait[i] = words[2 + i];
+	ret_more->third = words[6];
+	ret_more->third_buffer = words[7];
+}
+
+/* Does the first word of an entry say that a second slot follows? */
+static inline bool gm_entry_has_more(uint64_t word)
+{
+	return (word >> 40 & GM_ENTRY_MORE) != 0;
 }
 
 /* What travels in the upper half of a completion's first word. */

@@ -192,6 +192,14 @@ static inline struct gm_entry hand_free(const struct hand_client *c,
 				  .dst_buffer = handle };
 }
 
+/* Of a first slot with GM_ENTRY_MORE, the second: the same words by other names. */
+static inline struct gm_entry hand_second(uint64_t deadline_ns)
+{
+	return (struct gm_entry){ .op = GM_OP_MORE,
+				  .incarnation = (uint32_t)deadline_ns,
+				  .zero = (uint32_t)(deadline_ns >> 32) };
+}
+
 static inline void hand_ring(struct hand_client *c)
 {
 	uint64_t one = 1;

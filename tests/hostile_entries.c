@@ -58,6 +58,101 @@ static void reserved_bits(struct hostile *h)
 	}
 }
 
+/* ---- second slots ------------------------------------------------------ */
+
+/* A pair as the library makes it, with a deadline that is over or not. */
+static void make_pair(struct hostile *h, const struct raw_queue *q,
+		      struct gm_entry pair[2])
+{
+	uint64_t deadline = hostile_below(h, 2) ? hostile_random(h) : 0;
+
+	pair[0] = raw_entry(q, (uint8_t)hostile_below(h, GPUMAP_OP_AXPY + 1));
+	pair[0].dtype = GPUMAP_DTYPE_F32;
+	pair[0].flags = GM_ENTRY_MORE;
+	pair[0].src = RANGE / 2;
+	pair[0].n = hostile_below(h, RANGE / 16);
+	/* The same words by the names of a first slot. */
+	pair[1] = (struct gm_entry){ .op = GM_OP_MORE,
+				     .incarnation = (uint32_t)deadline,
+				     .zero = (uint32_t)(deadline >> 32),
+				     .dst_buffer = hostile_random(h),
+				     .src_buffer = hostile_random(h) };
+}
+
+/* What no pair of the library's is.  Returns its name. */
+static const char *break_pair(struct hostile *h, struct gm_entry pair[2])
+{
+	switch (hostile_below(h, 6)) {
+	case 0:
+		pair[0].flags = 0;
+		return "a second slot without a first";
+	case 1:
+		pair[1].op = (uint8_t)hostile_below(h, GM_OP_MORE);
+		return "a first slot without a second";
+	case 2:
+		pair[0] = pair[1];
+		return "two second slots";
+	case 3:
+		pair[1].dtype = (uint8_t)(1u << hostile_below(h, 8));
+		return "a reserved bit of a second slot";
+	case 4:
+		pair[1].flags =
+			(uint8_t)(GM_WAITS_MAX + 1 + hostile_below(h, 251));
+		return "too many waits";
+	default:
+		pair[1].value = UINT64_C(1) << hostile_below(h, 64);
+		return "a wait past the last";
+	}
+}
+
+/* Do all of @n entries end, each in its turn? */
+static void take_in_order(struct hostile *h, struct raw *c, struct raw_queue *q,
+			  uint32_t first, uint32_t n)
+{
+	uint64_t until = raw_now() + RAW_PATIENCE_NS;
+	uint32_t position = first;
+	int32_t status;
+
+	for (uint32_t i = 0; i < n;) {
+		if (!raw_take(q, &position, &status)) {
+			if (raw_is_over(c) || raw_now() > until) {
+				hostile_lapse(h, "%u of %u ended", i, n);
+				return;
+			}
+			raw_nap(20000);
+			continue;
+		}
+		if (position != first + i)
+			hostile_lapse(h, "position %u ended for %u", position,
+				      first + i);
+		i++;
+	}
+}
+
+static void second_slots(struct hostile *h)
+{
+	struct raw c;
+	struct raw_queue *q;
+
+	while ((q = hostile_session(h, &c, DEPTH, 0, RANGE)) != NULL) {
+		struct gm_entry pair[2];
+		const char *what;
+
+		for (uint64_t i = hostile_below(h, 20); i > 0; i--) {
+			uint32_t first = q->entries.pos;
+
+			make_pair(h, q, pair);
+			raw_post(q, pair, 2);
+			take_in_order(h, &c, q, first, 2);
+		}
+		make_pair(h, q, pair);
+		what = break_pair(h, pair);
+		raw_post(q, pair, 2);
+		hostile_must_end(h, &c, what);
+		hostile_round(h);
+	}
+}
+
 /* ---- numbers ----------------------------------------------------------- */
 
 /* Around every edge that there is. */
@@ -347,6 +442,7 @@ static void slow_crowd(struct hostile *h)
 
 const struct hostile_attack hostile_entries[] = {
 	{ "reserved bits", reserved_bits, 1 },
+	{ "second slots", second_slots, 1 },
 	{ "numbers", numbers, 1 },
 	{ "incarnations", incarnations, 1 },
 	{ "flips after publication", flips, 2 },

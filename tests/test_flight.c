@@ -559,7 +559,7 @@ static void breaches_end_the_session(void)
 	s = rig_attach(&r, &c);
 	for (int i = 0; i < 3; i++)
 		e[i] = hand_nop(&c);
-	e[1].flags = 1;
+	e[1].flags = 2;
 	hand_submit(&c, e, 3);
 	gm_flight_serve(&r.w, s);
 	OK(s->halted);

@@ -26,7 +26,7 @@ static int judge_it(const struct gm_entry *entry, struct gm_verdict *verdict)
 
 	gm_entry_pack(entry, words);
 	words[0] |= 77; /* a sequence */
-	return gm_judge_entry(&judge, words, verdict);
+	return gm_judge_entry(&judge, words, NULL, verdict);
 }
 
 static struct gm_entry entry_of(uint8_t op, uint8_t dtype, uint64_t dst,
@@ -126,7 +126,7 @@ static void every_reserved_bit_is_a_breach(void)
 
 		gm_entry_pack(&e, words);
 		words[bit / 64] ^= UINT64_C(1) << bit % 64;
-		rc = gm_judge_entry(&judge, words, &verdict);
+		rc = gm_judge_entry(&judge, words, NULL, &verdict);
 		breaches += rc == -EPROTO;
 		if (rc == -EPROTO && (!verdict.why || !verdict.why[0]))
 			wrong++;
@@ -140,6 +140,71 @@ static void every_reserved_bit_is_a_breach(void)
 	}
 	EQ(wrong, 0);
 	EQ(breaches, 8 + 8 + 32 + 5);
+}
+
+/* Bit 0 of the flags is none where what it promises is there; of that every bit
+ * may be set but those of its operation and those that are reserved. */
+static void a_second_slot_has_reserved_bits_too(void)
+{
+	static const struct {
+		uint64_t bits[GM_ENTRY_WORDS];
+		uint8_t n_waits;
+	} free_bits[] = {
+#define WAIT (~(UINT64_C(0xff) << 48)) /* all but the lane */
+		{ { UINT64_C(0x00000700) << 32 | UINT32_MAX, UINT64_MAX, 0, 0,
+		    0, 0, UINT64_MAX, UINT64_MAX },
+		  0 },
+		{ { UINT64_C(0x00000400) << 32 | UINT32_MAX, UINT64_MAX, WAIT,
+		    WAIT, WAIT, WAIT, UINT64_MAX, UINT64_MAX },
+		  GM_WAITS_MAX },
+#undef WAIT
+	};
+	struct gm_entry e = entry_of(GPUMAP_OP_NOP, 0, 0, 0, 0);
+	uint64_t words[GM_ENTRY_WORDS], second[GM_ENTRY_WORDS];
+	int wrong = 0;
+
+	e.flags = GM_ENTRY_MORE;
+	gm_entry_pack(&e, words);
+	OK(!gm_judge_plain(&judge, words));
+	for (size_t i = 0; i < 2; i++) {
+		struct gm_more more = { .op = GM_OP_MORE,
+					.n_waits = free_bits[i].n_waits };
+
+		for (unsigned bit = 0; bit < 64 * GM_ENTRY_WORDS; bit++) {
+			bool may = free_bits[i].bits[bit / 64] >> bit % 64 & 1;
+			struct gm_verdict v;
+			int rc;
+
+			gm_more_pack(&more, second);
+			second[bit / 64] ^= UINT64_C(1) << bit % 64;
+			rc = gm_judge_entry(&judge, words, second, &v);
+			wrong += (rc == -EPROTO) == may;
+			wrong += rc == -EPROTO && (!v.why || !v.why[0]);
+		}
+	}
+	EQ(wrong, 0);
+}
+
+static void slots_come_in_pairs(void)
+{
+	struct gm_entry e = entry_of(GPUMAP_OP_NOP, 0, 0, 0, 0);
+	struct gm_more more = { .op = GM_OP_MORE, .deadline_ns = 77 };
+	uint64_t words[GM_ENTRY_WORDS], second[GM_ENTRY_WORDS];
+	struct gm_verdict v;
+
+	e.flags = GM_ENTRY_MORE;
+	gm_entry_pack(&e, words);
+	gm_more_pack(&more, second);
+	EQ(gm_judge_entry(&judge, words, second, &v), 0);
+	EQ(v.deadline_ns, 77);
+	EQ(gm_judge_entry(&judge, words, NULL, &v), -EPROTO);
+	EQ(gm_judge_entry(&judge, words, words, &v), -EPROTO);
+	EQ(gm_judge_entry(&judge, second, NULL, &v), -EPROTO);
+	/* What is behind one that has no second is not looked at. */
+	e.flags = 0;
+	gm_entry_pack(&e, words);
+	EQ(gm_judge_entry(&judge, words, second, &v), 0);
+	EQ(v.deadline_ns, 0);
 }
 
 static void unknown_operations_are_breaches(void)
@@ -168,7 +233,7 @@ static void the_dead_are_not_served(void)
 	gm_entry_pack(&e, words);
 	OK(!gm_judge_plain(&judge, words));
 	/* A breach is one whoever it was meant for. */
-	e.flags = 1;
+	e.flags = 2;
 	EQ(judge_it(&e, &verdict), -EPROTO);
 }
 
@@ -205,7 +270,7 @@ static void plain_no_ops_take_the_short_cut(void)
 	gm_entry_pack(&e, words);
 	words[0] |= 12345;
 	OK(gm_judge_plain(&judge, words));
-	EQ(gm_judge_entry(&judge, words, &v), 0);
+	EQ(gm_judge_entry(&judge, words, NULL, &v), 0);
 	EQ(v.bytes, 0);
 }
 
@@ -267,7 +332,7 @@ static int judge_with(const struct gm_buffers *buffers, struct gm_entry *e,
 	with.buffers = buffers;
 	with.row = ROW;
 	gm_entry_pack(e, words);
-	return gm_judge_entry(&with, words, v);
+	return gm_judge_entry(&with, words, NULL, v);
 }
 
 static const struct {
@@ -344,7 +409,7 @@ static void a_task_names_both_sides_of_memory(void)
 	with.reached_each = 1024;
 	e.dst_buffer = DEVICE;
 	gm_entry_pack(&e, words);
-	EQ(gm_judge_entry(&with, words, &v), 0);
+	EQ(gm_judge_entry(&with, words, NULL, &v), 0);
 	OK(v.task.dst == NULL);
 	EQ(v.task.dst_address, 0x500000 + 16);
 	OK(v.task.src == judge.arena + 1024 + 8);
@@ -353,7 +418,7 @@ static void a_task_names_both_sides_of_memory(void)
 	e.src = 1024 - 8;
 	e.dst_buffer = MAPPED;
 	gm_entry_pack(&e, words);
-	EQ(gm_judge_entry(&with, words, &v), 0);
+	EQ(gm_judge_entry(&with, words, NULL, &v), 0);
 	EQ(v.task.src_address, 0);
 	OK(v.task.dst == mapped + 0x10000 + 16);
 	EQ(v.task.dst_address, 0x510000 + 16);
@@ -399,6 +464,8 @@ int main(void)
 {
 	arguments_are_judged();
 	every_reserved_bit_is_a_breach();
+	a_second_slot_has_reserved_bits_too();
+	slots_come_in_pairs();
 	unknown_operations_are_breaches();
 	the_dead_are_not_served();
 	a_task_is_what_was_asked_for();

@@ -136,6 +136,8 @@ static void session_memory(void)
 	line("queue bytes at depth 256", gm_queue_bytes(256));
 	line("second queue at depth 256", gm_queue_at(1, 256));
 	VALUE(GM_ENTRY_WORDS);
+	VALUE(GM_ENTRY_MORE);
+	VALUE(GM_OP_MORE);
 	VALUE(GM_DONE_WORDS);
 	SIZE(gm_journal);
 	SIZE(gm_journal_queue);

@@ -163,6 +163,27 @@ static void entries_survive_packing(void)
 	gm_entry_pack(&out, again);
 	EQ(memcmp(words, again, sizeof(words)), 0);
 
+	struct gm_more more = { .op = GM_OP_MORE,
+				.n_waits = 2,
+				.zero = 3,
+				.deadline_ns = 4,
+				.wait = { 5, 6, 7, 8 },
+				.third = 9,
+				.third_buffer = 10 },
+		       second;
+	gm_more_pack(&more, words);
+	EQ((uint32_t)words[0], 0);
+	OK(!gm_entry_has_more(words[0]));
+	memset(&second, 0xff, sizeof(second));
+	gm_more_unpack(words, &second);
+	EQ(second.op + second.n_waits + second.zero, GM_OP_MORE + 2 + 3);
+	EQ(second.wait[3] + second.third_buffer, 8 + 10);
+	gm_more_pack(&second, again);
+	EQ(memcmp(words, again, sizeof(words)), 0);
+	in.flags = GM_ENTRY_MORE;
+	gm_entry_pack(&in, words);
+	OK(gm_entry_has_more(words[0]));
+
 	uint64_t done[GM_DONE_WORDS];
 	gm_done_pack(UINT32_MAX, -110, done);
 	EQ(gm_done_status(done), -110);

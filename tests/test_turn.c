@@ -276,6 +276,114 @@ static void a_breach_stops_everything_behind_it(void)
 	stop(&c, s);
 }
 
+/* The entry's second slot ends behind it, by itself. */
+static void second_slots_end_by_themselves(void)
+{
+	struct counting k = { .dev.backend = &counting_backend };
+	struct gm_journal_state state;
+	struct hand_client c;
+	struct gm_session *s;
+	struct gm_entry e[7];
+	uint32_t pos, wrong = 0;
+	int32_t status;
+
+	hand_open(&c, 3, 0, ROW, 16, 64 * MIB);
+	s = serve(&c);
+	e[0] = hand_nop(&c);
+	e[1] = hand_second(UINT64_MAX);
+	e[2] = hand_copy(&c, 32 * MIB, 0, 3 * MIB / 2);
+	e[3] = hand_second(UINT64_MAX);
+	e[4] = hand_copy(&c, MIB, 0, 64);
+	e[5] = hand_second(1); /* long ago */
+	e[6] = hand_copy(&c, MIB, 0, 128);
+	e[0].flags = e[2].flags = e[4].flags = GM_ENTRY_MORE;
+	hand_submit(&c, e, 7);
+	EQ(fast_turn(s, &k), 2);
+	EQ(n_done(&c), 2);
+
+	/* It has begun and its second slot has not been read. */
+	state = gm_journal_read(s->owed, c.depth);
+	EQ(state.entry, 3);
+	EQ(state.done, 2);
+	while (gm_turn_due(s))
+		fast_turn(s, &k);
+	OK(!s->halted);
+	for (uint32_t i = 0; i < 7; i++)
+		wrong += !hand_take(&c, &pos, &status) || pos != i ||
+			 status != (i == 4 ? -ETIME : 0);
+	EQ(wrong, 0);
+	EQ(k.elements, 3 * MIB / 2 + 128);
+	stop(&c, s);
+}
+
+static void a_deadline_holds_between_slices(void)
+{
+	struct counting k = { .dev.backend = &counting_backend };
+	struct hand_client c;
+	struct gm_session *s;
+	struct gm_entry e[2];
+	uint32_t pos;
+	int32_t status;
+
+	hand_open(&c, 3, 0, ROW, 16, 64 * MIB);
+	s = serve(&c);
+	e[0] = hand_copy(&c, 32 * MIB, 0, 20 * MIB);
+	e[1] = hand_second(UINT64_MAX - 1);
+	e[0].flags = GM_ENTRY_MORE;
+	hand_submit(&c, e, 2);
+	EQ(fast_turn(s, &k), 0);
+	EQ(fast_turn(s, &k), 0);
+	EQ(s->work.deadline_ns, UINT64_MAX - 1);
+	s->work.deadline_ns = hand_now();
+	EQ(fast_turn(s, &k), 2);
+	EQ(k.runs, 2);
+	OK(hand_take(&c, &pos, &status));
+	EQ(status, -ETIME);
+	OK(hand_take(&c, &pos, &status));
+	EQ(pos, 1);
+	stop(&c, s);
+}
+
+static const char *why_of(const struct gm_entry *e, uint32_t n, bool flip)
+{
+	struct counting k = { .dev.backend = &counting_backend };
+	static char why[80];
+	struct hand_client c;
+	struct gm_session *s;
+
+	hand_open(&c, 3, 0, ROW, 16, 64 * MIB);
+	s = serve(&c);
+	hand_submit(&c, e, n);
+	if (flip) {
+		/* One turn, in which only the first slot is taken. */
+		gm_a64 *slot = gm_ring_slot(&c.entries, 1, GM_ENTRY_WORDS);
+
+		fast_turn(s, &k);
+		gm_put(slot, gm_ring_first(1, 0));
+	}
+	while (!s->why && gm_turn_due(s))
+		fast_turn(s, &k);
+	snprintf(why, sizeof(why), "%s", s->why ? s->why : "none");
+	stop(&c, s);
+	return why;
+}
+
+static void slots_come_in_pairs(void)
+{
+	struct hand_client c = { .incarnation = 1 };
+	struct gm_entry pair[2] = { hand_copy(&c, 32 * MIB, 0, 3 * MIB / 2),
+				    hand_second(0) };
+	struct gm_entry lone = hand_second(0), first = hand_nop(&c);
+
+	first.flags = pair[0].flags = GM_ENTRY_MORE;
+	STR(why_of(pair, 2, false), "none");
+	STR(why_of(&lone, 1, false), "a second slot without a first");
+	STR(why_of(&first, 1, false), "a first slot without a second");
+	STR(why_of(pair, 2, true), "a second slot was taken back");
+	pair[1] = pair[0];
+	STR(why_of(pair, 2, false), "a first slot without a second");
+}
+
 static void positions_wrap(void)
 {
 	struct counting k = { .dev.backend = &counting_backend };
@@ -420,6 +528,9 @@ int main(void)
 	turns_have_a_budget();
 	errors_end_one_job();
 	a_breach_stops_everything_behind_it();
+	second_slots_end_by_themselves();
+	a_deadline_holds_between_slices();
+	slots_come_in_pairs();
 	positions_wrap();
 	the_next_owner_goes_on();
 	sleepers_are_woken_once();

@@ -11,6 +11,7 @@
 #include "agent/worker/beat.h"
 #include "agent/worker/errands.h"
 #include "agent/worker/events.h"
+#include "agent/worker/intake.h"
 #include "agent/worker/roster.h"
 #include "gpumap.h"
 #include "shm/point.h"
@@ -18,9 +19,10 @@
 /* An entry that has been read and has not ended. */
 struct flown {
 	struct gm_task task;
-	uint64_t next;     /* element of the next slice to start */
-	uint32_t each;     /* bytes of an element */
-	uint32_t n_slices; /* under way */
+	uint64_t next;        /* element of the next slice to start */
+	uint64_t deadline_ns; /* after which none is started; 0: none */
+	uint32_t each;        /* bytes of an element */
+	uint32_t n_slices;    /* under way */
 	int32_t status;
 	bool is_fence;
 };
@@ -127,7 +129,8 @@ static bool may_read(const struct gm_worker *w, const struct gm_session *s)
 	    s->entries.pos - f->oldest >= s->entries.mask)
 		return false;
 	/* What came later than DRAIN is left to whoever comes next. */
-	return !w->draining || (int32_t)(s->drain - s->entries.pos) > 0;
+	return !w->draining || s->second ||
+	       (int32_t)(s->drain - s->entries.pos) > 0;
 }
 
 /* What was refused for want of room, is there room now? */
@@ -229,6 +232,10 @@ static void start(struct gm_worker *w, struct gm_session *s)
 			count = w->dev->slice_bytes / e->each;
 		slice->pos = s->entries.pos - 1;
 		slice->since_ns = gm_now_ns();
+		if (e->deadline_ns && slice->since_ns >= e->deadline_ns) {
+			fail_rest(s, e, -ETIME);
+			break;
+		}
 		gm_beat_at(w->journal, GM_CALL_DEVICE, slice->since_ns);
 		rc = backend->start(w->dev, &e->task, e->next, count,
 				    f->n_slices ? &before->flight : NULL,
@@ -368,6 +375,7 @@ static void read_task(struct gm_worker *w, struct gm_session *s,
 	struct flown *e = take(s, batch);
 
 	e->task = verdict->task;
+	e->deadline_ns = verdict->deadline_ns;
 	e->each = gm_dtype_bytes(verdict->task.dtype);
 	if (!must_reach(w, s))
 		start(w, s);
@@ -394,11 +402,11 @@ static bool read_entry(struct gm_worker *w, struct gm_session *s,
 	if (!may_read(w, s) ||
 	    !gm_ring_peek(&s->entries, GM_ENTRY_WORDS, 0, words))
 		return false;
-	if (gm_judge_plain(&s->judge, words)) {
+	if (gm_judge_plain(&s->judge, words) && !s->second) {
 		read_ended(s, batch, 0);
 		return true;
 	}
-	rc = gm_judge_entry(&s->judge, words, &verdict);
+	rc = gm_intake(s, words, &verdict);
 	if (rc == -EPROTO) {
 		s->why = verdict.why;
 		return false;

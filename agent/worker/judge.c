@@ -13,12 +13,30 @@
 /* Returns what no honest library writes, or NULL. */
 static const char *breach(const struct gm_entry *entry)
 {
+	if (entry->op == GM_OP_MORE)
+		return "a second slot without a first";
 	if (!gm_op_name(entry->op))
 		return "unknown operation";
-	if (entry->flags)
+	if (entry->flags & ~GM_ENTRY_MORE)
 		return "unknown flag";
 	if (entry->reserved || entry->zero)
 		return "reserved bits are set";
+	return NULL;
+}
+
+/* The same of a second slot, which an entry has that says so. */
+static const char *breach_more(const struct gm_more *more)
+{
+	if (more->op != GM_OP_MORE)
+		return "a first slot without a second";
+	if (more->zero)
+		return "reserved bits are set";
+	if (more->n_waits > GM_WAITS_MAX)
+		return "too many waits";
+	for (uint32_t i = 0; i < GM_WAITS_MAX; i++)
+		if (i < more->n_waits ? gm_wait_lane(more->wait[i]) != 0
+				      : more->wait[i] != 0)
+			return "reserved bits are set";
 	return NULL;
 }
 
@@ -169,11 +187,21 @@ static int judge_free(const struct gm_judge *judge,
 	return 0;
 }
 
+static void judge_more(const uint64_t *words, struct gm_more *ret_more,
+		       struct gm_verdict *v)
+{
+	if (words)
+		gm_more_unpack(words, ret_more);
+	v->why = breach_more(ret_more);
+	v->deadline_ns = ret_more->deadline_ns;
+}
+
 int gm_judge_entry(const struct gm_judge *judge,
-		   const uint64_t words[GM_ENTRY_WORDS],
+		   const uint64_t words[GM_ENTRY_WORDS], const uint64_t *more,
 		   struct gm_verdict *ret_verdict)
 {
 	struct gm_entry entry;
+	struct gm_more second = { 0 };
 	int rc;
 
 	gm_entry_unpack(words, &entry);
@@ -181,6 +209,8 @@ int gm_judge_entry(const struct gm_judge *judge,
 		.task = { .op = entry.op, .dtype = entry.dtype },
 		.why = breach(&entry),
 	};
+	if (!ret_verdict->why && (entry.flags & GM_ENTRY_MORE))
+		judge_more(more, &second, ret_verdict);
 	if (ret_verdict->why)
 		return -EPROTO;
 	if (entry.incarnation != judge->incarnation)

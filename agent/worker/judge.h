@@ -6,7 +6,7 @@
  *
  * Judged is a private copy, so what was found true stays true.  An entry that
  * no library of ours would write (an unknown operation, a flag or a reserved
- * bit that is set) ends the session.  Everything else that is wrong ends the
+ * bit that is set, a second slot that is none) ends the session.  Everything else that is wrong ends the
  * entry alone.  Arguments that an operation does not have are not looked at.
  *
  * Memory is named by an offset, in the arena or in a buffer that the session's
@@ -42,8 +42,9 @@ struct gm_verdict {
 	struct gm_task task; /* to run; set when 0 was returned */
 	uint64_t bytes;      /* of task.dst; 0: nothing to run */
 	uint64_t buffer;     /* handle; 0 unless task.op is ALLOC or FREE */
-	uint32_t flags;  /* ALLOC, whose bytes are task.n: GPUMAP_BUFFER_* */
-	const char *why; /* set when -EPROTO was returned; constant */
+	uint32_t flags; /* ALLOC, whose bytes are task.n: GPUMAP_BUFFER_* */
+	uint64_t deadline_ns; /* 0: none */
+	const char *why;      /* set when -EPROTO was returned; constant */
 };
 
 /* A NOP as the library writes it, the one entry worth a short cut: no flag, no
@@ -58,7 +59,10 @@ static inline bool gm_judge_plain(const struct gm_judge *judge,
 /*
  * gm_judge_entry - decide over one entry
  *
- * words	a private copy; the lower half of the first is not looked at
+ * words	a private copy of its slot; the lower half of the first is not
+ *		looked at
+ * more		likewise of the slot behind it; NULL where nothing is in there,
+ *		and of no account without GM_ENTRY_MORE
  *
  * Returns	0		run ret_verdict->task, if it has bytes
  *		-EPROTO		the session ends, ret_verdict->why says why
@@ -73,7 +77,7 @@ static inline bool gm_judge_plain(const struct gm_judge *judge,
  *		-EOPNOTSUPP	a copy from a buffer of another row
  */
 int gm_judge_entry(const struct gm_judge *judge,
-		   const uint64_t words[GM_ENTRY_WORDS],
+		   const uint64_t words[GM_ENTRY_WORDS], const uint64_t *more,
 		   struct gm_verdict *ret_verdict);
 
 #endif

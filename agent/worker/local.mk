@@ -16,6 +16,7 @@ noinst_LTLIBRARIES += %reldir%/libworker.la
 	%reldir%/fault.c %reldir%/fault.h \
 	%reldir%/flight.c %reldir%/flight.h \
 	%reldir%/flood.h \
+	%reldir%/intake.c %reldir%/intake.h \
 	%reldir%/judge.c %reldir%/judge.h \
 	%reldir%/loop.c \
 	%reldir%/outbox.c %reldir%/outbox.h \

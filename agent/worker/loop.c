@@ -45,7 +45,7 @@ TWICE bool due(struct gm_worker *w, struct gm_session *s, const bool flies)
 		return gm_flight_due(w, s);
 	if (!gm_turn_due(s))
 		return false;
-	return !w->draining || s->work.bytes ||
+	return !w->draining || s->work.bytes || s->second ||
 	       (int32_t)(s->drain - s->entries.pos) > 0;
 }
 

@@ -30,10 +30,11 @@
 /* A job that is done in slices.  Idle while bytes is 0. */
 struct gm_work {
 	struct gm_task task;
-	uint64_t bytes; /* of the whole task */
-	uint64_t next;  /* element */
-	uint32_t each;  /* bytes of an element */
-	bool taken;     /* in the journal */
+	uint64_t bytes;       /* of the whole task */
+	uint64_t next;        /* element */
+	uint64_t deadline_ns; /* after which no slice begins; 0: none */
+	uint32_t each;        /* bytes of an element */
+	bool taken;           /* in the journal */
 };
 
 /* What an entry asks of the slow thread.  None while handle is 0. */
@@ -60,6 +61,7 @@ struct gm_session {
 	uint64_t share;  /* payload bytes of its next turn */
 	bool alone;      /* nobody else is awake: its turns may be longer */
 	int socket;      /* of a client that wants a pollable fd, or -1 */
+	bool second;     /* the next entry is the last one's second slot */
 	bool halted;     /* the loop has to look after its turn: why, errands */
 	const char *why; /* set: the session is served no longer */
 	struct gm_ground ground;

@@ -7,6 +7,7 @@
 
 #include "agent/worker/batch.h"
 #include "agent/worker/beat.h"
+#include "agent/worker/intake.h"
 #include "gpumap.h"
 #include "shm/point.h"
 
@@ -23,6 +24,12 @@ static uint64_t do_slice(struct gm_session *s, struct gm_device *dev,
 	uint64_t count = work->task.n - work->next;
 	int rc;
 
+	if (work->deadline_ns && work->next > 0 &&
+	    gm_now_ns() >= work->deadline_ns) {
+		work->bytes = 0;
+		gm_batch_end(batch, -ETIME);
+		return 0;
+	}
 	if (count > budget / work->each)
 		count = budget / work->each;
 	if (work->next + count < work->task.n && !work->taken) {
@@ -82,6 +89,7 @@ static void begin_work(struct gm_session *s, const struct gm_verdict *verdict)
 	s->work = (struct gm_work){
 		.task = verdict->task,
 		.bytes = verdict->bytes,
+		.deadline_ns = verdict->deadline_ns,
 		.each = gm_dtype_bytes(verdict->task.dtype),
 	};
 }
@@ -112,7 +120,7 @@ static uint64_t serve_entry(struct gm_session *s, struct gm_device *dev,
 			    uint64_t budget, struct timing *timing)
 {
 	struct gm_verdict verdict;
-	int rc = gm_judge_entry(&s->judge, words, &verdict);
+	int rc = gm_intake(s, words, &verdict);
 
 	if (rc == -EPROTO) {
 		s->why = verdict.why;
@@ -167,7 +175,7 @@ uint32_t gm_turn_serve(struct gm_session *session, struct gm_device *dev)
 	while (batch.ended < GM_TURN_ENTRIES && left >= GM_TURN_TIMED &&
 	       !s->work.bytes &&
 	       gm_ring_peek(&s->entries, GM_ENTRY_WORDS, 0, words)) {
-		if (gm_judge_plain(&s->judge, words)) {
+		if (gm_judge_plain(&s->judge, words) && !s->second) {
 			gm_batch_end(&batch, 0);
 		} else {
 			used = serve_entry(s, dev, words, &batch, left,

@@ -8,11 +8,12 @@
  * p + 1 and slots start at 0.  The client submits only while what it submitted
  * less what completions have given back stays below N.  The worker consumes in
  * order and completes in any order.  An entry may take two slots; the second is
- * published before the first, and its completion gives back two credits.
+ * published before the first, is judged with it, and is then consumed and
+ * completed by itself, for a credit of its own.
  *
  * Credit does not keep the worker from going round the ring past an entry in
  * flight.  The journal (journal.pml) has one word per slot, so the worker stops
- * before an entry if one of its slots has a word that is in use.
+ * before a slot whose word is in use.
  *
  * Positions are counted modulo POSITIONS, as the real ones are modulo 2^32, so
  * the number of entries has no bound: the search ends when it meets no state
@@ -32,7 +33,7 @@
  * mutant: CREDIT_AT_CONSUMPTION !(posted_over): completions pile up unread
  * mutant: CREDIT_BY_NEWEST !(posted_over): those before it may be in flight
  * mutant: ONE_CREDIT_TOO_MANY !(posted_over): off by one
- * mutant: SECOND_SLOT_FREE !(overwritten): two slots for one credit
+ * mutant: SECOND_SLOT_FREE !(posted_over): two slots for one credit
  * mutant: CONSUMES_OUT_OF_ORDER !(overwritten): an end proves nothing then
  * mutant: SECOND_SLOT_LAST !(garbled): the first leads to what is not there
  * mutant: SEQUENCE_BEFORE_ENTRY !(garbled): fresh sequence, stale entry
@@ -41,6 +42,7 @@
  * mutant: PASSES_WHAT_FLIES !(passed): one word for two entries in flight
  * mutant: SECOND_SLOT_PASSES !(passed): the second slot has a word as well
  * mutant: FAILED_ENTRIES_VANISH stuck: what fails must complete too
+ * mutant: SECOND_SLOT_VANISHES stuck: so must a second slot
  */
 
 #define AFTER(p, k)   (((p) + (k)) % POSITIONS)
@@ -53,10 +55,14 @@
 #define SEQUENCE(p) AFTER(p, 1)
 #endif
 
+#define SECOND 3 /* in place of a width: a second slot */
+
 #ifdef SECOND_SLOT_FREE
-#define COST(width) 1
+#define COST(width)  1
+#define GIVES(width) ((width) != SECOND)
 #else
-#define COST(width) (width)
+#define COST(width)  (width)
+#define GIVES(width) 1
 #endif
 
 /* In the session's memory. */
@@ -74,7 +80,7 @@ completion done[N];
 
 /* The client's own. */
 byte submitted, charged, given_back, taken;
-byte width_of[POSITIONS]; /* of entries that have not ended; else 0 */
+byte width_of[POSITIONS]; /* of slots that have not ended; else 0 */
 byte n_open;
 bool stopping, finished;
 #ifdef CREDIT_BY_NEWEST
@@ -149,12 +155,11 @@ inline take()
 		assert(!garbled);
 #ifdef CREDIT_BY_NEWEST
 		if
-		:: BETWEEN(newest, ended) < N ->
-			newest = AFTER(ended, width_of[ended])
+		:: BETWEEN(newest, ended) < N -> newest = AFTER(ended, 1)
 		:: else
 		fi;
 #endif
-		given_back = AFTER(given_back, COST(width_of[ended]));
+		given_back = AFTER(given_back, GIVES(width_of[ended]));
 		width_of[ended] = 0;
 		n_open--;
 		taken = AFTER(taken, 1);
@@ -173,7 +178,14 @@ proctype client()
 		:: WIDEST == 2 && CREDIT(2) -> width = 2
 		:: skip
 		fi;
-		d_step { width_of[submitted] = width; n_open++ };
+		d_step {
+			width_of[submitted] = width;
+			n_open = n_open + width;
+			if
+			:: width == 2 -> width_of[AFTER(submitted, 1)] = SECOND
+			:: else
+			fi
+		};
 		submit()
 	:: done[taken % N].sequence == SEQUENCE(taken) -> take()
 	:: !stopping -> stopping = true
@@ -185,35 +197,46 @@ proctype client()
 #define VISIBLE(p) (entry[(p) % N].sequence == SEQUENCE(p))
 #define IS(p)      (VISIBLE(p) && entry[(p) % N].position == (p))
 
-#if defined(PASSES_WHAT_FLIES)
+#ifdef PASSES_WHAT_FLIES
 #define BUSY(p) false
-#elif defined(SECOND_SLOT_PASSES)
-#define BUSY(p) (flying[(p) % N] != NONE)
 #else
-#define BUSY(p) (flying[(p) % N] != NONE || \
-		 (entry[(p) % N].next && flying[((p) + 1) % N] != NONE))
+#define BUSY(p) (flying[(p) % N] != NONE)
 #endif
 
-/* Copy the entry at position p; judge the copy, then use it. */
+inline take_word(p)
+{
+	i = 0;
+	do
+	:: i < N ->
+		passed = flying[i] != NONE && BETWEEN(flying[i], AFTER(p, 1)) > N;
+		assert(!passed);
+		i++
+	:: else -> break
+	od;
+	i = 0;
+	flying[(p) % N] = p
+}
+
+/* Copy the slot at position p, and that behind it if it says so; judge the
+ * copies, then use them. */
 inline consume(p)
 {
 	d_step {
 		garbled = !IS(p) ||
 			  (entry[(p) % N].next && !IS(AFTER(p, 1)));
 		assert(!garbled);
-		width = 1 + entry[(p) % N].next;
-		i = 0;
-		do
-		:: i < N ->
-			passed = flying[i] != NONE &&
-				 BETWEEN(flying[i], AFTER(p, width)) > N;
-			assert(!passed);
-			i++
-		:: else -> break
-		od;
-		i = 0;
+		width = 1;
 #ifndef FAILED_ENTRIES_VANISH
-		flying[(p) % N] = p
+		take_word(p)
+#endif
+#ifdef SECOND_SLOT_VANISHES
+		width = width + entry[(p) % N].next;
+#endif
+#ifdef SECOND_SLOT_PASSES
+		if
+		:: entry[(p) % N].next -> width = 2; take_word(AFTER(p, 1))
+		:: else
+		fi
 #endif
 	}
 }
@@ -257,7 +280,7 @@ proctype worker()
 		}
 #ifdef CONSUMES_OUT_OF_ORDER
 	:: ahead == 0 && IS(consumed) && !entry[consumed % N].next &&
-	   IS(AFTER(consumed, 1)) ->
+	   IS(AFTER(consumed, 1)) && !entry[AFTER(consumed, 1) % N].next ->
 		consume(AFTER(consumed, 1));
 		ahead = width
 #endif

@@ -1,0 +1,31 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * intake - the next entry of a queue, and whether it may begin.
+ *
+ * A second slot (shm/queue.h) is judged together with its first, while both lie
+ * in the ring, and consumed by itself when its turn comes: it does nothing, ends
+ * with 0, and has to be there then.  So positions are consumed and end one by
+ * one, whatever an entry has.
+ */
+#ifndef GM_INTAKE_H
+#define GM_INTAKE_H
+
+#include "agent/worker/session.h"
+
+/*
+ * gm_intake - judge the entry at the head of a queue
+ *
+ * words	a private copy of its slot
+ *
+ * Returns	as gm_judge_entry(), and
+ *		-ETIME		its deadline has passed
+ *
+ * Whatever is returned but -EPROTO, the entry is to be consumed, and what it
+ * has behind it is expected from then on.
+ */
+int gm_intake(struct gm_session *session, const uint64_t words[GM_ENTRY_WORDS],
+	      struct gm_verdict *ret_verdict);
+
+#endif

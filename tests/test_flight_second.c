@@ -1,0 +1,119 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/* flight: entries of two slots, on a device that computes when it likes. */
+
+#include "agent/worker/fault.h"
+#include "tests/flight_rig.h"
+
+static struct rig r;
+
+static struct gm_entry fill(const struct hand_client *c, uint64_t at,
+			    uint64_t n, uint8_t value)
+{
+	return (struct gm_entry){ .op = GPUMAP_OP_FILL,
+				  .incarnation = c->incarnation,
+				  .dst = at,
+				  .n = n,
+				  .value = value };
+}
+
+/* Second slots are entries of their own here, too: behind their first. */
+static void second_slots_follow_their_first(void)
+{
+	static const int want[] = { 0, 0, 0, -ETIME, 0, 0 };
+	struct hand_client c;
+	struct gm_session *s;
+	struct gm_entry e[6];
+
+	rig_open(&r, 64 * KIB, 2);
+	hand_open(&c, 1, 0, ROW, 16, 2 * MIB);
+	s = rig_attach(&r, &c);
+	e[0] = hand_copy(&c, MIB, 0, 256 * KIB);
+	e[1] = hand_second(UINT64_MAX);
+	e[2] = hand_nop(&c);
+	e[3] = fill(&c, 0, 100, 9);
+	e[4] = hand_second(1); /* long ago */
+	e[5] = fill(&c, 100, 100, 9);
+	e[0].flags = e[3].flags = GM_ENTRY_MORE;
+	hand_submit(&c, e, 6);
+	rig_serve(&r, s);
+	EQ(s->entries.pos, 1); /* it has slices left to start */
+	OK(s->second);
+	for (uint64_t v = 1; v <= r.late.n_started; v++) {
+		late_land(&r.late, v);
+		rig_serve(&r, s);
+	}
+	EQ(r.late.n_started, 5);
+	rig_expect(&c, 0, want, 6);
+	EQ(c.memory[0], 0);
+	EQ(c.memory[100], 9);
+	rig_end(&r, &c, s);
+	rig_close(&r);
+}
+
+static void a_deadline_holds_between_slices(void)
+{
+	static const int want[] = { -ETIME, 0 };
+	struct hand_client c;
+	struct gm_session *s;
+	struct gm_entry e[2];
+	uint64_t deadline = hand_now() + 50 * 1000 * 1000;
+
+	rig_open(&r, 64 * KIB, 2);
+	hand_open(&c, 1, 0, ROW, 16, 2 * MIB);
+	s = rig_attach(&r, &c);
+	e[0] = hand_copy(&c, MIB, 0, 256 * KIB);
+	e[1] = hand_second(deadline);
+	e[0].flags = GM_ENTRY_MORE;
+	hand_submit(&c, e, 2);
+	rig_serve(&r, s);
+	/* Two at most, none where this machine was slow to come here. */
+	OK(r.late.n_started <= 2);
+	while (hand_now() < deadline)
+		hand_nap();
+	late_land_all(&r.late);
+	rig_serve(&r, s);
+	OK(r.late.n_started <= 2);
+	rig_expect(&c, 0, want, 2);
+	rig_end(&r, &c, s);
+	rig_close(&r);
+}
+
+static void slots_come_in_pairs(void)
+{
+	static const char *const why[] = { "a first slot without a second",
+					   "a second slot without a first",
+					   "a first slot without a second" };
+
+	for (int i = 0; i < 3; i++) {
+		struct gm_entry e[2];
+		struct hand_client c;
+		struct gm_session *s;
+
+		rig_open(&r, 64 * KIB, 2);
+		hand_open(&c, 1, 0, ROW, 16, MIB);
+		s = rig_attach(&r, &c);
+		e[0] = e[1] = hand_nop(&c);
+		if (i == 1)
+			e[0] = hand_second(0);
+		else
+			e[0].flags = GM_ENTRY_MORE;
+		hand_submit(&c, e, i == 2 ? 1 : 2);
+		gm_flight_serve(&r.w, s);
+		OK(s->halted);
+		STR(s->why, why[i]);
+		EQ(rig_n_done(&c), 0);
+		rig_end(&r, &c, s);
+		rig_close(&r);
+	}
+}
+
+int main(void)
+{
+	EQ(gm_fault_init(), 0);
+	second_slots_follow_their_first();
+	a_deadline_holds_between_slices();
+	slots_come_in_pairs();
+	return tap_done();
+}

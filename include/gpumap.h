@@ -1149,6 +1149,9 @@ struct gpumap_job {
 	uint64_t src_buffer;
 	uint64_t dst_at; /* bytes from the beginning of the buffer */
 	uint64_t src_at;
+	uint64_t deadline_ns; /* on CLOCK_MONOTONIC; 0 or
+			       * GPUMAP_NO_DEADLINE: none.  It takes the room
+			       * of two jobs in the queue */
 };
 
 struct gpumap_done {
@@ -1169,6 +1172,9 @@ struct gpumap_done {
  *	-ERANGE		it reaches out of the arena or the buffer
  *	-ESTALE		its buffer died with an earlier worker
  *	-EOPNOTSUPP	the device cannot do this operation
+ *	-ETIME		its deadline passed before it was begun, and nothing was
+ *			done; or while it was done in slices, and no more were
+ *			begun
  *	-EIO		the worker died before the job ended, and it may have
  *			been done in part; or the job was submitted between a
  *			worker's death and the row's being READY again
@@ -1180,13 +1186,14 @@ struct gpumap_done {
  *		-EAGAIN		fewer than @n jobs fit beside those in flight:
  *				take completions first
  *		-EINVAL		an operation or dtype that this library does not
- *				know, n is 0 or more than the depth
+ *				know, n is 0 or more than fit into the depth
  *		-ERANGE		a pointer outside of this session's arena, or
  *				elements outside of the buffer
  *		-ESTALE		this session has no such buffer
  *		-EACCES		the destination is READ_ONLY
  *		-EOPNOTSUPP	a buffer is memory of another row: copy by way of
- *				the arena, or of memory that is registered
+ *				the arena, or of memory that is registered; or the
+ *				agent is older than deadlines
  *		-ENODEV		no such row
  *		-ECONNRESET, -EPROTO	the session has ended
  *		-EOWNERDEAD	called in a forked child

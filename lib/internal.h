@@ -227,17 +227,21 @@ enum gm_ticket_state {
 	GM_TICKET_TILE,  /* in flight; ends in the call that waits for it */
 	GM_TICKET_STRAY, /* in flight; nobody asks for it any more */
 	GM_TICKET_BUFFER, /* in flight; ends a buffer, whose index is free then */
+	GM_TICKET_SECOND, /* in flight; the second slot of the one before it */
 	GM_TICKET_DONE    /* a job that has ended and waits for gpumap_poll() */
 };
 
-/* One per slot of a queue.  A slot is free once its ticket is. */
+/* One per slot of a queue.  A slot is free once its ticket is.  What has two
+ * slots has ended when both have: then all its credit is back. */
 struct gm_ticket {
 	uint64_t cookie; /* of the job; the index of the tile or the buffer */
 	struct gm_ticket *next;
 	uint32_t position;
 	int32_t status;
 	uint16_t row;
-	uint16_t state; /* enum gm_ticket_state */
+	uint8_t state;   /* enum gm_ticket_state */
+	bool has_second; /* in flight, and so is the next */
+	bool is_half;    /* it has ended with @status, its second has not */
 };
 
 /* A row's queue pair and range of the arena. */
@@ -293,7 +297,8 @@ struct gpumap_session {
 	uint64_t queues_bytes;
 	uint32_t depth;
 	uint32_t n_rows;
-	int broken; /* negative once the session has ended: what to say */
+	bool takes_more; /* the agent's workers know second slots */
+	int broken;      /* negative once the session has ended: what to say */
 
 	struct gm_pair *pairs[GM_ROWS]; /* NULL: not used yet */
 	struct gm_pair *busy[GM_ROWS];  /* those with live > 0 */
@@ -366,6 +371,22 @@ uint32_t gm_op_fields(uint32_t op);
 int gm_job_judge(const struct gpumap_session *session, uint32_t row,
 		 const struct gpumap_job *job);
 
+/* Has it anything that takes a second slot? */
+static inline bool gm_job_has_more(const struct gpumap_job *job)
+{
+	return job->deadline_ns != 0 && job->deadline_ns != GPUMAP_NO_DEADLINE;
+}
+
+/* Slots of the ring that jobs take. */
+static inline uint32_t gm_jobs_slots(const struct gpumap_job *jobs, uint32_t n)
+{
+	uint32_t slots = n;
+
+	for (uint32_t i = 0; i < n; i++)
+		slots += gm_job_has_more(&jobs[i]);
+	return slots;
+}
+
 /* Does a pointer lie in the arena? */
 static inline bool gm_in_arena(const struct gpumap_session *s,
 			       const void *memory)
@@ -373,14 +394,15 @@ static inline bool gm_in_arena(const struct gpumap_session *s,
 	return (uintptr_t)memory - (uintptr_t)s->arena < s->arena_bytes;
 }
 
-/* Do @n more entries fit? */
+/* Are @n more slots free? */
 bool gm_pair_has_credit(const struct gm_pair *pair, uint32_t n);
 
 /* Submit judged jobs for which there is credit, as @state tickets, and wake
- * the worker if it sleeps.  @named: one of them may name a buffer. */
+ * the worker if it sleeps.  @rich: one of them may name a buffer, or have a
+ * second slot. */
 void gm_pair_push(struct gpumap_session *session, struct gm_pair *pair,
-		  const struct gpumap_job *jobs, uint32_t n, uint16_t state,
-		  bool named);
+		  const struct gpumap_job *jobs, uint32_t n, uint8_t state,
+		  bool rich);
 
 /* ---- buffers ------------------------------------------------------------ */
 

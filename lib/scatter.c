@@ -152,6 +152,8 @@ static int judge(const struct gpumap_session *s, const struct gpumap_job *job,
 
 	if (job->op > GPUMAP_OP_AXPY || element == 0)
 		return -EINVAL;
+	if (gm_job_has_more(job) && !s->takes_more)
+		return -EOPNOTSUPP;
 	has = gm_op_fields(job->op);
 	if (opts->rows == NULL &&
 	    (opts->dst_buffers != NULL || opts->src_buffers != NULL))
@@ -230,7 +232,7 @@ static int reserve(struct gpumap_session *s, const struct gpumap_job *job,
 			return ret;
 	}
 	for (uint32_t i = 0; i < plan->n; i++)
-		if (!gm_pair_has_credit(plan->pairs[i], 1))
+		if (!gm_pair_has_credit(plan->pairs[i], gm_jobs_slots(job, 1)))
 			return -EAGAIN;
 	return names_buffers(job, plan) ? judge_buffers(s, job, plan) : 0;
 }

@@ -153,6 +153,7 @@ int gpumap_session_open(struct gpumap *map,
 	s->done_last = &s->done_first;
 	s->gap_ns = FIRST_GAP_NS;
 	s->epoch = gm_get(&map->map.header->epoch);
+	s->takes_more = gm_get(&map->map.header->minor) >= GM_MINOR_MORE;
 	open = (struct gm_session_open){ .depth = ours.depth,
 					 .flags = ours.flags,
 					 .range_bytes = ours.arena_bytes };

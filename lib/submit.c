@@ -83,10 +83,10 @@ bool gm_pair_has_credit(const struct gm_pair *pair, uint32_t n)
 	return true;
 }
 
-/* @named: one of the operands may be a buffer's. */
+/* @rich: one of the operands may be a buffer's. */
 static inline void pack(const struct gpumap_session *s,
 			const struct gpumap_job *job, uint32_t incarnation,
-			bool named, uint64_t ret_words[GM_ENTRY_WORDS])
+			bool rich, uint64_t ret_words[GM_ENTRY_WORDS])
 {
 	uint8_t has = fields[job->op];
 	struct gm_entry entry = { .op = (uint8_t)job->op,
@@ -102,15 +102,26 @@ static inline void pack(const struct gpumap_session *s,
 		memcpy(&entry.value, &job->alpha, sizeof(entry.value));
 	if ((has & GM_HAS_PATTERN) != 0)
 		entry.value = job->pattern;
-	if (named && (has & GM_HAS_DST) != 0 && job->dst_buffer != 0) {
+	if (rich && (has & GM_HAS_DST) != 0 && job->dst_buffer != 0) {
 		entry.dst_buffer = job->dst_buffer;
 		entry.dst = job->dst_at;
 	}
-	if (named && (has & GM_HAS_SRC) != 0 && job->src_buffer != 0) {
+	if (rich && (has & GM_HAS_SRC) != 0 && job->src_buffer != 0) {
 		entry.src_buffer = job->src_buffer;
 		entry.src = job->src_at;
 	}
+	if (rich && gm_job_has_more(job))
+		entry.flags = GM_ENTRY_MORE;
 	gm_entry_pack(&entry, ret_words);
+}
+
+static void pack_more(const struct gpumap_job *job,
+		      uint64_t ret_words[GM_ENTRY_WORDS])
+{
+	struct gm_more more = { .op = GM_OP_MORE,
+				.deadline_ns = job->deadline_ns };
+
+	gm_more_pack(&more, ret_words);
 }
 
 static void ring_doorbell(struct gpumap_session *s, const struct gm_pair *pair)
@@ -123,42 +134,70 @@ static void ring_doorbell(struct gpumap_session *s, const struct gm_pair *pair)
 		continue;
 }
 
-/* Once for jobs of the arena alone, where nothing of buffers is looked at, and
- * once for all: the difference is measured. */
+/* Behind the slot that is @ahead, which is not visible yet. */
+static void put_second(struct gm_pair *pair, const struct gpumap_job *job,
+		       uint32_t ahead)
+{
+	uint32_t pos = pair->out.pos + ahead + 1;
+	struct gm_ticket *t = &pair->tickets[pos & pair->out.mask];
+	uint64_t words[GM_ENTRY_WORDS];
+
+	t->position = pos;
+	t->state = GM_TICKET_SECOND;
+	t->has_second = t->is_half = false;
+	pack_more(job, words);
+	gm_ring_put(&pair->out, GM_ENTRY_WORDS, ahead + 1, words);
+	GM_POINT("submit_second_visible");
+}
+
+/* Once for jobs of the arena alone, where nothing of buffers and second slots is
+ * looked at, and once for all: the difference is measured. */
 static inline __attribute__((always_inline)) void
 put(const struct gpumap_session *s, struct gm_pair *pair,
-    const struct gpumap_job *jobs, uint32_t n, uint16_t state, bool named)
+    const struct gpumap_job *jobs, uint32_t n, uint32_t slots, uint8_t state,
+    bool rich)
 {
 	uint32_t incarnation = gm_get(&pair->queue->incarnation);
+	uint32_t ahead = slots;
 
 	for (uint32_t i = n; i-- > 0;) {
-		uint32_t pos = pair->out.pos + i;
-		struct gm_ticket *t = &pair->tickets[pos & pair->out.mask];
+		bool has_second = rich && gm_job_has_more(&jobs[i]);
 		uint64_t words[GM_ENTRY_WORDS];
+		struct gm_ticket *t;
+		uint32_t pos;
 
+		ahead -= 1u + has_second;
+		if (has_second)
+			put_second(pair, &jobs[i], ahead);
+		pos = pair->out.pos + ahead;
+		t = &pair->tickets[pos & pair->out.mask];
 		t->cookie = jobs[i].cookie;
 		t->position = pos;
 		t->row = (uint16_t)pair->row;
 		t->state = state;
-		pack(s, &jobs[i], incarnation, named, words);
-		gm_ring_put(&pair->out, GM_ENTRY_WORDS, i, words);
+		t->has_second = has_second;
+		t->is_half = false;
+		pack(s, &jobs[i], incarnation, rich, words);
+		gm_ring_put(&pair->out, GM_ENTRY_WORDS, ahead, words);
 		GM_POINT("submit_entry_visible");
 	}
 }
 
 void gm_pair_push(struct gpumap_session *session, struct gm_pair *pair,
-		  const struct gpumap_job *jobs, uint32_t n, uint16_t state,
-		  bool named)
+		  const struct gpumap_job *jobs, uint32_t n, uint8_t state,
+		  bool rich)
 {
-	if (named)
-		put(session, pair, jobs, n, state, true);
+	uint32_t slots = rich ? gm_jobs_slots(jobs, n) : n;
+
+	if (rich)
+		put(session, pair, jobs, n, slots, state, true);
 	else
-		put(session, pair, jobs, n, state, false);
-	pair->out.pos += n;
+		put(session, pair, jobs, n, n, state, false);
+	pair->out.pos += slots;
 	if (pair->live == 0)
 		session->busy[session->n_busy++] = pair;
-	pair->live += n;
-	pair->used += n;
+	pair->live += slots;
+	pair->used += slots;
 	if (state == GM_TICKET_JOB)
 		session->jobs += n;
 	session->submitted += n;
@@ -171,15 +210,24 @@ int gpumap_submit(struct gpumap_session *session, uint32_t row,
 		  const struct gpumap_job *jobs, uint32_t n)
 {
 	struct gm_pair *pair;
-	uint64_t buffers = 0;
+	uint64_t buffers = 0, deadlines = 0;
+	uint32_t slots = n;
 	int ret = gm_session_usable(session);
 
 	if (ret != 0)
 		return ret;
 	if (n == 0 || n > session->depth)
 		return -EINVAL;
-	for (uint32_t i = 0; i < n; i++)
+	for (uint32_t i = 0; i < n; i++) {
 		buffers |= jobs[i].dst_buffer | jobs[i].src_buffer;
+		deadlines |= jobs[i].deadline_ns;
+	}
+	if (deadlines != 0)
+		slots = gm_jobs_slots(jobs, n);
+	if (slots > session->depth)
+		return -EINVAL;
+	if (slots != n && !session->takes_more)
+		return -EOPNOTSUPP;
 	for (uint32_t i = 0; i < n; i++) {
 		ret = buffers == 0 ? judge_arena(session, &jobs[i])
 				   : gm_job_judge(session, row, &jobs[i]);
@@ -189,7 +237,7 @@ int gpumap_submit(struct gpumap_session *session, uint32_t row,
 	ret = gm_session_pair(session, row, &pair);
 	if (ret != 0)
 		return ret;
-	if (!gm_pair_has_credit(pair, n))
+	if (!gm_pair_has_credit(pair, slots))
 		return -EAGAIN;
 	if (buffers != 0) {
 		ret = gm_buffers_show(session, row, jobs, n);
@@ -197,6 +245,7 @@ int gpumap_submit(struct gpumap_session *session, uint32_t row,
 			return ret;
 	}
 	gm_session_awake(session);
-	gm_pair_push(session, pair, jobs, n, GM_TICKET_JOB, buffers != 0);
+	gm_pair_push(session, pair, jobs, n, GM_TICKET_JOB,
+		     buffers != 0 || slots != n);
 	return 0;
 }

@@ -78,6 +78,22 @@ static int settle(struct gpumap_session *s, struct gm_pair *pair,
 	return ret_done != NULL;
 }
 
+/* The second slot of an entry has ended, and so has the entry.  Returns its
+ * ticket, or NULL where the first slot has not. */
+static struct gm_ticket *settle_second(struct gm_pair *pair,
+				       struct gm_ticket *t)
+{
+	uint32_t pos = t->position - 1;
+	struct gm_ticket *first = &pair->tickets[pos & pair->out.mask];
+
+	if (!first->is_half)
+		return NULL;
+	pair->live--;
+	free_ticket(pair, t);
+	first->is_half = false;
+	return first;
+}
+
 /* Take what one ring shows.  Returns how many were stored, or -EPROTO. */
 static int reap_pair(struct gpumap_session *s, struct gm_pair *pair,
 		     struct gpumap_done *ret_done, uint32_t n)
@@ -93,9 +109,20 @@ static int reap_pair(struct gpumap_session *s, struct gm_pair *pair,
 
 		/* Not in flight, or not any more, or no status at all. */
 		if (t->position != pos || t->state == GM_TICKET_FREE ||
-		    t->state == GM_TICKET_DONE || status > 0)
+		    t->state == GM_TICKET_DONE || t->is_half || status > 0)
 			return -EPROTO;
 		pair->in.pos++;
+		if (t->has_second) {
+			t->is_half = true;
+			t->status = status;
+			continue;
+		}
+		if (t->state == GM_TICKET_SECOND) {
+			t = settle_second(pair, t);
+			if (t == NULL)
+				return -EPROTO;
+			status = t->status;
+		}
 		got += (uint32_t)settle(s, pair, t, status,
 					ret_done != NULL ? ret_done + got
 							 : NULL);
@@ -159,8 +186,14 @@ static void lose_pair(struct gpumap_session *s, struct gm_pair *pair)
 		struct gm_ticket *t =
 			&pair->tickets[(pair->out.pos + i) & pair->out.mask];
 
-		if (t->state != GM_TICKET_FREE && t->state != GM_TICKET_DONE)
-			settle(s, pair, t, -ECONNRESET, NULL);
+		if (t->state == GM_TICKET_SECOND) {
+			pair->live--;
+			free_ticket(pair, t);
+		} else if (t->state != GM_TICKET_FREE &&
+			   t->state != GM_TICKET_DONE) {
+			settle(s, pair, t, t->is_half ? t->status : -ECONNRESET,
+			       NULL);
+		}
 	}
 }
 

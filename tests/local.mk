@@ -101,6 +101,13 @@ gm_tests += %reldir%/test_client
 %canon_reldir%_test_client_LDADD = $(gm_client) -lpthread
 GM_TSAN_TESTS += %reldir%/test_client
 
+gm_tests += %reldir%/test_second
+%canon_reldir%_test_second_SOURCES = %reldir%/test_second.c \
+	$(gm_peer) %reldir%/segment_file.h \
+	%reldir%/segment.h %reldir%/tap.h
+%canon_reldir%_test_second_LDADD = $(gm_client) -lpthread
+GM_TSAN_TESTS += %reldir%/test_second
+
 gm_tests += %reldir%/test_plan_client
 %canon_reldir%_test_plan_client_SOURCES = %reldir%/test_plan_client.c \
 	$(gm_peer) %reldir%/segment_file.h \

@@ -88,12 +88,15 @@ struct peer {
 
 	/* What the test asks for, and what the peer has seen. */
 	gm_a32 stop;
-	gm_a32 lie;       /* enum peer_lie */
-	gm_a32 hold;      /* rows whose jobs lie: a bit each */
-	gm_a32 status;    /* of every job, 0 or a negative errno */
-	gm_a32 backwards; /* end jobs in the opposite order, 4 at a time */
-	gm_a32 hang_up;   /* close every connection, then 0 again */
-	gm_a32 served;    /* jobs */
+	gm_a32 lie;         /* enum peer_lie */
+	gm_a32 hold;        /* rows whose jobs lie: a bit each */
+	gm_a32 status;      /* of every job, 0 or a negative errno */
+	gm_a32 backwards;   /* end jobs in the opposite order, 4 at a time */
+	gm_a32 ration;      /* so many entries, then the row is on hold */
+	gm_a32 hang_up;     /* close every connection, then 0 again */
+	gm_a32 served;      /* jobs */
+	gm_a32 seconds;     /* of them, second slots */
+	gm_a64 deadline_ns; /* of the last of those */
 	gm_a32 hellos;
 	gm_a32 requests; /* other than hello */
 	gm_a32 unpinned;

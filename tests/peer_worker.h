@@ -206,6 +206,17 @@ static inline void peer_complete(struct peer_link *l, struct peer_queue *q,
 	peer_wake(l);
 }
 
+/* What its completion says nobody is told. */
+static inline int32_t peer_second(struct peer *p, const uint64_t *words)
+{
+	struct gm_more more;
+
+	gm_more_unpack(words, &more);
+	gm_put(&p->deadline_ns, more.deadline_ns);
+	gm_put(&p->seconds, gm_get(&p->seconds) + 1);
+	return -EIO;
+}
+
 static inline void peer_serve_one(struct peer *p, struct peer_link *l,
 				  uint32_t row, uint32_t ahead)
 {
@@ -217,7 +228,9 @@ static inline void peer_serve_one(struct peer *p, struct peer_link *l,
 
 	gm_ring_peek(&q->in, GM_ENTRY_WORDS, ahead, words);
 	gm_entry_unpack(words, &entry);
-	if (entry.incarnation == gm_get(&q->queue->incarnation))
+	if (entry.op == GM_OP_MORE)
+		status = peer_second(p, words);
+	else if (entry.incarnation == gm_get(&q->queue->incarnation))
 		status = peer_do(p, l, row, &entry);
 	else
 		status = -EIO;
@@ -242,6 +255,10 @@ static inline bool peer_serve(struct peer *p, struct peer_link *l, uint32_t row)
 		return false;
 	while (n < most && gm_ring_peek(&q->in, GM_ENTRY_WORDS, n, words))
 		n++;
+	if (gm_get(&p->ration) != 0) {
+		n = n < gm_get(&p->ration) ? n : gm_get(&p->ration);
+		gm_put(&p->hold, gm_get(&p->hold) | (n > 0) << row);
+	}
 	for (uint32_t i = 0; i < n; i++)
 		peer_serve_one(p, l, row, n - 1 - i);
 	q->in.pos += n;

@@ -41,6 +41,17 @@ AC_DEFUN([GM_COMPILE_FLAGS], [
   AC_SUBST([GM_BENCH_CFLAGS])
 ])
 
+# GM_CHECK_JOBS
+# Tests wait more than they compute: two at a time run on each CPU, unless a -j
+# says how many.  Automake hands AM_MAKEFLAGS to every make that it starts; only
+# those which run tests get anything.
+AC_DEFUN([GM_CHECK_JOBS], [
+  gm_none_asked='$(if $(filter -j%,$(MAKEFLAGS)),,'
+  gm_runs_tests='$(if $(filter check-TESTS recheck,$(@)),'
+  AM_MAKEFLAGS="$gm_runs_tests$gm_none_asked"'-j$$((2 * $$(nproc)))))'
+  AC_SUBST([AM_MAKEFLAGS])
+])
+
 # GM_SANITIZERS
 # --enable-asan, --enable-tsan, --enable-coverage, --enable-fuzz: whatever
 # instruments the code, in one variable that the compiler and the linker get.

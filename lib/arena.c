@@ -130,15 +130,24 @@ static uint64_t round_up(uint64_t n, uint64_t to)
 	return (n + to - 1) / to * to;
 }
 
+/* From offset @at to the next that is a multiple of @align in memory. */
+static uint64_t skip_to(const struct gm_arena *arena, uint64_t at,
+			uint64_t align)
+{
+	return round_up(arena->start + at, align) - (arena->start + at);
+}
+
 /* The first extent that holds @bytes at a multiple of @align.  Every extent
  * starts and ends at a multiple of GM_ARENA_ALIGN, so for that alignment the
  * way down never turns back. */
-static struct gm_extent *first_fit(struct gm_extent *e, uint64_t bytes,
+static struct gm_extent *first_fit(const struct gm_arena *arena,
+				   struct gm_extent *e, uint64_t bytes,
 				   uint64_t align)
 {
 	while (e != NULL && e->largest >= bytes) {
-		struct gm_extent *fit = first_fit(e->below, bytes, align);
-		uint64_t skip = round_up(e->at, align) - e->at;
+		struct gm_extent *fit =
+			first_fit(arena, e->below, bytes, align);
+		uint64_t skip = skip_to(arena, e->at, align);
 
 		if (fit != NULL)
 			return fit;
@@ -149,10 +158,11 @@ static struct gm_extent *first_fit(struct gm_extent *e, uint64_t bytes,
 	return NULL;
 }
 
-int gm_arena_init(struct gm_arena *arena, uint64_t bytes)
+int gm_arena_init(struct gm_arena *arena, uint64_t start, uint64_t bytes)
 {
 	struct gm_extent *e;
 
+	arena->start = start;
 	arena->dice = UINT64_C(0x9e3779b97f4a7c15);
 	arena->bytes = bytes / GM_ARENA_ALIGN * GM_ARENA_ALIGN;
 	e = create(arena, 0, arena->bytes);
@@ -210,7 +220,8 @@ static int carve(struct gm_arena *arena, struct gm_extent *e, uint64_t at,
 
 int gm_arena_take(struct gm_arena *arena, uint64_t bytes, uint64_t *ret_at)
 {
-	uint64_t align = bytes < GM_ARENA_LARGE ? GM_ARENA_ALIGN : GM_PAGE;
+	uint64_t align =
+		bytes < GM_ARENA_LARGE ? GM_ARENA_ALIGN : GM_ARENA_LARGE;
 	struct gm_extent *e;
 	uint64_t at;
 	int ret;
@@ -218,10 +229,14 @@ int gm_arena_take(struct gm_arena *arena, uint64_t bytes, uint64_t *ret_at)
 	if (bytes == 0 || bytes > arena->bytes)
 		return -ENOMEM;
 	bytes = round_up(bytes, GM_ARENA_ALIGN);
-	e = first_fit(arena->root, bytes, align);
+	e = first_fit(arena, arena->root, bytes, align);
+	if (e == NULL && align == GM_ARENA_LARGE) {
+		align = GM_PAGE;
+		e = first_fit(arena, arena->root, bytes, align);
+	}
 	if (e == NULL)
 		return -ENOMEM;
-	at = round_up(e->at, align);
+	at = e->at + skip_to(arena, e->at, align);
 	ret = carve(arena, e, at, bytes);
 	if (ret == 0)
 		*ret_at = at;

@@ -15,6 +15,7 @@ noinst_LTLIBRARIES += %reldir%/libclient.la
 	%reldir%/exposed.c \
 	%reldir%/guard.c \
 	%reldir%/health.c \
+	%reldir%/huge.c \
 	%reldir%/internal.h \
 	%reldir%/layers.c \
 	%reldir%/plan.c \

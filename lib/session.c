@@ -43,8 +43,7 @@ static int map_sealed(int fd, uint64_t bytes, void **ret_memory)
 		return -errno;
 	if ((uint64_t)file.st_size < bytes)
 		return -EPROTO;
-	memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-		      MAP_SHARED | MAP_NORESERVE, fd, 0);
+	memory = gm_huge_map(fd, bytes);
 	if (memory == MAP_FAILED)
 		return -errno;
 	/* The rings have one producer; a child must not be another. */
@@ -70,10 +69,12 @@ static int map_memory(struct gpumap_session *s, const struct gm_call *call)
 	if (ret != 0)
 		return ret;
 	s->arena = memory;
-	/* Where the administrator lets shared memory have large pages; it makes
-	 * no difference to what works. */
+	if (s->sparse)
+		return 0;
+	/* For small allocations, where the administrator lets shared memory
+	 * have huge pages as it is touched; large ones have them anyway. */
 	madvise(memory, s->arena_bytes, MADV_HUGEPAGE);
-	return 0;
+	return gm_huge_init(&s->huge, s->arena_bytes);
 }
 
 /* Take what the agent granted, if it makes sense. */
@@ -140,7 +141,8 @@ int gpumap_session_open(struct gpumap *map,
 		ret = gm_size_in(&ours, sizeof(ours), opts);
 	if (ret != 0)
 		return ret;
-	if ((ours.flags & ~GPUMAP_SESSION_POLLABLE) != 0)
+	if ((ours.flags & ~(GPUMAP_SESSION_POLLABLE | GPUMAP_SESSION_SPARSE)) !=
+	    0)
 		return -E2BIG;
 	if (ours.depth != 0 && !valid_depth(ours.depth))
 		return -EINVAL;
@@ -150,12 +152,14 @@ int gpumap_session_open(struct gpumap *map,
 	s->map = map;
 	s->link.fd = -1;
 	s->wake_fd = -1;
+	s->sparse = (ours.flags & GPUMAP_SESSION_SPARSE) != 0;
 	s->done_last = &s->done_first;
 	s->gap_ns = FIRST_GAP_NS;
 	s->epoch = gm_get(&map->map.header->epoch);
 	s->takes_more = gm_get(&map->map.header->minor) >= GM_MINOR_MORE;
 	open = (struct gm_session_open){ .depth = ours.depth,
-					 .flags = ours.flags,
+					 .flags = ours.flags &
+						  GPUMAP_SESSION_POLLABLE,
 					 .range_bytes = ours.arena_bytes };
 	ret = gm_guard_make(&s->mine);
 	if (ret == 0)
@@ -195,6 +199,7 @@ void gpumap_session_close(struct gpumap_session *session)
 		if (s->pairs[row] != NULL)
 			close_pair(s->pairs[row]);
 	gm_buffers_fini(&s->buffers);
+	gm_huge_fini(&s->huge);
 	gm_link_close(&s->link);
 	if (s->wake_fd >= 0)
 		close(s->wake_fd);
@@ -264,7 +269,8 @@ static int open_pair(struct gpumap_session *s, uint32_t row)
 	pair->doorbell = -1;
 	pair->tickets = calloc(s->depth, sizeof(*pair->tickets));
 	ret = pair->tickets != NULL
-		      ? gm_arena_init(&pair->arena, s->range_bytes)
+		      ? gm_arena_init(&pair->arena, row * s->range_bytes,
+				      s->range_bytes)
 		      : -ENOMEM;
 	if (ret == 0)
 		ret = request_queue(s, pair);
@@ -326,7 +332,11 @@ int gpumap_alloc(struct gpumap_session *session, uint32_t row, uint64_t bytes,
 		ret = gm_arena_take(&pair->arena, bytes, &at);
 	if (ret != 0)
 		return ret;
-	*ret_memory = session->arena + row * session->range_bytes + at;
+	at += row * session->range_bytes;
+	/* The row's worker has bound the range to its node by now. */
+	if (!session->sparse && bytes >= GM_ARENA_LARGE)
+		gm_huge_fill(&session->huge, session->arena, at, bytes);
+	*ret_memory = session->arena + at;
 	return 0;
 }
 

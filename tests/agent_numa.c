@@ -123,24 +123,26 @@ static void lies_on_node(void *memory, int node, const char *who)
 }
 
 static void its_range_of_the_arena_too(struct gpumap_session *session,
+				       struct gpumap_session *sparse,
 				       const struct gpumap_device *device)
 {
 	struct gpumap_job job = { .op = GPUMAP_OP_FILL, .pattern = 7 };
 	struct gpumap_done done;
-	void *by_client, *by_worker;
+	void *huge, *by_client, *by_worker;
 
-	if (!EQ(gpumap_alloc(session, device->row, 4 * MEBIBYTE, &by_client),
+	if (!EQ(gpumap_alloc(session, device->row, 4 * MEBIBYTE, &huge), 0) ||
+	    !EQ(gpumap_alloc(sparse, device->row, 4 * MEBIBYTE, &by_client),
 		0) ||
-	    !EQ(gpumap_alloc(session, device->row, 4 * MEBIBYTE, &by_worker),
-		0))
+	    !EQ(gpumap_alloc(sparse, device->row, 4 * MEBIBYTE, &by_worker), 0))
 		return;
+	lies_on_node(huge, device->numa_node, "had at once");
 	lies_on_node(by_client, device->numa_node, "touched by the client");
 
 	/* Through the worker of another row, which is on another node. */
 	job.dst = by_worker;
 	job.n = 4 * MEBIBYTE;
-	EQ(gpumap_submit(session, device->row == 0, &job, 1), 0);
-	EQ(gpumap_wait(session, &done, 1, GPUMAP_NO_DEADLINE), 1);
+	EQ(gpumap_submit(sparse, device->row == 0, &job, 1), 0);
+	EQ(gpumap_wait(sparse, &done, 1, GPUMAP_NO_DEADLINE), 1);
 	EQ(done.status, 0);
 	lies_on_node(by_worker, device->numa_node, "touched by another row");
 }
@@ -149,12 +151,17 @@ static void every_row_is_where_it_says(void)
 {
 	struct gpumap_session_opts opts = { .size = sizeof(opts),
 					    .arena_bytes = ARENA + MEBIBYTE };
-	struct gpumap_session *session;
+	struct gpumap_session *session, *sparse;
 	uint32_t n = gpumap_device_count(map);
 
 	OK(n >= 2);
 	if (!EQ(gpumap_session_open(map, &opts, &session), 0))
 		return;
+	opts.flags = GPUMAP_SESSION_SPARSE;
+	if (!EQ(gpumap_session_open(map, &opts, &sparse), 0)) {
+		gpumap_session_close(session);
+		return;
+	}
 	for (uint32_t row = 0; row < n; row++) {
 		struct gpumap_device device = { .size = sizeof(device) };
 
@@ -163,8 +170,9 @@ static void every_row_is_where_it_says(void)
 		EQ(device.state, GPUMAP_DEVICE_READY);
 		OK(device.known & GPUMAP_KNOWN_NUMA);
 		a_worker_lives_on_its_node(&device);
-		its_range_of_the_arena_too(session, &device);
+		its_range_of_the_arena_too(session, sparse, &device);
 	}
+	gpumap_session_close(sparse);
 	gpumap_session_close(session);
 }
 

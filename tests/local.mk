@@ -107,6 +107,12 @@ gm_tests += %reldir%/test_second
 	%reldir%/segment.h %reldir%/tap.h
 %canon_reldir%_test_second_LDADD = $(gm_client) -lpthread
 GM_TSAN_TESTS += %reldir%/test_second
+gm_tests += %reldir%/test_huge
+%canon_reldir%_test_huge_SOURCES = %reldir%/test_huge.c %reldir%/huge_pages.h \
+	$(gm_peer) %reldir%/segment_file.h \
+	%reldir%/segment.h %reldir%/tap.h
+%canon_reldir%_test_huge_LDADD = $(gm_client) -lpthread
+GM_TSAN_TESTS += %reldir%/test_huge
 
 gm_tests += %reldir%/test_plan_client
 %canon_reldir%_test_plan_client_SOURCES = %reldir%/test_plan_client.c \

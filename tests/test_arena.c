@@ -18,7 +18,7 @@ static void the_first_place_that_fits_is_taken(void)
 	struct gm_arena arena = { 0 };
 	uint64_t a, b, c, again;
 
-	EQ(gm_arena_init(&arena, RANGE), 0);
+	EQ(gm_arena_init(&arena, 0, RANGE), 0);
 	EQ(gm_arena_take(&arena, 1, &a), 0);
 	EQ(a, 0);
 	EQ(gm_arena_take(&arena, 65, &b), 0);
@@ -31,20 +31,35 @@ static void the_first_place_that_fits_is_taken(void)
 	gm_arena_fini(&arena);
 }
 
-static void large_ones_start_on_pages(void)
+static void large_ones_start_on_blocks(void)
 {
 	struct gm_arena arena = { 0 };
 	uint64_t small, large, next;
 
-	EQ(gm_arena_init(&arena, RANGE), 0);
+	EQ(gm_arena_init(&arena, 0, RANGE), 0);
 	EQ(gm_arena_take(&arena, 64, &small), 0);
 	EQ(gm_arena_take(&arena, 2 * MIB, &large), 0);
-	EQ(large, 4096);
-	EQ(gm_arena_take(&arena, 2 * MIB - 64, &next), 0);
-	EQ(next, 4096 + 2 * MIB);
+	EQ(large, 2 * MIB);
 	/* What the alignment skipped is not lost. */
-	EQ(gm_arena_take(&arena, 4096 - 64, &next), 0);
+	EQ(gm_arena_take(&arena, 2 * MIB - 64, &next), 0);
 	EQ(next, 64);
+	/* No block has so much behind it, but a page has. */
+	EQ(gm_arena_give(&arena, next), 0);
+	EQ(gm_arena_give(&arena, large), 0);
+	EQ(gm_arena_take(&arena, RANGE - 4096, &large), 0);
+	EQ(large, 4096);
+	gm_arena_fini(&arena);
+}
+
+/* Blocks are the memory's: a range may begin within one. */
+static void blocks_are_counted_from_the_start_of_memory(void)
+{
+	struct gm_arena arena = { 0 };
+	uint64_t large;
+
+	EQ(gm_arena_init(&arena, 3 * RANGE + 12 * KIB, RANGE), 0);
+	EQ(gm_arena_take(&arena, 2 * MIB, &large), 0);
+	EQ(large, 2 * MIB - 12 * KIB);
 	gm_arena_fini(&arena);
 }
 
@@ -53,7 +68,7 @@ static void no_room_is_said_and_changes_nothing(void)
 	struct gm_arena arena = { 0 };
 	uint64_t at = 77, all;
 
-	EQ(gm_arena_init(&arena, RANGE), 0);
+	EQ(gm_arena_init(&arena, 0, RANGE), 0);
 	EQ(gm_arena_take(&arena, RANGE + 1, &at), -ENOMEM);
 	EQ(gm_arena_take(&arena, UINT64_MAX, &at), -ENOMEM);
 	EQ(at, 77);
@@ -69,7 +84,7 @@ static void only_what_was_taken_is_given(void)
 	struct gm_arena arena = { 0 };
 	uint64_t a;
 
-	EQ(gm_arena_init(&arena, RANGE), 0);
+	EQ(gm_arena_init(&arena, 0, RANGE), 0);
 	EQ(gm_arena_give(&arena, 0), -EINVAL);
 	EQ(gm_arena_take(&arena, 4096, &a), 0);
 	EQ(gm_arena_give(&arena, a + 64), -EINVAL);
@@ -86,7 +101,7 @@ static void holes_that_are_too_small_are_passed_over(void)
 	uint64_t at[64], big;
 	bool fits = true;
 
-	EQ(gm_arena_init(&arena, 64 * 4 * KIB + 8 * KIB), 0);
+	EQ(gm_arena_init(&arena, 0, 64 * 4 * KIB + 8 * KIB), 0);
 	for (int i = 0; i < 64; i++)
 		fits &= gm_arena_take(&arena, 4 * KIB, &at[i]) == 0;
 	for (int i = 0; i < 64; i += 2)
@@ -133,7 +148,7 @@ static void a_long_life_leaves_no_trace(void)
 	bool good = true;
 	uint64_t all;
 
-	EQ(gm_arena_init(&arena, RANGE), 0);
+	EQ(gm_arena_init(&arena, 0, RANGE), 0);
 	for (int round = 0; round < 20000; round++) {
 		int i = rand_r(&seed) % 200;
 		uint64_t bytes = (uint64_t)rand_r(&seed) % (512 * KIB) + 1;
@@ -160,7 +175,8 @@ static void a_long_life_leaves_no_trace(void)
 int main(void)
 {
 	the_first_place_that_fits_is_taken();
-	large_ones_start_on_pages();
+	large_ones_start_on_blocks();
+	blocks_are_counted_from_the_start_of_memory();
 	no_room_is_said_and_changes_nothing();
 	only_what_was_taken_is_given();
 	holes_that_are_too_small_are_passed_over();

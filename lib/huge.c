@@ -1,0 +1,106 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Shared memory has huge pages by itself only where the administrator says so.
+ * MADV_COLLAPSE asks for one here and now, whatever was said (Linux 6.1): the
+ * pages of a block become one, those that lack included, as long as one is there.
+ * Which node the page is on follows from those that are there, so the first is
+ * had by the memory's own policy.
+ */
+
+#include "lib/internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* Older headers lack them. */
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
+#endif
+
+#define BLOCK GM_ARENA_LARGE
+
+static uint64_t round_up(uint64_t n, uint64_t to)
+{
+	return (n + to - 1) / to * to;
+}
+
+/* Address space of whole pages with a block's room before and after; what is
+ * not needed of it is given back. */
+static char *reserve(uint64_t bytes)
+{
+	char *all = mmap(NULL, bytes + BLOCK, PROT_NONE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	uint64_t before;
+
+	if (all == MAP_FAILED)
+		return NULL;
+	before = round_up((uintptr_t)all, BLOCK) - (uintptr_t)all;
+	if (before > 0)
+		munmap(all, before);
+	munmap(all + before + bytes, BLOCK - before);
+	return all + before;
+}
+
+void *gm_huge_map(int fd, uint64_t bytes)
+{
+	uint64_t whole = round_up(bytes, (uint64_t)sysconf(_SC_PAGESIZE));
+	char *at = bytes < BLOCK ? NULL : reserve(whole);
+	void *memory =
+		mmap(at, bytes, PROT_READ | PROT_WRITE,
+		     MAP_SHARED | MAP_NORESERVE | (at != NULL ? MAP_FIXED : 0),
+		     fd, 0);
+
+	if (memory == MAP_FAILED && at != NULL)
+		munmap(at, whole);
+	return memory;
+}
+
+int gm_huge_init(struct gm_huge *huge, uint64_t bytes)
+{
+	huge->made = calloc(bytes / BLOCK / 64 + 1, sizeof(uint64_t));
+	return huge->made != NULL ? 0 : -ENOMEM;
+}
+
+void gm_huge_fini(struct gm_huge *huge)
+{
+	free(huge->made);
+	huge->made = NULL;
+}
+
+/* Returns 0, or an errno. */
+static int make(char *block)
+{
+	/* Not by a store: this fails where that would end us. */
+	if (madvise(block, 1, MADV_POPULATE_WRITE) == 0 &&
+	    madvise(block, BLOCK, MADV_COLLAPSE) == 0)
+		return 0;
+	return errno;
+}
+
+void gm_huge_fill(struct gm_huge *huge, char *arena, uint64_t at,
+		  uint64_t bytes)
+{
+	uint64_t end = (at + bytes) / BLOCK;
+
+	for (uint64_t i = round_up(at, BLOCK) / BLOCK; i < end; i++) {
+		uint64_t bit = UINT64_C(1) << i % 64;
+		int error;
+
+		if (huge->refused)
+			break;
+		if ((huge->made[i / 64] & bit) != 0)
+			continue;
+		error = make(arena + i * BLOCK);
+		if (error == 0)
+			huge->made[i / 64] |= bit;
+		else if (error != EAGAIN && error != EINTR)
+			huge->refused = true;
+	}
+}

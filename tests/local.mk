@@ -217,6 +217,12 @@ gm_tests += %reldir%/test_host
 %canon_reldir%_test_host_LDADD = agent/device/libdevice.la \
 	agent/common/libcommon.la $(NUMA_LIBS) -lm
 
+gm_tests += %reldir%/test_thp
+%canon_reldir%_test_thp_SOURCES = %reldir%/test_thp.c %reldir%/huge_pages.h \
+	%reldir%/tap.h
+%canon_reldir%_test_thp_LDADD = agent/device/libdevice.la \
+	agent/common/libcommon.la $(NUMA_LIBS) -lm
+
 # NVIDIA's libraries, as little of them as each test needs.
 gm_cuda = agent/cuda/libcu.la $(DL_LIBS)
 gm_tiny_flags = $(AM_LDFLAGS) -module -avoid-version -rpath /nowhere

@@ -12,3 +12,4 @@ noinst_LTLIBRARIES += %reldir%/libcommon.la
 %canon_reldir%_libcommon_la_SOURCES += %reldir%/pace.c %reldir%/pace.h
 %canon_reldir%_libcommon_la_SOURCES += %reldir%/pin.c %reldir%/pin.h
 %canon_reldir%_libcommon_la_SOURCES += %reldir%/sysfile.c %reldir%/sysfile.h
+%canon_reldir%_libcommon_la_SOURCES += %reldir%/thp.c %reldir%/thp.h

@@ -12,6 +12,7 @@
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
+#include "agent/common/thp.h"
 #include "gpumap.h"
 
 #ifndef MADV_POPULATE_WRITE /* Linux 5.14 */
@@ -54,14 +55,22 @@ static bool is_absurd(uint64_t bytes)
 	       bytes / info.mem_unit > info.totalram + info.totalswap;
 }
 
+static void drop(int fd, void *map, uint64_t bytes)
+{
+	munmap(map, bytes);
+	if (fd >= 0)
+		close(fd);
+}
+
 static int map_private(uint64_t bytes, void **ret_map)
 {
-	void *map = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *map = gm_thp_map(bytes, PROT_READ | PROT_WRITE,
+			       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (map == MAP_FAILED)
 		return -ENOMEM;
 	madvise(map, bytes, MADV_HUGEPAGE);
+	gm_thp_fill(map, bytes);
 	/* A kernel that does not know this finds the pages when they are
 	 * touched. */
 	if (madvise(map, bytes, MADV_POPULATE_WRITE) < 0 && errno != EINVAL) {
@@ -70,6 +79,25 @@ static int map_private(uint64_t bytes, void **ret_map)
 	}
 	*ret_map = map;
 	return 0;
+}
+
+/* Its last page makes the file as long as it is to be; then huge pages, and what
+ * they leave.  NULL: there is not so much. */
+static void *fill_shared(int fd, uint64_t bytes)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	void *map;
+
+	if (fallocate(fd, 0, (off_t)(bytes - page), (off_t)page) < 0)
+		return NULL;
+	map = gm_thp_map(bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (map == MAP_FAILED)
+		return NULL;
+	gm_thp_fill(map, bytes);
+	if (fallocate(fd, 0, 0, (off_t)bytes) == 0)
+		return map;
+	munmap(map, bytes);
+	return NULL;
 }
 
 /* Sealed: an importer that cut it short would take us down. */
@@ -84,15 +112,14 @@ static int map_shared(uint64_t bytes, int *ret_fd, void **ret_map)
 		close(fd);
 		return -EMFILE;
 	}
-	if (fallocate(fd, 0, 0, (off_t)bytes) < 0 ||
-	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) <
-		    0) {
+	map = fill_shared(fd, bytes);
+	if (!map) {
 		close(fd);
 		return -ENOMEM;
 	}
-	map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (map == MAP_FAILED) {
-		close(fd);
+	if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) <
+	    0) {
+		drop(fd, map, bytes);
 		return -ENOMEM;
 	}
 	*ret_fd = fd;
@@ -113,13 +140,6 @@ static int make(uint64_t bytes, int fd, void *map,
 	b->buffer.bytes = bytes;
 	*ret_buffer = &b->buffer;
 	return 0;
-}
-
-static void drop(int fd, void *map, uint64_t bytes)
-{
-	munmap(map, bytes);
-	if (fd >= 0)
-		close(fd);
 }
 
 int gm_host_alloc(struct gm_device *dev, uint64_t owner, uint64_t bytes,
@@ -187,7 +207,7 @@ int gm_host_import_fd(struct gm_device *dev, int fd, uint64_t bytes,
 	if (bytes == 0 || whole < bytes || fstat(fd, &st) < 0 ||
 	    !S_ISREG(st.st_mode) || (uint64_t)st.st_size < whole)
 		return -EINVAL;
-	map = mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	map = gm_thp_map(whole, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (map == MAP_FAILED)
 		return errno == EACCES ? -EINVAL : -ENOMEM;
 	rc = make(bytes, -1, map, &buffer);

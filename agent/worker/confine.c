@@ -29,6 +29,7 @@ static const int allowed[] = {
 	SCMP_SYS(munmap),
 	SCMP_SYS(mbind),
 	SCMP_SYS(get_mempolicy),
+	SCMP_SYS(mincore),
 	SCMP_SYS(close),
 	SCMP_SYS(rt_sigaction),
 	SCMP_SYS(rt_sigreturn),

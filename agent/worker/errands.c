@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "agent/common/thp.h"
 #include "agent/worker/events.h"
 #include "agent/worker/flight.h"
 #include "agent/worker/pair.h"
@@ -290,6 +291,8 @@ int gm_errands_alloc(struct gm_worker *worker, struct gm_session *session)
  * does not know this fills it when it is touched. */
 int gm_errand_populate(char *at, uint64_t bytes, bool writable)
 {
+	if (writable)
+		gm_thp_fill(at, bytes);
 	if (madvise(at, bytes,
 		    writable ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) == 0 ||
 	    errno == EINVAL)

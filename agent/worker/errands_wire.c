@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "agent/common/thp.h"
 #include "agent/worker/events.h"
 #include "agent/worker/pair.h"
 #include "gpumap.h"
@@ -23,8 +24,8 @@ static int map_registered(const struct gm_errand_job *e, struct gm_slot *slot)
 	char *map;
 	int rc;
 
-	map = mmap(NULL, bytes, PROT_READ | (writable ? PROT_WRITE : 0),
-		   MAP_SHARED, e->fd, (off_t)(e->at - extra));
+	map = gm_thp_map(bytes, PROT_READ | (writable ? PROT_WRITE : 0),
+			 MAP_SHARED, e->fd, (off_t)(e->at - extra));
 	if (map == MAP_FAILED)
 		return -errno;
 	rc = gm_errand_populate(map, bytes, writable);

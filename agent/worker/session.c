@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "agent/common/pin.h"
+#include "agent/common/thp.h"
 #include "agent/worker/turn.h"
 #include "shm/point.h"
 
@@ -54,8 +55,8 @@ static int map_part(struct gm_ground *ground, int part, int fd, uint64_t at,
 	uint64_t extra = at % page;
 	void *map;
 
-	map = mmap(NULL, bytes + extra, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
-		   (off_t)(at - extra));
+	map = gm_thp_map(bytes + extra, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+			 (off_t)(at - extra));
 	if (map == MAP_FAILED)
 		return -errno;
 	ground->part[part].at = map;
@@ -75,7 +76,7 @@ static void bind_range(const struct gm_wire *wire, char *arena, int node)
 static int map_all(struct gm_session *s, const struct gm_wire *wire,
 		   const int *fds, int node, bool with_arena)
 {
-	void *client, *queue, *arena = NULL;
+	void *client = NULL, *queue = NULL, *arena = NULL;
 	int rc;
 
 	rc = map_part(&s->ground, 0, fds[GM_SESSION_QUEUES], 0, GM_PAGE,
@@ -96,7 +97,8 @@ static int map_all(struct gm_session *s, const struct gm_wire *wire,
 	if (!arena)
 		return 0;
 	bind_range(wire, arena, node);
-	/* Where the administrator lets shared memory have them. */
+	/* Where the administrator lets shared memory have huge pages as it is
+	 * touched; clients have them in their large allocations anyway. */
 	madvise(s->ground.part[2].at, s->ground.part[2].bytes, MADV_HUGEPAGE);
 	return 0;
 }

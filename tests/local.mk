@@ -365,9 +365,11 @@ gm_tests += %reldir%/test_ledger_room
 %canon_reldir%_test_ledger_room_SOURCES = %reldir%/test_ledger_room.c \
 	%reldir%/ledger_scene.h %reldir%/dice.h %reldir%/tap.h
 %canon_reldir%_test_ledger_room_LDADD = $(gm_daemon)
+
+# One row's processes, played by the tests.
+gm_keeper_scene = %reldir%/keeper_play.h %reldir%/keeper_scene.h %reldir%/tap.h
 gm_tests += %reldir%/test_keeper
-%canon_reldir%_test_keeper_SOURCES = %reldir%/test_keeper.c \
-	%reldir%/keeper_play.h %reldir%/tap.h
+%canon_reldir%_test_keeper_SOURCES = %reldir%/test_keeper.c $(gm_keeper_scene)
 %canon_reldir%_test_keeper_LDADD = $(gm_daemon)
 
 gm_tests += %reldir%/test_gutter

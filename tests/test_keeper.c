@@ -5,233 +5,16 @@
  * kind of death.  The processes are this program. */
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 #include "agent/cuda/abi.h"
-#include "agent/daemon/daemon.h"
-#include "agent/daemon/keeper.h"
-#include "gpumap.h"
-#include "keeper_play.h"
-#include "shm/rows.h"
-#include "tap.h"
-
-#define LIMIT_NS UINT64_C(20000000000) /* against hanging */
-#define STEP_NS  UINT64_C(2000000)
-
-/* ---- an agent's inside --------------------------------------------------- */
-
-static struct gm_daemon *d;
-static struct gm_keeper *keeper;
-static char instance[48], self[256], lock[64];
-
-static struct gm_device *row(void)
-{
-	return d->devices.of[0];
-}
-
-static bool make_segment(void)
-{
-	struct gm_past *past = calloc(1, sizeof(*past));
-	char why[GM_WHY_BYTES] = "";
-	bool good;
-
-	good = past &&
-	       gm_segment_open(instance, 1 << 20, past, why, &d->segment) == 0;
-	if (good)
-		d->directory.heap = past->heap;
-	else
-		NOTE("%s", why);
-	free(past);
-	return good;
-}
-
-static void make_row(void)
-{
-	struct gm_device *device = calloc(1, sizeof(*device));
-
-	if (!device)
-		exit(99);
-	device->present = true;
-	device->facts.kind = GPUMAP_DEVICE_CUDA;
-	device->facts.numa_node = -1;
-	device->facts.uuid[0] = 1;
-	snprintf(device->facts.object.name, GM_NAME_BYTES, "a card");
-	snprintf(device->id, sizeof(device->id), "%s", ID);
-	device->cpus = d->allowed.cpus;
-	device->moving.state = GPUMAP_DEVICE_PROBING;
-	d->devices.of[0] = device;
-	d->devices.n = 1;
-	gm_rows_move(&d->segment.map.rows[0], &device->moving);
-	gm_publish_row(d, &device->facts);
-	gm_put(&d->segment.map.header->rows_used, 1);
-}
-
-static bool begin(void)
-{
-	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-
-	snprintf(instance, sizeof(instance), "test.%d", (int)getpid());
-	snprintf(lock, sizeof(lock), "/tmp/%s.row0.lock", instance);
-	play = open_play(lock, O_CREAT | O_EXCL);
-	d = calloc(1, sizeof(*d));
-	if (!OK(n > 0) || !OK(play && d))
-		return false;
-	setenv("KEEPER_PLAY", "1", 1);
-	setenv("CUDA_LAUNCH_BLOCKING", "1", 1);
-	setenv("NVIDIA_VISIBLE_DEVICES", "all", 1);
-	setenv("NCCL_DEBUG", "INFO", 1);
-	gm_config_init(&d->config);
-	d->config.cuda_idle_ns = LIMIT_NS;
-	d->config.cuda_library = strdup("/opt/driver");
-	d->config.cuda_cache = strdup("/var/cache/gpumap");
-	d->config.cuda_pass = strdup(" NOT_SET_AT_ALL  KEEPER_PLAY ");
-	d->instance = instance;
-	d->runtime_dir = "/tmp";
-	d->worker_path = self;
-	gm_pin_allowed(NULL, &d->allowed);
-	if (!EQ(gm_loop_init(&d->loop), 0) || !OK(make_segment()))
-		return false;
-	make_row();
-	if (!EQ(gm_supervisor_start(d), 0))
-		return false;
-	keeper = d->supervisor->keepers[0];
-	return OK(keeper != NULL);
-}
-
-static void end(void)
-{
-	char path[128];
-
-	gm_supervisor_exit(d);
-	gm_devices_exit(d);
-	gm_heap_exit(&d->directory.heap);
-	gm_segment_close(&d->segment);
-	gm_loop_exit(&d->loop);
-	gm_config_free(&d->config);
-	snprintf(path, sizeof(path), "/dev/shm/gpumap.1.%s", instance);
-	unlink(path);
-	unlink(lock);
-	snprintf(path, sizeof(path), "%s.play", lock);
-	unlink(path);
-	snprintf(path, sizeof(path), "/tmp/%s.no-mps", instance);
-	EQ(access(path, F_OK), -1);
-	free(d);
-}
-
-/* Turn the loop until @holds, or for too long. */
-static bool (*awaited)(void);
-static uint64_t until_ns;
-
-static void look(struct gm_timer *timer)
-{
-	if (awaited() || gm_loop_now() > until_ns)
-		gm_loop_stop(&d->loop);
-	else
-		gm_timer_set(&d->loop, timer, gm_loop_now() + STEP_NS);
-}
-
-static bool until(bool (*holds)(void))
-{
-	struct gm_timer timer = { .fired = look };
-
-	awaited = holds;
-	until_ns = gm_loop_now() + LIMIT_NS;
-	d->loop.stop = false;
-	gm_timer_set(&d->loop, &timer, 1);
-	gm_loop_run(&d->loop);
-	gm_timer_stop(&d->loop, &timer);
-	return holds();
-}
-
-/* ---- a session ----------------------------------------------------------- */
-
-static struct gm_seat seat;
-static int seated_status; /* 1: not yet */
-static bool has_left_it;
-
-static void is_seated(struct gm_seat *s, int status, const char *why)
-{
-	(void)s;
-	(void)why;
-	seated_status = status;
-}
-
-static void is_broken(struct gm_seat *s, const char *why)
-{
-	(void)s;
-	NOTE("broken: %s", why);
-}
-
-static void has_left(struct gm_seat *s)
-{
-	(void)s;
-	has_left_it = true;
-}
-
-static int take_seat(void)
-{
-	static uint64_t session;
-	char why[GM_WHY_BYTES] = "";
-	int ret;
-
-	seat = (struct gm_seat){ .session = ++session,
-				 .depth = 16,
-				 .queues = 2,
-				 .arena = 2,
-				 .doorbell = 2,
-				 .socket = -1,
-				 .seated = is_seated,
-				 .broken = is_broken,
-				 .left = has_left };
-	seated_status = 1;
-	has_left_it = false;
-	ret = gm_supervisor_seat(d, 0, &seat, why);
-	if (ret)
-		NOTE("%s", why);
-	return ret;
-}
-
-static bool is_answered(void)
-{
-	return seated_status <= 0;
-}
-
-static bool left_it(void)
-{
-	return has_left_it;
-}
-
-static bool leave(void)
-{
-	gm_supervisor_leave(d, &seat);
-	return until(left_it);
-}
+#include "keeper_scene.h"
 
 /* ---- what is waited for -------------------------------------------------- */
-
-static bool spare_stands_by(void)
-{
-	return keeper->spare.state == GM_SPARE_STANDBY;
-}
 
 static bool spare_rests(void)
 {
 	return keeper->spare.state == GM_SPARE_RESTING;
-}
-
-static bool no_process(void)
-{
-	return !gm_keeper_has_child(keeper) && !gm_spare_runs(&keeper->spare);
-}
-
-static bool is_back(void)
-{
-	return row()->moving.state == GPUMAP_DEVICE_READY &&
-	       keeper->state == GM_KEEPER_SERVING &&
-	       seat.state == GM_SEAT_TAKEN;
 }
 
 static bool is_failed(void)
@@ -282,7 +65,7 @@ static void first_seat_starts_a_worker(void)
 {
 	EQ(take_seat(), 0);
 	OK(until(is_answered));
-	EQ(seated_status, 0);
+	EQ(guest.status, 0);
 	EQ(row()->moving.state, GPUMAP_DEVICE_READY);
 	EQ(row()->moving.worker_pid, keeper->child.pid);
 	EQ(row()->moving.restarts, 0);
@@ -376,7 +159,7 @@ static void drained_row_has_nothing_open(void)
 {
 	uint32_t ends = gm_get(&play->ends);
 	uint32_t restarts = row()->moving.restarts;
-	struct gm_seat *before = &seat;
+	struct gm_seat *before = &guest.seat;
 
 	n_closed = 0;
 	gm_devices_state(d, 0, GPUMAP_DEVICE_DRAINING, "by hand", 0);
@@ -405,7 +188,7 @@ static void drained_row_has_nothing_open(void)
 	gm_supervisor_unbar(d, 0, GM_BAR_DRAIN);
 	EQ(take_seat(), 0);
 	OK(until(is_answered));
-	EQ(seated_status, 0);
+	EQ(guest.status, 0);
 }
 
 static void idle_worker_ends(void)
@@ -441,10 +224,10 @@ static void seat_may_come_while_the_worker_ends(void)
 	OK(until(told_end));
 	d->config.cuda_idle_ns = LIMIT_NS;
 	EQ(take_seat(), 0);
-	EQ(seated_status, 1);
+	EQ(guest.status, 1);
 	gm_put_release(&play->hesitates, 0);
 	OK(until(is_answered));
-	EQ(seated_status, 0);
+	EQ(guest.status, 0);
 	EQ(gm_get(&play->workers), workers + 2);
 	EQ(row()->moving.state, GPUMAP_DEVICE_READY);
 }
@@ -521,7 +304,7 @@ static void failing_driver_is_not_stormed(void)
 	gm_put_release(&play->fails_at_once, GM_CU_SYSTEM_NOT_READY);
 	EQ(take_seat(), 0);
 	OK(until(is_answered));
-	EQ(seated_status, -ENODEV);
+	EQ(guest.status, -ENODEV);
 	OK(rests_long());
 	EQ(row()->moving.error, GM_CU_SYSTEM_NOT_READY);
 	STR(row()->moving.reason, "CUDA 802 SYSTEM_NOT_READY: a launch failed");
@@ -531,12 +314,7 @@ static void failing_driver_is_not_stormed(void)
 
 int main(int argc, char **argv)
 {
-	if (argc > 1) {
-		const char *at = option(argv, "--lock");
-
-		play = at ? open_play(at, 0) : NULL;
-		return play ? be_a_child(argv) : 3;
-	}
+	play_if_child(argc, argv);
 	if (begin()) {
 		nobody_needs_a_worker_yet();
 		first_seat_starts_a_worker();

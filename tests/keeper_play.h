@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -32,6 +33,7 @@ struct play {
 	gm_a32 fails_at_once; /* with this number, before READY */
 	gm_a32 fails_now;     /* with this number, while it serves */
 	gm_a32 hesitates;     /* any of them, to exit when asked */
+	gm_a32 is_mute;       /* the worker, about seats and claims */
 	gm_a32 workers;       /* started so far, and so on */
 	gm_a32 spares;
 	gm_a32 undertakers;
@@ -161,7 +163,9 @@ static inline void add_job(void)
 static inline void obey(const struct gm_wire *wire, uint32_t type,
 			bool is_undertaker)
 {
-	if (type == GM_WIRE_ATTACH) {
+	if (!is_undertaker && gm_get(&play->is_mute) && type != GM_WIRE_DRAIN) {
+		return;
+	} else if (type == GM_WIRE_ATTACH) {
 		if (is_undertaker)
 			gm_put_release(&play->burial_status,
 				       (uint32_t)wire->status);
@@ -202,6 +206,7 @@ static inline int be_a_child(char **argv)
 	bool is_spare = option(argv, "--spare") != NULL;
 	struct gm_wire wire;
 
+	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
 	if (is_undertaker) {
 		add(&play->undertakers);
 	} else {

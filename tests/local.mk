@@ -368,9 +368,12 @@ gm_tests += %reldir%/test_ledger_room
 
 # One row's processes, played by the tests.
 gm_keeper_scene = %reldir%/keeper_play.h %reldir%/keeper_scene.h %reldir%/tap.h
-gm_tests += %reldir%/test_keeper
+gm_tests += %reldir%/test_keeper %reldir%/test_keeper_barred
 %canon_reldir%_test_keeper_SOURCES = %reldir%/test_keeper.c $(gm_keeper_scene)
 %canon_reldir%_test_keeper_LDADD = $(gm_daemon)
+%canon_reldir%_test_keeper_barred_SOURCES = %reldir%/test_keeper_barred.c \
+	$(gm_keeper_scene)
+%canon_reldir%_test_keeper_barred_LDADD = $(gm_daemon)
 
 gm_tests += %reldir%/test_gutter
 %canon_reldir%_test_gutter_SOURCES = %reldir%/test_gutter.c \

@@ -351,15 +351,19 @@ void gm_claims_seat_gone(struct gm_seat *seat)
 		end(claim, -ESHUTDOWN, "the session has left the row");
 }
 
+/* As in seats.c: one that is stuck will give no answer. */
 static struct gm_claim *first_newcomer(const struct gm_keeper *keeper)
 {
+	enum gm_claim_state last = keeper->state == GM_KEEPER_STUCK
+					   ? GM_CLAIM_ASKED
+					   : GM_CLAIM_WAITING;
 	struct gm_claim *claim;
 	struct gm_seat *seat;
 
 	TAILQ_FOREACH(seat, &keeper->seats, entry)
 	TAILQ_FOREACH(claim, &seat->claims, entry)
 	{
-		if (claim->state == GM_CLAIM_WAITING && !claim->was_held)
+		if (claim->state <= last && !claim->was_held && !claim->leaves)
 			return claim;
 	}
 	return NULL;

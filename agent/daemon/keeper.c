@@ -156,8 +156,7 @@ static void back_off_now(struct gm_keeper *keeper, uint64_t wait)
 	gm_log(GM_LOG_WARNING, "back_off", "row=%u deaths=%u wait_ms=%" PRIu64,
 	       keeper->row, keeper->early_deaths, wait / MS);
 	gm_keeper_enter(keeper, GM_KEEPER_RESTING, wait);
-	if (gm_keeper_rests_long(keeper))
-		gm_seats_refuse_for_long(keeper);
+	gm_seats_refuse(keeper);
 }
 
 /* What comes now that no child runs: the next worker, after what the last one's
@@ -171,6 +170,7 @@ void gm_keeper_rest(struct gm_keeper *keeper)
 		gm_daemon_drained(keeper->d);
 	} else if (gm_keeper_is_barred(keeper)) {
 		gm_keeper_enter(keeper, GM_KEEPER_BARRED, DENY_NS);
+		gm_seats_refuse(keeper);
 		gm_need_closed(keeper);
 	} else if (keeper->on_need && !gm_keeper_has_seats(keeper) &&
 		   keeper->early_deaths == 0) {
@@ -439,6 +439,7 @@ static void is_stuck(struct gm_keeper *keeper)
 	       (int)keeper->child.pid);
 	show(keeper, GPUMAP_DEVICE_FAILED, reason);
 	gm_keeper_enter(keeper, GM_KEEPER_STUCK, 0);
+	gm_seats_refuse(keeper);
 }
 
 static void timer_fired(struct gm_timer *timer)

@@ -253,8 +253,9 @@ bool gm_seats_child_gone(struct gm_keeper *keeper);
 /* Tell those who wait for their first seat that they get none, and why. */
 void gm_seats_refuse_newcomers(struct gm_keeper *keeper, const char *why);
 
-/* Tell them that it will be long. */
-void gm_seats_refuse_for_long(struct gm_keeper *keeper);
+/* The same, where the row's state is what they get none for; nobody new may come
+ * to it as long as that is so. */
+void gm_seats_refuse(struct gm_keeper *keeper);
 
 /* What any session has submitted is owed, although no worker has heard of it.
  * Returns whether there is a session. */

@@ -405,6 +405,17 @@ bool gm_seats_child_gone(struct gm_keeper *keeper)
 	return is_owed;
 }
 
+bool gm_seats_owe_all(struct gm_keeper *keeper)
+{
+	struct gm_seat *seat;
+
+	TAILQ_FOREACH(seat, &keeper->seats, entry)
+	seat->is_owed = true;
+	return gm_keeper_has_seats(keeper);
+}
+
+/* ---- refusals ---------------------------------------------------------- */
+
 static int refuse_for_long(const struct gm_keeper *keeper,
 			   char ret_why[GM_WHY_BYTES])
 {
@@ -416,12 +427,50 @@ static int refuse_for_long(const struct gm_keeper *keeper,
 		keeper->row, keeper->early_deaths);
 }
 
+static int refuse_barred(const struct gm_keeper *keeper,
+			 char ret_why[GM_WHY_BYTES])
+{
+	const struct gm_moving_image *moving =
+		&keeper->d->devices.of[keeper->row]->moving;
+
+	return gm_why(ret_why, -ENODEV,
+		      "row %u cannot be used now (%.*s); use another row",
+		      keeper->row, (int)sizeof(moving->reason),
+		      moving->reason[0] ? moving->reason : "no reason given");
+}
+
+static int refuse_stuck(const struct gm_keeper *keeper,
+			char ret_why[GM_WHY_BYTES])
+{
+	return gm_why(ret_why, -ENODEV,
+		      "the worker of row %u (pid %d) does not end, not even "
+		      "by SIGKILL; use another row",
+		      keeper->row, (int)keeper->child.pid);
+}
+
+/* Why nobody new may come to it; 0 when they may. */
+static int refuse(const struct gm_keeper *keeper, char ret_why[GM_WHY_BYTES])
+{
+	if (keeper->state == GM_KEEPER_STUCK)
+		return refuse_stuck(keeper, ret_why);
+	if (gm_keeper_is_barred(keeper))
+		return refuse_barred(keeper, ret_why);
+	if (gm_keeper_rests_long(keeper))
+		return refuse_for_long(keeper, ret_why);
+	return 0;
+}
+
+/* What a worker has been told of, its death gives back; but one that is stuck
+ * does not die, nor will it ever run again. */
 static struct gm_seat *first_newcomer(const struct gm_keeper *keeper)
 {
+	enum gm_seat_state last = keeper->state == GM_KEEPER_STUCK
+					  ? GM_SEAT_OFFERED
+					  : GM_SEAT_WAITING;
 	struct gm_seat *seat;
 
 	TAILQ_FOREACH(seat, &keeper->seats, entry)
-	if (!seat->was_seated && seat->state == GM_SEAT_WAITING)
+	if (!seat->was_seated && seat->state <= last)
 		return seat;
 	return NULL;
 }
@@ -438,33 +487,12 @@ void gm_seats_refuse_newcomers(struct gm_keeper *keeper, const char *why)
 	gm_claims_refuse_newcomers(keeper, -ENODEV, why);
 }
 
-void gm_seats_refuse_for_long(struct gm_keeper *keeper)
+void gm_seats_refuse(struct gm_keeper *keeper)
 {
 	char why[GM_WHY_BYTES];
 
-	refuse_for_long(keeper, why);
-	gm_seats_refuse_newcomers(keeper, why);
-}
-
-bool gm_seats_owe_all(struct gm_keeper *keeper)
-{
-	struct gm_seat *seat;
-
-	TAILQ_FOREACH(seat, &keeper->seats, entry)
-	seat->is_owed = true;
-	return gm_keeper_has_seats(keeper);
-}
-
-static int refuse_barred(const struct gm_keeper *keeper,
-			 char ret_why[GM_WHY_BYTES])
-{
-	const struct gm_moving_image *moving =
-		&keeper->d->devices.of[keeper->row]->moving;
-
-	return gm_why(ret_why, -ENODEV,
-		      "row %u cannot be used now (%.*s); use another row",
-		      keeper->row, (int)sizeof(moving->reason),
-		      moving->reason[0] ? moving->reason : "no reason given");
+	if (refuse(keeper, why) < 0)
+		gm_seats_refuse_newcomers(keeper, why);
 }
 
 int gm_supervisor_seat(struct gm_daemon *d, uint32_t row, struct gm_seat *seat,
@@ -482,17 +510,8 @@ int gm_supervisor_seat(struct gm_daemon *d, uint32_t row, struct gm_seat *seat,
 		snprintf(ret_why, GM_WHY_BYTES, "the agent is shutting down");
 		return -ESHUTDOWN;
 	}
-	if (keeper->state == GM_KEEPER_STUCK) {
-		snprintf(ret_why, GM_WHY_BYTES,
-			 "the worker of row %u (pid %d) does not end, not even "
-			 "by SIGKILL; use another row",
-			 row, (int)keeper->child.pid);
+	if (refuse(keeper, ret_why) < 0)
 		return -ENODEV;
-	}
-	if (gm_keeper_is_barred(keeper))
-		return refuse_barred(keeper, ret_why);
-	if (gm_keeper_rests_long(keeper))
-		return refuse_for_long(keeper, ret_why);
 	if (keeper->n_free == 0) {
 		snprintf(ret_why, GM_WHY_BYTES,
 			 "row %u serves %u sessions, which is all it can", row,

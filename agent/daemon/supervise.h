@@ -77,7 +77,8 @@ struct gm_seat {
  * ret_why	what was wrong and what to do
  *
  * seat->seated() tells when it is served; that may take as long as the row
- * takes to come back.  A newcomer is not kept beyond a second of back-off.
+ * takes to come back.  A newcomer is not kept beyond a second of back-off, nor
+ * once the row is barred or its worker does not end by SIGKILL.
  *
  * Returns	0
  *		-ENODEV		there is no such row, or it has no worker, or none

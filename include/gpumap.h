@@ -884,6 +884,43 @@ struct gpumap_session_info {
 GPUMAP_API int gpumap_sessions(struct gpumap *map,
 			       struct gpumap_session_info *ret_info, size_t n);
 
+/* What one session has of one device's memory. */
+struct gpumap_usage {
+	size_t size;      /* sizeof(struct gpumap_usage), set by the caller */
+	uint64_t session; /* id; 0: it is gone, and importers have this still */
+	uint32_t pid;     /* of the session's process, 0 with session 0 */
+	uint32_t uid;     /* who is charged for it */
+	uint32_t row;
+	uint32_t importers;      /* who has imported some of it: sessions, and
+			     * connections that were given a descriptor */
+	uint64_t bytes;          /* of buffers, as the device rounds them; with
+			     * session 0 as lent_bytes */
+	uint64_t lent_bytes;     /* of its exports, that importers have */
+	uint64_t borrowed_bytes; /* of exports that it has imported itself; they
+				  * are charged to who exported them */
+};
+
+/*
+ * gpumap_usage - who has how much of which device's memory
+ *
+ * One for each session and row that it uses, by session and row; before them,
+ * with session 0, one for each user and row of which somebody has imported what
+ * its session has forgotten, or left behind.
+ *
+ * ret_usage	room for @n; the @size of the first is set, and is that of all
+ *
+ * Returns	how many there are, which may be more than @n, or
+ *		-E2BIG		@size is larger than this library knows
+ *		-EINVAL		@size is smaller than its first fields
+ *		-EOPNOTSUPP	the agent is older than this
+ *		-EACCES, -ECONNREFUSED, -ECONNRESET, -EPROTO, -EOWNERDEAD, when
+ *		ret_usage may hold some of them
+ * Cost		a round trip on the control socket for every 64
+ * Threads	one at a time
+ */
+GPUMAP_API int gpumap_usage(struct gpumap *map, struct gpumap_usage *ret_usage,
+			    size_t n);
+
 /* ---- arena ------------------------------------------------------------- */
 
 /*
@@ -964,11 +1001,13 @@ GPUMAP_API int gpumap_free(struct gpumap_session *session, void *memory);
  *
  * Returns	0
  *		-ENOMEM		the device is full
- *		-EDQUOT		this session would have more bytes there than it
- *				may, or has 4096 buffers.  It may have what was
- *				free, half of the device at most, when it first
- *				used the row or the worker was started; or what
- *				its user had reserved there, if that is more
+ *		-EDQUOT		this user's sessions would together have more
+ *				bytes there than they may, or this one has 4096
+ *				buffers.  They may have what was free or theirs,
+ *				half of the device at most, when one of them
+ *				last began to use the row or the worker was
+ *				started; or what their user had reserved there,
+ *				if that is more
  *		-EAGAIN		fewer than two jobs fit beside those in flight:
  *				take completions first
  *		-ETIME		the deadline passed; what comes of it is freed

@@ -1,11 +1,13 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* Who has reserved what: the directory, and the holders of what is held. */
+/* Who has reserved what: the directory, and the holders of what is held.  Who
+ * has what: the agent knows. */
 
 #include "lib/internal.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
 
 #include "shm/objects.h"
@@ -78,4 +80,72 @@ int gpumap_who(const struct gpumap *map, uint32_t *cursor,
 		}
 	}
 	return 0;
+}
+
+/* ---- usage -------------------------------------------------------------- */
+
+static bool comes_after(const struct gm_usage_item *item,
+			const struct gm_usage_ask *ask)
+{
+	if (!ask->goes_on || item->session > ask->session)
+		return true;
+	if (item->session < ask->session)
+		return false;
+	if (item->session == 0 && item->uid != ask->uid)
+		return item->uid > ask->uid;
+	return item->row > ask->row;
+}
+
+static void put_usage(const struct gm_usage_item *item, size_t size, void *to)
+{
+	struct gpumap_usage usage = { .size = size,
+				      .session = item->session,
+				      .pid = item->pid,
+				      .uid = item->uid,
+				      .row = item->row,
+				      .importers = item->importers,
+				      .bytes = item->bytes,
+				      .lent_bytes = item->lent_bytes,
+				      .borrowed_bytes = item->borrowed_bytes };
+
+	memcpy(to, &usage, size);
+}
+
+int gpumap_usage(struct gpumap *map, struct gpumap_usage *ret_usage, size_t n)
+{
+	size_t size = n > 0 ? ret_usage->size : sizeof(*ret_usage), got = 0;
+	struct gm_usage_item items[GM_USAGE_MAX];
+	struct gm_usage_ask body = { .goes_on = 0 };
+	struct gm_usage_reply reply;
+	struct gm_call call = { .type = GM_CONTROL_USAGE,
+				.body = &body,
+				.body_bytes = sizeof(body),
+				.reply = &reply,
+				.reply_bytes = sizeof(reply),
+				.reply_tail = items,
+				.reply_tail_room = sizeof(items) };
+	int ret = gm_size_out(size, offsetof(struct gpumap_usage, lent_bytes),
+			      sizeof(*ret_usage));
+
+	if (ret != 0)
+		return ret;
+	do {
+		ret = gm_map_call(map, &call, 0);
+		if (ret != 0)
+			return ret;
+		if (reply.n > GM_USAGE_MAX ||
+		    call.reply_tail_bytes != reply.n * sizeof(items[0]))
+			return -EPROTO;
+		for (uint32_t i = 0; i < reply.n; i++) {
+			if (!comes_after(&items[i], &body))
+				return -EPROTO;
+			body = (struct gm_usage_ask){ items[i].session,
+						      items[i].uid,
+						      items[i].row, 1, 0 };
+			if (got < n)
+				put_usage(&items[i], size,
+					  (char *)ret_usage + size * got++);
+		}
+	} while (reply.n != 0 && got < n);
+	return reply.total < INT_MAX ? (int)reply.total : INT_MAX;
 }

@@ -44,7 +44,8 @@ enum gm_control_type {
 	GM_CONTROL_FORGET = 12,
 	GM_CONTROL_EXPORT = 13,
 	GM_CONTROL_IMPORT = 14, /* 1 back, where it has no handle */
-	GM_CONTROL_DRAIN = 15
+	GM_CONTROL_DRAIN = 15,
+	GM_CONTROL_USAGE = 16
 };
 
 struct gm_control {
@@ -301,6 +302,37 @@ struct gm_drain {
 	uint32_t undrain; /* 0 or 1 */
 };
 
+/*
+ * USAGE: the memory of devices that sessions have, by session and row, and what
+ * has no session any more, under the session 0, by uid and row.  Those after
+ * (session, uid, row), or all.  Reply tail: n gm_usage_item, in this order.
+ */
+struct gm_usage_ask {
+	uint64_t session;
+	uint32_t uid;
+	uint32_t row;
+	uint32_t goes_on; /* 0: from the first; 1 */
+	uint32_t reserved;
+};
+
+#define GM_USAGE_MAX 64u /* items of one reply */
+
+struct gm_usage_reply {
+	uint32_t n;     /* items in this reply */
+	uint32_t total; /* items there are */
+};
+
+struct gm_usage_item {
+	uint64_t session; /* 0: it is gone */
+	uint32_t pid;     /* likewise */
+	uint32_t uid;     /* who is charged */
+	uint32_t row;
+	uint32_t importers;      /* who has imported some of it */
+	uint64_t bytes;          /* charged; with session 0: lent_bytes */
+	uint64_t lent_bytes;     /* of its exports, that importers have */
+	uint64_t borrowed_bytes; /* of others' exports, that it has */
+};
+
 _Static_assert(sizeof(struct gm_control) == 24, "wire");
 _Static_assert(sizeof(struct gm_refusal) == 256, "wire");
 _Static_assert(sizeof(struct gm_hello) == 16, "wire");
@@ -324,5 +356,8 @@ _Static_assert(sizeof(struct gm_export_reply) == 16, "wire");
 _Static_assert(sizeof(struct gm_import) == 24, "wire");
 _Static_assert(sizeof(struct gm_import_reply) == 16, "wire");
 _Static_assert(sizeof(struct gm_drain) == 8, "wire");
+_Static_assert(sizeof(struct gm_usage_ask) == 24, "wire");
+_Static_assert(sizeof(struct gm_usage_reply) == 8, "wire");
+_Static_assert(sizeof(struct gm_usage_item) == 48, "wire");
 
 #endif

@@ -36,6 +36,7 @@ void gm_journal_open(struct gm_journal_queue *queue, uint64_t session)
 		gm_put(&queue->word[i], 0);
 	gm_put(&queue->next, 0);
 	gm_put(&queue->violations, 0);
+	gm_put(&queue->bytes, 0);
 	gm_put_release(&queue->session, session); /* JOURNAL.order */
 }
 

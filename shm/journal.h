@@ -92,6 +92,7 @@ struct gm_journal_queue {
 	alignas(GM_LINE) gm_a64 session; /* never reused; 0 while free */
 	gm_a64 next;                     /* 32 bits of completion position */
 	gm_a64 violations;               /* entries that broke the contract */
+	gm_a64 bytes; /* of the device's memory that the session has */
 	alignas(GM_LINE) gm_a64 word[GM_DEPTH_MAX];
 };
 

@@ -630,6 +630,10 @@ GM_TORTURE += %reldir%/agent_cuda_hostile
 %canon_reldir%_agent_cuda_faults_SOURCES = \
 	%reldir%/agent_cuda_faults.c %reldir%/cuda_side.h $(gm_cuda_story)
 %canon_reldir%_agent_cuda_faults_LDADD = $(gm_cuda_story_libs)
+gm_tests += %reldir%/agent_usage
+%canon_reldir%_agent_usage_SOURCES = %reldir%/agent_usage.c %reldir%/ctl.h \
+	$(gm_cuda_story)
+%canon_reldir%_agent_usage_LDADD = $(gm_cuda_story_libs) $(JANSSON_LIBS)
 %canon_reldir%_agent_cuda_models_SOURCES = \
 	%reldir%/agent_cuda_models.c $(gm_cuda_story)
 %canon_reldir%_agent_cuda_models_LDADD = $(gm_cuda_story_libs)
@@ -766,6 +770,7 @@ EXTRA_DIST += %reldir%/nodes/cpu-only.yaml
 EXTRA_DIST += %reldir%/nodes/eight-gpu.yaml
 EXTRA_DIST += %reldir%/nodes/laptop.yaml
 EXTRA_DIST += %reldir%/nodes/mixed.yaml
+EXTRA_DIST += %reldir%/nodes/small.yaml
 EXTRA_DIST += %reldir%/nodes/split.yaml
 EXTRA_DIST += %reldir%/nodes/unified.yaml
 

@@ -329,13 +329,13 @@ static void handles_and_quotas_are_judged(void)
 	e[13] = hand_nop(&c);
 	e[9].n = 2048; /* with 2048 in use there is no byte more */
 	c.quota = 4096;
-	s->buffers.quota = 4095;
+	s->buffers.purse->quota = 4095;
 	hand_submit(&c, e, 9);
 	rig_serve(&r, s);
 	EQ(rig_n_done(&c), 9);
 	hand_submit(&c, e + 9, 1);
 	rig_serve(&r, s);
-	s->buffers.quota = 4096;
+	s->buffers.purse->quota = 4096;
 	hand_submit(&c, e + 10, 4);
 	rig_serve(&r, s);
 	rig_expect(&c, 0, want, 14);
@@ -362,7 +362,7 @@ static void rounding_counts_as_well(void)
 	rig_serve(&r, s);
 	EQ(s->buffers.used, 768);
 	EQ(r.late.n_buffers, 1);
-	s->buffers.quota = UINT64_MAX;
+	s->buffers.purse->quota = UINT64_MAX;
 	e[2] = hand_alloc(&c, hand_handle(ROW, 2), 2 * MIB, 0);
 	hand_submit(&c, e + 2, 1);
 	rig_serve(&r, s);

@@ -295,7 +295,7 @@ static struct gm_buffers make_buffers(void)
 					   .bytes = BYTES };
 	struct gm_buffers b;
 
-	gm_buffers_init(&b, 4096);
+	gm_buffers_init(&b);
 	for (uint32_t i = 0; i < 3; i++) {
 		struct gm_slot *slot = NULL;
 

@@ -76,8 +76,8 @@ struct gm_wire {
 	uint64_t arena_bytes; /* ATTACH: of the whole arena */
 	uint64_t range_at;    /* ATTACH: this row's range of the arena */
 	uint64_t range_bytes;
-	/* ATTACH: bytes of the device's memory that it may have; UINT64_MAX for
-	 * any, 0 for none. */
+	/* ATTACH: bytes of the device's memory that the sessions of this uid may
+	 * have together, from now on; UINT64_MAX for any, 0 for none. */
 	uint64_t quota;
 	uint64_t handle; /* REGISTER to IMPORTED: of the buffer, see queue.h */
 	uint64_t at;     /* REGISTER: in the descriptor's file */

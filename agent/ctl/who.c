@@ -1,12 +1,13 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* Who has reserved what: the committed layer maps. */
+/* Who has reserved what: the committed layer maps.  Who has what: sessions. */
 
 #include "agent/ctl/ctl.h"
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 /* One of them, and what it takes of each row. */
 struct reservation {
@@ -86,27 +87,125 @@ static void to_line(const struct reservation *r)
 	putchar('\n');
 }
 
-int gm_ctl_who(struct gm_ctl *ctl)
+/* ---- what sessions have ------------------------------------------------ */
+
+static json_t *usage_json(const struct gpumap_usage *usage)
 {
-	json_t *list = ctl->json ? json_array() : NULL;
+	bool is_there = usage->session != 0;
+
+	return json_pack(
+		"{s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I}", "session",
+		is_there ? json_integer((json_int_t)usage->session)
+			 : json_null(),
+		"pid",
+		is_there ? json_integer((json_int_t)usage->pid) : json_null(),
+		"uid", (json_int_t)usage->uid, "row", (json_int_t)usage->row,
+		"bytes", (json_int_t)usage->bytes, "lent_bytes",
+		(json_int_t)usage->lent_bytes, "borrowed_bytes",
+		(json_int_t)usage->borrowed_bytes, "importers",
+		(json_int_t)usage->importers);
+}
+
+static void usage_line(const struct gpumap_usage *usage)
+{
+	char session[32] = "-", pid[16] = "-", size[3][32];
+
+	if (usage->session != 0) {
+		snprintf(session, sizeof(session), "%llu",
+			 (unsigned long long)usage->session);
+		snprintf(pid, sizeof(pid), "%u", usage->pid);
+	}
+	printf("%8s %8s %8u %4u %10s %10s %10s %9u\n", session, pid, usage->uid,
+	       usage->row, gm_ctl_size(usage->bytes, size[0]),
+	       gm_ctl_size(usage->lent_bytes, size[1]),
+	       gm_ctl_size(usage->borrowed_bytes, size[2]), usage->importers);
+}
+
+/* Returns how many, or a negative errno.  More may have come meanwhile. */
+static int list_usage(const struct gm_ctl *ctl, struct gpumap_usage **ret_list)
+{
+	int room = gpumap_usage(ctl->map, NULL, 0), n;
+	struct gpumap_usage *list;
+
+	if (room < 0)
+		return room;
+	list = calloc((size_t)room + 1, sizeof(*list));
+	if (list == NULL)
+		return -ENOMEM;
+	list->size = sizeof(*list);
+	n = room > 0 ? gpumap_usage(ctl->map, list, (size_t)room) : 0;
+	if (n < 0) {
+		free(list);
+		return n;
+	}
+	*ret_list = list;
+	return n < room ? n : room;
+}
+
+static int show_usage(const struct gm_ctl *ctl, json_t *all)
+{
+	json_t *list = all != NULL ? json_array() : NULL;
+	struct gpumap_usage *usage;
+	int n = list_usage(ctl, &usage);
+
+	if (n < 0) {
+		json_decref(list);
+		return n;
+	}
+	if (all == NULL)
+		printf("\n%8s %8s %8s %4s %10s %10s %10s %9s\n", "session",
+		       "pid", "uid", "row", "has", "lent", "borrowed",
+		       "importers");
+	for (int i = 0; i < n; i++) {
+		if (all != NULL)
+			json_array_append_new(list, usage_json(&usage[i]));
+		else
+			usage_line(&usage[i]);
+	}
+	free(usage);
+	if (all != NULL)
+		json_object_set_new(all, "usage", list);
+	return 0;
+}
+
+/* ---- all of it --------------------------------------------------------- */
+
+static int show_reservations(const struct gm_ctl *ctl, json_t *all)
+{
+	json_t *list = all != NULL ? json_array() : NULL;
 	struct reservation r;
 	uint32_t cursor = 0;
 	int ret;
 
-	if (!ctl->json)
+	if (all == NULL)
 		printf("%-24s %8s %8s %10s  %s\n", "name", "uid", "pid",
 		       "reserved", "of rows");
 	while ((ret = next(ctl, &cursor, &r)) == 1) {
-		if (ctl->json)
+		if (all != NULL)
 			json_array_append_new(list, to_json(&r));
 		else
 			to_line(&r);
 	}
+	if (all != NULL)
+		json_object_set_new(all, "reservations", list);
+	return ret;
+}
+
+int gm_ctl_who(struct gm_ctl *ctl)
+{
+	json_t *all = ctl->json ? json_object() : NULL;
+	int ret = show_reservations(ctl, all);
+
 	if (ret != 0) {
-		json_decref(list);
+		json_decref(all);
 		return gm_ctl_fail(ctl, ret, "reservations");
 	}
-	if (!ctl->json)
-		return GM_EXIT_OK;
-	return gm_ctl_print(json_pack("{s:o}", "reservations", list));
+	/* The map can be read without the agent's leave; this cannot. */
+	ret = show_usage(ctl, all);
+	if (ret != 0 && all != NULL)
+		json_object_set_new(all, "usage", json_null());
+	else if (ret != 0)
+		printf("\nwhat sessions have is not known: %s\n",
+		       gpumap_strerror(ret));
+	return ctl->json ? gm_ctl_print(all) : GM_EXIT_OK;
 }

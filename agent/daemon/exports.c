@@ -14,34 +14,11 @@
 
 #include "agent/common/log.h"
 #include "agent/daemon/daemon.h"
+#include "agent/daemon/lent.h"
 #include "agent/daemon/quota.h"
 #include "agent/daemon/sessions.h"
 #include "shm/point.h"
 #include "shm/queue.h"
-
-struct gm_export {
-	TAILQ_ENTRY(gm_export) entry; /* of the server */
-	struct gm_control_server *server;
-	struct gm_session *session; /* whose it is; NULL: abandoned */
-	struct gm_user *user;       /* who is charged */
-	struct gm_claim claim;
-	uint64_t id; /* 0: the worker has not answered yet */
-	int status;  /* why it was given up, in the words of server->why */
-	uint64_t bytes;
-	uint32_t row;
-	int fd; /* -1: not to be had any more */
-	struct gm_importer_list importers;
-};
-
-/* Who has an export: a session by a claim, or a connection by a descriptor. */
-struct gm_importer {
-	TAILQ_ENTRY(gm_importer) entry; /* of the export */
-	TAILQ_ENTRY(gm_importer) mine;  /* of the session or connection */
-	struct gm_export *export;
-	struct gm_session *session; /* NULL: a connection */
-	bool is_forgotten;          /* its client waits for that */
-	struct gm_claim claim;      /* its descriptor is one of its own */
-};
 
 /* ---- who has what ------------------------------------------------------ */
 
@@ -76,37 +53,6 @@ static void let_go(struct gm_importer *importer, struct gm_importer_list *mine)
 	free(importer);
 	if (!export->session && TAILQ_EMPTY(&export->importers))
 		free_export(export);
-}
-
-uint64_t gm_exports_abandoned(const struct gm_daemon *d, uint32_t row,
-			      uint32_t uid)
-{
-	const struct gm_export *export;
-	uint64_t bytes = 0;
-
-	if (!d->server)
-		return 0;
-	TAILQ_FOREACH(export, &d->server->exports, entry)
-	{
-		if (!export->session && export->row == row &&
-		    export->user->uid == uid)
-			bytes += export->bytes;
-	}
-	return bytes;
-}
-
-static uint64_t exported(const struct gm_control_server *s, uint32_t row,
-			 const struct gm_user *user)
-{
-	const struct gm_export *export;
-	uint64_t bytes = 0;
-
-	TAILQ_FOREACH(export, &s->exports, entry)
-	{
-		if (export->row == row && export->user == user)
-			bytes += export->bytes;
-	}
-	return bytes;
 }
 
 void gm_exports_free(struct gm_session *session)
@@ -148,7 +94,7 @@ static void is_exported(struct gm_claim *claim, uint64_t bytes, int fd)
 	struct gm_control_server *s = export->server;
 	struct gm_connection *c = export->session->connection;
 	uint64_t most = gm_quota_exports(s->d, export->row, export->user->uid);
-	uint64_t has = exported(s, export->row, export->user);
+	uint64_t has = gm_lent_bytes(s, export->row, export->user);
 
 	export->fd = fd;
 	if (has > most || bytes > most - has) {

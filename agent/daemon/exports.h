@@ -26,6 +26,16 @@ struct gm_daemon;
 uint64_t gm_exports_abandoned(const struct gm_daemon *d, uint32_t row,
 			      uint32_t uid);
 
+/* What importers have of a session's exports of @item's row, and it of others',
+ * into @ret_item. */
+void gm_exports_count(const struct gm_session *session,
+		      struct gm_usage_item *ret_item);
+
+/* What has been exported and nobody can import any more, by (uid, row): the one
+ * behind @ret_item, or the first.  Returns false behind the last. */
+bool gm_exports_next_abandoned(const struct gm_daemon *d, bool goes_on,
+			       struct gm_usage_item *ret_item);
+
 /* Of a session that is being freed. */
 void gm_exports_free(struct gm_session *session);
 

@@ -12,17 +12,19 @@ static uint64_t left(uint64_t of, uint64_t taken)
 	return of > taken ? of - taken : 0;
 }
 
-uint64_t gm_quota_of(const struct gm_daemon *d, uint32_t row, uint32_t uid)
+uint64_t gm_quota_of(const struct gm_daemon *d, uint32_t row, uint32_t uid,
+		     uint64_t has)
 {
 	const struct gm_device *device = d->devices.of[row];
 	uint64_t own = gm_ledger_share(d, uid, row);
 	uint64_t others = left(d->ledger.promised[row], own);
-	uint64_t bytes;
+	uint64_t total = device->facts.total_bytes;
+	uint64_t bytes = device->moving.free_bytes;
 
-	if (device->facts.total_bytes == 0)
+	if (total == 0)
 		return UINT64_MAX;
-	bytes = gm_budget(left(device->moving.free_bytes, others),
-			  device->facts.total_bytes);
+	bytes = has < left(total, bytes) ? bytes + has : total;
+	bytes = gm_budget(left(bytes, others), total);
 	if (bytes < own)
 		bytes = own;
 	return left(bytes, gm_exports_abandoned(d, row, uid));

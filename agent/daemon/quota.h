@@ -16,8 +16,15 @@
 
 struct gm_daemon;
 
-/* As an ATTACH says it; UINT64_MAX where the row's size is not known. */
-uint64_t gm_quota_of(const struct gm_daemon *d, uint32_t row, uint32_t uid);
+/*
+ * gm_quota_of - as an ATTACH says it, for all sessions of the uid together
+ *
+ * has		bytes that they have now, which are not free for that reason
+ *
+ * Returns	bytes; UINT64_MAX where the row's size is not known
+ */
+uint64_t gm_quota_of(const struct gm_daemon *d, uint32_t row, uint32_t uid,
+		     uint64_t has);
 
 /* What a uid may have exported of a row in all. */
 uint64_t gm_quota_exports(const struct gm_daemon *d, uint32_t row,

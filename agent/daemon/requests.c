@@ -17,6 +17,7 @@
 #include "agent/daemon/map_changes.h"
 #include "agent/daemon/plan_changes.h"
 #include "agent/daemon/sessions.h"
+#include "agent/daemon/usage.h"
 #include "agent/daemon/share.h"
 #include "shm/queue.h"
 
@@ -364,6 +365,8 @@ static const struct gm_request_kind kinds[] = {
 				.handle = gm_import_handle },
 	[GM_CONTROL_DRAIN] = { .body_bytes = sizeof(struct gm_drain),
 			       .handle = handle_drain },
+	[GM_CONTROL_USAGE] = { .body_bytes = sizeof(struct gm_usage_ask),
+			       .handle = gm_usage_handle },
 };
 
 _Static_assert(sizeof(struct gm_control_plan) <=

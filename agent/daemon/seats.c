@@ -45,6 +45,38 @@ int gm_seats_say(struct gm_keeper *keeper, const struct gm_wire *wire,
 	return -errno;
 }
 
+static uint64_t said_bytes(const struct gm_seat *seat)
+{
+	return gm_get(
+		&gm_journal_at(seat->keeper->journal, seat->place)->bytes);
+}
+
+/* A worker that has been told of a seat has begun from nothing. */
+uint64_t gm_seats_bytes(const struct gm_seat *seat)
+{
+	const struct gm_keeper *keeper = seat->keeper;
+
+	if (!keeper || keeper->is_undertaker || !gm_keeper_has_child(keeper) ||
+	    seat->state <= GM_SEAT_OFFERED)
+		return 0;
+	return said_bytes(seat);
+}
+
+/* What a uid's sessions have, and had of a worker that has died just now: a row
+ * says that it is free only after the next look. */
+static uint64_t bytes_of_uid(const struct gm_keeper *keeper, uint32_t uid)
+{
+	const struct gm_seat *seat;
+	uint64_t bytes = 0;
+
+	TAILQ_FOREACH(seat, &keeper->seats, entry)
+	{
+		if (seat->uid == uid)
+			bytes += gm_seats_bytes(seat) + seat->had;
+	}
+	return bytes;
+}
+
 /* A worker is told of a seat as the next of its incarnations, an undertaker as
  * that of the dead. */
 static int offer(struct gm_keeper *keeper, struct gm_seat *seat)
@@ -65,7 +97,8 @@ static int offer(struct gm_keeper *keeper, struct gm_seat *seat)
 		.arena_bytes = seat->arena_bytes,
 		.range_at = seat->range_at,
 		.range_bytes = seat->range_bytes,
-		.quota = gm_quota_of(keeper->d, keeper->row, seat->uid),
+		.quota = gm_quota_of(keeper->d, keeper->row, seat->uid,
+				     bytes_of_uid(keeper, seat->uid)),
 	};
 	int fds[4] = { seat->queues, seat->arena, seat->doorbell,
 		       seat->socket };
@@ -214,6 +247,7 @@ static void worker_attached(struct gm_keeper *keeper, struct gm_seat *seat,
 		return;
 	}
 	seat->state = GM_SEAT_TAKEN;
+	seat->had = 0;
 	if (!seat->was_seated) {
 		seat->was_seated = true;
 		seat->seated(seat, 0, NULL);
@@ -397,6 +431,8 @@ bool gm_seats_child_gone(struct gm_keeper *keeper)
 		}
 		if (!keeper->is_undertaker && seat->state != GM_SEAT_WAITING)
 			seat->is_owed = true;
+		if (!keeper->is_undertaker && seat->state == GM_SEAT_TAKEN)
+			seat->had = said_bytes(seat);
 		seat->state = GM_SEAT_WAITING;
 		is_owed |= seat->is_owed;
 		if (!keeper->is_undertaker) /* may free it */

@@ -66,7 +66,8 @@ struct gm_seat {
 	uint32_t incarnation; /* workers it has been offered to */
 	uint32_t strikes;     /* undertakers that died over it */
 	bool was_seated;
-	bool is_owed;                /* by a dead worker, and not buried yet */
+	bool is_owed; /* by a dead worker, and not buried yet */
+	uint64_t had; /* bytes of the device, of a worker that has died */
 	struct gm_claim_list claims; /* empty without a seat */
 };
 

@@ -6,11 +6,80 @@
 #include <errno.h>
 #include <stdlib.h>
 
-void gm_buffers_init(struct gm_buffers *buffers, uint64_t quota)
+void gm_buffers_init(struct gm_buffers *buffers)
 {
-	*buffers = (struct gm_buffers){ .quota = quota };
+	*buffers = (struct gm_buffers){ .used = 0 };
 	STAILQ_INIT(&buffers->given_up);
 }
+
+/* ---- purses ------------------------------------------------------------ */
+
+int gm_buffers_open_purse(struct gm_buffers *buffers, struct gm_purse **purses,
+			  uint32_t uid, uint64_t quota)
+{
+	struct gm_purse *purse = *purses;
+
+	while (purse && purse->uid != uid)
+		purse = purse->next;
+	if (!purse) {
+		purse = calloc(1, sizeof(*purse));
+		if (!purse)
+			return -ENOMEM;
+		purse->uid = uid;
+		purse->next = *purses;
+		*purses = purse;
+	}
+	purse->n_sessions++;
+	purse->quota = quota;
+	buffers->purse = purse;
+	return 0;
+}
+
+void gm_buffers_close_purse(struct gm_buffers *buffers,
+			    struct gm_purse **purses)
+{
+	struct gm_purse *purse = buffers->purse;
+
+	if (!purse)
+		return;
+	purse->used -= buffers->used;
+	buffers->used = 0;
+	buffers->purse = NULL;
+	if (--purse->n_sessions)
+		return;
+	while (*purses != purse)
+		purses = &(*purses)->next;
+	*purses = purse->next;
+	free(purse);
+}
+
+static void count(struct gm_buffers *buffers, uint64_t more, uint64_t less)
+{
+	buffers->used += more - less;
+	buffers->purse->used += more - less;
+	if (buffers->shown)
+		gm_put(buffers->shown, buffers->used);
+}
+
+int gm_buffers_pay(struct gm_buffers *buffers, uint64_t bytes)
+{
+	const struct gm_purse *purse = buffers->purse;
+
+	if (!purse || purse->used > purse->quota ||
+	    bytes > purse->quota - purse->used)
+		return -EDQUOT;
+	count(buffers, bytes, 0);
+	return 0;
+}
+
+int gm_buffers_settle(struct gm_buffers *buffers, uint64_t paid,
+		      uint64_t charged)
+{
+	count(buffers, charged, paid);
+	return buffers->purse->used > buffers->purse->quota ? -EDQUOT : 0;
+}
+
+/* ---- the table --------------------------------------------------------- */
 
 int gm_buffers_add(struct gm_buffers *buffers, uint64_t handle,
 		   struct gm_slot **ret_slot)
@@ -55,7 +124,7 @@ void gm_buffers_free(struct gm_buffers *buffers, uint64_t handle, uint32_t at)
 {
 	struct gm_slot *slot = gm_buffers_find(buffers, handle);
 
-	buffers->used -= slot->buffer->charged;
+	count(buffers, 0, slot->buffer->charged);
 	gm_buffers_give_up(buffers, slot, at);
 }
 

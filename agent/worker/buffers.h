@@ -12,6 +12,10 @@
  *
  * A buffer that is given up is out of the table at once, so that nothing read
  * from then on can name it, and is kept until everything read before has ended.
+ *
+ * What the sessions of a uid have of the device's memory comes out of one purse,
+ * from the first that was attached until the device has all of the last one's
+ * back.
  */
 #ifndef GM_BUFFERS_H
 #define GM_BUFFERS_H
@@ -46,14 +50,41 @@ struct gm_slot {
 
 STAILQ_HEAD(gm_slots, gm_slot);
 
+/* Of the device's memory, in bytes. */
+struct gm_purse {
+	struct gm_purse *next; /* of the worker's */
+	uint32_t uid;
+	uint32_t n_sessions;
+	uint64_t quota; /* as the newest ATTACH says */
+	uint64_t used;  /* may be above a quota that has shrunk */
+};
+
 struct gm_buffers {
 	struct gm_slot **slot; /* GM_BUFFERS_MAX, or NULL: none yet */
 	struct gm_slots given_up;
-	uint64_t quota; /* bytes of the device's memory */
-	uint64_t used;
+	struct gm_purse *purse; /* NULL: cannot pay for anything */
+	uint64_t used;          /* of it, by this session */
+	gm_a64 *shown;          /* that, for gpumapd; NULL: to nobody */
 };
 
-void gm_buffers_init(struct gm_buffers *buffers, uint64_t quota);
+void gm_buffers_init(struct gm_buffers *buffers);
+
+/* Have the purse of @uid, among @purses or a new one, with @quota from now on.
+ * Returns 0 or -ENOMEM. */
+int gm_buffers_open_purse(struct gm_buffers *buffers, struct gm_purse **purses,
+			  uint32_t uid, uint64_t quota);
+
+/* The device has back whatever this session had.  Allowed without a purse. */
+void gm_buffers_close_purse(struct gm_buffers *buffers,
+			    struct gm_purse **purses);
+
+/* Pay for @bytes.  Returns 0, or -EDQUOT: the uid has not so much left. */
+int gm_buffers_pay(struct gm_buffers *buffers, uint64_t bytes);
+
+/* Of @paid it was @charged after all.  Returns 0, or -EDQUOT: that is more than
+ * the uid had left, and is paid all the same. */
+int gm_buffers_settle(struct gm_buffers *buffers, uint64_t paid,
+		      uint64_t charged);
 
 /* What the handle names, ready or not; NULL for nothing. */
 static inline struct gm_slot *gm_buffers_find(const struct gm_buffers *buffers,

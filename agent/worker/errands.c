@@ -220,19 +220,19 @@ static int allocated(struct gm_worker *w, struct gm_errand_job *e)
 {
 	struct gm_session *s = e->session;
 	struct gm_slot *slot = e->slot;
+	int rc;
 
-	s->buffers.used -= e->bytes;
+	rc = gm_buffers_settle(&s->buffers, e->bytes,
+			       e->rc < 0 ? 0 : slot->buffer->charged);
 	if (e->rc < 0) {
 		gm_errand_abandon(s, slot);
 		return e->rc;
 	}
-	s->buffers.used += slot->buffer->charged;
 	gm_errand_open_slot(w, s, slot);
-	if (s->buffers.used <= s->buffers.quota)
-		return 0;
-	/* It is the rounding up that does not fit. */
-	gm_buffers_free(&s->buffers, slot->handle, settled(s));
-	return -EDQUOT;
+	/* It may be the rounding up that does not fit. */
+	if (rc < 0)
+		gm_buffers_free(&s->buffers, slot->handle, settled(s));
+	return rc;
 }
 
 static void done_alloc(struct gm_slow_job *job, struct gm_worker *w)
@@ -265,18 +265,21 @@ int gm_errands_alloc(struct gm_worker *worker, struct gm_session *session)
 	session->errand.handle = 0;
 	if (!worker->dev->backend->alloc)
 		return -EOPNOTSUPP;
-	if (errand.bytes > buffers->quota - buffers->used)
-		return -EDQUOT;
-	rc = gm_buffers_add(buffers, errand.handle, &slot);
+	rc = gm_buffers_pay(buffers, errand.bytes);
 	if (rc < 0)
 		return rc;
+	rc = gm_buffers_add(buffers, errand.handle, &slot);
+	if (rc < 0) {
+		gm_buffers_settle(buffers, errand.bytes, 0);
+		return rc;
+	}
 	e = gm_errand_new(session, GM_CALL_ALLOC, work_alloc, done_alloc);
 	if (!e) {
+		gm_buffers_settle(buffers, errand.bytes, 0);
 		gm_errand_abandon(session, slot);
 		return -ENOMEM;
 	}
 	slot->flags = errand.flags;
-	buffers->used += errand.bytes;
 	e->slot = slot;
 	e->bytes = errand.bytes;
 	e->flags = errand.flags;
@@ -366,6 +369,7 @@ static void done_depart(struct gm_slow_job *job, struct gm_worker *w)
 
 	free_slots(w, e);
 	free(e);
+	gm_buffers_close_purse(&s->buffers, &w->purses);
 	gm_session_unmap(s, &w->closer, say_detached);
 }
 
@@ -379,6 +383,7 @@ void gm_errands_depart(struct gm_worker *worker, struct gm_session *session)
 	if (s->n_slow || (s->flights && gm_flight_waits(s)))
 		return;
 	if (!e) { /* so there was nothing */
+		gm_buffers_close_purse(&s->buffers, &worker->purses);
 		gm_session_unmap(s, &worker->closer, say_detached);
 		return;
 	}

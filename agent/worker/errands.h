@@ -23,7 +23,7 @@
  * Returns	0: the session is stalled, and goes on by itself when the entry has
  *		ended.  Otherwise the status of the entry:
  *		-EOPNOTSUPP	the device has no memory to allocate
- *		-EDQUOT		the session has its quota
+ *		-EDQUOT		the session's uid has its quota
  *		-EEXIST		the handle's place is taken
  *		-ENOMEM
  */

@@ -156,6 +156,7 @@ static int attach(struct gm_worker *w, const struct gm_wire *wire, int *fds)
 	s->judge.row = w->row;
 	if (w->dev->backend->start && gm_flight_open(s, w->dev) < 0) {
 		gm_roster_dismiss(w, s);
+		gm_buffers_close_purse(&s->buffers, &w->purses);
 		gm_session_unmap(s, &w->closer, free);
 		return -ENOMEM;
 	}
@@ -188,6 +189,7 @@ static void detach(struct gm_worker *w, const struct gm_wire *wire)
 	/* The poll is gone before its descriptor is. */
 	io_uring_submit(&w->ring);
 	w->place[s->place] = NULL;
+	s->buffers.shown = NULL; /* the place may be another's soon */
 	gm_journal_close(s->owed);
 	GM_POINT("worker_detached");
 	s->pair = w->pair;

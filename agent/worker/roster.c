@@ -55,6 +55,12 @@ int gm_roster_admit(struct gm_worker *worker, struct gm_session *session)
 		TAILQ_INIT(&guest->active);
 		guest->uid = session->uid;
 	}
+	if (gm_buffers_open_purse(&session->buffers, &worker->purses,
+				  session->uid, session->quota) < 0) {
+		if (guest->n_sessions == 0)
+			free(guest);
+		return -ENOMEM;
+	}
 	guest->n_sessions++;
 	session->guest = guest;
 	return 0;

@@ -20,7 +20,8 @@
 
 #define GM_ROSTER_HOT 8u
 
-/* Make the session known, before anything else here.  Returns 0 or -ENOMEM. */
+/* Make the session known, before anything else here, with a purse that outlasts
+ * gm_roster_dismiss().  Returns 0 or -ENOMEM. */
 int gm_roster_admit(struct gm_worker *worker, struct gm_session *session);
 
 /* Forget it; it is not awake. */

@@ -137,9 +137,10 @@ int gm_session_map(const struct gm_wire *wire, int fds[GM_SESSION_FDS],
 	*s = (struct gm_session){ .id = wire->session,
 				  .uid = wire->uid,
 				  .place = wire->place,
+				  .quota = wire->quota,
 				  .range_at = wire->range_at,
 				  .range_bytes = wire->range_bytes };
-	gm_buffers_init(&s->buffers, wire->quota);
+	gm_buffers_init(&s->buffers);
 	s->judge.buffers = &s->buffers;
 	rc = map_all(s, wire, fds, node, with_arena);
 	if (rc < 0) {
@@ -160,6 +161,9 @@ int gm_session_map(const struct gm_wire *wire, int fds[GM_SESSION_FDS],
 	/* An owner that died before it began has not consumed anything. */
 	if (gm_get_acquire(&s->owed->session) != s->id) /* JOURNAL.order */
 		gm_journal_open(s->owed, s->id);
+	/* What it had of a worker before us is gone. */
+	gm_put(&s->owed->bytes, 0);
+	s->buffers.shown = &s->owed->bytes;
 	GM_POINT("worker_opened");
 	*ret_session = s;
 	return 0;

@@ -102,6 +102,7 @@ struct gm_session {
 	uint64_t id;
 	uint32_t uid; /* of the client */
 	uint32_t place;
+	uint64_t quota;  /* of that uid, as the ATTACH said */
 	uint32_t serial; /* of attachments to this worker */
 	uint32_t drain;  /* position at which draining stops */
 	int doorbell;

@@ -43,6 +43,7 @@ struct gm_worker {
 
 	/* The loop's own. */
 	TAILQ_HEAD(, gm_guest) guests; /* with sessions that are awake */
+	struct gm_purse *purses;       /* of all uids, see buffers.h */
 	uint32_t n_active;             /* sessions that are awake */
 	uint32_t n_idle;    /* of them, found empty at the last look */
 	uint32_t n_deaf;    /* sessions that flood, see flood.h */

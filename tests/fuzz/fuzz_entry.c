@@ -92,7 +92,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	start = (uint32_t)(int8_t)data[0];
 	s.entries.pos = s.done.pos = start;
-	gm_buffers_init(&s.buffers, UINT64_MAX);
+	gm_buffers_init(&s.buffers);
 	s.buffers.slot = table;
 	table[0] = &slot;
 	gm_journal_open(&owed, 1);

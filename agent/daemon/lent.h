@@ -1,0 +1,43 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * lent - how much has been exported, who has it, and who pays for what.
+ *
+ * Of exports.c, whose structs these are.
+ */
+#ifndef GM_LENT_H
+#define GM_LENT_H
+
+#include "agent/daemon/claims.h"
+#include "agent/daemon/exports.h"
+
+struct gm_export {
+	TAILQ_ENTRY(gm_export) entry; /* of the server */
+	struct gm_control_server *server;
+	struct gm_session *session; /* whose it is; NULL: abandoned */
+	struct gm_user *user;       /* who is charged */
+	struct gm_claim claim;
+	uint64_t id; /* 0: the worker has not answered yet */
+	int status;  /* why it was given up, in the words of server->why */
+	uint64_t bytes;
+	uint32_t row;
+	int fd; /* -1: not to be had any more */
+	struct gm_importer_list importers;
+};
+
+/* Who has an export: a session by a claim, or a connection by a descriptor. */
+struct gm_importer {
+	TAILQ_ENTRY(gm_importer) entry; /* of the export */
+	TAILQ_ENTRY(gm_importer) mine;  /* of the session or connection */
+	struct gm_export *export;
+	struct gm_session *session; /* NULL: a connection */
+	bool is_forgotten;          /* its client waits for that */
+	struct gm_claim claim;      /* its descriptor is one of its own */
+};
+
+/* Bytes of a row that a user has exported. */
+uint64_t gm_lent_bytes(const struct gm_control_server *s, uint32_t row,
+		       const struct gm_user *user);
+
+#endif

@@ -460,11 +460,21 @@ check_PROGRAMS += %reldir%/puppet_probe
 %canon_reldir%_puppet_probe_SOURCES = %reldir%/puppet_probe.c
 %canon_reldir%_puppet_probe_LDADD =
 
+gm_puppet = %reldir%/puppet_scene.h %reldir%/ctl.h %reldir%/puppet.h \
+	%reldir%/story.h %reldir%/tap.h
+gm_puppet_libs = %reldir%/libagent.la lib/libgpumap.la $(JANSSON_LIBS)
 gm_tests += %reldir%/agent_cuda_rows
 %canon_reldir%_agent_cuda_rows_SOURCES = %reldir%/agent_cuda_rows.c \
-	%reldir%/ctl.h %reldir%/puppet.h %reldir%/story.h %reldir%/tap.h
-%canon_reldir%_agent_cuda_rows_LDADD = %reldir%/libagent.la lib/libgpumap.la \
-	$(JANSSON_LIBS)
+	$(gm_puppet)
+%canon_reldir%_agent_cuda_rows_LDADD = $(gm_puppet_libs)
+gm_tests += %reldir%/agent_cuda_health
+%canon_reldir%_agent_cuda_health_SOURCES = %reldir%/agent_cuda_health.c \
+	$(gm_puppet)
+%canon_reldir%_agent_cuda_health_LDADD = $(gm_puppet_libs)
+gm_tests += %reldir%/agent_cuda_drain
+%canon_reldir%_agent_cuda_drain_SOURCES = %reldir%/agent_cuda_drain.c \
+	$(gm_puppet)
+%canon_reldir%_agent_cuda_drain_LDADD = $(gm_puppet_libs)
 
 gm_tests += %reldir%/agent_damage
 %canon_reldir%_agent_damage_SOURCES = %reldir%/agent_damage.c \
@@ -515,8 +525,9 @@ gm_tests += %reldir%/agent_hostile
 GM_TORTURE += %reldir%/agent_hostile
 %canon_reldir%_agent_hostile_SOURCES = %reldir%/agent_hostile.c \
 	%reldir%/hostile.c %reldir%/hostile.h %reldir%/hostile_buffers.c \
-	%reldir%/hostile_clients.c %reldir%/hostile_entries.c %reldir%/hostile_memory.c \
-	%reldir%/hostile_records.c %reldir%/tap.h
+	%reldir%/hostile_clients.c %reldir%/hostile_entries.c \
+	%reldir%/hostile_good.c %reldir%/hostile_good.h \
+	%reldir%/hostile_memory.c %reldir%/hostile_records.c %reldir%/tap.h
 %canon_reldir%_agent_hostile_LDADD = %reldir%/libraw.la \
 	%reldir%/libagent.la lib/libgpumap.la shm/libshm.la -lpthread
 

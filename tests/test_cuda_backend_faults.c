@@ -314,6 +314,28 @@ static int memory_runs_out(void)
 	return end(0);
 }
 
+/* Who frees all leaves a slab, kept for the next who asks: it must not be what
+ * somebody else lacks. */
+static int what_is_kept_is_nobodys(void)
+{
+	static const uint32_t flags[] = { 0, GPUMAP_BUFFER_EXPORTABLE };
+	struct gm_device_memory memory;
+	struct gm_buffer *few[8], *all;
+
+	WANT(bench_open(&b, NULL) == 0);
+	for (int i = 0; i < 2; i++) {
+		for (int k = 0; k < 8; k++) /* more than one slab has */
+			WANT(cuda->alloc(b.dev, 1, 5 * MIB, 0, &few[k]) == 0);
+		for (int k = 0; k < 8; k++)
+			cuda->free(b.dev, few[k]);
+		WANT(cuda->memory(b.dev, &memory) == 0);
+		WANT(cuda->alloc(b.dev, 2, memory.free + 16 * MIB, flags[i],
+				 &all) == 0);
+		cuda->free(b.dev, all);
+	}
+	return end(0);
+}
+
 static int cannot_open(int rc, int want_code, const char *text)
 {
 	int code = -1;
@@ -452,6 +474,7 @@ static const struct {
 	{ "card_gone", card_gone },
 	{ "others_go_on_beside_a_hang", others_go_on_beside_a_hang },
 	{ "memory_runs_out", memory_runs_out },
+	{ "what_is_kept_is_nobodys", what_is_kept_is_nobodys },
 	{ "fabric_not_up", fabric_not_up },
 	{ "mode_prohibited", mode_prohibited },
 	{ "mode_exclusive", mode_exclusive },
@@ -496,6 +519,7 @@ static const struct {
 	{ "card_gone", "launch 2: xid 79" },
 	{ "others_go_on_beside_a_hang", "launch 1: hang" },
 	{ "memory_runs_out", "out of memory after 700 MiB" },
+	{ "what_is_kept_is_nobodys", "out of memory after 700 MiB" },
 	{ "fabric_not_up", "init fails 802" },
 	{ "mode_prohibited", "prohibited" },
 	{ "mode_exclusive", "exclusive process" },

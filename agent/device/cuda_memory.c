@@ -158,6 +158,22 @@ static void trim(struct gm_cuda *cuda, struct gm_cuda_slab *slab)
 	drop_slab(cuda, slab);
 }
 
+/* The one that is kept, too.  Returns whether there was any. */
+static bool drop_empty(struct gm_cuda *cuda)
+{
+	struct gm_cuda_slab *slab = TAILQ_FIRST(&cuda->slabs), *next;
+	bool dropped = false;
+
+	for (; slab; slab = next) {
+		next = TAILQ_NEXT(slab, entry);
+		if (slab->used > 0)
+			continue;
+		drop_slab(cuda, slab);
+		dropped = true;
+	}
+	return dropped;
+}
+
 /* ---- extents ------------------------------------------------------------- */
 
 static struct extent *find_extent(struct gm_cuda_slab *slab, uint64_t bytes)
@@ -288,6 +304,14 @@ static int alloc_plain(struct gm_cuda *cuda, uint64_t owner, uint64_t bytes,
 	return 0;
 }
 
+static int alloc(struct gm_cuda *cuda, uint64_t owner, uint64_t bytes,
+		 uint32_t flags, struct gm_buffer **ret_buffer)
+{
+	return flags & GPUMAP_BUFFER_EXPORTABLE
+		       ? gm_cuda_shared_alloc(cuda, bytes, ret_buffer)
+		       : alloc_plain(cuda, owner, bytes, ret_buffer);
+}
+
 int gm_cuda_alloc(struct gm_device *dev, uint64_t owner, uint64_t bytes,
 		  uint32_t flags, struct gm_buffer **ret_buffer)
 {
@@ -300,9 +324,11 @@ int gm_cuda_alloc(struct gm_device *dev, uint64_t owner, uint64_t bytes,
 		return -EINVAL;
 	if (bytes > INT64_MAX)
 		return -ENOMEM;
-	if (flags & GPUMAP_BUFFER_EXPORTABLE)
-		return gm_cuda_shared_alloc(cuda, bytes, ret_buffer);
-	return alloc_plain(cuda, owner, bytes, ret_buffer);
+	rc = alloc(cuda, owner, bytes, flags, ret_buffer);
+	/* What is kept for those who ask again must not lack anybody. */
+	if (rc == -ENOMEM && drop_empty(cuda))
+		rc = alloc(cuda, owner, bytes, flags, ret_buffer);
+	return rc;
 }
 
 void gm_cuda_free(struct gm_device *dev, struct gm_buffer *buffer)

@@ -130,6 +130,41 @@ static inline uint32_t rig_hear(struct rig *r, struct gm_wire *ret_wire,
 	return ret_wire->type;
 }
 
+/* A record of gpumapd's, with GM_SESSION_FDS descriptors or none. */
+static inline void rig_tell(struct rig *r, const struct gm_wire *wire,
+			    const int *fds)
+{
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(GM_SESSION_FDS * sizeof(int))];
+	} control;
+	struct iovec data = { (void *)(uintptr_t)wire, sizeof(*wire) };
+	struct msghdr msg = { .msg_iov = &data, .msg_iovlen = 1 };
+	struct cmsghdr *c;
+
+	if (fds) {
+		msg.msg_control = control.bytes;
+		msg.msg_controllen = sizeof(control.bytes);
+		c = CMSG_FIRSTHDR(&msg);
+		c->cmsg_level = SOL_SOCKET;
+		c->cmsg_type = SCM_RIGHTS;
+		c->cmsg_len = CMSG_LEN(GM_SESSION_FDS * sizeof(int));
+		memcpy(CMSG_DATA(c), fds, GM_SESSION_FDS * sizeof(int));
+	}
+	if (sendmsg(r->pair[0], &msg, 0) < 0)
+		exit(99);
+}
+
+/* For a worker that has its ring. */
+static inline void rig_tell_attach(struct rig *r, const struct hand_client *c)
+{
+	const int fds[GM_SESSION_FDS] = { c->queues, c->arena, c->doorbell,
+					  c->socket[1] };
+	struct gm_wire wire = hand_attach(c, ROW);
+
+	rig_tell(r, &wire, fds);
+}
+
 /* Detached and gone, with everything that it had. */
 static inline void rig_end(struct rig *r, struct hand_client *c,
 			   struct gm_session *s)

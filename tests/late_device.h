@@ -12,6 +12,7 @@
 #define LATE_DEVICE_H
 
 #include <errno.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,7 @@
 
 #include "agent/device/device.h"
 #include "gpumap.h"
+#include "shm/atomic.h"
 
 #define LATE_SLICES 4096u
 
@@ -43,6 +45,7 @@ struct late {
 	int land_rc;         /* of the next that lands */
 	bool lost;
 	uint32_t n_reached, n_unreached, n_buffers, n_armed;
+	gm_a32 hold; /* alloc() does not return */
 };
 
 static inline struct late *late_of(struct gm_device *dev)
@@ -135,6 +138,8 @@ static inline int late_alloc(struct gm_device *dev, uint64_t owner,
 	struct gm_buffer *b;
 
 	(void)owner;
+	while (gm_get(&l->hold))
+		sched_yield();
 	if (l->lost)
 		return -ENOTRECOVERABLE;
 	if (bytes > l->bytes_free)

@@ -565,6 +565,12 @@ gm_tests += %reldir%/test_flight
 	%reldir%/tap.h
 %canon_reldir%_test_flight_LDADD = agent/worker/libworker.la
 
+gm_tests += %reldir%/test_flight_abuse
+%canon_reldir%_test_flight_abuse_SOURCES = %reldir%/test_flight_abuse.c \
+	%reldir%/flight_rig.h %reldir%/late_device.h %reldir%/hand_client.h \
+	%reldir%/tap.h
+%canon_reldir%_test_flight_abuse_LDADD = agent/worker/libworker.la
+
 gm_tests += %reldir%/test_flight_crowd
 %canon_reldir%_test_flight_crowd_SOURCES = %reldir%/test_flight_crowd.c \
 	%reldir%/dice.h %reldir%/flight_rig.h %reldir%/late_device.h \

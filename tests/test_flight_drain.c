@@ -10,38 +10,6 @@
 
 static struct rig r;
 
-static void send_record(const struct gm_wire *wire, const int *fds)
-{
-	union {
-		struct cmsghdr align;
-		char bytes[CMSG_SPACE(4 * sizeof(int))];
-	} control;
-	struct iovec data = { (void *)(uintptr_t)wire, sizeof(*wire) };
-	struct msghdr msg = { .msg_iov = &data, .msg_iovlen = 1 };
-	struct cmsghdr *c;
-
-	if (fds) {
-		msg.msg_control = control.bytes;
-		msg.msg_controllen = sizeof(control.bytes);
-		c = CMSG_FIRSTHDR(&msg);
-		c->cmsg_level = SOL_SOCKET;
-		c->cmsg_type = SCM_RIGHTS;
-		c->cmsg_len = CMSG_LEN(4 * sizeof(int));
-		memcpy(CMSG_DATA(c), fds, 4 * sizeof(int));
-	}
-	if (sendmsg(r.pair[0], &msg, 0) < 0)
-		exit(99);
-}
-
-static void attach(struct hand_client *c, const struct gm_entry *entry)
-{
-	const int fds[] = { c->queues, c->arena, c->doorbell, c->socket[1] };
-	struct gm_wire wire = hand_attach(c, ROW);
-
-	hand_submit(c, entry, 1);
-	send_record(&wire, fds);
-}
-
 /* An allocation comes back while the worker watches a queue that is empty: the
  * entry ends before the worker does. */
 static int what_is_begun_is_ended(void)
@@ -63,9 +31,10 @@ static int what_is_begun_is_ended(void)
 		hand_open(&c[i], i + 1, i, ROW, 16, MIB);
 		e = i ? hand_nop(&c[i])
 		      : hand_alloc(&c[i], hand_handle(ROW, 1), 1000, 0);
-		attach(&c[i], &e);
+		hand_submit(&c[i], &e, 1);
+		rig_tell_attach(&r, &c[i]);
 	}
-	send_record(&wire, NULL);
+	rig_tell(&r, &wire, NULL);
 	gm_loop_run(&r.w);
 	missed = (rig_n_done(&c[0]) != 1) + (rig_n_done(&c[1]) != 1);
 	for (uint32_t i = 0; i < 2; i++) {

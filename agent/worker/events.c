@@ -275,16 +275,25 @@ static void read_pair(struct gm_worker *w)
 
 /* ---- doorbells --------------------------------------------------------- */
 
+/* Does it wait for something that is no doorbell?  Then nobody rings for it:
+ * it is not parked. */
+static bool is_busy(const struct gm_worker *w, const struct gm_session *s)
+{
+	return s->stalled || (s->flights && gm_flight_full(w, s));
+}
+
 static void rung(struct gm_worker *w, struct gm_session *s)
 {
 	gm_a64 *doorbells = &w->journal->doorbells;
+	bool busy = is_busy(w, s);
 
 	gm_put(doorbells, gm_get(doorbells) + 1);
-	if (gm_ring_ready(&s->entries, GM_ENTRY_WORDS)) {
+	if (!busy && gm_ring_ready(&s->entries, GM_ENTRY_WORDS)) {
 		gm_roster_wake(w, s);
 		return;
 	}
-	gm_roster_park_anew(w, s);
+	if (!busy)
+		gm_roster_park_anew(w, s);
 	if (!gm_flood_count(&s->flood, w->now_ns))
 		return;
 	cancel_poll(w, s);
@@ -306,7 +315,8 @@ void gm_events_look(struct gm_worker *worker)
 			worker->n_deaf--;
 			listen_to(worker, s->doorbell, tag(EVENT_DOORBELL, s));
 		}
-		if (gm_ring_ready(&s->entries, GM_ENTRY_WORDS))
+		if (!is_busy(worker, s) &&
+		    gm_ring_ready(&s->entries, GM_ENTRY_WORDS))
 			gm_roster_wake(worker, s);
 	}
 }

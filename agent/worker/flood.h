@@ -6,9 +6,10 @@
  *
  * An honest client rings once for each time that its queue was parked, with
  * something in the ring.  One that rings more than GM_FLOOD_LIMIT times a
- * second with nothing there is not listened to for a second; its ring is
- * looked at every GM_FLOOD_LOOK_NS instead, which costs the worker less than
- * the bells would, and leaves the client a service.
+ * second with nothing there, or while its session waits for the device or for
+ * memory, is not listened to for a second; its ring is looked at every
+ * GM_FLOOD_LOOK_NS instead, which costs the worker less than the bells would,
+ * and leaves the client a service.
  */
 #ifndef GM_FLOOD_H
 #define GM_FLOOD_H
@@ -27,7 +28,7 @@ struct gm_flood {
 	bool deaf;
 };
 
-/* A doorbell rang and the ring was empty.  Returns whether to stop listening
+/* A doorbell rang and nothing came of it.  Returns whether to stop listening
  * from now on. */
 static inline bool gm_flood_count(struct gm_flood *flood, uint64_t now_ns)
 {

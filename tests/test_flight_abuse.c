@@ -2,8 +2,11 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * flight: bells for nothing, as the worker hears of them.
+ * flight: bells for nothing, and sessions that broke the contract, as the
+ * worker hears of them.
  */
+
+#include <fcntl.h>
 
 #include "agent/worker/events.h"
 #include "tests/flight_rig.h"
@@ -119,10 +122,76 @@ static void bells_of_a_stalled_session_are_counted(void)
 	finish();
 }
 
+/* ---- a breach ---------------------------------------------------------- */
+
+static struct gm_wire about(uint32_t type, const struct hand_client *c)
+{
+	struct gm_wire wire = { .type = type };
+
+	wire.session = c->id;
+	wire.place = c->place;
+	wire.handle = gm_handle_make(1, GM_BUFFER_REGISTERED, 0, 0);
+	wire.bytes = 4096;
+	return wire;
+}
+
+static void register_memory(const struct hand_client *c)
+{
+	struct gm_wire wire = about(GM_WIRE_REGISTER, c);
+	int fd;
+
+	munmap(hand_share("test-registered", wire.bytes, &fd), wire.bytes);
+	gm_errands_register(&r.w, &wire, fd);
+	rig_slow(&r);
+	EQ(rig_hear(&r, &wire, 10000), GM_WIRE_REGISTERED);
+	EQ(wire.status, 0);
+}
+
+/* What is under way may use it; what is behind the breach never will. */
+static void who_broke_the_contract_is_forgotten_at_once(void)
+{
+	struct gm_session *s;
+	struct hand_client c;
+	struct gm_entry e[2];
+	struct gm_wire wire;
+
+	if (!begin(64 * KIB, 2))
+		return;
+	s = attach(&c);
+	register_memory(&c);
+	e[0] = hand_copy(&c, 0, 512 * KIB, 256 * KIB);
+	e[1] = hand_nop(&c);
+	e[1].flags = 2;
+	hand_submit(&c, e, 2);
+	gm_roster_wake(&r.w, s);
+	rig_serve(&r, s); /* two of four slices */
+	late_land_all(&r.late);
+	rig_serve(&r, s); /* the others */
+	late_land(&r.late, 3);
+	rig_serve(&r, s);
+	STR(s->why, "unknown flag");
+	gm_events_violated(&r.w, s);
+	EQ(rig_hear(&r, &wire, 10000), GM_WIRE_VIOLATION);
+	wire = about(GM_WIRE_FORGET, &c);
+	gm_errands_forget(&r.w, &wire);
+	EQ(r.w.slow.n, 0); /* the last slice is under way */
+	EQ(r.w.n_forgets, 1);
+	late_land_all(&r.late);
+	gm_flight_look(&r.w);
+	gm_errands_look(&r.w);
+	rig_slow(&r);
+	EQ(rig_hear(&r, &wire, 10000), GM_WIRE_FORGOTTEN);
+	EQ(wire.status, 0);
+	EQ(r.w.n_forgets, 0);
+	rig_end(&r, &c, s);
+	finish();
+}
+
 int main(void)
 {
 	EQ(gm_fault_init(), 0);
 	bells_of_a_full_session_are_counted();
 	bells_of_a_stalled_session_are_counted();
+	who_broke_the_contract_is_forgotten_at_once();
 	return tap_done();
 }

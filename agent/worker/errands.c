@@ -140,9 +140,12 @@ static void done_drop(struct gm_slow_job *job, struct gm_worker *w)
 	gm_errand_finished(w, e);
 }
 
-/* Position of the session's oldest entry that has not ended. */
+/* Position of the session's oldest entry that has not ended.  One that broke
+ * the contract has none, once the device has nothing of it. */
 static uint32_t settled(const struct gm_session *s)
 {
+	if (s->ended && !(s->flights && gm_flight_waits(s)))
+		return s->entries.pos;
 	if (s->flights)
 		return gm_flight_oldest(s);
 	return s->entries.pos - (s->work.bytes || s->stalled ? 1 : 0);

@@ -2,11 +2,12 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * flight: bells for nothing, and sessions that broke the contract, as the
- * worker hears of them.
+ * flight: bells for nothing, sessions that broke the contract, and a device
+ * that goes while nobody uses it, as the worker hears of them.
  */
 
 #include <fcntl.h>
+#include <sys/wait.h>
 
 #include "agent/worker/events.h"
 #include "tests/flight_rig.h"
@@ -187,11 +188,52 @@ static void who_broke_the_contract_is_forgotten_at_once(void)
 	finish();
 }
 
+/* ---- the device -------------------------------------------------------- */
+
+/* It tells, and there is nothing under way to ask it about. */
+static void an_idle_worker_ends_with_its_device(void)
+{
+	struct gm_wire wire = { 0 };
+	uint64_t one = 1;
+	int status = 0;
+	pid_t child;
+
+	rig_open(&r, 64 * KIB, 1);
+	gm_slow_stop(&r.w.slow); /* a fork has but one thread */
+	fflush(stdout);
+	child = fork();
+	if (child == 0) {
+		const char *why;
+
+		if (gm_slow_start(&r.w.slow, r.w.dev, r.journal) < 0 ||
+		    gm_uring_open(&r.w.ring, &why) < 0)
+			_exit(77);
+		gm_events_start(&r.w);
+		r.late.lost = true;
+		if (write(r.late.dev.ended_fd, &one, sizeof(one)) < 0)
+			_exit(78);
+		gm_events_handle(&r.w);
+		_exit(79);
+	}
+	waitpid(child, &status, 0);
+	OK(WIFEXITED(status));
+	if (WEXITSTATUS(status) == 77) {
+		SKIP(1, "no ring or no thread here");
+	} else {
+		EQ(WEXITSTATUS(status), 1);
+		EQ(rig_hear(&r, &wire, 10000), GM_WIRE_FAILED);
+		EQ(wire.code, 700);
+	}
+	EQ(gm_slow_start(&r.w.slow, r.w.dev, r.journal), 0);
+	rig_close(&r);
+}
+
 int main(void)
 {
 	EQ(gm_fault_init(), 0);
 	bells_of_a_full_session_are_counted();
 	bells_of_a_stalled_session_are_counted();
 	who_broke_the_contract_is_forgotten_at_once();
+	an_idle_worker_ends_with_its_device();
 	return tap_done();
 }

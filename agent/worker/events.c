@@ -342,7 +342,7 @@ static void handle(struct gm_worker *w, uint64_t user_data, int res, bool more)
 	if (event == EVENT_ENDED) {
 		if (!more)
 			listen_to(w, w->dev->ended_fd, user_data);
-		gm_flight_look(w);
+		gm_flight_told(w);
 		return;
 	}
 	if (event == EVENT_ROOM) {

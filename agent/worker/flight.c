@@ -529,18 +529,29 @@ void gm_flight_look(struct gm_worker *worker)
 	gm_put(&w->journal->aloft, oldest_ns);
 }
 
-bool gm_flight_may_sleep(struct gm_worker *worker)
+/* Returns whether nothing has ended meanwhile. */
+static bool arm(struct gm_worker *w)
 {
-	struct gm_worker *w = worker;
-	int rc;
+	int rc = w->dev->backend->arm ? w->dev->backend->arm(w->dev) : 0;
 
-	gm_flight_look(w);
-	if (w->n_active)
-		return false;
-	if (w->n_aloft == 0 || !w->dev->backend->arm)
-		return true;
-	rc = w->dev->backend->arm(w->dev);
 	if (rc == -ENOTRECOVERABLE)
 		gm_events_failed(w);
 	return rc == 0;
+}
+
+void gm_flight_told(struct gm_worker *worker)
+{
+	gm_flight_look(worker);
+	/* With nothing under way nobody else would ask.  Who gave back memory
+	 * may have found it out. */
+	if (worker->n_aloft == 0)
+		arm(worker);
+}
+
+bool gm_flight_may_sleep(struct gm_worker *worker)
+{
+	gm_flight_look(worker);
+	if (worker->n_active)
+		return false;
+	return worker->n_aloft == 0 || arm(worker);
 }

@@ -67,6 +67,9 @@ void gm_flight_leave(struct gm_worker *worker, struct gm_session *session);
  * client can be told, and say since when the oldest slice is under way. */
 void gm_flight_look(struct gm_worker *worker);
 
+/* The device told: of slices that ended, or of its own end. */
+void gm_flight_told(struct gm_worker *worker);
+
 /* Before the worker sleeps.  Returns whether it may: what the device ends then
  * wakes it. */
 bool gm_flight_may_sleep(struct gm_worker *worker);

@@ -66,6 +66,29 @@ const char *contract_load(char **argv)
 	return NULL;
 }
 
+bool contract_is_part(CUdevice device)
+{
+	CUuuid own, card;
+
+	return cu.cuDeviceGetUuid_v2(&own, device) == CUDA_SUCCESS &&
+	       cu.cuDeviceGetUuid(&card, device) == CUDA_SUCCESS &&
+	       memcmp(&own, &card, sizeof(own)) != 0;
+}
+
+void contract_name(CUdevice device, char ret_name[CONTRACT_NAME_BYTES])
+{
+	CUuuid uuid;
+	int at = 4;
+
+	strcpy(ret_name, contract_is_part(device) ? "MIG-" : "GPU-");
+	if (cu.cuDeviceGetUuid_v2(&uuid, device) != CUDA_SUCCESS)
+		return;
+	for (int i = 0; i < 16; i++)
+		at += sprintf(ret_name + at, "%s%02x",
+			      i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
+			      (unsigned char)uuid.bytes[i]);
+}
+
 double contract_now_ms(void)
 {
 	struct timespec ts;

@@ -85,6 +85,15 @@ static inline void contract_end_context(void)
 	GOOD(cu.cuDevicePrimaryCtxRelease_v2(0));
 }
 
+/* Is this device an instance of a split card?  CUDA tells the card's UUID by the
+ * call's first form, and the device's own by the second. */
+bool contract_is_part(CUdevice device);
+
+/* Its UUID as CUDA_VISIBLE_DEVICES and NVML have it, GPU- or MIG- and 36
+ * characters, which are not there if the driver does not tell. */
+#define CONTRACT_NAME_BYTES 48
+void contract_name(CUdevice device, char ret_name[CONTRACT_NAME_BYTES]);
+
 /* Milliseconds since some start, and a rest of so many. */
 double contract_now_ms(void);
 void contract_rest_ms(int ms);

@@ -131,21 +131,27 @@ static void what_is_no_card_is_refused(void)
 	   NVML_ERROR_INVALID_ARGUMENT);
 }
 
-/* The card that CUDA calls @device, by its UUID alone. */
+/* What CUDA calls @device: a card, or an instance of a split one. */
+static nvmlDevice_t handle_of(CUdevice device)
+{
+	char name[CONTRACT_NAME_BYTES];
+	nvmlDevice_t handle = NULL;
+
+	contract_name(device, name);
+	EQ(ml.nvmlDeviceGetHandleByUUID(name, &handle), NVML_SUCCESS);
+	return handle;
+}
+
+/* The card that it is, or is on: much is said of, and happens to, cards only. */
 static nvmlDevice_t card_of(CUdevice device)
 {
-	nvmlDevice_t handle = NULL;
-	char text[64] = "GPU-";
-	CUuuid uuid;
-	int at = 4;
+	nvmlDevice_t handle = handle_of(device), whole = NULL;
 
-	GOOD(cu.cuDeviceGetUuid_v2(&uuid, device));
-	for (int i = 0; i < 16; i++)
-		at += sprintf(text + at, "%s%02x",
-			      i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
-			      (unsigned char)uuid.bytes[i]);
-	EQ(ml.nvmlDeviceGetHandleByUUID(text, &handle), NVML_SUCCESS);
-	return handle;
+	if (!contract_is_part(device))
+		return handle;
+	EQ(ml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(handle, &whole),
+	   NVML_SUCCESS);
+	return whole;
 }
 
 static void cuda_and_nvml_agree(void)
@@ -160,7 +166,8 @@ static void cuda_and_nvml_agree(void)
 		nvmlPciInfo_t pci = { 0 };
 		unsigned int mode = 99;
 
-		EQ(ml.nvmlDeviceGetName(device, name[0], 96), NVML_SUCCESS);
+		EQ(ml.nvmlDeviceGetName(handle_of(i), name[0], 96),
+		   NVML_SUCCESS);
 		GOOD(cu.cuDeviceGetName(name[1], 96, i));
 		STR(name[0], name[1]);
 		EQ(ml.nvmlDeviceGetCudaComputeCapability(device, &major,
@@ -181,11 +188,43 @@ static void cuda_and_nvml_agree(void)
 	}
 }
 
+/* An instance is one, has a number on its card, and as many processors as CUDA
+ * counts. */
+static void instances_are_parts_of_cards(void)
+{
+	int n = 0, n_parts = 0, processors = 0;
+
+	GOOD(cu.cuDeviceGetCount(&n));
+	for (int i = 0; i < n; i++) {
+		nvmlDevice_t part = handle_of(i);
+		nvmlDeviceAttributes_t has = { 0 };
+		unsigned int is_part = 99, id = 99;
+
+		if (!contract_is_part(i))
+			continue;
+		n_parts++;
+		EQ(ml.nvmlDeviceIsMigDeviceHandle(part, &is_part),
+		   NVML_SUCCESS);
+		EQ(is_part, 1);
+		EQ(ml.nvmlDeviceIsMigDeviceHandle(card_of(i), &is_part),
+		   NVML_SUCCESS);
+		EQ(is_part, 0);
+		EQ(ml.nvmlDeviceGetGpuInstanceId(part, &id), NVML_SUCCESS);
+		EQ(ml.nvmlDeviceGetAttributes_v2(part, &has), NVML_SUCCESS);
+		GOOD(cu.cuDeviceGetAttribute(
+			&processors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT,
+			i));
+		EQ(has.multiprocessorCount, processors);
+	}
+	if (n_parts == 0)
+		SKIP(1, "no card is split");
+}
+
 static void memory_moves_with_its_use(void)
 {
 	nvmlMemory_v2_t finer = { .version = 1 };
 	nvmlMemory_t before, after;
-	nvmlDevice_t device = card_of(0);
+	nvmlDevice_t device = handle_of(0);
 	CUdeviceptr at = 0;
 
 	if (ml.nvmlDeviceGetMemoryInfo(device, &before) ==
@@ -270,10 +309,14 @@ static void a_strangers_fault_is_heard_of(void)
 	nvmlEventData_t data = { 0 };
 	nvmlEventSet_t set = NULL;
 	nvmlDevice_t device = card_of(0);
+	unsigned int instance = UINT32_MAX; /* of a card that is whole */
 	char name[96];
 	int status = -1;
 	pid_t pid;
 
+	if (contract_is_part(0))
+		EQ(ml.nvmlDeviceGetGpuInstanceId(handle_of(0), &instance),
+		   NVML_SUCCESS);
 	EQ(ml.nvmlEventSetCreate(&set), NVML_SUCCESS);
 	EQ(ml.nvmlDeviceRegisterEvents(device, NVML_EVENT_XID, set),
 	   NVML_SUCCESS);
@@ -287,6 +330,7 @@ static void a_strangers_fault_is_heard_of(void)
 	/* An MMU fault, or an exception of the engine. */
 	OK(data.eventData == 31 || data.eventData == 13);
 	OK(data.device == device);
+	EQ(data.gpuInstanceId, instance);
 	waitpid(pid, &status, 0);
 	EQ(status, 0);
 	/* The card itself has nothing. */
@@ -307,6 +351,7 @@ int main(int argc, char **argv)
 		a_card_is_found_by_all_its_names();
 		what_is_no_card_is_refused();
 		cuda_and_nvml_agree();
+		instances_are_parts_of_cards();
 		memory_moves_with_its_use();
 		two_cards_are_related();
 		nothing_happens_until_it_does();

@@ -6,7 +6,8 @@
  * process of its own, and what lib/visible says about it.
  *
  * The devices themselves come from the driver too, as they are without the
- * variable, so this runs on any card and on the stand-in's.
+ * variable, and where cards are split from NVML, so this runs on any card and on
+ * the stand-in's.
  */
 
 #include <errno.h>
@@ -14,6 +15,7 @@
 #include <unistd.h>
 
 #include "agent/cuda/driver.h"
+#include "agent/cuda/nvml.h"
 #include "lib/visible.h"
 #include "tap.h"
 
@@ -86,6 +88,8 @@ static bool see(const char *list, const char *order, struct seen *ret_seen)
 
 static struct seen by_bus, by_speed;
 static struct gm_visible_device devices[SEEN_MAX];
+static uint32_t n_devices;
+static bool is_split; /* is any card? */
 
 static int place(const struct seen *s, const uint8_t uuid[16])
 {
@@ -100,7 +104,7 @@ static int place(const struct seen *s, const uint8_t uuid[16])
 static void make_rows(void)
 {
 	for (int i = 0; i < by_bus.n; i++) {
-		struct gm_visible_device *d = &devices[i];
+		struct gm_visible_device *d = &devices[n_devices++];
 
 		d->row = (uint32_t)i;
 		memcpy(d->uuid, by_bus.uuid[i], sizeof(d->uuid));
@@ -111,11 +115,139 @@ static void make_rows(void)
 	}
 }
 
+/* ---- cards that are split ------------------------------------------------ */
+
+static struct gm_nvml ml;
+
+/* From "GPU-" or "MIG-" and 32 digits. */
+static bool read_uuid(struct nvmlDevice_st *of, uint8_t ret_uuid[16])
+{
+	char text[GM_NVML_UUID_BYTES], *at = text + 4;
+
+	if (ml.nvmlDeviceGetUUID(of, text, sizeof(text)) != 0 ||
+	    strlen(text) != 4 + 36)
+		return false;
+	for (int i = 0; i < 16; i++) {
+		unsigned int byte;
+
+		at += *at == '-';
+		if (sscanf(at, "%2x", &byte) != 1)
+			return false;
+		ret_uuid[i] = (uint8_t)byte;
+		at += 2;
+	}
+	return true;
+}
+
+static void add_parts(struct nvmlDevice_st *card,
+		      const struct gm_visible_device *whole)
+{
+	unsigned int most = 0;
+
+	OK(ml.nvmlDeviceGetMaxMigDeviceCount(card, &most) == 0);
+	for (unsigned int i = 0; i < most && n_devices < SEEN_MAX; i++) {
+		struct gm_visible_device *d = &devices[n_devices];
+		struct nvmlDevice_st *part;
+		unsigned int gi, ci;
+
+		if (ml.nvmlDeviceGetMigDeviceHandleByIndex(card, i, &part) != 0)
+			continue;
+		*d = *whole;
+		d->row = n_devices++;
+		d->flags = 0;
+		memcpy(d->parent, whole->uuid, sizeof(d->parent));
+		OK(read_uuid(part, d->uuid) &&
+		   ml.nvmlDeviceGetGpuInstanceId(part, &gi) == 0 &&
+		   ml.nvmlDeviceGetComputeInstanceId(part, &ci) == 0);
+		d->mig_gi = (int32_t)gi;
+		d->mig_ci = (int32_t)ci;
+	}
+}
+
+static void add_card(unsigned int index)
+{
+	struct gm_visible_device *d = &devices[n_devices];
+	struct nvmlDevice_st *card;
+	unsigned int mode = 0, pending;
+	struct gm_nvml_pci pci;
+
+	if (ml.nvmlDeviceGetHandleByIndex_v2(index, &card) != 0 ||
+	    ml.nvmlDeviceGetPciInfo_v3(card, &pci) != 0)
+		return;
+	*d = (struct gm_visible_device){ .row = n_devices++,
+					 .mig_gi = -1,
+					 .mig_ci = -1,
+					 .fastest = -1,
+					 .pci_domain = pci.domain,
+					 .pci_bus = pci.bus << 8 |
+						    pci.device << 3 };
+	OK(read_uuid(card, d->uuid));
+	if (ml.nvmlDeviceGetMigMode(card, &mode, &pending) != 0 || mode == 0)
+		return;
+	is_split = true;
+	d->flags = GM_VISIBLE_SPLIT;
+	add_parts(card, d);
+}
+
+/* A card is as fast as what an ordinal shows of it.  What no ordinal shows has
+ * no place, as on a node whose agent does not know either. */
+static void ask_for_speeds(void)
+{
+	int next = 0;
+
+	for (int ordinal = 0; ordinal < SEEN_MAX; ordinal++) {
+		const struct gm_visible_device *shown = NULL;
+		const uint8_t *card;
+		struct seen s;
+		char list[16];
+
+		snprintf(list, sizeof(list), "%d", ordinal);
+		if (!see(list, "FASTEST_FIRST", &s) || s.n != 1)
+			return;
+		for (uint32_t i = 0; i < n_devices; i++) {
+			if (memcmp(devices[i].uuid, s.uuid[0], 16) == 0)
+				shown = &devices[i];
+		}
+		if (!OK(shown != NULL) || shown->fastest >= 0)
+			continue;
+		card = shown->mig_gi < 0 ? shown->uuid : shown->parent;
+		for (uint32_t i = 0; i < n_devices; i++) {
+			if (memcmp(devices[i].uuid, card, 16) == 0 ||
+			    memcmp(devices[i].parent, card, 16) == 0)
+				devices[i].fastest = next;
+		}
+		next++;
+	}
+}
+
+/* Rows of cards and of their instances.  Returns false where no card is split. */
+static bool make_rows_of_parts(void)
+{
+	char why[GM_LIBRARY_WHY_BYTES];
+	unsigned int n = 0;
+
+	if (gm_nvml_open(NULL, &ml, why) != 0)
+		return false;
+	if (gm_nvml_has(&ml, GM_NVML_MIG) && ml.nvmlInit_v2() == 0) {
+		ml.nvmlDeviceGetCount_v2(&n);
+		for (unsigned int i = 0; i < n && n_devices < SEEN_MAX; i++)
+			add_card(i);
+		ml.nvmlShutdown();
+	}
+	if (!is_split)
+		n_devices = 0;
+	else
+		ask_for_speeds();
+	return is_split;
+}
+
+/* ---- who says what ------------------------------------------------------- */
+
 static void agree(const char *list, const char *order)
 {
 	struct gm_visible_node node = {
 		.devices = devices,
-		.n_devices = (uint32_t)by_bus.n,
+		.n_devices = n_devices,
 		.order = gm_visible_order(order),
 		.cuda_version = (uint32_t)by_bus.version,
 	};
@@ -126,26 +258,28 @@ static void agree(const char *list, const char *order)
 		    theirs.n == (int)ours.n;
 
 	for (int i = 0; same && i < theirs.n; i++)
-		same = place(&by_bus, theirs.uuid[i]) == (int)ours.rows[i];
+		same = memcmp(theirs.uuid[i], devices[ours.rows[i]].uuid, 16) ==
+		       0;
 	if (!OK(same))
 		NOTE("CUDA_VISIBLE_DEVICES=\"%s\" in %s: the driver shows %d, "
 		     "we say %u",
 		     list ? list : "(not set)", order, theirs.n, ours.n);
 }
 
-/* "GPU-" and as many characters of the UUID as @n. */
+/* "GPU-" or "MIG-" and as many characters of the UUID as @n. */
 static const char *name(int i, int n)
 {
 	static char names[4][48];
 	static int next;
 	char *text = names[next++ % 4];
-	const uint8_t *u = by_bus.uuid[i];
+	const uint8_t *u = devices[i].uuid;
 
 	snprintf(text, 48,
-		 "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-"
+		 "%s-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-"
 		 "%02x%02x%02x%02x%02x%02x",
-		 u[0], u[1], u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9],
-		 u[10], u[11], u[12], u[13], u[14], u[15]);
+		 devices[i].mig_gi < 0 ? "GPU" : "MIG", u[0], u[1], u[2], u[3],
+		 u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13],
+		 u[14], u[15]);
 	text[4 + n] = '\0';
 	return text;
 }
@@ -189,7 +323,7 @@ static void ordinals(const char *order)
 
 static void uuids(const char *order)
 {
-	int last = by_bus.n - 1;
+	int last = (int)n_devices - 1;
 	char list[160];
 
 	agree(name(0, 36), order);
@@ -217,6 +351,30 @@ static void uuids(const char *order)
 	agree(list, order);
 }
 
+/* Each instance by both of its names, each card beside it, and both in a list. */
+static void parts(const char *order)
+{
+	char list[160];
+
+	for (int i = 0; i < (int)n_devices; i++) {
+		const struct gm_visible_device *d = &devices[i];
+		int card = i;
+
+		agree(name(i, 36), order);
+		while (d->mig_gi >= 0 && devices[card].mig_gi >= 0)
+			card--; /* which its instances follow */
+		snprintf(list, sizeof(list), "MIG-%s/%d/%d", name(card, 36),
+			 d->mig_gi, d->mig_ci);
+		agree(list, order);
+		snprintf(list, sizeof(list), "%s,%s", name(i, 36),
+			 name(card, 36));
+		agree(list, order);
+		snprintf(list, sizeof(list), "%s,%s", name(card, 36),
+			 name((i + 1) % (int)n_devices, 36));
+		agree(list, order);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	const char *under = getenv("CONTRACT_UNDER");
@@ -240,10 +398,15 @@ int main(int argc, char **argv)
 		LACK("cuda", 1, "no driver or no device");
 		return tap_done();
 	}
-	make_rows();
+	if (!make_rows_of_parts())
+		make_rows();
 	ordinals("PCI_BUS_ID");
 	ordinals("FASTEST_FIRST");
 	uuids("PCI_BUS_ID");
 	uuids("FASTEST_FIRST");
+	if (is_split) {
+		parts("PCI_BUS_ID");
+		parts("FASTEST_FIRST");
+	}
 	return tap_done();
 }

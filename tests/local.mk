@@ -785,6 +785,7 @@ endif
 
 EXTRA_DIST += %reldir%/nodes/cpu-only.yaml
 EXTRA_DIST += %reldir%/nodes/eight-gpu.yaml
+EXTRA_DIST += %reldir%/nodes/halves.yaml
 EXTRA_DIST += %reldir%/nodes/laptop.yaml
 EXTRA_DIST += %reldir%/nodes/mixed.yaml
 EXTRA_DIST += %reldir%/nodes/small.yaml

@@ -131,6 +131,8 @@ tests_contract_import_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS) \
 tests_contract_import_LDADD = tests/libcontract.la $(gm_client) -lpthread
 
 gm_tests += $(gm_contracts)
+TESTS += tests/contract_split.sh
+EXTRA_DIST += tests/contract_split.sh
 
 gm_tests += tests/test_fake_plan
 tests_test_fake_plan_SOURCES = tests/test_fake_plan.c tests/tap.h

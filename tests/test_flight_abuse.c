@@ -6,7 +6,6 @@
  * that goes while nobody uses it, as the worker hears of them.
  */
 
-#include <fcntl.h>
 #include <sys/wait.h>
 
 #include "agent/worker/events.h"

@@ -559,6 +559,10 @@ gm_tests += %reldir%/test_worker_uring
 	%reldir%/tap.h
 %canon_reldir%_test_worker_uring_LDADD = agent/worker/libworker.la
 
+gm_tests += %reldir%/test_confine
+%canon_reldir%_test_confine_SOURCES = %reldir%/test_confine.c %reldir%/tap.h
+%canon_reldir%_test_confine_LDADD = agent/worker/libworker.la
+
 gm_tests += %reldir%/test_flight
 %canon_reldir%_test_flight_SOURCES = %reldir%/test_flight.c \
 	%reldir%/flight_rig.h %reldir%/late_device.h %reldir%/hand_client.h \

@@ -5,11 +5,20 @@
 
 #include <errno.h>
 #include <grp.h>
+#include <sched.h>
 #include <seccomp.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #define N_OF(array) (sizeof(array) / sizeof((array)[0]))
+
+/* Which argument of clone() its flags are. */
+#ifdef __s390__
+#define FLAGS_OF_CLONE 1
+#else
+#define FLAGS_OF_CLONE 0
+#endif
 
 /* What is called after set-up, and what the C library calls for us then. */
 static const int allowed[] = {
@@ -141,6 +150,30 @@ static const int denied[] = {
 #endif
 };
 
+/*
+ * Of calls that a driver makes, what no driver asks of them.  A filter sees
+ * numbers, not what they point to: of clone3(), which glibc does without, it sees
+ * nothing, and of sendmsg() not whether it names who is to receive it, so from
+ * the sockets there are a message may still go to another of the same kind on
+ * this machine.  There are none of other kinds.
+ */
+static const struct {
+	int call;
+	int error;
+	unsigned n; /* of its arguments are judged, 0 or 1 */
+	struct scmp_arg_cmp arg;
+} denied_so[] = {
+	{ SCMP_SYS(clone3), ENOSYS, 0, { 0 } },
+	{ SCMP_SYS(socket), EPERM, 1, { 0, SCMP_CMP_NE, AF_UNIX, 0 } },
+	{ SCMP_SYS(sendto), EPERM, 1, { 4, SCMP_CMP_NE, 0, 0 } },
+};
+
+/* Namespaces of its own: a user's, and with it the right to any other. */
+static const uint64_t denied_flags[] = {
+	CLONE_NEWNS,   CLONE_NEWCGROUP, CLONE_NEWUTS, CLONE_NEWIPC,
+	CLONE_NEWUSER, CLONE_NEWPID,    CLONE_NEWNET,
+};
+
 static const struct {
 	uint32_t usual; /* for what is not in the list */
 	uint32_t listed;
@@ -166,6 +199,26 @@ int gm_confine_user(uid_t uid, gid_t gid)
 	return 0;
 }
 
+static int deny_arguments(scmp_filter_ctx filter)
+{
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < N_OF(denied_so); i++)
+		rc = seccomp_rule_add_array(
+			filter, SCMP_ACT_ERRNO((uint16_t)denied_so[i].error),
+			denied_so[i].call, denied_so[i].n, &denied_so[i].arg);
+	/* A rule for each: that a bit is set is an equality, that any of them is
+	 * is none. */
+	for (size_t i = 0; rc == 0 && i < N_OF(denied_flags); i++) {
+		struct scmp_arg_cmp arg = { FLAGS_OF_CLONE, SCMP_CMP_MASKED_EQ,
+					    denied_flags[i], denied_flags[i] };
+
+		rc = seccomp_rule_add_array(filter, SCMP_ACT_ERRNO(EPERM),
+					    SCMP_SYS(clone), 1, &arg);
+	}
+	return rc;
+}
+
 static int load_filter(enum gm_confine_how how)
 {
 	scmp_filter_ctx filter = seccomp_init(filters[how].usual);
@@ -182,6 +235,8 @@ static int load_filter(enum gm_confine_how how)
 	for (size_t i = 0; rc == 0 && i < filters[how].n; i++)
 		rc = seccomp_rule_add(filter, filters[how].listed,
 				      filters[how].list[i], 0);
+	if (rc == 0 && how == GM_CONFINE_BUT_LIST)
+		rc = deny_arguments(filter);
 	if (rc == 0)
 		rc = seccomp_load(filter);
 	seccomp_release(filter);

@@ -9,7 +9,7 @@
  * opens, executes, connects or looks at another process; nor does its io_uring
  * do so for it (gm_uring_open()).  Beside a vendor's driver, which opens what it
  * likes, it is less: nothing that executes, connects, looks at another process,
- * changes who we are or what the kernel runs.
+ * changes who we are, has namespaces of its own, or changes what the kernel runs.
  */
 #ifndef GM_CONFINE_H
 #define GM_CONFINE_H

@@ -1133,7 +1133,9 @@ GPUMAP_API int gpumap_buffer_export(struct gpumap_session *session,
  * Returns	0
  *		-ENOENT		there is no such export, or not any more
  *		-EACCES		the agent does not share between these two users
- *		-EDQUOT		this session has 4096 buffers
+ *		-EDQUOT		this session has 4096 buffers, or this user as
+ *				many imports, or of the row as many bytes that
+ *				others have exported, as it may
  *		-EINVAL		flags for other buffers; -E2BIG: newer ones
  *		-ENODEV, -ESHUTDOWN, -EMFILE, -ENOMEM, -EOPNOTSUPP
  *		-ECONNRESET, -EPROTO, -EOWNERDEAD
@@ -1162,7 +1164,7 @@ struct gpumap_export_info {
  * ret_fd	receives the descriptor, close-on-exec, for the caller to close
  *
  * Returns	0
- *		-ENOENT, -EACCES	as gpumap_buffer_import()
+ *		-ENOENT, -EACCES, -EDQUOT	as gpumap_buffer_import()
  *		-E2BIG, -EINVAL	ret_info->size is larger than this library knows,
  *				or smaller than its first fields
  *		-EMFILE, -ECONNREFUSED, -ECONNRESET, -EPROTO, -EOWNERDEAD

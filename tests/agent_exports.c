@@ -20,6 +20,16 @@ static const char config[] = "[socket]\n"
 			     "rows = 2\n"
 			     "[limits]\n"
 			     "exports-per-uid = 3\n";
+static const char shared[] = "[socket]\n"
+			     "mode = 0666\n"
+			     "[host]\n"
+			     "rows = 2\n"
+			     "[limits]\n"
+			     "exports-per-uid = 3\n"
+			     "imports-per-uid = 5\n"
+			     "import-bytes-per-uid = 24K\n"
+			     "[cuda]\n"
+			     "share = any\n";
 
 static int import_into(struct raw *c, uint64_t id, uint32_t row,
 		       uint64_t *ret_handle)
@@ -95,12 +105,22 @@ static void exports_are_had_by_many(void)
 	gives_back();
 }
 
-/* It counts as long as anybody is known to have it. */
+static uint64_t kept(uint32_t *ret_importers)
+{
+	struct gpumap_usage list[8] = { { .size = sizeof(list[0]) } };
+	int n = gpumap_usage(map, list, 8);
+
+	*ret_importers = n > 0 && list[0].session == 0 ? list[0].importers : 0;
+	return n > 0 && list[0].session == 0 ? list[0].bytes : 0;
+}
+
+/* Its memory counts as long as anybody is known to have it. */
 static void exports_are_charged_to_the_last(void)
 {
 	struct gm_export_reply export[3], more;
 	struct raw owner, other;
 	uint64_t handles[3];
+	uint32_t importers;
 
 	if (!open_both(&owner) || !open_both(&other))
 		return;
@@ -113,14 +133,19 @@ static void exports_are_charged_to_the_last(void)
 		 "3 exports|exports-per-uid");
 	EQ(import_into(&other, export[0].id, 0, NULL), 0);
 	EQ(take_fd(&other, export[1].id) >= 0, true);
+	EQ(kept(&importers), 0);
 	for (int i = 0; i < 2; i++)
 		EQ(raw_forget(&owner, handles[i]), 0);
-	EQ(raw_export(&owner, buffer(0, 5), &more), -EDQUOT);
-	raw_close(&other);
-	for (int i = 0; i < 5000 && raw_export(&owner, buffer(0, 5), &more);
-	     i++)
-		story_nap(1000);
+	EQ(kept(&importers), 2 * ODD_EXPORT_BYTES);
+	EQ(importers, 2);
+	/* Nobody can import these: they are no exports any more. */
+	EQ(raw_export(&owner, buffer(0, 5), &more), 0);
 	EQ(raw_export(&owner, buffer(0, 6), &more), 0);
+	EQ(raw_export(&owner, buffer(0, 7), &more), -EDQUOT);
+	raw_close(&other);
+	for (int i = 0; i < 5000 && kept(&importers); i++)
+		story_nap(1000);
+	EQ(kept(&importers), 0);
 	raw_close(&owner);
 }
 
@@ -190,6 +215,99 @@ static int be_stranger(uint64_t id, bool may)
 	return 0;
 }
 
+/* Whatever he has, it is on his own account. */
+static int be_greedy(const struct gm_export_reply *exports, int ready,
+		     int forgotten)
+{
+	struct raw c, more;
+	char byte = 0;
+
+	if (setgroups(0, NULL) != 0 ||
+	    setresgid(STRANGER, STRANGER, STRANGER) != 0 ||
+	    setresuid(STRANGER, STRANGER, STRANGER) != 0)
+		return 1;
+	if (raw_open_queue(&c, path, 0, 64, 64 * KIB) != 0 ||
+	    raw_open(&more, path) != 0)
+		return 2;
+	for (int i = 0; i < 3; i++) {
+		if (take_fd(&c, exports[i].id) < 0)
+			return 3;
+	}
+	/* The same memory once more, and the same descriptor. */
+	if (import_into(&c, exports[0].id, 0, NULL) != 0 ||
+	    take_fd(&more, exports[0].id) < 0 ||
+	    take_fd(&more, exports[0].id) < 0)
+		return 4;
+	if (take_fd(&more, exports[1].id) != -EDQUOT ||
+	    !says(more.refusal, "5 imports|imports-per-uid"))
+		return 5;
+	raw_close(&more);
+	if (write(ready, "", 1) != 1 || read(forgotten, &byte, 1) != 1)
+		return 6;
+	for (int i = 0; i < 5000; i++) {
+		int fd = take_fd(&c, exports[3].id);
+
+		if (fd == -EDQUOT &&
+		    says(c.refusal, "24576 bytes|import-bytes-per-uid"))
+			break;
+		if (fd >= 0)
+			return 7;
+		story_nap(1000);
+	}
+	if (write(ready, "", 1) != 1 || read(forgotten, &byte, 1) != 1)
+		return 8;
+	return 0;
+}
+
+static void a_stranger_pays_himself(void)
+{
+	struct gm_export_reply exports[6];
+	int ready[2], forgotten[2], status = 0;
+	uint64_t handles[6];
+	uint32_t importers;
+	struct raw owner;
+	char byte;
+	pid_t pid;
+
+	if (geteuid() != 0) {
+		SKIP(1, "this needs root, to be somebody else");
+		return;
+	}
+	if (!open_both(&owner) || pipe(ready) != 0 || pipe(forgotten) != 0)
+		return;
+	for (uint32_t i = 0; i < 6; i++)
+		handles[i] = buffer(0, i);
+	for (int i = 0; i < 3; i++)
+		EQ(raw_export(&owner, handles[i], &exports[i]), 0);
+	/* The fourth there can only be when he has the first three. */
+	exports[3].id = exports[2].id + 1;
+	fflush(stdout);
+	pid = fork();
+	if (pid == 0)
+		_exit(be_greedy(exports, ready[1], forgotten[0]));
+	EQ(read(ready[0], &byte, 1), 1);
+	for (int i = 0; i < 3; i++)
+		EQ(raw_forget(&owner, handles[i]), 0);
+	EQ(kept(&importers), 3 * ODD_EXPORT_BYTES);
+	for (int i = 3; i < 6; i++)
+		EQ(raw_export(&owner, handles[i], &exports[i]), 0);
+	EQ(write(forgotten[1], "", 1), 1);
+	EQ(read(ready[0], &byte, 1), 1);
+	EQ(kept(&importers), 3 * ODD_EXPORT_BYTES);
+	EQ(importers, 4);
+	EQ(write(forgotten[1], "", 1), 1);
+	EQ(waitpid(pid, &status, 0), pid);
+	EQ(status, 0);
+	for (int i = 0; i < 5000 && kept(&importers); i++)
+		story_nap(1000);
+	EQ(kept(&importers), 0);
+	for (int i = 0; i < 2; i++) {
+		close(ready[i]);
+		close(forgotten[i]);
+	}
+	raw_close(&owner);
+}
+
 static void a_stranger_imports(bool may)
 {
 	struct gm_export_reply export = { 0 };
@@ -217,6 +335,8 @@ static void a_stranger_imports(bool may)
 int main(void)
 {
 	if (begin(config)) {
+		EQ(gpumap_usage(map, NULL, 0), 0);
+		held = story_holds(agent.pid, NULL);
 		exports_are_had_by_many();
 		exports_are_charged_to_the_last();
 		exports_end_with_their_worker();
@@ -224,9 +344,9 @@ int main(void)
 		a_stranger_imports(false);
 		end();
 	}
-	if (begin("[socket]\nmode = 0666\n[host]\nrows = 2\n"
-		  "[cuda]\nshare = any\n")) {
+	if (begin(shared)) {
 		a_stranger_imports(true);
+		a_stranger_pays_himself();
 		end();
 	}
 	return tap_done();

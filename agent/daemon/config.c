@@ -102,6 +102,7 @@ void gm_config_init(struct gm_config *config)
 		.object_bytes_per_uid = UINT64_C(4) << 20,
 		.registrations_per_uid = 1024,
 		.exports_per_uid = 256,
+		.imports_per_uid = 1024,
 		.reserve_per_uid = 100,
 		.hello_timeout_ns = UINT64_C(5000000000),
 		.host_enabled = true,
@@ -250,7 +251,7 @@ static int set_map(struct reader *r, const char *name, const char *value)
 
 static int set(struct reader *r, const char *name, const char *value)
 {
-	char names[256];
+	char names[512];
 
 	if (r->section[0] == '\0')
 		return wrong(r, "%.40s stands before the first section", name);

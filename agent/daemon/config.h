@@ -69,8 +69,10 @@ struct gm_config {
 	uint64_t object_bytes_per_uid;
 	uint32_t registrations_per_uid;
 	uint32_t exports_per_uid;
-	uint32_t reserve_per_uid;  /* per cent of each row */
-	uint64_t hello_timeout_ns; /* and for the rest of a half request */
+	uint32_t imports_per_uid;
+	uint64_t import_bytes_per_uid; /* of others', per row; 0: a quarter */
+	uint32_t reserve_per_uid;      /* per cent of each row */
+	uint64_t hello_timeout_ns;     /* and for the rest of a half request */
 
 	/* [host] */
 	bool host_enabled;
@@ -101,7 +103,7 @@ struct gm_config {
 	struct gm_config_map *maps; /* in the order of the files */
 };
 
-#define GM_CONFIG_WHY_BYTES 512
+#define GM_CONFIG_WHY_BYTES 1024
 
 /* Every default; some depend on the machine and on who we are. */
 void gm_config_init(struct gm_config *config);

@@ -13,6 +13,7 @@
 #include "agent/cuda/nvml.h"
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/drains.h"
+#include "agent/daemon/quota.h"
 #include "agent/daemon/state.h"
 #include "agent/daemon/supervise.h"
 #include "gpumap.h"
@@ -344,8 +345,10 @@ static void heard_moving(struct gm_daemon *d, struct gm_device *device,
 	moving->utilisation = from->utilisation;
 	moving->temperature = from->temperature;
 	moving->power = from->power;
-	if ((from->known & GPUMAP_KNOWN_MEMORY) != 0)
+	if ((from->known & GPUMAP_KNOWN_MEMORY) != 0) {
 		moving->free_bytes = from->free_bytes;
+		gm_quota_looked(device);
+	}
 	gm_cudarows_refresh(device);
 	if (from->recovery != device->facts.recovery) {
 		device->facts.recovery = from->recovery;

@@ -13,6 +13,7 @@
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/dummyrows.h"
 #include "agent/daemon/hostrows.h"
+#include "agent/daemon/quota.h"
 #include "gpumap.h"
 #include "shm/point.h"
 #include "shm/rows.h"
@@ -83,6 +84,7 @@ static void refresh(struct gm_device *device)
 	switch (device->facts.kind) {
 	case GPUMAP_DEVICE_HOST:
 		gm_hostrows_refresh(device);
+		gm_quota_looked(device);
 		break;
 	case GPUMAP_DEVICE_CUDA:
 		gm_cudarows_refresh(device);

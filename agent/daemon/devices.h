@@ -35,6 +35,9 @@ struct gm_device {
 	uint32_t parts;      /* rows that share the memory of its node */
 	uint64_t dummy_free; /* of a dummy row: what its file says is free */
 	uint32_t bars;       /* GM_BAR_* of supervise.h: why it has no worker */
+	/* Bytes that sessions have given back since the last look at what is
+	 * free, and between that and the one before. */
+	uint64_t back_bytes[2];
 
 	/* Of a CUDA row. */
 	char id[64];        /* "GPU-..." or "MIG-..." */

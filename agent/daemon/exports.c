@@ -25,7 +25,6 @@
 static void free_export(struct gm_export *export)
 {
 	TAILQ_REMOVE(&export->server->exports, export, entry);
-	export->user->exports--;
 	gm_user_drop(export->server, export->user);
 	free(export);
 }
@@ -37,6 +36,7 @@ static void abandon(struct gm_export *export)
 	gm_closer_close(&export->server->closer, export->fd);
 	export->fd = -1;
 	export->session = NULL;
+	export->user->exports--;
 	GM_POINT("export_abandoned");
 	if (TAILQ_EMPTY(&export->importers))
 		free_export(export);
@@ -48,6 +48,7 @@ static void let_go(struct gm_importer *importer, struct gm_importer_list *mine)
 
 	TAILQ_REMOVE(mine, importer, mine);
 	TAILQ_REMOVE(&export->importers, importer, entry);
+	importer->user->imports--;
 	/* It may be the last: then the memory goes with it. */
 	gm_closer_close(&export->server->closer, importer->claim.fd);
 	free(importer);
@@ -219,9 +220,9 @@ int gm_export_handle(struct gm_connection *c, const struct gm_request *r)
 	if (c->user->exports >= most)
 		error = gm_connection_bad(
 			c, -EDQUOT,
-			"uid %u has %u exports, those included that others "
-			"still have; forget some, or raise exports-per-uid in "
-			"[limits] of gpumapd.conf",
+			"uid %u has %u exports, which is its limit; forget "
+			"some, or raise exports-per-uid in [limits] of "
+			"gpumapd.conf",
 			(unsigned)c->uid, c->user->exports);
 	if (error == 0)
 		error = make_export(c->session, ask->handle, &export);
@@ -267,6 +268,7 @@ static int find(struct gm_connection *c, uint64_t id,
 }
 
 static struct gm_importer *make_importer(struct gm_export *export,
+					 struct gm_user *user,
 					 struct gm_session *session,
 					 struct gm_importer_list *mine)
 {
@@ -274,6 +276,8 @@ static struct gm_importer *make_importer(struct gm_export *export,
 
 	if (!importer)
 		return NULL;
+	user->imports++;
+	importer->user = user;
 	importer->export = export;
 	importer->session = session;
 	importer->claim.fd = -1;
@@ -325,7 +329,11 @@ static int import_here(struct gm_connection *c, const struct gm_request *r,
 	struct gm_importer *importer;
 	int error;
 
-	importer = make_importer(export, session, &session->imports);
+	error = gm_lent_judge(c, export);
+	if (error)
+		return error;
+	importer = make_importer(export, session->user, session,
+				 &session->imports);
 	if (!importer)
 		return -ENOMEM;
 	/* One of its own: the export may be forgotten while we wait. */
@@ -357,13 +365,20 @@ static int hand_out(struct gm_connection *c, const struct gm_request *r,
 	struct gm_import_reply reply = { .bytes = export->bytes,
 					 .row = export->row };
 	struct gm_importer *importer;
+	int error;
 
 	TAILQ_FOREACH(importer, &c->imports, mine)
 	{
 		if (importer->export == export)
 			break;
 	}
-	if (!importer && !make_importer(export, NULL, &c->imports))
+	if (!importer) {
+		error = gm_lent_judge(c, export);
+		if (error)
+			return error;
+		importer = make_importer(export, c->user, NULL, &c->imports);
+	}
+	if (!importer)
 		return -ENOMEM;
 	gm_connection_reply(c, &r->header, &reply, sizeof(reply), NULL, 0,
 			    &export->fd, 1);

@@ -9,7 +9,8 @@
  * be kept from writing it.  So it goes to those whom the policy names, and its
  * bytes are charged to the uid that has exported it for as long as anybody is
  * known who has it: this agent, a session that has imported it, a connection
- * that was given the descriptor.
+ * that was given the descriptor.  How often something is imported, and how much
+ * of what others have exported, is on the importer's account (lent.h).
  *
  * It can be imported until its session forgets it or ends, or the worker dies
  * that it is of.

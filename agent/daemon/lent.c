@@ -3,6 +3,9 @@
 
 #include "agent/daemon/lent.h"
 
+#include <errno.h>
+#include <inttypes.h>
+
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/sessions.h"
 
@@ -85,6 +88,19 @@ bool gm_exports_next_abandoned(const struct gm_daemon *d, bool goes_on,
 	return next.row != UINT32_MAX;
 }
 
+static bool has_import(const struct gm_export *export,
+		       const struct gm_user *user)
+{
+	const struct gm_importer *importer;
+
+	TAILQ_FOREACH(importer, &export->importers, entry)
+	{
+		if (importer->user == user)
+			return true;
+	}
+	return false;
+}
+
 uint64_t gm_lent_bytes(const struct gm_control_server *s, uint32_t row,
 		       const struct gm_user *user)
 {
@@ -93,8 +109,61 @@ uint64_t gm_lent_bytes(const struct gm_control_server *s, uint32_t row,
 
 	TAILQ_FOREACH(export, &s->exports, entry)
 	{
-		if (export->row == row && export->user == user)
+		if (export->row == row && export->user == user &&
+		    (export->session || has_import(export, user)))
 			bytes += export->bytes;
 	}
 	return bytes;
+}
+
+/* What a user has of a row that others have exported. */
+static uint64_t borrowed(const struct gm_control_server *s, uint32_t row,
+			 const struct gm_user *user)
+{
+	const struct gm_export *export;
+	uint64_t bytes = 0;
+
+	TAILQ_FOREACH(export, &s->exports, entry)
+	{
+		if (export->row == row && export->user != user &&
+		    has_import(export, user))
+			bytes += export->bytes;
+	}
+	return bytes;
+}
+
+static uint64_t most_borrowed(const struct gm_daemon *d, uint32_t row)
+{
+	uint64_t total = d->devices.of[row]->facts.total_bytes;
+
+	if (d->config.import_bytes_per_uid)
+		return d->config.import_bytes_per_uid;
+	return total ? total / 4 : UINT64_MAX;
+}
+
+int gm_lent_judge(struct gm_connection *c, const struct gm_export *export)
+{
+	const struct gm_daemon *d = c->server->d;
+	uint64_t has, most;
+
+	if (c->user->imports >= d->config.imports_per_uid)
+		return gm_connection_bad(
+			c, -EDQUOT,
+			"uid %u has %u imports, which is its limit; forget "
+			"some, or raise imports-per-uid in [limits] of "
+			"gpumapd.conf",
+			(unsigned)c->uid, c->user->imports);
+	if (export->user == c->user || has_import(export, c->user))
+		return 0;
+	has = borrowed(c->server, export->row, c->user);
+	most = most_borrowed(d, export->row);
+	if (has <= most && export->bytes <= most - has)
+		return 0;
+	return gm_connection_bad(
+		c, -EDQUOT,
+		"uid %u has imported %" PRIu64 " bytes of row %u that are "
+		"others' and asks for %" PRIu64 ", it may have %" PRIu64
+		"; forget some, or raise import-bytes-per-uid in [limits] of "
+		"gpumapd.conf",
+		(unsigned)c->uid, has, export->row, export->bytes, most);
 }

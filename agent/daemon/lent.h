@@ -31,13 +31,26 @@ struct gm_importer {
 	TAILQ_ENTRY(gm_importer) entry; /* of the export */
 	TAILQ_ENTRY(gm_importer) mine;  /* of the session or connection */
 	struct gm_export *export;
+	struct gm_user *user;       /* whose it is */
 	struct gm_session *session; /* NULL: a connection */
 	bool is_forgotten;          /* its client waits for that */
 	struct gm_claim claim;      /* its descriptor is one of its own */
 };
 
-/* Bytes of a row that a user has exported. */
+/* Bytes of a row that a user has exported, but for those that only others
+ * keep. */
 uint64_t gm_lent_bytes(const struct gm_control_server *s, uint32_t row,
 		       const struct gm_user *user);
+
+/*
+ * gm_lent_judge - may this connection's user import one more time?
+ *
+ * How often is the user's own account, whoever has exported it.  Of others'
+ * exports it may have a part of each row only, for it can keep that from them
+ * as long as it likes.
+ *
+ * Returns	0, or -EDQUOT with server->why
+ */
+int gm_lent_judge(struct gm_connection *c, const struct gm_export *export);
 
 #endif

@@ -23,11 +23,23 @@ uint64_t gm_quota_of(const struct gm_daemon *d, uint32_t row, uint32_t uid,
 
 	if (total == 0)
 		return UINT64_MAX;
+	has += device->back_bytes[0] + device->back_bytes[1];
 	bytes = has < left(total, bytes) ? bytes + has : total;
 	bytes = gm_budget(left(bytes, others), total);
 	if (bytes < own)
 		bytes = own;
 	return left(bytes, gm_exports_abandoned(d, row, uid));
+}
+
+void gm_quota_back(struct gm_daemon *d, uint32_t row, uint64_t bytes)
+{
+	d->devices.of[row]->back_bytes[0] += bytes;
+}
+
+void gm_quota_looked(struct gm_device *device)
+{
+	device->back_bytes[1] = device->back_bytes[0];
+	device->back_bytes[0] = 0;
 }
 
 uint64_t gm_quota_exports(const struct gm_daemon *d, uint32_t row, uint32_t uid)

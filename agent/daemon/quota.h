@@ -8,6 +8,9 @@
  * the row at most, and never what others have been promised.  What others can
  * still import of it, or have imported, is charged to the uid until the last
  * one that we know of is gone.
+ *
+ * What is free is looked at once a second, by others: what sessions have given
+ * back meanwhile is counted here, for a look that may have begun before it.
  */
 #ifndef GM_QUOTA_H
 #define GM_QUOTA_H
@@ -15,6 +18,7 @@
 #include <stdint.h>
 
 struct gm_daemon;
+struct gm_device;
 
 /*
  * gm_quota_of - as an ATTACH says it, for all sessions of the uid together
@@ -25,6 +29,10 @@ struct gm_daemon;
  */
 uint64_t gm_quota_of(const struct gm_daemon *d, uint32_t row, uint32_t uid,
 		     uint64_t has);
+
+/* Sessions have given back so much of a row; what is free was looked at. */
+void gm_quota_back(struct gm_daemon *d, uint32_t row, uint64_t bytes);
+void gm_quota_looked(struct gm_device *device);
 
 /* What a uid may have exported of a row in all. */
 uint64_t gm_quota_exports(const struct gm_daemon *d, uint32_t row,

@@ -62,8 +62,7 @@ uint64_t gm_seats_bytes(const struct gm_seat *seat)
 	return said_bytes(seat);
 }
 
-/* What a uid's sessions have, and had of a worker that has died just now: a row
- * says that it is free only after the next look. */
+/* What a uid's sessions have together. */
 static uint64_t bytes_of_uid(const struct gm_keeper *keeper, uint32_t uid)
 {
 	const struct gm_seat *seat;
@@ -72,7 +71,7 @@ static uint64_t bytes_of_uid(const struct gm_keeper *keeper, uint32_t uid)
 	TAILQ_FOREACH(seat, &keeper->seats, entry)
 	{
 		if (seat->uid == uid)
-			bytes += gm_seats_bytes(seat) + seat->had;
+			bytes += gm_seats_bytes(seat);
 	}
 	return bytes;
 }
@@ -217,6 +216,8 @@ void gm_seats_pump(struct gm_keeper *keeper)
 static void unseat(struct gm_keeper *keeper, struct gm_seat *seat)
 {
 	gm_claims_seat_gone(seat);
+	if (!keeper->is_undertaker && seat->state == GM_SEAT_LEFT)
+		gm_quota_back(keeper->d, keeper->row, said_bytes(seat));
 	TAILQ_REMOVE(&keeper->seats, seat, entry);
 	gm_journal_close(gm_journal_at(keeper->journal, seat->place));
 	keeper->free[keeper->n_free++] = (uint16_t)seat->place;
@@ -247,7 +248,6 @@ static void worker_attached(struct gm_keeper *keeper, struct gm_seat *seat,
 		return;
 	}
 	seat->state = GM_SEAT_TAKEN;
-	seat->had = 0;
 	if (!seat->was_seated) {
 		seat->was_seated = true;
 		seat->seated(seat, 0, NULL);
@@ -410,6 +410,19 @@ static void strike(struct gm_keeper *keeper)
 	seat->broken(seat, "undertakers die of its memory");
 }
 
+/* A worker's end gives back what its sessions had. */
+static void take_back(struct gm_keeper *keeper)
+{
+	const struct gm_seat *seat;
+
+	TAILQ_FOREACH(seat, &keeper->seats, entry)
+	{
+		if (seat->state == GM_SEAT_TAKEN ||
+		    seat->state == GM_SEAT_LEAVING)
+			gm_quota_back(keeper->d, keeper->row, said_bytes(seat));
+	}
+}
+
 bool gm_seats_child_gone(struct gm_keeper *keeper)
 {
 	struct gm_seat *seat, *next;
@@ -419,6 +432,8 @@ bool gm_seats_child_gone(struct gm_keeper *keeper)
 		strike(keeper);
 	else
 		gm_claims_strike(keeper);
+	if (!keeper->is_undertaker)
+		take_back(keeper);
 	keeper->n_offered = 0;
 	keeper->wants_room = false;
 	keeper->told_end = false;
@@ -431,8 +446,6 @@ bool gm_seats_child_gone(struct gm_keeper *keeper)
 		}
 		if (!keeper->is_undertaker && seat->state != GM_SEAT_WAITING)
 			seat->is_owed = true;
-		if (!keeper->is_undertaker && seat->state == GM_SEAT_TAKEN)
-			seat->had = said_bytes(seat);
 		seat->state = GM_SEAT_WAITING;
 		is_owed |= seat->is_owed;
 		if (!keeper->is_undertaker) /* may free it */

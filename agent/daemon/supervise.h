@@ -66,8 +66,7 @@ struct gm_seat {
 	uint32_t incarnation; /* workers it has been offered to */
 	uint32_t strikes;     /* undertakers that died over it */
 	bool was_seated;
-	bool is_owed; /* by a dead worker, and not buried yet */
-	uint64_t had; /* bytes of the device, of a worker that has died */
+	bool is_owed;                /* by a dead worker, and not buried yet */
 	struct gm_claim_list claims; /* empty without a seat */
 };
 

@@ -326,9 +326,11 @@ GPUMAP_API int gpumap_device_find(const struct gpumap *map,
  *		-EBUSY		the row is just being brought back, or, to bring
  *				it back, was drained with its card
  *		-ECANCELED	it was brought back meanwhile
- *		-ETIMEDOUT	the probe has not closed the card within 30 s;
- *				the row is drained once it has, and this call
- *				may be made again to wait for that
+ *		-ETIMEDOUT	the worker has not ended, or the probe has not
+ *				closed the card, within the time that the
+ *				administrator set (drain-row, a minute or half
+ *				of one); the row is drained once they have, and
+ *				this call may be made again to wait for that
  *		-ESHUTDOWN	the agent is draining itself
  *		-EACCES, -ECONNREFUSED, -ECONNRESET, -EOPNOTSUPP, -EPROTO,
  *		-EOWNERDEAD
@@ -343,7 +345,8 @@ GPUMAP_API int gpumap_device_drain(struct gpumap *map, uint32_t row);
  * gpumap_device_undrain - put it into service again
  *
  * Returns	as gpumap_device_drain(); 0 too when it was not drained;
- *		-ETIMEDOUT when the card has not been seen within 30 s
+ *		-ETIMEDOUT when the card has not been seen within drain-row
+ *		(half a minute): the row is LOST until it is
  * Cost		a round trip on the control socket
  * Threads	one at a time
  */

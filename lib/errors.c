@@ -59,8 +59,8 @@ static const struct {
 	{ -ESTALE, "the agent has not been seen for two seconds, or its map "
 		   "was retired; of a job: its buffer is gone" },
 	{ -ETIME, "the deadline passed" },
-	{ -ETIMEDOUT, "the card was not closed, or seen again, in time; it "
-		      "goes on, and the same request waits for it" },
+	{ -ETIMEDOUT, "a row was not drained, or its card not seen again, in "
+		      "time; a drain goes on, and may be asked for again" },
 	{ -EUSERS, "no session is left for this user" },
 };
 

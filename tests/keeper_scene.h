@@ -48,7 +48,8 @@ static inline bool make_segment(void)
 	return good;
 }
 
-static inline void make_row(void)
+/* Row @at, whose UUID has its number, plus one. */
+static inline void make_row(uint32_t at)
 {
 	struct gm_device *device = calloc(1, sizeof(*device));
 
@@ -57,16 +58,17 @@ static inline void make_row(void)
 	device->present = true;
 	device->facts.kind = GPUMAP_DEVICE_CUDA;
 	device->facts.numa_node = -1;
-	device->facts.uuid[0] = 1;
+	device->facts.row = at;
+	device->facts.uuid[0] = (uint8_t)(at + 1);
 	snprintf(device->facts.object.name, GM_NAME_BYTES, "a card");
 	snprintf(device->id, sizeof(device->id), "%s", ID);
 	device->cpus = d->allowed.cpus;
 	device->moving.state = GPUMAP_DEVICE_PROBING;
-	d->devices.of[0] = device;
-	d->devices.n = 1;
-	gm_rows_move(&d->segment.map.rows[0], &device->moving);
+	d->devices.of[at] = device;
+	d->devices.n = at + 1;
+	gm_rows_move(&d->segment.map.rows[at], &device->moving);
 	gm_publish_row(d, &device->facts);
-	gm_put(&d->segment.map.header->rows_used, 1);
+	gm_put(&d->segment.map.header->rows_used, at + 1);
 }
 
 static inline bool begin(void)
@@ -94,7 +96,7 @@ static inline bool begin(void)
 	gm_pin_allowed(NULL, &d->allowed);
 	if (!EQ(gm_loop_init(&d->loop), 0) || !OK(make_segment()))
 		return false;
-	make_row();
+	make_row(0);
 	if (!EQ(gm_supervisor_start(d), 0))
 		return false;
 	keeper = d->supervisor->keepers[0];

@@ -367,13 +367,17 @@ gm_tests += %reldir%/test_ledger_room
 %canon_reldir%_test_ledger_room_LDADD = $(gm_daemon)
 
 # One row's processes, played by the tests.
-gm_keeper_scene = %reldir%/keeper_play.h %reldir%/keeper_scene.h %reldir%/tap.h
-gm_tests += %reldir%/test_keeper %reldir%/test_keeper_barred
+gm_keeper_scene = %reldir%/keeper_hold.h %reldir%/keeper_play.h \
+	%reldir%/keeper_scene.h %reldir%/tap.h
+gm_tests += %reldir%/test_keeper %reldir%/test_keeper_barred %reldir%/test_drains
 %canon_reldir%_test_keeper_SOURCES = %reldir%/test_keeper.c $(gm_keeper_scene)
 %canon_reldir%_test_keeper_LDADD = $(gm_daemon)
 %canon_reldir%_test_keeper_barred_SOURCES = %reldir%/test_keeper_barred.c \
 	$(gm_keeper_scene)
 %canon_reldir%_test_keeper_barred_LDADD = $(gm_daemon)
+%canon_reldir%_test_drains_SOURCES = %reldir%/test_drains.c $(gm_keeper_scene)
+%canon_reldir%_test_drains_LDADD = $(gm_daemon)
+%canon_reldir%_test_drains_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=calloc
 
 gm_tests += %reldir%/test_gutter
 %canon_reldir%_test_gutter_SOURCES = %reldir%/test_gutter.c \

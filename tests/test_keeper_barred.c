@@ -7,10 +7,9 @@
  */
 
 #include <errno.h>
-#include <signal.h>
-#include <sys/ptrace.h>
 #include <sys/wait.h>
 
+#include "keeper_hold.h"
 #include "keeper_scene.h"
 
 /* ---- a claim ------------------------------------------------------------- */
@@ -124,39 +123,6 @@ static void claims_of_a_barred_row_are_refused(void)
 	EQ(claim_status, 1);
 	unbar();
 	OK(until(is_back));
-}
-
-/* Hold what ends on its way out, until the returned pipe is closed.  Returns
- * -1 where that cannot be. */
-static int hold(pid_t pid, pid_t *ret_tracer)
-{
-	int pipes[2][2], status;
-	char word = 0;
-
-	if (pipe(pipes[0]) != 0 || pipe(pipes[1]) != 0)
-		return -1;
-	*ret_tracer = fork();
-	if (*ret_tracer == 0) {
-		close(pipes[1][1]);
-		word = ptrace(PTRACE_SEIZE, pid, NULL, PTRACE_O_TRACEEXIT) == 0;
-		if (write(pipes[0][1], &word, 1) != 1)
-			_exit(1);
-		while (read(pipes[1][0], &word, 1) > 0)
-			;
-		if (waitpid(pid, &status, __WALL) == pid)
-			ptrace(PTRACE_DETACH, pid, NULL, NULL);
-		_exit(0);
-	}
-	close(pipes[0][1]);
-	close(pipes[1][0]);
-	if (read(pipes[0][0], &word, 1) != 1)
-		word = 0;
-	close(pipes[0][0]);
-	if (word)
-		return pipes[1][1];
-	close(pipes[1][1]);
-	waitpid(*ret_tracer, NULL, 0);
-	return -1;
 }
 
 /* One was offered, one waits, and a claim of a third was asked. */

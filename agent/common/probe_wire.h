@@ -16,7 +16,8 @@
  *	MOVING    of one device: what changes
  *	EVENT     of one device: an Xid or an ECC error
  *	PEERS     of two devices: what NVML says of the path between them
- *	RELEASED  answer to RELEASE: no descriptor of that card is open here
+ *	RELEASED  answer to RELEASE: no descriptor of that card is open here.
+ *	          Of several that were not answered yet, to the last.
  *
  *	gpumapd to probe
  *	RELEASE   close everything of one card and leave it alone (drain)
@@ -94,8 +95,8 @@ struct gm_probe_peers {
 };
 
 struct gm_probe_wire {
-	uint32_t type; /* enum gm_probe_type */
-	uint32_t reserved;
+	uint32_t type;   /* enum gm_probe_type */
+	uint32_t serial; /* of RELEASE, and the same of its RELEASED; else 0 */
 	uint8_t uuid[16];
 	char text[160]; /* why; empty: nothing to say */
 	union {

@@ -87,6 +87,7 @@ void gm_config_init(struct gm_config *config)
 		.node = -1,
 		.refresh_ns = UINT64_C(1000000000),
 		.drain_ns = UINT64_C(5000000000),
+		.drain_row_ns = UINT64_C(30000000000),
 		.segment_bytes = UINT64_C(16) << 20,
 		.socket_mode = 0660,
 		.connections = 1024,

@@ -40,9 +40,10 @@ enum gm_config_share { GM_CONFIG_SHARE_SAME_USER = 0, GM_CONFIG_SHARE_ANY = 1 };
 
 struct gm_config {
 	/* [agent] */
-	int node;            /* to run on; -1: wherever the kernel likes */
-	uint64_t refresh_ns; /* between two looks at moving facts */
-	uint64_t drain_ns;   /* for everything to end after SIGTERM */
+	int node;              /* to run on; -1: wherever the kernel likes */
+	uint64_t refresh_ns;   /* between two looks at moving facts */
+	uint64_t drain_ns;     /* for everything to end after SIGTERM */
+	uint64_t drain_row_ns; /* for a row's worker and its card to be done */
 
 	/* [segment] */
 	uint64_t segment_bytes;

@@ -45,6 +45,8 @@ static const char *const share_words[] = { "same-user", "any", NULL };
 
 static const struct gm_config_key keys[] = {
 	KEY("agent", "drain", TIME, drain_ns, 0, 3600 * NS_PER_S),
+	KEY("agent", "drain-row", TIME, drain_row_ns, 10 * NS_PER_MS,
+	    3600 * NS_PER_S),
 	KEY("agent", "node", NODE, node, 0, GM_PIN_NODES_MAX - 1),
 	KEY("agent", "refresh", TIME, refresh_ns, 10 * NS_PER_MS,
 	    3600 * NS_PER_S),

@@ -278,8 +278,9 @@ static void add_late(struct gm_daemon *d, const struct gm_device *found)
 	gm_log(GM_LOG_INFO, "row_added", "row=%d device=%s name=%s", ret,
 	       gm_quote(found->id).text,
 	       gm_quote(found->facts.object.name).text);
+	gm_drains_came(d, (uint32_t)ret);
 	/* One that is of no use now is served when the probe says otherwise. */
-	if (found->present)
+	if (d->devices.of[ret]->present)
 		gm_supervisor_admit(d, (uint32_t)ret);
 	gm_state_rows_came(d);
 }
@@ -502,7 +503,7 @@ void gm_cudarows_heard(struct gm_daemon *d, const struct gm_probe_wire *wire)
 		break;
 	case GM_PROBE_RELEASED:
 		if (device != NULL)
-			gm_drains_released(d, device->facts.row);
+			gm_drains_released(d, device->facts.row, wire->serial);
 		break;
 	default: /* PEERS: for copies between rows, when there are any */
 		break;

@@ -58,6 +58,19 @@ void gm_death_show(struct gm_keeper *keeper, const char *why)
 	}
 }
 
+/* Who bars the row has said why, and takes it away with that. */
+void gm_death_stuck(struct gm_keeper *keeper)
+{
+	char reason[GM_WHY_BYTES];
+
+	if (gm_keeper_is_barred(keeper))
+		return;
+	snprintf(reason, sizeof(reason), "stuck%s: %d does not end by SIGKILL",
+		 keeper->on_need ? " in driver" : "", (int)keeper->child.pid);
+	gm_devices_state(keeper->d, keeper->row, GPUMAP_DEVICE_FAILED, reason,
+			 0);
+}
+
 void gm_death_log(const struct gm_keeper *keeper, bool well, const char *why)
 {
 	const char *remedy =

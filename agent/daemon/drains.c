@@ -14,10 +14,6 @@
 #include "agent/daemon/supervise.h"
 #include "gpumap.h"
 
-/* For the probe to close a card, or to see it again.  The worker has no limit
- * here: its jobs are finished, and each kind of call has a limit already. */
-#define PROBE_NS UINT64_C(30000000000)
-
 enum drain_state { FINISHING, CLOSING, DRAINED, RESUMING };
 
 /* Of one row.  Instances that are drained with their card have one each, whose
@@ -27,7 +23,8 @@ struct gm_row_drain {
 	uint32_t row;
 	uint32_t leader; /* row; its own where nobody leads */
 	enum drain_state state;
-	bool is_closed; /* no process of the row runs */
+	bool is_closed;  /* no process of the row runs */
+	uint32_t serial; /* of the last RELEASE, see probe_wire.h */
 	struct gm_timer timer;
 	TAILQ_HEAD(, gm_drain_wait) waits;
 };
@@ -35,6 +32,23 @@ struct gm_row_drain {
 static struct gm_row_drain *drain_of(const struct gm_daemon *d, uint32_t row)
 {
 	return d->devices.of[row]->drain;
+}
+
+/* That of the row; or of its card, of which it is an instance that came when
+ * that was drained already: it has none of its own. */
+static struct gm_row_drain *drain_over(const struct gm_daemon *d, uint32_t row)
+{
+	static const uint8_t none[16];
+	const struct gm_device *device = d->devices.of[row], *card = NULL;
+
+	if (device->drain != NULL)
+		return device->drain;
+	if (memcmp(device->parent, none, sizeof(none)) != 0)
+		card = gm_devices_find(d, device->parent);
+	if (card == NULL || card->drain == NULL ||
+	    card->drain->state == RESUMING)
+		return NULL;
+	return card->drain;
 }
 
 static bool is_cuda(const struct gm_daemon *d, uint32_t row)
@@ -63,6 +77,17 @@ static uint32_t next_part(const struct gm_daemon *d, uint32_t card,
 	return row;
 }
 
+/* Who waits is told then that it takes longer.  A worker that has nothing left
+ * to do is killed after half of the time that its end may take. */
+static void set_limit(struct gm_row_drain *drain)
+{
+	uint64_t limit = drain->d->config.drain_row_ns;
+
+	if (drain->state == FINISHING)
+		limit *= 2;
+	gm_timer_set(&drain->d->loop, &drain->timer, gm_loop_now() + limit);
+}
+
 static void tell_all(struct gm_row_drain *drain, int status, const char *why)
 {
 	struct gm_drain_wait *wait;
@@ -83,34 +108,45 @@ static void is_drained(struct gm_row_drain *drain)
 	tell_all(drain, 0, "");
 }
 
+/* It answers each time. */
+static void ask_probe(struct gm_row_drain *drain)
+{
+	struct gm_daemon *d = drain->d;
+
+	drain->serial = ++d->probe.last_release;
+	gm_probe_tell(d, GM_PROBE_RELEASE,
+		      d->devices.of[drain->row]->facts.uuid, drain->serial);
+	set_limit(drain);
+}
+
 static void close_card(struct gm_row_drain *drain)
 {
 	struct gm_daemon *d = drain->d;
-	const uint8_t *uuid = d->devices.of[drain->row]->facts.uuid;
 
 	drain->state = CLOSING;
 	/* One that is ending tells by its end, see gm_drains_silent(). */
-	if (!is_card(d, drain->row) || gm_probe_is_gone(d)) {
+	if (!is_card(d, drain->row) || gm_probe_is_gone(d))
 		is_drained(drain);
-		return;
-	}
-	gm_probe_tell(d, GM_PROBE_RELEASE, uuid);
-	gm_timer_set(&d->loop, &drain->timer, gm_loop_now() + PROBE_NS);
+	else
+		ask_probe(drain);
 }
 
-/* Have the workers of the row and of its instances ended? */
-static bool is_closed(const struct gm_row_drain *drain)
+/* The first of the row and its instances of which a process runs yet, or
+ * GM_ROWS. */
+static uint32_t first_open(const struct gm_row_drain *drain)
 {
 	const struct gm_daemon *d = drain->d;
 	uint32_t row = next_part(d, drain->row, 0);
 
+	if (!drain->is_closed)
+		return drain->row;
 	for (; row < d->devices.n; row = next_part(d, drain->row, row + 1)) {
 		const struct gm_row_drain *part = drain_of(d, row);
 
-		if (part == NULL || !part->is_closed)
-			return false;
+		if (part != NULL && !part->is_closed)
+			return row;
 	}
-	return drain->is_closed;
+	return GM_ROWS;
 }
 
 static void row_closed(struct gm_daemon *d, uint32_t row)
@@ -121,7 +157,7 @@ static void row_closed(struct gm_daemon *d, uint32_t row)
 		struct gm_row_drain *drain = drain_of(d, row);
 
 		if (drain != NULL && drain->state == FINISHING &&
-		    is_closed(drain))
+		    first_open(drain) == GM_ROWS)
 			close_card(drain);
 	}
 }
@@ -145,31 +181,87 @@ static void limit(struct gm_timer *timer)
 {
 	struct gm_row_drain *drain =
 		gm_owner(timer, struct gm_row_drain, timer);
+	char why[GM_WHY_BYTES];
 
 	gm_log(GM_LOG_WARNING, "drain_stuck", "row=%u", drain->row);
 	if (drain->state == RESUMING) {
 		is_not_seen(drain);
 		return;
 	}
-	tell_all(drain, -ETIMEDOUT,
-		 "the probe does not answer: its log lines say more");
+	if (drain->state == FINISHING)
+		gm_supervisor_what_runs(drain->d, first_open(drain), why);
+	else
+		gm_why(why, 0,
+		       "the probe does not answer: its log lines say more");
+	tell_all(drain, -ETIMEDOUT, why);
 }
 
-static int begin(struct gm_daemon *d, uint32_t row, uint32_t leader)
+static struct gm_row_drain *make(struct gm_daemon *d, uint32_t row,
+				 uint32_t leader)
 {
-	static const char why[] = "drained by an administrator";
 	struct gm_row_drain *drain = calloc(1, sizeof(*drain));
 
 	if (drain == NULL)
-		return -ENOMEM;
+		return NULL;
 	drain->d = d;
 	drain->row = row;
 	drain->leader = leader;
 	drain->timer.fired = limit;
 	TAILQ_INIT(&drain->waits);
 	d->devices.of[row]->drain = drain;
+	return drain;
+}
+
+/* The row and those of its parts that are not drained for themselves: all or
+ * none. */
+static int make_all(struct gm_daemon *d, uint32_t leader)
+{
+	uint32_t row = next_part(d, leader, 0);
+	bool is_whole = make(d, leader, leader) != NULL;
+
+	for (; is_whole && row < d->devices.n;
+	     row = next_part(d, leader, row + 1)) {
+		if (drain_of(d, row) == NULL)
+			is_whole = make(d, row, leader) != NULL;
+	}
+	if (is_whole)
+		return 0;
+	for (row = 0; row < d->devices.n; row++) {
+		struct gm_row_drain *drain = drain_of(d, row);
+
+		if (drain == NULL || drain->leader != leader)
+			continue;
+		d->devices.of[row]->drain = NULL;
+		free(drain);
+	}
+	return -ENOMEM;
+}
+
+static void begin(struct gm_row_drain *drain)
+{
+	static const char why[] = "drained by an administrator";
+	struct gm_daemon *d = drain->d;
+	uint32_t row = drain->row;
+
+	set_limit(drain);
 	gm_devices_state(d, row, GPUMAP_DEVICE_DRAINING, why, 0);
 	gm_supervisor_bar(d, row, GM_BAR_DRAIN, true, why, row_closed);
+}
+
+static int begin_all(struct gm_daemon *d, uint32_t leader)
+{
+	int ret = make_all(d, leader);
+
+	if (ret != 0)
+		return ret;
+	/* Its parts first: it looks whether they are closed. */
+	for (uint32_t row = 0; row < d->devices.n; row++) {
+		struct gm_row_drain *drain = drain_of(d, row);
+
+		if (drain != NULL && drain->leader == leader && row != leader)
+			begin(drain);
+	}
+	begin(drain_of(d, leader));
 	return 0;
 }
 
@@ -190,8 +282,9 @@ static int wait_for(struct gm_row_drain *drain, struct gm_drain_wait *wait)
 {
 	/* Whoever asks after the limit has one of his own. */
 	if (drain->state == CLOSING && TAILQ_EMPTY(&drain->waits))
-		gm_timer_set(&drain->d->loop, &drain->timer,
-			     gm_loop_now() + PROBE_NS);
+		ask_probe(drain);
+	else if (drain->state == FINISHING && TAILQ_EMPTY(&drain->waits))
+		set_limit(drain);
 	wait->drain = drain;
 	TAILQ_INSERT_TAIL(&drain->waits, wait, entry);
 	return -EINPROGRESS;
@@ -211,15 +304,8 @@ int gm_drains_begin(struct gm_daemon *d, uint32_t row,
 			      "row %u is being brought back: ask again when "
 			      "that is done",
 			      row);
-	/* Its parts first: it looks whether they are closed. */
-	for (uint32_t part = next_part(d, row, 0);
-	     drain == NULL && ret == 0 && part < d->devices.n;
-	     part = next_part(d, row, part + 1)) {
-		if (drain_of(d, part) == NULL)
-			ret = begin(d, part, row);
-	}
-	if (drain == NULL && ret == 0)
-		ret = begin(d, row, row);
+	if (drain == NULL)
+		ret = begin_all(d, row);
 	if (ret != 0)
 		return gm_why(ret_why, ret, "out of memory");
 	drain = drain_of(d, row);
@@ -256,8 +342,8 @@ static void resume(struct gm_row_drain *drain)
 	/* Whatever it suffered from, it has been seen to. */
 	device->grave_xid = 0;
 	if (is_card(d, row))
-		gm_probe_tell(d, GM_PROBE_RESUME, device->facts.uuid);
-	gm_timer_set(&d->loop, &drain->timer, gm_loop_now() + PROBE_NS);
+		gm_probe_tell(d, GM_PROBE_RESUME, device->facts.uuid, 0);
+	set_limit(drain);
 }
 
 int gm_drains_undo(struct gm_daemon *d, uint32_t row,
@@ -268,7 +354,7 @@ int gm_drains_undo(struct gm_daemon *d, uint32_t row,
 
 	if (ret != 0)
 		return ret;
-	drain = drain_of(d, row);
+	drain = drain_over(d, row);
 	if (drain == NULL)
 		return 0;
 	if (drain->leader != row)
@@ -299,21 +385,34 @@ void gm_drains_leave(struct gm_drain_wait *wait)
 
 bool gm_drains_has(const struct gm_daemon *d, uint32_t row)
 {
-	return drain_of(d, row) != NULL;
+	return drain_over(d, row) != NULL;
 }
 
-void gm_drains_released(struct gm_daemon *d, uint32_t row)
+void gm_drains_came(struct gm_daemon *d, uint32_t row)
+{
+	if (!gm_drains_has(d, row))
+		return;
+	d->devices.of[row]->present = false;
+	gm_devices_state(d, row, GPUMAP_DEVICE_DRAINING, "its card is drained",
+			 0);
+}
+
+void gm_drains_released(struct gm_daemon *d, uint32_t row, uint32_t serial)
 {
 	struct gm_row_drain *drain = drain_of(d, row);
 
-	if (drain != NULL && drain->state == CLOSING)
+	if (drain != NULL && drain->state == CLOSING && drain->serial == serial)
 		is_drained(drain);
 }
 
 void gm_drains_silent(struct gm_daemon *d)
 {
-	for (uint32_t row = 0; row < d->devices.n; row++)
-		gm_drains_released(d, row);
+	for (uint32_t row = 0; row < d->devices.n; row++) {
+		struct gm_row_drain *drain = drain_of(d, row);
+
+		if (drain != NULL && drain->state == CLOSING)
+			is_drained(drain);
+	}
 }
 
 void gm_drains_greet(struct gm_daemon *d)
@@ -323,7 +422,7 @@ void gm_drains_greet(struct gm_daemon *d)
 
 		if (drain != NULL && drain->state == DRAINED && is_card(d, row))
 			gm_probe_tell(d, GM_PROBE_RELEASE,
-				      d->devices.of[row]->facts.uuid);
+				      d->devices.of[row]->facts.uuid, 0);
 	}
 }
 

@@ -10,9 +10,13 @@
  *	RESUMING   it may be opened again; the probe has not seen it yet
  *
  * The row is DRAINING throughout, PROBING in RESUMING, and keeps its seats,
- * maps and reservations.  A card that is split is drained with its instances.
- * An instance is no card: the probe goes on watching the others.  A drain ends
- * with the agent.
+ * maps and reservations.  A card that is split is drained with its instances,
+ * those that come meanwhile too.  An instance is no card: the probe goes on
+ * watching the others.  A drain ends with the agent.
+ *
+ * Nothing of it takes for ever for who waits: after config.drain_row_ns, or
+ * twice that in FINISHING, they are told -ETIMEDOUT.  A drain goes on; what was
+ * brought back and not seen is LOST.
  */
 #ifndef GM_DRAINS_H
 #define GM_DRAINS_H
@@ -67,9 +71,13 @@ void gm_drains_leave(struct gm_drain_wait *wait);
 bool gm_drains_has(const struct gm_daemon *d, uint32_t row);
 
 /* From cudarows.c: the probe has closed a card; has ended; runs anew. */
-void gm_drains_released(struct gm_daemon *d, uint32_t row);
+void gm_drains_released(struct gm_daemon *d, uint32_t row, uint32_t serial);
 void gm_drains_silent(struct gm_daemon *d);
 void gm_drains_greet(struct gm_daemon *d);
+
+/* Likewise: a row that is new.  One of a card that is drained is, too, until the
+ * probe speaks of it when the card is back. */
+void gm_drains_came(struct gm_daemon *d, uint32_t row);
 
 /* Likewise: it has seen a row's device.  Returns whether the row is back by
  * that: the caller shows how it is, and then takes GM_BAR_DRAIN away. */

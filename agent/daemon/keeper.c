@@ -239,6 +239,8 @@ void gm_keeper_ready(struct gm_keeper *keeper, const char *took)
 	       (int)keeper->child.pid, (gm_loop_now() - keeper->since_ns) / MS,
 	       took[0] ? " " : "", took);
 	gm_keeper_enter(keeper, GM_KEEPER_SERVING, 0);
+	if (keeper->wants_end)
+		gm_need_end(keeper);
 	gm_seats_pump(keeper);
 	if (!gm_keeper_has_seats(keeper))
 		gm_need_ends(keeper);
@@ -431,13 +433,9 @@ static void start_when_free(struct gm_keeper *keeper)
 
 static void is_stuck(struct gm_keeper *keeper)
 {
-	char reason[GM_WHY_BYTES];
-
-	snprintf(reason, sizeof(reason), "stuck%s: %d does not end by SIGKILL",
-		 keeper->on_need ? " in driver" : "", (int)keeper->child.pid);
 	gm_log(GM_LOG_ERROR, "worker_stuck", "row=%u pid=%d", keeper->row,
 	       (int)keeper->child.pid);
-	show(keeper, GPUMAP_DEVICE_FAILED, reason);
+	gm_death_stuck(keeper);
 	gm_keeper_enter(keeper, GM_KEEPER_STUCK, 0);
 	gm_seats_refuse(keeper);
 }
@@ -457,10 +455,11 @@ static void timer_fired(struct gm_timer *timer)
 		gm_keeper_kill(keeper, "it did not get ready in time");
 		break;
 	case GM_KEEPER_SERVING:
-		gm_keeper_kill(keeper, keeper->socket.fd < 0
-					       ? "it closed its socket and "
-						 "went on"
-					       : "it did not end when asked");
+		if (keeper->socket.fd >= 0)
+			gm_need_overdue(keeper);
+		else
+			gm_keeper_kill(keeper,
+				       "it closed its socket and went on");
 		break;
 	case GM_KEEPER_BARRED:
 		if (gm_seats_owe_all(keeper))

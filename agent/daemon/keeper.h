@@ -97,8 +97,9 @@ struct gm_keeper {
 	uint32_t early_deaths;  /* in a row, before a job was completed */
 	uint32_t burial_deaths; /* undertakers, since the last burial */
 	uint32_t restarts;
-	uint32_t times_stopped; /* looks in a row that found it stopped */
-	uint64_t computed_ns;   /* last look that found a job under way */
+	uint32_t times_stopped;    /* looks in a row that found it stopped */
+	uint64_t completed_before; /* at the last look whether it works on */
+	uint64_t computed_ns;      /* last look that found a job under way */
 	struct gm_keeper_times times;
 
 	struct gm_spare spare;
@@ -191,6 +192,9 @@ void gm_need_idle(struct gm_timer *timer);
 /* Have the worker finish what is in its rings, and exit. */
 void gm_need_end(struct gm_keeper *keeper);
 
+/* It was to have ended by now: look whether it works on, or kill it. */
+void gm_need_overdue(struct gm_keeper *keeper);
+
 /* The row's device may not be used, or may again; see gm_supervisor_bar(). */
 void gm_need_bar(struct gm_keeper *keeper, bool finish, const char *why);
 void gm_need_unbar(struct gm_keeper *keeper);
@@ -208,6 +212,9 @@ void gm_death_begins(struct gm_keeper *keeper);
 
 /* Show the row as it is after it, and bar it if its device is lost. */
 void gm_death_show(struct gm_keeper *keeper, const char *why);
+
+/* The row's process does not end by SIGKILL. */
+void gm_death_stuck(struct gm_keeper *keeper);
 
 /* @well: the worker had been asked to end. */
 void gm_death_log(const struct gm_keeper *keeper, bool well, const char *why);

@@ -10,9 +10,6 @@
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/keeper.h"
 
-#define SECOND      UINT64_C(1000000000)
-#define IDLE_END_NS (30 * SECOND) /* from the request to the exit */
-
 void gm_need_closed(struct gm_keeper *keeper)
 {
 	void (*closed)(struct gm_daemon * d, uint32_t row) = keeper->closed;
@@ -38,12 +35,48 @@ void gm_need_ends(struct gm_keeper *keeper)
 			     gm_loop_now() + keeper->d->config.cuda_idle_ns);
 }
 
-/* Have the worker finish what is in its rings, and exit. */
+/* ---- its end ----------------------------------------------------------- */
+
+static bool is_busy(gm_a64 *beat)
+{
+	return gm_get(beat) >> 56 != GM_CALL_IDLE;
+}
+
+/* Has it done anything since the last look, or is it at something now?  How long
+ * that may take is not ours to say, see patience.c. */
+static bool has_worked(struct gm_keeper *keeper)
+{
+	struct gm_journal *signs = keeper->journal;
+	uint64_t before = keeper->completed_before;
+
+	keeper->completed_before = gm_get(&signs->completed);
+	return keeper->completed_before != before || is_busy(&signs->beat) ||
+	       is_busy(&signs->slow) || gm_get(&signs->aloft) != 0;
+}
+
+static void wait_for_end(struct gm_keeper *keeper)
+{
+	gm_timer_set(&keeper->d->loop, &keeper->timer,
+		     gm_loop_now() + keeper->d->config.drain_row_ns);
+}
+
 void gm_need_end(struct gm_keeper *keeper)
 {
 	keeper->wants_end = true;
 	gm_timer_stop(&keeper->d->loop, &keeper->idle);
 	gm_seats_tell_end(keeper);
+	if (keeper->state != GM_KEEPER_SERVING || keeper->socket.fd < 0)
+		return; /* another limit runs */
+	has_worked(keeper);
+	wait_for_end(keeper);
+}
+
+void gm_need_overdue(struct gm_keeper *keeper)
+{
+	if (has_worked(keeper))
+		wait_for_end(keeper);
+	else
+		gm_keeper_kill(keeper, "it did not end when asked");
 }
 
 void gm_need_idle(struct gm_timer *timer)
@@ -56,8 +89,6 @@ void gm_need_idle(struct gm_timer *timer)
 	       (int)keeper->child.pid);
 	gm_spare_end(keeper);
 	gm_need_end(keeper);
-	gm_timer_set(&keeper->d->loop, &keeper->timer,
-		     gm_loop_now() + IDLE_END_NS);
 }
 
 void gm_need_bar(struct gm_keeper *keeper, bool finish, const char *why)
@@ -89,6 +120,8 @@ void gm_need_unbar(struct gm_keeper *keeper)
 	keeper->closed = NULL;
 	if (keeper->state == GM_KEEPER_BARRED)
 		gm_keeper_rest(keeper);
+	else if (keeper->state == GM_KEEPER_STUCK)
+		gm_death_stuck(keeper);
 }
 
 void gm_need_spare_gone(struct gm_keeper *keeper)

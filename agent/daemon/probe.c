@@ -143,10 +143,11 @@ static void socket_ready(struct gm_source *source, uint32_t events)
 		hang_up(probe);
 }
 
-int gm_probe_tell(struct gm_daemon *d, uint32_t type, const uint8_t uuid[16])
+int gm_probe_tell(struct gm_daemon *d, uint32_t type, const uint8_t uuid[16],
+		  uint32_t serial)
 {
 	struct gm_probe *probe = &d->probe;
-	struct gm_probe_wire wire = { .type = type };
+	struct gm_probe_wire wire = { .type = type, .serial = serial };
 	int error;
 
 	if (!gm_probe_runs(d))

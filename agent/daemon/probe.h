@@ -45,6 +45,7 @@ struct gm_probe {
 	uint64_t heard_ns;     /* when it last said anything */
 	uint32_t early_deaths; /* in a row, before it had listed everything */
 	uint32_t restarts;
+	uint32_t last_release;  /* serial of the last RELEASE */
 	uint32_t times_stopped; /* looks in a row that found it stopped */
 	bool has_listed;
 	bool found_none;         /* it said that there is no driver */
@@ -68,9 +69,12 @@ bool gm_probe_is_gone(const struct gm_daemon *d);
 /*
  * gm_probe_tell - RELEASE or RESUME a card
  *
+ * serial	of a RELEASE, for its answer
+ *
  * Returns	0, or a negative errno: there is none, or it does not listen, and
  *		is killed for that
  */
-int gm_probe_tell(struct gm_daemon *d, uint32_t type, const uint8_t uuid[16]);
+int gm_probe_tell(struct gm_daemon *d, uint32_t type, const uint8_t uuid[16],
+		  uint32_t serial);
 
 #endif

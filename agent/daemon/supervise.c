@@ -177,6 +177,29 @@ void gm_supervisor_bar(struct gm_daemon *d, uint32_t row, uint32_t bar,
 	gm_need_bar(keeper, finish, why);
 }
 
+void gm_supervisor_what_runs(const struct gm_daemon *d, uint32_t row,
+			     char ret_why[GM_WHY_BYTES])
+{
+	const struct gm_keeper *keeper =
+		row < GM_ROWS ? keeper_of(d, row) : NULL;
+
+	if (keeper && keeper->state == GM_KEEPER_STUCK)
+		gm_why(ret_why, 0,
+		       "process %d of row %u does not end, not even by SIGKILL",
+		       (int)keeper->child.pid, row);
+	else if (keeper && gm_keeper_has_child(keeper))
+		gm_why(ret_why, 0,
+		       "the worker of row %u (pid %d) has not finished yet: "
+		       "ask again to wait for it",
+		       row, (int)keeper->child.pid);
+	else if (keeper && gm_spare_runs(&keeper->spare))
+		gm_why(ret_why, 0,
+		       "the spare worker of row %u (pid %d) does not end", row,
+		       (int)keeper->spare.child.pid);
+	else
+		gm_why(ret_why, 0, "row %u is not closed yet", row);
+}
+
 void gm_supervisor_unbar(struct gm_daemon *d, uint32_t row, uint32_t bars)
 {
 	struct gm_keeper *keeper = keeper_of(d, row);

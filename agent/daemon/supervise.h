@@ -103,7 +103,8 @@ int gm_supervisor_admit(struct gm_daemon *d, uint32_t row);
  * gm_supervisor_bar - no worker for this row until gm_supervisor_unbar()
  *
  * bar		GM_BAR_*
- * finish	the worker ends what is in its rings first; else it is killed
+ * finish	the worker ends what is in its rings first, and is killed when it
+ *		has done nothing for config.drain_row_ns; else it is killed now
  * why		for its log and for who asks for a seat
  * closed	called once, perhaps before this returns, when no process of the
  *		row runs: nothing of ours has its device open; NULL for nobody
@@ -114,6 +115,11 @@ int gm_supervisor_admit(struct gm_daemon *d, uint32_t row);
 void gm_supervisor_bar(struct gm_daemon *d, uint32_t row, uint32_t bar,
 		       bool finish, const char *why,
 		       void (*closed)(struct gm_daemon *d, uint32_t row));
+
+/* What keeps @closed from being called: says which process of the row runs yet,
+ * and whether that can be helped. */
+void gm_supervisor_what_runs(const struct gm_daemon *d, uint32_t row,
+			     char ret_why[GM_WHY_BYTES]);
 
 /*
  * gm_supervisor_unbar - that reason is no more

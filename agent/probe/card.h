@@ -49,6 +49,7 @@ struct gm_card {
 	uint32_t slot; /* NVML index of its GPU; UINT32_MAX: none any more */
 	uint8_t uuid[16];
 	uint64_t since;       /* when it was first heard of */
+	uint32_t release;     /* its serial */
 	uint64_t released_at; /* what began later has nothing of it open */
 	uint64_t ask_at;      /* when the driver may be asked again */
 	uint32_t asked;       /* times in a row that it refused */

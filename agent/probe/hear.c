@@ -191,6 +191,8 @@ static void hear_event(struct gm_steward *s, struct gm_child *child,
 		       const struct gm_note *note)
 {
 	struct gm_card *card = gm_steward_card(s, note->uuid, false);
+	struct gm_pending heard = { .type = GM_PROBE_EVENT,
+				    .event = note->event };
 	bool is_lost;
 
 	if (!card || card->slot != child->index)
@@ -200,7 +202,8 @@ static void hear_event(struct gm_steward *s, struct gm_child *child,
 		gm_log(GM_LOG_INFO, "card_event", "device=%s kind=0x%llx",
 		       card->facts.device.id,
 		       (unsigned long long)note->event.kind);
-	gm_steward_queue(s, GM_PROBE_EVENT, note->uuid, &note->event);
+	memcpy(heard.uuid, note->uuid, sizeof(heard.uuid));
+	gm_steward_queue(s, &heard);
 	if (!gm_card_event(card, &note->event) || card->is_instance)
 		return;
 	/* What a whole card has, its instances have. */

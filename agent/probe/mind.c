@@ -407,15 +407,20 @@ static void mind_released(struct gm_steward *s)
 	}
 }
 
-void gm_steward_release(struct gm_steward *s, const uint8_t uuid[16])
+void gm_steward_release(struct gm_steward *s, const uint8_t uuid[16],
+			uint32_t serial)
 {
+	struct gm_pending unknown = { .type = GM_PROBE_RELEASED,
+				      .serial = serial };
 	struct gm_card *card = gm_steward_card(s, uuid, true);
 
 	if (!card) {
 		/* What we cannot know we do not have open. */
-		gm_steward_queue(s, GM_PROBE_RELEASED, uuid, NULL);
+		memcpy(unknown.uuid, uuid, sizeof(unknown.uuid));
+		gm_steward_queue(s, &unknown);
 		return;
 	}
+	card->release = serial;
 	card->is_released = true;
 	card->released_at = gm_probe_now();
 	if (!card->is_instance && card->slot != GM_NO_CARD)

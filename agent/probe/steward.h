@@ -56,7 +56,8 @@ struct gm_pair {
 
 /* What gpumapd is told once, in order. */
 struct gm_pending {
-	uint32_t type; /* GM_PROBE_EVENT or GM_PROBE_RELEASED */
+	uint32_t type;   /* GM_PROBE_EVENT or GM_PROBE_RELEASED */
+	uint32_t serial; /* of RELEASED */
 	uint8_t uuid[16];
 	struct gm_probe_event event;
 };
@@ -114,15 +115,14 @@ bool gm_steward_releases(const struct gm_steward *s);
 /* Are the ordinals known, or not to be known soon? */
 bool gm_steward_has_orders(const struct gm_steward *s);
 
-void gm_steward_release(struct gm_steward *s, const uint8_t uuid[16]);
+void gm_steward_release(struct gm_steward *s, const uint8_t uuid[16],
+			uint32_t serial);
 void gm_steward_resume(struct gm_steward *s, const uint8_t uuid[16]);
 
 /* tell.c: to gpumapd, and from it. */
 void gm_steward_tell(struct gm_steward *s, uint64_t now);
 void gm_steward_listen(struct gm_steward *s);
-void gm_steward_queue(struct gm_steward *s, uint32_t type,
-		      const uint8_t uuid[16],
-		      const struct gm_probe_event *event);
+void gm_steward_queue(struct gm_steward *s, const struct gm_pending *what);
 
 /* The last word: ABSENT or BROKEN. */
 void gm_steward_end(struct gm_steward *s, uint32_t type, const char *text);

@@ -49,12 +49,8 @@ void gm_steward_end(struct gm_steward *s, uint32_t type, const char *text)
 	s->status = type == GM_PROBE_ABSENT ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-void gm_steward_queue(struct gm_steward *s, uint32_t type,
-		      const uint8_t uuid[16],
-		      const struct gm_probe_event *event)
+void gm_steward_queue(struct gm_steward *s, const struct gm_pending *what)
 {
-	struct gm_pending *p;
-
 	if (s->n_pending == GM_STEWARD_PENDING) {
 		s->first_pending = (s->first_pending + 1) % GM_STEWARD_PENDING;
 		s->n_pending--;
@@ -62,12 +58,8 @@ void gm_steward_queue(struct gm_steward *s, uint32_t type,
 			gm_log(GM_LOG_WARNING, "events_dropped", "max=%u",
 			       GM_STEWARD_PENDING);
 	}
-	p = &s->pending[(s->first_pending + s->n_pending++) %
-			GM_STEWARD_PENDING];
-	*p = (struct gm_pending){ .type = type };
-	memcpy(p->uuid, uuid, sizeof(p->uuid));
-	if (event)
-		p->event = *event;
+	s->pending[(s->first_pending + s->n_pending++) % GM_STEWARD_PENDING] =
+		*what;
 }
 
 /* Is all known of it that will soon be, or was there time enough? */
@@ -162,6 +154,7 @@ static void tell_pending(struct gm_steward *s)
 	while (s->n_pending) {
 		const struct gm_pending *p = &s->pending[s->first_pending];
 		struct gm_probe_wire wire = { .type = p->type,
+					      .serial = p->serial,
 					      .event = p->event };
 
 		memcpy(wire.uuid, p->uuid, sizeof(wire.uuid));
@@ -176,7 +169,8 @@ static void tell_released(struct gm_steward *s)
 {
 	for (uint32_t i = 0; i < GM_PROBE_CARDS; i++) {
 		struct gm_card *card = &s->cards[i];
-		struct gm_probe_wire wire = { .type = GM_PROBE_RELEASED };
+		struct gm_probe_wire wire = { .type = GM_PROBE_RELEASED,
+					      .serial = card->release };
 
 		if (!card->used || !card->want_released)
 			continue;
@@ -249,7 +243,7 @@ void gm_steward_listen(struct gm_steward *s)
 			return;
 		}
 		if (n == (ssize_t)sizeof(wire) && wire.type == GM_PROBE_RELEASE)
-			gm_steward_release(s, wire.uuid);
+			gm_steward_release(s, wire.uuid, wire.serial);
 		else if (n == (ssize_t)sizeof(wire) &&
 			 wire.type == GM_PROBE_RESUME)
 			gm_steward_resume(s, wire.uuid);

@@ -75,7 +75,7 @@ static void act(const uint8_t *head, struct gm_note *note)
 	struct gm_child child;
 
 	if (head[0] % 8 == 4) {
-		gm_steward_release(&s, note->uuid);
+		gm_steward_release(&s, note->uuid, 1);
 		return;
 	}
 	if (head[0] % 8 == 5) {

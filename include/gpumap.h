@@ -1180,25 +1180,43 @@ GPUMAP_API int gpumap_export_fd(struct gpumap *map, uint64_t export_id,
 
 /* ---- jobs -------------------------------------------------------------- */
 
+/*
+ * What a job does.  The results are the same bits on any row, host or CUDA, and
+ * however the job is cut into slices:
+ *
+ *   - f16 and bf16 are widened to f32, exactly; what is computed with them is
+ *     computed in f32, and rounded to the element once, at the end.  f64 is
+ *     computed in f64.
+ *   - Each product, each sum and each conversion is rounded to the nearest, ties
+ *     to even.  Nothing is fused, subnormals are kept, and what is too large
+ *     becomes an infinity.
+ *   - A NaN gives a NaN.  Which one is left open.
+ */
 enum gpumap_op {
 	GPUMAP_OP_NOP = 0,
 	GPUMAP_OP_FILL = 1,  /* dst[i] = pattern */
 	GPUMAP_OP_COPY = 2,  /* dst[i] = src[i]; the two must not overlap, nor
 			      * be the memories of two rows */
-	GPUMAP_OP_SCALE = 3, /* dst[i] = alpha * src[i]; dst may be src; f32 */
-	GPUMAP_OP_AXPY = 4,  /* dst[i] += alpha * src[i]; dst may be src; f32 */
+	GPUMAP_OP_SCALE = 3, /* dst[i] = alpha * src[i]; dst may be src; f16,
+			      * bf16, f32, f64 */
+	GPUMAP_OP_AXPY = 4,  /* dst[i] += alpha * src[i], product and sum both
+			      * rounded; dst may be src; as SCALE */
 	GPUMAP_OP_ALLOC = 5, /* what gpumap_buffer_alloc() submits; no job */
-	GPUMAP_OP_FREE = 6   /* what gpumap_buffer_free() submits; no job */
+	GPUMAP_OP_FREE = 6,  /* what gpumap_buffer_free() submits; no job */
+	GPUMAP_OP_CAST = 7   /* dst[i] = src[i] as another dtype, the job's
+			      * @to; f16, bf16 and f32 into each other; the two
+			      * must not overlap */
 };
 
 struct gpumap_job {
 	uint32_t op;      /* enum gpumap_op */
-	uint32_t dtype;   /* enum gpumap_dtype: what an element is */
-	void *dst;        /* in the session's arena, aligned to the element;
+	uint32_t dtype;   /* enum gpumap_dtype: what an element is, of src and
+			   * of dst, but for CAST's */
+	void *dst;        /* in the session's arena, aligned to its elements;
 			   * of no account with dst_buffer */
 	const void *src;  /* likewise; NULL where the operation has none */
 	uint64_t n;       /* elements */
-	double alpha;     /* SCALE, AXPY */
+	double alpha;     /* SCALE, AXPY: rounded to f32, but for f64 */
 	uint64_t pattern; /* FILL: its low bytes, as many as an element has */
 	uint64_t cookie;  /* given back with the completion */
 	/* Memory that is not the arena's; 0: dst or src says where. */
@@ -1209,6 +1227,7 @@ struct gpumap_job {
 	uint64_t deadline_ns; /* on CLOCK_MONOTONIC; 0 or
 			       * GPUMAP_NO_DEADLINE: none.  It takes the room
 			       * of two jobs in the queue */
+	uint32_t to;          /* CAST: enum gpumap_dtype of dst */
 };
 
 struct gpumap_done {
@@ -1250,7 +1269,7 @@ struct gpumap_done {
  *		-EACCES		the destination is READ_ONLY
  *		-EOPNOTSUPP	a buffer is memory of another row: copy by way of
  *				the arena, or of memory that is registered; or the
- *				agent is older than deadlines
+ *				agent is older than deadlines, or than CAST
  *		-ENODEV		no such row
  *		-ECONNRESET, -EPROTO	the session has ended
  *		-EOWNERDEAD	called in a forked child

@@ -17,7 +17,7 @@
  *
  * An entry is eight words:
  *
- *	0  sequence:32  op:8  flags:8  dtype:8  reserved:8
+ *	0  sequence:32  op:8  flags:8  dtype:8  to:8
  *	1  incarnation:32  reserved:32
  *	2  destination: offset in its buffer
  *	3  source: offset in its buffer
@@ -25,6 +25,8 @@
  *	5  alpha (a double's bits), fill pattern, or GPUMAP_BUFFER_* of ALLOC
  *	6  the destination's buffer: its handle, 0 for the arena
  *	7  the source's buffer: its handle, 0 for the arena
+ *
+ * `to` is the dtype of CAST's destination, and 0 in every other operation.
  *
  * ALLOC and FREE have one argument more, the buffer of word 6: the handle that
  * it is to have, or has.
@@ -126,7 +128,7 @@ struct gm_entry {
 	uint8_t op;
 	uint8_t flags;
 	uint8_t dtype;
-	uint8_t reserved;
+	uint8_t to;
 	uint32_t incarnation;
 	uint64_t dst;
 	uint64_t src;
@@ -192,7 +194,7 @@ static inline void gm_entry_pack(const struct gm_entry *entry,
 {
 	uint32_t what = entry->op | (uint32_t)entry->flags << 8 |
 			(uint32_t)entry->dtype << 16 |
-			(uint32_t)entry->reserved << 24;
+			(uint32_t)entry->to << 24;
 
 	ret_words[0] = (uint64_t)what << 32;
 	ret_words[1] = entry->incarnation | (uint64_t)entry->zero << 32;
@@ -212,7 +214,7 @@ static inline void gm_entry_unpack(const uint64_t words[GM_ENTRY_WORDS],
 	ret_entry->op = (uint8_t)what;
 	ret_entry->flags = (uint8_t)(what >> 8);
 	ret_entry->dtype = (uint8_t)(what >> 16);
-	ret_entry->reserved = (uint8_t)(what >> 24);
+	ret_entry->to = (uint8_t)(what >> 24);
 	ret_entry->incarnation = (uint32_t)words[1];
 	ret_entry->zero = (uint32_t)(words[1] >> 32);
 	ret_entry->dst = words[2];

@@ -187,7 +187,7 @@ static void a_breach_ends_one_session_only(void)
 
 	e = hand_nop(&bad);
 	EQ(hand_do(&bad, &e), 0);
-	e.reserved = 1;
+	e.to = 1;
 	hand_submit(&bad, &e, 1);
 	EQ(row_hear(&row, &wire), GM_WIRE_VIOLATION);
 	EQ(wire.session, 2);

@@ -130,12 +130,15 @@ static inline int bench_start(struct bench *b, const struct gm_task *task,
 /* A whole job, as a worker does it.  0 or what a slice ended with. */
 static inline int bench_run(struct bench *b, const struct gm_task *task)
 {
-	uint64_t each = gm_dtype_bytes(task->dtype);
-	uint64_t most = b->dev->slice_bytes / each, next = 0, count;
+	uint64_t most, next = 0, count;
+	struct gm_sizes sizes;
 	struct gm_flight flights[16];
 	uint32_t begun = 0, ended = 0;
-	int rc = 0;
+	int rc = gm_task_sizes(task, &sizes);
 
+	if (rc < 0)
+		return rc;
+	most = b->dev->slice_bytes / sizes.each;
 	while (rc == 0 && (next < task->n || ended < begun)) {
 		count = task->n - next < most ? task->n - next : most;
 		if (count > 0 && begun - ended < b->dev->slices) {
@@ -217,6 +220,7 @@ struct trial {
 	uint64_t n;
 	uint64_t at[BENCH_SIDES];    /* bytes into the operand's room */
 	bool on_device[BENCH_SIDES]; /* else in client memory */
+	uint32_t to;                 /* CAST */
 };
 
 static inline struct gm_task trial_copy(struct bench *b, uint32_t side,
@@ -241,6 +245,7 @@ static inline struct gm_task trial_task(struct bench *b, const struct trial *t)
 	struct gm_task task = {
 		.op = t->op,
 		.dtype = t->dtype,
+		.to = t->to,
 		.n = t->n,
 	};
 
@@ -261,15 +266,15 @@ static inline struct gm_task trial_task(struct bench *b, const struct trial *t)
 	return task;
 }
 
-/* Numbers of which no two sums differ by the order they are met in. */
+/* Bits that are no hard number, as which float they are ever read. */
 static inline void trial_throw(struct bench *b)
 {
 	for (uint32_t side = 0; side < BENCH_SIDES; side++) {
 		char *at = b->client + side * BENCH_ROOM;
-		uint32_t *to = (uint32_t *)(void *)at;
+		uint16_t *to = (uint16_t *)(void *)at;
 
-		for (uint64_t i = 0; i < b->room / 4; i++)
-			to[i] = 0x3f000000 + (uint32_t)dice(0x1ffffff);
+		for (uint64_t i = 0; i < b->room / 2; i++)
+			to[i] = (uint16_t)(0x3f00 + dice(0x200));
 		memcpy(b->kept + side * BENCH_ROOM, at, b->room);
 	}
 	memcpy(b->want, b->client, b->room);
@@ -317,14 +322,21 @@ static inline bool trial_holds(struct bench *b, const struct trial *t)
 static inline int trials_failed(struct bench *b, uint64_t n)
 {
 	static const struct {
-		uint32_t op, dtype;
+		uint32_t op, dtype, to;
 	} jobs[] = {
-		{ GPUMAP_OP_COPY, GPUMAP_DTYPE_U8 },
-		{ GPUMAP_OP_COPY, GPUMAP_DTYPE_I64 },
-		{ GPUMAP_OP_FILL, GPUMAP_DTYPE_BF16 },
-		{ GPUMAP_OP_FILL, GPUMAP_DTYPE_U8 },
-		{ GPUMAP_OP_SCALE, GPUMAP_DTYPE_F32 },
-		{ GPUMAP_OP_AXPY, GPUMAP_DTYPE_F32 },
+		{ GPUMAP_OP_COPY, GPUMAP_DTYPE_U8, 0 },
+		{ GPUMAP_OP_COPY, GPUMAP_DTYPE_I64, 0 },
+		{ GPUMAP_OP_FILL, GPUMAP_DTYPE_BF16, 0 },
+		{ GPUMAP_OP_FILL, GPUMAP_DTYPE_U8, 0 },
+		{ GPUMAP_OP_SCALE, GPUMAP_DTYPE_F32, 0 },
+		{ GPUMAP_OP_AXPY, GPUMAP_DTYPE_F32, 0 },
+		{ GPUMAP_OP_SCALE, GPUMAP_DTYPE_F16, 0 },
+		{ GPUMAP_OP_SCALE, GPUMAP_DTYPE_F64, 0 },
+		{ GPUMAP_OP_AXPY, GPUMAP_DTYPE_BF16, 0 },
+		{ GPUMAP_OP_AXPY, GPUMAP_DTYPE_F64, 0 },
+		{ GPUMAP_OP_CAST, GPUMAP_DTYPE_F32, GPUMAP_DTYPE_F16 },
+		{ GPUMAP_OP_CAST, GPUMAP_DTYPE_F16, GPUMAP_DTYPE_BF16 },
+		{ GPUMAP_OP_CAST, GPUMAP_DTYPE_BF16, GPUMAP_DTYPE_F32 },
 	};
 	int failed = 0;
 
@@ -333,9 +345,10 @@ static inline int trials_failed(struct bench *b, uint64_t n)
 			struct trial t = {
 				.op = jobs[i].op,
 				.dtype = jobs[i].dtype,
-				.n = n / gm_dtype_bytes(jobs[i].dtype),
+				.n = n / 8 + dice(40),
 				.at = { dice(64) * 8, dice(64) * 8 },
 				.on_device = { place & 1, place & 2 },
+				.to = jobs[i].to,
 			};
 
 			failed += !trial_holds(b, &t);

@@ -25,15 +25,15 @@ static const char *break_contract(struct hostile *h, struct gm_entry *entry)
 		return "an unknown flag";
 	}
 	if (pick < 16) {
-		entry->reserved = (uint8_t)(1u << (pick - 8));
-		return "a reserved bit of word 0";
+		entry->to = (uint8_t)(1u << (pick - 8));
+		return "a dtype of dst that has none";
 	}
 	if (pick < 48) {
 		entry->zero = UINT32_C(1) << (pick - 16);
 		return "a reserved bit of word 1";
 	}
-	entry->op = (uint8_t)(GPUMAP_OP_FREE + 1 +
-			      hostile_below(h, 255 - GPUMAP_OP_FREE));
+	entry->op = (uint8_t)(GPUMAP_OP_CAST + 1 +
+			      hostile_below(h, 255 - GPUMAP_OP_CAST));
 	return "an unknown operation";
 }
 
@@ -182,31 +182,66 @@ static bool is_inside(uint64_t at, uint64_t n, uint64_t each, uint64_t size)
 	return n <= size / each && at <= size - n * each;
 }
 
+static bool is_cast(uint8_t dtype)
+{
+	return dtype == GPUMAP_DTYPE_F16 || dtype == GPUMAP_DTYPE_BF16 ||
+	       dtype == GPUMAP_DTYPE_F32;
+}
+
+/* Do the dtypes go with the operation? */
+static bool goes_together(const struct gm_entry *e)
+{
+	switch (e->op) {
+	case GPUMAP_OP_SCALE:
+	case GPUMAP_OP_AXPY:
+		return is_cast(e->dtype) || e->dtype == GPUMAP_DTYPE_F64;
+	case GPUMAP_OP_CAST:
+		return is_cast(e->dtype) && is_cast(e->to) && e->dtype != e->to;
+	default:
+		return true;
+	}
+}
+
 /* What an entry that is right in all but its numbers must end with, by a
  * judgement of this test's own: whether it may end with 0. */
 static bool may_be_done(const struct gm_entry *e, uint64_t arena)
 {
 	static const uint8_t each[] = { 1, 2, 2, 4, 4, 8, 8, 2, 4, 8 };
-	uint64_t size;
+	uint64_t to, from;
 
-	if (e->dtype >= sizeof(each))
+	if (e->dtype >= sizeof(each) || !goes_together(e))
 		return false;
 	if (e->op == GPUMAP_OP_NOP)
 		return true;
-	if (e->op >= GPUMAP_OP_SCALE && e->dtype != GPUMAP_DTYPE_F32)
-		return false;
-	size = each[e->dtype];
-	if (!is_inside(e->dst, e->n, size, arena) || e->dst % size)
+	from = each[e->dtype];
+	to = e->op == GPUMAP_OP_CAST ? each[e->to] : from;
+	if (!is_inside(e->dst, e->n, to, arena) || e->dst % to)
 		return false;
 	if (e->op == GPUMAP_OP_FILL)
 		return true;
-	if (!is_inside(e->src, e->n, size, arena) || e->src % size)
+	if (!is_inside(e->src, e->n, from, arena) || e->src % from)
 		return false;
-	if (e->op != GPUMAP_OP_COPY && e->src == e->dst)
+	if ((e->op == GPUMAP_OP_SCALE || e->op == GPUMAP_OP_AXPY) &&
+	    e->src == e->dst)
 		return true;
 	/* Both are inside: no sum of these wraps. */
-	return e->n == 0 || e->dst + e->n * size <= e->src ||
-	       e->src + e->n * size <= e->dst;
+	return e->n == 0 || e->dst + e->n * to <= e->src ||
+	       e->src + e->n * from <= e->dst;
+}
+
+/* Any that is a job's, with what it has beside numbers. */
+static void pick_op(struct hostile *h, struct gm_entry *e)
+{
+	static const uint8_t ops[] = { GPUMAP_OP_NOP,  GPUMAP_OP_FILL,
+				       GPUMAP_OP_COPY, GPUMAP_OP_SCALE,
+				       GPUMAP_OP_AXPY, GPUMAP_OP_CAST };
+
+	e->op = ops[hostile_below(h, sizeof(ops))];
+	e->dtype = (uint8_t)(hostile_below(h, 8) ? GPUMAP_DTYPE_F32
+						 : hostile_random(h));
+	if (e->op == GPUMAP_OP_CAST)
+		e->to = (uint8_t)(hostile_below(h, 8) ? GPUMAP_DTYPE_F16
+						      : hostile_random(h) % 12);
 }
 
 static void numbers(struct hostile *h)
@@ -218,9 +253,7 @@ static void numbers(struct hostile *h)
 		struct gm_entry e = raw_entry(q, GPUMAP_OP_NOP);
 		int32_t status;
 
-		e.op = (uint8_t)hostile_below(h, GPUMAP_OP_AXPY + 1);
-		e.dtype = (uint8_t)(hostile_below(h, 8) ? GPUMAP_DTYPE_F32
-							: hostile_random(h));
+		pick_op(h, &e);
 		e.dst = edge(h, c.arena_bytes);
 		e.src = edge(h, c.arena_bytes);
 		e.n = edge(h, c.arena_bytes / 4);
@@ -235,12 +268,13 @@ static void numbers(struct hostile *h)
 			break;
 		}
 		if ((status == 0) != may_be_done(&e, c.arena_bytes))
-			hostile_lapse(h,
-				      "op %u dtype %u dst %#llx src %#llx n "
-				      "%#llx ended with %d",
-				      e.op, e.dtype, (unsigned long long)e.dst,
-				      (unsigned long long)e.src,
-				      (unsigned long long)e.n, status);
+			hostile_lapse(
+				h,
+				"op %u dtype %u to %u dst %#llx src %#llx n "
+				"%#llx ended with %d",
+				e.op, e.dtype, e.to, (unsigned long long)e.dst,
+				(unsigned long long)e.src,
+				(unsigned long long)e.n, status);
 		hostile_round(h);
 	}
 	raw_close(&c);

@@ -51,9 +51,8 @@ static void all_dtypes_are_copied_and_filled(void)
 	int failed = 0;
 
 	for (uint32_t dtype = 0; gm_dtype_bytes(dtype); dtype++) {
-		struct trial t = {
-			GPUMAP_OP_FILL, dtype, 777, { 4096, 64 }, { true, true }
-		};
+		struct trial t = { GPUMAP_OP_FILL, dtype,          777,
+				   { 4096, 64 },   { true, true }, 0 };
 
 		failed += !trial_holds(&b, &t);
 		t.on_device[0] = false;
@@ -74,7 +73,8 @@ static void no_alignment_is_asked_for(void)
 				   GPUMAP_DTYPE_U8,
 				   1 + dice(100),
 				   { 1 + dice(30), 1 + dice(30) },
-				   { i & 1, i & 2 } };
+				   { i & 1, i & 2 },
+				   0 };
 
 		failed += !trial_holds(&b, &t);
 	}
@@ -84,16 +84,27 @@ static void no_alignment_is_asked_for(void)
 static void large_jobs_go_in_slices(void)
 {
 	uint64_t n = b.dev->slice_bytes / 4 + 100003;
-	struct trial scale = {
-		GPUMAP_OP_SCALE, GPUMAP_DTYPE_F32, n, { 0, 8 }, { true, false }
-	};
-	struct trial copy = {
-		GPUMAP_OP_COPY, GPUMAP_DTYPE_F32, n, { 16, 0 }, { false, false }
+	struct trial scale = { GPUMAP_OP_SCALE, GPUMAP_DTYPE_F32, n,
+			       { 0, 8 },        { true, false },  0 };
+	struct trial copy = { GPUMAP_OP_COPY, GPUMAP_DTYPE_F32, n,
+			      { 16, 0 },      { false, false }, 0 };
+	struct trial cast = {
+		.op = GPUMAP_OP_CAST,
+		.dtype = GPUMAP_DTYPE_F16,
+		.to = GPUMAP_DTYPE_F32,
+		.n = n,
+		.at = { 4, 2 },
+		.on_device = { false, true },
 	};
 
 	b.room = BENCH_ROOM;
 	OK(trial_holds(&b, &scale));
 	OK(trial_holds(&b, &copy));
+	/* A slice is as long as its longer operand. */
+	OK(trial_holds(&b, &cast));
+	cast.dtype = GPUMAP_DTYPE_F32;
+	cast.to = GPUMAP_DTYPE_BF16;
+	OK(trial_holds(&b, &cast));
 	b.sleeps = true;
 	OK(trial_holds(&b, &copy));
 	b.sleeps = false;

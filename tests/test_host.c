@@ -150,10 +150,12 @@ static void call(const struct gm_host_kernels *k, enum loop loop,
 		k->fill_past(task->dst, pattern, bytes);
 		break;
 	case SCALE:
-		k->scale(task->dst, task->src, (float)task->alpha, task->n);
+		k->scale[GPUMAP_DTYPE_F32](task->dst, task->src, task->alpha,
+					   task->n);
 		break;
 	default:
-		k->axpy(task->dst, task->src, (float)task->alpha, task->n);
+		k->axpy[GPUMAP_DTYPE_F32](task->dst, task->src, task->alpha,
+					  task->n);
 		break;
 	}
 }
@@ -362,6 +364,22 @@ static void overlap_is_seen(void)
 	OK(!gm_task_overlaps(&task));
 	task = (struct gm_task){ .op = GPUMAP_OP_COPY, .dst = b, .src = b };
 	OK(!gm_task_overlaps(&task));
+	/* Operands of two sizes: 4 halves of 8 bytes, 4 floats of 16. */
+	task = (struct gm_task){ .op = GPUMAP_OP_CAST,
+				 .dtype = GPUMAP_DTYPE_F32,
+				 .to = GPUMAP_DTYPE_F16,
+				 .dst = b + 32,
+				 .src = b + 32,
+				 .n = 4 };
+	OK(gm_task_overlaps(&task));
+	task.src = b + 40;
+	OK(!gm_task_overlaps(&task));
+	task.src = b + 39;
+	OK(gm_task_overlaps(&task));
+	task.src = b + 17;
+	OK(gm_task_overlaps(&task));
+	task.src = b + 16;
+	OK(!gm_task_overlaps(&task));
 }
 
 static void wrong_tasks_are_refused(void)
@@ -377,13 +395,15 @@ static void wrong_tasks_are_refused(void)
 	EQ(gm_host_backend.run(dev, &task, 1, UINT64_MAX), -ERANGE);
 	EQ(gm_host_backend.run(dev, &task, UINT64_MAX, 2), -ERANGE);
 	EQ(gm_host_backend.run(dev, &task, 8, 0), 0);
-	task.op = GPUMAP_OP_AXPY + 1;
+	task.op = 200;
 	EQ(gm_host_backend.run(dev, &task, 0, 8), -EOPNOTSUPP);
+	task.op = GPUMAP_OP_ALLOC; /* nothing that a device computes */
+	EQ(gm_host_backend.run(dev, &task, 0, 8), -EINVAL);
 	task.op = GPUMAP_OP_COPY;
 	task.dtype = GPUMAP_DTYPE_U64 + 1;
 	EQ(gm_host_backend.run(dev, &task, 0, 8), -EINVAL);
 	task.op = GPUMAP_OP_SCALE;
-	task.dtype = GPUMAP_DTYPE_F64;
+	task.dtype = GPUMAP_DTYPE_I64;
 	EQ(gm_host_backend.run(dev, &task, 0, 1), -EINVAL);
 	task = (struct gm_task){ .op = GPUMAP_OP_NOP };
 	EQ(gm_host_backend.run(dev, &task, 0, 0), 0);
@@ -410,25 +430,69 @@ static void tables_answer_for_every_number(void)
 		{ GPUMAP_DTYPE_U64 + 1, 0, NULL },
 		{ UINT32_MAX, 0, NULL },
 	};
-	uint64_t bytes = 7;
 
 	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
 		EQ(gm_dtype_bytes(table[i].dtype), table[i].bytes);
 		STR(gm_dtype_name(table[i].dtype), table[i].name);
 	}
-	EQ(gm_task_bytes(GPUMAP_DTYPE_F32, 3, &bytes), 0);
-	EQ(bytes, 12);
-	EQ(gm_task_bytes(GPUMAP_DTYPE_F64, UINT64_C(1) << 60, &bytes),
-	   -EOVERFLOW);
-	EQ(gm_task_bytes(GPUMAP_DTYPE_U8, UINT64_MAX, &bytes), -EOVERFLOW);
-	EQ(gm_task_bytes(99, 1, &bytes), -EINVAL);
-	EQ(bytes, 12);
 	STR(gm_op_name(GPUMAP_OP_AXPY), "axpy");
 	STR(gm_op_name(UINT32_MAX), NULL);
 	EQ(gm_op_memory(GPUMAP_OP_NOP), 0);
-	EQ(gm_op_memory(GPUMAP_OP_AXPY),
-	   GM_TASK_READS_SRC | GM_TASK_READS_DST | GM_TASK_WRITES_DST);
+	EQ(gm_op_memory(GPUMAP_OP_AXPY), GM_TASK_READS_SRC | GM_TASK_READS_DST |
+						 GM_TASK_WRITES_DST |
+						 GM_TASK_IN_PLACE);
 	EQ(gm_op_memory(UINT32_MAX), 0);
+}
+
+static void operands_have_sizes_of_their_own(void)
+{
+	struct gm_task task = { .op = GPUMAP_OP_CAST,
+				.dtype = GPUMAP_DTYPE_F32,
+				.to = GPUMAP_DTYPE_BF16,
+				.n = 3 };
+	struct gm_sizes sizes = { .dst = 7 };
+
+	EQ(gm_task_sizes(&task, &sizes), 0);
+	OK(sizes.dst == 6 && sizes.dst_each == 2);
+	OK(sizes.src == 12 && sizes.src_each == 4);
+	EQ(sizes.each, 4);
+	task.to = 99;
+	EQ(gm_task_sizes(&task, &sizes), -EINVAL);
+	task.op = GPUMAP_OP_FILL;
+	EQ(gm_task_sizes(&task, &sizes), 0);
+	OK(sizes.dst == 12 && sizes.src == 0 && sizes.src_each == 0);
+	task.n = UINT64_C(1) << 61;
+	EQ(gm_task_sizes(&task, &sizes), -EOVERFLOW);
+	task.n = UINT64_MAX;
+	EQ(gm_task_sizes(&task, &sizes), -EOVERFLOW);
+	task.dtype = 99;
+	EQ(gm_task_sizes(&task, &sizes), -EINVAL);
+	EQ(sizes.dst, 12);
+}
+
+/* Every pair of dtypes, by hand. */
+static void casts_are_between_short_floats(void)
+{
+	static const uint32_t casts = 1 << GPUMAP_DTYPE_F16 |
+				      1 << GPUMAP_DTYPE_BF16 |
+				      1 << GPUMAP_DTYPE_F32;
+	int wrong = 0;
+
+	for (uint32_t from = 0; from < 34; from++) {
+		for (uint32_t to = 0; to < 34; to++) {
+			int expected =
+				from < 32 && to < 32 && casts >> from & 1 &&
+						casts >> to & 1 && from != to
+					? 0
+					: -EINVAL;
+
+			wrong += gm_op_takes(GPUMAP_OP_CAST, from, to) !=
+				 expected;
+		}
+	}
+	EQ(wrong, 0);
+	EQ(gm_op_takes(GPUMAP_OP_SCALE, GPUMAP_DTYPE_F16, 99), 0);
+	EQ(gm_op_takes(UINT32_MAX, GPUMAP_DTYPE_F16, 0), -EOPNOTSUPP);
 }
 
 static void memory_is_told(void)
@@ -480,6 +544,8 @@ int main(void)
 	overlap_is_seen();
 	wrong_tasks_are_refused();
 	tables_answer_for_every_number();
+	operands_have_sizes_of_their_own();
+	casts_are_between_short_floats();
 	memory_is_told();
 
 	gm_host_backend.close(dev);

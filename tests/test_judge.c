@@ -217,7 +217,7 @@ static void unknown_operations_are_breaches(void)
 		struct gm_verdict verdict;
 		int rc = judge_it(&e, &verdict);
 
-		wrong += (rc == -EPROTO) != (op > GPUMAP_OP_FREE);
+		wrong += (rc == -EPROTO) != (op > GPUMAP_OP_CAST);
 	}
 	EQ(wrong, 0);
 }
@@ -259,6 +259,62 @@ static void a_task_is_what_was_asked_for(void)
 	EQ(judge_it(&e, &v), 0);
 	OK(v.task.pattern == UINT64_C(0x1122334455667788));
 	OK(v.task.src == NULL);
+}
+
+static void casts_have_operands_of_two_sizes(void)
+{
+	static const struct {
+		uint8_t dtype, to;
+		uint64_t dst, src, n;
+		int want;
+	} casts[] = {
+#define F16 GPUMAP_DTYPE_F16
+#define F32 GPUMAP_DTYPE_F32
+		{ F32, F16, 0, 2048, 512, 0 },
+		{ F32, F16, 2048, 0, 512, 0 },
+		{ F16, F32, 0, ARENA - 1024, 512, 0 },
+		/* dst reaches out where src does not, and the reverse */
+		{ F16, F32, ARENA - 1024, 0, 257, -ERANGE },
+		{ F32, F16, 0, ARENA - 1024, 257, -ERANGE },
+		{ F32, F16, ARENA - 514, 0, 257, 0 },
+		/* each aligned to its own */
+		{ F32, F16, 2, 1024, 16, 0 },
+		{ F32, F16, 0, 1026, 16, -EINVAL },
+		{ F16, F32, 2, 1024, 16, -EINVAL },
+		/* the longer one overlaps */
+		{ F16, F32, 0, 2048, 512, 0 },
+		{ F16, F32, 0, 2046, 512, -EINVAL },
+		{ F32, F16, 1024, 0, 512, -EINVAL },
+		{ F32, F16, 0, 0, 512, -EINVAL },
+		{ F32, F16, 0, 1024, UINT64_MAX / 4, -ERANGE },
+		/* dtypes that it is not made for */
+		{ F32, F32, 0, 2048, 16, -EINVAL },
+		{ F32, 0, 0, 2048, 16, -EINVAL },
+		{ F32, GPUMAP_DTYPE_F64, 0, 2048, 16, -EINVAL },
+		{ GPUMAP_DTYPE_I32, F32, 0, 2048, 16, -EINVAL },
+		{ F32, 255, 0, 2048, 16, -EINVAL },
+#undef F16
+#undef F32
+	};
+	struct gm_verdict v;
+
+	for (size_t i = 0; i < sizeof(casts) / sizeof(casts[0]); i++) {
+		struct gm_entry e =
+			entry_of(GPUMAP_OP_CAST, casts[i].dtype, casts[i].dst,
+				 casts[i].src, casts[i].n);
+
+		e.to = casts[i].to;
+		if (!EQ(judge_it(&e, &v), casts[i].want))
+			NOTE("cast %zu", i);
+		if (casts[i].want != 0)
+			continue;
+		EQ(v.task.to, casts[i].to);
+		EQ(v.bytes, 4 * casts[i].n);
+		EQ(v.each, 4);
+		/* No other operation has it. */
+		e.op = GPUMAP_OP_COPY;
+		EQ(judge_it(&e, &v), -EPROTO);
+	}
 }
 
 static void plain_no_ops_take_the_short_cut(void)
@@ -469,6 +525,7 @@ int main(void)
 	unknown_operations_are_breaches();
 	the_dead_are_not_served();
 	a_task_is_what_was_asked_for();
+	casts_have_operands_of_two_sizes();
 	plain_no_ops_take_the_short_cut();
 	buffers_are_judged_by_their_handles();
 	a_task_names_both_sides_of_memory();

@@ -142,7 +142,7 @@ static void entries_survive_packing(void)
 	struct gm_entry in = { .op = 1,
 			       .flags = 2,
 			       .dtype = 3,
-			       .reserved = 4,
+			       .to = 4,
 			       .incarnation = 5,
 			       .dst = 6,
 			       .src = 7,
@@ -158,7 +158,7 @@ static void entries_survive_packing(void)
 	EQ((uint32_t)words[0], 0);
 	memset(&out, 0xff, sizeof(out));
 	gm_entry_unpack(words, &out);
-	EQ(out.op + out.flags + out.dtype + out.reserved, 1 + 2 + 3 + 4);
+	EQ(out.op + out.flags + out.dtype + out.to, 1 + 2 + 3 + 4);
 	EQ(out.zero, 12);
 	gm_entry_pack(&out, again);
 	EQ(memcmp(words, again, sizeof(words)), 0);

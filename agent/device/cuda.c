@@ -306,16 +306,33 @@ static int take_context(struct gm_cuda *cuda)
 	return rc;
 }
 
-static struct CUfunc_st *find_function(struct gm_cuda *cuda, uint32_t op)
+static struct CUfunc_st *find_function(struct gm_cuda *cuda, uint32_t op,
+				       uint32_t dtype, uint32_t to)
 {
 	char name[GM_OPERATOR_NAME_BYTES];
 	struct CUfunc_st *fn = NULL;
 
-	if (gm_operators_name(op, GPUMAP_DTYPE_F32, 0, name) < 0 ||
+	if (gm_operators_name(op, dtype, to, name) < 0 ||
 	    gm_cuda_check(cuda, cuda->driver->cuModuleGetFunction(
 					&fn, cuda->module, name)) < 0)
 		return NULL;
 	return fn;
+}
+
+static void find_functions(struct gm_cuda *cuda)
+{
+	struct gm_cuda_functions *fn = &cuda->functions;
+
+	fn->of[GM_OPERATOR_FILL][GPUMAP_DTYPE_U8] =
+		find_function(cuda, GM_OPERATOR_FILL, GPUMAP_DTYPE_U8, 0);
+	for (uint32_t d = 0; d < GM_CUDA_DTYPES; d++) {
+		for (uint32_t op = GM_OPERATOR_SCALE; op < GM_OPERATORS; op++)
+			if (op != GM_OPERATOR_CAST)
+				fn->of[op][d] = find_function(cuda, op, d, 0);
+		for (uint32_t to = 0; to < GM_CUDA_DTYPES; to++)
+			fn->cast[d][to] =
+				find_function(cuda, GM_OPERATOR_CAST, d, to);
+	}
 }
 
 /* What the compiler said, if it said anything, in one line. */
@@ -351,11 +368,7 @@ static int load_operators(struct gm_cuda *cuda)
 		       gm_quote(why).text, gm_quote(compilers_words(log)).text);
 		return 0;
 	}
-	cuda->functions = (struct gm_cuda_functions){
-		.fill = find_function(cuda, GM_OPERATOR_FILL),
-		.scale = find_function(cuda, GM_OPERATOR_SCALE),
-		.axpy = find_function(cuda, GM_OPERATOR_AXPY),
-	};
+	find_functions(cuda);
 	return 0;
 }
 

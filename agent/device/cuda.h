@@ -40,7 +40,9 @@
 #include <sys/queue.h>
 
 #include "agent/cuda/driver.h"
+#include "agent/cuda/operators.h"
 #include "agent/device/device.h"
+#include "gpumap.h"
 #include "shm/atomic.h"
 
 #define GM_CUDA_SLICE_BYTES    (UINT64_C(4) << 20)
@@ -115,8 +117,14 @@ struct gm_cuda_pieces {
 };
 
 /* What a slice does not have to look up. */
+#define GM_CUDA_DTYPES (GPUMAP_DTYPE_U64 + 1)
+
 struct gm_cuda_functions {
-	struct CUfunc_st *fill, *scale, *axpy; /* NULL: not to be had */
+	/* By enum gm_operator and gpumap_dtype; NULL: not to be had.  FILL's is
+	 * that of U8, for any. */
+	struct CUfunc_st *of[GM_OPERATORS][GM_CUDA_DTYPES];
+	/* CAST, from one to the other. */
+	struct CUfunc_st *cast[GM_CUDA_DTYPES][GM_CUDA_DTYPES];
 };
 
 TAILQ_HEAD(gm_cuda_slabs, gm_cuda_slab);

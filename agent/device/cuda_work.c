@@ -20,13 +20,15 @@ struct side {
 	uint64_t
 		left; /* bytes until @at and @host have to be asked for again */
 	uint32_t unit; /* of staging, a bit; 0: in place */
+	uint32_t each; /* bytes of an element */
 };
 
+/* Elements, but those of a copy are bytes. */
 struct slice {
 	const struct gm_task *task;
 	uint32_t memory; /* GM_TASK_* */
-	uint64_t each;
-	uint64_t bytes;
+	uint32_t each;   /* bytes of the larger operand's element */
+	uint64_t n;
 	struct side dst, src;
 };
 
@@ -82,18 +84,20 @@ static int set_sides(struct gm_cuda *cuda, struct slice *s, uint64_t first)
 {
 	const struct gm_task *task = s->task;
 	int rc = set_side(cuda, &s->dst, task->dst, task->dst_address,
-			  first * s->each, true);
+			  first * s->dst.each, true);
 
 	if (rc == 0 && (s->memory & GM_TASK_READS_SRC))
 		rc = set_side(cuda, &s->src, (void *)(uintptr_t)task->src,
-			      task->src_address, first * s->each, false);
+			      task->src_address, first * s->src.each, false);
 	return rc;
 }
 
-/* Go on by @bytes.  Staging has all of a slice, so it ends with it. */
-static int advance(struct gm_cuda *cuda, struct side *side, uint64_t bytes,
+/* Go on by @n elements.  Staging has all of a slice, so it ends with it. */
+static int advance(struct gm_cuda *cuda, struct side *side, uint64_t n,
 		   bool is_written)
 {
+	uint64_t bytes = n * side->each;
+
 	side->at += bytes;
 	if (side->host)
 		side->host += bytes;
@@ -117,9 +121,9 @@ static int fill_staging(struct slice *s, const struct gm_cuda_slot *before)
 	if (before && before->dirty)
 		return -EAGAIN;
 	if (s->src.unit)
-		memcpy(s->src.host, s->src.client, s->bytes);
+		memcpy(s->src.host, s->src.client, s->n * s->src.each);
 	if (reads_dst)
-		memcpy(s->dst.host, s->dst.client, s->bytes);
+		memcpy(s->dst.host, s->dst.client, s->n * s->dst.each);
 	return 0;
 }
 
@@ -149,6 +153,26 @@ static gm_cu_result copy(struct gm_cuda *cuda, const struct slice *s,
 	return cu->cuMemcpyDtoHAsync(s->dst.host, cuda->bounce, bytes, stream);
 }
 
+static const uint8_t operators[] = {
+	[GPUMAP_OP_FILL] = GM_OPERATOR_FILL,
+	[GPUMAP_OP_SCALE] = GM_OPERATOR_SCALE,
+	[GPUMAP_OP_AXPY] = GM_OPERATOR_AXPY,
+	[GPUMAP_OP_CAST] = GM_OPERATOR_CAST,
+};
+
+/* The kernel of an operator that has one, NULL where it is not to be had. */
+static struct CUfunc_st *function_of(const struct gm_cuda *cuda,
+				     const struct gm_task *task)
+{
+	const struct gm_cuda_functions *fn = &cuda->functions;
+
+	if (task->op == GPUMAP_OP_FILL)
+		return fn->of[GM_OPERATOR_FILL][GPUMAP_DTYPE_U8];
+	if (task->op == GPUMAP_OP_CAST)
+		return fn->cast[task->dtype][task->to];
+	return fn->of[operators[task->op]][task->dtype];
+}
+
 static gm_cu_result launch(struct gm_cuda *cuda, struct CUfunc_st *fn,
 			   uint32_t op, uint64_t n, void **params,
 			   struct CUstream_st *stream)
@@ -166,45 +190,51 @@ static bool is_plain_fill(const struct slice *s, uint64_t pattern)
 	       pattern == (pattern & 0xff) * UINT64_C(0x0101010101010101);
 }
 
-static gm_cu_result fill(struct gm_cuda *cuda, const struct slice *s,
-			 uint64_t bytes, struct CUstream_st *stream)
+static uint64_t pattern_of(const struct slice *s)
 {
-	uint64_t pattern = gm_host_pattern(s->task->pattern, (uint32_t)s->each);
+	return gm_host_pattern(s->task->pattern, s->dst.each);
+}
+
+static gm_cu_result fill(struct gm_cuda *cuda, const struct slice *s,
+			 uint64_t n, struct CUstream_st *stream)
+{
+	uint64_t pattern = pattern_of(s), bytes = n * s->dst.each;
 	gm_cu_ptr dst = s->dst.at;
 	void *params[] = { &dst, &bytes, &pattern };
 
 	if (is_plain_fill(s, pattern))
 		return cuda->driver->cuMemsetD8Async(
 			dst, (unsigned char)pattern, bytes, stream);
-	return launch(cuda, cuda->functions.fill, GM_OPERATOR_FILL, bytes,
+	return launch(cuda, function_of(cuda, s->task), GM_OPERATOR_FILL, bytes,
 		      params, stream);
 }
 
+/* A kernel takes as many parameters as it has: all but CAST's have alpha. */
 static gm_cu_result compute(struct gm_cuda *cuda, const struct slice *s,
-			    uint64_t bytes, struct CUstream_st *stream)
+			    uint64_t n, struct CUstream_st *stream)
 {
-	bool is_scale = s->task->op == GPUMAP_OP_SCALE;
+	const struct gm_task *task = s->task;
 	gm_cu_ptr dst = s->dst.at, src = s->src.at;
-	uint64_t n = bytes / s->each;
-	float alpha = (float)s->task->alpha;
-	void *params[] = { &dst, &src, &n, &alpha };
+	double alpha = task->alpha;
+	float rounded = (float)alpha;
+	void *params[] = { &dst, &src, &n,
+			   task->dtype == GPUMAP_DTYPE_F64 ? (void *)&alpha
+							   : &rounded };
 
-	return launch(cuda,
-		      is_scale ? cuda->functions.scale : cuda->functions.axpy,
-		      is_scale ? GM_OPERATOR_SCALE : GM_OPERATOR_AXPY, n,
+	return launch(cuda, function_of(cuda, task), operators[task->op], n,
 		      params, stream);
 }
 
 static gm_cu_result issue(struct gm_cuda *cuda, const struct slice *s,
-			  uint64_t bytes, struct CUstream_st *stream)
+			  uint64_t n, struct CUstream_st *stream)
 {
 	switch (s->task->op) {
 	case GPUMAP_OP_COPY:
-		return copy(cuda, s, bytes, stream);
+		return copy(cuda, s, n, stream);
 	case GPUMAP_OP_FILL:
-		return fill(cuda, s, bytes, stream);
+		return fill(cuda, s, n, stream);
 	default:
-		return compute(cuda, s, bytes, stream);
+		return compute(cuda, s, n, stream);
 	}
 }
 
@@ -217,7 +247,7 @@ static uint64_t least(uint64_t a, uint64_t b)
  * All of a slice, in as many calls as its operands have pieces: no call takes
  * memory of two registrations.
  *
- * ret_issued	bytes that are on the lane or may be, also on failure
+ * ret_issued	elements that are on the lane or may be, also on failure
  */
 static int issue_all(struct gm_cuda *cuda, struct slice *s,
 		     struct CUstream_st *stream, uint64_t *ret_issued)
@@ -225,26 +255,24 @@ static int issue_all(struct gm_cuda *cuda, struct slice *s,
 	/* Of two calls one may be on the lane though the other is refused. */
 	bool is_two = s->dst.host && s->src.host;
 	bool has_src = s->memory & GM_TASK_READS_SRC;
-	uint64_t left = s->bytes, bytes;
+	uint64_t left = s->n, n;
 	int rc;
 
-	for (*ret_issued = 0; left > 0; left -= bytes) {
-		bytes = least(left, s->dst.left);
+	for (*ret_issued = 0; left > 0; left -= n) {
+		n = least(left, s->dst.left / s->dst.each);
 		if (has_src)
-			bytes = least(bytes, s->src.left);
-		if (s->task->op != GPUMAP_OP_COPY)
-			bytes -= bytes % s->each;
-		if (bytes == 0)
+			n = least(n, s->src.left / s->src.each);
+		if (n == 0)
 			return -EINVAL; /* one element in two registrations */
-		*ret_issued += is_two ? bytes : 0;
-		rc = gm_cuda_check(cuda, issue(cuda, s, bytes, stream));
+		*ret_issued += is_two ? n : 0;
+		rc = gm_cuda_check(cuda, issue(cuda, s, n, stream));
 		if (rc < 0)
 			return rc;
-		*ret_issued += is_two ? 0 : bytes;
-		if (bytes < left)
-			rc = advance(cuda, &s->dst, bytes, true);
-		if (rc == 0 && bytes < left && has_src)
-			rc = advance(cuda, &s->src, bytes, false);
+		*ret_issued += is_two ? 0 : n;
+		if (n < left)
+			rc = advance(cuda, &s->dst, n, true);
+		if (rc == 0 && n < left && has_src)
+			rc = advance(cuda, &s->src, n, false);
 		if (rc < 0)
 			return rc;
 	}
@@ -255,23 +283,12 @@ static int issue_all(struct gm_cuda *cuda, struct slice *s,
 
 static bool can_do(const struct gm_cuda *cuda, const struct slice *s)
 {
-	const struct gm_cuda_functions *fn = &cuda->functions;
+	const struct gm_task *task = s->task;
 
-	switch (s->task->op) {
-	case GPUMAP_OP_COPY:
+	if (task->op == GPUMAP_OP_COPY || function_of(cuda, task))
 		return true;
-	case GPUMAP_OP_FILL:
-		return fn->fill ||
-		       (!s->task->dst &&
-			is_plain_fill(s, gm_host_pattern(s->task->pattern,
-							 (uint32_t)s->each)));
-	case GPUMAP_OP_SCALE:
-		return fn->scale;
-	case GPUMAP_OP_AXPY:
-		return fn->axpy;
-	default:
-		return false;
-	}
+	return task->op == GPUMAP_OP_FILL && !task->dst &&
+	       is_plain_fill(s, pattern_of(s));
 }
 
 static uint32_t lane_of(const struct slice *s)
@@ -331,7 +348,7 @@ static int begin(struct gm_cuda *cuda, struct gm_cuda_lane *lane,
 		landing = (struct gm_cuda_landing){
 			.to = s->dst.client,
 			.from = s->dst.host,
-			.bytes = s->bytes,
+			.bytes = s->n * s->dst.each,
 		};
 	slot->units = s->dst.unit | s->src.unit;
 	rc = issue_all(cuda, s, lane->stream, &issued);
@@ -373,31 +390,55 @@ static void begin_nothing(const struct gm_flight *after,
 		after ? *after : (struct gm_flight){ .lane = GM_CUDA_NO_LANE };
 }
 
+/* What the slice is made of, but for where its memory is. */
+static int measure(const struct gm_task *task, uint64_t first, uint64_t count,
+		   struct slice *s)
+{
+	struct gm_sizes sizes;
+	int rc = gm_task_sizes(task, &sizes);
+
+	if (rc < 0)
+		return rc;
+	if (first > task->n || count > task->n - first ||
+	    count > GM_CUDA_SLICE_BYTES / sizes.each)
+		return -ERANGE;
+	s->each = sizes.each;
+	s->n = count;
+	s->dst.each = sizes.dst_each;
+	s->src.each = sizes.src_each;
+	return 0;
+}
+
+/* Bytes are copied, wherever an element begins. */
+static uint64_t as_bytes(struct slice *s, uint64_t first)
+{
+	if (s->task->op != GPUMAP_OP_COPY)
+		return first;
+	s->n *= s->each;
+	s->dst.each = s->src.each = 1;
+	return first * s->each;
+}
+
 int gm_cuda_start(struct gm_device *dev, const struct gm_task *task,
 		  uint64_t first, uint64_t count, const struct gm_flight *after,
 		  struct gm_flight *ret_flight)
 {
 	struct gm_cuda *cuda = (struct gm_cuda *)dev;
-	struct slice s = {
-		.task = task,
-		.memory = gm_op_memory(task->op),
-		.each = gm_dtype_bytes(task->dtype),
-	};
-	int rc = gm_op_takes(task->op, task->dtype);
+	struct slice s = { .task = task, .memory = gm_op_memory(task->op) };
+	int rc = gm_op_takes(task->op, task->dtype, task->to);
 
 	if (gm_cuda_is_lost(cuda))
 		return -ENOTRECOVERABLE;
+	if (rc == 0 && task->op != GPUMAP_OP_NOP)
+		rc = measure(task, first, count, &s);
 	if (rc < 0)
 		return rc;
-	if (first > task->n || count > task->n - first ||
-	    count > GM_CUDA_SLICE_BYTES / s.each)
-		return -ERANGE;
 	if (task->op == GPUMAP_OP_NOP || count == 0) {
 		begin_nothing(after, ret_flight);
 		return 0;
 	}
+	first = as_bytes(&s, first);
 	if (!can_do(cuda, &s))
 		return -EOPNOTSUPP;
-	s.bytes = count * s.each;
 	return begin_or_not(cuda, &s, first, after, ret_flight);
 }

@@ -130,7 +130,7 @@ struct gm_backend {
 	 *		overtake; NULL for none
 	 * ret_flight	what to ask ended() about; written on success only
 	 *
-	 * At most dev->slice_bytes of dst, and at most dev->slices of one
+	 * At most dev->slice_bytes of dst and of src, and at most dev->slices of one
 	 * session at a time.
 	 *
 	 * Returns	0

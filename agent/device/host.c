@@ -117,8 +117,8 @@ static int host_run(struct gm_device *dev, const struct gm_task *task,
 {
 	struct host *host = (struct host *)dev;
 	const struct gm_host_kernels *k = host->kernels;
-	uint64_t each = gm_dtype_bytes(task->dtype);
-	int rc = gm_op_takes(task->op, task->dtype);
+	int rc = gm_op_takes(task->op, task->dtype, task->to);
+	struct gm_sizes s = { 0 };
 	const char *src;
 	char *dst;
 	bool large;
@@ -130,23 +130,30 @@ static int host_run(struct gm_device *dev, const struct gm_task *task,
 	if (task->op == GPUMAP_OP_NOP || count == 0)
 		return 0;
 
-	large = task->n >= host->large_bytes / each;
-	dst = (char *)task->dst + first * each;
-	src = task->src ? (const char *)task->src + first * each : NULL;
+	rc = gm_task_sizes(task, &s);
+	if (rc < 0)
+		return rc;
+	large = s.dst >= host->large_bytes;
+	dst = (char *)task->dst + first * s.dst_each;
+	src = task->src ? (const char *)task->src + first * s.src_each : NULL;
 	switch (task->op) {
 	case GPUMAP_OP_FILL:
 		(large ? k->fill_past : k->fill)(
-			dst, gm_host_pattern(task->pattern, (uint32_t)each),
-			count * each);
+			dst, gm_host_pattern(task->pattern, s.dst_each),
+			count * s.dst_each);
 		break;
 	case GPUMAP_OP_COPY:
-		(large ? host->copy_large : k->copy)(dst, src, count * each);
+		(large ? host->copy_large : k->copy)(dst, src,
+						     count * s.dst_each);
 		break;
 	case GPUMAP_OP_SCALE:
-		k->scale(dst, src, (float)task->alpha, count);
+		k->scale[task->dtype](dst, src, task->alpha, count);
 		break;
 	case GPUMAP_OP_AXPY:
-		k->axpy(dst, src, (float)task->alpha, count);
+		k->axpy[task->dtype](dst, src, task->alpha, count);
+		break;
+	case GPUMAP_OP_CAST:
+		k->cast[task->dtype][task->to](dst, src, count);
 		break;
 	default:
 		return -EOPNOTSUPP;

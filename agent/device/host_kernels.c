@@ -6,6 +6,7 @@
 #include <string.h>
 
 #if defined(__x86_64__)
+#include <cpuid.h>
 #include <immintrin.h>
 #endif
 
@@ -98,10 +99,19 @@ static bool usable_plain(void)
 #include "agent/device/host_vec.h"
 
 #if defined(__x86_64__)
+/* Not every compiler has a name for it.  The system's saving of state is that
+ * of AVX. */
+static bool has_f16c(void)
+{
+	unsigned int a, b, c, d;
+
+	return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+}
+
 static bool usable_avx2(void)
 {
 	__builtin_cpu_init();
-	return __builtin_cpu_supports("avx2");
+	return __builtin_cpu_supports("avx2") && has_f16c();
 }
 
 static bool usable_avx512(void)
@@ -110,18 +120,22 @@ static bool usable_avx512(void)
 	return __builtin_cpu_supports("avx512f");
 }
 
-#define VEC_NAME       avx2
-#define VEC_BYTES      32
-#define VEC_TARGET     __attribute__((target("avx2")))
-#define VEC_PAST(p, v) _mm256_stream_ps((float *)(p), (__m256)(v))
-#define VEC_ORDER()    _mm_sfence()
+#define VEC_NAME        avx2
+#define VEC_BYTES       32
+#define VEC_TARGET      __attribute__((target("avx2,f16c")))
+#define VEC_PAST(p, v)  _mm256_stream_ps((float *)(p), (__m256)(v))
+#define VEC_TO_F16(v)   _mm256_cvtps_ph((__m256)(v), _MM_FROUND_TO_NEAREST_INT)
+#define VEC_FROM_F16(v) _mm256_cvtph_ps((__m128i)(v))
+#define VEC_ORDER()     _mm_sfence()
 #include "agent/device/host_vec.h"
 
-#define VEC_NAME       avx512
-#define VEC_BYTES      64
-#define VEC_TARGET     __attribute__((target("avx512f")))
-#define VEC_PAST(p, v) _mm512_stream_ps((float *)(p), (__m512)(v))
-#define VEC_ORDER()    _mm_sfence()
+#define VEC_NAME        avx512
+#define VEC_BYTES       64
+#define VEC_TARGET      __attribute__((target("avx512f")))
+#define VEC_PAST(p, v)  _mm512_stream_ps((float *)(p), (__m512)(v))
+#define VEC_TO_F16(v)   _mm512_cvtps_ph((__m512)(v), _MM_FROUND_TO_NEAREST_INT)
+#define VEC_FROM_F16(v) _mm512_cvtph_ps((__m256i)(v))
+#define VEC_ORDER()     _mm_sfence()
 #include "agent/device/host_vec.h"
 #endif
 

@@ -20,6 +20,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "gpumap.h"
+
+#define GM_HOST_DTYPES (GPUMAP_DTYPE_U64 + 1)
+
 struct gm_host_kernels {
 	const char *name;     /* "avx512", "avx2", "plain" */
 	bool (*usable)(void); /* this CPU, and the system's saving of state */
@@ -35,11 +39,20 @@ struct gm_host_kernels {
 	void (*fill)(void *dst, uint64_t pattern, size_t bytes);
 	void (*fill_past)(void *dst, uint64_t pattern, size_t bytes);
 
+	/* Those below: by enum gpumap_dtype of src, NULL where task.c's table
+	 * has no such operator. */
+
 	/* dst[i] = alpha * src[i]; they may be the same elements. */
-	void (*scale)(void *dst, const void *src, float alpha, size_t n);
+	void (*scale[GM_HOST_DTYPES])(void *dst, const void *src, double alpha,
+				      size_t n);
 
 	/* dst[i] += alpha * src[i], product and sum rounded. */
-	void (*axpy)(void *dst, const void *src, float alpha, size_t n);
+	void (*axpy[GM_HOST_DTYPES])(void *dst, const void *src, double alpha,
+				     size_t n);
+
+	/* dst[i] = src[i], then by that of dst. */
+	void (*cast[GM_HOST_DTYPES][GM_HOST_DTYPES])(void *dst, const void *src,
+						     size_t n);
 };
 
 /* Best first, "plain" last; ends with NULL.  For tests, and for choosing. */

@@ -12,6 +12,8 @@
  *	VEC_PAST(p, v)	store v, of type f32 vector, at the aligned p, past the
  *			caches
  *	VEC_ORDER()	order those stores before later ones
+ *	VEC_TO_F16(v)	v, of type f32 vector, as f16, and back; neither: by
+ *	VEC_FROM_F16(v)	arithmetic on the bits, with the same result
  *
  * beside what host_kernels.c has above the first inclusion.
  *
@@ -24,7 +26,8 @@
 #define VEC_PASTE(a, b)  VEC_PASTE_(a, b)
 #define VEC(name)        VEC_PASTE(name, VEC_NAME)
 #define VEC_FN           VEC_TARGET static void
-#define VEC_INLINE       VEC_TARGET static inline __attribute__((always_inline)) void
+#define VEC_VALUE        VEC_TARGET static inline __attribute__((always_inline))
+#define VEC_INLINE       VEC_VALUE void
 
 /* Memory of clients: any alignment, any type. */
 typedef float VEC(f32v)
@@ -127,37 +130,41 @@ VEC_FN VEC(fill_past)(void *dst, uint64_t pattern, size_t bytes)
  * Through the caches, however long: measured, arithmetic that writes past them
  * is the slower one.
  */
-VEC_FN VEC(scale)(void *dst, const void *src, float alpha, size_t n)
+VEC_FN VEC(scale_f32)(void *dst, const void *src, double alpha, size_t n)
 {
+	const float a = (float)alpha;
 	const f32 *from = src;
 	f32 *to = dst;
 	size_t i = 0;
 
 	/* A destination between two floats never gets aligned. */
 	for (; i < n && i < LANES && (uintptr_t)(to + i) % VEC_BYTES; i++)
-		to[i] = alpha * from[i];
+		to[i] = a * from[i];
 	for (; i + LANES <= n; i += LANES)
-		*(F32V *)(to + i) = alpha * *(const F32V *)(from + i);
+		*(F32V *)(to + i) = a * *(const F32V *)(from + i);
 	for (; i < n; i++)
-		to[i] = alpha * from[i];
+		to[i] = a * from[i];
 }
 
-VEC_FN VEC(axpy)(void *dst, const void *src, float alpha, size_t n)
+VEC_FN VEC(axpy_f32)(void *dst, const void *src, double alpha, size_t n)
 {
+	const float a = (float)alpha;
 	const f32 *from = src;
 	f32 *to = dst;
 	size_t i = 0;
 
 	for (; i < n && i < LANES && (uintptr_t)(to + i) % VEC_BYTES; i++)
-		to[i] = to[i] + alpha * from[i];
+		to[i] = to[i] + a * from[i];
 	for (; i + LANES <= n; i += LANES) {
-		F32V v = alpha * *(const F32V *)(from + i);
+		F32V v = a * *(const F32V *)(from + i);
 
 		*(F32V *)(to + i) = *(const F32V *)(to + i) + v;
 	}
 	for (; i < n; i++)
-		to[i] = to[i] + alpha * from[i];
+		to[i] = to[i] + a * from[i];
 }
+
+#include "agent/device/host_float.h"
 
 static const struct gm_host_kernels VEC(kernels) = {
 	.name = VEC_STRING(VEC_NAME),
@@ -167,8 +174,25 @@ static const struct gm_host_kernels VEC(kernels) = {
 	.copy_pages = VEC(copy_pages),
 	.fill = VEC(fill),
 	.fill_past = VEC(fill_past),
-	.scale = VEC(scale),
-	.axpy = VEC(axpy),
+	.scale = { [GPUMAP_DTYPE_F16] = VEC(scale_f16),
+		   [GPUMAP_DTYPE_BF16] = VEC(scale_bf16),
+		   [GPUMAP_DTYPE_F32] = VEC(scale_f32),
+		   [GPUMAP_DTYPE_F64] = VEC(scale_f64) },
+	.axpy = { [GPUMAP_DTYPE_F16] = VEC(axpy_f16),
+		  [GPUMAP_DTYPE_BF16] = VEC(axpy_bf16),
+		  [GPUMAP_DTYPE_F32] = VEC(axpy_f32),
+		  [GPUMAP_DTYPE_F64] = VEC(axpy_f64) },
+	.cast = { [GPUMAP_DTYPE_F16] = { [GPUMAP_DTYPE_BF16] =
+						 VEC(cast_f16_bf16),
+					 [GPUMAP_DTYPE_F32] =
+						 VEC(cast_f16_f32) },
+		  [GPUMAP_DTYPE_BF16] = { [GPUMAP_DTYPE_F16] =
+						  VEC(cast_bf16_f16),
+					  [GPUMAP_DTYPE_F32] =
+						  VEC(cast_bf16_f32) },
+		  [GPUMAP_DTYPE_F32] = { [GPUMAP_DTYPE_F16] = VEC(cast_f32_f16),
+					 [GPUMAP_DTYPE_BF16] =
+						 VEC(cast_f32_bf16) } },
 };
 
 #undef VEC_PASTE_
@@ -176,6 +200,7 @@ static const struct gm_host_kernels VEC(kernels) = {
 #undef VEC
 #undef VEC_FN
 #undef VEC_INLINE
+#undef VEC_VALUE
 #undef F32V
 #undef U64V
 #undef LANES
@@ -183,4 +208,6 @@ static const struct gm_host_kernels VEC(kernels) = {
 #undef VEC_BYTES
 #undef VEC_TARGET
 #undef VEC_PAST
+#undef VEC_TO_F16
+#undef VEC_FROM_F16
 #undef VEC_ORDER

@@ -13,6 +13,7 @@ noinst_LTLIBRARIES += %reldir%/libdevice.la
 %canon_reldir%_libdevice_la_SOURCES += %reldir%/cuda_work.c
 %canon_reldir%_libdevice_la_SOURCES += %reldir%/device.h
 %canon_reldir%_libdevice_la_SOURCES += %reldir%/host.c
+%canon_reldir%_libdevice_la_SOURCES += %reldir%/host_float.h
 %canon_reldir%_libdevice_la_SOURCES += %reldir%/host_kernels.c
 %canon_reldir%_libdevice_la_SOURCES += %reldir%/host_kernels.h
 %canon_reldir%_libdevice_la_SOURCES += %reldir%/host_memory.c

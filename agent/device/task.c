@@ -23,24 +23,28 @@ static const struct {
 
 #define ANY_DTYPE   UINT32_MAX
 #define ONLY(dtype) (UINT32_C(1) << (dtype))
+#define CASTS                                               \
+	(ONLY(GPUMAP_DTYPE_F16) | ONLY(GPUMAP_DTYPE_BF16) | \
+	 ONLY(GPUMAP_DTYPE_F32))
+#define FLOATS (CASTS | ONLY(GPUMAP_DTYPE_F64))
+#define BOTH   (GM_TASK_READS_SRC | GM_TASK_WRITES_DST)
 
 static const struct {
 	const char *name;
 	uint32_t memory; /* GM_TASK_* */
 	uint32_t takes;  /* a bit per dtype */
+	uint32_t to;     /* likewise, with GM_TASK_CASTS */
 } ops[] = {
-	[GPUMAP_OP_NOP] = { "nop", 0, ANY_DTYPE },
-	[GPUMAP_OP_FILL] = { "fill", GM_TASK_WRITES_DST, ANY_DTYPE },
-	[GPUMAP_OP_COPY] = { "copy", GM_TASK_READS_SRC | GM_TASK_WRITES_DST,
-			     ANY_DTYPE },
-	[GPUMAP_OP_SCALE] = { "scale", GM_TASK_READS_SRC | GM_TASK_WRITES_DST,
-			      ONLY(GPUMAP_DTYPE_F32) },
+	[GPUMAP_OP_NOP] = { "nop", 0, ANY_DTYPE, 0 },
+	[GPUMAP_OP_FILL] = { "fill", GM_TASK_WRITES_DST, ANY_DTYPE, 0 },
+	[GPUMAP_OP_COPY] = { "copy", BOTH, ANY_DTYPE, 0 },
+	[GPUMAP_OP_SCALE] = { "scale", BOTH | GM_TASK_IN_PLACE, FLOATS, 0 },
 	[GPUMAP_OP_AXPY] = { "axpy",
-			     GM_TASK_READS_SRC | GM_TASK_READS_DST |
-				     GM_TASK_WRITES_DST,
-			     ONLY(GPUMAP_DTYPE_F32) },
-	[GPUMAP_OP_ALLOC] = { "alloc", 0, ONLY(GPUMAP_DTYPE_U8) },
-	[GPUMAP_OP_FREE] = { "free", 0, ONLY(GPUMAP_DTYPE_U8) },
+			     BOTH | GM_TASK_READS_DST | GM_TASK_IN_PLACE,
+			     FLOATS, 0 },
+	[GPUMAP_OP_ALLOC] = { "alloc", 0, ONLY(GPUMAP_DTYPE_U8), 0 },
+	[GPUMAP_OP_FREE] = { "free", 0, ONLY(GPUMAP_DTYPE_U8), 0 },
+	[GPUMAP_OP_CAST] = { "cast", BOTH | GM_TASK_CASTS, CASTS, CASTS },
 };
 
 uint32_t gm_dtype_bytes(uint32_t dtype)
@@ -63,49 +67,62 @@ uint32_t gm_op_memory(uint32_t op)
 	return op < N_OF(ops) ? ops[op].memory : 0;
 }
 
-int gm_op_takes(uint32_t op, uint32_t dtype)
+int gm_op_takes(uint32_t op, uint32_t dtype, uint32_t to)
 {
 	if (!gm_op_name(op))
 		return -EOPNOTSUPP;
 	if (!gm_dtype_bytes(dtype) || !(ops[op].takes & ONLY(dtype)))
 		return -EINVAL;
-	return 0;
-}
-
-int gm_task_bytes(uint32_t dtype, uint64_t n, uint64_t *ret_bytes)
-{
-	uint32_t each = gm_dtype_bytes(dtype);
-
-	if (!each)
+	if (!(ops[op].memory & GM_TASK_CASTS))
+		return 0;
+	if (!gm_dtype_bytes(to) || !(ops[op].to & ONLY(to)) || to == dtype)
 		return -EINVAL;
-	if (n > INT64_MAX / each)
-		return -EOVERFLOW;
-	*ret_bytes = n * each;
 	return 0;
 }
 
-static bool overlap(uint64_t a, uint64_t b, uint64_t bytes, bool may_be_same)
+int gm_task_sizes(const struct gm_task *task, struct gm_sizes *ret_sizes)
 {
-	if (a == b && may_be_same)
+	uint32_t memory = gm_op_memory(task->op);
+	struct gm_sizes s = { 0 };
+
+	if (memory & GM_TASK_WRITES_DST)
+		s.dst_each = gm_dtype_bytes(
+			memory & GM_TASK_CASTS ? task->to : task->dtype);
+	if (memory & GM_TASK_READS_SRC)
+		s.src_each = gm_dtype_bytes(task->dtype);
+	s.each = s.dst_each > s.src_each ? s.dst_each : s.src_each;
+	if (!s.dst_each || ((memory & GM_TASK_READS_SRC) && !s.src_each))
+		return -EINVAL;
+	if (task->n > INT64_MAX / s.each)
+		return -EOVERFLOW;
+	s.dst = task->n * s.dst_each;
+	s.src = task->n * s.src_each;
+	*ret_sizes = s;
+	return 0;
+}
+
+static bool overlap(uint64_t dst, uint64_t dst_bytes, uint64_t src,
+		    uint64_t src_bytes, bool may_be_same)
+{
+	if (dst == src && may_be_same)
 		return false;
-	return a < b ? b - a < bytes : a - b < bytes;
+	return dst < src ? dst_bytes > src - dst : src_bytes > dst - src;
 }
 
 bool gm_task_overlaps(const struct gm_task *task)
 {
-	bool may_be_same = task->op != GPUMAP_OP_COPY;
-	uint64_t bytes;
+	uint32_t memory = gm_op_memory(task->op);
+	bool in_place = memory & GM_TASK_IN_PLACE;
+	struct gm_sizes s;
 
-	if (!(gm_op_memory(task->op) & GM_TASK_READS_SRC))
-		return false;
-	if (gm_task_bytes(task->dtype, task->n, &bytes) < 0)
+	if (!(memory & GM_TASK_READS_SRC) || gm_task_sizes(task, &s) < 0)
 		return false;
 	if (task->dst && task->src)
-		return overlap((uintptr_t)task->dst, (uintptr_t)task->src,
-			       bytes, may_be_same);
+		return overlap((uintptr_t)task->dst, s.dst,
+			       (uintptr_t)task->src, s.src, in_place);
 	/* Memory of the device is apart from all that is mapped here. */
 	if (!task->dst && !task->src)
-		return overlap(task->dst_address, task->src_address, bytes,
-			       may_be_same);
+		return overlap(task->dst_address, s.dst, task->src_address,
+			       s.src, in_place);
 	return false;
 }

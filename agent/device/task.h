@@ -8,13 +8,12 @@
  * pointers, so nothing here comes from a client unseen.  What may be judged
  * about a task without knowing its memory is judged here, by one table.
  *
- * Arithmetic.  SCALE and AXPY are done in f32: alpha is rounded to f32 once,
- * each product and each sum is rounded, and nothing is fused, so a result does
- * not depend on the CPU, on the slices or on the rows it was computed by.
- * (Which payload comes out when two NaNs meet is the one thing left open.)
+ * Arithmetic is that of gpumap.h, which agent/cuda/operators.h has in detail: a
+ * result depends neither on the CPU, nor on the slices or on the rows it was
+ * computed by.  (Which NaN comes out is the one thing left open.)
  *
- * Overlap.  dst and src may be the same elements in SCALE and AXPY.  Any other
- * overlap is refused by who judges: gm_task_overlaps() tells.
+ * Overlap.  dst and src may be the same elements where GM_TASK_IN_PLACE says so.
+ * Any other overlap is refused by who judges: gm_task_overlaps() tells.
  */
 #ifndef GM_TASK_H
 #define GM_TASK_H
@@ -24,7 +23,8 @@
 
 struct gm_task {
 	uint32_t op;     /* enum gpumap_op */
-	uint32_t dtype;  /* enum gpumap_dtype */
+	uint32_t dtype;  /* enum gpumap_dtype, of src */
+	uint32_t to;     /* CAST: of dst; else 0, and dst is as src */
 	void *dst;       /* n elements, NULL for NOP; any alignment */
 	const void *src; /* n elements, NULL for NOP and FILL */
 	/* The same as the device names it, for a backend with start(): from
@@ -54,24 +54,35 @@ uint32_t gm_op_memory(uint32_t op);
 #define GM_TASK_READS_SRC  (UINT32_C(1) << 0)
 #define GM_TASK_READS_DST  (UINT32_C(1) << 1)
 #define GM_TASK_WRITES_DST (UINT32_C(1) << 2)
+#define GM_TASK_IN_PLACE   (UINT32_C(1) << 3) /* dst may be src */
+#define GM_TASK_CASTS      (UINT32_C(1) << 4) /* it has a dtype of dst, `to` */
 
 /*
  * gm_op_takes - does the operator exist for elements of this dtype
+ *
+ * to		of no account without GM_TASK_CASTS
  *
  * Returns	0
  *		-EOPNOTSUPP	no such operator
  *		-EINVAL		no such dtype, or one it is not made for
  */
-int gm_op_takes(uint32_t op, uint32_t dtype);
+int gm_op_takes(uint32_t op, uint32_t dtype, uint32_t to);
+
+/* Bytes of a task's operands, and of an element of each; 0 where it has none. */
+struct gm_sizes {
+	uint64_t dst, src;
+	uint32_t dst_each, src_each;
+	uint32_t each; /* the larger: what an element counts in a slice */
+};
 
 /*
- * gm_task_bytes - bytes of dst, and of src where there is one
+ * gm_task_sizes - how much memory a task has, by its op, dtypes and n
  *
  * Returns	0
  *		-EINVAL		no such dtype
- *		-EOVERFLOW	more than 2^63 - 1, so in nobody's memory
+ *		-EOVERFLOW	more than 2^63 - 1 bytes, so in nobody's memory
  */
-int gm_task_bytes(uint32_t dtype, uint64_t n, uint64_t *ret_bytes);
+int gm_task_sizes(const struct gm_task *task, struct gm_sizes *ret_sizes);
 
 /* dst and src share bytes and the operator does not allow it. */
 bool gm_task_overlaps(const struct gm_task *task);

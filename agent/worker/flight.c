@@ -21,7 +21,7 @@ struct flown {
 	struct gm_task task;
 	uint64_t next;        /* element of the next slice to start */
 	uint64_t deadline_ns; /* after which none is started; 0: none */
-	uint32_t each;        /* bytes of an element */
+	uint32_t each;        /* bytes that an element counts for */
 	uint32_t n_slices;    /* under way */
 	int32_t status;
 	bool is_fence;
@@ -336,15 +336,15 @@ static uint32_t part_missing(const struct gm_session *s, const void *memory,
 static bool must_reach(struct gm_worker *w, struct gm_session *s)
 {
 	struct flown *e = flown_at(s, s->entries.pos - 1);
-	uint64_t bytes = e->task.n * e->each;
+	struct gm_sizes sizes;
 	uint32_t part;
 	int rc;
 
-	if (s->n_reached == 0)
+	if (s->n_reached == 0 || gm_task_sizes(&e->task, &sizes) < 0)
 		return false;
-	part = part_missing(s, e->task.dst, bytes);
+	part = part_missing(s, e->task.dst, sizes.dst);
 	if (part == s->n_reached)
-		part = part_missing(s, e->task.src, bytes);
+		part = part_missing(s, e->task.src, sizes.src);
 	e->is_fence = s->flights->fenced = part < s->n_reached;
 	if (part == s->n_reached)
 		return false;
@@ -376,7 +376,7 @@ static void read_task(struct gm_worker *w, struct gm_session *s,
 
 	e->task = verdict->task;
 	e->deadline_ns = verdict->deadline_ns;
-	e->each = gm_dtype_bytes(verdict->task.dtype);
+	e->each = verdict->each;
 	if (!must_reach(w, s))
 		start(w, s);
 }

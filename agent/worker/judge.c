@@ -19,7 +19,8 @@ static const char *breach(const struct gm_entry *entry)
 		return "unknown operation";
 	if (entry->flags & ~GM_ENTRY_MORE)
 		return "unknown flag";
-	if (entry->reserved || entry->zero)
+	if (entry->zero ||
+	    (entry->to && !(gm_op_memory(entry->op) & GM_TASK_CASTS)))
 		return "reserved bits are set";
 	return NULL;
 }
@@ -115,38 +116,37 @@ static bool is_from_another_row(const struct gm_judge *judge,
 static int make_task(const struct gm_judge *judge, const struct gm_entry *entry,
 		     struct gm_verdict *v)
 {
-	uint32_t each = gm_dtype_bytes(entry->dtype);
-	uint32_t memory = gm_op_memory(entry->op);
-	bool reads = memory & GM_TASK_READS_SRC;
+	bool reads = gm_op_memory(entry->op) & GM_TASK_READS_SRC;
 	struct place dst = { 0 }, src = { 0 };
-	uint64_t bytes;
+	struct gm_sizes s;
 	int rc;
 
-	if (gm_task_bytes(entry->dtype, entry->n, &bytes) < 0)
+	v->task.n = entry->n;
+	if (gm_task_sizes(&v->task, &s) < 0)
 		return -ERANGE; /* more than anybody's memory has */
-	rc = place(judge, entry->dst_buffer, entry->dst, bytes, true, &dst);
+	rc = place(judge, entry->dst_buffer, entry->dst, s.dst, true, &dst);
 	if (rc == 0 && reads && is_from_another_row(judge, entry))
 		rc = -EOPNOTSUPP;
 	if (rc == 0 && reads)
-		rc = place(judge, entry->src_buffer, entry->src, bytes, false,
+		rc = place(judge, entry->src_buffer, entry->src, s.src, false,
 			   &src);
 	if (rc < 0)
 		return rc;
 	/* What each of them lies in is aligned to any element. */
-	if (entry->dst % each || (reads && entry->src % each))
+	if (entry->dst % s.dst_each || (reads && entry->src % s.src_each))
 		return -EINVAL;
 
 	v->task.dst = dst.at;
 	v->task.dst_address = dst.address;
 	v->task.src = src.at;
 	v->task.src_address = src.address;
-	v->task.n = entry->n;
 	/* Both readings of the word, alpha and pattern, are its bits. */
 	_Static_assert(sizeof(v->task.alpha) == sizeof(entry->value), "bits");
 	memcpy(&v->task.pattern, &entry->value, sizeof(entry->value));
 	if (gm_task_overlaps(&v->task))
 		return -EINVAL;
-	v->bytes = bytes;
+	v->each = s.each;
+	v->bytes = entry->n * s.each;
 	return 0;
 }
 
@@ -206,7 +206,9 @@ int gm_judge_entry(const struct gm_judge *judge,
 
 	gm_entry_unpack(words, &entry);
 	*ret_verdict = (struct gm_verdict){
-		.task = { .op = entry.op, .dtype = entry.dtype },
+		.task = { .op = entry.op,
+			  .dtype = entry.dtype,
+			  .to = entry.to },
 		.why = breach(&entry),
 	};
 	if (!ret_verdict->why && (entry.flags & GM_ENTRY_MORE))
@@ -215,7 +217,7 @@ int gm_judge_entry(const struct gm_judge *judge,
 		return -EPROTO;
 	if (entry.incarnation != judge->incarnation)
 		return -EIO;
-	rc = gm_op_takes(entry.op, entry.dtype);
+	rc = gm_op_takes(entry.op, entry.dtype, entry.to);
 	if (rc < 0)
 		return rc;
 	if (gm_op_memory(entry.op))

@@ -40,7 +40,8 @@ struct gm_judge {
 
 struct gm_verdict {
 	struct gm_task task; /* to run; set when 0 was returned */
-	uint64_t bytes;      /* of task.dst; 0: nothing to run */
+	uint64_t bytes;      /* that it counts for; 0: nothing to run */
+	uint32_t each;       /* of them, those of an element */
 	uint64_t buffer;     /* handle; 0 unless task.op is ALLOC or FREE */
 	uint32_t flags; /* ALLOC, whose bytes are task.n: GPUMAP_BUFFER_* */
 	uint64_t deadline_ns; /* 0: none */

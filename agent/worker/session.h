@@ -33,7 +33,7 @@ struct gm_work {
 	uint64_t bytes;       /* of the whole task */
 	uint64_t next;        /* element */
 	uint64_t deadline_ns; /* after which no slice begins; 0: none */
-	uint32_t each;        /* bytes of an element */
+	uint32_t each;        /* bytes that an element counts for */
 	bool taken;           /* in the journal */
 };
 

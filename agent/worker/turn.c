@@ -90,7 +90,7 @@ static void begin_work(struct gm_session *s, const struct gm_verdict *verdict)
 		.task = verdict->task,
 		.bytes = verdict->bytes,
 		.deadline_ns = verdict->deadline_ns,
-		.each = gm_dtype_bytes(verdict->task.dtype),
+		.each = verdict->each,
 	};
 }
 

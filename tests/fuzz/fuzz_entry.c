@@ -41,14 +41,16 @@ static bool inside(const char *at, uint64_t bytes, uint64_t each)
 static int check_run(struct gm_device *dev, const struct gm_task *task,
 		     uint64_t first, uint64_t count)
 {
-	uint64_t each = gm_dtype_bytes(task->dtype);
+	struct gm_sizes s = { 0 };
 
 	(void)dev;
-	MUST(each && first <= task->n && count <= task->n - first);
-	MUST(inside(task->dst, task->n * each, each));
+	MUST(gm_task_sizes(task, &s) == 0);
+	MUST(gm_op_takes(task->op, task->dtype, task->to) == 0);
+	MUST(first <= task->n && count <= task->n - first);
+	MUST(inside(task->dst, s.dst, s.dst_each));
 	if (gm_op_memory(task->op) & GM_TASK_READS_SRC)
-		MUST(inside(task->src, task->n * each, each));
-	run_bytes += count * each;
+		MUST(inside(task->src, s.src, s.src_each));
+	run_bytes += count * s.each;
 	return 0;
 }
 

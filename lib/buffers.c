@@ -147,21 +147,20 @@ int gm_buffers_judge(const struct gpumap_session *session, uint32_t row,
 		     const struct gpumap_job *job)
 {
 	uint32_t has = gm_op_fields(job->op);
-	uint32_t element = gm_dtype_bytes(job->dtype);
 	int ret = 0;
 
 	if ((has & GM_HAS_DST) == 0)
 		return 0;
 	if (job->dst_buffer != 0)
 		ret = judge_memory(session, row, job->dst_buffer, job->dst_at,
-				   job->n, element, true);
+				   job->n, gm_job_dst_bytes(job), true);
 	else if (!gm_in_arena(session, job->dst))
 		ret = -ERANGE;
 	if (ret != 0 || (has & GM_HAS_SRC) == 0)
 		return ret;
 	if (job->src_buffer != 0)
 		ret = judge_memory(session, row, job->src_buffer, job->src_at,
-				   job->n, element, false);
+				   job->n, gm_dtype_bytes(job->dtype), false);
 	else if (!gm_in_arena(session, job->src))
 		ret = -ERANGE;
 	return ret;

@@ -329,8 +329,9 @@ struct gpumap_session {
 	uint64_t queues_bytes;
 	uint32_t depth;
 	uint32_t n_rows;
-	bool takes_more; /* the agent's workers know second slots */
-	int broken;      /* negative once the session has ended: what to say */
+	bool takes_more;  /* the agent's workers know second slots */
+	bool takes_casts; /* and operations from CAST on */
+	int broken;       /* negative once the session has ended: what to say */
 
 	struct gm_pair *pairs[GM_ROWS]; /* NULL: not used yet */
 	struct gm_pair *busy[GM_ROWS];  /* those with live > 0 */
@@ -393,13 +394,27 @@ void gm_session_look(struct gpumap_session *session);
 uint32_t gm_dtype_bytes(uint32_t dtype);
 
 /* Which of a job's fields an operation has. */
-enum { GM_HAS_DST = 1, GM_HAS_SRC = 2, GM_HAS_ALPHA = 4, GM_HAS_PATTERN = 8 };
+enum {
+	GM_HAS_DST = 1,
+	GM_HAS_SRC = 2,
+	GM_HAS_ALPHA = 4,
+	GM_HAS_PATTERN = 8,
+	GM_HAS_TO = 16 /* a dtype of dst's own */
+};
 
 /* GM_HAS_* of one that a job may have. */
 uint32_t gm_op_fields(uint32_t op);
 
-/* Judge one job for one row; returns 0, -EINVAL, -ERANGE, or what
- * gm_buffers_judge() says. */
+/* Returns 0; -EINVAL: it has no operation that a job may have, or a dtype that
+ * we do not know; -EOPNOTSUPP: the agent does not know the operation. */
+int gm_job_known(const struct gpumap_session *session,
+		 const struct gpumap_job *job);
+
+/* Bytes of an element of dst, 0 for a dtype that we do not know. */
+uint32_t gm_job_dst_bytes(const struct gpumap_job *job);
+
+/* Judge one job for one row; returns 0, -ERANGE, or what gm_job_known() and
+ * gm_buffers_judge() say. */
 int gm_job_judge(const struct gpumap_session *session, uint32_t row,
 		 const struct gpumap_job *job);
 

@@ -147,11 +147,11 @@ static bool reaches(const struct gpumap_session *s, const void *memory,
 static int judge(const struct gpumap_session *s, const struct gpumap_job *job,
 		 const struct gpumap_scatter_opts *opts)
 {
-	uint32_t element = gm_dtype_bytes(job->dtype);
+	int ret = gm_job_known(s, job);
 	uint32_t has;
 
-	if (job->op > GPUMAP_OP_AXPY || element == 0)
-		return -EINVAL;
+	if (ret != 0)
+		return ret;
 	if (gm_job_has_more(job) && !s->takes_more)
 		return -EOPNOTSUPP;
 	has = gm_op_fields(job->op);
@@ -159,10 +159,12 @@ static int judge(const struct gpumap_session *s, const struct gpumap_job *job,
 	    (opts->dst_buffers != NULL || opts->src_buffers != NULL))
 		return -EINVAL;
 	if ((has & GM_HAS_DST) != 0 && job->dst_buffer == 0 &&
-	    opts->dst_buffers == NULL && reaches(s, job->dst, job->n, element))
+	    opts->dst_buffers == NULL &&
+	    reaches(s, job->dst, job->n, gm_job_dst_bytes(job)))
 		return -ERANGE;
 	if ((has & GM_HAS_SRC) != 0 && job->src_buffer == 0 &&
-	    opts->src_buffers == NULL && reaches(s, job->src, job->n, element))
+	    opts->src_buffers == NULL &&
+	    reaches(s, job->src, job->n, gm_dtype_bytes(job->dtype)))
 		return -ERANGE;
 	return 0;
 }
@@ -173,7 +175,8 @@ static struct gpumap_job part_of(const struct gpumap_job *job,
 				 const struct plan *plan, uint32_t i)
 {
 	const struct gpumap_tile *tile = &plan->tiles[i];
-	uint64_t skip = tile->first * gm_dtype_bytes(job->dtype);
+	uint64_t dst_skip = tile->first * gm_job_dst_bytes(job);
+	uint64_t src_skip = tile->first * gm_dtype_bytes(job->dtype);
 	struct gpumap_job part = *job;
 
 	part.n = tile->n;
@@ -183,15 +186,15 @@ static struct gpumap_job part_of(const struct gpumap_job *job,
 	if (plan->dst_buffers != NULL)
 		part.dst_buffer = plan->dst_buffers[plan->places[i]];
 	else if (part.dst_buffer != 0)
-		part.dst_at += skip;
+		part.dst_at += dst_skip;
 	else
-		part.dst = (char *)job->dst + skip;
+		part.dst = (char *)job->dst + dst_skip;
 	if (plan->src_buffers != NULL)
 		part.src_buffer = plan->src_buffers[plan->places[i]];
 	else if (part.src_buffer != 0)
-		part.src_at += skip;
+		part.src_at += src_skip;
 	else
-		part.src = (const char *)job->src + skip;
+		part.src = (const char *)job->src + src_skip;
 	return part;
 }
 

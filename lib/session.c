@@ -157,6 +157,7 @@ int gpumap_session_open(struct gpumap *map,
 	s->gap_ns = FIRST_GAP_NS;
 	s->epoch = gm_get(&map->map.header->epoch);
 	s->takes_more = gm_get(&map->map.header->minor) >= GM_MINOR_MORE;
+	s->takes_casts = gm_get(&map->map.header->minor) >= GM_MINOR_CASTS;
 	open = (struct gm_session_open){ .depth = ours.depth,
 					 .flags = ours.flags &
 						  GPUMAP_SESSION_POLLABLE,

@@ -31,13 +31,33 @@ static const uint8_t fields[] = {
 	/* Ours alone: no job may have them. */
 	[GPUMAP_OP_ALLOC] = GM_HAS_DST | GM_HAS_PATTERN,
 	[GPUMAP_OP_FREE] = GM_HAS_DST,
+	[GPUMAP_OP_CAST] = GM_HAS_DST | GM_HAS_SRC | GM_HAS_TO,
 };
 
-#define JOB_OPS (GPUMAP_OP_AXPY + 1u)
+/* Those that a job may have, a bit each. */
+#define JOB_OPS \
+	(((UINT32_C(1) << GPUMAP_OP_ALLOC) - 1) | UINT32_C(1) << GPUMAP_OP_CAST)
 
 uint32_t gm_op_fields(uint32_t op)
 {
 	return fields[op];
+}
+
+uint32_t gm_job_dst_bytes(const struct gpumap_job *job)
+{
+	return gm_dtype_bytes((fields[job->op] & GM_HAS_TO) != 0 ? job->to
+								 : job->dtype);
+}
+
+int gm_job_known(const struct gpumap_session *session,
+		 const struct gpumap_job *job)
+{
+	if (job->op >= sizeof(fields) || (JOB_OPS >> job->op & 1) == 0 ||
+	    gm_dtype_bytes(job->dtype) == 0 || gm_job_dst_bytes(job) == 0)
+		return -EINVAL;
+	if (job->op > GPUMAP_OP_FREE && !session->takes_casts)
+		return -EOPNOTSUPP;
+	return 0;
 }
 
 static uint64_t offset_of(const struct gpumap_session *s, const void *memory)
@@ -49,8 +69,10 @@ static uint64_t offset_of(const struct gpumap_session *s, const void *memory)
 static inline int judge_arena(const struct gpumap_session *s,
 			      const struct gpumap_job *job)
 {
-	if (job->op >= JOB_OPS || gm_dtype_bytes(job->dtype) == 0)
-		return -EINVAL;
+	int ret = gm_job_known(s, job);
+
+	if (ret != 0)
+		return ret;
 	if ((fields[job->op] & GM_HAS_DST) != 0 && !gm_in_arena(s, job->dst))
 		return -ERANGE;
 	if ((fields[job->op] & GM_HAS_SRC) != 0 && !gm_in_arena(s, job->src))
@@ -61,11 +83,12 @@ static inline int judge_arena(const struct gpumap_session *s,
 int gm_job_judge(const struct gpumap_session *session, uint32_t row,
 		 const struct gpumap_job *job)
 {
+	int ret;
+
 	if ((job->dst_buffer | job->src_buffer) == 0)
 		return judge_arena(session, job);
-	if (job->op >= JOB_OPS || gm_dtype_bytes(job->dtype) == 0)
-		return -EINVAL;
-	return gm_buffers_judge(session, row, job);
+	ret = gm_job_known(session, job);
+	return ret != 0 ? ret : gm_buffers_judge(session, row, job);
 }
 
 bool gm_pair_has_credit(const struct gm_pair *pair, uint32_t n)
@@ -102,6 +125,8 @@ static inline void pack(const struct gpumap_session *s,
 		memcpy(&entry.value, &job->alpha, sizeof(entry.value));
 	if ((has & GM_HAS_PATTERN) != 0)
 		entry.value = job->pattern;
+	if ((has & GM_HAS_TO) != 0)
+		entry.to = (uint8_t)job->to;
 	if (rich && (has & GM_HAS_DST) != 0 && job->dst_buffer != 0) {
 		entry.dst_buffer = job->dst_buffer;
 		entry.dst = job->dst_at;

@@ -35,8 +35,9 @@
 #include "shm/atomic.h"
 
 #define GM_LAYOUT_MAJOR   1u
-#define GM_LAYOUT_MINOR   3u
+#define GM_LAYOUT_MINOR   4u
 #define GM_MINOR_MORE     3u /* since then workers know second slots */
+#define GM_MINOR_CASTS    4u /* and operations from CAST on */
 #define GM_MAGIC          UINT64_C(0x000050414d555047) /* "GPUMAP", little-endian */
 #define GM_BYTE_ORDER     UINT32_C(0x01020304)
 

@@ -66,6 +66,13 @@ static void wrong_jobs_are_not_submitted(void)
 	bad[1] = good;
 	bad[1].dtype = 99;
 	EQ(gpumap_submit(s, 0, bad, 2), -EINVAL);
+	bad[1].dtype = good.dtype;
+	bad[1].op = GPUMAP_OP_FREE; /* no job's */
+	EQ(gpumap_submit(s, 0, bad, 2), -EINVAL);
+	bad[1].op = GPUMAP_OP_CAST;
+	bad[1].to = 99;
+	EQ(gpumap_submit(s, 0, bad, 2), -EINVAL);
+	EQ(gpumap_scatter(s, &bad[1], NULL, NULL, 0), -EINVAL);
 	bad[1] = good;
 	bad[1].dst = &outside;
 	EQ(gpumap_submit(s, 0, bad, 2), -ERANGE);

@@ -196,6 +196,13 @@ static void an_old_agent_is_not_asked(void)
 	job.deadline_ns = GPUMAP_NO_DEADLINE;
 	EQ(gpumap_submit(s, 0, &job, 1), 0);
 	gpumap_session_close(s);
+	/* One step younger: that still knows no operation from CAST on. */
+	gm_put(&header->minor, GM_MINOR_CASTS - 1);
+	s = open_session(16, 0);
+	job.op = GPUMAP_OP_CAST;
+	EQ(gpumap_submit(s, 0, &job, 1), -EOPNOTSUPP);
+	EQ(gpumap_scatter(s, &job, NULL, NULL, 0), -EOPNOTSUPP);
+	gpumap_session_close(s);
 	gm_put(&header->minor, GM_LAYOUT_MINOR);
 }
 

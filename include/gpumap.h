@@ -1208,6 +1208,15 @@ enum gpumap_op {
 			      * must not overlap */
 };
 
+/* A place in time: what one session has submitted to a row, up to there. */
+struct gpumap_time {
+	uint32_t row;
+	uint32_t reserved; /* 0 */
+	uint64_t value;    /* from gpumap_submitted(); 0: the beginning */
+};
+
+#define GPUMAP_WAITS_MAX 4u /* of one job */
+
 struct gpumap_job {
 	uint32_t op;      /* enum gpumap_op */
 	uint32_t dtype;   /* enum gpumap_dtype: what an element is, of src and
@@ -1224,10 +1233,13 @@ struct gpumap_job {
 	uint64_t src_buffer;
 	uint64_t dst_at; /* bytes from the beginning of the buffer */
 	uint64_t src_at;
-	uint64_t deadline_ns; /* on CLOCK_MONOTONIC; 0 or
-			       * GPUMAP_NO_DEADLINE: none.  It takes the room
-			       * of two jobs in the queue */
-	uint32_t to;          /* CAST: enum gpumap_dtype of dst */
+	/* A job with any of these takes the room of two in the queue. */
+	uint64_t deadline_ns;            /* on CLOCK_MONOTONIC; 0 or
+					  * GPUMAP_NO_DEADLINE: none */
+	const struct gpumap_time *waits; /* what has to have ended before it is
+					  * begun; read by the call */
+	uint32_t n_waits;                /* GPUMAP_WAITS_MAX at most */
+	uint32_t to;                     /* CAST: enum gpumap_dtype of dst */
 };
 
 struct gpumap_done {
@@ -1240,7 +1252,11 @@ struct gpumap_done {
  * gpumap_submit - hand jobs to the worker of one row, in order
  *
  * All of @jobs or none are submitted.  What they name must stay as it is until
- * they have ended.  A job ends with one of
+ * they have ended.  Jobs of a row are done in order.  One that waits for what was
+ * submitted to other rows is begun when all of that has ended, whether well or not,
+ * and finds in memory what it did; what is behind it on its row waits, too.  As
+ * only what was submitted before can be waited for, nothing waits for ever but
+ * with a job that takes for ever.  A job ends with one of
  *
  *	0		done
  *	-EINVAL		its dtype does not go with its operation, a pointer is
@@ -1251,9 +1267,12 @@ struct gpumap_done {
  *	-ETIME		its deadline passed before it was begun, and nothing was
  *			done; or while it was done in slices, and no more were
  *			begun
+ *	-ECANCELED	by gpumap_cancel(), and nothing was done
  *	-EIO		the worker died before the job ended, and it may have
  *			been done in part; or the job was submitted between a
- *			worker's death and the row's being READY again
+ *			worker's death and the row's being READY again; or a
+ *			worker died that had not done, for all that this session
+ *			had seen, what the job waits for, and nothing was done
  *	-ENODEV		the row is lost
  *	-ECONNRESET	the agent died; a worker may still be writing, for as
  *			long as it takes it to see that
@@ -1262,14 +1281,15 @@ struct gpumap_done {
  *		-EAGAIN		fewer than @n jobs fit beside those in flight:
  *				take completions first
  *		-EINVAL		an operation or dtype that this library does not
- *				know, n is 0 or more than fit into the depth
+ *				know, n is 0 or more than fit into the depth; more
+ *				than four waits, or one for what was not submitted
  *		-ERANGE		a pointer outside of this session's arena, or
  *				elements outside of the buffer
  *		-ESTALE		this session has no such buffer
  *		-EACCES		the destination is READ_ONLY
  *		-EOPNOTSUPP	a buffer is memory of another row: copy by way of
  *				the arena, or of memory that is registered; or the
- *				agent is older than deadlines, or than CAST
+ *				agent is older than deadlines and waits, or CAST
  *		-ENODEV		no such row
  *		-ECONNRESET, -EPROTO	the session has ended
  *		-EOWNERDEAD	called in a forked child
@@ -1284,6 +1304,38 @@ struct gpumap_done {
  */
 GPUMAP_API int gpumap_submit(struct gpumap_session *session, uint32_t row,
 			     const struct gpumap_job *jobs, uint32_t n);
+
+/*
+ * gpumap_submitted - the place in time of what was submitted last to a row
+ *
+ * A job that waits for it, on any row, is begun when all that this session has
+ * submitted to @row so far has ended.
+ *
+ * ret_time	0 as the value where nothing was
+ *
+ * Returns	0, -ENODEV: no such row, -ECONNRESET, -EPROTO, -EOWNERDEAD
+ * Cost		no system call
+ * Threads	the session's own thread
+ */
+GPUMAP_API int gpumap_submitted(struct gpumap_session *session, uint32_t row,
+				struct gpumap_time *ret_time);
+
+/*
+ * gpumap_cancel - take back what was submitted to a row and is not begun
+ *
+ * Each of those jobs ends with -ECANCELED and has done nothing.  The worker looks
+ * once per turn: jobs that it begins before that, and one that it does in slices,
+ * end as if there had been no call.  All of them are taken by gpumap_poll() as
+ * ever.  A job that waits is not begun.
+ *
+ * Returns	0
+ *		-ENODEV		no such row
+ *		-EOPNOTSUPP	the agent is older than this
+ *		-ECONNRESET, -EPROTO, -EOWNERDEAD
+ * Cost		one system call, which waits for nobody
+ * Threads	the session's own thread
+ */
+GPUMAP_API int gpumap_cancel(struct gpumap_session *session, uint32_t row);
 
 /*
  * gpumap_poll - take completions, without waiting
@@ -1320,6 +1372,9 @@ struct gpumap_tile {
 	int32_t status; /* as a job ends, see gpumap_submit() */
 	uint64_t first; /* element */
 	uint64_t n;     /* elements */
+	uint64_t
+		value; /* of its row, as in gpumap_time: what waits for it waits
+			 * for this tile */
 };
 
 struct gpumap_scatter_opts {
@@ -1344,7 +1399,7 @@ struct gpumap_scatter_opts {
  * what is registered, is split in the same way; with dst_buffers or src_buffers
  * each row uses the beginning of its own.  Credit is looked at on every row
  * before the first tile is submitted.  job->cookie is not used, and completions of other
- * jobs stay for gpumap_poll().
+ * jobs stay for gpumap_poll().  job->waits and job->deadline_ns hold for every tile.
  *
  * opts		NULL for the defaults
  * ret_tiles	a tile per row that had one, in the order of the rows; room
@@ -1365,9 +1420,9 @@ struct gpumap_scatter_opts {
  *				gpumap_submit()
  *				in these cases nothing was submitted and
  *				ret_tiles is untouched
- *		-ETIME		the deadline passed; tiles that had not ended carry
- *				-ETIME and still use their memory: close the
- *				session before you reuse it
+ *		-ETIME		opts->deadline_ns passed; tiles that had not ended
+ *				carry -ETIME and still use their memory: reuse it in
+ *				jobs that wait for those tiles, or close the session
  *		-ECONNRESET, -EOWNERDEAD, -E2BIG
  * Cost		per tile as gpumap_submit(), then as gpumap_wait()
  * Threads	the session's own thread

@@ -22,7 +22,8 @@ static const struct {
 		   "refresh or take completions, and try again" },
 	{ -EBUSY, "a row that is being brought back, or was drained with its "
 		  "card" },
-	{ -ECANCELED, "somebody else undid it meanwhile" },
+	{ -ECANCELED,
+	  "it was taken back before it was begun, or undone meanwhile" },
 	{ -ECONNREFUSED, "no agent answers; is gpumapd running?" },
 	{ -ECONNRESET, "the agent went away, and the session with it" },
 	{ -EDQUOT, "this user's or this session's quota is used up" },

@@ -269,14 +269,19 @@ struct gm_ticket {
 	uint32_t position;
 	int32_t status;
 	uint16_t row;
-	uint8_t state;   /* enum gm_ticket_state */
-	bool has_second; /* in flight, and so is the next */
-	bool is_half;    /* it has ended with @status, its second has not */
+	uint8_t state;       /* enum gm_ticket_state */
+	uint8_t incarnation; /* as in a place in time */
+	bool has_second;     /* in flight, and so is the next */
+	bool is_half;        /* it has ended with @status, its second has not */
 };
 
 /* A row's queue pair and range of the arena. */
 struct gm_pair {
 	struct gm_queue *queue;
+	struct gm_timeline *timeline;
+	uint64_t submitted; /* slots, ever: values of its timeline */
+	uint64_t taken;     /* completions, likewise */
+	uint64_t cancelled; /* slots before this; 0: none are in flight */
 	struct gm_ring out;
 	struct gm_ring in;
 	struct gm_waker waker;
@@ -421,8 +426,13 @@ int gm_job_judge(const struct gpumap_session *session, uint32_t row,
 /* Has it anything that takes a second slot? */
 static inline bool gm_job_has_more(const struct gpumap_job *job)
 {
-	return job->deadline_ns != 0 && job->deadline_ns != GPUMAP_NO_DEADLINE;
+	return job->n_waits != 0 || (job->deadline_ns != 0 &&
+				     job->deadline_ns != GPUMAP_NO_DEADLINE);
 }
+
+/* May a job wait for what it names?  0 or -EINVAL. */
+int gm_waits_judge(const struct gpumap_session *session,
+		   const struct gpumap_job *job);
 
 /* Slots of the ring that jobs take. */
 static inline uint32_t gm_jobs_slots(const struct gpumap_job *jobs, uint32_t n)

@@ -150,6 +150,8 @@ static int judge(const struct gpumap_session *s, const struct gpumap_job *job,
 	int ret = gm_job_known(s, job);
 	uint32_t has;
 
+	if (ret == 0)
+		ret = gm_waits_judge(s, job);
 	if (ret != 0)
 		return ret;
 	if (gm_job_has_more(job) && !s->takes_more)
@@ -251,6 +253,7 @@ static void push_tiles(struct gpumap_session *s, const struct gpumap_job *job,
 		/* What it says until its completion says otherwise. */
 		plan->tiles[i].status = -ETIME;
 		gm_pair_push(s, plan->pairs[i], &part, 1, GM_TICKET_TILE, true);
+		plan->tiles[i].value = plan->pairs[i]->submitted;
 	}
 }
 

@@ -250,6 +250,7 @@ static void set_up_rings(struct gpumap_session *s, struct gm_pair *pair)
 	struct gm_queue *queue = (struct gm_queue *)(void *)at;
 
 	pair->queue = queue;
+	pair->timeline = gm_queue_timeline(queue, s->depth);
 	pair->out.slots = gm_queue_entries(queue);
 	pair->out.mask = s->depth - 1;
 	pair->in.slots = gm_queue_done(queue, s->depth);

@@ -140,12 +140,56 @@ static inline void pack(const struct gpumap_session *s,
 	gm_entry_pack(&entry, ret_words);
 }
 
-static void pack_more(const struct gpumap_job *job,
+int gm_waits_judge(const struct gpumap_session *session,
+		   const struct gpumap_job *job)
+{
+	if (job->n_waits > GPUMAP_WAITS_MAX ||
+	    (job->n_waits != 0 && job->waits == NULL))
+		return -EINVAL;
+	for (uint32_t i = 0; i < job->n_waits; i++) {
+		const struct gpumap_time *time = &job->waits[i];
+		const struct gm_pair *pair;
+
+		if (time->reserved != 0 || time->row >= session->n_rows)
+			return -EINVAL;
+		pair = session->pairs[time->row];
+		if (time->value > (pair != NULL ? pair->submitted : 0))
+			return -EINVAL;
+	}
+	return 0;
+}
+
+/* What the job of a row has to wait for, as a worker reads it.  Returns false
+ * when it has ended, for all that this side has seen, or will have when the job's
+ * turn comes. */
+static bool is_open(const struct gpumap_session *s, uint32_t row,
+		    const struct gpumap_time *time, uint64_t *ret_wait)
+{
+	const struct gm_pair *pair = s->pairs[time->row];
+	uint32_t pos = (uint32_t)time->value - 1;
+	const struct gm_ticket *t;
+
+	if (time->row == row || time->value == 0 || time->value <= pair->taken)
+		return false;
+	/* Of the incarnation that it was submitted under: if that is dead, so
+	 * is it. */
+	t = &pair->tickets[pos & pair->out.mask];
+	if (t->position != pos || t->state == GM_TICKET_FREE)
+		return false;
+	*ret_wait = gm_time_make(time->row, t->incarnation, time->value);
+	return true;
+}
+
+static void pack_more(const struct gpumap_session *s, uint32_t row,
+		      const struct gpumap_job *job,
 		      uint64_t ret_words[GM_ENTRY_WORDS])
 {
 	struct gm_more more = { .op = GM_OP_MORE,
 				.deadline_ns = job->deadline_ns };
 
+	for (uint32_t i = 0; i < job->n_waits; i++)
+		more.n_waits += is_open(s, row, &job->waits[i],
+					&more.wait[more.n_waits]);
 	gm_more_pack(&more, ret_words);
 }
 
@@ -160,8 +204,9 @@ static void ring_doorbell(struct gpumap_session *s, const struct gm_pair *pair)
 }
 
 /* Behind the slot that is @ahead, which is not visible yet. */
-static void put_second(struct gm_pair *pair, const struct gpumap_job *job,
-		       uint32_t ahead)
+static void put_second(const struct gpumap_session *s, struct gm_pair *pair,
+		       const struct gpumap_job *job, uint32_t ahead,
+		       uint8_t incarnation)
 {
 	uint32_t pos = pair->out.pos + ahead + 1;
 	struct gm_ticket *t = &pair->tickets[pos & pair->out.mask];
@@ -169,8 +214,9 @@ static void put_second(struct gm_pair *pair, const struct gpumap_job *job,
 
 	t->position = pos;
 	t->state = GM_TICKET_SECOND;
+	t->incarnation = incarnation;
 	t->has_second = t->is_half = false;
-	pack_more(job, words);
+	pack_more(s, pair->row, job, words);
 	gm_ring_put(&pair->out, GM_ENTRY_WORDS, ahead + 1, words);
 	GM_POINT("submit_second_visible");
 }
@@ -182,7 +228,9 @@ put(const struct gpumap_session *s, struct gm_pair *pair,
     const struct gpumap_job *jobs, uint32_t n, uint32_t slots, uint8_t state,
     bool rich)
 {
-	uint32_t incarnation = gm_get(&pair->queue->incarnation);
+	uint32_t incarnation =
+		gm_get_acquire(&pair->queue->incarnation); /* QUEUE.born */
+	uint8_t short_one = (uint8_t)gm_time_incarnation(incarnation);
 	uint32_t ahead = slots;
 
 	for (uint32_t i = n; i-- > 0;) {
@@ -193,13 +241,14 @@ put(const struct gpumap_session *s, struct gm_pair *pair,
 
 		ahead -= 1u + has_second;
 		if (has_second)
-			put_second(pair, &jobs[i], ahead);
+			put_second(s, pair, &jobs[i], ahead, short_one);
 		pos = pair->out.pos + ahead;
 		t = &pair->tickets[pos & pair->out.mask];
 		t->cookie = jobs[i].cookie;
 		t->position = pos;
 		t->row = (uint16_t)pair->row;
 		t->state = state;
+		t->incarnation = short_one;
 		t->has_second = has_second;
 		t->is_half = false;
 		pack(s, &jobs[i], incarnation, rich, words);
@@ -214,11 +263,18 @@ void gm_pair_push(struct gpumap_session *session, struct gm_pair *pair,
 {
 	uint32_t slots = rich ? gm_jobs_slots(jobs, n) : n;
 
+	/* It would reach the position that far on, once round. */
+	if (pair->cancelled != 0 && pair->taken >= pair->cancelled) {
+		gm_put(&pair->timeline->cancel, 0);
+		pair->cancelled = 0;
+	}
+
 	if (rich)
 		put(session, pair, jobs, n, slots, state, true);
 	else
 		put(session, pair, jobs, n, n, state, false);
 	pair->out.pos += slots;
+	pair->submitted += slots;
 	if (pair->live == 0)
 		session->busy[session->n_busy++] = pair;
 	pair->live += slots;
@@ -235,7 +291,7 @@ int gpumap_submit(struct gpumap_session *session, uint32_t row,
 		  const struct gpumap_job *jobs, uint32_t n)
 {
 	struct gm_pair *pair;
-	uint64_t buffers = 0, deadlines = 0;
+	uint64_t buffers = 0, more = 0;
 	uint32_t slots = n;
 	int ret = gm_session_usable(session);
 
@@ -245,9 +301,9 @@ int gpumap_submit(struct gpumap_session *session, uint32_t row,
 		return -EINVAL;
 	for (uint32_t i = 0; i < n; i++) {
 		buffers |= jobs[i].dst_buffer | jobs[i].src_buffer;
-		deadlines |= jobs[i].deadline_ns;
+		more |= jobs[i].deadline_ns | jobs[i].n_waits;
 	}
-	if (deadlines != 0)
+	if (more != 0)
 		slots = gm_jobs_slots(jobs, n);
 	if (slots > session->depth)
 		return -EINVAL;
@@ -256,6 +312,8 @@ int gpumap_submit(struct gpumap_session *session, uint32_t row,
 	for (uint32_t i = 0; i < n; i++) {
 		ret = buffers == 0 ? judge_arena(session, &jobs[i])
 				   : gm_job_judge(session, row, &jobs[i]);
+		if (ret == 0 && more != 0)
+			ret = gm_waits_judge(session, &jobs[i]);
 		if (ret != 0)
 			return ret;
 	}
@@ -272,5 +330,43 @@ int gpumap_submit(struct gpumap_session *session, uint32_t row,
 	gm_session_awake(session);
 	gm_pair_push(session, pair, jobs, n, GM_TICKET_JOB,
 		     buffers != 0 || slots != n);
+	return 0;
+}
+
+int gpumap_submitted(struct gpumap_session *session, uint32_t row,
+		     struct gpumap_time *ret_time)
+{
+	int ret = gm_session_usable(session);
+
+	if (ret != 0)
+		return ret;
+	if (row >= session->n_rows)
+		return gm_session_lacks(session, row);
+	*ret_time = (struct gpumap_time){ .row = row };
+	if (session->pairs[row] != NULL)
+		ret_time->value = session->pairs[row]->submitted;
+	return 0;
+}
+
+int gpumap_cancel(struct gpumap_session *session, uint32_t row)
+{
+	struct gm_pair *pair;
+	int ret = gm_session_usable(session);
+
+	if (ret != 0)
+		return ret;
+	if (row >= session->n_rows)
+		return gm_session_lacks(session, row);
+	if (!session->takes_more)
+		return -EOPNOTSUPP;
+	pair = session->pairs[row];
+	if (pair == NULL || pair->live == 0)
+		return 0;
+	gm_session_awake(session);
+	pair->cancelled = pair->submitted;
+	gm_put(&pair->timeline->cancel, gm_cancel_make(pair->out.pos));
+	GM_POINT("cancel_visible");
+	/* It may sleep, or wait with the head of the queue. */
+	ring_doorbell(session, pair);
 	return 0;
 }

@@ -112,6 +112,7 @@ static int reap_pair(struct gpumap_session *s, struct gm_pair *pair,
 		    t->state == GM_TICKET_DONE || t->is_half || status > 0)
 			return -EPROTO;
 		pair->in.pos++;
+		pair->taken++;
 		if (t->has_second) {
 			t->is_half = true;
 			t->status = status;

@@ -49,6 +49,10 @@ _Static_assert(sizeof(gm_a32) == 4 && sizeof(gm_a64) == 8, "padded atomics");
 /* For the few words with several writers; returns the value before. */
 #define gm_add_ordered(p, v) \
 	atomic_fetch_add_explicit((p), (v), memory_order_seq_cst)
+#define gm_or_ordered(p, v) \
+	atomic_fetch_or_explicit((p), (v), memory_order_seq_cst)
+#define gm_swap_ordered(p, v) \
+	atomic_exchange_explicit((p), (v), memory_order_seq_cst)
 
 /* Let the other hyperthread have the core for a moment. */
 static inline void gm_pause(void)

@@ -12,8 +12,9 @@
  *	gm_queue_at(row, depth)	struct gm_queue, entries, completions
  *
  * The client maps all of it, a worker maps the first page and the queue of its
- * own row.  Every line has one honest writer, named below; nothing that a
- * client can write is believed by a worker.
+ * own row; it reads the timelines of the session's other queues.  Every line has
+ * one honest writer, named below; nothing that a client can write is believed by
+ * a worker.
  *
  * An entry is eight words:
  *
@@ -36,7 +37,7 @@
  *
  *	0  sequence:32  GM_OP_MORE:8  n_waits:8  reserved:16
  *	1  deadline on CLOCK_MONOTONIC in ns, 0 for none
- *	2-5  what it waits for; those behind n_waits are 0
+ *	2-5  what it waits for, a place in time each; those behind n_waits are 0
  *	6  third operand: offset in its buffer
  *	7  the third operand's buffer: its handle, 0 for the arena
  *
@@ -44,6 +45,15 @@
  * other: it takes a position, and ends once, with a completion of its own and
  * behind that of the first.  What that says means nothing.  It is published before
  * the first slot, so whoever sees the first sees both.
+ *
+ * A place in time is a row's queue of the session, and how many positions of it
+ * have ended; as entries end in the order in which they came, that says which:
+ *
+ *	value:40  incarnation:8  lane:8 (0)  row:8
+ *
+ * The incarnation is the queue's modulo 255, plus 1: the entry waits until that
+ * many have ended under it, and ends with -EIO once another has taken its place.
+ * Values are compared by their distance, as they go round.
  *
  * A handle is made by the client, and means something in its own session only:
  *
@@ -56,6 +66,13 @@
  *
  *	0  sequence:32  status:32 (0 or a negative errno)
  *	1  position:32 of the entry  reserved:32
+ *
+ * Edges
+ *
+ *   QUEUE.born  a new worker stores its timeline before the queue's incarnation;
+ *               the client that sees the incarnation, and names it in a wait,
+ *               gives that to a worker who then sees that timeline or a later
+ *               one.
  */
 #ifndef GM_QUEUE_H
 #define GM_QUEUE_H
@@ -84,6 +101,17 @@ struct gm_queue {
 	gm_a32 incarnation;             /* workers this queue has had, from 1 */
 };
 
+/* In shared memory, behind the completions; since minor 3. */
+struct gm_timeline {
+	/* A place in time, of row 0: how far the queue is.  Incarnation 0: its
+	 * worker is dead.  Written by the worker, or by its undertaker. */
+	alignas(GM_LINE) gm_a64 ended;
+	/* Bit 32 and a position: what lies before it and is not begun ends with
+	 * -ECANCELED.  0: nothing.  Written by the client. */
+	alignas(GM_LINE) gm_a64 cancel;
+};
+
+_Static_assert(sizeof(struct gm_timeline) == 256, "layout");
 _Static_assert(sizeof(struct gm_client) <= GM_PAGE, "one page");
 _Static_assert(offsetof(struct gm_client, wake) == 128, "layout");
 _Static_assert(sizeof(struct gm_queue) == 128, "layout");
@@ -139,18 +167,53 @@ struct gm_entry {
 	uint32_t zero; /* upper half of word 1 */
 };
 
-#define GM_ENTRY_MORE 1u    /* of flags: a second slot follows */
-#define GM_OP_MORE    0xffu /* what a second slot says in place of an op */
-#define GM_WAITS_MAX  4u
+#define GM_ENTRY_MORE  1u    /* of flags: a second slot follows */
+#define GM_OP_MORE     0xffu /* what a second slot says in place of an op */
+#define GM_WAITS_MAX   4u
 
-/*
- * What an entry waits for:
- *
- *	value:40  incarnation:8  lane:8 (0)  row:8
- */
-static inline uint32_t gm_wait_lane(uint64_t wait)
+#define GM_TIME_VALUES (UINT64_C(1) << 40)
+#define GM_TIME_DEAD   0u /* in place of an incarnation */
+
+/* How a place in time names a queue's incarnation. */
+static inline uint32_t gm_time_incarnation(uint32_t incarnation)
 {
-	return (uint32_t)(wait >> 48) & 0xff;
+	return incarnation % 255 + 1;
+}
+
+static inline uint64_t gm_time_make(uint32_t row, uint32_t incarnation,
+				    uint64_t value)
+{
+	return (value & (GM_TIME_VALUES - 1)) | (uint64_t)incarnation << 40 |
+	       (uint64_t)row << 56;
+}
+
+static inline uint32_t gm_time_of_incarnation(uint64_t time)
+{
+	return (uint32_t)(time >> 40) & 0xff;
+}
+
+static inline uint32_t gm_time_lane(uint64_t time)
+{
+	return (uint32_t)(time >> 48) & 0xff;
+}
+
+static inline uint32_t gm_time_row(uint64_t time)
+{
+	return (uint32_t)(time >> 56);
+}
+
+/* Has a queue that is at @now come to @then? */
+static inline bool gm_time_reached(uint64_t now, uint64_t then)
+{
+	return ((now - then) & (GM_TIME_VALUES - 1)) < GM_TIME_VALUES / 2;
+}
+
+/* The value next to that of @time that ends in this position. */
+static inline uint64_t gm_time_widen(uint64_t time, uint32_t position)
+{
+	int32_t ahead = (int32_t)(position - (uint32_t)time);
+
+	return (time + (uint64_t)(int64_t)ahead) & (GM_TIME_VALUES - 1);
 }
 
 /* A second slot in private memory. */
@@ -167,8 +230,10 @@ struct gm_more {
 /* Bytes of a queue pair of @depth, whole pages. */
 static inline uint64_t gm_queue_bytes(uint32_t depth)
 {
-	uint64_t bytes = sizeof(struct gm_queue) +
-			 (uint64_t)depth * 8 * (GM_ENTRY_WORDS + GM_DONE_WORDS);
+	uint64_t bytes =
+		sizeof(struct gm_queue) +
+		(uint64_t)depth * 8 * (GM_ENTRY_WORDS + GM_DONE_WORDS) +
+		sizeof(struct gm_timeline);
 
 	return (bytes + GM_PAGE - 1) / GM_PAGE * GM_PAGE;
 }
@@ -187,6 +252,28 @@ static inline gm_a64 *gm_queue_entries(struct gm_queue *queue)
 static inline gm_a64 *gm_queue_done(struct gm_queue *queue, uint32_t depth)
 {
 	return gm_queue_entries(queue) + (size_t)depth * GM_ENTRY_WORDS;
+}
+
+static inline struct gm_timeline *gm_queue_timeline(struct gm_queue *queue,
+						    uint32_t depth)
+{
+	gm_a64 *end =
+		gm_queue_done(queue, depth) + (size_t)depth * GM_DONE_WORDS;
+
+	return (struct gm_timeline *)(void *)end;
+}
+
+/* What a client stores to cancel what it has submitted before @position. */
+static inline uint64_t gm_cancel_make(uint32_t position)
+{
+	return UINT64_C(1) << 32 | position;
+}
+
+/* Does it reach the entry at @position, of a ring this deep? */
+static inline bool gm_cancel_reaches(uint64_t cancel, uint32_t position,
+				     uint32_t depth)
+{
+	return cancel >> 32 == 1 && (uint32_t)cancel - position - 1 < depth;
 }
 
 static inline void gm_entry_pack(const struct gm_entry *entry,

@@ -46,6 +46,7 @@ static inline void rig_open(struct rig *r, uint64_t slice_bytes,
 	TAILQ_INIT(&r->w.guests);
 	TAILQ_INIT(&r->w.flying);
 	gm_outbox_init(&r->w.outbox);
+	gm_wait_init(&r->w);
 	gm_closer_init(&r->w.closer);
 	if (gm_slow_start(&r->w.slow, r->w.dev, r->journal) < 0)
 		exit(99);

@@ -614,6 +614,7 @@ gm_stories += %reldir%/agent_agent_death
 gm_stories += %reldir%/agent_client_death
 gm_stories += %reldir%/agent_state_death
 gm_stories += %reldir%/agent_ledger
+gm_stories += %reldir%/agent_waits
 gm_stories += %reldir%/agent_worker_death
 gm_tests += $(gm_stories)
 GM_TORTURE += $(gm_stories)
@@ -625,7 +626,8 @@ gm_cuda_story = %reldir%/cuda_scene.h %reldir%/driver_copy.h \
 	%reldir%/stage.h $(gm_story)
 gm_cuda_story_libs = $(gm_story_libs) %reldir%/fake/libmachine.la -lpthread
 gm_cuda_stories = %reldir%/agent_cuda_agent_death \
-	%reldir%/agent_cuda_client_death %reldir%/agent_cuda_worker_death
+	%reldir%/agent_cuda_client_death %reldir%/agent_cuda_worker_death \
+	%reldir%/agent_cuda_waits
 gm_tests += %reldir%/agent_cuda_probe
 %canon_reldir%_agent_cuda_probe_SOURCES = %reldir%/agent_cuda_probe.c \
 	%reldir%/cuda_scene.h %reldir%/driver_copy.h %reldir%/story.h %reldir%/tap.h
@@ -658,6 +660,10 @@ GM_TORTURE += %reldir%/agent_cuda_hostile
 %canon_reldir%_agent_cuda_worker_death_SOURCES = \
 	%reldir%/agent_worker_death.c $(gm_cuda_story)
 %canon_reldir%_agent_cuda_worker_death_LDADD = $(gm_cuda_story_libs)
+%canon_reldir%_agent_cuda_waits_CPPFLAGS = $(AM_CPPFLAGS) -DSTAGE_CUDA
+%canon_reldir%_agent_cuda_waits_SOURCES = %reldir%/agent_waits.c \
+	%reldir%/dice.h $(gm_cuda_story)
+%canon_reldir%_agent_cuda_waits_LDADD = $(gm_cuda_story_libs)
 %canon_reldir%_agent_cuda_faults_SOURCES = \
 	%reldir%/agent_cuda_faults.c %reldir%/cuda_side.h $(gm_cuda_story)
 %canon_reldir%_agent_cuda_faults_LDADD = $(gm_cuda_story_libs)
@@ -671,6 +677,9 @@ gm_tests += %reldir%/agent_usage
 %canon_reldir%_agent_agent_death_SOURCES = %reldir%/agent_agent_death.c \
 	$(gm_story)
 %canon_reldir%_agent_agent_death_LDADD = $(gm_story_libs)
+%canon_reldir%_agent_waits_SOURCES = %reldir%/agent_waits.c \
+	%reldir%/dice.h $(gm_story)
+%canon_reldir%_agent_waits_LDADD = $(gm_story_libs)
 %canon_reldir%_agent_client_death_SOURCES = %reldir%/agent_client_death.c \
 	$(gm_story)
 %canon_reldir%_agent_client_death_LDADD = $(gm_story_libs)

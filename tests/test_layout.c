@@ -133,6 +133,9 @@ static void session_memory(void)
 	AT(gm_queue, parked);
 	AT(gm_queue, cpu);
 	AT(gm_queue, incarnation);
+	SIZE(gm_timeline);
+	AT(gm_timeline, ended);
+	AT(gm_timeline, cancel);
 	line("queue bytes at depth 256", gm_queue_bytes(256));
 	line("second queue at depth 256", gm_queue_at(1, 256));
 	VALUE(GM_ENTRY_WORDS);
@@ -145,6 +148,8 @@ static void session_memory(void)
 	AT(gm_journal_queue, word);
 	SIZE(gm_commons);
 	AT(gm_commons, spinning);
+	AT(gm_commons, awaited);
+	SIZE(gm_awaited);
 }
 
 static void messages(void)

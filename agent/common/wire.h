@@ -16,6 +16,7 @@
  *	FORGET                 ->   FORGOTTEN status (it is not mapped any more)
  *	EXPORT                 ->   EXPORTED  status, 1 fd
  *	IMPORT   1 fd          ->   IMPORTED  status
+ *	WAKER    1 fd          <-   WAKER     asks for it
  *	DRAIN                  ->   exit 0 when the rings are empty
  *	GO                          (to a spare: serve the row)
  *	                       <-   STANDBY   once, of a spare: its driver is ready
@@ -61,14 +62,15 @@ enum gm_wire_type {
 	GM_WIRE_IMPORT = 15,
 	GM_WIRE_IMPORTED = 16,
 	GM_WIRE_GO = 17,
-	GM_WIRE_STANDBY = 18
+	GM_WIRE_STANDBY = 18,
+	GM_WIRE_WAKER = 19 /* an eventfd that wakes the worker of row @place */
 };
 
 struct gm_wire {
 	uint32_t type; /* enum gm_wire_type */
 	int32_t status;
 	uint64_t session;     /* id, never reused */
-	uint32_t place;       /* of the queue's journal */
+	uint32_t place;       /* of the queue's journal; WAKER: a row */
 	uint32_t depth;       /* ATTACH */
 	uint32_t incarnation; /* ATTACH: workers this queue has had, from 1 */
 	uint32_t uid;         /* ATTACH: of the client */
@@ -87,11 +89,19 @@ struct gm_wire {
 	char text[120];  /* VIOLATION, FAILED: why */
 };
 
-/* In shared memory, between gpumapd and all workers: who may spin. */
+/* In shared memory: the rows whose workers wait for something of this one, a bit
+ * each.  They set it, and the row's own worker clears it when it wakes them. */
+struct gm_awaited {
+	alignas(GM_LINE) gm_a64 by[GM_ROWS / 64];
+};
+
+/* In shared memory, between gpumapd and all workers: who may spin, and who waits
+ * for whom. */
 struct gm_commons {
 	alignas(GM_LINE) gm_a32 spin_limit; /* written by gpumapd */
 	/* Written by the worker of each row, and by gpumapd when it died. */
 	alignas(GM_LINE) gm_a32 spinning[GM_ROWS];
+	struct gm_awaited awaited[GM_ROWS];
 };
 
 #endif

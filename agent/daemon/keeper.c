@@ -523,6 +523,7 @@ int gm_keeper_make(struct gm_daemon *d, uint32_t row,
 	keeper->on_need = d->devices.of[row]->facts.kind == GPUMAP_DEVICE_CUDA;
 	gm_spare_init(&keeper->spare);
 	keeper->journal_fd = -1;
+	keeper->waker = -1;
 	keeper->restarts = d->devices.of[row]->moving.restarts;
 	TAILQ_INIT(&keeper->seats);
 	for (uint32_t i = 0; i < GM_JOURNAL_PLACES; i++)
@@ -563,5 +564,7 @@ void gm_keeper_free(struct gm_keeper *keeper)
 		munmap(keeper->journal, GM_JOURNAL_BYTES);
 	if (keeper->journal_fd >= 0)
 		close(keeper->journal_fd);
+	if (keeper->waker >= 0)
+		close(keeper->waker);
 	free(keeper);
 }

@@ -113,6 +113,7 @@ struct gm_keeper {
 
 	int journal_fd;
 	struct gm_journal *journal;
+	int waker; /* an eventfd of the row's workers; -1 until one is asked for */
 	struct gm_seat_list seats;
 	uint32_t n_offered;
 	uint32_t n_asked; /* of claims, without an answer */
@@ -238,6 +239,11 @@ uint64_t gm_patience_ready(const struct gm_keeper *keeper);
 /* Look for a worker that makes no progress; to be called once a second, with the
  * loop's time. */
 void gm_patience_look(struct gm_keeper *keeper, uint64_t now_ns);
+
+/* wakers.c */
+
+/* Hand the keeper's worker what wakes that of @row. */
+void gm_wakers_hand(struct gm_keeper *keeper, uint32_t row);
 
 /* seats.c */
 

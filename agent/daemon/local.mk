@@ -64,6 +64,7 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/spare.c %reldir%/spare.h
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/spawn.c %reldir%/spawn.h
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/spin.c %reldir%/spin.h
+%canon_reldir%_libdaemon_la_SOURCES += %reldir%/wakers.c
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/supervise.c
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/supervise.h
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/why.c %reldir%/why.h

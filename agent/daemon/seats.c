@@ -337,6 +337,9 @@ static void heard(struct gm_keeper *keeper, struct gm_wire *wire, int fd)
 		break;
 	case GM_WIRE_STANDBY: /* of a spare that was needed before that */
 		break;
+	case GM_WIRE_WAKER:
+		gm_wakers_hand(keeper, wire->place);
+		break;
 	case GM_WIRE_ATTACHED:
 	case GM_WIRE_DETACHED:
 	case GM_WIRE_VIOLATION:

@@ -11,6 +11,7 @@
 
 #include "agent/worker/session.h"
 #include "agent/worker/turn.h"
+#include "agent/worker/wait.h"
 #include "shm/point.h"
 
 /* Entries that have ended, in order, and are not published yet. */
@@ -56,8 +57,11 @@ static inline void gm_batch_publish(struct gm_session *s,
 	GM_POINT("worker_published");
 	s->done.pos += batch->n;
 	batch->first += batch->n;
+	gm_time_advance(s, batch->n);
 	if (__builtin_expect(gm_ring_must_wake(&s->waker), 0))
 		gm_session_wake(s, false);
+	if (__builtin_expect(gm_herald_is_awaited(s->herald), 0))
+		gm_herald_tell(s->herald);
 	gm_put(completed, gm_get(completed) + batch->n);
 	batch->n = 0;
 }

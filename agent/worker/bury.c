@@ -14,6 +14,7 @@
 #include <stdlib.h>
 
 #include "agent/worker/pair.h"
+#include "agent/worker/wait.h"
 #include "shm/point.h"
 
 static int bury(struct gm_worker *w, const struct gm_wire *wire, int *fds)
@@ -24,6 +25,8 @@ static int bury(struct gm_worker *w, const struct gm_wire *wire, int *fds)
 	rc = gm_session_map(wire, fds, w->journal, -1, false, &s);
 	if (rc < 0)
 		return rc;
+	/* Before anything of it ends: nothing that waited for it may begin. */
+	gm_time_end(s);
 	gm_journal_bury(s->owed, &s->entries, &s->done, wire->status);
 	GM_POINT("worker_buried");
 	/* Whether the dead one woke it nobody knows. */

@@ -23,8 +23,9 @@ enum {
 	EVENT_DOORBELL,
 	EVENT_CANCELLED,
 	EVENT_ROOM,
-	EVENT_SLOW, /* the slow thread has done a job */
-	EVENT_ENDED /* the device has ended a slice */
+	EVENT_SLOW,  /* the slow thread has done a job */
+	EVENT_ENDED, /* the device has ended a slice */
+	EVENT_TOLD   /* another row has ended something */
 };
 
 /* A doorbell names place and attachment: what the poll of a former owner left
@@ -99,6 +100,11 @@ void gm_events_failed(struct gm_worker *worker)
 	_exit(EXIT_FAILURE);
 }
 
+void gm_events_listen_to_waker(struct gm_worker *worker, int fd)
+{
+	listen_to(worker, fd, (uint64_t)EVENT_TOLD << 56);
+}
+
 static void stop_listening(struct gm_worker *w, struct gm_session *s)
 {
 	if (s->flood.deaf)
@@ -126,6 +132,7 @@ void gm_events_violated(struct gm_worker *worker, struct gm_session *session)
 	if (session->ended)
 		return;
 	gm_roster_drop(worker, session);
+	gm_wait_leave(worker, session);
 	stop_listening(worker, session);
 	session->ended = true;
 	gm_put(violations, gm_get(violations) + 1);
@@ -154,6 +161,7 @@ static int attach(struct gm_worker *w, const struct gm_wire *wire, int *fds)
 	}
 	gm_session_take_over(s, wire->incarnation);
 	s->judge.row = w->row;
+	s->herald = &w->herald;
 	if (w->dev->backend->start && gm_flight_open(s, w->dev) < 0) {
 		gm_roster_dismiss(w, s);
 		gm_buffers_close_purse(&s->buffers, &w->purses);
@@ -184,6 +192,7 @@ static void detach(struct gm_worker *w, const struct gm_wire *wire)
 		return;
 	}
 	gm_roster_dismiss(w, s);
+	gm_wait_leave(w, s);
 	if (!s->ended)
 		stop_listening(w, s);
 	/* The poll is gone before its descriptor is. */
@@ -202,6 +211,7 @@ static void detach(struct gm_worker *w, const struct gm_wire *wire)
 static void drain(struct gm_worker *w)
 {
 	w->draining = true;
+	w->waiting.drain_ns = gm_now_ns() + GM_WAIT_DRAIN_NS;
 	for (uint32_t i = 0; i < GM_JOURNAL_PLACES; i++) {
 		struct gm_session *s = w->place[i];
 
@@ -250,6 +260,9 @@ static void obey(struct gm_worker *w, const struct gm_wire *wire, int *fds)
 	case GM_WIRE_IMPORT:
 		gm_errands_import(w, wire, take_fd(fds));
 		break;
+	case GM_WIRE_WAKER:
+		gm_wait_waker(w, wire->place, take_fd(fds));
+		break;
 	default:
 		break; /* gpumapd's mistake; it reads no answer to it */
 	}
@@ -288,6 +301,9 @@ static void rung(struct gm_worker *w, struct gm_session *s)
 	bool busy = is_busy(w, s);
 
 	gm_put(doorbells, gm_get(doorbells) + 1);
+	if (s->wait.on && gm_wait_rung(w, s))
+		return;
+	busy = busy || s->wait.on;
 	if (!busy && gm_ring_ready(&s->entries, GM_ENTRY_WORDS)) {
 		gm_roster_wake(w, s);
 		return;
@@ -343,6 +359,12 @@ static void handle(struct gm_worker *w, uint64_t user_data, int res, bool more)
 		if (!more)
 			listen_to(w, w->dev->ended_fd, user_data);
 		gm_flight_told(w);
+		return;
+	}
+	if (event == EVENT_TOLD) {
+		if (!more)
+			listen_to(w, w->waiting.own, user_data);
+		gm_wait_told(w);
 		return;
 	}
 	if (event == EVENT_ROOM) {

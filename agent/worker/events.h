@@ -27,6 +27,9 @@ static inline bool gm_events_due(struct gm_worker *worker)
 		(IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW));
 }
 
+/* @fd is readable when another row has told us something. */
+void gm_events_listen_to_waker(struct gm_worker *worker, int fd);
+
 /* Handle what there is, some hundred at most. */
 void gm_events_handle(struct gm_worker *worker);
 

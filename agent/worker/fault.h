@@ -19,7 +19,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define GM_GROUND_PARTS 3
+#define GM_GROUND_PARTS 4
 
 /* Memory of one client, mapped here.  Zeroed parts are none. */
 struct gm_ground {

@@ -125,7 +125,8 @@ static bool may_read(const struct gm_worker *w, const struct gm_session *s)
 {
 	const struct gm_flights *f = s->flights;
 
-	if (f->starting || f->fenced || f->n_slices >= slices_max(w) ||
+	if (f->starting || f->fenced || s->wait.on ||
+	    f->n_slices >= slices_max(w) ||
 	    s->entries.pos - f->oldest >= s->entries.mask)
 		return false;
 	/* What came later than DRAIN is left to whoever comes next. */
@@ -147,7 +148,8 @@ bool gm_flight_full(const struct gm_worker *worker,
 {
 	const struct gm_flights *f = session->flights;
 
-	return (f->flying || f->fenced) && !may_read(worker, session);
+	return (f->flying || f->fenced || session->wait.on) &&
+	       !may_read(worker, session);
 }
 
 static bool has_landed(const struct gm_worker *w, struct gm_flights *f)
@@ -402,12 +404,12 @@ static bool read_entry(struct gm_worker *w, struct gm_session *s,
 	if (!may_read(w, s) ||
 	    !gm_ring_peek(&s->entries, GM_ENTRY_WORDS, 0, words))
 		return false;
-	if (gm_judge_plain(&s->judge, words) && !s->second) {
+	if (gm_judge_plain(&s->judge, words) && !(s->second | s->cancels)) {
 		read_ended(s, batch, 0);
 		return true;
 	}
 	rc = gm_intake(s, words, &verdict);
-	if (rc == -EPROTO) {
+	if (rc == -EPROTO || rc == -EAGAIN) {
 		s->why = verdict.why;
 		return false;
 	}
@@ -476,6 +478,7 @@ void gm_flight_serve(struct gm_worker *worker, struct gm_session *session)
 	struct gm_session *s = session;
 	struct gm_batch batch = { .first = s->flights->oldest };
 
+	gm_intake_turn(s);
 	land(worker, s);
 	end_all(s, &batch);
 	publish(s, &batch);
@@ -491,7 +494,7 @@ void gm_flight_serve(struct gm_worker *worker, struct gm_session *session)
 	set_flying(worker, s->flights);
 	if (s->ground.broken)
 		s->why = GM_SESSION_BROKEN;
-	s->halted = s->why != NULL;
+	s->halted = s->why || s->wait.on;
 }
 
 /* ---- asleep ------------------------------------------------------------ */

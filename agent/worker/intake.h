@@ -14,6 +14,13 @@
 
 #include "agent/worker/session.h"
 
+/* At the beginning of a turn: what does the client cancel? */
+static inline void gm_intake_turn(struct gm_session *session)
+{
+	session->cancel = gm_get(&session->timeline->cancel);
+	session->cancels = session->cancel != 0;
+}
+
 /*
  * gm_intake - judge the entry at the head of a queue
  *
@@ -21,9 +28,12 @@
  *
  * Returns	as gm_judge_entry(), and
  *		-ETIME		its deadline has passed
+ *		-ECANCELED	the client wants it no longer
+ *		-EIO, -EINVAL	it waits for what will never be, see wait.h
+ *		-EAGAIN		it waits: @session->wait says for what
  *
- * Whatever is returned but -EPROTO, the entry is to be consumed, and what it
- * has behind it is expected from then on.
+ * But for -EPROTO and -EAGAIN the entry is to be consumed, and what it has
+ * behind it is expected from then on.
  */
 int gm_intake(struct gm_session *session, const uint64_t words[GM_ENTRY_WORDS],
 	      struct gm_verdict *ret_verdict);

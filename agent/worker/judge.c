@@ -35,7 +35,7 @@ static const char *breach_more(const struct gm_more *more)
 	if (more->n_waits > GM_WAITS_MAX)
 		return "too many waits";
 	for (uint32_t i = 0; i < GM_WAITS_MAX; i++)
-		if (i < more->n_waits ? gm_wait_lane(more->wait[i]) != 0
+		if (i < more->n_waits ? gm_time_lane(more->wait[i]) != 0
 				      : more->wait[i] != 0)
 			return "reserved bits are set";
 	return NULL;
@@ -194,6 +194,8 @@ static void judge_more(const uint64_t *words, struct gm_more *ret_more,
 		gm_more_unpack(words, ret_more);
 	v->why = breach_more(ret_more);
 	v->deadline_ns = ret_more->deadline_ns;
+	v->n_waits = ret_more->n_waits;
+	memcpy(v->wait, ret_more->wait, sizeof(v->wait));
 }
 
 int gm_judge_entry(const struct gm_judge *judge,

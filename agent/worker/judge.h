@@ -23,7 +23,7 @@
 
 #include "agent/device/task.h"
 #include "agent/worker/buffers.h"
-#include "shm/ring.h"
+#include "shm/queue.h"
 
 /* What the entries of one queue may name. */
 struct gm_judge {
@@ -45,7 +45,9 @@ struct gm_verdict {
 	uint64_t buffer;     /* handle; 0 unless task.op is ALLOC or FREE */
 	uint32_t flags; /* ALLOC, whose bytes are task.n: GPUMAP_BUFFER_* */
 	uint64_t deadline_ns; /* 0: none */
-	const char *why;      /* set when -EPROTO was returned; constant */
+	uint32_t n_waits;
+	uint64_t wait[GM_WAITS_MAX]; /* places in time, see queue.h */
+	const char *why; /* set when -EPROTO was returned; constant */
 };
 
 /* A NOP as the library writes it, the one entry worth a short cut: no flag, no

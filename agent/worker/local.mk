@@ -27,6 +27,7 @@ noinst_LTLIBRARIES += %reldir%/libworker.la
 	%reldir%/spin.c %reldir%/spin.h \
 	%reldir%/turn.c %reldir%/turn.h \
 	%reldir%/uring.c \
+	%reldir%/wait.c %reldir%/wait.h \
 	%reldir%/worker.h
 %canon_reldir%_libworker_la_LIBADD = agent/device/libdevice.la \
 	agent/common/libcommon.la shm/libshm.la \

@@ -6,7 +6,8 @@
  *
  * Each pass gives every user a turn who has a session with work, see roster.h.
  * Sessions found empty are polled for as long as their own gaps make that worth
- * while, and then parked one by one.  When nobody is awake the worker blocks in
+ * while, and then parked one by one.  Those whose next entry waits for another row
+ * get none until it has come (wait.h).  When nobody is awake the worker blocks in
  * its io_uring.
  *
  * Where the device computes by itself (flight.h), sleep comes when the device has
@@ -67,6 +68,8 @@ static void see_to(struct gm_worker *w, struct gm_session *s)
 		gm_events_violated(w, s);
 		return;
 	}
+	if (s->wait.on)
+		gm_wait_enter(w, s);
 	gm_errands_give_back(w, s);
 	if (!s->errand.handle)
 		return;
@@ -195,6 +198,8 @@ static void tick(struct gm_worker *w)
 	judge_all_idle(w);
 	if (w->dev->backend->start)
 		gm_flight_look(w);
+	if (w->waiting.n || w->herald.owes)
+		gm_wait_look(w);
 	if (w->n_forgets)
 		gm_errands_look(w);
 	if (w->n_deaf && w->now_ns - w->looked_ns >= GM_FLOOD_LOOK_NS)
@@ -220,13 +225,22 @@ static void block(struct gm_worker *w)
 {
 	struct __kernel_timespec look = { .tv_nsec = GM_FLOOD_LOOK_NS };
 	struct io_uring_cqe *cqe;
+	uint64_t wait_ns;
 
 	if (w->dev->backend->start && !gm_flight_may_sleep(w))
 		return;
+	if (gm_wait_is_due(w, &wait_ns)) {
+		gm_wait_look(w);
+		return;
+	}
 	gm_spin_leave(w->commons, w->row);
 	gm_beat(w->journal, GM_CALL_IDLE);
 	GM_POINT("worker_blocks");
-	if (w->n_deaf || (w->n_aloft && !w->dev->backend->arm))
+	if (!w->n_deaf && (!w->n_aloft || w->dev->backend->arm))
+		look.tv_nsec = (long long)wait_ns;
+	else if (wait_ns && wait_ns < GM_FLOOD_LOOK_NS)
+		look.tv_nsec = (long long)wait_ns;
+	if (look.tv_nsec)
 		io_uring_submit_and_wait_timeout(&w->ring, &cqe, 1, &look,
 						 NULL);
 	else
@@ -240,7 +254,8 @@ static void block(struct gm_worker *w)
  * have to be told yet a pass will find. */
 static bool is_drained(const struct gm_worker *w)
 {
-	return w->draining && !w->slow.n && TAILQ_EMPTY(&w->flying);
+	return w->draining && !w->slow.n && TAILQ_EMPTY(&w->flying) &&
+	       !gm_wait_holds(w);
 }
 
 TWICE void run(struct gm_worker *w, const bool flies)
@@ -280,6 +295,7 @@ int gm_loop_run(struct gm_worker *worker)
 	TAILQ_INIT(&w->guests);
 	TAILQ_INIT(&w->flying);
 	gm_outbox_init(&w->outbox);
+	gm_wait_init(w);
 	gm_events_start(w);
 	if (w->dev->backend->start)
 		run(w, true);

@@ -41,6 +41,7 @@ static bool goes_with(uint32_t type, int n_fds)
 		return n_fds > GM_SESSION_DOORBELL; /* the socket may lack */
 	case GM_WIRE_REGISTER:
 	case GM_WIRE_IMPORT:
+	case GM_WIRE_WAKER:
 		return n_fds == 1;
 	default:
 		return n_fds == 0;

@@ -78,7 +78,8 @@ void gm_roster_wake(struct gm_worker *worker, struct gm_session *session)
 {
 	struct gm_guest *guest = session->guest;
 
-	if (session->active || session->ended || session->stalled)
+	if (session->active || session->ended || session->stalled ||
+	    (session->wait.on && !session->flights))
 		return;
 	gm_ring_unpark(&session->queue->parked, &session->parked);
 	publish_cpu(worker, session);
@@ -138,7 +139,8 @@ bool gm_roster_park(struct gm_worker *worker, struct gm_session *session)
 
 void gm_roster_park_anew(struct gm_worker *worker, struct gm_session *session)
 {
-	if (session->active || session->ended || session->stalled)
+	if (session->active || session->ended || session->stalled ||
+	    session->wait.on)
 		return;
 	gm_ring_unpark(&session->queue->parked, &session->parked);
 	gm_ring_park(&session->queue->parked, &session->parked);

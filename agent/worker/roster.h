@@ -27,7 +27,8 @@ int gm_roster_admit(struct gm_worker *worker, struct gm_session *session);
 /* Forget it; it is not awake. */
 void gm_roster_dismiss(struct gm_worker *worker, struct gm_session *session);
 
-/* Give it turns from now on, unless it has ended or is stalled. */
+/* Give it turns from now on, unless it has ended, or is stalled, or waits and has
+ * nothing else to do. */
 void gm_roster_wake(struct gm_worker *worker, struct gm_session *session);
 
 /* Park it.  Returns false, and it stays awake, when something came in that

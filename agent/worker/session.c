@@ -15,6 +15,7 @@
 #include "agent/common/pin.h"
 #include "agent/common/thp.h"
 #include "agent/worker/turn.h"
+#include "agent/worker/wait.h"
 #include "shm/point.h"
 
 static bool inside(uint64_t at, uint64_t bytes, uint64_t size)
@@ -49,13 +50,13 @@ static int judge_wire(const struct gm_wire *wire, const int *fds)
 /* Map part of a file at an offset that need not be one of this kernel's
  * pages: the layout's pages are 4 KiB, a kernel's may be larger. */
 static int map_part(struct gm_ground *ground, int part, int fd, uint64_t at,
-		    uint64_t bytes, void **ret_at)
+		    uint64_t bytes, int protection, void **ret_at)
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 	uint64_t extra = at % page;
 	void *map;
 
-	map = gm_thp_map(bytes + extra, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+	map = gm_thp_map(bytes + extra, protection, MAP_SHARED, fd,
 			 (off_t)(at - extra));
 	if (map == MAP_FAILED)
 		return -errno;
@@ -73,25 +74,49 @@ static void bind_range(const struct gm_wire *wire, char *arena, int node)
 			     GM_PIN_PREFER);
 }
 
+/* Address space only, until an entry waits for another row. */
+static int map_timelines(struct gm_session *s, const struct gm_wire *wire,
+			 int fd)
+{
+	struct stat st;
+	void *queues = NULL;
+	uint64_t n;
+	int rc;
+
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	n = ((uint64_t)st.st_size - GM_PAGE) / gm_queue_bytes(wire->depth);
+	s->n_rows = n < GM_ROWS ? (uint32_t)n : GM_ROWS;
+	rc = map_part(&s->ground, 3, fd, 0, (uint64_t)st.st_size, PROT_READ,
+		      &queues);
+	if (rc == 0)
+		s->queues = queues;
+	return rc;
+}
+
 static int map_all(struct gm_session *s, const struct gm_wire *wire,
 		   const int *fds, int node, bool with_arena)
 {
+	const int both = PROT_READ | PROT_WRITE;
 	void *client = NULL, *queue = NULL, *arena = NULL;
 	int rc;
 
-	rc = map_part(&s->ground, 0, fds[GM_SESSION_QUEUES], 0, GM_PAGE,
+	rc = map_part(&s->ground, 0, fds[GM_SESSION_QUEUES], 0, GM_PAGE, both,
 		      &client);
 	if (rc == 0)
 		rc = map_part(&s->ground, 1, fds[GM_SESSION_QUEUES],
-			      wire->queue_at, gm_queue_bytes(wire->depth),
+			      wire->queue_at, gm_queue_bytes(wire->depth), both,
 			      &queue);
 	if (rc == 0 && with_arena && wire->arena_bytes)
 		rc = map_part(&s->ground, 2, fds[GM_SESSION_ARENA], 0,
-			      wire->arena_bytes, &arena);
+			      wire->arena_bytes, both, &arena);
+	if (rc == 0 && with_arena)
+		rc = map_timelines(s, wire, fds[GM_SESSION_QUEUES]);
 	if (rc < 0)
 		return rc;
 	s->client = client;
 	s->queue = queue;
+	s->timeline = gm_queue_timeline(queue, wire->depth);
 	s->judge.arena = arena;
 	s->judge.arena_bytes = with_arena ? wire->arena_bytes : 0;
 	if (!arena)
@@ -178,7 +203,9 @@ void gm_session_take_over(struct gm_session *session, uint32_t incarnation)
 	session->entries.pos = state.entry;
 	session->done.pos = state.done;
 	session->judge.incarnation = incarnation;
-	gm_put(&session->queue->incarnation, incarnation);
+	gm_time_begin(session, incarnation);
+	gm_put_release(&session->queue->incarnation,
+		       incarnation); /* QUEUE.born */
 	GM_POINT("worker_incarnate");
 	gm_ring_adopt(&session->queue->parked, &session->parked);
 	GM_POINT("worker_adopted");

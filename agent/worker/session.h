@@ -4,10 +4,10 @@
 /*
  * session - one client's queue on this row, and the client's memory.
  *
- * Mapped are the client's page, the queue pair of this row, and the arena; no
- * other row's queue.  Whatever the client can write is copied before it is
- * believed, and the words that are ours to write are never read back: their
- * values are kept here.
+ * Mapped are the client's page, the queue pair of this row, and the arena; and,
+ * to be read only, all of the queues, for the timelines of other rows.  Whatever
+ * the client can write is copied before it is believed, and the words that are
+ * ours to write are never read back: their values are kept here.
  */
 #ifndef GM_SESSION_H
 #define GM_SESSION_H
@@ -44,9 +44,19 @@ struct gm_errand {
 	uint32_t flags;
 };
 
+/* What the entry at the head of the ring waits for (wait.h). */
+struct gm_wait {
+	bool on;     /* it waits: nothing is read */
+	bool listed; /* among the worker's that do */
+	uint8_t n;
+	uint64_t deadline_ns; /* 0: none */
+	uint64_t until[GM_WAITS_MAX];
+};
+
 struct gm_errand_job;
 struct gm_flights;
 struct gm_guest;
+struct gm_herald;
 
 struct gm_session {
 	/* What every turn touches. */
@@ -62,9 +72,14 @@ struct gm_session {
 	bool alone;      /* nobody else is awake: its turns may be longer */
 	int socket;      /* of a client that wants a pollable fd, or -1 */
 	bool second;     /* the next entry is the last one's second slot */
+	bool cancels;    /* in this turn: some may be cancelled, by @cancel */
 	bool halted;     /* the loop has to look after its turn: why, errands */
 	const char *why; /* set: the session is served no longer */
 	struct gm_ground ground;
+	struct gm_timeline *timeline;
+	uint64_t now;    /* a place in time: what has ended */
+	uint64_t cancel; /* the client's word, at the beginning of the turn */
+	struct gm_herald *herald; /* NULL: nobody waits for this row */
 
 	/* What the loop decides by. */
 	TAILQ_ENTRY(gm_session) turn; /* while active */
@@ -81,6 +96,11 @@ struct gm_session {
 	struct gm_spin spin;
 	struct gm_spin *watched; /* that the budget is of */
 	struct gm_flood flood;
+
+	struct gm_wait wait;
+	TAILQ_ENTRY(gm_session) waiting; /* while wait.listed */
+	char *queues;                    /* all of them, to be read only */
+	uint32_t n_rows;                 /* that have one */
 
 	/* Memory besides the arena, and the slow thread (errands.h). */
 	struct gm_buffers buffers;

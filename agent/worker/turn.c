@@ -122,7 +122,7 @@ static uint64_t serve_entry(struct gm_session *s, struct gm_device *dev,
 	struct gm_verdict verdict;
 	int rc = gm_intake(s, words, &verdict);
 
-	if (rc == -EPROTO) {
+	if (rc == -EPROTO || rc == -EAGAIN) {
 		s->why = verdict.why;
 		s->halted = true;
 		return 0;
@@ -165,6 +165,7 @@ uint32_t gm_turn_serve(struct gm_session *session, struct gm_device *dev)
 	uint64_t words[GM_ENTRY_WORDS], left = allowance(s), used;
 	struct timing timing = { 0 };
 
+	gm_intake_turn(s);
 	if (s->work.bytes) {
 		batch.first--; /* what it works on has been consumed */
 		begin_timing(&timing, s->work.bytes);
@@ -175,13 +176,14 @@ uint32_t gm_turn_serve(struct gm_session *session, struct gm_device *dev)
 	while (batch.ended < GM_TURN_ENTRIES && left >= GM_TURN_TIMED &&
 	       !s->work.bytes &&
 	       gm_ring_peek(&s->entries, GM_ENTRY_WORDS, 0, words)) {
-		if (gm_judge_plain(&s->judge, words) && !s->second) {
+		if (gm_judge_plain(&s->judge, words) &&
+		    !(s->second | s->cancels)) {
 			gm_batch_end(&batch, 0);
 		} else {
 			used = serve_entry(s, dev, words, &batch, left,
 					   &timing);
 			if (unlikely(s->halted)) {
-				s->entries.pos += !s->why;
+				s->entries.pos += !s->why && !s->wait.on;
 				break;
 			}
 			if (timing.since_ns)

@@ -59,7 +59,8 @@ uint64_t gm_turn_share(uint64_t share, uint64_t bytes, uint64_t ns);
  * Wakes the client when it sleeps and something ended.  It leaves @session->halted
  * where the caller has something to do: @session->errand, when it has a handle,
  * and gm_turn_finish() with its outcome before the next turn; what was given up
- * in @session->buffers; or the end of the session after a breach of the contract.
+ * in @session->buffers; a head that waits, by @session->wait; or the end of the
+ * session after a breach of the contract.
  * Then @session->why says which, what ended before it is published, and the
  * session must not be served again.
  *

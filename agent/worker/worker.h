@@ -18,6 +18,7 @@
 #include "agent/worker/outbox.h"
 #include "agent/worker/session.h"
 #include "agent/worker/slow.h"
+#include "agent/worker/wait.h"
 #include "shm/journal.h"
 
 /* A user, as long as any session of his is attached. */
@@ -60,6 +61,8 @@ struct gm_worker {
 					  * anything of, see flight.h */
 	uint32_t n_aloft; /* slices under way, of all sessions */
 	uint64_t landed;  /* slices that have ended so far */
+	struct gm_waiting waiting;
+	struct gm_herald herald;
 	bool may_spin;
 	bool draining;
 	bool leaving;

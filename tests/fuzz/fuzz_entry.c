@@ -62,6 +62,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	static struct gm_journal_queue owed;
 	static struct gm_journal signs;
 	static struct gm_client client;
+	static struct gm_timeline timeline;
 	static _Alignas(GM_LINE) gm_a64 entries[DEPTH * GM_ENTRY_WORDS];
 	static _Alignas(GM_LINE) gm_a64 done[DEPTH * GM_DONE_WORDS];
 	static struct gm_slot *table[GM_BUFFERS_MAX];
@@ -81,6 +82,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		.owed = &owed,
 		.signs = &signs,
 		.client = &client,
+		.timeline = &timeline,
 		.judge = { .arena = arena,
 			   .arena_bytes = ARENA,
 			   .incarnation = 1,

@@ -1203,9 +1203,11 @@ enum gpumap_op {
 			      * rounded; dst may be src; as SCALE */
 	GPUMAP_OP_ALLOC = 5, /* what gpumap_buffer_alloc() submits; no job */
 	GPUMAP_OP_FREE = 6,  /* what gpumap_buffer_free() submits; no job */
-	GPUMAP_OP_CAST = 7   /* dst[i] = src[i] as another dtype, the job's
+	GPUMAP_OP_CAST = 7,  /* dst[i] = src[i] as another dtype, the job's
 			      * @to; f16, bf16 and f32 into each other; the two
 			      * must not overlap */
+	GPUMAP_OP_LOAD = 13  /* n bytes of the file @src_buffer, from src_at on,
+			      * to dst; u8 */
 };
 
 /* A place in time: what one session has submitted to a row, up to there. */

@@ -59,7 +59,7 @@
  *
  *	generation:32  counts the session's buffers: never 0, never used again
  *	kind:2         enum gm_buffer_kind
- *	row:8          whose memory it is; 0 for a registration
+ *	row:8          whose memory it is; 0 for a registration and a file
  *	index:22       in the worker's table, below GM_BUFFERS_MAX
  *
  * A completion is two words:
@@ -119,9 +119,14 @@ _Static_assert(sizeof(struct gm_queue) == 128, "layout");
 #define GM_BUFFERS_MAX 4096u /* of a session, on a row, at once */
 
 enum gm_buffer_kind {
-	GM_BUFFER_DEVICE = 0,    /* memory of the row that the handle names */
-	GM_BUFFER_REGISTERED = 1 /* a memfd of the client's own */
+	GM_BUFFER_DEVICE = 0,     /* memory of the row that the handle names */
+	GM_BUFFER_REGISTERED = 1, /* a memfd of the client's own */
+	GM_BUFFER_FILE = 2        /* a file to read from, no memory */
 };
+
+/* Bytes of a file that LOAD can name.  Reads are of whole pages, and their ends
+ * have to be offsets, too. */
+#define GM_FILE_BYTES ((uint64_t)INT64_MAX - 65535)
 
 static inline uint64_t gm_handle_make(uint32_t generation, uint32_t kind,
 				      uint32_t row, uint32_t index)

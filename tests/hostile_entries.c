@@ -32,8 +32,10 @@ static const char *break_contract(struct hostile *h, struct gm_entry *entry)
 		entry->zero = UINT32_C(1) << (pick - 16);
 		return "a reserved bit of word 1";
 	}
-	entry->op = (uint8_t)(GPUMAP_OP_CAST + 1 +
-			      hostile_below(h, 255 - GPUMAP_OP_CAST));
+	do
+		entry->op = (uint8_t)(GPUMAP_OP_CAST + 1 +
+				      hostile_below(h, 255 - GPUMAP_OP_CAST));
+	while (entry->op == GPUMAP_OP_LOAD);
 	return "an unknown operation";
 }
 

@@ -597,6 +597,11 @@ gm_tests += %reldir%/test_flight_second
 	%reldir%/hand_client.h %reldir%/tap.h
 %canon_reldir%_test_flight_second_LDADD = agent/worker/libworker.la
 
+gm_tests += %reldir%/test_cut
+%canon_reldir%_test_cut_SOURCES = %reldir%/test_cut.c %reldir%/dice.h \
+	%reldir%/tap.h
+%canon_reldir%_test_cut_LDADD = agent/worker/libworker.la
+
 gm_tests += %reldir%/test_flight_drain
 %canon_reldir%_test_flight_drain_SOURCES = %reldir%/test_flight_drain.c \
 	%reldir%/flight_rig.h %reldir%/late_device.h %reldir%/hand_client.h \

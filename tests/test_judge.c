@@ -217,7 +217,8 @@ static void unknown_operations_are_breaches(void)
 		struct gm_verdict verdict;
 		int rc = judge_it(&e, &verdict);
 
-		wrong += (rc == -EPROTO) != (op > GPUMAP_OP_CAST);
+		wrong += (rc == -EPROTO) !=
+			 (op > GPUMAP_OP_CAST && op != GPUMAP_OP_LOAD);
 	}
 	EQ(wrong, 0);
 }
@@ -396,6 +397,7 @@ static const struct {
 	uint64_t dst_buffer, dst, src_buffer, src, n;
 	int want;
 } named[] = {
+#define OF_FILE   (UINT64_C(50) << 32 | (uint64_t)GM_BUFFER_FILE << 30 | 9)
 #define DEVICE    (UINT64_C(40) << 32 | ROW << 22)
 #define MAPPED    (UINT64_C(41) << 32 | ROW << 22 | 1)
 #define READ_ONLY (UINT64_C(42) << 32 | UINT64_C(1) << 30 | 2)
@@ -445,6 +447,67 @@ static void buffers_are_judged_by_their_handles(void)
 		if (named[i].want == -ESTALE)
 			EQ(judge_with(NULL, &e, &v), -ESTALE);
 	}
+	drop_buffers(&b);
+}
+
+static const struct {
+	const char *what;
+	uint64_t dst_buffer, dst, src_buffer, src, n;
+	int want;
+} loads[] = {
+	{ "a load", 0, 1, OF_FILE, 7, 100, 0 },
+	{ "a load to a buffer", DEVICE, BYTES - 1, OF_FILE, 0, 1, 0 },
+	{ "the last byte", 0, 0, OF_FILE, GM_FILE_BYTES - 1, 1, 0 },
+	{ "one more", 0, 0, OF_FILE, GM_FILE_BYTES - 1, 2, -ERANGE },
+	{ "an offset that wraps", 0, 0, OF_FILE, UINT64_MAX, 2, -ERANGE },
+	{ "bytes that wrap", 0, 0, OF_FILE, 1, UINT64_MAX, -ERANGE },
+	{ "out of the arena", 0, 1, OF_FILE, 0, ARENA, -ERANGE },
+	{ "out of a buffer", MAPPED, 1, OF_FILE, 0, BYTES, -ERANGE },
+	{ "to what is not written", READ_ONLY, 0, OF_FILE, 0, 1, -EACCES },
+	{ "from memory", 0, 0, MAPPED, 0, 1, -EINVAL },
+	{ "from the arena", 0, 0, 0, 0, 1, -ESTALE },
+	{ "to a file", OF_FILE, 0, OF_FILE, 0, 1, -EINVAL },
+	{ "from what is gone", 0, 0, OF_FILE ^ 1, 0, 1, -ESTALE },
+};
+
+static void only_files_are_loaded(void)
+{
+	struct gm_buffers b = make_buffers();
+	struct gm_slot *slot = NULL;
+	struct gm_verdict v;
+	struct gm_entry e;
+
+	EQ(gm_buffers_add(&b, OF_FILE, &slot), 0);
+	slot->fd = 0;
+	e = entry_of(GPUMAP_OP_LOAD, GPUMAP_DTYPE_U8, 0, 0, 1);
+	e.src_buffer = OF_FILE;
+	EQ(judge_with(&b, &e, &v), -ESTALE); /* not yet */
+	slot->ready = true;
+	for (size_t i = 0; i < sizeof(loads) / sizeof(loads[0]); i++) {
+		e = entry_of(GPUMAP_OP_LOAD, GPUMAP_DTYPE_U8, loads[i].dst,
+			     loads[i].src, loads[i].n);
+		e.dst_buffer = loads[i].dst_buffer;
+		e.src_buffer = loads[i].src_buffer;
+		tap_equal(judge_with(&b, &e, &v), loads[i].want, loads[i].what,
+			  __FILE__, __LINE__);
+		EQ(v.bytes, 0); /* no turn runs it */
+		if (loads[i].want)
+			continue;
+		EQ(v.buffer, OF_FILE);
+		EQ(v.at, loads[i].src);
+		EQ(v.task.n, loads[i].n);
+		OK(v.task.dst || v.task.dst_address);
+	}
+	e = entry_of(GPUMAP_OP_LOAD, GPUMAP_DTYPE_U8, 0, 0, 0);
+	e.src_buffer = OF_FILE;
+	EQ(judge_with(&b, &e, &v), 0);
+	EQ(v.buffer, 0); /* nothing to be done */
+	e = entry_of(GPUMAP_OP_LOAD, GPUMAP_DTYPE_F32, 0, 0, 1);
+	e.src_buffer = OF_FILE;
+	EQ(judge_with(&b, &e, &v), -EINVAL);
+	e = entry_of(GPUMAP_OP_COPY, GPUMAP_DTYPE_U8, 0, 0, 1);
+	e.src_buffer = OF_FILE;
+	EQ(judge_with(&b, &e, &v), -EINVAL);
 	drop_buffers(&b);
 }
 
@@ -529,6 +592,7 @@ int main(void)
 	plain_no_ops_take_the_short_cut();
 	buffers_are_judged_by_their_handles();
 	a_task_names_both_sides_of_memory();
+	only_files_are_loaded();
 	allocations_are_judged();
 	return tap_done();
 }

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* uring: a worker's ring polls.  What its filter of system calls forbids must
+/* uring: a worker's ring polls, reads and closes.  What its filter of system calls forbids must
  * not be had from the ring instead. */
 
 #include <errno.h>
@@ -45,6 +45,32 @@ static void it_polls(void)
 	close(bell);
 }
 
+static void it_reads_and_closes(void)
+{
+	struct io_uring_sqe *sqe = io_uring_get_sqe(&ring);
+	int fd = open("/dev/zero", O_RDONLY | O_CLOEXEC);
+	char byte = 1;
+
+	io_uring_prep_read(sqe, fd, &byte, 1, 0);
+	io_uring_sqe_set_flags(sqe, IOSQE_ASYNC);
+	EQ(result(), 1);
+	EQ(byte, 0);
+	sqe = io_uring_get_sqe(&ring);
+	io_uring_prep_close(sqe, fd);
+	EQ(result(), 0);
+	EQ(fcntl(fd, F_GETFD), -1);
+}
+
+static void it_writes_nothing(void)
+{
+	struct io_uring_sqe *sqe = io_uring_get_sqe(&ring);
+	int fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+
+	io_uring_prep_write(sqe, fd, "", 1, 0);
+	EQ(result(), -EACCES);
+	close(fd);
+}
+
 static void it_opens_nothing(void)
 {
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&ring);
@@ -86,10 +112,12 @@ int main(void)
 	int rc = gm_uring_open(&ring, &why);
 
 	if (rc < 0) {
-		SKIP(8, why);
+		SKIP(12, why);
 		return tap_done();
 	}
 	it_polls();
+	it_reads_and_closes();
+	it_writes_nothing();
 	it_opens_nothing();
 	it_sends_nothing();
 	it_stays_so();

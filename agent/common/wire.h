@@ -44,6 +44,12 @@
 #define GM_FD_JOURNAL    4 /* struct gm_journal ... */
 #define GM_FD_COMMONS    5 /* struct gm_commons */
 
+/* What a worker may be told of its reads of files: how many are under way at
+ * most, and bytes of one, a multiple of GM_LOAD_ALIGN. */
+#define GM_LOAD_DEPTH_MAX 64u
+#define GM_LOAD_BYTES_MAX (16u << 20)
+#define GM_LOAD_ALIGN     4096u
+
 enum gm_wire_type {
 	GM_WIRE_ATTACH = 1, /* fds: queues, arena, doorbell, socket if any */
 	GM_WIRE_ATTACHED = 2,
@@ -53,7 +59,7 @@ enum gm_wire_type {
 	GM_WIRE_READY = 6,
 	GM_WIRE_VIOLATION = 7,
 	GM_WIRE_FAILED = 8,
-	GM_WIRE_REGISTER = 9, /* a client's memfd, for one session */
+	GM_WIRE_REGISTER = 9, /* a client's memfd or file, for one session */
 	GM_WIRE_REGISTERED = 10,
 	GM_WIRE_FORGET = 11,
 	GM_WIRE_FORGOTTEN = 12,

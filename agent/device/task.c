@@ -45,6 +45,7 @@ static const struct {
 	[GPUMAP_OP_ALLOC] = { "alloc", 0, ONLY(GPUMAP_DTYPE_U8), 0 },
 	[GPUMAP_OP_FREE] = { "free", 0, ONLY(GPUMAP_DTYPE_U8), 0 },
 	[GPUMAP_OP_CAST] = { "cast", BOTH | GM_TASK_CASTS, CASTS, CASTS },
+	[GPUMAP_OP_LOAD] = { "load", 0, ONLY(GPUMAP_DTYPE_U8), 0 },
 };
 
 uint32_t gm_dtype_bytes(uint32_t dtype)

@@ -101,6 +101,7 @@ int gm_buffers_add(struct gm_buffers *buffers, uint64_t handle,
 	if (!slot)
 		return -ENOMEM;
 	slot->handle = handle;
+	slot->fd = -1;
 	buffers->slot[index] = slot;
 	*ret_slot = slot;
 	return 0;

@@ -5,8 +5,8 @@
  * buffers - what a session's entries may name besides the arena.
  *
  * A table per session, by the index of the handle: memory of the device that the
- * session had allocated, what it imported, and memfds of its own that the agent
- * handed over for it.  The handle that is found has to be the handle that was
+ * session had allocated, what it imported, and memfds and files of its own that
+ * the agent handed over for it.  The handle that is found has to be the handle that was
  * asked for, generation and all: what is stale, unknown or another session's is
  * found out without anything being touched.
  *
@@ -40,6 +40,7 @@ struct gm_slot {
 	struct gm_region *region; /* the device reaches it */
 	char *map;                /* of registered memory, whole pages */
 	uint64_t map_bytes;
+	int fd; /* of a file, -1 for none */
 	struct gm_ground ground;
 
 	/* Once it is out of the table. */

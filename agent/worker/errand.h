@@ -33,6 +33,10 @@ typedef void (*gm_errand_work)(struct gm_slow_job *job, struct gm_device *dev);
 typedef void (*gm_errand_done)(struct gm_slow_job *job,
 			       struct gm_worker *worker);
 
+/* Whether there is what the session needs to leave with.  It is had before the
+ * first thing that it has to give back then. */
+bool gm_errand_has_last(struct gm_session *session);
+
 /* NULL for want of memory. */
 struct gm_errand_job *gm_errand_new(struct gm_session *session,
 				    enum gm_worker_call call,
@@ -48,6 +52,10 @@ struct gm_errand_job *gm_errand_returned(struct gm_slow_job *job,
 
 /* Last thing in done(): it is freed, and a session that waits goes. */
 void gm_errand_finished(struct gm_worker *worker, struct gm_errand_job *e);
+
+/* The entry that @session is stalled for has ended so: it goes on. */
+void gm_errand_ended(struct gm_worker *worker, struct gm_session *session,
+		     int32_t status);
 
 /* Where entries find the buffer of a slot from now on. */
 void gm_errand_open_slot(struct gm_worker *worker, struct gm_session *session,

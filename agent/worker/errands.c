@@ -26,7 +26,7 @@
 
 /* The session's last errand, that gives all back, is had with its first: to leave
  * must not need memory. */
-static bool have_last(struct gm_session *s)
+bool gm_errand_has_last(struct gm_session *s)
 {
 	if (s->last_errand)
 		return true;
@@ -40,7 +40,7 @@ struct gm_errand_job *gm_errand_new(struct gm_session *s,
 {
 	struct gm_errand_job *e;
 
-	if (!have_last(s))
+	if (!gm_errand_has_last(s))
 		return NULL;
 	e = calloc(1, sizeof(*e));
 	if (!e)
@@ -128,6 +128,8 @@ static void free_slots(struct gm_worker *w, struct gm_errand_job *e)
 		STAILQ_REMOVE_HEAD(&e->slots, entry);
 		if (slot->answered_to)
 			say_forgotten(w, e->session, slot->handle, 0);
+		if (slot->fd >= 0)
+			gm_events_close(w, slot->fd);
 		free(slot);
 	}
 }
@@ -238,26 +240,29 @@ static int allocated(struct gm_worker *w, struct gm_errand_job *e)
 	return rc;
 }
 
-static void done_alloc(struct gm_slow_job *job, struct gm_worker *w)
+void gm_errand_ended(struct gm_worker *w, struct gm_session *s, int32_t status)
 {
-	struct gm_errand_job *e = gm_errand_returned(job, w);
-	struct gm_session *s = e->session;
-	int rc = allocated(w, e);
-
 	if (!s->ended && !s->departing) {
 		if (s->flights)
-			gm_flight_finish(s, rc);
+			gm_flight_finish(s, status);
 		else
-			gm_turn_finish(s, rc);
+			gm_turn_finish(s, status);
 	}
 	s->stalled = false;
 	gm_errands_give_back(w, s);
 	if (!s->departing)
 		gm_roster_wake(w, s);
+}
+
+static void done_alloc(struct gm_slow_job *job, struct gm_worker *w)
+{
+	struct gm_errand_job *e = gm_errand_returned(job, w);
+
+	gm_errand_ended(w, e->session, allocated(w, e));
 	gm_errand_finished(w, e);
 }
 
-int gm_errands_alloc(struct gm_worker *worker, struct gm_session *session)
+static int begin_alloc(struct gm_worker *worker, struct gm_session *session)
 {
 	struct gm_buffers *buffers = &session->buffers;
 	struct gm_errand errand = session->errand;
@@ -291,6 +296,13 @@ int gm_errands_alloc(struct gm_worker *worker, struct gm_session *session)
 	GM_POINT("worker_stalled");
 	gm_errand_hand_over(worker, e);
 	return 0;
+}
+
+int gm_errands_begin(struct gm_worker *worker, struct gm_session *session)
+{
+	if (session->errand.op == GPUMAP_OP_LOAD)
+		return gm_load_begin(worker, session);
+	return begin_alloc(worker, session);
 }
 
 /* An error where it could not be filled, not a fault later on.  A kernel that
@@ -383,7 +395,7 @@ void gm_errands_depart(struct gm_worker *worker, struct gm_session *session)
 	struct gm_slot *slot;
 
 	s->departing = true;
-	if (s->n_slow || (s->flights && gm_flight_waits(s)))
+	if (s->n_slow || s->load || (s->flights && gm_flight_waits(s)))
 		return;
 	if (!e) { /* so there was nothing */
 		gm_buffers_close_purse(&s->buffers, &worker->purses);

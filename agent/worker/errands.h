@@ -18,16 +18,16 @@
 #include "agent/worker/worker.h"
 
 /*
- * gm_errands_alloc - have @session->errand done
+ * gm_errands_begin - have @session->errand done
  *
  * Returns	0: the session is stalled, and goes on by itself when the entry has
- *		ended.  Otherwise the status of the entry:
+ *		ended.  Otherwise the status of the entry, as gm_load_begin(), or
  *		-EOPNOTSUPP	the device has no memory to allocate
  *		-EDQUOT		the session's uid has its quota
  *		-EEXIST		the handle's place is taken
  *		-ENOMEM
  */
-int gm_errands_alloc(struct gm_worker *worker, struct gm_session *session);
+int gm_errands_begin(struct gm_worker *worker, struct gm_session *session);
 
 /* Give back what @session gave up and nothing uses any more. */
 void gm_errands_give_back(struct gm_worker *worker, struct gm_session *session);

@@ -137,26 +137,56 @@ static int prepare(struct gm_session *s, const struct gm_wire *wire, int fd,
 	return 0;
 }
 
+/* Nothing is asked of a file here: that could wait. */
+static int register_file(struct gm_worker *w, struct gm_session *s,
+			 const struct gm_wire *wire, int fd)
+{
+	struct gm_slot *slot;
+	int rc = fd < 0 ? -EMFILE : 0;
+
+	if (rc == 0 && !gm_errand_has_last(s))
+		rc = -ENOMEM;
+	if (rc == 0)
+		rc = gm_buffers_add(&s->buffers, wire->handle, &slot);
+	if (rc < 0)
+		return rc;
+	slot->fd = fd;
+	slot->ready = true;
+	answer(w, s, GM_WIRE_REGISTERED, wire->handle, 0, 0, -1);
+	return 0;
+}
+
+static int register_memory(struct gm_worker *w, struct gm_session *s,
+			   const struct gm_wire *wire, int fd)
+{
+	struct gm_errand_job *e;
+	int rc;
+
+	if (wire->bytes == 0 || wire->bytes > INT64_MAX ||
+	    wire->at > INT64_MAX - wire->bytes)
+		return -EINVAL;
+	rc = prepare(s, wire, fd,
+		     gm_errand_new(s, GM_CALL_REGISTER, work_register,
+				   done_register),
+		     &e);
+	if (rc == 0)
+		gm_errand_hand_over(w, e);
+	return rc;
+}
+
 void gm_errands_register(struct gm_worker *worker, const struct gm_wire *wire,
 			 int fd)
 {
 	struct gm_session *s = session_of(worker, wire);
-	struct gm_errand_job *e;
-	int rc = -ENOENT;
+	uint32_t kind = gm_handle_kind(wire->handle);
+	int rc = s ? -EINVAL : -ENOENT;
 
-	if (s && (gm_handle_kind(wire->handle) != GM_BUFFER_REGISTERED ||
-		  wire->bytes == 0 || wire->bytes > INT64_MAX ||
-		  wire->at > INT64_MAX - wire->bytes))
-		rc = -EINVAL;
-	else if (s)
-		rc = prepare(s, wire, fd,
-			     gm_errand_new(s, GM_CALL_REGISTER, work_register,
-					   done_register),
-			     &e);
+	if (s && kind == GM_BUFFER_REGISTERED)
+		rc = register_memory(worker, s, wire, fd);
+	else if (s && kind == GM_BUFFER_FILE)
+		rc = register_file(worker, s, wire, fd);
 	if (rc < 0)
 		refuse(worker, wire, GM_WIRE_REGISTERED, rc, fd);
-	else
-		gm_errand_hand_over(worker, e);
 }
 
 void gm_errands_forget(struct gm_worker *worker, const struct gm_wire *wire)

@@ -25,7 +25,9 @@ enum {
 	EVENT_ROOM,
 	EVENT_SLOW,  /* the slow thread has done a job */
 	EVENT_ENDED, /* the device has ended a slice */
-	EVENT_TOLD   /* another row has ended something */
+	EVENT_TOLD,  /* another row has ended something */
+	EVENT_READ,
+	EVENT_CLOSED
 };
 
 /* A doorbell names place and attachment: what the poll of a former owner left
@@ -83,6 +85,27 @@ void gm_events_say(struct gm_worker *worker, const struct gm_wire *wire, int fd)
 	want_room(worker);
 }
 
+/* Not tried here first: what a file system does before it finds that it would
+ * have to wait may wait, too. */
+void gm_events_read(struct gm_worker *worker, int fd, void *at, uint32_t bytes,
+		    uint64_t from, uint32_t piece)
+{
+	struct io_uring_sqe *sqe = next_sqe(worker);
+
+	io_uring_prep_read(sqe, fd, at, bytes, from);
+	io_uring_sqe_set_flags(sqe, IOSQE_ASYNC);
+	io_uring_sqe_set_data64(sqe, (uint64_t)EVENT_READ << 56 | piece);
+}
+
+void gm_events_close(struct gm_worker *worker, int fd)
+{
+	struct io_uring_sqe *sqe = next_sqe(worker);
+
+	io_uring_prep_close(sqe, fd);
+	io_uring_sqe_set_flags(sqe, IOSQE_ASYNC);
+	io_uring_sqe_set_data64(sqe, (uint64_t)EVENT_CLOSED << 56);
+}
+
 void gm_events_failed(struct gm_worker *worker)
 {
 	const struct gm_device *dev = worker->dev;
@@ -135,6 +158,7 @@ void gm_events_violated(struct gm_worker *worker, struct gm_session *session)
 	gm_wait_leave(worker, session);
 	stop_listening(worker, session);
 	session->ended = true;
+	gm_load_leave(worker, session);
 	gm_put(violations, gm_get(violations) + 1);
 	GM_POINT("worker_violated");
 	wire = gm_pair_about(GM_WIRE_VIOLATION, session->id, session->place);
@@ -204,6 +228,7 @@ static void detach(struct gm_worker *w, const struct gm_wire *wire)
 	s->pair = w->pair;
 	if (s->flights)
 		gm_flight_leave(w, s);
+	gm_load_leave(w, s);
 	gm_errands_depart(w, s);
 }
 
@@ -365,6 +390,10 @@ static void handle(struct gm_worker *w, uint64_t user_data, int res, bool more)
 		if (!more)
 			listen_to(w, w->waiting.own, user_data);
 		gm_wait_told(w);
+		return;
+	}
+	if (event == EVENT_READ) {
+		gm_load_read_ended(w, (uint32_t)user_data, res);
 		return;
 	}
 	if (event == EVENT_ROOM) {

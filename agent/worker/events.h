@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * events - what comes in through the worker's io_uring: gpumapd's records and
- * the doorbells of parked queues.
+ * events - what comes in through the worker's io_uring: gpumapd's records, the
+ * doorbells of parked queues, and what is read from files.
  */
 #ifndef GM_EVENTS_H
 #define GM_EVENTS_H
@@ -41,6 +41,13 @@ void gm_events_violated(struct gm_worker *worker, struct gm_session *session);
  * or -1. */
 void gm_events_say(struct gm_worker *worker, const struct gm_wire *wire,
 		   int fd);
+
+/* Have the kernel read, in a thread of its own: gm_load_read_ended() follows. */
+void gm_events_read(struct gm_worker *worker, int fd, void *at, uint32_t bytes,
+		    uint64_t from, uint32_t piece);
+
+/* Have the kernel close a file of a client's, whose end may take long. */
+void gm_events_close(struct gm_worker *worker, int fd);
 
 /* The device is of no use any more: say why, and end this process.  What was not
  * told to clients yet the undertaker tells them. */

@@ -40,6 +40,7 @@ struct gm_flights {
 	bool flying;         /* in that list */
 	bool starting;       /* the last entry read has slices left to start */
 	bool fenced;         /* the last entry read is a fence */
+	bool reaching;       /* and waits until its memory is reached */
 	uint64_t refused_at; /* worker's count of landings at an -EAGAIN */
 	struct gm_spin spin;
 	uint32_t first; /* slice[first % GM_FLIGHT_SLICES] is the oldest */
@@ -356,21 +357,6 @@ static bool must_reach(struct gm_worker *w, struct gm_session *s)
 	return true;
 }
 
-void gm_flight_reached(struct gm_worker *worker, struct gm_session *session,
-		       int32_t status)
-{
-	struct gm_flights *f = session->flights;
-	struct flown *e = flown_at(session, session->entries.pos - 1);
-
-	e->is_fence = false;
-	f->fenced = false;
-	if (status < 0)
-		fail_rest(session, e, status);
-	else if (!must_reach(worker, session))
-		f->starting = true;
-	f->refused_at = worker->landed - 1;
-}
-
 static void read_task(struct gm_worker *w, struct gm_session *s,
 		      const struct gm_verdict *verdict, struct gm_batch *batch)
 {
@@ -388,9 +374,7 @@ static void read_fence(struct gm_session *s, const struct gm_verdict *verdict,
 {
 	take(s, batch)->is_fence = true;
 	s->flights->fenced = true;
-	s->errand = (struct gm_errand){ .handle = verdict->buffer,
-					.bytes = verdict->task.n,
-					.flags = verdict->flags };
+	gm_session_send(s, verdict);
 }
 
 /* Returns whether there was one. */
@@ -415,7 +399,8 @@ static bool read_entry(struct gm_worker *w, struct gm_session *s,
 	}
 	if (rc == 0 && verdict.bytes) {
 		read_task(w, s, &verdict, batch);
-	} else if (rc == 0 && verdict.task.op == GPUMAP_OP_ALLOC) {
+	} else if (rc == 0 && verdict.buffer &&
+		   verdict.task.op != GPUMAP_OP_FREE) {
 		read_fence(s, &verdict, batch);
 	} else {
 		if (rc == 0 && verdict.buffer)
@@ -426,21 +411,70 @@ static bool read_entry(struct gm_worker *w, struct gm_session *s,
 	return true;
 }
 
+/* Begin what the fence is for, or what has to come before.  Returns 0 or the
+ * status of the entry. */
+static int begin_errand(struct gm_worker *w, struct gm_session *s)
+{
+	const struct gm_errand *errand = &s->errand;
+	uint32_t part = s->n_reached;
+	int rc;
+
+	if (errand->op == GPUMAP_OP_LOAD && s->n_reached)
+		part = part_missing(s, errand->task.dst, errand->task.n);
+	s->flights->reaching = part < s->n_reached;
+	rc = s->flights->reaching ? gm_errands_reach(w, s, part)
+				  : gm_errands_begin(w, s);
+	if (rc < 0) {
+		s->flights->reaching = false;
+		s->errand.handle = 0;
+		gm_flight_finish(s, rc);
+	}
+	return rc;
+}
+
 /* The fence is reached: everything before it has ended. */
 static void fence(struct gm_worker *w, struct gm_session *s,
 		  struct gm_batch *batch)
 {
-	int rc;
-
-	if (!s->errand.handle || s->flights->oldest != s->entries.pos - 1)
+	if (!s->errand.handle || s->flights->reaching ||
+	    s->flights->oldest != s->entries.pos - 1)
 		return;
 	publish(s, batch);
 	gm_errands_give_back(w, s);
-	rc = gm_errands_alloc(w, s);
-	if (rc == 0)
+	if (begin_errand(w, s) < 0)
+		end_all(s, batch);
+}
+
+/* Of a LOAD, which goes on, or ends in the next turn. */
+static void reached_for_errand(struct gm_worker *w, struct gm_session *s,
+			       int32_t status)
+{
+	s->flights->reaching = false;
+	if (status == 0) {
+		begin_errand(w, s);
 		return;
-	gm_flight_finish(s, rc);
-	end_all(s, batch);
+	}
+	s->errand.handle = 0;
+	gm_flight_finish(s, status);
+}
+
+void gm_flight_reached(struct gm_worker *worker, struct gm_session *session,
+		       int32_t status)
+{
+	struct gm_flights *f = session->flights;
+	struct flown *e = flown_at(session, session->entries.pos - 1);
+
+	if (f->reaching) {
+		reached_for_errand(worker, session, status);
+		return;
+	}
+	e->is_fence = false;
+	f->fenced = false;
+	if (status < 0)
+		fail_rest(session, e, status);
+	else if (!must_reach(worker, session))
+		f->starting = true;
+	f->refused_at = worker->landed - 1;
 }
 
 void gm_flight_finish(struct gm_session *session, int32_t status)
@@ -515,7 +549,7 @@ void gm_flight_look(struct gm_worker *worker)
 {
 	struct gm_worker *w = worker;
 	struct gm_flights *f = TAILQ_FIRST(&w->flying), *next;
-	uint64_t oldest_ns = 0;
+	uint64_t oldest_ns = 0, load_ns;
 
 	for (; f; f = next) {
 		struct gm_session *s = f->session;
@@ -529,6 +563,9 @@ void gm_flight_look(struct gm_worker *worker)
 		else if (!s->active && !s->stalled && gm_flight_due(w, s))
 			gm_roster_wake(w, s);
 	}
+	load_ns = gm_load_oldest_ns(&w->loader);
+	if (load_ns && (!oldest_ns || load_ns < oldest_ns))
+		oldest_ns = load_ns;
 	gm_put(&w->journal->aloft, oldest_ns);
 }
 

@@ -87,6 +87,8 @@ static int place_in_buffer(const struct gm_judge *judge, uint64_t handle,
 		slot = gm_buffers_find(judge->buffers, handle);
 	if (!slot || !slot->ready)
 		return -ESTALE;
+	if (slot->fd >= 0)
+		return -EINVAL;
 	if (!inside(at, bytes, slot->bytes))
 		return -ERANGE;
 	if (writes && (slot->flags & GPUMAP_BUFFER_READ_ONLY))
@@ -198,6 +200,33 @@ static void judge_more(const uint64_t *words, struct gm_more *ret_more,
 	memcpy(v->wait, ret_more->wait, sizeof(v->wait));
 }
 
+/* What is read is copied to its place as bytes: any place will do. */
+static int judge_load(const struct gm_judge *judge,
+		      const struct gm_entry *entry, struct gm_verdict *v)
+{
+	const struct gm_slot *slot = NULL;
+	struct place dst = { 0 };
+	int rc;
+
+	if (judge->buffers)
+		slot = gm_buffers_find(judge->buffers, entry->src_buffer);
+	if (!slot || !slot->ready)
+		return -ESTALE;
+	if (slot->fd < 0)
+		return -EINVAL;
+	if (!inside(entry->src, entry->n, GM_FILE_BYTES))
+		return -ERANGE;
+	rc = place(judge, entry->dst_buffer, entry->dst, entry->n, true, &dst);
+	if (rc < 0 || entry->n == 0)
+		return rc;
+	v->task.dst = dst.at;
+	v->task.dst_address = dst.address;
+	v->task.n = entry->n;
+	v->buffer = entry->src_buffer;
+	v->at = entry->src;
+	return 0;
+}
+
 int gm_judge_entry(const struct gm_judge *judge,
 		   const uint64_t words[GM_ENTRY_WORDS], const uint64_t *more,
 		   struct gm_verdict *ret_verdict)
@@ -228,5 +257,7 @@ int gm_judge_entry(const struct gm_judge *judge,
 		return judge_alloc(judge, &entry, ret_verdict);
 	if (entry.op == GPUMAP_OP_FREE)
 		return judge_free(judge, &entry, ret_verdict);
+	if (entry.op == GPUMAP_OP_LOAD)
+		return judge_load(judge, &entry, ret_verdict);
 	return 0;
 }

@@ -42,8 +42,9 @@ struct gm_verdict {
 	struct gm_task task; /* to run; set when 0 was returned */
 	uint64_t bytes;      /* that it counts for; 0: nothing to run */
 	uint32_t each;       /* of them, those of an element */
-	uint64_t buffer;     /* handle; 0 unless task.op is ALLOC or FREE */
-	uint32_t flags; /* ALLOC, whose bytes are task.n: GPUMAP_BUFFER_* */
+	uint64_t buffer; /* handle; 0 unless task.op is ALLOC, FREE or LOAD */
+	uint64_t at;     /* LOAD: in the file; where to is task's */
+	uint32_t flags;  /* ALLOC, whose bytes are task.n: GPUMAP_BUFFER_* */
 	uint64_t deadline_ns; /* 0: none */
 	uint32_t n_waits;
 	uint64_t wait[GM_WAITS_MAX]; /* places in time, see queue.h */
@@ -72,9 +73,11 @@ static inline bool gm_judge_plain(const struct gm_judge *judge,
  *		-EIO		made for a worker that has died since
  *		-EINVAL		the dtype does not go with the operation, an
  *				offset is not aligned to the element, source and
- *				destination overlap where they must not, or a
- *				buffer is asked for that cannot be
- *		-ERANGE		it reaches out of the arena or out of a buffer
+ *				destination overlap where they must not, a
+ *				buffer is asked for that cannot be, or a file is
+ *				named where memory is to be, or memory for one
+ *		-ERANGE		it reaches out of the arena, out of a buffer, or
+ *				out of what a file can have
  *		-ESTALE		no buffer of this session has that handle
  *		-EACCES		it would write what may only be read
  *		-EOPNOTSUPP	a copy from a buffer of another row

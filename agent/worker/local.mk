@@ -9,6 +9,7 @@ noinst_LTLIBRARIES += %reldir%/libworker.la
 	%reldir%/buffers.c %reldir%/buffers.h \
 	%reldir%/bury.c \
 	%reldir%/confine.c %reldir%/confine.h \
+	%reldir%/cut.c %reldir%/cut.h \
 	%reldir%/errand.h \
 	%reldir%/errands.c %reldir%/errands.h \
 	%reldir%/errands_wire.c \
@@ -18,6 +19,9 @@ noinst_LTLIBRARIES += %reldir%/libworker.la
 	%reldir%/flood.h \
 	%reldir%/intake.c %reldir%/intake.h \
 	%reldir%/judge.c %reldir%/judge.h \
+	%reldir%/load.c %reldir%/load.h %reldir%/loader.h \
+	%reldir%/load_copies.c \
+	%reldir%/load_reads.c \
 	%reldir%/loop.c \
 	%reldir%/outbox.c %reldir%/outbox.h \
 	%reldir%/pair.c %reldir%/pair.h \
@@ -25,6 +29,7 @@ noinst_LTLIBRARIES += %reldir%/libworker.la
 	%reldir%/session.c %reldir%/session.h \
 	%reldir%/slow.c %reldir%/slow.h \
 	%reldir%/spin.c %reldir%/spin.h \
+	%reldir%/staging.c \
 	%reldir%/turn.c %reldir%/turn.h \
 	%reldir%/uring.c \
 	%reldir%/wait.c %reldir%/wait.h \

@@ -73,7 +73,7 @@ static void see_to(struct gm_worker *w, struct gm_session *s)
 	gm_errands_give_back(w, s);
 	if (!s->errand.handle)
 		return;
-	rc = gm_errands_alloc(w, s);
+	rc = gm_errands_begin(w, s);
 	if (rc < 0)
 		gm_turn_finish(s, rc);
 }
@@ -200,6 +200,8 @@ static void tick(struct gm_worker *w)
 		gm_flight_look(w);
 	if (w->waiting.n || w->herald.owes)
 		gm_wait_look(w);
+	if (gm_load_wants_clock(&w->loader))
+		gm_load_tick(w);
 	if (w->n_forgets)
 		gm_errands_look(w);
 	if (w->n_deaf && w->now_ns - w->looked_ns >= GM_FLOOD_LOOK_NS)
@@ -220,10 +222,27 @@ static void end_broken(struct gm_worker *w)
 	}
 }
 
+static uint64_t sooner(uint64_t a_ns, uint64_t b_ns)
+{
+	return b_ns && (!a_ns || b_ns < a_ns) ? b_ns : a_ns;
+}
+
+/* How long the worker may sleep, 0 for as long as nothing comes. */
+static uint64_t nap_of(const struct gm_worker *w, uint64_t wait_ns)
+{
+	uint64_t ns = wait_ns;
+
+	if (w->n_deaf || (w->n_aloft && !w->dev->backend->arm))
+		ns = sooner(ns, GM_FLOOD_LOOK_NS);
+	if (gm_load_wants_clock(&w->loader))
+		ns = sooner(ns, GM_LOAD_NAP_NS);
+	return ns;
+}
+
 /* Nobody is awake: block until a doorbell or a record. */
 static void block(struct gm_worker *w)
 {
-	struct __kernel_timespec look = { .tv_nsec = GM_FLOOD_LOOK_NS };
+	struct __kernel_timespec nap = { 0 };
 	struct io_uring_cqe *cqe;
 	uint64_t wait_ns;
 
@@ -236,13 +255,9 @@ static void block(struct gm_worker *w)
 	gm_spin_leave(w->commons, w->row);
 	gm_beat(w->journal, GM_CALL_IDLE);
 	GM_POINT("worker_blocks");
-	if (!w->n_deaf && (!w->n_aloft || w->dev->backend->arm))
-		look.tv_nsec = (long long)wait_ns;
-	else if (wait_ns && wait_ns < GM_FLOOD_LOOK_NS)
-		look.tv_nsec = (long long)wait_ns;
-	if (look.tv_nsec)
-		io_uring_submit_and_wait_timeout(&w->ring, &cqe, 1, &look,
-						 NULL);
+	nap.tv_nsec = (long long)nap_of(w, wait_ns);
+	if (nap.tv_nsec)
+		io_uring_submit_and_wait_timeout(&w->ring, &cqe, 1, &nap, NULL);
 	else
 		io_uring_submit_and_wait(&w->ring, 1);
 	w->may_spin = gm_spin_enter(w->commons, w->row);
@@ -254,8 +269,8 @@ static void block(struct gm_worker *w)
  * have to be told yet a pass will find. */
 static bool is_drained(const struct gm_worker *w)
 {
-	return w->draining && !w->slow.n && TAILQ_EMPTY(&w->flying) &&
-	       !gm_wait_holds(w);
+	return w->draining && !w->slow.n && !w->loader.n_asked &&
+	       TAILQ_EMPTY(&w->flying) && !gm_wait_holds(w);
 }
 
 TWICE void run(struct gm_worker *w, const bool flies)
@@ -265,6 +280,9 @@ TWICE void run(struct gm_worker *w, const bool flies)
 		bool over = is_drained(w);
 		bool worked = pass(w, flies);
 
+		/* Between two turns of each user, one of all loads. */
+		if (unlikely(w->loader.n_loads))
+			worked |= gm_load_pass(w);
 		if (gm_events_due(w))
 			gm_events_handle(w);
 		if (gm_fault_seen)
@@ -276,7 +294,7 @@ TWICE void run(struct gm_worker *w, const bool flies)
 		}
 		if (w->leaving || over)
 			break;
-		if (is_drained(w))
+		if (is_drained(w) || gm_load_due(&w->loader))
 			continue;
 		if (w->n_active == 0) {
 			block(w);

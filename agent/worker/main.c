@@ -50,6 +50,8 @@ struct options {
 	const struct gm_backend *backend;
 	const char *device;
 	const char *library;
+	uint32_t load_depth;
+	uint32_t load_bytes;
 	int lock_fd;
 };
 
@@ -94,7 +96,7 @@ static void __attribute__((noreturn)) usage(const char *why)
 		"usage: gpumap-worker --row N --name NAME --node N|-1\n"
 		"       [--cpus LIST] --lock PATH --uid U --gid G [--bury]\n"
 		"       [--backend host|cuda] [--device UUID] [--library DIR]\n"
-		"       [--spare]\n",
+		"       [--load-depth N] [--load-bytes N] [--spare]\n",
 		why);
 	exit(2);
 }
@@ -155,6 +157,15 @@ static void set_option(struct options *o, int c)
 	case 'L':
 		o->library = optarg;
 		break;
+	case 'D':
+		o->load_depth = (uint32_t)number(optarg, 1, GM_LOAD_DEPTH_MAX,
+						 "bad --load-depth");
+		break;
+	case 'S':
+		o->load_bytes =
+			(uint32_t)number(optarg, GM_LOAD_ALIGN,
+					 GM_LOAD_BYTES_MAX, "bad --load-bytes");
+		break;
 	case 's':
 		o->spare = true;
 		break;
@@ -177,6 +188,8 @@ static struct options parse(int argc, char **argv)
 		{ "backend", required_argument, NULL, 'B' },
 		{ "device", required_argument, NULL, 'd' },
 		{ "library", required_argument, NULL, 'L' },
+		{ "load-depth", required_argument, NULL, 'D' },
+		{ "load-bytes", required_argument, NULL, 'S' },
 		{ "spare", no_argument, NULL, 's' },
 		{ 0 },
 	};
@@ -198,6 +211,8 @@ static struct options parse(int argc, char **argv)
 		usage("--backend cuda needs --device");
 	if (o.spare && (o.bury || o.backend == &gm_host_backend))
 		usage("--spare goes with --backend cuda");
+	if (o.load_bytes % GM_LOAD_ALIGN)
+		usage("--load-bytes is no multiple of 4096");
 	if (geteuid() == 0 && (o.uid == (uid_t)-1 || o.gid == (gid_t)-1))
 		usage("root needs --uid and --gid");
 	return o;
@@ -444,6 +459,7 @@ int main(int argc, char **argv)
 	worker.row = o.row;
 	worker.node = o.node;
 	worker.pair = GM_FD_SUPERVISOR;
+	gm_load_init(&worker.loader, o.load_depth, o.load_bytes);
 	worker.journal = map_fd(GM_FD_JOURNAL, GM_JOURNAL_BYTES, "journal");
 	worker.commons =
 		map_fd(GM_FD_COMMONS, sizeof(*worker.commons), "commons");

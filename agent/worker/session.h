@@ -37,11 +37,15 @@ struct gm_work {
 	bool taken;           /* in the journal */
 };
 
-/* What an entry asks of the slow thread.  None while handle is 0. */
+/* What an entry asks of others than its turn.  None while handle is 0. */
 struct gm_errand {
-	uint64_t handle;
-	uint64_t bytes;
-	uint32_t flags;
+	uint32_t op;          /* ALLOC or LOAD */
+	uint32_t flags;       /* ALLOC */
+	uint64_t handle;      /* of the buffer, or of the file */
+	uint64_t bytes;       /* ALLOC */
+	uint64_t at;          /* LOAD: in the file */
+	uint64_t deadline_ns; /* LOAD; 0: none */
+	struct gm_task task;  /* LOAD: where to */
 };
 
 /* What the entry at the head of the ring waits for (wait.h). */
@@ -57,6 +61,7 @@ struct gm_errand_job;
 struct gm_flights;
 struct gm_guest;
 struct gm_herald;
+struct gm_load;
 
 struct gm_session {
 	/* What every turn touches. */
@@ -106,10 +111,11 @@ struct gm_session {
 	struct gm_buffers buffers;
 	struct gm_errand errand;
 	struct gm_errand_job *last_errand; /* once there was a first */
-	uint32_t n_slow;   /* jobs that the slow thread has of it */
-	bool stalled;      /* an entry waits for one: it gets no turns */
-	bool departing;    /* DETACHED as soon as nothing is under way */
-	uint64_t range_at; /* of the arena, this row's */
+	uint32_t n_slow;      /* jobs that the slow thread has of it */
+	struct gm_load *load; /* what it has under way, or NULL */
+	bool stalled;         /* an entry waits for these: it gets no turns */
+	bool departing;       /* DETACHED as soon as nothing is under way */
+	uint64_t range_at;    /* of the arena, this row's */
 	uint64_t range_bytes;
 	struct gm_region **reached; /* parts of the arena, see judge.h */
 	uint32_t n_reached;
@@ -160,6 +166,20 @@ int gm_session_map(const struct gm_wire *wire, int fds[GM_SESSION_FDS],
 /* Go on where the journal says that the last owner of the queue was buried,
  * or begin; say so to the client.  It is parked then: look at its ring. */
 void gm_session_take_over(struct gm_session *session, uint32_t incarnation);
+
+/* An entry has become an errand, to be begun when all before it has ended. */
+static inline void gm_session_send(struct gm_session *session,
+				   const struct gm_verdict *verdict)
+{
+	session->errand =
+		(struct gm_errand){ .op = verdict->task.op,
+				    .flags = verdict->flags,
+				    .handle = verdict->buffer,
+				    .bytes = verdict->task.n,
+				    .at = verdict->at,
+				    .deadline_ns = verdict->deadline_ns,
+				    .task = verdict->task };
+}
 
 /* Wake the client, which sleeps: by futex, and by its socket if it has one
  * that it sleeps on, or in any case. */

@@ -94,7 +94,7 @@ static void begin_work(struct gm_session *s, const struct gm_verdict *verdict)
 	};
 }
 
-/* ALLOC waits for the slow thread, so nothing behind it is read until then; what
+/* ALLOC and LOAD wait for others, so nothing behind them is read until then; what
  * FREE gives up nobody in this turn uses any more. */
 static void serve_buffer(struct gm_session *s, const struct gm_verdict *verdict,
 			 struct gm_batch *batch)
@@ -108,9 +108,7 @@ static void serve_buffer(struct gm_session *s, const struct gm_verdict *verdict,
 	gm_batch_publish(s, batch);
 	gm_journal_take(s->owed, s->entries.mask, s->entries.pos);
 	GM_POINT("worker_taken");
-	s->errand = (struct gm_errand){ .handle = verdict->buffer,
-					.bytes = verdict->task.n,
-					.flags = verdict->flags };
+	gm_session_send(s, verdict);
 }
 
 /* An entry that is no plain NOP.  Returns the bytes that it took of the turn;

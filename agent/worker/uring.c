@@ -1,6 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
+#include "agent/worker/load.h"
 #include "agent/worker/worker.h"
 
 #include <errno.h>
@@ -31,23 +32,40 @@ static const unsigned tries[] = {
  * what a ring is asked to do: without this, whoever took the worker over could
  * open and connect through it (confine.h).  In force from here on: the ring
  * starts disabled. */
-static int restrict_to_polls(struct io_uring *ring)
+static int restrict_to_list(struct io_uring *ring)
 {
-	struct io_uring_restriction polls[] = {
+	struct io_uring_restriction list[] = {
 		{ .opcode = IORING_RESTRICTION_SQE_OP,
 		  .sqe_op = IORING_OP_POLL_ADD },
 		{ .opcode = IORING_RESTRICTION_SQE_OP,
 		  .sqe_op = IORING_OP_ASYNC_CANCEL },
+		{ .opcode = IORING_RESTRICTION_SQE_OP,
+		  .sqe_op = IORING_OP_READ },
+		{ .opcode = IORING_RESTRICTION_SQE_OP,
+		  .sqe_op = IORING_OP_CLOSE },
+		{ .opcode = IORING_RESTRICTION_SQE_FLAGS_ALLOWED,
+		  .sqe_flags = IOSQE_ASYNC },
 	};
 	int fd = ring->ring_fd;
 
 	/* Not all of liburing's libraries export the calls for these two. */
 	if (syscall(SYS_io_uring_register, fd, IORING_REGISTER_RESTRICTIONS,
-		    polls, N_OF(polls)) < 0 ||
+		    list, N_OF(list)) < 0 ||
 	    syscall(SYS_io_uring_register, fd, IORING_REGISTER_ENABLE_RINGS,
 		    NULL, 0) < 0)
 		return -errno;
 	return 0;
+}
+
+/* Reads that never end must not keep others from their thread: as many as the
+ * loader can have under way, more than the kernel's four for each CPU.  A kernel
+ * that does not know this (5.15) has its own way. */
+static void allow_readers(struct io_uring *ring)
+{
+	unsigned most[2] = { GM_LOAD_READS_MAX, 0 }; /* 0: as it is */
+
+	syscall(SYS_io_uring_register, ring->ring_fd,
+		IORING_REGISTER_IOWQ_MAX_WORKERS, most, N_OF(most));
 }
 
 /* kernel.io_uring_disabled (6.6): 0 for nobody, 1 for most, 2 for all. */
@@ -105,7 +123,8 @@ int gm_uring_open(struct io_uring *ring, const char **ret_why)
 		*ret_why = why_refused(rc);
 		return rc;
 	}
-	rc = restrict_to_polls(ring);
+	allow_readers(ring);
+	rc = restrict_to_list(ring);
 	if (rc < 0) {
 		io_uring_queue_exit(ring);
 		*ret_why = "io_uring cannot be restricted: allow "

@@ -15,6 +15,7 @@
 #include "agent/common/closer.h"
 #include "agent/common/wire.h"
 #include "agent/device/device.h"
+#include "agent/worker/load.h"
 #include "agent/worker/outbox.h"
 #include "agent/worker/session.h"
 #include "agent/worker/slow.h"
@@ -63,6 +64,7 @@ struct gm_worker {
 	uint64_t landed;  /* slices that have ended so far */
 	struct gm_waiting waiting;
 	struct gm_herald herald;
+	struct gm_loader loader;
 	bool may_spin;
 	bool draining;
 	bool leaving;
@@ -71,7 +73,7 @@ struct gm_worker {
 
 /*
  * gm_uring_open - a ring, with the best flags that this kernel takes, that can
- * poll descriptors and cancel polls, and nothing else
+ * poll, read and close descriptors and cancel that, and nothing else
  *
  * ret_why	receives what refuses and the remedy, constant text
  *

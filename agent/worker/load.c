@@ -1,0 +1,206 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/worker/loader.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "agent/worker/beat.h"
+#include "agent/worker/errand.h"
+#include "agent/worker/roster.h"
+#include "gpumap.h"
+#include "shm/point.h"
+
+#define DEPTH      16u
+#define READ_BYTES (512u << 10)
+
+void gm_load_init(struct gm_loader *loader, uint32_t depth, uint32_t read_bytes)
+{
+	*loader = (struct gm_loader){
+		.depth = depth ? depth : DEPTH,
+		.read_bytes = read_bytes ? read_bytes : READ_BYTES,
+		.refused_at = UINT64_MAX,
+	};
+	TAILQ_INIT(&loader->loads);
+	TAILQ_INIT(&loader->free);
+}
+
+int gm_load_begin(struct gm_worker *worker, struct gm_session *session)
+{
+	struct gm_loader *l = &worker->loader;
+	struct gm_errand errand = session->errand;
+	struct gm_slot *slot =
+		gm_buffers_find(&session->buffers, errand.handle);
+	struct gm_load *load;
+
+	session->errand.handle = 0;
+	if (!slot)
+		return -ESTALE; /* forgotten, before its turn came */
+	load = calloc(1, sizeof(*load));
+	if (!load)
+		return -ENOMEM;
+	load->session = session;
+	load->uid = session->uid;
+	load->fd = slot->fd;
+	load->task = errand.task;
+	load->task.op = GPUMAP_OP_COPY;
+	load->deadline_ns = errand.deadline_ns;
+	load->cut = (struct gm_cut){ .from = errand.at, .left = load->task.n };
+	TAILQ_INIT(&load->pieces);
+	TAILQ_INSERT_TAIL(&l->loads, load, entry);
+	l->n_loads++;
+	l->n_asked++;
+	l->look = true;
+	session->load = load;
+	session->stalled = true;
+	gm_roster_drop(worker, session);
+	GM_POINT("load_begun");
+	return 0;
+}
+
+void gm_load_drop_piece(struct gm_loader *loader, struct gm_piece *piece)
+{
+	struct gm_load *load = piece->load;
+
+	TAILQ_REMOVE(&load->pieces, piece, entry);
+	load->n_pieces--;
+	gm_staging_give(loader, piece);
+}
+
+void gm_load_drop_ready(struct gm_loader *loader, struct gm_load *load)
+{
+	struct gm_piece *piece = TAILQ_FIRST(&load->pieces), *next;
+
+	for (; piece; piece = next) {
+		next = TAILQ_NEXT(piece, entry);
+		if (piece->state == GM_PIECE_READY)
+			gm_load_drop_piece(loader, piece);
+	}
+}
+
+void gm_load_fail(struct gm_load *load, int32_t status)
+{
+	if (load->status == 0)
+		load->status = status;
+}
+
+bool gm_load_is_over(struct gm_worker *worker, struct gm_load *load)
+{
+	if (load->deadline_ns == 0 || load->status < 0 ||
+	    gm_now_ns() < load->deadline_ns)
+		return false;
+	gm_load_fail(load, -ETIME);
+	gm_load_drop_ready(&worker->loader, load);
+	gm_load_settle(worker, load);
+	return true;
+}
+
+static void let_go(struct gm_worker *w, struct gm_load *load)
+{
+	load->session->load = NULL;
+	load->session = NULL;
+	w->loader.n_asked--;
+}
+
+/* Its entry ends, if there is anybody to be told. */
+static void end(struct gm_worker *w, struct gm_load *load)
+{
+	struct gm_session *s = load->session;
+
+	GM_POINT("load_ending");
+	let_go(w, load);
+	/* What was copied to memory that is missing is not told. */
+	if (!s->ground.broken)
+		gm_errand_ended(w, s, load->status);
+	if (s->departing)
+		gm_errands_depart(w, s);
+}
+
+void gm_load_settle(struct gm_worker *worker, struct gm_load *load)
+{
+	struct gm_loader *l = &worker->loader;
+
+	if (load->session && !load->n_copies &&
+	    (load->status < 0 || load->copied == load->task.n))
+		end(worker, load);
+	if (load->session || !TAILQ_EMPTY(&load->pieces))
+		return;
+	TAILQ_REMOVE(&l->loads, load, entry);
+	free(load);
+	if (--l->n_loads == 0)
+		l->idle_ns = worker->now_ns;
+}
+
+void gm_load_leave(struct gm_worker *worker, struct gm_session *session)
+{
+	struct gm_load *load = session->load;
+
+	if (!load)
+		return;
+	gm_load_fail(load, -ECANCELED);
+	gm_load_drop_ready(&worker->loader, load);
+	if (load->n_copies)
+		return;
+	let_go(worker, load);
+	gm_load_settle(worker, load);
+}
+
+bool gm_load_pass(struct gm_worker *worker)
+{
+	bool worked = false;
+
+	worker->loader.look = false;
+	if (worker->loader.n_copies)
+		worked |= gm_load_land(worker);
+	worked |= gm_load_copy(worker);
+	worked |= gm_load_reads(worker);
+	if (io_uring_sq_ready(&worker->ring))
+		io_uring_submit(&worker->ring);
+	return worked;
+}
+
+/* Reads whose storage may never answer. */
+static void find_late(struct gm_worker *w, struct gm_load *load)
+{
+	struct gm_piece *piece;
+	bool any = false;
+
+	TAILQ_FOREACH(piece, &load->pieces, entry)
+	{
+		if (piece->state != GM_PIECE_READING ||
+		    w->now_ns - piece->since_ns < GM_LOAD_LATE_NS)
+			continue;
+		w->loader.n_late += !piece->is_late;
+		piece->is_late = any = true;
+	}
+	/* Who drains does not wait for what may never come. */
+	if (any && w->draining) {
+		gm_load_fail(load, -EIO);
+		gm_load_drop_ready(&w->loader, load);
+	}
+}
+
+void gm_load_tick(struct gm_worker *worker)
+{
+	struct gm_loader *l = &worker->loader;
+	struct gm_load *load = TAILQ_FIRST(&l->loads), *next;
+	uint32_t n_late = l->n_late;
+
+	if (l->n_chunks == 0)
+		return;
+	for (; load; load = next) {
+		next = TAILQ_NEXT(load, entry);
+		if (gm_load_is_over(worker, load))
+			continue;
+		find_late(worker, load);
+		gm_load_settle(worker, load);
+	}
+	if (l->n_late > n_late)
+		l->look = true;
+	if (l->n_late && TAILQ_EMPTY(&l->free))
+		gm_staging_grow(worker);
+	if (l->n_loads == 0 && l->n_used == 0 && !l->growing &&
+	    worker->now_ns - l->idle_ns >= GM_LOAD_IDLE_NS)
+		gm_staging_drop(worker);
+}

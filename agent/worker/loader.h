@@ -1,0 +1,71 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * loader - what the files that load share, see load.h.
+ */
+#ifndef GM_LOADER_H
+#define GM_LOADER_H
+
+#include "agent/worker/load.h"
+#include "agent/worker/slow.h"
+#include "agent/worker/worker.h"
+
+/* Memory for as many reads as may be under way at once. */
+struct gm_chunk {
+	struct gm_slow_job job;
+	char *at;
+	uint64_t bytes;
+	struct gm_region *region; /* where the device does the copies */
+	uint32_t number;
+	uint32_t n_pieces;
+	int rc;
+	struct gm_piece piece[];
+};
+
+/* ---- load.c ------------------------------------------------------------ */
+
+/* What is begun of it goes on, nothing else: it has failed so. */
+void gm_load_fail(struct gm_load *load, int32_t status);
+
+/* It needs this piece no longer, or none of those that nobody has now. */
+void gm_load_drop_piece(struct gm_loader *loader, struct gm_piece *piece);
+void gm_load_drop_ready(struct gm_loader *loader, struct gm_load *load);
+
+/* Fail it if its time is over.  Returns whether it is. */
+bool gm_load_is_over(struct gm_worker *worker, struct gm_load *load);
+
+/* End it if nothing is to be waited for any more; it may be gone then. */
+void gm_load_settle(struct gm_worker *worker, struct gm_load *load);
+
+/* ---- load_reads.c ------------------------------------------------------ */
+
+/* Begin what reads there is staging for.  Returns whether there were any. */
+bool gm_load_reads(struct gm_worker *worker);
+
+/* ---- load_copies.c ----------------------------------------------------- */
+
+/* See what the device has ended.  Returns whether there was anything. */
+bool gm_load_land(struct gm_worker *worker);
+
+/* Do a slice, or begin as many as the device takes.  Returns whether there was
+ * anything to do. */
+bool gm_load_copy(struct gm_worker *worker);
+
+/* ---- staging.c --------------------------------------------------------- */
+
+/* A piece that is nobody's, NULL for none. */
+struct gm_piece *gm_staging_take(struct gm_loader *loader);
+void gm_staging_give(struct gm_loader *loader, struct gm_piece *piece);
+
+/* By its number, see gm_staging_number(). */
+struct gm_piece *gm_staging_piece(struct gm_loader *loader, uint32_t number);
+uint32_t gm_staging_number(const struct gm_piece *piece);
+
+/* Have more of it, unless that is under way or there is enough. */
+void gm_staging_grow(struct gm_worker *worker);
+
+/* Give all of it back: nothing is in use. */
+void gm_staging_drop(struct gm_worker *worker);
+
+#endif

@@ -40,7 +40,7 @@ enum gm_control_type {
 	GM_CONTROL_QUEUE_OPEN = 8,   /* 1 back: the worker's doorbell */
 	GM_CONTROL_SESSIONS = 9,
 	GM_CONTROL_PLAN = 10,
-	GM_CONTROL_REGISTER = 11, /* carries 1 there: a client's memfd */
+	GM_CONTROL_REGISTER = 11, /* carries 1 there: a client's file */
 	GM_CONTROL_FORGET = 12,
 	GM_CONTROL_EXPORT = 13,
 	GM_CONTROL_IMPORT = 14, /* 1 back, where it has no handle */
@@ -237,9 +237,15 @@ struct gm_control_plan_refusal {
 };
 
 /*
- * REGISTER: let jobs of a row name part of a file of the client's.
+ * REGISTER: let jobs of a row name memory or a file of the client's, as the kind
+ * of the handle says.
  *
- * The file is a memfd that cannot shrink and has no huge pages; it may be seen
+ * A file is a regular one or a block device that can be read, and is registered
+ * whole: no @at, no @bytes, no @flags.  Its descriptor's offset is of no account,
+ * and its flags may be changed: a worker that cannot read past the cache takes
+ * O_DIRECT off.  So send one that nobody else has.
+ *
+ * Memory is part of a memfd that cannot shrink and has no huge pages; it may be seen
  * READ_ONLY, and must be where its seals or its descriptor forbid writing.  The
  * queue of the row is open.  The same handle may be registered for more rows,
  * each with a request of its own that says the same of the same file; the bytes

@@ -81,7 +81,7 @@ static uint64_t any_handle(struct claimant *m)
 		return hostile_random(m->h);
 	case 1:
 		return gm_handle_make(NEVER | (uint32_t)hostile_random(m->h),
-				      (uint32_t)hostile_below(m->h, 2), m->row,
+				      (uint32_t)hostile_below(m->h, 4), m->row,
 				      (uint32_t)hostile_below(m->h, HANDLES));
 	default:
 		return m->handles[hostile_below(m->h, HANDLES)];
@@ -93,8 +93,7 @@ static uint64_t new_handle(struct claimant *m, uint32_t kind)
 	uint32_t index = (uint32_t)hostile_below(m->h, HANDLES);
 	uint64_t handle =
 		gm_handle_make(++m->generation, kind,
-			       kind == GM_BUFFER_REGISTERED ? 0 : m->row,
-			       index);
+			       kind == GM_BUFFER_DEVICE ? m->row : 0, index);
 
 	m->handles[index] = handle;
 	return handle;
@@ -120,6 +119,24 @@ static void ask_to_register(struct claimant *m)
 	if (raw_register(&m->c, &ask, m->files.fd[file]) == 0 && !is_good)
 		hostile_lapse(m->h, "file %u was registered, from %llu", file,
 			      (unsigned long long)ask.at);
+}
+
+/* A file to load from, which all are but the last two. */
+static void ask_to_read(struct claimant *m)
+{
+	uint32_t file = (uint32_t)hostile_below(m->h, N_FILES);
+	struct gm_register ask = { .handle = new_handle(m, GM_BUFFER_FILE),
+				   .row = m->row };
+	bool is_good = file < SOCKET;
+
+	if (hostile_below(m->h, 4) == 0) {
+		ask.flags = (uint32_t)hostile_below(m->h, 4);
+		ask.at = hostile_below(m->h, 2);
+		ask.bytes = hostile_below(m->h, 2);
+		is_good = is_good && !ask.flags && !ask.at && !ask.bytes;
+	}
+	if (raw_register(&m->c, &ask, m->files.fd[file]) == 0 && !is_good)
+		hostile_lapse(m->h, "file %u was taken as one", file);
 }
 
 /* What others have of an export must not go with this.  A driver's descriptor is
@@ -169,9 +186,9 @@ static void ask_to_share(struct claimant *m)
 
 static struct gm_entry any_job(struct claimant *m)
 {
-	static const uint8_t ops[] = { GPUMAP_OP_FILL, GPUMAP_OP_COPY,
+	static const uint8_t ops[] = { GPUMAP_OP_FILL,  GPUMAP_OP_COPY,
 				       GPUMAP_OP_SCALE, GPUMAP_OP_ALLOC,
-				       GPUMAP_OP_FREE };
+				       GPUMAP_OP_FREE,  GPUMAP_OP_LOAD };
 	struct gm_entry entry =
 		raw_entry(m->q, ops[hostile_below(m->h, sizeof(ops))]);
 
@@ -192,6 +209,8 @@ static struct gm_entry any_job(struct claimant *m)
 		entry.dtype = GPUMAP_DTYPE_F32;
 	if (entry.op != GPUMAP_OP_FILL)
 		entry.src_buffer = any_handle(m);
+	if (entry.op == GPUMAP_OP_LOAD && hostile_below(m->h, 4) == 0)
+		entry.src = hostile_random(m->h) >> hostile_below(m->h, 64);
 	return entry;
 }
 
@@ -219,9 +238,12 @@ static void claims(struct hostile *h)
 		m.row = (uint32_t)(m.q - m.c.row);
 		while (rounds-- > 0 && hostile_goes_on(h) &&
 		       !raw_is_over(&m.c)) {
-			switch (hostile_below(h, 4)) {
+			switch (hostile_below(h, 5)) {
 			case 0:
 				ask_to_register(&m);
+				break;
+			case 4:
+				ask_to_read(&m);
 				break;
 			case 1:
 				ask_to_share(&m);

@@ -108,6 +108,8 @@ void gm_config_init(struct gm_config *config)
 		.hello_timeout_ns = UINT64_C(5000000000),
 		.host_enabled = true,
 		.host_rows = 1,
+		.load_depth = 16,
+		.load_bytes = UINT64_C(512) << 10,
 		.cuda_list_limit_ns = UINT64_C(5000000000),
 		.cuda_idle_ns = UINT64_C(60000000000),
 		.cuda_spare = true,

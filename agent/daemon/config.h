@@ -81,6 +81,10 @@ struct gm_config {
 	bool host_cpus_set;
 	struct gm_idset host_cpus; /* only these, when set */
 
+	/* [load] */
+	uint32_t load_depth; /* reads under way, of a row */
+	uint64_t load_bytes; /* of one of them */
+
 	/* [dummy] */
 	char *dummy_file; /* node file, NULL: none */
 

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "agent/common/pin.h"
+#include "agent/common/wire.h"
 #include "shm/journal.h"
 #include "shm/layout.h"
 
@@ -84,6 +85,8 @@ static const struct gm_config_key keys[] = {
 	KEY("host", "cpus", CPUS, host_cpus, 0, 0),
 	KEY("host", "enabled", SWITCH, host_enabled, 0, 1),
 	KEY("host", "rows", COUNT, host_rows, 1, GM_ROWS),
+	KEY("load", "depth", COUNT, load_depth, 1, GM_LOAD_DEPTH_MAX),
+	KEY("load", "read", SIZE, load_bytes, 4 * KIB, GM_LOAD_BYTES_MAX),
 	KEY("cuda", "cache", PATH, cuda_cache, 0, 0),
 	WORD("cuda", "enabled", cuda_enabled, enabled_words),
 	KEY("cuda", "idle", TIME, cuda_idle_ns, 0, 86400 * NS_PER_S),

@@ -22,6 +22,8 @@ struct launch {
 	char node[16];
 	char uid[16];
 	char gid[16];
+	char depth[16];
+	char bytes[16];
 	char cpus[4096];
 	struct gm_environment env;
 };
@@ -45,6 +47,10 @@ static int make_command(const struct gm_keeper *keeper,
 	snprintf(l->node, sizeof(l->node), "%d", device->facts.numa_node);
 	snprintf(l->uid, sizeof(l->uid), "%u", (unsigned)d->config.worker_uid);
 	snprintf(l->gid, sizeof(l->gid), "%u", (unsigned)d->config.worker_gid);
+	snprintf(l->depth, sizeof(l->depth), "%u", d->config.load_depth);
+	snprintf(l->bytes, sizeof(l->bytes), "%u",
+		 (unsigned)d->config.load_bytes / GM_LOAD_ALIGN *
+			 GM_LOAD_ALIGN);
 	argue(l, d->worker_path, NULL);
 	argue(l, "--row", l->row);
 	argue(l, "--name", device->facts.object.name);
@@ -53,6 +59,8 @@ static int make_command(const struct gm_keeper *keeper,
 	argue(l, "--lock", keeper->lock_path);
 	argue(l, "--uid", l->uid);
 	argue(l, "--gid", l->gid);
+	argue(l, "--load-depth", l->depth);
+	argue(l, "--load-bytes", l->bytes);
 	if (part == GM_LAUNCH_UNDERTAKER)
 		argue(l, "--bury", NULL);
 	return 0;

@@ -54,6 +54,7 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/plan_reply.c
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/plan_reply.h
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/quota.c %reldir%/quota.h
+%canon_reldir%_libdaemon_la_SOURCES += %reldir%/readable.c %reldir%/readable.h
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/registrations.c
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/registrations.h
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/requests.c %reldir%/requests.h

@@ -17,6 +17,8 @@
 
 #include "agent/common/log.h"
 #include "agent/daemon/daemon.h"
+#include "agent/daemon/gutter.h"
+#include "agent/daemon/readable.h"
 #include "agent/daemon/sessions.h"
 #include "shm/point.h"
 #include "shm/queue.h"
@@ -38,8 +40,7 @@ struct gm_registration {
 	uint64_t charged; /* whole pages */
 	uint32_t flags;
 	int fd;
-	dev_t dev;
-	ino_t ino;
+	struct gm_readable file;     /* which it is, whatever it is for */
 	bool is_forgotten;           /* its client waits for the last row */
 	TAILQ_HEAD(, reach) reaches; /* empty for a moment only */
 };
@@ -111,14 +112,40 @@ int gm_registration_judge(int fd, uint64_t at, uint64_t bytes, bool writable,
 	return 0;
 }
 
+static bool is_file(uint64_t handle)
+{
+	return gm_handle_kind(handle) == GM_BUFFER_FILE;
+}
+
+/* Either kind of file, and which one it is. */
+static int judge(const struct gm_register *ask, int fd,
+		 struct gm_readable *ret_file, char ret_why[GM_WHY_BYTES])
+{
+	struct stat st;
+	int error;
+
+	if (is_file(ask->handle))
+		return gm_readable_judge(fd, ret_file, ret_why);
+	error = gm_registration_judge(fd, ask->at, ask->bytes,
+				      !(ask->flags & GPUMAP_BUFFER_READ_ONLY),
+				      ret_why);
+	if (error == 0 && fstat(fd, &st) != 0)
+		error = -errno;
+	if (error == 0)
+		*ret_file = (struct gm_readable){ .dev = st.st_dev,
+						  .ino = st.st_ino };
+	return error;
+}
+
 static int judge_form(struct gm_connection *c, const struct gm_register *ask)
 {
 	const struct gm_session *session = c->session;
+	uint32_t kind = gm_handle_kind(ask->handle);
 
 	if (!session)
 		return gm_connection_bad(c, -EINVAL,
 					 "this connection is no session");
-	if (gm_handle_kind(ask->handle) != GM_BUFFER_REGISTERED ||
+	if ((kind != GM_BUFFER_REGISTERED && kind != GM_BUFFER_FILE) ||
 	    gm_handle_row(ask->handle) != 0 ||
 	    gm_handle_generation(ask->handle) == 0 ||
 	    gm_handle_index(ask->handle) >= GM_BUFFERS_MAX)
@@ -130,6 +157,9 @@ static int judge_form(struct gm_connection *c, const struct gm_register *ask)
 		return gm_connection_bad(c, -EINVAL,
 					 "registration flags %#x are not known",
 					 ask->flags);
+	if (kind == GM_BUFFER_FILE && (ask->at || ask->bytes || ask->flags))
+		return gm_connection_bad(c, -EINVAL,
+					 "a file is registered as a whole");
 	if (ask->row >= session->n_rows || !session->queue[ask->row])
 		return gm_connection_bad(c, -ENODEV,
 					 "row %u: this session has no queue "
@@ -184,8 +214,12 @@ static void drop(struct gm_registration *reg)
 	session->user->registrations--;
 	session->user->arena_bytes -= reg->charged;
 	TAILQ_REMOVE(&session->registrations, reg, entry);
-	/* Ours may be the last, and there may be many pages. */
-	gm_closer_close(&session->server->closer, reg->fd);
+	/* Ours may be the last of memory, and there may be many pages; and whose
+	 * a file system is may take its time. */
+	if (is_file(reg->handle))
+		gm_gutter_close(reg->fd, session->user->uid);
+	else
+		gm_closer_close(&session->server->closer, reg->fd);
 	free(reg);
 	GM_POINT("registration_gone");
 }
@@ -208,20 +242,17 @@ void gm_registrations_free(struct gm_session *session)
 static int make(struct gm_connection *c, const struct gm_register *ask, int fd,
 		struct gm_registration **ret_reg)
 {
-	bool writable = !(ask->flags & GPUMAP_BUFFER_READ_ONLY);
-	uint64_t charged;
+	uint64_t charged = 0;
 	struct gm_registration *reg;
-	struct stat st;
+	struct gm_readable file;
 	int error;
 
-	error = gm_registration_judge(fd, ask->at, ask->bytes, writable,
-				      c->server->why);
+	error = judge(ask, fd, &file, c->server->why);
 	if (error)
 		return error;
-	charged = charge_for(ask->at, ask->bytes);
+	if (!is_file(ask->handle))
+		charged = charge_for(ask->at, ask->bytes);
 	error = judge_limits(c, charged);
-	if (error == 0 && fstat(fd, &st) != 0)
-		error = -errno;
 	if (error)
 		return error;
 	reg = calloc(1, sizeof(*reg));
@@ -234,8 +265,7 @@ static int make(struct gm_connection *c, const struct gm_register *ask, int fd,
 					 .charged = charged,
 					 .flags = ask->flags,
 					 .fd = fd,
-					 .dev = st.st_dev,
-					 .ino = st.st_ino };
+					 .file = file };
 	TAILQ_INIT(&reg->reaches);
 	TAILQ_INSERT_TAIL(&c->session->registrations, reg, entry);
 	c->session->user->registrations++;
@@ -248,13 +278,14 @@ static int make(struct gm_connection *c, const struct gm_register *ask, int fd,
 static int judge_again(struct gm_connection *c, const struct gm_register *ask,
 		       int fd, const struct gm_registration *reg)
 {
+	char why[GM_WHY_BYTES]; /* the answer is another */
 	const struct reach *reach;
-	struct stat st;
+	struct gm_readable file;
 
-	if (fcntl(fd, F_GET_SEALS) < 0 || fstat(fd, &st) != 0 ||
-	    st.st_dev != reg->dev || st.st_ino != reg->ino ||
-	    ask->at != reg->at || ask->bytes != reg->bytes ||
-	    ask->flags != reg->flags || reg->is_forgotten)
+	if (judge(ask, fd, &file, why) != 0 || file.dev != reg->file.dev ||
+	    file.ino != reg->file.ino || ask->at != reg->at ||
+	    ask->bytes != reg->bytes || ask->flags != reg->flags ||
+	    reg->is_forgotten)
 		return gm_connection_bad(c, -EEXIST,
 					 "the handle %#" PRIx64 " is that of "
 					 "other memory",

@@ -2,16 +2,19 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * registrations - memory of a client's own that jobs of its session may name.
+ * registrations - memory and files of a client's own that jobs of its session may
+ * name.
  *
- * It comes as a memfd with REGISTER, is judged here, and mapped by the workers
- * of the rows that it is registered for; its descriptor is kept for workers to
- * come, and given back when no worker has it mapped any more: by FORGET, or with
- * the session.
+ * Memory comes as a memfd with REGISTER, is judged here, and mapped by the
+ * workers of the rows that it is registered for; a file to load from comes so,
+ * too, is judged by readable.h, and kept open by them.  Its descriptor is kept for
+ * workers to come, and given back when no worker has it any more: by FORGET, or
+ * with the session.
  *
  * What a client sends may be any descriptor at all, of a file system that never
  * answers for instance.  So nothing is asked of it that could wait before it is
- * known to be a memfd, and what is refused goes into the gutter.
+ * known to be a memfd, and what is refused goes into the gutter, as do files that
+ * are given back.
  */
 #ifndef GM_REGISTRATIONS_H
 #define GM_REGISTRATIONS_H

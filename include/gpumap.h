@@ -1083,10 +1083,42 @@ GPUMAP_API int gpumap_register(struct gpumap_session *session, int fd,
 			       uint64_t *ret_buffer);
 
 /*
+ * gpumap_register_file - let GPUMAP_OP_LOAD read from a file
+ *
+ * The file is a regular one or a block device, of any file system but those that
+ * the kernel makes up as they are read (/proc, /sys).  Workers read it through a
+ * description of their own where /proc lets this library open one, past the page
+ * cache where its file system takes that; the caller's offset and flags stay as
+ * they are.  Nothing is asked of the agent yet: the first job that names it on a
+ * row opens it there.
+ *
+ * Only the source of a LOAD can be a file, and its src_at the offset in it, of any
+ * alignment.  A file may grow, shrink and change meanwhile: what is read is what is
+ * there then.
+ *
+ * fd		readable; stays the caller's, who may close it
+ * flags	0
+ * ret_file	receives its name, never 0; give it back with gpumap_forget()
+ *
+ * Returns	0
+ *		-EBADF		no descriptor, or one that cannot be read
+ *		-EINVAL		no regular file and no block device
+ *		-E2BIG		a flag newer than this library
+ *		-EDQUOT		this session has 4096 buffers and files
+ *		-EMFILE, -ENOMEM
+ *		-ECONNRESET, -EPROTO, -EOWNERDEAD
+ *		gpumap_refusal() says more
+ * Cost		three system calls
+ * Threads	the session's own thread
+ */
+GPUMAP_API int gpumap_register_file(struct gpumap_session *session, int fd,
+				    uint32_t flags, uint64_t *ret_file);
+
+/*
  * gpumap_forget - end a registration, or an export; 0 is allowed
  *
- * A registration: when this returns no worker has the memory mapped any more.
- * No job that names it may be in flight.  An allocated buffer stays, and its
+ * A registration: when this returns no worker has the memory mapped any more, nor
+ * reads the file.  No job that names it may be in flight.  An allocated buffer stays, and its
  * export ends: those who have imported it keep it.
  *
  * Returns	0
@@ -1258,7 +1290,13 @@ struct gpumap_done {
  * submitted to other rows is begun when all of that has ended, whether well or not,
  * and finds in memory what it did; what is behind it on its row waits, too.  As
  * only what was submitted before can be waited for, nothing waits for ever but
- * with a job that takes for ever.  A job ends with one of
+ * with a job that takes for ever.
+ *
+ * A LOAD that fails may have written some of what it was to, anywhere in it; one
+ * from a file system that does not answer takes for ever, and holds up the jobs
+ * of its own session on the row, and nobody else's.
+ *
+ * A job ends with one of
  *
  *	0		done
  *	-EINVAL		its dtype does not go with its operation, a pointer is
@@ -1270,6 +1308,10 @@ struct gpumap_done {
  *			done; or while it was done in slices, and no more were
  *			begun
  *	-ECANCELED	by gpumap_cancel(), and nothing was done
+ *	-ENODATA	LOAD: the file ends before what was to be read
+ *	-EREMOTEIO	LOAD: the storage or the file system failed a read
+ *	-EACCES, -EBADF	LOAD: the worker may not read the file
+ *	-ENOMEM		LOAD: the row has no memory to read to
  *	-EIO		the worker died before the job ended, and it may have
  *			been done in part; or the job was submitted between a
  *			worker's death and the row's being READY again; or a
@@ -1284,7 +1326,9 @@ struct gpumap_done {
  *				take completions first
  *		-EINVAL		an operation or dtype that this library does not
  *				know, n is 0 or more than fit into the depth; more
- *				than four waits, or one for what was not submitted
+ *				than four waits, or one for what was not
+ *				submitted; a LOAD that is from no file, or a file
+ *				that is not a LOAD's source
  *		-ERANGE		a pointer outside of this session's arena, or
  *				elements outside of the buffer
  *		-ESTALE		this session has no such buffer

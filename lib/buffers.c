@@ -69,9 +69,8 @@ static int grow(struct gm_buffers *b)
 	return 0;
 }
 
-/* A place with a new handle. */
-static int take(struct gpumap_session *s, uint32_t kind, uint32_t row,
-		struct gm_buffer **ret_buffer)
+int gm_buffers_take(struct gpumap_session *s, uint32_t kind, uint32_t row,
+		    struct gm_buffer **ret_buffer)
 {
 	struct gm_buffers *b = &s->buffers;
 	struct gm_buffer *buffer = vacant(b);
@@ -143,6 +142,11 @@ static int judge_memory(const struct gpumap_session *s, uint32_t row,
 	return 0;
 }
 
+static bool is_file(uint64_t handle)
+{
+	return gm_handle_kind(handle) == GM_BUFFER_FILE;
+}
+
 int gm_buffers_judge(const struct gpumap_session *session, uint32_t row,
 		     const struct gpumap_job *job)
 {
@@ -151,6 +155,10 @@ int gm_buffers_judge(const struct gpumap_session *session, uint32_t row,
 
 	if ((has & GM_HAS_DST) == 0)
 		return 0;
+	if (is_file(job->dst_buffer) ||
+	    ((has & GM_HAS_SRC) != 0 &&
+	     is_file(job->src_buffer) != (job->op == GPUMAP_OP_LOAD)))
+		return -EINVAL;
 	if (job->dst_buffer != 0)
 		ret = judge_memory(session, row, job->dst_buffer, job->dst_at,
 				   job->n, gm_job_dst_bytes(job), true);
@@ -242,7 +250,7 @@ int gpumap_buffer_alloc(struct gpumap_session *session, uint32_t row,
 	if (ret == 0)
 		ret = find_credit(session, pair, 2);
 	if (ret == 0)
-		ret = take(session, GM_BUFFER_DEVICE, row, &buffer);
+		ret = gm_buffers_take(session, GM_BUFFER_DEVICE, row, &buffer);
 	if (ret != 0)
 		return ret;
 	buffer->bytes = bytes;
@@ -368,7 +376,7 @@ int gpumap_register(struct gpumap_session *session, int fd, uint64_t at,
 	own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 	if (own < 0)
 		return -errno;
-	ret = take(session, GM_BUFFER_REGISTERED, 0, &buffer);
+	ret = gm_buffers_take(session, GM_BUFFER_REGISTERED, 0, &buffer);
 	if (ret != 0) {
 		close(own);
 		return ret;
@@ -385,18 +393,19 @@ static int show(struct gpumap_session *s, uint32_t row, uint64_t handle)
 {
 	struct gm_buffer *buffer = find(s, handle);
 	uint64_t bit = UINT64_C(1) << row % 64;
+	bool whole = is_file(handle);
 	struct gm_register body;
 	struct gm_call call = { .type = GM_CONTROL_REGISTER,
 				.body = &body,
 				.body_bytes = sizeof(body) };
 	int ret;
 
-	if (buffer == NULL || gm_handle_kind(handle) != GM_BUFFER_REGISTERED ||
+	if (buffer == NULL || gm_handle_kind(handle) == GM_BUFFER_DEVICE ||
 	    (buffer->rows[row / 64] & bit) != 0)
 		return 0;
 	body = (struct gm_register){ .handle = handle,
 				     .at = buffer->at,
-				     .bytes = buffer->bytes,
+				     .bytes = whole ? 0 : buffer->bytes,
 				     .row = row,
 				     .flags = buffer->flags };
 	call.carries = &buffer->fd;
@@ -522,7 +531,7 @@ int gpumap_buffer_import(struct gpumap_session *session, uint64_t export_id,
 	if (ret == 0)
 		ret = gm_session_pair(session, row, &pair);
 	if (ret == 0)
-		ret = take(session, GM_BUFFER_DEVICE, row, &buffer);
+		ret = gm_buffers_take(session, GM_BUFFER_DEVICE, row, &buffer);
 	if (ret != 0)
 		return ret;
 	buffer->flags = flags;

@@ -20,6 +20,7 @@ static const struct {
 	  "would be written; or it is not shared with this user" },
 	{ -EAGAIN, "published anew meanwhile, or no credit left; "
 		   "refresh or take completions, and try again" },
+	{ -EBADF, "the descriptor is none, or cannot be read" },
 	{ -EBUSY, "a row that is being brought back, or was drained with its "
 		  "card" },
 	{ -ECANCELED,
@@ -36,7 +37,8 @@ static const struct {
 		     "socket; raise net.core.wmem_max" },
 	{ -ENFILE, "this machine has no descriptor left" },
 	{ -ENOBUFS, "the caller's array is too small" },
-	{ -ENODATA, "nothing is in flight to wait for" },
+	{ -ENODATA, "nothing is in flight to wait for; of a load: the file "
+		    "ends before what was to be read" },
 	{ -ENODEV, "no such row, or its device is gone" },
 	{ -ENOENT, "nothing is published under this name" },
 	{ -ENOMEM, "out of memory: no room of this size in the arena, or on "
@@ -53,6 +55,8 @@ static const struct {
 	{ -EPROTO, "what is there breaks the contract: another layout, a "
 		   "damaged segment, or a peer that lies" },
 	{ -ERANGE, "out of the table, the arena or the buffer" },
+	{ -EREMOTEIO, "of a load: the file's storage, or its file system, "
+		      "failed a read" },
 	{ -EROFS, "the agent's disk cannot be written" },
 	{ -ESHUTDOWN, "the agent is shutting down" },
 	{ -ESRCH, "the agent does not see this process: it is in another pid "

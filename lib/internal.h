@@ -14,6 +14,7 @@
  *	view	 layer maps		 session	memory, queue pairs
  *	health	 heartbeat, changes	 arena	  who has which bytes
  *	guard	 whose process is this	 buffers  other memory, by handle
+ *	file	 files, likewise
  *	errors	 sentences		 submit	  entries into rings
  *	visible	 CUDA_VISIBLE_DEVICES	 wait	  completions out of them
  *	exposed	 which rows are here	 scatter  one job, many rows
@@ -307,7 +308,7 @@ struct gm_buffer {
 	uint64_t handle; /* 0: none */
 	uint64_t bytes;
 	uint64_t at; /* of a registration: in its file */
-	int fd;      /* likewise, our own; -1: none */
+	int fd;      /* likewise, or a file; our own; -1: none */
 	uint32_t flags;
 	bool exported; /* under an id that the agent still has */
 	bool imported; /* the agent has handed it over, and takes it back */
@@ -463,11 +464,16 @@ void gm_pair_push(struct gpumap_session *session, struct gm_pair *pair,
 
 /* ---- buffers ------------------------------------------------------------ */
 
+/* A place in the table, with a new handle.  Returns 0, -ENOMEM or -EDQUOT. */
+int gm_buffers_take(struct gpumap_session *session, uint32_t kind, uint32_t row,
+		    struct gm_buffer **ret_buffer);
+
 /*
  * gm_buffers_judge - a job that names a buffer
  *
  * Returns	0
  *		-ESTALE		the session has no such buffer
+ *		-EINVAL		a file where memory is to be, or the reverse
  *		-ERANGE		it reaches out of it, or out of the arena
  *		-EACCES		it would be written, and is READ_ONLY
  *		-EOPNOTSUPP	it is memory of another row

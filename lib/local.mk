@@ -13,6 +13,7 @@ noinst_LTLIBRARIES += %reldir%/libclient.la
 	%reldir%/control.c \
 	%reldir%/errors.c \
 	%reldir%/exposed.c \
+	%reldir%/file.c \
 	%reldir%/guard.c \
 	%reldir%/health.c \
 	%reldir%/huge.c \

@@ -32,11 +32,13 @@ static const uint8_t fields[] = {
 	[GPUMAP_OP_ALLOC] = GM_HAS_DST | GM_HAS_PATTERN,
 	[GPUMAP_OP_FREE] = GM_HAS_DST,
 	[GPUMAP_OP_CAST] = GM_HAS_DST | GM_HAS_SRC | GM_HAS_TO,
+	[GPUMAP_OP_LOAD] = GM_HAS_DST | GM_HAS_SRC,
 };
 
 /* Those that a job may have, a bit each. */
-#define JOB_OPS \
-	(((UINT32_C(1) << GPUMAP_OP_ALLOC) - 1) | UINT32_C(1) << GPUMAP_OP_CAST)
+#define JOB_OPS                                   \
+	(((UINT32_C(1) << GPUMAP_OP_ALLOC) - 1) | \
+	 UINT32_C(1) << GPUMAP_OP_CAST | UINT32_C(1) << GPUMAP_OP_LOAD)
 
 uint32_t gm_op_fields(uint32_t op)
 {
@@ -55,9 +57,11 @@ int gm_job_known(const struct gpumap_session *session,
 	if (job->op >= sizeof(fields) || (JOB_OPS >> job->op & 1) == 0 ||
 	    gm_dtype_bytes(job->dtype) == 0 || gm_job_dst_bytes(job) == 0)
 		return -EINVAL;
-	if (job->op > GPUMAP_OP_FREE && !session->takes_casts)
+	if (job->op <= GPUMAP_OP_FREE)
+		return 0;
+	if (!session->takes_casts)
 		return -EOPNOTSUPP;
-	return 0;
+	return job->op == GPUMAP_OP_LOAD && job->src_buffer == 0 ? -EINVAL : 0;
 }
 
 static uint64_t offset_of(const struct gpumap_session *s, const void *memory)

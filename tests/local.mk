@@ -734,6 +734,17 @@ gm_tests += %reldir%/agent_cuda_buffers
 	$(gm_cuda_story)
 %canon_reldir%_agent_cuda_buffers_LDADD = $(gm_cuda_story_libs)
 
+# Files that are loaded.
+gm_load = %reldir%/load_story.h %reldir%/stage.h
+gm_tests += %reldir%/agent_load
+%canon_reldir%_agent_load_SOURCES = %reldir%/agent_load.c $(gm_load) $(gm_story)
+%canon_reldir%_agent_load_LDADD = $(gm_story_libs)
+gm_tests += %reldir%/agent_cuda_load
+%canon_reldir%_agent_cuda_load_CPPFLAGS = $(AM_CPPFLAGS) -DSTAGE_CUDA
+%canon_reldir%_agent_cuda_load_SOURCES = %reldir%/agent_load.c $(gm_load) \
+	$(gm_cuda_story)
+%canon_reldir%_agent_cuda_load_LDADD = $(gm_cuda_story_libs)
+
 # What gpumapd keeps of buffers, with workers that do as they are told.
 gm_claims = %reldir%/claims.h %reldir%/odd_worker.h %reldir%/raw.h \
 	$(gm_story)

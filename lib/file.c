@@ -1,0 +1,83 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Files that LOAD reads from.
+ *
+ * What is sent to the agent is a description of our own where one can be had: its
+ * flags are not the caller's, who may have opened it in any way, and nobody's
+ * offset is in it.
+ */
+
+#include "lib/internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* What can be told here without asking anybody.  The agent judges again. */
+static int judge(struct gpumap_session *s, int fd)
+{
+	int flags = fcntl(fd, F_GETFL);
+	struct stat file;
+
+	if (flags < 0)
+		return -errno;
+	if ((flags & O_PATH) != 0 || (flags & O_ACCMODE) == O_WRONLY) {
+		gm_map_refuse(s->map, "the descriptor cannot be read: open the "
+				      "file O_RDONLY");
+		return -EBADF;
+	}
+	if (fstat(fd, &file) != 0)
+		return -errno;
+	if (S_ISREG(file.st_mode) || S_ISBLK(file.st_mode))
+		return 0;
+	gm_map_refuse(s->map, "a file to load from is a regular file or a "
+			      "block device");
+	return -EINVAL;
+}
+
+/* Past the cache if it can be; without /proc, or where the file may not be opened
+ * anew, the caller's own. */
+static int open_own(int fd)
+{
+	char path[32];
+	int own;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	own = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_DIRECT);
+	if (own < 0)
+		own = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	if (own < 0)
+		own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	return own < 0 ? -errno : own;
+}
+
+int gpumap_register_file(struct gpumap_session *session, int fd, uint32_t flags,
+			 uint64_t *ret_file)
+{
+	struct gm_buffer *buffer;
+	int ret = gm_session_usable(session);
+	int own;
+
+	if (ret == 0 && flags != 0)
+		ret = -E2BIG;
+	if (ret == 0)
+		ret = judge(session, fd);
+	if (ret != 0)
+		return ret;
+	own = open_own(fd);
+	if (own < 0)
+		return own;
+	ret = gm_buffers_take(session, GM_BUFFER_FILE, 0, &buffer);
+	if (ret != 0) {
+		close(own);
+		return ret;
+	}
+	buffer->fd = own;
+	buffer->bytes = GM_FILE_BYTES;
+	*ret_file = buffer->handle;
+	return 0;
+}

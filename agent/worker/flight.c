@@ -541,8 +541,12 @@ static void let_go(struct gm_worker *w, struct gm_flights *f)
 	land(w, s);
 	f->starting = false;
 	set_flying(w, f);
-	if (!f->n_slices && s->departing)
+	if (f->n_slices)
+		return;
+	if (s->departing)
 		gm_errands_depart(w, s);
+	else
+		gm_errands_give_back(w, s);
 }
 
 void gm_flight_look(struct gm_worker *worker)

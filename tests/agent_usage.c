@@ -62,6 +62,16 @@ static uint64_t has(uint32_t uid)
 	return bytes;
 }
 
+/* A session that was closed is told of until its worker has let go of it. */
+static void nobody_has_anything(void)
+{
+	uint64_t until = story_now() + STORY_LIMIT_NS;
+
+	while (gpumap_usage(map, NULL, 0) != 0 && story_now() < until)
+		story_nap(1000);
+	EQ(gpumap_usage(map, NULL, 0), 0);
+}
+
 /* Somebody else, who does as told: so many MiB each time, 0 for the end. */
 struct stranger {
 	pid_t pid;
@@ -169,8 +179,7 @@ static void sessions_of_a_user_share(void)
 	EQ(take(a, 300, 0, &z), 0);
 	EQ(has(geteuid()), 300 * MIB);
 	gpumap_session_close(a);
-	while (gpumap_usage(map, NULL, 0) != 0 && story_now() < until)
-		story_nap(1000);
+	nobody_has_anything();
 }
 
 /* What the dead one had is free again, whatever the row says that moment. */
@@ -194,6 +203,7 @@ static void a_share_outlives_the_worker(void)
 	EQ(has(geteuid()), 300 * MIB);
 	gpumap_session_close(a);
 	gpumap_session_close(b);
+	nobody_has_anything();
 }
 
 static void what_is_lent_is_told(void)
@@ -237,9 +247,7 @@ static void what_is_lent_is_told(void)
 	EQ(CTL("who", "--json"), DONE);
 	OK(strstr(out, "\"session\":null") != NULL);
 	gpumap_session_close(other);
-	while (gpumap_usage(map, NULL, 0) != 0 && story_now() < until)
-		story_nap(1000);
-	EQ(gpumap_usage(map, NULL, 0), 0);
+	nobody_has_anything();
 }
 
 /* More than one reply's worth. */
@@ -286,6 +294,8 @@ int main(void)
 		gpumap_detach(map);
 		EQ(agent_kill(&agent, SIGTERM), 0);
 	}
+	if (tap_failures)
+		agent_show_log(&agent);
 	agent_remove(&agent);
 	cuda_scene_end(&scene);
 	return tap_done();

@@ -504,5 +504,9 @@ const struct gm_backend gm_cuda_backend = {
 	.unreach = gm_cuda_unreach,
 	.export_fd = gm_cuda_export_fd,
 	.import_fd = gm_cuda_import_fd,
+	.import_peer = gm_cuda_import_peer,
+	.try_peer = gm_cuda_try_peer,
+	.fetch = gm_cuda_fetch,
+	.store = gm_cuda_store,
 	.fault = cuda_fault,
 };

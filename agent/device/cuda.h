@@ -9,6 +9,7 @@
  *	cuda_work.c	from a slice to calls of the driver
  *	cuda_memory.c	memory of the device, cut from slabs
  *	cuda_shared.c	memory of the device that can be exported
+ *	cuda_across.c	memory of other devices, and what others fetch
  *	cuda_regions.c	memory of clients, pinned or staged
  *
  * Lanes.  A row has a few streams that all sessions share.  A slice goes to the
@@ -243,6 +244,14 @@ void gm_cuda_shared_free(struct gm_cuda *cuda, struct gm_buffer *buffer);
 int gm_cuda_export_fd(struct gm_device *dev, struct gm_buffer *buffer);
 int gm_cuda_import_fd(struct gm_device *dev, int fd, uint64_t bytes,
 		      struct gm_buffer **ret_buffer);
+int gm_cuda_import_peer(struct gm_device *dev, int fd, uint64_t bytes,
+			struct gm_buffer **ret_buffer);
+int gm_cuda_try_peer(struct gm_device *dev, int fd, const void *want,
+		     uint64_t bytes);
+int gm_cuda_fetch(struct gm_device *dev, uint64_t address, void *to,
+		  uint64_t bytes);
+int gm_cuda_store(struct gm_device *dev, uint64_t address, const void *from,
+		  uint64_t bytes);
 
 int gm_cuda_reach(struct gm_device *dev, char *at, uint64_t bytes,
 		  bool writable, struct gm_region **ret_region);

@@ -192,7 +192,8 @@ int gm_cuda_export_fd(struct gm_device *dev, struct gm_buffer *buffer)
 
 /*
  * Memory of another card would be copied over a link that may corrupt what it
- * carries whatever the driver says of it, so none is taken unseen.
+ * carries whatever the driver says of it, so none is taken unless it was asked
+ * for.
  */
 static int is_ours(struct gm_cuda *cuda, gm_cu_handle handle)
 {
@@ -223,7 +224,8 @@ static int import_refused(int rc)
 }
 
 /* The mapping keeps the memory: its handle is not needed. */
-static int map_import(struct gm_cuda *cuda, int fd, struct buffer *b)
+static int map_import(struct gm_cuda *cuda, int fd, bool of_others,
+		      struct buffer *b)
 {
 	const struct gm_driver *cu = cuda->driver;
 	gm_cu_handle handle;
@@ -235,7 +237,7 @@ static int map_import(struct gm_cuda *cuda, int fd, struct buffer *b)
 
 	if (rc < 0)
 		return import_refused(rc);
-	rc = is_ours(cuda, handle);
+	rc = of_others ? 0 : is_ours(cuda, handle);
 	if (rc == 0)
 		rc = map(cuda, handle, b->mapped, &at);
 	(void)gm_cuda_check(cuda, cu->cuMemRelease(handle));
@@ -244,10 +246,9 @@ static int map_import(struct gm_cuda *cuda, int fd, struct buffer *b)
 	return rc;
 }
 
-int gm_cuda_import_fd(struct gm_device *dev, int fd, uint64_t bytes,
-		      struct gm_buffer **ret_buffer)
+static int import(struct gm_cuda *cuda, int fd, uint64_t bytes, bool of_others,
+		  struct gm_buffer **ret_buffer)
 {
-	struct gm_cuda *cuda = (struct gm_cuda *)dev;
 	struct buffer *b;
 	int rc = gm_cuda_bind(cuda);
 
@@ -263,11 +264,23 @@ int gm_cuda_import_fd(struct gm_device *dev, int fd, uint64_t bytes,
 	b->buffer.flags = 0;
 	b->buffer.charged = 0; /* whoever made it is charged */
 	b->buffer.imported = true;
-	rc = map_import(cuda, fd, b);
+	rc = map_import(cuda, fd, of_others, b);
 	if (rc < 0) {
 		free(b);
 		return rc;
 	}
 	*ret_buffer = &b->buffer;
 	return 0;
+}
+
+int gm_cuda_import_fd(struct gm_device *dev, int fd, uint64_t bytes,
+		      struct gm_buffer **ret_buffer)
+{
+	return import((struct gm_cuda *)dev, fd, bytes, false, ret_buffer);
+}
+
+int gm_cuda_import_peer(struct gm_device *dev, int fd, uint64_t bytes,
+			struct gm_buffer **ret_buffer)
+{
+	return import((struct gm_cuda *)dev, fd, bytes, true, ret_buffer);
 }

@@ -17,8 +17,8 @@
  * Threads.  Dispatch is the worker's thread that serves queues: it calls open,
  * close, run, start, ended, arm, and nothing that may wait.  Whatever waits for
  * the device is called from the worker's one slow thread: memory, alloc, free,
- * reach, unreach, export_fd, import_fd.  Both threads may be inside the backend
- * at once.
+ * reach, unreach, export_fd, import_fd, import_peer, try_peer, fetch, store.
+ * Both threads may be inside the backend at once.
  *
  * A backend that finds its device or its context of no use any more returns
  * -ENOTRECOVERABLE, then and from every later call; fault() says why, and the
@@ -201,6 +201,30 @@ struct gm_backend {
 	 * Returns 0; -EINVAL: it is none, or has fewer bytes; -EOPNOTSUPP. */
 	int (*import_fd)(struct gm_device *dev, int fd, uint64_t bytes,
 			 struct gm_buffer **ret_buffer);
+
+	/* import_peer - the same of another device of its kind, for tasks to
+	 * read.  Whether that can be relied on only try_peer() tells. */
+	int (*import_peer)(struct gm_device *dev, int fd, uint64_t bytes,
+			   struct gm_buffer **ret_buffer);
+
+	/*
+	 * try_peer - is memory of another device what it should be?
+	 *
+	 * fd		of export_fd() of the other device
+	 * want		the bytes that are in there
+	 *
+	 * Returns	0; -EIO: it can be read, and is not; else as
+	 *		import_peer()
+	 */
+	int (*try_peer)(struct gm_device *dev, int fd, const void *want,
+			uint64_t bytes);
+
+	/* fetch, store - bytes of the device's own memory to memory of ours,
+	 * and back.  Waits.  Returns 0, or -errno.  NULL: it is mapped. */
+	int (*fetch)(struct gm_device *dev, uint64_t address, void *to,
+		     uint64_t bytes);
+	int (*store)(struct gm_device *dev, uint64_t address, const void *from,
+		     uint64_t bytes);
 
 	/* fault - after -ENOTRECOVERABLE, or with NULL after an open() that
 	 * failed: why, a line that stays, and the driver's number for it, 0

@@ -6,6 +6,7 @@ noinst_LTLIBRARIES += %reldir%/libdevice.la
 %canon_reldir%_libdevice_la_SOURCES =
 %canon_reldir%_libdevice_la_SOURCES += %reldir%/cuda.c
 %canon_reldir%_libdevice_la_SOURCES += %reldir%/cuda.h
+%canon_reldir%_libdevice_la_SOURCES += %reldir%/cuda_across.c
 %canon_reldir%_libdevice_la_SOURCES += %reldir%/cuda_lanes.c
 %canon_reldir%_libdevice_la_SOURCES += %reldir%/cuda_memory.c
 %canon_reldir%_libdevice_la_SOURCES += %reldir%/cuda_regions.c

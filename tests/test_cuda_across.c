@@ -1,0 +1,166 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * The backend of CUDA rows with memory of another card: imported, copied from,
+ * and tried over links that are sound and over some that are not.
+ */
+
+#include "tests/cuda_backend.h"
+#include "tests/scene.h"
+
+#define BYTES (UINT64_C(3) << 20)
+
+static const struct gm_backend *const cuda = &gm_cuda_backend;
+
+struct pair {
+	struct fake_hardware hw;
+	struct gm_device *dev[2];
+	struct gm_buffer *theirs; /* of the first */
+	int fd;                   /* that stands for it */
+	unsigned char *want;
+};
+
+static int pair_open(struct pair *p)
+{
+	char text[FAKE_UUID_TEXT];
+	struct gm_device_config config = { .uuid = text };
+
+	WANT(fake_hardware_open(getenv("GPUMAP_FAKE_HARDWARE"), &p->hw) == 0);
+	for (uint32_t i = 0; i < 2; i++) {
+		fake_uuid_print(&p->hw.board->gpus[i], text);
+		WANT(cuda->open(&config, &p->dev[i]) == 0);
+	}
+	p->want = malloc(BYTES);
+	WANT(p->want);
+	for (uint64_t i = 0; i < BYTES; i++)
+		p->want[i] = (unsigned char)(i * 131 >> 7);
+	WANT(cuda->alloc(p->dev[0], 1, BYTES, GPUMAP_BUFFER_EXPORTABLE,
+			 &p->theirs) == 0);
+	WANT(cuda->store(p->dev[0], p->theirs->address, p->want, BYTES) == 0);
+	p->fd = cuda->export_fd(p->dev[0], p->theirs);
+	WANT(p->fd >= 0);
+	return 0;
+}
+
+static int pair_close(struct pair *p)
+{
+	close(p->fd);
+	cuda->free(p->dev[0], p->theirs);
+	for (uint32_t i = 0; i < 2; i++)
+		cuda->close(p->dev[i]);
+	fake_hardware_leave(&p->hw);
+	free(p->want);
+	return 0;
+}
+
+/* Any part of it, from any byte to any. */
+static int memory_comes_and_goes(void)
+{
+	struct gm_buffer *plain;
+	unsigned char got[100];
+	struct pair p;
+
+	WANT(pair_open(&p) == 0);
+	WANT(cuda->alloc(p.dev[0], 1, 4096, 0, &plain) == 0);
+	WANT(cuda->store(p.dev[0], plain->address + 33, p.want + 5, 100) == 0);
+	memset(got, 0, sizeof(got));
+	WANT(cuda->fetch(p.dev[0], plain->address + 43, got, 90) == 0);
+	WANT(memcmp(got, p.want + 15, 90) == 0 && got[90] == 0);
+	WANT(cuda->fetch(p.dev[0], p.theirs->address + BYTES - 7, got, 7) == 0);
+	WANT(memcmp(got, p.want + BYTES - 7, 7) == 0);
+	cuda->free(p.dev[0], plain);
+	return pair_close(&p);
+}
+
+static int tasks_read_another_cards(void)
+{
+	struct gm_task task = { .op = GPUMAP_OP_COPY,
+				.dtype = GPUMAP_DTYPE_U8,
+				.n = BYTES };
+	struct gm_buffer *here, *ours;
+	struct gm_flight flight;
+	unsigned char *got = malloc(BYTES);
+	struct pair p;
+	int rc = 0;
+
+	WANT(pair_open(&p) == 0 && got);
+	WANT(cuda->import_peer(p.dev[1], p.fd, BYTES, &here) == 0);
+	WANT(here->imported && here->charged == 0 && here->bytes == BYTES);
+	WANT(cuda->alloc(p.dev[1], 1, BYTES, 0, &ours) == 0);
+	task.dst_address = ours->address;
+	task.src_address = here->address;
+	WANT(cuda->start(p.dev[1], &task, 0, BYTES, NULL, &flight) == 0);
+	while (rc == 0)
+		rc = cuda->ended(p.dev[1], &flight);
+	WANT(rc == 1);
+	WANT(cuda->fetch(p.dev[1], ours->address, got, BYTES) == 0);
+	WANT(memcmp(got, p.want, BYTES) == 0);
+	/* More than it has, and what is no memory. */
+	WANT(cuda->import_peer(p.dev[1], p.fd, BYTES + (4 << 20), &ours) ==
+	     -EINVAL);
+	WANT(cuda->import_peer(p.dev[1], 0, BYTES, &ours) == -EINVAL);
+	cuda->free(p.dev[1], here);
+	free(got);
+	return pair_close(&p);
+}
+
+static int try_it(int want)
+{
+	struct gm_device_memory before, after;
+	struct pair p;
+
+	WANT(pair_open(&p) == 0);
+	WANT(cuda->memory(p.dev[1], &before) == 0);
+	WANT(cuda->try_peer(p.dev[1], p.fd, p.want, BYTES) == want);
+	/* And the other way to look at it: it is not what is wanted. */
+	p.want[BYTES - 1] ^= 1;
+	WANT(cuda->try_peer(p.dev[1], p.fd, p.want, BYTES) == -EIO);
+	WANT(cuda->memory(p.dev[1], &after) == 0);
+	WANT(after.free == before.free);
+	return pair_close(&p);
+}
+
+static int a_sound_link(void)
+{
+	return try_it(0);
+}
+
+static int a_link_that_lies(void)
+{
+	return try_it(-EIO);
+}
+
+static const struct {
+	const char *name, *plan;
+	int (*play)(void);
+} scenes[] = {
+	{ "memory_comes_and_goes", NULL, memory_comes_and_goes },
+	{ "tasks_read_another_cards", NULL, tasks_read_another_cards },
+	{ "a_sound_link", NULL, a_sound_link },
+	{ "a_link_that_lies", "row 1: peer copies corrupt", a_link_that_lies },
+};
+
+#define SCENES (sizeof(scenes) / sizeof(scenes[0]))
+
+int main(int argc, char **argv)
+{
+	for (size_t i = 0; argc == 2 && i < SCENES; i++) {
+		if (strcmp(argv[1], scenes[i].name) == 0)
+			return scenes[i].play();
+	}
+	scene_find_libraries();
+	for (size_t i = 0; i < SCENES; i++) {
+		struct scene scene;
+
+		if (!scene_set(&scene, "mixed.yaml", scenes[i].plan))
+			return tap_done();
+		NOTE("%s", scenes[i].name);
+		EQ(scene_end(scene_begin(&scene, scenes[i].name, NULL)), 0);
+		EQ(scene.hw.board->n_notes, 0);
+		for (uint32_t n = 0; n < scene.hw.board->n_notes; n++)
+			NOTE("%s", scene.hw.board->notes[n]);
+		scene_clear(&scene);
+	}
+	return tap_done();
+}

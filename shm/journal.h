@@ -71,7 +71,8 @@ enum gm_worker_call {
 	GM_CALL_REGISTER = 6, /* a client's memory: populate, pin */
 	GM_CALL_FORGET = 7,
 	GM_CALL_EXPORT = 8,
-	GM_CALL_IMPORT = 9
+	GM_CALL_IMPORT = 9,
+	GM_CALL_ACROSS = 10 /* a piece of a copy between rows, or a trial */
 };
 
 /* In shared memory.  Written by the worker. */

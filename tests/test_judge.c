@@ -419,7 +419,7 @@ static const struct {
 	{ "another index", 0, 0, DEVICE + 5, 0, 1, -ESTALE },
 	{ "an index that is none", 0, 0, DEVICE + GM_BUFFERS_MAX, 0, 1,
 	  -ESTALE },
-	{ "another row's", 0, 0, DEVICE + (1 << 22), 0, 1, -EOPNOTSUPP },
+	{ "another row's", 0, 0, DEVICE + (1 << 22), 0, 1, -ESTALE },
 	{ "into another row's", DEVICE + (1 << 22), 0, 0, 0, 1, -ESTALE },
 	{ "all bits", UINT64_MAX, 0, 0, 0, 1, -ESTALE },
 };
@@ -447,6 +447,71 @@ static void buffers_are_judged_by_their_handles(void)
 		if (named[i].want == -ESTALE)
 			EQ(judge_with(NULL, &e, &v), -ESTALE);
 	}
+	drop_buffers(&b);
+}
+
+/* Another row's, as they come to be known here: one is imported, the other
+ * borrowed. */
+static void add_another_rows(struct gm_buffers *b, uint64_t handle,
+			     bool borrowed)
+{
+	struct gm_slot *slot = NULL;
+
+	EQ(gm_buffers_add(b, handle, &slot), 0);
+	slot->bytes = BYTES;
+	slot->flags = GPUMAP_BUFFER_READ_ONLY;
+	slot->address = borrowed ? 0 : 0x700000;
+	slot->borrowed = borrowed;
+	slot->ready = true;
+}
+
+static void another_rows_memory_is_copied_from_only(void)
+{
+	const uint64_t imported = gm_handle_make(50, GM_BUFFER_DEVICE, 7, 7);
+	const uint64_t borrowed = gm_handle_make(51, GM_BUFFER_DEVICE, 8, 8);
+	struct gm_buffers b = make_buffers();
+	struct gm_verdict v;
+	struct gm_entry e =
+		entry_of(GPUMAP_OP_COPY, GPUMAP_DTYPE_F32, 8, 16, 10);
+
+	add_another_rows(&b, imported, false);
+	add_another_rows(&b, borrowed, true);
+	e.dst_buffer = DEVICE;
+	e.src_buffer = imported;
+	EQ(judge_with(&b, &e, &v), 0);
+	EQ(v.buffer, 0);
+	EQ(v.bytes, 40);
+	EQ(v.task.src_address, 0x700000 + 16);
+	e.src_buffer = borrowed;
+	EQ(judge_with(&b, &e, &v), 0);
+	EQ(v.buffer, borrowed);
+	EQ(v.at, 16);
+	EQ(v.bytes, 0); /* no turn runs it */
+	EQ(v.task.n, 10);
+	EQ(v.task.dst_address, 0x500000 + 8);
+	e.n = 0;
+	EQ(judge_with(&b, &e, &v), 0);
+	EQ(v.buffer, 0); /* nothing to be done */
+	e.n = 10;
+	e.src = BYTES - 36;
+	EQ(judge_with(&b, &e, &v), -ERANGE);
+	e.src = 18;
+	EQ(judge_with(&b, &e, &v), -EINVAL);
+	e.src = 16;
+	e.op = GPUMAP_OP_AXPY;
+	EQ(judge_with(&b, &e, &v), -EOPNOTSUPP);
+	e.src_buffer = imported;
+	EQ(judge_with(&b, &e, &v), -EOPNOTSUPP);
+	e.op = GPUMAP_OP_COPY;
+	e.dst_buffer = imported;
+	e.src_buffer = DEVICE;
+	EQ(judge_with(&b, &e, &v), -EACCES);
+	e.dst_buffer = borrowed;
+	EQ(judge_with(&b, &e, &v), -EACCES);
+	/* It is not this row's to free. */
+	e = entry_of(GPUMAP_OP_FREE, GPUMAP_DTYPE_U8, 0, 0, 0);
+	e.dst_buffer = borrowed;
+	EQ(judge_with(&b, &e, &v), -EINVAL);
 	drop_buffers(&b);
 }
 
@@ -591,6 +656,7 @@ int main(void)
 	casts_have_operands_of_two_sizes();
 	plain_no_ops_take_the_short_cut();
 	buffers_are_judged_by_their_handles();
+	another_rows_memory_is_copied_from_only();
 	a_task_names_both_sides_of_memory();
 	only_files_are_loaded();
 	allocations_are_judged();

@@ -17,6 +17,12 @@
  *	EXPORT                 ->   EXPORTED  status, 1 fd
  *	IMPORT   1 fd          ->   IMPORTED  status
  *	WAKER    1 fd          <-   WAKER     asks for it
+ *	PROVE                  ->   PROVEN    status, 1 fd: of memory with a pattern
+ *	TRY      1 fd          ->   TRIED     status (the pattern, seen from here)
+ *	LEND     1 fd          ->   LENT      status (it will be fetched from)
+ *	BORROW   1 fd          ->   BORROWED  status (it may be named)
+ *	FETCH                  ->   FETCHED   status (the bytes are on the stage)
+ *	FETCHED                <-   FETCH     (to another row's worker, and back)
  *	DRAIN                  ->   exit 0 when the rings are empty
  *	GO                          (to a spare: serve the row)
  *	                       <-   STANDBY   once, of a spare: its driver is ready
@@ -31,6 +37,13 @@
  * yet; it has no lock, no context and no session before GO.
  *
  * A worker whose pair is closed finishes the slice in hand and exits.
+ *
+ * Copies between rows are done by the worker of the destination, which either
+ * imports the source or borrows it.  What is borrowed goes by way of a stage:
+ * memory of GM_STAGE_BYTES that both workers have mapped, one for each session
+ * and row that borrows.  The borrower asks for a piece (FETCH), the lender puts
+ * it there (FETCHED), and gpumapd hands on what they say, for they do not know
+ * each other; it is gpumapd too who answers when the lender is gone.
  */
 #ifndef GM_WIRE_H
 #define GM_WIRE_H
@@ -69,8 +82,23 @@ enum gm_wire_type {
 	GM_WIRE_IMPORTED = 16,
 	GM_WIRE_GO = 17,
 	GM_WIRE_STANDBY = 18,
-	GM_WIRE_WAKER = 19 /* an eventfd that wakes the worker of row @place */
+	GM_WIRE_WAKER = 19, /* an eventfd that wakes the worker of row @place */
+	GM_WIRE_PROVE = 20, /* is the path between two cards any good? */
+	GM_WIRE_PROVEN = 21,
+	GM_WIRE_TRY = 22,
+	GM_WIRE_TRIED = 23,
+	GM_WIRE_LEND = 24,
+	GM_WIRE_LENT = 25,
+	GM_WIRE_BORROW = 26,
+	GM_WIRE_BORROWED = 27,
+	GM_WIRE_FETCH = 28,
+	GM_WIRE_FETCHED = 29
 };
+
+/* A stage, and how many pieces of it are under way at most. */
+#define GM_STAGE_PIECES      4u
+#define GM_STAGE_PIECE_BYTES (UINT64_C(2) << 20)
+#define GM_STAGE_BYTES       (GM_STAGE_PIECES * GM_STAGE_PIECE_BYTES)
 
 struct gm_wire {
 	uint32_t type; /* enum gm_wire_type */
@@ -87,12 +115,19 @@ struct gm_wire {
 	/* ATTACH: bytes of the device's memory that the sessions of this uid may
 	 * have together, from now on; UINT64_MAX for any, 0 for none. */
 	uint64_t quota;
-	uint64_t handle; /* REGISTER to IMPORTED: of the buffer, see queue.h */
-	uint64_t at;     /* REGISTER: in the descriptor's file */
-	uint64_t bytes;  /* REGISTER, EXPORTED, IMPORT */
-	uint32_t flags;  /* REGISTER: GPUMAP_BUFFER_* */
-	int32_t code;    /* FAILED: the driver's number, or 0 */
-	char text[120];  /* VIOLATION, FAILED: why */
+	uint64_t handle; /* REGISTER to IMPORTED, PROVE to FETCHED: of the
+			  * buffer, see queue.h */
+	/* REGISTER: in the descriptor's file; FETCH: in the buffer; PROVE, TRY:
+	 * what the pattern is made of; LEND, BORROW: the stage's id. */
+	uint64_t at;
+	/* REGISTER, EXPORTED, IMPORT, LENT, BORROW, FETCH */
+	uint64_t bytes;
+	uint64_t stage_at; /* FETCH, FETCHED: where on the stage */
+	uint32_t borrower; /* LEND, FETCH, FETCHED: row whose stage it is */
+	uint32_t kind;     /* IMPORT: of the row whose memory it is */
+	uint32_t flags;    /* REGISTER: GPUMAP_BUFFER_* */
+	int32_t code;      /* FAILED: the driver's number, or 0 */
+	char text[120];    /* VIOLATION, FAILED: why */
 };
 
 /* In shared memory: the rows whose workers wait for something of this one, a bit

@@ -23,6 +23,19 @@ static void end(struct gm_claim *claim, int status, const char *why)
 	claim->gone(claim, status, why);
 }
 
+/* Has the worker something mapped for it, as long as it is HELD? */
+static bool is_kept(const struct gm_claim *claim)
+{
+	return claim->ask == GM_WIRE_REGISTER || claim->ask == GM_WIRE_IMPORT ||
+	       claim->ask == GM_WIRE_BORROW;
+}
+
+/* Is it answered with a descriptor? */
+static bool gives_fd(const struct gm_claim *claim)
+{
+	return claim->ask == GM_WIRE_EXPORT || claim->ask == GM_WIRE_PROVE;
+}
+
 /* ---- what is asked ----------------------------------------------------- */
 
 static int say(struct gm_keeper *keeper, struct gm_seat *seat,
@@ -39,6 +52,9 @@ static int say(struct gm_keeper *keeper, struct gm_seat *seat,
 		return gm_seats_say(keeper, &wire, NULL, 0);
 	wire.at = claim->at;
 	wire.bytes = claim->bytes;
+	wire.stage_at = claim->stage_at;
+	wire.borrower = claim->borrower;
+	wire.kind = claim->kind;
 	wire.flags = claim->flags;
 	return gm_seats_say(keeper, &wire, &claim->fd, claim->fd < 0 ? 0 : 1);
 }
@@ -113,12 +129,12 @@ void gm_claims_leave(struct gm_claim *claim)
 
 	/* What a worker has mapped, it has to unmap first; and it can be told
 	 * to only after it has. */
-	if (claim->state == GM_CLAIM_ASKED && claim->ask != GM_WIRE_EXPORT) {
+	if (claim->state == GM_CLAIM_ASKED && is_kept(claim)) {
 		claim->leaves = true;
 		gm_seats_pump(seat->keeper); /* nobody waits for it now */
 		return;
 	}
-	if (claim->state == GM_CLAIM_HELD && claim->ask != GM_WIRE_EXPORT) {
+	if (claim->state == GM_CLAIM_HELD && is_kept(claim)) {
 		claim->state = GM_CLAIM_LEAVING;
 		gm_seats_pump(seat->keeper);
 		return;
@@ -141,6 +157,16 @@ static uint32_t question_of(uint32_t answer)
 		return GM_WIRE_EXPORT;
 	case GM_WIRE_IMPORTED:
 		return GM_WIRE_IMPORT;
+	case GM_WIRE_PROVEN:
+		return GM_WIRE_PROVE;
+	case GM_WIRE_TRIED:
+		return GM_WIRE_TRY;
+	case GM_WIRE_LENT:
+		return GM_WIRE_LEND;
+	case GM_WIRE_BORROWED:
+		return GM_WIRE_BORROW;
+	case GM_WIRE_FETCHED:
+		return GM_WIRE_FETCH;
 	default:
 		return 0;
 	}
@@ -164,7 +190,10 @@ static struct gm_claim *find(struct gm_keeper *keeper,
 		return NULL;
 	TAILQ_FOREACH(claim, &seat->claims, entry)
 	{
-		if (claim->handle != wire->handle)
+		if (claim->handle != wire->handle ||
+		    (ask == GM_WIRE_FETCH &&
+		     (claim->borrower != wire->borrower ||
+		      claim->stage_at != wire->stage_at)))
 			continue;
 		if (ask ? claim->ask == ask && claim->state == GM_CLAIM_ASKED
 			: claim->state == GM_CLAIM_LEFT)
@@ -216,7 +245,7 @@ static void refused(struct gm_claim *claim, int status)
 /* Returns whether it has taken the descriptor. */
 static bool granted(struct gm_claim *claim, const struct gm_wire *wire, int fd)
 {
-	bool takes_fd = claim->ask == GM_WIRE_EXPORT;
+	bool takes_fd = gives_fd(claim);
 
 	claim->state = GM_CLAIM_HELD;
 	claim->strikes = 0;
@@ -245,7 +274,7 @@ bool gm_claims_heard(struct gm_keeper *keeper, const struct gm_wire *wire,
 		claim = find(keeper, wire);
 		if (claim && wire->status < 0)
 			refused(claim, wire->status);
-		else if (claim && claim->ask == GM_WIRE_EXPORT && fd < 0)
+		else if (claim && gives_fd(claim) && fd < 0)
 			refused(claim, -EMFILE);
 		else if (claim)
 			is_taken = granted(claim, wire, fd);

@@ -4,7 +4,8 @@
 /*
  * claims - what a seat has of its row's worker besides being served: client
  * memory that is registered there, buffers that were exported from it, exports
- * that were imported into it.
+ * that were imported into it; and what it takes to copy from another row, see
+ * crossings.h.
  *
  *	WAITING   the worker has not heard of it
  *	ASKED     it was asked
@@ -13,8 +14,10 @@
  *	LEFT      and is sent, or the whole seat is leaving
  *
  * What is registered is the client's and stays: the next worker is asked again
- * before its row is shown as READY, for up to GM_CLAIMS_WAIT_NS.  An export and
- * an import are of one worker's memory, and gone with it.
+ * before its row is shown as READY, for up to GM_CLAIMS_WAIT_NS.  All others are
+ * of one worker's memory, and gone with it.  Of what only asks for something
+ * (EXPORT, PROVE, TRY, LEND, FETCH) the worker keeps nothing: it leaves without a
+ * word, and a claim that stays HELD hears when that worker is gone.
  *
  * A worker that dies of the same claim twice has its session ended; one that
  * dies of a claim that was never HELD has it refused.
@@ -45,15 +48,19 @@ enum gm_claim_state {
 
 /* Embedded in its owner, who fills the first part and keeps it as it is. */
 struct gm_claim {
-	enum gm_wire_type ask; /* GM_WIRE_REGISTER, _EXPORT or _IMPORT */
+	enum gm_wire_type ask; /* GM_WIRE_REGISTER, _EXPORT, ... */
 	uint64_t handle;
 	uint64_t at;
 	uint64_t bytes;
+	uint64_t stage_at;
+	uint32_t borrower;
+	uint32_t kind;
 	uint32_t flags;
-	int fd; /* the owner's; -1 with EXPORT */
+	int fd; /* the owner's; -1 where none goes along */
 
-	/* The worker has said yes, for the first time.  With EXPORT: how many
-	 * bytes, and a descriptor that is the owner's now. */
+	/* The worker has said yes, for the first time.  With EXPORT and LEND:
+	 * how many bytes; with EXPORT and PROVE: a descriptor that is the
+	 * owner's now. */
 	void (*held)(struct gm_claim *claim, uint64_t bytes, int fd);
 	/* It is no claim any more, and its owner's to free: it was refused,
 	 * with a negative status; or it has left, with its seat or alone. */

@@ -36,6 +36,7 @@ static const struct limit {
 	[GM_CALL_FORGET] = { 60 * SECOND, "the end of a registration", true },
 	[GM_CALL_EXPORT] = { 30 * SECOND, "an export", true },
 	[GM_CALL_IMPORT] = { 30 * SECOND, "an import", true },
+	[GM_CALL_ACROSS] = { 30 * SECOND, "a copy between rows", true },
 };
 
 uint64_t gm_patience_ready(const struct gm_keeper *keeper)

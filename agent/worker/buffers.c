@@ -6,6 +6,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#define PLACES (GM_BUFFERS_MAX + GM_ROWS)
+
 void gm_buffers_init(struct gm_buffers *buffers)
 {
 	*buffers = (struct gm_buffers){ .used = 0 };
@@ -81,6 +83,13 @@ int gm_buffers_settle(struct gm_buffers *buffers, uint64_t paid,
 
 /* ---- the table --------------------------------------------------------- */
 
+static bool have_table(struct gm_buffers *buffers)
+{
+	if (!buffers->slot)
+		buffers->slot = calloc(PLACES, sizeof(struct gm_slot *));
+	return buffers->slot;
+}
+
 int gm_buffers_add(struct gm_buffers *buffers, uint64_t handle,
 		   struct gm_slot **ret_slot)
 {
@@ -89,12 +98,8 @@ int gm_buffers_add(struct gm_buffers *buffers, uint64_t handle,
 
 	if (gm_handle_generation(handle) == 0 || index >= GM_BUFFERS_MAX)
 		return -EINVAL;
-	if (!buffers->slot) {
-		buffers->slot =
-			calloc(GM_BUFFERS_MAX, sizeof(struct gm_slot *));
-		if (!buffers->slot)
-			return -ENOMEM;
-	}
+	if (!have_table(buffers))
+		return -ENOMEM;
 	if (buffers->slot[index])
 		return -EEXIST;
 	slot = calloc(1, sizeof(*slot));
@@ -103,6 +108,34 @@ int gm_buffers_add(struct gm_buffers *buffers, uint64_t handle,
 	slot->handle = handle;
 	slot->fd = -1;
 	buffers->slot[index] = slot;
+	*ret_slot = slot;
+	return 0;
+}
+
+static void keep_until(struct gm_buffers *buffers, struct gm_slot *slot,
+		       uint32_t after)
+{
+	slot->ready = false;
+	slot->after = after;
+	STAILQ_INSERT_TAIL(&buffers->given_up, slot, entry);
+}
+
+int gm_buffers_add_stage(struct gm_buffers *buffers, uint32_t row, uint64_t id,
+			 uint32_t after, struct gm_slot **ret_slot)
+{
+	struct gm_slot *slot, *before;
+
+	if (row >= GM_ROWS)
+		return -EINVAL;
+	slot = have_table(buffers) ? calloc(1, sizeof(*slot)) : NULL;
+	if (!slot)
+		return -ENOMEM;
+	before = gm_buffers_stage(buffers, row);
+	if (before)
+		keep_until(buffers, before, after);
+	slot->handle = id;
+	slot->fd = -1;
+	buffers->slot[GM_BUFFERS_MAX + row] = slot;
 	*ret_slot = slot;
 	return 0;
 }
@@ -116,9 +149,7 @@ void gm_buffers_give_up(struct gm_buffers *buffers, struct gm_slot *slot,
 			uint32_t after)
 {
 	gm_buffers_remove(buffers, slot);
-	slot->ready = false;
-	slot->after = after;
-	STAILQ_INSERT_TAIL(&buffers->given_up, slot, entry);
+	keep_until(buffers, slot, after);
 }
 
 void gm_buffers_free(struct gm_buffers *buffers, uint64_t handle, uint32_t at)
@@ -146,7 +177,7 @@ void gm_buffers_take_all(struct gm_buffers *buffers, struct gm_slots *ret_all)
 {
 	STAILQ_INIT(ret_all);
 	STAILQ_CONCAT(ret_all, &buffers->given_up);
-	for (uint32_t i = 0; buffers->slot && i < GM_BUFFERS_MAX; i++)
+	for (uint32_t i = 0; buffers->slot && i < PLACES; i++)
 		if (buffers->slot[i])
 			STAILQ_INSERT_TAIL(ret_all, buffers->slot[i], entry);
 	free(buffers->slot);

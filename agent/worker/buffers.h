@@ -16,6 +16,9 @@
  * What the sessions of a uid have of the device's memory comes out of one purse,
  * from the first that was attached until the device has all of the last one's
  * back.
+ *
+ * Apart from the table, for entries cannot name them, are the stages of rows that
+ * borrow, this one among them (agent/common/wire.h).
  */
 #ifndef GM_BUFFERS_H
 #define GM_BUFFERS_H
@@ -26,6 +29,7 @@
 
 #include "agent/device/device.h"
 #include "agent/worker/fault.h"
+#include "shm/layout.h"
 #include "shm/queue.h"
 
 struct gm_slot {
@@ -35,6 +39,7 @@ struct gm_slot {
 	uint64_t address; /* as the device names it, or 0 */
 	uint32_t flags;   /* GPUMAP_BUFFER_* */
 	bool ready;       /* may be named */
+	bool borrowed;    /* another row's: to be had by way of our stage */
 
 	struct gm_buffer *buffer; /* of the device, or NULL: registered */
 	struct gm_region *region; /* the device reaches it */
@@ -61,7 +66,9 @@ struct gm_purse {
 };
 
 struct gm_buffers {
-	struct gm_slot **slot; /* GM_BUFFERS_MAX, or NULL: none yet */
+	/* GM_BUFFERS_MAX by their indices, then GM_ROWS stages; or NULL: none
+	 * yet. */
+	struct gm_slot **slot;
 	struct gm_slots given_up;
 	struct gm_purse *purse; /* NULL: cannot pay for anything */
 	uint64_t used;          /* of it, by this session */
@@ -110,6 +117,27 @@ static inline struct gm_slot *gm_buffers_find(const struct gm_buffers *buffers,
  */
 int gm_buffers_add(struct gm_buffers *buffers, uint64_t handle,
 		   struct gm_slot **ret_slot);
+
+/* The stage of a row that borrows, ready or not; NULL for none. */
+static inline struct gm_slot *gm_buffers_stage(const struct gm_buffers *buffers,
+					       uint32_t row)
+{
+	return buffers->slot && row < GM_ROWS
+		       ? buffers->slot[GM_BUFFERS_MAX + row]
+		       : NULL;
+}
+
+/*
+ * gm_buffers_add_stage - a place for the stage of a row, not ready yet
+ *
+ * id		becomes its handle
+ * after	as for gm_buffers_give_up(), of the stage that is there already:
+ *		the row has another one now
+ *
+ * Returns	0, -EINVAL, -ENOMEM
+ */
+int gm_buffers_add_stage(struct gm_buffers *buffers, uint32_t row, uint64_t id,
+			 uint32_t after, struct gm_slot **ret_slot);
 
 /* Take it out of the table. */
 void gm_buffers_remove(struct gm_buffers *buffers, struct gm_slot *slot);

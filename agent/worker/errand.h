@@ -6,6 +6,8 @@
  *
  *	errands.c	of entries, and the end of sessions
  *	errands_wire.c	of gpumapd
+ *	across.c	of entries that copy from other rows
+ *	across_wire.c	of gpumapd, about such
  */
 #ifndef GM_ERRAND_H
 #define GM_ERRAND_H
@@ -16,11 +18,17 @@ struct gm_errand_job {
 	struct gm_slow_job job;
 	struct gm_session *session;
 	struct gm_slot *slot;       /* that it is about */
+	struct gm_slot *stage;      /* that is to be mapped, see across.h */
 	struct gm_slots slots;      /* that are given back */
 	struct gm_region *region;   /* a part of the arena */
 	struct gm_region **regions; /* all of them, to be given back */
 	uint32_t n_regions;
 	uint32_t part;
+	char *to; /* what is copied, mapped here or as the device has it */
+	const char *from;
+	uint64_t address;
+	uint64_t stage_at; /* to be answered about, these too */
+	uint32_t borrower;
 	uint64_t handle; /* to be answered about */
 	uint64_t bytes;
 	uint64_t at;
@@ -61,8 +69,27 @@ void gm_errand_ended(struct gm_worker *worker, struct gm_session *session,
 void gm_errand_open_slot(struct gm_worker *worker, struct gm_session *session,
 			 struct gm_slot *slot);
 
+/* Its entry waits for what it has asked for, and nothing behind it is read. */
+void gm_errand_stall(struct gm_worker *worker, struct gm_session *session);
+
 /* It came to nothing. */
 void gm_errand_abandon(struct gm_session *session, struct gm_slot *slot);
+
+/* ---- errands_wire.c ------------------------------------------------------- */
+
+/* The session that a record is about, or NULL. */
+struct gm_session *gm_errand_session_of(const struct gm_worker *worker,
+					const struct gm_wire *wire);
+
+/* Answer what cannot be, and close @fd. */
+void gm_errand_refuse(struct gm_worker *worker, const struct gm_wire *wire,
+		      enum gm_wire_type type, int status, int fd);
+
+/* Map all of a memfd into a slot; whole pages are populated. */
+int gm_errand_map(struct gm_slot *slot, int fd, uint64_t at, uint64_t bytes,
+		  bool writable);
+
+/* ---- errands.c ------------------------------------------------------------ */
 
 /* In the slow thread: give back what a slot has. */
 void gm_errand_drop_slot(struct gm_device *dev, struct gm_slot *slot);

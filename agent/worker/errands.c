@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "agent/common/thp.h"
+#include "agent/worker/across.h"
 #include "agent/worker/events.h"
 #include "agent/worker/flight.h"
 #include "agent/worker/pair.h"
@@ -240,6 +241,13 @@ static int allocated(struct gm_worker *w, struct gm_errand_job *e)
 	return rc;
 }
 
+void gm_errand_stall(struct gm_worker *w, struct gm_session *s)
+{
+	s->stalled = true;
+	gm_roster_drop(w, s);
+	GM_POINT("worker_stalled");
+}
+
 void gm_errand_ended(struct gm_worker *w, struct gm_session *s, int32_t status)
 {
 	if (!s->ended && !s->departing) {
@@ -291,18 +299,21 @@ static int begin_alloc(struct gm_worker *worker, struct gm_session *session)
 	e->slot = slot;
 	e->bytes = errand.bytes;
 	e->flags = errand.flags;
-	session->stalled = true;
-	gm_roster_drop(worker, session);
-	GM_POINT("worker_stalled");
+	gm_errand_stall(worker, session);
 	gm_errand_hand_over(worker, e);
 	return 0;
 }
 
 int gm_errands_begin(struct gm_worker *worker, struct gm_session *session)
 {
-	if (session->errand.op == GPUMAP_OP_LOAD)
+	switch (session->errand.op) {
+	case GPUMAP_OP_LOAD:
 		return gm_load_begin(worker, session);
-	return begin_alloc(worker, session);
+	case GPUMAP_OP_COPY:
+		return gm_across_begin(worker, session);
+	default:
+		return begin_alloc(worker, session);
+	}
 }
 
 /* An error where it could not be filled, not a fault later on.  A kernel that
@@ -394,6 +405,7 @@ void gm_errands_depart(struct gm_worker *worker, struct gm_session *session)
 	struct gm_errand_job *e = s->last_errand;
 	struct gm_slot *slot;
 
+	gm_across_leave(worker, s);
 	s->departing = true;
 	if (s->n_slow || s->load || (s->flights && gm_flight_waits(s)))
 		return;

@@ -4,8 +4,8 @@
 /*
  * errands - what the slow thread does for sessions.
  *
- * Allocations that entries ask for; registrations, exports and imports that
- * gpumapd asks for; and the giving back of all of these.  The slow thread is
+ * Allocations and copies from other rows that entries ask for; registrations,
+ * exports and imports that gpumapd asks for; and the giving back of all of these.  The slow thread is
  * handed them in the order in which they take effect, so who gives back and asks
  * again gets what was given back.
  *
@@ -25,6 +25,7 @@
  *		-EOPNOTSUPP	the device has no memory to allocate
  *		-EDQUOT		the session's uid has its quota
  *		-EEXIST		the handle's place is taken
+ *		-ESTALE		what is to be copied is not there any more
  *		-ENOMEM
  */
 int gm_errands_begin(struct gm_worker *worker, struct gm_session *session);

@@ -15,28 +15,28 @@
 
 /* ---- registration ------------------------------------------------------ */
 
-static int map_registered(const struct gm_errand_job *e, struct gm_slot *slot)
+int gm_errand_map(struct gm_slot *slot, int fd, uint64_t at, uint64_t bytes,
+		  bool writable)
 {
-	bool writable = !(e->flags & GPUMAP_BUFFER_READ_ONLY);
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-	uint64_t extra = e->at % page;
-	uint64_t bytes = (e->bytes + extra + page - 1) / page * page;
+	uint64_t extra = at % page;
+	uint64_t whole = (bytes + extra + page - 1) / page * page;
 	char *map;
 	int rc;
 
-	map = gm_thp_map(bytes, PROT_READ | (writable ? PROT_WRITE : 0),
-			 MAP_SHARED, e->fd, (off_t)(e->at - extra));
+	map = gm_thp_map(whole, PROT_READ | (writable ? PROT_WRITE : 0),
+			 MAP_SHARED, fd, (off_t)(at - extra));
 	if (map == MAP_FAILED)
 		return -errno;
-	rc = gm_errand_populate(map, bytes, writable);
+	rc = gm_errand_populate(map, whole, writable);
 	if (rc < 0) {
-		munmap(map, bytes);
+		munmap(map, whole);
 		return rc;
 	}
 	slot->map = map;
-	slot->map_bytes = bytes;
+	slot->map_bytes = whole;
 	slot->at = map + extra;
-	slot->bytes = e->bytes;
+	slot->bytes = bytes;
 	return 0;
 }
 
@@ -45,7 +45,8 @@ static void work_register(struct gm_slow_job *job, struct gm_device *dev)
 	struct gm_errand_job *e = (struct gm_errand_job *)job;
 	struct gm_slot *slot = e->slot;
 
-	e->rc = map_registered(e, slot);
+	e->rc = gm_errand_map(slot, e->fd, e->at, e->bytes,
+			      !(e->flags & GPUMAP_BUFFER_READ_ONLY));
 	close(e->fd);
 	if (e->rc < 0 || !dev->backend->reach)
 		return;
@@ -71,9 +72,9 @@ static void answer(struct gm_worker *w, const struct gm_session *s,
 	gm_events_say(w, &wire, fd);
 }
 
-static void done_register(struct gm_slow_job *job, struct gm_worker *w)
+static void done_mapping(struct gm_worker *w, struct gm_errand_job *e,
+			 enum gm_wire_type type)
 {
-	struct gm_errand_job *e = gm_errand_returned(job, w);
 	struct gm_session *s = e->session;
 	struct gm_slot *slot = e->slot;
 
@@ -86,29 +87,36 @@ static void done_register(struct gm_slow_job *job, struct gm_worker *w)
 		gm_fault_watch(&slot->ground);
 		slot->ready = true;
 	}
-	answer(w, s, GM_WIRE_REGISTERED, e->handle, e->bytes, e->rc, -1);
+	answer(w, s, type, e->handle, e->bytes, e->rc, -1);
 	gm_errand_finished(w, e);
 }
 
-static struct gm_session *session_of(const struct gm_worker *w,
-				     const struct gm_wire *wire)
+static void done_register(struct gm_slow_job *job, struct gm_worker *w)
+{
+	done_mapping(w, gm_errand_returned(job, w), GM_WIRE_REGISTERED);
+}
+
+struct gm_session *gm_errand_session_of(const struct gm_worker *worker,
+					const struct gm_wire *wire)
 {
 	struct gm_session *s = NULL;
 
 	if (wire->place < GM_JOURNAL_PLACES)
-		s = w->place[wire->place];
+		s = worker->place[wire->place];
 	return s && s->id == wire->session ? s : NULL;
 }
 
 /* What gpumapd asks about a session that has none, or that cannot be. */
-static void refuse(struct gm_worker *w, const struct gm_wire *wire,
-		   enum gm_wire_type type, int status, int fd)
+void gm_errand_refuse(struct gm_worker *worker, const struct gm_wire *wire,
+		      enum gm_wire_type type, int status, int fd)
 {
 	struct gm_wire reply = gm_pair_about(type, wire->session, wire->place);
 
 	reply.handle = wire->handle;
+	reply.stage_at = wire->stage_at;
+	reply.borrower = wire->borrower;
 	reply.status = status;
-	gm_events_say(w, &reply, -1);
+	gm_events_say(worker, &reply, -1);
 	if (fd >= 0)
 		close(fd);
 }
@@ -177,7 +185,7 @@ static int register_memory(struct gm_worker *w, struct gm_session *s,
 void gm_errands_register(struct gm_worker *worker, const struct gm_wire *wire,
 			 int fd)
 {
-	struct gm_session *s = session_of(worker, wire);
+	struct gm_session *s = gm_errand_session_of(worker, wire);
 	uint32_t kind = gm_handle_kind(wire->handle);
 	int rc = s ? -EINVAL : -ENOENT;
 
@@ -186,12 +194,12 @@ void gm_errands_register(struct gm_worker *worker, const struct gm_wire *wire,
 	else if (s && kind == GM_BUFFER_FILE)
 		rc = register_file(worker, s, wire, fd);
 	if (rc < 0)
-		refuse(worker, wire, GM_WIRE_REGISTERED, rc, fd);
+		gm_errand_refuse(worker, wire, GM_WIRE_REGISTERED, rc, fd);
 }
 
 void gm_errands_forget(struct gm_worker *worker, const struct gm_wire *wire)
 {
-	struct gm_session *s = session_of(worker, wire);
+	struct gm_session *s = gm_errand_session_of(worker, wire);
 	struct gm_slot *slot = NULL;
 
 	if (s)
@@ -199,7 +207,7 @@ void gm_errands_forget(struct gm_worker *worker, const struct gm_wire *wire)
 	/* What entries allocate, entries free. */
 	if (!slot || !slot->ready ||
 	    (slot->buffer && !slot->buffer->imported)) {
-		refuse(worker, wire, GM_WIRE_FORGOTTEN, -ESTALE, -1);
+		gm_errand_refuse(worker, wire, GM_WIRE_FORGOTTEN, -ESTALE, -1);
 		return;
 	}
 	gm_buffers_give_up(&s->buffers, slot, s->entries.pos);
@@ -230,7 +238,7 @@ static void done_export(struct gm_slow_job *job, struct gm_worker *w)
 
 void gm_errands_export(struct gm_worker *worker, const struct gm_wire *wire)
 {
-	struct gm_session *s = session_of(worker, wire);
+	struct gm_session *s = gm_errand_session_of(worker, wire);
 	struct gm_slot *slot = NULL;
 	struct gm_errand_job *e = NULL;
 	int rc = 0;
@@ -247,7 +255,7 @@ void gm_errands_export(struct gm_worker *worker, const struct gm_wire *wire)
 		rc = e ? 0 : -ENOMEM;
 	}
 	if (rc < 0) {
-		refuse(worker, wire, GM_WIRE_EXPORTED, rc, -1);
+		gm_errand_refuse(worker, wire, GM_WIRE_EXPORTED, rc, -1);
 		return;
 	}
 	e->slot = slot;
@@ -276,25 +284,60 @@ static void done_import(struct gm_slow_job *job, struct gm_worker *w)
 	gm_errand_finished(w, e);
 }
 
+/* Memory of a host row is a file like a client's. */
+static void done_import_file(struct gm_slow_job *job, struct gm_worker *w)
+{
+	done_mapping(w, gm_errand_returned(job, w), GM_WIRE_IMPORTED);
+}
+
+static void work_import_peer(struct gm_slow_job *job, struct gm_device *dev)
+{
+	struct gm_errand_job *e = (struct gm_errand_job *)job;
+
+	e->rc = dev->backend->import_peer(dev, e->fd, e->bytes,
+					  &e->slot->buffer);
+	close(e->fd);
+}
+
+/* How memory of another row, of that kind, comes to be named here. */
+static struct gm_errand_job *new_import(struct gm_worker *w,
+					struct gm_session *s,
+					const struct gm_wire *wire)
+{
+	if (gm_handle_row(wire->handle) == w->row)
+		return gm_errand_new(s, GM_CALL_IMPORT, work_import,
+				     done_import);
+	if (wire->kind == GPUMAP_DEVICE_HOST)
+		return gm_errand_new(s, GM_CALL_REGISTER, work_register,
+				     done_import_file);
+	return gm_errand_new(s, GM_CALL_IMPORT, work_import_peer, done_import);
+}
+
+static bool can_import(const struct gm_worker *w, const struct gm_wire *wire)
+{
+	if (gm_handle_row(wire->handle) == w->row)
+		return w->dev->backend->import_fd;
+	return wire->kind == GPUMAP_DEVICE_HOST ||
+	       (wire->kind == GPUMAP_DEVICE_CUDA &&
+		w->dev->backend->import_peer);
+}
+
 void gm_errands_import(struct gm_worker *worker, const struct gm_wire *wire,
 		       int fd)
 {
-	struct gm_session *s = session_of(worker, wire);
+	struct gm_session *s = gm_errand_session_of(worker, wire);
 	struct gm_errand_job *e;
 	int rc = -ENOENT;
 
 	if (s && (gm_handle_kind(wire->handle) != GM_BUFFER_DEVICE ||
-		  gm_handle_row(wire->handle) != worker->row))
+		  wire->bytes == 0 || wire->bytes > INT64_MAX))
 		rc = -EINVAL;
-	else if (s && !worker->dev->backend->import_fd)
+	else if (s && !can_import(worker, wire))
 		rc = -EOPNOTSUPP;
 	else if (s)
-		rc = prepare(s, wire, fd,
-			     gm_errand_new(s, GM_CALL_IMPORT, work_import,
-					   done_import),
-			     &e);
+		rc = prepare(s, wire, fd, new_import(worker, s, wire), &e);
 	if (rc < 0)
-		refuse(worker, wire, GM_WIRE_IMPORTED, rc, fd);
+		gm_errand_refuse(worker, wire, GM_WIRE_IMPORTED, rc, fd);
 	else
 		gm_errand_hand_over(worker, e);
 }

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "agent/worker/across.h"
 #include "agent/worker/beat.h"
 #include "agent/worker/errands.h"
 #include "agent/worker/flight.h"
@@ -287,6 +288,24 @@ static void obey(struct gm_worker *w, const struct gm_wire *wire, int *fds)
 		break;
 	case GM_WIRE_WAKER:
 		gm_wait_waker(w, wire->place, take_fd(fds));
+		break;
+	case GM_WIRE_PROVE:
+		gm_across_prove(w, wire);
+		break;
+	case GM_WIRE_TRY:
+		gm_across_try(w, wire, take_fd(fds));
+		break;
+	case GM_WIRE_LEND:
+		gm_across_lend(w, wire, take_fd(fds));
+		break;
+	case GM_WIRE_BORROW:
+		gm_across_borrow(w, wire, take_fd(fds));
+		break;
+	case GM_WIRE_FETCH:
+		gm_across_fetch(w, wire);
+		break;
+	case GM_WIRE_FETCHED:
+		gm_across_fetched(w, wire);
 		break;
 	default:
 		break; /* gpumapd's mistake; it reads no answer to it */

@@ -14,9 +14,10 @@
  * The next entry is read when all slices of the last have been started.  Those
  * in flight are less than a depth, which is what the journal can hold.
  *
- * Two kinds of entries are fences: nothing behind them is read before they are
- * down.  ALLOC and LOAD begin once everything before them has ended, and what is
- * behind may name what they make.  A task in a part of the arena that the device does not reach
+ * Three kinds of entries are fences: nothing behind them is read before they are
+ * down.  ALLOC, LOAD and a COPY out of what is borrowed begin once everything
+ * before them has ended, and what is behind may name what they make.  A task in a
+ * part of the arena that the device does not reach
  * yet waits until it does; parts are had as they are named.
  *
  * A session with slices under way may be parked as any other: its client rings,

@@ -45,6 +45,7 @@ static const char *breach_more(const struct gm_more *more)
 struct place {
 	char *at;         /* NULL: not mapped here */
 	uint64_t address; /* 0: the device does not reach it */
+	bool borrowed;
 };
 
 static bool inside(uint64_t at, uint64_t bytes, uint64_t size)
@@ -93,6 +94,7 @@ static int place_in_buffer(const struct gm_judge *judge, uint64_t handle,
 		return -ERANGE;
 	if (writes && (slot->flags & GPUMAP_BUFFER_READ_ONLY))
 		return -EACCES;
+	ret_place->borrowed = slot->borrowed;
 	ret_place->at = slot->at ? slot->at + at : NULL;
 	ret_place->address = slot->address ? slot->address + at : 0;
 	return 0;
@@ -106,13 +108,10 @@ static int place(const struct gm_judge *judge, uint64_t handle, uint64_t at,
 		      : place_in_arena(judge, at, bytes, ret_place);
 }
 
-/* Between rows memory does not move yet. */
-static bool is_from_another_row(const struct gm_judge *judge,
-				const struct gm_entry *entry)
+static bool is_another_rows(const struct gm_judge *judge, uint64_t handle)
 {
-	return entry->op == GPUMAP_OP_COPY && entry->src_buffer &&
-	       gm_handle_kind(entry->src_buffer) == GM_BUFFER_DEVICE &&
-	       gm_handle_row(entry->src_buffer) != judge->row;
+	return handle && gm_handle_kind(handle) == GM_BUFFER_DEVICE &&
+	       gm_handle_row(handle) != judge->row;
 }
 
 static int make_task(const struct gm_judge *judge, const struct gm_entry *entry,
@@ -127,7 +126,8 @@ static int make_task(const struct gm_judge *judge, const struct gm_entry *entry,
 	if (gm_task_sizes(&v->task, &s) < 0)
 		return -ERANGE; /* more than anybody's memory has */
 	rc = place(judge, entry->dst_buffer, entry->dst, s.dst, true, &dst);
-	if (rc == 0 && reads && is_from_another_row(judge, entry))
+	if (rc == 0 && reads && entry->op != GPUMAP_OP_COPY &&
+	    is_another_rows(judge, entry->src_buffer))
 		rc = -EOPNOTSUPP;
 	if (rc == 0 && reads)
 		rc = place(judge, entry->src_buffer, entry->src, s.src, false,
@@ -145,6 +145,11 @@ static int make_task(const struct gm_judge *judge, const struct gm_entry *entry,
 	/* Both readings of the word, alpha and pattern, are its bits. */
 	_Static_assert(sizeof(v->task.alpha) == sizeof(entry->value), "bits");
 	memcpy(&v->task.pattern, &entry->value, sizeof(entry->value));
+	if (src.borrowed) {
+		v->buffer = entry->n ? entry->src_buffer : 0;
+		v->at = entry->src;
+		return 0;
+	}
 	if (gm_task_overlaps(&v->task))
 		return -EINVAL;
 	v->each = s.each;

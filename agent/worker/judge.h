@@ -11,7 +11,8 @@
  *
  * Memory is named by an offset, in the arena or in a buffer that the session's
  * table has.  It becomes a pointer where the worker has it mapped, an address
- * where the device reaches it, and both where both are so.
+ * where the device reaches it, both where both are so, and neither where it is
+ * another row's and borrowed.
  *
  * Pure: no memory but its arguments is touched, the arena least of all.
  */
@@ -42,9 +43,11 @@ struct gm_verdict {
 	struct gm_task task; /* to run; set when 0 was returned */
 	uint64_t bytes;      /* that it counts for; 0: nothing to run */
 	uint32_t each;       /* of them, those of an element */
-	uint64_t buffer; /* handle; 0 unless task.op is ALLOC, FREE or LOAD */
-	uint64_t at;     /* LOAD: in the file; where to is task's */
-	uint32_t flags;  /* ALLOC, whose bytes are task.n: GPUMAP_BUFFER_* */
+	/* A handle; 0 unless task.op is ALLOC, FREE, LOAD, or a COPY whose source
+	 * is to be had by way of our stage. */
+	uint64_t buffer;
+	uint64_t at;    /* in its file or in the source; where to is task's */
+	uint32_t flags; /* ALLOC, whose bytes are task.n: GPUMAP_BUFFER_* */
 	uint64_t deadline_ns; /* 0: none */
 	uint32_t n_waits;
 	uint64_t wait[GM_WAITS_MAX]; /* places in time, see queue.h */
@@ -80,7 +83,8 @@ static inline bool gm_judge_plain(const struct gm_judge *judge,
  *				out of what a file can have
  *		-ESTALE		no buffer of this session has that handle
  *		-EACCES		it would write what may only be read
- *		-EOPNOTSUPP	a copy from a buffer of another row
+ *		-EOPNOTSUPP	it would compute with a buffer of another row,
+ *				which can only be copied from
  */
 int gm_judge_entry(const struct gm_judge *judge,
 		   const uint64_t words[GM_ENTRY_WORDS], const uint64_t *more,

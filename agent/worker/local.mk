@@ -4,6 +4,8 @@
 # agent/worker: gpumap-worker.  All but its main() is a library, for tests.
 noinst_LTLIBRARIES += %reldir%/libworker.la
 %canon_reldir%_libworker_la_SOURCES = \
+	%reldir%/across.c %reldir%/across.h \
+	%reldir%/across_wire.c \
 	%reldir%/batch.h \
 	%reldir%/beat.h \
 	%reldir%/buffers.c %reldir%/buffers.h \

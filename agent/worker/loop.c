@@ -270,7 +270,7 @@ static void block(struct gm_worker *w)
 static bool is_drained(const struct gm_worker *w)
 {
 	return w->draining && !w->slow.n && !w->loader.n_asked &&
-	       TAILQ_EMPTY(&w->flying) && !gm_wait_holds(w);
+	       !w->n_carried && TAILQ_EMPTY(&w->flying) && !gm_wait_holds(w);
 }
 
 TWICE void run(struct gm_worker *w, const bool flies)

@@ -42,6 +42,9 @@ static bool goes_with(uint32_t type, int n_fds)
 	case GM_WIRE_REGISTER:
 	case GM_WIRE_IMPORT:
 	case GM_WIRE_WAKER:
+	case GM_WIRE_TRY:
+	case GM_WIRE_LEND:
+	case GM_WIRE_BORROW:
 		return n_fds == 1;
 	default:
 		return n_fds == 0;

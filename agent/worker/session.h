@@ -39,13 +39,24 @@ struct gm_work {
 
 /* What an entry asks of others than its turn.  None while handle is 0. */
 struct gm_errand {
-	uint32_t op;          /* ALLOC or LOAD */
+	uint32_t op;          /* ALLOC, LOAD, or a COPY (across.h) */
 	uint32_t flags;       /* ALLOC */
 	uint64_t handle;      /* of the buffer, or of the file */
 	uint64_t bytes;       /* ALLOC */
-	uint64_t at;          /* LOAD: in the file */
-	uint64_t deadline_ns; /* LOAD; 0: none */
-	struct gm_task task;  /* LOAD: where to */
+	uint64_t at;          /* LOAD, COPY: in the source */
+	uint64_t deadline_ns; /* LOAD, COPY; 0: none */
+	struct gm_task task;  /* LOAD, COPY: where to */
+};
+
+/* A COPY under way. */
+struct gm_carry {
+	struct gm_errand what;
+	uint64_t bytes; /* of it all */
+	uint64_t asked; /* for, so far */
+	uint64_t piece_at[GM_STAGE_PIECES];
+	uint64_t piece_bytes[GM_STAGE_PIECES];
+	uint32_t busy; /* pieces that are, a bit each */
+	int status;    /* the first failure */
 };
 
 /* What the entry at the head of the ring waits for (wait.h). */
@@ -110,6 +121,7 @@ struct gm_session {
 	/* Memory besides the arena, and the slow thread (errands.h). */
 	struct gm_buffers buffers;
 	struct gm_errand errand;
+	struct gm_carry carry;
 	struct gm_errand_job *last_errand; /* once there was a first */
 	uint32_t n_slow;      /* jobs that the slow thread has of it */
 	struct gm_load *load; /* what it has under way, or NULL */

@@ -94,8 +94,9 @@ static void begin_work(struct gm_session *s, const struct gm_verdict *verdict)
 	};
 }
 
-/* ALLOC and LOAD wait for others, so nothing behind them is read until then; what
- * FREE gives up nobody in this turn uses any more. */
+/* ALLOC, LOAD and a COPY of what is borrowed wait for others, so nothing behind
+ * them is read until then; what FREE gives up nobody in this turn uses any
+ * more. */
 static void serve_buffer(struct gm_session *s, const struct gm_verdict *verdict,
 			 struct gm_batch *batch)
 {
@@ -207,6 +208,9 @@ void gm_turn_finish(struct gm_session *session, int32_t status)
 {
 	struct gm_batch batch = { .first = session->entries.pos - 1 };
 
+	/* Its next turn finds out: it may have been done on zeroes. */
+	if (session->ground.broken)
+		return;
 	gm_batch_end(&batch, status);
 	gm_batch_publish(session, &batch);
 }

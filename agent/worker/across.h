@@ -1,0 +1,46 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * across - copies out of the memory of other rows.
+ *
+ * What this row's device can reach is imported, and an entry copies from it as
+ * from anything else.  What it cannot is borrowed: the worker of the source puts
+ * it on a stage that both have mapped, a piece at a time, and ours takes it from
+ * there (agent/common/wire.h).  Such an entry is a fence (flight.h): it begins
+ * when everything before it has ended, one of a session at a time, so the
+ * session's stage is its own until it ends.
+ *
+ * All of it waits for devices, and is done by slow threads.  A lender serves in
+ * the order of asking: what is to be freed after a piece was asked for is freed
+ * after the piece was copied, and a stage that nobody writes any more is unmapped
+ * behind the last piece.  No worker waits for another.
+ */
+#ifndef GM_ACROSS_H
+#define GM_ACROSS_H
+
+#include "agent/worker/worker.h"
+
+/*
+ * gm_across_begin - have @session->errand done, which copies what is borrowed
+ *
+ * Returns	0: the session is stalled, and goes on by itself; -ESTALE
+ */
+int gm_across_begin(struct gm_worker *worker, struct gm_session *session);
+
+/* The session leaves: what is fetched for it is nobody's. */
+void gm_across_leave(struct gm_worker *worker, struct gm_session *session);
+
+/* Records of gpumapd.  Each but FETCHED is answered, now or later; @fd is taken
+ * over. */
+void gm_across_prove(struct gm_worker *worker, const struct gm_wire *wire);
+void gm_across_try(struct gm_worker *worker, const struct gm_wire *wire,
+		   int fd);
+void gm_across_lend(struct gm_worker *worker, const struct gm_wire *wire,
+		    int fd);
+void gm_across_borrow(struct gm_worker *worker, const struct gm_wire *wire,
+		      int fd);
+void gm_across_fetch(struct gm_worker *worker, const struct gm_wire *wire);
+void gm_across_fetched(struct gm_worker *worker, const struct gm_wire *wire);
+
+#endif

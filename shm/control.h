@@ -45,7 +45,9 @@ enum gm_control_type {
 	GM_CONTROL_EXPORT = 13,
 	GM_CONTROL_IMPORT = 14, /* 1 back, where it has no handle */
 	GM_CONTROL_DRAIN = 15,
-	GM_CONTROL_USAGE = 16
+	GM_CONTROL_USAGE = 16,
+	GM_CONTROL_REACH = 17,
+	GM_CONTROL_UNREACH = 18
 };
 
 struct gm_control {
@@ -339,6 +341,25 @@ struct gm_usage_item {
 	uint64_t borrowed_bytes; /* of others' exports, that it has */
 };
 
+/*
+ * REACH: let COPY jobs of a row name a buffer of another row as their source.
+ *
+ * The session has the buffer and queues on both rows.  Answered when the row's
+ * worker knows the handle; asked again, at once.  It lasts until UNREACH, or until
+ * the worker of either row ends.  No reply body.
+ */
+struct gm_reach {
+	uint64_t handle;
+	uint32_t row; /* of the jobs */
+	uint32_t reserved;
+};
+
+/* UNREACH: on all rows: answered when no worker but the buffer's own has anything
+ * of it, what was under way included.  No reply body. */
+struct gm_unreach {
+	uint64_t handle;
+};
+
 _Static_assert(sizeof(struct gm_control) == 24, "wire");
 _Static_assert(sizeof(struct gm_refusal) == 256, "wire");
 _Static_assert(sizeof(struct gm_hello) == 16, "wire");
@@ -365,5 +386,7 @@ _Static_assert(sizeof(struct gm_drain) == 8, "wire");
 _Static_assert(sizeof(struct gm_usage_ask) == 24, "wire");
 _Static_assert(sizeof(struct gm_usage_reply) == 8, "wire");
 _Static_assert(sizeof(struct gm_usage_item) == 48, "wire");
+_Static_assert(sizeof(struct gm_reach) == 16, "wire");
+_Static_assert(sizeof(struct gm_unreach) == 8, "wire");
 
 #endif

@@ -402,6 +402,10 @@ gm_tests += %reldir%/test_identity
 %canon_reldir%_test_identity_SOURCES = %reldir%/test_identity.c %reldir%/tap.h
 %canon_reldir%_test_identity_LDADD = $(gm_daemon)
 
+gm_tests += %reldir%/test_paths
+%canon_reldir%_test_paths_SOURCES = %reldir%/test_paths.c %reldir%/tap.h
+%canon_reldir%_test_paths_LDADD = $(gm_daemon)
+
 gm_tests += %reldir%/test_config
 %canon_reldir%_test_config_SOURCES = %reldir%/test_config.c %reldir%/tap.h
 %canon_reldir%_test_config_LDADD = $(gm_daemon)
@@ -763,6 +767,10 @@ gm_tests += %reldir%/agent_claims
 gm_tests += %reldir%/agent_exports
 %canon_reldir%_agent_exports_SOURCES = %reldir%/agent_exports.c $(gm_claims)
 %canon_reldir%_agent_exports_LDADD = $(gm_claims_libs)
+gm_tests += %reldir%/agent_crossings
+%canon_reldir%_agent_crossings_SOURCES = %reldir%/agent_crossings.c \
+	$(gm_claims)
+%canon_reldir%_agent_crossings_LDADD = $(gm_claims_libs)
 check_PROGRAMS += %reldir%/odd_worker
 %canon_reldir%_odd_worker_SOURCES = %reldir%/odd_worker.c \
 	%reldir%/odd_worker.h

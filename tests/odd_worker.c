@@ -95,6 +95,9 @@ static void claim(const struct gm_wire *wire)
 		return;
 	if (index == ODD_REFUSED)
 		status = -ENOMEM;
+	if ((index == ODD_PRIVATE || index == ODD_PRIVATE_TOO) &&
+	    wire->type == GM_WIRE_EXPORT)
+		status = -EOPNOTSUPP;
 	if (wire->type == GM_WIRE_EXPORT && status == 0)
 		fd = export_of(wire->handle, wire->place, &bytes);
 	if (wire->type == GM_WIRE_REGISTER && status == 0)
@@ -121,6 +124,8 @@ static void obey(const struct gm_wire *wire)
 	case GM_WIRE_REGISTER:
 	case GM_WIRE_EXPORT:
 	case GM_WIRE_IMPORT:
+	case GM_WIRE_LEND:
+	case GM_WIRE_BORROW:
 		claim(wire);
 		break;
 	case GM_WIRE_FORGET:

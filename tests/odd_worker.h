@@ -14,7 +14,9 @@ enum odd_index {
 	ODD_SILENT_AGAIN = 4006, /* never answer, unless it is the first */
 	ODD_REFUSED = 4003,      /* -ENOMEM */
 	ODD_HUGE = 4004,         /* an export of 2^60 bytes */
-	ODD_COUNT = 4005 /* an export of as many bytes as registrations */
+	ODD_COUNT = 4005,   /* an export of as many bytes as registrations */
+	ODD_PRIVATE = 4007, /* cannot be exported */
+	ODD_PRIVATE_TOO = 4008
 };
 
 #endif

@@ -505,7 +505,10 @@ void gm_cudarows_heard(struct gm_daemon *d, const struct gm_probe_wire *wire)
 		if (device != NULL)
 			gm_drains_released(d, device->facts.row, wire->serial);
 		break;
-	default: /* PEERS: for copies between rows, when there are any */
+	case GM_PROBE_PEERS:
+		gm_paths_heard(d, wire->uuid, &wire->peers);
+		break;
+	default:
 		break;
 	}
 }

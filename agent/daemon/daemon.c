@@ -246,6 +246,7 @@ static void stop(struct gm_daemon *d)
 	gm_supervisor_exit(d);
 	gm_drains_exit(d);
 	gm_cudarows_exit(d);
+	gm_paths_exit(d);
 	if (d->segment.map.base != NULL) {
 		gm_holders_exit(d);
 		gm_ledger_exit(d);

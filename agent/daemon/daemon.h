@@ -24,6 +24,7 @@
 #include "agent/daemon/holders.h"
 #include "agent/daemon/ledger.h"
 #include "agent/daemon/loop.h"
+#include "agent/daemon/paths.h"
 #include "agent/daemon/probe.h"
 #include "agent/daemon/publish.h"
 #include "agent/daemon/segment.h"
@@ -64,6 +65,7 @@ struct gm_daemon {
 	struct gm_devices devices;
 	struct gm_probe probe;
 	struct gm_cudarows cuda;
+	struct gm_paths paths;
 	struct gm_ledger ledger;
 	struct gm_state_files state;
 	struct gm_clerk clerk;

@@ -13,6 +13,7 @@
 #include <gpumap.h>
 
 #include "agent/common/log.h"
+#include "agent/daemon/crossings.h"
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/lent.h"
 #include "agent/daemon/quota.h"
@@ -56,6 +57,23 @@ static void let_go(struct gm_importer *importer, struct gm_importer_list *mine)
 		free_export(export);
 }
 
+int gm_exports_judge(const struct gm_control_server *s, uint32_t row,
+		     const struct gm_user *user, uint64_t bytes,
+		     char ret_why[GM_WHY_BYTES])
+{
+	uint64_t most = gm_quota_exports(s->d, row, user->uid);
+	uint64_t has =
+		gm_lent_bytes(s, row, user) + gm_crossings_bytes(s, row, user);
+
+	if (has <= most && bytes <= most - has)
+		return 0;
+	return gm_why(ret_why, -EDQUOT,
+		      "uid %u has exported %" PRIu64 " bytes of row %u and "
+		      "asks for %" PRIu64 ", it may export %" PRIu64
+		      "; forget some, or reserve more with a layer map",
+		      (unsigned)user->uid, has, row, bytes, most);
+}
+
 void gm_exports_free(struct gm_session *session)
 {
 	struct gm_control_server *s = session->server;
@@ -94,18 +112,11 @@ static void is_exported(struct gm_claim *claim, uint64_t bytes, int fd)
 	struct gm_export *export = gm_owner(claim, struct gm_export, claim);
 	struct gm_control_server *s = export->server;
 	struct gm_connection *c = export->session->connection;
-	uint64_t most = gm_quota_exports(s->d, export->row, export->user->uid);
-	uint64_t has = gm_lent_bytes(s, export->row, export->user);
 
 	export->fd = fd;
-	if (has > most || bytes > most - has) {
-		export->status = gm_why(
-			s->why, -EDQUOT,
-			"uid %u has exported %" PRIu64 " bytes of row %u and "
-			"asks for %" PRIu64 ", it may export %" PRIu64
-			"; forget some, or reserve more with a layer map",
-			(unsigned)export->user->uid, has, export->row, bytes,
-			most);
+	export->status =
+		gm_exports_judge(s, export->row, export->user, bytes, s->why);
+	if (export->status) {
 		gm_claims_leave(claim);
 		return;
 	}

@@ -37,6 +37,12 @@ void gm_exports_count(const struct gm_session *session,
 bool gm_exports_next_abandoned(const struct gm_daemon *d, bool goes_on,
 			       struct gm_usage_item *ret_item);
 
+/* May @uid have so many bytes of a row more that others can map?  Returns 0, or
+ * -EDQUOT with the reason. */
+int gm_exports_judge(const struct gm_control_server *s, uint32_t row,
+		     const struct gm_user *user, uint64_t bytes,
+		     char ret_why[GM_WHY_BYTES]);
+
 /* Of a session that is being freed. */
 void gm_exports_free(struct gm_session *session);
 

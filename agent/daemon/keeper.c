@@ -526,6 +526,7 @@ int gm_keeper_make(struct gm_daemon *d, uint32_t row,
 	keeper->waker = -1;
 	keeper->restarts = d->devices.of[row]->moving.restarts;
 	TAILQ_INIT(&keeper->seats);
+	TAILQ_INIT(&keeper->fetched);
 	for (uint32_t i = 0; i < GM_JOURNAL_PLACES; i++)
 		keeper->free[keeper->n_free++] =
 			(uint16_t)(GM_JOURNAL_PLACES - 1 - i);
@@ -559,6 +560,7 @@ void gm_keeper_free(struct gm_keeper *keeper)
 	gm_timer_stop(&keeper->d->loop, &keeper->timer);
 	gm_timer_stop(&keeper->d->loop, &keeper->idle);
 	gm_spare_free(keeper);
+	gm_crossings_silence(keeper);
 	unwatch(keeper);
 	if (keeper->journal)
 		munmap(keeper->journal, GM_JOURNAL_BYTES);

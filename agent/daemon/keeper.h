@@ -38,6 +38,7 @@
 #define GM_KEEPER_H
 
 #include "agent/common/wire.h"
+#include "agent/daemon/crossings.h"
 #include "agent/daemon/loop.h"
 #include "agent/daemon/spare.h"
 #include "agent/daemon/spawn.h"
@@ -116,9 +117,10 @@ struct gm_keeper {
 	int waker; /* an eventfd of the row's workers; -1 until one is asked for */
 	struct gm_seat_list seats;
 	uint32_t n_offered;
-	uint32_t n_asked; /* of claims, without an answer */
-	uint64_t asked;   /* questions about claims, ever */
-	uint32_t n_free;  /* places */
+	struct gm_fetch_list fetched; /* answers to FETCH, to be told */
+	uint32_t n_asked;             /* of claims, without an answer */
+	uint64_t asked;               /* questions about claims, ever */
+	uint32_t n_free;              /* places */
 	uint16_t free[GM_JOURNAL_PLACES];
 };
 

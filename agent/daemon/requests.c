@@ -12,6 +12,7 @@
 
 #include <gpumap.h>
 
+#include "agent/daemon/crossings.h"
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/exports.h"
 #include "agent/daemon/map_changes.h"
@@ -363,6 +364,10 @@ static const struct gm_request_kind kinds[] = {
 				.handle = gm_export_handle },
 	[GM_CONTROL_IMPORT] = { .body_bytes = sizeof(struct gm_import),
 				.handle = gm_import_handle },
+	[GM_CONTROL_REACH] = { .body_bytes = sizeof(struct gm_reach),
+			       .handle = gm_reach_handle },
+	[GM_CONTROL_UNREACH] = { .body_bytes = sizeof(struct gm_unreach),
+				 .handle = gm_unreach_handle },
 	[GM_CONTROL_DRAIN] = { .body_bytes = sizeof(struct gm_drain),
 			       .handle = handle_drain },
 	[GM_CONTROL_USAGE] = { .body_bytes = sizeof(struct gm_usage_ask),

@@ -144,10 +144,12 @@ static int say_all(struct gm_keeper *keeper)
 {
 	struct gm_seat *seat;
 	bool waits = false;
+	int error = gm_crossings_tell(keeper);
 
 	TAILQ_FOREACH(seat, &keeper->seats, entry)
 	{
-		int error = 0;
+		if (error)
+			return error;
 
 		waits |= seat->state <= GM_SEAT_OFFERED;
 		if (is_next(keeper, seat))
@@ -156,10 +158,8 @@ static int say_all(struct gm_keeper *keeper)
 					: offer(keeper, seat);
 		else if (seat->state == GM_SEAT_TAKEN && !keeper->is_undertaker)
 			error = gm_claims_say(keeper, seat, &waits);
-		if (error)
-			return error;
 	}
-	return waits;
+	return error ? error : waits;
 }
 
 static bool is_anything_owed(const struct gm_keeper *keeper)
@@ -335,6 +335,9 @@ static void heard(struct gm_keeper *keeper, struct gm_wire *wire, int fd)
 	case GM_WIRE_FAILED:
 		has_failed(keeper, wire);
 		break;
+	case GM_WIRE_FETCH:
+		gm_crossings_fetch(keeper, wire);
+		break;
 	case GM_WIRE_STANDBY: /* of a spare that was needed before that */
 		break;
 	case GM_WIRE_WAKER:
@@ -437,6 +440,7 @@ bool gm_seats_child_gone(struct gm_keeper *keeper)
 		gm_claims_strike(keeper);
 	if (!keeper->is_undertaker)
 		take_back(keeper);
+	gm_crossings_silence(keeper);
 	keeper->n_offered = 0;
 	keeper->wants_room = false;
 	keeper->told_end = false;

@@ -53,6 +53,7 @@ void gm_session_free(struct gm_session *session)
 
 	gm_registrations_free(session);
 	gm_exports_free(session);
+	gm_crossings_free(session);
 	gm_loop_del(&s->d->loop, &session->client);
 	if (session->client.fd >= 0)
 		close(session->client.fd);
@@ -273,6 +274,7 @@ static int make_session(struct gm_connection *c,
 	session->client.fd = -1;
 	TAILQ_INIT(&session->registrations);
 	TAILQ_INIT(&session->imports);
+	gm_crossings_init(&session->crossings);
 	session->user = gm_user_hold(s, c->uid);
 	if (!session->user) {
 		free(session);

@@ -978,10 +978,19 @@ GPUMAP_API int gpumap_free(struct gpumap_session *session, void *memory);
  * process, or what another session exports.  Its name is a number that means
  * something in its own session only; jobs carry it beside an offset.  A name
  * that is no buffer's any more is -ESTALE, never somebody else's memory.
+ *
+ * Jobs compute with memory of their own row.  A COPY may have a source on
+ * another one, of any kind but a dummy: submit it to the row of its destination.
+ * That row's device reads the source itself where it can: a host row's memory,
+ * and a card's that NVML says is reached and that a trial, once for each two
+ * cards, has found to be copied right; both only of buffers that were allocated
+ * with GPUMAP_BUFFER_EXPORTABLE.  Everything else goes by way of 8 MiB of memory
+ * beside the arenas, for each session and row that copies so, and takes the
+ * workers of both rows.
  */
 
 /* What a buffer is to be: bits of the flags of the calls below.  Others may
- * import it; no job writes it, of what is registered or imported. */
+ * import it, the rows of this session among them; no job writes it, of what is registered or imported. */
 #define GPUMAP_BUFFER_EXPORTABLE (UINT32_C(1) << 0)
 #define GPUMAP_BUFFER_READ_ONLY  (UINT32_C(1) << 1)
 
@@ -1030,9 +1039,10 @@ GPUMAP_API int gpumap_buffer_alloc(struct gpumap_session *session, uint32_t row,
 /*
  * gpumap_buffer_free - give back what was allocated or imported; 0 is allowed
  *
- * What was allocated: jobs that were submitted before still have it.  Its memory
- * is free once they have ended; an allocation of this session that follows finds
- * it.  Where it was exported nobody can import it any more, and those who have
+ * What was allocated: jobs that were submitted to its row before still have it.
+ * Its memory is free once they have ended; an allocation of this session that
+ * follows finds it.  Jobs of other rows that copy from it end before this returns
+ * if they have begun, and with -ESTALE if they have not.  Where it was exported nobody can import it any more, and those who have
  * keep it.
  *
  * What was imported: no job that names it may be in flight.
@@ -1044,7 +1054,7 @@ GPUMAP_API int gpumap_buffer_alloc(struct gpumap_session *session, uint32_t row,
  *				completions first
  *		-ECONNRESET, -EPROTO, -EOWNERDEAD
  * Cost		as gpumap_submit(); a round trip on the control socket if it was
- *		exported or imported
+ *		exported or imported, or copied from by another row
  * Threads	the session's own thread
  */
 GPUMAP_API int gpumap_buffer_free(struct gpumap_session *session,
@@ -1302,7 +1312,8 @@ struct gpumap_done {
  *	-EINVAL		its dtype does not go with its operation, a pointer is
  *			not aligned, or source and destination overlap
  *	-ERANGE		it reaches out of the arena or the buffer
- *	-ESTALE		its buffer died with an earlier worker
+ *	-ESTALE		its buffer died with an earlier worker, or was freed
+ *			before a copy to another row was begun
  *	-EOPNOTSUPP	the device cannot do this operation
  *	-ETIME		its deadline passed before it was begun, and nothing was
  *			done; or while it was done in slices, and no more were
@@ -1333,19 +1344,21 @@ struct gpumap_done {
  *				elements outside of the buffer
  *		-ESTALE		this session has no such buffer
  *		-EACCES		the destination is READ_ONLY
- *		-EOPNOTSUPP	a buffer is memory of another row: copy by way of
- *				the arena, or of memory that is registered; or the
- *				agent is older than deadlines and waits, or CAST
+ *		-EOPNOTSUPP	a buffer is memory of another row, and not the
+ *				source of a COPY; or the agent is older than such
+ *				copies, than deadlines and waits, or than CAST
  *		-ENODEV		no such row
  *		-ECONNRESET, -EPROTO	the session has ended
  *		-EOWNERDEAD	called in a forked child
  *		-ENOMEM, -ESHUTDOWN, -EMFILE	as gpumap_alloc(), the first time
  *		-EDQUOT, -EPERM, -ENOMEM, ...	what the agent and the worker say
- *				of a registration that the row has not seen yet;
- *				gpumap_refusal() says more
+ *				of a registration, or of another row's buffer,
+ *				that the row has not seen yet; gpumap_refusal()
+ *				says more
  * Cost		no system call while the worker is awake, one when it sleeps;
  *		the first call on a row makes its queue pair, and the first that
- *		names a registration there has it mapped
+ *		names a registration there has it mapped, or another row's
+ *		buffer has the two workers agree
  * Threads	the session's own thread
  */
 GPUMAP_API int gpumap_submit(struct gpumap_session *session, uint32_t row,

@@ -27,16 +27,6 @@ _Static_assert(GM_ROWS <= 256, "a row fits a handle");
 
 /* ---- the table ----------------------------------------------------------- */
 
-static struct gm_buffer *find(const struct gpumap_session *s, uint64_t handle)
-{
-	uint32_t index = gm_handle_index(handle);
-
-	if (handle == 0 || index >= s->buffers.room ||
-	    s->buffers.table[index].handle != handle)
-		return NULL;
-	return &s->buffers.table[index];
-}
-
 static bool is_vacant(const struct gm_buffer *buffer)
 {
 	return buffer->handle == 0 && !buffer->leaving;
@@ -120,58 +110,6 @@ void gm_buffers_fini(struct gm_buffers *buffers)
 		if (buffers->table[i].handle != 0)
 			drop(&buffers->table[i]);
 	free(buffers->table);
-}
-
-/* ---- jobs ---------------------------------------------------------------- */
-
-static int judge_memory(const struct gpumap_session *s, uint32_t row,
-			uint64_t handle, uint64_t at, uint64_t n,
-			uint32_t element, bool is_written)
-{
-	const struct gm_buffer *buffer = find(s, handle);
-
-	if (buffer == NULL)
-		return -ESTALE;
-	if (gm_handle_kind(handle) == GM_BUFFER_DEVICE &&
-	    gm_handle_row(handle) != row)
-		return -EOPNOTSUPP;
-	if (is_written && (buffer->flags & GPUMAP_BUFFER_READ_ONLY) != 0)
-		return -EACCES;
-	if (at > buffer->bytes || n > (buffer->bytes - at) / element)
-		return -ERANGE;
-	return 0;
-}
-
-static bool is_file(uint64_t handle)
-{
-	return gm_handle_kind(handle) == GM_BUFFER_FILE;
-}
-
-int gm_buffers_judge(const struct gpumap_session *session, uint32_t row,
-		     const struct gpumap_job *job)
-{
-	uint32_t has = gm_op_fields(job->op);
-	int ret = 0;
-
-	if ((has & GM_HAS_DST) == 0)
-		return 0;
-	if (is_file(job->dst_buffer) ||
-	    ((has & GM_HAS_SRC) != 0 &&
-	     is_file(job->src_buffer) != (job->op == GPUMAP_OP_LOAD)))
-		return -EINVAL;
-	if (job->dst_buffer != 0)
-		ret = judge_memory(session, row, job->dst_buffer, job->dst_at,
-				   job->n, gm_job_dst_bytes(job), true);
-	else if (!gm_in_arena(session, job->dst))
-		ret = -ERANGE;
-	if (ret != 0 || (has & GM_HAS_SRC) == 0)
-		return ret;
-	if (job->src_buffer != 0)
-		ret = judge_memory(session, row, job->src_buffer, job->src_at,
-				   job->n, gm_dtype_bytes(job->dtype), false);
-	else if (!gm_in_arena(session, job->src))
-		ret = -ERANGE;
-	return ret;
 }
 
 /* ---- a device's own ------------------------------------------------------- */
@@ -294,8 +232,10 @@ static int end_export(struct gpumap_session *s, struct gm_buffer *buffer)
 /* The worker is told by the agent, past the ring: the jobs have ended. */
 static int free_import(struct gpumap_session *s, struct gm_buffer *buffer)
 {
-	int ret = forget_if_there(s, buffer->handle);
+	int ret = gm_buffer_end_reach(s, buffer);
 
+	if (ret == 0)
+		ret = forget_if_there(s, buffer->handle);
 	if (ret == 0)
 		drop(buffer);
 	return ret;
@@ -306,6 +246,8 @@ static int free_own(struct gpumap_session *s, struct gm_buffer *buffer)
 	struct gm_pair *pair = s->pairs[gm_handle_row(buffer->handle)];
 	int ret = find_credit(s, pair, 1);
 
+	if (ret == 0)
+		ret = gm_buffer_end_reach(s, buffer);
 	if (ret == 0)
 		ret = end_export(s, buffer);
 	if (ret != 0)
@@ -322,7 +264,7 @@ int gpumap_buffer_free(struct gpumap_session *session, uint64_t buffer)
 
 	if (ret != 0 || buffer == 0)
 		return ret;
-	mine = find(session, buffer);
+	mine = gm_buffer_find(session, buffer);
 	if (mine == NULL)
 		return -ESTALE;
 	if (gm_handle_kind(buffer) != GM_BUFFER_DEVICE)
@@ -389,57 +331,6 @@ int gpumap_register(struct gpumap_session *session, int fd, uint64_t at,
 	return 0;
 }
 
-static int show(struct gpumap_session *s, uint32_t row, uint64_t handle)
-{
-	struct gm_buffer *buffer = find(s, handle);
-	uint64_t bit = UINT64_C(1) << row % 64;
-	bool whole = is_file(handle);
-	struct gm_register body;
-	struct gm_call call = { .type = GM_CONTROL_REGISTER,
-				.body = &body,
-				.body_bytes = sizeof(body) };
-	int ret;
-
-	if (buffer == NULL || gm_handle_kind(handle) == GM_BUFFER_DEVICE ||
-	    (buffer->rows[row / 64] & bit) != 0)
-		return 0;
-	body = (struct gm_register){ .handle = handle,
-				     .at = buffer->at,
-				     .bytes = whole ? 0 : buffer->bytes,
-				     .row = row,
-				     .flags = buffer->flags };
-	call.carries = &buffer->fd;
-	ret = gm_session_call(s, &call, 0);
-	if (ret == 0)
-		buffer->rows[row / 64] |= bit;
-	return ret;
-}
-
-int gm_buffers_show(struct gpumap_session *session, uint32_t row,
-		    const struct gpumap_job *jobs, uint32_t n)
-{
-	for (uint32_t i = 0; i < n; i++) {
-		uint32_t has = gm_op_fields(jobs[i].op);
-		int ret = 0;
-
-		if ((has & GM_HAS_DST) != 0)
-			ret = show(session, row, jobs[i].dst_buffer);
-		if (ret == 0 && (has & GM_HAS_SRC) != 0)
-			ret = show(session, row, jobs[i].src_buffer);
-		if (ret != 0)
-			return ret;
-	}
-	return 0;
-}
-
-static bool is_shown(const struct gm_buffer *buffer)
-{
-	for (uint32_t i = 0; i < GM_ROWS / 64; i++)
-		if (buffer->rows[i] != 0)
-			return true;
-	return false;
-}
-
 int gpumap_forget(struct gpumap_session *session, uint64_t buffer)
 {
 	struct gm_buffer *mine;
@@ -447,14 +338,14 @@ int gpumap_forget(struct gpumap_session *session, uint64_t buffer)
 
 	if (ret != 0 || buffer == 0)
 		return ret;
-	mine = find(session, buffer);
+	mine = gm_buffer_find(session, buffer);
 	if (mine == NULL)
 		return -ESTALE;
 	if (mine->imported)
 		return -EINVAL;
 	if (gm_handle_kind(buffer) == GM_BUFFER_DEVICE)
 		return end_export(session, mine);
-	if (is_shown(mine))
+	if (gm_buffer_is_shown(mine))
 		ret = forget_if_there(session, buffer);
 	if (ret == 0)
 		drop(mine);
@@ -478,7 +369,7 @@ int gpumap_buffer_export(struct gpumap_session *session, uint64_t buffer,
 
 	if (ret != 0)
 		return ret;
-	mine = find(session, buffer);
+	mine = gm_buffer_find(session, buffer);
 	if (mine == NULL)
 		return -ESTALE;
 	if ((mine->flags & GPUMAP_BUFFER_EXPORTABLE) == 0)

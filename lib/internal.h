@@ -14,7 +14,7 @@
  *	view	 layer maps		 session	memory, queue pairs
  *	health	 heartbeat, changes	 arena	  who has which bytes
  *	guard	 whose process is this	 buffers  other memory, by handle
- *	file	 files, likewise
+ *	file	 files, likewise	 named	  what of it jobs may name
  *	errors	 sentences		 submit	  entries into rings
  *	visible	 CUDA_VISIBLE_DEVICES	 wait	  completions out of them
  *	exposed	 which rows are here	 scatter  one job, many rows
@@ -290,6 +290,7 @@ struct gm_pair {
 	uint32_t used;             /* tickets that are not free: the credit */
 	uint32_t live;             /* of those, in the rings */
 	uint32_t row;
+	uint32_t told; /* incarnation of the worker that buffers' rows are of */
 	int doorbell;
 	struct gm_arena arena;
 };
@@ -313,7 +314,9 @@ struct gm_buffer {
 	bool exported; /* under an id that the agent still has */
 	bool imported; /* the agent has handed it over, and takes it back */
 	bool leaving;  /* has no handle any more, but a worker may not know */
-	uint64_t rows[GM_ROWS / 64]; /* that have been told of a registration */
+	/* That have been told of it: of a registration, or of memory that is
+	 * another row's. */
+	uint64_t rows[GM_ROWS / 64];
 };
 
 struct gm_buffers {
@@ -476,15 +479,31 @@ int gm_buffers_take(struct gpumap_session *session, uint32_t kind, uint32_t row,
  *		-EINVAL		a file where memory is to be, or the reverse
  *		-ERANGE		it reaches out of it, or out of the arena
  *		-EACCES		it would be written, and is READ_ONLY
- *		-EOPNOTSUPP	it is memory of another row
+ *		-EOPNOTSUPP	it is memory of another row, which can only be
+ *				copied from
  */
 int gm_buffers_judge(const struct gpumap_session *session, uint32_t row,
 		     const struct gpumap_job *job);
 
-/* Tell the row of registrations that judged jobs name and that it has not seen
- * yet.  Returns 0 or as gm_session_call(). */
+/* Does it copy from memory of another row? */
+bool gm_buffers_cross(uint32_t row, const struct gpumap_job *job);
+
+/* Tell the row of registrations and of other rows' memory that judged jobs name
+ * and that it has not seen yet.  Returns 0 or as gm_session_call(). */
 int gm_buffers_show(struct gpumap_session *session, uint32_t row,
 		    const struct gpumap_job *jobs, uint32_t n);
+
+/* The session's buffer of this handle, or NULL. */
+struct gm_buffer *gm_buffer_find(const struct gpumap_session *session,
+				 uint64_t handle);
+
+/* Has any row been told of it? */
+bool gm_buffer_is_shown(const struct gm_buffer *buffer);
+
+/* No other row copies from it any more: what is under way has ended.  Returns 0
+ * or as gm_session_call(). */
+int gm_buffer_end_reach(struct gpumap_session *session,
+			struct gm_buffer *buffer);
 
 /* The worker is done with what was at this index. */
 void gm_buffers_left(struct gpumap_session *session, uint64_t index);

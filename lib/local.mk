@@ -19,6 +19,7 @@ noinst_LTLIBRARIES += %reldir%/libclient.la
 	%reldir%/huge.c \
 	%reldir%/internal.h \
 	%reldir%/layers.c \
+	%reldir%/named.c \
 	%reldir%/plan.c \
 	%reldir%/publish.c \
 	%reldir%/read.c \

@@ -210,6 +210,10 @@ static int judge_buffers(struct gpumap_session *s, const struct gpumap_job *job,
 		struct gpumap_job part = part_of(job, plan, i);
 
 		ret = gm_job_judge(s, plan->tiles[i].row, &part);
+		/* How would another row's memory be split? */
+		if (ret != -ESTALE &&
+		    gm_buffers_cross(plan->tiles[i].row, &part))
+			ret = -EOPNOTSUPP;
 	}
 	for (uint32_t i = 0; ret == 0 && i < plan->n; i++) {
 		struct gpumap_job part = part_of(job, plan, i);

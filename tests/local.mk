@@ -88,6 +88,12 @@ gm_tests += %reldir%/test_buffers
 %canon_reldir%_test_buffers_LDADD = $(gm_client) -lpthread
 GM_TSAN_TESTS += %reldir%/test_buffers
 
+gm_tests += %reldir%/test_named
+%canon_reldir%_test_named_SOURCES = %reldir%/test_named.c \
+	$(gm_peer) %reldir%/segment_file.h %reldir%/segment.h %reldir%/tap.h
+%canon_reldir%_test_named_LDADD = $(gm_client) -lpthread
+GM_TSAN_TESTS += %reldir%/test_named
+
 gm_tests += %reldir%/test_shared
 %canon_reldir%_test_shared_SOURCES = %reldir%/test_shared.c \
 	$(gm_peer) %reldir%/segment_file.h %reldir%/segment.h %reldir%/tap.h
@@ -739,6 +745,15 @@ gm_tests += %reldir%/agent_buffers
 %canon_reldir%_agent_buffers_SOURCES = %reldir%/agent_buffers.c \
 	%reldir%/stage.h $(gm_story)
 %canon_reldir%_agent_buffers_LDADD = $(gm_story_libs)
+gm_tests += %reldir%/agent_across %reldir%/agent_cuda_across
+GM_TORTURE += %reldir%/agent_across %reldir%/agent_cuda_across
+%canon_reldir%_agent_across_SOURCES = %reldir%/agent_across.c \
+	%reldir%/stage.h $(gm_story)
+%canon_reldir%_agent_across_LDADD = $(gm_story_libs)
+%canon_reldir%_agent_cuda_across_CPPFLAGS = $(AM_CPPFLAGS) -DSTAGE_CUDA
+%canon_reldir%_agent_cuda_across_SOURCES = %reldir%/agent_across.c \
+	$(gm_cuda_story)
+%canon_reldir%_agent_cuda_across_LDADD = $(gm_cuda_story_libs)
 gm_tests += %reldir%/agent_cuda_buffers
 %canon_reldir%_agent_cuda_buffers_CPPFLAGS = $(AM_CPPFLAGS) -DSTAGE_CUDA
 %canon_reldir%_agent_cuda_buffers_SOURCES = %reldir%/agent_buffers.c \

@@ -342,6 +342,39 @@ static inline void peer_drain(struct peer *p, struct peer_link *l,
 	peer_reply(p, l, request, 0, NULL, 0, NULL, 0);
 }
 
+static inline void peer_reach(struct peer *p, struct peer_link *l,
+			      const struct gm_control *request,
+			      const struct gm_reach *body)
+{
+	struct peer_buffer *b = peer_buffer(l, body->handle);
+	int ret = (int)gm_get(&p->refuse);
+
+	gm_put(&p->reached, gm_get(&p->reached) + 1);
+	if (ret == 0 && (gm_handle_row(body->handle) == body->row ||
+			 l->rows[body->row].queue == NULL))
+		ret = -EPROTO;
+	if (ret == 0 && b == NULL)
+		ret = -ESTALE;
+	if (ret != 0) {
+		peer_refuse(p, l, request, ret, "not this buffer");
+		return;
+	}
+	b->rows |= 1u << body->row;
+	peer_reply(p, l, request, 0, NULL, 0, NULL, 0);
+}
+
+static inline void peer_unreach(struct peer *p, struct peer_link *l,
+				const struct gm_control *request,
+				const struct gm_unreach *body)
+{
+	struct peer_buffer *b = peer_buffer(l, body->handle);
+
+	gm_put(&p->unreached, gm_get(&p->unreached) + 1);
+	if (b != NULL)
+		b->rows = 0;
+	peer_reply(p, l, request, 0, NULL, 0, NULL, 0);
+}
+
 /* Returns whether the request was one of these. */
 static inline bool peer_answer_buffers(struct peer *p, struct peer_link *l,
 				       const struct gm_control *head,
@@ -355,6 +388,10 @@ static inline bool peer_answer_buffers(struct peer *p, struct peer_link *l,
 		peer_export(p, l, head, (const void *)body);
 	else if (head->type == GM_CONTROL_IMPORT)
 		peer_import(p, l, head, (const void *)body);
+	else if (head->type == GM_CONTROL_REACH)
+		peer_reach(p, l, head, (const void *)body);
+	else if (head->type == GM_CONTROL_UNREACH)
+		peer_unreach(p, l, head, (const void *)body);
 	else if (head->type == GM_CONTROL_DRAIN)
 		peer_drain(p, l, head, (const void *)body);
 	else

@@ -105,6 +105,8 @@ struct peer {
 	gm_a32 n_buffers;  /* that have a handle now */
 	gm_a32 registered; /* requests */
 	gm_a32 forgotten;
+	gm_a32 reached; /* likewise */
+	gm_a32 unreached;
 	gm_a32 drained;     /* rows that are: a bit each */
 	char published[64]; /* the spec that was last published */
 	uint64_t sizes;     /* their sum */

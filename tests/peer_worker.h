@@ -89,9 +89,9 @@ static inline char *peer_operand(struct peer_link *l, uint32_t row,
 		if (b == NULL)
 			return NULL;
 		/* The library tells a row before a job of it names anything. */
-		if (gm_handle_kind(handle) == GM_BUFFER_REGISTERED
-			    ? (b->rows >> row & 1) == 0
-			    : gm_handle_row(handle) != row)
+		if ((gm_handle_kind(handle) == GM_BUFFER_REGISTERED ||
+		     gm_handle_row(handle) != row) &&
+		    (b->rows >> row & 1) == 0)
 			return NULL;
 		room = b->bytes;
 		memory = b->at;
@@ -175,10 +175,13 @@ static inline void peer_worker_dies(struct peer *p, struct peer_link *l,
 	for (uint32_t i = 0; i < GM_BUFFERS_MAX; i++) {
 		struct peer_buffer *b = &l->buffers[i];
 
-		if (b->handle != 0 &&
-		    gm_handle_kind(b->handle) == GM_BUFFER_DEVICE &&
-		    gm_handle_row(b->handle) == row)
+		if (b->handle == 0 ||
+		    gm_handle_kind(b->handle) != GM_BUFFER_DEVICE)
+			continue;
+		if (gm_handle_row(b->handle) == row)
 			peer_buffer_end(p, b);
+		else
+			b->rows &= ~(1u << row);
 	}
 	gm_put(&queue->incarnation, gm_get(&queue->incarnation) + 1);
 }

@@ -1,0 +1,218 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * What jobs name that is not the arena's: judged as far as it is known here, and
+ * shown to the row that is to use it, on first use.
+ */
+
+#include "lib/internal.h"
+
+#include <errno.h>
+#include <string.h>
+
+struct gm_buffer *gm_buffer_find(const struct gpumap_session *session,
+				 uint64_t handle)
+{
+	uint32_t index = gm_handle_index(handle);
+
+	if (handle == 0 || index >= session->buffers.room ||
+	    session->buffers.table[index].handle != handle)
+		return NULL;
+	return &session->buffers.table[index];
+}
+
+/* ---- judging ------------------------------------------------------------- */
+
+static bool is_another_rows(uint64_t handle, uint32_t row)
+{
+	return handle != 0 && gm_handle_kind(handle) == GM_BUFFER_DEVICE &&
+	       gm_handle_row(handle) != row;
+}
+
+/* Memory of another row: only copies read it, and nothing writes it. */
+static int judge_row(const struct gpumap_session *s, uint32_t row,
+		     uint64_t handle, uint32_t op, bool is_written)
+{
+	const char *why = NULL;
+
+	if (!is_another_rows(handle, row))
+		return 0;
+	if (is_written)
+		why = "the destination is memory of another row: submit the "
+		      "job to that row";
+	else if (op != GPUMAP_OP_COPY)
+		why = "the source is memory of another row, which can only "
+		      "be copied from: COPY it to this row first";
+	if (why == NULL)
+		return 0;
+	gm_map_refuse(s->map, why);
+	return -EOPNOTSUPP;
+}
+
+static int judge_memory(const struct gpumap_session *s, uint32_t row,
+			uint32_t op, uint64_t handle, uint64_t at, uint64_t n,
+			uint32_t element, bool is_written)
+{
+	const struct gm_buffer *buffer = gm_buffer_find(s, handle);
+	int ret;
+
+	if (buffer == NULL)
+		return -ESTALE;
+	ret = judge_row(s, row, handle, op, is_written);
+	if (ret != 0)
+		return ret;
+	if (is_written && (buffer->flags & GPUMAP_BUFFER_READ_ONLY) != 0)
+		return -EACCES;
+	if (at > buffer->bytes || n > (buffer->bytes - at) / element)
+		return -ERANGE;
+	return 0;
+}
+
+static bool is_file(uint64_t handle)
+{
+	return gm_handle_kind(handle) == GM_BUFFER_FILE;
+}
+
+int gm_buffers_judge(const struct gpumap_session *session, uint32_t row,
+		     const struct gpumap_job *job)
+{
+	uint32_t has = gm_op_fields(job->op);
+	int ret = 0;
+
+	if ((has & GM_HAS_DST) == 0)
+		return 0;
+	if (is_file(job->dst_buffer) ||
+	    ((has & GM_HAS_SRC) != 0 &&
+	     is_file(job->src_buffer) != (job->op == GPUMAP_OP_LOAD)))
+		return -EINVAL;
+	if (job->dst_buffer != 0)
+		ret = judge_memory(session, row, job->op, job->dst_buffer,
+				   job->dst_at, job->n, gm_job_dst_bytes(job),
+				   true);
+	else if (!gm_in_arena(session, job->dst))
+		ret = -ERANGE;
+	if (ret != 0 || (has & GM_HAS_SRC) == 0)
+		return ret;
+	if (job->src_buffer != 0)
+		ret = judge_memory(session, row, job->op, job->src_buffer,
+				   job->src_at, job->n,
+				   gm_dtype_bytes(job->dtype), false);
+	else if (!gm_in_arena(session, job->src))
+		ret = -ERANGE;
+	return ret;
+}
+
+bool gm_buffers_cross(uint32_t row, const struct gpumap_job *job)
+{
+	return (gm_op_fields(job->op) & GM_HAS_SRC) != 0 &&
+	       is_another_rows(job->src_buffer, row);
+}
+
+/* ---- showing ------------------------------------------------------------- */
+
+static int show_registered(struct gpumap_session *s, uint32_t row,
+			   const struct gm_buffer *buffer)
+{
+	struct gm_register body = { .handle = buffer->handle,
+				    .at = buffer->at,
+				    .bytes = is_file(buffer->handle)
+						     ? 0
+						     : buffer->bytes,
+				    .row = row,
+				    .flags = buffer->flags };
+	struct gm_call call = { .type = GM_CONTROL_REGISTER,
+				.body = &body,
+				.body_bytes = sizeof(body),
+				.carries = &buffer->fd };
+
+	return gm_session_call(s, &call, 0);
+}
+
+static int show_another_rows(struct gpumap_session *s, uint32_t row,
+			     const struct gm_buffer *buffer)
+{
+	struct gm_reach body = { .handle = buffer->handle, .row = row };
+	struct gm_call call = { .type = GM_CONTROL_REACH,
+				.body = &body,
+				.body_bytes = sizeof(body) };
+
+	return gm_session_call(s, &call, 0);
+}
+
+static int show(struct gpumap_session *s, uint32_t row, uint64_t handle)
+{
+	struct gm_buffer *buffer = gm_buffer_find(s, handle);
+	uint64_t bit = UINT64_C(1) << row % 64;
+	int ret;
+
+	if (buffer == NULL || (buffer->rows[row / 64] & bit) != 0)
+		return 0;
+	if (gm_handle_kind(handle) != GM_BUFFER_DEVICE)
+		ret = show_registered(s, row, buffer);
+	else if (is_another_rows(handle, row))
+		ret = show_another_rows(s, row, buffer);
+	else
+		return 0;
+	if (ret == 0)
+		buffer->rows[row / 64] |= bit;
+	return ret;
+}
+
+/* Of what a row was told its next worker is told by the agent, but not of other
+ * rows' memory. */
+static void look_who_serves(struct gpumap_session *s, struct gm_pair *pair)
+{
+	uint32_t now = gm_get(&pair->queue->incarnation);
+	struct gm_buffers *b = &s->buffers;
+
+	if (now == pair->told)
+		return;
+	pair->told = now;
+	for (uint32_t i = 0; i < b->room; i++)
+		if (is_another_rows(b->table[i].handle, pair->row))
+			b->table[i].rows[pair->row / 64] &=
+				~(UINT64_C(1) << pair->row % 64);
+}
+
+int gm_buffers_show(struct gpumap_session *session, uint32_t row,
+		    const struct gpumap_job *jobs, uint32_t n)
+{
+	look_who_serves(session, session->pairs[row]);
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t has = gm_op_fields(jobs[i].op);
+		int ret = 0;
+
+		if ((has & GM_HAS_DST) != 0)
+			ret = show(session, row, jobs[i].dst_buffer);
+		if (ret == 0 && (has & GM_HAS_SRC) != 0)
+			ret = show(session, row, jobs[i].src_buffer);
+		if (ret != 0)
+			return ret;
+	}
+	return 0;
+}
+
+bool gm_buffer_is_shown(const struct gm_buffer *buffer)
+{
+	for (uint32_t i = 0; i < GM_ROWS / 64; i++)
+		if (buffer->rows[i] != 0)
+			return true;
+	return false;
+}
+
+int gm_buffer_end_reach(struct gpumap_session *session,
+			struct gm_buffer *buffer)
+{
+	struct gm_unreach body = { .handle = buffer->handle };
+	struct gm_call call = { .type = GM_CONTROL_UNREACH,
+				.body = &body,
+				.body_bytes = sizeof(body) };
+	int ret = gm_buffer_is_shown(buffer)
+			  ? gm_session_call(session, &call, 0)
+			  : 0;
+
+	if (ret == 0)
+		memset(buffer->rows, 0, sizeof(buffer->rows));
+	return ret;
+}

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 
 #include "agent/worker/events.h"
+#include "agent/worker/loader.h"
 #include "tests/flight_rig.h"
 
 static struct rig r;
@@ -124,20 +125,26 @@ static void bells_of_a_stalled_session_are_counted(void)
 
 /* ---- a breach ---------------------------------------------------------- */
 
-static struct gm_wire about(uint32_t type, const struct hand_client *c)
+static uint64_t registered(uint32_t kind)
+{
+	return gm_handle_make(1, kind, 0, kind);
+}
+
+static struct gm_wire about(uint32_t type, const struct hand_client *c,
+			    uint32_t kind)
 {
 	struct gm_wire wire = { .type = type };
 
 	wire.session = c->id;
 	wire.place = c->place;
-	wire.handle = gm_handle_make(1, GM_BUFFER_REGISTERED, 0, 0);
+	wire.handle = registered(kind);
 	wire.bytes = 4096;
 	return wire;
 }
 
-static void register_memory(const struct hand_client *c)
+static void register_new(const struct hand_client *c, uint32_t kind)
 {
-	struct gm_wire wire = about(GM_WIRE_REGISTER, c);
+	struct gm_wire wire = about(GM_WIRE_REGISTER, c, kind);
 	int fd;
 
 	munmap(hand_share("test-registered", wire.bytes, &fd), wire.bytes);
@@ -158,7 +165,7 @@ static void who_broke_the_contract_is_forgotten_at_once(void)
 	if (!begin(64 * KIB, 2))
 		return;
 	s = attach(&c);
-	register_memory(&c);
+	register_new(&c, GM_BUFFER_REGISTERED);
 	e[0] = hand_copy(&c, 0, 512 * KIB, 256 * KIB);
 	e[1] = hand_nop(&c);
 	e[1].flags = 2;
@@ -172,7 +179,7 @@ static void who_broke_the_contract_is_forgotten_at_once(void)
 	STR(s->why, "unknown flag");
 	gm_events_violated(&r.w, s);
 	EQ(rig_hear(&r, &wire, 10000), GM_WIRE_VIOLATION);
-	wire = about(GM_WIRE_FORGET, &c);
+	wire = about(GM_WIRE_FORGET, &c, GM_BUFFER_REGISTERED);
 	gm_errands_forget(&r.w, &wire);
 	EQ(r.w.slow.n, 0); /* the last slice is under way */
 	EQ(r.w.n_forgets, 1);
@@ -182,6 +189,51 @@ static void who_broke_the_contract_is_forgotten_at_once(void)
 	EQ(rig_hear(&r, &wire, 10000), GM_WIRE_FORGOTTEN);
 	EQ(wire.status, 0);
 	EQ(r.w.n_forgets, 0);
+	rig_end(&r, &c, s);
+	finish();
+}
+
+/* Which the device copies from staging to memory that is forgotten. */
+static void a_load_ends_before_its_memory_goes(void)
+{
+	uint64_t end = hand_now() + HAND_PATIENCE_NS;
+	struct gm_session *s;
+	struct hand_client c;
+	struct gm_entry e;
+	struct gm_wire wire;
+
+	if (!begin(64 * KIB, 1))
+		return;
+	gm_load_init(&r.w.loader, 0, 0);
+	s = attach(&c);
+	register_new(&c, GM_BUFFER_REGISTERED);
+	register_new(&c, GM_BUFFER_FILE);
+	e = hand_copy(&c, 0, 0, 4096);
+	e.op = GPUMAP_OP_LOAD;
+	e.dst_buffer = registered(GM_BUFFER_REGISTERED);
+	e.src_buffer = registered(GM_BUFFER_FILE);
+	hand_submit(&c, &e, 1);
+	gm_roster_wake(&r.w, s);
+	gm_flight_serve(&r.w, s);
+	OK(s->load != NULL);
+	while (r.late.n_started == 0 && hand_now() < end) {
+		gm_events_handle(&r.w);
+		gm_load_pass(&r.w);
+	}
+	EQ(r.late.n_started, 1);
+	s->why = "a breach meanwhile";
+	gm_events_violated(&r.w, s);
+	EQ(rig_hear(&r, &wire, 10000), GM_WIRE_VIOLATION);
+	wire = about(GM_WIRE_FORGET, &c, GM_BUFFER_REGISTERED);
+	gm_errands_forget(&r.w, &wire);
+	EQ(r.w.slow.n, 0);
+	EQ(r.w.n_forgets, 1);
+	late_land_all(&r.late);
+	gm_load_pass(&r.w);
+	rig_slow(&r);
+	EQ(rig_hear(&r, &wire, 10000), GM_WIRE_FORGOTTEN);
+	EQ(wire.status, 0);
+	gm_staging_drop(&r.w);
 	rig_end(&r, &c, s);
 	finish();
 }
@@ -232,6 +284,7 @@ int main(void)
 	bells_of_a_full_session_are_counted();
 	bells_of_a_stalled_session_are_counted();
 	who_broke_the_contract_is_forgotten_at_once();
+	a_load_ends_before_its_memory_goes();
 	an_idle_worker_ends_with_its_device();
 	return tap_done();
 }

@@ -147,7 +147,7 @@ static void done_drop(struct gm_slow_job *job, struct gm_worker *w)
  * the contract has none, once the device has nothing of it. */
 static uint32_t settled(const struct gm_session *s)
 {
-	if (s->ended && !(s->flights && gm_flight_waits(s)))
+	if (s->ended && !s->load && !(s->flights && gm_flight_waits(s)))
 		return s->entries.pos;
 	if (s->flights)
 		return gm_flight_oldest(s);

@@ -1233,6 +1233,10 @@ GPUMAP_API int gpumap_export_fd(struct gpumap *map, uint64_t export_id,
  *     to even.  Nothing is fused, subnormals are kept, and what is too large
  *     becomes an infinity.
  *   - A NaN gives a NaN.  Which one is left open.
+ *   - A sum of floats has one order: in chunks of 1024 elements, lane l of 32
+ *     starts with 0 and adds elements l, l + 32 and so on in turn; then each
+ *     lane l adds lane l + 16, then l + 8, to l + 1, and lane 0 is an element of
+ *     the next round, which goes on in the same way until one is left.
  */
 enum gpumap_op {
 	GPUMAP_OP_NOP = 0,
@@ -1248,7 +1252,14 @@ enum gpumap_op {
 	GPUMAP_OP_CAST = 7,  /* dst[i] = src[i] as another dtype, the job's
 			      * @to; f16, bf16 and f32 into each other; the two
 			      * must not overlap */
-	GPUMAP_OP_LOAD = 13  /* n bytes of the file @src_buffer, from src_at on,
+	/* Reductions: dst is one element, apart from src, of which there is one
+	 * at least. */
+	GPUMAP_OP_SUM = 8,  /* of f16, bf16 and f32 an f32; of f64 an f64; of
+			    * i32 and i64 an i64, of the others an u64, which
+			    * wrap */
+	GPUMAP_OP_MIN = 9,  /* of src's dtype; -0 is less than +0 */
+	GPUMAP_OP_MAX = 10, /* likewise */
+	GPUMAP_OP_LOAD = 13 /* n bytes of the file @src_buffer, from src_at on,
 			      * to dst; u8 */
 };
 
@@ -1264,11 +1275,11 @@ struct gpumap_time {
 struct gpumap_job {
 	uint32_t op;      /* enum gpumap_op */
 	uint32_t dtype;   /* enum gpumap_dtype: what an element is, of src and
-			   * of dst, but for CAST's */
+			   * of dst, but for CAST's and SUM's */
 	void *dst;        /* in the session's arena, aligned to its elements;
 			   * of no account with dst_buffer */
 	const void *src;  /* likewise; NULL where the operation has none */
-	uint64_t n;       /* elements */
+	uint64_t n;       /* elements, of src where there is one */
 	double alpha;     /* SCALE, AXPY: rounded to f32, but for f64 */
 	uint64_t pattern; /* FILL: its low bytes, as many as an element has */
 	uint64_t cookie;  /* given back with the completion */
@@ -1310,7 +1321,8 @@ struct gpumap_done {
  *
  *	0		done
  *	-EINVAL		its dtype does not go with its operation, a pointer is
- *			not aligned, or source and destination overlap
+ *			not aligned, source and destination overlap, or there
+ *			is nothing to reduce
  *	-ERANGE		it reaches out of the arena or the buffer
  *	-ESTALE		its buffer died with an earlier worker, or was freed
  *			before a copy to another row was begun
@@ -1456,7 +1468,10 @@ struct gpumap_scatter_opts {
  * The elements are split by weight with the largest-remainder rule, exactly;
  * rows that get none are left out.  Memory that the rows share, the arena and
  * what is registered, is split in the same way; with dst_buffers or src_buffers
- * each row uses the beginning of its own.  Credit is looked at on every row
+ * each row uses the beginning of its own.  Of a reduction dst has as many elements
+ * as there are tiles, each its tile's result, in their order; with dst_buffers
+ * each row has its own.  What they come to together is for the caller, and a sum
+ * of floats then depends on the split.  Credit is looked at on every row
  * before the first tile is submitted.  job->cookie is not used, and completions of other
  * jobs stay for gpumap_poll().  job->waits and job->deadline_ns hold for every tile.
  *

@@ -33,8 +33,8 @@ static const char *break_contract(struct hostile *h, struct gm_entry *entry)
 		return "a reserved bit of word 1";
 	}
 	do
-		entry->op = (uint8_t)(GPUMAP_OP_CAST + 1 +
-				      hostile_below(h, 255 - GPUMAP_OP_CAST));
+		entry->op = (uint8_t)(GPUMAP_OP_MAX + 1 +
+				      hostile_below(h, 255 - GPUMAP_OP_MAX));
 	while (entry->op == GPUMAP_OP_LOAD);
 	return "an unknown operation";
 }
@@ -209,7 +209,7 @@ static bool goes_together(const struct gm_entry *e)
 static bool may_be_done(const struct gm_entry *e, uint64_t arena)
 {
 	static const uint8_t each[] = { 1, 2, 2, 4, 4, 8, 8, 2, 4, 8 };
-	uint64_t to, from;
+	uint64_t to, from, n = e->n;
 
 	if (e->dtype >= sizeof(each) || !goes_together(e))
 		return false;
@@ -217,7 +217,16 @@ static bool may_be_done(const struct gm_entry *e, uint64_t arena)
 		return true;
 	from = each[e->dtype];
 	to = e->op == GPUMAP_OP_CAST ? each[e->to] : from;
-	if (!is_inside(e->dst, e->n, to, arena) || e->dst % to)
+	if (e->op >= GPUMAP_OP_SUM && e->op <= GPUMAP_OP_MAX) {
+		if (n == 0)
+			return false;
+		n = 1;
+		if (e->op == GPUMAP_OP_SUM)
+			to = from == 2 && e->dtype != GPUMAP_DTYPE_U16 ? 4
+			     : e->dtype == GPUMAP_DTYPE_F32            ? 4
+								       : 8;
+	}
+	if (!is_inside(e->dst, n, to, arena) || e->dst % to)
 		return false;
 	if (e->op == GPUMAP_OP_FILL)
 		return true;
@@ -227,7 +236,7 @@ static bool may_be_done(const struct gm_entry *e, uint64_t arena)
 	    e->src == e->dst)
 		return true;
 	/* Both are inside: no sum of these wraps. */
-	return e->n == 0 || e->dst + e->n * to <= e->src ||
+	return e->n == 0 || e->dst + n * to <= e->src ||
 	       e->src + e->n * from <= e->dst;
 }
 
@@ -236,7 +245,9 @@ static void pick_op(struct hostile *h, struct gm_entry *e)
 {
 	static const uint8_t ops[] = { GPUMAP_OP_NOP,  GPUMAP_OP_FILL,
 				       GPUMAP_OP_COPY, GPUMAP_OP_SCALE,
-				       GPUMAP_OP_AXPY, GPUMAP_OP_CAST };
+				       GPUMAP_OP_AXPY, GPUMAP_OP_CAST,
+				       GPUMAP_OP_SUM,  GPUMAP_OP_MIN,
+				       GPUMAP_OP_MAX };
 
 	e->op = ops[hostile_below(h, sizeof(ops))];
 	e->dtype = (uint8_t)(hostile_below(h, 8) ? GPUMAP_DTYPE_F32

@@ -218,6 +218,12 @@ gm_tests += %reldir%/test_closer
 %canon_reldir%_test_closer_LDADD = agent/common/libcommon.la $(NUMA_LIBS) \
 	-lpthread
 
+gm_tests += %reldir%/test_host_reduce
+%canon_reldir%_test_host_reduce_SOURCES = %reldir%/test_host_reduce.c \
+	%reldir%/dice.h %reldir%/operators_ref.c %reldir%/operators_ref.h \
+	%reldir%/operators_trial.h %reldir%/tap.h
+%canon_reldir%_test_host_reduce_LDADD = agent/device/libdevice.la \
+	agent/common/libcommon.la -lm
 gm_tests += %reldir%/test_host_numbers
 %canon_reldir%_test_host_numbers_SOURCES = %reldir%/test_host_numbers.c \
 	%reldir%/dice.h %reldir%/operators_ref.c %reldir%/operators_ref.h \

@@ -111,6 +111,41 @@ static void large_jobs_go_in_slices(void)
 	b.room = BENCH_SMALL;
 }
 
+/* Over as many slices as there are: what one leaves the next goes on with. */
+static void large_reductions_go_in_slices(void)
+{
+	static const struct {
+		uint32_t op, dtype, each;
+	} jobs[] = {
+		{ GPUMAP_OP_SUM, GPUMAP_DTYPE_F16, 2 },
+		{ GPUMAP_OP_SUM, GPUMAP_DTYPE_F32, 4 },
+		{ GPUMAP_OP_SUM, GPUMAP_DTYPE_F64, 8 },
+		{ GPUMAP_OP_SUM, GPUMAP_DTYPE_U8, 1 },
+		{ GPUMAP_OP_MIN, GPUMAP_DTYPE_BF16, 2 },
+		{ GPUMAP_OP_MAX, GPUMAP_DTYPE_I32, 4 },
+	};
+
+	b.room = BENCH_ROOM;
+	for (uint32_t i = 0; i < sizeof(jobs) / sizeof(jobs[0]); i++) {
+		struct trial t = {
+			.op = jobs[i].op,
+			.dtype = jobs[i].dtype,
+			.n = BENCH_ROOM / jobs[i].each - dice(2000),
+			.on_device = { i & 1, i & 2 },
+		};
+
+		OK(trial_holds(&b, &t));
+		/* All levels end with a full chunk. */
+		t.n = UINT64_C(1) << 20;
+		if (t.n * jobs[i].each <= BENCH_ROOM)
+			OK(trial_holds(&b, &t));
+		t.n++;
+		if (t.n * jobs[i].each <= BENCH_ROOM)
+			OK(trial_holds(&b, &t));
+	}
+	b.room = BENCH_SMALL;
+}
+
 /* ---- order --------------------------------------------------------------- */
 
 static struct gm_task add_task(struct bench *bench, double alpha)
@@ -123,6 +158,40 @@ static struct gm_task add_task(struct bench *bench, double alpha)
 		.n = 256,
 		.alpha = alpha,
 	};
+}
+
+/* Tasks that are not gone on with take room until they are given up, and one
+ * that is refused leaves none behind. */
+static void reductions_are_given_up(void)
+{
+	const struct gm_backend *cuda = b.dev->backend;
+	struct gm_task tasks[33];
+	struct gm_flight flight;
+	uint32_t n;
+	int rc = 0;
+
+	for (n = 0; n < 33 && rc == 0; n++) {
+		tasks[n] = add_task(&b, 1);
+		tasks[n].op = GPUMAP_OP_SUM;
+		tasks[n].n = 4096;
+		rc = cuda->start(b.dev, &tasks[n], 0, 1024, NULL, &flight);
+		if (rc == 0)
+			rc = bench_wait(&b, &flight);
+	}
+	EQ(rc, -EAGAIN);
+	n--;
+	EQ(cuda->start(b.dev, &tasks[n], 0, 1024, NULL, &flight), -EAGAIN);
+	/* Those that are there go on, one after the other. */
+	EQ(cuda->start(b.dev, &tasks[1], 2048, 1024, NULL, &flight), -ERANGE);
+	EQ(cuda->start(b.dev, &tasks[1], 1000, 1024, NULL, &flight), -ERANGE);
+	EQ(cuda->start(b.dev, &tasks[1], 1024, 3072, NULL, &flight), 0);
+	EQ(bench_wait(&b, &flight), 0);
+	EQ(cuda->start(b.dev, &tasks[n], 0, 1024, NULL, &flight), 0);
+	EQ(bench_wait(&b, &flight), 0);
+	for (uint32_t i = 0; i <= n; i++)
+		cuda->quit(b.dev, &tasks[i]);
+	EQ(cuda->start(b.dev, &tasks[n], 1024, 1024, NULL, &flight), -ERANGE);
+	EQ(trials_failed(&b, 100), 0);
 }
 
 /*
@@ -262,6 +331,8 @@ int main(int argc, char **argv)
 		all_dtypes_are_copied_and_filled();
 		no_alignment_is_asked_for();
 		large_jobs_go_in_slices();
+		large_reductions_go_in_slices();
+		reductions_are_given_up();
 		lanes_wait_for_each_other();
 		a_lane_has_an_end();
 		a_nop_ends_in_its_place();

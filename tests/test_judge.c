@@ -134,12 +134,12 @@ static void every_reserved_bit_is_a_breach(void)
 			wrong++;
 		if (!may && gm_judge_plain(&judge, words))
 			wrong++;
-		/* Bits 3 and up make operations that there are not. */
-		if (may && rc == -EPROTO && (bit < 35 || bit > 39))
+		/* Bits 4 and up make operations that there are not. */
+		if (may && rc == -EPROTO && (bit < 36 || bit > 39))
 			wrong++;
 	}
 	EQ(wrong, 0);
-	EQ(breaches, 8 + 8 + 32 + 5);
+	EQ(breaches, 8 + 8 + 32 + 4);
 }
 
 /* Bit 0 of the flags is none where what it promises is there; of that every bit
@@ -218,7 +218,7 @@ static void unknown_operations_are_breaches(void)
 		int rc = judge_it(&e, &verdict);
 
 		wrong += (rc == -EPROTO) !=
-			 (op > GPUMAP_OP_CAST && op != GPUMAP_OP_LOAD);
+			 (op > GPUMAP_OP_MAX && op != GPUMAP_OP_LOAD);
 	}
 	EQ(wrong, 0);
 }
@@ -315,6 +315,58 @@ static void casts_have_operands_of_two_sizes(void)
 		/* No other operation has it. */
 		e.op = GPUMAP_OP_COPY;
 		EQ(judge_it(&e, &v), -EPROTO);
+	}
+}
+
+static void reductions_have_one_element(void)
+{
+	static const struct {
+		uint8_t op, dtype;
+		uint64_t dst, src, n;
+		uint64_t dst_bytes;
+		int want;
+	} reductions[] = {
+#define U8  GPUMAP_DTYPE_U8
+#define F32 GPUMAP_DTYPE_F32
+#define SUM GPUMAP_OP_SUM
+#define MIN GPUMAP_OP_MIN
+		{ SUM, U8, 8, 16, ARENA - 16, 8, 0 },
+		{ SUM, U8, 8, 15, 1, 8, -EINVAL },
+		{ SUM, U8, 8, 0, 8, 8, 0 },
+		{ SUM, U8, 4, 16, 8, 8, -EINVAL }, /* aligned to a u64 */
+		{ MIN, U8, 7, 16, 8, 1, 0 },
+		{ SUM, F32, 4, 8, 1000, 4, 0 },
+		{ SUM, F32, 16, 8, 1000, 4, -EINVAL }, /* inside of src */
+		{ SUM, F32, 8, 8, 1, 4, -EINVAL },
+		{ SUM, F32, ARENA - 4, 0, 1023, 4, 0 },
+		{ SUM, F32, ARENA, 0, 1000, 4, -ERANGE },
+		{ SUM, F32, 0, 8, 1023, 4, -ERANGE },
+		{ SUM, F32, 0, 8, 0, 4, -EINVAL }, /* nothing */
+		{ MIN, F32, 0, 8, UINT64_MAX, 4, -ERANGE },
+		{ MIN, 99, 0, 8, 1, 4, -EINVAL },
+#undef U8
+#undef F32
+#undef SUM
+#undef MIN
+	};
+	struct gm_verdict v;
+	struct gm_sizes sizes;
+
+	for (size_t i = 0; i < sizeof(reductions) / sizeof(reductions[0]);
+	     i++) {
+		struct gm_entry e =
+			entry_of(reductions[i].op, reductions[i].dtype,
+				 reductions[i].dst, reductions[i].src,
+				 reductions[i].n);
+
+		if (!EQ(judge_it(&e, &v), reductions[i].want))
+			NOTE("reduction %zu", i);
+		if (reductions[i].want != 0)
+			continue;
+		EQ(gm_task_sizes(&v.task, &sizes), 0);
+		EQ(sizes.dst, reductions[i].dst_bytes);
+		EQ(v.bytes, sizes.src);
+		EQ(v.each, sizes.src_each);
 	}
 }
 
@@ -654,6 +706,7 @@ int main(void)
 	the_dead_are_not_served();
 	a_task_is_what_was_asked_for();
 	casts_have_operands_of_two_sizes();
+	reductions_have_one_element();
 	plain_no_ops_take_the_short_cut();
 	buffers_are_judged_by_their_handles();
 	another_rows_memory_is_copied_from_only();

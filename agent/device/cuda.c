@@ -381,6 +381,27 @@ static int fail_to_make(struct gm_cuda *cuda, int rc, const char *what)
 	return rc;
 }
 
+static int make_scratch(struct gm_cuda *cuda)
+{
+	static const uint32_t lanes[] = { GM_CUDA_SOON, GM_CUDA_BULK };
+	uint64_t bytes = GM_CUDA_SLICE_BYTES +
+			 2 * GM_CUDA_REDUCERS * GM_CUDA_REDUCER_BYTES;
+	gm_cu_ptr at;
+	int rc = fail_to_open(cuda->driver->cuMemAlloc(&cuda->bounce, bytes),
+			      "cuMemAlloc");
+
+	at = cuda->bounce + GM_CUDA_SLICE_BYTES;
+	for (uint32_t l = 0; l < 2; l++) {
+		struct gm_cuda_lane *lane = &cuda->lanes[lanes[l]];
+
+		for (uint32_t i = 0; i < GM_CUDA_REDUCERS; i++) {
+			lane->reducers[i].at = at;
+			at += GM_CUDA_REDUCER_BYTES;
+		}
+	}
+	return rc;
+}
+
 static int make_ready(struct gm_cuda *cuda, const char *uuid, uint64_t init_ns)
 {
 	uint64_t began_ns = now_ns(), context_ns, module_ns;
@@ -394,9 +415,7 @@ static int make_ready(struct gm_cuda *cuda, const char *uuid, uint64_t init_ns)
 		rc = take_context(cuda);
 	if (rc < 0)
 		return rc;
-	rc = fail_to_open(cuda->driver->cuMemAlloc(&cuda->bounce,
-						   GM_CUDA_SLICE_BYTES),
-			  "cuMemAlloc");
+	rc = make_scratch(cuda);
 	if (rc < 0)
 		return rc;
 	rc = gm_cuda_lanes_open(cuda);
@@ -496,6 +515,7 @@ const struct gm_backend gm_cuda_backend = {
 	.close = cuda_close,
 	.memory = cuda_memory,
 	.start = gm_cuda_start,
+	.quit = gm_cuda_quit,
 	.ended = gm_cuda_ended,
 	.arm = gm_cuda_arm,
 	.alloc = gm_cuda_alloc,

@@ -7,6 +7,7 @@
  *	cuda.c		one device opened and closed, and what went wrong
  *	cuda_lanes.c	streams, slices under way, who waits for them
  *	cuda_work.c	from a slice to calls of the driver
+ *	cuda_reduce.c	and those of reductions
  *	cuda_memory.c	memory of the device, cut from slabs
  *	cuda_shared.c	memory of the device that can be exported
  *	cuda_across.c	memory of other devices, and what others fetch
@@ -83,6 +84,21 @@ struct gm_cuda_slot {
 	gm_a32 watched; /* a sleeper waits for the event */
 };
 
+/* What a reduction in slices has come to, see cuda_reduce.c.  A level has the
+ * results of 1024 elements of the level before; 2^63 elements have 7. */
+#define GM_CUDA_REDUCERS      8u /* of a lane: tasks at a time */
+#define GM_CUDA_LEVELS        6u /* beside that of the elements */
+#define GM_CUDA_REDUCER_BYTES ((GM_CUDA_LEVELS + 1) * UINT64_C(8192))
+
+struct gm_cuda_reducer {
+	const struct gm_task *task; /* NULL: nobody's */
+	gm_cu_ptr at;               /* GM_CUDA_REDUCER_BYTES */
+	uint64_t next;              /* element of the next slice */
+	/* Of each level: elements of its chunk, and was one full before? */
+	uint32_t filled[GM_CUDA_LEVELS + 2];
+	bool passed[GM_CUDA_LEVELS + 2];
+};
+
 struct gm_cuda;
 
 struct gm_cuda_lane {
@@ -93,6 +109,8 @@ struct gm_cuda_lane {
 	uint64_t value;    /* given to the last slice */
 	uint32_t n_busy;
 	struct gm_cuda_slot slots[GM_CUDA_SLOTS];
+
+	struct gm_cuda_reducer reducers[GM_CUDA_REDUCERS]; /* SOON, BULK */
 
 	/* Who sleeps for it. */
 	pthread_t sleeper;
@@ -146,7 +164,8 @@ struct gm_cuda {
 	/* dispatch */
 	struct gm_cuda_lane lanes[GM_CUDA_LANES];
 	gm_a64 *words;
-	gm_cu_ptr bounce;  /* a slice's bytes on the device, of ACROSS */
+	gm_cu_ptr bounce;  /* a slice's bytes on the device, of ACROSS, and
+			    * behind them what reducers have */
 	uint32_t in_use;   /* staging units, a bit each */
 	uint32_t n_failed; /* slices that failed alone, and the last of them */
 	struct gm_flight failed[GM_CUDA_FAILED];
@@ -229,6 +248,8 @@ int gm_cuda_arm(struct gm_device *dev);
 int gm_cuda_start(struct gm_device *dev, const struct gm_task *task,
 		  uint64_t first, uint64_t count, const struct gm_flight *after,
 		  struct gm_flight *ret_flight);
+
+void gm_cuda_quit(struct gm_device *dev, const struct gm_task *task);
 
 int gm_cuda_alloc(struct gm_device *dev, uint64_t owner, uint64_t bytes,
 		  uint32_t flags, struct gm_buffer **ret_buffer);

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "agent/device/cuda.h"
+#include "agent/device/cuda_work.h"
 
 #include <errno.h>
 #include <string.h>
@@ -12,29 +12,9 @@
 
 #define SMALL_BYTES (UINT64_C(64) << 10) /* a task that may go before others */
 
-/* Where the bytes of one operand are, from some byte of it on. */
-struct side {
-	char *client; /* as the worker has them; NULL: device memory, or none */
-	char *host;   /* what copies name: client memory, or its staging */
-	gm_cu_ptr at; /* as the device names them */
-	uint64_t
-		left; /* bytes until @at and @host have to be asked for again */
-	uint32_t unit; /* of staging, a bit; 0: in place */
-	uint32_t each; /* bytes of an element */
-};
-
-/* Elements, but those of a copy are bytes. */
-struct slice {
-	const struct gm_task *task;
-	uint32_t memory; /* GM_TASK_* */
-	uint32_t each;   /* bytes of the larger operand's element */
-	uint64_t n;
-	struct side dst, src;
-};
-
 /* ---- operands ------------------------------------------------------------ */
 
-static int take_unit(struct gm_cuda *cuda, struct side *side)
+static int take_unit(struct gm_cuda *cuda, struct gm_cuda_side *side)
 {
 	uint32_t i = (uint32_t)__builtin_ctz(~cuda->in_use);
 
@@ -49,7 +29,8 @@ static int take_unit(struct gm_cuda *cuda, struct side *side)
 }
 
 /* Look client memory up, from the byte at side->client on. */
-static int find_side(struct gm_cuda *cuda, struct side *side, bool is_written)
+static int find_side(struct gm_cuda *cuda, struct gm_cuda_side *side,
+		     bool is_written)
 {
 	struct gm_cuda_piece piece;
 	uint64_t offset;
@@ -68,8 +49,9 @@ static int find_side(struct gm_cuda *cuda, struct side *side, bool is_written)
 	return 0;
 }
 
-static int set_side(struct gm_cuda *cuda, struct side *side, void *client,
-		    uint64_t address, uint64_t offset, bool is_written)
+static int set_side(struct gm_cuda *cuda, struct gm_cuda_side *side,
+		    void *client, uint64_t address, uint64_t offset,
+		    bool is_written)
 {
 	if (!client) {
 		side->at = address + offset;
@@ -80,11 +62,16 @@ static int set_side(struct gm_cuda *cuda, struct side *side, void *client,
 	return find_side(cuda, side, is_written);
 }
 
-static int set_sides(struct gm_cuda *cuda, struct slice *s, uint64_t first)
+static int set_sides(struct gm_cuda *cuda, struct gm_cuda_slice *s,
+		     uint64_t first)
 {
 	const struct gm_task *task = s->task;
-	int rc = set_side(cuda, &s->dst, task->dst, task->dst_address,
-			  first * s->dst.each, true);
+	bool reduces = s->memory & GM_TASK_REDUCES;
+	int rc = 0;
+
+	if (!reduces || s->is_last)
+		rc = set_side(cuda, &s->dst, task->dst, task->dst_address,
+			      reduces ? 0 : first * s->dst.each, true);
 
 	if (rc == 0 && (s->memory & GM_TASK_READS_SRC))
 		rc = set_side(cuda, &s->src, (void *)(uintptr_t)task->src,
@@ -92,12 +79,9 @@ static int set_sides(struct gm_cuda *cuda, struct slice *s, uint64_t first)
 	return rc;
 }
 
-/* Go on by @n elements.  Staging has all of a slice, so it ends with it. */
-static int advance(struct gm_cuda *cuda, struct side *side, uint64_t n,
-		   bool is_written)
+int gm_cuda_advance(struct gm_cuda *cuda, struct gm_cuda_side *side,
+		    uint64_t bytes, bool is_written)
 {
-	uint64_t bytes = n * side->each;
-
 	side->at += bytes;
 	if (side->host)
 		side->host += bytes;
@@ -112,7 +96,8 @@ static int advance(struct gm_cuda *cuda, struct side *side, uint64_t n,
  * What the device is to read of staged memory the processor reads now.  It may
  * not, as long as a slice before this one has not brought back what it wrote.
  */
-static int fill_staging(struct slice *s, const struct gm_cuda_slot *before)
+static int fill_staging(struct gm_cuda_slice *s,
+			const struct gm_cuda_slot *before)
 {
 	bool reads_dst = s->dst.unit && (s->memory & GM_TASK_READS_DST);
 
@@ -129,7 +114,7 @@ static int fill_staging(struct slice *s, const struct gm_cuda_slot *before)
 
 /* ---- calls of the driver ------------------------------------------------- */
 
-static gm_cu_result copy(struct gm_cuda *cuda, const struct slice *s,
+static gm_cu_result copy(struct gm_cuda *cuda, const struct gm_cuda_slice *s,
 			 uint64_t bytes, struct CUstream_st *stream)
 {
 	const struct gm_driver *cu = cuda->driver;
@@ -158,7 +143,15 @@ static const uint8_t operators[] = {
 	[GPUMAP_OP_SCALE] = GM_OPERATOR_SCALE,
 	[GPUMAP_OP_AXPY] = GM_OPERATOR_AXPY,
 	[GPUMAP_OP_CAST] = GM_OPERATOR_CAST,
+	[GPUMAP_OP_SUM] = GM_OPERATOR_SUM,
+	[GPUMAP_OP_MIN] = GM_OPERATOR_MIN,
+	[GPUMAP_OP_MAX] = GM_OPERATOR_MAX,
 };
+
+uint32_t gm_cuda_operator(uint32_t op)
+{
+	return operators[op];
+}
 
 /* The kernel of an operator that has one, NULL where it is not to be had. */
 static struct CUfunc_st *function_of(const struct gm_cuda *cuda,
@@ -173,9 +166,9 @@ static struct CUfunc_st *function_of(const struct gm_cuda *cuda,
 	return fn->of[operators[task->op]][task->dtype];
 }
 
-static gm_cu_result launch(struct gm_cuda *cuda, struct CUfunc_st *fn,
-			   uint32_t op, uint64_t n, void **params,
-			   struct CUstream_st *stream)
+gm_cu_result gm_cuda_launch(struct gm_cuda *cuda, struct CUfunc_st *fn,
+			    uint32_t op, uint64_t n, void **params,
+			    struct CUstream_st *stream)
 {
 	struct gm_launch l = gm_operators_launch(op, n, cuda->units);
 
@@ -184,18 +177,18 @@ static gm_cu_result launch(struct gm_cuda *cuda, struct CUfunc_st *fn,
 }
 
 /* One byte throughout, on the device: the driver's own fill takes that. */
-static bool is_plain_fill(const struct slice *s, uint64_t pattern)
+static bool is_plain_fill(const struct gm_cuda_slice *s, uint64_t pattern)
 {
 	return !s->dst.host &&
 	       pattern == (pattern & 0xff) * UINT64_C(0x0101010101010101);
 }
 
-static uint64_t pattern_of(const struct slice *s)
+static uint64_t pattern_of(const struct gm_cuda_slice *s)
 {
 	return gm_host_pattern(s->task->pattern, s->dst.each);
 }
 
-static gm_cu_result fill(struct gm_cuda *cuda, const struct slice *s,
+static gm_cu_result fill(struct gm_cuda *cuda, const struct gm_cuda_slice *s,
 			 uint64_t n, struct CUstream_st *stream)
 {
 	uint64_t pattern = pattern_of(s), bytes = n * s->dst.each;
@@ -205,12 +198,12 @@ static gm_cu_result fill(struct gm_cuda *cuda, const struct slice *s,
 	if (is_plain_fill(s, pattern))
 		return cuda->driver->cuMemsetD8Async(
 			dst, (unsigned char)pattern, bytes, stream);
-	return launch(cuda, function_of(cuda, s->task), GM_OPERATOR_FILL, bytes,
-		      params, stream);
+	return gm_cuda_launch(cuda, function_of(cuda, s->task),
+			      GM_OPERATOR_FILL, bytes, params, stream);
 }
 
 /* A kernel takes as many parameters as it has: all but CAST's have alpha. */
-static gm_cu_result compute(struct gm_cuda *cuda, const struct slice *s,
+static gm_cu_result compute(struct gm_cuda *cuda, const struct gm_cuda_slice *s,
 			    uint64_t n, struct CUstream_st *stream)
 {
 	const struct gm_task *task = s->task;
@@ -221,11 +214,11 @@ static gm_cu_result compute(struct gm_cuda *cuda, const struct slice *s,
 			   task->dtype == GPUMAP_DTYPE_F64 ? (void *)&alpha
 							   : &rounded };
 
-	return launch(cuda, function_of(cuda, task), operators[task->op], n,
-		      params, stream);
+	return gm_cuda_launch(cuda, function_of(cuda, task),
+			      operators[task->op], n, params, stream);
 }
 
-static gm_cu_result issue(struct gm_cuda *cuda, const struct slice *s,
+static gm_cu_result issue(struct gm_cuda *cuda, const struct gm_cuda_slice *s,
 			  uint64_t n, struct CUstream_st *stream)
 {
 	switch (s->task->op) {
@@ -249,7 +242,7 @@ static uint64_t least(uint64_t a, uint64_t b)
  *
  * ret_issued	elements that are on the lane or may be, also on failure
  */
-static int issue_all(struct gm_cuda *cuda, struct slice *s,
+static int issue_all(struct gm_cuda *cuda, struct gm_cuda_slice *s,
 		     struct CUstream_st *stream, uint64_t *ret_issued)
 {
 	/* Of two calls one may be on the lane though the other is refused. */
@@ -270,9 +263,11 @@ static int issue_all(struct gm_cuda *cuda, struct slice *s,
 			return rc;
 		*ret_issued += is_two ? 0 : n;
 		if (n < left)
-			rc = advance(cuda, &s->dst, n, true);
+			rc = gm_cuda_advance(cuda, &s->dst, n * s->dst.each,
+					     true);
 		if (rc == 0 && n < left && has_src)
-			rc = advance(cuda, &s->src, n, false);
+			rc = gm_cuda_advance(cuda, &s->src, n * s->src.each,
+					     false);
 		if (rc < 0)
 			return rc;
 	}
@@ -281,17 +276,19 @@ static int issue_all(struct gm_cuda *cuda, struct slice *s,
 
 /* ---- a slice ------------------------------------------------------------- */
 
-static bool can_do(const struct gm_cuda *cuda, const struct slice *s)
+static bool can_do(const struct gm_cuda *cuda, const struct gm_cuda_slice *s)
 {
 	const struct gm_task *task = s->task;
 
+	if (s->memory & GM_TASK_REDUCES)
+		return gm_cuda_can_reduce(cuda, task);
 	if (task->op == GPUMAP_OP_COPY || function_of(cuda, task))
 		return true;
 	return task->op == GPUMAP_OP_FILL && !task->dst &&
 	       is_plain_fill(s, pattern_of(s));
 }
 
-static uint32_t lane_of(const struct slice *s)
+static uint32_t lane_of(const struct gm_cuda_slice *s)
 {
 	const struct gm_task *task = s->task;
 
@@ -334,7 +331,7 @@ static int refusal(int rc)
 
 /* Everything is at hand.  Once a part is on the lane, all of it ends there. */
 static int begin(struct gm_cuda *cuda, struct gm_cuda_lane *lane,
-		 struct gm_cuda_slot *slot, struct slice *s,
+		 struct gm_cuda_slot *slot, struct gm_cuda_slice *s,
 		 const struct gm_flight *after, struct gm_flight *ret_flight)
 {
 	struct gm_cuda_slot *before = gm_cuda_slot_of(cuda, after);
@@ -348,10 +345,13 @@ static int begin(struct gm_cuda *cuda, struct gm_cuda_lane *lane,
 		landing = (struct gm_cuda_landing){
 			.to = s->dst.client,
 			.from = s->dst.host,
-			.bytes = s->n * s->dst.each,
+			.bytes = s->memory & GM_TASK_REDUCES
+					 ? s->dst.each
+					 : s->n * s->dst.each,
 		};
 	slot->units = s->dst.unit | s->src.unit;
-	rc = issue_all(cuda, s, lane->stream, &issued);
+	rc = s->reducer ? gm_cuda_reduce(cuda, s, lane->stream, &issued)
+			: issue_all(cuda, s, lane->stream, &issued);
 	if (rc < 0 && (issued == 0 || rc == -ENOTRECOVERABLE))
 		return refusal(rc);
 	slot->failed = rc < 0;
@@ -361,8 +361,8 @@ static int begin(struct gm_cuda *cuda, struct gm_cuda_lane *lane,
 	return gm_cuda_slot_begin(cuda, lane, slot, ret_flight);
 }
 
-static int begin_or_not(struct gm_cuda *cuda, struct slice *s, uint64_t first,
-			const struct gm_flight *after,
+static int begin_or_not(struct gm_cuda *cuda, struct gm_cuda_slice *s,
+			uint64_t first, const struct gm_flight *after,
 			struct gm_flight *ret_flight)
 {
 	struct gm_cuda_lane *lane = &cuda->lanes[lane_of(s)];
@@ -373,12 +373,17 @@ static int begin_or_not(struct gm_cuda *cuda, struct slice *s, uint64_t first,
 	if (!slot)
 		return -EAGAIN;
 	rc = set_sides(cuda, s, first);
+	if (rc == 0 && (s->memory & GM_TASK_REDUCES))
+		rc = gm_cuda_reducer_take(cuda, lane_of(s), s->task, first,
+					  &s->reducer);
 	if (rc == 0)
 		rc = fill_staging(s, gm_cuda_slot_of(cuda, after));
 	if (rc == 0)
 		rc = begin(cuda, lane, slot, s, after, ret_flight);
 	if (rc < 0)
 		cuda->in_use = in_use;
+	if (s->reducer && (rc < 0 ? first == 0 : s->is_last))
+		gm_cuda_reducer_give_back(s->reducer);
 	return rc;
 }
 
@@ -392,7 +397,7 @@ static void begin_nothing(const struct gm_flight *after,
 
 /* What the slice is made of, but for where its memory is. */
 static int measure(const struct gm_task *task, uint64_t first, uint64_t count,
-		   struct slice *s)
+		   struct gm_cuda_slice *s)
 {
 	struct gm_sizes sizes;
 	int rc = gm_task_sizes(task, &sizes);
@@ -403,14 +408,17 @@ static int measure(const struct gm_task *task, uint64_t first, uint64_t count,
 	    count > GM_CUDA_SLICE_BYTES / sizes.each)
 		return -ERANGE;
 	s->each = sizes.each;
+	if ((s->memory & GM_TASK_REDUCES) && first % GM_OPERATOR_CHUNK)
+		return -ERANGE;
 	s->n = count;
+	s->is_last = first + count == task->n;
 	s->dst.each = sizes.dst_each;
 	s->src.each = sizes.src_each;
 	return 0;
 }
 
 /* Bytes are copied, wherever an element begins. */
-static uint64_t as_bytes(struct slice *s, uint64_t first)
+static uint64_t as_bytes(struct gm_cuda_slice *s, uint64_t first)
 {
 	if (s->task->op != GPUMAP_OP_COPY)
 		return first;
@@ -424,7 +432,8 @@ int gm_cuda_start(struct gm_device *dev, const struct gm_task *task,
 		  struct gm_flight *ret_flight)
 {
 	struct gm_cuda *cuda = (struct gm_cuda *)dev;
-	struct slice s = { .task = task, .memory = gm_op_memory(task->op) };
+	struct gm_cuda_slice s = { .task = task,
+				   .memory = gm_op_memory(task->op) };
 	int rc = gm_op_takes(task->op, task->dtype, task->to);
 
 	if (gm_cuda_is_lost(cuda))

@@ -111,14 +111,16 @@ struct gm_backend {
 	 * run - do elements first to first + count - 1 of a task
 	 *
 	 * Slices of a task may come in any size and order, with slices of
-	 * other tasks between them; how memory is written (past the caches or
+	 * other tasks between them, but those of a reduction in their order,
+	 * with what they came to so far in task->so_far; how memory is written (past the caches or
 	 * through them) follows from the whole task.  When it returns the
 	 * elements are written and ordered before whatever the caller
 	 * publishes next.
 	 *
 	 * Returns	0
 	 *		-EOPNOTSUPP, -EINVAL	as gm_op_takes()
-	 *		-ERANGE		the slice is not inside the task
+	 *		-ERANGE		the slice is not inside the task, or not the
+	 *				next of a reduction
 	 */
 	int (*run)(struct gm_device *dev, const struct gm_task *task,
 		   uint64_t first, uint64_t count);
@@ -130,7 +132,8 @@ struct gm_backend {
 	 *		overtake; NULL for none
 	 * ret_flight	what to ask ended() about; written on success only
 	 *
-	 * At most dev->slice_bytes of dst and of src, and at most dev->slices of one
+	 * Slices of a reduction begin at multiples of 1024 elements and come in
+	 * their order, from the same @task.  At most dev->slice_bytes of dst and of src, and at most dev->slices of one
 	 * session at a time.
 	 *
 	 * Returns	0
@@ -143,6 +146,13 @@ struct gm_backend {
 		     uint64_t first, uint64_t count,
 		     const struct gm_flight *after,
 		     struct gm_flight *ret_flight);
+
+	/*
+	 * quit - of a task that was begun the rest will not be started
+	 *
+	 * NULL: a backend that keeps nothing from one slice to the next.
+	 */
+	void (*quit)(struct gm_device *dev, const struct gm_task *task);
 
 	/*
 	 * ended - has a slice ended, and is what it wrote visible?

@@ -21,6 +21,7 @@
 #include "agent/common/meminfo.h"
 #include "agent/device/host_kernels.h"
 #include "agent/device/host_memory.h"
+#include "agent/device/reduce.h"
 #include "gpumap.h"
 
 struct host {
@@ -112,6 +113,23 @@ static int host_memory(struct gm_device *dev,
 	return 0;
 }
 
+static int reduce(struct host *host, const struct gm_task *task, uint64_t first,
+		  uint64_t count, const char *src)
+{
+	struct gm_reduce own, *r = task->so_far ? task->so_far : &own;
+
+	if (!(gm_op_memory(task->op) & GM_TASK_REDUCES))
+		return -EOPNOTSUPP;
+	if (first == 0)
+		gm_reduce_begin(r, task->op, task->dtype);
+	else if (r == &own || r->n != first)
+		return -ERANGE;
+	gm_reduce_add(r, host->kernels, task->op, task->dtype, src, count);
+	if (r->n == task->n)
+		gm_reduce_end(r, task->op, task->dtype, task->dst);
+	return r->n == task->n || r != &own ? 0 : -ERANGE;
+}
+
 static int host_run(struct gm_device *dev, const struct gm_task *task,
 		    uint64_t first, uint64_t count)
 {
@@ -156,7 +174,7 @@ static int host_run(struct gm_device *dev, const struct gm_task *task,
 		k->cast[task->dtype][task->to](dst, src, count);
 		break;
 	default:
-		return -EOPNOTSUPP;
+		return reduce(host, task, first, count, src);
 	}
 	return 0;
 }

@@ -53,6 +53,17 @@ struct gm_host_kernels {
 	/* dst[i] = src[i], then by that of dst. */
 	void (*cast[GM_HOST_DTYPES][GM_HOST_DTYPES])(void *dst, const void *src,
 						     size_t n);
+
+	/* Floats: to 32 sums, f32 or of f64's f64, in turn; as many rows of
+	 * 32. */
+	void (*sum_rows[GM_HOST_DTYPES])(void *sums, const void *src,
+					 size_t rows);
+	/* Integers: to 64 bits, which wrap. */
+	void (*sum[GM_HOST_DTYPES])(void *sum, const void *src, size_t n);
+	/* The least, or greatest, of @best and the elements; floats as integers
+	 * of their size that are in the same order, NaN beyond them all. */
+	void (*min[GM_HOST_DTYPES])(void *best, const void *src, size_t n);
+	void (*max[GM_HOST_DTYPES])(void *best, const void *src, size_t n);
 };
 
 /* Best first, "plain" last; ends with NULL.  For tests, and for choosing. */

@@ -165,6 +165,21 @@ VEC_FN VEC(axpy_f32)(void *dst, const void *src, double alpha, size_t n)
 }
 
 #include "agent/device/host_float.h"
+#include "agent/device/host_reduce.h"
+
+#define VEC_ALL(name)                                   \
+	{                                               \
+		[GPUMAP_DTYPE_U8] = VEC(name##_u8),     \
+		[GPUMAP_DTYPE_F16] = VEC(name##_f16),   \
+		[GPUMAP_DTYPE_BF16] = VEC(name##_bf16), \
+		[GPUMAP_DTYPE_F32] = VEC(name##_f32),   \
+		[GPUMAP_DTYPE_I32] = VEC(name##_i32),   \
+		[GPUMAP_DTYPE_I64] = VEC(name##_i64),   \
+		[GPUMAP_DTYPE_F64] = VEC(name##_f64),   \
+		[GPUMAP_DTYPE_U16] = VEC(name##_u16),   \
+		[GPUMAP_DTYPE_U32] = VEC(name##_u32),   \
+		[GPUMAP_DTYPE_U64] = VEC(name##_u64),   \
+	}
 
 static const struct gm_host_kernels VEC(kernels) = {
 	.name = VEC_STRING(VEC_NAME),
@@ -193,6 +208,18 @@ static const struct gm_host_kernels VEC(kernels) = {
 		  [GPUMAP_DTYPE_F32] = { [GPUMAP_DTYPE_F16] = VEC(cast_f32_f16),
 					 [GPUMAP_DTYPE_BF16] =
 						 VEC(cast_f32_bf16) } },
+	.sum_rows = { [GPUMAP_DTYPE_F16] = VEC(sum_f16),
+		      [GPUMAP_DTYPE_BF16] = VEC(sum_bf16),
+		      [GPUMAP_DTYPE_F32] = VEC(sum_f32),
+		      [GPUMAP_DTYPE_F64] = VEC(sum_f64) },
+	.sum = { [GPUMAP_DTYPE_U8] = VEC(sum_u8),
+		 [GPUMAP_DTYPE_I32] = VEC(sum_i32),
+		 [GPUMAP_DTYPE_I64] = VEC(sum_i64),
+		 [GPUMAP_DTYPE_U16] = VEC(sum_u16),
+		 [GPUMAP_DTYPE_U32] = VEC(sum_u32),
+		 [GPUMAP_DTYPE_U64] = VEC(sum_u64) },
+	.min = VEC_ALL(min),
+	.max = VEC_ALL(max),
 };
 
 #undef VEC_PASTE_
@@ -201,6 +228,7 @@ static const struct gm_host_kernels VEC(kernels) = {
 #undef VEC_FN
 #undef VEC_INLINE
 #undef VEC_VALUE
+#undef VEC_ALL
 #undef F32V
 #undef U64V
 #undef LANES

@@ -13,12 +13,18 @@
 static const struct {
 	const char *name;
 	uint32_t bytes;
+	uint32_t sum; /* dtype of a sum of them */
 } dtypes[] = {
-	[GPUMAP_DTYPE_U8] = { "u8", 1 },     [GPUMAP_DTYPE_F16] = { "f16", 2 },
-	[GPUMAP_DTYPE_BF16] = { "bf16", 2 }, [GPUMAP_DTYPE_F32] = { "f32", 4 },
-	[GPUMAP_DTYPE_I32] = { "i32", 4 },   [GPUMAP_DTYPE_I64] = { "i64", 8 },
-	[GPUMAP_DTYPE_F64] = { "f64", 8 },   [GPUMAP_DTYPE_U16] = { "u16", 2 },
-	[GPUMAP_DTYPE_U32] = { "u32", 4 },   [GPUMAP_DTYPE_U64] = { "u64", 8 },
+	[GPUMAP_DTYPE_U8] = { "u8", 1, GPUMAP_DTYPE_U64 },
+	[GPUMAP_DTYPE_F16] = { "f16", 2, GPUMAP_DTYPE_F32 },
+	[GPUMAP_DTYPE_BF16] = { "bf16", 2, GPUMAP_DTYPE_F32 },
+	[GPUMAP_DTYPE_F32] = { "f32", 4, GPUMAP_DTYPE_F32 },
+	[GPUMAP_DTYPE_I32] = { "i32", 4, GPUMAP_DTYPE_I64 },
+	[GPUMAP_DTYPE_I64] = { "i64", 8, GPUMAP_DTYPE_I64 },
+	[GPUMAP_DTYPE_F64] = { "f64", 8, GPUMAP_DTYPE_F64 },
+	[GPUMAP_DTYPE_U16] = { "u16", 2, GPUMAP_DTYPE_U64 },
+	[GPUMAP_DTYPE_U32] = { "u32", 4, GPUMAP_DTYPE_U64 },
+	[GPUMAP_DTYPE_U64] = { "u64", 8, GPUMAP_DTYPE_U64 },
 };
 
 #define ANY_DTYPE   UINT32_MAX
@@ -45,6 +51,9 @@ static const struct {
 	[GPUMAP_OP_ALLOC] = { "alloc", 0, ONLY(GPUMAP_DTYPE_U8), 0 },
 	[GPUMAP_OP_FREE] = { "free", 0, ONLY(GPUMAP_DTYPE_U8), 0 },
 	[GPUMAP_OP_CAST] = { "cast", BOTH | GM_TASK_CASTS, CASTS, CASTS },
+	[GPUMAP_OP_SUM] = { "sum", BOTH | GM_TASK_REDUCES, ANY_DTYPE, 0 },
+	[GPUMAP_OP_MIN] = { "min", BOTH | GM_TASK_REDUCES, ANY_DTYPE, 0 },
+	[GPUMAP_OP_MAX] = { "max", BOTH | GM_TASK_REDUCES, ANY_DTYPE, 0 },
 	[GPUMAP_OP_LOAD] = { "load", 0, ONLY(GPUMAP_DTYPE_U8), 0 },
 };
 
@@ -81,6 +90,13 @@ int gm_op_takes(uint32_t op, uint32_t dtype, uint32_t to)
 	return 0;
 }
 
+uint32_t gm_op_result(uint32_t op, uint32_t dtype, uint32_t to)
+{
+	if (op == GPUMAP_OP_SUM && dtype < N_OF(dtypes))
+		return dtypes[dtype].sum;
+	return gm_op_memory(op) & GM_TASK_CASTS ? to : dtype;
+}
+
 int gm_task_sizes(const struct gm_task *task, struct gm_sizes *ret_sizes)
 {
 	uint32_t memory = gm_op_memory(task->op);
@@ -88,15 +104,17 @@ int gm_task_sizes(const struct gm_task *task, struct gm_sizes *ret_sizes)
 
 	if (memory & GM_TASK_WRITES_DST)
 		s.dst_each = gm_dtype_bytes(
-			memory & GM_TASK_CASTS ? task->to : task->dtype);
+			gm_op_result(task->op, task->dtype, task->to));
 	if (memory & GM_TASK_READS_SRC)
 		s.src_each = gm_dtype_bytes(task->dtype);
-	s.each = s.dst_each > s.src_each ? s.dst_each : s.src_each;
+	s.each = s.dst_each > s.src_each && !(memory & GM_TASK_REDUCES)
+			 ? s.dst_each
+			 : s.src_each;
 	if (!s.dst_each || ((memory & GM_TASK_READS_SRC) && !s.src_each))
 		return -EINVAL;
 	if (task->n > INT64_MAX / s.each)
 		return -EOVERFLOW;
-	s.dst = task->n * s.dst_each;
+	s.dst = (memory & GM_TASK_REDUCES ? 1 : task->n) * s.dst_each;
 	s.src = task->n * s.src_each;
 	*ret_sizes = s;
 	return 0;

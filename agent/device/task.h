@@ -21,11 +21,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct gm_reduce;
+
 struct gm_task {
 	uint32_t op;     /* enum gpumap_op */
 	uint32_t dtype;  /* enum gpumap_dtype, of src */
 	uint32_t to;     /* CAST: of dst; else 0, and dst is as src */
-	void *dst;       /* n elements, NULL for NOP; any alignment */
+	void *dst;       /* n elements, NULL for NOP; any alignment.  One of a
+			  * reduction, whose dtype is gm_op_result()'s */
 	const void *src; /* n elements, NULL for NOP and FILL */
 	/* The same as the device names it, for a backend with start(): from
 	 * gm_buffer.address, when dst or src is NULL, or gm_region.address.  0:
@@ -33,6 +36,9 @@ struct gm_task {
 	uint64_t dst_address;
 	uint64_t src_address;
 	uint64_t n; /* elements of the whole task */
+	/* Of a reduction, for a backend with run(): what its slices so far came
+	 * to; NULL where all of it is one. */
+	struct gm_reduce *so_far;
 	union {
 		double alpha;     /* SCALE, AXPY */
 		uint64_t pattern; /* FILL: one element, in the low bytes */
@@ -56,6 +62,7 @@ uint32_t gm_op_memory(uint32_t op);
 #define GM_TASK_WRITES_DST (UINT32_C(1) << 2)
 #define GM_TASK_IN_PLACE   (UINT32_C(1) << 3) /* dst may be src */
 #define GM_TASK_CASTS      (UINT32_C(1) << 4) /* it has a dtype of dst, `to` */
+#define GM_TASK_REDUCES    (UINT32_C(1) << 5) /* dst is one element */
 
 /*
  * gm_op_takes - does the operator exist for elements of this dtype
@@ -68,11 +75,17 @@ uint32_t gm_op_memory(uint32_t op);
  */
 int gm_op_takes(uint32_t op, uint32_t dtype, uint32_t to);
 
+/* What dst's elements are: enum gpumap_dtype.  Of an operator and dtypes that
+ * go together. */
+uint32_t gm_op_result(uint32_t op, uint32_t dtype, uint32_t to);
+
 /* Bytes of a task's operands, and of an element of each; 0 where it has none. */
 struct gm_sizes {
 	uint64_t dst, src;
 	uint32_t dst_each, src_each;
-	uint32_t each; /* the larger: what an element counts in a slice */
+	uint32_t
+		each; /* what an element counts in a slice: the larger, but of a
+			* reduction src_each */
 };
 
 /*

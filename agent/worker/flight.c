@@ -182,11 +182,20 @@ bool gm_flight_due(struct gm_worker *worker, struct gm_session *session)
 
 /* ---- slices ------------------------------------------------------------ */
 
-static void fail_rest(struct gm_session *s, struct flown *e, int32_t status)
+/* No more of it is started. */
+static void quit(struct gm_worker *w, const struct flown *e)
+{
+	if (e->next > 0 && e->next < e->task.n && w->dev->backend->quit)
+		w->dev->backend->quit(w->dev, &e->task);
+}
+
+static void fail_rest(struct gm_worker *w, struct gm_session *s,
+		      struct flown *e, int32_t status)
 {
 	if (e->status == 0)
 		e->status = status;
 	/* One that failed is the last: what is not begun never is. */
+	quit(w, e);
 	e->next = e->task.n;
 	if (e == flown_at(s, s->entries.pos - 1))
 		s->flights->starting = false;
@@ -206,7 +215,7 @@ static void land(struct gm_worker *w, struct gm_session *s)
 		if (rc == -ENOTRECOVERABLE)
 			gm_events_failed(w);
 		if (rc < 0)
-			fail_rest(s, e, rc);
+			fail_rest(w, s, e, rc);
 		e->n_slices--;
 		f->first++;
 		f->n_slices--;
@@ -236,7 +245,7 @@ static void start(struct gm_worker *w, struct gm_session *s)
 		slice->pos = s->entries.pos - 1;
 		slice->since_ns = gm_now_ns();
 		if (e->deadline_ns && slice->since_ns >= e->deadline_ns) {
-			fail_rest(s, e, -ETIME);
+			fail_rest(w, s, e, -ETIME);
 			break;
 		}
 		gm_beat_at(w->journal, GM_CALL_DEVICE, slice->since_ns);
@@ -251,7 +260,7 @@ static void start(struct gm_worker *w, struct gm_session *s)
 		if (rc == -EAGAIN)
 			break;
 		if (rc < 0) {
-			fail_rest(s, e, rc);
+			fail_rest(w, s, e, rc);
 			break;
 		}
 		e->next += count;
@@ -471,7 +480,7 @@ void gm_flight_reached(struct gm_worker *worker, struct gm_session *session,
 	e->is_fence = false;
 	f->fenced = false;
 	if (status < 0)
-		fail_rest(session, e, status);
+		fail_rest(worker, session, e, status);
 	else if (!must_reach(worker, session))
 		f->starting = true;
 	f->refused_at = worker->landed - 1;
@@ -501,10 +510,17 @@ static void set_flying(struct gm_worker *w, struct gm_flights *f)
 		TAILQ_REMOVE(&w->flying, f, entry);
 }
 
+static void stop_starting(struct gm_worker *w, struct gm_session *s)
+{
+	if (s->flights->starting)
+		quit(w, flown_at(s, s->entries.pos - 1));
+	s->flights->starting = false;
+	set_flying(w, s->flights);
+}
+
 void gm_flight_leave(struct gm_worker *worker, struct gm_session *session)
 {
-	session->flights->starting = false;
-	set_flying(worker, session->flights);
+	stop_starting(worker, session);
 }
 
 void gm_flight_serve(struct gm_worker *worker, struct gm_session *session)
@@ -539,8 +555,7 @@ static void let_go(struct gm_worker *w, struct gm_flights *f)
 	struct gm_session *s = f->session;
 
 	land(w, s);
-	f->starting = false;
-	set_flying(w, f);
+	stop_starting(w, s);
 	if (f->n_slices)
 		return;
 	if (s->departing)

@@ -123,6 +123,9 @@ static int make_task(const struct gm_judge *judge, const struct gm_entry *entry,
 	int rc;
 
 	v->task.n = entry->n;
+	/* Of nothing there is no least; so be it for all of them. */
+	if (entry->n == 0 && (gm_op_memory(entry->op) & GM_TASK_REDUCES))
+		return -EINVAL;
 	if (gm_task_sizes(&v->task, &s) < 0)
 		return -ERANGE; /* more than anybody's memory has */
 	rc = place(judge, entry->dst_buffer, entry->dst, s.dst, true, &dst);

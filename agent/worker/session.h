@@ -18,6 +18,7 @@
 
 #include "agent/common/closer.h"
 #include "agent/common/wire.h"
+#include "agent/device/reduce.h"
 #include "agent/worker/buffers.h"
 #include "agent/worker/fault.h"
 #include "agent/worker/flood.h"
@@ -30,11 +31,12 @@
 /* A job that is done in slices.  Idle while bytes is 0. */
 struct gm_work {
 	struct gm_task task;
-	uint64_t bytes;       /* of the whole task */
-	uint64_t next;        /* element */
-	uint64_t deadline_ns; /* after which no slice begins; 0: none */
-	uint32_t each;        /* bytes that an element counts for */
-	bool taken;           /* in the journal */
+	struct gm_reduce so_far; /* of the task, if it reduces */
+	uint64_t bytes;          /* of the whole task */
+	uint64_t next;           /* element */
+	uint64_t deadline_ns;    /* after which no slice begins; 0: none */
+	uint32_t each;           /* bytes that an element counts for */
+	bool taken;              /* in the journal */
 };
 
 /* What an entry asks of others than its turn.  None while handle is 0. */

@@ -86,12 +86,15 @@ static void end_timing(struct gm_session *s, const struct timing *timing)
 
 static void begin_work(struct gm_session *s, const struct gm_verdict *verdict)
 {
-	s->work = (struct gm_work){
-		.task = verdict->task,
-		.bytes = verdict->bytes,
-		.deadline_ns = verdict->deadline_ns,
-		.each = verdict->each,
-	};
+	struct gm_work *work = &s->work;
+
+	work->task = verdict->task;
+	work->task.so_far = &work->so_far;
+	work->bytes = verdict->bytes;
+	work->next = 0;
+	work->deadline_ns = verdict->deadline_ns;
+	work->each = verdict->each;
+	work->taken = false;
 }
 
 /* ALLOC, LOAD and a COPY of what is borrowed wait for others, so nothing behind

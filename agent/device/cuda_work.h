@@ -1,0 +1,76 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * cuda_work - a slice while it is being issued: what cuda_work.c and
+ * cuda_reduce.c share.
+ */
+#ifndef GM_CUDA_WORK_H
+#define GM_CUDA_WORK_H
+
+#include "agent/device/cuda.h"
+
+/* Where the bytes of one operand are, from some byte of it on. */
+struct gm_cuda_side {
+	char *client; /* as the worker has them; NULL: device memory, or none */
+	char *host;   /* what copies name: client memory, or its staging */
+	gm_cu_ptr at; /* as the device names them */
+	uint64_t
+		left; /* bytes until @at and @host have to be asked for again */
+	uint32_t unit; /* of staging, a bit; 0: in place */
+	uint32_t each; /* bytes of an element */
+};
+
+/* Elements, but those of a copy are bytes. */
+struct gm_cuda_slice {
+	const struct gm_task *task;
+	uint32_t memory; /* GM_TASK_* */
+	uint32_t each;   /* bytes of the larger operand's element */
+	bool is_last;    /* of its task */
+	uint64_t n;
+	struct gm_cuda_side dst, src;
+	struct gm_cuda_reducer *reducer; /* of a reduction */
+};
+
+/* Go on by @bytes.  Staging has all of a slice, so it ends with it. */
+int gm_cuda_advance(struct gm_cuda *cuda, struct gm_cuda_side *side,
+		    uint64_t bytes, bool is_written);
+
+/* Launch a kernel over @n elements. */
+gm_cu_result gm_cuda_launch(struct gm_cuda *cuda, struct CUfunc_st *fn,
+			    uint32_t op, uint64_t n, void **params,
+			    struct CUstream_st *stream);
+
+/* enum gm_operator of an operator that has kernels. */
+uint32_t gm_cuda_operator(uint32_t op);
+
+/* ---- cuda_reduce.c ------------------------------------------------------- */
+
+/* Does the driver have all kernels that the reduction needs? */
+bool gm_cuda_can_reduce(const struct gm_cuda *cuda, const struct gm_task *task);
+
+/*
+ * gm_cuda_reducer_take - room for what a reduction's slices leave to the next
+ *
+ * first	element that the slice begins with
+ *
+ * Returns	0; -EAGAIN: all are taken; -ERANGE: it is not the task's next
+ */
+int gm_cuda_reducer_take(struct gm_cuda *cuda, uint32_t lane,
+			 const struct gm_task *task, uint64_t first,
+			 struct gm_cuda_reducer **ret_reducer);
+
+/* What is on the lane still may use it: whoever takes it next is behind. */
+void gm_cuda_reducer_give_back(struct gm_cuda_reducer *reducer);
+
+/*
+ * gm_cuda_reduce - a slice of a reduction
+ *
+ * ret_issued	elements that are on the lane or may be, also on failure
+ *
+ * Returns	0 or -errno
+ */
+int gm_cuda_reduce(struct gm_cuda *cuda, struct gm_cuda_slice *s,
+		   struct CUstream_st *stream, uint64_t *ret_issued);
+
+#endif

@@ -408,7 +408,8 @@ enum {
 	GM_HAS_SRC = 2,
 	GM_HAS_ALPHA = 4,
 	GM_HAS_PATTERN = 8,
-	GM_HAS_TO = 16 /* a dtype of dst's own */
+	GM_HAS_TO = 16, /* a dtype of dst's own */
+	GM_HAS_ONE = 32 /* one element of dst */
 };
 
 /* GM_HAS_* of one that a job may have. */
@@ -421,6 +422,12 @@ int gm_job_known(const struct gpumap_session *session,
 
 /* Bytes of an element of dst, 0 for a dtype that we do not know. */
 uint32_t gm_job_dst_bytes(const struct gpumap_job *job);
+
+/* Elements of dst. */
+static inline uint64_t gm_job_dst_n(const struct gpumap_job *job)
+{
+	return (gm_op_fields(job->op) & GM_HAS_ONE) != 0 ? 1 : job->n;
+}
 
 /* Judge one job for one row; returns 0, -ERANGE, or what gm_job_known() and
  * gm_buffers_judge() say. */

@@ -88,8 +88,8 @@ int gm_buffers_judge(const struct gpumap_session *session, uint32_t row,
 		return -EINVAL;
 	if (job->dst_buffer != 0)
 		ret = judge_memory(session, row, job->op, job->dst_buffer,
-				   job->dst_at, job->n, gm_job_dst_bytes(job),
-				   true);
+				   job->dst_at, gm_job_dst_n(job),
+				   gm_job_dst_bytes(job), true);
 	else if (!gm_in_arena(session, job->dst))
 		ret = -ERANGE;
 	if (ret != 0 || (has & GM_HAS_SRC) == 0)

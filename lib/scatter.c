@@ -162,7 +162,7 @@ static int judge(const struct gpumap_session *s, const struct gpumap_job *job,
 		return -EINVAL;
 	if ((has & GM_HAS_DST) != 0 && job->dst_buffer == 0 &&
 	    opts->dst_buffers == NULL &&
-	    reaches(s, job->dst, job->n, gm_job_dst_bytes(job)))
+	    reaches(s, job->dst, gm_job_dst_n(job), gm_job_dst_bytes(job)))
 		return -ERANGE;
 	if ((has & GM_HAS_SRC) != 0 && job->src_buffer == 0 &&
 	    opts->src_buffers == NULL &&
@@ -171,13 +171,23 @@ static int judge(const struct gpumap_session *s, const struct gpumap_job *job,
 	return 0;
 }
 
+/* Is there room in the arena for a result of each tile? */
+static bool fits(const struct gpumap_session *s, const struct gpumap_job *job,
+		 const struct gpumap_scatter_opts *opts, uint32_t n_tiles)
+{
+	return (gm_op_fields(job->op) & GM_HAS_ONE) == 0 ||
+	       job->dst_buffer != 0 || opts->dst_buffers != NULL ||
+	       !reaches(s, job->dst, n_tiles, gm_job_dst_bytes(job));
+}
+
 /* What one row is to do.  Memory that all rows share is split like the
  * elements; of memory of its own a row uses the beginning. */
 static struct gpumap_job part_of(const struct gpumap_job *job,
 				 const struct plan *plan, uint32_t i)
 {
 	const struct gpumap_tile *tile = &plan->tiles[i];
-	uint64_t dst_skip = tile->first * gm_job_dst_bytes(job);
+	bool is_one = (gm_op_fields(job->op) & GM_HAS_ONE) != 0;
+	uint64_t dst_skip = (is_one ? i : tile->first) * gm_job_dst_bytes(job);
 	uint64_t src_skip = tile->first * gm_dtype_bytes(job->dtype);
 	struct gpumap_job part = *job;
 
@@ -316,6 +326,8 @@ int gpumap_scatter(struct gpumap_session *session, const struct gpumap_job *job,
 		ret = lay_out(session, job->n, &ours, &plan);
 	if (ret == 0 && ret_tiles != NULL && plan.n > n)
 		ret = -ENOBUFS;
+	if (ret == 0 && !fits(session, job, &ours, plan.n))
+		ret = -ERANGE;
 	plan.dst_buffers = ours.dst_buffers;
 	plan.src_buffers = ours.src_buffers;
 	if (ret == 0)

@@ -32,21 +32,41 @@ static const uint8_t fields[] = {
 	[GPUMAP_OP_ALLOC] = GM_HAS_DST | GM_HAS_PATTERN,
 	[GPUMAP_OP_FREE] = GM_HAS_DST,
 	[GPUMAP_OP_CAST] = GM_HAS_DST | GM_HAS_SRC | GM_HAS_TO,
+	[GPUMAP_OP_SUM] = GM_HAS_DST | GM_HAS_SRC | GM_HAS_ONE,
+	[GPUMAP_OP_MIN] = GM_HAS_DST | GM_HAS_SRC | GM_HAS_ONE,
+	[GPUMAP_OP_MAX] = GM_HAS_DST | GM_HAS_SRC | GM_HAS_ONE,
 	[GPUMAP_OP_LOAD] = GM_HAS_DST | GM_HAS_SRC,
 };
 
 /* Those that a job may have, a bit each. */
 #define JOB_OPS                                   \
 	(((UINT32_C(1) << GPUMAP_OP_ALLOC) - 1) | \
-	 UINT32_C(1) << GPUMAP_OP_CAST | UINT32_C(1) << GPUMAP_OP_LOAD)
+	 ((UINT32_C(1) << (GPUMAP_OP_MAX + 1)) -  \
+	  (UINT32_C(1) << GPUMAP_OP_CAST)) |      \
+	 UINT32_C(1) << GPUMAP_OP_LOAD)
 
 uint32_t gm_op_fields(uint32_t op)
 {
 	return fields[op];
 }
 
+/* What the sum of elements is. */
+static uint32_t sum_of(uint32_t dtype)
+{
+	switch (dtype) {
+	case GPUMAP_DTYPE_F16:
+	case GPUMAP_DTYPE_BF16:
+	case GPUMAP_DTYPE_F32:
+		return GPUMAP_DTYPE_F32;
+	default:
+		return GPUMAP_DTYPE_U64; /* or another as long */
+	}
+}
+
 uint32_t gm_job_dst_bytes(const struct gpumap_job *job)
 {
+	if (job->op == GPUMAP_OP_SUM)
+		return gm_dtype_bytes(sum_of(job->dtype));
 	return gm_dtype_bytes((fields[job->op] & GM_HAS_TO) != 0 ? job->to
 								 : job->dtype);
 }

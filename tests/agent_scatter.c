@@ -197,6 +197,56 @@ static void floats_are_kept_short(void)
 	gpumap_session_close(s);
 }
 
+/* A tile's result is an element of dst, or of what its row has. */
+static void tiles_have_results_of_their_own(void)
+{
+	struct gpumap_scatter_opts opts = spread();
+	struct gpumap_session *s = NULL;
+	struct gpumap_tile tiles[ROWS];
+	struct gpumap_job job = copy_all();
+	uint64_t first = FLOATS / 8 * 3, buffers[ROWS];
+	struct file from;
+	float *sums;
+	void *memory = NULL;
+
+	EQ(gpumap_session_open(map, NULL, &s), 0);
+	from = file_make(s);
+	EQ(gpumap_alloc(s, 0, 64, &memory), 0);
+	sums = memory;
+	for (uint64_t i = 0; i < FLOATS; i++)
+		from.at[i] = i < first ? 1 : 3;
+	sums[2] = 77;
+	job.op = GPUMAP_OP_SUM;
+	job.src_buffer = from.buffer;
+	job.dst = sums;
+	EQ(gpumap_scatter(s, &job, &opts, tiles, ROWS), ROWS);
+	OK(sums[0] == (float)first && sums[2] == 77);
+	OK(sums[1] == 3 * (float)(FLOATS - first));
+	from.at[first - 1] = -5;
+	from.at[FLOATS - 1] = -7;
+	job.op = GPUMAP_OP_MIN;
+	EQ(gpumap_scatter(s, &job, &opts, tiles, ROWS), ROWS);
+	OK(sums[0] == -5 && sums[1] == -7);
+	buffers[0] = alloc_on(s, 1);
+	buffers[1] = alloc_on(s, 0);
+	job.dst_at = 64;
+	opts.dst_buffers = buffers;
+	EQ(gpumap_scatter(s, &job, &opts, tiles, ROWS), ROWS);
+	job = (struct gpumap_job){ .op = GPUMAP_OP_COPY,
+				   .dtype = GPUMAP_DTYPE_F32,
+				   .dst = sums,
+				   .src_buffer = buffers[1],
+				   .src_at = 64,
+				   .n = 1 };
+	opts = (struct gpumap_scatter_opts){ .size = sizeof(opts) };
+	opts.rows = (const uint32_t[]){ 0 };
+	opts.n_rows = 1;
+	EQ(gpumap_scatter(s, &job, &opts, tiles, ROWS), 1);
+	OK(sums[0] == -7);
+	file_end(s, &from);
+	gpumap_session_close(s);
+}
+
 static void a_dead_worker_takes_its_part_only(void)
 {
 	struct gpumap_session *s = NULL;
@@ -383,6 +433,7 @@ int main(void)
 		return tap_done();
 	what_is_spread_comes_back();
 	floats_are_kept_short();
+	tiles_have_results_of_their_own();
 	a_dead_worker_takes_its_part_only();
 	a_late_allocation_is_given_back();
 	others_have_it_too();

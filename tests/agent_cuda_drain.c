@@ -71,6 +71,10 @@ static void a_row_is_drained(const struct gpumap *map, int probe)
 	puppet_say_xid(probe, 1, 48);
 	puppet_say_moving(probe, 1, GM_PROBE_LOST, "");
 	EQ(waitpid(pid, NULL, WNOHANG), 0);
+	puppet_say(probe, &closed); /* of an earlier one: it has no serial */
+	closed.serial = wire.serial;
+	puppet_say_moving(probe, 1, GM_PROBE_LOST, "");
+	EQ(waitpid(pid, NULL, WNOHANG), 0);
 	puppet_say(probe, &closed);
 	EQ(answer(pid), DONE);
 	EQ(card_of(map, 1).state, GPUMAP_DEVICE_DRAINING);

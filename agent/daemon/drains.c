@@ -281,9 +281,9 @@ static int judge(const struct gm_daemon *d, uint32_t row, char *ret_why)
 static int wait_for(struct gm_row_drain *drain, struct gm_drain_wait *wait)
 {
 	/* Whoever asks after the limit has one of his own. */
-	if (drain->state == CLOSING && TAILQ_EMPTY(&drain->waits))
+	if (drain->timer.due_ns == 0 && drain->state == CLOSING)
 		ask_probe(drain);
-	else if (drain->state == FINISHING && TAILQ_EMPTY(&drain->waits))
+	else if (drain->timer.due_ns == 0)
 		set_limit(drain);
 	wait->drain = drain;
 	TAILQ_INSERT_TAIL(&drain->waits, wait, entry);

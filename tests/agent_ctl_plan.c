@@ -363,6 +363,23 @@ static void advice_counts_what_would_be_replaced(void)
 	EQ(CTL("release", "half"), DONE);
 }
 
+static void nothing_is_planned_on_a_drained_row(void)
+{
+	EQ(CTL("drain", "0"), DONE);
+	EQ(CTL("plan", "--model", model), DONE);
+	OK(prints("spec 1:4\n"));
+	EQ(CTL("plan", "--model", model, "--rows", "1,0"), FAILED);
+	OK(complains("row 0 is drained: gpumapctl undrain 0 brings it back"));
+	EQ(CTL("plan", "--model", model, "--spec", "0:2;1:2"), FAILED);
+	OK(complains("Row 0 is drained"));
+	OK(complains("gpumapctl undrain"));
+	EQ(CTL("plan", "--model", model, "--setting", "pipeline", "--rows",
+	       "1"),
+	   DONE);
+	EQ(CTL("undrain", "0"), DONE);
+	EQ(CTL("plan", "--model", model, "--rows", "1,0"), DONE);
+}
+
 int main(void)
 {
 	if (!ctl_start("[host]\nrows = 2\n"))
@@ -377,6 +394,7 @@ int main(void)
 	what_does_not_fit_is_said_with_what_would();
 	wrong_command_lines_are_refused();
 	rows_are_the_agents_without_a_file();
+	nothing_is_planned_on_a_drained_row();
 	a_plan_is_committed();
 	advice_counts_what_would_be_replaced();
 	remove_model();

@@ -238,6 +238,8 @@ static int read_rows(struct gm_ctl_planning *p)
 		ret = gm_ctl_choose_rows(ctl, &p->node);
 	p->q.devices = p->node.devices;
 	p->q.n_devices = p->node.n;
+	p->q.drained = p->node.drained;
+	p->q.n_drained = p->node.n_drained;
 	return ret;
 }
 

@@ -23,6 +23,8 @@ struct gm_ctl_node {
 	uint32_t n;
 	struct gm_plan_device devices[GM_PLAN_ROWS];
 	char names[GM_PLAN_ROWS][GPUMAP_NAME_MAX + 1];
+	uint32_t n_drained; /* of an agent's, left out */
+	uint32_t drained[GM_PLAN_ROWS];
 };
 
 struct gm_ctl_planning {

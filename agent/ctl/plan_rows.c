@@ -43,6 +43,20 @@ static bool is_usable(const struct gpumap_device *device)
 	       device->state != GPUMAP_DEVICE_LOST;
 }
 
+/* With their names. */
+static void leave_out(struct gm_ctl_node *node)
+{
+	uint32_t n = node->n, left = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		if (!node->devices[i].is_drained)
+			memmove(node->names[left++], node->names[i],
+				sizeof(node->names[0]));
+	}
+	node->n = gm_plan_leave_out(node->devices, n, node->drained);
+	node->n_drained = n - node->n;
+}
+
 int gm_ctl_rows_of_agent(struct gm_ctl *ctl, struct gm_ctl_node *ret_node)
 {
 	uint32_t n = gpumap_device_count(ctl->map);
@@ -64,6 +78,7 @@ int gm_ctl_rows_of_agent(struct gm_ctl *ctl, struct gm_ctl_node *ret_node)
 			.is_cuda = (d.known & GPUMAP_KNOWN_CC) != 0,
 			.is_integrated =
 				(d.flags & GPUMAP_DEVICE_INTEGRATED) != 0,
+			.is_drained = d.state == GPUMAP_DEVICE_DRAINING,
 			.cc_major = d.cc_major,
 			.cc_minor = d.cc_minor,
 			.avail = d.free_bytes > d.reserved_bytes
@@ -76,7 +91,23 @@ int gm_ctl_rows_of_agent(struct gm_ctl *ctl, struct gm_ctl_node *ret_node)
 		add(ret_node, &device, d.name);
 	}
 	gm_plan_number(ret_node->devices, ret_node->n);
+	leave_out(ret_node);
 	return GM_EXIT_OK;
+}
+
+static int no_row(const struct gm_ctl_node *node, uint32_t row)
+{
+	for (uint32_t i = 0; i < node->n_drained; i++) {
+		if (node->drained[i] != row)
+			continue;
+		fprintf(stderr,
+			"gpumapctl: row %u is drained: gpumapctl undrain %u "
+			"brings it back; or leave it out\n",
+			row, row);
+		return GM_EXIT_FAILED;
+	}
+	fprintf(stderr, "gpumapctl: there is no row %u to plan on\n", row);
+	return GM_EXIT_FAILED;
 }
 
 /* Only those of --rows, in its order. */
@@ -89,15 +120,13 @@ int gm_ctl_choose_rows(const struct gm_ctl *ctl, struct gm_ctl_node *node)
 
 		while (at < node->n && node->devices[at].row != ctl->rows[i])
 			at++;
-		if (at == node->n) {
-			fprintf(stderr,
-				"gpumapctl: there is no row %u to plan on\n",
-				ctl->rows[i]);
-			return GM_EXIT_FAILED;
-		}
+		if (at == node->n)
+			return no_row(node, ctl->rows[i]);
 		add(&chosen, &node->devices[at], node->names[at]);
 	}
 	memcpy(chosen.name, node->name, sizeof(chosen.name));
+	memcpy(chosen.drained, node->drained, sizeof(chosen.drained));
+	chosen.n_drained = node->n_drained;
 	*node = chosen;
 	return GM_EXIT_OK;
 }

@@ -37,6 +37,7 @@ struct plan_change {
 
 	/* The clerk's, from judge() to settle(). */
 	struct gm_plan_device devices[GM_ROWS];
+	uint32_t drained[GM_ROWS];
 	struct gm_kv_paged paged;
 	struct gm_plan_request q;
 	struct gm_plan plan;
@@ -77,6 +78,7 @@ static struct gm_plan_device device_of(const struct gm_daemon *d, uint32_t row,
 		.is_host = is_host,
 		.is_cuda = (facts->known & GPUMAP_KNOWN_CC) != 0,
 		.is_integrated = (facts->flags & GPUMAP_DEVICE_INTEGRATED) != 0,
+		.is_drained = device->moving.state == GPUMAP_DEVICE_DRAINING,
 		.cc_major = facts->cc_major,
 		.cc_minor = facts->cc_minor,
 		.avail = gm_ledger_avail(d, row, slot),
@@ -98,6 +100,15 @@ static uint32_t slot_of(const struct plan_change *plan)
 			     : GM_LEDGER_NOBODY;
 }
 
+static bool is_drained(const struct plan_change *plan, uint32_t row)
+{
+	for (uint32_t i = 0; i < plan->q.n_drained; i++) {
+		if (plan->drained[i] == row)
+			return true;
+	}
+	return false;
+}
+
 /* Those that somebody named, in that order.  @devices are all there are. */
 static int choose(struct plan_change *plan,
 		  const struct gm_plan_device *devices, uint32_t n)
@@ -107,6 +118,11 @@ static int choose(struct plan_change *plan,
 
 		while (at < n && devices[at].row != plan->rows[i])
 			at++;
+		if (at == n && is_drained(plan, plan->rows[i]))
+			return gm_why(plan->change.why, -ENODEV,
+				      "row %u is drained: gpumapctl undrain "
+				      "brings it back; or leave it out",
+				      plan->rows[i]);
 		if (at == n)
 			return gm_why(plan->change.why, -ENODEV,
 				      "row %u is not there, is lost or has "
@@ -123,7 +139,7 @@ static int list_devices(struct plan_change *plan)
 {
 	const struct gm_daemon *d = plan->change.d;
 	struct gm_plan_device devices[GM_ROWS];
-	uint32_t slot = slot_of(plan), n = 0;
+	uint32_t slot = slot_of(plan), n = 0, n_all;
 
 	for (uint32_t row = 0; row < d->devices.n; row++) {
 		const struct gm_device *device = d->devices.of[row];
@@ -134,6 +150,10 @@ static int list_devices(struct plan_change *plan)
 			devices[n++] = device_of(d, row, slot);
 	}
 	gm_plan_number(devices, n);
+	n_all = n;
+	n = gm_plan_leave_out(devices, n, plan->drained);
+	plan->q.drained = plan->drained;
+	plan->q.n_drained = n_all - n;
 	plan->q.devices = plan->devices;
 	plan->q.is_chosen = plan->ask.n_rows != 0;
 	if (plan->q.is_chosen)

@@ -60,6 +60,22 @@ static void print_rows(const struct gm_placement_request *q, char *text,
 	}
 }
 
+int gm_placement_no_row(uint64_t row, const uint32_t *drained, size_t n_drained,
+			const char *rows, struct gm_plan_error *ret_err)
+{
+	for (size_t i = 0; i < n_drained; i++) {
+		if (drained[i] == row)
+			return gm_error_set(ret_err, -ENODEV,
+					    "bring it back with gpumapctl "
+					    "undrain, or use another row",
+					    "Row %" PRIu64 " is drained", row);
+	}
+	return gm_error_set(ret_err, -ENODEV,
+			    "use the rows that gpumapctl devices shows",
+			    "Could not find row %" PRIu64 "%s%s", row,
+			    rows ? ": the rows are " : "", rows ? rows : "");
+}
+
 static int no_such_row(const struct gm_placement_request *q, uint64_t row,
 		       struct gm_plan_error *err)
 {
@@ -72,10 +88,7 @@ static int no_such_row(const struct gm_placement_request *q, uint64_t row,
 				    ": there are no rows",
 				    row);
 	print_rows(q, rows, sizeof(rows));
-	return gm_error_set(err, -ENODEV,
-			    "use the rows that gpumapctl devices shows",
-			    "Could not find row %" PRIu64 ": the rows are %s",
-			    row, rows);
+	return gm_placement_no_row(row, q->drained, q->n_drained, rows, err);
 }
 
 static int too_many(struct gm_plan_error *err)

@@ -39,9 +39,11 @@ struct gm_plan_row {
 struct gm_placement_request {
 	const struct gm_plan_row *rows; /* each row once */
 	size_t n_rows;
-	uint64_t n_layers;    /* of the model, or GM_LAYERS_UNKNOWN */
-	uint64_t host_layers; /* for the host row, or GM_LAYERS_REST */
-	uint32_t base_row;    /* for what is no layer, or GM_ROW_FIRST */
+	uint64_t n_layers;       /* of the model, or GM_LAYERS_UNKNOWN */
+	uint64_t host_layers;    /* for the host row, or GM_LAYERS_REST */
+	uint32_t base_row;       /* for what is no layer, or GM_ROW_FIRST */
+	const uint32_t *drained; /* rows that nothing may be placed on now */
+	size_t n_drained;
 };
 
 struct gm_placement {
@@ -69,6 +71,18 @@ int gm_placement_make(const struct gm_spec *spec,
 		      const struct gm_placement_request *request,
 		      struct gm_placement *ret_place,
 		      struct gm_plan_error *ret_err);
+
+/*
+ * gm_placement_no_row - a row was named that is none of those to use
+ *
+ * drained	@n_drained rows that are there, and drained
+ * rows		" 0, 1 and 2" or so: those to use; NULL: not said
+ *
+ * Returns	-ENODEV, with the reason
+ * Threads	any
+ */
+int gm_placement_no_row(uint64_t row, const uint32_t *drained, size_t n_drained,
+			const char *rows, struct gm_plan_error *ret_err);
 
 /* Free what gm_placement_make() gave.  NULL is allowed. */
 void gm_placement_free(struct gm_placement *place);

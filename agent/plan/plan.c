@@ -35,6 +35,20 @@ void gm_plan_number(struct gm_plan_device *devices, uint32_t n)
 		devices[i].cuda_ordinal = devices[i].is_cuda ? ordinal++ : -1;
 }
 
+uint32_t gm_plan_leave_out(struct gm_plan_device *devices, uint32_t n,
+			   uint32_t *ret_drained)
+{
+	uint32_t left = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		if (devices[i].is_drained)
+			ret_drained[i - left] = devices[i].row;
+		else
+			devices[left++] = devices[i];
+	}
+	return left;
+}
+
 void gm_plan_of_node(const struct gm_nodefile *node,
 		     struct gm_plan_device ret_devices[GM_PLAN_ROWS])
 {

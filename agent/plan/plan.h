@@ -66,6 +66,7 @@ struct gm_plan_device {
 	bool is_host;
 	bool is_cuda;
 	bool is_integrated;          /* its memory is the host's */
+	bool is_drained;             /* gm_plan_leave_out() */
 	uint32_t cc_major, cc_minor; /* of a CUDA row */
 	uint64_t avail;              /* free bytes less what is promised */
 	uint64_t total;
@@ -87,6 +88,8 @@ struct gm_plan_model {
 struct gm_plan_request {
 	const struct gm_plan_device *devices; /* each row once, in order */
 	uint32_t n_devices;
+	const uint32_t *drained; /* rows that were left out */
+	uint32_t n_drained;
 	bool is_chosen; /* somebody named these rows: each may be a rank */
 	struct gm_plan_model model;
 	enum gm_setting setting;
@@ -184,6 +187,18 @@ double gm_plan_score(bool is_host, uint32_t units, uint64_t free_bytes,
 
 /* Number CUDA devices in their order, as "cuda[N]" in topologies names them. */
 void gm_plan_number(struct gm_plan_device *devices, uint32_t n);
+
+/*
+ * gm_plan_leave_out - take out those that are drained
+ *
+ * devices	@n, numbered already: what a topology names keeps its number
+ * ret_drained	room for as many; receives the rows that are taken out
+ *
+ * Returns	how many of @devices are left, in their order
+ * Threads	any
+ */
+uint32_t gm_plan_leave_out(struct gm_plan_device *devices, uint32_t n,
+			   uint32_t *ret_drained);
 
 struct gm_nodefile;
 

@@ -34,9 +34,8 @@ static int reserve_rows(struct gm_plan_draft *d)
 
 static int no_such_row(const struct gm_plan_draft *d, uint32_t row)
 {
-	return gm_error_set(d->err, -ENODEV,
-			    "use the rows that gpumapctl devices shows",
-			    "Could not find row %" PRIu32, row);
+	return gm_placement_no_row(row, d->q->drained, d->q->n_drained, NULL,
+				   d->err);
 }
 
 /* The device to put everything on that has no other place. */
@@ -70,6 +69,8 @@ static int place_by_spec(struct gm_plan_draft *d)
 					      : GM_LAYERS_UNKNOWN,
 		.host_layers = GM_LAYERS_REST,
 		.base_row = q->base_row,
+		.drained = q->drained,
+		.n_drained = q->n_drained,
 	};
 	struct gm_placement place;
 	struct gm_spec spec;

@@ -642,6 +642,7 @@ gm_stories += %reldir%/agent_agent_death
 gm_stories += %reldir%/agent_client_death
 gm_stories += %reldir%/agent_state_death
 gm_stories += %reldir%/agent_ledger
+gm_stories += %reldir%/agent_history
 gm_stories += %reldir%/agent_waits
 gm_stories += %reldir%/agent_worker_death
 gm_tests += $(gm_stories)
@@ -655,7 +656,7 @@ gm_cuda_story = %reldir%/cuda_scene.h %reldir%/driver_copy.h \
 gm_cuda_story_libs = $(gm_story_libs) %reldir%/fake/libmachine.la -lpthread
 gm_cuda_stories = %reldir%/agent_cuda_agent_death \
 	%reldir%/agent_cuda_client_death %reldir%/agent_cuda_worker_death \
-	%reldir%/agent_cuda_waits
+	%reldir%/agent_cuda_history %reldir%/agent_cuda_waits
 gm_tests += %reldir%/agent_cuda_probe
 %canon_reldir%_agent_cuda_probe_SOURCES = %reldir%/agent_cuda_probe.c \
 	%reldir%/cuda_scene.h %reldir%/driver_copy.h %reldir%/story.h %reldir%/tap.h
@@ -688,6 +689,10 @@ GM_TORTURE += %reldir%/agent_cuda_hostile
 %canon_reldir%_agent_cuda_worker_death_SOURCES = \
 	%reldir%/agent_worker_death.c $(gm_cuda_story)
 %canon_reldir%_agent_cuda_worker_death_LDADD = $(gm_cuda_story_libs)
+%canon_reldir%_agent_cuda_history_CPPFLAGS = $(AM_CPPFLAGS) -DSTAGE_CUDA
+%canon_reldir%_agent_cuda_history_SOURCES = %reldir%/agent_history.c \
+	%reldir%/dice.h $(gm_cuda_story)
+%canon_reldir%_agent_cuda_history_LDADD = $(gm_cuda_story_libs)
 %canon_reldir%_agent_cuda_waits_CPPFLAGS = $(AM_CPPFLAGS) -DSTAGE_CUDA
 %canon_reldir%_agent_cuda_waits_SOURCES = %reldir%/agent_waits.c \
 	%reldir%/dice.h $(gm_cuda_story)
@@ -705,6 +710,13 @@ gm_tests += %reldir%/agent_usage
 %canon_reldir%_agent_agent_death_SOURCES = %reldir%/agent_agent_death.c \
 	$(gm_story)
 %canon_reldir%_agent_agent_death_LDADD = $(gm_story_libs)
+%canon_reldir%_agent_history_SOURCES = %reldir%/agent_history.c \
+	%reldir%/dice.h $(gm_story)
+%canon_reldir%_agent_history_LDADD = $(gm_story_libs)
+gm_tests += %reldir%/agent_waits_raw
+%canon_reldir%_agent_waits_raw_SOURCES = %reldir%/agent_waits_raw.c $(gm_story)
+%canon_reldir%_agent_waits_raw_LDADD = %reldir%/libraw.la $(gm_story_libs) \
+	shm/libshm.la -lpthread
 %canon_reldir%_agent_waits_SOURCES = %reldir%/agent_waits.c \
 	%reldir%/dice.h $(gm_story)
 %canon_reldir%_agent_waits_LDADD = $(gm_story_libs)

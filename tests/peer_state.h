@@ -97,6 +97,8 @@ struct peer {
 	gm_a32 served;      /* jobs */
 	gm_a32 seconds;     /* of them, second slots */
 	gm_a64 deadline_ns; /* of the last of those */
+	gm_a32 n_waits;     /* and */
+	gm_a64 wait[GM_WAITS_MAX];
 	gm_a32 hellos;
 	gm_a32 requests; /* other than hello */
 	gm_a32 unpinned;

@@ -216,6 +216,9 @@ static inline int32_t peer_second(struct peer *p, const uint64_t *words)
 
 	gm_more_unpack(words, &more);
 	gm_put(&p->deadline_ns, more.deadline_ns);
+	gm_put(&p->n_waits, more.n_waits);
+	for (uint32_t i = 0; i < GM_WAITS_MAX; i++)
+		gm_put(&p->wait[i], more.wait[i]);
 	gm_put(&p->seconds, gm_get(&p->seconds) + 1);
 	return -EIO;
 }

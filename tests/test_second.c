@@ -1,7 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* Jobs that take two slots of their queue, against a peer in a thread. */
+/* Jobs that take two slots of their queue, with what those say, and jobs that are
+ * taken back: against a peer in a thread. */
 
 #include "client.h"
 
@@ -182,6 +183,189 @@ static void a_second_slot_that_ends_first_is_a_lie(void)
 	gpumap_session_close(s);
 }
 
+/* ---- waits ---------------------------------------------------------------- */
+
+static struct gpumap_job waiting(const struct gpumap_time *waits, uint32_t n)
+{
+	return (struct gpumap_job){ .op = GPUMAP_OP_NOP,
+				    .waits = waits,
+				    .n_waits = n };
+}
+
+static void what_was_not_submitted_is_not_waited_for(void)
+{
+	struct gpumap_session *s = open_session(16, 0);
+	struct gpumap_time t[5] = { { 0 } };
+	struct gpumap_job job = waiting(t, 5), nop = { .op = GPUMAP_OP_NOP };
+	struct gpumap_done done[4];
+
+	EQ(gpumap_submitted(s, 1, &t[0]), 0);
+	EQ(t[0].row, 1);
+	EQ(t[0].value, 0);
+	EQ(gpumap_submitted(s, 99, &t[1]), -ENODEV);
+	EQ(gpumap_submit(s, 0, &job, 1), -EINVAL); /* five */
+	job = waiting(NULL, 1);
+	EQ(gpumap_submit(s, 0, &job, 1), -EINVAL);
+	job = waiting(t, 1);
+	t[0].value = 1;
+	EQ(gpumap_submit(s, 0, &job, 1), -EINVAL);
+	EQ(gpumap_submit(s, 1, &job, 1), -EINVAL); /* itself */
+	t[0] = (struct gpumap_time){ .row = 99 };
+	EQ(gpumap_submit(s, 0, &job, 1), -EINVAL);
+	t[0] = (struct gpumap_time){ .reserved = 1 };
+	EQ(gpumap_submit(s, 0, &job, 1), -EINVAL);
+	job.n = 10;
+	EQ(gpumap_scatter(s, &job, NULL, NULL, 0), -EINVAL);
+	t[0] = (struct gpumap_time){ 0 };
+	EQ(gpumap_submit(s, 0, &job, 1), 0);
+	EQ(gpumap_wait(s, done, 4, GPUMAP_NO_DEADLINE), 1);
+	EQ(gpumap_submit(s, 0, &nop, 1), 0);
+	EQ(gpumap_submitted(s, 0, &t[0]), 0);
+	EQ(t[0].value, 3); /* slots */
+	EQ(gpumap_wait(s, done, 4, GPUMAP_NO_DEADLINE), 1);
+	gpumap_session_close(s);
+}
+
+static void what_has_ended_is_not_waited_for(void)
+{
+	struct gpumap_session *s = open_session(16, 0);
+	struct gpumap_job nop = { .op = GPUMAP_OP_NOP };
+	struct gpumap_time t[3];
+	struct gpumap_job job = waiting(t, 3);
+	struct gpumap_done done[4];
+	uint64_t in_flight;
+
+	EQ(gpumap_submit(s, 1, &nop, 1), 0);
+	EQ(gpumap_submitted(s, 1, &t[0]), 0); /* ends before */
+	EQ(gpumap_wait(s, done, 4, GPUMAP_NO_DEADLINE), 1);
+	EQ(gpumap_submit(s, 0, &nop, 1), 0);
+	EQ(gpumap_submitted(s, 0, &t[1]), 0); /* of the same row */
+	gm_put(&peer.hold, 2);
+	EQ(gpumap_submit(s, 1, &nop, 1), 0);
+	EQ(gpumap_submitted(s, 1, &t[2]), 0); /* is in flight */
+	EQ(t[2].value, 2);
+	EQ(gpumap_submit(s, 0, &job, 1), 0);
+	for (int i = 0; i < 2; i++)
+		EQ(gpumap_wait(s, done, 1, GPUMAP_NO_DEADLINE), 1);
+	EQ(gm_get(&peer.n_waits), 1);
+	in_flight = gm_get(&peer.wait[0]);
+	EQ(gm_time_row(in_flight), 1);
+	EQ(gm_time_lane(in_flight), 0);
+	OK(gm_time_of_incarnation(in_flight) != GM_TIME_DEAD);
+	EQ(in_flight & (GM_TIME_VALUES - 1), 2);
+	EQ(gm_get(&peer.wait[1]), 0);
+	gm_put(&peer.hold, 0);
+	EQ(gpumap_wait(s, done, 4, GPUMAP_NO_DEADLINE), 1);
+	gpumap_session_close(s);
+}
+
+/* A wait names who was to do it: not the worker that came after. */
+static void a_wait_names_the_worker_of_then(void)
+{
+	struct gpumap_session *s = open_session(16, 0);
+	struct gpumap_job nop = { .op = GPUMAP_OP_NOP };
+	struct gpumap_time t;
+	struct gpumap_job job = waiting(&t, 1);
+	struct gpumap_done done[4];
+	uint32_t then, now;
+
+	gm_put(&peer.hold, 2);
+	EQ(gpumap_submit(s, 1, &nop, 1), 0);
+	EQ(gpumap_submitted(s, 1, &t), 0);
+	EQ(gpumap_submit(s, 0, &job, 1), 0);
+	EQ(gpumap_wait(s, done, 1, GPUMAP_NO_DEADLINE), 1);
+	then = gm_time_of_incarnation(gm_get(&peer.wait[0]));
+	gm_put(&peer.die, 2);
+	while (gm_get(&peer.die) != 0)
+		usleep(100);
+	EQ(gpumap_submit(s, 0, &job, 1), 0);
+	EQ(gpumap_wait(s, done, 1, GPUMAP_NO_DEADLINE), 1);
+	EQ(gm_time_of_incarnation(gm_get(&peer.wait[0])), then);
+	EQ(gpumap_submit(s, 1, &nop, 1), 0);
+	EQ(gpumap_submitted(s, 1, &t), 0);
+	EQ(gpumap_submit(s, 0, &job, 1), 0);
+	EQ(gpumap_wait(s, done, 1, GPUMAP_NO_DEADLINE), 1);
+	now = gm_time_of_incarnation(gm_get(&peer.wait[0]));
+	EQ(now, then + 1);
+	gm_put(&peer.hold, 0);
+	gpumap_session_close(s);
+}
+
+/* ---- taken back ------------------------------------------------------------ */
+
+static struct gm_timeline *timeline_of(uint32_t row)
+{
+	for (uint32_t i = 0; i < PEER_LINKS; i++)
+		if (peer.links[i].depth == 16 &&
+		    peer.links[i].rows[row].queue != NULL)
+			return gm_queue_timeline(peer.links[i].rows[row].queue,
+						 16);
+	return NULL;
+}
+
+static void what_is_taken_back_is_marked(void)
+{
+	struct gpumap_session *s = open_session(16, 0);
+	struct gpumap_job nops[3] = { { .op = GPUMAP_OP_NOP } };
+	struct gpumap_session_counts counts = { .size = sizeof(counts) };
+	struct gpumap_done done[4];
+	struct gm_timeline *timeline;
+	int got = 0;
+
+	EQ(gpumap_cancel(s, 99), -ENODEV);
+	EQ(gpumap_cancel(s, 2), 0); /* nothing is there */
+	gm_put(&peer.hold, 4);
+	EQ(gpumap_submit(s, 2, nops, 3), 0);
+	timeline = timeline_of(2);
+	if (!OK(timeline != NULL))
+		return;
+	EQ(gm_get(&timeline->cancel), 0);
+	EQ(gpumap_cancel(s, 2), 0);
+	EQ(gm_get(&timeline->cancel), gm_cancel_make(3));
+	EQ(gpumap_session_counts(s, &counts), 0);
+	OK(counts.doorbells >= 1);
+	EQ(gpumap_submit(s, 2, nops, 1), 0);
+	EQ(gm_get(&timeline->cancel), gm_cancel_make(3));
+	gm_put(&peer.hold, 0);
+	while (got >= 0 && got < 4)
+		got += gpumap_wait(s, done, 4, GPUMAP_NO_DEADLINE);
+	/* Once round the ring it would be true again. */
+	EQ(gpumap_submit(s, 2, nops, 1), 0);
+	EQ(gm_get(&timeline->cancel), 0);
+	gpumap_session_close(s);
+}
+
+static void a_mark_reaches_back_only(void)
+{
+	OK(!gm_cancel_reaches(0, 0, 16));
+	OK(!gm_cancel_reaches(0, UINT32_MAX, 16));
+	OK(gm_cancel_reaches(gm_cancel_make(10), 9, 16));
+	OK(!gm_cancel_reaches(gm_cancel_make(10), 10, 16));
+	OK(!gm_cancel_reaches(gm_cancel_make(10), 11, 16));
+	OK(gm_cancel_reaches(gm_cancel_make(3), UINT32_MAX - 12, 16));
+	OK(!gm_cancel_reaches(gm_cancel_make(3), UINT32_MAX - 13, 16));
+}
+
+static void values_go_round(void)
+{
+	uint64_t last = GM_TIME_VALUES - 1;
+
+	OK(gm_time_reached(5, 5));
+	OK(gm_time_reached(6, 5));
+	OK(!gm_time_reached(5, 6));
+	OK(gm_time_reached(3, last - 3));
+	OK(!gm_time_reached(last - 3, 3));
+	EQ(gm_time_widen(last, 3), 3);
+	EQ(gm_time_widen(UINT64_C(5) << 32, UINT32_MAX),
+	   (UINT64_C(5) << 32) - 1);
+	EQ(gm_time_widen(UINT64_C(0x7fffffffff), 1), UINT64_C(0x8000000001));
+	for (uint32_t i = 0; i < 600; i++)
+		if (gm_time_incarnation(i) == GM_TIME_DEAD ||
+		    gm_time_incarnation(i) > 255 ||
+		    gm_time_incarnation(i) == gm_time_incarnation(i + 1))
+			OK(!"two incarnations of one name");
+}
+
 static void an_old_agent_is_not_asked(void)
 {
 	struct gm_header *header = file.segment.map.header;
@@ -193,6 +377,7 @@ static void an_old_agent_is_not_asked(void)
 	EQ(gpumap_submit(s, 0, &job, 1), -EOPNOTSUPP);
 	job.n = 10;
 	EQ(gpumap_scatter(s, &job, NULL, NULL, 0), -EOPNOTSUPP);
+	EQ(gpumap_cancel(s, 0), -EOPNOTSUPP);
 	job.deadline_ns = GPUMAP_NO_DEADLINE;
 	EQ(gpumap_submit(s, 0, &job, 1), 0);
 	gpumap_session_close(s);
@@ -216,6 +401,12 @@ int main(void)
 	a_scatter_may_have_a_deadline();
 	the_agents_end_ends_both();
 	a_second_slot_that_ends_first_is_a_lie();
+	what_was_not_submitted_is_not_waited_for();
+	what_has_ended_is_not_waited_for();
+	a_wait_names_the_worker_of_then();
+	what_is_taken_back_is_marked();
+	a_mark_reaches_back_only();
+	values_go_round();
 	an_old_agent_is_not_asked();
 	return client_end();
 }

@@ -1,0 +1,202 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * A long history of jobs by chance, on three rows: with waits for each other, with
+ * deadlines, taken back, and with workers killed.  Every one of them ends exactly
+ * once, in the order of its row, and as it may.  A thousand to a round; GM_ROUNDS
+ * says how many.
+ */
+
+#include <stdlib.h>
+
+#include "dice.h"
+#include "stage.h"
+#include "story.h"
+
+#define ROWS       3u
+#define PER_ROUND  1000u
+#define BATCH      8u
+#define KILL_EVERY 1000u
+
+static struct agent agent;
+static struct gpumap *map;
+static struct gpumap_session *session;
+static uint32_t *words; /* memory for jobs that do something */
+
+static struct {
+	uint8_t *ended; /* times, by job */
+	uint64_t n;
+	uint64_t submitted;
+	uint64_t taken;
+	uint64_t last[ROWS]; /* job that ended last, plus 1 */
+	uint64_t by_status[5];
+	int doubled, misplaced, strange;
+} history;
+
+static void note(const struct gpumap_done *done)
+{
+	static const int known[] = { 0, -EIO, -ETIME, -ECANCELED };
+	uint32_t k = 0;
+
+	if (done->cookie >= history.submitted) {
+		history.strange++;
+		return;
+	}
+	history.doubled += history.ended[done->cookie]++ != 0;
+	history.misplaced += done->cookie < history.last[done->row];
+	history.last[done->row] = done->cookie + 1;
+	while (k < 4 && known[k] != done->status)
+		k++;
+	history.by_status[k]++;
+	history.strange += k == 4;
+	history.taken++;
+}
+
+/* Returns whether any came. */
+static bool take(uint64_t until)
+{
+	struct gpumap_done done[32];
+	int got = until ? gpumap_wait(session, done, 32, until)
+			: gpumap_poll(session, done, 32);
+
+	for (int i = 0; i < got; i++)
+		note(&done[i]);
+	return got > 0;
+}
+
+/* Something recent, on any row, so that some has ended and some has not. */
+static struct gpumap_time some_time(void)
+{
+	struct gpumap_time time = { 0 };
+	uint64_t back = dice(40);
+
+	if (gpumap_submitted(session, (uint32_t)dice(ROWS), &time) == 0)
+		time.value -= back < time.value ? back : time.value;
+	return time;
+}
+
+static struct gpumap_job some_job(struct gpumap_time waits[GPUMAP_WAITS_MAX])
+{
+	struct gpumap_job job = { .op = GPUMAP_OP_NOP };
+
+	if (dice(4) == 0) {
+		job.op = GPUMAP_OP_FILL;
+		job.dtype = GPUMAP_DTYPE_U32;
+		job.dst = words;
+		job.n = 1 + dice(4096);
+	}
+	if (dice(3) == 0)
+		job.n_waits = 1 + (uint32_t)dice(GPUMAP_WAITS_MAX);
+	for (uint32_t i = 0; i < job.n_waits; i++)
+		waits[i] = some_time();
+	job.waits = waits;
+	if (dice(16) == 0)
+		job.deadline_ns = story_now() + dice(2000000);
+	return job;
+}
+
+static int submit_some(uint32_t row)
+{
+	struct gpumap_time waits[BATCH][GPUMAP_WAITS_MAX];
+	struct gpumap_job jobs[BATCH];
+	uint32_t n = 1 + (uint32_t)dice(BATCH);
+	int ret;
+
+	if (n > history.n - history.submitted)
+		n = (uint32_t)(history.n - history.submitted);
+	for (uint32_t i = 0; i < n; i++) {
+		jobs[i] = some_job(waits[i]);
+		jobs[i].cookie = history.submitted + i;
+	}
+	ret = gpumap_submit(session, row, jobs, n);
+	if (ret == 0)
+		history.submitted += n;
+	return ret;
+}
+
+/* Kill a worker that serves: one that dies before its first job is given time. */
+static void kill_one(void)
+{
+	struct gpumap_device device = story_device(map, (uint32_t)dice(ROWS));
+
+	if (device.state == GPUMAP_DEVICE_READY && device.worker_pid != 0)
+		kill((pid_t)device.worker_pid, SIGKILL);
+}
+
+static bool submit_all(void)
+{
+	uint64_t next_kill = KILL_EVERY;
+	int ret = 0;
+
+	while (history.submitted < history.n) {
+		uint32_t row = (uint32_t)dice(ROWS);
+
+		ret = submit_some(row);
+		if (ret == -EAGAIN && take(story_now() + STORY_LIMIT_NS))
+			continue;
+		if (ret != 0)
+			break;
+		if (dice(256) == 0 && gpumap_cancel(session, row) != 0)
+			break;
+		if (history.submitted >= next_kill) {
+			next_kill += KILL_EVERY;
+			kill_one();
+		}
+		if (dice(4) == 0)
+			take(0);
+	}
+	if (ret != 0)
+		NOTE("submit says %d after %llu jobs", ret,
+		     (unsigned long long)history.submitted);
+	return history.submitted == history.n;
+}
+
+static void every_job_ends_once(void)
+{
+	uint64_t missing = 0;
+
+	history.n = (uint64_t)story_rounds() * PER_ROUND;
+	history.ended = calloc(history.n, 1);
+	OK(submit_all());
+	while (history.taken < history.submitted &&
+	       take(story_now() + STORY_LIMIT_NS))
+		;
+	OK(!take(0));
+	for (uint64_t i = 0; i < history.submitted; i++)
+		missing += history.ended[i] != 1;
+	EQ(missing, 0);
+	EQ(history.doubled, 0);
+	EQ(history.misplaced, 0);
+	EQ(history.strange, 0);
+	EQ(history.taken, history.submitted);
+	NOTE("%llu jobs: %llu with 0, %llu -EIO, %llu -ETIME, %llu -ECANCELED",
+	     (unsigned long long)history.taken,
+	     (unsigned long long)history.by_status[0],
+	     (unsigned long long)history.by_status[1],
+	     (unsigned long long)history.by_status[2],
+	     (unsigned long long)history.by_status[3]);
+	OK(history.by_status[0] > history.n / 4);
+	free(history.ended);
+}
+
+int main(void)
+{
+	void *memory;
+
+	stage_make(&agent, "[host]\nrows = 3\n");
+	if (OK(agent_start(&agent)) && OK((map = story_attach(&agent))) &&
+	    EQ(gpumap_session_open(map, NULL, &session), 0)) {
+		if (EQ(gpumap_alloc(session, 0, 16384, &memory), 0)) {
+			words = memory;
+			every_job_ends_once();
+		}
+		gpumap_session_close(session);
+	}
+	gpumap_detach(map);
+	EQ(agent_kill(&agent, SIGTERM), 0);
+	if (tap_failures)
+		agent_show_log(&agent);
+	stage_end(&agent);
+	return tap_done();
+}

@@ -614,6 +614,12 @@ gm_tests += %reldir%/test_flight_crowd
 	%reldir%/hand_client.h %reldir%/tap.h
 %canon_reldir%_test_flight_crowd_LDADD = agent/worker/libworker.la
 
+gm_tests += %reldir%/test_wait
+%canon_reldir%_test_wait_SOURCES = %reldir%/test_wait.c \
+	%reldir%/flight_rig.h %reldir%/late_device.h \
+	%reldir%/hand_client.h %reldir%/tap.h
+%canon_reldir%_test_wait_LDADD = agent/worker/libworker.la
+
 gm_tests += %reldir%/test_flight_second
 %canon_reldir%_test_flight_second_SOURCES = %reldir%/test_flight_second.c \
 	%reldir%/flight_rig.h %reldir%/late_device.h \

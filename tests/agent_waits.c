@@ -203,9 +203,24 @@ static void play(int rounds, bool kills)
 	     sum.failed);
 }
 
+/* Eventfds that the rows' workers have. */
+static int count_eventfds(void)
+{
+	int n = 0;
+
+	for (uint32_t row = 0; row < ROWS; row++)
+		n += story_holds((pid_t)story_device(map, row).worker_pid,
+				 "[eventfd]");
+	return n;
+}
+
 static void what_is_waited_for_has_been_done(void)
 {
+	int held = count_eventfds();
+
 	play(story_rounds(), false);
+	/* Each has what wakes it by now, and what wakes some other. */
+	OK(count_eventfds() >= held + 2 * (int)ROWS);
 	EQ(sum.failed, 0);
 	EQ(sum.sound, story_rounds() * (int)NODES);
 }

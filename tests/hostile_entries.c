@@ -155,6 +155,61 @@ static void second_slots(struct hostile *h)
 	}
 }
 
+/* ---- waits ------------------------------------------------------------- */
+
+/* Wait on one row for what is yet to come on the other. */
+static void post_waiter(struct hostile *h, struct raw_queue *q,
+			const struct raw_queue *other, uint32_t row)
+{
+	uint32_t far = other->entries.pos + (uint32_t)hostile_below(h, 200);
+	uint32_t era = gm_time_incarnation(gm_get(&other->queue->incarnation));
+	struct gm_entry pair[2] = { raw_entry(q, GPUMAP_OP_NOP) };
+
+	pair[0].flags = GM_ENTRY_MORE;
+	pair[1] = (struct gm_entry){ .op = GM_OP_MORE,
+				     .flags = 1,
+				     .dst = gm_time_make(row, era, far) };
+	raw_post(q, pair, 2);
+}
+
+static void post_nops(struct raw_queue *q, uint32_t n)
+{
+	struct gm_entry batch[DEPTH];
+
+	for (uint32_t i = 0; i < n; i++)
+		batch[i] = raw_entry(q, GPUMAP_OP_NOP);
+	if (n)
+		raw_post(q, batch, n);
+}
+
+/* One row ends what it can, and each time another looks whether that was it. */
+static void waits(struct hostile *h)
+{
+	struct raw c;
+	struct raw_queue *q;
+
+	while ((q = hostile_session(h, &c, DEPTH, 0, RANGE)) != NULL) {
+		uint32_t row = (uint32_t)(q - c.row + 1) % h->n_rows;
+		struct raw_queue *other = &c.row[row];
+
+		if (other != q && raw_queue(&c, row) != 0)
+			other = q;
+		while (hostile_goes_on(h) && !raw_is_over(&c)) {
+			hostile_take_all(q);
+			hostile_take_all(other);
+			if (hostile_credit(q) >= 2)
+				post_waiter(h, q, other, row);
+			post_nops(other,
+				  (uint32_t)hostile_below(
+					  h, hostile_credit(other) / 2 + 1));
+			hostile_round(h);
+		}
+		if (raw_is_over(&c))
+			hostile_lapse(h, "a wait has ended the session");
+		raw_close(&c);
+	}
+}
+
 /* ---- numbers ----------------------------------------------------------- */
 
 /* Around every edge that there is. */
@@ -490,6 +545,7 @@ static void slow_crowd(struct hostile *h)
 const struct hostile_attack hostile_entries[] = {
 	{ "reserved bits", reserved_bits, 1 },
 	{ "second slots", second_slots, 1 },
+	{ "waits", waits, 1 },
 	{ "numbers", numbers, 1 },
 	{ "incarnations", incarnations, 1 },
 	{ "flips after publication", flips, 2 },

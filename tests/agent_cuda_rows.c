@@ -6,6 +6,8 @@
  * there is none, and that what is known of a card waits for it.
  */
 
+#include <signal.h>
+
 #include "puppet_scene.h"
 
 /* ---- order ------------------------------------------------------------- */
@@ -145,6 +147,61 @@ static void absence_is_no_fault(void)
 	EQ(agent_run(&agent, "--remove"), 0);
 }
 
+/* How often this is in the agent's log. */
+static int times(const char *event)
+{
+	char line[512];
+	FILE *log = fopen(agent.log, "re");
+	int n = 0;
+
+	while (log && fgets(line, sizeof(line), log))
+		n += strstr(line, event) != NULL;
+	if (log)
+		fclose(log);
+	return n;
+}
+
+static void find_nothing(void)
+{
+	int probe = puppet_accept();
+
+	OK(probe >= 0);
+	puppet_say_only(probe, GM_PROBE_ABSENT, "no libcuda.so.1");
+	close(probe);
+}
+
+/* A driver that is installed later, or is loaded late. */
+static void what_was_absent_is_looked_for_again(const char *again, int signal)
+{
+	struct gm_probe_wire card = puppet_card(1);
+	int absent = times("event=cuda_absent"), probe;
+	int started = times("event=probe_started");
+	struct gpumap *map;
+
+	configure_looking(again);
+	agent_spawn(&agent, NULL);
+	find_nothing();
+	OK(agent_wait_log(&agent, "event=ready "));
+	for (int i = 0; i < 3 && !signal; i++)
+		find_nothing();
+	OK(!agent_logged(&agent, "level=warning"));
+	if (signal)
+		EQ(kill(agent.pid, signal), 0);
+	probe = puppet_accept();
+	if (!OK(probe >= 0))
+		return;
+	EQ(times("event=cuda_absent"), absent + 1);
+	EQ(times("event=probe_started"), started + 1);
+	puppet_say(probe, &card);
+	puppet_say_moving(probe, 1, GM_PROBE_USABLE, "");
+	puppet_say_only(probe, GM_PROBE_LISTED, "");
+	map = story_attach(&agent);
+	OK(puppet_becomes(map, 1, GPUMAP_DEVICE_READY));
+	EQ(puppet_row(map, 1), 1);
+	OK(agent_wait_log(&agent, "event=driver_came "));
+	end(probe, map);
+}
+
 static void a_fault_is_told(void)
 {
 	struct gm_probe_wire card = puppet_card(1);
@@ -248,6 +305,8 @@ int main(void)
 	what_comes_late_comes_last();
 	a_late_card_may_be_of_no_use();
 	absence_is_no_fault();
+	what_was_absent_is_looked_for_again("20ms", 0);
+	what_was_absent_is_looked_for_again("3600s", SIGHUP);
 	a_fault_is_told();
 	what_is_required_is_required();
 	a_signal_ends_the_waiting();

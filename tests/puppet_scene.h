@@ -26,6 +26,17 @@ static inline void configure(const char *enabled, const char *limit)
 	puppet_for(&agent);
 }
 
+/* The same, and how long until a driver is looked for again. */
+static inline void configure_looking(const char *again)
+{
+	char config[320];
+
+	snprintf(config, sizeof(config), CONFIG "look-again = %s\n", "auto",
+		 "30s", again);
+	agent_configure(&agent, config);
+	puppet_for(&agent);
+}
+
 static inline struct gpumap_device card_of(const struct gpumap *map,
 					   uint32_t card)
 {

@@ -111,6 +111,7 @@ void gm_config_init(struct gm_config *config)
 		.load_depth = 16,
 		.load_bytes = UINT64_C(512) << 10,
 		.cuda_list_limit_ns = UINT64_C(5000000000),
+		.cuda_look_again_ns = UINT64_C(60000000000),
 		.cuda_idle_ns = UINT64_C(60000000000),
 		.cuda_spare = true,
 		.spin_limit = GM_CONFIG_SPIN_AUTO,

@@ -92,6 +92,7 @@ struct gm_config {
 	uint32_t cuda_enabled;         /* enum gm_config_cuda */
 	uint32_t cuda_share;           /* enum gm_config_share */
 	uint64_t cuda_list_limit_ns;   /* for the probe to name every card */
+	uint64_t cuda_look_again_ns;   /* for a driver, where there was none */
 	uint64_t cuda_idle_ns;         /* of a worker without seats */
 	uint64_t cuda_kernel_limit_ns; /* of one job on a card; 0: none */
 	bool cuda_mps;                 /* join a running MPS daemon */

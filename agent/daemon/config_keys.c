@@ -95,6 +95,8 @@ static const struct gm_config_key keys[] = {
 	KEY("cuda", "library", PATH, cuda_library, 0, 0),
 	KEY("cuda", "list-limit", TIME, cuda_list_limit_ns, 10 * NS_PER_MS,
 	    3600 * NS_PER_S),
+	KEY("cuda", "look-again", TIME, cuda_look_again_ns, 10 * NS_PER_MS,
+	    86400 * NS_PER_S),
 	KEY("cuda", "mps", SWITCH, cuda_mps, 0, 1),
 	KEY("cuda", "pass-environment", NAMES, cuda_pass, 0, 0),
 	WORD("cuda", "share", cuda_share, share_words),

@@ -63,6 +63,7 @@ static void on_signal(struct gm_source *source, uint32_t events)
 		gm_log(GM_LOG_WARNING, "reload_refused",
 		       "why=\"the configuration is read at start only: "
 		       "restart, the segment and its readers stay\"");
+		gm_probe_look_again(d);
 		return;
 	}
 	gm_log(GM_LOG_INFO, "signal", "signal=%u from=%u", info.ssi_signo,

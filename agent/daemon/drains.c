@@ -354,6 +354,7 @@ int gm_drains_undo(struct gm_daemon *d, uint32_t row,
 
 	if (ret != 0)
 		return ret;
+	gm_probe_look_again(d);
 	drain = drain_over(d, row);
 	if (drain == NULL)
 		return 0;

@@ -77,9 +77,16 @@ static void hear(struct gm_probe *probe, struct gm_probe_wire *wire)
 {
 	probe->heard_ns = gm_loop_now();
 	close_texts(wire);
+	if (wire->type != GM_PROBE_ABSENT && probe->found_none_before) {
+		probe->found_none_before = false;
+		gm_log(GM_LOG_INFO, "driver_came", "pid=%d",
+		       (int)probe->child.pid);
+	}
 	switch (wire->type) {
 	case GM_PROBE_ABSENT:
 		probe->found_none = true;
+		if (probe->found_none_before)
+			return;
 		break;
 	case GM_PROBE_BROKEN:
 		snprintf(probe->why, sizeof(probe->why), "%s", wire->text);
@@ -198,7 +205,11 @@ static void has_ended(struct gm_probe *probe, const char *how)
 
 	unwatch(probe);
 	if (probe->found_none) {
-		enter(probe, GM_PROBE_OFF, 0);
+		probe->found_none_before = true;
+		enter(probe, GM_PROBE_OFF,
+		      probe->looks_again ? 1
+					 : probe->d->config.cuda_look_again_ns);
+		probe->looks_again = false;
 		gm_cudarows_silent(probe->d);
 		return;
 	}
@@ -246,10 +257,10 @@ static void timer_fired(struct gm_timer *timer)
 		enter(probe, GM_PROBE_STUCK, 0);
 		break;
 	case GM_PROBE_RESTING:
+	case GM_PROBE_OFF:
 		spawn(probe);
 		break;
 	case GM_PROBE_STUCK:
-	case GM_PROBE_OFF:
 		break;
 	}
 }
@@ -364,8 +375,9 @@ static void spawn(struct gm_probe *probe)
 		return;
 	}
 	probe->since_ns = probe->heard_ns = gm_loop_now();
-	gm_log(GM_LOG_INFO, "probe_started", "pid=%d restarts=%u",
-	       (int)probe->child.pid, probe->restarts);
+	if (!probe->found_none_before)
+		gm_log(GM_LOG_INFO, "probe_started", "pid=%d restarts=%u",
+		       (int)probe->child.pid, probe->restarts);
 	enter(probe, GM_PROBE_RUNNING, 0);
 	gm_timer_set(&probe->d->loop, &probe->look, probe->since_ns + LOOK_NS);
 	gm_cudarows_greet(probe->d);
@@ -380,6 +392,18 @@ void gm_probe_start(struct gm_daemon *d)
 	probe->timer.fired = timer_fired;
 	probe->look.fired = look;
 	spawn(probe);
+}
+
+void gm_probe_look_again(struct gm_daemon *d)
+{
+	struct gm_probe *probe = &d->probe;
+
+	if (probe->d == NULL || !d->is_open)
+		return;
+	if (probe->state == GM_PROBE_OFF)
+		spawn(probe);
+	else
+		probe->looks_again = probe->found_none;
 }
 
 bool gm_probe_runs(const struct gm_daemon *d)

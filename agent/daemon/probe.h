@@ -4,7 +4,7 @@
 /*
  * probe - the life of gpumap-probe, which alone may call NVML.
  *
- *	OFF       not wanted, or there is no driver
+ *	OFF       not wanted, or there is no driver: it is looked again, slowly
  *	RUNNING
  *	ENDING    it was sent SIGKILL; its pidfd has not spoken yet
  *	STUCK     not even SIGKILL has ended it in time
@@ -49,12 +49,17 @@ struct gm_probe {
 	uint32_t times_stopped; /* looks in a row that found it stopped */
 	bool has_listed;
 	bool found_none;         /* it said that there is no driver */
+	bool found_none_before;  /* and so did the one before it */
+	bool looks_again;        /* at once, when this one has ended */
 	char why[GM_WHY_BYTES];  /* why it is ending, when that is known */
 	char said[GM_WHY_BYTES]; /* why the last one was BROKEN, for the log */
 };
 
 /* Start the first one.  What fails is told to gm_cudarows_broken(). */
 void gm_probe_start(struct gm_daemon *d);
+
+/* Where there was no driver: look again now. */
+void gm_probe_look_again(struct gm_daemon *d);
 
 /* Kill it, and start no other. */
 void gm_probe_exit(struct gm_daemon *d);

@@ -1259,6 +1259,13 @@ enum gpumap_op {
 			    * wrap */
 	GPUMAP_OP_MIN = 9,  /* of src's dtype; -0 is less than +0 */
 	GPUMAP_OP_MAX = 10, /* likewise */
+	/* With a mask, which begins again where it ends.  Such a job takes the
+	 * room of two in the queue.  dst may be src; neither may the mask. */
+	GPUMAP_OP_MASK_ADD = 11,  /* dst[i] = src[i] + mask[(mask_first + i) %
+				  * mask_n], the mask of the same dtype: f16,
+				  * bf16, f32, f64 */
+	GPUMAP_OP_MASK_BOOL = 12, /* dst[i] = -infinity where that byte of the
+				   * mask is not 0, else src[i], as it is */
 	GPUMAP_OP_LOAD = 13 /* n bytes of the file @src_buffer, from src_at on,
 			      * to dst; u8 */
 };
@@ -1295,6 +1302,13 @@ struct gpumap_job {
 					  * begun; read by the call */
 	uint32_t n_waits;                /* GPUMAP_WAITS_MAX at most */
 	uint32_t to;                     /* CAST: enum gpumap_dtype of dst */
+	/* MASK_ADD, MASK_BOOL. */
+	uint32_t mask_n; /* elements of the mask, at least 1 */
+	uint32_t
+		mask_first; /* the one that goes with element 0, below mask_n */
+	const void *mask;   /* as src; of no account with mask_buffer */
+	uint64_t mask_buffer;
+	uint64_t mask_at;
 };
 
 struct gpumap_done {
@@ -1321,8 +1335,8 @@ struct gpumap_done {
  *
  *	0		done
  *	-EINVAL		its dtype does not go with its operation, a pointer is
- *			not aligned, source and destination overlap, or there
- *			is nothing to reduce
+ *			not aligned, source and destination overlap, or
+ *			destination and mask, or there is nothing to reduce
  *	-ERANGE		it reaches out of the arena or the buffer
  *	-ESTALE		its buffer died with an earlier worker, or was freed
  *			before a copy to another row was begun
@@ -1470,7 +1484,8 @@ struct gpumap_scatter_opts {
  * what is registered, is split in the same way; with dst_buffers or src_buffers
  * each row uses the beginning of its own.  Of a reduction dst has as many elements
  * as there are tiles, each its tile's result, in their order; with dst_buffers
- * each row has its own.  What they come to together is for the caller, and a sum
+ * each row has its own.  A mask is not split: each tile goes on in it where the
+ * one before ends.  What results of a reduction come to together is for the caller, and a sum
  * of floats then depends on the split.  Credit is looked at on every row
  * before the first tile is submitted.  job->cookie is not used, and completions of other
  * jobs stay for gpumap_poll().  job->waits and job->deadline_ns hold for every tile.

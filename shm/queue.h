@@ -23,7 +23,8 @@
  *	2  destination: offset in its buffer
  *	3  source: offset in its buffer
  *	4  elements; ALLOC: bytes
- *	5  alpha (a double's bits), fill pattern, or GPUMAP_BUFFER_* of ALLOC
+ *	5  alpha (a double's bits), fill pattern, GPUMAP_BUFFER_* of ALLOC, or
+ *	   elements of a mask:32  the one that is first:32
  *	6  the destination's buffer: its handle, 0 for the arena
  *	7  the source's buffer: its handle, 0 for the arena
  *
@@ -38,7 +39,7 @@
  *	0  sequence:32  GM_OP_MORE:8  n_waits:8  reserved:16
  *	1  deadline on CLOCK_MONOTONIC in ns, 0 for none
  *	2-5  what it waits for, a place in time each; those behind n_waits are 0
- *	6  third operand: offset in its buffer
+ *	6  third operand, a mask: offset in its buffer
  *	7  the third operand's buffer: its handle, 0 for the arena
  *
  * To the rings, the journal and the credit a second slot is an entry like any

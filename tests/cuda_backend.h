@@ -221,6 +221,7 @@ struct trial {
 	uint64_t at[BENCH_SIDES];    /* bytes into the operand's room */
 	bool on_device[BENCH_SIDES]; /* else in client memory */
 	uint32_t to;                 /* CAST */
+	uint32_t mask_n; /* of a mask that is in src's room, behind it */
 };
 
 static inline struct gm_task trial_copy(struct bench *b, uint32_t side,
@@ -238,6 +239,12 @@ static inline struct gm_task trial_copy(struct bench *b, uint32_t side,
 		.dst_address = is_out ? 0 : address,
 		.src_address = is_out ? address : 0,
 	};
+}
+
+/* Bytes behind src at which its mask begins. */
+static inline uint64_t trial_mask_at(const struct trial *t)
+{
+	return t->n * gm_dtype_bytes(t->dtype);
 }
 
 static inline struct gm_task trial_task(struct bench *b, const struct trial *t)
@@ -263,6 +270,14 @@ static inline struct gm_task trial_task(struct bench *b, const struct trial *t)
 		task.src_address = b->buffer[1]->address + t->at[1];
 	else
 		task.src = b->client + BENCH_ROOM + t->at[1];
+	if (!t->mask_n)
+		return task;
+	task.mask_n = t->mask_n;
+	task.mask_first = t->mask_n / 3;
+	if (t->on_device[1])
+		task.mask_address = task.src_address + trial_mask_at(t);
+	else
+		task.mask = (const char *)task.src + trial_mask_at(t);
 	return task;
 }
 
@@ -291,6 +306,7 @@ static inline int trial_run(struct bench *b, const struct trial *t)
 	trial_throw(b);
 	host.dst = b->want + t->at[0];
 	host.src = b->kept + BENCH_ROOM + t->at[1];
+	host.mask = (const char *)host.src + trial_mask_at(t);
 	rc = b->host->backend->run(b->host, &host, 0, t->n);
 	for (uint32_t i = 0; i < BENCH_SIDES && rc == 0; i++) {
 		if (t->on_device[i])
@@ -322,29 +338,33 @@ static inline bool trial_holds(struct bench *b, const struct trial *t)
 static inline int trials_failed(struct bench *b, uint64_t n)
 {
 	static const struct {
-		uint32_t op, dtype, to;
+		uint32_t op, dtype, to, mask_n;
 	} jobs[] = {
-		{ GPUMAP_OP_COPY, GPUMAP_DTYPE_U8, 0 },
-		{ GPUMAP_OP_COPY, GPUMAP_DTYPE_I64, 0 },
-		{ GPUMAP_OP_FILL, GPUMAP_DTYPE_BF16, 0 },
-		{ GPUMAP_OP_FILL, GPUMAP_DTYPE_U8, 0 },
-		{ GPUMAP_OP_SCALE, GPUMAP_DTYPE_F32, 0 },
-		{ GPUMAP_OP_AXPY, GPUMAP_DTYPE_F32, 0 },
-		{ GPUMAP_OP_SCALE, GPUMAP_DTYPE_F16, 0 },
-		{ GPUMAP_OP_SCALE, GPUMAP_DTYPE_F64, 0 },
-		{ GPUMAP_OP_AXPY, GPUMAP_DTYPE_BF16, 0 },
-		{ GPUMAP_OP_AXPY, GPUMAP_DTYPE_F64, 0 },
-		{ GPUMAP_OP_CAST, GPUMAP_DTYPE_F32, GPUMAP_DTYPE_F16 },
-		{ GPUMAP_OP_CAST, GPUMAP_DTYPE_F16, GPUMAP_DTYPE_BF16 },
-		{ GPUMAP_OP_CAST, GPUMAP_DTYPE_BF16, GPUMAP_DTYPE_F32 },
-		{ GPUMAP_OP_SUM, GPUMAP_DTYPE_F32, 0 },
-		{ GPUMAP_OP_SUM, GPUMAP_DTYPE_F16, 0 },
-		{ GPUMAP_OP_SUM, GPUMAP_DTYPE_F64, 0 },
-		{ GPUMAP_OP_SUM, GPUMAP_DTYPE_U8, 0 },
-		{ GPUMAP_OP_SUM, GPUMAP_DTYPE_I32, 0 },
-		{ GPUMAP_OP_MIN, GPUMAP_DTYPE_BF16, 0 },
-		{ GPUMAP_OP_MAX, GPUMAP_DTYPE_F64, 0 },
-		{ GPUMAP_OP_MAX, GPUMAP_DTYPE_U16, 0 },
+		{ GPUMAP_OP_COPY, GPUMAP_DTYPE_U8, 0, 0 },
+		{ GPUMAP_OP_COPY, GPUMAP_DTYPE_I64, 0, 0 },
+		{ GPUMAP_OP_FILL, GPUMAP_DTYPE_BF16, 0, 0 },
+		{ GPUMAP_OP_FILL, GPUMAP_DTYPE_U8, 0, 0 },
+		{ GPUMAP_OP_SCALE, GPUMAP_DTYPE_F32, 0, 0 },
+		{ GPUMAP_OP_AXPY, GPUMAP_DTYPE_F32, 0, 0 },
+		{ GPUMAP_OP_SCALE, GPUMAP_DTYPE_F16, 0, 0 },
+		{ GPUMAP_OP_SCALE, GPUMAP_DTYPE_F64, 0, 0 },
+		{ GPUMAP_OP_AXPY, GPUMAP_DTYPE_BF16, 0, 0 },
+		{ GPUMAP_OP_AXPY, GPUMAP_DTYPE_F64, 0, 0 },
+		{ GPUMAP_OP_CAST, GPUMAP_DTYPE_F32, GPUMAP_DTYPE_F16, 0 },
+		{ GPUMAP_OP_CAST, GPUMAP_DTYPE_F16, GPUMAP_DTYPE_BF16, 0 },
+		{ GPUMAP_OP_CAST, GPUMAP_DTYPE_BF16, GPUMAP_DTYPE_F32, 0 },
+		{ GPUMAP_OP_SUM, GPUMAP_DTYPE_F32, 0, 0 },
+		{ GPUMAP_OP_SUM, GPUMAP_DTYPE_F16, 0, 0 },
+		{ GPUMAP_OP_SUM, GPUMAP_DTYPE_F64, 0, 0 },
+		{ GPUMAP_OP_SUM, GPUMAP_DTYPE_U8, 0, 0 },
+		{ GPUMAP_OP_SUM, GPUMAP_DTYPE_I32, 0, 0 },
+		{ GPUMAP_OP_MIN, GPUMAP_DTYPE_BF16, 0, 0 },
+		{ GPUMAP_OP_MAX, GPUMAP_DTYPE_F64, 0, 0 },
+		{ GPUMAP_OP_MAX, GPUMAP_DTYPE_U16, 0, 0 },
+		{ GPUMAP_OP_MASK_ADD, GPUMAP_DTYPE_F16, 0, 5 },
+		{ GPUMAP_OP_MASK_ADD, GPUMAP_DTYPE_F64, 0, 300 },
+		{ GPUMAP_OP_MASK_BOOL, GPUMAP_DTYPE_F32, 0, 1000 },
+		{ GPUMAP_OP_MASK_BOOL, GPUMAP_DTYPE_BF16, 0, 2 },
 	};
 	int failed = 0;
 
@@ -357,6 +377,7 @@ static inline int trials_failed(struct bench *b, uint64_t n)
 				.at = { dice(64) * 8, dice(64) * 8 },
 				.on_device = { place & 1, place & 2 },
 				.to = jobs[i].to,
+				.mask_n = jobs[i].mask_n,
 			};
 
 			failed += !trial_holds(b, &t);

@@ -33,8 +33,9 @@ static const char *break_contract(struct hostile *h, struct gm_entry *entry)
 		return "a reserved bit of word 1";
 	}
 	do
-		entry->op = (uint8_t)(GPUMAP_OP_MAX + 1 +
-				      hostile_below(h, 255 - GPUMAP_OP_MAX));
+		entry->op =
+			(uint8_t)(GPUMAP_OP_MASK_BOOL + 1 +
+				  hostile_below(h, 255 - GPUMAP_OP_MASK_BOOL));
 	while (entry->op == GPUMAP_OP_LOAD);
 	return "an unknown operation";
 }
@@ -69,6 +70,12 @@ static void make_pair(struct hostile *h, const struct raw_queue *q,
 	uint64_t deadline = hostile_below(h, 2) ? hostile_random(h) : 0;
 
 	pair[0] = raw_entry(q, (uint8_t)hostile_below(h, GPUMAP_OP_AXPY + 1));
+	/* The third operand is anything, so is how much of it there is. */
+	if (hostile_below(h, 3) == 0) {
+		pair[0].op =
+			(uint8_t)(GPUMAP_OP_MASK_ADD + hostile_below(h, 2));
+		pair[0].value = hostile_random(h) >> hostile_below(h, 64);
+	}
 	pair[0].dtype = GPUMAP_DTYPE_F32;
 	pair[0].flags = GM_ENTRY_MORE;
 	pair[0].src = RANGE / 2;

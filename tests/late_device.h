@@ -44,7 +44,7 @@ struct late {
 	int reach_rc;        /* of every reach() */
 	int land_rc;         /* of the next that lands */
 	bool lost;
-	uint32_t n_reached, n_unreached, n_buffers, n_armed;
+	uint32_t n_reached, n_unreached, n_buffers, n_armed, n_quit;
 	gm_a32 hold; /* alloc() does not return */
 };
 
@@ -122,6 +122,12 @@ static inline void late_land_all(struct late *l)
 		late_land(l, v);
 }
 
+static inline void late_quit(struct gm_device *dev, const struct gm_task *task)
+{
+	(void)task;
+	late_of(dev)->n_quit++;
+}
+
 static inline int late_arm(struct gm_device *dev)
 {
 	struct late *l = late_of(dev);
@@ -197,6 +203,7 @@ static inline const char *late_fault(struct gm_device *dev, int *ret_code)
 static const struct gm_backend late_backend = {
 	.name = "late",
 	.start = late_start,
+	.quit = late_quit,
 	.ended = late_ended,
 	.arm = late_arm,
 	.alloc = late_alloc,

@@ -583,6 +583,10 @@ gm_tests += %reldir%/test_judge
 %canon_reldir%_test_judge_SOURCES = %reldir%/test_judge.c %reldir%/tap.h
 %canon_reldir%_test_judge_LDADD = agent/worker/libworker.la
 
+gm_tests += %reldir%/test_judge_operators
+%canon_reldir%_test_judge_operators_SOURCES = %reldir%/test_judge_operators.c %reldir%/tap.h
+%canon_reldir%_test_judge_operators_LDADD = agent/worker/libworker.la
+
 gm_tests += %reldir%/test_worker_spin
 %canon_reldir%_test_worker_spin_SOURCES = %reldir%/test_worker_spin.c %reldir%/tap.h
 %canon_reldir%_test_worker_spin_LDADD = agent/worker/libworker.la

@@ -51,8 +51,8 @@ static void all_dtypes_are_copied_and_filled(void)
 	int failed = 0;
 
 	for (uint32_t dtype = 0; gm_dtype_bytes(dtype); dtype++) {
-		struct trial t = { GPUMAP_OP_FILL, dtype,          777,
-				   { 4096, 64 },   { true, true }, 0 };
+		struct trial t = { GPUMAP_OP_FILL, dtype, 777, { 4096, 64 },
+				   { true, true }, 0,     0 };
 
 		failed += !trial_holds(&b, &t);
 		t.on_device[0] = false;
@@ -74,6 +74,7 @@ static void no_alignment_is_asked_for(void)
 				   1 + dice(100),
 				   { 1 + dice(30), 1 + dice(30) },
 				   { i & 1, i & 2 },
+				   0,
 				   0 };
 
 		failed += !trial_holds(&b, &t);
@@ -84,10 +85,20 @@ static void no_alignment_is_asked_for(void)
 static void large_jobs_go_in_slices(void)
 {
 	uint64_t n = b.dev->slice_bytes / 4 + 100003;
-	struct trial scale = { GPUMAP_OP_SCALE, GPUMAP_DTYPE_F32, n,
-			       { 0, 8 },        { true, false },  0 };
-	struct trial copy = { GPUMAP_OP_COPY, GPUMAP_DTYPE_F32, n,
-			      { 16, 0 },      { false, false }, 0 };
+	struct trial scale = { GPUMAP_OP_SCALE,
+			       GPUMAP_DTYPE_F32,
+			       n,
+			       { 0, 8 },
+			       { true, false },
+			       0,
+			       0 };
+	struct trial copy = { GPUMAP_OP_COPY,
+			      GPUMAP_DTYPE_F32,
+			      n,
+			      { 16, 0 },
+			      { false, false },
+			      0,
+			      0 };
 	struct trial cast = {
 		.op = GPUMAP_OP_CAST,
 		.dtype = GPUMAP_DTYPE_F16,
@@ -142,6 +153,26 @@ static void large_reductions_go_in_slices(void)
 		t.n++;
 		if (t.n * jobs[i].each <= BENCH_ROOM)
 			OK(trial_holds(&b, &t));
+	}
+	b.room = BENCH_SMALL;
+}
+
+/* Masks longer and shorter than a slice, anywhere. */
+static void large_masks_go_in_slices(void)
+{
+	static const uint32_t lengths[] = { 3, 1000, 300000, 1200000 };
+
+	b.room = BENCH_ROOM;
+	for (uint32_t i = 0; i < 8; i++) {
+		struct trial t = {
+			.op = i & 1 ? GPUMAP_OP_MASK_ADD : GPUMAP_OP_MASK_BOOL,
+			.dtype = GPUMAP_DTYPE_F16,
+			.n = UINT64_C(1500000) + dice(2000),
+			.on_device = { i & 2, i & 4 },
+			.mask_n = lengths[i / 2],
+		};
+
+		OK(trial_holds(&b, &t));
 	}
 	b.room = BENCH_SMALL;
 }
@@ -332,6 +363,7 @@ int main(int argc, char **argv)
 		no_alignment_is_asked_for();
 		large_jobs_go_in_slices();
 		large_reductions_go_in_slices();
+		large_masks_go_in_slices();
 		reductions_are_given_up();
 		lanes_wait_for_each_other();
 		a_lane_has_an_end();

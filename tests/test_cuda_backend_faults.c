@@ -27,8 +27,13 @@ static int end(int line)
 /* Everything, by looking and by sleeping. */
 static int works(void)
 {
-	struct trial large = { GPUMAP_OP_AXPY, GPUMAP_DTYPE_F32, 5 * MIB / 4,
-			       { 8, 16 },      { false, false }, 0 };
+	struct trial large = { GPUMAP_OP_AXPY,
+			       GPUMAP_DTYPE_F32,
+			       5 * MIB / 4,
+			       { 8, 16 },
+			       { false, false },
+			       0,
+			       0 };
 
 	WANT(bench_open(&b, NULL) == 0);
 	WANT(trials_failed(&b, 3000) == 0);
@@ -169,8 +174,13 @@ static int order_is_kept_under_way(void)
 /* Copies of all kinds, and bytes; nothing that has to be compiled. */
 static int copies_without_operators(void)
 {
-	struct trial t = { GPUMAP_OP_COPY, GPUMAP_DTYPE_U8, 5000,
-			   { 3, 5 },       { false, true }, 0 };
+	struct trial t = { GPUMAP_OP_COPY,
+			   GPUMAP_DTYPE_U8,
+			   5000,
+			   { 3, 5 },
+			   { false, true },
+			   0,
+			   0 };
 
 	WANT(bench_open(&b, NULL) == 0);
 	for (uint32_t i = 0; i < 4; i++) {
@@ -183,8 +193,13 @@ static int copies_without_operators(void)
 	WANT(trial_holds(&b, &t));
 	t.on_device[0] = false;
 	WANT(trial_run(&b, &t) == -EOPNOTSUPP);
-	t = (struct trial){ GPUMAP_OP_SCALE, GPUMAP_DTYPE_F32, 100,
-			    { 0, 0 },        { true, true },   0 };
+	t = (struct trial){ GPUMAP_OP_SCALE,
+			    GPUMAP_DTYPE_F32,
+			    100,
+			    { 0, 0 },
+			    { true, true },
+			    0,
+			    0 };
 	WANT(trial_run(&b, &t) == -EOPNOTSUPP);
 	return end(0);
 }
@@ -221,8 +236,13 @@ static int run_until_lost(bool sleeps)
 
 	b.sleeps = sleeps;
 	for (int i = 0; i < 100 && rc == 0; i++) {
-		const struct trial t = { GPUMAP_OP_AXPY, GPUMAP_DTYPE_F32, 100,
-					 { 0, 0 },       { true, true },   0 };
+		const struct trial t = { GPUMAP_OP_AXPY,
+					 GPUMAP_DTYPE_F32,
+					 100,
+					 { 0, 0 },
+					 { true, true },
+					 0,
+					 0 };
 
 		rc = trial_run(&b, &t);
 	}

@@ -45,6 +45,7 @@ static void second_slots_follow_their_first(void)
 		rig_serve(&r, s);
 	}
 	EQ(r.late.n_started, 5);
+	EQ(r.late.n_quit, 0);
 	rig_expect(&c, 0, want, 6);
 	EQ(c.memory[0], 0);
 	EQ(c.memory[100], 9);
@@ -75,8 +76,29 @@ static void a_deadline_holds_between_slices(void)
 	late_land_all(&r.late);
 	rig_serve(&r, s);
 	OK(r.late.n_started <= 2);
+	/* A device that keeps something of a task is told of its end. */
+	EQ(r.late.n_quit, r.late.n_started > 0);
 	rig_expect(&c, 0, want, 2);
 	rig_end(&r, &c, s);
+	rig_close(&r);
+}
+
+/* So it is of one whose session leaves. */
+static void who_leaves_quits(void)
+{
+	struct hand_client c;
+	struct gm_session *s;
+	struct gm_entry e;
+
+	rig_open(&r, 64 * KIB, 2);
+	hand_open(&c, 1, 0, ROW, 16, 2 * MIB);
+	s = rig_attach(&r, &c);
+	e = hand_copy(&c, MIB, 0, 256 * KIB);
+	hand_submit(&c, &e, 1);
+	rig_serve(&r, s);
+	EQ(r.late.n_started, 2);
+	rig_end(&r, &c, s);
+	EQ(r.late.n_quit, 1);
 	rig_close(&r);
 }
 
@@ -114,6 +136,7 @@ int main(void)
 	EQ(gm_fault_init(), 0);
 	second_slots_follow_their_first();
 	a_deadline_holds_between_slices();
+	who_leaves_quits();
 	slots_come_in_pairs();
 	return tap_done();
 }

@@ -22,7 +22,7 @@
 
 static const struct gm_host_kernels *k;
 static struct gm_device *dev;
-static unsigned char to[ROOM], want[ROOM], before[ROOM], from[ROOM];
+static unsigned char to[ROOM], want[ROOM], before[ROOM], from[ROOM], mask[ROOM];
 
 static void run(const struct trial *t, const struct ref_args *a)
 {
@@ -32,6 +32,12 @@ static void run(const struct trial *t, const struct ref_args *a)
 		break;
 	case GM_OPERATOR_AXPY:
 		k->axpy[t->dtype](a->dst, a->src, a->alpha, a->n);
+		break;
+	case GM_OPERATOR_MASK_ADD:
+		k->mask_add[t->dtype](a->dst, a->src, a->mask, a->n);
+		break;
+	case GM_OPERATOR_MASK_BOOL:
+		k->mask_bool[t->dtype](a->dst, a->src, a->mask, a->n);
 		break;
 	default:
 		k->cast[t->dtype][t->to](a->dst, a->src, a->n);
@@ -61,11 +67,15 @@ static bool trial_holds(const struct trial *t)
 {
 	uint32_t out = out_dtype(t);
 	size_t at = GUARD + t->shift, end = at + t->n * ref_bytes(out);
-	struct ref_args a = { .n = t->n, .alpha = (double)(float)-1.7 };
+	struct ref_args a = { .n = t->n,
+			      .alpha = (double)(float)-1.7,
+			      .mask = mask + t->src_shift,
+			      .m = LENGTHS };
 
 	throw_numbers(to, sizeof(to) / 8, GPUMAP_DTYPE_U64, ANY);
 	throw_numbers(from + GUARD + t->src_shift, t->n, t->dtype, ANY);
 	throw_numbers(to + at, t->n, out, ANY);
+	throw_numbers(mask + t->src_shift, LENGTHS, t->dtype, ANY);
 	memcpy(want, to, sizeof(to));
 	memcpy(before, from, sizeof(from));
 	a.dst = want + at;
@@ -248,6 +258,54 @@ static void slices_make_no_difference(void)
 	}
 }
 
+/* A mask begins again wherever it ends, however short it is, and a slice begins
+ * in it where the one before ended. */
+static void masks_begin_again(void)
+{
+	static const uint32_t lengths[] = { 1,   2,   3,   7,   64,   100,
+					    511, 512, 513, 700, 4999, 6000 };
+	static unsigned char got[5000 * 8], expected[5000 * 8], in[5000 * 8];
+	static unsigned char by[6000 * 8];
+	bool pass = true;
+
+	for (uint32_t i = 0; i < 2 * 12 && pass; i++) {
+		uint32_t dtype = i % 3 ? GPUMAP_DTYPE_F64 : GPUMAP_DTYPE_F16;
+		struct gm_task task = { .op = i % 2 ? GPUMAP_OP_MASK_ADD
+						    : GPUMAP_OP_MASK_BOOL,
+					.dtype = dtype,
+					.dst = got,
+					.src = in,
+					.mask = by,
+					.mask_n = lengths[i / 2],
+					.n = 5000 };
+		struct ref_args a = { .dst = expected,
+				      .src = in,
+				      .n = 5000,
+				      .mask = by,
+				      .m = task.mask_n };
+
+		task.mask_first = (uint32_t)dice(task.mask_n);
+		a.at = task.mask_first;
+		throw_numbers(in, 5000, dtype, ANY);
+		throw_numbers(by, 6000, dtype, ANY);
+		for (uint32_t n = 0; n < 3000; n++)
+			by[dice(sizeof(by))] = 0;
+		ref_run(i % 2 ? GM_OPERATOR_MASK_ADD : GM_OPERATOR_MASK_BOOL,
+			dtype, 0, &a);
+		for (uint64_t end = task.n; end > 0;) {
+			uint64_t count = 1 + dice(end);
+
+			end -= count;
+			pass &= gm_host_backend.run(dev, &task, end, count) ==
+				0;
+		}
+		pass = pass && same_elements(dtype, got, expected, 5000);
+		if (!pass)
+			NOTE("a mask of %u elements", task.mask_n);
+	}
+	OK(pass);
+}
+
 int main(void)
 {
 	struct gm_device_config config = { 0 };
@@ -263,6 +321,8 @@ int main(void)
 		for (uint32_t d = 0; d < N_DTYPES; d++) {
 			lengths_and_alignments(GM_OPERATOR_SCALE, d, 0);
 			lengths_and_alignments(GM_OPERATOR_AXPY, d, 0);
+			lengths_and_alignments(GM_OPERATOR_MASK_ADD, d, 0);
+			lengths_and_alignments(GM_OPERATOR_MASK_BOOL, d, 0);
 			for (uint32_t e = 0; e < N_DTYPES; e++)
 				lengths_and_alignments(GM_OPERATOR_CAST, d, e);
 		}
@@ -271,6 +331,7 @@ int main(void)
 		some_are_known();
 	}
 	slices_make_no_difference();
+	masks_begin_again();
 	gm_host_backend.close(dev);
 	return tap_done();
 }

@@ -385,7 +385,8 @@ static int make_scratch(struct gm_cuda *cuda)
 {
 	static const uint32_t lanes[] = { GM_CUDA_SOON, GM_CUDA_BULK };
 	uint64_t bytes = GM_CUDA_SLICE_BYTES +
-			 2 * GM_CUDA_REDUCERS * GM_CUDA_REDUCER_BYTES;
+			 2 * GM_CUDA_REDUCERS * GM_CUDA_REDUCER_BYTES +
+			 GM_CUDA_SMALL_BYTES + GM_CUDA_SLICE_BYTES;
 	gm_cu_ptr at;
 	int rc = fail_to_open(cuda->driver->cuMemAlloc(&cuda->bounce, bytes),
 			      "cuMemAlloc");
@@ -398,6 +399,8 @@ static int make_scratch(struct gm_cuda *cuda)
 			lane->reducers[i].at = at;
 			at += GM_CUDA_REDUCER_BYTES;
 		}
+		lane->bounce = at;
+		at += l ? GM_CUDA_SLICE_BYTES : GM_CUDA_SMALL_BYTES;
 	}
 	return rc;
 }

@@ -8,6 +8,7 @@
  *	cuda_lanes.c	streams, slices under way, who waits for them
  *	cuda_work.c	from a slice to calls of the driver
  *	cuda_reduce.c	and those of reductions
+ *	cuda_mask.c	and the masks of those that have one
  *	cuda_memory.c	memory of the device, cut from slabs
  *	cuda_shared.c	memory of the device that can be exported
  *	cuda_across.c	memory of other devices, and what others fetch
@@ -48,6 +49,7 @@
 #include "shm/atomic.h"
 
 #define GM_CUDA_SLICE_BYTES    (UINT64_C(4) << 20)
+#define GM_CUDA_SMALL_BYTES    (UINT64_C(64) << 10) /* of a task that goes soon */
 #define GM_CUDA_SESSION_SLICES 3u  /* leaves room for another session */
 #define GM_CUDA_UNDER_WAY      4u  /* slices of a lane */
 #define GM_CUDA_SLOTS          8u  /* of a lane: a sleeper keeps one longer */
@@ -110,7 +112,9 @@ struct gm_cuda_lane {
 	uint32_t n_busy;
 	struct gm_cuda_slot slots[GM_CUDA_SLOTS];
 
-	struct gm_cuda_reducer reducers[GM_CUDA_REDUCERS]; /* SOON, BULK */
+	/* SOON, BULK: */
+	gm_cu_ptr bounce; /* a slice's bytes on the device, of masks */
+	struct gm_cuda_reducer reducers[GM_CUDA_REDUCERS];
 
 	/* Who sleeps for it. */
 	pthread_t sleeper;
@@ -165,7 +169,7 @@ struct gm_cuda {
 	struct gm_cuda_lane lanes[GM_CUDA_LANES];
 	gm_a64 *words;
 	gm_cu_ptr bounce;  /* a slice's bytes on the device, of ACROSS, and
-			    * behind them what reducers have */
+			    * behind them what SOON and BULK have */
 	uint32_t in_use;   /* staging units, a bit each */
 	uint32_t n_failed; /* slices that failed alone, and the last of them */
 	struct gm_flight failed[GM_CUDA_FAILED];

@@ -10,11 +10,9 @@
 #include "agent/device/host_kernels.h"
 #include "gpumap.h"
 
-#define SMALL_BYTES (UINT64_C(64) << 10) /* a task that may go before others */
-
 /* ---- operands ------------------------------------------------------------ */
 
-static int take_unit(struct gm_cuda *cuda, struct gm_cuda_side *side)
+int gm_cuda_take_unit(struct gm_cuda *cuda, struct gm_cuda_side *side)
 {
 	uint32_t i = (uint32_t)__builtin_ctz(~cuda->in_use);
 
@@ -41,7 +39,7 @@ static int find_side(struct gm_cuda *cuda, struct gm_cuda_side *side,
 	if (is_written && !piece.writable)
 		return -EINVAL;
 	if (!piece.at)
-		return take_unit(cuda, side);
+		return gm_cuda_take_unit(cuda, side);
 	offset = (uintptr_t)side->client - piece.from;
 	side->host = side->client;
 	side->at = piece.at + offset;
@@ -76,6 +74,8 @@ static int set_sides(struct gm_cuda *cuda, struct gm_cuda_slice *s,
 	if (rc == 0 && (s->memory & GM_TASK_READS_SRC))
 		rc = set_side(cuda, &s->src, (void *)(uintptr_t)task->src,
 			      task->src_address, first * s->src.each, false);
+	if (rc == 0 && (s->memory & GM_TASK_READS_MASK))
+		rc = gm_cuda_mask_find(cuda, s, first);
 	return rc;
 }
 
@@ -101,12 +101,14 @@ static int fill_staging(struct gm_cuda_slice *s,
 {
 	bool reads_dst = s->dst.unit && (s->memory & GM_TASK_READS_DST);
 
-	if (!s->src.unit && !reads_dst)
+	if (!s->src.unit && !reads_dst && !s->mask.unit)
 		return 0;
 	if (before && before->dirty)
 		return -EAGAIN;
 	if (s->src.unit)
 		memcpy(s->src.host, s->src.client, s->n * s->src.each);
+	if (s->mask.unit)
+		gm_cuda_mask_stage(s);
 	if (reads_dst)
 		memcpy(s->dst.host, s->dst.client, s->n * s->dst.each);
 	return 0;
@@ -146,6 +148,8 @@ static const uint8_t operators[] = {
 	[GPUMAP_OP_SUM] = GM_OPERATOR_SUM,
 	[GPUMAP_OP_MIN] = GM_OPERATOR_MIN,
 	[GPUMAP_OP_MAX] = GM_OPERATOR_MAX,
+	[GPUMAP_OP_MASK_ADD] = GM_OPERATOR_MASK_ADD,
+	[GPUMAP_OP_MASK_BOOL] = GM_OPERATOR_MASK_BOOL,
 };
 
 uint32_t gm_cuda_operator(uint32_t op)
@@ -218,7 +222,19 @@ static gm_cu_result compute(struct gm_cuda *cuda, const struct gm_cuda_slice *s,
 			      operators[task->op], n, params, stream);
 }
 
-static gm_cu_result issue(struct gm_cuda *cuda, const struct gm_cuda_slice *s,
+static gm_cu_result mask(struct gm_cuda *cuda, struct gm_cuda_slice *s,
+			 uint64_t n, struct CUstream_st *stream)
+{
+	gm_cu_ptr dst = s->dst.at, src = s->src.at, by = s->mask.at;
+	uint64_t m = s->mask_n, at = s->mask_at;
+	void *params[] = { &dst, &src, &n, &by, &m, &at };
+
+	s->mask_at = (at + n) % m;
+	return gm_cuda_launch(cuda, function_of(cuda, s->task),
+			      operators[s->task->op], n, params, stream);
+}
+
+static gm_cu_result issue(struct gm_cuda *cuda, struct gm_cuda_slice *s,
 			  uint64_t n, struct CUstream_st *stream)
 {
 	switch (s->task->op) {
@@ -226,6 +242,9 @@ static gm_cu_result issue(struct gm_cuda *cuda, const struct gm_cuda_slice *s,
 		return copy(cuda, s, n, stream);
 	case GPUMAP_OP_FILL:
 		return fill(cuda, s, n, stream);
+	case GPUMAP_OP_MASK_ADD:
+	case GPUMAP_OP_MASK_BOOL:
+		return mask(cuda, s, n, stream);
 	default:
 		return compute(cuda, s, n, stream);
 	}
@@ -296,7 +315,8 @@ static uint32_t lane_of(const struct gm_cuda_slice *s)
 		return GM_CUDA_ACROSS;
 	if (task->op == GPUMAP_OP_COPY)
 		return task->dst ? GM_CUDA_OUT : GM_CUDA_IN;
-	return task->n <= SMALL_BYTES / s->each ? GM_CUDA_SOON : GM_CUDA_BULK;
+	return task->n <= GM_CUDA_SMALL_BYTES / s->each ? GM_CUDA_SOON
+							: GM_CUDA_BULK;
 }
 
 /* Nothing on this lane before the slice @before has passed, on another. */
@@ -349,7 +369,11 @@ static int begin(struct gm_cuda *cuda, struct gm_cuda_lane *lane,
 					 ? s->dst.each
 					 : s->n * s->dst.each,
 		};
-	slot->units = s->dst.unit | s->src.unit;
+	slot->units = s->dst.unit | s->src.unit | s->mask.unit;
+	if (s->mask.client && !s->mask.unit)
+		rc = gm_cuda_mask_gather(cuda, s, lane->bounce, lane->stream);
+	if (rc < 0)
+		return refusal(rc);
 	rc = s->reducer ? gm_cuda_reduce(cuda, s, lane->stream, &issued)
 			: issue_all(cuda, s, lane->stream, &issued);
 	if (rc < 0 && (issued == 0 || rc == -ENOTRECOVERABLE))
@@ -414,6 +438,7 @@ static int measure(const struct gm_task *task, uint64_t first, uint64_t count,
 	s->is_last = first + count == task->n;
 	s->dst.each = sizes.dst_each;
 	s->src.each = sizes.src_each;
+	s->mask.each = sizes.mask_each;
 	return 0;
 }
 

@@ -29,6 +29,9 @@ struct gm_cuda_slice {
 	bool is_last;    /* of its task */
 	uint64_t n;
 	struct gm_cuda_side dst, src;
+	struct gm_cuda_side mask; /* all that is needed, from its first byte */
+	uint64_t mask_n;          /* elements that it has there, and */
+	uint64_t mask_at;         /* the one that goes with the next */
 	struct gm_cuda_reducer *reducer; /* of a reduction */
 };
 
@@ -43,6 +46,23 @@ gm_cu_result gm_cuda_launch(struct gm_cuda *cuda, struct CUfunc_st *fn,
 
 /* enum gm_operator of an operator that has kernels. */
 uint32_t gm_cuda_operator(uint32_t op);
+
+/* A unit of staging for the operand.  Returns 0 or -EAGAIN. */
+int gm_cuda_take_unit(struct gm_cuda *cuda, struct gm_cuda_side *side);
+
+/* ---- cuda_mask.c --------------------------------------------------------- */
+
+/* Of a slice that begins with element @first.  Returns 0 or -EAGAIN. */
+int gm_cuda_mask_find(struct gm_cuda *cuda, struct gm_cuda_slice *s,
+		      uint64_t first);
+
+/* Have the processor bring it to the staging that it has. */
+void gm_cuda_mask_stage(struct gm_cuda_slice *s);
+
+/* Have the device bring it to @to, which has room for a slice.  Returns 0 or
+ * -errno. */
+int gm_cuda_mask_gather(struct gm_cuda *cuda, struct gm_cuda_slice *s,
+			gm_cu_ptr to, struct CUstream_st *stream);
 
 /* ---- cuda_reduce.c ------------------------------------------------------- */
 

@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "agent/common/meminfo.h"
@@ -130,6 +131,50 @@ static int reduce(struct host *host, const struct gm_task *task, uint64_t first,
 	return r->n == task->n || r != &own ? 0 : -ERANGE;
 }
 
+#define NEAR 1024u /* elements of a mask that are begun again at once */
+
+/* A short mask is laid out several times, so that its beginnings are rare. */
+struct masking {
+	unsigned char near[NEAR * sizeof(double)];
+	const unsigned char *mask;
+	uint64_t n;
+};
+
+static void lay_out(struct masking *m, const struct gm_task *task,
+		    uint32_t each, uint64_t count)
+{
+	uint64_t bytes = (uint64_t)task->mask_n * each;
+
+	m->mask = task->mask;
+	m->n = task->mask_n;
+	if (m->n > NEAR / 2 || count <= m->n)
+		return;
+	for (m->n = 0; m->n + task->mask_n <= NEAR; m->n += task->mask_n)
+		memcpy(m->near + m->n * each, task->mask, bytes);
+	m->mask = m->near;
+}
+
+static void mask(struct host *host, const struct gm_task *task,
+		 const struct gm_sizes *s, uint64_t first, uint64_t count)
+{
+	void (*make)(void *dst, const void *src, const void *mask, size_t n);
+	const char *src = (const char *)task->src + first * s->src_each;
+	char *dst = (char *)task->dst + first * s->dst_each;
+	uint64_t at = (task->mask_first + first % task->mask_n) % task->mask_n;
+	struct masking m;
+
+	make = task->op == GPUMAP_OP_MASK_ADD
+		       ? host->kernels->mask_add[task->dtype]
+		       : host->kernels->mask_bool[task->dtype];
+	lay_out(&m, task, s->mask_each, count);
+	for (uint64_t n; count > 0; count -= n, at = 0) {
+		n = count < m.n - at ? count : m.n - at;
+		make(dst, src, m.mask + at * s->mask_each, n);
+		dst += n * s->dst_each;
+		src += n * s->src_each;
+	}
+}
+
 static int host_run(struct gm_device *dev, const struct gm_task *task,
 		    uint64_t first, uint64_t count)
 {
@@ -172,6 +217,10 @@ static int host_run(struct gm_device *dev, const struct gm_task *task,
 		break;
 	case GPUMAP_OP_CAST:
 		k->cast[task->dtype][task->to](dst, src, count);
+		break;
+	case GPUMAP_OP_MASK_ADD:
+	case GPUMAP_OP_MASK_BOOL:
+		mask(host, task, &s, first, count);
 		break;
 	default:
 		return reduce(host, task, first, count, src);

@@ -176,6 +176,71 @@ VEC_CAST(bf16, f32, 2, 4)
 VEC_CAST(f32, f16, 4, 2)
 VEC_CAST(f32, bf16, 4, 2)
 
+/* ---- masks ---------------------------------------------------------------- */
+
+typedef uint8_t VEC(u8v)
+	__attribute__((vector_size(VEC_BYTES / 4), may_alias, aligned(1)));
+typedef uint8_t VEC(u8half)
+	__attribute__((vector_size(VEC_BYTES / 8), may_alias, aligned(1)));
+
+/* Bits of minus infinity where a byte of the mask is not 0. */
+#define VEC_BLOT(bytes, bits, minus_infinity)                                  \
+	do {                                                                   \
+		bits is = (bits)(__builtin_convertvector(*(const bytes *)by,   \
+							 bits) != 0);          \
+                                                                               \
+		*(bits *)to =                                                  \
+			(is & (minus_infinity)) | (~is & *(const bits *)from); \
+	} while (0)
+
+/* As VEC_LOOP, with the mask at @by. */
+#define VEC_MASK(lanes, size, by_size, make)         \
+	do {                                         \
+		char rest_to[VEC_BYTES] = { 0 };     \
+		char rest_from[VEC_BYTES] = { 0 };   \
+		char rest_by[VEC_BYTES] = { 0 };     \
+		const char *from = src, *by = mask;  \
+		char *to = dst;                      \
+                                                     \
+		for (; n >= (lanes); n -= (lanes)) { \
+			make;                        \
+			to += (lanes) * (size);      \
+			from += (lanes) * (size);    \
+			by += (lanes) * (by_size);   \
+		}                                    \
+		memcpy(rest_from, from, n *(size));  \
+		memcpy(rest_by, by, n *(by_size));   \
+		dst = to;                            \
+		to = rest_to;                        \
+		from = rest_from;                    \
+		by = rest_by;                        \
+		make;                                \
+		memcpy(dst, rest_to, n *(size));     \
+	} while (0)
+
+#define VEC_MASKS(t, lanes, size, bytes, bits, minus_infinity)                 \
+	VEC_FN VEC(mask_add_##t)(void *dst, const void *src, const void *mask, \
+				 size_t n)                                     \
+	{                                                                      \
+		VEC_MASK(lanes, size, size,                                    \
+			 VEC(put_##t)(to,                                      \
+				      VEC(get_##t)(from) + VEC(get_##t)(by))); \
+	}                                                                      \
+	VEC_FN VEC(mask_bool_##t)(void *dst, const void *src,                  \
+				  const void *mask, size_t n)                  \
+	{                                                                      \
+		VEC_MASK(lanes, size, 1,                                       \
+			 VEC_BLOT(bytes, bits, minus_infinity));               \
+	}
+
+VEC_MASKS(f16, LANES, 2, VEC(u8v), U16V, (uint16_t)0xfc00)
+VEC_MASKS(bf16, LANES, 2, VEC(u8v), U16V, (uint16_t)0xff80)
+VEC_MASKS(f32, LANES, 4, VEC(u8v), U32V, UINT32_C(0xff800000))
+VEC_MASKS(f64, LANES / 2, 8, VEC(u8half), U64V, UINT64_C(0xfff0000000000000))
+
+#undef VEC_BLOT
+#undef VEC_MASK
+#undef VEC_MASKS
 #undef U32V
 #undef I32V
 #undef F64V

@@ -54,6 +54,13 @@ struct gm_host_kernels {
 	void (*cast[GM_HOST_DTYPES][GM_HOST_DTYPES])(void *dst, const void *src,
 						     size_t n);
 
+	/* dst[i] = src[i] + mask[i]; of the same elements, or apart. */
+	void (*mask_add[GM_HOST_DTYPES])(void *dst, const void *src,
+					 const void *mask, size_t n);
+	/* dst[i] = mask[i] ? -infinity : src[i], by bytes of the mask. */
+	void (*mask_bool[GM_HOST_DTYPES])(void *dst, const void *src,
+					  const void *mask, size_t n);
+
 	/* Floats: to 32 sums, f32 or of f64's f64, in turn; as many rows of
 	 * 32. */
 	void (*sum_rows[GM_HOST_DTYPES])(void *sums, const void *src,

@@ -8,6 +8,7 @@ noinst_LTLIBRARIES += %reldir%/libdevice.la
 %canon_reldir%_libdevice_la_SOURCES += %reldir%/cuda.h
 %canon_reldir%_libdevice_la_SOURCES += %reldir%/cuda_across.c
 %canon_reldir%_libdevice_la_SOURCES += %reldir%/cuda_lanes.c
+%canon_reldir%_libdevice_la_SOURCES += %reldir%/cuda_mask.c
 %canon_reldir%_libdevice_la_SOURCES += %reldir%/cuda_memory.c
 %canon_reldir%_libdevice_la_SOURCES += %reldir%/cuda_reduce.c
 %canon_reldir%_libdevice_la_SOURCES += %reldir%/cuda_regions.c

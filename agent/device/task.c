@@ -54,6 +54,12 @@ static const struct {
 	[GPUMAP_OP_SUM] = { "sum", BOTH | GM_TASK_REDUCES, ANY_DTYPE, 0 },
 	[GPUMAP_OP_MIN] = { "min", BOTH | GM_TASK_REDUCES, ANY_DTYPE, 0 },
 	[GPUMAP_OP_MAX] = { "max", BOTH | GM_TASK_REDUCES, ANY_DTYPE, 0 },
+	[GPUMAP_OP_MASK_ADD] = { "mask_add",
+				 BOTH | GM_TASK_READS_MASK | GM_TASK_IN_PLACE,
+				 FLOATS, 0 },
+	[GPUMAP_OP_MASK_BOOL] = { "mask_bool",
+				  BOTH | GM_TASK_READS_MASK | GM_TASK_IN_PLACE,
+				  FLOATS, 0 },
 	[GPUMAP_OP_LOAD] = { "load", 0, ONLY(GPUMAP_DTYPE_U8), 0 },
 };
 
@@ -107,6 +113,8 @@ int gm_task_sizes(const struct gm_task *task, struct gm_sizes *ret_sizes)
 			gm_op_result(task->op, task->dtype, task->to));
 	if (memory & GM_TASK_READS_SRC)
 		s.src_each = gm_dtype_bytes(task->dtype);
+	if (memory & GM_TASK_READS_MASK)
+		s.mask_each = task->op == GPUMAP_OP_MASK_BOOL ? 1 : s.src_each;
 	s.each = s.dst_each > s.src_each && !(memory & GM_TASK_REDUCES)
 			 ? s.dst_each
 			 : s.src_each;
@@ -116,6 +124,7 @@ int gm_task_sizes(const struct gm_task *task, struct gm_sizes *ret_sizes)
 		return -EOVERFLOW;
 	s.dst = (memory & GM_TASK_REDUCES ? 1 : task->n) * s.dst_each;
 	s.src = task->n * s.src_each;
+	s.mask = (uint64_t)task->mask_n * s.mask_each;
 	*ret_sizes = s;
 	return 0;
 }
@@ -128,20 +137,29 @@ static bool overlap(uint64_t dst, uint64_t dst_bytes, uint64_t src,
 	return dst < src ? dst_bytes > src - dst : src_bytes > dst - src;
 }
 
+/* Memory of the device is apart from all that is mapped here. */
+static bool overlap_where(const struct gm_task *task, uint64_t dst_bytes,
+			  const void *with, uint64_t with_address,
+			  uint64_t bytes, bool may_be_same)
+{
+	if (task->dst && with)
+		return overlap((uintptr_t)task->dst, dst_bytes, (uintptr_t)with,
+			       bytes, may_be_same);
+	return !task->dst && !with &&
+	       overlap(task->dst_address, dst_bytes, with_address, bytes,
+		       may_be_same);
+}
+
 bool gm_task_overlaps(const struct gm_task *task)
 {
 	uint32_t memory = gm_op_memory(task->op);
-	bool in_place = memory & GM_TASK_IN_PLACE;
 	struct gm_sizes s;
 
 	if (!(memory & GM_TASK_READS_SRC) || gm_task_sizes(task, &s) < 0)
 		return false;
-	if (task->dst && task->src)
-		return overlap((uintptr_t)task->dst, s.dst,
-			       (uintptr_t)task->src, s.src, in_place);
-	/* Memory of the device is apart from all that is mapped here. */
-	if (!task->dst && !task->src)
-		return overlap(task->dst_address, s.dst, task->src_address,
-			       s.src, in_place);
-	return false;
+	if (overlap_where(task, s.dst, task->src, task->src_address, s.src,
+			  memory & GM_TASK_IN_PLACE))
+		return true;
+	return s.mask && overlap_where(task, s.dst, task->mask,
+				       task->mask_address, s.mask, false);
 }

@@ -35,7 +35,11 @@ struct gm_task {
 	 * it does not reach it, and what there is goes through staging. */
 	uint64_t dst_address;
 	uint64_t src_address;
-	uint64_t n; /* elements of the whole task */
+	const void *mask; /* mask_n elements, likewise; NULL for most */
+	uint64_t mask_address;
+	uint32_t mask_n;
+	uint32_t mask_first; /* below mask_n: goes with element 0 */
+	uint64_t n;          /* elements of the whole task */
 	/* Of a reduction, for a backend with run(): what its slices so far came
 	 * to; NULL where all of it is one. */
 	struct gm_reduce *so_far;
@@ -63,6 +67,7 @@ uint32_t gm_op_memory(uint32_t op);
 #define GM_TASK_IN_PLACE   (UINT32_C(1) << 3) /* dst may be src */
 #define GM_TASK_CASTS      (UINT32_C(1) << 4) /* it has a dtype of dst, `to` */
 #define GM_TASK_REDUCES    (UINT32_C(1) << 5) /* dst is one element */
+#define GM_TASK_READS_MASK (UINT32_C(1) << 6)
 
 /*
  * gm_op_takes - does the operator exist for elements of this dtype
@@ -81,8 +86,8 @@ uint32_t gm_op_result(uint32_t op, uint32_t dtype, uint32_t to);
 
 /* Bytes of a task's operands, and of an element of each; 0 where it has none. */
 struct gm_sizes {
-	uint64_t dst, src;
-	uint32_t dst_each, src_each;
+	uint64_t dst, src, mask;
+	uint32_t dst_each, src_each, mask_each;
 	uint32_t
 		each; /* what an element counts in a slice: the larger, but of a
 			* reduction src_each */
@@ -97,7 +102,7 @@ struct gm_sizes {
  */
 int gm_task_sizes(const struct gm_task *task, struct gm_sizes *ret_sizes);
 
-/* dst and src share bytes and the operator does not allow it. */
+/* dst shares bytes with src or the mask, and the operator does not allow it. */
 bool gm_task_overlaps(const struct gm_task *task);
 
 #endif

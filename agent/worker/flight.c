@@ -357,6 +357,8 @@ static bool must_reach(struct gm_worker *w, struct gm_session *s)
 	part = part_missing(s, e->task.dst, sizes.dst);
 	if (part == s->n_reached)
 		part = part_missing(s, e->task.src, sizes.src);
+	if (part == s->n_reached)
+		part = part_missing(s, e->task.mask, sizes.mask);
 	e->is_fence = s->flights->fenced = part < s->n_reached;
 	if (part == s->n_reached)
 		return false;

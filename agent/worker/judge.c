@@ -19,6 +19,9 @@ static const char *breach(const struct gm_entry *entry)
 		return "unknown operation";
 	if (entry->flags & ~GM_ENTRY_MORE)
 		return "unknown flag";
+	if ((gm_op_memory(entry->op) & GM_TASK_READS_MASK) &&
+	    !(entry->flags & GM_ENTRY_MORE))
+		return "a mask without a second slot";
 	if (entry->zero ||
 	    (entry->to && !(gm_op_memory(entry->op) & GM_TASK_CASTS)))
 		return "reserved bits are set";
@@ -114,15 +117,36 @@ static bool is_another_rows(const struct gm_judge *judge, uint64_t handle)
 	       gm_handle_row(handle) != judge->row;
 }
 
-static int make_task(const struct gm_judge *judge, const struct gm_entry *entry,
-		     struct gm_verdict *v)
+/* The third operand: its word says how much of it there is. */
+static int place_mask(const struct gm_judge *judge, const struct gm_more *more,
+		      const struct gm_sizes *s, struct gm_task *task)
 {
+	struct place mask = { 0 };
+	int rc;
+
+	if (task->mask_first >= task->mask_n)
+		return -EINVAL;
+	if (is_another_rows(judge, more->third_buffer))
+		return -EOPNOTSUPP;
+	rc = place(judge, more->third_buffer, more->third, s->mask, false,
+		   &mask);
+	task->mask = mask.at;
+	task->mask_address = mask.address;
+	return rc == 0 && more->third % s->mask_each ? -EINVAL : rc;
+}
+
+static int make_task(const struct gm_judge *judge, const struct gm_entry *entry,
+		     const struct gm_more *more, struct gm_verdict *v)
+{
+	bool masks = gm_op_memory(entry->op) & GM_TASK_READS_MASK;
 	bool reads = gm_op_memory(entry->op) & GM_TASK_READS_SRC;
 	struct place dst = { 0 }, src = { 0 };
 	struct gm_sizes s;
 	int rc;
 
 	v->task.n = entry->n;
+	v->task.mask_n = masks ? (uint32_t)entry->value : 0;
+	v->task.mask_first = masks ? (uint32_t)(entry->value >> 32) : 0;
 	/* Of nothing there is no least; so be it for all of them. */
 	if (entry->n == 0 && (gm_op_memory(entry->op) & GM_TASK_REDUCES))
 		return -EINVAL;
@@ -135,6 +159,8 @@ static int make_task(const struct gm_judge *judge, const struct gm_entry *entry,
 	if (rc == 0 && reads)
 		rc = place(judge, entry->src_buffer, entry->src, s.src, false,
 			   &src);
+	if (rc == 0 && masks)
+		rc = place_mask(judge, more, &s, &v->task);
 	if (rc < 0)
 		return rc;
 	/* What each of them lies in is aligned to any element. */
@@ -260,7 +286,7 @@ int gm_judge_entry(const struct gm_judge *judge,
 	if (rc < 0)
 		return rc;
 	if (gm_op_memory(entry.op))
-		return make_task(judge, &entry, ret_verdict);
+		return make_task(judge, &entry, &second, ret_verdict);
 	if (entry.op == GPUMAP_OP_ALLOC)
 		return judge_alloc(judge, &entry, ret_verdict);
 	if (entry.op == GPUMAP_OP_FREE)

@@ -408,8 +408,9 @@ enum {
 	GM_HAS_SRC = 2,
 	GM_HAS_ALPHA = 4,
 	GM_HAS_PATTERN = 8,
-	GM_HAS_TO = 16, /* a dtype of dst's own */
-	GM_HAS_ONE = 32 /* one element of dst */
+	GM_HAS_TO = 16,  /* a dtype of dst's own */
+	GM_HAS_ONE = 32, /* one element of dst */
+	GM_HAS_MASK = 64
 };
 
 /* GM_HAS_* of one that a job may have. */
@@ -423,6 +424,12 @@ int gm_job_known(const struct gpumap_session *session,
 /* Bytes of an element of dst, 0 for a dtype that we do not know. */
 uint32_t gm_job_dst_bytes(const struct gpumap_job *job);
 
+/* Bytes of an element of its mask. */
+static inline uint32_t gm_job_mask_bytes(const struct gpumap_job *job)
+{
+	return job->op == GPUMAP_OP_MASK_BOOL ? 1 : gm_dtype_bytes(job->dtype);
+}
+
 /* Elements of dst. */
 static inline uint64_t gm_job_dst_n(const struct gpumap_job *job)
 {
@@ -434,11 +441,24 @@ static inline uint64_t gm_job_dst_n(const struct gpumap_job *job)
 int gm_job_judge(const struct gpumap_session *session, uint32_t row,
 		 const struct gpumap_job *job);
 
+static inline bool gm_job_is_masked(const struct gpumap_job *job)
+{
+	return job->op == GPUMAP_OP_MASK_ADD || job->op == GPUMAP_OP_MASK_BOOL;
+}
+
+/* 0 if all its operands are the arena's. */
+static inline uint64_t gm_job_buffers(const struct gpumap_job *job)
+{
+	return job->dst_buffer | job->src_buffer |
+	       (gm_job_is_masked(job) ? job->mask_buffer : 0);
+}
+
 /* Has it anything that takes a second slot? */
 static inline bool gm_job_has_more(const struct gpumap_job *job)
 {
-	return job->n_waits != 0 || (job->deadline_ns != 0 &&
-				     job->deadline_ns != GPUMAP_NO_DEADLINE);
+	return gm_job_is_masked(job) || job->n_waits != 0 ||
+	       (job->deadline_ns != 0 &&
+		job->deadline_ns != GPUMAP_NO_DEADLINE);
 }
 
 /* May a job wait for what it names?  0 or -EINVAL. */

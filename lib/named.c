@@ -100,6 +100,16 @@ int gm_buffers_judge(const struct gpumap_session *session, uint32_t row,
 				   gm_dtype_bytes(job->dtype), false);
 	else if (!gm_in_arena(session, job->src))
 		ret = -ERANGE;
+	if (ret != 0 || (has & GM_HAS_MASK) == 0)
+		return ret;
+	if (is_file(job->mask_buffer))
+		return -EINVAL;
+	if (job->mask_buffer != 0)
+		ret = judge_memory(session, row, job->op, job->mask_buffer,
+				   job->mask_at, job->mask_n,
+				   gm_job_mask_bytes(job), false);
+	else if (!gm_in_arena(session, job->mask))
+		ret = -ERANGE;
 	return ret;
 }
 
@@ -187,6 +197,8 @@ int gm_buffers_show(struct gpumap_session *session, uint32_t row,
 			ret = show(session, row, jobs[i].dst_buffer);
 		if (ret == 0 && (has & GM_HAS_SRC) != 0)
 			ret = show(session, row, jobs[i].src_buffer);
+		if (ret == 0 && (has & GM_HAS_MASK) != 0)
+			ret = show(session, row, jobs[i].mask_buffer);
 		if (ret != 0)
 			return ret;
 	}

@@ -195,6 +195,10 @@ static struct gpumap_job part_of(const struct gpumap_job *job,
 	part.cookie = i;
 	if (job->op == GPUMAP_OP_NOP)
 		return part;
+	if (gm_job_is_masked(job))
+		part.mask_first = (uint32_t)((job->mask_first +
+					      tile->first % job->mask_n) %
+					     job->mask_n);
 	if (plan->dst_buffers != NULL)
 		part.dst_buffer = plan->dst_buffers[plan->places[i]];
 	else if (part.dst_buffer != 0)
@@ -235,8 +239,8 @@ static int judge_buffers(struct gpumap_session *s, const struct gpumap_job *job,
 
 static bool names_buffers(const struct gpumap_job *job, const struct plan *plan)
 {
-	return (job->dst_buffer | job->src_buffer) != 0 ||
-	       plan->dst_buffers != NULL || plan->src_buffers != NULL;
+	return gm_job_buffers(job) != 0 || plan->dst_buffers != NULL ||
+	       plan->src_buffers != NULL;
 }
 
 /* Every row's queue pair, and credit on each: before the first tile. */

@@ -35,15 +35,14 @@ static const uint8_t fields[] = {
 	[GPUMAP_OP_SUM] = GM_HAS_DST | GM_HAS_SRC | GM_HAS_ONE,
 	[GPUMAP_OP_MIN] = GM_HAS_DST | GM_HAS_SRC | GM_HAS_ONE,
 	[GPUMAP_OP_MAX] = GM_HAS_DST | GM_HAS_SRC | GM_HAS_ONE,
+	[GPUMAP_OP_MASK_ADD] = GM_HAS_DST | GM_HAS_SRC | GM_HAS_MASK,
+	[GPUMAP_OP_MASK_BOOL] = GM_HAS_DST | GM_HAS_SRC | GM_HAS_MASK,
 	[GPUMAP_OP_LOAD] = GM_HAS_DST | GM_HAS_SRC,
 };
 
-/* Those that a job may have, a bit each. */
-#define JOB_OPS                                   \
-	(((UINT32_C(1) << GPUMAP_OP_ALLOC) - 1) | \
-	 ((UINT32_C(1) << (GPUMAP_OP_MAX + 1)) -  \
-	  (UINT32_C(1) << GPUMAP_OP_CAST)) |      \
-	 UINT32_C(1) << GPUMAP_OP_LOAD)
+/* All but two of ours, a bit each. */
+#define JOB_OPS \
+	(~(UINT32_C(1) << GPUMAP_OP_ALLOC | UINT32_C(1) << GPUMAP_OP_FREE))
 
 uint32_t gm_op_fields(uint32_t op)
 {
@@ -81,6 +80,8 @@ int gm_job_known(const struct gpumap_session *session,
 		return 0;
 	if (!session->takes_casts)
 		return -EOPNOTSUPP;
+	if ((fields[job->op] & GM_HAS_MASK) != 0)
+		return job->mask_first < job->mask_n ? 0 : -EINVAL;
 	return job->op == GPUMAP_OP_LOAD && job->src_buffer == 0 ? -EINVAL : 0;
 }
 
@@ -101,6 +102,8 @@ static inline int judge_arena(const struct gpumap_session *s,
 		return -ERANGE;
 	if ((fields[job->op] & GM_HAS_SRC) != 0 && !gm_in_arena(s, job->src))
 		return -ERANGE;
+	if ((fields[job->op] & GM_HAS_MASK) != 0 && !gm_in_arena(s, job->mask))
+		return -ERANGE;
 	return 0;
 }
 
@@ -109,7 +112,7 @@ int gm_job_judge(const struct gpumap_session *session, uint32_t row,
 {
 	int ret;
 
-	if ((job->dst_buffer | job->src_buffer) == 0)
+	if (gm_job_buffers(job) == 0)
 		return judge_arena(session, job);
 	ret = gm_job_known(session, job);
 	return ret != 0 ? ret : gm_buffers_judge(session, row, job);
@@ -149,6 +152,8 @@ static inline void pack(const struct gpumap_session *s,
 		memcpy(&entry.value, &job->alpha, sizeof(entry.value));
 	if ((has & GM_HAS_PATTERN) != 0)
 		entry.value = job->pattern;
+	if ((has & GM_HAS_MASK) != 0)
+		entry.value = job->mask_n | (uint64_t)job->mask_first << 32;
 	if ((has & GM_HAS_TO) != 0)
 		entry.to = (uint8_t)job->to;
 	if (rich && (has & GM_HAS_DST) != 0 && job->dst_buffer != 0) {
@@ -211,6 +216,11 @@ static void pack_more(const struct gpumap_session *s, uint32_t row,
 	struct gm_more more = { .op = GM_OP_MORE,
 				.deadline_ns = job->deadline_ns };
 
+	if ((fields[job->op] & GM_HAS_MASK) != 0) {
+		more.third_buffer = job->mask_buffer;
+		more.third = job->mask_buffer != 0 ? job->mask_at
+						   : offset_of(s, job->mask);
+	}
 	for (uint32_t i = 0; i < job->n_waits; i++)
 		more.n_waits += is_open(s, row, &job->waits[i],
 					&more.wait[more.n_waits]);
@@ -324,8 +334,9 @@ int gpumap_submit(struct gpumap_session *session, uint32_t row,
 	if (n == 0 || n > session->depth)
 		return -EINVAL;
 	for (uint32_t i = 0; i < n; i++) {
-		buffers |= jobs[i].dst_buffer | jobs[i].src_buffer;
-		more |= jobs[i].deadline_ns | jobs[i].n_waits;
+		buffers |= gm_job_buffers(&jobs[i]);
+		more |= jobs[i].deadline_ns | jobs[i].n_waits |
+			gm_job_is_masked(&jobs[i]);
 	}
 	if (more != 0)
 		slots = gm_jobs_slots(jobs, n);

@@ -247,6 +247,59 @@ static void tiles_have_results_of_their_own(void)
 	gpumap_session_close(s);
 }
 
+/* A causal row of a mask over all elements: tiles go on in it. */
+static void masks_go_on_over_tiles(void)
+{
+	enum { EACH = 1000 }; /* no divisor of a tile */
+	struct gpumap_scatter_opts opts = spread();
+	struct gpumap_session *s = NULL;
+	struct gpumap_tile tiles[ROWS];
+	struct gpumap_job job = copy_all();
+	unsigned char *hides;
+	struct file from, to;
+	void *memory = NULL;
+	bool pass = true;
+
+	EQ(gpumap_session_open(map, NULL, &s), 0);
+	from = file_make(s);
+	to = file_make(s);
+	EQ(gpumap_alloc(s, 0, EACH, &memory), 0);
+	hides = memory;
+	for (uint32_t i = 0; i < EACH; i++)
+		hides[i] = i % 7 == 0;
+	number(from.at);
+	job.op = GPUMAP_OP_MASK_BOOL;
+	job.src_buffer = from.buffer;
+	job.dst_buffer = to.buffer;
+	job.mask = hides;
+	job.mask_n = EACH;
+	job.mask_first = 5;
+	EQ(gpumap_scatter(s, &job, &opts, tiles, ROWS), ROWS);
+	for (uint64_t i = 0; i < FLOATS && pass; i++)
+		pass = (i + 5) % EACH % 7 == 0 ? to.at[i] < -1e38f
+					       : to.at[i] == from.at[i];
+	OK(pass);
+	/* And from memory that is registered: its own first floats. */
+	job.op = GPUMAP_OP_MASK_ADD;
+	job.mask_buffer = from.buffer;
+	job.mask_at = 40;
+	EQ(gpumap_scatter(s, &job, &opts, tiles, ROWS), ROWS);
+	for (uint64_t i = 0; i < FLOATS && pass; i++)
+		pass = to.at[i] == from.at[i] + from.at[10 + (i + 5) % EACH];
+	OK(pass);
+	job.mask_first = EACH;
+	EQ(gpumap_scatter(s, &job, &opts, tiles, ROWS), -EINVAL);
+	job.mask_first = 0;
+	job.mask_at = BYTES - 4;
+	EQ(gpumap_scatter(s, &job, &opts, tiles, ROWS), -ERANGE);
+	job.mask_buffer = 0;
+	job.mask = &pass;
+	EQ(gpumap_scatter(s, &job, &opts, tiles, ROWS), -ERANGE);
+	file_end(s, &from);
+	file_end(s, &to);
+	gpumap_session_close(s);
+}
+
 static void a_dead_worker_takes_its_part_only(void)
 {
 	struct gpumap_session *s = NULL;
@@ -434,6 +487,7 @@ int main(void)
 	what_is_spread_comes_back();
 	floats_are_kept_short();
 	tiles_have_results_of_their_own();
+	masks_go_on_over_tiles();
 	a_dead_worker_takes_its_part_only();
 	a_late_allocation_is_given_back();
 	others_have_it_too();

@@ -550,6 +550,7 @@ struct gpumap_layers_request {
  *		-E2BIG		more layers than a map may have, more entries than
  *				there can be rows, or a field newer than this library
  *		-ENODEV		the spec names a row that does not exist
+ *		-EAGAIN		a row was given to another device meanwhile
  *		-EPERM		the name belongs to another user
  *		-EDQUOT		this user has published as many maps or bytes as
  *				it may, or 32 MiB of its requests wait for their
@@ -731,6 +732,7 @@ struct gpumap_plan_charge {
  *		-E2BIG		more layers, or changes of row, than a plan may
  *				have, or a field newer than this library
  *		-ENODEV		a row that is not there, or is failed or lost
+ *		-EAGAIN		a row was given to another device meanwhile
  *		-EOVERFLOW	sizes of 2^64 bytes or more
  *		-EDQUOT		32 MiB of this user's requests wait for their
  *				turn; or, to publish, it has published or
@@ -947,9 +949,11 @@ GPUMAP_API int gpumap_usage(struct gpumap *map, struct gpumap_usage *ret_usage,
  *
  * Returns	0
  *		-ENOMEM		the range has no room of this size
- *		-ENODEV		no such row; or its worker died so often before its
- *				first job that the next start is a second or more
- *				away; or it does not end, not even by SIGKILL
+ *		-ENODEV		no such row, or it is another device since this
+ *				session was opened; or its worker died so often
+ *				before its first job that the next start is a
+ *				second or more away; or it does not end, not even
+ *				by SIGKILL
  *		-ESHUTDOWN	the agent is draining
  *		-EMFILE		no descriptor is left for the queue pair; the
  *				session has ended

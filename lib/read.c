@@ -83,9 +83,7 @@ int gpumap_device_read(const struct gpumap *map, uint32_t row,
 
 	if (ret != 0)
 		return ret;
-	ret = gm_rows_facts(&map->map, row, &facts);
-	if (ret == 0)
-		ret = gm_rows_moving(&map->map, row, &moving);
+	ret = gm_rows_read(&map->map, row, &facts, &moving);
 	if (ret != 0)
 		return ret;
 	put_facts(&device, &facts);

@@ -74,6 +74,31 @@ int gm_rows_moving(const struct gm_map *map, uint32_t row,
 	return -EAGAIN;
 }
 
+int gm_rows_read(const struct gm_map *map, uint32_t row,
+		 struct gm_row_image *ret_facts,
+		 struct gm_moving_image *ret_moving)
+{
+	struct gm_moving_image moving;
+	struct gm_row_image facts;
+
+	for (int i = 0; i < GM_OBJECT_ATTEMPTS; i++) {
+		int ret = gm_rows_facts(map, row, &facts);
+
+		if (ret == 0)
+			ret = gm_rows_moving(map, row, &moving);
+		if (ret != 0)
+			return ret;
+		/* What is another device's to be moves after its facts. */
+		if (gm_seq_version(gm_seq_open(&map->rows[row].facts)) !=
+		    facts.object.version)
+			continue;
+		*ret_facts = facts;
+		*ret_moving = moving;
+		return 0;
+	}
+	return -EAGAIN;
+}
+
 void gm_rows_move(struct gm_row *row, const struct gm_moving_image *image)
 {
 	uint64_t words[GM_MOVING_WORDS];

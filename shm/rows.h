@@ -28,6 +28,15 @@ int gm_rows_facts(const struct gm_map *map, uint32_t row,
 int gm_rows_moving(const struct gm_map *map, uint32_t row,
 		   struct gm_moving_image *ret_image);
 
+/*
+ * gm_rows_read - both, of one device: a row may be given to another
+ *
+ * Returns	as gm_rows_facts()
+ */
+int gm_rows_read(const struct gm_map *map, uint32_t row,
+		 struct gm_row_image *ret_facts,
+		 struct gm_moving_image *ret_moving);
+
 /* Writer: publish moving facts. */
 void gm_rows_move(struct gm_row *row, const struct gm_moving_image *image);
 

@@ -500,6 +500,10 @@ gm_tests += %reldir%/agent_cuda_rows
 %canon_reldir%_agent_cuda_rows_SOURCES = %reldir%/agent_cuda_rows.c \
 	$(gm_puppet)
 %canon_reldir%_agent_cuda_rows_LDADD = $(gm_puppet_libs)
+gm_tests += %reldir%/agent_cuda_reuse
+%canon_reldir%_agent_cuda_reuse_SOURCES = %reldir%/agent_cuda_reuse.c \
+	$(gm_puppet)
+%canon_reldir%_agent_cuda_reuse_LDADD = $(gm_puppet_libs)
 gm_tests += %reldir%/agent_cuda_health
 %canon_reldir%_agent_cuda_health_SOURCES = %reldir%/agent_cuda_health.c \
 	$(gm_puppet)

@@ -179,6 +179,7 @@ static void put(struct gm_change *change)
 		finish(change, ret);
 		return;
 	}
+	change->is_put = true;
 	if ((change->layers.flags & GM_OBJECT_HELD) != 0) {
 		give(change, do_set_aside, may_be_held);
 		return;
@@ -219,6 +220,11 @@ static void act(struct gm_change *change)
 {
 	int ret = change->status;
 
+	/* What was planned with a row's number may be about another device. */
+	if (ret == 0 && change->n_reused != change->d->devices.n_reused)
+		ret = gm_why(change->why, -EAGAIN,
+			     "a row was given to another device meanwhile: ask "
+			     "again");
 	if (ret == 0 && change->kind->settle != NULL)
 		ret = change->kind->settle(change);
 	if (ret != 0 || change->act == GM_CHANGE_NOTHING)
@@ -245,6 +251,7 @@ static void begin(struct gm_change *change)
 	TAILQ_REMOVE(&changes->waiting, change, entry);
 	changes->in_hand = change;
 	change->connection->user->served = ++changes->turn;
+	change->n_reused = change->d->devices.n_reused;
 	change->status = change->kind->judge(change);
 	if (change->status == 0 && change->kind->plan != NULL)
 		give(change, do_plan, planned);
@@ -320,6 +327,19 @@ void gm_changes_leave(struct gm_change *change)
 		return;
 	TAILQ_REMOVE(&change->d->changes.waiting, change, entry);
 	change->kind->free(change);
+}
+
+bool gm_changes_name(const struct gm_daemon *d, uint32_t row)
+{
+	const struct gm_change *change = d->changes.in_hand;
+
+	if (change == NULL || !change->is_put)
+		return false;
+	for (uint32_t i = 0; i < change->layers.n_rows; i++) {
+		if (change->layers.charges[i].row == row)
+			return true;
+	}
+	return false;
 }
 
 bool gm_changes_drained(const struct gm_daemon *d)

@@ -107,6 +107,8 @@ struct gm_change {
 	struct gm_put put;
 	struct gm_state_map map; /* for the file */
 	bool has_aside;          /* a file was set aside */
+	bool is_put;             /* its block names rows */
+	uint32_t n_reused;       /* devices.n_reused, when it was judged */
 	int status;              /* of the clerk's part */
 };
 
@@ -139,6 +141,9 @@ int gm_changes_add(struct gm_connection *c, const struct gm_control *request,
 
 /* Its connection is being dropped. */
 void gm_changes_leave(struct gm_change *change);
+
+/* Is one in the middle of its steps that will show a map with this row? */
+bool gm_changes_name(const struct gm_daemon *d, uint32_t row);
 
 /* Is none in the middle of its steps? */
 bool gm_changes_drained(const struct gm_daemon *d);

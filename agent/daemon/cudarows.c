@@ -292,6 +292,10 @@ static void add(struct gm_daemon *d, const struct gm_probe_wire *wire)
 
 	if (!cuda->is_open && cuda->n_found == GM_ROWS)
 		return;
+	/* It may have had a row that is another's now. */
+	if (cuda->is_open && wire->device.health == GM_PROBE_LOST &&
+	    memcmp(wire->device.parent, (uint8_t[16]){ 0 }, 16) != 0)
+		return;
 	device = calloc(1, sizeof(*device));
 	if (device == NULL)
 		return; /* the probe says it again when it is started again */

@@ -14,6 +14,8 @@
 #include "agent/daemon/dummyrows.h"
 #include "agent/daemon/hostrows.h"
 #include "agent/daemon/quota.h"
+#include "agent/daemon/reuse.h"
+#include "agent/daemon/supervise.h"
 #include "gpumap.h"
 #include "shm/point.h"
 #include "shm/rows.h"
@@ -115,23 +117,68 @@ static int load(struct gm_daemon *d)
 	return 0;
 }
 
-/* A row is given out last of all, when it can be read. */
+static struct gm_device *make(const struct gm_device *found, uint32_t row,
+			      uint32_t generation)
+{
+	struct gm_device *device = malloc(sizeof(*device));
+
+	if (device == NULL)
+		return NULL;
+	*device = *found;
+	device->facts.row = row;
+	device->facts.generation = generation;
+	device->given_ns = gm_loop_now();
+	enter_found(device, found);
+	refresh(device);
+	return device;
+}
+
+/* The facts first: nothing of the new device is seen under the old one's
+ * name. */
+static int give_anew(struct gm_daemon *d, uint32_t row,
+		     const struct gm_device *found)
+{
+	struct gm_device *old = d->devices.of[row];
+	struct gm_device *device = make(found, row, old->facts.generation + 1);
+	int ret;
+
+	if (device == NULL)
+		return -ENOMEM;
+	ret = gm_publish_row(d, &device->facts);
+	if (ret != 0) {
+		free(device);
+		return ret;
+	}
+	GM_POINT("row_renamed");
+	move(d, device);
+	gm_supervisor_forget(d, row);
+	d->devices.of[row] = device;
+	d->devices.n_reused++;
+	gm_log(GM_LOG_INFO, "row_reused",
+	       "row=%u row_generation=%u name=%s was=%s", row,
+	       device->facts.generation,
+	       gm_quote(device->facts.object.name).text,
+	       gm_quote(old->facts.object.name).text);
+	free(old);
+	return (int)row;
+}
+
+/* A row is given out last of all, when it can be read.  Returns it. */
 static int give_out(struct gm_daemon *d, const struct gm_device *found)
 {
 	gm_a32 *used = &d->segment.map.header->rows_used;
 	struct gm_device *device;
+	uint32_t row;
 	int ret;
 
+	if (gm_reuse_find(d, &row))
+		return give_anew(d, row, found);
 	if (d->devices.n == GM_ROWS)
 		return -ENOSPC;
-	device = malloc(sizeof(*device));
+	row = d->devices.n;
+	device = make(found, row, 1);
 	if (device == NULL)
 		return -ENOMEM;
-	*device = *found;
-	device->facts.row = d->devices.n;
-	device->facts.generation = 1;
-	enter_found(device, found);
-	refresh(device);
 	move(d, device);
 	GM_POINT("row_moving");
 	ret = gm_publish_row(d, &device->facts);
@@ -142,7 +189,7 @@ static int give_out(struct gm_daemon *d, const struct gm_device *found)
 	d->devices.of[d->devices.n++] = device;
 	gm_put_release(used, d->devices.n); /* SEQ.publish */
 	GM_POINT("row_visible");
-	return 0;
+	return (int)row;
 }
 
 /* What an agent before us has counted goes on. */
@@ -170,22 +217,29 @@ static int take_back(struct gm_daemon *d, struct gm_device *device,
 	return is_same ? 0 : gm_publish_row(d, &device->facts);
 }
 
+static int no_room(const struct gm_device *found, int ret, char *ret_why)
+{
+	snprintf(ret_why, GM_WHY_BYTES, "no room for row %s: %s",
+		 found->facts.object.name, strerror(-ret));
+	return ret;
+}
+
+/* Those that have a row take it back before others get one: what is left then
+ * is lost. */
 static int match(struct gm_daemon *d, const struct gm_device *found, size_t n,
 		 char *ret_why)
 {
+	bool has_row[GM_ROWS] = { false };
+	int ret;
+
 	for (size_t i = 0; i < n; i++) {
 		struct gm_device *device =
 			gm_devices_find(d, found[i].facts.uuid);
-		int ret;
 
-		ret = device != NULL ? take_back(d, device, &found[i])
-				     : give_out(d, &found[i]);
-		if (ret != 0) {
-			snprintf(ret_why, GM_WHY_BYTES,
-				 "no room for row %s: %s",
-				 found[i].facts.object.name, strerror(-ret));
-			return ret;
-		}
+		has_row[i] = device != NULL;
+		ret = has_row[i] ? take_back(d, device, &found[i]) : 0;
+		if (ret != 0)
+			return no_room(&found[i], ret, ret_why);
 	}
 	for (uint32_t row = 0; row < d->devices.n; row++) {
 		const struct gm_device *device = d->devices.of[row];
@@ -195,6 +249,11 @@ static int match(struct gm_daemon *d, const struct gm_device *found, size_t n,
 			gm_devices_state(d, row, GPUMAP_DEVICE_LOST,
 					 "no longer there or not configured",
 					 -ENODEV);
+	}
+	for (size_t i = 0; i < n; i++) {
+		ret = has_row[i] ? 0 : give_out(d, &found[i]);
+		if (ret < 0)
+			return no_room(&found[i], ret, ret_why);
 	}
 	return 0;
 }
@@ -240,10 +299,9 @@ int gm_devices_add(struct gm_daemon *d, const struct gm_device *found)
 {
 	int ret = give_out(d, found);
 
-	if (ret != 0)
-		return ret;
-	gm_segment_changed(&d->segment);
-	return (int)d->devices.n - 1;
+	if (ret >= 0)
+		gm_segment_changed(&d->segment);
+	return ret;
 }
 
 void gm_devices_describe(struct gm_daemon *d, uint32_t row)

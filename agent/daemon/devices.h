@@ -4,7 +4,8 @@
 /*
  * devices - the rows of the device table, as the agent knows them.
  *
- * Rows are 0 to n - 1 and keep their device, by uuid, while the segment lives.
+ * Rows are 0 to n - 1 and keep their device, by uuid, while the segment lives;
+ * reuse.h has the exception.
  * A row whose device is gone is LOST and has no worker.  Dummy rows are READY
  * from the start and never have one.  What CUDA rows are, cudarows.h says.  Whoever has news says so here, and it is
  * published at once; readers who wait for a change are woken for a new state
@@ -35,6 +36,7 @@ struct gm_device {
 	uint32_t parts;      /* rows that share the memory of its node */
 	uint64_t dummy_free; /* of a dummy row: what its file says is free */
 	uint32_t bars;       /* GM_BAR_* of supervise.h: why it has no worker */
+	uint64_t given_ns;   /* when it got its row; of an adopted one 0 */
 	/* Bytes that sessions have given back since the last look at what is
 	 * free, and between that and the one before. */
 	uint64_t back_bytes[2];
@@ -59,6 +61,7 @@ static inline bool gm_device_serves(const struct gm_device *device)
 
 struct gm_devices {
 	uint32_t n;
+	uint32_t n_reused; /* rows that were given anew */
 	struct gm_device *of[GM_ROWS];
 };
 

@@ -116,6 +116,18 @@ uint64_t gm_lent_bytes(const struct gm_control_server *s, uint32_t row,
 	return bytes;
 }
 
+bool gm_lent_row(const struct gm_control_server *s, uint32_t row)
+{
+	const struct gm_export *export;
+
+	TAILQ_FOREACH(export, &s->exports, entry)
+	{
+		if (export->row == row)
+			return true;
+	}
+	return false;
+}
+
 /* What a user has of a row that others have exported. */
 static uint64_t borrowed(const struct gm_control_server *s, uint32_t row,
 			 const struct gm_user *user)

@@ -457,6 +457,12 @@ int gm_session_handle_queue(struct gm_connection *c, const struct gm_request *r)
 					 "row %u: this session has rows 0 to "
 					 "%u; newer rows need a new session",
 					 row, session->n_rows - 1);
+	if (devices->of[row]->given_ns > session->since_ns)
+		return gm_connection_bad(
+			c, -ENODEV,
+			"row %u is another device since this session was "
+			"opened; newer rows need a new session",
+			row);
 	if (session->queue[row])
 		return gm_connection_bad(c, -EALREADY,
 					 "the queue of row %u is open", row);

@@ -85,6 +85,21 @@ int gm_state_may_replace(const struct gm_daemon *d, const char *name,
 	return 0;
 }
 
+bool gm_state_names(const struct gm_daemon *d, const uint8_t uuid[16])
+{
+	const struct gm_state_waiting *waiting;
+
+	TAILQ_FOREACH(waiting, &d->state.waiting, entry)
+	{
+		const struct gm_state_map *map = &waiting->map;
+
+		for (uint32_t i = 0; map->memory && i < map->layers.n_rows; i++)
+			if (memcmp(map->uuids[i], uuid, 16) == 0)
+				return true;
+	}
+	return false;
+}
+
 void gm_state_replaced(struct gm_daemon *d, const char *name)
 {
 	struct gm_state_waiting *waiting = find(d, name);

@@ -68,6 +68,9 @@ int gm_state_may_replace(const struct gm_daemon *d, const char *name,
 			 uint32_t uid, char ret_why[GM_WHY_BYTES],
 			 bool *ret_is_waiting);
 
+/* Does a map that waits name this device? */
+bool gm_state_names(const struct gm_daemon *d, const uint8_t uuid[16]);
+
 /*
  * gm_state_rows_came - a row is there that was not: what waits for it?
  *

@@ -155,6 +155,14 @@ int gm_supervisor_admit(struct gm_daemon *d, uint32_t row)
 	return error;
 }
 
+void gm_supervisor_forget(struct gm_daemon *d, uint32_t row)
+{
+	if (!d->supervisor)
+		return;
+	gm_keeper_free(d->supervisor->keepers[row]);
+	d->supervisor->keepers[row] = NULL;
+}
+
 static struct gm_keeper *keeper_of(const struct gm_daemon *d, uint32_t row)
 {
 	return d->supervisor ? d->supervisor->keepers[row] : NULL;

@@ -99,6 +99,10 @@ void gm_supervisor_leave(struct gm_daemon *d, struct gm_seat *seat);
  */
 int gm_supervisor_admit(struct gm_daemon *d, uint32_t row);
 
+/* The row is to be given to another device: nobody has a seat there, and no
+ * process of it runs. */
+void gm_supervisor_forget(struct gm_daemon *d, uint32_t row);
+
 /*
  * gm_supervisor_bar - no worker for this row until gm_supervisor_unbar()
  *

@@ -404,6 +404,11 @@ gm_tests += %reldir%/test_keeper %reldir%/test_keeper_barred %reldir%/test_drain
 %canon_reldir%_test_drains_LDADD = $(gm_daemon)
 %canon_reldir%_test_drains_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=calloc
 
+gm_tests += %reldir%/test_spawn
+%canon_reldir%_test_spawn_SOURCES = %reldir%/test_spawn.c \
+	%reldir%/keeper_hold.h %reldir%/tap.h
+%canon_reldir%_test_spawn_LDADD = $(gm_daemon)
+
 gm_tests += %reldir%/test_gutter
 %canon_reldir%_test_gutter_SOURCES = %reldir%/test_gutter.c \
 	%reldir%/lingering.h %reldir%/tap.h

@@ -17,11 +17,37 @@
 
 #include "agent/common/wire.h"
 
-#define FD_CLEAR 16 /* above every number that a child finds something at */
+#define UNDONE_MAX 64u
+#define FD_CLEAR   16 /* above every number that a child finds something at */
 
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 8u
 #endif
+
+/* Killed, and not reaped yet: looked at when the next one is started. */
+static pid_t undone[UNDONE_MAX];
+static uint32_t n_undone;
+
+static void reap_undone(void)
+{
+	uint32_t left = 0;
+
+	for (uint32_t i = 0; i < n_undone; i++) {
+		if (waitpid(undone[i], NULL, WNOHANG) == 0)
+			undone[left++] = undone[i];
+	}
+	n_undone = left;
+}
+
+/* One that sleeps in a driver does not end at once, if ever. */
+static void undo(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	reap_undone();
+	/* With so many of them, a zombie more until we end is the least. */
+	if (waitpid(pid, NULL, WNOHANG) == 0 && n_undone < UNDONE_MAX)
+		undone[n_undone++] = pid;
+}
 
 /* Move @fd out of the way of the numbers that dup2 will take. */
 static int clear_of_children(int fd)
@@ -145,6 +171,7 @@ int gm_spawn(char *const argv[], char *const env[], int journal, int commons,
 	int pair[2] = { -1, -1 };
 	int error = make_pair(pair);
 
+	reap_undone();
 	if (error)
 		return error;
 	error = start(argv, env, pair[1], journal, commons, &child.pid);
@@ -158,8 +185,7 @@ int gm_spawn(char *const argv[], char *const env[], int journal, int commons,
 	child.pidfd = (int)syscall(SYS_pidfd_open, child.pid, 0);
 	if (child.pidfd < 0) {
 		error = -errno;
-		kill(child.pid, SIGKILL);
-		waitpid(child.pid, NULL, 0);
+		undo(child.pid);
 		close(pair[0]);
 		return error;
 	}
@@ -170,9 +196,7 @@ int gm_spawn(char *const argv[], char *const env[], int journal, int commons,
 
 void gm_spawn_undo(const struct gm_child *child)
 {
-	kill(child->pid, SIGKILL);
-	while (waitpid(child->pid, NULL, 0) < 0 && errno == EINTR)
-		;
+	undo(child->pid);
 }
 
 int gm_spawn_reap(const struct gm_child *child, char ret_how[64],

@@ -36,8 +36,9 @@ struct gm_child {
 int gm_spawn(char *const argv[], char *const env[], int journal, int commons,
 	     struct gm_child *ret_child);
 
-/* End a child that was started and is of no use, and wait for it.  Its
- * descriptors are the caller's to close. */
+/* End a child that was started and is of no use.  It is not waited for: whoever
+ * starts or undoes the next one reaps it, when it has ended.  Its descriptors are
+ * the caller's to close. */
 void gm_spawn_undo(const struct gm_child *child);
 
 /*

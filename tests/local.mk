@@ -808,6 +808,20 @@ gm_tests += %reldir%/agent_cuda_load
 	$(gm_cuda_story)
 %canon_reldir%_agent_cuda_load_LDADD = $(gm_cuda_story_libs)
 
+gm_tests += %reldir%/agent_load_death
+%canon_reldir%_agent_load_death_SOURCES = %reldir%/agent_load_death.c \
+	$(gm_load) $(gm_story)
+%canon_reldir%_agent_load_death_LDADD = $(gm_story_libs)
+gm_tests += %reldir%/agent_cuda_load_death
+%canon_reldir%_agent_cuda_load_death_CPPFLAGS = $(AM_CPPFLAGS) -DSTAGE_CUDA
+%canon_reldir%_agent_cuda_load_death_SOURCES = %reldir%/agent_load_death.c \
+	$(gm_load) $(gm_cuda_story)
+%canon_reldir%_agent_cuda_load_death_LDADD = $(gm_cuda_story_libs)
+gm_tests += %reldir%/agent_load_stuck
+%canon_reldir%_agent_load_stuck_SOURCES = %reldir%/agent_load_stuck.c \
+	%reldir%/fuse.h %reldir%/load_story.h $(gm_story)
+%canon_reldir%_agent_load_stuck_LDADD = $(gm_story_libs)
+
 # What gpumapd keeps of buffers, with workers that do as they are told.
 gm_claims = %reldir%/claims.h %reldir%/odd_worker.h %reldir%/raw.h \
 	$(gm_story)

@@ -254,10 +254,6 @@ void gm_wakers_hand(struct gm_keeper *keeper, uint32_t row);
 int gm_seats_say(struct gm_keeper *keeper, const struct gm_wire *wire,
 		 const int *fds, size_t n_fds);
 
-/* Bytes of the device's memory that the session of a seat has, as the worker
- * says that runs. */
-uint64_t gm_seats_bytes(const struct gm_seat *seat);
-
 /* Say what there is to say, as far as there is room. */
 void gm_seats_pump(struct gm_keeper *keeper);
 

@@ -13,6 +13,7 @@
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/keeper.h"
 #include "agent/daemon/quota.h"
+#include "agent/daemon/usage.h"
 #include "shm/point.h"
 
 #define RECORDS_A_TURN 64
@@ -45,37 +46,6 @@ int gm_seats_say(struct gm_keeper *keeper, const struct gm_wire *wire,
 	return -errno;
 }
 
-static uint64_t said_bytes(const struct gm_seat *seat)
-{
-	return gm_get(
-		&gm_journal_at(seat->keeper->journal, seat->place)->bytes);
-}
-
-/* A worker that has been told of a seat has begun from nothing. */
-uint64_t gm_seats_bytes(const struct gm_seat *seat)
-{
-	const struct gm_keeper *keeper = seat->keeper;
-
-	if (!keeper || keeper->is_undertaker || !gm_keeper_has_child(keeper) ||
-	    seat->state <= GM_SEAT_OFFERED)
-		return 0;
-	return said_bytes(seat);
-}
-
-/* What a uid's sessions have together. */
-static uint64_t bytes_of_uid(const struct gm_keeper *keeper, uint32_t uid)
-{
-	const struct gm_seat *seat;
-	uint64_t bytes = 0;
-
-	TAILQ_FOREACH(seat, &keeper->seats, entry)
-	{
-		if (seat->uid == uid)
-			bytes += gm_seats_bytes(seat);
-	}
-	return bytes;
-}
-
 /* A worker is told of a seat as the next of its incarnations, an undertaker as
  * that of the dead. */
 static int offer(struct gm_keeper *keeper, struct gm_seat *seat)
@@ -97,7 +67,7 @@ static int offer(struct gm_keeper *keeper, struct gm_seat *seat)
 		.range_at = seat->range_at,
 		.range_bytes = seat->range_bytes,
 		.quota = gm_quota_of(keeper->d, keeper->row, seat->uid,
-				     bytes_of_uid(keeper, seat->uid)),
+				     gm_usage_of_uid(keeper, seat->uid)),
 	};
 	int fds[4] = { seat->queues, seat->arena, seat->doorbell,
 		       seat->socket };
@@ -216,8 +186,7 @@ void gm_seats_pump(struct gm_keeper *keeper)
 static void unseat(struct gm_keeper *keeper, struct gm_seat *seat)
 {
 	gm_claims_seat_gone(seat);
-	if (!keeper->is_undertaker && seat->state == GM_SEAT_LEFT)
-		gm_quota_back(keeper->d, keeper->row, said_bytes(seat));
+	gm_usage_leaves(seat);
 	TAILQ_REMOVE(&keeper->seats, seat, entry);
 	gm_journal_close(gm_journal_at(keeper->journal, seat->place));
 	keeper->free[keeper->n_free++] = (uint16_t)seat->place;
@@ -416,19 +385,6 @@ static void strike(struct gm_keeper *keeper)
 	seat->broken(seat, "undertakers die of its memory");
 }
 
-/* A worker's end gives back what its sessions had. */
-static void take_back(struct gm_keeper *keeper)
-{
-	const struct gm_seat *seat;
-
-	TAILQ_FOREACH(seat, &keeper->seats, entry)
-	{
-		if (seat->state == GM_SEAT_TAKEN ||
-		    seat->state == GM_SEAT_LEAVING)
-			gm_quota_back(keeper->d, keeper->row, said_bytes(seat));
-	}
-}
-
 bool gm_seats_child_gone(struct gm_keeper *keeper)
 {
 	struct gm_seat *seat, *next;
@@ -439,7 +395,7 @@ bool gm_seats_child_gone(struct gm_keeper *keeper)
 	else
 		gm_claims_strike(keeper);
 	if (!keeper->is_undertaker)
-		take_back(keeper);
+		gm_usage_ends(keeper);
 	gm_crossings_silence(keeper);
 	keeper->n_offered = 0;
 	keeper->wants_room = false;

@@ -9,7 +9,62 @@
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/exports.h"
 #include "agent/daemon/keeper.h"
+#include "agent/daemon/quota.h"
 #include "agent/daemon/sessions.h"
+
+/* ---- what workers say -------------------------------------------------- */
+
+static uint64_t said_bytes(const struct gm_seat *seat)
+{
+	return gm_get(
+		&gm_journal_at(seat->keeper->journal, seat->place)->bytes);
+}
+
+/* A worker that has been told of a seat has begun from nothing. */
+uint64_t gm_usage_of_seat(const struct gm_seat *seat)
+{
+	const struct gm_keeper *keeper = seat->keeper;
+
+	if (!keeper || keeper->is_undertaker || !gm_keeper_has_child(keeper) ||
+	    seat->state <= GM_SEAT_OFFERED)
+		return 0;
+	return said_bytes(seat);
+}
+
+uint64_t gm_usage_of_uid(const struct gm_keeper *keeper, uint32_t uid)
+{
+	const struct gm_seat *seat;
+	uint64_t bytes = 0;
+
+	TAILQ_FOREACH(seat, &keeper->seats, entry)
+	{
+		if (seat->uid == uid)
+			bytes += gm_usage_of_seat(seat);
+	}
+	return bytes;
+}
+
+void gm_usage_leaves(const struct gm_seat *seat)
+{
+	const struct gm_keeper *keeper = seat->keeper;
+
+	if (!keeper->is_undertaker && seat->state == GM_SEAT_LEFT)
+		gm_quota_back(keeper->d, keeper->row, said_bytes(seat));
+}
+
+void gm_usage_ends(const struct gm_keeper *keeper)
+{
+	const struct gm_seat *seat;
+
+	TAILQ_FOREACH(seat, &keeper->seats, entry)
+	{
+		if (seat->state == GM_SEAT_TAKEN ||
+		    seat->state == GM_SEAT_LEAVING)
+			gm_quota_back(keeper->d, keeper->row, said_bytes(seat));
+	}
+}
+
+/* ---- the list ---------------------------------------------------------- */
 
 struct list {
 	struct gm_usage_ask after;
@@ -64,7 +119,7 @@ static void add_session(struct list *list, const struct gm_session *session)
 			.pid = (uint32_t)session->pid,
 			.uid = session->user->uid,
 			.row = row,
-			.bytes = gm_seats_bytes(&queue->seat),
+			.bytes = gm_usage_of_seat(&queue->seat),
 		};
 		gm_exports_count(session, &item);
 		add(list, &item);

@@ -12,6 +12,18 @@
 
 #include "agent/daemon/connection.h"
 
+struct gm_keeper;
+struct gm_seat;
+
+/* Bytes of the device's memory that the session of a seat has, or all of a uid,
+ * as the worker says that runs. */
+uint64_t gm_usage_of_seat(const struct gm_seat *seat);
+uint64_t gm_usage_of_uid(const struct gm_keeper *keeper, uint32_t uid);
+
+/* A seat is given up, or the worker has ended: what it had is free. */
+void gm_usage_leaves(const struct gm_seat *seat);
+void gm_usage_ends(const struct gm_keeper *keeper);
+
 /* Handler, see requests.h. */
 int gm_usage_handle(struct gm_connection *c, const struct gm_request *r);
 

@@ -50,6 +50,10 @@ static int check_run(struct gm_device *dev, const struct gm_task *task,
 	MUST(inside(task->dst, s.dst, s.dst_each));
 	if (gm_op_memory(task->op) & GM_TASK_READS_SRC)
 		MUST(inside(task->src, s.src, s.src_each));
+	if (gm_op_memory(task->op) & GM_TASK_READS_MASK) {
+		MUST(task->mask_first < task->mask_n);
+		MUST(inside(task->mask, s.mask, s.mask_each));
+	}
 	run_bytes += count * s.each;
 	return 0;
 }

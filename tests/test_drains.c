@@ -160,6 +160,11 @@ static void wait_for_probe(void)
 
 /* ---- stories -------------------------------------------------------------- */
 
+static bool is_being_buried(void)
+{
+	return keeper->state == GM_KEEPER_BURYING;
+}
+
 /* It was asked to end, has nothing to do, and does not. */
 static void idle_worker_that_stays_is_killed(void)
 {
@@ -169,10 +174,11 @@ static void idle_worker_that_stays_is_killed(void)
 	serve();
 	gm_put_release(&play->hesitates, 1);
 	EQ(drain(), -EINPROGRESS);
-	OK(until(is_asked_to_close));
+	OK(until(is_being_buried));
 	EQ(gm_get(&play->ends), ends);
+	gm_put_release(&play->hesitates, 0); /* the undertaker would, too */
+	OK(until(is_asked_to_close));
 	OK(no_process());
-	gm_put_release(&play->hesitates, 0);
 	finish_drain();
 	EQ(row()->moving.state, GPUMAP_DEVICE_DRAINING);
 	bring_back();

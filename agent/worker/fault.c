@@ -8,18 +8,50 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "shm/atomic.h"
+
 volatile sig_atomic_t gm_fault_seen;
 
 static struct gm_ground *grounds;
+static gm_a32 busy;         /* whoever reads or changes the list */
 static uintptr_t page_mask; /* address bits inside a page */
 
-static struct gm_ground *ground_of(uintptr_t addr)
+/* Nobody meets a fault while he has it, so the handler waits for another thread
+ * only, and not for long. */
+static void lock(void)
 {
-	for (struct gm_ground *g = grounds; g; g = g->next)
-		for (int i = 0; i < GM_GROUND_PARTS; i++)
-			if (addr - (uintptr_t)g->part[i].at < g->part[i].bytes)
-				return g;
-	return NULL;
+	while (gm_swap_ordered(&busy, 1)) /* GROUND.list */
+		gm_pause();
+}
+
+static void unlock(void)
+{
+	gm_put_release(&busy, 0); /* GROUND.list */
+}
+
+static bool contains(const struct gm_ground *g, uintptr_t addr)
+{
+	for (int i = 0; i < GM_GROUND_PARTS; i++)
+		if (addr - (uintptr_t)g->part[i].at < g->part[i].bytes)
+			return true;
+	return false;
+}
+
+/* Mark whose it is.  Returns whether it is anybody's. */
+static bool find_broken(uintptr_t addr)
+{
+	struct gm_ground *g;
+
+	lock();
+	for (g = grounds; g && !contains(g, addr); g = g->next)
+		;
+	if (g) {
+		g->broken = 1;
+		if (g->whole)
+			g->whole->broken = 1;
+	}
+	unlock();
+	return g;
 }
 
 /* In the handler a fault of a fault must not come back here. */
@@ -34,20 +66,15 @@ static void die_of(int sig)
 static void on_fault(int sig, siginfo_t *info, void *context)
 {
 	uintptr_t addr = (uintptr_t)info->si_addr;
-	struct gm_ground *ground = ground_of(addr);
 	int saved = errno;
 	void *page = (void *)(addr & ~page_mask);
 
-	if (!ground || mmap(page, page_mask + 1, PROT_READ | PROT_WRITE,
-			    MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS, -1,
-			    0) == MAP_FAILED) {
+	if (!find_broken(addr) ||
+	    mmap(page, page_mask + 1, PROT_READ | PROT_WRITE,
+		 MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED)
 		die_of(sig);
-	} else {
-		ground->broken = 1;
-		if (ground->whole)
-			ground->whole->broken = 1;
+	else
 		gm_fault_seen = 1;
-	}
 	errno = saved;
 }
 
@@ -62,16 +89,20 @@ int gm_fault_init(void)
 
 void gm_fault_watch(struct gm_ground *ground)
 {
+	lock();
 	ground->next = grounds;
 	grounds = ground;
+	unlock();
 }
 
 void gm_fault_forget(struct gm_ground *ground)
 {
 	struct gm_ground **at = &grounds;
 
+	lock();
 	while (*at && *at != ground)
 		at = &(*at)->next;
 	if (*at)
 		*at = ground->next;
+	unlock();
 }

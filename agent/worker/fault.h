@@ -10,7 +10,10 @@
  * leaves a mark on the session, which is ended after the slice in hand.  A
  * SIGBUS anywhere else is ours, and ends the process.
  *
- * One thread touches client memory, registers it, and so takes the signal.
+ * The loop registers memory.  It and the slow thread touch it, and take the
+ * signal, so one lock holds the list together:
+ *
+ *   GROUND.list	who has it sees what whoever had it before has changed
  */
 #ifndef GM_FAULT_H
 #define GM_FAULT_H

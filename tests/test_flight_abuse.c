@@ -193,6 +193,39 @@ static void who_broke_the_contract_is_forgotten_at_once(void)
 	finish();
 }
 
+/* The slow thread may be copying to it, for a job between rows. */
+static void the_slow_thread_ends_before_memory_goes(void)
+{
+	struct gm_session *s;
+	struct hand_client c;
+	struct gm_entry e;
+	struct gm_wire wire;
+
+	if (!begin(64 * KIB, 1))
+		return;
+	s = attach(&c);
+	register_new(&c, GM_BUFFER_REGISTERED);
+	e = hand_alloc(&c, hand_handle(ROW, 5), 1000, 0);
+	hand_submit(&c, &e, 1);
+	gm_put(&r.late.hold, 1);
+	gm_roster_wake(&r.w, s);
+	gm_flight_serve(&r.w, s);
+	OK(s->stalled);
+	s->why = "a breach meanwhile";
+	gm_events_violated(&r.w, s);
+	EQ(rig_hear(&r, &wire, 10000), GM_WIRE_VIOLATION);
+	wire = about(GM_WIRE_FORGET, &c, GM_BUFFER_REGISTERED);
+	gm_errands_forget(&r.w, &wire);
+	EQ(r.w.slow.n, 1);
+	EQ(r.w.n_forgets, 1);
+	gm_put(&r.late.hold, 0);
+	rig_slow(&r);
+	EQ(rig_hear(&r, &wire, 10000), GM_WIRE_FORGOTTEN);
+	EQ(wire.status, 0);
+	rig_end(&r, &c, s);
+	finish();
+}
+
 /* Which the device copies from staging to memory that is forgotten. */
 static void a_load_ends_before_its_memory_goes(void)
 {
@@ -284,6 +317,7 @@ int main(void)
 	bells_of_a_full_session_are_counted();
 	bells_of_a_stalled_session_are_counted();
 	who_broke_the_contract_is_forgotten_at_once();
+	the_slow_thread_ends_before_memory_goes();
 	a_load_ends_before_its_memory_goes();
 	an_idle_worker_ends_with_its_device();
 	return tap_done();

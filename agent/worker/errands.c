@@ -81,6 +81,8 @@ void gm_errand_finished(struct gm_worker *w, struct gm_errand_job *e)
 	free(e);
 	if (s->departing)
 		gm_errands_depart(w, s);
+	else if (s->ended)
+		gm_errands_give_back(w, s);
 }
 
 /* ---- giving back ------------------------------------------------------- */
@@ -144,10 +146,11 @@ static void done_drop(struct gm_slow_job *job, struct gm_worker *w)
 }
 
 /* Position of the session's oldest entry that has not ended.  One that broke
- * the contract has none, once the device has nothing of it. */
+ * the contract has none, once device and slow thread have nothing of it. */
 static uint32_t settled(const struct gm_session *s)
 {
-	if (s->ended && !s->load && !(s->flights && gm_flight_waits(s)))
+	if (s->ended && !s->load && !s->n_slow &&
+	    !(s->flights && gm_flight_waits(s)))
 		return s->entries.pos;
 	if (s->flights)
 		return gm_flight_oldest(s);

@@ -370,6 +370,106 @@ static void whoever_dies_each_copy_ends_once(void)
 	gpumap_session_close(s.session);
 }
 
+/* ---- deaths at marked points ---------------------------------------------- */
+
+/* All of a copy, of which any part may fail while workers die. */
+static int try_copy(struct side *s, uint32_t flags)
+{
+	struct gpumap_job job = copy_of(0, 0, BYTES);
+	uint64_t source = 0, until = story_now() + STORY_LIMIT_NS;
+	int ret = gpumap_buffer_alloc(s->session, 1, BYTES, flags, until,
+				      &source);
+
+	paint(s->here[1], BYTES, 11);
+	job.dst_buffer = source;
+	job.src = s->here[1];
+	if (ret == 0)
+		ret = run(s, 1, &job);
+	job = copy_of(0, source, BYTES);
+	job.dst = s->here[0];
+	memset(s->here[0], 0xee, BYTES);
+	if (ret == 0)
+		ret = run(s, 0, &job);
+	if (ret == 0 && !is_painted(s->here[0], BYTES, 0, 11))
+		ret = -EBADMSG;
+	while (source != 0 && gpumap_buffer_free(s->session, source) == -EAGAIN)
+		story_nap(1000);
+	return ret;
+}
+
+/* Until two copies in a row are right; no other failure than of a death. */
+static void copy_until_right(const char *name, uint32_t flags)
+{
+	uint64_t until = story_now() + STORY_LIMIT_NS;
+	int right = 0, other = 0;
+	struct side s;
+
+	if (!open_side(&s))
+		return;
+	while ((right < 2 || access(name, F_OK) == 0) && story_now() < until) {
+		int ret = try_copy(&s, flags);
+
+		right = ret == 0 ? right + 1 : 0;
+		if (ret != 0 && ret != -EIO && ret != -ESTALE) {
+			NOTE("%d: %s", ret, gpumap_refusal(map));
+			other++;
+		}
+	}
+	EQ(other, 0);
+	OK(right >= 2);
+	EQ(access(name, F_OK), -1); /* somebody has died of it */
+	gpumap_session_close(s.session);
+}
+
+static void die_at(const char *point, uint32_t flags)
+{
+	char what[96], ticket[160], name[128];
+	FILE *file;
+
+	snprintf(name, sizeof(name), "%s/ticket", agent.dir);
+	snprintf(what, sizeof(what), "GM_POINT=%s:kill", point);
+	snprintf(ticket, sizeof(ticket), "GM_POINT_TICKET=%s", name);
+	/* A worker that is nobody could not take the ticket. */
+	stage_make(&agent, "[host]\nrows = 2\n[worker]\nuser = root\n");
+	agent.env[STAGE_ENV] = what;
+	agent.env[STAGE_ENV + 1] = ticket;
+	agent.env[STAGE_ENV + 2] = NULL;
+	file = fopen(name, "w");
+	if (file)
+		fclose(file);
+	NOTE("at %s", point);
+	if (OK(agent_start(&agent)) && OK((map = story_attach(&agent))))
+		copy_until_right(name, flags);
+	for (int i = 0; i < 5000 && story_holds(agent.pid, "gpumap-stage") > 0;
+	     i++)
+		story_nap(1000);
+	EQ(story_holds(agent.pid, "gpumap-stage"), 0);
+	gpumap_detach(map);
+	EQ(agent_kill(&agent, SIGTERM), 0);
+	agent.env[STAGE_ENV] = NULL;
+	unlink(name);
+}
+
+static void workers_may_die_at_any_point(void)
+{
+	static const char *const points[] = { "worker_lent", "worker_borrowed",
+					      "worker_fetches",
+					      "worker_fetched",
+					      "worker_stored" };
+	const char *build = getenv("GM_BUILD");
+
+	if (!build || !strstr(build, "testpoints") || geteuid() != 0) {
+		SKIP(1, "needs --enable-testpoints, and root");
+		return;
+	}
+	for (size_t i = 0; i < sizeof(points) / sizeof(points[0]); i++)
+		die_at(points[i], 0);
+#ifdef STAGE_CUDA
+	die_at("worker_proven", GPUMAP_BUFFER_EXPORTABLE);
+	die_at("worker_tried", GPUMAP_BUFFER_EXPORTABLE);
+#endif
+}
+
 /* ---- cards --------------------------------------------------------------- */
 
 #ifdef STAGE_CUDA
@@ -448,6 +548,7 @@ int main(void)
 	nothing_is_left(held);
 	gpumap_detach(map);
 	EQ(agent_kill(&agent, SIGTERM), 0);
+	workers_may_die_at_any_point();
 	if (tap_failures)
 		agent_show_log(&agent);
 	stage_end(&agent);

@@ -96,6 +96,7 @@ static int tasks_read_another_cards(void)
 	WANT(rc == 1);
 	WANT(cuda->fetch(p.dev[1], ours->address, got, BYTES) == 0);
 	WANT(memcmp(got, p.want, BYTES) == 0);
+	cuda->free(p.dev[1], ours);
 	/* More than it has, and what is no memory. */
 	WANT(cuda->import_peer(p.dev[1], p.fd, BYTES + (4 << 20), &ours) ==
 	     -EINVAL);

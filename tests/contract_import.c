@@ -279,6 +279,7 @@ static void rows_and_devices_are_one(void)
 	GOOD(cu.cuDeviceGetUuid_v2(&uuid, 0));
 	memcpy(image.uuid, &uuid, sizeof(image.uuid));
 	image.object.kind = GM_KIND_ROW;
+	image.object.version = 2; /* segment_row() has published it once */
 	image.object.bytes = (sizeof(image) + GM_UNIT - 1) / GM_UNIT * GM_UNIT;
 	memcpy(image.object.name, "a card", sizeof("a card"));
 	memcpy(words, &image, sizeof(image));

@@ -330,6 +330,44 @@ static void read_only_memory_is_read_only(void)
 	munmap(at, PAGE);
 }
 
+/* One page is reached in place, the next, which may only be read, by staging on
+ * a card that cannot register such memory. */
+static void a_slice_may_be_staged_in_part(void)
+{
+	struct gm_cuda *c = (struct gm_cuda *)b.dev;
+	bool can_read_only = c->can_read_only;
+	int fd = memfd_create("client", MFD_CLOEXEC);
+	char *at = bench_map(2 * PAGE);
+	struct gm_task task = { .op = GPUMAP_OP_COPY,
+				.dst_address = b.buffer[0]->address,
+				.src = at,
+				.n = 2 * PAGE };
+	struct gm_region *first = NULL, *second = NULL;
+
+	memset(at, 1, PAGE);
+	EQ(ftruncate(fd, (off_t)PAGE), 0);
+	EQ(pwrite(fd, "two", 3, (off_t)PAGE - 3), 3);
+	OK(mmap(at + PAGE, PAGE, PROT_READ,
+		MAP_SHARED | MAP_POPULATE | MAP_FIXED, fd, 0) == at + PAGE);
+	close(fd);
+	EQ(cuda->reach(b.dev, at, PAGE, true, &first), 0);
+	c->can_read_only = false;
+	EQ(cuda->reach(b.dev, at + PAGE, PAGE, false, &second), 0);
+	c->can_read_only = can_read_only;
+	OK(first && first->address && second && !second->address);
+	EQ(bench_run(&b, &task), 0);
+	OK(read_out(b.buffer[0]->address, 2 * PAGE));
+	EQ(memcmp(b.client, at, 2 * PAGE), 0);
+	/* Nothing of it is written where a part must not be. */
+	task.src = NULL;
+	task.src_address = b.buffer[0]->address;
+	task.dst = at;
+	EQ(bench_run(&b, &task), -EINVAL);
+	cuda->unreach(b.dev, second);
+	cuda->unreach(b.dev, first);
+	munmap(at, 2 * PAGE);
+}
+
 /* Half of it is on its lane before the other half is found to be nowhere. */
 static void a_slice_may_fail_alone(void)
 {
@@ -432,6 +470,7 @@ int main(int argc, char **argv)
 		pieces_make_no_difference();
 		regions_come_and_go();
 		read_only_memory_is_read_only();
+		a_slice_may_be_staged_in_part();
 		a_slice_may_fail_alone();
 		both_threads_are_inside_at_once();
 	}

@@ -27,8 +27,8 @@ int gm_cuda_take_unit(struct gm_cuda *cuda, struct gm_cuda_side *side)
 }
 
 /* Look client memory up, from the byte at side->client on. */
-static int find_side(struct gm_cuda *cuda, struct gm_cuda_side *side,
-		     bool is_written)
+static int find_piece(struct gm_cuda *cuda, struct gm_cuda_side *side,
+		      bool is_written)
 {
 	struct gm_cuda_piece piece;
 	uint64_t offset;
@@ -39,7 +39,7 @@ static int find_side(struct gm_cuda *cuda, struct gm_cuda_side *side,
 	if (is_written && !piece.writable)
 		return -EINVAL;
 	if (!piece.at)
-		return gm_cuda_take_unit(cuda, side);
+		return -ENXIO;
 	offset = (uintptr_t)side->client - piece.from;
 	side->host = side->client;
 	side->at = piece.at + offset;
@@ -47,17 +47,48 @@ static int find_side(struct gm_cuda *cuda, struct gm_cuda_side *side,
 	return 0;
 }
 
+/* Is any of these bytes in a piece that the device does not reach?  What is in
+ * none is found out on the way. */
+static bool is_staged(struct gm_cuda *cuda, const char *at, uint64_t bytes)
+{
+	struct gm_cuda_piece piece;
+
+	for (uint64_t passed = 0; passed < bytes;) {
+		if (gm_cuda_piece_at(cuda, at + passed, &piece) < 0)
+			return false;
+		if (!piece.at)
+			return true;
+		passed = piece.from + piece.bytes - (uintptr_t)at;
+	}
+	return false;
+}
+
+/* Staging takes all of a slice or nothing: it is filled before the first call,
+ * and brought back after the last. */
 static int set_side(struct gm_cuda *cuda, struct gm_cuda_side *side,
 		    void *client, uint64_t address, uint64_t offset,
-		    bool is_written)
+		    uint64_t bytes, bool is_written)
 {
+	struct gm_cuda_piece piece;
+	int rc;
+
 	if (!client) {
 		side->at = address + offset;
 		side->left = UINT64_MAX;
 		return 0;
 	}
 	side->client = (char *)client + offset;
-	return find_side(cuda, side, is_written);
+	if (!is_staged(cuda, side->client, bytes))
+		return find_piece(cuda, side, is_written);
+	for (uint64_t passed = 0; passed < bytes;) {
+		rc = gm_cuda_piece_at(cuda, side->client + passed, &piece);
+		if (rc == 0 && is_written && !piece.writable)
+			rc = -EINVAL;
+		if (rc < 0)
+			return rc;
+		passed = piece.from + piece.bytes - (uintptr_t)side->client;
+	}
+	return gm_cuda_take_unit(cuda, side);
 }
 
 static int set_sides(struct gm_cuda *cuda, struct gm_cuda_slice *s,
@@ -69,11 +100,13 @@ static int set_sides(struct gm_cuda *cuda, struct gm_cuda_slice *s,
 
 	if (!reduces || s->is_last)
 		rc = set_side(cuda, &s->dst, task->dst, task->dst_address,
-			      reduces ? 0 : first * s->dst.each, true);
+			      reduces ? 0 : first * s->dst.each,
+			      (reduces ? 1 : s->n) * s->dst.each, true);
 
 	if (rc == 0 && (s->memory & GM_TASK_READS_SRC))
 		rc = set_side(cuda, &s->src, (void *)(uintptr_t)task->src,
-			      task->src_address, first * s->src.each, false);
+			      task->src_address, first * s->src.each,
+			      s->n * s->src.each, false);
 	if (rc == 0 && (s->memory & GM_TASK_READS_MASK))
 		rc = gm_cuda_mask_find(cuda, s, first);
 	return rc;
@@ -89,7 +122,7 @@ int gm_cuda_advance(struct gm_cuda *cuda, struct gm_cuda_side *side,
 		side->left -= bytes;
 	if (side->client)
 		side->client += bytes;
-	return side->left ? 0 : find_side(cuda, side, is_written);
+	return side->left ? 0 : find_piece(cuda, side, is_written);
 }
 
 /*

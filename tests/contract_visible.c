@@ -148,7 +148,7 @@ static void add_parts(struct nvmlDevice_st *card,
 	for (unsigned int i = 0; i < most && n_devices < SEEN_MAX; i++) {
 		struct gm_visible_device *d = &devices[n_devices];
 		struct nvmlDevice_st *part;
-		unsigned int gi, ci;
+		unsigned int gi = 0, ci = 0;
 
 		if (ml.nvmlDeviceGetMigDeviceHandleByIndex(card, i, &part) != 0)
 			continue;

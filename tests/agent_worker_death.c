@@ -37,6 +37,8 @@ static bool open_side(struct side *s, uint32_t row)
 	/* A user's arenas may be as much as half of a small machine's memory. */
 	const struct gpumap_session_opts opts = {
 		.size = sizeof(opts),
+		/* Pages that nobody has touched keep a worker busy. */
+		.flags = GPUMAP_SESSION_SPARSE,
 		.arena_bytes = (uint64_t)JOBS * ELEMENTS * 4,
 	};
 	void *memory;

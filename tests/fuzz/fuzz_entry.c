@@ -70,6 +70,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	static _Alignas(GM_LINE) gm_a64 entries[DEPTH * GM_ENTRY_WORDS];
 	static _Alignas(GM_LINE) gm_a64 done[DEPTH * GM_DONE_WORDS];
 	static struct gm_slot *table[GM_BUFFERS_MAX];
+	struct gm_purse purse = { .quota = BUFFER, .used = BUFFER };
 	struct gm_buffer memory = { .bytes = BUFFER };
 	struct gm_slot slot = {
 		.handle = gm_handle_make(1, GM_BUFFER_DEVICE, 0, 0),
@@ -101,6 +102,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	start = (uint32_t)(int8_t)data[0];
 	s.entries.pos = s.done.pos = start;
 	gm_buffers_init(&s.buffers);
+	s.buffers.purse = &purse;
+	s.buffers.used = BUFFER;
 	s.buffers.slot = table;
 	table[0] = &slot;
 	gm_journal_open(&owed, 1);

@@ -262,6 +262,12 @@ enum gm_ticket_state {
 	GM_TICKET_DONE    /* a job that has ended and waits for gpumap_poll() */
 };
 
+enum gm_ticket_part {
+	GM_TICKET_WHOLE = 0, /* it has one slot, or is a second one */
+	GM_TICKET_FIRST,     /* in flight, and so is the next, its second */
+	GM_TICKET_HALF       /* it has ended with @status, its second has not */
+};
+
 /* One per slot of a queue.  A slot is free once its ticket is.  What has two
  * slots has ended when both have: then all its credit is back. */
 struct gm_ticket {
@@ -272,8 +278,7 @@ struct gm_ticket {
 	uint16_t row;
 	uint8_t state;       /* enum gm_ticket_state */
 	uint8_t incarnation; /* as in a place in time */
-	bool has_second;     /* in flight, and so is the next */
-	bool is_half;        /* it has ended with @status, its second has not */
+	uint8_t part;        /* enum gm_ticket_part */
 };
 
 /* A row's queue pair and range of the arena. */
@@ -287,8 +292,8 @@ struct gm_pair {
 	struct gm_ring in;
 	struct gm_waker waker;
 	struct gm_ticket *tickets; /* depth */
-	uint32_t used;             /* tickets that are not free: the credit */
-	uint32_t live;             /* of those, in the rings */
+	uint32_t oldest;           /* all tickets before this are free */
+	uint32_t live;             /* in the rings */
 	uint32_t row;
 	uint32_t told; /* incarnation of the worker that buffers' rows are of */
 	int doorbell;
@@ -482,8 +487,8 @@ static inline bool gm_in_arena(const struct gpumap_session *s,
 	return (uintptr_t)memory - (uintptr_t)s->arena < s->arena_bytes;
 }
 
-/* Are @n more slots free? */
-bool gm_pair_has_credit(const struct gm_pair *pair, uint32_t n);
+/* Are the next @n slots free? */
+bool gm_pair_has_credit(struct gm_pair *pair, uint32_t n);
 
 /* Submit judged jobs for which there is credit, as @state tickets, and wake
  * the worker if it sleeps.  @rich: one of them may name a buffer, or have a

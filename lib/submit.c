@@ -73,11 +73,13 @@ uint32_t gm_job_dst_bytes(const struct gpumap_job *job)
 int gm_job_known(const struct gpumap_session *session,
 		 const struct gpumap_job *job)
 {
-	if (job->op >= sizeof(fields) || (JOB_OPS >> job->op & 1) == 0 ||
-	    gm_dtype_bytes(job->dtype) == 0 || gm_job_dst_bytes(job) == 0)
+	if (gm_dtype_bytes(job->dtype) == 0)
 		return -EINVAL;
-	if (job->op <= GPUMAP_OP_FREE)
+	if (job->op <= GPUMAP_OP_AXPY)
 		return 0;
+	if (job->op >= sizeof(fields) || (JOB_OPS >> job->op & 1) == 0 ||
+	    gm_job_dst_bytes(job) == 0)
+		return -EINVAL;
 	if (!session->takes_casts)
 		return -EOPNOTSUPP;
 	if ((fields[job->op] & GM_HAS_MASK) != 0)
@@ -118,25 +120,22 @@ int gm_job_judge(const struct gpumap_session *session, uint32_t row,
 	return ret != 0 ? ret : gm_buffers_judge(session, row, job);
 }
 
-bool gm_pair_has_credit(const struct gm_pair *pair, uint32_t n)
+bool gm_pair_has_credit(struct gm_pair *pair, uint32_t n)
 {
 	const uint32_t mask = pair->out.mask;
 
-	if (pair->used + n > mask + 1)
-		return false;
-	/* Jobs may end out of order: a slot whose job is still in flight is
-	 * not ours to fill, however many others are free. */
-	for (uint32_t i = 0; i < n; i++)
-		if (pair->tickets[(pair->out.pos + i) & mask].state !=
-		    GM_TICKET_FREE)
-			return false;
-	return true;
+	/* Tickets may be freed out of order: a slot whose ticket is not free is
+	 * not ours to fill, however many others are. */
+	while (pair->oldest != pair->out.pos &&
+	       pair->tickets[pair->oldest & mask].state == GM_TICKET_FREE)
+		pair->oldest++;
+	return pair->out.pos - pair->oldest + n <= mask + 1;
 }
 
 /* @rich: one of the operands may be a buffer's. */
-static inline void pack(const struct gpumap_session *s,
-			const struct gpumap_job *job, uint32_t incarnation,
-			bool rich, uint64_t ret_words[GM_ENTRY_WORDS])
+static inline __attribute__((always_inline)) void
+pack(const struct gpumap_session *s, const struct gpumap_job *job,
+     uint32_t incarnation, bool rich, uint64_t ret_words[GM_ENTRY_WORDS])
 {
 	uint8_t has = fields[job->op];
 	struct gm_entry entry = { .op = (uint8_t)job->op,
@@ -249,7 +248,7 @@ static void put_second(const struct gpumap_session *s, struct gm_pair *pair,
 	t->position = pos;
 	t->state = GM_TICKET_SECOND;
 	t->incarnation = incarnation;
-	t->has_second = t->is_half = false;
+	t->part = GM_TICKET_WHOLE;
 	pack_more(s, pair->row, job, words);
 	gm_ring_put(&pair->out, GM_ENTRY_WORDS, ahead + 1, words);
 	GM_POINT("submit_second_visible");
@@ -283,8 +282,7 @@ put(const struct gpumap_session *s, struct gm_pair *pair,
 		t->row = (uint16_t)pair->row;
 		t->state = state;
 		t->incarnation = short_one;
-		t->has_second = has_second;
-		t->is_half = false;
+		t->part = has_second ? GM_TICKET_FIRST : GM_TICKET_WHOLE;
 		pack(s, &jobs[i], incarnation, rich, words);
 		gm_ring_put(&pair->out, GM_ENTRY_WORDS, ahead, words);
 		GM_POINT("submit_entry_visible");
@@ -312,7 +310,6 @@ void gm_pair_push(struct gpumap_session *session, struct gm_pair *pair,
 	if (pair->live == 0)
 		session->busy[session->n_busy++] = pair;
 	pair->live += slots;
-	pair->used += slots;
 	if (state == GM_TICKET_JOB)
 		session->jobs += n;
 	session->submitted += n;
@@ -321,11 +318,31 @@ void gm_pair_push(struct gpumap_session *session, struct gm_pair *pair,
 	GM_POINT("submit_done");
 }
 
+/* Whether any of them names a buffer, and whether any may have a second slot:
+ * 0 if none does, without a branch for each. */
+static inline void survey(const struct gpumap_job *jobs, uint32_t n,
+			  uint64_t *ret_buffers, uint64_t *ret_more)
+{
+	uint64_t buffers = 0, masks = 0, more = 0;
+	uint32_t ops = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		buffers |= jobs[i].dst_buffer | jobs[i].src_buffer;
+		masks |= jobs[i].mask_buffer;
+		more |= jobs[i].deadline_ns | jobs[i].n_waits;
+		ops |= UINT32_C(1) << (jobs[i].op & 31);
+	}
+	ops &= UINT32_C(1) << GPUMAP_OP_MASK_ADD |
+	       UINT32_C(1) << GPUMAP_OP_MASK_BOOL;
+	*ret_buffers = ops != 0 ? buffers | masks : buffers;
+	*ret_more = more | ops;
+}
+
 int gpumap_submit(struct gpumap_session *session, uint32_t row,
 		  const struct gpumap_job *jobs, uint32_t n)
 {
 	struct gm_pair *pair;
-	uint64_t buffers = 0, more = 0;
+	uint64_t buffers, more;
 	uint32_t slots = n;
 	int ret = gm_session_usable(session);
 
@@ -333,11 +350,7 @@ int gpumap_submit(struct gpumap_session *session, uint32_t row,
 		return ret;
 	if (n == 0 || n > session->depth)
 		return -EINVAL;
-	for (uint32_t i = 0; i < n; i++) {
-		buffers |= gm_job_buffers(&jobs[i]);
-		more |= jobs[i].deadline_ns | jobs[i].n_waits |
-			gm_job_is_masked(&jobs[i]);
-	}
+	survey(jobs, n, &buffers, &more);
 	if (more != 0)
 		slots = gm_jobs_slots(jobs, n);
 	if (slots > session->depth)

@@ -114,7 +114,7 @@ void gm_buffers_fini(struct gm_buffers *buffers)
 
 /* ---- a device's own ------------------------------------------------------- */
 
-static int find_credit(struct gpumap_session *s, const struct gm_pair *pair,
+static int find_credit(struct gpumap_session *s, struct gm_pair *pair,
 		       uint32_t n)
 {
 	if (gm_pair_has_credit(pair, n))

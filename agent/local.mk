@@ -5,6 +5,7 @@
 # programs that link them.
 include $(top_srcdir)/agent/common/local.mk
 include $(top_srcdir)/agent/plan/local.mk
+include $(top_srcdir)/agent/mask/local.mk
 include $(top_srcdir)/agent/bench/local.mk
 include $(top_srcdir)/agent/cuda/local.mk
 include $(top_srcdir)/agent/device/local.mk

@@ -1,0 +1,130 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * mask - attention masks by rule: how large one is, and its elements.
+ *
+ * Row i of a mask is query i, at position past_kv_len + i; column j is the key
+ * at position j.  Where a query may not look stands a one (u8) or minus
+ * infinity (f16, bf16, f32), elsewhere zero: what GPUMAP_OP_MASK_BOOL and
+ * GPUMAP_OP_MASK_ADD take.
+ *
+ *	causal			masked where j > past + i
+ *	sliding			and where j + window < past + i: a query sees
+ *				itself and @sliding_window keys before it
+ *	chunked			of the keys past the cache, masked where j is
+ *				after the query or in another chunk; chunks are
+ *				counted from the first query.  The cache is seen
+ *				by all
+ *	bidirectional_sliding	masked where |i - j| >= window; there is no
+ *				cache, the mask is square
+ *
+ * No function here allocates, reads or writes anything but its arguments.
+ */
+#ifndef GM_MASK_H
+#define GM_MASK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/plan/error.h"
+
+enum gm_mask_form {
+	GM_MASK_CAUSAL,
+	GM_MASK_SLIDING,
+	GM_MASK_CHUNKED,
+	GM_MASK_BIDIRECTIONAL_SLIDING
+};
+
+#define GM_MASK_FORMS 4u
+
+struct gm_mask_spec {
+	enum gm_mask_form form;
+	uint64_t tgt_len;        /* queries */
+	uint64_t past_kv_len;    /* keys in the cache before the first query;
+				  * of no account where bidirectional */
+	uint64_t sliding_window; /* where gm_mask_has_window() */
+	uint64_t chunk_size;     /* where gm_mask_has_chunk(): at least 1 */
+};
+
+struct gm_mask_size {
+	uint64_t rows, cols; /* elements; row by row, without gaps */
+	uint64_t bytes;      /* of them all */
+};
+
+/*
+ * One row: columns [@head, @begin) and [@end, cols) are masked, the others
+ * seen; head <= begin <= end <= cols.
+ */
+struct gm_mask_row {
+	uint64_t head, begin, end;
+};
+
+/* "causal" and the like; NULL from GM_MASK_FORMS on. */
+const char *gm_mask_form_name(enum gm_mask_form form);
+
+/* The form called @name, as it is written there.  Returns 0, -EINVAL. */
+int gm_mask_form_parse(const char *name, enum gm_mask_form *ret_form,
+		       struct gm_plan_error *ret_err);
+
+/* Do sliding_window and chunk_size mean anything to @form? */
+bool gm_mask_has_window(enum gm_mask_form form);
+bool gm_mask_has_chunk(enum gm_mask_form form);
+
+/*
+ * gm_mask_dtype_parse - "bool", "u8", "f16", "bf16" or "f32", in any case
+ *
+ * ret_dtype	receives an enum gpumap_dtype: bool is GPUMAP_DTYPE_U8
+ *
+ * Returns	0, -EINVAL
+ * Threads	any
+ */
+int gm_mask_dtype_parse(const char *name, uint32_t *ret_dtype,
+			struct gm_plan_error *ret_err);
+
+/* Bytes of one element, or 0 where no mask can be of enum gpumap_dtype
+ * @dtype. */
+uint32_t gm_mask_dtype_bytes(uint32_t dtype);
+
+/*
+ * gm_mask_judge - can there be such a mask, and how large is it?
+ *
+ * dtype	enum gpumap_dtype
+ * limit	bytes that it may have
+ * ret_size	without queries it has no rows and 0 bytes
+ *
+ * Returns	0
+ *		-EINVAL	no such form, no mask of that dtype, or a chunk_size of
+ *			0 where it counts
+ *		-EOVERFLOW	it would have 2^64 columns, elements or bytes
+ *		-EFBIG	it has more bytes than @limit
+ * Threads	any
+ */
+int gm_mask_judge(const struct gm_mask_spec *spec, uint32_t dtype,
+		  uint64_t limit, struct gm_mask_size *ret_size,
+		  struct gm_plan_error *ret_err);
+
+/*
+ * gm_mask_row - what row @i of a mask that gm_mask_judge() let pass looks like
+ *
+ * i		below its rows
+ *
+ * Threads	any
+ */
+struct gm_mask_row gm_mask_row(const struct gm_mask_spec *spec, uint64_t i);
+
+/*
+ * gm_mask_fill - write rows [@first, @first + @n) of a mask
+ *
+ * spec, dtype	as gm_mask_judge() let them pass; first + n <= rows
+ * to		room for n * cols elements; of any alignment
+ *
+ * Cost		each byte is written once, in runs of memset() and memcpy()
+ *		from a block in the first-level cache: as fast as the memory
+ * Threads	any, one per @to: threads may share out the rows
+ */
+void gm_mask_fill(const struct gm_mask_spec *spec, uint32_t dtype,
+		  uint64_t first, uint64_t n, void *to);
+
+#endif

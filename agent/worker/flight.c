@@ -5,13 +5,13 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "agent/worker/batch.h"
 #include "agent/worker/beat.h"
 #include "agent/worker/errands.h"
 #include "agent/worker/events.h"
 #include "agent/worker/intake.h"
+#include "agent/worker/reach.h"
 #include "agent/worker/roster.h"
 #include "gpumap.h"
 #include "shm/point.h"
@@ -68,32 +68,13 @@ static uint32_t slices_max(const struct gm_worker *w)
 	return n < GM_FLIGHT_SLICES ? n : GM_FLIGHT_SLICES;
 }
 
-/* Parts of the arena are the rows' ranges; one that is not cut so is one part. */
-static int cut_arena(struct gm_session *s)
-{
-	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-	uint64_t all = s->judge.arena_bytes, each = s->range_bytes;
-
-	if (all == 0)
-		return 0;
-	if (each == 0 || each % page || s->range_at % each || all % each)
-		each = all;
-	s->reached = calloc(all / each, sizeof(struct gm_region *));
-	if (!s->reached)
-		return -ENOMEM;
-	s->n_reached = (uint32_t)(all / each);
-	s->judge.reached = s->reached;
-	s->judge.reached_each = each;
-	return 0;
-}
-
 int gm_flight_open(struct gm_session *session, const struct gm_device *dev)
 {
 	uint32_t depth = session->entries.mask + 1;
 	struct gm_flights *f =
 		calloc(1, sizeof(*f) + depth * sizeof(struct flown));
 
-	if (!f || (dev->backend->reach && cut_arena(session) < 0)) {
+	if (!f || (dev->backend->reach && gm_reach_open(session) < 0)) {
 		free(f);
 		return -ENOMEM;
 	}
@@ -327,22 +308,6 @@ static void read_ended(struct gm_session *s, struct gm_batch *batch,
 	end(s, batch, status);
 }
 
-/* The part of the arena in which memory is that the device does not reach, or
- * n_reached for none. */
-static uint32_t part_missing(const struct gm_session *s, const void *memory,
-			     uint64_t bytes)
-{
-	uint64_t at = (uintptr_t)memory - (uintptr_t)s->judge.arena;
-
-	if (!memory || at >= s->judge.arena_bytes)
-		return s->n_reached;
-	for (uint64_t i = at / s->judge.reached_each;
-	     i <= (at + bytes - 1) / s->judge.reached_each; i++)
-		if (!s->reached[i])
-			return (uint32_t)i;
-	return s->n_reached;
-}
-
 /* Returns whether the last entry has to wait until the device reaches what it
  * names. */
 static bool must_reach(struct gm_worker *w, struct gm_session *s)
@@ -354,11 +319,11 @@ static bool must_reach(struct gm_worker *w, struct gm_session *s)
 
 	if (s->n_reached == 0 || gm_task_sizes(&e->task, &sizes) < 0)
 		return false;
-	part = part_missing(s, e->task.dst, sizes.dst);
+	part = gm_reach_missing(s, e->task.dst, sizes.dst);
 	if (part == s->n_reached)
-		part = part_missing(s, e->task.src, sizes.src);
+		part = gm_reach_missing(s, e->task.src, sizes.src);
 	if (part == s->n_reached)
-		part = part_missing(s, e->task.mask, sizes.mask);
+		part = gm_reach_missing(s, e->task.mask, sizes.mask);
 	e->is_fence = s->flights->fenced = part < s->n_reached;
 	if (part == s->n_reached)
 		return false;
@@ -431,7 +396,7 @@ static int begin_errand(struct gm_worker *w, struct gm_session *s)
 	int rc;
 
 	if (errand->op == GPUMAP_OP_LOAD && s->n_reached)
-		part = part_missing(s, errand->task.dst, errand->task.n);
+		part = gm_reach_missing(s, errand->task.dst, errand->task.n);
 	s->flights->reaching = part < s->n_reached;
 	rc = s->flights->reaching ? gm_errands_reach(w, s, part)
 				  : gm_errands_begin(w, s);

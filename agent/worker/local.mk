@@ -27,6 +27,7 @@ noinst_LTLIBRARIES += %reldir%/libworker.la
 	%reldir%/loop.c \
 	%reldir%/outbox.c %reldir%/outbox.h \
 	%reldir%/pair.c %reldir%/pair.h \
+	%reldir%/reach.c %reldir%/reach.h \
 	%reldir%/roster.c %reldir%/roster.h \
 	%reldir%/session.c %reldir%/session.h \
 	%reldir%/slow.c %reldir%/slow.h \

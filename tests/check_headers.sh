@@ -14,21 +14,23 @@ may_include() {
 	include) echo include ;;
 	shm) echo include shm ;;
 	lib) echo include shm lib ;;
-	agent/plan) echo include shm agent/plan ;;
+	agent/plan) echo include shm agent/mesh agent/plan ;;
 	agent/mask) echo include shm agent/plan agent/mask ;;
+	agent/mesh) echo agent/mesh agent/plan/error.h agent/plan/number.h ;;
 	agent/common) echo include shm agent/common ;;
 	agent/cuda) echo include shm agent/common agent/cuda ;;
 	agent/device) echo include shm agent/common agent/cuda \
 		agent/device ;;
 	agent/comm) echo include shm agent/common agent/device agent/comm ;;
 	agent/daemon) echo include shm agent/common agent/plan agent/mask \
-		agent/daemon agent/cuda/cuerror.h agent/cuda/nvml.h ;;
+		agent/mesh agent/daemon agent/cuda/cuerror.h \
+		agent/cuda/nvml.h ;;
 	agent/probe) echo include shm agent/common agent/cuda agent/probe ;;
 	agent/worker) echo include shm agent/common agent/cuda agent/device \
 		agent/comm agent/worker ;;
 	agent/bench) echo include shm agent/bench ;;
-	agent/ctl) echo include shm agent/plan agent/mask agent/bench \
-		agent/ctl ;;
+	agent/ctl) echo include shm agent/plan agent/mask agent/mesh \
+		agent/bench agent/ctl ;;
 	esac
 }
 

@@ -177,7 +177,12 @@ gm_tests += %reldir%/test_mapper
 
 gm_tests += %reldir%/test_batch
 %canon_reldir%_test_batch_SOURCES = %reldir%/test_batch.c %reldir%/tap.h
-%canon_reldir%_test_batch_LDADD = agent/plan/libplan.la shm/libshm.la
+%canon_reldir%_test_batch_LDADD = agent/plan/libplan.la \
+	agent/mesh/libmesh.la shm/libshm.la
+
+gm_tests += %reldir%/test_mesh
+%canon_reldir%_test_mesh_SOURCES = %reldir%/test_mesh.c %reldir%/tap.h
+%canon_reldir%_test_mesh_LDADD = agent/mesh/libmesh.la agent/plan/libplan.la
 
 gm_tests += %reldir%/test_mask
 %canon_reldir%_test_mask_SOURCES = %reldir%/test_mask.c %reldir%/tap.h

@@ -264,6 +264,131 @@ static void sizes_are_exact(void)
 	ask(GM_BATCH_PLAN, lines, COUNT(lines));
 }
 
+static void mesh_arranges_ranks(void)
+{
+	static const struct line lines[] = {
+		{ "{\"topology\":{\"kind\":\"data\"},\"world_size\":4,\"rank\":"
+		  "2}",
+		  "{\"ok\":{\"expected_world_size\":1,\"groups\":[[\"world\","
+		  "\"Mock\",[[0,4]]]],\"membership\":[[\"world\",2]]}}" },
+		{ "{\"topology\":{\"kind\":\"tensor\",\"degree\":3},"
+		  "\"world_size\":10,\"rank\":4}",
+		  "{\"ok\":{\"expected_world_size\":3,\"groups\":[[\"tp_0\","
+		  "\"Nccl\",[[0,3]]],[\"tp_1\",\"Nccl\",[[3,3]]],[\"tp_2\","
+		  "\"Nccl\",[[6,3]]],[\"world\",\"Mock\",[[0,10]]]],"
+		  "\"membership\":[[\"tp_1\",1],[\"world\",4]]}}" },
+		{ "{\"topology\":{\"kind\":\"pipeline\",\"stages\":2},"
+		  "\"world_size\":3,\"rank\":2}",
+		  "{\"ok\":{\"expected_world_size\":2,\"groups\":"
+		  "[[\"pp_stage_0\",\"Gloo\",[[0,1]]],[\"pp_stage_1\","
+		  "\"Gloo\",[[1,1]]],[\"world\",\"Mock\",[[0,3]]]],"
+		  "\"membership\":[[\"world\",2]]}}" },
+		{ "{\"topology\":{\"kind\":\"mixed\",\"tp\":2,\"pp\":1,"
+		  "\"dp\":2},\"world_size\":4,\"rank\":3}",
+		  "{\"ok\":{\"expected_world_size\":4,\"groups\":"
+		  "[[\"dp_tp0_pp0\",\"Nccl\",[[0,1],[2,1]]],[\"dp_tp1_pp0\","
+		  "\"Nccl\",[[1,1],[3,1]]],[\"pp_dp0_tp0\",\"Nccl\",[[0,1]]],"
+		  "[\"pp_dp0_tp1\",\"Nccl\",[[1,1]]],[\"pp_dp1_tp0\","
+		  "\"Nccl\",[[2,1]]],[\"pp_dp1_tp1\",\"Nccl\",[[3,1]]],"
+		  "[\"tp_dp0_pp0\",\"Nccl\",[[0,2]]],[\"tp_dp1_pp0\","
+		  "\"Nccl\",[[2,2]]],[\"world\",\"Mock\",[[0,4]]]],"
+		  "\"membership\":[[\"dp_tp1_pp0\",1],[\"pp_dp1_tp1\",0],"
+		  "[\"tp_dp1_pp0\",1],[\"world\",3]]}}" },
+	};
+
+	ask(GM_BATCH_MESH, lines, COUNT(lines));
+}
+
+/* By bytes, so ten comes before two. */
+static void mesh_sorts_by_name(void)
+{
+	static const char request[] =
+		"{\"topology\":{\"kind\":\"pipeline\",\"stages\":12},"
+		"\"world_size\":12,\"rank\":0}";
+	char *got = gm_batch_answer(GM_BATCH_MESH, request, strlen(request));
+	const char *one = strstr(got, "\"pp_stage_1\""),
+		   *ten = strstr(got, "\"pp_stage_10\""),
+		   *two = strstr(got, "\"pp_stage_2\"");
+
+	OK(one && ten && two && one < ten && ten < two);
+	free(got);
+}
+
+static void mesh_takes_worlds_of_any_size(void)
+{
+	static const struct line lines[] = {
+		{ "{\"topology\":{\"kind\":\"mixed\",\"tp\":1,\"pp\":1,"
+		  "\"dp\":1},\"world_size\":18446744073709551615,\"rank\":"
+		  "18446744073709551614}",
+		  "{\"ok\":{\"expected_world_size\":1,\"groups\":"
+		  "[[\"dp_tp0_pp0\",\"Nccl\",[[0,1]]],[\"pp_dp0_tp0\","
+		  "\"Nccl\",[[0,1]]],[\"tp_dp0_pp0\",\"Nccl\",[[0,1]]],"
+		  "[\"world\",\"Mock\",[[0,18446744073709551615]]]],"
+		  "\"membership\":[[\"world\",18446744073709551614]]}}" },
+		{ "{\"topology\":{\"kind\":\"tensor\",\"degree\":"
+		  "9223372036854775808},\"world_size\":"
+		  "18446744073709551615,\"rank\":9223372036854775807}",
+		  "{\"ok\":{\"expected_world_size\":9223372036854775808,"
+		  "\"groups\":[[\"tp_0\",\"Nccl\",[[0,9223372036854775808]]],"
+		  "[\"world\",\"Mock\",[[0,18446744073709551615]]]],"
+		  "\"membership\":[[\"tp_0\",9223372036854775807],"
+		  "[\"world\",9223372036854775807]]}}" },
+		{ "{\"topology\":{\"kind\":\"tensor\",\"degree\":1},"
+		  "\"world_size\":1048576,\"rank\":0}",
+		  "{\"error\":\"the answer would list more than 1048576 runs "
+		  "of ranks\"}" },
+		{ "{\"topology\":{\"kind\":\"mixed\",\"tp\":2,\"pp\":1,"
+		  "\"dp\":4611686018427387904},\"world_size\":"
+		  "18446744073709551615,\"rank\":0}",
+		  "{\"error\":\"the answer would list more than 1048576 runs "
+		  "of ranks\"}" },
+		{ "{\"topology\":{\"kind\":\"mixed\",\"tp\":4,\"pp\":1024,"
+		  "\"dp\":128},\"world_size\":524288,\"rank\":0}",
+		  "{\"error\":\"the answer would list more than 1048576 runs "
+		  "of ranks\"}" },
+	};
+
+	ask(GM_BATCH_MESH, lines, COUNT(lines));
+}
+
+static void mesh_refuses_in_words(void)
+{
+	static const struct line lines[] = {
+		{ "{\"topology\":{\"kind\":\"tensor\",\"degree\":4},"
+		  "\"world_size\":3,\"rank\":7}",
+		  "{\"error\":\"Tensor parallel degree 4 requires at least 4 "
+		  "devices, got 3\"}" },
+		{ "{\"topology\":{\"kind\":\"data\"},\"world_size\":3,\"rank\":"
+		  "3}",
+		  "{\"error\":\"Rank 3 out of bounds for world size 3\"}" },
+		{ "{\"topology\":{\"kind\":\"data\"},\"world_size\":0,\"rank\":"
+		  "0}",
+		  "{\"error\":\"Rank 0 out of bounds for world size 0\"}" },
+		{ "{\"topology\":{\"kind\":\"mixed\",\"tp\":4294967296,"
+		  "\"pp\":4294967296,\"dp\":1},\"world_size\":3,\"rank\":0}",
+		  "{\"error\":\"Mixed parallelism (TP=4294967296, "
+		  "PP=4294967296, DP=1) requires 2^64 devices or more\"}" },
+		{ "{\"topology\":{\"kind\":\"ring\"},\"world_size\":3,\"rank\":"
+		  "0}",
+		  "{\"error\":\"topology: kind is not data, tensor, pipeline "
+		  "or mixed\"}" },
+		{ "{\"topology\":{\"kind\":\"mixed\",\"tp\":2},"
+		  "\"world_size\":3,\"rank\":0}",
+		  "{\"error\":\"topology: pp is not a whole number from 0 to "
+		  "2^64-1\"}" },
+		{ "{\"topology\":\"data\",\"world_size\":3,\"rank\":0}",
+		  "{\"error\":\"topology is not an object\"}" },
+		{ "{\"topology\":{\"kind\":\"data\"},\"rank\":0}",
+		  "{\"error\":\"world_size is not a whole number from 0 to "
+		  "2^64-1\"}" },
+		{ "{\"topology\":{\"kind\":\"data\"},\"world_size\":3}",
+		  "{\"error\":\"rank is not a whole number from 0 to "
+		  "2^64-1\"}" },
+	};
+
+	ask(GM_BATCH_MESH, lines, COUNT(lines));
+}
+
 int main(void)
 {
 	whatever_is_asked_is_answered();
@@ -273,5 +398,9 @@ int main(void)
 	auto_fills_and_explains();
 	other_strategies_look_at_scores();
 	sizes_are_exact();
+	mesh_arranges_ranks();
+	mesh_sorts_by_name();
+	mesh_takes_worlds_of_any_size();
+	mesh_refuses_in_words();
 	return tap_done();
 }

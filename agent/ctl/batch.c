@@ -61,3 +61,8 @@ int gm_ctl_spec(struct gm_ctl *ctl)
 {
 	return gm_ctl_batch(ctl, GM_BATCH_SPEC);
 }
+
+int gm_ctl_mesh(struct gm_ctl *ctl)
+{
+	return gm_ctl_batch(ctl, GM_BATCH_MESH);
+}

@@ -107,6 +107,7 @@ int gm_ctl_scatter(struct gm_ctl *ctl);
 int gm_ctl_bench(struct gm_ctl *ctl);
 int gm_ctl_split(struct gm_ctl *ctl);
 int gm_ctl_spec(struct gm_ctl *ctl);
+int gm_ctl_mesh(struct gm_ctl *ctl);
 int gm_ctl_plan(struct gm_ctl *ctl);
 
 /* Attach to the instance.  Returns an exit status, having said why. */

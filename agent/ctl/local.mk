@@ -23,5 +23,5 @@ bin_PROGRAMS += %reldir%/gpumapctl
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/show.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/who.c
 %canon_reldir%_gpumapctl_LDADD = agent/bench/libbench.la \
-	agent/plan/libplan.la shm/libshm.la lib/libgpumap.la \
+	agent/plan/libplan.la agent/mesh/libmesh.la shm/libshm.la lib/libgpumap.la \
 	$(JANSSON_LIBS) -lpthread

@@ -53,6 +53,8 @@ static const struct gm_command commands[] = {
 	  GM_OPT_BATCH, 0, gm_ctl_split, true },
 	{ "spec", "--batch", "read specs, by request", GM_OPT_BATCH, 0,
 	  gm_ctl_spec, true },
+	{ "mesh", "--batch", "arrange ranks in groups, by request",
+	  GM_OPT_BATCH, 0, gm_ctl_mesh, true },
 	/* For the usage: the first of the name takes it. */
 	{ "plan", "--batch", "plan layer maps, by request", GM_OPT_BATCH, 0,
 	  gm_ctl_plan, true },

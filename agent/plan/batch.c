@@ -4,9 +4,11 @@
 #include "agent/plan/batch.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/plan/batch_mesh.h"
 #include "agent/plan/batch_plan.h"
 #include "agent/plan/spec.h"
 #include "agent/plan/wide_json.h"
@@ -192,8 +194,21 @@ static json_t *answer(enum gm_batch what, struct gm_fields *f)
 		return spec(f);
 	case GM_BATCH_PLAN:
 		return plan(f);
+	case GM_BATCH_MESH:
+		break; /* answers in text */
 	}
 	return NULL;
+}
+
+/* Takes @text, which may be NULL. */
+static char *frame(char *text)
+{
+	char *line = NULL;
+
+	if (text && asprintf(&line, "{\"ok\":%s}", text) < 0)
+		line = NULL;
+	free(text);
+	return line;
 }
 
 char *gm_batch_answer(enum gm_batch what, const char *line, size_t n)
@@ -202,15 +217,18 @@ char *gm_batch_answer(enum gm_batch what, const char *line, size_t n)
 	json_t *request = gm_wide_load(line, n, &err);
 	struct gm_fields f = { request, "", &err, request ? 0 : err.code };
 	json_t *json = NULL;
-	char *text;
+	char *text = NULL;
 
-	if (request)
+	if (request && what == GM_BATCH_MESH)
+		text = frame(gm_batch_mesh(&f));
+	else if (request)
 		json = answer(what, &f);
 	if (json)
 		json = json_pack("{s:o}", "ok", json);
 	else if (f.r && f.r != -ENOMEM)
 		json = json_pack("{s:o}", "error", gm_wide_text(err.text));
-	text = json ? gm_wide_dump(json) : NULL;
+	if (json)
+		text = gm_wide_dump(json);
 	json_decref(json);
 	json_decref(request);
 	return text;

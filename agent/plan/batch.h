@@ -12,7 +12,7 @@
 
 #include <stddef.h>
 
-enum gm_batch { GM_BATCH_SPLIT, GM_BATCH_SPEC, GM_BATCH_PLAN };
+enum gm_batch { GM_BATCH_SPLIT, GM_BATCH_SPEC, GM_BATCH_PLAN, GM_BATCH_MESH };
 
 /*
  * gm_batch_answer - answer one line

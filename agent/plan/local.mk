@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: MIT
 
 # agent/plan: pure, no I/O but reading models.  Who answers batches links
-# shm/libshm.la after it.
+# agent/mesh/libmesh.la and shm/libshm.la after it.
 noinst_LTLIBRARIES += %reldir%/libplan.la
 %canon_reldir%_libplan_la_SOURCES = %reldir%/checked.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/auto.c %reldir%/auto.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/balance.c %reldir%/balance.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/batch.c %reldir%/batch.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/batch_auto.c
+%canon_reldir%_libplan_la_SOURCES += %reldir%/batch_mesh.c %reldir%/batch_mesh.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/batch_plan.c %reldir%/batch_plan.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/checkpoint.c %reldir%/checkpoint.h
 %canon_reldir%_libplan_la_SOURCES += %reldir%/dtype.c %reldir%/dtype.h

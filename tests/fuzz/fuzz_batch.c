@@ -4,7 +4,7 @@
 /*
  * Requests of gpumapctl --batch.
  *
- *	byte 0	which command: 's', 'p', else split
+ *	byte 0	which command: 's', 'p', 'm', else split
  *	then	the line
  */
 
@@ -27,6 +27,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		what = GM_BATCH_SPEC;
 	else if (data[0] == 'p')
 		what = GM_BATCH_PLAN;
+	else if (data[0] == 'm')
+		what = GM_BATCH_MESH;
 	text = gm_batch_answer(what, (const char *)data + 1, size - 1);
 	MUST(text);
 	n = strlen(text);

@@ -1,0 +1,204 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * mesh - ranks in an arrangement, and the groups that follow from it.  Pure.
+ *
+ * Ranks are 0 to world - 1.  A shape says how they are arranged:
+ *
+ *	data		every rank for itself
+ *	tensor		runs of tp ranks share each layer; what is left over is
+ *			in no run
+ *	pipeline	rank s is stage s; what is left over is idle
+ *	mixed		rank (d * pp + p) * tp + t is part t of stage p of
+ *			replica d; what is left over is idle
+ *
+ * and its groups are, in this order:
+ *
+ *	all		world
+ *	tensor		tp_{i}
+ *	pipeline	pp_stage_{s}
+ *	mixed		tp_dp{d}_pp{p}, dp_tp{t}_pp{p}, pp_dp{d}_tp{t}
+ *
+ * The ranks of each are an arithmetic sequence: no group of a shape takes
+ * memory, and a world may have 2^64 - 1 ranks.  Groups that a user adds list
+ * their ranks, and stay when the shape changes, for they say nothing of it.
+ */
+#ifndef GM_MESH_H
+#define GM_MESH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/plan/error.h"
+
+/* As enum gpumap_mesh_topology. */
+enum gm_mesh_kind {
+	GM_MESH_DATA = 1,
+	GM_MESH_TENSOR = 2,
+	GM_MESH_PIPELINE = 3,
+	GM_MESH_MIXED = 4
+};
+
+/* As enum gpumap_mesh_backend. */
+enum gm_mesh_backend {
+	GM_MESH_MOCK = 1,
+	GM_MESH_NCCL = 2,
+	GM_MESH_GLOO = 3,
+	GM_MESH_MPI = 4
+};
+
+/* Factors that a kind does not have are 1. */
+struct gm_mesh_shape {
+	enum gm_mesh_kind kind;
+	uint64_t tp; /* tensor: the degree */
+	uint64_t pp; /* pipeline: the stages */
+	uint64_t dp;
+};
+
+#define GM_MESH_GROUP_NAME 64u /* the longest of a shape has 48 bytes */
+#define GM_MESH_GROUPS_MAX 4u  /* of a shape that one rank is in */
+
+/* Rank i of the group is first + i * stride, or ranks[i]. */
+struct gm_mesh_group {
+	char name[GM_MESH_GROUP_NAME];
+	enum gm_mesh_backend backend;
+	uint64_t n;
+	uint64_t first;
+	uint64_t stride;
+	const uint64_t *ranks; /* of a group that was added, else NULL */
+};
+
+struct gm_mesh {
+	struct gm_mesh_shape shape;
+	uint64_t world;
+	uint64_t n_shaped; /* groups of the shape */
+	uint32_t n_added;
+	struct gm_mesh_group *added;
+};
+
+/* Where a rank is. */
+struct gm_mesh_place {
+	uint64_t tp;
+	uint64_t pp;
+	uint64_t dp;
+};
+
+/* "data", "tensor", "pipeline", "mixed"; "Mock", "Nccl", "Gloo", "MPI". */
+const char *gm_mesh_kind_name(enum gm_mesh_kind kind);
+const char *gm_mesh_backend_name(enum gm_mesh_backend backend);
+
+/*
+ * gm_mesh_parse - read data, tensor=N, pipeline=N or mixed=TPxPPxDP
+ *
+ * Returns	0
+ *		-EINVAL		it is none of them, or has a factor of 0
+ *		-EOVERFLOW	its world has 2^64 ranks or more
+ * Threads	any, as everything here: one per @mesh
+ */
+int gm_mesh_parse(const char *text, struct gm_mesh_shape *ret_shape,
+		  struct gm_plan_error *err);
+
+/* The same as a text again: "mixed=2x2x2". */
+#define GM_MESH_TEXT 80u
+const char *gm_mesh_print(const struct gm_mesh_shape *shape,
+			  char ret_text[GM_MESH_TEXT]);
+
+/*
+ * gm_mesh_expected - the ranks that a shape needs; 1 for data
+ *
+ * Returns	0, -EINVAL, -EOVERFLOW as gm_mesh_parse()
+ */
+int gm_mesh_expected(const struct gm_mesh_shape *shape, uint64_t *ret_world,
+		     struct gm_plan_error *err);
+
+/*
+ * gm_mesh_make - arrange @world ranks
+ *
+ * ret_mesh	without groups of a user; to be given to gm_mesh_free()
+ *
+ * Returns	0
+ *		-EINVAL		a factor of 0, or a world that is too small
+ *		-EOVERFLOW	as gm_mesh_parse()
+ */
+int gm_mesh_make(const struct gm_mesh_shape *shape, uint64_t world,
+		 struct gm_mesh *ret_mesh, struct gm_plan_error *err);
+
+/* Allowed for a zeroed one. */
+void gm_mesh_free(struct gm_mesh *mesh);
+
+/*
+ * gm_mesh_reshape - arrange the same ranks otherwise
+ *
+ * The groups of the old shape are gone, those that were added stay.
+ *
+ * Returns	0
+ *		-EINVAL, -EOVERFLOW	as gm_mesh_make(); nothing has changed
+ *		-EEXIST			one that was added has the name of one
+ *					of the new shape; likewise
+ */
+int gm_mesh_reshape(struct gm_mesh *mesh, const struct gm_mesh_shape *shape,
+		    struct gm_plan_error *err);
+
+/*
+ * gm_mesh_add - add a group, or replace one that was added
+ *
+ * name		1 to GM_MESH_GROUP_NAME - 1 bytes, without blanks, ',' and '='
+ * ranks	@n of them, in their order within the group; copied
+ *
+ * Returns	0
+ *		-EINVAL		no ranks, a rank outside the world, a rank twice
+ *				or a name that cannot be
+ *		-EEXIST		the shape has a group of that name
+ *		-ENOMEM
+ */
+int gm_mesh_add(struct gm_mesh *mesh, const char *name,
+		enum gm_mesh_backend backend, const uint64_t *ranks, size_t n,
+		struct gm_plan_error *err);
+
+/* Group @i of the shape's, below n_shaped. */
+void gm_mesh_group(const struct gm_mesh *mesh, uint64_t i,
+		   struct gm_mesh_group *ret_group);
+
+/* Returns 0, or -ENOENT where there is no group @name. */
+int gm_mesh_find(const struct gm_mesh *mesh, const char *name,
+		 struct gm_mesh_group *ret_group);
+
+/* The rank at @i of a group, below n. */
+static inline uint64_t gm_mesh_rank(const struct gm_mesh_group *group,
+				    uint64_t i)
+{
+	return group->ranks ? group->ranks[i]
+			    : group->first + i * group->stride;
+}
+
+/* Where in a group a rank is.  Returns false if it is not in it. */
+bool gm_mesh_rank_within(const struct gm_mesh_group *group, uint64_t rank,
+			 uint64_t *ret_i);
+
+/*
+ * gm_mesh_groups_of - the shape's groups that a rank is in
+ *
+ * Returns	how many, in their order; 0 for a rank outside the world
+ */
+uint32_t gm_mesh_groups_of(const struct gm_mesh *mesh, uint64_t rank,
+			   uint64_t ret_groups[GM_MESH_GROUPS_MAX]);
+
+/*
+ * gm_mesh_place - where in the shape a rank is
+ *
+ * data counts replicas, tensor parts and replicas, pipeline stages.
+ *
+ * Returns	0
+ *		-EINVAL		outside the world
+ *		-ENOENT		left over: in no group but world
+ */
+int gm_mesh_place(const struct gm_mesh *mesh, uint64_t rank,
+		  struct gm_mesh_place *ret_place);
+
+/* A rank outside the world as an error's words.  Returns -EINVAL. */
+int gm_mesh_outside(const struct gm_mesh *mesh, uint64_t rank,
+		    struct gm_plan_error *err);
+
+#endif

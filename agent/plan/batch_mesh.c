@@ -1,0 +1,179 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * An answer may list a million runs: it is written as text at once, for a tree
+ * of jansson's would take ten times as much.  No name needs escaping.
+ */
+
+#include "agent/plan/batch_mesh.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/mesh/mesh.h"
+
+static void read_shape(struct gm_fields *f, struct gm_mesh_shape *shape)
+{
+	struct gm_fields t = gm_field_object(f, "topology");
+	const char *kind;
+
+	t.name = "topology: ";
+	kind = gm_field_text(&t, "kind");
+	*shape = (struct gm_mesh_shape){ GM_MESH_DATA, 1, 1, 1 };
+	if (!kind) {
+		; /* said already */
+	} else if (strcmp(kind, "tensor") == 0) {
+		shape->kind = GM_MESH_TENSOR;
+		shape->tp = gm_field_number(&t, "degree");
+	} else if (strcmp(kind, "pipeline") == 0) {
+		shape->kind = GM_MESH_PIPELINE;
+		shape->pp = gm_field_number(&t, "stages");
+	} else if (strcmp(kind, "mixed") == 0) {
+		shape->kind = GM_MESH_MIXED;
+		shape->tp = gm_field_number(&t, "tp");
+		shape->pp = gm_field_number(&t, "pp");
+		shape->dp = gm_field_number(&t, "dp");
+	} else if (strcmp(kind, "data") != 0) {
+		gm_field_refuse(&t, "kind",
+				"is not data, tensor, pipeline or mixed");
+	}
+	f->r = t.r;
+}
+
+/* One run where ranks follow each other, else one for each rank. */
+static uint64_t runs_of(const struct gm_mesh_group *group)
+{
+	return group->stride == 1 && group->n > 0 ? 1 : group->n;
+}
+
+/* Groups of a shape are of as many runs as the first of their kind. */
+static bool is_too_long(const struct gm_mesh *mesh)
+{
+	const struct gm_mesh_shape *s = &mesh->shape;
+	struct gm_mesh_group group;
+	uint64_t runs;
+
+	if (mesh->n_shaped > GM_BATCH_MESH_RUNS)
+		return true;
+	if (s->kind != GM_MESH_MIXED)
+		return false;
+	/* No product can be too large: the factors' own is below 2^64. */
+	gm_mesh_group(mesh, 1 + s->dp * s->pp, &group);
+	runs = s->tp * s->pp * runs_of(&group);
+	if (runs > GM_BATCH_MESH_RUNS)
+		return true;
+	gm_mesh_group(mesh, 1 + s->dp * s->pp + s->tp * s->pp, &group);
+	runs += s->dp * s->tp * runs_of(&group);
+	return runs + s->dp * s->pp + 1 > GM_BATCH_MESH_RUNS;
+}
+
+static int by_name(const void *a, const void *b)
+{
+	const struct gm_mesh_group *x = a, *y = b;
+
+	return strcmp(x->name, y->name);
+}
+
+static void put_group(FILE *to, const struct gm_mesh_group *group)
+{
+	uint64_t n = runs_of(group), each = n == 1 ? group->n : 1;
+
+	fprintf(to, "[\"%s\",\"%s\",[", group->name,
+		gm_mesh_backend_name(group->backend));
+	for (uint64_t i = 0; i < n; i++)
+		fprintf(to, "%s[%" PRIu64 ",%" PRIu64 "]", i == 0 ? "" : ",",
+			gm_mesh_rank(group, i), each);
+	fputs("]]", to);
+}
+
+static void put_groups(FILE *to, const struct gm_mesh_group *groups, uint64_t n)
+{
+	for (uint64_t i = 0; i < n; i++) {
+		fputs(i == 0 ? "" : ",", to);
+		put_group(to, &groups[i]);
+	}
+}
+
+static void put_membership(FILE *to, const struct gm_mesh *mesh, uint64_t rank)
+{
+	struct gm_mesh_group groups[GM_MESH_GROUPS_MAX];
+	uint64_t places[GM_MESH_GROUPS_MAX], within = 0;
+	uint32_t n = gm_mesh_groups_of(mesh, rank, places);
+
+	for (uint32_t i = 0; i < n; i++)
+		gm_mesh_group(mesh, places[i], &groups[i]);
+	qsort(groups, n, sizeof(groups[0]), by_name);
+	for (uint32_t i = 0; i < n; i++) {
+		gm_mesh_rank_within(&groups[i], rank, &within);
+		fprintf(to, "%s[\"%s\",%" PRIu64 "]", i == 0 ? "" : ",",
+			groups[i].name, within);
+	}
+}
+
+static char *print(const struct gm_mesh *mesh,
+		   const struct gm_mesh_group *groups, uint64_t rank)
+{
+	char *text = NULL;
+	uint64_t expected = 0;
+	size_t bytes = 0;
+	FILE *to = open_memstream(&text, &bytes);
+	bool good;
+
+	if (!to)
+		return NULL;
+	gm_mesh_expected(&mesh->shape, &expected, NULL);
+	fprintf(to, "{\"expected_world_size\":%" PRIu64 ",\"groups\":[",
+		expected);
+	put_groups(to, groups, mesh->n_shaped);
+	fputs("],\"membership\":[", to);
+	put_membership(to, mesh, rank);
+	fputs("]}", to);
+	good = ferror(to) == 0;
+	if (fclose(to) == 0 && good)
+		return text;
+	free(text);
+	return NULL;
+}
+
+static char *answer(const struct gm_mesh *mesh, uint64_t rank)
+{
+	struct gm_mesh_group *groups =
+		reallocarray(NULL, mesh->n_shaped, sizeof(*groups));
+	char *text;
+
+	if (!groups)
+		return NULL;
+	for (uint64_t i = 0; i < mesh->n_shaped; i++)
+		gm_mesh_group(mesh, i, &groups[i]);
+	qsort(groups, mesh->n_shaped, sizeof(*groups), by_name);
+	text = print(mesh, groups, rank);
+	free(groups);
+	return text;
+}
+
+char *gm_batch_mesh(struct gm_fields *f)
+{
+	uint64_t world = gm_field_number(f, "world_size");
+	uint64_t rank = gm_field_number(f, "rank");
+	struct gm_mesh_shape shape;
+	struct gm_mesh mesh;
+
+	if (f->r == 0)
+		read_shape(f, &shape);
+	if (f->r == 0)
+		f->r = gm_mesh_make(&shape, world, &mesh, f->err);
+	if (f->r)
+		return NULL;
+	if (rank >= world)
+		f->r = gm_mesh_outside(&mesh, rank, f->err);
+	else if (is_too_long(&mesh))
+		f->r = gm_error_set(f->err, -E2BIG, "give a smaller world",
+				    "the answer would list more than %" PRIu64
+				    " runs of ranks",
+				    GM_BATCH_MESH_RUNS);
+	return f->r ? NULL : answer(&mesh, rank);
+}

@@ -10,6 +10,7 @@ include $(top_srcdir)/agent/mesh/local.mk
 include $(top_srcdir)/agent/bench/local.mk
 include $(top_srcdir)/agent/cuda/local.mk
 include $(top_srcdir)/agent/device/local.mk
+include $(top_srcdir)/agent/comm/local.mk
 include $(top_srcdir)/agent/daemon/local.mk
 include $(top_srcdir)/agent/worker/local.mk
 include $(top_srcdir)/agent/probe/local.mk

@@ -53,6 +53,11 @@ _Static_assert(sizeof(gm_a32) == 4 && sizeof(gm_a64) == 8, "padded atomics");
 	atomic_fetch_or_explicit((p), (v), memory_order_seq_cst)
 #define gm_swap_ordered(p, v) \
 	atomic_exchange_explicit((p), (v), memory_order_seq_cst)
+/* v where it was *expected, which becomes what it was; returns whether. */
+#define gm_try_ordered(p, expected, v)                                \
+	atomic_compare_exchange_strong_explicit((p), (expected), (v), \
+						memory_order_seq_cst, \
+						memory_order_seq_cst)
 
 /* Let the other hyperthread have the core for a moment. */
 static inline void gm_pause(void)

@@ -227,6 +227,20 @@ gm_tests += %reldir%/test_closer
 %canon_reldir%_test_closer_LDADD = agent/common/libcommon.la $(NUMA_LIBS) \
 	-lpthread
 
+gm_tests += %reldir%/test_combine
+%canon_reldir%_test_combine_SOURCES = %reldir%/test_combine.c \
+	%reldir%/dice.h %reldir%/operators_ref.c %reldir%/operators_ref.h \
+	%reldir%/operators_trial.h %reldir%/tap.h
+%canon_reldir%_test_combine_LDADD = agent/comm/libcomm.la \
+	agent/common/libcommon.la -lm
+gm_tests += %reldir%/test_comm
+%canon_reldir%_test_comm_SOURCES = %reldir%/test_comm.c \
+	%reldir%/dice.h %reldir%/operators_ref.c %reldir%/operators_ref.h \
+	%reldir%/operators_trial.h %reldir%/tap.h
+%canon_reldir%_test_comm_LDADD = agent/comm/libcomm.la \
+	agent/common/libcommon.la -lm -lpthread
+GM_TSAN_TESTS += %reldir%/test_comm
+
 gm_tests += %reldir%/test_host_reduce
 %canon_reldir%_test_host_reduce_SOURCES = %reldir%/test_host_reduce.c \
 	%reldir%/dice.h %reldir%/operators_ref.c %reldir%/operators_ref.h \

@@ -30,7 +30,7 @@ struct host {
 	struct gm_meminfo info;
 	uint32_t parts; /* rows that share the node's memory and caches */
 	const struct gm_host_kernels *kernels;
-	void (*copy_large)(void *dst, const void *src, size_t bytes);
+	gm_host_copy *copy_large;
 	uint64_t large_bytes; /* tasks from here on write past the caches */
 };
 
@@ -56,21 +56,6 @@ static uint64_t large_bytes(uint32_t parts)
 	return large < LARGE_MIN ? LARGE_MIN : large;
 }
 
-/*
- * Which loop is faster is a matter of the prefetchers: prefetchnta keeps
- * Intel's L2 prefetcher from helping (0.6 times memcpy, measured on Cascade
- * Lake), and is what makes AMD's copy fastest (1.6 times memcpy, Zen 4).
- */
-static bool wants_prefetch(void)
-{
-#if defined(__x86_64__)
-	__builtin_cpu_init();
-	return __builtin_cpu_is("amd");
-#else
-	return false;
-#endif
-}
-
 static int host_open(const struct gm_device_config *config,
 		     struct gm_device **ret_dev)
 {
@@ -88,8 +73,7 @@ static int host_open(const struct gm_device_config *config,
 	host->dev.backend = &gm_host_backend;
 	host->parts = config->parts ? config->parts : 1;
 	host->kernels = gm_host_kernels_choose();
-	host->copy_large = wants_prefetch() ? host->kernels->copy_past
-					    : host->kernels->copy_pages;
+	host->copy_large = gm_host_copy_large(host->kernels);
 	host->large_bytes = large_bytes(host->parts);
 	*ret_dev = &host->dev;
 	return 0;

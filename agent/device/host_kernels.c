@@ -156,3 +156,13 @@ const struct gm_host_kernels *gm_host_kernels_choose(void)
 		k++;
 	return *k;
 }
+
+gm_host_copy *gm_host_copy_large(const struct gm_host_kernels *kernels)
+{
+#if defined(__x86_64__)
+	__builtin_cpu_init();
+	if (__builtin_cpu_is("amd"))
+		return kernels->copy_past;
+#endif
+	return kernels->copy_pages;
+}

@@ -1,0 +1,144 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * comm - collectives of host ranks, through memory that all of them have.
+ *
+ * Each rank calls in its own process and waits for nobody: gm_comm_step() does
+ * what can be done, some bytes at a time, and says whether there is more.  A rank
+ * writes to its own memory only, and reads that of the others between the phases
+ * that say when it may: a rank that is late, or dead, or goes on when the others
+ * have given up, harms nobody's memory.
+ *
+ *	all_reduce	each rank combines one part of all and copies the other
+ *			parts from those who did: every element is read twice and
+ *			written once by each rank, whatever their number
+ *	reduce_scatter	each rank combines its own part
+ *	all_gather	each rank copies from all
+ *	broadcast	each rank copies from the root
+ *	send, recv	the receiver copies
+ *
+ * What is small, GM_COMM_SMALL bytes or less of each rank, goes by way of the
+ * page, in one step: each rank puts its own there, and does everything itself as
+ * soon as all have.
+ *
+ * Ranks that do not ask for the same thing all end with -EINVAL.  One that cannot
+ * take part (its memory is not there) says so, and all end with its error.  Once
+ * the page is broken every call ends with that error, for good.
+ */
+#ifndef GM_COMM_H
+#define GM_COMM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "agent/comm/combine.h"
+#include "agent/comm/page.h"
+
+/* Bytes that are copied past the caches. */
+#define GM_COMM_LARGE (UINT64_C(1) << 20)
+
+enum gm_comm_op {
+	GM_COMM_BARRIER = 0,
+	GM_COMM_ALL_REDUCE,
+	GM_COMM_ALL_GATHER,
+	GM_COMM_REDUCE_SCATTER,
+	GM_COMM_BROADCAST,
+	GM_COMM_SEND,
+	GM_COMM_RECV
+};
+
+/* One rank's view of its group. */
+struct gm_comm {
+	struct gm_comm_page *page;
+	uint32_t rank;
+	uint32_t ranks; /* 1 to GM_COMM_RANKS */
+
+	/* @bytes of rank @rank's memory at @place as this process can read them,
+	 * or for its own rank write them; NULL: it cannot. */
+	void *(*reach)(void *arg, uint32_t rank, uint64_t place,
+		       uint64_t bytes);
+	void *arg;
+
+	const struct gm_host_kernels *kernels;
+	gm_host_copy *copy_large;
+
+	uint64_t ticket;                  /* of the last collective begun */
+	uint64_t offered[GM_COMM_RANKS];  /* to each rank so far */
+	uint64_t accepted[GM_COMM_RANKS]; /* from each */
+};
+
+/*
+ * What a rank asks for.  @n elements are, of
+ *
+ *	ALL_REDUCE, BROADCAST, SEND, RECV	what each rank has or gets
+ *	ALL_GATHER				what each gives; it gets ranks * n
+ *	REDUCE_SCATTER				what each gets; it gives ranks * n
+ *
+ * send and recv may be the same memory where they have the same size; where not,
+ * the smaller may be this rank's part of the larger.  They must not overlap
+ * otherwise.  BROADCAST reads send at the root alone and writes recv elsewhere.
+ */
+struct gm_comm_ask {
+	uint32_t op;     /* enum gm_comm_op */
+	uint32_t dtype;  /* enum gpumap_dtype */
+	uint32_t reduce; /* enum gm_combine_op; of ALL_REDUCE, REDUCE_SCATTER */
+	uint32_t peer;   /* the root; SEND, RECV: the other rank */
+	uint64_t n;
+	uint64_t send; /* places */
+	uint64_t recv;
+};
+
+/* A collective under way at one rank. */
+struct gm_comm_call {
+	struct gm_comm_ask ask;
+	uint64_t ticket; /* SEND, RECV: of the pair */
+	uint32_t state;  /* of comm.c */
+	uint64_t next;   /* element of the part in hand */
+	uint32_t part;   /* which that is */
+	uint32_t each;   /* bytes of an element */
+	int status;      /* why this rank cannot take part, or 0 */
+	bool is_small;
+	void *send;
+	void *recv;
+};
+
+/* @page: zeroes at first, of gm_comm_page_bytes(). */
+void gm_comm_init(struct gm_comm *comm, struct gm_comm_page *page,
+		  uint32_t rank, uint32_t ranks);
+
+/*
+ * gm_comm_begin - take part in the group's next collective
+ *
+ * Never waits and never fails: what is wrong with @ask is told to all ranks, and
+ * gm_comm_step() says it.  One collective of a group at a time; a SEND or a RECV
+ * of another pair may be under way beside it.
+ */
+void gm_comm_begin(struct gm_comm *comm, const struct gm_comm_ask *ask,
+		   struct gm_comm_call *ret_call);
+
+/*
+ * gm_comm_step - go on with it
+ *
+ * budget	bytes to read at most, from one of the ranks each; at least a
+ *		cache line's worth is done
+ * ret_told	set where others may be waiting for what was done: look for them
+ *
+ * Returns	1		it has ended
+ *		0		there is more to do, at once
+ *		-EAGAIN		not before another rank has come on
+ *		-EINVAL		the ranks do not ask for the same, or for what there
+ *				is not
+ *		-EFAULT		memory that one of them names is not there
+ *		else		what gm_comm_break() was told, negative
+ *
+ * What was received is whole after 1, and undefined otherwise.
+ */
+int gm_comm_step(struct gm_comm *comm, struct gm_comm_call *call,
+		 uint64_t budget, bool *ret_told);
+
+/* No rank goes on from here: all end with -@error.  The first word counts.  May be
+ * called by any process that has the page. */
+void gm_comm_break(struct gm_comm_page *page, int error);
+
+#endif

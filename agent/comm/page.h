@@ -1,0 +1,99 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * page - what the ranks of one group share: who is how far in which collective.
+ *
+ * Memory that only agent processes have: a head, a seat for each rank, written by
+ * that rank alone, and a cell for each ordered pair of ranks.  It starts as
+ * zeroes, and is used for one life of the group: one that is broken stays so.
+ *
+ * The collectives of a group have tickets 1, 2, 3, ..., the same at every rank.
+ * How far a rank is, is one number: 4 * ticket + enum gm_comm_phase.  It only
+ * grows.  What a rank asks for in a ticket lies in one of its two slots, by the
+ * ticket's last bit: who is in ticket t + 1 has seen all others there, so nobody
+ * looks at the slot of ticket t any more, which t + 2 is written into.
+ *
+ * Edges
+ *
+ *   COMM.phase  a rank stores its slot, or its results, before the phase that says
+ *               so; who sees the phase sees them.
+ *   COMM.tell   who has come on, or breaks the group, looks for those who wait
+ *               afterwards (the caller's affair); all are sequentially consistent.
+ *   COMM.cell   a sender stores what it offers before the number of the offer; the
+ *               receiver is done with the bytes before it stores the number of
+ *               what it has taken.
+ */
+#ifndef GM_COMM_PAGE_H
+#define GM_COMM_PAGE_H
+
+#include <stdalign.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "shm/atomic.h"
+
+#define GM_COMM_RANKS 64u   /* at most */
+#define GM_COMM_SMALL 4096u /* bytes that go by way of a slot */
+
+enum gm_comm_phase {
+	GM_COMM_ARRIVED = 1, /* the slot says what for */
+	GM_COMM_COMBINED,    /* this rank's part of a result is there */
+	GM_COMM_PARTED       /* it reads nobody's memory any more */
+};
+
+/* In shared memory. */
+struct gm_comm_slot {
+	alignas(GM_LINE) gm_a64 what; /* gm_comm_call's numbers, see comm.c */
+	gm_a64 n;
+	gm_a64 send; /* places in memory, as the caller names them */
+	gm_a64 recv;
+	gm_a64 status; /* a negative errno: this rank cannot take part */
+	/* Plain: whole before the phase that says so. */
+	alignas(GM_LINE) unsigned char small[GM_COMM_SMALL];
+};
+
+/* In shared memory.  Written by its rank. */
+struct gm_comm_seat {
+	alignas(GM_LINE) gm_a64 phase;
+	struct gm_comm_slot slot[2];
+};
+
+/* In shared memory, between a sender and a receiver. */
+struct gm_comm_cell {
+	alignas(GM_LINE) gm_a64 offered; /* written by the sender */
+	gm_a64 what;
+	gm_a64 n;
+	gm_a64 send;
+	gm_a64 status;
+	alignas(GM_LINE) gm_a64 taken; /* written by the receiver */
+	gm_a64 refused;                /* of that one: a negative errno, or 0 */
+};
+
+/* In shared memory. */
+struct gm_comm_page {
+	alignas(GM_LINE) gm_a32 broken; /* an errno, for good; 0: it is whole */
+	struct gm_comm_seat seat[];     /* one each, then the cells */
+};
+
+_Static_assert(sizeof(struct gm_comm_slot) == 128 + GM_COMM_SMALL, "layout");
+_Static_assert(sizeof(struct gm_comm_cell) == 256, "layout");
+_Static_assert(offsetof(struct gm_comm_page, seat) == 128, "layout");
+
+static inline size_t gm_comm_page_bytes(uint32_t ranks)
+{
+	return sizeof(struct gm_comm_page) +
+	       ranks * sizeof(struct gm_comm_seat) +
+	       (size_t)ranks * ranks * sizeof(struct gm_comm_cell);
+}
+
+static inline struct gm_comm_cell *gm_comm_cell(struct gm_comm_page *page,
+						uint32_t ranks, uint32_t from,
+						uint32_t to)
+{
+	struct gm_comm_cell *cells = (void *)&page->seat[ranks];
+
+	return &cells[from * ranks + to];
+}
+
+#endif

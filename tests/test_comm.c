@@ -463,6 +463,41 @@ static void a_broken_group(void)
 	OK(broken > 90);
 }
 
+/* The group breaks, and the other rank's client writes there, while a rank reads
+ * the last of it. */
+static void *reach_and_spoil(void *arg, uint32_t rank, uint64_t place,
+			     uint64_t bytes)
+{
+	struct world *w = arg;
+
+	if (rank == 0 && w->spoils && bytes >= w->spoils) {
+		gm_comm_break(w->page, ECONNABORTED);
+		memset(w->memory[0], 0x33, w->bytes);
+	}
+	return reach(arg, rank, place, bytes);
+}
+
+static void the_last_look(uint32_t gives, uint32_t gets)
+{
+	struct gm_comm_ask ask = { .op = gives,
+				   .dtype = GPUMAP_DTYPE_U8,
+				   .peer = gives == GM_COMM_SEND,
+				   .n = 10000 };
+	struct world w;
+
+	open_world(&w, 2, 10000);
+	w.ask[0] = ask;
+	ask.op = gets;
+	ask.peer = 0;
+	w.ask[1] = ask;
+	w.comm[1].reach = reach_and_spoil;
+	w.spoils = 10000;
+	EQ(run(&w, 3, 1024), 0);
+	EQ(w.end[0], -ECONNABORTED);
+	EQ(w.end[1], -ECONNABORTED);
+	close_world(&w);
+}
+
 /* ---- threads -------------------------------------------------------------- */
 
 struct seat {
@@ -536,6 +571,8 @@ int main(void)
 	they_must_agree();
 	pairs_must_agree();
 	a_broken_group();
+	the_last_look(GM_COMM_BROADCAST, GM_COMM_BROADCAST);
+	the_last_look(GM_COMM_SEND, GM_COMM_RECV);
 	threads();
 	return tap_done();
 }

@@ -45,6 +45,21 @@ void gm_comm_break(struct gm_comm_page *page, int error)
 	gm_try_ordered(&page->broken, &whole, (uint32_t)error); /* COMM.tell */
 }
 
+/* 0, or what all end with. */
+static int broken_by(const struct gm_comm *comm)
+{
+	return -(int)gm_get_ordered(&comm->page->broken); /* COMM.tell */
+}
+
+/* Who has read from others looks once more before it says that all is well: those
+ * that ended because the group is broken may have new numbers there. */
+static int after_reading(const struct gm_comm *comm)
+{
+	int broken = broken_by(comm);
+
+	return broken < 0 ? broken : 1;
+}
+
 /* ---- what is asked for ----------------------------------------------------- */
 
 static uint64_t what(const struct gm_comm_ask *ask)
@@ -479,7 +494,7 @@ static int step_take(struct gm_comm *comm, struct gm_comm_call *c,
 		return rc;
 	take(cell, c, 0);
 	*ret_told = true;
-	return 1;
+	return after_reading(comm);
 }
 
 /* ---- steps ----------------------------------------------------------------- */
@@ -509,7 +524,9 @@ static int end_part(struct gm_comm *comm, struct gm_comm_call *c,
 	c->state = half ? HALF : PART;
 	come_to(comm, c->ticket, half ? GM_COMM_COMBINED : GM_COMM_PARTED);
 	*ret_told = true;
-	return c->ask.op == GM_COMM_BROADCAST && comm->rank != c->ask.peer;
+	if (c->ask.op != GM_COMM_BROADCAST || comm->rank == c->ask.peer)
+		return 0;
+	return after_reading(comm);
 }
 
 static int step(struct gm_comm *comm, struct gm_comm_call *c, uint64_t budget,
@@ -548,10 +565,10 @@ static int step(struct gm_comm *comm, struct gm_comm_call *c, uint64_t budget,
 int gm_comm_step(struct gm_comm *comm, struct gm_comm_call *call,
 		 uint64_t budget, bool *ret_told)
 {
-	uint32_t broken = gm_get_ordered(&comm->page->broken); /* COMM.tell */
+	int broken = broken_by(comm);
 
 	*ret_told = false;
-	if (broken)
-		return -(int)broken;
+	if (broken < 0)
+		return broken;
 	return step(comm, call, budget, ret_told);
 }

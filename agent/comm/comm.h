@@ -25,6 +25,7 @@
  * Ranks that do not ask for the same thing all end with -EINVAL.  One that cannot
  * take part (its memory is not there) says so, and all end with its error.  Once
  * the page is broken every call ends with that error, for good.
+ * tests/model/collective.pml
  */
 #ifndef GM_COMM_H
 #define GM_COMM_H

@@ -955,6 +955,7 @@ check_PROGRAMS += $(gm_tests)
 TESTS += $(gm_tests) $(gm_scripts)
 EXTRA_DIST += $(gm_scripts) %reldir%/tap.sh
 EXTRA_DIST += %reldir%/model/run
+EXTRA_DIST += %reldir%/model/collective.pml
 EXTRA_DIST += %reldir%/model/credit.pml
 EXTRA_DIST += %reldir%/model/journal.pml
 EXTRA_DIST += %reldir%/model/ledger.pml

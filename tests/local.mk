@@ -188,6 +188,13 @@ gm_tests += %reldir%/test_mask
 %canon_reldir%_test_mask_SOURCES = %reldir%/test_mask.c %reldir%/tap.h
 %canon_reldir%_test_mask_LDADD = agent/mask/libmask.la agent/plan/libplan.la
 
+gm_tests += %reldir%/test_mask_batch
+%canon_reldir%_test_mask_batch_SOURCES = %reldir%/test_mask_batch.c \
+	%reldir%/tap.h
+%canon_reldir%_test_mask_batch_LDADD = agent/mask/libmask.la \
+	agent/plan/libplan.la agent/mesh/libmesh.la shm/libshm.la \
+	$(JANSSON_LIBS)
+
 gm_tests += %reldir%/test_pipeline
 %canon_reldir%_test_pipeline_SOURCES = %reldir%/test_pipeline.c \
 	%reldir%/dice.h %reldir%/tap.h

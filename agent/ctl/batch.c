@@ -11,9 +11,8 @@
 #include <string.h>
 #include <sys/types.h>
 
-static int answer(enum gm_batch what, const char *line, size_t n)
+static int print_answer(char *text)
 {
-	char *text = gm_batch_answer(what, line, n);
 	/* At once: whoever asks may wait for it before asking again. */
 	bool good = text && puts(text) >= 0 && fflush(stdout) == 0;
 
@@ -26,7 +25,8 @@ static int answer(enum gm_batch what, const char *line, size_t n)
 	return good ? GM_EXIT_OK : GM_EXIT_FAILED;
 }
 
-int gm_ctl_batch(struct gm_ctl *ctl, enum gm_batch what)
+int gm_ctl_batch(struct gm_ctl *ctl,
+		 char *(*answer)(const char *line, size_t n))
 {
 	int ret = GM_EXIT_OK;
 	char *line = NULL;
@@ -41,7 +41,7 @@ int gm_ctl_batch(struct gm_ctl *ctl, enum gm_batch what)
 	while (ret == GM_EXIT_OK && (n = getline(&line, &room, stdin)) >= 0) {
 		if (n > 0 && line[n - 1] == '\n')
 			n--;
-		ret = answer(what, line, (size_t)n);
+		ret = print_answer(answer(line, (size_t)n));
 	}
 	if (ret == GM_EXIT_OK && ferror(stdin)) {
 		fprintf(stderr, "gpumapctl: cannot read: %s\n",
@@ -52,17 +52,32 @@ int gm_ctl_batch(struct gm_ctl *ctl, enum gm_batch what)
 	return ret;
 }
 
+static char *split(const char *line, size_t n)
+{
+	return gm_batch_answer(GM_BATCH_SPLIT, line, n);
+}
+
 int gm_ctl_split(struct gm_ctl *ctl)
 {
-	return gm_ctl_batch(ctl, GM_BATCH_SPLIT);
+	return gm_ctl_batch(ctl, split);
+}
+
+static char *spec(const char *line, size_t n)
+{
+	return gm_batch_answer(GM_BATCH_SPEC, line, n);
 }
 
 int gm_ctl_spec(struct gm_ctl *ctl)
 {
-	return gm_ctl_batch(ctl, GM_BATCH_SPEC);
+	return gm_ctl_batch(ctl, spec);
+}
+
+static char *mesh(const char *line, size_t n)
+{
+	return gm_batch_answer(GM_BATCH_MESH, line, n);
 }
 
 int gm_ctl_mesh(struct gm_ctl *ctl)
 {
-	return gm_ctl_batch(ctl, GM_BATCH_MESH);
+	return gm_ctl_batch(ctl, mesh);
 }

@@ -8,7 +8,9 @@
 #include "agent/ctl/ctl.h"
 #include "agent/plan/batch.h"
 
-/* Until standard input ends; needs --batch.  Returns an exit status. */
-int gm_ctl_batch(struct gm_ctl *ctl, enum gm_batch what);
+/* Until standard input ends; needs --batch.  @answer is that to a line of @n
+ * bytes, to free(); NULL if out of memory.  Returns an exit status. */
+int gm_ctl_batch(struct gm_ctl *ctl,
+		 char *(*answer)(const char *line, size_t n));
 
 #endif

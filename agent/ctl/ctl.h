@@ -109,6 +109,7 @@ int gm_ctl_split(struct gm_ctl *ctl);
 int gm_ctl_spec(struct gm_ctl *ctl);
 int gm_ctl_mesh(struct gm_ctl *ctl);
 int gm_ctl_plan(struct gm_ctl *ctl);
+int gm_ctl_mask(struct gm_ctl *ctl);
 
 /* Attach to the instance.  Returns an exit status, having said why. */
 int gm_ctl_attach(struct gm_ctl *ctl);

@@ -13,6 +13,7 @@ bin_PROGRAMS += %reldir%/gpumapctl
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/devices.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/main.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/maps.c
+%canon_reldir%_gpumapctl_SOURCES += %reldir%/mask.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/parse.c %reldir%/parse.h
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/plan.c %reldir%/plan.h
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/plan_commit.c
@@ -23,5 +24,6 @@ bin_PROGRAMS += %reldir%/gpumapctl
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/show.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/who.c
 %canon_reldir%_gpumapctl_LDADD = agent/bench/libbench.la \
-	agent/plan/libplan.la agent/mesh/libmesh.la shm/libshm.la lib/libgpumap.la \
+	agent/mask/libmask.la agent/plan/libplan.la agent/mesh/libmesh.la \
+	shm/libshm.la lib/libgpumap.la \
 	$(JANSSON_LIBS) -lpthread

@@ -55,6 +55,8 @@ static const struct gm_command commands[] = {
 	  gm_ctl_spec, true },
 	{ "mesh", "--batch", "arrange ranks in groups, by request",
 	  GM_OPT_BATCH, 0, gm_ctl_mesh, true },
+	{ "mask", "--batch", "show masks, by request", GM_OPT_BATCH, 0,
+	  gm_ctl_mask, true },
 	/* For the usage: the first of the name takes it. */
 	{ "plan", "--batch", "plan layer maps, by request", GM_OPT_BATCH, 0,
 	  gm_ctl_plan, true },

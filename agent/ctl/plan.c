@@ -255,6 +255,11 @@ static int make(struct gm_ctl_planning *p)
 	return gm_ctl_plan_show(p);
 }
 
+static char *answer(const char *line, size_t n)
+{
+	return gm_batch_answer(GM_BATCH_PLAN, line, n);
+}
+
 int gm_ctl_plan(struct gm_ctl *ctl)
 {
 	struct gm_ctl_planning *p;
@@ -262,7 +267,7 @@ int gm_ctl_plan(struct gm_ctl *ctl)
 
 	if ((ctl->given & GM_OPT_BATCH) != 0)
 		return ctl->given == GM_OPT_BATCH
-			       ? gm_ctl_batch(ctl, GM_BATCH_PLAN)
+			       ? gm_ctl_batch(ctl, answer)
 			       : wrong("--batch takes no other option");
 	p = calloc(1, sizeof(*p));
 	if (p == NULL)

@@ -5,5 +5,6 @@
 # only fills one needs nothing else.
 noinst_LTLIBRARIES += %reldir%/libmask.la
 %canon_reldir%_libmask_la_SOURCES = %reldir%/mask.c %reldir%/mask.h
+%canon_reldir%_libmask_la_SOURCES += %reldir%/mask_batch.c %reldir%/mask_batch.h
 %canon_reldir%_libmask_la_SOURCES += %reldir%/mask_fill.c
 %canon_reldir%_libmask_la_LIBADD =

@@ -55,7 +55,7 @@ struct gm_mask_size {
 
 /*
  * One row: columns [@head, @begin) and [@end, cols) are masked, the others
- * seen; head <= begin <= end <= cols.
+ * seen; head <= begin <= end <= cols.  Rows that look the same have the same.
  */
 struct gm_mask_row {
 	uint64_t head, begin, end;

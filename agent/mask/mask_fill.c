@@ -36,11 +36,10 @@ struct gm_mask_row gm_mask_row(const struct gm_mask_spec *spec, uint64_t i)
 		row.begin = past + i - i % spec->chunk_size;
 		break;
 	case GM_MASK_BIDIRECTIONAL_SLIDING:
-		/* [i - window + 1, i + window), as far as the mask goes. */
-		row.begin = gm_minus(i + 1, window);
-		row.end = i + gm_min(window, spec->tgt_len - i);
-		/* A window of none: 1 past where it would end. */
-		row.begin = gm_min(row.begin, row.end);
+		/* [i - window + 1, i + window), as far as the mask goes; a
+		 * window of 0 leaves nothing, the same in each row. */
+		row.begin = window ? gm_minus(i + 1, window) : 0;
+		row.end = window ? i + gm_min(window, spec->tgt_len - i) : 0;
 		break;
 	}
 	return row;

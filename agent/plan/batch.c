@@ -211,6 +211,23 @@ static char *frame(char *text)
 	return line;
 }
 
+/* {key: value}, the value given up. */
+static char *dump(const char *key, json_t *value)
+{
+	json_t *json = json_pack("{s:o}", key, value);
+	char *text = json ? gm_wide_dump(json) : NULL;
+
+	json_decref(json);
+	return text;
+}
+
+char *gm_batch_refusal(const struct gm_plan_error *err)
+{
+	if (err->code == -ENOMEM)
+		return NULL;
+	return dump("error", gm_wide_text(err->text));
+}
+
 char *gm_batch_answer(enum gm_batch what, const char *line, size_t n)
 {
 	struct gm_plan_error err = { .code = 0 };
@@ -224,12 +241,9 @@ char *gm_batch_answer(enum gm_batch what, const char *line, size_t n)
 	else if (request)
 		json = answer(what, &f);
 	if (json)
-		json = json_pack("{s:o}", "ok", json);
+		text = dump("ok", json);
 	else if (f.r && f.r != -ENOMEM)
-		json = json_pack("{s:o}", "error", gm_wide_text(err.text));
-	if (json)
-		text = gm_wide_dump(json);
-	json_decref(json);
+		text = gm_batch_refusal(&err);
 	json_decref(request);
 	return text;
 }

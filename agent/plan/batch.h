@@ -12,6 +12,8 @@
 
 #include <stddef.h>
 
+#include "agent/plan/error.h"
+
 enum gm_batch { GM_BATCH_SPLIT, GM_BATCH_SPEC, GM_BATCH_PLAN, GM_BATCH_MESH };
 
 /*
@@ -24,5 +26,14 @@ enum gm_batch { GM_BATCH_SPLIT, GM_BATCH_SPEC, GM_BATCH_PLAN, GM_BATCH_MESH };
  * Threads	any
  */
 char *gm_batch_answer(enum gm_batch what, const char *line, size_t n);
+
+/*
+ * gm_batch_refusal - the answer that says why there is none
+ *
+ * Returns	{"error": text}, to free(); NULL if @err or this is want of
+ *		memory
+ * Threads	any
+ */
+char *gm_batch_refusal(const struct gm_plan_error *err);
 
 #endif

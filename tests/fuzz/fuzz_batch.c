@@ -4,7 +4,7 @@
 /*
  * Requests of gpumapctl --batch.
  *
- *	byte 0	which command: 's', 'p', 'm', else split
+ *	byte 0	which command: 's', 'p', 'm', 'a', else split
  *	then	the line
  */
 
@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "agent/mask/mask_batch.h"
 #include "agent/plan/batch.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -29,7 +30,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		what = GM_BATCH_PLAN;
 	else if (data[0] == 'm')
 		what = GM_BATCH_MESH;
-	text = gm_batch_answer(what, (const char *)data + 1, size - 1);
+	if (data[0] == 'a')
+		text = gm_mask_batch((const char *)data + 1, size - 1);
+	else
+		text = gm_batch_answer(what, (const char *)data + 1, size - 1);
 	MUST(text);
 	n = strlen(text);
 	MUST(n > 2 && text[n - 1] == '}');

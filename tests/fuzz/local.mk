@@ -23,8 +23,8 @@ gm_fuzz += %reldir%/fuzz_batch
 	%reldir%/fuzz.h $(gm_fuzz_main)
 %canon_reldir%_fuzz_batch_CPPFLAGS = $(AM_CPPFLAGS) -DFUZZ_NAME='"batch"'
 %canon_reldir%_fuzz_batch_LDFLAGS = $(gm_fuzz_ldflags)
-%canon_reldir%_fuzz_batch_LDADD = agent/plan/libplan.la \
-	agent/mesh/libmesh.la shm/libshm.la
+%canon_reldir%_fuzz_batch_LDADD = agent/mask/libmask.la \
+	agent/plan/libplan.la agent/mesh/libmesh.la shm/libshm.la
 
 gm_fuzz += %reldir%/fuzz_entry
 %canon_reldir%_fuzz_entry_SOURCES = %reldir%/fuzz_entry.c \

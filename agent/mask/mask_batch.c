@@ -1,0 +1,149 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/mask/mask_batch.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/mask/mask.h"
+#include "agent/plan/batch.h"
+#include "agent/plan/checked.h"
+#include "agent/plan/wide_json.h"
+#include "gpumap.h"
+
+/* Of a run beside its elements, and of an answer beside its runs. */
+#define RUN_ROOM    32u
+#define ANSWER_ROOM 96u
+
+/* ---- request --------------------------------------------------------------- */
+
+/* A number that has to be there where @kind needs it. */
+static uint64_t take(struct gm_fields *f, const char *key, const char *kind)
+{
+	char why[64];
+
+	if (!kind || gm_field_given(f, key))
+		return gm_field_number_or(f, key, 0);
+	snprintf(why, sizeof(why), "is missing: kind %s needs it", kind);
+	gm_field_refuse(f, key, why);
+	return 0;
+}
+
+static void read_spec(struct gm_fields *f, struct gm_mask_spec *spec)
+{
+	const char *kind = gm_field_text(f, "kind");
+	enum gm_mask_form form = GM_MASK_CAUSAL;
+	bool square;
+
+	if (f->r == 0)
+		f->r = gm_mask_form_parse(kind, &form, f->err);
+	square = form == GM_MASK_BIDIRECTIONAL_SLIDING;
+	*spec = (struct gm_mask_spec){
+		.form = form,
+		.tgt_len = take(f, "tgt_len", kind),
+		.past_kv_len = take(f, "past_kv_len", square ? NULL : kind),
+		.sliding_window = take(f, "sliding_window",
+				       gm_mask_has_window(form) ? kind : NULL),
+		.chunk_size = take(f, "chunk_size",
+				   gm_mask_has_chunk(form) ? kind : NULL),
+	};
+}
+
+/* ---- answer ---------------------------------------------------------------- */
+
+static bool same_row(struct gm_mask_row a, struct gm_mask_row b)
+{
+	return a.head == b.head && a.begin == b.begin && a.end == b.end;
+}
+
+/* Rows from @i on that are as it is. */
+static uint64_t run_at(const struct gm_mask_spec *spec, uint64_t rows,
+		       uint64_t i)
+{
+	const struct gm_mask_row row = gm_mask_row(spec, i);
+	uint64_t n = 1;
+
+	while (i + n < rows && same_row(gm_mask_row(spec, i + n), row))
+		n++;
+	return n;
+}
+
+static int count_runs(const struct gm_mask_spec *spec,
+		      const struct gm_mask_size *size, uint64_t *ret_runs,
+		      struct gm_plan_error *ret_err)
+{
+	const uint64_t most =
+		size->cols ? GM_MASK_BATCH_ELEMENTS / size->cols : 0;
+	uint64_t runs = 0;
+
+	for (uint64_t i = 0; i < size->rows; runs++) {
+		if (runs == most)
+			return gm_error_set(
+				ret_err, -EFBIG,
+				"ask for fewer queries or a shorter cache",
+				"a mask of %" PRIu64 " x %" PRIu64
+				" elements: its rows that differ have more "
+				"than the %" PRIu64
+				" elements that an answer may have",
+				size->rows, size->cols, GM_MASK_BATCH_ELEMENTS);
+		i += run_at(spec, size->rows, i);
+	}
+	*ret_runs = runs;
+	return 0;
+}
+
+/* ["0011", n], without an end. */
+static char *put_run(char *to, const struct gm_mask_size *size,
+		     struct gm_mask_row row, uint64_t n)
+{
+	to = stpcpy(to, "[\"");
+	memset(to, '1', size->cols);
+	memset(to, '0', row.head);
+	memset(to + row.begin, '0', row.end - row.begin);
+	to += size->cols;
+	return to + sprintf(to, "\",%" PRIu64 "],", n);
+}
+
+static char *show(const struct gm_mask_spec *spec,
+		  const struct gm_mask_size *size, uint64_t runs)
+{
+	char *text = malloc(ANSWER_ROOM + runs * (RUN_ROOM + size->cols));
+	char *to = text;
+
+	if (!text)
+		return NULL;
+	to += sprintf(to,
+		      "{\"ok\":{\"shape\":[%" PRIu64 ",%" PRIu64 "],\"rows\":[",
+		      size->rows, size->cols);
+	for (uint64_t i = 0, n; i < size->rows; i += n) {
+		n = run_at(spec, size->rows, i);
+		to = put_run(to, size, gm_mask_row(spec, i), n);
+	}
+	/* Over the last comma. */
+	strcpy(to - (runs > 0), "]}}");
+	return text;
+}
+
+char *gm_mask_batch(const char *line, size_t n)
+{
+	struct gm_plan_error err = { .code = 0 };
+	json_t *request = gm_wide_load(line, n, &err);
+	struct gm_fields f = { request, "", &err, request ? 0 : err.code };
+	struct gm_mask_spec spec = { .tgt_len = 0 };
+	struct gm_mask_size size = { .rows = 0 };
+	uint64_t runs = 0;
+
+	if (request)
+		read_spec(&f, &spec);
+	if (f.r == 0)
+		f.r = gm_mask_judge(&spec, GPUMAP_DTYPE_U8, UINT64_MAX, &size,
+				    &err);
+	if (f.r == 0)
+		f.r = count_runs(&spec, &size, &runs, &err);
+	json_decref(request);
+	return f.r ? gm_batch_refusal(&err) : show(&spec, &size, runs);
+}

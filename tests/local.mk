@@ -195,6 +195,20 @@ gm_tests += %reldir%/test_mask_batch
 	agent/plan/libplan.la agent/mesh/libmesh.la shm/libshm.la \
 	$(JANSSON_LIBS)
 
+gm_tests += %reldir%/test_npy
+%canon_reldir%_test_npy_SOURCES = %reldir%/test_npy.c %reldir%/tap.h
+%canon_reldir%_test_npy_LDADD = agent/mask/libmask.la agent/plan/libplan.la
+
+gm_tests += %reldir%/test_mask_tensor
+%canon_reldir%_test_mask_tensor_SOURCES = %reldir%/test_mask_tensor.c \
+	%reldir%/tap.h
+%canon_reldir%_test_mask_tensor_LDADD = agent/mask/libmask.la \
+	agent/plan/libplan.la
+
+gm_tests += %reldir%/test_picture
+%canon_reldir%_test_picture_SOURCES = %reldir%/test_picture.c %reldir%/tap.h
+%canon_reldir%_test_picture_LDADD = agent/mask/libmask.la agent/plan/libplan.la
+
 gm_tests += %reldir%/test_pipeline
 %canon_reldir%_test_pipeline_SOURCES = %reldir%/test_pipeline.c \
 	%reldir%/dice.h %reldir%/tap.h

@@ -40,6 +40,24 @@ gm_fuzz += %reldir%/fuzz_gguf
 %canon_reldir%_fuzz_gguf_LDFLAGS = $(gm_fuzz_ldflags)
 %canon_reldir%_fuzz_gguf_LDADD = agent/plan/libplan.la
 
+gm_fuzz += %reldir%/fuzz_mask_tensor
+%canon_reldir%_fuzz_mask_tensor_SOURCES = %reldir%/fuzz_mask_tensor.c \
+	%reldir%/fuzz_mask.h %reldir%/fuzz_plan.h %reldir%/fuzz.h \
+	$(gm_fuzz_main)
+%canon_reldir%_fuzz_mask_tensor_CPPFLAGS = $(AM_CPPFLAGS) \
+	-DFUZZ_NAME='"mask_tensor"'
+%canon_reldir%_fuzz_mask_tensor_LDFLAGS = $(gm_fuzz_ldflags)
+%canon_reldir%_fuzz_mask_tensor_LDADD = agent/mask/libmask.la \
+	agent/plan/libplan.la
+
+gm_fuzz += %reldir%/fuzz_npy
+%canon_reldir%_fuzz_npy_SOURCES = %reldir%/fuzz_npy.c \
+	%reldir%/fuzz_mask.h %reldir%/fuzz_plan.h %reldir%/fuzz.h \
+	$(gm_fuzz_main)
+%canon_reldir%_fuzz_npy_CPPFLAGS = $(AM_CPPFLAGS) -DFUZZ_NAME='"npy"'
+%canon_reldir%_fuzz_npy_LDFLAGS = $(gm_fuzz_ldflags)
+%canon_reldir%_fuzz_npy_LDADD = agent/mask/libmask.la agent/plan/libplan.la
+
 gm_fuzz += %reldir%/fuzz_node
 %canon_reldir%_fuzz_node_SOURCES = %reldir%/fuzz_node.c \
 	%reldir%/fuzz_plan.h %reldir%/fuzz.h $(gm_fuzz_main)

@@ -1,0 +1,282 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/mask/mask_tensor.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/mask/mask.h"
+#include "agent/mask/npy.h"
+#include "agent/plan/checked.h"
+#include "agent/plan/safetensors.h"
+#include "gpumap.h"
+
+#define RESHAPE "save it as queries by keys"
+
+/* ---- shapes ---------------------------------------------------------------- */
+
+static int judge_dimensions(const char *what, const uint64_t *shape,
+			    size_t rank, struct gm_plan_error *err)
+{
+	if (rank < 2 || rank > GM_MASK_TENSOR_RANK)
+		return gm_error_set(err, -EINVAL, RESHAPE,
+				    "%s has rank %zu: a mask has rank 2, or up "
+				    "to %u with leading dimensions of 1",
+				    what, rank, GM_MASK_TENSOR_RANK);
+	for (size_t i = 0; i < rank; i++) {
+		if (shape[i] == 0)
+			return gm_error_set(err, -EINVAL,
+					    "give a mask of one element or "
+					    "more",
+					    "%s is empty: dimension %zu is 0",
+					    what, i);
+		if (i + 2 < rank && shape[i] != 1)
+			return gm_error_set(
+				err, -EINVAL,
+				"save one mask for all sequences and heads",
+				"%s: dimension %zu is %" PRIu64
+				": those before the last two are 1",
+				what, i, shape[i]);
+	}
+	return 0;
+}
+
+int gm_mask_tensor_shape(const char *what, uint32_t dtype,
+			 const uint64_t *shape, size_t rank,
+			 struct gm_mask_tensor *ret_tensor,
+			 struct gm_plan_error *ret_err)
+{
+	struct gm_mask_tensor t = { .dtype = dtype, .rank = (uint32_t)rank };
+	uint64_t bytes = gm_mask_dtype_bytes(dtype);
+	bool over = false;
+	int r = judge_dimensions(what, shape, rank, ret_err);
+
+	if (r)
+		return r;
+	for (size_t i = rank; i-- > 0;) {
+		t.shape[i] = shape[i];
+		t.strides[i] = bytes;
+		bytes = gm_checked_mul(&over, bytes, shape[i]);
+	}
+	if (over)
+		return gm_error_set(ret_err, -EOVERFLOW, RESHAPE,
+				    "%s: its shape comes to 2^64 bytes or more",
+				    what);
+	t.bytes = bytes;
+	*ret_tensor = t;
+	return 0;
+}
+
+/* ---- safetensors ----------------------------------------------------------- */
+
+static const struct {
+	const char *name;
+	uint32_t dtype; /* enum gpumap_dtype */
+} dtypes[] = {
+	{ "BOOL", GPUMAP_DTYPE_U8 }, { "U8", GPUMAP_DTYPE_U8 },
+	{ "F16", GPUMAP_DTYPE_F16 }, { "BF16", GPUMAP_DTYPE_BF16 },
+	{ "F32", GPUMAP_DTYPE_F32 },
+};
+
+#define N_DTYPES (sizeof(dtypes) / sizeof(dtypes[0]))
+
+static int find_dtype(const char *what, const char *name, uint32_t *ret_dtype,
+		      struct gm_plan_error *err)
+{
+	for (size_t i = 0; i < N_DTYPES; i++) {
+		if (strcmp(dtypes[i].name, name) == 0) {
+			*ret_dtype = dtypes[i].dtype;
+			return 0;
+		}
+	}
+	return gm_error_set(err, -EINVAL, "convert it to one of those",
+			    "%s has dtype %s: a mask is of BOOL, U8, F16, BF16 "
+			    "or F32",
+			    what, name);
+}
+
+/* The names there are, as many as fit, for somebody who gave none of them. */
+static void list_names(const struct gm_tensors *tensors, char *ret_text,
+		       size_t room)
+{
+	static const char cut[] = ", ..";
+	size_t at = 0;
+
+	ret_text[0] = '\0';
+	for (size_t i = 0; i < tensors->n; i++) {
+		const char *comma = i ? ", " : "", *name = tensors->v[i].name;
+
+		if (at + strlen(comma) + strlen(name) + sizeof(cut) > room) {
+			strcpy(ret_text + at, i ? cut : "..");
+			return;
+		}
+		at += (size_t)sprintf(ret_text + at, "%s%s", comma, name);
+	}
+}
+
+static int find_tensor(const char *path, const struct gm_tensors *tensors,
+		       const char *name, const struct gm_tensor **ret_tensor,
+		       struct gm_plan_error *err)
+{
+	char names[1024];
+
+	for (size_t i = 0; i < tensors->n; i++) {
+		const struct gm_tensor *t = &tensors->v[i];
+
+		if (name ? strcmp(t->name, name) == 0 : tensors->n == 1) {
+			*ret_tensor = t;
+			return 0;
+		}
+	}
+	list_names(tensors, names, sizeof(names));
+	if (name)
+		return gm_error_set(err, -ENOENT, "name one of its tensors",
+				    "%s has no tensor %.128s: it has %s", path,
+				    name, tensors->n ? names : "none");
+	return gm_error_set(err, -ENOENT, "say which tensor is the mask",
+			    "%s has %zu tensors: %s", path, tensors->n,
+			    tensors->n ? names : "none");
+}
+
+/* The shape of a tensor that gm_safetensors_header() let pass. */
+static int read_shape(const char *what, const json_t *info,
+		      const struct gm_tensor *tensor,
+		      struct gm_mask_tensor *ret_tensor,
+		      struct gm_plan_error *err)
+{
+	const json_t *list = json_object_get(info, "shape");
+	uint64_t shape[GM_MASK_TENSOR_RANK] = { 0 };
+	uint32_t dtype = 0;
+	int r = find_dtype(what, gm_safetensors_dtype(tensor->dtype), &dtype,
+			   err);
+
+	if (r)
+		return r;
+	for (size_t i = 0; i < GM_MASK_TENSOR_RANK; i++)
+		shape[i] =
+			(uint64_t)json_integer_value(json_array_get(list, i));
+	r = gm_mask_tensor_shape(what, dtype, shape, json_array_size(list),
+				 ret_tensor, err);
+	if (r == 0)
+		ret_tensor->offset = tensor->begin;
+	return r;
+}
+
+int gm_mask_tensor_in(const char *path, const char *header, size_t n,
+		      uint64_t data_bytes, const char *name,
+		      struct gm_mask_tensor *ret_tensor,
+		      struct gm_plan_error *ret_err)
+{
+	const struct gm_tensor *tensor = NULL;
+	struct gm_tensors tensors = { 0 };
+	json_t *object = NULL;
+	char what[512];
+	int r;
+
+	r = gm_safetensors_header(path, header, n, data_bytes, 0, &tensors,
+				  ret_err);
+	if (r == 0)
+		r = find_tensor(path, &tensors, name, &tensor, ret_err);
+	if (r == 0)
+		r = gm_json_object(header, n, path, &object, ret_err);
+	if (r == 0) {
+		snprintf(what, sizeof(what), "%.320s: tensor %.128s", path,
+			 tensor->name);
+		r = read_shape(what, json_object_get(object, tensor->name),
+			       tensor, ret_tensor, ret_err);
+	}
+	json_decref(object);
+	gm_safetensors_free(&tensors);
+	return r;
+}
+
+/* ---- files ----------------------------------------------------------------- */
+
+static int read_npy(const struct gm_file *file, const char *name,
+		    struct gm_mask_tensor *ret_tensor,
+		    struct gm_plan_error *err)
+{
+	unsigned char raw[GM_NPY_PROLOG] = { 0 };
+	size_t n = gm_min(file->size, sizeof(raw));
+	uint32_t begin, bytes;
+	char *header;
+	int r;
+
+	if (name)
+		return gm_error_set(err, -EINVAL, "name no tensor",
+				    "%s is a .npy file: its array has no name",
+				    file->path);
+	r = gm_file_read(file, 0, raw, n, err);
+	if (r == 0)
+		r = gm_npy_prolog(file->path, raw, n, file->size, &begin,
+				  &bytes, err);
+	if (r)
+		return r;
+	header = malloc(bytes + 1); /* never 0 */
+	if (!header)
+		return gm_error_no_memory(err);
+	r = gm_file_read(file, begin, header, bytes, err);
+	if (r == 0)
+		r = gm_npy_header(file->path, header, bytes,
+				  file->size - begin - bytes, ret_tensor, err);
+	if (r == 0)
+		ret_tensor->offset = (uint64_t)begin + bytes;
+	free(header);
+	return r;
+}
+
+static int read_safetensors(const struct gm_file *file, const char *name,
+			    struct gm_mask_tensor *ret_tensor,
+			    struct gm_plan_error *err)
+{
+	unsigned char raw[GM_SAFETENSORS_LENGTH];
+	uint64_t n = 0, begin;
+	char *header;
+	int r;
+
+	r = gm_file_read(file, 0, raw, sizeof(raw), err);
+	if (r == 0)
+		r = gm_safetensors_length(file->path, raw, file->size, &n, err);
+	if (r)
+		return r;
+	header = malloc(n + 1); /* never 0 */
+	if (!header)
+		return gm_error_no_memory(err);
+	begin = sizeof(raw) + n;
+	r = gm_file_read(file, sizeof(raw), header, n, err);
+	if (r == 0)
+		r = gm_mask_tensor_in(file->path, header, n, file->size - begin,
+				      name, ret_tensor, err);
+	if (r == 0)
+		ret_tensor->offset += begin;
+	free(header);
+	return r;
+}
+
+int gm_mask_tensor_read(const struct gm_file *file, const char *name,
+			struct gm_mask_tensor *ret_tensor,
+			struct gm_plan_error *ret_err)
+{
+	char raw[GM_SAFETENSORS_LENGTH + 1] = { 0 };
+	int r = gm_file_read(file, 0, raw, gm_min(file->size, sizeof(raw)),
+			     ret_err);
+
+	if (r)
+		return r;
+	if (memcmp(raw, GM_NPY_MAGIC, sizeof(GM_NPY_MAGIC) - 1) == 0 ||
+	    memcmp(raw, "PK\3\4", 4) == 0)
+		return read_npy(file, name, ret_tensor, ret_err);
+	/* The ninth byte is the first of a header, whatever its length. */
+	if (raw[GM_SAFETENSORS_LENGTH] == '{' ||
+	    memcmp(raw, "version ", GM_SAFETENSORS_LENGTH) == 0)
+		return read_safetensors(file, name, ret_tensor, ret_err);
+	return gm_error_set(ret_err, -EINVAL,
+			    "give a .npy or a safetensors file",
+			    "%s is neither a .npy nor a safetensors file",
+			    file->path);
+}

@@ -1,0 +1,93 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * mask_tensor - a mask that a file holds: a .npy file, or one tensor of a
+ * safetensors file.
+ *
+ * A mask has rank 2, queries by keys, or up to 4 with leading dimensions of 1;
+ * its rows lie one after another.  Only what a file says of itself is read
+ * here, and held against the bytes that it has; the elements are the caller's
+ * to read, at @offset.
+ */
+#ifndef GM_MASK_TENSOR_H
+#define GM_MASK_TENSOR_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/plan/error.h"
+#include "agent/plan/file.h"
+
+#define GM_MASK_TENSOR_RANK 4u
+
+struct gm_mask_tensor {
+	uint32_t dtype; /* enum gpumap_dtype: U8 (also of bool), F16, BF16, F32
+			 */
+	uint32_t rank;  /* 2 to GM_MASK_TENSOR_RANK */
+	uint64_t shape[GM_MASK_TENSOR_RANK];   /* elements, 0 past the rank */
+	uint64_t strides[GM_MASK_TENSOR_RANK]; /* bytes, 0 past the rank */
+	uint64_t offset;                       /* of the data in the file */
+	uint64_t bytes;                        /* of it, never 0 */
+};
+
+/*
+ * gm_mask_tensor_shape - take a shape, in C order
+ *
+ * what		whose it is, for messages: "x.npy"
+ * dtype	of the elements
+ * rank		dimensions of @shape; only the first GM_MASK_TENSOR_RANK are
+ *		looked at
+ * ret_tensor	receives all but @offset
+ *
+ * Returns	0
+ *		-EINVAL	not the shape of a mask, or of none
+ *		-EOVERFLOW	it comes to 2^64 bytes or more
+ * Threads	any
+ */
+int gm_mask_tensor_shape(const char *what, uint32_t dtype,
+			 const uint64_t *shape, size_t rank,
+			 struct gm_mask_tensor *ret_tensor,
+			 struct gm_plan_error *ret_err);
+
+/*
+ * gm_mask_tensor_in - find a mask in the header of a safetensors file
+ *
+ * header	@n bytes of JSON
+ * data_bytes	what the file holds after them
+ * name		of the tensor, or NULL where there is but one
+ * ret_tensor	its @offset is from the start of the data
+ *
+ * Returns	0
+ *		-ENOENT	no tensor has this name, or @name is NULL and there is
+ *			not one tensor
+ *		-EINVAL	not a mask
+ *		and what gm_safetensors_header() answers
+ * Threads	any
+ */
+int gm_mask_tensor_in(const char *path, const char *header, size_t n,
+		      uint64_t data_bytes, const char *name,
+		      struct gm_mask_tensor *ret_tensor,
+		      struct gm_plan_error *ret_err);
+
+/*
+ * gm_mask_tensor_read - find the mask in an open file of either format
+ *
+ * name		as for gm_mask_tensor_in(); NULL of a .npy file, which holds one
+ *		array without a name
+ *
+ * Returns	0
+ *		-EINVAL	neither format, malformed, or not a mask
+ *		-ENOENT	no such tensor
+ *		-ENODATA	the file is truncated
+ *		-EFBIG	a header longer than any should be
+ *		-EOVERFLOW	a shape of 2^64 bytes or more
+ *		-ENOMEM, and what gm_file_read() answers
+ * Cost		the header's bytes
+ * Threads	any
+ */
+int gm_mask_tensor_read(const struct gm_file *file, const char *name,
+			struct gm_mask_tensor *ret_tensor,
+			struct gm_plan_error *ret_err);
+
+#endif

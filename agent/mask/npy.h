@@ -1,0 +1,61 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * npy - what a NumPy array file holds, from its header alone.
+ *
+ *	6 bytes		\x93NUMPY
+ *	2 bytes		format version: 1.0, 2.0 or 3.0
+ *	2 or 4 bytes	length of the header, little-endian: 2 in version 1.0
+ *	header		a dictionary as Python writes it: descr, fortran_order
+ *			and shape; then blanks
+ *	data
+ *
+ * Taken as a mask are |b1, |u1, <f2, <f4, and <V2 or |V2, which is how bf16 is
+ * written: NumPy has no name for it.
+ */
+#ifndef GM_NPY_H
+#define GM_NPY_H
+
+#include "agent/mask/mask_tensor.h"
+
+#define GM_NPY_MAGIC  "\x93NUMPY"
+#define GM_NPY_PROLOG 12u    /* bytes before the longest header */
+#define GM_NPY_HEADER 65536u /* most bytes of one */
+
+/*
+ * gm_npy_prolog - judge the first bytes of a file
+ *
+ * raw		the file's first @n bytes, GM_NPY_PROLOG or all it has
+ * ret_begin	receives where its header begins
+ * ret_bytes	receives the header's length
+ *
+ * Returns	0
+ *		-EINVAL	not a .npy file, or of another version
+ *		-EFBIG	a header longer than GM_NPY_HEADER
+ *		-ENODATA	the file ends inside its header
+ * Threads	any
+ */
+int gm_npy_prolog(const char *path, const void *raw, size_t n,
+		  uint64_t file_bytes, uint32_t *ret_begin, uint32_t *ret_bytes,
+		  struct gm_plan_error *ret_err);
+
+/*
+ * gm_npy_header - judge a header
+ *
+ * header	@n bytes
+ * data_bytes	what the file holds after them
+ * ret_tensor	receives all but @offset
+ *
+ * Returns	0
+ *		-EINVAL	malformed, not a mask, or the data is longer than its
+ *			shape
+ *		-ENODATA	the data is shorter
+ *		-EOVERFLOW	a shape of 2^64 bytes or more
+ * Threads	any
+ */
+int gm_npy_header(const char *path, const char *header, size_t n,
+		  uint64_t data_bytes, struct gm_mask_tensor *ret_tensor,
+		  struct gm_plan_error *ret_err);
+
+#endif

@@ -19,10 +19,10 @@
 
 #include "agent/worker/turn.h"
 
-#define DEPTH  16u
-#define ARENA  (UINT64_C(4) << 20)
-
-#define BUFFER (UINT64_C(1) << 20)
+#define DEPTH      16u
+#define RING_BYTES (DEPTH * GM_ENTRY_WORDS * sizeof(uint64_t))
+#define ARENA      (UINT64_C(4) << 20)
+#define BUFFER     (UINT64_C(1) << 20)
 
 static char arena[ARENA], buffer[BUFFER];
 static uint64_t run_bytes;
@@ -61,7 +61,31 @@ static int check_run(struct gm_device *dev, const struct gm_task *task,
 static const struct gm_backend checking = { .name = "checking",
 					    .run = check_run };
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+/* There is one buffer, and no more to be had. */
+static struct gm_slot slot;
+
+static void own_the_buffer(struct gm_buffers *buffers)
+{
+	static struct gm_slot *table[GM_BUFFERS_MAX + GM_ROWS];
+	static struct gm_purse purse;
+	static struct gm_buffer memory = { .bytes = BUFFER };
+
+	slot = (struct gm_slot){
+		.handle = gm_handle_make(1, GM_BUFFER_DEVICE, 0, 0),
+		.bytes = BUFFER,
+		.at = buffer,
+		.ready = true,
+		.buffer = &memory,
+	};
+	purse = (struct gm_purse){ .quota = BUFFER, .used = BUFFER };
+	gm_buffers_init(buffers);
+	buffers->purse = &purse;
+	buffers->used = BUFFER;
+	buffers->slot = table;
+	table[0] = &slot;
+}
+
+static void open_session(struct gm_session *s, uint32_t start)
 {
 	static struct gm_journal_queue owed;
 	static struct gm_journal signs;
@@ -69,20 +93,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	static struct gm_timeline timeline;
 	static _Alignas(GM_LINE) gm_a64 entries[DEPTH * GM_ENTRY_WORDS];
 	static _Alignas(GM_LINE) gm_a64 done[DEPTH * GM_DONE_WORDS];
-	static struct gm_slot *table[GM_BUFFERS_MAX];
-	struct gm_purse purse = { .quota = BUFFER, .used = BUFFER };
-	struct gm_buffer memory = { .bytes = BUFFER };
-	struct gm_slot slot = {
-		.handle = gm_handle_make(1, GM_BUFFER_DEVICE, 0, 0),
-		.bytes = BUFFER,
-		.at = buffer,
-		.ready = true,
-		.buffer = &memory,
-	};
-	struct gm_device dev = { .backend = &checking };
-	struct gm_session s = {
-		.entries = { entries, DEPTH - 1, 0 },
-		.done = { done, DEPTH - 1, 0 },
+
+	memset(entries, 0, sizeof(entries));
+	memset(done, 0, sizeof(done));
+	gm_journal_open(&owed, 1);
+	*s = (struct gm_session){
+		.entries = { entries, DEPTH - 1, start },
+		.done = { done, DEPTH - 1, start },
 		.waker = { &client.parked, 0 },
 		.owed = &owed,
 		.signs = &signs,
@@ -91,44 +108,48 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		.judge = { .arena = arena,
 			   .arena_bytes = ARENA,
 			   .incarnation = 1,
-			   .buffers = &s.buffers },
+			   .buffers = &s->buffers },
 		.share = GM_TURN_BYTES,
 		.socket = -1,
 	};
+	own_the_buffer(&s->buffers);
+}
+
+static void serve_turn(struct gm_session *s, struct gm_device *dev)
+{
+	uint32_t ended;
+
+	run_bytes = 0;
+	ended = gm_turn_serve(s, dev);
+	MUST(ended <= GM_TURN_ENTRIES);
+	MUST(run_bytes <= GM_TURN_BYTES + GM_TURN_SMALL);
+	MUST(!s->halted || s->why || s->errand.handle ||
+	     STAILQ_FIRST(&s->buffers.given_up) == &slot);
+	s->halted = false;
+	if (!s->errand.handle)
+		return;
+	MUST(s->errand.bytes);
+	s->errand.handle = 0;
+	gm_turn_finish(s, -ENOMEM);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct gm_device dev = { .backend = &checking };
+	struct gm_session s;
 	uint32_t start;
 
 	if (size < 1)
 		return 0;
 	start = (uint32_t)(int8_t)data[0];
-	s.entries.pos = s.done.pos = start;
-	gm_buffers_init(&s.buffers);
-	s.buffers.purse = &purse;
-	s.buffers.used = BUFFER;
-	s.buffers.slot = table;
-	table[0] = &slot;
-	gm_journal_open(&owed, 1);
-	memset(entries, 0, sizeof(entries));
-	memset(done, 0, sizeof(done));
-	memcpy(entries, data + 1,
-	       size - 1 < sizeof(entries) ? size - 1 : sizeof(entries));
+	open_session(&s, start);
+	memcpy(s.entries.slots, data + 1,
+	       size - 1 < RING_BYTES ? size - 1 : RING_BYTES);
 
 	/* A ring holds DEPTH entries of 4 MiB at most: so many turns. */
 	for (uint32_t turn = 0; !s.why && gm_turn_due(&s); turn++) {
-		uint32_t ended;
-
 		MUST(turn <= DEPTH * (ARENA / GM_TURN_LEAST + 1));
-		run_bytes = 0;
-		ended = gm_turn_serve(&s, &dev);
-		MUST(ended <= GM_TURN_ENTRIES);
-		MUST(run_bytes <= GM_TURN_BYTES + GM_TURN_SMALL);
-		MUST(!s.halted || s.why || s.errand.handle ||
-		     STAILQ_FIRST(&s.buffers.given_up) == &slot);
-		s.halted = false;
-		if (!s.errand.handle)
-			continue;
-		MUST(s.errand.bytes);
-		s.errand.handle = 0;
-		gm_turn_finish(&s, -ENOMEM);
+		serve_turn(&s, &dev);
 	}
 	MUST(s.entries.pos - start <= DEPTH);
 	MUST(s.done.pos - start <= s.entries.pos - start);

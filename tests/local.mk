@@ -633,11 +633,18 @@ CLEANFILES += %reldir%/bench/bench_host_kernels
 	agent/device/libdevice.la agent/common/libcommon.la $(NUMA_LIBS) \
 	-lpthread
 gm_tests += %reldir%/test_judge
-%canon_reldir%_test_judge_SOURCES = %reldir%/test_judge.c %reldir%/tap.h
+%canon_reldir%_test_judge_SOURCES = %reldir%/test_judge.c \
+	%reldir%/judging.h %reldir%/tap.h
 %canon_reldir%_test_judge_LDADD = agent/worker/libworker.la
 
+gm_tests += %reldir%/test_judge_buffers
+%canon_reldir%_test_judge_buffers_SOURCES = %reldir%/test_judge_buffers.c \
+	%reldir%/judging.h %reldir%/tap.h
+%canon_reldir%_test_judge_buffers_LDADD = agent/worker/libworker.la
+
 gm_tests += %reldir%/test_judge_operators
-%canon_reldir%_test_judge_operators_SOURCES = %reldir%/test_judge_operators.c %reldir%/tap.h
+%canon_reldir%_test_judge_operators_SOURCES = \
+	%reldir%/test_judge_operators.c %reldir%/judging.h %reldir%/tap.h
 %canon_reldir%_test_judge_operators_LDADD = agent/worker/libworker.la
 
 gm_tests += %reldir%/test_worker_spin

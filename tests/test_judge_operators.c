@@ -6,36 +6,9 @@
 
 #include <errno.h>
 
-#include "agent/worker/judge.h"
 #include "gpumap.h"
-#include "shm/queue.h"
+#include "judging.h"
 #include "tap.h"
-
-#define ARENA 4096u
-#define NOW   5u
-
-static const struct gm_judge judge = { .arena = (char *)(uintptr_t)0x10000,
-				       .arena_bytes = ARENA,
-				       .incarnation = NOW };
-
-static struct gm_entry entry_of(uint8_t op, uint8_t dtype, uint64_t dst,
-				uint64_t src, uint64_t n)
-{
-	return (struct gm_entry){ .op = op,
-				  .dtype = dtype,
-				  .incarnation = NOW,
-				  .dst = dst,
-				  .src = src,
-				  .n = n };
-}
-
-static int judge_it(const struct gm_entry *entry, struct gm_verdict *verdict)
-{
-	uint64_t words[GM_ENTRY_WORDS];
-
-	gm_entry_pack(entry, words);
-	return gm_judge_entry(&judge, words, NULL, verdict);
-}
 
 static void casts_have_operands_of_two_sizes(void)
 {

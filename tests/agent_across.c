@@ -423,31 +423,17 @@ static void copy_until_right(const char *name, uint32_t flags)
 
 static void die_at(const char *point, uint32_t flags)
 {
-	char what[96], ticket[160], name[128];
-	FILE *file;
+	char ticket[128];
 
-	snprintf(name, sizeof(name), "%s/ticket", agent.dir);
-	snprintf(what, sizeof(what), "GM_POINT=%s:kill", point);
-	snprintf(ticket, sizeof(ticket), "GM_POINT_TICKET=%s", name);
-	/* A worker that is nobody could not take the ticket. */
-	stage_make(&agent, "[host]\nrows = 2\n[worker]\nuser = root\n");
-	agent.env[STAGE_ENV] = what;
-	agent.env[STAGE_ENV + 1] = ticket;
-	agent.env[STAGE_ENV + 2] = NULL;
-	file = fopen(name, "w");
-	if (file)
-		fclose(file);
-	NOTE("at %s", point);
+	stage_death(&agent, "[host]\nrows = 2\n[worker]\nuser = root\n", point,
+		    ticket);
 	if (OK(agent_start(&agent)) && OK((map = story_attach(&agent))))
-		copy_until_right(name, flags);
+		copy_until_right(ticket, flags);
 	for (int i = 0; i < 5000 && story_holds(agent.pid, "gpumap-stage") > 0;
 	     i++)
 		story_nap(1000);
 	EQ(story_holds(agent.pid, "gpumap-stage"), 0);
-	gpumap_detach(map);
-	EQ(agent_kill(&agent, SIGTERM), 0);
-	agent.env[STAGE_ENV] = NULL;
-	unlink(name);
+	stage_buried(&agent, map, ticket);
 }
 
 static void workers_may_die_at_any_point(void)
@@ -456,12 +442,9 @@ static void workers_may_die_at_any_point(void)
 					      "worker_fetches",
 					      "worker_fetched",
 					      "worker_stored" };
-	const char *build = getenv("GM_BUILD");
 
-	if (!build || !strstr(build, "testpoints") || geteuid() != 0) {
-		SKIP(1, "needs --enable-testpoints, and root");
+	if (!stage_has_points())
 		return;
-	}
 	for (size_t i = 0; i < sizeof(points) / sizeof(points[0]); i++)
 		die_at(points[i], 0);
 #ifdef STAGE_CUDA

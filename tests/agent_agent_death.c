@@ -287,10 +287,5 @@ int main(void)
 			a_stranger_keeps_the_lock();
 		pins_are_known_to_every_agent();
 	}
-	gpumap_detach(map);
-	EQ(agent_kill(&agent, SIGTERM), 0);
-	if (tap_failures)
-		agent_show_log(&agent);
-	stage_end(&agent);
-	return tap_done();
+	return stage_finish(&agent, map);
 }

@@ -285,10 +285,5 @@ int main(void)
 		forked_child_keeps_no_session_alive();
 		gpumap_session_close(neighbour);
 	}
-	gpumap_detach(map);
-	EQ(agent_kill(&agent, SIGTERM), 0);
-	if (tap_failures)
-		agent_show_log(&agent);
-	stage_end(&agent);
-	return tap_done();
+	return stage_finish(&agent, map);
 }

@@ -292,10 +292,7 @@ int main(void)
 		close_model(&models[0]);
 		close_model(&models[1]);
 	}
-	gpumap_detach(map);
-	EQ(agent_kill(&agent, SIGTERM), 0);
-	if (tap_failures)
-		agent_show_log(&agent);
+	story_finish(&agent, map);
 	agent_remove(&agent);
 	cuda_scene_end(&scene);
 	return tap_done();

@@ -193,10 +193,5 @@ int main(void)
 		}
 		gpumap_session_close(session);
 	}
-	gpumap_detach(map);
-	EQ(agent_kill(&agent, SIGTERM), 0);
-	if (tap_failures)
-		agent_show_log(&agent);
-	stage_end(&agent);
-	return tap_done();
+	return stage_finish(&agent, map);
 }

@@ -512,10 +512,5 @@ int main(void)
 	a_load_keeps_its_place();
 	sessions_load_beside_each_other();
 	a_file_is_forgotten_when_it_is_loaded();
-	gpumap_detach(map);
-	EQ(agent_kill(&agent, SIGTERM), 0);
-	if (tap_failures)
-		agent_show_log(&agent);
-	stage_end(&agent);
-	return tap_done();
+	return stage_finish(&agent, map);
 }

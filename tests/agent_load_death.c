@@ -148,38 +148,25 @@ static void a_client_dies_at_any_instant(void)
 /* One life of an agent whose worker dies of its first LOAD at @point. */
 static void die_at(const char *point)
 {
-	char what[96], ticket[160], name[128], *memory;
+	char ticket[128], *memory;
 	struct gpumap_session *session;
 	uint64_t file;
-	FILE *made;
 	int fd;
 
-	snprintf(name, sizeof(name), "%s/ticket", agent.dir);
-	snprintf(what, sizeof(what), "GM_POINT=%s:kill", point);
-	snprintf(ticket, sizeof(ticket), "GM_POINT_TICKET=%s", name);
-	stage_make(&agent, CONFIG "[worker]\nuser = root\n");
-	agent.env[STAGE_ENV] = what;
-	agent.env[STAGE_ENV + 1] = ticket;
-	made = fopen(name, "w");
-	if (made)
-		fclose(made);
-	NOTE("at %s", point);
+	stage_death(&agent, CONFIG "[worker]\nuser = root\n", point, ticket);
 	if (OK(agent_start(&agent)) && OK((map = story_attach(&agent)))) {
 		session = session_open(map, &memory);
 		fd = load_file(".", BYTES);
 		file = load_register(session, fd);
 		submit(session, file, memory);
 		OK(collect(session) < JOBS);
-		EQ(access(name, F_OK), -1); /* somebody has died of it */
+		EQ(access(ticket, F_OK), -1); /* somebody has died of it */
 		OK(story_back(map, 0, 0));
 		loads_again(session, file, memory);
 		gpumap_session_close(session);
 		close(fd);
 	}
-	gpumap_detach(map);
-	EQ(agent_kill(&agent, SIGTERM), 0);
-	agent.env[STAGE_ENV] = NULL;
-	unlink(name);
+	stage_buried(&agent, map, ticket);
 }
 
 static void a_worker_dies_at_marked_instants(void)
@@ -190,12 +177,9 @@ static void a_worker_dies_at_marked_instants(void)
 		"load_copying",
 #endif
 	};
-	const char *build = getenv("GM_BUILD");
 
-	if (!build || !strstr(build, "testpoints") || geteuid() != 0) {
-		SKIP(1, "needs --enable-testpoints, and root");
+	if (!stage_has_points())
 		return;
-	}
 	for (size_t i = 0; i < sizeof(points) / sizeof(points[0]); i++)
 		die_at(points[i]);
 }

@@ -291,11 +291,8 @@ int main(void)
 		a_share_outlives_the_worker();
 		what_is_lent_is_told();
 		many_are_listed();
-		gpumap_detach(map);
-		EQ(agent_kill(&agent, SIGTERM), 0);
 	}
-	if (tap_failures)
-		agent_show_log(&agent);
+	story_finish(&agent, map);
 	agent_remove(&agent);
 	cuda_scene_end(&scene);
 	return tap_done();

@@ -299,10 +299,5 @@ int main(void)
 		deaths_leave_nothing_half_done();
 		gpumap_session_close(session);
 	}
-	gpumap_detach(map);
-	EQ(agent_kill(&agent, SIGTERM), 0);
-	if (tap_failures)
-		agent_show_log(&agent);
-	stage_end(&agent);
-	return tap_done();
+	return stage_finish(&agent, map);
 }

@@ -253,46 +253,30 @@ static void session_may_end_while_its_worker_is_dead(void)
  * @point; then one kill, as in any round. */
 static void die_at(const char *point)
 {
-	char what[96], ticket[160], name[128];
-	FILE *file;
+	char ticket[128];
 
-	snprintf(name, sizeof(name), "%s/ticket", agent.dir);
-	snprintf(what, sizeof(what), "GM_POINT=%s:kill", point);
-	snprintf(ticket, sizeof(ticket), "GM_POINT_TICKET=%s", name);
-	/* A worker that is nobody could not take the ticket. */
-	stage_make(&agent, "[host]\nrows = 2\n[worker]\nuser = root\n");
-	agent.env[STAGE_ENV] = what;
-	agent.env[STAGE_ENV + 1] = ticket;
-	file = fopen(name, "w");
-	if (file)
-		fclose(file);
+	stage_death(&agent, "[host]\nrows = 2\n[worker]\nuser = root\n", point,
+		    ticket);
 	memset(&sum, 0, sizeof(sum));
 	memset(sides, 0, sizeof(sides));
-	NOTE("at %s", point);
 	if (OK(agent_start(&agent)) && OK((map = story_attach(&agent))) &&
 	    OK(open_sides())) {
 		one_round(1);
 		EQ(sum.refused + sum.lost + sum.wrong + sum.disturbed, 0);
 		EQ(sum.absent + sum.useless, 0);
-		EQ(access(name, F_OK), -1); /* somebody has died of it */
+		EQ(access(ticket, F_OK), -1); /* somebody has died of it */
 		close_sides();
 	}
-	gpumap_detach(map);
-	EQ(agent_kill(&agent, SIGTERM), 0);
-	agent.env[STAGE_ENV] = NULL;
-	unlink(name);
+	stage_buried(&agent, map, ticket);
 }
 
 static void undertakers_may_die_too(void)
 {
 	static const char *const points[] = { "bury_given", "bury_advanced",
 					      "bury_posted", "worker_buried" };
-	const char *build = getenv("GM_BUILD");
 
-	if (!build || !strstr(build, "testpoints") || geteuid() != 0) {
-		SKIP(1, "needs --enable-testpoints, and root");
+	if (!stage_has_points())
 		return;
-	}
 	for (size_t i = 0; i < sizeof(points) / sizeof(points[0]); i++)
 		die_at(points[i]);
 }

@@ -62,6 +62,17 @@ static inline void peer_refuse(struct peer *p, struct peer_link *l,
 	peer_reply(p, l, request, status, &refusal, sizeof(refusal), NULL, 0);
 }
 
+/* A reply that is no more than a status. */
+static inline void peer_say(struct peer *p, struct peer_link *l,
+			    const struct gm_control *request, int status,
+			    const char *why)
+{
+	if (status != 0)
+		peer_refuse(p, l, request, status, why);
+	else
+		peer_reply(p, l, request, 0, NULL, 0, NULL, 0);
+}
+
 static inline void peer_session(struct peer *p, struct peer_link *l,
 				const struct gm_control *request,
 				const struct gm_session_open *open)
@@ -244,12 +255,9 @@ static inline void peer_register(struct peer *p, struct peer_link *l,
 		ret = -EEXIST;
 	if (fd >= 0)
 		close(fd);
-	if (ret != 0) {
-		peer_refuse(p, l, request, ret, "not this file");
-		return;
-	}
-	b->rows |= 1u << body->row;
-	peer_reply(p, l, request, 0, NULL, 0, NULL, 0);
+	if (ret == 0)
+		b->rows |= 1u << body->row;
+	peer_say(p, l, request, ret, "not this file");
 }
 
 static inline void peer_forget(struct peer *p, struct peer_link *l,
@@ -355,12 +363,9 @@ static inline void peer_reach(struct peer *p, struct peer_link *l,
 		ret = -EPROTO;
 	if (ret == 0 && b == NULL)
 		ret = -ESTALE;
-	if (ret != 0) {
-		peer_refuse(p, l, request, ret, "not this buffer");
-		return;
-	}
-	b->rows |= 1u << body->row;
-	peer_reply(p, l, request, 0, NULL, 0, NULL, 0);
+	if (ret == 0)
+		b->rows |= 1u << body->row;
+	peer_say(p, l, request, ret, "not this buffer");
 }
 
 static inline void peer_unreach(struct peer *p, struct peer_link *l,

@@ -11,11 +11,15 @@
 #ifndef STAGE_H
 #define STAGE_H
 
+#ifdef STAGE_CUDA
+#define STORY_ROUNDS 6
+#endif
+
 #include "tests/agent.h"
+#include "tests/story.h"
+#include "tests/tap.h"
 
 #ifdef STAGE_CUDA
-
-#define STORY_ROUNDS 6
 
 #include "tests/cuda_scene.h"
 
@@ -65,4 +69,62 @@ static inline void stage_end(struct agent *a)
 }
 
 #endif
+
+/* The story is over.  Returns what main() does. */
+static inline int stage_finish(struct agent *a, struct gpumap *map)
+{
+	story_finish(a, map);
+	stage_end(a);
+	return tap_done();
+}
+
+/* ---- deaths at marked points ---------------------------------------------- */
+
+static inline bool stage_has_points(void)
+{
+	const char *build = getenv("GM_BUILD");
+
+	if (build != NULL && strstr(build, "testpoints") && geteuid() == 0)
+		return true;
+	SKIP(1, "needs --enable-testpoints, and root");
+	return false;
+}
+
+/*
+ * stage_death - prepare the agent's next life, in which one process dies
+ *
+ * config	has to make workers root's: one that is nobody could not take
+ *		the ticket
+ * point	where the first that comes there dies
+ * ret_ticket	the name of a file that is there until then
+ */
+static inline void stage_death(struct agent *a, const char *config,
+			       const char *point, char ret_ticket[128])
+{
+	static char what[96], ticket[160];
+	FILE *file;
+
+	snprintf(ret_ticket, 128, "%s/ticket", a->dir);
+	snprintf(what, sizeof(what), "GM_POINT=%s:kill", point);
+	snprintf(ticket, sizeof(ticket), "GM_POINT_TICKET=%s", ret_ticket);
+	stage_make(a, config);
+	a->env[STAGE_ENV] = what;
+	a->env[STAGE_ENV + 1] = ticket;
+	a->env[STAGE_ENV + 2] = NULL;
+	file = fopen(ret_ticket, "w");
+	if (file != NULL)
+		fclose(file);
+	NOTE("at %s", point);
+}
+
+/* That life is over. */
+static inline void stage_buried(struct agent *a, struct gpumap *map,
+				const char *ticket)
+{
+	gpumap_detach(map);
+	EQ(agent_kill(a, SIGTERM), 0);
+	a->env[STAGE_ENV] = NULL;
+	unlink(ticket);
+}
+
 #endif

@@ -94,6 +94,15 @@ static inline struct gpumap *story_attach(const struct agent *a)
 	return gpumap_attach(&opts, &map) == 0 ? map : NULL;
 }
 
+/* All has been asked: the agent ends well, or shows why it did not. */
+static inline void story_finish(struct agent *a, struct gpumap *map)
+{
+	gpumap_detach(map);
+	EQ(agent_kill(a, SIGTERM), 0);
+	if (tap_failures)
+		agent_show_log(a);
+}
+
 static inline struct gpumap_device story_device(const struct gpumap *map,
 						uint32_t row)
 {

@@ -121,6 +121,14 @@ struct gm_call {
 	uint32_t refusal_bytes;
 };
 
+/* Are @n things of @each bytes what came behind the reply, @most of them at the
+ * most? */
+static inline bool gm_call_lists(const struct gm_call *call, uint32_t n,
+				 uint32_t most, size_t each)
+{
+	return n <= most && call->reply_tail_bytes == n * each;
+}
+
 /*
  * gm_link_open - connect and say hello
  *

@@ -218,8 +218,8 @@ int gpumap_sessions(struct gpumap *map, struct gpumap_session_info *ret_info,
 
 		if (ret != 0)
 			return ret;
-		if (reply.n > GM_SESSIONS_MAX ||
-		    call.reply_tail_bytes != reply.n * sizeof(items[0]))
+		if (!gm_call_lists(&call, reply.n, GM_SESSIONS_MAX,
+				   sizeof(items[0])))
 			return -EPROTO;
 		for (uint32_t i = 0; i < reply.n; i++) {
 			if (items[i].id <= body.after)

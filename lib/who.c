@@ -133,8 +133,8 @@ int gpumap_usage(struct gpumap *map, struct gpumap_usage *ret_usage, size_t n)
 		ret = gm_map_call(map, &call, 0);
 		if (ret != 0)
 			return ret;
-		if (reply.n > GM_USAGE_MAX ||
-		    call.reply_tail_bytes != reply.n * sizeof(items[0]))
+		if (!gm_call_lists(&call, reply.n, GM_USAGE_MAX,
+				   sizeof(items[0])))
 			return -EPROTO;
 		for (uint32_t i = 0; i < reply.n; i++) {
 			if (!comes_after(&items[i], &body))

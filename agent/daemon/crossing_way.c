@@ -44,6 +44,17 @@ static int ask(struct gm_crossing *x, uint32_t row, struct gm_claim *claim)
 	return gm_claims_ask(&x->session->queue[row]->seat, claim, why);
 }
 
+static int ask_source(struct gm_crossing *x)
+{
+	int error;
+
+	x->has_source = true;
+	error = ask(x, source_of(x), &x->source);
+	if (error)
+		x->has_source = false;
+	return error;
+}
+
 static void close_fd(struct gm_crossing *x, int *fd)
 {
 	gm_closer_close(&x->session->server->closer, *fd);
@@ -263,11 +274,7 @@ static int lend(struct gm_crossing *x)
 				       .fd = x->stage->fd,
 				       .held = lent,
 				       .gone = source_gone };
-	x->has_source = true;
-	error = ask(x, source_of(x), &x->source);
-	if (error)
-		x->has_source = false;
-	return error;
+	return ask_source(x);
 }
 
 /* ---- is the path any good? ----------------------------------------------- */
@@ -386,7 +393,6 @@ static void exported(struct gm_claim *claim, uint64_t bytes, int fd)
 int gm_crossing_begin(struct gm_crossing *x)
 {
 	enum gm_path_state path = path_of(x);
-	int error;
 
 	if (path != GM_PATH_GOOD && path != GM_PATH_UNTRIED)
 		return lend(x);
@@ -395,9 +401,5 @@ int gm_crossing_begin(struct gm_crossing *x)
 				       .fd = -1,
 				       .held = exported,
 				       .gone = source_gone };
-	x->has_source = true;
-	error = ask(x, source_of(x), &x->source);
-	if (error)
-		x->has_source = false;
-	return error;
+	return ask_source(x);
 }

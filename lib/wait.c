@@ -119,9 +119,17 @@ static uint32_t reap_run(struct gpumap_session *s, struct gm_pair *pair,
 	return got;
 }
 
-/* Take what one ring shows.  Returns how many were stored, or -EPROTO. */
-static int reap_pair(struct gpumap_session *s, struct gm_pair *pair,
-		     struct gpumap_done *ret_done, uint32_t n)
+/* What was taken before it is the caller's all the same. */
+static uint32_t lied(struct gpumap_session *s, uint32_t got)
+{
+	s->broken = -EPROTO;
+	return got;
+}
+
+/* Take what one ring shows, up to a lie, which ends the session.  Returns how
+ * many were stored. */
+static uint32_t reap_pair(struct gpumap_session *s, struct gm_pair *pair,
+			  struct gpumap_done *ret_done, uint32_t n)
 {
 	uint32_t got = ret_done != NULL ? reap_run(s, pair, ret_done, n) : 0;
 	uint64_t words[GM_DONE_WORDS];
@@ -136,7 +144,7 @@ static int reap_pair(struct gpumap_session *s, struct gm_pair *pair,
 		if (t->position != pos || t->state == GM_TICKET_FREE ||
 		    t->state == GM_TICKET_DONE || t->part == GM_TICKET_HALF ||
 		    status > 0)
-			return -EPROTO;
+			return lied(s, got);
 		pair->in.pos++;
 		pair->taken++;
 		if (t->part == GM_TICKET_FIRST) {
@@ -147,14 +155,14 @@ static int reap_pair(struct gpumap_session *s, struct gm_pair *pair,
 		if (t->state == GM_TICKET_SECOND) {
 			t = settle_second(pair, t);
 			if (t == NULL)
-				return -EPROTO;
+				return lied(s, got);
 			status = t->status;
 		}
 		got += (uint32_t)settle(s, pair, t, status,
 					ret_done != NULL ? ret_done + got
 							 : NULL);
 	}
-	return (int)got;
+	return got;
 }
 
 static uint32_t reap_kept(struct gpumap_session *s,
@@ -185,16 +193,14 @@ int gm_session_reap(struct gpumap_session *session,
 	while (visits-- > 0 && (ret_done == NULL || got < n)) {
 		uint32_t turn = s->rotor < s->n_busy ? s->rotor : 0;
 		struct gm_pair *pair = s->busy[turn];
-		int ret = reap_pair(s, pair,
-				    ret_done != NULL ? ret_done + got : NULL,
-				    n - got);
 
-		if (ret < 0) {
-			s->broken = ret;
+		got += reap_pair(s, pair,
+				 ret_done != NULL ? ret_done + got : NULL,
+				 n - got);
+		if (s->broken != 0) {
 			s->n_busy = 0;
 			break;
 		}
-		got += (uint32_t)ret;
 		if (pair->live == 0)
 			s->busy[turn] = s->busy[--s->n_busy];
 		else

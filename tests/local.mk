@@ -113,6 +113,18 @@ gm_tests += %reldir%/test_second
 	%reldir%/segment.h %reldir%/tap.h
 %canon_reldir%_test_second_LDADD = $(gm_client) -lpthread
 GM_TSAN_TESTS += %reldir%/test_second
+
+gm_tests += %reldir%/test_reap
+%canon_reldir%_test_reap_SOURCES = %reldir%/test_reap.c \
+	$(gm_peer) %reldir%/segment_file.h \
+	%reldir%/segment.h %reldir%/tap.h
+%canon_reldir%_test_reap_LDADD = $(gm_client) -lpthread
+
+gm_tests += %reldir%/test_packed
+%canon_reldir%_test_packed_SOURCES = %reldir%/test_packed.c \
+	$(gm_peer) %reldir%/segment_file.h \
+	%reldir%/segment.h %reldir%/tap.h
+%canon_reldir%_test_packed_LDADD = $(gm_client) -lpthread
 gm_tests += %reldir%/test_huge
 %canon_reldir%_test_huge_SOURCES = %reldir%/test_huge.c %reldir%/huge_pages.h \
 	$(gm_peer) %reldir%/segment_file.h \

@@ -672,6 +672,12 @@ gm_tests += %reldir%/test_confine
 %canon_reldir%_test_confine_SOURCES = %reldir%/test_confine.c %reldir%/tap.h
 %canon_reldir%_test_confine_LDADD = agent/worker/libworker.la
 
+gm_tests += %reldir%/test_fair
+%canon_reldir%_test_fair_SOURCES = %reldir%/test_fair.c \
+	%reldir%/flight_rig.h %reldir%/late_device.h %reldir%/hand_client.h \
+	%reldir%/tap.h
+%canon_reldir%_test_fair_LDADD = agent/worker/libworker.la
+
 gm_tests += %reldir%/test_fault
 %canon_reldir%_test_fault_SOURCES = %reldir%/test_fault.c %reldir%/tap.h
 %canon_reldir%_test_fault_LDADD = agent/worker/libworker.la -lpthread

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "agent/worker/flight.h"
+#include "agent/worker/flights.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -16,63 +16,16 @@
 #include "gpumap.h"
 #include "shm/point.h"
 
-/* An entry that has been read and has not ended. */
-struct flown {
-	struct gm_task task;
-	uint64_t next;        /* element of the next slice to start */
-	uint64_t deadline_ns; /* after which none is started; 0: none */
-	uint32_t each;        /* bytes that an element counts for */
-	uint32_t n_slices;    /* under way */
-	int32_t status;
-	bool is_fence;
-};
-
-struct slice {
-	struct gm_flight flight;
-	uint32_t pos; /* of its entry */
-	uint64_t since_ns;
-};
-
-struct gm_flights {
-	TAILQ_ENTRY(gm_flights) entry; /* of the worker's, while flying */
-	struct gm_session *session;
-	uint32_t oldest;     /* position of the entry that ends next */
-	bool flying;         /* in that list */
-	bool starting;       /* the last entry read has slices left to start */
-	bool fenced;         /* the last entry read is a fence */
-	bool reaching;       /* and waits until its memory is reached */
-	uint64_t refused_at; /* worker's count of landings at an -EAGAIN */
-	struct gm_spin spin;
-	uint32_t first; /* slice[first % GM_FLIGHT_SLICES] is the oldest */
-	uint32_t n_slices;
-	struct slice slice[GM_FLIGHT_SLICES];
-	struct flown flown[]; /* a depth of them */
-};
-
-static struct flown *flown_at(const struct gm_session *s, uint32_t pos)
+static struct gm_flown *flown_at(const struct gm_session *s, uint32_t pos)
 {
 	return &s->flights->flown[pos & s->entries.mask];
-}
-
-static struct slice *oldest_slice(struct gm_flights *f)
-{
-	return &f->slice[f->first % GM_FLIGHT_SLICES];
-}
-
-static uint32_t slices_max(const struct gm_worker *w)
-{
-	uint32_t n = w->dev->slices;
-
-	if (n == 0)
-		return 1;
-	return n < GM_FLIGHT_SLICES ? n : GM_FLIGHT_SLICES;
 }
 
 int gm_flight_open(struct gm_session *session, const struct gm_device *dev)
 {
 	uint32_t depth = session->entries.mask + 1;
 	struct gm_flights *f =
-		calloc(1, sizeof(*f) + depth * sizeof(struct flown));
+		calloc(1, sizeof(*f) + depth * sizeof(struct gm_flown));
 
 	if (!f || (dev->backend->reach && gm_reach_open(session) < 0)) {
 		free(f);
@@ -108,7 +61,7 @@ static bool may_read(const struct gm_worker *w, const struct gm_session *s)
 	const struct gm_flights *f = s->flights;
 
 	if (f->starting || f->fenced || s->wait.on ||
-	    f->n_slices >= slices_max(w) ||
+	    f->n_slices >= gm_flight_slices_max(w) ||
 	    s->entries.pos - f->oldest >= s->entries.mask)
 		return false;
 	/* What came later than DRAIN is left to whoever comes next. */
@@ -121,7 +74,7 @@ static bool may_start(const struct gm_worker *w, const struct gm_session *s)
 {
 	const struct gm_flights *f = s->flights;
 
-	return f->starting && f->n_slices < slices_max(w) &&
+	return f->starting && f->n_slices < gm_flight_slices_max(w) &&
 	       (w->landed != f->refused_at || w->n_aloft == 0);
 }
 
@@ -137,10 +90,11 @@ bool gm_flight_full(const struct gm_worker *worker,
 static bool has_landed(const struct gm_worker *w, struct gm_flights *f)
 {
 	return f->n_slices &&
-	       w->dev->backend->ended(w->dev, &oldest_slice(f)->flight) != 0;
+	       w->dev->backend->ended(w->dev,
+				      &gm_flight_oldest_slice(f)->flight) != 0;
 }
 
-static bool is_over(const struct flown *e)
+static bool is_over(const struct gm_flown *e)
 {
 	return e->next == e->task.n && !e->n_slices && !e->is_fence;
 }
@@ -153,9 +107,15 @@ static bool has_ended(const struct gm_session *s)
 	return oldest != s->entries.pos && is_over(flown_at(s, oldest));
 }
 
+bool gm_flight_has_ended(const struct gm_worker *worker,
+			 const struct gm_session *session)
+{
+	return has_landed(worker, session->flights) || has_ended(session);
+}
+
 bool gm_flight_due(struct gm_worker *worker, struct gm_session *session)
 {
-	return has_landed(worker, session->flights) || has_ended(session) ||
+	return gm_flight_has_ended(worker, session) ||
 	       may_start(worker, session) ||
 	       (may_read(worker, session) &&
 		gm_ring_ready(&session->entries, GM_ENTRY_WORDS));
@@ -164,14 +124,14 @@ bool gm_flight_due(struct gm_worker *worker, struct gm_session *session)
 /* ---- slices ------------------------------------------------------------ */
 
 /* No more of it is started. */
-static void quit(struct gm_worker *w, const struct flown *e)
+static void quit(struct gm_worker *w, const struct gm_flown *e)
 {
 	if (e->next > 0 && e->next < e->task.n && w->dev->backend->quit)
 		w->dev->backend->quit(w->dev, &e->task);
 }
 
 static void fail_rest(struct gm_worker *w, struct gm_session *s,
-		      struct flown *e, int32_t status)
+		      struct gm_flown *e, int32_t status)
 {
 	if (e->status == 0)
 		e->status = status;
@@ -182,13 +142,15 @@ static void fail_rest(struct gm_worker *w, struct gm_session *s,
 		s->flights->starting = false;
 }
 
-static void land(struct gm_worker *w, struct gm_session *s)
+void gm_flight_land(struct gm_worker *worker, struct gm_session *session)
 {
+	struct gm_worker *w = worker;
+	struct gm_session *s = session;
 	struct gm_flights *f = s->flights;
 
 	while (f->n_slices) {
-		struct slice *slice = oldest_slice(f);
-		struct flown *e = flown_at(s, slice->pos);
+		struct gm_flight_slice *slice = gm_flight_oldest_slice(f);
+		struct gm_flown *e = flown_at(s, slice->pos);
 		int rc = w->dev->backend->ended(w->dev, &slice->flight);
 
 		if (rc == 0)
@@ -209,13 +171,14 @@ static void land(struct gm_worker *w, struct gm_session *s)
 static void start(struct gm_worker *w, struct gm_session *s)
 {
 	const struct gm_backend *backend = w->dev->backend;
-	struct flown *e = flown_at(s, s->entries.pos - 1);
+	struct gm_flown *e = flown_at(s, s->entries.pos - 1);
 	struct gm_flights *f = s->flights;
 
-	while (e->next < e->task.n && f->n_slices < slices_max(w)) {
+	while (e->next < e->task.n && f->n_slices < gm_flight_slices_max(w)) {
 		uint32_t at = f->first + f->n_slices;
-		struct slice *slice = &f->slice[at % GM_FLIGHT_SLICES];
-		const struct slice *before =
+		struct gm_flight_slice *slice =
+			&f->slice[at % GM_FLIGHT_SLICES];
+		const struct gm_flight_slice *before =
 			&f->slice[(at - 1) % GM_FLIGHT_SLICES];
 		uint64_t count = e->task.n - e->next;
 		int rc;
@@ -248,6 +211,7 @@ static void start(struct gm_worker *w, struct gm_session *s)
 		e->n_slices++;
 		f->n_slices++;
 		w->n_aloft++;
+		gm_deficit_charge(&s->deficit, (int64_t)(count * e->each), 0);
 	}
 	f->starting = e->next < e->task.n;
 }
@@ -274,7 +238,7 @@ static void end_all(struct gm_session *s, struct gm_batch *batch)
 	struct gm_flights *f = s->flights;
 
 	while (f->oldest != s->entries.pos && !s->ground.broken) {
-		struct flown *e = flown_at(s, f->oldest);
+		struct gm_flown *e = flown_at(s, f->oldest);
 
 		if (!is_over(e))
 			break;
@@ -284,15 +248,15 @@ static void end_all(struct gm_session *s, struct gm_batch *batch)
 
 /* The next entry has been read, and ends later.  What ended before it without
  * being in the journal has to be there first. */
-static struct flown *take(struct gm_session *s, struct gm_batch *batch)
+static struct gm_flown *take(struct gm_session *s, struct gm_batch *batch)
 {
-	struct flown *e = flown_at(s, s->entries.pos);
+	struct gm_flown *e = flown_at(s, s->entries.pos);
 
 	publish(s, batch);
 	gm_journal_take(s->owed, s->entries.mask, s->entries.pos);
 	GM_POINT("worker_taken");
 	s->entries.pos++;
-	*e = (struct flown){ 0 };
+	*e = (struct gm_flown){ 0 };
 	return e;
 }
 
@@ -312,7 +276,7 @@ static void read_ended(struct gm_session *s, struct gm_batch *batch,
  * names. */
 static bool must_reach(struct gm_worker *w, struct gm_session *s)
 {
-	struct flown *e = flown_at(s, s->entries.pos - 1);
+	struct gm_flown *e = flown_at(s, s->entries.pos - 1);
 	struct gm_sizes sizes;
 	uint32_t part;
 	int rc;
@@ -336,7 +300,7 @@ static bool must_reach(struct gm_worker *w, struct gm_session *s)
 static void read_task(struct gm_worker *w, struct gm_session *s,
 		      const struct gm_verdict *verdict, struct gm_batch *batch)
 {
-	struct flown *e = take(s, batch);
+	struct gm_flown *e = take(s, batch);
 
 	e->task = verdict->task;
 	e->deadline_ns = verdict->deadline_ns;
@@ -438,7 +402,7 @@ void gm_flight_reached(struct gm_worker *worker, struct gm_session *session,
 		       int32_t status)
 {
 	struct gm_flights *f = session->flights;
-	struct flown *e = flown_at(session, session->entries.pos - 1);
+	struct gm_flown *e = flown_at(session, session->entries.pos - 1);
 
 	if (f->reaching) {
 		reached_for_errand(worker, session, status);
@@ -455,7 +419,7 @@ void gm_flight_reached(struct gm_worker *worker, struct gm_session *session,
 
 void gm_flight_finish(struct gm_session *session, int32_t status)
 {
-	struct flown *e = flown_at(session, session->entries.pos - 1);
+	struct gm_flown *e = flown_at(session, session->entries.pos - 1);
 
 	e->status = status;
 	e->is_fence = false;
@@ -464,9 +428,11 @@ void gm_flight_finish(struct gm_session *session, int32_t status)
 
 /* ---- turns ------------------------------------------------------------- */
 
-static void set_flying(struct gm_worker *w, struct gm_flights *f)
+void gm_flight_set_flying(struct gm_worker *worker, struct gm_flights *flights)
 {
-	bool flies = f->n_slices || f->starting;
+	struct gm_worker *w = worker;
+	struct gm_flights *f = flights;
+	bool flies = f->n_slices || f->starting || f->held;
 
 	if (flies == f->flying)
 		return;
@@ -477,107 +443,40 @@ static void set_flying(struct gm_worker *w, struct gm_flights *f)
 		TAILQ_REMOVE(&w->flying, f, entry);
 }
 
-static void stop_starting(struct gm_worker *w, struct gm_session *s)
-{
-	if (s->flights->starting)
-		quit(w, flown_at(s, s->entries.pos - 1));
-	s->flights->starting = false;
-	set_flying(w, s->flights);
-}
-
 void gm_flight_leave(struct gm_worker *worker, struct gm_session *session)
 {
-	stop_starting(worker, session);
+	struct gm_flights *f = session->flights;
+
+	if (f->starting)
+		quit(worker, flown_at(session, session->entries.pos - 1));
+	f->starting = false;
+	f->held = false;
+	gm_flight_set_flying(worker, f);
 }
 
 void gm_flight_serve(struct gm_worker *worker, struct gm_session *session)
 {
 	struct gm_session *s = session;
 	struct gm_batch batch = { .first = s->flights->oldest };
+	uint32_t n = 0; /* entries read */
 
+	s->flights->held = false;
 	gm_intake_turn(s);
-	land(worker, s);
+	gm_flight_land(worker, s);
 	end_all(s, &batch);
 	publish(s, &batch);
-	if (s->flights->starting)
+	if (s->flights->starting && !s->spent)
 		start(worker, s);
-	for (uint32_t i = 0; i < GM_TURN_ENTRIES && !s->ground.broken; i++)
-		if (!read_entry(worker, s, &batch))
-			break;
+	while (n < GM_TURN_ENTRIES && !s->spent && !s->ground.broken &&
+	       read_entry(worker, s, &batch))
+		n++;
+	gm_deficit_charge(&s->deficit, 0, n);
 	end_all(s, &batch);
 	fence(worker, s, &batch);
 	publish(s, &batch);
 	gm_errands_give_back(worker, s);
-	set_flying(worker, s->flights);
+	gm_flight_set_flying(worker, s->flights);
 	if (s->ground.broken)
 		s->why = GM_SESSION_BROKEN;
 	s->halted = s->why || s->wait.on;
-}
-
-/* ---- asleep ------------------------------------------------------------ */
-
-/* Of whom nobody asks any more, it is enough that it ends. */
-static void let_go(struct gm_worker *w, struct gm_flights *f)
-{
-	struct gm_session *s = f->session;
-
-	land(w, s);
-	stop_starting(w, s);
-	if (f->n_slices)
-		return;
-	if (s->departing)
-		gm_errands_depart(w, s);
-	else
-		gm_errands_give_back(w, s);
-}
-
-void gm_flight_look(struct gm_worker *worker)
-{
-	struct gm_worker *w = worker;
-	struct gm_flights *f = TAILQ_FIRST(&w->flying), *next;
-	uint64_t oldest_ns = 0, load_ns;
-
-	for (; f; f = next) {
-		struct gm_session *s = f->session;
-
-		next = TAILQ_NEXT(f, entry);
-		if (f->n_slices &&
-		    (!oldest_ns || oldest_slice(f)->since_ns < oldest_ns))
-			oldest_ns = oldest_slice(f)->since_ns;
-		if (s->ended || s->departing)
-			let_go(w, f);
-		else if (!s->active && !s->stalled && gm_flight_due(w, s))
-			gm_roster_wake(w, s);
-	}
-	load_ns = gm_load_oldest_ns(&w->loader);
-	if (load_ns && (!oldest_ns || load_ns < oldest_ns))
-		oldest_ns = load_ns;
-	gm_put(&w->journal->aloft, oldest_ns);
-}
-
-/* Returns whether nothing has ended meanwhile. */
-static bool arm(struct gm_worker *w)
-{
-	int rc = w->dev->backend->arm ? w->dev->backend->arm(w->dev) : 0;
-
-	if (rc == -ENOTRECOVERABLE)
-		gm_events_failed(w);
-	return rc == 0;
-}
-
-void gm_flight_told(struct gm_worker *worker)
-{
-	gm_flight_look(worker);
-	/* With nothing under way nobody else would ask.  Who gave back memory
-	 * may have found it out. */
-	if (worker->n_aloft == 0)
-		arm(worker);
-}
-
-bool gm_flight_may_sleep(struct gm_worker *worker)
-{
-	gm_flight_look(worker);
-	if (worker->n_active)
-		return false;
-	return worker->n_aloft == 0 || arm(worker);
 }

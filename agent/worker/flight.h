@@ -40,7 +40,21 @@ int gm_flight_open(struct gm_session *session, const struct gm_device *dev);
 /* Would a turn get anywhere? */
 bool gm_flight_due(struct gm_worker *worker, struct gm_session *session);
 
-/* One turn, as gm_turn_serve(). */
+/* Would it, though nothing more may be begun? */
+bool gm_flight_has_ended(const struct gm_worker *worker,
+			 const struct gm_session *session);
+
+/* Has another session something left of its round, and as much under way as it may
+ * have?  One of @guest's, by the rounds of his sessions; NULL: anybody's, by those
+ * of the users.  Then a round is not over. */
+bool gm_flight_is_owed(const struct gm_worker *worker,
+		       const struct gm_guest *guest);
+
+/* A session has work that has to wait for such another: it need not be awake until
+ * gm_flight_look() finds that it need not wait.  Returns whether it is so. */
+bool gm_flight_hold(struct gm_worker *worker, struct gm_session *session);
+
+/* One turn, as gm_turn_serve(); one that is @spent starts nothing. */
 void gm_flight_serve(struct gm_worker *worker, struct gm_session *session);
 
 /* The fence of a session that was stalled is down, with this status. */

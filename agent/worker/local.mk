@@ -12,12 +12,14 @@ noinst_LTLIBRARIES += %reldir%/libworker.la
 	%reldir%/bury.c \
 	%reldir%/confine.c %reldir%/confine.h \
 	%reldir%/cut.c %reldir%/cut.h \
+	%reldir%/deficit.h \
 	%reldir%/errand.h \
 	%reldir%/errands.c %reldir%/errands.h \
 	%reldir%/errands_wire.c \
 	%reldir%/events.c %reldir%/events.h \
 	%reldir%/fault.c %reldir%/fault.h \
-	%reldir%/flight.c %reldir%/flight.h \
+	%reldir%/flight.c %reldir%/flight.h %reldir%/flights.h \
+	%reldir%/flight_look.c \
 	%reldir%/flood.h \
 	%reldir%/intake.c %reldir%/intake.h \
 	%reldir%/judge.c %reldir%/judge.h \
@@ -28,6 +30,7 @@ noinst_LTLIBRARIES += %reldir%/libworker.la
 	%reldir%/outbox.c %reldir%/outbox.h \
 	%reldir%/pair.c %reldir%/pair.h \
 	%reldir%/reach.c %reldir%/reach.h \
+	%reldir%/pass.h \
 	%reldir%/roster.c %reldir%/roster.h \
 	%reldir%/session.c %reldir%/session.h \
 	%reldir%/slow.c %reldir%/slow.h \

@@ -26,114 +26,11 @@
 #include "agent/worker/errands.h"
 #include "agent/worker/events.h"
 #include "agent/worker/flight.h"
+#include "agent/worker/pass.h"
 #include "agent/worker/roster.h"
-#include "agent/worker/turn.h"
 #include "shm/point.h"
 
-#define QUIET_PASSES        16u /* without work, between readings of the clock */
-#define BUSY_TURNS          32u /* served, between two signs of life */
-
-#define likely(condition)   __builtin_expect(!!(condition), 1)
-#define unlikely(condition) __builtin_expect(!!(condition), 0)
-
-/* Takes @flies, which is constant in each of the two. */
-#define TWICE static inline __attribute__((always_inline))
-
-/* While draining, what came later than DRAIN is left to whoever comes next. */
-TWICE bool due(struct gm_worker *w, struct gm_session *s, const bool flies)
-{
-	if (flies)
-		return gm_flight_due(w, s);
-	if (!gm_turn_due(s))
-		return false;
-	return !w->draining || s->work.bytes || s->second ||
-	       (int32_t)(s->drain - s->entries.pos) > 0;
-}
-
-/* The gap that an idle session has just seen the end of. */
-static void end_of_gap(struct gm_worker *w, struct gm_session *s)
-{
-	if (s->since_ns && s->budget_ns)
-		gm_spin_hit(s->watched, w->now_ns - s->since_ns);
-	s->since_ns = 0;
-}
-
-/* Its turn has left something to do. */
-static void see_to(struct gm_worker *w, struct gm_session *s)
-{
-	int rc;
-
-	s->halted = false;
-	if (s->why) {
-		gm_events_violated(w, s);
-		return;
-	}
-	if (s->wait.on)
-		gm_wait_enter(w, s);
-	gm_errands_give_back(w, s);
-	if (!s->errand.handle)
-		return;
-	rc = gm_errands_begin(w, s);
-	if (rc < 0)
-		gm_turn_finish(s, rc);
-}
-
-TWICE void serve(struct gm_worker *w, struct gm_session *s, const bool flies)
-{
-	gm_roster_found(w, s, false);
-	gm_roster_rotate(s);
-	if (s->since_ns)
-		end_of_gap(w, s);
-	s->last = w->pass;
-	s->alone = w->n_active == 1;
-	if (flies)
-		gm_flight_serve(w, s);
-	else
-		gm_turn_serve(s, w->dev);
-	/* A pass is as long as there are users, and what they ask for may be
-	 * slow for its size. */
-	if (unlikely(++w->busy % BUSY_TURNS == 0) && w->n_active > 1)
-		gm_beat(w->journal, GM_CALL_LOOP);
-	if (unlikely(s->halted))
-		see_to(w, s);
-}
-
-/* The first of a user's sessions that has work, NULL if none has. */
-TWICE struct gm_session *next_of(struct gm_worker *w, struct gm_guest *guest,
-				 const bool flies)
-{
-	struct gm_session *s;
-
-	TAILQ_FOREACH(s, &guest->active, turn)
-	{
-		if (likely(due(w, s, flies)))
-			break;
-		gm_roster_found(w, s, true);
-	}
-	return s;
-}
-
-/* A turn for each user.  Returns whether any had work. */
-TWICE bool pass(struct gm_worker *w, const bool flies)
-{
-	struct gm_guest *guest = TAILQ_FIRST(&w->guests), *next;
-	bool worked = false;
-
-	w->pass++;
-	for (; guest; guest = next) {
-		struct gm_session *s = next_of(w, guest, flies);
-
-		/* A breach may be the end of the last that was awake. */
-		next = TAILQ_NEXT(guest, entry);
-		if (!s)
-			continue;
-		serve(w, s, flies);
-		worked = true;
-	}
-	if (w->n_idle > GM_ROSTER_HOT)
-		gm_roster_trim(w);
-	return worked;
-}
+#define QUIET_PASSES 16u /* without work, between readings of the clock */
 
 /* How long is this idle session worth watching? */
 static uint64_t budget_of(struct gm_worker *w, struct gm_session *s)
@@ -273,22 +170,22 @@ static bool is_drained(const struct gm_worker *w)
 	       !w->n_carried && TAILQ_EMPTY(&w->flying) && !gm_wait_holds(w);
 }
 
-TWICE void run(struct gm_worker *w, const bool flies)
+GM_TWICE void run(struct gm_worker *w, const bool flies)
 {
 	while (!w->leaving) {
 		/* What comes in behind a pass takes one more. */
 		bool over = is_drained(w);
-		bool worked = pass(w, flies);
+		bool worked = gm_pass(w, flies);
 
 		/* Between two turns of each user, one of all loads. */
-		if (unlikely(w->loader.n_loads))
+		if (gm_unlikely(w->loader.n_loads))
 			worked |= gm_load_pass(w);
 		if (gm_events_due(w))
 			gm_events_handle(w);
 		if (gm_fault_seen)
 			end_broken(w);
 		if (worked) {
-			if (w->busy >= BUSY_TURNS)
+			if (w->busy >= GM_BUSY_TURNS)
 				tick(w);
 			continue;
 		}

@@ -120,7 +120,8 @@ bool gm_roster_park(struct gm_worker *worker, struct gm_session *session)
 {
 	gm_a64 *parks = &worker->journal->parks;
 
-	if (session->flights && gm_flight_full(worker, session)) {
+	if (session->flights && (gm_flight_full(worker, session) ||
+				 gm_flight_hold(worker, session))) {
 		gm_roster_drop(worker, session);
 		return true;
 	}

@@ -6,7 +6,7 @@
  *
  * Users take turns, and the sessions of each user take that user's turns: who
  * opens many sessions gets no more of the row by it, and nobody waits longer
- * for a turn because of that.
+ * for a turn because of that.  Whose turn comes to something is pass.h's.
  *
  * Awake are those with work and, of those found empty, at most GM_ROSTER_HOT,
  * which are polled.  All others are parked: their clients ring.

@@ -20,6 +20,7 @@
 #include "agent/common/wire.h"
 #include "agent/device/reduce.h"
 #include "agent/worker/buffers.h"
+#include "agent/worker/deficit.h"
 #include "agent/worker/fault.h"
 #include "agent/worker/flood.h"
 #include "agent/worker/judge.h"
@@ -86,7 +87,9 @@ struct gm_session {
 	struct gm_client *client;
 	struct gm_judge judge;
 	struct gm_work work;
-	uint64_t share;  /* payload bytes of its next turn */
+	uint64_t share; /* payload bytes of its next turn */
+	struct gm_deficit deficit;
+	bool spent;      /* no more in this round: nothing of it is begun */
 	bool alone;      /* nobody else is awake: its turns may be longer */
 	int socket;      /* of a client that wants a pollable fd, or -1 */
 	bool second;     /* the next entry is the last one's second slot */

@@ -147,6 +147,15 @@ static uint64_t serve_entry(struct gm_session *s, struct gm_device *dev,
 	return do_slice(s, dev, batch, budget);
 }
 
+/* What it costs of the session's round.  Who is slow for his size has the row for
+ * longer, and pays for that: up to eight times. */
+static int64_t price(uint64_t share, uint64_t bytes)
+{
+	if (share >= GM_TURN_FAST || bytes == 0)
+		return (int64_t)bytes;
+	return (int64_t)(bytes * GM_TURN_FAST / share);
+}
+
 /* Short turns are for the others' sake, and cost a fast copy a tenth of its
  * speed.  Slow work loses nothing by them, and who comes while it is going on
  * waits the less. */
@@ -165,6 +174,7 @@ uint32_t gm_turn_serve(struct gm_session *session, struct gm_device *dev)
 	struct gm_session *s = session;
 	struct gm_batch batch = { .first = s->entries.pos };
 	uint64_t words[GM_ENTRY_WORDS], left = allowance(s), used;
+	const uint64_t share = s->share, all = left;
 	struct timing timing = { 0 };
 
 	gm_intake_turn(s);
@@ -196,6 +206,7 @@ uint32_t gm_turn_serve(struct gm_session *session, struct gm_device *dev)
 		if (batch.n == GM_TURN_BATCH && !s->ground.broken)
 			gm_batch_publish(s, &batch);
 	}
+	gm_deficit_charge(&s->deficit, price(share, all - left), batch.ended);
 	end_timing(s, &timing);
 	if (unlikely(s->ground.broken)) {
 		/* What ended here may have been done on zeroes. */

@@ -26,6 +26,8 @@
 struct gm_guest {
 	TAILQ_ENTRY(gm_guest) entry;     /* while any of them is awake */
 	TAILQ_HEAD(, gm_session) active; /* those, in turn */
+	struct gm_deficit deficit;       /* by the rounds of all users */
+	uint32_t round;                  /* of its sessions */
 	uint32_t n_sessions;
 	uint32_t uid;
 };
@@ -55,6 +57,7 @@ struct gm_worker {
 	uint64_t now_ns;    /* when the clock was read */
 	uint64_t looked_ns; /* at the rings of the deaf */
 	uint64_t pass;
+	uint32_t round;     /* of all users */
 	uint32_t serial;    /* of attachments */
 	uint32_t n_forgets; /* FORGETs that wait for what is under way */
 	TAILQ_HEAD(, gm_flights)

@@ -141,6 +141,7 @@ uint32_t gm_journal_bury(struct gm_journal_queue *queue,
 	struct gm_journal_state state = gm_journal_read(queue, depth);
 	uint32_t next = state.done;
 	uint64_t words[GM_ENTRY_WORDS];
+	bool awaits_second = false;
 
 	if (status == 0)
 		status = -EIO;
@@ -159,11 +160,14 @@ uint32_t gm_journal_bury(struct gm_journal_queue *queue,
 		n++;
 	}
 
-	/* Still in the ring: no more than a depth, whatever the client does. */
+	/* Still in the ring: no more than a depth, whatever the client does, but
+	 * a first slot not without its second: the next owner would find a
+	 * second without a first. */
 	entries->pos = state.entry;
-	for (uint32_t i = 0; i < depth; i++) {
+	for (uint32_t i = 0; i < depth || awaits_second; i++) {
 		if (!gm_ring_peek(entries, GM_ENTRY_WORDS, 0, words))
 			break;
+		awaits_second = i < depth && gm_entry_is_first(words[0]);
 		end_entry(queue, done, &next, entries->pos, status);
 		entries->pos++;
 		n++;

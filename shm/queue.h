@@ -353,6 +353,12 @@ static inline bool gm_entry_has_more(uint64_t word)
 	return (word >> 40 & GM_ENTRY_MORE) != 0;
 }
 
+/* Is it the first slot of two? */
+static inline bool gm_entry_is_first(uint64_t word)
+{
+	return gm_entry_has_more(word) && (word >> 32 & 0xff) != GM_OP_MORE;
+}
+
 /* What travels in the upper half of a completion's first word. */
 static inline void gm_done_pack(uint32_t position, int32_t status,
 				uint64_t ret_words[GM_DONE_WORDS])

@@ -20,8 +20,12 @@
 static jmp_buf death;
 static int steps_to_live;
 
+static void (*meanwhile)(void); /* what the client does */
+
 static void bury_step(void)
 {
+	if (meanwhile)
+		meanwhile();
 	if (steps_to_live > 0 && --steps_to_live == 0)
 		longjmp(death, 1);
 }
@@ -256,6 +260,40 @@ static void a_client_that_fills_its_ring_forever_ends(void)
 	EQ(worker_in.pos, DEPTH);
 }
 
+static void submit_pair(void)
+{
+	uint64_t words[GM_ENTRY_WORDS] = { UINT64_C(0xff) << 32 };
+
+	gm_ring_put(&in, GM_ENTRY_WORDS, 1, words);
+	words[0] = (uint64_t)GM_ENTRY_MORE << 40;
+	gm_ring_put(&in, GM_ENTRY_WORDS, 0, words);
+	in.pos += 2;
+}
+
+static void take_and_submit_pairs(void)
+{
+	take_completions();
+	while (in.pos - out.pos <= DEPTH - 2)
+		submit_pair();
+}
+
+/* Its next owner reads on where the undertaker stopped. */
+static void two_slots_are_buried_together(void)
+{
+	for (uint32_t lead = 0; lead < 2; lead++) {
+		begin(0);
+		submit(lead);
+		take_and_submit_pairs();
+		meanwhile = take_and_submit_pairs;
+		EQ(gm_journal_bury(&queue, &worker_in, &worker_out, 0),
+		   DEPTH + lead);
+		meanwhile = NULL;
+		EQ((worker_in.pos - lead) % 2, 0);
+		take_completions();
+		OK(each_ended_once(DEPTH + lead));
+	}
+}
+
 static void an_undertaker_may_give_another_reason(void)
 {
 	uint64_t words[GM_DONE_WORDS] = { 0 };
@@ -274,6 +312,7 @@ int main(void)
 	completions_out_of_order_are_remembered();
 	old_completion_positions_are_left_alone();
 	a_client_that_fills_its_ring_forever_ends();
+	two_slots_are_buried_together();
 	an_undertaker_may_give_another_reason();
 	return tap_done();
 }

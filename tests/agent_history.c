@@ -4,8 +4,8 @@
 /*
  * A long history of jobs by chance, on three rows: with waits for each other, with
  * deadlines, taken back, and with workers killed.  Every one of them ends exactly
- * once, in the order of its row, and as it may.  A thousand to a round; GM_ROUNDS
- * says how many.
+ * once, in the order of its row, and as it may.  A thousand to a round, and where
+ * GM_ROUNDS says how many, five: a million in the torture target.
  */
 
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 #include "story.h"
 
 #define ROWS       3u
-#define PER_ROUND  1000u
+#define PER_ROUND  (getenv("GM_ROUNDS") ? UINT64_C(5000) : UINT64_C(1000))
 #define BATCH      8u
 #define KILL_EVERY 1000u
 
@@ -140,7 +140,7 @@ static bool submit_all(void)
 		if (dice(256) == 0 && gpumap_cancel(session, row) != 0)
 			break;
 		if (history.submitted >= next_kill) {
-			next_kill += KILL_EVERY;
+			next_kill += 1 + dice(2 * KILL_EVERY);
 			kill_one();
 		}
 		if (dice(4) == 0)

@@ -735,6 +735,7 @@ gm_stories += %reldir%/agent_client_death
 gm_stories += %reldir%/agent_state_death
 gm_stories += %reldir%/agent_ledger
 gm_stories += %reldir%/agent_history
+gm_stories += %reldir%/agent_points
 gm_stories += %reldir%/agent_waits
 gm_stories += %reldir%/agent_worker_death
 gm_tests += $(gm_stories)
@@ -805,6 +806,9 @@ gm_tests += %reldir%/agent_usage
 %canon_reldir%_agent_history_SOURCES = %reldir%/agent_history.c \
 	%reldir%/dice.h $(gm_story)
 %canon_reldir%_agent_history_LDADD = $(gm_story_libs)
+%canon_reldir%_agent_points_SOURCES = %reldir%/agent_points.c \
+	%reldir%/dice.h %reldir%/load_story.h %reldir%/stage.h $(gm_story)
+%canon_reldir%_agent_points_LDADD = $(gm_story_libs)
 gm_tests += %reldir%/agent_waits_raw
 %canon_reldir%_agent_waits_raw_SOURCES = %reldir%/agent_waits_raw.c $(gm_story)
 %canon_reldir%_agent_waits_raw_LDADD = %reldir%/libraw.la $(gm_story_libs) \

@@ -188,9 +188,9 @@ static bool are_even(uint64_t (*what)(const struct member *m))
 
 static void sizes_and_turns_do_not_matter(void)
 {
-	static const uint64_t sizes[] = { 6 * KIB,      9 * KIB + 1, 40 * KIB,
-					  64 * KIB,     100 * KIB,   333 * KIB,
-					  MIB,          5 * MIB + 3 };
+	static const uint64_t sizes[] = { 6 * KIB,  9 * KIB + 1, 40 * KIB,
+					  64 * KIB, 100 * KIB,   333 * KIB,
+					  MIB,      5 * MIB + 3 };
 	static const uint64_t shares[] = { 128 * KIB, 256 * KIB, 560 * KIB,
 					   MIB };
 

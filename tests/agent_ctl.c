@@ -147,7 +147,10 @@ static void scatters_are_right(void)
 		const char *op;
 		json_int_t element;
 	} ops[] = {
-		{ "copy", 1 }, { "fill", 1 }, { "scale", 4 }, { "axpy", 4 }
+		{ "copy", 1 }, { "fill", 1 },      { "scale", 4 },
+		{ "axpy", 4 }, { "cast", 4 },      { "mask_add", 4 },
+		{ "sum", 4 },  { "mask_bool", 4 }, { "min", 4 },
+		{ "max", 4 },
 	};
 
 	for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
@@ -158,29 +161,37 @@ static void scatters_are_right(void)
 	}
 	EQ(CTL("scatter", "--bytes", "1M"), DONE);
 	OK(prints("copy of 1.0 MiB over 2 rows: every element is right"));
+	EQ(CTL("scatter", "--op", "sum", "--bytes", "1M"), DONE);
+	OK(prints("sum of 1.0 MiB over 2 rows: every row's result is right"));
 	EQ(CTL("scatter", "--rows", "5", "--bytes", "1M"), FAILED);
 	OK(complains("row 5"));
 	EQ(CTL("scatter", "--bytes", "1000000G"), USAGE);
 }
 
 /* Figures are the bench's business; here, only that they are printed. */
-static void a_bench_prints_a_line_each(void)
+static void bench_prints(const char *only, intmax_t n_lines)
 {
 	json_error_t error;
-	size_t n = 0;
+	intmax_t n = 0;
 	char *line, *rest = NULL;
 
-	EQ(CTL("bench", "--only", "attach", "--rounds", "1"), DONE);
+	EQ(CTL("bench", "--only", only, "--rounds", "1"), DONE);
 	for (line = strtok_r(out, "\n", &rest); line != NULL;
 	     line = strtok_r(NULL, "\n", &rest), n++) {
 		json_t *json = json_loads(line, 0, &error);
 
 		OK(has_fields(json, "name value unit baseline ratio goal "
 				    "reached note machine"));
-		STR(text(json, "name"), "attach");
+		EQ(strncmp(text(json, "name"), only, strlen(only)), 0);
 		json_decref(json);
 	}
-	EQ((intmax_t)n, 1);
+	EQ(n, n_lines);
+}
+
+static void a_bench_prints_a_line_each(void)
+{
+	bench_prints("attach", 1);
+	bench_prints("sessions_", 2);
 }
 
 /* ---- the command line ----------------------------------------------------- */
@@ -204,7 +215,7 @@ static void a_wrong_command_line_is_refused(void)
 	EQ(CTL("publish", "x", "--spec", "1", "--layers", "many"), USAGE);
 	EQ(CTL("publish", "x", "--spec", "1", "--layers", "4294967296"), USAGE);
 	EQ(CTL("scatter", "--op", "divide"), USAGE);
-	OK(complains("copy, fill, scale or axpy"));
+	OK(complains("cast, mask_add, mask_bool, sum, min or max"));
 	EQ(CTL("scatter", "--bytes", "1X"), USAGE);
 	EQ(CTL("scatter", "--bytes", "0"), USAGE);
 	EQ(CTL("scatter", "--rounds", "0"), USAGE);

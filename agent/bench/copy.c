@@ -85,6 +85,36 @@ gm_copy_fn *gm_copy_loop(enum gm_copy_way way)
 }
 #endif
 
+/* Whole vectors of @width bytes, aligned. */
+#define AXPY(name, width, target)                                         \
+	target static void name(void *dst, const void *src, size_t bytes) \
+	{                                                                 \
+		typedef float vector __attribute__((vector_size(width))); \
+		const vector *from = src;                                 \
+		vector *to = dst;                                         \
+                                                                          \
+		for (size_t i = 0; i < bytes / (width); i++)              \
+			to[i] += from[i] * GM_COPY_ALPHA;                 \
+	}
+
+AXPY(axpy_16, 16, )
+#if defined(__x86_64__)
+AXPY(axpy_32, 32, __attribute__((target("avx2"))))
+AXPY(axpy_64, 64, __attribute__((target("avx512f"))))
+#endif
+
+gm_copy_fn *gm_copy_axpy_loop(void)
+{
+#if defined(__x86_64__)
+	__builtin_cpu_init();
+	if (__builtin_cpu_supports("avx512f"))
+		return axpy_64;
+	if (__builtin_cpu_supports("avx2"))
+		return axpy_32;
+#endif
+	return axpy_16;
+}
+
 const char *gm_copy_name(enum gm_copy_way way)
 {
 	static const char *const names[GM_COPY_WAYS] = {
@@ -165,12 +195,10 @@ static struct thread part(const struct gm_copy *copy, gm_copy_fn *loop,
 	};
 }
 
-int gm_copy_run(const struct gm_copy *copy, enum gm_copy_way way,
-		double *ret_ns)
+static int run(const struct gm_copy *copy, gm_copy_fn *loop, double *ret_ns)
 {
 	struct thread threads[GM_COPY_THREADS];
 	struct gate gate = { .closed = PTHREAD_MUTEX_INITIALIZER };
-	gm_copy_fn *loop = gm_copy_loop(way);
 	uint32_t n = 0;
 
 	if (loop == NULL)
@@ -193,4 +221,15 @@ int gm_copy_run(const struct gm_copy *copy, enum gm_copy_way way,
 		return -gate.error;
 	*ret_ns = took_ns(threads, n) / copy->rounds;
 	return 0;
+}
+
+int gm_copy_run(const struct gm_copy *copy, enum gm_copy_way way,
+		double *ret_ns)
+{
+	return run(copy, gm_copy_loop(way), ret_ns);
+}
+
+int gm_copy_run_axpy(const struct gm_copy *copy, double *ret_ns)
+{
+	return run(copy, gm_copy_axpy_loop(), ret_ns);
 }

@@ -8,6 +8,8 @@
  * prefetchnta 2 KiB ahead, and four pages side by side without.  Which is the
  * machine's best depends on its prefetchers, so both are measured and the
  * better one is the baseline.  glibc's memcpy stands beside them.
+ *
+ * A loop that adds stands here, too, for the threads that run it.
  */
 #ifndef GM_COPY_H
 #define GM_COPY_H
@@ -56,5 +58,11 @@ struct gm_copy {
  */
 int gm_copy_run(const struct gm_copy *copy, enum gm_copy_way way,
 		double *ret_ns);
+
+/* dst[i] += GM_COPY_ALPHA * src[i] of floats, as any program would write it for
+ * this CPU; and the same by threads, as gm_copy_run(). */
+#define GM_COPY_ALPHA 3.0f
+gm_copy_fn *gm_copy_axpy_loop(void);
+int gm_copy_run_axpy(const struct gm_copy *copy, double *ret_ns);
 
 #endif

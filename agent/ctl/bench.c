@@ -144,6 +144,7 @@ int gm_ctl_bench(struct gm_ctl *ctl)
 		{ "lookup_", gm_bench_read },     { "attach", gm_bench_read },
 		{ "trip_", gm_bench_trips },      { "depth_", gm_bench_trips },
 		{ "parked_", gm_bench_sleep },    { "wakes_", gm_bench_sleep },
+		{ "sessions_", gm_bench_crowd },  { "beside_", gm_bench_crowd },
 		{ "scatter_", gm_bench_scatter },
 	};
 	struct gm_bench bench = { .ctl = ctl, .rounds = ROUNDS };

@@ -46,6 +46,7 @@ int gm_bench_ping(struct gm_bench *bench);
 int gm_bench_read(struct gm_bench *bench);
 int gm_bench_trips(struct gm_bench *bench);
 int gm_bench_sleep(struct gm_bench *bench);
+int gm_bench_crowd(struct gm_bench *bench);
 int gm_bench_scatter(struct gm_bench *bench);
 
 #endif

@@ -24,6 +24,7 @@
 /* Each gets its number of rows behind it. */
 #define LARGE_NAME        "scatter_copy_256m"
 #define LARGE_MEMCPY_NAME "scatter_memcpy_256m"
+#define AXPY_NAME         "scatter_axpy_256m"
 #define DISPATCH_NAME     "scatter_dispatch_64k"
 #define FAULTS_NAME       "scatter_page_faults"
 
@@ -142,6 +143,54 @@ static int large(struct scatter *s)
 	return 0;
 }
 
+static int axpy_once(const struct scatter *s)
+{
+	const struct gpumap_job job = { .op = GPUMAP_OP_AXPY,
+					.dtype = GPUMAP_DTYPE_F32,
+					.dst = s->dst,
+					.src = s->src,
+					.alpha = (double)GM_COPY_ALPHA,
+					.n = LARGE / sizeof(float) };
+	const struct gpumap_scatter_opts opts = { .size = sizeof(opts),
+						  .rows = s->bench->rows,
+						  .n_rows = s->n_rows };
+	int ret = gpumap_scatter(s->bench->session, &job, &opts, NULL, 0);
+
+	return ret < 0 ? ret : 0;
+}
+
+/* Ours, then the same loop by threads, over the same pages. */
+static int axpy(struct scatter *s)
+{
+	struct gm_series series = { 0 };
+	char name[NAME_BYTES], note[96];
+	const struct gm_figure figure = { named(s, AXPY_NAME, name), "GB/s",
+					  GM_AT_LEAST, 0.95 };
+	int ret = axpy_once(s);
+
+	s->copy.bytes = LARGE;
+	s->copy.rounds = 1;
+	for (uint32_t i = 0; ret == 0 && i < s->bench->rounds; i++) {
+		uint64_t from = gm_ticks();
+		double ours, bare;
+
+		ret = axpy_once(s);
+		ours = (double)(gm_ticks() - from) * gm_ticks_ns();
+		if (ret == 0)
+			ret = gm_copy_run_axpy(&s->copy, &bare);
+		if (ret == 0)
+			gm_series_add(&series, LARGE / ours, LARGE / bare);
+	}
+	if (ret != 0)
+		return ret;
+	snprintf(note, sizeof(note),
+		 "of source, against a loop in %u bound "
+		 "threads",
+		 s->n_rows);
+	gm_bench_print(s->bench, &figure, &series, note);
+	return 0;
+}
+
 static int small_ns(struct scatter *s, double *ret_ns)
 {
 	static uint32_t ticks[SMALL_TIMES];
@@ -248,15 +297,14 @@ static int over_rows(struct gm_bench *bench, uint32_t n_rows)
 		const char *name;
 		int (*measure)(struct scatter *s);
 	} figures[] = {
-		{ LARGE_NAME, large },
-		{ LARGE_MEMCPY_NAME, large },
-		{ DISPATCH_NAME, dispatch },
+		{ LARGE_NAME, large },        { LARGE_MEMCPY_NAME, large },
+		{ AXPY_NAME, axpy },          { DISPATCH_NAME, dispatch },
 		{ FAULTS_NAME, page_faults },
 	};
 	int (*last)(struct scatter *) = NULL;
 	int ret = 0;
 
-	for (size_t i = 0; i < 4 && ret == 0; i++) {
+	for (size_t i = 0; i < 5 && ret == 0; i++) {
 		char name[NAME_BYTES];
 
 		if (figures[i].measure == last ||

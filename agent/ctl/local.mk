@@ -7,6 +7,7 @@ bin_PROGRAMS += %reldir%/gpumapctl
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/batch.c %reldir%/batch.h
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/bench.c %reldir%/bench.h
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/bench_read.c
+%canon_reldir%_gpumapctl_SOURCES += %reldir%/bench_crowd.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/bench_scatter.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/bench_sleep.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/bench_trips.c

@@ -2,9 +2,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * A scatter that checks itself: every element of the result is compared with
- * what this process computes, so a row that drops, repeats or misplaces a tile
- * is named.
+ * A scatter that checks itself: every element of the result, and of a reduction
+ * every tile's, is compared with what this process computes, so a row that drops,
+ * repeats or misplaces a tile is named.
  */
 
 #include "agent/ctl/ctl.h"
@@ -20,8 +20,29 @@
 #define PATTERN       UINT64_C(0x5a)
 #define DEFAULT_BYTES (UINT64_C(64) << 20)
 
+/* A prime, so that no tile begins where the mask does. */
+#define MASK_N     1021u
+#define MASK_FIRST 5u
+
+struct run;
+
+/* What the operations are tried with, and whether an element of the result, or
+ * of a reduction a tile's, is what this process makes of it. */
+struct kind {
+	const char *name;
+	uint32_t op;
+	uint32_t dtype;
+	uint32_t to;      /* of the result */
+	uint32_t element; /* bytes, of the source where there is one */
+	uint32_t result;  /* bytes */
+	bool (*right)(const struct run *run, uint64_t i);
+	bool reduces;
+	uint32_t mask; /* bytes of its elements, 0: none */
+};
+
 struct run {
 	const struct gm_ctl *ctl;
+	const struct kind *kind;
 	struct gpumap_session *session;
 	struct gpumap_job job;
 	uint64_t bytes;
@@ -31,17 +52,12 @@ struct run {
 	uint64_t rounds;
 };
 
-static const struct {
-	const char *name;
-	uint32_t op;
-	uint32_t dtype;
-	uint32_t element; /* bytes */
-} ops[] = {
-	{ "copy", GPUMAP_OP_COPY, GPUMAP_DTYPE_U8, 1 },
-	{ "fill", GPUMAP_OP_FILL, GPUMAP_DTYPE_U8, 1 },
-	{ "scale", GPUMAP_OP_SCALE, GPUMAP_DTYPE_F32, 4 },
-	{ "axpy", GPUMAP_OP_AXPY, GPUMAP_DTYPE_F32, 4 },
-};
+/* ---- what is right --------------------------------------------------------- */
+
+static uint8_t source_byte(uint64_t i)
+{
+	return (uint8_t)(i * 131 + (i >> 12));
+}
 
 /* Small integers: exact in f32 whatever the operation does to them once. */
 static float source(uint64_t i)
@@ -54,46 +70,183 @@ static float target(uint64_t i)
 	return (float)(i % 127);
 }
 
+/* Small and large, of either sign. */
+static int32_t source_i32(uint64_t i)
+{
+	return (int32_t)(uint32_t)(i * UINT64_C(2654435761) >> (i % 24));
+}
+
+static uint64_t mask_index(uint64_t i)
+{
+	return (i % MASK_N + MASK_FIRST) % MASK_N;
+}
+
+static float mask_f32(uint64_t k)
+{
+	return -(float)k;
+}
+
+static bool mask_hides(uint64_t k)
+{
+	return k % 7 == 0;
+}
+
+static const uint8_t *bytes_of(const struct run *run)
+{
+	return run->job.dst;
+}
+
+static const float *floats_of(const struct run *run)
+{
+	return run->job.dst;
+}
+
+static bool fill_is_right(const struct run *run, uint64_t i)
+{
+	return bytes_of(run)[i] == PATTERN;
+}
+
+static bool copy_is_right(const struct run *run, uint64_t i)
+{
+	return bytes_of(run)[i] == source_byte(i);
+}
+
+static bool scale_is_right(const struct run *run, uint64_t i)
+{
+	return floats_of(run)[i] == (float)ALPHA * source(i);
+}
+
+static bool axpy_is_right(const struct run *run, uint64_t i)
+{
+	return floats_of(run)[i] == target(i) + (float)ALPHA * source(i);
+}
+
+/* To the nearest bf16, of two that are as near to the even one. */
+static bool cast_is_right(const struct run *run, uint64_t i)
+{
+	const uint16_t *got = run->job.dst;
+	float from = source(i);
+	uint32_t bits;
+
+	memcpy(&bits, &from, sizeof(bits));
+	return got[i] == (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+}
+
+static bool mask_add_is_right(const struct run *run, uint64_t i)
+{
+	return floats_of(run)[i] == source(i) + mask_f32(mask_index(i));
+}
+
+static bool mask_bool_is_right(const struct run *run, uint64_t i)
+{
+	float got = floats_of(run)[i];
+
+	return mask_hides(mask_index(i)) ? got < 0 && got * 2 == got
+					 : got == source(i);
+}
+
+/* Of tile @i. */
+static bool reduction_is_right(const struct run *run, uint64_t i)
+{
+	const struct gpumap_tile *tile = &run->tiles[i];
+	int64_t sum = 0, least = INT32_MAX, most = INT32_MIN;
+
+	for (uint64_t k = tile->first; k < tile->first + tile->n; k++) {
+		int64_t value = source_i32(k);
+
+		sum += value;
+		least = value < least ? value : least;
+		most = value > most ? value : most;
+	}
+	if (run->job.op == GPUMAP_OP_SUM)
+		return ((const int64_t *)run->job.dst)[i] == sum;
+	return ((const int32_t *)run->job.dst)[i] ==
+	       (run->job.op == GPUMAP_OP_MIN ? least : most);
+}
+
+#define U8  GPUMAP_DTYPE_U8
+#define F32 GPUMAP_DTYPE_F32
+#define I32 GPUMAP_DTYPE_I32
+
+static const struct kind kinds[] = {
+	{ "copy", GPUMAP_OP_COPY, U8, 0, 1, 1, copy_is_right, false, 0 },
+	{ "fill", GPUMAP_OP_FILL, U8, 0, 1, 1, fill_is_right, false, 0 },
+	{ "scale", GPUMAP_OP_SCALE, F32, 0, 4, 4, scale_is_right, false, 0 },
+	{ "axpy", GPUMAP_OP_AXPY, F32, 0, 4, 4, axpy_is_right, false, 0 },
+	{ "cast", GPUMAP_OP_CAST, F32, GPUMAP_DTYPE_BF16, 4, 2, cast_is_right,
+	  false, 0 },
+	{ "mask_add", GPUMAP_OP_MASK_ADD, F32, 0, 4, 4, mask_add_is_right,
+	  false, 4 },
+	{ "mask_bool", GPUMAP_OP_MASK_BOOL, F32, 0, 4, 4, mask_bool_is_right,
+	  false, 1 },
+	{ "sum", GPUMAP_OP_SUM, I32, 0, 4, 8, reduction_is_right, true, 0 },
+	{ "min", GPUMAP_OP_MIN, I32, 0, 4, 4, reduction_is_right, true, 0 },
+	{ "max", GPUMAP_OP_MAX, I32, 0, 4, 4, reduction_is_right, true, 0 },
+};
+
+#define N_KINDS (sizeof(kinds) / sizeof(kinds[0]))
+
+/* Of the result, in bytes. */
+static uint64_t result_bytes(const struct run *run)
+{
+	return (run->kind->reduces ? GPUMAP_ROWS_MAX : run->job.n) *
+	       run->kind->result;
+}
+
 /* Source and destination hold what the check expects to start from. */
 static void prepare(struct run *run)
 {
-	uint8_t *bytes = (uint8_t *)run->job.src;
-	float *from = (float *)run->job.src, *to = run->job.dst;
+	void *memory = (void *)(uintptr_t)run->job.src;
+	uint8_t *bytes = memory;
+	int32_t *ints = memory;
+	float *from = memory, *to = run->job.dst;
 
-	if (run->job.dtype == GPUMAP_DTYPE_U8) {
-		memset(run->job.dst, 0, run->bytes);
-		for (uint64_t i = 0; bytes != NULL && i < run->bytes; i++)
-			bytes[i] = (uint8_t)(i * 131 + (i >> 12));
-		return;
+	if (run->job.op == GPUMAP_OP_AXPY) {
+		for (uint64_t i = 0; i < run->job.n; i++)
+			to[i] = target(i);
+	} else {
+		memset(to, 0, result_bytes(run));
 	}
-	for (uint64_t i = 0; i < run->job.n; i++) {
-		from[i] = source(i);
-		to[i] = target(i);
+	for (uint64_t i = 0; memory != NULL && i < run->job.n; i++) {
+		if (run->job.dtype == U8)
+			bytes[i] = source_byte(i);
+		else if (run->job.dtype == I32)
+			ints[i] = source_i32(i);
+		else
+			from[i] = source(i);
 	}
 }
 
-/* The first element that is not as it should be, or the number of them. */
+static void prepare_mask(const struct run *run, void *memory)
+{
+	uint8_t *hides = memory;
+	float *adds = memory;
+
+	for (uint32_t k = 0; k < MASK_N; k++) {
+		if (run->kind->mask == 1)
+			hides[k] = mask_hides(k);
+		else
+			adds[k] = mask_f32(k);
+	}
+}
+
+/* How many elements, or of a reduction tiles, the result has. */
+static uint64_t n_results(const struct run *run)
+{
+	return run->kind->reduces ? (uint64_t)run->n_tiles : run->job.n;
+}
+
+/* The first that is not as it should be, or the number of them. */
 static uint64_t first_wrong(const struct run *run)
 {
-	const uint8_t *bytes = run->job.dst;
-	const float *to = run->job.dst;
+	uint64_t n = n_results(run), i = 0;
 
-	for (uint64_t i = 0; i < run->job.n; i++) {
-		bool right;
-
-		if (run->job.op == GPUMAP_OP_FILL)
-			right = bytes[i] == PATTERN;
-		else if (run->job.op == GPUMAP_OP_COPY)
-			right = bytes[i] == (uint8_t)(i * 131 + (i >> 12));
-		else if (run->job.op == GPUMAP_OP_SCALE)
-			right = to[i] == (float)ALPHA * source(i);
-		else
-			right = to[i] == target(i) + (float)ALPHA * source(i);
-		if (!right)
-			return i;
-	}
-	return run->job.n;
+	while (i < n && run->kind->right(run, i))
+		i++;
+	return i;
 }
+
+/* ---- the scatter ----------------------------------------------------------- */
 
 /* Where source and destination lie: the first row that takes part. */
 static uint32_t first_row(const struct gm_ctl *ctl)
@@ -127,14 +280,38 @@ static int set_up(struct run *run)
 	ret = gpumap_session_open(ctl->map, &opts, &run->session);
 	if (ret != 0)
 		return gm_ctl_fail(ctl, ret, "open a session");
-	ret = gpumap_alloc(run->session, row, run->bytes, &run->job.dst);
+	ret = gpumap_alloc(run->session, row, result_bytes(run), &run->job.dst);
 	if (ret == 0 && run->job.op != GPUMAP_OP_FILL) {
 		ret = gpumap_alloc(run->session, row, run->bytes, &memory);
 		run->job.src = ret == 0 ? memory : NULL;
 	}
+	if (ret == 0 && run->kind->mask != 0) {
+		ret = gpumap_alloc(run->session, row, MASK_N * run->kind->mask,
+				   &memory);
+		run->job.mask = ret == 0 ? memory : NULL;
+		run->job.mask_n = MASK_N;
+		run->job.mask_first = MASK_FIRST;
+		if (ret == 0)
+			prepare_mask(run, memory);
+	}
 	if (ret != 0)
 		return gm_ctl_fail(ctl, ret, "memory on row %u", row);
 	return GM_EXIT_OK;
+}
+
+static void tell_wrong(const struct run *run, uint64_t wrong)
+{
+	if (run->kind->reduces) {
+		fprintf(stderr, "gpumapctl: the result of row %u is wrong\n",
+			run->tiles[wrong].row);
+		return;
+	}
+	for (int i = 0; i < run->n_tiles; i++)
+		if (wrong - run->tiles[i].first < run->tiles[i].n)
+			fprintf(stderr,
+				"gpumapctl: element %llu is wrong; row %u had "
+				"it\n",
+				(unsigned long long)wrong, run->tiles[i].row);
 }
 
 static int scatter_once(struct run *run)
@@ -164,18 +341,13 @@ static int scatter_once(struct run *run)
 	if (ns < run->best_ns)
 		run->best_ns = ns;
 	wrong = first_wrong(run);
-	if (wrong == run->job.n)
+	if (wrong == n_results(run))
 		return GM_EXIT_OK;
-	for (int i = 0; i < run->n_tiles; i++)
-		if (wrong - run->tiles[i].first < run->tiles[i].n)
-			fprintf(stderr,
-				"gpumapctl: element %llu is wrong; row %u had "
-				"it\n",
-				(unsigned long long)wrong, run->tiles[i].row);
+	tell_wrong(run, wrong);
 	return GM_EXIT_FAILED;
 }
 
-static int show(const struct run *run, const char *op)
+static int show(const struct run *run)
 {
 	double rate = (double)run->bytes / (double)run->best_ns;
 	json_t *tiles = json_array();
@@ -190,9 +362,9 @@ static int show(const struct run *run, const char *op)
 					 (int)run->tiles[i].status));
 	if (run->ctl->json)
 		return gm_ctl_print(json_pack(
-			"{s:s, s:I, s:I, s:I, s:f, s:b, s:o}", "op", op,
-			"bytes", (json_int_t)run->bytes, "rounds",
-			(json_int_t)run->rounds, "best_ns",
+			"{s:s, s:I, s:I, s:I, s:f, s:b, s:o}", "op",
+			run->kind->name, "bytes", (json_int_t)run->bytes,
+			"rounds", (json_int_t)run->rounds, "best_ns",
 			(json_int_t)run->best_ns, "gigabytes_per_second", rate,
 			"right", 1, "tiles", tiles));
 	json_decref(tiles);
@@ -201,33 +373,41 @@ static int show(const struct run *run, const char *op)
 		       (unsigned long long)run->tiles[i].first,
 		       (unsigned long long)(run->tiles[i].first +
 					    run->tiles[i].n - 1));
-	printf("%s of %s over %d rows: every element is right; best of %llu "
+	printf("%s of %s over %d rows: every %s is right; best of %llu "
 	       "rounds %.3f ms, %.1f GB/s\n",
-	       op, gm_ctl_size(run->bytes, size), run->n_tiles,
+	       run->kind->name, gm_ctl_size(run->bytes, size), run->n_tiles,
+	       run->kind->reduces ? "row's result" : "element",
 	       (unsigned long long)run->rounds, (double)run->best_ns / 1e6,
 	       rate);
 	return GM_EXIT_OK;
 }
 
+static const struct kind *kind_of(const char *name)
+{
+	for (size_t i = 0; i < N_KINDS; i++)
+		if (strcmp(kinds[i].name, name) == 0)
+			return &kinds[i];
+	fprintf(stderr, "gpumapctl: --op is ");
+	for (size_t i = 0; i < N_KINDS; i++)
+		fprintf(stderr, "%s%s", kinds[i].name,
+			i + 2 < N_KINDS   ? ", "
+			: i + 1 < N_KINDS ? " or "
+					  : "");
+	fprintf(stderr, ", not \"%s\"\n", name);
+	return NULL;
+}
+
 int gm_ctl_scatter(struct gm_ctl *ctl)
 {
 	struct run run = { .ctl = ctl, .best_ns = UINT64_MAX };
-	const char *name = ctl->op != NULL ? ctl->op : "copy";
-	size_t op = 0;
+	const struct kind *kind = kind_of(ctl->op != NULL ? ctl->op : "copy");
 	int ret;
 
-	while (op < sizeof(ops) / sizeof(ops[0]) &&
-	       strcmp(ops[op].name, name) != 0)
-		op++;
-	if (op == sizeof(ops) / sizeof(ops[0])) {
-		fprintf(stderr,
-			"gpumapctl: --op is copy, fill, scale or axpy, not "
-			"\"%s\"\n",
-			name);
+	if (kind == NULL)
 		return GM_EXIT_USAGE;
-	}
+	run.kind = kind;
 	run.bytes = (ctl->given & GM_OPT_BYTES) ? ctl->bytes : DEFAULT_BYTES;
-	run.bytes = run.bytes / ops[op].element * ops[op].element;
+	run.bytes = run.bytes / kind->element * kind->element;
 	run.rounds = (ctl->given & GM_OPT_ROUNDS) ? ctl->rounds : 3;
 	if (run.bytes == 0 || run.bytes > UINT64_C(1) << 40 ||
 	    run.rounds == 0) {
@@ -236,16 +416,17 @@ int gm_ctl_scatter(struct gm_ctl *ctl)
 		      stderr);
 		return GM_EXIT_USAGE;
 	}
-	run.job = (struct gpumap_job){ .op = ops[op].op,
-				       .dtype = ops[op].dtype,
-				       .n = run.bytes / ops[op].element,
+	run.job = (struct gpumap_job){ .op = kind->op,
+				       .dtype = kind->dtype,
+				       .to = kind->to,
+				       .n = run.bytes / kind->element,
 				       .alpha = ALPHA,
 				       .pattern = PATTERN };
 	ret = set_up(&run);
 	for (uint64_t i = 0; ret == GM_EXIT_OK && i < run.rounds; i++)
 		ret = scatter_once(&run);
 	if (ret == GM_EXIT_OK)
-		ret = show(&run, name);
+		ret = show(&run);
 	gpumap_session_close(run.session);
 	return ret;
 }

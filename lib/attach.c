@@ -152,6 +152,7 @@ static int create(const char *instance, const char *runtime_dir,
 
 static void destroy(struct gpumap *map)
 {
+	gm_masks_unmap(map);
 	unmap(map);
 	gm_link_close(&map->link);
 	gm_guard_drop(&map->mine);

@@ -15,8 +15,8 @@ static const struct {
 	{ -E2BIG, "the caller asks for more than this library knows; "
 		  "install a newer libgpumap" },
 	{ -EACCES,
-	  "this user may not read the map or talk to the agent, see "
-	  "the mode and the group of its socket; or a READ_ONLY buffer "
+	  "this user may not read the map or its masks or talk to the agent, "
+	  "see the mode and the group of its socket; or a READ_ONLY buffer "
 	  "would be written; or it is not shared with this user" },
 	{ -EAGAIN, "published anew meanwhile, or no credit left; "
 		   "refresh or take completions, and try again" },
@@ -29,6 +29,8 @@ static const struct {
 	{ -ECONNRESET, "the agent went away, and the session with it" },
 	{ -EDQUOT, "this user's or this session's quota is used up" },
 	{ -EEXIST, "there is such a thing already" },
+	{ -EFBIG, "larger than any may be here, see masks.bytes-per-uid of "
+		  "gpumapd.conf" },
 	{ -EINVAL, "an argument was refused" },
 	{ -EIO, "the worker of the row died before the job ended, or the "
 		"agent's disk failed" },

@@ -12,6 +12,7 @@
  *	attach	 the mapping		 control  one request, one reply
  *	read	 devices		 publish  requests of an attachment
  *	view	 layer maps		 session	memory, queue pairs
+ *	mask	 masks			 mask_publish	 requests for them
  *	health	 heartbeat, changes	 arena	  who has which bytes
  *	guard	 whose process is this	 buffers  other memory, by handle
  *	file	 files, likewise	 named	  what of it jobs may name
@@ -165,8 +166,9 @@ struct gpumap {
 	pid_t pid;            /* that attached */
 	struct gm_guard mine; /* made with the connection */
 	struct gm_link link;
-	pthread_mutex_t lock; /* of all below, and of link and mine */
-	uint64_t *pins;       /* claims that are ours */
+	pthread_mutex_t lock;      /* of all below, and of link and mine */
+	struct gm_node_map *nodes; /* mapped so far; see mask.c */
+	uint64_t *pins;            /* claims that are ours */
 	size_t n_pins;
 	size_t room_pins;
 	char refusal[GM_WHY];
@@ -185,8 +187,23 @@ int gm_map_call(struct gpumap *map, struct gm_call *call, uint32_t max_fds);
 /* What gpumap_refusal() answers from now on. */
 void gm_map_refuse(struct gpumap *map, const char *why);
 
+/* A name as the wire wants it, padded with zeros.  Returns 0, or -EINVAL with
+ * the refusal stored. */
+int gm_map_put_name(struct gpumap *map, const char *name, char ret_name[64]);
+
+/* Objects of enum gm_kind @kind, by name.  Return as gpumap_layers_release(),
+ * _pin() and _next(); a pin is among the attachment's then. */
+int gm_map_release(struct gpumap *map, uint32_t kind, const char *name);
+int gm_map_pin(struct gpumap *map, uint32_t kind, const char *name,
+	       struct gm_pin_reply *ret_pin);
+int gm_next_name(const struct gpumap *map, uint32_t kind, uint32_t *cursor,
+		 char ret_name[GPUMAP_NAME_MAX + 1]);
+
 /* How long ago the agent was last seen, ns. */
 uint64_t gm_map_age(const struct gpumap *map);
+
+/* Unmap what masks have had mapped. */
+void gm_masks_unmap(struct gpumap *map);
 
 struct gm_visible_list;
 

@@ -142,8 +142,8 @@ int gpumap_layers_read(const struct gpumap *map, const char *name,
 	return ret;
 }
 
-int gpumap_layers_next(const struct gpumap *map, uint32_t *cursor,
-		       char ret_name[GPUMAP_NAME_MAX + 1])
+int gm_next_name(const struct gpumap *map, uint32_t kind, uint32_t *cursor,
+		 char ret_name[GPUMAP_NAME_MAX + 1])
 {
 	const struct gm_map *m = &map->map;
 
@@ -154,10 +154,16 @@ int gpumap_layers_next(const struct gpumap *map, uint32_t *cursor,
 
 		for (int i = 0; i < GM_OBJECT_ATTEMPTS && ret == -EAGAIN; i++)
 			ret = gm_object_open(m, slot, &object);
-		if (ret != 0 || object.image.kind != GM_KIND_LAYERS)
+		if (ret != 0 || object.image.kind != kind)
 			continue;
 		memcpy(ret_name, object.image.name, GPUMAP_NAME_MAX + 1);
 		return 1;
 	}
 	return 0;
+}
+
+int gpumap_layers_next(const struct gpumap *map, uint32_t *cursor,
+		       char ret_name[GPUMAP_NAME_MAX + 1])
+{
+	return gm_next_name(map, GM_KIND_LAYERS, cursor, ret_name);
 }

@@ -19,6 +19,8 @@ noinst_LTLIBRARIES += %reldir%/libclient.la
 	%reldir%/huge.c \
 	%reldir%/internal.h \
 	%reldir%/layers.c \
+	%reldir%/mask.c \
+	%reldir%/mask_publish.c \
 	%reldir%/named.c \
 	%reldir%/plan.c \
 	%reldir%/publish.c \

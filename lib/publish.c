@@ -15,8 +15,7 @@ static int refuse(struct gpumap *map, int error, const char *why)
 	return error;
 }
 
-/* A name as the wire wants it: padded with zeros. */
-static int put_name(struct gpumap *map, const char *name, char ret_name[64])
+int gm_map_put_name(struct gpumap *map, const char *name, char ret_name[64])
 {
 	size_t n = name != NULL ? gm_object_name(name) : 0;
 
@@ -46,7 +45,7 @@ int gpumap_layers_publish(struct gpumap *map,
 	if (ret == 0)
 		ret = gm_map_mine(map);
 	if (ret == 0)
-		ret = put_name(map, ours.name, body.name);
+		ret = gm_map_put_name(map, ours.name, body.name);
 	if (ret != 0)
 		return ret;
 	if (ours.spec == NULL)
@@ -74,17 +73,22 @@ int gpumap_layers_publish(struct gpumap *map,
 	return gm_map_call(map, &call, 0);
 }
 
-int gpumap_layers_release(struct gpumap *map, const char *name)
+int gm_map_release(struct gpumap *map, uint32_t kind, const char *name)
 {
-	struct gm_object_name body = { .kind = GM_KIND_LAYERS };
+	struct gm_object_name body = { .kind = kind };
 	struct gm_call call = { .type = GM_CONTROL_RELEASE,
 				.body = &body,
 				.body_bytes = sizeof(body) };
 	int ret = gm_map_mine(map);
 
 	if (ret == 0)
-		ret = put_name(map, name, body.name);
+		ret = gm_map_put_name(map, name, body.name);
 	return ret == 0 ? gm_map_call(map, &call, 0) : ret;
+}
+
+int gpumap_layers_release(struct gpumap *map, const char *name)
+{
+	return gm_map_release(map, GM_KIND_LAYERS, name);
 }
 
 /* ---- pins --------------------------------------------------------------- */
@@ -114,27 +118,36 @@ static void forget(struct gpumap *map, uint64_t claim)
 		}
 }
 
-int gpumap_layers_pin(struct gpumap *map, const char *name,
-		      struct gpumap_view *ret_view, uint64_t *ret_pin)
+int gm_map_pin(struct gpumap *map, uint32_t kind, const char *name,
+	       struct gm_pin_reply *ret_pin)
 {
-	struct gm_object_name body = { .kind = GM_KIND_LAYERS };
-	struct gm_pin_reply reply;
+	struct gm_object_name body = { .kind = kind };
 	struct gm_call call = { .type = GM_CONTROL_PIN,
 				.body = &body,
 				.body_bytes = sizeof(body),
-				.reply = &reply,
-				.reply_bytes = sizeof(reply) };
+				.reply = ret_pin,
+				.reply_bytes = sizeof(*ret_pin) };
 	int ret = gm_map_mine(map);
 
 	if (ret == 0)
-		ret = put_name(map, name, body.name);
+		ret = gm_map_put_name(map, name, body.name);
 	if (ret == 0)
 		ret = make_room(map);
 	if (ret == 0)
 		ret = gm_map_call(map, &call, 0);
+	if (ret == 0)
+		map->pins[map->n_pins++] = ret_pin->claim;
+	return ret;
+}
+
+int gpumap_layers_pin(struct gpumap *map, const char *name,
+		      struct gpumap_view *ret_view, uint64_t *ret_pin)
+{
+	struct gm_pin_reply reply;
+	int ret = gm_map_pin(map, GM_KIND_LAYERS, name, &reply);
+
 	if (ret != 0)
 		return ret;
-	map->pins[map->n_pins++] = reply.claim;
 	ret = -EPROTO;
 	if (reply.unit >> GM_UNIT_BITS == 0)
 		ret = gm_view_pinned(map, name,

@@ -14,7 +14,8 @@
  * So an old library works with a new agent and the reverse.
  *
  * A record whose length differs from its header's, and descriptors that a type
- * does not carry, end the connection.  REGISTER alone carries one to the agent.  A refusal is a reply with a negative
+ * does not carry, end the connection.  REGISTER and MASK_PUBLISH carry one to the
+ * agent, over a session.  A refusal is a reply with a negative
  * status and a struct gm_refusal for body.
  *
  * A session is a connection of its own: it ends when the connection does.
@@ -47,7 +48,9 @@ enum gm_control_type {
 	GM_CONTROL_DRAIN = 15,
 	GM_CONTROL_USAGE = 16,
 	GM_CONTROL_REACH = 17,
-	GM_CONTROL_UNREACH = 18
+	GM_CONTROL_UNREACH = 18,
+	GM_CONTROL_MASK_PUBLISH = 26, /* may carry 1 there: the tensor */
+	GM_CONTROL_MASK_NODE = 27     /* 1 back: a node segment */
 };
 
 struct gm_control {
@@ -360,6 +363,48 @@ struct gm_unreach {
 	uint64_t handle;
 };
 
+/*
+ * MASK_PUBLISH: make a mask, or replace the one of its name, and have a replica
+ * of it for each row.
+ *
+ * A CUSTOM one is generated as @form says, or its tensor is read from the
+ * descriptor that comes along: a memfd that cannot shrink, as with REGISTER and
+ * on a session's connection.  Tail: n_rows uint32_t, or none where @map names a
+ * layer map, whose rows the mask then follows.
+ */
+struct gm_mask_publish {
+	char name[64];
+	char map[64];   /* empty: the rows of the tail */
+	uint32_t kind;  /* enum gpumap_mask_kind */
+	uint32_t form;  /* enum gpumap_mask_form */
+	uint32_t dtype; /* enum gpumap_dtype */
+	uint32_t rank;  /* of what is loaded */
+	uint64_t shape[4];
+	uint64_t at; /* in the descriptor's file */
+	uint64_t tgt_len;
+	uint64_t past_kv_len;
+	uint64_t sliding_window;
+	uint64_t chunk_size;
+	uint32_t n_rows;
+	uint32_t reserved;
+};
+
+struct gm_mask_publish_reply {
+	uint64_t version;
+	uint64_t bytes;    /* of the tensor */
+	uint32_t n_copies; /* replicas that were written */
+	uint32_t n_shared; /* that were there already, by another name */
+};
+
+/* MASK_NODE: a node segment, for who cannot open it by name.  No reply body. */
+struct gm_mask_node {
+	uint32_t node;
+	uint32_t reserved;
+};
+
+_Static_assert(sizeof(struct gm_mask_publish) == 224, "wire");
+_Static_assert(sizeof(struct gm_mask_publish_reply) == 24, "wire");
+_Static_assert(sizeof(struct gm_mask_node) == 8, "wire");
 _Static_assert(sizeof(struct gm_control) == 24, "wire");
 _Static_assert(sizeof(struct gm_refusal) == 256, "wire");
 _Static_assert(sizeof(struct gm_hello) == 16, "wire");

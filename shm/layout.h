@@ -12,6 +12,10 @@
  * (seq.h).  Fields of an image are therefore never accessed in the segment,
  * with one exception: a layer map's rows, which views read in place.
  *
+ * The bytes of masks lie beside it, in node segments, /dev/shm/gpumap.1.
+ * <instance>.node<N>: a struct gm_node_header and spans of whole GM_SPAN_UNITs
+ * that blocks of kind mask name.
+ *
  *	0		struct gm_header
  *	rows_at		n_rows * struct gm_row
  *	objects_at	n_objects * struct gm_object_slot
@@ -35,9 +39,10 @@
 #include "shm/atomic.h"
 
 #define GM_LAYOUT_MAJOR   1u
-#define GM_LAYOUT_MINOR   4u
+#define GM_LAYOUT_MINOR   5u
 #define GM_MINOR_MORE     3u /* since then workers know second slots */
 #define GM_MINOR_CASTS    4u /* and operations from CAST on */
+#define GM_MINOR_MASKS    5u /* and agents publish masks */
 #define GM_MAGIC          UINT64_C(0x000050414d555047) /* "GPUMAP", little-endian */
 #define GM_BYTE_ORDER     UINT32_C(0x01020304)
 
@@ -230,6 +235,66 @@ struct gm_charge_image {
 	uint64_t reserve_bytes;
 };
 
+#define GM_MASK_RANK_MAX 4u
+
+/* Of a GM_KIND_MASK block; since minor 5.  The tensor is as published: dense,
+ * the last dimension the fastest. */
+struct gm_mask_image {
+	struct gm_object_image object;
+	uint32_t kind;  /* enum gpumap_mask_kind; CUSTOM alone has a tensor */
+	uint32_t form;  /* enum gpumap_mask_form; LOADED: by no rule */
+	uint32_t dtype; /* enum gpumap_dtype */
+	uint32_t rank;
+	uint64_t shape[GM_MASK_RANK_MAX];   /* elements; 0 past the rank */
+	uint64_t strides[GM_MASK_RANK_MAX]; /* bytes; likewise */
+	uint64_t bytes;                     /* of the tensor */
+	uint64_t hash;                      /* of these bytes */
+	/* What it was generated from. */
+	uint64_t tgt_len;
+	uint64_t past_kv_len;
+	uint64_t sliding_window;
+	uint64_t chunk_size;
+	uint32_t n_replicas;     /* 1 to GM_ROWS, each of another row */
+	uint32_t replicas_at;    /* struct gm_replica_image */
+	char map[GM_NAME_BYTES]; /* whose rows it follows; "": none */
+	uint64_t reserved[2];
+};
+
+/* Where a replica's bytes are. */
+enum gm_replica_place {
+	GM_REPLICA_NOWHERE = 0, /* there are none: it has no tensor */
+	GM_REPLICA_NODE = 1,    /* in a node segment */
+	GM_REPLICA_DEVICE = 2   /* in an exported allocation */
+};
+
+/* One row's.  Rows of one node name the same span. */
+struct gm_replica_image {
+	uint32_t row;
+	uint32_t row_generation;
+	uint32_t place; /* enum gm_replica_place */
+	uint32_t node;  /* NODE: which */
+	uint64_t id;    /* NODE: made of its header; DEVICE: of the export */
+	uint64_t at;    /* NODE: whole GM_SPAN_UNITs from the file's start */
+	uint64_t bytes; /* of the tensor */
+};
+
+#define GM_NODE_MAGIC UINT64_C(0x004e50414d555047) /* "GPUMAPN" */
+#define GM_SPAN_UNIT  65536u /* bytes: whole pages, whatever the kernel's */
+#define GM_NODES      256u
+
+/* Opens a node segment; in shared memory.  It does not change while the file
+ * has its name.  Pages behind it come as masks need them, and never go. */
+struct gm_node_header {
+	gm_a64 magic;
+	gm_a32 major;
+	gm_a32 minor;
+	gm_a32 byte_order;
+	gm_a32 node;
+	gm_a64 size; /* bytes of the file, taken or not */
+	gm_a64 boot_id[2];
+	gm_a64 made; /* ns, CLOCK_MONOTONIC: tells it from one before it */
+};
+
 enum gm_holder_kind {
 	GM_HOLDER_FREE = 0,
 	GM_HOLDER_PIN = 1,
@@ -287,6 +352,13 @@ GM_ASSERT_AT(gm_layers_image, max_seq_len, 184);
 GM_ASSERT_BYTES(gm_layers_image, 200);
 GM_ASSERT_BYTES(gm_charge_image, 40);
 GM_ASSERT_BYTES(gm_holder_image, sizeof(struct gm_holder));
+GM_ASSERT_AT(gm_mask_image, shape, 144);
+GM_ASSERT_AT(gm_mask_image, n_replicas, 256);
+GM_ASSERT_AT(gm_mask_image, map, 264);
+GM_ASSERT_BYTES(gm_mask_image, 344);
+GM_ASSERT_BYTES(gm_replica_image, 40);
+GM_ASSERT_AT(gm_node_header, made, 48);
+GM_ASSERT_BYTES(gm_node_header, 56);
 
 /* Where the fixed parts of a segment of major 1 lie. */
 #define GM_ROWS_AT    4096u

@@ -116,6 +116,20 @@ static void images(void)
 	AT(gm_layers_image, compute_dtype);
 	SIZE(gm_charge_image);
 	AT(gm_charge_image, weight_bytes);
+	SIZE(gm_mask_image);
+	AT(gm_mask_image, kind);
+	AT(gm_mask_image, shape);
+	AT(gm_mask_image, strides);
+	AT(gm_mask_image, hash);
+	AT(gm_mask_image, chunk_size);
+	AT(gm_mask_image, n_replicas);
+	AT(gm_mask_image, map);
+	SIZE(gm_replica_image);
+	AT(gm_replica_image, place);
+	AT(gm_replica_image, at);
+	SIZE(gm_node_header);
+	AT(gm_node_header, node);
+	AT(gm_node_header, made);
 	SIZE(gm_holder_image);
 	AT(gm_holder_image, unit);
 	AT(gm_holder_image, start);
@@ -193,11 +207,21 @@ static void messages(void)
 	SIZE(gm_control_charge);
 	SIZE(gm_control_run);
 	SIZE(gm_control_plan_refusal);
+	SIZE(gm_mask_publish);
+	AT(gm_mask_publish, shape);
+	AT(gm_mask_publish, n_rows);
+	SIZE(gm_mask_publish_reply);
+	SIZE(gm_mask_node);
 	SIZE(gpumap_view);
 	AT(gpumap_view, check);
 	AT(gpumap_view, expect);
 	AT(gpumap_view, key);
 	AT(gpumap_view, n);
+	SIZE(gpumap_mask);
+	AT(gpumap_mask, views);
+	SIZE(gpumap_mask_view);
+	AT(gpumap_mask_view, version);
+	AT(gpumap_mask_view, kind);
 }
 
 static void the_golden_file_agrees(const char *path)

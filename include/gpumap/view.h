@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * gpumap/view.h - look a value up in a published table, inline.
+ * gpumap/view.h - look a value up in a published table, or a mask, inline.
  *
  * A view is what a library call such as gpumap_layers_view() fills in: where
  * the entries are, how many, and one word that changes when they no longer
@@ -64,6 +64,91 @@ static inline int gpumap_view_get(const struct gpumap_view *view,
 	/* No agent publishes 2^31 or more; a damaged table may say so, and that
 	 * must not look like an error. */
 	return (int)(entry & INT32_MAX);
+}
+
+#define GPUMAP_MASK_RANK_MAX 4
+
+/* One row's replica of a mask, see gpumap_mask_get(). */
+struct gpumap_mask_view {
+	const void *data;   /* in this process; NULL: not in a host's memory */
+	uint64_t export_id; /* of a device's memory; 0: none */
+	uint64_t at;        /* bytes, in the export */
+	uint64_t bytes;     /* of the tensor; 0: it has none */
+	uint64_t version;   /* of the mask; 0: the row has no replica */
+	uint64_t shape[GPUMAP_MASK_RANK_MAX];
+	uint64_t strides[GPUMAP_MASK_RANK_MAX]; /* bytes */
+	uint32_t kind;                          /* enum gpumap_mask_kind */
+	uint32_t dtype;                         /* enum gpumap_dtype */
+	uint32_t rank;
+	uint32_t row;
+};
+
+/* An opened mask.  Filled by the library: leave it alone. */
+struct gpumap_mask {
+	const uint64_t *check; /* the word that changes */
+	uint64_t expect;       /* what it says while the views hold */
+	const struct gpumap_mask_view *views; /* of rows */
+	uint32_t n_rows;                      /* views */
+	uint32_t reserved;
+};
+
+struct gpumap;
+
+/* See gpumap.h. */
+__attribute__((visibility("default"))) int
+gpumap_mask_renew(struct gpumap *map, struct gpumap_mask *mask);
+
+/*
+ * gpumap_mask_get - one row's replica of an opened mask
+ *
+ * row		of the device table
+ * ret_view	receives the replica; it lies in @mask, and what it says is of
+ *		one version
+ *
+ * Who reads the tensor asks gpumap_mask_holds() afterwards, unless the mask is
+ * pinned: a version that was replaced meanwhile may have been read in parts.
+ *
+ * Returns	0
+ *		-ENOENT		the row has no replica, or the mask was released
+ *		-EAGAIN		it was published anew: ask again
+ *		and what else gpumap_mask_renew() returns
+ * Cost		three loads and three compares; no system call but as
+ *		gpumap_mask_renew()
+ * Threads	the mask's own thread
+ */
+static inline int gpumap_mask_get(struct gpumap *map, struct gpumap_mask *mask,
+				  uint32_t row,
+				  const struct gpumap_mask_view **ret_view)
+{
+	/* Views are this thread's own memory: nothing to order. */
+	if (__atomic_load_n(mask->check, __ATOMIC_RELAXED) != mask->expect) {
+		int ret = gpumap_mask_renew(map, mask);
+
+		return ret < 0 ? ret : -EAGAIN;
+	}
+	if (row >= mask->n_rows || mask->views[row].version == 0)
+		return -ENOENT;
+	*ret_view = &mask->views[row];
+	return 0;
+}
+
+/*
+ * gpumap_mask_holds - was all that was read of the mask's tensor of one version?
+ *
+ * Returns	1, or 0: throw away what was read since gpumap_mask_get()
+ * Cost		a load and a compare
+ * Threads	the mask's own thread
+ */
+static inline int gpumap_mask_holds(const struct gpumap_mask *mask)
+{
+	/* Whatever loads the caller has made come before this one.  Where loads
+	 * keep their order it is the compiler that must know. */
+#if defined(__x86_64__) || defined(__i386__)
+	__asm__ volatile("" : : : "memory");
+#else
+	__atomic_thread_fence(__ATOMIC_ACQUIRE); /* SEQ.reuse */
+#endif
+	return __atomic_load_n(mask->check, __ATOMIC_RELAXED) == mask->expect;
 }
 
 #ifdef __cplusplus

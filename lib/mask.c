@@ -1,0 +1,422 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Masks that are read: what they are, and where each row's replica is.
+ *
+ * An opened mask has its views filled when it is opened and when it was published
+ * anew, so that a lookup finds one ready.  Node segments are mapped whole, once
+ * per attachment, and stay so until it ends: they have their length from the
+ * start, and pages wherever a replica that was ever published lies.
+ */
+
+#include "lib/internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "shm/replicas.h"
+
+#define NODE_PATH "/dev/shm/gpumap.1."
+_Static_assert(GM_LAYOUT_MAJOR == 1, "the file's name carries the major");
+
+/* A node segment; a later one of the same node is another. */
+struct gm_node_map {
+	struct gm_node_map *next;
+	uint32_t node;
+	uint64_t made;
+	uint64_t bytes;
+	char *base;
+};
+
+struct opened {
+	struct gpumap_mask mask; /* the caller's part */
+	uint64_t pin;            /* 0: not pinned */
+	char name[GM_NAME_BYTES];
+	struct gpumap_mask_view views[GM_ROWS];
+	struct gpumap_mask_view fresh[GM_ROWS]; /* while they are filled */
+};
+
+/* What a pinned mask checks: it never changes. */
+static const uint64_t settled;
+
+/* ---- node segments ------------------------------------------------------ */
+
+void gm_masks_unmap(struct gpumap *map)
+{
+	struct gm_node_map *node;
+
+	while ((node = map->nodes) != NULL) {
+		map->nodes = node->next;
+		munmap(node->base, node->bytes);
+		free(node);
+	}
+}
+
+static void explain_access(struct gpumap *map, const char *path)
+{
+	char why[GM_WHY];
+	struct stat st;
+
+	if (stat(path, &st) == 0)
+		snprintf(why, sizeof(why),
+			 "%s is for its owner and group %u: add this user to "
+			 "that group, or set socket.group of gpumapd.conf to "
+			 "one that it is in",
+			 path, (unsigned int)st.st_gid);
+	else
+		snprintf(why, sizeof(why), "%s cannot be read", path);
+	gm_map_refuse(map, why);
+}
+
+/* The map's owner is who we believed when we attached. */
+static int judge_file(const struct stat *st)
+{
+	if (!S_ISREG(st->st_mode) || (st->st_mode & (S_IWGRP | S_IWOTH)) != 0)
+		return -EPERM;
+	if (st->st_size < (off_t)GM_SPAN_UNIT)
+		return -EPROTO;
+	return 0;
+}
+
+static int map_fd(int fd, uint32_t node, struct gm_node_map *ret_node)
+{
+	struct gm_node_map ours = { .node = node };
+	struct stat st;
+	void *base;
+	int ret;
+
+	if (fstat(fd, &st) != 0)
+		return -errno;
+	ret = judge_file(&st);
+	if (ret != 0)
+		return ret;
+	ours.bytes = (uint64_t)st.st_size;
+	base = mmap(NULL, ours.bytes, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd,
+		    0);
+	if (base == MAP_FAILED)
+		return -errno;
+	ours.base = base;
+	ret = gm_replicas_judge_node(base, ours.bytes, node, &ours.made);
+	if (ret != 0)
+		munmap(base, ours.bytes);
+	else
+		*ret_node = ours;
+	return ret;
+}
+
+static int map_by_agent(struct gpumap *map, uint32_t node,
+			struct gm_node_map *ret_node)
+{
+	struct gm_mask_node body = { .node = node };
+	struct gm_call call = { .type = GM_CONTROL_MASK_NODE,
+				.body = &body,
+				.body_bytes = sizeof(body) };
+	int ret = gm_map_call(map, &call, 1);
+
+	if (ret == 0)
+		ret = call.n_fds == 1 ? map_fd(call.fds[0], node, ret_node)
+				      : -EPROTO;
+	gm_call_close_fds(&call);
+	return ret;
+}
+
+static int map_node(struct gpumap *map, uint32_t node,
+		    struct gm_node_map *ret_node)
+{
+	char path[sizeof(NODE_PATH) + GPUMAP_NAME_MAX + 16];
+	int fd, ret;
+
+	snprintf(path, sizeof(path), NODE_PATH "%s.node%u", map->instance,
+		 node);
+	fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0 && errno == ELOOP)
+		return -EPERM;
+	if (fd < 0 && errno == ENOENT)
+		return map_by_agent(map, node, ret_node);
+	if (fd < 0) {
+		ret = -errno;
+		explain_access(map, path);
+		return ret;
+	}
+	ret = map_fd(fd, node, ret_node);
+	close(fd);
+	return ret;
+}
+
+/* -EAGAIN: what has the name is another segment, and so is what the mask says by
+ * now, or soon. */
+static int find_node(struct gpumap *map, uint32_t node, uint64_t made,
+		     const struct gm_node_map **ret_node)
+{
+	struct gm_node_map *at = map->nodes, found;
+	int ret;
+
+	while (at != NULL && (at->node != node || at->made != made))
+		at = at->next;
+	if (at == NULL) {
+		ret = map_node(map, node, &found);
+		if (ret != 0)
+			return ret;
+		if (found.made != made) {
+			munmap(found.base, found.bytes);
+			return -EAGAIN;
+		}
+		at = malloc(sizeof(*at));
+		if (at == NULL) {
+			munmap(found.base, found.bytes);
+			return -ENOMEM;
+		}
+		*at = found;
+		at->next = map->nodes;
+		map->nodes = at;
+	}
+	*ret_node = at;
+	return 0;
+}
+
+/* ---- views --------------------------------------------------------------- */
+
+static int put_view(struct gpumap *map, const struct gm_mask_image *image,
+		    const struct gm_replica_image *replica,
+		    struct gpumap_mask_view *view)
+{
+	const struct gm_node_map *node;
+	int ret;
+
+	*view = (struct gpumap_mask_view){ .bytes = image->bytes,
+					   .version = image->object.version,
+					   .kind = image->kind,
+					   .dtype = image->dtype,
+					   .rank = image->rank,
+					   .row = replica->row };
+	memcpy(view->shape, image->shape, sizeof(view->shape));
+	memcpy(view->strides, image->strides, sizeof(view->strides));
+	if (replica->place == GM_REPLICA_DEVICE) {
+		view->export_id = replica->id;
+		view->at = replica->at;
+	}
+	if (replica->place != GM_REPLICA_NODE)
+		return 0;
+	ret = find_node(map, replica->node, replica->id, &node);
+	if (ret != 0)
+		return ret;
+	if (!gm_check_span(replica->at, replica->bytes, node->bytes))
+		return -EPROTO;
+	view->data = node->base + replica->at;
+	return 0;
+}
+
+/* All of one publication; the replicas are judged before a node is mapped for
+ * them. */
+static int fill_views(struct gpumap *map, const struct gm_object *object,
+		      struct opened *o)
+{
+	struct gm_replica_image replicas[GM_ROWS];
+	struct gm_mask_image image;
+	int ret = gm_replicas_image(object, &image);
+
+	if (ret != 0)
+		return ret;
+	for (uint32_t i = 0; i < image.n_replicas && ret == 0; i++)
+		ret = gm_replicas_read(object, &image, i, &replicas[i]);
+	if (!gm_object_whole(object))
+		return -EAGAIN;
+	memset(o->fresh, 0, sizeof(o->fresh));
+	for (uint32_t i = 0; i < image.n_replicas && ret == 0; i++)
+		ret = put_view(map, &image, &replicas[i],
+			       &o->fresh[replicas[i].row]);
+	return ret;
+}
+
+static void take_views(struct opened *o, const uint64_t *check, uint64_t expect)
+{
+	memcpy(o->views, o->fresh, sizeof(o->views));
+	o->mask = (struct gpumap_mask){ .check = check,
+					.expect = expect,
+					.views = o->views,
+					.n_rows = GM_ROWS };
+}
+
+static int look_once(struct gpumap *map, struct opened *o)
+{
+	struct gm_object object;
+	int ret = gm_object_find(&map->map, GM_KIND_MASK, o->name, &object);
+
+	if (ret == 0)
+		ret = fill_views(map, &object, o);
+	if (ret == 0)
+		take_views(o, (const uint64_t *)object.slot, object.word);
+	return ret;
+}
+
+static int look(struct gpumap *map, struct opened *o)
+{
+	int ret = -EAGAIN;
+
+	for (int i = 0; i < GM_OBJECT_ATTEMPTS && ret == -EAGAIN; i++)
+		ret = look_once(map, o);
+	return ret;
+}
+
+int gpumap_mask_renew(struct gpumap *map, struct gpumap_mask *mask)
+{
+	struct opened *o = (struct opened *)(void *)mask;
+	int ret;
+
+	if (gm_get(&map->map.header->state) == GM_STATE_RETIRED)
+		return -ESTALE;
+	ret = look(map, o);
+	return ret == 0 ? -EAGAIN : ret;
+}
+
+/* ---- open, close --------------------------------------------------------- */
+
+/* The block is kept for us: it does not change. */
+static int look_at_pinned(struct gpumap *map, struct opened *o,
+			  const struct gm_pin_reply *pin)
+{
+	gm_a64 slot = gm_seq_word(pin->version, (uint32_t)pin->unit);
+	struct gm_object object;
+	int ret = -EPROTO;
+
+	if (pin->unit >> GM_UNIT_BITS == 0 &&
+	    gm_object_open(&map->map, &slot, &object) == 0 &&
+	    object.image.version == pin->version)
+		ret = fill_views(map, &object, o);
+	if (ret == 0)
+		take_views(o, &settled, settled);
+	return ret;
+}
+
+static int open_pinned(struct gpumap *map, struct opened *o)
+{
+	struct gm_pin_reply reply;
+	int ret = gm_map_pin(map, GM_KIND_MASK, o->name, &reply);
+
+	if (ret != 0)
+		return ret;
+	ret = look_at_pinned(map, o, &reply);
+	if (ret != 0)
+		gpumap_unpin(map, reply.claim);
+	else
+		o->pin = reply.claim;
+	return ret;
+}
+
+int gpumap_mask_open(struct gpumap *map, const char *name, uint32_t flags,
+		     struct gpumap_mask **ret_mask)
+{
+	size_t n = name != NULL ? gm_object_name(name) : 0;
+	struct opened *o;
+	int ret;
+
+	if (n == 0)
+		return -EINVAL;
+	if ((flags & ~GPUMAP_MASK_PIN) != 0)
+		return -E2BIG;
+	o = calloc(1, sizeof(*o));
+	if (o == NULL)
+		return -ENOMEM;
+	memcpy(o->name, name, n);
+	ret = (flags & GPUMAP_MASK_PIN) != 0 ? open_pinned(map, o)
+					     : look(map, o);
+	if (ret != 0) {
+		free(o);
+		return ret;
+	}
+	*ret_mask = &o->mask;
+	return 0;
+}
+
+void gpumap_mask_close(struct gpumap *map, struct gpumap_mask *mask)
+{
+	struct opened *o = (struct opened *)(void *)mask;
+
+	if (o != NULL && o->pin != 0 && gm_map_mine(map) == 0)
+		gpumap_unpin(map, o->pin);
+	free(o);
+}
+
+/* ---- facts --------------------------------------------------------------- */
+
+static void put_info(struct gpumap_mask_info *info,
+		     const struct gm_mask_image *image)
+{
+	memcpy(info->name, image->object.name, sizeof(info->name));
+	info->version = image->object.version;
+	info->published_ns = image->object.published;
+	info->owner_uid = image->object.owner_uid;
+	info->kind = image->kind;
+	info->form = image->form;
+	info->dtype = image->dtype;
+	info->rank = image->rank;
+	info->n_rows = image->n_replicas;
+	memcpy(info->shape, image->shape, sizeof(info->shape));
+	memcpy(info->strides, image->strides, sizeof(info->strides));
+	info->bytes = image->bytes;
+	info->hash = image->hash;
+	info->tgt_len = image->tgt_len;
+	info->past_kv_len = image->past_kv_len;
+	info->sliding_window = image->sliding_window;
+	info->chunk_size = image->chunk_size;
+	memcpy(info->map, image->map, sizeof(info->map));
+}
+
+static int read_once(const struct gpumap *map, const char *name,
+		     struct gpumap_mask_info *info, uint32_t *rows, size_t n)
+{
+	struct gm_mask_image image;
+	struct gm_object object;
+	int ret = gm_replicas_open(&map->map, name, &object, &image);
+
+	if (ret != 0)
+		return ret;
+	put_info(info, &image);
+	if (rows != NULL && n < image.n_replicas)
+		return -ENOBUFS;
+	for (uint32_t i = 0; rows != NULL && i < image.n_replicas; i++) {
+		struct gm_replica_image replica;
+
+		ret = gm_replicas_read(&object, &image, i, &replica);
+		if (ret != 0)
+			break;
+		rows[i] = replica.row;
+	}
+	return gm_object_whole(&object) ? ret : -EAGAIN;
+}
+
+int gpumap_mask_read(const struct gpumap *map, const char *name,
+		     struct gpumap_mask_info *ret_info, uint32_t *ret_rows,
+		     size_t n)
+{
+	struct gpumap_mask_info info = { 0 };
+	int ret = -EAGAIN;
+
+	if (ret_info != NULL) {
+		ret = gm_size_out(ret_info->size,
+				  offsetof(struct gpumap_mask_info, version),
+				  sizeof(info));
+		if (ret != 0)
+			return ret;
+		info.size = ret_info->size;
+		ret = -EAGAIN;
+	}
+	for (int i = 0; i < GM_OBJECT_ATTEMPTS && ret == -EAGAIN; i++)
+		ret = read_once(map, name, &info, ret_rows, n);
+	if (ret_info != NULL && (ret == 0 || ret == -ENOBUFS))
+		memcpy(ret_info, &info, info.size);
+	return ret;
+}
+
+int gpumap_mask_next(const struct gpumap *map, uint32_t *cursor,
+		     char ret_name[GPUMAP_NAME_MAX + 1])
+{
+	return gm_next_name(map, GM_KIND_MASK, cursor, ret_name);
+}

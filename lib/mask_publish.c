@@ -1,0 +1,180 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/* Masks that are asked for.  A tensor goes along in a memfd, and only sessions
+ * may send a descriptor: one is open while the call lasts. */
+
+#include "lib/internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "shm/objects.h"
+
+static int refuse(struct gpumap *map, int error, const char *why)
+{
+	gm_map_refuse(map, why);
+	return error;
+}
+
+static int fill_body(struct gpumap *map, const struct gpumap_mask_request *r,
+		     struct gm_mask_publish *body)
+{
+	size_t n = r->map != NULL ? gm_object_name(r->map) : 0;
+	int ret = gm_map_put_name(map, r->name, body->name);
+
+	if (ret != 0)
+		return ret;
+	if (r->map != NULL && n == 0)
+		return refuse(map, -EINVAL,
+			      "a map's name has between 1 and 63 bytes");
+	if ((r->map != NULL) == (r->n_rows != 0))
+		return refuse(map, -EINVAL,
+			      "a mask is for the rows of a map, or for a list "
+			      "of rows: name one of the two");
+	if (r->n_rows > GM_ROWS || (r->n_rows != 0 && r->rows == NULL))
+		return refuse(map, -EINVAL, "a list has 1 to 256 rows");
+	if (n != 0)
+		memcpy(body->map, r->map, n);
+	body->kind = r->kind;
+	body->form = r->form;
+	body->dtype = r->dtype;
+	body->rank = r->rank;
+	memcpy(body->shape, r->shape, sizeof(body->shape));
+	body->tgt_len = r->tgt_len;
+	body->past_kv_len = r->past_kv_len;
+	body->sliding_window = r->sliding_window;
+	body->chunk_size = r->chunk_size;
+	body->n_rows = r->n_rows;
+	return 0;
+}
+
+/* ---- the tensor ----------------------------------------------------------- */
+
+static int judge_tensor(struct gpumap *map, const struct gpumap_mask_request *r,
+			uint64_t *ret_bytes)
+{
+	uint64_t bytes = gm_dtype_bytes(r->dtype);
+
+	if (r->rank == 0 || r->rank > GPUMAP_MASK_RANK_MAX)
+		return refuse(map, -EINVAL, "a mask has 1 to 4 dimensions");
+	for (uint32_t i = 0; i < r->rank; i++)
+		if (__builtin_mul_overflow(bytes, r->shape[i], &bytes))
+			return refuse(map, -EOVERFLOW,
+				      "a mask of 2^64 bytes or more");
+	if (bytes == 0 || r->data == NULL)
+		return refuse(map, -EINVAL, "the mask has no elements");
+	*ret_bytes = bytes;
+	return 0;
+}
+
+/* A copy, for it must not shrink while the agent reads it. */
+static int make_file(struct gpumap *map, const char *data, uint64_t bytes)
+{
+	int fd = memfd_create("gpumap-mask", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	uint64_t done = 0;
+	int ret = fd < 0 ? -errno : 0;
+
+	while (ret == 0 && done < bytes) {
+		ssize_t n = write(fd, data + done, bytes - done);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			ret = n < 0 ? -errno : -EIO;
+		else
+			done += (uint64_t)n;
+	}
+	if (ret == 0 && fcntl(fd, F_ADD_SEALS,
+			      F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) != 0)
+		ret = -errno;
+	if (ret == 0)
+		return fd;
+	if (fd >= 0)
+		close(fd);
+	return refuse(map, ret, "no memory for a copy of the mask");
+}
+
+static int publish_tensor(struct gpumap *map, struct gm_call *call,
+			  const struct gpumap_mask_request *r)
+{
+	struct gpumap_session_opts opts = { .size = sizeof(opts),
+					    .depth = 16,
+					    .arena_bytes = GM_PAGE };
+	struct gpumap_session *session;
+	uint64_t bytes;
+	int fd, ret = judge_tensor(map, r, &bytes);
+
+	if (ret != 0)
+		return ret;
+	fd = make_file(map, r->data, bytes);
+	if (fd < 0)
+		return fd;
+	ret = gpumap_session_open(map, &opts, &session);
+	if (ret == 0) {
+		call->carries = &fd;
+		ret = gm_session_call(session, call, 0);
+		gpumap_session_close(session);
+	}
+	close(fd);
+	return ret;
+}
+
+/* ---- requests ------------------------------------------------------------- */
+
+static int put_result(struct gpumap_mask_result *to,
+		      const struct gm_mask_publish_reply *reply)
+{
+	struct gpumap_mask_result result = { .size = to->size,
+					     .version = reply->version,
+					     .bytes = reply->bytes,
+					     .n_copies = reply->n_copies,
+					     .n_shared = reply->n_shared };
+
+	memcpy(to, &result, result.size);
+	return 0;
+}
+
+int gpumap_mask_publish(struct gpumap *map,
+			const struct gpumap_mask_request *request,
+			struct gpumap_mask_result *ret_result)
+{
+	struct gpumap_mask_request ours;
+	struct gm_mask_publish body = { 0 };
+	struct gm_mask_publish_reply reply;
+	struct gm_call call = { .type = GM_CONTROL_MASK_PUBLISH,
+				.body = &body,
+				.body_bytes = sizeof(body),
+				.n_tail = 1,
+				.reply = &reply,
+				.reply_bytes = sizeof(reply) };
+	int ret = gm_size_in(&ours, sizeof(ours), request);
+
+	if (ret == 0 && ret_result != NULL)
+		ret = gm_size_out(ret_result->size,
+				  offsetof(struct gpumap_mask_result, bytes),
+				  sizeof(*ret_result));
+	if (ret == 0)
+		ret = gm_map_mine(map);
+	if (ret == 0)
+		ret = fill_body(map, &ours, &body);
+	if (ret != 0)
+		return ret;
+	call.tail[0] =
+		(struct iovec){ (void *)ours.rows, 4 * (size_t)ours.n_rows };
+	if (ours.kind == GPUMAP_MASK_CUSTOM && ours.form == GPUMAP_MASK_LOADED)
+		ret = publish_tensor(map, &call, &ours);
+	else
+		ret = gm_map_call(map, &call, 0);
+	if (ret == 0 && ret_result != NULL)
+		ret = put_result(ret_result, &reply);
+	return ret;
+}
+
+int gpumap_mask_release(struct gpumap *map, const char *name)
+{
+	return gm_map_release(map, GM_KIND_MASK, name);
+}

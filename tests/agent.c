@@ -372,6 +372,10 @@ void agent_remove(struct agent *a)
 	unlink(a->lock);
 	snprintf(made, sizeof(made), "%s.new", a->segment);
 	unlink(made);
+	for (int node = 0; node < 64; node++) {
+		snprintf(made, sizeof(made), "%s.node%d", a->segment, node);
+		unlink(made);
+	}
 	agent_every_node(a);
 	agent_forget(a);
 	remove_dir(a->state_dir);

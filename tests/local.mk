@@ -736,6 +736,8 @@ gm_stories += %reldir%/agent_state_death
 gm_stories += %reldir%/agent_ledger
 gm_stories += %reldir%/agent_history
 gm_stories += %reldir%/agent_points
+gm_stories += %reldir%/agent_mask_death
+gm_stories += %reldir%/agent_mask_readers
 gm_stories += %reldir%/agent_waits
 gm_stories += %reldir%/agent_worker_death
 gm_tests += $(gm_stories)
@@ -803,6 +805,17 @@ gm_tests += %reldir%/agent_usage
 %canon_reldir%_agent_agent_death_SOURCES = %reldir%/agent_agent_death.c \
 	$(gm_story)
 %canon_reldir%_agent_agent_death_LDADD = $(gm_story_libs)
+gm_tests += %reldir%/agent_masks
+%canon_reldir%_agent_masks_SOURCES = %reldir%/agent_masks.c $(gm_story)
+%canon_reldir%_agent_masks_LDADD = $(gm_story_libs) agent/mask/libmask.la \
+	agent/plan/libplan.la
+%canon_reldir%_agent_mask_death_SOURCES = %reldir%/agent_mask_death.c \
+	$(gm_story)
+%canon_reldir%_agent_mask_death_LDADD = $(gm_story_libs) \
+	agent/mask/libmask.la agent/plan/libplan.la
+%canon_reldir%_agent_mask_readers_SOURCES = %reldir%/agent_mask_readers.c \
+	$(gm_story)
+%canon_reldir%_agent_mask_readers_LDADD = $(gm_story_libs)
 %canon_reldir%_agent_history_SOURCES = %reldir%/agent_history.c \
 	%reldir%/dice.h $(gm_story)
 %canon_reldir%_agent_history_LDADD = $(gm_story_libs)

@@ -39,8 +39,8 @@ static const struct {
 } wrong[] = {
 	{ "rows = 2\n", ":1: rows stands before the first section" },
 	{ "[hosts]\n", ":1: no section [hosts]: there are agent, segment, "
-		       "socket, worker, limits, host, load, cuda, dummy, spin "
-		       "and map NAME" },
+		       "socket, worker, limits, host, load, cuda, dummy, "
+		       "masks, spin and map NAME" },
 	{ "[host]\nrow = 2\n",
 	  ":2: [host] has no key row: it has cpus, enabled, rows" },
 	{ "[host\n", ":1: a section is one word or two: [host], [map NAME]" },

@@ -55,6 +55,14 @@ static void finish(struct gm_change *change, int status)
 	gm_daemon_drained(d);
 }
 
+void gm_changes_end(struct gm_change *change, int status)
+{
+	struct gm_daemon *d = change->d;
+
+	finish(change, status);
+	begin_waiting(d);
+}
+
 /* ---- the clerk's part -------------------------------------------------- */
 
 /* @done is told of change->status, and the next one begins when it is over. */
@@ -64,6 +72,13 @@ static void give(struct gm_change *change,
 {
 	change->job = (struct gm_clerk_job){ work, done };
 	gm_clerk_give(&change->d->clerk, &change->job);
+}
+
+void gm_changes_give(struct gm_change *change,
+		     void (*work)(struct gm_clerk_job *job),
+		     void (*done)(struct gm_clerk_job *job))
+{
+	give(change, work, done);
 }
 
 static struct gm_change *of(struct gm_clerk_job *job)
@@ -231,6 +246,8 @@ static void act(struct gm_change *change)
 		finish(change, ret);
 	else if (change->act == GM_CHANGE_PUT)
 		put(change);
+	else if (change->act == GM_CHANGE_OWN)
+		change->kind->proceed(change);
 	else
 		give(change, do_remove, removed);
 }
@@ -250,7 +267,8 @@ static void begin(struct gm_change *change)
 
 	TAILQ_REMOVE(&changes->waiting, change, entry);
 	changes->in_hand = change;
-	change->connection->user->served = ++changes->turn;
+	if (change->connection != NULL)
+		change->connection->user->served = ++changes->turn;
 	change->n_reused = change->d->devices.n_reused;
 	change->status = change->kind->judge(change);
 	if (change->status == 0 && change->kind->plan != NULL)
@@ -265,6 +283,8 @@ static struct gm_change *next(const struct gm_changes *changes)
 
 	TAILQ_FOREACH(change, &changes->waiting, entry)
 	{
+		if (change->connection == NULL)
+			return change;
 		if (best == NULL || change->connection->user->served <
 					    best->connection->user->served)
 			best = change;
@@ -319,9 +339,17 @@ int gm_changes_add(struct gm_connection *c, const struct gm_control *request,
 	return 0;
 }
 
+void gm_changes_add_own(struct gm_daemon *d, struct gm_change *change)
+{
+	change->d = d;
+	TAILQ_INSERT_TAIL(&d->changes.waiting, change, entry);
+	begin_waiting(d);
+}
+
 void gm_changes_leave(struct gm_change *change)
 {
-	part(change);
+	if (change->connection != NULL)
+		part(change);
 	change->connection = NULL;
 	if (change->d->changes.in_hand == change)
 		return;

@@ -54,7 +54,8 @@ struct gm_daemon;
 enum gm_change_act {
 	GM_CHANGE_NOTHING, /* answer, no more: a plan that is only asked for */
 	GM_CHANGE_PUT,     /* publish change->layers */
-	GM_CHANGE_TAKE     /* take change->name out of the directory */
+	GM_CHANGE_TAKE,    /* take change->name out of the directory */
+	GM_CHANGE_OWN      /* what proceed() does */
 };
 
 /* Each returns 0, or a negative status to refuse with and change->why. */
@@ -68,6 +69,11 @@ struct gm_change_kind {
 
 	/* On the loop, after plan().  May be NULL. */
 	int (*settle)(struct gm_change *change);
+
+	/* On the loop, for GM_CHANGE_OWN: room, file and show are the kind's
+	 * own.  It may take what time it needs, by gm_changes_give(), and ends
+	 * with gm_changes_end(). */
+	void (*proceed)(struct gm_change *change);
 
 	/* On the loop, right before the slot is stored: stores that must be
 	 * seen before it.  Cannot refuse any more.  May be NULL. */
@@ -93,7 +99,8 @@ struct gm_change {
 	size_t bytes; /* that the change takes while it waits */
 	uint32_t uid; /* who asks, as the kernel says */
 	pid_t pid;
-	struct gm_connection *connection; /* NULL: it has hung up */
+	struct gm_connection *connection; /* NULL: it has hung up, or the
+					   * agent asks itself */
 
 	enum gm_change_act act;
 	struct gm_layers layers; /* what it points to lives in the change */
@@ -138,6 +145,17 @@ void gm_changes_init(struct gm_changes *changes);
  */
 int gm_changes_add(struct gm_connection *c, const struct gm_control *request,
 		   struct gm_change *change);
+
+/* A change of the agent's own: nobody waits for the answer, and no client is
+ * served before it.  It may be free when this returns. */
+void gm_changes_add_own(struct gm_daemon *d, struct gm_change *change);
+
+/* Of proceed(): have a part done by the clerk; the change is over, and may be
+ * free when this returns. */
+void gm_changes_give(struct gm_change *change,
+		     void (*work)(struct gm_clerk_job *job),
+		     void (*done)(struct gm_clerk_job *job));
+void gm_changes_end(struct gm_change *change, int status);
 
 /* Its connection is being dropped. */
 void gm_changes_leave(struct gm_change *change);

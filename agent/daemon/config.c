@@ -100,6 +100,8 @@ void gm_config_init(struct gm_config *config)
 		.pins_per_uid = 256,
 		.pin_bytes_per_uid = UINT64_C(4) << 20,
 		.objects_per_uid = 256,
+		.mask_bytes = UINT64_C(4) << 30,
+		.mask_bytes_per_uid = UINT64_C(1) << 30,
 		.object_bytes_per_uid = UINT64_C(4) << 20,
 		.registrations_per_uid = 1024,
 		.exports_per_uid = 256,

@@ -102,6 +102,10 @@ struct gm_config {
 	char *cuda_pass;    /* names of variables handed on, or NULL */
 	char *cuda_sysfs;   /* instead of /sys, or NULL */
 
+	/* [masks] */
+	uint64_t mask_bytes;         /* of one node; counts for a new file */
+	uint64_t mask_bytes_per_uid; /* on all nodes, published or pinned */
+
 	/* [spin] */
 	uint32_t spin_limit; /* workers that may spin, or _AUTO */
 

@@ -103,6 +103,8 @@ static const struct gm_config_key keys[] = {
 	KEY("cuda", "spare", SWITCH, cuda_spare, 0, 1),
 	KEY("cuda", "sysfs", PATH, cuda_sysfs, 0, 0),
 	KEY("dummy", "file", PATH, dummy_file, 0, 0),
+	KEY("masks", "bytes", SIZE, mask_bytes, UINT64_C(1) << 20, TIB),
+	KEY("masks", "bytes-per-uid", SIZE, mask_bytes_per_uid, 0, 1024 * TIB),
 	KEY("spin", "limit", SPIN, spin_limit, 0, GM_ROWS),
 };
 

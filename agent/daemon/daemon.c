@@ -16,6 +16,7 @@
 #include "agent/daemon/files.h"
 #include "agent/daemon/lock.h"
 #include "agent/daemon/maps.h"
+#include "agent/daemon/masks.h"
 #include "agent/daemon/uring.h"
 
 #define HEARTBEAT_NS UINT64_C(500000000)
@@ -150,6 +151,13 @@ static int open_segment(struct gm_daemon *d)
 		       "stop, gpumapd --remove, start\"",
 		       (unsigned long long)d->segment.map.bytes);
 
+	/* Before anything that holders let go of is free. */
+	if (d->segment.adopted)
+		ret = gm_masks_adopt(d, why);
+	else
+		gm_nodes_remove(d->instance);
+	if (ret != 0)
+		return failed("masks", why, gm_exit_status(ret));
 	ret = gm_holders_adopt(d);
 	if (ret != 0)
 		return failed("holders", strerror(-ret), GM_EXIT_FAILURE);
@@ -170,6 +178,7 @@ static int publish_all(struct gm_daemon *d)
 	ret = gm_ledger_adopt(d);
 	if (ret != 0)
 		return failed("ledger", strerror(-ret), GM_EXIT_FAILURE);
+	gm_masks_drop_lost(d);
 	ret = gm_state_restore(d, why);
 	if (ret != 0)
 		return failed("state", why, gm_exit_status(ret));
@@ -252,6 +261,7 @@ static void stop(struct gm_daemon *d)
 		gm_holders_exit(d);
 		gm_ledger_exit(d);
 		gm_devices_exit(d);
+		gm_nodes_exit(d);
 		gm_heap_exit(&d->directory.heap);
 		gm_segment_close(&d->segment);
 	}
@@ -293,6 +303,8 @@ int gm_daemon_remove(const char *instance)
 	if (lock < 0)
 		return failed("lock", why, gm_exit_status(lock));
 	ret = gm_segment_remove(instance, why);
+	if (ret == 0 || ret == -ENOENT)
+		gm_nodes_remove(instance);
 	close(lock);
 	if (ret != 0 && ret != -ENOENT)
 		return failed("segment", why, gm_exit_status(ret));

@@ -24,6 +24,7 @@
 #include "agent/daemon/holders.h"
 #include "agent/daemon/ledger.h"
 #include "agent/daemon/loop.h"
+#include "agent/daemon/nodes.h"
 #include "agent/daemon/paths.h"
 #include "agent/daemon/probe.h"
 #include "agent/daemon/publish.h"
@@ -61,6 +62,7 @@ struct gm_daemon {
 	int lock;
 	struct gm_segment segment;
 	struct gm_directory directory;
+	struct gm_nodes nodes;
 	struct gm_holders holders;
 	struct gm_devices devices;
 	struct gm_probe probe;

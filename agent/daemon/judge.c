@@ -9,6 +9,7 @@
 
 #include "gpumap.h"
 #include "shm/layers.h"
+#include "shm/replicas.h"
 #include "shm/rows.h"
 
 static int judge_header(const struct gm_map *map, const uint64_t boot_id[2],
@@ -227,6 +228,36 @@ static int judge_layers(const struct gm_object *object, uint32_t slot,
 	return 0;
 }
 
+static int judge_mask(const struct gm_object *object, uint32_t slot,
+		      const struct gm_past *past, char *ret_why)
+{
+	uint64_t rows[GM_ROWS / 64] = { 0 };
+	struct gm_mask_image image;
+
+	if (gm_replicas_image(object, &image) != 0 || image.object.flags != 0)
+		return gm_why(ret_why, -EPROTO,
+			      "the mask in slot %u is damaged", slot);
+	for (uint32_t i = 0; i < image.n_replicas; i++) {
+		struct gm_replica_image replica;
+		uint64_t bit;
+
+		if (gm_replicas_read(object, &image, i, &replica) != 0)
+			return gm_why(ret_why, -EPROTO,
+				      "the mask in slot %u has a replica that "
+				      "is nowhere",
+				      slot);
+		bit = UINT64_C(1) << replica.row % 64;
+		if (replica.row >= past->rows_used ||
+		    (rows[replica.row / 64] & bit) != 0)
+			return gm_why(ret_why, -EPROTO,
+				      "the mask in slot %u is for a row that "
+				      "is not there, or twice for one",
+				      slot);
+		rows[replica.row / 64] |= bit;
+	}
+	return 0;
+}
+
 static int judge_object(const struct gm_map *map, uint32_t slot,
 			struct gm_past *past, char *ret_why)
 {
@@ -240,7 +271,8 @@ static int judge_object(const struct gm_map *map, uint32_t slot,
 	if (gm_get(&map->objects[slot].key) != object.image.key)
 		return gm_why(ret_why, -EPROTO,
 			      "slot %u has another key than its block", slot);
-	if (object.image.kind != GM_KIND_LAYERS)
+	if (object.image.kind != GM_KIND_LAYERS &&
+	    object.image.kind != GM_KIND_MASK)
 		return gm_why(ret_why, -EPROTO, "slot %u is of kind %u", slot,
 			      object.image.kind);
 	for (uint32_t i = 0; i < slot; i++) {
@@ -252,6 +284,8 @@ static int judge_object(const struct gm_map *map, uint32_t slot,
 				      "slots %u and %u have one name", i, slot);
 	}
 	note(&object, &past->objects[slot]);
+	if (object.image.kind == GM_KIND_MASK)
+		return judge_mask(&object, slot, past, ret_why);
 	return judge_layers(&object, slot, past, ret_why);
 }
 

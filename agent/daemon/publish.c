@@ -13,8 +13,26 @@
 
 #include "agent/common/log.h"
 #include "agent/daemon/daemon.h"
+#include "agent/daemon/mask_changes.h"
+#include "agent/daemon/masks.h"
+#include "agent/daemon/name.h"
 #include "shm/point.h"
 #include "shm/seq.h"
+
+/* What a block is to be made of. */
+struct draft {
+	void (*build)(const struct draft *draft, uint64_t published,
+		      uint64_t version, uint64_t *ret_words);
+	const struct gm_layers *layers;
+	const struct gm_mask_image *mask;
+	const struct gm_replica_image *replicas; /* of the mask */
+	uint32_t kind;
+	uint32_t owner_uid;
+	uint32_t flags;
+	const char *name;
+	uint64_t bytes;
+	uint64_t published; /* 0: now */
+};
 
 #define VERSION_MAX ((UINT64_C(1) << (64 - GM_UNIT_BITS)) - 1)
 
@@ -25,45 +43,6 @@ static uint64_t wall_clock(void)
 	clock_gettime(CLOCK_REALTIME, &now);
 	return (uint64_t)now.tv_sec * UINT64_C(1000000000) +
 	       (uint64_t)now.tv_nsec;
-}
-
-/* How many bytes follow in a character that begins with this one? */
-static uint32_t count_rest(unsigned char c)
-{
-	return c < 0xc2 ? 0 : c < 0xe0 ? 1 : c < 0xf0 ? 2 : c < 0xf5 ? 3 : 0;
-}
-
-/* The second set of control characters, 0x80 to 0x9f, is one byte each to some
- * terminals and behind 0xc2 to others; within longer characters these bytes
- * mean nothing of the kind. */
-static bool has_controls(const char *name)
-{
-	const unsigned char *c = (const unsigned char *)name;
-	uint32_t rest = 0;
-
-	for (; *c != '\0'; c++) {
-		bool is_second = *c >= 0x80 && *c <= 0x9f;
-
-		if (*c <= ' ' || *c == 0x7f ||
-		    (is_second && (rest == 0 || c[-1] == 0xc2)))
-			return true;
-		rest = rest > 0 && *c >= 0x80 && *c <= 0xbf ? rest - 1
-							    : count_rest(*c);
-	}
-	return false;
-}
-
-/* Names go into logs and onto terminals, and are single words there. */
-static int judge_name(const char *name, char *ret_why)
-{
-	if (gm_object_name(name) == 0)
-		return gm_why(ret_why, -EINVAL, "a name has 1 to %u bytes",
-			      GM_NAME_BYTES - 1);
-	if (has_controls(name))
-		return gm_why(ret_why, -EINVAL,
-			      "a name has no blanks and no control characters "
-			      "in it");
-	return 0;
 }
 
 bool gm_publish_privileged(uint32_t uid)
@@ -156,8 +135,10 @@ static int judge_quota(const struct gm_daemon *d, uint32_t uid,
 /* Give units back, unless somebody still reads them in place. */
 static void reclaim(struct gm_daemon *d, uint32_t unit, uint32_t bytes)
 {
-	if (unit != 0 && !gm_holders_have(d, unit))
-		gm_heap_free(&d->directory.heap, unit, bytes / GM_UNIT);
+	if (unit == 0 || gm_holders_have(d, unit))
+		return;
+	gm_masks_reclaim(d, unit);
+	gm_heap_free(&d->directory.heap, unit, bytes / GM_UNIT);
 }
 
 static int reserve(struct gm_daemon *d, uint64_t bytes, uint32_t *ret_unit,
@@ -227,8 +208,8 @@ static uint64_t next_version(const struct gm_directory *dir,
 }
 
 /* Everything has been judged: from here on only room can be short. */
-static int make_block(struct gm_daemon *d, const struct gm_layers *layers,
-		      struct gm_block *block, char *ret_why)
+static int make_block(struct gm_daemon *d, const struct draft *draft,
+		      uint64_t published, struct gm_block *block, char *ret_why)
 {
 	uint64_t *words;
 	int ret;
@@ -241,7 +222,7 @@ static int make_block(struct gm_daemon *d, const struct gm_layers *layers,
 		return gm_why(ret_why, -ENOMEM, "out of memory");
 	ret = reserve(d, block->bytes, &block->unit, ret_why);
 	if (ret == 0) {
-		gm_layers_build(layers, block->version, words);
+		draft->build(draft, published, block->version, words);
 		fill(d, block->unit, words, block->bytes);
 	}
 	free(words);
@@ -274,17 +255,12 @@ static int make_promise(const struct gm_daemon *d,
 	return 0;
 }
 
-/* @promise is the put's on success. */
-static int prepare(struct gm_daemon *d, const struct gm_layers *layers,
+static int prepare(struct gm_daemon *d, const struct draft *draft,
 		   const struct gm_block *present, uint64_t least_version,
-		   struct gm_promise *promise, char *ret_why,
-		   struct gm_put *ret_put)
+		   char *ret_why, struct gm_put *ret_put)
 {
 	struct gm_directory *dir = &d->directory;
-	struct gm_layers dated = *layers;
-	struct gm_put put = { .promise = promise,
-			      .n_layers = layers->n_layers,
-			      .n_rows = layers->n_rows };
+	struct gm_put put = { .published = draft->published };
 	struct gm_block *block = &put.block;
 	int ret;
 
@@ -296,22 +272,73 @@ static int prepare(struct gm_daemon *d, const struct gm_layers *layers,
 			      "release an object",
 			      GM_OBJECTS);
 	put.slot = (uint32_t)(present - dir->objects);
-	if (dated.published == 0)
-		dated.published = wall_clock();
-	put.published = dated.published;
-	block->kind = GM_KIND_LAYERS;
-	block->bytes = (uint32_t)gm_layers_bytes(layers);
-	block->owner_uid = layers->owner_uid;
-	block->flags = layers->flags;
-	block->key = gm_object_key(GM_KIND_LAYERS, layers->name);
-	memcpy(block->name, layers->name, gm_object_name(layers->name));
+	if (put.published == 0)
+		put.published = wall_clock();
+	block->kind = draft->kind;
+	block->bytes = (uint32_t)draft->bytes;
+	block->owner_uid = draft->owner_uid;
+	block->flags = draft->flags;
+	block->key = gm_object_key(draft->kind, draft->name);
+	memcpy(block->name, draft->name, gm_object_name(draft->name));
 	block->version = next_version(dir, present);
 	if (block->version < least_version)
 		block->version = least_version;
-	ret = make_block(d, &dated, block, ret_why);
+	ret = make_block(d, draft, put.published, block, ret_why);
 	if (ret == 0)
 		*ret_put = put;
 	return ret;
+}
+
+static void build_layers(const struct draft *draft, uint64_t published,
+			 uint64_t version, uint64_t *ret_words)
+{
+	struct gm_layers dated = *draft->layers;
+
+	dated.published = published;
+	gm_layers_build(&dated, version, ret_words);
+}
+
+/* @promise is the put's on success. */
+static int prepare_layers(struct gm_daemon *d, const struct gm_layers *layers,
+			  const struct gm_block *present,
+			  uint64_t least_version, struct gm_promise *promise,
+			  char *ret_why, struct gm_put *ret_put)
+{
+	const struct draft draft = { .build = build_layers,
+				     .layers = layers,
+				     .kind = GM_KIND_LAYERS,
+				     .owner_uid = layers->owner_uid,
+				     .flags = layers->flags,
+				     .name = layers->name,
+				     .bytes = gm_layers_bytes(layers),
+				     .published = layers->published };
+	int ret = prepare(d, &draft, present, least_version, ret_why, ret_put);
+
+	if (ret != 0)
+		return ret;
+	ret_put->promise = promise;
+	ret_put->n_layers = layers->n_layers;
+	ret_put->n_rows = layers->n_rows;
+	return 0;
+}
+
+int gm_publish_may_replace(const struct gm_daemon *d, uint32_t kind,
+			   const char *name, uint32_t uid, uint64_t bytes,
+			   char ret_why[GM_WHY_BYTES])
+{
+	const struct gm_block *present;
+	int ret = gm_name_judge(name, ret_why);
+
+	if (ret != 0)
+		return ret;
+	present = gm_publish_find(d, kind, name);
+	if (present != NULL && !gm_publish_privileged(uid) &&
+	    present->owner_uid != uid)
+		return gm_why(ret_why, -EACCES,
+			      "%s %s belongs to uid %u: choose another name",
+			      kind == GM_KIND_MASK ? "mask" : "map", name,
+			      present->owner_uid);
+	return judge_quota(d, uid, present, bytes, ret_why);
 }
 
 int gm_publish_prepare(struct gm_daemon *d, const struct gm_layers *layers,
@@ -319,32 +346,23 @@ int gm_publish_prepare(struct gm_daemon *d, const struct gm_layers *layers,
 {
 	const struct gm_block *present;
 	struct gm_promise *mine;
-	int ret;
+	int ret = gm_publish_may_replace(d, GM_KIND_LAYERS, layers->name,
+					 layers->owner_uid,
+					 gm_layers_bytes(layers), ret_why);
 
-	ret = judge_name(layers->name, ret_why);
 	if (ret != 0)
 		return ret;
 	present = find(&d->directory, GM_KIND_LAYERS, layers->name);
-	if (present != NULL && !gm_publish_privileged(layers->owner_uid) &&
-	    present->owner_uid != layers->owner_uid)
-		return gm_why(ret_why, -EACCES,
-			      "map %s belongs to uid %u: choose another name",
-			      layers->name, present->owner_uid);
-	ret = judge_quota(d, layers->owner_uid, present,
-			  gm_layers_bytes(layers), ret_why);
-	if (ret != 0)
-		return ret;
 	ret = make_promise(d, layers, present, false, ret_why, &mine);
 	if (ret != 0)
 		return ret;
-	ret = prepare(d, layers, present, 0, mine, ret_why, ret_put);
+	ret = prepare_layers(d, layers, present, 0, mine, ret_why, ret_put);
 	if (ret != 0)
 		free(mine);
 	return ret;
 }
 
-static void store(struct gm_daemon *d, const struct gm_put *put,
-		  bool is_restored)
+static void store_slot(struct gm_daemon *d, const struct gm_put *put)
 {
 	struct gm_object_slot *slot = &d->segment.map.objects[put->slot];
 	struct gm_block *block = &d->directory.objects[put->slot];
@@ -353,15 +371,60 @@ static void store(struct gm_daemon *d, const struct gm_put *put,
 	gm_put(&slot->key, put->block.key);
 	GM_POINT("publish_key");
 	move_on(d, block, &put->block, put->promise);
+}
+
+static void store(struct gm_daemon *d, const struct gm_put *put,
+		  bool is_restored)
+{
+	const struct gm_block *block = &d->directory.objects[put->slot];
+
+	store_slot(d, put);
 	gm_log(GM_LOG_INFO, is_restored ? "restored" : "published",
 	       "kind=layers name=%s layers=%u rows=%u version=%llu uid=%u",
 	       block->name, put->n_layers, put->n_rows,
 	       (unsigned long long)block->version, block->owner_uid);
+	gm_mask_changes_follow(d, block->name);
 }
 
 void gm_publish_show(struct gm_daemon *d, const struct gm_put *put)
 {
-	store(d, put, false);
+	if (put->block.kind == GM_KIND_LAYERS)
+		store(d, put, false);
+	else
+		store_slot(d, put);
+}
+
+/* ---- masks -------------------------------------------------------------- */
+
+static void build_mask(const struct draft *draft, uint64_t published,
+		       uint64_t version, uint64_t *ret_words)
+{
+	struct gm_mask_image dated = *draft->mask;
+
+	dated.object.published = published;
+	gm_replicas_build(&dated, draft->replicas, version, ret_words);
+}
+
+int gm_publish_prepare_mask(struct gm_daemon *d,
+			    const struct gm_mask_image *mask,
+			    const struct gm_replica_image *replicas,
+			    uint64_t least_version, char ret_why[GM_WHY_BYTES],
+			    struct gm_put *ret_put)
+{
+	const struct draft draft = {
+		.build = build_mask,
+		.mask = mask,
+		.replicas = replicas,
+		.kind = GM_KIND_MASK,
+		.owner_uid = mask->object.owner_uid,
+		.name = mask->object.name,
+		.bytes = gm_replicas_bytes(mask->n_replicas),
+		.published = mask->object.published,
+	};
+
+	return prepare(d, &draft,
+		       find(&d->directory, GM_KIND_MASK, mask->object.name),
+		       least_version, ret_why, ret_put);
 }
 
 void gm_publish_abandon(struct gm_daemon *d, const struct gm_put *put)
@@ -395,7 +458,8 @@ int gm_publish_restore(struct gm_daemon *d, const struct gm_layers *layers,
 
 	if (ret != 0)
 		return ret;
-	ret = prepare(d, layers, present, version + 1, mine, ret_why, &put);
+	ret = prepare_layers(d, layers, present, version + 1, mine, ret_why,
+			     &put);
 	if (ret != 0) {
 		free(mine);
 		return ret;
@@ -411,7 +475,7 @@ static int find_removable(const struct gm_daemon *d, uint32_t kind,
 	struct gm_block *block;
 	int ret;
 
-	ret = judge_name(name, ret_why);
+	ret = gm_name_judge(name, ret_why);
 	if (ret != 0)
 		return ret;
 	block = find((struct gm_directory *)&d->directory, kind, name);

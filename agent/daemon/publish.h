@@ -28,6 +28,7 @@
 #include "agent/daemon/heap.h"
 #include "agent/daemon/segment.h"
 #include "shm/layers.h"
+#include "shm/replicas.h"
 
 struct gm_daemon;
 struct gm_promise;
@@ -91,6 +92,29 @@ void gm_publish_show(struct gm_daemon *d, const struct gm_put *put);
 
 /* Nothing has been published. */
 void gm_publish_abandon(struct gm_daemon *d, const struct gm_put *put);
+
+/*
+ * gm_publish_may_replace - may a uid publish @bytes more under this name?
+ *
+ * Returns	as gm_publish_layers(), which asks the same
+ */
+int gm_publish_may_replace(const struct gm_daemon *d, uint32_t kind,
+			   const char *name, uint32_t uid, uint64_t bytes,
+			   char ret_why[GM_WHY_BYTES]);
+
+/*
+ * gm_publish_prepare_mask - the first of the two steps, of a mask
+ *
+ * mask		as for gm_replicas_build(); the name may be replaced
+ * least_version	it will not have a lower one
+ *
+ * Returns	0, -ENOSPC, -ENOMEM
+ */
+int gm_publish_prepare_mask(struct gm_daemon *d,
+			    const struct gm_mask_image *mask,
+			    const struct gm_replica_image *replicas,
+			    uint64_t least_version, char ret_why[GM_WHY_BYTES],
+			    struct gm_put *ret_put);
 
 /*
  * gm_publish_restore - publish a map of a state file

@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <gpumap.h>
@@ -16,6 +17,8 @@
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/exports.h"
 #include "agent/daemon/map_changes.h"
+#include "agent/daemon/mask_changes.h"
+#include "agent/daemon/masks.h"
 #include "agent/daemon/plan_changes.h"
 #include "agent/daemon/sessions.h"
 #include "agent/daemon/usage.h"
@@ -117,6 +120,45 @@ static int handle_map(struct gm_connection *c, const struct gm_request *r)
 	return 0;
 }
 
+/* ---- masks -------------------------------------------------------------- */
+
+/* For who does not see /dev/shm as we do.  That it may read is what connecting
+ * proves, where the socket is for the file's group only. */
+static int handle_node(struct gm_connection *c, const struct gm_request *r)
+{
+	const struct gm_mask_node *ask = (const void *)r->body;
+	const struct gm_daemon *d = c->server->d;
+	char path[GM_SEGMENT_PATH_BYTES];
+	int fd;
+
+	if (ask->node >= GM_NODES || d->nodes.of[ask->node] == NULL ||
+	    gm_nodes_path(path, d->instance, ask->node) != 0)
+		return gm_connection_bad(c, -ENOENT,
+					 "no mask has a replica on node %u",
+					 ask->node);
+	if ((d->config.socket_mode & S_IRWXO) != 0 &&
+	    !gm_publish_privileged(c->uid))
+		return gm_connection_bad(c, -EACCES,
+					 "everybody may connect, but masks are "
+					 "for a group: set socket.mode to 0660 "
+					 "and socket.group");
+	fd = gm_share_open(path);
+	if (fd < 0 && !gm_share_is_harmless(c->uid, geteuid()))
+		return gm_connection_bad(
+			c, -EPERM,
+			"no read-only mount of %s can be made (%s); give "
+			"gpumapd CAP_SYS_ADMIN, or mount the host's /dev/shm "
+			"read-only into the container",
+			path, strerror(-fd));
+	if (fd < 0)
+		fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	gm_connection_reply(c, &r->header, NULL, 0, NULL, 0, &fd, 1);
+	close(fd);
+	return 0;
+}
+
 /* ---- layer maps -------------------------------------------------------- */
 
 /* The tail: the spec with its NUL, padding to 8, then the bytes of layers. */
@@ -212,8 +254,8 @@ static const char *object_of(struct gm_connection *c,
 	const struct gm_object_name *object = (const void *)r->body;
 	const char *name = text_of(object->name, sizeof(object->name));
 
-	if (name && name[0] && object->kind == GM_KIND_LAYERS &&
-	    object->reserved == 0) {
+	if (name && name[0] && object->reserved == 0 &&
+	    (object->kind == GM_KIND_LAYERS || object->kind == GM_KIND_MASK)) {
 		*ret_object = object;
 		return name;
 	}
@@ -229,6 +271,8 @@ static int handle_release(struct gm_connection *c, const struct gm_request *r)
 
 	if (!name)
 		return -EINVAL;
+	if (object->kind == GM_KIND_MASK)
+		return gm_mask_change_release(c, &r->header, name);
 	return gm_map_change_release(c, &r->header, name);
 }
 
@@ -245,6 +289,11 @@ static int handle_pin(struct gm_connection *c, const struct gm_request *r)
 
 	if (!name)
 		return -EINVAL;
+	if (object->kind == GM_KIND_MASK) {
+		error = gm_masks_judge_pin(s->d, c->uid, name, s->why);
+		if (error)
+			return error;
+	}
 	error = gm_holders_pin(s->d, c->pid, c->uid, object->kind, name, s->why,
 			       &pin);
 	if (error)
@@ -368,6 +417,13 @@ static const struct gm_request_kind kinds[] = {
 			       .handle = gm_reach_handle },
 	[GM_CONTROL_UNREACH] = { .body_bytes = sizeof(struct gm_unreach),
 				 .handle = gm_unreach_handle },
+	[GM_CONTROL_MASK_PUBLISH] = { .body_bytes =
+					      sizeof(struct gm_mask_publish),
+				      .has_tail = true,
+				      .has_fd = true,
+				      .handle = gm_mask_change_publish },
+	[GM_CONTROL_MASK_NODE] = { .body_bytes = sizeof(struct gm_mask_node),
+				   .handle = handle_node },
 	[GM_CONTROL_DRAIN] = { .body_bytes = sizeof(struct gm_drain),
 			       .handle = handle_drain },
 	[GM_CONTROL_USAGE] = { .body_bytes = sizeof(struct gm_usage_ask),
@@ -375,7 +431,9 @@ static const struct gm_request_kind kinds[] = {
 };
 
 _Static_assert(sizeof(struct gm_control_plan) <=
-		       sizeof(((struct gm_request *)0)->body),
+			       sizeof(((struct gm_request *)0)->body) &&
+		       sizeof(struct gm_mask_publish) <=
+			       sizeof(((struct gm_request *)0)->body),
 	       "every body fits");
 
 const struct gm_request_kind *gm_request_kind(uint16_t type)

@@ -397,6 +397,7 @@ static void drop_unknown(struct gm_daemon *d, const struct found *found)
 		char name[GM_NAME_BYTES], why[GM_WHY_BYTES];
 
 		if (block->unit == 0 || found->keep[i] ||
+		    block->kind != GM_KIND_LAYERS ||
 		    (block->flags & GM_OBJECT_HELD) != 0 ||
 		    is_configured(d, block->name))
 			continue;

@@ -1,0 +1,32 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * mask_changes - masks that are published, replaced, or taken back.
+ *
+ *	judge	loop	what is asked for, for which rows, and may it be?
+ *	plan	clerk	the tensor, made or read into memory of ours; its hash
+ *	settle	loop	spans for it: those of a mask that has the same, or new
+ *	copy	clerk	what is there is compared in full, the rest written
+ *	show	loop	the block, the slot, and the answer
+ *
+ * An agent that dies anywhere before "show" has published nothing, and the spans
+ * are nobody's to the next one.
+ */
+#ifndef GM_MASK_CHANGES_H
+#define GM_MASK_CHANGES_H
+
+#include "agent/daemon/connection.h"
+
+/* MASK_PUBLISH. */
+int gm_mask_change_publish(struct gm_connection *c, const struct gm_request *r);
+
+/* RELEASE of a mask; as a handler. */
+int gm_mask_change_release(struct gm_connection *c,
+			   const struct gm_control *header, const char *name);
+
+/* A layer map was published: so are the masks that follow it, where its rows are
+ * not those that they have. */
+void gm_mask_changes_follow(struct gm_daemon *d, const char *map);
+
+#endif

@@ -97,6 +97,38 @@ static void short_ones(size_t o, uint32_t dtype)
 	tap_check(pass, gm_op_name(ops[o].op), __FILE__, __LINE__);
 }
 
+/* Of two numbers that one is the least or the greatest which is a zero. */
+static void zeroes_have_a_place(void)
+{
+	static const struct {
+		uint32_t dtype;
+		uint64_t one, minus;
+	} floats[] = {
+		{ GPUMAP_DTYPE_F16, 0x3c00, 0x8000 },
+		{ GPUMAP_DTYPE_BF16, 0x3f80, 0x8000 },
+		{ GPUMAP_DTYPE_F32, 0x3f800000, 0x80000000 },
+		{ GPUMAP_DTYPE_F64, UINT64_C(0x3ff0000000000000),
+		  UINT64_C(0x8000000000000000) },
+	};
+	bool pass = true;
+
+	for (uint32_t i = 0; i < 4 * 120 && pass; i++) {
+		uint32_t dtype = floats[i % 4].dtype;
+		uint64_t one = floats[i % 4].one, minus = floats[i % 4].minus;
+		const uint64_t pairs[][2] = { { 0, one },
+					      { 0, one | minus },
+					      { minus, one },
+					      { minus, one | minus },
+					      { 0, minus } };
+
+		for (uint32_t j = 0; j < SHORT; j++)
+			ref_store(src, j, dtype, pairs[i / 4 % 5][dice(2)]);
+		pass = holds(1, dtype, 1 + dice(SHORT - 64), SHORT) &&
+		       holds(2, dtype, 1 + dice(SHORT - 64), SHORT);
+	}
+	OK(pass);
+}
+
 static void levels_begin_where_they_should(void)
 {
 	static const uint64_t lengths[] = { 1023,          1024,    1025,
@@ -169,6 +201,7 @@ int main(void)
 		for (uint32_t d = 0; d < N_DTYPES; d++)
 			for (size_t o = 0; o < 3; o++)
 				short_ones(o, d);
+		zeroes_have_a_place();
 		levels_begin_where_they_should();
 	}
 	slices_come_in_order();

@@ -193,6 +193,54 @@ static void another_rows_memory_is_copied_from_only(void)
 	drop_buffers(&b);
 }
 
+/* The third operand is in the second slot, and is judged as the others are. */
+static void masks_are_this_rows(void)
+{
+	const uint64_t imported = gm_handle_make(50, GM_BUFFER_DEVICE, 7, 7);
+	const uint64_t borrowed = gm_handle_make(51, GM_BUFFER_DEVICE, 8, 8);
+	const struct {
+		uint64_t third_buffer, third;
+		int want;
+	} tries[] = {
+		{ DEVICE, 16, 0 },
+		{ MAPPED, 16, 0 },
+		{ READ_ONLY, 16, 0 },
+		{ DEVICE, BYTES - 12, -ERANGE },
+		{ DEVICE, 18, -EINVAL },
+		{ DEVICE + 1, 16, -ESTALE },
+		{ imported, 16, -EOPNOTSUPP },
+		{ borrowed, 16, -EOPNOTSUPP },
+	};
+	struct gm_entry e =
+		entry_of(GPUMAP_OP_MASK_ADD, GPUMAP_DTYPE_F32, 8, 512, 10);
+	struct gm_buffers b = make_buffers();
+	struct gm_judge with = judge;
+	struct gm_verdict v;
+
+	add_another_rows(&b, imported, false);
+	add_another_rows(&b, borrowed, true);
+	with.buffers = &b;
+	with.row = ROW;
+	e.flags = GM_ENTRY_MORE;
+	e.value = 4;
+	for (uint32_t i = 0; i < sizeof(tries) / sizeof(tries[0]); i++) {
+		struct gm_more more = { .op = GM_OP_MORE,
+					.third = tries[i].third,
+					.third_buffer = tries[i].third_buffer };
+		uint64_t words[GM_ENTRY_WORDS], second[GM_ENTRY_WORDS];
+
+		gm_entry_pack(&e, words);
+		gm_more_pack(&more, second);
+		if (!EQ(gm_judge_entry(&with, words, second, &v),
+			tries[i].want))
+			NOTE("tries[%u]", i);
+		if (tries[i].want == 0)
+			EQ(v.task.mask_address,
+			   0x500000 + i * 0x10000 + tries[i].third);
+	}
+	drop_buffers(&b);
+}
+
 static const struct {
 	const char *what;
 	uint64_t dst_buffer, dst, src_buffer, src, n;
@@ -326,6 +374,7 @@ int main(void)
 {
 	buffers_are_judged_by_their_handles();
 	another_rows_memory_is_copied_from_only();
+	masks_are_this_rows();
 	a_task_names_both_sides_of_memory();
 	only_files_are_loaded();
 	allocations_are_judged();

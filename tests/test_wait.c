@@ -189,13 +189,37 @@ static void it_ends_for_other_reasons(void)
 	close_scene(&v);
 }
 
+/* What is wrong with one is told before the others have come. */
+static void nobody_waits_for_what_cannot_be(void)
+{
+	uint64_t until = gm_time_make(OTHER, 1, 9);
+	struct scene v;
+
+	open_scene(&v);
+	other_is_at(&v, 1, 0);
+	for (uint32_t i = 0; i < 4; i++) {
+		uint64_t never = i % 2 ? gm_time_make(OTHER, 2, 1)
+				       : gm_time_make(GM_ROWS - 1, 1, 1);
+		struct gm_entry e[2] = { hand_nop(&v.c), hand_second(0) };
+
+		e[0].flags = GM_ENTRY_MORE;
+		e[1].flags = 2; /* waits */
+		e[1].dst = i < 2 ? until : never;
+		e[1].src = i < 2 ? never : until;
+		hand_submit(&v.c, e, 2);
+		serve(&v);
+		EQ(ended(&v, 2 * i), i % 2 ? -EIO : -EINVAL);
+	}
+	close_scene(&v);
+}
+
 /* What is in flight lands, whatever the head behind it waits for. */
 static void what_is_under_way_goes_on(void)
 {
 	struct hand_client *c;
 	struct gm_entry e;
 	struct scene v;
-	uint32_t pos;
+	uint32_t pos = 1;
 	int32_t status;
 
 	open_scene(&v);
@@ -286,6 +310,7 @@ int main(void)
 	a_head_waits_until_it_is_told();
 	who_is_told_for_nothing_takes_its_time();
 	it_ends_for_other_reasons();
+	nobody_waits_for_what_cannot_be();
 	what_is_under_way_goes_on();
 	who_waits_is_woken();
 	a_drain_waits_for_a_while();

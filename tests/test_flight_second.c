@@ -131,6 +131,44 @@ static void slots_come_in_pairs(void)
 	}
 }
 
+/* But memory is given back: that is no job, and nobody submits it again. */
+static void what_is_taken_back_is_not_begun(void)
+{
+	static const int made[] = { 0 };
+	static const int want[] = { -ECANCELED, -ECANCELED, 0, -ECANCELED, 0 };
+	uint64_t x = hand_handle(ROW, 1), y = hand_handle(ROW, 2);
+	struct hand_client c;
+	struct gm_session *s;
+	struct gm_entry e[5];
+
+	rig_open(&r, 64 * KIB, 2);
+	hand_open(&c, 1, 0, ROW, 16, 2 * MIB);
+	s = rig_attach(&r, &c);
+	e[0] = hand_alloc(&c, x, 1000, 0);
+	hand_submit(&c, e, 1);
+	rig_serve(&r, s);
+	rig_slow(&r);
+	rig_serve(&r, s);
+	rig_expect(&c, 0, made, 1);
+	EQ(r.late.n_buffers, 1);
+	e[0] = hand_nop(&c);
+	e[1] = fill(&c, 0, 100, 9);
+	e[2] = hand_free(&c, x);
+	e[3] = hand_alloc(&c, y, 1000, 0);
+	e[4] = hand_nop(&c);
+	hand_submit(&c, e, 4);
+	gm_put(&s->timeline->cancel, gm_cancel_make(c.entries.pos));
+	hand_submit(&c, e + 4, 1);
+	rig_serve(&r, s);
+	rig_slow(&r);
+	rig_serve(&r, s);
+	rig_expect(&c, 1, want, 5);
+	EQ(r.late.n_started, 0);
+	EQ(r.late.n_buffers, 0);
+	rig_end(&r, &c, s);
+	rig_close(&r);
+}
+
 int main(void)
 {
 	EQ(gm_fault_init(), 0);
@@ -138,5 +176,6 @@ int main(void)
 	a_deadline_holds_between_slices();
 	who_leaves_quits();
 	slots_come_in_pairs();
+	what_is_taken_back_is_not_begun();
 	return tap_done();
 }

@@ -514,6 +514,16 @@ CLEANFILES += %reldir%/bench/bench_lookup
 %canon_reldir%_bench_bench_lookup_LDADD = agent/bench/libbench.la \
 	lib/libgpumap.la shm/libshm.la
 
+GM_BENCH += %reldir%/bench/bench_masks
+EXTRA_PROGRAMS += %reldir%/bench/bench_masks
+CLEANFILES += %reldir%/bench/bench_masks
+%canon_reldir%_bench_bench_masks_CPPFLAGS = $(AM_CPPFLAGS) \
+	-I$(srcdir)/%reldir%
+%canon_reldir%_bench_bench_masks_SOURCES = %reldir%/bench/bench_masks.c \
+	%reldir%/agent.h %reldir%/story.h
+%canon_reldir%_bench_bench_masks_LDADD = agent/bench/libbench.la \
+	%reldir%/libagent.la lib/libgpumap.la shm/libshm.la
+
 gm_tests += %reldir%/agent_segment
 %canon_reldir%_agent_segment_SOURCES = %reldir%/agent_segment.c \
 	%reldir%/agent_map.h %reldir%/tap.h

@@ -145,24 +145,27 @@ static int judge_publish(struct gm_change *change)
 
 /* ---- plan: by the clerk -------------------------------------------------- */
 
+static uint64_t stir(uint64_t sum, uint64_t word)
+{
+	sum = (sum ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+	return sum ^ sum >> 29;
+}
+
 /* Eight bytes at a time, four sums that do not wait for each other.  No secret
  * is at stake: what has equal hashes is compared. */
 static uint64_t hash_of(const uint64_t *words, uint64_t n)
 {
-	const uint64_t prime = UINT64_C(0x9e3779b97f4a7c15);
-	uint64_t sums[4] = { 1, 2, 3, 4 }, hash = n;
+	uint64_t a = 1, b = 2, c = 3, d = 4, i = 0;
 
-	for (uint64_t i = 0; i < n; i++) {
-		uint64_t *sum = &sums[i % 4];
-
-		*sum = (*sum ^ words[i]) * prime;
-		*sum ^= *sum >> 29;
+	for (; i + 4 <= n; i += 4) {
+		a = stir(a, words[i]);
+		b = stir(b, words[i + 1]);
+		c = stir(c, words[i + 2]);
+		d = stir(d, words[i + 3]);
 	}
-	for (int i = 0; i < 4; i++) {
-		hash = (hash ^ sums[i]) * prime;
-		hash ^= hash >> 32;
-	}
-	return hash;
+	for (; i < n; i++)
+		a = stir(a, words[i]);
+	return stir(stir(stir(stir(n, a), b), c), d);
 }
 
 static int read_file(struct publish *p)

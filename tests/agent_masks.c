@@ -8,8 +8,10 @@
  */
 
 #include <errno.h>
+#include <grp.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #include "agent/mask/mask.h"
 #include "story.h"
@@ -332,6 +334,71 @@ static void what_cannot_be_is_refused(void)
 	EQ(gpumap_mask_read(map, "bad", NULL, NULL, 0), -ENOENT);
 }
 
+#define STRANGER 65531
+
+/* By a user who is neither root nor in a group of ours: a step that went wrong,
+ * or 0. */
+static int be_stranger(void)
+{
+	struct gpumap_mask_request r = causal("theirs", 512);
+	struct gpumap_mask *mask;
+
+	if (setgroups(0, NULL) != 0 ||
+	    setresgid(STRANGER, STRANGER, STRANGER) != 0 ||
+	    setresuid(STRANGER, STRANGER, STRANGER) != 0)
+		return 1;
+	map = story_attach(&agent);
+	if (map == NULL)
+		return 2;
+	/* What it is may be known, what is in it not. */
+	if (gpumap_mask_read(map, "ours", NULL, NULL, 0) != 0)
+		return 3;
+	if (gpumap_mask_open(map, "ours", 0, &mask) != -EACCES ||
+	    strstr(gpumap_refusal(map), "group") == NULL)
+		return 4;
+	if (gpumap_mask_release(map, "ours") != -EPERM)
+		return 5;
+	/* Two of them are over a megabyte. */
+	if (publish(&r, NULL) != 0)
+		return 6;
+	r.name = "more";
+	r.past_kv_len = 1;
+	if (publish(&r, NULL) != -EDQUOT ||
+	    strstr(gpumap_refusal(map), "masks.bytes-per-uid") == NULL)
+		return 7;
+	/* In place of the first there is room. */
+	r.name = "theirs";
+	if (publish(&r, NULL) != 0)
+		return 8;
+	r.tgt_len = 1024;
+	if (publish(&r, NULL) != -EFBIG)
+		return 9;
+	if (gpumap_mask_release(map, "theirs") != 0)
+		return 10;
+	gpumap_detach(map);
+	return 0;
+}
+
+static void strangers_are_kept_out(void)
+{
+	struct gpumap_mask_request r = causal("ours", SIZE);
+	int status = -1;
+	pid_t pid;
+
+	if (geteuid() != 0) {
+		SKIP(1, "only root can become a stranger");
+		return;
+	}
+	EQ(publish(&r, NULL), 0);
+	chmod(agent.dir, 0711);
+	pid = fork();
+	if (pid == 0)
+		_exit(be_stranger());
+	EQ(waitpid(pid, &status, 0), pid);
+	EQ(WIFEXITED(status) ? WEXITSTATUS(status) : -1, 0);
+	EQ(gpumap_mask_release(map, "ours"), 0);
+}
+
 /* Eight megabytes a node: the header and what three of two and a half take. */
 static void memory_is_limited_and_comes_back(void)
 {
@@ -419,7 +486,8 @@ static void lost_memory_is_noticed(void)
 
 int main(void)
 {
-	agent_make(&agent, "[host]\nrows = 2\n[masks]\nbytes = 8M\n");
+	agent_make(&agent, "[host]\nrows = 2\n[socket]\nmode = 0666\n"
+			   "[masks]\nbytes = 8M\nbytes-per-uid = 768K\n");
 	if (OK(agent_start(&agent)) && OK((map = story_attach(&agent)))) {
 		every_form_is_on_every_row();
 		facts_are_told();
@@ -429,6 +497,7 @@ int main(void)
 		a_new_version_is_told_once();
 		a_map_is_followed();
 		what_cannot_be_is_refused();
+		strangers_are_kept_out();
 		memory_is_limited_and_comes_back();
 		the_next_agent_has_them();
 		lost_memory_is_noticed();

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "shm/layers.h"
+#include "shm/replicas.h"
 #include "shm/rows.h"
 
 #define SEGMENT_BYTES (GM_HEAP_AT + (UINT64_C(4) << 20))

@@ -36,6 +36,32 @@ static void *fenced(uint64_t bytes)
 	return at + PAGE;
 }
 
+/* A mask for two rows, one without a file behind it, one on a device. */
+static void publish_mask(uint32_t index)
+{
+	static const struct gm_replica_image replicas[] = {
+		{ .row = 0,
+		  .place = GM_REPLICA_NODE,
+		  .at = GM_SPAN_UNIT,
+		  .id = 1,
+		  .bytes = 64 },
+		{ .row = 1, .place = GM_REPLICA_DEVICE, .id = 1, .bytes = 64 },
+	};
+	struct gm_mask_image image = { .object.name = "k",
+				       .kind = GPUMAP_MASK_CUSTOM,
+				       .rank = 2,
+				       .shape = { 8, 8 },
+				       .strides = { 8, 1 },
+				       .bytes = 64,
+				       .n_replicas = 2 };
+	struct gm_object_slot *slot = &segment.map.objects[index];
+	uint64_t words[(sizeof(image) + sizeof(replicas)) / 8 + 8];
+
+	gm_replicas_build(&image, replicas, 1, words);
+	gm_put(&slot->key, gm_object_key(GM_KIND_MASK, "k"));
+	segment_publish(&segment, &slot->slot, words, gm_replicas_bytes(2));
+}
+
 static void make_once(void)
 {
 	static const uint32_t rows[] = { 0, 0, 1, 1, 1 };
@@ -59,6 +85,7 @@ static void make_once(void)
 	segment_layers(&segment, 0, &layers);
 	layers.name = "other";
 	segment_layers(&segment, GM_OBJECTS - 1, &layers);
+	publish_mask(1);
 }
 
 static gm_a64 *target(uint8_t where, uint16_t word)
@@ -128,7 +155,31 @@ static void read_map(const struct gpumap *map, const char *name)
 	free(charges);
 }
 
-static void read_everything(const struct gpumap *map)
+/* No file of a node has this name: what lies there cannot be opened. */
+static void read_mask(struct gpumap *map, const char *name)
+{
+	struct gpumap_mask_info info = { .size = sizeof(info) };
+	const struct gpumap_mask_view *view;
+	struct gpumap_mask *mask;
+	uint32_t *rows;
+
+	if (gpumap_mask_read(map, name, &info, NULL, 0) != 0)
+		return;
+	MUST(info.n_rows <= GM_ROWS && info.rank <= GPUMAP_MASK_RANK_MAX);
+	MUST(memchr(info.map, '\0', sizeof(info.map)) != NULL);
+	rows = malloc(info.n_rows * sizeof(*rows) + 1);
+	MUST(rows != NULL);
+	(void)gpumap_mask_read(map, name, NULL, rows, info.n_rows);
+	free(rows);
+	if (gpumap_mask_open(map, name, 0, &mask) != 0)
+		return;
+	for (uint32_t row = 0; row < GM_ROWS + 2; row++)
+		if (gpumap_mask_get(map, mask, row, &view) == 0)
+			MUST(view->data == NULL && view->row == row);
+	gpumap_mask_close(map, mask);
+}
+
+static void read_everything(struct gpumap *map)
 {
 	struct gpumap_device device = { .size = sizeof(device) };
 	struct gpumap_health health = { .size = sizeof(health) };
@@ -148,6 +199,10 @@ static void read_everything(const struct gpumap *map)
 		read_map(map, name);
 	}
 	read_map(map, "m");
+	cursor = 0;
+	while (gpumap_mask_next(map, &cursor, name) == 1)
+		read_mask(map, name);
+	read_mask(map, "k");
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -1681,13 +1681,17 @@ struct gpumap_tile {
 			 * for this tile */
 };
 
+/* Tiles that end with -EIO, -ENODEV, -EOPNOTSUPP or -ENOMEM are done once more, one
+ * after the other, on a READY host row that has not failed, where there is one. */
+#define GPUMAP_SCATTER_FALLBACK (UINT32_C(1) << 0)
+
 struct gpumap_scatter_opts {
 	size_t size;           /* sizeof(struct gpumap_scatter_opts) */
 	const uint32_t *rows;  /* each once; NULL: all READY host and CUDA rows
 				* of the device table */
 	const double *weights; /* one per row of rows; NULL: their scores */
 	uint32_t n_rows;       /* in rows, weights and buffers */
-	uint32_t flags;        /* none yet, 0 */
+	uint32_t flags;        /* GPUMAP_SCATTER_* */
 	uint64_t deadline_ns;  /* on CLOCK_MONOTONIC; 0: none */
 	/* One per row of rows, for memory that each row has of its own: its
 	 * tile begins at the job's dst_at or src_at in it.  NULL: the job's. */
@@ -1709,6 +1713,11 @@ struct gpumap_scatter_opts {
  * before the first tile is submitted.  job->cookie is not used, and completions of other
  * jobs stay for gpumap_poll().  job->waits and job->deadline_ns hold for every tile.
  *
+ * With GPUMAP_SCATTER_FALLBACK the result must be apart from what is read, so AXPY
+ * and what works in place are refused, and so are dst_buffers, src_buffers and
+ * LOAD: another row does not reach them.  A tile that was done again has the row
+ * and the value of where that was.
+ *
  * opts		NULL for the defaults
  * ret_tiles	a tile per row that had one, in the order of the rows; room
  *		that is left over gets tiles of 0 elements; may be NULL
@@ -1720,7 +1729,8 @@ struct gpumap_scatter_opts {
  *				have ended, and ret_tiles says which failed
  *		-EAGAIN		a row has no credit left
  *		-EINVAL		as gpumap_submit(); a row is named twice; weights
- *				or buffers without rows
+ *				or buffers without rows; a flag that does not go with
+ *				the job
  *		-ERANGE		the job reaches out of the arena or a buffer
  *		-ENODEV		no row, or a row that does not exist
  *		-ENOBUFS	more tiles than n

@@ -14,6 +14,7 @@ _Static_assert(GM_SPLIT_ROWS >= GM_ROWS, "a split over the whole table");
 /* One scatter under way, on the caller's stack. */
 struct plan {
 	uint32_t n; /* tiles */
+	bool falls_back;
 	uint64_t deadline_ns;
 	const uint64_t *dst_buffers; /* one per row of the caller's, or NULL */
 	const uint64_t *src_buffers;
@@ -292,6 +293,117 @@ static int verdict(const struct plan *plan)
 	return (int)plan->n;
 }
 
+/* ---- falling back -------------------------------------------------------- */
+
+/* Is what a tile reads as it was, however far it came? */
+static bool keeps_input(const struct gpumap_job *job)
+{
+	uint32_t has = gm_op_fields(job->op);
+
+	if (job->op == GPUMAP_OP_AXPY)
+		return false;
+	if ((has & GM_HAS_DST) == 0 || (has & GM_HAS_SRC) == 0)
+		return true;
+	return job->dst_buffer != job->src_buffer ||
+	       (job->dst_buffer != 0 ? job->dst_at != job->src_at
+				     : job->dst != job->src);
+}
+
+static int judge_flags(const struct gpumap_job *job,
+		       const struct gpumap_scatter_opts *opts)
+{
+	if ((opts->flags & ~GPUMAP_SCATTER_FALLBACK) != 0)
+		return -E2BIG;
+	if (opts->flags == 0)
+		return 0;
+	/* What a row has of its own no other reaches. */
+	if (opts->dst_buffers != NULL || opts->src_buffers != NULL ||
+	    job->op == GPUMAP_OP_LOAD || !keeps_input(job))
+		return -EINVAL;
+	return 0;
+}
+
+/* Does it come of the row, and not of the job? */
+static bool is_rows_fault(int32_t status)
+{
+	return status == -EIO || status == -ENODEV || status == -EOPNOTSUPP ||
+	       status == -ENOMEM;
+}
+
+static bool has_failed(const struct plan *plan, uint32_t row)
+{
+	for (uint32_t i = 0; i < plan->n; i++)
+		if (plan->tiles[i].row == row && plan->tiles[i].status != 0)
+			return true;
+	return false;
+}
+
+/* A host row that serves and has not failed.  Returns whether there is one. */
+static bool find_host(const struct gpumap_session *s, const struct plan *plan,
+		      uint32_t *ret_row)
+{
+	const struct gm_map *map = &s->map->map;
+	uint32_t n = gm_rows_used(map);
+
+	for (uint32_t row = 0; row < n && row < s->n_rows; row++) {
+		struct gm_moving_image moving;
+		struct gm_row_image facts;
+
+		if (has_failed(plan, row) ||
+		    gm_rows_facts(map, row, &facts) != 0 ||
+		    facts.kind != GPUMAP_DEVICE_HOST ||
+		    gm_rows_moving(map, row, &moving) != 0 ||
+		    moving.state != GPUMAP_DEVICE_READY)
+			continue;
+		*ret_row = row;
+		return true;
+	}
+	return false;
+}
+
+/* Tile @i once more, on @row.  What it cannot even begin there leaves the tile as
+ * it is.  Returns 0, or why nobody waits any more. */
+static int try_again(struct gpumap_session *s, const struct gpumap_job *job,
+		     struct plan *plan, uint32_t i, uint32_t row)
+{
+	struct gpumap_job part = part_of(job, plan, i);
+	struct gm_pair *pair;
+	int ret;
+
+	if (gm_session_pair(s, row, &pair) != 0 ||
+	    !gm_pair_has_credit(pair, gm_jobs_slots(job, 1)) ||
+	    gm_job_judge(s, row, &part) != 0 || gm_buffers_cross(row, &part) ||
+	    gm_buffers_show(s, row, &part, 1) != 0)
+		return 0;
+	plan->pairs[i] = pair;
+	plan->tiles[i].row = row;
+	plan->tiles[i].status = -ETIME;
+	s->tiles_left = 1;
+	gm_pair_push(s, pair, &part, 1, GM_TICKET_TILE, true);
+	plan->tiles[i].value = pair->submitted;
+	ret = gm_tiles_wait(s, plan->deadline_ns);
+	if (ret != 0 && gm_tiles_abandon(pair))
+		plan->tiles[i].status = ret;
+	s->tiles_left = 0;
+	return ret;
+}
+
+static int fall_back(struct gpumap_session *s, const struct gpumap_job *job,
+		     struct plan *plan)
+{
+	uint32_t row;
+	int ret = 0;
+
+	if (!find_host(s, plan, &row))
+		return 0;
+	for (uint32_t i = 0; ret == 0 && i < plan->n; i++)
+		if (is_rows_fault(plan->tiles[i].status))
+			ret = try_again(s, job, plan, i, row);
+	return ret;
+}
+
+/* ---- all of it ----------------------------------------------------------- */
+
 static int run(struct gpumap_session *s, const struct gpumap_job *job,
 	       struct plan *plan, struct gpumap_tile *ret_tiles, uint32_t n)
 {
@@ -302,6 +414,8 @@ static int run(struct gpumap_session *s, const struct gpumap_job *job,
 	ret = gm_tiles_wait(s, plan->deadline_ns);
 	if (ret != 0)
 		abandon(s, plan, ret);
+	else if (plan->falls_back)
+		ret = fall_back(s, job, plan);
 	s->tiles = NULL;
 	if (ret == 0)
 		ret = verdict(plan);
@@ -322,10 +436,10 @@ int gpumap_scatter(struct gpumap_session *session, const struct gpumap_job *job,
 
 	if (ret == 0 && opts != NULL)
 		ret = gm_size_in(&ours, sizeof(ours), opts);
-	if (ret == 0 && ours.flags != 0)
-		ret = -E2BIG;
 	if (ret == 0)
 		ret = judge(session, job, &ours);
+	if (ret == 0)
+		ret = judge_flags(job, &ours);
 	if (ret == 0)
 		ret = lay_out(session, job->n, &ours, &plan);
 	if (ret == 0 && ret_tiles != NULL && plan.n > n)
@@ -334,6 +448,7 @@ int gpumap_scatter(struct gpumap_session *session, const struct gpumap_job *job,
 		ret = -ERANGE;
 	plan.dst_buffers = ours.dst_buffers;
 	plan.src_buffers = ours.src_buffers;
+	plan.falls_back = ours.flags != 0;
 	if (ret == 0)
 		ret = reserve(session, job, &plan);
 	if (ret != 0)

@@ -358,6 +358,86 @@ static bool stop(pid_t pid)
 	return false;
 }
 
+/* Kill it once the other row has done its part: so has had the scatter. */
+static pid_t kill_when_seen(pid_t worker, const volatile float *seen)
+{
+	pid_t child = fork();
+
+	if (child != 0)
+		return child;
+	while (*seen == 0)
+		story_nap(200);
+	kill(worker, SIGKILL);
+	_exit(0);
+}
+
+/* A copy over two rows, of which the first dies.  Returns what the scatter says. */
+static int scatter_and_die(struct gpumap_session *s, uint32_t flags,
+			   const struct file *from, const struct file *to,
+			   struct gpumap_tile *ret_tiles)
+{
+	struct gpumap_device device = story_device(map, 1);
+	struct gpumap_scatter_opts opts = spread();
+	struct gpumap_job job = copy_all();
+	pid_t child;
+	int ret;
+
+	memset(to->at, 0, BYTES);
+	job.src_buffer = from->buffer;
+	job.dst_buffer = to->buffer;
+	opts.flags = flags;
+	OK(stop((pid_t)device.worker_pid));
+	child = kill_when_seen((pid_t)device.worker_pid, &to->at[FLOATS - 1]);
+	ret = gpumap_scatter(s, &job, &opts, ret_tiles, ROWS);
+	waitpid(child, NULL, 0);
+	OK(story_back(map, 1, device.restarts));
+	return ret;
+}
+
+static void a_tile_is_done_again_elsewhere(void)
+{
+	struct gpumap_scatter_opts opts = spread();
+	struct gpumap_session *s = NULL;
+	struct gpumap_tile tiles[ROWS];
+	struct gpumap_job job = copy_all();
+	struct file from, to;
+	uint64_t buffers[ROWS] = { 0 };
+
+	EQ(gpumap_session_open(map, NULL, &s), 0);
+	from = file_make(s);
+	to = file_make(s);
+	number(from.at);
+	job.src_buffer = from.buffer;
+	job.dst_buffer = to.buffer;
+	EQ(gpumap_scatter(s, &job, &opts, tiles, ROWS), ROWS);
+	EQ(scatter_and_die(s, 0, &from, &to, tiles), -EIO);
+	OK(tiles[0].row == 1 && tiles[0].status == -EIO);
+	OK(tiles[1].row == 0 && tiles[1].status == 0);
+	EQ(scatter_and_die(s, GPUMAP_SCATTER_FALLBACK, &from, &to, tiles),
+	   ROWS);
+	OK(tiles[0].row != 1 && tiles[0].status == 0);
+	OK(tiles[0].first == 0 && tiles[0].n == FLOATS / 8 * 3);
+	EQ(story_device(map, tiles[0].row).kind, GPUMAP_DEVICE_HOST);
+	EQ(memcmp(from.at, to.at, BYTES), 0);
+	/* What cannot be done twice, or elsewhere. */
+	opts.flags = GPUMAP_SCATTER_FALLBACK;
+	job.op = GPUMAP_OP_AXPY;
+	EQ(gpumap_scatter(s, &job, &opts, tiles, ROWS), -EINVAL);
+	job.op = GPUMAP_OP_SCALE;
+	job.src_buffer = to.buffer;
+	EQ(gpumap_scatter(s, &job, &opts, tiles, ROWS), -EINVAL);
+	job.src_buffer = from.buffer;
+	opts.dst_buffers = buffers;
+	EQ(gpumap_scatter(s, &job, &opts, tiles, ROWS), -EINVAL);
+	opts.dst_buffers = NULL;
+	EQ(gpumap_scatter(s, &job, &opts, tiles, ROWS), ROWS);
+	opts.flags = GPUMAP_SCATTER_FALLBACK << 1;
+	EQ(gpumap_scatter(s, &job, &opts, tiles, ROWS), -E2BIG);
+	file_end(s, &from);
+	file_end(s, &to);
+	gpumap_session_close(s);
+}
+
 /* The worker sleeps while memory is asked for, and finds out later that nobody
  * waited. */
 static void a_late_allocation_is_given_back(void)
@@ -489,6 +569,7 @@ int main(void)
 	tiles_have_results_of_their_own();
 	masks_go_on_over_tiles();
 	a_dead_worker_takes_its_part_only();
+	a_tile_is_done_again_elsewhere();
 	a_late_allocation_is_given_back();
 	others_have_it_too();
 	gpumap_detach(map);

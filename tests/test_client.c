@@ -305,7 +305,7 @@ static void a_scatter_goes_where_it_is_sent(void)
 	opts.n_rows = 2;
 	EQ(gpumap_scatter(s, &job, &opts, tiles, 3), -EINVAL);
 	opts.n_rows = 0;
-	opts.flags = 1;
+	opts.flags = GPUMAP_SCATTER_FALLBACK << 1;
 	EQ(gpumap_scatter(s, &job, &opts, tiles, 3), -E2BIG);
 	job.n = UINT64_MAX / 2;
 	EQ(gpumap_scatter(s, &job, NULL, tiles, 3), -ERANGE);

@@ -540,7 +540,7 @@ check_PROGRAMS += %reldir%/readme_client
 
 # gpumapctl as its users call it.
 gm_tests += %reldir%/agent_ctl %reldir%/agent_ctl_maps \
-	%reldir%/agent_ctl_plan
+	%reldir%/agent_ctl_masks %reldir%/agent_ctl_plan
 %canon_reldir%_agent_ctl_SOURCES = %reldir%/agent_ctl.c %reldir%/ctl.h \
 	%reldir%/tap.h
 %canon_reldir%_agent_ctl_LDADD = %reldir%/libagent.la lib/libgpumap.la \
@@ -549,6 +549,9 @@ gm_tests += %reldir%/agent_ctl %reldir%/agent_ctl_maps \
 	%reldir%/ctl.h %reldir%/ctl_model.h %reldir%/tap.h
 %canon_reldir%_agent_ctl_maps_LDADD = %reldir%/libagent.la \
 	lib/libgpumap.la $(JANSSON_LIBS)
+%canon_reldir%_agent_ctl_masks_SOURCES = %reldir%/agent_ctl_masks.c \
+	%reldir%/ctl.h %reldir%/tap.h
+%canon_reldir%_agent_ctl_masks_LDADD = %reldir%/libagent.la $(JANSSON_LIBS)
 %canon_reldir%_agent_ctl_plan_SOURCES = %reldir%/agent_ctl_plan.c \
 	%reldir%/ctl.h %reldir%/ctl_model.h %reldir%/tap.h
 %canon_reldir%_agent_ctl_plan_LDADD = %reldir%/libagent.la $(JANSSON_LIBS)

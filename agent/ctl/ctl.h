@@ -27,33 +27,42 @@ enum gm_exit {
 };
 
 /* Options that a command may take besides the common ones. */
-#define GM_OPT_MODEL  (UINT32_C(1) << 0)
-#define GM_OPT_SPEC   (UINT32_C(1) << 1)
-#define GM_OPT_LAYERS (UINT32_C(1) << 2)
-#define GM_OPT_BYTES  (UINT32_C(1) << 3)
-#define GM_OPT_ROWS   (UINT32_C(1) << 4)
-#define GM_OPT_OP     (UINT32_C(1) << 5)
-#define GM_OPT_ROUNDS (UINT32_C(1) << 6)
-#define GM_OPT_ONLY   (UINT32_C(1) << 7)
-#define GM_OPT_BATCH  (UINT32_C(1) << 8)
+#define GM_OPT_MODEL  (UINT64_C(1) << 0)
+#define GM_OPT_SPEC   (UINT64_C(1) << 1)
+#define GM_OPT_LAYERS (UINT64_C(1) << 2)
+#define GM_OPT_BYTES  (UINT64_C(1) << 3)
+#define GM_OPT_ROWS   (UINT64_C(1) << 4)
+#define GM_OPT_OP     (UINT64_C(1) << 5)
+#define GM_OPT_ROUNDS (UINT64_C(1) << 6)
+#define GM_OPT_ONLY   (UINT64_C(1) << 7)
+#define GM_OPT_BATCH  (UINT64_C(1) << 8)
 /* Of plan alone, from the strategy on. */
-#define GM_OPT_NODE   (UINT32_C(1) << 9)
-#define GM_OPT_COMMIT (UINT32_C(1) << 10)
-#define GM_OPT_BASE   (UINT32_C(1) << 11)
-#define GM_OPT_PAGED  (UINT32_C(7) << 12) /* one of them: MiB, share, tokens */
-#define GM_OPT_PLAN   UINT32_C(0x1fffe00)
-#define GM_OPT_N      25u
+#define GM_OPT_NODE   (UINT64_C(1) << 9)
+#define GM_OPT_COMMIT (UINT64_C(1) << 10)
+#define GM_OPT_BASE   (UINT64_C(1) << 11)
+#define GM_OPT_PAGED  (UINT64_C(7) << 12) /* one of them: MiB, share, tokens */
+#define GM_OPT_DTYPE  (UINT64_C(1) << 22)
+#define GM_OPT_PLAN   UINT64_C(0x1fffe00)
+/* Of mask publish and mask show. */
+#define GM_OPT_SIZE   (UINT64_C(1) << 26)
+#define GM_OPT_PAST   (UINT64_C(1) << 27)
+#define GM_OPT_WINDOW (UINT64_C(1) << 28)
+#define GM_OPT_CHUNK  (UINT64_C(1) << 29)
+#define GM_OPT_MASK   UINT64_C(0x1fe000000)
+#define GM_OPT_PGM    (UINT64_C(1) << 33)
+#define GM_OPT_N      34u
 
 /* What the command line said. */
 struct gm_ctl {
 	const char *instance;
 	const char *runtime_dir;
 	bool json;
-	uint32_t given; /* GM_OPT_* */
+	uint64_t given; /* GM_OPT_* */
 	const char *model;
 	const char *spec;
 	const char *op;
-	const char *only; /* bench: names that start with this */
+	const char *only;  /* bench: names that start with this */
+	const char *dtype; /* of a plan, or of a mask */
 	uint64_t layers;
 	uint64_t bytes;
 	uint64_t rounds;
@@ -65,7 +74,6 @@ struct gm_ctl {
 		const char *topology; /* path */
 		const char *split;
 		const char *weights;
-		const char *dtype;
 		const char *cache_type;
 		const char *paged_share;
 		uint64_t paged_mib;
@@ -75,6 +83,17 @@ struct gm_ctl {
 		uint64_t max_seq_len;
 		uint64_t max_batch;
 	} plan;
+	struct {
+		const char *kind;
+		const char *map;
+		const char *file;
+		const char *tensor;
+		const char *pgm; /* path */
+		uint64_t size;
+		uint64_t past;
+		uint64_t window;
+		uint64_t chunk;
+	} mask;
 	uint32_t rows[GPUMAP_ROWS_MAX];
 	uint32_t n_rows;
 	char **args; /* operands after the command */
@@ -83,10 +102,10 @@ struct gm_ctl {
 };
 
 struct gm_command {
-	const char *name;
+	const char *name;     /* may have a blank: "mask list" */
 	const char *operands; /* for the usage line */
 	const char *what;     /* one line */
-	uint32_t options;     /* GM_OPT_* it takes */
+	uint64_t options;     /* GM_OPT_* it takes */
 	int n_args;           /* operands it needs */
 	int (*run)(struct gm_ctl *ctl);
 	bool offline; /* needs no agent: @map stays NULL */
@@ -110,6 +129,10 @@ int gm_ctl_spec(struct gm_ctl *ctl);
 int gm_ctl_mesh(struct gm_ctl *ctl);
 int gm_ctl_plan(struct gm_ctl *ctl);
 int gm_ctl_mask(struct gm_ctl *ctl);
+int gm_ctl_mask_publish(struct gm_ctl *ctl);
+int gm_ctl_mask_list(struct gm_ctl *ctl);
+int gm_ctl_mask_show(struct gm_ctl *ctl);
+int gm_ctl_mask_release(struct gm_ctl *ctl);
 
 /* Attach to the instance.  Returns an exit status, having said why. */
 int gm_ctl_attach(struct gm_ctl *ctl);
@@ -132,6 +155,8 @@ const char *gm_ctl_device_state(uint32_t state);
 const char *gm_ctl_dtype(uint32_t dtype);
 const char *gm_ctl_setting(uint32_t setting);
 const char *gm_ctl_strategy(uint32_t strategy);
+const char *gm_ctl_mask_kind(uint32_t kind);
+const char *gm_ctl_mask_form(uint32_t form);
 
 /* The dtype that safetensors calls @name, e.g. "BF16"; U8 where it is none of
  * ours. */

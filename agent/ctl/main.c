@@ -55,11 +55,28 @@ static const struct gm_command commands[] = {
 	  gm_ctl_spec, true },
 	{ "mesh", "--batch", "arrange ranks in groups, by request",
 	  GM_OPT_BATCH, 0, gm_ctl_mesh, true },
+	{ "mask publish",
+	  "NAME --kind KIND [--size N] [--past N] [--window N] [--chunk N] "
+	  "[--dtype DTYPE] [--map MAP | --rows LIST]",
+	  "publish an attention mask made by a rule",
+	  GM_OPT_MASK | GM_OPT_DTYPE | GM_OPT_ROWS, 1, gm_ctl_mask_publish,
+	  false },
+	{ "mask list", "", "all masks", 0, 0, gm_ctl_mask_list, false },
+	{ "mask show", "NAME [--rows ROW] [--pgm FILE]",
+	  "what a mask is, and a picture of it", GM_OPT_ROWS | GM_OPT_PGM, 1,
+	  gm_ctl_mask_show, false },
+	{ "mask release", "NAME", "take a mask back", 0, 1, gm_ctl_mask_release,
+	  false },
 	{ "mask", "--batch", "show masks, by request", GM_OPT_BATCH, 0,
 	  gm_ctl_mask, true },
-	/* For the usage: the first of the name takes it. */
+	/* For the usage: the first of a name takes it. */
 	{ "plan", "--batch", "plan layer maps, by request", GM_OPT_BATCH, 0,
 	  gm_ctl_plan, true },
+	{ "mask publish",
+	  "NAME --file FILE [--tensor NAME] [--map MAP | --rows LIST]",
+	  "publish an attention mask that a file holds",
+	  GM_OPT_MASK | GM_OPT_DTYPE | GM_OPT_ROWS, 1, gm_ctl_mask_publish,
+	  false },
 };
 
 #define N_COMMANDS (sizeof(commands) / sizeof(commands[0]))
@@ -95,9 +112,18 @@ static const struct own_option {
 	{ "topology", TEXT, offsetof(struct gm_ctl, plan.topology) },
 	{ "split", TEXT, offsetof(struct gm_ctl, plan.split) },
 	{ "weights", TEXT, offsetof(struct gm_ctl, plan.weights) },
-	{ "dtype", TEXT, offsetof(struct gm_ctl, plan.dtype) },
+	{ "dtype", TEXT, offsetof(struct gm_ctl, dtype) },
 	{ "max-seq-len", NUMBER, offsetof(struct gm_ctl, plan.max_seq_len) },
 	{ "max-batch", NUMBER, offsetof(struct gm_ctl, plan.max_batch) },
+	{ "kind", TEXT, offsetof(struct gm_ctl, mask.kind) },
+	{ "size", NUMBER, offsetof(struct gm_ctl, mask.size) },
+	{ "past", NUMBER, offsetof(struct gm_ctl, mask.past) },
+	{ "window", NUMBER, offsetof(struct gm_ctl, mask.window) },
+	{ "chunk", NUMBER, offsetof(struct gm_ctl, mask.chunk) },
+	{ "map", TEXT, offsetof(struct gm_ctl, mask.map) },
+	{ "file", TEXT, offsetof(struct gm_ctl, mask.file) },
+	{ "tensor", TEXT, offsetof(struct gm_ctl, mask.tensor) },
+	{ "pgm", TEXT, offsetof(struct gm_ctl, mask.pgm) },
 };
 
 #define N_OWN (sizeof(own_options) / sizeof(own_options[0]))
@@ -143,7 +169,7 @@ static int take_own(struct gm_ctl *ctl, size_t i, const char *text)
 	char *at = (char *)ctl + own->offset;
 	int ret = 0;
 
-	ctl->given |= UINT32_C(1) << i;
+	ctl->given |= UINT64_C(1) << i;
 	switch (own->value) {
 	case NOTHING:
 		break;
@@ -213,12 +239,28 @@ static int parse(int argc, char **argv, struct gm_ctl *ctl)
 	return ret;
 }
 
-static const struct gm_command *find(const char *name)
+/* The command called @word; or, where that is followed by an operand which is
+ * the second word of a name, that one, and the operand is none any more. */
+static const struct gm_command *find(struct gm_ctl *ctl, const char *word)
 {
-	for (size_t i = 0; i < N_COMMANDS; i++)
-		if (strcmp(commands[i].name, name) == 0)
+	const struct gm_command *plain = NULL;
+	size_t n = strlen(word);
+
+	for (size_t i = 0; i < N_COMMANDS; i++) {
+		const char *name = commands[i].name;
+
+		if (strncmp(name, word, n) != 0)
+			continue;
+		if (name[n] == '\0' && plain == NULL)
+			plain = &commands[i];
+		if (name[n] == ' ' && ctl->n_args > 0 &&
+		    strcmp(name + n + 1, ctl->args[0]) == 0) {
+			ctl->args++;
+			ctl->n_args--;
 			return &commands[i];
-	return NULL;
+		}
+	}
+	return plain;
 }
 
 int gm_ctl_attach(struct gm_ctl *ctl)
@@ -254,7 +296,7 @@ int main(int argc, char **argv)
 		usage(stderr);
 		return GM_EXIT_USAGE;
 	}
-	command = find(argv[optind]);
+	command = find(&ctl, argv[optind]);
 	if (command == NULL)
 		return bad(argv[optind], "is no command");
 	if (ctl.n_args != command->n_args)

@@ -104,10 +104,9 @@ static int read_names(struct gm_ctl_planning *p)
 	if (ctl->plan.strategy != NULL &&
 	    gm_strategy_parse(ctl->plan.strategy, &p->q.strategy, NULL) != 0)
 		return wrong("--strategy is fill, balance or fewest");
-	p->q.has_dtype =
-		ctl->plan.dtype != NULL && strcmp(ctl->plan.dtype, "auto") != 0;
+	p->q.has_dtype = ctl->dtype != NULL && strcmp(ctl->dtype, "auto") != 0;
 	if (p->q.has_dtype &&
-	    (gm_dtype_parse(ctl->plan.dtype, &p->q.dtype, NULL) != 0 ||
+	    (gm_dtype_parse(ctl->dtype, &p->q.dtype, NULL) != 0 ||
 	     p->q.dtype > GM_DTYPE_F64))
 		return wrong("--dtype is auto, bf16, f16, f32 or f64");
 	return GM_EXIT_OK;

@@ -126,6 +126,30 @@ const char *gm_ctl_strategy(uint32_t strategy)
 	return name_of(names, COUNT(names), strategy);
 }
 
+const char *gm_ctl_mask_kind(uint32_t kind)
+{
+	static const char *const names[] = {
+		[GPUMAP_MASK_NONE] = "none",
+		[GPUMAP_MASK_CAUSAL_FLASH] = "causal_flash",
+		[GPUMAP_MASK_CUSTOM] = "custom",
+	};
+
+	return name_of(names, COUNT(names), kind);
+}
+
+const char *gm_ctl_mask_form(uint32_t form)
+{
+	static const char *const names[] = {
+		[GPUMAP_MASK_LOADED] = "loaded",
+		[GPUMAP_MASK_CAUSAL] = "causal",
+		[GPUMAP_MASK_SLIDING] = "sliding",
+		[GPUMAP_MASK_CHUNKED] = "chunked",
+		[GPUMAP_MASK_BIDIRECTIONAL_SLIDING] = "bidirectional_sliding",
+	};
+
+	return name_of(names, COUNT(names), form);
+}
+
 uint32_t gm_ctl_dtype_named(const char *name)
 {
 	for (uint32_t i = 0; name != NULL && i < COUNT(dtypes); i++)

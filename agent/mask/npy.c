@@ -140,10 +140,11 @@ static bool skip_word(struct reader *rd, const char *word)
 /* Text in quotes of either kind, without escapes. */
 static bool take_text(struct reader *rd, char *ret_text, size_t room)
 {
-	const char quote = peek(rd), *begin = rd->at + 1, *end;
+	const char quote = peek(rd), *begin, *end;
 
 	if (quote != '\'' && quote != '"')
 		return false;
+	begin = rd->at + 1;
 	end = memchr(begin, quote, (size_t)(rd->end - begin));
 	if (!end || memchr(begin, '\\', (size_t)(end - begin)) ||
 	    memchr(begin, '\0', (size_t)(end - begin)))

@@ -835,6 +835,11 @@ gm_tests += %reldir%/agent_masks
 %canon_reldir%_agent_points_SOURCES = %reldir%/agent_points.c \
 	%reldir%/dice.h %reldir%/load_story.h %reldir%/stage.h $(gm_story)
 %canon_reldir%_agent_points_LDADD = $(gm_story_libs)
+gm_tests += %reldir%/agent_strangers
+%canon_reldir%_agent_strangers_SOURCES = %reldir%/agent_strangers.c \
+	%reldir%/lingering.h %reldir%/raw.h $(gm_story)
+%canon_reldir%_agent_strangers_LDADD = %reldir%/libraw.la $(gm_story_libs) \
+	shm/libshm.la $(SECCOMP_LIBS)
 gm_tests += %reldir%/agent_waits_raw
 %canon_reldir%_agent_waits_raw_SOURCES = %reldir%/agent_waits_raw.c $(gm_story)
 %canon_reldir%_agent_waits_raw_LDADD = %reldir%/libraw.la $(gm_story_libs) \

@@ -365,7 +365,9 @@ static inline int trials_failed(struct bench *b, uint64_t n)
 		{ GPUMAP_OP_MASK_ADD, GPUMAP_DTYPE_F64, 0, 300 },
 		{ GPUMAP_OP_MASK_BOOL, GPUMAP_DTYPE_F32, 0, 1000 },
 		{ GPUMAP_OP_MASK_BOOL, GPUMAP_DTYPE_BF16, 0, 2 },
-		/* Of which a part is met, and begun again, of 3 pages. */
+		/* Of which a part is met, and begun again, by 3000 bytes and
+		 * by 3 pages. */
+		{ GPUMAP_OP_MASK_ADD, GPUMAP_DTYPE_BF16, 0, 500 },
 		{ GPUMAP_OP_MASK_ADD, GPUMAP_DTYPE_F16, 0, 2000 },
 		{ GPUMAP_OP_MASK_BOOL, GPUMAP_DTYPE_F32, 0, 2000 },
 	};

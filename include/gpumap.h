@@ -1009,6 +1009,9 @@ struct gpumap_session;
  * who allocates much more than he touches.  Touching then costs ten times as
  * much, and so does giving back. */
 #define GPUMAP_SESSION_SPARSE (UINT32_C(1) << 1)
+/* All of its jobs are done by workers that this user's sessions with this flag
+ * have for themselves: they may run programs, see gpumap_program_load(). */
+#define GPUMAP_SESSION_PROGRAMS (UINT32_C(1) << 2)
 
 struct gpumap_session_opts {
 	size_t size;          /* sizeof(struct gpumap_session_opts) */
@@ -1030,6 +1033,8 @@ struct gpumap_session_opts {
  *		-EUSERS		this user or the agent has no session left
  *		-EDQUOT		arena_bytes is more than this user may have
  *		-EINVAL		depth is no power of two from 16 to 1024
+ *		-EPERM		this user may not have programs run; says
+ *				gpumap_refusal() which setting says so
  *		-ESHUTDOWN	the agent is draining
  *		-ECONNREFUSED	no agent answers; -EACCES: not for this user
  *		-EPROTO, -ENOMEM, -EMFILE, -E2BIG, -EOWNERDEAD
@@ -1312,6 +1317,60 @@ GPUMAP_API int gpumap_register(struct gpumap_session *session, int fd,
 			       uint64_t *ret_buffer);
 
 /*
+ * gpumap_program_load - have a program of the agent's directory for RUN jobs
+ *
+ * Programs for host rows are shared objects that the administrator has put there;
+ * gpumap/program.h says what one is.  They run in workers of this user's own, one
+ * for each row, apart from the row's other work: one that crashes, or runs longer
+ * than the administrator allows, ends that worker alone.  Jobs of this user's
+ * program sessions that were in flight there end with -EIO then, and the next
+ * worker has the same programs loaded before it begins another job.
+ *
+ * It is brought in on @row now.  Jobs on other rows that name it bring it in there,
+ * the same file whatever the directory has by then.
+ *
+ * session	opened with GPUMAP_SESSION_PROGRAMS
+ * row		a host row
+ * name		of the file, without ".so": letters, digits, '.', '_' and '-'
+ * ret_program	receives its handle, never 0; give it back with
+ *		gpumap_program_unload()
+ *
+ * Returns	0
+ *		-ENOENT		there is no such program
+ *		-EPERM		its file or its folder is not safe: somebody else
+ *				could write it; or no programs for this user
+ *		-ENOEXEC	it cannot be loaded, or is none for this version
+ *		-ESTALE		the worker died over it
+ *		-EOPNOTSUPP	the row runs no programs
+ *		-EINVAL		no such name, or the session was opened without the
+ *				flag
+ *		-EDQUOT		this session has 4096 buffers and programs, or this
+ *				user as many as the agent allows
+ *		-ENODEV, -ESHUTDOWN, -EMFILE, -ENOMEM, -ECONNRESET, -EPROTO,
+ *		-EOWNERDEAD	as gpumap_alloc().  gpumap_refusal() says more
+ * Cost		a round trip on the control socket; the first of a user on a row
+ *		starts a worker
+ * Threads	the session's own thread
+ */
+GPUMAP_API int gpumap_program_load(struct gpumap_session *session, uint32_t row,
+				   const char *name, uint64_t *ret_program);
+
+/*
+ * gpumap_program_unload - give it up on all rows; 0 is allowed
+ *
+ * No job that names it may be in flight.
+ *
+ * Returns	0
+ *		-ESTALE		this session has no such program
+ *		-EINVAL		it is a buffer
+ *		-ECONNRESET, -EPROTO, -EOWNERDEAD
+ * Cost		a round trip on the control socket
+ * Threads	the session's own thread
+ */
+GPUMAP_API int gpumap_program_unload(struct gpumap_session *session,
+				     uint64_t program);
+
+/*
  * gpumap_register_file - let GPUMAP_OP_LOAD read from a file
  *
  * The file is a regular one or a block device, of any file system but those that
@@ -1485,8 +1544,10 @@ enum gpumap_op {
 				  * bf16, f32, f64 */
 	GPUMAP_OP_MASK_BOOL = 12, /* dst[i] = -infinity where that byte of the
 				   * mask is not 0, else src[i], as it is */
-	GPUMAP_OP_LOAD = 13 /* n bytes of the file @src_buffer, from src_at on,
+	GPUMAP_OP_LOAD = 13, /* n bytes of the file @src_buffer, from src_at on,
 			      * to dst; u8 */
+	GPUMAP_OP_RUN = 14   /* n items by the job's @program; takes the room of
+			      * two in the queue */
 };
 
 /* A place in time: what one session has submitted to a row, up to there. */
@@ -1499,14 +1560,14 @@ struct gpumap_time {
 #define GPUMAP_WAITS_MAX 4u /* of one job */
 
 struct gpumap_job {
-	uint32_t op;      /* enum gpumap_op */
-	uint32_t dtype;   /* enum gpumap_dtype: what an element is, of src and
+	uint32_t op;     /* enum gpumap_op */
+	uint32_t dtype;  /* enum gpumap_dtype: what an element is, of src and
 			   * of dst, but for CAST's and SUM's */
-	void *dst;        /* in the session's arena, aligned to its elements;
+	void *dst;       /* in the session's arena, aligned to its elements;
 			   * of no account with dst_buffer */
-	const void *src;  /* likewise; NULL where the operation has none */
-	uint64_t n;       /* elements, of src where there is one */
-	double alpha;     /* SCALE, AXPY: rounded to f32, but for f64 */
+	const void *src; /* likewise; NULL where the operation has none */
+	uint64_t n;      /* elements, of src where there is one; items of RUN */
+	double alpha;    /* SCALE, AXPY: rounded to f32, but for f64 */
 	uint64_t pattern; /* FILL: its low bytes, as many as an element has */
 	uint64_t cookie;  /* given back with the completion */
 	/* Memory that is not the arena's; 0: dst or src says where. */
@@ -1528,7 +1589,17 @@ struct gpumap_job {
 	const void *mask;   /* as src; of no account with mask_buffer */
 	uint64_t mask_buffer;
 	uint64_t mask_at;
+	/* RUN.  src and dst are aligned to the dtype's elements, whatever an item
+	 * is, and are the same or apart. */
+	uint64_t program;        /* from gpumap_program_load() */
+	uint32_t src_item_bytes; /* of an item of src; 0: there is no src */
+	uint32_t dst_item_bytes; /* likewise */
+	const void *params;    /* in the arena; copied when the job is begun */
+	uint32_t params_bytes; /* GPUMAP_PARAMS_MAX at most; 0: no params */
+	uint32_t reserved;     /* 0 */
 };
+
+#define GPUMAP_PARAMS_MAX 4096u
 
 struct gpumap_done {
 	uint64_t cookie;

@@ -12,7 +12,7 @@
  * (FORGET) with its reply.
  */
 
-#include "lib/internal.h"
+#include "lib/programs.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -92,23 +92,24 @@ int gm_buffers_take(struct gpumap_session *s, uint32_t kind, uint32_t row,
 	return 0;
 }
 
-static void drop(struct gm_buffer *buffer)
+void gm_buffer_drop(struct gm_buffer *buffer)
 {
 	if (buffer->fd >= 0)
 		close(buffer->fd);
+	free(buffer->name);
 	*buffer = (struct gm_buffer){ .fd = -1 };
 }
 
 void gm_buffers_left(struct gpumap_session *session, uint64_t index)
 {
-	drop(&session->buffers.table[index]);
+	gm_buffer_drop(&session->buffers.table[index]);
 }
 
 void gm_buffers_fini(struct gm_buffers *buffers)
 {
 	for (uint32_t i = 0; i < buffers->room; i++)
 		if (buffers->table[i].handle != 0)
-			drop(&buffers->table[i]);
+			gm_buffer_drop(&buffers->table[i]);
 	free(buffers->table);
 }
 
@@ -167,7 +168,7 @@ static int allocate(struct gpumap_session *s, struct gm_pair *pair,
 	if (ret == -ETIME)
 		send_away(s, pair, buffer);
 	else if (ret != 0)
-		drop(buffer);
+		gm_buffer_drop(buffer);
 	return ret;
 }
 
@@ -211,10 +212,9 @@ static int request_forget(struct gpumap_session *s, uint64_t handle)
 	return gm_session_call(s, &call, 0);
 }
 
-/* That it has gone by itself, with the worker, is no failure. */
-static int forget_if_there(struct gpumap_session *s, uint64_t handle)
+int gm_buffer_forget(struct gpumap_session *session, uint64_t handle)
 {
-	int ret = request_forget(s, handle);
+	int ret = request_forget(session, handle);
 
 	return ret == -ENOENT || ret == -ESTALE ? 0 : ret;
 }
@@ -222,7 +222,7 @@ static int forget_if_there(struct gpumap_session *s, uint64_t handle)
 /* An export ends with its buffer, or before. */
 static int end_export(struct gpumap_session *s, struct gm_buffer *buffer)
 {
-	int ret = buffer->exported ? forget_if_there(s, buffer->handle) : 0;
+	int ret = buffer->exported ? gm_buffer_forget(s, buffer->handle) : 0;
 
 	if (ret == 0)
 		buffer->exported = false;
@@ -235,9 +235,9 @@ static int free_import(struct gpumap_session *s, struct gm_buffer *buffer)
 	int ret = gm_buffer_end_reach(s, buffer);
 
 	if (ret == 0)
-		ret = forget_if_there(s, buffer->handle);
+		ret = gm_buffer_forget(s, buffer->handle);
 	if (ret == 0)
-		drop(buffer);
+		gm_buffer_drop(buffer);
 	return ret;
 }
 
@@ -341,14 +341,14 @@ int gpumap_forget(struct gpumap_session *session, uint64_t buffer)
 	mine = gm_buffer_find(session, buffer);
 	if (mine == NULL)
 		return -ESTALE;
-	if (mine->imported)
+	if (mine->imported || gm_handle_kind(buffer) == GM_BUFFER_PROGRAM)
 		return -EINVAL;
 	if (gm_handle_kind(buffer) == GM_BUFFER_DEVICE)
 		return end_export(session, mine);
 	if (gm_buffer_is_shown(mine))
-		ret = forget_if_there(session, buffer);
+		ret = gm_buffer_forget(session, buffer);
 	if (ret == 0)
-		drop(mine);
+		gm_buffer_drop(mine);
 	return ret;
 }
 
@@ -429,7 +429,7 @@ int gpumap_buffer_import(struct gpumap_session *session, uint64_t export_id,
 	buffer->imported = true;
 	ret = request_import(session, buffer, export_id);
 	if (ret != 0) {
-		drop(buffer);
+		gm_buffer_drop(buffer);
 		return ret;
 	}
 	*ret_buffer = buffer->handle;

@@ -42,7 +42,9 @@ static const struct {
 	{ -ENODATA, "nothing is in flight to wait for; of a load: the file "
 		    "ends before what was to be read" },
 	{ -ENODEV, "no such row, or its device is gone" },
-	{ -ENOENT, "nothing is published under this name" },
+	{ -ENOENT, "there is nothing of this name" },
+	{ -ENOEXEC,
+	  "no program that can be loaded, or one of another version" },
 	{ -ENOMEM, "out of memory: no room of this size in the arena, or on "
 		   "the device" },
 	{ -ENOSPC, "no room: the model does not fit, or the segment, its table "
@@ -53,7 +55,8 @@ static const struct {
 	{ -EOVERFLOW, "sizes of 2^64 bytes or more" },
 	{ -EOWNERDEAD, "opened by the process that forked this one; open "
 		       "your own" },
-	{ -EPERM, "it belongs to another user, or is for administrators" },
+	{ -EPERM, "it belongs to another user, or is for administrators, or "
+		  "the agent's settings forbid it" },
 	{ -EPROTO, "what is there breaks the contract: another layout, a "
 		   "damaged segment, or a peer that lies" },
 	{ -ERANGE, "out of the table, the arena or the buffer" },
@@ -64,7 +67,7 @@ static const struct {
 	{ -ESRCH, "the agent does not see this process: it is in another pid "
 		  "namespace" },
 	{ -ESTALE, "the agent has not been seen for two seconds, or its map "
-		   "was retired; of a job: its buffer is gone" },
+		   "was retired; of a job: its buffer or program is gone" },
 	{ -ETIME, "the deadline passed" },
 	{ -ETIMEDOUT, "a row was not drained, or its card not seen again, in "
 		      "time; a drain goes on, and may be asked for again" },

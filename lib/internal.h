@@ -19,6 +19,7 @@
  *	errors	 sentences		 submit	  entries into rings
  *	visible	 CUDA_VISIBLE_DEVICES	 wait	  completions out of them
  *	exposed	 which rows are here	 scatter  one job, many rows
+ *	programs what RUN runs
  *
  * Edges
  *
@@ -340,6 +341,7 @@ struct gm_buffer {
 	uint64_t bytes;
 	uint64_t at; /* of a registration: in its file */
 	int fd;      /* likewise, or a file; our own; -1: none */
+	char *name;  /* of a program, or NULL; our own */
 	uint32_t flags;
 	bool exported; /* under an id that the agent still has */
 	bool imported; /* the agent has handed it over, and takes it back */
@@ -368,7 +370,8 @@ struct gpumap_session {
 	uint64_t queues_bytes;
 	uint32_t depth;
 	uint32_t n_rows;
-	bool takes_more;  /* the agent's workers know second slots */
+	bool takes_more; /* the agent's workers know second slots */
+	bool runs_programs;
 	bool takes_casts; /* and operations from CAST on */
 	int broken;       /* negative once the session has ended: what to say */
 
@@ -440,7 +443,8 @@ enum {
 	GM_HAS_PATTERN = 8,
 	GM_HAS_TO = 16,  /* a dtype of dst's own */
 	GM_HAS_ONE = 32, /* one element of dst */
-	GM_HAS_MASK = 64
+	GM_HAS_MASK = 64,
+	GM_HAS_PROGRAM = 128
 };
 
 /* GM_HAS_* of one that a job may have. */
@@ -476,17 +480,19 @@ static inline bool gm_job_is_masked(const struct gpumap_job *job)
 	return job->op == GPUMAP_OP_MASK_ADD || job->op == GPUMAP_OP_MASK_BOOL;
 }
 
-/* 0 if all its operands are the arena's. */
+/* 0 if all that it names is the arena's. */
 static inline uint64_t gm_job_buffers(const struct gpumap_job *job)
 {
 	return job->dst_buffer | job->src_buffer |
-	       (gm_job_is_masked(job) ? job->mask_buffer : 0);
+	       (gm_job_is_masked(job) ? job->mask_buffer : 0) |
+	       (job->op == GPUMAP_OP_RUN);
 }
 
 /* Has it anything that takes a second slot? */
 static inline bool gm_job_has_more(const struct gpumap_job *job)
 {
-	return gm_job_is_masked(job) || job->n_waits != 0 ||
+	return gm_job_is_masked(job) || job->op == GPUMAP_OP_RUN ||
+	       job->n_waits != 0 ||
 	       (job->deadline_ns != 0 &&
 		job->deadline_ns != GPUMAP_NO_DEADLINE);
 }

@@ -23,6 +23,7 @@ noinst_LTLIBRARIES += %reldir%/libclient.la
 	%reldir%/mask_publish.c \
 	%reldir%/named.c \
 	%reldir%/plan.c \
+	%reldir%/programs.c %reldir%/programs.h \
 	%reldir%/publish.c \
 	%reldir%/read.c \
 	%reldir%/scatter.c \
@@ -47,8 +48,8 @@ lib_LTLIBRARIES += %reldir%/libgpumap.la
 # What a client may include: include_HEADERS land in <...>, the nested ones in
 # <gpumap/...>.
 gpumapincludedir = $(includedir)/gpumap
-gpumapinclude_HEADERS = include/gpumap/cuda.h include/gpumap/uring.h \
-	include/gpumap/view.h
+gpumapinclude_HEADERS = include/gpumap/cuda.h include/gpumap/program.h \
+	include/gpumap/uring.h include/gpumap/view.h
 include_HEADERS += include/gpumap.h
 
 pkgconfigdir = $(libdir)/pkgconfig

@@ -6,7 +6,7 @@
  * shown to the row that is to use it, on first use.
  */
 
-#include "lib/internal.h"
+#include "lib/programs.h"
 
 #include <errno.h>
 #include <string.h>
@@ -50,6 +50,16 @@ static int judge_row(const struct gpumap_session *s, uint32_t row,
 	return -EOPNOTSUPP;
 }
 
+static bool is_file(uint64_t handle)
+{
+	return gm_handle_kind(handle) == GM_BUFFER_FILE;
+}
+
+static bool is_program(uint64_t handle)
+{
+	return gm_handle_kind(handle) == GM_BUFFER_PROGRAM;
+}
+
 static int judge_memory(const struct gpumap_session *s, uint32_t row,
 			uint32_t op, uint64_t handle, uint64_t at, uint64_t n,
 			uint32_t element, bool is_written)
@@ -59,6 +69,8 @@ static int judge_memory(const struct gpumap_session *s, uint32_t row,
 
 	if (buffer == NULL)
 		return -ESTALE;
+	if (is_program(handle))
+		return -EINVAL;
 	ret = judge_row(s, row, handle, op, is_written);
 	if (ret != 0)
 		return ret;
@@ -69,9 +81,17 @@ static int judge_memory(const struct gpumap_session *s, uint32_t row,
 	return 0;
 }
 
-static bool is_file(uint64_t handle)
+int gm_buffers_judge_one(const struct gpumap_session *session, uint32_t row,
+			 uint32_t op, uint64_t buffer, uint64_t at,
+			 const void *memory, uint64_t n, uint32_t element,
+			 bool is_written)
 {
-	return gm_handle_kind(handle) == GM_BUFFER_FILE;
+	if (buffer != 0 && is_file(buffer))
+		return -EINVAL;
+	if (buffer != 0)
+		return judge_memory(session, row, op, buffer, at, n, element,
+				    is_written);
+	return gm_in_arena(session, memory) ? 0 : -ERANGE;
 }
 
 int gm_buffers_judge(const struct gpumap_session *session, uint32_t row,
@@ -158,7 +178,9 @@ static int show(struct gpumap_session *s, uint32_t row, uint64_t handle)
 
 	if (buffer == NULL || (buffer->rows[row / 64] & bit) != 0)
 		return 0;
-	if (gm_handle_kind(handle) != GM_BUFFER_DEVICE)
+	if (is_program(handle))
+		ret = gm_program_show(s, row, buffer);
+	else if (gm_handle_kind(handle) != GM_BUFFER_DEVICE)
 		ret = show_registered(s, row, buffer);
 	else if (is_another_rows(handle, row))
 		ret = show_another_rows(s, row, buffer);
@@ -199,6 +221,8 @@ int gm_buffers_show(struct gpumap_session *session, uint32_t row,
 			ret = show(session, row, jobs[i].src_buffer);
 		if (ret == 0 && (has & GM_HAS_MASK) != 0)
 			ret = show(session, row, jobs[i].mask_buffer);
+		if (ret == 0 && (has & GM_HAS_PROGRAM) != 0)
+			ret = show(session, row, jobs[i].program);
 		if (ret != 0)
 			return ret;
 	}

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "lib/internal.h"
+#include "lib/programs.h"
 
 #include <errno.h>
 #include <string.h>
@@ -134,13 +134,15 @@ static int lay_out(struct gpumap_session *s, uint64_t n,
 	return 0;
 }
 
-/* Does an operand of @n elements end inside of the arena?  Tiles start at
+/* Does an operand of @n elements end outside of the arena?  Tiles start at
  * multiples of elements, and a start must not wrap. */
 static bool reaches(const struct gpumap_session *s, const void *memory,
 		    uint64_t n, uint32_t element)
 {
 	uint64_t at = (uint64_t)((uintptr_t)memory - (uintptr_t)s->arena);
 
+	if (element == 0) /* a program without this operand */
+		return false;
 	return at > s->arena_bytes || n > (s->arena_bytes - at) / element;
 }
 
@@ -167,7 +169,7 @@ static int judge(const struct gpumap_session *s, const struct gpumap_job *job,
 		return -ERANGE;
 	if ((has & GM_HAS_SRC) != 0 && job->src_buffer == 0 &&
 	    opts->src_buffers == NULL &&
-	    reaches(s, job->src, job->n, gm_dtype_bytes(job->dtype)))
+	    reaches(s, job->src, job->n, gm_job_src_bytes(job)))
 		return -ERANGE;
 	return 0;
 }
@@ -189,7 +191,7 @@ static struct gpumap_job part_of(const struct gpumap_job *job,
 	const struct gpumap_tile *tile = &plan->tiles[i];
 	bool is_one = (gm_op_fields(job->op) & GM_HAS_ONE) != 0;
 	uint64_t dst_skip = (is_one ? i : tile->first) * gm_job_dst_bytes(job);
-	uint64_t src_skip = tile->first * gm_dtype_bytes(job->dtype);
+	uint64_t src_skip = tile->first * gm_job_src_bytes(job);
 	struct gpumap_job part = *job;
 
 	part.n = tile->n;

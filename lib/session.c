@@ -141,9 +141,12 @@ int gpumap_session_open(struct gpumap *map,
 		ret = gm_size_in(&ours, sizeof(ours), opts);
 	if (ret != 0)
 		return ret;
-	if ((ours.flags & ~(GPUMAP_SESSION_POLLABLE | GPUMAP_SESSION_SPARSE)) !=
-	    0)
+	if ((ours.flags & ~(GPUMAP_SESSION_POLLABLE | GPUMAP_SESSION_SPARSE |
+			    GPUMAP_SESSION_PROGRAMS)) != 0)
 		return -E2BIG;
+	if ((ours.flags & GPUMAP_SESSION_PROGRAMS) != 0 &&
+	    gm_get(&map->map.header->minor) < GM_MINOR_PROGRAMS)
+		return -EOPNOTSUPP;
 	if (ours.depth != 0 && !valid_depth(ours.depth))
 		return -EINVAL;
 	s = calloc(1, sizeof(*s));
@@ -153,6 +156,7 @@ int gpumap_session_open(struct gpumap *map,
 	s->link.fd = -1;
 	s->wake_fd = -1;
 	s->sparse = (ours.flags & GPUMAP_SESSION_SPARSE) != 0;
+	s->runs_programs = (ours.flags & GPUMAP_SESSION_PROGRAMS) != 0;
 	s->done_last = &s->done_first;
 	s->gap_ns = FIRST_GAP_NS;
 	s->epoch = gm_get(&map->map.header->epoch);
@@ -160,7 +164,7 @@ int gpumap_session_open(struct gpumap *map,
 	s->takes_casts = gm_get(&map->map.header->minor) >= GM_MINOR_CASTS;
 	open = (struct gm_session_open){ .depth = ours.depth,
 					 .flags = ours.flags &
-						  GPUMAP_SESSION_POLLABLE,
+						  ~GPUMAP_SESSION_SPARSE,
 					 .range_bytes = ours.arena_bytes };
 	ret = gm_guard_make(&s->mine);
 	if (ret == 0)

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "lib/internal.h"
+#include "lib/programs.h"
 
 #include <errno.h>
 #include <string.h>
@@ -38,6 +38,7 @@ static const uint8_t fields[] = {
 	[GPUMAP_OP_MASK_ADD] = GM_HAS_DST | GM_HAS_SRC | GM_HAS_MASK,
 	[GPUMAP_OP_MASK_BOOL] = GM_HAS_DST | GM_HAS_SRC | GM_HAS_MASK,
 	[GPUMAP_OP_LOAD] = GM_HAS_DST | GM_HAS_SRC,
+	[GPUMAP_OP_RUN] = GM_HAS_DST | GM_HAS_SRC | GM_HAS_PROGRAM,
 };
 
 /* All but two of ours, a bit each. */
@@ -66,6 +67,8 @@ uint32_t gm_job_dst_bytes(const struct gpumap_job *job)
 {
 	if (job->op == GPUMAP_OP_SUM)
 		return gm_dtype_bytes(sum_of(job->dtype));
+	if (job->op == GPUMAP_OP_RUN)
+		return job->dst_item_bytes;
 	return gm_dtype_bytes((fields[job->op] & GM_HAS_TO) != 0 ? job->to
 								 : job->dtype);
 }
@@ -77,8 +80,11 @@ int gm_job_known(const struct gpumap_session *session,
 		return -EINVAL;
 	if (job->op <= GPUMAP_OP_AXPY)
 		return 0;
-	if (job->op >= sizeof(fields) || (JOB_OPS >> job->op & 1) == 0 ||
-	    gm_job_dst_bytes(job) == 0)
+	if (job->op >= sizeof(fields) || (JOB_OPS >> job->op & 1) == 0)
+		return -EINVAL;
+	if (job->op == GPUMAP_OP_RUN)
+		return session->runs_programs ? 0 : -EINVAL;
+	if (gm_job_dst_bytes(job) == 0)
 		return -EINVAL;
 	if (!session->takes_casts)
 		return -EOPNOTSUPP;
@@ -117,7 +123,10 @@ int gm_job_judge(const struct gpumap_session *session, uint32_t row,
 	if (gm_job_buffers(job) == 0)
 		return judge_arena(session, job);
 	ret = gm_job_known(session, job);
-	return ret != 0 ? ret : gm_buffers_judge(session, row, job);
+	if (ret != 0)
+		return ret;
+	return job->op == GPUMAP_OP_RUN ? gm_programs_judge(session, row, job)
+					: gm_buffers_judge(session, row, job);
 }
 
 bool gm_pair_has_credit(struct gm_pair *pair, uint32_t n)
@@ -153,6 +162,9 @@ pack(const struct gpumap_session *s, const struct gpumap_job *job,
 		entry.value = job->pattern;
 	if ((has & GM_HAS_MASK) != 0)
 		entry.value = job->mask_n | (uint64_t)job->mask_first << 32;
+	if (rich && (has & GM_HAS_PROGRAM) != 0)
+		entry.value = job->src_item_bytes |
+			      (uint64_t)job->dst_item_bytes << 32;
 	if ((has & GM_HAS_TO) != 0)
 		entry.to = (uint8_t)job->to;
 	if (rich && (has & GM_HAS_DST) != 0 && job->dst_buffer != 0) {
@@ -219,6 +231,12 @@ static void pack_more(const struct gpumap_session *s, uint32_t row,
 		more.third_buffer = job->mask_buffer;
 		more.third = job->mask_buffer != 0 ? job->mask_at
 						   : offset_of(s, job->mask);
+	}
+	if ((fields[job->op] & GM_HAS_PROGRAM) != 0) {
+		more.third_buffer = job->program;
+		if (job->params_bytes != 0)
+			more.third = gm_params_make(offset_of(s, job->params),
+						    job->params_bytes);
 	}
 	for (uint32_t i = 0; i < job->n_waits; i++)
 		more.n_waits += is_open(s, row, &job->waits[i],
@@ -324,7 +342,7 @@ static inline void survey(const struct gpumap_job *jobs, uint32_t n,
 			  uint64_t *ret_buffers, uint64_t *ret_more)
 {
 	uint64_t buffers = 0, masks = 0, more = 0;
-	uint32_t ops = 0;
+	uint32_t ops = 0, runs;
 
 	for (uint32_t i = 0; i < n; i++) {
 		buffers |= jobs[i].dst_buffer | jobs[i].src_buffer;
@@ -332,10 +350,11 @@ static inline void survey(const struct gpumap_job *jobs, uint32_t n,
 		more |= jobs[i].deadline_ns | jobs[i].n_waits;
 		ops |= UINT32_C(1) << (jobs[i].op & 31);
 	}
+	runs = ops & UINT32_C(1) << GPUMAP_OP_RUN;
 	ops &= UINT32_C(1) << GPUMAP_OP_MASK_ADD |
 	       UINT32_C(1) << GPUMAP_OP_MASK_BOOL;
-	*ret_buffers = ops != 0 ? buffers | masks : buffers;
-	*ret_more = more | ops;
+	*ret_buffers = (ops != 0 ? buffers | masks : buffers) | runs;
+	*ret_more = more | ops | runs;
 }
 
 int gpumap_submit(struct gpumap_session *session, uint32_t row,

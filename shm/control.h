@@ -49,6 +49,7 @@ enum gm_control_type {
 	GM_CONTROL_USAGE = 16,
 	GM_CONTROL_REACH = 17,
 	GM_CONTROL_UNREACH = 18,
+	GM_CONTROL_PROGRAM = 19,
 	GM_CONTROL_MASK_PUBLISH = 26, /* may carry 1 there: the tensor */
 	GM_CONTROL_MASK_NODE = 27     /* 1 back: a node segment */
 };
@@ -402,6 +403,21 @@ struct gm_mask_node {
 	uint32_t reserved;
 };
 
+/*
+ * PROGRAM: let jobs of a row run a program of the agent's directory.
+ *
+ * The session was opened with GPUMAP_SESSION_PROGRAMS, and the queue of the row is
+ * open.  The same handle may be asked for on more rows with the same name: it is
+ * the same file then, whatever the directory has by now.  FORGET gives it up.  No
+ * reply body.
+ */
+struct gm_program_ask {
+	uint64_t handle; /* that it will have, see queue.h */
+	uint32_t row;
+	uint32_t reserved;
+	char name[64]; /* NUL-terminated, without ".so" */
+};
+
 _Static_assert(sizeof(struct gm_mask_publish) == 224, "wire");
 _Static_assert(sizeof(struct gm_mask_publish_reply) == 24, "wire");
 _Static_assert(sizeof(struct gm_mask_node) == 8, "wire");
@@ -433,5 +449,6 @@ _Static_assert(sizeof(struct gm_usage_reply) == 8, "wire");
 _Static_assert(sizeof(struct gm_usage_item) == 48, "wire");
 _Static_assert(sizeof(struct gm_reach) == 16, "wire");
 _Static_assert(sizeof(struct gm_unreach) == 8, "wire");
+_Static_assert(sizeof(struct gm_program_ask) == 80, "wire");
 
 #endif

@@ -72,7 +72,9 @@ enum gm_worker_call {
 	GM_CALL_FORGET = 7,
 	GM_CALL_EXPORT = 8,
 	GM_CALL_IMPORT = 9,
-	GM_CALL_ACROSS = 10 /* a piece of a copy between rows, or a trial */
+	GM_CALL_ACROSS = 10,  /* a piece of a copy between rows, or a trial */
+	GM_CALL_PROGRAM = 11, /* a client's job: of the loop again */
+	GM_CALL_START = 12    /* bringing a program in */
 };
 
 /* In shared memory.  Written by the worker. */

@@ -43,6 +43,7 @@
 #define GM_MINOR_MORE     3u /* since then workers know second slots */
 #define GM_MINOR_CASTS    4u /* and operations from CAST on */
 #define GM_MINOR_MASKS    5u /* and agents publish masks */
+#define GM_MINOR_PROGRAMS 5u /* and programs */
 #define GM_MAGIC          UINT64_C(0x000050414d555047) /* "GPUMAP", little-endian */
 #define GM_BYTE_ORDER     UINT32_C(0x01020304)
 

@@ -23,10 +23,13 @@
  *	2  destination: offset in its buffer
  *	3  source: offset in its buffer
  *	4  elements; ALLOC: bytes
- *	5  alpha (a double's bits), fill pattern, GPUMAP_BUFFER_* of ALLOC, or
- *	   elements of a mask:32  the one that is first:32
+ *	5  alpha (a double's bits), fill pattern, GPUMAP_BUFFER_* of ALLOC,
+ *	   elements of a mask:32  the one that is first:32, or of RUN
+ *	   bytes of an item of the source:32  of the destination:32
  *	6  the destination's buffer: its handle, 0 for the arena
  *	7  the source's buffer: its handle, 0 for the arena
+ *
+ * RUN has n items, and a second slot always.
  *
  * `to` is the dtype of CAST's destination, and 0 in every other operation.
  *
@@ -39,8 +42,10 @@
  *	0  sequence:32  GM_OP_MORE:8  n_waits:8  reserved:16
  *	1  deadline on CLOCK_MONOTONIC in ns, 0 for none
  *	2-5  what it waits for, a place in time each; those behind n_waits are 0
- *	6  third operand, a mask: offset in its buffer
- *	7  the third operand's buffer: its handle, 0 for the arena
+ *	6  third operand, a mask: offset in its buffer; of RUN, parameters:
+ *	   offset in the arena:48  bytes:16
+ *	7  the third operand's buffer: its handle, 0 for the arena; of RUN, the
+ *	   program's handle
  *
  * To the rings, the journal and the credit a second slot is an entry like any
  * other: it takes a position, and ends once, with a completion of its own and
@@ -60,7 +65,7 @@
  *
  *	generation:32  counts the session's buffers: never 0, never used again
  *	kind:2         enum gm_buffer_kind
- *	row:8          whose memory it is; 0 for a registration and a file
+ *	row:8          whose memory it is; 0 for what is no row's
  *	index:22       in the worker's table, below GM_BUFFERS_MAX
  *
  * A completion is two words:
@@ -122,8 +127,28 @@ _Static_assert(sizeof(struct gm_queue) == 128, "layout");
 enum gm_buffer_kind {
 	GM_BUFFER_DEVICE = 0,     /* memory of the row that the handle names */
 	GM_BUFFER_REGISTERED = 1, /* a memfd of the client's own */
-	GM_BUFFER_FILE = 2        /* a file to read from, no memory */
+	GM_BUFFER_FILE = 2,       /* a file to read from, no memory */
+	GM_BUFFER_PROGRAM = 3     /* what RUN runs, no memory */
 };
+
+/* Parameters of RUN. */
+#define GM_PARAMS_MAX     4096u /* bytes */
+#define GM_PARAMS_AT_BITS 48
+
+static inline uint64_t gm_params_make(uint64_t at, uint32_t bytes)
+{
+	return at | (uint64_t)bytes << GM_PARAMS_AT_BITS;
+}
+
+static inline uint64_t gm_params_at(uint64_t word)
+{
+	return word & ((UINT64_C(1) << GM_PARAMS_AT_BITS) - 1);
+}
+
+static inline uint32_t gm_params_bytes(uint64_t word)
+{
+	return (uint32_t)(word >> GM_PARAMS_AT_BITS);
+}
 
 /* Bytes of a file that LOAD can name.  Reads are of whole pages, and their ends
  * have to be offsets, too. */

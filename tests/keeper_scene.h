@@ -99,7 +99,7 @@ static inline bool begin(void)
 	make_row(0);
 	if (!EQ(gm_supervisor_start(d), 0))
 		return false;
-	keeper = d->supervisor->keepers[0];
+	keeper = d->supervisor->rows.keepers[0];
 	return OK(keeper != NULL);
 }
 

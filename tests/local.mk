@@ -672,6 +672,10 @@ gm_tests += %reldir%/test_judge_operators
 	%reldir%/test_judge_operators.c %reldir%/judging.h %reldir%/tap.h
 %canon_reldir%_test_judge_operators_LDADD = agent/worker/libworker.la
 
+gm_tests += %reldir%/test_judge_run
+%canon_reldir%_test_judge_run_SOURCES = %reldir%/test_judge_run.c %reldir%/tap.h
+%canon_reldir%_test_judge_run_LDADD = agent/worker/libworker.la
+
 gm_tests += %reldir%/test_worker_spin
 %canon_reldir%_test_worker_spin_SOURCES = %reldir%/test_worker_spin.c %reldir%/tap.h
 %canon_reldir%_test_worker_spin_LDADD = agent/worker/libworker.la
@@ -868,6 +872,40 @@ gm_tests += %reldir%/agent_state_disk
 %canon_reldir%_agent_state_disk_SOURCES = %reldir%/agent_state_disk.c \
 	%reldir%/state_story.h $(gm_story)
 %canon_reldir%_agent_state_disk_LDADD = $(gm_story_libs) $(SECCOMP_LIBS)
+# Programs, and stories about them.
+gm_programs = %reldir%/program_square.la %reldir%/program_odd.la \
+	%reldir%/program_old.la %reldir%/program_none.la \
+	%reldir%/program_dies.la %reldir%/program_lacks.la
+check_LTLIBRARIES += $(gm_programs)
+%canon_reldir%_program_square_la_SOURCES = %reldir%/programs/square.c
+%canon_reldir%_program_square_la_LDFLAGS = $(gm_tiny_flags)
+%canon_reldir%_program_square_la_LIBADD = -lm
+%canon_reldir%_program_odd_la_SOURCES = %reldir%/programs/odd.c
+%canon_reldir%_program_odd_la_LDFLAGS = $(gm_tiny_flags)
+%canon_reldir%_program_odd_la_LIBADD =
+%canon_reldir%_program_old_la_SOURCES = %reldir%/programs/old.c
+%canon_reldir%_program_old_la_LDFLAGS = $(gm_tiny_flags)
+%canon_reldir%_program_old_la_LIBADD =
+%canon_reldir%_program_none_la_SOURCES = %reldir%/programs/none.c
+%canon_reldir%_program_none_la_LDFLAGS = $(gm_tiny_flags)
+%canon_reldir%_program_none_la_LIBADD =
+%canon_reldir%_program_dies_la_SOURCES = %reldir%/programs/dies.c
+%canon_reldir%_program_dies_la_LDFLAGS = $(gm_tiny_flags)
+%canon_reldir%_program_dies_la_LIBADD =
+%canon_reldir%_program_lacks_la_SOURCES = %reldir%/programs/lacks.c
+%canon_reldir%_program_lacks_la_LDFLAGS = $(gm_tiny_flags)
+%canon_reldir%_program_lacks_la_LIBADD =
+EXTRA_DIST += %reldir%/programs/odd.h
+gm_program_story = %reldir%/program_story.h %reldir%/programs/odd.h $(gm_story)
+gm_tests += %reldir%/agent_programs %reldir%/agent_program_death
+%canon_reldir%_agent_programs_SOURCES = %reldir%/agent_programs.c \
+	$(gm_program_story)
+%canon_reldir%_agent_programs_LDADD = $(gm_story_libs)
+%canon_reldir%_agent_programs_DEPENDENCIES = $(gm_story_libs) $(gm_programs)
+%canon_reldir%_agent_program_death_SOURCES = %reldir%/agent_program_death.c \
+	$(gm_program_story)
+%canon_reldir%_agent_program_death_LDADD = $(gm_story_libs)
+%canon_reldir%_agent_program_death_DEPENDENCIES = $(gm_story_libs) $(gm_programs)
 gm_tests += %reldir%/agent_scatter
 %canon_reldir%_agent_scatter_SOURCES = %reldir%/agent_scatter.c \
 	%reldir%/stage.h $(gm_story)

@@ -40,7 +40,7 @@ static const struct {
 	{ "rows = 2\n", ":1: rows stands before the first section" },
 	{ "[hosts]\n", ":1: no section [hosts]: there are agent, segment, "
 		       "socket, worker, limits, host, load, cuda, dummy, "
-		       "masks, spin and map NAME" },
+		       "masks, programs, spin and map NAME" },
 	{ "[host]\nrow = 2\n",
 	  ":2: [host] has no key row: it has cpus, enabled, rows" },
 	{ "[host\n", ":1: a section is one word or two: [host], [map NAME]" },
@@ -86,6 +86,10 @@ static const struct {
 	{ "[cuda]\nenabled = yes\n",
 	  ":2: enabled = yes: auto, off or required" },
 	{ "[cuda]\nshare = all\n", ":2: share = all: same-user or any" },
+	{ "[programs]\npolicy = all\n",
+	  ":2: policy = all: operators-only, same-user or any" },
+	{ "[programs]\ndirectory = programs\n",
+	  ":2: directory = programs: an absolute path" },
 	{ "[cuda]\nidle = 5\n",
 	  ":2: idle = 5: a time from 0ms to 86400s, as 500ms or 2s" },
 	{ "[cuda]\nlist-limit = 0\n",

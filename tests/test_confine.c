@@ -7,6 +7,7 @@
  */
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -154,6 +155,30 @@ static int asks_what_is_there(void)
 	       munmap(at, 4096) != 0;
 }
 
+static int opens_a_file(void)
+{
+	return open("/dev/null", O_RDONLY | O_CLOEXEC) < 0;
+}
+
+static int signals_itself(void)
+{
+	return syscall(SYS_tgkill, getpid(), gettid(), 0) != 0;
+}
+
+static int signals_another(void)
+{
+	return syscall(SYS_tgkill, 1, 1, 0) != 0;
+}
+
+static int reads_what_it_has(void)
+{
+	char byte;
+	int fd = memfd_create("program", MFD_CLOEXEC);
+
+	return write(fd, "x", 1) != 1 || pread(fd, &byte, 1, 0) != 1 ||
+	       lseek(fd, 0, SEEK_SET) != 0 || read(fd, &byte, 1) != 1;
+}
+
 /* What becomes of a process that does this once it is confined: its exit status,
  * or 1000 and the signal that ended it. */
 static int end_of(enum gm_confine_how how, int (*play)(void))
@@ -189,5 +214,11 @@ int main(void)
 	EQ(end_of(GM_CONFINE_BUT_LIST, a_drivers_calls_are_left), 0);
 	EQ(end_of(GM_CONFINE_TO_LIST, opens_a_socket), 1000 + SIGSYS);
 	EQ(end_of(GM_CONFINE_TO_LIST, asks_what_is_there), 0);
+	EQ(end_of(GM_CONFINE_PROGRAMS, opens_a_socket), 1000 + SIGSYS);
+	EQ(end_of(GM_CONFINE_PROGRAMS, opens_a_file), 1000 + SIGSYS);
+	EQ(end_of(GM_CONFINE_PROGRAMS, signals_another), 1000 + SIGSYS);
+	EQ(end_of(GM_CONFINE_PROGRAMS, signals_itself), 0);
+	EQ(end_of(GM_CONFINE_PROGRAMS, reads_what_it_has), 0);
+	EQ(end_of(GM_CONFINE_PROGRAMS, asks_what_is_there), 0);
 	return tap_done();
 }

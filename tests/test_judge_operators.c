@@ -203,7 +203,7 @@ static void a_mask_has_a_second_slot(void)
 	e.flags = 0;
 	gm_entry_pack(&e, words);
 	EQ(gm_judge_entry(&judge, words, NULL, &v), -EPROTO);
-	STR(v.why, "a mask without a second slot");
+	STR(v.why, "a third operand without a second slot");
 }
 
 /* Of an operation that has none nothing is looked at. */

@@ -147,7 +147,7 @@ static void lies_of_the_agent_are_caught(void)
 	opts.depth = 2048;
 	EQ(gpumap_session_open(map, &opts, &s), -EINVAL);
 	opts.depth = 0;
-	opts.flags = 4;
+	opts.flags = 8;
 	EQ(gpumap_session_open(map, &opts, &s), -E2BIG);
 }
 

@@ -126,8 +126,11 @@ struct gm_wire {
 	uint32_t borrower; /* LEND, FETCH, FETCHED: row whose stage it is */
 	uint32_t kind;     /* IMPORT: of the row whose memory it is */
 	uint32_t flags;    /* REGISTER: GPUMAP_BUFFER_* */
-	int32_t code;      /* FAILED: the driver's number, or 0 */
-	char text[120];    /* VIOLATION, FAILED: why */
+	/* ATTACH: how many will be REGISTERed before anything is begun;
+	 * REGISTER: 1 where it is one of these. */
+	uint32_t programs;
+	int32_t code;   /* FAILED: the driver's number, or 0 */
+	char text[120]; /* VIOLATION, FAILED, REGISTERED: why, or "" */
 };
 
 /* In shared memory: the rows whose workers wait for something of this one, a bit

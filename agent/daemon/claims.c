@@ -8,6 +8,7 @@
 
 #include "agent/daemon/keeper.h"
 #include "shm/point.h"
+#include "shm/queue.h"
 
 #define STRIKES_MAX 2u /* workers that one claim may cost */
 
@@ -36,6 +37,14 @@ static bool gives_fd(const struct gm_claim *claim)
 	return claim->ask == GM_WIRE_EXPORT || claim->ask == GM_WIRE_PROVE;
 }
 
+/* Is it a program that was there before, which the next worker has before it
+ * begins anything of the seat? */
+static bool is_awaited(const struct gm_claim *claim)
+{
+	return claim->was_held && claim->ask == GM_WIRE_REGISTER &&
+	       gm_handle_kind(claim->handle) == GM_BUFFER_PROGRAM;
+}
+
 /* ---- what is asked ----------------------------------------------------- */
 
 static int say(struct gm_keeper *keeper, struct gm_seat *seat,
@@ -56,6 +65,7 @@ static int say(struct gm_keeper *keeper, struct gm_seat *seat,
 	wire.borrower = claim->borrower;
 	wire.kind = claim->kind;
 	wire.flags = claim->flags;
+	wire.programs = is_awaited(claim);
 	return gm_seats_say(keeper, &wire, &claim->fd, claim->fd < 0 ? 0 : 1);
 }
 
@@ -123,13 +133,25 @@ int gm_claims_ask(struct gm_seat *seat, struct gm_claim *claim,
 	return 0;
 }
 
+uint32_t gm_claims_programs(const struct gm_seat *seat)
+{
+	const struct gm_claim *claim;
+	uint32_t n = 0;
+
+	TAILQ_FOREACH(claim, &seat->claims, entry)
+	n += is_awaited(claim);
+	return n;
+}
+
 void gm_claims_leave(struct gm_claim *claim)
 {
 	struct gm_seat *seat = claim->seat;
 
 	/* What a worker has mapped, it has to unmap first; and it can be told
-	 * to only after it has. */
-	if (claim->state == GM_CLAIM_ASKED && is_kept(claim)) {
+	 * to only after it has.  So has what it has been told to await. */
+	if ((claim->state == GM_CLAIM_ASKED && is_kept(claim)) ||
+	    (claim->state == GM_CLAIM_WAITING && is_awaited(claim) &&
+	     seat->state != GM_SEAT_WAITING && !seat->keeper->is_undertaker)) {
 		claim->leaves = true;
 		gm_seats_pump(seat->keeper); /* nobody waits for it now */
 		return;
@@ -226,7 +248,7 @@ static const char *words_of(const struct gm_claim *claim, int status)
 	}
 }
 
-static void refused(struct gm_claim *claim, int status)
+static void refused(struct gm_claim *claim, int status, const char *text)
 {
 	struct gm_seat *seat = claim->seat;
 
@@ -239,7 +261,7 @@ static void refused(struct gm_claim *claim, int status)
 				   "session has registered");
 		return;
 	}
-	end(claim, status, words_of(claim, status));
+	end(claim, status, text[0] ? text : words_of(claim, status));
 }
 
 /* Returns whether it has taken the descriptor. */
@@ -273,9 +295,9 @@ bool gm_claims_heard(struct gm_keeper *keeper, const struct gm_wire *wire,
 			keeper->n_asked--;
 		claim = find(keeper, wire);
 		if (claim && wire->status < 0)
-			refused(claim, wire->status);
+			refused(claim, wire->status, wire->text);
 		else if (claim && gives_fd(claim) && fd < 0)
-			refused(claim, -EMFILE);
+			refused(claim, -EMFILE, "");
 		else if (claim)
 			is_taken = granted(claim, wire, fd);
 	} else {

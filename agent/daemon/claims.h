@@ -94,6 +94,9 @@ TAILQ_HEAD(gm_claim_list, gm_claim);
 int gm_claims_ask(struct gm_seat *seat, struct gm_claim *claim,
 		  char ret_why[GM_WHY_BYTES]);
 
+/* How many programs its next worker will be asked to bring in. */
+uint32_t gm_claims_programs(const struct gm_seat *seat);
+
 /* Give it up.  claim->gone() follows, perhaps before this returns. */
 void gm_claims_leave(struct gm_claim *claim);
 

@@ -115,6 +115,7 @@ void gm_config_init(struct gm_config *config)
 		.cuda_list_limit_ns = UINT64_C(5000000000),
 		.cuda_look_again_ns = UINT64_C(60000000000),
 		.cuda_idle_ns = UINT64_C(60000000000),
+		.program_limit_ns = UINT64_C(60000000000),
 		.cuda_spare = true,
 		.spin_limit = GM_CONFIG_SPIN_AUTO,
 	};
@@ -393,6 +394,8 @@ void gm_config_free(struct gm_config *config)
 	free(config->maps);
 	free(config->dummy_file);
 	free(config->cuda_library);
+	free(config->programs_directory);
+	config->programs_directory = NULL;
 	free(config->cuda_cache);
 	free(config->cuda_pass);
 	free(config->cuda_sysfs);

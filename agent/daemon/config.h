@@ -38,6 +38,15 @@ enum gm_config_cuda {
 /* Who may import what a session has exported: [cuda] share. */
 enum gm_config_share { GM_CONFIG_SHARE_SAME_USER = 0, GM_CONFIG_SHARE_ANY = 1 };
 
+/* Who may have programs run: [programs] policy. */
+enum gm_config_programs {
+	GM_CONFIG_PROGRAMS_OPERATORS_ONLY = 0, /* nobody */
+	GM_CONFIG_PROGRAMS_SAME_USER = 1,      /* root, and the agent's user */
+	GM_CONFIG_PROGRAMS_ANY = 2             /* who may open a session */
+};
+
+#define GM_PROGRAMS_DIRECTORY GM_PKGLIBDIR "/programs"
+
 struct gm_config {
 	/* [agent] */
 	int node;              /* to run on; -1: wherever the kernel likes */
@@ -105,6 +114,11 @@ struct gm_config {
 	/* [masks] */
 	uint64_t mask_bytes;         /* of one node; counts for a new file */
 	uint64_t mask_bytes_per_uid; /* on all nodes, published or pinned */
+
+	/* [programs] */
+	uint32_t programs_policy;  /* enum gm_config_programs */
+	char *programs_directory;  /* NULL: GM_PROGRAMS_DIRECTORY */
+	uint64_t program_limit_ns; /* of one run, or start; 0: none */
 
 	/* [spin] */
 	uint32_t spin_limit; /* workers that may spin, or _AUTO */

@@ -40,9 +40,11 @@ _Static_assert(SEGMENT_LEAST > GM_HEAP_AT + 256 * 1024,
 			offsetof(struct gm_config, field), 0, 0, words \
 	}
 
-/* In the order of enum gm_config_cuda and enum gm_config_share. */
+/* In the order of enum gm_config_cuda, gm_config_share, gm_config_programs. */
 static const char *const enabled_words[] = { "auto", "off", "required", NULL };
 static const char *const share_words[] = { "same-user", "any", NULL };
+static const char *const policy_words[] = { "operators-only", "same-user",
+					    "any", NULL };
 
 static const struct gm_config_key keys[] = {
 	KEY("agent", "drain", TIME, drain_ns, 0, 3600 * NS_PER_S),
@@ -105,6 +107,9 @@ static const struct gm_config_key keys[] = {
 	KEY("dummy", "file", PATH, dummy_file, 0, 0),
 	KEY("masks", "bytes", SIZE, mask_bytes, UINT64_C(1) << 20, TIB),
 	KEY("masks", "bytes-per-uid", SIZE, mask_bytes_per_uid, 0, 1024 * TIB),
+	KEY("programs", "directory", PATH, programs_directory, 0, 0),
+	KEY("programs", "limit", TIME, program_limit_ns, 0, 86400 * NS_PER_S),
+	WORD("programs", "policy", programs_policy, policy_words),
 	KEY("spin", "limit", SPIN, spin_limit, 0, GM_ROWS),
 };
 

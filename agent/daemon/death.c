@@ -39,12 +39,13 @@ static void make_reason(const struct gm_keeper *keeper, const char *why,
 void gm_death_show(struct gm_keeper *keeper, const char *why)
 {
 	struct gm_device *device = keeper->d->devices.of[keeper->row];
-	bool is_lost = keeper->on_need && keeper->code > 0 &&
+	bool is_lost = keeper->is_card && keeper->code > 0 &&
 		       gm_cuerror_class((gm_cu_result)keeper->code) ==
 			       GM_CUERROR_ABSENT;
 	char reason[GM_WHY_BYTES];
 
-	if (device->bars) /* who bars it has said why */
+	/* Who bars it has said why; a program has no device to lose. */
+	if (device->bars || !gm_keeper_is_shown(keeper))
 		return;
 	make_reason(keeper, why, reason);
 	if (is_lost)
@@ -66,9 +67,8 @@ void gm_death_stuck(struct gm_keeper *keeper)
 	if (gm_keeper_is_barred(keeper))
 		return;
 	snprintf(reason, sizeof(reason), "stuck%s: %d does not end by SIGKILL",
-		 keeper->on_need ? " in driver" : "", (int)keeper->child.pid);
-	gm_devices_state(keeper->d, keeper->row, GPUMAP_DEVICE_FAILED, reason,
-			 0);
+		 keeper->is_card ? " in driver" : "", (int)keeper->child.pid);
+	gm_keeper_show(keeper, GPUMAP_DEVICE_FAILED, reason, 0);
 }
 
 void gm_death_log(const struct gm_keeper *keeper, bool well, const char *why)
@@ -79,8 +79,9 @@ void gm_death_log(const struct gm_keeper *keeper, bool well, const char *why)
 
 	gm_log(well ? GM_LOG_INFO : GM_LOG_WARNING,
 	       well ? "worker_ended" : "worker_died",
-	       "row=%u pid=%d reason=%s completed=%" PRIu64 "%s%s", keeper->row,
-	       (int)keeper->child.pid, gm_quote(why).text,
+	       "row=%u%s pid=%d reason=%s completed=%" PRIu64 "%s%s",
+	       keeper->row, keeper->of, (int)keeper->child.pid,
+	       gm_quote(why).text,
 	       gm_get(&keeper->journal->completed) - keeper->completed,
 	       remedy ? " remedy=" : "", remedy ? gm_quote(remedy).text : "");
 }
@@ -95,10 +96,10 @@ void gm_death_over(struct gm_keeper *keeper)
 	if (t.failed_ns == 0)
 		return;
 	gm_log(GM_LOG_INFO, "row_back",
-	       "row=%u restarts=%u away_ms=%" PRIu64 " exit_ms=%" PRIu64
+	       "row=%u%s restarts=%u away_ms=%" PRIu64 " exit_ms=%" PRIu64
 	       " bury_ms=%" PRIu64 " start_ms=%" PRIu64,
-	       keeper->row, keeper->restarts, (now - t.failed_ns) / MS,
-	       (t.gone_ns - t.failed_ns) / MS,
+	       keeper->row, keeper->of, keeper->restarts,
+	       (now - t.failed_ns) / MS, (t.gone_ns - t.failed_ns) / MS,
 	       t.buried_ns ? (t.buried_ns - t.gone_ns) / MS : 0,
 	       t.started_ns > t.gone_ns ? (now - t.started_ns) / MS : 0);
 }

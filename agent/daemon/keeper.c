@@ -51,7 +51,7 @@ void gm_keeper_enter(struct gm_keeper *keeper, enum gm_keeper_state state,
 
 static void show(struct gm_keeper *keeper, uint32_t state, const char *reason)
 {
-	gm_devices_state(keeper->d, keeper->row, state, reason, 0);
+	gm_keeper_show(keeper, state, reason, 0);
 }
 
 bool gm_keeper_is_barred(const struct gm_keeper *keeper)
@@ -138,8 +138,9 @@ static uint64_t back_off(uint32_t deaths)
 
 static void show_ready(struct gm_keeper *keeper)
 {
-	if (keeper->d->devices.of[keeper->row]->moving.state !=
-	    GPUMAP_DEVICE_READY)
+	if (gm_keeper_is_shown(keeper) &&
+	    keeper->d->devices.of[keeper->row]->moving.state !=
+		    GPUMAP_DEVICE_READY)
 		show(keeper, GPUMAP_DEVICE_READY, NULL);
 	gm_death_over(keeper);
 }
@@ -153,10 +154,19 @@ static void wait_for_need(struct gm_keeper *keeper)
 
 static void back_off_now(struct gm_keeper *keeper, uint64_t wait)
 {
-	gm_log(GM_LOG_WARNING, "back_off", "row=%u deaths=%u wait_ms=%" PRIu64,
-	       keeper->row, keeper->early_deaths, wait / MS);
+	gm_log(GM_LOG_WARNING, "back_off",
+	       "row=%u%s deaths=%u wait_ms=%" PRIu64, keeper->row, keeper->of,
+	       keeper->early_deaths, wait / MS);
 	gm_keeper_enter(keeper, GM_KEEPER_RESTING, wait);
 	gm_seats_refuse(keeper);
+}
+
+/* One that is out of favour has to prove itself, but for programs: theirs is
+ * nobody's row. */
+static bool is_needless(const struct gm_keeper *keeper)
+{
+	return keeper->on_need && !gm_keeper_has_seats(keeper) &&
+	       (keeper->early_deaths == 0 || keeper->crew->runs_programs);
 }
 
 /* What comes now that no child runs: the next worker, after what the last one's
@@ -172,8 +182,7 @@ void gm_keeper_rest(struct gm_keeper *keeper)
 		gm_keeper_enter(keeper, GM_KEEPER_BARRED, DENY_NS);
 		gm_seats_refuse(keeper);
 		gm_need_closed(keeper);
-	} else if (keeper->on_need && !gm_keeper_has_seats(keeper) &&
-		   keeper->early_deaths == 0) {
+	} else if (is_needless(keeper)) {
 		wait_for_need(keeper);
 	} else if (wait) {
 		back_off_now(keeper, wait);
@@ -195,14 +204,13 @@ static void spawn_failed(struct gm_keeper *keeper, const char *what, int error)
 	snprintf(reason, sizeof(reason), "cannot start %s: %s",
 		 keeper->d->worker_path, strerror(-error));
 	gm_log(GM_LOG_ERROR, "spawn_failed",
-	       "row=%u what=%s path=%s error=%s remedy=%s", keeper->row, what,
-	       gm_quote(keeper->d->worker_path).text,
+	       "row=%u%s what=%s path=%s error=%s remedy=%s", keeper->row,
+	       keeper->of, what, gm_quote(keeper->d->worker_path).text,
 	       gm_quote(strerror(-error)).text,
 	       gm_quote(error == -ENOENT ? "give its place with --worker"
 					 : "see the error")
 		       .text);
-	gm_devices_state(keeper->d, keeper->row, GPUMAP_DEVICE_FAILED, reason,
-			 error);
+	gm_keeper_show(keeper, GPUMAP_DEVICE_FAILED, reason, error);
 }
 
 static void spawn_worker(struct gm_keeper *keeper)
@@ -220,12 +228,12 @@ static void spawn_worker(struct gm_keeper *keeper)
 		return;
 	}
 	GM_POINT("supervise_spawned");
-	gm_devices_worker(keeper->d, keeper->row, keeper->child.pid,
-			  keeper->restarts);
+	gm_keeper_show_worker(keeper, keeper->child.pid);
 	if (keeper->restarts && moving->state != GPUMAP_DEVICE_READY)
 		show(keeper, GPUMAP_DEVICE_RESTARTING, "worker is starting");
-	gm_log(GM_LOG_INFO, "worker_started", "row=%u pid=%d restarts=%u",
-	       keeper->row, (int)keeper->child.pid, keeper->restarts);
+	gm_log(GM_LOG_INFO, "worker_started", "row=%u%s pid=%d restarts=%u",
+	       keeper->row, keeper->of, (int)keeper->child.pid,
+	       keeper->restarts);
 	gm_keeper_enter(keeper, GM_KEEPER_STARTING, gm_patience_ready(keeper));
 	keeper->times.started_ns = keeper->since_ns;
 }
@@ -235,9 +243,10 @@ void gm_keeper_ready(struct gm_keeper *keeper, const char *took)
 	if (keeper->state != GM_KEEPER_STARTING)
 		return;
 	gm_log(GM_LOG_INFO, "worker_ready",
-	       "row=%u pid=%d after_ms=%" PRIu64 "%s%s", keeper->row,
-	       (int)keeper->child.pid, (gm_loop_now() - keeper->since_ns) / MS,
-	       took[0] ? " " : "", took);
+	       "row=%u%s pid=%d after_ms=%" PRIu64 "%s%s", keeper->row,
+	       keeper->of, (int)keeper->child.pid,
+	       (gm_loop_now() - keeper->since_ns) / MS, took[0] ? " " : "",
+	       took);
 	gm_keeper_enter(keeper, GM_KEEPER_SERVING, 0);
 	if (keeper->wants_end)
 		gm_need_end(keeper);
@@ -254,7 +263,8 @@ void gm_keeper_settled(struct gm_keeper *keeper)
 		return;
 	keeper->is_shown = true;
 	show_ready(keeper);
-	if (keeper->on_need && keeper->d->config.cuda_spare)
+	if (keeper->is_card && gm_keeper_is_shown(keeper) &&
+	    keeper->d->config.cuda_spare)
 		gm_spare_want(keeper);
 	GM_POINT("supervise_ready");
 }
@@ -270,8 +280,8 @@ void gm_keeper_kill(struct gm_keeper *keeper, const char *why)
 		snprintf(keeper->why, sizeof(keeper->why), "%s", why);
 	gm_log(GM_LOG_WARNING,
 	       keeper->is_undertaker ? "undertaker_killed" : "worker_killed",
-	       "row=%u pid=%d reason=%s", keeper->row, (int)keeper->child.pid,
-	       gm_quote(why).text);
+	       "row=%u%s pid=%d reason=%s", keeper->row, keeper->of,
+	       (int)keeper->child.pid, gm_quote(why).text);
 	if (!keeper->is_undertaker)
 		gm_death_begins(keeper);
 	kill(keeper->child.pid, SIGKILL);
@@ -290,7 +300,7 @@ void gm_keeper_hung_up(struct gm_keeper *keeper)
 	if (keeper->state != GM_KEEPER_ENDING &&
 	    keeper->state != GM_KEEPER_STUCK)
 		gm_timer_set(&keeper->d->loop, &keeper->timer,
-			     gm_loop_now() + (keeper->on_need ? HANG_UP_CARD
+			     gm_loop_now() + (keeper->is_card ? HANG_UP_CARD
 							      : HANG_UP_NS));
 }
 
@@ -300,8 +310,8 @@ static void is_buried(struct gm_keeper *keeper)
 	uint64_t now = gm_loop_now();
 
 	if (keeper->times.buried_ns == 0)
-		gm_log(GM_LOG_INFO, "buried", "row=%u after_ms=%" PRIu64,
-		       keeper->row, (now - keeper->since_ns) / MS);
+		gm_log(GM_LOG_INFO, "buried", "row=%u%s after_ms=%" PRIu64,
+		       keeper->row, keeper->of, (now - keeper->since_ns) / MS);
 	keeper->times.buried_ns = now;
 	keeper->burial_deaths = 0;
 	GM_POINT("supervise_buried");
@@ -319,8 +329,9 @@ static void undertaker_gone(struct gm_keeper *keeper, const char *how,
 		return;
 	}
 	keeper->burial_deaths++;
-	gm_log(GM_LOG_WARNING, "undertaker_died", "row=%u reason=%s deaths=%u",
-	       keeper->row, gm_quote(keeper->why[0] ? keeper->why : how).text,
+	gm_log(GM_LOG_WARNING, "undertaker_died",
+	       "row=%u%s reason=%s deaths=%u", keeper->row, keeper->of,
+	       gm_quote(keeper->why[0] ? keeper->why : how).text,
 	       keeper->burial_deaths);
 	if (!is_owed) { /* all it had to do was done */
 		gm_keeper_rest(keeper);
@@ -359,14 +370,14 @@ static void worker_gone(struct gm_keeper *keeper, const char *how, int status)
 
 	gm_timer_stop(&keeper->d->loop, &keeper->idle);
 	gm_death_log(keeper, well, why);
-	gm_put(&keeper->d->supervisor->commons->spinning[keeper->row], 0);
+	gm_put(&keeper->crew->commons->spinning[keeper->row], 0);
 	if (!well) {
 		gm_death_begins(keeper);
 		keeper->times.gone_ns = gm_loop_now();
 		keeper->times.buried_ns = 0;
 		gm_death_show(keeper, why);
 	}
-	gm_devices_worker(keeper->d, keeper->row, 0, keeper->restarts);
+	gm_keeper_show_worker(keeper, 0);
 	GM_POINT("supervise_died");
 
 	if (well || completed != keeper->completed)
@@ -418,8 +429,8 @@ static void start_when_free(struct gm_keeper *keeper)
 		snprintf(reason, sizeof(reason),
 			 "worker %d of the agent before is ending",
 			 (int)holder);
-		gm_log(GM_LOG_INFO, "row_locked", "row=%u by_pid=%d lock=%s",
-		       keeper->row, (int)holder,
+		gm_log(GM_LOG_INFO, "row_locked", "row=%u%s by_pid=%d lock=%s",
+		       keeper->row, keeper->of, (int)holder,
 		       gm_quote(keeper->lock_path).text);
 		show(keeper, GPUMAP_DEVICE_RESTARTING, reason);
 	} else if (gm_loop_now() >= keeper->orphan_due_ns) {
@@ -433,8 +444,8 @@ static void start_when_free(struct gm_keeper *keeper)
 
 static void is_stuck(struct gm_keeper *keeper)
 {
-	gm_log(GM_LOG_ERROR, "worker_stuck", "row=%u pid=%d", keeper->row,
-	       (int)keeper->child.pid);
+	gm_log(GM_LOG_ERROR, "worker_stuck", "row=%u%s pid=%d", keeper->row,
+	       keeper->of, (int)keeper->child.pid);
 	gm_death_stuck(keeper);
 	gm_keeper_enter(keeper, GM_KEEPER_STUCK, 0);
 	gm_seats_refuse(keeper);
@@ -506,36 +517,38 @@ void gm_keeper_drain(struct gm_keeper *keeper)
 
 /* ---- its own start and end --------------------------------------------- */
 
-int gm_keeper_make(struct gm_daemon *d, uint32_t row,
-		   struct gm_keeper **ret_keeper)
+int gm_keeper_make(struct gm_daemon *d, struct gm_crew *crew, uint32_t row)
 {
 	struct gm_keeper *keeper = calloc(1, sizeof(*keeper));
-	int n;
+	int error;
 
 	if (!keeper)
 		return -ENOMEM;
 	keeper->d = d;
+	keeper->crew = crew;
 	keeper->row = row;
 	keeper->pidfd.fd = -1;
 	keeper->socket.fd = -1;
 	keeper->timer.fired = timer_fired;
 	keeper->idle.fired = gm_need_idle;
-	keeper->on_need = d->devices.of[row]->facts.kind == GPUMAP_DEVICE_CUDA;
+	keeper->is_card = d->devices.of[row]->facts.kind == GPUMAP_DEVICE_CUDA;
+	keeper->on_need = keeper->is_card || crew->runs_programs;
 	gm_spare_init(&keeper->spare);
 	keeper->journal_fd = -1;
 	keeper->waker = -1;
-	keeper->restarts = d->devices.of[row]->moving.restarts;
+	if (gm_keeper_is_shown(keeper))
+		keeper->restarts = d->devices.of[row]->moving.restarts;
 	TAILQ_INIT(&keeper->seats);
 	TAILQ_INIT(&keeper->fetched);
 	for (uint32_t i = 0; i < GM_JOURNAL_PLACES; i++)
 		keeper->free[keeper->n_free++] =
 			(uint16_t)(GM_JOURNAL_PLACES - 1 - i);
-	*ret_keeper = keeper;
+	crew->keepers[row] = keeper;
+	TAILQ_INSERT_TAIL(&d->supervisor->all, keeper, entry);
 
-	n = snprintf(keeper->lock_path, sizeof(keeper->lock_path),
-		     "%s/%s.row%u.lock", d->runtime_dir, d->instance, row);
-	if (n < 0 || (size_t)n >= sizeof(keeper->lock_path))
-		return -ENAMETOOLONG;
+	error = gm_keeper_name(keeper);
+	if (error)
+		return error;
 	keeper->journal_fd = gm_spawn_memfd("gpumap-journal", GM_JOURNAL_BYTES);
 	if (keeper->journal_fd < 0)
 		return keeper->journal_fd;
@@ -562,6 +575,7 @@ void gm_keeper_free(struct gm_keeper *keeper)
 	gm_spare_free(keeper);
 	gm_crossings_silence(keeper);
 	unwatch(keeper);
+	TAILQ_REMOVE(&keeper->d->supervisor->all, keeper, entry);
 	if (keeper->journal)
 		munmap(keeper->journal, GM_JOURNAL_BYTES);
 	if (keeper->journal_fd >= 0)

@@ -26,10 +26,15 @@
  * it a spare: a process that has initialised the driver and takes the place of a
  * worker that dies.  Between two workers the row is IDLE, and READY for readers.
  *
+ * The programs of clients run in workers of their own, one for each row and uid,
+ * with keepers of their own (crew.h): they come with the first session of the uid
+ * that wants one there, and go with the last.  What becomes of them the row does
+ * not show.
+ *
  * While a row is BARRED, what its sessions submit is ended with -ENODEV once a
  * second.
  *
- * Of keeper.c: states.  Of need.c: whether there is to be a worker.  Of death.c:
+ * Of keeper.c: states.  Of crew.c: who they are.  Of need.c: whether there is to be a worker.  Of death.c:
  * what is said of one.  Of launch.c: what a child is started as.  Of patience.c:
  * how long what may take.  Of spare.c: the spare.  Of seats.c: what is said over
  * the socket.
@@ -38,6 +43,7 @@
 #define GM_KEEPER_H
 
 #include "agent/common/wire.h"
+#include "agent/daemon/crew.h"
 #include "agent/daemon/crossings.h"
 #include "agent/daemon/loop.h"
 #include "agent/daemon/spare.h"
@@ -62,6 +68,7 @@ enum gm_keeper_state {
 };
 
 TAILQ_HEAD(gm_seat_list, gm_seat);
+TAILQ_HEAD(gm_keeper_list, gm_keeper);
 
 /* When the last death was noticed, and what followed it, for the log. */
 struct gm_keeper_times {
@@ -72,11 +79,15 @@ struct gm_keeper_times {
 };
 
 struct gm_keeper {
+	TAILQ_ENTRY(gm_keeper) entry; /* of all that there are */
 	struct gm_daemon *d;
+	struct gm_crew *crew;
 	uint32_t row;
+	char of[32]; /* for the log, behind the row: " programs_of=UID", or "" */
 	enum gm_keeper_state state;
 	bool draining;
 	bool on_need; /* no worker without a seat */
+	bool is_card; /* a driver's device, not a host row */
 	char lock_path[160];
 
 	/* The child, a worker or an undertaker; pidfd.fd is -1 without one. */
@@ -126,9 +137,9 @@ struct gm_keeper {
 
 struct gm_supervisor {
 	struct gm_daemon *d;
-	struct gm_keeper *keepers[GM_ROWS]; /* NULL: a row without a worker */
-	int commons_fd;
-	struct gm_commons *commons;
+	struct gm_crew rows;          /* their own workers */
+	struct gm_crew_list programs; /* those of uids */
+	struct gm_keeper_list all;
 	char no_mps[160]; /* an empty directory, "" until a row needs it */
 	struct gm_spin spin;
 	struct gm_timer tick;
@@ -137,10 +148,9 @@ struct gm_supervisor {
 
 /* keeper.c */
 
-/* A keeper for one row; does not start the worker.  Returns 0, or a negative
- * errno. */
-int gm_keeper_make(struct gm_daemon *d, uint32_t row,
-		   struct gm_keeper **ret_keeper);
+/* A keeper for one row, in its crew whatever is returned; does not start the
+ * worker.  Returns 0, or a negative errno. */
+int gm_keeper_make(struct gm_daemon *d, struct gm_crew *crew, uint32_t row);
 void gm_keeper_start(struct gm_keeper *keeper);
 void gm_keeper_free(struct gm_keeper *keeper);
 
@@ -152,6 +162,22 @@ static inline bool gm_keeper_has_child(const struct gm_keeper *keeper)
 {
 	return keeper->pidfd.fd >= 0;
 }
+
+/* Is it of those whom the row shows?  Of clients' programs it shows nothing. */
+static inline bool gm_keeper_is_shown(const struct gm_keeper *keeper)
+{
+	return !keeper->crew->runs_programs;
+}
+
+/* Show the row so, if it shows this keeper's. */
+void gm_keeper_show(const struct gm_keeper *keeper, uint32_t state,
+		    const char *reason, int error);
+
+/* That its worker is this process, or 0, likewise. */
+void gm_keeper_show_worker(const struct gm_keeper *keeper, pid_t pid);
+
+/* What the log calls it, and where its lock is.  Returns 0 or -ENAMETOOLONG. */
+int gm_keeper_name(struct gm_keeper *keeper);
 
 /* May its device not be used? */
 bool gm_keeper_is_barred(const struct gm_keeper *keeper);

@@ -63,6 +63,8 @@ static int make_command(const struct gm_keeper *keeper,
 	argue(l, "--load-bytes", l->bytes);
 	if (part == GM_LAUNCH_UNDERTAKER)
 		argue(l, "--bury", NULL);
+	else if (keeper->crew->runs_programs)
+		argue(l, "--programs", NULL);
 	return 0;
 }
 
@@ -120,13 +122,13 @@ int gm_launch(const struct gm_keeper *keeper, enum gm_launch_part part,
 		return -ENOMEM;
 	gm_environment_init(&l->env);
 	error = make_command(keeper, part, l);
-	if (error == 0 && keeper->on_need && part != GM_LAUNCH_UNDERTAKER) {
+	if (error == 0 && keeper->is_card && part != GM_LAUNCH_UNDERTAKER) {
 		add_card(keeper, part, l);
 		error = make_environment(keeper, l);
 	}
 	if (error == 0)
 		error = gm_spawn(l->argv, l->env.of, keeper->journal_fd,
-				 keeper->d->supervisor->commons_fd, ret_child);
+				 keeper->crew->commons_fd, ret_child);
 	free(l);
 	return error;
 }

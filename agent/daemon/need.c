@@ -12,13 +12,16 @@
 
 void gm_need_closed(struct gm_keeper *keeper)
 {
-	void (*closed)(struct gm_daemon * d, uint32_t row) = keeper->closed;
+	const struct gm_supervisor *s = keeper->d->supervisor;
+	struct gm_keeper *own = s->rows.keepers[keeper->row];
+	void (*closed)(struct gm_daemon * d, uint32_t row);
 
-	if (!closed || keeper->state != GM_KEEPER_BARRED ||
-	    gm_spare_runs(&keeper->spare))
+	if (!own || !own->closed || own->state != GM_KEEPER_BARRED ||
+	    gm_spare_runs(&own->spare) || gm_crews_running(s, keeper->row))
 		return;
-	keeper->closed = NULL;
-	closed(keeper->d, keeper->row);
+	closed = own->closed;
+	own->closed = NULL;
+	closed(own->d, own->row);
 }
 
 void gm_need_begins(struct gm_keeper *keeper)
@@ -30,9 +33,12 @@ void gm_need_begins(struct gm_keeper *keeper)
 
 void gm_need_ends(struct gm_keeper *keeper)
 {
+	uint64_t idle_ns =
+		gm_keeper_is_shown(keeper) ? keeper->d->config.cuda_idle_ns : 0;
+
 	if (keeper->on_need && keeper->state == GM_KEEPER_SERVING)
 		gm_timer_set(&keeper->d->loop, &keeper->idle,
-			     gm_loop_now() + keeper->d->config.cuda_idle_ns);
+			     gm_loop_now() + idle_ns);
 }
 
 /* ---- its end ----------------------------------------------------------- */
@@ -85,8 +91,8 @@ void gm_need_idle(struct gm_timer *timer)
 
 	if (keeper->state != GM_KEEPER_SERVING || gm_keeper_has_seats(keeper))
 		return;
-	gm_log(GM_LOG_INFO, "worker_idle", "row=%u pid=%d", keeper->row,
-	       (int)keeper->child.pid);
+	gm_log(GM_LOG_INFO, "worker_idle", "row=%u%s pid=%d", keeper->row,
+	       keeper->of, (int)keeper->child.pid);
 	gm_spare_end(keeper);
 	gm_need_end(keeper);
 }

@@ -16,6 +16,7 @@
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/keeper.h"
 
+#define MS            UINT64_C(1000000)
 #define SECOND        UINT64_C(1000000000)
 
 #define READY_NS      (10 * SECOND)
@@ -36,12 +37,15 @@ static const struct limit {
 	[GM_CALL_FORGET] = { 60 * SECOND, "the end of a registration", true },
 	[GM_CALL_EXPORT] = { 30 * SECOND, "an export", true },
 	[GM_CALL_IMPORT] = { 30 * SECOND, "an import", true },
+	/* The administrator says, below. */
+	[GM_CALL_PROGRAM] = { 0, "a program", false },
+	[GM_CALL_START] = { 0, "a program's start", false },
 	[GM_CALL_ACROSS] = { 30 * SECOND, "a copy between rows", true },
 };
 
 uint64_t gm_patience_ready(const struct gm_keeper *keeper)
 {
-	return keeper->on_need ? READY_CARD_NS : READY_NS;
+	return keeper->is_card ? READY_CARD_NS : READY_NS;
 }
 
 /* Signs from before this worker are not judged. */
@@ -50,21 +54,46 @@ static void judge(struct gm_keeper *keeper, uint64_t beat, uint64_t now)
 	uint64_t since = beat & ~(UINT64_C(0xff) << 56);
 	uint32_t call = (uint32_t)(beat >> 56);
 	const struct limit *limit;
+	uint64_t limit_ns;
 	char why[GM_WHY_BYTES];
 
 	if (call >= sizeof(limits) / sizeof(limits[0]) ||
 	    since < keeper->since_ns || now < since)
 		return;
 	limit = &limits[call];
-	if (limit->ns == 0)
+	limit_ns = limit->ns;
+	if (call == GM_CALL_PROGRAM || call == GM_CALL_START)
+		limit_ns = keeper->d->config.program_limit_ns;
+	if (limit_ns == 0)
 		return;
 	if (limit->is_the_cards && since < keeper->computed_ns)
 		since = keeper->computed_ns;
-	if (now - since <= limit->ns)
+	if (now - since <= limit_ns)
 		return;
-	snprintf(why, sizeof(why), "%s took over %" PRIu64 " s", limit->what,
-		 limit->ns / SECOND);
+	snprintf(why, sizeof(why), "%s took over %" PRIu64 " %s%s", limit->what,
+		 limit_ns / (limit_ns < SECOND ? MS : SECOND),
+		 limit_ns < SECOND ? "ms" : "s",
+		 limit->ns ? "" : ", the limit in [programs]");
 	gm_keeper_kill(keeper, why);
+}
+
+/* What a program goes on with though everybody who wanted it has gone: of itself
+ * it need never end, and it has nothing of anybody else's in hand. */
+static void judge_orphaned(struct gm_keeper *keeper)
+{
+	uint64_t beat = gm_get(&keeper->journal->beat);
+	uint64_t slow = gm_get(&keeper->journal->slow);
+	const struct gm_seat *seat;
+
+	if (!keeper->crew->runs_programs || !gm_keeper_has_seats(keeper) ||
+	    (beat >> 56 != GM_CALL_PROGRAM && slow >> 56 != GM_CALL_START))
+		return;
+	TAILQ_FOREACH(seat, &keeper->seats, entry)
+	{
+		if (seat->state < GM_SEAT_LEAVING)
+			return;
+	}
+	gm_keeper_kill(keeper, "nobody is left who wants its program");
 }
 
 static void judge_jobs(struct gm_keeper *keeper, uint64_t now)
@@ -76,7 +105,7 @@ static void judge_jobs(struct gm_keeper *keeper, uint64_t now)
 	if (since < keeper->since_ns || now < since)
 		return;
 	keeper->computed_ns = now;
-	if (limit == 0 || !keeper->on_need || now - since <= limit)
+	if (limit == 0 || !keeper->is_card || now - since <= limit)
 		return;
 	snprintf(why, sizeof(why), "a job ran longer than kernel-limit allows");
 	gm_keeper_kill(keeper, why);
@@ -95,6 +124,7 @@ void gm_patience_look(struct gm_keeper *keeper, uint64_t now_ns)
 		judge_jobs(keeper, now_ns);
 		judge(keeper, gm_get(&keeper->journal->beat), now_ns);
 		judge(keeper, gm_get(&keeper->journal->slow), now_ns);
+		judge_orphaned(keeper);
 	}
 	gm_seats_pump(keeper);
 }

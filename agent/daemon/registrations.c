@@ -18,6 +18,7 @@
 #include "agent/common/log.h"
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/gutter.h"
+#include "agent/daemon/programs.h"
 #include "agent/daemon/readable.h"
 #include "agent/daemon/sessions.h"
 #include "shm/point.h"
@@ -41,6 +42,7 @@ struct gm_registration {
 	uint32_t flags;
 	int fd;
 	struct gm_readable file;     /* which it is, whatever it is for */
+	char program[64];            /* its name; "": none */
 	bool is_forgotten;           /* its client waits for the last row */
 	TAILQ_HEAD(, reach) reaches; /* empty for a moment only */
 };
@@ -238,21 +240,14 @@ void gm_registrations_free(struct gm_session *session)
 	}
 }
 
-/* Takes @fd over where it is not refused. */
-static int make(struct gm_connection *c, const struct gm_register *ask, int fd,
+/* Of a file that is judged.  Takes @fd over where it is not refused. */
+static int keep(struct gm_connection *c, const struct gm_register *ask, int fd,
+		const struct gm_readable *file, uint64_t charged,
 		struct gm_registration **ret_reg)
 {
-	uint64_t charged = 0;
 	struct gm_registration *reg;
-	struct gm_readable file;
-	int error;
+	int error = judge_limits(c, charged);
 
-	error = judge(ask, fd, &file, c->server->why);
-	if (error)
-		return error;
-	if (!is_file(ask->handle))
-		charged = charge_for(ask->at, ask->bytes);
-	error = judge_limits(c, charged);
 	if (error)
 		return error;
 	reg = calloc(1, sizeof(*reg));
@@ -265,7 +260,7 @@ static int make(struct gm_connection *c, const struct gm_register *ask, int fd,
 					 .charged = charged,
 					 .flags = ask->flags,
 					 .fd = fd,
-					 .file = file };
+					 .file = *file };
 	TAILQ_INIT(&reg->reaches);
 	TAILQ_INSERT_TAIL(&c->session->registrations, reg, entry);
 	c->session->user->registrations++;
@@ -274,12 +269,41 @@ static int make(struct gm_connection *c, const struct gm_register *ask, int fd,
 	return 0;
 }
 
+/* Takes @fd over where it is not refused. */
+static int make(struct gm_connection *c, const struct gm_register *ask, int fd,
+		struct gm_registration **ret_reg)
+{
+	uint64_t charged = 0;
+	struct gm_readable file;
+	int error = judge(ask, fd, &file, c->server->why);
+
+	if (error)
+		return error;
+	if (!is_file(ask->handle))
+		charged = charge_for(ask->at, ask->bytes);
+	return keep(c, ask, fd, &file, charged, ret_reg);
+}
+
+static int judge_row(struct gm_connection *c, uint32_t row,
+		     const struct gm_registration *reg)
+{
+	const struct reach *reach;
+
+	TAILQ_FOREACH(reach, &reg->reaches, entry)
+	{
+		if (reach->row == row)
+			return gm_connection_bad(
+				c, -EALREADY,
+				"it is registered for row %u already", row);
+	}
+	return 0;
+}
+
 /* The same handle for one more row: is it the same memory? */
 static int judge_again(struct gm_connection *c, const struct gm_register *ask,
 		       int fd, const struct gm_registration *reg)
 {
 	char why[GM_WHY_BYTES]; /* the answer is another */
-	const struct reach *reach;
 	struct gm_readable file;
 
 	if (judge(ask, fd, &file, why) != 0 || file.dev != reg->file.dev ||
@@ -290,15 +314,7 @@ static int judge_again(struct gm_connection *c, const struct gm_register *ask,
 					 "the handle %#" PRIx64 " is that of "
 					 "other memory",
 					 reg->handle);
-	TAILQ_FOREACH(reach, &reg->reaches, entry)
-	{
-		if (reach->row == ask->row)
-			return gm_connection_bad(
-				c, -EALREADY,
-				"it is registered for row %u already",
-				ask->row);
-	}
-	return 0;
+	return judge_row(c, ask->row, reg);
 }
 
 /* ---- claims ------------------------------------------------------------ */
@@ -309,9 +325,16 @@ static void held(struct gm_claim *claim, uint64_t bytes, int fd)
 	const struct gm_registration *reg = reach->of;
 	struct gm_connection *c = reg->session->connection;
 
-	gm_log(GM_LOG_INFO, "registered",
-	       "session=%" PRIu64 " row=%u handle=%#" PRIx64 " bytes=%" PRIu64,
-	       reg->session->id, reach->row, reg->handle, reg->bytes);
+	if (reg->program[0])
+		gm_log(GM_LOG_INFO, "program_loaded",
+		       "session=%" PRIu64 " row=%u handle=%#" PRIx64 " name=%s",
+		       reg->session->id, reach->row, reg->handle,
+		       gm_quote(reg->program).text);
+	else
+		gm_log(GM_LOG_INFO, "registered",
+		       "session=%" PRIu64 " row=%u handle=%#" PRIx64
+		       " bytes=%" PRIu64,
+		       reg->session->id, reach->row, reg->handle, reg->bytes);
 	GM_POINT("registration_held");
 	if (c)
 		gm_connection_answer(c, 0, NULL, NULL, 0, -1);
@@ -397,6 +420,53 @@ int gm_registration_handle(struct gm_connection *c, const struct gm_request *r)
 	if (error)
 		return error;
 	error = reach_from(c, reg, ask.row, &r->header);
+	if (error && TAILQ_EMPTY(&reg->reaches))
+		drop(reg);
+	return error;
+}
+
+/* ---- PROGRAM ----------------------------------------------------------- */
+
+static int make_program(struct gm_connection *c,
+			const struct gm_program_ask *ask,
+			struct gm_registration **ret_reg)
+{
+	const struct gm_register as = { .handle = ask->handle };
+	const struct gm_config *config = &c->server->d->config;
+	struct gm_readable file;
+	int fd, error;
+
+	error = gm_program_open(config->programs_directory, ask->name, &fd,
+				&file, c->server->why);
+	if (error)
+		return error;
+	error = keep(c, &as, fd, &file, 0, ret_reg);
+	if (error)
+		close(fd);
+	else
+		memcpy((*ret_reg)->program, ask->name, sizeof(ask->name));
+	return error;
+}
+
+int gm_registration_program(struct gm_connection *c,
+			    const struct gm_control *request,
+			    const struct gm_program_ask *ask)
+{
+	struct gm_registration *reg = find(c->session, ask->handle);
+	int error;
+
+	if (!reg)
+		error = make_program(c, ask, &reg);
+	else if (reg->is_forgotten || strcmp(reg->program, ask->name) != 0)
+		error = gm_connection_bad(c, -EEXIST,
+					  "the handle %#" PRIx64
+					  " is that of another program",
+					  reg->handle);
+	else
+		error = judge_row(c, ask->row, reg);
+	if (error)
+		return error;
+	error = reach_from(c, reg, ask->row, request);
 	if (error && TAILQ_EMPTY(&reg->reaches))
 		drop(reg);
 	return error;

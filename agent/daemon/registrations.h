@@ -3,7 +3,7 @@
 
 /*
  * registrations - memory and files of a client's own that jobs of its session may
- * name.
+ * name, and programs.
  *
  * Memory comes as a memfd with REGISTER, is judged here, and mapped by the
  * workers of the rows that it is registered for; a file to load from comes so,
@@ -46,6 +46,13 @@ void gm_registrations_free(struct gm_session *session);
  * -ENOENT: the session has registered nothing of the kind. */
 int gm_registration_forget(struct gm_connection *c,
 			   const struct gm_control *request, uint64_t handle);
+
+/* A program that a session names, which is judged by programs.h: made known to a
+ * row, for whose worker to come it is kept like the rest.  @c waits for the
+ * answer.  Returns 0 or the refusal. */
+int gm_registration_program(struct gm_connection *c,
+			    const struct gm_control *request,
+			    const struct gm_program_ask *ask);
 
 /* Handler, see requests.h. */
 int gm_registration_handle(struct gm_connection *c, const struct gm_request *r);

@@ -20,6 +20,7 @@
 #include "agent/daemon/mask_changes.h"
 #include "agent/daemon/masks.h"
 #include "agent/daemon/plan_changes.h"
+#include "agent/daemon/programs.h"
 #include "agent/daemon/sessions.h"
 #include "agent/daemon/usage.h"
 #include "agent/daemon/share.h"
@@ -333,7 +334,7 @@ static int handle_forget(struct gm_connection *c, const struct gm_request *r)
 	if (!c->session)
 		return gm_connection_bad(c, -EINVAL,
 					 "this connection is no session");
-	if (gm_handle_kind(ask->handle) == GM_BUFFER_REGISTERED)
+	if (gm_handle_kind(ask->handle) != GM_BUFFER_DEVICE)
 		return gm_registration_forget(c, &r->header, ask->handle);
 	return gm_export_forget(c, &r->header, ask->handle);
 }
@@ -424,6 +425,8 @@ static const struct gm_request_kind kinds[] = {
 				      .handle = gm_mask_change_publish },
 	[GM_CONTROL_MASK_NODE] = { .body_bytes = sizeof(struct gm_mask_node),
 				   .handle = handle_node },
+	[GM_CONTROL_PROGRAM] = { .body_bytes = sizeof(struct gm_program_ask),
+				 .handle = gm_program_handle },
 	[GM_CONTROL_DRAIN] = { .body_bytes = sizeof(struct gm_drain),
 			       .handle = handle_drain },
 	[GM_CONTROL_USAGE] = { .body_bytes = sizeof(struct gm_usage_ask),

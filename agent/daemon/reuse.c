@@ -97,7 +97,8 @@ static bool is_free(const struct gm_daemon *d, uint32_t row)
 	const struct gm_device *device = d->devices.of[row];
 
 	return is_lost_instance(device) && !gm_drains_has(d, row) &&
-	       (!d->supervisor || is_quiet(d->supervisor->keepers[row])) &&
+	       (!d->supervisor || (is_quiet(d->supervisor->rows.keepers[row]) &&
+				   !gm_crews_have(d->supervisor, row))) &&
 	       (!d->server || !gm_lent_row(d->server, row)) &&
 	       !gm_state_names(d, device->facts.uuid) &&
 	       !gm_changes_name(d, row);

@@ -66,6 +66,8 @@ static int offer(struct gm_keeper *keeper, struct gm_seat *seat)
 		.arena_bytes = seat->arena_bytes,
 		.range_at = seat->range_at,
 		.range_bytes = seat->range_bytes,
+		.programs =
+			keeper->is_undertaker ? 0 : gm_claims_programs(seat),
 		.quota = gm_quota_of(keeper->d, keeper->row, seat->uid,
 				     gm_usage_of_uid(keeper, seat->uid)),
 	};
@@ -273,8 +275,8 @@ static void heard_of_seat(struct gm_keeper *keeper, struct gm_wire *wire)
 			has_left(keeper, seat);
 	} else {
 		gm_log(GM_LOG_WARNING, "violation",
-		       "row=%u session=%llu reason=%s", keeper->row,
-		       (unsigned long long)wire->session,
+		       "row=%u%s session=%llu reason=%s", keeper->row,
+		       keeper->of, (unsigned long long)wire->session,
 		       gm_quote(wire->text).text);
 		seat->broken(seat, wire->text);
 	}
@@ -305,7 +307,8 @@ static void heard(struct gm_keeper *keeper, struct gm_wire *wire, int fd)
 		has_failed(keeper, wire);
 		break;
 	case GM_WIRE_FETCH:
-		gm_crossings_fetch(keeper, wire);
+		if (gm_keeper_is_shown(keeper) || find(keeper, wire))
+			gm_crossings_fetch(keeper, wire);
 		break;
 	case GM_WIRE_STANDBY: /* of a spare that was needed before that */
 		break;
@@ -434,9 +437,9 @@ static int refuse_for_long(const struct gm_keeper *keeper,
 	return gm_why(
 		ret_why, -ENODEV,
 		"the worker of row %u died %u times before its first job, "
-		"and rests; see its reason in gpumapctl devices and the "
-		"log, or use another row",
-		keeper->row, keeper->early_deaths);
+		"and rests; see its reason in %sthe log, or use another row",
+		keeper->row, keeper->early_deaths,
+		gm_keeper_is_shown(keeper) ? "gpumapctl devices and " : "");
 }
 
 static int refuse_barred(const struct gm_keeper *keeper,
@@ -507,29 +510,47 @@ void gm_seats_refuse(struct gm_keeper *keeper)
 		gm_seats_refuse_newcomers(keeper, why);
 }
 
-int gm_supervisor_seat(struct gm_daemon *d, uint32_t row, struct gm_seat *seat,
+/* Whose seat it is to be: the row's own worker's, or that of programs. */
+static int find_keeper(struct gm_daemon *d, uint32_t row,
+		       const struct gm_seat *seat,
+		       struct gm_keeper **ret_keeper,
 		       char ret_why[GM_WHY_BYTES])
 {
 	struct gm_keeper *keeper =
-		row < GM_ROWS ? d->supervisor->keepers[row] : NULL;
+		row < GM_ROWS ? d->supervisor->rows.keepers[row] : NULL;
+	int error = 0;
 
-	if (!keeper) {
-		snprintf(ret_why, GM_WHY_BYTES,
-			 "row %u has no worker; see gpumapctl devices", row);
-		return -ENODEV;
-	}
-	if (keeper->draining) {
-		snprintf(ret_why, GM_WHY_BYTES, "the agent is shutting down");
-		return -ESHUTDOWN;
-	}
+	if (!keeper)
+		return gm_why(ret_why, -ENODEV,
+			      "row %u has no worker; see gpumapctl devices",
+			      row);
+	if (d->supervisor->draining)
+		return gm_why(ret_why, -ESHUTDOWN,
+			      "the agent is shutting down");
+	if (seat->runs_programs)
+		error = gm_crews_keeper(d->supervisor, row, seat->uid, &keeper);
+	if (error)
+		return gm_why(ret_why, error,
+			      "no worker for programs on row %u: %s", row,
+			      strerror(-error));
+	*ret_keeper = keeper;
+	return 0;
+}
+
+int gm_supervisor_seat(struct gm_daemon *d, uint32_t row, struct gm_seat *seat,
+		       char ret_why[GM_WHY_BYTES])
+{
+	struct gm_keeper *keeper = NULL;
+	int error = find_keeper(d, row, seat, &keeper, ret_why);
+
+	if (error)
+		return error;
 	if (refuse(keeper, ret_why) < 0)
 		return -ENODEV;
-	if (keeper->n_free == 0) {
-		snprintf(ret_why, GM_WHY_BYTES,
-			 "row %u serves %u sessions, which is all it can", row,
-			 GM_JOURNAL_PLACES);
-		return -EUSERS;
-	}
+	if (keeper->n_free == 0)
+		return gm_why(ret_why, -EUSERS,
+			      "row %u serves %u sessions, which is all it can",
+			      row, GM_JOURNAL_PLACES);
 	seat->keeper = keeper;
 	seat->state = GM_SEAT_WAITING;
 	TAILQ_INIT(&seat->claims);

@@ -18,6 +18,7 @@
 #include "agent/daemon/exports.h"
 #include "agent/daemon/memory.h"
 #include "agent/daemon/peer.h"
+#include "agent/daemon/programs.h"
 #include "shm/point.h"
 #include "shm/queue.h"
 
@@ -171,7 +172,7 @@ static int judge(struct gm_connection *c, struct gm_session_open *open)
 					 "to %u",
 					 open->depth, GM_DEPTH_MIN,
 					 GM_DEPTH_MAX);
-	if (open->flags & ~GPUMAP_SESSION_POLLABLE)
+	if (open->flags & ~(GPUMAP_SESSION_POLLABLE | GPUMAP_SESSION_PROGRAMS))
 		return gm_connection_bad(c, -EINVAL,
 					 "session flags %#x are not known",
 					 open->flags);
@@ -266,6 +267,7 @@ static int make_session(struct gm_connection *c,
 	session->id = s->last_session + 1;
 	session->pid = c->pid;
 	session->depth = open->depth;
+	session->runs_programs = open->flags & GPUMAP_SESSION_PROGRAMS;
 	session->n_rows = n_rows;
 	session->range_bytes = open->range_bytes;
 	session->since_ns = gm_loop_now();
@@ -333,6 +335,8 @@ int gm_session_handle_open(struct gm_connection *c, const struct gm_request *r)
 			"there is no other row here: dummy rows "
 			"plan and account, but hold no data");
 	error = judge(c, &open);
+	if (error == 0 && (open.flags & GPUMAP_SESSION_PROGRAMS))
+		error = gm_program_policy(c);
 	if (error == 0)
 		error = judge_limits(c, n_rows * open.range_bytes);
 	if (error == 0)
@@ -409,6 +413,7 @@ static int make_queue(struct gm_session *session, uint32_t row)
 	queue->seat = (struct gm_seat){
 		.session = session->id,
 		.uid = session->user->uid,
+		.runs_programs = session->runs_programs,
 		.depth = session->depth,
 		.queue_at = at,
 		.arena_bytes = arena_bytes(session),

@@ -38,6 +38,7 @@ struct gm_session {
 	uint32_t depth;
 	uint32_t n_rows; /* that the arena has ranges for */
 	uint32_t n_queues;
+	bool runs_programs;
 	uint64_t range_bytes;
 	uint64_t since_ns;
 	int queues; /* memfds */

@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -27,9 +26,9 @@ static void limit_spinning(struct gm_supervisor *s, uint64_t now)
 
 	if (s->d->config.spin_limit != GM_CONFIG_SPIN_AUTO)
 		limit = s->d->config.spin_limit;
-	if (gm_get(&s->commons->spin_limit) == limit)
+	if (gm_get(&s->rows.commons->spin_limit) == limit)
 		return;
-	gm_put(&s->commons->spin_limit, limit);
+	gm_put(&s->rows.commons->spin_limit, limit);
 	gm_log(GM_LOG_INFO, "spin_limit", "workers=%u", limit);
 }
 
@@ -37,27 +36,13 @@ static void tick(struct gm_timer *timer)
 {
 	struct gm_supervisor *s = gm_owner(timer, struct gm_supervisor, tick);
 	uint64_t now = gm_loop_now();
+	struct gm_keeper *keeper;
 
 	limit_spinning(s, now);
-	for (uint32_t row = 0; row < GM_ROWS; row++) {
-		if (s->keepers[row])
-			gm_patience_look(s->keepers[row], now);
-	}
+	TAILQ_FOREACH(keeper, &s->all, entry)
+	gm_patience_look(keeper, now);
+	gm_crews_look(s, now);
 	gm_timer_set(&s->d->loop, &s->tick, now + TICK_NS);
-}
-
-static int open_commons(struct gm_supervisor *s)
-{
-	s->commons_fd = gm_spawn_memfd("gpumap-commons", sizeof(*s->commons));
-	if (s->commons_fd < 0)
-		return s->commons_fd;
-	s->commons = mmap(NULL, sizeof(*s->commons), PROT_READ | PROT_WRITE,
-			  MAP_SHARED, s->commons_fd, 0);
-	if (s->commons == MAP_FAILED) {
-		s->commons = NULL;
-		return -errno;
-	}
-	return 0;
 }
 
 /* A driver that finds an MPS daemon joins it, and shares its faults with
@@ -84,7 +69,7 @@ static int open_keeper(struct gm_supervisor *s, uint32_t row)
 
 	if (s->d->devices.of[row]->facts.kind == GPUMAP_DEVICE_CUDA)
 		error = open_no_mps(s);
-	return error ? error : gm_keeper_make(s->d, row, &s->keepers[row]);
+	return error ? error : gm_keeper_make(s->d, &s->rows, row);
 }
 
 static int open_keepers(struct gm_supervisor *s)
@@ -108,14 +93,17 @@ int gm_supervisor_start(struct gm_daemon *d)
 {
 	struct gm_supervisor *s = calloc(1, sizeof(*s));
 	int error = s ? 0 : -ENOMEM;
+	struct gm_keeper *keeper;
 
 	if (s) {
 		d->supervisor = s;
 		s->d = d;
-		s->commons_fd = -1;
+		s->rows.commons_fd = -1;
+		TAILQ_INIT(&s->programs);
+		TAILQ_INIT(&s->all);
 		s->tick.fired = tick;
 		signal(SIGCHLD, SIG_DFL); /* or nobody could be waited for */
-		error = open_commons(s);
+		error = gm_crew_open(&s->rows);
 	}
 	if (error == 0)
 		error = open_keepers(s);
@@ -129,10 +117,8 @@ int gm_supervisor_start(struct gm_daemon *d)
 	gm_spin_init(&s->spin, NULL,
 		     (uint32_t)gm_idset_count(&d->allowed.cpus));
 	tick(&s->tick);
-	for (uint32_t row = 0; row < GM_ROWS; row++) {
-		if (s->keepers[row])
-			gm_keeper_start(s->keepers[row]);
-	}
+	TAILQ_FOREACH(keeper, &s->all, entry)
+	gm_keeper_start(keeper);
 	return 0;
 }
 
@@ -141,17 +127,17 @@ int gm_supervisor_admit(struct gm_daemon *d, uint32_t row)
 	struct gm_supervisor *s = d->supervisor;
 	int error;
 
-	if (!s || s->keepers[row]) /* it will be met at the start */
+	if (!s || s->rows.keepers[row]) /* it will be met at the start */
 		return 0;
 	error = s->draining ? -ESHUTDOWN : open_keeper(s, row);
 	if (error == 0) {
-		gm_keeper_start(s->keepers[row]);
+		gm_keeper_start(s->rows.keepers[row]);
 		return 0;
 	}
 	gm_log(GM_LOG_ERROR, "not_admitted", "row=%u error=%s", row,
 	       gm_quote(strerror(-error)).text);
-	gm_keeper_free(s->keepers[row]);
-	s->keepers[row] = NULL;
+	gm_keeper_free(s->rows.keepers[row]);
+	s->rows.keepers[row] = NULL;
 	return error;
 }
 
@@ -159,13 +145,14 @@ void gm_supervisor_forget(struct gm_daemon *d, uint32_t row)
 {
 	if (!d->supervisor)
 		return;
-	gm_keeper_free(d->supervisor->keepers[row]);
-	d->supervisor->keepers[row] = NULL;
+	gm_crews_forget(d->supervisor, row);
+	gm_keeper_free(d->supervisor->rows.keepers[row]);
+	d->supervisor->rows.keepers[row] = NULL;
 }
 
 static struct gm_keeper *keeper_of(const struct gm_daemon *d, uint32_t row)
 {
-	return d->supervisor ? d->supervisor->keepers[row] : NULL;
+	return d->supervisor ? d->supervisor->rows.keepers[row] : NULL;
 }
 
 void gm_supervisor_bar(struct gm_daemon *d, uint32_t row, uint32_t bar,
@@ -182,7 +169,11 @@ void gm_supervisor_bar(struct gm_daemon *d, uint32_t row, uint32_t bar,
 	}
 	if (closed)
 		keeper->closed = closed;
-	gm_need_bar(keeper, finish, why);
+	TAILQ_FOREACH(keeper, &d->supervisor->all, entry)
+	{
+		if (keeper->row == row)
+			gm_need_bar(keeper, finish, why);
+	}
 }
 
 void gm_supervisor_what_runs(const struct gm_daemon *d, uint32_t row,
@@ -190,6 +181,8 @@ void gm_supervisor_what_runs(const struct gm_daemon *d, uint32_t row,
 {
 	const struct gm_keeper *keeper =
 		row < GM_ROWS ? keeper_of(d, row) : NULL;
+	const struct gm_keeper *programs =
+		keeper ? gm_crews_running(d->supervisor, row) : NULL;
 
 	if (keeper && keeper->state == GM_KEEPER_STUCK)
 		gm_why(ret_why, 0,
@@ -204,6 +197,12 @@ void gm_supervisor_what_runs(const struct gm_daemon *d, uint32_t row,
 		gm_why(ret_why, 0,
 		       "the spare worker of row %u (pid %d) does not end", row,
 		       (int)keeper->spare.child.pid);
+	else if (programs)
+		gm_why(ret_why, 0,
+		       "the worker for programs of uid %u on row %u (pid %d) "
+		       "has not finished yet: ask again to wait for it",
+		       (unsigned)programs->crew->uid, row,
+		       (int)programs->child.pid);
 	else
 		gm_why(ret_why, 0, "row %u is not closed yet", row);
 }
@@ -216,33 +215,38 @@ void gm_supervisor_unbar(struct gm_daemon *d, uint32_t row, uint32_t bars)
 	if ((*left & bars) == 0)
 		return;
 	*left &= ~bars;
-	if (keeper && *left == 0)
-		gm_need_unbar(keeper);
+	if (!keeper || *left != 0)
+		return;
+	TAILQ_FOREACH(keeper, &d->supervisor->all, entry)
+	{
+		if (keeper->row == row)
+			gm_need_unbar(keeper);
+	}
 }
 
 void gm_supervisor_drain(struct gm_daemon *d)
 {
 	struct gm_supervisor *s = d->supervisor;
+	struct gm_keeper *keeper;
 
 	if (!s || s->draining)
 		return;
 	s->draining = true;
-	for (uint32_t row = 0; row < GM_ROWS; row++) {
-		if (s->keepers[row])
-			gm_keeper_drain(s->keepers[row]);
-	}
+	TAILQ_FOREACH(keeper, &s->all, entry)
+	gm_keeper_drain(keeper);
 	gm_daemon_drained(d);
 }
 
 bool gm_supervisor_drained(const struct gm_daemon *d)
 {
-	const struct gm_supervisor *s = d->supervisor;
+	const struct gm_keeper *keeper;
 
-	for (uint32_t row = 0; s && row < GM_ROWS; row++) {
-		const struct gm_keeper *keeper = s->keepers[row];
-
-		if (keeper && (keeper->state != GM_KEEPER_OFF ||
-			       gm_spare_runs(&keeper->spare)))
+	if (!d->supervisor)
+		return true;
+	TAILQ_FOREACH(keeper, &d->supervisor->all, entry)
+	{
+		if (keeper->state != GM_KEEPER_OFF ||
+		    gm_spare_runs(&keeper->spare))
 			return false;
 	}
 	return true;
@@ -265,20 +269,20 @@ static void kill_all(struct gm_supervisor *s)
 {
 	uint64_t until = gm_loop_now() + LAST_WAIT_S * TICK_NS;
 
-	for (uint32_t row = 0; row < GM_ROWS; row++) {
-		struct gm_keeper *keeper = s->keepers[row];
+	struct gm_keeper *keeper;
 
-		if (keeper && gm_keeper_has_child(keeper))
+	TAILQ_FOREACH(keeper, &s->all, entry)
+	{
+		if (gm_keeper_has_child(keeper))
 			gm_keeper_kill(keeper, "agent is ending");
-		if (keeper && gm_spare_runs(&keeper->spare))
+		if (gm_spare_runs(&keeper->spare))
 			kill(keeper->spare.child.pid, SIGKILL);
 	}
-	for (uint32_t row = 0; row < GM_ROWS; row++) {
-		struct gm_keeper *keeper = s->keepers[row];
-
-		if (keeper && gm_keeper_has_child(keeper))
+	TAILQ_FOREACH(keeper, &s->all, entry)
+	{
+		if (gm_keeper_has_child(keeper))
 			wait_for(&keeper->child, until);
-		if (keeper && gm_spare_runs(&keeper->spare))
+		if (gm_spare_runs(&keeper->spare))
 			wait_for(&keeper->spare.child, until);
 	}
 }
@@ -291,12 +295,8 @@ void gm_supervisor_exit(struct gm_daemon *d)
 		return;
 	kill_all(s);
 	gm_timer_stop(&d->loop, &s->tick);
-	for (uint32_t row = 0; row < GM_ROWS; row++)
-		gm_keeper_free(s->keepers[row]);
-	if (s->commons)
-		munmap(s->commons, sizeof(*s->commons));
-	if (s->commons_fd >= 0)
-		close(s->commons_fd);
+	gm_crews_free(s);
+	gm_crew_close(&s->rows);
 	if (s->no_mps[0])
 		rmdir(s->no_mps);
 	free(s);

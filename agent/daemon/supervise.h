@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * supervise - one worker per row, started, watched, buried and started again.
+ * supervise - one worker per row, and one per row and uid for programs, started, watched, buried and started again.
  *
  * A session's queue on a row takes a seat there.  The seat outlives workers:
  * each of them is told of it (ATTACH), and when one dies a short-lived
@@ -39,6 +39,7 @@ enum gm_seat_state {
 struct gm_seat {
 	uint64_t session; /* never reused */
 	uint32_t uid;
+	bool runs_programs; /* wants the worker for those of this uid */
 	uint32_t depth;
 	uint64_t queue_at;
 	uint64_t arena_bytes;

@@ -20,6 +20,12 @@ static uint64_t said_bytes(const struct gm_seat *seat)
 		&gm_journal_at(seat->keeper->journal, seat->place)->bytes);
 }
 
+/* What a program's worker says, a program may have said. */
+static bool is_believed(const struct gm_keeper *keeper)
+{
+	return !keeper->crew->runs_programs;
+}
+
 /* A worker that has been told of a seat has begun from nothing. */
 uint64_t gm_usage_of_seat(const struct gm_seat *seat)
 {
@@ -48,7 +54,8 @@ void gm_usage_leaves(const struct gm_seat *seat)
 {
 	const struct gm_keeper *keeper = seat->keeper;
 
-	if (!keeper->is_undertaker && seat->state == GM_SEAT_LEFT)
+	if (!keeper->is_undertaker && is_believed(keeper) &&
+	    seat->state == GM_SEAT_LEFT)
 		gm_quota_back(keeper->d, keeper->row, said_bytes(seat));
 }
 
@@ -56,6 +63,8 @@ void gm_usage_ends(const struct gm_keeper *keeper)
 {
 	const struct gm_seat *seat;
 
+	if (!is_believed(keeper))
+		return;
 	TAILQ_FOREACH(seat, &keeper->seats, entry)
 	{
 		if (seat->state == GM_SEAT_TAKEN ||

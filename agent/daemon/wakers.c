@@ -29,7 +29,7 @@ void gm_wakers_hand(struct gm_keeper *keeper, uint32_t row)
 	int fd;
 
 	if (row < GM_ROWS)
-		asked = keeper->d->supervisor->keepers[row];
+		asked = keeper->crew->keepers[row];
 	if (!asked)
 		return; /* it has gone, or never was */
 	fd = waker_of(asked);

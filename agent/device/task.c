@@ -60,6 +60,7 @@ static const struct {
 	[GPUMAP_OP_MASK_BOOL] = { "mask_bool",
 				  BOTH | GM_TASK_READS_MASK | GM_TASK_IN_PLACE,
 				  FLOATS, 0 },
+	[GPUMAP_OP_RUN] = { "run", 0, ANY_DTYPE, 0 },
 	[GPUMAP_OP_LOAD] = { "load", 0, ONLY(GPUMAP_DTYPE_U8), 0 },
 };
 

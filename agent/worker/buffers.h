@@ -32,6 +32,8 @@
 #include "shm/layout.h"
 #include "shm/queue.h"
 
+struct gm_program;
+
 struct gm_slot {
 	uint64_t handle;
 	uint64_t bytes;   /* that entries may name */
@@ -41,9 +43,10 @@ struct gm_slot {
 	bool ready;       /* may be named */
 	bool borrowed;    /* another row's: to be had by way of our stage */
 
-	struct gm_buffer *buffer; /* of the device, or NULL: registered */
-	struct gm_region *region; /* the device reaches it */
-	char *map;                /* of registered memory, whole pages */
+	struct gm_buffer *buffer;   /* of the device, or NULL: registered */
+	struct gm_region *region;   /* the device reaches it */
+	struct gm_program *program; /* no memory, but what RUN runs; or NULL */
+	char *map;                  /* of registered memory, whole pages */
 	uint64_t map_bytes;
 	int fd; /* of a file, -1 for none */
 	struct gm_ground ground;

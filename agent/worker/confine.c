@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <grp.h>
 #include <sched.h>
+#include <stdbool.h>
 #include <seccomp.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -67,6 +68,21 @@ static const int allowed[] = {
 	SCMP_SYS(unlinkat),
 	SCMP_SYS(nanosleep),
 	SCMP_SYS(clock_nanosleep),
+#endif
+};
+
+/* What the loader of the C library calls for a program, besides. */
+static const int allowed_loader[] = {
+	SCMP_SYS(read),
+	SCMP_SYS(pread64),
+	SCMP_SYS(lseek),
+};
+
+/* Answered by a handler, see program.c. */
+static const int trapped[] = {
+	SCMP_SYS(openat),
+#ifdef __NR_open
+	SCMP_SYS(open),
 #endif
 };
 
@@ -182,6 +198,8 @@ static const struct {
 } filters[] = {
 	[GM_CONFINE_TO_LIST] = { SCMP_ACT_KILL_PROCESS, SCMP_ACT_ALLOW, allowed,
 				 N_OF(allowed) },
+	[GM_CONFINE_PROGRAMS] = { SCMP_ACT_KILL_PROCESS, SCMP_ACT_ALLOW,
+				  allowed, N_OF(allowed) },
 	[GM_CONFINE_BUT_LIST] = { SCMP_ACT_ALLOW, SCMP_ACT_ERRNO(EPERM), denied,
 				  N_OF(denied) },
 };
@@ -219,6 +237,27 @@ static int deny_arguments(scmp_filter_ctx filter)
 	return rc;
 }
 
+/* Signals to ourselves, as abort() has them, and to nobody else. */
+static int allow_programs(scmp_filter_ctx filter)
+{
+	struct scmp_arg_cmp self = { 0, SCMP_CMP_EQ, (uint64_t)getpid(), 0 };
+	int rc;
+
+	rc = seccomp_rule_add_array(filter, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1,
+				    &self);
+	for (size_t i = 0; rc == 0 && i < N_OF(allowed_loader); i++)
+		rc = seccomp_rule_add(filter, SCMP_ACT_ALLOW, allowed_loader[i],
+				      0);
+	for (size_t i = 0; rc == 0 && i < N_OF(trapped); i++)
+		rc = seccomp_rule_add(filter, SCMP_ACT_TRAP, trapped[i], 0);
+	return rc;
+}
+
+static bool is_left_out(enum gm_confine_how how, int call)
+{
+	return how == GM_CONFINE_PROGRAMS && call == SCMP_SYS(tgkill);
+}
+
 static int load_filter(enum gm_confine_how how)
 {
 	scmp_filter_ctx filter = seccomp_init(filters[how].usual);
@@ -233,8 +272,11 @@ static int load_filter(enum gm_confine_how how)
 	if (rc == 0)
 		rc = seccomp_attr_set(filter, SCMP_FLTATR_CTL_SSB, 1);
 	for (size_t i = 0; rc == 0 && i < filters[how].n; i++)
-		rc = seccomp_rule_add(filter, filters[how].listed,
-				      filters[how].list[i], 0);
+		if (!is_left_out(how, filters[how].list[i]))
+			rc = seccomp_rule_add(filter, filters[how].listed,
+					      filters[how].list[i], 0);
+	if (rc == 0 && how == GM_CONFINE_PROGRAMS)
+		rc = allow_programs(filter);
 	if (rc == 0 && how == GM_CONFINE_BUT_LIST)
 		rc = deny_arguments(filter);
 	if (rc == 0)

@@ -27,8 +27,11 @@ int gm_confine_user(uid_t uid, gid_t gid);
 
 /* Which system calls are left. */
 enum gm_confine_how {
-	GM_CONFINE_TO_LIST, /* those that the worker is known to make */
-	GM_CONFINE_BUT_LIST /* all but those that no worker has to make: a
+	GM_CONFINE_TO_LIST,  /* those that the worker is known to make */
+	GM_CONFINE_PROGRAMS, /* those, less what could reach another process,
+			      * and more to bring a program in: of openat() the
+			      * handler of program.c decides */
+	GM_CONFINE_BUT_LIST  /* all but those that no worker has to make: a
 			     * vendor's driver makes others than we can know */
 };
 

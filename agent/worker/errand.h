@@ -13,6 +13,7 @@
 #define GM_ERRAND_H
 
 #include "agent/worker/errands.h"
+#include "agent/worker/program.h"
 
 struct gm_errand_job {
 	struct gm_slow_job job;
@@ -35,6 +36,8 @@ struct gm_errand_job {
 	uint32_t flags;
 	int fd;
 	int rc;
+	bool awaited;                   /* a program, see events.h */
+	char why[GM_PROGRAM_WHY_BYTES]; /* of a program that is refused */
 };
 
 typedef void (*gm_errand_work)(struct gm_slow_job *job, struct gm_device *dev);

@@ -14,6 +14,7 @@
 #include "agent/worker/events.h"
 #include "agent/worker/flight.h"
 #include "agent/worker/pair.h"
+#include "agent/worker/program.h"
 #include "agent/worker/roster.h"
 #include "agent/worker/turn.h"
 #include "gpumap.h"
@@ -96,6 +97,8 @@ void gm_errand_drop_slot(struct gm_device *dev, struct gm_slot *slot)
 		munmap(slot->map, slot->map_bytes);
 	if (slot->buffer)
 		dev->backend->free(dev, slot->buffer);
+	gm_program_unload(slot->program);
+	slot->program = NULL;
 	slot->region = NULL;
 	slot->map = NULL;
 	slot->buffer = NULL;
@@ -174,6 +177,8 @@ void gm_errands_give_back(struct gm_worker *worker, struct gm_session *session)
 			worker->n_forgets--;
 		if (slot->region)
 			e->job.call = GM_CALL_FORGET;
+		else if (slot->program)
+			e->job.call = GM_CALL_START;
 		gm_fault_forget(&slot->ground);
 		STAILQ_INSERT_TAIL(&e->slots, slot, entry);
 	}

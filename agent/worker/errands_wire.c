@@ -4,6 +4,7 @@
 #include "agent/worker/errand.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -182,6 +183,56 @@ static int register_memory(struct gm_worker *w, struct gm_session *s,
 	return rc;
 }
 
+/* ---- programs ---------------------------------------------------------- */
+
+static void work_program(struct gm_slow_job *job, struct gm_device *dev)
+{
+	struct gm_errand_job *e = (struct gm_errand_job *)job;
+
+	(void)dev;
+	e->rc = gm_program_load(e->fd, &e->slot->program, e->why);
+}
+
+static void done_program(struct gm_slow_job *job, struct gm_worker *w)
+{
+	struct gm_errand_job *e = gm_errand_returned(job, w);
+	struct gm_session *s = e->session;
+	struct gm_wire wire =
+		gm_pair_about(GM_WIRE_REGISTERED, s->id, s->place);
+
+	if (e->rc < 0)
+		gm_errand_abandon(s, e->slot);
+	else
+		e->slot->ready = true;
+	wire.handle = e->handle;
+	wire.status = e->rc;
+	snprintf(wire.text, sizeof(wire.text), "%s", e->why);
+	gm_events_say(w, &wire, -1);
+	if (e->awaited)
+		gm_events_has_program(w, s);
+	gm_errand_finished(w, e);
+}
+
+static int register_program(struct gm_worker *w, struct gm_session *s,
+			    const struct gm_wire *wire, int fd)
+{
+	struct gm_errand_job *e;
+	int rc;
+
+	rc = prepare(s, wire, fd,
+		     gm_errand_new(s, GM_CALL_START, work_program,
+				   done_program),
+		     &e);
+	if (rc < 0) {
+		if (wire->programs)
+			gm_events_has_program(w, s);
+		return rc;
+	}
+	e->awaited = wire->programs;
+	gm_errand_hand_over(w, e);
+	return 0;
+}
+
 void gm_errands_register(struct gm_worker *worker, const struct gm_wire *wire,
 			 int fd)
 {
@@ -193,6 +244,8 @@ void gm_errands_register(struct gm_worker *worker, const struct gm_wire *wire,
 		rc = register_memory(worker, s, wire, fd);
 	else if (s && kind == GM_BUFFER_FILE)
 		rc = register_file(worker, s, wire, fd);
+	else if (s && kind == GM_BUFFER_PROGRAM)
+		rc = register_program(worker, s, wire, fd);
 	if (rc < 0)
 		gm_errand_refuse(worker, wire, GM_WIRE_REGISTERED, rc, fd);
 }

@@ -157,7 +157,8 @@ void gm_events_violated(struct gm_worker *worker, struct gm_session *session)
 		return;
 	gm_roster_drop(worker, session);
 	gm_wait_leave(worker, session);
-	stop_listening(worker, session);
+	if (session->awaits == 0)
+		stop_listening(worker, session);
 	session->ended = true;
 	gm_load_leave(worker, session);
 	gm_put(violations, gm_get(violations) + 1);
@@ -169,6 +170,35 @@ void gm_events_violated(struct gm_worker *worker, struct gm_session *session)
 }
 
 /* ---- gpumapd ----------------------------------------------------------- */
+
+/* From now on its ring is read, and its client knows.  Returns 0 or -ENOMEM. */
+static int begin(struct gm_worker *w, struct gm_session *s)
+{
+	gm_session_take_over(s, s->incarnation);
+	if (w->dev->backend->start && gm_flight_open(s, w->dev) < 0)
+		return -ENOMEM;
+	s->serial = ++w->serial;
+	listen_to(w, s->doorbell, tag(EVENT_DOORBELL, s));
+	/* What came before we were there rang for nobody. */
+	if (gm_ring_recheck(&s->entries, GM_ENTRY_WORDS))
+		gm_roster_wake(w, s);
+	return 0;
+}
+
+void gm_events_has_program(struct gm_worker *worker, struct gm_session *session)
+{
+	if (session->awaits == 0 || --session->awaits != 0 ||
+	    session->departing || session->ended)
+		return;
+	if (begin(worker, session) < 0) {
+		session->why = "no memory is left to serve it";
+		gm_events_violated(worker, session);
+		return;
+	}
+	if (worker->draining)
+		session->drain =
+			session->entries.pos + session->entries.mask + 1;
+}
 
 static int attach(struct gm_worker *w, const struct gm_wire *wire, int *fds)
 {
@@ -184,21 +214,17 @@ static int attach(struct gm_worker *w, const struct gm_wire *wire, int *fds)
 		gm_session_unmap(s, &w->closer, free);
 		return -ENOMEM;
 	}
-	gm_session_take_over(s, wire->incarnation);
+	s->incarnation = wire->incarnation;
+	s->awaits = wire->programs;
 	s->judge.row = w->row;
 	s->herald = &w->herald;
-	if (w->dev->backend->start && gm_flight_open(s, w->dev) < 0) {
+	if (s->awaits == 0 && begin(w, s) < 0) {
 		gm_roster_dismiss(w, s);
 		gm_buffers_close_purse(&s->buffers, &w->purses);
 		gm_session_unmap(s, &w->closer, free);
 		return -ENOMEM;
 	}
-	s->serial = ++w->serial;
 	w->place[s->place] = s;
-	listen_to(w, s->doorbell, tag(EVENT_DOORBELL, s));
-	/* What came before we were there rang for nobody. */
-	if (gm_ring_recheck(&s->entries, GM_ENTRY_WORDS))
-		gm_roster_wake(w, s);
 	return 0;
 }
 
@@ -218,7 +244,7 @@ static void detach(struct gm_worker *w, const struct gm_wire *wire)
 	}
 	gm_roster_dismiss(w, s);
 	gm_wait_leave(w, s);
-	if (!s->ended)
+	if (!s->ended && s->awaits == 0)
 		stop_listening(w, s);
 	/* The poll is gone before its descriptor is. */
 	io_uring_submit(&w->ring);
@@ -241,7 +267,7 @@ static void drain(struct gm_worker *w)
 	for (uint32_t i = 0; i < GM_JOURNAL_PLACES; i++) {
 		struct gm_session *s = w->place[i];
 
-		if (!s)
+		if (!s || s->awaits)
 			continue;
 		s->drain = s->entries.pos + s->entries.mask + 1;
 		if (gm_ring_ready(&s->entries, GM_ENTRY_WORDS))

@@ -37,6 +37,11 @@ void gm_events_handle(struct gm_worker *worker);
  * and tell gpumapd.  Once is enough. */
 void gm_events_violated(struct gm_worker *worker, struct gm_session *session);
 
+/* A program of the session has come, or will not: begin it with the last of those
+ * that it awaits. */
+void gm_events_has_program(struct gm_worker *worker,
+			   struct gm_session *session);
+
 /* Tell gpumapd, now or when it listens, with a descriptor, which is closed then,
  * or -1. */
 void gm_events_say(struct gm_worker *worker, const struct gm_wire *wire,

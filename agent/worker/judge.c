@@ -19,9 +19,10 @@ static const char *breach(const struct gm_entry *entry)
 		return "unknown operation";
 	if (entry->flags & ~GM_ENTRY_MORE)
 		return "unknown flag";
-	if ((gm_op_memory(entry->op) & GM_TASK_READS_MASK) &&
+	if (((gm_op_memory(entry->op) & GM_TASK_READS_MASK) ||
+	     entry->op == GPUMAP_OP_RUN) &&
 	    !(entry->flags & GM_ENTRY_MORE))
-		return "a mask without a second slot";
+		return "a third operand without a second slot";
 	if (entry->zero ||
 	    (entry->to && !(gm_op_memory(entry->op) & GM_TASK_CASTS)))
 		return "reserved bits are set";
@@ -91,7 +92,7 @@ static int place_in_buffer(const struct gm_judge *judge, uint64_t handle,
 		slot = gm_buffers_find(judge->buffers, handle);
 	if (!slot || !slot->ready)
 		return -ESTALE;
-	if (slot->fd >= 0)
+	if (slot->fd >= 0 || slot->program)
 		return -EINVAL;
 	if (!inside(at, bytes, slot->bytes))
 		return -ERANGE;
@@ -261,6 +262,77 @@ static int judge_load(const struct gm_judge *judge,
 	return 0;
 }
 
+/* One of a program's operands, of @n items: none where they have no bytes. */
+static int place_items(const struct gm_judge *judge, uint64_t handle,
+		       uint64_t at, const struct gm_entry *entry,
+		       uint32_t item_bytes, bool writes, char **ret_at)
+{
+	struct place place_ = { 0 };
+	uint64_t bytes;
+	int rc;
+
+	*ret_at = NULL;
+	if (item_bytes == 0)
+		return 0;
+	if (at % gm_dtype_bytes(entry->dtype) != 0)
+		return -EINVAL;
+	if (__builtin_mul_overflow(entry->n, item_bytes, &bytes))
+		return -ERANGE;
+	if (is_another_rows(judge, handle))
+		return -EOPNOTSUPP;
+	rc = place(judge, handle, at, bytes, writes, &place_);
+	if (rc == 0 && (!place_.at || place_.borrowed))
+		rc = -EOPNOTSUPP;
+	*ret_at = place_.at;
+	return rc;
+}
+
+/* Bytes of which a program may make what it likes: the same, or apart. */
+static bool overlap(const char *a, uint64_t a_bytes, const char *b,
+		    uint64_t b_bytes)
+{
+	return a && b && a != b && a < b + b_bytes && b < a + a_bytes;
+}
+
+static int judge_run(const struct gm_judge *judge, const struct gm_entry *entry,
+		     const struct gm_more *more, struct gm_verdict *v)
+{
+	uint32_t src_each = (uint32_t)entry->value;
+	uint32_t dst_each = (uint32_t)(entry->value >> 32);
+	const struct gm_slot *slot = NULL;
+	char *dst, *src;
+	int rc;
+
+	if (judge->buffers)
+		slot = gm_buffers_find(judge->buffers, more->third_buffer);
+	if (!slot || !slot->ready)
+		return -ESTALE;
+	if (!slot->program)
+		return -EINVAL;
+	v->task.mask_n = gm_params_bytes(more->third);
+	if (v->task.mask_n > GM_PARAMS_MAX)
+		return -ERANGE;
+	if (!inside(gm_params_at(more->third), v->task.mask_n,
+		    judge->arena_bytes))
+		return -ERANGE;
+	rc = place_items(judge, entry->dst_buffer, entry->dst, entry, dst_each,
+			 true, &dst);
+	if (rc == 0)
+		rc = place_items(judge, entry->src_buffer, entry->src, entry,
+				 src_each, false, &src);
+	if (rc < 0)
+		return rc;
+	if (overlap(dst, entry->n * dst_each, src, entry->n * src_each))
+		return -EINVAL;
+	v->task.n = entry->n;
+	v->task.dst = dst;
+	v->task.src = src;
+	v->task.mask = judge->arena + gm_params_at(more->third);
+	v->task.pattern = entry->value;
+	v->program = entry->n ? slot->program : NULL;
+	return 0;
+}
+
 int gm_judge_entry(const struct gm_judge *judge,
 		   const uint64_t words[GM_ENTRY_WORDS], const uint64_t *more,
 		   struct gm_verdict *ret_verdict)
@@ -293,5 +365,7 @@ int gm_judge_entry(const struct gm_judge *judge,
 		return judge_free(judge, &entry, ret_verdict);
 	if (entry.op == GPUMAP_OP_LOAD)
 		return judge_load(judge, &entry, ret_verdict);
+	if (entry.op == GPUMAP_OP_RUN)
+		return judge_run(judge, &entry, &second, ret_verdict);
 	return 0;
 }

@@ -51,6 +51,8 @@ struct gm_verdict {
 	uint64_t deadline_ns; /* 0: none */
 	uint32_t n_waits;
 	uint64_t wait[GM_WAITS_MAX]; /* places in time, see queue.h */
+	/* RUN: what to run; NULL for others, and for no items. */
+	const struct gm_program *program;
 	const char *why; /* set when -EPROTO was returned; constant */
 };
 

@@ -31,6 +31,7 @@ noinst_LTLIBRARIES += %reldir%/libworker.la
 	%reldir%/pair.c %reldir%/pair.h \
 	%reldir%/reach.c %reldir%/reach.h \
 	%reldir%/pass.h \
+	%reldir%/program.c %reldir%/program.h \
 	%reldir%/roster.c %reldir%/roster.h \
 	%reldir%/session.c %reldir%/session.h \
 	%reldir%/slow.c %reldir%/slow.h \

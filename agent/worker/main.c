@@ -25,6 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -34,6 +35,7 @@
 #include "agent/worker/beat.h"
 #include "agent/worker/confine.h"
 #include "agent/worker/pair.h"
+#include "agent/worker/program.h"
 #include "agent/worker/worker.h"
 #include "shm/point.h"
 
@@ -47,6 +49,7 @@ struct options {
 	gid_t gid;
 	bool bury;
 	bool spare;
+	bool programs;
 	const struct gm_backend *backend;
 	const char *device;
 	const char *library;
@@ -96,7 +99,8 @@ static void __attribute__((noreturn)) usage(const char *why)
 		"usage: gpumap-worker --row N --name NAME --node N|-1\n"
 		"       [--cpus LIST] --lock PATH --uid U --gid G [--bury]\n"
 		"       [--backend host|cuda] [--device UUID] [--library DIR]\n"
-		"       [--load-depth N] [--load-bytes N] [--spare]\n",
+		"       [--load-depth N] [--load-bytes N] [--spare]\n"
+		"       [--programs]\n",
 		why);
 	exit(2);
 }
@@ -169,6 +173,9 @@ static void set_option(struct options *o, int c)
 	case 's':
 		o->spare = true;
 		break;
+	case 'p':
+		o->programs = true;
+		break;
 	default:
 		usage("unknown option");
 	}
@@ -191,6 +198,7 @@ static struct options parse(int argc, char **argv)
 		{ "load-depth", required_argument, NULL, 'D' },
 		{ "load-bytes", required_argument, NULL, 'S' },
 		{ "spare", no_argument, NULL, 's' },
+		{ "programs", no_argument, NULL, 'p' },
 		{ 0 },
 	};
 	struct options o = { .row = GM_ROWS,
@@ -211,6 +219,8 @@ static struct options parse(int argc, char **argv)
 		usage("--backend cuda needs --device");
 	if (o.spare && (o.bury || o.backend == &gm_host_backend))
 		usage("--spare goes with --backend cuda");
+	if (o.programs && (o.bury || o.spare))
+		usage("--programs goes neither with --bury nor with --spare");
 	if (o.load_bytes % GM_LOAD_ALIGN)
 		usage("--load-bytes is no multiple of 4096");
 	if (geteuid() == 0 && (o.uid == (uid_t)-1 || o.gid == (gid_t)-1))
@@ -391,6 +401,19 @@ static void begin_journal(void)
 	gm_beat(worker.journal, GM_CALL_OPEN);
 }
 
+/* A program may never return, and only gpumapd would end it then: without that
+ * there is nothing to go on for. */
+static void open_programs(void)
+{
+	int rc = gm_program_init();
+
+	if (rc < 0)
+		fail("programs cannot be loaded on this machine: %s",
+		     strerror(-rc));
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
+		fail("PR_SET_PDEATHSIG: %s", strerror(errno));
+}
+
 static void begin_host(const struct options *o)
 {
 	take_lock(o);
@@ -400,8 +423,10 @@ static void begin_host(const struct options *o)
 		open_ring();
 	}
 	become_user(o);
+	if (o->programs)
+		open_programs();
 	start_threads();
-	confine(GM_CONFINE_TO_LIST);
+	confine(o->programs ? GM_CONFINE_PROGRAMS : GM_CONFINE_TO_LIST);
 }
 
 static void begin_vendor(const struct options *o)

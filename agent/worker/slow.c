@@ -60,7 +60,8 @@ static void *run(void *arg)
 	return NULL;
 }
 
-/* The signals are the loop's, but for what memory that went away raises here. */
+/* The signals are the loop's, but for what memory that went away raises here,
+ * and calls that are answered by a handler. */
 static int start_thread(struct gm_slow *slow, struct start *start)
 {
 	sigset_t all, before;
@@ -68,6 +69,7 @@ static int start_thread(struct gm_slow *slow, struct start *start)
 
 	sigfillset(&all);
 	sigdelset(&all, SIGBUS);
+	sigdelset(&all, SIGSYS); /* program.c */
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	rc = pthread_create(&slow->thread, NULL, run, start);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);

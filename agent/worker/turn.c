@@ -8,6 +8,7 @@
 #include "agent/worker/batch.h"
 #include "agent/worker/beat.h"
 #include "agent/worker/intake.h"
+#include "agent/worker/program.h"
 #include "gpumap.h"
 #include "shm/point.h"
 
@@ -115,6 +116,23 @@ static void serve_buffer(struct gm_session *s, const struct gm_verdict *verdict,
 	gm_session_send(s, verdict);
 }
 
+/* A program has its tile as a whole: only itself could say how to cut it.  What
+ * ended before it should not wait for it. */
+static void serve_program(struct gm_session *s, const struct gm_verdict *v,
+			  struct gm_batch *batch)
+{
+	int rc;
+
+	gm_batch_publish(s, batch);
+	gm_journal_take(s->owed, s->entries.mask, s->entries.pos);
+	GM_POINT("worker_taken");
+	gm_beat(s->signs, GM_CALL_PROGRAM);
+	rc = gm_program_run(v->program, &v->task, s->judge.row);
+	gm_beat(s->signs, GM_CALL_LOOP);
+	GM_POINT("worker_ran");
+	gm_batch_end(batch, rc);
+}
+
 /* An entry that is no plain NOP.  Returns the bytes that it took of the turn;
  * s->work has what is left of it, s->why what was wrong with it. */
 static uint64_t serve_entry(struct gm_session *s, struct gm_device *dev,
@@ -128,6 +146,11 @@ static uint64_t serve_entry(struct gm_session *s, struct gm_device *dev,
 		s->why = verdict.why;
 		s->halted = true;
 		return 0;
+	}
+	if (rc == 0 && verdict.program) {
+		serve_program(s, &verdict, batch);
+		timing->since_ns = 0; /* it says nothing of others */
+		return budget;
 	}
 	if (rc < 0 || verdict.bytes == 0) {
 		if (rc == 0 && verdict.buffer)

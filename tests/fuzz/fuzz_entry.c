@@ -8,7 +8,8 @@
  *	then	the submission ring, from its first slot on
  *
  * Whatever is in there, a turn does no more than a turn's work, stays inside
- * of the arena and of the one buffer that there is, and ends.  An ALLOC is always
+ * of the arena and of the one buffer that there is, whoever runs, the one program
+ * that there is among them, and ends.  An ALLOC is always
  * refused.
  */
 
@@ -17,6 +18,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "agent/worker/program.h"
 #include "agent/worker/turn.h"
 
 #define DEPTH      16u
@@ -58,14 +60,36 @@ static int check_run(struct gm_device *dev, const struct gm_task *task,
 	return 0;
 }
 
+static int check_tile(const struct gpumap_program_tile *tile)
+{
+	uint64_t dst = tile->n * tile->dst_item_bytes;
+	uint64_t src = tile->n * tile->src_item_bytes;
+	uint64_t each = gm_dtype_bytes(tile->dtype);
+
+	MUST(tile->n > 0 && each > 0);
+	MUST(tile->dst_item_bytes <= UINT32_MAX &&
+	     dst / tile->n == tile->dst_item_bytes);
+	MUST(tile->src_item_bytes <= UINT32_MAX &&
+	     src / tile->n == tile->src_item_bytes);
+	MUST(dst ? inside(tile->dst, dst, each) : !tile->dst);
+	MUST(src ? inside(tile->src, src, each) : !tile->src);
+	MUST(tile->params_bytes <= GM_PARAMS_MAX);
+	MUST((tile->params_bytes == 0) == !tile->params);
+	return 0;
+}
+
 static const struct gm_backend checking = { .name = "checking",
 					    .run = check_run };
 
-/* There is one buffer, and no more to be had. */
-static struct gm_slot slot;
+static const struct gpumap_program entry = { GPUMAP_PROGRAM_ABI, 0,
+					     check_tile };
+
+/* There is one buffer, and no more to be had; and one program. */
+static struct gm_slot slot, other;
 
 static void own_the_buffer(struct gm_buffers *buffers)
 {
+	static struct gm_program program = { .entry = &entry };
 	static struct gm_slot *table[GM_BUFFERS_MAX + GM_ROWS];
 	static struct gm_purse purse;
 	static struct gm_buffer memory = { .bytes = BUFFER };
@@ -77,12 +101,18 @@ static void own_the_buffer(struct gm_buffers *buffers)
 		.ready = true,
 		.buffer = &memory,
 	};
+	other = (struct gm_slot){
+		.handle = gm_handle_make(2, GM_BUFFER_PROGRAM, 0, 1),
+		.ready = true,
+		.program = &program,
+	};
 	purse = (struct gm_purse){ .quota = BUFFER, .used = BUFFER };
 	gm_buffers_init(buffers);
 	buffers->purse = &purse;
 	buffers->used = BUFFER;
 	buffers->slot = table;
 	table[0] = &slot;
+	table[1] = &other;
 }
 
 static void open_session(struct gm_session *s, uint32_t start)

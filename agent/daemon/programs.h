@@ -1,0 +1,45 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * programs - who may have programs run, and which files are some.
+ *
+ * A program comes out of one directory.  Whoever could change that directory, a
+ * folder above it or the file could have anything run in the name of those who
+ * load it: so each of them belongs to root or to the user that the agent runs as,
+ * is no symbolic link, and can be written by nobody else.  Each is opened from the
+ * one before and judged by what was opened, and the file is loaded from that very
+ * descriptor: what happens to names meanwhile is of no account.
+ */
+#ifndef GM_PROGRAMS_H
+#define GM_PROGRAMS_H
+
+#include "agent/daemon/connection.h"
+#include "agent/daemon/readable.h"
+#include "agent/daemon/why.h"
+
+/* May this client have programs run?  0, or -EPERM with the reason. */
+int gm_program_policy(struct gm_connection *c);
+
+/*
+ * gm_program_open - the file of a program
+ *
+ * directory	an absolute path, or NULL for GM_PROGRAMS_DIRECTORY
+ * name		of a client: judged here; in a field of 64 bytes
+ * ret_fd	read only, the caller's
+ * ret_why	what was wrong and what to do
+ *
+ * Returns	0
+ *		-EINVAL		that can be nobody's name
+ *		-ENOENT		there is no such program, or no directory
+ *		-EPERM		somebody else could have written it, or it is no
+ *				regular file
+ *		-EIO, -EMFILE, ...	from the kernel
+ */
+int gm_program_open(const char *directory, const char name[64], int *ret_fd,
+		    struct gm_readable *ret_file, char ret_why[GM_WHY_BYTES]);
+
+/* Handler, see requests.h. */
+int gm_program_handle(struct gm_connection *c, const struct gm_request *r);
+
+#endif

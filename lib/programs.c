@@ -1,0 +1,112 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * What RUN runs.  A program has a handle like a buffer, and rows are told of it
+ * like of a registration: on first use.
+ */
+
+#include "lib/programs.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+_Static_assert(GPUMAP_PARAMS_MAX == GM_PARAMS_MAX, "one limit");
+
+int gm_program_show(struct gpumap_session *session, uint32_t row,
+		    const struct gm_buffer *program)
+{
+	struct gm_program_ask body = { .handle = program->handle, .row = row };
+	struct gm_call call = { .type = GM_CONTROL_PROGRAM,
+				.body = &body,
+				.body_bytes = sizeof(body) };
+
+	memcpy(body.name, program->name, strlen(program->name));
+	return gm_session_call(session, &call, 0);
+}
+
+int gpumap_program_load(struct gpumap_session *session, uint32_t row,
+			const char *name, uint64_t *ret_program)
+{
+	struct gm_buffer *program;
+	struct gm_pair *pair;
+	int ret = gm_session_usable(session);
+
+	if (ret == 0 &&
+	    (name == NULL ||
+	     strlen(name) >= sizeof(((struct gm_program_ask *)0)->name)))
+		ret = -EINVAL;
+	if (ret == 0)
+		ret = gm_session_pair(session, row, &pair);
+	if (ret == 0)
+		ret = gm_buffers_take(session, GM_BUFFER_PROGRAM, 0, &program);
+	if (ret != 0)
+		return ret;
+	program->name = strdup(name);
+	ret = program->name != NULL ? gm_program_show(session, row, program)
+				    : -ENOMEM;
+	if (ret != 0) {
+		gm_buffer_drop(program);
+		return ret;
+	}
+	program->rows[row / 64] |= UINT64_C(1) << row % 64;
+	*ret_program = program->handle;
+	return 0;
+}
+
+int gpumap_program_unload(struct gpumap_session *session, uint64_t program)
+{
+	struct gm_buffer *mine;
+	int ret = gm_session_usable(session);
+
+	if (ret != 0 || program == 0)
+		return ret;
+	mine = gm_buffer_find(session, program);
+	if (mine == NULL)
+		return -ESTALE;
+	if (gm_handle_kind(program) != GM_BUFFER_PROGRAM)
+		return -EINVAL;
+	ret = gm_buffer_forget(session, program);
+	if (ret == 0)
+		gm_buffer_drop(mine);
+	return ret;
+}
+
+static int judge_params(const struct gpumap_session *s,
+			const struct gpumap_job *job)
+{
+	uint64_t at = (uint64_t)((uintptr_t)job->params - (uintptr_t)s->arena);
+
+	if (job->params_bytes == 0)
+		return 0;
+	if (job->params_bytes > GPUMAP_PARAMS_MAX)
+		return -EINVAL;
+	if (at >= s->arena_bytes || job->params_bytes > s->arena_bytes - at ||
+	    at >> GM_PARAMS_AT_BITS != 0)
+		return -ERANGE;
+	return 0;
+}
+
+int gm_programs_judge(const struct gpumap_session *session, uint32_t row,
+		      const struct gpumap_job *job)
+{
+	int ret = judge_params(session, job);
+
+	if (job->reserved != 0 ||
+	    gm_handle_kind(job->program) != GM_BUFFER_PROGRAM)
+		return -EINVAL;
+	if (gm_buffer_find(session, job->program) == NULL)
+		return -ESTALE;
+	if (ret == 0 && job->dst_item_bytes != 0)
+		ret = gm_buffers_judge_one(session, row, job->op,
+					   job->dst_buffer, job->dst_at,
+					   job->dst, job->n,
+					   job->dst_item_bytes, true);
+	if (ret == 0 && job->src_item_bytes != 0)
+		ret = gm_buffers_judge_one(session, row, job->op,
+					   job->src_buffer, job->src_at,
+					   job->src, job->n,
+					   job->src_item_bytes, false);
+	return ret;
+}

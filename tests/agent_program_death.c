@@ -1,0 +1,313 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Programs that crash, that never return, that do what they may not, and workers
+ * for programs that are killed: each job ends once, the same programs are there
+ * again, and neither the row's own worker nor anybody else notices.
+ */
+
+#include "program_story.h"
+
+#define JOBS 8u
+
+static struct gpumap_session *session, *neighbour;
+static uint32_t *memory, *beside;
+static uint64_t odd;
+
+static uint32_t *some_memory(struct gpumap_session *of, uint32_t row)
+{
+	void *at = NULL;
+
+	if (gpumap_alloc(of, row, 64 << 10, &at) != 0)
+		exit(99);
+	return at;
+}
+
+static bool begin(const char *programs)
+{
+	put("odd", "odd");
+	put("dies", "dies");
+	if (!OK(start(programs)))
+		return false;
+	session = open_with(true);
+	neighbour = open_with(false);
+	if (!OK(session != NULL && neighbour != NULL))
+		return false;
+	memory = some_memory(session, 0);
+	beside = some_memory(neighbour, 0);
+	if (EQ(gpumap_program_load(session, 0, "odd", &odd), 0))
+		return true;
+	NOTE("%s", gpumap_refusal(map));
+	agent_show_log(&agent);
+	return false;
+}
+
+/* The row's own worker has neither died nor been replaced. */
+static void finish(pid_t own)
+{
+	EQ((pid_t)story_device(map, 0).worker_pid, own);
+	EQ(story_device(map, 0).restarts, 0);
+	gpumap_session_close(session);
+	gpumap_session_close(neighbour);
+	OK(gone_soon(program_worker(0)));
+	stop();
+}
+
+static void submit_beside(void)
+{
+	struct gpumap_job jobs[JOBS];
+
+	for (uint32_t i = 0; i < JOBS; i++)
+		jobs[i] = (struct gpumap_job){ .op = GPUMAP_OP_FILL,
+					       .dtype = GPUMAP_DTYPE_U32,
+					       .dst = beside,
+					       .n = 1024,
+					       .pattern = i };
+	EQ(gpumap_submit(neighbour, 0, jobs, JOBS), 0);
+}
+
+/* Returns how many have ended with @status, and no other. */
+static uint32_t collect(struct gpumap_session *of, uint32_t n, int32_t status,
+			int32_t or_status)
+{
+	uint64_t until = story_now() + STORY_LIMIT_NS;
+	struct gpumap_done done[2 * JOBS];
+	uint32_t ended = 0, well = 0;
+
+	while (ended < n) {
+		int got = gpumap_wait(of, done, 2 * JOBS, until);
+
+		if (got <= 0) {
+			NOTE("wait says %d after %u", got, ended);
+			return 0;
+		}
+		for (int i = 0; i < got; i++)
+			well += done[i].status == status ||
+				done[i].status == or_status;
+		ended += (uint32_t)got;
+	}
+	return ended == n ? well : 0;
+}
+
+/* The next worker has the program before it begins anything: what is submitted
+ * meanwhile ends with -EIO, as long as it is for the dead one, and then with 0. */
+static bool is_there_again(void)
+{
+	uint64_t until = story_now() + STORY_LIMIT_NS;
+	int ret = -EIO;
+
+	while (ret == -EIO && story_now() < until) {
+		struct gpumap_job job = odd_job(odd, memory, ODD_NOTHING);
+
+		ret = run_job(session, 0, &job);
+	}
+	if (ret != 0)
+		NOTE("it ends with %d", ret);
+	return ret == 0;
+}
+
+static int told(uint32_t what)
+{
+	struct gpumap_job job = odd_job(odd, memory, what);
+
+	return run_job(session, 0, &job);
+}
+
+static void statuses_are_the_programs(void)
+{
+	struct gpumap_job job;
+
+	EQ(told(ODD_NOTHING), 0);
+	EQ(told(ODD_FAILS), -EXDEV);
+	EQ(told(ODD_SAYS_7), -EIO);
+	job = odd_job(odd, memory, ODD_COUNTS);
+	job.dst = memory + 16;
+	job.dst_item_bytes = 1;
+	job.n = 300;
+	EQ(run_job(session, 0, &job), 0);
+	EQ(*(uint64_t *)(void *)(memory + 16), 300);
+}
+
+static void a_crash_is_its_own(void)
+{
+	struct gpumap_job jobs[JOBS];
+	pid_t before = program_worker(0);
+
+	for (uint32_t i = 0; i < JOBS; i++)
+		jobs[i] = odd_job(odd, memory, ODD_CRASHES);
+	submit_beside();
+	EQ(gpumap_submit(session, 0, jobs, JOBS), 0);
+	EQ(collect(session, JOBS, -EIO, -EIO), JOBS);
+	EQ(collect(neighbour, JOBS, 0, 0), JOBS);
+	OK(is_there_again());
+	OK(program_worker(0) != before);
+	EQ(story_lives(before), false);
+}
+
+/* Builds with a sanitizer keep their system calls. */
+static void calls_are_filtered(void)
+{
+#if defined(GM_SANITIZED) || defined(GM_COVERED)
+	SKIP(5, "this build keeps its system calls");
+#else
+	EQ(told(ODD_OPENS), -EACCES);
+	EQ(told(ODD_CALLS), -EIO);
+	OK(is_there_again());
+	EQ(told(ODD_KILLS), -EIO);
+	OK(is_there_again());
+#endif
+}
+
+static void a_start_that_crashes_is_refused(void)
+{
+	uint64_t program = 0;
+
+	EQ(gpumap_program_load(session, 0, "dies", &program), -ESTALE);
+	OK(strstr(gpumap_refusal(map), "died over it") != NULL);
+	OK(is_there_again());
+}
+
+static void crashes_end_nothing_else(void)
+{
+	pid_t own;
+
+	if (!begin("policy = any\n"))
+		return;
+	own = (pid_t)story_device(map, 0).worker_pid;
+	statuses_are_the_programs();
+	a_crash_is_its_own();
+	calls_are_filtered();
+	a_start_that_crashes_is_refused();
+	finish(own);
+}
+
+static void the_limit_ends_it(void)
+{
+	pid_t own, worker;
+
+	if (!begin("policy = any\nlimit = 100ms\n"))
+		return;
+	own = (pid_t)story_device(map, 0).worker_pid;
+	submit_beside();
+	EQ(told(ODD_GOES_ON), -EIO);
+	OK(agent_logged(&agent, "the limit in [programs]"));
+	EQ(collect(neighbour, JOBS, 0, 0), JOBS);
+	OK(is_there_again());
+	worker = program_worker(0);
+	OK(story_lives(worker));
+	finish(own);
+}
+
+/* Without a limit it goes on as long as anybody wants it. */
+static void nobody_is_left_who_wants_it(void)
+{
+	struct gpumap_job job;
+	pid_t own, worker;
+
+	if (!begin("policy = any\nlimit = 0\n"))
+		return;
+	own = (pid_t)story_device(map, 0).worker_pid;
+	worker = program_worker(0);
+	job = odd_job(odd, memory, ODD_GOES_ON);
+	EQ(gpumap_submit(session, 0, &job, 1), 0);
+	OK(goes_on(memory));
+	gpumap_session_close(session);
+	OK(gone_soon(worker));
+	OK(agent_logged(&agent, "nobody is left who wants its program"));
+	session = open_with(true);
+	memory = some_memory(session, 0);
+	EQ(gpumap_program_load(session, 0, "odd", &odd), 0);
+	EQ(told(ODD_NOTHING), 0);
+	finish(own);
+}
+
+static bool one_round(int round)
+{
+	struct gpumap_job jobs[JOBS];
+	pid_t worker = program_worker(0);
+
+	for (uint32_t i = 0; i < JOBS; i++)
+		jobs[i] = odd_job(odd, memory, ODD_NOTHING);
+	submit_beside();
+	if (!EQ(gpumap_submit(session, 0, jobs, JOBS), 0))
+		return false;
+	story_nap(story_moment(round, 2000));
+	kill(worker, SIGKILL);
+	return EQ(collect(session, JOBS, 0, -EIO), JOBS) &&
+	       EQ(collect(neighbour, JOBS, 0, 0), JOBS) && OK(is_there_again());
+}
+
+/* What the next worker is told to await may be given up meanwhile. */
+static bool unload_round(int round)
+{
+	struct gpumap_job nop = { .op = GPUMAP_OP_NOP };
+	uint64_t until = story_now() + STORY_LIMIT_NS, second = 0;
+	int ret = -EIO;
+
+	kill(program_worker(0), SIGKILL);
+	story_nap(story_moment(round, 20000));
+	if (!EQ(gpumap_program_unload(session, odd), 0))
+		return false;
+	while (ret == -EIO && story_now() < until)
+		ret = run_job(session, 0, &nop);
+	if (!EQ(ret, 0) || !EQ(gpumap_program_load(session, 0, "odd", &odd), 0))
+		return false;
+	/* And one that is new need not be awaited. */
+	if (!EQ(gpumap_program_load(session, 0, "odd", &second), 0) ||
+	    !EQ(gpumap_program_unload(session, second), 0))
+		return false;
+	return OK(is_there_again());
+}
+
+static void kills_end_nothing_else(void)
+{
+	int rounds = story_rounds(), before, after;
+	pid_t own;
+
+	if (!begin("policy = any\n"))
+		return;
+	own = (pid_t)story_device(map, 0).worker_pid;
+	if (!one_round(0))
+		return;
+	before = story_holds_at_rest(agent.pid);
+	for (int round = 1; round < rounds && one_round(round); round++)
+		;
+	for (int round = 0; round < rounds && unload_round(round); round++)
+		;
+	after = story_holds_at_rest(agent.pid);
+	EQ(after, before);
+	finish(own);
+}
+
+/* What the agent leaves behind dies with it. */
+static void it_dies_with_the_agent(void)
+{
+	struct gpumap_job job;
+	pid_t worker;
+
+	if (!begin("policy = any\nlimit = 0\n"))
+		return;
+	worker = program_worker(0);
+	job = odd_job(odd, memory, ODD_GOES_ON);
+	EQ(gpumap_submit(session, 0, &job, 1), 0);
+	OK(goes_on(memory));
+	EQ(agent_kill(&agent, SIGKILL), -SIGKILL);
+	OK(gone_soon(worker));
+	EQ(collect(session, 1, -ECONNRESET, -ECONNRESET), 1);
+	gpumap_session_close(session);
+	gpumap_session_close(neighbour);
+	gpumap_detach(map);
+}
+
+int main(void)
+{
+	make();
+	crashes_end_nothing_else();
+	the_limit_ends_it();
+	nobody_is_left_who_wants_it();
+	kills_end_nothing_else();
+	it_dies_with_the_agent();
+	agent_remove(&agent);
+	return tap_done();
+}

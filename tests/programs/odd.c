@@ -1,0 +1,47 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/* Does what its parameter says, and most of that is wrong. */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "tests/programs/odd.h"
+
+static int run(const struct gpumap_program_tile *tile)
+{
+	static volatile int one = 1;
+	uint32_t what = *(const uint32_t *)tile->params;
+
+	switch (what) {
+	case ODD_CRASHES:
+		raise(SIGSEGV);
+		return 0;
+	case ODD_GOES_ON:
+		*(volatile uint32_t *)tile->dst = 1;
+		while (one)
+			;
+		return 0;
+	case ODD_OPENS:
+		return open("/dev/null", O_RDONLY | O_CLOEXEC) < 0 ? -errno : 0;
+	case ODD_CALLS:
+		return socket(AF_UNIX, SOCK_DGRAM, 0) < 0 ? -errno : 0;
+	case ODD_KILLS:
+		return kill(getppid(), SIGTERM) < 0 ? -errno : 0;
+	case ODD_FAILS:
+		return -EXDEV;
+	case ODD_SAYS_7:
+		return 7;
+	case ODD_COUNTS:
+		*(uint64_t *)tile->dst = tile->n;
+		return tile->src ? -EINVAL : 0;
+	default:
+		return 0;
+	}
+}
+
+GPUMAP_PROGRAM(run);

@@ -1,0 +1,21 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#ifndef ODD_H
+#define ODD_H
+
+#include <gpumap/program.h>
+
+enum odd {
+	ODD_NOTHING,
+	ODD_CRASHES,
+	ODD_GOES_ON, /* and on; dst is 1 from then on */
+	ODD_OPENS,   /* a file; its errno */
+	ODD_CALLS,   /* what no worker calls */
+	ODD_KILLS,   /* the agent */
+	ODD_FAILS,   /* -EXDEV */
+	ODD_SAYS_7,
+	ODD_COUNTS /* its items, without a source */
+};
+
+#endif

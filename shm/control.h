@@ -51,7 +51,8 @@ enum gm_control_type {
 	GM_CONTROL_UNREACH = 18,
 	GM_CONTROL_PROGRAM = 19,
 	GM_CONTROL_MASK_PUBLISH = 26, /* may carry 1 there: the tensor */
-	GM_CONTROL_MASK_NODE = 27     /* 1 back: a node segment */
+	GM_CONTROL_MASK_NODE = 27,    /* 1 back: a node segment */
+	GM_CONTROL_MESH_PUBLISH = 32
 };
 
 struct gm_control {
@@ -421,6 +422,36 @@ struct gm_program_ask {
 _Static_assert(sizeof(struct gm_mask_publish) == 224, "wire");
 _Static_assert(sizeof(struct gm_mask_publish_reply) == 24, "wire");
 _Static_assert(sizeof(struct gm_mask_node) == 8, "wire");
+
+/* MESH_PUBLISH: tail: n_rows uint32_t, the row of each rank, or none: the agent
+ * chooses; then n_groups times a gm_mesh_publish_group and its ranks, n
+ * uint32_t.  RELEASE and PIN take meshes like layer maps. */
+struct gm_mesh_publish {
+	char name[64];
+	uint32_t topology; /* enum gpumap_mesh_topology */
+	uint32_t n_rows;
+	uint64_t tp; /* factors that the topology does not have are 1 */
+	uint64_t pp;
+	uint64_t dp;
+	uint32_t n_groups; /* beside the topology's */
+	uint32_t reserved;
+};
+
+struct gm_mesh_publish_group {
+	char name[64];
+	uint32_t backend; /* enum gpumap_mesh_backend */
+	uint32_t n;
+};
+
+struct gm_mesh_publish_reply {
+	uint64_t version;
+	uint32_t world;
+	uint32_t n_groups;
+};
+
+_Static_assert(sizeof(struct gm_mesh_publish) == 104, "wire");
+_Static_assert(sizeof(struct gm_mesh_publish_group) == 72, "wire");
+_Static_assert(sizeof(struct gm_mesh_publish_reply) == 16, "wire");
 _Static_assert(sizeof(struct gm_control) == 24, "wire");
 _Static_assert(sizeof(struct gm_refusal) == 256, "wire");
 _Static_assert(sizeof(struct gm_hello) == 16, "wire");

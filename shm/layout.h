@@ -10,7 +10,7 @@
  * are fixed here: the writer fills an image and stores it word by word, a
  * reader loads the words into an image of its own and judges that copy
  * (seq.h).  Fields of an image are therefore never accessed in the segment,
- * with one exception: a layer map's rows, which views read in place.
+ * with one exception: tables of rows and ranks, which views read in place.
  *
  * The bytes of masks lie beside it, in node segments, /dev/shm/gpumap.1.
  * <instance>.node<N>: a struct gm_node_header and spans of whole GM_SPAN_UNITs
@@ -55,6 +55,8 @@
 #define GM_HOLDERS        1024u
 #define GM_NAME_BYTES     64u    /* with the terminating NUL */
 #define GM_LAYERS_MAX     65536u /* layers of one map */
+#define GM_MESH_GROUPS    1024u  /* groups of one mesh */
+#define GM_MESH_ADDED     64u    /* of these, groups that a client adds */
 #define GM_MOVING_BUFFERS 8u
 #define GM_MOVING_WORDS   16u
 
@@ -296,6 +298,32 @@ struct gm_node_header {
 	gm_a64 made; /* ns, CLOCK_MONOTONIC: tells it from one before it */
 };
 
+/* Of a GM_KIND_MESH block; since minor 5.  Its ranks are 0 to world - 1, each on
+ * a row of its own.  Group 0 has them all, in order. */
+struct gm_mesh_image {
+	struct gm_object_image object;
+	uint32_t topology; /* enum gpumap_mesh_topology */
+	uint32_t world;    /* 1 to GM_ROWS */
+	uint32_t tp;       /* factors that the topology does not have are 1 */
+	uint32_t pp;
+	uint32_t dp;
+	uint32_t n_groups;  /* 1 to GM_MESH_GROUPS */
+	uint32_t n_added;   /* of these, the last ones */
+	uint32_t groups_at; /* n_groups struct gm_group_image */
+	uint64_t reserved[4];
+};
+
+struct gm_group_image {
+	uint64_t key; /* gm_meshes_key(): of the mesh's name and its own */
+	char name[GM_NAME_BYTES];
+	uint32_t backend;  /* enum gpumap_mesh_backend */
+	uint32_t n;        /* ranks, 1 to the world */
+	uint32_t ranks_at; /* n uint32_t */
+	uint32_t rows_at;  /* n uint32_t: the row of each of these ranks */
+	uint64_t epoch; /* moves on when the group breaks, and with the mesh */
+	uint64_t reserved;
+};
+
 enum gm_holder_kind {
 	GM_HOLDER_FREE = 0,
 	GM_HOLDER_PIN = 1,
@@ -360,6 +388,12 @@ GM_ASSERT_BYTES(gm_mask_image, 344);
 GM_ASSERT_BYTES(gm_replica_image, 40);
 GM_ASSERT_AT(gm_node_header, made, 48);
 GM_ASSERT_BYTES(gm_node_header, 56);
+GM_ASSERT_AT(gm_mesh_image, n_groups, 148);
+GM_ASSERT_AT(gm_mesh_image, groups_at, 156);
+GM_ASSERT_BYTES(gm_mesh_image, 192);
+GM_ASSERT_AT(gm_group_image, n, 76);
+GM_ASSERT_AT(gm_group_image, epoch, 88);
+GM_ASSERT_BYTES(gm_group_image, 104);
 
 /* Where the fixed parts of a segment of major 1 lie. */
 #define GM_ROWS_AT    4096u

@@ -14,6 +14,7 @@ noinst_LTLIBRARIES += %reldir%/libshm.la
 %canon_reldir%_libshm_la_SOURCES += %reldir%/journal.c %reldir%/journal.h
 %canon_reldir%_libshm_la_SOURCES += %reldir%/layers.c %reldir%/layers.h
 %canon_reldir%_libshm_la_SOURCES += %reldir%/layout.c %reldir%/layout.h
+%canon_reldir%_libshm_la_SOURCES += %reldir%/meshes.c %reldir%/meshes.h
 %canon_reldir%_libshm_la_SOURCES += %reldir%/objects.c %reldir%/objects.h
 %canon_reldir%_libshm_la_SOURCES += %reldir%/replicas.c
 %canon_reldir%_libshm_la_SOURCES += %reldir%/replicas.h

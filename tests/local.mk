@@ -421,7 +421,8 @@ gm_tests += %reldir%/test_pin
 %canon_reldir%_test_pin_LDADD = agent/common/libcommon.la $(NUMA_LIBS) \
 	$(SECCOMP_LIBS)
 
-gm_daemon = agent/daemon/libdaemon.la agent/plan/libplan.la \
+gm_daemon = agent/daemon/libdaemon.la agent/mesh/libmesh.la \
+	agent/plan/libplan.la \
 	agent/cuda/libcu.la agent/common/libcommon.la shm/libshm.la \
 	$(NUMA_LIBS) $(URING_LIBS)
 

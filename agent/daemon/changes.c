@@ -361,6 +361,8 @@ bool gm_changes_name(const struct gm_daemon *d, uint32_t row)
 {
 	const struct gm_change *change = d->changes.in_hand;
 
+	if (change != NULL && change->kind->names != NULL)
+		return change->kind->names(change, row);
 	if (change == NULL || !change->is_put)
 		return false;
 	for (uint32_t i = 0; i < change->layers.n_rows; i++) {

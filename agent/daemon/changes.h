@@ -75,6 +75,10 @@ struct gm_change_kind {
 	 * with gm_changes_end(). */
 	void (*proceed)(struct gm_change *change);
 
+	/* Of one with proceed(), from judge() on: will what it shows name this
+	 * row?  May be NULL. */
+	bool (*names)(const struct gm_change *change, uint32_t row);
+
 	/* On the loop, right before the slot is stored: stores that must be
 	 * seen before it.  Cannot refuse any more.  May be NULL. */
 	void (*before_show)(struct gm_change *change);

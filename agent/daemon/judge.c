@@ -10,6 +10,7 @@
 #include "gpumap.h"
 #include "shm/layers.h"
 #include "shm/replicas.h"
+#include "shm/meshes.h"
 #include "shm/rows.h"
 
 static int judge_header(const struct gm_map *map, const uint64_t boot_id[2],
@@ -258,6 +259,63 @@ static int judge_mask(const struct gm_object *object, uint32_t slot,
 	return 0;
 }
 
+/* Each rank once, and on the row that the mesh has it on. */
+static int judge_group(const struct gm_object *object,
+		       const struct gm_mesh_image *image, uint32_t i,
+		       const uint32_t *rows, uint32_t slot, char *ret_why)
+{
+	uint32_t ranks[GM_ROWS], of[GM_ROWS];
+	bool taken[GM_ROWS] = { false };
+	struct gm_group_image group;
+
+	if (gm_meshes_group(object, image, i, &group) != 0 ||
+	    gm_meshes_table(object, group.ranks_at, ranks, group.n) != 0 ||
+	    gm_meshes_table(object, group.rows_at, of, group.n) != 0 ||
+	    group.key != gm_meshes_key(image->object.name, group.name))
+		return gm_why(ret_why, -EPROTO,
+			      "group %u of the mesh in slot %u is damaged", i,
+			      slot);
+	for (uint32_t k = 0; k < group.n; k++) {
+		if (ranks[k] >= image->world || taken[ranks[k]] ||
+		    of[k] != rows[ranks[k]])
+			return gm_why(ret_why, -EPROTO,
+				      "group %u of the mesh in slot %u has a "
+				      "rank that is not there, or twice, or on "
+				      "another row",
+				      i, slot);
+		taken[ranks[k]] = true;
+	}
+	return 0;
+}
+
+static int judge_mesh(const struct gm_object *object, uint32_t slot,
+		      const struct gm_past *past, char *ret_why)
+{
+	uint32_t rows[GM_ROWS] = { 0 };
+	bool taken[GM_ROWS] = { false };
+	struct gm_mesh_image image;
+	struct gm_group_image world;
+	int ret = 0;
+
+	if (gm_meshes_image(object, &image) != 0 || image.object.flags != 0 ||
+	    gm_meshes_group(object, &image, 0, &world) != 0 ||
+	    world.n != image.world ||
+	    gm_meshes_table(object, world.rows_at, rows, world.n) != 0)
+		return gm_why(ret_why, -EPROTO,
+			      "the mesh in slot %u is damaged", slot);
+	for (uint32_t i = 0; i < image.world; i++) {
+		if (rows[i] >= past->rows_used || taken[rows[i]])
+			return gm_why(ret_why, -EPROTO,
+				      "the mesh in slot %u uses a row that is "
+				      "not there, or one twice",
+				      slot);
+		taken[rows[i]] = true;
+	}
+	for (uint32_t i = 0; i < image.n_groups && ret == 0; i++)
+		ret = judge_group(object, &image, i, rows, slot, ret_why);
+	return ret;
+}
+
 static int judge_object(const struct gm_map *map, uint32_t slot,
 			struct gm_past *past, char *ret_why)
 {
@@ -272,7 +330,8 @@ static int judge_object(const struct gm_map *map, uint32_t slot,
 		return gm_why(ret_why, -EPROTO,
 			      "slot %u has another key than its block", slot);
 	if (object.image.kind != GM_KIND_LAYERS &&
-	    object.image.kind != GM_KIND_MASK)
+	    object.image.kind != GM_KIND_MASK &&
+	    object.image.kind != GM_KIND_MESH)
 		return gm_why(ret_why, -EPROTO, "slot %u is of kind %u", slot,
 			      object.image.kind);
 	for (uint32_t i = 0; i < slot; i++) {
@@ -286,6 +345,8 @@ static int judge_object(const struct gm_map *map, uint32_t slot,
 	note(&object, &past->objects[slot]);
 	if (object.image.kind == GM_KIND_MASK)
 		return judge_mask(&object, slot, past, ret_why);
+	if (object.image.kind == GM_KIND_MESH)
+		return judge_mesh(&object, slot, past, ret_why);
 	return judge_layers(&object, slot, past, ret_why);
 }
 

@@ -4,6 +4,7 @@
 # agent/daemon: gpumapd.  All but its main() is a library, for the tests.
 noinst_LTLIBRARIES += %reldir%/libdaemon.la
 %canon_reldir%_libdaemon_la_SOURCES = \
+	%reldir%/arrange.c %reldir%/arrange.h \
 	%reldir%/changes.c %reldir%/changes.h \
 	%reldir%/config.c %reldir%/config.h \
 	%reldir%/config_keys.c %reldir%/config_keys.h \
@@ -29,6 +30,7 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 	%reldir%/segment.c %reldir%/segment.h \
 	%reldir%/state.c %reldir%/state.h \
 	%reldir%/state_dir.c %reldir%/state_dir.h \
+	%reldir%/state_meshes.c %reldir%/state_meshes.h \
 	%reldir%/state_text.c %reldir%/state_text.h \
 	%reldir%/uring.c %reldir%/uring.h
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/claims.c %reldir%/claims.h
@@ -55,6 +57,9 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/mask_judge.c
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/mask_judge.h
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/masks.c %reldir%/masks.h
+%canon_reldir%_libdaemon_la_SOURCES += %reldir%/mesh_changes.c
+%canon_reldir%_libdaemon_la_SOURCES += %reldir%/mesh_changes.h
+%canon_reldir%_libdaemon_la_SOURCES += %reldir%/mesh_text.c %reldir%/mesh_text.h
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/name.c %reldir%/name.h
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/need.c
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/nodes.c %reldir%/nodes.h
@@ -89,6 +94,6 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 
 sbin_PROGRAMS += %reldir%/gpumapd
 %canon_reldir%_gpumapd_SOURCES = %reldir%/main.c
-%canon_reldir%_gpumapd_LDADD = %reldir%/libdaemon.la agent/plan/libplan.la \
-	agent/cuda/libcu.la agent/common/libcommon.la shm/libshm.la \
+%canon_reldir%_gpumapd_LDADD = %reldir%/libdaemon.la agent/mesh/libmesh.la \
+	agent/plan/libplan.la agent/cuda/libcu.la agent/common/libcommon.la shm/libshm.la \
 	$(NUMA_LIBS) $(URING_LIBS)

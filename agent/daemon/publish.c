@@ -26,6 +26,7 @@ struct draft {
 	const struct gm_layers *layers;
 	const struct gm_mask_image *mask;
 	const struct gm_replica_image *replicas; /* of the mask */
+	const struct gm_meshes *mesh;
 	uint32_t kind;
 	uint32_t owner_uid;
 	uint32_t flags;
@@ -322,6 +323,13 @@ static int prepare_layers(struct gm_daemon *d, const struct gm_layers *layers,
 	return 0;
 }
 
+static const char *noun_of(uint32_t kind)
+{
+	return kind == GM_KIND_MASK   ? "mask"
+	       : kind == GM_KIND_MESH ? "mesh"
+				      : "map";
+}
+
 int gm_publish_may_replace(const struct gm_daemon *d, uint32_t kind,
 			   const char *name, uint32_t uid, uint64_t bytes,
 			   char ret_why[GM_WHY_BYTES])
@@ -336,8 +344,7 @@ int gm_publish_may_replace(const struct gm_daemon *d, uint32_t kind,
 	    present->owner_uid != uid)
 		return gm_why(ret_why, -EACCES,
 			      "%s %s belongs to uid %u: choose another name",
-			      kind == GM_KIND_MASK ? "mask" : "map", name,
-			      present->owner_uid);
+			      noun_of(kind), name, present->owner_uid);
 	return judge_quota(d, uid, present, bytes, ret_why);
 }
 
@@ -379,19 +386,27 @@ static void store(struct gm_daemon *d, const struct gm_put *put,
 	const struct gm_block *block = &d->directory.objects[put->slot];
 
 	store_slot(d, put);
-	gm_log(GM_LOG_INFO, is_restored ? "restored" : "published",
-	       "kind=layers name=%s layers=%u rows=%u version=%llu uid=%u",
-	       block->name, put->n_layers, put->n_rows,
-	       (unsigned long long)block->version, block->owner_uid);
-	gm_mask_changes_follow(d, block->name);
+	if (block->kind == GM_KIND_LAYERS) {
+		gm_log(GM_LOG_INFO, is_restored ? "restored" : "published",
+		       "kind=layers name=%s layers=%u rows=%u version=%llu "
+		       "uid=%u",
+		       block->name, put->n_layers, put->n_rows,
+		       (unsigned long long)block->version, block->owner_uid);
+		gm_mask_changes_follow(d, block->name);
+	} else {
+		gm_log(GM_LOG_INFO, is_restored ? "restored" : "published",
+		       "kind=mesh name=%s world=%u version=%llu uid=%u",
+		       block->name, put->n_rows,
+		       (unsigned long long)block->version, block->owner_uid);
+	}
 }
 
 void gm_publish_show(struct gm_daemon *d, const struct gm_put *put)
 {
-	if (put->block.kind == GM_KIND_LAYERS)
-		store(d, put, false);
-	else
+	if (put->block.kind == GM_KIND_MASK)
 		store_slot(d, put);
+	else
+		store(d, put, false);
 }
 
 /* ---- masks -------------------------------------------------------------- */
@@ -425,6 +440,48 @@ int gm_publish_prepare_mask(struct gm_daemon *d,
 	return prepare(d, &draft,
 		       find(&d->directory, GM_KIND_MASK, mask->object.name),
 		       least_version, ret_why, ret_put);
+}
+
+/* ---- meshes ------------------------------------------------------------- */
+
+static void build_mesh(const struct draft *draft, uint64_t published,
+		       uint64_t version, uint64_t *ret_words)
+{
+	struct gm_meshes dated = *draft->mesh;
+
+	dated.published = published;
+	gm_meshes_build(&dated, version, ret_words);
+}
+
+int gm_publish_prepare_mesh(struct gm_daemon *d, const struct gm_meshes *mesh,
+			    uint64_t least_version, char ret_why[GM_WHY_BYTES],
+			    struct gm_put *ret_put)
+{
+	const struct draft draft = { .build = build_mesh,
+				     .mesh = mesh,
+				     .kind = GM_KIND_MESH,
+				     .owner_uid = mesh->owner_uid,
+				     .name = mesh->name,
+				     .bytes = gm_meshes_bytes(mesh),
+				     .published = mesh->published };
+	int ret = prepare(d, &draft,
+			  find(&d->directory, GM_KIND_MESH, mesh->name),
+			  least_version, ret_why, ret_put);
+
+	if (ret == 0)
+		ret_put->n_rows = mesh->world;
+	return ret;
+}
+
+int gm_publish_restore_mesh(struct gm_daemon *d, const struct gm_meshes *mesh,
+			    uint64_t version, char ret_why[GM_WHY_BYTES])
+{
+	struct gm_put put;
+	int ret = gm_publish_prepare_mesh(d, mesh, version + 1, ret_why, &put);
+
+	if (ret == 0)
+		store(d, &put, true);
+	return ret;
 }
 
 void gm_publish_abandon(struct gm_daemon *d, const struct gm_put *put)

@@ -28,6 +28,7 @@
 #include "agent/daemon/heap.h"
 #include "agent/daemon/segment.h"
 #include "shm/layers.h"
+#include "shm/meshes.h"
 #include "shm/replicas.h"
 
 struct gm_daemon;
@@ -72,7 +73,7 @@ struct gm_put {
 	struct gm_promise *promise; /* NULL: not committed */
 	uint32_t slot;
 	uint32_t n_layers;
-	uint32_t n_rows;
+	uint32_t n_rows;    /* of a mesh: its world */
 	uint64_t published; /* ns since 1970 */
 };
 
@@ -115,6 +116,23 @@ int gm_publish_prepare_mask(struct gm_daemon *d,
 			    const struct gm_replica_image *replicas,
 			    uint64_t least_version, char ret_why[GM_WHY_BYTES],
 			    struct gm_put *ret_put);
+
+/*
+ * gm_publish_prepare_mesh - the first of the two steps, of a mesh
+ *
+ * mesh		its name may be replaced
+ * least_version	it will not have a lower one
+ *
+ * Returns	0, -ENOSPC, -ENOMEM
+ */
+int gm_publish_prepare_mesh(struct gm_daemon *d, const struct gm_meshes *mesh,
+			    uint64_t least_version, char ret_why[GM_WHY_BYTES],
+			    struct gm_put *ret_put);
+
+/* Both steps, of a mesh of a state file; its version will be above @version.
+ * Returns as gm_publish_prepare_mesh(). */
+int gm_publish_restore_mesh(struct gm_daemon *d, const struct gm_meshes *mesh,
+			    uint64_t version, char ret_why[GM_WHY_BYTES]);
 
 /*
  * gm_publish_restore - publish a map of a state file

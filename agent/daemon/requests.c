@@ -19,6 +19,7 @@
 #include "agent/daemon/map_changes.h"
 #include "agent/daemon/mask_changes.h"
 #include "agent/daemon/masks.h"
+#include "agent/daemon/mesh_changes.h"
 #include "agent/daemon/plan_changes.h"
 #include "agent/daemon/programs.h"
 #include "agent/daemon/sessions.h"
@@ -256,7 +257,8 @@ static const char *object_of(struct gm_connection *c,
 	const char *name = text_of(object->name, sizeof(object->name));
 
 	if (name && name[0] && object->reserved == 0 &&
-	    (object->kind == GM_KIND_LAYERS || object->kind == GM_KIND_MASK)) {
+	    (object->kind == GM_KIND_LAYERS || object->kind == GM_KIND_MASK ||
+	     object->kind == GM_KIND_MESH)) {
 		*ret_object = object;
 		return name;
 	}
@@ -274,6 +276,8 @@ static int handle_release(struct gm_connection *c, const struct gm_request *r)
 		return -EINVAL;
 	if (object->kind == GM_KIND_MASK)
 		return gm_mask_change_release(c, &r->header, name);
+	if (object->kind == GM_KIND_MESH)
+		return gm_mesh_change_release(c, &r->header, name);
 	return gm_map_change_release(c, &r->header, name);
 }
 
@@ -429,6 +433,10 @@ static const struct gm_request_kind kinds[] = {
 				 .handle = gm_program_handle },
 	[GM_CONTROL_DRAIN] = { .body_bytes = sizeof(struct gm_drain),
 			       .handle = handle_drain },
+	[GM_CONTROL_MESH_PUBLISH] = { .body_bytes =
+					      sizeof(struct gm_mesh_publish),
+				      .has_tail = true,
+				      .handle = gm_mesh_change_handle },
 	[GM_CONTROL_USAGE] = { .body_bytes = sizeof(struct gm_usage_ask),
 			       .handle = gm_usage_handle },
 };

@@ -11,6 +11,7 @@
 #include "agent/daemon/keeper.h"
 #include "agent/daemon/lent.h"
 #include "agent/daemon/state.h"
+#include "shm/meshes.h"
 #include "shm/seq.h"
 
 struct named {
@@ -41,6 +42,26 @@ static void name_rows(const struct gm_object *object, struct named *named)
 	}
 }
 
+static void name_ranks(const struct gm_object *object, struct named *named)
+{
+	struct gm_mesh_image image;
+	struct gm_group_image world;
+	uint32_t rows[GM_ROWS];
+
+	if (gm_meshes_image(object, &image) != 0 ||
+	    gm_meshes_group(object, &image, 0, &world) != 0 ||
+	    gm_meshes_table(object, world.rows_at, rows, world.n) != 0) {
+		named->all = true;
+		return;
+	}
+	for (uint32_t i = 0; i < world.n; i++) {
+		if (rows[i] >= GM_ROWS)
+			named->all = true;
+		else
+			named->row[rows[i]] = true;
+	}
+}
+
 static void by_slot(const struct gm_map *map, const gm_a64 *slot,
 		    struct named *named)
 {
@@ -52,6 +73,8 @@ static void by_slot(const struct gm_map *map, const gm_a64 *slot,
 		named->all = true;
 	else if (object.image.kind == GM_KIND_LAYERS)
 		name_rows(&object, named);
+	else if (object.image.kind == GM_KIND_MESH)
+		name_ranks(&object, named);
 }
 
 /* As the segment says it: at a start nobody else knows yet. */

@@ -33,6 +33,7 @@ static void forget(struct gm_daemon *d, struct gm_state_waiting *waiting)
 int gm_state_start(struct gm_daemon *d, char ret_why[GM_WHY_BYTES])
 {
 	TAILQ_INIT(&d->state.waiting);
+	gm_state_meshes_init(&d->state.meshes);
 	return gm_state_dir_open(d->state_dir, d->instance, ret_why,
 				 &d->state.dir);
 }
@@ -43,6 +44,7 @@ void gm_state_exit(struct gm_daemon *d)
 
 	while ((waiting = TAILQ_FIRST(&d->state.waiting)) != NULL)
 		forget(d, waiting);
+	gm_state_meshes_exit(d);
 	gm_state_dir_close(&d->state.dir);
 }
 
@@ -97,7 +99,7 @@ bool gm_state_names(const struct gm_daemon *d, const uint8_t uuid[16])
 			if (memcmp(map->uuids[i], uuid, 16) == 0)
 				return true;
 	}
-	return false;
+	return gm_state_meshes_name(d, uuid);
 }
 
 void gm_state_replaced(struct gm_daemon *d, const char *name)
@@ -534,6 +536,7 @@ void gm_state_look(struct gm_daemon *d)
 				       waiting->map.version, why) == 0)
 			forget(d, waiting);
 	}
+	gm_state_meshes_look(d);
 }
 
 void gm_state_rows_came(struct gm_daemon *d)
@@ -566,5 +569,5 @@ int gm_state_restore(struct gm_daemon *d, char ret_why[GM_WHY_BYTES])
 			gm_why(ret_why, ret, "out of memory");
 	}
 	free_found(found);
-	return ret;
+	return ret == 0 ? gm_state_meshes_restore(d, ret_why) : ret;
 }

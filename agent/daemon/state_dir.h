@@ -9,7 +9,8 @@
  * that the file of before is there, whole.  A step that fails is taken back.
  *
  *	NAME.layers		a file, see state_text.h
- *	NAME.layers.refused-N	one that an agent would not read, for a person
+ *	NAME.mesh		likewise, see mesh_text.h
+ *	FILE.refused-N		one that an agent would not read, for a person
  *	NAME.layers.replaced	one whose map gives way to a held one
  *	new			one that is being written
  *	old			one that is being replaced or removed
@@ -60,6 +61,9 @@ void gm_state_dir_close(struct gm_state_dir *dir);
  * Returns	how many, or a negative errno
  */
 int gm_state_dir_list(const struct gm_state_dir *dir, char ***ret_names);
+
+/* Likewise of meshes. */
+int gm_state_dir_list_meshes(const struct gm_state_dir *dir, char ***ret_names);
 
 /* Likewise of those that were set aside, without ".replaced". */
 int gm_state_dir_list_aside(const struct gm_state_dir *dir, char ***ret_names);

@@ -76,8 +76,7 @@ static int hex_byte(const char *at)
 	return low < 0 ? -1 : high << 4 | low;
 }
 
-/* Takes no more room than @text.  Returns the length, or -1. */
-static int unescape(const char *text, char *ret_text)
+int gm_state_text_unescape(const char *text, char *ret_text)
 {
 	char *to = ret_text;
 
@@ -96,28 +95,35 @@ static int unescape(const char *text, char *ret_text)
 	return (int)(to - ret_text);
 }
 
-bool gm_state_text_owner(const char *file, char ret_name[GM_NAME_BYTES])
+bool gm_state_text_owner_of(const char *file, const char *suffix,
+			    char ret_name[GM_NAME_BYTES])
 {
-	size_t n = strlen(file), suffix = strlen(GM_STATE_SUFFIX);
+	size_t n = strlen(file), end = strlen(suffix);
 	char name[GM_STATE_NAME_BYTES], want[GM_STATE_NAME_BYTES];
 
-	if (n <= suffix || n >= sizeof(name))
+	if (n <= end || n >= sizeof(name))
 		return false;
-	memcpy(name, file, n - suffix);
-	name[n - suffix] = '\0';
-	if (unescape(name, name) < 0 || gm_object_name(name) == 0)
+	memcpy(name, file, n - end);
+	name[n - end] = '\0';
+	if (gm_state_text_unescape(name, name) < 0 || gm_object_name(name) == 0)
 		return false;
-	gm_state_text_name(name, want);
-	if (strcmp(want, file) != 0)
+	gm_state_text_escape(name, want);
+	if (strncmp(want, file, n - end) != 0 || want[n - end] != '\0' ||
+	    strcmp(file + n - end, suffix) != 0)
 		return false;
 	memset(ret_name, 0, GM_NAME_BYTES);
 	memcpy(ret_name, name, strlen(name));
 	return true;
 }
 
+bool gm_state_text_owner(const char *file, char ret_name[GM_NAME_BYTES])
+{
+	return gm_state_text_owner_of(file, GM_STATE_SUFFIX, ret_name);
+}
+
 /* ---- writing ----------------------------------------------------------- */
 
-static void put_text(FILE *to, const char *key, const char *text)
+void gm_state_text_put(FILE *to, const char *key, const char *text)
 {
 	fprintf(to, "\"%s\":\"", key);
 	for (const char *c = text; *c != '\0'; c++) {
@@ -134,7 +140,7 @@ static void put_number(FILE *to, const char *key, uint64_t number)
 	fprintf(to, "\"%s\":%" PRIu64 ",\n", key, number);
 }
 
-static void put_uuid(FILE *to, const uint8_t uuid[16])
+void gm_state_text_put_uuid(FILE *to, const uint8_t uuid[16])
 {
 	fputc('"', to);
 	for (int i = 0; i < 16; i++)
@@ -150,7 +156,7 @@ static void put_rows(FILE *to, const struct gm_state_map *map)
 		const struct gm_charge_image *charge = &map->layers.charges[i];
 
 		fprintf(to, "%s\n{\"uuid\":", i == 0 ? "\"rows\":[" : ",");
-		put_uuid(to, map->uuids[i]);
+		gm_state_text_put_uuid(to, map->uuids[i]);
 		fprintf(to,
 			",\"n_layers\":%u,\"weight_bytes\":%" PRIu64
 			",\"kv_bytes\":%" PRIu64
@@ -222,8 +228,8 @@ static void put_map(FILE *to, const struct gm_state_map *map)
 	const struct gm_layers *layers = &map->layers;
 
 	fputs("{\n", to);
-	put_text(to, "name", layers->name);
-	put_text(to, "spec", layers->spec);
+	gm_state_text_put(to, "name", layers->name);
+	gm_state_text_put(to, "spec", layers->spec);
 	put_number(to, "owner_uid", layers->owner_uid);
 	put_number(to, "flags", layers->flags);
 	put_number(to, "version", map->version);
@@ -241,24 +247,18 @@ static void put_map(FILE *to, const struct gm_state_map *map)
 	fputs("}\n", to);
 }
 
-int gm_state_text_make(const struct gm_state_map *map, char **ret_text,
-		       size_t *ret_bytes)
+int gm_state_text_frame(FILE *to, char **body, const size_t *bytes,
+			char **ret_text, size_t *ret_bytes)
 {
-	char *body = NULL, *text = NULL;
-	size_t bytes = 0;
-	FILE *to = open_memstream(&body, &bytes);
-	int n;
+	bool good = ferror(to) == 0 && fflush(to) == 0;
+	char *text = NULL;
+	int n = -1;
 
-	if (to == NULL)
-		return -ENOMEM;
-	put_map(to, map);
-	if (ferror(to) == 0 && fflush(to) == 0)
-		n = asprintf(&text, KIND MAJOR "%zu %016" PRIx64 "\n%s", bytes,
-			     sum_of(body, bytes), body);
-	else
-		n = -1;
+	if (good)
+		n = asprintf(&text, KIND MAJOR "%zu %016" PRIx64 "\n%s", *bytes,
+			     sum_of(*body, *bytes), *body);
 	fclose(to);
-	free(body);
+	free(*body);
 	if (n < 0)
 		return -ENOMEM;
 	*ret_text = text;
@@ -266,12 +266,24 @@ int gm_state_text_make(const struct gm_state_map *map, char **ret_text,
 	return 0;
 }
 
+int gm_state_text_make(const struct gm_state_map *map, char **ret_text,
+		       size_t *ret_bytes)
+{
+	char *body = NULL;
+	size_t bytes = 0;
+	FILE *to = open_memstream(&body, &bytes);
+
+	if (to == NULL)
+		return -ENOMEM;
+	put_map(to, map);
+	return gm_state_text_frame(to, &body, &bytes, ret_text, ret_bytes);
+}
+
 /* ---- reading ----------------------------------------------------------- */
 
-/* Is the first line the one that this body must have?  There is one way only
- * to write it. */
-static int judge_frame(const char *text, size_t bytes, const char **ret_body,
-		       char *ret_why)
+/* There is one way only to write the first line. */
+int gm_state_text_unframe(const char *text, size_t bytes, const char **ret_body,
+			  char ret_why[GM_WHY_BYTES])
 {
 	const char *body = memchr(text, '\n', bytes);
 	char want[96];
@@ -309,24 +321,28 @@ static uint32_t number32(struct gm_fields *f, const char *key, uint32_t most)
 	return f->r != 0 ? 0 : (uint32_t)number;
 }
 
-static void read_uuid(struct gm_fields *f, uint8_t ret_uuid[16])
+bool gm_state_text_uuid(const char *at, uint8_t ret_uuid[16])
 {
-	const char *at = gm_field_text(f, "uuid");
-
-	for (int i = 0; at != NULL && i < 16; i++) {
+	for (int i = 0; i < 16; i++) {
 		int byte;
 
 		if (i == 4 || i == 6 || i == 8 || i == 10)
 			at += *at == '-';
 		byte = hex_byte(at);
 		if (byte < 0)
-			break;
+			return false;
 		ret_uuid[i] = (uint8_t)byte;
 		at += 2;
-		if (i == 15 && *at == '\0')
-			return;
 	}
-	gm_field_refuse(f, "uuid", "is no uuid");
+	return *at == '\0';
+}
+
+static void read_uuid(struct gm_fields *f, uint8_t ret_uuid[16])
+{
+	const char *at = gm_field_text(f, "uuid");
+
+	if (at == NULL || !gm_state_text_uuid(at, ret_uuid))
+		gm_field_refuse(f, "uuid", "is no uuid");
 }
 
 /* All that a map points to. */
@@ -436,7 +452,7 @@ static void read_name(struct gm_fields *f, const char *file,
 		f->r = gm_error_no_memory(f->err);
 		return;
 	}
-	if (unescape(text, name) < 0 || gm_object_name(name) == 0)
+	if (gm_state_text_unescape(text, name) < 0 || gm_object_name(name) == 0)
 		gm_field_refuse(f, "name", "cannot be one");
 	if (f->r == 0) {
 		gm_state_text_name(name, want);
@@ -469,7 +485,7 @@ static struct room *make_room(struct gm_fields *f, struct gm_state_map *map)
 	room->bytes = room->tail;
 	room->rows = (uint32_t *)(room->tail + n);
 	room->spec = (char *)(room->rows + n);
-	if (unescape(spec, room->spec) < 0)
+	if (gm_state_text_unescape(spec, room->spec) < 0)
 		gm_field_refuse(f, "spec", "has a % that means nothing");
 	map->memory = room;
 	map->layers.n_layers = n;
@@ -516,7 +532,7 @@ int gm_state_text_read(const char *file, const char *text, size_t bytes,
 	struct gm_fields f = { .name = "", .err = &error };
 	const char *body = NULL;
 	json_t *json;
-	int ret = judge_frame(text, bytes, &body, ret_why);
+	int ret = gm_state_text_unframe(text, bytes, &body, ret_why);
 
 	if (ret != 0)
 		return ret;

@@ -18,13 +18,15 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "agent/daemon/why.h"
 #include "shm/layers.h"
 
-#define GM_STATE_TEXT_MAX (8u << 20) /* bytes; twice what a map can need */
+#define GM_STATE_TEXT_MAX    (8u << 20) /* bytes; twice what a map can need */
 
-#define GM_STATE_SUFFIX   ".layers"
+#define GM_STATE_SUFFIX      ".layers"
+#define GM_STATE_MESH_SUFFIX ".mesh"
 
 /* "NAME.layers", every byte of the name as three. */
 #define GM_STATE_NAME_BYTES (3 * GM_NAME_BYTES + 8)
@@ -45,6 +47,36 @@ void gm_state_text_name(const char *name, char ret_name[GM_STATE_NAME_BYTES]);
 
 /* The name of the map whose file this is.  Returns false where it is nobody's. */
 bool gm_state_text_owner(const char *file, char ret_name[GM_NAME_BYTES]);
+
+/* The same for files of another suffix. */
+bool gm_state_text_owner_of(const char *file, const char *suffix,
+			    char ret_name[GM_NAME_BYTES]);
+
+/* What files of all kinds have in common: "key":"text", with an end of line; a
+ * uuid in quotes. */
+void gm_state_text_put(FILE *to, const char *key, const char *text);
+void gm_state_text_put_uuid(FILE *to, const uint8_t uuid[16]);
+
+/* Back: a uuid without its quotes; a text, in no more room than it takes, of
+ * which the length is returned, or -1. */
+bool gm_state_text_uuid(const char *text, uint8_t ret_uuid[16]);
+int gm_state_text_unescape(const char *text, char *ret_text);
+
+/*
+ * gm_state_text_frame - put the first line before a body
+ *
+ * to		the open_memstream() that has written @body; closed, and @body
+ *		freed, in any case
+ *
+ * Returns	0, -ENOMEM
+ */
+int gm_state_text_frame(FILE *to, char **body, const size_t *bytes,
+			char **ret_text, size_t *ret_bytes);
+
+/* Where the body begins.  Returns 0, -EBADMSG, -EPROTO as
+ * gm_state_text_read(). */
+int gm_state_text_unframe(const char *text, size_t bytes, const char **ret_body,
+			  char ret_why[GM_WHY_BYTES]);
 
 /*
  * gm_state_text_make - write a map down

@@ -1,0 +1,394 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/daemon/state_meshes.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/common/log.h"
+#include "agent/daemon/daemon.h"
+#include "agent/daemon/mesh_text.h"
+#include "shm/seq.h"
+
+/* A name that is taken although no object has it, and what would have it. */
+struct gm_mesh_waiting {
+	TAILQ_ENTRY(gm_mesh_waiting) entry;
+	uint32_t uid;
+	char name[GM_NAME_BYTES];
+	struct gm_mesh_file file; /* memory NULL: the disk keeps it from us */
+};
+
+static void forget(struct gm_daemon *d, struct gm_mesh_waiting *waiting)
+{
+	TAILQ_REMOVE(&d->state.meshes, waiting, entry);
+	gm_mesh_file_free(&waiting->file);
+	free(waiting);
+}
+
+void gm_state_meshes_init(struct gm_mesh_waiting_list *waiting)
+{
+	TAILQ_INIT(waiting);
+}
+
+void gm_state_meshes_exit(struct gm_daemon *d)
+{
+	while (!TAILQ_EMPTY(&d->state.meshes))
+		forget(d, TAILQ_FIRST(&d->state.meshes));
+}
+
+/* ---- names of files that wait ------------------------------------------ */
+
+static struct gm_mesh_waiting *find(const struct gm_daemon *d, const char *name)
+{
+	struct gm_mesh_waiting *waiting;
+
+	TAILQ_FOREACH(waiting, &d->state.meshes, entry)
+	{
+		if (strcmp(waiting->name, name) == 0)
+			break;
+	}
+	return waiting;
+}
+
+int gm_state_meshes_may_replace(const struct gm_daemon *d, const char *name,
+				uint32_t uid, char ret_why[GM_WHY_BYTES],
+				bool *ret_is_waiting)
+{
+	const struct gm_mesh_waiting *waiting = find(d, name);
+
+	if (waiting != NULL && waiting->file.memory == NULL &&
+	    !gm_publish_privileged(uid))
+		return gm_why(ret_why, -EACCES,
+			      "mesh %s has a file that the disk does not give "
+			      "out: choose another name, or have the "
+			      "administrator look at the disk",
+			      name);
+	if (waiting != NULL && waiting->uid != uid &&
+	    !gm_publish_privileged(uid))
+		return gm_why(ret_why, -EACCES,
+			      "mesh %s belongs to uid %u, and waits for its "
+			      "devices: choose another name",
+			      name, waiting->uid);
+	if (ret_is_waiting != NULL)
+		*ret_is_waiting = waiting != NULL;
+	return 0;
+}
+
+bool gm_state_meshes_name(const struct gm_daemon *d, const uint8_t uuid[16])
+{
+	const struct gm_mesh_waiting *waiting;
+
+	TAILQ_FOREACH(waiting, &d->state.meshes, entry)
+	{
+		const struct gm_mesh_file *file = &waiting->file;
+
+		for (uint32_t i = 0; file->memory && i < file->ask.n_rows; i++)
+			if (memcmp(file->uuids[i], uuid, 16) == 0)
+				return true;
+	}
+	return false;
+}
+
+void gm_state_meshes_replaced(struct gm_daemon *d, const char *name)
+{
+	struct gm_mesh_waiting *waiting = find(d, name);
+
+	if (waiting != NULL)
+		forget(d, waiting);
+}
+
+/* ---- one file at a time ------------------------------------------------ */
+
+int gm_state_meshes_write(const struct gm_state_dir *dir, const char *name,
+			  const char *text, size_t bytes,
+			  char ret_why[GM_WHY_BYTES])
+{
+	char file[GM_STATE_NAME_BYTES];
+
+	gm_mesh_text_name(name, file);
+	return gm_state_dir_write(dir, file, text, bytes, ret_why);
+}
+
+int gm_state_meshes_remove(const struct gm_state_dir *dir, const char *name,
+			   char ret_why[GM_WHY_BYTES])
+{
+	char file[GM_STATE_NAME_BYTES];
+
+	gm_mesh_text_name(name, file);
+	return gm_state_dir_remove(dir, file, ret_why);
+}
+
+/* ---- publishing -------------------------------------------------------- */
+
+/* Uuids become rows.  Returns false where one is not there. */
+static bool resolve(const struct gm_daemon *d, struct gm_mesh_file *file)
+{
+	uint32_t *rows = (void *)(uintptr_t)file->ask.rows;
+
+	for (uint32_t i = 0; i < file->ask.n_rows; i++) {
+		uint32_t row = 0;
+
+		while (row < d->devices.n &&
+		       memcmp(d->devices.of[row]->facts.uuid, file->uuids[i],
+			      16) != 0)
+			row++;
+		if (row == d->devices.n)
+			return false;
+		rows[i] = row;
+	}
+	return true;
+}
+
+static bool are_there(const struct gm_daemon *d,
+		      const struct gm_mesh_file *file)
+{
+	for (uint32_t i = 0; i < file->ask.n_rows; i++) {
+		if (!d->devices.of[file->ask.rows[i]]->present)
+			return false;
+	}
+	return true;
+}
+
+/* Is what the slot names, word for word, what the file would become? */
+static bool says_same(const struct gm_daemon *d, const struct gm_meshes *mesh,
+		      uint64_t version)
+{
+	const struct gm_block *block =
+		gm_publish_find(d, GM_KIND_MESH, mesh->name);
+	uint64_t bytes = gm_meshes_bytes(mesh), *words;
+	const gm_a64 *at;
+	bool same = true;
+
+	if (block == NULL || block->bytes != bytes || block->version < version)
+		return false;
+	words = malloc(bytes);
+	if (words == NULL)
+		return false; /* publishing it anew does no harm */
+	at = (const gm_a64 *)(void *)(d->segment.map.base +
+				      (uint64_t)block->unit * GM_UNIT);
+	gm_meshes_build(mesh, block->version, words);
+	for (uint64_t i = 0; i < bytes / 8 && same; i++)
+		same = gm_get(&at[i]) == words[i];
+	free(words);
+	return same;
+}
+
+/* A mesh that the segment has still may be of a row whose device is gone: it
+ * stays as it is, like a map.  One that it has not waits for its devices. */
+static int publish(struct gm_daemon *d, struct gm_mesh_file *file,
+		   char ret_why[GM_WHY_BYTES])
+{
+	struct gm_arranged arranged;
+	int ret;
+
+	if (!resolve(d, file))
+		return gm_why(ret_why, -ENODEV, "a device of it is not there");
+	ret = gm_arrange(&file->ask, ret_why, &arranged);
+	if (ret != 0)
+		return ret;
+	if (!says_same(d, &arranged.mesh, file->version)) {
+		if (are_there(d, file))
+			ret = gm_publish_restore_mesh(d, &arranged.mesh,
+						      file->version, ret_why);
+		else
+			ret = gm_why(ret_why, -ENODEV,
+				     "a device of it is not there");
+	}
+	gm_arranged_free(&arranged);
+	return ret;
+}
+
+void gm_state_meshes_look(struct gm_daemon *d)
+{
+	struct gm_mesh_waiting *waiting, *next;
+	char why[GM_WHY_BYTES];
+
+	for (waiting = TAILQ_FIRST(&d->state.meshes); waiting != NULL;
+	     waiting = next) {
+		next = TAILQ_NEXT(waiting, entry);
+		if (waiting->file.memory != NULL &&
+		    publish(d, &waiting->file, why) == 0)
+			forget(d, waiting);
+	}
+}
+
+/* ---- the start --------------------------------------------------------- */
+
+static struct gm_quoted path_of(const struct gm_daemon *d, const char *file)
+{
+	char path[GM_STATE_PATH_BYTES + NAME_MAX + 2];
+
+	snprintf(path, sizeof(path), "%s/%s", d->state.dir.path, file);
+	return gm_quote(path);
+}
+
+static void put_aside(const struct gm_daemon *d, const char *file,
+		      const char *why)
+{
+	int ret = gm_state_dir_refuse(&d->state.dir, file);
+
+	gm_log(GM_LOG_ERROR, "state_refused", "path=%s why=%s",
+	       path_of(d, file).text, gm_quote(why).text);
+	if (ret != 0)
+		gm_log(GM_LOG_ERROR, "state_stuck", "path=%s error=%s",
+		       path_of(d, file).text, gm_quote(strerror(-ret)).text);
+}
+
+/* Takes what @file has. */
+static int let_wait(struct gm_daemon *d, const char *name, uint32_t uid,
+		    struct gm_mesh_file *file)
+{
+	struct gm_mesh_waiting *waiting = calloc(1, sizeof(*waiting));
+
+	if (waiting == NULL)
+		return -ENOMEM;
+	waiting->uid = uid;
+	memcpy(waiting->name, name, gm_object_name(name));
+	waiting->file = *file;
+	memset(file, 0, sizeof(*file));
+	TAILQ_INSERT_TAIL(&d->state.meshes, waiting, entry);
+	return 0;
+}
+
+/* What the segment has under its name is what was acknowledged.  Where it has
+ * nothing the name is taken, by whom only the file knows. */
+static int leave_unread(struct gm_daemon *d, const char *file, bool *keep)
+{
+	struct gm_mesh_file none = { .memory = NULL };
+	char name[GM_NAME_BYTES];
+	const struct gm_block *block;
+
+	gm_log(GM_LOG_ERROR, "state_unread", "path=%s why=%s remedy=%s",
+	       path_of(d, file).text, gm_quote(strerror(EIO)).text,
+	       gm_quote("look at the disk, then publish the mesh again or "
+			"restart")
+		       .text);
+	if (!gm_state_text_owner_of(file, GM_STATE_MESH_SUFFIX, name))
+		return 0;
+	block = gm_publish_find(d, GM_KIND_MESH, name);
+	if (block == NULL)
+		return let_wait(d, name, geteuid(), &none);
+	keep[block - d->directory.objects] = true;
+	return 0;
+}
+
+static int read_one(const struct gm_daemon *d, const char *file,
+		    struct gm_mesh_file *ret_file, char *ret_why)
+{
+	size_t bytes;
+	char *text;
+	int ret;
+
+	ret = gm_state_dir_read(&d->state.dir, file, ret_why, &text, &bytes);
+	if (ret != 0)
+		return ret;
+	ret = gm_mesh_text_read(file, text, bytes, ret_file, ret_why);
+	free(text);
+	return ret;
+}
+
+/* @ret_file's memory stays NULL where there is nothing to publish. */
+static int take(struct gm_daemon *d, const char *name, bool *keep,
+		struct gm_mesh_file *ret_file, char *ret_why)
+{
+	const struct gm_block *block;
+	char why[GM_WHY_BYTES];
+	int ret = read_one(d, name, ret_file, why);
+
+	/* Nothing that only this start lacks makes a file a bad one. */
+	if (ret == -EPROTO || ret == -EBADMSG) {
+		put_aside(d, name, why);
+		return 0;
+	}
+	if (ret == -EIO)
+		ret = leave_unread(d, name, keep);
+	if (ret != 0)
+		return gm_why(ret_why, ret, "%.100s/%.100s: %s",
+			      d->state.dir.path, name, strerror(-ret));
+	if (ret_file->memory == NULL)
+		return 0;
+	block = gm_publish_find(d, GM_KIND_MESH, ret_file->ask.name);
+	if (block != NULL)
+		keep[block - d->directory.objects] = true;
+	return 0;
+}
+
+/* An agent died before it could tell anybody, or after it had forgotten. */
+static void drop_unknown(struct gm_daemon *d, const bool *keep)
+{
+	for (uint32_t i = 0; i < GM_OBJECTS; i++) {
+		const struct gm_block *block = &d->directory.objects[i];
+		char name[GM_NAME_BYTES], why[GM_WHY_BYTES];
+
+		if (block->unit == 0 || block->kind != GM_KIND_MESH || keep[i])
+			continue;
+		memcpy(name, block->name, sizeof(name));
+		gm_log(GM_LOG_WARNING, "state_unknown", "name=%s version=%llu",
+		       name, (unsigned long long)block->version);
+		gm_publish_remove(d, GM_KIND_MESH, name, geteuid(), why);
+	}
+}
+
+static int bring_back(struct gm_daemon *d, const char *name,
+		      struct gm_mesh_file *file)
+{
+	char why[GM_WHY_BYTES];
+
+	if (publish(d, file, why) == 0)
+		return 0;
+	gm_log(GM_LOG_WARNING, "state_waits", "path=%s why=%s",
+	       path_of(d, name).text, gm_quote(why).text);
+	return let_wait(d, file->ask.name, file->ask.uid, file);
+}
+
+/* All files of a start; frees them. */
+static int restore(struct gm_daemon *d, char **names, int n,
+		   struct gm_mesh_file *files, char *ret_why)
+{
+	bool keep[GM_OBJECTS] = { false };
+	int ret = 0;
+
+	for (int i = 0; i < n && ret == 0; i++)
+		ret = take(d, names[i], keep, &files[i], ret_why);
+	if (ret == 0)
+		drop_unknown(d, keep);
+	for (int i = 0; i < n && ret == 0; i++) {
+		if (files[i].memory == NULL)
+			continue;
+		ret = bring_back(d, names[i], &files[i]);
+		if (ret != 0)
+			gm_why(ret_why, ret, "out of memory");
+	}
+	for (int i = 0; i < n; i++) {
+		gm_mesh_file_free(&files[i]);
+		free(names[i]);
+	}
+	return ret;
+}
+
+int gm_state_meshes_restore(struct gm_daemon *d, char ret_why[GM_WHY_BYTES])
+{
+	struct gm_mesh_file *files;
+	char **names;
+	int n = gm_state_dir_list_meshes(&d->state.dir, &names), ret;
+
+	if (n < 0)
+		return gm_why(ret_why, n, "%s: %s", d->state.dir.path,
+			      strerror(-n));
+	files = calloc((size_t)n + 1, sizeof(*files));
+	if (files != NULL) {
+		ret = restore(d, names, n, files, ret_why);
+	} else {
+		ret = gm_why(ret_why, -ENOMEM, "out of memory");
+		for (int i = 0; i < n; i++)
+			free(names[i]);
+	}
+	free(files);
+	free(names);
+	return ret;
+}

@@ -40,7 +40,8 @@ static const struct {
 	{ -ENFILE, "this machine has no descriptor left" },
 	{ -ENOBUFS, "the caller's array is too small" },
 	{ -ENODATA, "nothing is in flight to wait for; of a load: the file "
-		    "ends before what was to be read" },
+		    "ends before what was to be read; of a rank: it is not "
+		    "in the group" },
 	{ -ENODEV, "no such row, or its device is gone" },
 	{ -ENOENT, "there is nothing of this name" },
 	{ -ENOEXEC,
@@ -59,7 +60,7 @@ static const struct {
 		  "the agent's settings forbid it" },
 	{ -EPROTO, "what is there breaks the contract: another layout, a "
 		   "damaged segment, or a peer that lies" },
-	{ -ERANGE, "out of the table, the arena or the buffer" },
+	{ -ERANGE, "out of the table, the arena, the buffer or the world" },
 	{ -EREMOTEIO, "of a load: the file's storage, or its file system, "
 		      "failed a read" },
 	{ -EROFS, "the agent's disk cannot be written" },

@@ -219,9 +219,17 @@ int gm_exposed_rows(const struct gpumap *map, const char *root,
 		    const char *visible_devices, const char *device_order,
 		    struct gm_visible_list *ret_list);
 
-/* Fill a view from a block that is kept for us: it never changes. */
-int gm_view_pinned(const struct gpumap *map, const char *name, uint64_t word,
-		   struct gpumap_view *ret_view);
+/*
+ * gm_view_pinned - fill a view from a block that is kept for us: it never
+ * changes
+ *
+ * key		gm_object_key() of a layer map, or gm_meshes_key() of a group
+ * table	enum gpumap_mesh_table, or 0: a layer map's rows
+ *
+ * Returns	0; -ENOENT: the mesh has no such group; -EPROTO
+ */
+int gm_view_pinned(const struct gpumap *map, uint64_t key, uint32_t table,
+		   uint64_t word, struct gpumap_view *ret_view);
 
 /* ---- arena -------------------------------------------------------------- */
 

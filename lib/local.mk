@@ -21,6 +21,8 @@ noinst_LTLIBRARIES += %reldir%/libclient.la
 	%reldir%/layers.c \
 	%reldir%/mask.c \
 	%reldir%/mask_publish.c \
+	%reldir%/mesh_publish.c \
+	%reldir%/meshes.c \
 	%reldir%/named.c \
 	%reldir%/plan.c \
 	%reldir%/programs.c %reldir%/programs.h \

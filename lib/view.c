@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "shm/layers.h"
+#include "shm/meshes.h"
 
 /* What a pinned view checks: it never changes. */
 static const uint64_t settled;
@@ -53,10 +54,45 @@ static int look(const struct gm_map *map, uint64_t word, uint64_t key,
 	return 0;
 }
 
+/* Likewise of a mesh that has a group of this key. */
+static int look_mesh(const struct gm_map *map, const gm_a64 *slot, uint64_t key,
+		     uint32_t table, struct gpumap_view *ret_view)
+{
+	struct gm_mesh_image image;
+	struct gm_object object;
+	int ret = gm_object_open(map, slot, &object);
+
+	if (ret == 0 && object.image.kind != GM_KIND_MESH)
+		ret = -ENOENT;
+	if (ret == 0)
+		ret = gm_meshes_image(&object, &image);
+	if (ret != 0)
+		return ret;
+	for (uint32_t i = 0; i < image.n_groups; i++) {
+		struct gm_group_image group;
+
+		if (gm_meshes_group(&object, &image, i, &group) != 0)
+			return -EPROTO;
+		if (group.key != key)
+			continue;
+		ret_view->entries =
+			(const uint32_t *)(const void *)object.block +
+			(table == GPUMAP_MESH_RANKS ? group.ranks_at
+						    : group.rows_at) /
+				4;
+		ret_view->n = group.n;
+		ret_view->expect = object.word;
+		ret_view->key = key;
+		ret_view->table = table;
+		return 0;
+	}
+	return -ENOENT;
+}
+
 /* Fill a view from one slot of the directory, if it names an object of this
- * key. */
+ * key, or with a group of it. */
 static int view_slot(const struct gm_map *map, const gm_a64 *slot, uint64_t key,
-		     struct gpumap_view *ret_view)
+		     uint32_t table, struct gpumap_view *ret_view)
 {
 	struct gpumap_view view = { .check = (const uint64_t *)slot };
 
@@ -66,8 +102,11 @@ static int view_slot(const struct gm_map *map, const gm_a64 *slot, uint64_t key,
 
 		if (gm_seq_unit(word) == 0)
 			return -ENOENT;
-		ret = look(map, word, key, &view);
-		if (!gm_seq_whole(slot, word))
+		if (table == 0)
+			ret = look(map, word, key, &view);
+		else
+			ret = look_mesh(map, slot, key, table, &view);
+		if (ret == -EAGAIN || !gm_seq_whole(slot, word))
 			continue;
 		if (ret == 0)
 			*ret_view = view;
@@ -76,23 +115,42 @@ static int view_slot(const struct gm_map *map, const gm_a64 *slot, uint64_t key,
 	return -EAGAIN;
 }
 
-int gpumap_layers_view(const struct gpumap *map, const char *name,
-		       struct gpumap_view *ret_view)
+static int view_name(const struct gm_map *map, uint32_t kind, const char *name,
+		     uint64_t key, uint32_t table, struct gpumap_view *ret_view)
 {
 	struct gm_object object;
 	int ret = -EAGAIN;
 
 	for (int i = 0; i < GM_OBJECT_ATTEMPTS && ret == -EAGAIN; i++) {
-		ret = gm_object_find(&map->map, GM_KIND_LAYERS, name, &object);
+		ret = gm_object_find(map, kind, name, &object);
 		if (ret != 0)
 			break;
-		ret = view_slot(&map->map, object.slot,
-				gm_object_key(GM_KIND_LAYERS, name), ret_view);
+		ret = view_slot(map, object.slot, key, table, ret_view);
 		/* Another took the slot meanwhile: look for it elsewhere. */
 		if (ret == -ENOENT && !gm_object_whole(&object))
 			ret = -EAGAIN;
 	}
 	return ret;
+}
+
+int gpumap_layers_view(const struct gpumap *map, const char *name,
+		       struct gpumap_view *ret_view)
+{
+	return view_name(&map->map, GM_KIND_LAYERS, name,
+			 gm_object_key(GM_KIND_LAYERS, name), 0, ret_view);
+}
+
+int gpumap_mesh_view(const struct gpumap *map, const char *name,
+		     const char *group, uint32_t table,
+		     struct gpumap_view *ret_view)
+{
+	if (group == NULL)
+		group = "world";
+	if ((table != GPUMAP_MESH_ROWS && table != GPUMAP_MESH_RANKS) ||
+	    gm_object_name(name) == 0 || gm_object_name(group) == 0)
+		return -EINVAL;
+	return view_name(&map->map, GM_KIND_MESH, name,
+			 gm_meshes_key(name, group), table, ret_view);
 }
 
 /* The slot that a view was filled from, or NULL: it is not of this map. */
@@ -122,22 +180,30 @@ int gpumap_view_refresh(const struct gpumap *map, struct gpumap_view *view)
 	slot = slot_of(m, view);
 	if (slot == NULL)
 		return -EINVAL;
-	ret = view_slot(m, slot, view->key, view);
-	/* Released, and perhaps published again in another slot. */
+	ret = view_slot(m, slot, view->key, view->table, view);
+	/* Released, and perhaps published again in another slot.  A mesh's key
+	 * is not its group's. */
 	for (uint32_t i = 0; i < m->n_objects && ret == -ENOENT; i++)
-		if (gm_get(&m->objects[i].key) == view->key)
+		if (view->table != 0 || gm_get(&m->objects[i].key) == view->key)
 			ret = view_slot(m, &m->objects[i].slot, view->key,
-					view);
+					view->table, view);
 	return ret;
 }
 
-int gm_view_pinned(const struct gpumap *map, const char *name, uint64_t word,
-		   struct gpumap_view *ret_view)
+int gm_view_pinned(const struct gpumap *map, uint64_t key, uint32_t table,
+		   uint64_t word, struct gpumap_view *ret_view)
 {
 	struct gpumap_view view = { 0 };
-	int ret = look(&map->map, word, gm_object_key(GM_KIND_LAYERS, name),
-		       &view);
+	gm_a64 slot;
+	int ret;
 
+	gm_put(&slot, word);
+	if (table == 0)
+		ret = look(&map->map, word, key, &view);
+	else
+		ret = look_mesh(&map->map, &slot, key, table, &view);
+	if (ret == -ENOENT && table != 0)
+		return ret;
 	if (ret != 0)
 		return -EPROTO; /* the agent said that it is this one */
 	view.check = &settled;

@@ -622,6 +622,23 @@ gm_tests += %reldir%/agent_pollable
 %canon_reldir%_agent_pollable_LDADD = %reldir%/libraw.la \
 	%reldir%/libagent.la lib/libgpumap.la shm/libshm.la
 
+gm_tests += %reldir%/agent_mesh
+%canon_reldir%_agent_mesh_SOURCES = %reldir%/agent_mesh.c %reldir%/story.h \
+	%reldir%/tap.h
+%canon_reldir%_agent_mesh_LDADD = $(gm_story_libs)
+
+gm_tests += %reldir%/agent_mesh_damage
+%canon_reldir%_agent_mesh_damage_SOURCES = %reldir%/agent_mesh_damage.c \
+	%reldir%/agent_map.h %reldir%/story.h %reldir%/tap.h
+%canon_reldir%_agent_mesh_damage_LDADD = %reldir%/libagent.la \
+	lib/libgpumap.la shm/libshm.la
+
+gm_tests += %reldir%/agent_mesh_death
+GM_TORTURE += %reldir%/agent_mesh_death
+%canon_reldir%_agent_mesh_death_SOURCES = %reldir%/agent_mesh_death.c \
+	%reldir%/dice.h %reldir%/story.h %reldir%/tap.h
+%canon_reldir%_agent_mesh_death_LDADD = $(gm_story_libs)
+
 gm_tests += %reldir%/agent_stuck
 GM_TORTURE += %reldir%/agent_stuck
 %canon_reldir%_agent_stuck_SOURCES = %reldir%/agent_stuck.c %reldir%/tap.h

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "shm/layers.h"
+#include "shm/meshes.h"
 #include "shm/replicas.h"
 #include "shm/rows.h"
 
@@ -79,6 +80,22 @@ static inline void segment_layers(struct segment *segment, uint32_t index,
 		abort();
 	gm_layers_build(layers, gm_seq_version(gm_get(&slot->slot)) + 1, words);
 	gm_put(&slot->key, gm_object_key(GM_KIND_LAYERS, layers->name));
+	segment_publish(segment, &slot->slot, words, bytes);
+	free(words);
+}
+
+/* Publish a mesh likewise. */
+static inline void segment_mesh(struct segment *segment, uint32_t index,
+				const struct gm_meshes *mesh)
+{
+	struct gm_object_slot *slot = &segment->map.objects[index];
+	uint64_t bytes = gm_meshes_bytes(mesh);
+	uint64_t *words = calloc(1, bytes);
+
+	if (words == NULL)
+		abort();
+	gm_meshes_build(mesh, gm_seq_version(gm_get(&slot->slot)) + 1, words);
+	gm_put(&slot->key, gm_object_key(GM_KIND_MESH, mesh->name));
 	segment_publish(segment, &slot->slot, words, bytes);
 	free(words);
 }

@@ -34,7 +34,7 @@ struct gpumap_view {
 	uint64_t expect;       /* what it says while the entries hold */
 	uint64_t key;          /* which object, for gpumap_view_refresh() */
 	uint32_t n;            /* entries */
-	uint32_t reserved;
+	uint32_t table;        /* which of the object's, likewise */
 };
 
 /*

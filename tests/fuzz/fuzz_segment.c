@@ -62,6 +62,27 @@ static void publish_mask(uint32_t index)
 	segment_publish(&segment, &slot->slot, words, gm_replicas_bytes(2));
 }
 
+static void make_mesh(struct segment *to)
+{
+	static const uint32_t rows[] = { 1, 0 }, ranks[] = { 0, 1 };
+	static const struct gm_meshes_group groups[] = {
+		{ "world", GPUMAP_MESH_MOCK, 2, ranks },
+		{ "tp_0", GPUMAP_MESH_NCCL, 1, ranks },
+		{ "tp_1", GPUMAP_MESH_NCCL, 1, ranks + 1 },
+	};
+	const struct gm_meshes mesh = { .name = "n",
+					.topology = GPUMAP_MESH_TENSOR,
+					.tp = 1,
+					.pp = 1,
+					.dp = 1,
+					.world = 2,
+					.rows = rows,
+					.n_groups = 3,
+					.groups = groups };
+
+	segment_mesh(to, 2, &mesh);
+}
+
 static void make_once(void)
 {
 	static const uint32_t rows[] = { 0, 0, 1, 1, 1 };
@@ -86,6 +107,7 @@ static void make_once(void)
 	layers.name = "other";
 	segment_layers(&segment, GM_OBJECTS - 1, &layers);
 	publish_mask(1);
+	make_mesh(&segment);
 }
 
 static gm_a64 *target(uint8_t where, uint16_t word)
@@ -179,6 +201,43 @@ static void read_mask(struct gpumap *map, const char *name)
 	gpumap_mask_close(map, mask);
 }
 
+static void read_mesh(const struct gpumap *map, const char *name)
+{
+	struct gpumap_mesh_group group = { .size = sizeof(group) };
+	struct gpumap_mesh_stats stats = { .size = sizeof(stats) };
+	struct gpumap_mesh mesh = { .size = sizeof(mesh) };
+	uint32_t *ranks, *rows, cursor = 0;
+	struct gpumap_mesh_place place;
+	struct gpumap_view view;
+
+	if (gpumap_mesh_read(map, name, &mesh, NULL, 0) != 0)
+		return;
+	MUST(mesh.world >= 1 && mesh.world <= GPUMAP_ROWS_MAX);
+	MUST(mesh.expected >= 1 && mesh.expected <= mesh.world);
+	for (uint32_t rank = 0; rank < mesh.world; rank++)
+		MUST(gpumap_mesh_place(&mesh, rank, &place) != -EINVAL);
+	gpumap_mesh_stats(map, name, &stats);
+	while (gpumap_mesh_next_group(map, name, GPUMAP_MESH_ANY, &cursor,
+				      &group) == 1) {
+		MUST(cursor <= mesh.n_groups && group.n <= mesh.world);
+		MUST(strlen(group.name) <= GPUMAP_NAME_MAX);
+		ranks = malloc(group.n * sizeof(*ranks));
+		rows = malloc(group.n * sizeof(*rows));
+		MUST(ranks != NULL && rows != NULL);
+		gpumap_mesh_group(map, name, group.name, NULL, ranks, rows,
+				  group.n);
+		free(ranks);
+		free(rows);
+		gpumap_mesh_within(map, name, group.name, 0);
+		if (gpumap_mesh_view(map, name, group.name, GPUMAP_MESH_RANKS,
+				     &view) != 0)
+			continue;
+		for (uint32_t i = 0; i < view.n; i++)
+			(void)gpumap_view_get(&view, i);
+		MUST(gpumap_view_get(&view, view.n) == -ERANGE);
+	}
+}
+
 static void read_everything(struct gpumap *map)
 {
 	struct gpumap_device device = { .size = sizeof(device) };
@@ -203,6 +262,11 @@ static void read_everything(struct gpumap *map)
 	while (gpumap_mask_next(map, &cursor, name) == 1)
 		read_mask(map, name);
 	read_mask(map, "k");
+	for (cursor = 0; gpumap_mesh_next(map, &cursor, name) == 1;) {
+		MUST(strlen(name) <= GPUMAP_NAME_MAX);
+		read_mesh(map, name);
+	}
+	read_mesh(map, "n");
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

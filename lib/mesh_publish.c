@@ -1,0 +1,151 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/* Meshes: what the agent is asked to do about them. */
+
+#include "lib/internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "shm/meshes.h"
+
+static int refuse(struct gpumap *map, int error, const char *why)
+{
+	gm_map_refuse(map, why);
+	return error;
+}
+
+/* The tail of a request: rows, then groups and their ranks.  To be freed. */
+static char *make_tail(const struct gpumap_mesh_request *request,
+		       size_t *ret_bytes)
+{
+	size_t bytes = request->n_rows * sizeof(uint32_t);
+	char *tail, *at;
+
+	for (uint32_t i = 0; i < request->n_added; i++)
+		bytes += sizeof(struct gm_mesh_publish_group) +
+			 request->added[i].n * sizeof(uint32_t);
+	tail = calloc(1, bytes + 1);
+	if (tail == NULL)
+		return NULL;
+	at = tail;
+	if (request->n_rows != 0)
+		memcpy(at, request->rows, request->n_rows * sizeof(uint32_t));
+	at += request->n_rows * sizeof(uint32_t);
+	for (uint32_t i = 0; i < request->n_added; i++) {
+		const struct gpumap_mesh_added *added = &request->added[i];
+		struct gm_mesh_publish_group group = {
+			.backend = added->backend,
+			.n = added->n,
+		};
+
+		memcpy(group.name, added->name, gm_object_name(added->name));
+		memcpy(at, &group, sizeof(group));
+		at += sizeof(group);
+		if (added->n != 0)
+			memcpy(at, added->ranks, added->n * sizeof(uint32_t));
+		at += added->n * sizeof(uint32_t);
+	}
+	*ret_bytes = bytes;
+	return tail;
+}
+
+static int judge_mesh(struct gpumap *map,
+		      const struct gpumap_mesh_request *request)
+{
+	if (request->n_rows > GM_ROWS)
+		return refuse(map, -E2BIG, "a mesh has at most 256 ranks");
+	if (request->n_added > GM_MESH_ADDED)
+		return refuse(map, -E2BIG,
+			      "a mesh has at most 64 groups beside those of "
+			      "its topology");
+	for (uint32_t i = 0; i < request->n_added; i++) {
+		const struct gpumap_mesh_added *added = &request->added[i];
+
+		if (added->name == NULL || gm_object_name(added->name) == 0)
+			return refuse(map, -EINVAL,
+				      "a group's name has between 1 and 63 "
+				      "bytes");
+		if (added->n > GM_ROWS)
+			return refuse(map, -E2BIG,
+				      "a group has at most 256 ranks");
+	}
+	return 0;
+}
+
+int gpumap_mesh_publish(struct gpumap *map,
+			const struct gpumap_mesh_request *request)
+{
+	struct gpumap_mesh_request ours;
+	struct gm_mesh_publish body = { .n_groups = 0 };
+	struct gm_mesh_publish_reply reply;
+	struct gm_call call = { .type = GM_CONTROL_MESH_PUBLISH,
+				.body = &body,
+				.body_bytes = sizeof(body),
+				.reply = &reply,
+				.reply_bytes = sizeof(reply) };
+	size_t bytes;
+	char *tail;
+	int ret = gm_size_in(&ours, sizeof(ours), request);
+
+	if (ret == 0)
+		ret = gm_map_mine(map);
+	if (ret == 0)
+		ret = gm_map_put_name(map, ours.name, body.name);
+	if (ret == 0)
+		ret = judge_mesh(map, &ours);
+	if (ret != 0)
+		return ret;
+	tail = make_tail(&ours, &bytes);
+	if (tail == NULL)
+		return -ENOMEM;
+	body.topology = ours.topology;
+	body.n_rows = ours.n_rows;
+	body.tp = ours.tp;
+	body.pp = ours.pp;
+	body.dp = ours.dp;
+	body.n_groups = ours.n_added;
+	call.tail[0] = (struct iovec){ tail, bytes };
+	call.n_tail = 1;
+	ret = gm_map_call(map, &call, 0);
+	free(tail);
+	return ret;
+}
+
+int gpumap_mesh_release(struct gpumap *map, const char *name)
+{
+	return gm_map_release(map, GM_KIND_MESH, name);
+}
+
+int gpumap_mesh_pin(struct gpumap *map, const char *name, const char *group,
+		    uint32_t table, struct gpumap_view *ret_view,
+		    uint64_t *ret_pin)
+{
+	struct gm_pin_reply reply;
+	int ret;
+
+	if (group == NULL)
+		group = "world";
+	if (table != GPUMAP_MESH_ROWS && table != GPUMAP_MESH_RANKS)
+		return refuse(map, -EINVAL, "a mesh has no such table");
+	if (gm_object_name(group) == 0)
+		return refuse(map, -EINVAL,
+			      "a group's name has between 1 and 63 bytes");
+	ret = gm_map_pin(map, GM_KIND_MESH, name, &reply);
+	if (ret != 0)
+		return ret;
+	ret = -EPROTO;
+	if (reply.unit >> GM_UNIT_BITS == 0)
+		ret = gm_view_pinned(map, gm_meshes_key(name, group), table,
+				     gm_seq_word(reply.version,
+						 (uint32_t)reply.unit),
+				     ret_view);
+	if (ret != 0) {
+		gpumap_unpin(map, reply.claim);
+		return ret;
+	}
+	*ret_pin = reply.claim;
+	return 0;
+}

@@ -20,6 +20,7 @@
  *	visible	 CUDA_VISIBLE_DEVICES	 wait	  completions out of them
  *	exposed	 which rows are here	 scatter  one job, many rows
  *	programs what RUN runs
+ *	scan	 JSON			 model	  checkpoints, see model.h
  *
  * Edges
  *
@@ -293,6 +294,7 @@ enum gm_ticket_state {
 	GM_TICKET_STRAY, /* in flight; nobody asks for it any more */
 	GM_TICKET_BUFFER, /* in flight; ends a buffer, whose index is free then */
 	GM_TICKET_SECOND, /* in flight; the second slot of the one before it */
+	GM_TICKET_MODEL,  /* in flight; of a model that is being loaded */
 	GM_TICKET_DONE    /* a job that has ended and waits for gpumap_poll() */
 };
 
@@ -390,6 +392,9 @@ struct gpumap_session {
 	uint32_t jobs;  /* in flight or waiting for gpumap_poll() */
 	struct gm_ticket *done_first; /* ended, in that order */
 	struct gm_ticket **done_last;
+
+	struct gpumap_model *models; /* all that have not been freed */
+	uint32_t n_loading;          /* of them, those that are not over */
 
 	struct gpumap_tile *tiles; /* of the call that waits */
 	uint32_t tiles_left;
@@ -579,6 +584,17 @@ int gm_buffer_end_reach(struct gpumap_session *session,
 /* The worker is done with what was at this index. */
 void gm_buffers_left(struct gpumap_session *session, uint64_t index);
 void gm_buffers_fini(struct gm_buffers *buffers);
+
+/* ---- models ------------------------------------------------------------- */
+
+/* A GM_TICKET_MODEL of this cookie has ended.  Only notes it. */
+void gm_model_ended(uint64_t cookie, int32_t status);
+
+/* Go on with all that are being loaded. */
+void gm_models_turn(struct gpumap_session *session);
+
+/* The session is being closed. */
+void gm_models_orphan(struct gpumap_session *session);
 
 /* ---- wait --------------------------------------------------------------- */
 

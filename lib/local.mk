@@ -23,11 +23,17 @@ noinst_LTLIBRARIES += %reldir%/libclient.la
 	%reldir%/mask_publish.c \
 	%reldir%/mesh_publish.c \
 	%reldir%/meshes.c \
+	%reldir%/model.c \
+	%reldir%/model.h \
+	%reldir%/model_load.c \
+	%reldir%/model_place.c \
 	%reldir%/named.c \
 	%reldir%/plan.c \
 	%reldir%/programs.c %reldir%/programs.h \
 	%reldir%/publish.c \
 	%reldir%/read.c \
+	%reldir%/scan.c \
+	%reldir%/scan.h \
 	%reldir%/scatter.c \
 	%reldir%/session.c \
 	%reldir%/submit.c \
@@ -35,6 +41,10 @@ noinst_LTLIBRARIES += %reldir%/libclient.la
 	%reldir%/visible.c \
 	%reldir%/visible.h \
 	%reldir%/wait.c \
+	%reldir%/weights.c \
+	%reldir%/weights.h \
+	%reldir%/weights_header.c \
+	%reldir%/weights_index.c \
 	%reldir%/who.c
 
 lib_LTLIBRARIES += %reldir%/libgpumap.la

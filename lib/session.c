@@ -193,6 +193,7 @@ void gpumap_session_close(struct gpumap_session *session)
 
 	if (s == NULL)
 		return;
+	gm_models_orphan(s);
 	/* In a child nothing is mapped there, or something else by now. */
 	if (gm_guard_mine(&s->mine)) {
 		if (s->client != NULL)

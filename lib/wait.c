@@ -66,6 +66,8 @@ static int settle(struct gpumap_session *s, struct gm_pair *pair,
 	} else {
 		if (t->state == GM_TICKET_BUFFER)
 			gm_buffers_left(s, t->cookie);
+		else if (t->state == GM_TICKET_MODEL)
+			gm_model_ended(t->cookie, status);
 		ret_done = NULL;
 	}
 	t->state = GM_TICKET_FREE;
@@ -392,6 +394,8 @@ int gpumap_poll(struct gpumap_session *session, struct gpumap_done *ret_done,
 		return -EINVAL;
 	gm_session_awake(session);
 	ret = gm_session_reap(session, ret_done, n);
+	if (session->n_loading > 0)
+		gm_models_turn(session);
 	if (ret != 0)
 		return ret;
 	if (session->n_busy > 0 &&
@@ -415,6 +419,8 @@ int gpumap_wait(struct gpumap_session *session, struct gpumap_done *ret_done,
 	gm_session_awake(session);
 	for (;;) {
 		ret = gm_session_reap(session, ret_done, n);
+		if (session->n_loading > 0)
+			gm_models_turn(session);
 		if (ret != 0)
 			return ret;
 		if (session->jobs == 0)

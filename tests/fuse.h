@@ -27,6 +27,8 @@ struct fuse_orders {
 	uint64_t fails_from; /* offset of the first byte that is not read */
 	int32_t error;       /* that it is not read with, 0: no answer at all */
 	uint64_t unanswered; /* written by the child */
+	uint32_t head_bytes; /* that the file begins with, instead of its own */
+	char head[1024];
 };
 
 struct fuse {
@@ -82,6 +84,9 @@ static inline void fuse_read(const struct fuse *f, uint64_t unique,
 		return;
 	}
 	load_fill(body, in->offset, n);
+	for (uint64_t i = in->offset;
+	     i < f->orders->head_bytes && i < in->offset + n; i++)
+		body[i - in->offset] = f->orders->head[i];
 	fuse_answer(f->fd, unique, 0, body, n);
 }
 

@@ -986,6 +986,23 @@ gm_tests += %reldir%/agent_load_stuck
 	%reldir%/fuse.h %reldir%/load_story.h $(gm_story)
 %canon_reldir%_agent_load_stuck_LDADD = $(gm_story_libs)
 
+# Checkpoints that are loaded.
+gm_model = %reldir%/shards.h $(gm_load)
+gm_tests += %reldir%/agent_model
+%canon_reldir%_agent_model_SOURCES = %reldir%/agent_model.c $(gm_model) \
+	$(gm_story)
+%canon_reldir%_agent_model_LDADD = $(gm_story_libs)
+gm_tests += %reldir%/agent_cuda_model
+%canon_reldir%_agent_cuda_model_CPPFLAGS = $(AM_CPPFLAGS) -DSTAGE_CUDA
+%canon_reldir%_agent_cuda_model_SOURCES = %reldir%/agent_model.c $(gm_model) \
+	$(gm_cuda_story)
+%canon_reldir%_agent_cuda_model_LDADD = $(gm_cuda_story_libs)
+
+gm_tests += %reldir%/agent_model_faults
+%canon_reldir%_agent_model_faults_SOURCES = %reldir%/agent_model_faults.c \
+	%reldir%/fuse.h $(gm_model) $(gm_story)
+%canon_reldir%_agent_model_faults_LDADD = $(gm_story_libs)
+
 # What gpumapd keeps of buffers, with workers that do as they are told.
 gm_claims = %reldir%/claims.h %reldir%/odd_worker.h %reldir%/raw.h \
 	$(gm_story)

@@ -115,6 +115,15 @@ gm_fuzz += %reldir%/fuzz_topology
 	-DFUZZ_NAME='"topology"'
 %canon_reldir%_fuzz_topology_LDFLAGS = $(gm_fuzz_ldflags)
 %canon_reldir%_fuzz_topology_LDADD = agent/plan/libplan.la
+
+gm_fuzz += %reldir%/fuzz_weights
+%canon_reldir%_fuzz_weights_SOURCES = %reldir%/fuzz_weights.c \
+	%reldir%/fuzz.h $(gm_fuzz_main)
+%canon_reldir%_fuzz_weights_CPPFLAGS = $(AM_CPPFLAGS) \
+	-DFUZZ_NAME='"weights"'
+%canon_reldir%_fuzz_weights_LDFLAGS = $(gm_fuzz_ldflags)
+%canon_reldir%_fuzz_weights_LDADD = agent/plan/libplan.la lib/libclient.la \
+	shm/libshm.la
 endif
 
 gm_fuzz += %reldir%/fuzz_segment

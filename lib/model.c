@@ -1,0 +1,423 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "lib/model.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- begin ----------------------------------------------------------------- */
+
+static int refuse(struct gpumap_session *s, int error, const char *why)
+{
+	gm_map_refuse(s->map, why);
+	return error;
+}
+
+/* The map as it is now: what is published later is for others. */
+struct layers {
+	struct gpumap_layers facts;
+	uint32_t *rows;
+	uint64_t *bytes;
+};
+
+static int read_rows(const struct gpumap *map, const char *name,
+		     struct layers *l)
+{
+	uint32_t n = 0;
+	int ret;
+
+	do {
+		free(l->rows);
+		free(l->bytes);
+		l->rows = calloc(n + 1, sizeof(*l->rows));
+		l->bytes = calloc(n + 1, sizeof(*l->bytes));
+		if (l->rows == NULL || l->bytes == NULL)
+			return -ENOMEM;
+		l->facts.size = sizeof(l->facts);
+		ret = gpumap_layers_read(map, name, &l->facts, l->rows,
+					 l->bytes, n, NULL, 0);
+		n = l->facts.n_layers;
+	} while (ret == -ENOBUFS);
+	return ret;
+}
+
+static int read_layers(struct gpumap_session *s, const char *name,
+		       struct layers *l)
+{
+	struct gm_reason why;
+	int ret = read_rows(s->map, name, l);
+
+	if (ret == 0 && l->facts.setting == GPUMAP_SETTING_NCCL)
+		ret = gm_reason_set(&why, -EOPNOTSUPP,
+				    "layer map \"%.63s\" gives each row a part "
+				    "of every layer, and whole tensors are "
+				    "loaded; make a map by layers",
+				    name);
+	else if (ret == -ENOENT)
+		gm_reason_set(&why, ret,
+			      "no layer map is named \"%.63s\"; publish it, or "
+			      "plan it with --commit",
+			      name);
+	else
+		gm_reason_set(&why, ret, "layer map \"%.63s\": %s", name,
+			      gpumap_strerror(ret));
+	if (ret != 0)
+		gm_map_refuse(s->map, why.text);
+	return ret;
+}
+
+static int judge_opts(struct gpumap_session *s,
+		      const struct gpumap_model_opts *opts)
+{
+	if ((opts->flags & ~GPUMAP_BUFFER_EXPORTABLE) != 0)
+		return opts->flags == GPUMAP_BUFFER_READ_ONLY ? -EINVAL
+							      : -E2BIG;
+	if (opts->path == NULL || opts->path[0] == '\0')
+		return refuse(s, -EINVAL,
+			      "no path: give the directory of a "
+			      "checkpoint");
+	if ((opts->rows == NULL) != (opts->n_rows == 0) ||
+	    (opts->layers == NULL && opts->n_rows != 1))
+		return refuse(s, -EINVAL,
+			      "neither a layer map nor one row: "
+			      "say where the model is to go");
+	/* Agents from CAST on know LOAD. */
+	return s->takes_casts ? 0 : -EOPNOTSUPP;
+}
+
+/* Queue pairs of all its rows, so that none is waited for later. */
+static int open_lanes(struct gpumap_model *m)
+{
+	struct gm_pair *pair;
+	int ret = 0;
+
+	if (m->n_lanes == 0)
+		return gm_reason_set(&m->why, -EINVAL,
+				     "nothing of this model belongs to these "
+				     "rows");
+	for (uint32_t i = 0; ret == 0 && i < m->n_lanes; i++)
+		ret = gm_session_pair(m->session, m->lanes[i].row, &pair);
+	return ret;
+}
+
+static int place(struct gpumap_model *m, const struct gpumap_model_opts *opts)
+{
+	struct layers layers = { 0 };
+	struct gm_model_plan plan = { .name = opts->layers,
+				      .only = opts->rows,
+				      .n_only = opts->n_rows };
+	int ret = 0;
+
+	if (opts->layers != NULL)
+		ret = read_layers(m->session, opts->layers, &layers);
+	else
+		plan.base = opts->rows[0];
+	if (ret == 0 && opts->layers != NULL) {
+		plan.rows = layers.rows;
+		plan.bytes = layers.bytes;
+		plan.n_layers = layers.facts.n_layers;
+		plan.base = layers.facts.base_row;
+	}
+	if (ret == 0)
+		ret = gm_weights_read(opts->path, &m->why, &m->weights);
+	if (ret == 0)
+		ret = gm_model_place(m, &plan);
+	if (ret == 0)
+		ret = open_lanes(m);
+	free(layers.rows);
+	free(layers.bytes);
+	return ret;
+}
+
+static void drop(struct gpumap_model *m)
+{
+	gm_weights_free(&m->weights);
+	free(m->places);
+	free(m->files);
+	free(m->runs);
+	free(m->buffers);
+	free(m->lanes);
+	free(m);
+}
+
+int gpumap_load_model(struct gpumap_session *session,
+		      const struct gpumap_model_opts *opts,
+		      struct gpumap_model **ret_model)
+{
+	struct gpumap_model_opts ours;
+	struct gpumap_model *m;
+	int ret = gm_session_usable(session);
+
+	if (ret == 0)
+		ret = gm_size_in(&ours, sizeof(ours), opts);
+	if (ret == 0) {
+		gm_map_refuse(session->map, "");
+		ret = judge_opts(session, &ours);
+	}
+	if (ret != 0)
+		return ret;
+	m = calloc(1, sizeof(*m));
+	if (m == NULL)
+		return -ENOMEM;
+	m->session = session;
+	m->flags = ours.flags;
+	m->state = GPUMAP_MODEL_ALLOCATING;
+	ret = place(m, &ours);
+	if (ret != 0) {
+		if (m->why.text[0] != '\0')
+			gm_map_refuse(session->map, m->why.text);
+		drop(m);
+		return ret;
+	}
+	m->next = session->models;
+	session->models = m;
+	session->n_loading++;
+	gm_model_turn(m);
+	*ret_model = m;
+	return 0;
+}
+
+/* ---- progress --------------------------------------------------------------- */
+
+/* In this process? */
+static bool is_ours(const struct gpumap_model *m)
+{
+	return m->session == NULL || gm_guard_mine(&m->session->mine);
+}
+
+/* Bytes in a second, of those looks that are kept. */
+static uint64_t rate_of(const struct gpumap_model *m, uint64_t now)
+{
+	uint32_t n = m->n_looks < GM_MODEL_LOOKS ? m->n_looks : GM_MODEL_LOOKS;
+	const struct gm_model_look *first =
+		&m->looks[(m->n_looks - n) % GM_MODEL_LOOKS];
+	uint64_t ns, bytes;
+
+	if (m->state == GPUMAP_MODEL_LOADED) {
+		ns = m->ended_ns - m->begun_ns;
+		bytes = m->total;
+	} else {
+		ns = n > 0 ? now - first->ns : 0;
+		bytes = n > 0 ? m->loaded - first->bytes : 0;
+	}
+	return ns > 0 ? (uint64_t)((double)bytes * 1e9 / (double)ns) : 0;
+}
+
+static void put_progress(const struct gpumap_model *m,
+			 struct gpumap_model_progress *p)
+{
+	uint64_t now = m->ended_ns != 0 ? m->ended_ns : gm_now_ns();
+
+	p->state = m->state;
+	p->status = m->status;
+	p->bytes = m->loaded;
+	p->total_bytes = m->total;
+	p->elapsed_ns = m->begun_ns != 0 ? now - m->begun_ns : 0;
+	p->bytes_per_second = rate_of(m, now);
+	p->left_ns = UINT64_MAX;
+	if (m->loaded == m->total)
+		p->left_ns = 0;
+	else if (p->bytes_per_second > 0)
+		p->left_ns = (uint64_t)((double)(m->total - m->loaded) * 1e9 /
+					(double)p->bytes_per_second);
+	p->n_tensors = (uint32_t)m->weights.n;
+	p->n_buffers = m->n_buffers;
+}
+
+/* What has failed says why at every call, whatever was asked for since. */
+static int outcome(const struct gpumap_model *m)
+{
+	if (m->state == GPUMAP_MODEL_LOADED)
+		return 1;
+	if (m->state != GPUMAP_MODEL_FAILED)
+		return 0;
+	if (m->session != NULL)
+		gm_map_refuse(m->session->map, m->why.text);
+	return m->status;
+}
+
+int gpumap_model_progress(struct gpumap_model *model,
+			  struct gpumap_model_progress *ret_progress)
+{
+	struct gpumap_model_progress progress = { 0 };
+	int ret = is_ours(model) ? 0 : -EOWNERDEAD;
+
+	if (ret == 0 && ret_progress != NULL) {
+		progress.size = ret_progress->size;
+		ret = gm_size_out(progress.size,
+				  offsetof(struct gpumap_model_progress,
+					   elapsed_ns),
+				  sizeof(progress));
+	}
+	if (ret != 0)
+		return ret;
+	if (!gm_model_is_over(model)) {
+		gm_session_awake(model->session);
+		gm_session_reap(model->session, NULL, 0);
+		gm_models_turn(model->session);
+	}
+	put_progress(model, &progress);
+	if (ret_progress != NULL)
+		memcpy(ret_progress, &progress, progress.size);
+	return outcome(model);
+}
+
+int gpumap_model_wait(struct gpumap_model *model, uint64_t deadline_ns)
+{
+	struct gpumap_session *s = model->session;
+	bool first = true;
+	int ret;
+
+	if (!is_ours(model))
+		return -EOWNERDEAD;
+	if (!gm_model_is_over(model))
+		gm_session_awake(s);
+	for (;;) {
+		if (!gm_model_is_over(model)) {
+			gm_session_reap(s, NULL, 0);
+			gm_models_turn(s);
+		}
+		if (gm_model_is_over(model)) {
+			ret = outcome(model);
+			return ret == 1 ? 0 : ret;
+		}
+		ret = gm_model_turn(model);
+		if (ret == 0)
+			ret = gm_session_idle(s, deadline_ns, first);
+		if (ret != 0)
+			return ret;
+		first = false;
+	}
+}
+
+/* ---- end -------------------------------------------------------------------- */
+
+int gpumap_model_cancel(struct gpumap_model *model)
+{
+	if (!is_ours(model))
+		return -EOWNERDEAD;
+	if (gm_model_is_over(model) || model->state == GPUMAP_MODEL_ENDING)
+		return 0;
+	gm_reason_set(&model->why, -ECANCELED, "it was cancelled");
+	gm_model_fail(model, -ECANCELED);
+	gm_models_turn(model->session);
+	return 0;
+}
+
+static void unlink_model(struct gpumap_model *m)
+{
+	struct gpumap_model **at = &m->session->models;
+
+	while (*at != m)
+		at = &(*at)->next;
+	*at = m->next;
+	if (!gm_model_is_over(m))
+		m->session->n_loading--;
+}
+
+/* What has been loaded ends as what has not: a step at a time. */
+static void begin_end(struct gpumap_model *m)
+{
+	if (m->state == GPUMAP_MODEL_LOADED) {
+		m->state = GPUMAP_MODEL_ENDING;
+		m->status = -ECANCELED;
+		m->session->n_loading++;
+	} else {
+		gm_model_fail(m, -ECANCELED);
+	}
+}
+
+int gpumap_model_free(struct gpumap_model *model)
+{
+	if (model == NULL)
+		return 0;
+	if (model->session != NULL && is_ours(model)) {
+		begin_end(model);
+		gpumap_model_wait(model, GPUMAP_NO_DEADLINE);
+		if (!gm_model_is_over(model))
+			return -EAGAIN;
+	}
+	if (model->session != NULL)
+		unlink_model(model);
+	drop(model);
+	return 0;
+}
+
+/* ---- tensors ---------------------------------------------------------------- */
+
+static int put_tensor(const struct gpumap_model *m, size_t i,
+		      struct gpumap_tensor *ret_tensor)
+{
+	const struct gm_weight *w = &m->weights.v[i];
+	const struct gm_model_place *place = &m->places[i];
+	struct gpumap_tensor tensor = {
+		.size = ret_tensor->size,
+		.name = w->name,
+		.type = gm_weights_type(w->type),
+		.dtype = gm_weights_dtype(w->type),
+		.n_dims = w->n_dims,
+		.shape = m->weights.dims + w->shape,
+		.row = place->row,
+		.layer = place->layer,
+		.at = place->at,
+		.bytes = w->bytes,
+	};
+	int ret = gm_size_out(tensor.size, offsetof(struct gpumap_tensor, row),
+			      sizeof(tensor));
+
+	if (ret != 0)
+		return ret;
+	if (m->state == GPUMAP_MODEL_LOADED && place->buffer != UINT32_MAX)
+		tensor.buffer = m->buffers[place->buffer].handle;
+	memcpy(ret_tensor, &tensor, tensor.size);
+	return 0;
+}
+
+int gpumap_model_find(const struct gpumap_model *model, const char *name,
+		      struct gpumap_tensor *ret_tensor)
+{
+	const struct gm_weight *w = gm_weights_find(&model->weights, name);
+
+	if (w == NULL)
+		return -ENOENT;
+	return put_tensor(model, (size_t)(w - model->weights.v), ret_tensor);
+}
+
+int gpumap_model_next(const struct gpumap_model *model, uint32_t *cursor,
+		      struct gpumap_tensor *ret_tensor)
+{
+	int ret;
+
+	if (*cursor >= model->weights.n)
+		return 0;
+	ret = put_tensor(model, *cursor, ret_tensor);
+	if (ret != 0)
+		return ret;
+	++*cursor;
+	return 1;
+}
+
+uint32_t gpumap_model_buffers(const struct gpumap_model *model,
+			      struct gpumap_model_buffer *ret_buffers,
+			      uint32_t n)
+{
+	for (uint32_t i = 0; i < model->n_lanes; i++) {
+		const struct gm_model_lane *lane = &model->lanes[i];
+
+		for (uint32_t j = lane->buffer; j < lane->end_buffer; j++) {
+			const struct gm_model_buffer *buffer =
+				&model->buffers[j];
+
+			if (j >= n)
+				continue;
+			ret_buffers[j] = (struct gpumap_model_buffer){
+				.bytes = buffer->bytes, .row = lane->row
+			};
+			if (model->state == GPUMAP_MODEL_LOADED)
+				ret_buffers[j].buffer = buffer->handle;
+		}
+	}
+	return model->n_buffers;
+}

@@ -1,0 +1,484 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * A model on its way: memory first, on all rows at once, so that what does not fit
+ * is known before anything is read; then pieces; and where anything fails, nothing
+ * new, the end of what is in flight, and everything back.
+ *
+ * Completions only leave notes, wherever they are taken.  What follows from them is
+ * done in gm_model_turn().
+ */
+
+#include "lib/model.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "shm/point.h"
+
+/* ---- failure --------------------------------------------------------------- */
+
+static const char *file_name(const struct gpumap_model *m, uint32_t file)
+{
+	return gm_reason_path(m->weights.files[file].name);
+}
+
+void gm_model_fail(struct gpumap_model *model, int32_t status)
+{
+	if (model->state == GPUMAP_MODEL_ENDING || gm_model_is_over(model))
+		return;
+	model->status = status;
+	model->state = GPUMAP_MODEL_ENDING;
+}
+
+/* Of a request: what the agent or the library has said, with what it was for. */
+static void fail_saying(struct gpumap_model *m, int ret, const char *what)
+{
+	const char *why = gpumap_refusal(m->session->map);
+	char said[GM_WHY];
+
+	memcpy(said, why, strnlen(why, GM_WHY - 1) + 1);
+	said[GM_WHY - 1] = '\0';
+	gm_reason_set(&m->why, ret, "%.100s: %.150s", what,
+		      said[0] != '\0' ? said : gpumap_strerror(ret));
+	gm_model_fail(m, ret);
+}
+
+static void alloc_failed(struct gpumap_model *m, const struct gm_model_op *op,
+			 int32_t status)
+{
+	uint64_t bytes = op->lane->bytes;
+	uint32_t row = op->lane->row;
+
+	if (status == -ENOMEM)
+		gm_reason_set(&m->why, status,
+			      "row %u is full: what belongs there has %" PRIu64
+			      " bytes; free some, or make a map with less of "
+			      "it there",
+			      row, bytes);
+	else if (status == -EDQUOT)
+		gm_reason_set(&m->why, status,
+			      "this user may not have %" PRIu64
+			      " bytes on row %u; have them reserved, by "
+			      "gpumapctl plan --commit, or make a map with "
+			      "less of it there",
+			      bytes, row);
+	else
+		gm_reason_set(&m->why, status, "memory on row %u: %s", row,
+			      gpumap_strerror(status));
+}
+
+static void load_failed(struct gpumap_model *m, const struct gm_model_op *op,
+			int32_t status)
+{
+	const char *name = file_name(m, op->file);
+	uint32_t row = op->lane->row;
+
+	switch (status) {
+	case -ENODATA:
+		gm_reason_set(&m->why, status,
+			      "%s has become shorter while it was loaded; "
+			      "fetch it again",
+			      name);
+		break;
+	case -EREMOTEIO:
+		gm_reason_set(&m->why, status,
+			      "%s: its storage, or its file system, failed a "
+			      "read; see the kernel's log",
+			      name);
+		break;
+	case -EACCES:
+	case -EBADF:
+		gm_reason_set(&m->why, status,
+			      "%s: the worker of row %u may not read it; see "
+			      "the kernel's audit log",
+			      name, row);
+		break;
+	case -EIO:
+		gm_reason_set(&m->why, status,
+			      "the worker of row %u died while %s was loaded; "
+			      "load the model again",
+			      row, name);
+		break;
+	default:
+		gm_reason_set(&m->why, status, "%s to row %u: %s", name, row,
+			      gpumap_strerror(status));
+	}
+}
+
+/* ---- completions ------------------------------------------------------------ */
+
+void gm_model_ended(uint64_t cookie, int32_t status)
+{
+	struct gm_model_op *op = (struct gm_model_op *)(uintptr_t)cookie;
+	struct gpumap_model *m = op->model;
+
+	op->busy = false;
+	op->lane->n_busy--;
+	if (!op->is_alloc) {
+		m->files[op->file].left -= op->bytes;
+		m->loaded += status == 0 ? op->bytes : 0;
+	} else if (status != 0) {
+		gm_buffers_left(m->session,
+				gm_handle_index(m->buffers[op->buffer].handle));
+		m->buffers[op->buffer].handle = 0;
+	}
+	if (status == 0 || m->state == GPUMAP_MODEL_ENDING)
+		return;
+	if (op->is_alloc)
+		alloc_failed(m, op, status);
+	else
+		load_failed(m, op, status);
+	gm_model_fail(m, status);
+}
+
+/* ---- submission ------------------------------------------------------------- */
+
+static struct gm_model_op *free_op(struct gm_model_lane *lane)
+{
+	for (uint32_t i = 0; i < GM_MODEL_QUEUED; i++)
+		if (!lane->ops[i].busy)
+			return &lane->ops[i];
+	return NULL;
+}
+
+static void push(struct gpumap_model *m, struct gm_pair *pair,
+		 struct gm_model_op *op, struct gpumap_job *job)
+{
+	job->dtype = GPUMAP_DTYPE_U8;
+	job->cookie = (uintptr_t)op;
+	op->busy = true;
+	op->lane->n_busy++;
+	gm_session_awake(m->session);
+	gm_pair_push(m->session, pair, job, 1, GM_TICKET_MODEL, true);
+	GM_POINT("model_submitted");
+}
+
+/* The lane's next buffer.  Returns 0, or -EAGAIN for want of credit. */
+static int begin_alloc(struct gpumap_model *m, struct gm_model_lane *lane)
+{
+	struct gm_pair *pair = m->session->pairs[lane->row];
+	struct gm_model_buffer *mine = &m->buffers[lane->next_buffer];
+	struct gm_model_op *op = &lane->ops[0];
+	struct gm_buffer *buffer;
+	struct gpumap_job job;
+	int ret;
+
+	/* Another for a FREE. */
+	if (!gm_pair_has_credit(pair, 2))
+		return -EAGAIN;
+	ret = gm_buffers_take(m->session, GM_BUFFER_DEVICE, lane->row, &buffer);
+	if (ret != 0) {
+		fail_saying(m, ret, "a buffer for the model");
+		return 0;
+	}
+	if (lane->next_buffer == lane->buffer)
+		lane->incarnation = gm_get(&pair->queue->incarnation);
+	buffer->bytes = mine->bytes;
+	buffer->flags = m->flags;
+	mine->handle = buffer->handle;
+	op->is_alloc = true;
+	op->buffer = lane->next_buffer++;
+	op->bytes = mine->bytes;
+	job = (struct gpumap_job){ .op = GPUMAP_OP_ALLOC,
+				   .n = mine->bytes,
+				   .pattern = m->flags,
+				   .dst_buffer = mine->handle };
+	push(m, pair, op, &job);
+	return 0;
+}
+
+static bool is_same(const struct stat *a, const struct stat *b)
+{
+	return a->st_dev == b->st_dev && a->st_ino == b->st_ino &&
+	       a->st_size == b->st_size &&
+	       a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
+	       a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
+}
+
+/* What was read of it holds only as long as it is the same file. */
+static int judge_again(struct gpumap_model *m, uint32_t file,
+		       const struct stat *now)
+{
+	const struct stat *then = &m->weights.files[file].stat;
+
+	if (now->st_size < then->st_size)
+		return gm_reason_set(&m->why, -ENODATA,
+				     "%s has become shorter since its header "
+				     "was read; fetch it again",
+				     file_name(m, file));
+	if (!is_same(now, then))
+		return gm_reason_set(&m->why, -ESTALE,
+				     "%s has been changed since its header was "
+				     "read; load the model again",
+				     file_name(m, file));
+	return 0;
+}
+
+/* Files are registered when they are come to, as a model may have thousands. */
+static int open_file(struct gpumap_model *m, uint32_t file)
+{
+	struct stat now;
+	int fd, ret;
+
+	if (m->files[file].handle != 0)
+		return 0;
+	fd = gm_weights_open(&m->weights, file, &now);
+	if (fd < 0) {
+		gm_model_fail(m, fd);
+		return fd;
+	}
+	ret = judge_again(m, file, &now);
+	if (ret != 0)
+		gm_model_fail(m, ret);
+	else
+		ret = gpumap_register_file(m->session, fd, 0,
+					   &m->files[file].handle);
+	close(fd);
+	if (ret != 0 && m->state != GPUMAP_MODEL_ENDING)
+		fail_saying(m, ret, file_name(m, file));
+	return ret;
+}
+
+/* The next piece ends where a read does that takes whole blocks. */
+static uint64_t piece_of(const struct gm_model_run *run, uint64_t done)
+{
+	uint64_t left = run->bytes - done;
+	uint64_t most =
+		GM_MODEL_PIECE - (run->from + done) % GM_MODEL_PIECE_ALIGN;
+
+	return left < most ? left : most;
+}
+
+/* As begin_alloc(). */
+static int begin_load(struct gpumap_model *m, struct gm_model_lane *lane,
+		      struct gm_model_op *op)
+{
+	struct gm_pair *pair = m->session->pairs[lane->row];
+	const struct gm_model_run *run = &m->runs[lane->run];
+	uint64_t bytes = piece_of(run, lane->done);
+	struct gpumap_job job;
+	int ret;
+
+	if (!gm_pair_has_credit(pair, 1))
+		return -EAGAIN;
+	if (open_file(m, run->file) != 0)
+		return 0;
+	job = (struct gpumap_job){ .op = GPUMAP_OP_LOAD,
+				   .dtype = GPUMAP_DTYPE_U8,
+				   .n = bytes,
+				   .dst_buffer = m->buffers[run->buffer].handle,
+				   .dst_at = run->to + lane->done,
+				   .src_buffer = m->files[run->file].handle,
+				   .src_at = run->from + lane->done };
+	ret = gm_job_judge(m->session, lane->row, &job);
+	if (ret == 0)
+		ret = gm_buffers_show(m->session, lane->row, &job, 1);
+	if (ret != 0) {
+		fail_saying(m, ret, file_name(m, run->file));
+		return 0;
+	}
+	op->is_alloc = false;
+	op->file = run->file;
+	op->buffer = run->buffer;
+	op->bytes = bytes;
+	lane->done += bytes;
+	if (lane->done == run->bytes) {
+		lane->run++;
+		lane->done = 0;
+	}
+	push(m, pair, op, &job);
+	return 0;
+}
+
+/* ---- a step ----------------------------------------------------------------- */
+
+/* Has a lane nothing in flight, and no room for more, for completions that only
+ * the caller can take? */
+static bool is_stuck(const struct gpumap_model *m,
+		     const struct gm_model_lane *lane)
+{
+	return lane->n_busy == 0 && m->session->pairs[lane->row]->live == 0;
+}
+
+static int turn_alloc(struct gpumap_model *m)
+{
+	bool all = true;
+	int ret = 0;
+
+	for (uint32_t i = 0; i < m->n_lanes; i++) {
+		struct gm_model_lane *lane = &m->lanes[i];
+
+		if (lane->n_busy == 0 && lane->next_buffer < lane->end_buffer &&
+		    m->state == GPUMAP_MODEL_ALLOCATING &&
+		    begin_alloc(m, lane) != 0 && is_stuck(m, lane))
+			ret = -EAGAIN;
+		all = all && lane->n_busy == 0 &&
+		      lane->next_buffer == lane->end_buffer;
+	}
+	if (all && m->state == GPUMAP_MODEL_ALLOCATING) {
+		m->state = GPUMAP_MODEL_LOADING;
+		m->begun_ns = gm_now_ns();
+	}
+	return ret;
+}
+
+/* Memory that went with its worker is not told by any job. */
+static bool is_there(struct gpumap_model *m)
+{
+	for (uint32_t i = 0; i < m->n_lanes; i++) {
+		const struct gm_model_lane *lane = &m->lanes[i];
+		const struct gm_pair *pair = m->session->pairs[lane->row];
+
+		if (gm_get(&pair->queue->incarnation) == lane->incarnation)
+			continue;
+		gm_reason_set(&m->why, -EIO,
+			      "the worker of row %u died while the model was "
+			      "loaded; load it again",
+			      lane->row);
+		gm_model_fail(m, -EIO);
+		return false;
+	}
+	return true;
+}
+
+/* Files that nothing is to be read of any more. */
+static void forget_files(struct gpumap_model *m, bool all)
+{
+	for (uint32_t i = 0; i < m->weights.n_files; i++) {
+		struct gm_model_file *file = &m->files[i];
+
+		if (file->handle == 0 || (file->left != 0 && !all))
+			continue;
+		gpumap_forget(m->session, file->handle);
+		file->handle = 0;
+	}
+}
+
+static int turn_load(struct gpumap_model *m)
+{
+	bool all = true;
+	int ret = 0;
+
+	for (uint32_t i = 0; i < m->n_lanes; i++) {
+		struct gm_model_lane *lane = &m->lanes[i];
+		struct gm_model_op *op;
+
+		while (m->state == GPUMAP_MODEL_LOADING &&
+		       lane->run < lane->end_run &&
+		       (op = free_op(lane)) != NULL) {
+			if (begin_load(m, lane, op) == 0)
+				continue;
+			if (is_stuck(m, lane))
+				ret = -EAGAIN;
+			break;
+		}
+		all = all && lane->n_busy == 0 && lane->run == lane->end_run;
+	}
+	forget_files(m, false);
+	if (all && m->state == GPUMAP_MODEL_LOADING && is_there(m)) {
+		m->state = GPUMAP_MODEL_LOADED;
+		m->ended_ns = gm_now_ns();
+	}
+	return ret;
+}
+
+static int give_back(struct gpumap_model *model)
+{
+	struct gpumap_session *s = model->session;
+	int ret = 0;
+
+	if (s == NULL || gm_session_usable(s) != 0)
+		return 0; /* all of it is gone */
+	forget_files(model, true);
+	for (uint32_t i = 0; i < model->n_buffers; i++) {
+		struct gm_model_buffer *buffer = &model->buffers[i];
+
+		if (gpumap_buffer_free(s, buffer->handle) == -EAGAIN)
+			ret = -EAGAIN;
+		else
+			buffer->handle = 0;
+	}
+	return gm_session_usable(s) != 0 ? 0 : ret;
+}
+
+static bool is_stuck_ending(const struct gpumap_model *m)
+{
+	for (uint32_t i = 0; i < m->n_lanes; i++)
+		if (m->session->pairs[m->lanes[i].row]->live != 0)
+			return false;
+	return true;
+}
+
+static int turn_end(struct gpumap_model *m)
+{
+	/* Of a session that has ended nothing is waited for. */
+	for (uint32_t i = 0; i < m->n_lanes; i++)
+		if (m->lanes[i].n_busy != 0 && m->session->broken == 0)
+			return 0;
+	if (give_back(m) != 0)
+		return is_stuck_ending(m) ? -EAGAIN : 0;
+	m->state = GPUMAP_MODEL_FAILED;
+	return 0;
+}
+
+static void look(struct gpumap_model *m)
+{
+	uint64_t now = gm_now_ns();
+	struct gm_model_look *last =
+		&m->looks[(m->n_looks - 1) % GM_MODEL_LOOKS];
+
+	if (m->n_looks == 0 || now - last->ns >= GM_MODEL_LOOK_NS)
+		m->looks[m->n_looks++ % GM_MODEL_LOOKS] =
+			(struct gm_model_look){ now, m->loaded };
+}
+
+int gm_model_turn(struct gpumap_model *model)
+{
+	int ret = 0;
+
+	if (gm_model_is_over(model))
+		return 0;
+	if (model->session->broken != 0 &&
+	    model->state != GPUMAP_MODEL_ENDING) {
+		gm_reason_set(&model->why, model->session->broken, "%s",
+			      gpumap_strerror(model->session->broken));
+		gm_model_fail(model, model->session->broken);
+	}
+	if (model->state == GPUMAP_MODEL_ALLOCATING)
+		ret = turn_alloc(model);
+	if (model->state == GPUMAP_MODEL_LOADING) {
+		ret = turn_load(model);
+		look(model);
+	}
+	if (model->state == GPUMAP_MODEL_ENDING)
+		ret = turn_end(model);
+	if (gm_model_is_over(model))
+		model->session->n_loading--;
+	return ret;
+}
+
+void gm_models_turn(struct gpumap_session *session)
+{
+	for (struct gpumap_model *m = session->models; m != NULL; m = m->next)
+		gm_model_turn(m);
+}
+
+void gm_models_orphan(struct gpumap_session *session)
+{
+	struct gpumap_model *m, *next;
+
+	for (m = session->models; m != NULL; m = next) {
+		next = m->next;
+		if (m->state != GPUMAP_MODEL_FAILED) {
+			m->state = GPUMAP_MODEL_FAILED;
+			m->status = -ECANCELED;
+			gm_reason_set(&m->why, -ECANCELED,
+				      "its session was closed");
+		}
+		m->session = NULL;
+	}
+}

@@ -1003,6 +1003,11 @@ gm_tests += %reldir%/agent_model_faults
 	%reldir%/fuse.h $(gm_model) $(gm_story)
 %canon_reldir%_agent_model_faults_LDADD = $(gm_story_libs)
 
+gm_tests += %reldir%/agent_ctl_load
+%canon_reldir%_agent_ctl_load_SOURCES = %reldir%/agent_ctl_load.c $(gm_model) \
+	$(gm_story)
+%canon_reldir%_agent_ctl_load_LDADD = $(gm_story_libs) $(JANSSON_LIBS)
+
 # What gpumapd keeps of buffers, with workers that do as they are told.
 gm_claims = %reldir%/claims.h %reldir%/odd_worker.h %reldir%/raw.h \
 	$(gm_story)

@@ -50,7 +50,9 @@ enum gm_exit {
 #define GM_OPT_CHUNK  (UINT64_C(1) << 29)
 #define GM_OPT_MASK   UINT64_C(0x1fe000000)
 #define GM_OPT_PGM    (UINT64_C(1) << 33)
-#define GM_OPT_N      34u
+/* Of load. */
+#define GM_OPT_ONCE (UINT64_C(1) << 34)
+#define GM_OPT_N    35u
 
 /* What the command line said. */
 struct gm_ctl {
@@ -122,6 +124,7 @@ int gm_ctl_who(struct gm_ctl *ctl);
 int gm_ctl_sessions(struct gm_ctl *ctl);
 int gm_ctl_publish(struct gm_ctl *ctl);
 int gm_ctl_release(struct gm_ctl *ctl);
+int gm_ctl_load(struct gm_ctl *ctl);
 int gm_ctl_scatter(struct gm_ctl *ctl);
 int gm_ctl_bench(struct gm_ctl *ctl);
 int gm_ctl_split(struct gm_ctl *ctl);

@@ -30,6 +30,9 @@ static const struct gm_command commands[] = {
 	  gm_ctl_publish, false },
 	{ "release", "NAME", "take a layer map back", 0, 1, gm_ctl_release,
 	  false },
+	{ "load", "NAME --model DIR [--rows LIST] [--once]",
+	  "load a model onto the rows of a layer map, and hold it there",
+	  GM_OPT_MODEL | GM_OPT_ROWS | GM_OPT_ONCE, 1, gm_ctl_load, false },
 	{ "who", "", "who has reserved what", 0, 0, gm_ctl_who, false },
 	{ "sessions", "", "who has a session", 0, 0, gm_ctl_sessions, false },
 	{ "scatter", "[--bytes N] [--op OP] [--rows LIST] [--rounds N]",
@@ -124,6 +127,7 @@ static const struct own_option {
 	{ "file", TEXT, offsetof(struct gm_ctl, mask.file) },
 	{ "tensor", TEXT, offsetof(struct gm_ctl, mask.tensor) },
 	{ "pgm", TEXT, offsetof(struct gm_ctl, mask.pgm) },
+	{ "once", NOTHING, 0 },
 };
 
 #define N_OWN (sizeof(own_options) / sizeof(own_options[0]))

@@ -1673,7 +1673,8 @@ GPUMAP_API int gpumap_program_unload(struct gpumap_session *session,
  * gpumap_register_file - let GPUMAP_OP_LOAD read from a file
  *
  * The file is a regular one or a block device, of any file system but those that
- * the kernel makes up as they are read (/proc, /sys).  Workers read it through a
+ * the kernel makes up as they are read (/proc, /sys) and FUSE ones that are mounted
+ * with direct_io, which io_uring reads wrong.  Workers read it through a
  * description of their own where /proc lets this library open one, past the page
  * cache where its file system takes that; the caller's offset and flags stay as
  * they are.  Nothing is asked of the agent yet: the first job that names it on a

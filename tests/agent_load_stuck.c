@@ -65,6 +65,42 @@ static void errors_are_told_apart(void)
 	close(fd);
 }
 
+/* A file system may give less than it is asked for, in the middle of a file, and
+ * does so at its end. */
+static void short_answers_are_made_up_for(void)
+{
+	static const uint32_t most[] = { 4096, 12288, 65536 };
+	char *memory;
+	struct gpumap_session *session = session_open(&memory);
+	int fd = fuse_open(&fuse);
+	uint64_t file = load_register(session, fd);
+
+	for (size_t i = 0; i < sizeof(most) / sizeof(most[0]); i++) {
+		uint64_t n = 2 * MIB - 7;
+
+		fuse.orders->most = most[i];
+		memset(memory, 0, 3 * MIB);
+		if (!EQ(load(session, 0, file, 4096, n, memory), 0) ||
+		    !OK(load_matches(memory, 4096, n)))
+			NOTE("of %u bytes", most[i]);
+		EQ(load(session, 0, file, FUSE_FILE_BYTES - 3, 3, memory), 0);
+		OK(load_matches(memory, FUSE_FILE_BYTES - 3, 3));
+		EQ(load(session, 0, file, FUSE_FILE_BYTES - 3, 4, memory),
+		   -ENODATA);
+	}
+	close(fd);
+	/* Then the kernel would make it up wrong. */
+	fuse.orders->open_flags = FOPEN_DIRECT_IO;
+	fd = fuse_open(&fuse);
+	EQ(load(session, 0, load_register(session, fd), 0, MIB, memory),
+	   -EOPNOTSUPP);
+	OK(strstr(gpumap_refusal(map), "mount it without"));
+	fuse.orders->open_flags = 0;
+	fuse.orders->most = 0;
+	gpumap_session_close(session);
+	close(fd);
+}
+
 /* So many LOADs that are never answered, each of its own session. */
 static void get_stuck(struct gpumap_session **sessions, int n, int fd)
 {
@@ -179,6 +215,7 @@ int main(void)
 	}
 	if (OK(agent_start(&agent)) && OK((map = story_attach(&agent)))) {
 		errors_are_told_apart();
+		short_answers_are_made_up_for();
 		who_is_stuck_can_leave();
 		others_load_meanwhile();
 		a_deadline_ends_what_is_stuck();

@@ -27,6 +27,8 @@ struct fuse_orders {
 	uint64_t fails_from; /* offset of the first byte that is not read */
 	int32_t error;       /* that it is not read with, 0: no answer at all */
 	uint64_t unanswered; /* written by the child */
+	uint32_t open_flags; /* FOPEN_* */
+	uint32_t most; /* bytes of an answer, 0: as many as are asked for */
 	uint32_t head_bytes; /* that the file begins with, instead of its own */
 	char head[1024];
 };
@@ -83,6 +85,8 @@ static inline void fuse_read(const struct fuse *f, uint64_t unique,
 			f->orders->unanswered++;
 		return;
 	}
+	if (f->orders->most && n > f->orders->most)
+		n = f->orders->most;
 	load_fill(body, in->offset, n);
 	for (uint64_t i = in->offset;
 	     i < f->orders->head_bytes && i < in->offset + n; i++)
@@ -101,7 +105,7 @@ static inline void fuse_serve_one(const struct fuse *f, const char *request)
 				      .flags = FUSE_MAX_PAGES,
 				      .max_pages = 256 };
 	struct fuse_entry_out entry = { .nodeid = 2, .attr = fuse_attr_of(2) };
-	struct fuse_open_out open_out = { .open_flags = FOPEN_DIRECT_IO };
+	struct fuse_open_out open_out = { .open_flags = f->orders->open_flags };
 	struct fuse_attr_out attr;
 
 	memcpy(&in, request, sizeof(in));

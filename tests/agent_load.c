@@ -482,6 +482,29 @@ static void a_file_is_forgotten_when_it_is_loaded(void)
 	gives_back();
 }
 
+/* More than a session has places for at first: each is given back. */
+static void files_come_and_go(void)
+{
+	struct gpumap_session *session = session_open(map);
+	char *memory = arena(session, 0, 4096);
+	int fd = load_file(".", 4096), status = 0;
+
+	for (int i = 0; i < 150 && status == 0; i++) {
+		uint64_t file = 0;
+
+		status = gpumap_register_file(session, fd, 0, &file);
+		if (status == 0)
+			status = load(session, 0, file, 0, 4096, memory);
+		if (status == 0)
+			status = gpumap_forget(session, file);
+	}
+	EQ(status, 0);
+	OK(lets_go(0));
+	gpumap_session_close(session);
+	close(fd);
+	gives_back();
+}
+
 /* The library's connection is one of them, and so is what stands by. */
 static void count_what_is_held(void)
 {
@@ -513,5 +536,6 @@ int main(void)
 	a_load_keeps_its_place();
 	sessions_load_beside_each_other();
 	a_file_is_forgotten_when_it_is_loaded();
+	files_come_and_go();
 	return stage_finish(&agent, map);
 }

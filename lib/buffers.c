@@ -21,6 +21,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "lib/shares.h"
+
 #define ROOM_FIRST 64u
 
 _Static_assert(GM_ROWS <= 256, "a row fits a handle");
@@ -220,12 +222,15 @@ int gm_buffer_forget(struct gpumap_session *session, uint64_t handle)
 }
 
 /* An export ends with its buffer, or before. */
-static int end_export(struct gpumap_session *s, struct gm_buffer *buffer)
+int gm_buffer_end_export(struct gpumap_session *session,
+			 struct gm_buffer *buffer)
 {
-	int ret = buffer->exported ? gm_buffer_forget(s, buffer->handle) : 0;
+	int ret = 0;
 
+	if (buffer->exported)
+		ret = gm_buffer_forget(session, buffer->handle);
 	if (ret == 0)
-		buffer->exported = false;
+		buffer->exported = buffer->numbered = false;
 	return ret;
 }
 
@@ -249,7 +254,7 @@ static int free_own(struct gpumap_session *s, struct gm_buffer *buffer)
 	if (ret == 0)
 		ret = gm_buffer_end_reach(s, buffer);
 	if (ret == 0)
-		ret = end_export(s, buffer);
+		ret = gm_buffer_end_export(s, buffer);
 	if (ret != 0)
 		return ret;
 	gm_session_awake(s);
@@ -344,7 +349,7 @@ int gpumap_forget(struct gpumap_session *session, uint64_t buffer)
 	if (mine->imported || gm_handle_kind(buffer) == GM_BUFFER_PROGRAM)
 		return -EINVAL;
 	if (gm_handle_kind(buffer) == GM_BUFFER_DEVICE)
-		return end_export(session, mine);
+		return gm_buffer_end_export(session, mine);
 	if (gm_buffer_is_shown(mine))
 		ret = gm_buffer_forget(session, buffer);
 	if (ret == 0)
@@ -354,16 +359,32 @@ int gpumap_forget(struct gpumap_session *session, uint64_t buffer)
 
 /* ---- sharing -------------------------------------------------------------- */
 
-int gpumap_buffer_export(struct gpumap_session *session, uint64_t buffer,
-			 uint64_t *ret_export)
+int gm_buffer_export(struct gpumap_session *session, struct gm_buffer *buffer,
+		     uint32_t flags, uint64_t *ret_export)
 {
-	struct gm_export_ask body = { .handle = buffer };
+	struct gm_export_ask body = { .handle = buffer->handle,
+				      .flags = flags };
 	struct gm_export_reply reply;
 	struct gm_call call = { .type = GM_CONTROL_EXPORT,
 				.body = &body,
 				.body_bytes = sizeof(body),
 				.reply = &reply,
 				.reply_bytes = sizeof(reply) };
+	int ret = gm_session_call(session, &call, 0);
+
+	if (ret != 0)
+		return ret;
+	if (reply.id == 0 ||
+	    gm_export_row(reply.id) != gm_handle_row(buffer->handle))
+		return -EPROTO;
+	buffer->exported = true;
+	*ret_export = reply.id;
+	return 0;
+}
+
+int gpumap_buffer_export(struct gpumap_session *session, uint64_t buffer,
+			 uint64_t *ret_export)
+{
 	struct gm_buffer *mine;
 	int ret = gm_session_usable(session);
 
@@ -374,14 +395,10 @@ int gpumap_buffer_export(struct gpumap_session *session, uint64_t buffer,
 		return -ESTALE;
 	if ((mine->flags & GPUMAP_BUFFER_EXPORTABLE) == 0)
 		return -EINVAL;
-	ret = gm_session_call(session, &call, 0);
-	if (ret != 0)
-		return ret;
-	if (reply.id == 0 || gm_export_row(reply.id) != gm_handle_row(buffer))
-		return -EPROTO;
-	mine->exported = true;
-	*ret_export = reply.id;
-	return 0;
+	ret = gm_buffer_export(session, mine, 0, ret_export);
+	if (ret == 0)
+		mine->numbered = true;
+	return ret;
 }
 
 static int request_import(struct gpumap_session *s, struct gm_buffer *buffer,
@@ -407,20 +424,14 @@ static int request_import(struct gpumap_session *s, struct gm_buffer *buffer,
 	return 0;
 }
 
-int gpumap_buffer_import(struct gpumap_session *session, uint64_t export_id,
-			 uint32_t flags, uint64_t *ret_buffer)
+int gm_buffer_import(struct gpumap_session *session, uint64_t export_id,
+		     uint32_t flags, struct gm_buffer **ret_buffer)
 {
 	uint32_t row = gm_export_row(export_id);
 	struct gm_buffer *buffer;
 	struct gm_pair *pair;
-	int ret = gm_session_usable(session);
+	int ret = gm_session_pair(session, row, &pair);
 
-	if (ret == 0 && flags == GPUMAP_BUFFER_EXPORTABLE)
-		ret = -EINVAL;
-	if (ret == 0 && (flags & ~GPUMAP_BUFFER_READ_ONLY) != 0)
-		ret = -E2BIG;
-	if (ret == 0)
-		ret = gm_session_pair(session, row, &pair);
 	if (ret == 0)
 		ret = gm_buffers_take(session, GM_BUFFER_DEVICE, row, &buffer);
 	if (ret != 0)
@@ -432,8 +443,25 @@ int gpumap_buffer_import(struct gpumap_session *session, uint64_t export_id,
 		gm_buffer_drop(buffer);
 		return ret;
 	}
-	*ret_buffer = buffer->handle;
+	*ret_buffer = buffer;
 	return 0;
+}
+
+int gpumap_buffer_import(struct gpumap_session *session, uint64_t export_id,
+			 uint32_t flags, uint64_t *ret_buffer)
+{
+	struct gm_buffer *buffer;
+	int ret = gm_session_usable(session);
+
+	if (ret == 0 && flags == GPUMAP_BUFFER_EXPORTABLE)
+		ret = -EINVAL;
+	if (ret == 0 && (flags & ~GPUMAP_BUFFER_READ_ONLY) != 0)
+		ret = -E2BIG;
+	if (ret == 0)
+		ret = gm_buffer_import(session, export_id, flags, &buffer);
+	if (ret == 0)
+		*ret_buffer = buffer->handle;
+	return ret;
 }
 
 int gpumap_export_fd(struct gpumap *map, uint64_t export_id,

@@ -353,9 +353,11 @@ struct gm_buffer {
 	int fd;      /* likewise, or a file; our own; -1: none */
 	char *name;  /* of a program, or NULL; our own */
 	uint32_t flags;
-	bool exported; /* under an id that the agent still has */
-	bool imported; /* the agent has handed it over, and takes it back */
-	bool leaving;  /* has no handle any more, but a worker may not know */
+	bool exported;  /* under an id that the agent still has */
+	bool numbered;  /* and that others can have it by */
+	uint64_t share; /* that it was shared as, or imported from; 0: none */
+	bool imported;  /* the agent has handed it over, and takes it back */
+	bool leaving;   /* has no handle any more, but a worker may not know */
 	/* That have been told of it: of a registration, or of memory that is
 	 * another row's. */
 	uint64_t rows[GM_ROWS / 64];
@@ -367,6 +369,8 @@ struct gm_buffers {
 	uint32_t next;       /* index where a free one is sought */
 	uint32_t generation; /* of the newest */
 };
+
+struct gm_share;
 
 struct gpumap_session {
 	struct gpumap *map;
@@ -399,6 +403,7 @@ struct gpumap_session {
 	struct gpumap_tile *tiles; /* of the call that waits */
 	uint32_t tiles_left;
 	struct gm_buffers buffers;
+	struct gm_share *shares; /* that it holds */
 
 	uint32_t parked; /* own copy of client->parked */
 	uint32_t cpu;    /* likewise of client->cpu */

@@ -36,6 +36,8 @@ noinst_LTLIBRARIES += %reldir%/libclient.la
 	%reldir%/scan.h \
 	%reldir%/scatter.c \
 	%reldir%/session.c \
+	%reldir%/shares.c \
+	%reldir%/shares.h \
 	%reldir%/submit.c \
 	%reldir%/view.c \
 	%reldir%/visible.c \

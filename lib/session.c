@@ -12,6 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "lib/shares.h"
+
 #include "shm/rows.h"
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
@@ -204,6 +206,7 @@ void gpumap_session_close(struct gpumap_session *session)
 	for (uint32_t row = 0; row < GM_ROWS; row++)
 		if (s->pairs[row] != NULL)
 			close_pair(s->pairs[row]);
+	gm_shares_fini(s);
 	gm_buffers_fini(&s->buffers);
 	gm_huge_fini(&s->huge);
 	gm_link_close(&s->link);

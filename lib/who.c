@@ -149,3 +149,60 @@ int gpumap_usage(struct gpumap *map, struct gpumap_usage *ret_usage, size_t n)
 	} while (reply.n != 0 && got < n);
 	return reply.total < INT_MAX ? (int)reply.total : INT_MAX;
 }
+
+/* ---- shares -------------------------------------------------------------- */
+
+static void put_share(const struct gm_shares_item *item, size_t size, void *to)
+{
+	struct gpumap_share_info info = { .size = size,
+					  .share = item->id,
+					  .uid = item->uid,
+					  .flags = item->flags,
+					  .n_buffers = item->n_buffers,
+					  .n_holders = item->n_holders,
+					  .bytes = item->bytes,
+					  .about_bytes = item->about_bytes,
+					  .age_ns = item->age_ns,
+					  .pid = item->pid };
+
+	memcpy(info.name, item->name, sizeof(info.name) - 1);
+	memcpy(to, &info, size);
+}
+
+int gpumap_shares(struct gpumap *map, struct gpumap_share_info *ret_info,
+		  size_t n)
+{
+	size_t size = n > 0 ? ret_info->size : sizeof(*ret_info), got = 0;
+	struct gm_shares_item items[GM_SHARES_MAX];
+	struct gm_shares body = { .after = 0 };
+	struct gm_shares_reply reply;
+	struct gm_call call = { .type = GM_CONTROL_SHARES,
+				.body = &body,
+				.body_bytes = sizeof(body),
+				.reply = &reply,
+				.reply_bytes = sizeof(reply),
+				.reply_tail = items,
+				.reply_tail_room = sizeof(items) };
+	int ret = gm_size_out(size, offsetof(struct gpumap_share_info, age_ns),
+			      sizeof(*ret_info));
+
+	if (ret != 0)
+		return ret;
+	do {
+		ret = gm_map_call(map, &call, 0);
+		if (ret != 0)
+			return ret;
+		if (reply.n > GM_SHARES_MAX ||
+		    call.reply_tail_bytes != reply.n * sizeof(items[0]))
+			return -EPROTO;
+		for (uint32_t i = 0; i < reply.n; i++) {
+			if (items[i].id <= body.after)
+				return -EPROTO;
+			body.after = items[i].id;
+			if (got < n)
+				put_share(&items[i], size,
+					  (char *)ret_info + size * got++);
+		}
+	} while (reply.n != 0 && got < n);
+	return reply.total < INT_MAX ? (int)reply.total : INT_MAX;
+}

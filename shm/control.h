@@ -14,9 +14,9 @@
  * So an old library works with a new agent and the reverse.
  *
  * A record whose length differs from its header's, and descriptors that a type
- * does not carry, end the connection.  REGISTER and MASK_PUBLISH carry one to the
- * agent, over a session.  A refusal is a reply with a negative
- * status and a struct gm_refusal for body.
+ * does not carry, end the connection.  REGISTER, MASK_PUBLISH and SHARE carry one
+ * to the agent, over a session.  A refusal is a reply with a negative status and a
+ * struct gm_refusal for body.
  *
  * A session is a connection of its own: it ends when the connection does.
  */
@@ -49,6 +49,10 @@ enum gm_control_type {
 	GM_CONTROL_USAGE = 16,
 	GM_CONTROL_REACH = 17,
 	GM_CONTROL_UNREACH = 18,
+	GM_CONTROL_SHARE = 22, /* may carry 1 there: what it says of itself */
+	GM_CONTROL_SHARE_OPEN = 23, /* that back, where there is one */
+	GM_CONTROL_SHARE_CLOSE = 24,
+	GM_CONTROL_SHARES = 25,
 	GM_CONTROL_PROGRAM = 19,
 	GM_CONTROL_MASK_PUBLISH = 26, /* may carry 1 there: the tensor */
 	GM_CONTROL_MASK_NODE = 27,    /* 1 back: a node segment */
@@ -276,9 +280,16 @@ struct gm_forget {
 };
 
 /* EXPORT: let others have a buffer of this session, until FORGET, the end of
- * the session or that of the row's worker.  A second EXPORT has the same id. */
+ * the session or that of the row's worker.  A second EXPORT has the same id.
+ * For SHARE: by its id nobody else can import it, unless it is exported without
+ * these flags as well. */
+#define GM_EXPORT_NAMED     1u /* for SHARE */
+#define GM_EXPORT_READ_ONLY 2u /* for SHARE read-only, with NAMED */
+
 struct gm_export_ask {
 	uint64_t handle;
+	uint32_t flags; /* GM_EXPORT_* */
+	uint32_t reserved;
 };
 
 struct gm_export_reply {
@@ -287,7 +298,8 @@ struct gm_export_reply {
 };
 
 /* IMPORT: an export as a buffer of this session; or, with no handle and on any
- * connection, a descriptor of it. */
+ * connection, a descriptor of it.  What is shared read-only is imported so, and
+ * its descriptor cannot write: there is none of a card's memory. */
 struct gm_import {
 	uint64_t id;
 	uint64_t handle; /* that it will have; 0: send the descriptor */
@@ -306,6 +318,88 @@ static inline uint32_t gm_export_row(uint64_t id)
 {
 	return (uint32_t)(id >> 56);
 }
+
+/*
+ * SHARE: give buffers that this session has exported a name, all of them in one
+ * step, and be the first who holds it.  What is exported READ_ONLY is shared
+ * GPUMAP_SHARE_READ_ONLY, and nothing else is.  Nothing is shared twice.
+ *
+ * Whoever holds a name may IMPORT its buffers by their ids, and keeps the name
+ * and the memory by that: until SHARE_CLOSE or the end of his session.  When the
+ * last one is gone the name is free.
+ *
+ * What it says of itself comes as a memfd that is sealed against shrinking,
+ * growing and writing, and has no huge pages; its bytes count with the arenas of
+ * the uid.  Tail: n_buffers uint64_t, their handles, then n_uids uint32_t.
+ * Reply: as SHARE_OPEN, without the descriptor.
+ */
+struct gm_share_ask {
+	char name[64];
+	uint32_t flags;     /* GPUMAP_SHARE_* */
+	uint32_t n_buffers; /* 1 to GM_SHARE_BUFFERS_MAX */
+	uint32_t n_uids; /* who else may open it, at most GM_SHARE_UIDS_MAX */
+	uint32_t reserved;
+	uint64_t about_bytes; /* of the memfd, all of it; 0: none comes along */
+};
+
+#define GM_SHARE_BUFFERS_MAX 1024u
+#define GM_SHARE_UIDS_MAX    64u
+#define GM_SHARE_ABOUT_MAX   (UINT64_C(64) << 20)
+
+/* SHARE_OPEN: hold what has this name. */
+struct gm_share_open {
+	char name[64];
+	uint32_t flags; /* GPUMAP_SHARE_READ_ONLY, as it must be where it is */
+	uint32_t reserved;
+};
+
+/* Tail: n_buffers gm_share_buffer, in the order of SHARE. */
+struct gm_share_reply {
+	uint64_t id; /* of this name's present meaning, never used again */
+	uint64_t about_bytes; /* of the memfd that comes along; 0: none */
+	uint32_t uid;         /* who is charged */
+	uint32_t flags;       /* GPUMAP_SHARE_* */
+	uint32_t n_buffers;
+	uint32_t reserved;
+};
+
+struct gm_share_buffer {
+	uint64_t id; /* for IMPORT */
+	uint64_t bytes;
+	uint32_t row;
+	uint32_t reserved;
+};
+
+/* SHARE_CLOSE: hold it no longer.  What was imported stays.  No reply body. */
+struct gm_share_close {
+	uint64_t id;
+};
+
+/* SHARES: those with an id above @after.  Reply tail: n gm_shares_item. */
+struct gm_shares {
+	uint64_t after;
+};
+
+#define GM_SHARES_MAX 32u /* items of one reply */
+
+struct gm_shares_reply {
+	uint32_t n;     /* items in this reply */
+	uint32_t total; /* shares there are */
+};
+
+struct gm_shares_item {
+	uint64_t id;
+	char name[64];
+	uint64_t bytes; /* of the buffers */
+	uint64_t about_bytes;
+	uint64_t age_ns;
+	uint32_t uid;
+	uint32_t pid; /* of who shared it; 0: holds it no longer */
+	uint32_t flags;
+	uint32_t n_buffers;
+	uint32_t n_holders;
+	uint32_t reserved;
+};
 
 /* DRAIN: let a row's work end and every handle to its device be closed; or take
  * it up again.  Answered when it is done.  Root and the agent's user may.  No
@@ -470,7 +564,7 @@ _Static_assert(sizeof(struct gm_control_run) == 8, "wire");
 _Static_assert(sizeof(struct gm_control_plan_refusal) == 272, "wire");
 _Static_assert(sizeof(struct gm_register) == 32, "wire");
 _Static_assert(sizeof(struct gm_forget) == 8, "wire");
-_Static_assert(sizeof(struct gm_export_ask) == 8, "wire");
+_Static_assert(sizeof(struct gm_export_ask) == 16, "wire");
 _Static_assert(sizeof(struct gm_export_reply) == 16, "wire");
 _Static_assert(sizeof(struct gm_import) == 24, "wire");
 _Static_assert(sizeof(struct gm_import_reply) == 16, "wire");
@@ -481,5 +575,11 @@ _Static_assert(sizeof(struct gm_usage_item) == 48, "wire");
 _Static_assert(sizeof(struct gm_reach) == 16, "wire");
 _Static_assert(sizeof(struct gm_unreach) == 8, "wire");
 _Static_assert(sizeof(struct gm_program_ask) == 80, "wire");
+_Static_assert(sizeof(struct gm_share_ask) == 88, "wire");
+_Static_assert(sizeof(struct gm_share_open) == 72, "wire");
+_Static_assert(sizeof(struct gm_share_reply) == 32, "wire");
+_Static_assert(sizeof(struct gm_share_buffer) == 24, "wire");
+_Static_assert(sizeof(struct gm_shares_reply) == 8, "wire");
+_Static_assert(sizeof(struct gm_shares_item) == 120, "wire");
 
 #endif

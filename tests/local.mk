@@ -961,6 +961,32 @@ gm_tests += %reldir%/agent_cuda_buffers
 	$(gm_cuda_story)
 %canon_reldir%_agent_cuda_buffers_LDADD = $(gm_cuda_story_libs)
 
+# Buffers that have a name.
+gm_shares = %reldir%/shares.h %reldir%/ctl.h %reldir%/stage.h $(gm_story)
+gm_tests += %reldir%/agent_shares %reldir%/agent_cuda_shares
+%canon_reldir%_agent_shares_SOURCES = %reldir%/agent_shares.c $(gm_shares)
+%canon_reldir%_agent_shares_LDADD = $(gm_story_libs) $(JANSSON_LIBS)
+%canon_reldir%_agent_cuda_shares_CPPFLAGS = $(AM_CPPFLAGS) -DSTAGE_CUDA
+%canon_reldir%_agent_cuda_shares_SOURCES = %reldir%/agent_shares.c \
+	%reldir%/shares.h %reldir%/ctl.h $(gm_cuda_story)
+%canon_reldir%_agent_cuda_shares_LDADD = $(gm_cuda_story_libs) $(JANSSON_LIBS)
+gm_tests += %reldir%/agent_shares_abuse
+%canon_reldir%_agent_shares_abuse_SOURCES = %reldir%/agent_shares_abuse.c \
+	$(gm_shares)
+%canon_reldir%_agent_shares_abuse_LDADD = %reldir%/libagent.la \
+	lib/libclient.la shm/libshm.la $(JANSSON_LIBS)
+gm_tests += %reldir%/agent_shares_death %reldir%/agent_cuda_shares_death
+GM_TORTURE += %reldir%/agent_shares_death %reldir%/agent_cuda_shares_death
+%canon_reldir%_agent_shares_death_SOURCES = %reldir%/agent_shares_death.c \
+	$(gm_shares)
+%canon_reldir%_agent_shares_death_LDADD = $(gm_story_libs) $(JANSSON_LIBS)
+%canon_reldir%_agent_cuda_shares_death_CPPFLAGS = $(AM_CPPFLAGS) -DSTAGE_CUDA
+%canon_reldir%_agent_cuda_shares_death_SOURCES = \
+	%reldir%/agent_shares_death.c %reldir%/shares.h %reldir%/ctl.h \
+	$(gm_cuda_story)
+%canon_reldir%_agent_cuda_shares_death_LDADD = $(gm_cuda_story_libs) \
+	$(JANSSON_LIBS)
+
 # Files that are loaded.
 gm_load = %reldir%/load_story.h %reldir%/stage.h
 gm_tests += %reldir%/agent_load

@@ -356,7 +356,7 @@ int raw_forget(struct raw *c, uint64_t handle)
 int raw_export(struct raw *c, uint64_t handle,
 	       struct gm_export_reply *ret_export)
 {
-	struct gm_export_ask ask = { handle };
+	struct gm_export_ask ask = { .handle = handle };
 
 	return raw_ask(c, GM_CONTROL_EXPORT, &ask, sizeof(ask), ret_export,
 		       sizeof(*ret_export), NULL);

@@ -122,6 +122,7 @@ int gm_ctl_maps(struct gm_ctl *ctl);
 int gm_ctl_layers(struct gm_ctl *ctl);
 int gm_ctl_who(struct gm_ctl *ctl);
 int gm_ctl_sessions(struct gm_ctl *ctl);
+int gm_ctl_shares(struct gm_ctl *ctl);
 int gm_ctl_publish(struct gm_ctl *ctl);
 int gm_ctl_release(struct gm_ctl *ctl);
 int gm_ctl_load(struct gm_ctl *ctl);

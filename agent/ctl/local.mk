@@ -24,6 +24,7 @@ bin_PROGRAMS += %reldir%/gpumapctl
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/plan_show.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/print.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/scatter.c
+%canon_reldir%_gpumapctl_SOURCES += %reldir%/shares.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/show.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/who.c
 %canon_reldir%_gpumapctl_LDADD = agent/bench/libbench.la \

@@ -35,6 +35,8 @@ static const struct gm_command commands[] = {
 	  GM_OPT_MODEL | GM_OPT_ROWS | GM_OPT_ONCE, 1, gm_ctl_load, false },
 	{ "who", "", "who has reserved what", 0, 0, gm_ctl_who, false },
 	{ "sessions", "", "who has a session", 0, 0, gm_ctl_sessions, false },
+	{ "shares", "", "buffers that have a name, and who may open them", 0, 0,
+	  gm_ctl_shares, false },
 	{ "scatter", "[--bytes N] [--op OP] [--rows LIST] [--rounds N]",
 	  "scatter a job over the rows, and check every byte of the result",
 	  GM_OPT_BYTES | GM_OPT_OP | GM_OPT_ROWS | GM_OPT_ROUNDS, 0,

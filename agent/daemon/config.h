@@ -104,6 +104,7 @@ struct gm_config {
 	uint64_t cuda_look_again_ns;   /* for a driver, where there was none */
 	uint64_t cuda_idle_ns;         /* of a worker without seats */
 	uint64_t cuda_kernel_limit_ns; /* of one job on a card; 0: none */
+	bool cuda_keep_shares;         /* what has a name outlives its worker */
 	bool cuda_mps;                 /* join a running MPS daemon */
 	bool cuda_spare;               /* one stands by for each worker */
 	char *cuda_library; /* folder of the driver; NULL: the system's */

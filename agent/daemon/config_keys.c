@@ -92,6 +92,7 @@ static const struct gm_config_key keys[] = {
 	KEY("cuda", "cache", PATH, cuda_cache, 0, 0),
 	WORD("cuda", "enabled", cuda_enabled, enabled_words),
 	KEY("cuda", "idle", TIME, cuda_idle_ns, 0, 86400 * NS_PER_S),
+	KEY("cuda", "keep-shares", SWITCH, cuda_keep_shares, 0, 1),
 	KEY("cuda", "kernel-limit", TIME, cuda_kernel_limit_ns, 0,
 	    86400 * NS_PER_S),
 	KEY("cuda", "library", PATH, cuda_library, 0, 0),

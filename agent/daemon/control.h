@@ -26,6 +26,7 @@ struct gm_connection;
 struct gm_daemon;
 struct gm_export;
 struct gm_session;
+struct gm_shared;
 
 /* What one uid has of us; kept while that is anything. */
 struct gm_user {
@@ -35,9 +36,10 @@ struct gm_user {
 	uint32_t connections;
 	uint32_t sessions;
 	uint32_t registrations;
-	uint32_t exports;       /* that can be imported */
-	uint32_t imports;       /* of its own exports, or others' */
-	uint64_t arena_bytes;   /* and registered ones */
+	uint32_t exports;     /* that can be imported */
+	uint32_t imports;     /* of its own exports, or others', and names that
+				 * it has opened */
+	uint64_t arena_bytes; /* and registered ones */
 	uint64_t waiting_bytes; /* of its changes that wait, see changes.h */
 	uint64_t paced_ns;      /* sessions opened, as time: see sessions.c */
 	uint64_t served;        /* the turn of its last change, see changes.h */
@@ -60,6 +62,7 @@ enum gm_drop {
 TAILQ_HEAD(gm_connection_list, gm_connection);
 TAILQ_HEAD(gm_export_list, gm_export);
 TAILQ_HEAD(gm_session_list, gm_session);
+TAILQ_HEAD(gm_shared_list, gm_shared);
 TAILQ_HEAD(gm_user_list, gm_user);
 
 struct gm_control_server {
@@ -83,6 +86,8 @@ struct gm_control_server {
 	uint64_t last_session;
 	struct gm_export_list exports; /* oldest first, see exports.h */
 	uint64_t last_export;
+	struct gm_shared_list shares; /* by id, see shares.h */
+	uint64_t last_share;
 	struct gm_closer closer;
 
 	int share; /* the segment for other namespaces, -1: not made yet */

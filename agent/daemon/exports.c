@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -18,6 +19,7 @@
 #include "agent/daemon/lent.h"
 #include "agent/daemon/quota.h"
 #include "agent/daemon/sessions.h"
+#include "agent/daemon/shares.h"
 #include "shm/point.h"
 #include "shm/queue.h"
 
@@ -30,17 +32,26 @@ static void free_export(struct gm_export *export)
 	free(export);
 }
 
-/* Nobody can import it any more. */
-static void abandon(struct gm_export *export)
+void gm_export_settle(struct gm_export *export)
 {
+	if (export->session || export->shared)
+		return;
 	/* Ours may be the last: then the memory goes. */
 	gm_closer_close(&export->server->closer, export->fd);
 	export->fd = -1;
-	export->session = NULL;
-	export->user->exports--;
-	GM_POINT("export_abandoned");
+	if (export->is_counted)
+		export->user->exports--;
+	export->is_counted = false;
 	if (TAILQ_EMPTY(&export->importers))
 		free_export(export);
+}
+
+/* Nobody can import it any more, but by its name. */
+static void abandon(struct gm_export *export)
+{
+	export->session = NULL;
+	GM_POINT("export_abandoned");
+	gm_export_settle(export);
 }
 
 static void let_go(struct gm_importer *importer, struct gm_importer_list *mine)
@@ -53,8 +64,7 @@ static void let_go(struct gm_importer *importer, struct gm_importer_list *mine)
 	/* It may be the last: then the memory goes with it. */
 	gm_closer_close(&export->server->closer, importer->claim.fd);
 	free(importer);
-	if (!export->session && TAILQ_EMPTY(&export->importers))
-		free_export(export);
+	gm_export_settle(export);
 }
 
 int gm_exports_judge(const struct gm_control_server *s, uint32_t row,
@@ -107,6 +117,47 @@ static void answer_export(struct gm_connection *c,
 	gm_connection_answer(c, 0, NULL, &reply, sizeof(reply), -1);
 }
 
+/* The same file by a descriptor that cannot write, where /proc has one. */
+static int read_only_of(int fd)
+{
+	char path[32];
+	int other;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	other = open(path, O_RDONLY | O_CLOEXEC);
+	if (other < 0)
+		return fd;
+	close(fd);
+	return other;
+}
+
+/*
+ * Before anybody has a descriptor of a host's memory it is decided for ever
+ * whether others may write it: the worker's mapping can, and is older.
+ *
+ * A card's memory is no such file, and is not handed out read-only.
+ */
+static int seal(struct gm_export *export)
+{
+	const struct gm_daemon *d = export->server->d;
+	int want = F_SEAL_SEAL | (export->read_only ? F_SEAL_FUTURE_WRITE : 0);
+	int seals = fcntl(export->fd, F_GET_SEALS);
+
+	if (d->devices.of[export->row]->facts.kind != GPUMAP_DEVICE_HOST ||
+	    seals < 0)
+		return 0;
+	if (!(seals & F_SEAL_SEAL) && fcntl(export->fd, F_ADD_SEALS, want) == 0)
+		seals |= want;
+	export->is_sealed = seals & F_SEAL_FUTURE_WRITE;
+	if (export->is_sealed != export->read_only && (seals & F_SEAL_SEAL))
+		return gm_why(export->server->why, -EBUSY,
+			      "others have had the buffer %s; allocate another",
+			      export->read_only ? "for writing" : "read-only");
+	if (export->is_sealed)
+		export->fd = read_only_of(export->fd);
+	return 0;
+}
+
 static void is_exported(struct gm_claim *claim, uint64_t bytes, int fd)
 {
 	struct gm_export *export = gm_owner(claim, struct gm_export, claim);
@@ -116,6 +167,8 @@ static void is_exported(struct gm_claim *claim, uint64_t bytes, int fd)
 	export->fd = fd;
 	export->status =
 		gm_exports_judge(s, export->row, export->user, bytes, s->why);
+	if (export->status == 0)
+		export->status = seal(export);
 	if (export->status) {
 		gm_claims_leave(claim);
 		return;
@@ -171,8 +224,8 @@ static int judge_handle(struct gm_connection *c, uint64_t handle)
 	return 0;
 }
 
-static struct gm_export *find_own(const struct gm_session *session,
-				  uint64_t handle)
+struct gm_export *gm_export_find_own(const struct gm_session *session,
+				     uint64_t handle)
 {
 	struct gm_export *export;
 
@@ -185,7 +238,8 @@ static struct gm_export *find_own(const struct gm_session *session,
 	return export;
 }
 
-static int make_export(struct gm_session *session, uint64_t handle,
+static int make_export(struct gm_session *session,
+		       const struct gm_export_ask *ask,
 		       struct gm_export **ret_export)
 {
 	struct gm_export *export = calloc(1, sizeof(*export));
@@ -198,12 +252,15 @@ static int make_export(struct gm_session *session, uint64_t handle,
 		return -ENOMEM;
 	}
 	export->user->exports++;
+	export->is_counted = true;
 	export->server = session->server;
 	export->session = session;
-	export->row = gm_handle_row(handle);
+	export->row = gm_handle_row(ask->handle);
+	export->is_named = ask->flags & GM_EXPORT_NAMED;
+	export->read_only = ask->flags & GM_EXPORT_READ_ONLY;
 	export->fd = -1;
 	export->claim = (struct gm_claim){ .ask = GM_WIRE_EXPORT,
-					   .handle = handle,
+					   .handle = ask->handle,
 					   .fd = -1,
 					   .held = is_exported,
 					   .gone = is_not_exported };
@@ -213,21 +270,56 @@ static int make_export(struct gm_session *session, uint64_t handle,
 	return 0;
 }
 
-int gm_export_handle(struct gm_connection *c, const struct gm_request *r)
+static int judge_export(struct gm_connection *c,
+			const struct gm_export_ask *ask)
 {
-	const struct gm_export_ask *ask = (const void *)r->body;
-	uint32_t most = c->server->d->config.exports_per_uid;
-	struct gm_export *export;
 	int error = judge_handle(c, ask->handle);
 
 	if (error)
 		return error;
+	if (ask->reserved ||
+	    (ask->flags != 0 && ask->flags != GM_EXPORT_NAMED &&
+	     ask->flags != (GM_EXPORT_NAMED | GM_EXPORT_READ_ONLY)))
+		return gm_connection_bad(c, -EINVAL,
+					 "export flags %#x are not known",
+					 ask->flags);
+	return 0;
+}
+
+/* Once more: it has one id, and who may write it does not change. */
+static int export_again(struct gm_connection *c, const struct gm_request *r,
+			const struct gm_export_ask *ask,
+			struct gm_export *export)
+{
+	bool read_only = ask->flags & GM_EXPORT_READ_ONLY;
+
+	if (read_only != export->read_only)
+		return gm_connection_bad(
+			c, -EBUSY,
+			"the buffer is exported %s; forget that first",
+			export->read_only ? "read-only" : "for writing");
+	if (!(ask->flags & GM_EXPORT_NAMED))
+		export->is_named = false;
 	gm_connection_wait(c, &r->header);
-	export = find_own(c->session, ask->handle);
-	if (export) {
-		answer_export(c, export);
-		return 0;
-	}
+	answer_export(c, export);
+	return 0;
+}
+
+int gm_export_handle(struct gm_connection *c, const struct gm_request *r)
+{
+	uint32_t most = c->server->d->config.exports_per_uid;
+	struct gm_export *export;
+	struct gm_export_ask ask;
+	int error;
+
+	memcpy(&ask, r->body, sizeof(ask));
+	error = judge_export(c, &ask);
+	if (error)
+		return error;
+	export = gm_export_find_own(c->session, ask.handle);
+	if (export)
+		return export_again(c, r, &ask, export);
+	gm_connection_wait(c, &r->header);
 	if (c->user->exports >= most)
 		error = gm_connection_bad(
 			c, -EDQUOT,
@@ -236,7 +328,7 @@ int gm_export_handle(struct gm_connection *c, const struct gm_request *r)
 			"gpumapd.conf",
 			(unsigned)c->uid, c->user->exports);
 	if (error == 0)
-		error = make_export(c->session, ask->handle, &export);
+		error = make_export(c->session, &ask, &export);
 	if (error == 0) {
 		error = gm_claims_ask(&c->session->queue[export->row]->seat,
 				      &export->claim, c->server->why);
@@ -262,7 +354,13 @@ static int find(struct gm_connection *c, uint64_t id,
 		if (export->id == id && id != 0 && export->fd >= 0)
 			break;
 	}
-	if (!export)
+	/* Who may hold its name was judged when he opened it. */
+	if (export && gm_shares_holds(c->session, export)) {
+		*ret_export = export;
+		return 0;
+	}
+	if (!export || !export->session ||
+	    (export->is_named && export->session != c->session))
 		return gm_connection_bad(c, -ENOENT,
 					 "there is no export %#" PRIx64
 					 ": it was forgotten, or "
@@ -406,6 +504,12 @@ static int judge_import(struct gm_connection *c, const struct gm_import *ask,
 	if (ask->handle == 0 && ask->flags)
 		return gm_connection_bad(
 			c, -EINVAL, "a descriptor cannot be made read-only");
+	if (ask->handle == 0 && export->read_only && !export->is_sealed)
+		return gm_connection_bad(
+			c, -EACCES,
+			"it is shared read-only, and a descriptor of row %u's "
+			"memory could write; import it",
+			export->row);
 	if (ask->handle == 0)
 		return 0;
 	error = judge_handle(c, ask->handle);
@@ -415,6 +519,10 @@ static int judge_import(struct gm_connection *c, const struct gm_import *ask,
 		return gm_connection_bad(c, -EINVAL,
 					 "import flags %#x are not known",
 					 ask->flags);
+	if (export->read_only && !(ask->flags & GPUMAP_BUFFER_READ_ONLY))
+		return gm_connection_bad(c, -EACCES,
+					 "it is shared read-only: import it "
+					 "GPUMAP_BUFFER_READ_ONLY");
 	if (ask->row != export->row || gm_handle_row(ask->handle) != ask->row)
 		return gm_connection_bad(
 			c, -EOPNOTSUPP,
@@ -464,7 +572,7 @@ static struct gm_importer *find_import(const struct gm_session *session,
 int gm_export_forget(struct gm_connection *c, const struct gm_control *request,
 		     uint64_t handle)
 {
-	struct gm_export *export = find_own(c->session, handle);
+	struct gm_export *export = gm_export_find_own(c->session, handle);
 	struct gm_importer *importer = find_import(c->session, handle);
 
 	if (importer && !importer->is_forgotten) {

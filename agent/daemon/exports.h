@@ -13,7 +13,8 @@
  * of what others have exported, is on the importer's account (lent.h).
  *
  * It can be imported until its session forgets it or ends, or the worker dies
- * that it is of.
+ * that it is of; or, where it has been given a name, for as long as it has that
+ * (shares.h), by those who hold the name.
  */
 #ifndef GM_EXPORTS_H
 #define GM_EXPORTS_H

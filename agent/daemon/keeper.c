@@ -17,6 +17,7 @@
 #include "agent/common/log.h"
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/orphan.h"
+#include "agent/daemon/shares.h"
 #include "shm/point.h"
 
 #define MS           UINT64_C(1000000)
@@ -385,6 +386,8 @@ static void worker_gone(struct gm_keeper *keeper, const char *how, int status)
 	else
 		keeper->early_deaths++;
 	is_owed = gm_seats_child_gone(keeper) && !(well && keeper->draining);
+	if (!keeper->of[0]) /* that of the built-in operators */
+		gm_shares_worker_gone(keeper->d, keeper->row);
 	keeper->restarts += !well;
 	if (is_owed)
 		spawn_undertaker(keeper);

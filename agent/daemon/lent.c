@@ -8,6 +8,7 @@
 
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/sessions.h"
+#include "agent/daemon/shares.h"
 
 uint64_t gm_exports_abandoned(const struct gm_daemon *d, uint32_t row,
 			      uint32_t uid)
@@ -26,15 +27,22 @@ uint64_t gm_exports_abandoned(const struct gm_daemon *d, uint32_t row,
 	return bytes;
 }
 
+/* Who has opened what it is shared as, counts beside what he imports of it. */
 static void count_lent(const struct gm_export *export,
 		       struct gm_usage_item *item)
 {
 	const struct gm_importer *importer;
+	uint32_t n = 0;
+	bool has;
 
-	if (!TAILQ_EMPTY(&export->importers))
-		item->lent_bytes += export->bytes;
 	TAILQ_FOREACH(importer, &export->importers, entry)
-	item->importers++;
+	n++;
+	if (export->shared)
+		n += gm_shares_openers(export->shared, NULL, &has);
+	item->importers += n;
+	/* Without a session it is its name that keeps it, whoever has that. */
+	if (n || !export->session)
+		item->lent_bytes += export->bytes;
 }
 
 void gm_exports_count(const struct gm_session *session,
@@ -88,17 +96,21 @@ bool gm_exports_next_abandoned(const struct gm_daemon *d, bool goes_on,
 	return next.row != UINT32_MAX;
 }
 
+/* Imported, or by its name. */
 static bool has_import(const struct gm_export *export,
 		       const struct gm_user *user)
 {
 	const struct gm_importer *importer;
+	bool has = false;
 
 	TAILQ_FOREACH(importer, &export->importers, entry)
 	{
 		if (importer->user == user)
 			return true;
 	}
-	return false;
+	if (export->shared)
+		gm_shares_openers(export->shared, user, &has);
+	return has;
 }
 
 uint64_t gm_lent_bytes(const struct gm_control_server *s, uint32_t row,
@@ -153,23 +165,26 @@ static uint64_t most_borrowed(const struct gm_daemon *d, uint32_t row)
 	return total ? total / 4 : UINT64_MAX;
 }
 
-int gm_lent_judge(struct gm_connection *c, const struct gm_export *export)
+int gm_lent_judge_count(struct gm_connection *c)
 {
 	const struct gm_daemon *d = c->server->d;
-	uint64_t has, most;
 
-	if (c->user->imports >= d->config.imports_per_uid)
-		return gm_connection_bad(
-			c, -EDQUOT,
-			"uid %u has %u imports, which is its limit; forget "
-			"some, or raise imports-per-uid in [limits] of "
-			"gpumapd.conf",
-			(unsigned)c->uid, c->user->imports);
-	if (export->user == c->user || has_import(export, c->user))
+	if (c->user->imports < d->config.imports_per_uid)
 		return 0;
-	has = borrowed(c->server, export->row, c->user);
-	most = most_borrowed(d, export->row);
-	if (has <= most && export->bytes <= most - has)
+	return gm_connection_bad(
+		c, -EDQUOT,
+		"uid %u has %u imports, which is its limit; forget some, or "
+		"raise imports-per-uid in [limits] of gpumapd.conf",
+		(unsigned)c->uid, c->user->imports);
+}
+
+static int judge_bytes(struct gm_connection *c, const struct gm_export *export,
+		       uint64_t more)
+{
+	uint64_t has = borrowed(c->server, export->row, c->user);
+	uint64_t most = most_borrowed(c->server->d, export->row);
+
+	if (has <= most && more <= most - has)
 		return 0;
 	return gm_connection_bad(
 		c, -EDQUOT,
@@ -177,5 +192,19 @@ int gm_lent_judge(struct gm_connection *c, const struct gm_export *export)
 		"others' and asks for %" PRIu64 ", it may have %" PRIu64
 		"; forget some, or raise import-bytes-per-uid in [limits] of "
 		"gpumapd.conf",
-		(unsigned)c->uid, has, export->row, export->bytes, most);
+		(unsigned)c->uid, has, export->row, more, most);
+}
+
+int gm_lent_judge_held(struct gm_connection *c, const struct gm_export *export)
+{
+	return export->user == c->user ? 0 : judge_bytes(c, export, 0);
+}
+
+int gm_lent_judge(struct gm_connection *c, const struct gm_export *export)
+{
+	int error = gm_lent_judge_count(c);
+
+	if (error || export->user == c->user || has_import(export, c->user))
+		return error;
+	return judge_bytes(c, export, export->bytes);
 }

@@ -9,6 +9,7 @@
 #include "agent/common/log.h"
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/keeper.h"
+#include "agent/daemon/shares.h"
 
 void gm_need_closed(struct gm_keeper *keeper)
 {
@@ -91,6 +92,10 @@ void gm_need_idle(struct gm_timer *timer)
 
 	if (keeper->state != GM_KEEPER_SERVING || gm_keeper_has_seats(keeper))
 		return;
+	if (!keeper->of[0] && gm_shares_need_worker(keeper->d, keeper->row)) {
+		gm_need_ends(keeper); /* look again */
+		return;
+	}
 	gm_log(GM_LOG_INFO, "worker_idle", "row=%u%s pid=%d", keeper->row,
 	       keeper->of, (int)keeper->child.pid);
 	gm_spare_end(keeper);

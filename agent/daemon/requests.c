@@ -23,6 +23,7 @@
 #include "agent/daemon/plan_changes.h"
 #include "agent/daemon/programs.h"
 #include "agent/daemon/sessions.h"
+#include "agent/daemon/shares.h"
 #include "agent/daemon/usage.h"
 #include "agent/daemon/share.h"
 #include "shm/queue.h"
@@ -431,6 +432,17 @@ static const struct gm_request_kind kinds[] = {
 				   .handle = handle_node },
 	[GM_CONTROL_PROGRAM] = { .body_bytes = sizeof(struct gm_program_ask),
 				 .handle = gm_program_handle },
+	[GM_CONTROL_SHARE] = { .body_bytes = sizeof(struct gm_share_ask),
+			       .has_tail = true,
+			       .has_fd = true,
+			       .handle = gm_share_handle },
+	[GM_CONTROL_SHARE_OPEN] = { .body_bytes = sizeof(struct gm_share_open),
+				    .handle = gm_share_open_handle },
+	[GM_CONTROL_SHARE_CLOSE] = { .body_bytes =
+					     sizeof(struct gm_share_close),
+				     .handle = gm_share_close_handle },
+	[GM_CONTROL_SHARES] = { .body_bytes = sizeof(struct gm_shares),
+				.handle = gm_shares_handle },
 	[GM_CONTROL_DRAIN] = { .body_bytes = sizeof(struct gm_drain),
 			       .handle = handle_drain },
 	[GM_CONTROL_MESH_PUBLISH] = { .body_bytes =

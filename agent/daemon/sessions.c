@@ -53,6 +53,7 @@ void gm_session_free(struct gm_session *session)
 	struct gm_control_server *s = session->server;
 
 	gm_registrations_free(session);
+	gm_shares_leave(session);
 	gm_exports_free(session);
 	gm_crossings_free(session);
 	gm_loop_del(&s->d->loop, &session->client);
@@ -109,6 +110,7 @@ void gm_session_end(struct gm_session *session, const char *reason)
 	       left, gm_quote(reason).text);
 	session->connection = NULL;
 	c->session = NULL;
+	gm_shares_leave(session);
 	gm_connection_drop(c, GM_DROP_SESSION, reason);
 	gm_loop_del(&s->d->loop, &session->client);
 	if (session->client.fd >= 0)
@@ -276,6 +278,7 @@ static int make_session(struct gm_connection *c,
 	session->client.fd = -1;
 	TAILQ_INIT(&session->registrations);
 	TAILQ_INIT(&session->imports);
+	TAILQ_INIT(&session->shares);
 	gm_crossings_init(&session->crossings);
 	session->user = gm_user_hold(s, c->uid);
 	if (!session->user) {

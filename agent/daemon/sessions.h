@@ -18,6 +18,7 @@
 #include "agent/daemon/connection.h"
 #include "agent/daemon/crossings.h"
 #include "agent/daemon/registrations.h"
+#include "agent/daemon/shares.h"
 #include "agent/daemon/supervise.h"
 #include "shm/layout.h"
 
@@ -47,6 +48,7 @@ struct gm_session {
 	struct gm_source client; /* a pidfd; fd -1 where there is none */
 	struct gm_registration_list registrations;
 	struct gm_importer_list imports;
+	struct gm_share_holder_list shares;
 	struct gm_crossings crossings;
 	struct gm_session_queue *queue[GM_ROWS];
 };

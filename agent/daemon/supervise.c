@@ -15,6 +15,7 @@
 #include "agent/common/log.h"
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/keeper.h"
+#include "agent/daemon/shares.h"
 
 #define TICK_NS     UINT64_C(1000000000)
 #define LAST_WAIT_S 1 /* for the exits of those killed at the end */
@@ -162,6 +163,8 @@ void gm_supervisor_bar(struct gm_daemon *d, uint32_t row, uint32_t bar,
 	struct gm_keeper *keeper = keeper_of(d, row);
 
 	d->devices.of[row]->bars |= bar;
+	if (!keeper || !gm_keeper_has_child(keeper))
+		gm_shares_worker_gone(d, row);
 	if (!keeper) {
 		if (closed)
 			closed(d, row);

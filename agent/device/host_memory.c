@@ -100,7 +100,8 @@ static void *fill_shared(int fd, uint64_t bytes)
 	return NULL;
 }
 
-/* Sealed: an importer that cut it short would take us down. */
+/* Sealed: an importer that cut it short would take us down.  Whoever hands out a
+ * descriptor seals it further, or for good: this mapping can write whatever. */
 static int map_shared(uint64_t bytes, int *ret_fd, void **ret_map)
 {
 	int fd = memfd_create("gpumap-buffer", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -117,8 +118,7 @@ static int map_shared(uint64_t bytes, int *ret_fd, void **ret_map)
 		close(fd);
 		return -ENOMEM;
 	}
-	if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) <
-	    0) {
+	if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) < 0) {
 		drop(fd, map, bytes);
 		return -ENOMEM;
 	}
@@ -194,20 +194,29 @@ int gm_host_export_fd(struct gm_device *dev, struct gm_buffer *buffer)
 	return fd < 0 ? -errno : fd;
 }
 
+/* What cannot is for reading: whoever names it is judged. */
+static bool can_write(int fd)
+{
+	int mode = fcntl(fd, F_GETFL), seals = fcntl(fd, F_GET_SEALS);
+
+	return mode >= 0 && (mode & O_ACCMODE) == O_RDWR &&
+	       (seals < 0 || !(seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)));
+}
+
 int gm_host_import_fd(struct gm_device *dev, int fd, uint64_t bytes,
 		      struct gm_buffer **ret_buffer)
 {
 	uint64_t whole = whole_pages(bytes);
 	struct gm_buffer *buffer;
 	struct stat st;
+	int prot = PROT_READ | (can_write(fd) ? PROT_WRITE : 0), rc;
 	void *map;
-	int rc;
 
 	(void)dev;
 	if (bytes == 0 || whole < bytes || fstat(fd, &st) < 0 ||
 	    !S_ISREG(st.st_mode) || (uint64_t)st.st_size < whole)
 		return -EINVAL;
-	map = gm_thp_map(whole, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	map = gm_thp_map(whole, prot, MAP_SHARED, fd, 0);
 	if (map == MAP_FAILED)
 		return errno == EACCES ? -EINVAL : -ENOMEM;
 	rc = make(bytes, -1, map, &buffer);

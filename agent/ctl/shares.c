@@ -1,0 +1,91 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/* What has a name that others may open. */
+
+#include "agent/ctl/ctl.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static const char *access_of(const struct gpumap_share_info *info)
+{
+	return info->flags & GPUMAP_SHARE_READ_ONLY ? "read-only"
+						    : "read-write";
+}
+
+static json_t *to_json(const struct gpumap_share_info *info)
+{
+	return json_pack(
+		"{s:I, s:s, s:I, s:o, s:s, s:b, s:I, s:I, s:I, s:I, s:I}",
+		"share", (json_int_t)info->share, "name", info->name, "uid",
+		(json_int_t)info->uid, "pid",
+		info->pid != 0 ? json_integer((json_int_t)info->pid)
+			       : json_null(),
+		"access", access_of(info), "any_user",
+		(info->flags & GPUMAP_SHARE_ANY_USER) != 0, "buffers",
+		(json_int_t)info->n_buffers, "holders",
+		(json_int_t)info->n_holders, "bytes", (json_int_t)info->bytes,
+		"about_bytes", (json_int_t)info->about_bytes, "age_ns",
+		(json_int_t)info->age_ns);
+}
+
+static void to_line(const struct gpumap_share_info *info)
+{
+	char pid[16] = "-", size[32];
+
+	if (info->pid != 0)
+		snprintf(pid, sizeof(pid), "%u", info->pid);
+	printf("%-24s %8u %8s %-10s %7u %7u %10s %7.1f s\n", info->name,
+	       info->uid, pid, access_of(info), info->n_buffers,
+	       info->n_holders, gm_ctl_size(info->bytes, size),
+	       (double)info->age_ns / 1e9);
+}
+
+/* Returns how many, or a negative errno.  More may have come meanwhile. */
+static int list_all(const struct gm_ctl *ctl,
+		    struct gpumap_share_info **ret_list)
+{
+	int room = gpumap_shares(ctl->map, NULL, 0), n;
+	struct gpumap_share_info *list;
+
+	if (room < 0)
+		return room;
+	list = calloc((size_t)room + 1, sizeof(*list));
+	if (list == NULL)
+		return -ENOMEM;
+	list->size = sizeof(*list);
+	n = room > 0 ? gpumap_shares(ctl->map, list, (size_t)room) : 0;
+	if (n < 0) {
+		free(list);
+		return n;
+	}
+	*ret_list = list;
+	return n < room ? n : room;
+}
+
+int gm_ctl_shares(struct gm_ctl *ctl)
+{
+	struct gpumap_share_info *info;
+	json_t *list = NULL;
+	int n = list_all(ctl, &info);
+
+	if (n < 0)
+		return gm_ctl_fail(ctl, n, "shares");
+	if (ctl->json)
+		list = json_array();
+	else
+		printf("%-24s %8s %8s %-10s %7s %7s %10s %9s\n", "name", "uid",
+		       "pid", "access", "buffers", "holders", "size", "age");
+	for (int i = 0; i < n; i++) {
+		if (ctl->json)
+			json_array_append_new(list, to_json(&info[i]));
+		else
+			to_line(&info[i]);
+	}
+	free(info);
+	if (!ctl->json)
+		return GM_EXIT_OK;
+	return gm_ctl_print(json_pack("{s:o}", "shares", list));
+}

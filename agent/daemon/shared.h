@@ -1,0 +1,58 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * shared - one name, what it means, and who holds it.
+ *
+ * Of shares.c, which keeps them, and of share_asks.c, which judges who may have
+ * one.
+ */
+#ifndef GM_SHARED_H
+#define GM_SHARED_H
+
+#include <gpumap.h>
+
+#include "agent/daemon/shares.h"
+
+struct gm_share_holder {
+	TAILQ_ENTRY(gm_share_holder) entry; /* of what is shared */
+	TAILQ_ENTRY(gm_share_holder) mine;  /* of the session */
+	struct gm_shared *shared;
+	struct gm_session *session;
+	bool is_first; /* who has shared it */
+};
+
+struct gm_shared {
+	TAILQ_ENTRY(gm_shared) entry; /* of the server, by id */
+	struct gm_control_server *server;
+	struct gm_user *user; /* who is charged */
+	uint64_t id;
+	uint64_t since_ns;
+	int about; /* a memfd, or -1 */
+	uint64_t about_bytes;
+	uint64_t charged; /* for it, whole pages */
+	uint32_t flags;   /* GPUMAP_SHARE_* */
+	uint32_t n_buffers;
+	uint32_t n_uids;
+	uint32_t n_holders;
+	struct gm_export **buffers;
+	uint32_t *uids; /* who else may open it */
+	struct gm_share_holder_list holders;
+	char name[GPUMAP_NAME_MAX + 1];
+};
+
+/* The holder that this session is of it, or NULL. */
+struct gm_share_holder *gm_shared_holder(const struct gm_session *session,
+					 const struct gm_shared *shared);
+
+/* Have the session hold it.  Returns 0 or -ENOMEM. */
+int gm_shared_hold(struct gm_shared *shared, struct gm_session *session,
+		   bool is_first);
+
+/* One holder less; the last one frees it. */
+void gm_shared_leave(struct gm_share_holder *holder);
+
+/* One that nobody holds, and that has no buffers. */
+void gm_shared_free(struct gm_shared *shared);
+
+#endif

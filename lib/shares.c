@@ -1,0 +1,547 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Names for buffers that others may open.  The agent knows who holds one; here
+ * is what this session holds, and what it has imported of that.
+ */
+
+#include "lib/shares.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+_Static_assert(GPUMAP_SHARE_BUFFERS_MAX == GM_SHARE_BUFFERS_MAX, "limits");
+_Static_assert(GPUMAP_SHARE_UIDS_MAX == GM_SHARE_UIDS_MAX, "limits");
+_Static_assert(GPUMAP_SHARE_ABOUT_MAX == GM_SHARE_ABOUT_MAX, "limits");
+
+/* One buffer of it.  The handle may be that of a buffer which is no more. */
+struct part {
+	uint64_t id;
+	uint64_t bytes;
+	uint64_t handle; /* in this session; 0: not had yet */
+	uint32_t row;
+};
+
+struct gm_share {
+	struct gm_share *next;
+	uint64_t id;
+	void *about; /* mapped; NULL: nothing */
+	uint64_t about_bytes;
+	uint32_t uid;
+	uint32_t flags; /* GPUMAP_SHARE_*, as it is shared */
+	bool read_only; /* as it was opened */
+	uint32_t n;
+	char name[GPUMAP_NAME_MAX + 1];
+	struct part parts[];
+};
+
+static struct gm_share *find(const struct gpumap_session *session,
+			     uint64_t share)
+{
+	struct gm_share *s = session->shares;
+
+	while (s != NULL && s->id != share)
+		s = s->next;
+	return s;
+}
+
+static void drop(struct gm_share *share)
+{
+	if (share->about != NULL)
+		munmap(share->about, share->about_bytes);
+	free(share);
+}
+
+void gm_shares_fini(struct gpumap_session *session)
+{
+	struct gm_share *share;
+
+	while ((share = session->shares) != NULL) {
+		session->shares = share->next;
+		drop(share);
+	}
+}
+
+/* ---- what the agent says ------------------------------------------------ */
+
+struct answer {
+	struct gm_share_reply reply;
+	struct gm_share_buffer buffers[GM_SHARE_BUFFERS_MAX];
+};
+
+static void expect(struct gm_call *call, struct answer *answer)
+{
+	call->reply = &answer->reply;
+	call->reply_bytes = sizeof(answer->reply);
+	call->reply_tail = answer->buffers;
+	call->reply_tail_room = sizeof(answer->buffers);
+}
+
+static bool is_sound(const struct gm_call *call, const struct answer *answer)
+{
+	uint32_t n = answer->reply.n_buffers;
+
+	if (answer->reply.id == 0 || n == 0 || n > GM_SHARE_BUFFERS_MAX ||
+	    call->reply_tail_bytes != n * sizeof(answer->buffers[0]) ||
+	    answer->reply.about_bytes > GM_SHARE_ABOUT_MAX)
+		return false;
+	for (uint32_t i = 0; i < n; i++) {
+		const struct gm_share_buffer *b = &answer->buffers[i];
+
+		if (b->id == 0 || b->bytes == 0 ||
+		    gm_export_row(b->id) != b->row)
+			return false;
+	}
+	return true;
+}
+
+/* The memory of its @about is mapped from @fd, where there is any. */
+static int make(const struct answer *answer, const char *name, int fd,
+		struct gm_share **ret_share)
+{
+	uint32_t n = answer->reply.n_buffers;
+	struct gm_share *share =
+		calloc(1, sizeof(*share) + n * sizeof(share->parts[0]));
+
+	if (share == NULL)
+		return -ENOMEM;
+	share->id = answer->reply.id;
+	share->uid = answer->reply.uid;
+	share->flags = answer->reply.flags;
+	share->about_bytes = answer->reply.about_bytes;
+	share->n = n;
+	memcpy(share->name, name, strlen(name) + 1);
+	for (uint32_t i = 0; i < n; i++) {
+		share->parts[i].id = answer->buffers[i].id;
+		share->parts[i].bytes = answer->buffers[i].bytes;
+		share->parts[i].row = answer->buffers[i].row;
+	}
+	if (share->about_bytes != 0) {
+		void *about = mmap(NULL, share->about_bytes, PROT_READ,
+				   MAP_SHARED, fd, 0);
+
+		if (about == MAP_FAILED) {
+			free(share);
+			return -ENOMEM;
+		}
+		share->about = about;
+	}
+	*ret_share = share;
+	return 0;
+}
+
+static int request_close(struct gpumap_session *s, uint64_t share)
+{
+	struct gm_share_close body = { .id = share };
+	struct gm_call call = { .type = GM_CONTROL_SHARE_CLOSE,
+				.body = &body,
+				.body_bytes = sizeof(body) };
+	int ret = gm_session_call(s, &call, 0);
+
+	return ret == -ENOENT ? 0 : ret; /* it has ended by itself */
+}
+
+/* What the agent has granted becomes the session's, or is given back. */
+static int keep(struct gpumap_session *s, const struct gm_call *call,
+		const struct answer *answer, const char *name, int fd,
+		struct gm_share **ret_share)
+{
+	struct gm_share *share;
+	int ret = is_sound(call, answer) ? 0 : -EPROTO;
+
+	if (ret == 0 && answer->reply.about_bytes != 0 && fd < 0)
+		ret = -EPROTO;
+	if (ret == 0)
+		ret = make(answer, name, fd, &share);
+	if (ret != 0) {
+		request_close(s, answer->reply.id);
+		return ret;
+	}
+	share->next = s->shares;
+	s->shares = share;
+	*ret_share = share;
+	return 0;
+}
+
+static int judge_name(const struct gpumap_session *s, const char *name)
+{
+	size_t n = name != NULL ? strnlen(name, GPUMAP_NAME_MAX + 1) : 0;
+
+	if (n > 0 && n <= GPUMAP_NAME_MAX)
+		return 0;
+	gm_map_refuse(s->map, "a name has 1 to 63 bytes");
+	return -EINVAL;
+}
+
+/* ---- gpumap_share() ------------------------------------------------------ */
+
+static int judge(struct gpumap_session *s, const struct gpumap_share_request *r)
+{
+	const char *why = NULL;
+	int ret = judge_name(s, r->name);
+
+	if (ret != 0)
+		return ret;
+	if ((r->flags & ~(GPUMAP_SHARE_READ_ONLY | GPUMAP_SHARE_ANY_USER)) != 0)
+		return -E2BIG;
+	if (r->n_buffers == 0 || r->n_buffers > GPUMAP_SHARE_BUFFERS_MAX)
+		why = "a share has 1 to 1024 buffers";
+	else if (r->n_uids > GPUMAP_SHARE_UIDS_MAX)
+		why = "a share names at most 64 users: have it for any user";
+	else if (r->reserved != 0)
+		why = "a reserved field is set";
+	for (uint32_t i = 0; why == NULL && i < r->n_buffers; i++) {
+		const struct gm_buffer *b = gm_buffer_find(s, r->buffers[i]);
+
+		if (b == NULL)
+			return -ESTALE;
+		if ((b->flags & GPUMAP_BUFFER_EXPORTABLE) == 0)
+			why = "what is shared is allocated here, with "
+			      "GPUMAP_BUFFER_EXPORTABLE";
+	}
+	if (why != NULL) {
+		gm_map_refuse(s->map, why);
+		return -EINVAL;
+	}
+	if (r->about_bytes > GPUMAP_SHARE_ABOUT_MAX) {
+		gm_map_refuse(s->map, "a share says at most 64 MiB about "
+				      "itself: share the rest as a buffer");
+		return -E2BIG;
+	}
+	return 0;
+}
+
+/* Sealed, so that nobody's view of it changes. */
+static int about_fd(const void *about, uint64_t bytes, int *ret_fd)
+{
+	int fd = memfd_create("gpumap-about", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	uint64_t at = 0;
+
+	if (fd < 0)
+		return -errno;
+	while (at < bytes) {
+		ssize_t n = write(fd, (const char *)about + at, bytes - at);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0) {
+			int ret = n < 0 ? -errno : -EIO;
+
+			close(fd);
+			return ret == -ENOSPC ? -ENOMEM : ret;
+		}
+		at += (uint64_t)n;
+	}
+	if (fcntl(fd, F_ADD_SEALS,
+		  F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) !=
+	    0) {
+		close(fd);
+		return -ENOMEM;
+	}
+	*ret_fd = fd;
+	return 0;
+}
+
+static int request_share(struct gpumap_session *s,
+			 const struct gpumap_share_request *r, int fd,
+			 struct gm_share **ret_share)
+{
+	struct gm_share_ask body = { .flags = r->flags,
+				     .n_buffers = r->n_buffers,
+				     .n_uids = r->n_uids,
+				     .about_bytes = r->about_bytes };
+	struct gm_call call = { .type = GM_CONTROL_SHARE,
+				.body = &body,
+				.body_bytes = sizeof(body),
+				.n_tail = 2,
+				.carries = fd >= 0 ? &fd : NULL };
+	struct answer answer;
+	int ret;
+
+	memcpy(body.name, r->name, strlen(r->name));
+	call.tail[0] = (struct iovec){ (void *)r->buffers,
+				       r->n_buffers * sizeof(uint64_t) };
+	call.tail[1] =
+		(struct iovec){ (void *)r->uids, r->n_uids * sizeof(uint32_t) };
+	expect(&call, &answer);
+	ret = gm_session_call(s, &call, 0);
+	if (ret == 0)
+		ret = keep(s, &call, &answer, r->name, fd, ret_share);
+	return ret;
+}
+
+/* The first @n of them, which nobody can have as yet, or not any more.  What is
+ * said of that is not why. */
+static void take_back(struct gpumap_session *s, const uint64_t *buffers,
+		      uint32_t n)
+{
+	char why[GM_WHY];
+
+	memcpy(why, gpumap_refusal(s->map), sizeof(why));
+	for (uint32_t i = 0; i < n && s->broken == 0; i++) {
+		struct gm_buffer *b = gm_buffer_find(s, buffers[i]);
+
+		if (b != NULL && b->share == 0 && !b->numbered)
+			gm_buffer_end_export(s, b);
+	}
+	gm_map_refuse(s->map, why);
+}
+
+static int share_all(struct gpumap_session *s,
+		     const struct gpumap_share_request *r, int fd,
+		     struct gm_share **ret_share)
+{
+	uint32_t flags = GM_EXPORT_NAMED, n = 0;
+	uint64_t id;
+	int ret = 0;
+
+	if ((r->flags & GPUMAP_SHARE_READ_ONLY) != 0)
+		flags |= GM_EXPORT_READ_ONLY;
+	while (ret == 0 && n < r->n_buffers)
+		ret = gm_buffer_export(s, gm_buffer_find(s, r->buffers[n++]),
+				       flags, &id);
+	if (ret == 0)
+		ret = request_share(s, r, fd, ret_share);
+	if (ret != 0)
+		take_back(s, r->buffers, n);
+	/* An agent that does not know of names. */
+	return ret == -E2BIG ? -EOPNOTSUPP : ret;
+}
+
+int gpumap_share(struct gpumap_session *session,
+		 const struct gpumap_share_request *request,
+		 uint64_t *ret_share)
+{
+	struct gpumap_share_request r;
+	struct gm_share *share;
+	int fd = -1, ret = gm_session_usable(session);
+
+	if (ret == 0)
+		ret = gm_size_in(&r, sizeof(r), request);
+	if (ret == 0)
+		ret = judge(session, &r);
+	if (ret == 0 && r.about_bytes != 0)
+		ret = about_fd(r.about, r.about_bytes, &fd);
+	if (ret != 0)
+		return ret;
+	ret = share_all(session, &r, fd, &share);
+	if (fd >= 0)
+		close(fd);
+	if (ret != 0)
+		return ret;
+	for (uint32_t i = 0; i < share->n && i < r.n_buffers; i++) {
+		gm_buffer_find(session, r.buffers[i])->share = share->id;
+		share->parts[i].handle = r.buffers[i];
+	}
+	share->read_only = (r.flags & GPUMAP_SHARE_READ_ONLY) != 0;
+	*ret_share = share->id;
+	return 0;
+}
+
+/* ---- who opens one ------------------------------------------------------- */
+
+int gpumap_share_open(struct gpumap_session *session, const char *name,
+		      uint32_t flags, uint64_t *ret_share)
+{
+	struct gm_share_open body = { .flags = flags };
+	struct gm_call call = { .type = GM_CONTROL_SHARE_OPEN,
+				.body = &body,
+				.body_bytes = sizeof(body) };
+	struct gm_share *share;
+	struct answer answer;
+	int ret = gm_session_usable(session);
+
+	if (ret == 0 && (flags & ~GPUMAP_SHARE_READ_ONLY) != 0)
+		ret = -E2BIG;
+	if (ret == 0)
+		ret = judge_name(session, name);
+	if (ret != 0)
+		return ret;
+	memcpy(body.name, name, strlen(name));
+	expect(&call, &answer);
+	ret = gm_session_call(session, &call, 1);
+	if (ret != 0)
+		return ret;
+	ret = keep(session, &call, &answer, name,
+		   call.n_fds > 0 ? call.fds[0] : -1, &share);
+	gm_call_close_fds(&call);
+	if (ret != 0)
+		return ret;
+	share->read_only = (flags & GPUMAP_SHARE_READ_ONLY) != 0;
+	*ret_share = share->id;
+	return 0;
+}
+
+int gpumap_share_info(struct gpumap_session *session, uint64_t share,
+		      struct gpumap_share_info *ret_info)
+{
+	struct gpumap_share_info info = { .size = ret_info->size };
+	const struct gm_share *s;
+	int ret = gm_session_usable(session);
+
+	if (ret == 0)
+		ret = gm_size_out(info.size,
+				  offsetof(struct gpumap_share_info, age_ns),
+				  sizeof(info));
+	if (ret != 0)
+		return ret;
+	s = find(session, share);
+	if (s == NULL)
+		return -ENOENT;
+	info.share = s->id;
+	memcpy(info.name, s->name, sizeof(info.name));
+	info.uid = s->uid;
+	info.flags = s->flags;
+	info.n_buffers = s->n;
+	info.about = s->about;
+	info.about_bytes = s->about_bytes;
+	for (uint32_t i = 0; i < s->n; i++)
+		info.bytes += s->parts[i].bytes;
+	memcpy(ret_info, &info, info.size);
+	return 0;
+}
+
+/* A part of a share that this session holds. */
+static int find_part(const struct gpumap_session *session, uint64_t share,
+		     uint32_t index, struct gm_share **ret_share)
+{
+	struct gm_share *s;
+	int ret = gm_session_usable(session);
+
+	if (ret != 0)
+		return ret;
+	s = find(session, share);
+	if (s == NULL)
+		return -ENOENT;
+	if (index >= s->n)
+		return -ERANGE;
+	*ret_share = s;
+	return 0;
+}
+
+static int describe(const struct part *part,
+		    struct gpumap_export_info *ret_info)
+{
+	struct gpumap_export_info info = { .size = ret_info->size,
+					   .bytes = part->bytes,
+					   .row = part->row };
+	int ret = gm_size_out(info.size,
+			      offsetof(struct gpumap_export_info, reserved),
+			      sizeof(info));
+
+	if (ret == 0)
+		memcpy(ret_info, &info, info.size);
+	return ret;
+}
+
+int gpumap_share_buffer(struct gpumap_session *session, uint64_t share,
+			uint32_t index, struct gpumap_export_info *ret_info,
+			uint64_t *ret_buffer)
+{
+	struct gm_buffer *buffer;
+	struct gm_share *s;
+	struct part *part;
+	int ret = find_part(session, share, index, &s);
+
+	if (ret != 0)
+		return ret;
+	part = &s->parts[index];
+	if (ret_info != NULL)
+		ret = describe(part, ret_info);
+	if (ret != 0 || ret_buffer == NULL)
+		return ret;
+	if (gm_buffer_find(session, part->handle) == NULL) {
+		ret = gm_buffer_import(
+			session, part->id,
+			s->read_only ? GPUMAP_BUFFER_READ_ONLY : 0, &buffer);
+		if (ret != 0)
+			return ret;
+		buffer->share = share;
+		part->handle = buffer->handle;
+	}
+	*ret_buffer = part->handle;
+	return 0;
+}
+
+int gpumap_share_fd(struct gpumap_session *session, uint64_t share,
+		    uint32_t index, struct gpumap_export_info *ret_info,
+		    int *ret_fd)
+{
+	struct gm_import body = { .handle = 0 };
+	struct gm_import_reply reply;
+	struct gm_call call = { .type = GM_CONTROL_IMPORT,
+				.body = &body,
+				.body_bytes = sizeof(body),
+				.reply = &reply,
+				.reply_bytes = sizeof(reply) };
+	struct gm_share *s;
+	int ret = find_part(session, share, index, &s);
+
+	if (ret == 0)
+		ret = describe(&s->parts[index], ret_info);
+	if (ret != 0)
+		return ret;
+	body.id = s->parts[index].id;
+	body.row = s->parts[index].row;
+	ret = gm_session_call(session, &call, 1);
+	if (ret != 0)
+		return ret;
+	if (call.n_fds != 1) {
+		gm_call_close_fds(&call);
+		return -EPROTO;
+	}
+	*ret_fd = call.fds[0];
+	return 0;
+}
+
+/* ---- gpumap_share_close() ------------------------------------------------ */
+
+/* Imports are freed, one's own are nobody else's any more. */
+static int let_go(struct gpumap_session *s, uint64_t share, bool imports)
+{
+	int ret = 0;
+
+	for (uint32_t i = 0; i < s->buffers.room && ret == 0; i++) {
+		struct gm_buffer *b = &s->buffers.table[i];
+
+		if (b->handle == 0 || b->share != share ||
+		    b->imported != imports)
+			continue;
+		if (imports)
+			ret = gpumap_buffer_free(s, b->handle);
+		else if (!b->numbered)
+			ret = gm_buffer_end_export(s, b);
+		if (ret == 0 && !imports)
+			b->share = 0;
+	}
+	return ret;
+}
+
+int gpumap_share_close(struct gpumap_session *session, uint64_t share)
+{
+	int ret = gm_session_usable(session);
+	struct gm_share **at = &session->shares, *s;
+
+	if (ret != 0 || share == 0)
+		return ret;
+	s = find(session, share);
+	if (s == NULL)
+		return -ENOENT;
+	ret = let_go(session, share, true);
+	if (ret == 0)
+		ret = request_close(session, share);
+	if (ret == 0)
+		ret = let_go(session, share, false);
+	if (ret != 0)
+		return ret;
+	while (*at != s)
+		at = &(*at)->next;
+	*at = s->next;
+	drop(s);
+	return 0;
+}

@@ -639,6 +639,12 @@ GM_TORTURE += %reldir%/agent_mesh_death
 	%reldir%/dice.h %reldir%/story.h %reldir%/tap.h
 %canon_reldir%_agent_mesh_death_LDADD = $(gm_story_libs)
 
+gm_tests += %reldir%/agent_ctl_mesh
+%canon_reldir%_agent_ctl_mesh_SOURCES = %reldir%/agent_ctl_mesh.c \
+	%reldir%/ctl.h %reldir%/tap.h
+%canon_reldir%_agent_ctl_mesh_LDADD = %reldir%/libagent.la \
+	lib/libgpumap.la $(JANSSON_LIBS)
+
 gm_tests += %reldir%/agent_stuck
 GM_TORTURE += %reldir%/agent_stuck
 %canon_reldir%_agent_stuck_SOURCES = %reldir%/agent_stuck.c %reldir%/tap.h

@@ -18,7 +18,7 @@
 #include "tap.h"
 
 #define LINE_BYTES 128
-#define LINES      200
+#define LINES      256
 
 static char lines[LINES][LINE_BYTES];
 static int n_lines;

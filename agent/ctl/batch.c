@@ -71,13 +71,3 @@ int gm_ctl_spec(struct gm_ctl *ctl)
 {
 	return gm_ctl_batch(ctl, spec);
 }
-
-static char *mesh(const char *line, size_t n)
-{
-	return gm_batch_answer(GM_BATCH_MESH, line, n);
-}
-
-int gm_ctl_mesh(struct gm_ctl *ctl)
-{
-	return gm_ctl_batch(ctl, mesh);
-}

@@ -37,12 +37,13 @@ enum gm_exit {
 #define GM_OPT_ONLY   (UINT64_C(1) << 7)
 #define GM_OPT_BATCH  (UINT64_C(1) << 8)
 /* Of plan alone, from the strategy on. */
-#define GM_OPT_NODE   (UINT64_C(1) << 9)
-#define GM_OPT_COMMIT (UINT64_C(1) << 10)
-#define GM_OPT_BASE   (UINT64_C(1) << 11)
-#define GM_OPT_PAGED  (UINT64_C(7) << 12) /* one of them: MiB, share, tokens */
-#define GM_OPT_DTYPE  (UINT64_C(1) << 22)
-#define GM_OPT_PLAN   UINT64_C(0x1fffe00)
+#define GM_OPT_NODE     (UINT64_C(1) << 9)
+#define GM_OPT_COMMIT   (UINT64_C(1) << 10)
+#define GM_OPT_BASE     (UINT64_C(1) << 11)
+#define GM_OPT_PAGED    (UINT64_C(7) << 12) /* one of them: MiB, share, tokens */
+#define GM_OPT_DTYPE    (UINT64_C(1) << 22)
+#define GM_OPT_TOPOLOGY (UINT64_C(1) << 19) /* a mesh's as well */
+#define GM_OPT_PLAN     UINT64_C(0x1fffe00)
 /* Of mask publish and mask show. */
 #define GM_OPT_SIZE   (UINT64_C(1) << 26)
 #define GM_OPT_PAST   (UINT64_C(1) << 27)
@@ -52,7 +53,11 @@ enum gm_exit {
 #define GM_OPT_PGM    (UINT64_C(1) << 33)
 /* Of load. */
 #define GM_OPT_ONCE (UINT64_C(1) << 34)
-#define GM_OPT_N    35u
+/* Of mesh publish. */
+#define GM_OPT_GROUP  (UINT64_C(1) << 35)
+#define GM_OPT_N      36u
+
+#define GM_CTL_GROUPS 64u /* --group, as many as a mesh may have */
 
 /* What the command line said. */
 struct gm_ctl {
@@ -73,7 +78,7 @@ struct gm_ctl {
 		const char *commit; /* name of the map */
 		const char *strategy;
 		const char *setting;
-		const char *topology; /* path */
+		const char *topology; /* path; of a mesh: its topology */
 		const char *split;
 		const char *weights;
 		const char *cache_type;
@@ -98,6 +103,8 @@ struct gm_ctl {
 	} mask;
 	uint32_t rows[GPUMAP_ROWS_MAX];
 	uint32_t n_rows;
+	const char *groups[GM_CTL_GROUPS];
+	uint32_t n_groups;
 	char **args; /* operands after the command */
 	int n_args;
 	struct gpumap *map; /* attached, or NULL for an offline command */
@@ -131,6 +138,10 @@ int gm_ctl_bench(struct gm_ctl *ctl);
 int gm_ctl_split(struct gm_ctl *ctl);
 int gm_ctl_spec(struct gm_ctl *ctl);
 int gm_ctl_mesh(struct gm_ctl *ctl);
+int gm_ctl_mesh_publish(struct gm_ctl *ctl);
+int gm_ctl_mesh_list(struct gm_ctl *ctl);
+int gm_ctl_mesh_show(struct gm_ctl *ctl);
+int gm_ctl_mesh_release(struct gm_ctl *ctl);
 int gm_ctl_plan(struct gm_ctl *ctl);
 int gm_ctl_mask(struct gm_ctl *ctl);
 int gm_ctl_mask_publish(struct gm_ctl *ctl);

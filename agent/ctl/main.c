@@ -58,8 +58,6 @@ static const struct gm_command commands[] = {
 	  GM_OPT_BATCH, 0, gm_ctl_split, true },
 	{ "spec", "--batch", "read specs, by request", GM_OPT_BATCH, 0,
 	  gm_ctl_spec, true },
-	{ "mesh", "--batch", "arrange ranks in groups, by request",
-	  GM_OPT_BATCH, 0, gm_ctl_mesh, true },
 	{ "mask publish",
 	  "NAME --kind KIND [--size N] [--past N] [--window N] [--chunk N] "
 	  "[--dtype DTYPE] [--map MAP | --rows LIST]",
@@ -74,6 +72,19 @@ static const struct gm_command commands[] = {
 	  false },
 	{ "mask", "--batch", "show masks, by request", GM_OPT_BATCH, 0,
 	  gm_ctl_mask, true },
+	{ "mesh publish",
+	  "NAME --topology data|tensor=N|pipeline=N|mixed=TPxPPxDP "
+	  "[--rows LIST] [--group NAME=RANKS]...",
+	  "arrange rows as ranks, and publish that",
+	  GM_OPT_TOPOLOGY | GM_OPT_ROWS | GM_OPT_GROUP, 1, gm_ctl_mesh_publish,
+	  false },
+	{ "mesh list", "", "all meshes", 0, 0, gm_ctl_mesh_list, false },
+	{ "mesh show", "NAME", "where each rank is, and all groups", 0, 1,
+	  gm_ctl_mesh_show, false },
+	{ "mesh release", "NAME", "take a mesh back", 0, 1, gm_ctl_mesh_release,
+	  false },
+	{ "mesh", "--batch", "arrange ranks in groups, by request",
+	  GM_OPT_BATCH, 0, gm_ctl_mesh, true },
 	/* For the usage: the first of a name takes it. */
 	{ "plan", "--batch", "plan layer maps, by request", GM_OPT_BATCH, 0,
 	  gm_ctl_plan, true },
@@ -87,7 +98,7 @@ static const struct gm_command commands[] = {
 #define N_COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
 /* What the value of an option is, and where in struct gm_ctl it goes. */
-enum value { NOTHING, TEXT, NUMBER, SIZE, ROWS };
+enum value { NOTHING, TEXT, NUMBER, SIZE, ROWS, GROUP };
 
 /* One for each bit of GM_OPT_*, in their order. */
 static const struct own_option {
@@ -130,6 +141,7 @@ static const struct own_option {
 	{ "tensor", TEXT, offsetof(struct gm_ctl, mask.tensor) },
 	{ "pgm", TEXT, offsetof(struct gm_ctl, mask.pgm) },
 	{ "once", NOTHING, 0 },
+	{ "group", GROUP, 0 },
 };
 
 #define N_OWN (sizeof(own_options) / sizeof(own_options[0]))
@@ -190,6 +202,11 @@ static int take_own(struct gm_ctl *ctl, size_t i, const char *text)
 		break;
 	case ROWS:
 		ret = gm_parse_rows(text, ctl->rows, &ctl->n_rows);
+		break;
+	case GROUP:
+		if (ctl->n_groups == GM_CTL_GROUPS)
+			return bad(text, "is one group too many");
+		ctl->groups[ctl->n_groups++] = text;
 		break;
 	}
 	return ret == 0 ? GM_EXIT_OK : bad(text, "is not a number that fits");

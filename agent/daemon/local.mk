@@ -27,6 +27,7 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 	%reldir%/maps.c %reldir%/maps.h \
 	%reldir%/probe.c %reldir%/probe.h \
 	%reldir%/publish.c %reldir%/publish.h \
+	%reldir%/publish_may.c \
 	%reldir%/segment.c %reldir%/segment.h \
 	%reldir%/state.c %reldir%/state.h \
 	%reldir%/state_dir.c %reldir%/state_dir.h \

@@ -8,6 +8,7 @@
 noinst_LTLIBRARIES += %reldir%/libclient.la
 %canon_reldir%_libclient_la_SOURCES = \
 	%reldir%/arena.c \
+	%reldir%/arena.h \
 	%reldir%/attach.c \
 	%reldir%/buffers.c \
 	%reldir%/control.c \

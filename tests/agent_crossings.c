@@ -154,6 +154,32 @@ static void crossings_end_with_workers(void)
 	gives_back();
 }
 
+/* The last step has been asked for when the source's worker ends. */
+static void who_waits_is_told(void)
+{
+	struct gm_reach ask = { .handle = buffer(0, ODD_SLOW), .row = 1 };
+	struct raw_record record = { .body = &ask, .body_bytes = sizeof(ask) };
+	int fds[GM_CONTROL_FDS_MAX];
+	struct gm_control header = { 0 };
+	struct raw c;
+
+	if (!open_both(&c))
+		return;
+	record.header = raw_header(&c, GM_CONTROL_REACH, sizeof(ask), 0);
+	EQ(raw_send(&c, &record, 0), 0);
+	story_nap(100000);
+	kill_worker(0);
+	OK(raw_receive(&c, &header, c.refusal, sizeof(c.refusal), fds) > 0);
+	answered(&c, "a source that ends meanwhile", header.status, -ESTALE,
+		 "has ended");
+	/* What is gone is asked for anew, and there. */
+	EQ(unreach(&c, ask.handle), 0);
+	ask.handle = buffer(0, 1);
+	EQ(reach(&c, ask.handle, 1), 0);
+	raw_close(&c);
+	gives_back();
+}
+
 /* Nobody answers, and the client goes. */
 static void who_waits_can_leave(void)
 {
@@ -195,6 +221,7 @@ int main(void)
 		all_else_goes_by_a_stage();
 		what_workers_refuse_is_refused();
 		crossings_end_with_workers();
+		who_waits_is_told();
 		who_waits_can_leave();
 		if (tap_failures)
 			agent_show_log(&agent);

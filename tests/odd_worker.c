@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "agent/common/wire.h"
@@ -93,6 +94,8 @@ static void claim(const struct gm_wire *wire)
 		exit(3);
 	if (index == ODD_SILENT || (index == ODD_SILENT_AGAIN && !is_first))
 		return;
+	if (index == ODD_SLOW && wire->type == GM_WIRE_IMPORT)
+		nanosleep(&(struct timespec){ .tv_nsec = 500000000 }, NULL);
 	if (index == ODD_REFUSED)
 		status = -ENOMEM;
 	if ((index == ODD_PRIVATE || index == ODD_PRIVATE_TOO) &&

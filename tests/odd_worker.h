@@ -16,7 +16,8 @@ enum odd_index {
 	ODD_HUGE = 4004,         /* an export of 2^60 bytes */
 	ODD_COUNT = 4005,   /* an export of as many bytes as registrations */
 	ODD_PRIVATE = 4007, /* cannot be exported */
-	ODD_PRIVATE_TOO = 4008
+	ODD_PRIVATE_TOO = 4008,
+	ODD_SLOW = 4009 /* import it half a second late */
 };
 
 #endif

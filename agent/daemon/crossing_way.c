@@ -17,6 +17,8 @@
 #include "shm/point.h"
 #include "shm/queue.h"
 
+#define SOURCE_ENDED "the worker of the buffer's row has ended"
+
 static int lend(struct gm_crossing *x);
 
 static struct gm_daemon *daemon_of(const struct gm_crossing *x)
@@ -84,13 +86,14 @@ static void went(struct gm_crossing *x, int error)
 static bool is_lost(struct gm_crossing *x)
 {
 	if (x->is_lost)
-		fail(x, -ESTALE, "the worker of the buffer's row has ended");
+		fail(x, -ESTALE, SOURCE_ENDED);
 	return x->is_lost;
 }
 
 static void is_open(struct gm_crossing *x)
 {
 	struct gm_connection *c = x->session->connection;
+	bool was_lost = x->is_lost;
 
 	x->state = GM_CROSSING_OPEN;
 	gm_log(GM_LOG_INFO, "reached",
@@ -103,8 +106,10 @@ static void is_open(struct gm_crossing *x)
 	/* The source's worker may have ended meanwhile. */
 	if (x->is_lost)
 		gm_crossing_close(x);
-	else if (c)
-		gm_connection_answer(c, 0, NULL, NULL, 0, -1);
+	if (c)
+		gm_connection_answer(c, was_lost ? -ESTALE : 0,
+				     was_lost ? SOURCE_ENDED : NULL, NULL, 0,
+				     -1);
 }
 
 /* Does another way make sense after this refusal? */

@@ -495,7 +495,7 @@ int main(void)
 		return tap_done();
 	cuda_scene_agent(&scene, &agent,
 			 "idle = 50ms\n"
-			 "kernel-limit = 500ms\n",
+			 "kernel-limit = 2s\n",
 			 "[agent]\nrefresh = 100ms\n[host]\nenabled = no\n");
 	if (OK(agent_start(&agent)) && OK((map = story_attach(&agent))) &&
 	    OK(open_side(map, &neighbour, 0))) {

@@ -269,7 +269,7 @@ static void a_descriptor_is_the_memory(void)
 	EQ(gpumap_share_close(other, id), 0);
 	/* It is charged for as long as the connection is there that has it. */
 	settles(0, BYTES);
-	EQ(left_over(), BYTES);
+	comes_to_be_left(BYTES);
 	gpumap_session_close(other);
 	settles(0, 0);
 	EQ(at[1], 9);

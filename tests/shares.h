@@ -188,6 +188,16 @@ static inline uint64_t left_over(void)
 	return bytes;
 }
 
+/* What a session that is leaving has left is its own until it has gone. */
+static inline bool comes_to_be_left(uint64_t bytes)
+{
+	uint64_t until = story_now() + STORY_LIMIT_NS;
+
+	while (left_over() != bytes && story_now() < until)
+		story_nap(1000);
+	return EQ(left_over(), bytes);
+}
+
 /* It comes to that.  What a session that is leaving has lent may be missing for an
  * instant: it is told of the session, then of nobody. */
 static inline bool settles(int n_shares, uint64_t bytes)

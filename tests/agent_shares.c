@@ -115,6 +115,7 @@ static void what_cannot_be_is_told_apart(void)
 {
 	struct gpumap_session *owner = session_open(map);
 	struct gpumap_session *other = session_open(map);
+	struct gpumap_session *third = session_open(map);
 	static char long_name[65] = "";
 	uint64_t b[2], id, seen, mine, num;
 	struct gpumap_share_info small = { .size = 8 };
@@ -157,7 +158,8 @@ static void what_cannot_be_is_told_apart(void)
 	EQ(share(owner, "two", &mine, 1, 0, &seen), 0);
 	/* By its number only who was given one has it. */
 	EQ(gpumap_buffer_import(other, num, 0, &seen), 0);
-	EQ(gpumap_buffer_import(session_open(map), num - 1, 0, &seen), -ENOENT);
+	EQ(gpumap_buffer_import(third, num - 1, 0, &seen), -ENOENT);
+	gpumap_session_close(third);
 	gpumap_session_close(owner);
 	gpumap_session_close(other);
 }

@@ -340,7 +340,11 @@ static void all_is_well(bool worker_died)
 
 /* ---- lives --------------------------------------------------------------- */
 
-/* The worker of a row, the agent, or the client. */
+/*
+ * The worker of a row, the agent, or the client; returns when the kernel is
+ * done with whom it was.  An agent that is still being taken apart looks
+ * alive, and nobody would start it again.
+ */
 static void kill_somebody(int round, pid_t client)
 {
 	struct gpumap *map = story_attach(&agent);
@@ -355,6 +359,8 @@ static void kill_somebody(int round, pid_t client)
 	story_nap(story_moment(round, 30000));
 	if (whom > 0)
 		kill(whom, SIGKILL);
+	while (whom > 0 && story_lives(whom))
+		story_nap(100);
 }
 
 /* Returns whether somebody has died of it. */
@@ -403,9 +409,6 @@ static bool one_life(int round)
 	}
 	unlink(ticket + 16);
 	agent.env[STAGE_ENV] = agent.env[STAGE_ENV + 1] = NULL;
-	if (!marked)
-		story_nap(
-			1000); /* until the kernel is done with whom we killed */
 	if (!story_lives(agent.pid)) {
 		EQ(agent_wait(&agent), -SIGKILL);
 		OK(agent_start(&agent));

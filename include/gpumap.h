@@ -881,11 +881,16 @@ struct gpumap_mesh_group {
 	size_t size; /* sizeof(struct gpumap_mesh_group) */
 	char name[GPUMAP_NAME_MAX + 1];
 	uint64_t version; /* of the mesh that it was read from */
-	uint64_t epoch; /* grows with the mesh's version, and never goes back */
+	/* Moves on whenever the mesh is published, a row of the group ceases to
+	 * be READY or is READY again, or the agent starts, and never goes
+	 * back: equal epochs say that none of it happened in between. */
+	uint64_t epoch;
 	uint32_t backend; /* enum gpumap_mesh_backend */
 	uint32_t n;       /* its ranks */
 	uint32_t index;   /* of the group within the mesh; 0: "world" */
 	uint32_t within;  /* place in it of the rank that was asked for, or 0 */
+	uint32_t whole;   /* in this epoch: 1 all its rows are READY, or 0 */
+	uint32_t reserved;
 };
 
 /* Where in its topology a rank is. */

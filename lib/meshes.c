@@ -111,6 +111,7 @@ static void put_group(struct gpumap_mesh_group *group, const struct reading *r)
 	group->n = r->group.n;
 	group->index = r->index;
 	group->within = r->within;
+	group->whole = gm_meshes_is_whole(r->group.epoch);
 }
 
 static int find_group(const struct gpumap *map, const char *name, uint64_t key,

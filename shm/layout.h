@@ -320,7 +320,7 @@ struct gm_group_image {
 	uint32_t n;        /* ranks, 1 to the world */
 	uint32_t ranks_at; /* n uint32_t */
 	uint32_t rows_at;  /* n uint32_t: the row of each of these ranks */
-	uint64_t epoch; /* moves on when the group breaks, and with the mesh */
+	uint64_t epoch;    /* odd: broken; stored anew when it moves on */
 	uint64_t reserved;
 };
 

@@ -37,8 +37,8 @@ uint64_t gm_meshes_bytes(const struct gm_meshes *mesh)
 	return (bytes + GM_UNIT - 1) / GM_UNIT * GM_UNIT;
 }
 
-static void put_group(const struct gm_meshes *mesh, uint32_t i,
-		      uint64_t version, char *block, uint32_t at)
+static void put_group(const struct gm_meshes *mesh, uint32_t i, char *block,
+		      uint32_t at)
 {
 	const struct gm_meshes_group *group = &mesh->groups[i];
 	struct gm_group_image image;
@@ -51,7 +51,6 @@ static void put_group(const struct gm_meshes *mesh, uint32_t i,
 	image.n = group->n;
 	image.ranks_at = at;
 	image.rows_at = at + (uint32_t)table_bytes(group->n);
-	image.epoch = version;
 	memcpy(block + image.ranks_at, group->ranks,
 	       group->n * sizeof(uint32_t));
 	rows = (uint32_t *)(void *)(block + image.rows_at);
@@ -72,7 +71,7 @@ void gm_meshes_build(const struct gm_meshes *mesh, uint64_t version,
 
 	memset(block, 0, bytes);
 	for (uint32_t i = 0; i < mesh->n_groups; i++) {
-		put_group(mesh, i, version, block, at);
+		put_group(mesh, i, block, at);
 		at += 2 * (uint32_t)table_bytes(mesh->groups[i].n);
 	}
 	memset(&image, 0, sizeof(image));

@@ -41,9 +41,15 @@ uint64_t gm_meshes_key(const char *mesh, const char *group);
 uint64_t gm_meshes_bytes(const struct gm_meshes *mesh);
 
 /* Lay the block out in private memory: gm_meshes_bytes() / 8 words, to be
- * published as @version; its groups' epoch is the same. */
+ * published as @version; its groups have no epoch yet, 0. */
 void gm_meshes_build(const struct gm_meshes *mesh, uint64_t version,
 		     uint64_t *ret_words);
+
+/* Were all rows of the group READY in this epoch of it? */
+static inline bool gm_meshes_is_whole(uint64_t epoch)
+{
+	return (epoch & 1) == 0;
+}
 
 /*
  * gm_meshes_image - the image of an object that has been opened, judged

@@ -20,6 +20,9 @@
  *                drops what it read.  The release store of the slot alone does
  *                not give that: it holds nothing back that comes after it.
  *
+ * A word of a named block that means something by itself may be stored anew in
+ * place: readers find one value or the other, in a publication that is whole.
+ *
  * The writer may die between any two stores: the slot then still names the
  * block before, whole.
  *

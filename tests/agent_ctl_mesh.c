@@ -55,9 +55,9 @@ static void show_draws_ranks_on_rows(void)
 		  "            +---------+---------+\n"
 		  "  replica 1\n"));
 	OK(prints("  left over: 8@8\n"));
-	OK(prints("  world                    Mock    0-8\n"));
-	OK(prints("  dp_tp1_pp1               Nccl    3,7\n"));
-	OK(prints("  mine                     Gloo    5,0,3\n"));
+	OK(prints("  world                    Mock    whole  0-8\n"));
+	OK(prints("  dp_tp1_pp1               Nccl    whole  3,7\n"));
+	OK(prints("  mine                     Gloo    whole  5,0,3\n"));
 	EQ(CTL("mesh", "show", "serve"), DONE);
 	OK(prints("  stage 0   |   0@3   |   1@1   |\n"));
 	EQ(CTL("mesh", "publish", "flat", "--topology", "data"), DONE);
@@ -83,7 +83,7 @@ static void show_says_it_in_json(void)
 	EQ(number(json_array_get(ranks, 5), "dp"), 1);
 	OK(json_is_null(json_object_get(json_array_get(ranks, 8), "dp")));
 	last = json_array_get(groups, 13);
-	OK(has_fields(last, "name backend epoch ranks rows"));
+	OK(has_fields(last, "name backend epoch whole ranks rows"));
 	STR(text(last, "name"), "mine");
 	STR(text(last, "backend"), "Gloo");
 	EQ(json_integer_value(

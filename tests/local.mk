@@ -639,6 +639,12 @@ GM_TORTURE += %reldir%/agent_mesh_death
 	%reldir%/dice.h %reldir%/story.h %reldir%/tap.h
 %canon_reldir%_agent_mesh_death_LDADD = $(gm_story_libs)
 
+gm_tests += %reldir%/agent_mesh_epoch
+GM_TORTURE += %reldir%/agent_mesh_epoch
+%canon_reldir%_agent_mesh_epoch_SOURCES = %reldir%/agent_mesh_epoch.c \
+	%reldir%/story.h %reldir%/tap.h
+%canon_reldir%_agent_mesh_epoch_LDADD = $(gm_story_libs)
+
 gm_tests += %reldir%/agent_ctl_mesh
 %canon_reldir%_agent_ctl_mesh_SOURCES = %reldir%/agent_ctl_mesh.c \
 	%reldir%/ctl.h %reldir%/tap.h

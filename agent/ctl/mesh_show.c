@@ -116,10 +116,10 @@ static json_t *group_json(const struct whole *mesh, uint32_t i)
 		json_array_append_new(ranks, json_integer(rank));
 		json_array_append_new(rows, json_integer(mesh->rows[rank]));
 	}
-	return json_pack("{s:s, s:s, s:I, s:o, s:o}", "name", group->name,
+	return json_pack("{s:s, s:s, s:I, s:b, s:o, s:o}", "name", group->name,
 			 "backend", backend_of(group), "epoch",
-			 (json_int_t)group->epoch, "ranks", ranks, "rows",
-			 rows);
+			 (json_int_t)group->epoch, "whole", (int)group->whole,
+			 "ranks", ranks, "rows", rows);
 }
 
 static int show_json(const struct whole *mesh)
@@ -248,10 +248,11 @@ static void show_table(const struct whole *mesh)
 	       gm_ctl_topology(head, topology), head->world,
 	       mesh->stats.n_ready, gm_ctl_size(mesh->stats.total_bytes, size));
 	picture(mesh);
-	printf("  %-24s %-7s ranks\n", "group", "backend");
+	printf("  %-24s %-7s %-6s ranks\n", "group", "backend", "state");
 	for (uint32_t i = 0; i < head->n_groups; i++) {
-		printf("  %-24s %-7s ", mesh->groups[i].name,
-		       backend_of(&mesh->groups[i]));
+		printf("  %-24s %-7s %-6s ", mesh->groups[i].name,
+		       backend_of(&mesh->groups[i]),
+		       mesh->groups[i].whole ? "whole" : "broken");
 		put_ranks(mesh->ranks[i], mesh->groups[i].n);
 	}
 }

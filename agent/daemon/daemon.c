@@ -169,6 +169,9 @@ static int publish_all(struct gm_daemon *d)
 	char why[GM_WHY_BYTES] = "", where[GM_CONFIG_WHY_BYTES];
 	int ret;
 
+	ret = gm_epochs_start(d, why);
+	if (ret != 0)
+		return failed("state", why, gm_exit_status(ret));
 	ret = gm_devices_start(d, why);
 	if (ret != 0)
 		return failed("devices", why[0] ? why : strerror(-ret),

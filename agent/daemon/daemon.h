@@ -21,6 +21,7 @@
 #include "agent/daemon/config.h"
 #include "agent/daemon/cudarows.h"
 #include "agent/daemon/devices.h"
+#include "agent/daemon/epochs.h"
 #include "agent/daemon/holders.h"
 #include "agent/daemon/ledger.h"
 #include "agent/daemon/loop.h"
@@ -70,6 +71,7 @@ struct gm_daemon {
 	struct gm_paths paths;
 	struct gm_ledger ledger;
 	struct gm_state_files state;
+	struct gm_epochs epochs;
 	struct gm_clerk clerk;
 	struct gm_changes changes;
 	struct gm_supervisor *supervisor; /* NULL until it has started */

@@ -338,14 +338,20 @@ void gm_devices_state(struct gm_daemon *d, uint32_t row, uint32_t state,
 		      const char *reason, int error)
 {
 	struct gm_device *device = d->devices.of[row];
+	bool was_ready = device->moving.state == GPUMAP_DEVICE_READY;
 
 	enter(device, state, reason, error);
 	if (state == GPUMAP_DEVICE_LOST) {
 		device->present = false;
 		device->moving.worker_pid = 0;
 	}
+	/* Nobody sees a group whole beside a row of it that is not READY. */
+	if (was_ready && state != GPUMAP_DEVICE_READY)
+		gm_epochs_row(d, row);
 	move(d, device);
 	GM_POINT("row_state_visible");
+	if (!was_ready && state == GPUMAP_DEVICE_READY)
+		gm_epochs_row(d, row);
 	gm_segment_changed(&d->segment);
 	gm_log(state == GPUMAP_DEVICE_FAILED || state == GPUMAP_DEVICE_LOST
 		       ? GM_LOG_WARNING

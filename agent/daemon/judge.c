@@ -271,7 +271,8 @@ static int judge_group(const struct gm_object *object,
 	if (gm_meshes_group(object, image, i, &group) != 0 ||
 	    gm_meshes_table(object, group.ranks_at, ranks, group.n) != 0 ||
 	    gm_meshes_table(object, group.rows_at, of, group.n) != 0 ||
-	    group.key != gm_meshes_key(image->object.name, group.name))
+	    group.key != gm_meshes_key(image->object.name, group.name) ||
+	    group.epoch >> 63 != 0)
 		return gm_why(ret_why, -EPROTO,
 			      "group %u of the mesh in slot %u is damaged", i,
 			      slot);

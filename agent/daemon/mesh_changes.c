@@ -94,10 +94,13 @@ static void do_write(struct gm_clerk_job *job)
 	struct gm_change *change = gm_owner(job, struct gm_change, job);
 	struct publish *publish = publish_of(change);
 
-	change->status =
-		gm_state_meshes_write(&change->d->state.dir, publish->name,
-				      publish->text, publish->text_bytes,
-				      change->why);
+	change->status = gm_epochs_claim(&change->d->epochs,
+					 &change->d->state.dir, change->why);
+	if (change->status == 0)
+		change->status =
+			gm_state_meshes_write(&change->d->state.dir,
+					      publish->name, publish->text,
+					      publish->text_bytes, change->why);
 }
 
 static void written(struct gm_clerk_job *job)

@@ -314,6 +314,8 @@ static void store_slot(struct gm_daemon *d, const struct gm_put *put)
 	struct gm_block *block = &d->directory.objects[put->slot];
 
 	assert(put->block.version > block->version);
+	if (put->block.kind == GM_KIND_MESH)
+		gm_epochs_give(d, &put->block);
 	gm_put(&slot->key, put->block.key);
 	GM_POINT("publish_key");
 	move_on(d, block, &put->block, put->promise);

@@ -10,6 +10,7 @@
  *
  *	NAME.layers		a file, see state_text.h
  *	NAME.mesh		likewise, see mesh_text.h
+ *	epochs			see epochs.h
  *	FILE.refused-N		one that an agent would not read, for a person
  *	NAME.layers.replaced	one whose map gives way to a held one
  *	new			one that is being written

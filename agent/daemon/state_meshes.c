@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -154,6 +155,20 @@ static bool are_there(const struct gm_daemon *d,
 	return true;
 }
 
+/* The epochs are not the file's. */
+static void take_epochs(const struct gm_meshes *mesh, const gm_a64 *at,
+			uint64_t *words)
+{
+	for (uint32_t i = 0; i < mesh->n_groups; i++) {
+		uint64_t epoch = (sizeof(struct gm_mesh_image) +
+				  i * sizeof(struct gm_group_image) +
+				  offsetof(struct gm_group_image, epoch)) /
+				 8;
+
+		words[epoch] = gm_get(&at[epoch]);
+	}
+}
+
 /* Is what the slot names, word for word, what the file would become? */
 static bool says_same(const struct gm_daemon *d, const struct gm_meshes *mesh,
 		      uint64_t version)
@@ -172,6 +187,7 @@ static bool says_same(const struct gm_daemon *d, const struct gm_meshes *mesh,
 	at = (const gm_a64 *)(void *)(d->segment.map.base +
 				      (uint64_t)block->unit * GM_UNIT);
 	gm_meshes_build(mesh, block->version, words);
+	take_epochs(mesh, at, words);
 	for (uint64_t i = 0; i < bytes / 8 && same; i++)
 		same = gm_get(&at[i]) == words[i];
 	free(words);
@@ -380,6 +396,8 @@ int gm_state_meshes_restore(struct gm_daemon *d, char ret_why[GM_WHY_BYTES])
 	if (n < 0)
 		return gm_why(ret_why, n, "%s: %s", d->state.dir.path,
 			      strerror(-n));
+	if (n > 0)
+		gm_epochs_expect(d);
 	files = calloc((size_t)n + 1, sizeof(*files));
 	if (files != NULL) {
 		ret = restore(d, names, n, files, ret_why);
@@ -390,5 +408,6 @@ int gm_state_meshes_restore(struct gm_daemon *d, char ret_why[GM_WHY_BYTES])
 	}
 	free(files);
 	free(names);
+	gm_epochs_give_all(d);
 	return ret;
 }

@@ -13,6 +13,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,6 +23,9 @@
 #include "tests/raw.h"
 #include "tests/tap.h"
 
+#ifndef SO_PASSRIGHTS
+#define SO_PASSRIGHTS 83
+#endif
 #define STRANGER 61357u /* a uid that nobody has */
 #define MIB      (UINT64_C(1) << 20)
 
@@ -323,10 +327,23 @@ static int count_fds(void)
 	return n;
 }
 
+/* Before Linux 6.16 a socket may have files of its sender in it, and so is not
+ * closed by who answers newcomers, but soon after. */
+static bool closes_at_once(void)
+{
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), off = 0;
+	bool can = setsockopt(fd, SOL_SOCKET, SO_PASSRIGHTS, &off,
+			      sizeof(off)) == 0;
+
+	close(fd);
+	return can;
+}
+
 /* Nor do those cost much who come too late and say nothing at all. */
 static void refused_ones_are_few(void)
 {
 	enum { MANY = 200 };
+	uint64_t until = raw_now() + UINT64_C(10000000000);
 	static struct raw c[MANY];
 	int held = count_fds(), most = 0, failed = 0;
 
@@ -342,6 +359,12 @@ static void refused_ones_are_few(void)
 		raw_nap(100000);
 	}
 	OK(held > 0);
+	NOTE("%d descriptors at most, %d before", most, held);
+	while (!closes_at_once() && most > held + 12 + 16 + 1 &&
+	       raw_now() < until) {
+		raw_nap(1000000);
+		most = count_fds();
+	}
 	OK(most <= held + 12 + 16 + 1); /* and one that is at the door */
 	for (int i = 0; i < MANY; i++)
 		raw_close(&c[i]);

@@ -18,7 +18,7 @@ static const char *const quick[] = { "--refresh", "10ms",    "--limit",
 
 /* So that who is stopped is ended soon. */
 static const char *const hasty[] = { "--refresh", "10ms",    "--limit",
-				     "150ms",     "--sysfs", "/nonexistent",
+				     "1s",        "--sysfs", "/nonexistent",
 				     NULL };
 
 static int children_of(pid_t pid, pid_t ret_pids[CHILDREN])

@@ -32,15 +32,24 @@ struct world {
 	uint64_t bytes; /* of each */
 	uint32_t ranks;
 	uint64_t spoils; /* bytes of what was given, once a rank has ended */
+	bool is_read_only;
 };
 
-static void *reach(void *arg, uint32_t rank, uint64_t place, uint64_t bytes)
+/* Buffers are named by their rank, plus 1. */
+static void *reach(void *arg, uint32_t rank, struct gm_comm_place place,
+		   uint64_t bytes, bool writes)
 {
 	const struct world *w = arg;
 
-	if (place > w->bytes || bytes > w->bytes - place)
+	if (place.buffer != rank + 1 || place.at > w->bytes ||
+	    bytes > w->bytes - place.at || (writes && w->is_read_only))
 		return NULL;
-	return w->memory[rank] + place;
+	return w->memory[rank] + place.at;
+}
+
+static void name_buffers(struct gm_comm_ask *ask, uint32_t rank)
+{
+	ask->send.buffer = ask->recv.buffer = rank + 1;
 }
 
 static void open_world(struct world *w, uint32_t ranks, uint64_t bytes)
@@ -86,6 +95,7 @@ static uint32_t run(struct world *w, uint32_t who, uint64_t budget)
 		if (!(who >> r & 1) || w->end[r])
 			continue;
 		if (!(begun >> r & 1)) {
+			name_buffers(&w->ask[r], r);
 			gm_comm_begin(&w->comm[r], &w->ask[r], &w->call[r]);
 			begun |= 1u << r;
 			continue;
@@ -96,7 +106,8 @@ static uint32_t run(struct world *w, uint32_t who, uint64_t budget)
 		idle = 0;
 		w->end[r] = rc;
 		if (rc != 0)
-			memset(w->memory[r] + w->ask[r].send, 0x77, w->spoils);
+			memset(w->memory[r] + w->ask[r].send.at, 0x77,
+			       w->spoils);
 		left -= rc != 0;
 	}
 	return left;
@@ -148,11 +159,11 @@ static void place(struct world *w, const struct shape *s)
 					     .reduce = s->reduce,
 					     .peer = s->root,
 					     .n = s->n };
-		ask->recv = parts_given(s, w->ranks) * bytes;
+		ask->recv.at = parts_given(s, w->ranks) * bytes;
 		if (!s->in_place)
 			continue;
-		ask->recv = s->op == GM_COMM_REDUCE_SCATTER ? r * bytes : 0;
-		ask->send = s->op == GM_COMM_ALL_GATHER ? r * bytes : 0;
+		ask->recv.at = s->op == GM_COMM_REDUCE_SCATTER ? r * bytes : 0;
+		ask->send.at = s->op == GM_COMM_ALL_GATHER ? r * bytes : 0;
 	}
 }
 
@@ -182,7 +193,7 @@ static void give(struct world *w, const struct shape *s, char **ret_given)
 	uint64_t bytes = n * ref_bytes(s->dtype);
 
 	for (uint32_t r = 0; r < w->ranks; r++) {
-		char *from = w->memory[r] + w->ask[r].send;
+		char *from = w->memory[r] + w->ask[r].send.at;
 
 		memset(w->memory[r], 0x5a, w->bytes + MARGIN);
 		throw_numbers(from, n, s->dtype, ANY);
@@ -203,11 +214,11 @@ static uint32_t check(struct world *w, const struct shape *s, char **given)
 		uint64_t n = parts_given(s, w->ranks) * s->n;
 
 		memset(want, 0x5a, w->bytes + MARGIN);
-		memcpy(want + w->ask[r].send, given[r],
+		memcpy(want + w->ask[r].send.at, given[r],
 		       n * ref_bytes(s->dtype));
-		memset(want + w->ask[r].send, 0x77, w->spoils);
+		memset(want + w->ask[r].send.at, 0x77, w->spoils);
 		if (gets && all)
-			expect(w, s, r, given, want + w->ask[r].recv);
+			expect(w, s, r, given, want + w->ask[r].recv.at);
 		bad += memcmp(want, w->memory[r], w->bytes + MARGIN) != 0;
 	}
 	free(want);
@@ -312,7 +323,7 @@ static void pairs(void)
 				.dtype = GPUMAP_DTYPE_F32,
 				.peer = r ^ 1,
 				.n = n,
-				.recv = 1 << 15,
+				.recv.at = 1 << 15,
 			};
 			throw_numbers(w.memory[r], 1 << 14, GPUMAP_DTYPE_F32,
 				      ANY);
@@ -354,7 +365,7 @@ static void they_must_agree(void)
 	const struct gm_comm_ask sum = { .op = GM_COMM_ALL_REDUCE,
 					 .dtype = GPUMAP_DTYPE_F32,
 					 .n = 3000,
-					 .recv = 12000 };
+					 .recv.at = 12000 };
 	struct gm_comm_ask other = sum;
 
 	other.n = 3;
@@ -375,10 +386,10 @@ static void they_must_agree(void)
 	other.dtype = GPUMAP_DTYPE_F64;
 	all_but_one(&sum, &other, -EINVAL);
 	other = sum;
-	other.recv = 4; /* upon what it gives */
+	other.recv.at = 4; /* upon what it gives */
 	all_but_one(&sum, &other, -EINVAL);
 	other = sum;
-	other.recv = (1 << 16) - 4;
+	other.recv.at = (1 << 16) - 4;
 	all_but_one(&sum, &other, -EFAULT);
 	other = sum;
 	other.n = UINT64_MAX / 2;
@@ -403,14 +414,18 @@ static void pairs_must_agree(void)
 	EQ(run(&w, 3, 64), 0);
 	OK(all_ended(&w, -EINVAL));
 	w.ask[1].n = 8;
-	w.ask[1].recv = 4090;
+	w.ask[1].recv.at = 4090;
 	EQ(run(&w, 3, 64), 0);
 	OK(all_ended(&w, -EFAULT));
-	w.ask[1].recv = 0;
-	w.ask[0].send = 4090;
+	w.ask[1].recv.at = 0;
+	w.ask[0].send.at = 4090;
 	EQ(run(&w, 3, 64), 0);
 	OK(all_ended(&w, -EFAULT));
-	w.ask[0].send = 0;
+	w.ask[0].send.at = 0;
+	w.is_read_only = true;
+	EQ(run(&w, 3, 64), 0);
+	OK(all_ended(&w, -EFAULT));
+	w.is_read_only = false;
 	EQ(run(&w, 3, 64), 0);
 	OK(all_ended(&w, 1));
 	w.ask[0].peer = 0; /* itself */
@@ -428,7 +443,7 @@ static void a_broken_group(void)
 	const struct gm_comm_ask sum = { .op = GM_COMM_ALL_REDUCE,
 					 .dtype = GPUMAP_DTYPE_F32,
 					 .n = 3000,
-					 .recv = 12000 };
+					 .recv.at = 12000 };
 	uint32_t left = 0, other = 0, broken = 0;
 	bool told;
 
@@ -437,8 +452,10 @@ static void a_broken_group(void)
 
 		open_world(&w, 3, 1 << 16);
 		ask_all(&w, &sum);
-		for (uint32_t r = 0; r < 3; r++)
+		for (uint32_t r = 0; r < 3; r++) {
+			name_buffers(&w.ask[r], r);
 			gm_comm_begin(&w.comm[r], &w.ask[r], &w.call[r]);
+		}
 		for (uint32_t i = 0; i < steps; i++) {
 			uint32_t r = (uint32_t)dice(3);
 
@@ -465,8 +482,9 @@ static void a_broken_group(void)
 
 /* The group breaks, and the other rank's client writes there, while a rank reads
  * the last of it. */
-static void *reach_and_spoil(void *arg, uint32_t rank, uint64_t place,
-			     uint64_t bytes)
+static void *reach_and_spoil(void *arg, uint32_t rank,
+			     struct gm_comm_place place, uint64_t bytes,
+			     bool writes)
 {
 	struct world *w = arg;
 
@@ -474,7 +492,7 @@ static void *reach_and_spoil(void *arg, uint32_t rank, uint64_t place,
 		gm_comm_break(w->page, ECONNABORTED);
 		memset(w->memory[0], 0x33, w->bytes);
 	}
-	return reach(arg, rank, place, bytes);
+	return reach(arg, rank, place, bytes, writes);
 }
 
 static void the_last_look(uint32_t gives, uint32_t gets)
@@ -528,6 +546,7 @@ static void *sit(void *arg)
 
 		for (uint64_t i = 0; i < n; i++)
 			own[i] = round * ((int32_t)seat->rank + 1);
+		name_buffers(&ask, seat->rank);
 		gm_comm_begin(comm, &ask, &call);
 		while ((rc = gm_comm_step(comm, &call, 4096, &told)) == 0 ||
 		       rc == -EAGAIN)

@@ -45,6 +45,11 @@ void gm_comm_break(struct gm_comm_page *page, int error)
 	gm_try_ordered(&page->broken, &whole, (uint32_t)error); /* COMM.tell */
 }
 
+bool gm_comm_is_broken(const struct gm_comm_page *page)
+{
+	return gm_get_ordered(&page->broken) != 0; /* COMM.tell */
+}
+
 /* 0, or what all end with. */
 static int broken_by(const struct gm_comm *comm)
 {
@@ -163,9 +168,11 @@ static int judge(struct gm_comm *comm, struct gm_comm_call *c)
 	gives = given(comm, ask) * c->each;
 	gets = gotten(comm, ask) * c->each;
 	if (gives)
-		c->send = comm->reach(comm->arg, comm->rank, ask->send, gives);
+		c->send = comm->reach(comm->arg, comm->rank, ask->send, gives,
+				      false);
 	if (gets)
-		c->recv = comm->reach(comm->arg, comm->rank, ask->recv, gets);
+		c->recv = comm->reach(comm->arg, comm->rank, ask->recv, gets,
+				      true);
 	if ((gives && !c->send) || (gets && !c->recv))
 		return -EFAULT;
 	c->is_small =
@@ -191,8 +198,10 @@ static void arrive(struct gm_comm *comm, struct gm_comm_call *c, int status)
 	slot = slot_of(comm, comm->rank, c->ticket);
 	gm_put(&slot->what, what(&c->ask));
 	gm_put(&slot->n, c->ask.n);
-	gm_put(&slot->send, c->ask.send);
-	gm_put(&slot->recv, c->ask.recv);
+	gm_put(&slot->send, c->ask.send.at);
+	gm_put(&slot->recv, c->ask.recv.at);
+	gm_put(&slot->send_buffer, c->ask.send.buffer);
+	gm_put(&slot->recv_buffer, c->ask.recv.buffer);
 	gm_put(&slot->status, (uint64_t)(int64_t)status);
 	if (status == 0 && c->is_small && c->send)
 		memcpy(slot->small, c->send, given(comm, &c->ask) * c->each);
@@ -208,7 +217,8 @@ static void offer(struct gm_comm *comm, struct gm_comm_call *c, int status)
 	c->state = OFFER;
 	gm_put(&cell->what, c->ask.dtype);
 	gm_put(&cell->n, c->ask.n);
-	gm_put(&cell->send, c->ask.send);
+	gm_put(&cell->send, c->ask.send.at);
+	gm_put(&cell->send_buffer, c->ask.send.buffer);
 	gm_put(&cell->status, (uint64_t)(int64_t)status);
 	gm_put_ordered(&cell->offered, c->ticket); /* COMM.cell COMM.tell */
 }
@@ -267,10 +277,10 @@ static int agree(const struct gm_comm *comm, const struct gm_comm_call *c)
 }
 
 /* Another rank's memory.  That it is not there is everybody's affair. */
-static const char *of_rank(struct gm_comm *comm, uint32_t rank, uint64_t place,
-			   uint64_t bytes)
+static const char *of_rank(struct gm_comm *comm, uint32_t rank,
+			   struct gm_comm_place place, uint64_t bytes)
 {
-	const char *there = comm->reach(comm->arg, rank, place, bytes);
+	const char *there = comm->reach(comm->arg, rank, place, bytes, false);
 
 	if (!there)
 		gm_comm_break(comm->page, EFAULT);
@@ -312,6 +322,18 @@ static uint64_t cut(const struct gm_comm *comm, const struct gm_comm_call *c,
 	return at < c->ask.n ? at : c->ask.n;
 }
 
+static struct gm_comm_place sent(const struct gm_comm_slot *slot)
+{
+	return (struct gm_comm_place){ gm_get(&slot->send_buffer),
+				       gm_get(&slot->send) };
+}
+
+static struct gm_comm_place received(const struct gm_comm_slot *slot)
+{
+	return (struct gm_comm_place){ gm_get(&slot->recv_buffer),
+				       gm_get(&slot->recv) };
+}
+
 /* The same elements of all ranks, the first of them element @at of each. */
 static int combine(struct gm_comm *comm, struct gm_comm_call *c, char *to,
 		   uint64_t at, uint64_t n)
@@ -326,7 +348,7 @@ static int combine(struct gm_comm *comm, struct gm_comm_call *c, char *to,
 		else if (c->is_small)
 			from[i] = slot->small;
 		else
-			from[i] = of_rank(comm, i, gm_get(&slot->send),
+			from[i] = of_rank(comm, i, sent(slot),
 					  (at + n) * c->each);
 		if (!from[i])
 			return -EFAULT;
@@ -377,8 +399,8 @@ static int work_combine(struct gm_comm *comm, struct gm_comm_call *c,
 
 /* A piece of what rank @i has at @place, from element @from to @end of it. */
 static int work_copy(struct gm_comm *comm, struct gm_comm_call *c, uint32_t i,
-		     uint64_t place, uint64_t from, uint64_t end, char *to,
-		     uint64_t budget)
+		     struct gm_comm_place place, uint64_t from, uint64_t end,
+		     char *to, uint64_t budget)
 {
 	uint64_t at = from + c->next;
 	uint64_t n = slice(c, budget, end - at);
@@ -409,8 +431,8 @@ static int work_gather(struct gm_comm *comm, struct gm_comm_call *c,
 	/* Its own part of a sum is there. */
 	if (all && i == comm->rank)
 		return 1;
-	rc = work_copy(comm, c, i, gm_get(all ? &slot->recv : &slot->send),
-		       from, end, to, budget);
+	rc = work_copy(comm, c, i, all ? received(slot) : sent(slot), from, end,
+		       to, budget);
 	if (rc <= 0)
 		return rc;
 	c->next = 0;
@@ -424,8 +446,7 @@ static int work_broadcast(struct gm_comm *comm, struct gm_comm_call *c,
 
 	if (comm->rank == root)
 		return 1;
-	return work_copy(comm, c, root,
-			 gm_get(&slot_of(comm, root, c->ticket)->send), 0,
+	return work_copy(comm, c, root, sent(slot_of(comm, root, c->ticket)), 0,
 			 c->ask.n, c->recv, budget);
 }
 
@@ -487,8 +508,10 @@ static int step_take(struct gm_comm *comm, struct gm_comm_call *c,
 {
 	struct gm_comm_cell *cell =
 		gm_comm_cell(comm->page, comm->ranks, c->ask.peer, comm->rank);
-	int rc = work_copy(comm, c, c->ask.peer, gm_get(&cell->send), 0,
-			   c->ask.n, c->recv, budget);
+	struct gm_comm_place from = { gm_get(&cell->send_buffer),
+				      gm_get(&cell->send) };
+	int rc = work_copy(comm, c, c->ask.peer, from, 0, c->ask.n, c->recv,
+			   budget);
 
 	if (rc <= 0)
 		return rc;

@@ -49,6 +49,12 @@ enum gm_comm_op {
 	GM_COMM_RECV
 };
 
+/* Where memory is, as the caller names it: nothing here looks at it. */
+struct gm_comm_place {
+	uint64_t buffer;
+	uint64_t at;
+};
+
 /* One rank's view of its group. */
 struct gm_comm {
 	struct gm_comm_page *page;
@@ -56,9 +62,9 @@ struct gm_comm {
 	uint32_t ranks; /* 1 to GM_COMM_RANKS */
 
 	/* @bytes of rank @rank's memory at @place as this process can read them,
-	 * or for its own rank write them; NULL: it cannot. */
-	void *(*reach)(void *arg, uint32_t rank, uint64_t place,
-		       uint64_t bytes);
+	 * or, with @writes, write them; NULL: it cannot. */
+	void *(*reach)(void *arg, uint32_t rank, struct gm_comm_place place,
+		       uint64_t bytes, bool writes);
 	void *arg;
 
 	const struct gm_host_kernels *kernels;
@@ -86,8 +92,8 @@ struct gm_comm_ask {
 	uint32_t reduce; /* enum gm_combine_op; of ALL_REDUCE, REDUCE_SCATTER */
 	uint32_t peer;   /* the root; SEND, RECV: the other rank */
 	uint64_t n;
-	uint64_t send; /* places */
-	uint64_t recv;
+	struct gm_comm_place send;
+	struct gm_comm_place recv;
 };
 
 /* A collective under way at one rank. */
@@ -141,5 +147,7 @@ int gm_comm_step(struct gm_comm *comm, struct gm_comm_call *call,
 /* No rank goes on from here: all end with -@error.  The first word counts.  May be
  * called by any process that has the page. */
 void gm_comm_break(struct gm_comm_page *page, int error);
+
+bool gm_comm_is_broken(const struct gm_comm_page *page);
 
 #endif

@@ -6,7 +6,8 @@
  *
  * Memory that only agent processes have: a head, a seat for each rank, written by
  * that rank alone, and a cell for each ordered pair of ranks.  It starts as
- * zeroes, and is used for one life of the group: one that is broken stays so.
+ * zeroes but for the rows of the ranks, and is used for one life of the group: one
+ * that is broken stays so.
  *
  * The collectives of a group have tickets 1, 2, 3, ..., the same at every rank.
  * How far a rank is, is one number: 4 * ticket + enum gm_comm_phase.  It only
@@ -46,8 +47,10 @@ enum gm_comm_phase {
 struct gm_comm_slot {
 	alignas(GM_LINE) gm_a64 what; /* gm_comm_call's numbers, see comm.c */
 	gm_a64 n;
-	gm_a64 send; /* places in memory, as the caller names them */
+	gm_a64 send; /* places in memory, as the caller names them, */
 	gm_a64 recv;
+	gm_a64 send_buffer; /* and what they lie in */
+	gm_a64 recv_buffer;
 	gm_a64 status; /* a negative errno: this rank cannot take part */
 	/* Plain: whole before the phase that says so. */
 	alignas(GM_LINE) unsigned char small[GM_COMM_SMALL];
@@ -65,6 +68,7 @@ struct gm_comm_cell {
 	gm_a64 what;
 	gm_a64 n;
 	gm_a64 send;
+	gm_a64 send_buffer;
 	gm_a64 status;
 	alignas(GM_LINE) gm_a64 taken; /* written by the receiver */
 	gm_a64 refused;                /* of that one: a negative errno, or 0 */
@@ -73,12 +77,14 @@ struct gm_comm_cell {
 /* In shared memory. */
 struct gm_comm_page {
 	alignas(GM_LINE) gm_a32 broken; /* an errno, for good; 0: it is whole */
-	struct gm_comm_seat seat[];     /* one each, then the cells */
+	/* Of each rank.  Written by who makes the page, before anybody has it. */
+	gm_a32 row[GM_COMM_RANKS];
+	struct gm_comm_seat seat[]; /* one each, then the cells */
 };
 
 _Static_assert(sizeof(struct gm_comm_slot) == 128 + GM_COMM_SMALL, "layout");
 _Static_assert(sizeof(struct gm_comm_cell) == 256, "layout");
-_Static_assert(offsetof(struct gm_comm_page, seat) == 128, "layout");
+_Static_assert(offsetof(struct gm_comm_page, seat) == 384, "layout");
 
 static inline size_t gm_comm_page_bytes(uint32_t ranks)
 {

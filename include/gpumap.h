@@ -2074,8 +2074,21 @@ enum gpumap_op {
 				   * mask is not 0, else src[i], as it is */
 	GPUMAP_OP_LOAD = 13, /* n bytes of the file @src_buffer, from src_at on,
 			      * to dst; u8 */
-	GPUMAP_OP_RUN = 14   /* n items by the job's @program; takes the room of
+	GPUMAP_OP_RUN = 14,  /* n items by the job's @program; takes the room of
 			      * two in the queue */
+	/* What gpumap_collective() submits; no jobs.  rank r of k has send_r and
+	 * gets recv_r; sends and recvs are of n elements each, where nothing
+	 * else is said. */
+	GPUMAP_OP_BARRIER = 16,        /* nothing, but when all have come */
+	GPUMAP_OP_ALL_REDUCE = 17,     /* recv_r = send_0 op send_1 op ... */
+	GPUMAP_OP_ALL_GATHER = 18,     /* recv_r, of k * n, is all sends, by
+					* their ranks */
+	GPUMAP_OP_REDUCE_SCATTER = 19, /* of sends of k * n, recv_r is part r of
+					* what all_reduce would give */
+	GPUMAP_OP_BROADCAST = 20,      /* recv_r = send_root; the root's recv is
+					* of no account */
+	GPUMAP_OP_SEND = 21,           /* recv_peer = send_root */
+	GPUMAP_OP_RECV = 22            /* the peer's part of SEND */
 };
 
 /* A place in time: what one session has submitted to a row, up to there. */
@@ -2348,6 +2361,181 @@ GPUMAP_API int gpumap_scatter(struct gpumap_session *session,
 			      const struct gpumap_job *job,
 			      const struct gpumap_scatter_opts *opts,
 			      struct gpumap_tile *ret_tiles, uint32_t n);
+
+/* ---- collectives ------------------------------------------------------- */
+
+/*
+ * Jobs of several rows at once, each a rank of a group.  A group is that of a
+ * mesh, and a communicator is one session's use of it: the session has a queue on
+ * each of the rows, and submits each collective once, for all of the ranks.
+ *
+ * Each rank's part of a collective takes its turn in its own row's queue, and what
+ * the session submits behind it waits there until it has ended; other sessions go
+ * on.  A group's collectives are done in the order in which they were submitted,
+ * and so are those of groups that share a row: as one session submits all of them,
+ * no two rows disagree over that order, and none waits for another for ever.
+ *
+ * A rank's results are the same bits on each rank and in each run.  f16 and bf16
+ * are computed in f32, in the order of the ranks, and rounded once.  Integers
+ * wrap; their average is exact, and cut off towards zero.  The least and greatest
+ * of floats are those of GPUMAP_OP_MIN and MAX, and a NaN wins.
+ *
+ * Every rank takes part, or everybody gets an error.  What ends in any other way
+ * than well or with -EINVAL breaks the communicator: all that is under way in it
+ * ends, with the same errno, and what is submitted later with -ESTALE.  Close it
+ * then and open it anew, which waits until all of the rows' workers are back.
+ */
+
+/* What several ranks' elements become. */
+enum gpumap_reduce {
+	GPUMAP_REDUCE_SUM = 0,
+	GPUMAP_REDUCE_PRODUCT = 1,
+	GPUMAP_REDUCE_MIN = 2,
+	GPUMAP_REDUCE_MAX = 3,
+	GPUMAP_REDUCE_AVERAGE = 4
+};
+
+/* One session's use of a mesh's group.  Opaque. */
+struct gpumap_comm;
+
+#define GPUMAP_COMM_RANKS_MAX 64u
+
+/*
+ * gpumap_comm_open - take up a group of a mesh
+ *
+ * mesh		published with gpumap_mesh_publish(); the rows that its ranks have
+ *		now are the communicator's, whatever it has later
+ * group	NULL: "world"
+ * ret_comm	give it back with gpumap_comm_close(), before the session
+ *
+ * Returns	0
+ *		-ENOENT		there is no such mesh, or no such group of it
+ *		-EOPNOTSUPP	one of the rows is no host row; or the session was
+ *				opened with GPUMAP_SESSION_PROGRAMS, or the agent
+ *				is older than this
+ *		-E2BIG		the group has more than 64 ranks
+ *		-EDQUOT		this session has 256 of them, or this user has as
+ *				many bytes of arenas as it may: one takes 9 KiB for
+ *				each rank, and a quarter of that for each two
+ *		-ESTALE		a row's worker ended meanwhile: try again
+ *		-ENODEV, -ESHUTDOWN, -EMFILE, -ENOMEM, -ECONNRESET, -EPROTO,
+ *		-EOWNERDEAD	as gpumap_alloc(); -EAGAIN, -EINVAL as
+ *				gpumap_mesh_group().  gpumap_refusal() says more
+ * Cost		a round trip on the control socket, and one to each row's worker;
+ *		waits for workers that are just being started
+ * Threads	the session's own thread
+ */
+GPUMAP_API int gpumap_comm_open(struct gpumap_session *session,
+				const char *mesh, const char *group,
+				struct gpumap_comm **ret_comm);
+
+/*
+ * gpumap_comm_close - give it up; NULL is allowed
+ *
+ * Collectives that are under way end with -EIO and are taken by gpumap_poll() as
+ * ever.  When this has returned no worker touches their memory any more.
+ *
+ * Returns	0; -ECONNRESET, -EPROTO, -EOWNERDEAD: it is freed all the same
+ * Cost		a round trip on the control socket, and one to each row's worker; a
+ *		worker that is stopped is waited for until the agent ends it, for
+ *		about three seconds
+ * Threads	the session's own thread
+ */
+GPUMAP_API int gpumap_comm_close(struct gpumap_comm *comm);
+
+/*
+ * gpumap_comm_rows - which rows are its ranks
+ *
+ * ret_rows	receives the row of each rank, as far as there is room
+ * n		room in ret_rows
+ *
+ * Returns	how many ranks there are, which may be more than @n
+ * Cost		no system call
+ * Threads	the session's own thread
+ */
+GPUMAP_API int gpumap_comm_rows(const struct gpumap_comm *comm,
+				uint32_t *ret_rows, size_t n);
+
+/* What one rank gives and gets: in the session's arena, in what it has registered,
+ * or in buffers of the rank's own row that were allocated with
+ * GPUMAP_BUFFER_EXPORTABLE; aligned to its elements. */
+struct gpumap_rank {
+	const void *send; /* in the arena; of no account with send_buffer */
+	void *recv;       /* likewise */
+	uint64_t send_buffer;
+	uint64_t recv_buffer;
+	uint64_t send_at; /* bytes from the beginning of the buffer */
+	uint64_t recv_at;
+};
+
+struct gpumap_collective {
+	size_t size;    /* sizeof(struct gpumap_collective) */
+	uint32_t op;    /* GPUMAP_OP_BARRIER to GPUMAP_OP_SEND */
+	uint32_t dtype; /* GPUMAP_DTYPE_U8, _F16, _BF16, _F32, _I32 or _I64 */
+	uint32_t
+		reduce; /* enum gpumap_reduce, of ALL_REDUCE and REDUCE_SCATTER */
+	uint32_t root; /* BROADCAST, SEND: the rank that gives */
+	uint32_t peer; /* SEND: the rank that gets */
+	uint32_t n_waits;
+	uint64_t n; /* elements */
+	/* One for each rank, in their order, whether it gives and gets anything
+	 * or not; NULL for BARRIER.  A rank's send and recv may be the same where
+	 * they have the same size; where not, the smaller may be the rank's part
+	 * of the larger.  Nothing that is written may overlap otherwise. */
+	const struct gpumap_rank *ranks;
+	const struct gpumap_time *waits; /* of each rank, as of a job */
+	uint64_t deadline_ns; /* on CLOCK_MONOTONIC; 0 or GPUMAP_NO_DEADLINE:
+			       * none */
+	uint64_t cookie;      /* given back with the completion */
+};
+
+/*
+ * gpumap_collective - have all ranks of a group do something together
+ *
+ * Submits the ranks' parts to all of their rows, or none.  There is one completion,
+ * when the last of them has ended: gpumap_poll() and gpumap_wait() give it with
+ * @cookie and the row of rank 0.  A job that is to wait for it waits for what was
+ * submitted last, gpumap_submitted(), to each of the rows whose ranks it needs: when
+ * a rank's part has ended its recv is whole, and nobody reads its send.
+ *
+ * It ends with one of
+ *
+ *	0		done, by all
+ *	-EINVAL		operation, reduction and dtype do not go together, or
+ *			memory overlaps where it must not.  Nothing was done
+ *	-EFAULT		a rank does not reach memory of another
+ *	-ETIME		the deadline passed.  It is told a tenth of a second later
+ *			at most, even where a worker does not answer; that one may
+ *			write to its rank's recv until gpumap_comm_close() returns
+ *	-ECANCELED	by gpumap_cancel(), on any of the rows, begun or not
+ *	-EIO		the worker of a rank ended; or it was closed; or as a job
+ *	-ESTALE		the communicator had been broken before
+ *	-ENODEV, -ECONNRESET	as a job
+ *
+ * What was to be received is undefined after any of them but 0 and -EINVAL.
+ *
+ * Returns	0
+ *		-EAGAIN		one of the rows has not enough credit, or as many
+ *				collectives as a queue is deep wait to be taken: take
+ *				completions first
+ *		-EINVAL		no such operation, dtype, reduction or rank; no
+ *				@ranks; a pointer that is not aligned; a wait for
+ *				what was not submitted
+ *		-ERANGE		memory outside of the arena or of a buffer
+ *		-ESTALE		the communicator is broken; or there is no such
+ *				buffer
+ *		-EACCES		recv is READ_ONLY
+ *		-EOPNOTSUPP	a buffer is neither registered nor an EXPORTABLE one of
+ *				its rank's row
+ *		-E2BIG		a field newer than this library
+ *		-ECONNRESET, -EPROTO, -EOWNERDEAD, and what gpumap_submit() has
+ *		of buffers that a row has not seen yet
+ * Cost		as gpumap_submit(), for each row; up to 4 KiB of a rank go by way of
+ *		one step, in about the time of two jobs' round trips
+ * Threads	the session's own thread
+ */
+GPUMAP_API int gpumap_collective(struct gpumap_comm *comm,
+				 const struct gpumap_collective *what);
 
 /* ---- models ------------------------------------------------------------- */
 

@@ -19,7 +19,7 @@
  *	errors	 sentences		 submit	  entries into rings
  *	visible	 CUDA_VISIBLE_DEVICES	 wait	  completions out of them
  *	exposed	 which rows are here	 scatter  one job, many rows
- *	programs what RUN runs
+ *	programs what RUN runs		 comm	  one job of all rows of a group
  *	scan	 JSON			 model	  checkpoints, see model.h
  *
  * Edges
@@ -243,6 +243,7 @@ enum gm_ticket_state {
 	GM_TICKET_BUFFER, /* in flight; ends a buffer, whose index is free then */
 	GM_TICKET_SECOND, /* in flight; the second slot of the one before it */
 	GM_TICKET_MODEL,  /* in flight; of a model that is being loaded */
+	GM_TICKET_PART,   /* in flight; of a collective, see comm.h */
 	GM_TICKET_DONE    /* a job that has ended and waits for gpumap_poll() */
 };
 
@@ -347,6 +348,9 @@ struct gpumap_session {
 
 	struct gpumap_model *models; /* all that have not been freed */
 	uint32_t n_loading;          /* of them, those that are not over */
+
+	struct gpumap_comm *comms;
+	uint64_t late_ns; /* a collective may be, from then on; 0: none */
 
 	struct gpumap_tile *tiles; /* of the call that waits */
 	uint32_t tiles_left;

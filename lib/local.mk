@@ -11,6 +11,8 @@ noinst_LTLIBRARIES += %reldir%/libclient.la
 	%reldir%/arena.h \
 	%reldir%/attach.c \
 	%reldir%/buffers.c \
+	%reldir%/comm.c \
+	%reldir%/comm.h \
 	%reldir%/control.c \
 	%reldir%/errors.c \
 	%reldir%/exposed.c \

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "lib/internal.h"
+#include "lib/comm.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -196,6 +196,7 @@ void gpumap_session_close(struct gpumap_session *session)
 	if (s == NULL)
 		return;
 	gm_models_orphan(s);
+	gm_comms_orphan(s);
 	/* In a child nothing is mapped there, or something else by now. */
 	if (gm_guard_mine(&s->mine)) {
 		if (s->client != NULL)

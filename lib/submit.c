@@ -22,6 +22,8 @@ uint32_t gm_dtype_bytes(uint32_t dtype)
 	return dtype < sizeof(bytes) ? bytes[dtype] : 0;
 }
 
+#define HAS_PART (GM_HAS_DST | GM_HAS_SRC | GM_HAS_PATTERN | GM_HAS_TO)
+
 static const uint8_t fields[] = {
 	[GPUMAP_OP_NOP] = 0,
 	[GPUMAP_OP_FILL] = GM_HAS_DST | GM_HAS_PATTERN,
@@ -39,11 +41,20 @@ static const uint8_t fields[] = {
 	[GPUMAP_OP_MASK_BOOL] = GM_HAS_DST | GM_HAS_SRC | GM_HAS_MASK,
 	[GPUMAP_OP_LOAD] = GM_HAS_DST | GM_HAS_SRC,
 	[GPUMAP_OP_RUN] = GM_HAS_DST | GM_HAS_SRC | GM_HAS_PROGRAM,
+	/* Of gpumap_collective(). */
+	[GPUMAP_OP_BARRIER] = HAS_PART,
+	[GPUMAP_OP_ALL_REDUCE] = HAS_PART,
+	[GPUMAP_OP_ALL_GATHER] = HAS_PART,
+	[GPUMAP_OP_REDUCE_SCATTER] = HAS_PART,
+	[GPUMAP_OP_BROADCAST] = HAS_PART,
+	[GPUMAP_OP_SEND] = HAS_PART,
+	[GPUMAP_OP_RECV] = HAS_PART,
 };
 
-/* All but two of ours, a bit each. */
-#define JOB_OPS \
-	(~(UINT32_C(1) << GPUMAP_OP_ALLOC | UINT32_C(1) << GPUMAP_OP_FREE))
+/* A bit each: up to RUN all but two of ours. */
+#define JOB_OPS                                 \
+	(((UINT32_C(2) << GPUMAP_OP_RUN) - 1) & \
+	 ~(UINT32_C(1) << GPUMAP_OP_ALLOC | UINT32_C(1) << GPUMAP_OP_FREE))
 
 uint32_t gm_op_fields(uint32_t op)
 {

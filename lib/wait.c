@@ -11,7 +11,7 @@
  * what the session holds for gpumap_poll() never exceeds the credit.
  */
 
-#include "lib/internal.h"
+#include "lib/comm.h"
 
 #include <errno.h>
 #include <linux/futex.h>
@@ -44,6 +44,20 @@ static void keep(struct gpumap_session *s, struct gm_ticket *t, int32_t status)
 	s->done_last = &t->next;
 }
 
+/* A collective has ended.  Returns 1 when *ret_done was filled in. */
+static int settle_whole(struct gpumap_session *s, struct gm_ticket *whole,
+			struct gpumap_done *ret_done)
+{
+	if (ret_done == NULL) {
+		keep(s, whole, whole->status);
+		return 0;
+	}
+	give(whole, ret_done);
+	whole->state = GM_TICKET_FREE;
+	s->jobs--;
+	return 1;
+}
+
 /* One job has ended.  Returns 1 when *ret_done was filled in. */
 static int settle(struct gpumap_session *s, struct gm_pair *pair,
 		  struct gm_ticket *t, int32_t status,
@@ -51,6 +65,12 @@ static int settle(struct gpumap_session *s, struct gm_pair *pair,
 {
 	s->completed++;
 	pair->live--;
+	if (t->state == GM_TICKET_PART) {
+		struct gm_ticket *whole = gm_part_ended(t->cookie, status);
+
+		t->state = GM_TICKET_FREE;
+		return whole != NULL ? settle_whole(s, whole, ret_done) : 0;
+	}
 	if (t->state == GM_TICKET_JOB && ret_done == NULL) {
 		keep(s, t, status);
 		return 0;
@@ -210,6 +230,17 @@ int gm_session_reap(struct gpumap_session *session,
 		s->rotor = turn;
 	}
 	return got > 0 ? (int)got : s->broken;
+}
+
+/* Who does not answer is waited for no longer than the deadline. */
+static void take_late(struct gpumap_session *s)
+{
+	struct gm_ticket *whole;
+
+	if (s->late_ns == 0 || gm_now_ns() < s->late_ns)
+		return;
+	while ((whole = gm_comms_late(s)) != NULL)
+		keep(s, whole, whole->status);
 }
 
 /* ---- the agent's death --------------------------------------------------- */
@@ -393,6 +424,7 @@ int gpumap_poll(struct gpumap_session *session, struct gpumap_done *ret_done,
 	if (n == 0)
 		return -EINVAL;
 	gm_session_awake(session);
+	take_late(session);
 	ret = gm_session_reap(session, ret_done, n);
 	if (session->n_loading > 0)
 		gm_models_turn(session);
@@ -418,6 +450,7 @@ int gpumap_wait(struct gpumap_session *session, struct gpumap_done *ret_done,
 		return -EINVAL;
 	gm_session_awake(session);
 	for (;;) {
+		take_late(session);
 		ret = gm_session_reap(session, ret_done, n);
 		if (session->n_loading > 0)
 			gm_models_turn(session);

@@ -56,7 +56,9 @@ enum gm_control_type {
 	GM_CONTROL_PROGRAM = 19,
 	GM_CONTROL_MASK_PUBLISH = 26, /* may carry 1 there: the tensor */
 	GM_CONTROL_MASK_NODE = 27,    /* 1 back: a node segment */
-	GM_CONTROL_MESH_PUBLISH = 32
+	GM_CONTROL_MESH_PUBLISH = 32,
+	GM_CONTROL_COMM_OPEN = 33, /* see control_comm.h */
+	GM_CONTROL_COMM_CLOSE = 34
 };
 
 struct gm_control {

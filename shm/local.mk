@@ -6,6 +6,7 @@ noinst_LTLIBRARIES += %reldir%/libshm.la
 %canon_reldir%_libshm_la_SOURCES = \
 	%reldir%/atomic.h \
 	%reldir%/control.h \
+	%reldir%/control_comm.h \
 	%reldir%/point.h \
 	%reldir%/queue.h \
 	%reldir%/ring.h \

@@ -25,13 +25,16 @@
  *	4  elements; ALLOC: bytes
  *	5  alpha (a double's bits), fill pattern, GPUMAP_BUFFER_* of ALLOC,
  *	   elements of a mask:32  the one that is first:32, or of RUN
- *	   bytes of an item of the source:32  of the destination:32
+ *	   bytes of an item of the source:32  of the destination:32; of
+ *	   collectives the group's number:32  root or peer:32
  *	6  the destination's buffer: its handle, 0 for the arena
  *	7  the source's buffer: its handle, 0 for the arena
  *
  * RUN has n items, and a second slot always.
  *
- * `to` is the dtype of CAST's destination, and 0 in every other operation.
+ * `to` is the dtype of CAST's destination, and 0 in every other operation but
+ * collectives, where it is enum gpumap_reduce.  Of those the destination is what
+ * the row's rank gets, and the source what it gives, on this row both.
  *
  * ALLOC and FREE have one argument more, the buffer of word 6: the handle that
  * it is to have, or has.

@@ -23,7 +23,8 @@ may_include() {
 		agent/device ;;
 	agent/comm) echo include shm agent/common agent/device agent/comm ;;
 	agent/daemon) echo include shm agent/common agent/plan agent/mask \
-		agent/mesh agent/daemon agent/cuda/cuerror.h \
+		agent/mesh agent/daemon agent/comm/page.h \
+		agent/cuda/cuerror.h \
 		agent/cuda/nvml.h ;;
 	agent/probe) echo include shm agent/common agent/cuda agent/probe ;;
 	agent/worker) echo include shm agent/common agent/cuda agent/device \

@@ -262,7 +262,8 @@ gm_tests += %reldir%/test_closer
 
 gm_tests += %reldir%/test_combine
 %canon_reldir%_test_combine_SOURCES = %reldir%/test_combine.c \
-	%reldir%/dice.h %reldir%/operators_ref.c %reldir%/operators_ref.h \
+	%reldir%/combine_ref.h %reldir%/dice.h \
+	%reldir%/operators_ref.c %reldir%/operators_ref.h \
 	%reldir%/operators_trial.h %reldir%/tap.h
 %canon_reldir%_test_combine_LDADD = agent/comm/libcomm.la \
 	agent/common/libcommon.la -lm
@@ -779,6 +780,7 @@ gm_tests += %reldir%/test_turn
 gm_stories =
 gm_stories += %reldir%/agent_agent_death
 gm_stories += %reldir%/agent_client_death
+gm_stories += %reldir%/agent_collective_death
 gm_stories += %reldir%/agent_state_death
 gm_stories += %reldir%/agent_ledger
 gm_stories += %reldir%/agent_history
@@ -878,6 +880,20 @@ gm_tests += %reldir%/agent_waits_raw
 %canon_reldir%_agent_waits_raw_SOURCES = %reldir%/agent_waits_raw.c $(gm_story)
 %canon_reldir%_agent_waits_raw_LDADD = %reldir%/libraw.la $(gm_story_libs) \
 	shm/libshm.la -lpthread
+gm_tests += %reldir%/agent_collective
+%canon_reldir%_agent_collective_SOURCES = %reldir%/agent_collective.c \
+	%reldir%/collective.h %reldir%/combine_ref.h %reldir%/dice.h \
+	%reldir%/operators_ref.c %reldir%/operators_ref.h \
+	%reldir%/operators_trial.h $(gm_story)
+%canon_reldir%_agent_collective_LDADD = $(gm_story_libs) \
+	agent/cuda/libcu.la -lm
+%canon_reldir%_agent_collective_death_SOURCES = \
+	%reldir%/agent_collective_death.c \
+	%reldir%/collective.h %reldir%/combine_ref.h %reldir%/dice.h \
+	%reldir%/operators_ref.c %reldir%/operators_ref.h \
+	%reldir%/operators_trial.h $(gm_story)
+%canon_reldir%_agent_collective_death_LDADD = $(gm_story_libs) \
+	agent/cuda/libcu.la -lm
 %canon_reldir%_agent_waits_SOURCES = %reldir%/agent_waits.c \
 	%reldir%/dice.h $(gm_story)
 %canon_reldir%_agent_waits_LDADD = $(gm_story_libs)

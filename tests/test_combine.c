@@ -4,10 +4,8 @@
 /* Several ranks' elements into one's, against arithmetic of one element at a
  * time. */
 
-#include <math.h>
-
 #include "agent/comm/combine.h"
-#include "operators_trial.h"
+#include "combine_ref.h"
 #include "tap.h"
 
 #define RANKS  8u
@@ -17,99 +15,6 @@
 static const uint32_t dtypes[] = { GPUMAP_DTYPE_U8,   GPUMAP_DTYPE_F16,
 				   GPUMAP_DTYPE_BF16, GPUMAP_DTYPE_F32,
 				   GPUMAP_DTYPE_I32,  GPUMAP_DTYPE_I64 };
-
-static bool is_float(uint32_t dtype)
-{
-	return dtype == GPUMAP_DTYPE_F16 || dtype == GPUMAP_DTYPE_BF16 ||
-	       dtype == GPUMAP_DTYPE_F32;
-}
-
-/* ---- one element ---------------------------------------------------------- */
-
-static uint64_t as(uint32_t from, uint32_t to, uint64_t bits)
-{
-	uint64_t src = 0, dst = 0;
-	struct ref_args args = { .dst = &dst, .src = &src, .n = 1 };
-
-	if (from == to)
-		return bits;
-	ref_store(&src, 0, from, bits);
-	ref_run(GM_OPERATOR_CAST, from, to, &args);
-	return ref_load(&dst, 0, to);
-}
-
-static float get_float(uint32_t dtype, const void *src, size_t i)
-{
-	uint32_t bits =
-		(uint32_t)as(dtype, GPUMAP_DTYPE_F32, ref_load(src, i, dtype));
-	float f;
-
-	memcpy(&f, &bits, sizeof(f));
-	return f;
-}
-
-static float on_floats(uint32_t op, float a, float b)
-{
-	switch (op) {
-	case GM_COMBINE_PRODUCT:
-		return a * b;
-	case GM_COMBINE_MIN:
-		if (isnan(a) || isnan(b))
-			return NAN;
-		return a < b || (a == b && signbit(a)) ? a : b;
-	case GM_COMBINE_MAX:
-		if (isnan(a) || isnan(b))
-			return NAN;
-		return a > b || (a == b && !signbit(a)) ? a : b;
-	default:
-		return a + b;
-	}
-}
-
-static uint64_t want_float(uint32_t op, uint32_t dtype, const void *const *src,
-			   uint32_t ranks, size_t i)
-{
-	float want = get_float(dtype, src[0], i);
-	uint32_t bits;
-
-	for (uint32_t r = 1; r < ranks; r++)
-		want = on_floats(op, want, get_float(dtype, src[r], i));
-	if (op == GM_COMBINE_AVERAGE)
-		want /= (float)ranks;
-	memcpy(&bits, &want, sizeof(bits));
-	return as(GPUMAP_DTYPE_F32, dtype, bits);
-}
-
-static int64_t get_integer(uint32_t dtype, const void *src, size_t i)
-{
-	uint64_t bits = ref_load(src, i, dtype);
-
-	return dtype == GPUMAP_DTYPE_I32 ? (int32_t)bits : (int64_t)bits;
-}
-
-static uint64_t want_integer(uint32_t op, uint32_t dtype,
-			     const void *const *src, uint32_t ranks, size_t i)
-{
-	int64_t want = get_integer(dtype, src[0], i);
-	__extension__ __int128 sum = want;
-
-	for (uint32_t r = 1; r < ranks; r++) {
-		int64_t x = get_integer(dtype, src[r], i);
-
-		sum += x;
-		if (op == GM_COMBINE_SUM)
-			want = (int64_t)((uint64_t)want + (uint64_t)x);
-		else if (op == GM_COMBINE_PRODUCT)
-			want = (int64_t)((uint64_t)want * (uint64_t)x);
-		else if (op == GM_COMBINE_MIN)
-			want = x < want ? x : want;
-		else if (op == GM_COMBINE_MAX)
-			want = x > want ? x : want;
-	}
-	if (op == GM_COMBINE_AVERAGE)
-		want = (int64_t)(sum / (int)ranks);
-	return (uint64_t)want;
-}
 
 /* ---- all of them ---------------------------------------------------------- */
 
@@ -137,10 +42,7 @@ static size_t wrong(const struct gm_host_kernels *k, uint32_t op,
 	memcpy(after, memory[own], sizeof(after));
 	memcpy(memory[own], before, sizeof(before));
 	for (size_t i = 0; i < n; i++) {
-		uint64_t want =
-			is_float(dtype)
-				? want_float(op, dtype, src, ranks, i)
-				: want_integer(op, dtype, src, ranks, i);
+		uint64_t want = want_element(op, dtype, src, ranks, i);
 		char bits[8];
 
 		ref_store(bits, 0, dtype, want);

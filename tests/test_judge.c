@@ -104,12 +104,13 @@ static void every_reserved_bit_is_a_breach(void)
 			wrong++;
 		if (!may && gm_judge_plain(&judge, words))
 			wrong++;
-		/* Bits 4 and up make operations that there are not. */
-		if (may && rc == -EPROTO && (bit < 36 || bit > 39))
+		/* Bits 5 and up make operations that there are not, and bit 4
+		 * a barrier. */
+		if (may && rc == -EPROTO && (bit < 37 || bit > 39))
 			wrong++;
 	}
 	EQ(wrong, 0);
-	EQ(breaches, 8 + 8 + 32 + 4);
+	EQ(breaches, 8 + 8 + 32 + 3);
 }
 
 /* Bit 0 of the flags is none where what it promises is there; of that every bit
@@ -190,9 +191,43 @@ static void unknown_operations_are_breaches(void)
 
 		/* Of masks a second slot is missing. */
 		wrong += (rc == -EPROTO) !=
-			 (op >= GPUMAP_OP_MASK_ADD && op != GPUMAP_OP_LOAD);
+			 (op >= GPUMAP_OP_MASK_ADD && op != GPUMAP_OP_LOAD &&
+			  (op < GPUMAP_OP_BARRIER || op > GPUMAP_OP_RECV));
 	}
 	EQ(wrong, 0);
+}
+
+/* What is wrong with them is for all ranks to hear: it is passed on. */
+static void collectives_are_passed_on(void)
+{
+	struct gm_entry e = entry_of(GPUMAP_OP_REDUCE_SCATTER, 99, 1, 2, 3);
+	struct gm_verdict v;
+
+	e.to = 200;
+	e.value = 7 | UINT64_C(5) << 32;
+	e.dst_buffer = 11;
+	e.src_buffer = 12;
+	EQ(judge_it(&e, &v), 0);
+	EQ(v.bytes, 0);
+	EQ(v.buffer, 7);
+	OK(v.ask.op == GM_COMM_REDUCE_SCATTER && v.ask.dtype == 99 &&
+	   v.ask.reduce == 200 && v.ask.peer == 5 && v.ask.n == 3);
+	OK(v.ask.recv.buffer == 11 && v.ask.recv.at == 1 &&
+	   v.ask.send.buffer == 12 && v.ask.send.at == 2);
+	e.incarnation++;
+	EQ(judge_it(&e, &v), -EIO);
+	EQ(v.buffer, 7);
+	e.incarnation--;
+	e.value = 0;
+	EQ(judge_it(&e, &v), -ESTALE);
+	e.value = 7;
+	e.zero = 1;
+	EQ(judge_it(&e, &v), -EPROTO);
+	/* Where it is mapped, and may be written. */
+	OK(gm_judge_memory(&judge, 0, 64, 64, true) == judge.arena + 64);
+	OK(gm_judge_memory(&judge, 0, judge.arena_bytes - 63, 64, false) ==
+	   NULL);
+	OK(gm_judge_memory(&judge, 77, 0, 1, false) == NULL);
 }
 
 static void the_dead_are_not_served(void)
@@ -254,6 +289,7 @@ int main(void)
 	a_second_slot_has_reserved_bits_too();
 	slots_come_in_pairs();
 	unknown_operations_are_breaches();
+	collectives_are_passed_on();
 	the_dead_are_not_served();
 	a_task_is_what_was_asked_for();
 	plain_no_ops_take_the_short_cut();

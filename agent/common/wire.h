@@ -23,6 +23,7 @@
  *	BORROW   1 fd          ->   BORROWED  status (it may be named)
  *	FETCH                  ->   FETCHED   status (the bytes are on the stage)
  *	FETCHED                <-   FETCH     (to another row's worker, and back)
+ *	JOIN     1 fd          ->   JOINED    status (it is a rank of the group)
  *	DRAIN                  ->   exit 0 when the rings are empty
  *	GO                          (to a spare: serve the row)
  *	                       <-   STANDBY   once, of a spare: its driver is ready
@@ -35,6 +36,9 @@
  *
  * A spare (gpumap-worker --spare) has done what takes long and belongs to nobody
  * yet; it has no lock, no context and no session before GO.
+ *
+ * The group of a JOIN is broken by FORGET: what is under way in it ends with -EIO
+ * at every rank.
  *
  * A worker whose pair is closed finishes the slice in hand and exits.
  *
@@ -92,7 +96,9 @@ enum gm_wire_type {
 	GM_WIRE_BORROW = 26,
 	GM_WIRE_BORROWED = 27,
 	GM_WIRE_FETCH = 28,
-	GM_WIRE_FETCHED = 29
+	GM_WIRE_FETCHED = 29,
+	GM_WIRE_JOIN = 30, /* the page of a group, see agent/comm/page.h */
+	GM_WIRE_JOINED = 31
 };
 
 /* A stage, and how many pieces of it are under way at most. */
@@ -116,11 +122,13 @@ struct gm_wire {
 	 * have together, from now on; UINT64_MAX for any, 0 for none. */
 	uint64_t quota;
 	uint64_t handle; /* REGISTER to IMPORTED, PROVE to FETCHED: of the
-			  * buffer, see queue.h */
+			  * buffer, see queue.h; JOIN: number of the group */
 	/* REGISTER: in the descriptor's file; FETCH: in the buffer; PROVE, TRY:
-	 * what the pattern is made of; LEND, BORROW: the stage's id. */
+	 * what the pattern is made of; LEND, BORROW: the stage's id; JOIN: the
+	 * rank that this row is. */
 	uint64_t at;
-	/* REGISTER, EXPORTED, IMPORT, LENT, BORROW, FETCH */
+	/* REGISTER, EXPORTED, IMPORT, LENT, BORROW, FETCH; JOIN: how many ranks
+	 * there are */
 	uint64_t bytes;
 	uint64_t stage_at; /* FETCH, FETCHED: where on the stage */
 	uint32_t borrower; /* LEND, FETCH, FETCHED: row whose stage it is */

@@ -28,7 +28,7 @@ static void end(struct gm_claim *claim, int status, const char *why)
 static bool is_kept(const struct gm_claim *claim)
 {
 	return claim->ask == GM_WIRE_REGISTER || claim->ask == GM_WIRE_IMPORT ||
-	       claim->ask == GM_WIRE_BORROW;
+	       claim->ask == GM_WIRE_BORROW || claim->ask == GM_WIRE_JOIN;
 }
 
 /* Is it answered with a descriptor? */
@@ -189,6 +189,8 @@ static uint32_t question_of(uint32_t answer)
 		return GM_WIRE_BORROW;
 	case GM_WIRE_FETCHED:
 		return GM_WIRE_FETCH;
+	case GM_WIRE_JOINED:
+		return GM_WIRE_JOIN;
 	default:
 		return 0;
 	}

@@ -4,8 +4,8 @@
 /*
  * claims - what a seat has of its row's worker besides being served: client
  * memory that is registered there, buffers that were exported from it, exports
- * that were imported into it; and what it takes to copy from another row, see
- * crossings.h.
+ * that were imported into it; what it takes to copy from another row, see
+ * crossings.h; and groups that it is a rank of, see comms.h.
  *
  *	WAITING   the worker has not heard of it
  *	ASKED     it was asked

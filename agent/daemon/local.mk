@@ -36,6 +36,8 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 	%reldir%/uring.c %reldir%/uring.h
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/claims.c %reldir%/claims.h
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/clerk.c %reldir%/clerk.h
+%canon_reldir%_libdaemon_la_SOURCES += %reldir%/comms.c
+%canon_reldir%_libdaemon_la_SOURCES += %reldir%/comms.h
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/connection.c
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/connection.h
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/control.c %reldir%/control.h

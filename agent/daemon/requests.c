@@ -13,6 +13,7 @@
 
 #include <gpumap.h>
 
+#include "agent/daemon/comms.h"
 #include "agent/daemon/crossings.h"
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/exports.h"
@@ -26,6 +27,7 @@
 #include "agent/daemon/shares.h"
 #include "agent/daemon/usage.h"
 #include "agent/daemon/share.h"
+#include "shm/control_comm.h"
 #include "shm/queue.h"
 
 /* The text in a fixed field, or NULL when it has no end. */
@@ -449,6 +451,11 @@ static const struct gm_request_kind kinds[] = {
 					      sizeof(struct gm_mesh_publish),
 				      .has_tail = true,
 				      .handle = gm_mesh_change_handle },
+	[GM_CONTROL_COMM_OPEN] = { .body_bytes = sizeof(struct gm_comm_open),
+				   .has_tail = true,
+				   .handle = gm_comm_handle_open },
+	[GM_CONTROL_COMM_CLOSE] = { .body_bytes = sizeof(struct gm_comm_close),
+				    .handle = gm_comm_handle_close },
 	[GM_CONTROL_USAGE] = { .body_bytes = sizeof(struct gm_usage_ask),
 			       .handle = gm_usage_handle },
 };

@@ -56,6 +56,7 @@ void gm_session_free(struct gm_session *session)
 	gm_shares_leave(session);
 	gm_exports_free(session);
 	gm_crossings_free(session);
+	gm_comms_free(session);
 	gm_loop_del(&s->d->loop, &session->client);
 	if (session->client.fd >= 0)
 		close(session->client.fd);
@@ -280,6 +281,7 @@ static int make_session(struct gm_connection *c,
 	TAILQ_INIT(&session->imports);
 	TAILQ_INIT(&session->shares);
 	gm_crossings_init(&session->crossings);
+	gm_comms_init(&session->comms);
 	session->user = gm_user_hold(s, c->uid);
 	if (!session->user) {
 		free(session);

@@ -15,6 +15,7 @@
 #ifndef GM_SESSIONS_H
 #define GM_SESSIONS_H
 
+#include "agent/daemon/comms.h"
 #include "agent/daemon/connection.h"
 #include "agent/daemon/crossings.h"
 #include "agent/daemon/registrations.h"
@@ -50,6 +51,7 @@ struct gm_session {
 	struct gm_importer_list imports;
 	struct gm_share_holder_list shares;
 	struct gm_crossings crossings;
+	struct gm_comms comms;
 	struct gm_session_queue *queue[GM_ROWS];
 };
 

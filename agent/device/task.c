@@ -62,6 +62,14 @@ static const struct {
 				  FLOATS, 0 },
 	[GPUMAP_OP_RUN] = { "run", 0, ANY_DTYPE, 0 },
 	[GPUMAP_OP_LOAD] = { "load", 0, ONLY(GPUMAP_DTYPE_U8), 0 },
+	/* What they take agent/comm says. */
+	[GPUMAP_OP_BARRIER] = { "barrier", 0, ANY_DTYPE, 0 },
+	[GPUMAP_OP_ALL_REDUCE] = { "all_reduce", 0, ANY_DTYPE, 0 },
+	[GPUMAP_OP_ALL_GATHER] = { "all_gather", 0, ANY_DTYPE, 0 },
+	[GPUMAP_OP_REDUCE_SCATTER] = { "reduce_scatter", 0, ANY_DTYPE, 0 },
+	[GPUMAP_OP_BROADCAST] = { "broadcast", 0, ANY_DTYPE, 0 },
+	[GPUMAP_OP_SEND] = { "send", 0, ANY_DTYPE, 0 },
+	[GPUMAP_OP_RECV] = { "recv", 0, ANY_DTYPE, 0 },
 };
 
 uint32_t gm_dtype_bytes(uint32_t dtype)

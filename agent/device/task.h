@@ -21,6 +21,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "gpumap.h"
+
 struct gm_reduce;
 
 struct gm_task {
@@ -48,6 +50,12 @@ struct gm_task {
 		uint64_t pattern; /* FILL: one element, in the low bytes */
 	};
 };
+
+/* Is it one rank's part of a collective? */
+static inline bool gm_op_is_collective(uint32_t op)
+{
+	return op >= GPUMAP_OP_BARRIER && op <= GPUMAP_OP_RECV;
+}
 
 /* Bytes of one element, 0 for a number that is no dtype. */
 uint32_t gm_dtype_bytes(uint32_t dtype);

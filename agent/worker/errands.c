@@ -13,6 +13,7 @@
 #include "agent/worker/across.h"
 #include "agent/worker/events.h"
 #include "agent/worker/flight.h"
+#include "agent/worker/group.h"
 #include "agent/worker/pair.h"
 #include "agent/worker/program.h"
 #include "agent/worker/roster.h"
@@ -319,8 +320,10 @@ int gm_errands_begin(struct gm_worker *worker, struct gm_session *session)
 		return gm_load_begin(worker, session);
 	case GPUMAP_OP_COPY:
 		return gm_across_begin(worker, session);
-	default:
+	case GPUMAP_OP_ALLOC:
 		return begin_alloc(worker, session);
+	default:
+		return gm_group_begin(worker, session);
 	}
 }
 

@@ -11,6 +11,7 @@
 
 #include "agent/common/thp.h"
 #include "agent/worker/events.h"
+#include "agent/worker/group.h"
 #include "agent/worker/pair.h"
 #include "gpumap.h"
 
@@ -255,6 +256,10 @@ void gm_errands_forget(struct gm_worker *worker, const struct gm_wire *wire)
 	struct gm_session *s = gm_errand_session_of(worker, wire);
 	struct gm_slot *slot = NULL;
 
+	if (gm_handle_generation(wire->handle) == 0) {
+		gm_group_forget(worker, wire);
+		return;
+	}
 	if (s)
 		slot = gm_buffers_find(&s->buffers, wire->handle);
 	/* What entries allocate, entries free. */

@@ -13,6 +13,7 @@
 #include "agent/worker/beat.h"
 #include "agent/worker/errands.h"
 #include "agent/worker/flight.h"
+#include "agent/worker/group.h"
 #include "agent/worker/pair.h"
 #include "agent/worker/roster.h"
 #include "shm/point.h"
@@ -161,6 +162,7 @@ void gm_events_violated(struct gm_worker *worker, struct gm_session *session)
 		stop_listening(worker, session);
 	session->ended = true;
 	gm_load_leave(worker, session);
+	gm_group_leave(worker, session);
 	gm_put(violations, gm_get(violations) + 1);
 	GM_POINT("worker_violated");
 	wire = gm_pair_about(GM_WIRE_VIOLATION, session->id, session->place);
@@ -256,6 +258,7 @@ static void detach(struct gm_worker *w, const struct gm_wire *wire)
 	if (s->flights)
 		gm_flight_leave(w, s);
 	gm_load_leave(w, s);
+	gm_group_leave(w, s);
 	gm_errands_depart(w, s);
 }
 
@@ -332,6 +335,9 @@ static void obey(struct gm_worker *w, const struct gm_wire *wire, int *fds)
 		break;
 	case GM_WIRE_FETCHED:
 		gm_across_fetched(w, wire);
+		break;
+	case GM_WIRE_JOIN:
+		gm_group_join(w, wire, take_fd(fds));
 		break;
 	default:
 		break; /* gpumapd's mistake; it reads no answer to it */
@@ -435,6 +441,7 @@ static void handle(struct gm_worker *w, uint64_t user_data, int res, bool more)
 		if (!more)
 			listen_to(w, w->waiting.own, user_data);
 		gm_wait_told(w);
+		gm_group_told(w);
 		return;
 	}
 	if (event == EVENT_READ) {

@@ -24,7 +24,8 @@ static const char *breach(const struct gm_entry *entry)
 	    !(entry->flags & GM_ENTRY_MORE))
 		return "a third operand without a second slot";
 	if (entry->zero ||
-	    (entry->to && !(gm_op_memory(entry->op) & GM_TASK_CASTS)))
+	    (entry->to && !(gm_op_memory(entry->op) & GM_TASK_CASTS) &&
+	     !gm_op_is_collective(entry->op)))
 		return "reserved bits are set";
 	return NULL;
 }
@@ -333,6 +334,37 @@ static int judge_run(const struct gm_judge *judge, const struct gm_entry *entry,
 	return 0;
 }
 
+void *gm_judge_memory(const struct gm_judge *judge, uint64_t buffer,
+		      uint64_t at, uint64_t bytes, bool writes)
+{
+	struct place there = { 0 };
+
+	if (place(judge, buffer, at, bytes, writes, &there) < 0 ||
+	    there.borrowed)
+		return NULL;
+	return there.at;
+}
+
+_Static_assert(GPUMAP_OP_RECV - GPUMAP_OP_BARRIER == GM_COMM_RECV &&
+		       GPUMAP_REDUCE_AVERAGE == (int)GM_COMBINE_AVERAGE,
+	       "in the same order");
+
+/* What is wrong with it all ranks have to hear of, so it is begun. */
+static int judge_collective(const struct gm_entry *entry, struct gm_verdict *v)
+{
+	v->buffer = (uint32_t)entry->value;
+	v->ask = (struct gm_comm_ask){
+		.op = entry->op - GPUMAP_OP_BARRIER,
+		.dtype = entry->dtype,
+		.reduce = entry->to,
+		.peer = (uint32_t)(entry->value >> 32),
+		.n = entry->n,
+		.send = { entry->src_buffer, entry->src },
+		.recv = { entry->dst_buffer, entry->dst },
+	};
+	return v->buffer ? 0 : -ESTALE;
+}
+
 int gm_judge_entry(const struct gm_judge *judge,
 		   const uint64_t words[GM_ENTRY_WORDS], const uint64_t *more,
 		   struct gm_verdict *ret_verdict)
@@ -352,8 +384,13 @@ int gm_judge_entry(const struct gm_judge *judge,
 		judge_more(more, &second, ret_verdict);
 	if (ret_verdict->why)
 		return -EPROTO;
+	rc = gm_op_is_collective(entry.op)
+		     ? judge_collective(&entry, ret_verdict)
+		     : 0;
 	if (entry.incarnation != judge->incarnation)
 		return -EIO;
+	if (gm_op_is_collective(entry.op))
+		return rc;
 	rc = gm_op_takes(entry.op, entry.dtype, entry.to);
 	if (rc < 0)
 		return rc;

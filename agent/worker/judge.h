@@ -22,6 +22,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "agent/comm/comm.h"
 #include "agent/device/task.h"
 #include "agent/worker/buffers.h"
 #include "shm/queue.h"
@@ -44,7 +45,8 @@ struct gm_verdict {
 	uint64_t bytes;      /* that it counts for; 0: nothing to run */
 	uint32_t each;       /* of them, those of an element */
 	/* A handle; 0 unless task.op is ALLOC, FREE, LOAD, or a COPY whose source
-	 * is to be had by way of our stage. */
+	 * is to be had by way of our stage.  Of a collective the group's number,
+	 * whatever was returned. */
 	uint64_t buffer;
 	uint64_t at;    /* in its file or in the source; where to is task's */
 	uint32_t flags; /* ALLOC, whose bytes are task.n: GPUMAP_BUFFER_* */
@@ -53,7 +55,8 @@ struct gm_verdict {
 	uint64_t wait[GM_WAITS_MAX]; /* places in time, see queue.h */
 	/* RUN: what to run; NULL for others, and for no items. */
 	const struct gm_program *program;
-	const char *why; /* set when -EPROTO was returned; constant */
+	struct gm_comm_ask ask; /* of a collective, not judged */
+	const char *why;        /* set when -EPROTO was returned; constant */
 };
 
 /* A NOP as the library writes it, the one entry worth a short cut: no flag, no
@@ -91,5 +94,10 @@ static inline bool gm_judge_plain(const struct gm_judge *judge,
 int gm_judge_entry(const struct gm_judge *judge,
 		   const uint64_t words[GM_ENTRY_WORDS], const uint64_t *more,
 		   struct gm_verdict *ret_verdict);
+
+/* What a collective names, where it is mapped; NULL: nowhere, or it may not be
+ * written and @writes. */
+void *gm_judge_memory(const struct gm_judge *judge, uint64_t buffer,
+		      uint64_t at, uint64_t bytes, bool writes);
 
 #endif

@@ -21,6 +21,7 @@ noinst_LTLIBRARIES += %reldir%/libworker.la
 	%reldir%/flight.c %reldir%/flight.h %reldir%/flights.h \
 	%reldir%/flight_look.c \
 	%reldir%/flood.h \
+	%reldir%/group.c %reldir%/group.h \
 	%reldir%/intake.c %reldir%/intake.h \
 	%reldir%/judge.c %reldir%/judge.h \
 	%reldir%/load.c %reldir%/load.h %reldir%/loader.h \
@@ -41,7 +42,7 @@ noinst_LTLIBRARIES += %reldir%/libworker.la
 	%reldir%/uring.c \
 	%reldir%/wait.c %reldir%/wait.h \
 	%reldir%/worker.h
-%canon_reldir%_libworker_la_LIBADD = agent/device/libdevice.la \
+%canon_reldir%_libworker_la_LIBADD = agent/comm/libcomm.la agent/device/libdevice.la \
 	agent/common/libcommon.la shm/libshm.la \
 	$(URING_LIBS) $(NUMA_LIBS) $(SECCOMP_LIBS)
 

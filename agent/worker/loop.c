@@ -26,6 +26,7 @@
 #include "agent/worker/errands.h"
 #include "agent/worker/events.h"
 #include "agent/worker/flight.h"
+#include "agent/worker/group.h"
 #include "agent/worker/pass.h"
 #include "agent/worker/roster.h"
 #include "shm/point.h"
@@ -97,6 +98,8 @@ static void tick(struct gm_worker *w)
 		gm_flight_look(w);
 	if (w->waiting.n || w->herald.owes)
 		gm_wait_look(w);
+	if (w->parts.n)
+		gm_group_look(w);
 	if (gm_load_wants_clock(&w->loader))
 		gm_load_tick(w);
 	if (w->n_forgets)
@@ -141,7 +144,7 @@ static void block(struct gm_worker *w)
 {
 	struct __kernel_timespec nap = { 0 };
 	struct io_uring_cqe *cqe;
-	uint64_t wait_ns;
+	uint64_t wait_ns, group_ns = 0;
 
 	if (w->dev->backend->start && !gm_flight_may_sleep(w))
 		return;
@@ -149,10 +152,14 @@ static void block(struct gm_worker *w)
 		gm_wait_look(w);
 		return;
 	}
+	if (w->parts.n && !gm_group_may_sleep(w, &group_ns)) {
+		gm_pause();
+		return;
+	}
 	gm_spin_leave(w->commons, w->row);
 	gm_beat(w->journal, GM_CALL_IDLE);
 	GM_POINT("worker_blocks");
-	nap.tv_nsec = (long long)nap_of(w, wait_ns);
+	nap.tv_nsec = (long long)nap_of(w, sooner(group_ns, wait_ns));
 	if (nap.tv_nsec)
 		io_uring_submit_and_wait_timeout(&w->ring, &cqe, 1, &nap, NULL);
 	else
@@ -167,7 +174,8 @@ static void block(struct gm_worker *w)
 static bool is_drained(const struct gm_worker *w)
 {
 	return w->draining && !w->slow.n && !w->loader.n_asked &&
-	       !w->n_carried && TAILQ_EMPTY(&w->flying) && !gm_wait_holds(w);
+	       !w->n_carried && !w->parts.n && TAILQ_EMPTY(&w->flying) &&
+	       !gm_wait_holds(w);
 }
 
 GM_TWICE void run(struct gm_worker *w, const bool flies)
@@ -180,6 +188,8 @@ GM_TWICE void run(struct gm_worker *w, const bool flies)
 		/* Between two turns of each user, one of all loads. */
 		if (gm_unlikely(w->loader.n_loads))
 			worked |= gm_load_pass(w);
+		if (gm_unlikely(w->parts.n))
+			worked |= gm_group_pass(w);
 		if (gm_events_due(w))
 			gm_events_handle(w);
 		if (gm_fault_seen)
@@ -211,6 +221,7 @@ int gm_loop_run(struct gm_worker *worker)
 	TAILQ_INIT(&w->flying);
 	gm_outbox_init(&w->outbox);
 	gm_wait_init(w);
+	gm_group_init(w);
 	gm_events_start(w);
 	if (w->dev->backend->start)
 		run(w, true);

@@ -42,13 +42,16 @@ struct gm_work {
 
 /* What an entry asks of others than its turn.  None while handle is 0. */
 struct gm_errand {
-	uint32_t op;          /* ALLOC, LOAD, or a COPY (across.h) */
-	uint32_t flags;       /* ALLOC */
-	uint64_t handle;      /* of the buffer, or of the file */
-	uint64_t bytes;       /* ALLOC */
-	uint64_t at;          /* LOAD, COPY: in the source */
-	uint64_t deadline_ns; /* LOAD, COPY; 0: none */
+	uint32_t
+		op; /* ALLOC, LOAD, a COPY (across.h), a collective (group.h) */
+	uint32_t flags; /* ALLOC */
+	uint64_t
+		handle; /* of the buffer, or of the file, or a group's number */
+	uint64_t bytes; /* ALLOC */
+	uint64_t at;    /* LOAD, COPY: in the source */
+	uint64_t deadline_ns; /* LOAD, COPY, a collective; 0: none */
 	struct gm_task task;  /* LOAD, COPY: where to */
+	struct gm_comm_ask ask;
 };
 
 /* A COPY under way. */
@@ -69,6 +72,15 @@ struct gm_wait {
 	uint8_t n;
 	uint64_t deadline_ns; /* 0: none */
 	uint64_t until[GM_WAITS_MAX];
+};
+
+/* This rank's part of a collective that is under way (group.h). */
+struct gm_part {
+	TAILQ_ENTRY(gm_session) entry; /* in the worker's */
+	struct gm_member *member;      /* NULL: there is none */
+	struct gm_comm_call call;
+	uint64_t deadline_ns; /* 0: none */
+	bool waits;           /* for another rank, at the last look */
 };
 
 struct gm_errand_job;
@@ -130,9 +142,11 @@ struct gm_session {
 	struct gm_errand_job *last_errand; /* once there was a first */
 	uint32_t n_slow;      /* jobs that the slow thread has of it */
 	struct gm_load *load; /* what it has under way, or NULL */
-	bool stalled;         /* an entry waits for these: it gets no turns */
-	bool departing;       /* DETACHED as soon as nothing is under way */
-	uint64_t range_at;    /* of the arena, this row's */
+	struct gm_part part;
+	LIST_HEAD(, gm_member) members; /* of groups */
+	bool stalled;      /* an entry waits for these: it gets no turns */
+	bool departing;    /* DETACHED as soon as nothing is under way */
+	uint64_t range_at; /* of the arena, this row's */
 	uint64_t range_bytes;
 	struct gm_region **reached; /* parts of the arena, see judge.h */
 	uint32_t n_reached;
@@ -197,7 +211,8 @@ static inline void gm_session_send(struct gm_session *session,
 				    .bytes = verdict->task.n,
 				    .at = verdict->at,
 				    .deadline_ns = verdict->deadline_ns,
-				    .task = verdict->task };
+				    .task = verdict->task,
+				    .ask = verdict->ask };
 }
 
 /* Wake the client, which sleeps: by futex, and by its socket if it has one

@@ -7,6 +7,7 @@
 
 #include "agent/worker/batch.h"
 #include "agent/worker/beat.h"
+#include "agent/worker/group.h"
 #include "agent/worker/intake.h"
 #include "agent/worker/program.h"
 #include "gpumap.h"
@@ -153,10 +154,13 @@ static uint64_t serve_entry(struct gm_session *s, struct gm_device *dev,
 		return budget;
 	}
 	if (rc < 0 || verdict.bytes == 0) {
-		if (rc == 0 && verdict.buffer)
+		if (rc == 0 && verdict.buffer) {
 			serve_buffer(s, &verdict, batch);
-		else
-			gm_batch_end(batch, rc);
+			return 0;
+		}
+		if (gm_op_is_collective(verdict.task.op))
+			gm_group_refused(s, &verdict, rc);
+		gm_batch_end(batch, rc);
 		return 0;
 	}
 	begin_timing(timing, verdict.bytes);

@@ -96,13 +96,19 @@ static void see_to_wakers(struct gm_worker *w, uint64_t now_ns)
 		memset(all->asked, 0, sizeof(all->asked));
 		all->asked_ns = now_ns;
 	}
-	if (all->n && all->own < 0)
+	if ((all->n || w->parts.n) && all->own < 0)
 		ask_for_waker(w, w->row);
 	if (!h->owes)
 		return;
 	for (uint32_t row = 0; row < GM_ROWS; row++)
 		if (h->owed[row / 64] >> row % 64 & 1)
 			ask_for_waker(w, row);
+}
+
+void gm_wait_want_waker(struct gm_worker *worker)
+{
+	if (worker->waiting.own < 0)
+		see_to_wakers(worker, gm_now_ns());
 }
 
 void gm_wait_waker(struct gm_worker *worker, uint32_t row, int fd)

@@ -136,6 +136,9 @@ void gm_wait_told(struct gm_worker *worker);
 /* A waker that was asked for; @fd is ours from now on. */
 void gm_wait_waker(struct gm_worker *worker, uint32_t row, int fd);
 
+/* Have somebody be able to wake us. */
+void gm_wait_want_waker(struct gm_worker *worker);
+
 /* Do heads that wait hold up the drain? */
 bool gm_wait_holds(const struct gm_worker *worker);
 

@@ -32,6 +32,17 @@ struct gm_guest {
 	uint32_t uid;
 };
 
+/* Parts of collectives that are under way, see group.h. */
+struct gm_parts {
+	TAILQ_HEAD(, gm_session) list;
+	uint32_t n;
+	bool told;          /* since one of them came on */
+	uint64_t arm_ns;    /* before then no bit is set */
+	uint64_t since_ns;  /* none could go on; 0: not known yet */
+	uint64_t budget_ns; /* to be watched for, since then */
+	struct gm_spin spin;
+};
+
 struct gm_worker {
 	/* From main: where we are. */
 	uint32_t row;
@@ -69,6 +80,7 @@ struct gm_worker {
 	struct gm_waiting waiting;
 	struct gm_herald herald;
 	struct gm_loader loader;
+	struct gm_parts parts;
 	bool may_spin;
 	bool draining;
 	bool leaving;

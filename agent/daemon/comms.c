@@ -1,0 +1,371 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/daemon/comms.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <gpumap.h>
+
+#include "agent/comm/page.h"
+#include "agent/common/log.h"
+#include "agent/daemon/claims.h"
+#include "agent/daemon/daemon.h"
+#include "agent/daemon/memory.h"
+#include "agent/daemon/sessions.h"
+#include "shm/control_comm.h"
+#include "shm/point.h"
+
+#define COMMS_MAX 256u /* of a session */
+
+_Static_assert(GM_COMM_RANKS_MAX == GM_COMM_RANKS &&
+		       GM_COMM_RANKS_MAX == GPUMAP_COMM_RANKS_MAX,
+	       "one limit");
+
+struct rank {
+	struct gm_comm_group *of;
+	struct gm_claim claim;
+	bool is_claimed;
+};
+
+struct gm_comm_group {
+	TAILQ_ENTRY(gm_comm_group) entry;
+	struct gm_session *session;
+	uint32_t number;
+	uint64_t bytes; /* charged with the arenas; 0: not any more */
+	int fd;
+	uint32_t n_claimed;
+	uint32_t n_held;
+	bool is_opening; /* its client waits for that, */
+	bool is_closing; /* or for that */
+	bool is_broken;
+	bool is_asking; /* claims come and go in calls of ours */
+	int status;     /* why it is broken */
+	char why[GM_WHY_BYTES];
+	uint32_t n;
+	struct rank rank[]; /* n of them */
+};
+
+/* ---- the end ------------------------------------------------------------- */
+
+static void release_page(struct gm_comm_group *g)
+{
+	gm_closer_close(&g->session->server->closer, g->fd);
+	g->fd = -1;
+	g->session->user->arena_bytes -= g->bytes;
+	g->bytes = 0;
+}
+
+static void free_group(struct gm_comm_group *g)
+{
+	struct gm_comms *all = &g->session->comms;
+
+	release_page(g);
+	TAILQ_REMOVE(&all->list, g, entry);
+	all->n--;
+	free(g);
+	GM_POINT("comm_gone");
+}
+
+void gm_comms_init(struct gm_comms *comms)
+{
+	TAILQ_INIT(&comms->list);
+}
+
+void gm_comms_free(struct gm_session *session)
+{
+	struct gm_comm_group *g;
+
+	/* Their claims went with the seats. */
+	while ((g = TAILQ_FIRST(&session->comms.list)))
+		free_group(g);
+}
+
+/* ---- what becomes of it -------------------------------------------------- */
+
+static void leave_all(struct gm_comm_group *g)
+{
+	g->is_asking = true;
+	for (uint32_t i = 0; i < g->n; i++)
+		if (g->rank[i].is_claimed)
+			gm_claims_leave(&g->rank[i].claim);
+	g->is_asking = false;
+}
+
+/* Something has changed.  Answers who waits, which may free the group. */
+static void settle(struct gm_comm_group *g)
+{
+	struct gm_connection *c = g->session->connection;
+	struct gm_comm_reply reply = { .comm = g->number };
+	bool was_opening = g->is_opening;
+	char why[GM_WHY_BYTES];
+	int status = g->status;
+
+	if (g->is_asking)
+		return;
+	if (g->is_broken || g->is_closing)
+		leave_all(g);
+	if (was_opening && !g->is_broken && g->n_held == g->n) {
+		g->is_opening = false;
+		GM_POINT("comm_open");
+		if (c)
+			gm_connection_answer(c, 0, NULL, &reply, sizeof(reply),
+					     -1);
+		return;
+	}
+	if (g->n_claimed)
+		return;
+	release_page(g);
+	if (!g->is_opening && !g->is_closing)
+		return;
+	memcpy(why, g->why, sizeof(why));
+	free_group(g);
+	if (c)
+		gm_connection_answer(c, was_opening ? status : 0,
+				     was_opening ? why : NULL, NULL, 0, -1);
+}
+
+static void held(struct gm_claim *claim, uint64_t bytes, int fd)
+{
+	struct rank *rank = gm_owner(claim, struct rank, claim);
+
+	rank->of->n_held++;
+	settle(rank->of);
+}
+
+static void gone(struct gm_claim *claim, int status, const char *why)
+{
+	struct rank *rank = gm_owner(claim, struct rank, claim);
+	struct gm_comm_group *g = rank->of;
+
+	rank->is_claimed = false;
+	g->n_claimed--;
+	if (!g->is_broken && !g->is_closing) {
+		g->is_broken = true;
+		g->status = status ? status : -ESTALE;
+		gm_why(g->why, g->status, "%s", why);
+		if (!g->is_opening && g->session->connection)
+			gm_log(GM_LOG_INFO, "comm_broken",
+			       "session=%" PRIu64 " comm=%u rank=%u",
+			       g->session->id, g->number,
+			       (unsigned)(rank - g->rank));
+		GM_POINT("comm_broken");
+	}
+	settle(g);
+}
+
+/* ---- COMM_OPEN ----------------------------------------------------------- */
+
+static int judge_row(struct gm_connection *c, const uint32_t *rows, uint32_t i)
+{
+	const struct gm_session *session = c->session;
+
+	for (uint32_t k = 0; k < i; k++)
+		if (rows[k] == rows[i])
+			return gm_connection_bad(c, -EINVAL,
+						 "row %u is to be two ranks",
+						 rows[i]);
+	if (rows[i] >= session->n_rows || !session->queue[rows[i]])
+		return gm_connection_bad(c, -ENODEV,
+					 "row %u: this session has no queue "
+					 "there; open it first",
+					 rows[i]);
+	if (session->server->d->devices.of[rows[i]]->facts.kind !=
+	    GPUMAP_DEVICE_HOST)
+		return gm_connection_bad(c, -EOPNOTSUPP,
+					 "row %u is no host row: use a group "
+					 "of host rows",
+					 rows[i]);
+	return 0;
+}
+
+static int judge(struct gm_connection *c, const struct gm_request *r,
+		 const struct gm_comm_open *ask, const uint32_t *rows)
+{
+	const struct gm_session *session = c->session;
+	int error = 0;
+
+	if (!session)
+		return gm_connection_bad(c, -EINVAL,
+					 "this connection is no session");
+	if (ask->reserved || ask->n_ranks == 0 ||
+	    r->tail_bytes != (uint64_t)ask->n_ranks * sizeof(*rows))
+		return gm_connection_bad(c, -EINVAL,
+					 "%u ranks, and %u bytes of rows",
+					 ask->n_ranks, r->tail_bytes);
+	if (ask->n_ranks > GM_COMM_RANKS)
+		return gm_connection_bad(c, -E2BIG,
+					 "%u ranks: a group of host rows has "
+					 "%u at most",
+					 ask->n_ranks, GM_COMM_RANKS);
+	if (session->runs_programs)
+		return gm_connection_bad(c, -EOPNOTSUPP,
+					 "this session runs programs: do "
+					 "collectives in one that does not");
+	if (session->comms.n >= COMMS_MAX)
+		return gm_connection_bad(c, -EDQUOT,
+					 "this session has %u communicators; "
+					 "close some",
+					 session->comms.n);
+	for (uint32_t i = 0; error == 0 && i < ask->n_ranks; i++)
+		error = judge_row(c, rows, i);
+	return error;
+}
+
+static int judge_bytes(struct gm_connection *c, uint64_t bytes)
+{
+	uint64_t limit = c->server->d->config.arena_bytes_per_uid;
+	uint64_t used = c->session->user->arena_bytes;
+
+	if (used <= limit && bytes <= limit - used)
+		return 0;
+	return gm_connection_bad(c, -EDQUOT,
+				 "a communicator takes %" PRIu64 " bytes "
+				 "beside the arenas, and uid %u has %" PRIu64
+				 " of %" PRIu64 "; raise arena-per-uid in "
+				 "[limits] of gpumapd.conf",
+				 bytes, (unsigned)c->uid, used, limit);
+}
+
+/* The page, with the rows of its ranks in it. */
+static int make_page(const uint32_t *rows, uint32_t n, uint64_t bytes)
+{
+	const off_t at = offsetof(struct gm_comm_page, row);
+	size_t size = n * sizeof(*rows);
+	int fd = gm_memory_open("gpumap-comm", bytes);
+	int error;
+
+	if (fd < 0)
+		return fd;
+	error = gm_memory_fill(fd, 0, bytes, -1);
+	if (error == 0 && pwrite(fd, rows, size, at) != (ssize_t)size)
+		error = -EIO;
+	if (error == 0)
+		return fd;
+	close(fd);
+	return error;
+}
+
+static int make(struct gm_connection *c, const uint32_t *rows, uint32_t n,
+		struct gm_comm_group **ret_group)
+{
+	uint64_t bytes = gm_comm_page_bytes(n);
+	struct gm_comms *all = &c->session->comms;
+	struct gm_comm_group *g;
+	int error = judge_bytes(c, bytes);
+
+	if (error)
+		return error;
+	if (all->last == UINT32_MAX)
+		return gm_connection_bad(c, -EDQUOT,
+					 "this session has had all there are; "
+					 "open another");
+	g = calloc(1, sizeof(*g) + n * sizeof(g->rank[0]));
+	if (!g)
+		return -ENOMEM;
+	g->fd = make_page(rows, n, bytes);
+	if (g->fd < 0) {
+		error = g->fd;
+		free(g);
+		return gm_connection_bad(c, error,
+					 "no memory for a communicator: %s",
+					 strerror(-error));
+	}
+	g->session = c->session;
+	g->session->user->arena_bytes += bytes;
+	g->bytes = bytes;
+	g->number = ++all->last;
+	g->n = n;
+	TAILQ_INSERT_TAIL(&all->list, g, entry);
+	all->n++;
+	*ret_group = g;
+	return 0;
+}
+
+static int ask_all(struct gm_comm_group *g, const uint32_t *rows)
+{
+	struct gm_session *session = g->session;
+	int error = 0;
+
+	g->is_asking = true;
+	for (uint32_t i = 0; error == 0 && i < g->n && !g->is_broken; i++) {
+		struct rank *rank = &g->rank[i];
+
+		rank->of = g;
+		rank->claim = (struct gm_claim){ .ask = GM_WIRE_JOIN,
+						 .handle = g->number,
+						 .at = i,
+						 .bytes = g->n,
+						 .fd = g->fd,
+						 .held = held,
+						 .gone = gone };
+		rank->is_claimed = true;
+		g->n_claimed++;
+		error = gm_claims_ask(&session->queue[rows[i]]->seat,
+				      &rank->claim, session->server->why);
+		if (error) {
+			rank->is_claimed = false;
+			g->n_claimed--;
+		}
+	}
+	g->is_asking = false;
+	return error;
+}
+
+int gm_comm_handle_open(struct gm_connection *c, const struct gm_request *r)
+{
+	const uint32_t *tail = (const void *)r->tail;
+	uint32_t rows[GM_COMM_RANKS];
+	struct gm_comm_group *g = NULL;
+	struct gm_comm_open ask;
+	int error;
+
+	memcpy(&ask, r->body, sizeof(ask));
+	error = judge(c, r, &ask, tail);
+	if (error)
+		return error;
+	memcpy(rows, tail, ask.n_ranks * sizeof(*rows));
+	error = make(c, rows, ask.n_ranks, &g);
+	if (error)
+		return error;
+	gm_connection_wait(c, &r->header);
+	g->is_opening = true;
+	error = ask_all(g, rows);
+	if (error && !g->is_broken) {
+		g->is_broken = true;
+		g->status = error;
+		memcpy(g->why, c->server->why, sizeof(g->why));
+	}
+	settle(g);
+	return 0;
+}
+
+/* ---- COMM_CLOSE ---------------------------------------------------------- */
+
+int gm_comm_handle_close(struct gm_connection *c, const struct gm_request *r)
+{
+	struct gm_comm_group *g = NULL;
+	struct gm_comm_close ask;
+
+	memcpy(&ask, r->body, sizeof(ask));
+	if (!c->session)
+		return gm_connection_bad(c, -EINVAL,
+					 "this connection is no session");
+	TAILQ_FOREACH(g, &c->session->comms.list, entry)
+	{
+		if (g->number == ask.comm)
+			break;
+	}
+	if (!g || ask.reserved)
+		return gm_connection_bad(c, -ENOENT,
+					 "this session has no communicator %u",
+					 ask.comm);
+	gm_connection_wait(c, &r->header);
+	g->is_closing = true;
+	settle(g);
+	return 0;
+}

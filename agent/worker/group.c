@@ -1,0 +1,415 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/worker/group.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "agent/worker/beat.h"
+#include "agent/worker/errand.h"
+#include "agent/worker/events.h"
+#include "agent/worker/pair.h"
+#include "agent/worker/wait.h"
+#include "shm/point.h"
+#include "shm/queue.h"
+
+/* A group of a session's, of which this row is a rank. */
+struct gm_member {
+	LIST_ENTRY(gm_member) entry;
+	struct gm_session *session;
+	uint64_t number;
+	uint64_t bytes; /* of the page */
+	struct gm_comm comm;
+};
+
+static struct gm_member *find(const struct gm_session *s, uint64_t number)
+{
+	struct gm_member *m;
+
+	LIST_FOREACH(m, &s->members, entry)
+	{
+		if (m->number == number)
+			break;
+	}
+	return m;
+}
+
+/* ---- the other ranks ----------------------------------------------------- */
+
+static void tell(const struct gm_session *s)
+{
+	GM_POINT("group_came_on");
+	if (gm_herald_is_awaited(s->herald))
+		gm_herald_tell(s->herald);
+}
+
+/* Everybody's part ends so, unless it ends in another way already. */
+static void break_up(const struct gm_member *m, int status)
+{
+	gm_comm_break(m->comm.page, -status);
+	tell(m->session);
+}
+
+static uint32_t row_of(const struct gm_member *m, uint32_t rank)
+{
+	return gm_get(&m->comm.page->row[rank]) % GM_ROWS;
+}
+
+/* Is it watched from a CPU that another rank could use? */
+static bool is_in_the_way(const struct gm_worker *w, const struct gm_session *s)
+{
+	const struct gm_member *m = s->part.member;
+
+	for (uint32_t i = 0; i < m->comm.ranks; i++) {
+		uint32_t row = row_of(m, i);
+		struct gm_queue *queue;
+
+		if (i == m->comm.rank || row >= s->n_rows)
+			continue;
+		queue = (void *)(s->queues +
+				 gm_queue_at(row, s->entries.mask + 1));
+		if (gm_get(&queue->cpu) == w->cpu)
+			return true;
+	}
+	return false;
+}
+
+/* Returns whether a bit was set: then it is time for another look. */
+static bool arm(struct gm_worker *w, const struct gm_session *s)
+{
+	const struct gm_member *m = s->part.member;
+	uint64_t bit = UINT64_C(1) << w->row % 64;
+	bool is_new = false;
+
+	for (uint32_t i = 0; i < m->comm.ranks; i++) {
+		gm_a64 *by = &w->commons->awaited[row_of(m, i)].by[w->row / 64];
+
+		if (i == m->comm.rank || (gm_get(by) & bit))
+			continue;
+		gm_or_ordered(by, bit); /* WAIT.tell */
+		is_new = true;
+	}
+	GM_POINT("group_waits");
+	return is_new;
+}
+
+/* ---- records ------------------------------------------------------------- */
+
+static void *reach(void *arg, uint32_t rank, struct gm_comm_place place,
+		   uint64_t bytes, bool writes)
+{
+	const struct gm_member *m = arg;
+
+	return gm_judge_memory(&m->session->judge, place.buffer, place.at,
+			       bytes, writes);
+}
+
+static int join(struct gm_session *s, const struct gm_wire *wire, int fd)
+{
+	struct gm_member *m;
+	void *page;
+
+	if (wire->bytes == 0 || wire->bytes > GM_COMM_RANKS ||
+	    wire->at >= wire->bytes || wire->handle == 0 ||
+	    gm_handle_generation(wire->handle) != 0)
+		return -EINVAL;
+	if (find(s, wire->handle))
+		return -EEXIST;
+	if (fd < 0)
+		return -EMFILE;
+	m = calloc(1, sizeof(*m));
+	if (!m)
+		return -ENOMEM;
+	m->bytes = gm_comm_page_bytes((uint32_t)wire->bytes);
+	page = mmap(NULL, m->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (page == MAP_FAILED) {
+		free(m);
+		return -ENOMEM;
+	}
+	gm_comm_init(&m->comm, page, (uint32_t)wire->at, (uint32_t)wire->bytes);
+	m->comm.reach = reach;
+	m->comm.arg = m;
+	m->session = s;
+	m->number = wire->handle;
+	LIST_INSERT_HEAD(&s->members, m, entry);
+	return 0;
+}
+
+static void answer(struct gm_worker *w, const struct gm_wire *wire,
+		   enum gm_wire_type type, int status)
+{
+	struct gm_wire reply = gm_pair_about(type, wire->session, wire->place);
+
+	reply.handle = wire->handle;
+	reply.status = status;
+	gm_events_say(w, &reply, -1);
+}
+
+void gm_group_join(struct gm_worker *worker, const struct gm_wire *wire, int fd)
+{
+	struct gm_session *s = gm_errand_session_of(worker, wire);
+	int rc = s ? join(s, wire, fd) : -ENOENT;
+
+	if (fd >= 0)
+		close(fd);
+	GM_POINT("group_joined");
+	answer(worker, wire, GM_WIRE_JOINED, rc);
+}
+
+static void let_go(struct gm_member *m)
+{
+	LIST_REMOVE(m, entry);
+	munmap(m->comm.page, m->bytes);
+	free(m);
+}
+
+/* ---- parts --------------------------------------------------------------- */
+
+static void take_off(struct gm_worker *w, struct gm_session *s)
+{
+	TAILQ_REMOVE(&w->parts.list, s, part.entry);
+	w->parts.n--;
+	s->part.member = NULL;
+}
+
+static void end(struct gm_worker *w, struct gm_session *s, int status)
+{
+	GM_POINT("group_ending");
+	take_off(w, s);
+	/* What was read from memory that is missing is not told. */
+	if (!s->ground.broken)
+		gm_errand_ended(w, s, status);
+}
+
+/* Somebody has come on: what was learned of the time that takes counts. */
+static void end_of_gap(struct gm_parts *all)
+{
+	if (all->since_ns && all->budget_ns)
+		gm_spin_hit(&all->spin, gm_now_ns() - all->since_ns);
+	all->since_ns = 0;
+	all->told = false;
+}
+
+/* Returns whether anything was done. */
+static bool go_on(struct gm_worker *w, struct gm_session *s, uint64_t budget)
+{
+	struct gm_part *part = &s->part;
+	bool is_told, was_waiting = part->waits;
+	int rc;
+
+	if (!was_waiting)
+		gm_beat(w->journal, GM_CALL_DEVICE);
+	rc = gm_comm_step(&part->member->comm, &part->call, budget, &is_told);
+	if (!was_waiting)
+		gm_beat(w->journal, GM_CALL_LOOP);
+	part->waits = rc == -EAGAIN;
+	if (is_told)
+		tell(s);
+	if (part->waits)
+		return !was_waiting;
+	end_of_gap(&w->parts);
+	if (rc != 0)
+		end(w, s, rc > 0 ? 0 : rc);
+	return true;
+}
+
+int gm_group_begin(struct gm_worker *worker, struct gm_session *session)
+{
+	struct gm_session *s = session;
+	struct gm_member *m = find(s, s->errand.handle);
+
+	s->errand.handle = 0;
+	if (!m || gm_comm_is_broken(m->comm.page))
+		return -ESTALE;
+	gm_errand_stall(worker, s);
+	s->part.member = m;
+	s->part.waits = false;
+	s->part.deadline_ns = s->errand.deadline_ns;
+	TAILQ_INSERT_TAIL(&worker->parts.list, s, part.entry);
+	worker->parts.n++;
+	gm_comm_begin(&m->comm, &s->errand.ask, &s->part.call);
+	tell(s);
+	go_on(worker, s, GM_GROUP_SLICE);
+	return 0;
+}
+
+void gm_group_refused(struct gm_session *session,
+		      const struct gm_verdict *verdict, int status)
+{
+	const struct gm_member *m = find(session, verdict->buffer);
+
+	if (m)
+		break_up(m, status);
+}
+
+bool gm_group_pass(struct gm_worker *worker)
+{
+	struct gm_parts *all = &worker->parts;
+	uint32_t looks = all->n < GM_GROUP_LOOKS ? all->n : GM_GROUP_LOOKS;
+	uint64_t bytes = worker->n_active ? GM_GROUP_SLICE : GM_GROUP_ALONE;
+	bool worked = false;
+
+	while (looks-- > 0 && !worked) {
+		struct gm_session *s = TAILQ_FIRST(&all->list);
+
+		TAILQ_REMOVE(&all->list, s, part.entry);
+		TAILQ_INSERT_TAIL(&all->list, s, part.entry);
+		worked = go_on(worker, s, bytes / s->part.member->comm.ranks);
+	}
+	worker->busy += worked;
+	return worked;
+}
+
+/* Its client wants it no longer, or its time is up.  0: neither. */
+static int why_over(const struct gm_worker *w, const struct gm_session *s,
+		    uint64_t now_ns)
+{
+	if (s->part.deadline_ns && now_ns >= s->part.deadline_ns)
+		return -ETIME;
+	if (gm_cancel_reaches(gm_get(&s->timeline->cancel), s->entries.pos - 1,
+			      s->entries.mask + 1))
+		return -ECANCELED;
+	/* Who drains does not wait for others for long. */
+	if (w->draining && now_ns >= w->waiting.drain_ns)
+		return -EIO;
+	return 0;
+}
+
+void gm_group_look(struct gm_worker *worker)
+{
+	struct gm_session *s = TAILQ_FIRST(&worker->parts.list), *next;
+	uint64_t now_ns = gm_now_ns();
+
+	for (; s; s = next) {
+		int why = why_over(worker, s, now_ns);
+
+		next = TAILQ_NEXT(s, part.entry);
+		if (why == 0)
+			continue;
+		break_up(s->part.member, why);
+		go_on(worker, s, 0);
+	}
+}
+
+/* ---- sleep --------------------------------------------------------------- */
+
+static uint64_t budget_of(struct gm_worker *w)
+{
+	const struct gm_session *s;
+
+	if (!w->may_spin)
+		return 0;
+	TAILQ_FOREACH(s, &w->parts.list, part.entry)
+	{
+		if (is_in_the_way(w, s))
+			return 0;
+	}
+	return gm_spin_begin(&w->parts.spin);
+}
+
+static bool is_worth_watching(struct gm_worker *w, uint64_t now_ns)
+{
+	struct gm_parts *all = &w->parts;
+
+	if (all->since_ns == 0) {
+		all->since_ns = now_ns;
+		all->budget_ns = budget_of(w);
+	}
+	if (now_ns - all->since_ns < all->budget_ns)
+		return true;
+	if (all->budget_ns)
+		gm_spin_miss(&all->spin);
+	all->budget_ns = 0;
+	return false;
+}
+
+/* Has anything come that @now_ns has not been looked at, or may have? */
+static bool arm_all(struct gm_worker *w, uint64_t now_ns)
+{
+	struct gm_parts *all = &w->parts;
+	const struct gm_session *s;
+	bool is_new = false;
+
+	/* For nothing: it was somebody else's. */
+	if (all->told)
+		all->arm_ns = now_ns + GM_WAIT_PACE_NS;
+	all->told = false;
+	if (now_ns < all->arm_ns)
+		return false;
+	TAILQ_FOREACH(s, &all->list, part.entry)
+	is_new |= arm(w, s);
+	return is_new;
+}
+
+bool gm_group_may_sleep(struct gm_worker *worker, uint64_t *ret_ns)
+{
+	struct gm_parts *all = &worker->parts;
+	uint64_t now_ns = gm_now_ns(), until_ns = now_ns + GM_WAIT_LOOK_NS;
+	const struct gm_session *s;
+
+	gm_group_look(worker);
+	TAILQ_FOREACH(s, &all->list, part.entry)
+	{
+		if (!s->part.waits)
+			return false;
+		if (s->part.deadline_ns && s->part.deadline_ns < until_ns)
+			until_ns = s->part.deadline_ns;
+	}
+	if (worker->n_active || is_worth_watching(worker, now_ns))
+		return false;
+	gm_wait_want_waker(worker);
+	if (arm_all(worker, now_ns))
+		return false;
+	/* A pass has not looked at all of them since. */
+	for (uint32_t n = 0; n < all->n; n += GM_GROUP_LOOKS)
+		if (gm_group_pass(worker))
+			return false;
+	if (now_ns < all->arm_ns && all->arm_ns < until_ns)
+		until_ns = all->arm_ns;
+	*ret_ns = until_ns > now_ns ? until_ns - now_ns : 1;
+	return true;
+}
+
+void gm_group_told(struct gm_worker *worker)
+{
+	worker->parts.told = true;
+}
+
+/* ---- the end ------------------------------------------------------------- */
+
+void gm_group_init(struct gm_worker *worker)
+{
+	TAILQ_INIT(&worker->parts.list);
+}
+
+void gm_group_forget(struct gm_worker *worker, const struct gm_wire *wire)
+{
+	struct gm_session *s = gm_errand_session_of(worker, wire);
+	struct gm_member *m = s ? find(s, wire->handle) : NULL;
+
+	if (!m) {
+		answer(worker, wire, GM_WIRE_FORGOTTEN, -ESTALE);
+		return;
+	}
+	break_up(m, -EIO);
+	if (s->part.member == m)
+		go_on(worker, s, 0);
+	let_go(m);
+	GM_POINT("group_forgotten");
+	answer(worker, wire, GM_WIRE_FORGOTTEN, 0);
+}
+
+void gm_group_leave(struct gm_worker *worker, struct gm_session *session)
+{
+	struct gm_member *m;
+
+	if (session->part.member)
+		take_off(worker, session);
+	while ((m = LIST_FIRST(&session->members))) {
+		break_up(m, -EIO);
+		let_go(m);
+	}
+}

@@ -1,0 +1,503 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "lib/comm.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/programs.h"
+#include "shm/control_comm.h"
+
+#define LATE_NS UINT64_C(50000000) /* workers have, to say it themselves */
+
+/* A collective.  Free while its ticket is and no part is in flight. */
+struct whole {
+	struct gm_ticket ticket; /* the caller's */
+	struct gpumap_comm *comm;
+	uint64_t late_ns; /* 0: has no deadline */
+	uint32_t left;    /* parts in flight */
+	int32_t status;
+};
+
+struct gpumap_comm {
+	struct gpumap_comm *next;       /* of the session's */
+	struct gpumap_session *session; /* NULL: it is closed */
+	uint32_t number;
+	uint32_t n;
+	bool is_broken;
+	bool is_closed; /* and parts or completions are still about */
+	uint32_t rows[GM_COMM_RANKS_MAX];
+	uint32_t n_wholes;
+	struct whole wholes[];
+};
+
+/* ---- completions ---------------------------------------------------------- */
+
+/* The first that says something of the reason. */
+static void put_status(struct whole *whole, int32_t status)
+{
+	if (status != 0 && (whole->status == 0 || whole->status == -ESTALE))
+		whole->status = status;
+}
+
+static struct gm_ticket *end(struct whole *whole)
+{
+	whole->ticket.status = whole->status;
+	if (whole->status != 0 && whole->status != -EINVAL)
+		whole->comm->is_broken = true;
+	return &whole->ticket;
+}
+
+struct gm_ticket *gm_part_ended(uint64_t cookie, int32_t status)
+{
+	struct whole *whole = (void *)(uintptr_t)cookie;
+
+	put_status(whole, status);
+	if (--whole->left > 0 || whole->ticket.state != GM_TICKET_JOB)
+		return NULL;
+	return end(whole);
+}
+
+struct gm_ticket *gm_comms_late(struct gpumap_session *session)
+{
+	uint64_t now = gm_now_ns(), next = 0;
+
+	for (struct gpumap_comm *c = session->comms; c != NULL; c = c->next)
+		for (uint32_t i = 0; i < c->n_wholes; i++) {
+			struct whole *whole = &c->wholes[i];
+
+			if (whole->ticket.state != GM_TICKET_JOB ||
+			    whole->late_ns == 0)
+				continue;
+			if (now >= whole->late_ns) {
+				put_status(whole, -ETIME);
+				return end(whole);
+			}
+			if (next == 0 || whole->late_ns < next)
+				next = whole->late_ns;
+		}
+	session->late_ns = next;
+	return NULL;
+}
+
+/* ---- open and close ------------------------------------------------------- */
+
+static bool is_used(const struct gpumap_comm *comm)
+{
+	for (uint32_t i = 0; i < comm->n_wholes; i++)
+		if (comm->wholes[i].left > 0 ||
+		    comm->wholes[i].ticket.state != GM_TICKET_FREE)
+			return true;
+	return false;
+}
+
+/* Those that were closed and that nothing is in flight of any more. */
+static void sweep(struct gpumap_session *s)
+{
+	struct gpumap_comm **at = &s->comms;
+
+	while (*at != NULL) {
+		struct gpumap_comm *comm = *at;
+
+		if (comm->is_closed && !is_used(comm)) {
+			*at = comm->next;
+			free(comm);
+		} else {
+			at = &comm->next;
+		}
+	}
+}
+
+void gm_comms_orphan(struct gpumap_session *session)
+{
+	struct gpumap_comm *comm;
+
+	while ((comm = session->comms) != NULL) {
+		session->comms = comm->next;
+		comm->session = NULL;
+		if (comm->is_closed)
+			free(comm);
+	}
+}
+
+static int read_rows(struct gpumap_session *s, const char *mesh,
+		     const char *group, uint32_t ret_rows[GM_COMM_RANKS_MAX],
+		     uint32_t *ret_n)
+{
+	struct gpumap_mesh_group about = { .size = sizeof(about) };
+	int ret = gpumap_mesh_group(s->map, mesh, group, &about, NULL, ret_rows,
+				    GM_COMM_RANKS_MAX);
+
+	if (ret == -ENOENT)
+		gm_map_refuse(s->map, "there is no such mesh, or it has no "
+				      "such group; see gpumapctl mesh");
+	if (ret == -ENOBUFS || (ret == 0 && about.n > GM_COMM_RANKS_MAX)) {
+		gm_map_refuse(s->map, "the group has more than 64 ranks");
+		return -E2BIG;
+	}
+	*ret_n = about.n;
+	return ret;
+}
+
+static int ask_for(struct gpumap_comm *comm)
+{
+	struct gm_comm_open body = { .n_ranks = comm->n };
+	struct gm_comm_reply reply;
+	struct gm_call call = { .type = GM_CONTROL_COMM_OPEN,
+				.body = &body,
+				.body_bytes = sizeof(body),
+				.n_tail = 1,
+				.tail = { { comm->rows,
+					    comm->n * sizeof(uint32_t) } },
+				.reply = &reply,
+				.reply_bytes = sizeof(reply) };
+	int ret = gm_session_call(comm->session, &call, 0);
+
+	if (ret == 0)
+		comm->number = reply.comm;
+	return ret;
+}
+
+int gpumap_comm_open(struct gpumap_session *session, const char *mesh,
+		     const char *group, struct gpumap_comm **ret_comm)
+{
+	uint32_t rows[GM_COMM_RANKS_MAX], n = 0;
+	struct gpumap_comm *comm;
+	struct gm_pair *pair;
+	int ret = gm_session_usable(session);
+
+	if (ret == 0)
+		ret = read_rows(session, mesh, group, rows, &n);
+	for (uint32_t i = 0; ret == 0 && i < n; i++)
+		ret = gm_session_pair(session, rows[i], &pair);
+	if (ret != 0)
+		return ret;
+	sweep(session);
+	comm = calloc(1,
+		      sizeof(*comm) + session->depth * sizeof(comm->wholes[0]));
+	if (comm == NULL)
+		return -ENOMEM;
+	comm->session = session;
+	comm->n = n;
+	memcpy(comm->rows, rows, n * sizeof(rows[0]));
+	comm->n_wholes = session->depth;
+	for (uint32_t i = 0; i < comm->n_wholes; i++)
+		comm->wholes[i].comm = comm;
+	ret = ask_for(comm);
+	if (ret != 0) {
+		free(comm);
+		return ret;
+	}
+	comm->next = session->comms;
+	session->comms = comm;
+	*ret_comm = comm;
+	return 0;
+}
+
+int gpumap_comm_close(struct gpumap_comm *comm)
+{
+	struct gpumap_session *s = comm != NULL ? comm->session : NULL;
+	struct gm_comm_close body;
+	struct gm_call call = { .type = GM_CONTROL_COMM_CLOSE,
+				.body = &body,
+				.body_bytes = sizeof(body) };
+	int ret;
+
+	if (s == NULL) {
+		free(comm);
+		return 0;
+	}
+	ret = gm_session_usable(s);
+	body = (struct gm_comm_close){ .comm = comm->number };
+	if (ret == 0)
+		ret = gm_session_call(s, &call, 0);
+	comm->is_closed = true;
+	if (ret != -EOWNERDEAD)
+		sweep(s);
+	return ret;
+}
+
+int gpumap_comm_rows(const struct gpumap_comm *comm, uint32_t *ret_rows,
+		     size_t n)
+{
+	for (uint32_t i = 0; i < comm->n && i < n; i++)
+		ret_rows[i] = comm->rows[i];
+	return (int)comm->n;
+}
+
+/* ---- judging -------------------------------------------------------------- */
+
+static bool reduces(uint32_t op)
+{
+	return op == GPUMAP_OP_ALL_REDUCE || op == GPUMAP_OP_REDUCE_SCATTER;
+}
+
+/* What a rank gives and gets: how many times n elements. */
+static uint32_t gives(const struct gpumap_comm *comm,
+		      const struct gpumap_collective *what, uint32_t rank)
+{
+	switch (what->op) {
+	case GPUMAP_OP_ALL_REDUCE:
+	case GPUMAP_OP_ALL_GATHER:
+		return 1;
+	case GPUMAP_OP_REDUCE_SCATTER:
+		return comm->n;
+	case GPUMAP_OP_BROADCAST:
+	case GPUMAP_OP_SEND:
+		return rank == what->root;
+	default:
+		return 0;
+	}
+}
+
+static uint32_t gets(const struct gpumap_comm *comm,
+		     const struct gpumap_collective *what, uint32_t rank)
+{
+	switch (what->op) {
+	case GPUMAP_OP_ALL_REDUCE:
+	case GPUMAP_OP_REDUCE_SCATTER:
+		return 1;
+	case GPUMAP_OP_ALL_GATHER:
+		return comm->n;
+	case GPUMAP_OP_BROADCAST:
+		return rank != what->root;
+	case GPUMAP_OP_SEND:
+		return rank == what->peer;
+	default:
+		return 0;
+	}
+}
+
+static bool takes_part(const struct gpumap_collective *what, uint32_t rank)
+{
+	return what->op != GPUMAP_OP_SEND || rank == what->root ||
+	       rank == what->peer;
+}
+
+static bool is_dtype(uint32_t dtype)
+{
+	return dtype == GPUMAP_DTYPE_U8 || dtype == GPUMAP_DTYPE_F16 ||
+	       dtype == GPUMAP_DTYPE_BF16 || dtype == GPUMAP_DTYPE_F32 ||
+	       dtype == GPUMAP_DTYPE_I32 || dtype == GPUMAP_DTYPE_I64;
+}
+
+static int judge_what(const struct gpumap_comm *comm,
+		      const struct gpumap_collective *what)
+{
+	bool has_root =
+		what->op == GPUMAP_OP_BROADCAST || what->op == GPUMAP_OP_SEND;
+
+	if (what->op < GPUMAP_OP_BARRIER || what->op > GPUMAP_OP_SEND)
+		return -EINVAL;
+	if (what->op == GPUMAP_OP_BARRIER)
+		return 0;
+	if (!is_dtype(what->dtype) || what->ranks == NULL ||
+	    (reduces(what->op) && what->reduce > GPUMAP_REDUCE_AVERAGE) ||
+	    (has_root && what->root >= comm->n) ||
+	    (what->op == GPUMAP_OP_SEND &&
+	     (what->peer >= comm->n || what->peer == what->root)))
+		return -EINVAL;
+	if (what->n > (uint64_t)INT64_MAX / GM_COMM_RANKS_MAX /
+			      gm_dtype_bytes(what->dtype))
+		return -ERANGE;
+	return 0;
+}
+
+/* Can the other ranks reach it? */
+static int judge_kind(const struct gpumap_session *s, uint64_t handle)
+{
+	const struct gm_buffer *buffer = gm_buffer_find(s, handle);
+
+	if (gm_handle_kind(handle) == GM_BUFFER_REGISTERED ||
+	    (gm_handle_kind(handle) == GM_BUFFER_DEVICE &&
+	     (buffer->flags & GPUMAP_BUFFER_EXPORTABLE) != 0 &&
+	     !buffer->imported))
+		return 0;
+	gm_map_refuse(s->map, "other ranks do not reach this buffer: register "
+			      "it, or allocate it GPUMAP_BUFFER_EXPORTABLE");
+	return -EOPNOTSUPP;
+}
+
+static int judge_memory(const struct gpumap_session *s, uint32_t row,
+			uint32_t op, uint64_t buffer, uint64_t at,
+			const void *memory, uint64_t n, uint32_t each,
+			bool is_written)
+{
+	uint64_t in_arena = (uint64_t)((uintptr_t)memory - (uintptr_t)s->arena);
+	int ret;
+
+	if (n == 0)
+		return 0;
+	if ((buffer != 0 ? at : in_arena) % each != 0)
+		return -EINVAL;
+	if (buffer == 0)
+		return in_arena > s->arena_bytes ||
+				       n > (s->arena_bytes - in_arena) / each
+			       ? -ERANGE
+			       : 0;
+	ret = gm_buffers_judge_one(s, row, op, buffer, at, memory, n, each,
+				   is_written);
+	return ret == 0 ? judge_kind(s, buffer) : ret;
+}
+
+static int judge_rank(const struct gpumap_comm *comm,
+		      const struct gpumap_collective *what, uint32_t rank)
+{
+	const struct gpumap_rank *r = &what->ranks[rank];
+	uint32_t each = gm_dtype_bytes(what->dtype), row = comm->rows[rank];
+	int ret = judge_memory(comm->session, row, what->op, r->send_buffer,
+			       r->send_at, r->send,
+			       what->n * gives(comm, what, rank), each, false);
+
+	if (ret != 0)
+		return ret;
+	return judge_memory(comm->session, row, what->op, r->recv_buffer,
+			    r->recv_at, r->recv,
+			    what->n * gets(comm, what, rank), each, true);
+}
+
+/* ---- submission ----------------------------------------------------------- */
+
+static uint32_t peer_of(const struct gpumap_collective *what, uint32_t rank)
+{
+	if (what->op == GPUMAP_OP_BROADCAST)
+		return what->root;
+	if (what->op == GPUMAP_OP_SEND)
+		return rank == what->root ? what->peer : what->root;
+	return 0;
+}
+
+/* What one rank's row is to do. */
+static struct gpumap_job part_of(const struct gpumap_comm *comm,
+				 const struct gpumap_collective *what,
+				 uint32_t rank, struct whole *whole)
+{
+	bool is_barrier = what->op == GPUMAP_OP_BARRIER;
+	struct gpumap_job part = {
+		.op = what->op,
+		.dtype = is_barrier ? GPUMAP_DTYPE_U8 : what->dtype,
+		.to = reduces(what->op) ? what->reduce : 0,
+		.dst = comm->session->arena,
+		.src = comm->session->arena,
+		.n = is_barrier ? 0 : what->n,
+		.pattern = comm->number | (uint64_t)peer_of(what, rank) << 32,
+		.deadline_ns = what->deadline_ns,
+		.waits = what->waits,
+		.n_waits = what->n_waits,
+		.cookie = (uintptr_t)whole,
+	};
+
+	if (what->op == GPUMAP_OP_SEND && rank != what->root)
+		part.op = GPUMAP_OP_RECV;
+	if (part.n != 0 && gives(comm, what, rank) != 0) {
+		part.src = what->ranks[rank].send;
+		part.src_buffer = what->ranks[rank].send_buffer;
+		part.src_at = what->ranks[rank].send_at;
+	}
+	if (part.n != 0 && gets(comm, what, rank) != 0) {
+		part.dst = what->ranks[rank].recv;
+		part.dst_buffer = what->ranks[rank].recv_buffer;
+		part.dst_at = what->ranks[rank].recv_at;
+	}
+	return part;
+}
+
+/* Rows of all parts have to know the memory of all. */
+static int show_all(struct gpumap_comm *comm, const uint32_t *rows,
+		    const struct gpumap_job *parts, uint32_t n)
+{
+	uint64_t buffers = 0;
+	int ret = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		buffers |= parts[i].dst_buffer | parts[i].src_buffer;
+	for (uint32_t i = 0; buffers != 0 && ret == 0 && i < n; i++)
+		ret = gm_buffers_show(comm->session, rows[i], parts, n);
+	return ret;
+}
+
+static struct whole *find_free(struct gpumap_comm *comm)
+{
+	for (uint32_t i = 0; i < comm->n_wholes; i++)
+		if (comm->wholes[i].left == 0 &&
+		    comm->wholes[i].ticket.state == GM_TICKET_FREE)
+			return &comm->wholes[i];
+	return NULL;
+}
+
+static void push_all(struct gpumap_comm *comm, struct whole *whole,
+		     const struct gpumap_collective *what, const uint32_t *rows,
+		     const struct gpumap_job *parts, uint32_t n)
+{
+	struct gpumap_session *s = comm->session;
+	bool has_deadline = what->deadline_ns != 0 &&
+			    what->deadline_ns < GPUMAP_NO_DEADLINE - LATE_NS;
+
+	whole->ticket = (struct gm_ticket){ .cookie = what->cookie,
+					    .row = (uint16_t)comm->rows[0],
+					    .state = GM_TICKET_JOB };
+	whole->left = n;
+	whole->status = 0;
+	whole->late_ns = has_deadline ? what->deadline_ns + LATE_NS : 0;
+	if (has_deadline && (s->late_ns == 0 || whole->late_ns < s->late_ns))
+		s->late_ns = whole->late_ns;
+	gm_session_awake(s);
+	s->jobs++;
+	for (uint32_t i = 0; i < n; i++)
+		gm_pair_push(s, s->pairs[rows[i]], &parts[i], 1, GM_TICKET_PART,
+			     true);
+}
+
+static int submit(struct gpumap_comm *comm,
+		  const struct gpumap_collective *what)
+{
+	struct gpumap_job parts[GM_COMM_RANKS_MAX];
+	uint32_t rows[GM_COMM_RANKS_MAX], n = 0;
+	struct whole *whole = find_free(comm);
+	int ret;
+
+	if (whole == NULL)
+		return -EAGAIN;
+	for (uint32_t r = 0; r < comm->n; r++) {
+		if (!takes_part(what, r))
+			continue;
+		rows[n] = comm->rows[r];
+		parts[n++] = part_of(comm, what, r, whole);
+	}
+	ret = n > 0 ? gm_waits_judge(comm->session, &parts[0]) : -EINVAL;
+	if (ret != 0)
+		return ret;
+	for (uint32_t i = 0; i < n; i++)
+		if (!gm_pair_has_credit(comm->session->pairs[rows[i]],
+					gm_jobs_slots(&parts[i], 1)))
+			return -EAGAIN;
+	ret = show_all(comm, rows, parts, n);
+	if (ret == 0)
+		push_all(comm, whole, what, rows, parts, n);
+	return ret;
+}
+
+int gpumap_collective(struct gpumap_comm *comm,
+		      const struct gpumap_collective *what)
+{
+	struct gpumap_collective ours = { 0 };
+	int ret = comm->session != NULL ? gm_session_usable(comm->session)
+					: -ECONNRESET;
+
+	if (ret == 0)
+		ret = gm_size_in(&ours, sizeof(ours), what);
+	if (ret == 0)
+		ret = judge_what(comm, &ours);
+	if (ret == 0 && comm->is_broken) {
+		gm_map_refuse(comm->session->map,
+			      "the communicator is broken: close it and open "
+			      "another");
+		ret = -ESTALE;
+	}
+	for (uint32_t r = 0;
+	     ret == 0 && ours.op != GPUMAP_OP_BARRIER && r < comm->n; r++)
+		ret = judge_rank(comm, &ours, r);
+	return ret == 0 ? submit(comm, &ours) : ret;
+}

@@ -1,0 +1,42 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * control_comm.h - what a client and gpumapd say about groups of rows that do
+ * collectives, see control.h.
+ */
+#ifndef GM_CONTROL_COMM_H
+#define GM_CONTROL_COMM_H
+
+#include <stdint.h>
+
+/*
+ * COMM_OPEN: make host rows, on which the session has queues, the ranks of a
+ * group.  Tail: n_ranks uint32_t, the row of each, none twice.  Answered when the
+ * workers of all of them have joined.  It lasts until COMM_CLOSE, or until the
+ * worker of one of the rows ends: what is under way in it then ends with -EIO, and
+ * what comes later with -ESTALE.
+ */
+struct gm_comm_open {
+	uint32_t n_ranks; /* 1 to GM_COMM_RANKS_MAX */
+	uint32_t reserved;
+};
+
+#define GM_COMM_RANKS_MAX 64u
+
+struct gm_comm_reply {
+	uint32_t comm; /* what entries name it by, never used again */
+	uint32_t reserved;
+};
+
+/* COMM_CLOSE: answered when no worker has anything of it.  No reply body. */
+struct gm_comm_close {
+	uint32_t comm;
+	uint32_t reserved;
+};
+
+_Static_assert(sizeof(struct gm_comm_open) == 8, "wire");
+_Static_assert(sizeof(struct gm_comm_reply) == 8, "wire");
+_Static_assert(sizeof(struct gm_comm_close) == 8, "wire");
+
+#endif

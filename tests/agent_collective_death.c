@@ -1,0 +1,369 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Somebody dies or stops while collectives are under way: the worker of a rank, the
+ * client, the agent.  Nobody waits past the deadline, what says 0 is right, all the
+ * rest says one of the errors that it may, and the group is there again.
+ */
+
+#include <sys/wait.h>
+
+#include "collective.h"
+
+#define RANKS 3u
+#define BATCH 6u /* collectives under way at once */
+
+static struct agent agent;
+static struct gpumap *map;
+static struct gpumap_session *session;
+static struct ranks group;
+
+/* Small ones and ones of many slices in turns. */
+static const struct shape shapes[] = {
+	{ .op = GPUMAP_OP_ALL_REDUCE, .dtype = GPUMAP_DTYPE_I32, .n = 200 },
+	{ .op = GPUMAP_OP_ALL_REDUCE, .dtype = GPUMAP_DTYPE_I32, .n = 300001 },
+	{ .op = GPUMAP_OP_ALL_GATHER, .dtype = GPUMAP_DTYPE_I32, .n = 90001 },
+	{ .op = GPUMAP_OP_REDUCE_SCATTER,
+	  .dtype = GPUMAP_DTYPE_I32,
+	  .n = 90001 },
+	{ .op = GPUMAP_OP_BROADCAST, .dtype = GPUMAP_DTYPE_I32, .n = 300001 },
+	{ .op = GPUMAP_OP_SEND,
+	  .dtype = GPUMAP_DTYPE_I32,
+	  .n = 300001,
+	  .peer = 2 },
+};
+
+#define BYTES (UINT64_C(4) << 20) /* of a rank, for each of a batch */
+
+static struct {
+	int unborn, lost, wrong, odd, late, ended[2];
+	struct story_times back;
+} sum;
+
+static pid_t worker_of(uint32_t row)
+{
+	return (pid_t)story_device(map, row).worker_pid;
+}
+
+/* ---- a batch -------------------------------------------------------------- */
+
+static struct ranks part_of(uint32_t i)
+{
+	struct ranks g = group;
+
+	for (uint32_t r = 0; r < g.n; r++)
+		g.memory[r] += i * BYTES;
+	g.bytes = BYTES;
+	return g;
+}
+
+static int32_t *words(char *memory)
+{
+	return (int32_t *)(void *)memory;
+}
+
+/* Rank r gives round + r + i. */
+static void fill(uint32_t i, int round)
+{
+	struct ranks g = part_of(i);
+	const struct shape *s = &shapes[i];
+	uint64_t n = parts_given(s, g.n) * s->n;
+
+	for (uint32_t r = 0; r < g.n; r++)
+		for (uint64_t k = 0; k < n; k++)
+			words(given(&g, s, r))[k] =
+				round + (int32_t)r + (int32_t)i;
+}
+
+static int32_t want(const struct shape *s, uint32_t i, int round, uint64_t k)
+{
+	int32_t base = round + (int32_t)i, n = (int32_t)group.n;
+
+	switch (s->op) {
+	case GPUMAP_OP_ALL_GATHER:
+		return base + (int32_t)(k / s->n);
+	case GPUMAP_OP_BROADCAST:
+	case GPUMAP_OP_SEND:
+		return base;
+	default:
+		return n * base + n * (n - 1) / 2;
+	}
+}
+
+static bool is_right(uint32_t i, int round)
+{
+	struct ranks g = part_of(i);
+	const struct shape *s = &shapes[i];
+	uint64_t n = parts_gotten(s, g.n) * s->n;
+
+	for (uint32_t r = 0; r < g.n; r++)
+		for (uint64_t k = 0; is_gotten(s, r) && k < n; k++)
+			if (words(gotten(&g, s, r))[k] != want(s, i, round, k))
+				return false;
+	return true;
+}
+
+static void submit_all(int round, uint64_t deadline_ns)
+{
+	for (uint32_t i = 0; i < BATCH; i++) {
+		struct ranks g = part_of(i);
+
+		g.deadline_ns = deadline_ns;
+		fill(i, round);
+		sum.unborn += collective_submit(&g, &shapes[i], i) != 0;
+	}
+}
+
+static bool may_say(int32_t status, bool has_deadline)
+{
+	return status == 0 || status == -EIO || status == -ESTALE ||
+	       (has_deadline && status == -ETIME);
+}
+
+/* Take all of them.  Each ends once, in time. */
+static void collect_all(int round, uint64_t deadline_ns)
+{
+	uint64_t patience = story_now() + STORY_LIMIT_NS;
+	int32_t status[BATCH];
+	uint32_t n = 0, seen = 0;
+
+	while (n < BATCH) {
+		struct gpumap_done done;
+
+		if (gpumap_wait(session, &done, 1, patience) != 1) {
+			sum.lost++;
+			return;
+		}
+		if (done.cookie >= BATCH || (seen >> done.cookie & 1)) {
+			sum.odd++;
+			continue;
+		}
+		seen |= 1u << done.cookie;
+		status[done.cookie] = done.status;
+		n++;
+	}
+	/* A machine that stands still may be late, too. */
+	if (deadline_ns && story_now() > deadline_ns + 2 * UINT64_C(1000000000))
+		sum.late++;
+	for (uint32_t i = 0; i < BATCH; i++) {
+		sum.odd += !may_say(status[i], deadline_ns != 0);
+		sum.ended[status[i] == 0]++;
+		if (status[i] == 0 && !is_right(i, round)) {
+			NOTE("round %d: collective %u is wrong", round, i);
+			sum.wrong++;
+		}
+	}
+}
+
+/* Open it anew, as often as a worker ends meanwhile, and use it. */
+static bool reopen(void)
+{
+	uint64_t until = story_now() + STORY_LIMIT_NS;
+	const struct shape barrier = { .op = GPUMAP_OP_BARRIER };
+	int ret;
+
+	EQ(gpumap_comm_close(group.comm), 0);
+	group.comm = NULL;
+	do
+		ret = gpumap_comm_open(session, "ranks", NULL, &group.comm);
+	while ((ret == -ESTALE || ret == -ENODEV) && story_now() < until);
+	if (!EQ(ret, 0)) {
+		NOTE("%s", gpumap_refusal(map));
+		return false;
+	}
+	return EQ(collective_submit(&group, &barrier, 99), 0) &&
+	       EQ(collective_end(session, 99), 0);
+}
+
+static void tell(const char *what)
+{
+	EQ(sum.unborn, 0);
+	EQ(sum.lost, 0);
+	EQ(sum.odd, 0);
+	EQ(sum.wrong, 0);
+	EQ(sum.late, 0);
+	NOTE("%s: %d ended well, %d did not", what, sum.ended[1], sum.ended[0]);
+	story_tell(&sum.back, "the group was there again");
+	memset(&sum, 0, sizeof(sum));
+}
+
+/* ---- workers -------------------------------------------------------------- */
+
+static void a_worker_is_killed(void)
+{
+	for (int round = 0; round < story_rounds(); round++) {
+		uint32_t row = (uint32_t)round % RANKS;
+		pid_t pid = worker_of(row);
+		uint64_t killed;
+
+		submit_all(round, 0);
+		story_nap(story_moment(round, 1500));
+		kill(pid, SIGKILL);
+		killed = story_now();
+		collect_all(round, 0);
+		/* Whether it was over before it died, or not. */
+		while (story_lives(pid))
+			story_nap(1000);
+		if (!reopen())
+			return;
+		story_time(&sum.back, killed);
+	}
+	tell("a worker was killed");
+}
+
+/* One of them stops for good, and the deadline holds all the same; or for a
+ * moment. */
+static void a_worker_stops(void)
+{
+	for (int round = 0; round < story_rounds(); round++) {
+		pid_t pid = worker_of((uint32_t)round % RANKS);
+		bool for_good = round % 4 == 3;
+		uint64_t deadline = story_now() + UINT64_C(400000000);
+
+		/* Before it comes to the group, or somewhere in it. */
+		if (round % 2)
+			kill(pid, SIGSTOP);
+		submit_all(round, deadline);
+		story_nap(story_moment(round, 1500));
+		kill(pid, SIGSTOP);
+		if (!for_good) {
+			story_nap(story_moment(round, 20000));
+			kill(pid, SIGCONT);
+		}
+		collect_all(round, deadline);
+		if (for_good)
+			kill(pid, round % 8 == 3 ? SIGCONT : SIGKILL);
+		if (!reopen())
+			return;
+	}
+	tell("a worker stopped");
+}
+
+/* ---- the client ----------------------------------------------------------- */
+
+static void be_killed(int ready)
+{
+	const struct shape s = { .op = GPUMAP_OP_ALL_REDUCE,
+				 .dtype = GPUMAP_DTYPE_I32,
+				 .n = 100000,
+				 .in_place = true };
+	struct gpumap *own = story_attach(&agent);
+	struct gpumap_session *mine;
+	struct gpumap_done done[8];
+	struct ranks g;
+
+	if (!own || gpumap_session_open(own, NULL, &mine) != 0 ||
+	    !collective_open(mine, "ranks", 1 << 20, &g))
+		_exit(1);
+	if (write(ready, "", 1) != 1)
+		_exit(1);
+	for (;;) {
+		if (collective_submit(&g, &s, 1) == -EAGAIN)
+			gpumap_wait(mine, done, 8, UINT64_MAX);
+	}
+}
+
+static int pages_held(void)
+{
+	int n = story_holds(agent.pid, "gpumap-comm");
+
+	for (uint32_t row = 0; row < RANKS; row++)
+		n += story_holds(worker_of(row), "gpumap-comm");
+	return n;
+}
+
+static void a_client_is_killed(void)
+{
+	int held = pages_held(), unborn = 0, left = 0;
+
+	OK(held > 0);
+	for (int round = 0; round < story_rounds(); round++) {
+		uint64_t until;
+		int ready[2];
+		pid_t pid;
+		char byte;
+
+		if (pipe(ready) != 0)
+			return;
+		pid = fork();
+		if (pid == 0)
+			be_killed(ready[1]);
+		close(ready[1]);
+		unborn += read(ready[0], &byte, 1) != 1;
+		close(ready[0]);
+		story_nap(story_moment(round, 4000));
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, 0);
+		/* Another session of the same rows goes on meanwhile. */
+		submit_all(round, 0);
+		collect_all(round, 0);
+		until = story_now() + STORY_LIMIT_NS;
+		while (pages_held() != held && story_now() < until)
+			story_nap(1000);
+		left += pages_held() != held;
+	}
+	EQ(unborn, 0);
+	EQ(left, 0);
+	EQ(sum.ended[0], 0);
+	tell("a client was killed");
+}
+
+/* ---- the agent ------------------------------------------------------------ */
+
+static void the_agent_is_killed(void)
+{
+	uint64_t until = story_now() + STORY_LIMIT_NS;
+	struct gpumap_done done;
+	int n = 0, odd = 0, well = 0;
+	pid_t pid = worker_of(1);
+
+	kill(pid, SIGSTOP);
+	submit_all(1, 0);
+	EQ(agent_kill(&agent, SIGKILL), -SIGKILL);
+	while (n < (int)BATCH && gpumap_wait(session, &done, 1, until) == 1) {
+		odd += done.status != 0 && done.status != -ECONNRESET &&
+		       done.status != -EIO;
+		well += done.status == 0;
+		n++;
+	}
+	kill(pid, SIGCONT);
+	EQ(n, (int)BATCH);
+	EQ(well, 0);
+	EQ(odd, 0);
+	EQ(gpumap_comm_close(group.comm), -ECONNRESET);
+	gpumap_session_close(session);
+	gpumap_detach(map);
+	if (!OK(agent_start(&agent)) || !OK((map = story_attach(&agent))) ||
+	    !EQ(gpumap_session_open(map, NULL, &session), 0) ||
+	    !collective_open(session, "ranks", BATCH * BYTES, &group))
+		return;
+	submit_all(2, 0);
+	collect_all(2, 0);
+	EQ(sum.ended[1], (int)BATCH);
+	tell("the agent was killed");
+}
+
+int main(void)
+{
+	agent_make(&agent, "[host]\nrows = 3\n");
+	if (!OK(agent_start(&agent)) || !OK((map = story_attach(&agent))) ||
+	    !EQ(collective_mesh(map, "ranks", RANKS), 0) ||
+	    !EQ(gpumap_session_open(map, NULL, &session), 0) ||
+	    !collective_open(session, "ranks", BATCH * BYTES, &group)) {
+		agent_show_log(&agent);
+		return tap_done();
+	}
+	submit_all(0, 0);
+	collect_all(0, 0);
+	EQ(sum.ended[1], (int)BATCH);
+	memset(&sum, 0, sizeof(sum));
+	a_worker_is_killed();
+	a_worker_stops();
+	a_client_is_killed();
+	the_agent_is_killed();
+	gpumap_session_close(session);
+	story_finish(&agent, map);
+	agent_remove(&agent);
+	return tap_done();
+}

@@ -2011,6 +2011,25 @@ GPUMAP_API int gpumap_share_close(struct gpumap_session *session,
 				  uint64_t share);
 
 /*
+ * gpumap_share_release - take a name back, whoever holds it
+ *
+ * As if all who hold it had let go: the name is free, nobody imports anything of
+ * it any more, and what has been imported stays its importers' until they free
+ * it.  For who has shared it, and for root.
+ *
+ * Returns	0
+ *		-ENOENT		nothing has this name
+ *		-EPERM		another user has shared it
+ *		-EINVAL		no name
+ *		-EOPNOTSUPP	the agent is older than this
+ *		-EACCES, -ECONNREFUSED, -ECONNRESET, -EPROTO, -EOWNERDEAD
+ *		gpumap_refusal() says more
+ * Cost		a round trip on the control socket
+ * Threads	one at a time
+ */
+GPUMAP_API int gpumap_share_release(struct gpumap *map, const char *name);
+
+/*
  * gpumap_shares - what is shared in this instance, oldest first
  *
  * ret_info	room for @n; the @size of the first is set, and is that of all
@@ -2550,6 +2569,13 @@ GPUMAP_API int gpumap_collective(struct gpumap_comm *comm,
  * gpumap_wait() as well as those below: who calls none of them for long lets the
  * storage rest.  For loads that are to hold up nothing else, have a session that
  * does nothing else.
+ *
+ * With a name it is loaded once, for all sessions that may have it: who asks for
+ * what is there by this name has it at once, of several that ask for what is not
+ * there one loads and the others are WAITING, and when that one fails or dies
+ * another loads.  The name alone says what it is: nobody compares files, maps or
+ * rows.  It is a share, with its buffers in their order, and is there as long as
+ * any session holds it: until that has called gpumap_model_free(), or ended.
  */
 struct gpumap_model;
 
@@ -2562,7 +2588,13 @@ struct gpumap_model_opts {
 	const uint32_t
 		*rows; /* only what belongs to these is loaded; NULL: all */
 	uint32_t n_rows;
-	uint32_t flags; /* of the buffers: GPUMAP_BUFFER_EXPORTABLE or 0 */
+	uint32_t flags;   /* of the buffers: GPUMAP_BUFFER_EXPORTABLE or 0 */
+	const char *name; /* by which others have it; NULL: nobody has */
+	/* With a name: */
+	const uint32_t *uids; /* other users who may have it */
+	uint32_t n_uids;      /* at most GPUMAP_SHARE_UIDS_MAX */
+	uint32_t share_flags; /* GPUMAP_SHARE_*.  Who loads it writes it all the
+			       * same; who finds it has it so */
 };
 
 enum gpumap_model_state {
@@ -2571,7 +2603,8 @@ enum gpumap_model_state {
 	GPUMAP_MODEL_LOADING = 2,
 	GPUMAP_MODEL_LOADED = 3,
 	GPUMAP_MODEL_ENDING = 4, /* it has failed; memory is being given back */
-	GPUMAP_MODEL_FAILED = 5  /* and it has nothing any more */
+	GPUMAP_MODEL_FAILED = 5, /* and it has nothing any more */
+	GPUMAP_MODEL_WAITING = 6 /* another session is loading it */
 };
 
 struct gpumap_model_progress {
@@ -2586,6 +2619,9 @@ struct gpumap_model_progress {
 	uint64_t left_ns;          /* at that rate; UINT64_MAX: not known */
 	uint32_t n_tensors;        /* of the checkpoint */
 	uint32_t n_buffers;
+	uint32_t was_there; /* 1: another session had loaded it */
+	uint32_t reserved;
+	uint64_t share; /* once it is LOADED: that it is; 0: it has no name */
 };
 
 struct gpumap_tensor {
@@ -2630,8 +2666,12 @@ struct gpumap_tensor {
  *		-EAGAIN, -EPROTO	of the map, as gpumap_layers_read()
  *		-ENODEV, -ENOMEM, -ESHUTDOWN, -ECONNRESET, -EOWNERDEAD
  *				as gpumap_alloc()
+ *		of a name: -EDQUOT, this session has claimed 16; -EPERM, the
+ *		administrator keeps shares to one's own user; and as
+ *		gpumap_model_open() when it is there
  *		gpumap_refusal() says which file, and what to do
- * Cost		an open and two reads for each file
+ * Cost		an open and two reads for each file; with a name, one more round
+ *		trip on the control socket, or what gpumap_model_open() costs
  * Threads	the session's own thread
  */
 GPUMAP_API int gpumap_load_model(struct gpumap_session *session,
@@ -2644,7 +2684,8 @@ GPUMAP_API int gpumap_load_model(struct gpumap_session *session,
  * ret_progress	set its @size before the call; may be NULL; stored always
  *
  * Returns	1	it is LOADED
- *		0	it is on its way, or is giving back what it had
+ *		0	it is on its way, or is giving back what it had; while it
+ *			is WAITING, gpumap_refusal() says who loads it
  *		what has failed, once nothing is left of it:
  *		-ENOMEM		a device is full
  *		-EDQUOT		this user would have more there than it may
@@ -2656,11 +2697,15 @@ GPUMAP_API int gpumap_load_model(struct gpumap_session *session,
  *		-EIO		the worker of a row died
  *		-ECANCELED	gpumap_model_cancel()
  *		-ENODEV, -ECONNRESET, -EOPNOTSUPP, ...	as gpumap_submit()
+ *		with a name, as gpumap_share() and gpumap_load_model() too
  *		gpumap_refusal() says which file or row, and what to do
  *		-E2BIG, -EINVAL	ret_progress->size; nothing was stored then
  *		-EOWNERDEAD
  * Cost		takes completions and submits what comes next; waits for nobody, but
- *		for the agent on the first use of a file on a row, and after its last
+ *		for the agent on the first use of a file on a row, after its last, and
+ *		with a name for each buffer before the reading and behind it.  While it
+ *		is WAITING the agent is asked ten times a second, and nothing wakes who
+ *		sleeps on gpumap_session_fd()
  * Threads	the session's own thread
  */
 GPUMAP_API int
@@ -2683,6 +2728,50 @@ GPUMAP_API int gpumap_model_wait(struct gpumap_model *model,
 				 uint64_t deadline_ns);
 
 /*
+ * gpumap_model_open - have a model that another session has loaded by this name
+ *
+ * Nothing is read, and no file is looked at: the tensors are as they were shared,
+ * with names, shapes and places, and the buffers are imported.
+ *
+ * flags	GPUMAP_SHARE_READ_ONLY, as it must be where it is shared so, or 0
+ * ret_model	LOADED; give it back with gpumap_model_free()
+ *
+ * Returns	0
+ *		-ENOENT		nothing has this name; it may be on its way
+ *		-EINVAL		no name; or what has it is no model
+ *		-EPROTO		it was shared by another release of the library
+ *		-EACCES, -EALREADY, -EDQUOT, -E2BIG, -EOPNOTSUPP, -EMFILE, -ENOMEM,
+ *		-ECONNRESET, -EOWNERDEAD	as gpumap_share_open() and
+ *				gpumap_buffer_import()
+ *		gpumap_refusal() says more
+ * Cost		that of gpumap_share_open(), of a row's first use, and of
+ *		gpumap_share_buffer() for each buffer
+ * Threads	the session's own thread
+ */
+GPUMAP_API int gpumap_model_open(struct gpumap_session *session,
+				 const char *name, uint32_t flags,
+				 struct gpumap_model **ret_model);
+
+/*
+ * gpumap_model_renew - have its buffers again where a worker has died
+ *
+ * Of a model with a name, after jobs with its buffers have ended with -ESTALE or
+ * -EIO: the memory of a host's row is still there, and so is a GPU's where the
+ * administrator keeps it.  Handles of that row are others from then on: ask
+ * gpumap_model_find() again.  Nothing is done for rows whose worker lives.
+ *
+ * Returns	0
+ *		-ENOENT		the share has ended: load it again
+ *		-EAGAIN		it is not LOADED; or jobs have ended that fill a row's
+ *				queue: take their completions, and call again
+ *		-EINVAL		it has no name
+ *		-ECONNRESET, -EPROTO, -EOWNERDEAD, ...	as gpumap_share_buffer()
+ * Cost		that of gpumap_share_buffer() for each buffer of such a row
+ * Threads	the session's own thread
+ */
+GPUMAP_API int gpumap_model_renew(struct gpumap_model *model);
+
+/*
  * gpumap_model_cancel - load no more of it, and give back its memory
  *
  * What is in flight ends first; gpumap_model_progress() says when nothing is left.
@@ -2697,6 +2786,9 @@ GPUMAP_API int gpumap_model_cancel(struct gpumap_model *model);
 
 /*
  * gpumap_model_free - give back a model, and all its memory; NULL is allowed
+ *
+ * Of a model with a name only this session lets go: the memory stays as long as
+ * any other has it.
  *
  * Waits for what is in flight of it.  Jobs that name its buffers and were submitted
  * before have them still, as after gpumap_buffer_free().  May follow

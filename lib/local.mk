@@ -30,6 +30,9 @@ noinst_LTLIBRARIES += %reldir%/libclient.la
 	%reldir%/model.h \
 	%reldir%/model_load.c \
 	%reldir%/model_place.c \
+	%reldir%/model_share.c \
+	%reldir%/model_table.c \
+	%reldir%/model_table.h \
 	%reldir%/named.c \
 	%reldir%/plan.c \
 	%reldir%/programs.c %reldir%/programs.h \

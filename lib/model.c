@@ -74,6 +74,13 @@ static int judge_opts(struct gpumap_session *s,
 	if ((opts->flags & ~GPUMAP_BUFFER_EXPORTABLE) != 0)
 		return opts->flags == GPUMAP_BUFFER_READ_ONLY ? -EINVAL
 							      : -E2BIG;
+	if ((opts->share_flags &
+	     ~(GPUMAP_SHARE_READ_ONLY | GPUMAP_SHARE_ANY_USER)) != 0)
+		return -E2BIG;
+	if (opts->name == NULL && (opts->share_flags != 0 || opts->n_uids != 0))
+		return refuse(s, -EINVAL,
+			      "who may have it is said, and no name "
+			      "to have it by");
 	if (opts->path == NULL || opts->path[0] == '\0')
 		return refuse(s, -EINVAL,
 			      "no path: give the directory of a "
@@ -102,44 +109,124 @@ static int open_lanes(struct gpumap_model *m)
 	return ret;
 }
 
-static int place(struct gpumap_model *m, const struct gpumap_model_opts *opts)
+int gm_model_begin(struct gpumap_model *model)
 {
+	const struct gm_model_order *order = &model->order;
 	struct layers layers = { 0 };
-	struct gm_model_plan plan = { .name = opts->layers,
-				      .only = opts->rows,
-				      .n_only = opts->n_rows };
+	struct gm_model_plan plan = { .name = order->layers,
+				      .only = order->rows,
+				      .n_only = order->n_rows };
 	int ret = 0;
 
-	if (opts->layers != NULL)
-		ret = read_layers(m->session, opts->layers, &layers);
+	if (order->layers != NULL)
+		ret = read_layers(model->session, order->layers, &layers);
 	else
-		plan.base = opts->rows[0];
-	if (ret == 0 && opts->layers != NULL) {
+		plan.base = order->rows[0];
+	if (ret == 0 && order->layers != NULL) {
 		plan.rows = layers.rows;
 		plan.bytes = layers.bytes;
 		plan.n_layers = layers.facts.n_layers;
 		plan.base = layers.facts.base_row;
 	}
 	if (ret == 0)
-		ret = gm_weights_read(opts->path, &m->why, &m->weights);
+		ret = gm_weights_read(order->path, &model->why,
+				      &model->weights);
 	if (ret == 0)
-		ret = gm_model_place(m, &plan);
+		ret = gm_model_place(model, &plan);
+	if (ret == 0 && model->name.text[0] != '\0')
+		ret = gm_model_judge_name(model);
 	if (ret == 0)
-		ret = open_lanes(m);
+		ret = open_lanes(model);
 	free(layers.rows);
 	free(layers.bytes);
+	if (ret == 0)
+		model->state = GPUMAP_MODEL_ALLOCATING;
 	return ret;
 }
 
 static void drop(struct gpumap_model *m)
 {
 	gm_weights_free(&m->weights);
+	free(m->order.path);
+	free(m->order.layers);
+	free(m->order.rows);
+	free(m->name.uids);
+	free(m->names);
 	free(m->places);
 	free(m->files);
 	free(m->runs);
 	free(m->buffers);
 	free(m->lanes);
 	free(m);
+}
+
+static int copy(const void *list, size_t bytes, void *ret_copy)
+{
+	void *ours = bytes > 0 ? malloc(bytes) : NULL;
+
+	if (ours == NULL)
+		return bytes > 0 ? -ENOMEM : 0;
+	memcpy(ours, list, bytes);
+	*(void **)ret_copy = ours;
+	return 0;
+}
+
+/* What is asked for, for as long as it takes. */
+static int take_order(struct gpumap_model *m,
+		      const struct gpumap_model_opts *opts)
+{
+	struct gm_model_order *order = &m->order;
+	struct gm_model_name *name = &m->name;
+	int ret = copy(opts->path, strlen(opts->path) + 1, &order->path);
+
+	if (ret == 0 && opts->layers != NULL)
+		ret = copy(opts->layers, strlen(opts->layers) + 1,
+			   &order->layers);
+	if (ret == 0)
+		ret = copy(opts->rows, opts->n_rows * sizeof(*order->rows),
+			   &order->rows);
+	if (ret == 0 && opts->n_uids > 0)
+		ret = copy(opts->uids, opts->n_uids * sizeof(*name->uids),
+			   &name->uids);
+	order->n_rows = opts->n_rows;
+	name->n_uids = opts->n_uids;
+	name->flags = opts->share_flags;
+	m->flags = opts->flags;
+	if (opts->name == NULL)
+		return ret;
+	m->flags |= GPUMAP_BUFFER_EXPORTABLE;
+	memcpy(name->text, opts->name, strlen(opts->name) + 1);
+	return ret;
+}
+
+/* Without a name at once; else it is asked for. */
+static int begin(struct gpumap_model *m, const struct gpumap_model_opts *opts)
+{
+	int ret = take_order(m, opts);
+
+	if (ret == 0 && m->name.text[0] == '\0')
+		ret = gm_model_begin(m);
+	if (ret == 0 && m->name.text[0] != '\0') {
+		m->state = GPUMAP_MODEL_WAITING;
+		gm_model_ask(m);
+		ret = m->status;
+	}
+	return ret;
+}
+
+static int judge_name(struct gpumap_session *s,
+		      const struct gpumap_model_opts *opts)
+{
+	size_t n = opts->name != NULL ? strnlen(opts->name, GPUMAP_NAME_MAX + 1)
+				      : 1;
+
+	if (n == 0 || n > GPUMAP_NAME_MAX)
+		return refuse(s, -EINVAL, "a name has 1 to 63 bytes");
+	if (opts->n_uids > GPUMAP_SHARE_UIDS_MAX)
+		return refuse(s, -EINVAL,
+			      "a share names at most 64 users: have "
+			      "it for any user");
+	return 0;
 }
 
 int gpumap_load_model(struct gpumap_session *session,
@@ -156,25 +243,65 @@ int gpumap_load_model(struct gpumap_session *session,
 		gm_map_refuse(session->map, "");
 		ret = judge_opts(session, &ours);
 	}
+	if (ret == 0)
+		ret = judge_name(session, &ours);
 	if (ret != 0)
 		return ret;
 	m = calloc(1, sizeof(*m));
 	if (m == NULL)
 		return -ENOMEM;
 	m->session = session;
-	m->flags = ours.flags;
-	m->state = GPUMAP_MODEL_ALLOCATING;
-	ret = place(m, &ours);
+	ret = begin(m, &ours);
+	if (ret != 0) {
+		if (m->why.text[0] != '\0')
+			gm_map_refuse(session->map, m->why.text);
+		gm_model_unname(m);
+		drop(m);
+		return ret;
+	}
+	gm_model_enlist(m);
+	gm_model_turn(m);
+	*ret_model = m;
+	return 0;
+}
+
+void gm_model_enlist(struct gpumap_model *model)
+{
+	model->next = model->session->models;
+	model->session->models = model;
+	if (!gm_model_is_over(model))
+		model->session->n_loading++;
+}
+
+int gpumap_model_open(struct gpumap_session *session, const char *name,
+		      uint32_t flags, struct gpumap_model **ret_model)
+{
+	struct gpumap_model_opts opts = { .name = name, .share_flags = flags };
+	struct gpumap_model *m;
+	int ret = gm_session_usable(session);
+
+	if (ret == 0 && (flags & ~GPUMAP_SHARE_READ_ONLY) != 0)
+		ret = -E2BIG;
+	if (ret == 0)
+		ret = name != NULL
+			      ? judge_name(session, &opts)
+			      : refuse(session, -EINVAL, "no name is given");
+	if (ret != 0)
+		return ret;
+	m = calloc(1, sizeof(*m));
+	if (m == NULL)
+		return -ENOMEM;
+	m->session = session;
+	m->name.flags = flags;
+	memcpy(m->name.text, name, strlen(name) + 1);
+	ret = gm_model_adopt(m);
 	if (ret != 0) {
 		if (m->why.text[0] != '\0')
 			gm_map_refuse(session->map, m->why.text);
 		drop(m);
 		return ret;
 	}
-	m->next = session->models;
-	session->models = m;
-	session->n_loading++;
-	gm_model_turn(m);
+	gm_model_enlist(m);
 	*ret_model = m;
 	return 0;
 }
@@ -224,6 +351,8 @@ static void put_progress(const struct gpumap_model *m,
 					(double)p->bytes_per_second);
 	p->n_tensors = (uint32_t)m->weights.n;
 	p->n_buffers = m->n_buffers;
+	p->was_there = m->name.was_there;
+	p->share = m->name.share;
 }
 
 /* What has failed says why at every call, whatever was asked for since. */
@@ -231,6 +360,8 @@ static int outcome(const struct gpumap_model *m)
 {
 	if (m->state == GPUMAP_MODEL_LOADED)
 		return 1;
+	if (m->state == GPUMAP_MODEL_WAITING)
+		gm_map_refuse(m->session->map, m->why.text);
 	if (m->state != GPUMAP_MODEL_FAILED)
 		return 0;
 	if (m->session != NULL)
@@ -403,21 +534,14 @@ uint32_t gpumap_model_buffers(const struct gpumap_model *model,
 			      struct gpumap_model_buffer *ret_buffers,
 			      uint32_t n)
 {
-	for (uint32_t i = 0; i < model->n_lanes; i++) {
-		const struct gm_model_lane *lane = &model->lanes[i];
+	for (uint32_t i = 0; i < model->n_buffers && i < n; i++) {
+		const struct gm_model_buffer *buffer = &model->buffers[i];
 
-		for (uint32_t j = lane->buffer; j < lane->end_buffer; j++) {
-			const struct gm_model_buffer *buffer =
-				&model->buffers[j];
-
-			if (j >= n)
-				continue;
-			ret_buffers[j] = (struct gpumap_model_buffer){
-				.bytes = buffer->bytes, .row = lane->row
-			};
-			if (model->state == GPUMAP_MODEL_LOADED)
-				ret_buffers[j].buffer = buffer->handle;
-		}
+		ret_buffers[i] =
+			(struct gpumap_model_buffer){ .bytes = buffer->bytes,
+						      .row = buffer->row };
+		if (model->state == GPUMAP_MODEL_LOADED)
+			ret_buffers[i].buffer = buffer->handle;
 	}
 	return model->n_buffers;
 }

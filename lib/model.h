@@ -13,6 +13,8 @@
  *	weights		which tensors there are
  *	model_place.c	which row each belongs to, and where in its buffers it goes
  *	model_load.c	allocating, loading, giving back: a step at a time
+ *	model_share.c	a name for it, and what others have given one
+ *	model_table	what such a name says of it
  *	model.c		what callers see
  */
 #ifndef GM_MODEL_H
@@ -31,6 +33,8 @@
 #define GM_MODEL_QUEUED  4u /* such jobs, of a row */
 #define GM_MODEL_LOOKS   8u /* at the clock, for the rate */
 #define GM_MODEL_LOOK_NS (UINT64_C(500) * 1000 * 1000)
+#define GM_MODEL_ASK_NS \
+	(UINT64_C(100) * 1000 * 1000) /* between two questions for a name */
 
 /* Beside each of the weights. */
 struct gm_model_place {
@@ -43,6 +47,28 @@ struct gm_model_place {
 struct gm_model_buffer {
 	uint64_t handle; /* 0: none now */
 	uint64_t bytes;
+	uint32_t row;
+	uint32_t incarnation; /* of the worker that it is with */
+};
+
+/* What is to be loaded.  Ours: the caller's may be gone when it begins. */
+struct gm_model_order {
+	char *path;
+	char *layers; /* NULL: all goes to rows[0] */
+	uint32_t *rows;
+	uint32_t n_rows;
+};
+
+/* By which others have it. */
+struct gm_model_name {
+	char text[GPUMAP_NAME_MAX + 1]; /* empty: they do not */
+	uint32_t flags;                 /* GPUMAP_SHARE_* */
+	uint32_t *uids;
+	uint32_t n_uids;
+	bool claimed;   /* nobody else shares by it now */
+	bool was_there; /* somebody else had loaded it */
+	uint64_t share; /* 0: not yet, or not any more */
+	uint64_t asked_ns;
 };
 
 struct gm_model_run {
@@ -89,7 +115,10 @@ struct gpumap_model {
 	uint32_t flags;                 /* of its buffers */
 	int32_t status;                 /* of the first failure */
 	struct gm_reason why;
+	struct gm_model_order order;
+	struct gm_model_name name;
 	struct gm_weights weights;
+	char *names; /* of weights that were told by a share; NULL */
 	struct gm_model_place *places;
 	struct gm_model_file *files;
 	struct gm_model_run *runs;
@@ -119,6 +148,10 @@ struct gm_model_plan {
 	uint32_t n_only;
 };
 
+/* Read headers and decide on places, once it is known that it is to be loaded.
+ * Returns 0, or as gpumap_load_model() with model->why or what the agent said. */
+int gm_model_begin(struct gpumap_model *model);
+
 /* Fill in places, runs, buffers and lanes.  Returns 0, -EINVAL or -ENOMEM, with
  * model->why. */
 int gm_model_place(struct gpumap_model *model,
@@ -127,6 +160,36 @@ int gm_model_place(struct gpumap_model *model,
 /* Do what can be done now.  Returns 0, or -EAGAIN: nothing of it is in flight, and
  * its next job finds no room behind completions that the caller has to take. */
 int gm_model_turn(struct gpumap_model *model);
+
+/* One more of the session's. */
+void gm_model_enlist(struct gpumap_model *model);
+
+/* ---- model_share.c -------------------------------------------------------- */
+
+/* Of one that is WAITING: has somebody shared it, or is it ours to load? */
+void gm_model_ask(struct gpumap_model *model);
+
+/* Have what is shared by its name: all of it, or nothing.  Returns as
+ * gpumap_model_open(), with model->why or what the agent said. */
+int gm_model_adopt(struct gpumap_model *model);
+
+/* Can what has been placed be shared?  Returns 0, or -E2BIG with model->why. */
+int gm_model_judge_name(struct gpumap_model *model);
+
+/* What cannot be shared is not loaded either.  Returns as gm_session_call(). */
+int gm_model_export(struct gpumap_model *model);
+
+/* It is there.  Returns as gpumap_share(). */
+int gm_model_publish(struct gpumap_model *model);
+
+/* We do not hold it any more, and are not about to load it. */
+void gm_model_unname(struct gpumap_model *model);
+
+/* ---- model_load.c --------------------------------------------------------- */
+
+/* It is to end so, with what the agent or the library has said, and for what. */
+void gm_model_fail_saying(struct gpumap_model *model, int ret,
+			  const char *what);
 
 /* It is to end so, if it is on its way. */
 void gm_model_fail(struct gpumap_model *model, int32_t status);

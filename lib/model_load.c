@@ -34,17 +34,16 @@ void gm_model_fail(struct gpumap_model *model, int32_t status)
 	model->state = GPUMAP_MODEL_ENDING;
 }
 
-/* Of a request: what the agent or the library has said, with what it was for. */
-static void fail_saying(struct gpumap_model *m, int ret, const char *what)
+void gm_model_fail_saying(struct gpumap_model *model, int ret, const char *what)
 {
-	const char *why = gpumap_refusal(m->session->map);
+	const char *why = gpumap_refusal(model->session->map);
 	char said[GM_WHY];
 
 	memcpy(said, why, strnlen(why, GM_WHY - 1) + 1);
 	said[GM_WHY - 1] = '\0';
-	gm_reason_set(&m->why, ret, "%.100s: %.150s", what,
+	gm_reason_set(&model->why, ret, "%.100s: %.150s", what,
 		      said[0] != '\0' ? said : gpumap_strerror(ret));
-	gm_model_fail(m, ret);
+	gm_model_fail(model, ret);
 }
 
 static void alloc_failed(struct gpumap_model *m, const struct gm_model_op *op,
@@ -172,11 +171,12 @@ static int begin_alloc(struct gpumap_model *m, struct gm_model_lane *lane)
 		return -EAGAIN;
 	ret = gm_buffers_take(m->session, GM_BUFFER_DEVICE, lane->row, &buffer);
 	if (ret != 0) {
-		fail_saying(m, ret, "a buffer for the model");
+		gm_model_fail_saying(m, ret, "a buffer for the model");
 		return 0;
 	}
 	if (lane->next_buffer == lane->buffer)
 		lane->incarnation = gm_get(&pair->queue->incarnation);
+	mine->incarnation = lane->incarnation;
 	buffer->bytes = mine->bytes;
 	buffer->flags = m->flags;
 	mine->handle = buffer->handle;
@@ -239,7 +239,7 @@ static int open_file(struct gpumap_model *m, uint32_t file)
 					   &m->files[file].handle);
 	close(fd);
 	if (ret != 0 && m->state != GPUMAP_MODEL_ENDING)
-		fail_saying(m, ret, file_name(m, file));
+		gm_model_fail_saying(m, ret, file_name(m, file));
 	return ret;
 }
 
@@ -278,7 +278,7 @@ static int begin_load(struct gpumap_model *m, struct gm_model_lane *lane,
 	if (ret == 0)
 		ret = gm_buffers_show(m->session, lane->row, &job, 1);
 	if (ret != 0) {
-		fail_saying(m, ret, file_name(m, run->file));
+		gm_model_fail_saying(m, ret, file_name(m, run->file));
 		return 0;
 	}
 	op->is_alloc = false;
@@ -304,6 +304,16 @@ static bool is_stuck(const struct gpumap_model *m,
 	return lane->n_busy == 0 && m->session->pairs[lane->row]->live == 0;
 }
 
+/* So that what may not be shared is not read either. */
+static bool is_exported(struct gpumap_model *m)
+{
+	int ret = m->name.text[0] != '\0' ? gm_model_export(m) : 0;
+
+	if (ret != 0)
+		gm_model_fail_saying(m, ret, m->name.text);
+	return ret == 0;
+}
+
 static int turn_alloc(struct gpumap_model *m)
 {
 	bool all = true;
@@ -319,7 +329,7 @@ static int turn_alloc(struct gpumap_model *m)
 		all = all && lane->n_busy == 0 &&
 		      lane->next_buffer == lane->end_buffer;
 	}
-	if (all && m->state == GPUMAP_MODEL_ALLOCATING) {
+	if (all && m->state == GPUMAP_MODEL_ALLOCATING && is_exported(m)) {
 		m->state = GPUMAP_MODEL_LOADING;
 		m->begun_ns = gm_now_ns();
 	}
@@ -345,10 +355,23 @@ static bool is_there(struct gpumap_model *m)
 	return true;
 }
 
+/* All of it is, for others as well. */
+static void complete(struct gpumap_model *m)
+{
+	int ret = m->name.text[0] != '\0' ? gm_model_publish(m) : 0;
+
+	if (ret != 0) {
+		gm_model_fail_saying(m, ret, m->name.text);
+		return;
+	}
+	m->state = GPUMAP_MODEL_LOADED;
+	m->ended_ns = gm_now_ns();
+}
+
 /* Files that nothing is to be read of any more. */
 static void forget_files(struct gpumap_model *m, bool all)
 {
-	for (uint32_t i = 0; i < m->weights.n_files; i++) {
+	for (uint32_t i = 0; m->files != NULL && i < m->weights.n_files; i++) {
 		struct gm_model_file *file = &m->files[i];
 
 		if (file->handle == 0 || (file->left != 0 && !all))
@@ -379,10 +402,8 @@ static int turn_load(struct gpumap_model *m)
 		all = all && lane->n_busy == 0 && lane->run == lane->end_run;
 	}
 	forget_files(m, false);
-	if (all && m->state == GPUMAP_MODEL_LOADING && is_there(m)) {
-		m->state = GPUMAP_MODEL_LOADED;
-		m->ended_ns = gm_now_ns();
-	}
+	if (all && m->state == GPUMAP_MODEL_LOADING && is_there(m))
+		complete(m);
 	return ret;
 }
 
@@ -394,6 +415,7 @@ static int give_back(struct gpumap_model *model)
 	if (s == NULL || gm_session_usable(s) != 0)
 		return 0; /* all of it is gone */
 	forget_files(model, true);
+	gm_model_unname(model);
 	for (uint32_t i = 0; i < model->n_buffers; i++) {
 		struct gm_model_buffer *buffer = &model->buffers[i];
 
@@ -448,6 +470,8 @@ int gm_model_turn(struct gpumap_model *model)
 			      gpumap_strerror(model->session->broken));
 		gm_model_fail(model, model->session->broken);
 	}
+	if (model->state == GPUMAP_MODEL_WAITING)
+		gm_model_ask(model);
 	if (model->state == GPUMAP_MODEL_ALLOCATING)
 		ret = turn_alloc(model);
 	if (model->state == GPUMAP_MODEL_LOADING) {

@@ -314,6 +314,7 @@ static void put(struct gpumap_model *m, const struct item *item)
 		buffer--;
 	else
 		lane->end_buffer = ++m->n_buffers;
+	buffer->row = item->row;
 	place->buffer = (uint32_t)(buffer - m->buffers);
 	place->at = aligned(buffer->bytes);
 	buffer->bytes = place->at + w->bytes;

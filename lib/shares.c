@@ -545,3 +545,22 @@ int gpumap_share_close(struct gpumap_session *session, uint64_t share)
 	drop(s);
 	return 0;
 }
+
+int gpumap_share_release(struct gpumap *map, const char *name)
+{
+	struct gm_share_end body = { .name = "" };
+	struct gm_call call = { .type = GM_CONTROL_SHARE_END,
+				.body = &body,
+				.body_bytes = sizeof(body) };
+	size_t n = name != NULL ? strnlen(name, sizeof(body.name)) : 0;
+	int ret;
+
+	if (n == 0 || n > GPUMAP_NAME_MAX) {
+		gm_map_refuse(map, "a name has 1 to 63 bytes");
+		return -EINVAL;
+	}
+	memcpy(body.name, name, n);
+	ret = gm_map_call(map, &call, 0);
+	/* An agent that does not know of it. */
+	return ret == -E2BIG ? -EOPNOTSUPP : ret;
+}

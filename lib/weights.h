@@ -71,6 +71,9 @@ struct gm_weights {
 const char *gm_weights_type(uint32_t type);
 uint32_t gm_weights_dtype(uint32_t type);
 
+/* The type that is spelt so; false: there is none. */
+bool gm_weights_type_find(const char *name, uint32_t *ret_type);
+
 /*
  * gm_weights_read - all tensors of the checkpoint at @path
  *

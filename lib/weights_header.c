@@ -53,6 +53,17 @@ const char *gm_weights_type(uint32_t type)
 	return types[type].name;
 }
 
+bool gm_weights_type_find(const char *name, uint32_t *ret_type)
+{
+	for (uint32_t i = 0; i < N_TYPES; i++) {
+		if (strcmp(types[i].name, name) != 0)
+			continue;
+		*ret_type = i;
+		return true;
+	}
+	return false;
+}
+
 uint32_t gm_weights_dtype(uint32_t type)
 {
 	return types[type].dtype;
@@ -85,9 +96,8 @@ static int read_type(struct gm_weights *ws, struct gm_scan *scan,
 
 	if (!gm_scan_string(scan, &name))
 		return bad(ws, w, "its dtype is not a string");
-	for (w->type = 0; w->type < N_TYPES; w->type++)
-		if (strcmp(types[w->type].name, name) == 0)
-			return 0;
+	if (gm_weights_type_find(name, &w->type))
+		return 0;
 	return gm_reason_set(ws->why, -EINVAL,
 			     "%s: tensor %.60s has the dtype %.20s, which is "
 			     "none of the format's; convert the model",

@@ -49,6 +49,8 @@ enum gm_control_type {
 	GM_CONTROL_USAGE = 16,
 	GM_CONTROL_REACH = 17,
 	GM_CONTROL_UNREACH = 18,
+	GM_CONTROL_SHARE_CLAIM = 20,
+	GM_CONTROL_SHARE_END = 21,
 	GM_CONTROL_SHARE = 22, /* may carry 1 there: what it says of itself */
 	GM_CONTROL_SHARE_OPEN = 23, /* that back, where there is one */
 	GM_CONTROL_SHARE_CLOSE = 24,
@@ -370,6 +372,29 @@ struct gm_share_buffer {
 	uint64_t bytes;
 	uint32_t row;
 	uint32_t reserved;
+};
+
+/*
+ * SHARE_CLAIM: this session will SHARE something by this name, and nobody else
+ * can meanwhile: until it has, until DROP, or until the session ends.  No reply
+ * body.  A refusal is -EEXIST, it is shared already; -EBUSY, a session has
+ * claimed it, ask again later; -EDQUOT, this one has claimed enough; -EPERM, it
+ * could not be shared with others.
+ */
+struct gm_share_claim {
+	char name[64];
+	uint32_t flags; /* GM_CLAIM_* */
+	uint32_t reserved;
+};
+
+#define GM_CLAIM_DROP       1u
+#define GM_CLAIM_OTHERS     2u  /* it will be for other users, too */
+#define GM_SHARE_CLAIMS_MAX 16u /* of a session */
+
+/* SHARE_END: of who has shared it, and of root: nobody holds it any more.  What
+ * was imported stays.  No reply body. */
+struct gm_share_end {
+	char name[64];
 };
 
 /* SHARE_CLOSE: hold it no longer.  What was imported stays.  No reply body. */

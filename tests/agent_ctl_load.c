@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * gpumapctl load: what it prints, for people and as JSON; that others find the
- * weights as long as it holds them, and nobody anything after that.
+ * gpumapctl load: what it prints, for people and as JSON; that others open the
+ * weights by name as long as it holds them, and nobody anything after that.
  */
 
 #include <errno.h>
@@ -125,7 +125,7 @@ static void once_it_loads_and_leaves(const struct shards *s)
 	OK(strstr(out, "two: 589 KiB of 4 tensors in "));
 	OK(strstr(out, "  row   0     586 KiB\n"));
 	OK(strstr(out, "  row   1     3.3 KiB\n"));
-	OK(!strstr(out, "export") && !strstr(out, "holding"));
+	OK(!strstr(out, "shared") && !strstr(out, "holding"));
 	EQ(strlen(err), 0);
 	OK(shards_taken(map, 0));
 	EQ(run(s->path, "--once", "--rows=1"), 0);
@@ -168,14 +168,14 @@ static uint64_t number(const json_t *object, const char *key)
 	return (uint64_t)json_integer_value(json_object_get(object, key));
 }
 
-/* One tensor of it, found as another process would. */
+/* One tensor of it: as it is printed, and as another process has it. */
 static bool is_there(const json_t *loaded, const struct shards *s, size_t i,
-		     struct gpumap_session *session)
+		     struct gpumap_session *session, struct gpumap_model *model)
 {
 	const json_t *t = NULL, *list = json_object_get(loaded, "tensors");
 	const json_t *buffer;
 	struct gpumap_job job = { .op = GPUMAP_OP_COPY, .n = s->v[i].bytes };
-	uint64_t import = 0;
+	struct gpumap_tensor tensor = { .size = sizeof(tensor) };
 	uint32_t row;
 
 	for (size_t j = 0; j < json_array_size(list); j++)
@@ -188,22 +188,30 @@ static bool is_there(const json_t *loaded, const struct shards *s, size_t i,
 	row = (uint32_t)number(buffer, "row");
 	EQ(row, number(t, "row"));
 	EQ(number(t, "bytes"), s->v[i].bytes);
-	EQ(gpumap_buffer_import(session, number(buffer, "export"),
-				GPUMAP_BUFFER_READ_ONLY, &import),
-	   0);
+	EQ(gpumap_model_find(model, s->v[i].name, &tensor), 0);
+	EQ(tensor.row, row);
+	EQ(tensor.at, number(t, "at"));
 	EQ(gpumap_alloc(session, row, MIB, &job.dst), 0);
-	job.src_buffer = import;
-	job.src_at = number(t, "at");
+	job.src_buffer = tensor.buffer;
+	job.src_at = tensor.at;
 	EQ(load_run(session, row, &job), 0);
-	EQ(gpumap_buffer_free(session, import), 0);
 	return shards_match(s, i, job.dst, 0, job.n);
 }
 
-static void others_find_it_while_it_is_held(const struct shards *s)
+static struct gpumap_session *session_open(void)
 {
 	struct gpumap_session_opts opts = { .size = sizeof(opts),
 					    .arena_bytes = 8 * MIB };
 	struct gpumap_session *session = NULL;
+
+	EQ(gpumap_session_open(map, &opts, &session), 0);
+	return session;
+}
+
+static void others_find_it_while_it_is_held(const struct shards *s)
+{
+	struct gpumap_session *session = session_open();
+	struct gpumap_model *model = NULL;
 	pid_t pid = begin(-1, s->path, "--json", NULL);
 	json_t *loaded;
 
@@ -211,28 +219,91 @@ static void others_find_it_while_it_is_held(const struct shards *s)
 	loaded = loaded_json();
 	EQ(number(loaded, "bytes"), 603029);
 	EQ(number(loaded, "total_bytes"), 603029);
-	EQ(gpumap_session_open(map, &opts, &session), 0);
+	OK(number(loaded, "share") > 0);
+	OK(json_is_false(json_object_get(loaded, "was_there")));
+	EQ(gpumap_model_open(session, "two", 0, &model), -EACCES);
+	EQ(gpumap_model_open(session, "two", GPUMAP_SHARE_READ_ONLY, &model),
+	   0);
 	for (size_t i = 0; i < s->n; i++)
-		OK(is_there(loaded, s, i, session));
+		OK(is_there(loaded, s, i, session, model));
 	json_decref(loaded);
 	gpumap_session_close(session);
+	gpumap_model_free(model);
 	EQ(kill(pid, SIGTERM), 0);
 	EQ(end_of(pid), 0);
 	EQ(strlen(err), 0);
 	OK(shards_taken(map, 0));
 }
 
-static void it_ends_when_the_weights_are_lost(const struct shards *s)
+/* A second one finds it, and has it when the first has gone. */
+static void two_may_hold_it(const struct shards *s)
+{
+	struct gpumap_session *session = session_open();
+	struct gpumap_model *model = NULL;
+	pid_t first = begin(-1, s->path, "--writable", NULL), second;
+
+	OK(comes_to("shared as \"two\"; holding it"));
+	second = begin(-1, "no-such-folder", "--writable", NULL);
+	OK(comes_to("two: 589 KiB of 4 tensors were there") &&
+	   comes_to("shared as \"two\"; holding it"));
+	EQ(kill(first, SIGKILL), 0);
+	waitpid(first, NULL, 0);
+	EQ(gpumap_model_open(session, "two", 0, &model), 0);
+	gpumap_session_close(session);
+	gpumap_model_free(model);
+	EQ(kill(second, SIGTERM), 0);
+	EQ(end_of(second), 0);
+	OK(shards_taken(map, 0));
+}
+
+static void its_name_can_be_taken_back(const struct shards *s)
+{
+	pid_t pid = begin(-1, s->path, NULL, NULL);
+
+	OK(comes_to("holding it"));
+	EQ(gpumap_share_release(map, "two"), 0);
+	EQ(end_of(pid), 0);
+	OK(strstr(err, "\"two\" has been released"));
+	OK(shards_taken(map, 0));
+}
+
+static void a_workers_death_is_told(const struct shards *s)
 {
 	struct gpumap_device device = story_device(map, 1);
+	struct gpumap_session *session = session_open();
+	struct gpumap_model *model = NULL;
 	pid_t pid = begin(-1, s->path, NULL, NULL);
 
 	OK(comes_to("holding it"));
 	kill((pid_t)device.worker_pid, SIGKILL);
-	EQ(end_of(pid), 1);
-	OK(strstr(err, "\"two\" is lost: the worker of row 1 died"));
-	OK(strstr(out, "export 0x"));
 	OK(story_back(map, 1, device.restarts));
+	EQ(gpumap_model_open(session, "two", GPUMAP_SHARE_READ_ONLY, &model),
+	   0);
+	gpumap_session_close(session);
+	gpumap_model_free(model);
+	for (int i = 0; i < 5000 && !strstr(err, "died"); i++) {
+		story_nap(5000);
+		read_back("err", err, sizeof(err));
+	}
+	OK(strstr(err, "worker of row 1 died; \"two\" is still there"));
+	EQ(kill(pid, SIGTERM), 0);
+	EQ(end_of(pid), 0);
+	OK(shards_taken(map, 0));
+}
+
+static void it_ends_when_the_weights_are_lost(const struct shards *s)
+{
+	pid_t pid = begin(-1, s->path, NULL, NULL);
+
+	OK(comes_to("holding it"));
+	EQ(gpumap_device_drain(map, 1), 0);
+	EQ(end_of(pid), 1);
+	OK(strstr(err, "\"two\" is lost: the worker of row 1 died or has left "
+		       "service"));
+	EQ(gpumap_device_undrain(map, 1), 0);
+	for (int i = 0;
+	     i < 5000 && story_device(map, 1).state != GPUMAP_DEVICE_READY; i++)
+		story_nap(5000);
 	OK(shards_taken(map, 0));
 }
 
@@ -286,6 +357,9 @@ int main(void)
 	once_it_loads_and_leaves(&s);
 	what_is_wrong_is_said(&s);
 	others_find_it_while_it_is_held(&s);
+	two_may_hold_it(&s);
+	its_name_can_be_taken_back(&s);
+	a_workers_death_is_told(&s);
 	it_ends_when_the_weights_are_lost(&s);
 	it_can_be_stopped(&s);
 	a_person_sees_how_far_it_is(&s);

@@ -140,7 +140,7 @@ static void masks_are_drawn(void)
 	STR(json_string_value(json_array_get(list(json, "picture", 3), 1)),
 	    "##..#");
 	json_decref(json);
-	load(pgm, bytes, sizeof(bytes));
+	ctl_read(pgm, bytes, sizeof(bytes));
 	OK(memcmp(bytes,
 		  "P5\n5 3\n255\n"
 		  "\0\xff\xff\0\0"

@@ -257,6 +257,80 @@ static void read_only_is_read_only(void)
 		"descriptor");
 }
 
+/* ---- SHARE_CLAIM, SHARE_END -------------------------------------------- */
+
+static int claim_with(struct gpumap_session *session, const char *name,
+		      uint32_t flags, uint32_t reserved)
+{
+	struct gm_share_claim body = { .flags = flags, .reserved = reserved };
+
+	snprintf(body.name, sizeof(body.name), "%s", name);
+	return ask(session, GM_CONTROL_SHARE_CLAIM, &body, sizeof(body), NULL,
+		   0, -1);
+}
+
+static void claims_are_one_sessions(void)
+{
+	struct gm_share_claim endless = { .flags = 0 };
+	struct gm_share_ask body = plain("c0");
+	char name[16];
+
+	refused("an unknown flag", claim_with(owner, "c", 4, 0), -EINVAL,
+		"0x4");
+	refused("for others", claim_with(owner, "c", GM_CLAIM_OTHERS, 0),
+		-EPERM, "share = any");
+	refused("a reserved field", claim_with(owner, "c", 0, 1), -EINVAL, "");
+	refused("no name", claim_with(owner, "", 0, 0), -EINVAL, "1 to 63");
+	memset(endless.name, 'x', sizeof(endless.name));
+	refused("a name without end",
+		ask(owner, GM_CONTROL_SHARE_CLAIM, &endless, sizeof(endless),
+		    NULL, 0, -1),
+		-EINVAL, "no end");
+	refused("what is shared", claim_with(other, "x", 0, 0), -EEXIST,
+		"open it");
+	for (uint32_t i = 0; i < GM_SHARE_CLAIMS_MAX; i++) {
+		snprintf(name, sizeof(name), "c%u", i);
+		EQ(claim_with(other, name, 0, 0), 0);
+	}
+	refused("one too many", claim_with(other, "c99", 0, 0), -EDQUOT, "16");
+	refused("twice", claim_with(other, "c0", 0, 0), -EBUSY, "about to");
+	refused("somebody else's", claim_with(owner, "c0", 0, 0), -EBUSY,
+		"about to");
+	refused("to share by it", share_with(owner, &body, -1), -EEXIST,
+		"about to");
+	/* What is not one's own is not dropped, and nobody is told. */
+	EQ(claim_with(owner, "c0", GM_CLAIM_DROP, 0), 0);
+	refused("still", claim_with(owner, "c0", 0, 0), -EBUSY, "about to");
+	EQ(claim_with(other, "c0", GM_CLAIM_DROP, 0), 0);
+	EQ(claim_with(owner, "c0", 0, 0), 0);
+	EQ(claim_with(owner, "c0", GM_CLAIM_DROP, 0), 0);
+	EQ(claim_with(other, "c99", 0, 0), 0);
+	/* They go with their session. */
+	gpumap_session_close(other);
+	other = session_open(map);
+	EQ(claim_with(owner, "c99", 0, 0), 0);
+}
+
+static void ends_are_by_name(void)
+{
+	struct gm_share_end body = { .name = "c99" };
+
+	refused("what is only claimed",
+		ask(owner, GM_CONTROL_SHARE_END, &body, sizeof(body), NULL, 0,
+		    -1),
+		-ENOENT, "c99");
+	memset(body.name, 'x', sizeof(body.name));
+	refused("a name without end",
+		ask(owner, GM_CONTROL_SHARE_END, &body, sizeof(body), NULL, 0,
+		    -1),
+		-EINVAL, "no end");
+	snprintf(body.name, sizeof(body.name), "a\x1b[31m");
+	refused("a name for terminals",
+		ask(owner, GM_CONTROL_SHARE_END, &body, sizeof(body), NULL, 0,
+		    -1),
+		-EINVAL, "control");
+}
+
 int main(void)
 {
 	shares_stage("", "[host]\nrows = 2\n");
@@ -274,6 +348,8 @@ int main(void)
 	all_or_nothing();
 	only_holders_import();
 	read_only_is_read_only();
+	claims_are_one_sessions();
+	ends_are_by_name();
 	gpumap_session_close(owner);
 	gpumap_session_close(other);
 	settles(0, 0);

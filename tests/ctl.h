@@ -35,7 +35,7 @@ static char out[4 << 20], err[64 << 10];
 
 /* ---- calling it ----------------------------------------------------------- */
 
-static inline void load(const char *path, char *ret_text, size_t bytes)
+static inline void ctl_read(const char *path, char *ret_text, size_t bytes)
 {
 	FILE *file = fopen(path, "re");
 	size_t n = file != NULL ? fread(ret_text, 1, bytes - 1, file) : 0;
@@ -77,8 +77,8 @@ static inline int run(const char *const argv[])
 		become(argv, output != NULL ? output : out_path, err_path);
 	if (pid < 0 || waitpid(pid, &status, 0) != pid)
 		return -errno;
-	load(out_path, out, sizeof(out));
-	load(err_path, err, sizeof(err));
+	ctl_read(out_path, out, sizeof(out));
+	ctl_read(err_path, err, sizeof(err));
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 

@@ -1062,6 +1062,22 @@ gm_tests += %reldir%/agent_ctl_load
 	$(gm_story)
 %canon_reldir%_agent_ctl_load_LDADD = $(gm_story_libs) $(JANSSON_LIBS)
 
+gm_tests += %reldir%/agent_model_share %reldir%/agent_cuda_model_share
+GM_TORTURE += %reldir%/agent_model_share
+%canon_reldir%_agent_model_share_SOURCES = %reldir%/agent_model_share.c \
+	$(gm_model) $(gm_shares)
+%canon_reldir%_agent_model_share_LDADD = $(gm_story_libs) $(JANSSON_LIBS)
+%canon_reldir%_agent_cuda_model_share_CPPFLAGS = $(AM_CPPFLAGS) -DSTAGE_CUDA
+%canon_reldir%_agent_cuda_model_share_SOURCES = \
+	%reldir%/agent_model_share.c $(gm_model) %reldir%/shares.h \
+	%reldir%/ctl.h $(gm_cuda_story)
+%canon_reldir%_agent_cuda_model_share_LDADD = $(gm_cuda_story_libs) \
+	$(JANSSON_LIBS)
+gm_tests += %reldir%/test_model_table
+%canon_reldir%_test_model_table_SOURCES = %reldir%/test_model_table.c \
+	%reldir%/tap.h
+%canon_reldir%_test_model_table_LDADD = lib/libclient.la shm/libshm.la
+
 # What gpumapd keeps of buffers, with workers that do as they are told.
 gm_claims = %reldir%/claims.h %reldir%/odd_worker.h %reldir%/raw.h \
 	$(gm_story)

@@ -54,10 +54,13 @@ enum gm_exit {
 /* Of load. */
 #define GM_OPT_ONCE (UINT64_C(1) << 34)
 /* Of mesh publish. */
-#define GM_OPT_GROUP  (UINT64_C(1) << 35)
-#define GM_OPT_N      36u
+#define GM_OPT_GROUP (UINT64_C(1) << 35)
+/* Of load. */
+#define GM_OPT_WRITABLE (UINT64_C(1) << 36)
+#define GM_OPT_ANY_USER (UINT64_C(1) << 37)
+#define GM_OPT_N        38u
 
-#define GM_CTL_GROUPS 64u /* --group, as many as a mesh may have */
+#define GM_CTL_GROUPS   64u /* --group, as many as a mesh may have */
 
 /* What the command line said. */
 struct gm_ctl {
@@ -130,6 +133,7 @@ int gm_ctl_layers(struct gm_ctl *ctl);
 int gm_ctl_who(struct gm_ctl *ctl);
 int gm_ctl_sessions(struct gm_ctl *ctl);
 int gm_ctl_shares(struct gm_ctl *ctl);
+int gm_ctl_shares_release(struct gm_ctl *ctl);
 int gm_ctl_publish(struct gm_ctl *ctl);
 int gm_ctl_release(struct gm_ctl *ctl);
 int gm_ctl_load(struct gm_ctl *ctl);

@@ -3,7 +3,8 @@
 
 /*
  * Load a model and hold it: as long as this process is there so are the weights,
- * for others to import.  It ends when it is told to, or when they are lost.
+ * for others to open by their name.  It ends when it is told to, when the name is
+ * taken back, or when they are lost.
  */
 
 #include "agent/ctl/ctl.h"
@@ -30,8 +31,7 @@ struct loading {
 	struct gpumap_model_progress progress;
 	struct gpumap_model_buffer *buffers;
 	uint32_t n_buffers;
-	uint64_t *exports;  /* of each, 0: none */
-	uint32_t *restarts; /* of the worker of each */
+	uint32_t *restarts; /* of the worker of each, as we know of */
 	bool on_terminal;
 	sigset_t ends; /* what tells us to end, blocked but while we sleep */
 };
@@ -89,6 +89,8 @@ static const char *state_name(uint32_t state)
 		return "loading";
 	case GPUMAP_MODEL_LOADED:
 		return "loaded";
+	case GPUMAP_MODEL_WAITING:
+		return "waiting";
 	default:
 		return "ending";
 	}
@@ -101,7 +103,10 @@ static void show_line(const struct loading *l)
 	char text[128], time[32];
 	int n;
 
-	if (p->state == GPUMAP_MODEL_ALLOCATING)
+	if (p->state == GPUMAP_MODEL_WAITING)
+		n = snprintf(text, sizeof(text), "%s: another process loads it",
+			     l->name);
+	else if (p->state == GPUMAP_MODEL_ALLOCATING)
 		n = snprintf(text, sizeof(text), "%s: memory for %.1f GB",
 			     l->name, (double)p->total_bytes / 1e9);
 	else
@@ -182,37 +187,26 @@ static int load(struct loading *l)
 	return ret == 1 ? GM_EXIT_OK : load_failed(l, ret);
 }
 
-static uint32_t restarts_of(const struct gm_ctl *ctl, uint32_t row)
+static struct gpumap_device device_of(const struct gm_ctl *ctl, uint32_t row)
 {
 	struct gpumap_device device = { .size = sizeof(device) };
 
 	while (gpumap_device_read(ctl->map, row, &device) == -EAGAIN)
 		;
-	return device.restarts;
+	return device;
 }
 
-/* What others import it by. */
-static int export_all(struct loading *l)
+/* Its memory, and whose life that goes with. */
+static int list_buffers(struct loading *l)
 {
 	l->n_buffers = gpumap_model_buffers(l->model, NULL, 0);
 	l->buffers = calloc(l->n_buffers, sizeof(*l->buffers));
-	l->exports = calloc(l->n_buffers, sizeof(*l->exports));
 	l->restarts = calloc(l->n_buffers, sizeof(*l->restarts));
-	if (l->buffers == NULL || l->exports == NULL || l->restarts == NULL)
+	if (l->buffers == NULL || l->restarts == NULL)
 		return gm_ctl_fail(l->ctl, -ENOMEM, "load");
 	gpumap_model_buffers(l->model, l->buffers, l->n_buffers);
-	for (uint32_t i = 0; i < l->n_buffers; i++) {
-		int ret = 0;
-
-		l->restarts[i] = restarts_of(l->ctl, l->buffers[i].row);
-		if ((l->ctl->given & GM_OPT_ONCE) == 0)
-			ret = gpumap_buffer_export(l->session,
-						   l->buffers[i].buffer,
-						   &l->exports[i]);
-		if (ret != 0)
-			return gm_ctl_fail(l->ctl, ret, "export of row %u",
-					   l->buffers[i].row);
-	}
+	for (uint32_t i = 0; i < l->n_buffers; i++)
+		l->restarts[i] = device_of(l->ctl, l->buffers[i].row).restarts;
 	return GM_EXIT_OK;
 }
 
@@ -224,14 +218,9 @@ static json_t *buffers_json(const struct loading *l)
 
 	for (uint32_t i = 0; i < l->n_buffers; i++)
 		json_array_append_new(
-			list,
-			json_pack("{s:I, s:I, s:o}", "row",
-				  (json_int_t)l->buffers[i].row, "bytes",
-				  (json_int_t)l->buffers[i].bytes, "export",
-				  l->exports[i] != 0
-					  ? json_integer(
-						    (json_int_t)l->exports[i])
-					  : json_null()));
+			list, json_pack("{s:I, s:I}", "row",
+					(json_int_t)l->buffers[i].row, "bytes",
+					(json_int_t)l->buffers[i].bytes));
 	return list;
 }
 
@@ -270,11 +259,21 @@ static json_t *tensors_json(const struct loading *l)
 	return list;
 }
 
+static json_t *share_json(const struct loading *l)
+{
+	return l->progress.share != 0
+		       ? json_integer((json_int_t)l->progress.share)
+		       : json_null();
+}
+
 static int show_json(const struct loading *l)
 {
 	json_t *object = progress_json(l);
 
 	if (object != NULL) {
+		json_object_set_new(object, "share", share_json(l));
+		json_object_set_new(object, "was_there",
+				    json_boolean(l->progress.was_there));
 		json_object_set_new(object, "buffers", buffers_json(l));
 		json_object_set_new(object, "tensors", tensors_json(l));
 	}
@@ -290,18 +289,17 @@ static int show_loaded(const struct loading *l)
 	if (l->ctl->json) {
 		ret = show_json(l);
 	} else {
-		printf("%s: %s of %u tensors in %.1f s, %.2f GB/s\n", l->name,
-		       gm_ctl_size(p->bytes, size), p->n_tensors,
-		       (double)p->elapsed_ns / 1e9,
-		       (double)p->bytes_per_second / 1e9);
-		for (uint32_t i = 0; i < l->n_buffers; i++) {
-			printf("  row %3u  %10s", l->buffers[i].row,
+		printf("%s: %s of %u tensors", l->name,
+		       gm_ctl_size(p->bytes, size), p->n_tensors);
+		if (p->was_there)
+			printf(" were there: another process has loaded it\n");
+		else
+			printf(" in %.1f s, %.2f GB/s\n",
+			       (double)p->elapsed_ns / 1e9,
+			       (double)p->bytes_per_second / 1e9);
+		for (uint32_t i = 0; i < l->n_buffers; i++)
+			printf("  row %3u  %10s\n", l->buffers[i].row,
 			       gm_ctl_size(l->buffers[i].bytes, size));
-			if (l->exports[i] != 0)
-				printf("  export %#llx",
-				       (unsigned long long)l->exports[i]);
-			putchar('\n');
-		}
 	}
 	fflush(stdout);
 	return ret;
@@ -309,27 +307,83 @@ static int show_loaded(const struct loading *l)
 
 /* ---- holding it ----------------------------------------------------------------- */
 
-static int look(const struct loading *l)
+/* Is there a share of this number yet?  Returns 1, 0 or a negative errno. */
+static int is_shared(const struct loading *l)
 {
-	int ret = gpumap_session_arm(l->session);
+	int room = gpumap_shares(l->ctl->map, NULL, 0), n, found = 0;
+	struct gpumap_share_info *all;
 
-	if (ret < 0)
-		return gm_ctl_fail(l->ctl, ret, "\"%s\" is lost", l->name);
+	if (room <= 0)
+		return room;
+	all = calloc((size_t)room, sizeof(*all));
+	if (all == NULL)
+		return -ENOMEM;
+	all->size = sizeof(*all);
+	n = gpumap_shares(l->ctl->map, all, (size_t)room);
+	for (int i = 0; i < n && i < room; i++)
+		found |= all[i].share == l->progress.share;
+	free(all);
+	/* More may have come meanwhile, behind ours. */
+	return n < 0 ? n : found;
+}
+
+/* It has ended: has somebody taken it back? */
+static int ended(const struct loading *l)
+{
 	for (uint32_t i = 0; i < l->n_buffers; i++) {
 		uint32_t row = l->buffers[i].row;
+		struct gpumap_device device = device_of(l->ctl, row);
 
-		if (restarts_of(l->ctl, row) == l->restarts[i])
+		if (device.restarts == l->restarts[i] &&
+		    device.state == GPUMAP_DEVICE_READY)
 			continue;
 		fprintf(stderr,
-			"gpumapctl: \"%s\" is lost: the worker of row %u died, "
-			"and what it had; load it again\n",
+			"gpumapctl: \"%s\" is lost: the worker of row %u died "
+			"or has left service, and what it had; load it again\n",
 			l->name, row);
 		return GM_EXIT_FAILED;
 	}
+	fprintf(stderr, "gpumapctl: \"%s\" has been released\n", l->name);
 	return GM_EXIT_OK;
 }
 
-static int hold(const struct loading *l)
+/* The memory is there yet, but not what was imported of it. */
+static void tell_of_restarts(struct loading *l)
+{
+	uint32_t told_row = UINT32_MAX;
+
+	for (uint32_t i = 0; i < l->n_buffers; i++) {
+		uint32_t row = l->buffers[i].row;
+		uint32_t now = device_of(l->ctl, row).restarts;
+
+		if (now != l->restarts[i] && row != told_row) {
+			fprintf(stderr,
+				"gpumapctl: the worker of row %u died; \"%s\" "
+				"is still there, and who had opened it renews "
+				"it\n",
+				row, l->name);
+			told_row = row;
+		}
+		l->restarts[i] = now;
+	}
+}
+
+/* Returns -1: it is to be held on. */
+static int look(struct loading *l)
+{
+	int ret = gpumap_session_arm(l->session);
+
+	if (ret >= 0)
+		ret = is_shared(l);
+	if (ret < 0)
+		return gm_ctl_fail(l->ctl, ret, "\"%s\" is lost", l->name);
+	if (ret == 0)
+		return ended(l);
+	tell_of_restarts(l);
+	return -1;
+}
+
+static int hold(struct loading *l)
 {
 	struct pollfd wake = { .fd = gpumap_session_fd(l->session),
 			       .events = POLLIN };
@@ -338,17 +392,27 @@ static int hold(const struct loading *l)
 	int ret;
 
 	if (!l->ctl->json) {
-		printf("holding it; end with Ctrl-C\n");
+		printf("shared as \"%s\"; holding it; end with Ctrl-C\n",
+		       l->name);
 		fflush(stdout);
 	}
 	sigprocmask(SIG_BLOCK, &l->ends, &before);
-	while ((ret = look(l)) == GM_EXIT_OK && !told)
+	while ((ret = look(l)) < 0 && !told)
 		ppoll(&wake, 1, &second, &before);
 	sigprocmask(SIG_SETMASK, &before, NULL);
-	return ret;
+	return ret < 0 ? GM_EXIT_OK : ret;
 }
 
 /* ---- the command ------------------------------------------------------------------ */
+
+static void name_it(const struct gm_ctl *ctl, struct gpumap_model_opts *what)
+{
+	what->name = ctl->args[0];
+	if ((ctl->given & GM_OPT_WRITABLE) == 0)
+		what->share_flags |= GPUMAP_SHARE_READ_ONLY;
+	if ((ctl->given & GM_OPT_ANY_USER) != 0)
+		what->share_flags |= GPUMAP_SHARE_ANY_USER;
+}
 
 static int begin(struct loading *l)
 {
@@ -362,14 +426,13 @@ static int begin(struct loading *l)
 		.layers = l->name,
 		.rows = ctl->n_rows > 0 ? ctl->rows : NULL,
 		.n_rows = ctl->n_rows,
-		.flags = (ctl->given & GM_OPT_ONCE) != 0
-				 ? 0
-				 : GPUMAP_BUFFER_EXPORTABLE,
 	};
 	int ret = gpumap_session_open(ctl->map, &opts, &l->session);
 
 	if (ret != 0)
 		return gm_ctl_fail(ctl, ret, "open a session");
+	if ((ctl->given & GM_OPT_ONCE) == 0)
+		name_it(ctl, &what);
 	ret = gpumap_load_model(l->session, &what, &l->model);
 	if (ret != 0)
 		return gm_ctl_fail(ctl, ret, "load \"%s\"", l->name);
@@ -396,7 +459,7 @@ int gm_ctl_load(struct gm_ctl *ctl)
 	if (ret == GM_EXIT_OK)
 		ret = load(&l);
 	if (ret == GM_EXIT_OK)
-		ret = export_all(&l);
+		ret = list_buffers(&l);
 	if (ret == GM_EXIT_OK)
 		ret = show_loaded(&l);
 	if (ret == GM_EXIT_OK && (ctl->given & GM_OPT_ONCE) == 0)
@@ -405,7 +468,6 @@ int gm_ctl_load(struct gm_ctl *ctl)
 	gpumap_session_close(l.session);
 	gpumap_model_free(l.model);
 	free(l.buffers);
-	free(l.exports);
 	free(l.restarts);
 	return ret;
 }

@@ -30,13 +30,18 @@ static const struct gm_command commands[] = {
 	  gm_ctl_publish, false },
 	{ "release", "NAME", "take a layer map back", 0, 1, gm_ctl_release,
 	  false },
-	{ "load", "NAME --model DIR [--rows LIST] [--once]",
+	{ "load",
+	  "NAME --model DIR [--rows LIST] [--writable] [--any-user] [--once]",
 	  "load a model onto the rows of a layer map, and hold it there",
-	  GM_OPT_MODEL | GM_OPT_ROWS | GM_OPT_ONCE, 1, gm_ctl_load, false },
+	  GM_OPT_MODEL | GM_OPT_ROWS | GM_OPT_ONCE | GM_OPT_WRITABLE |
+		  GM_OPT_ANY_USER,
+	  1, gm_ctl_load, false },
 	{ "who", "", "who has reserved what", 0, 0, gm_ctl_who, false },
 	{ "sessions", "", "who has a session", 0, 0, gm_ctl_sessions, false },
 	{ "shares", "", "buffers that have a name, and who may open them", 0, 0,
 	  gm_ctl_shares, false },
+	{ "shares release", "NAME", "take a name of buffers back", 0, 1,
+	  gm_ctl_shares_release, false },
 	{ "scatter", "[--bytes N] [--op OP] [--rows LIST] [--rounds N]",
 	  "scatter a job over the rows, and check every byte of the result",
 	  GM_OPT_BYTES | GM_OPT_OP | GM_OPT_ROWS | GM_OPT_ROUNDS, 0,
@@ -142,6 +147,8 @@ static const struct own_option {
 	{ "pgm", TEXT, offsetof(struct gm_ctl, mask.pgm) },
 	{ "once", NOTHING, 0 },
 	{ "group", GROUP, 0 },
+	{ "writable", NOTHING, 0 },
+	{ "any-user", NOTHING, 0 },
 };
 
 #define N_OWN (sizeof(own_options) / sizeof(own_options[0]))

@@ -89,3 +89,16 @@ int gm_ctl_shares(struct gm_ctl *ctl)
 		return GM_EXIT_OK;
 	return gm_ctl_print(json_pack("{s:o}", "shares", list));
 }
+
+int gm_ctl_shares_release(struct gm_ctl *ctl)
+{
+	const char *name = ctl->args[0];
+	int ret = gpumap_share_release(ctl->map, name);
+
+	if (ret != 0)
+		return gm_ctl_fail(ctl, ret, "release \"%s\"", name);
+	if (ctl->json)
+		return gm_ctl_print(json_pack("{s:s}", "released", name));
+	printf("released \"%s\"\n", name);
+	return GM_EXIT_OK;
+}

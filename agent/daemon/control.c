@@ -275,6 +275,7 @@ int gm_control_start(struct gm_daemon *d)
 	TAILQ_INIT(&s->sessions);
 	TAILQ_INIT(&s->exports);
 	TAILQ_INIT(&s->shares);
+	TAILQ_INIT(&s->share_claims);
 	gm_closer_init(&s->closer);
 	error = open_listener(s);
 	if (error) {

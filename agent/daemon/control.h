@@ -62,6 +62,7 @@ enum gm_drop {
 TAILQ_HEAD(gm_connection_list, gm_connection);
 TAILQ_HEAD(gm_export_list, gm_export);
 TAILQ_HEAD(gm_session_list, gm_session);
+TAILQ_HEAD(gm_share_claim_list, gm_share_claimed);
 TAILQ_HEAD(gm_shared_list, gm_shared);
 TAILQ_HEAD(gm_user_list, gm_user);
 
@@ -88,6 +89,7 @@ struct gm_control_server {
 	uint64_t last_export;
 	struct gm_shared_list shares; /* by id, see shares.h */
 	uint64_t last_share;
+	struct gm_share_claim_list share_claims; /* names to come */
 	struct gm_closer closer;
 
 	int share; /* the segment for other namespaces, -1: not made yet */

@@ -88,6 +88,7 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/sessions.h
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/share.c %reldir%/share.h
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/share_asks.c
+%canon_reldir%_libdaemon_la_SOURCES += %reldir%/share_claims.c
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/shared.h
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/shares.c %reldir%/shares.h
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/spare.c %reldir%/spare.h

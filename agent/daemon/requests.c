@@ -443,6 +443,11 @@ static const struct gm_request_kind kinds[] = {
 	[GM_CONTROL_SHARE_CLOSE] = { .body_bytes =
 					     sizeof(struct gm_share_close),
 				     .handle = gm_share_close_handle },
+	[GM_CONTROL_SHARE_CLAIM] = { .body_bytes =
+					     sizeof(struct gm_share_claim),
+				     .handle = gm_share_claim_handle },
+	[GM_CONTROL_SHARE_END] = { .body_bytes = sizeof(struct gm_share_end),
+				   .handle = gm_share_end_handle },
 	[GM_CONTROL_SHARES] = { .body_bytes = sizeof(struct gm_shares),
 				.handle = gm_shares_handle },
 	[GM_CONTROL_DRAIN] = { .body_bytes = sizeof(struct gm_drain),

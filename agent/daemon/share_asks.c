@@ -46,20 +46,8 @@ static void tell(struct gm_connection *c, const struct gm_control *request,
 			    &about, about < 0 ? 0 : 1);
 }
 
-static struct gm_shared *find(const struct gm_control_server *s,
-			      const char *name)
-{
-	struct gm_shared *shared;
-
-	TAILQ_FOREACH(shared, &s->shares, entry)
-	{
-		if (strcmp(shared->name, name) == 0)
-			break;
-	}
-	return shared;
-}
-
-static int judge_name(struct gm_connection *c, const char *name, size_t bytes)
+int gm_shared_judge_name(struct gm_connection *c, const char *name,
+			 size_t bytes)
 {
 	if (!c->session)
 		return gm_connection_bad(c, -EINVAL,
@@ -142,6 +130,16 @@ static bool is_for_others(const struct gm_connection *c,
 	for (uint32_t i = 0; i < ask->n_uids; i++)
 		others |= uids[i] != c->uid;
 	return others;
+}
+
+int gm_shared_judge_others(struct gm_connection *c)
+{
+	if (c->server->d->config.cuda_share == GM_CONFIG_SHARE_ANY)
+		return 0;
+	return gm_connection_bad(
+		c, -EPERM,
+		"sessions share with their own uid here; the administrator may "
+		"set share = any in [cuda] of gpumapd.conf");
 }
 
 /* Whole pages of what is said about it, as its memfd takes them. */
@@ -259,6 +257,7 @@ static int publish(struct gm_connection *c, const struct gm_request *r,
 	c->fd = -1;
 	shared->id = ++s->last_share;
 	TAILQ_INSERT_TAIL(&s->shares, shared, entry);
+	gm_share_claims_drop(c->session, shared->name);
 	gm_log(GM_LOG_INFO, "shared",
 	       "session=%" PRIu64 " share=%" PRIu64
 	       " name=%s buffers=%u about_bytes=%" PRIu64 " uid=%u",
@@ -276,7 +275,7 @@ int gm_share_handle(struct gm_connection *c, const struct gm_request *r)
 	int error;
 
 	memcpy(&ask, r->body, sizeof(ask));
-	error = judge_name(c, ask.name, sizeof(ask.name));
+	error = gm_shared_judge_name(c, ask.name, sizeof(ask.name));
 	if (error == 0)
 		error = judge_form(c, r, &ask);
 	if (error == 0)
@@ -285,18 +284,17 @@ int gm_share_handle(struct gm_connection *c, const struct gm_request *r)
 		return error;
 	memcpy(uids, r->tail + ask.n_buffers * sizeof(uint64_t),
 	       ask.n_uids * sizeof(uids[0]));
-	if (c->server->d->config.cuda_share != GM_CONFIG_SHARE_ANY &&
-	    is_for_others(c, &ask, uids))
-		return gm_connection_bad(
-			c, -EPERM,
-			"sessions share with their own uid here; the "
-			"administrator may set share = any in [cuda] of "
-			"gpumapd.conf");
-	if (find(c->server, ask.name))
+	error = is_for_others(c, &ask, uids) ? gm_shared_judge_others(c) : 0;
+	if (error)
+		return error;
+	if (gm_shared_find(c->server, ask.name))
 		return gm_connection_bad(c, -EEXIST,
 					 "%s is shared already: open it, or "
 					 "take another name",
 					 ask.name);
+	error = gm_share_claims_judge(c, ask.name);
+	if (error)
+		return error;
 	return publish(c, r, &ask, uids);
 }
 
@@ -357,7 +355,7 @@ int gm_share_open_handle(struct gm_connection *c, const struct gm_request *r)
 	int error;
 
 	memcpy(&ask, r->body, sizeof(ask));
-	error = judge_name(c, ask.name, sizeof(ask.name));
+	error = gm_shared_judge_name(c, ask.name, sizeof(ask.name));
 	if (error)
 		return error;
 	if (ask.flags & ~GPUMAP_SHARE_READ_ONLY || ask.reserved)
@@ -365,7 +363,7 @@ int gm_share_open_handle(struct gm_connection *c, const struct gm_request *r)
 					 "flags %#x to open a share are not "
 					 "known",
 					 ask.flags);
-	shared = find(c->server, ask.name);
+	shared = gm_shared_find(c->server, ask.name);
 	error = judge_open(c, &ask, shared);
 	if (error == 0)
 		error = gm_lent_judge_count(c);

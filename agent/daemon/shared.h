@@ -4,8 +4,8 @@
 /*
  * shared - one name, what it means, and who holds it.
  *
- * Of shares.c, which keeps them, and of share_asks.c, which judges who may have
- * one.
+ * Of shares.c, which keeps them, of share_asks.c, which judges who may have one,
+ * and of share_claims.c, which keeps names free until there is one.
  */
 #ifndef GM_SHARED_H
 #define GM_SHARED_H
@@ -41,6 +41,18 @@ struct gm_shared {
 	char name[GPUMAP_NAME_MAX + 1];
 };
 
+/* What has this name, or NULL. */
+struct gm_shared *gm_shared_find(const struct gm_control_server *s,
+				 const char *name);
+
+/* The name of a request of a session's.  Returns 0, or -EINVAL with the reason. */
+int gm_shared_judge_name(struct gm_connection *c, const char *name,
+			 size_t bytes);
+
+/* May other users than its own have what a session shares?  Returns 0, or -EPERM
+ * with the reason. */
+int gm_shared_judge_others(struct gm_connection *c);
+
 /* The holder that this session is of it, or NULL. */
 struct gm_share_holder *gm_shared_holder(const struct gm_session *session,
 					 const struct gm_shared *shared);
@@ -51,6 +63,17 @@ int gm_shared_hold(struct gm_shared *shared, struct gm_session *session,
 
 /* One holder less; the last one frees it. */
 void gm_shared_leave(struct gm_share_holder *holder);
+
+/* The name is free, whoever holds it; what was imported stays. */
+void gm_shared_end(struct gm_shared *shared, const char *why);
+
+/* May this session share by that name?  Returns 0, or -EEXIST with who is about
+ * to. */
+int gm_share_claims_judge(struct gm_connection *c, const char *name);
+
+/* It has shared so, or will not; and all of one that is being freed. */
+void gm_share_claims_drop(struct gm_session *session, const char *name);
+void gm_share_claims_leave(struct gm_session *session);
 
 /* One that nobody holds, and that has no buffers. */
 void gm_shared_free(struct gm_shared *shared);

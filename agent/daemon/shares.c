@@ -26,6 +26,19 @@ static void let_go(struct gm_share_holder *holder)
 	free(holder);
 }
 
+struct gm_shared *gm_shared_find(const struct gm_control_server *s,
+				 const char *name)
+{
+	struct gm_shared *shared;
+
+	TAILQ_FOREACH(shared, &s->shares, entry)
+	{
+		if (strcmp(shared->name, name) == 0)
+			break;
+	}
+	return shared;
+}
+
 void gm_shared_free(struct gm_shared *shared)
 {
 	struct gm_control_server *s = shared->server;
@@ -41,7 +54,7 @@ void gm_shared_free(struct gm_shared *shared)
 }
 
 /* The name is free; whoever has imported something keeps that. */
-static void end(struct gm_shared *shared, const char *why)
+void gm_shared_end(struct gm_shared *shared, const char *why)
 {
 	struct gm_share_holder *holder;
 
@@ -66,7 +79,7 @@ void gm_shared_leave(struct gm_share_holder *holder)
 
 	let_go(holder);
 	if (shared->n_holders == 0)
-		end(shared, "nobody holds it any more");
+		gm_shared_end(shared, "nobody holds it any more");
 }
 
 void gm_shares_leave(struct gm_session *session)
@@ -75,6 +88,7 @@ void gm_shares_leave(struct gm_session *session)
 
 	while ((holder = TAILQ_FIRST(&session->shares)))
 		gm_shared_leave(holder);
+	gm_share_claims_leave(session);
 }
 
 struct gm_share_holder *gm_shared_holder(const struct gm_session *session,
@@ -158,8 +172,9 @@ void gm_shares_worker_gone(struct gm_daemon *d, uint32_t row)
 	for (shared = TAILQ_FIRST(&d->server->shares); shared; shared = next) {
 		next = TAILQ_NEXT(shared, entry);
 		if (is_of_row(shared, row))
-			end(shared, is_barred ? "a row of it has left service"
-					      : "a worker of it has ended");
+			gm_shared_end(shared,
+				      is_barred ? "a row of it has left service"
+						: "a worker of it has ended");
 	}
 }
 

@@ -16,6 +16,7 @@
  *	freed the buffer
  *	the last of those who hold it  is free    is given back, once nobody
  *	                                          has it imported or mapped
+ *	SHARE_END is asked for         is free    likewise
  *	the worker of a host's row     stays      stays as it was written; what
  *	                                          was imported is stale, and may
  *	                                          be imported anew
@@ -28,6 +29,9 @@
  * Two of these at once are one after the other, for all happen in the loop; and
  * none needs anything of who died.  That a name is free does not wait for the
  * memory: who imported keeps it, and it is charged until then, see exports.h.
+ *
+ * A session may claim a name for what it is about to share, so that of two that
+ * would make the same thing only one does.  A claim means nothing to who opens.
  *
  * What is shared read-only nobody who opens it can write: workers judge, a host's
  * memory is sealed against new mappings that could, and descriptors of a card's
@@ -45,7 +49,7 @@ struct gm_shared;
 
 TAILQ_HEAD(gm_share_holder_list, gm_share_holder);
 
-/* A session that is being freed holds nothing any more. */
+/* A session that is being freed holds nothing, and claims nothing, any more. */
 void gm_shares_leave(struct gm_session *session);
 
 /* Does this session hold what the export is shared as? */
@@ -67,6 +71,8 @@ bool gm_shares_need_worker(const struct gm_daemon *d, uint32_t row);
 int gm_share_handle(struct gm_connection *c, const struct gm_request *r);
 int gm_share_open_handle(struct gm_connection *c, const struct gm_request *r);
 int gm_share_close_handle(struct gm_connection *c, const struct gm_request *r);
+int gm_share_claim_handle(struct gm_connection *c, const struct gm_request *r);
+int gm_share_end_handle(struct gm_connection *c, const struct gm_request *r);
 int gm_shares_handle(struct gm_connection *c, const struct gm_request *r);
 
 #endif

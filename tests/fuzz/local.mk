@@ -50,6 +50,14 @@ gm_fuzz += %reldir%/fuzz_mask_tensor
 %canon_reldir%_fuzz_mask_tensor_LDADD = agent/mask/libmask.la \
 	agent/plan/libplan.la
 
+gm_fuzz += %reldir%/fuzz_model_table
+%canon_reldir%_fuzz_model_table_SOURCES = %reldir%/fuzz_model_table.c \
+	%reldir%/fuzz.h $(gm_fuzz_main)
+%canon_reldir%_fuzz_model_table_CPPFLAGS = $(AM_CPPFLAGS) \
+	-DFUZZ_NAME='"model_table"'
+%canon_reldir%_fuzz_model_table_LDFLAGS = $(gm_fuzz_ldflags)
+%canon_reldir%_fuzz_model_table_LDADD = lib/libclient.la shm/libshm.la
+
 gm_fuzz += %reldir%/fuzz_npy
 %canon_reldir%_fuzz_npy_SOURCES = %reldir%/fuzz_npy.c \
 	%reldir%/fuzz_mask.h %reldir%/fuzz_plan.h %reldir%/fuzz.h \

@@ -1,0 +1,294 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * A model by a name.  Who would load one claims the name first: of several one
+ * loads, the others wait, and find it when it is there.
+ *
+ * What loading it asked the agent for is not what the caller has asked for last:
+ * what was said of that stays.
+ */
+
+#include "lib/model_table.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "lib/shares.h"
+
+/* ---- what the agent is asked ------------------------------------------- */
+
+static int request_claim(struct gpumap_model *m, uint32_t flags)
+{
+	struct gm_share_claim body = { .flags = flags };
+	struct gm_call call = { .type = GM_CONTROL_SHARE_CLAIM,
+				.body = &body,
+				.body_bytes = sizeof(body) };
+	int ret;
+
+	memcpy(body.name, m->name.text, sizeof(body.name));
+	ret = gm_session_call(m->session, &call, 0);
+	/* An agent that does not know of claims. */
+	return ret == -E2BIG ? -EOPNOTSUPP : ret;
+}
+
+void gm_model_unname(struct gpumap_model *model)
+{
+	struct gm_model_name *name = &model->name;
+	char why[GM_WHY];
+
+	memcpy(why, gpumap_refusal(model->session->map), sizeof(why));
+	if (name->share != 0)
+		gpumap_share_close(model->session, name->share);
+	if (name->claimed)
+		request_claim(model, GM_CLAIM_DROP);
+	name->share = 0;
+	name->claimed = false;
+	gm_map_refuse(model->session->map, why);
+}
+
+/* ---- what others have loaded ------------------------------------------- */
+
+/* Rows and bytes of its buffers. */
+static int look_at(struct gpumap_model *m, const struct gpumap_share_info *info)
+{
+	struct gpumap_export_info part = { .size = sizeof(part) };
+	int ret = 0;
+
+	m->buffers = calloc(info->n_buffers, sizeof(*m->buffers));
+	if (m->buffers == NULL)
+		return -ENOMEM;
+	m->n_buffers = info->n_buffers;
+	for (uint32_t i = 0; ret == 0 && i < m->n_buffers; i++) {
+		ret = gpumap_share_buffer(m->session, m->name.share, i, &part,
+					  NULL);
+		m->buffers[i].bytes = part.bytes;
+		m->buffers[i].row = part.row;
+	}
+	return ret;
+}
+
+static uint32_t incarnation_of(const struct gpumap_session *s, uint32_t row)
+{
+	const struct gm_pair *pair = s->pairs[row];
+
+	return pair != NULL ? gm_get(&pair->queue->incarnation) : 0;
+}
+
+static int import(struct gpumap_model *m, uint32_t i)
+{
+	struct gm_model_buffer *buffer = &m->buffers[i];
+	struct gm_pair *pair;
+	int ret = gm_session_pair(m->session, buffer->row, &pair);
+
+	/* Before: a worker that dies meanwhile is found out later. */
+	if (ret == 0) {
+		buffer->incarnation = incarnation_of(m->session, buffer->row);
+		ret = gpumap_share_buffer(m->session, m->name.share, i, NULL,
+					  &buffer->handle);
+	}
+	return ret;
+}
+
+static int take(struct gpumap_model *m)
+{
+	struct gpumap_share_info info = { .size = sizeof(info) };
+	int ret = gpumap_share_info(m->session, m->name.share, &info);
+
+	if (ret == 0)
+		ret = look_at(m, &info);
+	if (ret == 0)
+		ret = gm_model_table_read(m, info.about, info.about_bytes);
+	for (uint32_t i = 0; ret == 0 && i < m->n_buffers; i++)
+		ret = import(m, i);
+	return ret;
+}
+
+/* As if nothing had been taken. */
+static void clear(struct gpumap_model *m)
+{
+	gm_weights_free(&m->weights);
+	free(m->names);
+	free(m->places);
+	free(m->buffers);
+	m->names = NULL;
+	m->places = NULL;
+	m->buffers = NULL;
+	m->n_buffers = 0;
+	m->total = 0;
+}
+
+int gm_model_adopt(struct gpumap_model *model)
+{
+	struct gm_model_name *name = &model->name;
+	int ret = gpumap_share_open(model->session, name->text,
+				    name->flags & GPUMAP_SHARE_READ_ONLY,
+				    &name->share);
+
+	if (ret != 0)
+		return ret;
+	ret = take(model);
+	if (ret != 0) {
+		gm_model_unname(model);
+		clear(model);
+		return ret;
+	}
+	name->was_there = true;
+	model->loaded = model->total;
+	model->begun_ns = model->ended_ns = gm_now_ns();
+	model->state = GPUMAP_MODEL_LOADED;
+	return 0;
+}
+
+/* ---- who loads it ------------------------------------------------------ */
+
+static bool is_for_others(const struct gm_model_name *name)
+{
+	bool others = (name->flags & GPUMAP_SHARE_ANY_USER) != 0;
+
+	for (uint32_t i = 0; i < name->n_uids; i++)
+		others |= name->uids[i] != geteuid();
+	return others;
+}
+
+/* One of: it is there, it is ours to load, or somebody else is at it. */
+static int ask(struct gpumap_model *m)
+{
+	int ret =
+		request_claim(m, is_for_others(&m->name) ? GM_CLAIM_OTHERS : 0);
+
+	if (ret == -EBUSY) {
+		gm_reason_set(&m->why, 0, "%s",
+			      gpumap_refusal(m->session->map));
+		return 0;
+	}
+	m->why.text[0] = '\0';
+	if (ret == 0) {
+		m->name.claimed = true;
+		return gm_model_begin(m);
+	}
+	if (ret == -EEXIST) {
+		ret = gm_model_adopt(m);
+		if (ret == -ENOENT && m->name.share == 0)
+			ret = 0; /* it has just ended: again */
+	}
+	return ret;
+}
+
+void gm_model_ask(struct gpumap_model *model)
+{
+	uint64_t now = gm_now_ns();
+	char why[GM_WHY];
+	int ret;
+
+	if (now - model->name.asked_ns < GM_MODEL_ASK_NS)
+		return;
+	model->name.asked_ns = now;
+	memcpy(why, gpumap_refusal(model->session->map), sizeof(why));
+	ret = ask(model);
+	if (ret != 0 && model->why.text[0] == '\0')
+		gm_reason_set(&model->why, ret, "%s",
+			      gpumap_refusal(model->session->map));
+	if (ret != 0)
+		gm_model_fail(model, ret);
+	gm_map_refuse(model->session->map, why);
+}
+
+/* ---- for others -------------------------------------------------------- */
+
+int gm_model_judge_name(struct gpumap_model *model)
+{
+	void *table;
+	uint64_t bytes;
+	int ret;
+
+	if (model->n_buffers > GPUMAP_SHARE_BUFFERS_MAX)
+		return gm_reason_set(&model->why, -E2BIG,
+				     "it takes %u buffers, and a share has at "
+				     "most %u; load it without a name",
+				     model->n_buffers,
+				     GPUMAP_SHARE_BUFFERS_MAX);
+	ret = gm_model_table_make(model, &table, &bytes);
+	if (ret == 0)
+		free(table);
+	return ret;
+}
+
+int gm_model_export(struct gpumap_model *model)
+{
+	uint32_t flags = GM_EXPORT_NAMED;
+	uint64_t id;
+	int ret = 0;
+
+	if ((model->name.flags & GPUMAP_SHARE_READ_ONLY) != 0)
+		flags |= GM_EXPORT_READ_ONLY;
+	for (uint32_t i = 0; ret == 0 && i < model->n_buffers; i++) {
+		struct gm_buffer *b = gm_buffer_find(model->session,
+						     model->buffers[i].handle);
+
+		ret = b != NULL
+			      ? gm_buffer_export(model->session, b, flags, &id)
+			      : -ESTALE;
+	}
+	return ret;
+}
+
+int gm_model_publish(struct gpumap_model *model)
+{
+	struct gm_model_name *name = &model->name;
+	struct gpumap_share_request request = { .size = sizeof(request),
+						.name = name->text,
+						.n_buffers = model->n_buffers,
+						.flags = name->flags,
+						.uids = name->uids,
+						.n_uids = name->n_uids };
+	uint64_t *handles = calloc(model->n_buffers, sizeof(*handles));
+	void *table;
+	int ret = -ENOMEM;
+
+	if (handles != NULL)
+		ret = gm_model_table_make(model, &table, &request.about_bytes);
+	if (ret == 0) {
+		for (uint32_t i = 0; i < model->n_buffers; i++) {
+			struct gm_model_buffer *b = &model->buffers[i];
+
+			handles[i] = b->handle;
+			b->incarnation = incarnation_of(model->session, b->row);
+		}
+		request.buffers = handles;
+		request.about = table;
+		ret = gpumap_share(model->session, &request, &name->share);
+		free(table);
+	}
+	free(handles);
+	name->claimed = name->claimed && ret != 0;
+	return ret;
+}
+
+/* ---- when a worker has died -------------------------------------------- */
+
+int gpumap_model_renew(struct gpumap_model *model)
+{
+	struct gpumap_session *s = model->session;
+	int ret = s != NULL ? gm_session_usable(s) : -ECONNRESET;
+
+	if (ret == 0 && model->state != GPUMAP_MODEL_LOADED)
+		return -EAGAIN;
+	if (ret == 0 && model->name.share == 0)
+		return -EINVAL;
+	for (uint32_t i = 0; ret == 0 && i < model->n_buffers; i++) {
+		struct gm_model_buffer *b = &model->buffers[i];
+
+		if (incarnation_of(s, b->row) == b->incarnation)
+			continue;
+		ret = gpumap_buffer_free(s, b->handle);
+		if (ret == -ESTALE)
+			ret = 0; /* by an earlier call that failed */
+		if (ret == 0)
+			ret = import(model, i);
+	}
+	return ret;
+}

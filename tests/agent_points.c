@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 
 #include "dice.h"
-#include "load_story.h"
+#include "shards.h"
 #include "stage.h"
 
 #define ROWS  2u
@@ -57,6 +57,10 @@ static const struct {
 	{ "export_abandoned", AGENT, false },
 	{ "crossing_open", AGENT, false },
 	{ "crossing_gone", AGENT, false },
+	{ "share_claimed", AGENT, false },
+	{ "share_made", AGENT, false },
+	{ "share_opened", AGENT, false },
+	{ "share_ended", AGENT, false },
 	{ "session_opened", AGENT, false },
 	{ "session_queue_opened", AGENT, false },
 	{ "session_ended", AGENT, false },
@@ -66,18 +70,26 @@ static const struct {
 	{ "submit_entry_visible", CLIENT, false },
 	{ "submit_second_visible", CLIENT, false },
 	{ "submit_done", CLIENT, false },
+	{ "model_submitted", CLIENT, false },
 };
 
 #define MARKS (sizeof(marks) / sizeof(marks[0]))
 
+static const struct shard_tensor tensors[] = {
+	{ "a", "U8", "[5]", 5, 0, false },
+	{ "b", "U8", "[200000]", 200000, 0, false },
+};
+
 static struct agent agent;
 static int file; /* of BYTES */
+static struct shards model;
 
 /* ---- a client's life ----------------------------------------------------- */
 
 struct player {
 	struct gpumap_session *own, *other;
 	uint64_t file, buffers[ROWS], export_id, imported;
+	struct gpumap_model *loaded, *found;
 	char *from, *to, *seen; /* BYTES each, the last in the other's arena */
 	bool right;             /* all bytes were */
 	const char *at;         /* what it was about */
@@ -185,6 +197,41 @@ static int share(struct player *p)
 	return ret;
 }
 
+/* A model, which the other session finds by its name. */
+static int name(struct player *p)
+{
+	static const uint32_t row;
+	struct gpumap_model_opts opts = {
+		.size = sizeof(opts),
+		.path = model.path,
+		.rows = &row,
+		.n_rows = 1,
+		.name = "points",
+		.share_flags = GPUMAP_SHARE_READ_ONLY,
+	};
+	struct gpumap_tensor t = { .size = sizeof(t) };
+	struct gpumap_job job = { .op = GPUMAP_OP_COPY, .dst = p->seen };
+	int ret = gpumap_load_model(p->own, &opts, &p->loaded);
+
+	p->at = "to name";
+	if (ret == 0)
+		ret = gpumap_model_wait(p->loaded,
+					story_now() + STORY_LIMIT_NS);
+	if (ret == 0)
+		ret = gpumap_model_open(p->other, "points",
+					GPUMAP_SHARE_READ_ONLY, &p->found);
+	if (ret == 0)
+		ret = gpumap_model_find(p->found, "b", &t);
+	job.n = t.bytes;
+	job.src_buffer = t.buffer;
+	job.src_at = t.at;
+	if (ret == 0)
+		ret = load_run(p->other, 0, &job);
+	if (ret == 0)
+		p->right &= shards_match(&model, 1, p->seen, 0, t.bytes);
+	return ret;
+}
+
 /* Out to the rows, and back. */
 static int spread(struct player *p)
 {
@@ -224,6 +271,12 @@ static int give_back(struct player *p)
 
 	p->at = "to give back";
 	if (ret == 0)
+		ret = gpumap_model_free(p->loaded);
+	p->loaded = NULL;
+	if (ret == 0)
+		ret = gpumap_model_free(p->found);
+	p->found = NULL;
+	if (ret == 0)
 		ret = gpumap_forget(p->own, p->file);
 	for (uint32_t row = 0; ret == 0 && row < ROWS; row++)
 		ret = gpumap_buffer_free(p->own, p->buffers[row]);
@@ -244,11 +297,15 @@ static int play(struct gpumap *map, struct player *p)
 	if (ret == 0)
 		ret = share(p);
 	if (ret == 0)
+		ret = name(p);
+	if (ret == 0)
 		ret = spread(p);
 	if (ret == 0)
 		ret = give_back(p);
 	gpumap_session_close(p->other);
 	gpumap_session_close(p->own);
+	gpumap_model_free(p->found);
+	gpumap_model_free(p->loaded);
 	return ret;
 }
 
@@ -335,6 +392,8 @@ static void all_is_well(bool worker_died)
 		EQ(story_holds((pid_t)story_device(map, row).worker_pid,
 			       "agent-load."),
 		   0);
+	OK(shards_let_go(map));
+	EQ(gpumap_shares(map, NULL, 0), 0);
 	gpumap_detach(map);
 }
 
@@ -426,6 +485,7 @@ int main(void)
 		rounds = (int)MARKS;
 	stage_make(&agent, CONFIG);
 	file = load_file(".", BYTES);
+	model = shards_make(tensors, 2, 1);
 	for (int round = 0; round < rounds; round++) {
 		int failures = tap_failures;
 		size_t k = (size_t)round % MARKS;
@@ -446,6 +506,7 @@ int main(void)
 	EQ(missed, 0);
 	NOTE("somebody died in %d of %d lives", died, rounds);
 	close(file);
+	shards_remove(&model);
 	stage_end(&agent);
 	return tap_done();
 }

@@ -36,7 +36,7 @@ static const char *break_contract(struct hostile *h, struct gm_entry *entry)
 		entry->op =
 			(uint8_t)(GPUMAP_OP_MASK_BOOL + 1 +
 				  hostile_below(h, 255 - GPUMAP_OP_MASK_BOOL));
-	while (entry->op == GPUMAP_OP_LOAD);
+	while (entry->op >= GPUMAP_OP_LOAD && entry->op <= GPUMAP_OP_RECV);
 	return "an unknown operation";
 }
 

@@ -9,6 +9,7 @@ noinst_LTLIBRARIES += %reldir%/libbench.la
 %canon_reldir%_libbench_la_SOURCES += %reldir%/lookup.c %reldir%/lookup.h
 %canon_reldir%_libbench_la_SOURCES += %reldir%/peer.c %reldir%/peer.h
 %canon_reldir%_libbench_la_SOURCES += %reldir%/raw.c %reldir%/raw.h
+%canon_reldir%_libbench_la_SOURCES += %reldir%/reads.c %reldir%/reads.h
 %canon_reldir%_libbench_la_SOURCES += %reldir%/series.c %reldir%/series.h
 %canon_reldir%_libbench_la_SOURCES += %reldir%/ticks.c %reldir%/ticks.h
 %canon_reldir%_libbench_la_CFLAGS = $(AM_CFLAGS) $(GM_BENCH_CFLAGS)

@@ -145,7 +145,7 @@ int gm_ctl_bench(struct gm_ctl *ctl)
 		{ "trip_", gm_bench_trips },      { "depth_", gm_bench_trips },
 		{ "parked_", gm_bench_sleep },    { "wakes_", gm_bench_sleep },
 		{ "sessions_", gm_bench_crowd },  { "beside_", gm_bench_crowd },
-		{ "scatter_", gm_bench_scatter },
+		{ "scatter_", gm_bench_scatter }, { "load_", gm_bench_load },
 	};
 	struct gm_bench bench = { .ctl = ctl, .rounds = ROUNDS };
 	int (*last)(struct gm_bench *) = NULL;

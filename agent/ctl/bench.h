@@ -48,5 +48,6 @@ int gm_bench_trips(struct gm_bench *bench);
 int gm_bench_sleep(struct gm_bench *bench);
 int gm_bench_crowd(struct gm_bench *bench);
 int gm_bench_scatter(struct gm_bench *bench);
+int gm_bench_load(struct gm_bench *bench);
 
 #endif

@@ -6,6 +6,7 @@ bin_PROGRAMS += %reldir%/gpumapctl
 %canon_reldir%_gpumapctl_SOURCES = %reldir%/clock.h %reldir%/ctl.h
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/batch.c %reldir%/batch.h
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/bench.c %reldir%/bench.h
+%canon_reldir%_gpumapctl_SOURCES += %reldir%/bench_load.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/bench_read.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/bench_crowd.c
 %canon_reldir%_gpumapctl_SOURCES += %reldir%/bench_scatter.c
@@ -32,4 +33,4 @@ bin_PROGRAMS += %reldir%/gpumapctl
 %canon_reldir%_gpumapctl_LDADD = agent/bench/libbench.la \
 	agent/mask/libmask.la agent/plan/libplan.la agent/mesh/libmesh.la \
 	shm/libshm.la lib/libgpumap.la \
-	$(JANSSON_LIBS) -lpthread
+	$(JANSSON_LIBS) $(URING_LIBS) -lpthread

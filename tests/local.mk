@@ -1073,6 +1073,9 @@ GM_TORTURE += %reldir%/agent_model_share
 	%reldir%/ctl.h $(gm_cuda_story)
 %canon_reldir%_agent_cuda_model_share_LDADD = $(gm_cuda_story_libs) \
 	$(JANSSON_LIBS)
+gm_tests += %reldir%/agent_crowd
+%canon_reldir%_agent_crowd_SOURCES = %reldir%/agent_crowd.c $(gm_story)
+%canon_reldir%_agent_crowd_LDADD = $(gm_story_libs)
 gm_tests += %reldir%/test_model_table
 %canon_reldir%_test_model_table_SOURCES = %reldir%/test_model_table.c \
 	%reldir%/tap.h

@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 
 #include "collective.h"
+#include "stage.h"
 
 #define RANKS 3u
 #define BATCH 6u /* collectives under way at once */
@@ -348,6 +349,118 @@ static void the_agent_is_killed(void)
 	tell("the agent was killed");
 }
 
+/* ---- marked points -------------------------------------------------------- */
+
+static bool begin(void)
+{
+	return OK((map = story_attach(&agent))) &&
+	       EQ(gpumap_session_open(map, NULL, &session), 0) &&
+	       collective_open(session, "ranks", BATCH * BYTES, &group);
+}
+
+/* Until somebody has died, and what comes after that is right. */
+static void use_until_right(const char *ticket)
+{
+	uint64_t until = story_now() + STORY_LIMIT_NS;
+	int well = 0;
+
+	for (int round = 0; well < 2 && story_now() < until; round++) {
+		memset(&sum, 0, sizeof(sum));
+		submit_all(round, 0);
+		collect_all(round, 0);
+		EQ(sum.unborn + sum.lost + sum.odd + sum.wrong, 0);
+		well = sum.ended[0] == 0 && access(ticket, F_OK) != 0 ? well + 1
+								      : 0;
+		if (!reopen())
+			break;
+	}
+	EQ(access(ticket, F_OK), -1);
+	OK(well >= 2);
+}
+
+/* One that is had while its worker dies may be refused. */
+static bool begin_at(void)
+{
+	uint64_t until = story_now() + STORY_LIMIT_NS;
+	int ret;
+
+	group = (struct ranks){ 0 };
+	if (!OK((map = story_attach(&agent))) ||
+	    !EQ(gpumap_session_open(map, NULL, &session), 0))
+		return false;
+	do
+		ret = gpumap_comm_open(session, "ranks", NULL, &group.comm);
+	while (ret == -ESTALE && story_now() < until);
+	group.session = session;
+	group.n = RANKS;
+	for (uint32_t r = 0; r < RANKS; r++) {
+		void *memory = NULL;
+
+		EQ(gpumap_alloc(session, r, BATCH * BYTES, &memory), 0);
+		group.memory[r] = memory;
+	}
+	return EQ(ret, 0);
+}
+
+static void workers_may_die_at_any_point(void)
+{
+	static const char *const points[] = { "group_joined", "group_came_on",
+					      "group_waits", "group_ending",
+					      "group_forgotten" };
+	static const char config[] = "[host]\nrows = 3\n"
+				     "[worker]\nuser = root\n";
+
+	if (!stage_has_points())
+		return;
+	for (size_t i = 0; i < sizeof(points) / sizeof(points[0]); i++) {
+		char ticket[128];
+
+		stage_death(&agent, config, points[i], ticket);
+		if (OK(agent_start(&agent)) && begin_at())
+			use_until_right(ticket);
+		gpumap_session_close(session);
+		stage_buried(&agent, map, ticket);
+	}
+	memset(&sum, 0, sizeof(sum));
+}
+
+/* The next agent knows nothing of it, and has nothing of it. */
+static void the_agent_may_die_at_any_point(void)
+{
+	static const char *const points[] = { "comm_open", "comm_gone" };
+	static const char config[] = "[host]\nrows = 3\n"
+				     "[worker]\nuser = root\n";
+
+	if (!stage_has_points())
+		return;
+	for (size_t i = 0; i < sizeof(points) / sizeof(points[0]); i++) {
+		struct gpumap_comm *comm = NULL;
+		char ticket[128];
+		int ret;
+
+		stage_death(&agent, config, points[i], ticket);
+		if (!OK(agent_start(&agent)) ||
+		    !OK((map = story_attach(&agent))) ||
+		    !EQ(gpumap_session_open(map, NULL, &session), 0))
+			return;
+		ret = gpumap_comm_open(session, "ranks", NULL, &comm);
+		EQ(ret, i == 0 ? -ECONNRESET : 0);
+		EQ(gpumap_comm_close(comm), i == 0 ? 0 : -ECONNRESET);
+		EQ(agent_wait(&agent), -SIGKILL);
+		gpumap_session_close(session);
+		gpumap_detach(map);
+		agent.env[STAGE_ENV] = NULL;
+		if (!OK(agent_start(&agent)) || !begin())
+			return;
+		submit_all(3, 0);
+		collect_all(3, 0);
+		EQ(sum.ended[1], (int)BATCH);
+		memset(&sum, 0, sizeof(sum));
+		gpumap_session_close(session);
+		stage_buried(&agent, map, ticket);
+	}
+}
+
 int main(void)
 {
 	agent_make(&agent, "[host]\nrows = 3\n");
@@ -367,7 +480,12 @@ int main(void)
 	a_client_is_killed();
 	the_agent_is_killed();
 	gpumap_session_close(session);
-	story_finish(&agent, map);
+	gpumap_detach(map);
+	EQ(agent_kill(&agent, SIGTERM), 0);
+	workers_may_die_at_any_point();
+	the_agent_may_die_at_any_point();
+	if (tap_failures)
+		agent_show_log(&agent);
 	agent_remove(&agent);
 	return tap_done();
 }

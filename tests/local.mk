@@ -888,12 +888,17 @@ gm_tests += %reldir%/agent_collective
 %canon_reldir%_agent_collective_LDADD = $(gm_story_libs) \
 	agent/cuda/libcu.la -lm
 %canon_reldir%_agent_collective_death_SOURCES = \
-	%reldir%/agent_collective_death.c \
+	%reldir%/agent_collective_death.c %reldir%/stage.h \
 	%reldir%/collective.h %reldir%/combine_ref.h %reldir%/dice.h \
 	%reldir%/operators_ref.c %reldir%/operators_ref.h \
 	%reldir%/operators_trial.h $(gm_story)
 %canon_reldir%_agent_collective_death_LDADD = $(gm_story_libs) \
 	agent/cuda/libcu.la -lm
+gm_tests += %reldir%/agent_collective_raw
+%canon_reldir%_agent_collective_raw_SOURCES = \
+	%reldir%/agent_collective_raw.c %reldir%/dice.h $(gm_story)
+%canon_reldir%_agent_collective_raw_LDADD = %reldir%/libraw.la \
+	$(gm_story_libs) shm/libshm.la
 %canon_reldir%_agent_waits_SOURCES = %reldir%/agent_waits.c \
 	%reldir%/dice.h $(gm_story)
 %canon_reldir%_agent_waits_LDADD = $(gm_story_libs)

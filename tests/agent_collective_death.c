@@ -42,6 +42,13 @@ static struct {
 	struct story_times back;
 } sum;
 
+static void close_all(void)
+{
+	gpumap_comm_close(group.comm);
+	group.comm = NULL;
+	gpumap_session_close(session);
+}
+
 static pid_t worker_of(uint32_t row)
 {
 	return (pid_t)story_device(map, row).worker_pid;
@@ -418,7 +425,7 @@ static void workers_may_die_at_any_point(void)
 		stage_death(&agent, config, points[i], ticket);
 		if (OK(agent_start(&agent)) && begin_at())
 			use_until_right(ticket);
-		gpumap_session_close(session);
+		close_all();
 		stage_buried(&agent, map, ticket);
 	}
 	memset(&sum, 0, sizeof(sum));
@@ -456,7 +463,7 @@ static void the_agent_may_die_at_any_point(void)
 		collect_all(3, 0);
 		EQ(sum.ended[1], (int)BATCH);
 		memset(&sum, 0, sizeof(sum));
-		gpumap_session_close(session);
+		close_all();
 		stage_buried(&agent, map, ticket);
 	}
 }
@@ -479,7 +486,7 @@ int main(void)
 	a_worker_stops();
 	a_client_is_killed();
 	the_agent_is_killed();
-	gpumap_session_close(session);
+	close_all();
 	gpumap_detach(map);
 	EQ(agent_kill(&agent, SIGTERM), 0);
 	workers_may_die_at_any_point();

@@ -98,7 +98,7 @@ static int neighbours(void)
 					     .op = GPUMAP_OP_BARRIER };
 	uint64_t until = story_now() + STORY_LIMIT_NS;
 	struct gpumap_session *s;
-	struct gpumap_comm *comm;
+	struct gpumap_comm *comm = NULL;
 	struct gpumap_done done;
 	int wrong = 0;
 
@@ -109,6 +109,7 @@ static int neighbours(void)
 		wrong += gpumap_collective(comm, &barrier) != 0 ||
 			 gpumap_wait(s, &done, 1, until) != 1 ||
 			 done.status != 0;
+	wrong += gpumap_comm_close(comm) != 0;
 	gpumap_session_close(s);
 	return wrong;
 }

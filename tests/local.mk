@@ -651,6 +651,11 @@ gm_tests += %reldir%/agent_ctl_mesh
 	%reldir%/ctl.h %reldir%/tap.h
 %canon_reldir%_agent_ctl_mesh_LDADD = %reldir%/libagent.la \
 	lib/libgpumap.la $(JANSSON_LIBS)
+gm_tests += %reldir%/agent_ctl_collective
+%canon_reldir%_agent_ctl_collective_SOURCES = \
+	%reldir%/agent_ctl_collective.c %reldir%/ctl.h %reldir%/tap.h
+%canon_reldir%_agent_ctl_collective_LDADD = %reldir%/libagent.la \
+	lib/libgpumap.la $(JANSSON_LIBS)
 
 gm_tests += %reldir%/agent_stuck
 GM_TORTURE += %reldir%/agent_stuck

@@ -138,6 +138,7 @@ int gm_ctl_publish(struct gm_ctl *ctl);
 int gm_ctl_release(struct gm_ctl *ctl);
 int gm_ctl_load(struct gm_ctl *ctl);
 int gm_ctl_scatter(struct gm_ctl *ctl);
+int gm_ctl_collective(struct gm_ctl *ctl);
 int gm_ctl_bench(struct gm_ctl *ctl);
 int gm_ctl_split(struct gm_ctl *ctl);
 int gm_ctl_spec(struct gm_ctl *ctl);

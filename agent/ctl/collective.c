@@ -1,0 +1,278 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * A collective over a group of a mesh that checks itself: every element that every
+ * rank gets is compared with what this process computes, so a rank that drops,
+ * repeats or misplaces something is named.
+ */
+
+#include "agent/ctl/ctl.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "agent/ctl/clock.h"
+
+#define DEFAULT_BYTES (UINT64_C(16) << 20)
+#define LIMIT_NS      UINT64_C(60000000000) /* of one of them */
+
+static const struct kind {
+	const char *name;
+	uint32_t op;
+} kinds[] = {
+	{ "all_reduce", GPUMAP_OP_ALL_REDUCE },
+	{ "all_gather", GPUMAP_OP_ALL_GATHER },
+	{ "reduce_scatter", GPUMAP_OP_REDUCE_SCATTER },
+	{ "broadcast", GPUMAP_OP_BROADCAST },
+	{ "send", GPUMAP_OP_SEND },
+	{ "barrier", GPUMAP_OP_BARRIER },
+};
+
+#define N_KINDS (sizeof(kinds) / sizeof(kinds[0]))
+
+struct run {
+	const struct gm_ctl *ctl;
+	const struct kind *kind;
+	struct gpumap_session *session;
+	struct gpumap_comm *comm;
+	uint64_t n; /* elements, of the smaller of what a rank gives and gets */
+	uint64_t rounds;
+	uint64_t best_ns;
+	uint32_t ranks;
+	uint32_t rows[GPUMAP_COMM_RANKS_MAX];
+	struct gpumap_rank rank[GPUMAP_COMM_RANKS_MAX];
+};
+
+/* ---- what is right --------------------------------------------------------- */
+
+/* Small and large, of either sign; sums wrap. */
+static int32_t source(uint32_t rank, uint64_t i)
+{
+	return (int32_t)((uint32_t)(i * UINT64_C(2654435761) >> (i % 24)) +
+			 rank * 65537u);
+}
+
+static int32_t sum_of(const struct run *run, uint64_t i)
+{
+	uint32_t sum = 0;
+
+	for (uint32_t r = 0; r < run->ranks; r++)
+		sum += (uint32_t)source(r, i);
+	return (int32_t)sum;
+}
+
+/* Elements that each rank gives, and that rank @r gets. */
+static uint64_t given(const struct run *run)
+{
+	uint64_t parts =
+		run->kind->op == GPUMAP_OP_REDUCE_SCATTER ? run->ranks : 1;
+
+	return parts * run->n;
+}
+
+static uint64_t gotten(const struct run *run, uint32_t r)
+{
+	switch (run->kind->op) {
+	case GPUMAP_OP_BARRIER:
+		return 0;
+	case GPUMAP_OP_ALL_GATHER:
+		return run->ranks * run->n;
+	case GPUMAP_OP_BROADCAST:
+		return r == 0 ? 0 : run->n;
+	case GPUMAP_OP_SEND:
+		return r == 1 ? run->n : 0;
+	default:
+		return run->n;
+	}
+}
+
+static int32_t wanted(const struct run *run, uint32_t r, uint64_t i)
+{
+	switch (run->kind->op) {
+	case GPUMAP_OP_ALL_REDUCE:
+		return sum_of(run, i);
+	case GPUMAP_OP_REDUCE_SCATTER:
+		return sum_of(run, r * run->n + i);
+	case GPUMAP_OP_ALL_GATHER:
+		return source((uint32_t)(i / run->n), i % run->n);
+	default:
+		return source(0, i);
+	}
+}
+
+static int check(const struct run *run)
+{
+	for (uint32_t r = 0; r < run->ranks; r++) {
+		const int32_t *got = run->rank[r].recv;
+		uint64_t n = gotten(run, r);
+
+		for (uint64_t i = 0; i < n; i++) {
+			if (got[i] == wanted(run, r, i))
+				continue;
+			fprintf(stderr,
+				"gpumapctl: element %llu of rank %u is wrong; "
+				"it is row %u\n",
+				(unsigned long long)i, r, run->rows[r]);
+			return GM_EXIT_FAILED;
+		}
+	}
+	return GM_EXIT_OK;
+}
+
+/* ---- the collective -------------------------------------------------------- */
+
+static int set_up(struct run *run)
+{
+	const struct gm_ctl *ctl = run->ctl;
+	uint64_t most = run->n * sizeof(int32_t) * GPUMAP_COMM_RANKS_MAX;
+	struct gpumap_mesh_group group = { .size = sizeof(group) };
+	struct gpumap_session_opts opts = { .size = sizeof(opts),
+					    .flags = GPUMAP_SESSION_SPARSE };
+	int ret = gpumap_mesh_group(ctl->map, ctl->args[0], ctl->args[1],
+				    &group, NULL, NULL, 0);
+
+	if (ret == 0 || ret == -ENOBUFS)
+		most = run->n * sizeof(int32_t) * group.n;
+	opts.arena_bytes = most + run->n * sizeof(int32_t) + 65536;
+	ret = gpumap_session_open(ctl->map, &opts, &run->session);
+	if (ret != 0)
+		return gm_ctl_fail(ctl, ret, "open a session");
+	ret = gpumap_comm_open(run->session, ctl->args[0], ctl->args[1],
+			       &run->comm);
+	if (ret != 0)
+		return gm_ctl_fail(ctl, ret, "group \"%s\" of mesh \"%s\"",
+				   ctl->args[1], ctl->args[0]);
+	run->ranks = (uint32_t)gpumap_comm_rows(run->comm, run->rows,
+						GPUMAP_COMM_RANKS_MAX);
+	if (run->kind->op == GPUMAP_OP_SEND && run->ranks < 2) {
+		fputs("gpumapctl: a send needs two ranks\n", stderr);
+		return GM_EXIT_FAILED;
+	}
+	for (uint32_t r = 0; r < run->ranks; r++) {
+		uint64_t out = given(run) * sizeof(int32_t);
+		uint64_t in = gotten(run, r) * sizeof(int32_t);
+		void *memory;
+
+		ret = gpumap_alloc(run->session, run->rows[r], out, &memory);
+		run->rank[r].send = ret == 0 ? memory : NULL;
+		for (uint64_t i = 0; ret == 0 && i < given(run); i++)
+			((int32_t *)memory)[i] = source(r, i);
+		if (ret == 0 && in != 0)
+			ret = gpumap_alloc(run->session, run->rows[r], in,
+					   &run->rank[r].recv);
+		if (ret != 0)
+			return gm_ctl_fail(ctl, ret, "memory on row %u",
+					   run->rows[r]);
+	}
+	return GM_EXIT_OK;
+}
+
+static int once(struct run *run)
+{
+	uint64_t start = gm_clock_ns(), ns;
+	struct gpumap_collective what = { .size = sizeof(what),
+					  .op = run->kind->op,
+					  .dtype = GPUMAP_DTYPE_I32,
+					  .reduce = GPUMAP_REDUCE_SUM,
+					  .peer = 1,
+					  .n = run->n,
+					  .ranks = run->rank,
+					  .deadline_ns = start + LIMIT_NS };
+	struct gpumap_done done = { .status = 0 };
+	int ret;
+
+	ret = gpumap_collective(run->comm, &what);
+	if (ret == 0)
+		ret = gpumap_wait(run->session, &done, 1, GPUMAP_NO_DEADLINE);
+	ns = gm_clock_ns() - start;
+	if (ret < 0 || done.status != 0)
+		return gm_ctl_fail(run->ctl, ret < 0 ? ret : done.status, "%s",
+				   run->kind->name);
+	if (ns < run->best_ns)
+		run->best_ns = ns;
+	return check(run);
+}
+
+static void clear(const struct run *run)
+{
+	for (uint32_t r = 0; r < run->ranks; r++)
+		if (run->rank[r].recv != NULL)
+			memset(run->rank[r].recv, 0x55,
+			       gotten(run, r) * sizeof(int32_t));
+}
+
+static int show(const struct run *run)
+{
+	bool moves = run->kind->op != GPUMAP_OP_BARRIER;
+	uint64_t bytes = moves ? given(run) * sizeof(int32_t) : 0;
+	double rate = (double)bytes / (double)run->best_ns;
+	json_t *rows = json_array();
+	char size[32];
+
+	for (uint32_t r = 0; r < run->ranks; r++)
+		json_array_append_new(rows, json_integer(run->rows[r]));
+	if (run->ctl->json)
+		return gm_ctl_print(json_pack(
+			"{s:s, s:s, s:s, s:o, s:I, s:I, s:I, s:f, s:b}", "op",
+			run->kind->name, "mesh", run->ctl->args[0], "group",
+			run->ctl->args[1], "rows", rows, "bytes",
+			(json_int_t)bytes, "rounds", (json_int_t)run->rounds,
+			"best_ns", (json_int_t)run->best_ns,
+			"gigabytes_per_second", rate, "right", 1));
+	json_decref(rows);
+	for (uint32_t r = 0; r < run->ranks; r++)
+		printf("  rank %2u  row %3u\n", r, run->rows[r]);
+	printf("%s of %s from each of %u ranks: every element is right; best "
+	       "of %llu rounds %.3f ms, %.1f GB/s\n",
+	       run->kind->name, gm_ctl_size(bytes, size), run->ranks,
+	       (unsigned long long)run->rounds, (double)run->best_ns / 1e6,
+	       rate);
+	return GM_EXIT_OK;
+}
+
+static const struct kind *kind_of(const char *name)
+{
+	for (size_t i = 0; i < N_KINDS; i++)
+		if (strcmp(kinds[i].name, name) == 0)
+			return &kinds[i];
+	fprintf(stderr, "gpumapctl: --op is ");
+	for (size_t i = 0; i < N_KINDS; i++)
+		fprintf(stderr, "%s%s", kinds[i].name,
+			i + 2 < N_KINDS   ? ", "
+			: i + 1 < N_KINDS ? " or "
+					  : "");
+	fprintf(stderr, ", not \"%s\"\n", name);
+	return NULL;
+}
+
+int gm_ctl_collective(struct gm_ctl *ctl)
+{
+	struct run run = { .ctl = ctl, .best_ns = UINT64_MAX };
+	uint64_t bytes =
+		(ctl->given & GM_OPT_BYTES) ? ctl->bytes : DEFAULT_BYTES;
+	int ret;
+
+	run.kind = kind_of(ctl->op != NULL ? ctl->op : "all_reduce");
+	if (run.kind == NULL)
+		return GM_EXIT_USAGE;
+	run.n = bytes / sizeof(int32_t);
+	run.rounds = (ctl->given & GM_OPT_ROUNDS) ? ctl->rounds : 3;
+	if (run.n == 0 || bytes > UINT64_C(1) << 36 || run.rounds == 0) {
+		fputs("gpumapctl: nothing to do: --bytes and --rounds are at "
+		      "least one element and one\n",
+		      stderr);
+		return GM_EXIT_USAGE;
+	}
+	ret = set_up(&run);
+	for (uint64_t i = 0; ret == GM_EXIT_OK && i < run.rounds; i++) {
+		clear(&run);
+		ret = once(&run);
+	}
+	if (ret == GM_EXIT_OK)
+		ret = show(&run);
+	gpumap_comm_close(run.comm);
+	gpumap_session_close(run.session);
+	return ret;
+}

@@ -1,0 +1,80 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/* gpumapctl collective: right on every rank, in words and JSON, or said why not. */
+
+#include "ctl.h"
+
+static void collectives_are_right(void)
+{
+	static const struct {
+		const char *op;
+		json_int_t bytes;
+	} ops[] = {
+		{ "all_reduce", 1 << 20 }, { "all_gather", 1 << 20 },
+		{ "broadcast", 1 << 20 },  { "reduce_scatter", 3 << 20 },
+		{ "send", 1 << 20 },       { "barrier", 0 },
+	};
+
+	for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
+		const json_t *rows;
+		json_t *json;
+
+		EQ(CTL("collective", "ring", "world", "--json", "--op",
+		       ops[i].op, "--bytes", "1M", "--rounds", "2"),
+		   DONE);
+		json = object();
+		OK(has_fields(json, "op mesh group rows bytes rounds best_ns "
+				    "gigabytes_per_second right"));
+		STR(text(json, "op"), ops[i].op);
+		STR(text(json, "mesh"), "ring");
+		STR(text(json, "group"), "world");
+		EQ(number(json, "bytes"), ops[i].bytes);
+		EQ(number(json, "rounds"), 2);
+		OK(json_is_true(json_object_get(json, "right")));
+		rows = list(json, "rows", 3);
+		EQ(json_integer_value(json_array_get(rows, 0)), 2);
+		EQ(json_integer_value(json_array_get(rows, 2)), 1);
+		json_decref(json);
+	}
+	EQ(CTL("collective", "ring", "two", "--bytes", "4"), DONE);
+	OK(prints("  rank  0  row   0\n  rank  1  row   2\n"));
+	OK(prints("all_reduce of 4 B from each of 2 ranks: every element is "
+		  "right; best of 3 rounds "));
+}
+
+static void what_is_wrong_is_said(void)
+{
+	EQ(CTL("collective", "nobody", "world"), FAILED);
+	OK(complains("group \"world\" of mesh \"nobody\""));
+	EQ(CTL("collective", "ring", "nobody"), FAILED);
+	OK(complains("no such group"));
+	EQ(CTL("collective", "ring", "world", "--op", "divide"), USAGE);
+	OK(complains("--op is all_reduce, all_gather, reduce_scatter, "
+		     "broadcast, send or barrier, not \"divide\""));
+	EQ(CTL("collective", "ring", "world", "--bytes", "3"), USAGE);
+	EQ(CTL("collective", "ring", "world", "--rounds", "0"), USAGE);
+	EQ(CTL("collective", "ring"), USAGE);
+	EQ(CTL("collective", "ring", "world", "--rows", "0"), USAGE);
+	EQ(CTL("collective", "ring", "alone", "--op", "send"), FAILED);
+	OK(complains("a send needs two ranks"));
+}
+
+int main(void)
+{
+	gpumapctl = getenv("GPUMAPCTL");
+	if (gpumapctl == NULL)
+		return 99;
+	agent_make(&agent, "[host]\nrows = 3\n");
+	if (OK(agent_start(&agent)) &&
+	    EQ(CTL("mesh", "publish", "ring", "--topology", "data", "--rows",
+		   "2,0,1", "--group", "two=1,0", "--group", "alone=2"),
+	       DONE)) {
+		collectives_are_right();
+		what_is_wrong_is_said();
+	}
+	if (tap_failures)
+		agent_show_log(&agent);
+	agent_remove(&agent);
+	return tap_done();
+}

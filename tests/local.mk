@@ -516,6 +516,18 @@ CLEANFILES += %reldir%/bench/bench_lookup
 %canon_reldir%_bench_bench_lookup_LDADD = agent/bench/libbench.la \
 	lib/libgpumap.la shm/libshm.la
 
+GM_BENCH += %reldir%/bench/bench_collective
+EXTRA_PROGRAMS += %reldir%/bench/bench_collective
+CLEANFILES += %reldir%/bench/bench_collective
+EXTRA_DIST += %reldir%/bench/mpi_all_reduce.c
+%canon_reldir%_bench_bench_collective_CPPFLAGS = $(AM_CPPFLAGS) \
+	-I$(srcdir)/%reldir%
+%canon_reldir%_bench_bench_collective_SOURCES = \
+	%reldir%/bench/bench_collective.c %reldir%/collective.h \
+	%reldir%/operators_ref.c
+%canon_reldir%_bench_bench_collective_LDADD = agent/bench/libbench.la \
+	%reldir%/libagent.la lib/libgpumap.la agent/cuda/libcu.la \
+	$(JANSSON_LIBS) -lm
 GM_BENCH += %reldir%/bench/bench_masks
 EXTRA_PROGRAMS += %reldir%/bench/bench_masks
 CLEANFILES += %reldir%/bench/bench_masks

@@ -1623,27 +1623,35 @@ GPUMAP_API int gpumap_register(struct gpumap_session *session, int fd,
 /*
  * gpumap_program_load - have a program of the agent's directory for RUN jobs
  *
- * Programs for host rows are shared objects that the administrator has put there;
- * gpumap/program.h says what one is.  They run in workers of this user's own, one
+ * Programs are files that the administrator has put there: shared objects for host
+ * rows, device code for CUDA rows; gpumap/program.h says what they are.  They run in
+ * workers of this user's own, one
  * for each row, apart from the row's other work: one that crashes, or runs longer
  * than the administrator allows, ends that worker alone.  Jobs of this user's
  * program sessions that were in flight there end with -EIO then, and the next
  * worker has the same programs loaded before it begins another job.
  *
- * It is brought in on @row now.  Jobs on other rows that name it bring it in there,
- * the same file whatever the directory has by then.
+ * It is brought in on @row now.  Jobs on other rows that name it bring it in there:
+ * on rows of the same kind the same file whatever the directory has by then, on rows
+ * of the other kind the file of that name for those.  So one scatter may run it on
+ * both.
  *
  * session	opened with GPUMAP_SESSION_PROGRAMS
- * row		a host row
- * name		of the file, without ".so": letters, digits, '.', '_' and '-'
+ * row		a host row or a CUDA row
+ * name		of the file, without ".so", ".fatbin", ".cubin" or ".ptx": letters,
+ *		digits, '.', '_' and '-'
  * ret_program	receives its handle, never 0; give it back with
  *		gpumap_program_unload()
  *
  * Returns	0
- *		-ENOENT		there is no such program
+ *		-ENOENT		there is no such program, for rows of this kind; or
+ *				its device code has no kernel gpumap_program
  *		-EPERM		its file or its folder is not safe: somebody else
  *				could write it; or no programs for this user
- *		-ENOEXEC	it cannot be loaded, or is none for this version
+ *		-ENOEXEC	it cannot be loaded, or is none for this version, or
+ *				for this card; its PTX does not compile:
+ *				gpumap_refusal() has the compiler's words
+ *		-EFBIG		device code with more bytes than image-limit
  *		-ESTALE		the worker died over it
  *		-EOPNOTSUPP	the row runs no programs
  *		-EINVAL		no such name, or the session was opened without the
@@ -1658,6 +1666,48 @@ GPUMAP_API int gpumap_register(struct gpumap_session *session, int fd,
  */
 GPUMAP_API int gpumap_program_load(struct gpumap_session *session, uint32_t row,
 				   const char *name, uint64_t *ret_program);
+
+/* Device code of the client's own, for CUDA rows. */
+struct gpumap_program_image {
+	size_t size;        /* sizeof(struct gpumap_program_image) */
+	const void *image;  /* PTX, a cubin or a fatbin */
+	uint64_t bytes;     /* of it */
+	const char *kernel; /* its entry point; NULL: gpumap_program */
+};
+
+/*
+ * gpumap_program_load_image - have device code of one's own for RUN jobs
+ *
+ * As gpumap_program_load(), for CUDA rows alone.  The image is copied; each row
+ * that runs it compiles it for itself, where it has to be compiled.
+ *
+ * session	opened with GPUMAP_SESSION_PROGRAMS
+ * row		a CUDA row
+ * image	gpumap/program.h says what a kernel is
+ * ret_program	receives its handle, never 0; give it back with
+ *		gpumap_program_unload()
+ *
+ * Returns	0
+ *		-ENOEXEC	it is no image, or cut off, or none for this card;
+ *				its PTX does not compile: gpumap_refusal() has the
+ *				compiler's words
+ *		-ENOENT		it has no such kernel
+ *		-EFBIG		more bytes than the administrator allows
+ *		-EINVAL		no bytes, no name of a kernel, or the session was
+ *				opened without the flag
+ *		-EOPNOTSUPP	a host row
+ *		-E2BIG		image uses a field newer than this library
+ *		-EDQUOT		as gpumap_program_load(); or the image's bytes are
+ *				more than this user may have registered
+ *		-EPERM, -ESTALE, -ENODEV, ...	as gpumap_program_load()
+ *		gpumap_refusal() says more
+ * Cost		as gpumap_program_load(), and a copy of the image
+ * Threads	the session's own thread
+ */
+GPUMAP_API int
+gpumap_program_load_image(struct gpumap_session *session, uint32_t row,
+			  const struct gpumap_program_image *image,
+			  uint64_t *ret_program);
 
 /*
  * gpumap_program_unload - give it up on all rows; 0 is allowed

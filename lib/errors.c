@@ -29,8 +29,8 @@ static const struct {
 	{ -ECONNRESET, "the agent went away, and the session with it" },
 	{ -EDQUOT, "this user's or this session's quota is used up" },
 	{ -EEXIST, "there is such a thing already" },
-	{ -EFBIG, "larger than any may be here, see masks.bytes-per-uid of "
-		  "gpumapd.conf" },
+	{ -EFBIG, "larger than any may be here, see masks.bytes-per-uid, or "
+		  "programs.image-limit, of gpumapd.conf" },
 	{ -EINVAL, "an argument was refused" },
 	{ -EIO, "the worker of the row died before the job ended, or the "
 		"agent's disk failed" },
@@ -44,8 +44,8 @@ static const struct {
 		    "in the group" },
 	{ -ENODEV, "no such row, or its device is gone" },
 	{ -ENOENT, "there is nothing of this name" },
-	{ -ENOEXEC,
-	  "no program that can be loaded, or one of another version" },
+	{ -ENOEXEC, "no program that can be loaded, or one of another version, "
+		    "or of another card" },
 	{ -ENOMEM, "out of memory: no room of this size in the arena, or on "
 		   "the device" },
 	{ -ENOSPC, "no room: the model does not fit, or the segment, its table "

@@ -302,6 +302,7 @@ struct gm_buffer {
 	int fd;      /* likewise, or a file; our own; -1: none */
 	char *name;  /* of a program, or NULL; our own */
 	uint32_t flags;
+	bool image;     /* a program that is device code of ours */
 	bool exported;  /* under an id that the agent still has */
 	bool numbered;  /* and that others can have it by */
 	uint64_t share; /* that it was shared as, or imported from; 0: none */

@@ -9,8 +9,13 @@
 #include "lib/programs.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define NAME_BYTES sizeof(((struct gm_program_ask *)0)->name)
 
 _Static_assert(GPUMAP_PARAMS_MAX == GM_PARAMS_MAX, "one limit");
 
@@ -18,31 +23,32 @@ int gm_program_show(struct gpumap_session *session, uint32_t row,
 		    const struct gm_buffer *program)
 {
 	struct gm_program_ask body = { .handle = program->handle, .row = row };
-	struct gm_call call = { .type = GM_CONTROL_PROGRAM,
+	struct gm_call call = { .type = program->image
+						? GM_CONTROL_PROGRAM_IMAGE
+						: GM_CONTROL_PROGRAM,
 				.body = &body,
 				.body_bytes = sizeof(body) };
 
+	if (program->image)
+		call.carries = &program->fd;
 	memcpy(body.name, program->name, strlen(program->name));
 	return gm_session_call(session, &call, 0);
 }
 
-int gpumap_program_load(struct gpumap_session *session, uint32_t row,
-			const char *name, uint64_t *ret_program)
+/* @fd is an image's, and taken over; -1: none. */
+static int load(struct gpumap_session *session, uint32_t row, const char *name,
+		int fd, uint64_t *ret_program)
 {
 	struct gm_buffer *program;
-	struct gm_pair *pair;
-	int ret = gm_session_usable(session);
+	int ret = gm_buffers_take(session, GM_BUFFER_PROGRAM, 0, &program);
 
-	if (ret == 0 &&
-	    (name == NULL ||
-	     strlen(name) >= sizeof(((struct gm_program_ask *)0)->name)))
-		ret = -EINVAL;
-	if (ret == 0)
-		ret = gm_session_pair(session, row, &pair);
-	if (ret == 0)
-		ret = gm_buffers_take(session, GM_BUFFER_PROGRAM, 0, &program);
-	if (ret != 0)
+	if (ret != 0) {
+		if (fd >= 0)
+			close(fd);
 		return ret;
+	}
+	program->fd = fd;
+	program->image = fd >= 0;
 	program->name = strdup(name);
 	ret = program->name != NULL ? gm_program_show(session, row, program)
 				    : -ENOMEM;
@@ -53,6 +59,71 @@ int gpumap_program_load(struct gpumap_session *session, uint32_t row,
 	program->rows[row / 64] |= UINT64_C(1) << row % 64;
 	*ret_program = program->handle;
 	return 0;
+}
+
+int gpumap_program_load(struct gpumap_session *session, uint32_t row,
+			const char *name, uint64_t *ret_program)
+{
+	struct gm_pair *pair;
+	int ret = gm_session_usable(session);
+
+	if (ret == 0 && (name == NULL || strlen(name) >= NAME_BYTES))
+		ret = -EINVAL;
+	if (ret == 0)
+		ret = gm_session_pair(session, row, &pair);
+	return ret != 0 ? ret : load(session, row, name, -1, ret_program);
+}
+
+/* A memfd that nobody changes any more.  Returns it or -errno. */
+static int seal(const struct gpumap_program_image *image)
+{
+	int fd = memfd_create("gpumap-image", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	const char *from = image->image;
+	uint64_t left = image->bytes;
+	int error = fd < 0 ? -errno : 0;
+
+	while (error == 0 && left > 0) {
+		ssize_t n = write(fd, from, left);
+
+		if (n < 0) {
+			error = errno == EINTR ? 0 : -errno;
+			continue;
+		}
+		from += n;
+		left -= (uint64_t)n;
+	}
+	if (error == 0 && fcntl(fd, F_ADD_SEALS,
+				F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW |
+					F_SEAL_SEAL) != 0)
+		error = -errno;
+	if (error == 0)
+		return fd;
+	if (fd >= 0)
+		close(fd);
+	return error;
+}
+
+int gpumap_program_load_image(struct gpumap_session *session, uint32_t row,
+			      const struct gpumap_program_image *image,
+			      uint64_t *ret_program)
+{
+	struct gpumap_program_image ours = { 0 };
+	const char *kernel;
+	struct gm_pair *pair;
+	int ret = gm_session_usable(session);
+
+	if (ret == 0)
+		ret = gm_size_in(&ours, sizeof(ours), image);
+	if (ret != 0)
+		return ret;
+	kernel = ours.kernel != NULL ? ours.kernel : "gpumap_program";
+	if (ours.image == NULL || ours.bytes == 0 ||
+	    strlen(kernel) >= NAME_BYTES)
+		return -EINVAL;
+	ret = gm_session_pair(session, row, &pair);
+	if (ret == 0)
+		ret = seal(&ours);
+	return ret < 0 ? ret : load(session, row, kernel, ret, ret_program);
 }
 
 int gpumap_program_unload(struct gpumap_session *session, uint64_t program)

@@ -21,7 +21,7 @@ static inline uint32_t gm_job_src_bytes(const struct gpumap_job *job)
 int gm_programs_judge(const struct gpumap_session *session, uint32_t row,
 		      const struct gpumap_job *job);
 
-/* Tell a row of a program.  Returns as gm_session_call(). */
+/* Tell a row of a program; an image goes along.  Returns as gm_session_call(). */
 int gm_program_show(struct gpumap_session *session, uint32_t row,
 		    const struct gm_buffer *program);
 

@@ -14,7 +14,7 @@
  * So an old library works with a new agent and the reverse.
  *
  * A record whose length differs from its header's, and descriptors that a type
- * does not carry, end the connection.  REGISTER, MASK_PUBLISH and SHARE carry one
+ * does not carry, end the connection.  REGISTER, PROGRAM_IMAGE, MASK_PUBLISH and SHARE carry one
  * to the agent, over a session.  A refusal is a reply with a negative status and a
  * struct gm_refusal for body.
  *
@@ -60,7 +60,8 @@ enum gm_control_type {
 	GM_CONTROL_MASK_NODE = 27,    /* 1 back: a node segment */
 	GM_CONTROL_MESH_PUBLISH = 32,
 	GM_CONTROL_COMM_OPEN = 33, /* see control_comm.h */
-	GM_CONTROL_COMM_CLOSE = 34
+	GM_CONTROL_COMM_CLOSE = 34,
+	GM_CONTROL_PROGRAM_IMAGE = 40 /* may carry 1 there: the image */
 };
 
 struct gm_control {
@@ -526,18 +527,22 @@ struct gm_mask_node {
 };
 
 /*
- * PROGRAM: let jobs of a row run a program of the agent's directory.
+ * PROGRAM: let jobs of a row run a program of the agent's directory;
+ * PROGRAM_IMAGE: one that the client has, for CUDA rows.
  *
  * The session was opened with GPUMAP_SESSION_PROGRAMS, and the queue of the row is
  * open.  The same handle may be asked for on more rows with the same name: it is
- * the same file then, whatever the directory has by now.  FORGET gives it up.  No
- * reply body.
+ * the same file then, whatever the directory has by now; of rows of other kinds it
+ * is the file of that name for those.  An image comes as a memfd that is sealed
+ * against all change; with a handle that is known it is not looked at again.
+ * FORGET gives it up.  No reply body.
  */
 struct gm_program_ask {
 	uint64_t handle; /* that it will have, see queue.h */
 	uint32_t row;
 	uint32_t reserved;
-	char name[64]; /* NUL-terminated, without ".so" */
+	char name[64]; /* NUL-terminated: the file's, without ".so" and so on;
+			* of an image, that of its entry point */
 };
 
 _Static_assert(sizeof(struct gm_mask_publish) == 224, "wire");

@@ -395,6 +395,12 @@ gm_tests += %reldir%/test_cuda_backend_faults
 	%reldir%/cuda_backend.h %reldir%/dice.h %reldir%/tap.h
 %canon_reldir%_test_cuda_backend_faults_LDADD = $(gm_cuda_backend) \
 	tests/fake/libmachine.la
+gm_tests += %reldir%/test_cuda_kernel
+%canon_reldir%_test_cuda_kernel_SOURCES = \
+	%reldir%/test_cuda_kernel.c %reldir%/scene.h %reldir%/program_kernels.h \
+	%reldir%/cuda_backend.h %reldir%/dice.h %reldir%/tap.h
+%canon_reldir%_test_cuda_kernel_LDADD = $(gm_cuda_backend) \
+	tests/fake/libmachine.la
 
 gm_tests += %reldir%/test_cuda_across
 %canon_reldir%_test_cuda_across_SOURCES = %reldir%/test_cuda_across.c \
@@ -974,6 +980,25 @@ gm_tests += %reldir%/agent_programs %reldir%/agent_program_death
 	$(gm_program_story)
 %canon_reldir%_agent_program_death_LDADD = $(gm_story_libs)
 %canon_reldir%_agent_program_death_DEPENDENCIES = $(gm_story_libs) $(gm_programs)
+gm_tests += %reldir%/test_image
+%canon_reldir%_test_image_SOURCES = %reldir%/test_image.c \
+	%reldir%/program_kernels.h %reldir%/ptx.h %reldir%/tap.h
+%canon_reldir%_test_image_LDADD = %reldir%/libptx.la agent/worker/libworker.la -lm
+gm_tests += %reldir%/agent_cuda_programs %reldir%/agent_cuda_program_death
+gm_kernel_story = %reldir%/kernel_story.h %reldir%/program_kernels.h \
+	$(gm_program_story) $(gm_cuda_story)
+%canon_reldir%_agent_cuda_programs_SOURCES = %reldir%/agent_cuda_programs.c \
+	$(gm_kernel_story)
+%canon_reldir%_agent_cuda_programs_LDADD = %reldir%/libagent.la \
+	lib/libclient.la shm/libshm.la %reldir%/fake/libmachine.la -lpthread
+%canon_reldir%_agent_cuda_programs_DEPENDENCIES = \
+	%reldir%/libagent.la lib/libclient.la %reldir%/fake/libmachine.la \
+	$(gm_programs)
+%canon_reldir%_agent_cuda_program_death_SOURCES = \
+	%reldir%/agent_cuda_program_death.c $(gm_kernel_story)
+%canon_reldir%_agent_cuda_program_death_LDADD = $(gm_cuda_story_libs)
+%canon_reldir%_agent_cuda_program_death_DEPENDENCIES = %reldir%/libagent.la \
+	%reldir%/fake/libmachine.la lib/libgpumap.la $(gm_programs)
 gm_tests += %reldir%/agent_scatter
 %canon_reldir%_agent_scatter_SOURCES = %reldir%/agent_scatter.c \
 	%reldir%/stage.h $(gm_story)

@@ -168,6 +168,57 @@ static void both_are_the_same_or_apart(void)
 	EQ(judge_it(&e), 0);
 }
 
+/* Device code: a task like others, in whatever the device reaches. */
+static void kernels_become_tasks(void)
+{
+	static struct gm_program with_kernel;
+	uint64_t own = put(GM_BUFFER_PROGRAM, 0, 0);
+	uint64_t memory = put(GM_BUFFER_DEVICE, ROW, 4096);
+	struct gm_slot *slot = gm_buffers_find(&buffers, memory);
+	struct gm_entry e = good();
+
+	with_kernel.kernel = (struct gm_kernel *)&a_program;
+	gm_buffers_find(&buffers, own)->program = &with_kernel;
+	EQ(judge_with(&e, gm_params_make(64, 32), own), 0);
+	OK(v.program == NULL);
+	OK(v.task.kernel == with_kernel.kernel);
+	EQ(v.each, 8);
+	EQ(v.bytes, 128);
+	OK(v.task.mask == judge.arena + 64);
+	EQ(v.task.mask_n, 32);
+	e.value = 0; /* it has no operand, and is work all the same */
+	EQ(judge_with(&e, 0, own), 0);
+	EQ(v.bytes, 16);
+	e.n = 0;
+	EQ(judge_with(&e, 0, own), 0);
+	EQ(v.bytes, 0);
+
+	/* The card's own memory is not mapped here. */
+	slot->at = NULL;
+	slot->address = 0x7000000;
+	e = good();
+	e.dst_buffer = e.src_buffer = memory;
+	e.dst = 64;
+	e.src = 256;
+	EQ(judge_with(&e, 0, own), 0);
+	OK(v.task.dst == NULL && v.task.src == NULL);
+	EQ(v.task.dst_address, 0x7000040);
+	EQ(v.task.src_address, 0x7000100);
+	e.src = 60;
+	EQ(judge_with(&e, 0, own), -EINVAL);
+	e.src = 124;
+	EQ(judge_with(&e, 0, own), -EINVAL);
+	e.src = e.dst;
+	EQ(judge_with(&e, 0, own), 0);
+	EQ(judge_with(&e, 0, program), -EOPNOTSUPP);
+	e.value = UINT64_C(4) << 32; /* dst alone */
+	EQ(judge_with(&e, 0, program), -EOPNOTSUPP);
+	e.value = 8;
+	EQ(judge_with(&e, 0, program), -EOPNOTSUPP);
+	slot->borrowed = true;
+	EQ(judge_with(&e, 0, own), -EOPNOTSUPP);
+}
+
 int main(void)
 {
 	gm_buffers_init(&buffers);
@@ -176,5 +227,6 @@ int main(void)
 	programs_are_known_by_their_handle();
 	memory_ends_where_it_ends();
 	both_are_the_same_or_apart();
+	kernels_become_tasks();
 	return tap_done();
 }

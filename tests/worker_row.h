@@ -28,9 +28,9 @@ struct row {
 	struct gm_commons *commons;
 	pid_t pid;
 	int pair;
-	char failed[128]; /* what FAILED said */
+	char failed[256]; /* what FAILED said */
 	int code;
-	char ready[128];      /* what READY said */
+	char ready[256];      /* what READY said */
 	const char *more[12]; /* options of the worker, before NULL */
 };
 

@@ -137,8 +137,10 @@ struct gm_wire {
 	/* ATTACH: how many will be REGISTERed before anything is begun;
 	 * REGISTER: 1 where it is one of these. */
 	uint32_t programs;
-	int32_t code;   /* FAILED: the driver's number, or 0 */
-	char text[120]; /* VIOLATION, FAILED, REGISTERED: why, or "" */
+	int32_t code; /* FAILED: the driver's number, or 0 */
+	/* VIOLATION, FAILED, REGISTERED: why, or ""; REGISTER: the entry point of
+	 * a program that is an image, or "". */
+	char text[240];
 };
 
 /* In shared memory: the rows whose workers wait for something of this one, a bit

@@ -161,6 +161,11 @@ enum gm_cu_jit_option {
 	GM_CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES = 6
 };
 
+/* Of cuLaunchKernel: parameters as one buffer. */
+#define GM_CU_LAUNCH_PARAM_END            ((void *)0)
+#define GM_CU_LAUNCH_PARAM_BUFFER_POINTER ((void *)1)
+#define GM_CU_LAUNCH_PARAM_BUFFER_SIZE    ((void *)2)
+
 struct gm_cu_uuid {
 	char bytes[16];
 };

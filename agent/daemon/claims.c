@@ -4,6 +4,7 @@
 #include "agent/daemon/claims.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <unistd.h>
 
 #include "agent/daemon/keeper.h"
@@ -66,6 +67,8 @@ static int say(struct gm_keeper *keeper, struct gm_seat *seat,
 	wire.kind = claim->kind;
 	wire.flags = claim->flags;
 	wire.programs = is_awaited(claim);
+	if (claim->kernel)
+		snprintf(wire.text, sizeof(wire.text), "%s", claim->kernel);
 	return gm_seats_say(keeper, &wire, &claim->fd, claim->fd < 0 ? 0 : 1);
 }
 

@@ -56,7 +56,8 @@ struct gm_claim {
 	uint32_t borrower;
 	uint32_t kind;
 	uint32_t flags;
-	int fd; /* the owner's; -1 where none goes along */
+	const char *kernel; /* REGISTER of an image: its entry point; or NULL */
+	int fd;             /* the owner's; -1 where none goes along */
 
 	/* The worker has said yes, for the first time.  With EXPORT and LEND:
 	 * how many bytes; with EXPORT and PROVE: a descriptor that is the

@@ -116,6 +116,7 @@ void gm_config_init(struct gm_config *config)
 		.cuda_look_again_ns = UINT64_C(60000000000),
 		.cuda_idle_ns = UINT64_C(60000000000),
 		.program_limit_ns = UINT64_C(60000000000),
+		.image_bytes = UINT64_C(64) << 20,
 		.cuda_spare = true,
 		.spin_limit = GM_CONFIG_SPIN_AUTO,
 	};

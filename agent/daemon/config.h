@@ -120,6 +120,7 @@ struct gm_config {
 	uint32_t programs_policy;  /* enum gm_config_programs */
 	char *programs_directory;  /* NULL: GM_PROGRAMS_DIRECTORY */
 	uint64_t program_limit_ns; /* of one run, or start; 0: none */
+	uint64_t image_bytes;      /* of device code, at most */
 
 	/* [spin] */
 	uint32_t spin_limit; /* workers that may spin, or _AUTO */

@@ -109,6 +109,8 @@ static const struct gm_config_key keys[] = {
 	KEY("masks", "bytes", SIZE, mask_bytes, UINT64_C(1) << 20, TIB),
 	KEY("masks", "bytes-per-uid", SIZE, mask_bytes_per_uid, 0, 1024 * TIB),
 	KEY("programs", "directory", PATH, programs_directory, 0, 0),
+	KEY("programs", "image-limit", SIZE, image_bytes, 4 * KIB,
+	    UINT64_C(1) << 30),
 	KEY("programs", "limit", TIME, program_limit_ns, 0, 86400 * NS_PER_S),
 	WORD("programs", "policy", programs_policy, policy_words),
 	KEY("spin", "limit", SPIN, spin_limit, 0, GM_ROWS),

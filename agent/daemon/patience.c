@@ -77,16 +77,25 @@ static void judge(struct gm_keeper *keeper, uint64_t beat, uint64_t now)
 	gm_keeper_kill(keeper, why);
 }
 
+/* Device code that has been at it for a while. */
+static bool computes(const struct gm_keeper *keeper, uint64_t now)
+{
+	uint64_t since = gm_get(&keeper->journal->aloft);
+
+	return since >= keeper->since_ns && now > since && now - since > SECOND;
+}
+
 /* What a program goes on with though everybody who wanted it has gone: of itself
  * it need never end, and it has nothing of anybody else's in hand. */
-static void judge_orphaned(struct gm_keeper *keeper)
+static void judge_orphaned(struct gm_keeper *keeper, uint64_t now)
 {
 	uint64_t beat = gm_get(&keeper->journal->beat);
 	uint64_t slow = gm_get(&keeper->journal->slow);
 	const struct gm_seat *seat;
 
 	if (!keeper->crew->runs_programs || !gm_keeper_has_seats(keeper) ||
-	    (beat >> 56 != GM_CALL_PROGRAM && slow >> 56 != GM_CALL_START))
+	    (beat >> 56 != GM_CALL_PROGRAM && slow >> 56 != GM_CALL_START &&
+	     !computes(keeper, now)))
 		return;
 	TAILQ_FOREACH(seat, &keeper->seats, entry)
 	{
@@ -98,17 +107,25 @@ static void judge_orphaned(struct gm_keeper *keeper)
 
 static void judge_jobs(struct gm_keeper *keeper, uint64_t now)
 {
-	uint64_t limit = keeper->d->config.cuda_kernel_limit_ns;
+	const struct gm_config *config = &keeper->d->config;
+	uint64_t limit = config->cuda_kernel_limit_ns;
 	uint64_t since = gm_get(&keeper->journal->aloft);
-	char why[GM_WHY_BYTES];
+	bool by_programs = keeper->crew->runs_programs &&
+			   config->program_limit_ns > 0 &&
+			   (limit == 0 || config->program_limit_ns < limit);
 
 	if (since < keeper->since_ns || now < since)
 		return;
 	keeper->computed_ns = now;
+	if (by_programs)
+		limit = config->program_limit_ns;
 	if (limit == 0 || !keeper->is_card || now - since <= limit)
 		return;
-	snprintf(why, sizeof(why), "a job ran longer than kernel-limit allows");
-	gm_keeper_kill(keeper, why);
+	gm_keeper_kill(keeper, by_programs
+				       ? "a job ran longer than the limit in "
+					 "[programs] allows"
+				       : "a job ran longer than kernel-limit "
+					 "allows");
 }
 
 void gm_patience_look(struct gm_keeper *keeper, uint64_t now_ns)
@@ -124,7 +141,7 @@ void gm_patience_look(struct gm_keeper *keeper, uint64_t now_ns)
 		judge_jobs(keeper, now_ns);
 		judge(keeper, gm_get(&keeper->journal->beat), now_ns);
 		judge(keeper, gm_get(&keeper->journal->slow), now_ns);
-		judge_orphaned(keeper);
+		judge_orphaned(keeper, now_ns);
 	}
 	gm_seats_pump(keeper);
 }

@@ -20,8 +20,8 @@
 #include "agent/daemon/sessions.h"
 #include "shm/queue.h"
 
-#define SUFFIX     ".so"
 #define NAME_BYTES 64u
+#define SEALS      (F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW)
 
 /* ---- who --------------------------------------------------------------- */
 
@@ -50,16 +50,23 @@ int gm_program_policy(struct gm_connection *c)
 
 /* ---- which ------------------------------------------------------------- */
 
-/* What a word of a path may be, and no more: it goes into messages, too. */
-static bool is_name(const char *name)
+#define WORD                          \
+	"abcdefghijklmnopqrstuvwxyz"  \
+	"ABCDEFGHIJKLMNOPQRSTUVWXYZ_" \
+	"0123456789"
+
+/* It goes into messages, too. */
+static bool is_made_of(const char *good, const char name[NAME_BYTES])
 {
-	static const char good[] = "abcdefghijklmnopqrstuvwxyz"
-				   "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-				   "0123456789._-";
 	size_t n = strnlen(name, NAME_BYTES);
 
-	return n > 0 && n < NAME_BYTES && name[0] != '.' &&
-	       strspn(name, good) == n;
+	return n > 0 && n < NAME_BYTES && strspn(name, good) == n;
+}
+
+/* What a word of a path may be, and no more. */
+static bool is_name(const char *name)
+{
+	return name[0] != '.' && is_made_of(WORD ".-", name);
 }
 
 /* Nobody but root and we could have changed it.  Above the last folder, one that
@@ -141,7 +148,18 @@ static int walk(const char *directory, char *ret_why)
 	return fd;
 }
 
-static int judge_file(int fd, const char *path, struct gm_readable *ret_file,
+static int judge_size(const struct gm_config *config, uint64_t bytes,
+		      const char *what, char *ret_why)
+{
+	if (bytes <= config->image_bytes)
+		return 0;
+	return gm_why(ret_why, -EFBIG,
+		      "%s has %" PRIu64 " bytes, the limit is %" PRIu64
+		      "; raise image-limit in [programs] of gpumapd.conf",
+		      what, bytes, config->image_bytes);
+}
+
+static int judge_file(int fd, const char *path, uint64_t *ret_bytes,
 		      char *ret_why)
 {
 	struct stat st;
@@ -150,14 +168,38 @@ static int judge_file(int fd, const char *path, struct gm_readable *ret_file,
 		return gm_why(ret_why, -errno, "%s: %s", path, strerror(errno));
 	if (!S_ISREG(st.st_mode))
 		return gm_why(ret_why, -EPERM, "%s is no regular file", path);
-	*ret_file = (struct gm_readable){ .dev = st.st_dev, .ino = st.st_ino };
+	*ret_bytes = (uint64_t)st.st_size;
 	return judge(fd, path, false, ret_why);
 }
 
-int gm_program_open(const char *directory, const char name[64], int *ret_fd,
-		    struct gm_readable *ret_file, char ret_why[GM_WHY_BYTES])
+/* What may be there under a name, for one kind of row; the first that is counts. */
+static const char *const objects[] = { ".so", NULL };
+static const char *const images[] = { ".fatbin", ".cubin", ".ptx", NULL };
+
+/* @file has room for a name and any suffix.  Returns a descriptor, or what the
+ * first of the names says. */
+static int open_any(int folder, const char *name, const char *const *suffix,
+		    char *file, size_t room)
 {
-	char file[NAME_BYTES + sizeof(SUFFIX)], path[PATH_MAX];
+	int fd = -1, error = -ENOENT;
+
+	for (; fd < 0 && error == -ENOENT && *suffix; suffix++) {
+		snprintf(file, room, "%s%s", name, *suffix);
+		/* What is no file may have an open that waits. */
+		fd = openat(folder, file,
+			    O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY |
+				    O_CLOEXEC);
+		error = fd < 0 ? -errno : 0;
+	}
+	return error ? error : fd;
+}
+
+int gm_program_open(const struct gm_config *config, const char name[64],
+		    bool is_image, int *ret_fd, char ret_why[GM_WHY_BYTES])
+{
+	const char *directory = config->programs_directory;
+	char file[NAME_BYTES + 16], path[PATH_MAX];
+	uint64_t bytes = 0;
 	int folder, fd, error;
 
 	if (!is_name(name))
@@ -170,18 +212,18 @@ int gm_program_open(const char *directory, const char name[64], int *ret_fd,
 	folder = walk(directory, ret_why);
 	if (folder < 0)
 		return folder;
-	snprintf(file, sizeof(file), "%s" SUFFIX, name);
-	/* What is no file may have an open that waits. */
-	fd = openat(folder, file,
-		    O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	error = fd < 0 ? -errno : 0;
+	fd = open_any(folder, name, is_image ? images : objects, file,
+		      sizeof(file));
+	error = fd < 0 ? fd : 0;
 	close(folder);
 	if (snprintf(path, sizeof(path), "%s/%s", directory, file) >=
 	    (int)sizeof(path))
 		snprintf(path, sizeof(path), "%s", file);
 	if (error)
 		return why_not(-error, path, ret_why);
-	error = judge_file(fd, path, ret_file, ret_why);
+	error = judge_file(fd, path, &bytes, ret_why);
+	if (error == 0 && is_image)
+		error = judge_size(config, bytes, path, ret_why);
 	if (error) {
 		close(fd);
 		return error;
@@ -190,7 +232,28 @@ int gm_program_open(const char *directory, const char name[64], int *ret_fd,
 	return 0;
 }
 
-/* ---- PROGRAM ----------------------------------------------------------- */
+int gm_program_judge_image(const struct gm_config *config, int fd,
+			   uint64_t *ret_bytes, char ret_why[GM_WHY_BYTES])
+{
+	int seals = fcntl(fd, F_GET_SEALS), error;
+	struct stat st;
+
+	if (seals < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) ||
+	    st.st_size == 0)
+		return gm_why(ret_why, -EINVAL,
+			      "an image comes in a memfd, of at least a byte");
+	if ((seals & SEALS) != SEALS)
+		return gm_why(
+			ret_why, -EPERM,
+			"the image's memfd could change: add F_SEAL_WRITE, "
+			"F_SEAL_SHRINK and F_SEAL_GROW to its seals");
+	error = judge_size(config, (uint64_t)st.st_size, "the image", ret_why);
+	if (error == 0)
+		*ret_bytes = (uint64_t)st.st_size;
+	return error;
+}
+
+/* ---- PROGRAM, PROGRAM_IMAGE -------------------------------------------- */
 
 static int judge_form(struct gm_connection *c, const struct gm_program_ask *ask)
 {
@@ -231,5 +294,41 @@ int gm_program_handle(struct gm_connection *c, const struct gm_request *r)
 	error = judge_form(c, &ask);
 	if (error == 0)
 		error = gm_program_policy(c);
-	return error ? error : gm_registration_program(c, &r->header, &ask);
+	return error ? error
+		     : gm_registration_program(c, &r->header, &ask, false);
+}
+
+/* What a linker's symbols are made of. */
+static int judge_kernel(struct gm_connection *c,
+			const struct gm_program_ask *ask)
+{
+	const struct gm_device *device = c->server->d->devices.of[ask->row];
+
+	if (device->facts.kind != GPUMAP_DEVICE_CUDA)
+		return gm_connection_bad(
+			c, -EOPNOTSUPP,
+			"row %u runs programs of the administrator's alone: "
+			"load one by its name, or take a CUDA row",
+			ask->row);
+	if (!is_made_of(WORD "$", ask->name))
+		return gm_connection_bad(c, -EINVAL,
+					 "a kernel's name is up to %u letters, "
+					 "digits, '_' and '$'",
+					 NAME_BYTES - 1);
+	return 0;
+}
+
+int gm_program_handle_image(struct gm_connection *c, const struct gm_request *r)
+{
+	struct gm_program_ask ask;
+	int error;
+
+	memcpy(&ask, r->body, sizeof(ask));
+	error = judge_form(c, &ask);
+	if (error == 0)
+		error = gm_program_policy(c);
+	if (error == 0)
+		error = judge_kernel(c, &ask);
+	return error ? error
+		     : gm_registration_program(c, &r->header, &ask, true);
 }

@@ -4,7 +4,8 @@
 /*
  * programs - who may have programs run, and which files are some.
  *
- * A program comes out of one directory.  Whoever could change that directory, a
+ * A client may bring device code for CUDA rows in a memfd of its own, sealed as a
+ * whole.  Every other program comes out of one directory.  Whoever could change that directory, a
  * folder above it or the file could have anything run in the name of those who
  * load it: so each of them belongs to root or to the user that the agent runs as,
  * is no symbolic link, and can be written by nobody else.  Each is opened from the
@@ -14,8 +15,8 @@
 #ifndef GM_PROGRAMS_H
 #define GM_PROGRAMS_H
 
+#include "agent/daemon/config.h"
 #include "agent/daemon/connection.h"
-#include "agent/daemon/readable.h"
 #include "agent/daemon/why.h"
 
 /* May this client have programs run?  0, or -EPERM with the reason. */
@@ -24,8 +25,9 @@ int gm_program_policy(struct gm_connection *c);
 /*
  * gm_program_open - the file of a program
  *
- * directory	an absolute path, or NULL for GM_PROGRAMS_DIRECTORY
+ * config	of [programs]
  * name		of a client: judged here; in a field of 64 bytes
+ * is_image	for a CUDA row
  * ret_fd	read only, the caller's
  * ret_why	what was wrong and what to do
  *
@@ -34,12 +36,26 @@ int gm_program_policy(struct gm_connection *c);
  *		-ENOENT		there is no such program, or no directory
  *		-EPERM		somebody else could have written it, or it is no
  *				regular file
+ *		-EFBIG		an image with more bytes than the limit
  *		-EIO, -EMFILE, ...	from the kernel
  */
-int gm_program_open(const char *directory, const char name[64], int *ret_fd,
-		    struct gm_readable *ret_file, char ret_why[GM_WHY_BYTES]);
+int gm_program_open(const struct gm_config *config, const char name[64],
+		    bool is_image, int *ret_fd, char ret_why[GM_WHY_BYTES]);
 
-/* Handler, see requests.h. */
+/*
+ * gm_program_judge_image - a client's own descriptor
+ *
+ * Returns	0
+ *		-EINVAL		no memfd, or an empty one
+ *		-EPERM		not sealed against all change
+ *		-EFBIG		more bytes than the limit
+ */
+int gm_program_judge_image(const struct gm_config *config, int fd,
+			   uint64_t *ret_bytes, char ret_why[GM_WHY_BYTES]);
+
+/* Handlers, see requests.h. */
 int gm_program_handle(struct gm_connection *c, const struct gm_request *r);
+int gm_program_handle_image(struct gm_connection *c,
+			    const struct gm_request *r);
 
 #endif

@@ -40,9 +40,12 @@ struct gm_registration {
 	uint64_t bytes;
 	uint64_t charged; /* whole pages */
 	uint32_t flags;
-	int fd;
-	struct gm_readable file;     /* which it is, whatever it is for */
+	int fd;       /* of a program: its shared object; -1: not opened */
+	int image_fd; /* likewise, for CUDA rows */
+	struct gm_readable file;     /* of memory and files: which it is */
 	char program[64];            /* its name; "": none */
+	char kernel[64];             /* of device code: its entry point */
+	bool is_brought;             /* an image of the client's own */
 	bool is_forgotten;           /* its client waits for the last row */
 	TAILQ_HEAD(, reach) reaches; /* empty for a moment only */
 };
@@ -220,8 +223,10 @@ static void drop(struct gm_registration *reg)
 	 * a file system is may take its time. */
 	if (is_file(reg->handle))
 		gm_gutter_close(reg->fd, session->user->uid);
-	else
+	else if (reg->fd >= 0)
 		gm_closer_close(&session->server->closer, reg->fd);
+	if (reg->image_fd >= 0)
+		gm_closer_close(&session->server->closer, reg->image_fd);
 	free(reg);
 	GM_POINT("registration_gone");
 }
@@ -260,6 +265,7 @@ static int keep(struct gm_connection *c, const struct gm_register *ask, int fd,
 					 .charged = charged,
 					 .flags = ask->flags,
 					 .fd = fd,
+					 .image_fd = -1,
 					 .file = *file };
 	TAILQ_INIT(&reg->reaches);
 	TAILQ_INSERT_TAIL(&c->session->registrations, reg, entry);
@@ -327,9 +333,11 @@ static void held(struct gm_claim *claim, uint64_t bytes, int fd)
 
 	if (reg->program[0])
 		gm_log(GM_LOG_INFO, "program_loaded",
-		       "session=%" PRIu64 " row=%u handle=%#" PRIx64 " name=%s",
+		       "session=%" PRIu64 " row=%u handle=%#" PRIx64
+		       " name=%s%s",
 		       reg->session->id, reach->row, reg->handle,
-		       gm_quote(reg->program).text);
+		       gm_quote(reg->program).text,
+		       reg->is_brought ? " of=client" : "");
 	else
 		gm_log(GM_LOG_INFO, "registered",
 		       "session=%" PRIu64 " row=%u handle=%#" PRIx64
@@ -360,6 +368,13 @@ static void gone(struct gm_claim *claim, int status, const char *why)
 		gm_connection_answer(c, 0, NULL, NULL, 0, -1);
 }
 
+static bool is_card(const struct gm_registration *reg, uint32_t row)
+{
+	const struct gm_daemon *d = reg->session->server->d;
+
+	return d->devices.of[row]->facts.kind == GPUMAP_DEVICE_CUDA;
+}
+
 static int reach_from(struct gm_connection *c, struct gm_registration *reg,
 		      uint32_t row, const struct gm_control *request)
 {
@@ -378,6 +393,10 @@ static int reach_from(struct gm_connection *c, struct gm_registration *reg,
 					  .fd = reg->fd,
 					  .held = held,
 					  .gone = gone };
+	if (reg->program[0] && is_card(reg, row)) {
+		reach->claim.fd = reg->image_fd;
+		reach->claim.kernel = reg->kernel;
+	}
 	TAILQ_INSERT_TAIL(&reg->reaches, reach, entry);
 	gm_connection_wait(c, request);
 	error = gm_claims_ask(&reg->session->queue[row]->seat, &reach->claim,
@@ -427,37 +446,60 @@ int gm_registration_handle(struct gm_connection *c, const struct gm_request *r)
 
 /* ---- PROGRAM ----------------------------------------------------------- */
 
+/* An image is taken over with its descriptor; what has a name is opened when a row
+ * of its kind asks for it. */
 static int make_program(struct gm_connection *c,
-			const struct gm_program_ask *ask,
+			const struct gm_program_ask *ask, bool is_brought,
 			struct gm_registration **ret_reg)
 {
 	const struct gm_register as = { .handle = ask->handle };
-	const struct gm_config *config = &c->server->d->config;
-	struct gm_readable file;
-	int fd, error;
+	static const struct gm_readable none;
+	struct gm_registration *reg;
+	uint64_t bytes = 0;
+	int error = 0;
 
-	error = gm_program_open(config->programs_directory, ask->name, &fd,
-				&file, c->server->why);
+	if (is_brought)
+		error = gm_program_judge_image(&c->server->d->config, c->fd,
+					       &bytes, c->server->why);
+	if (error == 0)
+		error = keep(c, &as, -1, &none, charge_for(0, bytes), &reg);
 	if (error)
 		return error;
-	error = keep(c, &as, fd, &file, 0, ret_reg);
-	if (error)
-		close(fd);
-	else
-		memcpy((*ret_reg)->program, ask->name, sizeof(ask->name));
-	return error;
+	reg->is_brought = is_brought;
+	memcpy(reg->program, ask->name, sizeof(reg->program));
+	memcpy(reg->kernel, is_brought ? ask->name : "gpumap_program",
+	       is_brought ? sizeof(reg->kernel) : sizeof("gpumap_program"));
+	if (is_brought) {
+		reg->image_fd = c->fd;
+		c->fd = -1;
+	}
+	*ret_reg = reg;
+	return 0;
+}
+
+static int open_program(struct gm_connection *c, struct gm_registration *reg,
+			uint32_t row)
+{
+	bool is_image = is_card(reg, row);
+	int *fd = is_image ? &reg->image_fd : &reg->fd;
+
+	if (*fd >= 0)
+		return 0;
+	return gm_program_open(&c->server->d->config, reg->program, is_image,
+			       fd, c->server->why);
 }
 
 int gm_registration_program(struct gm_connection *c,
 			    const struct gm_control *request,
-			    const struct gm_program_ask *ask)
+			    const struct gm_program_ask *ask, bool is_brought)
 {
 	struct gm_registration *reg = find(c->session, ask->handle);
 	int error;
 
 	if (!reg)
-		error = make_program(c, ask, &reg);
-	else if (reg->is_forgotten || strcmp(reg->program, ask->name) != 0)
+		error = make_program(c, ask, is_brought, &reg);
+	else if (reg->is_forgotten || reg->is_brought != is_brought ||
+		 strcmp(reg->program, ask->name) != 0)
 		error = gm_connection_bad(c, -EEXIST,
 					  "the handle %#" PRIx64
 					  " is that of another program",
@@ -466,7 +508,9 @@ int gm_registration_program(struct gm_connection *c,
 		error = judge_row(c, ask->row, reg);
 	if (error)
 		return error;
-	error = reach_from(c, reg, ask->row, request);
+	error = open_program(c, reg, ask->row);
+	if (error == 0)
+		error = reach_from(c, reg, ask->row, request);
 	if (error && TAILQ_EMPTY(&reg->reaches))
 		drop(reg);
 	return error;

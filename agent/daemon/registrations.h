@@ -48,11 +48,12 @@ int gm_registration_forget(struct gm_connection *c,
 			   const struct gm_control *request, uint64_t handle);
 
 /* A program that a session names, which is judged by programs.h: made known to a
- * row, for whose worker to come it is kept like the rest.  @c waits for the
- * answer.  Returns 0 or the refusal. */
+ * row, for whose worker to come it is kept like the rest.  One that is brought is
+ * the image that came with the request.  @c waits for the answer.  Returns 0 or the
+ * refusal. */
 int gm_registration_program(struct gm_connection *c,
 			    const struct gm_control *request,
-			    const struct gm_program_ask *ask);
+			    const struct gm_program_ask *ask, bool is_brought);
 
 /* Handler, see requests.h. */
 int gm_registration_handle(struct gm_connection *c, const struct gm_request *r);

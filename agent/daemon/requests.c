@@ -434,6 +434,10 @@ static const struct gm_request_kind kinds[] = {
 				   .handle = handle_node },
 	[GM_CONTROL_PROGRAM] = { .body_bytes = sizeof(struct gm_program_ask),
 				 .handle = gm_program_handle },
+	[GM_CONTROL_PROGRAM_IMAGE] = { .body_bytes =
+					       sizeof(struct gm_program_ask),
+				       .has_fd = true,
+				       .handle = gm_program_handle_image },
 	[GM_CONTROL_SHARE] = { .body_bytes = sizeof(struct gm_share_ask),
 			       .has_tail = true,
 			       .has_fd = true,

@@ -101,7 +101,8 @@ static void heard(struct gm_keeper *keeper, struct gm_wire *wire)
 
 	wire->text[sizeof(wire->text) - 1] = '\0';
 	if (wire->type == GM_WIRE_FAILED && !spare->why[0]) {
-		snprintf(spare->why, sizeof(spare->why), "%s", wire->text);
+		snprintf(spare->why, sizeof(spare->why), "%.*s",
+			 (int)sizeof(spare->why) - 1, wire->text);
 		spare->code = wire->code;
 	} else if (wire->type == GM_WIRE_STANDBY &&
 		   spare->state == GM_SPARE_STARTING) {

@@ -32,8 +32,8 @@ static uint64_t now_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
 }
 
-static void explain(gm_cu_result result, const char *what, char *ret_why,
-		    size_t bytes)
+void gm_cuda_explain(gm_cu_result result, const char *what, char *ret_why,
+		     size_t bytes)
 {
 	const char *remedy = gm_cuerror_remedy(result);
 
@@ -51,7 +51,7 @@ int gm_cuda_lose(struct gm_cuda *cuda, gm_cu_result result)
 	pthread_mutex_lock(&cuda->lock);
 	is_first = !gm_cuda_is_lost(cuda);
 	if (is_first) {
-		explain(result, "", cuda->why, sizeof(cuda->why));
+		gm_cuda_explain(result, "", cuda->why, sizeof(cuda->why));
 		gm_put(&cuda->lost, result);
 	}
 	pthread_mutex_unlock(&cuda->lock);
@@ -152,7 +152,8 @@ static int init_driver(const struct gm_device_config *config)
 	result = process.driver.cuInit(0);
 	if (result != GM_CU_SUCCESS) {
 		process.code = (int)result;
-		explain(result, "cuInit", process.why, sizeof(process.why));
+		gm_cuda_explain(result, "cuInit", process.why,
+				sizeof(process.why));
 		return gm_cuerror_errno(result);
 	}
 	process.is_ready = true;
@@ -174,7 +175,7 @@ static int fail_to_open(gm_cu_result result, const char *what)
 	if (result == GM_CU_SUCCESS)
 		return 0;
 	process.code = (int)result;
-	explain(result, what, process.why, sizeof(process.why));
+	gm_cuda_explain(result, what, process.why, sizeof(process.why));
 	return rc;
 }
 
@@ -335,37 +336,24 @@ static void find_functions(struct gm_cuda *cuda)
 	}
 }
 
-/* What the compiler said, if it said anything, in one line. */
-static const char *compilers_words(char *log)
-{
-	for (char *at = log; *at; at++) {
-		if (*at == '\n' || *at == '\t')
-			*at = ' ';
-	}
-	return *log ? log : "none";
-}
-
 /*
  * Now, not at the first job: the text is compiled.  A driver that cannot do
  * that still copies, so it costs the row its operators and nothing more.
  */
 static int load_operators(struct gm_cuda *cuda)
 {
-	char why[GM_LIBRARY_WHY_BYTES], log[512] = "";
-	uint32_t options[] = { GM_CU_JIT_ERROR_LOG_BUFFER,
-			       GM_CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES };
-	void *values[] = { log, (void *)(uintptr_t)(sizeof(log) - 1) };
-	gm_cu_result result = cuda->driver->cuModuleLoadDataEx(
-		&cuda->module, gm_operators_ptx, 2, options, values);
+	char why[GM_LIBRARY_WHY_BYTES], log[GM_CUDA_LOG_BYTES];
+	gm_cu_result result =
+		gm_cuda_compile(cuda, gm_operators_ptx, &cuda->module, log);
 
 	if (result != GM_CU_SUCCESS) {
-		cuda->module = NULL;
-		explain(result, "", why, sizeof(why));
+		gm_cuda_explain(result, "", why, sizeof(why));
 		if (gm_cuda_check(cuda, result) == -ENOTRECOVERABLE)
 			return fail_to_open(result, "cuModuleLoadDataEx");
 		gm_log(GM_LOG_WARNING, "operators-missing",
 		       "code=%u reason=%s compiler=%s", result,
-		       gm_quote(why).text, gm_quote(compilers_words(log)).text);
+		       gm_quote(why).text,
+		       gm_quote(log[0] ? log : "none").text);
 		return 0;
 	}
 	find_functions(cuda);
@@ -531,5 +519,7 @@ const struct gm_backend gm_cuda_backend = {
 	.try_peer = gm_cuda_try_peer,
 	.fetch = gm_cuda_fetch,
 	.store = gm_cuda_store,
+	.load_kernel = gm_cuda_load_kernel,
+	.unload_kernel = gm_cuda_unload_kernel,
 	.fault = cuda_fault,
 };

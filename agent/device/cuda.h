@@ -9,6 +9,7 @@
  *	cuda_work.c	from a slice to calls of the driver
  *	cuda_reduce.c	and those of reductions
  *	cuda_mask.c	and the masks of those that have one
+ *	cuda_kernel.c	and those that a client has brought
  *	cuda_memory.c	memory of the device, cut from slabs
  *	cuda_shared.c	memory of the device that can be exported
  *	cuda_across.c	memory of other devices, and what others fetch
@@ -205,6 +206,10 @@ int gm_cuda_check(struct gm_cuda *cuda, gm_cu_result result);
  * does not meet as well was the argument's fault, whatever its number. */
 int gm_cuda_suspect(struct gm_cuda *cuda, gm_cu_result result);
 
+/* In words, behind @what and with what helps. */
+void gm_cuda_explain(gm_cu_result result, const char *what, char *ret_why,
+		     size_t bytes);
+
 /* For the slow thread, before anything else: the context, or why not. */
 int gm_cuda_bind(struct gm_cuda *cuda);
 
@@ -216,6 +221,20 @@ static inline bool gm_cuda_is_lost(struct gm_cuda *cuda)
 /* Pinned memory of the worker's own, and the device's name for it. */
 int gm_cuda_pin(struct gm_cuda *cuda, uint64_t bytes, char **ret_host,
 		gm_cu_ptr *ret_at);
+
+/* ---- cuda_kernel.c ------------------------------------------------------ */
+
+#define GM_CUDA_LOG_BYTES 1024u
+
+/* A module of an image; ret_log is what the compiler said, in one line. */
+gm_cu_result gm_cuda_compile(struct gm_cuda *cuda, const void *image,
+			     struct CUmod_st **ret_module,
+			     char ret_log[GM_CUDA_LOG_BYTES]);
+
+int gm_cuda_load_kernel(struct gm_device *dev, const void *image,
+			const char *name, struct gm_kernel **ret_kernel,
+			char ret_why[GM_KERNEL_WHY_BYTES]);
+void gm_cuda_unload_kernel(struct gm_device *dev, struct gm_kernel *kernel);
 
 /* ---- cuda_lanes.c ------------------------------------------------------- */
 

@@ -80,6 +80,8 @@ static int set_side(struct gm_cuda *cuda, struct gm_cuda_side *side,
 	side->client = (char *)client + offset;
 	if (!is_staged(cuda, side->client, bytes))
 		return find_piece(cuda, side, is_written);
+	if (bytes > GM_CUDA_SLICE_BYTES)
+		return -EOPNOTSUPP; /* RUN is not cut */
 	for (uint64_t passed = 0; passed < bytes;) {
 		rc = gm_cuda_piece_at(cuda, side->client + passed, &piece);
 		if (rc == 0 && is_written && !piece.writable)
@@ -98,7 +100,7 @@ static int set_sides(struct gm_cuda *cuda, struct gm_cuda_slice *s,
 	bool reduces = s->memory & GM_TASK_REDUCES;
 	int rc = 0;
 
-	if (!reduces || s->is_last)
+	if (s->dst.each && (!reduces || s->is_last))
 		rc = set_side(cuda, &s->dst, task->dst, task->dst_address,
 			      reduces ? 0 : first * s->dst.each,
 			      (reduces ? 1 : s->n) * s->dst.each, true);
@@ -133,8 +135,9 @@ static int fill_staging(struct gm_cuda_slice *s,
 			const struct gm_cuda_slot *before)
 {
 	bool reads_dst = s->dst.unit && (s->memory & GM_TASK_READS_DST);
+	bool has_params = s->task->kernel && s->task->mask_n;
 
-	if (!s->src.unit && !reads_dst && !s->mask.unit)
+	if (!s->src.unit && !reads_dst && !s->mask.unit && !has_params)
 		return 0;
 	if (before && before->dirty)
 		return -EAGAIN;
@@ -332,6 +335,8 @@ static bool can_do(const struct gm_cuda *cuda, const struct gm_cuda_slice *s)
 {
 	const struct gm_task *task = s->task;
 
+	if (task->kernel)
+		return true;
 	if (s->memory & GM_TASK_REDUCES)
 		return gm_cuda_can_reduce(cuda, task);
 	if (task->op == GPUMAP_OP_COPY || function_of(cuda, task))
@@ -348,8 +353,10 @@ static uint32_t lane_of(const struct gm_cuda_slice *s)
 		return GM_CUDA_ACROSS;
 	if (task->op == GPUMAP_OP_COPY)
 		return task->dst ? GM_CUDA_OUT : GM_CUDA_IN;
-	return task->n <= GM_CUDA_SMALL_BYTES / s->each ? GM_CUDA_SOON
-							: GM_CUDA_BULK;
+	/* How long a client's own kernel takes nobody knows. */
+	return task->n <= GM_CUDA_SMALL_BYTES / s->each && !task->kernel
+		       ? GM_CUDA_SOON
+		       : GM_CUDA_BULK;
 }
 
 /* Nothing on this lane before the slice @before has passed, on another. */
@@ -382,6 +389,17 @@ static int refusal(int rc)
 	}
 }
 
+/* Returns 0 or -errno; ret_issued is 0 where nothing can be on the lane. */
+static int issue_slice(struct gm_cuda *cuda, struct gm_cuda_slice *s,
+		       struct CUstream_st *stream, uint64_t *ret_issued)
+{
+	*ret_issued = 0;
+	if (s->task->kernel)
+		return gm_cuda_run(cuda, s, stream);
+	return s->reducer ? gm_cuda_reduce(cuda, s, stream, ret_issued)
+			  : issue_all(cuda, s, stream, ret_issued);
+}
+
 /* Everything is at hand.  Once a part is on the lane, all of it ends there. */
 static int begin(struct gm_cuda *cuda, struct gm_cuda_lane *lane,
 		 struct gm_cuda_slot *slot, struct gm_cuda_slice *s,
@@ -407,8 +425,7 @@ static int begin(struct gm_cuda *cuda, struct gm_cuda_lane *lane,
 		rc = gm_cuda_mask_gather(cuda, s, lane->bounce, lane->stream);
 	if (rc < 0)
 		return refusal(rc);
-	rc = s->reducer ? gm_cuda_reduce(cuda, s, lane->stream, &issued)
-			: issue_all(cuda, s, lane->stream, &issued);
+	rc = issue_slice(cuda, s, lane->stream, &issued);
 	if (rc < 0 && (issued == 0 || rc == -ENOTRECOVERABLE))
 		return refusal(rc);
 	slot->failed = rc < 0;
@@ -462,7 +479,8 @@ static int measure(const struct gm_task *task, uint64_t first, uint64_t count,
 	if (rc < 0)
 		return rc;
 	if (first > task->n || count > task->n - first ||
-	    count > GM_CUDA_SLICE_BYTES / sizes.each)
+	    (task->kernel ? count < task->n
+			  : count > GM_CUDA_SLICE_BYTES / sizes.each))
 		return -ERANGE;
 	s->each = sizes.each;
 	if ((s->memory & GM_TASK_REDUCES) && first % GM_OPERATOR_CHUNK)
@@ -472,6 +490,11 @@ static int measure(const struct gm_task *task, uint64_t first, uint64_t count,
 	s->dst.each = sizes.dst_each;
 	s->src.each = sizes.src_each;
 	s->mask.each = sizes.mask_each;
+	/* What a client's kernel does with it is not known. */
+	if (task->kernel && s->src.each)
+		s->memory |= GM_TASK_READS_SRC;
+	if (task->kernel && s->dst.each)
+		s->memory |= GM_TASK_READS_DST | GM_TASK_WRITES_DST;
 	return 0;
 }
 
@@ -496,6 +519,8 @@ int gm_cuda_start(struct gm_device *dev, const struct gm_task *task,
 
 	if (gm_cuda_is_lost(cuda))
 		return -ENOTRECOVERABLE;
+	if (rc == 0 && task->op == GPUMAP_OP_RUN && !task->kernel)
+		rc = -EOPNOTSUPP;
 	if (rc == 0 && task->op != GPUMAP_OP_NOP)
 		rc = measure(task, first, count, &s);
 	if (rc < 0)

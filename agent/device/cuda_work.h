@@ -50,6 +50,17 @@ uint32_t gm_cuda_operator(uint32_t op);
 /* A unit of staging for the operand.  Returns 0 or -EAGAIN. */
 int gm_cuda_take_unit(struct gm_cuda *cuda, struct gm_cuda_side *side);
 
+/* ---- cuda_kernel.c ------------------------------------------------------- */
+
+/*
+ * gm_cuda_run - a client's kernel over all items
+ *
+ * Returns	0; -EINVAL: it takes other parameters, or cannot be launched so;
+ *		-EOPNOTSUPP: an operand is not in one piece; or -errno
+ */
+int gm_cuda_run(struct gm_cuda *cuda, struct gm_cuda_slice *s,
+		struct CUstream_st *stream);
+
 /* ---- cuda_mask.c --------------------------------------------------------- */
 
 /* Of a slice that begins with element @first.  Returns 0 or -EAGAIN. */

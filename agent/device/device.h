@@ -17,7 +17,8 @@
  * Threads.  Dispatch is the worker's thread that serves queues: it calls open,
  * close, run, start, ended, arm, and nothing that may wait.  Whatever waits for
  * the device is called from the worker's one slow thread: memory, alloc, free,
- * reach, unreach, export_fd, import_fd, import_peer, try_peer, fetch, store.
+ * reach, unreach, export_fd, import_fd, import_peer, try_peer, fetch, store,
+ * load_kernel, unload_kernel.
  * Both threads may be inside the backend at once.
  *
  * A backend that finds its device or its context of no use any more returns
@@ -72,6 +73,11 @@ struct gm_flight {
 	uint32_t slot;  /* the backend's own */
 	uint64_t value; /* that the lane's word has reached once it has ended */
 };
+
+/* What a client's image has become; the backend's own. */
+struct gm_kernel;
+
+#define GM_KERNEL_WHY_BYTES 240u
 
 struct gm_device;
 
@@ -134,7 +140,7 @@ struct gm_backend {
 	 *
 	 * Slices of a reduction begin at multiples of 1024 elements and come in
 	 * their order, from the same @task.  At most dev->slice_bytes of dst and of src, and at most dev->slices of one
-	 * session at a time.
+	 * session at a time.  RUN is one slice, of whatever size.
 	 *
 	 * Returns	0
 	 *		-EAGAIN		no room now: ask again when a slice has ended
@@ -235,6 +241,23 @@ struct gm_backend {
 		     uint64_t bytes);
 	int (*store)(struct gm_device *dev, uint64_t address, const void *from,
 		     uint64_t bytes);
+
+	/*
+	 * load_kernel - make what RUN runs of a client's image
+	 *
+	 * image	what it is was judged; a NUL follows it
+	 * name		of its entry point
+	 * ret_why	what the driver says of it, where it is refused
+	 *
+	 * Returns	0; -ENOEXEC: it cannot run here; -ENOENT: it has no
+	 *		such entry point; -ENOMEM, -ENOTRECOVERABLE, ...
+	 */
+	int (*load_kernel)(struct gm_device *dev, const void *image,
+			   const char *name, struct gm_kernel **ret_kernel,
+			   char ret_why[GM_KERNEL_WHY_BYTES]);
+
+	/* unload_kernel - no slice that runs it is under way. */
+	void (*unload_kernel)(struct gm_device *dev, struct gm_kernel *kernel);
 
 	/* fault - after -ENOTRECOVERABLE, or with NULL after an open() that
 	 * failed: why, a line that stays, and the driver's number for it, 0

@@ -112,11 +112,30 @@ uint32_t gm_op_result(uint32_t op, uint32_t dtype, uint32_t to)
 	return gm_op_memory(op) & GM_TASK_CASTS ? to : dtype;
 }
 
+static int sizes_of_items(const struct gm_task *task,
+			  struct gm_sizes *ret_sizes)
+{
+	struct gm_sizes s = { .dst_each = (uint32_t)(task->pattern >> 32),
+			      .src_each = (uint32_t)task->pattern };
+
+	s.each = s.dst_each > s.src_each ? s.dst_each : s.src_each;
+	if (!s.each)
+		s.each = 1;
+	if (task->n > INT64_MAX / s.each)
+		return -EOVERFLOW;
+	s.dst = task->n * s.dst_each;
+	s.src = task->n * s.src_each;
+	*ret_sizes = s;
+	return 0;
+}
+
 int gm_task_sizes(const struct gm_task *task, struct gm_sizes *ret_sizes)
 {
 	uint32_t memory = gm_op_memory(task->op);
 	struct gm_sizes s = { 0 };
 
+	if (task->op == GPUMAP_OP_RUN)
+		return sizes_of_items(task, ret_sizes);
 	if (memory & GM_TASK_WRITES_DST)
 		s.dst_each = gm_dtype_bytes(
 			gm_op_result(task->op, task->dtype, task->to));
@@ -162,12 +181,14 @@ static bool overlap_where(const struct gm_task *task, uint64_t dst_bytes,
 bool gm_task_overlaps(const struct gm_task *task)
 {
 	uint32_t memory = gm_op_memory(task->op);
+	bool runs = task->op == GPUMAP_OP_RUN;
 	struct gm_sizes s;
 
-	if (!(memory & GM_TASK_READS_SRC) || gm_task_sizes(task, &s) < 0)
+	if ((!(memory & GM_TASK_READS_SRC) && !runs) ||
+	    gm_task_sizes(task, &s) < 0)
 		return false;
 	if (overlap_where(task, s.dst, task->src, task->src_address, s.src,
-			  memory & GM_TASK_IN_PLACE))
+			  runs || (memory & GM_TASK_IN_PLACE)))
 		return true;
 	return s.mask && overlap_where(task, s.dst, task->mask,
 				       task->mask_address, s.mask, false);

@@ -23,6 +23,7 @@
 
 #include "gpumap.h"
 
+struct gm_kernel;
 struct gm_reduce;
 
 struct gm_task {
@@ -45,9 +46,14 @@ struct gm_task {
 	/* Of a reduction, for a backend with run(): what its slices so far came
 	 * to; NULL where all of it is one. */
 	struct gm_reduce *so_far;
+	/* Of RUN, for a backend with start(): what runs, see device.h.  mask and
+	 * mask_n are its parameters, and how many bytes they have. */
+	const struct gm_kernel *kernel;
 	union {
 		double alpha;     /* SCALE, AXPY */
-		uint64_t pattern; /* FILL: one element, in the low bytes */
+		uint64_t pattern; /* FILL: one element, in the low bytes; RUN:
+				   * bytes of an item, of src:32 and of dst:32
+				   * above */
 	};
 };
 
@@ -92,7 +98,8 @@ int gm_op_takes(uint32_t op, uint32_t dtype, uint32_t to);
  * go together. */
 uint32_t gm_op_result(uint32_t op, uint32_t dtype, uint32_t to);
 
-/* Bytes of a task's operands, and of an element of each; 0 where it has none. */
+/* Bytes of a task's operands, and of an element of each; 0 where it has none.  Of
+ * RUN an item is an element, and either operand may be none. */
 struct gm_sizes {
 	uint64_t dst, src, mask;
 	uint32_t dst_each, src_each, mask_each;

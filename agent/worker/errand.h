@@ -37,7 +37,8 @@ struct gm_errand_job {
 	int fd;
 	int rc;
 	bool awaited;                   /* a program, see events.h */
-	char why[GM_PROGRAM_WHY_BYTES]; /* of a program that is refused */
+	char why[GM_PROGRAM_WHY_BYTES]; /* of a program that is refused; before,
+					 * the entry point of an image */
 };
 
 typedef void (*gm_errand_work)(struct gm_slow_job *job, struct gm_device *dev);

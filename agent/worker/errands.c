@@ -98,7 +98,7 @@ void gm_errand_drop_slot(struct gm_device *dev, struct gm_slot *slot)
 		munmap(slot->map, slot->map_bytes);
 	if (slot->buffer)
 		dev->backend->free(dev, slot->buffer);
-	gm_program_unload(slot->program);
+	gm_program_unload(dev, slot->program);
 	slot->program = NULL;
 	slot->region = NULL;
 	slot->map = NULL;

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -189,9 +190,15 @@ static int register_memory(struct gm_worker *w, struct gm_session *s,
 static void work_program(struct gm_slow_job *job, struct gm_device *dev)
 {
 	struct gm_errand_job *e = (struct gm_errand_job *)job;
+	char kernel[GM_PROGRAM_WHY_BYTES];
 
-	(void)dev;
-	e->rc = gm_program_load(e->fd, &e->slot->program, e->why);
+	if (!dev->backend->load_kernel) {
+		e->rc = gm_program_load(e->fd, &e->slot->program, e->why);
+		return;
+	}
+	memcpy(kernel, e->why, sizeof(kernel));
+	e->rc = gm_program_load_image(dev, e->fd, kernel, &e->slot->program,
+				      e->why);
 }
 
 static void done_program(struct gm_slow_job *job, struct gm_worker *w)
@@ -230,6 +237,8 @@ static int register_program(struct gm_worker *w, struct gm_session *s,
 		return rc;
 	}
 	e->awaited = wire->programs;
+	snprintf(e->why, sizeof(e->why), "%.*s", (int)sizeof(wire->text) - 1,
+		 wire->text);
 	gm_errand_hand_over(w, e);
 	return 0;
 }

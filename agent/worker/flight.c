@@ -183,7 +183,8 @@ static void start(struct gm_worker *w, struct gm_session *s)
 		uint64_t count = e->task.n - e->next;
 		int rc;
 
-		if (w->dev->slice_bytes &&
+		/* Only a client's kernel could say how it is cut. */
+		if (w->dev->slice_bytes && !e->task.kernel &&
 		    count > w->dev->slice_bytes / e->each)
 			count = w->dev->slice_bytes / e->each;
 		slice->pos = s->entries.pos - 1;

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "agent/worker/program.h"
 #include "gpumap.h"
 #include "shm/queue.h"
 
@@ -266,13 +267,13 @@ static int judge_load(const struct gm_judge *judge,
 /* One of a program's operands, of @n items: none where they have no bytes. */
 static int place_items(const struct gm_judge *judge, uint64_t handle,
 		       uint64_t at, const struct gm_entry *entry,
-		       uint32_t item_bytes, bool writes, char **ret_at)
+		       uint32_t item_bytes, bool writes,
+		       struct place *ret_place)
 {
-	struct place place_ = { 0 };
 	uint64_t bytes;
 	int rc;
 
-	*ret_at = NULL;
+	*ret_place = (struct place){ 0 };
 	if (item_bytes == 0)
 		return 0;
 	if (at % gm_dtype_bytes(entry->dtype) != 0)
@@ -281,27 +282,40 @@ static int place_items(const struct gm_judge *judge, uint64_t handle,
 		return -ERANGE;
 	if (is_another_rows(judge, handle))
 		return -EOPNOTSUPP;
-	rc = place(judge, handle, at, bytes, writes, &place_);
-	if (rc == 0 && (!place_.at || place_.borrowed))
-		rc = -EOPNOTSUPP;
-	*ret_at = place_.at;
-	return rc;
+	rc = place(judge, handle, at, bytes, writes, ret_place);
+	return rc == 0 && ret_place->borrowed ? -EOPNOTSUPP : rc;
 }
 
-/* Bytes of which a program may make what it likes: the same, or apart. */
-static bool overlap(const char *a, uint64_t a_bytes, const char *b,
-		    uint64_t b_bytes)
+/* Both operands.  A shared object has nothing but what is mapped here. */
+static int place_tile(const struct gm_judge *judge,
+		      const struct gm_entry *entry, struct gm_task *task)
 {
-	return a && b && a != b && a < b + b_bytes && b < a + a_bytes;
+	struct place dst, src;
+	int rc = place_items(judge, entry->dst_buffer, entry->dst, entry,
+			     (uint32_t)(entry->value >> 32), true, &dst);
+
+	if (rc == 0)
+		rc = place_items(judge, entry->src_buffer, entry->src, entry,
+				 (uint32_t)entry->value, false, &src);
+	if (rc < 0)
+		return rc;
+	if (!task->kernel && ((entry->value >> 32 && !dst.at) ||
+			      ((uint32_t)entry->value && !src.at)))
+		return -EOPNOTSUPP;
+	task->n = entry->n;
+	task->pattern = entry->value;
+	task->dst = dst.at;
+	task->dst_address = dst.address;
+	task->src = src.at;
+	task->src_address = src.address;
+	return gm_task_overlaps(task) ? -EINVAL : 0;
 }
 
 static int judge_run(const struct gm_judge *judge, const struct gm_entry *entry,
 		     const struct gm_more *more, struct gm_verdict *v)
 {
-	uint32_t src_each = (uint32_t)entry->value;
-	uint32_t dst_each = (uint32_t)(entry->value >> 32);
 	const struct gm_slot *slot = NULL;
-	char *dst, *src;
+	struct gm_sizes s;
 	int rc;
 
 	if (judge->buffers)
@@ -316,21 +330,19 @@ static int judge_run(const struct gm_judge *judge, const struct gm_entry *entry,
 	if (!inside(gm_params_at(more->third), v->task.mask_n,
 		    judge->arena_bytes))
 		return -ERANGE;
-	rc = place_items(judge, entry->dst_buffer, entry->dst, entry, dst_each,
-			 true, &dst);
-	if (rc == 0)
-		rc = place_items(judge, entry->src_buffer, entry->src, entry,
-				 src_each, false, &src);
+	v->task.kernel = slot->program->kernel;
+	v->task.mask = judge->arena + gm_params_at(more->third);
+	rc = place_tile(judge, entry, &v->task);
 	if (rc < 0)
 		return rc;
-	if (overlap(dst, entry->n * dst_each, src, entry->n * src_each))
-		return -EINVAL;
-	v->task.n = entry->n;
-	v->task.dst = dst;
-	v->task.src = src;
-	v->task.mask = judge->arena + gm_params_at(more->third);
-	v->task.pattern = entry->value;
-	v->program = entry->n ? slot->program : NULL;
+	if (!v->task.kernel) {
+		v->program = entry->n ? slot->program : NULL;
+		return 0;
+	}
+	if (gm_task_sizes(&v->task, &s) < 0)
+		return -ERANGE;
+	v->each = s.each;
+	v->bytes = entry->n * s.each;
 	return 0;
 }
 

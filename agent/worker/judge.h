@@ -53,7 +53,8 @@ struct gm_verdict {
 	uint64_t deadline_ns; /* 0: none */
 	uint32_t n_waits;
 	uint64_t wait[GM_WAITS_MAX]; /* places in time, see queue.h */
-	/* RUN: what to run; NULL for others, and for no items. */
+	/* RUN of a shared object: what to run; NULL for others, and for no items.
+	 * Device code is task.kernel, and run as any task. */
 	const struct gm_program *program;
 	struct gm_comm_ask ask; /* of a collective, not judged */
 	const char *why;        /* set when -EPROTO was returned; constant */

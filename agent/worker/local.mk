@@ -22,6 +22,7 @@ noinst_LTLIBRARIES += %reldir%/libworker.la
 	%reldir%/flight_look.c \
 	%reldir%/flood.h \
 	%reldir%/group.c %reldir%/group.h \
+	%reldir%/image.c %reldir%/image.h \
 	%reldir%/intake.c %reldir%/intake.h \
 	%reldir%/judge.c %reldir%/judge.h \
 	%reldir%/load.c %reldir%/load.h %reldir%/loader.h \

@@ -13,10 +13,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "agent/worker/image.h"
 #include "shm/queue.h"
 
 #define ERRNO_MAX  4095
@@ -204,11 +206,83 @@ int gm_program_load(int fd, struct gm_program **ret_program,
 		rc = judge(program->entry, ret_why);
 	}
 	if (rc < 0) {
-		gm_program_unload(program);
+		gm_program_unload(NULL, program);
 		return rc;
 	}
 	*ret_program = program;
 	return 0;
+}
+
+/* All of a file, and a NUL.  What it has been measured by cannot change: it is
+ * sealed, or nobody's who would. */
+static int read_image(int fd, char **ret_image, size_t *ret_bytes)
+{
+	struct stat st;
+	ssize_t n = 1;
+	size_t at = 0;
+	char *image;
+
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	image = malloc((size_t)st.st_size + 1);
+	if (!image)
+		return -ENOMEM;
+	for (; n > 0 && at < (size_t)st.st_size; at += (size_t)n) {
+		n = pread(fd, image + at, (size_t)st.st_size - at, (off_t)at);
+		if (n < 0) {
+			n = -errno;
+			free(image);
+			return (int)n;
+		}
+	}
+	image[at] = '\0';
+	*ret_image = image;
+	*ret_bytes = at;
+	return 0;
+}
+
+static int load_kernel(struct gm_device *dev, const char *image, size_t bytes,
+		       const char *kernel, struct gm_program **ret_program,
+		       char ret_why[GM_PROGRAM_WHY_BYTES])
+{
+	const char *why = gm_image_judge(image, bytes);
+	struct gm_program *program;
+	int rc;
+
+	if (why) {
+		snprintf(ret_why, GM_PROGRAM_WHY_BYTES, "%s", why);
+		return -ENOEXEC;
+	}
+	program = calloc(1, sizeof(*program));
+	if (!program)
+		return -ENOMEM;
+	rc = dev->backend->load_kernel(dev, image, kernel, &program->kernel,
+				       ret_why);
+	if (rc < 0)
+		free(program);
+	else
+		*ret_program = program;
+	return rc;
+}
+
+int gm_program_load_image(struct gm_device *dev, int fd, const char *kernel,
+			  struct gm_program **ret_program,
+			  char ret_why[GM_PROGRAM_WHY_BYTES])
+{
+	size_t bytes = 0;
+	char *image = NULL;
+	int rc = read_image(fd, &image, &bytes);
+
+	close(fd);
+	ret_why[0] = '\0';
+	if (rc < 0) {
+		snprintf(ret_why, GM_PROGRAM_WHY_BYTES,
+			 "its image cannot be read: %s", strerror(-rc));
+		return rc;
+	}
+	rc = load_kernel(dev, image, bytes, kernel, ret_program, ret_why);
+	free(image);
+	return rc;
 }
 
 /* One that does not go, as some libraries want to stay, keeps its descriptor, for
@@ -222,10 +296,15 @@ static bool has_gone(const struct gm_program *program)
 	return !still;
 }
 
-void gm_program_unload(struct gm_program *program)
+void gm_program_unload(struct gm_device *dev, struct gm_program *program)
 {
 	if (!program)
 		return;
+	if (program->kernel) {
+		dev->backend->unload_kernel(dev, program->kernel);
+		free(program);
+		return;
+	}
 	if (program->handle)
 		dlclose(program->handle);
 	if (has_gone(program))

@@ -32,7 +32,7 @@ uint32_t gm_reach_missing(const struct gm_session *session, const void *memory,
 	const struct gm_session *s = session;
 	uint64_t at = (uintptr_t)memory - (uintptr_t)s->judge.arena;
 
-	if (!memory || at >= s->judge.arena_bytes)
+	if (!memory || bytes == 0 || at >= s->judge.arena_bytes)
 		return s->n_reached;
 	for (uint64_t i = at / s->judge.reached_each;
 	     i <= (at + bytes - 1) / s->judge.reached_each; i++)

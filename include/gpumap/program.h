@@ -2,12 +2,16 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * program.h - what a program for host rows is.
+ * program.h - what a program is, for host rows and for CUDA rows.
  *
- * A program is a shared object that the administrator has put into the agent's
- * directory of programs ([programs] in gpumapd.conf) under the name NAME.so.
- * Sessions opened with GPUMAP_SESSION_PROGRAMS load it by that name, and run it
- * with jobs of GPUMAP_OP_RUN; see gpumap_program_load() in gpumap.h.
+ * A program is a file that the administrator has put into the agent's directory of
+ * programs ([programs] in gpumapd.conf): a shared object NAME.so for host rows,
+ * device code NAME.fatbin, NAME.cubin or NAME.ptx for CUDA rows.  Sessions opened
+ * with GPUMAP_SESSION_PROGRAMS load it by that name, and run it with jobs of
+ * GPUMAP_OP_RUN; see gpumap_program_load() in gpumap.h.  Device code may also be the
+ * client's own: gpumap_program_load_image().
+ *
+ * On host rows:
  *
  *	#include <gpumap/program.h>
  *
@@ -39,6 +43,34 @@
  * What is static is that of one load, by one session on one row; it begins anew when
  * the worker does.
  *
+ * On CUDA rows a program is one kernel:
+ *
+ *	extern "C" __global__ void gpumap_program(float *dst, const float *src,
+ *						  unsigned long long n, float alpha)
+ *	{
+ *		unsigned long long i, step;
+ *
+ *		i = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x;
+ *		step = (unsigned long long)gridDim.x * blockDim.x;
+ *		for (; i < n; i += step)
+ *			dst[i] = alpha * src[i] * src[i];
+ *	}
+ *
+ *	nvcc -fatbin -o square.fatbin square.cu
+ *
+ * Its parameters are dst, src and n, 64 bits each, and then the bytes of the job's
+ * params as they are, from byte GPUMAP_KERNEL_PARAMS_AT on: what is declared there
+ * has to have their size, or the job ends with -EINVAL.  An operand without bytes
+ * is 0.  The launch is of one dimension, in blocks of GPUMAP_KERNEL_THREADS, with no
+ * dynamic shared memory, and of no more blocks than fill the card: so a kernel goes
+ * on by the width of the grid until it has all items.  One that needs more of the
+ * card than such a block may have ends with -EINVAL, too: __launch_bounds__(256).
+ *
+ * It runs in a worker, and a context of the card's, that programs of one uid's
+ * sessions on one row have for themselves.  A fault of it ends that worker, and the
+ * jobs of that uid that were in flight there with -EIO; so does one that runs for
+ * longer than the administrator allows.
+ *
  * C99 and C++11; the header needs nothing of gpumap.
  */
 #ifndef GPUMAP_PROGRAM_H
@@ -52,7 +84,10 @@ extern "C" {
 #endif
 
 /* Moves when a program of before could not be run any more. */
-#define GPUMAP_PROGRAM_ABI 1u
+#define GPUMAP_PROGRAM_ABI      1u
+
+#define GPUMAP_KERNEL_THREADS   256u /* of a block */
+#define GPUMAP_KERNEL_PARAMS_AT 24u  /* bytes: behind dst, src and n */
 
 /* What one job has it do.  Grows at the end only. */
 struct gpumap_program_tile {

@@ -56,11 +56,52 @@ static void trap(struct fake_launch *launch, const void *const *params)
 	launch->error = CUDA_ERROR_LAUNCH_FAILED;
 }
 
+/* dst[i] = alpha * src[i] * src[i], f32 */
+static void square(struct fake_launch *launch, const void *const *params)
+{
+	uint64_t n = word(params[2]);
+	float alpha = *(const float *)params[3];
+	const float *src;
+	float *dst;
+
+	dst = launch->reach(launch, word(params[0]), 4 * n, 4, true);
+	src = dst ? launch->reach(launch, word(params[1]), 4 * n, 4, false)
+		  : NULL;
+	for (uint64_t i = 0; src && i < n; i++)
+		dst[i] = alpha * src[i] * src[i];
+}
+
+/* Writes where nobody has anything. */
+static void stray(struct fake_launch *launch, const void *const *params)
+{
+	uint32_t *at = launch->reach(launch, 4096, 4, 4, true);
+
+	(void)params;
+	if (at)
+		*at = 0;
+}
+
+/* dst[0] = blocks, dst[1] = threads of one, u32 */
+static void geometry(struct fake_launch *launch, const void *const *params)
+{
+	uint32_t *dst = launch->reach(launch, word(params[0]), 8, 4, true);
+
+	if (!dst)
+		return;
+	dst[0] = launch->grid[0];
+	dst[1] = launch->block[0];
+}
+
 static const struct fake_kernel own[] = {
 	{ "contract_store", "84", store },
 	{ "contract_add", "888", add },
 	{ "contract_spin", "8", spin },
 	{ "contract_trap", "", trap },
+	{ "gpumap_program", "8884", square },
+	{ "program_spin", "888", spin },
+	{ "program_trap", "888", trap },
+	{ "program_stray", "888", stray },
+	{ "program_geometry", "888", geometry },
 	{ NULL, NULL, NULL },
 };
 

@@ -41,6 +41,25 @@ static CUresult compile(struct fake_device *dev, const void *image,
 	return CUDA_SUCCESS;
 }
 
+/* What the compiler says goes where the options have it. */
+static void tell(CUresult result, unsigned int n, const CUjit_option *options,
+		 void *const *values)
+{
+	char *log = NULL;
+	size_t room = 0;
+
+	for (unsigned int i = 0; i < n; i++) {
+		if (options[i] == CU_JIT_ERROR_LOG_BUFFER)
+			log = values[i];
+		if (options[i] == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES)
+			room = (size_t)(uintptr_t)values[i];
+	}
+	if (log && room && result == CUDA_ERROR_INVALID_PTX)
+		snprintf(log, room,
+			 "ptxas application ptx input, line 1;\n"
+			 "\terror   : Parsing error near 'stand-in'\n");
+}
+
 static CUresult load(struct fake_context *ctx, const void *image,
 		     struct fake_module **ret_module)
 {
@@ -162,6 +181,7 @@ CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int n,
 		result = load(ctx, image, &m);
 	if (!result)
 		*module = (CUmodule)(uintptr_t)m->handle;
+	tell(result, n, options, values);
 	return fake_leave(result);
 }
 

@@ -185,17 +185,49 @@ static CUresult read_text(const char *text, int version, struct fake_code *code)
 	return CUDA_SUCCESS;
 }
 
+/* A fatbin has PTX and ready-made code, one behind the other.  The first PTX that
+ * is not packed, in memory of its own; NULL where there is none. */
+static char *text_of(const void *image)
+{
+	enum { PTX = 1, PACKED = 0x2000 };
+	const char *at = image, *end;
+	uint64_t bytes, flags;
+	uint32_t head;
+	uint16_t kind;
+
+	memcpy(&kind, at + 6, sizeof(kind)); /* of the head */
+	memcpy(&bytes, at + 8, sizeof(bytes));
+	at += kind;
+	for (end = at + bytes; at + 64 <= end; at += head + bytes) {
+		memcpy(&kind, at, sizeof(kind));
+		memcpy(&head, at + 4, sizeof(head));
+		memcpy(&bytes, at + 8, sizeof(bytes));
+		memcpy(&flags, at + 40, sizeof(flags));
+		if (head < 64 || bytes > (uint64_t)(end - at))
+			break;
+		if (kind == PTX && !(flags & PACKED))
+			return strndup(at + head, bytes);
+	}
+	return NULL;
+}
+
 CUresult fake_code_read(const void *image, int version,
 			struct fake_code *ret_code)
 {
 	static const char elf[] = "\177ELF", fatbin[] = "\x50\xed\x55\xba";
 	struct fake_code code = { 0 };
+	char *text, *inner = NULL;
 	CUresult result;
-	char *text;
 
-	if (strncmp(image, elf, 4) == 0 || strncmp(image, fatbin, 4) == 0)
+	if (strncmp(image, elf, 4) == 0)
 		return CUDA_ERROR_NO_BINARY_FOR_GPU;
-	text = without_comments(image);
+	if (strncmp(image, fatbin, 4) == 0) {
+		inner = text_of(image);
+		if (!inner)
+			return CUDA_ERROR_NO_BINARY_FOR_GPU;
+	}
+	text = without_comments(inner ? inner : image);
+	free(inner);
 	if (!text)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	result = read_text(text, version, &code);

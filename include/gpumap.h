@@ -2378,6 +2378,10 @@ struct gpumap_scatter_opts {
 	 * tile begins at the job's dst_at or src_at in it.  NULL: the job's. */
 	const uint64_t *dst_buffers;
 	const uint64_t *src_buffers;
+	/* Of a reduction whose results are in the arena: room for one element of
+	 * them, with any alignment, which receives what they come to together;
+	 * NULL: that is for the caller. */
+	void *ret_combined;
 };
 
 /*
@@ -2389,8 +2393,11 @@ struct gpumap_scatter_opts {
  * each row uses the beginning of its own.  Of a reduction dst has as many elements
  * as there are tiles, each its tile's result, in their order; with dst_buffers
  * each row has its own.  A mask is not split: each tile goes on in it where the
- * one before ends.  What results of a reduction come to together is for the caller, and a sum
- * of floats then depends on the split.  Credit is looked at on every row
+ * one before ends.  With ret_combined the results of a reduction are brought
+ * together once every tile has ended with 0, from the first to the last: each sum of
+ * floats is rounded, integers wrap, -0 is less than +0, and a NaN gives a NaN.  So
+ * a sum of floats depends on the split, and on nothing else: whoever wants the same
+ * again names rows and weights.  Credit is looked at on every row
  * before the first tile is submitted.  job->cookie is not used, and completions of other
  * jobs stay for gpumap_poll().  job->waits and job->deadline_ns hold for every tile.
  *
@@ -2411,7 +2418,8 @@ struct gpumap_scatter_opts {
  *		-EAGAIN		a row has no credit left
  *		-EINVAL		as gpumap_submit(); a row is named twice; weights
  *				or buffers without rows; a flag that does not go with
- *				the job
+ *				the job; ret_combined for what is no reduction, or
+ *				has its results in buffers
  *		-ERANGE		the job reaches out of the arena or a buffer
  *		-ENODEV		no row, or a row that does not exist
  *		-ENOBUFS	more tiles than n

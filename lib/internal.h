@@ -429,6 +429,9 @@ int gm_job_known(const struct gpumap_session *session,
 /* Bytes of an element of dst, 0 for a dtype that we do not know. */
 uint32_t gm_job_dst_bytes(const struct gpumap_job *job);
 
+/* The dtype of a reduction's result, as far as adding up is concerned. */
+uint32_t gm_job_result(const struct gpumap_job *job);
+
 /* Bytes of an element of its mask. */
 static inline uint32_t gm_job_mask_bytes(const struct gpumap_job *job)
 {

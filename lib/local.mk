@@ -41,6 +41,7 @@ noinst_LTLIBRARIES += %reldir%/libclient.la
 	%reldir%/scan.c \
 	%reldir%/scan.h \
 	%reldir%/scatter.c \
+	%reldir%/scatter_combine.c %reldir%/scatter_combine.h \
 	%reldir%/session.c \
 	%reldir%/shares.c \
 	%reldir%/shares.h \

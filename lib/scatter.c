@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "lib/scatter_combine.h"
 #include "shm/rows.h"
 #include "shm/split.h"
 
@@ -16,6 +17,7 @@ struct plan {
 	uint32_t n; /* tiles */
 	bool falls_back;
 	uint64_t deadline_ns;
+	void *combined;              /* of the caller's, or NULL */
 	const uint64_t *dst_buffers; /* one per row of the caller's, or NULL */
 	const uint64_t *src_buffers;
 	struct gm_pair *pairs[GM_ROWS];
@@ -316,6 +318,11 @@ static int judge_flags(const struct gpumap_job *job,
 {
 	if ((opts->flags & ~GPUMAP_SCATTER_FALLBACK) != 0)
 		return -E2BIG;
+	/* What is elsewhere we do not read. */
+	if (opts->ret_combined != NULL &&
+	    ((gm_op_fields(job->op) & GM_HAS_ONE) == 0 ||
+	     job->dst_buffer != 0 || opts->dst_buffers != NULL))
+		return -EINVAL;
 	if (opts->flags == 0)
 		return 0;
 	/* What a row has of its own no other reaches. */
@@ -421,6 +428,9 @@ static int run(struct gpumap_session *s, const struct gpumap_job *job,
 	s->tiles = NULL;
 	if (ret == 0)
 		ret = verdict(plan);
+	if (ret > 0 && plan->combined != NULL)
+		gm_scatter_combine(job->op, gm_job_result(job), job->dst,
+				   (uint32_t)ret, plan->combined);
 	if (ret_tiles != NULL) {
 		memset(ret_tiles, 0, n * sizeof(*ret_tiles));
 		memcpy(ret_tiles, plan->tiles, plan->n * sizeof(*ret_tiles));
@@ -451,6 +461,7 @@ int gpumap_scatter(struct gpumap_session *session, const struct gpumap_job *job,
 	plan.dst_buffers = ours.dst_buffers;
 	plan.src_buffers = ours.src_buffers;
 	plan.falls_back = ours.flags != 0;
+	plan.combined = ours.ret_combined;
 	if (ret == 0)
 		ret = reserve(session, job, &plan);
 	if (ret != 0)

@@ -69,9 +69,16 @@ static uint32_t sum_of(uint32_t dtype)
 	case GPUMAP_DTYPE_BF16:
 	case GPUMAP_DTYPE_F32:
 		return GPUMAP_DTYPE_F32;
+	case GPUMAP_DTYPE_F64:
+		return GPUMAP_DTYPE_F64;
 	default:
-		return GPUMAP_DTYPE_U64; /* or another as long */
+		return GPUMAP_DTYPE_U64; /* or one that wraps as it does */
 	}
+}
+
+uint32_t gm_job_result(const struct gpumap_job *job)
+{
+	return job->op == GPUMAP_OP_SUM ? sum_of(job->dtype) : job->dtype;
 }
 
 uint32_t gm_job_dst_bytes(const struct gpumap_job *job)

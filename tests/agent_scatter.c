@@ -247,6 +247,57 @@ static void tiles_have_results_of_their_own(void)
 	gpumap_session_close(s);
 }
 
+/* Brought together in the order of the tiles, whatever order they end in. */
+static void results_are_brought_together(void)
+{
+	struct gpumap_scatter_opts opts = spread();
+	struct gpumap_session *s = NULL;
+	struct gpumap_tile tiles[ROWS];
+	struct gpumap_job job = copy_all();
+	uint64_t first = FLOATS / 8 * 3, buffers[ROWS] = { 0 };
+	struct file from;
+	float *sums, all = -1;
+	void *memory = NULL;
+
+	EQ(gpumap_session_open(map, NULL, &s), 0);
+	from = file_make(s);
+	EQ(gpumap_alloc(s, 0, 64, &memory), 0);
+	sums = memory;
+	for (uint64_t i = 0; i < FLOATS; i++)
+		from.at[i] = i < first ? 0.1f : 3;
+	job.op = GPUMAP_OP_SUM;
+	job.src_buffer = from.buffer;
+	job.dst = sums;
+	opts.ret_combined = &all;
+	EQ(gpumap_scatter(s, &job, &opts, tiles, ROWS), ROWS);
+	OK(all == sums[0] + sums[1]);
+	job.op = GPUMAP_OP_MAX;
+	EQ(gpumap_scatter(s, &job, &opts, tiles, ROWS), ROWS);
+	OK(all == 3);
+	from.at[FLOATS - 1] = -7;
+	job.op = GPUMAP_OP_MIN;
+	EQ(gpumap_scatter(s, &job, &opts, tiles, ROWS), ROWS);
+	OK(all == -7);
+	/* One that fails leaves it alone. */
+	job.deadline_ns = 1;
+	all = 5;
+	EQ(gpumap_scatter(s, &job, &opts, tiles, ROWS), -ETIME);
+	OK(all == 5);
+	job.deadline_ns = 0;
+	/* Not what is elsewhere, nor what is no reduction. */
+	opts.dst_buffers = buffers;
+	EQ(gpumap_scatter(s, &job, &opts, tiles, ROWS), -EINVAL);
+	opts.dst_buffers = NULL;
+	job.dst_buffer = from.buffer;
+	EQ(gpumap_scatter(s, &job, &opts, tiles, ROWS), -EINVAL);
+	job.dst_buffer = 0;
+	job.op = GPUMAP_OP_SCALE;
+	EQ(gpumap_scatter(s, &job, &opts, tiles, ROWS), -EINVAL);
+	OK(all == 5);
+	file_end(s, &from);
+	gpumap_session_close(s);
+}
+
 /* A causal row of a mask over all elements: tiles go on in it. */
 static void masks_go_on_over_tiles(void)
 {
@@ -567,6 +618,7 @@ int main(void)
 	what_is_spread_comes_back();
 	floats_are_kept_short();
 	tiles_have_results_of_their_own();
+	results_are_brought_together();
 	masks_go_on_over_tiles();
 	a_dead_worker_takes_its_part_only();
 	a_tile_is_done_again_elsewhere();

@@ -74,8 +74,13 @@ enum gm_worker_call {
 	GM_CALL_IMPORT = 9,
 	GM_CALL_ACROSS = 10,  /* a piece of a copy between rows, or a trial */
 	GM_CALL_PROGRAM = 11, /* a client's job: of the loop again */
-	GM_CALL_START = 12    /* bringing a program in */
+	GM_CALL_START = 12,   /* bringing a program in */
+	GM_CALL_ALLOC_LARGE = 13 /* of more than GM_ALLOC_LARGE */
 };
+
+/* Bytes of an allocation that has all its pages within a minute, also where many
+ * others want the processor. */
+#define GM_ALLOC_LARGE (UINT64_C(1) << 30)
 
 /* In shared memory.  Written by the worker. */
 struct gm_journal {

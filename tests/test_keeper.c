@@ -274,6 +274,14 @@ static void each_call_has_its_own_limit(void)
 	look_ns += 2 * second;
 	OK(was_killed_over("an allocation took over 60 s"));
 
+	/* What is larger is waited for as long as it may need. */
+	keeper->since_ns = 1;
+	beat(&signs->slow, GM_CALL_ALLOC_LARGE, 899 * second);
+	gm_patience_look(keeper, look_ns);
+	EQ(keeper->state, GM_KEEPER_SERVING);
+	beat(&signs->slow, GM_CALL_ALLOC_LARGE, 901 * second);
+	OK(was_killed_over("a large allocation took over 900 s"));
+
 	keeper->since_ns = 1;
 	beat(&signs->beat, GM_CALL_LOOP, 4 * second);
 	beat(&signs->slow, GM_CALL_REGISTER, 600 * second);

@@ -41,6 +41,7 @@ static const struct limit {
 	[GM_CALL_PROGRAM] = { 0, "a program", false },
 	[GM_CALL_START] = { 0, "a program's start", false },
 	[GM_CALL_ACROSS] = { 30 * SECOND, "a copy between rows", true },
+	[GM_CALL_ALLOC_LARGE] = { 900 * SECOND, "a large allocation", true },
 };
 
 uint64_t gm_patience_ready(const struct gm_keeper *keeper)

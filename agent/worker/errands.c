@@ -298,7 +298,10 @@ static int begin_alloc(struct gm_worker *worker, struct gm_session *session)
 		gm_buffers_settle(buffers, errand.bytes, 0);
 		return rc;
 	}
-	e = gm_errand_new(session, GM_CALL_ALLOC, work_alloc, done_alloc);
+	e = gm_errand_new(session,
+			  errand.bytes > GM_ALLOC_LARGE ? GM_CALL_ALLOC_LARGE
+							: GM_CALL_ALLOC,
+			  work_alloc, done_alloc);
 	if (!e) {
 		gm_buffers_settle(buffers, errand.bytes, 0);
 		gm_errand_abandon(session, slot);

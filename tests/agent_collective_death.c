@@ -38,7 +38,7 @@ static const struct shape shapes[] = {
 #define BYTES (UINT64_C(4) << 20) /* of a rank, for each of a batch */
 
 static struct {
-	int unborn, lost, wrong, odd, late, ended[2];
+	int unborn, lost, wrong, odd, late, disturbed, ended[2];
 	struct story_times back;
 } sum;
 
@@ -191,6 +191,7 @@ static void tell(const char *what)
 	EQ(sum.odd, 0);
 	EQ(sum.wrong, 0);
 	EQ(sum.late, 0);
+	EQ(sum.disturbed, 0);
 	NOTE("%s: %d ended well, %d did not", what, sum.ended[1], sum.ended[0]);
 	story_tell(&sum.back, "the group was there again");
 	memset(&sum, 0, sizeof(sum));
@@ -202,7 +203,8 @@ static void a_worker_is_killed(void)
 {
 	for (int round = 0; round < story_rounds(); round++) {
 		uint32_t row = (uint32_t)round % RANKS;
-		pid_t pid = worker_of(row);
+		uint32_t next = (row + 1) % RANKS;
+		pid_t pid = worker_of(row), other = worker_of(next);
 		uint64_t killed;
 
 		submit_all(round, 0);
@@ -216,6 +218,7 @@ static void a_worker_is_killed(void)
 		if (!reopen())
 			return;
 		story_time(&sum.back, killed);
+		sum.disturbed += worker_of(next) != other;
 	}
 	tell("a worker was killed");
 }

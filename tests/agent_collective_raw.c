@@ -142,6 +142,43 @@ static void alone_it_ends_in_time(void)
 	raw_close(&c);
 }
 
+/* What is refused before it begins ends the others' parts all the same. */
+static void a_part_that_never_begins(void)
+{
+	struct part p = { .op = GPUMAP_OP_ALL_REDUCE,
+			  .dtype = GPUMAP_DTYPE_F32,
+			  .comm = 1,
+			  .n = 9 };
+	struct gm_timeline *timeline;
+	struct raw c;
+	int32_t status;
+
+	if (!open_pair(&c))
+		return;
+	post(&c, &p);
+	p.row = 1;
+	p.deadline_ns = 1; /* long ago */
+	post(&c, &p);
+	EQ(end_of(&c, 1), -ETIME);
+	/* Begun before that, or after. */
+	status = end_of(&c, 0);
+	OK(status == -ETIME || status == -ESTALE);
+	raw_close(&c);
+
+	/* Taken back before it is there, and so never begun. */
+	if (!open_pair(&c))
+		return;
+	p.deadline_ns = 0;
+	timeline = gm_queue_timeline(c.row[1].queue, DEPTH);
+	gm_put(&timeline->cancel, gm_cancel_make(c.row[1].entries.pos + 2));
+	post(&c, &p);
+	EQ(end_of(&c, 1), -ECANCELED);
+	p.row = 0;
+	post(&c, &p);
+	EQ(end_of(&c, 0), -ESTALE);
+	raw_close(&c);
+}
+
 static void others_groups_are_nobodys(void)
 {
 	static const uint32_t numbers[] = { 0, 2, 99, UINT32_MAX };
@@ -339,6 +376,7 @@ int main(void)
 	if (OK(agent_start(&agent)) && OK((map = story_attach(&agent))) &&
 	    EQ(gpumap_mesh_publish(map, &both), 0)) {
 		alone_it_ends_in_time();
+		a_part_that_never_begins();
 		others_groups_are_nobodys();
 		ranks_that_differ();
 		what_groups_there_cannot_be();

@@ -1,7 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* flight: entries of two slots, on a device that computes when it likes. */
+/* flight: entries of two slots, and who is parked, on a device that computes when
+ * it likes. */
 
 #include "agent/worker/fault.h"
 #include "tests/flight_rig.h"
@@ -169,6 +170,37 @@ static void what_is_taken_back_is_not_begun(void)
 	rig_close(&r);
 }
 
+/* Found idle while the device was being made to reach its arena, and looked at
+ * when it does. */
+static void who_may_begin_is_not_parked(void)
+{
+	static const int good[] = { 0 };
+	struct hand_client c;
+	struct gm_session *s;
+	struct gm_entry e;
+
+	rig_open(&r, 64 * KIB, 2);
+	hand_open(&c, 1, 0, ROW, 16, 2 * MIB);
+	s = rig_attach(&r, &c);
+	e = fill(&c, 0, 10, 1);
+	hand_submit(&c, &e, 1);
+	gm_flight_serve(&r.w, s);
+	OK(!gm_flight_due(&r.w, s));
+	gm_roster_found(&r.w, s, true);
+	rig_slow(&r);
+	EQ(r.late.n_reached, 1);
+	EQ(r.late.n_started, 0);
+	OK(!gm_roster_park(&r.w, s));
+	OK(s->active && !s->idle);
+	rig_serve(&r, s);
+	EQ(r.late.n_started, 1);
+	late_land_all(&r.late);
+	rig_serve(&r, s);
+	rig_expect(&c, 0, good, 1);
+	rig_end(&r, &c, s);
+	rig_close(&r);
+}
+
 int main(void)
 {
 	EQ(gm_fault_init(), 0);
@@ -177,5 +209,6 @@ int main(void)
 	who_leaves_quits();
 	slots_come_in_pairs();
 	what_is_taken_back_is_not_begun();
+	who_may_begin_is_not_parked();
 	return tap_done();
 }

@@ -116,6 +116,14 @@ void gm_roster_drop(struct gm_worker *worker, struct gm_session *session)
 	worker->n_active--;
 }
 
+/* It was looked at too long ago. */
+static bool stay(struct gm_worker *w, struct gm_session *s)
+{
+	gm_roster_found(w, s, false);
+	s->since_ns = 0;
+	return false;
+}
+
 bool gm_roster_park(struct gm_worker *worker, struct gm_session *session)
 {
 	gm_a64 *parks = &worker->journal->parks;
@@ -125,13 +133,15 @@ bool gm_roster_park(struct gm_worker *worker, struct gm_session *session)
 		gm_roster_drop(worker, session);
 		return true;
 	}
+	/* What it waited for may have come since it was found idle: an errand is
+	 * done, and neither a bell nor the device tells of that again. */
+	if (session->flights && gm_flight_due(worker, session))
+		return stay(worker, session);
 	gm_ring_park(&session->queue->parked, &session->parked);
 	GM_POINT("worker_parked");
 	if (gm_ring_recheck(&session->entries, GM_ENTRY_WORDS)) {
 		gm_ring_unpark(&session->queue->parked, &session->parked);
-		gm_roster_found(worker, session, false);
-		session->since_ns = 0;
-		return false;
+		return stay(worker, session);
 	}
 	gm_roster_drop(worker, session);
 	gm_put(parks, gm_get(parks) + 1);

@@ -114,6 +114,10 @@ static void images(void)
 	AT(gm_layers_image, max_batch_size);
 	AT(gm_layers_image, strategy);
 	AT(gm_layers_image, compute_dtype);
+}
+
+static void images_of_meshes_and_masks(void)
+{
 	SIZE(gm_mesh_image);
 	AT(gm_mesh_image, topology);
 	AT(gm_mesh_image, world);
@@ -221,6 +225,10 @@ static void messages(void)
 	SIZE(gm_control_charge);
 	SIZE(gm_control_run);
 	SIZE(gm_control_plan_refusal);
+}
+
+static void messages_about_objects(void)
+{
 	SIZE(gm_mask_publish);
 	AT(gm_mask_publish, shape);
 	AT(gm_mask_publish, n_rows);
@@ -285,8 +293,10 @@ int main(int argc, char **argv)
 
 	map_segment();
 	images();
+	images_of_meshes_and_masks();
 	session_memory();
 	messages();
+	messages_about_objects();
 	if (argc > 1 && strcmp(argv[1], "--print") == 0) {
 		printf("# SPDX-License-Identifier: CC0-1.0\n");
 		for (int i = 0; i < n_lines; i++)

@@ -283,6 +283,7 @@ static void kills_end_nothing_else(void)
 /* What the agent leaves behind dies with it. */
 static void it_dies_with_the_agent(void)
 {
+	char lock[256], odd_one[256];
 	struct gpumap_job job;
 	pid_t worker;
 
@@ -298,6 +299,18 @@ static void it_dies_with_the_agent(void)
 	gpumap_session_close(session);
 	gpumap_session_close(neighbour);
 	gpumap_detach(map);
+	/* The next one finds the lock that is left, and takes it away. */
+	snprintf(lock, sizeof(lock), "%s/%s.row0.uid%u.lock", agent.dir,
+		 agent.instance, (unsigned)geteuid());
+	snprintf(odd_one, sizeof(odd_one), "%s/%s.row0.uid1.lock.mine",
+		 agent.dir, agent.instance);
+	close(open(odd_one, O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+	EQ(access(lock, F_OK), 0);
+	OK(start("policy = any\n"));
+	OK(access(lock, F_OK) != 0);
+	EQ(access(odd_one, F_OK), 0);
+	unlink(odd_one);
+	stop();
 }
 
 int main(void)

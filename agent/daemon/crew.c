@@ -3,14 +3,18 @@
 
 #include "agent/daemon/crew.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/keeper.h"
+#include "agent/daemon/orphan.h"
 
 /* Deaths are remembered for as long as the longest back-off. */
 #define GRUDGE_NS UINT64_C(30000000000)
@@ -193,6 +197,38 @@ void gm_crews_free(struct gm_supervisor *s)
 		}
 		drop(s, crew);
 	}
+}
+
+/* INSTANCE.rowN.uidU.lock, and nothing else. */
+static bool is_lock(const struct gm_daemon *d, const char *name)
+{
+	size_t n = strlen(d->instance);
+	unsigned int row, uid;
+	char again[64];
+
+	if (strncmp(name, d->instance, n) != 0 ||
+	    sscanf(name + n, ".row%u.uid%u.lock", &row, &uid) != 2)
+		return false;
+	snprintf(again, sizeof(again), ".row%u.uid%u.lock", row, uid);
+	return strcmp(name + n, again) == 0;
+}
+
+void gm_crews_sweep(const struct gm_daemon *d)
+{
+	DIR *folder = opendir(d->runtime_dir);
+	const struct dirent *entry;
+	char path[PATH_MAX];
+
+	while (folder && (entry = readdir(folder))) {
+		if (!is_lock(d, entry->d_name) ||
+		    snprintf(path, sizeof(path), "%s/%s", d->runtime_dir,
+			     entry->d_name) >= (int)sizeof(path))
+			continue;
+		if (gm_orphan_holder(path) == 0)
+			unlink(path);
+	}
+	if (folder)
+		closedir(folder);
 }
 
 /* ---- what the row shows ----------------------------------------------- */

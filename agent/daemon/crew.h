@@ -56,6 +56,10 @@ bool gm_crews_have(const struct gm_supervisor *s, uint32_t row);
 const struct gm_keeper *gm_crews_running(const struct gm_supervisor *s,
 					 uint32_t row);
 
+/* Take away what locks of programs' workers an agent that was killed has left.  One
+ * that is held still has a worker, and stays. */
+void gm_crews_sweep(const struct gm_daemon *d);
+
 /* Let go of keepers of programs that nobody needs: to be called now and then,
  * not from within a keeper. */
 void gm_crews_look(struct gm_supervisor *s, uint64_t now_ns);

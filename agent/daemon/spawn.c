@@ -24,11 +24,11 @@
 #define MFD_NOEXEC_SEAL 8u
 #endif
 
-/* Killed, and not reaped yet: looked at when the next one is started. */
+/* Killed, and not reaped yet: looked at now and then. */
 static pid_t undone[UNDONE_MAX];
 static uint32_t n_undone;
 
-static void reap_undone(void)
+void gm_spawn_tidy(void)
 {
 	uint32_t left = 0;
 
@@ -43,7 +43,7 @@ static void reap_undone(void)
 static void undo(pid_t pid)
 {
 	kill(pid, SIGKILL);
-	reap_undone();
+	gm_spawn_tidy();
 	/* With so many of them, a zombie more until we end is the least. */
 	if (waitpid(pid, NULL, WNOHANG) == 0 && n_undone < UNDONE_MAX)
 		undone[n_undone++] = pid;
@@ -171,7 +171,7 @@ int gm_spawn(char *const argv[], char *const env[], int journal, int commons,
 	int pair[2] = { -1, -1 };
 	int error = make_pair(pair);
 
-	reap_undone();
+	gm_spawn_tidy();
 	if (error)
 		return error;
 	error = start(argv, env, pair[1], journal, commons, &child.pid);

@@ -37,9 +37,12 @@ int gm_spawn(char *const argv[], char *const env[], int journal, int commons,
 	     struct gm_child *ret_child);
 
 /* End a child that was started and is of no use.  It is not waited for: whoever
- * starts or undoes the next one reaps it, when it has ended.  Its descriptors are
- * the caller's to close. */
+ * starts or undoes the next one, or tidies, reaps it when it has ended.  Its
+ * descriptors are the caller's to close. */
 void gm_spawn_undo(const struct gm_child *child);
+
+/* Reap those that have ended.  To be called now and then. */
+void gm_spawn_tidy(void);
 
 /*
  * gm_spawn_reap - has it ended, and how?

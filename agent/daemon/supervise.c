@@ -43,6 +43,7 @@ static void tick(struct gm_timer *timer)
 	TAILQ_FOREACH(keeper, &s->all, entry)
 	gm_patience_look(keeper, now);
 	gm_crews_look(s, now);
+	gm_spawn_tidy();
 	gm_timer_set(&s->d->loop, &s->tick, now + TICK_NS);
 }
 
@@ -108,6 +109,7 @@ int gm_supervisor_start(struct gm_daemon *d)
 	}
 	if (error == 0)
 		error = open_keepers(s);
+	gm_crews_sweep(d);
 	if (error) {
 		gm_log(GM_LOG_ERROR, "supervisor_failed", "error=%s",
 		       gm_quote(strerror(-error)).text);

@@ -50,6 +50,7 @@ static void second_slots_follow_their_first(void)
 	rig_expect(&c, 0, want, 6);
 	EQ(c.memory[0], 0);
 	EQ(c.memory[100], 9);
+	EQ(gm_get(&r.journal->completed), 4); /* they are no jobs */
 	rig_end(&r, &c, s);
 	rig_close(&r);
 }

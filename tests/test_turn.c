@@ -284,6 +284,7 @@ static void second_slots_end_by_themselves(void)
 	struct hand_client c;
 	struct gm_session *s;
 	struct gm_entry e[7];
+	uint64_t before = gm_get(&journal->completed);
 	uint32_t pos, wrong = 0;
 	int32_t status;
 
@@ -313,6 +314,7 @@ static void second_slots_end_by_themselves(void)
 			 status != (i == 4 ? -ETIME : 0);
 	EQ(wrong, 0);
 	EQ(k.elements, 3 * MIB / 2 + 128);
+	EQ(gm_get(&journal->completed) - before, 4); /* they are no jobs */
 	stop(&c, s);
 }
 

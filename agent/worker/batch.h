@@ -18,7 +18,8 @@
 struct gm_batch {
 	uint32_t first; /* position of the first */
 	uint32_t n;
-	uint32_t ended; /* in this turn, published or not */
+	uint32_t seconds; /* of these n: second slots, which are no jobs */
+	uint32_t ended;   /* in this turn, published or not */
 	int32_t status[GM_TURN_ENTRIES];
 };
 
@@ -62,8 +63,9 @@ static inline void gm_batch_publish(struct gm_session *s,
 		gm_session_wake(s, false);
 	if (__builtin_expect(gm_herald_is_awaited(s->herald), 0))
 		gm_herald_tell(s->herald);
-	gm_put(completed, gm_get(completed) + batch->n);
+	gm_put(completed, gm_get(completed) + batch->n - batch->seconds);
 	batch->n = 0;
+	batch->seconds = 0;
 }
 
 #endif

@@ -226,9 +226,11 @@ static void publish(struct gm_session *s, struct gm_batch *batch)
 		gm_batch_publish(s, batch);
 }
 
-static void end(struct gm_session *s, struct gm_batch *batch, int32_t status)
+static void end(struct gm_session *s, struct gm_batch *batch, int32_t status,
+		bool is_second)
 {
 	gm_batch_end(batch, status);
+	batch->seconds += is_second;
 	s->flights->oldest++;
 	if (batch->n == GM_TURN_BATCH)
 		publish(s, batch);
@@ -243,7 +245,7 @@ static void end_all(struct gm_session *s, struct gm_batch *batch)
 
 		if (!is_over(e))
 			break;
-		end(s, batch, e->status);
+		end(s, batch, e->status, e->is_second);
 	}
 }
 
@@ -263,14 +265,18 @@ static struct gm_flown *take(struct gm_session *s, struct gm_batch *batch)
 
 /* It ends with nothing to be done, once everything before it has. */
 static void read_ended(struct gm_session *s, struct gm_batch *batch,
-		       int32_t status)
+		       int32_t status, bool is_second)
 {
+	struct gm_flown *e;
+
 	if (s->flights->oldest != s->entries.pos) {
-		take(s, batch)->status = status;
+		e = take(s, batch);
+		e->status = status;
+		e->is_second = is_second;
 		return;
 	}
 	s->entries.pos++;
-	end(s, batch, status);
+	end(s, batch, status, is_second);
 }
 
 /* Returns whether the last entry has to wait until the device reaches what it
@@ -323,6 +329,7 @@ static bool read_entry(struct gm_worker *w, struct gm_session *s,
 		       struct gm_batch *batch)
 {
 	uint64_t words[GM_ENTRY_WORDS];
+	bool is_second = s->second;
 	struct gm_verdict verdict;
 	int rc;
 
@@ -330,7 +337,7 @@ static bool read_entry(struct gm_worker *w, struct gm_session *s,
 	    !gm_ring_peek(&s->entries, GM_ENTRY_WORDS, 0, words))
 		return false;
 	if (gm_judge_plain(&s->judge, words) && !(s->second | s->cancels)) {
-		read_ended(s, batch, 0);
+		read_ended(s, batch, 0, false);
 		return true;
 	}
 	rc = gm_intake(s, words, &verdict);
@@ -347,7 +354,7 @@ static bool read_entry(struct gm_worker *w, struct gm_session *s,
 		if (rc == 0 && verdict.buffer)
 			gm_buffers_free(&s->buffers, verdict.buffer,
 					s->entries.pos);
-		read_ended(s, batch, rc);
+		read_ended(s, batch, rc, is_second);
 	}
 	return true;
 }

@@ -18,6 +18,7 @@ struct gm_flown {
 	uint32_t n_slices;    /* under way */
 	int32_t status;
 	bool is_fence;
+	bool is_second; /* no job, but the slot behind one */
 };
 
 struct gm_flight_slice {

@@ -140,6 +140,7 @@ static uint64_t serve_entry(struct gm_session *s, struct gm_device *dev,
 			    const uint64_t *words, struct gm_batch *batch,
 			    uint64_t budget, struct timing *timing)
 {
+	bool is_second = s->second;
 	struct gm_verdict verdict;
 	int rc = gm_intake(s, words, &verdict);
 
@@ -161,6 +162,7 @@ static uint64_t serve_entry(struct gm_session *s, struct gm_device *dev,
 		if (gm_op_is_collective(verdict.task.op))
 			gm_group_refused(s, &verdict, rc);
 		gm_batch_end(batch, rc);
+		batch->seconds += is_second;
 		return 0;
 	}
 	begin_timing(timing, verdict.bytes);

@@ -1143,6 +1143,82 @@ GPUMAP_API int gpumap_mesh_publish(struct gpumap *map,
  */
 GPUMAP_API int gpumap_mesh_release(struct gpumap *map, const char *name);
 
+/* Bytes of what rank 0 brings, an ncclUniqueId. */
+#define GPUMAP_MESH_ID_BYTES 128
+
+struct gpumap_mesh_join {
+	size_t size; /* sizeof(struct gpumap_mesh_join) */
+	const char *mesh;
+	const char *group;   /* NULL: "world" */
+	uint64_t epoch;      /* of the group, as gpumap_mesh_group() says */
+	uint64_t timeout_ns; /* to wait for the others, at least 100 ms */
+	uint32_t rank;       /* within the group */
+	uint32_t version;    /* ncclGetVersion()'s, not 0; the same of all */
+	const void *id;      /* of rank 0: its bytes; of others NULL */
+};
+
+/* gpumap_mesh_leave(): something broke, and the others have to know. */
+#define GPUMAP_MESH_BROKEN (UINT32_C(1) << 0)
+
+/*
+ * gpumap_mesh_join - be a rank of a group, and wait for all the others
+ *
+ * For processes that form a communicator of their own; gpumap/nccl.h does it
+ * with NCCL.  Rank 0 makes an id and brings it; when every rank has joined, in
+ * the same epoch and with the same version, each is told the id, and none
+ * before.  Each rank is one process, of the mesh's owner, of root or of the
+ * agent's user.
+ *
+ * The rank is this attachment's until gpumap_mesh_leave(), or until the group's
+ * epoch moves on, which gpumap_mesh_group() shows: then the communicator is
+ * broken, and all of them join anew in the new epoch.  It moves on when a member
+ * ends or detaches without having left.
+ *
+ * ret_id	receives the id
+ * ret_ticket	for gpumap_mesh_leave()
+ *
+ * Returns	0
+ *		-ETIMEDOUT	a rank did not come before the first of those who
+ *				waited gave up; the epoch has moved on, for all
+ *		-ESTALE		the epoch is another one: read it again
+ *		-EAGAIN		a row of the group is not READY, or ranks of the
+ *				communicator of before have not left yet
+ *		-EBUSY		another process is this rank
+ *		-EPROTO		others have another version
+ *		-ENOENT		no mesh, or no group of it, has this name
+ *		-ERANGE		the group has no such rank
+ *		-EINVAL		a name, no version, or an id of another rank than 0
+ *		-EPERM		the mesh is somebody else's
+ *		-EOPNOTSUPP	the agent is older, and knows nothing of it
+ *		-E2BIG, -ENOMEM, -ECONNREFUSED, -ECONNRESET, -EOWNERDEAD
+ *				as gpumap_layers_publish()
+ *		gpumap_refusal() says what was wrong, and who is missing
+ * Cost		a round trip on the control socket, and the wait; other requests
+ *		of this attachment wait with it
+ * Threads	one at a time
+ */
+GPUMAP_API int gpumap_mesh_join(struct gpumap *map,
+				const struct gpumap_mesh_join *join,
+				uint8_t ret_id[GPUMAP_MESH_ID_BYTES],
+				uint64_t *ret_ticket);
+
+/*
+ * gpumap_mesh_leave - be that rank no longer
+ *
+ * flags	GPUMAP_MESH_BROKEN: the group's epoch moves on, so that the others
+ *		know; 0: the communicator has come to its end
+ *
+ * Returns	0
+ *		-ENOENT		nothing is joined by this ticket; or the epoch has
+ *				moved on, which has ended it
+ *		-EINVAL		a flag that is not known
+ *		-ECONNREFUSED, -ECONNRESET, -EOWNERDEAD	as gpumap_mesh_join()
+ * Cost		a round trip on the control socket
+ * Threads	one at a time
+ */
+GPUMAP_API int gpumap_mesh_leave(struct gpumap *map, uint64_t ticket,
+				 uint32_t flags);
+
 /* ---- plans -------------------------------------------------------------- */
 
 /* What is to come of a plan: bits of gpumap_plan_request.flags. */

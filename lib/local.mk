@@ -24,6 +24,7 @@ noinst_LTLIBRARIES += %reldir%/libclient.la
 	%reldir%/layers.c \
 	%reldir%/mask.c \
 	%reldir%/mask_publish.c \
+	%reldir%/mesh_join.c \
 	%reldir%/mesh_publish.c \
 	%reldir%/meshes.c \
 	%reldir%/model.c \
@@ -69,7 +70,8 @@ lib_LTLIBRARIES += %reldir%/libgpumap.la
 # What a client may include: include_HEADERS land in <...>, the nested ones in
 # <gpumap/...>.
 gpumapincludedir = $(includedir)/gpumap
-gpumapinclude_HEADERS = include/gpumap/cuda.h include/gpumap/program.h \
+gpumapinclude_HEADERS = include/gpumap/cuda.h include/gpumap/nccl.h \
+	include/gpumap/program.h \
 	include/gpumap/uring.h include/gpumap/view.h
 include_HEADERS += include/gpumap.h
 

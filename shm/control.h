@@ -25,6 +25,8 @@
 
 #include <stdint.h>
 
+#include "shm/control_mesh.h"
+
 #define GM_CONTROL_MAGIC     UINT32_C(0x4d504731) /* "1GPM" */
 #define GM_CONTROL_VERSION   1u
 #define GM_CONTROL_BYTES_MAX (1u << 20) /* of one record */
@@ -61,6 +63,8 @@ enum gm_control_type {
 	GM_CONTROL_MESH_PUBLISH = 32,
 	GM_CONTROL_COMM_OPEN = 33, /* see control_comm.h */
 	GM_CONTROL_COMM_CLOSE = 34,
+	GM_CONTROL_JOIN = 36,
+	GM_CONTROL_LEAVE = 37,
 	GM_CONTROL_PROGRAM_IMAGE = 40 /* may carry 1 there: the image */
 };
 
@@ -549,35 +553,6 @@ _Static_assert(sizeof(struct gm_mask_publish) == 224, "wire");
 _Static_assert(sizeof(struct gm_mask_publish_reply) == 24, "wire");
 _Static_assert(sizeof(struct gm_mask_node) == 8, "wire");
 
-/* MESH_PUBLISH: tail: n_rows uint32_t, the row of each rank, or none: the agent
- * chooses; then n_groups times a gm_mesh_publish_group and its ranks, n
- * uint32_t.  RELEASE and PIN take meshes like layer maps. */
-struct gm_mesh_publish {
-	char name[64];
-	uint32_t topology; /* enum gpumap_mesh_topology */
-	uint32_t n_rows;
-	uint64_t tp; /* factors that the topology does not have are 1 */
-	uint64_t pp;
-	uint64_t dp;
-	uint32_t n_groups; /* beside the topology's */
-	uint32_t reserved;
-};
-
-struct gm_mesh_publish_group {
-	char name[64];
-	uint32_t backend; /* enum gpumap_mesh_backend */
-	uint32_t n;
-};
-
-struct gm_mesh_publish_reply {
-	uint64_t version;
-	uint32_t world;
-	uint32_t n_groups;
-};
-
-_Static_assert(sizeof(struct gm_mesh_publish) == 104, "wire");
-_Static_assert(sizeof(struct gm_mesh_publish_group) == 72, "wire");
-_Static_assert(sizeof(struct gm_mesh_publish_reply) == 16, "wire");
 _Static_assert(sizeof(struct gm_control) == 24, "wire");
 _Static_assert(sizeof(struct gm_refusal) == 256, "wire");
 _Static_assert(sizeof(struct gm_hello) == 16, "wire");

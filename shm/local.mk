@@ -7,6 +7,7 @@ noinst_LTLIBRARIES += %reldir%/libshm.la
 	%reldir%/atomic.h \
 	%reldir%/control.h \
 	%reldir%/control_comm.h \
+	%reldir%/control_mesh.h \
 	%reldir%/point.h \
 	%reldir%/queue.h \
 	%reldir%/ring.h \

@@ -94,6 +94,13 @@ foreign_header_of() {
 	esac
 }
 
+# Of NCCL's own only what we have a stub of, for it wants CUDA's as well.
+stubs_for() {
+	case $1 in
+	include/gpumap/nccl.h) echo -D_GNU_SOURCE -Itests/stubs ;;
+	esac
+}
+
 have_header() {
 	echo "#include <$1>" | ${CC:-cc} -fsyntax-only -x c - 2>/dev/null
 }
@@ -113,15 +120,16 @@ for header in include/*.h include/gpumap/*.h; do
 		continue
 	fi
 	# liburing's own header wants what GNU adds.
-	gnu=${foreign:+-D_GNU_SOURCE}
+	gnu="${foreign:+-D_GNU_SOURCE} $(stubs_for "$header")"
 	# shellcheck disable=SC2086 # CC may carry flags
 	check "$header alone as C99" "$(alone "$header" ${CC:-cc} \
 		-std=c99 $gnu -pedantic-errors -x c)"
 	if [ -z "$cxx" ]; then
 		skip "$header alone as C++11" "no C++ compiler"
 	else
+		# shellcheck disable=SC2086 # flags
 		check "$header alone as C++11" "$(alone "$header" "$cxx" \
-			-std=c++11 -pedantic-errors -x c++)"
+			-std=c++11 $gnu -pedantic-errors -x c++)"
 	fi
 done
 for header in shm/*.h; do

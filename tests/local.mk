@@ -664,6 +664,23 @@ GM_TORTURE += %reldir%/agent_mesh_epoch
 	%reldir%/story.h %reldir%/tap.h
 %canon_reldir%_agent_mesh_epoch_LDADD = $(gm_story_libs)
 
+gm_tests += %reldir%/agent_mesh_join
+GM_TORTURE += %reldir%/agent_mesh_join
+%canon_reldir%_agent_mesh_join_SOURCES = %reldir%/agent_mesh_join.c \
+	%reldir%/story.h %reldir%/tap.h
+%canon_reldir%_agent_mesh_join_LDADD = %reldir%/libraw.la $(gm_story_libs) \
+	shm/libshm.la
+
+# NCCL's stub, wherever there is another.
+gm_tests += %reldir%/agent_nccl
+GM_TORTURE += %reldir%/agent_nccl
+%canon_reldir%_agent_nccl_SOURCES = %reldir%/agent_nccl.c %reldir%/contract.h \
+	%reldir%/story.h %reldir%/tap.h
+%canon_reldir%_agent_nccl_CPPFLAGS = -I$(srcdir)/%reldir%/stubs $(AM_CPPFLAGS) \
+	$(CUDA_CPPFLAGS)
+%canon_reldir%_agent_nccl_LDADD = %reldir%/libcontract.la \
+	%reldir%/fake/libnccl.la $(gm_story_libs)
+
 gm_tests += %reldir%/agent_ctl_mesh
 %canon_reldir%_agent_ctl_mesh_SOURCES = %reldir%/agent_ctl_mesh.c \
 	%reldir%/ctl.h %reldir%/tap.h
@@ -1226,6 +1243,7 @@ include $(top_srcdir)/tests/fuzz/local.mk
 
 gm_scripts =
 gm_scripts += %reldir%/check_cuda_stub.sh
+gm_scripts += %reldir%/check_nccl_stub.sh
 gm_scripts += %reldir%/check_docs.sh
 gm_scripts += %reldir%/check_headers.sh
 gm_scripts += %reldir%/check_labels.sh

@@ -20,6 +20,7 @@
 
 #include "agent/daemon/control.h"
 #include "agent/daemon/drains.h"
+#include "agent/daemon/rendezvous.h"
 
 struct gm_importer;
 
@@ -46,6 +47,7 @@ struct gm_connection {
 	bool was_session; /* or is one: it may have sent descriptors */
 	bool lost_fd;     /* one came, and we had no descriptor for it */
 	struct gm_importer_list imports; /* what it has descriptors of */
+	struct gm_member_list members;   /* ranks that it is */
 };
 
 /* Let descriptors in, or have the kernel refuse to send them.  Whoever is

@@ -276,6 +276,7 @@ int gm_control_start(struct gm_daemon *d)
 	TAILQ_INIT(&s->exports);
 	TAILQ_INIT(&s->shares);
 	TAILQ_INIT(&s->share_claims);
+	TAILQ_INIT(&s->rendezvous);
 	gm_closer_init(&s->closer);
 	error = open_listener(s);
 	if (error) {
@@ -327,6 +328,7 @@ void gm_control_exit(struct gm_daemon *d)
 	}
 	drop_all(&s->silent);
 	drop_all(&s->known);
+	gm_rendezvous_exit(d);
 	/* Workers that still have some mapped end with us. */
 	while (!TAILQ_EMPTY(&s->sessions))
 		gm_session_free(TAILQ_FIRST(&s->sessions));

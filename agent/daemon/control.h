@@ -19,6 +19,7 @@
 
 #include "agent/common/closer.h"
 #include "agent/daemon/loop.h"
+#include "agent/daemon/rendezvous.h"
 #include "agent/daemon/why.h"
 #include "shm/control.h"
 
@@ -90,6 +91,9 @@ struct gm_control_server {
 	struct gm_shared_list shares; /* by id, see shares.h */
 	uint64_t last_share;
 	struct gm_share_claim_list share_claims; /* names to come */
+	struct gm_rendezvous_list rendezvous;
+	struct gm_timer moved; /* look at them soon */
+	uint64_t last_ticket;
 	struct gm_closer closer;
 
 	int share; /* the segment for other namespaces, -1: not made yet */

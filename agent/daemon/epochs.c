@@ -12,6 +12,7 @@
 
 #include "agent/common/log.h"
 #include "agent/daemon/daemon.h"
+#include "agent/daemon/rendezvous.h"
 #include "shm/meshes.h"
 #include "shm/point.h"
 #include "shm/seq.h"
@@ -119,6 +120,30 @@ void gm_epochs_give_all(struct gm_daemon *d)
 	}
 }
 
+int gm_epochs_find(const struct gm_daemon *d, const char *name,
+		   const char *group, struct gm_epochs_group *ret_group)
+{
+	const struct gm_block *block = gm_publish_find(d, GM_KIND_MESH, name);
+	struct mesh mesh;
+	uint64_t key;
+
+	if (block == NULL || gm_object_name(group) == 0)
+		return -ENOENT;
+	mesh = open_mesh(d, block);
+	key = gm_meshes_key(name, group);
+	for (uint32_t i = 0; i < mesh.image.n_groups; i++) {
+		struct gm_group_image image;
+
+		if (gm_meshes_group(&mesh.object, &mesh.image, i, &image) ||
+		    image.key != key)
+			continue;
+		*ret_group = (struct gm_epochs_group){ block, i, image.n,
+						       image.epoch };
+		return 0;
+	}
+	return -ENOENT;
+}
+
 uint64_t gm_epochs_move(struct gm_daemon *d, const struct gm_block *block,
 			uint32_t index)
 {
@@ -129,6 +154,7 @@ uint64_t gm_epochs_move(struct gm_daemon *d, const struct gm_block *block,
 	move(d, epoch_of(&mesh, index), are_ready(d, rows, n));
 	GM_POINT("epoch_visible");
 	gm_segment_changed(&d->segment);
+	gm_rendezvous_look(d);
 	return d->epochs.last;
 }
 
@@ -164,6 +190,7 @@ void gm_epochs_row(struct gm_daemon *d, uint32_t row)
 		if (block->unit != 0 && block->kind == GM_KIND_MESH)
 			move_row(d, block, row);
 	}
+	gm_rendezvous_look(d);
 }
 
 /* ---- the series ---------------------------------------------------------- */

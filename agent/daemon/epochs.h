@@ -64,6 +64,18 @@ void gm_epochs_give_all(struct gm_daemon *d);
 /* The epochs of all groups with this row move on: it is READY now, or no more. */
 void gm_epochs_row(struct gm_daemon *d, uint32_t row);
 
+/* A group, as it is now. */
+struct gm_epochs_group {
+	const struct gm_block *mesh;
+	uint32_t index; /* within the mesh */
+	uint32_t n;     /* ranks */
+	uint64_t epoch;
+};
+
+/* Returns 0, or -ENOENT: there is no such mesh, or it has no such group. */
+int gm_epochs_find(const struct gm_daemon *d, const char *mesh,
+		   const char *group, struct gm_epochs_group *ret_group);
+
 /* One group's moves on.  Returns the new one. */
 uint64_t gm_epochs_move(struct gm_daemon *d, const struct gm_block *mesh,
 			uint32_t index);

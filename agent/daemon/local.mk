@@ -50,6 +50,8 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/environment.c
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/environment.h
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/epochs.c %reldir%/epochs.h
+%canon_reldir%_libdaemon_la_SOURCES += \
+	%reldir%/rendezvous.c %reldir%/rendezvous.h
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/exports.c %reldir%/exports.h
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/gutter.c %reldir%/gutter.h
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/keeper.c %reldir%/keeper.h

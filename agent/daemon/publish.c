@@ -16,6 +16,7 @@
 #include "agent/daemon/mask_changes.h"
 #include "agent/daemon/masks.h"
 #include "agent/daemon/name.h"
+#include "agent/daemon/rendezvous.h"
 #include "shm/point.h"
 #include "shm/seq.h"
 
@@ -153,6 +154,8 @@ static void move_on(struct gm_daemon *d, struct gm_block *block,
 	if ((old.flags & GM_OBJECT_HELD) != 0)
 		gm_holders_moved_on(d, &old);
 	reclaim(d, old.unit, old.bytes);
+	if (new->kind == GM_KIND_MESH || old.kind == GM_KIND_MESH)
+		gm_rendezvous_look(d);
 }
 
 static void take_out(struct gm_daemon *d, struct gm_block *block)

@@ -465,6 +465,11 @@ static const struct gm_request_kind kinds[] = {
 				   .handle = gm_comm_handle_open },
 	[GM_CONTROL_COMM_CLOSE] = { .body_bytes = sizeof(struct gm_comm_close),
 				    .handle = gm_comm_handle_close },
+	[GM_CONTROL_JOIN] = { .body_bytes = sizeof(struct gm_join),
+			      .has_tail = true,
+			      .handle = gm_rendezvous_join },
+	[GM_CONTROL_LEAVE] = { .body_bytes = sizeof(struct gm_leave),
+			       .handle = gm_rendezvous_leave },
 	[GM_CONTROL_USAGE] = { .body_bytes = sizeof(struct gm_usage_ask),
 			       .handle = gm_usage_handle },
 };

@@ -1,0 +1,345 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * gpumap/nccl.h - from a mesh and a rank to a communicator of NCCL's.
+ *
+ * For programs that run NCCL themselves, a process for each rank: the agent is
+ * where they meet, so they need no address, no port and no launcher.  The
+ * program needs nccl.h, 2.19 or newer, and links with libnccl; libgpumap needs
+ * neither.
+ *
+ *	gpumap_nccl_init(map, "train", "tp_0", rank, 60000000000, &tp);
+ *	result = ncclAllReduce(..., tp.comm, stream);
+ *	ret = gpumap_nccl_wait(&tp, result, 10000000000);
+ *	...
+ *	gpumap_nccl_finish(&tp, 10000000000);
+ *
+ * A communicator is of one epoch of its group, and does not survive it.  When a
+ * rank ends, gives up or comes too late, when a row of the group is lost and when
+ * the agent starts anew, the epoch moves on: gpumap_nccl_check() says so, and
+ * every rank calls gpumap_nccl_abort() and then gpumap_nccl_init() again.  NCCL
+ * alone would have the others wait for ever.  Check between steps, and while you
+ * wait for a stream; and never wait for one with cuStreamSynchronize(), which no
+ * abort interrupts in the waiting thread.
+ *
+ * The device is the one that is current in the calling thread.  Each rank has a
+ * device of its own, all have one version of NCCL, and they share a network
+ * namespace or have addresses that reach each other.  In containers, give all of
+ * them one NCCL_HOSTID and one IPC namespace, or NCCL takes them for different
+ * machines and goes through the network.
+ *
+ * The attachment is the membership: keep it until gpumap_nccl_finish() or
+ * gpumap_nccl_abort(), and do not use it from another thread meanwhile.
+ */
+#ifndef GPUMAP_NCCL_H
+#define GPUMAP_NCCL_H
+
+#include <errno.h>
+#include <stdint.h>
+#include <string.h>
+#include <time.h>
+
+#include <gpumap.h>
+#include <nccl.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* One rank's part of a communicator.  Its fields may be read. */
+struct gpumap_nccl {
+	ncclComm_t comm;
+	int rank; /* in it, and in the group */
+	int n;
+	uint64_t epoch;      /* of the group, whose communicator it is */
+	ncclResult_t result; /* NCCL's own, behind the last -EIO */
+	struct gpumap *map;
+	uint64_t ticket;
+	char mesh[GPUMAP_NAME_MAX + 1];
+	char group[GPUMAP_NAME_MAX + 1];
+};
+
+#define GPUMAP_NCCL_LOOK_NS UINT64_C(1000000) /* between looks at NCCL */
+
+static inline uint64_t gpumap_nccl_now(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * UINT64_C(1000000000) +
+	       (uint64_t)now.tv_nsec;
+}
+
+/* Until something changes on the map, or a moment is over. */
+static inline void gpumap_nccl_nap(const struct gpumap *map, uint64_t ns,
+				   uint64_t until_ns)
+{
+	uint64_t moment = gpumap_nccl_now() + ns;
+
+	if (gpumap_wait_change(map, gpumap_generation(map),
+			       moment < until_ns ? moment : until_ns) ==
+	    -ESTALE) {
+		struct timespec rest = { 0, 1000000 };
+
+		nanosleep(&rest, NULL);
+	}
+}
+
+/*
+ * gpumap_nccl_check - is the communicator as good as it was?
+ *
+ * Returns	0
+ *		-EINPROGRESS	the last call of NCCL's is not over
+ *		-ESTALE		the group's epoch has moved on: abort, and begin
+ *				anew
+ *		-EIO		NCCL has failed, as @result says: likewise
+ *		-EAGAIN, -EPROTO	as gpumap_mesh_group()
+ * Cost		no system call of ours; a search of the directory
+ * Threads	the one that uses the communicator
+ */
+static inline int gpumap_nccl_check(struct gpumap_nccl *nccl)
+{
+	struct gpumap_mesh_group group;
+	ncclResult_t state = ncclSuccess;
+	int ret;
+
+	memset(&group, 0, sizeof(group));
+	group.size = sizeof(group);
+	ret = gpumap_mesh_group(nccl->map, nccl->mesh, nccl->group, &group,
+				NULL, NULL, 0);
+	if (ret == -ENOENT || (ret == 0 && group.epoch != nccl->epoch))
+		return -ESTALE;
+	if (ret != 0)
+		return ret;
+	nccl->result = ncclCommGetAsyncError(nccl->comm, &state);
+	if (nccl->result == ncclSuccess)
+		nccl->result = state;
+	if (nccl->result == ncclInProgress)
+		return -EINPROGRESS;
+	return nccl->result == ncclSuccess ? 0 : -EIO;
+}
+
+/*
+ * gpumap_nccl_wait - until a call of NCCL's is over
+ *
+ * result	what the call has returned: communicators are non-blocking here, so
+ *		it may be ncclInProgress
+ *
+ * It is over when its work is in the stream, not when that is done.
+ *
+ * Returns	0
+ *		-ETIMEDOUT	it is not, after @timeout_ns
+ *		-ESTALE, -EIO, -EPROTO	as gpumap_nccl_check()
+ * Cost		looks a thousand times a second
+ * Threads	the one that uses the communicator
+ */
+static inline int gpumap_nccl_wait(struct gpumap_nccl *nccl,
+				   ncclResult_t result, uint64_t timeout_ns)
+{
+	uint64_t until = gpumap_nccl_now() + timeout_ns;
+	int ret;
+
+	if (result != ncclSuccess && result != ncclInProgress) {
+		nccl->result = result;
+		return -EIO;
+	}
+	for (;;) {
+		ret = gpumap_nccl_check(nccl);
+		if (ret != -EINPROGRESS && ret != -EAGAIN)
+			return ret;
+		if (gpumap_nccl_now() >= until)
+			return -ETIMEDOUT;
+		gpumap_nccl_nap(nccl->map, GPUMAP_NCCL_LOOK_NS, until);
+	}
+}
+
+/*
+ * gpumap_nccl_abort - end it at once, and let all other ranks know
+ *
+ * What is under way ends without a result.  One that was never begun, all zero,
+ * is allowed.
+ *
+ * Returns	0
+ *		-ECONNREFUSED, -ECONNRESET, -EOWNERDEAD	the agent could not be
+ *				told, and is gone: so is the epoch
+ * Cost		ncclCommAbort(), which has been seen to hang: call it in a process
+ *		that somebody watches
+ * Threads	the one that uses the communicator
+ */
+static inline int gpumap_nccl_abort(struct gpumap_nccl *nccl)
+{
+	int ret = 0;
+
+	/* The others first, for they wait for us and we for them. */
+	if (nccl->ticket != 0)
+		ret = gpumap_mesh_leave(nccl->map, nccl->ticket,
+					GPUMAP_MESH_BROKEN);
+	if (nccl->comm != NULL)
+		ncclCommAbort(nccl->comm);
+	memset(nccl, 0, sizeof(*nccl));
+	return ret == -ENOENT ? 0 : ret;
+}
+
+/* All others are there: what is left is NCCL's part. */
+static inline int gpumap_nccl_form(struct gpumap_nccl *nccl,
+				   const ncclUniqueId *id, uint64_t until)
+{
+	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+	uint64_t now = gpumap_nccl_now();
+	ncclResult_t result;
+	int ret;
+
+	config.blocking = 0;
+	result = ncclCommInitRankConfig(&nccl->comm, nccl->n, *id, nccl->rank,
+					&config);
+	if (nccl->comm == NULL) {
+		nccl->result = result;
+		ret = -EIO;
+	} else {
+		ret = gpumap_nccl_wait(nccl, result,
+				       until > now ? until - now : 0);
+	}
+	if (ret != 0) {
+		result = nccl->result;
+		gpumap_nccl_abort(nccl);
+		nccl->result = result;
+	}
+	return ret;
+}
+
+/* One attempt, in the epoch that there is. */
+static inline int gpumap_nccl_try(struct gpumap_nccl *nccl, uint64_t until)
+{
+	struct gpumap_mesh_group group;
+	struct gpumap_mesh_join join;
+	uint8_t bytes[GPUMAP_MESH_ID_BYTES];
+	uint64_t now;
+	ncclUniqueId id;
+	int ret, version = 0;
+
+	memset(&group, 0, sizeof(group));
+	group.size = sizeof(group);
+	ret = gpumap_mesh_group(nccl->map, nccl->mesh, nccl->group, &group,
+				NULL, NULL, 0);
+	if (ret == 0 && !group.whole)
+		ret = -EAGAIN;
+	if (ret != 0)
+		return ret;
+	memset(&id, 0, sizeof(id));
+	nccl->result = ncclGetVersion(&version);
+	if (nccl->result == ncclSuccess && nccl->rank == 0)
+		nccl->result = ncclGetUniqueId(&id);
+	if (nccl->result != ncclSuccess)
+		return -EIO;
+	now = gpumap_nccl_now();
+	memset(&join, 0, sizeof(join));
+	join.size = sizeof(join);
+	join.mesh = nccl->mesh;
+	join.group = nccl->group;
+	join.epoch = group.epoch;
+	join.timeout_ns = until > now ? until - now : 0;
+	join.rank = (uint32_t)nccl->rank;
+	join.version = (uint32_t)version;
+	join.id = nccl->rank == 0 ? &id : NULL;
+	ret = gpumap_mesh_join(nccl->map, &join, bytes, &nccl->ticket);
+	if (ret != 0)
+		return ret;
+	memcpy(&id, bytes, sizeof(id));
+	nccl->n = (int)group.n;
+	nccl->epoch = group.epoch;
+	return gpumap_nccl_form(nccl, &id, until);
+}
+
+/*
+ * gpumap_nccl_init - form the communicator of a group, with all its ranks
+ *
+ * group	NULL: "world"
+ * rank		of the mesh; it is one of the group
+ * timeout_ns	for all of it
+ * ret_nccl	give it back with gpumap_nccl_finish() or gpumap_nccl_abort();
+ *		of one that failed only @result is stored
+ *
+ * Waits until the group is whole and all its ranks have called this.  Where the
+ * epoch moves on meanwhile it begins anew, until @timeout_ns have passed.
+ *
+ * Returns	0
+ *		-ETIMEDOUT	others did not come, or NCCL did not get ready
+ *		-ENODATA	the rank is not in the group
+ *		-EIO		NCCL has failed, as @result says
+ *		-EBUSY, -EPROTO, -ENOENT, -ERANGE, -EINVAL, -EPERM,
+ *		-EOPNOTSUPP, -ENOMEM, -ECONNREFUSED, -ECONNRESET, -EOWNERDEAD
+ *				as gpumap_mesh_join(); gpumap_refusal() says more
+ * Cost		round trips on the control socket, and ncclCommInitRankConfig()
+ * Threads	one at a time
+ */
+static inline int gpumap_nccl_init(struct gpumap *map, const char *mesh,
+				   const char *group, uint32_t rank,
+				   uint64_t timeout_ns,
+				   struct gpumap_nccl *ret_nccl)
+{
+	uint64_t until = gpumap_nccl_now() + timeout_ns;
+	struct gpumap_nccl nccl;
+	int ret;
+
+	if (group == NULL)
+		group = "world";
+	if (strlen(mesh) > GPUMAP_NAME_MAX || strlen(group) > GPUMAP_NAME_MAX)
+		return -EINVAL;
+	for (;;) {
+		memset(&nccl, 0, sizeof(nccl));
+		nccl.map = map;
+		memcpy(nccl.mesh, mesh, strlen(mesh));
+		memcpy(nccl.group, group, strlen(group));
+		ret = gpumap_mesh_within(map, mesh, group, rank);
+		if (ret >= 0) {
+			nccl.rank = ret;
+			ret = gpumap_nccl_try(&nccl, until);
+		}
+		if (ret == 0)
+			break;
+		ret_nccl->result = nccl.result;
+		if (ret != -EAGAIN && ret != -ESTALE && ret != -ETIMEDOUT)
+			return ret;
+		if (gpumap_nccl_now() >= until)
+			return -ETIMEDOUT;
+		if (ret == -EAGAIN)
+			gpumap_nccl_nap(map, UINT64_C(100000000), until);
+	}
+	*ret_nccl = nccl;
+	return 0;
+}
+
+/*
+ * gpumap_nccl_finish - end it when all that was begun is done
+ *
+ * All ranks call this.  Where it fails it has aborted.
+ *
+ * Returns	0
+ *		-ETIMEDOUT, -ESTALE, -EIO, -EPROTO	as gpumap_nccl_wait()
+ *		-ECONNREFUSED, -ECONNRESET, -EOWNERDEAD	it has come to its end,
+ *				and the agent could not be told
+ * Cost		ncclCommFinalize(), ncclCommDestroy(), and a round trip on the
+ *		control socket
+ * Threads	the one that uses the communicator
+ */
+static inline int gpumap_nccl_finish(struct gpumap_nccl *nccl,
+				     uint64_t timeout_ns)
+{
+	int ret = gpumap_nccl_wait(nccl, ncclCommFinalize(nccl->comm),
+				   timeout_ns);
+
+	if (ret != 0) {
+		gpumap_nccl_abort(nccl);
+		return ret;
+	}
+	ncclCommDestroy(nccl->comm);
+	ret = gpumap_mesh_leave(nccl->map, nccl->ticket, 0);
+	memset(nccl, 0, sizeof(*nccl));
+	return ret == -ENOENT ? 0 : ret;
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,113 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * nccl - what one process knows of the stand-in for NCCL.
+ *
+ * Ranks are processes that meet at a socket of the one that made the id, which
+ * ends with that process, and then have a socket for each pair of them.  A
+ * collective is three steps in its stream: copies out of device memory, a
+ * function on the host that moves bytes between the ranks, copies back.  It
+ * waits for its peers as a kernel would: for ever, until the communicator is
+ * aborted; a peer that has died changes nothing.  Of one device one collective
+ * runs at a time, so that ranks that begin two of them in different orders wait
+ * for each other.
+ *
+ * $FAKE_NCCL has what is to go wrong in a process, words with blanks between:
+ *
+ *	version=21903	what it says it is
+ *	absent		its ranks never come
+ *	slow=MS		its ranks come so much later
+ *	async=N		its Nth collective ends in an asynchronous error
+ *	abort=MS	an abort takes so long
+ */
+#ifndef FAKE_NCCL_H
+#define FAKE_NCCL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "tests/cuda_abi.h"
+#include "tests/stubs/nccl.h"
+
+#define FAKE_NCCL_VERSION 22809
+#define FAKE_NCCL_RANKS   256
+
+/* In an ncclUniqueId. */
+struct fake_nccl_id {
+	char magic[8]; /* "fakenccl" */
+	uint64_t number[2];
+};
+
+struct ncclComm {
+	struct fake_nccl_id id;
+	int rank, n, device;
+	bool blocking;
+	CUuuid gpu;
+	int peers[FAKE_NCCL_RANKS]; /* sockets, -1 of this rank */
+	pthread_t thread;           /* of the init */
+	bool has_thread;
+	_Atomic int state; /* ncclResult_t */
+	atomic_bool aborted;
+	_Atomic int under_way; /* collectives that were begun and not ended */
+	unsigned int begun;
+};
+
+/* The calls of the driver that we need. */
+struct fake_nccl_cu {
+	__typeof__(&cuCtxGetCurrent) ctx_get_current;
+	__typeof__(&cuCtxGetDevice) ctx_get_device;
+	__typeof__(&cuDeviceGetUuid_v2) device_get_uuid;
+	__typeof__(&cuMemHostAlloc) host_alloc;
+	__typeof__(&cuMemcpyDtoHAsync_v2) copy_out;
+	__typeof__(&cuMemcpyHtoDAsync_v2) copy_in;
+	__typeof__(&cuLaunchHostFunc) host_func;
+};
+
+/* NULL where this process has no driver. */
+const struct fake_nccl_cu *fake_nccl_cu(void);
+
+/* The number of a fault of $FAKE_NCCL, 1 for one without; -1: it has none. */
+long fake_nccl_fault(const char *name);
+void fake_nccl_nap(long ms);
+
+/* ---- nccl_wire.c --------------------------------------------------------- */
+
+/* A new id, and the thread where its ranks meet. */
+ncclResult_t fake_nccl_root(struct fake_nccl_id *ret_id);
+
+/* Meet the others and have a socket to each.  Waits. */
+ncclResult_t fake_nccl_meet(ncclComm_t comm);
+void fake_nccl_part(ncclComm_t comm);
+
+/* What one rank has for another, and awaits of it: NULL with no bytes. */
+struct fake_nccl_parcel {
+	const void *out;
+	void *in;
+	uint64_t out_bytes, in_bytes;
+	bool sends, receives;
+};
+
+/*
+ * fake_nccl_exchange - with every other rank what there is for it
+ *
+ * what		both ends must mean the same
+ *
+ * Returns	ncclSuccess, ncclInvalidUsage when they do not, ncclRemoteError
+ *		once it has been aborted
+ */
+ncclResult_t fake_nccl_exchange(ncclComm_t comm, uint64_t what,
+				const struct fake_nccl_parcel *parcels);
+
+/* ---- nccl_reduce.c ------------------------------------------------------- */
+
+size_t fake_nccl_bytes(ncclDataType_t type); /* 0: no such type */
+
+/* into[i] = into[i] op with[i]; an average is a sum that is divided at last. */
+void fake_nccl_combine(ncclDataType_t type, ncclRedOp_t op, void *into,
+		       const void *with, size_t count);
+void fake_nccl_divide(ncclDataType_t type, void *values, size_t count, int n);
+
+#endif

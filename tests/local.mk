@@ -679,7 +679,7 @@ GM_TORTURE += %reldir%/agent_nccl
 %canon_reldir%_agent_nccl_CPPFLAGS = -I$(srcdir)/%reldir%/stubs $(AM_CPPFLAGS) \
 	$(CUDA_CPPFLAGS)
 %canon_reldir%_agent_nccl_LDADD = %reldir%/libcontract.la \
-	%reldir%/fake/libnccl.la $(gm_story_libs)
+	%reldir%/fake/libranks.la $(gm_story_libs)
 
 gm_tests += %reldir%/agent_ctl_mesh
 %canon_reldir%_agent_ctl_mesh_SOURCES = %reldir%/agent_ctl_mesh.c \

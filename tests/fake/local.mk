@@ -66,18 +66,21 @@ check_LTLIBRARIES += %reldir%/libnvidia-ml.la
 	-export-symbols-regex '^nvml[A-Z]'
 %canon_reldir%_libnvidia_ml_la_LIBADD = %reldir%/libhardware.la -lpthread
 
-check_LTLIBRARIES += %reldir%/libnccl.la
-%canon_reldir%_libnccl_la_SOURCES = \
+# Linked into programs that use it, and as the library that others open.
+check_LTLIBRARIES += %reldir%/libranks.la %reldir%/libnccl.la
+%canon_reldir%_libranks_la_SOURCES = \
 	%reldir%/nccl.c %reldir%/nccl.h \
 	%reldir%/nccl_ops.c \
 	%reldir%/nccl_reduce.c \
 	%reldir%/nccl_wire.c \
 	tests/stubs/nccl.h
-%canon_reldir%_libnccl_la_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
-%canon_reldir%_libnccl_la_CFLAGS = $(AM_CFLAGS) -fvisibility=default
+%canon_reldir%_libranks_la_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
+%canon_reldir%_libranks_la_CFLAGS = $(AM_CFLAGS) -fvisibility=default
+%canon_reldir%_libranks_la_LIBADD = -lpthread -ldl
+%canon_reldir%_libnccl_la_SOURCES =
 %canon_reldir%_libnccl_la_LDFLAGS = $(AM_LDFLAGS) -rpath /nowhere \
 	-version-info 2:0:0 -no-undefined -export-symbols-regex '^nccl[A-Z]'
-%canon_reldir%_libnccl_la_LIBADD = -lpthread -ldl
+%canon_reldir%_libnccl_la_LIBADD = %reldir%/libranks.la
 
 check_LTLIBRARIES += %reldir%/extra-kernels.la
 %canon_reldir%_extra_kernels_la_SOURCES = %reldir%/extra_kernels.c

@@ -41,7 +41,7 @@ static const struct {
 	{ "worker_half_published", WORKER, false },
 	{ "worker_published", WORKER, false },
 	{ "worker_wake_counted", WORKER, true },
-	{ "worker_waits", WORKER, false },
+	{ "worker_waits", WORKER, true },
 	{ "worker_told", WORKER, true },
 	{ "worker_detached", WORKER, false },
 	{ "load_begun", WORKER, false },
@@ -388,10 +388,14 @@ static void all_is_well(bool worker_died)
 		NOTE("%s: %s", p.at, gpumap_refusal(map));
 	OK(p.right);
 	nobody_has_anything(map);
-	for (uint32_t row = 0; row < ROWS; row++)
-		EQ(story_holds((pid_t)story_device(map, row).worker_pid,
-			       "agent-load."),
-		   0);
+	for (uint32_t row = 0; row < ROWS; row++) {
+		pid_t worker = (pid_t)story_device(map, row).worker_pid;
+
+		while (story_holds(worker, "agent-load.") > 0 &&
+		       story_now() < until)
+			story_nap(1000);
+		EQ(story_holds(worker, "agent-load."), 0);
+	}
 	OK(shards_let_go(map));
 	EQ(gpumap_shares(map, NULL, 0), 0);
 	gpumap_detach(map);
@@ -453,19 +457,19 @@ static bool one_life(int round)
 		kill_somebody(round, child);
 	waitpid(child, &status, 0);
 	OK(WIFSIGNALED(status) || WEXITSTATUS(status) == 0);
-	if (marked && marks[k].who != AGENT)
-		died = access(ticket + 16, F_OK) != 0;
-	worker_died = marked && died && marks[k].who == WORKER;
-	if (marked && marks[k].who == AGENT) {
+	if (marked && marks[k].who != CLIENT && !marks[k].may_miss) {
 		uint64_t until = story_now() + 2000000000;
 
 		/* It may be about to. */
 		while (access(ticket + 16, F_OK) == 0 && story_now() < until)
 			story_nap(1000);
-		died = access(ticket + 16, F_OK) != 0;
-		while (died && story_lives(agent.pid))
-			story_nap(100);
 	}
+	if (marked)
+		died = access(ticket + 16, F_OK) != 0;
+	worker_died = marked && died && marks[k].who == WORKER;
+	while (marked && died && marks[k].who == AGENT &&
+	       story_lives(agent.pid))
+		story_nap(100);
 	unlink(ticket + 16);
 	agent.env[STAGE_ENV] = agent.env[STAGE_ENV + 1] = NULL;
 	if (!story_lives(agent.pid)) {

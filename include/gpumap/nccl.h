@@ -261,7 +261,8 @@ static inline int gpumap_nccl_try(struct gpumap_nccl *nccl, uint64_t until)
  *		of one that failed only @result is stored
  *
  * Waits until the group is whole and all its ranks have called this.  Where the
- * epoch moves on meanwhile it begins anew, until @timeout_ns have passed.
+ * epoch moves on meanwhile, or another rank dies, it begins anew, until
+ * @timeout_ns have passed.
  *
  * Returns	0
  *		-ETIMEDOUT	others did not come, or NCCL did not get ready
@@ -299,6 +300,9 @@ static inline int gpumap_nccl_init(struct gpumap *map, const char *mesh,
 		if (ret == 0)
 			break;
 		ret_nccl->result = nccl.result;
+		/* Another rank has died, and the agent will hear of it. */
+		if (ret == -EIO && nccl.result == ncclRemoteError)
+			ret = -ESTALE;
 		if (ret != -EAGAIN && ret != -ESTALE && ret != -ETIMEDOUT)
 			return ret;
 		if (gpumap_nccl_now() >= until)

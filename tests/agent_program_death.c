@@ -149,9 +149,11 @@ static void a_crash_is_its_own(void)
 static void calls_are_filtered(void)
 {
 #if defined(GM_SANITIZED) || defined(GM_COVERED)
-	SKIP(5, "this build keeps its system calls");
+	SKIP(7, "this build keeps its system calls");
 #else
 	EQ(told(ODD_OPENS), -EACCES);
+	EQ(told(ODD_OPENED), -EACCES);
+	EQ(told(ODD_OPENS_ITSELF), -EACCES);
 	EQ(told(ODD_CALLS), -EIO);
 	OK(is_there_again());
 	EQ(told(ODD_KILLS), -EIO);

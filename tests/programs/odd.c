@@ -3,6 +3,7 @@
 
 /* Does what its parameter says, and most of that is wrong. */
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -11,6 +12,25 @@
 #include <unistd.h>
 
 #include "tests/programs/odd.h"
+
+static int opened;
+
+static int open_it(const char *path)
+{
+	return open(path, O_RDONLY | O_CLOEXEC) < 0 ? -errno : 0;
+}
+
+static __attribute__((constructor)) void start(void)
+{
+	opened = open_it("/dev/null");
+}
+
+static int open_itself(void)
+{
+	Dl_info info;
+
+	return dladdr(&opened, &info) ? open_it(info.dli_fname) : -ENOENT;
+}
 
 static int run(const struct gpumap_program_tile *tile)
 {
@@ -27,7 +47,7 @@ static int run(const struct gpumap_program_tile *tile)
 			;
 		return 0;
 	case ODD_OPENS:
-		return open("/dev/null", O_RDONLY | O_CLOEXEC) < 0 ? -errno : 0;
+		return open_it("/dev/null");
 	case ODD_CALLS:
 		return socket(AF_UNIX, SOCK_DGRAM, 0) < 0 ? -errno : 0;
 	case ODD_KILLS:
@@ -39,6 +59,10 @@ static int run(const struct gpumap_program_tile *tile)
 	case ODD_COUNTS:
 		*(uint64_t *)tile->dst = tile->n;
 		return tile->src ? -EINVAL : 0;
+	case ODD_OPENED:
+		return opened;
+	case ODD_OPENS_ITSELF:
+		return open_itself();
 	default:
 		return 0;
 	}

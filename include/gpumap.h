@@ -2657,8 +2657,8 @@ struct gpumap_collective {
  *	-EINVAL		operation, reduction and dtype do not go together, or
  *			memory overlaps where it must not.  Nothing was done
  *	-EFAULT		a rank does not reach memory of another
- *	-ETIME		the deadline passed.  It is told a tenth of a second later
- *			at most, even where a worker does not answer; that one may
+ *	-ETIME		the deadline passed.  It is told 150 ms later at most,
+ *			even where a worker does not answer; that one may
  *			write to its rank's recv until gpumap_comm_close() returns
  *	-ECANCELED	by gpumap_cancel(), on any of the rows, begun or not
  *	-EIO		the worker of a rank ended; or it was closed; or as a job

@@ -1697,6 +1697,38 @@ GPUMAP_API int gpumap_register(struct gpumap_session *session, int fd,
 			       uint64_t *ret_buffer);
 
 /*
+ * gpumap_mask_use - let jobs name a published mask
+ *
+ * Jobs of any row that has a replica may then name it as mask_buffer, or as
+ * src_buffer, and each row takes its own: MASK_ADD a mask of the job's dtype,
+ * MASK_BOOL one of u8.  What they take is what is published now: whatever is
+ * published or released under the name later, the handle means the same until it
+ * is given back, and its memory stays.  No row is told of it yet: the first job that names it
+ * there has the replica mapped.  Its bytes count with this user's arenas, those
+ * of one replica for each NUMA node, once for each handle.
+ *
+ * name		of the mask
+ * ret_buffer	receives its handle, never 0; give it back with gpumap_forget()
+ * ret_version	receives which publication it is; may be NULL
+ *
+ * A job that names it on a row without a replica is refused with -ENOENT.
+ *
+ * Returns	0
+ *		-ENOENT		no mask has this name
+ *		-EINVAL		no mask can have this name, or it has no tensor
+ *		-EACCES		this user may not read the memory of masks
+ *		-EDQUOT		it is more than this user may have, or this session
+ *				has 4096 buffers
+ *		-EOPNOTSUPP	the agent is older than this
+ *		-ENOMEM, -ECONNRESET, -EPROTO, -EOWNERDEAD
+ *		gpumap_refusal() says more
+ * Cost		a round trip on the control socket
+ * Threads	the session's own thread
+ */
+GPUMAP_API int gpumap_mask_use(struct gpumap_session *session, const char *name,
+			       uint64_t *ret_buffer, uint64_t *ret_version);
+
+/*
  * gpumap_program_load - have a program of the agent's directory for RUN jobs
  *
  * Programs are files that the administrator has put there: shared objects for host
@@ -1836,8 +1868,8 @@ GPUMAP_API int gpumap_register_file(struct gpumap_session *session, int fd,
 /*
  * gpumap_forget - end a registration, or an export; 0 is allowed
  *
- * A registration: when this returns no worker has the memory mapped any more, nor
- * reads the file.  No job that names it may be in flight.  An allocated buffer stays, and its
+ * A registration, or a mask: when this returns no worker has the memory mapped any
+ * more, nor reads the file.  No job that names it may be in flight.  An allocated buffer stays, and its
  * export ends: those who have imported it keep it.
  *
  * Returns	0
@@ -2273,7 +2305,7 @@ struct gpumap_job {
 	uint32_t
 		mask_first; /* the one that goes with element 0, below mask_n */
 	const void *mask;   /* as src; of no account with mask_buffer */
-	uint64_t mask_buffer;
+	uint64_t mask_buffer; /* or of gpumap_mask_use() */
 	uint64_t mask_at;
 	/* RUN.  src and dst are aligned to the dtype's elements, whatever an item
 	 * is, and are the same or apart. */
@@ -2341,10 +2373,12 @@ struct gpumap_done {
  *				know, n is 0 or more than fit into the depth; more
  *				than four waits, or one for what was not
  *				submitted; a LOAD that is from no file, or a file
- *				that is not a LOAD's source
+ *				that is not a LOAD's source; a mask of another
+ *				dtype
  *		-ERANGE		a pointer outside of this session's arena, or
  *				elements outside of the buffer
  *		-ESTALE		this session has no such buffer
+ *		-ENOENT		the mask has no replica on this row
  *		-EACCES		the destination is READ_ONLY
  *		-EOPNOTSUPP	a buffer is memory of another row, and not the
  *				source of a COPY; or the agent is older than such
@@ -2499,7 +2533,7 @@ struct gpumap_scatter_opts {
  *		-ERANGE		the job reaches out of the arena or a buffer
  *		-ENODEV		no row, or a row that does not exist
  *		-ENOBUFS	more tiles than n
- *		-ESTALE, -EACCES, -EOPNOTSUPP, -EDQUOT	of a buffer, as
+ *		-ESTALE, -ENOENT, -EACCES, -EOPNOTSUPP, -EDQUOT	of a buffer, as
  *				gpumap_submit()
  *				in these cases nothing was submitted and
  *				ret_tiles is untouched

@@ -350,7 +350,7 @@ int gpumap_forget(struct gpumap_session *session, uint64_t buffer)
 		return -EINVAL;
 	if (gm_handle_kind(buffer) == GM_BUFFER_DEVICE)
 		return gm_buffer_end_export(session, mine);
-	if (gm_buffer_is_shown(mine))
+	if (gm_buffer_is_shown(mine) || mine->is_mask)
 		ret = gm_buffer_forget(session, buffer);
 	if (ret == 0)
 		gm_buffer_drop(mine);

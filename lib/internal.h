@@ -20,6 +20,7 @@
  *	visible	 CUDA_VISIBLE_DEVICES	 wait	  completions out of them
  *	exposed	 which rows are here	 scatter  one job, many rows
  *	programs what RUN runs		 comm	  one job of all rows of a group
+ *	mask_use masks of jobs
  *	scan	 JSON			 model	  checkpoints, see model.h
  *
  * Edges
@@ -303,6 +304,8 @@ struct gm_buffer {
 	char *name;  /* of a program, or NULL; our own */
 	uint32_t flags;
 	bool image;     /* a program that is device code of ours */
+	uint32_t dtype; /* of a mask */
+	bool is_mask;   /* the agent knows it, and which publication it is */
 	bool exported;  /* under an id that the agent still has */
 	bool numbered;  /* and that others can have it by */
 	uint64_t share; /* that it was shared as, or imported from; 0: none */

@@ -25,6 +25,7 @@ noinst_LTLIBRARIES += %reldir%/libclient.la
 	%reldir%/mask.c \
 	%reldir%/mask_publish.c \
 	%reldir%/mesh_join.c \
+	%reldir%/mask_use.c \
 	%reldir%/mesh_publish.c \
 	%reldir%/meshes.c \
 	%reldir%/model.c \

@@ -124,13 +124,12 @@ int gm_buffers_judge(const struct gpumap_session *session, uint32_t row,
 		return ret;
 	if (is_file(job->mask_buffer))
 		return -EINVAL;
-	if (job->mask_buffer != 0)
-		ret = judge_memory(session, row, job->op, job->mask_buffer,
-				   job->mask_at, job->mask_n,
-				   gm_job_mask_bytes(job), false);
-	else if (!gm_in_arena(session, job->mask))
-		ret = -ERANGE;
-	return ret;
+	if (job->mask_buffer == 0)
+		return gm_in_arena(session, job->mask) ? 0 : -ERANGE;
+	ret = judge_memory(session, row, job->op, job->mask_buffer,
+			   job->mask_at, job->mask_n, gm_job_mask_bytes(job),
+			   false);
+	return ret == 0 ? gm_mask_fits(session, job) : ret;
 }
 
 bool gm_buffers_cross(uint32_t row, const struct gpumap_job *job)
@@ -180,6 +179,8 @@ static int show(struct gpumap_session *s, uint32_t row, uint64_t handle)
 		return 0;
 	if (is_program(handle))
 		ret = gm_program_show(s, row, buffer);
+	else if (buffer->is_mask)
+		ret = gm_mask_show(s, row, buffer);
 	else if (gm_handle_kind(handle) != GM_BUFFER_DEVICE)
 		ret = show_registered(s, row, buffer);
 	else if (is_another_rows(handle, row))

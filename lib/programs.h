@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * programs - what RUN runs, and what it takes of buffers for that.
+ * programs - what RUN runs, masks that jobs name, and what both take of buffers.
  */
 #ifndef GM_PROGRAMS_H
 #define GM_PROGRAMS_H
@@ -25,7 +25,15 @@ int gm_programs_judge(const struct gpumap_session *session, uint32_t row,
 int gm_program_show(struct gpumap_session *session, uint32_t row,
 		    const struct gm_buffer *program);
 
-/* One operand of such a job: at @at of a buffer, or at @memory of the arena. */
+/* Tell a row of a mask.  Returns as gm_session_call(). */
+int gm_mask_show(struct gpumap_session *session, uint32_t row,
+		 const struct gm_buffer *mask);
+
+/* Is the mask of such a job of the dtype that the job wants?  0 or -EINVAL. */
+int gm_mask_fits(const struct gpumap_session *session,
+		 const struct gpumap_job *job);
+
+/* One operand of RUN a job: at @at of a buffer, or at @memory of the arena. */
 int gm_buffers_judge_one(const struct gpumap_session *session, uint32_t row,
 			 uint32_t op, uint64_t buffer, uint64_t at,
 			 const void *memory, uint64_t n, uint32_t element,

@@ -25,6 +25,7 @@
 
 #include <stdint.h>
 
+#include "shm/control_masks.h"
 #include "shm/control_mesh.h"
 
 #define GM_CONTROL_MAGIC     UINT32_C(0x4d504731) /* "1GPM" */
@@ -60,6 +61,8 @@ enum gm_control_type {
 	GM_CONTROL_PROGRAM = 19,
 	GM_CONTROL_MASK_PUBLISH = 26, /* may carry 1 there: the tensor */
 	GM_CONTROL_MASK_NODE = 27,    /* 1 back: a node segment */
+	GM_CONTROL_MASK_USE = 28,
+	GM_CONTROL_MASK_SHOW = 29,
 	GM_CONTROL_MESH_PUBLISH = 32,
 	GM_CONTROL_COMM_OPEN = 33, /* see control_comm.h */
 	GM_CONTROL_COMM_CLOSE = 34,
@@ -492,45 +495,6 @@ struct gm_unreach {
 };
 
 /*
- * MASK_PUBLISH: make a mask, or replace the one of its name, and have a replica
- * of it for each row.
- *
- * A CUSTOM one is generated as @form says, or its tensor is read from the
- * descriptor that comes along: a memfd that cannot shrink, as with REGISTER and
- * on a session's connection.  Tail: n_rows uint32_t, or none where @map names a
- * layer map, whose rows the mask then follows.
- */
-struct gm_mask_publish {
-	char name[64];
-	char map[64];   /* empty: the rows of the tail */
-	uint32_t kind;  /* enum gpumap_mask_kind */
-	uint32_t form;  /* enum gpumap_mask_form */
-	uint32_t dtype; /* enum gpumap_dtype */
-	uint32_t rank;  /* of what is loaded */
-	uint64_t shape[4];
-	uint64_t at; /* in the descriptor's file */
-	uint64_t tgt_len;
-	uint64_t past_kv_len;
-	uint64_t sliding_window;
-	uint64_t chunk_size;
-	uint32_t n_rows;
-	uint32_t reserved;
-};
-
-struct gm_mask_publish_reply {
-	uint64_t version;
-	uint64_t bytes;    /* of the tensor */
-	uint32_t n_copies; /* replicas that were written */
-	uint32_t n_shared; /* that were there already, by another name */
-};
-
-/* MASK_NODE: a node segment, for who cannot open it by name.  No reply body. */
-struct gm_mask_node {
-	uint32_t node;
-	uint32_t reserved;
-};
-
-/*
  * PROGRAM: let jobs of a row run a program of the agent's directory;
  * PROGRAM_IMAGE: one that the client has, for CUDA rows.
  *
@@ -548,10 +512,6 @@ struct gm_program_ask {
 	char name[64]; /* NUL-terminated: the file's, without ".so" and so on;
 			* of an image, that of its entry point */
 };
-
-_Static_assert(sizeof(struct gm_mask_publish) == 224, "wire");
-_Static_assert(sizeof(struct gm_mask_publish_reply) == 24, "wire");
-_Static_assert(sizeof(struct gm_mask_node) == 8, "wire");
 
 _Static_assert(sizeof(struct gm_control) == 24, "wire");
 _Static_assert(sizeof(struct gm_refusal) == 256, "wire");

@@ -8,6 +8,7 @@ noinst_LTLIBRARIES += %reldir%/libshm.la
 	%reldir%/control.h \
 	%reldir%/control_comm.h \
 	%reldir%/control_mesh.h \
+	%reldir%/control_masks.h \
 	%reldir%/point.h \
 	%reldir%/queue.h \
 	%reldir%/ring.h \

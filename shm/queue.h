@@ -129,7 +129,7 @@ _Static_assert(sizeof(struct gm_queue) == 128, "layout");
 
 enum gm_buffer_kind {
 	GM_BUFFER_DEVICE = 0,     /* memory of the row that the handle names */
-	GM_BUFFER_REGISTERED = 1, /* a memfd of the client's own */
+	GM_BUFFER_REGISTERED = 1, /* a memfd of the client's own, or a mask */
 	GM_BUFFER_FILE = 2,       /* a file to read from, no memory */
 	GM_BUFFER_PROGRAM = 3     /* what RUN runs, no memory */
 };

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "agent/common/log.h"
@@ -144,17 +145,21 @@ void gm_masks_reclaim(struct gm_daemon *d, uint32_t unit)
 
 /* ---- limits ------------------------------------------------------------ */
 
+uint64_t gm_masks_bytes(const struct gm_masks_block *block)
+{
+	uint64_t bytes = 0;
+
+	for (uint32_t i = 0; i < block->image.n_replicas; i++)
+		if (gm_masks_is_first(block->replicas, i))
+			bytes += block->image.bytes;
+	return bytes;
+}
+
 static uint64_t bytes_of(const struct gm_daemon *d, uint32_t unit)
 {
 	struct gm_masks_block block;
-	uint64_t bytes = 0;
 
-	if (!gm_masks_read(d, unit, &block))
-		return 0;
-	for (uint32_t i = 0; i < block.image.n_replicas; i++)
-		if (gm_masks_is_first(block.replicas, i))
-			bytes += block.image.bytes;
-	return bytes;
+	return gm_masks_read(d, unit, &block) ? gm_masks_bytes(&block) : 0;
 }
 
 /* Sums of what lies in files of ours: they cannot wrap. */
@@ -182,6 +187,19 @@ int gm_masks_judge_quota(const struct gm_daemon *d, uint32_t uid,
 		      "more: release some, or raise masks.bytes-per-uid (%llu)",
 		      uid, (unsigned long long)has, (unsigned long long)bytes,
 		      (unsigned long long)d->config.mask_bytes_per_uid);
+}
+
+/* The memory is the socket's group's, and who has connected is in it, unless
+ * everybody may. */
+int gm_masks_judge_reader(const struct gm_daemon *d, uint32_t uid,
+			  uint32_t owner_uid, char ret_why[GM_WHY_BYTES])
+{
+	if ((d->config.socket_mode & S_IRWXO) == 0 || uid == owner_uid ||
+	    gm_publish_privileged(uid))
+		return 0;
+	return gm_why(ret_why, -EACCES,
+		      "everybody may connect, but masks are for a group: set "
+		      "socket.mode to 0660 and socket.group");
 }
 
 int gm_masks_judge_pin(const struct gm_daemon *d, uint32_t uid,

@@ -54,6 +54,13 @@ int gm_masks_judge_quota(const struct gm_daemon *d, uint32_t uid,
 			 const char *name, uint64_t bytes,
 			 char ret_why[GM_WHY_BYTES]);
 
+/* Bytes of all replicas of a block. */
+uint64_t gm_masks_bytes(const struct gm_masks_block *block);
+
+/* May it read a mask of this owner?  Returns 0, -EACCES. */
+int gm_masks_judge_reader(const struct gm_daemon *d, uint32_t uid,
+			  uint32_t owner_uid, char ret_why[GM_WHY_BYTES]);
+
 /* May it pin this mask?  Returns 0, -EDQUOT. */
 int gm_masks_judge_pin(const struct gm_daemon *d, uint32_t uid,
 		       const char *name, char ret_why[GM_WHY_BYTES]);

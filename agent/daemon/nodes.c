@@ -185,6 +185,8 @@ static void close_segment(struct gm_node_segment *segment)
 		munmap(segment->base, segment->bytes);
 	if (segment->fd >= 0)
 		close(segment->fd);
+	if (segment->reader >= 0)
+		close(segment->reader);
 	free(segment);
 }
 
@@ -232,7 +234,7 @@ int gm_nodes_open(struct gm_daemon *d, uint32_t node, bool make,
 		if (segment == NULL)
 			return gm_why(ret_why, -ENOMEM, "out of memory");
 		segment->node = node;
-		segment->fd = -1;
+		segment->fd = segment->reader = -1;
 		LIST_INIT(&segment->spans);
 		ret = open_file(d, segment, make, ret_why);
 		if (ret != 0) {
@@ -364,6 +366,17 @@ void gm_nodes_drop(struct gm_node_segment *segment, struct gm_span *span)
 	LIST_REMOVE(span, entry);
 	gm_heap_free(&segment->heap, span->unit, units_of(span->bytes));
 	free(span);
+}
+
+int gm_nodes_reader(struct gm_node_segment *segment)
+{
+	char path[32];
+
+	if (segment->reader < 0) {
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", segment->fd);
+		segment->reader = open(path, O_RDONLY | O_CLOEXEC);
+	}
+	return segment->reader < 0 ? -errno : segment->reader;
 }
 
 /* Word by word, as blocks are written: who still reads what was there before

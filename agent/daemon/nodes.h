@@ -41,6 +41,7 @@ struct gm_span {
 struct gm_node_segment {
 	uint32_t node;
 	int fd;
+	int reader; /* cannot write; -1: not opened yet */
 	char *base;
 	uint64_t bytes;
 	uint64_t made;
@@ -108,6 +109,10 @@ static inline char *gm_nodes_at(const struct gm_node_segment *segment,
 {
 	return segment->base + (uint64_t)span->unit * GM_SPAN_UNIT;
 }
+
+/* The segment's descriptor for workers, which cannot write: ours, open as long as
+ * the segment.  Returns it, or a negative errno. */
+int gm_nodes_reader(struct gm_node_segment *segment);
 
 /*
  * gm_nodes_fill - give a span pages of its node, and these bytes

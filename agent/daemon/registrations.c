@@ -18,6 +18,7 @@
 #include "agent/common/log.h"
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/gutter.h"
+#include "agent/daemon/mask_uses.h"
 #include "agent/daemon/programs.h"
 #include "agent/daemon/readable.h"
 #include "agent/daemon/sessions.h"
@@ -46,8 +47,9 @@ struct gm_registration {
 	char program[64];            /* its name; "": none */
 	char kernel[64];             /* of device code: its entry point */
 	bool is_brought;             /* an image of the client's own */
+	struct gm_mask_held *mask;   /* or NULL; it has no descriptor then */
 	bool is_forgotten;           /* its client waits for the last row */
-	TAILQ_HEAD(, reach) reaches; /* empty for a moment only */
+	TAILQ_HEAD(, reach) reaches; /* empty for a moment only, but a mask's */
 };
 
 /* Whole pages of this kernel, which may be larger than the layout's. */
@@ -219,6 +221,7 @@ static void drop(struct gm_registration *reg)
 	session->user->registrations--;
 	session->user->arena_bytes -= reg->charged;
 	TAILQ_REMOVE(&session->registrations, reg, entry);
+	gm_mask_held_free(reg->mask);
 	/* Ours may be the last of memory, and there may be many pages; and whose
 	 * a file system is may take its time. */
 	if (is_file(reg->handle))
@@ -360,7 +363,7 @@ static void gone(struct gm_claim *claim, int status, const char *why)
 	TAILQ_REMOVE(&reg->reaches, reach, entry);
 	free(reach);
 	was_last = TAILQ_EMPTY(&reg->reaches);
-	if (was_last)
+	if (was_last && (!reg->mask || was_forgotten))
 		drop(reg);
 	if (c && was_refused)
 		gm_connection_answer(c, status, why, NULL, 0, -1);
@@ -379,18 +382,26 @@ static int reach_from(struct gm_connection *c, struct gm_registration *reg,
 		      uint32_t row, const struct gm_control *request)
 {
 	struct reach *reach = calloc(1, sizeof(*reach));
-	int error;
+	uint64_t at = reg->at;
+	int fd = reg->fd, error = 0;
 
 	if (!reach)
 		return -ENOMEM;
+	if (reg->mask)
+		error = gm_mask_held_place(reg->mask, row, c->server->why, &fd,
+					   &at);
+	if (error) {
+		free(reach);
+		return error;
+	}
 	reach->of = reg;
 	reach->row = row;
 	reach->claim = (struct gm_claim){ .ask = GM_WIRE_REGISTER,
 					  .handle = reg->handle,
-					  .at = reg->at,
+					  .at = at,
 					  .bytes = reg->bytes,
 					  .flags = reg->flags,
-					  .fd = reg->fd,
+					  .fd = fd,
 					  .held = held,
 					  .gone = gone };
 	if (reg->program[0] && is_card(reg, row)) {
@@ -516,6 +527,46 @@ int gm_registration_program(struct gm_connection *c,
 	return error;
 }
 
+/* ---- masks ------------------------------------------------------------- */
+
+int gm_registration_mask(struct gm_connection *c, uint64_t handle,
+			 struct gm_mask_held *held, uint64_t bytes,
+			 uint64_t charged)
+{
+	const struct gm_register as = { .handle = handle,
+					.bytes = bytes,
+					.flags = GPUMAP_BUFFER_READ_ONLY };
+	const struct gm_readable none = { 0 };
+	struct gm_registration *reg;
+	int error;
+
+	if (find(c->session, handle))
+		return gm_connection_bad(c, -EEXIST,
+					 "the handle %#" PRIx64 " is that of "
+					 "something else",
+					 handle);
+	error = keep(c, &as, -1, &none, charged, &reg);
+	if (error == 0)
+		reg->mask = held;
+	return error;
+}
+
+int gm_registration_show_mask(struct gm_connection *c,
+			      const struct gm_control *request, uint64_t handle,
+			      uint32_t row)
+{
+	struct gm_registration *reg = find(c->session, handle);
+	int error;
+
+	if (!reg || !reg->mask || reg->is_forgotten)
+		return gm_connection_bad(c, -ENOENT,
+					 "the session has no mask with the "
+					 "handle %#" PRIx64,
+					 handle);
+	error = judge_row(c, row, reg);
+	return error ? error : reach_from(c, reg, row, request);
+}
+
 /* ---- FORGET ------------------------------------------------------------ */
 
 int gm_registration_forget(struct gm_connection *c,
@@ -533,6 +584,11 @@ int gm_registration_forget(struct gm_connection *c,
 	 * registration's end. */
 	gm_connection_wait(c, request);
 	reg->is_forgotten = true;
+	if (TAILQ_EMPTY(&reg->reaches)) {
+		drop(reg);
+		gm_connection_answer(c, 0, NULL, NULL, 0, -1);
+		return 0;
+	}
 	for (reach = TAILQ_FIRST(&reg->reaches); reach; reach = next) {
 		next = TAILQ_NEXT(reach, entry);
 		gm_claims_leave(&reach->claim);

@@ -3,7 +3,7 @@
 
 /*
  * registrations - memory and files of a client's own that jobs of its session may
- * name, and programs.
+ * name, and programs, and masks.
  *
  * Memory comes as a memfd with REGISTER, is judged here, and mapped by the
  * workers of the rows that it is registered for; a file to load from comes so,
@@ -21,6 +21,7 @@
 
 #include "agent/daemon/connection.h"
 
+struct gm_mask_held;
 struct gm_registration;
 
 TAILQ_HEAD(gm_registration_list, gm_registration);
@@ -54,6 +55,19 @@ int gm_registration_forget(struct gm_connection *c,
 int gm_registration_program(struct gm_connection *c,
 			    const struct gm_control *request,
 			    const struct gm_program_ask *ask, bool is_brought);
+
+/* A mask that a session has, which is judged by mask_uses.h: no row knows of it
+ * yet.  @held is the registration's where it is not refused.  Returns 0 or the
+ * refusal. */
+int gm_registration_mask(struct gm_connection *c, uint64_t handle,
+			 struct gm_mask_held *held, uint64_t bytes,
+			 uint64_t charged);
+
+/* It, made known to a row that the session has a queue on.  @c waits for the
+ * answer.  Returns 0, -ENOENT, or the refusal. */
+int gm_registration_show_mask(struct gm_connection *c,
+			      const struct gm_control *request, uint64_t handle,
+			      uint32_t row);
 
 /* Handler, see requests.h. */
 int gm_registration_handle(struct gm_connection *c, const struct gm_request *r);

@@ -19,6 +19,7 @@
 #include "agent/daemon/exports.h"
 #include "agent/daemon/map_changes.h"
 #include "agent/daemon/mask_changes.h"
+#include "agent/daemon/mask_uses.h"
 #include "agent/daemon/masks.h"
 #include "agent/daemon/mesh_changes.h"
 #include "agent/daemon/plan_changes.h"
@@ -134,19 +135,17 @@ static int handle_node(struct gm_connection *c, const struct gm_request *r)
 	const struct gm_mask_node *ask = (const void *)r->body;
 	const struct gm_daemon *d = c->server->d;
 	char path[GM_SEGMENT_PATH_BYTES];
-	int fd;
+	int fd, error;
 
 	if (ask->node >= GM_NODES || d->nodes.of[ask->node] == NULL ||
 	    gm_nodes_path(path, d->instance, ask->node) != 0)
 		return gm_connection_bad(c, -ENOENT,
 					 "no mask has a replica on node %u",
 					 ask->node);
-	if ((d->config.socket_mode & S_IRWXO) != 0 &&
-	    !gm_publish_privileged(c->uid))
-		return gm_connection_bad(c, -EACCES,
-					 "everybody may connect, but masks are "
-					 "for a group: set socket.mode to 0660 "
-					 "and socket.group");
+	error = gm_masks_judge_reader(d, c->uid, (uint32_t)geteuid(),
+				      c->server->why);
+	if (error)
+		return error;
 	fd = gm_share_open(path);
 	if (fd < 0 && !gm_share_is_harmless(c->uid, geteuid()))
 		return gm_connection_bad(
@@ -432,6 +431,10 @@ static const struct gm_request_kind kinds[] = {
 				      .handle = gm_mask_change_publish },
 	[GM_CONTROL_MASK_NODE] = { .body_bytes = sizeof(struct gm_mask_node),
 				   .handle = handle_node },
+	[GM_CONTROL_MASK_USE] = { .body_bytes = sizeof(struct gm_mask_use),
+				  .handle = gm_mask_use_handle },
+	[GM_CONTROL_MASK_SHOW] = { .body_bytes = sizeof(struct gm_mask_show),
+				   .handle = gm_mask_show_handle },
 	[GM_CONTROL_PROGRAM] = { .body_bytes = sizeof(struct gm_program_ask),
 				 .handle = gm_program_handle },
 	[GM_CONTROL_PROGRAM_IMAGE] = { .body_bytes =

@@ -1,0 +1,183 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/daemon/mask_uses.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <gpumap.h>
+
+#include "agent/daemon/daemon.h"
+#include "agent/daemon/masks.h"
+#include "agent/daemon/sessions.h"
+#include "shm/queue.h"
+
+struct gm_mask_held {
+	struct gm_daemon *d;
+	char name[GM_NAME_BYTES];
+	uint32_t n;
+	struct gm_replica_image replicas[];
+};
+
+/* ---- what is held -------------------------------------------------------- */
+
+static void count(const struct gm_mask_held *held, bool more)
+{
+	for (uint32_t i = 0; i < held->n; i++) {
+		struct gm_node_segment *segment;
+		struct gm_span *span;
+
+		if (!gm_masks_is_first(held->replicas, i))
+			continue;
+		span = gm_nodes_span(&held->d->nodes, &held->replicas[i],
+				     &segment);
+		if (span != NULL && more)
+			span->refs++;
+		else if (span != NULL)
+			gm_nodes_drop(segment, span);
+	}
+}
+
+void gm_mask_held_free(struct gm_mask_held *held)
+{
+	if (held != NULL)
+		count(held, false);
+	free(held);
+}
+
+static struct gm_mask_held *hold(struct gm_daemon *d,
+				 const struct gm_masks_block *block)
+{
+	size_t bytes = block->image.n_replicas * sizeof(block->replicas[0]);
+	struct gm_mask_held *held = calloc(1, sizeof(*held) + bytes);
+
+	if (held == NULL)
+		return NULL;
+	held->d = d;
+	held->n = block->image.n_replicas;
+	memcpy(held->name, block->image.object.name, sizeof(held->name));
+	memcpy(held->replicas, block->replicas, bytes);
+	count(held, true);
+	return held;
+}
+
+int gm_mask_held_place(const struct gm_mask_held *held, uint32_t row,
+		       char ret_why[GM_WHY_BYTES], int *ret_fd,
+		       uint64_t *ret_at)
+{
+	const struct gm_replica_image *replica = held->replicas;
+	struct gm_node_segment *segment;
+	uint32_t i = 0;
+	int fd;
+
+	while (i < held->n && replica[i].row != row)
+		i++;
+	if (i == held->n ||
+	    gm_nodes_span(&held->d->nodes, &replica[i], &segment) == NULL)
+		return gm_why(ret_why, -ENOENT,
+			      "mask %s has no replica on row %u: publish it "
+			      "for that row, too, and use it anew",
+			      held->name, row);
+	fd = gm_nodes_reader(segment);
+	if (fd < 0)
+		return gm_why(ret_why, fd, "the memory of node %u: %s",
+			      segment->node, strerror(-fd));
+	*ret_fd = fd;
+	*ret_at = replica[i].at;
+	return 0;
+}
+
+/* ---- MASK_USE ------------------------------------------------------------ */
+
+static int judge_form(struct gm_connection *c, uint64_t handle)
+{
+	if (!c->session)
+		return gm_connection_bad(c, -EINVAL,
+					 "this connection is no session");
+	if (gm_handle_kind(handle) == GM_BUFFER_REGISTERED &&
+	    gm_handle_row(handle) == 0 && gm_handle_generation(handle) != 0 &&
+	    gm_handle_index(handle) < GM_BUFFERS_MAX)
+		return 0;
+	return gm_connection_bad(c, -EINVAL,
+				 "%#" PRIx64 " is no handle of a registration",
+				 handle);
+}
+
+static int judge_mask(struct gm_connection *c, const struct gm_mask_use *ask,
+		      struct gm_masks_block *ret_block)
+{
+	const struct gm_daemon *d = c->server->d;
+	const struct gm_block *block = NULL;
+
+	if (memchr(ask->name, '\0', sizeof(ask->name)) != NULL)
+		block = gm_publish_find(d, GM_KIND_MASK, ask->name);
+	if (block == NULL || !gm_masks_read(d, block->unit, ret_block))
+		return gm_connection_bad(
+			c, -ENOENT,
+			"no mask is called %.*s: gpumapctl "
+			"mask list shows them",
+			(int)strnlen(ask->name, sizeof(ask->name)), ask->name);
+	if (ret_block->image.bytes == 0)
+		return gm_connection_bad(c, -EINVAL,
+					 "mask %s has no tensor that a job "
+					 "could take",
+					 ask->name);
+	return gm_masks_judge_reader(d, c->uid, block->owner_uid,
+				     c->server->why);
+}
+
+int gm_mask_use_handle(struct gm_connection *c, const struct gm_request *r)
+{
+	struct gm_mask_use_reply reply = { 0 };
+	struct gm_masks_block block;
+	struct gm_mask_held *held;
+	struct gm_mask_use ask;
+	int error;
+
+	memcpy(&ask, r->body, sizeof(ask));
+	error = judge_form(c, ask.handle);
+	if (error == 0)
+		error = judge_mask(c, &ask, &block);
+	if (error)
+		return error;
+	held = hold(c->server->d, &block);
+	if (held == NULL)
+		return -ENOMEM;
+	error = gm_registration_mask(c, ask.handle, held, block.image.bytes,
+				     gm_masks_bytes(&block));
+	if (error) {
+		gm_mask_held_free(held);
+		return error;
+	}
+	reply.version = block.image.object.version;
+	reply.bytes = block.image.bytes;
+	reply.dtype = block.image.dtype;
+	gm_connection_reply(c, &r->header, &reply, sizeof(reply), NULL, 0, NULL,
+			    0);
+	return 0;
+}
+
+/* ---- MASK_SHOW ----------------------------------------------------------- */
+
+int gm_mask_show_handle(struct gm_connection *c, const struct gm_request *r)
+{
+	const struct gm_session *session = c->session;
+	struct gm_mask_show ask;
+	int error;
+
+	memcpy(&ask, r->body, sizeof(ask));
+	error = judge_form(c, ask.handle);
+	if (error)
+		return error;
+	if (ask.reserved)
+		return gm_connection_bad(c, -EINVAL, "a reserved field is set");
+	if (ask.row >= session->n_rows || !session->queue[ask.row])
+		return gm_connection_bad(c, -ENODEV,
+					 "row %u: this session has no queue "
+					 "there; open it first",
+					 ask.row);
+	return gm_registration_show_mask(c, &r->header, ask.handle, ask.row);
+}

@@ -1,0 +1,34 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * mask_uses - masks that jobs of a session name.
+ *
+ * MASK_USE gives a handle to a publication, and MASK_SHOW has the worker of a row
+ * map that row's replica, as if it were memory that the session had registered
+ * read-only: registrations.h keeps the handle, and asks the next worker again.
+ * What is here is which publication it is.  Its spans stay as long as the handle,
+ * or as a worker has them mapped, whatever becomes of the name.
+ */
+#ifndef GM_MASK_USES_H
+#define GM_MASK_USES_H
+
+#include "agent/daemon/connection.h"
+
+struct gm_daemon;
+struct gm_mask_held;
+
+/* The replica of a row: a descriptor that stays ours, and where in the file.
+ * Returns 0, or -ENOENT: the row has none. */
+int gm_mask_held_place(const struct gm_mask_held *held, uint32_t row,
+		       char ret_why[GM_WHY_BYTES], int *ret_fd,
+		       uint64_t *ret_at);
+
+/* NULL is allowed. */
+void gm_mask_held_free(struct gm_mask_held *held);
+
+/* Handlers, see requests.h. */
+int gm_mask_use_handle(struct gm_connection *c, const struct gm_request *r);
+int gm_mask_show_handle(struct gm_connection *c, const struct gm_request *r);
+
+#endif

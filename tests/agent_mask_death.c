@@ -105,6 +105,7 @@ static void start_anew(void)
 {
 	gpumap_detach(map);
 	wrong += agent_run(&agent, "--remove") != 0;
+	agent_forget(&agent);
 	wrong += !agent_start(&agent);
 	map = story_attach(&agent);
 	wrong += map == NULL;
@@ -151,9 +152,11 @@ static void die_at(const char *point, int nth)
 static void every_point_is_survived(void)
 {
 	static const char *const points[] = {
-		"node_signed", "node_visible",     "node_pages",
-		"node_filled", "publish_reserved", "publish_filled",
-		"publish_key", "publish_visible",  "generation_visible",
+		"node_signed",   "node_visible",     "node_pages",
+		"node_filled",   "publish_reserved", "publish_filled",
+		"publish_key",   "publish_visible",  "generation_visible",
+		"state_created", "state_written",    "state_synced",
+		"state_renamed", "state_lasting",
 	};
 
 	agent_kill(&agent, SIGKILL);

@@ -461,12 +461,17 @@ static void the_next_agent_has_them(void)
 	gpumap_mask_close(map, pinned);
 }
 
-/* A file that is gone, or another: what it held is not told of any more. */
+/* A file that is gone, or another: what it held is not told of any more, and made
+ * again, for it can be. */
 static void lost_memory_is_noticed(void)
 {
 	struct gpumap_mask_request r = causal("stays", SIZE);
+	const struct gpumap_mask_view *view = NULL;
+	struct gpumap_mask *mask = NULL;
 	char path[160];
 	struct stat st;
+
+	r.past_kv_len = 9;
 
 	snprintf(path, sizeof(path), "%s.node0", agent.segment);
 	EQ(stat(path, &st), 0);
@@ -476,8 +481,10 @@ static void lost_memory_is_noticed(void)
 	if (!OK(agent_start(&agent)))
 		return;
 	OK(agent_logged(&agent, "event=mask_lost name=stays"));
-	EQ(gpumap_mask_read(map, "stays", NULL, NULL, 0), -ENOENT);
-	EQ(publish(&r, NULL), 0);
+	EQ(gpumap_mask_open(map, "stays", 0, &mask), 0);
+	if (EQ(gpumap_mask_get(map, mask, 1, &view), 0))
+		OK(is_right(view, &r));
+	gpumap_mask_close(map, mask);
 	EQ(agent_kill(&agent, SIGTERM), 0);
 	EQ(stat(path, &st), 0);
 	EQ(agent_run(&agent, "--remove"), 0);

@@ -902,6 +902,11 @@ gm_tests += %reldir%/agent_mask_jobs
 %canon_reldir%_agent_mask_jobs_SOURCES = %reldir%/agent_mask_jobs.c \
 	$(gm_story)
 %canon_reldir%_agent_mask_jobs_LDADD = %reldir%/libraw.la $(gm_story_libs) shm/libshm.la
+gm_tests += %reldir%/agent_mask_state
+%canon_reldir%_agent_mask_state_SOURCES = %reldir%/agent_mask_state.c \
+	$(gm_story)
+%canon_reldir%_agent_mask_state_LDADD = $(gm_story_libs) \
+	agent/mask/libmask.la agent/plan/libplan.la
 %canon_reldir%_agent_mask_death_SOURCES = %reldir%/agent_mask_death.c \
 	$(gm_story)
 %canon_reldir%_agent_mask_death_LDADD = $(gm_story_libs) \

@@ -210,6 +210,7 @@ static int open_rows(struct gm_daemon *d)
 	ret = gm_clerk_start(&d->clerk, &d->loop);
 	if (ret != 0)
 		return failed("clerk", strerror(-ret), GM_EXIT_FAILURE);
+	gm_state_masks_look(d);
 	on_refresh(&d->refresh);
 	if (gm_supervisor_start(d) != 0 || gm_control_start(d) != 0)
 		return GM_EXIT_FAILURE; /* the reason has been logged */
@@ -348,7 +349,8 @@ void gm_daemon_open(struct gm_daemon *d)
 
 void gm_daemon_announce(struct gm_daemon *d)
 {
-	if (!d->is_open || d->announced || d->draining || !gm_devices_ready(d))
+	if (!d->is_open || d->announced || d->draining ||
+	    !gm_devices_ready(d) || gm_state_masks_are_made(d))
 		return;
 	d->announced = true;
 	gm_log(GM_LOG_INFO, "ready", "instance=%s epoch=%llu rows=%u pid=%d",

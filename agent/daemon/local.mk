@@ -31,6 +31,8 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 	%reldir%/segment.c %reldir%/segment.h \
 	%reldir%/state.c %reldir%/state.h \
 	%reldir%/state_dir.c %reldir%/state_dir.h \
+	%reldir%/state_field.c %reldir%/state_field.h \
+	%reldir%/state_masks.c %reldir%/state_masks.h \
 	%reldir%/state_meshes.c %reldir%/state_meshes.h \
 	%reldir%/state_text.c %reldir%/state_text.h \
 	%reldir%/uring.c %reldir%/uring.h
@@ -58,10 +60,15 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/launch.c
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/lent.c %reldir%/lent.h
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/memory.c %reldir%/memory.h
+%canon_reldir%_libdaemon_la_SOURCES += %reldir%/mask_change.c
+%canon_reldir%_libdaemon_la_SOURCES += %reldir%/mask_change.h
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/mask_changes.c
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/mask_changes.h
+%canon_reldir%_libdaemon_la_SOURCES += %reldir%/mask_follow.c
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/mask_judge.c
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/mask_judge.h
+%canon_reldir%_libdaemon_la_SOURCES += %reldir%/mask_text.c
+%canon_reldir%_libdaemon_la_SOURCES += %reldir%/mask_text.h
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/mask_uses.c
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/mask_uses.h
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/masks.c %reldir%/masks.h

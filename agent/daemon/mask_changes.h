@@ -8,15 +8,20 @@
  *	plan	clerk	the tensor, made or read into memory of ours; its hash
  *	settle	loop	spans for it: those of a mask that has the same, or new
  *	copy	clerk	what is there is compared in full, the rest written
- *	show	loop	the block, the slot, and the answer
+ *	block	loop	of no slot yet
+ *	file	clerk	the state file is on the disk, or gone from it
+ *	show	loop	the slot, and the answer
  *
- * An agent that dies anywhere before "show" has published nothing, and the spans
- * are nobody's to the next one.
+ * An agent that dies anywhere before "file" has published nothing, and the spans
+ * are nobody's to the next one; after it the next one makes the mask again.
  */
 #ifndef GM_MASK_CHANGES_H
 #define GM_MASK_CHANGES_H
 
 #include "agent/daemon/connection.h"
+
+struct gm_mask_file;
+struct gm_masks_rows;
 
 /* MASK_PUBLISH. */
 int gm_mask_change_publish(struct gm_connection *c, const struct gm_request *r);
@@ -28,5 +33,10 @@ int gm_mask_change_release(struct gm_connection *c,
 /* A layer map was published: so are the masks that follow it, where its rows are
  * not those that they have. */
 void gm_mask_changes_follow(struct gm_daemon *d, const char *map);
+
+/* Publish what a state file has, for these rows; or, where there are none, for its
+ * map's.  gm_state_masks_stays() tells when it could not be.  Returns 0, -ENOMEM. */
+int gm_mask_change_restore(struct gm_daemon *d, const struct gm_mask_file *file,
+			   const struct gm_masks_rows *rows);
 
 #endif

@@ -54,21 +54,20 @@ static void put_strides(struct gm_mask_image *image, uint64_t element)
 	}
 }
 
-static int judge_generated(struct gm_connection *c, struct gm_mask_image *image)
+static int judge_generated(struct gm_mask_image *image, uint64_t limit,
+			   char *ret_why)
 {
 	const struct gm_mask_spec spec = gm_mask_judge_spec(image);
 	struct gm_mask_size size;
 	struct gm_plan_error error = { .text = "" };
-	int ret =
-		gm_mask_judge(&spec, image->dtype, limit_of(c), &size, &error);
+	int ret = gm_mask_judge(&spec, image->dtype, limit, &size, &error);
 
 	if (ret != 0)
-		return gm_maps_explain(c->server->why, ret, &error);
+		return gm_maps_explain(ret_why, ret, &error);
 	if (size.bytes == 0)
-		return gm_connection_bad(
-			c, -EINVAL,
-			"a mask without queries has nothing to "
-			"publish: tgt_len is at least 1");
+		return gm_why(ret_why, -EINVAL,
+			      "a mask without queries has nothing to "
+			      "publish: tgt_len is at least 1");
 	image->rank = 2;
 	image->shape[0] = size.rows;
 	image->shape[1] = size.cols;
@@ -77,78 +76,93 @@ static int judge_generated(struct gm_connection *c, struct gm_mask_image *image)
 	return 0;
 }
 
-static int judge_loaded(struct gm_connection *c, struct gm_mask_image *image,
-			uint64_t at)
+static int judge_loaded(struct gm_mask_image *image, uint64_t limit,
+			char *ret_why)
 {
-	uint64_t bytes = gm_mask_dtype_bytes(image->dtype), end;
+	uint64_t bytes = gm_mask_dtype_bytes(image->dtype);
 
 	if (bytes == 0)
-		return gm_connection_bad(c, -EINVAL,
-					 "no mask can be of dtype %u: u8, f16, "
-					 "bf16 and f32 can",
-					 image->dtype);
+		return gm_why(ret_why, -EINVAL,
+			      "no mask can be of dtype %u: u8, f16, bf16 and "
+			      "f32 can",
+			      image->dtype);
 	if (image->rank == 0 || image->rank > GM_MASK_RANK_MAX)
-		return gm_connection_bad(c, -EINVAL,
-					 "rank %u: a mask has 1 to %u "
-					 "dimensions",
-					 image->rank, GM_MASK_RANK_MAX);
+		return gm_why(ret_why, -EINVAL,
+			      "rank %u: a mask has 1 to %u dimensions",
+			      image->rank, GM_MASK_RANK_MAX);
 	for (uint32_t i = 0; i < GM_MASK_RANK_MAX; i++) {
 		if ((image->shape[i] == 0) != (i >= image->rank))
-			return gm_connection_bad(c, -EINVAL,
-						 "dimension %u has %" PRIu64
-						 " elements, and rank is %u",
-						 i, image->shape[i],
-						 image->rank);
+			return gm_why(ret_why, -EINVAL,
+				      "dimension %u has %" PRIu64
+				      " elements, and rank is %u",
+				      i, image->shape[i], image->rank);
 		if (i < image->rank &&
 		    __builtin_mul_overflow(bytes, image->shape[i], &bytes))
-			return gm_connection_bad(c, -EOVERFLOW,
-						 "a mask of 2^64 bytes or "
-						 "more");
+			return gm_why(ret_why, -EOVERFLOW,
+				      "a mask of 2^64 bytes or more");
 	}
-	if (bytes > limit_of(c))
-		return gm_connection_bad(c, -EFBIG,
-					 "%" PRIu64 " bytes, but masks here "
-					 "have at most %" PRIu64
-					 ": see masks.bytes-per-uid",
-					 bytes, limit_of(c));
+	if (bytes > limit)
+		return gm_why(ret_why, -EFBIG,
+			      "%" PRIu64 " bytes, but masks here have at most "
+			      "%" PRIu64 ": see masks.bytes-per-uid",
+			      bytes, limit);
+	image->bytes = bytes;
+	put_strides(image, gm_mask_dtype_bytes(image->dtype));
+	return 0;
+}
+
+int gm_mask_judge_image(struct gm_mask_image *image, uint64_t limit,
+			char ret_why[GM_WHY_BYTES])
+{
+	if (image->kind < GPUMAP_MASK_NONE || image->kind > GPUMAP_MASK_CUSTOM)
+		return gm_why(ret_why, -EINVAL, "kind %u of masks is not known",
+			      image->kind);
+	if (image->form > GPUMAP_MASK_BIDIRECTIONAL_SLIDING)
+		return gm_why(ret_why, -EINVAL, "form %u of masks is not known",
+			      image->form);
+	image->bytes = 0;
+	if (image->kind != GPUMAP_MASK_CUSTOM)
+		return 0;
+	return image->form == GPUMAP_MASK_LOADED
+		       ? judge_loaded(image, limit, ret_why)
+		       : judge_generated(image, limit, ret_why);
+}
+
+static int judge_tensor(struct gm_connection *c,
+			const struct gm_mask_image *image, uint64_t at)
+{
+	uint64_t end;
+
 	if (c->fd < 0)
 		return gm_connection_bad(c, -EINVAL,
 					 "a loaded mask comes with a memfd");
-	if (__builtin_add_overflow(at, bytes, &end))
+	if (__builtin_add_overflow(at, image->bytes, &end))
 		return gm_connection_bad(c, -EOVERFLOW, "at is too large");
-	image->bytes = bytes;
-	put_strides(image, gm_mask_dtype_bytes(image->dtype));
 	return gm_registration_judge(c->fd, 0, end, false, c->server->why);
 }
 
 static int judge_kind(struct gm_connection *c, const struct gm_mask_publish *p,
 		      struct gm_mask_image *image)
 {
-	if (p->kind < GPUMAP_MASK_NONE || p->kind > GPUMAP_MASK_CUSTOM)
+	bool is_loaded =
+		p->kind == GPUMAP_MASK_CUSTOM && p->form == GPUMAP_MASK_LOADED;
+	int ret = gm_mask_judge_image(image, limit_of(c), c->server->why);
+
+	if (ret != 0)
+		return ret;
+	if (p->kind != GPUMAP_MASK_CUSTOM &&
+	    (c->fd >= 0 || p->form != 0 || p->rank != 0))
 		return gm_connection_bad(c, -EINVAL,
-					 "kind %u of masks is not "
-					 "known",
+					 "a mask of kind %u has no "
+					 "tensor",
 					 p->kind);
-	if (p->kind != GPUMAP_MASK_CUSTOM) {
-		if (c->fd >= 0 || p->form != 0 || p->rank != 0)
-			return gm_connection_bad(c, -EINVAL,
-						 "a mask of kind %u has no "
-						 "tensor",
-						 p->kind);
-		return 0;
-	}
-	if (p->form > GPUMAP_MASK_BIDIRECTIONAL_SLIDING)
-		return gm_connection_bad(c, -EINVAL,
-					 "form %u of masks is not "
-					 "known",
-					 p->form);
-	if (p->form == GPUMAP_MASK_LOADED)
-		return judge_loaded(c, image, p->at);
+	if (is_loaded)
+		return judge_tensor(c, image, p->at);
 	if (c->fd >= 0 || p->rank != 0)
 		return gm_connection_bad(c, -EINVAL,
 					 "a mask is generated or loaded, not "
 					 "both");
-	return judge_generated(c, image);
+	return 0;
 }
 
 static int take_rows(struct gm_connection *c, const struct gm_request *r,

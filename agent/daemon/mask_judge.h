@@ -31,6 +31,17 @@ int gm_mask_judge_request(struct gm_connection *c, const struct gm_request *r,
 			  struct gm_masks_rows *ret_rows, uint64_t *ret_at);
 
 /*
+ * gm_mask_judge_image - can there be such a mask, of at most @limit bytes?
+ *
+ * image	kind, form, dtype, what its rule needs or the rank and shape;
+ *		receives its bytes, shape and strides
+ *
+ * Returns	0; -EINVAL, -EOVERFLOW, -EFBIG with ret_why
+ */
+int gm_mask_judge_image(struct gm_mask_image *image, uint64_t limit,
+			char ret_why[GM_WHY_BYTES]);
+
+/*
  * gm_mask_judge_rows - which rows a mask is for, as things are now
  *
  * map		whose rows they become; "": those of @rows are judged

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "agent/daemon/name.h"
-#include "agent/plan/wide_json.h"
+#include "agent/daemon/state_field.h"
 
 void gm_mesh_text_name(const char *name, char ret_name[GM_STATE_NAME_BYTES])
 {
@@ -79,23 +79,6 @@ struct room {
 	uint32_t ranks[GM_MESH_ADDED][GM_ROWS];
 };
 
-/* A name of any object, as it was. */
-static void read_text(struct gm_fields *f, const char *key,
-		      char ret_name[GM_NAME_BYTES])
-{
-	const char *text = gm_field_text(f, key);
-	char *name = text != NULL ? malloc(strlen(text) + 1) : NULL;
-
-	if (text != NULL && name == NULL)
-		f->r = gm_error_no_memory(f->err);
-	else if (text != NULL && (gm_state_text_unescape(text, name) < 0 ||
-				  gm_object_name(name) == 0))
-		gm_field_refuse(f, key, "cannot be one");
-	if (f->r == 0)
-		strcpy(ret_name, name);
-	free(name);
-}
-
 static void read_rows(struct gm_fields *f, struct gm_mesh_file *mesh,
 		      struct room *room)
 {
@@ -126,7 +109,7 @@ static void read_group(struct gm_fields *f, struct gm_meshes_group *group,
 	size_t n = json_array_size(list);
 	uint64_t backend = gm_field_number(f, "backend");
 
-	read_text(f, "name", name);
+	gm_state_field_name(f, "name", name);
 	if (n > GM_ROWS)
 		gm_field_refuse(f, "ranks", "has too many");
 	if (backend < GM_MESH_MOCK || backend > GM_MESH_MPI)
@@ -170,7 +153,7 @@ static void read_head(struct gm_fields *f, const char *file,
 	uint64_t uid = gm_field_number(f, "owner_uid");
 	char want[GM_STATE_NAME_BYTES];
 
-	read_text(f, "name", room->name);
+	gm_state_field_name(f, "name", room->name);
 	mesh->ask.name = room->name;
 	mesh->ask.uid = (uint32_t)uid;
 	mesh->version = gm_field_number(f, "version");

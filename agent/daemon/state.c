@@ -34,6 +34,7 @@ int gm_state_start(struct gm_daemon *d, char ret_why[GM_WHY_BYTES])
 {
 	TAILQ_INIT(&d->state.waiting);
 	gm_state_meshes_init(&d->state.meshes);
+	gm_state_masks_init(&d->state.masks);
 	return gm_state_dir_open(d->state_dir, d->instance, ret_why,
 				 &d->state.dir);
 }
@@ -45,6 +46,7 @@ void gm_state_exit(struct gm_daemon *d)
 	while ((waiting = TAILQ_FIRST(&d->state.waiting)) != NULL)
 		forget(d, waiting);
 	gm_state_meshes_exit(d);
+	gm_state_masks_exit(d);
 	gm_state_dir_close(&d->state.dir);
 }
 
@@ -99,7 +101,7 @@ bool gm_state_names(const struct gm_daemon *d, const uint8_t uuid[16])
 			if (memcmp(map->uuids[i], uuid, 16) == 0)
 				return true;
 	}
-	return gm_state_meshes_name(d, uuid);
+	return gm_state_meshes_name(d, uuid) || gm_state_masks_name(d, uuid);
 }
 
 void gm_state_replaced(struct gm_daemon *d, const char *name)
@@ -537,6 +539,7 @@ void gm_state_look(struct gm_daemon *d)
 			forget(d, waiting);
 	}
 	gm_state_meshes_look(d);
+	gm_state_masks_look(d);
 }
 
 void gm_state_rows_came(struct gm_daemon *d)
@@ -569,5 +572,7 @@ int gm_state_restore(struct gm_daemon *d, char ret_why[GM_WHY_BYTES])
 			gm_why(ret_why, ret, "out of memory");
 	}
 	free_found(found);
-	return ret == 0 ? gm_state_meshes_restore(d, ret_why) : ret;
+	if (ret == 0)
+		ret = gm_state_meshes_restore(d, ret_why);
+	return ret == 0 ? gm_state_masks_restore(d, ret_why) : ret;
 }

@@ -23,6 +23,7 @@
 #include <sys/queue.h>
 
 #include "agent/daemon/state_dir.h"
+#include "agent/daemon/state_masks.h"
 #include "agent/daemon/state_meshes.h"
 #include "agent/daemon/state_text.h"
 #include "agent/daemon/why.h"
@@ -36,6 +37,7 @@ struct gm_state_files {
 	struct gm_state_dir dir;
 	struct gm_state_waiting_list waiting; /* good files, no object */
 	struct gm_mesh_waiting_list meshes;   /* likewise */
+	struct gm_mask_waiting_list masks;    /* likewise */
 	bool rows_came; /* since somebody looked whether they still wait */
 };
 
@@ -70,7 +72,7 @@ int gm_state_may_replace(const struct gm_daemon *d, const char *name,
 			 uint32_t uid, char ret_why[GM_WHY_BYTES],
 			 bool *ret_is_waiting);
 
-/* Does a map or mesh that waits name this device? */
+/* Does a map, mesh or mask that waits name this device? */
 bool gm_state_names(const struct gm_daemon *d, const uint8_t uuid[16]);
 
 /*

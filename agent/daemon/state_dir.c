@@ -173,6 +173,11 @@ static int is_mesh(const struct dirent *entry)
 	return ends_in(entry->d_name, GM_STATE_MESH_SUFFIX);
 }
 
+static int is_mask(const struct dirent *entry)
+{
+	return ends_in(entry->d_name, GM_STATE_MASK_SUFFIX);
+}
+
 static int list(const struct gm_state_dir *dir,
 		int (*is_wanted)(const struct dirent *entry), char ***ret_names)
 {
@@ -210,6 +215,11 @@ int gm_state_dir_list(const struct gm_state_dir *dir, char ***ret_names)
 int gm_state_dir_list_meshes(const struct gm_state_dir *dir, char ***ret_names)
 {
 	return list(dir, is_mesh, ret_names);
+}
+
+int gm_state_dir_list_masks(const struct gm_state_dir *dir, char ***ret_names)
+{
+	return list(dir, is_mask, ret_names);
 }
 
 int gm_state_dir_list_aside(const struct gm_state_dir *dir, char ***ret_names)

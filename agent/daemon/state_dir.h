@@ -10,6 +10,7 @@
  *
  *	NAME.layers		a file, see state_text.h
  *	NAME.mesh		likewise, see mesh_text.h
+ *	NAME.mask		likewise, see mask_text.h
  *	epochs			see epochs.h
  *	FILE.refused-N		one that an agent would not read, for a person
  *	NAME.layers.replaced	one whose map gives way to a held one
@@ -65,6 +66,9 @@ int gm_state_dir_list(const struct gm_state_dir *dir, char ***ret_names);
 
 /* Likewise of meshes. */
 int gm_state_dir_list_meshes(const struct gm_state_dir *dir, char ***ret_names);
+
+/* Likewise of masks. */
+int gm_state_dir_list_masks(const struct gm_state_dir *dir, char ***ret_names);
 
 /* Likewise of those that were set aside, without ".replaced". */
 int gm_state_dir_list_aside(const struct gm_state_dir *dir, char ***ret_names);

@@ -27,6 +27,7 @@
 
 #define GM_STATE_SUFFIX      ".layers"
 #define GM_STATE_MESH_SUFFIX ".mesh"
+#define GM_STATE_MASK_SUFFIX ".mask"
 
 /* "NAME.layers", every byte of the name as three. */
 #define GM_STATE_NAME_BYTES (3 * GM_NAME_BYTES + 8)

@@ -1,0 +1,198 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/* Masks that the agent publishes of itself: those that follow a map which has
+ * other rows now, and those of a state file. */
+
+#include "agent/daemon/mask_changes.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <gpumap.h>
+
+#include "agent/common/log.h"
+#include "agent/daemon/daemon.h"
+#include "agent/daemon/mask_change.h"
+#include "agent/daemon/mask_text.h"
+#include "agent/daemon/masks.h"
+
+/* ---- following a map ----------------------------------------------------- */
+
+static bool has_these_rows(const struct gm_masks_block *block,
+			   const struct gm_masks_rows *rows)
+{
+	if (block->image.n_replicas != rows->n)
+		return false;
+	for (uint32_t i = 0; i < rows->n; i++)
+		if (block->replicas[i].row != rows->of[i])
+			return false;
+	return true;
+}
+
+/* It may have been released since, or follow another map. */
+static int judge_follow(struct gm_change *change)
+{
+	struct gm_mask_change *p = gm_mask_change_of(change);
+	struct gm_daemon *d = change->d;
+	const struct gm_block *present =
+		gm_publish_find(d, GM_KIND_MASK, p->image.object.name);
+	struct gm_masks_block block;
+	int ret;
+
+	change->act = GM_CHANGE_NOTHING;
+	if (present == NULL || !gm_masks_read(d, present->unit, &block) ||
+	    strcmp(block.image.map, p->image.map) != 0)
+		return 0;
+	p->image = block.image;
+	p->image.object.published = 0;
+	ret = gm_mask_change_choose(p);
+	if (ret == 0 && has_these_rows(&block, &p->rows))
+		return 0;
+	if (ret == 0)
+		ret = gm_mask_change_quota(p, present->owner_uid);
+	if (ret != 0) {
+		gm_log(GM_LOG_WARNING, "mask_stays", "name=%s map=%s why=%s",
+		       p->image.object.name, p->image.map,
+		       gm_quote(change->why).text);
+		return ret;
+	}
+	for (uint32_t i = 0; i < block.image.n_replicas && !p->source; i++)
+		p->source = gm_nodes_span(&d->nodes, &block.replicas[i],
+					  &p->source_segment);
+	if (p->source != NULL)
+		p->source->refs++;
+	change->act = GM_CHANGE_OWN;
+	return 0;
+}
+
+static int settle_follow(struct gm_change *change)
+{
+	return change->act == GM_CHANGE_OWN ? gm_mask_change_settle(change) : 0;
+}
+
+static const struct gm_change_kind follow_kind = {
+	.judge = judge_follow,
+	.settle = settle_follow,
+	.proceed = gm_mask_change_proceed,
+	.free = gm_mask_change_free,
+};
+
+void gm_mask_changes_follow(struct gm_daemon *d, const char *map)
+{
+	char name[GM_NAME_BYTES];
+
+	memcpy(name, map, sizeof(name));
+	for (uint32_t i = 0; i < GM_OBJECTS; i++) {
+		const struct gm_block *block = &d->directory.objects[i];
+		struct gm_masks_block mask;
+		struct gm_mask_change *p;
+
+		if (block->unit == 0 || block->kind != GM_KIND_MASK ||
+		    !gm_masks_read(d, block->unit, &mask) ||
+		    strcmp(mask.image.map, name) != 0)
+			continue;
+		p = gm_mask_change_new(&follow_kind);
+		if (p == NULL) {
+			gm_log(GM_LOG_ERROR, "mask_stays",
+			       "name=%s map=%s why=\"out of memory\"",
+			       block->name, name);
+			continue;
+		}
+		p->image = mask.image;
+		p->change.uid = block->owner_uid;
+		gm_changes_add_own(d, &p->change);
+	}
+	gm_state_masks_look(d);
+}
+
+/* ---- from a state file ------------------------------------------------------ */
+
+static int judge_restore(struct gm_change *change)
+{
+	struct gm_mask_change *p = gm_mask_change_of(change);
+	const char *name = p->image.object.name;
+	int ret;
+
+	change->act = GM_CHANGE_NOTHING;
+	/* It was released since, or is another one. */
+	if (!gm_state_masks_waits(change->d, name, p->least_version - 1))
+		return 0;
+	ret = gm_mask_change_choose(p);
+	if (ret == 0)
+		change->act = GM_CHANGE_OWN;
+	return ret;
+}
+
+/* The file is read again: there may be many of them that wait, and each is as
+ * large as its tensor. */
+static int read_tensor(struct gm_mask_change *p)
+{
+	struct gm_change *change = &p->change;
+	struct gm_mask_file file;
+	uint64_t hash = p->image.hash;
+	int ret = gm_state_masks_read(&change->d->state.dir,
+				      p->image.object.name, &file, change->why);
+
+	if (ret != 0)
+		return ret;
+	if (file.data == NULL || file.image.bytes != p->image.bytes)
+		ret = gm_why(change->why, -EPROTO, "it is another one now");
+	if (ret == 0)
+		ret = gm_mask_change_stage(p);
+	if (ret == 0) {
+		memcpy(p->staging, file.data, p->image.bytes);
+		gm_mask_change_sum(p);
+		if (p->image.hash != hash)
+			ret = gm_why(change->why, -EPROTO,
+				     "the tensor is not what it was");
+	}
+	gm_mask_file_free(&file);
+	return ret;
+}
+
+static int make_again(struct gm_change *change)
+{
+	struct gm_mask_change *p = gm_mask_change_of(change);
+
+	if (change->act != GM_CHANGE_OWN || p->image.bytes == 0)
+		return 0;
+	return p->image.form == GPUMAP_MASK_LOADED ? read_tensor(p)
+						   : gm_mask_change_generate(p);
+}
+
+static void free_restore(struct gm_change *change)
+{
+	struct gm_mask_change *p = gm_mask_change_of(change);
+
+	if (change->version == 0)
+		gm_state_masks_stays(change->d, p->image.object.name,
+				     change->status, change->why);
+	if (!change->d->changes.is_ending)
+		gm_daemon_announce(change->d);
+	gm_mask_change_free(change);
+}
+
+static const struct gm_change_kind restore_kind = {
+	.judge = judge_restore,
+	.plan = make_again,
+	.settle = settle_follow,
+	.proceed = gm_mask_change_proceed,
+	.free = free_restore,
+};
+
+int gm_mask_change_restore(struct gm_daemon *d, const struct gm_mask_file *file,
+			   const struct gm_masks_rows *rows)
+{
+	struct gm_mask_change *p = gm_mask_change_new(&restore_kind);
+
+	if (p == NULL)
+		return -ENOMEM;
+	p->image = file->image;
+	p->rows = *rows;
+	p->least_version = file->version + 1;
+	p->change.uid = file->image.object.owner_uid;
+	gm_changes_add_own(d, &p->change);
+	return 0;
+}

@@ -23,6 +23,7 @@ static int theirs[CLIENTS]; /* the other ends */
 static char order[64]; /* a letter for each step, as it was made */
 static int n_freed;
 static int gate[2]; /* a pipe: a byte for each plan */
+static int yard[2]; /* likewise, of heavy ones */
 
 struct wish {
 	struct gm_change change;
@@ -88,6 +89,21 @@ static const struct gm_change_kind slow = { .judge = judge,
 					    .answer = answer,
 					    .free = free_wish };
 
+static int plan_away(struct gm_change *change)
+{
+	char byte;
+
+	(void)change;
+	return read(yard[0], &byte, 1) == 1 ? 0 : -EIO;
+}
+
+static const struct gm_change_kind heavy = { .judge = judge,
+					     .plan = plan_away,
+					     .settle = settle,
+					     .is_heavy = true,
+					     .answer = answer,
+					     .free = free_wish };
+
 static int ask_with(int client, const struct gm_change_kind *kind, char letter,
 		    int status, size_t bytes)
 {
@@ -131,18 +147,22 @@ static void open_gate(int times)
 		OK(write(gate[1], "x", 1) == 1);
 }
 
-/* Until the clerk has nothing more to do. */
+static void turn(void)
+{
+	struct epoll_event event;
+
+	if (epoll_wait(d->loop.epoll, &event, 1, 10000) == 1) {
+		struct gm_source *source = event.data.ptr;
+
+		source->ready(source, event.events);
+	}
+}
+
+/* Until the clerks have nothing more to do. */
 static void run(void)
 {
-	while (!gm_changes_drained(d)) {
-		struct epoll_event event;
-
-		if (epoll_wait(d->loop.epoll, &event, 1, 10000) == 1) {
-			struct gm_source *source = event.data.ptr;
-
-			source->ready(source, event.events);
-		}
-	}
+	while (!gm_changes_drained(d))
+		turn();
 }
 
 static void start_again(void)
@@ -252,17 +272,68 @@ static void what_waits_is_limited_for_each_uid(void)
 	EQ(users[0].waiting_bytes + users[1].waiting_bytes, 0);
 }
 
-static void the_one_in_hand_is_finished_at_the_end(void)
+static void the_heavy_hold_nobody_up(void)
 {
 	start_again();
+	ask_for(0, &heavy, 'a', 0);
+	ask_for(1, &quick, 'b', 0);
+	told(1, 'b', 0);
+	ask_for(2, &heavy, 'c', 0);
+	ask_for(3, &slow, 'd', 0);
+	open_gate(1);
+	while (clients[3]->waits)
+		turn();
+	told(3, 'd', 0);
+	told(0, 0, 0);
+	OK(!gm_changes_drained(d));
+	STR(order, "abd+");
+	/* One at a time, and back when nobody else is in hand. */
+	ask_for(4, &slow, 'e', 0);
+	OK(write(yard[1], "x", 1) == 1);
+	turn();
+	told(0, 0, 0);
+	open_gate(1);
+	while (clients[0]->waits)
+		turn();
+	STR(order, "abd+e++c");
+	OK(write(yard[1], "x", 1) == 1);
+	run();
+	STR(order, "abd+e++c+");
+	EQ(n_freed, 5);
+	told(0, 'a', 0);
+	told(2, 'c', 0);
+	told(4, 'e', 0);
+}
+
+static void who_is_away_may_hang_up(void)
+{
+	start_again();
+	ask_for(0, &heavy, 'a', 0);
+	gm_changes_leave(clients[0]->change);
+	OK(clients[0]->change == NULL);
+	EQ(n_freed, 0);
+	OK(write(yard[1], "x", 1) == 1);
+	run();
+	STR(order, "a+");
+	EQ(n_freed, 1);
+	told(0, 0, 0);
+	clients[0]->waits = false;
+}
+
+static void those_in_hand_are_finished_at_the_end(void)
+{
+	start_again();
+	ask_for(2, &heavy, 'h', 0);
 	ask_for(0, &slow, 'a', 0);
 	ask_for(1, &slow, 'b', 0);
 	open_gate(1);
+	OK(write(yard[1], "x", 1) == 1);
 	gm_changes_exit(d);
-	STR(order, "a+");
-	EQ(n_freed, 2);
+	STR(order, "ha++");
+	EQ(n_freed, 3);
 	told(0, 'a', 0);
 	told(1, 0, 0);
+	told(2, 'h', 0);
 	OK(gm_changes_drained(d));
 }
 
@@ -290,19 +361,22 @@ int main(void)
 {
 	d = calloc(1, sizeof(*d));
 	server = calloc(1, sizeof(*server));
-	if (d == NULL || server == NULL || pipe(gate) != 0)
+	if (d == NULL || server == NULL || pipe(gate) != 0 || pipe(yard) != 0)
 		return 99;
 	server->d = d;
 	EQ(gm_loop_init(&d->loop), 0);
 	gm_changes_init(&d->changes);
 	EQ(gm_clerk_start(&d->clerk, &d->loop), 0);
+	EQ(gm_clerk_start(&d->mason, &d->loop), 0);
 	connect_all();
 	those_without_a_plan_are_answered_at_once();
 	the_uid_served_least_recently_is_next();
 	who_hangs_up_before_its_turn_has_asked_for_nothing();
 	specs_are_read_by_the_clerk();
 	what_waits_is_limited_for_each_uid();
-	the_one_in_hand_is_finished_at_the_end();
+	the_heavy_hold_nobody_up();
+	who_is_away_may_hang_up();
+	those_in_hand_are_finished_at_the_end();
 	gm_loop_exit(&d->loop);
 	for (int i = 0; i < CLIENTS; i++) {
 		close(clients[i]->source.fd);

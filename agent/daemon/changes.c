@@ -86,6 +86,38 @@ static struct gm_change *of(struct gm_clerk_job *job)
 	return gm_owner(job, struct gm_change, job);
 }
 
+static void come_back(struct gm_clerk_job *job)
+{
+	struct gm_change *change = of(job);
+
+	change->is_back = true;
+	begin_waiting(change->d);
+}
+
+void gm_changes_give_away(struct gm_change *change,
+			  void (*work)(struct gm_clerk_job *job),
+			  void (*done)(struct gm_clerk_job *job))
+{
+	struct gm_changes *changes = &change->d->changes;
+
+	changes->in_hand = NULL;
+	changes->away = change;
+	change->back = done;
+	change->job = (struct gm_clerk_job){ work, come_back };
+	gm_clerk_give(&change->d->mason, &change->job);
+	begin_waiting(change->d);
+}
+
+static void take_up(struct gm_changes *changes)
+{
+	struct gm_change *change = changes->away;
+
+	changes->away = NULL;
+	changes->in_hand = change;
+	change->is_back = false;
+	change->back(&change->job);
+}
+
 static void do_plan(struct gm_clerk_job *job)
 {
 	struct gm_change *change = of(job);
@@ -271,7 +303,9 @@ static void begin(struct gm_change *change)
 		change->connection->user->served = ++changes->turn;
 	change->n_reused = change->d->devices.n_reused;
 	change->status = change->kind->judge(change);
-	if (change->status == 0 && change->kind->plan != NULL)
+	if (change->status == 0 && change->kind->is_heavy)
+		gm_changes_give_away(change, do_plan, planned);
+	else if (change->status == 0 && change->kind->plan != NULL)
 		give(change, do_plan, planned);
 	else
 		act(change);
@@ -283,6 +317,8 @@ static struct gm_change *next(const struct gm_changes *changes)
 
 	TAILQ_FOREACH(change, &changes->waiting, entry)
 	{
+		if (change->kind->is_heavy && changes->away != NULL)
+			continue;
 		if (change->connection == NULL)
 			return change;
 		if (best == NULL || change->connection->user->served <
@@ -301,9 +337,19 @@ static void begin_waiting(struct gm_daemon *d)
 	if (changes->is_beginning)
 		return;
 	changes->is_beginning = true;
-	while (changes->in_hand == NULL && !changes->is_ending &&
-	       !d->loop.stop && !TAILQ_EMPTY(&changes->waiting))
-		begin(next(changes));
+	while (changes->in_hand == NULL) {
+		struct gm_change *change = changes->away;
+
+		if (change != NULL && change->is_back) {
+			take_up(changes);
+			continue;
+		}
+		change = changes->is_ending || d->loop.stop ? NULL
+							    : next(changes);
+		if (change == NULL)
+			break;
+		begin(change);
+	}
 	changes->is_beginning = false;
 }
 
@@ -351,7 +397,8 @@ void gm_changes_leave(struct gm_change *change)
 	if (change->connection != NULL)
 		part(change);
 	change->connection = NULL;
-	if (change->d->changes.in_hand == change)
+	if (change->d->changes.in_hand == change ||
+	    change->d->changes.away == change)
 		return;
 	TAILQ_REMOVE(&change->d->changes.waiting, change, entry);
 	change->kind->free(change);
@@ -374,12 +421,15 @@ bool gm_changes_name(const struct gm_daemon *d, uint32_t row)
 
 bool gm_changes_drained(const struct gm_daemon *d)
 {
-	return d->changes.in_hand == NULL;
+	return d->changes.in_hand == NULL && d->changes.away == NULL;
 }
 
 void gm_changes_exit(struct gm_daemon *d)
 {
 	d->changes.is_ending = true;
+	/* What the one gives back may need the other, which is done by us once
+	 * that has ended. */
+	gm_clerk_stop(&d->mason);
 	gm_clerk_stop(&d->clerk);
 	while (!TAILQ_EMPTY(&d->changes.waiting))
 		gm_changes_leave(TAILQ_FIRST(&d->changes.waiting));

@@ -14,6 +14,10 @@
  *	file	clerk	the state file is on the disk, or gone from it
  *	show	loop	the slot, and the answer
  *
+ * Those of a kind that is heavy take their time for the plan, and more: they go
+ * away with it, one at a time and with a clerk of their own, and others have their
+ * turns meanwhile.  Back from there it has to be judged again.
+ *
  * Until "show" nobody sees anything of it, and a step that refuses leaves
  * everything as it was.  While the clerk works the loop goes on: moving facts,
  * pins, sessions and the ends of processes do not wait for a change.
@@ -25,7 +29,7 @@
  * memory of ours: a uid has so much of it, and is refused beyond.
  *
  * Dates: one change at a time means that what judge() has seen of the directory
- * holds until show, with one exception: an object whose holder ends is taken
+ * holds until show, or until it goes away, with one exception: an object whose holder ends is taken
  * out at once.  Its slot's version moves on by one then, for which room was
  * left (publish.h).
  */
@@ -83,6 +87,8 @@ struct gm_change_kind {
 	 * seen before it.  Cannot refuse any more.  May be NULL. */
 	void (*before_show)(struct gm_change *change);
 
+	bool is_heavy; /* plan() is done away, see above */
+
 	/* On the loop: gm_connection_reply() to @request. */
 	void (*answer)(struct gm_change *change, struct gm_connection *c,
 		       const struct gm_control *request);
@@ -115,10 +121,12 @@ struct gm_change {
 	/* changes.c's own. */
 	TAILQ_ENTRY(gm_change) entry;
 	struct gm_clerk_job job;
+	void (*back)(struct gm_clerk_job *job); /* once it is */
 	struct gm_put put;
 	struct gm_state_map map; /* for the file */
 	bool has_aside;          /* a file was set aside */
 	bool is_put;             /* its block names rows */
+	bool is_back;            /* from being away */
 	uint32_t n_reused;       /* devices.n_reused, when it was judged */
 	int status;              /* of the clerk's part */
 };
@@ -128,7 +136,8 @@ TAILQ_HEAD(gm_change_list, gm_change);
 struct gm_changes {
 	struct gm_change_list waiting; /* oldest first */
 	struct gm_change *in_hand;
-	uint64_t turn; /* counts those that were begun */
+	struct gm_change *away; /* of a heavy kind, or NULL */
+	uint64_t turn;          /* counts those that were begun */
 	bool is_beginning;
 	bool is_ending;
 };
@@ -161,13 +170,18 @@ void gm_changes_give(struct gm_change *change,
 		     void (*done)(struct gm_clerk_job *job));
 void gm_changes_end(struct gm_change *change, int status);
 
+/* Of a heavy kind, in hand: likewise, but away; @done has it in hand again. */
+void gm_changes_give_away(struct gm_change *change,
+			  void (*work)(struct gm_clerk_job *job),
+			  void (*done)(struct gm_clerk_job *job));
+
 /* Its connection is being dropped. */
 void gm_changes_leave(struct gm_change *change);
 
 /* Is one in the middle of its steps that will show a map with this row? */
 bool gm_changes_name(const struct gm_daemon *d, uint32_t row);
 
-/* Is none in the middle of its steps? */
+/* Is none in the middle of its steps, nor away? */
 bool gm_changes_drained(const struct gm_daemon *d);
 
 /* Complete what is in hand and forget the rest; the clerk ends with it. */

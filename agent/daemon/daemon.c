@@ -208,6 +208,8 @@ static int open_rows(struct gm_daemon *d)
 		return status;
 	gm_files_check(&d->config, d->devices.n);
 	ret = gm_clerk_start(&d->clerk, &d->loop);
+	if (ret == 0)
+		ret = gm_clerk_start(&d->mason, &d->loop);
 	if (ret != 0)
 		return failed("clerk", strerror(-ret), GM_EXIT_FAILURE);
 	gm_state_masks_look(d);

@@ -73,6 +73,7 @@ struct gm_daemon {
 	struct gm_state_files state;
 	struct gm_epochs epochs;
 	struct gm_clerk clerk;
+	struct gm_clerk mason; /* a clerk for what is heavy */
 	struct gm_changes changes;
 	struct gm_supervisor *supervisor; /* NULL until it has started */
 	struct gm_control_server *server; /* likewise */

@@ -327,11 +327,47 @@ static int name_rows(struct gm_mask_change *p)
 	return 0;
 }
 
+/* Others have had their turns since the rows were chosen. */
+static int judge_again(struct gm_mask_change *p)
+{
+	struct gm_replica_image before[GM_ROWS];
+	uint32_t n = p->image.n_replicas;
+	struct gm_change *change = &p->change;
+	int ret;
+
+	memcpy(before, p->replicas, n * sizeof(before[0]));
+	ret = change->kind->judge(change);
+	if (ret != 0 || change->act == GM_CHANGE_NOTHING)
+		return ret;
+	if (p->image.n_replicas != n)
+		ret = -EAGAIN;
+	for (uint32_t i = 0; i < n && ret == 0; i++) {
+		const struct gm_replica_image *now = &p->replicas[i];
+
+		if (now->row != before[i].row ||
+		    now->row_generation != before[i].row_generation ||
+		    now->place != before[i].place ||
+		    now->node != before[i].node)
+			ret = -EAGAIN;
+	}
+	if (ret != 0)
+		return gm_why(change->why, ret,
+			      "the rows that the mask is for are others now: "
+			      "ask again");
+	memcpy(p->replicas, before, n * sizeof(before[0]));
+	return 0;
+}
+
 static void prepare(struct gm_mask_change *p)
 {
 	struct gm_change *change = &p->change;
-	int ret = p->has_file ? name_rows(p) : 0;
+	int ret = judge_again(p);
 
+	if (ret != 0 || change->act == GM_CHANGE_NOTHING) {
+		gm_changes_end(change, ret);
+		return;
+	}
+	ret = p->has_file ? name_rows(p) : 0;
 	if (ret == 0)
 		ret = gm_publish_prepare_mask(change->d, &p->image, p->replicas,
 					      p->least_version, change->why,
@@ -356,7 +392,7 @@ static void copied(struct gm_clerk_job *job)
 		p->is_alone = true;
 		ret = gm_mask_change_settle(change);
 		if (ret == 0) {
-			gm_changes_give(change, do_copy, copied);
+			gm_changes_give_away(change, do_copy, copied);
 			return;
 		}
 	}
@@ -371,7 +407,7 @@ void gm_mask_change_proceed(struct gm_change *change)
 	struct gm_mask_change *p = of(change);
 
 	if (p->n_parts > 0)
-		gm_changes_give(change, do_copy, copied);
+		gm_changes_give_away(change, do_copy, copied);
 	else
 		prepare(p);
 }

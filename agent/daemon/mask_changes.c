@@ -86,6 +86,7 @@ static void answer_publish(struct gm_change *change, struct gm_connection *c,
 static const struct gm_change_kind publish_kind = {
 	.judge = judge_publish,
 	.plan = make_tensor,
+	.is_heavy = true,
 	.settle = gm_mask_change_settle,
 	.proceed = gm_mask_change_proceed,
 	.answer = answer_publish,

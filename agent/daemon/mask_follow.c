@@ -58,12 +58,19 @@ static int judge_follow(struct gm_change *change)
 		       gm_quote(change->why).text);
 		return ret;
 	}
-	for (uint32_t i = 0; i < block.image.n_replicas && !p->source; i++)
+	for (uint32_t i = 0; i < block.image.n_replicas && !p->source; i++) {
 		p->source = gm_nodes_span(&d->nodes, &block.replicas[i],
 					  &p->source_segment);
-	if (p->source != NULL)
-		p->source->refs++;
+		if (p->source != NULL)
+			p->source->refs++;
+	}
 	change->act = GM_CHANGE_OWN;
+	return 0;
+}
+
+static int plan_nothing(struct gm_change *change)
+{
+	(void)change;
 	return 0;
 }
 
@@ -74,6 +81,8 @@ static int settle_follow(struct gm_change *change)
 
 static const struct gm_change_kind follow_kind = {
 	.judge = judge_follow,
+	.plan = plan_nothing,
+	.is_heavy = true,
 	.settle = settle_follow,
 	.proceed = gm_mask_change_proceed,
 	.free = gm_mask_change_free,
@@ -177,6 +186,7 @@ static void free_restore(struct gm_change *change)
 static const struct gm_change_kind restore_kind = {
 	.judge = judge_restore,
 	.plan = make_again,
+	.is_heavy = true,
 	.settle = settle_follow,
 	.proceed = gm_mask_change_proceed,
 	.free = free_restore,

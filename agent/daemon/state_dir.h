@@ -20,7 +20,7 @@
  * The agent that runs holds a lock on the directory itself, which needs no
  * room on the disk and no right to write to it.
  *
- * Threads	reading and writing: one at a time
+ * Threads	writing: one at a time; reading: any
  */
 #ifndef GM_STATE_DIR_H
 #define GM_STATE_DIR_H

@@ -39,20 +39,19 @@ void gm_replicas_build(const struct gm_mask_image *image,
 
 static bool is_tensor(const struct gm_mask_image *image)
 {
+	uint64_t bytes = 0;
+
 	if (image->rank > GM_MASK_RANK_MAX)
 		return false;
-	for (uint32_t i = 0; i < image->rank; i++) {
-		uint64_t first = 0;
-
-		/* The last element lies in it, and so does each before. */
-		if (image->shape[i] != 0 &&
-		    __builtin_mul_overflow(image->shape[i] - 1,
-					   image->strides[i], &first))
+	for (uint32_t i = image->rank; i-- > 0;) {
+		/* Of one step are all the elements of the dimension behind. */
+		if (i + 1 < image->rank && image->strides[i] != bytes)
 			return false;
-		if (first > image->bytes)
+		if (__builtin_mul_overflow(image->shape[i], image->strides[i],
+					   &bytes))
 			return false;
 	}
-	return true;
+	return image->bytes == bytes;
 }
 
 int gm_replicas_image(const struct gm_object *object,

@@ -94,6 +94,12 @@ static void strides_overflow(struct agent_map *m)
 	set_wide(m, IMAGE(strides), UINT64_MAX / 2);
 }
 
+/* Of each dimension alone the last element lies in it. */
+static void tensor_ends_behind_its_bytes(struct agent_map *m)
+{
+	set_wide(m, IMAGE(strides), SIZE + 1);
+}
+
 static void map_has_no_end(struct agent_map *m)
 {
 	for (size_t i = 0; i < GM_NAME_BYTES; i += 4)
@@ -162,6 +168,7 @@ static const struct {
 	{ too_many_dimensions, "is damaged", false },
 	{ tensor_is_too_large, "is damaged", false },
 	{ strides_overflow, "is damaged", false },
+	{ tensor_ends_behind_its_bytes, "is damaged", false },
 	{ map_has_no_end, "is damaged", false },
 	{ flags_of_a_map, "is damaged", true },
 	{ replica_is_nowhere, "is nowhere", false },

@@ -190,15 +190,15 @@ static void by_bytes(void)
 {
 	for (uint32_t i = 0; i < SESSIONS; i++)
 		bytes_of[i] = 256 * KIB;
-	all_have_the_same("bytes, jobs of one size", 15, true);
+	all_have_the_same("bytes, jobs of one size", 40, true);
 }
 
 /* Who asks for more at once has no more of it. */
 static void by_bytes_of_all_sizes(void)
 {
 	for (uint32_t i = 0; i < SESSIONS; i++)
-		bytes_of[i] = (i % 2 ? 512 : 128) * KIB;
-	all_have_the_same("bytes, jobs of two sizes", 8, true);
+		bytes_of[i] = (i % 2 ? 512 : 256) * KIB;
+	all_have_the_same("bytes, jobs of two sizes", 40, true);
 }
 
 static void by_entries(void)

@@ -1081,6 +1081,11 @@ gm_tests += %reldir%/agent_shares %reldir%/agent_cuda_shares
 %canon_reldir%_agent_cuda_shares_SOURCES = %reldir%/agent_shares.c \
 	%reldir%/shares.h %reldir%/ctl.h $(gm_cuda_story)
 %canon_reldir%_agent_cuda_shares_LDADD = $(gm_cuda_story_libs) $(JANSSON_LIBS)
+gm_tests += %reldir%/agent_cuda_full
+%canon_reldir%_agent_cuda_full_CPPFLAGS = $(AM_CPPFLAGS) -DSTAGE_CUDA
+%canon_reldir%_agent_cuda_full_SOURCES = %reldir%/agent_cuda_full.c \
+	%reldir%/shares.h %reldir%/ctl.h $(gm_cuda_story)
+%canon_reldir%_agent_cuda_full_LDADD = $(gm_cuda_story_libs) $(JANSSON_LIBS)
 gm_tests += %reldir%/agent_shares_abuse
 %canon_reldir%_agent_shares_abuse_SOURCES = %reldir%/agent_shares_abuse.c \
 	$(gm_shares)
@@ -1250,6 +1255,7 @@ EXTRA_DIST += %reldir%/nodes/eight-gpu.yaml
 EXTRA_DIST += %reldir%/nodes/halves.yaml
 EXTRA_DIST += %reldir%/nodes/laptop.yaml
 EXTRA_DIST += %reldir%/nodes/mixed.yaml
+EXTRA_DIST += %reldir%/nodes/scarce.yaml
 EXTRA_DIST += %reldir%/nodes/small.yaml
 EXTRA_DIST += %reldir%/nodes/split.yaml
 EXTRA_DIST += %reldir%/nodes/unified.yaml

@@ -117,6 +117,19 @@ static void from_keys(union block *b)
 	}
 }
 
+/* Which of two NaNs a sum or a product is, is up to the compiler, and may be one
+ * thing in one place of a loop and another in the next.  So all are one. */
+static void settle_nans(union block *b, size_t bytes)
+{
+	const i32v nans = (i32v){ 0 } + 0x7fc00000;
+
+	for (size_t i = 0; i < bytes / sizeof(int32_t); i += 8) {
+		i32v *p = (i32v *)&b->i32[i];
+
+		*p = PICK(i32v, (*p & INT32_MAX) > 0x7f800000, nans, *p);
+	}
+}
+
 /* ---- blocks ---------------------------------------------------------------- */
 
 static bool is_extreme(uint32_t op)
@@ -179,6 +192,8 @@ static void combine_block(const struct gm_host_kernels *k, uint32_t op,
 		from_keys(&acc);
 	for (size_t i = 0; op == GM_COMBINE_AVERAGE && i < n; i++)
 		acc.f32[i] /= (float)n_src;
+	if (lane == LANE_F32 && !is_extreme(op))
+		settle_nans(&acc, bytes);
 	narrow(k, dtype, (char *)dst + at * kinds[dtype].bytes, &acc, n);
 }
 

@@ -7,6 +7,10 @@
  * again, and neither the row's own worker nor anybody else notices.
  */
 
+#include <grp.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
 #include "program_story.h"
 
 #define JOBS 8u
@@ -285,7 +289,7 @@ static void kills_end_nothing_else(void)
 /* What the agent leaves behind dies with it. */
 static void it_dies_with_the_agent(void)
 {
-	char lock[256], odd_one[256];
+	char odd_one[256];
 	struct gpumap_job job;
 	pid_t worker;
 
@@ -302,16 +306,189 @@ static void it_dies_with_the_agent(void)
 	gpumap_session_close(neighbour);
 	gpumap_detach(map);
 	/* The next one finds the lock that is left, and takes it away. */
-	snprintf(lock, sizeof(lock), "%s/%s.row0.uid%u.lock", agent.dir,
-		 agent.instance, (unsigned)geteuid());
 	snprintf(odd_one, sizeof(odd_one), "%s/%s.row0.uid1.lock.mine",
 		 agent.dir, agent.instance);
 	close(open(odd_one, O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-	EQ(access(lock, F_OK), 0);
+	OK(has_lock(0));
 	OK(start("policy = any\n"));
-	OK(access(lock, F_OK) != 0);
+	OK(!has_lock(0));
 	EQ(access(odd_one, F_OK), 0);
 	unlink(odd_one);
+	stop();
+}
+
+/* ---- two users --------------------------------------------------------- */
+
+/* A process with a session of its own, that does what it is told by a letter and
+ * says how it went. */
+struct user {
+	uint32_t uid;
+	pid_t pid;
+	int fd;
+};
+
+static int open_odd(void)
+{
+	void *at = NULL;
+	int ret;
+
+	map = story_attach(&agent);
+	session = map ? open_with(true) : NULL;
+	if (!session)
+		return -EACCES;
+	ret = gpumap_alloc(session, 0, 4096, &at);
+	memory = at;
+	return ret ? ret : gpumap_program_load(session, 0, "odd", &odd);
+}
+
+static int submit_odd(void)
+{
+	struct gpumap_job jobs[JOBS];
+
+	for (uint32_t i = 0; i < JOBS; i++)
+		jobs[i] = odd_job(odd, memory, ODD_NOTHING);
+	return gpumap_submit(session, 0, jobs, JOBS);
+}
+
+static int do_it(char what)
+{
+	switch (what) {
+	case 'o':
+		return open_odd();
+	case 's':
+		return submit_odd();
+	case 'w':
+		return (int)collect(session, JOBS, 0, 0);
+	case 'c':
+		return told(ODD_CRASHES);
+	case 'a':
+		return is_there_again();
+	default:
+		return -ENOSYS;
+	}
+}
+
+static void user_lives(const struct user *u, int fd)
+{
+	char what;
+	int ret;
+
+	session = NULL;
+	if (setgroups(0, NULL) != 0 || setresgid(u->uid, u->uid, u->uid) != 0 ||
+	    setresuid(u->uid, u->uid, u->uid) != 0)
+		_exit(1);
+	while (read(fd, &what, 1) == 1) {
+		ret = do_it(what);
+		if (write(fd, &ret, sizeof(ret)) != sizeof(ret))
+			_exit(2);
+	}
+	gpumap_session_close(session);
+	_exit(0);
+}
+
+static struct user user_start(uint32_t uid)
+{
+	struct user u = { .uid = uid };
+	int ends[2];
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+		exit(99);
+	fflush(stdout);
+	u.pid = fork();
+	if (u.pid == 0) {
+		close(ends[0]);
+		user_lives(&u, ends[1]);
+	}
+	close(ends[1]);
+	u.fd = ends[0];
+	return u;
+}
+
+static int ask(const struct user *u, char what)
+{
+	int ret;
+
+	if (send(u->fd, &what, 1, MSG_NOSIGNAL) != 1 ||
+	    read(u->fd, &ret, sizeof(ret)) != sizeof(ret))
+		return -EPIPE;
+	return ret;
+}
+
+/* Others that were forked have a copy of its end. */
+static void user_end(struct user *u)
+{
+	int status = -1;
+
+	shutdown(u->fd, SHUT_RDWR);
+	EQ(waitpid(u->pid, &status, 0), u->pid);
+	EQ(status, 0);
+	close(u->fd);
+}
+
+/* None of a process's four uids is either's. */
+static bool is_neither(pid_t pid, const struct user *a, const struct user *b)
+{
+	char path[64], line[256];
+	unsigned int is[4];
+	FILE *file;
+	int n = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	file = fopen(path, "r");
+	while (file && n != 4 && fgets(line, sizeof(line), file))
+		n = sscanf(line, "Uid: %u %u %u %u", &is[0], &is[1], &is[2],
+			   &is[3]);
+	if (file)
+		fclose(file);
+	for (int i = 0; i < n; i++) {
+		if (is[i] == a->uid || is[i] == b->uid)
+			return false;
+	}
+	return n == 4;
+}
+
+static void one_crashes(const struct user *one, const struct user *other)
+{
+	pid_t its = program_worker_of(0, one->uid);
+	pid_t others = program_worker_of(0, other->uid);
+
+	OK(its > 0 && others > 0 && its != others);
+	OK(is_neither(its, one, other));
+	OK(is_neither(others, one, other));
+	EQ(ask(other, 's'), 0);
+	EQ(ask(one, 'c'), -EIO);
+	EQ(ask(other, 'w'), (int)JOBS);
+	OK(gone_soon(its));
+	EQ(ask(one, 'a'), true);
+	OK(program_worker_of(0, one->uid) != its);
+	EQ(ask(other, 's'), 0);
+	EQ(ask(other, 'w'), (int)JOBS);
+	EQ(program_worker_of(0, other->uid), others);
+	OK(story_lives(others));
+}
+
+static void users_have_workers_of_their_own(void)
+{
+	struct user a, b;
+
+	if (geteuid() != 0) {
+		SKIP(1, "only root can be somebody else");
+		return;
+	}
+	put("odd", "odd");
+	if (!OK(start("policy = any\n")))
+		return;
+	a = user_start(STRANGER);
+	b = user_start(STRANGER - 1);
+	if (EQ(ask(&a, 'o'), 0) && EQ(ask(&b, 'o'), 0)) {
+		one_crashes(&a, &b);
+		one_crashes(&b, &a);
+	}
+	EQ(story_device(map, 0).restarts, 0);
+	user_end(&b);
+	user_end(&a);
+	OK(gone_soon(program_worker_of(0, a.uid)));
+	OK(gone_soon(program_worker_of(0, b.uid)));
 	stop();
 }
 
@@ -319,6 +496,7 @@ int main(void)
 {
 	make();
 	crashes_end_nothing_else();
+	users_have_workers_of_their_own();
 	the_limit_ends_it();
 	nobody_is_left_who_wants_it();
 	kills_end_nothing_else();

@@ -269,7 +269,32 @@ static void they_do_their_work(void)
 	OK(gone_soon(worker));
 	OK(gone_soon(program_worker(1)));
 	EQ(log_lines("event=worker_died", "", NULL), 0);
+	OK(unlocked_soon(0));
+	OK(unlocked_soon(1));
 	stop();
+}
+
+/* However many have workers when it ends. */
+static void an_end_leaves_no_locks(void)
+{
+	struct gpumap_session *session;
+	uint64_t square = 0;
+
+	if (!OK(start("policy = any\n[agent]\ndrain = 60s\n")))
+		return;
+	session = open_with(true);
+	if (!OK(session != NULL))
+		return;
+	EQ(gpumap_program_load(session, 0, "square", &square), 0);
+	EQ(gpumap_program_load(session, 1, "square", &square), 0);
+	OK(has_lock(0));
+	OK(has_lock(1));
+	EQ(agent_kill(&agent, SIGTERM), 0);
+	OK(!has_lock(0));
+	OK(!has_lock(1));
+	gpumap_session_close(session);
+	gpumap_detach(map);
+	map = NULL;
 }
 
 /* ---- which ------------------------------------------------------------- */
@@ -396,6 +421,7 @@ int main(void)
 	nobody_may_by_default();
 	the_policy_decides();
 	they_do_their_work();
+	an_end_leaves_no_locks();
 	only_good_ones_are_loaded();
 	agent_remove(&agent);
 	return tap_done();

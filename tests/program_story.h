@@ -176,16 +176,40 @@ static inline int log_lines(const char *event, const char *of, pid_t *ret_pid)
 	return n;
 }
 
-/* The worker that runs our programs on a row; 0: none ever did. */
-static inline pid_t program_worker(uint32_t row)
+/* The worker that runs a user's programs on a row; 0: none ever did. */
+static inline pid_t program_worker_of(uint32_t row, uint32_t uid)
 {
 	char of[64];
 	pid_t pid = 0;
 
-	snprintf(of, sizeof(of), "row=%u programs_of=%u ", row,
-		 (unsigned)geteuid());
+	snprintf(of, sizeof(of), "row=%u programs_of=%u ", row, uid);
 	log_lines("event=worker_started", of, &pid);
 	return pid;
+}
+
+/* Ours. */
+static inline pid_t program_worker(uint32_t row)
+{
+	return program_worker_of(row, (uint32_t)geteuid());
+}
+
+/* Is there a lock of the worker for our programs on a row? */
+static inline bool has_lock(uint32_t row)
+{
+	char path[256];
+
+	snprintf(path, sizeof(path), "%s/%s.row%u.uid%u.lock", agent.dir,
+		 agent.instance, row, (unsigned)geteuid());
+	return access(path, F_OK) == 0;
+}
+
+static inline bool unlocked_soon(uint32_t row)
+{
+	uint64_t until = story_now() + STORY_LIMIT_NS;
+
+	while (has_lock(row) && story_now() < until)
+		story_nap(2000);
+	return !has_lock(row);
 }
 
 static inline bool gone_soon(pid_t pid)

@@ -1031,6 +1031,10 @@ gm_kernel_story = %reldir%/kernel_story.h %reldir%/program_kernels.h \
 %canon_reldir%_agent_cuda_program_death_LDADD = $(gm_cuda_story_libs)
 %canon_reldir%_agent_cuda_program_death_DEPENDENCIES = %reldir%/libagent.la \
 	%reldir%/fake/libmachine.la lib/libgpumap.la $(gm_programs)
+gm_tests += %reldir%/agent_cuda_program_reuse
+%canon_reldir%_agent_cuda_program_reuse_SOURCES = \
+	%reldir%/agent_cuda_program_reuse.c %reldir%/puppet.h $(gm_cuda_story)
+%canon_reldir%_agent_cuda_program_reuse_LDADD = $(gm_cuda_story_libs)
 gm_tests += %reldir%/test_scatter_combine
 %canon_reldir%_test_scatter_combine_SOURCES = %reldir%/test_scatter_combine.c \
 	%reldir%/tap.h

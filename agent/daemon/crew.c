@@ -150,7 +150,9 @@ static bool is_needed(const struct gm_keeper *keeper, uint64_t now_ns)
 	     keeper->state != GM_KEEPER_BARRED &&
 	     keeper->state != GM_KEEPER_OFF))
 		return true;
-	return keeper->early_deaths && now_ns - keeper->since_ns < GRUDGE_NS;
+	/* A barred row starts nothing, and looks again each second. */
+	return keeper->state != GM_KEEPER_BARRED && keeper->early_deaths &&
+	       now_ns - keeper->since_ns < GRUDGE_NS;
 }
 
 void gm_crews_look(struct gm_supervisor *s, uint64_t now_ns)

@@ -182,19 +182,40 @@ static int one_job(uint32_t row, struct gpumap_job *job)
 	return ret ? ret : collective_end(session, 9);
 }
 
+enum { ELEMENTS = 9000, BYTES = ELEMENTS * 4 };
+
+static void what_the_others_do_not_reach(struct gpumap_comm *comm,
+					 const struct gpumap_collective *what,
+					 struct gpumap_rank *rank)
+{
+	uint64_t plain = exportable(0, 2 * BYTES, 0);
+
+	rank[0].send_buffer = plain;
+	EQ(gpumap_collective(comm, what), -EOPNOTSUPP);
+	OK(strstr(gpumap_refusal(map), "GPUMAP_BUFFER_EXPORTABLE") != NULL);
+	rank[0].send_buffer = rank[0].recv_buffer;
+	rank[0].recv_at = BYTES + 4;
+	EQ(gpumap_collective(comm, what), -ERANGE);
+	rank[0].recv_at = 2;
+	EQ(gpumap_collective(comm, what), -EINVAL);
+	EQ(gpumap_buffer_free(session, plain), 0);
+	EQ(gpumap_buffer_free(session, rank[0].recv_buffer), 0);
+	rank[0].recv_at = BYTES;
+	EQ(gpumap_collective(comm, what), -ESTALE);
+}
+
 /* Buffers of the rows, and memory of ours that is registered. */
 static void buffers_take_part(void)
 {
-	enum { N = 9000, BYTES = N * 4 };
 	struct gpumap_rank rank[3] = { 0 };
 	struct gpumap_collective what = { .size = sizeof(what),
 					  .op = GPUMAP_OP_ALL_REDUCE,
 					  .dtype = GPUMAP_DTYPE_I32,
-					  .n = N,
+					  .n = ELEMENTS,
 					  .ranks = rank,
 					  .cookie = 4 };
 	int fd = memfd_create("collective", MFD_ALLOW_SEALING | MFD_CLOEXEC);
-	uint64_t registered = 0, wrong = 0, plain;
+	uint64_t registered = 0, wrong = 0;
 	int32_t *ours;
 	struct ranks g;
 
@@ -213,14 +234,14 @@ static void buffers_take_part(void)
 	rank[1].recv_at = BYTES;
 	rank[2].send = g.memory[2];
 	rank[2].recv = g.memory[2] + BYTES;
-	for (uint32_t i = 0; i < N; i++) {
+	for (uint32_t i = 0; i < ELEMENTS; i++) {
 		ours[i] = (int32_t)i;
 		((int32_t *)(void *)g.memory[2])[i] = 7;
 	}
 	EQ(one_job(0,
 		   &(struct gpumap_job){ .op = GPUMAP_OP_FILL,
 					 .dtype = GPUMAP_DTYPE_I32,
-					 .n = N,
+					 .n = ELEMENTS,
 					 .pattern = 100,
 					 .dst_buffer = rank[0].send_buffer }),
 	   0);
@@ -228,33 +249,20 @@ static void buffers_take_part(void)
 	EQ(collective_end(session, 4), 0);
 	EQ(one_job(0, &(struct gpumap_job){ .op = GPUMAP_OP_COPY,
 					    .dtype = GPUMAP_DTYPE_I32,
-					    .n = N,
+					    .n = ELEMENTS,
 					    .dst = g.memory[0],
 					    .src_buffer = rank[0].recv_buffer,
 					    .src_at = BYTES }),
 	   0);
-	for (uint32_t i = 0; i < N; i++)
+	for (uint32_t i = 0; i < ELEMENTS; i++)
 		wrong += ((int32_t *)(void *)g.memory[0])[i] !=
 				 107 + (int32_t)i ||
-			 ours[N + i] != 107 + (int32_t)i ||
-			 ((int32_t *)(void *)g.memory[2])[N + i] !=
+			 ours[ELEMENTS + i] != 107 + (int32_t)i ||
+			 ((int32_t *)(void *)g.memory[2])[ELEMENTS + i] !=
 				 107 + (int32_t)i;
 	EQ(wrong, 0);
 
-	/* What the others do not reach. */
-	plain = exportable(0, 2 * BYTES, 0);
-	rank[0].send_buffer = plain;
-	EQ(gpumap_collective(g.comm, &what), -EOPNOTSUPP);
-	OK(strstr(gpumap_refusal(map), "GPUMAP_BUFFER_EXPORTABLE") != NULL);
-	rank[0].send_buffer = rank[0].recv_buffer;
-	rank[0].recv_at = BYTES + 4;
-	EQ(gpumap_collective(g.comm, &what), -ERANGE);
-	rank[0].recv_at = 2;
-	EQ(gpumap_collective(g.comm, &what), -EINVAL);
-	EQ(gpumap_buffer_free(session, plain), 0);
-	EQ(gpumap_buffer_free(session, rank[0].recv_buffer), 0);
-	rank[0].recv_at = BYTES;
-	EQ(gpumap_collective(g.comm, &what), -ESTALE);
+	what_the_others_do_not_reach(g.comm, &what, rank);
 	EQ(gpumap_forget(session, registered), 0);
 	munmap(ours, 2 * BYTES);
 	close(fd);
@@ -323,6 +331,21 @@ static void waits_on_both_sides(void)
 
 /* ---- refusals ------------------------------------------------------------- */
 
+static void upon_each_other(struct ranks *g)
+{
+	const struct gpumap_collective what = { .size = sizeof(what),
+						.op = GPUMAP_OP_ALL_REDUCE,
+						.dtype = GPUMAP_DTYPE_F32,
+						.n = 100,
+						.ranks = g->rank,
+						.cookie = 3 };
+
+	g->rank[1].send = g->memory[1];
+	g->rank[1].recv = g->memory[1] + 4;
+	EQ(gpumap_collective(g->comm, &what), 0);
+	EQ(collective_end(session, 3), -EINVAL);
+}
+
 static void what_cannot_be_is_refused(void)
 {
 	struct shape s = { .op = GPUMAP_OP_ALL_REDUCE,
@@ -370,19 +393,7 @@ static void what_cannot_be_is_refused(void)
 	EQ(collective_submit(&g, &s, 2), 0);
 	EQ(collective_end(session, 2), 0);
 	g.memory[1] -= 4;
-	{
-		struct gpumap_collective what = { .size = sizeof(what),
-						  .op = s.op,
-						  .dtype = s.dtype,
-						  .n = 100,
-						  .ranks = g.rank,
-						  .cookie = 3 };
-
-		g.rank[1].send = g.memory[1];
-		g.rank[1].recv = g.memory[1] + 4;
-		EQ(gpumap_collective(g.comm, &what), 0);
-		EQ(collective_end(session, 3), -EINVAL);
-	}
+	upon_each_other(&g);
 	EQ(collective_once(&g, &s, 1), 0);
 	collective_close(&g);
 }

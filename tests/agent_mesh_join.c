@@ -13,42 +13,13 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
-#include "raw.h"
-#include "story.h"
+#include "mesh_story.h"
 
-#define RANKS    4u
-#define NCCL_NOW 22809u
-#define LONG_NS  (UINT64_C(60) * 1000000000)
+#define RANKS   4u
+#define LONG_NS (UINT64_C(60) * 1000000000)
 
 static struct agent agent;
 static struct gpumap *map;
-
-static struct gpumap_mesh_group look(struct gpumap *at, const char *name)
-{
-	struct gpumap_mesh_group group = { .size = sizeof(group) };
-	uint64_t until = story_now() + STORY_LIMIT_NS;
-	int ret;
-
-	do
-		ret = gpumap_mesh_group(at, "m", name, &group, NULL, NULL, 0);
-	while ((ret == -EAGAIN || (ret == 0 && !group.whole)) &&
-	       story_now() < until);
-	return group;
-}
-
-static int publish(void)
-{
-	const struct gpumap_mesh_request request = {
-		.size = sizeof(request),
-		.name = "m",
-		.topology = GPUMAP_MESH_TENSOR,
-		.tp = 2,
-		.pp = 1,
-		.dp = 1,
-	};
-
-	return gpumap_mesh_publish(map, &request);
-}
 
 /* ---- ranks that are processes ---------------------------------------------- */
 
@@ -184,11 +155,11 @@ static void end_all(pid_t *pids, uint32_t n)
 static uint64_t moved(const char *group, uint64_t epoch)
 {
 	uint64_t until = story_now() + STORY_LIMIT_NS;
-	uint64_t now = look(map, group).epoch;
+	uint64_t now = mesh_group(map, group).epoch;
 
 	while (now == epoch && story_now() < until) {
 		story_nap(500);
-		now = look(map, group).epoch;
+		now = mesh_group(map, group).epoch;
 	}
 	return now;
 }
@@ -197,7 +168,7 @@ static uint64_t moved(const char *group, uint64_t epoch)
 
 static void all_are_told_the_id_or_none(void)
 {
-	uint64_t epoch = look(map, NULL).epoch;
+	uint64_t epoch = mesh_group(map, NULL).epoch;
 	pid_t pids[RANKS];
 	const struct rank last = {
 		NULL, epoch, LONG_NS, RANKS - 1, NCCL_NOW, 0
@@ -211,34 +182,34 @@ static void all_are_told_the_id_or_none(void)
 	pids[RANKS - 1] = be_rank(&last, &told[RANKS - 1]);
 	OK(have_met(RANKS, 7));
 	OK(told[0].ticket != told[1].ticket);
-	EQ(look(map, NULL).epoch, (intmax_t)epoch);
+	EQ(mesh_group(map, NULL).epoch, (intmax_t)epoch);
 
 	/* Groups of one mesh are apart. */
 	{
-		uint64_t other = look(map, "tp_1").epoch;
+		uint64_t other = mesh_group(map, "tp_1").epoch;
 		pid_t pair[2];
 
 		meet("tp_1", 2, other, 9, pair);
 		OK(have_met(2, 9));
 		end(pair[0]);
 		OK(moved("tp_1", other) > other);
-		EQ(look(map, NULL).epoch, (intmax_t)epoch);
+		EQ(mesh_group(map, NULL).epoch, (intmax_t)epoch);
 		end(pair[1]);
 	}
 
 	/* One of them dies: the epoch says so, once. */
 	end(pids[2]);
 	OK(moved(NULL, epoch) > epoch);
-	epoch = look(map, NULL).epoch;
+	epoch = mesh_group(map, NULL).epoch;
 	end_all(pids, 2);
 	end(pids[3]);
 	story_nap(50000);
-	EQ(look(map, NULL).epoch, (intmax_t)epoch);
+	EQ(mesh_group(map, NULL).epoch, (intmax_t)epoch);
 }
 
 static void leaving_well_moves_nothing(void)
 {
-	uint64_t epoch = look(map, "tp_0").epoch, ticket = 0;
+	uint64_t epoch = mesh_group(map, "tp_0").epoch, ticket = 0;
 	uint8_t id[GPUMAP_MESH_ID_BYTES];
 	struct rank mine = { "tp_0", epoch, LONG_NS, 1, NCCL_NOW, 0 };
 	struct gpumap *at = story_attach(&agent);
@@ -251,7 +222,7 @@ static void leaving_well_moves_nothing(void)
 	EQ(gpumap_mesh_leave(at, ticket, 6), -EINVAL);
 	EQ(gpumap_mesh_leave(at, ticket, 0), 0);
 	EQ(gpumap_mesh_leave(at, ticket, 0), -ENOENT);
-	EQ(look(map, "tp_0").epoch, (intmax_t)epoch);
+	EQ(mesh_group(map, "tp_0").epoch, (intmax_t)epoch);
 
 	/* The other one is still a member. */
 	EQ(join(at, &mine, id, &ticket), -EAGAIN);
@@ -264,7 +235,7 @@ static void leaving_well_moves_nothing(void)
 	meet("tp_0", 1, mine.epoch, 4, pid);
 	EQ(join(at, &mine, id, &ticket), 0);
 	EQ(gpumap_mesh_leave(at, ticket, GPUMAP_MESH_BROKEN), 0);
-	OK(look(map, "tp_0").epoch > mine.epoch);
+	OK(mesh_group(map, "tp_0").epoch > mine.epoch);
 	end(pid[0]);
 	gpumap_detach(at);
 }
@@ -273,7 +244,7 @@ static void leaving_well_moves_nothing(void)
 
 static void what_is_wrong_is_said(void)
 {
-	uint64_t epoch = look(map, "tp_0").epoch, ticket;
+	uint64_t epoch = mesh_group(map, "tp_0").epoch, ticket;
 	struct rank mine = { "tp_0", epoch, LONG_NS, 1, NCCL_NOW, 0 };
 	uint8_t id[GPUMAP_MESH_ID_BYTES];
 	pid_t pid;
@@ -307,7 +278,7 @@ static void what_is_wrong_is_said(void)
 static void rows_that_are_away_are_waited_for(void)
 {
 	struct gpumap_mesh_group group = { .size = sizeof(group) };
-	uint64_t epoch = look(map, "tp_0").epoch, ticket;
+	uint64_t epoch = mesh_group(map, "tp_0").epoch, ticket;
 	struct rank mine = { "tp_0", epoch, LONG_NS, 1, NCCL_NOW, 0 };
 	uint8_t id[GPUMAP_MESH_ID_BYTES];
 	pid_t pid = be_rank(&mine, &told[1]);
@@ -326,29 +297,29 @@ static void rows_that_are_away_are_waited_for(void)
 
 static void a_mesh_that_goes_takes_them_along(void)
 {
-	uint64_t epoch = look(map, "tp_0").epoch;
+	uint64_t epoch = mesh_group(map, "tp_0").epoch;
 	const struct rank mine = { "tp_0", epoch, LONG_NS, 1, NCCL_NOW, 0 };
 	pid_t pid = be_rank(&mine, &told[1]);
 
 	OK(has_joined(pid));
-	EQ(publish(), 0);
+	EQ(mesh_publish(map), 0);
 	OK(is_over(&told[1]));
 	EQ(told[1].ret, -ESTALE);
 	end(pid);
-	pid = be_rank(&(struct rank){ "tp_0", look(map, "tp_0").epoch, LONG_NS,
-				      1, NCCL_NOW, 0 },
+	pid = be_rank(&(struct rank){ "tp_0", mesh_group(map, "tp_0").epoch,
+				      LONG_NS, 1, NCCL_NOW, 0 },
 		      &told[1]);
 	OK(has_joined(pid));
 	EQ(gpumap_mesh_release(map, "m"), 0);
 	OK(is_over(&told[1]));
 	EQ(told[1].ret, -ESTALE);
 	end(pid);
-	EQ(publish(), 0);
+	EQ(mesh_publish(map), 0);
 }
 
 static void strangers_are_refused(void)
 {
-	uint64_t epoch = look(map, "tp_0").epoch;
+	uint64_t epoch = mesh_group(map, "tp_0").epoch;
 	int status = 0;
 	pid_t pid;
 
@@ -376,86 +347,11 @@ static void strangers_are_refused(void)
 	EQ(status, 0);
 }
 
-/* What no library would send.  The agent refuses it, and goes on. */
-static void hostile_messages_are_refused(void)
-{
-	struct gm_join good = { .mesh = "m",
-				.group = "tp_0",
-				.epoch = look(map, "tp_0").epoch,
-				.timeout_ns = 1,
-				.rank = 1,
-				.version = NCCL_NOW };
-	struct gm_join bad[8];
-	struct gm_leave leave = { .ticket = 1, .broken = 2 };
-	char path[160], tail[GM_JOIN_ID_BYTES + 1] = "";
-	struct raw raw;
-
-	snprintf(path, sizeof(path), "%s/%s.sock", agent.dir, agent.instance);
-	raw_init(&raw);
-	EQ(raw_open(&raw, path), 0);
-	for (int i = 0; i < 8; i++)
-		bad[i] = good;
-	memset(bad[0].mesh, 'm', sizeof(bad[0].mesh));
-	memset(bad[1].group, 't', sizeof(bad[1].group));
-	bad[2].reserved = 1;
-	bad[3].reserved2 = 1;
-	bad[4].version = 0;
-	bad[5].rank = UINT32_MAX;
-	bad[6].mesh[0] = '\0';
-	bad[7].group[0] = '\0';
-	for (int i = 0; i < 8; i++)
-		EQ(raw_ask(&raw, GM_CONTROL_JOIN, &bad[i], sizeof(good), NULL,
-			   0, NULL),
-		   i < 5    ? -EINVAL
-		   : i == 5 ? -ERANGE
-			    : -ENOENT);
-	/* An id of who is not rank 0, none of rank 0, one that is too long. */
-	EQ(raw_ask_tail(&raw, GM_CONTROL_JOIN, &good, sizeof(good), tail,
-			GM_JOIN_ID_BYTES),
-	   -EINVAL);
-	good.rank = 0;
-	EQ(raw_ask(&raw, GM_CONTROL_JOIN, &good, sizeof(good), NULL, 0, NULL),
-	   -EINVAL);
-	EQ(raw_ask_tail(&raw, GM_CONTROL_JOIN, &good, sizeof(good), tail,
-			sizeof(tail)),
-	   -EINVAL);
-	EQ(raw_ask(&raw, GM_CONTROL_LEAVE, &leave, sizeof(leave), NULL, 0,
-		   NULL),
-	   -EINVAL);
-	leave.broken = 1;
-	EQ(raw_ask(&raw, GM_CONTROL_LEAVE, &leave, sizeof(leave), NULL, 0,
-		   NULL),
-	   -ENOENT);
-	/* However short it would wait. */
-	good.timeout_ns = 0;
-	EQ(raw_ask_tail(&raw, GM_CONTROL_JOIN, &good, sizeof(good), tail,
-			GM_JOIN_ID_BYTES),
-	   -ETIMEDOUT);
-	good.epoch = look(map, "tp_0").epoch;
-	good.timeout_ns = UINT64_MAX;
-	{
-		struct raw_record record = {
-			.header = raw_header(&raw, GM_CONTROL_JOIN,
-					     sizeof(good), GM_JOIN_ID_BYTES),
-			.body = &good,
-			.body_bytes = sizeof(good),
-			.tail = tail,
-			.tail_bytes = GM_JOIN_ID_BYTES,
-		};
-
-		/* Twice, not waiting for the answer, and gone. */
-		EQ(raw_send(&raw, &record, 0), 0);
-		EQ(raw_send(&raw, &record, 0), 0);
-	}
-	raw_close(&raw);
-	EQ(look(map, "tp_0").epoch, (intmax_t)good.epoch);
-}
-
 /* ---- late ------------------------------------------------------------------- */
 
 static void late_ranks_find_another_epoch(void)
 {
-	uint64_t epoch = look(map, NULL).epoch, ticket;
+	uint64_t epoch = mesh_group(map, NULL).epoch, ticket;
 	struct rank mine = { NULL, epoch, 300000000, 1, NCCL_NOW, 0 };
 	uint8_t id[GPUMAP_MESH_ID_BYTES];
 	pid_t pid =
@@ -469,7 +365,7 @@ static void late_ranks_find_another_epoch(void)
 	OK(is_over(&told[0]));
 	EQ(told[0].ret, -ETIMEDOUT);
 	OK(strstr(told[0].why, "2-3 of group world") != NULL);
-	OK(look(map, NULL).epoch > epoch);
+	OK(mesh_group(map, NULL).epoch > epoch);
 	mine.rank = 2;
 	EQ(join(map, &mine, id, &ticket), -ESTALE);
 	end(pid);
@@ -480,7 +376,7 @@ static void late_ranks_find_another_epoch(void)
 /* Who dies before all are there was never there, and another may come. */
 static void another_may_take_the_place_of_one_that_died(void)
 {
-	uint64_t epoch = look(map, NULL).epoch;
+	uint64_t epoch = mesh_group(map, NULL).epoch;
 	pid_t pids[RANKS];
 
 	meet(NULL, RANKS - 1, epoch, 11, pids);
@@ -501,7 +397,7 @@ static void another_may_take_the_place_of_one_that_died(void)
 		be_rank(&(struct rank){ NULL, epoch, LONG_NS, 3, NCCL_NOW, 0 },
 			&told[3]);
 	OK(have_met(RANKS, 12));
-	EQ(look(map, NULL).epoch, (intmax_t)epoch);
+	EQ(mesh_group(map, NULL).epoch, (intmax_t)epoch);
 	end_all(pids, RANKS);
 	moved(NULL, epoch);
 }
@@ -524,7 +420,7 @@ static pid_t be_patient(uint32_t rank)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	at = story_attach(&agent);
 	do {
-		const struct rank mine = { NULL,     look(at, NULL).epoch,
+		const struct rank mine = { NULL,     mesh_group(at, NULL).epoch,
 					   LONG_NS,  rank,
 					   NCCL_NOW, 77 };
 
@@ -548,7 +444,7 @@ static bool meet_at_last(pid_t *ret_pids)
  * and those who were not are told or wait, and nothing is left for the next. */
 static void one_round(int round, int *ret_bad)
 {
-	uint64_t epoch = look(map, NULL).epoch;
+	uint64_t epoch = mesh_group(map, NULL).epoch;
 	uint32_t victim = (uint32_t)round % RANKS;
 	pid_t pids[RANKS];
 	uint32_t n_told = 0;
@@ -564,7 +460,7 @@ static void one_round(int round, int *ret_bad)
 		(*ret_bad)++;
 	end_all(pids, RANKS);
 	*ret_bad += !meet_at_last(pids);
-	epoch = look(map, NULL).epoch;
+	epoch = mesh_group(map, NULL).epoch;
 	end_all(pids, RANKS);
 	moved(NULL, epoch);
 }
@@ -581,8 +477,8 @@ static void whoever_dies_the_others_meet_again(void)
 /* The agent's death ends every wait, and every communicator's epoch. */
 static void an_agent_that_dies_tells_them_too(void)
 {
-	uint64_t epoch = look(map, "tp_0").epoch;
-	uint64_t other = look(map, "tp_1").epoch;
+	uint64_t epoch = mesh_group(map, "tp_0").epoch;
+	uint64_t other = mesh_group(map, "tp_1").epoch;
 	pid_t pair[2], waits;
 
 	meet("tp_0", 2, epoch, 21, pair);
@@ -595,8 +491,8 @@ static void an_agent_that_dies_tells_them_too(void)
 	OK(is_over(&told[2]));
 	EQ(told[2].ret, -ECONNRESET);
 	OK(agent_start(&agent));
-	OK(look(map, "tp_0").epoch > epoch);
-	OK(look(map, "tp_1").epoch > other);
+	OK(mesh_group(map, "tp_0").epoch > epoch);
+	OK(mesh_group(map, "tp_1").epoch > other);
 	end_all(pair, 2);
 	end(waits);
 }
@@ -609,14 +505,14 @@ int main(void)
 		return 99;
 	agent_make(&agent, "[host]\nrows = 4\n[socket]\nmode = 0666\n");
 	if (OK(agent_start(&agent)) &&
-	    OK((map = story_attach(&agent)) != NULL) && EQ(publish(), 0)) {
+	    OK((map = story_attach(&agent)) != NULL) &&
+	    EQ(mesh_publish(map), 0)) {
 		all_are_told_the_id_or_none();
 		leaving_well_moves_nothing();
 		what_is_wrong_is_said();
 		rows_that_are_away_are_waited_for();
 		a_mesh_that_goes_takes_them_along();
 		strangers_are_refused();
-		hostile_messages_are_refused();
 		late_ranks_find_another_epoch();
 		another_may_take_the_place_of_one_that_died();
 		whoever_dies_the_others_meet_again();

@@ -7,78 +7,12 @@
  * it, one that sleeps, and others who look at what is shared.
  */
 
-#include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 
-#include "stage.h"
-#include "story.h"
-
-#define ROWS   2u
-#define FLOATS (UINT64_C(1) << 20)
-#define BYTES  (4 * FLOATS)
+#include "scatter_story.h"
 
 static struct agent agent;
 static struct gpumap *map;
-
-struct file {
-	float *at;
-	uint64_t buffer;
-};
-
-static struct file file_make(struct gpumap_session *s)
-{
-	int fd = memfd_create("weights", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	struct file file = { 0 };
-
-	if (fd < 0 || ftruncate(fd, BYTES) != 0 ||
-	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) != 0)
-		exit(99);
-	file.at = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (file.at == MAP_FAILED)
-		exit(99);
-	EQ(gpumap_register(s, fd, 0, BYTES, 0, &file.buffer), 0);
-	close(fd);
-	return file;
-}
-
-static void file_end(struct gpumap_session *s, struct file *file)
-{
-	EQ(gpumap_forget(s, file->buffer), 0);
-	munmap(file->at, BYTES);
-}
-
-static uint64_t alloc_on(struct gpumap_session *s, uint32_t row)
-{
-	uint64_t buffer = 0;
-
-	if (!EQ(gpumap_buffer_alloc(s, row, BYTES, GPUMAP_BUFFER_EXPORTABLE,
-				    GPUMAP_NO_DEADLINE, &buffer),
-		0))
-		NOTE("%s", gpumap_refusal(map));
-	return buffer;
-}
-
-static struct gpumap_job copy_all(void)
-{
-	return (struct gpumap_job){ .op = GPUMAP_OP_COPY,
-				    .dtype = GPUMAP_DTYPE_F32,
-				    .n = FLOATS };
-}
-
-/* Three to five: neither row gets what the other does. */
-static struct gpumap_scatter_opts spread(void)
-{
-	static const uint32_t rows[] = { 1, 0 };
-	static const double weights[] = { 3, 5 };
-
-	return (struct gpumap_scatter_opts){
-		.size = sizeof(struct gpumap_scatter_opts),
-		.rows = rows,
-		.weights = weights,
-		.n_rows = ROWS,
-	};
-}
 
 static bool is_twice(const float *got, const float *of)
 {
@@ -194,107 +128,6 @@ static void floats_are_kept_short(void)
 	EQ(gpumap_scatter(s, &job, &opts, tiles, ROWS), -ERANGE);
 	file_end(s, &from);
 	file_end(s, &to);
-	gpumap_session_close(s);
-}
-
-/* A tile's result is an element of dst, or of what its row has. */
-static void tiles_have_results_of_their_own(void)
-{
-	struct gpumap_scatter_opts opts = spread();
-	struct gpumap_session *s = NULL;
-	struct gpumap_tile tiles[ROWS];
-	struct gpumap_job job = copy_all();
-	uint64_t first = FLOATS / 8 * 3, buffers[ROWS];
-	struct file from;
-	float *sums;
-	void *memory = NULL;
-
-	EQ(gpumap_session_open(map, NULL, &s), 0);
-	from = file_make(s);
-	EQ(gpumap_alloc(s, 0, 64, &memory), 0);
-	sums = memory;
-	for (uint64_t i = 0; i < FLOATS; i++)
-		from.at[i] = i < first ? 1 : 3;
-	sums[2] = 77;
-	job.op = GPUMAP_OP_SUM;
-	job.src_buffer = from.buffer;
-	job.dst = sums;
-	EQ(gpumap_scatter(s, &job, &opts, tiles, ROWS), ROWS);
-	OK(sums[0] == (float)first && sums[2] == 77);
-	OK(sums[1] == 3 * (float)(FLOATS - first));
-	from.at[first - 1] = -5;
-	from.at[FLOATS - 1] = -7;
-	job.op = GPUMAP_OP_MIN;
-	EQ(gpumap_scatter(s, &job, &opts, tiles, ROWS), ROWS);
-	OK(sums[0] == -5 && sums[1] == -7);
-	buffers[0] = alloc_on(s, 1);
-	buffers[1] = alloc_on(s, 0);
-	job.dst_at = 64;
-	opts.dst_buffers = buffers;
-	EQ(gpumap_scatter(s, &job, &opts, tiles, ROWS), ROWS);
-	job = (struct gpumap_job){ .op = GPUMAP_OP_COPY,
-				   .dtype = GPUMAP_DTYPE_F32,
-				   .dst = sums,
-				   .src_buffer = buffers[1],
-				   .src_at = 64,
-				   .n = 1 };
-	opts = (struct gpumap_scatter_opts){ .size = sizeof(opts) };
-	opts.rows = (const uint32_t[]){ 0 };
-	opts.n_rows = 1;
-	EQ(gpumap_scatter(s, &job, &opts, tiles, ROWS), 1);
-	OK(sums[0] == -7);
-	file_end(s, &from);
-	gpumap_session_close(s);
-}
-
-/* Brought together in the order of the tiles, whatever order they end in. */
-static void results_are_brought_together(void)
-{
-	struct gpumap_scatter_opts opts = spread();
-	struct gpumap_session *s = NULL;
-	struct gpumap_tile tiles[ROWS];
-	struct gpumap_job job = copy_all();
-	uint64_t first = FLOATS / 8 * 3, buffers[ROWS] = { 0 };
-	struct file from;
-	float *sums, all = -1;
-	void *memory = NULL;
-
-	EQ(gpumap_session_open(map, NULL, &s), 0);
-	from = file_make(s);
-	EQ(gpumap_alloc(s, 0, 64, &memory), 0);
-	sums = memory;
-	for (uint64_t i = 0; i < FLOATS; i++)
-		from.at[i] = i < first ? 0.1f : 3;
-	job.op = GPUMAP_OP_SUM;
-	job.src_buffer = from.buffer;
-	job.dst = sums;
-	opts.ret_combined = &all;
-	EQ(gpumap_scatter(s, &job, &opts, tiles, ROWS), ROWS);
-	OK(all == sums[0] + sums[1]);
-	job.op = GPUMAP_OP_MAX;
-	EQ(gpumap_scatter(s, &job, &opts, tiles, ROWS), ROWS);
-	OK(all == 3);
-	from.at[FLOATS - 1] = -7;
-	job.op = GPUMAP_OP_MIN;
-	EQ(gpumap_scatter(s, &job, &opts, tiles, ROWS), ROWS);
-	OK(all == -7);
-	/* One that fails leaves it alone. */
-	job.deadline_ns = 1;
-	all = 5;
-	EQ(gpumap_scatter(s, &job, &opts, tiles, ROWS), -ETIME);
-	OK(all == 5);
-	job.deadline_ns = 0;
-	/* Not what is elsewhere, nor what is no reduction. */
-	opts.dst_buffers = buffers;
-	EQ(gpumap_scatter(s, &job, &opts, tiles, ROWS), -EINVAL);
-	opts.dst_buffers = NULL;
-	job.dst_buffer = from.buffer;
-	EQ(gpumap_scatter(s, &job, &opts, tiles, ROWS), -EINVAL);
-	job.dst_buffer = 0;
-	job.op = GPUMAP_OP_SCALE;
-	EQ(gpumap_scatter(s, &job, &opts, tiles, ROWS), -EINVAL);
-	OK(all == 5);
-	file_end(s, &from);
 	gpumap_session_close(s);
 }
 
@@ -617,8 +450,6 @@ int main(void)
 		return tap_done();
 	what_is_spread_comes_back();
 	floats_are_kept_short();
-	tiles_have_results_of_their_own();
-	results_are_brought_together();
 	masks_go_on_over_tiles();
 	a_dead_worker_takes_its_part_only();
 	a_tile_is_done_again_elsewhere();

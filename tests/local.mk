@@ -667,9 +667,14 @@ GM_TORTURE += %reldir%/agent_mesh_epoch
 gm_tests += %reldir%/agent_mesh_join
 GM_TORTURE += %reldir%/agent_mesh_join
 %canon_reldir%_agent_mesh_join_SOURCES = %reldir%/agent_mesh_join.c \
+	%reldir%/mesh_story.h %reldir%/story.h %reldir%/tap.h
+%canon_reldir%_agent_mesh_join_LDADD = $(gm_story_libs)
+gm_tests += %reldir%/agent_mesh_join_abuse
+%canon_reldir%_agent_mesh_join_abuse_SOURCES = \
+	%reldir%/agent_mesh_join_abuse.c %reldir%/mesh_story.h \
 	%reldir%/story.h %reldir%/tap.h
-%canon_reldir%_agent_mesh_join_LDADD = %reldir%/libraw.la $(gm_story_libs) \
-	shm/libshm.la
+%canon_reldir%_agent_mesh_join_abuse_LDADD = %reldir%/libraw.la \
+	$(gm_story_libs) shm/libshm.la
 
 # NCCL's stub, wherever there is another.
 gm_tests += %reldir%/agent_nccl
@@ -851,8 +856,14 @@ gm_tests += $(gm_cuda_stories) %reldir%/agent_cuda_faults \
 gm_tests += %reldir%/agent_cuda_scatter
 %canon_reldir%_agent_cuda_scatter_CPPFLAGS = $(AM_CPPFLAGS) -DSTAGE_CUDA
 %canon_reldir%_agent_cuda_scatter_SOURCES = %reldir%/agent_scatter.c \
-	$(gm_cuda_story)
+	%reldir%/scatter_story.h $(gm_cuda_story)
 %canon_reldir%_agent_cuda_scatter_LDADD = $(gm_cuda_story_libs)
+gm_tests += %reldir%/agent_cuda_scatter_results
+%canon_reldir%_agent_cuda_scatter_results_CPPFLAGS = $(AM_CPPFLAGS) -DSTAGE_CUDA
+%canon_reldir%_agent_cuda_scatter_results_SOURCES = \
+	%reldir%/agent_scatter_results.c %reldir%/scatter_story.h \
+	$(gm_cuda_story)
+%canon_reldir%_agent_cuda_scatter_results_LDADD = $(gm_cuda_story_libs)
 GM_TORTURE += $(gm_cuda_stories) %reldir%/agent_cuda_faults
 gm_tests += %reldir%/agent_cuda_hostile
 GM_TORTURE += %reldir%/agent_cuda_hostile
@@ -1041,8 +1052,13 @@ gm_tests += %reldir%/test_scatter_combine
 %canon_reldir%_test_scatter_combine_LDADD = $(gm_client) -lm
 gm_tests += %reldir%/agent_scatter
 %canon_reldir%_agent_scatter_SOURCES = %reldir%/agent_scatter.c \
-	%reldir%/stage.h $(gm_story)
+	%reldir%/scatter_story.h %reldir%/stage.h $(gm_story)
 %canon_reldir%_agent_scatter_LDADD = $(gm_story_libs)
+gm_tests += %reldir%/agent_scatter_results
+%canon_reldir%_agent_scatter_results_SOURCES = \
+	%reldir%/agent_scatter_results.c %reldir%/scatter_story.h \
+	%reldir%/stage.h $(gm_story)
+%canon_reldir%_agent_scatter_results_LDADD = $(gm_story_libs)
 gm_tests += %reldir%/agent_plan
 %canon_reldir%_agent_plan_SOURCES = %reldir%/agent_plan.c \
 	%reldir%/plan_story.h $(gm_story)

@@ -252,7 +252,7 @@ static void what_groups_there_cannot_be(void)
 	static const uint32_t rows[] = { 0, 1, 0, 2 };
 	uint32_t many[GM_COMM_RANKS_MAX + 1] = { 0 };
 	struct gm_comm_close close = { .comm = 7 };
-	int refused = 0;
+	int refused = 0, fds;
 	struct raw c;
 
 	if (!open_pair(&c))
@@ -272,10 +272,13 @@ static void what_groups_there_cannot_be(void)
 	EQ(raw_ask(&c, GM_CONTROL_COMM_CLOSE, &close, sizeof(close), NULL, 0,
 		   NULL),
 	   -ENOENT);
+	/* None of them keeps a descriptor of the agent's from others. */
+	fds = story_holds_at_rest(agent.pid);
 	for (int i = 0; i < 256; i++)
 		refused += open_comm(&c, rows, 2, 8) != 0;
 	EQ(refused, 0);
 	EQ(open_comm(&c, rows, 2, 8), -EDQUOT);
+	EQ(story_holds_at_rest(agent.pid), fds);
 	raw_close(&c);
 	EQ(neighbours(), 0);
 }

@@ -37,7 +37,7 @@ struct gm_comm_group {
 	struct gm_session *session;
 	uint32_t number;
 	uint64_t bytes; /* charged with the arenas; 0: not any more */
-	int fd;
+	int fd;         /* -1: all have it, or it is no more */
 	uint32_t n_claimed;
 	uint32_t n_held;
 	bool is_opening; /* its client waits for that, */
@@ -52,10 +52,15 @@ struct gm_comm_group {
 
 /* ---- the end ------------------------------------------------------------- */
 
-static void release_page(struct gm_comm_group *g)
+static void close_page(struct gm_comm_group *g)
 {
 	gm_closer_close(&g->session->server->closer, g->fd);
 	g->fd = -1;
+}
+
+static void release_page(struct gm_comm_group *g)
+{
+	close_page(g);
 	g->session->user->arena_bytes -= g->bytes;
 	g->bytes = 0;
 }
@@ -111,6 +116,9 @@ static void settle(struct gm_comm_group *g)
 		leave_all(g);
 	if (was_opening && !g->is_broken && g->n_held == g->n) {
 		g->is_opening = false;
+		/* All who need it have it, and nobody has a quota of
+		 * descriptors. */
+		close_page(g);
 		GM_POINT("comm_open");
 		if (c)
 			gm_connection_answer(c, 0, NULL, &reply, sizeof(reply),

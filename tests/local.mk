@@ -909,6 +909,10 @@ gm_tests += %reldir%/agent_masks
 %canon_reldir%_agent_masks_SOURCES = %reldir%/agent_masks.c $(gm_story)
 %canon_reldir%_agent_masks_LDADD = $(gm_story_libs) agent/mask/libmask.la \
 	agent/plan/libplan.la
+gm_tests += %reldir%/agent_mask_flood
+%canon_reldir%_agent_mask_flood_SOURCES = %reldir%/agent_mask_flood.c $(gm_story)
+%canon_reldir%_agent_mask_flood_LDADD = $(gm_story_libs)
+
 gm_tests += %reldir%/agent_mask_jobs
 %canon_reldir%_agent_mask_jobs_SOURCES = %reldir%/agent_mask_jobs.c \
 	$(gm_story)

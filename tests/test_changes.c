@@ -305,6 +305,35 @@ static void the_heavy_hold_nobody_up(void)
 	told(4, 'e', 0);
 }
 
+static void add_own(const struct gm_change_kind *kind, char letter)
+{
+	struct wish *wish = calloc(1, sizeof(*wish));
+
+	wish->change.kind = kind;
+	wish->letter = letter;
+	gm_changes_add_own(d, &wish->change);
+}
+
+/* Clients can have the agent do much on its own. */
+static void our_own_heavy_ones_take_turns(void)
+{
+	start_again();
+	add_own(&heavy, 'a');
+	add_own(&heavy, 'b');
+	add_own(&heavy, 'c');
+	ask_for(0, &heavy, 'd', 0);
+	ask_for(3, &heavy, 'e', 0);
+	STR(order, "a");
+	add_own(&quick, 'q');
+	for (int i = 0; i < 5; i++)
+		OK(write(yard[1], "x", 1) == 1);
+	run();
+	STR(order, "aq+e+d+b+c+");
+	EQ(n_freed, 6);
+	told(0, 'd', 0);
+	told(3, 'e', 0);
+}
+
 static void who_is_away_may_hang_up(void)
 {
 	start_again();
@@ -375,6 +404,7 @@ int main(void)
 	specs_are_read_by_the_clerk();
 	what_waits_is_limited_for_each_uid();
 	the_heavy_hold_nobody_up();
+	our_own_heavy_ones_take_turns();
 	who_is_away_may_hang_up();
 	those_in_hand_are_finished_at_the_end();
 	gm_loop_exit(&d->loop);

@@ -293,14 +293,29 @@ static void planned(struct gm_clerk_job *job)
 	begin_waiting(d);
 }
 
+/* The agent's own, but those that take long: clients can cause any number of
+ * them. */
+static bool is_prompt(const struct gm_change *change)
+{
+	return change->connection == NULL && !change->kind->is_heavy;
+}
+
+/* The turn of who asks, when he had his last. */
+static uint64_t *served(struct gm_changes *changes,
+			const struct gm_change *change)
+{
+	return change->connection != NULL ? &change->connection->user->served
+					  : &changes->served;
+}
+
 static void begin(struct gm_change *change)
 {
 	struct gm_changes *changes = &change->d->changes;
 
 	TAILQ_REMOVE(&changes->waiting, change, entry);
 	changes->in_hand = change;
-	if (change->connection != NULL)
-		change->connection->user->served = ++changes->turn;
+	if (!is_prompt(change))
+		*served(changes, change) = ++changes->turn;
 	change->n_reused = change->d->devices.n_reused;
 	change->status = change->kind->judge(change);
 	if (change->status == 0 && change->kind->is_heavy)
@@ -311,7 +326,7 @@ static void begin(struct gm_change *change)
 		act(change);
 }
 
-static struct gm_change *next(const struct gm_changes *changes)
+static struct gm_change *next(struct gm_changes *changes)
 {
 	struct gm_change *change, *best = NULL;
 
@@ -319,10 +334,10 @@ static struct gm_change *next(const struct gm_changes *changes)
 	{
 		if (change->kind->is_heavy && changes->away != NULL)
 			continue;
-		if (change->connection == NULL)
+		if (is_prompt(change))
 			return change;
-		if (best == NULL || change->connection->user->served <
-					    best->connection->user->served)
+		if (best == NULL ||
+		    *served(changes, change) < *served(changes, best))
 			best = change;
 	}
 	return best;

@@ -138,6 +138,7 @@ struct gm_changes {
 	struct gm_change *in_hand;
 	struct gm_change *away; /* of a heavy kind, or NULL */
 	uint64_t turn;          /* counts those that were begun */
+	uint64_t served;        /* the last of our own that are heavy */
 	bool is_beginning;
 	bool is_ending;
 };
@@ -159,8 +160,9 @@ void gm_changes_init(struct gm_changes *changes);
 int gm_changes_add(struct gm_connection *c, const struct gm_control *request,
 		   struct gm_change *change);
 
-/* A change of the agent's own: nobody waits for the answer, and no client is
- * served before it.  It may be free when this returns. */
+/* A change of the agent's own: nobody waits for the answer.  No client is served
+ * before it, unless it is heavy: then the agent has its turns as any uid has.  It
+ * may be free when this returns. */
 void gm_changes_add_own(struct gm_daemon *d, struct gm_change *change);
 
 /* Of proceed(): have a part done by the clerk; the change is over, and may be

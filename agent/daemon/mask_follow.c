@@ -88,18 +88,43 @@ static const struct gm_change_kind follow_kind = {
 	.free = gm_mask_change_free,
 };
 
+/* Masks whose turn to follow the map is to come: where it is then is where they
+ * go.  A map that is published more often than they can follow makes no more
+ * work, nor a longer queue. */
+static void mark_waiting(const struct gm_daemon *d, const char *map,
+			 bool ret_waits[GM_OBJECTS])
+{
+	struct gm_change *change;
+
+	memset(ret_waits, 0, GM_OBJECTS * sizeof(ret_waits[0]));
+	TAILQ_FOREACH(change, &d->changes.waiting, entry)
+	{
+		const struct gm_mask_change *p = gm_mask_change_of(change);
+		const struct gm_block *block = NULL;
+
+		if (change->kind == &follow_kind &&
+		    strcmp(p->image.map, map) == 0)
+			block = gm_publish_find(d, GM_KIND_MASK,
+						p->image.object.name);
+		if (block != NULL)
+			ret_waits[block - d->directory.objects] = true;
+	}
+}
+
 void gm_mask_changes_follow(struct gm_daemon *d, const char *map)
 {
+	bool waits[GM_OBJECTS];
 	char name[GM_NAME_BYTES];
 
 	memcpy(name, map, sizeof(name));
+	mark_waiting(d, name, waits);
 	for (uint32_t i = 0; i < GM_OBJECTS; i++) {
 		const struct gm_block *block = &d->directory.objects[i];
 		struct gm_masks_block mask;
 		struct gm_mask_change *p;
 
 		if (block->unit == 0 || block->kind != GM_KIND_MASK ||
-		    !gm_masks_read(d, block->unit, &mask) ||
+		    waits[i] || !gm_masks_read(d, block->unit, &mask) ||
 		    strcmp(mask.image.map, name) != 0)
 			continue;
 		p = gm_mask_change_new(&follow_kind);

@@ -1189,6 +1189,8 @@ struct gpumap_mesh_join {
  *		-ERANGE		the group has no such rank
  *		-EINVAL		a name, no version, or an id of another rank than 0
  *		-EPERM		the mesh is somebody else's
+ *		-EDQUOT		this user's processes are 1024 ranks of groups
+ *				already
  *		-EOPNOTSUPP	the agent is older, and knows nothing of it
  *		-E2BIG, -ENOMEM, -ECONNREFUSED, -ECONNRESET, -EOWNERDEAD
  *				as gpumap_layers_publish()

@@ -676,6 +676,14 @@ gm_tests += %reldir%/agent_mesh_join_abuse
 %canon_reldir%_agent_mesh_join_abuse_LDADD = %reldir%/libraw.la \
 	$(gm_story_libs) shm/libshm.la
 
+gm_tests += %reldir%/agent_mesh_join_death
+GM_TORTURE += %reldir%/agent_mesh_join_death
+%canon_reldir%_agent_mesh_join_death_SOURCES = \
+	%reldir%/agent_mesh_join_death.c %reldir%/mesh_story.h \
+	%reldir%/story.h %reldir%/tap.h
+%canon_reldir%_agent_mesh_join_death_LDADD = %reldir%/libraw.la \
+	$(gm_story_libs) shm/libshm.la
+
 # NCCL's stub, wherever there is another.
 gm_tests += %reldir%/agent_nccl
 GM_TORTURE += %reldir%/agent_nccl

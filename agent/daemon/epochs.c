@@ -137,11 +137,25 @@ int gm_epochs_find(const struct gm_daemon *d, const char *name,
 		if (gm_meshes_group(&mesh.object, &mesh.image, i, &image) ||
 		    image.key != key)
 			continue;
-		*ret_group = (struct gm_epochs_group){ block, i, image.n,
-						       image.epoch };
+		*ret_group =
+			(struct gm_epochs_group){ block, i, image.n,
+						  image.epoch, block->version };
 		return 0;
 	}
 	return -ENOENT;
+}
+
+bool gm_epochs_is_still(const struct gm_daemon *d,
+			const struct gm_epochs_group *group)
+{
+	const struct gm_block *block = group->mesh;
+	struct mesh mesh;
+
+	/* A slot's versions only grow. */
+	if (block->unit == 0 || block->version != group->version)
+		return false;
+	mesh = open_mesh(d, block);
+	return gm_get(epoch_of(&mesh, group->index)) == group->epoch;
 }
 
 uint64_t gm_epochs_move(struct gm_daemon *d, const struct gm_block *block,

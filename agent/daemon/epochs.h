@@ -70,11 +70,17 @@ struct gm_epochs_group {
 	uint32_t index; /* within the mesh */
 	uint32_t n;     /* ranks */
 	uint64_t epoch;
+	uint64_t version; /* of the mesh */
 };
 
 /* Returns 0, or -ENOENT: there is no such mesh, or it has no such group. */
 int gm_epochs_find(const struct gm_daemon *d, const char *mesh,
 		   const char *group, struct gm_epochs_group *ret_group);
+
+/* Is it in the same epoch still?  @group as it was found, however long ago; costs
+ * a look at one block. */
+bool gm_epochs_is_still(const struct gm_daemon *d,
+			const struct gm_epochs_group *group);
 
 /* One group's moves on.  Returns the new one. */
 uint64_t gm_epochs_move(struct gm_daemon *d, const struct gm_block *mesh,

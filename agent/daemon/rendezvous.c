@@ -14,9 +14,11 @@
 #include "agent/daemon/daemon.h"
 #include "shm/point.h"
 
-#define MS         UINT64_C(1000000)
-#define WAIT_LEAST (100 * MS)
-#define WAIT_MOST  (UINT64_C(3600000) * MS)
+#define MS          UINT64_C(1000000)
+#define WAIT_LEAST  (100 * MS)
+#define WAIT_MOST   (UINT64_C(3600000) * MS)
+
+#define MEMBERS_MAX 1024u /* of a uid: all of them are looked at */
 
 /* Of one group in one epoch. */
 struct gm_rendezvous {
@@ -24,11 +26,13 @@ struct gm_rendezvous {
 	struct gm_daemon *d;
 	char mesh[GM_NAME_BYTES];
 	char group[GM_NAME_BYTES];
+	struct gm_epochs_group as; /* it was when the first came */
 	uint64_t epoch;
 	uint32_t version; /* of NCCL, as its first member has it */
 	uint32_t n;
 	uint32_t n_there;
 	bool is_formed; /* all were there, and have the id */
+	bool is_over;   /* its epoch is */
 	struct gm_timer late;
 	uint8_t id[GM_JOIN_ID_BYTES]; /* of rank 0, while that is there */
 	struct gm_member *of[];       /* n; NULL: nobody */
@@ -48,6 +52,7 @@ static void part(struct gm_member *member)
 	TAILQ_REMOVE(&member->connection->members, member, entry);
 	at->of[member->rank] = NULL;
 	at->n_there--;
+	member->connection->user->members--;
 	if (member->rank == 0)
 		memset(at->id, 0, sizeof(at->id));
 	free(member);
@@ -143,6 +148,17 @@ static void is_late(struct gm_timer *timer)
 	dissolve(at, -ETIMEDOUT, why);
 }
 
+/* Who has left waits for nobody. */
+static void watch(struct gm_rendezvous *at)
+{
+	uint64_t due_ns = UINT64_MAX;
+
+	for (uint32_t i = 0; i < at->n; i++)
+		if (at->of[i] != NULL && at->of[i]->due_ns < due_ns)
+			due_ns = at->of[i]->due_ns;
+	gm_timer_set(&at->d->loop, &at->late, due_ns);
+}
+
 /* ---- all are there ------------------------------------------------------- */
 
 static void form(struct gm_rendezvous *at)
@@ -194,6 +210,8 @@ static void leave(struct gm_member *member, bool is_broken)
 		dissolve(at, -ESTALE, "");
 	} else if (at->n_there == 0) {
 		forget(at);
+	} else if (!was_formed) {
+		watch(at);
 	}
 }
 
@@ -228,28 +246,24 @@ int gm_rendezvous_leave(struct gm_connection *c, const struct gm_request *r)
 
 /* ---- epochs -------------------------------------------------------------- */
 
-static struct gm_rendezvous *find_stale(const struct gm_control_server *s)
-{
-	struct gm_rendezvous *at;
-	struct gm_epochs_group group;
-
-	TAILQ_FOREACH(at, &s->rendezvous, entry)
-	{
-		if (gm_epochs_find(s->d, at->mesh, at->group, &group) != 0 ||
-		    group.epoch != at->epoch)
-			break;
-	}
-	return at;
-}
-
+/* An answer may be the end of others, so those that are over come first, and the
+ * first is taken as long as it is one. */
 static void look(struct gm_timer *timer)
 {
 	struct gm_control_server *s =
 		gm_owner(timer, struct gm_control_server, moved);
-	struct gm_rendezvous *at;
+	struct gm_rendezvous *at, *next;
 	char why[GM_WHY_BYTES];
 
-	while ((at = find_stale(s)) != NULL) {
+	for (at = TAILQ_FIRST(&s->rendezvous); at != NULL; at = next) {
+		next = TAILQ_NEXT(at, entry);
+		if (gm_epochs_is_still(s->d, &at->as))
+			continue;
+		at->is_over = true;
+		TAILQ_REMOVE(&s->rendezvous, at, entry);
+		TAILQ_INSERT_HEAD(&s->rendezvous, at, entry);
+	}
+	while ((at = TAILQ_FIRST(&s->rendezvous)) != NULL && at->is_over) {
 		gm_why(why, 0,
 		       "the epoch of group %s is no longer %" PRIu64
 		       ": read it again and join anew",
@@ -330,6 +344,16 @@ static int judge_group(struct gm_connection *c, const struct gm_join *ask,
 	return 0;
 }
 
+static int judge_count(struct gm_connection *c)
+{
+	if (c->user->members < MEMBERS_MAX)
+		return 0;
+	return gm_connection_bad(c, -EDQUOT,
+				 "processes of uid %u are %u ranks of groups: "
+				 "leave some",
+				 (unsigned)c->uid, c->user->members);
+}
+
 static void print_version(uint32_t version, char ret[32])
 {
 	snprintf(ret, 32, "%u.%u.%u", version / 10000, version / 100 % 100,
@@ -381,8 +405,10 @@ static struct gm_rendezvous *find(const struct gm_control_server *s,
 }
 
 static struct gm_rendezvous *make(struct gm_daemon *d,
-				  const struct gm_join *ask, uint32_t n)
+				  const struct gm_join *ask,
+				  const struct gm_epochs_group *group)
 {
+	uint32_t n = group->n;
 	struct gm_rendezvous *at =
 		calloc(1, sizeof(*at) + n * sizeof(at->of[0]));
 
@@ -391,6 +417,7 @@ static struct gm_rendezvous *make(struct gm_daemon *d,
 	at->d = d;
 	memcpy(at->mesh, ask->mesh, gm_object_name(ask->mesh));
 	memcpy(at->group, ask->group, gm_object_name(ask->group));
+	at->as = *group;
 	at->epoch = ask->epoch;
 	at->version = ask->version;
 	at->n = n;
@@ -425,8 +452,8 @@ static int add(struct gm_connection *c, const struct gm_request *r,
 	if (ask->rank == 0)
 		memcpy(at->id, r->tail, sizeof(at->id));
 	TAILQ_INSERT_TAIL(&c->members, member, entry);
-	if (at->late.due_ns == 0 || member->due_ns < at->late.due_ns)
-		gm_timer_set(&at->d->loop, &at->late, member->due_ns);
+	c->user->members++;
+	watch(at);
 	return 0;
 }
 
@@ -439,11 +466,13 @@ int gm_rendezvous_join(struct gm_connection *c, const struct gm_request *r)
 
 	if (ret == 0)
 		ret = judge_group(c, ask, &group);
+	if (ret == 0)
+		ret = judge_count(c);
 	if (ret != 0)
 		return ret;
 	at = find(c->server, ask);
 	if (at == NULL)
-		at = make(c->server->d, ask, group.n);
+		at = make(c->server->d, ask, &group);
 	else
 		ret = judge_member(c, at, ask);
 	if (at == NULL)

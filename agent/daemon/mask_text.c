@@ -270,29 +270,19 @@ static void read_mask(struct gm_fields *f, const char *name,
 int gm_mask_text_read(const char *name, const char *text, size_t bytes,
 		      struct gm_mask_file *ret_file, char ret_why[GM_WHY_BYTES])
 {
-	struct gm_plan_error error = { .code = 0 };
+	struct gm_state_reading reading;
 	struct gm_mask_file file = { .version = 0 };
-	struct gm_fields f = { .name = "", .err = &error };
-	const char *body = NULL;
-	json_t *json;
-	int ret = gm_state_text_unframe(text, bytes, &body, ret_why);
+	int ret = gm_state_reading_begin(&reading, text, bytes, ret_why);
 
 	if (ret != 0)
 		return ret;
-	json = gm_wide_load(body, bytes - (size_t)(body - text), &error);
-	f.object = json;
-	if (json == NULL)
-		f.r = error.code;
-	else
-		read_mask(&f, name, &file);
-	json_decref(json);
-	if (f.r == 0) {
+	read_mask(&reading.fields, name, &file);
+	ret = gm_state_reading_end(&reading, ret_why);
+	if (ret == 0)
 		*ret_file = file;
-		return 0;
-	}
-	gm_mask_file_free(&file);
-	return gm_why(ret_why, f.r == -ENOMEM ? f.r : -EPROTO, "%s",
-		      error.text);
+	else
+		gm_mask_file_free(&file);
+	return ret;
 }
 
 void gm_mask_file_free(struct gm_mask_file *file)

@@ -211,29 +211,19 @@ static void read_mesh(struct gm_fields *f, const char *file,
 int gm_mesh_text_read(const char *file, const char *text, size_t bytes,
 		      struct gm_mesh_file *ret_file, char ret_why[GM_WHY_BYTES])
 {
-	struct gm_plan_error error = { .code = 0 };
+	struct gm_state_reading reading;
 	struct gm_mesh_file mesh = { .version = 0 };
-	struct gm_fields f = { .name = "", .err = &error };
-	const char *body = NULL;
-	json_t *json;
-	int ret = gm_state_text_unframe(text, bytes, &body, ret_why);
+	int ret = gm_state_reading_begin(&reading, text, bytes, ret_why);
 
 	if (ret != 0)
 		return ret;
-	json = gm_wide_load(body, bytes - (size_t)(body - text), &error);
-	f.object = json;
-	if (json == NULL)
-		f.r = error.code;
-	else
-		read_mesh(&f, file, &mesh);
-	json_decref(json);
-	if (f.r == 0) {
+	read_mesh(&reading.fields, file, &mesh);
+	ret = gm_state_reading_end(&reading, ret_why);
+	if (ret == 0)
 		*ret_file = mesh;
-		return 0;
-	}
-	gm_mesh_file_free(&mesh);
-	return gm_why(ret_why, f.r == -ENOMEM ? f.r : -EPROTO, "%s",
-		      error.text);
+	else
+		gm_mesh_file_free(&mesh);
+	return ret;
 }
 
 void gm_mesh_file_free(struct gm_mesh_file *file)

@@ -3,6 +3,7 @@
 
 #include "agent/daemon/state_field.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,4 +23,39 @@ void gm_state_field_name(struct gm_fields *f, const char *key,
 	if (f->r == 0)
 		strcpy(ret_name, name);
 	free(name);
+}
+
+int gm_state_reading_begin(struct gm_state_reading *ret_reading,
+			   const char *text, size_t bytes,
+			   char ret_why[GM_WHY_BYTES])
+{
+	struct gm_state_reading *reading = ret_reading;
+	const char *body = NULL;
+	int ret = gm_state_text_unframe(text, bytes, &body, ret_why);
+
+	if (ret != 0)
+		return ret;
+	memset(reading, 0, sizeof(*reading));
+	reading->json = gm_wide_load(body, bytes - (size_t)(body - text),
+				     &reading->error);
+	reading->fields = (struct gm_fields){
+		.object = reading->json,
+		.name = "",
+		.err = &reading->error,
+		.r = reading->json == NULL ? reading->error.code : 0,
+	};
+	return reading->json == NULL ? gm_state_reading_end(reading, ret_why)
+				     : 0;
+}
+
+int gm_state_reading_end(struct gm_state_reading *reading,
+			 char ret_why[GM_WHY_BYTES])
+{
+	int ret = reading->fields.r;
+
+	json_decref(reading->json);
+	if (ret == 0)
+		return 0;
+	return gm_why(ret_why, ret == -ENOMEM ? ret : -EPROTO, "%s",
+		      reading->error.text);
 }

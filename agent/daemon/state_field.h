@@ -14,4 +14,25 @@
 void gm_state_field_name(struct gm_fields *f, const char *key,
 			 char ret_name[GM_NAME_BYTES]);
 
+/* A file's text while it is read. */
+struct gm_state_reading {
+	struct gm_fields fields;
+	struct gm_plan_error error;
+	json_t *json;
+};
+
+/*
+ * gm_state_reading_begin - have the fields of a text
+ *
+ * Returns	0, and ret_reading is to be ended; else as gm_state_text_read()
+ */
+int gm_state_reading_begin(struct gm_state_reading *ret_reading,
+			   const char *text, size_t bytes,
+			   char ret_why[GM_WHY_BYTES]);
+
+/* No text of the fields is there after it.  Returns 0 where nothing was refused;
+ * -EPROTO, -ENOMEM with ret_why. */
+int gm_state_reading_end(struct gm_state_reading *reading,
+			 char ret_why[GM_WHY_BYTES]);
+
 #endif

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/plan/wide_json.h"
+#include "agent/daemon/state_field.h"
 
 #define KIND  "gpumap-state "
 #define MAJOR "1 "
@@ -442,30 +442,17 @@ static void read_layers(struct gm_fields *f, struct gm_state_map *map,
 static void read_name(struct gm_fields *f, const char *file,
 		      struct gm_state_map *map, struct room *room)
 {
-	const char *text = gm_field_text(f, "name");
-	char want[GM_STATE_NAME_BYTES], *name;
+	char want[GM_STATE_NAME_BYTES];
 
-	if (text == NULL)
-		return;
-	name = malloc(strlen(text) + 1);
-	if (name == NULL) {
-		f->r = gm_error_no_memory(f->err);
-		return;
-	}
-	if (gm_state_text_unescape(text, name) < 0 || gm_object_name(name) == 0)
-		gm_field_refuse(f, "name", "cannot be one");
-	if (f->r == 0) {
-		gm_state_text_name(name, want);
-		if (strcmp(want, file) != 0)
-			gm_field_refuse(f, "name", "is not its file's");
-	}
+	gm_state_field_name(f, "name", room->name);
 	if (f->r == 0)
-		strcpy(room->name, name);
+		gm_state_text_name(room->name, want);
+	if (f->r == 0 && strcmp(want, file) != 0)
+		gm_field_refuse(f, "name", "is not its file's");
 	for (const char *c = room->name; *c != '\0'; c++) {
 		if ((unsigned char)*c <= ' ' || *c == 0x7f)
 			gm_field_refuse(f, "name", "has a blank");
 	}
-	free(name);
 	map->layers.name = room->name;
 }
 
@@ -527,29 +514,19 @@ static void read_map(struct gm_fields *f, const char *file,
 int gm_state_text_read(const char *file, const char *text, size_t bytes,
 		       struct gm_state_map *ret_map, char ret_why[GM_WHY_BYTES])
 {
-	struct gm_plan_error error = { .code = 0 };
+	struct gm_state_reading reading;
 	struct gm_state_map map = { .version = 0 };
-	struct gm_fields f = { .name = "", .err = &error };
-	const char *body = NULL;
-	json_t *json;
-	int ret = gm_state_text_unframe(text, bytes, &body, ret_why);
+	int ret = gm_state_reading_begin(&reading, text, bytes, ret_why);
 
 	if (ret != 0)
 		return ret;
-	json = gm_wide_load(body, bytes - (size_t)(body - text), &error);
-	f.object = json;
-	if (json == NULL)
-		f.r = error.code;
-	else
-		read_map(&f, file, &map);
-	json_decref(json);
-	if (f.r == 0) {
+	read_map(&reading.fields, file, &map);
+	ret = gm_state_reading_end(&reading, ret_why);
+	if (ret == 0)
 		*ret_map = map;
-		return 0;
-	}
-	gm_state_map_free(&map);
-	return gm_why(ret_why, f.r == -ENOMEM ? f.r : -EPROTO, "%s",
-		      error.text);
+	else
+		gm_state_map_free(&map);
+	return ret;
 }
 
 void gm_state_map_free(struct gm_state_map *map)

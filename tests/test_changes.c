@@ -10,6 +10,7 @@
 #include "agent/daemon/connection.h"
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/map_changes.h"
+#include "agent/daemon/release.h"
 #include "tap.h"
 
 #define CLIENTS 6
@@ -254,7 +255,7 @@ static void what_waits_is_limited_for_each_uid(void)
 	EQ(n_freed, 1);
 	OK(clients[1]->change == NULL && !clients[1]->waits);
 	/* What gives back is let in all the same. */
-	EQ(gm_map_change_release(clients[1], &release, "map"), 0);
+	EQ(gm_release_change(clients[1], &release, GM_KIND_LAYERS, "map"), 0);
 	gm_changes_leave(clients[1]->change);
 	clients[1]->waits = false;
 	EQ(ask_with(1, &slow, 'c', 0, 1), 0);

@@ -92,6 +92,7 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/readable.c %reldir%/readable.h
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/registrations.c
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/registrations.h
+%canon_reldir%_libdaemon_la_SOURCES += %reldir%/release.c %reldir%/release.h
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/requests.c %reldir%/requests.h
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/reuse.c %reldir%/reuse.h
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/usage.c %reldir%/usage.h

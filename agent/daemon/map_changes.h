@@ -2,8 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * map_changes - the changes that clients ask for by name: publish a map by its
- * spec, and release one.
+ * map_changes - a change that clients ask for: publish a map by its spec.
  */
 #ifndef GM_MAP_CHANGES_H
 #define GM_MAP_CHANGES_H
@@ -24,10 +23,5 @@ struct gm_connection;
 int gm_map_change_publish(struct gm_connection *c,
 			  const struct gm_control *header,
 			  const struct gm_map_request *request);
-
-/* Take a map out of the directory when it is its turn.  @name is copied.
- * Returns as gm_map_change_publish(). */
-int gm_map_change_release(struct gm_connection *c,
-			  const struct gm_control *header, const char *name);
 
 #endif

@@ -2,14 +2,14 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * mask_changes - masks that are published, replaced, or taken back.
+ * mask_changes - masks that are published or replaced.
  *
  *	judge	loop	what is asked for, for which rows, and may it be?
  *	plan	clerk	the tensor, made or read into memory of ours; its hash
  *	settle	loop	spans for it: those of a mask that has the same, or new
  *	copy	clerk	what is there is compared in full, the rest written
  *	block	loop	of no slot yet
- *	file	clerk	the state file is on the disk, or gone from it
+ *	file	clerk	the state file is on the disk
  *	show	loop	the slot, and the answer
  *
  * An agent that dies anywhere before "file" has published nothing, and the spans
@@ -25,10 +25,6 @@ struct gm_masks_rows;
 
 /* MASK_PUBLISH. */
 int gm_mask_change_publish(struct gm_connection *c, const struct gm_request *r);
-
-/* RELEASE of a mask; as a handler. */
-int gm_mask_change_release(struct gm_connection *c,
-			   const struct gm_control *header, const char *name);
 
 /* A layer map was published: so are the masks that follow it, where its rows are
  * not those that they have. */

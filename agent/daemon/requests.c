@@ -24,6 +24,7 @@
 #include "agent/daemon/mesh_changes.h"
 #include "agent/daemon/plan_changes.h"
 #include "agent/daemon/programs.h"
+#include "agent/daemon/release.h"
 #include "agent/daemon/sessions.h"
 #include "agent/daemon/shares.h"
 #include "agent/daemon/usage.h"
@@ -276,11 +277,7 @@ static int handle_release(struct gm_connection *c, const struct gm_request *r)
 
 	if (!name)
 		return -EINVAL;
-	if (object->kind == GM_KIND_MASK)
-		return gm_mask_change_release(c, &r->header, name);
-	if (object->kind == GM_KIND_MESH)
-		return gm_mesh_change_release(c, &r->header, name);
-	return gm_map_change_release(c, &r->header, name);
+	return gm_release_change(c, &r->header, object->kind, name);
 }
 
 /* ---- pins -------------------------------------------------------------- */

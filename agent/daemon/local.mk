@@ -32,6 +32,7 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 	%reldir%/state.c %reldir%/state.h \
 	%reldir%/state_dir.c %reldir%/state_dir.h \
 	%reldir%/state_field.c %reldir%/state_field.h \
+	%reldir%/state_files.c %reldir%/state_files.h \
 	%reldir%/state_masks.c %reldir%/state_masks.h \
 	%reldir%/state_meshes.c %reldir%/state_meshes.h \
 	%reldir%/state_text.c %reldir%/state_text.h \

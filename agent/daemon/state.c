@@ -14,37 +14,37 @@
 #include "agent/daemon/daemon.h"
 #include "shm/seq.h"
 
-/* A name that is taken although no object has it, and what would have it. */
-struct gm_state_waiting {
-	TAILQ_ENTRY(gm_state_waiting) entry;
-	uint32_t uid;
-	char name[GM_NAME_BYTES];
-	struct gm_state_map map; /* memory NULL: the disk keeps it from us */
+struct map_waiting {
+	struct gm_state_waiting head;
+	struct gm_state_map map; /* memory NULL: is_unread */
 	bool is_resolved; /* its rows are rows, not places among the charges */
 };
 
-static void forget(struct gm_daemon *d, struct gm_state_waiting *waiting)
+static struct map_waiting *owner_of(struct gm_state_waiting *head)
 {
-	TAILQ_REMOVE(&d->state.waiting, waiting, entry);
+	return gm_owner(head, struct map_waiting, head);
+}
+
+static void forget(struct gm_daemon *d, struct map_waiting *waiting)
+{
+	TAILQ_REMOVE(&d->state.maps, &waiting->head, entry);
 	gm_state_map_free(&waiting->map);
 	free(waiting);
 }
 
 int gm_state_start(struct gm_daemon *d, char ret_why[GM_WHY_BYTES])
 {
-	TAILQ_INIT(&d->state.waiting);
-	gm_state_meshes_init(&d->state.meshes);
-	gm_state_masks_init(&d->state.masks);
+	TAILQ_INIT(&d->state.maps);
+	TAILQ_INIT(&d->state.meshes);
+	TAILQ_INIT(&d->state.masks);
 	return gm_state_dir_open(d->state_dir, d->instance, ret_why,
 				 &d->state.dir);
 }
 
 void gm_state_exit(struct gm_daemon *d)
 {
-	struct gm_state_waiting *waiting;
-
-	while ((waiting = TAILQ_FIRST(&d->state.waiting)) != NULL)
-		forget(d, waiting);
+	while (!TAILQ_EMPTY(&d->state.maps))
+		forget(d, owner_of(TAILQ_FIRST(&d->state.maps)));
 	gm_state_meshes_exit(d);
 	gm_state_masks_exit(d);
 	gm_state_dir_close(&d->state.dir);
@@ -52,50 +52,21 @@ void gm_state_exit(struct gm_daemon *d)
 
 /* ---- names of files that wait ------------------------------------------ */
 
-static struct gm_state_waiting *find(const struct gm_daemon *d,
-				     const char *name)
-{
-	struct gm_state_waiting *waiting;
-
-	TAILQ_FOREACH(waiting, &d->state.waiting, entry)
-	{
-		if (strcmp(waiting->name, name) == 0)
-			break;
-	}
-	return waiting;
-}
-
 int gm_state_may_replace(const struct gm_daemon *d, const char *name,
 			 uint32_t uid, char ret_why[GM_WHY_BYTES],
 			 bool *ret_is_waiting)
 {
-	const struct gm_state_waiting *waiting = find(d, name);
-
-	if (waiting != NULL && !gm_publish_privileged(uid) &&
-	    waiting->map.memory == NULL)
-		return gm_why(ret_why, -EACCES,
-			      "map %s has a file that the disk does not give "
-			      "out: choose another name, or have the "
-			      "administrator look at the disk",
-			      name);
-	if (waiting != NULL && waiting->uid != uid &&
-	    !gm_publish_privileged(uid))
-		return gm_why(ret_why, -EACCES,
-			      "map %s belongs to uid %u, and waits for its "
-			      "devices: choose another name",
-			      name, waiting->uid);
-	if (ret_is_waiting != NULL)
-		*ret_is_waiting = waiting != NULL;
-	return 0;
+	return gm_state_waiting_may_replace(&d->state.maps, "map", name, uid,
+					    ret_why, ret_is_waiting);
 }
 
 bool gm_state_names(const struct gm_daemon *d, const uint8_t uuid[16])
 {
-	const struct gm_state_waiting *waiting;
+	struct gm_state_waiting *head;
 
-	TAILQ_FOREACH(waiting, &d->state.waiting, entry)
+	TAILQ_FOREACH(head, &d->state.maps, entry)
 	{
-		const struct gm_state_map *map = &waiting->map;
+		const struct gm_state_map *map = &owner_of(head)->map;
 
 		for (uint32_t i = 0; map->memory && i < map->layers.n_rows; i++)
 			if (memcmp(map->uuids[i], uuid, 16) == 0)
@@ -106,10 +77,11 @@ bool gm_state_names(const struct gm_daemon *d, const uint8_t uuid[16])
 
 void gm_state_replaced(struct gm_daemon *d, const char *name)
 {
-	struct gm_state_waiting *waiting = find(d, name);
+	struct gm_state_waiting *head =
+		gm_state_waiting_find(&d->state.maps, name);
 
-	if (waiting != NULL)
-		forget(d, waiting);
+	if (head != NULL)
+		forget(d, owner_of(head));
 }
 
 /* ---- one file at a time ------------------------------------------------ */
@@ -196,50 +168,23 @@ static void free_found(struct found *found)
 	free(found);
 }
 
-static struct gm_quoted path_of(const struct gm_daemon *d, const char *file)
-{
-	char path[GM_STATE_PATH_BYTES + NAME_MAX + 2];
-
-	snprintf(path, sizeof(path), "%s/%s", d->state.dir.path, file);
-	return gm_quote(path);
-}
-
-static void put_aside(const struct gm_daemon *d, const char *file,
-		      const char *why)
-{
-	int ret = gm_state_dir_refuse(&d->state.dir, file);
-
-	gm_log(GM_LOG_ERROR, "state_refused", "path=%s why=%s",
-	       path_of(d, file).text, gm_quote(why).text);
-	if (ret != 0)
-		gm_log(GM_LOG_ERROR, "state_stuck", "path=%s error=%s",
-		       path_of(d, file).text, gm_quote(strerror(-ret)).text);
-}
-
 /* Takes what @map has. */
 static int let_wait(struct gm_daemon *d, const char *file,
 		    struct gm_state_map *map, bool is_resolved, const char *why)
 {
 	const struct gm_layers *layers = &map->layers;
-	struct gm_state_waiting *waiting = calloc(1, sizeof(*waiting));
+	struct map_waiting *waiting = calloc(1, sizeof(*waiting));
 
 	if (waiting == NULL)
 		return -ENOMEM;
-	waiting->uid = layers->owner_uid;
-	memcpy(waiting->name, layers->name, gm_object_name(layers->name));
+	gm_state_waiting_add(&d->state.maps, &waiting->head, layers->name,
+			     layers->owner_uid);
 	waiting->is_resolved = is_resolved;
 	waiting->map = *map;
 	memset(map, 0, sizeof(*map));
-	TAILQ_INSERT_TAIL(&d->state.waiting, waiting, entry);
 	gm_log(GM_LOG_WARNING, "state_waits", "path=%s why=%s",
-	       path_of(d, file).text, gm_quote(why).text);
+	       gm_state_files_path(d, file).text, gm_quote(why).text);
 	return 0;
-}
-
-/* Nothing that only this start lacks makes a file a bad one. */
-static bool is_bad(int error)
-{
-	return error == -EPROTO || error == -EBADMSG;
 }
 
 /* What the segment has under its name is what was acknowledged.  Where it has
@@ -251,10 +196,10 @@ static int leave_unread(struct gm_daemon *d, struct found *found,
 	bool is_named = gm_state_text_owner(file, name);
 	const struct gm_block *block =
 		is_named ? gm_publish_find(d, GM_KIND_LAYERS, name) : NULL;
-	struct gm_state_waiting *waiting;
+	struct map_waiting *waiting;
 
 	gm_log(GM_LOG_ERROR, "state_unread", "path=%s why=%s remedy=%s",
-	       path_of(d, file).text, gm_quote(strerror(EIO)).text,
+	       gm_state_files_path(d, file).text, gm_quote(strerror(EIO)).text,
 	       gm_quote(block != NULL
 				? "look at the disk, then publish the map "
 				  "again: until then only the segment has it"
@@ -268,9 +213,8 @@ static int leave_unread(struct gm_daemon *d, struct found *found,
 	waiting = calloc(1, sizeof(*waiting));
 	if (waiting == NULL)
 		return -ENOMEM;
-	waiting->uid = geteuid();
-	memcpy(waiting->name, name, sizeof(name));
-	TAILQ_INSERT_TAIL(&d->state.waiting, waiting, entry);
+	waiting->head.is_unread = true;
+	gm_state_waiting_add(&d->state.maps, &waiting->head, name, geteuid());
 	return 0;
 }
 
@@ -305,8 +249,8 @@ static int read_files(struct gm_daemon *d, struct found *found, char *ret_why)
 		char why[GM_WHY_BYTES];
 		int ret = read_one(d, file, &found->maps[i], why);
 
-		if (is_bad(ret)) {
-			put_aside(d, file, why);
+		if (gm_state_files_is_bad(ret)) {
+			gm_state_files_refuse(d, file, why);
 			continue;
 		}
 		if (ret == -EIO)
@@ -393,35 +337,17 @@ static int match_slots(const struct gm_daemon *d, struct found *found,
 	return 0;
 }
 
-/* An agent died before it could tell anybody, or after it had forgotten. */
-static void drop_unknown(struct gm_daemon *d, const struct found *found)
+/* No file is to know of a held map, nor of one of the configuration. */
+static void drop_unknown(struct gm_daemon *d, struct found *found)
 {
 	for (uint32_t i = 0; i < GM_OBJECTS; i++) {
 		const struct gm_block *block = &d->directory.objects[i];
-		char name[GM_NAME_BYTES], why[GM_WHY_BYTES];
 
-		if (block->unit == 0 || found->keep[i] ||
-		    block->kind != GM_KIND_LAYERS ||
-		    (block->flags & GM_OBJECT_HELD) != 0 ||
-		    is_configured(d, block->name))
-			continue;
-		memcpy(name, block->name, sizeof(name));
-		gm_log(GM_LOG_WARNING, "state_unknown", "name=%s version=%llu",
-		       name, (unsigned long long)block->version);
-		gm_publish_remove(d, block->kind, name, geteuid(), why);
+		if (block->unit != 0 && ((block->flags & GM_OBJECT_HELD) != 0 ||
+					 is_configured(d, block->name)))
+			found->keep[i] = true;
 	}
-}
-
-static const struct gm_device *device_of(const struct gm_daemon *d,
-					 const uint8_t uuid[16])
-{
-	for (uint32_t row = 0; row < d->devices.n; row++) {
-		const struct gm_device *device = d->devices.of[row];
-
-		if (memcmp(device->facts.uuid, uuid, 16) == 0)
-			return device;
-	}
-	return NULL;
+	gm_state_files_drop_unknown(d, GM_KIND_LAYERS, found->keep);
 }
 
 /* Places among the charges become rows.  Returns false where one is not in the
@@ -435,7 +361,8 @@ static bool resolve(const struct gm_daemon *d, struct gm_state_map *map,
 	bool lost = false;
 
 	for (uint32_t i = 0; i < layers->n_rows; i++) {
-		const struct gm_device *device = device_of(d, map->uuids[i]);
+		const struct gm_device *device =
+			gm_devices_find(d, map->uuids[i]);
 
 		if (device == NULL)
 			return false;
@@ -509,11 +436,11 @@ static bool are_there(const struct gm_daemon *d, const struct gm_layers *layers)
 }
 
 static bool may_be_published(const struct gm_daemon *d,
-			     struct gm_state_waiting *waiting)
+			     struct map_waiting *waiting)
 {
 	bool is_lost;
 
-	if (is_configured(d, waiting->name) || waiting->map.memory == NULL)
+	if (is_configured(d, waiting->head.name) || waiting->head.is_unread)
 		return false;
 	if (!waiting->is_resolved)
 		waiting->is_resolved = resolve(d, &waiting->map, &is_lost);
@@ -522,15 +449,16 @@ static bool may_be_published(const struct gm_daemon *d,
 
 void gm_state_look(struct gm_daemon *d)
 {
-	struct gm_state_waiting *waiting, *next;
+	struct gm_state_waiting *head, *next;
 	char why[GM_WHY_BYTES];
 
 	if (!d->state.rows_came || !gm_changes_drained(d))
 		return;
 	d->state.rows_came = false;
-	for (waiting = TAILQ_FIRST(&d->state.waiting); waiting != NULL;
-	     waiting = next) {
-		next = TAILQ_NEXT(waiting, entry);
+	for (head = TAILQ_FIRST(&d->state.maps); head != NULL; head = next) {
+		struct map_waiting *waiting = owner_of(head);
+
+		next = TAILQ_NEXT(head, entry);
 		if (!may_be_published(d, waiting))
 			continue;
 		/* Of one that has no room it was said at the start. */

@@ -20,24 +20,21 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/queue.h>
 
 #include "agent/daemon/state_dir.h"
+#include "agent/daemon/state_files.h"
 #include "agent/daemon/state_masks.h"
 #include "agent/daemon/state_meshes.h"
 #include "agent/daemon/state_text.h"
 #include "agent/daemon/why.h"
 
 struct gm_daemon;
-struct gm_state_waiting;
-
-TAILQ_HEAD(gm_state_waiting_list, gm_state_waiting);
 
 struct gm_state_files {
 	struct gm_state_dir dir;
-	struct gm_state_waiting_list waiting; /* good files, no object */
-	struct gm_mesh_waiting_list meshes;   /* likewise */
-	struct gm_mask_waiting_list masks;    /* likewise */
+	struct gm_state_waiting_list maps;   /* files without an object */
+	struct gm_state_waiting_list meshes; /* likewise */
+	struct gm_state_waiting_list masks;  /* likewise */
 	bool rows_came; /* since somebody looked whether they still wait */
 };
 

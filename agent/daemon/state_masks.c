@@ -18,82 +18,58 @@
 #include "agent/daemon/mask_judge.h"
 #include "agent/daemon/masks.h"
 
-/* A name that is taken although no object has it, and what would have it. */
-struct gm_mask_waiting {
-	TAILQ_ENTRY(gm_mask_waiting) entry;
-	uint32_t uid;
-	char name[GM_NAME_BYTES];
-	struct gm_mask_file file; /* without data; version 0: the disk keeps it
-				   * from us */
+/* The head's is_unread: without a file. */
+struct mask_waiting {
+	struct gm_state_waiting head;
+	struct gm_mask_file file; /* without data */
 	bool is_asked;            /* a change for it is on its way */
 	bool is_due;              /* to be looked at */
 	bool is_said;             /* that it waits */
 };
 
-static void forget(struct gm_daemon *d, struct gm_mask_waiting *waiting)
+static struct mask_waiting *owner_of(struct gm_state_waiting *head)
 {
-	TAILQ_REMOVE(&d->state.masks, waiting, entry);
-	gm_mask_file_free(&waiting->file);
-	free(waiting);
+	return head == NULL ? NULL : gm_owner(head, struct mask_waiting, head);
 }
 
-void gm_state_masks_init(struct gm_mask_waiting_list *waiting)
+static struct mask_waiting *find(const struct gm_daemon *d, const char *name)
 {
-	TAILQ_INIT(waiting);
+	return owner_of(gm_state_waiting_find(&d->state.masks, name));
+}
+
+static void forget(struct gm_daemon *d, struct mask_waiting *waiting)
+{
+	TAILQ_REMOVE(&d->state.masks, &waiting->head, entry);
+	gm_mask_file_free(&waiting->file);
+	free(waiting);
 }
 
 void gm_state_masks_exit(struct gm_daemon *d)
 {
 	while (!TAILQ_EMPTY(&d->state.masks))
-		forget(d, TAILQ_FIRST(&d->state.masks));
+		forget(d, owner_of(TAILQ_FIRST(&d->state.masks)));
 }
 
 /* ---- names of files that wait ------------------------------------------ */
-
-static struct gm_mask_waiting *find(const struct gm_daemon *d, const char *name)
-{
-	struct gm_mask_waiting *waiting;
-
-	TAILQ_FOREACH(waiting, &d->state.masks, entry)
-	{
-		if (strcmp(waiting->name, name) == 0)
-			break;
-	}
-	return waiting;
-}
 
 int gm_state_masks_may_replace(const struct gm_daemon *d, const char *name,
 			       uint32_t uid, char ret_why[GM_WHY_BYTES],
 			       bool *ret_is_waiting)
 {
-	const struct gm_mask_waiting *waiting = find(d, name);
-
-	if (waiting != NULL && waiting->file.version == 0 &&
-	    !gm_publish_privileged(uid))
-		return gm_why(ret_why, -EACCES,
-			      "mask %s has a file that the disk does not give "
-			      "out: choose another name, or have the "
-			      "administrator look at the disk",
-			      name);
-	if (waiting != NULL && waiting->uid != uid &&
-	    !gm_publish_privileged(uid))
-		return gm_why(ret_why, -EACCES,
-			      "mask %s belongs to uid %u, and waits for its "
-			      "rows: choose another name",
-			      name, waiting->uid);
-	if (ret_is_waiting != NULL)
-		*ret_is_waiting = waiting != NULL;
-	return 0;
+	return gm_state_waiting_may_replace(&d->state.masks, "mask", name, uid,
+					    ret_why, ret_is_waiting);
 }
 
 bool gm_state_masks_name(const struct gm_daemon *d, const uint8_t uuid[16])
 {
-	const struct gm_mask_waiting *waiting;
+	struct gm_state_waiting *head;
 
-	TAILQ_FOREACH(waiting, &d->state.masks, entry)
+	TAILQ_FOREACH(head, &d->state.masks, entry)
 	{
-		for (uint32_t i = 0; i < waiting->file.n_rows; i++)
-			if (memcmp(waiting->file.uuids[i], uuid, 16) == 0)
+		const struct gm_mask_file *file = &owner_of(head)->file;
+
+		for (uint32_t i = 0; i < file->n_rows; i++)
+			if (memcmp(file->uuids[i], uuid, 16) == 0)
 				return true;
 	}
 	return false;
@@ -101,7 +77,7 @@ bool gm_state_masks_name(const struct gm_daemon *d, const uint8_t uuid[16])
 
 void gm_state_masks_replaced(struct gm_daemon *d, const char *name)
 {
-	struct gm_mask_waiting *waiting = find(d, name);
+	struct mask_waiting *waiting = find(d, name);
 
 	if (waiting != NULL)
 		forget(d, waiting);
@@ -110,7 +86,7 @@ void gm_state_masks_replaced(struct gm_daemon *d, const char *name)
 bool gm_state_masks_waits(const struct gm_daemon *d, const char *name,
 			  uint64_t version)
 {
-	const struct gm_mask_waiting *waiting = find(d, name);
+	const struct mask_waiting *waiting = find(d, name);
 
 	return waiting != NULL && waiting->file.version == version;
 }
@@ -166,58 +142,33 @@ int gm_state_masks_remove(const struct gm_state_dir *dir, const char *name,
 	return gm_state_dir_remove(dir, file, ret_why);
 }
 
-static struct gm_quoted path_of(const struct gm_daemon *d, const char *file)
-{
-	char path[GM_STATE_PATH_BYTES + NAME_MAX + 2];
-
-	snprintf(path, sizeof(path), "%s/%s", d->state.dir.path, file);
-	return gm_quote(path);
-}
-
-static void put_aside(const struct gm_daemon *d, const char *file,
-		      const char *why)
-{
-	int ret = gm_state_dir_refuse(&d->state.dir, file);
-
-	gm_log(GM_LOG_ERROR, "state_refused", "path=%s why=%s",
-	       path_of(d, file).text, gm_quote(why).text);
-	if (ret != 0)
-		gm_log(GM_LOG_ERROR, "state_stuck", "path=%s error=%s",
-		       path_of(d, file).text, gm_quote(strerror(-ret)).text);
-}
-
-static bool is_bad(int error)
-{
-	return error == -EPROTO || error == -EBADMSG;
-}
-
 /* Once; and of one that the disk keeps from us it was said when it was not
  * read. */
-static void say(const struct gm_daemon *d, struct gm_mask_waiting *waiting,
+static void say(const struct gm_daemon *d, struct mask_waiting *waiting,
 		const char *why)
 {
 	char file[GM_STATE_NAME_BYTES];
 
-	if (waiting->is_said || waiting->file.version == 0 || why[0] == '\0')
+	if (waiting->is_said || waiting->head.is_unread || why[0] == '\0')
 		return;
 	waiting->is_said = true;
-	gm_mask_text_name(waiting->name, file);
+	gm_mask_text_name(waiting->head.name, file);
 	gm_log(GM_LOG_WARNING, "state_waits", "path=%s why=%s",
-	       path_of(d, file).text, gm_quote(why).text);
+	       gm_state_files_path(d, file).text, gm_quote(why).text);
 }
 
 void gm_state_masks_stays(struct gm_daemon *d, const char *name, int status,
 			  const char *why)
 {
-	struct gm_mask_waiting *waiting = find(d, name);
+	struct mask_waiting *waiting = find(d, name);
 	char file[GM_STATE_NAME_BYTES];
 
 	if (waiting == NULL)
 		return;
 	waiting->is_asked = false;
 	gm_mask_text_name(name, file);
-	if (is_bad(status)) {
-		put_aside(d, file, why);
+	if (gm_state_files_is_bad(status)) {
+		gm_state_files_refuse(d, file, why);
 		forget(d, waiting);
 		return;
 	}
@@ -232,15 +183,12 @@ static bool resolve(const struct gm_daemon *d, const struct gm_mask_file *file,
 {
 	rows->n = file->n_rows;
 	for (uint32_t i = 0; i < file->n_rows; i++) {
-		uint32_t row = 0;
+		const struct gm_device *device =
+			gm_devices_find(d, file->uuids[i]);
 
-		while (row < d->devices.n &&
-		       memcmp(d->devices.of[row]->facts.uuid, file->uuids[i],
-			      16) != 0)
-			row++;
-		if (row == d->devices.n || !d->devices.of[row]->present)
+		if (device == NULL || !device->present)
 			return false;
-		rows->of[i] = row;
+		rows->of[i] = device->facts.row;
 	}
 	return true;
 }
@@ -257,28 +205,29 @@ static bool is_possible(const struct gm_daemon *d,
 	return resolve(d, file, rows);
 }
 
-static struct gm_mask_waiting *next_due(const struct gm_daemon *d)
+static struct mask_waiting *next_due(const struct gm_daemon *d)
 {
-	struct gm_mask_waiting *waiting;
+	struct gm_state_waiting *head;
 
-	TAILQ_FOREACH(waiting, &d->state.masks, entry)
+	TAILQ_FOREACH(head, &d->state.masks, entry)
 	{
-		if (waiting->is_due)
+		if (owner_of(head)->is_due)
 			break;
 	}
-	return waiting;
+	return owner_of(head);
 }
 
 /* A change may be over, and its mask off the list, at once. */
 void gm_state_masks_look(struct gm_daemon *d)
 {
-	struct gm_mask_waiting *waiting;
+	struct gm_state_waiting *head;
+	struct mask_waiting *waiting;
 	struct gm_masks_rows rows;
 
 	if (!d->clerk.running)
 		return;
-	TAILQ_FOREACH(waiting, &d->state.masks, entry)
-	waiting->is_due = !waiting->is_asked;
+	TAILQ_FOREACH(head, &d->state.masks, entry)
+	owner_of(head)->is_due = !owner_of(head)->is_asked;
 	while ((waiting = next_due(d)) != NULL) {
 		waiting->is_due = false;
 		rows.n = 0;
@@ -288,18 +237,18 @@ void gm_state_masks_look(struct gm_daemon *d)
 		}
 		waiting->is_asked = true;
 		if (gm_mask_change_restore(d, &waiting->file, &rows) != 0)
-			gm_state_masks_stays(d, waiting->name, -ENOMEM,
+			gm_state_masks_stays(d, waiting->head.name, -ENOMEM,
 					     "out of memory");
 	}
 }
 
 bool gm_state_masks_are_made(const struct gm_daemon *d)
 {
-	const struct gm_mask_waiting *waiting;
+	struct gm_state_waiting *head;
 
-	TAILQ_FOREACH(waiting, &d->state.masks, entry)
+	TAILQ_FOREACH(head, &d->state.masks, entry)
 	{
-		if (waiting->is_asked)
+		if (owner_of(head)->is_asked)
 			return true;
 	}
 	return false;
@@ -310,17 +259,16 @@ bool gm_state_masks_are_made(const struct gm_daemon *d)
 static int let_wait(struct gm_daemon *d, const char *name, uint32_t uid,
 		    struct gm_mask_file *file)
 {
-	struct gm_mask_waiting *waiting = calloc(1, sizeof(*waiting));
+	struct mask_waiting *waiting = calloc(1, sizeof(*waiting));
 
 	if (waiting == NULL)
 		return -ENOMEM;
-	waiting->uid = uid;
-	memcpy(waiting->name, name, gm_object_name(name));
+	gm_state_waiting_add(&d->state.masks, &waiting->head, name, uid);
+	waiting->head.is_unread = file == NULL;
 	if (file != NULL) {
 		waiting->file = *file;
 		memset(file, 0, sizeof(*file));
 	}
-	TAILQ_INSERT_TAIL(&d->state.masks, waiting, entry);
 	return 0;
 }
 
@@ -331,7 +279,7 @@ static int leave_unread(struct gm_daemon *d, const char *file, bool *keep)
 	const struct gm_block *block;
 
 	gm_log(GM_LOG_ERROR, "state_unread", "path=%s why=%s remedy=%s",
-	       path_of(d, file).text, gm_quote(strerror(EIO)).text,
+	       gm_state_files_path(d, file).text, gm_quote(strerror(EIO)).text,
 	       gm_quote("look at the disk, then publish the mask again or "
 			"restart")
 		       .text);
@@ -388,8 +336,8 @@ static int take(struct gm_daemon *d, const char *name, bool *keep,
 	char why[GM_WHY_BYTES];
 	int ret = read_one(&d->state.dir, name, &file, why);
 
-	if (is_bad(ret)) {
-		put_aside(d, name, why);
+	if (gm_state_files_is_bad(ret)) {
+		gm_state_files_refuse(d, name, why);
 		return 0;
 	}
 	if (ret != 0) {
@@ -419,22 +367,6 @@ static int take(struct gm_daemon *d, const char *name, bool *keep,
 	return ret == 0 ? 0 : gm_why(ret_why, ret, "out of memory");
 }
 
-/* An agent died before it could tell anybody, or after it had forgotten. */
-static void drop_unknown(struct gm_daemon *d, const bool *keep)
-{
-	for (uint32_t i = 0; i < GM_OBJECTS; i++) {
-		const struct gm_block *block = &d->directory.objects[i];
-		char name[GM_NAME_BYTES], why[GM_WHY_BYTES];
-
-		if (block->unit == 0 || block->kind != GM_KIND_MASK || keep[i])
-			continue;
-		memcpy(name, block->name, sizeof(name));
-		gm_log(GM_LOG_WARNING, "state_unknown", "name=%s version=%llu",
-		       name, (unsigned long long)block->version);
-		gm_publish_remove(d, GM_KIND_MASK, name, geteuid(), why);
-	}
-}
-
 int gm_state_masks_restore(struct gm_daemon *d, char ret_why[GM_WHY_BYTES])
 {
 	bool keep[GM_OBJECTS] = { false };
@@ -451,6 +383,6 @@ int gm_state_masks_restore(struct gm_daemon *d, char ret_why[GM_WHY_BYTES])
 	}
 	free(names);
 	if (ret == 0)
-		drop_unknown(d, keep);
+		gm_state_files_drop_unknown(d, GM_KIND_MASK, keep);
 	return ret;
 }

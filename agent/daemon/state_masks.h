@@ -18,19 +18,14 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/queue.h>
 
 #include "agent/daemon/mask_text.h"
 #include "agent/daemon/state_dir.h"
 #include "agent/daemon/why.h"
 
 struct gm_daemon;
-struct gm_mask_waiting;
 
-TAILQ_HEAD(gm_mask_waiting_list, gm_mask_waiting);
-
-/* As gm_state_start(), gm_state_exit() have them. */
-void gm_state_masks_init(struct gm_mask_waiting_list *waiting);
+/* As gm_state_exit(). */
 void gm_state_masks_exit(struct gm_daemon *d);
 
 /*

@@ -16,77 +16,46 @@
 #include "agent/daemon/mesh_text.h"
 #include "shm/seq.h"
 
-/* A name that is taken although no object has it, and what would have it. */
-struct gm_mesh_waiting {
-	TAILQ_ENTRY(gm_mesh_waiting) entry;
-	uint32_t uid;
-	char name[GM_NAME_BYTES];
-	struct gm_mesh_file file; /* memory NULL: the disk keeps it from us */
+struct mesh_waiting {
+	struct gm_state_waiting head;
+	struct gm_mesh_file file; /* memory NULL: is_unread */
 };
 
-static void forget(struct gm_daemon *d, struct gm_mesh_waiting *waiting)
+static struct mesh_waiting *owner_of(struct gm_state_waiting *head)
 {
-	TAILQ_REMOVE(&d->state.meshes, waiting, entry);
-	gm_mesh_file_free(&waiting->file);
-	free(waiting);
+	return gm_owner(head, struct mesh_waiting, head);
 }
 
-void gm_state_meshes_init(struct gm_mesh_waiting_list *waiting)
+static void forget(struct gm_daemon *d, struct mesh_waiting *waiting)
 {
-	TAILQ_INIT(waiting);
+	TAILQ_REMOVE(&d->state.meshes, &waiting->head, entry);
+	gm_mesh_file_free(&waiting->file);
+	free(waiting);
 }
 
 void gm_state_meshes_exit(struct gm_daemon *d)
 {
 	while (!TAILQ_EMPTY(&d->state.meshes))
-		forget(d, TAILQ_FIRST(&d->state.meshes));
+		forget(d, owner_of(TAILQ_FIRST(&d->state.meshes)));
 }
 
 /* ---- names of files that wait ------------------------------------------ */
-
-static struct gm_mesh_waiting *find(const struct gm_daemon *d, const char *name)
-{
-	struct gm_mesh_waiting *waiting;
-
-	TAILQ_FOREACH(waiting, &d->state.meshes, entry)
-	{
-		if (strcmp(waiting->name, name) == 0)
-			break;
-	}
-	return waiting;
-}
 
 int gm_state_meshes_may_replace(const struct gm_daemon *d, const char *name,
 				uint32_t uid, char ret_why[GM_WHY_BYTES],
 				bool *ret_is_waiting)
 {
-	const struct gm_mesh_waiting *waiting = find(d, name);
-
-	if (waiting != NULL && waiting->file.memory == NULL &&
-	    !gm_publish_privileged(uid))
-		return gm_why(ret_why, -EACCES,
-			      "mesh %s has a file that the disk does not give "
-			      "out: choose another name, or have the "
-			      "administrator look at the disk",
-			      name);
-	if (waiting != NULL && waiting->uid != uid &&
-	    !gm_publish_privileged(uid))
-		return gm_why(ret_why, -EACCES,
-			      "mesh %s belongs to uid %u, and waits for its "
-			      "devices: choose another name",
-			      name, waiting->uid);
-	if (ret_is_waiting != NULL)
-		*ret_is_waiting = waiting != NULL;
-	return 0;
+	return gm_state_waiting_may_replace(&d->state.meshes, "mesh", name, uid,
+					    ret_why, ret_is_waiting);
 }
 
 bool gm_state_meshes_name(const struct gm_daemon *d, const uint8_t uuid[16])
 {
-	const struct gm_mesh_waiting *waiting;
+	struct gm_state_waiting *head;
 
-	TAILQ_FOREACH(waiting, &d->state.meshes, entry)
+	TAILQ_FOREACH(head, &d->state.meshes, entry)
 	{
-		const struct gm_mesh_file *file = &waiting->file;
+		const struct gm_mesh_file *file = &owner_of(head)->file;
 
 		for (uint32_t i = 0; file->memory && i < file->ask.n_rows; i++)
 			if (memcmp(file->uuids[i], uuid, 16) == 0)
@@ -97,10 +66,11 @@ bool gm_state_meshes_name(const struct gm_daemon *d, const uint8_t uuid[16])
 
 void gm_state_meshes_replaced(struct gm_daemon *d, const char *name)
 {
-	struct gm_mesh_waiting *waiting = find(d, name);
+	struct gm_state_waiting *head =
+		gm_state_waiting_find(&d->state.meshes, name);
 
-	if (waiting != NULL)
-		forget(d, waiting);
+	if (head != NULL)
+		forget(d, owner_of(head));
 }
 
 /* ---- one file at a time ------------------------------------------------ */
@@ -132,15 +102,12 @@ static bool resolve(const struct gm_daemon *d, struct gm_mesh_file *file)
 	uint32_t *rows = (void *)(uintptr_t)file->ask.rows;
 
 	for (uint32_t i = 0; i < file->ask.n_rows; i++) {
-		uint32_t row = 0;
+		const struct gm_device *device =
+			gm_devices_find(d, file->uuids[i]);
 
-		while (row < d->devices.n &&
-		       memcmp(d->devices.of[row]->facts.uuid, file->uuids[i],
-			      16) != 0)
-			row++;
-		if (row == d->devices.n)
+		if (device == NULL)
 			return false;
-		rows[i] = row;
+		rows[i] = device->facts.row;
 	}
 	return true;
 }
@@ -221,53 +188,32 @@ static int publish(struct gm_daemon *d, struct gm_mesh_file *file,
 
 void gm_state_meshes_look(struct gm_daemon *d)
 {
-	struct gm_mesh_waiting *waiting, *next;
+	struct gm_state_waiting *head, *next;
 	char why[GM_WHY_BYTES];
 
-	for (waiting = TAILQ_FIRST(&d->state.meshes); waiting != NULL;
-	     waiting = next) {
-		next = TAILQ_NEXT(waiting, entry);
-		if (waiting->file.memory != NULL &&
-		    publish(d, &waiting->file, why) == 0)
+	for (head = TAILQ_FIRST(&d->state.meshes); head != NULL; head = next) {
+		struct mesh_waiting *waiting = owner_of(head);
+
+		next = TAILQ_NEXT(head, entry);
+		if (!head->is_unread && publish(d, &waiting->file, why) == 0)
 			forget(d, waiting);
 	}
 }
 
 /* ---- the start --------------------------------------------------------- */
 
-static struct gm_quoted path_of(const struct gm_daemon *d, const char *file)
-{
-	char path[GM_STATE_PATH_BYTES + NAME_MAX + 2];
-
-	snprintf(path, sizeof(path), "%s/%s", d->state.dir.path, file);
-	return gm_quote(path);
-}
-
-static void put_aside(const struct gm_daemon *d, const char *file,
-		      const char *why)
-{
-	int ret = gm_state_dir_refuse(&d->state.dir, file);
-
-	gm_log(GM_LOG_ERROR, "state_refused", "path=%s why=%s",
-	       path_of(d, file).text, gm_quote(why).text);
-	if (ret != 0)
-		gm_log(GM_LOG_ERROR, "state_stuck", "path=%s error=%s",
-		       path_of(d, file).text, gm_quote(strerror(-ret)).text);
-}
-
 /* Takes what @file has. */
 static int let_wait(struct gm_daemon *d, const char *name, uint32_t uid,
 		    struct gm_mesh_file *file)
 {
-	struct gm_mesh_waiting *waiting = calloc(1, sizeof(*waiting));
+	struct mesh_waiting *waiting = calloc(1, sizeof(*waiting));
 
 	if (waiting == NULL)
 		return -ENOMEM;
-	waiting->uid = uid;
-	memcpy(waiting->name, name, gm_object_name(name));
+	gm_state_waiting_add(&d->state.meshes, &waiting->head, name, uid);
+	waiting->head.is_unread = file->memory == NULL;
 	waiting->file = *file;
 	memset(file, 0, sizeof(*file));
-	TAILQ_INSERT_TAIL(&d->state.meshes, waiting, entry);
 	return 0;
 }
 
@@ -280,7 +226,7 @@ static int leave_unread(struct gm_daemon *d, const char *file, bool *keep)
 	const struct gm_block *block;
 
 	gm_log(GM_LOG_ERROR, "state_unread", "path=%s why=%s remedy=%s",
-	       path_of(d, file).text, gm_quote(strerror(EIO)).text,
+	       gm_state_files_path(d, file).text, gm_quote(strerror(EIO)).text,
 	       gm_quote("look at the disk, then publish the mesh again or "
 			"restart")
 		       .text);
@@ -316,9 +262,8 @@ static int take(struct gm_daemon *d, const char *name, bool *keep,
 	char why[GM_WHY_BYTES];
 	int ret = read_one(d, name, ret_file, why);
 
-	/* Nothing that only this start lacks makes a file a bad one. */
-	if (ret == -EPROTO || ret == -EBADMSG) {
-		put_aside(d, name, why);
+	if (gm_state_files_is_bad(ret)) {
+		gm_state_files_refuse(d, name, why);
 		return 0;
 	}
 	if (ret == -EIO)
@@ -334,22 +279,6 @@ static int take(struct gm_daemon *d, const char *name, bool *keep,
 	return 0;
 }
 
-/* An agent died before it could tell anybody, or after it had forgotten. */
-static void drop_unknown(struct gm_daemon *d, const bool *keep)
-{
-	for (uint32_t i = 0; i < GM_OBJECTS; i++) {
-		const struct gm_block *block = &d->directory.objects[i];
-		char name[GM_NAME_BYTES], why[GM_WHY_BYTES];
-
-		if (block->unit == 0 || block->kind != GM_KIND_MESH || keep[i])
-			continue;
-		memcpy(name, block->name, sizeof(name));
-		gm_log(GM_LOG_WARNING, "state_unknown", "name=%s version=%llu",
-		       name, (unsigned long long)block->version);
-		gm_publish_remove(d, GM_KIND_MESH, name, geteuid(), why);
-	}
-}
-
 static int bring_back(struct gm_daemon *d, const char *name,
 		      struct gm_mesh_file *file)
 {
@@ -358,7 +287,7 @@ static int bring_back(struct gm_daemon *d, const char *name,
 	if (publish(d, file, why) == 0)
 		return 0;
 	gm_log(GM_LOG_WARNING, "state_waits", "path=%s why=%s",
-	       path_of(d, name).text, gm_quote(why).text);
+	       gm_state_files_path(d, name).text, gm_quote(why).text);
 	return let_wait(d, file->ask.name, file->ask.uid, file);
 }
 
@@ -372,7 +301,7 @@ static int restore(struct gm_daemon *d, char **names, int n,
 	for (int i = 0; i < n && ret == 0; i++)
 		ret = take(d, names[i], keep, &files[i], ret_why);
 	if (ret == 0)
-		drop_unknown(d, keep);
+		gm_state_files_drop_unknown(d, GM_KIND_MESH, keep);
 	for (int i = 0; i < n && ret == 0; i++) {
 		if (files[i].memory == NULL)
 			continue;

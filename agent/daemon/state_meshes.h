@@ -13,18 +13,13 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/queue.h>
 
 #include "agent/daemon/state_dir.h"
 #include "agent/daemon/why.h"
 
 struct gm_daemon;
-struct gm_mesh_waiting;
 
-TAILQ_HEAD(gm_mesh_waiting_list, gm_mesh_waiting);
-
-/* As gm_state_start(), gm_state_exit() have them. */
-void gm_state_meshes_init(struct gm_mesh_waiting_list *waiting);
+/* As gm_state_exit(). */
 void gm_state_meshes_exit(struct gm_daemon *d);
 
 /*

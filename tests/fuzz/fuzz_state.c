@@ -1,34 +1,19 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* State files: as they are, and with a first line that fits the rest.  Whatever
- * is taken makes sense, and is taken again when it is written down. */
+/* State files of layer maps: whatever is taken makes sense, and is taken again
+ * when it is written down. */
 
-#include "tests/fuzz/fuzz.h"
-
-#include <errno.h>
-#include <inttypes.h>
-#include <string.h>
+#include "tests/fuzz/fuzz_state.h"
 
 #include "agent/daemon/state_text.h"
-
-static uint64_t sum(const uint8_t *data, size_t size)
-{
-	uint64_t hash = UINT64_C(14695981039346656037);
-
-	for (size_t i = 0; i < size; i++)
-		hash = (hash ^ data[i]) * UINT64_C(1099511628211);
-	return hash;
-}
 
 static int read_text(const char *text, size_t bytes, struct gm_state_map *map)
 {
 	char why[GM_WHY_BYTES] = "";
-	int ret = gm_state_text_read("m.layers", text, bytes, map, why);
 
-	MUST(ret == 0 || ret == -EPROTO || ret == -EBADMSG);
-	MUST((ret == 0) == (why[0] == '\0'));
-	return ret;
+	return fuzz_state_must(
+		gm_state_text_read("m.layers", text, bytes, map, why), why);
 }
 
 static void check_sense(const struct gm_state_map *map)
@@ -90,16 +75,6 @@ static void try_text(const char *text, size_t bytes)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	char *text = malloc(size + 64);
-	int n;
-
-	MUST(text != NULL);
-	memcpy(text, data, size);
-	try_text(text, size);
-	n = sprintf(text, "gpumap-state 1 %zu %016" PRIx64 "\n", size,
-		    sum(data, size));
-	memcpy(text + n, data, size);
-	try_text(text, (size_t)n + size);
-	free(text);
+	fuzz_state(data, size, try_text);
 	return 0;
 }

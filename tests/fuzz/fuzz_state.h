@@ -1,0 +1,50 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/* A state file's text: as it is, and with a first line that fits the rest. */
+#ifndef FUZZ_STATE_H
+#define FUZZ_STATE_H
+
+#include "tests/fuzz/fuzz.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "agent/daemon/why.h"
+
+/* FNV-1a, as the first line has it. */
+static inline uint64_t fuzz_state_sum(const uint8_t *data, size_t size)
+{
+	uint64_t hash = UINT64_C(14695981039346656037);
+
+	for (size_t i = 0; i < size; i++)
+		hash = (hash ^ data[i]) * UINT64_C(1099511628211);
+	return hash;
+}
+
+/* Whatever reads a state file answers with one of these, and says why. */
+static inline int fuzz_state_must(int ret, const char why[GM_WHY_BYTES])
+{
+	MUST(ret == 0 || ret == -EPROTO || ret == -EBADMSG);
+	MUST((ret == 0) == (why[0] == '\0'));
+	return ret;
+}
+
+static inline void fuzz_state(const uint8_t *data, size_t size,
+			      void (*try_text)(const char *text, size_t bytes))
+{
+	char *text = malloc(size + 64);
+	int n;
+
+	MUST(text != NULL);
+	memcpy(text, data, size);
+	try_text(text, size);
+	n = sprintf(text, "gpumap-state 1 %zu %016" PRIx64 "\n", size,
+		    fuzz_state_sum(data, size));
+	memcpy(text + n, data, size);
+	try_text(text, (size_t)n + size);
+	free(text);
+}
+
+#endif

@@ -1707,7 +1707,8 @@ GPUMAP_API int gpumap_register(struct gpumap_session *session, int fd,
  * published or released under the name later, the handle means the same until it
  * is given back, and its memory stays.  No row is told of it yet: the first job that names it
  * there has the replica mapped.  Its bytes count with this user's arenas, those
- * of one replica for each NUMA node, once for each handle.
+ * of one replica for each NUMA node, once for each handle; and all publications
+ * that a user's sessions have in use are no more than it may have of masks.
  *
  * name		of the mask
  * ret_buffer	receives its handle, never 0; give it back with gpumap_forget()

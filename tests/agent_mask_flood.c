@@ -4,12 +4,15 @@
 /*
  * Somebody's masks follow a map that he publishes anew all the time, each time
  * with another row.  The agent keeps no more of that than there are masks, and
- * others have their turns meanwhile.
+ * others have their turns meanwhile.  And somebody takes into use all that he
+ * publishes, and does not give it back: there is enough for others.
  */
 
 #include <errno.h>
+#include <grp.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "story.h"
@@ -34,7 +37,8 @@ static int publish_map(struct gpumap *by, int turn)
 	return gpumap_layers_publish(by, &layers);
 }
 
-static int publish_mask(const char *name, uint64_t size, const char *follows)
+static int publish_mask(const char *name, uint64_t size, uint64_t past,
+			const char *follows)
 {
 	static const uint32_t rows[] = { 0 };
 	const struct gpumap_mask_request r = {
@@ -44,6 +48,7 @@ static int publish_mask(const char *name, uint64_t size, const char *follows)
 		.form = GPUMAP_MASK_CAUSAL,
 		.dtype = GPUMAP_DTYPE_U8,
 		.tgt_len = size,
+		.past_kv_len = past,
 		.map = follows,
 		.rows = follows != NULL ? NULL : rows,
 		.n_rows = follows != NULL ? 0 : 1,
@@ -131,7 +136,7 @@ static void others_have_their_turns(void)
 	int ret = 0, status;
 
 	for (int i = 0; i < 3 && ret == 0; i++)
-		ret = publish_mask("another", 16 + (uint64_t)i, NULL);
+		ret = publish_mask("another", 16, (uint64_t)i, NULL);
 	EQ(ret, 0);
 	/* And not because it was over. */
 	EQ(waitpid(pid, &status, WNOHANG), 0);
@@ -139,23 +144,109 @@ static void others_have_their_turns(void)
 	waitpid(pid, &status, 0);
 }
 
+#define STRANGER 65532
+
+/* Of 64 KiB each. */
+static int use(struct gpumap_session *session, uint64_t past,
+	       uint64_t *ret_mask)
+{
+	int ret = publish_mask("x", 4, (UINT64_C(1) << 14) - 4 - past, NULL);
+
+	return ret != 0 ? ret : gpumap_mask_use(session, "x", ret_mask, NULL);
+}
+
+/* He may have 256 KiB, and tries for ever: 64 times, that is. */
+static int be_greedy(void)
+{
+	struct gpumap_session_opts opts = { .size = sizeof(opts),
+					    .arena_bytes = UINT64_C(1) << 16 };
+	uint64_t masks[64], same, more;
+	struct gpumap_session *session = NULL;
+	int n = 0, ret = 0;
+
+	if (setgroups(0, NULL) != 0 ||
+	    setresgid(STRANGER, STRANGER, STRANGER) != 0 ||
+	    setresuid(STRANGER, STRANGER, STRANGER) != 0)
+		return 1;
+	map = story_attach(&agent);
+	if (map == NULL || gpumap_session_open(map, &opts, &session) != 0)
+		return 2;
+	while (ret == 0 && n < 64) {
+		ret = use(session, (uint64_t)n, &masks[n]);
+		n += ret == 0;
+	}
+	if (ret != -EDQUOT ||
+	    strstr(gpumap_refusal(map), "masks.bytes-per-uid") == NULL)
+		return 3;
+	/* The last is published, and not used.  One that is used twice is there
+	 * once; what is forgotten counts no more, but for others who use it. */
+	if (n != 4 || gpumap_forget(session, masks[0]) != 0 ||
+	    gpumap_mask_use(session, "x", &same, NULL) != 0 ||
+	    gpumap_mask_use(session, "x", &more, NULL) != 0 ||
+	    gpumap_forget(session, same) != 0 ||
+	    use(session, 99, &same) != -EDQUOT ||
+	    gpumap_forget(session, more) != 0 ||
+	    gpumap_mask_use(session, "x", &same, NULL) != 0)
+		return 4;
+	/* It says so, and keeps what it has. */
+	fputs("x", stderr);
+	pause();
+	return 0;
+}
+
+/* Until he has it all, and can have no more. */
+static void there_is_enough_for_others(void)
+{
+	int out[2], status;
+	char byte;
+	pid_t pid;
+
+	if (geteuid() != 0) {
+		SKIP(1, "only root can become a stranger");
+		return;
+	}
+	chmod(agent.dir, 0711);
+	if (!OK(pipe(out) == 0))
+		return;
+	fflush(stdout);
+	pid = fork();
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		dup2(out[1], STDERR_FILENO);
+		close(out[1]);
+		_exit(be_greedy());
+	}
+	close(out[1]);
+	if (!EQ(read(out[0], &byte, 1), 1)) {
+		waitpid(pid, &status, 0);
+		EQ(WEXITSTATUS(status), 0);
+		return;
+	}
+	EQ(publish_mask("ours", 4, UINT64_C(1) << 20, NULL), 0);
+	kill(pid, SIGKILL);
+	waitpid(pid, &status, 0);
+	close(out[0]);
+}
+
 int main(void)
 {
 	int wrong = 0;
 
-	agent_make(&agent, "[host]\nrows = 2\n[masks]\nbytes = 16M\n");
+	agent_make(&agent, "[host]\nrows = 2\n[socket]\nmode = 0666\n"
+			   "[masks]\nbytes = 16M\nbytes-per-uid = 256K\n");
 	if (OK(agent_start(&agent)) && OK((map = story_attach(&agent))) &&
 	    EQ(publish_map(map, 0), 0)) {
 		for (int i = 0; i < MASKS; i++) {
 			char name[16];
 
 			snprintf(name, sizeof(name), "m%d", i);
-			wrong += publish_mask(name, SIZE, "model") != 0;
+			wrong += publish_mask(name, SIZE, 0, "model") != 0;
 		}
 		EQ(wrong, 0);
 		little_is_kept();
 		all_arrive();
 		others_have_their_turns();
+		there_is_enough_for_others();
 	}
 	story_finish(&agent, map);
 	agent_remove(&agent);

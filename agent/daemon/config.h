@@ -114,7 +114,7 @@ struct gm_config {
 
 	/* [masks] */
 	uint64_t mask_bytes;         /* of one node; counts for a new file */
-	uint64_t mask_bytes_per_uid; /* on all nodes, published or pinned */
+	uint64_t mask_bytes_per_uid; /* on all nodes, published; pinned; used */
 
 	/* [programs] */
 	uint32_t programs_policy;  /* enum gm_config_programs */

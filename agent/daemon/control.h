@@ -39,9 +39,10 @@ struct gm_user {
 	uint32_t registrations;
 	uint32_t members; /* ranks that its processes are, see rendezvous.h */
 	uint32_t exports; /* that can be imported */
-	uint32_t imports; /* of its own exports, or others', and names that
-				 * it has opened */
-	uint64_t arena_bytes;   /* and registered ones */
+	uint32_t imports; /* of exports, its own or others', and opened names */
+	LIST_HEAD(, gm_mask_held) masks; /* in use, see mask_uses.h */
+	uint64_t mask_bytes;             /* of them, each publication's once */
+	uint64_t arena_bytes;            /* and registered ones */
 	uint64_t waiting_bytes; /* of its changes that wait, see changes.h */
 	uint64_t paced_ns;      /* sessions opened, as time: see sessions.c */
 	uint64_t served;        /* the turn of its last change, see changes.h */

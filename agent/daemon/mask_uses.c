@@ -17,6 +17,11 @@
 
 struct gm_mask_held {
 	struct gm_daemon *d;
+	LIST_ENTRY(gm_mask_held) entry; /* of its user's */
+	struct gm_user *user;
+	uint64_t version;
+	uint64_t bytes;
+	bool is_counted; /* of those of one publication that uid has, one is */
 	char name[GM_NAME_BYTES];
 	uint32_t n;
 	struct gm_replica_image replicas[];
@@ -41,14 +46,52 @@ static void count(const struct gm_mask_held *held, bool more)
 	}
 }
 
+static struct gm_mask_held *find(const struct gm_user *user, const char *name,
+				 uint64_t version)
+{
+	struct gm_mask_held *held;
+
+	LIST_FOREACH(held, &user->masks, entry)
+	{
+		if (held->version == version && strcmp(held->name, name) == 0)
+			break;
+	}
+	return held;
+}
+
+static void list(struct gm_mask_held *held, struct gm_user *user)
+{
+	held->user = user;
+	held->is_counted = find(user, held->name, held->version) == NULL;
+	if (held->is_counted)
+		user->mask_bytes += held->bytes;
+	LIST_INSERT_HEAD(&user->masks, held, entry);
+}
+
+static void unlist(struct gm_mask_held *held)
+{
+	struct gm_mask_held *twin;
+
+	LIST_REMOVE(held, entry);
+	if (!held->is_counted)
+		return;
+	twin = find(held->user, held->name, held->version);
+	if (twin != NULL)
+		twin->is_counted = true;
+	else
+		held->user->mask_bytes -= held->bytes;
+}
+
 void gm_mask_held_free(struct gm_mask_held *held)
 {
-	if (held != NULL)
+	if (held != NULL) {
+		unlist(held);
 		count(held, false);
+	}
 	free(held);
 }
 
-static struct gm_mask_held *hold(struct gm_daemon *d,
+static struct gm_mask_held *hold(struct gm_daemon *d, struct gm_user *user,
 				 const struct gm_masks_block *block)
 {
 	size_t bytes = block->image.n_replicas * sizeof(block->replicas[0]);
@@ -60,6 +103,9 @@ static struct gm_mask_held *hold(struct gm_daemon *d,
 	held->n = block->image.n_replicas;
 	memcpy(held->name, block->image.object.name, sizeof(held->name));
 	memcpy(held->replicas, block->replicas, bytes);
+	held->version = block->image.object.version;
+	held->bytes = gm_masks_bytes(block);
+	list(held, user);
 	count(held, true);
 	return held;
 }
@@ -129,6 +175,29 @@ static int judge_mask(struct gm_connection *c, const struct gm_mask_use *ask,
 				     c->server->why);
 }
 
+/* Whatever becomes of the name, the memory is in use: so of that a uid has as much
+ * as of masks that it publishes. */
+static int judge_bytes(struct gm_connection *c,
+		       const struct gm_masks_block *block)
+{
+	uint64_t limit = c->server->d->config.mask_bytes_per_uid;
+	uint64_t bytes = gm_masks_bytes(block);
+	const struct gm_user *user = c->session->user;
+
+	if (gm_publish_privileged(c->uid) ||
+	    find(user, block->image.object.name, block->image.object.version) !=
+		    NULL ||
+	    (user->mask_bytes <= limit && bytes <= limit - user->mask_bytes))
+		return 0;
+	return gm_connection_bad(c, -EDQUOT,
+				 "uid %u uses masks of %" PRIu64
+				 " bytes, and this one has %" PRIu64
+				 ": forget some, or raise masks.bytes-per-uid "
+				 "(%" PRIu64 ")",
+				 (unsigned)c->uid, user->mask_bytes, bytes,
+				 limit);
+}
+
 int gm_mask_use_handle(struct gm_connection *c, const struct gm_request *r)
 {
 	struct gm_mask_use_reply reply = { 0 };
@@ -141,9 +210,11 @@ int gm_mask_use_handle(struct gm_connection *c, const struct gm_request *r)
 	error = judge_form(c, ask.handle);
 	if (error == 0)
 		error = judge_mask(c, &ask, &block);
+	if (error == 0)
+		error = judge_bytes(c, &block);
 	if (error)
 		return error;
-	held = hold(c->server->d, &block);
+	held = hold(c->server->d, c->session->user, &block);
 	if (held == NULL)
 		return -ENOMEM;
 	error = gm_registration_mask(c, ask.handle, held, block.image.bytes,

@@ -138,7 +138,7 @@ static inline int bench_run(struct bench *b, const struct gm_task *task)
 
 	if (rc < 0)
 		return rc;
-	most = b->dev->slice_bytes / sizes.each;
+	most = gm_device_slice(b->dev, task) / sizes.each;
 	while (rc == 0 && (next < task->n || ended < begun)) {
 		count = task->n - next < most ? task->n - next : most;
 		if (count > 0 && begun - ended < b->dev->slices) {

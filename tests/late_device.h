@@ -222,6 +222,7 @@ static inline void late_open(struct late *l, uint64_t slice_bytes,
 	memset(l, 0, sizeof(*l));
 	l->dev.backend = &late_backend;
 	l->dev.slice_bytes = slice_bytes;
+	l->dev.own_bytes = slice_bytes;
 	l->dev.slices = slices;
 	l->dev.ended_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	l->room = LATE_SLICES;

@@ -860,7 +860,7 @@ gm_tests += %reldir%/agent_cuda_probe
 %canon_reldir%_agent_cuda_probe_LDADD = %reldir%/libagent.la \
 	lib/libgpumap.la %reldir%/fake/libmachine.la -lpthread
 gm_tests += $(gm_cuda_stories) %reldir%/agent_cuda_faults \
-	%reldir%/agent_cuda_models
+	%reldir%/agent_cuda_models %reldir%/agent_cuda_slices
 gm_tests += %reldir%/agent_cuda_scatter
 %canon_reldir%_agent_cuda_scatter_CPPFLAGS = $(AM_CPPFLAGS) -DSTAGE_CUDA
 %canon_reldir%_agent_cuda_scatter_SOURCES = %reldir%/agent_scatter.c \
@@ -907,6 +907,9 @@ gm_tests += %reldir%/agent_usage
 %canon_reldir%_agent_usage_SOURCES = %reldir%/agent_usage.c %reldir%/ctl.h \
 	$(gm_cuda_story)
 %canon_reldir%_agent_usage_LDADD = $(gm_cuda_story_libs) $(JANSSON_LIBS)
+%canon_reldir%_agent_cuda_slices_SOURCES = \
+	%reldir%/agent_cuda_slices.c $(gm_cuda_story)
+%canon_reldir%_agent_cuda_slices_LDADD = $(gm_cuda_story_libs)
 %canon_reldir%_agent_cuda_models_SOURCES = \
 	%reldir%/agent_cuda_models.c $(gm_cuda_story)
 %canon_reldir%_agent_cuda_models_LDADD = $(gm_cuda_story_libs)

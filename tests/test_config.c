@@ -39,7 +39,7 @@ static const struct {
 } wrong[] = {
 	{ "rows = 2\n", ":1: rows stands before the first section" },
 	{ "[hosts]\n", ":1: no section [hosts]: there are agent, segment, "
-		       "socket, worker, limits, host, load, cuda, dummy, "
+		       "socket, worker, limits, host, jobs, load, cuda, dummy, "
 		       "masks, programs, spin and map NAME" },
 	{ "[host]\nrow = 2\n",
 	  ":2: [host] has no key row: it has cpus, enabled, rows" },
@@ -90,6 +90,8 @@ static const struct {
 	  ":2: policy = all: operators-only, same-user or any" },
 	{ "[programs]\ndirectory = programs\n",
 	  ":2: directory = programs: an absolute path" },
+	{ "[jobs]\nslice = 8M\n",
+	  ":2: slice = 8M: a size from 64K to 4M, as 4096, 64K, 16M or 1G" },
 	{ "[cuda]\nidle = 5\n",
 	  ":2: idle = 5: a time from 0ms to 86400s, as 500ms or 2s" },
 	{ "[cuda]\nlist-limit = 0\n",
@@ -193,6 +195,7 @@ static void cuda_has_its_keys(void)
 
 	EQ(read_text(&config, "", why), 0);
 	EQ(config.cuda_enabled, GM_CONFIG_CUDA_AUTO);
+	EQ(config.slice_bytes, 1 << 20);
 	EQ(config.cuda_share, GM_CONFIG_SHARE_SAME_USER);
 	EQ(config.cuda_kernel_limit_ns, 0);
 	OK(config.cuda_spare && !config.cuda_mps);

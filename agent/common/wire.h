@@ -67,6 +67,11 @@
 #define GM_LOAD_BYTES_MAX (16u << 20)
 #define GM_LOAD_ALIGN     4096u
 
+/* And bytes of a slice: a multiple of the least. */
+#define GM_SLICE_LEAST   (64u << 10)
+#define GM_SLICE_MOST    (4u << 20)
+#define GM_SLICE_DEFAULT (1u << 20)
+
 enum gm_wire_type {
 	GM_WIRE_ATTACH = 1, /* fds: queues, arena, doorbell, socket if any */
 	GM_WIRE_ATTACHED = 2,

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/common/wire.h"
 #include "agent/daemon/config_keys.h"
 #include "shm/layout.h"
 
@@ -110,6 +111,7 @@ void gm_config_init(struct gm_config *config)
 		.hello_timeout_ns = UINT64_C(5000000000),
 		.host_enabled = true,
 		.host_rows = 1,
+		.slice_bytes = GM_SLICE_DEFAULT,
 		.load_depth = 32,
 		.load_bytes = UINT64_C(1) << 20,
 		.cuda_list_limit_ns = UINT64_C(5000000000),

@@ -90,6 +90,9 @@ struct gm_config {
 	bool host_cpus_set;
 	struct gm_idset host_cpus; /* only these, when set */
 
+	/* [jobs] */
+	uint64_t slice_bytes; /* of what is done at once for one session */
+
 	/* [load] */
 	uint32_t load_depth; /* reads under way, of a row */
 	uint64_t load_bytes; /* of one of them */

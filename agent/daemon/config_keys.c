@@ -87,6 +87,7 @@ static const struct gm_config_key keys[] = {
 	KEY("host", "cpus", CPUS, host_cpus, 0, 0),
 	KEY("host", "enabled", SWITCH, host_enabled, 0, 1),
 	KEY("host", "rows", COUNT, host_rows, 1, GM_ROWS),
+	KEY("jobs", "slice", SIZE, slice_bytes, GM_SLICE_LEAST, GM_SLICE_MOST),
 	KEY("load", "depth", COUNT, load_depth, 1, GM_LOAD_DEPTH_MAX),
 	KEY("load", "read", SIZE, load_bytes, 4 * KIB, GM_LOAD_BYTES_MAX),
 	KEY("cuda", "cache", PATH, cuda_cache, 0, 0),

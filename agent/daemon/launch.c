@@ -24,6 +24,7 @@ struct launch {
 	char gid[16];
 	char depth[16];
 	char bytes[16];
+	char slice[16];
 	char cpus[4096];
 	struct gm_environment env;
 };
@@ -51,6 +52,9 @@ static int make_command(const struct gm_keeper *keeper,
 	snprintf(l->bytes, sizeof(l->bytes), "%u",
 		 (unsigned)d->config.load_bytes / GM_LOAD_ALIGN *
 			 GM_LOAD_ALIGN);
+	snprintf(l->slice, sizeof(l->slice), "%u",
+		 (unsigned)d->config.slice_bytes / GM_SLICE_LEAST *
+			 GM_SLICE_LEAST);
 	argue(l, d->worker_path, NULL);
 	argue(l, "--row", l->row);
 	argue(l, "--name", device->facts.object.name);
@@ -61,6 +65,7 @@ static int make_command(const struct gm_keeper *keeper,
 	argue(l, "--gid", l->gid);
 	argue(l, "--load-depth", l->depth);
 	argue(l, "--load-bytes", l->bytes);
+	argue(l, "--slice", l->slice);
 	if (part == GM_LAUNCH_UNDERTAKER)
 		argue(l, "--bury", NULL);
 	else if (keeper->crew->runs_programs)

@@ -451,6 +451,15 @@ static void cuda_close(struct gm_device *dev)
 	free(cuda);
 }
 
+/* A staging unit takes all of one. */
+static uint64_t slice_bytes(const struct gm_device_config *config)
+{
+	uint64_t bytes = config->slice_bytes;
+
+	return bytes && bytes < GM_CUDA_SLICE_BYTES ? bytes
+						    : GM_CUDA_SLICE_BYTES;
+}
+
 static int cuda_open(const struct gm_device_config *config,
 		     struct gm_device **ret_dev)
 {
@@ -465,7 +474,8 @@ static int cuda_open(const struct gm_device_config *config,
 	if (!cuda)
 		return -ENOMEM;
 	cuda->dev.backend = &gm_cuda_backend;
-	cuda->dev.slice_bytes = GM_CUDA_SLICE_BYTES;
+	cuda->dev.slice_bytes = slice_bytes(config);
+	cuda->dev.own_bytes = GM_CUDA_SLICE_BYTES;
 	cuda->dev.slices = GM_CUDA_SESSION_SLICES;
 	cuda->dev.ended_fd = -1;
 	cuda->driver = &process.driver;

@@ -49,12 +49,12 @@
 #include "gpumap.h"
 #include "shm/atomic.h"
 
-#define GM_CUDA_SLICE_BYTES    (UINT64_C(4) << 20)
+#define GM_CUDA_SLICE_BYTES    (UINT64_C(4) << 20) /* at most */
 #define GM_CUDA_SMALL_BYTES    (UINT64_C(64) << 10) /* of a task that goes soon */
 #define GM_CUDA_SESSION_SLICES 3u  /* leaves room for another session */
 #define GM_CUDA_UNDER_WAY      4u  /* slices of a lane */
 #define GM_CUDA_SLOTS          8u  /* of a lane: a sleeper keeps one longer */
-#define GM_CUDA_UNITS          8u  /* of staging, a slice's bytes each */
+#define GM_CUDA_UNITS          8u  /* of staging, so many bytes each */
 #define GM_CUDA_FAILED         16u /* slices that are remembered */
 #define GM_CUDA_PIECE_BYTES    (UINT64_C(64) << 30) /* registered at once */
 

@@ -42,6 +42,8 @@ struct gm_device_config {
 	const char
 		*library; /* cuda: folder of the driver to take instead of the
 			      * system's, or NULL */
+	uint64_t slice_bytes; /* of its slices, 0 for what is usual: see
+			       * gm_device_slice() */
 };
 
 /* Bytes.  Free is a hint that neighbours make stale; the ledger is not. */
@@ -139,8 +141,9 @@ struct gm_backend {
 	 * ret_flight	what to ask ended() about; written on success only
 	 *
 	 * Slices of a reduction begin at multiples of 1024 elements and come in
-	 * their order, from the same @task.  At most dev->slice_bytes of dst and of src, and at most dev->slices of one
-	 * session at a time.  RUN is one slice, of whatever size.
+	 * their order, from the same @task.  At most gm_device_slice() bytes of
+	 * dst and of src, and at most dev->slices of one session at a time.  RUN
+	 * is one slice, of whatever size.
 	 *
 	 * Returns	0
 	 *		-EAGAIN		no room now: ask again when a slice has ended
@@ -269,6 +272,7 @@ struct gm_backend {
 struct gm_device {
 	const struct gm_backend *backend;
 	uint64_t slice_bytes; /* of one slice at most; 0: any */
+	uint64_t own_bytes;   /* and of one that is in memory of its own */
 	uint32_t slices;      /* of one session under way at most */
 	/* See arm(); -1: none.  An eventfd that the backend adds to and nobody
 	 * reads: the worker counts what is written, not what is in it. */
@@ -277,6 +281,15 @@ struct gm_device {
 	 * module_ms=12"; "" where nothing is worth telling. */
 	char took[96];
 };
+
+/* Bytes of a slice of @task at most, 0 for any.  What a device does in memory of
+ * its own takes so much less time that slices of one size would be too long for
+ * a bus, or too short to be worth a launch. */
+static inline uint64_t gm_device_slice(const struct gm_device *dev,
+				       const struct gm_task *task)
+{
+	return task->dst || task->src ? dev->slice_bytes : dev->own_bytes;
+}
 
 extern const struct gm_backend gm_host_backend;
 extern const struct gm_backend gm_cuda_backend;

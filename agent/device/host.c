@@ -71,6 +71,7 @@ static int host_open(const struct gm_device_config *config,
 	}
 	gm_host_memory_init();
 	host->dev.backend = &gm_host_backend;
+	host->dev.slice_bytes = config->slice_bytes;
 	host->parts = config->parts ? config->parts : 1;
 	host->kernels = gm_host_kernels_choose();
 	host->copy_large = gm_host_copy_large(host->kernels);

@@ -167,6 +167,18 @@ void gm_flight_land(struct gm_worker *worker, struct gm_session *session)
 	}
 }
 
+/* Elements of its next slice. */
+static uint64_t slice_of(const struct gm_device *dev, const struct gm_flown *e)
+{
+	uint64_t bytes = gm_device_slice(dev, &e->task);
+	uint64_t left = e->task.n - e->next;
+
+	/* Only a client's kernel could say how it is cut. */
+	if (!bytes || e->task.kernel || left <= bytes / e->each)
+		return left;
+	return bytes / e->each;
+}
+
 /* Start what fits of the last entry that was read. */
 static void start(struct gm_worker *w, struct gm_session *s)
 {
@@ -180,13 +192,9 @@ static void start(struct gm_worker *w, struct gm_session *s)
 			&f->slice[at % GM_FLIGHT_SLICES];
 		const struct gm_flight_slice *before =
 			&f->slice[(at - 1) % GM_FLIGHT_SLICES];
-		uint64_t count = e->task.n - e->next;
+		uint64_t count = slice_of(w->dev, e);
 		int rc;
 
-		/* Only a client's kernel could say how it is cut. */
-		if (w->dev->slice_bytes && !e->task.kernel &&
-		    count > w->dev->slice_bytes / e->each)
-			count = w->dev->slice_bytes / e->each;
 		slice->pos = s->entries.pos - 1;
 		slice->since_ns = gm_now_ns();
 		if (e->deadline_ns && slice->since_ns >= e->deadline_ns) {

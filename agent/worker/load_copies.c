@@ -54,6 +54,7 @@ static void set_slice(const struct gm_worker *w, struct gm_piece *piece)
 	uint64_t most = w->n_active ? GM_LOAD_SLICE : UINT32_MAX;
 	uint32_t left = piece->read.want - piece->copied;
 
+	/* What is read is in memory of ours. */
 	if (w->dev->slice_bytes && most > w->dev->slice_bytes)
 		most = w->dev->slice_bytes;
 	piece->slice = left < most ? left : (uint32_t)most;

@@ -55,6 +55,7 @@ struct options {
 	const char *library;
 	uint32_t load_depth;
 	uint32_t load_bytes;
+	uint32_t slice_bytes;
 	int lock_fd;
 };
 
@@ -99,7 +100,8 @@ static void __attribute__((noreturn)) usage(const char *why)
 		"usage: gpumap-worker --row N --name NAME --node N|-1\n"
 		"       [--cpus LIST] --lock PATH --uid U --gid G [--bury]\n"
 		"       [--backend host|cuda] [--device UUID] [--library DIR]\n"
-		"       [--load-depth N] [--load-bytes N] [--spare]\n"
+		"       [--load-depth N] [--load-bytes N] [--slice N] "
+		"[--spare]\n"
 		"       [--programs]\n",
 		why);
 	exit(2);
@@ -170,6 +172,10 @@ static void set_option(struct options *o, int c)
 			(uint32_t)number(optarg, GM_LOAD_ALIGN,
 					 GM_LOAD_BYTES_MAX, "bad --load-bytes");
 		break;
+	case 'C':
+		o->slice_bytes = (uint32_t)number(optarg, GM_SLICE_LEAST,
+						  GM_SLICE_MOST, "bad --slice");
+		break;
 	case 's':
 		o->spare = true;
 		break;
@@ -197,6 +203,7 @@ static struct options parse(int argc, char **argv)
 		{ "library", required_argument, NULL, 'L' },
 		{ "load-depth", required_argument, NULL, 'D' },
 		{ "load-bytes", required_argument, NULL, 'S' },
+		{ "slice", required_argument, NULL, 'C' },
 		{ "spare", no_argument, NULL, 's' },
 		{ "programs", no_argument, NULL, 'p' },
 		{ 0 },
@@ -205,7 +212,8 @@ static struct options parse(int argc, char **argv)
 			     .node = -1,
 			     .uid = (uid_t)-1,
 			     .gid = (gid_t)-1,
-			     .backend = &gm_host_backend };
+			     .backend = &gm_host_backend,
+			     .slice_bytes = GM_SLICE_DEFAULT };
 	int c;
 
 	opterr = 0;
@@ -223,6 +231,8 @@ static struct options parse(int argc, char **argv)
 		usage("--programs goes neither with --bury nor with --spare");
 	if (o.load_bytes % GM_LOAD_ALIGN)
 		usage("--load-bytes is no multiple of 4096");
+	if (o.slice_bytes % GM_SLICE_LEAST)
+		usage("--slice is no multiple of 65536");
 	if (geteuid() == 0 && (o.uid == (uid_t)-1 || o.gid == (gid_t)-1))
 		usage("root needs --uid and --gid");
 	return o;
@@ -308,7 +318,8 @@ static struct gm_device_config device_config(const struct options *o)
 {
 	return (struct gm_device_config){ .node = o->node < 0 ? 0 : o->node,
 					  .uuid = o->device,
-					  .library = o->library };
+					  .library = o->library,
+					  .slice_bytes = o->slice_bytes };
 }
 
 static void open_device(const struct options *o)

@@ -51,7 +51,8 @@ static uint64_t do_slice(struct gm_session *s, struct gm_device *dev,
 	return count * work->each;
 }
 
-uint64_t gm_turn_share(uint64_t share, uint64_t bytes, uint64_t ns)
+uint64_t gm_turn_share(uint64_t share, uint64_t bytes, uint64_t ns,
+		       uint64_t most)
 {
 	uint64_t fits;
 
@@ -62,8 +63,8 @@ uint64_t gm_turn_share(uint64_t share, uint64_t bytes, uint64_t ns)
 		fits = 2 * share;
 	if (fits < GM_TURN_LEAST)
 		return GM_TURN_LEAST;
-	if (fits > GM_TURN_BYTES)
-		return GM_TURN_BYTES;
+	if (fits > most)
+		return most;
 	return fits / GM_TURN_LEAST * GM_TURN_LEAST; /* pages stay whole */
 }
 
@@ -79,11 +80,19 @@ static void begin_timing(struct timing *timing, uint64_t bytes)
 		timing->since_ns = gm_now_ns();
 }
 
-static void end_timing(struct gm_session *s, const struct timing *timing)
+/* Bytes of a turn, however fast. */
+static uint64_t turn_most(const struct gm_device *dev)
+{
+	return dev->slice_bytes ? dev->slice_bytes : GM_TURN_BYTES;
+}
+
+static void end_timing(struct gm_session *s, const struct gm_device *dev,
+		       const struct timing *timing)
 {
 	if (timing->since_ns)
 		s->share = gm_turn_share(s->share, timing->bytes,
-					 gm_now_ns() - timing->since_ns);
+					 gm_now_ns() - timing->since_ns,
+					 turn_most(dev));
 }
 
 static void begin_work(struct gm_session *s, const struct gm_verdict *verdict)
@@ -178,31 +187,36 @@ static uint64_t serve_entry(struct gm_session *s, struct gm_device *dev,
 
 /* What it costs of the session's round.  Who is slow for his size has the row for
  * longer, and pays for that: up to eight times. */
-static int64_t price(uint64_t share, uint64_t bytes)
+static int64_t price(const struct gm_device *dev, uint64_t share,
+		     uint64_t bytes)
 {
-	if (share >= GM_TURN_FAST || bytes == 0)
+	uint64_t most = turn_most(dev);
+	uint64_t fast = most < GM_TURN_FAST ? most : GM_TURN_FAST;
+
+	if (share >= fast || bytes == 0)
 		return (int64_t)bytes;
-	return (int64_t)(bytes * GM_TURN_FAST / share);
+	return (int64_t)(bytes * fast / share);
 }
 
 /* Short turns are for the others' sake, and cost a fast copy a tenth of its
  * speed.  Slow work loses nothing by them, and who comes while it is going on
  * waits the less. */
-static uint64_t allowance(const struct gm_session *s)
+static uint64_t allowance(const struct gm_session *s,
+			  const struct gm_device *dev)
 {
-	uint64_t bytes = s->share;
+	uint64_t bytes = s->share, most = turn_most(dev);
 
 	if (s->alone && bytes >= GM_TURN_FAST)
 		bytes *= GM_TURN_ALONE;
 
-	return bytes < GM_TURN_BYTES ? bytes : GM_TURN_BYTES;
+	return bytes < most ? bytes : most;
 }
 
 uint32_t gm_turn_serve(struct gm_session *session, struct gm_device *dev)
 {
 	struct gm_session *s = session;
 	struct gm_batch batch = { .first = s->entries.pos };
-	uint64_t words[GM_ENTRY_WORDS], left = allowance(s), used;
+	uint64_t words[GM_ENTRY_WORDS], left = allowance(s, dev), used;
 	const uint64_t share = s->share, all = left;
 	struct timing timing = { 0 };
 
@@ -235,8 +249,9 @@ uint32_t gm_turn_serve(struct gm_session *session, struct gm_device *dev)
 		if (batch.n == GM_TURN_BATCH && !s->ground.broken)
 			gm_batch_publish(s, &batch);
 	}
-	gm_deficit_charge(&s->deficit, price(share, all - left), batch.ended);
-	end_timing(s, &timing);
+	gm_deficit_charge(&s->deficit, price(dev, share, all - left),
+			  batch.ended);
+	end_timing(s, dev, &timing);
 	if (unlikely(s->ground.broken)) {
 		/* What ended here may have been done on zeroes. */
 		s->why = GM_SESSION_BROKEN;

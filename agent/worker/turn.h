@@ -4,8 +4,9 @@
 /*
  * turn - what one queue gets before the next one's turn.
  *
- * At most GM_TURN_ENTRIES entries or a share of payload: GM_TURN_BYTES, or what
- * the session's last turns did in GM_TURN_NS where that is less.  Bytes alone
+ * At most GM_TURN_ENTRIES entries or a share of payload: a slice of the device
+ * (GM_TURN_BYTES where it says nothing), or what the session's last turns did in
+ * GM_TURN_NS where that is less.  Bytes alone
  * do not bound time: pages that nobody has touched yet, or denormal numbers,
  * make work ten to forty times slower for its size.  Entries end in the order
  * in which they came.  A job above GM_TURN_SMALL is a long one: what
@@ -47,11 +48,12 @@ static inline bool gm_turn_due(const struct gm_session *session)
  *
  * share	what it had in this one
  * bytes	of payload that were timed in it, and took @ns
+ * most		of a turn, a multiple of GM_TURN_LEAST
  *
- * Returns	a multiple of GM_TURN_LEAST up to GM_TURN_BYTES, at most twice
- *		@share
+ * Returns	a multiple of GM_TURN_LEAST up to @most, at most twice @share
  */
-uint64_t gm_turn_share(uint64_t share, uint64_t bytes, uint64_t ns);
+uint64_t gm_turn_share(uint64_t share, uint64_t bytes, uint64_t ns,
+		       uint64_t most);
 
 /*
  * gm_turn_serve - one turn

@@ -860,7 +860,8 @@ gm_tests += %reldir%/agent_cuda_probe
 %canon_reldir%_agent_cuda_probe_LDADD = %reldir%/libagent.la \
 	lib/libgpumap.la %reldir%/fake/libmachine.la -lpthread
 gm_tests += $(gm_cuda_stories) %reldir%/agent_cuda_faults \
-	%reldir%/agent_cuda_models %reldir%/agent_cuda_slices
+	%reldir%/agent_cuda_models %reldir%/agent_cuda_slices \
+	%reldir%/agent_cuda_forget
 gm_tests += %reldir%/agent_cuda_scatter
 %canon_reldir%_agent_cuda_scatter_CPPFLAGS = $(AM_CPPFLAGS) -DSTAGE_CUDA
 %canon_reldir%_agent_cuda_scatter_SOURCES = %reldir%/agent_scatter.c \
@@ -910,6 +911,10 @@ gm_tests += %reldir%/agent_usage
 %canon_reldir%_agent_cuda_slices_SOURCES = \
 	%reldir%/agent_cuda_slices.c $(gm_cuda_story)
 %canon_reldir%_agent_cuda_slices_LDADD = $(gm_cuda_story_libs)
+%canon_reldir%_agent_cuda_forget_CPPFLAGS = $(AM_CPPFLAGS) -DSTAGE_CUDA
+%canon_reldir%_agent_cuda_forget_SOURCES = \
+	%reldir%/agent_cuda_forget.c %reldir%/load_story.h $(gm_cuda_story)
+%canon_reldir%_agent_cuda_forget_LDADD = $(gm_cuda_story_libs)
 %canon_reldir%_agent_cuda_models_SOURCES = \
 	%reldir%/agent_cuda_models.c $(gm_cuda_story)
 %canon_reldir%_agent_cuda_models_LDADD = $(gm_cuda_story_libs)

@@ -7,6 +7,9 @@
  * thrown at random.  Whoever does that gets errors, and nobody else does.
  */
 
+#include <linux/futex.h>
+#include <sys/syscall.h>
+
 #include "dice.h"
 #include "raw.h"
 #include "shm/control_comm.h"
@@ -329,6 +332,71 @@ static void dice_are_thrown(void)
 	EQ(neighbours(), 0);
 }
 
+/* Asleep until something ends on a row, and never awake to look by itself.
+ * Returns its status, or 1: nobody has woken us. */
+static int32_t asleep_until(struct raw *c, uint32_t row)
+{
+	const struct timespec most = { RAW_PATIENCE_NS / 1000000000, 0 };
+	int32_t status[2];
+
+	for (int i = 0; i < 2;) {
+		uint32_t position, wake = gm_get(&c->page->wake);
+
+		gm_put_ordered(&c->page->parked,
+			       (gm_get(&c->page->parked) | 1) + 2);
+		if (raw_take(&c->row[row], &position, &status[i]))
+			i++;
+		else if (syscall(SYS_futex, &c->page->wake, FUTEX_WAIT, wake,
+				 &most, NULL, 0) != 0 &&
+			 errno == ETIMEDOUT)
+			return 1;
+	}
+	gm_put_ordered(&c->page->parked, gm_get(&c->page->parked) + 1);
+	return status[0];
+}
+
+/* The other rank comes late, dies or gives up while the client sleeps. */
+static void sleepers_are_woken(void)
+{
+	struct part one = { .op = GPUMAP_OP_ALL_REDUCE,
+			    .dtype = GPUMAP_DTYPE_F32,
+			    .comm = 1 };
+	struct part other = one;
+	struct gpumap_device device;
+	int rounds = story_rounds() * 10, asleep = 0, bad = 0;
+	struct raw c;
+
+	if (!open_pair(&c))
+		return;
+	other.row = 1;
+	for (int i = 0; i < rounds && bad == 0; i++) {
+		/* By way of the page, and not. */
+		one.n = other.n = i % 2 ? 9 : RANGE / 8;
+		post(&c, i % 4 < 2 ? &one : &other);
+		raw_nap((uint64_t)story_moment(i, 2000000));
+		post(&c, i % 4 < 2 ? &other : &one);
+		bad += asleep_until(&c, (uint32_t)i / 2 % 2) != 0;
+		bad += asleep_until(&c, 1 - (uint32_t)i / 2 % 2) != 0;
+		asleep++;
+	}
+	EQ(bad, 0);
+	EQ(asleep, rounds);
+	one.deadline_ns = soon();
+	post(&c, &one);
+	EQ(asleep_until(&c, 0), -ETIME);
+	raw_close(&c);
+
+	if (!open_pair(&c))
+		return;
+	one.deadline_ns = 0;
+	post(&c, &one);
+	device = story_device(map, 1);
+	kill((pid_t)device.worker_pid, SIGKILL);
+	EQ(asleep_until(&c, 0), -EIO);
+	OK(story_back(map, 1, device.restarts));
+	raw_close(&c);
+}
+
 static void rows_drain_and_sessions_go(void)
 {
 	struct part p = { .op = GPUMAP_OP_BARRIER,
@@ -384,6 +452,7 @@ int main(void)
 		ranks_that_differ();
 		what_groups_there_cannot_be();
 		dice_are_thrown();
+		sleepers_are_woken();
 		rows_drain_and_sessions_go();
 	}
 	gpumap_detach(map);

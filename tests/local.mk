@@ -357,9 +357,14 @@ check_LTLIBRARIES += %reldir%/libptx.la
 %canon_reldir%_libptx_la_CFLAGS = $(AM_CFLAGS) -ffp-contract=off
 %canon_reldir%_libptx_la_LIBADD =
 gm_tests += %reldir%/test_ptx
-%canon_reldir%_test_ptx_SOURCES = %reldir%/test_ptx.c %reldir%/dice.h \
-	%reldir%/operators_trial.h %reldir%/tap.h
+%canon_reldir%_test_ptx_SOURCES = %reldir%/test_ptx.c %reldir%/ptx_trial.h \
+	%reldir%/dice.h %reldir%/operators_trial.h %reldir%/tap.h
 %canon_reldir%_test_ptx_LDADD = %reldir%/libptx.la $(gm_cuda) -lm
+gm_tests += %reldir%/test_ptx_lengths
+%canon_reldir%_test_ptx_lengths_SOURCES = %reldir%/test_ptx_lengths.c \
+	%reldir%/ptx_trial.h %reldir%/dice.h %reldir%/operators_trial.h \
+	%reldir%/tap.h
+%canon_reldir%_test_ptx_lengths_LDADD = %reldir%/libptx.la $(gm_cuda) -lm
 
 gm_tests += %reldir%/contract_visible
 %canon_reldir%_contract_visible_SOURCES = %reldir%/contract_visible.c \

@@ -54,10 +54,16 @@ static struct type type_at(const struct ptx_instruction *in, uint32_t back)
 	return t;
 }
 
+/* Most differ in the first letter, and there are many of them. */
+static inline bool same(const char *a, const char *b)
+{
+	return *a == *b && strcmp(a, b) == 0;
+}
+
 static bool has_part(const struct ptx_instruction *in, const char *part)
 {
 	for (uint32_t i = 1; i < in->n_parts; i++) {
-		if (strcmp(in->part[i], part) == 0)
+		if (same(in->part[i], part))
 			return true;
 	}
 	return false;
@@ -259,14 +265,12 @@ static bool float_result(const struct ptx_instruction *in, struct type type,
 		return false;
 	if (type.bits == 32) {
 		volatile float x = to_f32(a), y = to_f32(b);
-		volatile float z =
-			strcmp(in->part[0], "add") == 0 ? x + y : x * y;
+		volatile float z = same(in->part[0], "add") ? x + y : x * y;
 
 		*ret = from_f32(z);
 	} else {
 		volatile double x = to_f64(a), y = to_f64(b);
-		volatile double z =
-			strcmp(in->part[0], "add") == 0 ? x + y : x * y;
+		volatile double z = same(in->part[0], "add") ? x + y : x * y;
 
 		*ret = from_f64(z);
 	}
@@ -283,25 +287,25 @@ static bool two_to_one(const struct ptx_instruction *in, uint64_t a, uint64_t b,
 			    : cut(a, type.bits) < cut(b, type.bits);
 
 	if (type.kind == 'f')
-		return (strcmp(op, "add") == 0 || strcmp(op, "mul") == 0) &&
+		return (same(op, "add") || same(op, "mul")) &&
 		       float_result(in, type, a, b, ret);
-	if (strcmp(op, "add") == 0)
+	if (same(op, "add"))
 		*ret = a + b;
-	else if (strcmp(op, "sub") == 0)
+	else if (same(op, "sub"))
 		*ret = a - b;
-	else if (strcmp(op, "mul") == 0 && has_part(in, "wide"))
+	else if (same(op, "mul") && has_part(in, "wide"))
 		*ret = cut(a, type.bits) * cut(b, type.bits);
-	else if (strcmp(op, "and") == 0)
+	else if (same(op, "and"))
 		*ret = a & b;
-	else if (strcmp(op, "or") == 0)
+	else if (same(op, "or"))
 		*ret = a | b;
-	else if (strcmp(op, "xor") == 0)
+	else if (same(op, "xor"))
 		*ret = a ^ b;
-	else if (strcmp(op, "min") == 0)
+	else if (same(op, "min"))
 		*ret = less ? a : b;
-	else if (strcmp(op, "max") == 0)
+	else if (same(op, "max"))
 		*ret = less ? b : a;
-	else if (strcmp(op, "rem") == 0 && b)
+	else if (same(op, "rem") && b)
 		*ret = a % b;
 	else
 		return false;
@@ -317,7 +321,7 @@ static uint64_t shifted(const struct ptx_instruction *in, uint64_t a,
 	struct type type = type_at(in, 1);
 	bool far = cut(by, 32) >= type.bits;
 
-	if (strcmp(in->part[0], "shl") == 0)
+	if (same(in->part[0], "shl"))
 		return far ? 0 : cut(a << by, type.bits);
 	if (type.kind == 's')
 		return cut((uint64_t)(with_sign(a, type.bits) >>
@@ -357,13 +361,13 @@ static bool compared(const struct ptx_instruction *in, uint64_t a, uint64_t b,
 		return false;
 	a = cut(a, type.bits);
 	b = cut(b, type.bits);
-	if (strcmp(how, "ge") == 0)
+	if (same(how, "ge"))
 		*ret = a >= b;
-	else if (strcmp(how, "gt") == 0)
+	else if (same(how, "gt"))
 		*ret = a > b;
-	else if (strcmp(how, "lt") == 0)
+	else if (same(how, "lt"))
 		*ret = a < b;
-	else if (strcmp(how, "ne") == 0)
+	else if (same(how, "ne"))
 		*ret = a != b;
 	else
 		return false;
@@ -377,19 +381,19 @@ static bool compute(const struct machine *m, const struct thread *t,
 	uint64_t a = operand(m, t, in, 1), b = operand(m, t, in, 2);
 	uint64_t c = operand(m, t, in, 3);
 
-	if (strcmp(op, "mov") == 0)
+	if (same(op, "mov"))
 		*ret = a;
-	else if (strcmp(op, "neg") == 0)
+	else if (same(op, "neg"))
 		*ret = -a;
-	else if (strcmp(op, "mad") == 0 && has_part(in, "lo"))
+	else if (same(op, "mad") && has_part(in, "lo"))
 		*ret = a * b + c;
-	else if (strcmp(op, "shl") == 0 || strcmp(op, "shr") == 0)
+	else if (same(op, "shl") || same(op, "shr"))
 		*ret = shifted(in, a, b);
-	else if (strcmp(op, "selp") == 0)
+	else if (same(op, "selp"))
 		*ret = c ? a : b;
-	else if (strcmp(op, "setp") == 0)
+	else if (same(op, "setp"))
 		return compared(in, a, b, ret);
-	else if (strcmp(op, "cvt") == 0)
+	else if (same(op, "cvt"))
 		return converted(in, a, ret);
 	else
 		return two_to_one(in, a, b, ret);
@@ -400,8 +404,7 @@ static bool compute(const struct machine *m, const struct thread *t,
 
 static bool is_exchange(const struct ptx_instruction *in)
 {
-	return strcmp(in->part[0], "shfl") == 0 ||
-	       strcmp(in->part[0], "bar") == 0;
+	return same(in->part[0], "shfl") || same(in->part[0], "bar");
 }
 
 /* One instruction that concerns this thread alone. */
@@ -413,17 +416,17 @@ static bool step(struct machine *m, struct thread *t,
 	t->at++;
 	if (in->guarded && !t->reg[in->guard])
 		return true;
-	if (strcmp(in->part[0], "bra") == 0) {
+	if (same(in->part[0], "bra")) {
 		t->at = m->kernel->target[in->operand[0].reg];
 		return true;
 	}
-	if (strcmp(in->part[0], "ret") == 0) {
+	if (same(in->part[0], "ret")) {
 		t->ended = true;
 		return true;
 	}
-	if (strcmp(in->part[0], "ld") == 0)
+	if (same(in->part[0], "ld"))
 		return load(m, t, in);
-	if (strcmp(in->part[0], "st") == 0)
+	if (same(in->part[0], "st"))
 		return store(m, t, in);
 	if (!compute(m, t, in, &value))
 		return fault(m, in, "not understood");
@@ -458,7 +461,7 @@ static bool exchange(struct machine *m, const struct ptx_instruction *in)
 	uint64_t given[WARP];
 	uint32_t lane;
 
-	if (strcmp(in->part[0], "bar") == 0)
+	if (same(in->part[0], "bar"))
 		return true;
 	if (!has_part(in, "bfly") || operand(m, m->thread, in, 3) != 31 ||
 	    (uint32_t)operand(m, m->thread, in, 4) != UINT32_MAX)

@@ -6,7 +6,9 @@
  * sessions, scatter, bench, and command lines that are wrong.
  */
 
+#include <pthread.h>
 #include <signal.h>
+#include <time.h>
 
 #include "ctl.h"
 
@@ -193,6 +195,38 @@ static void bench_prints(const char *only, intmax_t n_lines)
 	EQ(n, n_lines);
 }
 
+/* Close it a while after no session is left for this user. */
+static void *close_late(void *session)
+{
+	const struct timespec a_while = { .tv_nsec = 100000000 };
+
+	agent_wait_log(&agent, "uid_sessions=64");
+	nanosleep(&a_while, NULL);
+	gpumap_session_close(session);
+	return NULL;
+}
+
+/* Its 64 sessions are all that a user may have, and of those that its round
+ * before has closed the agent may still count some. */
+static void a_bench_waits_for_sessions_that_close(void)
+{
+	struct gpumap_attach_opts opts = { .size = sizeof(opts),
+					   .instance = agent.instance,
+					   .runtime_dir = agent.dir };
+	struct gpumap_session *session = NULL;
+	struct gpumap *map = NULL;
+	pthread_t thread;
+
+	EQ(gpumap_attach(&opts, &map), 0);
+	EQ(gpumap_session_open(map, NULL, &session), 0);
+	EQ(pthread_create(&thread, NULL, close_late, session), 0);
+	CTL("bench", "--only", "sessions_", "--rounds", "1");
+	if (!OK(!complains("sessions-per-uid")))
+		NOTE("%s", err);
+	pthread_join(thread, NULL);
+	gpumap_detach(map);
+}
+
 static void a_bench_prints_a_line_each(void)
 {
 	bench_prints("attach", 1);
@@ -309,6 +343,7 @@ int main(void)
 	devices_are_listed();
 	sessions_are_listed();
 	scatters_are_right();
+	a_bench_waits_for_sessions_that_close();
 	a_bench_prints_a_line_each();
 	a_wrong_command_line_is_refused();
 	output_that_goes_nowhere_is_a_failure();

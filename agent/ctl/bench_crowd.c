@@ -93,7 +93,7 @@ static int open_session(struct crowd *c, const struct gpumap_session_opts *opts,
 	for (int tries = 0; tries < OPEN_TRIES; tries++) {
 		ret = gpumap_session_open(c->bench->ctl->map, opts,
 					  ret_session);
-		if (ret != -EDQUOT)
+		if (ret != -EUSERS && ret != -EDQUOT)
 			break;
 		nanosleep(&nap, NULL);
 	}

@@ -2574,6 +2574,10 @@ GPUMAP_API int gpumap_scatter(struct gpumap_session *session,
  * than well or with -EINVAL breaks the communicator: all that is under way in it
  * ends, with the same errno, and what is submitted later with -ESTALE.  Close it
  * then and open it anew, which waits until all of the rows' workers are back.
+ *
+ * Where one of the rows is a card, what the ranks give and get goes by way of memory
+ * of the host, a mebibyte at a time, and is computed there: results are the same
+ * bits as those of host rows.
  */
 
 /* What several ranks' elements become. */
@@ -2600,13 +2604,14 @@ struct gpumap_comm;
  *
  * Returns	0
  *		-ENOENT		there is no such mesh, or no such group of it
- *		-EOPNOTSUPP	one of the rows is no host row; or the session was
- *				opened with GPUMAP_SESSION_PROGRAMS, or the agent
- *				is older than this
+ *		-EOPNOTSUPP	the session was opened with GPUMAP_SESSION_PROGRAMS;
+ *				or the agent is older than this, or than cards as
+ *				ranks
  *		-E2BIG		the group has more than 64 ranks
  *		-EDQUOT		this session has 256 of them, or this user has as
  *				many bytes of arenas as it may: one takes 9 KiB for
- *				each rank, and a quarter of that for each two
+ *				each rank, and 512 bytes for each two; with a card
+ *				among them 2 MiB more for each
  *		-ESTALE		a row's worker ended meanwhile: try again
  *		-ENODEV, -ESHUTDOWN, -EMFILE, -ENOMEM, -ECONNRESET, -EPROTO,
  *		-EOWNERDEAD	as gpumap_alloc(); -EAGAIN, -EINVAL as
@@ -2628,7 +2633,8 @@ GPUMAP_API int gpumap_comm_open(struct gpumap_session *session,
  * Returns	0; -ECONNRESET, -EPROTO, -EOWNERDEAD: it is freed all the same
  * Cost		a round trip on the control socket, and one to each row's worker; a
  *		worker that is stopped is waited for until the agent ends it, for
- *		about three seconds
+ *		about three seconds, and one whose card does not end a copy for
+ *		about thirty
  * Threads	the session's own thread
  */
 GPUMAP_API int gpumap_comm_close(struct gpumap_comm *comm);
@@ -2647,8 +2653,9 @@ GPUMAP_API int gpumap_comm_rows(const struct gpumap_comm *comm,
 				uint32_t *ret_rows, size_t n);
 
 /* What one rank gives and gets: in the session's arena, in what it has registered,
- * or in buffers of the rank's own row that were allocated with
- * GPUMAP_BUFFER_EXPORTABLE; aligned to its elements. */
+ * or in buffers of the rank's own row, aligned to its elements.  Where all ranks are
+ * host rows a buffer has to be one that was allocated with
+ * GPUMAP_BUFFER_EXPORTABLE. */
 struct gpumap_rank {
 	const void *send; /* in the arena; of no account with send_buffer */
 	void *recv;       /* likewise */
@@ -2715,8 +2722,8 @@ struct gpumap_collective {
  *		-ESTALE		the communicator is broken; or there is no such
  *				buffer
  *		-EACCES		recv is READ_ONLY
- *		-EOPNOTSUPP	a buffer is neither registered nor an EXPORTABLE one of
- *				its rank's row
+ *		-EOPNOTSUPP	a buffer is neither registered nor one of its rank's
+ *				row; or of host rows alone, and not EXPORTABLE
  *		-E2BIG		a field newer than this library
  *		-ECONNRESET, -EPROTO, -EOWNERDEAD, and what gpumap_submit() has
  *		of buffers that a row has not seen yet

@@ -27,6 +27,7 @@ struct gpumap_comm {
 	uint32_t number;
 	uint32_t n;
 	bool is_broken;
+	bool is_staged; /* each row looks at its own rank's memory only */
 	bool is_closed; /* and parts or completions are still about */
 	uint32_t rows[GM_COMM_RANKS_MAX];
 	uint32_t n_wholes;
@@ -155,8 +156,10 @@ static int ask_for(struct gpumap_comm *comm)
 				.reply_bytes = sizeof(reply) };
 	int ret = gm_session_call(comm->session, &call, 0);
 
-	if (ret == 0)
+	if (ret == 0) {
 		comm->number = reply.comm;
+		comm->is_staged = reply.flags & GM_COMM_STAGED;
+	}
 	return ret;
 }
 
@@ -320,11 +323,12 @@ static int judge_kind(const struct gpumap_session *s, uint64_t handle)
 	return -EOPNOTSUPP;
 }
 
-static int judge_memory(const struct gpumap_session *s, uint32_t row,
+static int judge_memory(const struct gpumap_comm *comm, uint32_t row,
 			uint32_t op, uint64_t buffer, uint64_t at,
 			const void *memory, uint64_t n, uint32_t each,
 			bool is_written)
 {
+	const struct gpumap_session *s = comm->session;
 	uint64_t in_arena = (uint64_t)((uintptr_t)memory - (uintptr_t)s->arena);
 	int ret;
 
@@ -339,7 +343,7 @@ static int judge_memory(const struct gpumap_session *s, uint32_t row,
 			       : 0;
 	ret = gm_buffers_judge_one(s, row, op, buffer, at, memory, n, each,
 				   is_written);
-	return ret == 0 ? judge_kind(s, buffer) : ret;
+	return ret == 0 && !comm->is_staged ? judge_kind(s, buffer) : ret;
 }
 
 static int judge_rank(const struct gpumap_comm *comm,
@@ -347,15 +351,15 @@ static int judge_rank(const struct gpumap_comm *comm,
 {
 	const struct gpumap_rank *r = &what->ranks[rank];
 	uint32_t each = gm_dtype_bytes(what->dtype), row = comm->rows[rank];
-	int ret = judge_memory(comm->session, row, what->op, r->send_buffer,
-			       r->send_at, r->send,
-			       what->n * gives(comm, what, rank), each, false);
+	int ret = judge_memory(comm, row, what->op, r->send_buffer, r->send_at,
+			       r->send, what->n * gives(comm, what, rank), each,
+			       false);
 
 	if (ret != 0)
 		return ret;
-	return judge_memory(comm->session, row, what->op, r->recv_buffer,
-			    r->recv_at, r->recv,
-			    what->n * gets(comm, what, rank), each, true);
+	return judge_memory(comm, row, what->op, r->recv_buffer, r->recv_at,
+			    r->recv, what->n * gets(comm, what, rank), each,
+			    true);
 }
 
 /* ---- submission ----------------------------------------------------------- */
@@ -404,7 +408,7 @@ static struct gpumap_job part_of(const struct gpumap_comm *comm,
 	return part;
 }
 
-/* Rows of all parts have to know the memory of all. */
+/* Rows of all parts have to know the memory of all, or each that of its own. */
 static int show_all(struct gpumap_comm *comm, const uint32_t *rows,
 		    const struct gpumap_job *parts, uint32_t n)
 {
@@ -414,7 +418,10 @@ static int show_all(struct gpumap_comm *comm, const uint32_t *rows,
 	for (uint32_t i = 0; i < n; i++)
 		buffers |= parts[i].dst_buffer | parts[i].src_buffer;
 	for (uint32_t i = 0; buffers != 0 && ret == 0 && i < n; i++)
-		ret = gm_buffers_show(comm->session, rows[i], parts, n);
+		ret = comm->is_staged ? gm_buffers_show(comm->session, rows[i],
+							&parts[i], 1)
+				      : gm_buffers_show(comm->session, rows[i],
+							parts, n);
 	return ret;
 }
 

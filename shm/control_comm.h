@@ -11,8 +11,8 @@
 #include <stdint.h>
 
 /*
- * COMM_OPEN: make host rows, on which the session has queues, the ranks of a
- * group.  Tail: n_ranks uint32_t, the row of each, none twice.  Answered when the
+ * COMM_OPEN: make rows, on which the session has queues, the ranks of a group.
+ * Tail: n_ranks uint32_t, the row of each, none twice.  Answered when the
  * workers of all of them have joined.  It lasts until COMM_CLOSE, or until the
  * worker of one of the rows ends: what is under way in it then ends with -EIO, and
  * what comes later with -ESTALE.
@@ -26,8 +26,13 @@ struct gm_comm_open {
 
 struct gm_comm_reply {
 	uint32_t comm; /* what entries name it by, never used again */
-	uint32_t reserved;
+	uint32_t
+		flags; /* GM_COMM_STAGED; bits that are not known say nothing */
 };
+
+/* Not all of them are host rows.  Each rank's memory is looked at by its own row
+ * alone, so the rows of the others need not know it. */
+#define GM_COMM_STAGED UINT32_C(1)
 
 /* COMM_CLOSE: answered when no worker has anything of it.  No reply body. */
 struct gm_comm_close {

@@ -9,8 +9,8 @@
 
 #include <sys/wait.h>
 
-#include "collective.h"
 #include "stage.h"
+#include "collective.h"
 
 #define RANKS 3u
 #define BATCH 6u /* collectives under way at once */
@@ -414,8 +414,11 @@ static bool begin_at(void)
 
 static void workers_may_die_at_any_point(void)
 {
-	static const char *const points[] = { "group_joined", "group_came_on",
-					      "group_waits", "group_ending",
+	static const char *const points[] = { "group_joined",   "group_came_on",
+					      "group_waits",    "group_ending",
+#ifdef STAGE_CUDA
+					      "relay_fetched",  "relay_stored",
+#endif
 					      "group_forgotten" };
 	static const char config[] = "[host]\nrows = 3\n"
 				     "[worker]\nuser = root\n";
@@ -473,7 +476,7 @@ static void the_agent_may_die_at_any_point(void)
 
 int main(void)
 {
-	agent_make(&agent, "[host]\nrows = 3\n");
+	stage_make(&agent, "[host]\nrows = 3\n");
 	if (!OK(agent_start(&agent)) || !OK((map = story_attach(&agent))) ||
 	    !EQ(collective_mesh(map, "ranks", RANKS), 0) ||
 	    !EQ(gpumap_session_open(map, NULL, &session), 0) ||
@@ -496,6 +499,6 @@ int main(void)
 	the_agent_may_die_at_any_point();
 	if (tap_failures)
 		agent_show_log(&agent);
-	agent_remove(&agent);
+	stage_end(&agent);
 	return tap_done();
 }

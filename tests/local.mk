@@ -858,6 +858,7 @@ gm_cuda_story = %reldir%/cuda_scene.h %reldir%/driver_copy.h \
 gm_cuda_story_libs = $(gm_story_libs) %reldir%/fake/libmachine.la -lpthread
 gm_cuda_stories = %reldir%/agent_cuda_agent_death \
 	%reldir%/agent_cuda_client_death %reldir%/agent_cuda_worker_death \
+	%reldir%/agent_cuda_collective_death \
 	%reldir%/agent_cuda_history %reldir%/agent_cuda_waits
 gm_tests += %reldir%/agent_cuda_probe
 %canon_reldir%_agent_cuda_probe_SOURCES = %reldir%/agent_cuda_probe.c \
@@ -973,7 +974,7 @@ gm_tests += %reldir%/agent_waits_raw
 	shm/libshm.la -lpthread
 gm_tests += %reldir%/agent_collective
 %canon_reldir%_agent_collective_SOURCES = %reldir%/agent_collective.c \
-	%reldir%/collective.h %reldir%/combine_ref.h %reldir%/dice.h \
+	%reldir%/collective.h %reldir%/stage.h %reldir%/combine_ref.h %reldir%/dice.h \
 	%reldir%/operators_ref.c %reldir%/operators_ref.h \
 	%reldir%/operators_trial.h $(gm_story)
 %canon_reldir%_agent_collective_LDADD = $(gm_story_libs) \
@@ -985,11 +986,40 @@ gm_tests += %reldir%/agent_collective
 	%reldir%/operators_trial.h $(gm_story)
 %canon_reldir%_agent_collective_death_LDADD = $(gm_story_libs) \
 	agent/cuda/libcu.la -lm
+# The same with cards among the ranks, and memory of the cards' own.
+gm_tests += %reldir%/agent_cuda_collective %reldir%/agent_collective_cards
+gm_collective = %reldir%/collective.h %reldir%/combine_ref.h \
+	%reldir%/dice.h %reldir%/operators_ref.c %reldir%/operators_ref.h \
+	%reldir%/operators_trial.h
+%canon_reldir%_agent_cuda_collective_CPPFLAGS = $(AM_CPPFLAGS) -DSTAGE_CUDA
+%canon_reldir%_agent_cuda_collective_SOURCES = %reldir%/agent_collective.c \
+	$(gm_collective) $(gm_cuda_story)
+%canon_reldir%_agent_cuda_collective_LDADD = $(gm_cuda_story_libs) \
+	agent/cuda/libcu.la -lm
+%canon_reldir%_agent_cuda_collective_death_CPPFLAGS = $(AM_CPPFLAGS) \
+	-DSTAGE_CUDA
+%canon_reldir%_agent_cuda_collective_death_SOURCES = \
+	%reldir%/agent_collective_death.c $(gm_collective) $(gm_cuda_story)
+%canon_reldir%_agent_cuda_collective_death_LDADD = $(gm_cuda_story_libs) \
+	agent/cuda/libcu.la -lm
+%canon_reldir%_agent_collective_cards_CPPFLAGS = $(AM_CPPFLAGS) -DSTAGE_CUDA
+%canon_reldir%_agent_collective_cards_SOURCES = \
+	%reldir%/agent_collective_cards.c $(gm_collective) $(gm_cuda_story)
+%canon_reldir%_agent_collective_cards_LDADD = $(gm_cuda_story_libs) \
+	agent/cuda/libcu.la -lm
 gm_tests += %reldir%/agent_collective_raw
 %canon_reldir%_agent_collective_raw_SOURCES = \
-	%reldir%/agent_collective_raw.c %reldir%/dice.h $(gm_story)
+	%reldir%/agent_collective_raw.c %reldir%/dice.h %reldir%/stage.h \
+	$(gm_story)
 %canon_reldir%_agent_collective_raw_LDADD = %reldir%/libraw.la \
 	$(gm_story_libs) shm/libshm.la
+gm_tests += %reldir%/agent_cuda_collective_raw
+%canon_reldir%_agent_cuda_collective_raw_CPPFLAGS = $(AM_CPPFLAGS) \
+	-DSTAGE_CUDA
+%canon_reldir%_agent_cuda_collective_raw_SOURCES = \
+	%reldir%/agent_collective_raw.c %reldir%/dice.h $(gm_cuda_story)
+%canon_reldir%_agent_cuda_collective_raw_LDADD = %reldir%/libraw.la \
+	$(gm_cuda_story_libs) shm/libshm.la
 %canon_reldir%_agent_waits_SOURCES = %reldir%/agent_waits.c \
 	%reldir%/dice.h $(gm_story)
 %canon_reldir%_agent_waits_LDADD = $(gm_story_libs)

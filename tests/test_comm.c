@@ -386,6 +386,9 @@ static void they_must_agree(void)
 	other.dtype = GPUMAP_DTYPE_F64;
 	all_but_one(&sum, &other, -EINVAL);
 	other = sum;
+	other.whole = 1;
+	all_but_one(&sum, &other, -EINVAL);
+	other = sum;
 	other.recv.at = 4; /* upon what it gives */
 	all_but_one(&sum, &other, -EINVAL);
 	other = sum;

@@ -45,22 +45,16 @@ void gm_comm_break(struct gm_comm_page *page, int error)
 	gm_try_ordered(&page->broken, &whole, (uint32_t)error); /* COMM.tell */
 }
 
-bool gm_comm_is_broken(const struct gm_comm_page *page)
+int gm_comm_broken_by(const struct gm_comm_page *page)
 {
-	return gm_get_ordered(&page->broken) != 0; /* COMM.tell */
-}
-
-/* 0, or what all end with. */
-static int broken_by(const struct gm_comm *comm)
-{
-	return -(int)gm_get_ordered(&comm->page->broken); /* COMM.tell */
+	return -(int)gm_get_ordered(&page->broken); /* COMM.tell */
 }
 
 /* Who has read from others looks once more before it says that all is well: those
  * that ended because the group is broken may have new numbers there. */
 static int after_reading(const struct gm_comm *comm)
 {
-	int broken = broken_by(comm);
+	int broken = gm_comm_broken_by(comm->page);
 
 	return broken < 0 ? broken : 1;
 }
@@ -84,79 +78,15 @@ static bool has_peer(uint32_t op)
 	       op == GM_COMM_RECV;
 }
 
-/* Elements that this rank gives, and that it gets. */
-static uint64_t given(const struct gm_comm *comm, const struct gm_comm_ask *ask)
-{
-	switch (ask->op) {
-	case GM_COMM_ALL_REDUCE:
-	case GM_COMM_ALL_GATHER:
-	case GM_COMM_SEND:
-		return ask->n;
-	case GM_COMM_REDUCE_SCATTER:
-		return ask->n * comm->ranks;
-	case GM_COMM_BROADCAST:
-		return comm->rank == ask->peer ? ask->n : 0;
-	default:
-		return 0;
-	}
-}
-
-static uint64_t gotten(const struct gm_comm *comm,
-		       const struct gm_comm_ask *ask)
-{
-	switch (ask->op) {
-	case GM_COMM_ALL_REDUCE:
-	case GM_COMM_REDUCE_SCATTER:
-	case GM_COMM_RECV:
-		return ask->n;
-	case GM_COMM_ALL_GATHER:
-		return ask->n * comm->ranks;
-	case GM_COMM_BROADCAST:
-		return comm->rank == ask->peer ? 0 : ask->n;
-	default:
-		return 0;
-	}
-}
-
-/* Bytes of an element, or 0. */
-static uint32_t bytes_of(uint32_t dtype)
-{
-	static const uint8_t bytes[] = {
-		[GPUMAP_DTYPE_U8] = 1,   [GPUMAP_DTYPE_F16] = 2,
-		[GPUMAP_DTYPE_BF16] = 2, [GPUMAP_DTYPE_F32] = 4,
-		[GPUMAP_DTYPE_I32] = 4,  [GPUMAP_DTYPE_I64] = 8,
-	};
-
-	return dtype < sizeof(bytes) ? bytes[dtype] : 0;
-}
-
-/* One's own memory in both roles: apart, or where they may lie upon each other. */
-static bool lie_well(const struct gm_comm *comm, const struct gm_comm_call *c)
-{
-	uint64_t gives = given(comm, &c->ask) * c->each;
-	uint64_t gets = gotten(comm, &c->ask) * c->each;
-	uint64_t part = comm->rank * c->ask.n * c->each;
-	const char *from = c->send, *to = c->recv;
-
-	if (!from || !to || to + gets <= from || from + gives <= to)
-		return true;
-	switch (c->ask.op) {
-	case GM_COMM_ALL_GATHER:
-		return from == to + part;
-	case GM_COMM_REDUCE_SCATTER:
-		return to == from + part;
-	default:
-		return from == to;
-	}
-}
-
 /* Returns 0, or why this rank cannot take part. */
 static int judge(struct gm_comm *comm, struct gm_comm_call *c)
 {
 	const struct gm_comm_ask *ask = &c->ask;
 	uint64_t gives, gets;
 
-	c->each = bytes_of(ask->dtype);
+	c->each = gm_comm_each(ask->dtype);
+	if (ask->status)
+		return ask->status;
 	if (c->each == 0 || ask->op > GM_COMM_RECV ||
 	    (reduces(ask->op) && !gm_combine_knows(ask->reduce, ask->dtype)) ||
 	    (has_peer(ask->op) && ask->peer >= comm->ranks) ||
@@ -165,8 +95,8 @@ static int judge(struct gm_comm *comm, struct gm_comm_call *c)
 	if ((ask->op == GM_COMM_SEND || ask->op == GM_COMM_RECV) &&
 	    ask->peer == comm->rank)
 		return -EINVAL;
-	gives = given(comm, ask) * c->each;
-	gets = gotten(comm, ask) * c->each;
+	gives = gm_comm_given(ask, comm->rank, comm->ranks) * c->each;
+	gets = gm_comm_gotten(ask, comm->rank, comm->ranks) * c->each;
 	if (gives)
 		c->send = comm->reach(comm->arg, comm->rank, ask->send, gives,
 				      false);
@@ -179,7 +109,10 @@ static int judge(struct gm_comm *comm, struct gm_comm_call *c)
 		ask->n * c->each *
 			(ask->op == GM_COMM_REDUCE_SCATTER ? comm->ranks : 1) <=
 		GM_COMM_SMALL;
-	return lie_well(comm, c) ? 0 : -EINVAL;
+	return gm_comm_lie_well(ask, comm->rank, comm->ranks,
+				(uintptr_t)c->send, (uintptr_t)c->recv)
+		       ? 0
+		       : -EINVAL;
 }
 
 static void come_to(struct gm_comm *comm, uint64_t ticket,
@@ -198,13 +131,16 @@ static void arrive(struct gm_comm *comm, struct gm_comm_call *c, int status)
 	slot = slot_of(comm, comm->rank, c->ticket);
 	gm_put(&slot->what, what(&c->ask));
 	gm_put(&slot->n, c->ask.n);
+	gm_put(&slot->whole, c->ask.whole);
 	gm_put(&slot->send, c->ask.send.at);
 	gm_put(&slot->recv, c->ask.recv.at);
 	gm_put(&slot->send_buffer, c->ask.send.buffer);
 	gm_put(&slot->recv_buffer, c->ask.recv.buffer);
 	gm_put(&slot->status, (uint64_t)(int64_t)status);
 	if (status == 0 && c->is_small && c->send)
-		memcpy(slot->small, c->send, given(comm, &c->ask) * c->each);
+		memcpy(slot->small, c->send,
+		       gm_comm_given(&c->ask, comm->rank, comm->ranks) *
+			       c->each);
 	come_to(comm, c->ticket, GM_COMM_ARRIVED);
 }
 
@@ -217,6 +153,7 @@ static void offer(struct gm_comm *comm, struct gm_comm_call *c, int status)
 	c->state = OFFER;
 	gm_put(&cell->what, c->ask.dtype);
 	gm_put(&cell->n, c->ask.n);
+	gm_put(&cell->whole, c->ask.whole);
 	gm_put(&cell->send, c->ask.send.at);
 	gm_put(&cell->send_buffer, c->ask.send.buffer);
 	gm_put(&cell->status, (uint64_t)(int64_t)status);
@@ -270,7 +207,8 @@ static int agree(const struct gm_comm *comm, const struct gm_comm_call *c)
 		if (status != 0)
 			return status;
 		if (gm_get(&slot->what) != gm_get(&first->what) ||
-		    gm_get(&slot->n) != gm_get(&first->n))
+		    gm_get(&slot->n) != gm_get(&first->n) ||
+		    gm_get(&slot->whole) != gm_get(&first->whole))
 			ret = -EINVAL;
 	}
 	return ret;
@@ -493,7 +431,8 @@ static int step_accept(struct gm_comm *comm, struct gm_comm_call *c,
 	if (status == 0)
 		status = c->status;
 	if (status == 0 && (gm_get(&cell->what) != c->ask.dtype ||
-			    gm_get(&cell->n) != c->ask.n))
+			    gm_get(&cell->n) != c->ask.n ||
+			    gm_get(&cell->whole) != c->ask.whole))
 		status = -EINVAL;
 	c->state = TAKE;
 	if (status == 0)
@@ -588,7 +527,7 @@ static int step(struct gm_comm *comm, struct gm_comm_call *c, uint64_t budget,
 int gm_comm_step(struct gm_comm *comm, struct gm_comm_call *call,
 		 uint64_t budget, bool *ret_told)
 {
-	int broken = broken_by(comm);
+	int broken = gm_comm_broken_by(comm->page);
 
 	*ret_told = false;
 	if (broken < 0)

@@ -85,6 +85,9 @@ struct gm_comm {
  * send and recv may be the same memory where they have the same size; where not,
  * the smaller may be this rank's part of the larger.  They must not overlap
  * otherwise.  BROADCAST reads send at the root alone and writes recv elsewhere.
+ *
+ * What is a piece of something larger says so in @whole, in any number: ranks that
+ * are in pieces of different things do not ask for the same.
  */
 struct gm_comm_ask {
 	uint32_t op;     /* enum gm_comm_op */
@@ -92,8 +95,10 @@ struct gm_comm_ask {
 	uint32_t reduce; /* enum gm_combine_op; of ALL_REDUCE, REDUCE_SCATTER */
 	uint32_t peer;   /* the root; SEND, RECV: the other rank */
 	uint64_t n;
+	uint64_t whole;
 	struct gm_comm_place send;
 	struct gm_comm_place recv;
+	int status; /* not 0: this rank cannot take part, the negative errno */
 };
 
 /* A collective under way at one rank. */
@@ -113,6 +118,19 @@ struct gm_comm_call {
 /* @page: zeroes at first, of gm_comm_page_bytes(). */
 void gm_comm_init(struct gm_comm *comm, struct gm_comm_page *page,
 		  uint32_t rank, uint32_t ranks);
+
+/* Bytes of an element of a dtype; 0: no rank has such. */
+uint32_t gm_comm_each(uint32_t dtype);
+
+/* Elements that @rank gives in what is asked for, and that it gets. */
+uint64_t gm_comm_given(const struct gm_comm_ask *ask, uint32_t rank,
+		       uint32_t ranks);
+uint64_t gm_comm_gotten(const struct gm_comm_ask *ask, uint32_t rank,
+			uint32_t ranks);
+
+/* May what a rank gives and gets lie there?  Addresses; 0: it has none. */
+bool gm_comm_lie_well(const struct gm_comm_ask *ask, uint32_t rank,
+		      uint32_t ranks, uint64_t send, uint64_t recv);
 
 /*
  * gm_comm_begin - take part in the group's next collective
@@ -148,6 +166,7 @@ int gm_comm_step(struct gm_comm *comm, struct gm_comm_call *call,
  * called by any process that has the page. */
 void gm_comm_break(struct gm_comm_page *page, int error);
 
-bool gm_comm_is_broken(const struct gm_comm_page *page);
+/* What all end with, negative; 0: the group is whole. */
+int gm_comm_broken_by(const struct gm_comm_page *page);
 
 #endif

@@ -4,6 +4,7 @@
 # agent/comm: collectives over the ranks of a group.
 noinst_LTLIBRARIES += %reldir%/libcomm.la
 %canon_reldir%_libcomm_la_SOURCES =
+%canon_reldir%_libcomm_la_SOURCES += %reldir%/ask.c
 %canon_reldir%_libcomm_la_SOURCES += %reldir%/combine.c
 %canon_reldir%_libcomm_la_SOURCES += %reldir%/combine.h
 %canon_reldir%_libcomm_la_SOURCES += %reldir%/comm.c

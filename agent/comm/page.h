@@ -24,11 +24,17 @@
  *   COMM.cell   a sender stores what it offers before the number of the offer; the
  *               receiver is done with the bytes before it stores the number of
  *               what it has taken.
+ *
+ * Windows.  Where the others cannot have a rank's memory mapped, as that of a card,
+ * all ranks of the group go by way of windows behind the cells, GM_COMM_WINDOWS for
+ * each rank and written by that one alone: each brings its memory there, piece by
+ * piece, and what lies in them is seen by the others as any rank's memory is.
  */
 #ifndef GM_COMM_PAGE_H
 #define GM_COMM_PAGE_H
 
 #include <stdalign.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -36,6 +42,10 @@
 
 #define GM_COMM_RANKS 64u   /* at most */
 #define GM_COMM_SMALL 4096u /* bytes that go by way of a slot */
+
+/* Of a rank: while what is in one goes around, the other is filled or emptied. */
+#define GM_COMM_WINDOWS      2u
+#define GM_COMM_WINDOW_BYTES (UINT64_C(1) << 20)
 
 enum gm_comm_phase {
 	GM_COMM_ARRIVED = 1, /* the slot says what for */
@@ -47,6 +57,7 @@ enum gm_comm_phase {
 struct gm_comm_slot {
 	alignas(GM_LINE) gm_a64 what; /* gm_comm_call's numbers, see comm.c */
 	gm_a64 n;
+	gm_a64 whole;
 	gm_a64 send; /* places in memory, as the caller names them, */
 	gm_a64 recv;
 	gm_a64 send_buffer; /* and what they lie in */
@@ -67,6 +78,7 @@ struct gm_comm_cell {
 	alignas(GM_LINE) gm_a64 offered; /* written by the sender */
 	gm_a64 what;
 	gm_a64 n;
+	gm_a64 whole;
 	gm_a64 send;
 	gm_a64 send_buffer;
 	gm_a64 status;
@@ -91,6 +103,27 @@ static inline size_t gm_comm_page_bytes(uint32_t ranks)
 	return sizeof(struct gm_comm_page) +
 	       ranks * sizeof(struct gm_comm_seat) +
 	       (size_t)ranks * ranks * sizeof(struct gm_comm_cell);
+}
+
+/* Where the windows begin, as memory that a device is to reach has to. */
+static inline size_t gm_comm_windows_at(uint32_t ranks)
+{
+	return (gm_comm_page_bytes(ranks) + GM_COMM_WINDOW_BYTES - 1) /
+	       GM_COMM_WINDOW_BYTES * GM_COMM_WINDOW_BYTES;
+}
+
+/* All of them, of one rank. */
+static inline size_t gm_comm_windows_bytes(void)
+{
+	return GM_COMM_WINDOWS * GM_COMM_WINDOW_BYTES;
+}
+
+/* Of the page and what is behind it. */
+static inline size_t gm_comm_bytes(uint32_t ranks, bool is_staged)
+{
+	return is_staged ? gm_comm_windows_at(ranks) +
+				   ranks * gm_comm_windows_bytes()
+			 : gm_comm_page_bytes(ranks);
 }
 
 static inline struct gm_comm_cell *gm_comm_cell(struct gm_comm_page *page,

@@ -138,7 +138,8 @@ struct gm_wire {
 	uint64_t stage_at; /* FETCH, FETCHED: where on the stage */
 	uint32_t borrower; /* LEND, FETCH, FETCHED: row whose stage it is */
 	uint32_t kind;     /* IMPORT: of the row whose memory it is */
-	uint32_t flags;    /* REGISTER: GPUMAP_BUFFER_* */
+	/* REGISTER: GPUMAP_BUFFER_*; JOIN: 1 where the page has windows behind */
+	uint32_t flags;
 	/* ATTACH: how many will be REGISTERed before anything is begun;
 	 * REGISTER: 1 where it is one of these. */
 	uint32_t programs;

@@ -38,6 +38,7 @@ struct gm_comm_group {
 	uint32_t number;
 	uint64_t bytes; /* charged with the arenas; 0: not any more */
 	int fd;         /* -1: all have it, or it is no more */
+	bool is_staged; /* its page has windows */
 	uint32_t n_claimed;
 	uint32_t n_held;
 	bool is_opening; /* its client waits for that, */
@@ -105,7 +106,9 @@ static void leave_all(struct gm_comm_group *g)
 static void settle(struct gm_comm_group *g)
 {
 	struct gm_connection *c = g->session->connection;
-	struct gm_comm_reply reply = { .comm = g->number };
+	struct gm_comm_reply reply = { .comm = g->number,
+				       .flags = g->is_staged ? GM_COMM_STAGED
+							     : 0 };
 	bool was_opening = g->is_opening;
 	char why[GM_WHY_BYTES];
 	int status = g->status;
@@ -182,13 +185,18 @@ static int judge_row(struct gm_connection *c, const uint32_t *rows, uint32_t i)
 					 "row %u: this session has no queue "
 					 "there; open it first",
 					 rows[i]);
-	if (session->server->d->devices.of[rows[i]]->facts.kind !=
-	    GPUMAP_DEVICE_HOST)
-		return gm_connection_bad(c, -EOPNOTSUPP,
-					 "row %u is no host row: use a group "
-					 "of host rows",
-					 rows[i]);
 	return 0;
+}
+
+/* Is there one whose memory the others cannot have mapped? */
+static bool is_staged(const struct gm_session *session, const uint32_t *rows,
+		      uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (session->server->d->devices.of[rows[i]]->facts.kind !=
+		    GPUMAP_DEVICE_HOST)
+			return true;
+	return false;
 }
 
 static int judge(struct gm_connection *c, const struct gm_request *r,
@@ -207,8 +215,8 @@ static int judge(struct gm_connection *c, const struct gm_request *r,
 					 ask->n_ranks, r->tail_bytes);
 	if (ask->n_ranks > GM_COMM_RANKS)
 		return gm_connection_bad(c, -E2BIG,
-					 "%u ranks: a group of host rows has "
-					 "%u at most",
+					 "%u ranks: a group that does "
+					 "collectives has %u at most",
 					 ask->n_ranks, GM_COMM_RANKS);
 	if (session->runs_programs)
 		return gm_connection_bad(c, -EOPNOTSUPP,
@@ -261,7 +269,8 @@ static int make_page(const uint32_t *rows, uint32_t n, uint64_t bytes)
 static int make(struct gm_connection *c, const uint32_t *rows, uint32_t n,
 		struct gm_comm_group **ret_group)
 {
-	uint64_t bytes = gm_comm_page_bytes(n);
+	bool staged = is_staged(c->session, rows, n);
+	uint64_t bytes = gm_comm_bytes(n, staged);
 	struct gm_comms *all = &c->session->comms;
 	struct gm_comm_group *g;
 	int error = judge_bytes(c, bytes);
@@ -286,6 +295,7 @@ static int make(struct gm_connection *c, const uint32_t *rows, uint32_t n,
 	g->session = c->session;
 	g->session->user->arena_bytes += bytes;
 	g->bytes = bytes;
+	g->is_staged = staged;
 	g->number = ++all->last;
 	g->n = n;
 	TAILQ_INSERT_TAIL(&all->list, g, entry);
@@ -308,6 +318,7 @@ static int ask_all(struct gm_comm_group *g, const uint32_t *rows)
 						 .handle = g->number,
 						 .at = i,
 						 .bytes = g->n,
+						 .flags = g->is_staged,
 						 .fd = g->fd,
 						 .held = held,
 						 .gone = gone };

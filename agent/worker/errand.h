@@ -8,12 +8,27 @@
  *	errands_wire.c	of gpumapd
  *	across.c	of entries that copy from other rows
  *	across_wire.c	of gpumapd, about such
+ *	group.c		of gpumapd, about groups
+ *	relay.c		of collectives
  */
 #ifndef GM_ERRAND_H
 #define GM_ERRAND_H
 
 #include "agent/worker/errands.h"
 #include "agent/worker/program.h"
+
+/* Pieces that go between a window and a rank's memory (relay.c). */
+struct gm_pieces_copy {
+	char *memory; /* where it is mapped; NULL: the device has it, */
+	uint64_t address;
+	char *window;
+	uint64_t bytes; /* of each */
+	uint32_t n_pieces;
+	uint64_t window_step; /* from one to the next, here and there */
+	uint64_t memory_step;
+	uint32_t index; /* of the window */
+	bool is_store;  /* to memory */
+};
 
 struct gm_errand_job {
 	struct gm_slow_job job;
@@ -28,6 +43,8 @@ struct gm_errand_job {
 	char *to; /* what is copied, mapped here or as the device has it */
 	const char *from;
 	uint64_t address;
+	struct gm_member *member; /* of a group, see member.h */
+	struct gm_pieces_copy copy;
 	uint64_t stage_at; /* to be answered about, these too */
 	uint32_t borrower;
 	uint64_t handle; /* to be answered about */

@@ -10,6 +10,7 @@
 #include "agent/worker/beat.h"
 #include "agent/worker/errands.h"
 #include "agent/worker/events.h"
+#include "agent/worker/group.h"
 #include "agent/worker/intake.h"
 #include "agent/worker/reach.h"
 #include "agent/worker/roster.h"
@@ -362,6 +363,8 @@ static bool read_entry(struct gm_worker *w, struct gm_session *s,
 		if (rc == 0 && verdict.buffer)
 			gm_buffers_free(&s->buffers, verdict.buffer,
 					s->entries.pos);
+		if (gm_op_is_collective(verdict.task.op))
+			gm_group_refused(s, &verdict, rc);
 		read_ended(s, batch, rc, is_second);
 	}
 	return true;

@@ -12,18 +12,10 @@
 #include "agent/worker/errand.h"
 #include "agent/worker/events.h"
 #include "agent/worker/pair.h"
+#include "agent/worker/relay.h"
 #include "agent/worker/wait.h"
 #include "shm/point.h"
 #include "shm/queue.h"
-
-/* A group of a session's, of which this row is a rank. */
-struct gm_member {
-	LIST_ENTRY(gm_member) entry;
-	struct gm_session *session;
-	uint64_t number;
-	uint64_t bytes; /* of the page */
-	struct gm_comm comm;
-};
 
 static struct gm_member *find(const struct gm_session *s, uint64_t number)
 {
@@ -107,23 +99,132 @@ static void *reach(void *arg, uint32_t rank, struct gm_comm_place place,
 			       bytes, writes);
 }
 
-static int join(struct gm_session *s, const struct gm_wire *wire, int fd)
+static void answer(struct gm_worker *w, uint64_t session, uint32_t place,
+		   uint64_t number, enum gm_wire_type type, int status)
 {
-	struct gm_member *m;
-	void *page;
+	struct gm_wire reply = gm_pair_about(type, session, place);
 
+	reply.handle = number;
+	reply.status = status;
+	gm_events_say(w, &reply, -1);
+}
+
+/* Ours of the windows: what the device is to reach. */
+static void work_join(struct gm_slow_job *job, struct gm_device *dev)
+{
+	struct gm_errand_job *e = (struct gm_errand_job *)job;
+	struct gm_member *m = e->member;
+
+	e->rc = dev->backend->reach(dev, gm_member_windows(m, m->comm.rank),
+				    gm_comm_windows_bytes(), true, &m->region);
+	if (e->rc < 0)
+		m->region = NULL;
+}
+
+static void work_let_go(struct gm_slow_job *job, struct gm_device *dev)
+{
+	struct gm_errand_job *e = (struct gm_errand_job *)job;
+	struct gm_member *m = e->member;
+
+	if (m->region)
+		dev->backend->unreach(dev, m->region);
+	munmap(m->comm.page, m->bytes);
+}
+
+static void done_let_go(struct gm_slow_job *job, struct gm_worker *w)
+{
+	struct gm_errand_job *e = gm_errand_returned(job, w);
+	struct gm_session *s = e->session;
+
+	if (e->member->is_awaited) {
+		GM_POINT("group_forgotten");
+		answer(w, s->id, s->place, e->member->number, GM_WIRE_FORGOTTEN,
+		       0);
+	}
+	free(e->member);
+	gm_errand_finished(w, e);
+}
+
+/* Nothing of it is used here any more but by copies, which the slow thread does
+ * before. */
+static void let_go(struct gm_worker *w, struct gm_member *m)
+{
+	LIST_REMOVE(m, entry);
+	if (m->last) {
+		gm_errand_hand_over(w, m->last);
+		return;
+	}
+	munmap(m->comm.page, m->bytes);
+	free(m);
+}
+
+static void done_join(struct gm_slow_job *job, struct gm_worker *w)
+{
+	struct gm_errand_job *e = gm_errand_returned(job, w);
+	struct gm_session *s = e->session;
+	struct gm_member *m = find(s, e->handle);
+
+	GM_POINT("group_joined");
+	/* Unless the session has left. */
+	if (m && e->rc < 0)
+		let_go(w, m);
+	else if (m)
+		m->is_ready = true;
+	answer(w, s->id, s->place, e->handle, GM_WIRE_JOINED, e->rc);
+	gm_errand_finished(w, e);
+}
+
+/* What it takes to leave is had first: that must not need memory. */
+static int use_windows(struct gm_worker *w, struct gm_member *m)
+{
+	struct gm_session *s = m->session;
+	struct gm_errand_job *e = NULL;
+	bool reaches = w->dev->backend->reach;
+
+	m->last = gm_errand_new(s, GM_CALL_FORGET, work_let_go, done_let_go);
+	if (m->last && reaches)
+		e = gm_errand_new(s, GM_CALL_REGISTER, work_join, done_join);
+	if (!m->last || (reaches && !e)) {
+		free(m->last);
+		m->last = NULL;
+		return -ENOMEM;
+	}
+	m->last->member = m;
+	m->windows = (char *)m->comm.page + gm_comm_windows_at(m->comm.ranks);
+	m->comm.reach = gm_relay_reach;
+	m->is_ready = !reaches;
+	if (!e)
+		return 0;
+	e->member = m;
+	e->handle = m->number;
+	gm_errand_hand_over(w, e);
+	return 0;
+}
+
+static int judge_join(const struct gm_session *s, const struct gm_wire *wire,
+		      int fd)
+{
+	if (!s)
+		return -ENOENT;
 	if (wire->bytes == 0 || wire->bytes > GM_COMM_RANKS ||
 	    wire->at >= wire->bytes || wire->handle == 0 ||
 	    gm_handle_generation(wire->handle) != 0)
 		return -EINVAL;
 	if (find(s, wire->handle))
 		return -EEXIST;
-	if (fd < 0)
-		return -EMFILE;
-	m = calloc(1, sizeof(*m));
+	return fd < 0 ? -EMFILE : 0;
+}
+
+static int join(struct gm_worker *w, struct gm_session *s,
+		const struct gm_wire *wire, int fd)
+{
+	struct gm_member *m = calloc(1, sizeof(*m));
+	int rc = 0;
+	void *page;
+
 	if (!m)
 		return -ENOMEM;
-	m->bytes = gm_comm_page_bytes((uint32_t)wire->bytes);
+	m->bytes = gm_comm_bytes((uint32_t)wire->bytes, wire->flags);
 	page = mmap(NULL, m->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (page == MAP_FAILED) {
 		free(m);
@@ -134,36 +235,31 @@ static int join(struct gm_session *s, const struct gm_wire *wire, int fd)
 	m->comm.arg = m;
 	m->session = s;
 	m->number = wire->handle;
+	m->is_ready = true;
 	LIST_INSERT_HEAD(&s->members, m, entry);
-	return 0;
-}
-
-static void answer(struct gm_worker *w, const struct gm_wire *wire,
-		   enum gm_wire_type type, int status)
-{
-	struct gm_wire reply = gm_pair_about(type, wire->session, wire->place);
-
-	reply.handle = wire->handle;
-	reply.status = status;
-	gm_events_say(w, &reply, -1);
+	if (wire->flags)
+		rc = use_windows(w, m);
+	if (rc == 0)
+		return 0;
+	let_go(w, m);
+	return rc;
 }
 
 void gm_group_join(struct gm_worker *worker, const struct gm_wire *wire, int fd)
 {
 	struct gm_session *s = gm_errand_session_of(worker, wire);
-	int rc = s ? join(s, wire, fd) : -ENOENT;
+	int rc = judge_join(s, wire, fd);
 
+	if (rc == 0)
+		rc = join(worker, s, wire, fd);
 	if (fd >= 0)
 		close(fd);
+	/* Or it is said once the device reaches what it has to. */
+	if (rc == 0 && !find(s, wire->handle)->is_ready)
+		return;
 	GM_POINT("group_joined");
-	answer(worker, wire, GM_WIRE_JOINED, rc);
-}
-
-static void let_go(struct gm_member *m)
-{
-	LIST_REMOVE(m, entry);
-	munmap(m->comm.page, m->bytes);
-	free(m);
+	answer(worker, wire->session, wire->place, wire->handle, GM_WIRE_JOINED,
+	       rc);
 }
 
 /* ---- parts --------------------------------------------------------------- */
@@ -177,11 +273,15 @@ static void take_off(struct gm_worker *w, struct gm_session *s)
 
 static void end(struct gm_worker *w, struct gm_session *s, int status)
 {
+	struct gm_member *m = s->part.member;
+
 	GM_POINT("group_ending");
 	take_off(w, s);
 	/* What was read from memory that is missing is not told. */
 	if (!s->ground.broken)
 		gm_errand_ended(w, s, status);
+	if (m->is_leaving)
+		let_go(w, m);
 }
 
 /* Somebody has come on: what was learned of the time that takes counts. */
@@ -202,7 +302,10 @@ static bool go_on(struct gm_worker *w, struct gm_session *s, uint64_t budget)
 
 	if (!was_waiting)
 		gm_beat(w->journal, GM_CALL_DEVICE);
-	rc = gm_comm_step(&part->member->comm, &part->call, budget, &is_told);
+	rc = part->member->windows
+		     ? gm_relay_step(w, s, budget, &is_told)
+		     : gm_comm_step(&part->member->comm, &part->call, budget,
+				    &is_told);
 	if (!was_waiting)
 		gm_beat(w->journal, GM_CALL_LOOP);
 	part->waits = rc == -EAGAIN;
@@ -222,7 +325,8 @@ int gm_group_begin(struct gm_worker *worker, struct gm_session *session)
 	struct gm_member *m = find(s, s->errand.handle);
 
 	s->errand.handle = 0;
-	if (!m || gm_comm_is_broken(m->comm.page))
+	if (!m || !m->is_ready || m->is_leaving ||
+	    gm_comm_broken_by(m->comm.page))
 		return -ESTALE;
 	gm_errand_stall(worker, s);
 	s->part.member = m;
@@ -230,8 +334,12 @@ int gm_group_begin(struct gm_worker *worker, struct gm_session *session)
 	s->part.deadline_ns = s->errand.deadline_ns;
 	TAILQ_INSERT_TAIL(&worker->parts.list, s, part.entry);
 	worker->parts.n++;
-	gm_comm_begin(&m->comm, &s->errand.ask, &s->part.call);
-	tell(s);
+	if (m->windows) {
+		gm_relay_begin(s);
+	} else {
+		gm_comm_begin(&m->comm, &s->errand.ask, &s->part.call);
+		tell(s);
+	}
 	go_on(worker, s, GM_GROUP_SLICE);
 	return 0;
 }
@@ -389,17 +497,25 @@ void gm_group_forget(struct gm_worker *worker, const struct gm_wire *wire)
 {
 	struct gm_session *s = gm_errand_session_of(worker, wire);
 	struct gm_member *m = s ? find(s, wire->handle) : NULL;
+	bool has_windows;
 
 	if (!m) {
-		answer(worker, wire, GM_WIRE_FORGOTTEN, -ESTALE);
+		answer(worker, wire->session, wire->place, wire->handle,
+		       GM_WIRE_FORGOTTEN, -ESTALE);
 		return;
 	}
 	break_up(m, -EIO);
+	has_windows = m->windows;
+	m->is_awaited = m->is_leaving = true;
 	if (s->part.member == m)
-		go_on(worker, s, 0);
-	let_go(m);
+		go_on(worker, s, 0); /* lets go of it, now or later */
+	else
+		let_go(worker, m);
+	if (has_windows)
+		return;
 	GM_POINT("group_forgotten");
-	answer(worker, wire, GM_WIRE_FORGOTTEN, 0);
+	answer(worker, wire->session, wire->place, wire->handle,
+	       GM_WIRE_FORGOTTEN, 0);
 }
 
 void gm_group_leave(struct gm_worker *worker, struct gm_session *session)
@@ -410,6 +526,6 @@ void gm_group_leave(struct gm_worker *worker, struct gm_session *session)
 		take_off(worker, session);
 	while ((m = LIST_FIRST(&session->members))) {
 		break_up(m, -EIO);
-		let_go(m);
+		let_go(worker, m);
 	}
 }

@@ -21,6 +21,8 @@
  *
  * Entries name memory as any do, and each rank finds it in its own table of the
  * session: what one rank says of its memory cannot lead another out of the session.
+ * Where one of the ranks is no host row all of them go by way of windows (relay.h),
+ * and each looks at its own memory only.
  *
  * Edges: COMM.tell, see agent/comm/page.h; the bits are WAIT.tell's.
  */
@@ -41,7 +43,7 @@
 
 void gm_group_init(struct gm_worker *worker);
 
-/* Records of gpumapd.  Each is answered; @fd is taken over. */
+/* Records of gpumapd.  Each is answered, now or later; @fd is taken over. */
 void gm_group_join(struct gm_worker *worker, const struct gm_wire *wire,
 		   int fd);
 void gm_group_forget(struct gm_worker *worker, const struct gm_wire *wire);

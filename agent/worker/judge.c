@@ -357,6 +357,21 @@ void *gm_judge_memory(const struct gm_judge *judge, uint64_t buffer,
 	return there.at;
 }
 
+bool gm_judge_where(const struct gm_judge *judge, uint64_t buffer, uint64_t at,
+		    uint64_t bytes, bool writes, char **ret_at,
+		    uint64_t *ret_address)
+{
+	struct place there = { 0 };
+
+	if (is_another_rows(judge, buffer) ||
+	    place(judge, buffer, at, bytes, writes, &there) < 0 ||
+	    there.borrowed)
+		return false;
+	*ret_at = there.at;
+	*ret_address = there.address;
+	return there.at || there.address;
+}
+
 _Static_assert(GPUMAP_OP_RECV - GPUMAP_OP_BARRIER == GM_COMM_RECV &&
 		       GPUMAP_REDUCE_AVERAGE == (int)GM_COMBINE_AVERAGE,
 	       "in the same order");

@@ -101,4 +101,16 @@ int gm_judge_entry(const struct gm_judge *judge,
 void *gm_judge_memory(const struct gm_judge *judge, uint64_t buffer,
 		      uint64_t at, uint64_t bytes, bool writes);
 
+/*
+ * gm_judge_where - the same of memory that others need not have mapped
+ *
+ * ret_at	where it is mapped, or NULL: then
+ * ret_address	is where the device has it
+ *
+ * Returns	whether there is such
+ */
+bool gm_judge_where(const struct gm_judge *judge, uint64_t buffer, uint64_t at,
+		    uint64_t bytes, bool writes, char **ret_at,
+		    uint64_t *ret_address);
+
 #endif

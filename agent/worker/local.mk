@@ -29,10 +29,12 @@ noinst_LTLIBRARIES += %reldir%/libworker.la
 	%reldir%/load_copies.c \
 	%reldir%/load_reads.c \
 	%reldir%/loop.c \
+	%reldir%/member.h \
 	%reldir%/outbox.c %reldir%/outbox.h \
 	%reldir%/pair.c %reldir%/pair.h \
 	%reldir%/reach.c %reldir%/reach.h \
 	%reldir%/pass.h \
+	%reldir%/relay.c %reldir%/relay.h \
 	%reldir%/program.c %reldir%/program.h \
 	%reldir%/roster.c %reldir%/roster.h \
 	%reldir%/session.c %reldir%/session.h \

@@ -74,11 +74,30 @@ struct gm_wait {
 	uint64_t until[GM_WAITS_MAX];
 };
 
+/* A collective by way of this rank's windows (relay.h). */
+struct gm_relay {
+	struct gm_comm_ask ask; /* of it all */
+	uint64_t each_round;    /* elements */
+	uint64_t rounds;
+	uint64_t next; /* round that a window is to be filled for, */
+	uint64_t at;   /* and that goes around */
+	char *send;    /* where this rank's own memory is mapped; NULL: */
+	char *recv;
+	uint64_t send_address; /* the device has it there */
+	uint64_t recv_address;
+	uint32_t each;                   /* bytes of an element */
+	uint32_t n_copies;               /* that the slow thread has */
+	uint8_t window[GM_COMM_WINDOWS]; /* what becomes of each, see relay.c */
+	bool tells;
+	int status; /* of the first failure: nothing is begun any more */
+};
+
 /* This rank's part of a collective that is under way (group.h). */
 struct gm_part {
 	TAILQ_ENTRY(gm_session) entry; /* in the worker's */
 	struct gm_member *member;      /* NULL: there is none */
 	struct gm_comm_call call;
+	struct gm_relay relay;
 	uint64_t deadline_ns; /* 0: none */
 	bool waits;           /* for another rank, at the last look */
 };

@@ -1,0 +1,74 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/* What a rank asks for: how much of it there is, and where it may lie. */
+
+#include "agent/comm/comm.h"
+
+#include "gpumap.h"
+
+uint64_t gm_comm_given(const struct gm_comm_ask *ask, uint32_t rank,
+		       uint32_t ranks)
+{
+	switch (ask->op) {
+	case GM_COMM_ALL_REDUCE:
+	case GM_COMM_ALL_GATHER:
+	case GM_COMM_SEND:
+		return ask->n;
+	case GM_COMM_REDUCE_SCATTER:
+		return ask->n * ranks;
+	case GM_COMM_BROADCAST:
+		return rank == ask->peer ? ask->n : 0;
+	default:
+		return 0;
+	}
+}
+
+uint64_t gm_comm_gotten(const struct gm_comm_ask *ask, uint32_t rank,
+			uint32_t ranks)
+{
+	switch (ask->op) {
+	case GM_COMM_ALL_REDUCE:
+	case GM_COMM_REDUCE_SCATTER:
+	case GM_COMM_RECV:
+		return ask->n;
+	case GM_COMM_ALL_GATHER:
+		return ask->n * ranks;
+	case GM_COMM_BROADCAST:
+		return rank == ask->peer ? 0 : ask->n;
+	default:
+		return 0;
+	}
+}
+
+uint32_t gm_comm_each(uint32_t dtype)
+{
+	static const uint8_t bytes[] = {
+		[GPUMAP_DTYPE_U8] = 1,   [GPUMAP_DTYPE_F16] = 2,
+		[GPUMAP_DTYPE_BF16] = 2, [GPUMAP_DTYPE_F32] = 4,
+		[GPUMAP_DTYPE_I32] = 4,  [GPUMAP_DTYPE_I64] = 8,
+	};
+
+	return dtype < sizeof(bytes) ? bytes[dtype] : 0;
+}
+
+/* One's own memory in both roles: apart, or where they may lie upon each other. */
+bool gm_comm_lie_well(const struct gm_comm_ask *ask, uint32_t rank,
+		      uint32_t ranks, uint64_t send, uint64_t recv)
+{
+	uint32_t each = gm_comm_each(ask->dtype);
+	uint64_t gives = gm_comm_given(ask, rank, ranks) * each;
+	uint64_t gets = gm_comm_gotten(ask, rank, ranks) * each;
+	uint64_t part = rank * ask->n * each;
+
+	if (!send || !recv || recv + gets <= send || send + gives <= recv)
+		return true;
+	switch (ask->op) {
+	case GM_COMM_ALL_GATHER:
+		return send == recv + part;
+	case GM_COMM_REDUCE_SCATTER:
+		return recv == send + part;
+	default:
+		return send == recv;
+	}
+}

@@ -1,8 +1,12 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* gpumapctl collective: right on every rank, in words and JSON, or said why not. */
+/*
+ * gpumapctl collective: right on every rank, in words and JSON, or said why not.
+ * With STAGE_CUDA the ranks are cards.
+ */
 
+#include "stage.h"
 #include "ctl.h"
 
 static void collectives_are_right(void)
@@ -62,19 +66,29 @@ static void what_is_wrong_is_said(void)
 
 int main(void)
 {
+#ifdef STAGE_CUDA
+	uint64_t copies;
+#endif
+
 	gpumapctl = getenv("GPUMAPCTL");
 	if (gpumapctl == NULL)
 		return 99;
-	agent_make(&agent, "[host]\nrows = 3\n");
+	stage_make(&agent, "[host]\nrows = 3\n");
 	if (OK(agent_start(&agent)) &&
 	    EQ(CTL("mesh", "publish", "ring", "--topology", "data", "--rows",
 		   "2,0,1", "--group", "two=1,0", "--group", "alone=2"),
 	       DONE)) {
+#ifdef STAGE_CUDA
+		copies = cuda_scene_copies(&stage_scene, 0);
+#endif
 		collectives_are_right();
+#ifdef STAGE_CUDA /* of the card's own memory */
+		OK(cuda_scene_copies(&stage_scene, 0) > copies);
+#endif
 		what_is_wrong_is_said();
 	}
 	if (tap_failures)
 		agent_show_log(&agent);
-	agent_remove(&agent);
+	stage_end(&agent);
 	return tap_done();
 }

@@ -706,9 +706,16 @@ gm_tests += %reldir%/agent_ctl_mesh
 	lib/libgpumap.la $(JANSSON_LIBS)
 gm_tests += %reldir%/agent_ctl_collective
 %canon_reldir%_agent_ctl_collective_SOURCES = \
-	%reldir%/agent_ctl_collective.c %reldir%/ctl.h %reldir%/tap.h
-%canon_reldir%_agent_ctl_collective_LDADD = %reldir%/libagent.la \
-	lib/libgpumap.la $(JANSSON_LIBS)
+	%reldir%/agent_ctl_collective.c %reldir%/ctl.h %reldir%/stage.h \
+	$(gm_story)
+%canon_reldir%_agent_ctl_collective_LDADD = $(gm_story_libs) $(JANSSON_LIBS)
+gm_tests += %reldir%/agent_cuda_ctl_collective
+%canon_reldir%_agent_cuda_ctl_collective_CPPFLAGS = $(AM_CPPFLAGS) \
+	-DSTAGE_CUDA
+%canon_reldir%_agent_cuda_ctl_collective_SOURCES = \
+	%reldir%/agent_ctl_collective.c %reldir%/ctl.h $(gm_cuda_story)
+%canon_reldir%_agent_cuda_ctl_collective_LDADD = $(gm_cuda_story_libs) \
+	$(JANSSON_LIBS)
 
 gm_tests += %reldir%/agent_stuck
 GM_TORTURE += %reldir%/agent_stuck

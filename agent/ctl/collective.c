@@ -4,7 +4,7 @@
 /*
  * A collective over a group of a mesh that checks itself: every element that every
  * rank gets is compared with what this process computes, so a rank that drops,
- * repeats or misplaces something is named.
+ * repeats or misplaces something is named.  Cards give and get memory of their own.
  */
 
 #include "agent/ctl/ctl.h"
@@ -102,8 +102,62 @@ static int32_t wanted(const struct run *run, uint32_t r, uint64_t i)
 	}
 }
 
+/* ---- memory of the cards' own ---------------------------------------------- */
+
+/* @bytes from @src to @dst, one of which is a buffer of that row. */
+static int copy(const struct run *run, uint32_t row, void *memory,
+		uint64_t buffer, uint64_t bytes, bool out)
+{
+	struct gpumap_job job = { .op = GPUMAP_OP_COPY,
+				  .dtype = GPUMAP_DTYPE_U8,
+				  .n = bytes };
+	struct gpumap_done done = { .status = 0 };
+	int ret;
+
+	job.dst = out ? memory : NULL;
+	job.src = out ? NULL : memory;
+	job.dst_buffer = out ? 0 : buffer;
+	job.src_buffer = out ? buffer : 0;
+	ret = gpumap_submit(run->session, row, &job, 1);
+	if (ret == 0)
+		ret = gpumap_wait(run->session, &done, 1, GPUMAP_NO_DEADLINE);
+	if (ret == 1 && done.status == 0)
+		return GM_EXIT_OK;
+	return gm_ctl_fail(run->ctl, ret < 0 ? ret : done.status,
+			   "a copy on row %u", row);
+}
+
+/* A buffer for what lies in @memory. */
+static int put_on_card(const struct run *run, uint32_t row, void *memory,
+		       uint64_t bytes, uint64_t *ret_buffer)
+{
+	int ret = gpumap_buffer_alloc(run->session, row, bytes, 0,
+				      GPUMAP_NO_DEADLINE, ret_buffer);
+
+	if (ret != 0)
+		return gm_ctl_fail(run->ctl, ret, "memory of row %u", row);
+	return copy(run, row, memory, *ret_buffer, bytes, false);
+}
+
+/* What all cards got, from them or to them. */
+static int move_results(const struct run *run, bool out)
+{
+	int ret = GM_EXIT_OK;
+
+	for (uint32_t r = 0; ret == GM_EXIT_OK && r < run->ranks; r++)
+		if (run->rank[r].recv_buffer != 0)
+			ret = copy(run, run->rows[r], run->rank[r].recv,
+				   run->rank[r].recv_buffer,
+				   gotten(run, r) * sizeof(int32_t), out);
+	return ret;
+}
+
 static int check(const struct run *run)
 {
+	int ret = move_results(run, true);
+
+	if (ret != GM_EXIT_OK)
+		return ret;
 	for (uint32_t r = 0; r < run->ranks; r++) {
 		const int32_t *got = run->rank[r].recv;
 		uint64_t n = gotten(run, r);
@@ -122,6 +176,25 @@ static int check(const struct run *run)
 }
 
 /* ---- the collective -------------------------------------------------------- */
+
+/* A rank that is a card, whose memory is filled. */
+static int set_up_card(struct run *run, uint32_t r, uint64_t out, uint64_t in)
+{
+	struct gpumap_device device = { .size = sizeof(device) };
+	struct gpumap_rank *rank = &run->rank[r];
+	uint32_t row = run->rows[r];
+	int ret = gpumap_device_read(run->ctl->map, row, &device);
+
+	if (ret != 0)
+		return gm_ctl_fail(run->ctl, ret, "row %u", row);
+	if (device.kind != GPUMAP_DEVICE_CUDA)
+		return GM_EXIT_OK;
+	ret = put_on_card(run, row, (void *)(uintptr_t)rank->send, out,
+			  &rank->send_buffer);
+	if (ret == GM_EXIT_OK && in != 0)
+		ret = put_on_card(run, row, rank->recv, in, &rank->recv_buffer);
+	return ret;
+}
 
 static int set_up(struct run *run)
 {
@@ -165,6 +238,9 @@ static int set_up(struct run *run)
 		if (ret != 0)
 			return gm_ctl_fail(ctl, ret, "memory on row %u",
 					   run->rows[r]);
+		ret = set_up_card(run, r, out, in);
+		if (ret != GM_EXIT_OK)
+			return ret;
 	}
 	return GM_EXIT_OK;
 }
@@ -195,12 +271,13 @@ static int once(struct run *run)
 	return check(run);
 }
 
-static void clear(const struct run *run)
+static int clear(const struct run *run)
 {
 	for (uint32_t r = 0; r < run->ranks; r++)
 		if (run->rank[r].recv != NULL)
 			memset(run->rank[r].recv, 0x55,
 			       gotten(run, r) * sizeof(int32_t));
+	return move_results(run, false);
 }
 
 static int show(const struct run *run)
@@ -267,8 +344,9 @@ int gm_ctl_collective(struct gm_ctl *ctl)
 	}
 	ret = set_up(&run);
 	for (uint64_t i = 0; ret == GM_EXIT_OK && i < run.rounds; i++) {
-		clear(&run);
-		ret = once(&run);
+		ret = clear(&run);
+		if (ret == GM_EXIT_OK)
+			ret = once(&run);
 	}
 	if (ret == GM_EXIT_OK)
 		ret = show(&run);

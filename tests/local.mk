@@ -1054,7 +1054,8 @@ gm_tests += %reldir%/agent_state_disk
 # Programs, and stories about them.
 gm_programs = %reldir%/program_square.la %reldir%/program_odd.la \
 	%reldir%/program_old.la %reldir%/program_none.la \
-	%reldir%/program_dies.la %reldir%/program_lacks.la
+	%reldir%/program_dies.la %reldir%/program_lacks.la \
+	%reldir%/program_unlike.la
 check_LTLIBRARIES += $(gm_programs)
 %canon_reldir%_program_square_la_SOURCES = %reldir%/programs/square.c
 %canon_reldir%_program_square_la_LDFLAGS = $(gm_tiny_flags)
@@ -1074,6 +1075,9 @@ check_LTLIBRARIES += $(gm_programs)
 %canon_reldir%_program_lacks_la_SOURCES = %reldir%/programs/lacks.c
 %canon_reldir%_program_lacks_la_LDFLAGS = $(gm_tiny_flags)
 %canon_reldir%_program_lacks_la_LIBADD =
+%canon_reldir%_program_unlike_la_SOURCES = %reldir%/programs/unlike.c
+%canon_reldir%_program_unlike_la_LDFLAGS = $(gm_tiny_flags)
+%canon_reldir%_program_unlike_la_LIBADD =
 EXTRA_DIST += %reldir%/programs/odd.h
 gm_program_story = %reldir%/program_story.h %reldir%/programs/odd.h $(gm_story)
 gm_tests += %reldir%/agent_programs %reldir%/agent_program_death
@@ -1085,6 +1089,11 @@ gm_tests += %reldir%/agent_programs %reldir%/agent_program_death
 	$(gm_program_story)
 %canon_reldir%_agent_program_death_LDADD = $(gm_story_libs)
 %canon_reldir%_agent_program_death_DEPENDENCIES = $(gm_story_libs) $(gm_programs)
+gm_tests += %reldir%/agent_program_scatter
+%canon_reldir%_agent_program_scatter_SOURCES = %reldir%/agent_program_scatter.c \
+	$(gm_program_story)
+%canon_reldir%_agent_program_scatter_LDADD = $(gm_story_libs)
+%canon_reldir%_agent_program_scatter_DEPENDENCIES = $(gm_story_libs) $(gm_programs)
 gm_tests += %reldir%/test_image
 %canon_reldir%_test_image_SOURCES = %reldir%/test_image.c \
 	%reldir%/program_kernels.h %reldir%/ptx.h %reldir%/tap.h

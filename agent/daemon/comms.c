@@ -199,8 +199,10 @@ static bool is_staged(const struct gm_session *session, const uint32_t *rows,
 	return false;
 }
 
+/* The tail is of any alignment. */
 static int judge(struct gm_connection *c, const struct gm_request *r,
-		 const struct gm_comm_open *ask, const uint32_t *rows)
+		 const struct gm_comm_open *ask,
+		 uint32_t ret_rows[GM_COMM_RANKS])
 {
 	const struct gm_session *session = c->session;
 	int error = 0;
@@ -209,7 +211,7 @@ static int judge(struct gm_connection *c, const struct gm_request *r,
 		return gm_connection_bad(c, -EINVAL,
 					 "this connection is no session");
 	if (ask->reserved || ask->n_ranks == 0 ||
-	    r->tail_bytes != (uint64_t)ask->n_ranks * sizeof(*rows))
+	    r->tail_bytes != (uint64_t)ask->n_ranks * sizeof(ret_rows[0]))
 		return gm_connection_bad(c, -EINVAL,
 					 "%u ranks, and %u bytes of rows",
 					 ask->n_ranks, r->tail_bytes);
@@ -227,8 +229,9 @@ static int judge(struct gm_connection *c, const struct gm_request *r,
 					 "this session has %u communicators; "
 					 "close some",
 					 session->comms.n);
+	memcpy(ret_rows, r->tail, r->tail_bytes);
 	for (uint32_t i = 0; error == 0 && i < ask->n_ranks; i++)
-		error = judge_row(c, rows, i);
+		error = judge_row(c, ret_rows, i);
 	return error;
 }
 
@@ -337,17 +340,15 @@ static int ask_all(struct gm_comm_group *g, const uint32_t *rows)
 
 int gm_comm_handle_open(struct gm_connection *c, const struct gm_request *r)
 {
-	const uint32_t *tail = (const void *)r->tail;
 	uint32_t rows[GM_COMM_RANKS];
 	struct gm_comm_group *g = NULL;
 	struct gm_comm_open ask;
 	int error;
 
 	memcpy(&ask, r->body, sizeof(ask));
-	error = judge(c, r, &ask, tail);
+	error = judge(c, r, &ask, rows);
 	if (error)
 		return error;
-	memcpy(rows, tail, ask.n_ranks * sizeof(*rows));
 	error = make(c, rows, ask.n_ranks, &g);
 	if (error)
 		return error;

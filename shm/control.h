@@ -386,8 +386,8 @@ struct gm_share_buffer {
  * SHARE_CLAIM: this session will SHARE something by this name, and nobody else
  * can meanwhile: until it has, until DROP, or until the session ends.  No reply
  * body.  A refusal is -EEXIST, it is shared already; -EBUSY, a session has
- * claimed it, ask again later; -EDQUOT, this one has claimed enough; -EPERM, it
- * could not be shared with others.
+ * claimed it, ask again later; -EACCES, another user's has, and not for others;
+ * -EDQUOT, this one has claimed enough; -EPERM, it could not be shared with others.
  */
 struct gm_share_claim {
 	char name[64];

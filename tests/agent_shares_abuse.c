@@ -311,6 +311,31 @@ static void claims_are_one_sessions(void)
 	EQ(claim_with(owner, "c99", 0, 0), 0);
 }
 
+static int64_t claims(struct gpumap_session *session, struct line *line)
+{
+	return claim_with(session, line->name, (uint32_t)line->value, 0);
+}
+
+/* He would wait for what is never for him, as long as who has claimed it likes. */
+static void strangers_do_not_wait_for_it(void)
+{
+	struct player stranger;
+
+	if (geteuid() != 0) {
+		SKIP(1, "this needs root, to be somebody else");
+		return;
+	}
+	stranger = player_start(STRANGER, claims);
+	EQ(claim_with(owner, "ours", 0, 0), 0);
+	EQ(tell(&stranger, 'c', "ours", 0), -EACCES);
+	EQ(tell(&stranger, 'c', "his", 0), 0);
+	EQ(claim_with(owner, "his", 0, 0), -EACCES);
+	OK(strstr(why, "take another name") != NULL);
+	EQ(claim_with(owner, "ours", GM_CLAIM_DROP, 0), 0);
+	EQ(tell(&stranger, 'c', "ours", 0), 0);
+	player_end(&stranger, 0);
+}
+
 static void ends_are_by_name(void)
 {
 	struct gm_share_end body = { .name = "c99" };
@@ -333,7 +358,7 @@ static void ends_are_by_name(void)
 
 int main(void)
 {
-	shares_stage("", "[host]\nrows = 2\n");
+	shares_stage("", "[host]\nrows = 2\n[socket]\nmode = 0666\n");
 	if (!OK(agent_start(&agent)) || !OK((map = story_attach(&agent))))
 		return tap_done();
 	owner = session_open(map);
@@ -349,6 +374,7 @@ int main(void)
 	only_holders_import();
 	read_only_is_read_only();
 	claims_are_one_sessions();
+	strangers_do_not_wait_for_it();
 	ends_are_by_name();
 	gpumap_session_close(owner);
 	gpumap_session_close(other);

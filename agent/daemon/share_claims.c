@@ -21,6 +21,7 @@
 struct gm_share_claimed {
 	TAILQ_ENTRY(gm_share_claimed) entry; /* of the server, oldest first */
 	struct gm_session *session;
+	bool for_others;
 	char name[GPUMAP_NAME_MAX + 1];
 };
 
@@ -75,6 +76,21 @@ static int bad_taken(struct gm_connection *c, int error,
 		(unsigned)claimed->session->user->uid, claimed->name);
 }
 
+/* To wait for what will never be for him is no use to anybody. */
+static int bad_claimed(struct gm_connection *c,
+		       const struct gm_share_claimed *claimed)
+{
+	const struct gm_user *user = claimed->session->user;
+
+	if (claimed->for_others || user == c->session->user)
+		return bad_taken(c, -EBUSY, claimed);
+	return gm_connection_bad(c, -EACCES,
+				 "uid %u is about to share %s, and not with "
+				 "uid %u: take another name",
+				 (unsigned)user->uid, claimed->name,
+				 (unsigned)c->uid);
+}
+
 int gm_share_claims_judge(struct gm_connection *c, const char *name)
 {
 	const struct gm_share_claimed *claimed = find(c->server, name);
@@ -109,7 +125,7 @@ static int claim(struct gm_connection *c, const char *name, bool for_others)
 		return gm_connection_bad(c, -EEXIST,
 					 "%s is shared already: open it", name);
 	if (claimed)
-		return bad_taken(c, -EBUSY, claimed);
+		return bad_claimed(c, claimed);
 	error = for_others ? gm_shared_judge_others(c) : 0;
 	if (error == 0)
 		error = judge_count(c);
@@ -119,6 +135,7 @@ static int claim(struct gm_connection *c, const char *name, bool for_others)
 	if (!claimed)
 		return -ENOMEM;
 	claimed->session = c->session;
+	claimed->for_others = for_others;
 	memcpy(claimed->name, name, strlen(name) + 1);
 	TAILQ_INSERT_TAIL(&s->share_claims, claimed, entry);
 	GM_POINT("share_claimed");

@@ -133,7 +133,7 @@ static int read_rows(struct gpumap_session *s, const char *mesh,
 
 	if (ret == -ENOENT)
 		gm_map_refuse(s->map, "there is no such mesh, or it has no "
-				      "such group; see gpumapctl mesh");
+				      "such group; see gpumapctl mesh show");
 	if (ret == -ENOBUFS || (ret == 0 && about.n > GM_COMM_RANKS_MAX)) {
 		gm_map_refuse(s->map, "the group has more than 64 ranks");
 		return -E2BIG;

@@ -161,6 +161,9 @@ static void scatters_are_right(void)
 		a_scatter_is_right(ops[i].op, ops[i].element, "1", 1);
 		a_scatter_is_right(ops[i].op, ops[i].element, "1,0", 2);
 	}
+	/* Large enough to lie at multiples of 2 MiB, on either row. */
+	EQ(CTL("scatter", "--bytes", "3000000", "--rows", "0"), DONE);
+	EQ(CTL("scatter", "--bytes", "3000000", "--rows", "1"), DONE);
 	EQ(CTL("scatter", "--bytes", "1M"), DONE);
 	OK(prints("copy of 1.0 MiB over 2 rows: every element is right"));
 	EQ(CTL("scatter", "--op", "sum", "--bytes", "1M"), DONE);

@@ -41,10 +41,21 @@ static void collectives_are_right(void)
 		EQ(json_integer_value(json_array_get(rows, 2)), 1);
 		json_decref(json);
 	}
+	/* Large enough to lie at multiples of 2 MiB. */
+	for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++)
+		EQ(CTL("collective", "ring", "world", "--op", ops[i].op,
+		       "--bytes", "3000000", "--rounds", "1"),
+		   DONE);
 	EQ(CTL("collective", "ring", "two", "--bytes", "4"), DONE);
 	OK(prints("  rank  0  row   0\n  rank  1  row   2\n"));
 	OK(prints("all_reduce of 4 B from each of 2 ranks: every element is "
 		  "right; best of 3 rounds "));
+	EQ(CTL("collective", "ring", "two", "--op", "send", "--bytes", "4"),
+	   DONE);
+	OK(prints("send of 4 B from rank 0, of 2 ranks: every element is "
+		  "right; best of 3 rounds "));
+	EQ(CTL("collective", "ring", "world", "--op", "barrier"), DONE);
+	OK(prints("barrier of 3 ranks: best of 3 rounds "));
 }
 
 static void what_is_wrong_is_said(void)
@@ -52,7 +63,7 @@ static void what_is_wrong_is_said(void)
 	EQ(CTL("collective", "nobody", "world"), FAILED);
 	OK(complains("group \"world\" of mesh \"nobody\""));
 	EQ(CTL("collective", "ring", "nobody"), FAILED);
-	OK(complains("no such group"));
+	OK(complains("no such group; see gpumapctl mesh show"));
 	EQ(CTL("collective", "ring", "world", "--op", "divide"), USAGE);
 	OK(complains("--op is all_reduce, all_gather, reduce_scatter, "
 		     "broadcast, send or barrier, not \"divide\""));

@@ -196,19 +196,19 @@ static int set_up_card(struct run *run, uint32_t r, uint64_t out, uint64_t in)
 	return ret;
 }
 
-static int set_up(struct run *run)
+static int open_group(struct run *run)
 {
 	const struct gm_ctl *ctl = run->ctl;
-	uint64_t most = run->n * sizeof(int32_t) * GPUMAP_COMM_RANKS_MAX;
 	struct gpumap_mesh_group group = { .size = sizeof(group) };
 	struct gpumap_session_opts opts = { .size = sizeof(opts),
 					    .flags = GPUMAP_SESSION_SPARSE };
 	int ret = gpumap_mesh_group(ctl->map, ctl->args[0], ctl->args[1],
 				    &group, NULL, NULL, 0);
 
-	if (ret == 0 || ret == -ENOBUFS)
-		most = run->n * sizeof(int32_t) * group.n;
-	opts.arena_bytes = most + run->n * sizeof(int32_t) + 65536;
+	/* What is wrong with it opening the communicator says. */
+	run->ranks = ret == 0 || ret == -ENOBUFS ? group.n : 1;
+	opts.arena_bytes = gm_ctl_room(given(run) * sizeof(int32_t)) +
+			   gm_ctl_room(gotten(run, 1) * sizeof(int32_t));
 	ret = gpumap_session_open(ctl->map, &opts, &run->session);
 	if (ret != 0)
 		return gm_ctl_fail(ctl, ret, "open a session");
@@ -219,16 +219,21 @@ static int set_up(struct run *run)
 				   ctl->args[1], ctl->args[0]);
 	run->ranks = (uint32_t)gpumap_comm_rows(run->comm, run->rows,
 						GPUMAP_COMM_RANKS_MAX);
-	if (run->kind->op == GPUMAP_OP_SEND && run->ranks < 2) {
-		fputs("gpumapctl: a send needs two ranks\n", stderr);
-		return GM_EXIT_FAILED;
-	}
+	if (run->kind->op != GPUMAP_OP_SEND || run->ranks >= 2)
+		return GM_EXIT_OK;
+	fputs("gpumapctl: a send needs two ranks\n", stderr);
+	return GM_EXIT_FAILED;
+}
+
+static int make_memory(struct run *run)
+{
 	for (uint32_t r = 0; r < run->ranks; r++) {
 		uint64_t out = given(run) * sizeof(int32_t);
 		uint64_t in = gotten(run, r) * sizeof(int32_t);
 		void *memory;
+		int ret =
+			gpumap_alloc(run->session, run->rows[r], out, &memory);
 
-		ret = gpumap_alloc(run->session, run->rows[r], out, &memory);
 		run->rank[r].send = ret == 0 ? memory : NULL;
 		for (uint64_t i = 0; ret == 0 && i < given(run); i++)
 			((int32_t *)memory)[i] = source(r, i);
@@ -236,7 +241,7 @@ static int set_up(struct run *run)
 			ret = gpumap_alloc(run->session, run->rows[r], in,
 					   &run->rank[r].recv);
 		if (ret != 0)
-			return gm_ctl_fail(ctl, ret, "memory on row %u",
+			return gm_ctl_fail(run->ctl, ret, "memory on row %u",
 					   run->rows[r]);
 		ret = set_up_card(run, r, out, in);
 		if (ret != GM_EXIT_OK)
@@ -280,6 +285,27 @@ static int clear(const struct run *run)
 	return move_results(run, false);
 }
 
+static void show_what(const struct run *run, const char *size)
+{
+	const char *name = run->kind->name;
+
+	switch (run->kind->op) {
+	case GPUMAP_OP_BARRIER:
+		printf("%s of %u ranks: ", name, run->ranks);
+		break;
+	case GPUMAP_OP_BROADCAST:
+	case GPUMAP_OP_SEND:
+		printf("%s of %s from rank 0, of %u ranks: every element is "
+		       "right; ",
+		       name, size, run->ranks);
+		break;
+	default:
+		printf("%s of %s from each of %u ranks: every element is "
+		       "right; ",
+		       name, size, run->ranks);
+	}
+}
+
 static int show(const struct run *run)
 {
 	bool moves = run->kind->op != GPUMAP_OP_BARRIER;
@@ -301,27 +327,13 @@ static int show(const struct run *run)
 	json_decref(rows);
 	for (uint32_t r = 0; r < run->ranks; r++)
 		printf("  rank %2u  row %3u\n", r, run->rows[r]);
-	printf("%s of %s from each of %u ranks: every element is right; best "
-	       "of %llu rounds %.3f ms, %.1f GB/s\n",
-	       run->kind->name, gm_ctl_size(bytes, size), run->ranks,
-	       (unsigned long long)run->rounds, (double)run->best_ns / 1e6,
-	       rate);
+	show_what(run, gm_ctl_size(bytes, size));
+	printf("best of %llu rounds %.3f ms", (unsigned long long)run->rounds,
+	       (double)run->best_ns / 1e6);
+	if (moves)
+		printf(", %.1f GB/s", rate);
+	putchar('\n');
 	return GM_EXIT_OK;
-}
-
-static const struct kind *kind_of(const char *name)
-{
-	for (size_t i = 0; i < N_KINDS; i++)
-		if (strcmp(kinds[i].name, name) == 0)
-			return &kinds[i];
-	fprintf(stderr, "gpumapctl: --op is ");
-	for (size_t i = 0; i < N_KINDS; i++)
-		fprintf(stderr, "%s%s", kinds[i].name,
-			i + 2 < N_KINDS   ? ", "
-			: i + 1 < N_KINDS ? " or "
-					  : "");
-	fprintf(stderr, ", not \"%s\"\n", name);
-	return NULL;
 }
 
 int gm_ctl_collective(struct gm_ctl *ctl)
@@ -329,11 +341,13 @@ int gm_ctl_collective(struct gm_ctl *ctl)
 	struct run run = { .ctl = ctl, .best_ns = UINT64_MAX };
 	uint64_t bytes =
 		(ctl->given & GM_OPT_BYTES) ? ctl->bytes : DEFAULT_BYTES;
-	int ret;
+	int ret =
+		gm_ctl_choose("--op", ctl->op != NULL ? ctl->op : "all_reduce",
+			      kinds, sizeof(kinds[0]), N_KINDS);
 
-	run.kind = kind_of(ctl->op != NULL ? ctl->op : "all_reduce");
-	if (run.kind == NULL)
+	if (ret < 0)
 		return GM_EXIT_USAGE;
+	run.kind = &kinds[ret];
 	run.n = bytes / sizeof(int32_t);
 	run.rounds = (ctl->given & GM_OPT_ROUNDS) ? ctl->rounds : 3;
 	if (run.n == 0 || bytes > UINT64_C(1) << 36 || run.rounds == 0) {
@@ -342,7 +356,9 @@ int gm_ctl_collective(struct gm_ctl *ctl)
 		      stderr);
 		return GM_EXIT_USAGE;
 	}
-	ret = set_up(&run);
+	ret = open_group(&run);
+	if (ret == GM_EXIT_OK)
+		ret = make_memory(&run);
 	for (uint64_t i = 0; ret == GM_EXIT_OK && i < run.rounds; i++) {
 		ret = clear(&run);
 		if (ret == GM_EXIT_OK)

@@ -166,6 +166,18 @@ int gm_ctl_print(json_t *object);
 int gm_ctl_fail(const struct gm_ctl *ctl, int error, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
+/* Which of @n entries, of @bytes each and with its name for a head, is called
+ * @word: its place; or -1, having said for @option which there are. */
+int gm_ctl_choose(const char *option, const char *word, const void *entries,
+		  size_t bytes, size_t n);
+
+/* What an allocation may need of a row's range of the arena, wherever that
+ * begins: large ones start at a multiple of 2 MiB. */
+static inline uint64_t gm_ctl_room(uint64_t bytes)
+{
+	return bytes + (UINT64_C(2) << 20);
+}
+
 /* "1.5 GiB": at most four digits; the buffer is the caller's. */
 const char *gm_ctl_size(uint64_t bytes, char ret_text[32]);
 

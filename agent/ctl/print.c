@@ -43,6 +43,30 @@ int gm_ctl_fail(const struct gm_ctl *ctl, int error, const char *format, ...)
 	return GM_EXIT_FAILED;
 }
 
+int gm_ctl_choose(const char *option, const char *word, const void *entries,
+		  size_t bytes, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		const char *const *name =
+			(const void *)((const char *)entries + i * bytes);
+
+		if (strcmp(*name, word) == 0)
+			return (int)i;
+	}
+	fprintf(stderr, "gpumapctl: %s is ", option);
+	for (size_t i = 0; i < n; i++) {
+		const char *const *name =
+			(const void *)((const char *)entries + i * bytes);
+
+		fprintf(stderr, "%s%s", *name,
+			i + 2 < n   ? ", "
+			: i + 1 < n ? " or "
+				    : "");
+	}
+	fprintf(stderr, ", not \"%s\"\n", word);
+	return -1;
+}
+
 const char *gm_ctl_size(uint64_t bytes, char ret_text[32])
 {
 	static const char *const units[] = { "B",   "KiB", "MiB", "GiB",

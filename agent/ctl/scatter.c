@@ -272,7 +272,8 @@ static int set_up(struct run *run)
 	uint32_t row = first_row(ctl);
 	struct gpumap_session_opts opts = {
 		.size = sizeof(opts),
-		.arena_bytes = 2 * run->bytes + (UINT64_C(1) << 20),
+		.arena_bytes =
+			2 * gm_ctl_room(run->bytes) + (UINT64_C(1) << 20),
 	};
 	void *memory;
 	int ret;
@@ -382,30 +383,16 @@ static int show(const struct run *run)
 	return GM_EXIT_OK;
 }
 
-static const struct kind *kind_of(const char *name)
-{
-	for (size_t i = 0; i < N_KINDS; i++)
-		if (strcmp(kinds[i].name, name) == 0)
-			return &kinds[i];
-	fprintf(stderr, "gpumapctl: --op is ");
-	for (size_t i = 0; i < N_KINDS; i++)
-		fprintf(stderr, "%s%s", kinds[i].name,
-			i + 2 < N_KINDS   ? ", "
-			: i + 1 < N_KINDS ? " or "
-					  : "");
-	fprintf(stderr, ", not \"%s\"\n", name);
-	return NULL;
-}
-
 int gm_ctl_scatter(struct gm_ctl *ctl)
 {
 	struct run run = { .ctl = ctl, .best_ns = UINT64_MAX };
-	const struct kind *kind = kind_of(ctl->op != NULL ? ctl->op : "copy");
-	int ret;
+	int ret = gm_ctl_choose("--op", ctl->op != NULL ? ctl->op : "copy",
+				kinds, sizeof(kinds[0]), N_KINDS);
+	const struct kind *kind;
 
-	if (kind == NULL)
+	if (ret < 0)
 		return GM_EXIT_USAGE;
-	run.kind = kind;
+	run.kind = kind = &kinds[ret];
 	run.bytes = (ctl->given & GM_OPT_BYTES) ? ctl->bytes : DEFAULT_BYTES;
 	run.bytes = run.bytes / kind->element * kind->element;
 	run.rounds = (ctl->given & GM_OPT_ROUNDS) ? ctl->rounds : 3;

@@ -20,17 +20,22 @@ static const struct {
 	  "would be written; or it is not shared with this user" },
 	{ -EAGAIN, "published anew meanwhile, or no credit left; "
 		   "refresh or take completions, and try again" },
+	{ -EALREADY, "this session holds the share already" },
 	{ -EBADF, "the descriptor is none, or cannot be read" },
-	{ -EBUSY, "a row that is being brought back, or was drained with its "
-		  "card" },
+	{ -EBUSY,
+	  "a row that is being brought back, or was drained with its "
+	  "card; a buffer that is shared or exported already; or a rank "
+	  "that another process is" },
 	{ -ECANCELED,
 	  "it was taken back before it was begun, or undone meanwhile" },
 	{ -ECONNREFUSED, "no agent answers; is gpumapd running?" },
 	{ -ECONNRESET, "the agent went away, and the session with it" },
 	{ -EDQUOT, "this user's or this session's quota is used up" },
 	{ -EEXIST, "there is such a thing already" },
+	{ -EFAULT, "memory of one rank is out of another's reach" },
 	{ -EFBIG, "larger than any may be here, see masks.bytes-per-uid, or "
 		  "programs.image-limit, of gpumapd.conf" },
+	{ -EINPROGRESS, "a call of NCCL's is not over yet" },
 	{ -EINVAL, "an argument was refused" },
 	{ -EIO, "the worker of the row died before the job ended, or the "
 		"agent's disk failed" },
@@ -68,10 +73,12 @@ static const struct {
 	{ -ESRCH, "the agent does not see this process: it is in another pid "
 		  "namespace" },
 	{ -ESTALE, "the agent has not been seen for two seconds, or its map "
-		   "was retired; of a job: its buffer or program is gone" },
+		   "was retired; of a job: its buffer or program is gone; of a "
+		   "group: it is broken, open it anew" },
 	{ -ETIME, "the deadline passed" },
 	{ -ETIMEDOUT, "a row was not drained, or its card not seen again, in "
-		      "time; a drain goes on, and may be asked for again" },
+		      "time; a drain goes on, and may be asked for again; of a "
+		      "group: not all ranks came" },
 	{ -EUSERS, "no session is left for this user" },
 };
 

@@ -14,6 +14,28 @@ run=$(sed 1,3d tests/readme_client.c)
 check "the README's client is the one that is tested" \
 	"$([ "$shown" = "$run" ] || echo "README.md and readme_client.c differ")"
 
+# errors FILE... - the errors that it names, one a line.
+errors() { grep -ohE -e '-E[A-Z0-9]{3,}' "$@" | sort -u; }
+words=lib/gpumap.7.scd
+listed=$(awk '/^# / { on = $0 == "# ERRORS"; next } on' $words |
+	sed -n 's/^\*\(-E[A-Z0-9]*\)\*$/\1/p' | sort)
+said=$(sed -n 's/^\t{ \(-E[A-Z0-9]*\),.*/\1/p' lib/errors.c | sort)
+
+# lacking WHERE WANTED THERE - the lines of WANTED that THERE has not.
+lacking() {
+	echo "$2" | while read -r error; do
+		echo "$3" | grep -qxe "$error" || echo "$error is not in $1"
+	done
+}
+
+# shellcheck disable=SC2046
+check "each error of the headers is in gpumap(7)" \
+	"$(lacking $words "$(errors $(find include -name '*.h'))" "$listed")"
+check "gpumap_strerror() has a sentence for each of gpumap(7)'s" \
+	"$(lacking lib/errors.c "$listed" "$said")"
+check "gpumap(7) has each that gpumap_strerror() has" \
+	"$(lacking $words "$said" "$listed")"
+
 headers=$(find include -name '*.h' 2>/dev/null | sort)
 page=lib/gpumap.3.scd
 

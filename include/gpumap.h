@@ -2611,7 +2611,7 @@ struct gpumap_comm;
  *		-EDQUOT		this session has 256 of them, or this user has as
  *				many bytes of arenas as it may: one takes 9 KiB for
  *				each rank, and 512 bytes for each two; with a card
- *				among them 2 MiB more for each
+ *				among them 2 MiB more for each, and once more
  *		-ESTALE		a row's worker ended meanwhile: try again
  *		-ENODEV, -ESHUTDOWN, -EMFILE, -ENOMEM, -ECONNRESET, -EPROTO,
  *		-EOWNERDEAD	as gpumap_alloc(); -EAGAIN, -EINVAL as

@@ -105,17 +105,17 @@ static inline size_t gm_comm_page_bytes(uint32_t ranks)
 	       (size_t)ranks * ranks * sizeof(struct gm_comm_cell);
 }
 
-/* Where the windows begin, as memory that a device is to reach has to. */
-static inline size_t gm_comm_windows_at(uint32_t ranks)
-{
-	return (gm_comm_page_bytes(ranks) + GM_COMM_WINDOW_BYTES - 1) /
-	       GM_COMM_WINDOW_BYTES * GM_COMM_WINDOW_BYTES;
-}
-
-/* All of them, of one rank. */
+/* All windows of one rank: a huge page. */
 static inline size_t gm_comm_windows_bytes(void)
 {
 	return GM_COMM_WINDOWS * GM_COMM_WINDOW_BYTES;
+}
+
+/* Where the windows begin. */
+static inline size_t gm_comm_windows_at(uint32_t ranks)
+{
+	return (gm_comm_page_bytes(ranks) + gm_comm_windows_bytes() - 1) /
+	       gm_comm_windows_bytes() * gm_comm_windows_bytes();
 }
 
 /* Of the page and what is behind it. */

@@ -250,7 +250,8 @@ static int judge_bytes(struct gm_connection *c, uint64_t bytes)
 				 bytes, (unsigned)c->uid, used, limit);
 }
 
-/* The page, with the rows of its ranks in it. */
+/* The page, with the rows of its ranks in it.  Windows have their memory from those
+ * whose they are, on their node. */
 static int make_page(const uint32_t *rows, uint32_t n, uint64_t bytes)
 {
 	const off_t at = offsetof(struct gm_comm_page, row);
@@ -260,7 +261,7 @@ static int make_page(const uint32_t *rows, uint32_t n, uint64_t bytes)
 
 	if (fd < 0)
 		return fd;
-	error = gm_memory_fill(fd, 0, bytes, -1);
+	error = gm_memory_fill(fd, 0, gm_comm_page_bytes(n), -1);
 	if (error == 0 && pwrite(fd, rows, size, at) != (ssize_t)size)
 		error = -EIO;
 	if (error == 0)

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "agent/common/thp.h"
 #include "agent/worker/beat.h"
 #include "agent/worker/errand.h"
 #include "agent/worker/events.h"
@@ -109,14 +110,20 @@ static void answer(struct gm_worker *w, uint64_t session, uint32_t place,
 	gm_events_say(w, &reply, -1);
 }
 
-/* Ours of the windows: what the device is to reach. */
+/* Ours of the windows, that nobody has written to: they get their memory here, where
+ * our row likes it, and the device is to reach them. */
 static void work_join(struct gm_slow_job *job, struct gm_device *dev)
 {
 	struct gm_errand_job *e = (struct gm_errand_job *)job;
 	struct gm_member *m = e->member;
 
-	e->rc = dev->backend->reach(dev, gm_member_windows(m, m->comm.rank),
-				    gm_comm_windows_bytes(), true, &m->region);
+	char *windows = gm_member_windows(m, m->comm.rank);
+
+	e->rc = gm_errand_populate(windows, gm_comm_windows_bytes(), true);
+	if (e->rc < 0 || !dev->backend->reach)
+		return;
+	e->rc = dev->backend->reach(dev, windows, gm_comm_windows_bytes(), true,
+				    &m->region);
 	if (e->rc < 0)
 		m->region = NULL;
 }
@@ -178,23 +185,20 @@ static void done_join(struct gm_slow_job *job, struct gm_worker *w)
 static int use_windows(struct gm_worker *w, struct gm_member *m)
 {
 	struct gm_session *s = m->session;
-	struct gm_errand_job *e = NULL;
-	bool reaches = w->dev->backend->reach;
+	struct gm_errand_job *e =
+		gm_errand_new(s, GM_CALL_REGISTER, work_join, done_join);
 
-	m->last = gm_errand_new(s, GM_CALL_FORGET, work_let_go, done_let_go);
-	if (m->last && reaches)
-		e = gm_errand_new(s, GM_CALL_REGISTER, work_join, done_join);
-	if (!m->last || (reaches && !e)) {
-		free(m->last);
-		m->last = NULL;
+	if (e)
+		m->last = gm_errand_new(s, GM_CALL_FORGET, work_let_go,
+					done_let_go);
+	if (!m->last) {
+		free(e);
 		return -ENOMEM;
 	}
 	m->last->member = m;
 	m->windows = (char *)m->comm.page + gm_comm_windows_at(m->comm.ranks);
 	m->comm.reach = gm_relay_reach;
-	m->is_ready = !reaches;
-	if (!e)
-		return 0;
+	m->is_ready = false;
 	e->member = m;
 	e->handle = m->number;
 	gm_errand_hand_over(w, e);
@@ -225,7 +229,7 @@ static int join(struct gm_worker *w, struct gm_session *s,
 	if (!m)
 		return -ENOMEM;
 	m->bytes = gm_comm_bytes((uint32_t)wire->bytes, wire->flags);
-	page = mmap(NULL, m->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	page = gm_thp_map(m->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (page == MAP_FAILED) {
 		free(m);
 		return -ENOMEM;
@@ -254,7 +258,7 @@ void gm_group_join(struct gm_worker *worker, const struct gm_wire *wire, int fd)
 		rc = join(worker, s, wire, fd);
 	if (fd >= 0)
 		close(fd);
-	/* Or it is said once the device reaches what it has to. */
+	/* Or it is said once the windows are there. */
 	if (rc == 0 && !find(s, wire->handle)->is_ready)
 		return;
 	GM_POINT("group_joined");

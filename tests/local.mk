@@ -1020,6 +1020,12 @@ gm_tests += %reldir%/agent_collective_raw
 	$(gm_story)
 %canon_reldir%_agent_collective_raw_LDADD = %reldir%/libraw.la \
 	$(gm_story_libs) shm/libshm.la
+gm_tests += %reldir%/agent_collective_memory
+GM_TORTURE += %reldir%/agent_collective_memory
+%canon_reldir%_agent_collective_memory_SOURCES = \
+	%reldir%/agent_collective_memory.c $(gm_story)
+%canon_reldir%_agent_collective_memory_LDADD = %reldir%/libraw.la \
+	$(gm_story_libs) shm/libshm.la
 gm_tests += %reldir%/agent_cuda_collective_raw
 %canon_reldir%_agent_cuda_collective_raw_CPPFLAGS = $(AM_CPPFLAGS) \
 	-DSTAGE_CUDA

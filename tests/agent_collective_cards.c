@@ -7,7 +7,7 @@
  */
 
 #include "stage.h"
-#include "collective.h"
+#include "collective_cards.h"
 
 #define MIB (UINT64_C(1) << 20)
 
@@ -21,9 +21,6 @@ static struct agent agent;
 static struct gpumap *map;
 static struct gpumap_session *session;
 
-/* Of the group that is open: a buffer of each rank's row, as large as its memory. */
-static uint64_t buffers[COLLECTIVE_RANKS];
-
 /* ---- means ---------------------------------------------------------------- */
 
 static bool open_group(uint32_t ranks, uint64_t bytes, struct ranks *ret_ranks)
@@ -31,97 +28,10 @@ static bool open_group(uint32_t ranks, uint64_t bytes, struct ranks *ret_ranks)
 	char mesh[16];
 
 	snprintf(mesh, sizeof(mesh), "ranks%u", ranks);
-	if (!collective_open(session, mesh, bytes, ret_ranks)) {
-		NOTE("%s", gpumap_refusal(map));
-		return false;
-	}
-	for (uint32_t r = 0; r < ranks; r++)
-		if (!EQ(gpumap_buffer_alloc(session, r, bytes, 0,
-					    story_now() + STORY_LIMIT_NS,
-					    &buffers[r]),
-			0))
-			return false;
-	return true;
-}
-
-static void close_group(struct ranks *g)
-{
-	for (uint32_t r = 0; r < g->n; r++)
-		EQ(gpumap_buffer_free(session, buffers[r]), 0);
-	collective_close(g);
-}
-
-/* All memory to the buffers, or back.  Returns how many copies failed. */
-static int bring(struct ranks *g, uint64_t bytes, bool back)
-{
-	int failed = 0;
-
-	for (uint32_t r = 0; r < g->n; r++) {
-		struct gpumap_job job = { .op = GPUMAP_OP_COPY,
-					  .dtype = GPUMAP_DTYPE_U8,
-					  .n = bytes,
-					  .cookie = r };
-
-		if (back) {
-			job.dst = g->memory[r];
-			job.src_buffer = buffers[r];
-		} else {
-			job.dst_buffer = buffers[r];
-			job.src = g->memory[r];
-		}
-		failed += gpumap_submit(session, r, &job, 1) != 0 ||
-			  collective_end(session, r) != 0;
-	}
-	return failed;
-}
-
-/* As collective_submit(), of the same places in the buffers. */
-static int submit(struct ranks *g, const struct shape *s, uint64_t cookie)
-{
-	struct gpumap_rank rank[COLLECTIVE_RANKS] = { 0 };
-	struct gpumap_collective what = { .size = sizeof(what),
-					  .op = s->op,
-					  .dtype = s->dtype,
-					  .reduce = s->reduce,
-					  .root = s->root,
-					  .peer = s->peer,
-					  .n = s->n,
-					  .ranks = rank,
-					  .deadline_ns = g->deadline_ns,
-					  .cookie = cookie };
-
-	for (uint32_t r = 0; r < g->n; r++) {
-		rank[r].send_buffer = rank[r].recv_buffer = buffers[r];
-		rank[r].send_at = (uint64_t)(given(g, s, r) - g->memory[r]);
-		rank[r].recv_at = (uint64_t)(gotten(g, s, r) - g->memory[r]);
-	}
-	return gpumap_collective(g->comm, &what);
-}
-
-/* Do it, and look at the result.  Returns how much was wrong. */
-static uint64_t once(struct ranks *g, const struct shape *s, uint64_t step)
-{
-	uint64_t used = 2 * (COLLECTIVE_RANKS + 1) * (shape_bytes(s) + 64);
-	struct before b;
-	uint64_t bad = 0;
-	int failed;
-
-	if (used > g->bytes)
-		used = g->bytes;
-	collective_fill(g, s, &b);
-	failed = bring(g, used, false);
-	if (failed == 0)
-		failed = submit(g, s, 77);
-	if (failed == 0)
-		failed = collective_end(session, 77);
-	for (uint32_t r = 0; r < g->n; r++)
-		memset(g->memory[r], 0xcc, used);
-	if (failed == 0)
-		failed = bring(g, used, true);
-	if (failed == 0)
-		bad = collective_wrong(g, s, &b, step);
-	before_free(&b);
-	return bad + (failed != 0);
+	if (cards_open(session, mesh, bytes, ret_ranks))
+		return true;
+	NOTE("%s", gpumap_refusal(map));
+	return false;
 }
 
 /* ---- what is right -------------------------------------------------------- */
@@ -135,20 +45,20 @@ static uint64_t each_op(struct ranks *g, uint32_t dtype, uint64_t n,
 	for (int i = 0; i < 2; i++) {
 		s.in_place = i == 1;
 		s.op = GPUMAP_OP_ALL_REDUCE;
-		bad += once(g, &s, step);
+		bad += cards_once(g, &s, step);
 		s.op = GPUMAP_OP_REDUCE_SCATTER;
-		bad += once(g, &s, step);
+		bad += cards_once(g, &s, step);
 		s.op = GPUMAP_OP_ALL_GATHER;
-		bad += once(g, &s, step);
+		bad += cards_once(g, &s, step);
 	}
 	s.in_place = false;
 	s.op = GPUMAP_OP_BROADCAST;
 	s.root = g->n - 1;
-	bad += once(g, &s, step);
+	bad += cards_once(g, &s, step);
 	s.op = GPUMAP_OP_SEND;
 	s.peer = 0;
 	if (g->n > 1)
-		bad += once(g, &s, step);
+		bad += cards_once(g, &s, step);
 	return bad;
 }
 
@@ -174,7 +84,7 @@ static void everything_is_right(uint32_t ranks)
 		bad += wrong;
 	}
 	EQ(bad, 0);
-	close_group(&g);
+	cards_close(&g);
 }
 
 /* Many rounds of each, the last of them not full. */
@@ -190,7 +100,7 @@ static void large_ones_are_right(uint32_t ranks)
 	/* One round, and as much as two have. */
 	EQ(each_op(&g, GPUMAP_DTYPE_I64, MIB / 8, GPUMAP_REDUCE_SUM, 97), 0);
 	EQ(each_op(&g, GPUMAP_DTYPE_I32, MIB / 2, GPUMAP_REDUCE_MIN, 97), 0);
-	close_group(&g);
+	cards_close(&g);
 }
 
 static void sixteen_mebibytes(void)
@@ -203,10 +113,10 @@ static void sixteen_mebibytes(void)
 
 	if (!open_group(6, 34 * MIB, &g))
 		return;
-	EQ(once(&g, &s, 997), 0);
+	EQ(cards_once(&g, &s, 997), 0);
 	s.in_place = false;
-	EQ(once(&g, &s, 997), 0);
-	close_group(&g);
+	EQ(cards_once(&g, &s, 997), 0);
+	cards_close(&g);
 }
 
 /* ---- order ---------------------------------------------------------------- */
@@ -230,17 +140,17 @@ static void queues_keep_their_order(void)
 						  .dtype = s.dtype,
 						  .n = s.n,
 						  .pattern = round + r,
-						  .dst_buffer = buffers[r] };
+						  .dst_buffer = g.buffer[r] };
 
 			odd += gpumap_submit(session, r, &job, 1) != 0;
 		}
-		odd += submit(&g, &s, 0) != 0;
+		odd += cards_submit(&g, &s, 0) != 0;
 		for (uint32_t r = 0; r < g.n; r++) {
 			struct gpumap_job job = { .op = GPUMAP_OP_COPY,
 						  .dtype = s.dtype,
 						  .n = s.n,
 						  .dst = g.memory[r],
-						  .src_buffer = buffers[r] };
+						  .src_buffer = g.buffer[r] };
 
 			odd += gpumap_submit(session, r, &job, 1) != 0;
 		}
@@ -253,7 +163,7 @@ static void queues_keep_their_order(void)
 	}
 	EQ(odd, 0);
 	EQ(wrong, 0);
-	close_group(&g);
+	cards_close(&g);
 }
 
 /* ---- what cannot be ------------------------------------------------------- */
@@ -275,7 +185,7 @@ static void one_rank_cannot(void)
 	if (!open_group(5, 16 * MIB, &g))
 		return;
 	for (uint32_t r = 0; r < g.n; r++) {
-		rank[r].send_buffer = rank[r].recv_buffer = buffers[r];
+		rank[r].send_buffer = rank[r].recv_buffer = g.buffer[r];
 		rank[r].recv_at = 4 * MIB;
 	}
 	rank[2].recv_at = 4;
@@ -285,10 +195,10 @@ static void one_rank_cannot(void)
 	EQ(gpumap_collective(g.comm, &what), -ERANGE);
 	rank[2].recv_at = 4 * MIB;
 	/* Another card's. */
-	rank[2].send_buffer = buffers[1];
+	rank[2].send_buffer = g.buffer[1];
 	EQ(gpumap_collective(g.comm, &what), -EOPNOTSUPP);
-	EQ(once(&g, &s, 1), 0);
-	close_group(&g);
+	EQ(cards_once(&g, &s, 1), 0);
+	cards_close(&g);
 }
 
 /* ---- what goes wrong on the way ------------------------------------------- */
@@ -319,7 +229,7 @@ static void close_broken(struct ranks *g)
 {
 	EQ(gpumap_comm_close(g->comm), 0);
 	for (uint32_t r = 0; r < g->n; r++) {
-		int ret = gpumap_buffer_free(session, buffers[r]);
+		int ret = gpumap_buffer_free(session, g->buffer[r]);
 
 		OK(ret == 0 || ret == -ESTALE || ret == -ENODEV);
 		gpumap_free(session, g->memory[r]);
@@ -348,11 +258,11 @@ static void a_card_fails(void)
 		n = cuda_scene_copies(&stage_scene, gpu);
 		cuda_scene_add(&stage_scene, "row %u: copy %u: sticky 719", gpu,
 			       (uint32_t)n + copies[i]);
-		EQ(submit(&g, &large, 1), 0);
+		EQ(cards_submit(&g, &large, 1), 0);
 		status = collective_end(session, 1);
 		NOTE("copy %u: %s", copies[i], gpumap_strerror(status));
 		EQ(status, -EIO);
-		EQ(submit(&g, &large, 2), -ESTALE);
+		EQ(cards_submit(&g, &large, 2), -ESTALE);
 		OK(story_back(map, 1, device.restarts));
 		EQ(worker_of(2), other);
 		cuda_scene_mend(&stage_scene);
@@ -360,8 +270,8 @@ static void a_card_fails(void)
 	}
 	if (!open_again(5, 40 * MIB, &g))
 		return;
-	EQ(once(&g, &large, 997), 0);
-	close_group(&g);
+	EQ(cards_once(&g, &large, 997), 0);
+	cards_close(&g);
 }
 
 /* The time of all is up while copies of one are under way.  Nothing is written
@@ -381,7 +291,7 @@ static void a_card_is_slow(void)
 	EQ(collective_submit(&g, &large, 1), 0);
 	EQ(collective_end(session, 1), 0);
 	g.deadline_ns = story_now() + 500000000;
-	EQ(submit(&g, &large, 2), 0);
+	EQ(cards_submit(&g, &large, 2), 0);
 	EQ(collective_end(session, 2), -ETIME);
 	got = gotten(&g, &large, 4);
 	before = malloc(shape_bytes(&large));
@@ -389,13 +299,13 @@ static void a_card_is_slow(void)
 	story_nap(600000);
 	EQ(memcmp(before, got, shape_bytes(&large)), 0);
 	free(before);
-	EQ(submit(&g, &large, 3), -ESTALE);
+	EQ(cards_submit(&g, &large, 3), -ESTALE);
 	cuda_scene_mend(&stage_scene);
-	close_group(&g);
+	cards_close(&g);
 	if (!open_again(5, 40 * MIB, &g))
 		return;
-	EQ(once(&g, &large, 997), 0);
-	close_group(&g);
+	EQ(cards_once(&g, &large, 997), 0);
+	cards_close(&g);
 }
 
 /* The worker of a rank is killed while memory of cards goes around. */
@@ -413,8 +323,8 @@ static void a_worker_is_killed(void)
 		if (!open_again(5, 20 * MIB, &g))
 			return;
 		collective_fill(&g, &large, &b);
-		EQ(bring(&g, 20 * MIB, false), 0);
-		EQ(submit(&g, &large, 1), 0);
+		EQ(cards_bring(&g, 20 * MIB, false), 0);
+		EQ(cards_submit(&g, &large, 1), 0);
 		story_nap(story_moment(round, 6000));
 		kill((pid_t)device.worker_pid, SIGKILL);
 		status = collective_end(session, 1);
@@ -427,7 +337,8 @@ static void a_worker_is_killed(void)
 			struct gpumap_job job = { .op = GPUMAP_OP_COPY,
 						  .n = 20 * MIB,
 						  .dst = g.memory[left],
-						  .src_buffer = buffers[left] };
+						  .src_buffer =
+							  g.buffer[left] };
 
 			EQ(gpumap_submit(session, left, &job, 1), 0);
 			EQ(collective_end(session, 0), 0);

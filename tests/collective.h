@@ -27,7 +27,9 @@ struct ranks {
 	struct gpumap_comm *comm;
 	uint32_t n;
 	uint64_t bytes; /* of each */
+	uint32_t row[COLLECTIVE_RANKS];
 	char *memory[COLLECTIVE_RANKS];
+	uint64_t buffer[COLLECTIVE_RANKS]; /* collective_cards.h */
 	struct gpumap_rank rank[COLLECTIVE_RANKS];
 	uint64_t deadline_ns; /* of the next ones */
 };
@@ -238,17 +240,16 @@ static inline bool collective_open(struct gpumap_session *session,
 				   struct ranks *ret_ranks)
 {
 	struct ranks *g = ret_ranks;
-	uint32_t rows[COLLECTIVE_RANKS];
 
 	*g = (struct ranks){ .session = session, .bytes = bytes };
 	if (!EQ(gpumap_comm_open(session, mesh, NULL, &g->comm), 0))
 		return false;
-	g->n = (uint32_t)gpumap_comm_rows(g->comm, rows, COLLECTIVE_RANKS);
+	g->n = (uint32_t)gpumap_comm_rows(g->comm, g->row, COLLECTIVE_RANKS);
 	for (uint32_t r = 0; r < g->n; r++) {
 		void *memory = NULL;
 
 		if (bytes &&
-		    !EQ(gpumap_alloc(session, rows[r], bytes, &memory), 0))
+		    !EQ(gpumap_alloc(session, g->row[r], bytes, &memory), 0))
 			return false;
 		g->memory[r] = memory;
 	}

@@ -57,6 +57,13 @@ gm_gpus += %reldir%/gpu_copies
 %canon_reldir%_gpu_copies_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
 %canon_reldir%_gpu_copies_LDADD = $(gm_gpu_agent_libs)
 
+gm_gpus += %reldir%/gpu_collective
+%canon_reldir%_gpu_collective_SOURCES = %reldir%/gpu_collective.c \
+	%reldir%/collective_cards.h $(gm_collective) $(gm_gpu_agent)
+%canon_reldir%_gpu_collective_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
+%canon_reldir%_gpu_collective_LDADD = $(gm_gpu_agent_libs) \
+	agent/cuda/libcu.la -lm
+
 gm_gpus += %reldir%/gpu_service
 %canon_reldir%_gpu_service_SOURCES = %reldir%/gpu_service.c $(gm_gpu_agent)
 %canon_reldir%_gpu_service_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)

@@ -1011,7 +1011,8 @@ gm_collective = %reldir%/collective.h %reldir%/combine_ref.h \
 	agent/cuda/libcu.la -lm
 %canon_reldir%_agent_collective_cards_CPPFLAGS = $(AM_CPPFLAGS) -DSTAGE_CUDA
 %canon_reldir%_agent_collective_cards_SOURCES = \
-	%reldir%/agent_collective_cards.c $(gm_collective) $(gm_cuda_story)
+	%reldir%/agent_collective_cards.c %reldir%/collective_cards.h \
+	$(gm_collective) $(gm_cuda_story)
 %canon_reldir%_agent_collective_cards_LDADD = $(gm_cuda_story_libs) \
 	agent/cuda/libcu.la -lm
 gm_tests += %reldir%/agent_collective_raw

@@ -1364,6 +1364,7 @@ gm_scripts =
 gm_scripts += %reldir%/check_cuda_stub.sh
 gm_scripts += %reldir%/check_nccl_stub.sh
 gm_scripts += %reldir%/check_docs.sh
+gm_scripts += %reldir%/check_examples.sh
 gm_scripts += %reldir%/check_headers.sh
 gm_scripts += %reldir%/check_labels.sh
 gm_scripts += %reldir%/check_operators.sh

@@ -52,6 +52,7 @@ typedef enum {
 	ncclUint64 = 5,
 	ncclFloat16 = 6,
 	ncclFloat32 = 7,
+	ncclFloat = 7,
 	ncclFloat64 = 8,
 	ncclBfloat16 = 9
 } ncclDataType_t;

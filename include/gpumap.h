@@ -1745,7 +1745,8 @@ GPUMAP_API int gpumap_mask_use(struct gpumap_session *session, const char *name,
  * It is brought in on @row now.  Jobs on other rows that name it bring it in there:
  * on rows of the same kind the same file whatever the directory has by then, on rows
  * of the other kind the file of that name for those.  So one scatter may run it on
- * both.
+ * both.  Its file's bytes count with this user's arenas, once for each row of the
+ * session's: each worker has a copy of its own.
  *
  * session	opened with GPUMAP_SESSION_PROGRAMS
  * row		a host row or a CUDA row
@@ -1768,7 +1769,7 @@ GPUMAP_API int gpumap_mask_use(struct gpumap_session *session, const char *name,
  *		-EINVAL		no such name, or the session was opened without the
  *				flag
  *		-EDQUOT		this session has 4096 buffers and programs, or this
- *				user as many as the agent allows
+ *				user as many, or as many bytes, as the agent allows
  *		-ENODEV, -ESHUTDOWN, -EMFILE, -ENOMEM, -ECONNRESET, -EPROTO,
  *		-EOWNERDEAD	as gpumap_alloc().  gpumap_refusal() says more
  * Cost		a round trip on the control socket; the first of a user on a row

@@ -297,6 +297,33 @@ static void an_end_leaves_no_locks(void)
 	map = NULL;
 }
 
+/* Each is a copy in a worker, and copies are somebody's memory. */
+static void copies_are_paid_for(void)
+{
+	struct gpumap_session *session;
+	uint64_t last = 0, program = 0;
+	int ret = 0, n = 0;
+
+	/* A session of these takes 2 MiB of them. */
+	if (!OK(start("policy = any\n[limits]\narena-per-uid = 3M\n")))
+		return;
+	session = open_with(true);
+	if (!OK(session != NULL))
+		return;
+	for (; ret == 0 && n < 400; n++) {
+		last = program;
+		ret = gpumap_program_load(session, 0, "square", &program);
+	}
+	EQ(ret, -EDQUOT);
+	OK(n > 1 && n < 400);
+	OK(strstr(gpumap_refusal(map), "arena-per-uid") != NULL);
+	/* What is unloaded is paid for no longer. */
+	EQ(gpumap_program_unload(session, last), 0);
+	EQ(gpumap_program_load(session, 0, "square", &program), 0);
+	gpumap_session_close(session);
+	stop();
+}
+
 /* ---- which ------------------------------------------------------------- */
 
 static struct gpumap_session *asking;
@@ -422,6 +449,7 @@ int main(void)
 	the_policy_decides();
 	they_do_their_work();
 	an_end_leaves_no_locks();
+	copies_are_paid_for();
 	only_good_ones_are_loaded();
 	agent_remove(&agent);
 	return tap_done();

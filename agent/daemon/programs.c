@@ -232,6 +232,27 @@ int gm_program_open(const struct gm_config *config, const char name[64],
 	return 0;
 }
 
+int gm_program_bytes(struct gm_connection *c, const struct gm_program_ask *ask,
+		     uint64_t *ret_bytes)
+{
+	const struct gm_device *device = c->server->d->devices.of[ask->row];
+	struct stat st;
+	int fd, error;
+
+	error = gm_program_open(&c->server->d->config, ask->name,
+				device->facts.kind == GPUMAP_DEVICE_CUDA, &fd,
+				c->server->why);
+	if (error)
+		return error;
+	if (fstat(fd, &st) != 0)
+		error = -errno;
+	close(fd);
+	if (error == 0 && __builtin_mul_overflow((uint64_t)st.st_size,
+						 c->session->n_rows, ret_bytes))
+		error = -EOVERFLOW;
+	return error;
+}
+
 int gm_program_judge_image(const struct gm_config *config, int fd,
 			   uint64_t *ret_bytes, char ret_why[GM_WHY_BYTES])
 {

@@ -43,6 +43,17 @@ int gm_program_open(const struct gm_config *config, const char name[64],
 		    bool is_image, int *ret_fd, char ret_why[GM_WHY_BYTES]);
 
 /*
+ * gm_program_bytes - what a program takes that has a name
+ *
+ * Each worker has a copy of its own, and jobs of any row may name it: so many bytes
+ * as all of the session's rows would have.
+ *
+ * Returns	0, as gm_program_open(), -EOVERFLOW
+ */
+int gm_program_bytes(struct gm_connection *c, const struct gm_program_ask *ask,
+		     uint64_t *ret_bytes);
+
+/*
  * gm_program_judge_image - a client's own descriptor
  *
  * Returns	0

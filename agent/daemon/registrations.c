@@ -472,6 +472,8 @@ static int make_program(struct gm_connection *c,
 	if (is_brought)
 		error = gm_program_judge_image(&c->server->d->config, c->fd,
 					       &bytes, c->server->why);
+	else
+		error = gm_program_bytes(c, ask, &bytes);
 	if (error == 0)
 		error = keep(c, &as, -1, &none, charge_for(0, bytes), &reg);
 	if (error)

@@ -228,6 +228,32 @@ static int be_one_more(uint32_t i, uint64_t *ret_ticket)
 	return gpumap_mesh_join(map, &now, id, ret_ticket);
 }
 
+/* Who moves an epoch as fast as he can wakes nobody as often: each time is a turn
+ * of everybody who sleeps until the map changes. */
+static void few_are_woken(uint64_t *ticket)
+{
+	uint32_t before = gpumap_generation(map), seen;
+	uint64_t since = story_now();
+	int ret = 0, n = 0;
+
+	for (; ret == 0 && n < 1000; n++) {
+		ret = gpumap_mesh_leave(map, *ticket, GPUMAP_MESH_BROKEN);
+		if (ret == 0)
+			ret = be_one_more(0, ticket);
+	}
+	EQ(ret, 0);
+	seen = gpumap_generation(map) - before;
+	OK(seen > 0);
+	/* Once in five milliseconds, and some for other reasons. */
+	OK(seen < (story_now() - since) / 5000000 + 10);
+	NOTE("%d moves, %u wakes", n, seen);
+	/* The last is told, too. */
+	before = gpumap_generation(map);
+	EQ(gpumap_mesh_leave(map, *ticket, GPUMAP_MESH_BROKEN), 0);
+	EQ(gpumap_wait_change(map, before, story_now() + STORY_LIMIT_NS), 0);
+	EQ(be_one_more(0, ticket), 0);
+}
+
 static void one_uid_is_so_many(void)
 {
 	static uint64_t tickets[MESHES * GROUPS + 1];
@@ -247,6 +273,7 @@ static void one_uid_is_so_many(void)
 	EQ(gpumap_mesh_leave(map, tickets[0], GPUMAP_MESH_BROKEN), 0);
 	EQ(be_one_more(0, &tickets[0]), 0);
 	EQ(be_one_more(n, &tickets[n]), -EDQUOT);
+	few_are_woken(&tickets[0]);
 	/* All that a mesh had is over with it, and counts no more. */
 	for (uint32_t i = 0; i < MESHES; i++) {
 		char name[16];
@@ -262,10 +289,13 @@ static void one_uid_is_so_many(void)
 
 static bool start_with(const char *point)
 {
-	static char env[64];
+	static char env[128];
 
-	snprintf(env, sizeof(env), "GM_POINT=%s", point);
-	agent.env[0] = point != NULL ? env : NULL;
+	agent.env[0] = NULL;
+	if (point != NULL) {
+		snprintf(env, sizeof(env), "GM_POINT=%s", point);
+		agent.env[0] = env;
+	}
 	return OK(agent_start(&agent));
 }
 

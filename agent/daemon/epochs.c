@@ -19,6 +19,7 @@
 
 #define FILE_NAME  "epochs"
 #define SERIES_MAX UINT32_C(0x7fffffff)
+#define TELL_NS    UINT64_C(5000000)
 
 /* ---- a mesh's block ------------------------------------------------------ */
 
@@ -158,6 +159,28 @@ bool gm_epochs_is_still(const struct gm_daemon *d,
 	return gm_get(epoch_of(&mesh, group->index)) == group->epoch;
 }
 
+static void tell(struct gm_timer *timer)
+{
+	struct gm_daemon *d = gm_owner(timer, struct gm_daemon, epochs.tell);
+
+	d->epochs.told_ns = gm_loop_now();
+	gm_segment_changed(&d->segment);
+}
+
+/* A client moves those of its meshes as often as it likes: it should not have
+ * everybody else wake up as often. */
+static void tell_soon(struct gm_daemon *d)
+{
+	struct gm_epochs *epochs = &d->epochs;
+
+	epochs->tell.fired = tell;
+	if (gm_loop_now() - epochs->told_ns >= TELL_NS)
+		tell(&epochs->tell);
+	else if (epochs->tell.due_ns == 0)
+		gm_timer_set(&d->loop, &epochs->tell,
+			     epochs->told_ns + TELL_NS);
+}
+
 uint64_t gm_epochs_move(struct gm_daemon *d, const struct gm_block *block,
 			uint32_t index)
 {
@@ -167,7 +190,7 @@ uint64_t gm_epochs_move(struct gm_daemon *d, const struct gm_block *block,
 
 	move(d, epoch_of(&mesh, index), are_ready(d, rows, n));
 	GM_POINT("epoch_visible");
-	gm_segment_changed(&d->segment);
+	tell_soon(d);
 	gm_rendezvous_look(d);
 	return d->epochs.last;
 }

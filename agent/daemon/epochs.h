@@ -21,6 +21,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "agent/daemon/loop.h"
 #include "agent/daemon/state_dir.h"
 #include "agent/daemon/why.h"
 
@@ -31,6 +32,9 @@ struct gm_epochs {
 	uint64_t last;   /* that was given out */
 	uint32_t series; /* of this start */
 	bool is_claimed; /* the series is in its file; the clerk's */
+
+	uint64_t told_ns; /* when those who sleep were last told of a move */
+	struct gm_timer tell; /* of those since */
 };
 
 /*
@@ -82,7 +86,8 @@ int gm_epochs_find(const struct gm_daemon *d, const char *mesh,
 bool gm_epochs_is_still(const struct gm_daemon *d,
 			const struct gm_epochs_group *group);
 
-/* One group's moves on.  Returns the new one. */
+/* One group's moves on.  Returns the new one.  Who sleeps until the map changes is
+ * told now, or a little later, of all moves since. */
 uint64_t gm_epochs_move(struct gm_daemon *d, const struct gm_block *mesh,
 			uint32_t index);
 

@@ -2761,7 +2761,8 @@ struct gpumap_model;
 struct gpumap_model_opts {
 	size_t size;        /* sizeof(struct gpumap_model_opts) */
 	const char *path;   /* a directory with safetensors files and, if there
-			       * are several, their index; or one such file */
+			       * are several, their index; or one such file; or
+			       * a GGUF file, any of those of one that is split */
 	const char *layers; /* the layer map to go by; NULL: all goes to
 			       * rows[0] */
 	const uint32_t
@@ -2806,10 +2807,12 @@ struct gpumap_model_progress {
 struct gpumap_tensor {
 	size_t size; /* sizeof(struct gpumap_tensor), set by the caller */
 	const char *name;
-	const char *type; /* of an element, as the file has it: "BF16" */
+	const char *type; /* of an element, as the file has it: "BF16"; of a
+			   * block of elements: "Q4_K" */
 	uint32_t dtype;   /* enum gpumap_dtype; U8 for types that it lacks */
 	uint32_t n_dims;
-	const uint64_t *shape; /* n_dims of them */
+	const uint64_t *shape; /* n_dims of them, in elements; the last varies
+				* fastest in memory, of GGUF's as well */
 	uint32_t row;
 	int32_t layer;   /* -1: of none */
 	uint64_t buffer; /* 0: not LOADED, or its row was left out, or it has
@@ -2824,6 +2827,7 @@ struct gpumap_tensor {
  * Tensors are named [PREFIX.]layers.N.REST, or with layer, h, blk, block or blocks,
  * if they are of layer N.  Those of no layer, and of layers behind the map's last
  * where the others have just the sizes that the map says, go to its base row.
+ * Bytes are loaded as the file has them, those of GGUF's quantised types as blocks.
  * Headers are read by this call, in this process; of the rest nothing is waited
  * for, but on the first use of a row as with gpumap_alloc().
  *
@@ -2836,8 +2840,9 @@ struct gpumap_tensor {
  *		-EINVAL		a file is malformed, or contradicts another; the map
  *				is for a model of other layers; neither map nor row;
  *				nothing is to be loaded; other flags
- *		-EOPNOTSUPP	a GGUF file; or the map gives each row a part of
- *				every layer; or the agent is older than this
+ *		-EOPNOTSUPP	GGUF of a version, or with a type, that is not known;
+ *				or the map gives each row a part of every layer; or
+ *				the agent is older than this
  *		-E2BIG		4096 files, 2^20 tensors or 256 MiB of headers are
  *				exceeded; or opts uses a field that is newer than this
  *				library

@@ -54,8 +54,10 @@ noinst_LTLIBRARIES += %reldir%/libclient.la
 	%reldir%/wait.c \
 	%reldir%/weights.c \
 	%reldir%/weights.h \
+	%reldir%/weights_gguf.c \
 	%reldir%/weights_header.c \
 	%reldir%/weights_index.c \
+	%reldir%/weights_types.c \
 	%reldir%/who.c
 
 lib_LTLIBRARIES += %reldir%/libgpumap.la

@@ -127,8 +127,8 @@ static int truncated(struct gm_weights *ws, const char *name)
 			     gm_reason_path(ws->folder), name);
 }
 
-static int read_at(struct gm_weights *ws, const char *name, int fd,
-		   uint64_t from, void *to, size_t n)
+int gm_weights_read_at(struct gm_weights *weights, const char *name, int fd,
+		       uint64_t from, void *to, size_t n)
 {
 	char *at = to;
 
@@ -138,9 +138,9 @@ static int read_at(struct gm_weights *ws, const char *name, int fd,
 		if (got < 0 && errno == EINTR)
 			continue;
 		if (got < 0)
-			return system_error(ws, name, errno);
+			return system_error(weights, name, errno);
 		if (got == 0)
-			return truncated(ws, name);
+			return truncated(weights, name);
 		at += got;
 		n -= (size_t)got;
 		from += (uint64_t)got;
@@ -162,9 +162,9 @@ static int judge_length(struct gm_weights *ws, const char *name,
 				     "that it stands for: git lfs pull",
 				     gm_reason_path(name));
 	if (memcmp(raw, "GGUF", 4) == 0)
-		return gm_reason_set(ws->why, -EOPNOTSUPP,
-				     "%s is a GGUF file, and only safetensors "
-				     "can be loaded; convert it",
+		return gm_reason_set(ws->why, -EINVAL,
+				     "%s is a GGUF file and not named so; give "
+				     "it as the model, by its own path",
 				     gm_reason_path(name));
 	for (unsigned i = LENGTH; i-- > 0;)
 		n = n << 8 | raw[i];
@@ -202,7 +202,10 @@ static int read_header(struct gm_weights *ws, uint32_t i, int fd)
 				     gm_reason_path(file->name));
 	if (size < LENGTH)
 		return truncated(ws, file->name);
-	ret = read_at(ws, file->name, fd, 0, raw, LENGTH);
+	ret = gm_weights_read_at(ws, file->name, fd, 0, raw, LENGTH);
+	/* So are all of a model's, if one is. */
+	if (ret == 0 && ws->is_file && (i > 0 || memcmp(raw, "GGUF", 4) == 0))
+		return gm_weights_gguf(ws, i, fd);
 	if (ret == 0)
 		ret = judge_length(ws, file->name, raw, size, &n);
 	if (ret != 0)
@@ -210,7 +213,7 @@ static int read_header(struct gm_weights *ws, uint32_t i, int fd)
 	file->header = malloc(n + 1); /* never 0 */
 	if (file->header == NULL)
 		return -ENOMEM;
-	ret = read_at(ws, file->name, fd, LENGTH, file->header, n);
+	ret = gm_weights_read_at(ws, file->name, fd, LENGTH, file->header, n);
 	if (ret == 0)
 		ret = gm_weights_header(ws, i, file->header, n, LENGTH + n,
 					size - LENGTH - n);
@@ -287,7 +290,7 @@ static int list_folder(struct gm_weights *ws)
 	if (ret == 0 && ws->n_files == 0)
 		ret = gm_reason_set(ws->why, -ENOENT,
 				    "%s: no " SUFFIX " file; give the "
-				    "directory of a checkpoint",
+				    "directory of a checkpoint, or a GGUF file",
 				    gm_reason_path(ws->folder));
 	if (ret == 0)
 		qsort(ws->files, ws->n_files, sizeof(ws->files[0]), by_text);
@@ -312,8 +315,8 @@ static int read_index(struct gm_weights *ws, struct gm_weights_index *index)
 		ret = text == NULL ? -ENOMEM : 0;
 	}
 	if (ret == 0)
-		ret = read_at(ws, GM_WEIGHTS_INDEX_NAME, fd, 0, text,
-			      (size_t)stat.st_size);
+		ret = gm_weights_read_at(ws, GM_WEIGHTS_INDEX_NAME, fd, 0, text,
+					 (size_t)stat.st_size);
 	close(fd);
 	if (ret == 0)
 		return gm_weights_index_read(ws, text, (size_t)stat.st_size,
@@ -332,6 +335,7 @@ static int take_path(struct gm_weights *ws, const char *path)
 	if (stat(path, &facts) == 0 && !S_ISDIR(facts.st_mode)) {
 		slash = strrchr(path, '/');
 		n = slash != NULL ? (size_t)(slash + 1 - path) : 0;
+		ws->is_file = true;
 		ws->folder = strndup(path, n);
 		return ws->folder == NULL ? -ENOMEM
 					  : gm_weights_add_file(ws, path + n);
@@ -356,6 +360,8 @@ static int read_all(struct gm_weights *ws, const char *path)
 		ret = read_headers(ws);
 	if (ret == 0)
 		ret = gm_weights_index_check(ws, &index);
+	if (ret == 0)
+		ret = gm_weights_gguf_check(ws);
 	gm_weights_index_free(&index);
 	return ret;
 }

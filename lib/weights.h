@@ -4,15 +4,17 @@
 /*
  * weights - which tensors a checkpoint has, and where in its files they lie.
  *
- * A checkpoint is a safetensors file, or a directory with
+ * A checkpoint is a GGUF file, and with it all others of a model that is split, or
+ * a safetensors file, or a directory with
  *
  *	model.safetensors, or else
  *	what model.safetensors.index.json names, or else
  *	every *.safetensors in it.
  *
  * It is taken whole or refused: a file must be as long as its header says, its
- * tensors must cover its data from the first byte to the last, none may be there
- * twice, and what the index names must be where it says.  Only headers are read
+ * tensors must cover its data from the first byte to the last (GGUF: but for what
+ * aligns them, and for what is behind them), none may be there twice, and what the
+ * index names must be where it says.  Only headers are read
  * here.  What is wrong is said in a sentence that names the file.
  */
 #ifndef GM_WEIGHTS_H
@@ -47,12 +49,20 @@ struct gm_weight {
 
 struct gm_weight_file {
 	char *name;   /* in the folder */
-	char *header; /* names are in here */
+	char *header; /* names are in here, and nothing else of GGUF */
 	struct stat stat;
+};
+
+/* Of a GGUF file: which of how many it is.  All 0: it is not split. */
+struct gm_weights_split {
+	uint64_t n_parts, part;
+	uint64_t n_tensors; /* of all parts; 0: not said */
 };
 
 struct gm_weights {
 	char *folder; /* with its last '/' */
+	bool is_file; /* a path was given, not a folder */
+	struct gm_weights_split split;
 	struct gm_weight_file *files;
 	uint32_t n_files;
 	uint32_t room_files;
@@ -67,12 +77,28 @@ struct gm_weights {
 	struct gm_reason *why; /* the caller's, who keeps it as long */
 };
 
+/* ---- weights_types.c ------------------------------------------------------ */
+
 /* "BF16" and the like, and the enum gpumap_dtype for it, U8 where there is none. */
 const char *gm_weights_type(uint32_t type);
 uint32_t gm_weights_dtype(uint32_t type);
 
+/* Of an element; 0: it comes in blocks, and is GGUF's. */
+uint32_t gm_weights_bits(uint32_t type);
+
 /* The type that is spelt so; false: there is none. */
 bool gm_weights_type_find(const char *name, uint32_t *ret_type);
+
+struct gm_weights_block {
+	uint32_t type;
+	uint32_t elements;
+	uint32_t bytes;
+};
+
+/* GGUF's type of this number; false: there is none. */
+bool gm_weights_gguf_type(uint32_t number, struct gm_weights_block *ret_block);
+
+/* ---- weights.c ------------------------------------------------------------ */
 
 /*
  * gm_weights_read - all tensors of the checkpoint at @path
@@ -85,7 +111,7 @@ bool gm_weights_type_find(const char *name, uint32_t *ret_type);
  *		-ENODATA	a file is shorter than its header says
  *		-EINVAL		it is malformed, or contradicts itself
  *		-E2BIG		beyond a limit
- *		-EOPNOTSUPP	it is a GGUF file
+ *		-EOPNOTSUPP	GGUF of a version or with a type that is not known
  *		-EACCES, -EIO, -ENOMEM, ...	from the kernel
  */
 int gm_weights_read(const char *path, struct gm_reason *why,
@@ -99,6 +125,10 @@ void gm_weights_free(struct gm_weights *weights);
 /* Open one of the files.  Returns the descriptor, or a negative errno. */
 int gm_weights_open(struct gm_weights *weights, uint32_t file,
 		    struct stat *ret_stat);
+
+/* @n bytes of a file.  Returns 0, -ENODATA: it ends there, or from the kernel. */
+int gm_weights_read_at(struct gm_weights *weights, const char *name, int fd,
+		       uint64_t from, void *to, size_t n);
 
 /* Say what is wrong.  Returns @error. */
 int gm_reason_set(struct gm_reason *why, int error, const char *format, ...)
@@ -122,6 +152,30 @@ const char *gm_reason_path(const char *path);
  */
 int gm_weights_header(struct gm_weights *weights, uint32_t file, char *text,
 		      size_t n, uint64_t at, uint64_t bytes);
+
+/* ---- weights_gguf.c ------------------------------------------------------- */
+
+/*
+ * gm_weights_gguf_header - take the tensors of a GGUF file's header
+ *
+ * bytes	the first @n of the file, writable; names are in there
+ * file_bytes	it has
+ * ret_split	what it says of the model's other files
+ *
+ * Returns	0, -EINVAL, -ENODATA, -EOPNOTSUPP, -E2BIG, -ENOMEM
+ *		-EAGAIN		the header goes on behind @n.  Not with 0, nothing
+ *				has been taken
+ */
+int gm_weights_gguf_header(struct gm_weights *weights, uint32_t file,
+			   void *bytes, size_t n, uint64_t file_bytes,
+			   struct gm_weights_split *ret_split);
+
+/* The tensors of one of the files, and behind the first of a model that is split
+ * all its others are added.  Returns as gm_weights_gguf_header(). */
+int gm_weights_gguf(struct gm_weights *weights, uint32_t file, int fd);
+
+/* Once all files have been read: are those all tensors?  0 or -EINVAL. */
+int gm_weights_gguf_check(struct gm_weights *weights);
 
 /* ---- weights_index.c ------------------------------------------------------ */
 

@@ -8,66 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "include/gpumap.h"
 #include "lib/scan.h"
 
 #define AGAIN "; fetch it again"
 
-/* As the format spells them.  Some are smaller than a byte. */
-static const struct {
-	const char *name;
-	uint32_t bits;
-	uint32_t dtype; /* enum gpumap_dtype */
-} types[] = {
-	{ "BF16", 16, GPUMAP_DTYPE_BF16 },
-	{ "F16", 16, GPUMAP_DTYPE_F16 },
-	{ "F32", 32, GPUMAP_DTYPE_F32 },
-	{ "F64", 64, GPUMAP_DTYPE_F64 },
-	{ "U8", 8, GPUMAP_DTYPE_U8 },
-	{ "U16", 16, GPUMAP_DTYPE_U16 },
-	{ "U32", 32, GPUMAP_DTYPE_U32 },
-	{ "U64", 64, GPUMAP_DTYPE_U64 },
-	{ "I32", 32, GPUMAP_DTYPE_I32 },
-	{ "I64", 64, GPUMAP_DTYPE_I64 },
-	{ "BOOL", 8, GPUMAP_DTYPE_U8 },
-	{ "I8", 8, GPUMAP_DTYPE_U8 },
-	{ "I16", 16, GPUMAP_DTYPE_U8 },
-	{ "C64", 64, GPUMAP_DTYPE_U8 },
-	{ "F8_E4M3", 8, GPUMAP_DTYPE_U8 },
-	{ "F8_E5M2", 8, GPUMAP_DTYPE_U8 },
-	{ "F8_E8M0", 8, GPUMAP_DTYPE_U8 },
-	{ "F8_E4M3FNUZ", 8, GPUMAP_DTYPE_U8 },
-	{ "F8_E5M2FNUZ", 8, GPUMAP_DTYPE_U8 },
-	{ "F6_E2M3", 6, GPUMAP_DTYPE_U8 },
-	{ "F6_E3M2", 6, GPUMAP_DTYPE_U8 },
-	{ "F4", 4, GPUMAP_DTYPE_U8 },
-};
-
-#define N_TYPES (sizeof(types) / sizeof(types[0]))
-
 /* What an entry has had. */
 enum { HAS_TYPE = 1, HAS_SHAPE = 2, HAS_PLACE = 4, HAS_ALL = 7 };
-
-const char *gm_weights_type(uint32_t type)
-{
-	return types[type].name;
-}
-
-bool gm_weights_type_find(const char *name, uint32_t *ret_type)
-{
-	for (uint32_t i = 0; i < N_TYPES; i++) {
-		if (strcmp(types[i].name, name) != 0)
-			continue;
-		*ret_type = i;
-		return true;
-	}
-	return false;
-}
-
-uint32_t gm_weights_dtype(uint32_t type)
-{
-	return types[type].dtype;
-}
 
 static const char *name_of(const struct gm_weights *ws, uint32_t file)
 {
@@ -96,7 +42,9 @@ static int read_type(struct gm_weights *ws, struct gm_scan *scan,
 
 	if (!gm_scan_string(scan, &name))
 		return bad(ws, w, "its dtype is not a string");
-	if (gm_weights_type_find(name, &w->type))
+	/* GGUF's blocks are not for elements one by one. */
+	if (gm_weights_type_find(name, &w->type) &&
+	    gm_weights_bits(w->type) != 0)
 		return 0;
 	return gm_reason_set(ws->why, -EINVAL,
 			     "%s: tensor %.60s has the dtype %.20s, which is "
@@ -155,7 +103,7 @@ static int read_place(struct gm_weights *ws, struct gm_scan *scan,
 /* Do type, shape and place agree? */
 static int check_size(struct gm_weights *ws, const struct gm_weight *w)
 {
-	uint64_t bits = types[w->type].bits;
+	uint64_t bits = gm_weights_bits(w->type);
 
 	for (uint32_t i = 0; i < w->n_dims; i++)
 		if (__builtin_mul_overflow(bits, ws->dims[w->shape + i], &bits))

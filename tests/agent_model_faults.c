@@ -140,7 +140,8 @@ static void files_that_are_missing_are_named(struct gpumap_session *session)
 	EQ(outcome(session, s.path, NULL), -EINVAL);
 	OK(it_says("git lfs pull"));
 	replace(&s, LAST, "GGUF....", 8);
-	EQ(outcome(session, s.path, NULL), -EOPNOTSUPP);
+	EQ(outcome(session, s.path, NULL), -EINVAL);
+	OK(it_says("by its own path"));
 	shards_path(&s, INDEX, path);
 	unlink(path);
 	shards_path(&s, LAST, path);

@@ -450,7 +450,7 @@ int gm_ctl_load(struct gm_ctl *ctl)
 
 	if (ctl->model == NULL) {
 		fputs("gpumapctl: load needs --model DIR, the directory of a "
-		      "checkpoint\n",
+		      "checkpoint, or a GGUF file\n",
 		      stderr);
 		return GM_EXIT_USAGE;
 	}

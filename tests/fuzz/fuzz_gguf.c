@@ -2,7 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Headers of GGUF files, and the layers found in them.
+ * Headers of GGUF files, and the layers found in them; and what the library's
+ * reader makes of them, which takes what the agent's takes, and to the same.
  *
  *	bytes 0-1	bytes of the file that the input does not have,
  *			little-endian
@@ -15,8 +16,55 @@
 #include <string.h>
 
 #include "agent/plan/gguf.h"
+#include "lib/weights.h"
 
 #define HEAD 2
+
+static const struct gm_weight *named(const struct gm_weights *ws,
+				     const char *name)
+{
+	for (size_t i = 0; i < ws->n; i++)
+		if (strcmp(ws->v[i].name, name) == 0)
+			return &ws->v[i];
+	return NULL;
+}
+
+/* @list is what the agent's reader took, with @r. */
+static void compare(const struct gm_tensors *list, int r, const uint8_t *data,
+		    size_t size, uint64_t file_bytes)
+{
+	struct gm_reason why = { "" };
+	struct gm_weights ws = { .why = &why };
+	struct gm_weights_split split;
+	uint8_t *copy = malloc(size + 1);
+	int error;
+
+	MUST(copy != NULL && gm_weights_add_file(&ws, "input") == 0);
+	memcpy(copy, data, size);
+	error = gm_weights_gguf_header(&ws, 0, copy, size, file_bytes, &split);
+	if (error == -EAGAIN)
+		MUST(size < file_bytes);
+	else if (error != 0)
+		MUST(why.text[0] != '\0');
+	if (error != 0)
+		MUST(ws.n == 0);
+	/* That one judges what planning needs as well, and names. */
+	if (r == 0) {
+		MUST(error == 0 && ws.n == list->n);
+		for (size_t i = 0; i < list->n; i++) {
+			const struct gm_tensor *t = &list->v[i];
+			const struct gm_weight *w = named(&ws, t->name);
+
+			MUST(w && w->bytes == t->bytes);
+			MUST(w->begin >= t->begin &&
+			     w->begin + w->bytes <= file_bytes);
+			MUST(strcmp(gm_gguf_type(t->dtype),
+				    gm_weights_type(w->type)) == 0);
+		}
+	}
+	free(copy);
+	gm_weights_free(&ws);
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -44,6 +92,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		MUST(at <= size - HEAD + more);
 		check_stack(&t, size - HEAD + more, &config);
 	}
+	compare(&t, r, data + HEAD, size - HEAD, size - HEAD + more);
 	gm_safetensors_free(&t);
 	return 0;
 }

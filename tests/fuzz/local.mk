@@ -38,7 +38,8 @@ gm_fuzz += %reldir%/fuzz_gguf
 	%reldir%/fuzz_plan.h %reldir%/fuzz.h $(gm_fuzz_main)
 %canon_reldir%_fuzz_gguf_CPPFLAGS = $(AM_CPPFLAGS) -DFUZZ_NAME='"gguf"'
 %canon_reldir%_fuzz_gguf_LDFLAGS = $(gm_fuzz_ldflags)
-%canon_reldir%_fuzz_gguf_LDADD = agent/plan/libplan.la
+%canon_reldir%_fuzz_gguf_LDADD = agent/plan/libplan.la lib/libclient.la \
+	shm/libshm.la
 
 gm_fuzz += %reldir%/fuzz_mask_tensor
 %canon_reldir%_fuzz_mask_tensor_SOURCES = %reldir%/fuzz_mask_tensor.c \

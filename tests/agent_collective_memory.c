@@ -6,14 +6,16 @@
  * loses its pages, it was never theirs, or its group is closed.  Every part ends
  * with a status, what is given back is nobody's any more, workers live, and
  * others notice nothing.
+ *
+ * With STAGE_CUDA the rows are cards.
  */
 
 #include <fcntl.h>
 #include <sys/mman.h>
 
+#include "stage.h"
 #include "raw.h"
 #include "shm/control_comm.h"
-#include "story.h"
 
 #define DEPTH 64u
 #define RANGE (UINT64_C(1) << 20)
@@ -248,7 +250,7 @@ static void groups_are_closed(void)
 
 int main(void)
 {
-	agent_make(&agent, "[host]\nrows = 2\n");
+	stage_make(&agent, "[host]\nrows = 2\n");
 	snprintf(path, sizeof(path), "%s/%s.sock", agent.dir, agent.instance);
 	if (OK(agent_start(&agent)) && OK((map = story_attach(&agent)))) {
 		for (uint32_t row = 0; row < 2; row++)
@@ -259,6 +261,6 @@ int main(void)
 		groups_are_closed();
 	}
 	story_finish(&agent, map);
-	agent_remove(&agent);
+	stage_end(&agent);
 	return tap_done();
 }

@@ -1024,9 +1024,17 @@ gm_tests += %reldir%/agent_collective_raw
 gm_tests += %reldir%/agent_collective_memory
 GM_TORTURE += %reldir%/agent_collective_memory
 %canon_reldir%_agent_collective_memory_SOURCES = \
-	%reldir%/agent_collective_memory.c $(gm_story)
+	%reldir%/agent_collective_memory.c %reldir%/stage.h $(gm_story)
 %canon_reldir%_agent_collective_memory_LDADD = %reldir%/libraw.la \
 	$(gm_story_libs) shm/libshm.la
+gm_tests += %reldir%/agent_cuda_collective_memory
+GM_TORTURE += %reldir%/agent_cuda_collective_memory
+%canon_reldir%_agent_cuda_collective_memory_CPPFLAGS = $(AM_CPPFLAGS) \
+	-DSTAGE_CUDA
+%canon_reldir%_agent_cuda_collective_memory_SOURCES = \
+	%reldir%/agent_collective_memory.c $(gm_cuda_story)
+%canon_reldir%_agent_cuda_collective_memory_LDADD = %reldir%/libraw.la \
+	$(gm_cuda_story_libs) shm/libshm.la
 gm_tests += %reldir%/agent_cuda_collective_raw
 %canon_reldir%_agent_cuda_collective_raw_CPPFLAGS = $(AM_CPPFLAGS) \
 	-DSTAGE_CUDA

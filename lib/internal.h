@@ -401,9 +401,6 @@ static inline int gm_session_usable(const struct gpumap_session *session)
 /* The agent has gone: end what is in flight with -ECONNRESET. */
 void gm_session_lose(struct gpumap_session *session);
 
-/* Look at the socket, and gm_session_lose() if it has hung up. */
-void gm_session_look(struct gpumap_session *session);
-
 /* ---- submit ------------------------------------------------------------- */
 
 /* Bytes of an element, 0 for a dtype that we do not know. */

@@ -187,10 +187,6 @@ void gm_model_unname(struct gpumap_model *model);
 
 /* ---- model_load.c --------------------------------------------------------- */
 
-/* It is to end so, with what the agent or the library has said, and for what. */
-void gm_model_fail_saying(struct gpumap_model *model, int ret,
-			  const char *what);
-
 /* It is to end so, if it is on its way. */
 void gm_model_fail(struct gpumap_model *model, int32_t status);
 

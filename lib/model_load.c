@@ -34,7 +34,8 @@ void gm_model_fail(struct gpumap_model *model, int32_t status)
 	model->state = GPUMAP_MODEL_ENDING;
 }
 
-void gm_model_fail_saying(struct gpumap_model *model, int ret, const char *what)
+/* It is to end so, with what the agent or the library has said, and for what. */
+static void fail_saying(struct gpumap_model *model, int ret, const char *what)
 {
 	const char *why = gpumap_refusal(model->session->map);
 	char said[GM_WHY];
@@ -171,7 +172,7 @@ static int begin_alloc(struct gpumap_model *m, struct gm_model_lane *lane)
 		return -EAGAIN;
 	ret = gm_buffers_take(m->session, GM_BUFFER_DEVICE, lane->row, &buffer);
 	if (ret != 0) {
-		gm_model_fail_saying(m, ret, "a buffer for the model");
+		fail_saying(m, ret, "a buffer for the model");
 		return 0;
 	}
 	if (lane->next_buffer == lane->buffer)
@@ -239,7 +240,7 @@ static int open_file(struct gpumap_model *m, uint32_t file)
 					   &m->files[file].handle);
 	close(fd);
 	if (ret != 0 && m->state != GPUMAP_MODEL_ENDING)
-		gm_model_fail_saying(m, ret, file_name(m, file));
+		fail_saying(m, ret, file_name(m, file));
 	return ret;
 }
 
@@ -278,7 +279,7 @@ static int begin_load(struct gpumap_model *m, struct gm_model_lane *lane,
 	if (ret == 0)
 		ret = gm_buffers_show(m->session, lane->row, &job, 1);
 	if (ret != 0) {
-		gm_model_fail_saying(m, ret, file_name(m, run->file));
+		fail_saying(m, ret, file_name(m, run->file));
 		return 0;
 	}
 	op->is_alloc = false;
@@ -310,7 +311,7 @@ static bool is_exported(struct gpumap_model *m)
 	int ret = m->name.text[0] != '\0' ? gm_model_export(m) : 0;
 
 	if (ret != 0)
-		gm_model_fail_saying(m, ret, m->name.text);
+		fail_saying(m, ret, m->name.text);
 	return ret == 0;
 }
 
@@ -361,7 +362,7 @@ static void complete(struct gpumap_model *m)
 	int ret = m->name.text[0] != '\0' ? gm_model_publish(m) : 0;
 
 	if (ret != 0) {
-		gm_model_fail_saying(m, ret, m->name.text);
+		fail_saying(m, ret, m->name.text);
 		return;
 	}
 	m->state = GPUMAP_MODEL_LOADED;

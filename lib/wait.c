@@ -279,7 +279,7 @@ void gm_session_lose(struct gpumap_session *session)
 	session->broken = -ECONNRESET;
 }
 
-void gm_session_look(struct gpumap_session *session)
+static void look_at_socket(struct gpumap_session *session)
 {
 	session->looked_ns = gm_now_ns();
 	if (session->link.fd < 0 || gm_link_lost(&session->link))
@@ -295,7 +295,7 @@ static void look_at_map(struct gpumap_session *s)
 	if (gm_get(&map->map.header->epoch) != s->epoch ||
 	    gm_get(&map->map.header->state) == GM_STATE_RETIRED ||
 	    gm_map_age(map) >= GM_STALE_NS)
-		gm_session_look(s);
+		look_at_socket(s);
 }
 
 /* ---- wait --------------------------------------------------------------- */
@@ -399,7 +399,7 @@ int gm_session_idle(struct gpumap_session *session, uint64_t deadline_ns,
 	if (now >= deadline_ns)
 		return -ETIME;
 	if (now - session->looked_ns >= GM_NAP_NS) {
-		gm_session_look(session);
+		look_at_socket(session);
 		return 0;
 	}
 	if (deadline_ns - now < nap)
@@ -524,7 +524,7 @@ int gpumap_session_arm(struct gpumap_session *session)
 		return -ENOTSUP;
 	gm_session_awake(s);
 	drain(s);
-	gm_session_look(s);
+	look_at_socket(s);
 	if (s->done_first != NULL)
 		return 1;
 	if (s->broken != 0)

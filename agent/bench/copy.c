@@ -103,7 +103,7 @@ AXPY(axpy_32, 32, __attribute__((target("avx2"))))
 AXPY(axpy_64, 64, __attribute__((target("avx512f"))))
 #endif
 
-gm_copy_fn *gm_copy_axpy_loop(void)
+static gm_copy_fn *axpy_loop(void)
 {
 #if defined(__x86_64__)
 	__builtin_cpu_init();
@@ -231,5 +231,5 @@ int gm_copy_run(const struct gm_copy *copy, enum gm_copy_way way,
 
 int gm_copy_run_axpy(const struct gm_copy *copy, double *ret_ns)
 {
-	return run(copy, gm_copy_axpy_loop(), ret_ns);
+	return run(copy, axpy_loop(), ret_ns);
 }

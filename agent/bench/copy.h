@@ -60,9 +60,8 @@ int gm_copy_run(const struct gm_copy *copy, enum gm_copy_way way,
 		double *ret_ns);
 
 /* dst[i] += GM_COPY_ALPHA * src[i] of floats, as any program would write it for
- * this CPU; and the same by threads, as gm_copy_run(). */
+ * this CPU, by threads, as gm_copy_run(). */
 #define GM_COPY_ALPHA 3.0f
-gm_copy_fn *gm_copy_axpy_loop(void);
 int gm_copy_run_axpy(const struct gm_copy *copy, double *ret_ns);
 
 #endif

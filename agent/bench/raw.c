@@ -39,7 +39,8 @@ static bool overdue(uint64_t *since)
 	return (double)(gm_ticks() - *since) * gm_ticks_ns() > PATIENCE_NS;
 }
 
-int gm_raw_await(const gm_a64 *word, uint64_t value)
+/* At most two seconds.  Returns 0 or -ETIMEDOUT. */
+static int await_value(const gm_a64 *word, uint64_t value)
 {
 	uint64_t since = 0;
 
@@ -68,14 +69,14 @@ static int ask(struct lines *lines, double *ret_ns)
 {
 	static uint32_t ticks[BATCHES];
 	uint64_t turn = 0;
-	int ret = gm_raw_await(&lines->ready, 1);
+	int ret = await_value(&lines->ready, 1);
 
 	for (uint32_t i = 0; ret == 0 && i < WARM_UP + BATCHES; i++) {
 		uint64_t from = gm_ticks();
 
 		for (int j = 0; ret == 0 && j < TURNS; j++) {
 			gm_put_release(&lines->ping, ++turn); /* RAW.ping */
-			ret = gm_raw_await(&lines->pong, turn);
+			ret = await_value(&lines->pong, turn);
 		}
 		if (i >= WARM_UP)
 			ticks[i - WARM_UP] = (uint32_t)(gm_ticks() - from);
@@ -116,7 +117,7 @@ static int wake(struct lines *lines, uint32_t n, uint64_t gap_ns,
 {
 	static uint32_t ticks[WAKES];
 	uint64_t one = 1;
-	int ret = gm_raw_await(&lines->ready, 1);
+	int ret = await_value(&lines->ready, 1);
 
 	n = n < WAKES ? n : WAKES;
 	for (uint32_t i = 0; ret == 0 && i < n; i++) {
@@ -126,7 +127,7 @@ static int wake(struct lines *lines, uint32_t n, uint64_t gap_ns,
 		from = gm_ticks();
 		if (write(lines->fd, &one, sizeof(one)) != sizeof(one))
 			return -errno;
-		ret = gm_raw_await(&lines->pong, i + 1);
+		ret = await_value(&lines->pong, i + 1);
 		ticks[i] = (uint32_t)(gm_ticks() - from);
 	}
 	if (ret == 0)

@@ -53,8 +53,4 @@ int gm_raw_wake(int cpu, uint32_t n, uint64_t gap_ns, double *ret_ns);
  */
 int gm_raw_attach(const char *name, double *ret_ns);
 
-/* Wait for *word to become @value, at most two seconds.  Returns 0 or
- * -ETIMEDOUT. */
-int gm_raw_await(const gm_a64 *word, uint64_t value);
-
 #endif

@@ -68,8 +68,6 @@ void gm_crossing_leave_source(struct gm_crossing *x);
 /* The way is known no more, begin to close it. */
 void gm_crossing_close(struct gm_crossing *x);
 
-/* Nobody may borrow by way of it any more. */
-void gm_stage_retire(struct gm_session *session, struct gm_stage *stage);
 void gm_stage_drop(struct gm_session *session, struct gm_stage *stage);
 
 #endif

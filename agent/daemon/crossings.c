@@ -34,7 +34,7 @@ void gm_stage_drop(struct gm_session *session, struct gm_stage *stage)
 	free(stage);
 }
 
-void gm_stage_retire(struct gm_session *session, struct gm_stage *stage)
+static void retire_stage(struct gm_session *session, struct gm_stage *stage)
 {
 	if (stage->is_retired)
 		return;
@@ -99,7 +99,7 @@ void gm_crossings_free(struct gm_session *session)
 		gm_crossing_free(x);
 	}
 	while ((stage = TAILQ_FIRST(&all->stages)))
-		gm_stage_retire(session, stage);
+		retire_stage(session, stage);
 }
 
 uint64_t gm_crossings_bytes(const struct gm_control_server *s, uint32_t row,
@@ -376,7 +376,7 @@ static void give_up_stage(const struct gm_keeper *keeper, uint64_t id)
 			break;
 	}
 	if (stage)
-		gm_stage_retire(session, stage);
+		retire_stage(session, stage);
 }
 
 void gm_crossings_silence(struct gm_keeper *keeper)

@@ -23,7 +23,8 @@ void gm_files_raise(void)
 	setrlimit(RLIMIT_NOFILE, &files);
 }
 
-uint64_t gm_files_needed(const struct gm_config *config, uint32_t n_rows)
+/* What everything that is allowed takes. */
+static uint64_t needed_by(const struct gm_config *config, uint32_t n_rows)
 {
 	uint64_t session = OF_SESSION + n_rows; /* doorbells */
 
@@ -35,7 +36,7 @@ uint64_t gm_files_needed(const struct gm_config *config, uint32_t n_rows)
 
 void gm_files_check(const struct gm_config *config, uint32_t n_rows)
 {
-	uint64_t needed = gm_files_needed(config, n_rows);
+	uint64_t needed = needed_by(config, n_rows);
 	struct rlimit files;
 
 	if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= needed)

@@ -17,10 +17,8 @@
 /* Take all that we may have. */
 void gm_files_raise(void);
 
-/* What everything that is allowed takes, with so many rows. */
-uint64_t gm_files_needed(const struct gm_config *config, uint32_t n_rows);
-
-/* Warn, with the remedy, when that is more than we have. */
+/* Warn, with the remedy, when all that is allowed, with so many rows, takes more
+ * than we have. */
 void gm_files_check(const struct gm_config *config, uint32_t n_rows);
 
 #endif

@@ -165,8 +165,8 @@ void gm_maps_free(struct gm_map_made *made)
 	gm_placement_free(&made->placement);
 }
 
-int gm_maps_publish(struct gm_daemon *d, const struct gm_map_request *request,
-		    char ret_why[GM_WHY_BYTES], uint64_t *ret_version)
+static int publish(struct gm_daemon *d, const struct gm_map_request *request,
+		   char ret_why[GM_WHY_BYTES], uint64_t *ret_version)
 {
 	struct gm_map_made made;
 	struct gm_map_rows rows;
@@ -198,7 +198,7 @@ int gm_maps_configured(struct gm_daemon *d, char *ret_why, size_t bytes)
 		uint64_t version;
 		int ret;
 
-		ret = gm_maps_publish(d, &request, why, &version);
+		ret = publish(d, &request, why, &version);
 		if (ret == 0)
 			continue;
 		snprintf(ret_why, bytes, "%s:%d: map %s: %s", map->file,

@@ -53,7 +53,11 @@ void gm_maps_list(const struct gm_daemon *d, struct gm_map_rows *ret_rows);
  * ret_made	stays where it is, for it points into itself; give it back with
  *		gm_maps_free()
  *
- * Returns	as gm_maps_publish()
+ * Returns	0
+ *		-EINVAL		the spec, or its numbers, or the name
+ *		-ENODEV		a row that is not there
+ *		-E2BIG		more layers than a map can have
+ *		-ENOMEM
  * Cost		some ten milliseconds for what the longest spec says
  */
 int gm_maps_make(const struct gm_map_rows *rows,
@@ -62,20 +66,6 @@ int gm_maps_make(const struct gm_map_rows *rows,
 
 /* Allowed for a zeroed one. */
 void gm_maps_free(struct gm_map_made *made);
-
-/*
- * gm_maps_publish - give each layer its row, and publish the map
- *
- * ret_why	what was wrong and what to do
- *
- * Returns	0
- *		-EINVAL		the spec, or its numbers, or the name
- *		-ENODEV		a row that is not there
- *		-E2BIG		more layers than a map can have
- *		-EACCES, -EDQUOT, -ENOSPC, -ENOMEM	as gm_publish_layers()
- */
-int gm_maps_publish(struct gm_daemon *d, const struct gm_map_request *request,
-		    char ret_why[GM_WHY_BYTES], uint64_t *ret_version);
 
 /* A plan's error as the words of a refusal.  Returns @ret. */
 int gm_maps_explain(char ret_why[GM_WHY_BYTES], int ret,
@@ -86,7 +76,8 @@ int gm_maps_explain(char ret_why[GM_WHY_BYTES], int ret,
  *
  * ret_why	"file:line: what is wrong"
  *
- * Returns	as gm_maps_publish() for the first that could not be
+ * Returns	as gm_maps_make() and gm_publish_layers() for the first that could
+ *		not be
  */
 int gm_maps_configured(struct gm_daemon *d, char *ret_why, size_t bytes);
 

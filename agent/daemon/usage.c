@@ -27,7 +27,7 @@ static bool is_believed(const struct gm_keeper *keeper)
 }
 
 /* A worker that has been told of a seat has begun from nothing. */
-uint64_t gm_usage_of_seat(const struct gm_seat *seat)
+static uint64_t of_seat(const struct gm_seat *seat)
 {
 	const struct gm_keeper *keeper = seat->keeper;
 
@@ -45,7 +45,7 @@ uint64_t gm_usage_of_uid(const struct gm_keeper *keeper, uint32_t uid)
 	TAILQ_FOREACH(seat, &keeper->seats, entry)
 	{
 		if (seat->uid == uid)
-			bytes += gm_usage_of_seat(seat);
+			bytes += of_seat(seat);
 	}
 	return bytes;
 }
@@ -128,7 +128,7 @@ static void add_session(struct list *list, const struct gm_session *session)
 			.pid = (uint32_t)session->pid,
 			.uid = session->user->uid,
 			.row = row,
-			.bytes = gm_usage_of_seat(&queue->seat),
+			.bytes = of_seat(&queue->seat),
 		};
 		gm_exports_count(session, &item);
 		add(list, &item);

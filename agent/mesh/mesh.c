@@ -16,7 +16,7 @@
 static const char *const kinds[] = { "none", "data", "tensor", "pipeline",
 				     "mixed" };
 
-const char *gm_mesh_kind_name(enum gm_mesh_kind kind)
+static const char *kind_name(enum gm_mesh_kind kind)
 {
 	return kinds[kind];
 }
@@ -88,7 +88,7 @@ int gm_mesh_parse(const char *text, struct gm_mesh_shape *ret_shape,
 const char *gm_mesh_print(const struct gm_mesh_shape *shape,
 			  char ret_text[GM_MESH_TEXT])
 {
-	const char *name = gm_mesh_kind_name(shape->kind);
+	const char *name = kind_name(shape->kind);
 
 	if (shape->kind == GM_MESH_MIXED)
 		snprintf(ret_text, GM_MESH_TEXT,
@@ -230,7 +230,7 @@ static int refuse_taken(const struct gm_mesh *mesh, const char *name,
 {
 	return gm_error_set(err, -EEXIST, "choose another name",
 			    "Group '%s' is one of a %s mesh's own", name,
-			    gm_mesh_kind_name(mesh->shape.kind));
+			    kind_name(mesh->shape.kind));
 }
 
 int gm_mesh_reshape(struct gm_mesh *mesh, const struct gm_mesh_shape *shape,

@@ -85,8 +85,7 @@ struct gm_mesh_place {
 	uint64_t dp;
 };
 
-/* "data", "tensor", "pipeline", "mixed"; "Mock", "Nccl", "Gloo", "MPI". */
-const char *gm_mesh_kind_name(enum gm_mesh_kind kind);
+/* "Mock", "Nccl", "Gloo", "MPI". */
 const char *gm_mesh_backend_name(enum gm_mesh_backend backend);
 
 /*

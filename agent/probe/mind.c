@@ -131,7 +131,7 @@ static void mind_watches(struct gm_steward *s, uint64_t now)
 	}
 }
 
-bool gm_steward_releases(const struct gm_steward *s)
+static bool releases_any(const struct gm_steward *s)
 {
 	for (uint32_t i = 0; i < GM_PROBE_CARDS; i++)
 		if (s->cards[i].used && s->cards[i].is_released)
@@ -144,7 +144,7 @@ static void mind_orders(struct gm_steward *s, uint64_t now)
 {
 	static const char *const names[] = { "PCI_BUS_ID", "FASTEST_FIRST" };
 
-	if (gm_steward_releases(s))
+	if (releases_any(s))
 		return;
 	for (uint32_t k = 0; k < 2; k++) {
 		struct gm_order *order = &s->orders[k];
@@ -168,7 +168,7 @@ static void mind_orders(struct gm_steward *s, uint64_t now)
 bool gm_steward_has_orders(const struct gm_steward *s)
 {
 	return (s->orders[0].is_over && s->orders[1].is_over) ||
-	       gm_steward_releases(s);
+	       releases_any(s);
 }
 
 /* A card that no list had is asked for alone, and so is every card where the

@@ -109,9 +109,6 @@ void gm_steward_judge_slot(struct gm_steward *s, uint32_t slot,
 /* mind.c: start, stop and name what is due; sets @next. */
 void gm_steward_mind(struct gm_steward *s, uint64_t now);
 
-/* Is any card let go?  Then nothing is started that opens all of them. */
-bool gm_steward_releases(const struct gm_steward *s);
-
 /* Are the ordinals known, or not to be known soon? */
 bool gm_steward_has_orders(const struct gm_steward *s);
 

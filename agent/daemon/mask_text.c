@@ -200,29 +200,18 @@ static void read_shape(struct gm_fields *f, struct gm_mask_image *image)
 
 static void read_rows(struct gm_fields *f, struct gm_mask_file *file)
 {
-	const json_t *list = gm_field_list(f, "rows");
-	size_t n = json_array_size(list);
+	uint32_t n = gm_state_field_rows(f, "rows");
 
-	if (n == 0 || n > GM_ROWS) {
-		gm_field_refuse(f, "rows", "has none or too many");
+	if (n == 0)
 		return;
-	}
 	file->memory = calloc(n, sizeof(*file->uuids));
 	if (file->memory == NULL) {
 		f->r = gm_error_no_memory(f->err);
 		return;
 	}
 	file->uuids = file->memory;
-	file->n_rows = (uint32_t)n;
-	for (size_t i = 0; i < n && f->r == 0; i++) {
-		const char *text = json_string_value(json_array_get(list, i));
-
-		if (text == NULL || !gm_state_text_uuid(text, file->uuids[i]))
-			gm_field_refuse(f, "rows", "has what is no uuid");
-		for (size_t j = 0; j < i; j++)
-			if (memcmp(file->uuids[i], file->uuids[j], 16) == 0)
-				gm_field_refuse(f, "rows", "has one twice");
-	}
+	file->n_rows = n;
+	gm_state_field_uuids(f, "rows", file->uuids);
 }
 
 static void read_data(struct gm_fields *f, struct gm_mask_file *file)

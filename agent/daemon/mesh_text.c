@@ -82,22 +82,8 @@ struct room {
 static void read_rows(struct gm_fields *f, struct gm_mesh_file *mesh,
 		      struct room *room)
 {
-	const json_t *list = gm_field_list(f, "rows");
-	size_t n = json_array_size(list);
-
-	if (n == 0 || n > GM_ROWS)
-		gm_field_refuse(f, "rows", "has none or too many");
-	for (size_t i = 0; i < n && f->r == 0; i++) {
-		const char *text = json_string_value(json_array_get(list, i));
-
-		if (text == NULL || !gm_state_text_uuid(text, room->uuids[i]))
-			gm_field_refuse(f, "rows", "has what is no uuid");
-		for (size_t j = 0; j < i; j++) {
-			if (memcmp(room->uuids[i], room->uuids[j], 16) == 0)
-				gm_field_refuse(f, "rows", "has one twice");
-		}
-	}
-	mesh->ask.n_rows = (uint32_t)n;
+	mesh->ask.n_rows = gm_state_field_rows(f, "rows");
+	gm_state_field_uuids(f, "rows", room->uuids);
 	mesh->ask.rows = room->rows;
 	mesh->uuids = room->uuids;
 }

@@ -25,6 +25,31 @@ void gm_state_field_name(struct gm_fields *f, const char *key,
 	free(name);
 }
 
+uint32_t gm_state_field_rows(struct gm_fields *f, const char *key)
+{
+	size_t n = json_array_size(gm_field_list(f, key));
+
+	if (n == 0 || n > GM_ROWS)
+		gm_field_refuse(f, key, "has none or too many");
+	return f->r == 0 ? (uint32_t)n : 0;
+}
+
+void gm_state_field_uuids(struct gm_fields *f, const char *key,
+			  uint8_t (*ret_uuids)[16])
+{
+	const json_t *list = gm_field_list(f, key);
+
+	for (size_t i = 0; i < json_array_size(list) && f->r == 0; i++) {
+		const char *text = json_string_value(json_array_get(list, i));
+
+		if (text == NULL || !gm_state_text_uuid(text, ret_uuids[i]))
+			gm_field_refuse(f, key, "has what is no uuid");
+		for (size_t j = 0; j < i; j++)
+			if (memcmp(ret_uuids[i], ret_uuids[j], 16) == 0)
+				gm_field_refuse(f, key, "has one twice");
+	}
+}
+
 int gm_state_reading_begin(struct gm_state_reading *ret_reading,
 			   const char *text, size_t bytes,
 			   char ret_why[GM_WHY_BYTES])

@@ -14,6 +14,12 @@
 void gm_state_field_name(struct gm_fields *f, const char *key,
 			 char ret_name[GM_NAME_BYTES]);
 
+/* How many uuids the list @key has, 1 to GM_ROWS and none twice, which follow by
+ * gm_state_field_uuids(); or 0, refused. */
+uint32_t gm_state_field_rows(struct gm_fields *f, const char *key);
+void gm_state_field_uuids(struct gm_fields *f, const char *key,
+			  uint8_t (*ret_uuids)[16]);
+
 /* A file's text while it is read. */
 struct gm_state_reading {
 	struct gm_fields fields;

@@ -74,21 +74,7 @@ int gpumap_mesh_read(const struct gpumap *map, const char *name,
 int gpumap_mesh_next(const struct gpumap *map, uint32_t *cursor,
 		     char ret_name[GPUMAP_NAME_MAX + 1])
 {
-	const struct gm_map *m = &map->map;
-
-	while (*cursor < m->n_objects) {
-		const gm_a64 *slot = &m->objects[(*cursor)++].slot;
-		struct gm_object object;
-		int ret = -EAGAIN;
-
-		for (int i = 0; i < GM_OBJECT_ATTEMPTS && ret == -EAGAIN; i++)
-			ret = gm_object_open(m, slot, &object);
-		if (ret != 0 || object.image.kind != GM_KIND_MESH)
-			continue;
-		memcpy(ret_name, object.image.name, GPUMAP_NAME_MAX + 1);
-		return 1;
-	}
-	return 0;
+	return gm_next_name(map, GM_KIND_MESH, cursor, ret_name);
 }
 
 /* ---- groups --------------------------------------------------------------- */

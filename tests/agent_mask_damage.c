@@ -10,14 +10,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
 #include "agent/mask/mask.h"
-#include "agent_map.h"
+#include "damage.h"
 #include "shm/replicas.h"
-#include "story.h"
 
 #define SIZE 40u
 
@@ -25,30 +23,14 @@ static struct agent agent;
 
 /* ---- words of the mask ------------------------------------------------------ */
 
-static gm_a64 *word(const struct agent_map *m, size_t at)
-{
-	uint64_t key = gm_object_key(GM_KIND_MASK, "m");
-	uint32_t i = 0, unit;
-
-	while (gm_get(&m->map.objects[i].key) != key)
-		i++;
-	unit = gm_seq_unit(gm_get(&m->map.objects[i].slot));
-	return (gm_a64 *)(void *)(m->map.base + (uint64_t)unit * GM_UNIT) + at;
-}
-
-/* Half of a word: @at counts bytes from the block's start. */
 static void set(const struct agent_map *m, size_t at, uint32_t value)
 {
-	gm_a64 *to = word(m, at / 8);
-	unsigned int shift = at / 4 % 2 * 32;
-	uint64_t keep = gm_get(to) & ~(UINT64_C(0xffffffff) << shift);
-
-	gm_put(to, keep | (uint64_t)value << shift);
+	damage_set(m, GM_KIND_MASK, at, value);
 }
 
 static void set_wide(const struct agent_map *m, size_t at, uint64_t value)
 {
-	gm_put(word(m, at / 8), value);
+	gm_put(damage_word(m, GM_KIND_MASK, at / 8), value);
 }
 
 #define IMAGE(field) offsetof(struct gm_mask_image, field)
@@ -156,11 +138,7 @@ static void row_is_there_twice(struct agent_map *m)
 	set(m, REPLICA(1, row), 0);
 }
 
-static const struct {
-	void (*do_it)(struct agent_map *m);
-	const char *why;  /* in the log */
-	bool is_readable; /* for who does not know rows */
-} damages[] = {
+static const struct damage damages[] = {
 	{ no_replicas, "is damaged", false },
 	{ too_many_replicas, "is damaged", false },
 	{ replicas_leave_the_block, "is damaged", false },
@@ -251,32 +229,9 @@ static bool is_as_published(struct gpumap *map)
 	return right;
 }
 
-static void replaced(void (*do_it)(struct agent_map *m), const char *why,
-		     bool is_readable)
+static bool reads_right(struct gpumap *map, bool is_readable)
 {
-	struct gpumap *map = NULL;
-	struct agent_map m;
-	bool good;
-
-	if (!start(&map) || !publish(map) || !agent_map_open(&agent, &m)) {
-		OK(!"the agent starts");
-		return;
-	}
-	agent_kill(&agent, SIGKILL);
-	do_it(&m);
-	EQ(open_and_read(map), is_readable ? 0 : -EPROTO);
-	gpumap_detach(map);
-	good = start(&map);
-	if (!tap_check(good && agent_logged(&agent, "event=segment_retired") &&
-			       agent_logged(&agent, why),
-		       why, __FILE__, __LINE__))
-		agent_show_log(&agent);
-	EQ(agent_map_state(&m), GM_STATE_RETIRED);
-	OK(good && is_as_published(map));
-	agent_map_close(&m);
-	if (good)
-		gpumap_detach(map);
-	agent_kill(&agent, SIGKILL);
+	return open_and_read(map) == (is_readable ? 0 : -EPROTO);
 }
 
 /* ---- the memory of a node ------------------------------------------------------ */
@@ -344,10 +299,12 @@ static void file_of_a_node(size_t at, uint64_t value, int want)
 
 int main(void)
 {
+	static const struct damaged mask = { &agent, start, publish,
+					     reads_right, is_as_published };
+
 	agent_make(&agent, "[host]\nrows = 2\n");
 	for (size_t i = 0; i < sizeof(damages) / sizeof(damages[0]); i++)
-		replaced(damages[i].do_it, damages[i].why,
-			 damages[i].is_readable);
+		damage_is_noticed(&mask, &damages[i]);
 	span_past_the_end();
 	file_of_a_node(offsetof(struct gm_node_header, magic), 1, -EPROTO);
 	file_of_a_node(offsetof(struct gm_node_header, size), 65536, -EPROTO);

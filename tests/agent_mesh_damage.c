@@ -8,46 +8,25 @@
  */
 
 #include <errno.h>
-#include <signal.h>
 
-#include "agent_map.h"
+#include "damage.h"
 #include "shm/meshes.h"
-#include "story.h"
 
 static struct agent agent;
 
 /* ---- words of the mesh ----------------------------------------------------- */
 
-static struct gm_object_slot *slot_of(const struct agent_map *m)
-{
-	uint64_t key = gm_object_key(GM_KIND_MESH, "m");
-	uint32_t i = 0;
-
-	while (gm_get(&m->map.objects[i].key) != key)
-		i++;
-	return &m->map.objects[i];
-}
-
-static gm_a64 *word(const struct agent_map *m, size_t at)
-{
-	uint32_t unit = gm_seq_unit(gm_get(&slot_of(m)->slot));
-
-	return (gm_a64 *)(void *)(m->map.base + (uint64_t)unit * GM_UNIT) + at;
-}
-
-/* Half of a word: @at counts 32 bits from the block's start. */
+/* @at counts 32 bits from the block's start. */
 static void set(const struct agent_map *m, size_t at, uint32_t value)
 {
-	gm_a64 *to = word(m, at / 2);
-	unsigned int shift = at % 2 * 32;
-	uint64_t keep = gm_get(to) & ~(UINT64_C(0xffffffff) << shift);
-
-	gm_put(to, keep | (uint64_t)value << shift);
+	damage_set(m, GM_KIND_MESH, 4 * at, value);
 }
 
 static uint32_t get(const struct agent_map *m, size_t at)
 {
-	return (uint32_t)(gm_get(word(m, at / 2)) >> at % 2 * 32);
+	gm_a64 *word = damage_word(m, GM_KIND_MESH, at / 2);
+
+	return (uint32_t)(gm_get(word) >> at % 2 * 32);
 }
 
 #define IMAGE(field) (offsetof(struct gm_mesh_image, field) / 4)
@@ -169,11 +148,7 @@ static void row_is_there_twice(struct agent_map *m)
 	set(m, get(m, GROUP(0, rows_at)) / 4, 0);
 }
 
-static const struct {
-	void (*do_it)(struct agent_map *m);
-	const char *why;  /* in the log */
-	bool is_readable; /* for who does not know rows and keys */
-} damages[] = {
+static const struct damage damages[] = {
 	{ odd_topology, "is damaged", false },
 	{ no_world, "is damaged", false },
 	{ larger_world, "is damaged", false },
@@ -257,40 +232,15 @@ static bool is_as_published(struct gpumap *map)
 	       gpumap_mesh_within(map, "m", "tp_1", 1) == 0;
 }
 
-static void replaced(void (*do_it)(struct agent_map *m), const char *why,
-		     bool is_readable)
-{
-	struct gpumap *map = NULL;
-	struct agent_map m;
-	bool good;
-
-	if (!start(&map) || !publish(map) || !agent_map_open(&agent, &m)) {
-		OK(!"the agent starts");
-		return;
-	}
-	agent_kill(&agent, SIGKILL);
-	do_it(&m);
-	OK(readers_are_safe(map, is_readable));
-	gpumap_detach(map);
-	good = start(&map);
-	if (!tap_check(good && agent_logged(&agent, "event=segment_retired") &&
-			       agent_logged(&agent, why),
-		       why, __FILE__, __LINE__))
-		agent_show_log(&agent);
-	EQ(agent_map_state(&m), GM_STATE_RETIRED);
-	OK(good && is_as_published(map));
-	agent_map_close(&m);
-	if (good)
-		gpumap_detach(map);
-	agent_kill(&agent, SIGKILL);
-}
-
 int main(void)
 {
+	static const struct damaged mesh = { &agent, start, publish,
+					     readers_are_safe,
+					     is_as_published };
+
 	agent_make(&agent, "[host]\nrows = 2\n");
 	for (size_t i = 0; i < sizeof(damages) / sizeof(damages[0]); i++)
-		replaced(damages[i].do_it, damages[i].why,
-			 damages[i].is_readable);
+		damage_is_noticed(&mesh, &damages[i]);
 	agent_remove(&agent);
 	return tap_done();
 }

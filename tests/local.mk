@@ -653,7 +653,7 @@ gm_tests += %reldir%/agent_mesh
 
 gm_tests += %reldir%/agent_mesh_damage
 %canon_reldir%_agent_mesh_damage_SOURCES = %reldir%/agent_mesh_damage.c \
-	%reldir%/agent_map.h %reldir%/story.h %reldir%/tap.h
+	%reldir%/damage.h %reldir%/agent_map.h %reldir%/story.h %reldir%/tap.h
 %canon_reldir%_agent_mesh_damage_LDADD = %reldir%/libagent.la \
 	lib/libgpumap.la shm/libshm.la
 
@@ -948,7 +948,7 @@ gm_tests += %reldir%/agent_mask_jobs
 %canon_reldir%_agent_mask_jobs_LDADD = %reldir%/libraw.la $(gm_story_libs) shm/libshm.la
 gm_tests += %reldir%/agent_mask_damage
 %canon_reldir%_agent_mask_damage_SOURCES = %reldir%/agent_mask_damage.c \
-	%reldir%/agent_map.h %reldir%/story.h %reldir%/tap.h
+	%reldir%/damage.h %reldir%/agent_map.h %reldir%/story.h %reldir%/tap.h
 %canon_reldir%_agent_mask_damage_LDADD = %reldir%/libagent.la \
 	lib/libgpumap.la shm/libshm.la agent/mask/libmask.la \
 	agent/plan/libplan.la

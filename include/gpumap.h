@@ -671,21 +671,26 @@ struct gpumap_mask_result {
 	size_t size; /* sizeof(struct gpumap_mask_result) */
 	uint64_t version;
 	uint64_t bytes;    /* of the tensor */
-	uint32_t n_copies; /* times that it was written: once per NUMA node */
-	uint32_t n_shared; /* nodes where it was already, under another name */
+	uint32_t n_copies; /* times that it was written: once per NUMA node, and
+			    * once per CUDA row */
+	uint32_t n_shared; /* where it was already, under another name */
 };
 
 /*
  * gpumap_mask_publish - have the agent make a mask, and replicas of it
  *
  * Each row of a host can read the mask in the memory of its NUMA node from then
- * on; rows of one node have one replica between them.  Masks with the same bytes
- * share their replicas.  A mask of this name is replaced in one step, if it is
- * yours; it stays until it is released, and over restarts of the agent.
+ * on; rows of one node have one replica between them.  Each CUDA row has one in
+ * its own memory, for this user alone, and the node near it keeps the bytes that
+ * it was made from.  Masks with the same bytes share their replicas.  A mask of
+ * this name is replaced in one step, if it is yours; it stays until it is released,
+ * and over restarts of the agent.
  *
  * One that follows a layer map has replicas for all rows of that which can have
- * some, and is published anew when the map is.  A mask without a tensor can be
- * had by every row, others by rows of hosts.
+ * some, and is published anew when the map is.  So is one on CUDA rows when a
+ * worker of theirs has died, or a row goes out of service, and has none then, or
+ * comes back.  A mask without a tensor can be had by every row, others by all but
+ * dummy rows.
  *
  * request	set its @size
  * ret_result	set its @size; may be NULL
@@ -693,7 +698,7 @@ struct gpumap_mask_result {
  * Returns	0
  *		-EINVAL		the name, a kind, a form, a dtype, a size or a row
  *				was refused
- *		-ENODEV		a row that does not exist
+ *		-ENODEV		a row that does not exist, or is out of service
  *		-ENOENT		no layer map of this name
  *		-EOPNOTSUPP	a row that cannot have a replica, or none that
  *				can
@@ -702,14 +707,16 @@ struct gpumap_mask_result {
  *		-EPERM		the name belongs to another user
  *		-EDQUOT		this user has published as much as it may
  *		-ENOSPC		masks.bytes are used up, or /dev/shm, or the
- *				segment
+ *				segment, or what a CUDA row has left for masks
+ *		-EIO		a CUDA row's workers die of making a replica
+ *		-EAGAIN		rows have changed meanwhile
  *		-EUSERS		of loaded ones: see gpumap_session_open(), for
  *				a session lasts as long as this call
  *		-ENOMEM, -E2BIG, -EACCES, -ECONNREFUSED, -ECONNRESET,
  *		-EOWNERDEAD
  *		gpumap_refusal() says what was wrong
  * Cost		a round trip on the control socket, as long as generating and
- *		copying takes
+ *		copying takes, and a CUDA row's worker to start
  * Threads	one at a time
  */
 GPUMAP_API int gpumap_mask_publish(struct gpumap *map,
@@ -1706,7 +1713,7 @@ GPUMAP_API int gpumap_register(struct gpumap_session *session, int fd,
  * MASK_BOOL one of u8.  What they take is what is published now: whatever is
  * published or released under the name later, the handle means the same until it
  * is given back, and its memory stays.  No row is told of it yet: the first job that names it
- * there has the replica mapped.  Its bytes count with this user's arenas, those
+ * there has the replica mapped, and on a CUDA row made, where this user has none.  Its bytes count with this user's arenas, those
  * of one replica for each NUMA node, once for each handle; and all publications
  * that a user's sessions have in use are no more than it may have of masks.
  *

@@ -183,6 +183,12 @@ static int find_node(struct gpumap *map, uint32_t node, uint64_t made,
 
 /* ---- views --------------------------------------------------------------- */
 
+/* A device that is out of service has none, though its row is to have one. */
+static bool is_there(const struct gm_replica_image *replica)
+{
+	return replica->place != GM_REPLICA_DEVICE || replica->id != 0;
+}
+
 static int put_view(struct gpumap *map, const struct gm_mask_image *image,
 		    const struct gm_replica_image *replica,
 		    struct gpumap_mask_view *view)
@@ -198,10 +204,8 @@ static int put_view(struct gpumap *map, const struct gm_mask_image *image,
 					   .row = replica->row };
 	memcpy(view->shape, image->shape, sizeof(view->shape));
 	memcpy(view->strides, image->strides, sizeof(view->strides));
-	if (replica->place == GM_REPLICA_DEVICE) {
+	if (replica->place == GM_REPLICA_DEVICE)
 		view->export_id = replica->id;
-		view->at = replica->at;
-	}
 	if (replica->place != GM_REPLICA_NODE)
 		return 0;
 	ret = find_node(map, replica->node, replica->id, &node);
@@ -230,8 +234,9 @@ static int fill_views(struct gpumap *map, const struct gm_object *object,
 		return -EAGAIN;
 	memset(o->fresh, 0, sizeof(o->fresh));
 	for (uint32_t i = 0; i < image.n_replicas && ret == 0; i++)
-		ret = put_view(map, &image, &replicas[i],
-			       &o->fresh[replicas[i].row]);
+		if (is_there(&replicas[i]))
+			ret = put_view(map, &image, &replicas[i],
+				       &o->fresh[replicas[i].row]);
 	return ret;
 }
 
@@ -372,6 +377,7 @@ static void put_info(struct gpumap_mask_info *info,
 static int read_once(const struct gpumap *map, const char *name,
 		     struct gpumap_mask_info *info, uint32_t *rows, size_t n)
 {
+	uint32_t all[GM_ROWS];
 	struct gm_mask_image image;
 	struct gm_object object;
 	int ret = gm_replicas_open(&map->map, name, &object, &image);
@@ -379,17 +385,23 @@ static int read_once(const struct gpumap *map, const char *name,
 	if (ret != 0)
 		return ret;
 	put_info(info, &image);
-	if (rows != NULL && n < image.n_replicas)
-		return -ENOBUFS;
-	for (uint32_t i = 0; rows != NULL && i < image.n_replicas; i++) {
+	info->n_rows = 0;
+	for (uint32_t i = 0; i < image.n_replicas && ret == 0; i++) {
 		struct gm_replica_image replica;
 
 		ret = gm_replicas_read(&object, &image, i, &replica);
-		if (ret != 0)
-			break;
-		rows[i] = replica.row;
+		if (ret != 0 || !is_there(&replica))
+			continue;
+		all[info->n_rows++] = replica.row;
 	}
-	return gm_object_whole(&object) ? ret : -EAGAIN;
+	if (!gm_object_whole(&object))
+		return -EAGAIN;
+	if (ret != 0 || rows == NULL)
+		return ret;
+	if (n < info->n_rows)
+		return -ENOBUFS;
+	memcpy(rows, all, info->n_rows * sizeof(rows[0]));
+	return 0;
 }
 
 int gpumap_mask_read(const struct gpumap *map, const char *name,

@@ -66,8 +66,10 @@ int gm_mask_show(struct gpumap_session *session, uint32_t row,
 	struct gm_call call = { .type = GM_CONTROL_MASK_SHOW,
 				.body = &body,
 				.body_bytes = sizeof(body) };
+	int ret = gm_session_call(session, &call, 0);
 
-	return gm_session_call(session, &call, 0);
+	/* The agent has told the row's next worker by itself. */
+	return ret == -EALREADY ? 0 : ret;
 }
 
 int gm_mask_fits(const struct gpumap_session *session,

@@ -193,7 +193,7 @@ static int show(struct gpumap_session *s, uint32_t row, uint64_t handle)
 }
 
 /* Of what a row was told its next worker is told by the agent, but not of other
- * rows' memory. */
+ * rows' memory, nor of masks on a device. */
 static void look_who_serves(struct gpumap_session *s, struct gm_pair *pair)
 {
 	uint32_t now = gm_get(&pair->queue->incarnation);
@@ -203,7 +203,8 @@ static void look_who_serves(struct gpumap_session *s, struct gm_pair *pair)
 		return;
 	pair->told = now;
 	for (uint32_t i = 0; i < b->room; i++)
-		if (is_another_rows(b->table[i].handle, pair->row))
+		if (b->table[i].is_mask ||
+		    is_another_rows(b->table[i].handle, pair->row))
 			b->table[i].rows[pair->row / 64] &=
 				~(UINT64_C(1) << pair->row % 64);
 }

@@ -39,7 +39,7 @@
 #include "shm/atomic.h"
 
 #define GM_LAYOUT_MAJOR   1u
-#define GM_LAYOUT_MINOR   5u
+#define GM_LAYOUT_MINOR   6u
 #define GM_MINOR_MORE     3u /* since then workers know second slots */
 #define GM_MINOR_CASTS    4u /* and operations from CAST on */
 #define GM_MINOR_MASKS    5u /* and agents publish masks */
@@ -260,7 +260,10 @@ struct gm_mask_image {
 	uint32_t n_replicas;     /* 1 to GM_ROWS, each of another row */
 	uint32_t replicas_at;    /* struct gm_replica_image */
 	char map[GM_NAME_BYTES]; /* whose rows it follows; "": none */
-	uint64_t reserved[2];
+	/* Since minor 6: over what is made of the headers of the node segments
+	 * that DEVICE replicas name; 0: there are none. */
+	uint64_t homes;
+	uint64_t reserved;
 };
 
 /* Where a replica's bytes are. */
@@ -270,14 +273,16 @@ enum gm_replica_place {
 	GM_REPLICA_DEVICE = 2   /* in an exported allocation */
 };
 
-/* One row's.  Rows of one node name the same span. */
+/* One row's.  Rows of one node name the same span.  That of a device is a copy of
+ * the span that it names, and all of the memory that is exported. */
 struct gm_replica_image {
 	uint32_t row;
 	uint32_t row_generation;
 	uint32_t place; /* enum gm_replica_place */
-	uint32_t node;  /* NODE: which */
-	uint64_t id;    /* NODE: made of its header; DEVICE: of the export */
-	uint64_t at;    /* NODE: whole GM_SPAN_UNITs from the file's start */
+	uint32_t node;  /* NODE, DEVICE: in whose segment the span is */
+	uint64_t id;    /* NODE: made of its header; DEVICE: of the export, or 0
+			 * while it has none: the row is out of service */
+	uint64_t at;    /* whole GM_SPAN_UNITs from the file's start */
 	uint64_t bytes; /* of the tensor */
 };
 
@@ -384,6 +389,7 @@ GM_ASSERT_BYTES(gm_holder_image, sizeof(struct gm_holder));
 GM_ASSERT_AT(gm_mask_image, shape, 144);
 GM_ASSERT_AT(gm_mask_image, n_replicas, 256);
 GM_ASSERT_AT(gm_mask_image, map, 264);
+GM_ASSERT_AT(gm_mask_image, homes, 328);
 GM_ASSERT_BYTES(gm_mask_image, 344);
 GM_ASSERT_BYTES(gm_replica_image, 40);
 GM_ASSERT_AT(gm_node_header, made, 48);

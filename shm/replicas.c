@@ -87,7 +87,7 @@ int gm_replicas_read(const struct gm_object *object,
 	if (replica.row >= GM_ROWS || replica.place > GM_REPLICA_DEVICE ||
 	    replica.bytes != image->bytes ||
 	    (replica.place == GM_REPLICA_NOWHERE) != (image->bytes == 0) ||
-	    (replica.place == GM_REPLICA_NODE &&
+	    (replica.place != GM_REPLICA_NOWHERE &&
 	     (replica.node >= GM_NODES || replica.at % GM_SPAN_UNIT != 0 ||
 	      replica.at < GM_SPAN_UNIT)))
 		return -EPROTO;

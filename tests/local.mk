@@ -917,6 +917,15 @@ GM_TORTURE += %reldir%/agent_cuda_hostile
 %canon_reldir%_agent_cuda_faults_SOURCES = \
 	%reldir%/agent_cuda_faults.c %reldir%/cuda_side.h $(gm_cuda_story)
 %canon_reldir%_agent_cuda_faults_LDADD = $(gm_cuda_story_libs)
+gm_tests += %reldir%/agent_mask_device_jobs
+%canon_reldir%_agent_mask_device_jobs_SOURCES = \
+	%reldir%/agent_mask_device_jobs.c $(gm_cuda_story)
+%canon_reldir%_agent_mask_device_jobs_LDADD = $(gm_cuda_story_libs)
+gm_tests += %reldir%/agent_mask_devices
+%canon_reldir%_agent_mask_devices_SOURCES = \
+	%reldir%/agent_mask_devices.c $(gm_cuda_story)
+%canon_reldir%_agent_mask_devices_LDADD = $(gm_cuda_story_libs) \
+	agent/mask/libmask.la
 gm_tests += %reldir%/agent_usage
 %canon_reldir%_agent_usage_SOURCES = %reldir%/agent_usage.c %reldir%/ctl.h \
 	$(gm_cuda_story)

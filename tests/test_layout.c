@@ -142,6 +142,7 @@ static void images_of_meshes_and_masks(void)
 	AT(gm_mask_image, chunk_size);
 	AT(gm_mask_image, n_replicas);
 	AT(gm_mask_image, map);
+	AT(gm_mask_image, homes);
 	SIZE(gm_replica_image);
 	AT(gm_replica_image, place);
 	AT(gm_replica_image, at);

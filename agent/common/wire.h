@@ -24,6 +24,7 @@
  *	FETCH                  ->   FETCHED   status (the bytes are on the stage)
  *	FETCHED                <-   FETCH     (to another row's worker, and back)
  *	JOIN     1 fd          ->   JOINED    status (it is a rank of the group)
+ *	MASK     1 fd          ->   MASKED    status, 1 fd: of a copy on the device
  *	DRAIN                  ->   exit 0 when the rings are empty
  *	GO                          (to a spare: serve the row)
  *	                       <-   STANDBY   once, of a spare: its driver is ready
@@ -103,7 +104,9 @@ enum gm_wire_type {
 	GM_WIRE_FETCH = 28,
 	GM_WIRE_FETCHED = 29,
 	GM_WIRE_JOIN = 30, /* the page of a group, see agent/comm/page.h */
-	GM_WIRE_JOINED = 31
+	GM_WIRE_JOINED = 31,
+	GM_WIRE_MASK = 32, /* a mask's bytes, of no session; see replica.h */
+	GM_WIRE_MASKED = 33
 };
 
 /* A stage, and how many pieces of it are under way at most. */
@@ -127,17 +130,20 @@ struct gm_wire {
 	 * have together, from now on; UINT64_MAX for any, 0 for none. */
 	uint64_t quota;
 	uint64_t handle; /* REGISTER to IMPORTED, PROVE to FETCHED: of the
-			  * buffer, see queue.h; JOIN: number of the group */
-	/* REGISTER: in the descriptor's file; FETCH: in the buffer; PROVE, TRY:
+			  * buffer, see queue.h; JOIN: number of the group;
+			  * MASK, MASKED: of the replica */
+	/* REGISTER, MASK: in the descriptor's file; FETCH: in the buffer; PROVE, TRY:
 	 * what the pattern is made of; LEND, BORROW: the stage's id; JOIN: the
 	 * rank that this row is. */
 	uint64_t at;
-	/* REGISTER, EXPORTED, IMPORT, LENT, BORROW, FETCH; JOIN: how many ranks
-	 * there are */
+	/* REGISTER, EXPORTED, IMPORT, LENT, BORROW, FETCH, MASK; MASKED: of the
+	 * device's memory that it takes; JOIN: how many ranks there are */
 	uint64_t bytes;
 	uint64_t stage_at; /* FETCH, FETCHED: where on the stage */
 	uint32_t borrower; /* LEND, FETCH, FETCHED: row whose stage it is */
-	uint32_t kind;     /* IMPORT: of the row whose memory it is */
+	/* IMPORT: of the row whose memory it is; REGISTER: CUDA where it is
+	 * this device's, enum gpumap_device_kind. */
+	uint32_t kind;
 	/* REGISTER: GPUMAP_BUFFER_*; JOIN: 1 where the page has windows behind */
 	uint32_t flags;
 	/* ATTACH: how many will be REGISTERed before anything is begun;

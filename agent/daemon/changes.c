@@ -108,12 +108,50 @@ void gm_changes_give_away(struct gm_change *change,
 	begin_waiting(change->d);
 }
 
-static void take_up(struct gm_changes *changes)
+void gm_changes_go(struct gm_change *change,
+		   void (*done)(struct gm_clerk_job *job))
+{
+	struct gm_changes *changes = &change->d->changes;
+
+	changes->in_hand = NULL;
+	TAILQ_INSERT_TAIL(&changes->abroad, change, entry);
+	changes->n_abroad++;
+	change->is_abroad = true;
+	change->back = done;
+	begin_waiting(change->d);
+}
+
+void gm_changes_return(struct gm_change *change)
+{
+	change->is_back = true;
+	begin_waiting(change->d);
+}
+
+/* One that was gone, and is not any more, or NULL. */
+static struct gm_change *returned(const struct gm_changes *changes)
 {
 	struct gm_change *change = changes->away;
 
-	changes->away = NULL;
+	if (change != NULL && change->is_back)
+		return change;
+	TAILQ_FOREACH(change, &changes->abroad, entry)
+	{
+		if (change->is_back)
+			break;
+	}
+	return change;
+}
+
+static void take_up(struct gm_changes *changes, struct gm_change *change)
+{
+	if (change->is_abroad) {
+		TAILQ_REMOVE(&changes->abroad, change, entry);
+		changes->n_abroad--;
+	} else {
+		changes->away = NULL;
+	}
 	changes->in_hand = change;
+	change->is_abroad = false;
 	change->is_back = false;
 	change->back(&change->job);
 }
@@ -332,7 +370,9 @@ static struct gm_change *next(struct gm_changes *changes)
 
 	TAILQ_FOREACH(change, &changes->waiting, entry)
 	{
-		if (change->kind->is_heavy && changes->away != NULL)
+		if (change->kind->is_heavy &&
+		    (changes->away != NULL ||
+		     changes->n_abroad >= GM_CHANGES_ABROAD))
 			continue;
 		if (is_prompt(change))
 			return change;
@@ -353,10 +393,10 @@ static void begin_waiting(struct gm_daemon *d)
 		return;
 	changes->is_beginning = true;
 	while (changes->in_hand == NULL) {
-		struct gm_change *change = changes->away;
+		struct gm_change *change = returned(changes);
 
-		if (change != NULL && change->is_back) {
-			take_up(changes);
+		if (change != NULL) {
+			take_up(changes, change);
 			continue;
 		}
 		change = changes->is_ending || d->loop.stop ? NULL
@@ -372,6 +412,7 @@ void gm_changes_init(struct gm_changes *changes)
 {
 	*changes = (struct gm_changes){ .in_hand = NULL };
 	TAILQ_INIT(&changes->waiting);
+	TAILQ_INIT(&changes->abroad);
 }
 
 int gm_changes_add(struct gm_connection *c, const struct gm_control *request,
@@ -413,7 +454,7 @@ void gm_changes_leave(struct gm_change *change)
 		part(change);
 	change->connection = NULL;
 	if (change->d->changes.in_hand == change ||
-	    change->d->changes.away == change)
+	    change->d->changes.away == change || change->is_abroad)
 		return;
 	TAILQ_REMOVE(&change->d->changes.waiting, change, entry);
 	change->kind->free(change);
@@ -436,16 +477,25 @@ bool gm_changes_name(const struct gm_daemon *d, uint32_t row)
 
 bool gm_changes_drained(const struct gm_daemon *d)
 {
-	return d->changes.in_hand == NULL && d->changes.away == NULL;
+	return d->changes.in_hand == NULL && d->changes.away == NULL &&
+	       TAILQ_EMPTY(&d->changes.abroad);
 }
 
 void gm_changes_exit(struct gm_daemon *d)
 {
+	struct gm_change *change;
+
 	d->changes.is_ending = true;
 	/* What the one gives back may need the other, which is done by us once
 	 * that has ended. */
 	gm_clerk_stop(&d->mason);
 	gm_clerk_stop(&d->clerk);
+	while ((change = TAILQ_FIRST(&d->changes.abroad)) != NULL) {
+		TAILQ_REMOVE(&d->changes.abroad, change, entry);
+		if (change->connection != NULL)
+			part(change);
+		change->kind->free(change);
+	}
 	while (!TAILQ_EMPTY(&d->changes.waiting))
 		gm_changes_leave(TAILQ_FIRST(&d->changes.waiting));
 }

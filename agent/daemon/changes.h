@@ -18,6 +18,9 @@
  * away with it, one at a time and with a clerk of their own, and others have their
  * turns meanwhile.  Back from there it has to be judged again.
  *
+ * A change may also wait for a worker to do something; others have their turns, and
+ * may be heavy ones.
+ *
  * Until "show" nobody sees anything of it, and a step that refuses leaves
  * everything as it was.  While the clerk works the loop goes on: moving facts,
  * pins, sessions and the ends of processes do not wait for a change.
@@ -52,7 +55,8 @@ struct gm_change;
 struct gm_connection;
 struct gm_daemon;
 
-#define GM_CHANGES_BYTES (UINT64_C(32) << 20) /* of one uid's that wait */
+#define GM_CHANGES_BYTES  (UINT64_C(32) << 20) /* of one uid's that wait */
+#define GM_CHANGES_ABROAD 32u /* heavy ones begin while there are fewer */
 
 /* What a change comes to, as its kind has found. */
 enum gm_change_act {
@@ -126,9 +130,10 @@ struct gm_change {
 	struct gm_state_map map; /* for the file */
 	bool has_aside;          /* a file was set aside */
 	bool is_put;             /* its block names rows */
-	bool is_back;            /* from being away */
-	uint32_t n_reused;       /* devices.n_reused, when it was judged */
-	int status;              /* of the clerk's part */
+	bool is_abroad;
+	bool is_back;      /* from being away, or abroad */
+	uint32_t n_reused; /* devices.n_reused, when it was judged */
+	int status;        /* of the clerk's part */
 };
 
 TAILQ_HEAD(gm_change_list, gm_change);
@@ -136,9 +141,11 @@ TAILQ_HEAD(gm_change_list, gm_change);
 struct gm_changes {
 	struct gm_change_list waiting; /* oldest first */
 	struct gm_change *in_hand;
-	struct gm_change *away; /* of a heavy kind, or NULL */
-	uint64_t turn;          /* counts those that were begun */
-	uint64_t served;        /* the last of our own that are heavy */
+	struct gm_change *away;       /* of a heavy kind, or NULL */
+	struct gm_change_list abroad; /* likewise, for others than a clerk */
+	uint32_t n_abroad;
+	uint64_t turn;   /* counts those that were begun */
+	uint64_t served; /* the last of our own that are heavy */
 	bool is_beginning;
 	bool is_ending;
 };
@@ -176,6 +183,12 @@ void gm_changes_end(struct gm_change *change, int status);
 void gm_changes_give_away(struct gm_change *change,
 			  void (*work)(struct gm_clerk_job *job),
 			  void (*done)(struct gm_clerk_job *job));
+
+/* Likewise: wait for somebody who is no clerk, and then calls
+ * gm_changes_return(). */
+void gm_changes_go(struct gm_change *change,
+		   void (*done)(struct gm_clerk_job *job));
+void gm_changes_return(struct gm_change *change);
 
 /* Its connection is being dropped. */
 void gm_changes_leave(struct gm_change *change);

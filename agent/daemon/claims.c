@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "agent/daemon/keeper.h"
+#include "gpumap.h"
 #include "shm/point.h"
 #include "shm/queue.h"
 
@@ -333,6 +334,12 @@ void gm_claims_strike(struct gm_keeper *keeper)
 	keeper->n_asked = 0;
 }
 
+/* Made for this worker by itself, and not to be had for the next. */
+static bool is_devices(const struct gm_claim *claim)
+{
+	return claim->kind == GPUMAP_DEVICE_CUDA;
+}
+
 /* A claim of this seat that does not wait for the next worker. */
 static struct gm_claim *first_lost(struct gm_seat *seat)
 {
@@ -340,7 +347,7 @@ static struct gm_claim *first_lost(struct gm_seat *seat)
 
 	TAILQ_FOREACH(claim, &seat->claims, entry)
 	{
-		if (claim->ask != GM_WIRE_REGISTER ||
+		if (claim->ask != GM_WIRE_REGISTER || is_devices(claim) ||
 		    claim->state >= GM_CLAIM_LEAVING || claim->leaves ||
 		    (claim->state == GM_CLAIM_ASKED && !claim->was_held))
 			return claim;

@@ -98,6 +98,7 @@ void gm_connection_drop(struct gm_connection *c, enum gm_drop reason,
 		gm_changes_leave(c->change);
 	gm_drains_leave(&c->drain);
 	gm_exports_let_go(c);
+	gm_mask_loans_free(c);
 	gm_rendezvous_drop(c);
 	gm_user_drop(s, c->user);
 	if (c->session)
@@ -489,6 +490,7 @@ int gm_connection_open(struct gm_control_server *s, int fd, bool is_refused)
 		c->source = (struct gm_source){ fd, ready };
 		c->fd = -1;
 		TAILQ_INIT(&c->imports);
+		TAILQ_INIT(&c->loans);
 		TAILQ_INIT(&c->members);
 		c->user = gm_user_hold(s, peer.uid);
 		c->is_refused =

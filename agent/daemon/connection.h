@@ -24,7 +24,8 @@
 
 struct gm_importer;
 
-TAILQ_HEAD(gm_importer_list, gm_importer); /* see exports.h */
+TAILQ_HEAD(gm_importer_list, gm_importer);   /* see exports.h */
+TAILQ_HEAD(gm_mask_loan_list, gm_mask_loan); /* see mask_devices.h */
 
 struct gm_connection {
 	TAILQ_ENTRY(gm_connection) entry;
@@ -47,6 +48,7 @@ struct gm_connection {
 	bool was_session; /* or is one: it may have sent descriptors */
 	bool lost_fd;     /* one came, and we had no descriptor for it */
 	struct gm_importer_list imports; /* what it has descriptors of */
+	struct gm_mask_loan_list loans;  /* likewise, of masks */
 	struct gm_member_list members;   /* ranks that it is */
 };
 

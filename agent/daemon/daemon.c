@@ -182,6 +182,9 @@ static int publish_all(struct gm_daemon *d)
 	if (ret != 0)
 		return failed("ledger", strerror(-ret), GM_EXIT_FAILURE);
 	gm_masks_drop_lost(d);
+	/* What the agent before had on devices has gone with it. */
+	for (uint32_t row = 0; row < d->devices.n; row++)
+		gm_mask_devices_look(d, row);
 	ret = gm_state_restore(d, why);
 	if (ret != 0)
 		return failed("state", why, gm_exit_status(ret));
@@ -230,6 +233,7 @@ static int start(struct gm_daemon *d)
 	int status;
 
 	gm_changes_init(&d->changes);
+	gm_mask_devices_init(d);
 	status = read_dummies(d);
 	if (status != 0)
 		return status;
@@ -267,6 +271,7 @@ static void stop(struct gm_daemon *d)
 		gm_holders_exit(d);
 		gm_ledger_exit(d);
 		gm_devices_exit(d);
+		gm_mask_devices_exit(d);
 		gm_nodes_exit(d);
 		gm_heap_exit(&d->directory.heap);
 		gm_segment_close(&d->segment);

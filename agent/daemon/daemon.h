@@ -25,6 +25,7 @@
 #include "agent/daemon/holders.h"
 #include "agent/daemon/ledger.h"
 #include "agent/daemon/loop.h"
+#include "agent/daemon/mask_devices.h"
 #include "agent/daemon/nodes.h"
 #include "agent/daemon/paths.h"
 #include "agent/daemon/probe.h"
@@ -64,6 +65,7 @@ struct gm_daemon {
 	struct gm_segment segment;
 	struct gm_directory directory;
 	struct gm_nodes nodes;
+	struct gm_mask_devices mask_devices;
 	struct gm_holders holders;
 	struct gm_devices devices;
 	struct gm_probe probe;

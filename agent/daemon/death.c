@@ -54,6 +54,7 @@ void gm_death_show(struct gm_keeper *keeper, const char *why)
 			 is_lost ? GPUMAP_DEVICE_LOST : GPUMAP_DEVICE_FAILED,
 			 reason, keeper->code);
 	if (is_lost) {
+		gm_mask_devices_close(keeper->d, keeper->row);
 		gm_spare_end(keeper);
 		gm_seats_refuse_newcomers(keeper, reason);
 	}

@@ -350,8 +350,10 @@ void gm_devices_state(struct gm_daemon *d, uint32_t row, uint32_t state,
 		gm_epochs_row(d, row);
 	move(d, device);
 	GM_POINT("row_state_visible");
-	if (!was_ready && state == GPUMAP_DEVICE_READY)
+	if (!was_ready && state == GPUMAP_DEVICE_READY) {
 		gm_epochs_row(d, row);
+		gm_mask_devices_look(d, row);
+	}
 	gm_segment_changed(&d->segment);
 	gm_log(state == GPUMAP_DEVICE_FAILED || state == GPUMAP_DEVICE_LOST
 		       ? GM_LOG_WARNING

@@ -72,8 +72,9 @@ int gm_exports_judge(const struct gm_control_server *s, uint32_t row,
 		     char ret_why[GM_WHY_BYTES])
 {
 	uint64_t most = gm_quota_exports(s->d, row, user->uid);
-	uint64_t has =
-		gm_lent_bytes(s, row, user) + gm_crossings_bytes(s, row, user);
+	uint64_t has = gm_lent_bytes(s, row, user) +
+		       gm_crossings_bytes(s, row, user) +
+		       gm_mask_devices_bytes(s->d, row, user->uid);
 
 	if (has <= most && bytes <= most - has)
 		return 0;
@@ -545,6 +546,8 @@ int gm_import_handle(struct gm_connection *c, const struct gm_request *r)
 	int error;
 
 	memcpy(&ask, r->body, sizeof(ask));
+	if (gm_mask_devices_is_id(ask.id))
+		return gm_mask_import_handle(c, r);
 	error = find(c, ask.id, &export);
 	if (error == 0)
 		error = judge_import(c, &ask, export);

@@ -166,7 +166,7 @@ static void back_off_now(struct gm_keeper *keeper, uint64_t wait)
  * nobody's row. */
 static bool is_needless(const struct gm_keeper *keeper)
 {
-	return keeper->on_need && !gm_keeper_has_seats(keeper) &&
+	return keeper->on_need && !gm_keeper_is_needed(keeper) &&
 	       (keeper->early_deaths == 0 || keeper->crew->runs_programs);
 }
 
@@ -252,7 +252,7 @@ void gm_keeper_ready(struct gm_keeper *keeper, const char *took)
 	if (keeper->wants_end)
 		gm_need_end(keeper);
 	gm_seats_pump(keeper);
-	if (!gm_keeper_has_seats(keeper))
+	if (!gm_keeper_is_needed(keeper))
 		gm_need_ends(keeper);
 }
 
@@ -386,6 +386,7 @@ static void worker_gone(struct gm_keeper *keeper, const char *how, int status)
 	else
 		keeper->early_deaths++;
 	is_owed = gm_seats_child_gone(keeper) && !(well && keeper->draining);
+	gm_mask_devices_worker_gone(keeper, well);
 	if (!keeper->of[0]) /* that of the built-in operators */
 		gm_shares_worker_gone(keeper->d, keeper->row);
 	keeper->restarts += !well;
@@ -500,6 +501,8 @@ static void timer_fired(struct gm_timer *timer)
 void gm_keeper_drain(struct gm_keeper *keeper)
 {
 	keeper->draining = true;
+	gm_mask_devices_refuse(keeper, -ESHUTDOWN,
+			       "the agent is shutting down");
 	gm_spare_end(keeper);
 	switch (keeper->state) {
 	case GM_KEEPER_LOCKED:

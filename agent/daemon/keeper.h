@@ -22,7 +22,8 @@
  * there is nothing to wait for.
  *
  * A host row has a worker as long as the agent runs.  A CUDA row has one while
- * a session has a seat there and for cuda.idle after the last has left, and with
+ * a session has a seat there or a mask is to have a replica, and for cuda.idle
+ * after the last has left, and with
  * it a spare: a process that has initialised the driver and takes the place of a
  * worker that dies.  Between two workers the row is IDLE, and READY for readers.
  *
@@ -46,6 +47,7 @@
 #include "agent/daemon/crew.h"
 #include "agent/daemon/crossings.h"
 #include "agent/daemon/loop.h"
+#include "agent/daemon/mask_devices.h"
 #include "agent/daemon/spare.h"
 #include "agent/daemon/spawn.h"
 #include "agent/daemon/spin.h"
@@ -130,6 +132,7 @@ struct gm_keeper {
 	uint32_t n_offered;
 	struct gm_fetch_list fetched; /* answers to FETCH, to be told */
 	uint32_t n_asked;             /* of claims, without an answer */
+	uint32_t n_masks;             /* likewise, of replicas of masks */
 	uint64_t asked;               /* questions about claims, ever */
 	uint32_t n_free;              /* places */
 	uint16_t free[GM_JOURNAL_PLACES];
@@ -185,6 +188,12 @@ bool gm_keeper_is_barred(const struct gm_keeper *keeper);
 static inline bool gm_keeper_has_seats(const struct gm_keeper *keeper)
 {
 	return !TAILQ_EMPTY(&keeper->seats);
+}
+
+/* Does anybody need its worker: a seat, or a mask that is to be on the device? */
+static inline bool gm_keeper_is_needed(const struct gm_keeper *keeper)
+{
+	return gm_keeper_has_seats(keeper) || gm_mask_devices_wanted(keeper);
 }
 
 /* Enter a state; its timer fires after @limit_ns, 0: never. */
@@ -290,6 +299,9 @@ int gm_seats_listen(struct gm_keeper *keeper);
 /* The child is gone: who was leaving has left, all others wait again, and what
  * a worker was told of is owed.  Returns whether anything is. */
 bool gm_seats_child_gone(struct gm_keeper *keeper);
+
+/* May anybody new come to it?  Returns 0, or -ENODEV. */
+int gm_seats_judge(const struct gm_keeper *keeper, char ret_why[GM_WHY_BYTES]);
 
 /* Tell those who wait for their first seat that they get none, and why. */
 void gm_seats_refuse_newcomers(struct gm_keeper *keeper, const char *why);

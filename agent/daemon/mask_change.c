@@ -64,6 +64,7 @@ void gm_mask_change_free(struct gm_change *change)
 	struct gm_mask_change *p = of(change);
 
 	drop_staging(p);
+	gm_mask_change_leave_targets(p);
 	drop_parts(p);
 	if (p->source != NULL)
 		gm_nodes_drop(p->source_segment, p->source);
@@ -81,6 +82,15 @@ uint32_t gm_mask_change_nodes(const struct gm_mask_change *p)
 
 	for (uint32_t i = 0; i < p->image.n_replicas; i++)
 		n += gm_masks_is_first(p->replicas, i);
+	return n;
+}
+
+uint32_t gm_mask_change_places(const struct gm_mask_change *p)
+{
+	uint32_t n = gm_mask_change_nodes(p);
+
+	for (uint32_t i = 0; i < p->image.n_replicas; i++)
+		n += p->replicas[i].place == GM_REPLICA_DEVICE;
 	return n;
 }
 
@@ -106,6 +116,11 @@ int gm_mask_change_choose(struct gm_mask_change *p)
 		};
 		if (p->image.bytes == 0)
 			continue;
+		if (facts->kind == GPUMAP_DEVICE_CUDA) {
+			replica->place = GM_REPLICA_DEVICE;
+			replica->node = gm_mask_devices_home(d, facts->row);
+			continue;
+		}
 		replica->place = GM_REPLICA_NODE;
 		replica->node = (uint32_t)facts->numa_node;
 	}
@@ -201,8 +216,8 @@ static int take_part(struct gm_mask_change *p, uint32_t node,
 	return 0;
 }
 
-static const struct gm_mask_part *part_of(const struct gm_mask_change *p,
-					  uint32_t node)
+const struct gm_mask_part *gm_mask_change_part(const struct gm_mask_change *p,
+					       uint32_t node)
 {
 	uint32_t i = 0;
 
@@ -227,10 +242,12 @@ int gm_mask_change_settle(struct gm_change *change)
 				return ret;
 			p->n_parts++;
 		}
-		if (replica->place != GM_REPLICA_NODE)
+		if (replica->place == GM_REPLICA_NOWHERE)
 			continue;
-		part = part_of(p, replica->node);
-		replica->id = part->segment->made;
+		part = gm_mask_change_part(p, replica->node);
+		replica->id = replica->place == GM_REPLICA_NODE
+				      ? part->segment->made
+				      : 0;
 		replica->at = (uint64_t)part->span->unit * GM_SPAN_UNIT;
 	}
 	return 0;
@@ -274,6 +291,8 @@ static void show(struct gm_mask_change *p)
 
 	/* The references are the block's from here on. */
 	p->n_parts = 0;
+	for (uint32_t i = 0; i < p->image.n_replicas; i++)
+		p->targets[i].device = NULL;
 	gm_publish_show(change->d, &p->put);
 	gm_state_masks_replaced(change->d, p->image.object.name);
 	change->version = p->put.block.version;
@@ -358,7 +377,7 @@ static int judge_again(struct gm_mask_change *p)
 	return 0;
 }
 
-static void prepare(struct gm_mask_change *p)
+void gm_mask_change_prepare(struct gm_mask_change *p)
 {
 	struct gm_change *change = &p->change;
 	int ret = judge_again(p);
@@ -367,6 +386,8 @@ static void prepare(struct gm_mask_change *p)
 		gm_changes_end(change, ret);
 		return;
 	}
+	p->image.homes =
+		gm_masks_homes(change->d, p->replicas, p->image.n_replicas);
 	ret = p->has_file ? name_rows(p) : 0;
 	if (ret == 0)
 		ret = gm_publish_prepare_mask(change->d, &p->image, p->replicas,
@@ -397,7 +418,7 @@ static void copied(struct gm_clerk_job *job)
 		}
 	}
 	if (ret == 0)
-		prepare(p);
+		gm_mask_change_reach(p);
 	else
 		gm_changes_end(change, ret);
 }
@@ -409,5 +430,5 @@ void gm_mask_change_proceed(struct gm_change *change)
 	if (p->n_parts > 0)
 		gm_changes_give_away(change, do_copy, copied);
 	else
-		prepare(p);
+		gm_mask_change_prepare(p);
 }

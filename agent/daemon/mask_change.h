@@ -11,6 +11,7 @@
 #define GM_MASK_CHANGE_H
 
 #include "agent/daemon/changes.h"
+#include "agent/daemon/mask_devices.h"
 #include "agent/daemon/mask_judge.h"
 #include "agent/daemon/nodes.h"
 
@@ -21,6 +22,14 @@ struct gm_mask_part {
 	bool is_shared; /* it has bytes already: the same, if the hash is right */
 };
 
+/* A row's replica on its device. */
+struct gm_mask_target {
+	struct gm_mask_change *of;
+	struct gm_mask_device *device; /* NULL: it has none */
+	bool is_new;
+	struct gm_mask_wait wait;
+};
+
 struct gm_mask_change {
 	struct gm_change change;
 	struct gm_mask_image image;
@@ -29,7 +38,11 @@ struct gm_mask_change {
 	struct gm_mask_part parts[GM_NODES];
 	uint32_t n_parts;
 	uint32_t n_copies;
-	bool is_alone; /* the same hash, other bytes: it shares with nobody */
+	struct gm_mask_target targets[GM_ROWS]; /* as replicas */
+	uint32_t n_awaited;                     /* of these */
+	int refusal;                            /* of the first */
+	bool is_lenient; /* rows without a device do without a replica */
+	bool is_alone;   /* the same hash, other bytes: it shares with nobody */
 	bool differs;
 
 	/* Where the tensor comes from: generated, or a file, or a span. */
@@ -68,6 +81,9 @@ int gm_mask_change_quota(struct gm_mask_change *p, uint32_t uid);
 /* Replicas with bytes of their own. */
 uint32_t gm_mask_change_nodes(const struct gm_mask_change *p);
 
+/* The same, and those on devices. */
+uint32_t gm_mask_change_places(const struct gm_mask_change *p);
+
 /* Sum the staged tensor up; by the clerk. */
 void gm_mask_change_sum(struct gm_mask_change *p);
 
@@ -78,5 +94,17 @@ int gm_mask_change_generate(struct gm_mask_change *p);
 /* Steps of a kind: settle, proceed. */
 int gm_mask_change_settle(struct gm_change *change);
 void gm_mask_change_proceed(struct gm_change *change);
+
+/* The spans are written: have replicas on devices made of them, and go on with
+ * gm_mask_change_prepare().  Of mask_targets.c. */
+void gm_mask_change_reach(struct gm_mask_change *p);
+void gm_mask_change_leave_targets(struct gm_mask_change *p);
+
+/* All replicas are there: the block, and what follows. */
+void gm_mask_change_prepare(struct gm_mask_change *p);
+
+/* Of a node that has a span of this change's. */
+const struct gm_mask_part *gm_mask_change_part(const struct gm_mask_change *p,
+					       uint32_t node);
 
 #endif

@@ -76,7 +76,7 @@ static void answer_publish(struct gm_change *change, struct gm_connection *c,
 		.version = change->version,
 		.bytes = p->image.bytes,
 		.n_copies = p->n_copies,
-		.n_shared = gm_mask_change_nodes(p) - p->n_copies,
+		.n_shared = gm_mask_change_places(p) - p->n_copies,
 	};
 
 	gm_connection_reply(c, request, &reply, sizeof(reply), NULL, 0, NULL,

@@ -30,6 +30,10 @@ int gm_mask_change_publish(struct gm_connection *c, const struct gm_request *r);
  * not those that they have. */
 void gm_mask_changes_follow(struct gm_daemon *d, const char *map);
 
+/* Masks that should have a replica on this row's device, and have none or one of
+ * before its worker died, are published anew. */
+void gm_mask_changes_renew(struct gm_daemon *d, uint32_t row);
+
 /* Publish what a state file has, for these rows; or, where there are none, for its
  * map's.  gm_state_masks_stays() tells when it could not be.  Returns 0, -ENOMEM. */
 int gm_mask_change_restore(struct gm_daemon *d, const struct gm_mask_file *file,

@@ -2,7 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /* Masks that the agent publishes of itself: those that follow a map which has
- * other rows now, and those of a state file. */
+ * other rows now, those whose replicas on a device are gone, and those of a state
+ * file. */
 
 #include "agent/daemon/mask_changes.h"
 
@@ -31,6 +32,29 @@ static bool has_these_rows(const struct gm_masks_block *block,
 	return true;
 }
 
+/* Is each device's replica what the row's worker has made, or the next one will
+ * not have to make anew? */
+static bool has_its_devices(const struct gm_daemon *d,
+			    const struct gm_masks_block *block)
+{
+	for (uint32_t i = 0; i < block->image.n_replicas; i++) {
+		const struct gm_replica_image *replica = &block->replicas[i];
+
+		if (replica->place == GM_REPLICA_DEVICE &&
+		    !gm_mask_devices_good(d, replica->id))
+			return false;
+	}
+	return true;
+}
+
+static void take_rows(struct gm_mask_change *p,
+		      const struct gm_masks_block *block)
+{
+	p->rows.n = block->image.n_replicas;
+	for (uint32_t i = 0; i < p->rows.n; i++)
+		p->rows.of[i] = block->replicas[i].row;
+}
+
 /* It may have been released since, or follow another map. */
 static int judge_follow(struct gm_change *change)
 {
@@ -47,8 +71,10 @@ static int judge_follow(struct gm_change *change)
 		return 0;
 	p->image = block.image;
 	p->image.object.published = 0;
+	take_rows(p, &block);
 	ret = gm_mask_change_choose(p);
-	if (ret == 0 && has_these_rows(&block, &p->rows))
+	if (ret == 0 && has_these_rows(&block, &p->rows) &&
+	    has_its_devices(d, &block))
 		return 0;
 	if (ret == 0)
 		ret = gm_mask_change_quota(p, present->owner_uid);
@@ -90,7 +116,7 @@ static const struct gm_change_kind follow_kind = {
 
 /* Masks whose turn to follow the map is to come: where it is then is where they
  * go.  A map that is published more often than they can follow makes no more
- * work, nor a longer queue. */
+ * work, nor a longer queue.  @map may be NULL, for any. */
 static void mark_waiting(const struct gm_daemon *d, const char *map,
 			 bool ret_waits[GM_OBJECTS])
 {
@@ -103,11 +129,50 @@ static void mark_waiting(const struct gm_daemon *d, const char *map,
 		const struct gm_block *block = NULL;
 
 		if (change->kind == &follow_kind &&
-		    strcmp(p->image.map, map) == 0)
+		    (map == NULL || strcmp(p->image.map, map) == 0))
 			block = gm_publish_find(d, GM_KIND_MASK,
 						p->image.object.name);
 		if (block != NULL)
 			ret_waits[block - d->directory.objects] = true;
+	}
+}
+
+static void begin_follow(struct gm_daemon *d, const struct gm_block *block,
+			 const struct gm_mask_image *image)
+{
+	struct gm_mask_change *p = gm_mask_change_new(&follow_kind);
+
+	if (p == NULL) {
+		gm_log(GM_LOG_ERROR, "mask_stays",
+		       "name=%s map=%s why=\"out of memory\"", block->name,
+		       image->map);
+		return;
+	}
+	p->image = *image;
+	p->is_lenient = true;
+	p->change.uid = block->owner_uid;
+	gm_changes_add_own(d, &p->change);
+}
+
+void gm_mask_changes_renew(struct gm_daemon *d, uint32_t row)
+{
+	bool waits[GM_OBJECTS];
+
+	mark_waiting(d, NULL, waits);
+	for (uint32_t i = 0; i < GM_OBJECTS; i++) {
+		const struct gm_block *block = &d->directory.objects[i];
+		struct gm_masks_block mask;
+		bool is_due = false;
+
+		if (block->unit == 0 || block->kind != GM_KIND_MASK ||
+		    waits[i] || !gm_masks_read(d, block->unit, &mask))
+			continue;
+		for (uint32_t j = 0; j < mask.image.n_replicas; j++)
+			is_due |= mask.replicas[j].row == row &&
+				  mask.replicas[j].place == GM_REPLICA_DEVICE &&
+				  !gm_mask_devices_good(d, mask.replicas[j].id);
+		if (is_due)
+			begin_follow(d, block, &mask.image);
 	}
 }
 
@@ -121,22 +186,12 @@ void gm_mask_changes_follow(struct gm_daemon *d, const char *map)
 	for (uint32_t i = 0; i < GM_OBJECTS; i++) {
 		const struct gm_block *block = &d->directory.objects[i];
 		struct gm_masks_block mask;
-		struct gm_mask_change *p;
 
 		if (block->unit == 0 || block->kind != GM_KIND_MASK ||
 		    waits[i] || !gm_masks_read(d, block->unit, &mask) ||
 		    strcmp(mask.image.map, name) != 0)
 			continue;
-		p = gm_mask_change_new(&follow_kind);
-		if (p == NULL) {
-			gm_log(GM_LOG_ERROR, "mask_stays",
-			       "name=%s map=%s why=\"out of memory\"",
-			       block->name, name);
-			continue;
-		}
-		p->image = mask.image;
-		p->change.uid = block->owner_uid;
-		gm_changes_add_own(d, &p->change);
+		begin_follow(d, block, &mask.image);
 	}
 	gm_state_masks_look(d);
 }
@@ -226,6 +281,7 @@ int gm_mask_change_restore(struct gm_daemon *d, const struct gm_mask_file *file,
 		return -ENOMEM;
 	p->image = file->image;
 	p->rows = *rows;
+	p->is_lenient = true;
 	p->least_version = file->version + 1;
 	p->change.uid = file->image.object.owner_uid;
 	gm_changes_add_own(d, &p->change);

@@ -247,13 +247,13 @@ static int rows_of_map(const struct gm_daemon *d, const char *map,
 
 static const char *why_not(const struct gm_row_image *facts)
 {
-	if (facts->kind == GPUMAP_DEVICE_HOST && facts->numa_node >= 0 &&
-	    (uint32_t)facts->numa_node < GM_NODES)
+	if (facts->kind == GPUMAP_DEVICE_CUDA ||
+	    (facts->kind == GPUMAP_DEVICE_HOST && facts->numa_node >= 0 &&
+	     (uint32_t)facts->numa_node < GM_NODES))
 		return NULL;
 	return facts->kind == GPUMAP_DEVICE_DUMMY
 		       ? "is a dummy row, which holds no data"
-		       : "is no row of a host, and only these have replicas "
-			 "of masks yet";
+		       : "is of a host, and nobody knows of which NUMA node";
 }
 
 int gm_mask_judge_rows(const struct gm_daemon *d, const char *map,
@@ -293,7 +293,5 @@ int gm_mask_judge_rows(const struct gm_daemon *d, const char *map,
 	if (n > 0)
 		return 0;
 	return gm_why(ret_why, -EOPNOTSUPP,
-		      "no row of map %s is of a host, and only these have "
-		      "replicas of masks yet",
-		      map);
+		      "map %s has dummy rows alone, which hold no data", map);
 }

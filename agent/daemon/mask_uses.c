@@ -110,14 +110,13 @@ static struct gm_mask_held *hold(struct gm_daemon *d, struct gm_user *user,
 	return held;
 }
 
-int gm_mask_held_place(const struct gm_mask_held *held, uint32_t row,
-		       char ret_why[GM_WHY_BYTES], int *ret_fd,
-		       uint64_t *ret_at)
+int gm_mask_held_find(const struct gm_mask_held *held, uint32_t row,
+		      char ret_why[GM_WHY_BYTES],
+		      const struct gm_replica_image **ret_replica)
 {
 	const struct gm_replica_image *replica = held->replicas;
 	struct gm_node_segment *segment;
 	uint32_t i = 0;
-	int fd;
 
 	while (i < held->n && replica[i].row != row)
 		i++;
@@ -127,12 +126,21 @@ int gm_mask_held_place(const struct gm_mask_held *held, uint32_t row,
 			      "mask %s has no replica on row %u: publish it "
 			      "for that row, too, and use it anew",
 			      held->name, row);
-	fd = gm_nodes_reader(segment);
+	*ret_replica = &replica[i];
+	return 0;
+}
+
+int gm_mask_held_open(const struct gm_mask_held *held,
+		      const struct gm_replica_image *replica,
+		      char ret_why[GM_WHY_BYTES], int *ret_fd)
+{
+	struct gm_node_segment *segment = held->d->nodes.of[replica->node];
+	int fd = gm_nodes_reader(segment);
+
 	if (fd < 0)
 		return gm_why(ret_why, fd, "the memory of node %u: %s",
 			      segment->node, strerror(-fd));
 	*ret_fd = fd;
-	*ret_at = replica[i].at;
 	return 0;
 }
 

@@ -12,6 +12,38 @@
 #include "agent/common/log.h"
 #include "agent/daemon/daemon.h"
 
+uint64_t gm_masks_homes(const struct gm_daemon *d,
+			const struct gm_replica_image *replicas, uint32_t n)
+{
+	uint64_t sum = 0, seen[GM_NODES / 64] = { 0 };
+
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t node = replicas[i].node;
+		uint64_t bit = UINT64_C(1) << node % 64;
+
+		if (replicas[i].place != GM_REPLICA_DEVICE ||
+		    (seen[node / 64] & bit) != 0 || d->nodes.of[node] == NULL)
+			continue;
+		seen[node / 64] |= bit;
+		sum += d->nodes.of[node]->made * (2 * node + 1);
+	}
+	return sum;
+}
+
+/* The bytes of a file that is gone are not those of the one in its place. */
+static void look_for_homes(const struct gm_daemon *d,
+			   struct gm_masks_block *block)
+{
+	uint32_t n = block->image.n_replicas;
+
+	if (block->image.homes == gm_masks_homes(d, block->replicas, n))
+		return;
+	for (uint32_t i = 0; i < n; i++) {
+		if (block->replicas[i].place == GM_REPLICA_DEVICE)
+			block->replicas[i].at = 0;
+	}
+}
+
 bool gm_masks_read(const struct gm_daemon *d, uint32_t unit,
 		   struct gm_masks_block *ret_block)
 {
@@ -26,15 +58,16 @@ bool gm_masks_read(const struct gm_daemon *d, uint32_t unit,
 		if (gm_replicas_read(&object, &ret_block->image, i,
 				     &ret_block->replicas[i]) != 0)
 			return false;
+	look_for_homes(d, ret_block);
 	return true;
 }
 
 bool gm_masks_is_first(const struct gm_replica_image *replicas, uint32_t i)
 {
-	if (replicas[i].place != GM_REPLICA_NODE)
+	if (replicas[i].place == GM_REPLICA_NOWHERE)
 		return false;
 	for (uint32_t j = 0; j < i; j++)
-		if (replicas[j].place == GM_REPLICA_NODE &&
+		if (replicas[j].place != GM_REPLICA_NOWHERE &&
 		    replicas[j].node == replicas[i].node)
 			return false;
 	return true;
@@ -42,26 +75,52 @@ bool gm_masks_is_first(const struct gm_replica_image *replicas, uint32_t i)
 
 /* ---- an adopted segment ------------------------------------------------ */
 
+static int open_nodes(struct gm_daemon *d, const struct gm_masks_block *block,
+		      char *ret_why)
+{
+	for (uint32_t i = 0; i < block->image.n_replicas; i++) {
+		struct gm_node_segment *segment;
+		int ret;
+
+		if (!gm_masks_is_first(block->replicas, i))
+			continue;
+		ret = gm_nodes_open(d, block->replicas[i].node, false, ret_why,
+				    &segment);
+		if (ret != 0 && ret != -ENOENT)
+			return ret;
+	}
+	return 0;
+}
+
+static bool is_home(const struct gm_daemon *d,
+		    const struct gm_replica_image *replica)
+{
+	const struct gm_node_segment *segment = d->nodes.of[replica->node];
+
+	return segment != NULL && replica->at != 0 &&
+	       (replica->place == GM_REPLICA_DEVICE ||
+		segment->made == replica->id);
+}
+
 /* What cannot be counted stays uncounted, and its mask is taken out later. */
 static int claim(struct gm_daemon *d, uint32_t unit, char *ret_why)
 {
 	struct gm_masks_block block;
+	int ret = 0;
 
 	if (!gm_masks_read(d, unit, &block))
 		return 0;
+	ret = open_nodes(d, &block, ret_why);
+	if (ret != 0 || !gm_masks_read(d, unit, &block))
+		return ret;
 	for (uint32_t i = 0; i < block.image.n_replicas; i++) {
 		const struct gm_replica_image *replica = &block.replicas[i];
-		struct gm_node_segment *segment;
-		int ret;
 
-		if (!gm_masks_is_first(block.replicas, i))
+		if (!gm_masks_is_first(block.replicas, i) ||
+		    !is_home(d, replica))
 			continue;
-		ret = gm_nodes_open(d, replica->node, false, ret_why, &segment);
-		if (ret == -ENOENT)
-			continue;
-		if (ret == 0 && segment->made == replica->id)
-			ret = gm_nodes_claim(segment, replica->at,
-					     replica->bytes, block.image.hash);
+		ret = gm_nodes_claim(d->nodes.of[replica->node], replica->at,
+				     replica->bytes, block.image.hash);
 		if (ret != 0 && ret != -EPROTO)
 			return ret;
 	}
@@ -99,7 +158,7 @@ static bool is_whole(const struct gm_daemon *d,
 	for (uint32_t i = 0; i < block->image.n_replicas; i++) {
 		struct gm_node_segment *segment;
 
-		if (block->replicas[i].place == GM_REPLICA_NODE &&
+		if (block->replicas[i].place != GM_REPLICA_NOWHERE &&
 		    gm_nodes_span(&d->nodes, &block->replicas[i], &segment) ==
 			    NULL)
 			return false;
@@ -132,12 +191,16 @@ void gm_masks_reclaim(struct gm_daemon *d, uint32_t unit)
 	if (!gm_masks_read(d, unit, &block))
 		return;
 	for (uint32_t i = 0; i < block.image.n_replicas; i++) {
+		const struct gm_replica_image *replica = &block.replicas[i];
 		struct gm_node_segment *segment;
 		struct gm_span *span;
 
+		if (replica->place == GM_REPLICA_DEVICE)
+			gm_mask_device_drop(
+				gm_mask_devices_find(d, replica->id));
 		if (!gm_masks_is_first(block.replicas, i))
 			continue;
-		span = gm_nodes_span(&d->nodes, &block.replicas[i], &segment);
+		span = gm_nodes_span(&d->nodes, replica, &segment);
 		if (span != NULL)
 			gm_nodes_drop(segment, span);
 	}

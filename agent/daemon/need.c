@@ -90,7 +90,7 @@ void gm_need_idle(struct gm_timer *timer)
 {
 	struct gm_keeper *keeper = gm_owner(timer, struct gm_keeper, idle);
 
-	if (keeper->state != GM_KEEPER_SERVING || gm_keeper_has_seats(keeper))
+	if (keeper->state != GM_KEEPER_SERVING || gm_keeper_is_needed(keeper))
 		return;
 	if (!keeper->of[0] && gm_shares_need_worker(keeper->d, keeper->row)) {
 		gm_need_ends(keeper); /* look again */

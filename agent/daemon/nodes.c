@@ -350,10 +350,11 @@ struct gm_span *gm_nodes_span(const struct gm_nodes *nodes,
 {
 	struct gm_node_segment *segment;
 
-	if (replica->place != GM_REPLICA_NODE || replica->node >= GM_NODES)
+	if (replica->place == GM_REPLICA_NOWHERE || replica->node >= GM_NODES)
 		return NULL;
 	segment = nodes->of[replica->node];
-	if (segment == NULL || segment->made != replica->id)
+	if (segment == NULL ||
+	    (replica->place == GM_REPLICA_NODE && segment->made != replica->id))
 		return NULL;
 	*ret_segment = segment;
 	return find_at(segment, replica->at, replica->bytes);

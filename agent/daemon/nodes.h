@@ -96,7 +96,7 @@ int gm_nodes_claim(struct gm_node_segment *segment, uint64_t at, uint64_t bytes,
 		   uint64_t hash);
 
 /* The span that a replica names, or NULL: it is of another file, or nobody
- * claimed it. */
+ * claimed it.  Of a DEVICE's gm_masks_read() has judged the file. */
 struct gm_span *gm_nodes_span(const struct gm_nodes *nodes,
 			      const struct gm_replica_image *replica,
 			      struct gm_node_segment **ret_segment);

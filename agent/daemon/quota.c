@@ -20,15 +20,18 @@ uint64_t gm_quota_of(const struct gm_daemon *d, uint32_t row, uint32_t uid,
 	uint64_t others = left(d->ledger.promised[row], own);
 	uint64_t total = device->facts.total_bytes;
 	uint64_t bytes = device->moving.free_bytes;
+	uint64_t masks;
 
 	if (total == 0)
 		return UINT64_MAX;
-	has += device->back_bytes[0] + device->back_bytes[1];
+	/* Not free, and not to be had for anything else. */
+	masks = gm_mask_devices_bytes(d, row, uid);
+	has += device->back_bytes[0] + device->back_bytes[1] + masks;
 	bytes = has < left(total, bytes) ? bytes + has : total;
 	bytes = gm_budget(left(bytes, others), total);
 	if (bytes < own)
 		bytes = own;
-	return left(bytes, gm_exports_abandoned(d, row, uid));
+	return left(bytes, gm_exports_abandoned(d, row, uid) + masks);
 }
 
 void gm_quota_back(struct gm_daemon *d, uint32_t row, uint64_t bytes)

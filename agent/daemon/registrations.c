@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "agent/daemon/registrations.h"
+#include "agent/daemon/registration.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,33 +24,6 @@
 #include "agent/daemon/sessions.h"
 #include "shm/point.h"
 #include "shm/queue.h"
-
-/* One row's part in it. */
-struct reach {
-	TAILQ_ENTRY(reach) entry;
-	struct gm_registration *of;
-	struct gm_claim claim;
-	uint32_t row;
-};
-
-struct gm_registration {
-	TAILQ_ENTRY(gm_registration) entry;
-	struct gm_session *session;
-	uint64_t handle;
-	uint64_t at;
-	uint64_t bytes;
-	uint64_t charged; /* whole pages */
-	uint32_t flags;
-	int fd;       /* of a program: its shared object; -1: not opened */
-	int image_fd; /* likewise, for CUDA rows */
-	struct gm_readable file;     /* of memory and files: which it is */
-	char program[64];            /* its name; "": none */
-	char kernel[64];             /* of device code: its entry point */
-	bool is_brought;             /* an image of the client's own */
-	struct gm_mask_held *mask;   /* or NULL; it has no descriptor then */
-	bool is_forgotten;           /* its client waits for the last row */
-	TAILQ_HEAD(, reach) reaches; /* empty for a moment only, but a mask's */
-};
 
 /* Whole pages of this kernel, which may be larger than the layout's. */
 static uint64_t charge_for(uint64_t at, uint64_t bytes)
@@ -201,8 +174,8 @@ static int judge_limits(struct gm_connection *c, uint64_t bytes)
 
 /* ---- what is kept ------------------------------------------------------ */
 
-static struct gm_registration *find(const struct gm_session *session,
-				    uint64_t handle)
+struct gm_registration *gm_registration_find(const struct gm_session *session,
+					     uint64_t handle)
 {
 	struct gm_registration *reg;
 
@@ -237,21 +210,18 @@ static void drop(struct gm_registration *reg)
 void gm_registrations_free(struct gm_session *session)
 {
 	struct gm_registration *reg;
-	struct reach *reach;
+	struct gm_registered *reach;
 
 	while ((reg = TAILQ_FIRST(&session->registrations))) {
-		while ((reach = TAILQ_FIRST(&reg->reaches))) {
-			TAILQ_REMOVE(&reg->reaches, reach, entry);
-			free(reach);
-		}
+		while ((reach = TAILQ_FIRST(&reg->reaches)))
+			gm_registered_free(reach);
 		drop(reg);
 	}
 }
 
-/* Of a file that is judged.  Takes @fd over where it is not refused. */
-static int keep(struct gm_connection *c, const struct gm_register *ask, int fd,
-		const struct gm_readable *file, uint64_t charged,
-		struct gm_registration **ret_reg)
+int gm_registration_keep(struct gm_connection *c, const struct gm_register *ask,
+			 int fd, const struct gm_readable *file,
+			 uint64_t charged, struct gm_registration **ret_reg)
 {
 	struct gm_registration *reg;
 	int error = judge_limits(c, charged);
@@ -290,13 +260,13 @@ static int make(struct gm_connection *c, const struct gm_register *ask, int fd,
 		return error;
 	if (!is_file(ask->handle))
 		charged = charge_for(ask->at, ask->bytes);
-	return keep(c, ask, fd, &file, charged, ret_reg);
+	return gm_registration_keep(c, ask, fd, &file, charged, ret_reg);
 }
 
-static int judge_row(struct gm_connection *c, uint32_t row,
-		     const struct gm_registration *reg)
+int gm_registration_judge_row(struct gm_connection *c, uint32_t row,
+			      const struct gm_registration *reg)
 {
-	const struct reach *reach;
+	const struct gm_registered *reach;
 
 	TAILQ_FOREACH(reach, &reg->reaches, entry)
 	{
@@ -323,14 +293,15 @@ static int judge_again(struct gm_connection *c, const struct gm_register *ask,
 					 "the handle %#" PRIx64 " is that of "
 					 "other memory",
 					 reg->handle);
-	return judge_row(c, ask->row, reg);
+	return gm_registration_judge_row(c, ask->row, reg);
 }
 
 /* ---- claims ------------------------------------------------------------ */
 
 static void held(struct gm_claim *claim, uint64_t bytes, int fd)
 {
-	struct reach *reach = gm_owner(claim, struct reach, claim);
+	struct gm_registered *reach =
+		gm_owner(claim, struct gm_registered, claim);
 	const struct gm_registration *reg = reach->of;
 	struct gm_connection *c = reg->session->connection;
 
@@ -353,20 +324,24 @@ static void held(struct gm_claim *claim, uint64_t bytes, int fd)
 
 static void gone(struct gm_claim *claim, int status, const char *why)
 {
-	struct reach *reach = gm_owner(claim, struct reach, claim);
+	struct gm_registered *reach =
+		gm_owner(claim, struct gm_registered, claim);
 	struct gm_registration *reg = reach->of;
 	struct gm_connection *c = reg->session->connection;
 	bool was_refused = !claim->was_held;
 	bool was_forgotten = reg->is_forgotten;
+	bool of_device = reach->device;
 	bool was_last;
 
-	TAILQ_REMOVE(&reg->reaches, reach, entry);
-	free(reach);
+	gm_registered_free(reach);
 	was_last = TAILQ_EMPTY(&reg->reaches);
 	if (was_last && (!reg->mask || was_forgotten))
 		drop(reg);
+	/* Of its worker's: the handle is as good as before. */
 	if (c && was_refused)
-		gm_connection_answer(c, status, why, NULL, 0, -1);
+		gm_connection_answer(
+			c, of_device && status == -ESTALE ? -EIO : status, why,
+			NULL, 0, -1);
 	else if (c && was_forgotten && was_last)
 		gm_connection_answer(c, 0, NULL, NULL, 0, -1);
 }
@@ -378,46 +353,62 @@ static bool is_card(const struct gm_registration *reg, uint32_t row)
 	return d->devices.of[row]->facts.kind == GPUMAP_DEVICE_CUDA;
 }
 
-static int reach_from(struct gm_connection *c, struct gm_registration *reg,
-		      uint32_t row, const struct gm_control *request)
+void gm_registered_free(struct gm_registered *reach)
 {
-	struct reach *reach = calloc(1, sizeof(*reach));
-	uint64_t at = reg->at;
-	int fd = reg->fd, error = 0;
+	TAILQ_REMOVE(&reach->of->reaches, reach, entry);
+	gm_mask_device_leave(&reach->wait);
+	gm_mask_device_drop(reach->device);
+	free(reach);
+}
+
+struct gm_registered *gm_registered_new(struct gm_registration *reg,
+					uint32_t row)
+{
+	struct gm_registered *reach = calloc(1, sizeof(*reach));
 
 	if (!reach)
-		return -ENOMEM;
-	if (reg->mask)
-		error = gm_mask_held_place(reg->mask, row, c->server->why, &fd,
-					   &at);
-	if (error) {
-		free(reach);
-		return error;
-	}
+		return NULL;
 	reach->of = reg;
 	reach->row = row;
 	reach->claim = (struct gm_claim){ .ask = GM_WIRE_REGISTER,
 					  .handle = reg->handle,
-					  .at = at,
+					  .at = reg->at,
 					  .bytes = reg->bytes,
 					  .flags = reg->flags,
-					  .fd = fd,
+					  .fd = reg->fd,
 					  .held = held,
 					  .gone = gone };
+	TAILQ_INSERT_TAIL(&reg->reaches, reach, entry);
+	return reach;
+}
+
+int gm_registered_ask(struct gm_registered *reach, struct gm_connection *c,
+		      const struct gm_control *request)
+{
+	int error;
+
+	gm_connection_wait(c, request);
+	error = gm_claims_ask(&reach->of->session->queue[reach->row]->seat,
+			      &reach->claim, c->server->why);
+	if (error) {
+		c->waits = false;
+		gm_registered_free(reach);
+	}
+	return error;
+}
+
+static int reach_from(struct gm_connection *c, struct gm_registration *reg,
+		      uint32_t row, const struct gm_control *request)
+{
+	struct gm_registered *reach = gm_registered_new(reg, row);
+
+	if (!reach)
+		return -ENOMEM;
 	if (reg->program[0] && is_card(reg, row)) {
 		reach->claim.fd = reg->image_fd;
 		reach->claim.kernel = reg->kernel;
 	}
-	TAILQ_INSERT_TAIL(&reg->reaches, reach, entry);
-	gm_connection_wait(c, request);
-	error = gm_claims_ask(&reg->session->queue[row]->seat, &reach->claim,
-			      c->server->why);
-	if (error) {
-		c->waits = false;
-		TAILQ_REMOVE(&reg->reaches, reach, entry);
-		free(reach);
-	}
-	return error;
+	return gm_registered_ask(reach, c, request);
 }
 
 int gm_registration_handle(struct gm_connection *c, const struct gm_request *r)
@@ -439,7 +430,7 @@ int gm_registration_handle(struct gm_connection *c, const struct gm_request *r)
 					  "no descriptor came with it");
 	if (error)
 		return error;
-	reg = find(c->session, ask.handle);
+	reg = gm_registration_find(c->session, ask.handle);
 	if (reg) {
 		error = judge_again(c, &ask, c->fd, reg);
 	} else {
@@ -475,7 +466,8 @@ static int make_program(struct gm_connection *c,
 	else
 		error = gm_program_bytes(c, ask, &bytes);
 	if (error == 0)
-		error = keep(c, &as, -1, &none, charge_for(0, bytes), &reg);
+		error = gm_registration_keep(c, &as, -1, &none,
+					     charge_for(0, bytes), &reg);
 	if (error)
 		return error;
 	reg->is_brought = is_brought;
@@ -506,7 +498,8 @@ int gm_registration_program(struct gm_connection *c,
 			    const struct gm_control *request,
 			    const struct gm_program_ask *ask, bool is_brought)
 {
-	struct gm_registration *reg = find(c->session, ask->handle);
+	struct gm_registration *reg =
+		gm_registration_find(c->session, ask->handle);
 	int error;
 
 	if (!reg)
@@ -518,7 +511,7 @@ int gm_registration_program(struct gm_connection *c,
 					  " is that of another program",
 					  reg->handle);
 	else
-		error = judge_row(c, ask->row, reg);
+		error = gm_registration_judge_row(c, ask->row, reg);
 	if (error)
 		return error;
 	error = open_program(c, reg, ask->row);
@@ -529,53 +522,13 @@ int gm_registration_program(struct gm_connection *c,
 	return error;
 }
 
-/* ---- masks ------------------------------------------------------------- */
-
-int gm_registration_mask(struct gm_connection *c, uint64_t handle,
-			 struct gm_mask_held *held, uint64_t bytes,
-			 uint64_t charged)
-{
-	const struct gm_register as = { .handle = handle,
-					.bytes = bytes,
-					.flags = GPUMAP_BUFFER_READ_ONLY };
-	const struct gm_readable none = { 0 };
-	struct gm_registration *reg;
-	int error;
-
-	if (find(c->session, handle))
-		return gm_connection_bad(c, -EEXIST,
-					 "the handle %#" PRIx64 " is that of "
-					 "something else",
-					 handle);
-	error = keep(c, &as, -1, &none, charged, &reg);
-	if (error == 0)
-		reg->mask = held;
-	return error;
-}
-
-int gm_registration_show_mask(struct gm_connection *c,
-			      const struct gm_control *request, uint64_t handle,
-			      uint32_t row)
-{
-	struct gm_registration *reg = find(c->session, handle);
-	int error;
-
-	if (!reg || !reg->mask || reg->is_forgotten)
-		return gm_connection_bad(c, -ENOENT,
-					 "the session has no mask with the "
-					 "handle %#" PRIx64,
-					 handle);
-	error = judge_row(c, row, reg);
-	return error ? error : reach_from(c, reg, row, request);
-}
-
 /* ---- FORGET ------------------------------------------------------------ */
 
 int gm_registration_forget(struct gm_connection *c,
 			   const struct gm_control *request, uint64_t handle)
 {
-	struct gm_registration *reg = find(c->session, handle);
-	struct reach *reach, *next;
+	struct gm_registration *reg = gm_registration_find(c->session, handle);
+	struct gm_registered *reach, *next;
 
 	if (!reg || reg->is_forgotten)
 		return gm_connection_bad(c, -ENOENT,

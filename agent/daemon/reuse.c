@@ -62,6 +62,25 @@ static void name_ranks(const struct gm_object *object, struct named *named)
 	}
 }
 
+/* Its list, or its map, means the device that had the row. */
+static void name_replicas(const struct gm_object *object, struct named *named)
+{
+	struct gm_mask_image image;
+
+	if (gm_replicas_image(object, &image) != 0) {
+		named->all = true;
+		return;
+	}
+	for (uint32_t i = 0; i < image.n_replicas; i++) {
+		struct gm_replica_image replica;
+
+		if (gm_replicas_read(object, &image, i, &replica) != 0)
+			named->all = true;
+		else
+			named->row[replica.row] = true;
+	}
+}
+
 static void by_slot(const struct gm_map *map, const gm_a64 *slot,
 		    struct named *named)
 {
@@ -75,6 +94,8 @@ static void by_slot(const struct gm_map *map, const gm_a64 *slot,
 		name_rows(&object, named);
 	else if (object.image.kind == GM_KIND_MESH)
 		name_ranks(&object, named);
+	else if (object.image.kind == GM_KIND_MASK)
+		name_replicas(&object, named);
 }
 
 /* As the segment says it: at a start nobody else knows yet. */
@@ -123,6 +144,7 @@ static bool is_free(const struct gm_daemon *d, uint32_t row)
 	       (!d->supervisor || (is_quiet(d->supervisor->rows.keepers[row]) &&
 				   !gm_crews_have(d->supervisor, row))) &&
 	       (!d->server || !gm_lent_row(d->server, row)) &&
+	       !gm_mask_devices_row(d, row) &&
 	       !gm_state_names(d, device->facts.uuid) &&
 	       !gm_changes_name(d, row);
 }

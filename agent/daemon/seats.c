@@ -118,6 +118,8 @@ static int say_all(struct gm_keeper *keeper)
 	bool waits = false;
 	int error = gm_crossings_tell(keeper);
 
+	if (error == 0)
+		error = gm_mask_devices_say(keeper);
 	TAILQ_FOREACH(seat, &keeper->seats, entry)
 	{
 		if (error)
@@ -295,7 +297,8 @@ static void has_failed(struct gm_keeper *keeper, const struct gm_wire *wire)
 static void heard(struct gm_keeper *keeper, struct gm_wire *wire, int fd)
 {
 	wire->text[sizeof(wire->text) - 1] = '\0';
-	if (!keeper->is_undertaker && gm_claims_heard(keeper, wire, fd))
+	if (!keeper->is_undertaker && (gm_claims_heard(keeper, wire, fd) ||
+				       gm_mask_devices_heard(keeper, wire, fd)))
 		return;
 	if (fd >= 0)
 		close(fd);
@@ -464,7 +467,7 @@ static int refuse_stuck(const struct gm_keeper *keeper,
 }
 
 /* Why nobody new may come to it; 0 when they may. */
-static int refuse(const struct gm_keeper *keeper, char ret_why[GM_WHY_BYTES])
+int gm_seats_judge(const struct gm_keeper *keeper, char ret_why[GM_WHY_BYTES])
 {
 	if (keeper->state == GM_KEEPER_STUCK)
 		return refuse_stuck(keeper, ret_why);
@@ -500,13 +503,14 @@ void gm_seats_refuse_newcomers(struct gm_keeper *keeper, const char *why)
 		seat->seated(seat, -ENODEV, why);
 	}
 	gm_claims_refuse_newcomers(keeper, -ENODEV, why);
+	gm_mask_devices_refuse(keeper, -ENODEV, why);
 }
 
 void gm_seats_refuse(struct gm_keeper *keeper)
 {
 	char why[GM_WHY_BYTES];
 
-	if (refuse(keeper, why) < 0)
+	if (gm_seats_judge(keeper, why) < 0)
 		gm_seats_refuse_newcomers(keeper, why);
 }
 
@@ -545,7 +549,7 @@ int gm_supervisor_seat(struct gm_daemon *d, uint32_t row, struct gm_seat *seat,
 
 	if (error)
 		return error;
-	if (refuse(keeper, ret_why) < 0)
+	if (gm_seats_judge(keeper, ret_why) < 0)
 		return -ENODEV;
 	if (keeper->n_free == 0)
 		return gm_why(ret_why, -EUSERS,

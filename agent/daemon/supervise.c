@@ -165,6 +165,7 @@ void gm_supervisor_bar(struct gm_daemon *d, uint32_t row, uint32_t bar,
 	struct gm_keeper *keeper = keeper_of(d, row);
 
 	d->devices.of[row]->bars |= bar;
+	gm_mask_devices_close(d, row);
 	if (!keeper || !gm_keeper_has_child(keeper))
 		gm_shares_worker_gone(d, row);
 	if (!keeper) {

@@ -75,6 +75,40 @@ static void answer(struct gm_worker *w, const struct gm_session *s,
 	gm_events_say(w, &wire, fd);
 }
 
+/* ---- memory of the device ---------------------------------------------- */
+
+static void work_import(struct gm_slow_job *job, struct gm_device *dev)
+{
+	struct gm_errand_job *e = (struct gm_errand_job *)job;
+
+	e->rc = dev->backend->import_fd(dev, e->fd, e->bytes, &e->slot->buffer);
+	close(e->fd);
+}
+
+static void imported(struct gm_slow_job *job, struct gm_worker *w,
+		     enum gm_wire_type type)
+{
+	struct gm_errand_job *e = gm_errand_returned(job, w);
+
+	if (e->rc < 0)
+		gm_errand_abandon(e->session, e->slot);
+	else
+		gm_errand_open_slot(w, e->session, e->slot);
+	answer(w, e->session, type, e->handle, e->bytes, e->rc, -1);
+	gm_errand_finished(w, e);
+}
+
+static void done_import(struct gm_slow_job *job, struct gm_worker *w)
+{
+	imported(job, w, GM_WIRE_IMPORTED);
+}
+
+/* A mask that is there already: to the session it is like a registration. */
+static void done_register_import(struct gm_slow_job *job, struct gm_worker *w)
+{
+	imported(job, w, GM_WIRE_REGISTERED);
+}
+
 static void done_mapping(struct gm_worker *w, struct gm_errand_job *e,
 			 enum gm_wire_type type)
 {
@@ -170,15 +204,20 @@ static int register_file(struct gm_worker *w, struct gm_session *s,
 static int register_memory(struct gm_worker *w, struct gm_session *s,
 			   const struct gm_wire *wire, int fd)
 {
+	bool is_ours = wire->kind == GPUMAP_DEVICE_CUDA;
 	struct gm_errand_job *e;
 	int rc;
 
 	if (wire->bytes == 0 || wire->bytes > INT64_MAX ||
 	    wire->at > INT64_MAX - wire->bytes)
 		return -EINVAL;
+	if (is_ours && !w->dev->backend->import_fd)
+		return -EOPNOTSUPP;
 	rc = prepare(s, wire, fd,
-		     gm_errand_new(s, GM_CALL_REGISTER, work_register,
-				   done_register),
+		     is_ours ? gm_errand_new(s, GM_CALL_IMPORT, work_import,
+					     done_register_import)
+			     : gm_errand_new(s, GM_CALL_REGISTER, work_register,
+					     done_register),
 		     &e);
 	if (rc == 0)
 		gm_errand_hand_over(w, e);
@@ -329,26 +368,6 @@ void gm_errands_export(struct gm_worker *worker, const struct gm_wire *wire)
 	e->handle = wire->handle;
 	e->bytes = slot->bytes;
 	gm_errand_hand_over(worker, e);
-}
-
-static void work_import(struct gm_slow_job *job, struct gm_device *dev)
-{
-	struct gm_errand_job *e = (struct gm_errand_job *)job;
-
-	e->rc = dev->backend->import_fd(dev, e->fd, e->bytes, &e->slot->buffer);
-	close(e->fd);
-}
-
-static void done_import(struct gm_slow_job *job, struct gm_worker *w)
-{
-	struct gm_errand_job *e = gm_errand_returned(job, w);
-
-	if (e->rc < 0)
-		gm_errand_abandon(e->session, e->slot);
-	else
-		gm_errand_open_slot(w, e->session, e->slot);
-	answer(w, e->session, GM_WIRE_IMPORTED, e->handle, e->bytes, e->rc, -1);
-	gm_errand_finished(w, e);
 }
 
 /* Memory of a host row is a file like a client's. */

@@ -15,6 +15,7 @@
 #include "agent/worker/flight.h"
 #include "agent/worker/group.h"
 #include "agent/worker/pair.h"
+#include "agent/worker/replica.h"
 #include "agent/worker/roster.h"
 #include "shm/point.h"
 
@@ -338,6 +339,9 @@ static void obey(struct gm_worker *w, const struct gm_wire *wire, int *fds)
 		break;
 	case GM_WIRE_JOIN:
 		gm_group_join(w, wire, take_fd(fds));
+		break;
+	case GM_WIRE_MASK:
+		gm_replica_make(w, wire, take_fd(fds));
 		break;
 	default:
 		break; /* gpumapd's mistake; it reads no answer to it */

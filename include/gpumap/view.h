@@ -71,7 +71,9 @@ static inline int gpumap_view_get(const struct gpumap_view *view,
 /* One row's replica of a mask, see gpumap_mask_get(). */
 struct gpumap_mask_view {
 	const void *data;   /* in this process; NULL: not in a host's memory */
-	uint64_t export_id; /* of a device's memory; 0: none */
+	uint64_t export_id; /* of a device's memory, for gpumap_export_fd() and
+			     * gpumap/cuda.h; 0: none.  No two replicas have
+			     * the same */
 	uint64_t at;        /* bytes, in the export */
 	uint64_t bytes;     /* of the tensor; 0: it has none */
 	uint64_t version;   /* of the mask; 0: the row has no replica */

@@ -23,6 +23,7 @@
 /* The header's calls are its user's own; here they are the driver's, as every
  * contract test finds it. */
 #define cuCtxGetDevice                 cu.cuCtxGetDevice
+#define cuCtxSynchronize               cu.cuCtxSynchronize
 #define cuDeviceGet                    cu.cuDeviceGet
 #define cuDeviceGetCount               cu.cuDeviceGetCount
 #define cuDeviceGetUuid_v2             cu.cuDeviceGetUuid_v2
@@ -38,6 +39,7 @@
 	cu.cuMemGetAllocationPropertiesFromHandle
 #include <gpumap/cuda.h>
 #undef cuCtxGetDevice
+#undef cuCtxSynchronize
 #undef cuDeviceGet
 #undef cuDeviceGetCount
 #undef cuDeviceGetUuid_v2

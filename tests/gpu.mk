@@ -69,6 +69,12 @@ gm_gpus += %reldir%/gpu_service
 %canon_reldir%_gpu_service_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
 %canon_reldir%_gpu_service_LDADD = $(gm_gpu_agent_libs)
 
+gm_gpus += %reldir%/gpu_mask
+%canon_reldir%_gpu_mask_SOURCES = %reldir%/gpu_mask.c $(gm_gpu_agent)
+%canon_reldir%_gpu_mask_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
+%canon_reldir%_gpu_mask_LDADD = $(gm_gpu_agent_libs) agent/mask/libmask.la \
+	agent/plan/libplan.la
+
 gm_tests += $(gm_gpus)
 
 # For contrib/check-gpu.

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * gpumap/cuda.h - rows and exported buffers in the caller's own CUDA context.
+ * gpumap/cuda.h - rows, exported buffers and masks in the caller's own CUDA context.
  *
  * For a program that uses CUDA's driver interface: it finds the row of a device
  * that it has, and brings into its context what a session exports, so that
@@ -20,6 +20,13 @@
  * and the device has it back only when it is released.  What others write shows
  * at once, in no order but that of what the two programs tell each other.
  *
+ * A published mask has a replica on each of its CUDA rows, which is imported once:
+ *
+ *	gpumap_mask_open(map, "causal", 0, &mask);
+ *	gpumap_cuda_mask_get(map, mask, row, &causal, NULL);
+ *	... kernels read at causal.memory.address ...
+ *	gpumap_cuda_mask_release(&causal);
+ *
  * Answers are CUDA's own where CUDA is all that is asked, and a negative errno
  * where the map is.
  */
@@ -30,9 +37,11 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cuda.h>
 #include <gpumap.h>
+#include <gpumap/view.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -214,6 +223,99 @@ static inline CUresult gpumap_cuda_release(struct gpumap_cuda_memory *memory)
 	ret = cuMemAddressFree(memory->address, memory->mapped);
 	memset(memory, 0, sizeof(*memory));
 	return ret;
+}
+
+/* A row's replica of a mask, imported; all zero before the first time.  It belongs
+ * to one thread, one row and one context. */
+struct gpumap_cuda_mask {
+	struct gpumap_cuda_memory memory; /* the tensor, from @address on */
+	uint64_t export_id;               /* which replica that is */
+};
+
+/*
+ * gpumap_cuda_mask_get - a mask's replica on the row of the current context
+ *
+ * mask		of gpumap_mask_open()
+ * row		that of the context's device, see gpumap_cuda_row()
+ * cached	what the calls before this one have imported, and this one
+ * ret_result	receives what the driver says; may be NULL
+ *
+ * The first time, and when the mask has been published anew, the replica is
+ * imported for reading.  What was imported before is given back then, after
+ * everything in this context that may use it: no other context may.  A version that
+ * is to stay is opened with GPUMAP_MASK_PIN.
+ *
+ * Returns	0: the tensor is at @cached->memory.address
+ *		-EAGAIN		it was published anew: ask again; what @cached has
+ *				is as it was
+ *		-ENOENT		the row has no replica, or has none any more; or
+ *				the mask was released
+ *		-EOPNOTSUPP	it is not in a device's memory: a host's row, or a
+ *				mask without a tensor
+ *		-EIO		the driver refuses: *ret_result
+ *		and as gpumap_mask_get() and gpumap_export_fd()
+ * Cost		as gpumap_mask_get(); to import, a round trip on the control socket,
+ *		and cuCtxSynchronize() where something is given back
+ * Threads	the mask's own thread
+ */
+static inline int gpumap_cuda_mask_get(struct gpumap *map,
+				       struct gpumap_mask *mask, uint32_t row,
+				       struct gpumap_cuda_mask *cached,
+				       CUresult *ret_result)
+{
+	const struct gpumap_mask_view *view = NULL;
+	struct gpumap_cuda_memory memory;
+	struct gpumap_export_info info;
+	CUresult result;
+	int fd = -1, ret = gpumap_mask_get(map, mask, row, &view);
+
+	if (ret_result != NULL)
+		*ret_result = CUDA_SUCCESS;
+	if (ret != 0)
+		return ret;
+	if (view->export_id == 0)
+		return -EOPNOTSUPP;
+	if (view->export_id == cached->export_id)
+		return 0;
+	memset(&info, 0, sizeof(info));
+	info.size = sizeof(info);
+	ret = gpumap_export_fd(map, view->export_id, &info, &fd);
+	if (ret == -ENOENT && !gpumap_mask_holds(mask))
+		return -EAGAIN;
+	if (ret != 0)
+		return ret;
+	result =
+		gpumap_cuda_import(fd, &info, GPUMAP_BUFFER_READ_ONLY, &memory);
+	close(fd);
+	if (result == CUDA_SUCCESS && cached->memory.mapped != 0) {
+		result = cuCtxSynchronize();
+		if (result == CUDA_SUCCESS)
+			result = gpumap_cuda_release(&cached->memory);
+		if (result != CUDA_SUCCESS)
+			gpumap_cuda_release(&memory);
+	}
+	if (ret_result != NULL)
+		*ret_result = result;
+	if (result != CUDA_SUCCESS)
+		return -EIO;
+	cached->memory = memory;
+	cached->export_id = view->export_id;
+	return 0;
+}
+
+/*
+ * gpumap_cuda_mask_release - give it back; what is all zero is allowed
+ *
+ * Returns	as gpumap_cuda_release(), which says what may be under way
+ * Threads	any
+ */
+static inline CUresult gpumap_cuda_mask_release(struct gpumap_cuda_mask *cached)
+{
+	CUresult result = gpumap_cuda_release(&cached->memory);
+
+	if (result == CUDA_SUCCESS)
+		cached->export_id = 0;
+	return result;
 }
 
 #ifdef __cplusplus

@@ -1259,6 +1259,10 @@ gm_tests += %reldir%/agent_model_gguf
 %canon_reldir%_agent_model_gguf_SOURCES = %reldir%/agent_model_gguf.c \
 	%reldir%/gguf_file.h $(gm_model) $(gm_story)
 %canon_reldir%_agent_model_gguf_LDADD = $(gm_story_libs)
+gm_tests += %reldir%/agent_model_real
+%canon_reldir%_agent_model_real_SOURCES = %reldir%/agent_model_real.c \
+	$(gm_model) $(gm_story)
+%canon_reldir%_agent_model_real_LDADD = $(gm_story_libs)
 gm_tests += %reldir%/agent_model_faults
 %canon_reldir%_agent_model_faults_SOURCES = %reldir%/agent_model_faults.c \
 	%reldir%/fuse.h $(gm_model) $(gm_story)

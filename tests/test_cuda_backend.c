@@ -82,6 +82,51 @@ static void no_alignment_is_asked_for(void)
 	EQ(failed, 0);
 }
 
+/* From any element on, of any number, to anywhere: what a kernel leaves over at the
+ * end, and where its memory is beside a word. */
+static void short_jobs_of_every_length(void)
+{
+	static const struct {
+		uint32_t op, dtype, to, mask_n;
+	} jobs[] = {
+		{ GPUMAP_OP_SCALE, GPUMAP_DTYPE_F16, 0, 0 },
+		{ GPUMAP_OP_AXPY, GPUMAP_DTYPE_BF16, 0, 0 },
+		{ GPUMAP_OP_CAST, GPUMAP_DTYPE_BF16, GPUMAP_DTYPE_F32, 0 },
+		{ GPUMAP_OP_CAST, GPUMAP_DTYPE_F32, GPUMAP_DTYPE_F16, 0 },
+		{ GPUMAP_OP_FILL, GPUMAP_DTYPE_U16, 0, 0 },
+		{ GPUMAP_OP_MASK_ADD, GPUMAP_DTYPE_F16, 0, 7 },
+		{ GPUMAP_OP_MASK_BOOL, GPUMAP_DTYPE_BF16, 0, 5 },
+		{ GPUMAP_OP_SUM, GPUMAP_DTYPE_F16, 0, 0 },
+		{ GPUMAP_OP_MIN, GPUMAP_DTYPE_BF16, 0, 0 },
+		{ GPUMAP_OP_MAX, GPUMAP_DTYPE_U16, 0, 0 },
+	};
+	const uint32_t n_jobs = sizeof(jobs) / sizeof(jobs[0]);
+	int failed = 0;
+
+	b.room = 2048;
+	for (uint64_t i = 0; i < 68 * n_jobs; i++) {
+		uint64_t n = i / n_jobs, k = i % n_jobs;
+		struct trial t = {
+			.op = jobs[k].op,
+			.dtype = jobs[k].dtype,
+			.to = jobs[k].to,
+			.mask_n = jobs[k].mask_n,
+			.n = n,
+			.at = { 4 * (n % 9), 4 * (n * 5 % 7) },
+			.on_device = { i & 1, i & 2 },
+		};
+
+		/* Those of 16 bits begin within a word as well. */
+		if (gm_dtype_bytes(gm_op_result(t.op, t.dtype, t.to)) == 2)
+			t.at[0] += 2;
+		if (gm_dtype_bytes(t.dtype) == 2)
+			t.at[1] += 2 * (n % 2);
+		failed += !trial_holds(&b, &t);
+	}
+	EQ(failed, 0);
+	b.room = BENCH_SMALL;
+}
+
 static void large_jobs_go_in_slices(void)
 {
 	uint64_t n = b.dev->slice_bytes / 4 + 100003;
@@ -361,6 +406,7 @@ int main(int argc, char **argv)
 		results_are_the_hosts();
 		all_dtypes_are_copied_and_filled();
 		no_alignment_is_asked_for();
+		short_jobs_of_every_length();
 		large_jobs_go_in_slices();
 		large_reductions_go_in_slices();
 		large_masks_go_in_slices();

@@ -11,6 +11,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <gpumap.h>
@@ -205,6 +206,38 @@ static void others_have_it_by_its_name(void)
 	OK(shards_taken(map, 0));
 }
 
+/* What the exit status is of gpumapctl with these words. */
+static int ctl(const char *words)
+{
+	const char *gpumapctl = getenv("GPUMAPCTL");
+	char command[1024];
+	int status;
+
+	snprintf(command, sizeof(command),
+		 "'%s' --runtime-dir '%s' --instance '%s' %s >/dev/null",
+		 gpumapctl ? gpumapctl : "gpumapctl", agent.dir, agent.instance,
+		 words);
+	status = system(command);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* The same file, first to make a map for it. */
+static void what_was_planned_for_it_loads(void)
+{
+	char words[256];
+
+	write_part(0, 0, N);
+	write_part(1, 1, N);
+	snprintf(words, sizeof(words), "plan --model %s --commit planned",
+		 parts[0]);
+	EQ(ctl(words), 0);
+	snprintf(words, sizeof(words), "load planned --model %s --once",
+		 parts[1]);
+	EQ(ctl(words), 0);
+	EQ(ctl("release planned"), 0);
+	OK(shards_taken(map, 0));
+}
+
 /* ---- damage ---------------------------------------------------------------- */
 
 static struct gpumap_session *asking;
@@ -369,6 +402,7 @@ int main(void)
 	headers_may_be_long();
 	any_of_several_stands_for_all();
 	others_have_it_by_its_name();
+	what_was_planned_for_it_loads();
 	what_is_damaged_is_refused();
 	unlink(one);
 	unlink(parts[0]);

@@ -356,6 +356,32 @@ static void the_next_agent_makes_it_anew(void)
 	EQ(gpumap_mask_release(map, "alone"), 0);
 }
 
+/* The file with the bytes that replicas were made from is another one: what the
+ * mask names there is not believed, and the mask is made from its rule. */
+static void the_bytes_are_lost(void)
+{
+	struct gpumap_mask *mask = NULL;
+	char path[128];
+	uint64_t id;
+
+	EQ(publish("lost", 85, cards, 2, NULL), 0);
+	id = id_of("lost", cards[0]);
+	gpumap_detach(map);
+	EQ(agent_kill(&agent, SIGKILL), -SIGKILL);
+	snprintf(path, sizeof(path), "/dev/shm/gpumap.1.%s.node0",
+		 agent.instance);
+	EQ(unlink(path), 0);
+	OK(agent_start(&agent));
+	OK(agent_logged(&agent, "event=mask_lost name=lost"));
+	map = story_attach(&agent);
+	if (!EQ(gpumap_mask_open(map, "lost", 0, &mask), 0))
+		return;
+	OK(comes_back(mask, cards[0], 85, id));
+	OK(comes_back(mask, cards[1], 85, 0));
+	gpumap_mask_close(map, mask);
+	EQ(gpumap_mask_release(map, "lost"), 0);
+}
+
 static void a_drained_row_has_none(void)
 {
 	struct gpumap_device device = story_device(map, cards[0]);
@@ -409,6 +435,7 @@ int main(void)
 		each_row_has_one();
 		the_next_worker_makes_it_anew();
 		the_next_agent_makes_it_anew();
+		the_bytes_are_lost();
 		a_drained_row_has_none();
 	}
 	story_finish(&agent, map);

@@ -921,6 +921,11 @@ gm_tests += %reldir%/agent_mask_device_jobs
 %canon_reldir%_agent_mask_device_jobs_SOURCES = \
 	%reldir%/agent_mask_device_jobs.c $(gm_cuda_story)
 %canon_reldir%_agent_mask_device_jobs_LDADD = $(gm_cuda_story_libs)
+gm_tests += %reldir%/agent_mask_device_death
+GM_TORTURE += %reldir%/agent_mask_device_death
+%canon_reldir%_agent_mask_device_death_SOURCES = \
+	%reldir%/agent_mask_device_death.c $(gm_cuda_story)
+%canon_reldir%_agent_mask_device_death_LDADD = $(gm_cuda_story_libs)
 gm_tests += %reldir%/agent_mask_devices
 %canon_reldir%_agent_mask_devices_SOURCES = \
 	%reldir%/agent_mask_devices.c $(gm_cuda_story)

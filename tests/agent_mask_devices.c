@@ -17,14 +17,13 @@
 
 #include "agent/mask/mask.h"
 #include "tests/cuda_scene.h"
+#include "tests/ctl.h"
 
 #define SIZE     300u /* queries, and keys: more than one granule as f32 */
 #define N        (SIZE * SIZE)
-#define MIB      (UINT64_C(1) << 20)
 #define STRANGER 65531
 
 static struct cuda_scene scene;
-static struct agent agent;
 static struct gpumap *map;
 static uint32_t cards[4], host; /* rows */
 
@@ -422,8 +421,26 @@ static void a_drained_row_has_none(void)
 	EQ(gpumap_mask_release(map, "drained"), 0);
 }
 
+/* gpumapctl takes every row that can have one, and draws one that it can see. */
+static void gpumapctl_knows_them(void)
+{
+	struct gpumap_mask_info info = { .size = sizeof(info) };
+	uint32_t rows[8], n = gpumap_device_count(map);
+
+	EQ(CTL("mask", "publish", "ctl", "--kind", "causal", "--size", "16"),
+	   DONE);
+	EQ(gpumap_mask_read(map, "ctl", &info, rows, 8), 0);
+	EQ(info.n_rows, n);
+	EQ(CTL("mask", "show", "ctl"), DONE);
+	OK(strstr(out, ".####") != NULL);
+	EQ(CTL("mask", "show", "ctl", "--rows", "0"), DONE);
+	OK(strstr(out, ".####") == NULL);
+	EQ(CTL("mask", "release", "ctl"), DONE);
+}
+
 int main(void)
 {
+	gpumapctl = getenv("GPUMAPCTL");
 	if (!cuda_scene_make(&scene, "mixed.yaml", NULL))
 		return tap_done();
 	cuda_scene_agent(&scene, &agent, "",
@@ -436,6 +453,7 @@ int main(void)
 		the_next_worker_makes_it_anew();
 		the_next_agent_makes_it_anew();
 		the_bytes_are_lost();
+		gpumapctl_knows_them();
 		a_drained_row_has_none();
 	}
 	story_finish(&agent, map);

@@ -928,9 +928,9 @@ GM_TORTURE += %reldir%/agent_mask_device_death
 %canon_reldir%_agent_mask_device_death_LDADD = $(gm_cuda_story_libs)
 gm_tests += %reldir%/agent_mask_devices
 %canon_reldir%_agent_mask_devices_SOURCES = \
-	%reldir%/agent_mask_devices.c $(gm_cuda_story)
+	%reldir%/agent_mask_devices.c %reldir%/ctl.h $(gm_cuda_story)
 %canon_reldir%_agent_mask_devices_LDADD = $(gm_cuda_story_libs) \
-	agent/mask/libmask.la
+	agent/mask/libmask.la $(JANSSON_LIBS)
 gm_tests += %reldir%/agent_usage
 %canon_reldir%_agent_usage_SOURCES = %reldir%/agent_usage.c %reldir%/ctl.h \
 	$(gm_cuda_story)

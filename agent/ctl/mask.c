@@ -199,22 +199,37 @@ struct shown {
 };
 
 /* Info and pin may be of two versions: a few times is enough. */
+/* On the row that was asked for; else on one where it can be drawn, or the first
+ * there is.  NULL: none. */
+static const struct gpumap_mask_view *find_view(struct gm_ctl *ctl,
+						const struct shown *s)
+{
+	const uint32_t *rows = ctl->n_rows != 0 ? ctl->rows : s->mask.rows;
+	uint32_t n = ctl->n_rows != 0 ? 1 : s->mask.info.n_rows;
+	const struct gpumap_mask_view *view, *first = NULL;
+
+	for (uint32_t i = 0; i < n; i++) {
+		if (gpumap_mask_get(ctl->map, s->opened, rows[i], &view) != 0)
+			continue;
+		if (view->data != NULL)
+			return view;
+		if (first == NULL)
+			first = view;
+	}
+	return first;
+}
+
 static int open_mask(struct gm_ctl *ctl, const char *name, struct shown *s)
 {
 	int ret = -EAGAIN;
 
 	for (int i = 0; i < 100 && ret == -EAGAIN; i++) {
-		uint32_t row;
-
 		ret = gpumap_mask_open(ctl->map, name, GPUMAP_MASK_PIN,
 				       &s->opened);
 		if (ret != 0)
 			return ret;
 		ret = gm_ctl_mask_read(ctl, name, &s->mask);
-		row = ctl->n_rows != 0 ? ctl->rows[0] : s->mask.rows[0];
-		if (ret == 0 &&
-		    gpumap_mask_get(ctl->map, s->opened, row, &s->view) != 0)
-			s->view = NULL;
+		s->view = ret == 0 ? find_view(ctl, s) : NULL;
 		if (ret == 0 && s->view != NULL &&
 		    s->view->version != s->mask.info.version)
 			ret = -EAGAIN;

@@ -161,6 +161,13 @@ static int from_file(const struct gm_ctl *ctl, struct gpumap_mask_request *r,
 
 /* ---- for whom -------------------------------------------------------------- */
 
+static bool can_hold(const struct gpumap_device *device)
+{
+	return device->kind == GPUMAP_DEVICE_HOST ||
+	       (device->kind == GPUMAP_DEVICE_CUDA &&
+		device->state == GPUMAP_DEVICE_READY);
+}
+
 /* All rows that can have one, where the command line names none. */
 static void choose_rows(struct gm_ctl *ctl, struct gpumap_mask_request *r)
 {
@@ -174,7 +181,7 @@ static void choose_rows(struct gm_ctl *ctl, struct gpumap_mask_request *r)
 
 			if (r->kind == GPUMAP_MASK_CUSTOM &&
 			    (gpumap_device_read(ctl->map, row, &device) != 0 ||
-			     device.kind != GPUMAP_DEVICE_HOST))
+			     !can_hold(&device)))
 				continue;
 			ctl->rows[ctl->n_rows++] = row;
 		}

@@ -5,7 +5,7 @@
  * Masks on a CUDA row, while the row's worker is killed at any moment of their being
  * made, or the agent: whoever was told that a mask is published finds it, whole, on
  * every row; one that was there before is there after; and nothing of the device's
- * memory is left behind.
+ * memory is left behind.  Before that, as many masks as a small card may hold.
  */
 
 #include <errno.h>
@@ -132,6 +132,40 @@ static bool has_replica(const char *name)
 	return fd >= 0;
 }
 
+/* A user has half of a card at most, masks and all. */
+static void a_card_is_not_overfilled(void)
+{
+	struct gpumap_mask_request r = {
+		.size = sizeof(r),
+		.kind = GPUMAP_MASK_CUSTOM,
+		.form = GPUMAP_MASK_CAUSAL,
+		.dtype = GPUMAP_DTYPE_U8,
+		.tgt_len = 4,
+		.past_kv_len = (40 << 20) / 4 - 4,
+		.rows = rows,
+		.n_rows = 1,
+	};
+	char names[9][8];
+	int ret = 0, n = 0;
+
+	for (; n < 9 && ret == 0; n++) {
+		snprintf(names[n], sizeof(names[n]), "big%d", n);
+		r.name = names[n];
+		r.past_kv_len++; /* each has bytes of its own */
+		ret = gpumap_mask_publish(map, &r, NULL);
+	}
+	NOTE("the %d. of 40 MiB: %d %s", n, ret, gpumap_refusal(map));
+	OK(ret == -EDQUOT || ret == -ENOSPC || ret == -ENOMEM);
+	OK(n > 2);
+	OK(strstr(gpumap_refusal(map), "row ") != NULL);
+	EQ(gpumap_mask_read(map, names[n - 1], NULL, NULL, 0), -ENOENT);
+	while (--n > 0)
+		EQ(gpumap_mask_release(map, names[n - 1]), 0);
+	/* And it is given back. */
+	EQ(publish("small", 5), 0);
+	EQ(gpumap_mask_release(map, "small"), 0);
+}
+
 static pid_t killer_of(pid_t target, int round)
 {
 	pid_t pid = fork();
@@ -210,7 +244,7 @@ static bool start(const char *worker)
 	char text[128];
 
 	snprintf(text, sizeof(text),
-		 "[host]\nrows = 1\n[masks]\nbytes = 4M\n%s", worker);
+		 "[host]\nrows = 1\n[masks]\nbytes = 448M\n%s", worker);
 	cuda_scene_agent(&scene, &agent, "", text);
 	return OK(agent_start(&agent)) &&
 	       OK((map = story_attach(&agent)) != NULL);
@@ -275,6 +309,7 @@ int main(void)
 	if (!cuda_scene_make(&scene, "small.yaml", NULL))
 		return tap_done();
 	if (start("") && find_rows() && EQ(publish("old", 3), 0)) {
+		a_card_is_not_overfilled();
 		workers_die();
 		agents_die();
 		if (POINTS && geteuid() == 0)

@@ -79,7 +79,8 @@ int gm_exports_judge(const struct gm_control_server *s, uint32_t row,
 	if (has <= most && bytes <= most - has)
 		return 0;
 	return gm_why(ret_why, -EDQUOT,
-		      "uid %u has exported %" PRIu64 " bytes of row %u and "
+		      "uid %u has exported %" PRIu64
+		      " bytes of row %u, masks among them, and "
 		      "asks for %" PRIu64 ", it may export %" PRIu64
 		      "; forget some, or reserve more with a layer map",
 		      (unsigned)user->uid, has, row, bytes, most);

@@ -303,15 +303,20 @@ static int look_at_pinned(struct gpumap *map, struct opened *o,
 static int open_pinned(struct gpumap *map, struct opened *o)
 {
 	struct gm_pin_reply reply;
+	char why[GM_WHY];
 	int ret = gm_map_pin(map, GM_KIND_MASK, o->name, &reply);
 
 	if (ret != 0)
 		return ret;
 	ret = look_at_pinned(map, o, &reply);
-	if (ret != 0)
-		gpumap_unpin(map, reply.claim);
-	else
+	if (ret == 0) {
 		o->pin = reply.claim;
+		return 0;
+	}
+	/* To give the pin back is a request too, with words of its own. */
+	memcpy(why, gpumap_refusal(map), sizeof(why));
+	gpumap_unpin(map, reply.claim);
+	gm_map_refuse(map, why);
 	return ret;
 }
 

@@ -396,6 +396,10 @@ static int be_stranger(void)
 	if (gpumap_mask_open(map, "ours", 0, &mask) != -EACCES ||
 	    strstr(gpumap_refusal(map), "group") == NULL)
 		return 4;
+	/* Also where a pin was had, and is given back. */
+	if (gpumap_mask_open(map, "ours", GPUMAP_MASK_PIN, &mask) != -EACCES ||
+	    strstr(gpumap_refusal(map), "group") == NULL)
+		return 11;
 	if (gpumap_mask_release(map, "ours") != -EPERM)
 		return 5;
 	/* Two of them are over a megabyte. */

@@ -268,10 +268,10 @@ static void stop(struct gm_daemon *d)
 	gm_cudarows_exit(d);
 	gm_paths_exit(d);
 	if (d->segment.map.base != NULL) {
+		gm_mask_devices_exit(d);
 		gm_holders_exit(d);
 		gm_ledger_exit(d);
 		gm_devices_exit(d);
-		gm_mask_devices_exit(d);
 		gm_nodes_exit(d);
 		gm_heap_exit(&d->directory.heap);
 		gm_segment_close(&d->segment);

@@ -2606,7 +2606,8 @@ struct gpumap_comm;
  * gpumap_comm_open - take up a group of a mesh
  *
  * mesh		published with gpumap_mesh_publish(); the rows that its ranks have
- *		now are the communicator's, whatever it has later
+ *		now are the communicator's, whatever it has later, until
+ *		gpumap_comm_renew()
  * group	NULL: "world"
  * ret_comm	give it back with gpumap_comm_close(), before the session
  *
@@ -2631,6 +2632,23 @@ struct gpumap_comm;
 GPUMAP_API int gpumap_comm_open(struct gpumap_session *session,
 				const char *mesh, const char *group,
 				struct gpumap_comm **ret_comm);
+
+/*
+ * gpumap_comm_renew - take up its group again
+ *
+ * After a worker of it has died, a deadline has passed or a collective was
+ * cancelled: whatever breaks a communicator breaks it for good until then.  Its ranks
+ * are on the rows that the mesh has for them now, which may be other rows and
+ * another number of them where somebody has reshaped it.  Collectives that are
+ * under way end with -EIO, as by gpumap_comm_close().
+ *
+ * Returns	0
+ *		or as gpumap_comm_open(): it stays broken then, to be renewed later
+ *		or closed.  -ESTALE: a row's worker ended meanwhile: try again
+ * Cost		those of gpumap_comm_close() and gpumap_comm_open()
+ * Threads	the session's own thread
+ */
+GPUMAP_API int gpumap_comm_renew(struct gpumap_comm *comm);
 
 /*
  * gpumap_comm_close - give it up; NULL is allowed
@@ -2727,8 +2745,8 @@ struct gpumap_collective {
  *				@ranks; a pointer that is not aligned; a wait for
  *				what was not submitted
  *		-ERANGE		memory outside of the arena or of a buffer
- *		-ESTALE		the communicator is broken; or there is no such
- *				buffer
+ *		-ESTALE		the communicator is broken: see
+ *				gpumap_comm_renew(); or there is no such buffer
  *		-EACCES		recv is READ_ONLY
  *		-EOPNOTSUPP	a buffer is neither registered nor one of its rank's
  *				row; or of host rows alone, and not EXPORTABLE

@@ -18,13 +18,16 @@ struct whole {
 	struct gpumap_comm *comm;
 	uint64_t late_ns; /* 0: has no deadline */
 	uint32_t left;    /* parts in flight */
+	uint32_t age;     /* the communicator's, when it was submitted */
 	int32_t status;
 };
 
 struct gpumap_comm {
 	struct gpumap_comm *next;       /* of the session's */
 	struct gpumap_session *session; /* NULL: it is closed */
-	uint32_t number;
+	char mesh[GPUMAP_NAME_MAX + 1], group[GPUMAP_NAME_MAX + 1];
+	uint32_t number; /* 0: the agent has none for it */
+	uint32_t age;    /* how often it was renewed */
 	uint32_t n;
 	bool is_broken;
 	bool is_staged; /* each row looks at its own rank's memory only */
@@ -43,11 +46,15 @@ static void put_status(struct whole *whole, int32_t status)
 		whole->status = status;
 }
 
+/* What was submitted before it was renewed says nothing of it as it is now. */
 static struct gm_ticket *end(struct whole *whole)
 {
+	struct gpumap_comm *comm = whole->comm;
+
 	whole->ticket.status = whole->status;
-	if (whole->status != 0 && whole->status != -EINVAL)
-		whole->comm->is_broken = true;
+	if (whole->status != 0 && whole->status != -EINVAL &&
+	    whole->age == comm->age)
+		comm->is_broken = true;
 	return &whole->ticket;
 }
 
@@ -123,13 +130,14 @@ void gm_comms_orphan(struct gpumap_session *session)
 	}
 }
 
-static int read_rows(struct gpumap_session *s, const char *mesh,
-		     const char *group, uint32_t ret_rows[GM_COMM_RANKS_MAX],
-		     uint32_t *ret_n)
+/* The rows of its ranks, as the mesh has them now. */
+static int read_rows(struct gpumap_comm *comm)
 {
 	struct gpumap_mesh_group about = { .size = sizeof(about) };
-	int ret = gpumap_mesh_group(s->map, mesh, group, &about, NULL, ret_rows,
-				    GM_COMM_RANKS_MAX);
+	struct gpumap_session *s = comm->session;
+	uint32_t rows[GM_COMM_RANKS_MAX];
+	int ret = gpumap_mesh_group(s->map, comm->mesh, comm->group, &about,
+				    NULL, rows, GM_COMM_RANKS_MAX);
 
 	if (ret == -ENOENT)
 		gm_map_refuse(s->map, "there is no such mesh, or it has no "
@@ -138,8 +146,11 @@ static int read_rows(struct gpumap_session *s, const char *mesh,
 		gm_map_refuse(s->map, "the group has more than 64 ranks");
 		return -E2BIG;
 	}
-	*ret_n = about.n;
-	return ret;
+	if (ret != 0)
+		return ret;
+	comm->n = about.n;
+	memcpy(comm->rows, rows, about.n * sizeof(rows[0]));
+	return 0;
 }
 
 static int ask_for(struct gpumap_comm *comm)
@@ -159,22 +170,50 @@ static int ask_for(struct gpumap_comm *comm)
 	if (ret == 0) {
 		comm->number = reply.comm;
 		comm->is_staged = reply.flags & GM_COMM_STAGED;
+		comm->is_broken = false;
 	}
 	return ret;
+}
+
+static int take_up(struct gpumap_comm *comm)
+{
+	struct gm_pair *pair;
+	int ret = read_rows(comm);
+
+	for (uint32_t i = 0; ret == 0 && i < comm->n; i++)
+		ret = gm_session_pair(comm->session, comm->rows[i], &pair);
+	return ret == 0 ? ask_for(comm) : ret;
+}
+
+static int give_up(struct gpumap_comm *comm)
+{
+	struct gm_comm_close body = { .comm = comm->number };
+	struct gm_call call = { .type = GM_CONTROL_COMM_CLOSE,
+				.body = &body,
+				.body_bytes = sizeof(body) };
+
+	if (comm->number == 0)
+		return 0;
+	comm->number = 0;
+	return gm_session_call(comm->session, &call, 0);
+}
+
+static bool put_name(char into[GPUMAP_NAME_MAX + 1], const char *name)
+{
+	size_t bytes = name != NULL ? strlen(name) : 0;
+
+	if (bytes == 0 || bytes > GPUMAP_NAME_MAX)
+		return false;
+	memcpy(into, name, bytes + 1);
+	return true;
 }
 
 int gpumap_comm_open(struct gpumap_session *session, const char *mesh,
 		     const char *group, struct gpumap_comm **ret_comm)
 {
-	uint32_t rows[GM_COMM_RANKS_MAX], n = 0;
 	struct gpumap_comm *comm;
-	struct gm_pair *pair;
 	int ret = gm_session_usable(session);
 
-	if (ret == 0)
-		ret = read_rows(session, mesh, group, rows, &n);
-	for (uint32_t i = 0; ret == 0 && i < n; i++)
-		ret = gm_session_pair(session, rows[i], &pair);
 	if (ret != 0)
 		return ret;
 	sweep(session);
@@ -183,12 +222,14 @@ int gpumap_comm_open(struct gpumap_session *session, const char *mesh,
 	if (comm == NULL)
 		return -ENOMEM;
 	comm->session = session;
-	comm->n = n;
-	memcpy(comm->rows, rows, n * sizeof(rows[0]));
 	comm->n_wholes = session->depth;
 	for (uint32_t i = 0; i < comm->n_wholes; i++)
 		comm->wholes[i].comm = comm;
-	ret = ask_for(comm);
+	ret = put_name(comm->mesh, mesh) &&
+			      put_name(comm->group,
+				       group != NULL ? group : "world")
+		      ? take_up(comm)
+		      : -EINVAL;
 	if (ret != 0) {
 		free(comm);
 		return ret;
@@ -199,13 +240,22 @@ int gpumap_comm_open(struct gpumap_session *session, const char *mesh,
 	return 0;
 }
 
+int gpumap_comm_renew(struct gpumap_comm *comm)
+{
+	int ret = comm->session != NULL ? gm_session_usable(comm->session)
+					: -ECONNRESET;
+
+	if (ret != 0)
+		return ret;
+	comm->is_broken = true;
+	comm->age++;
+	ret = give_up(comm);
+	return ret == 0 ? take_up(comm) : ret;
+}
+
 int gpumap_comm_close(struct gpumap_comm *comm)
 {
 	struct gpumap_session *s = comm != NULL ? comm->session : NULL;
-	struct gm_comm_close body;
-	struct gm_call call = { .type = GM_CONTROL_COMM_CLOSE,
-				.body = &body,
-				.body_bytes = sizeof(body) };
 	int ret;
 
 	if (s == NULL) {
@@ -213,9 +263,8 @@ int gpumap_comm_close(struct gpumap_comm *comm)
 		return 0;
 	}
 	ret = gm_session_usable(s);
-	body = (struct gm_comm_close){ .comm = comm->number };
 	if (ret == 0)
-		ret = gm_session_call(s, &call, 0);
+		ret = give_up(comm);
 	comm->is_closed = true;
 	if (ret != -EOWNERDEAD)
 		sweep(s);
@@ -446,6 +495,7 @@ static void push_all(struct gpumap_comm *comm, struct whole *whole,
 					    .row = (uint16_t)comm->rows[0],
 					    .state = GM_TICKET_JOB };
 	whole->left = n;
+	whole->age = comm->age;
 	whole->status = 0;
 	whole->late_ns = has_deadline ? what->deadline_ns + LATE_NS : 0;
 	if (has_deadline && (s->late_ns == 0 || whole->late_ns < s->late_ns))
@@ -499,8 +549,8 @@ int gpumap_collective(struct gpumap_comm *comm,
 		ret = judge_what(comm, &ours);
 	if (ret == 0 && comm->is_broken) {
 		gm_map_refuse(comm->session->map,
-			      "the communicator is broken: close it and open "
-			      "another");
+			      "the communicator is broken: "
+			      "gpumap_comm_renew() takes it up again");
 		ret = -ESTALE;
 	}
 	for (uint32_t r = 0;

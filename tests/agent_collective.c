@@ -450,7 +450,7 @@ static void a_deadline_ends_all(void)
 	EQ(collective_end(session, 1), -ETIME);
 	OK(story_now() >= began + 300000000);
 	EQ(collective_submit(&g, &s, 3), -ESTALE);
-	OK(strstr(gpumap_refusal(map), "open another") != NULL);
+	OK(strstr(gpumap_refusal(map), "comm_renew") != NULL);
 	EQ(kill(pid, SIGCONT), 0);
 	EQ(collective_end(session, 2), -ESTALE);
 	collective_close(&g);

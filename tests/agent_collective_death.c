@@ -164,17 +164,15 @@ static void collect_all(int round, uint64_t deadline_ns)
 	}
 }
 
-/* Open it anew, as often as a worker ends meanwhile, and use it. */
-static bool reopen(void)
+/* Renew it, as often as a worker ends meanwhile, and use it. */
+static bool renew(void)
 {
 	uint64_t until = story_now() + STORY_LIMIT_NS;
 	const struct shape barrier = { .op = GPUMAP_OP_BARRIER };
 	int ret;
 
-	EQ(gpumap_comm_close(group.comm), 0);
-	group.comm = NULL;
 	do
-		ret = gpumap_comm_open(session, "ranks", NULL, &group.comm);
+		ret = gpumap_comm_renew(group.comm);
 	while ((ret == -ESTALE || ret == -ENODEV) && story_now() < until);
 	if (!EQ(ret, 0)) {
 		NOTE("%s", gpumap_refusal(map));
@@ -215,7 +213,7 @@ static void a_worker_is_killed(void)
 		/* Whether it was over before it died, or not. */
 		while (story_lives(pid))
 			story_nap(1000);
-		if (!reopen())
+		if (!renew())
 			return;
 		story_time(&sum.back, killed);
 		sum.disturbed += worker_of(next) != other;
@@ -245,7 +243,7 @@ static void a_worker_stops(void)
 		collect_all(round, deadline);
 		if (for_good)
 			kill(pid, round % 8 == 3 ? SIGCONT : SIGKILL);
-		if (!reopen())
+		if (!renew())
 			return;
 	}
 	tell("a worker stopped");
@@ -381,7 +379,7 @@ static void use_until_right(const char *ticket)
 		EQ(sum.unborn + sum.lost + sum.odd + sum.wrong, 0);
 		well = sum.ended[0] == 0 && access(ticket, F_OK) != 0 ? well + 1
 								      : 0;
-		if (!reopen())
+		if (!renew())
 			break;
 	}
 	EQ(access(ticket, F_OK), -1);

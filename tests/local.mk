@@ -1007,6 +1007,13 @@ gm_tests += %reldir%/agent_collective
 	%reldir%/operators_trial.h $(gm_story)
 %canon_reldir%_agent_collective_death_LDADD = $(gm_story_libs) \
 	agent/cuda/libcu.la -lm
+gm_tests += %reldir%/agent_comm_renew
+%canon_reldir%_agent_comm_renew_SOURCES = %reldir%/agent_comm_renew.c \
+	%reldir%/collective.h %reldir%/stage.h %reldir%/combine_ref.h %reldir%/dice.h \
+	%reldir%/operators_ref.c %reldir%/operators_ref.h \
+	%reldir%/operators_trial.h $(gm_story)
+%canon_reldir%_agent_comm_renew_LDADD = $(gm_story_libs) \
+	agent/cuda/libcu.la -lm
 # The same with cards among the ranks, and memory of the cards' own.
 gm_tests += %reldir%/agent_cuda_collective %reldir%/agent_collective_cards
 gm_collective = %reldir%/collective.h %reldir%/combine_ref.h \

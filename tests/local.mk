@@ -519,8 +519,7 @@ gm_tests += %reldir%/test_state_text
 check_LTLIBRARIES += %reldir%/libagent.la
 %canon_reldir%_libagent_la_SOURCES = %reldir%/agent.c %reldir%/agent.h
 GM_BENCH += %reldir%/bench/bench_lookup
-EXTRA_PROGRAMS += %reldir%/bench/bench_lookup
-CLEANFILES += %reldir%/bench/bench_lookup
+check_PROGRAMS += %reldir%/bench/bench_lookup
 %canon_reldir%_bench_bench_lookup_CPPFLAGS = $(AM_CPPFLAGS) \
 	-I$(srcdir)/%reldir%
 %canon_reldir%_bench_bench_lookup_SOURCES = %reldir%/bench/bench_lookup.c
@@ -528,8 +527,7 @@ CLEANFILES += %reldir%/bench/bench_lookup
 	lib/libgpumap.la shm/libshm.la
 
 GM_BENCH += %reldir%/bench/bench_collective
-EXTRA_PROGRAMS += %reldir%/bench/bench_collective
-CLEANFILES += %reldir%/bench/bench_collective
+check_PROGRAMS += %reldir%/bench/bench_collective
 EXTRA_DIST += %reldir%/bench/mpi_all_reduce.c
 %canon_reldir%_bench_bench_collective_CPPFLAGS = $(AM_CPPFLAGS) \
 	-I$(srcdir)/%reldir%
@@ -540,8 +538,7 @@ EXTRA_DIST += %reldir%/bench/mpi_all_reduce.c
 	%reldir%/libagent.la lib/libgpumap.la agent/cuda/libcu.la \
 	$(JANSSON_LIBS) -lm
 GM_BENCH += %reldir%/bench/bench_masks
-EXTRA_PROGRAMS += %reldir%/bench/bench_masks
-CLEANFILES += %reldir%/bench/bench_masks
+check_PROGRAMS += %reldir%/bench/bench_masks
 %canon_reldir%_bench_bench_masks_CPPFLAGS = $(AM_CPPFLAGS) \
 	-I$(srcdir)/%reldir%
 %canon_reldir%_bench_bench_masks_SOURCES = %reldir%/bench/bench_masks.c \
@@ -739,15 +736,13 @@ GM_TORTURE += %reldir%/agent_hostile
 	%reldir%/libagent.la lib/libgpumap.la shm/libshm.la -lpthread
 
 GM_BENCH += %reldir%/bench/bench_plan
-EXTRA_PROGRAMS += %reldir%/bench/bench_plan
-CLEANFILES += %reldir%/bench/bench_plan
+check_PROGRAMS += %reldir%/bench/bench_plan
 %canon_reldir%_bench_bench_plan_SOURCES = %reldir%/bench/bench_plan.c
 %canon_reldir%_bench_bench_plan_LDADD = agent/bench/libbench.la \
-	agent/plan/libplan.la shm/libshm.la
+	agent/plan/libplan.la agent/mesh/libmesh.la shm/libshm.la
 
 GM_BENCH += %reldir%/bench/bench_host_kernels
-EXTRA_PROGRAMS += %reldir%/bench/bench_host_kernels
-CLEANFILES += %reldir%/bench/bench_host_kernels
+check_PROGRAMS += %reldir%/bench/bench_host_kernels
 %canon_reldir%_bench_bench_host_kernels_SOURCES = \
 	%reldir%/bench/bench_host_kernels.c
 %canon_reldir%_bench_bench_host_kernels_LDADD = agent/bench/libbench.la \
@@ -838,8 +833,12 @@ gm_tests += %reldir%/test_flight_drain
 
 gm_tests += %reldir%/test_turn
 %canon_reldir%_test_turn_SOURCES = %reldir%/test_turn.c \
-	%reldir%/hand_client.h %reldir%/tap.h
+	%reldir%/turn.h %reldir%/hand_client.h %reldir%/tap.h
 %canon_reldir%_test_turn_LDADD = agent/worker/libworker.la
+gm_tests += %reldir%/test_turn_slices
+%canon_reldir%_test_turn_slices_SOURCES = %reldir%/test_turn_slices.c \
+	%reldir%/turn.h %reldir%/hand_client.h %reldir%/tap.h
+%canon_reldir%_test_turn_slices_LDADD = agent/worker/libworker.la
 
 # Somebody is killed, and everybody else is looked at.
 gm_stories =

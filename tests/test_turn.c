@@ -1,92 +1,11 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* turn: the worker's end of a queue, served in this process over a memfd, by a
- * backend that only counts. */
+/* turn: how entries end, one by one, in pairs, late, wrong, over a wrap and
+ * over an owner's end. */
 
-#include "agent/device/device.h"
-#include "agent/worker/fault.h"
-#include "agent/worker/turn.h"
-#include "hand_client.h"
 #include "tap.h"
-
-#define ROW 0u
-#define MIB (UINT64_C(1) << 20)
-#define KIB (UINT64_C(1) << 10)
-
-struct counting {
-	struct gm_device dev;
-	uint32_t runs;
-	uint64_t elements;
-	uint64_t largest; /* bytes of one run */
-	uint64_t next;    /* element at which the next slice has to begin */
-	bool gap;         /* one did not */
-	int rc;
-	struct hand_client *seen; /* completions at the last run: */
-	uint32_t n_seen;
-};
-
-static uint32_t n_done(const struct hand_client *c)
-{
-	uint64_t words[GM_DONE_WORDS];
-	uint32_t n = 0;
-
-	while (n < c->depth && gm_ring_peek(&c->done, GM_DONE_WORDS, n, words))
-		n++;
-	return n;
-}
-
-static int count_run(struct gm_device *dev, const struct gm_task *task,
-		     uint64_t first, uint64_t count)
-{
-	struct counting *k = (struct counting *)dev;
-	uint64_t bytes = count * gm_dtype_bytes(task->dtype);
-
-	k->runs++;
-	k->elements += count;
-	k->gap = k->gap || (first != 0 && first != k->next);
-	k->next = first + count;
-	if (bytes > k->largest)
-		k->largest = bytes;
-	if (k->seen)
-		k->n_seen = n_done(k->seen);
-	return k->rc;
-}
-
-static const struct gm_backend counting_backend = { .name = "counting",
-						    .run = count_run };
-
-static struct gm_journal *journal;
-static int journal_fd;
-static struct gm_closer closer;
-
-static struct gm_session *serve(struct hand_client *c)
-{
-	int fds[GM_SESSION_FDS] = { c->queues, c->arena, dup(c->doorbell),
-				    dup(c->socket[1]) };
-	struct gm_wire wire = hand_attach(c, ROW);
-	struct gm_session *s;
-
-	if (gm_session_map(&wire, fds, journal, -1, true, &s) < 0)
-		exit(99);
-	gm_session_take_over(s, c->incarnation);
-	return s;
-}
-
-/* A turn on a machine that is fast enough for whole shares, whatever this one
- * is: what the clock makes of a share is gm_turn_share()'s own test. */
-static uint32_t fast_turn(struct gm_session *s, struct counting *k)
-{
-	s->share = GM_TURN_BYTES;
-	return gm_turn_serve(s, &k->dev);
-}
-
-static void stop(struct hand_client *c, struct gm_session *s)
-{
-	gm_journal_close(s->owed);
-	gm_session_unmap(s, &closer, free);
-	hand_close(c, ROW);
-}
+#include "turn.h"
 
 static void no_ops_are_answered_in_batches(void)
 {
@@ -137,147 +56,6 @@ static void half_a_turn_is_visible_during_the_other(void)
 	EQ(k.runs, 1);
 	EQ(k.n_seen, GM_TURN_BATCH);
 	EQ(n_done(&c), GM_TURN_BATCH + 4);
-	stop(&c, s);
-}
-
-static void long_jobs_go_in_slices(void)
-{
-	struct counting k = { .dev.backend = &counting_backend };
-	struct hand_client c;
-	struct gm_session *s;
-	struct gm_entry e[2];
-	uint32_t turns = 0;
-
-	hand_open(&c, 2, 0, ROW, 16, 64 * MIB);
-	s = serve(&c);
-	e[0] = hand_copy(&c, 32 * MIB, 0, 10 * MIB + 5);
-	e[1] = hand_nop(&c);
-	hand_submit(&c, e, 2);
-	for (; gm_turn_due(s); turns++)
-		fast_turn(s, &k);
-	EQ(k.elements, 10 * MIB + 5);
-	EQ(k.largest, GM_TURN_BYTES);
-	OK(!k.gap);
-	EQ(k.runs, 11);
-	EQ(turns, 11);
-	EQ(n_done(&c), 2);
-	stop(&c, s);
-}
-
-/* Larger than a turn that nobody has set, or smaller. */
-static void a_device_may_say_how_long_a_slice_is(void)
-{
-	static const uint64_t slices[] = { 64 * KIB, 4 * MIB };
-
-	for (uint32_t i = 0; i < 2; i++) {
-		struct counting k = { .dev = { .backend = &counting_backend,
-					       .slice_bytes = slices[i] } };
-		struct hand_client c;
-		struct gm_session *s;
-		struct gm_entry e;
-
-		hand_open(&c, 2, 0, ROW, 16, 64 * MIB);
-		s = serve(&c);
-		e = hand_copy(&c, 32 * MIB, 0, 8 * MIB + 1);
-		hand_submit(&c, &e, 1);
-		while (gm_turn_due(s)) {
-			s->share = slices[i];
-			gm_turn_serve(s, &k.dev);
-		}
-		EQ(k.elements, 8 * MIB + 1);
-		EQ(k.largest, slices[i]);
-		OK(!k.gap);
-		EQ(k.runs, 8 * MIB / slices[i] + 1);
-		/* Nobody is faster than the device lets him be. */
-		EQ(gm_turn_share(slices[i], slices[i], 1, slices[i]),
-		   slices[i]);
-		stop(&c, s);
-	}
-}
-
-/* Whoever has as much of the device as it gives has not been slow. */
-static void small_slices_cost_what_they_are(void)
-{
-	struct counting k = { .dev = { .backend = &counting_backend,
-				       .slice_bytes = 64 * KIB } };
-	struct hand_client c;
-	struct gm_session *s;
-	struct gm_entry e;
-	int64_t before;
-
-	hand_open(&c, 2, 0, ROW, 16, 64 * MIB);
-	s = serve(&c);
-	e = hand_copy(&c, 32 * MIB, 0, MIB);
-	hand_submit(&c, &e, 1);
-	s->share = 64 * KIB;
-	before = s->deficit.bytes;
-	gm_turn_serve(s, &k.dev);
-	EQ(before - s->deficit.bytes, 64 * KIB);
-	s->share = 16 * KIB;
-	before = s->deficit.bytes;
-	gm_turn_serve(s, &k.dev);
-	EQ(before - s->deficit.bytes, 64 * KIB); /* four times as slow */
-	while (gm_turn_due(s))
-		fast_turn(s, &k);
-	stop(&c, s);
-}
-
-static void nobody_waits_for_the_long_job_behind(void)
-{
-	struct counting k = { .dev.backend = &counting_backend };
-	struct gm_journal_state state;
-	struct hand_client c;
-	struct gm_session *s;
-	struct gm_entry e[4];
-
-	hand_open(&c, 3, 0, ROW, 16, 64 * MIB);
-	s = serve(&c);
-	e[0] = hand_nop(&c);
-	e[1] = hand_copy(&c, MIB, 0, 4 * KIB);
-	e[2] = hand_copy(&c, 32 * MIB, 0, 3 * MIB / 2);
-	e[3] = hand_nop(&c);
-	hand_submit(&c, e, 4);
-	k.seen = &c;
-	EQ(fast_turn(s, &k), 2);
-	EQ(k.n_seen, 2); /* when the long one's first slice began */
-
-	/* Between the turns it is owed, and the journal knows. */
-	state = gm_journal_read(s->owed, c.depth);
-	EQ(state.entry, 3);
-	EQ(state.done, 2);
-	EQ(fast_turn(s, &k), 2);
-	while (gm_turn_due(s))
-		fast_turn(s, &k);
-	EQ(n_done(&c), 4);
-	stop(&c, s);
-}
-
-static void turns_have_a_budget(void)
-{
-	struct counting k = { .dev.backend = &counting_backend };
-	struct hand_client c;
-	struct gm_session *s;
-	struct gm_entry e[64];
-
-	hand_open(&c, 4, 0, ROW, 64, 64 * MIB);
-	s = serve(&c);
-	for (uint32_t i = 0; i < 64; i++)
-		e[i] = hand_copy(&c, 32 * MIB, 0, 64 * KIB);
-	hand_submit(&c, e, 64);
-	EQ(fast_turn(s, &k), 16);
-	EQ(k.elements, GM_TURN_BYTES);
-	EQ(fast_turn(s, &k), 16);
-	/* Many middling ones end no more than a turn's worth of bytes. */
-	for (uint32_t i = 0; i < 32; i++)
-		e[i] = hand_copy(&c, 32 * MIB, 0, 100 * KIB);
-	while (gm_turn_due(s))
-		fast_turn(s, &k);
-	c.done.pos = 64;
-	hand_submit(&c, e, 32);
-	k.elements = 0;
-	fast_turn(s, &k);
-	OK(k.elements <= GM_TURN_BYTES);
-	OK(k.elements >= GM_TURN_BYTES - 64 * KIB);
 	stop(&c, s);
 }
 
@@ -555,41 +333,11 @@ static void lost_memory_ends_the_session(void)
 	close(c.arena);
 }
 
-/* Bytes alone do not bound time. */
-static void slow_work_gets_a_smaller_share(void)
-{
-	uint64_t share = GM_TURN_BYTES;
-
-	/* As fast as memory. */
-	EQ(gm_turn_share(share, MIB, GM_TURN_NS * 4 / 5, GM_TURN_BYTES),
-	   GM_TURN_BYTES);
-	/* Twenty times slower for its size. */
-	share = gm_turn_share(share, MIB, 20 * GM_TURN_NS, GM_TURN_BYTES);
-	EQ(share, 3 * GM_TURN_LEAST); /* 1 MiB / 20 in whole pages */
-	/* Never less than this, however slow. */
-	EQ(gm_turn_share(share, GM_TURN_LEAST, 10000000, GM_TURN_BYTES),
-	   GM_TURN_LEAST);
-	/* Fast again: it doubles. */
-	share = gm_turn_share(share, share, 1000, GM_TURN_BYTES);
-	EQ(share, 6 * GM_TURN_LEAST);
-	EQ(gm_turn_share(GM_TURN_BYTES, MIB, 0, GM_TURN_BYTES), GM_TURN_BYTES);
-	/* A few bytes tell nothing. */
-	EQ(gm_turn_share(share, 4096, 1000000, GM_TURN_BYTES), share);
-}
-
 int main(void)
 {
-	slow_work_gets_a_smaller_share();
-	journal = hand_share("test-journal", GM_JOURNAL_BYTES, &journal_fd);
-	gm_closer_init(&closer);
-	EQ(gm_fault_init(), 0);
+	turn_begin();
 	no_ops_are_answered_in_batches();
 	half_a_turn_is_visible_during_the_other();
-	long_jobs_go_in_slices();
-	a_device_may_say_how_long_a_slice_is();
-	small_slices_cost_what_they_are();
-	nobody_waits_for_the_long_job_behind();
-	turns_have_a_budget();
 	errors_end_one_job();
 	a_breach_stops_everything_behind_it();
 	second_slots_end_by_themselves();
@@ -599,6 +347,6 @@ int main(void)
 	the_next_owner_goes_on();
 	sleepers_are_woken_once();
 	lost_memory_ends_the_session();
-	gm_closer_stop(&closer);
+	turn_end();
 	return tap_done();
 }

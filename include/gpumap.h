@@ -2617,10 +2617,10 @@ struct gpumap_comm;
  *				or the agent is older than this, or than cards as
  *				ranks
  *		-E2BIG		the group has more than 64 ranks
- *		-EDQUOT		this session has 256 of them, or this user has as
- *				many bytes of arenas as it may: one takes 9 KiB for
- *				each rank, and 512 bytes for each two; with a card
- *				among them 2 MiB more for each, and once more
+ *		-EDQUOT		this session has 256 of them, or this user 1024, or
+ *				as many bytes of arenas as it may: one takes 9 KiB
+ *				for each rank, and 512 bytes for each two; with a
+ *				card among them 2 MiB more for each, and once more
  *		-ESTALE		a row's worker ended meanwhile: try again
  *		-ENODEV, -ESHUTDOWN, -EMFILE, -ENOMEM, -ECONNRESET, -EPROTO,
  *		-EOWNERDEAD	as gpumap_alloc(); -EAGAIN, -EINVAL as

@@ -315,6 +315,30 @@ static void what_groups_there_cannot_be(void)
 	EQ(neighbours(), 0);
 }
 
+#ifndef STAGE_CUDA
+/* A worker has as many mappings as the kernel gives it, for all users. */
+static void a_user_has_a_share_of_the_workers(void)
+{
+	static const uint32_t row = 0;
+	uint64_t until = raw_now() + RAW_PATIENCE_NS;
+	struct raw c[5];
+	int refused = 0, n = 0;
+
+	while (n < 5 && EQ(raw_open_queue(&c[n], path, 0, DEPTH, RANGE), 0))
+		n++;
+	for (int i = 0; n == 5 && i < 1024; i++)
+		refused += open_comm(&c[i / 256], &row, 1, sizeof(row)) != 0;
+	EQ(refused, 0);
+	EQ(open_comm(&c[4], &row, 1, sizeof(row)), -EDQUOT);
+	while (n > 0)
+		raw_close(&c[--n]);
+	/* They count until the agent has seen their end. */
+	while (neighbours() != 0 && raw_now() < until)
+		raw_nap(1000000);
+	EQ(neighbours(), 0);
+}
+#endif
+
 /* Numbers at random, all of which end. */
 static void dice_are_thrown(void)
 {
@@ -483,6 +507,9 @@ int main(void)
 		others_groups_are_nobodys();
 		ranks_that_differ();
 		what_groups_there_cannot_be();
+#ifndef STAGE_CUDA
+		a_user_has_a_share_of_the_workers();
+#endif
 		dice_are_thrown();
 		sleepers_are_woken();
 		rows_drain_and_sessions_go();

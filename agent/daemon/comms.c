@@ -20,7 +20,8 @@
 #include "shm/control_comm.h"
 #include "shm/point.h"
 
-#define COMMS_MAX 256u /* of a session */
+#define COMMS_MAX     256u  /* of a session */
+#define COMMS_PER_UID 1024u /* each is a mapping of a worker, of 65530 */
 
 _Static_assert(GM_COMM_RANKS_MAX == GM_COMM_RANKS &&
 		       GM_COMM_RANKS_MAX == GPUMAP_COMM_RANKS_MAX,
@@ -73,6 +74,7 @@ static void free_group(struct gm_comm_group *g)
 	release_page(g);
 	TAILQ_REMOVE(&all->list, g, entry);
 	all->n--;
+	g->session->user->comms--;
 	free(g);
 	GM_POINT("comm_gone");
 }
@@ -229,6 +231,12 @@ static int judge(struct gm_connection *c, const struct gm_request *r,
 					 "this session has %u communicators; "
 					 "close some",
 					 session->comms.n);
+	if (session->user->comms >= COMMS_PER_UID)
+		return gm_connection_bad(c, -EDQUOT,
+					 "uid %u has %u communicators in its "
+					 "sessions; close some",
+					 (unsigned)c->uid,
+					 session->user->comms);
 	memcpy(ret_rows, r->tail, r->tail_bytes);
 	for (uint32_t i = 0; error == 0 && i < ask->n_ranks; i++)
 		error = judge_row(c, ret_rows, i);
@@ -304,6 +312,7 @@ static int make(struct gm_connection *c, const uint32_t *rows, uint32_t n,
 	g->n = n;
 	TAILQ_INSERT_TAIL(&all->list, g, entry);
 	all->n++;
+	g->session->user->comms++;
 	*ret_group = g;
 	return 0;
 }

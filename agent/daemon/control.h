@@ -37,6 +37,7 @@ struct gm_user {
 	uint32_t connections;
 	uint32_t sessions;
 	uint32_t registrations;
+	uint32_t comms;   /* of its sessions, see comms.h */
 	uint32_t members; /* ranks that its processes are, see rendezvous.h */
 	uint32_t exports; /* that can be imported */
 	uint32_t imports; /* of exports, its own or others', and opened names */

@@ -163,6 +163,8 @@ static void tell(struct gm_timer *timer)
 {
 	struct gm_daemon *d = gm_owner(timer, struct gm_daemon, epochs.tell);
 
+	/* Set or not: of what it was set for they are told now. */
+	gm_timer_stop(&d->loop, timer);
 	d->epochs.told_ns = gm_loop_now();
 	gm_segment_changed(&d->segment);
 }

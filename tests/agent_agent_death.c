@@ -222,7 +222,7 @@ static void a_stopped_worker_does_not_keep_its_row(void)
 	/* With an heir in the session of its agent it is no stopped orphan,
 	 * which the kernel would have go on. */
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
-	kill(worker, SIGSTOP);
+	OK(process_stop(worker));
 	agent_kill(&agent, SIGKILL);
 	come_back(epoch);
 	EQ(sum.unready, 0);

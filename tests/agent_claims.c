@@ -9,6 +9,7 @@
 
 #include "tests/claims.h"
 #include "tests/lingering.h"
+#include "tests/process.h"
 
 static const char config[] = "[host]\n"
 			     "rows = 2\n"
@@ -304,8 +305,8 @@ static bool send_lingering(struct raw *c, uint16_t type, int *ret_other)
 	bool sent;
 
 	/* Or it might be done with it before us: the last close shall be its. */
-	kill(agent.pid, SIGSTOP);
-	sent = *ret_other >= 0 && send_fds(c, type, &fd, 1) == 0;
+	sent = process_stop(agent.pid) && *ret_other >= 0 &&
+	       send_fds(c, type, &fd, 1) == 0;
 	if (!sent)
 		setsockopt(fd, SOL_SOCKET, SO_LINGER, &(struct linger){ 0 },
 			   sizeof(struct linger));

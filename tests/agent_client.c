@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "agent.h"
+#include "process.h"
 #include "tap.h"
 
 #define CONFIG                                           \
@@ -218,22 +219,6 @@ static void wrong_jobs_end_with_an_error(void)
 	close_session(s);
 }
 
-static char state_of(pid_t pid)
-{
-	char path[40], line[512] = "", *end;
-	FILE *stat;
-
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	stat = fopen(path, "re");
-	if (stat == NULL)
-		return 'X';
-	if (fgets(line, sizeof(line), stat) == NULL)
-		line[0] = '\0';
-	fclose(stat);
-	end = strrchr(line, ')'); /* the name before it may have any */
-	return end != NULL && end[1] == ' ' ? end[2] : 'X';
-}
-
 /* The worker of a row, held still while a test looks.  It is stopped when this
  * returns, not some time after. */
 static pid_t hold(uint32_t row)
@@ -245,10 +230,7 @@ static pid_t hold(uint32_t row)
 	    device.worker_pid == 0)
 		return 0;
 	worker = (pid_t)device.worker_pid;
-	kill(worker, SIGSTOP);
-	for (int i = 0; i < 10000 && state_of(worker) != 'T'; i++)
-		usleep(100);
-	return worker;
+	return process_stop(worker) ? worker : 0;
 }
 
 static void without_credit_nothing_is_submitted(void)

@@ -438,7 +438,7 @@ static void a_deadline_ends_all(void)
 	if (!collective_open(session, "ranks3", 65536, &g))
 		return;
 	EQ(collective_once(&g, &s, 1), 0);
-	EQ(kill(pid, SIGSTOP), 0);
+	OK(process_stop(pid));
 	began = story_now();
 	g.deadline_ns = began + 300000000;
 	EQ(collective_submit(&g, &s, 1), 0);
@@ -469,7 +469,7 @@ static void a_cancel_ends_all(void)
 
 	if (!collective_open(session, "ranks3", 0, &g))
 		return;
-	EQ(kill(pid, SIGSTOP), 0);
+	OK(process_stop(pid));
 	EQ(collective_submit(&g, &s, 1), 0);
 	EQ(gpumap_cancel(session, 1), 0);
 	story_nap(50000);
@@ -489,7 +489,7 @@ static void a_close_ends_all(void)
 	EQ(gpumap_session_open(map, NULL, &other), 0);
 	if (!collective_open(other, "ranks3", 0, &g))
 		return;
-	EQ(kill(pid, SIGSTOP), 0);
+	OK(process_stop(pid));
 	EQ(collective_submit(&g, &s, 1), 0);
 	/* The agent ends the one that is stopped. */
 	EQ(gpumap_comm_close(g.comm), 0);

@@ -7,6 +7,7 @@
  * rest says one of the errors that it may, and the group is there again.
  */
 
+#include <sys/prctl.h>
 #include <sys/wait.h>
 
 #include "stage.h"
@@ -232,7 +233,7 @@ static void a_worker_stops(void)
 
 		/* Before it comes to the group, or somewhere in it. */
 		if (round % 2)
-			kill(pid, SIGSTOP);
+			OK(process_stop(pid));
 		submit_all(round, deadline);
 		story_nap(story_moment(round, 1500));
 		kill(pid, SIGSTOP);
@@ -334,7 +335,10 @@ static void the_agent_is_killed(void)
 	int n = 0, odd = 0, well = 0;
 	pid_t pid = worker_of(1);
 
-	kill(pid, SIGSTOP);
+	/* With an heir in the session of its agent it is no stopped orphan,
+	 * which the kernel would have go on. */
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	OK(process_stop(pid));
 	submit_all(1, 0);
 	EQ(agent_kill(&agent, SIGKILL), -SIGKILL);
 	while (n < (int)BATCH && gpumap_wait(session, &done, 1, until) == 1) {
@@ -343,7 +347,9 @@ static void the_agent_is_killed(void)
 		well += done.status == 0;
 		n++;
 	}
-	kill(pid, SIGCONT);
+	kill(pid, SIGCONT); /* to find that its agent is gone */
+	EQ(waitpid(pid, NULL, 0), pid);
+	prctl(PR_SET_CHILD_SUBREAPER, 0);
 	EQ(n, (int)BATCH);
 	EQ(well, 0);
 	EQ(odd, 0);

@@ -84,7 +84,7 @@ static void old_ones_do_not_break_it(void)
 
 	if (!collective_open(session, "ranks3", 65536, &g))
 		return;
-	EQ(kill(pid, SIGSTOP), 0);
+	OK(process_stop(pid));
 	g.deadline_ns = story_now() + 100000000;
 	EQ(collective_submit(&g, &barrier, 1), 0);
 	g.deadline_ns = 0;

@@ -58,30 +58,6 @@ static void close_all(void)
 		gpumap_session_close(sessions[i]);
 }
 
-static char state_of(pid_t pid)
-{
-	char path[64], text[512] = "", *at;
-	FILE *file;
-
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	file = fopen(path, "re");
-	if (!file)
-		return 'X';
-	at = fgets(text, sizeof(text), file) ? strrchr(text, ')') : NULL;
-	fclose(file);
-	return at ? at[2] : 'X';
-}
-
-/* It stands when this returns, in all its threads. */
-static void stop(pid_t worker)
-{
-	uint64_t until = story_now() + STORY_LIMIT_NS;
-
-	kill(worker, SIGSTOP);
-	while (state_of(worker) != 'T' && story_now() < until)
-		story_nap(100);
-}
-
 static int submit_all(void)
 {
 	int ret = 0;
@@ -137,14 +113,13 @@ static bool count(pid_t worker, uint32_t percent)
 	uint64_t until = story_now() + STORY_LIMIT_NS;
 	bool seen;
 
-	stop(worker);
-	if (!EQ(submit_all(), 0))
+	if (!OK(process_stop(worker)) || !EQ(submit_all(), 0))
 		return false;
 	kill(worker, SIGCONT);
 	while (take(false) < percent && !any_is_done() && story_now() < until)
 		story_nap(500);
-	stop(worker);
-	seen = take(false) >= percent && !any_is_done();
+	seen = OK(process_stop(worker)) && take(false) >= percent &&
+	       !any_is_done();
 	return seen;
 }
 

@@ -10,6 +10,7 @@
 #include <poll.h>
 
 #include "mesh_story.h"
+#include "process.h"
 #include "raw.h"
 
 #ifdef GM_TESTPOINTS
@@ -320,28 +321,6 @@ static void the_agent_dies_at(const char *point)
 	EQ(agent_kill(&agent, SIGTERM), 0);
 }
 
-static bool is_stopped(pid_t pid)
-{
-	uint64_t until = story_now() + STORY_LIMIT_NS;
-	char name[64], text[512];
-	const char *at = NULL;
-
-	snprintf(name, sizeof(name), "/proc/%d/stat", (int)pid);
-	while (story_now() < until) {
-		FILE *file = fopen(name, "r");
-
-		if (file == NULL)
-			return false;
-		at = fgets(text, sizeof(text), file) ? strrchr(text, ')')
-						     : NULL;
-		fclose(file);
-		if (at != NULL && at[1] == ' ' && at[2] == 'T')
-			return true;
-		story_nap(1000);
-	}
-	return false;
-}
-
 /* All are there, and before any of them is told one is gone: the others are told,
  * and know by the epoch. */
 static void a_rank_dies_at(const char *point, uint32_t rank, int n_told)
@@ -353,7 +332,7 @@ static void a_rank_dies_at(const char *point, uint32_t rank, int n_told)
 		return;
 	epoch = mesh_group(map, NULL).epoch;
 	join_all();
-	if (OK(is_stopped(agent.pid))) {
+	if (OK(process_stopped(agent.pid))) {
 		raw_close(&ranks[rank]);
 		kill(agent.pid, SIGCONT);
 		EQ(all_told(1), n_told);

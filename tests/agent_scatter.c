@@ -218,30 +218,6 @@ static void a_dead_worker_takes_its_part_only(void)
 	gpumap_session_close(s);
 }
 
-/* A signal takes its time to be seen. */
-static bool stop(pid_t pid)
-{
-	uint64_t until = story_now() + STORY_LIMIT_NS;
-	char path[64], text[512];
-
-	if (kill(pid, SIGSTOP) != 0)
-		return false;
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	while (story_now() < until) {
-		FILE *file = fopen(path, "r");
-		char *at = NULL;
-
-		if (file && fgets(text, sizeof(text), file))
-			at = strrchr(text, ')');
-		if (file)
-			fclose(file);
-		if (at && at[1] == ' ' && at[2] == 'T')
-			return true;
-		story_nap(200);
-	}
-	return false;
-}
-
 /* Kill it once the other row has done its part: so has had the scatter. */
 static pid_t kill_when_seen(pid_t worker, const volatile float *seen)
 {
@@ -270,7 +246,7 @@ static int scatter_and_die(struct gpumap_session *s, uint32_t flags,
 	job.src_buffer = from->buffer;
 	job.dst_buffer = to->buffer;
 	opts.flags = flags;
-	OK(stop((pid_t)device.worker_pid));
+	OK(process_stop((pid_t)device.worker_pid));
 	child = kill_when_seen((pid_t)device.worker_pid, &to->at[FLOATS - 1]);
 	ret = gpumap_scatter(s, &job, &opts, ret_tiles, ROWS);
 	waitpid(child, NULL, 0);
@@ -334,7 +310,7 @@ static void a_late_allocation_is_given_back(void)
 	EQ(gpumap_session_open(map, NULL, &s), 0);
 	first = alloc_on(s, 0);
 	device = story_device(map, 0); /* it may not have been there before */
-	OK(stop((pid_t)device.worker_pid));
+	OK(process_stop((pid_t)device.worker_pid));
 	EQ(gpumap_buffer_alloc(s, 0, BYTES, 0, story_now() + 20000000, &late),
 	   -ETIME);
 	EQ(late, 0);

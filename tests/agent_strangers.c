@@ -70,8 +70,8 @@ static bool send_lingering(struct raw *c, int kind, int *ret_other)
 	bool sent;
 
 	raw_init(c);
-	kill(agent.pid, SIGSTOP);
-	sent = *ret_other >= 0 && raw_connect(c, path) == 0 &&
+	sent = process_stop(agent.pid) && *ret_other >= 0 &&
+	       raw_connect(c, path) == 0 &&
 	       (kind != 1 || send_one(c, NULL) == 0) && send_one(c, &fd) == 0;
 	if (!sent)
 		setsockopt(fd, SOL_SOCKET, SO_LINGER, &(struct linger){ 0 },

@@ -4,6 +4,7 @@
 /* gpumap-worker under clients that take memory away, ring without end, or hand
  * in work that is slow for its size: what others have of it stays as it was. */
 
+#include "process.h"
 #include "worker_row.h"
 
 static void holes_hurt_their_maker_only(void)
@@ -289,7 +290,7 @@ static void a_crowd_gets_one_share(void)
 		failed += !row_becomes_odd(&c[i].queue->parked);
 	}
 	/* They begin at one moment. */
-	kill(row.pid, SIGSTOP);
+	failed += !process_stop(row.pid);
 	for (uint32_t i = 0; i < CROWD; i++) {
 		struct gm_entry job = fill_of(i);
 

@@ -4,6 +4,7 @@
 /* gpumap-worker dies, at any moment and at every marked instant, and its
  * undertaker too: each entry ends exactly once. */
 
+#include "process.h"
 #include "worker_row.h"
 
 static bool bury(struct row *row, const struct hand_client *c)
@@ -81,7 +82,7 @@ static void death_ends_each_entry_once(void)
 		first = c.entries.pos;
 		/* Once before it could do any, whatever else runs here. */
 		if (i == 0)
-			kill(row.pid, SIGSTOP);
+			wrong += !process_stop(row.pid);
 		submit_all(&c);
 		nanosleep(&some, NULL);
 		kill(row.pid, SIGKILL);

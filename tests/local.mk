@@ -517,7 +517,8 @@ gm_tests += %reldir%/test_state_text
 
 # A gpumapd of the test's own, for every story that needs one.
 check_LTLIBRARIES += %reldir%/libagent.la
-%canon_reldir%_libagent_la_SOURCES = %reldir%/agent.c %reldir%/agent.h
+%canon_reldir%_libagent_la_SOURCES = %reldir%/agent.c %reldir%/agent.h \
+	%reldir%/process.h
 GM_BENCH += %reldir%/bench/bench_lookup
 check_PROGRAMS += %reldir%/bench/bench_lookup
 %canon_reldir%_bench_bench_lookup_CPPFLAGS = $(AM_CPPFLAGS) \

@@ -23,6 +23,7 @@
 #include <gpumap.h>
 
 #include "agent.h"
+#include "process.h"
 #include "tap.h"
 
 #ifndef STORY_ROUNDS
@@ -183,17 +184,9 @@ static inline int story_holds_at_rest(pid_t pid)
  * has waited for yet is dead all the same. */
 static inline bool story_lives(pid_t pid)
 {
-	char path[64], text[512];
-	FILE *file;
-	char *at;
+	char state = process_state(pid);
 
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	file = fopen(path, "r");
-	if (!file)
-		return false;
-	at = fgets(text, sizeof(text), file) ? strrchr(text, ')') : NULL;
-	fclose(file);
-	return at && at[1] == ' ' && at[2] != 'Z' && at[2] != 'X';
+	return state != 'Z' && state != 'X';
 }
 
 #endif

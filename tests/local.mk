@@ -783,9 +783,14 @@ gm_tests += %reldir%/test_confine
 
 gm_tests += %reldir%/test_fair
 %canon_reldir%_test_fair_SOURCES = %reldir%/test_fair.c \
-	%reldir%/flight_rig.h %reldir%/late_device.h %reldir%/hand_client.h \
-	%reldir%/tap.h
+	%reldir%/fair.h %reldir%/flight_rig.h %reldir%/late_device.h \
+	%reldir%/hand_client.h %reldir%/tap.h
 %canon_reldir%_test_fair_LDADD = agent/worker/libworker.la
+gm_tests += %reldir%/test_fair_groups
+%canon_reldir%_test_fair_groups_SOURCES = %reldir%/test_fair_groups.c \
+	%reldir%/fair.h %reldir%/flight_rig.h %reldir%/late_device.h \
+	%reldir%/hand_client.h %reldir%/tap.h
+%canon_reldir%_test_fair_groups_LDADD = agent/worker/libworker.la
 
 gm_tests += %reldir%/test_fault
 %canon_reldir%_test_fault_SOURCES = %reldir%/test_fault.c %reldir%/tap.h
@@ -1036,6 +1041,19 @@ gm_collective = %reldir%/collective.h %reldir%/combine_ref.h \
 	$(gm_collective) $(gm_cuda_story)
 %canon_reldir%_agent_collective_cards_LDADD = $(gm_cuda_story_libs) \
 	agent/cuda/libcu.la -lm
+gm_tests += %reldir%/agent_collective_users
+%canon_reldir%_agent_collective_users_SOURCES = \
+	%reldir%/agent_collective_users.c %reldir%/stage.h \
+	$(gm_collective) $(gm_story)
+%canon_reldir%_agent_collective_users_LDADD = $(gm_story_libs) \
+	agent/device/libdevice.la
+gm_tests += %reldir%/agent_cuda_collective_users
+%canon_reldir%_agent_cuda_collective_users_CPPFLAGS = $(AM_CPPFLAGS) \
+	-DSTAGE_CUDA
+%canon_reldir%_agent_cuda_collective_users_SOURCES = \
+	%reldir%/agent_collective_users.c $(gm_collective) $(gm_cuda_story)
+%canon_reldir%_agent_cuda_collective_users_LDADD = $(gm_cuda_story_libs) \
+	agent/device/libdevice.la
 gm_tests += %reldir%/agent_collective_raw
 %canon_reldir%_agent_collective_raw_SOURCES = \
 	%reldir%/agent_collective_raw.c %reldir%/dice.h %reldir%/stage.h \

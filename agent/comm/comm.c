@@ -292,6 +292,7 @@ static int combine(struct gm_comm *comm, struct gm_comm_call *c, char *to,
 			return -EFAULT;
 		from[i] = (const char *)from[i] + at * c->each;
 	}
+	comm->read += comm->ranks * n * c->each;
 	gm_combine(comm->kernels, c->ask.reduce, c->ask.dtype, to, from,
 		   comm->ranks, n);
 	return 0;
@@ -316,6 +317,7 @@ static int work_small(struct gm_comm *comm, struct gm_comm_call *c)
 	     c->ask.op == GM_COMM_ALL_GATHER && i < comm->ranks && bytes; i++)
 		memcpy(to + i * bytes, slot_of(comm, i, c->ticket)->small,
 		       bytes);
+	comm->read += bytes;
 	return 1;
 }
 
@@ -349,6 +351,7 @@ static int work_copy(struct gm_comm *comm, struct gm_comm_call *c, uint32_t i,
 		if (!there)
 			return -EFAULT;
 		copy(comm, c, to + c->next * c->each, there + at * c->each, n);
+		comm->read += n * c->each;
 		c->next += n;
 	}
 	return from + c->next == end;

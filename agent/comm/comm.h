@@ -73,6 +73,7 @@ struct gm_comm {
 	uint64_t ticket;                  /* of the last collective begun */
 	uint64_t offered[GM_COMM_RANKS];  /* to each rank so far */
 	uint64_t accepted[GM_COMM_RANKS]; /* from each */
+	uint64_t read; /* bytes of all ranks' memory, of all calls so far */
 };
 
 /*

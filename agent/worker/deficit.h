@@ -11,6 +11,9 @@
  * one who comes back from idleness has what the others have and no more.
  *
  * A round has a number, and who is looked at in a new one gets its share then.
+ *
+ * What is done outside of turns, as of collectives, may be large for its round: no
+ * debt is more than GM_ROUND_MOST rounds.
  */
 #ifndef GM_DEFICIT_H
 #define GM_DEFICIT_H
@@ -56,6 +59,15 @@ static inline void gm_deficit_charge(struct gm_deficit *deficit, int64_t bytes,
 {
 	deficit->bytes -= bytes;
 	deficit->entries -= (int32_t)entries;
+}
+
+/* Debts that are too large to be paid. */
+static inline void gm_deficit_forgive(struct gm_deficit *deficit)
+{
+	const int64_t most = GM_ROUND_MOST * GM_ROUND_BYTES;
+
+	if (deficit->bytes < -most)
+		deficit->bytes = -most;
 }
 
 #endif

@@ -10,8 +10,10 @@
 
 #include "agent/common/thp.h"
 #include "agent/worker/beat.h"
+#include "agent/worker/charge.h"
 #include "agent/worker/errand.h"
 #include "agent/worker/events.h"
+#include "agent/worker/flight.h"
 #include "agent/worker/pair.h"
 #include "agent/worker/relay.h"
 #include "agent/worker/wait.h"
@@ -297,21 +299,36 @@ static void end_of_gap(struct gm_parts *all)
 	all->told = false;
 }
 
+/* For what was done from @since_ns on; 0 where that is not known.  Copies are the
+ * slow thread's, and take no time here. */
+static void pay(const struct gm_worker *w, struct gm_session *s, uint64_t read,
+		uint64_t copied, uint64_t since_ns)
+{
+	if (read + copied)
+		gm_charge(w, s, read + copied);
+	if (read && since_ns)
+		gm_turn_learn(s, w->dev, read, gm_now_ns() - since_ns);
+}
+
 /* Returns whether anything was done. */
 static bool go_on(struct gm_worker *w, struct gm_session *s, uint64_t budget)
 {
 	struct gm_part *part = &s->part;
 	bool is_told, was_waiting = part->waits;
+	const struct gm_member *m = part->member;
+	uint64_t read = m->comm.read, copied = m->copied;
+	uint64_t since_ns = was_waiting ? 0 : gm_now_ns();
 	int rc;
 
 	if (!was_waiting)
-		gm_beat(w->journal, GM_CALL_DEVICE);
+		gm_beat_at(w->journal, GM_CALL_DEVICE, since_ns);
 	rc = part->member->windows
 		     ? gm_relay_step(w, s, budget, &is_told)
 		     : gm_comm_step(&part->member->comm, &part->call, budget,
 				    &is_told);
 	if (!was_waiting)
 		gm_beat(w->journal, GM_CALL_LOOP);
+	pay(w, s, m->comm.read - read, m->copied - copied, since_ns);
 	part->waits = rc == -EAGAIN;
 	if (is_told)
 		tell(s);
@@ -338,6 +355,7 @@ int gm_group_begin(struct gm_worker *worker, struct gm_session *session)
 	s->part.deadline_ns = s->errand.deadline_ns;
 	TAILQ_INSERT_TAIL(&worker->parts.list, s, part.entry);
 	worker->parts.n++;
+	gm_group_look_anew(worker);
 	if (m->windows) {
 		gm_relay_begin(s);
 	} else {
@@ -357,20 +375,37 @@ void gm_group_refused(struct gm_session *session,
 		break_up(m, status);
 }
 
+/* As long as a turn; beside nobody longer. */
+static uint64_t slice_of(const struct gm_worker *w, const struct gm_session *s)
+{
+	if (w->n_active == 0)
+		return GM_GROUP_ALONE;
+	return s->share < GM_GROUP_SLICE ? s->share : GM_GROUP_SLICE;
+}
+
 bool gm_group_pass(struct gm_worker *worker)
 {
 	struct gm_parts *all = &worker->parts;
-	uint32_t looks = all->n < GM_GROUP_LOOKS ? all->n : GM_GROUP_LOOKS;
-	uint64_t bytes = worker->n_active ? GM_GROUP_SLICE : GM_GROUP_ALONE;
+	uint32_t n = all->n, looks = GM_GROUP_LOOKS;
 	bool worked = false;
 
-	while (looks-- > 0 && !worked) {
+	while (n-- > 0 && looks > 0 && !worked) {
 		struct gm_session *s = TAILQ_FIRST(&all->list);
 
 		TAILQ_REMOVE(&all->list, s, part.entry);
 		TAILQ_INSERT_TAIL(&all->list, s, part.entry);
-		worked = go_on(worker, s, bytes / s->part.member->comm.ranks);
+		all->n_seen++;
+		if (!gm_charge_left(worker, s)) {
+			all->held = true;
+			continue;
+		}
+		looks--;
+		worked =
+			go_on(worker, s,
+			      slice_of(worker, s) / s->part.member->comm.ranks);
 	}
+	if (worked)
+		gm_group_look_anew(worker);
 	worker->busy += worked;
 	return worked;
 }
@@ -456,15 +491,26 @@ static bool arm_all(struct gm_worker *w, uint64_t now_ns)
 	return is_new;
 }
 
+/* Is it not over before the device, which wakes us then, has ended something? */
+static bool is_round_long(const struct gm_worker *w)
+{
+	return w->dev->backend->start && gm_flight_is_owed(w, NULL);
+}
+
 bool gm_group_may_sleep(struct gm_worker *worker, uint64_t *ret_ns)
 {
 	struct gm_parts *all = &worker->parts;
 	uint64_t now_ns = gm_now_ns(), until_ns = now_ns + GM_WAIT_LOOK_NS;
-	const struct gm_session *s;
+	struct gm_session *s;
 
 	gm_group_look(worker);
 	TAILQ_FOREACH(s, &all->list, part.entry)
 	{
+		if (!gm_charge_left(worker, s)) {
+			if (!is_round_long(worker))
+				return false;
+			continue;
+		}
 		if (!s->part.waits)
 			return false;
 		if (s->part.deadline_ns && s->part.deadline_ns < until_ns)

@@ -10,6 +10,12 @@
  * read until it has ended.  Between the turns of all others each part that is under
  * way is looked at, and goes on by a slice where it can.
  *
+ * What a slice has read, and what goes to windows and back, is of the rounds of the
+ * session and of its user as any job is (deficit.h): a part whose user has nothing
+ * left of the round is held until the next.  A rank that waits has nothing to pay,
+ * and no round waits for it; one that is held holds the others no longer than until
+ * the round of its own row is over, which no other row has a say in.
+ *
  * Who waits for another rank watches the page for a while, then sets its bit in
  * the line of each of their rows and sleeps, as heads that wait do (wait.h), and is
  * woken the same way; who has come on looks for bits.  A look at every
@@ -62,6 +68,19 @@ void gm_group_refused(struct gm_session *session,
 
 /* Go on with those that can.  Returns whether anything was done. */
 bool gm_group_pass(struct gm_worker *worker);
+
+/* Might one of them go on in this round, that nobody has looked at yet? */
+static inline bool gm_group_due(const struct gm_worker *worker)
+{
+	return worker->parts.n_seen < worker->parts.n;
+}
+
+/* The next round has begun, or another part. */
+static inline void gm_group_look_anew(struct gm_worker *worker)
+{
+	worker->parts.n_seen = 0;
+	worker->parts.held = false;
+}
 
 /* At a reading of the clock: whose time is up? */
 void gm_group_look(struct gm_worker *worker);

@@ -37,7 +37,7 @@ noinst_LTLIBRARIES += %reldir%/libworker.la
 	%reldir%/pass.h \
 	%reldir%/relay.c %reldir%/relay.h \
 	%reldir%/program.c %reldir%/program.h \
-	%reldir%/roster.c %reldir%/roster.h \
+	%reldir%/charge.h %reldir%/roster.c %reldir%/roster.h \
 	%reldir%/session.c %reldir%/session.h \
 	%reldir%/slow.c %reldir%/slow.h \
 	%reldir%/spin.c %reldir%/spin.h \

@@ -14,7 +14,8 @@ struct gm_member {
 	LIST_ENTRY(gm_member) entry;
 	struct gm_session *session;
 	uint64_t number;
-	uint64_t bytes; /* of the page, with its windows */
+	uint64_t bytes;  /* of the page, with its windows */
+	uint64_t copied; /* between windows and this rank's memory so far */
 	struct gm_comm comm;
 
 	/* Of a group that has windows: */

@@ -25,6 +25,7 @@
 #include "agent/worker/errands.h"
 #include "agent/worker/events.h"
 #include "agent/worker/flight.h"
+#include "agent/worker/group.h"
 #include "agent/worker/roster.h"
 #include "agent/worker/turn.h"
 #include "agent/worker/worker.h"
@@ -168,6 +169,7 @@ static inline void gm_pass_next_round(struct gm_worker *w, const bool flies)
 
 	if (!flies || !gm_flight_is_owed(w, NULL)) {
 		w->round++;
+		gm_group_look_anew(w);
 		return;
 	}
 	TAILQ_FOREACH(guest, &w->guests, entry)
@@ -189,7 +191,9 @@ GM_TWICE bool gm_pass(struct gm_worker *w, const bool flies)
 	}
 	if (w->n_idle > GM_ROSTER_HOT)
 		gm_roster_trim(w);
-	if (gm_unlikely(!worked && spent))
+	/* Parts of collectives are of the round, too. */
+	if (gm_unlikely(!worked && (spent || w->parts.held)) &&
+	    !gm_group_due(w))
 		gm_pass_next_round(w, flies);
 	return worked || w->round != round;
 }

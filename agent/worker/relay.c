@@ -232,7 +232,7 @@ static void copy_round(struct gm_worker *w, struct gm_session *s,
 		       uint64_t round, bool is_store, uint32_t pieces,
 		       uint64_t window_at)
 {
-	const struct gm_member *m = s->part.member;
+	struct gm_member *m = s->part.member;
 	const struct gm_relay *r = &s->part.relay;
 	uint64_t at = round * r->each_round * r->each;
 	struct gm_pieces_copy c = {
@@ -250,6 +250,7 @@ static void copy_round(struct gm_worker *w, struct gm_session *s,
 	c.window = gm_member_windows(m, m->comm.rank) +
 		   c.index * GM_COMM_WINDOW_BYTES + window_at;
 	c.window_step = c.bytes;
+	m->copied += copy_bytes(&c);
 	copy(w, s, &c);
 }
 

@@ -86,13 +86,19 @@ static uint64_t turn_most(const struct gm_device *dev)
 	return dev->slice_bytes ? dev->slice_bytes : GM_TURN_BYTES;
 }
 
+void gm_turn_learn(struct gm_session *session, const struct gm_device *dev,
+		   uint64_t bytes, uint64_t ns)
+{
+	session->share =
+		gm_turn_share(session->share, bytes, ns, turn_most(dev));
+}
+
 static void end_timing(struct gm_session *s, const struct gm_device *dev,
 		       const struct timing *timing)
 {
 	if (timing->since_ns)
-		s->share = gm_turn_share(s->share, timing->bytes,
-					 gm_now_ns() - timing->since_ns,
-					 turn_most(dev));
+		gm_turn_learn(s, dev, timing->bytes,
+			      gm_now_ns() - timing->since_ns);
 }
 
 static void begin_work(struct gm_session *s, const struct gm_verdict *verdict)
@@ -185,10 +191,8 @@ static uint64_t serve_entry(struct gm_session *s, struct gm_device *dev,
 	return do_slice(s, dev, batch, budget);
 }
 
-/* What it costs of the session's round.  Who is slow for his size has the row for
- * longer, and pays for that: up to eight times. */
-static int64_t price(const struct gm_device *dev, uint64_t share,
-		     uint64_t bytes)
+int64_t gm_turn_price(const struct gm_device *dev, uint64_t share,
+		      uint64_t bytes)
 {
 	uint64_t most = turn_most(dev);
 	uint64_t fast = most < GM_TURN_FAST ? most : GM_TURN_FAST;
@@ -249,8 +253,9 @@ uint32_t gm_turn_serve(struct gm_session *session, struct gm_device *dev)
 		if (batch.n == GM_TURN_BATCH && !s->ground.broken)
 			gm_batch_publish(s, &batch);
 	}
-	gm_deficit_charge(&s->deficit, price(dev, share, all - left),
-			  batch.ended);
+	/* An errand ends later; it is an entry of this turn. */
+	gm_deficit_charge(&s->deficit, gm_turn_price(dev, share, all - left),
+			  batch.ended + (s->errand.handle != 0));
 	end_timing(s, dev, &timing);
 	if (unlikely(s->ground.broken)) {
 		/* What ended here may have been done on zeroes. */

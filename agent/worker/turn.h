@@ -55,6 +55,15 @@ static inline bool gm_turn_due(const struct gm_session *session)
 uint64_t gm_turn_share(uint64_t share, uint64_t bytes, uint64_t ns,
 		       uint64_t most);
 
+/* What @bytes cost of the round of a session whose turns are @share.  Who is slow for
+ * his size has the row for longer, and pays for that: up to eight times. */
+int64_t gm_turn_price(const struct gm_device *dev, uint64_t share,
+		      uint64_t bytes);
+
+/* Learn from @bytes of its payload that took @ns. */
+void gm_turn_learn(struct gm_session *session, const struct gm_device *dev,
+		   uint64_t bytes, uint64_t ns);
+
 /*
  * gm_turn_serve - one turn
  *

@@ -36,6 +36,8 @@ struct gm_guest {
 struct gm_parts {
 	TAILQ_HEAD(, gm_session) list;
 	uint32_t n;
+	uint32_t n_seen;    /* looked at since one could go on or was held */
+	bool held;          /* of them, some are: their users' round is over */
 	bool told;          /* since one of them came on */
 	uint64_t arm_ns;    /* before then no bit is set */
 	uint64_t since_ns;  /* none could go on; 0: not known yet */

@@ -30,6 +30,9 @@
  * Where one of the ranks is no host row all of them go by way of windows (relay.h),
  * and each looks at its own memory only.
  *
+ *	group.c		records, parts, and whose turn it is
+ *	group_sleep.c	nobody's
+ *
  * Edges: COMM.tell, see agent/comm/page.h; the bits are WAIT.tell's.
  */
 #ifndef GM_GROUP_H

@@ -22,7 +22,7 @@ noinst_LTLIBRARIES += %reldir%/libworker.la
 	%reldir%/flight.c %reldir%/flight.h %reldir%/flights.h \
 	%reldir%/flight_look.c \
 	%reldir%/flood.h \
-	%reldir%/group.c %reldir%/group.h \
+	%reldir%/group.c %reldir%/group.h %reldir%/group_sleep.c \
 	%reldir%/image.c %reldir%/image.h \
 	%reldir%/intake.c %reldir%/intake.h \
 	%reldir%/judge.c %reldir%/judge.h \

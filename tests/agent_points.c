@@ -7,7 +7,8 @@
  * any.  Whatever the client had is given back, and the next one has all of it and
  * finds everything right.
  *
- * At every mark once, or GM_ROUNDS lives where that is more.
+ * At every mark ROUNDS times, which takes some ten seconds of a CPU; GM_ROUNDS
+ * times in the torture target.
  */
 
 #include <sys/wait.h>
@@ -16,9 +17,10 @@
 #include "shards.h"
 #include "stage.h"
 
-#define ROWS  2u
-#define BYTES (UINT64_C(300) << 10) /* more than a slice, and no power of two */
-#define BUSY  200u
+#define ROWS   2u
+#define BYTES  (UINT64_C(300) << 10) /* more than a slice, and no power of two */
+#define BUSY   200u
+#define ROUNDS 4
 #define CONFIG                                              \
 	"[host]\nrows = 2\n[load]\ndepth = 2\nread = 64K\n" \
 	"[worker]\nuser = root\n"
@@ -29,48 +31,64 @@ static const struct {
 	const char *name;
 	enum who who;
 	bool may_miss; /* it is a matter of time whether anybody comes there */
+	int after; /* a worker's death: at which pass, 0 for no such death */
 } marks[] = {
-	{ "worker_opened", WORKER, false },
-	{ "worker_incarnate", WORKER, false },
-	{ "worker_adopted", WORKER, false },
-	{ "worker_stalled", WORKER, false },
-	{ "worker_taken", WORKER, false },
-	{ "worker_sliced", WORKER, false },
-	{ "worker_given", WORKER, false },
-	{ "worker_advanced", WORKER, false },
-	{ "worker_half_published", WORKER, false },
-	{ "worker_published", WORKER, false },
-	{ "worker_wake_counted", WORKER, true },
-	{ "worker_waits", WORKER, true },
-	{ "worker_told", WORKER, true },
-	{ "worker_detached", WORKER, false },
-	{ "load_begun", WORKER, false },
-	{ "load_reading", WORKER, false },
-	{ "load_copied", WORKER, false },
-	{ "load_ending", WORKER, false },
-	{ "worker_lent", WORKER, false },
-	{ "worker_borrowed", WORKER, false },
-	{ "worker_fetches", WORKER, false },
-	{ "worker_fetched", WORKER, false },
-	{ "worker_stored", WORKER, false },
-	{ "export_held", AGENT, false },
-	{ "export_abandoned", AGENT, false },
-	{ "crossing_open", AGENT, false },
-	{ "crossing_gone", AGENT, false },
-	{ "share_claimed", AGENT, false },
-	{ "share_made", AGENT, false },
-	{ "share_opened", AGENT, false },
-	{ "share_ended", AGENT, false },
-	{ "session_opened", AGENT, false },
-	{ "session_queue_opened", AGENT, false },
-	{ "session_ended", AGENT, false },
-	{ "session_gone", AGENT, false },
-	{ "registration_held", AGENT, false },
-	{ "registration_gone", AGENT, false },
-	{ "submit_entry_visible", CLIENT, false },
-	{ "submit_second_visible", CLIENT, false },
-	{ "submit_done", CLIENT, false },
-	{ "model_submitted", CLIENT, false },
+	{ "worker_opened", WORKER, false, 0 },
+	{ "worker_incarnate", WORKER, false, 0 },
+	{ "worker_adopted", WORKER, false, 0 },
+	{ "worker_stalled", WORKER, false, 0 },
+	{ "worker_taken", WORKER, false, 0 },
+	{ "worker_sliced", WORKER, false, 0 },
+	{ "worker_given", WORKER, false, 0 },
+	{ "worker_advanced", WORKER, false, 0 },
+	{ "worker_half_published", WORKER, false, 0 },
+	{ "worker_published", WORKER, false, 0 },
+	{ "worker_wake_counted", WORKER, true, 0 },
+	{ "worker_waits", WORKER, true, 0 },
+	{ "worker_told", WORKER, true, 0 },
+	{ "worker_detached", WORKER, false, 0 },
+	{ "load_begun", WORKER, false, 0 },
+	{ "load_reading", WORKER, false, 0 },
+	{ "load_copied", WORKER, false, 0 },
+	{ "load_ending", WORKER, false, 0 },
+	{ "worker_lent", WORKER, false, 0 },
+	{ "worker_borrowed", WORKER, false, 0 },
+	{ "worker_fetches", WORKER, false, 0 },
+	{ "worker_fetched", WORKER, false, 0 },
+	{ "worker_stored", WORKER, false, 0 },
+	{ "export_held", AGENT, false, 0 },
+	{ "export_abandoned", AGENT, false, 0 },
+	{ "crossing_open", AGENT, false, 0 },
+	{ "crossing_gone", AGENT, false, 0 },
+	{ "crossing_fetches", AGENT, false, 0 },
+	{ "claim_asked", AGENT, false, 0 },
+	{ "seat_offered", AGENT, false, 0 },
+	{ "share_claimed", AGENT, false, 0 },
+	{ "share_made", AGENT, false, 0 },
+	{ "share_opened", AGENT, false, 0 },
+	{ "share_ended", AGENT, false, 0 },
+	{ "session_opened", AGENT, false, 0 },
+	{ "session_queue_opened", AGENT, false, 0 },
+	{ "session_ended", AGENT, false, 0 },
+	{ "session_gone", AGENT, false, 0 },
+	{ "registration_held", AGENT, false, 0 },
+	{ "registration_gone", AGENT, false, 0 },
+	{ "submit_entry_visible", CLIENT, false, 0 },
+	{ "submit_second_visible", CLIENT, false, 0 },
+	{ "submit_done", CLIENT, false, 0 },
+	{ "cancel_visible", CLIENT, false, 0 },
+	{ "model_submitted", CLIENT, false, 0 },
+	/* Each row has had a worker at the start, and been shown once or, by
+	 * what the last life has left, twice; after a death it is three
+	 * times. */
+	{ "worker_ready", WORKER, false, 1 },
+	{ "supervise_died", AGENT, false, 1 },
+	{ "supervise_burying", AGENT, false, 1 },
+	{ "seat_buried", AGENT, false, 1 },
+	{ "supervise_buried", AGENT, false, 1 },
+	{ "supervise_spawned", AGENT, false, ROWS + 1 },
+	{ "supervise_ready", AGENT, false, ROWS + 1 },
+	{ "row_state_visible", AGENT, false, 2 * ROWS + 1 },
 };
 
 #define MARKS (sizeof(marks) / sizeof(marks[0]))
@@ -92,6 +110,7 @@ struct player {
 	struct gpumap_model *loaded, *found;
 	char *from, *to, *seen; /* BYTES each, the last in the other's arena */
 	bool right;             /* all bytes were */
+	bool widowed;           /* the worker has been killed */
 	const char *at;         /* what it was about */
 };
 
@@ -174,6 +193,32 @@ static int fill(struct player *p)
 				   .dst_buffer = p->buffers[1] };
 	if (ret == 0)
 		ret = load_run(p->own, 1, &job);
+	return ret;
+}
+
+/* What has been given up ends as well. */
+static int give_up(struct player *p)
+{
+	struct gpumap_job jobs[4];
+	int ret;
+
+	p->at = "to give up";
+	for (uint32_t i = 0; i < 4; i++)
+		jobs[i] = (struct gpumap_job){ .op = GPUMAP_OP_FILL,
+					       .dst = p->to,
+					       .n = BYTES };
+	ret = gpumap_submit(p->own, 0, jobs, 4);
+	if (ret == 0)
+		ret = gpumap_cancel(p->own, 0);
+	for (uint32_t left = 4; ret == 0 && left > 0; left--) {
+		struct gpumap_done done;
+		int got = gpumap_wait(p->own, &done, 1,
+				      story_now() + STORY_LIMIT_NS);
+
+		ret = got < 0 ? got : done.status;
+		if (ret == -ECANCELED)
+			ret = 0;
+	}
 	return ret;
 }
 
@@ -283,8 +328,23 @@ static int give_back(struct player *p)
 	return ret;
 }
 
-/* Returns 0 or the error that it came to, with everything closed. */
-static int play(struct gpumap *map, struct player *p)
+/* Puts the ticket out first, and sees who has it: nobody comes to a mark of
+ * burial for sessions that have ended. */
+static void kill_worker(const struct gpumap *map, const char *ticket)
+{
+	uint64_t until = story_now() + STORY_LIMIT_NS;
+
+	close(open(ticket, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+	kill((pid_t)story_device(map, 1).worker_pid, SIGKILL);
+	while (access(ticket, F_OK) == 0 && story_now() < until)
+		story_nap(500);
+}
+
+/*
+ * Returns 0 or the error that it came to, with everything closed.  With a
+ * @ticket, the worker of row 1 is killed on the way.
+ */
+static int play(struct gpumap *map, struct player *p, const char *ticket)
 {
 	int ret;
 
@@ -294,6 +354,12 @@ static int play(struct gpumap *map, struct player *p)
 		ret = fill(p);
 	if (ret == 0)
 		ret = wait_for_another(p);
+	if (ret == 0)
+		ret = give_up(p);
+	if (ret == 0 && ticket) {
+		kill_worker(map, ticket);
+		p->widowed = true;
+	}
 	if (ret == 0)
 		ret = share(p);
 	if (ret == 0)
@@ -323,7 +389,7 @@ static bool is_known(int ret)
 }
 
 /* In a process of its own, which may be killed. */
-static int live(const char *point)
+static int live(const char *point, const char *ticket)
 {
 	struct player p;
 	struct gpumap *map;
@@ -336,12 +402,14 @@ static int live(const char *point)
 	map = story_attach(&agent);
 	if (!map)
 		return 2;
-	ret = play(map, &p);
+	ret = play(map, &p, ticket);
 	gpumap_detach(map);
 	if (!is_known(ret))
 		NOTE("%s: %d", p.at, ret);
 	if (ret == 0 && !p.right)
 		NOTE("not all bytes are right");
+	if (ticket && !p.widowed)
+		return 3;
 	return is_known(ret) && (ret != 0 || p.right) ? 0 : 1;
 }
 
@@ -384,7 +452,7 @@ static void all_is_well(bool worker_died)
 		}
 		story_nap(500);
 	}
-	if (!EQ(play(map, &p), 0))
+	if (!EQ(play(map, &p, NULL), 0))
 		NOTE("%s: %s", p.at, gpumap_refusal(map));
 	OK(p.right);
 	nobody_has_anything(map);
@@ -438,11 +506,14 @@ static bool one_life(int round)
 	stage_make(&agent, CONFIG);
 	snprintf(ticket, sizeof(ticket), "GM_POINT_TICKET=%s/ticket",
 		 agent.dir);
-	snprintf(point, sizeof(point), "GM_POINT=%s:kill", marks[k].name);
+	snprintf(point, sizeof(point), "GM_POINT=%s:kill:%d", marks[k].name,
+		 marks[k].after ? marks[k].after : 1);
 	agent.env[STAGE_ENV] = agent.env[STAGE_ENV + 1] = NULL;
 	if (marked) {
-		close(open(ticket + 16, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
 		agent.env[STAGE_ENV + 1] = ticket;
+		if (!marks[k].after)
+			close(open(ticket + 16, O_CREAT | O_WRONLY | O_CLOEXEC,
+				   0600));
 		if (marks[k].who != CLIENT)
 			agent.env[STAGE_ENV] = point;
 	}
@@ -451,8 +522,8 @@ static bool one_life(int round)
 	fflush(stdout);
 	child = fork();
 	if (child == 0)
-		_exit(live(marked && marks[k].who == CLIENT ? point + 9
-							    : NULL));
+		_exit(live(marked && marks[k].who == CLIENT ? point + 9 : NULL,
+			   marked && marks[k].after ? ticket + 16 : NULL));
 	if (!marked)
 		kill_somebody(round, child);
 	waitpid(child, &status, 0);
@@ -465,7 +536,8 @@ static bool one_life(int round)
 			story_nap(1000);
 	}
 	if (marked)
-		died = access(ticket + 16, F_OK) != 0;
+		died = access(ticket + 16, F_OK) != 0 &&
+		       (WIFSIGNALED(status) || WEXITSTATUS(status) == 0);
 	worker_died = marked && died && marks[k].who == WORKER;
 	while (marked && died && marks[k].who == AGENT &&
 	       story_lives(agent.pid))
@@ -485,8 +557,8 @@ int main(void)
 {
 	int rounds = story_rounds(), died = 0, missed = 0;
 
-	if (has_marks() && rounds < (int)MARKS)
-		rounds = (int)MARKS;
+	if (has_marks())
+		rounds = (getenv("GM_ROUNDS") ? rounds : ROUNDS) * (int)MARKS;
 	stage_make(&agent, CONFIG);
 	file = load_file(".", BYTES);
 	model = shards_make(tensors, 2, 1);

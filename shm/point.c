@@ -57,7 +57,10 @@ void gm_point_reach(const char *name)
 		sleep_a_while();
 		return;
 	}
-	if (now != want || (ticket && unlink(ticket) != 0))
+	/* With a ticket and no number it is the first who can have it. */
+	if ((nth || !ticket) && now != want)
+		return;
+	if (ticket && unlink(ticket) != 0)
 		return;
 	if (is_word(action, "kill"))
 		kill(getpid(), SIGKILL);

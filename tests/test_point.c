@@ -128,6 +128,33 @@ static void a_ticket_is_used_once(void)
 	EQ(visits, VISITS);
 }
 
+/* Until then nobody acts, however often it has been there. */
+static void a_ticket_may_come_late(void)
+{
+	char path[] = "/tmp/gpumap-test-XXXXXX";
+	int fd = mkostemp(path, O_CLOEXEC), status = -1;
+	pid_t pid;
+
+	if (!OK(fd >= 0))
+		return;
+	close(fd);
+	unlink(path);
+	pid = fork();
+	if (pid == 0) {
+		setenv("GM_POINT", "here:kill", 1);
+		setenv("GM_POINT_TICKET", path, 1);
+		for (int i = 0; i < VISITS; i++)
+			GM_POINT("here");
+		fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+		if (fd >= 0)
+			GM_POINT("here");
+		_exit(0);
+	}
+	waitpid(pid, &status, 0);
+	OK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+	EQ(access(path, F_OK), -1);
+}
+
 static void a_misspelt_action_is_loud(void)
 {
 	int visits = -1;
@@ -144,6 +171,7 @@ int main(void)
 	pauses_and_goes_on();
 	other_points_are_left_alone();
 	a_ticket_is_used_once();
+	a_ticket_may_come_late();
 	a_misspelt_action_is_loud();
 	return tap_done();
 }

@@ -987,8 +987,18 @@ gm_tests += %reldir%/agent_mask_state
 	%reldir%/dice.h $(gm_story)
 %canon_reldir%_agent_history_LDADD = $(gm_story_libs)
 %canon_reldir%_agent_points_SOURCES = %reldir%/agent_points.c \
-	%reldir%/dice.h %reldir%/load_story.h %reldir%/stage.h $(gm_story)
-%canon_reldir%_agent_points_LDADD = $(gm_story_libs)
+	%reldir%/dice.h %reldir%/load_story.h %reldir%/points_play.h \
+	%reldir%/stage.h $(gm_story)
+%canon_reldir%_agent_points_LDADD = %reldir%/libraw.la $(gm_story_libs) \
+	shm/libshm.la
+gm_tests += %reldir%/agent_cuda_points
+GM_TORTURE += %reldir%/agent_cuda_points
+%canon_reldir%_agent_cuda_points_CPPFLAGS = $(AM_CPPFLAGS) -DSTAGE_CUDA
+%canon_reldir%_agent_cuda_points_SOURCES = %reldir%/agent_points.c \
+	%reldir%/dice.h %reldir%/load_story.h %reldir%/points_play.h \
+	$(gm_cuda_story)
+%canon_reldir%_agent_cuda_points_LDADD = %reldir%/libraw.la \
+	$(gm_cuda_story_libs) shm/libshm.la
 gm_tests += %reldir%/agent_strangers
 %canon_reldir%_agent_strangers_SOURCES = %reldir%/agent_strangers.c \
 	%reldir%/lingering.h %reldir%/raw.h $(gm_story)

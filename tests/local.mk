@@ -936,6 +936,12 @@ gm_tests += %reldir%/agent_mask_devices
 	%reldir%/agent_mask_devices.c %reldir%/ctl.h $(gm_cuda_story)
 %canon_reldir%_agent_mask_devices_LDADD = $(gm_cuda_story_libs) \
 	agent/mask/libmask.la $(JANSSON_LIBS)
+gm_tests += %reldir%/agent_mask_peers
+GM_TORTURE += %reldir%/agent_mask_peers
+%canon_reldir%_agent_mask_peers_SOURCES = \
+	%reldir%/agent_mask_peers.c $(gm_cuda_story)
+%canon_reldir%_agent_mask_peers_LDADD = $(gm_cuda_story_libs) \
+	agent/mask/libmask.la
 gm_tests += %reldir%/agent_usage
 %canon_reldir%_agent_usage_SOURCES = %reldir%/agent_usage.c %reldir%/ctl.h \
 	$(gm_cuda_story)

@@ -54,6 +54,29 @@ static int pair_close(struct pair *p)
 	return 0;
 }
 
+/* All of it or the beginning, and nothing of what is no memory. */
+static int another_cards_is_copied(void)
+{
+	struct gm_buffer *ours;
+	unsigned char *got = malloc(BYTES);
+	struct pair p;
+
+	WANT(pair_open(&p) == 0 && got);
+	WANT(cuda->alloc(p.dev[1], 1, BYTES, 0, &ours) == 0);
+	WANT(cuda->copy_peer(p.dev[1], ours->address, p.fd, BYTES - 5) == 0);
+	WANT(cuda->fetch(p.dev[1], ours->address, got, BYTES) == 0);
+	WANT(memcmp(got, p.want, BYTES - 5) == 0);
+	WANT(cuda->copy_peer(p.dev[1], ours->address, p.fd, BYTES) == 0);
+	WANT(cuda->fetch(p.dev[1], ours->address, got, BYTES) == 0);
+	WANT(memcmp(got, p.want, BYTES) == 0);
+	WANT(cuda->copy_peer(p.dev[1], ours->address, 0, BYTES) == -EINVAL);
+	WANT(cuda->copy_peer(p.dev[1], ours->address, p.fd,
+			     BYTES + (4 << 20)) == -EINVAL);
+	cuda->free(p.dev[1], ours);
+	free(got);
+	return pair_close(&p);
+}
+
 /* Any part of it, from any byte to any. */
 static int memory_comes_and_goes(void)
 {
@@ -138,6 +161,7 @@ static const struct {
 } scenes[] = {
 	{ "memory_comes_and_goes", NULL, memory_comes_and_goes },
 	{ "tasks_read_another_cards", NULL, tasks_read_another_cards },
+	{ "another_cards_is_copied", NULL, another_cards_is_copied },
 	{ "a_sound_link", NULL, a_sound_link },
 	{ "a_link_that_lies", "row 1: peer copies corrupt", a_link_that_lies },
 };

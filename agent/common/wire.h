@@ -24,13 +24,16 @@
  *	FETCH                  ->   FETCHED   status (the bytes are on the stage)
  *	FETCHED                <-   FETCH     (to another row's worker, and back)
  *	JOIN     1 fd          ->   JOINED    status (it is a rank of the group)
- *	MASK     1 fd          ->   MASKED    status, 1 fd: of a copy on the device
+ *	MASK     1 or 2 fds    ->   MASKED    status, 1 fd: of a copy on the device
  *	DRAIN                  ->   exit 0 when the rings are empty
  *	GO                          (to a spare: serve the row)
  *	                       <-   STANDBY   once, of a spare: its driver is ready
  *	                       <-   READY     once; text: what took how long
  *	                       <-   VIOLATION (the session is served no longer)
  *	                       <-   FAILED    text, code, then exit
+ *
+ * The second descriptor of a MASK stands for another card's copy of the same
+ * bytes, which the worker may take them from.
  *
  * An undertaker (gpumap-worker --bury) gets the same ATTACH records, ends what
  * is owed in each queue, answers ATTACHED, and exits 0 after DRAIN.
@@ -114,6 +117,13 @@ enum gm_wire_type {
 #define GM_STAGE_PIECE_BYTES (UINT64_C(2) << 20)
 #define GM_STAGE_BYTES       (GM_STAGE_PIECES * GM_STAGE_PIECE_BYTES)
 
+/* Of a MASK: what may come to be copied from has a pattern behind its bytes, made
+ * of its handle; the second descriptor is the other card's; the path is to be tried
+ * with that.  Of a MASKED: it was copied so, and tried, with @code. */
+#define GM_MASK_MARK UINT32_C(1)
+#define GM_MASK_PEER UINT32_C(2)
+#define GM_MASK_TRY  UINT32_C(4)
+
 struct gm_wire {
 	uint32_t type; /* enum gm_wire_type */
 	int32_t status;
@@ -139,17 +149,21 @@ struct gm_wire {
 	/* REGISTER, EXPORTED, IMPORT, LENT, BORROW, FETCH, MASK; MASKED: of the
 	 * device's memory that it takes; JOIN: how many ranks there are */
 	uint64_t bytes;
-	uint64_t stage_at; /* FETCH, FETCHED: where on the stage */
+	/* FETCH, FETCHED: where on the stage; MASK: handle of the other card's
+	 * copy */
+	uint64_t stage_at;
 	uint32_t borrower; /* LEND, FETCH, FETCHED: row whose stage it is */
 	/* IMPORT: of the row whose memory it is; REGISTER: CUDA where it is
 	 * this device's, enum gpumap_device_kind. */
 	uint32_t kind;
-	/* REGISTER: GPUMAP_BUFFER_*; JOIN: 1 where the page has windows behind */
+	/* REGISTER: GPUMAP_BUFFER_*; JOIN: 1 where the page has windows behind;
+	 * MASK, MASKED: GM_MASK_* */
 	uint32_t flags;
 	/* ATTACH: how many will be REGISTERed before anything is begun;
 	 * REGISTER: 1 where it is one of these. */
 	uint32_t programs;
-	int32_t code; /* FAILED: the driver's number, or 0 */
+	int32_t code; /* FAILED: the driver's number, or 0; MASKED: what became
+		       * of the trial */
 	/* VIOLATION, FAILED, REGISTERED: why, or ""; REGISTER: the entry point of
 	 * a program that is an image, or "". */
 	char text[240];

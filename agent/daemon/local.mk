@@ -75,6 +75,7 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/mask_judge.c
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/mask_judge.h
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/mask_loans.c
+%canon_reldir%_libdaemon_la_SOURCES += %reldir%/mask_peers.c
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/mask_targets.c
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/mask_text.c
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/mask_text.h

@@ -6,6 +6,7 @@
  *
  *	mask_devices.c		which there are, and who waits for them
  *	mask_device_asks.c	how the workers of their rows make them
+ *	mask_peers.c		from which other one
  *	mask_loans.c		who was given a descriptor
  */
 #ifndef GM_MASK_DEVICE_H
@@ -34,6 +35,11 @@ struct gm_mask_device {
 	uint64_t asked; /* counts the questions of its row */
 	uint64_t bytes; /* of the row's memory that it takes */
 	int fd;         /* -1: there is none */
+	bool is_lent;   /* others than makers of replicas were given it */
+	bool no_peer;   /* upload it */
+	bool is_void; /* ASKED: what it is copied from is not to be relied on */
+	uint64_t from; /* ASKED: id of what it may be copied from; 0: none */
+	uint32_t from_row;
 	struct gm_node_segment *segment;
 	struct gm_span *span; /* with a reference of ours */
 	struct gm_mask_waits waits;
@@ -47,5 +53,35 @@ void gm_mask_device_fail(struct gm_mask_device *device, int status,
 
 /* Those who wait are to be told, from the loop. */
 void gm_mask_devices_tell(struct gm_daemon *d);
+
+/* ---- mask_peers.c --------------------------------------------------------- */
+
+/* May another be made from it, once? */
+bool gm_mask_peers_is_large(const struct gm_mask_device *device);
+
+/* What this one is to be copied from, or NULL; @ret_waits: it is being made, so ask
+ * again from gm_mask_peers_go(). */
+struct gm_mask_device *gm_mask_peers_find(const struct gm_mask_device *device,
+					  bool *ret_waits);
+
+/* It is ASKED for, of its row's worker. */
+void gm_mask_peers_begin(struct gm_mask_device *device,
+			 const struct gm_mask_device *from);
+
+/* It was answered.  Returns whether what was made, if anything, is of use. */
+bool gm_mask_peers_end(struct gm_mask_device *device,
+		       const struct gm_wire *wire);
+
+/* The worker has ended; @well: it was asked to. */
+void gm_mask_peers_lost(struct gm_mask_device *device, bool well);
+
+/* What is made from it is not to be relied on. */
+void gm_mask_peers_void(const struct gm_mask_device *from);
+
+/* This row's keeper has something to say that waits. */
+void gm_mask_peers_wait(struct gm_daemon *d, uint32_t row);
+
+/* From the loop, after news. */
+void gm_mask_peers_go(struct gm_daemon *d);
 
 #endif

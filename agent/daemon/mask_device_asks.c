@@ -38,29 +38,52 @@ bool gm_mask_devices_wanted(const struct gm_keeper *keeper)
 	return false;
 }
 
-static int ask(struct gm_keeper *keeper, struct gm_mask_device *device)
+static int ask(struct gm_keeper *keeper, struct gm_mask_device *device,
+	       const struct gm_mask_device *from)
 {
 	struct gm_wire wire = {
 		.type = GM_WIRE_MASK,
 		.handle = device->id,
 		.at = (uint64_t)device->span->unit * GM_SPAN_UNIT,
 		.bytes = device->span->bytes,
+		.flags = gm_mask_peers_is_large(device) ? GM_MASK_MARK : 0,
 	};
-	int fd = gm_nodes_reader(device->segment);
+	int fds[2] = { gm_nodes_reader(device->segment), -1 };
 	int ret;
 
-	if (fd < 0) {
-		gm_mask_device_fail(device, fd,
+	if (fds[0] < 0) {
+		gm_mask_device_fail(device, fds[0],
 				    "the memory of its node cannot be opened");
 		return 0;
 	}
-	ret = gm_seats_say(keeper, &wire, &fd, 1);
+	if (from != NULL) {
+		fds[1] = from->fd;
+		wire.stage_at = from->id;
+		wire.flags |= GM_MASK_PEER;
+		if (gm_paths_state(device->d, device->row, from->row) !=
+		    GM_PATH_GOOD)
+			wire.flags |= GM_MASK_TRY;
+	}
+	ret = gm_seats_say(keeper, &wire, fds, from != NULL ? 2 : 1);
 	if (ret != 0)
 		return ret;
+	gm_mask_peers_begin(device, from);
 	device->state = GM_MASK_ASKED;
 	device->asked = ++keeper->asked;
 	keeper->n_masks++;
 	GM_POINT("mask_device_asked");
+	return 0;
+}
+
+/* Or leave it for later. */
+static int ask_or_wait(struct gm_keeper *keeper, struct gm_mask_device *device)
+{
+	bool waits;
+	const struct gm_mask_device *from = gm_mask_peers_find(device, &waits);
+
+	if (!waits)
+		return ask(keeper, device, from);
+	gm_mask_peers_wait(keeper->d, keeper->row);
 	return 0;
 }
 
@@ -76,7 +99,7 @@ int gm_mask_devices_say(struct gm_keeper *keeper)
 		if (ret != 0 || keeper->n_masks >= ASKED_MAX)
 			break;
 		if (is_of(device, keeper) && device->state == GM_MASK_WAITING)
-			ret = ask(keeper, device);
+			ret = ask_or_wait(keeper, device);
 	}
 	return ret;
 }
@@ -106,10 +129,20 @@ static void refused(struct gm_mask_device *device, int status)
 	gm_mask_device_fail(device, status, why);
 }
 
+/* From the loop, and by upload. */
+static void again(struct gm_mask_device *device)
+{
+	device->state = GM_MASK_WAITING;
+	device->no_peer = true;
+	gm_mask_peers_wait(device->d, device->row);
+	gm_mask_devices_tell(device->d);
+}
+
 bool gm_mask_devices_heard(struct gm_keeper *keeper, const struct gm_wire *wire,
 			   int fd)
 {
 	struct gm_mask_device *device;
+	bool is_of_use;
 
 	if (wire->type != GM_WIRE_MASKED)
 		return false;
@@ -122,19 +155,26 @@ bool gm_mask_devices_heard(struct gm_keeper *keeper, const struct gm_wire *wire,
 	}
 	if (keeper->n_masks)
 		keeper->n_masks--;
-	if (wire->status < 0 || fd < 0) {
+	is_of_use = gm_mask_peers_end(device, wire);
+	if (wire->status < 0 || fd < 0 || !is_of_use) {
 		if (fd >= 0)
 			close(fd);
-		refused(device, wire->status < 0 ? wire->status : -EMFILE);
+		if (!is_of_use)
+			again(device);
+		else
+			refused(device,
+				wire->status < 0 ? wire->status : -EMFILE);
 	} else {
 		device->fd = fd;
 		device->bytes = wire->bytes;
 		device->state = GM_MASK_READY;
 		gm_mask_devices_tell(device->d);
 		gm_log(GM_LOG_INFO, "mask_on_device",
-		       "row=%u export=%#" PRIx64 " bytes=%" PRIu64 " uid=%u",
+		       "row=%u export=%#" PRIx64 " bytes=%" PRIu64
+		       " uid=%u way=%s",
 		       device->row, device->id, device->span->bytes,
-		       (unsigned)device->uid);
+		       (unsigned)device->uid,
+		       wire->flags & GM_MASK_PEER ? "peer" : "upload");
 		GM_POINT("mask_device_ready");
 	}
 	if (!gm_keeper_is_needed(keeper))
@@ -175,10 +215,14 @@ void gm_mask_devices_worker_gone(struct gm_keeper *keeper, bool well)
 	{
 		if (!is_of(device, keeper))
 			continue;
-		if (device->state == GM_MASK_ASKED)
+		if (device->state == GM_MASK_ASKED) {
+			gm_mask_peers_lost(device, well);
 			device->state = GM_MASK_WAITING;
+			gm_mask_devices_tell(device->d);
+		}
 		if (!well && device->state == GM_MASK_READY) {
 			device->is_stale = true;
+			gm_mask_peers_void(device);
 			is_any = true;
 		}
 	}

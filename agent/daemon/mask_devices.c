@@ -120,6 +120,7 @@ static void tell(struct gm_timer *timer)
 		all->changed[row / 64] &= ~bit;
 		gm_mask_changes_renew(all->d, row);
 	}
+	gm_mask_peers_go(all->d);
 }
 
 void gm_mask_device_wait(struct gm_mask_device *device,
@@ -152,6 +153,7 @@ void gm_mask_device_fail(struct gm_mask_device *device, int status,
 	device->state = GM_MASK_FAILED;
 	device->status = status;
 	device->is_stale = true;
+	gm_mask_peers_void(device);
 	snprintf(device->why, sizeof(device->why), "%s", why);
 	close_fd(device);
 	gm_mask_devices_tell(device->d);
@@ -217,8 +219,16 @@ uint64_t gm_mask_device_id(const struct gm_mask_device *device)
 	return device->id;
 }
 
-int gm_mask_device_fd(const struct gm_mask_device *device)
+bool gm_mask_device_has_fd(const struct gm_mask_device *device)
 {
+	return device->fd >= 0;
+}
+
+int gm_mask_device_lend(struct gm_mask_device *device)
+{
+	if (!device->is_lent)
+		gm_mask_peers_void(device);
+	device->is_lent = true;
 	return device->fd;
 }
 
@@ -258,8 +268,12 @@ void gm_mask_device_drop(struct gm_mask_device *device)
 	keeper = device->d->supervisor
 			 ? device->d->supervisor->rows.keepers[device->row]
 			 : NULL;
-	if (device->state == GM_MASK_ASKED && keeper && keeper->n_masks)
-		keeper->n_masks--;
+	if (device->state == GM_MASK_ASKED) {
+		if (keeper && keeper->n_masks)
+			keeper->n_masks--;
+		/* Others may have waited for it. */
+		gm_mask_devices_tell(device->d);
+	}
 	free_device(device);
 	if (keeper && !gm_keeper_is_needed(keeper))
 		gm_need_ends(keeper);

@@ -9,7 +9,9 @@
  * it; of each row, content and uid there is one, however many masks have it.
  *
  * It is made from the span that the mask has on the row's home node, by the row's
- * worker, which starts for it where there is none:
+ * worker, which starts for it where there is none.  A large one is copied from
+ * another card's of the same span and uid where there is a path and nobody was given
+ * that yet; see mask_peers.c.
  *
  *	WAITING   the worker has not heard of it
  *	ASKED     it was asked
@@ -63,6 +65,8 @@ struct gm_mask_devices {
 	struct gm_timer news;           /* there is something to tell */
 	uint64_t changed[GM_ROWS / 64]; /* rows whose masks are to be looked
 					   * at */
+	uint64_t waiting[GM_ROWS / 64]; /* rows that wait for another's */
+	uint64_t left[GM_ROWS / 64];    /* whose memory a worker has left */
 };
 
 void gm_mask_devices_init(struct gm_daemon *d);
@@ -107,8 +111,15 @@ struct gm_node_segment *
 gm_mask_device_segment(const struct gm_mask_device *device);
 struct gm_span *gm_mask_device_span(const struct gm_mask_device *device);
 
-/* Ours as long as the reference; -1 where it is not READY. */
-int gm_mask_device_fd(const struct gm_mask_device *device);
+/* Is there a descriptor? */
+bool gm_mask_device_has_fd(const struct gm_mask_device *device);
+
+/* To be given to a client, or to a worker for jobs: who has it may write there. Ours
+ * as long as the reference; -1 where it is not READY. */
+int gm_mask_device_lend(struct gm_mask_device *device);
+
+/* Does a worker of another row copy from memory of this one? */
+bool gm_mask_devices_read(const struct gm_daemon *d, uint32_t row);
 
 /* That of an id, or NULL; and whether it is to be had as what is there now. */
 struct gm_mask_device *gm_mask_devices_find(const struct gm_daemon *d,

@@ -75,14 +75,14 @@ static void told(struct gm_mask_wait *wait, int status, const char *why)
 	reply = reply_of(loan);
 	log_loan(loan);
 	gm_connection_answer(c, 0, NULL, &reply, sizeof(reply),
-			     gm_mask_device_fd(loan->device));
+			     gm_mask_device_lend(loan->device));
 }
 
 static int give(struct gm_mask_loan *loan, const struct gm_request *r)
 {
 	struct gm_connection *c = loan->connection;
 	struct gm_import_reply reply = reply_of(loan);
-	int fd = gm_mask_device_fd(loan->device);
+	int fd;
 
 	if (!gm_mask_device_is_ready(loan->device)) {
 		gm_connection_wait(c, &r->header);
@@ -90,6 +90,7 @@ static int give(struct gm_mask_loan *loan, const struct gm_request *r)
 		return 0;
 	}
 	log_loan(loan);
+	fd = gm_mask_device_lend(loan->device);
 	gm_connection_reply(c, &r->header, &reply, sizeof(reply), NULL, 0, &fd,
 			    1);
 	return 0;
@@ -103,7 +104,7 @@ static int find(struct gm_connection *c, uint64_t id,
 	struct gm_mask_device *device = gm_mask_devices_find(d, id);
 	int error;
 
-	if (!device || gm_mask_device_fd(device) < 0)
+	if (!device || !gm_mask_device_has_fd(device))
 		return gm_connection_bad(c, -ENOENT,
 					 "no mask has a replica %#" PRIx64
 					 " now: it was published anew, or "

@@ -18,7 +18,8 @@ void gm_need_closed(struct gm_keeper *keeper)
 	void (*closed)(struct gm_daemon * d, uint32_t row);
 
 	if (!own || !own->closed || own->state != GM_KEEPER_BARRED ||
-	    gm_spare_runs(&own->spare) || gm_crews_running(s, keeper->row))
+	    gm_spare_runs(&own->spare) || gm_crews_running(s, keeper->row) ||
+	    gm_mask_devices_read(keeper->d, keeper->row))
 		return;
 	closed = own->closed;
 	own->closed = NULL;

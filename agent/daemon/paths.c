@@ -79,6 +79,13 @@ enum gm_path_state gm_paths_state(const struct gm_daemon *d, uint32_t to,
 	return path ? path->state : GM_PATH_NONE;
 }
 
+uint32_t gm_paths_links(const struct gm_daemon *d, uint32_t to, uint32_t from)
+{
+	const struct gm_path *path = between(d, to, from);
+
+	return path ? path->peers.links : 0;
+}
+
 void gm_paths_tried(struct gm_daemon *d, uint32_t to, uint32_t from, int status)
 {
 	struct gm_path *path = between(d, to, from);

@@ -45,6 +45,9 @@ void gm_paths_heard(struct gm_daemon *d, const uint8_t uuid[16],
 enum gm_path_state gm_paths_state(const struct gm_daemon *d, uint32_t to,
 				  uint32_t from);
 
+/* NVLinks between them. */
+uint32_t gm_paths_links(const struct gm_daemon *d, uint32_t to, uint32_t from);
+
 /* It was tried: 0, -ESTALE when a worker died over it, or how it failed. */
 void gm_paths_tried(struct gm_daemon *d, uint32_t to, uint32_t from,
 		    int status);

@@ -48,7 +48,7 @@ static int ask(struct gm_registered *reach, struct gm_connection *c,
 	       const struct gm_control *request)
 {
 	reach->claim.kind = GPUMAP_DEVICE_CUDA;
-	reach->claim.fd = gm_mask_device_fd(reach->device);
+	reach->claim.fd = gm_mask_device_lend(reach->device);
 	return gm_registered_ask(reach, c, request);
 }
 

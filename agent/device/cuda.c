@@ -527,6 +527,7 @@ const struct gm_backend gm_cuda_backend = {
 	.import_fd = gm_cuda_import_fd,
 	.import_peer = gm_cuda_import_peer,
 	.try_peer = gm_cuda_try_peer,
+	.copy_peer = gm_cuda_copy_peer,
 	.fetch = gm_cuda_fetch,
 	.store = gm_cuda_store,
 	.load_kernel = gm_cuda_load_kernel,

@@ -292,6 +292,8 @@ int gm_cuda_import_peer(struct gm_device *dev, int fd, uint64_t bytes,
 			struct gm_buffer **ret_buffer);
 int gm_cuda_try_peer(struct gm_device *dev, int fd, const void *want,
 		     uint64_t bytes);
+int gm_cuda_copy_peer(struct gm_device *dev, uint64_t address, int fd,
+		      uint64_t bytes);
 int gm_cuda_fetch(struct gm_device *dev, uint64_t address, void *to,
 		  uint64_t bytes);
 int gm_cuda_store(struct gm_device *dev, uint64_t address, const void *from,

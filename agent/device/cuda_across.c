@@ -86,3 +86,18 @@ int gm_cuda_try_peer(struct gm_device *dev, int fd, const void *want,
 	gm_cuda_shared_free(cuda, theirs);
 	return rc;
 }
+
+int gm_cuda_copy_peer(struct gm_device *dev, uint64_t address, int fd,
+		      uint64_t bytes)
+{
+	struct gm_cuda *cuda = (struct gm_cuda *)dev;
+	struct gm_buffer *theirs;
+	int rc = gm_cuda_import_peer(dev, fd, bytes, &theirs);
+
+	if (rc < 0)
+		return rc;
+	rc = finish(cuda, cuda->driver->cuMemcpyDtoDAsync(
+				  address, theirs->address, bytes, cuda->slow));
+	gm_cuda_shared_free(cuda, theirs);
+	return rc;
+}

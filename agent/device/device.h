@@ -17,8 +17,8 @@
  * Threads.  Dispatch is the worker's thread that serves queues: it calls open,
  * close, run, start, ended, arm, and nothing that may wait.  Whatever waits for
  * the device is called from the worker's one slow thread: memory, alloc, free,
- * reach, unreach, export_fd, import_fd, import_peer, try_peer, fetch, store,
- * load_kernel, unload_kernel.
+ * reach, unreach, export_fd, import_fd, import_peer, try_peer, copy_peer, fetch,
+ * store, load_kernel, unload_kernel.
  * Both threads may be inside the backend at once.
  *
  * A backend that finds its device or its context of no use any more returns
@@ -237,6 +237,18 @@ struct gm_backend {
 	 */
 	int (*try_peer)(struct gm_device *dev, int fd, const void *want,
 			uint64_t bytes);
+
+	/*
+	 * copy_peer - bytes of another device's memory to memory of ours
+	 *
+	 * fd		of export_fd() of the other device, whose first bytes
+	 *		they are
+	 *
+	 * Waits.  Returns 0; else as import_peer(), or what the copy met: then
+	 * memory of ours has anything in it.
+	 */
+	int (*copy_peer)(struct gm_device *dev, uint64_t address, int fd,
+			 uint64_t bytes);
 
 	/* fetch, store - bytes of the device's own memory to memory of ours,
 	 * and back.  Waits.  Returns 0, or -errno.  NULL: it is mapped. */

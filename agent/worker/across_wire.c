@@ -11,6 +11,7 @@
 #include "agent/worker/errand.h"
 #include "agent/worker/events.h"
 #include "agent/worker/pair.h"
+#include "agent/worker/trial.h"
 #include "gpumap.h"
 #include "shm/point.h"
 
@@ -50,18 +51,12 @@ static struct gm_errand_job *new_job(struct gm_session *s,
 
 /* ---- trials -------------------------------------------------------------- */
 
-/* Nothing that a link would come up with by itself. */
 static uint64_t *make_pattern(uint64_t seed)
 {
 	uint64_t *words = malloc(TRIAL_BYTES);
 
-	for (uint64_t i = 0; words && i < TRIAL_BYTES / sizeof(*words); i++) {
-		uint64_t x = seed + (i + 1) * UINT64_C(0x9e3779b97f4a7c15);
-
-		x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-		x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
-		words[i] = x ^ x >> 31;
-	}
+	if (words)
+		gm_trial_fill(words, TRIAL_BYTES / sizeof(*words), seed);
 	return words;
 }
 

@@ -341,7 +341,7 @@ static void obey(struct gm_worker *w, const struct gm_wire *wire, int *fds)
 		gm_group_join(w, wire, take_fd(fds));
 		break;
 	case GM_WIRE_MASK:
-		gm_replica_make(w, wire, take_fd(fds));
+		gm_replica_make(w, wire, take_fd(fds), take_fd(fds + 1));
 		break;
 	default:
 		break; /* gpumapd's mistake; it reads no answer to it */

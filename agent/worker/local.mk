@@ -6,7 +6,7 @@ noinst_LTLIBRARIES += %reldir%/libworker.la
 %canon_reldir%_libworker_la_SOURCES = \
 	%reldir%/across.c %reldir%/across.h \
 	%reldir%/across_wire.c \
-	%reldir%/replica.c %reldir%/replica.h \
+	%reldir%/replica.c %reldir%/replica.h %reldir%/trial.h \
 	%reldir%/batch.h \
 	%reldir%/beat.h \
 	%reldir%/buffers.c %reldir%/buffers.h \

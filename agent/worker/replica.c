@@ -5,22 +5,29 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "agent/worker/errand.h"
 #include "agent/worker/events.h"
 #include "agent/worker/pair.h"
+#include "agent/worker/trial.h"
 #include "gpumap.h"
 #include "shm/point.h"
 
 #define PART_BYTES (UINT64_C(16) << 20) /* that are copied at once */
+#define MARK_BYTES (UINT64_C(64) << 10) /* of a pattern behind the mask's */
+#define MARK_WORDS (MARK_BYTES / sizeof(uint64_t))
 
 struct job {
 	struct gm_slow_job job; /* first, see slow.h */
 	struct gm_wire answer;
-	uint64_t at; /* in the file of fd */
+	uint64_t at;     /* in the file of fd */
+	uint64_t theirs; /* the handle of what peer stands for */
+	uint32_t flags;  /* GM_MASK_* */
 	int fd;
+	int peer; /* -1: none */
 	int made;
 };
 
@@ -41,19 +48,130 @@ static int store(struct gm_device *dev, const struct gm_buffer *buffer,
 	return rc;
 }
 
+/* ---- from another card ---------------------------------------------------- */
+
+/* Is there room for it in the last granule? */
+static bool has_mark(const struct gm_buffer *buffer)
+{
+	return buffer->charged >= MARK_BYTES &&
+	       buffer->charged - MARK_BYTES >= buffer->bytes;
+}
+
+static int mark(struct gm_device *dev, const struct gm_buffer *buffer,
+		uint64_t handle)
+{
+	uint64_t *words = malloc(MARK_BYTES);
+	int rc;
+
+	if (!words)
+		return -ENOMEM;
+	gm_trial_fill(words, MARK_WORDS, handle);
+	rc = dev->backend->store(dev, buffer->address + buffer->bytes, words,
+				 MARK_BYTES);
+	free(words);
+	return rc;
+}
+
+static int compare(struct gm_device *dev, uint64_t address, const void *want,
+		   uint64_t bytes)
+{
+	char *got = malloc(bytes < PART_BYTES ? bytes : PART_BYTES);
+	int rc = got ? 0 : -ENOMEM;
+
+	for (uint64_t done = 0; rc == 0 && done < bytes;) {
+		uint64_t n = bytes - done;
+
+		n = n < PART_BYTES ? n : PART_BYTES;
+		rc = dev->backend->fetch(dev, address + done, got, n);
+		if (rc == 0 && memcmp(got, (const char *)want + done, n) != 0)
+			rc = -EIO;
+		done += n;
+	}
+	free(got);
+	return rc;
+}
+
+/* A mask's own bytes may be what a broken link comes up with: the pattern behind
+ * them is not. */
+static int try_path(const struct job *j, struct gm_device *dev,
+		    const struct gm_buffer *buffer, const char *want)
+{
+	uint64_t *words = malloc(MARK_BYTES);
+	uint64_t address = buffer->address;
+	int rc = words ? 0 : -ENOMEM;
+
+	if (rc == 0)
+		rc = dev->backend->copy_peer(dev, address, j->peer,
+					     buffer->bytes + MARK_BYTES);
+	if (rc == 0)
+		rc = compare(dev, address, want, buffer->bytes);
+	if (rc == 0) {
+		gm_trial_fill(words, MARK_WORDS, j->theirs);
+		rc = compare(dev, address + buffer->bytes, words, MARK_BYTES);
+	}
+	free(words);
+	return rc;
+}
+
+/* Returns 0, or why there is nothing in the buffer yet. */
+static int copy_peer(struct job *j, struct gm_device *dev,
+		     const struct gm_buffer *buffer, const char *want)
+{
+	int rc;
+
+	if (j->peer < 0 || !dev->backend->copy_peer)
+		return -EOPNOTSUPP;
+	if (!want) {
+		rc = dev->backend->copy_peer(dev, buffer->address, j->peer,
+					     buffer->bytes);
+	} else if (!has_mark(buffer)) {
+		return -EOPNOTSUPP;
+	} else {
+		rc = try_path(j, dev, buffer, want);
+		j->answer.code = rc;
+		j->answer.flags |= GM_MASK_TRY;
+	}
+	if (rc == 0)
+		j->answer.flags |= GM_MASK_PEER;
+	GM_POINT("worker_mask_copied");
+	return rc;
+}
+
+/* ---- one replica ---------------------------------------------------------- */
+
+static int fill(struct job *j, struct gm_device *dev,
+		const struct gm_buffer *buffer)
+{
+	bool is_trial = j->flags & GM_MASK_TRY;
+	struct gm_slot source = { .fd = -1 };
+	int rc = is_trial ? -EAGAIN : copy_peer(j, dev, buffer, NULL);
+
+	if (rc == 0 || rc == -ENOTRECOVERABLE)
+		return rc;
+	rc = gm_errand_map(&source, j->fd, j->at, buffer->bytes, false);
+	if (rc < 0)
+		return rc;
+	rc = is_trial ? copy_peer(j, dev, buffer, source.at) : -EAGAIN;
+	if (rc != 0 && rc != -ENOTRECOVERABLE)
+		rc = store(dev, buffer, source.at);
+	munmap(source.map, source.map_bytes);
+	return rc;
+}
+
 /* Returns a descriptor, which keeps the memory, or an error. */
-static int make(struct gm_device *dev, const char *from, uint64_t bytes,
-		uint64_t *ret_charged)
+static int make(struct job *j, struct gm_device *dev)
 {
 	const struct gm_backend *backend = dev->backend;
 	struct gm_buffer *buffer;
-	int rc = backend->alloc(dev, 0, bytes, GPUMAP_BUFFER_EXPORTABLE,
-				&buffer);
+	int rc = backend->alloc(dev, 0, j->answer.bytes,
+				GPUMAP_BUFFER_EXPORTABLE, &buffer);
 
 	if (rc < 0)
 		return rc;
-	*ret_charged = buffer->charged;
-	rc = store(dev, buffer, from);
+	j->answer.bytes = buffer->charged;
+	rc = fill(j, dev, buffer);
+	if (rc == 0 && (j->flags & GM_MASK_MARK) && has_mark(buffer))
+		rc = mark(dev, buffer, j->answer.handle);
 	GM_POINT("worker_mask_stored");
 	if (rc == 0)
 		rc = backend->export_fd(dev, buffer);
@@ -61,17 +179,20 @@ static int make(struct gm_device *dev, const char *from, uint64_t bytes,
 	return rc;
 }
 
+static void close_fds(int fd, int peer)
+{
+	if (fd >= 0)
+		close(fd);
+	if (peer >= 0)
+		close(peer);
+}
+
 static void work(struct gm_slow_job *job, struct gm_device *dev)
 {
 	struct job *j = (struct job *)job;
-	struct gm_slot source = { .fd = -1 };
-	int rc = gm_errand_map(&source, j->fd, j->at, j->answer.bytes, false);
+	int rc = make(j, dev);
 
-	close(j->fd);
-	if (rc == 0) {
-		rc = make(dev, source.at, source.bytes, &j->answer.bytes);
-		munmap(source.map, source.map_bytes);
-	}
+	close_fds(j->fd, j->peer);
 	j->made = rc < 0 ? -1 : rc;
 	j->answer.status = rc < 0 ? rc : 0;
 }
@@ -88,7 +209,7 @@ static void done(struct gm_slow_job *job, struct gm_worker *w)
 }
 
 void gm_replica_make(struct gm_worker *worker, const struct gm_wire *wire,
-		     int fd)
+		     int fd, int peer)
 {
 	const struct gm_backend *backend = worker->dev->backend;
 	struct gm_wire answer = gm_pair_about(GM_WIRE_MASKED, 0, 0);
@@ -106,8 +227,7 @@ void gm_replica_make(struct gm_worker *worker, const struct gm_wire *wire,
 	else if (!(j = calloc(1, sizeof(*j))))
 		answer.status = -ENOMEM;
 	if (!j) {
-		if (fd >= 0)
-			close(fd);
+		close_fds(fd, peer);
 		gm_events_say(worker, &answer, -1);
 		return;
 	}
@@ -117,6 +237,9 @@ void gm_replica_make(struct gm_worker *worker, const struct gm_wire *wire,
 	j->job.done = done;
 	j->answer = answer;
 	j->at = wire->at;
+	j->theirs = wire->stage_at;
+	j->flags = wire->flags;
 	j->fd = fd;
+	j->peer = peer;
 	gm_slow_give(&worker->slow, &j->job);
 }

@@ -1,0 +1,180 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Replicas that are copied from card to card.
+ *
+ * The first card that gets a large mask has it uploaded, and those with NVLinks to
+ * that one wait until it is there, which takes as long as an upload of their own:
+ * memory and processors of the host are left to others.  Without links, a card
+ * copies from what is there already, and waits for none.
+ *
+ * Only what the row's worker is busy with is waited for, and that waits for nothing
+ * itself.  What goes wrong on the way ends in an upload: the path does not work, the
+ * source's worker dies, its row is taken out of service, or somebody is given the
+ * source while it is read, and could write there.  For the same reason nothing is
+ * copied from a replica that anybody was given before.
+ */
+
+#include "agent/daemon/mask_device.h"
+
+#include <errno.h>
+
+#include "agent/daemon/daemon.h"
+#include "agent/daemon/keeper.h"
+
+/* Bytes from which on a copy from another card is worth the import of its memory,
+ * some hundred microseconds in the driver, in which an upload from memory that is
+ * not pinned gets some megabytes far. */
+#define LARGE (UINT64_C(8) << 20)
+
+static uint64_t bit_of(uint32_t row)
+{
+	return UINT64_C(1) << row % 64;
+}
+
+bool gm_mask_peers_is_large(const struct gm_mask_device *device)
+{
+	return device->span->bytes >= LARGE;
+}
+
+static bool is_source(const struct gm_mask_device *from,
+		      const struct gm_mask_device *device)
+{
+	enum gm_path_state path;
+
+	if (from->span != device->span || from->uid != device->uid ||
+	    from->row == device->row || from->is_stale || from->is_lent)
+		return false;
+	path = gm_paths_state(device->d, device->row, from->row);
+	return path == GM_PATH_GOOD || path == GM_PATH_UNTRIED;
+}
+
+struct gm_mask_device *gm_mask_peers_find(const struct gm_mask_device *device,
+					  bool *ret_waits)
+{
+	struct gm_mask_device *from, *best = NULL;
+	uint32_t most = 0;
+
+	*ret_waits = false;
+	if (device->no_peer || !gm_mask_peers_is_large(device))
+		return NULL;
+	TAILQ_FOREACH(from, &device->d->mask_devices.all, entry)
+	{
+		uint32_t links;
+
+		if (!is_source(from, device))
+			continue;
+		links = gm_paths_links(device->d, device->row, from->row);
+		if (from->state == GM_MASK_ASKED && links > 0)
+			*ret_waits = true;
+		if (from->state != GM_MASK_READY || (best && links <= most))
+			continue;
+		best = from;
+		most = links;
+	}
+	if (best)
+		*ret_waits = false;
+	return best;
+}
+
+void gm_mask_peers_begin(struct gm_mask_device *device,
+			 const struct gm_mask_device *from)
+{
+	device->is_void = false;
+	device->from = from ? from->id : 0;
+	device->from_row = from ? from->row : 0;
+}
+
+/* That memory was short says nothing of the path. */
+static bool is_verdict(int status)
+{
+	return status != -ENOMEM && status != -EMFILE && status != -EOPNOTSUPP;
+}
+
+/* Returns whether it was read from another. */
+static bool leave(struct gm_mask_device *device)
+{
+	struct gm_mask_devices *all = &device->d->mask_devices;
+
+	if (device->from == 0)
+		return false;
+	device->from = 0;
+	all->left[device->from_row / 64] |= bit_of(device->from_row);
+	gm_mask_devices_tell(device->d);
+	return true;
+}
+
+bool gm_mask_peers_end(struct gm_mask_device *device,
+		       const struct gm_wire *wire)
+{
+	if (!leave(device))
+		return true;
+	if (device->is_void)
+		return (wire->flags & GM_MASK_PEER) == 0;
+	if ((wire->flags & GM_MASK_TRY) && is_verdict(wire->code))
+		gm_paths_tried(device->d, device->row, device->from_row,
+			       wire->code);
+	return true;
+}
+
+void gm_mask_peers_lost(struct gm_mask_device *device, bool well)
+{
+	if (!leave(device) || well)
+		return;
+	/* It may have died of the path: the next one does not try that. */
+	gm_paths_tried(device->d, device->row, device->from_row, -ESTALE);
+	device->no_peer = true;
+}
+
+void gm_mask_peers_void(const struct gm_mask_device *from)
+{
+	struct gm_mask_device *device;
+
+	TAILQ_FOREACH(device, &from->d->mask_devices.all, entry)
+	{
+		if (device->state == GM_MASK_ASKED && device->from == from->id)
+			device->is_void = true;
+	}
+}
+
+bool gm_mask_devices_read(const struct gm_daemon *d, uint32_t row)
+{
+	const struct gm_mask_device *device;
+
+	TAILQ_FOREACH(device, &d->mask_devices.all, entry)
+	{
+		if (device->state == GM_MASK_ASKED && device->from != 0 &&
+		    device->from_row == row)
+			return true;
+	}
+	return false;
+}
+
+void gm_mask_peers_wait(struct gm_daemon *d, uint32_t row)
+{
+	d->mask_devices.waiting[row / 64] |= bit_of(row);
+}
+
+static bool take(uint64_t *rows, uint32_t row)
+{
+	bool is_set = (rows[row / 64] & bit_of(row)) != 0;
+
+	rows[row / 64] &= ~bit_of(row);
+	return is_set;
+}
+
+void gm_mask_peers_go(struct gm_daemon *d)
+{
+	struct gm_mask_devices *all = &d->mask_devices;
+
+	for (uint32_t row = 0; row < GM_ROWS && d->supervisor; row++) {
+		struct gm_keeper *keeper = d->supervisor->rows.keepers[row];
+
+		if (take(all->left, row) && keeper != NULL)
+			gm_need_closed(keeper);
+		keeper = d->supervisor->rows.keepers[row];
+		if (take(all->waiting, row) && keeper != NULL)
+			gm_seats_pump(keeper);
+	}
+}

@@ -939,8 +939,14 @@ gm_tests += %reldir%/agent_mask_devices
 gm_tests += %reldir%/agent_mask_peers
 GM_TORTURE += %reldir%/agent_mask_peers
 %canon_reldir%_agent_mask_peers_SOURCES = \
-	%reldir%/agent_mask_peers.c $(gm_cuda_story)
+	%reldir%/agent_mask_peers.c %reldir%/mask_cards.h $(gm_cuda_story)
 %canon_reldir%_agent_mask_peers_LDADD = $(gm_cuda_story_libs) \
+	agent/mask/libmask.la
+gm_tests += %reldir%/agent_mask_peer_drain
+%canon_reldir%_agent_mask_peer_drain_SOURCES = \
+	%reldir%/agent_mask_peer_drain.c %reldir%/mask_cards.h \
+	$(gm_cuda_story)
+%canon_reldir%_agent_mask_peer_drain_LDADD = $(gm_cuda_story_libs) \
 	agent/mask/libmask.la
 gm_tests += %reldir%/agent_usage
 %canon_reldir%_agent_usage_SOURCES = %reldir%/agent_usage.c %reldir%/ctl.h \

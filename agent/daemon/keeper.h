@@ -133,8 +133,9 @@ struct gm_keeper {
 	struct gm_fetch_list fetched; /* answers to FETCH, to be told */
 	uint32_t n_asked;             /* of claims, without an answer */
 	uint32_t n_masks;             /* likewise, of replicas of masks */
-	uint64_t asked;               /* questions about claims, ever */
-	uint32_t n_free;              /* places */
+	struct gm_mask_question masks[GM_MASK_QUESTIONS];
+	uint64_t asked;  /* questions about claims, ever */
+	uint32_t n_free; /* places */
 	uint16_t free[GM_JOURNAL_PLACES];
 };
 

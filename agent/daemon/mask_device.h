@@ -68,6 +68,11 @@ struct gm_mask_device *gm_mask_peers_find(const struct gm_mask_device *device,
 void gm_mask_peers_begin(struct gm_mask_device *device,
 			 const struct gm_mask_device *from);
 
+/* The worker has answered what @id was asked for; or has ended, which answers
+ * all. */
+void gm_mask_peers_answered(struct gm_keeper *keeper, uint64_t id);
+void gm_mask_peers_silence(struct gm_keeper *keeper);
+
 /* It was answered.  Returns whether what was made, if anything, is of use. */
 bool gm_mask_peers_end(struct gm_mask_device *device,
 		       const struct gm_wire *wire);

@@ -15,7 +15,6 @@
 #include "agent/daemon/keeper.h"
 #include "shm/point.h"
 
-#define ASKED_MAX   4u /* that one worker has not answered */
 #define STRIKES_MAX 2u /* workers that one may cost */
 
 /* ---- what keepers ask ---------------------------------------------------- */
@@ -68,9 +67,12 @@ static int ask(struct gm_keeper *keeper, struct gm_mask_device *device,
 	if (ret != 0)
 		return ret;
 	gm_mask_peers_begin(device, from);
+	keeper->masks[keeper->n_masks++] = (struct gm_mask_question){
+		.id = device->id,
+		.from_row = from != NULL ? from->row : GM_ROWS,
+	};
 	device->state = GM_MASK_ASKED;
 	device->asked = ++keeper->asked;
-	keeper->n_masks++;
 	GM_POINT("mask_device_asked");
 	return 0;
 }
@@ -96,7 +98,7 @@ int gm_mask_devices_say(struct gm_keeper *keeper)
 		return 0;
 	TAILQ_FOREACH(device, &keeper->d->mask_devices.all, entry)
 	{
-		if (ret != 0 || keeper->n_masks >= ASKED_MAX)
+		if (ret != 0 || keeper->n_masks >= GM_MASK_QUESTIONS)
 			break;
 		if (is_of(device, keeper) && device->state == GM_MASK_WAITING)
 			ret = ask_or_wait(keeper, device);
@@ -146,6 +148,8 @@ bool gm_mask_devices_heard(struct gm_keeper *keeper, const struct gm_wire *wire,
 
 	if (wire->type != GM_WIRE_MASKED)
 		return false;
+	if (gm_keeper_is_shown(keeper))
+		gm_mask_peers_answered(keeper, wire->handle);
 	device = gm_mask_devices_find(keeper->d, wire->handle);
 	if (!device || device->state != GM_MASK_ASKED ||
 	    !is_of(device, keeper)) {
@@ -153,8 +157,6 @@ bool gm_mask_devices_heard(struct gm_keeper *keeper, const struct gm_wire *wire,
 			close(fd);
 		return true;
 	}
-	if (keeper->n_masks)
-		keeper->n_masks--;
 	is_of_use = gm_mask_peers_end(device, wire);
 	if (wire->status < 0 || fd < 0 || !is_of_use) {
 		if (fd >= 0)
@@ -210,7 +212,7 @@ void gm_mask_devices_worker_gone(struct gm_keeper *keeper, bool well)
 		return;
 	if (!well)
 		strike(keeper);
-	keeper->n_masks = 0;
+	gm_mask_peers_silence(keeper);
 	TAILQ_FOREACH(device, &keeper->d->mask_devices.all, entry)
 	{
 		if (!is_of(device, keeper))

@@ -268,12 +268,9 @@ void gm_mask_device_drop(struct gm_mask_device *device)
 	keeper = device->d->supervisor
 			 ? device->d->supervisor->rows.keepers[device->row]
 			 : NULL;
-	if (device->state == GM_MASK_ASKED) {
-		if (keeper && keeper->n_masks)
-			keeper->n_masks--;
-		/* Others may have waited for it. */
+	/* Others may have waited for it. */
+	if (device->state == GM_MASK_ASKED)
 		gm_mask_devices_tell(device->d);
-	}
 	free_device(device);
 	if (keeper && !gm_keeper_is_needed(keeper))
 		gm_need_ends(keeper);

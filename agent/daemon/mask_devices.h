@@ -58,6 +58,15 @@ struct gm_mask_wait {
 TAILQ_HEAD(gm_mask_waits, gm_mask_wait);
 TAILQ_HEAD(gm_mask_device_list, gm_mask_device);
 
+/* What a keeper has asked of its worker, until that has answered or ended, whatever
+ * has become of the replica meanwhile. */
+struct gm_mask_question {
+	uint64_t id;
+	uint32_t from_row; /* whose memory it reads; GM_ROWS: none's */
+};
+
+#define GM_MASK_QUESTIONS 4u /* at once */
+
 struct gm_mask_devices {
 	struct gm_daemon *d;
 	struct gm_mask_device_list all;
@@ -118,7 +127,7 @@ bool gm_mask_device_has_fd(const struct gm_mask_device *device);
  * as long as the reference; -1 where it is not READY. */
 int gm_mask_device_lend(struct gm_mask_device *device);
 
-/* Does a worker of another row copy from memory of this one? */
+/* May a worker of another row copy from memory of this one just now? */
 bool gm_mask_devices_read(const struct gm_daemon *d, uint32_t row);
 
 /* That of an id, or NULL; and whether it is to be had as what is there now. */

@@ -95,14 +95,37 @@ static bool is_verdict(int status)
 /* Returns whether it was read from another. */
 static bool leave(struct gm_mask_device *device)
 {
-	struct gm_mask_devices *all = &device->d->mask_devices;
+	bool was_read = device->from != 0;
 
-	if (device->from == 0)
-		return false;
 	device->from = 0;
-	all->left[device->from_row / 64] |= bit_of(device->from_row);
-	gm_mask_devices_tell(device->d);
-	return true;
+	return was_read;
+}
+
+static void forget(struct gm_keeper *keeper, uint32_t i)
+{
+	struct gm_mask_devices *all = &keeper->d->mask_devices;
+	uint32_t row = keeper->masks[i].from_row;
+
+	keeper->masks[i] = keeper->masks[--keeper->n_masks];
+	if (row < GM_ROWS)
+		all->left[row / 64] |= bit_of(row);
+	gm_mask_devices_tell(keeper->d);
+}
+
+void gm_mask_peers_answered(struct gm_keeper *keeper, uint64_t id)
+{
+	for (uint32_t i = 0; i < keeper->n_masks; i++) {
+		if (keeper->masks[i].id != id)
+			continue;
+		forget(keeper, i);
+		return;
+	}
+}
+
+void gm_mask_peers_silence(struct gm_keeper *keeper)
+{
+	while (keeper->n_masks > 0)
+		forget(keeper, keeper->n_masks - 1);
 }
 
 bool gm_mask_peers_end(struct gm_mask_device *device,
@@ -140,13 +163,14 @@ void gm_mask_peers_void(const struct gm_mask_device *from)
 
 bool gm_mask_devices_read(const struct gm_daemon *d, uint32_t row)
 {
-	const struct gm_mask_device *device;
+	const struct gm_keeper *keeper;
 
-	TAILQ_FOREACH(device, &d->mask_devices.all, entry)
+	TAILQ_FOREACH(keeper, &d->supervisor->all, entry)
 	{
-		if (device->state == GM_MASK_ASKED && device->from != 0 &&
-		    device->from_row == row)
-			return true;
+		for (uint32_t i = 0; i < keeper->n_masks; i++) {
+			if (keeper->masks[i].from_row == row)
+				return true;
+		}
 	}
 	return false;
 }

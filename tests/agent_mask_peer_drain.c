@@ -1,0 +1,242 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Cards that are drained while masks are copied from card to card, which takes long
+ * here: whoever is told that a card is drained finds nothing of it in use, also where
+ * nobody waits any more for what is being copied from it.
+ */
+
+#include <grp.h>
+
+#include "tests/mask_cards.h"
+
+#define STRANGER 65534u
+#define SLOW     "2s" /* a copy; nothing here depends on it but what is met */
+
+static struct mask_cards m;
+
+static uint32_t card_of(uint32_t i)
+{
+	struct gpumap_device device = story_device(m.map, m.rows[i]);
+
+	return cuda_scene_gpu(&m.scene, &device);
+}
+
+/* Descriptors of its memory, whoever has them. */
+static uint32_t objects_of(uint32_t i)
+{
+	uint32_t gpu = card_of(i), n = 0;
+
+	fake_lock(&m.scene.hw);
+	fake_sweep(&m.scene.hw);
+	for (uint32_t k = 0; k < FAKE_OBJECTS; k++) {
+		const struct fake_object *object =
+			&m.scene.hw.board->objects[k];
+
+		n += object->serial != 0 && object->gpu == gpu;
+	}
+	fake_unlock(&m.scene.hw);
+	return n;
+}
+
+/* From here on copies to all of the first @n but the first take long. */
+static void slow_down(uint32_t n, uint64_t ret_copies[MASK_CARDS])
+{
+	for (uint32_t i = 1; i < n; i++) {
+		ret_copies[i] = cuda_scene_copies(&m.scene, card_of(i));
+		cuda_scene_add(&m.scene, "row %u: copies take " SLOW,
+			       card_of(i));
+	}
+}
+
+static void all_are_at_it(uint32_t n, const uint64_t copies[MASK_CARDS])
+{
+	uint64_t until = story_now() + STORY_LIMIT_NS;
+	uint32_t n_at_it = 0;
+
+	while (n_at_it < n - 1 && story_now() < until) {
+		story_nap(1000);
+		n_at_it = 0;
+		for (uint32_t i = 1; i < n; i++)
+			n_at_it += cuda_scene_copies(&m.scene, card_of(i)) >
+				   copies[i];
+	}
+	EQ(n_at_it, n - 1);
+}
+
+/* Publish on the first @n, and return once each but the first is at its copy. */
+static pid_t publish_slowly(const char *name, uint32_t n)
+{
+	uint64_t copies[MASK_CARDS];
+	pid_t pid;
+
+	slow_down(n, copies);
+	pid = mask_cards_publish_from(&m, name, n);
+	all_are_at_it(n, copies);
+	return pid;
+}
+
+static pid_t drain_from(uint32_t i)
+{
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		m.map = story_attach(&m.agent);
+		_exit(m.map == NULL ? 255
+				    : -gpumap_device_drain(m.map, m.rows[i]));
+	}
+	return pid;
+}
+
+static void is_draining(uint32_t i)
+{
+	uint64_t until = story_now() + STORY_LIMIT_NS;
+
+	while (story_device(m.map, m.rows[i]).state != GPUMAP_DEVICE_DRAINING &&
+	       story_now() < until)
+		story_nap(1000);
+	EQ(story_device(m.map, m.rows[i]).state, GPUMAP_DEVICE_DRAINING);
+}
+
+static void is_back(uint32_t i)
+{
+	uint64_t until = story_now() + STORY_LIMIT_NS;
+
+	EQ(gpumap_device_undrain(m.map, m.rows[i]), 0);
+	while (story_device(m.map, m.rows[i]).state != GPUMAP_DEVICE_READY &&
+	       story_now() < until)
+		story_nap(1000);
+	EQ(story_device(m.map, m.rows[i]).state, GPUMAP_DEVICE_READY);
+}
+
+static void what_is_copied_from_is_drained(void)
+{
+	pid_t pid = publish_slowly("source", 3);
+
+	EQ(gpumap_device_drain(m.map, m.rows[0]), 0);
+	EQ(objects_of(0), 0);
+	mask_cards_link(&m);
+	/* It had its replica, and will have one when it is back. */
+	EQ(mask_cards_reap(pid), 0);
+	is_back(0);
+	OK(mask_cards_right(&m, "source", MASK_LARGE, 3));
+	EQ(gpumap_mask_release(m.map, "source"), 0);
+}
+
+static void what_is_copied_to_is_drained(void)
+{
+	pid_t pid = publish_slowly("sink", 2);
+
+	EQ(gpumap_device_drain(m.map, m.rows[1]), 0);
+	EQ(objects_of(1), 0);
+	mask_cards_link(&m);
+	EQ(mask_cards_reap(pid), -ENODEV);
+	is_back(1);
+	EQ(mask_cards_publish(&m, "sink", MASK_LARGE, 2), 0);
+	OK(mask_cards_right(&m, "sink", MASK_LARGE, 2));
+	EQ(gpumap_mask_release(m.map, "sink"), 0);
+}
+
+/* Nobody wants what is being copied any more when the card that it is copied from
+ * is to be let go. */
+static void both_are_drained(void)
+{
+	pid_t pid = publish_slowly("both", 2), drain = drain_from(1);
+
+	is_draining(1);
+	EQ(gpumap_device_drain(m.map, m.rows[0]), 0);
+	EQ(objects_of(0), 0);
+	EQ(mask_cards_reap(drain), 0);
+	EQ(objects_of(1), 0);
+	mask_cards_link(&m);
+	EQ(mask_cards_reap(pid), -ENODEV);
+	is_back(0);
+	is_back(1);
+	EQ(mask_cards_publish(&m, "both", MASK_LARGE, 2), 0);
+	OK(mask_cards_right(&m, "both", MASK_LARGE, 2));
+	EQ(gpumap_mask_release(m.map, "both"), 0);
+}
+
+/* Of another user: what he has on the first card, and of the second one somebody
+ * else's, which he is given a copy of. */
+static void be_stranger(void)
+{
+	const struct gpumap_mask_view *view = NULL;
+	struct gpumap_mask *mask = NULL;
+	struct mask_import it;
+
+	if (setgroups(0, NULL) != 0 ||
+	    setresgid(STRANGER, STRANGER, STRANGER) != 0 ||
+	    setresuid(STRANGER, STRANGER, STRANGER) != 0)
+		_exit(1);
+	m.map = story_attach(&m.agent);
+	if (m.map == NULL || mask_cards_again(&m, "his", MASK_LARGE, 1) != 0 ||
+	    gpumap_mask_open(m.map, "ours", 0, &mask) != 0 ||
+	    gpumap_mask_get(m.map, mask, m.rows[1], &view) != 0)
+		_exit(2);
+	mask_cards_import(&m, m.map, view, &it);
+	_exit(3); /* it was to be killed before */
+}
+
+static void who_waits_for_a_copy_dies(void)
+{
+	uint32_t first = m.rows[0];
+	uint64_t copies[MASK_CARDS];
+	pid_t pid;
+
+	m.rows[0] = m.rows[1];
+	EQ(mask_cards_publish(&m, "ours", MASK_LARGE, 1), 0);
+	m.rows[0] = first;
+	slow_down(2, copies);
+	pid = fork();
+	if (pid == 0)
+		be_stranger();
+	all_are_at_it(2, copies);
+	kill(pid, SIGKILL);
+	EQ(mask_cards_reap(pid), -ECHILD);
+	EQ(gpumap_device_drain(m.map, m.rows[0]), 0);
+	EQ(objects_of(0), 0);
+	mask_cards_link(&m);
+	is_back(0);
+	OK(mask_cards_wrong(&m, "ours", m.rows[1], MASK_LARGE) == 0);
+	EQ(gpumap_mask_release(m.map, "ours"), 0);
+	EQ(gpumap_mask_release(m.map, "his"), 0);
+}
+
+static bool start(void)
+{
+	char text[160];
+
+	snprintf(text, sizeof(text),
+		 "[host]\nrows = 1\n[masks]\nbytes = 256M\n"
+		 "[socket]\nmode = %s\ngroup = %u\n",
+		 geteuid() == 0 ? "0660" : "0600", STRANGER);
+	cuda_scene_agent(&m.scene, &m.agent, "", text);
+	if (!OK(agent_start(&m.agent)))
+		return false;
+	if (geteuid() == 0)
+		chmod(m.agent.dir, 0711);
+	m.map = story_attach(&m.agent);
+	return OK(m.map != NULL) && mask_cards_find(&m, 3);
+}
+
+int main(void)
+{
+	if (!cuda_scene_make(&m.scene, "mixed.yaml", NULL))
+		return tap_done();
+	mask_cards_link(&m);
+	if (start() && mask_cards_try(&m, 3)) {
+		what_is_copied_from_is_drained();
+		what_is_copied_to_is_drained();
+		both_are_drained();
+		if (geteuid() == 0)
+			who_waits_for_a_copy_dies();
+		else
+			SKIP(1, "needs root");
+	}
+	story_finish(&m.agent, m.map);
+	agent_remove(&m.agent);
+	cuda_scene_end(&m.scene);
+	return tap_done();
+}

@@ -667,6 +667,11 @@ GM_TORTURE += %reldir%/agent_mesh_epoch
 	%reldir%/story.h %reldir%/tap.h
 %canon_reldir%_agent_mesh_epoch_LDADD = $(gm_story_libs)
 
+gm_tests += %reldir%/agent_strict
+%canon_reldir%_agent_strict_SOURCES = %reldir%/agent_strict.c \
+	%reldir%/story.h %reldir%/tap.h
+%canon_reldir%_agent_strict_LDADD = $(gm_story_libs)
+
 gm_tests += %reldir%/agent_mesh_join
 GM_TORTURE += %reldir%/agent_mesh_join
 %canon_reldir%_agent_mesh_join_SOURCES = %reldir%/agent_mesh_join.c \

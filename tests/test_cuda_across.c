@@ -96,6 +96,43 @@ static int memory_comes_and_goes(void)
 	return pair_close(&p);
 }
 
+/* Several at once, as far apart there and here as one likes; and the first word that
+ * one cannot be had is the last. */
+static int pieces_come_and_go(void)
+{
+	struct gm_buffer *plain;
+	unsigned char got[700];
+	struct gm_strides in = { .bytes = 100, .n = 5, .step = 120 };
+	struct gm_strides out = { .at = (char *)got, .bytes = 90, .n = 5 };
+	uint32_t bad = 0;
+	struct pair p;
+
+	WANT(pair_open(&p) == 0);
+	WANT(cuda->alloc(p.dev[0], 1, 4096, 0, &plain) == 0);
+	in.address = plain->address + 33;
+	in.address_step = 200;
+	in.at = (char *)p.want;
+	WANT(cuda->store_strides(p.dev[0], &in) == 0);
+	memset(got, 7, sizeof(got));
+	out.address = plain->address + 43;
+	out.address_step = 200;
+	out.step = 130;
+	WANT(cuda->fetch_strides(p.dev[0], &out) == 0);
+	for (uint32_t i = 0; i < 5; i++)
+		for (uint32_t k = 0; k < 130; k++)
+			bad += got[i * 130 + k] !=
+			       (k < 90 ? p.want[i * 120 + 10 + k] : 7);
+	WANT(bad == 0);
+	out.address_step = BYTES << 10; /* but the first there is nothing */
+	memset(got, 7, sizeof(got));
+	WANT(cuda->fetch_strides(p.dev[0], &out) < 0);
+	WANT(memcmp(got, p.want + 10, 90) == 0 && got[130] == 7);
+	out.address_step = 200;
+	WANT(cuda->fetch_strides(p.dev[0], &out) == 0);
+	cuda->free(p.dev[0], plain);
+	return pair_close(&p);
+}
+
 static int tasks_read_another_cards(void)
 {
 	struct gm_task task = { .op = GPUMAP_OP_COPY,
@@ -160,6 +197,7 @@ static const struct {
 	int (*play)(void);
 } scenes[] = {
 	{ "memory_comes_and_goes", NULL, memory_comes_and_goes },
+	{ "pieces_come_and_go", NULL, pieces_come_and_go },
 	{ "tasks_read_another_cards", NULL, tasks_read_another_cards },
 	{ "another_cards_is_copied", NULL, another_cards_is_copied },
 	{ "a_sound_link", NULL, a_sound_link },

@@ -298,6 +298,10 @@ int gm_cuda_fetch(struct gm_device *dev, uint64_t address, void *to,
 		  uint64_t bytes);
 int gm_cuda_store(struct gm_device *dev, uint64_t address, const void *from,
 		  uint64_t bytes);
+int gm_cuda_fetch_strides(struct gm_device *dev,
+			  const struct gm_strides *strides);
+int gm_cuda_store_strides(struct gm_device *dev,
+			  const struct gm_strides *strides);
 
 int gm_cuda_reach(struct gm_device *dev, char *at, uint64_t bytes,
 		  bool writable, struct gm_region **ret_region);

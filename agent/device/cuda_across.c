@@ -13,38 +13,63 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* What was begun before one was refused goes on in memory of ours. */
 static int finish(struct gm_cuda *cuda, gm_cu_result result)
 {
+	gm_cu_result end = cuda->driver->cuStreamSynchronize(cuda->slow);
 	int rc = gm_cuda_check(cuda, result);
 
-	if (rc < 0)
-		return rc;
-	return gm_cuda_check(cuda,
-			     cuda->driver->cuStreamSynchronize(cuda->slow));
+	return rc < 0 ? rc : gm_cuda_check(cuda, end);
+}
+
+int gm_cuda_fetch_strides(struct gm_device *dev,
+			  const struct gm_strides *strides)
+{
+	struct gm_cuda *cuda = (struct gm_cuda *)dev;
+	const struct gm_strides *p = strides;
+	gm_cu_result result = 0;
+	int rc = gm_cuda_bind(cuda);
+
+	for (uint32_t i = 0; rc == 0 && result == 0 && i < p->n; i++)
+		result = cuda->driver->cuMemcpyDtoHAsync(
+			p->at + i * p->step, p->address + i * p->address_step,
+			p->bytes, cuda->slow);
+	return rc < 0 ? rc : finish(cuda, result);
+}
+
+int gm_cuda_store_strides(struct gm_device *dev,
+			  const struct gm_strides *strides)
+{
+	struct gm_cuda *cuda = (struct gm_cuda *)dev;
+	const struct gm_strides *p = strides;
+	gm_cu_result result = 0;
+	int rc = gm_cuda_bind(cuda);
+
+	for (uint32_t i = 0; rc == 0 && result == 0 && i < p->n; i++)
+		result = cuda->driver->cuMemcpyHtoDAsync(
+			p->address + i * p->address_step, p->at + i * p->step,
+			p->bytes, cuda->slow);
+	return rc < 0 ? rc : finish(cuda, result);
 }
 
 int gm_cuda_fetch(struct gm_device *dev, uint64_t address, void *to,
 		  uint64_t bytes)
 {
-	struct gm_cuda *cuda = (struct gm_cuda *)dev;
-	int rc = gm_cuda_bind(cuda);
-
-	if (rc < 0)
-		return rc;
-	return finish(cuda, cuda->driver->cuMemcpyDtoHAsync(to, address, bytes,
-							    cuda->slow));
+	return gm_cuda_fetch_strides(
+		dev,
+		&(struct gm_strides){
+			.address = address, .at = to, .bytes = bytes, .n = 1 });
 }
 
 int gm_cuda_store(struct gm_device *dev, uint64_t address, const void *from,
 		  uint64_t bytes)
 {
-	struct gm_cuda *cuda = (struct gm_cuda *)dev;
-	int rc = gm_cuda_bind(cuda);
-
-	if (rc < 0)
-		return rc;
-	return finish(cuda, cuda->driver->cuMemcpyHtoDAsync(address, from,
-							    bytes, cuda->slow));
+	/* It is only read. */
+	return gm_cuda_store_strides(
+		dev, &(struct gm_strides){ .address = address,
+					   .at = (char *)(uintptr_t)from,
+					   .bytes = bytes,
+					   .n = 1 });
 }
 
 /* As a task would have it: to memory of this device first. */

@@ -76,6 +76,16 @@ struct gm_flight {
 	uint64_t value; /* that the lane's word has reached once it has ended */
 };
 
+/* Bytes of the device's own memory, and as many of ours. */
+struct gm_strides {
+	uint64_t address;
+	char *at;
+	uint64_t bytes; /* of each */
+	uint32_t n;
+	uint64_t address_step; /* from one to the next, there and here */
+	uint64_t step;
+};
+
 /* What a client's image has become; the backend's own. */
 struct gm_kernel;
 
@@ -256,6 +266,13 @@ struct gm_backend {
 		     uint64_t bytes);
 	int (*store)(struct gm_device *dev, uint64_t address, const void *from,
 		     uint64_t bytes);
+
+	/* fetch_strides, store_strides - the same of several at once.  Waits for
+	 * all of them together, also when one fails. */
+	int (*fetch_strides)(struct gm_device *dev,
+			     const struct gm_strides *strides);
+	int (*store_strides)(struct gm_device *dev,
+			     const struct gm_strides *strides);
 
 	/*
 	 * load_kernel - make what RUN runs of a client's image

@@ -140,27 +140,34 @@ static struct gm_comm_ask ask_of(const struct gm_session *s, uint64_t round)
 
 /* ---- copies --------------------------------------------------------------- */
 
+static void copy_mapped(const struct gm_pieces_copy *c)
+{
+	for (uint32_t i = 0; i < c->n_pieces; i++) {
+		char *window = c->window + i * c->window_step;
+		char *memory = c->memory + i * c->memory_step;
+
+		if (c->is_store)
+			memcpy(memory, window, c->bytes);
+		else
+			memcpy(window, memory, c->bytes);
+	}
+}
+
 static int copy_pieces(struct gm_device *dev, const struct gm_pieces_copy *c)
 {
-	const struct gm_backend *backend = dev->backend;
-	int rc = 0;
+	const struct gm_strides pieces = { .address = c->address,
+					   .at = c->window,
+					   .bytes = c->bytes,
+					   .n = c->n_pieces,
+					   .address_step = c->memory_step,
+					   .step = c->window_step };
 
-	for (uint32_t i = 0; rc == 0 && i < c->n_pieces; i++) {
-		char *window = c->window + i * c->window_step;
-		uint64_t at = i * c->memory_step;
-
-		if (c->memory && c->is_store)
-			memcpy(c->memory + at, window, c->bytes);
-		else if (c->memory)
-			memcpy(window, c->memory + at, c->bytes);
-		else if (c->is_store)
-			rc = backend->store(dev, c->address + at, window,
-					    c->bytes);
-		else
-			rc = backend->fetch(dev, c->address + at, window,
-					    c->bytes);
+	if (c->memory) {
+		copy_mapped(c);
+		return 0;
 	}
-	return rc;
+	return c->is_store ? dev->backend->store_strides(dev, &pieces)
+			   : dev->backend->fetch_strides(dev, &pieces);
 }
 
 static uint64_t copy_bytes(const struct gm_pieces_copy *c)

@@ -702,6 +702,14 @@ GM_TORTURE += %reldir%/agent_nccl
 %canon_reldir%_agent_nccl_LDADD = %reldir%/libcontract.la \
 	%reldir%/fake/libranks.la $(gm_story_libs)
 
+gm_tests += %reldir%/agent_nccl_moves
+%canon_reldir%_agent_nccl_moves_SOURCES = %reldir%/agent_nccl_moves.c \
+	%reldir%/contract.h %reldir%/story.h %reldir%/tap.h
+%canon_reldir%_agent_nccl_moves_CPPFLAGS = -I$(srcdir)/%reldir%/stubs \
+	$(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
+%canon_reldir%_agent_nccl_moves_LDADD = %reldir%/libcontract.la \
+	%reldir%/fake/libranks.la $(gm_story_libs)
+
 gm_tests += %reldir%/agent_ctl_mesh
 %canon_reldir%_agent_ctl_mesh_SOURCES = %reldir%/agent_ctl_mesh.c \
 	%reldir%/ctl.h %reldir%/tap.h

@@ -326,16 +326,17 @@ static int judge_group(struct gm_connection *c, const struct gm_join *ask,
 			"%u",
 			ask->mesh, ret_group->mesh->owner_uid,
 			(unsigned)c->uid);
-	if (ask->rank >= ret_group->n)
-		return gm_connection_bad(c, -ERANGE,
-					 "group %s has ranks 0 to %u",
-					 ask->group, ret_group->n - 1);
+	/* First, for in another epoch it may have been another rank. */
 	if (ask->epoch != ret_group->epoch)
 		return gm_connection_bad(c, -ESTALE,
 					 "the epoch of group %s is %" PRIu64
 					 ", not %" PRIu64 ": read it again",
 					 ask->group, ret_group->epoch,
 					 ask->epoch);
+	if (ask->rank >= ret_group->n)
+		return gm_connection_bad(c, -ERANGE,
+					 "group %s has ranks 0 to %u",
+					 ask->group, ret_group->n - 1);
 	if (!gm_meshes_is_whole(ask->epoch))
 		return gm_connection_bad(c, -EAGAIN,
 					 "a row of group %s is not READY: wait "

@@ -71,6 +71,14 @@ static inline uint64_t gpumap_nccl_now(void)
 	       (uint64_t)now.tv_nsec;
 }
 
+/* When @ns from now are over: never, where they are that many. */
+static inline uint64_t gpumap_nccl_after(uint64_t ns)
+{
+	uint64_t now = gpumap_nccl_now();
+
+	return ns < UINT64_MAX - now ? now + ns : UINT64_MAX;
+}
+
 /* Until something changes on the map, or a moment is over. */
 static inline void gpumap_nccl_nap(const struct gpumap *map, uint64_t ns,
 				   uint64_t until_ns)
@@ -137,7 +145,7 @@ static inline int gpumap_nccl_check(struct gpumap_nccl *nccl)
 static inline int gpumap_nccl_wait(struct gpumap_nccl *nccl,
 				   ncclResult_t result, uint64_t timeout_ns)
 {
-	uint64_t until = gpumap_nccl_now() + timeout_ns;
+	uint64_t until = gpumap_nccl_after(timeout_ns);
 	int ret;
 
 	if (result != ncclSuccess && result != ncclInProgress) {
@@ -208,28 +216,56 @@ static inline int gpumap_nccl_form(struct gpumap_nccl *nccl,
 	return ret;
 }
 
-/* One attempt, in the epoch that there is. */
-static inline int gpumap_nccl_try(struct gpumap_nccl *nccl, uint64_t until)
+/* Of rank 0: one that nobody has been told yet, for each has a thread and a
+ * listener of NCCL's until its ranks come. */
+struct gpumap_nccl_id {
+	ncclUniqueId id;
+	int is_made;
+};
+
+typedef char gpumap_nccl_id_fits[sizeof(ncclUniqueId) == GPUMAP_MESH_ID_BYTES
+					 ? 1
+					 : -1];
+
+/* Which group, in which epoch, and which rank of it this is. */
+static inline int gpumap_nccl_look(struct gpumap_nccl *nccl, uint32_t rank)
 {
 	struct gpumap_mesh_group group;
+	int ret;
+
+	memset(&group, 0, sizeof(group));
+	group.size = sizeof(group);
+	ret = gpumap_mesh_group(nccl->map, nccl->mesh, nccl->group, &group,
+				NULL, NULL, 0);
+	if (ret != 0)
+		return ret;
+	nccl->n = (int)group.n;
+	nccl->epoch = group.epoch;
+	/* Afterwards: where the mesh has been published anew in between, the
+	 * epoch is not of this place, and the agent says so. */
+	ret = gpumap_mesh_within(nccl->map, nccl->mesh, nccl->group, rank);
+	if (ret < 0)
+		return ret;
+	nccl->rank = ret;
+	return group.whole ? 0 : -EAGAIN;
+}
+
+/* One attempt, in the epoch that there is. */
+static inline int gpumap_nccl_try(struct gpumap_nccl *nccl,
+				  struct gpumap_nccl_id *ours, uint64_t until)
+{
 	struct gpumap_mesh_join join;
 	uint8_t bytes[GPUMAP_MESH_ID_BYTES];
 	uint64_t now;
 	ncclUniqueId id;
 	int ret, version = 0;
 
-	memset(&group, 0, sizeof(group));
-	group.size = sizeof(group);
-	ret = gpumap_mesh_group(nccl->map, nccl->mesh, nccl->group, &group,
-				NULL, NULL, 0);
-	if (ret == 0 && !group.whole)
-		ret = -EAGAIN;
-	if (ret != 0)
-		return ret;
-	memset(&id, 0, sizeof(id));
 	nccl->result = ncclGetVersion(&version);
-	if (nccl->result == ncclSuccess && nccl->rank == 0)
-		nccl->result = ncclGetUniqueId(&id);
+	if (nccl->result == ncclSuccess && nccl->rank == 0 && !ours->is_made) {
+		memset(&ours->id, 0, sizeof(ours->id));
+		nccl->result = ncclGetUniqueId(&ours->id);
+		ours->is_made = nccl->result == ncclSuccess;
+	}
 	if (nccl->result != ncclSuccess)
 		return -EIO;
 	now = gpumap_nccl_now();
@@ -237,17 +273,17 @@ static inline int gpumap_nccl_try(struct gpumap_nccl *nccl, uint64_t until)
 	join.size = sizeof(join);
 	join.mesh = nccl->mesh;
 	join.group = nccl->group;
-	join.epoch = group.epoch;
+	join.epoch = nccl->epoch;
 	join.timeout_ns = until > now ? until - now : 0;
 	join.rank = (uint32_t)nccl->rank;
 	join.version = (uint32_t)version;
-	join.id = nccl->rank == 0 ? &id : NULL;
+	join.id = nccl->rank == 0 ? &ours->id : NULL;
 	ret = gpumap_mesh_join(nccl->map, &join, bytes, &nccl->ticket);
 	if (ret != 0)
 		return ret;
+	if (nccl->rank == 0)
+		ours->is_made = 0; /* it is for these others alone */
 	memcpy(&id, bytes, sizeof(id));
-	nccl->n = (int)group.n;
-	nccl->epoch = group.epoch;
 	return gpumap_nccl_form(nccl, &id, until);
 }
 
@@ -256,7 +292,7 @@ static inline int gpumap_nccl_try(struct gpumap_nccl *nccl, uint64_t until)
  *
  * group	NULL: "world"
  * rank		of the mesh; it is one of the group
- * timeout_ns	for all of it
+ * timeout_ns	for all of it; UINT64_MAX: for as long as it takes
  * ret_nccl	give it back with gpumap_nccl_finish() or gpumap_nccl_abort();
  *		of one that failed only @result is stored
  *
@@ -268,7 +304,8 @@ static inline int gpumap_nccl_try(struct gpumap_nccl *nccl, uint64_t until)
  *		-ETIMEDOUT	others did not come, or NCCL did not get ready
  *		-ENODATA	the rank is not in the group
  *		-EIO		NCCL has failed, as @result says
- *		-EBUSY, -EPROTO, -ENOENT, -ERANGE, -EINVAL, -EPERM,
+ *		-ERANGE		the mesh has no such rank
+ *		-EBUSY, -EPROTO, -ENOENT, -EINVAL, -EPERM, -EDQUOT,
  *		-EOPNOTSUPP, -ENOMEM, -ECONNREFUSED, -ECONNRESET, -EOWNERDEAD
  *				as gpumap_mesh_join(); gpumap_refusal() says more
  * Cost		round trips on the control socket, and ncclCommInitRankConfig()
@@ -279,7 +316,8 @@ static inline int gpumap_nccl_init(struct gpumap *map, const char *mesh,
 				   uint64_t timeout_ns,
 				   struct gpumap_nccl *ret_nccl)
 {
-	uint64_t until = gpumap_nccl_now() + timeout_ns;
+	uint64_t until = gpumap_nccl_after(timeout_ns);
+	struct gpumap_nccl_id ours;
 	struct gpumap_nccl nccl;
 	int ret;
 
@@ -287,16 +325,15 @@ static inline int gpumap_nccl_init(struct gpumap *map, const char *mesh,
 		group = "world";
 	if (strlen(mesh) > GPUMAP_NAME_MAX || strlen(group) > GPUMAP_NAME_MAX)
 		return -EINVAL;
+	ours.is_made = 0;
 	for (;;) {
 		memset(&nccl, 0, sizeof(nccl));
 		nccl.map = map;
 		memcpy(nccl.mesh, mesh, strlen(mesh));
 		memcpy(nccl.group, group, strlen(group));
-		ret = gpumap_mesh_within(map, mesh, group, rank);
-		if (ret >= 0) {
-			nccl.rank = ret;
-			ret = gpumap_nccl_try(&nccl, until);
-		}
+		ret = gpumap_nccl_look(&nccl, rank);
+		if (ret == 0)
+			ret = gpumap_nccl_try(&nccl, &ours, until);
 		if (ret == 0)
 			break;
 		ret_nccl->result = nccl.result;

@@ -72,7 +72,7 @@ static pid_t publish_slowly(const char *name, uint32_t n)
 	pid_t pid;
 
 	slow_down(n, copies);
-	pid = mask_cards_publish_from(&m, name, n);
+	pid = mask_cards_publish_from(&m, name, MASK_LARGE, n);
 	all_are_at_it(n, copies);
 	return pid;
 }

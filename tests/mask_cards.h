@@ -77,7 +77,8 @@ static inline int mask_cards_publish(struct mask_cards *m, const char *name,
 
 /* From a process of its own, which exits with the error. */
 static inline pid_t mask_cards_publish_from(struct mask_cards *m,
-					    const char *name, uint32_t n)
+					    const char *name, uint32_t size,
+					    uint32_t n)
 {
 	pid_t pid;
 
@@ -85,9 +86,8 @@ static inline pid_t mask_cards_publish_from(struct mask_cards *m,
 	pid = fork();
 	if (pid == 0) {
 		m->map = story_attach(&m->agent);
-		_exit(m->map == NULL
-			      ? 255
-			      : -mask_cards_again(m, name, MASK_LARGE, n));
+		_exit(m->map == NULL ? 255
+				     : -mask_cards_again(m, name, size, n));
 	}
 	return pid;
 }

@@ -45,6 +45,9 @@ struct gm_mask_change {
 	bool is_alone;   /* the same hash, other bytes: it shares with nobody */
 	bool differs;
 
+	/* The version that is to be published anew, once it was judged; 0: none. */
+	uint64_t follows;
+
 	/* Where the tensor comes from: generated, or a file, or a span. */
 	int fd;
 	uint64_t at;

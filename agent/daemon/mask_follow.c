@@ -55,7 +55,35 @@ static void take_rows(struct gm_mask_change *p,
 		p->rows.of[i] = block->replicas[i].row;
 }
 
-/* It may have been released since, or follow another map. */
+static void begin_follow(struct gm_daemon *d, const struct gm_block *block,
+			 const struct gm_mask_image *image);
+
+/* The bytes that it has by now are of another publication: the present one is to
+ * have a turn of its own. */
+static bool is_overtaken(const struct gm_mask_change *p,
+			 const struct gm_block *present,
+			 const struct gm_mask_image *image)
+{
+	if (p->follows == 0 || p->follows == image->object.version)
+		return false;
+	begin_follow(p->change.d, present, image);
+	return true;
+}
+
+static void take_source(struct gm_mask_change *p,
+			const struct gm_masks_block *block)
+{
+	const struct gm_daemon *d = p->change.d;
+
+	for (uint32_t i = 0; i < block->image.n_replicas && !p->source; i++) {
+		p->source = gm_nodes_span(&d->nodes, &block->replicas[i],
+					  &p->source_segment);
+		if (p->source != NULL)
+			p->source->refs++;
+	}
+}
+
+/* It may have been released since, or published anew, or follow another map. */
 static int judge_follow(struct gm_change *change)
 {
 	struct gm_mask_change *p = gm_mask_change_of(change);
@@ -67,8 +95,10 @@ static int judge_follow(struct gm_change *change)
 
 	change->act = GM_CHANGE_NOTHING;
 	if (present == NULL || !gm_masks_read(d, present->unit, &block) ||
+	    is_overtaken(p, present, &block.image) ||
 	    strcmp(block.image.map, p->image.map) != 0)
 		return 0;
+	p->follows = block.image.object.version;
 	p->image = block.image;
 	p->image.object.published = 0;
 	take_rows(p, &block);
@@ -84,12 +114,7 @@ static int judge_follow(struct gm_change *change)
 		       gm_quote(change->why).text);
 		return ret;
 	}
-	for (uint32_t i = 0; i < block.image.n_replicas && !p->source; i++) {
-		p->source = gm_nodes_span(&d->nodes, &block.replicas[i],
-					  &p->source_segment);
-		if (p->source != NULL)
-			p->source->refs++;
-	}
+	take_source(p, &block);
 	change->act = GM_CHANGE_OWN;
 	return 0;
 }
@@ -114,6 +139,23 @@ static const struct gm_change_kind follow_kind = {
 	.free = gm_mask_change_free,
 };
 
+static void begin_follow(struct gm_daemon *d, const struct gm_block *block,
+			 const struct gm_mask_image *image)
+{
+	struct gm_mask_change *p = gm_mask_change_new(&follow_kind);
+
+	if (p == NULL) {
+		gm_log(GM_LOG_ERROR, "mask_stays",
+		       "name=%s map=%s why=\"out of memory\"", block->name,
+		       image->map);
+		return;
+	}
+	p->image = *image;
+	p->is_lenient = true;
+	p->change.uid = block->owner_uid;
+	gm_changes_add_own(d, &p->change);
+}
+
 /* Masks whose turn to follow the map is to come: where it is then is where they
  * go.  A map that is published more often than they can follow makes no more
  * work, nor a longer queue.  @map may be NULL, for any. */
@@ -135,23 +177,6 @@ static void mark_waiting(const struct gm_daemon *d, const char *map,
 		if (block != NULL)
 			ret_waits[block - d->directory.objects] = true;
 	}
-}
-
-static void begin_follow(struct gm_daemon *d, const struct gm_block *block,
-			 const struct gm_mask_image *image)
-{
-	struct gm_mask_change *p = gm_mask_change_new(&follow_kind);
-
-	if (p == NULL) {
-		gm_log(GM_LOG_ERROR, "mask_stays",
-		       "name=%s map=%s why=\"out of memory\"", block->name,
-		       image->map);
-		return;
-	}
-	p->image = *image;
-	p->is_lenient = true;
-	p->change.uid = block->owner_uid;
-	gm_changes_add_own(d, &p->change);
 }
 
 void gm_mask_changes_renew(struct gm_daemon *d, uint32_t row)

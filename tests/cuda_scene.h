@@ -40,13 +40,17 @@ static inline const char *cuda_scene_path(const struct cuda_scene *scene)
 /* Whoever the workers are, they may use the cards. */
 static inline void cuda_scene_open_nodes(const struct cuda_scene *scene)
 {
-	char path[128];
+	const struct fake_board *board = scene->hw.board;
+	char path[FAKE_NODE_BYTES];
 
 	chmod(scene->dev, 0755);
-	for (uint32_t i = 0; i < scene->hw.board->n_gpus; i++) {
-		snprintf(path, sizeof(path), "%s/nvidia%u", scene->dev,
-			 scene->hw.board->gpus[i].minor);
-		chmod(path, 0666);
+	snprintf(path, sizeof(path), "%s/nvidia-caps", scene->dev);
+	chmod(path, 0755);
+	for (uint32_t i = 0; i < board->n_gpus; i++) {
+		for (int k = 0; k < FAKE_NODES; k++) {
+			if (fake_node(scene->dev, &board->gpus[i], k, path))
+				chmod(path, 0666);
+		}
 	}
 }
 
@@ -232,17 +236,21 @@ static inline uint32_t cuda_scene_leaks(struct cuda_scene *scene)
 static inline void cuda_scene_end(struct cuda_scene *scene)
 {
 	uint64_t until = story_now() + STORY_LIMIT_NS;
-	char path[128];
+	const struct fake_board *board = scene->hw.board;
+	char path[FAKE_NODE_BYTES];
 
 	/* Who was killed may take its time. */
 	while (cuda_scene_leaks(scene) && story_now() < until)
 		story_nap(20000);
 	EQ(cuda_scene_leaks(scene), 0);
-	for (uint32_t i = 0; i < scene->hw.board->n_gpus; i++) {
-		snprintf(path, sizeof(path), "%s/nvidia%u", scene->dev,
-			 scene->hw.board->gpus[i].minor);
-		unlink(path);
+	for (uint32_t i = 0; i < board->n_gpus; i++) {
+		for (int k = 0; k < FAKE_NODES; k++) {
+			if (fake_node(scene->dev, &board->gpus[i], k, path))
+				unlink(path);
+		}
 	}
+	snprintf(path, sizeof(path), "%s/nvidia-caps", scene->dev);
+	rmdir(path);
 	EQ(rmdir(scene->dev), 0);
 	OK(driver_copy_remove(scene->driver));
 	fake_hardware_leave(&scene->hw);

@@ -955,6 +955,18 @@ GM_TORTURE += %reldir%/agent_mask_peers
 	%reldir%/agent_mask_peers.c %reldir%/mask_cards.h $(gm_cuda_story)
 %canon_reldir%_agent_mask_peers_LDADD = $(gm_cuda_story_libs) \
 	agent/mask/libmask.la
+gm_tests += %reldir%/agent_mask_peer_death
+%canon_reldir%_agent_mask_peer_death_SOURCES = \
+	%reldir%/agent_mask_peer_death.c %reldir%/mask_cards.h \
+	$(gm_cuda_story)
+%canon_reldir%_agent_mask_peer_death_LDADD = $(gm_cuda_story_libs) \
+	agent/mask/libmask.la
+gm_tests += %reldir%/agent_mask_peer_ways
+%canon_reldir%_agent_mask_peer_ways_SOURCES = \
+	%reldir%/agent_mask_peer_ways.c %reldir%/mask_cards.h \
+	$(gm_cuda_story)
+%canon_reldir%_agent_mask_peer_ways_LDADD = $(gm_cuda_story_libs) \
+	agent/mask/libmask.la
 gm_tests += %reldir%/agent_mask_overtaken
 %canon_reldir%_agent_mask_overtaken_SOURCES = \
 	%reldir%/agent_mask_overtaken.c %reldir%/mask_cards.h \

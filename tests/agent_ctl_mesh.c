@@ -110,6 +110,10 @@ static void what_is_wrong_is_said(void)
 	EQ(CTL("mesh", "publish", "m", "--topology", "data", "--rows", "9"),
 	   FAILED);
 	OK(complains("row 9 is not there"));
+	EQ(CTL("mesh", "publish", "m", "--topology", "data", "--rows", "0,0"),
+	   USAGE);
+	OK(complains("\"0,0\" is no list of rows: give each once, such as 0,2; "
+		     "see"));
 	EQ(CTL("mesh", "publish", "m", "--topology", "data", "--group",
 	       "a=0,0"),
 	   FAILED);
@@ -124,7 +128,12 @@ static void what_is_wrong_is_said(void)
 	EQ(CTL("mesh", "list", "all"), USAGE);
 	EQ(CTL("mesh", "show", "train", "--topology", "data"), USAGE);
 	EQ(CTL("mesh", "paint"), USAGE);
+	OK(complains("mesh publish, mesh list, mesh show, mesh release or "
+		     "mesh --batch"));
 	EQ(CTL("mesh"), USAGE);
+	OK(complains("\"mesh\" alone does nothing: mesh publish, mesh list"));
+	EQ(CTL("mesh", "show"), USAGE);
+	OK(complains("another number of operands: mesh show NAME; see"));
 	EQ(CTL("mesh", "list", "--batch"), USAGE);
 	EQ(CTL("mesh", "publish", "a b", "--topology", "data"), FAILED);
 	OK(complains("a name has no blanks"));

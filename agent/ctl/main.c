@@ -191,6 +191,36 @@ static int bad(const char *what, const char *why)
 	return GM_EXIT_USAGE;
 }
 
+/* Has another command before this one its name? */
+static bool is_again(size_t i)
+{
+	for (size_t k = 0; k < i; k++)
+		if (strcmp(commands[k].name, commands[i].name) == 0)
+			return true;
+	return false;
+}
+
+/* A command is not given as it has to be, because @why.  Says how it is given; of
+ * one that others share the first word of, which those are. */
+static int bad_form(const struct gm_command *command, const char *why)
+{
+	size_t n = strlen(command->name);
+	unsigned shared = 0;
+
+	fprintf(stderr, "gpumapctl: \"%s\" %s: ", command->name, why);
+	for (size_t i = 0; i < N_COMMANDS; i++) {
+		const char *name = commands[i].name;
+
+		if (strncmp(name, command->name, n) == 0 && name[n] == ' ' &&
+		    !is_again(i))
+			fprintf(stderr, "%s%s", shared++ > 0 ? ", " : "", name);
+	}
+	fprintf(stderr, "%s%s%s%s; see gpumapctl --help\n",
+		shared > 0 ? " or " : "", command->name,
+		command->operands[0] != '\0' ? " " : "", command->operands);
+	return GM_EXIT_USAGE;
+}
+
 /* One option of a command's own; returns GM_EXIT_OK or GM_EXIT_USAGE. */
 static int take_own(struct gm_ctl *ctl, size_t i, const char *text)
 {
@@ -212,8 +242,10 @@ static int take_own(struct gm_ctl *ctl, size_t i, const char *text)
 		ret = gm_parse_size(text, (uint64_t *)at);
 		break;
 	case ROWS:
-		ret = gm_parse_rows(text, ctl->rows, &ctl->n_rows);
-		break;
+		if (gm_parse_rows(text, ctl->rows, &ctl->n_rows) == 0)
+			break;
+		return bad(text, "is no list of rows: give each once, such as "
+				 "0,2");
 	case GROUP:
 		if (ctl->n_groups == GM_CTL_GROUPS)
 			return bad(text, "is one group too many");
@@ -334,9 +366,11 @@ int main(int argc, char **argv)
 	if (command == NULL)
 		return bad(argv[optind], "is no command");
 	if (ctl.n_args != command->n_args)
-		return bad(command->name, "takes another number of operands");
+		return bad_form(command, "takes another number of operands");
 	if ((ctl.given & ~command->options) != 0)
-		return bad(command->name, "does not take one of these options");
+		return bad_form(command, "does not take one of these options");
+	if (strcmp(command->operands, "--batch") == 0 && ctl.given == 0)
+		return bad_form(command, "alone does nothing");
 	if (!command->offline)
 		ret = gm_ctl_attach(&ctl);
 	if (ret == GM_EXIT_OK)

@@ -446,10 +446,13 @@ static void workers_may_die_at_any_point(void)
 	if (!stage_has_points())
 		return;
 	for (size_t i = 0; i < sizeof(points) / sizeof(points[0]); i++)
-		die_at(points[i], 0);
+		for (int n = stage_strikes(); n > 0; n--)
+			die_at(points[i], 0);
 #ifdef STAGE_CUDA
-	die_at("worker_proven", GPUMAP_BUFFER_EXPORTABLE);
-	die_at("worker_tried", GPUMAP_BUFFER_EXPORTABLE);
+	for (int n = stage_strikes(); n > 0; n--) {
+		die_at("worker_proven", GPUMAP_BUFFER_EXPORTABLE);
+		die_at("worker_tried", GPUMAP_BUFFER_EXPORTABLE);
+	}
 #endif
 }
 

@@ -277,12 +277,16 @@ static void be_killed(int ready)
 	}
 }
 
+/* Of a communicator; what workers have in common has a longer name. */
 static int pages_held(void)
 {
-	int n = story_holds(agent.pid, "gpumap-comm");
+	int n = story_holds(agent.pid, "gpumap-comm ");
 
-	for (uint32_t row = 0; row < RANKS; row++)
-		n += story_holds(worker_of(row), "gpumap-comm");
+	for (uint32_t row = 0; row < RANKS; row++) {
+		int held = story_holds(worker_of(row), "gpumap-comm ");
+
+		n += held > 0 ? held : 0;
+	}
 	return n;
 }
 
@@ -419,66 +423,112 @@ static bool begin_at(void)
 	return EQ(ret, 0);
 }
 
+static const char root_config[] = "[host]\nrows = 3\n"
+				  "[worker]\nuser = root\n";
+
+static void a_worker_dies_at(const char *point)
+{
+	char ticket[128];
+
+	stage_death(&agent, root_config, point, ticket);
+	if (OK(agent_start(&agent)) && begin_at())
+		use_until_right(ticket);
+	close_all();
+	stage_buried(&agent, map, ticket);
+}
+
 static void workers_may_die_at_any_point(void)
 {
-	static const char *const points[] = { "group_joined",   "group_came_on",
-					      "group_waits",    "group_ending",
+	static const char *const points[] = {
+		"group_came_on",      "group_waits",   "group_ending",
 #ifdef STAGE_CUDA
-					      "relay_fetched",  "relay_stored",
+		"group_windows_made", "relay_fetched", "relay_stored",
+		"group_windows_gone",
+#else
+		"group_joined",  "group_forgotten",
 #endif
-					      "group_forgotten" };
-	static const char config[] = "[host]\nrows = 3\n"
-				     "[worker]\nuser = root\n";
+	};
 
 	if (!stage_has_points())
 		return;
-	for (size_t i = 0; i < sizeof(points) / sizeof(points[0]); i++) {
-		char ticket[128];
-
-		stage_death(&agent, config, points[i], ticket);
-		if (OK(agent_start(&agent)) && begin_at())
-			use_until_right(ticket);
-		close_all();
-		stage_buried(&agent, map, ticket);
-	}
+	for (size_t i = 0; i < sizeof(points) / sizeof(points[0]); i++)
+		for (int n = stage_strikes(); n > 0; n--)
+			a_worker_dies_at(points[i]);
 	memset(&sum, 0, sizeof(sum));
 }
 
+/* One opens a communicator and closes it, or loses a worker of it while it is
+ * used: each collective ends once, and none of them well that was not over. */
+static void use_while_the_agent_dies(const char *point)
+{
+	bool opens = strcmp(point, "comm_open") == 0;
+	bool breaks = strcmp(point, "comm_broken") == 0;
+	uint64_t until = story_now() + STORY_LIMIT_NS;
+	struct gpumap_done done;
+	uint32_t n = 0;
+
+	group = (struct ranks){ 0 };
+	if (!OK((map = story_attach(&agent))) ||
+	    !EQ(gpumap_session_open(map, NULL, &session), 0))
+		return;
+	if (!breaks) {
+		EQ(gpumap_comm_open(session, "ranks", NULL, &group.comm),
+		   opens ? -ECONNRESET : 0);
+	} else if (collective_open(session, "ranks", BATCH * BYTES, &group)) {
+		submit_all(4, 0);
+		kill(worker_of(1), SIGKILL);
+		for (; n < BATCH && gpumap_wait(session, &done, 1, until) == 1;
+		     n++)
+			sum.odd += !may_say(done.status, false) &&
+				   done.status != -ECONNRESET;
+		EQ(n, BATCH);
+		EQ(sum.odd + sum.unborn, 0);
+	}
+	EQ(gpumap_comm_close(group.comm), opens ? 0 : -ECONNRESET);
+	EQ(agent_wait(&agent), -SIGKILL);
+	gpumap_session_close(session);
+	gpumap_detach(map);
+}
+
 /* The next agent knows nothing of it, and has nothing of it. */
+static void the_agent_dies_at(const char *point)
+{
+	char ticket[128];
+	uint64_t until;
+
+	stage_death(&agent, root_config, point, ticket);
+	memset(&sum, 0, sizeof(sum));
+	if (!OK(agent_start(&agent)))
+		return;
+	use_while_the_agent_dies(point);
+	EQ(access(ticket, F_OK), -1);
+	agent.env[STAGE_ENV] = NULL;
+	if (!OK(agent_start(&agent)) || !begin())
+		return;
+	OK(pages_held() > 0);
+	memset(&sum, 0, sizeof(sum));
+	submit_all(3, 0);
+	collect_all(3, 0);
+	EQ(sum.ended[1], (int)BATCH);
+	memset(&sum, 0, sizeof(sum));
+	close_all();
+	until = story_now() + STORY_LIMIT_NS;
+	while (pages_held() != 0 && story_now() < until)
+		story_nap(1000);
+	EQ(pages_held(), 0);
+	stage_buried(&agent, map, ticket);
+}
+
 static void the_agent_may_die_at_any_point(void)
 {
-	static const char *const points[] = { "comm_open", "comm_gone" };
-	static const char config[] = "[host]\nrows = 3\n"
-				     "[worker]\nuser = root\n";
+	static const char *const points[] = { "comm_open", "comm_gone",
+					      "comm_broken" };
 
 	if (!stage_has_points())
 		return;
-	for (size_t i = 0; i < sizeof(points) / sizeof(points[0]); i++) {
-		struct gpumap_comm *comm = NULL;
-		char ticket[128];
-		int ret;
-
-		stage_death(&agent, config, points[i], ticket);
-		if (!OK(agent_start(&agent)) ||
-		    !OK((map = story_attach(&agent))) ||
-		    !EQ(gpumap_session_open(map, NULL, &session), 0))
-			return;
-		ret = gpumap_comm_open(session, "ranks", NULL, &comm);
-		EQ(ret, i == 0 ? -ECONNRESET : 0);
-		EQ(gpumap_comm_close(comm), i == 0 ? 0 : -ECONNRESET);
-		EQ(agent_wait(&agent), -SIGKILL);
-		gpumap_session_close(session);
-		gpumap_detach(map);
-		agent.env[STAGE_ENV] = NULL;
-		if (!OK(agent_start(&agent)) || !begin())
-			return;
-		submit_all(3, 0);
-		collect_all(3, 0);
-		EQ(sum.ended[1], (int)BATCH);
-		memset(&sum, 0, sizeof(sum));
-		close_all();
-		stage_buried(&agent, map, ticket);
-	}
+	for (size_t i = 0; i < sizeof(points) / sizeof(points[0]); i++)
+		for (int n = stage_strikes(); n > 0; n--)
+			the_agent_dies_at(points[i]);
 }
 
 int main(void)

@@ -7,6 +7,7 @@
  * on the way, pinned or in a file, stays what it was.
  */
 
+#include "stage.h"
 #include "ctl.h"
 #include "puppet.h"
 
@@ -272,6 +273,113 @@ static void a_file_is_not_anothers(void)
 	end();
 }
 
+/* ---- a marked point ------------------------------------------------------ */
+
+/* As of a card that is split while we look elsewhere; it may have died. */
+static void say(const struct gm_probe_wire *wire)
+{
+	(void)!send(probe, wire, sizeof(*wire), MSG_NOSIGNAL);
+}
+
+/* Split it again and again until the agent has died of it. */
+static bool dies_of_splits(void)
+{
+	uint64_t until = story_now() + STORY_LIMIT_NS;
+
+	while (story_now() < until) {
+		for (uint32_t part = 0; part < PARTS; part++) {
+			struct gm_probe_wire wire =
+				puppet_moving(part, GM_PROBE_LOST, "destroyed");
+
+			memcpy(wire.uuid, part_of(round_now, part).uuid,
+			       sizeof(wire.uuid));
+			say(&wire);
+		}
+		round_now++;
+		for (uint32_t part = 0; part < PARTS; part++) {
+			struct gm_probe_wire wire = part_of(round_now, part);
+
+			say(&wire);
+		}
+		while (story_lives(agent.pid) && story_now() < until &&
+		       row_of(round_now, PARTS - 1) < 0)
+			story_nap(200);
+		if (!story_lives(agent.pid))
+			return true;
+	}
+	return false;
+}
+
+/* How many rows say that they are this device. */
+static uint32_t rows_of(const uint8_t uuid[16])
+{
+	uint32_t n = 0;
+
+	for (uint32_t row = 0; row < gpumap_device_count(map); row++) {
+		struct gpumap_device d = story_device(map, row);
+
+		n += memcmp(d.uuid, uuid, sizeof(d.uuid)) == 0;
+	}
+	return n;
+}
+
+/* The row has the new device's name, and nobody may think that it is READY; the
+ * next agent finds the device there, and the row is of the same generation. */
+static void an_agent_dies_as_it_renames(char *point, char *ticket)
+{
+	struct gpumap_device renamed = { .generation = 0 };
+	uint32_t n, unready = 0;
+	int row = -1;
+
+	agent.env[1] = point;
+	agent.env[2] = ticket;
+	agent.env[3] = NULL;
+	round_now++;
+	if (!begin() || !OK(resplit()))
+		return;
+	n = gpumap_device_count(map);
+	stage_ticket(strchr(ticket, '=') + 1);
+	OK(dies_of_splits());
+	EQ(agent_wait(&agent), -SIGKILL);
+	EQ(access(strchr(ticket, '=') + 1, F_OK), -1);
+	for (uint32_t part = 0; part < PARTS && row < 0; part++)
+		row = row_of(round_now, part);
+	if (!OK(row >= 0))
+		return;
+	renamed = story_device(map, (uint32_t)row);
+	EQ(renamed.state, GPUMAP_DEVICE_LOST);
+	EQ(rows_of(renamed.uuid), 1);
+	gpumap_detach(map);
+	close(probe);
+
+	agent.env[1] = NULL;
+	if (!begin())
+		return;
+	EQ(gpumap_device_find(map, renamed.uuid), row);
+	EQ(story_device(map, (uint32_t)row).generation, renamed.generation);
+	OK(gpumap_device_count(map) <= n);
+	for (uint32_t part = 0; part < PARTS; part++) {
+		unready += !becomes(round_now, part, GPUMAP_DEVICE_READY);
+		unready += rows_of(part_of(round_now, part).uuid) != 1;
+	}
+	EQ(unready, 0);
+	OK(resplit());
+	end();
+}
+
+static void agents_die_as_they_rename(void)
+{
+	static char point[] = "GM_POINT=row_renamed:kill";
+	static char ticket[160];
+
+	if (!stage_has_points())
+		return;
+	snprintf(ticket, sizeof(ticket), "GM_POINT_TICKET=%s/ticket",
+		 agent.dir);
+	for (int n = stage_strikes(); n > 0; n--)
+		an_agent_dies_as_it_renames(point, ticket);
+}
+
 int main(void)
 {
 	if (!puppet_set())
@@ -286,6 +394,7 @@ int main(void)
 		a_session_finds_out();
 		an_agent_takes_it_over();
 		a_file_is_not_anothers();
+		agents_die_as_they_rename();
 	}
 	agent_remove(&agent);
 	return tap_done();

@@ -294,14 +294,15 @@ static void every_point_is_survived(void)
 		"worker_mask_stored",
 		"worker_mask_made",
 	};
+	uint64_t strikes = getenv("GM_ROUNDS") ? (uint64_t)story_rounds() : 2;
 
 	gpumap_detach(map);
 	EQ(agent_kill(&agent, SIGTERM), 0);
 	/* Who removes the ticket must be allowed to. */
 	if (!start("[worker]\nuser = root\n"))
 		return;
-	for (uint64_t i = 0; i < 4; i++)
-		die_at(points[i], 70 + i);
+	for (uint64_t i = 0; i < 4 * strikes; i++)
+		die_at(points[i % 4], 70 + i % 50);
 }
 
 int main(void)

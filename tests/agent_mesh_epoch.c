@@ -11,7 +11,7 @@
 #include <errno.h>
 #include <pthread.h>
 
-#include "story.h"
+#include "stage.h"
 
 #define ROWS 3u
 
@@ -279,6 +279,90 @@ static void no_reader_sees_one_go_back(void)
 	NOTE("%d looks, %d of them at a broken group", n_looks, n_broken);
 }
 
+/* ---- marked points -------------------------------------------------------- */
+
+/* Who is alone in a group is its rank, and says that it is broken. */
+static int break_group(const char *name, uint64_t epoch)
+{
+	uint8_t id[GPUMAP_MESH_ID_BYTES] = { 1 };
+	const struct gpumap_mesh_join join = {
+		.size = sizeof(join),
+		.mesh = "m",
+		.group = name,
+		.epoch = epoch,
+		.timeout_ns = STORY_LIMIT_NS,
+		.version = 22203,
+		.id = id,
+	};
+	uint64_t ticket = 0;
+	int ret = gpumap_mesh_join(map, &join, id, &ticket);
+
+	return ret < 0 ? ret
+		       : gpumap_mesh_leave(map, ticket, GPUMAP_MESH_BROKEN);
+}
+
+enum cause { A_WORKER_DIES, A_WORKER_IS_BACK, A_GROUP_IS_BROKEN };
+
+/* What the dead agent has shown of a group with row 0 is so, no reader sees it go
+ * back, and the next agent goes on from there. */
+static void the_agent_dies_at(const char *point, enum cause cause)
+{
+	struct seen world, own, shown, shown_world;
+	char ticket[128];
+
+	stage_death(&agent, "[host]\nrows = 3\n", point, ticket);
+	unlink(ticket);
+	if (!OK(start()) || !EQ(publish(), 0))
+		exit(1);
+	if (cause == A_WORKER_IS_BACK) {
+		EQ(gpumap_device_drain(map, 0), 0);
+		OK(!await("tp_0", 0, 0).whole);
+	}
+	own = look(map, "tp_0");
+	world = look(map, "world");
+	stage_ticket(ticket);
+	if (cause == A_WORKER_DIES)
+		kill_worker(0);
+	else if (cause == A_WORKER_IS_BACK)
+		gpumap_device_undrain(map, 0); /* whatever it is told */
+	else
+		EQ(break_group("tp_0", own.epoch), -ECONNRESET);
+	EQ(agent_wait(&agent), -SIGKILL);
+	EQ(access(ticket, F_OK), -1);
+	shown = look(map, "tp_0");
+	shown_world = look(map, "world");
+	OK(shown.epoch > own.epoch);
+	EQ(shown.whole, cause != A_WORKER_DIES);
+	OK(cause == A_GROUP_IS_BROKEN ? shown_world.epoch == world.epoch
+				      : shown_world.epoch > world.epoch);
+	EQ(shown_world.whole, cause != A_WORKER_DIES);
+
+	gpumap_detach(map);
+	agent.env[STAGE_ENV] = NULL;
+	if (!OK(start()))
+		exit(1);
+	OK(look(map, "tp_0").epoch >= shown.epoch);
+	if (cause == A_WORKER_IS_BACK)
+		gpumap_device_undrain(map, 0); /* it may not have been kept */
+	own = await("tp_0", 1, shown.epoch);
+	OK(own.whole && own.epoch > shown.epoch);
+	world = await("world", 1, shown_world.epoch);
+	OK(world.whole && world.epoch > shown_world.epoch);
+	EQ(gpumap_mesh_release(map, "m"), 0);
+	stage_buried(&agent, map, ticket);
+}
+
+static void agents_may_die_at_any_point(void)
+{
+	if (!stage_has_points())
+		return;
+	for (int n = stage_strikes(); n > 0; n--) {
+		the_agent_dies_at("epoch_row_visible", A_WORKER_DIES);
+		the_agent_dies_at("epoch_row_visible", A_WORKER_IS_BACK);
+		the_agent_dies_at("epoch_group_visible", A_GROUP_IS_BROKEN);
+	}
+}
+
 int main(void)
 {
 	agent_make(&agent, "[host]\nrows = 3\n");
@@ -289,6 +373,7 @@ int main(void)
 		epochs_grow_over_everything();
 		no_reader_sees_one_go_back();
 		story_finish(&agent, map);
+		agents_may_die_at_any_point();
 	}
 	if (tap_failures)
 		agent_show_log(&agent);

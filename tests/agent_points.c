@@ -46,19 +46,23 @@ struct mark {
 
 static const struct mark marks[] = {
 #ifdef STAGE_CUDA
+	{ "flight_taken", .who = WORKER },
+	{ "flight_sliced", .who = WORKER },
 	{ "load_copying", .who = WORKER },
 	/* Its last words are heard. */
 	{ "worker_failed", .who = WORKER, .fault = "copy: sticky 716",
 	  .says = "row=1 state=FAILED reason=\"CUDA 716 MISALIGNED_ADDRESS" },
 	{ "cuda_row_out", .who = AGENT, .fault = "lost" },
 	{ "spare_ready", .who = AGENT, .behind = true },
+#else
+	{ "worker_taken", .who = WORKER },
+	{ "worker_sliced", .who = WORKER },
+	{ "worker_sent", .who = WORKER },
 #endif
 	{ "worker_opened", .who = WORKER },
 	{ "worker_incarnate", .who = WORKER },
 	{ "worker_adopted", .who = WORKER },
 	{ "worker_stalled", .who = WORKER },
-	{ "worker_taken", .who = WORKER },
-	{ "worker_sliced", .who = WORKER },
 	{ "worker_given", .who = WORKER },
 	{ "worker_advanced", .who = WORKER },
 	{ "worker_half_published", .who = WORKER },

@@ -217,9 +217,9 @@ static bool has_marks(void)
 	return build && strstr(build, "testpoints") && geteuid() == 0;
 }
 
-/* Its job has done what it does and has not ended: it ends with -EIO, once, and
- * what was behind it as well; then the program is there again. */
-static void what_had_run_ends_once(void)
+/* Its job has done what it does, or is about to, and has not ended: it ends with
+ * -EIO, once, and what was behind it as well; then the program is there again. */
+static void what_had_run_ends_once(const char *mark, bool has_run)
 {
 	static char point[64], ticket[192];
 	struct gpumap_job jobs[3];
@@ -229,11 +229,7 @@ static void what_had_run_ends_once(void)
 	FILE *file;
 	int ret = -EIO;
 
-	if (!has_marks()) {
-		SKIP(1, "needs --enable-testpoints, and root");
-		return;
-	}
-	snprintf(point, sizeof(point), "GM_POINT=worker_ran:kill");
+	snprintf(point, sizeof(point), "GM_POINT=%s:kill", mark);
 	snprintf(ticket, sizeof(ticket), "GM_POINT_TICKET=%s-ticket",
 		 agent.dir);
 	agent.env[0] = point;
@@ -265,7 +261,7 @@ static void what_had_run_ends_once(void)
 	}
 	OK(gone_soon(before));
 	EQ(access(strchr(ticket, '=') + 1, F_OK), -1); /* it was there */
-	EQ(memory[16], 100);
+	EQ(memory[16], has_run ? 100 : 0);
 	EQ(memory[18], 0);
 	until = story_now() + STORY_LIMIT_NS;
 	while (ret == -EIO && story_now() < until)
@@ -286,7 +282,13 @@ int main(void)
 		it_waits_and_is_waited_for();
 		end();
 	}
-	what_had_run_ends_once();
+	if (!has_marks())
+		SKIP(1, "needs --enable-testpoints, and root");
+	for (int n = getenv("GM_ROUNDS") ? story_rounds() : 2;
+	     has_marks() && n > 0; n--) {
+		what_had_run_ends_once("worker_runs", false);
+		what_had_run_ends_once("worker_ran", true);
+	}
 	agent_remove(&agent);
 	return tap_done();
 }

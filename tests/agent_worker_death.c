@@ -278,7 +278,8 @@ static void undertakers_may_die_too(void)
 	if (!stage_has_points())
 		return;
 	for (size_t i = 0; i < sizeof(points) / sizeof(points[0]); i++)
-		die_at(points[i]);
+		for (int n = stage_strikes(); n > 0; n--)
+			die_at(points[i]);
 }
 
 int main(void)

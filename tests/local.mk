@@ -598,8 +598,9 @@ gm_tests += %reldir%/agent_cuda_rows
 	$(gm_puppet)
 %canon_reldir%_agent_cuda_rows_LDADD = $(gm_puppet_libs)
 gm_tests += %reldir%/agent_cuda_reuse
+GM_TORTURE += %reldir%/agent_cuda_reuse
 %canon_reldir%_agent_cuda_reuse_SOURCES = %reldir%/agent_cuda_reuse.c \
-	$(gm_puppet)
+	%reldir%/stage.h $(gm_puppet)
 %canon_reldir%_agent_cuda_reuse_LDADD = $(gm_puppet_libs)
 gm_tests += %reldir%/agent_cuda_health
 %canon_reldir%_agent_cuda_health_SOURCES = %reldir%/agent_cuda_health.c \
@@ -664,7 +665,7 @@ GM_TORTURE += %reldir%/agent_mesh_death
 gm_tests += %reldir%/agent_mesh_epoch
 GM_TORTURE += %reldir%/agent_mesh_epoch
 %canon_reldir%_agent_mesh_epoch_SOURCES = %reldir%/agent_mesh_epoch.c \
-	%reldir%/story.h %reldir%/tap.h
+	%reldir%/stage.h $(gm_story)
 %canon_reldir%_agent_mesh_epoch_LDADD = $(gm_story_libs)
 
 gm_tests += %reldir%/agent_strict
@@ -1477,6 +1478,7 @@ gm_scripts += %reldir%/check_headers.sh
 gm_scripts += %reldir%/check_labels.sh
 gm_scripts += %reldir%/check_operators.sh
 gm_scripts += %reldir%/check_pages.sh
+gm_scripts += %reldir%/check_points.sh
 gm_scripts += %reldir%/check_shm_pure.sh
 gm_scripts += %reldir%/check_symbols.sh
 

@@ -90,6 +90,21 @@ static inline bool stage_has_points(void)
 	return false;
 }
 
+/* How often at each point: in the torture target GM_ROUNDS times. */
+static inline int stage_strikes(void)
+{
+	return getenv("GM_ROUNDS") ? story_rounds() : 2;
+}
+
+/* From now on whoever comes there dies. */
+static inline void stage_ticket(const char *ticket)
+{
+	FILE *file = fopen(ticket, "w");
+
+	if (file != NULL)
+		fclose(file);
+}
+
 /*
  * stage_death - prepare the agent's next life, in which one process dies
  *
@@ -102,7 +117,6 @@ static inline void stage_death(struct agent *a, const char *config,
 			       const char *point, char ret_ticket[128])
 {
 	static char what[96], ticket[160];
-	FILE *file;
 
 	snprintf(ret_ticket, 128, "%s/ticket", a->dir);
 	snprintf(what, sizeof(what), "GM_POINT=%s:kill", point);
@@ -111,9 +125,7 @@ static inline void stage_death(struct agent *a, const char *config,
 	a->env[STAGE_ENV] = what;
 	a->env[STAGE_ENV + 1] = ticket;
 	a->env[STAGE_ENV + 2] = NULL;
-	file = fopen(ret_ticket, "w");
-	if (file != NULL)
-		fclose(file);
+	stage_ticket(ret_ticket);
 	NOTE("at %s", point);
 }
 

@@ -191,7 +191,7 @@ uint64_t gm_epochs_move(struct gm_daemon *d, const struct gm_block *block,
 	uint32_t n = rows_of(&mesh, index, rows);
 
 	move(d, epoch_of(&mesh, index), are_ready(d, rows, n));
-	GM_POINT("epoch_visible");
+	GM_POINT("epoch_group_visible");
 	tell_soon(d);
 	gm_rendezvous_look(d);
 	return d->epochs.last;
@@ -214,7 +214,7 @@ static void move_row(struct gm_daemon *d, const struct gm_block *block,
 		n_moved++;
 		n_whole += is_whole;
 	}
-	GM_POINT("epoch_visible");
+	GM_POINT("epoch_row_visible");
 	if (n_moved != 0)
 		gm_log(GM_LOG_INFO, "mesh_moved",
 		       "name=%s row=%u groups=%u whole=%u", block->name, row,

@@ -207,7 +207,7 @@ static void start(struct gm_worker *w, struct gm_session *s)
 				    f->n_slices ? &before->flight : NULL,
 				    &slice->flight);
 		gm_beat_at(w->journal, GM_CALL_LOOP, slice->since_ns);
-		GM_POINT("worker_sliced");
+		GM_POINT("flight_sliced");
 		if (rc == -ENOTRECOVERABLE)
 			gm_events_failed(w);
 		f->refused_at = w->landed;
@@ -266,7 +266,7 @@ static struct gm_flown *take(struct gm_session *s, struct gm_batch *batch)
 
 	publish(s, batch);
 	gm_journal_take(s->owed, s->entries.mask, s->entries.pos);
-	GM_POINT("worker_taken");
+	GM_POINT("flight_taken");
 	s->entries.pos++;
 	*e = (struct gm_flown){ 0 };
 	return e;

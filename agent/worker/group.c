@@ -101,7 +101,7 @@ static void done_let_go(struct gm_slow_job *job, struct gm_worker *w)
 	struct gm_session *s = e->session;
 
 	if (e->member->is_awaited) {
-		GM_POINT("group_forgotten");
+		GM_POINT("group_windows_gone");
 		answer(w, s->id, s->place, e->member->number, GM_WIRE_FORGOTTEN,
 		       0);
 	}
@@ -128,7 +128,7 @@ static void done_join(struct gm_slow_job *job, struct gm_worker *w)
 	struct gm_session *s = e->session;
 	struct gm_member *m = find(s, e->handle);
 
-	GM_POINT("group_joined");
+	GM_POINT("group_windows_made");
 	/* Unless the session has left. */
 	if (m && e->rc < 0)
 		let_go(w, m);

@@ -128,7 +128,7 @@ static void serve_buffer(struct gm_session *s, const struct gm_verdict *verdict,
 	}
 	gm_batch_publish(s, batch);
 	gm_journal_take(s->owed, s->entries.mask, s->entries.pos);
-	GM_POINT("worker_taken");
+	GM_POINT("worker_sent");
 	gm_session_send(s, verdict);
 }
 
@@ -141,7 +141,7 @@ static void serve_program(struct gm_session *s, const struct gm_verdict *v,
 
 	gm_batch_publish(s, batch);
 	gm_journal_take(s->owed, s->entries.mask, s->entries.pos);
-	GM_POINT("worker_taken");
+	GM_POINT("worker_runs");
 	gm_beat(s->signs, GM_CALL_PROGRAM);
 	rc = gm_program_run(v->program, &v->task, s->judge.row);
 	gm_beat(s->signs, GM_CALL_LOOP);

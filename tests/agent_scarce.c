@@ -132,6 +132,35 @@ static void a_row_without_a_worker_is_refused(void)
 	agent_remove(&a);
 }
 
+/* Descriptors that it says it needs for so many connections, UINT32_MAX: nothing. */
+static uint32_t needed_with(struct agent *a, uint32_t connections)
+{
+	uint32_t needed = UINT32_MAX;
+	char text[128], *at;
+	FILE *log;
+
+	snprintf(text, sizeof(text),
+		 "[limits]\nsessions = 16\nconnections = %u\n", connections);
+	agent_configure(a, text);
+	if (!OK(agent_start(a)))
+		return needed;
+	EQ(agent_kill(a, SIGTERM), 0);
+	log = fopen(a->log, "re");
+	if (!OK(log != NULL))
+		return needed;
+	fseeko(log, a->log_from, SEEK_SET);
+	for (char line[512]; fgets(line, sizeof(line), log) != NULL;) {
+		at = strstr(line, "event=few_descriptors ") != NULL
+			     ? strstr(line, " needed=")
+			     : NULL;
+		if (at != NULL)
+			needed = (uint32_t)strtoul(at + 8, NULL, 10);
+	}
+	fclose(log);
+	OK(needed != UINT32_MAX);
+	return needed;
+}
+
 /* Lowers its own limit for good: the last of all. */
 static void too_few_descriptors_are_told_of(void)
 {
@@ -152,6 +181,8 @@ static void too_few_descriptors_are_told_of(void)
 		OK(agent_logged(&a, "event=few_descriptors limit=900 "));
 		OK(agent_logged(&a, "LimitNOFILE"));
 		EQ(agent_kill(&a, SIGTERM), 0);
+		/* Of each that may have a tensor's file beside its own. */
+		EQ(needed_with(&a, 65) - needed_with(&a, 64), 2);
 	}
 	agent_remove(&a);
 }

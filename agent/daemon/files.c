@@ -9,9 +9,10 @@
 #include "agent/common/log.h"
 #include "shm/layout.h"
 
-#define OF_OURS    64u /* loop, log, segment, files that are read */
-#define OF_ROW     8u  /* its worker and its undertaker */
-#define OF_SESSION 4u  /* its memory, its socket, its client's pidfd */
+#define OF_OURS       64u /* loop, log, segment, files that are read */
+#define OF_ROW        8u  /* its worker and its undertaker */
+#define OF_SESSION    4u  /* its memory, its socket, its client's pidfd */
+#define OF_CONNECTION 2u  /* its socket, the tensor that waits to be a mask */
 
 void gm_files_raise(void)
 {
@@ -29,7 +30,8 @@ static uint64_t needed_by(const struct gm_config *config, uint32_t n_rows)
 	uint64_t session = OF_SESSION + n_rows; /* doorbells */
 
 	/* What one uid may have of memory: others rarely have as much. */
-	return OF_OURS + (uint64_t)n_rows * OF_ROW + config->connections +
+	return OF_OURS + (uint64_t)n_rows * OF_ROW +
+	       (uint64_t)config->connections * OF_CONNECTION +
 	       config->sessions * session + GM_HOLDERS +
 	       config->registrations_per_uid + config->exports_per_uid;
 }

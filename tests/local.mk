@@ -968,6 +968,11 @@ gm_tests += %reldir%/agent_mask_peer_ways
 	$(gm_cuda_story)
 %canon_reldir%_agent_mask_peer_ways_LDADD = $(gm_cuda_story_libs) \
 	agent/mask/libmask.la
+gm_tests += %reldir%/agent_mask_room
+%canon_reldir%_agent_mask_room_SOURCES = %reldir%/agent_mask_room.c \
+	%reldir%/mask_cards.h $(gm_cuda_story)
+%canon_reldir%_agent_mask_room_LDADD = $(gm_cuda_story_libs) \
+	agent/mask/libmask.la
 gm_tests += %reldir%/agent_mask_overtaken
 %canon_reldir%_agent_mask_overtaken_SOURCES = \
 	%reldir%/agent_mask_overtaken.c %reldir%/mask_cards.h \

@@ -21,6 +21,7 @@
 #include "shm/point.h"
 
 #define GRANULE    (UINT64_C(2) << 20) /* that a driver takes, at least */
+#define WAIT_MAX   63u                 /* looks */
 #define EPOCH_BITS 15u                 /* of an id */
 #define EPOCH_AT   40u
 
@@ -355,6 +356,11 @@ static int judge(struct gm_daemon *d, uint32_t row, uint32_t uid,
 	return ret;
 }
 
+static uint64_t in_granules(uint64_t bytes)
+{
+	return (bytes + GRANULE - 1) / GRANULE * GRANULE;
+}
+
 /* Never used before: what names another is refused, also one of an agent before
  * us. */
 static uint64_t new_id(struct gm_daemon *d, uint32_t row)
@@ -370,7 +376,7 @@ int gm_mask_devices_take(struct gm_daemon *d, uint32_t row, uint32_t uid,
 			 char ret_why[GM_WHY_BYTES],
 			 struct gm_mask_device **ret_device)
 {
-	uint64_t bytes = (span->bytes + GRANULE - 1) / GRANULE * GRANULE;
+	uint64_t bytes = in_granules(span->bytes);
 	struct gm_mask_device *device = find_same(d, row, uid, span);
 	struct gm_keeper *keeper = NULL;
 	int ret;
@@ -403,4 +409,40 @@ int gm_mask_devices_take(struct gm_daemon *d, uint32_t row, uint32_t uid,
 	gm_seats_pump(keeper);
 	*ret_device = device;
 	return 0;
+}
+
+/* ---- rows that were full -------------------------------------------------- */
+
+void gm_mask_devices_lack(struct gm_daemon *d, uint32_t row, uint32_t uid,
+			  uint64_t bytes)
+{
+	struct gm_mask_lack *lack = &d->mask_devices.lacks[row];
+
+	bytes = in_granules(bytes);
+	if (lack->bytes != 0 && lack->bytes <= bytes)
+		return;
+	lack->bytes = bytes;
+	lack->uid = uid;
+}
+
+/* Where there seems to be room again and again, and is none, it is tried ever more
+ * rarely. */
+void gm_mask_devices_room(struct gm_daemon *d, uint32_t row)
+{
+	struct gm_mask_lack *lack = &d->mask_devices.lacks[row];
+	char why[GM_WHY_BYTES];
+
+	if (lack->bytes == 0 ||
+	    d->devices.of[row]->moving.state != GPUMAP_DEVICE_READY)
+		return;
+	if (judge_bytes(d, row, lack->uid, lack->bytes, why) != 0) {
+		lack->looks = 0;
+		lack->wait = 0;
+	} else if (++lack->looks > lack->wait) {
+		lack->looks = 0;
+		lack->wait =
+			lack->wait < WAIT_MAX ? 2 * lack->wait + 1 : WAIT_MAX;
+		lack->bytes = 0;
+		gm_mask_devices_look(d, row);
+	}
 }

@@ -67,6 +67,14 @@ struct gm_mask_question {
 
 #define GM_MASK_QUESTIONS 4u /* at once */
 
+/* What a row had no room for, of those that nobody waits for any more. */
+struct gm_mask_lack {
+	uint64_t bytes; /* of the least of them; 0: there is none */
+	uint32_t uid;
+	uint32_t looks; /* at what is free, since there seemed to be room */
+	uint32_t wait;  /* so many, before it is tried */
+};
+
 struct gm_mask_devices {
 	struct gm_daemon *d;
 	struct gm_mask_device_list all;
@@ -76,6 +84,7 @@ struct gm_mask_devices {
 					   * at */
 	uint64_t waiting[GM_ROWS / 64]; /* rows that wait for another's */
 	uint64_t left[GM_ROWS / 64];    /* whose memory a worker has left */
+	struct gm_mask_lack lacks[GM_ROWS];
 };
 
 void gm_mask_devices_init(struct gm_daemon *d);
@@ -143,6 +152,12 @@ bool gm_mask_devices_row(const struct gm_daemon *d, uint32_t row);
 
 /* Masks that have a replica of this row, or should, are to be looked at. */
 void gm_mask_devices_look(struct gm_daemon *d, uint32_t row);
+
+/* A mask of this uid does without a replica of so many bytes on the row, for want
+ * of room; and what is free there has been looked at: it may be made now. */
+void gm_mask_devices_lack(struct gm_daemon *d, uint32_t row, uint32_t uid,
+			  uint64_t bytes);
+void gm_mask_devices_room(struct gm_daemon *d, uint32_t row);
 
 /* The row is in a state where its driver must not be kept open. */
 void gm_mask_devices_close(struct gm_daemon *d, uint32_t row);

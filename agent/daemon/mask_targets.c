@@ -25,6 +25,11 @@ void gm_mask_change_leave_targets(struct gm_mask_change *p)
 	}
 }
 
+static bool is_for_want_of_room(int status)
+{
+	return status == -ENOSPC || status == -EDQUOT || status == -ENOMEM;
+}
+
 /* A row has none: that is the end of a request, and the row's trouble alone where
  * nobody asked. */
 static void lacks(struct gm_mask_change *p, uint32_t i, int status,
@@ -35,6 +40,10 @@ static void lacks(struct gm_mask_change *p, uint32_t i, int status,
 	gm_mask_device_drop(target->device);
 	target->device = NULL;
 	if (p->is_lenient) {
+		if (is_for_want_of_room(status))
+			gm_mask_devices_lack(p->change.d, p->replicas[i].row,
+					     p->image.object.owner_uid,
+					     p->image.bytes);
 		gm_log(GM_LOG_WARNING, "mask_without", "name=%s row=%u why=%s",
 		       p->image.object.name, p->replicas[i].row,
 		       gm_quote(why).text);

@@ -438,12 +438,70 @@ static bool one_life(int round, const struct mark *m)
 	return has_died;
 }
 
+/* Row 1 waits for row 0, which does not come before it is asked to tell. */
+static int wait_until_told(struct gpumap_session *session, pid_t teller)
+{
+	struct gpumap_job job = { .op = GPUMAP_OP_NOP };
+	struct gpumap_done done[2];
+	struct gpumap_time time;
+	int ret = process_stop(teller) ? 0 : -ESRCH;
+
+	if (ret == 0)
+		ret = gpumap_submit(session, 0, &job, 1);
+	if (ret == 0)
+		ret = gpumap_submitted(session, 0, &time);
+	job.waits = &time;
+	job.n_waits = 1;
+	if (ret == 0)
+		ret = gpumap_submit(session, 1, &job, 1);
+	story_nap(20000);
+	kill(teller, SIGCONT);
+	for (int n = 0; ret == 0 && n < 2;) {
+		int got = gpumap_wait(session, done, 2,
+				      story_now() + STORY_LIMIT_NS);
+
+		ret = got < 0 ? got : 0;
+		n += got;
+	}
+	return ret;
+}
+
+/* By whom a row is told that others have ended is made when it first has to be,
+ * and kept: nobody shall hold more for having been slow. */
+static void have_wakers(void)
+{
+	uint64_t until = story_now() + STORY_LIMIT_NS;
+	struct gpumap *map = story_attach(&agent);
+	struct gpumap_job nop = { .op = GPUMAP_OP_NOP };
+	struct gpumap_session *session;
+	int before, ret = -ENODEV;
+
+	if (map && EQ(gpumap_session_open(map, NULL, &session), 0)) {
+		pid_t teller;
+
+		EQ(load_run(session, 0, &nop), 0);
+		EQ(load_run(session, 1, &nop), 0);
+		teller = (pid_t)story_device(map, 0).worker_pid;
+		before = story_holds(agent.pid, "[eventfd]");
+		do {
+			ret = wait_until_told(session, teller);
+			story_nap(20000);
+		} while (ret == 0 && story_now() < until &&
+			 story_holds(agent.pid, "[eventfd]") == before);
+		gpumap_session_close(session);
+	}
+	EQ(ret, 0);
+	gpumap_detach(map);
+}
+
 /* What is held when nobody has died. */
 static void look_at_peace(void)
 {
 	stage_make(&agent, CONFIG);
-	if (OK(agent_start(&agent)))
+	if (OK(agent_start(&agent))) {
+		have_wakers();
 		all_is_well(false);
+	}
 	EQ(agent_kill(&agent, SIGTERM), 0);
 }
 

@@ -92,7 +92,7 @@ static inline bool process_stopped(pid_t pid)
  */
 static inline bool process_stop(pid_t pid)
 {
-	return kill(pid, SIGSTOP) == 0 && process_stopped(pid);
+	return pid > 0 && kill(pid, SIGSTOP) == 0 && process_stopped(pid);
 }
 
 #endif

@@ -17,6 +17,9 @@
 #include "tests/fuse.h"
 #include "tests/story.h"
 
+#define DEPTH      4
+#define READ_BYTES (64 << 10)
+
 static struct agent agent;
 static struct gpumap *map;
 static struct fuse fuse;
@@ -33,6 +36,57 @@ static struct gpumap_session *session_open(char **ret_memory)
 		exit(99);
 	*ret_memory = memory;
 	return session;
+}
+
+/* [load] depth of them, of [load] read bytes each: past the cache, which asks for
+ * a page at a time here. */
+static void so_many_reads_are_under_way(void)
+{
+	char *memory;
+	struct gpumap_session *session = session_open(&memory);
+	int fd = fuse_open(&fuse);
+	struct gpumap_job job =
+		load_job(load_register(session, fd), 0, 3 * MIB, memory);
+	struct gpumap_done done = { .status = 1 };
+
+	fuse.orders->held_bytes = 0;
+	fuse.orders->holds = true;
+	EQ(gpumap_submit(session, 0, &job, 1), 0);
+	for (int i = 0; i < 10000 && fuse.orders->held < DEPTH; i++)
+		story_nap(1000);
+	/* One more than there may be would come about now. */
+	story_nap(20000);
+	EQ(fuse.orders->held, DEPTH);
+	EQ(fuse.orders->held_bytes, READ_BYTES);
+	EQ(gpumap_poll(session, &done, 1), 0);
+	fuse.orders->holds = false;
+	close(fuse_open(&fuse)); /* for it to look */
+	EQ(gpumap_wait(session, &done, 1, story_now() + STORY_LIMIT_NS), 1);
+	EQ(done.status, 0);
+	OK(load_matches(memory, 0, 3 * MIB));
+	gpumap_session_close(session);
+	close(fd);
+}
+
+/* A file system may let a file be opened for reads past the cache and have none
+ * of them. */
+static void the_cache_will_do(void)
+{
+	const uint64_t n = 2 * MIB - 7;
+	char *memory;
+	struct gpumap_session *session = session_open(&memory);
+	int fd = fuse_open(&fuse);
+	uint64_t file = load_register(session, fd);
+
+	fuse.orders->refuses_direct = true;
+	for (int i = 0; i < 2; i++) {
+		memset(memory, 0, n);
+		EQ(load(session, 0, file, 4096, n, memory), 0);
+		OK(load_matches(memory, 4096, n));
+	}
+	fuse.orders->refuses_direct = false;
+	gpumap_session_close(session);
+	close(fd);
 }
 
 static void errors_are_told_apart(void)
@@ -214,6 +268,8 @@ int main(void)
 		return tap_done();
 	}
 	if (OK(agent_start(&agent)) && OK((map = story_attach(&agent)))) {
+		so_many_reads_are_under_way();
+		the_cache_will_do();
 		errors_are_told_apart();
 		short_answers_are_made_up_for();
 		who_is_stuck_can_leave();

@@ -5,8 +5,9 @@
  * fuse.h - a file system with one file, whose reads do what a test says.
  *
  * A child serves it.  What it is asked to read it answers with the bytes of
- * load_story.h, from some offset on with an error, or not at all.  Nobody else
- * has its descriptor: when the child ends, so does everything that waits.
+ * load_story.h, at once or later, from some offset on with an error, or not at
+ * all.  Nobody else has its descriptor: when the child ends, so does everything
+ * that waits.
  */
 #ifndef FUSE_H
 #define FUSE_H
@@ -31,7 +32,13 @@ struct fuse_orders {
 	uint32_t most; /* bytes of an answer, 0: as many as are asked for */
 	uint32_t head_bytes; /* that the file begins with, instead of its own */
 	char head[1024];
+	bool refuses_direct; /* reads past the cache */
+	bool holds;    /* reads are to wait until the next request after */
+	uint32_t held; /* so many do; written by the child */
+	uint32_t held_bytes; /* of the largest */
 };
+
+#define FUSE_HELD 64u
 
 struct fuse {
 	volatile struct fuse_orders *orders;
@@ -74,6 +81,10 @@ static inline void fuse_read(const struct fuse *f, uint64_t unique,
 	static char body[2 * MIB];
 	uint64_t n = in->size < sizeof(body) ? in->size : sizeof(body);
 
+	if (f->orders->refuses_direct && (in->flags & O_DIRECT)) {
+		fuse_answer(f->fd, unique, -EINVAL, NULL, 0);
+		return;
+	}
 	if (in->offset >= FUSE_FILE_BYTES)
 		n = 0;
 	else if (n > FUSE_FILE_BYTES - in->offset)
@@ -94,6 +105,29 @@ static inline void fuse_read(const struct fuse *f, uint64_t unique,
 	fuse_answer(f->fd, unique, 0, body, n);
 }
 
+/* Keeps a read for later.  Returns false for what is to be answered. */
+static inline bool fuse_hold(const struct fuse *f, uint64_t unique,
+			     const struct fuse_read_in *in)
+{
+	static struct fuse_read_in held[FUSE_HELD];
+	static uint64_t of[FUSE_HELD];
+	volatile struct fuse_orders *o = f->orders;
+
+	if (in != NULL && o->holds && o->held < FUSE_HELD) {
+		held[o->held] = *in;
+		of[o->held] = unique;
+		if (in->size > o->held_bytes)
+			o->held_bytes = in->size;
+		o->held++;
+		return true;
+	}
+	while (!o->holds && o->held > 0) {
+		o->held--;
+		fuse_read(f, of[o->held], &held[o->held]);
+	}
+	return false;
+}
+
 static inline void fuse_serve_one(const struct fuse *f, const char *request)
 {
 	struct fuse_in_header in;
@@ -110,6 +144,9 @@ static inline void fuse_serve_one(const struct fuse *f, const char *request)
 
 	memcpy(&in, request, sizeof(in));
 	attr = (struct fuse_attr_out){ .attr = fuse_attr_of(in.nodeid) };
+	if (fuse_hold(f, in.unique,
+		      in.opcode == FUSE_READ ? (const void *)body : NULL))
+		return;
 	switch (in.opcode) {
 	case FUSE_INIT:
 		fuse_answer(f->fd, in.unique, 0, &init, sizeof(init));

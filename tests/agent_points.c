@@ -9,7 +9,7 @@
  *
  *	agent_points [MARK]
  *
- *	GM_ROUNDS	as of check-torture: times at each mark instead of ROUNDS
+ *	GM_ROUNDS	as of check-torture: times at each mark instead of 20
  *
  * With STAGE_CUDA the rows are cards, and their marks come first.
  */
@@ -24,11 +24,11 @@
 #define LOAD      "[load]\ndepth = 2\nread = 64K\n"
 #define WORKER_IS "[worker]\nuser = root\n"
 
+#define ROUNDS    20 /* at each mark in make check */
+
 #ifdef STAGE_CUDA
-#define ROUNDS 1
 #define CONFIG "[agent]\nrefresh = 100ms\n[host]\nenabled = no\n" LOAD WORKER_IS
 #else
-#define ROUNDS 4
 #define CONFIG "[host]\nrows = 2\n" LOAD WORKER_IS
 #endif
 
@@ -40,20 +40,22 @@ struct mark {
 	bool may_miss; /* it is a matter of time whether anybody comes there */
 	bool behind;   /* not before the worker of row 1 has been killed */
 	bool offends;  /* not before a client has broken the contract */
+	bool of_cards; /* of nothing that host rows have as well */
 	const char *fault; /* what befalls the card of row 1 */
 	const char *says;  /* what the agent has to have said */
 };
 
 static const struct mark marks[] = {
 #ifdef STAGE_CUDA
-	{ "flight_taken", .who = WORKER },
-	{ "flight_sliced", .who = WORKER },
-	{ "load_copying", .who = WORKER },
+	{ "flight_taken", .who = WORKER, .of_cards = true },
+	{ "flight_sliced", .who = WORKER, .of_cards = true },
+	{ "load_copying", .who = WORKER, .of_cards = true },
 	/* Its last words are heard. */
-	{ "worker_failed", .who = WORKER, .fault = "copy: sticky 716",
+	{ "worker_failed", .who = WORKER, .of_cards = true,
+	  .fault = "copy: sticky 716",
 	  .says = "row=1 state=FAILED reason=\"CUDA 716 MISALIGNED_ADDRESS" },
-	{ "cuda_row_out", .who = AGENT, .fault = "lost" },
-	{ "spare_ready", .who = AGENT, .behind = true },
+	{ "cuda_row_out", .who = AGENT, .of_cards = true, .fault = "lost" },
+	{ "spare_ready", .who = AGENT, .of_cards = true, .behind = true },
 #else
 	{ "worker_taken", .who = WORKER },
 	{ "worker_sliced", .who = WORKER },
@@ -537,6 +539,19 @@ static bool live_at(int round, size_t k)
 	return false;
 }
 
+/* What host rows have is died at often enough there. */
+static bool is_due(int round, size_t k)
+{
+#ifdef STAGE_CUDA
+	return !marked || getenv("GM_ROUNDS") != NULL || marks[k].of_cards ||
+	       round < (int)MARKS;
+#else
+	(void)round;
+	(void)k;
+	return true;
+#endif
+}
+
 int main(int argc, char **argv)
 {
 	const char *only = argc > 1 ? argv[1] : NULL;
@@ -555,7 +570,8 @@ int main(int argc, char **argv)
 	for (int round = 0; round < rounds && goes_on; round++) {
 		size_t k = (size_t)round % MARKS;
 
-		if (!only || strcmp(only, marks[k].name) == 0)
+		if (is_due(round, k) &&
+		    (!only || strcmp(only, marks[k].name) == 0))
 			goes_on = live_at(round, k);
 	}
 	for (size_t k = 0; k < MARKS; k++)

@@ -413,6 +413,32 @@ static void only_good_ones_are_loaded(void)
 	stop();
 }
 
+/* What cards would have of it is paid for by who loads it for a host row. */
+static void all_kinds_are_paid_for(void)
+{
+	const size_t bytes = 512 << 10;
+	struct gpumap_session *session;
+	uint64_t small = 0, large = 0;
+	char *padded = malloc(bytes);
+
+	memset(padded, '\n', bytes);
+	memcpy(padded, all, sizeof(all) - 1);
+	put("square", "padded");
+	put_bytes("padded.ptx", padded, bytes);
+	free(padded);
+	if (!begin("", "policy = any\n[limits]\narena-per-uid = 6M\n"))
+		return;
+	session = open_with(true);
+	if (!OK(session != NULL))
+		return;
+	EQ(gpumap_program_load(session, host, "square", &small), 0);
+	EQ(gpumap_program_load(session, host, "padded", &large), -EDQUOT);
+	EQ(gpumap_program_load(session, card, "padded", &large), -EDQUOT);
+	OK(strstr(gpumap_refusal(map), "arena-per-uid") != NULL);
+	gpumap_session_close(session);
+	stop();
+}
+
 int main(void)
 {
 	if (!cuda_scene_make(&scene, "mixed.yaml", NULL))
@@ -421,6 +447,7 @@ int main(void)
 	they_do_their_work();
 	only_good_ones_are_loaded();
 	policies_hold();
+	all_kinds_are_paid_for();
 	cuda_scene_end(&scene);
 	agent_remove(&agent);
 	return tap_done();

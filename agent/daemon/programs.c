@@ -232,25 +232,46 @@ int gm_program_open(const struct gm_config *config, const char name[64],
 	return 0;
 }
 
-int gm_program_bytes(struct gm_connection *c, const struct gm_program_ask *ask,
-		     uint64_t *ret_bytes)
+static bool is_card(const struct gm_connection *c, uint32_t row)
 {
-	const struct gm_device *device = c->server->d->devices.of[ask->row];
+	return c->server->d->devices.of[row]->facts.kind == GPUMAP_DEVICE_CUDA;
+}
+
+/* Of what the rows of one kind are given under a name. */
+static int file_bytes(struct gm_connection *c, const char *name, bool is_image,
+		      uint64_t *ret_bytes)
+{
 	struct stat st;
 	int fd, error;
 
-	error = gm_program_open(&c->server->d->config, ask->name,
-				device->facts.kind == GPUMAP_DEVICE_CUDA, &fd,
+	error = gm_program_open(&c->server->d->config, name, is_image, &fd,
 				c->server->why);
 	if (error)
 		return error;
 	if (fstat(fd, &st) != 0)
 		error = -errno;
+	else
+		*ret_bytes = (uint64_t)st.st_size;
 	close(fd);
-	if (error == 0 && __builtin_mul_overflow((uint64_t)st.st_size,
-						 c->session->n_rows, ret_bytes))
-		error = -EOVERFLOW;
 	return error;
+}
+
+int gm_program_bytes(struct gm_connection *c, const struct gm_program_ask *ask,
+		     uint64_t *ret_bytes)
+{
+	bool asked = is_card(c, ask->row);
+	uint64_t bytes[2] = { 0 }, sum = 0; /* of an object, of an image */
+	int error = file_bytes(c, ask->name, asked, &bytes[asked]);
+
+	if (error)
+		return error;
+	/* There need be none for rows of the other kind. */
+	file_bytes(c, ask->name, !asked, &bytes[!asked]);
+	for (uint32_t i = 0; i < c->session->n_rows; i++)
+		if (__builtin_add_overflow(sum, bytes[is_card(c, i)], &sum))
+			return -EOVERFLOW;
+	*ret_bytes = sum;
+	return 0;
 }
 
 int gm_program_judge_image(const struct gm_config *config, int fd,

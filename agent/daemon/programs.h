@@ -46,7 +46,7 @@ int gm_program_open(const struct gm_config *config, const char name[64],
  * gm_program_bytes - what a program takes that has a name
  *
  * Each worker has a copy of its own, and jobs of any row may name it: so many bytes
- * as all of the session's rows would have.
+ * as all of the session's rows would have, each of what there is for its kind.
  *
  * Returns	0, as gm_program_open(), -EOVERFLOW
  */

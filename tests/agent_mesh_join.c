@@ -515,8 +515,9 @@ int main(void)
 		strangers_are_refused();
 		late_ranks_find_another_epoch();
 		another_may_take_the_place_of_one_that_died();
-		whoever_dies_the_others_meet_again();
 		an_agent_that_dies_tells_them_too();
+		/* So many joins that the log does not tell of each. */
+		whoever_dies_the_others_meet_again();
 		story_finish(&agent, map);
 	}
 	if (tap_failures)

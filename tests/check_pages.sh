@@ -101,8 +101,10 @@ events() {
 			}
 			return list
 		}
-		match($0, /gm_log\(/) {
+		match($0, /gm_log(_of)?\(/) {
 			text = substr($0, RSTART)
+			if (text ~ /^gm_log_of/)
+				sub(/[^,]*,/, "", text)
 			sub(/[^,]*,/, "", text)
 			event = substr(text, 1, index(text, ",") - 1)
 			known = keys(text)

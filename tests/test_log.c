@@ -94,6 +94,26 @@ static void floods_hide_nothing_else(void)
 	OK(lost > 0 && n > 1);
 }
 
+/* One who has the same done over and over hides nothing of another's. */
+static void a_user_hides_nothing_of_others(void)
+{
+	long n = 0, lost = 0;
+	const char *lines;
+
+	for (int i = 0; i < 1000; i++)
+		gm_log_of(7, GM_LOG_INFO, "done", "uid=%d", 7);
+	for (int i = 0; i < 20; i++)
+		gm_log_of(8, GM_LOG_INFO, "done", "uid=%d", 8);
+	gm_log(GM_LOG_INFO, "end", NULL);
+	while ((lines = next_line())[0] != '\0') {
+		for (const char *c = lines; (c = strstr(c, "uid=8")); c++)
+			n++;
+		count(lines, &lost, &lost);
+	}
+	EQ(n, 20);
+	EQ(lost, 1021);
+}
+
 int main(void)
 {
 	if (pipe2(ends, O_CLOEXEC) != 0 ||
@@ -103,5 +123,6 @@ int main(void)
 	values_stay_in_their_line();
 	stuck_reader_costs_lines_only();
 	floods_hide_nothing_else();
+	a_user_hides_nothing_of_others();
 	return tap_done();
 }

@@ -9,12 +9,15 @@
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#define EVENTS 128 /* kinds that are counted; more go uncounted */
+#define SECOND_NS UINT64_C(1000000000)
+
+#define EVENTS    128 /* kinds that are counted; more go uncounted */
 
 static const char *context;
 static _Atomic unsigned int lost; /* lines that were not written */
@@ -25,6 +28,10 @@ static struct {
 	time_t second;
 	unsigned int n;
 } counted[EVENTS];
+/* What uids have had said, as time that it takes at GM_LOG_UID_RATE: until when.  A
+ * place is another's once that has passed; until then all who meet there share it. */
+static uint64_t paid_ns[256];
+
 static pthread_mutex_t counting = PTHREAD_MUTEX_INITIALIZER;
 
 void gm_log_context(const char *pairs)
@@ -88,30 +95,41 @@ static bool too_many(const char *event)
 	return n > GM_LOG_RATE;
 }
 
-void gm_log(enum gm_log_level level, const char *event, const char *format, ...)
+static bool too_many_of(unsigned int uid)
+{
+	const uint64_t each = SECOND_NS / GM_LOG_UID_RATE;
+	uint64_t *paid = &paid_ns[uid % 256], now;
+	struct timespec coarse;
+	bool is_late;
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &coarse);
+	now = (uint64_t)coarse.tv_sec * SECOND_NS + (uint64_t)coarse.tv_nsec;
+	pthread_mutex_lock(&counting);
+	if (*paid < now)
+		*paid = now;
+	is_late = *paid - now > (GM_LOG_UID_BURST - 1) * each;
+	if (!is_late)
+		*paid += each;
+	pthread_mutex_unlock(&counting);
+	return is_late;
+}
+
+static void __attribute__((format(printf, 3, 0)))
+put(enum gm_log_level level, const char *event, const char *format,
+    va_list args)
 {
 	static const char *const names[] = { "info", "warning", "error" };
 	char line[GM_LOG_BYTES];
 	size_t room = sizeof(line) - 1; /* for the newline */
 	size_t n;
 	unsigned int n_lost = lost;
-	int saved = errno;
 
-	if (too_many(event)) {
-		lost++;
-		errno = saved;
-		return;
-	}
 	n = clip(snprintf(line, room, "level=%s event=%s", names[level], event),
 		 room);
 	if (format != NULL && n + 2 < room) {
-		va_list args;
-
 		line[n++] = ' ';
-		va_start(args, format);
 		n += clip(vsnprintf(line + n, room - n, format, args),
 			  room - n);
-		va_end(args);
 	}
 	if (n_lost != 0)
 		n += clip(snprintf(line + n, room - n, " lost=%u", n_lost),
@@ -124,6 +142,34 @@ void gm_log(enum gm_log_level level, const char *event, const char *format, ...)
 
 	if (put_line(line, n) && n_lost != 0)
 		lost -= n_lost;
+}
+
+void gm_log(enum gm_log_level level, const char *event, const char *format, ...)
+{
+	int saved = errno;
+	va_list args;
+
+	va_start(args, format);
+	if (too_many(event))
+		lost++;
+	else
+		put(level, event, format, args);
+	va_end(args);
+	errno = saved;
+}
+
+void gm_log_of(unsigned int uid, enum gm_log_level level, const char *event,
+	       const char *format, ...)
+{
+	int saved = errno;
+	va_list args;
+
+	va_start(args, format);
+	if (too_many_of(uid) || too_many(event))
+		lost++;
+	else
+		put(level, event, format, args);
+	va_end(args);
 	errno = saved;
 }
 

@@ -10,15 +10,20 @@
  * standard error takes nothing at the moment, because who reads it has stopped,
  * the line is dropped rather than waited for; so is a line of a kind of which
  * there were GM_LOG_RATE in this second.  The next one that is taken ends with
- * lost=N.  Bytes that are no printable text are written as '?',
+ * lost=N.  Of what clients have us do each uid has GM_LOG_UID_BURST lines at once, and
+ * GM_LOG_UID_RATE a second from there on: others' lines of the kind are told beside
+ * those of one who does it over and over.  Bytes that are no printable text are written as '?',
  * whatever the caller hands in, and a line longer than GM_LOG_BYTES is cut.
  */
 #ifndef GM_LOG_H
 #define GM_LOG_H
 
-#define GM_LOG_BYTES   1024
-#define GM_QUOTE_BYTES 640
-#define GM_LOG_RATE    200u /* lines of one event in a second */
+#define GM_LOG_BYTES     1024
+#define GM_QUOTE_BYTES   640
+#define GM_LOG_RATE      200u /* lines of one event in a second */
+
+#define GM_LOG_UID_BURST 150u
+#define GM_LOG_UID_RATE  20u
 
 enum gm_log_level { GM_LOG_INFO, GM_LOG_WARNING, GM_LOG_ERROR };
 
@@ -33,6 +38,10 @@ enum gm_log_level { GM_LOG_INFO, GM_LOG_WARNING, GM_LOG_ERROR };
  */
 void gm_log(enum gm_log_level level, const char *event, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
+
+/* gm_log_of - the same of what a client of @uid has done. */
+void gm_log_of(unsigned int uid, enum gm_log_level level, const char *event,
+	       const char *format, ...) __attribute__((format(printf, 4, 5)));
 
 /* Pairs to end every line of this process with, such as "row=1".  Kept by
  * address; NULL for none, as at first. */

@@ -162,10 +162,11 @@ static void gone(struct gm_claim *claim, int status, const char *why)
 		g->status = status ? status : -ESTALE;
 		gm_why(g->why, g->status, "%s", why);
 		if (!g->is_opening && g->session->connection)
-			gm_log(GM_LOG_INFO, "comm_broken",
-			       "session=%" PRIu64 " comm=%u rank=%u",
-			       g->session->id, g->number,
-			       (unsigned)(rank - g->rank));
+			gm_log_of(g->session->user->uid, GM_LOG_INFO,
+				  "comm_broken",
+				  "session=%" PRIu64 " comm=%u rank=%u",
+				  g->session->id, g->number,
+				  (unsigned)(rank - g->rank));
 		GM_POINT("comm_broken");
 	}
 	settle(g);

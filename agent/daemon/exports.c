@@ -177,11 +177,11 @@ static void is_exported(struct gm_claim *claim, uint64_t bytes, int fd)
 	}
 	export->bytes = bytes;
 	export->id = (uint64_t) export->row << 56 | ++s->last_export;
-	gm_log(GM_LOG_INFO, "exported",
-	       "session=%" PRIu64 " row=%u export=%#" PRIx64 " bytes=%" PRIu64
-	       " uid=%u uid_exports=%u",
-	       export->session->id, export->row, export->id, bytes,
-	       (unsigned)export->user->uid, export->user->exports);
+	gm_log_of(export->user->uid, GM_LOG_INFO, "exported",
+		  "session=%" PRIu64 " row=%u export=%#" PRIx64
+		  " bytes=%" PRIu64 " uid=%u uid_exports=%u",
+		  export->session->id, export->row, export->id, bytes,
+		  (unsigned)export->user->uid, export->user->exports);
 	GM_POINT("export_held");
 	if (c)
 		answer_export(c, export);
@@ -408,10 +408,11 @@ static void is_imported(struct gm_claim *claim, uint64_t bytes, int fd)
 
 	gm_closer_close(&export->server->closer, claim->fd);
 	claim->fd = -1;
-	gm_log(GM_LOG_INFO, "imported",
-	       "session=%" PRIu64 " row=%u export=%#" PRIx64
-	       " handle=%#" PRIx64,
-	       importer->session->id, export->row, export->id, claim->handle);
+	gm_log_of(importer->session->user->uid, GM_LOG_INFO, "imported",
+		  "session=%" PRIu64 " row=%u export=%#" PRIx64
+		  " handle=%#" PRIx64,
+		  importer->session->id, export->row, export->id,
+		  claim->handle);
 	if (c)
 		gm_connection_answer(c, 0, NULL, &reply, sizeof(reply), -1);
 }

@@ -54,11 +54,11 @@ static struct gm_import_reply reply_of(const struct gm_mask_loan *loan)
 
 static void log_loan(const struct gm_mask_loan *loan)
 {
-	gm_log(GM_LOG_INFO, "mask_lent",
-	       "row=%u export=%#" PRIx64 " pid=%d uid=%u",
-	       gm_mask_device_row(loan->device),
-	       gm_mask_device_id(loan->device), (int)loan->connection->pid,
-	       (unsigned)loan->connection->uid);
+	gm_log_of(loan->connection->uid, GM_LOG_INFO, "mask_lent",
+		  "row=%u export=%#" PRIx64 " pid=%d uid=%u",
+		  gm_mask_device_row(loan->device),
+		  gm_mask_device_id(loan->device), (int)loan->connection->pid,
+		  (unsigned)loan->connection->uid);
 }
 
 static void told(struct gm_mask_wait *wait, int status, const char *why)

@@ -306,17 +306,19 @@ static void held(struct gm_claim *claim, uint64_t bytes, int fd)
 	struct gm_connection *c = reg->session->connection;
 
 	if (reg->program[0])
-		gm_log(GM_LOG_INFO, "program_loaded",
-		       "session=%" PRIu64 " row=%u handle=%#" PRIx64
-		       " name=%s%s",
-		       reg->session->id, reach->row, reg->handle,
-		       gm_quote(reg->program).text,
-		       reg->is_brought ? " of=client" : "");
+		gm_log_of(reg->session->user->uid, GM_LOG_INFO,
+			  "program_loaded",
+			  "session=%" PRIu64 " row=%u handle=%#" PRIx64
+			  " name=%s%s",
+			  reg->session->id, reach->row, reg->handle,
+			  gm_quote(reg->program).text,
+			  reg->is_brought ? " of=client" : "");
 	else
-		gm_log(GM_LOG_INFO, "registered",
-		       "session=%" PRIu64 " row=%u handle=%#" PRIx64
-		       " bytes=%" PRIu64,
-		       reg->session->id, reach->row, reg->handle, reg->bytes);
+		gm_log_of(reg->session->user->uid, GM_LOG_INFO, "registered",
+			  "session=%" PRIu64 " row=%u handle=%#" PRIx64
+			  " bytes=%" PRIu64,
+			  reg->session->id, reach->row, reg->handle,
+			  reg->bytes);
 	GM_POINT("registration_held");
 	if (c)
 		gm_connection_answer(c, 0, NULL, NULL, 0, -1);

@@ -169,9 +169,9 @@ static void form(struct gm_rendezvous *at)
 
 	at->is_formed = true;
 	gm_timer_stop(&at->d->loop, &at->late);
-	gm_log(GM_LOG_INFO, "group_formed",
-	       "mesh=%s group=%s epoch=%" PRIu64 " ranks=%u version=%u",
-	       at->mesh, at->group, at->epoch, n, at->version);
+	gm_log_of(at->of[0]->connection->uid, GM_LOG_INFO, "group_formed",
+		  "mesh=%s group=%s epoch=%" PRIu64 " ranks=%u version=%u",
+		  at->mesh, at->group, at->epoch, n, at->version);
 	for (uint32_t i = 0; i < n; i++) {
 		of[i] = at->of[i]->connection;
 		of[i]->busy++;
@@ -197,16 +197,17 @@ static void leave(struct gm_member *member, bool is_broken)
 {
 	struct gm_rendezvous *at = member->at;
 	uint32_t rank = member->rank;
+	uid_t uid = member->connection->uid;
 	bool was_formed = at->is_formed;
 
 	part(member);
 	if (was_formed && is_broken) {
 		uint64_t epoch = move_on(at);
 
-		gm_log(GM_LOG_WARNING, "group_broken",
-		       "mesh=%s group=%s epoch=%" PRIu64
-		       " rank=%u new_epoch=%" PRIu64,
-		       at->mesh, at->group, at->epoch, rank, epoch);
+		gm_log_of(uid, GM_LOG_WARNING, "group_broken",
+			  "mesh=%s group=%s epoch=%" PRIu64
+			  " rank=%u new_epoch=%" PRIu64,
+			  at->mesh, at->group, at->epoch, rank, epoch);
 		dissolve(at, -ESTALE, "");
 	} else if (at->n_there == 0) {
 		forget(at);
@@ -485,10 +486,10 @@ int gm_rendezvous_join(struct gm_connection *c, const struct gm_request *r)
 			forget(at);
 		return ret;
 	}
-	gm_log(GM_LOG_INFO, "group_joined",
-	       "mesh=%s group=%s epoch=%" PRIu64 " rank=%u pid=%d uid=%u",
-	       at->mesh, at->group, at->epoch, ask->rank, (int)c->pid,
-	       (unsigned)c->uid);
+	gm_log_of(c->uid, GM_LOG_INFO, "group_joined",
+		  "mesh=%s group=%s epoch=%" PRIu64 " rank=%u pid=%d uid=%u",
+		  at->mesh, at->group, at->epoch, ask->rank, (int)c->pid,
+		  (unsigned)c->uid);
 	gm_connection_wait(c, &r->header);
 	GM_POINT("rendezvous_joined");
 	if (at->n_there == at->n)

@@ -258,11 +258,11 @@ static int publish(struct gm_connection *c, const struct gm_request *r,
 	shared->id = ++s->last_share;
 	TAILQ_INSERT_TAIL(&s->shares, shared, entry);
 	gm_share_claims_drop(c->session, shared->name);
-	gm_log(GM_LOG_INFO, "shared",
-	       "session=%" PRIu64 " share=%" PRIu64
-	       " name=%s buffers=%u about_bytes=%" PRIu64 " uid=%u",
-	       c->session->id, shared->id, gm_quote(shared->name).text,
-	       shared->n_buffers, shared->about_bytes, (unsigned)c->uid);
+	gm_log_of(c->uid, GM_LOG_INFO, "shared",
+		  "session=%" PRIu64 " share=%" PRIu64
+		  " name=%s buffers=%u about_bytes=%" PRIu64 " uid=%u",
+		  c->session->id, shared->id, gm_quote(shared->name).text,
+		  shared->n_buffers, shared->about_bytes, (unsigned)c->uid);
 	GM_POINT("share_made");
 	tell(c, &r->header, shared, -1);
 	return 0;
@@ -376,9 +376,10 @@ int gm_share_open_handle(struct gm_connection *c, const struct gm_request *r)
 		gm_shared_leave(gm_shared_holder(c->session, shared));
 		return error;
 	}
-	gm_log(GM_LOG_INFO, "share_opened",
-	       "session=%" PRIu64 " share=%" PRIu64 " uid=%u holders=%u",
-	       c->session->id, shared->id, (unsigned)c->uid, shared->n_holders);
+	gm_log_of(c->uid, GM_LOG_INFO, "share_opened",
+		  "session=%" PRIu64 " share=%" PRIu64 " uid=%u holders=%u",
+		  c->session->id, shared->id, (unsigned)c->uid,
+		  shared->n_holders);
 	GM_POINT("share_opened");
 	tell(c, &r->header, shared, shared->about);
 	return 0;

@@ -3,10 +3,14 @@
 
 /*
  * On a machine with several NUMA nodes: each worker's CPUs, its memory and its
- * range of a session's arena lie on its row's node, whoever touches them first;
- * the agent is on the node that it was told.
+ * range of a session's arena lie on its row's node, whoever touches them first,
+ * and so do its replicas of masks; the agent is on the node that it was told.
+ *
+ * With one node, what the kernel has been told of replicas is all there is to see.
  */
 
+#include <errno.h>
+#include <numaif.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -176,6 +180,81 @@ static void every_row_is_where_it_says(void)
 	gpumap_session_close(session);
 }
 
+/* What is asked of the kernel about memory at @at; -1: nothing, -2: it may not be
+ * asked here. */
+static int preferred_node(const void *at)
+{
+	unsigned long nodes[1024 / (8 * sizeof(unsigned long))] = { 0 };
+	int mode = MPOL_DEFAULT;
+
+	if (get_mempolicy(&mode, nodes, 1024, (void *)(uintptr_t)at,
+			  MPOL_F_ADDR) != 0)
+		return errno == EPERM || errno == ENOSYS ? -2 : -3;
+	for (int node = 0; mode == MPOL_PREFERRED && node < NODES; node++)
+		if (nodes[0] >> node & 1)
+			return node;
+	return -1;
+}
+
+static void one_is_where_its_row_is(struct gpumap_mask *mask,
+				    const struct gpumap_device *device)
+{
+	const struct gpumap_mask_view *view = NULL;
+	volatile const char *bytes;
+	struct gm_pages pages;
+	int node;
+
+	if (!EQ(gpumap_mask_get(map, mask, device->row, &view), 0))
+		return;
+	node = preferred_node(view->data);
+	if (node == -2) {
+		SKIP(1, "the kernel may not be asked for it here");
+		return;
+	}
+	EQ(node, device->numa_node);
+	bytes = view->data;
+	for (uint64_t at = 0; at < view->bytes; at += 4096)
+		(void)bytes[at];
+	if (!EQ(gm_pin_pages(view->data, view->bytes, device->numa_node,
+			     &pages),
+		0))
+		return;
+	EQ(pages.here, (intmax_t)(view->bytes / 4096));
+	EQ(pages.elsewhere, 0);
+}
+
+/* Each row's replica, which one agent has written for all nodes. */
+static void masks_are_where_their_rows_are(void)
+{
+	uint32_t rows[GPUMAP_ROWS_MAX], n = gpumap_device_count(map);
+	const struct gpumap_mask_request request = {
+		.size = sizeof(request),
+		.name = "mask",
+		.kind = GPUMAP_MASK_CUSTOM,
+		.form = GPUMAP_MASK_CAUSAL,
+		.dtype = GPUMAP_DTYPE_F32,
+		.tgt_len = 1024,
+		.rows = rows,
+		.n_rows = n,
+	};
+	struct gpumap_mask *mask;
+
+	for (uint32_t row = 0; row < n; row++)
+		rows[row] = row;
+	if (!EQ(gpumap_mask_publish(map, &request, NULL), 0) ||
+	    !EQ(gpumap_mask_open(map, "mask", 0, &mask), 0)) {
+		NOTE("%s", gpumap_refusal(map));
+		return;
+	}
+	for (uint32_t row = 0; row < n; row++) {
+		struct gpumap_device device = { .size = sizeof(device) };
+
+		if (EQ(gpumap_device_read(map, row, &device), 0))
+			one_is_where_its_row_is(mask, &device);
+	}
+	gpumap_mask_close(map, mask);
+}
+
 static void the_agent_is_where_it_was_told(const struct gm_node *node)
 {
 	struct private_pages pages;
@@ -202,8 +281,8 @@ int main(void)
 	for (int i = 0; i < n; i++)
 		if (gm_node_hosts(&nodes[i]))
 			last = i;
-	if (last < 1) {
-		SKIP(1, "this machine has one NUMA node");
+	if (last < 0) {
+		SKIP(1, "this kernel tells of no NUMA nodes");
 		return tap_done();
 	}
 	snprintf(config, sizeof(config), "[agent]\nnode = %d\n",
@@ -213,10 +292,16 @@ int main(void)
 	opts.instance = agent.instance;
 	opts.runtime_dir = agent.dir;
 	if (OK(agent_start(&agent)) && EQ(gpumap_attach(&opts, &map), 0)) {
-		the_agent_is_where_it_was_told(&nodes[last]);
-		every_row_is_where_it_says();
+		masks_are_where_their_rows_are();
+		if (last > 0) {
+			the_agent_is_where_it_was_told(&nodes[last]);
+			every_row_is_where_it_says();
+		} else {
+			SKIP(1, "this machine has one NUMA node");
+		}
 		gpumap_detach(map);
 	}
 	EQ(agent_kill(&agent, 15), 0);
+	agent_remove(&agent);
 	return tap_done();
 }

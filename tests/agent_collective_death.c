@@ -483,6 +483,9 @@ static void use_while_the_agent_dies(const char *point)
 				   done.status != -ECONNRESET;
 		EQ(n, BATCH);
 		EQ(sum.odd + sum.unborn, 0);
+		/* They may all be over before it knows. */
+		while (story_lives(agent.pid) && story_now() < until)
+			story_nap(1000);
 	}
 	EQ(gpumap_comm_close(group.comm), opens ? 0 : -ECONNRESET);
 	EQ(agent_wait(&agent), -SIGKILL);

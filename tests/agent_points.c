@@ -180,8 +180,9 @@ static int live(const struct mark *m, const char *point, const char *ticket)
 	if (marked && m->offends && !offend(&offender))
 		return 4;
 	map = story_attach(&agent);
+	/* What befalls a card may be too fast for us. */
 	if (!map)
-		return 2;
+		return marked && m->who == AGENT && m->fault ? 0 : 2;
 	ret = play(map, &p, marked && m->behind ? ticket : NULL);
 	gpumap_detach(map);
 	raw_close(&offender);
@@ -305,8 +306,8 @@ static uint32_t card_of_row_1;
 
 static void befall(const char *fault)
 {
-	struct gpumap *map = story_attach(&agent);
-	struct gpumap_device device = { .size = sizeof(device) };
+	struct gpumap *map = fault ? story_attach(&agent) : NULL;
+	struct gpumap_device device;
 	uint64_t copies;
 	char plan[64];
 

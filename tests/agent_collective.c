@@ -27,6 +27,7 @@ static const uint32_t dtypes[] = { GPUMAP_DTYPE_U8,   GPUMAP_DTYPE_F16,
 				   GPUMAP_DTYPE_I32,  GPUMAP_DTYPE_I64 };
 
 #define N_DTYPES_HERE (sizeof(dtypes) / sizeof(dtypes[0]))
+#define N_REDUCES     (GPUMAP_REDUCE_AVERAGE + 1)
 
 static struct agent agent;
 static struct gpumap *map;
@@ -119,6 +120,34 @@ static void large_ones_are_right(uint32_t ranks)
 	EQ(collective_once(&g, &s, 997), 0);
 	s.op = GPUMAP_OP_ALL_GATHER;
 	EQ(collective_once(&g, &s, 997), 0);
+	collective_close(&g);
+}
+
+/* Of every type and operation, some of them over each number of ranks: as many
+ * bytes as are copied past the caches, and one element; 16 MiB in the torture. */
+static void every_type_is_right_when_large(uint32_t ranks)
+{
+	uint64_t bytes = getenv("GM_ROUNDS") ? 16 << 20 : 1 << 20, wrong = 0;
+	struct ranks g;
+	char mesh[16];
+
+	snprintf(mesh, sizeof(mesh), "ranks%u", ranks);
+	if (!collective_open(session, mesh, 2 * bytes + 4096, &g))
+		return;
+	for (uint32_t k = ranks - 2; k < N_DTYPES_HERE * N_REDUCES; k += 7) {
+		struct shape s = { .op = GPUMAP_OP_ALL_REDUCE,
+				   .dtype = dtypes[k % N_DTYPES_HERE],
+				   .reduce = k / N_DTYPES_HERE };
+
+		s.n = bytes / ref_bytes(s.dtype) + 1;
+		wrong += collective_once(&g, &s, 61);
+		s.op = GPUMAP_OP_REDUCE_SCATTER;
+		s.n /= ranks;
+		wrong += collective_once(&g, &s, 61);
+		s.op = GPUMAP_OP_ALL_GATHER;
+		wrong += collective_once(&g, &s, 61);
+	}
+	EQ(wrong, 0);
 	collective_close(&g);
 }
 
@@ -522,6 +551,8 @@ int main(void)
 		everything_is_right(ranks);
 	large_ones_are_right(2);
 	large_ones_are_right(3);
+	for (uint32_t ranks = 2; ranks <= COLLECTIVE_RANKS; ranks++)
+		every_type_is_right_when_large(ranks);
 	many_are_under_way();
 	buffers_take_part();
 	waits_on_both_sides();

@@ -93,6 +93,17 @@ static void spec_reads_and_prints(void)
 		{ "{\"text\":\"0:16;1:16\"}",
 		  "{\"ok\":{\"setting\":\"map\",\"device_layers\":[[0,16],"
 		  "[1,16]],\"spec\":\"0:16;1:16\"}}" },
+		{ "{\"list\":[\"0:16\",\"1:16\"]}",
+		  "{\"ok\":{\"setting\":\"map\",\"device_layers\":[[0,16],"
+		  "[1,16]],\"spec\":\"0:16;1:16\"}}" },
+		{ "{\"list\":[]}",
+		  "{\"ok\":{\"setting\":\"map\",\"device_layers\":[],"
+		  "\"spec\":null}}" },
+		{ "{\"list\":[\"0:16\",5]}",
+		  "{\"error\":\"list has what is no text\"}" },
+		{ "{\"list\":\"0:16\"}", "{\"error\":\"list is not a list\"}" },
+		{ "{\"list\":[],\"text\":\"3\"}",
+		  "{\"error\":\"list is beside a text\"}" },
 		{ "{\"text\":null}",
 		  "{\"ok\":{\"setting\":\"auto\",\"device_layers\":null,"
 		  "\"spec\":null}}" },

@@ -293,13 +293,6 @@ static void one_that_is_loaded_is_taken(void)
 	OK(strstr(driver.library.path, "/loaded/tiny.so") != NULL);
 }
 
-static void groups_have_names(void)
-{
-	STR(gm_driver_group_name(GM_DRIVER_CORE), "core");
-	STR(gm_driver_group_name(GM_DRIVER_LIBRARY), "library");
-	STR(gm_driver_group_name(GM_DRIVER_GROUPS), NULL);
-}
-
 int main(int argc, char **argv)
 {
 	if (argc == 3 && strcmp(argv[1], "by-name") == 0)
@@ -319,6 +312,5 @@ int main(int argc, char **argv)
 	a_torn_group_is_left_out_whole();
 	compat_is_taken_only_when_named();
 	the_linkers_path_is_searched();
-	groups_have_names();
 	return tap_done();
 }

@@ -379,34 +379,6 @@ static void groups_are_added_and_judged(void)
 	gm_mesh_free(&mesh);
 }
 
-/* kapsl kept the groups of the shape before. */
-static void a_new_shape_has_its_own_groups(void)
-{
-	const struct gm_mesh_shape tensor = { GM_MESH_TENSOR, 2, 1, 1 },
-				   mixed = { GM_MESH_MIXED, 2, 2, 1 },
-				   large = { GM_MESH_MIXED, 2, 2, 2 },
-				   stages = { GM_MESH_PIPELINE, 1, 4, 1 };
-	const uint64_t some[] = { 3, 0 };
-	struct gm_plan_error err = { .code = 0 };
-	struct gm_mesh_group group;
-	struct gm_mesh mesh;
-
-	EQ(gm_mesh_make(&tensor, 4, &mesh, NULL), 0);
-	EQ(gm_mesh_add(&mesh, "mine", GM_MESH_GLOO, some, 2, NULL), 0);
-	EQ(gm_mesh_reshape(&mesh, &mixed, NULL), 0);
-	EQ(gm_mesh_find(&mesh, "tp_1", &group), -ENOENT);
-	EQ(gm_mesh_find(&mesh, "tp_dp0_pp1", &group), 0);
-	EQ(gm_mesh_find(&mesh, "pp_dp0_tp1", &group), 0);
-	EQ(gm_mesh_find(&mesh, "mine", &group), 0);
-	EQ(gm_mesh_reshape(&mesh, &large, &err), -EINVAL);
-	EQ(gm_mesh_find(&mesh, "tp_dp0_pp1", &group), 0);
-	EQ(gm_mesh_add(&mesh, "pp_stage_2", GM_MESH_GLOO, some, 2, NULL), 0);
-	EQ(gm_mesh_reshape(&mesh, &stages, &err), -EEXIST);
-	STR(err.text, "Group 'pp_stage_2' is one of a pipeline mesh's own");
-	EQ(gm_mesh_find(&mesh, "tp_dp0_pp1", &group), 0);
-	gm_mesh_free(&mesh);
-}
-
 /* ---- texts --------------------------------------------------------------- */
 
 static void shapes_read_back_as_they_print(void)
@@ -461,7 +433,6 @@ int main(void)
 	what_cannot_be_is_refused_in_words();
 	the_largest_world_has_its_groups();
 	groups_are_added_and_judged();
-	a_new_shape_has_its_own_groups();
 	shapes_read_back_as_they_print();
 	return tap_done();
 }

@@ -37,15 +37,14 @@ static const struct symbol {
 _Static_assert(N_OF(symbols) == GM_DRIVER_SYMBOLS, "one list");
 _Static_assert(GM_DRIVER_SYMBOLS <= UINT8_MAX, "a missing one is a byte");
 
-static const struct {
-	const char *name, *without;
-} groups[GM_DRIVER_GROUPS] = {
-	[GM_DRIVER_CORE] = { "core", "the driver cannot be used" },
-	[GM_DRIVER_REGISTER] = { "register", "copies go through staging" },
-	[GM_DRIVER_VMM] = { "vmm", "no memory can be exported" },
-	[GM_DRIVER_MEMOPS] = { "memops", "completions wait for events" },
-	[GM_DRIVER_BATCH] = { "batch", "each copy is a call of its own" },
-	[GM_DRIVER_LIBRARY] = { "library", "programs are loaded as modules" },
+/* What is missed with it. */
+static const char *const without[GM_DRIVER_GROUPS] = {
+	[GM_DRIVER_CORE] = "the driver cannot be used",
+	[GM_DRIVER_REGISTER] = "copies go through staging",
+	[GM_DRIVER_VMM] = "no memory can be exported",
+	[GM_DRIVER_MEMOPS] = "completions wait for events",
+	[GM_DRIVER_BATCH] = "each copy is a call of its own",
+	[GM_DRIVER_LIBRARY] = "programs are loaded as modules",
 };
 
 /* "12.8", for people. */
@@ -207,11 +206,6 @@ int gm_driver_open(const char *compat, struct gm_driver *ret_driver,
 	return gm_driver_open_where(&where, ret_driver, ret_why);
 }
 
-const char *gm_driver_group_name(uint32_t group)
-{
-	return group < GM_DRIVER_GROUPS ? groups[group].name : NULL;
-}
-
 uint32_t gm_driver_lack(const struct gm_driver *driver, uint32_t group,
 			char *ret_text, size_t bytes)
 {
@@ -231,6 +225,6 @@ uint32_t gm_driver_lack(const struct gm_driver *driver, uint32_t group,
 	snprintf(ret_text, bytes,
 		 "the driver brings CUDA %s and lacks %s of %s: %s",
 		 print_version(driver->version).text, first->name,
-		 print_version(first->version).text, groups[group].without);
+		 print_version(first->version).text, without[group]);
 	return n;
 }

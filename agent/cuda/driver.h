@@ -77,9 +77,6 @@ static inline bool gm_driver_has(const struct gm_driver *driver, uint32_t group)
 	return driver->has >> group & 1;
 }
 
-/* "vmm" and so on, NULL for a number that is no group. */
-const char *gm_driver_group_name(uint32_t group);
-
 /*
  * gm_driver_lack - say what of a group is missing, and what that means
  *

@@ -233,25 +233,6 @@ static int refuse_taken(const struct gm_mesh *mesh, const char *name,
 			    kind_name(mesh->shape.kind));
 }
 
-int gm_mesh_reshape(struct gm_mesh *mesh, const struct gm_mesh_shape *shape,
-		    struct gm_plan_error *err)
-{
-	struct gm_mesh_group group;
-	struct gm_mesh next;
-	int r = gm_mesh_make(shape, mesh->world, &next, err);
-
-	for (uint32_t i = 0; r == 0 && i < mesh->n_added; i++) {
-		if (gm_mesh_find(&next, mesh->added[i].name, &group) == 0)
-			r = refuse_taken(&next, group.name, err);
-	}
-	if (r)
-		return r;
-	next.n_added = mesh->n_added;
-	next.added = mesh->added;
-	*mesh = next;
-	return 0;
-}
-
 /* ---- groups of a shape --------------------------------------------------- */
 
 static struct gm_mesh_group sequence(enum gm_mesh_backend backend, uint64_t n,

@@ -128,19 +128,6 @@ int gm_mesh_make(const struct gm_mesh_shape *shape, uint64_t world,
 void gm_mesh_free(struct gm_mesh *mesh);
 
 /*
- * gm_mesh_reshape - arrange the same ranks otherwise
- *
- * The groups of the old shape are gone, those that were added stay.
- *
- * Returns	0
- *		-EINVAL, -EOVERFLOW	as gm_mesh_make(); nothing has changed
- *		-EEXIST			one that was added has the name of one
- *					of the new shape; likewise
- */
-int gm_mesh_reshape(struct gm_mesh *mesh, const struct gm_mesh_shape *shape,
-		    struct gm_plan_error *err);
-
-/*
  * gm_mesh_add - add a group, or replace one that was added
  *
  * name		1 to GM_MESH_GROUP_NAME - 1 bytes, without blanks, ',' and '='

@@ -145,16 +145,48 @@ json_t *gm_batch_spec_text(const struct gm_spec *spec)
 	return json;
 }
 
-static json_t *spec(struct gm_fields *f)
+static int read_list(struct gm_fields *f, struct gm_spec *ret_spec)
+{
+	const json_t *list = gm_field_list(f, "list");
+	size_t n = json_array_size(list);
+	const char **items;
+
+	if (f->r)
+		return f->r;
+	items = calloc(n + 1, sizeof(items[0]));
+	if (!items)
+		return gm_error_no_memory(f->err);
+	for (size_t i = 0; f->r == 0 && i < n; i++) {
+		items[i] = json_string_value(json_array_get(list, i));
+		if (!items[i])
+			gm_field_refuse(f, "list", "has what is no text");
+	}
+	if (f->r == 0)
+		f->r = gm_spec_parse_list(items, n, ret_spec, f->err);
+	free(items);
+	return f->r;
+}
+
+static int read_spec(struct gm_fields *f, struct gm_spec *ret_spec)
 {
 	const char *text = NULL;
+
+	if (gm_field_given(f, "list")) {
+		if (gm_field_given(f, "text"))
+			return gm_field_refuse(f, "list", "is beside a text");
+		return read_list(f, ret_spec);
+	}
+	if (!json_is_null(json_object_get(f->object, "text")))
+		text = gm_field_text(f, "text");
+	return f->r ? f->r : gm_spec_parse(text, ret_spec, f->err);
+}
+
+static json_t *spec(struct gm_fields *f)
+{
 	struct gm_spec spec;
 	json_t *json;
 
-	if (!json_is_null(json_object_get(f->object, "text")))
-		text = gm_field_text(f, "text");
-	if (f->r == 0)
-		f->r = gm_spec_parse(text, &spec, f->err);
+	f->r = read_spec(f, &spec);
 	if (f->r)
 		return NULL;
 	json = json_pack("{s:s, s:o, s:o}", "setting",

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * mapper - which device holds each layer, and what else a loader asks.
+ * mapper - which device holds each layer.
  *
  * The rules are those of mistral.rs's into_mapper: a topology that places
  * layers comes first, then the map by hand; what neither says goes to the
@@ -75,34 +75,5 @@ int gm_mapper_make(const struct gm_mapper_request *request,
 
 /* Free what gm_mapper_make() gave.  NULL is allowed. */
 void gm_mapper_free(struct gm_mapper *mapper);
-
-/*
- * What a loader asks.  A layer that is quantised in place (@is_isq) is loaded
- * where it is and moved later.  Each returns the device, or NULL: leave the
- * tensor where it is.
- */
-
-/* Activations before @layer; NULL also for a layer that is not there. */
-const struct gm_location *gm_mapper_map(const struct gm_mapper *mapper,
-					uint64_t layer);
-
-/* Where @layer runs. */
-const struct gm_location *gm_mapper_device_for(const struct gm_mapper *mapper,
-					       uint64_t layer, bool is_isq);
-
-/* Where to load the weights of @layer. */
-const struct gm_location *gm_mapper_set_device(const struct gm_mapper *mapper,
-					       uint64_t layer, bool is_isq);
-
-/* Where to load what is no layer's. */
-const struct gm_location *
-gm_mapper_set_nm_device(const struct gm_mapper *mapper, bool is_isq);
-
-/* Where to move a loaded tensor that is no layer's. */
-const struct gm_location *
-gm_mapper_cast_nm_device(const struct gm_mapper *mapper, bool is_isq);
-
-/* What num_device_mapping_layers answers. */
-uint64_t gm_mapper_n_mapping_layers(const struct gm_mapper *mapper);
 
 #endif

@@ -2387,7 +2387,9 @@ struct gpumap_done {
  *				that is not a LOAD's source; a mask of another
  *				dtype
  *		-ERANGE		a pointer outside of this session's arena, or
- *				elements outside of the buffer
+ *				elements outside of the buffer: each operand and
+ *				mask lies in one, whatever else is registered
+ *				beside it; of a buffer gpumap_refusal() says more
  *		-ESTALE		this session has no such buffer
  *		-ENOENT		the mask has no replica on this row
  *		-EACCES		the destination is READ_ONLY

@@ -9,6 +9,7 @@
 #include "lib/programs.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 struct gm_buffer *gm_buffer_find(const struct gpumap_session *session,
@@ -60,6 +61,22 @@ static bool is_program(uint64_t handle)
 	return gm_handle_kind(handle) == GM_BUFFER_PROGRAM;
 }
 
+/* One operand never lies in two, whatever is beside them in memory or a file. */
+static int refuse_beyond(const struct gpumap_session *s, uint64_t at,
+			 uint64_t n, uint32_t element, uint64_t bytes)
+{
+	char why[GM_WHY];
+
+	snprintf(why, sizeof(why),
+		 "%llu elements of %u bytes from %llu on go beyond the end of "
+		 "their buffer, which has %llu bytes: what a job names lies in "
+		 "one, so register all of it at once",
+		 (unsigned long long)n, element, (unsigned long long)at,
+		 (unsigned long long)bytes);
+	gm_map_refuse(s->map, why);
+	return -ERANGE;
+}
+
 static int judge_memory(const struct gpumap_session *s, uint32_t row,
 			uint32_t op, uint64_t handle, uint64_t at, uint64_t n,
 			uint32_t element, bool is_written)
@@ -77,7 +94,7 @@ static int judge_memory(const struct gpumap_session *s, uint32_t row,
 	if (is_written && (buffer->flags & GPUMAP_BUFFER_READ_ONLY) != 0)
 		return -EACCES;
 	if (at > buffer->bytes || n > (buffer->bytes - at) / element)
-		return -ERANGE;
+		return refuse_beyond(s, at, n, element, buffer->bytes);
 	return 0;
 }
 

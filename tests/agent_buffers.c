@@ -197,6 +197,50 @@ static void jobs_use_our_own_memory(void)
 	gives_back();
 }
 
+/* Where one mapping ends in the file nobody can see from a job: what goes over the
+ * border is named by one that has both sides. */
+static void masks_lie_in_one_registration(void)
+{
+	struct gpumap_session *session = session_open();
+	struct gpumap_job job = { .op = GPUMAP_OP_MASK_ADD,
+				  .dtype = GPUMAP_DTYPE_F32,
+				  .n = 16,
+				  .mask_n = 8,
+				  .mask_at = BYTES - 16 };
+	int fd;
+	float *ours = file_make("agent-buffers-mask", 2 * BYTES, &fd);
+	uint64_t left = 0, all = 0;
+	void *memory = NULL;
+
+	EQ(gpumap_register(session, fd, 0, BYTES, 0, &left), 0);
+	EQ(gpumap_register(session, fd, 0, 2 * BYTES, 0, &all), 0);
+	for (uint32_t i = 0; i < 8; i++)
+		ours[FLOATS - 4 + i] = (float)i;
+	for (uint32_t row = 0; row < ROWS; row++) {
+		float *at;
+		int wrong = 0;
+
+		EQ(gpumap_alloc(session, row, 64, &memory), 0);
+		memset(memory, 0, 64);
+		at = memory;
+		job.dst = at;
+		job.src = at;
+		job.mask_buffer = left;
+		EQ(gpumap_submit(session, row, &job, 1), -ERANGE);
+		OK(strstr(gpumap_refusal(map), "beyond the end") != NULL);
+		job.mask_buffer = all;
+		EQ(run(session, row, &job), 0);
+		for (uint32_t i = 0; i < 16; i++)
+			wrong += at[i] != (float)(i % 8);
+		EQ(wrong, 0);
+		gpumap_free(session, memory);
+	}
+	gpumap_session_close(session);
+	munmap(ours, 2 * BYTES);
+	close(fd);
+	gives_back();
+}
+
 static void our_memory_outlives_workers(void)
 {
 	struct gpumap_session *session = session_open();
@@ -432,6 +476,7 @@ int main(void)
 	wake_workers();
 	held = story_holds(agent.pid, NULL);
 	jobs_use_our_own_memory();
+	masks_lie_in_one_registration();
 	our_memory_outlives_workers();
 	who_dies_registering_leaves_nothing();
 	holes_hit_their_own_session();

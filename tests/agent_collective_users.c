@@ -2,9 +2,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Users who do collectives on the same rows, in groups that cross each other, and
- * fill these rows with other jobs besides: who has had his share of one row waits
- * there, and the others of his group for him, and all come to an end.
+ * Users who do collectives on the same rows, in groups that cross each other,
+ * and fill these rows with other jobs besides: who has had his share of one row
+ * waits there, and the others of his group for him, and all come to an end.
  */
 
 #include <grp.h>

@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * fair.h - sessions of a worker without its loop that always have work, and what
- * each of them got, counted in bytes and in entries.
+ * fair.h - sessions of a worker without its loop that always have work, and
+ * what each of them got, counted in bytes and in entries.
  */
 #ifndef FAIR_H
 #define FAIR_H

@@ -96,8 +96,8 @@ static int memory_comes_and_goes(void)
 	return pair_close(&p);
 }
 
-/* Several at once, as far apart there and here as one likes; and the first word that
- * one cannot be had is the last. */
+/* Several at once, as far apart there and here as one likes; and the first word
+ * that one cannot be had is the last. */
 static int pieces_come_and_go(void)
 {
 	struct gm_buffer *plain;

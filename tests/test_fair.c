@@ -2,10 +2,12 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * pass: who has how much of a row, counted in bytes and in entries, never in time.
+ * pass: who has how much of a row, counted in bytes and in entries, never in
+ * time.
  *
- * Sessions that always have work, with jobs of all sizes, turns of all sizes and
- * queues of all depths, on a device that only counts and on one that is late.
+ * Sessions that always have work, with jobs of all sizes, turns of all sizes
+ * and queues of all depths, on a device that only counts and on one that is
+ * late.
  */
 
 #include "fair.h"
@@ -31,8 +33,8 @@ static void sizes_and_turns_do_not_matter(void)
 	leave_all();
 }
 
-/* Who is slower for his size gets less of it, and not so much less that it would
- * be a matter of time alone. */
+/* Who is slower for his size gets less of it, and not so much less that it
+ * would be a matter of time alone. */
 static void slow_work_costs_more(void)
 {
 	open_host();

@@ -2,13 +2,14 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * group: parts of collectives are of the rounds as all jobs are.  The other rank of
- * each group is played here.
+ * group: parts of collectives are of the rounds as all jobs are.  The other
+ * rank of each group is played here.
  */
 
 #include "fair.h"
 
-/* Rank 0 is the worker's; each has what it gives and gets in a part of its own. */
+/* Rank 0 is the worker's; each has what it gives and gets in a part of its
+ * own. */
 #define PART (2 * MIB)
 
 static void *peer_reach(void *arg, uint32_t rank, struct gm_comm_place place,
@@ -124,8 +125,8 @@ static void collectives_are_no_extra(void)
 	leave_all();
 }
 
-/* Nor less, who does nothing else, be it one after the other or several at once,
- * beside turns of any size. */
+/* Nor less, who does nothing else, be it one after the other or several at
+ * once, beside turns of any size. */
 static void collectives_have_as_much_as_others(uint32_t groups, uint64_t turn)
 {
 	open_host();

@@ -28,8 +28,9 @@ static struct {
 	time_t second;
 	unsigned int n;
 } counted[EVENTS];
-/* What uids have had said, as time that it takes at GM_LOG_UID_RATE: until when.  A
- * place is another's once that has passed; until then all who meet there share it. */
+/* What uids have had said, as time that it takes at GM_LOG_UID_RATE: until
+ * when.  A place is another's once that has passed; until then all who meet
+ * there share it. */
 static uint64_t paid_ns[256];
 
 static pthread_mutex_t counting = PTHREAD_MUTEX_INITIALIZER;

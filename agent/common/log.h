@@ -10,10 +10,11 @@
  * standard error takes nothing at the moment, because who reads it has stopped,
  * the line is dropped rather than waited for; so is a line of a kind of which
  * there were GM_LOG_RATE in this second.  The next one that is taken ends with
- * lost=N.  Of what clients have us do each uid has GM_LOG_UID_BURST lines at once, and
- * GM_LOG_UID_RATE a second from there on: others' lines of the kind are told beside
- * those of one who does it over and over.  Bytes that are no printable text are written as '?',
- * whatever the caller hands in, and a line longer than GM_LOG_BYTES is cut.
+ * lost=N.  Of what clients have us do each uid has GM_LOG_UID_BURST lines at
+ * once, and GM_LOG_UID_RATE a second from there on: others' lines of the kind
+ * are told beside those of one who does it over and over.  Bytes that are no
+ * printable text are written as '?', whatever the caller hands in, and a line
+ * longer than GM_LOG_BYTES is cut.
  */
 #ifndef GM_LOG_H
 #define GM_LOG_H

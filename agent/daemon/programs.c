@@ -69,9 +69,9 @@ static bool is_name(const char *name)
 	return name[0] != '.' && is_made_of(WORD ".-", name);
 }
 
-/* Nobody but root and we could have changed it.  Above the last folder, one that
- * everybody may write is as good where it is sticky: what is ours in there others
- * cannot move away. */
+/* Nobody but root and we could have changed it.  Above the last folder, one
+ * that everybody may write is as good where it is sticky: what is ours in there
+ * others cannot move away. */
 static int judge(int fd, const char *path, bool above, char *ret_why)
 {
 	struct stat st;
@@ -172,7 +172,8 @@ static int judge_file(int fd, const char *path, uint64_t *ret_bytes,
 	return judge(fd, path, false, ret_why);
 }
 
-/* What may be there under a name, for one kind of row; the first that is counts. */
+/* What may be there under a name, for one kind of row; the first that is
+ * counts. */
 static const char *const objects[] = { ".so", NULL };
 static const char *const images[] = { ".fatbin", ".cubin", ".ptx", NULL };
 

@@ -4,13 +4,14 @@
 /*
  * programs - who may have programs run, and which files are some.
  *
- * A client may bring device code for CUDA rows in a memfd of its own, sealed as a
- * whole.  Every other program comes out of one directory.  Whoever could change that directory, a
- * folder above it or the file could have anything run in the name of those who
- * load it: so each of them belongs to root or to the user that the agent runs as,
- * is no symbolic link, and can be written by nobody else.  Each is opened from the
- * one before and judged by what was opened, and the file is loaded from that very
- * descriptor: what happens to names meanwhile is of no account.
+ * A client may bring device code for CUDA rows in a memfd of its own, sealed as
+ * a whole.  Every other program comes out of one directory.  Whoever could
+ * change that directory, a folder above it or the file could have anything run
+ * in the name of those who load it: so each of them belongs to root or to the
+ * user that the agent runs as, is no symbolic link, and can be written by
+ * nobody else.  Each is opened from the one before and judged by what was
+ * opened, and the file is loaded from that very descriptor: what happens to
+ * names meanwhile is of no account.
  */
 #ifndef GM_PROGRAMS_H
 #define GM_PROGRAMS_H
@@ -45,8 +46,9 @@ int gm_program_open(const struct gm_config *config, const char name[64],
 /*
  * gm_program_bytes - what a program takes that has a name
  *
- * Each worker has a copy of its own, and jobs of any row may name it: so many bytes
- * as all of the session's rows would have, each of what there is for its kind.
+ * Each worker has a copy of its own, and jobs of any row may name it: so many
+ * bytes as all of the session's rows would have, each of what there is for its
+ * kind.
  *
  * Returns	0, as gm_program_open(), -EOVERFLOW
  */

@@ -105,7 +105,8 @@ static bool arm_all(struct gm_worker *w, uint64_t now_ns)
 	return is_new;
 }
 
-/* Is it not over before the device, which wakes us then, has ended something? */
+/* Is it not over before the device, which wakes us then, has ended
+ * something? */
 static bool is_round_long(const struct gm_worker *w)
 {
 	return w->dev->backend->start && gm_flight_is_owed(w, NULL);

@@ -7,13 +7,13 @@
  * Users take turns, and the sessions of each take that user's turns (roster.h).
  * Turns are short, for the sake of who comes while they go on, and of different
  * sizes; what each gets in the end is evened out by rounds (deficit.h), between
- * the users and between the sessions of each.  Who has had its round gets no turn
- * until the others have had theirs or have no work.
+ * the users and between the sessions of each.  Who has had its round gets no
+ * turn until the others have had theirs or have no work.
  *
- * Where the device computes by itself, a session with as much under way as it may
- * have is not done with its round: those that are wait for it, or who asks for
- * much at once would have the device for itself.  What has ended is told in any
- * case.
+ * Where the device computes by itself, a session with as much under way as it
+ * may have is not done with its round: those that are wait for it, or who asks
+ * for much at once would have the device for itself.  What has ended is told in
+ * any case.
  *
  * Inline, as every turn goes through here, and compiled twice, so that neither
  * kind of device pays for the other: @flies is constant in each.

@@ -5,8 +5,8 @@
  * turn - what one queue gets before the next one's turn.
  *
  * At most GM_TURN_ENTRIES entries or a share of payload: a slice of the device
- * (GM_TURN_BYTES where it says nothing), or what the session's last turns did in
- * GM_TURN_NS where that is less.  Bytes alone
+ * (GM_TURN_BYTES where it says nothing), or what the session's last turns did
+ * in GM_TURN_NS where that is less.  Bytes alone
  * do not bound time: pages that nobody has touched yet, or denormal numbers,
  * make work ten to forty times slower for its size.  Entries end in the order
  * in which they came.  A job above GM_TURN_SMALL is a long one: what
@@ -55,8 +55,9 @@ static inline bool gm_turn_due(const struct gm_session *session)
 uint64_t gm_turn_share(uint64_t share, uint64_t bytes, uint64_t ns,
 		       uint64_t most);
 
-/* What @bytes cost of the round of a session whose turns are @share.  Who is slow for
- * his size has the row for longer, and pays for that: up to eight times. */
+/* What @bytes cost of the round of a session whose turns are @share.  Who is
+ * slow for his size has the row for longer, and pays for that: up to eight
+ * times. */
 int64_t gm_turn_price(const struct gm_device *dev, uint64_t share,
 		      uint64_t bytes);
 
@@ -67,11 +68,11 @@ void gm_turn_learn(struct gm_session *session, const struct gm_device *dev,
 /*
  * gm_turn_serve - one turn
  *
- * Wakes the client when it sleeps and something ended.  It leaves @session->halted
- * where the caller has something to do: @session->errand, when it has a handle,
- * and gm_turn_finish() with its outcome before the next turn; what was given up
- * in @session->buffers; a head that waits, by @session->wait; or the end of the
- * session after a breach of the contract.
+ * Wakes the client when it sleeps and something ended.  It leaves
+ * @session->halted where the caller has something to do: @session->errand, when
+ * it has a handle, and gm_turn_finish() with its outcome before the next turn;
+ * what was given up in @session->buffers; a head that waits, by @session->wait;
+ * or the end of the session after a breach of the contract.
  * Then @session->why says which, what ended before it is published, and the
  * session must not be served again.
  *

@@ -1,0 +1,105 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/cuda/nccl.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#define N_OF(array) (sizeof(array) / sizeof((array)[0]))
+#define SONAME      "libnccl.so.2"
+
+static const struct symbol {
+	const char *name;
+	uint32_t offset; /* in struct gm_nccl */
+} symbols[] = {
+#define SYMBOL(name, arguments) { #name, offsetof(struct gm_nccl, name) },
+#include "agent/cuda/nccl_symbols.h"
+};
+
+/* What it lacks first, or NULL. */
+static const char *find_functions(struct gm_nccl *nccl)
+{
+	for (size_t i = 0; i < N_OF(symbols); i++) {
+		void *fn = dlsym(nccl->library.handle, symbols[i].name);
+
+		if (!fn)
+			return symbols[i].name;
+		memcpy((char *)nccl + symbols[i].offset, &fn, sizeof(fn));
+	}
+	return NULL;
+}
+
+static int find_library(const char *folder, struct gm_library *ret_library,
+			char *ret_why)
+{
+	const struct gm_library_where where = { .soname = SONAME,
+						.compat = folder };
+	int rc = gm_library_open(&where, ret_library, ret_why);
+
+	if (rc == -ENOENT)
+		snprintf(ret_why, GM_LIBRARY_WHY_BYTES,
+			 "there is no " SONAME ": install NCCL 2.19 or a later "
+			 "one, or name its folder with nccl-library in "
+			 "[cuda] of gpumapd.conf");
+	return rc;
+}
+
+static int judge_version(const struct gm_nccl *nccl, char *ret_why)
+{
+	int v = nccl->version;
+
+	if (v >= GM_NCCL_MIN_VERSION && v <= GM_NCCL_MAX_VERSION)
+		return 0;
+	snprintf(ret_why, GM_LIBRARY_WHY_BYTES,
+		 "%s is NCCL %d.%d.%d, and one from 2.19 on is needed, below 3",
+		 nccl->library.path, v / 10000, v % 10000 / 100, v % 100);
+	return -EOPNOTSUPP;
+}
+
+int gm_nccl_open(const char *folder, struct gm_nccl *ret_nccl, char *ret_why)
+{
+	struct gm_nccl nccl = { .version = 0 };
+	const char *lacks;
+	int rc = find_library(folder, &nccl.library, ret_why);
+
+	if (rc < 0)
+		return rc;
+	lacks = find_functions(&nccl);
+	if (lacks && nccl.ncclGetVersion == NULL) {
+		snprintf(ret_why, GM_LIBRARY_WHY_BYTES, "%s is no NCCL",
+			 nccl.library.path);
+		return -ELIBBAD;
+	}
+	if (nccl.ncclGetVersion(&nccl.version) != GM_NCCL_SUCCESS)
+		nccl.version = 0;
+	rc = judge_version(&nccl, ret_why);
+	if (rc < 0)
+		return rc;
+	if (lacks) {
+		snprintf(ret_why, GM_LIBRARY_WHY_BYTES, "%s lacks %s",
+			 nccl.library.path, lacks);
+		return -ELIBBAD;
+	}
+	*ret_nccl = nccl;
+	return 0;
+}
+
+const char *gm_nccl_error_name(gm_nccl_result result)
+{
+	static const char *const names[] = {
+		[GM_NCCL_SUCCESS] = "success",
+		[GM_NCCL_UNHANDLED_CUDA_ERROR] = "unhandled CUDA error",
+		[GM_NCCL_SYSTEM_ERROR] = "system error",
+		[GM_NCCL_INTERNAL_ERROR] = "internal error",
+		[GM_NCCL_INVALID_ARGUMENT] = "invalid argument",
+		[GM_NCCL_INVALID_USAGE] = "invalid usage",
+		[GM_NCCL_REMOTE_ERROR] = "remote error",
+		[GM_NCCL_IN_PROGRESS] = "in progress",
+	};
+
+	return result < N_OF(names) ? names[result] : "unknown result";
+}

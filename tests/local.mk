@@ -414,6 +414,13 @@ gm_tests += %reldir%/test_cuda_across
 %canon_reldir%_test_cuda_across_LDADD = $(gm_cuda_backend) \
 	tests/fake/libmachine.la
 
+gm_tests += %reldir%/test_cuda_clique
+%canon_reldir%_test_cuda_clique_SOURCES = %reldir%/test_cuda_clique.c \
+	%reldir%/scene.h %reldir%/cuda_backend.h %reldir%/dice.h \
+	%reldir%/stubs/nccl.h %reldir%/tap.h
+%canon_reldir%_test_cuda_clique_LDADD = $(gm_cuda_backend) \
+	tests/fake/libmachine.la
+
 gm_tests += %reldir%/test_safetensors
 %canon_reldir%_test_safetensors_SOURCES = %reldir%/test_safetensors.c \
 	%reldir%/tap.h

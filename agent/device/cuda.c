@@ -479,6 +479,7 @@ static int cuda_open(const struct gm_device_config *config,
 	cuda->dev.slices = GM_CUDA_SESSION_SLICES;
 	cuda->dev.ended_fd = -1;
 	cuda->driver = &process.driver;
+	cuda->nccl = config->nccl;
 	cuda->piece_bytes = GM_CUDA_PIECE_BYTES;
 	TAILQ_INIT(&cuda->slabs);
 	pthread_mutex_init(&cuda->lock, NULL);
@@ -534,5 +535,12 @@ const struct gm_backend gm_cuda_backend = {
 	.store_strides = gm_cuda_store_strides,
 	.load_kernel = gm_cuda_load_kernel,
 	.unload_kernel = gm_cuda_unload_kernel,
+	.clique_version = gm_cuda_clique_version,
+	.clique_id = gm_cuda_clique_id,
+	.clique_begin = gm_cuda_clique_begin,
+	.clique_ready = gm_cuda_clique_ready,
+	.clique_start = gm_cuda_clique_start,
+	.clique_ended = gm_cuda_clique_ended,
+	.clique_abort = gm_cuda_clique_abort,
 	.fault = cuda_fault,
 };

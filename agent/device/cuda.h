@@ -14,6 +14,7 @@
  *	cuda_shared.c	memory of the device that can be exported
  *	cuda_across.c	memory of other devices, and what others fetch
  *	cuda_regions.c	memory of clients, pinned or staged
+ *	cuda_clique.c	collectives with other devices, by NCCL
  *
  * Lanes.  A row has a few streams that all sessions share.  A slice goes to the
  * lane of what it does; when the slice before it in its session is on another
@@ -160,7 +161,8 @@ struct gm_cuda {
 	struct CUctx_st *ctx;
 	struct CUmod_st *module;
 	struct gm_cuda_functions functions;
-	uint32_t units; /* multiprocessors */
+	const char *nccl; /* see gm_device_config */
+	uint32_t units;   /* multiprocessors */
 	bool can_register, can_read_only, can_export, can_write_words;
 
 	gm_a32 lost;   /* the driver's number for why, 0: it is not */
@@ -307,6 +309,19 @@ int gm_cuda_reach(struct gm_device *dev, char *at, uint64_t bytes,
 		  bool writable, struct gm_region **ret_region);
 void gm_cuda_unreach(struct gm_device *dev, struct gm_region *region);
 void gm_cuda_regions_close(struct gm_cuda *cuda);
+
+int gm_cuda_clique_version(struct gm_device *dev);
+int gm_cuda_clique_id(struct gm_device *dev,
+		      unsigned char ret_id[GM_CLIQUE_ID_BYTES]);
+int gm_cuda_clique_begin(struct gm_device *dev,
+			 const unsigned char id[GM_CLIQUE_ID_BYTES],
+			 uint32_t rank, uint32_t ranks,
+			 struct gm_clique **ret_clique);
+int gm_cuda_clique_ready(struct gm_device *dev, struct gm_clique *clique);
+int gm_cuda_clique_start(struct gm_device *dev, struct gm_clique *clique,
+			 const struct gm_clique_task *task);
+int gm_cuda_clique_ended(struct gm_device *dev, struct gm_clique *clique);
+void gm_cuda_clique_abort(struct gm_device *dev, struct gm_clique *clique);
 
 /*
  * gm_cuda_piece_at - where client memory is

@@ -19,7 +19,10 @@
  * the device is called from the worker's one slow thread: memory, alloc, free,
  * reach, unreach, export_fd, import_fd, import_peer, try_peer, copy_peer, fetch,
  * store, load_kernel, unload_kernel.
- * Both threads may be inside the backend at once.
+ * What waits for other devices is called from a thread of its own: clique_version,
+ * clique_id, clique_begin, clique_ready, clique_abort; clique_start and clique_ended
+ * are dispatch's, and of one clique nobody is in two of them at once.
+ * All threads may be inside the backend at once.
  *
  * A backend that finds its device or its context of no use any more returns
  * -ENOTRECOVERABLE, then and from every later call; fault() says why, and the
@@ -42,6 +45,8 @@ struct gm_device_config {
 	const char
 		*library; /* cuda: folder of the driver to take instead of the
 			      * system's, or NULL */
+	const char *nccl; /* cuda: folder of NCCL, "": the system's, or NULL:
+			       * there are to be no cliques */
 	uint64_t slice_bytes; /* of its slices, 0 for what is usual: see
 			       * gm_device_slice() */
 };
@@ -84,6 +89,30 @@ struct gm_strides {
 	uint32_t n;
 	uint64_t address_step; /* from one to the next, there and here */
 	uint64_t step;
+};
+
+/* Devices that do collectives among themselves: one's end of it, the backend's
+ * own. */
+struct gm_clique;
+
+#define GM_CLIQUE_ID_BYTES 128u
+
+enum gm_clique_op {
+	GM_CLIQUE_ALL_REDUCE = 1, /* numbers as enum gm_comm_op has them */
+	GM_CLIQUE_ALL_GATHER = 2,
+	GM_CLIQUE_REDUCE_SCATTER = 3,
+	GM_CLIQUE_BROADCAST = 4
+};
+
+/* Addresses are the device's own memory's; @n elements as in agent/comm/comm.h. */
+struct gm_clique_task {
+	uint32_t op;
+	uint32_t dtype;  /* enum gpumap_dtype */
+	uint32_t reduce; /* enum gpumap_reduce */
+	uint32_t root;
+	uint64_t n;
+	uint64_t send; /* at the root of a BROADCAST alone */
+	uint64_t recv; /* and everywhere but there */
 };
 
 /* What a client's image has become; the backend's own. */
@@ -290,6 +319,55 @@ struct gm_backend {
 
 	/* unload_kernel - no slice that runs it is under way. */
 	void (*unload_kernel)(struct gm_device *dev, struct gm_kernel *kernel);
+
+	/*
+	 * clique_version - of what the device would do collectives with
+	 *
+	 * All of a clique must have the same.
+	 *
+	 * Returns	it, above 1; -ENOENT, -ELIBBAD, -EOPNOTSUPP: it has none,
+	 *		and the log says why
+	 */
+	int (*clique_version)(struct gm_device *dev);
+
+	/* clique_id - a new name for all ranks to meet by.  It lasts as long as
+	 * this process.  Returns 0; -EIO */
+	int (*clique_id)(struct gm_device *dev,
+			 unsigned char ret_id[GM_CLIQUE_ID_BYTES]);
+
+	/*
+	 * clique_begin - begin to meet the other ranks
+	 *
+	 * Does not wait for them: clique_ready() tells.
+	 *
+	 * Returns	0; -EIO; -ENOMEM; -ENOTRECOVERABLE
+	 */
+	int (*clique_begin)(struct gm_device *dev,
+			    const unsigned char id[GM_CLIQUE_ID_BYTES],
+			    uint32_t rank, uint32_t ranks,
+			    struct gm_clique **ret_clique);
+
+	/* Returns 1: all have met; 0: not yet; -EIO: they never will */
+	int (*clique_ready)(struct gm_device *dev, struct gm_clique *clique);
+
+	/*
+	 * clique_start - take part in the clique's next collective
+	 *
+	 * One at a time.  Every rank does, in the same order, and none before all
+	 * are about to.
+	 *
+	 * Returns	0; -EIO: the clique is of no use any more
+	 */
+	int (*clique_start)(struct gm_device *dev, struct gm_clique *clique,
+			    const struct gm_clique_task *task);
+
+	/* Returns 1: this rank's part has ended; 0: not yet; -EIO: it never will,
+	 * before the clique is aborted; -ENOTRECOVERABLE */
+	int (*clique_ended)(struct gm_device *dev, struct gm_clique *clique);
+
+	/* clique_abort - leave it, in whatever state it is.  Afterwards nothing of
+	 * it touches memory any more.  May wait for ever.  NULL is allowed. */
+	void (*clique_abort)(struct gm_device *dev, struct gm_clique *clique);
 
 	/* fault - after -ENOTRECOVERABLE, or with NULL after an open() that
 	 * failed: why, a line that stays, and the driver's number for it, 0

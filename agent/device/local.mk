@@ -7,6 +7,7 @@ noinst_LTLIBRARIES += %reldir%/libdevice.la
 %canon_reldir%_libdevice_la_SOURCES += %reldir%/cuda.c
 %canon_reldir%_libdevice_la_SOURCES += %reldir%/cuda.h
 %canon_reldir%_libdevice_la_SOURCES += %reldir%/cuda_across.c
+%canon_reldir%_libdevice_la_SOURCES += %reldir%/cuda_clique.c
 %canon_reldir%_libdevice_la_SOURCES += %reldir%/cuda_kernel.c
 %canon_reldir%_libdevice_la_SOURCES += %reldir%/cuda_lanes.c
 %canon_reldir%_libdevice_la_SOURCES += %reldir%/cuda_mask.c

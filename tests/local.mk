@@ -268,7 +268,7 @@ gm_tests += %reldir%/test_combine
 %canon_reldir%_test_combine_LDADD = agent/comm/libcomm.la \
 	agent/common/libcommon.la -lm
 gm_tests += %reldir%/test_comm
-%canon_reldir%_test_comm_SOURCES = %reldir%/test_comm.c \
+%canon_reldir%_test_comm_SOURCES = %reldir%/test_comm.c %reldir%/comm_world.h \
 	%reldir%/dice.h %reldir%/operators_ref.c %reldir%/operators_ref.h \
 	%reldir%/operators_trial.h %reldir%/tap.h
 %canon_reldir%_test_comm_LDADD = agent/comm/libcomm.la \

@@ -5,9 +5,6 @@
  * Collectives of host ranks: all of them in one thread, whose turns are thrown,
  * so that every order of steps comes up and is found again; then each in a
  * thread of its own.
- *
- * A place is an address less that of its rank's memory, which is followed by
- * bytes that nobody may write.
  */
 
 #include <errno.h>
@@ -15,65 +12,9 @@
 #include <sched.h>
 #include <stdlib.h>
 
-#include "agent/comm/comm.h"
+#include "comm_world.h"
 #include "operators_trial.h"
 #include "tap.h"
-
-#define RANKS  8u
-#define MARGIN 64u
-
-struct world {
-	struct gm_comm_page *page;
-	struct gm_comm comm[RANKS];
-	struct gm_comm_call call[RANKS];
-	struct gm_comm_ask ask[RANKS];
-	int end[RANKS]; /* 0 while under way */
-	char *memory[RANKS];
-	uint64_t bytes; /* of each */
-	uint32_t ranks;
-	uint64_t spoils; /* bytes of what was given, once a rank has ended */
-	bool is_read_only;
-};
-
-/* Buffers are named by their rank, plus 1. */
-static void *reach(void *arg, uint32_t rank, struct gm_comm_place place,
-		   uint64_t bytes, bool writes)
-{
-	const struct world *w = arg;
-
-	if (place.buffer != rank + 1 || place.at > w->bytes ||
-	    bytes > w->bytes - place.at || (writes && w->is_read_only))
-		return NULL;
-	return w->memory[rank] + place.at;
-}
-
-static void name_buffers(struct gm_comm_ask *ask, uint32_t rank)
-{
-	ask->send.buffer = ask->recv.buffer = rank + 1;
-}
-
-static void open_world(struct world *w, uint32_t ranks, uint64_t bytes)
-{
-	size_t page_bytes = gm_comm_page_bytes(ranks);
-
-	*w = (struct world){ .ranks = ranks, .bytes = bytes };
-	w->page = aligned_alloc(GM_LINE, page_bytes);
-	memset((void *)w->page, 0, page_bytes);
-	for (uint32_t r = 0; r < ranks; r++) {
-		w->memory[r] = malloc(bytes + MARGIN);
-		memset(w->memory[r], 0x5a, bytes + MARGIN);
-		gm_comm_init(&w->comm[r], w->page, r, ranks);
-		w->comm[r].reach = reach;
-		w->comm[r].arg = w;
-	}
-}
-
-static void close_world(struct world *w)
-{
-	for (uint32_t r = 0; r < w->ranks; r++)
-		free(w->memory[r]);
-	free(w->page);
-}
 
 /* ---- turns ---------------------------------------------------------------- */
 
@@ -401,6 +342,51 @@ static void they_must_agree(void)
 	all_but_one(&other, &other, -EINVAL);
 }
 
+/* All ranks hear whether all of them could, and no memory is looked at. */
+static void they_meet(void)
+{
+	const struct gm_comm_ask sum = { .op = GM_COMM_ALL_REDUCE,
+					 .dtype = GPUMAP_DTYPE_F32,
+					 .n = 3000,
+					 .recv.at = UINT64_MAX - 77,
+					 .meets = true,
+					 .is_direct = true };
+	struct gm_comm_ask other = sum;
+	struct world w;
+
+	for (uint32_t cannot = 0; cannot <= 3; cannot++) {
+		open_world(&w, 3, 1 << 16);
+		for (int round = 0; round < 3; round++) {
+			ask_all(&w, &sum);
+			if (cannot < 3)
+				w.ask[cannot].is_direct = false;
+			EQ(run(&w, 7, 4096), 0);
+			OK(all_ended(&w, 1));
+			for (uint32_t r = 0; r < 3; r++)
+				EQ(gm_comm_all_direct(&w.comm[r], &w.call[r]),
+				   cannot == 3);
+		}
+		for (uint32_t i = 0; i < w.bytes; i++)
+			if (w.memory[1][i] != 0x5a) {
+				OK(!"memory was written");
+				break;
+			}
+		close_world(&w);
+	}
+	other.meets = false;
+	other.recv.at = 12000;
+	all_but_one(&sum, &other, -EINVAL);
+	other = sum;
+	other.n++;
+	all_but_one(&sum, &other, -EINVAL);
+	other = sum;
+	other.op = GM_COMM_ALL_GATHER;
+	all_but_one(&sum, &other, -EINVAL);
+	other = sum;
+	other.status = -EFAULT;
+	all_but_one(&sum, &other, -EFAULT);
+}
+
 static void pairs_must_agree(void)
 {
 	struct gm_comm_ask ask = {
@@ -591,6 +577,7 @@ int main(void)
 	a_barrier_holds();
 	pairs();
 	they_must_agree();
+	they_meet();
 	pairs_must_agree();
 	a_broken_group();
 	the_last_look(GM_COMM_BROADCAST, GM_COMM_BROADCAST);

@@ -64,7 +64,8 @@ static int after_reading(const struct gm_comm *comm)
 static uint64_t what(const struct gm_comm_ask *ask)
 {
 	return ask->op | (uint64_t)ask->dtype << 8 |
-	       (uint64_t)ask->reduce << 16 | (uint64_t)ask->peer << 32;
+	       (uint64_t)ask->reduce << 16 | (uint64_t)ask->meets << 31 |
+	       (uint64_t)ask->peer << 32;
 }
 
 static bool reduces(uint32_t op)
@@ -95,6 +96,8 @@ static int judge(struct gm_comm *comm, struct gm_comm_call *c)
 	if ((ask->op == GM_COMM_SEND || ask->op == GM_COMM_RECV) &&
 	    ask->peer == comm->rank)
 		return -EINVAL;
+	if (ask->meets)
+		return 0;
 	gives = gm_comm_given(ask, comm->rank, comm->ranks) * c->each;
 	gets = gm_comm_gotten(ask, comm->rank, comm->ranks) * c->each;
 	if (gives)
@@ -137,6 +140,7 @@ static void arrive(struct gm_comm *comm, struct gm_comm_call *c, int status)
 	gm_put(&slot->send_buffer, c->ask.send.buffer);
 	gm_put(&slot->recv_buffer, c->ask.recv.buffer);
 	gm_put(&slot->status, (uint64_t)(int64_t)status);
+	gm_put(&slot->direct, c->ask.is_direct);
 	if (status == 0 && c->is_small && c->send)
 		memcpy(slot->small, c->send,
 		       gm_comm_given(&c->ask, comm->rank, comm->ranks) *
@@ -462,6 +466,15 @@ static int step_take(struct gm_comm *comm, struct gm_comm_call *c,
 	return after_reading(comm);
 }
 
+bool gm_comm_all_direct(const struct gm_comm *comm,
+			const struct gm_comm_call *call)
+{
+	for (uint32_t i = 0; i < comm->ranks; i++)
+		if (!gm_get(&slot_of(comm, i, call->ticket)->direct))
+			return false;
+	return true;
+}
+
 /* ---- steps ----------------------------------------------------------------- */
 
 static int meet(struct gm_comm *comm, struct gm_comm_call *c)
@@ -473,6 +486,8 @@ static int meet(struct gm_comm *comm, struct gm_comm_call *c)
 	rc = agree(comm, c);
 	if (rc < 0)
 		return rc;
+	if (c->ask.meets)
+		return 1;
 	if (c->ask.op == GM_COMM_BARRIER || c->is_small)
 		return work_small(comm, c);
 	c->state = WORK;

@@ -87,6 +87,9 @@ struct gm_comm {
  * the smaller may be this rank's part of the larger.  They must not overlap
  * otherwise.  BROADCAST reads send at the root alone and writes recv elsewhere.
  *
+ * A rank that @meets looks at no memory.  All ranks do so or none does; not of SEND
+ * and RECV.
+ *
  * What is a piece of something larger says so in @whole, in any number: ranks that
  * are in pieces of different things do not ask for the same.
  */
@@ -99,6 +102,9 @@ struct gm_comm_ask {
 	uint64_t whole;
 	struct gm_comm_place send;
 	struct gm_comm_place recv;
+	bool meets;     /* find out whether all ask for it, and do nothing: */
+	bool is_direct; /* this rank could do it without the host, see
+			 * gm_comm_all_direct() */
 	int status; /* not 0: this rank cannot take part, the negative errno */
 };
 
@@ -162,6 +168,11 @@ void gm_comm_begin(struct gm_comm *comm, const struct gm_comm_ask *ask,
  */
 int gm_comm_step(struct gm_comm *comm, struct gm_comm_call *call,
 		 uint64_t budget, bool *ret_told);
+
+/* Of a call that met and has ended well, before the next is begun: did all ranks
+ * say that they could?  All find the same answer. */
+bool gm_comm_all_direct(const struct gm_comm *comm,
+			const struct gm_comm_call *call);
 
 /* No rank goes on from here: all end with -@error.  The first word counts.  May be
  * called by any process that has the page. */

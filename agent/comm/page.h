@@ -47,6 +47,9 @@
 #define GM_COMM_WINDOWS      2u
 #define GM_COMM_WINDOW_BYTES (UINT64_C(1) << 20)
 
+/* As agent/device/device.h has it. */
+#define GM_COMM_CLIQUE_ID_BYTES 128u
+
 enum gm_comm_phase {
 	GM_COMM_ARRIVED = 1, /* the slot says what for */
 	GM_COMM_COMBINED,    /* this rank's part of a result is there */
@@ -63,6 +66,7 @@ struct gm_comm_slot {
 	gm_a64 send_buffer; /* and what they lie in */
 	gm_a64 recv_buffer;
 	gm_a64 status; /* a negative errno: this rank cannot take part */
+	gm_a64 direct; /* 1: it could without the host */
 	/* Plain: whole before the phase that says so. */
 	alignas(GM_LINE) unsigned char small[GM_COMM_SMALL];
 };
@@ -70,6 +74,10 @@ struct gm_comm_slot {
 /* In shared memory.  Written by its rank. */
 struct gm_comm_seat {
 	alignas(GM_LINE) gm_a64 phase;
+	/* Of what its device would do collectives with among its like; 1: it has
+	 * nothing; 0: it has not said.  COMM.clique */
+	gm_a64 version;
+	gm_a64 clique; /* 1: it is in one; 2: it is in none, for good; 0: later */
 	struct gm_comm_slot slot[2];
 };
 
@@ -91,12 +99,15 @@ struct gm_comm_page {
 	alignas(GM_LINE) gm_a32 broken; /* an errno, for good; 0: it is whole */
 	/* Of each rank.  Written by who makes the page, before anybody has it. */
 	gm_a32 row[GM_COMM_RANKS];
+	/* What the devices meet by.  Plain: written by rank 0, before its seat has
+	 * its version. */
+	alignas(GM_LINE) unsigned char clique_id[GM_COMM_CLIQUE_ID_BYTES];
 	struct gm_comm_seat seat[]; /* one each, then the cells */
 };
 
 _Static_assert(sizeof(struct gm_comm_slot) == 128 + GM_COMM_SMALL, "layout");
 _Static_assert(sizeof(struct gm_comm_cell) == 256, "layout");
-_Static_assert(offsetof(struct gm_comm_page, seat) == 384, "layout");
+_Static_assert(offsetof(struct gm_comm_page, seat) == 512, "layout");
 
 static inline size_t gm_comm_page_bytes(uint32_t ranks)
 {

@@ -2636,13 +2636,67 @@ GPUMAP_API int gpumap_comm_open(struct gpumap_session *session,
 				struct gpumap_comm **ret_comm);
 
 /*
+ * Where all ranks are cards they may do it among themselves, by NCCL, at the speed of
+ * the links between them.  That is asked for, because it gives up some of what is
+ * said above: sums depend on the order in which NCCL takes the ranks, which is that
+ * of its links, and f16 and bf16 may be rounded on the way; the bits may differ from
+ * one machine to the next, and from those of windows; which of a NaN and a number is
+ * the least or the greatest, and how the average of integers is cut off or whether
+ * their sum wraps before, is NCCL's affair.  All else holds.
+ *
+ * What goes so is ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER and BROADCAST of buffers that
+ * are the cards' own, of all ranks; anything else, and all of a group whose cards
+ * could not meet, goes by way of windows as ever.  They meet where nccl in [cuda] of
+ * gpumapd.conf says so, NCCL 2.19 or later is there, none of them is a part of a card
+ * (MIG), and none of them serves another session's communicator in this way, or
+ * eight of this one's.
+ */
+#define GPUMAP_COMM_NCCL (UINT32_C(1) << 0)
+
+struct gpumap_comm_opts {
+	size_t size;       /* sizeof(struct gpumap_comm_opts) */
+	uint32_t flags;    /* GPUMAP_COMM_* */
+	uint32_t reserved; /* 0 */
+};
+
+/*
+ * gpumap_comm_open_opts - take up a group of a mesh, in other ways
+ *
+ * opts		NULL: as gpumap_comm_open()
+ *
+ * Returns	as gpumap_comm_open(), or
+ *		-E2BIG		a field or a flag newer than this library.  An agent
+ *				older than a flag does without it, and
+ *				gpumap_comm_flags() says so
+ * Cost		as gpumap_comm_open(); with GPUMAP_COMM_NCCL also the meeting of the
+ *		cards, seconds, and some hundred MiB of each card, which no session is
+ *		charged for
+ * Threads	the session's own thread
+ */
+GPUMAP_API int gpumap_comm_open_opts(struct gpumap_session *session,
+				     const char *mesh, const char *group,
+				     const struct gpumap_comm_opts *opts,
+				     struct gpumap_comm **ret_comm);
+
+/*
+ * gpumap_comm_flags - what it has become
+ *
+ * Returns	GPUMAP_COMM_NCCL where that was asked for and its cards have met; or 0.
+ *		gpumap_comm_renew() may change it
+ * Cost		no system call
+ * Threads	the session's own thread
+ */
+GPUMAP_API uint32_t gpumap_comm_flags(const struct gpumap_comm *comm);
+
+/*
  * gpumap_comm_renew - take up its group again
  *
  * After a worker of it has died, a deadline has passed or a collective was
  * cancelled: whatever breaks a communicator breaks it for good until then.  Its ranks
  * are on the rows that the mesh has for them now, which may be other rows and
- * another number of them where somebody has reshaped it.  Collectives that are
- * under way end with -EIO, as by gpumap_comm_close().
+ * another number of them where somebody has reshaped it.  It keeps the flags it was
+ * opened with; gpumap_comm_flags() says what has become of them this time.
+ * Collectives that are under way end with -EIO, as by gpumap_comm_close().
  *
  * Returns	0
  *		or as gpumap_comm_open(): it stays broken then, to be renewed later

@@ -31,6 +31,8 @@ struct gpumap_comm {
 	uint32_t n;
 	bool is_broken;
 	bool is_staged; /* each row looks at its own rank's memory only */
+	bool may_nccl;  /* what it was opened with, */
+	bool has_nccl;  /* and what became of that */
 	bool is_closed; /* and parts or completions are still about */
 	uint32_t rows[GM_COMM_RANKS_MAX];
 	uint32_t n_wholes;
@@ -153,9 +155,9 @@ static int read_rows(struct gpumap_comm *comm)
 	return 0;
 }
 
-static int ask_for(struct gpumap_comm *comm)
+static int ask_with(struct gpumap_comm *comm, uint32_t flags)
 {
-	struct gm_comm_open body = { .n_ranks = comm->n };
+	struct gm_comm_open body = { .n_ranks = comm->n, .flags = flags };
 	struct gm_comm_reply reply;
 	struct gm_call call = { .type = GM_CONTROL_COMM_OPEN,
 				.body = &body,
@@ -170,9 +172,18 @@ static int ask_for(struct gpumap_comm *comm)
 	if (ret == 0) {
 		comm->number = reply.comm;
 		comm->is_staged = reply.flags & GM_COMM_STAGED;
+		comm->has_nccl = reply.flags & GM_COMM_NCCL;
 		comm->is_broken = false;
 	}
 	return ret;
+}
+
+/* An agent that does not know of NCCL takes it for a mistake. */
+static int ask_for(struct gpumap_comm *comm)
+{
+	int ret = comm->may_nccl ? ask_with(comm, GM_COMM_MAY_NCCL) : -EINVAL;
+
+	return ret == -EINVAL ? ask_with(comm, 0) : ret;
 }
 
 static int take_up(struct gpumap_comm *comm)
@@ -211,9 +222,22 @@ static bool put_name(char into[GPUMAP_NAME_MAX + 1], const char *name)
 int gpumap_comm_open(struct gpumap_session *session, const char *mesh,
 		     const char *group, struct gpumap_comm **ret_comm)
 {
+	return gpumap_comm_open_opts(session, mesh, group, NULL, ret_comm);
+}
+
+int gpumap_comm_open_opts(struct gpumap_session *session, const char *mesh,
+			  const char *group,
+			  const struct gpumap_comm_opts *opts,
+			  struct gpumap_comm **ret_comm)
+{
+	struct gpumap_comm_opts ours = { 0 };
 	struct gpumap_comm *comm;
 	int ret = gm_session_usable(session);
 
+	if (ret == 0 && opts != NULL)
+		ret = gm_size_in(&ours, sizeof(ours), opts);
+	if (ret == 0 && ((ours.flags & ~GPUMAP_COMM_NCCL) || ours.reserved))
+		ret = -E2BIG;
 	if (ret != 0)
 		return ret;
 	sweep(session);
@@ -222,6 +246,7 @@ int gpumap_comm_open(struct gpumap_session *session, const char *mesh,
 	if (comm == NULL)
 		return -ENOMEM;
 	comm->session = session;
+	comm->may_nccl = ours.flags & GPUMAP_COMM_NCCL;
 	comm->n_wholes = session->depth;
 	for (uint32_t i = 0; i < comm->n_wholes; i++)
 		comm->wholes[i].comm = comm;
@@ -248,6 +273,7 @@ int gpumap_comm_renew(struct gpumap_comm *comm)
 	if (ret != 0)
 		return ret;
 	comm->is_broken = true;
+	comm->has_nccl = false;
 	comm->age++;
 	ret = give_up(comm);
 	return ret == 0 ? take_up(comm) : ret;
@@ -269,6 +295,11 @@ int gpumap_comm_close(struct gpumap_comm *comm)
 	if (ret != -EOWNERDEAD)
 		sweep(s);
 	return ret;
+}
+
+uint32_t gpumap_comm_flags(const struct gpumap_comm *comm)
+{
+	return comm->has_nccl ? GPUMAP_COMM_NCCL : 0;
 }
 
 int gpumap_comm_rows(const struct gpumap_comm *comm, uint32_t *ret_rows,

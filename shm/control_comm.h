@@ -19,20 +19,28 @@
  */
 struct gm_comm_open {
 	uint32_t n_ranks; /* 1 to GM_COMM_RANKS_MAX */
-	uint32_t reserved;
+	uint32_t flags;   /* GM_COMM_MAY_NCCL; an agent that does not know one
+			   * refuses it */
 };
+
+/* Cards may do it among themselves, by NCCL, for what that is worth. */
+#define GM_COMM_MAY_NCCL  UINT32_C(1)
 
 #define GM_COMM_RANKS_MAX 64u
 
 struct gm_comm_reply {
 	uint32_t comm; /* what entries name it by, never used again */
 	uint32_t
-		flags; /* GM_COMM_STAGED; bits that are not known say nothing */
+		flags; /* GM_COMM_STAGED, _NCCL; bits that are not known say nothing */
 };
 
 /* Not all of them are host rows.  Each rank's memory is looked at by its own row
  * alone, so the rows of the others need not know it. */
 #define GM_COMM_STAGED UINT32_C(1)
+
+/* All of them are cards that have met: what their own memory has goes from card to
+ * card. */
+#define GM_COMM_NCCL UINT32_C(2)
 
 /* COMM_CLOSE: answered when no worker has anything of it.  No reply body. */
 struct gm_comm_close {

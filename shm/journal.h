@@ -75,7 +75,9 @@ enum gm_worker_call {
 	GM_CALL_ACROSS = 10,  /* a piece of a copy between rows, or a trial */
 	GM_CALL_PROGRAM = 11, /* a client's job: of the loop again */
 	GM_CALL_START = 12,   /* bringing a program in */
-	GM_CALL_ALLOC_LARGE = 13 /* of more than GM_ALLOC_LARGE */
+	GM_CALL_ALLOC_LARGE = 13, /* of more than GM_ALLOC_LARGE */
+	GM_CALL_MEET = 14,        /* forming a clique: a thread's of its own */
+	GM_CALL_ABORT = 15        /* leaving one: the same */
 };
 
 /* Bytes of an allocation that has all its pages within a minute, also where many
@@ -90,9 +92,10 @@ struct gm_journal {
 	gm_a64 wakes;                 /* clients woken by a system call */
 	gm_a64 doorbells;             /* doorbells that were answered */
 	alignas(GM_LINE) gm_a64 slow; /* beat, of the slow thread */
-	gm_a64 aloft; /* since when the oldest slice that the device has not
+	gm_a64 aloft;  /* since when the oldest slice that the device has not
 		       * ended is under way, in ns; 0: none is */
-	gm_a64 unused[GM_LINE / 8 - 2];
+	gm_a64 clique; /* beat, of the thread that meets other devices */
+	gm_a64 unused[GM_LINE / 8 - 3];
 };
 
 /* In shared memory.  Written by the worker, or by its undertaker. */

@@ -315,6 +315,36 @@ static void what_groups_there_cannot_be(void)
 	EQ(neighbours(), 0);
 }
 
+/* What nobody knows is refused by name, and nothing is opened. */
+static void unknown_flags_are_refused(void)
+{
+	static const uint32_t rows[] = { 0, 1 };
+	static const uint32_t odd[] = { 2, 0x80000001, UINT32_MAX };
+	struct gm_comm_open ask = { .n_ranks = 2 };
+	struct raw c;
+
+	if (!EQ(raw_open_queue(&c, path, 0, DEPTH, RANGE), 0) ||
+	    !EQ(raw_queue(&c, 1), 0))
+		return;
+	for (size_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++) {
+		char flags[32];
+
+		ask.flags = odd[i];
+		snprintf(flags, sizeof(flags), "flags 0x%x:", odd[i]);
+		EQ(raw_ask_tail(&c, GM_CONTROL_COMM_OPEN, &ask, sizeof(ask),
+				rows, sizeof(rows)),
+		   -EINVAL);
+		OK(strstr(c.refusal, flags) != NULL &&
+		   strstr(c.refusal, "this agent knows 0x1") != NULL);
+	}
+	/* This one it knows, and does not do here. */
+	ask.flags = GM_COMM_MAY_NCCL;
+	EQ(raw_ask_tail(&c, GM_CONTROL_COMM_OPEN, &ask, sizeof(ask), rows,
+			sizeof(rows)),
+	   0);
+	raw_close(&c);
+}
+
 #ifndef STAGE_CUDA
 /* A worker has as many mappings as the kernel gives it, for all users. */
 static void a_user_has_a_share_of_the_workers(void)
@@ -507,6 +537,7 @@ int main(void)
 		others_groups_are_nobodys();
 		ranks_that_differ();
 		what_groups_there_cannot_be();
+		unknown_flags_are_refused();
 #ifndef STAGE_CUDA
 		a_user_has_a_share_of_the_workers();
 #endif

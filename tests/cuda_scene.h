@@ -106,7 +106,8 @@ static inline void cuda_scene_agent(struct cuda_scene *scene, struct agent *a,
 		 "enabled = required\n"
 		 "list-limit = 20s\n"
 		 "library = %s\n"
-		 "pass-environment = GPUMAP_FAKE_HARDWARE GPUMAP_FAKE_KERNELS\n"
+		 "pass-environment = GPUMAP_FAKE_HARDWARE GPUMAP_FAKE_KERNELS "
+		 "FAKE_NCCL\n"
 		 "%s\n%s",
 		 scene->driver, cuda, more);
 	if (a->kept == NULL)

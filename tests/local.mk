@@ -145,6 +145,12 @@ gm_tests += %reldir%/test_session
 	%reldir%/segment.h %reldir%/tap.h
 %canon_reldir%_test_session_LDADD = $(gm_client) -lpthread
 GM_TSAN_TESTS += %reldir%/test_session
+gm_tests += %reldir%/test_comm_open
+%canon_reldir%_test_comm_open_SOURCES = %reldir%/test_comm_open.c \
+	$(gm_peer) %reldir%/segment_file.h \
+	%reldir%/segment.h %reldir%/tap.h
+%canon_reldir%_test_comm_open_LDADD = $(gm_client) -lpthread
+GM_TSAN_TESTS += %reldir%/test_comm_open
 
 if AGENT
 gm_tests += %reldir%/test_parse
@@ -1125,6 +1131,22 @@ gm_tests += %reldir%/agent_cuda_collective_users
 	%reldir%/agent_collective_users.c $(gm_collective) $(gm_cuda_story)
 %canon_reldir%_agent_cuda_collective_users_LDADD = $(gm_cuda_story_libs) \
 	agent/device/libdevice.la
+gm_collective_nccl = %reldir%/collective_nccl.h %reldir%/collective_cards.h \
+	$(gm_collective) $(gm_cuda_story)
+gm_tests += %reldir%/agent_collective_nccl
+%canon_reldir%_agent_collective_nccl_CPPFLAGS = $(AM_CPPFLAGS) -DSTAGE_CUDA
+%canon_reldir%_agent_collective_nccl_SOURCES = \
+	%reldir%/agent_collective_nccl.c $(gm_collective_nccl)
+%canon_reldir%_agent_collective_nccl_LDADD = $(gm_cuda_story_libs) \
+	agent/cuda/libcu.la -lm
+gm_tests += %reldir%/agent_collective_nccl_death
+GM_TORTURE += %reldir%/agent_collective_nccl_death
+%canon_reldir%_agent_collective_nccl_death_CPPFLAGS = $(AM_CPPFLAGS) \
+	-DSTAGE_CUDA
+%canon_reldir%_agent_collective_nccl_death_SOURCES = \
+	%reldir%/agent_collective_nccl_death.c $(gm_collective_nccl)
+%canon_reldir%_agent_collective_nccl_death_LDADD = $(gm_cuda_story_libs) \
+	agent/cuda/libcu.la -lm
 gm_tests += %reldir%/agent_collective_raw
 %canon_reldir%_agent_collective_raw_SOURCES = \
 	%reldir%/agent_collective_raw.c %reldir%/dice.h %reldir%/stage.h \

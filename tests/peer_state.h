@@ -21,6 +21,7 @@
 
 #include "segment_file.h"
 #include "shm/control.h"
+#include "shm/control_comm.h"
 #include "shm/queue.h"
 
 #define PEER_ROWS   3u
@@ -110,6 +111,9 @@ struct peer {
 	gm_a32 reached; /* likewise */
 	gm_a32 unreached;
 	gm_a32 drained;     /* rows that are: a bit each */
+	gm_a32 comm_knows;  /* flags of COMM_OPEN, as GM_COMM_MAY_NCCL */
+	gm_a32 comm_asked;  /* requests of those, */
+	gm_a32 comm_open;   /* and communicators */
 	char published[64]; /* the spec that was last published */
 	uint64_t sizes;     /* their sum */
 

@@ -189,6 +189,7 @@ static void cuda_has_its_keys(void)
 		"[cuda]\nenabled = required\nshare = any\nlist-limit = 1s\n"
 		"idle = 0\nkernel-limit = 90s\nmps = yes\nspare = no\n"
 		"library = /opt/compat\ncache = /var/cache/gpumap\n"
+		"nccl = yes\nnccl-library = /opt/nccl\nnccl-limit = 2s\n"
 		"pass-environment = A_1 \t_b\nsysfs = /tmp/sys\n";
 	char why[GM_CONFIG_WHY_BYTES];
 	struct gm_config config;
@@ -200,6 +201,8 @@ static void cuda_has_its_keys(void)
 	EQ(config.cuda_kernel_limit_ns, 0);
 	OK(config.cuda_spare && !config.cuda_mps);
 	OK(config.cuda_library == NULL && config.cuda_pass == NULL);
+	OK(!config.cuda_nccl && config.cuda_nccl_library == NULL);
+	EQ(config.cuda_nccl_limit_ns, 30000000000);
 	gm_config_free(&config);
 
 	if (!EQ(read_text(&config, text, why), 0)) {
@@ -212,6 +215,9 @@ static void cuda_has_its_keys(void)
 	EQ(config.cuda_idle_ns, 0);
 	EQ(config.cuda_kernel_limit_ns, 90000000000);
 	OK(!config.cuda_spare && config.cuda_mps);
+	OK(config.cuda_nccl);
+	STR(config.cuda_nccl_library, "/opt/nccl");
+	EQ(config.cuda_nccl_limit_ns, 2000000000);
 	STR(config.cuda_library, "/opt/compat");
 	STR(config.cuda_cache, "/var/cache/gpumap");
 	STR(config.cuda_pass, "A_1 \t_b");

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -76,6 +77,30 @@ static int no_other_sockets(void)
 {
 	return !refused(socket(AF_INET, SOCK_DGRAM, 0), EPERM) ||
 	       !refused(socket(AF_NETLINK, SOCK_RAW, 0), EPERM);
+}
+
+/* What NCCL meets its peers by, and nothing beside. */
+static int meets_by_sockets(void)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET };
+	socklen_t bytes = sizeof(at);
+	int server = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	if (server < 0 || client < 0 ||
+	    bind(server, (void *)&at, sizeof(at)) != 0 ||
+	    listen(server, 1) != 0 ||
+	    getsockname(server, (void *)&at, &bytes) != 0 ||
+	    connect(client, (void *)&at, sizeof(at)) != 0 ||
+	    accept(server, NULL, NULL) < 0)
+		return 1;
+	if (socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, 0) < 0)
+		return 2;
+	return !refused(socket(AF_PACKET, SOCK_RAW, 0), EPERM) ||
+	       !refused(socket(AF_VSOCK, SOCK_STREAM, 0), EPERM) ||
+	       !refused(socket(AF_IPX, SOCK_DGRAM, 0), EPERM) ||
+	       !refused(execl("/bin/true", "true", (char *)NULL), EPERM);
 }
 
 static int no_address(void)
@@ -205,6 +230,12 @@ int main(void)
 		SKIP(1, "this build keeps its system calls");
 		return tap_done();
 	}
+	EQ(end_of(GM_CONFINE_MEETING, meets_by_sockets), 0);
+	EQ(end_of(GM_CONFINE_MEETING, no_namespaces), 0);
+	EQ(end_of(GM_CONFINE_MEETING, no_clone3), 0);
+	EQ(end_of(GM_CONFINE_MEETING, peers_are_reached), 0);
+	EQ(end_of(GM_CONFINE_MEETING, threads_and_children_come_and_go), 0);
+	EQ(end_of(GM_CONFINE_MEETING, a_drivers_calls_are_left), 0);
 	EQ(end_of(GM_CONFINE_BUT_LIST, no_namespaces), 0);
 	EQ(end_of(GM_CONFINE_BUT_LIST, no_clone3), 0);
 	EQ(end_of(GM_CONFINE_BUT_LIST, no_other_sockets), 0);

@@ -525,7 +525,7 @@ static void a_lost_device_ends_the_worker(void)
 		/* What it finds is told by how it ends. */
 		if (!freopen("/dev/null", "w", stdout))
 			_exit(78);
-		gm_slow_start(&r.w.slow, r.w.dev, r.journal);
+		gm_slow_start(&r.w.slow, r.w.dev, &r.journal->slow, -1);
 		s = rig_attach(&r, &c);
 		e[0] = hand_nop(&c);
 		e[1] = fill(&c, 0, 0, 10, 1);
@@ -535,7 +535,7 @@ static void a_lost_device_ends_the_worker(void)
 		rig_serve(&r, s);
 		_exit(77);
 	}
-	EQ(gm_slow_start(&r.w.slow, r.w.dev, r.journal), 0);
+	EQ(gm_slow_start(&r.w.slow, r.w.dev, &r.journal->slow, -1), 0);
 	EQ(rig_hear(&r, &wire, 10000), GM_WIRE_FAILED);
 	EQ(wire.code, 700);
 	EQ(wire.status, -ENOTRECOVERABLE);

@@ -288,7 +288,8 @@ static void an_idle_worker_ends_with_its_device(void)
 	if (child == 0) {
 		const char *why;
 
-		if (gm_slow_start(&r.w.slow, r.w.dev, r.journal) < 0 ||
+		if (gm_slow_start(&r.w.slow, r.w.dev, &r.journal->slow, -1) <
+			    0 ||
 		    gm_uring_open(&r.w.ring, &why) < 0)
 			_exit(77);
 		gm_events_start(&r.w);
@@ -307,7 +308,7 @@ static void an_idle_worker_ends_with_its_device(void)
 		EQ(rig_hear(&r, &wire, 10000), GM_WIRE_FAILED);
 		EQ(wire.code, 700);
 	}
-	EQ(gm_slow_start(&r.w.slow, r.w.dev, r.journal), 0);
+	EQ(gm_slow_start(&r.w.slow, r.w.dev, &r.journal->slow, -1), 0);
 	rig_close(&r);
 }
 

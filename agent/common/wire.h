@@ -71,6 +71,14 @@
 #define GM_LOAD_BYTES_MAX (16u << 20)
 #define GM_LOAD_ALIGN     4096u
 
+/* How long the devices of a group may take to meet, at most. */
+#define GM_CLIQUE_LIMIT_NS UINT64_C(60000000000)
+
+/* Of a JOIN: the page has windows behind it; and the devices are to do it among
+ * themselves, where they can. */
+#define GM_JOIN_STAGED UINT32_C(1)
+#define GM_JOIN_CLIQUE UINT32_C(2)
+
 /* And bytes of a slice: a multiple of the least. */
 #define GM_SLICE_LEAST   (64u << 10)
 #define GM_SLICE_MOST    (4u << 20)
@@ -147,7 +155,8 @@ struct gm_wire {
 	 * rank that this row is. */
 	uint64_t at;
 	/* REGISTER, EXPORTED, IMPORT, LENT, BORROW, FETCH, MASK; MASKED: of the
-	 * device's memory that it takes; JOIN: how many ranks there are */
+	 * device's memory that it takes; JOIN: how many ranks there are; JOINED: 1
+	 * where the devices of all ranks have met */
 	uint64_t bytes;
 	/* FETCH, FETCHED: where on the stage; MASK: handle of the other card's
 	 * copy */
@@ -156,8 +165,7 @@ struct gm_wire {
 	/* IMPORT: of the row whose memory it is; REGISTER: CUDA where it is
 	 * this device's, enum gpumap_device_kind. */
 	uint32_t kind;
-	/* REGISTER: GPUMAP_BUFFER_*; JOIN: 1 where the page has windows behind;
-	 * MASK, MASKED: GM_MASK_* */
+	/* REGISTER: GPUMAP_BUFFER_*; JOIN: GM_JOIN_*; MASK, MASKED: GM_MASK_* */
 	uint32_t flags;
 	/* ATTACH: how many will be REGISTERed before anything is begun;
 	 * REGISTER: 1 where it is one of these. */

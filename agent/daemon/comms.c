@@ -20,7 +20,8 @@
 #include "shm/control_comm.h"
 #include "shm/point.h"
 
-#define COMMS_MAX     256u  /* of a session */
+#define COMMS_MAX     256u /* of a session */
+#define CLIQUES_MAX   8u /* on a row: each takes memory that nobody has charged */
 #define COMMS_PER_UID 1024u /* each is a mapping of a worker, of 65530 */
 
 _Static_assert(GM_COMM_RANKS_MAX == GM_COMM_RANKS &&
@@ -30,6 +31,7 @@ _Static_assert(GM_COMM_RANKS_MAX == GM_COMM_RANKS &&
 struct rank {
 	struct gm_comm_group *of;
 	struct gm_claim claim;
+	uint32_t row;
 	bool is_claimed;
 };
 
@@ -40,6 +42,8 @@ struct gm_comm_group {
 	uint64_t bytes; /* charged with the arenas; 0: not any more */
 	int fd;         /* -1: all have it, or it is no more */
 	bool is_staged; /* its page has windows */
+	bool has_rows;  /* they serve cliques of this session alone */
+	uint32_t n_met; /* ranks whose devices are in its clique */
 	uint32_t n_claimed;
 	uint32_t n_held;
 	bool is_opening; /* its client waits for that, */
@@ -60,9 +64,40 @@ static void close_page(struct gm_comm_group *g)
 	g->fd = -1;
 }
 
+static struct gm_device *device_of(const struct gm_session *session,
+				   uint32_t row)
+{
+	return session->server->d->devices.of[row];
+}
+
+/*
+ * What two sessions submit comes to two cards in two orders, and each card would
+ * wait for the other: so a row serves the cliques of one session at a time, whose
+ * own order is the same everywhere.  Groups of others go by way of windows.
+ */
+static void take_rows(struct gm_comm_group *g)
+{
+	for (uint32_t i = 0; i < g->n; i++) {
+		struct gm_device *device =
+			device_of(g->session, g->rank[i].row);
+
+		device->clique_session = g->session->id;
+		device->n_cliques++;
+	}
+	g->has_rows = true;
+}
+
+static void give_rows_back(struct gm_comm_group *g)
+{
+	for (uint32_t i = 0; g->has_rows && i < g->n; i++)
+		device_of(g->session, g->rank[i].row)->n_cliques--;
+	g->has_rows = false;
+}
+
 static void release_page(struct gm_comm_group *g)
 {
 	close_page(g);
+	give_rows_back(g);
 	g->session->user->arena_bytes -= g->bytes;
 	g->bytes = 0;
 }
@@ -108,9 +143,11 @@ static void leave_all(struct gm_comm_group *g)
 static void settle(struct gm_comm_group *g)
 {
 	struct gm_connection *c = g->session->connection;
-	struct gm_comm_reply reply = { .comm = g->number,
-				       .flags = g->is_staged ? GM_COMM_STAGED
-							     : 0 };
+	struct gm_comm_reply reply = {
+		.comm = g->number,
+		.flags = (g->is_staged ? GM_COMM_STAGED : 0) |
+			 (g->n_met == g->n ? GM_COMM_NCCL : 0),
+	};
 	bool was_opening = g->is_opening;
 	char why[GM_WHY_BYTES];
 	int status = g->status;
@@ -147,6 +184,7 @@ static void held(struct gm_claim *claim, uint64_t bytes, int fd)
 	struct rank *rank = gm_owner(claim, struct rank, claim);
 
 	rank->of->n_held++;
+	rank->of->n_met += bytes != 0;
 	settle(rank->of);
 }
 
@@ -196,10 +234,30 @@ static bool is_staged(const struct gm_session *session, const uint32_t *rows,
 		      uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++)
-		if (session->server->d->devices.of[rows[i]]->facts.kind !=
+		if (device_of(session, rows[i])->facts.kind !=
 		    GPUMAP_DEVICE_HOST)
 			return true;
 	return false;
+}
+
+/* Are all of them cards that may meet, once more, and nobody else's to meet on? */
+static bool may_meet(const struct gm_session *session, const uint32_t *rows,
+		     uint32_t n)
+{
+	if (!session->server->d->config.cuda_nccl || n < 2)
+		return false;
+	for (uint32_t i = 0; i < n; i++) {
+		const struct gm_device *device = device_of(session, rows[i]);
+
+		/* Parts of a card have no way to each other. */
+		if (device->facts.kind != GPUMAP_DEVICE_CUDA ||
+		    device->facts.mig_gi >= 0 ||
+		    device->n_cliques >= CLIQUES_MAX ||
+		    (device->n_cliques &&
+		     device->clique_session != session->id))
+			return false;
+	}
+	return true;
 }
 
 /* The tail is of any alignment. */
@@ -213,7 +271,12 @@ static int judge(struct gm_connection *c, const struct gm_request *r,
 	if (!session)
 		return gm_connection_bad(c, -EINVAL,
 					 "this connection is no session");
-	if (ask->reserved || ask->n_ranks == 0 ||
+	if (ask->flags & ~GM_COMM_MAY_NCCL)
+		return gm_connection_bad(c, -EINVAL,
+					 "flags 0x%x: this agent knows 0x%x "
+					 "of them; open it without the others",
+					 ask->flags, GM_COMM_MAY_NCCL);
+	if (ask->n_ranks == 0 ||
 	    r->tail_bytes != (uint64_t)ask->n_ranks * sizeof(ret_rows[0]))
 		return gm_connection_bad(c, -EINVAL,
 					 "%u ranks, and %u bytes of rows",
@@ -280,7 +343,7 @@ static int make_page(const uint32_t *rows, uint32_t n, uint64_t bytes)
 }
 
 static int make(struct gm_connection *c, const uint32_t *rows, uint32_t n,
-		struct gm_comm_group **ret_group)
+		uint32_t flags, struct gm_comm_group **ret_group)
 {
 	bool staged = is_staged(c->session, rows, n);
 	uint64_t bytes = gm_comm_bytes(n, staged);
@@ -311,6 +374,10 @@ static int make(struct gm_connection *c, const uint32_t *rows, uint32_t n,
 	g->is_staged = staged;
 	g->number = ++all->last;
 	g->n = n;
+	for (uint32_t i = 0; i < n; i++)
+		g->rank[i].row = rows[i];
+	if ((flags & GM_COMM_MAY_NCCL) && may_meet(c->session, rows, n))
+		take_rows(g);
 	TAILQ_INSERT_TAIL(&all->list, g, entry);
 	all->n++;
 	g->session->user->comms++;
@@ -321,6 +388,8 @@ static int make(struct gm_connection *c, const uint32_t *rows, uint32_t n,
 static int ask_all(struct gm_comm_group *g, const uint32_t *rows)
 {
 	struct gm_session *session = g->session;
+	uint32_t flags = (g->is_staged ? GM_JOIN_STAGED : 0) |
+			 (g->has_rows ? GM_JOIN_CLIQUE : 0);
 	int error = 0;
 
 	g->is_asking = true;
@@ -332,7 +401,7 @@ static int ask_all(struct gm_comm_group *g, const uint32_t *rows)
 						 .handle = g->number,
 						 .at = i,
 						 .bytes = g->n,
-						 .flags = g->is_staged,
+						 .flags = flags,
 						 .fd = g->fd,
 						 .held = held,
 						 .gone = gone };
@@ -360,7 +429,7 @@ int gm_comm_handle_open(struct gm_connection *c, const struct gm_request *r)
 	error = judge(c, r, &ask, rows);
 	if (error)
 		return error;
-	error = make(c, rows, ask.n_ranks, &g);
+	error = make(c, rows, ask.n_ranks, ask.flags, &g);
 	if (error)
 		return error;
 	gm_connection_wait(c, &r->header);

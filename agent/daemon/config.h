@@ -109,11 +109,14 @@ struct gm_config {
 	uint64_t cuda_kernel_limit_ns; /* of one job on a card; 0: none */
 	bool cuda_keep_shares;         /* what has a name outlives its worker */
 	bool cuda_mps;                 /* join a running MPS daemon */
+	bool cuda_nccl;                /* cards do collectives by it */
+	uint64_t cuda_nccl_limit_ns;   /* for them to meet */
 	bool cuda_spare;               /* one stands by for each worker */
-	char *cuda_library; /* folder of the driver; NULL: the system's */
-	char *cuda_cache;   /* folder of what the driver compiles, or NULL */
-	char *cuda_pass;    /* names of variables handed on, or NULL */
-	char *cuda_sysfs;   /* instead of /sys, or NULL */
+	char *cuda_library;      /* folder of the driver; NULL: the system's */
+	char *cuda_nccl_library; /* folder of NCCL; NULL: the system's */
+	char *cuda_cache; /* folder of what the driver compiles, or NULL */
+	char *cuda_pass;  /* names of variables handed on, or NULL */
+	char *cuda_sysfs; /* instead of /sys, or NULL */
 
 	/* [masks] */
 	uint64_t mask_bytes;         /* of one node; counts for a new file */

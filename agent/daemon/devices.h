@@ -50,6 +50,8 @@ struct gm_device {
 	uint32_t grave_xid; /* keeps it out of use; 0: none */
 	bool xid_is_seen;   /* the probe has noticed what that told of */
 	struct gm_row_drain *drain; /* NULL: in service */
+	uint64_t clique_session;    /* whose communicators use NCCL here, */
+	uint32_t n_cliques;         /* so many; see comms.c */
 };
 
 /* Does the row hold data and serve jobs, while it is there?  A dummy row only

@@ -8,6 +8,7 @@
  */
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -15,9 +16,11 @@
 #include "agent/daemon/environment.h"
 #include "agent/daemon/keeper.h"
 
+#define ARGUMENTS 48
+
 struct launch {
-	char *argv[32];
-	uint32_t n;
+	char *argv[ARGUMENTS + 1]; /* and a NULL */
+	uint32_t n;                /* also what there was no room for */
 	char row[16];
 	char node[16];
 	char uid[16];
@@ -25,15 +28,19 @@ struct launch {
 	char depth[16];
 	char bytes[16];
 	char slice[16];
+	char limit[24];
 	char cpus[4096];
 	struct gm_environment env;
 };
 
 static void argue(struct launch *l, const char *option, const char *value)
 {
-	l->argv[l->n++] = (char *)(uintptr_t)option;
-	if (value)
-		l->argv[l->n++] = (char *)(uintptr_t)value;
+	const char *const words[] = { option, value };
+
+	for (size_t i = 0; i < 2 && words[i]; i++, l->n++) {
+		if (l->n < ARGUMENTS)
+			l->argv[l->n] = (char *)(uintptr_t)words[i];
+	}
 }
 
 static int make_command(const struct gm_keeper *keeper,
@@ -73,6 +80,12 @@ static int make_command(const struct gm_keeper *keeper,
 	return 0;
 }
 
+/* Client programs have no part in collectives, and must not reach sockets. */
+static bool has_nccl(const struct gm_keeper *keeper)
+{
+	return keeper->d->config.cuda_nccl && !keeper->crew->runs_programs;
+}
+
 /* What a worker and its spare are told of their card. */
 static void add_card(const struct gm_keeper *keeper, enum gm_launch_part part,
 		     struct launch *l)
@@ -83,6 +96,14 @@ static void add_card(const struct gm_keeper *keeper, enum gm_launch_part part,
 	argue(l, "--device", d->devices.of[keeper->row]->id);
 	if (d->config.cuda_library)
 		argue(l, "--library", d->config.cuda_library);
+	if (has_nccl(keeper)) {
+		snprintf(l->limit, sizeof(l->limit), "%" PRIu64,
+			 d->config.cuda_nccl_limit_ns / 1000000);
+		argue(l, "--nccl",
+		      d->config.cuda_nccl_library ? d->config.cuda_nccl_library
+						  : "-");
+		argue(l, "--nccl-limit", l->limit);
+	}
 	if (part == GM_LAUNCH_SPARE)
 		argue(l, "--spare", NULL);
 }
@@ -103,6 +124,10 @@ static int make_environment(const struct gm_keeper *keeper, struct launch *l)
 		{ "CUDA_CACHE_PATH", config->cuda_cache },
 		{ "CUDA_MPS_PIPE_DIRECTORY",
 		  config->cuda_mps ? NULL : d->supervisor->no_mps },
+		/* No worker is on another node. */
+		{ "NCCL_SOCKET_IFNAME", has_nccl(keeper) ? "lo" : NULL },
+		{ "NCCL_IB_DISABLE", has_nccl(keeper) ? "1" : NULL },
+		{ "NCCL_LAUNCH_ORDER_IMPLICIT", has_nccl(keeper) ? "1" : NULL },
 	};
 	int error = 0;
 
@@ -131,6 +156,8 @@ int gm_launch(const struct gm_keeper *keeper, enum gm_launch_part part,
 		add_card(keeper, part, l);
 		error = make_environment(keeper, l);
 	}
+	if (error == 0 && l->n > ARGUMENTS)
+		error = -E2BIG;
 	if (error == 0)
 		error = gm_spawn(l->argv, l->env.of, keeper->journal_fd,
 				 keeper->crew->commons_fd, ret_child);

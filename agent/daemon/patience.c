@@ -42,6 +42,11 @@ static const struct limit {
 	[GM_CALL_START] = { 0, "a program's start", false },
 	[GM_CALL_ACROSS] = { 30 * SECOND, "a copy between rows", true },
 	[GM_CALL_ALLOC_LARGE] = { 900 * SECOND, "a large allocation", true },
+	/* The worker has a limit of its own, below this. */
+	[GM_CALL_MEET] = { 2 * GM_CLIQUE_LIMIT_NS, "meeting other cards",
+			   false },
+	/* It may hang, and then nothing else helps. */
+	[GM_CALL_ABORT] = { SECOND, "the abort of a communicator", false },
 };
 
 uint64_t gm_patience_ready(const struct gm_keeper *keeper)
@@ -142,6 +147,7 @@ void gm_patience_look(struct gm_keeper *keeper, uint64_t now_ns)
 		judge_jobs(keeper, now_ns);
 		judge(keeper, gm_get(&keeper->journal->beat), now_ns);
 		judge(keeper, gm_get(&keeper->journal->slow), now_ns);
+		judge(keeper, gm_get(&keeper->journal->clique), now_ns);
 		judge_orphaned(keeper, now_ns);
 	}
 	gm_seats_pump(keeper);

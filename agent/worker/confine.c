@@ -97,12 +97,6 @@ static const int denied[] = {
 	SCMP_SYS(process_madvise),
 	SCMP_SYS(pidfd_getfd),
 	SCMP_SYS(kcmp),
-	/* other hosts, other services */
-	SCMP_SYS(connect),
-	SCMP_SYS(bind),
-	SCMP_SYS(listen),
-	SCMP_SYS(accept),
-	SCMP_SYS(accept4),
 	/* who we are */
 	SCMP_SYS(setuid),
 	SCMP_SYS(setgid),
@@ -166,6 +160,12 @@ static const int denied[] = {
 #endif
 };
 
+/* Other hosts, other services. */
+static const int denied_meeting[] = {
+	SCMP_SYS(connect), SCMP_SYS(bind),    SCMP_SYS(listen),
+	SCMP_SYS(accept),  SCMP_SYS(accept4),
+};
+
 /*
  * Of calls that a driver makes, what no driver asks of them.  A filter sees
  * numbers, not what they point to: of clone3(), which glibc does without, it sees
@@ -180,9 +180,11 @@ static const struct {
 	struct scmp_arg_cmp arg;
 } denied_so[] = {
 	{ SCMP_SYS(clone3), ENOSYS, 0, { 0 } },
-	{ SCMP_SYS(socket), EPERM, 1, { 0, SCMP_CMP_NE, AF_UNIX, 0 } },
 	{ SCMP_SYS(sendto), EPERM, 1, { 4, SCMP_CMP_NE, 0, 0 } },
 };
+
+/* Beside AF_UNIX, what NCCL asks interfaces and its peers by. */
+static const int meeting_families[] = { AF_INET, AF_INET6, AF_NETLINK };
 
 /* Namespaces of its own: a user's, and with it the right to any other. */
 static const uint64_t denied_flags[] = {
@@ -200,6 +202,8 @@ static const struct {
 				 N_OF(allowed) },
 	[GM_CONFINE_PROGRAMS] = { SCMP_ACT_KILL_PROCESS, SCMP_ACT_ALLOW,
 				  allowed, N_OF(allowed) },
+	[GM_CONFINE_MEETING] = { SCMP_ACT_ALLOW, SCMP_ACT_ERRNO(EPERM), denied,
+				 N_OF(denied) },
 	[GM_CONFINE_BUT_LIST] = { SCMP_ACT_ALLOW, SCMP_ACT_ERRNO(EPERM), denied,
 				  N_OF(denied) },
 };
@@ -215,6 +219,43 @@ int gm_confine_user(uid_t uid, gid_t gid)
 	if (uid != 0 && (setresuid(-1, 0, -1) == 0 || geteuid() != uid))
 		return -EPERM;
 	return 0;
+}
+
+static bool is_family_left(enum gm_confine_how how, int family)
+{
+	if (family == AF_UNIX)
+		return true;
+	for (size_t i = 0;
+	     how == GM_CONFINE_MEETING && i < N_OF(meeting_families); i++)
+		if (meeting_families[i] == family)
+			return true;
+	return false;
+}
+
+/* A rule for each, up to the greatest that is left, and one for all behind. */
+static int deny_sockets(scmp_filter_ctx filter, enum gm_confine_how how)
+{
+	const struct scmp_arg_cmp beyond = { 0, SCMP_CMP_GT, AF_NETLINK, 0 };
+	int rc = 0, family = AF_UNSPEC;
+
+	for (; rc == 0 && family <= AF_NETLINK; family++) {
+		struct scmp_arg_cmp arg = { 0, SCMP_CMP_EQ, (uint64_t)family,
+					    0 };
+
+		if (!is_family_left(how, family))
+			rc = seccomp_rule_add_array(filter,
+						    SCMP_ACT_ERRNO(EPERM),
+						    SCMP_SYS(socket), 1, &arg);
+	}
+	if (rc == 0)
+		rc = seccomp_rule_add_array(filter, SCMP_ACT_ERRNO(EPERM),
+					    SCMP_SYS(socket), 1, &beyond);
+	for (size_t i = 0;
+	     rc == 0 && how == GM_CONFINE_BUT_LIST && i < N_OF(denied_meeting);
+	     i++)
+		rc = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM),
+				      denied_meeting[i], 0);
+	return rc;
 }
 
 static int deny_arguments(scmp_filter_ctx filter)
@@ -277,7 +318,9 @@ static int load_filter(enum gm_confine_how how)
 					      filters[how].list[i], 0);
 	if (rc == 0 && how == GM_CONFINE_PROGRAMS)
 		rc = allow_programs(filter);
-	if (rc == 0 && how == GM_CONFINE_BUT_LIST)
+	if (rc == 0 && how >= GM_CONFINE_MEETING)
+		rc = deny_sockets(filter, how);
+	if (rc == 0 && how >= GM_CONFINE_MEETING)
 		rc = deny_arguments(filter);
 	if (rc == 0)
 		rc = seccomp_load(filter);

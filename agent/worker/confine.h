@@ -31,6 +31,8 @@ enum gm_confine_how {
 	GM_CONFINE_PROGRAMS, /* those, less what could reach another process,
 			      * and more to bring a program in: of openat() the
 			      * handler of program.c decides */
+	GM_CONFINE_MEETING,  /* as the last, less what it takes to meet other
+			      * workers by sockets, as NCCL does */
 	GM_CONFINE_BUT_LIST  /* all but those that no worker has to make: a
 			     * vendor's driver makes others than we can know */
 };

@@ -10,6 +10,7 @@
  *	across_wire.c	of gpumapd, about such
  *	group.c		of gpumapd, about groups
  *	relay.c		of collectives
+ *	clique.c	of those that devices do among themselves
  */
 #ifndef GM_ERRAND_H
 #define GM_ERRAND_H
@@ -73,6 +74,10 @@ struct gm_errand_job *gm_errand_new(struct gm_session *session,
 
 /* To the slow thread, which calls its work(). */
 void gm_errand_hand_over(struct gm_worker *worker, struct gm_errand_job *e);
+
+/* The same, to the thread that may wait for other devices. */
+void gm_errand_hand_to_clique(struct gm_worker *worker,
+			      struct gm_errand_job *e);
 
 /* First thing in done().  Does not return when the device is of no use any
  * more. */

@@ -63,6 +63,12 @@ void gm_errand_hand_over(struct gm_worker *w, struct gm_errand_job *e)
 	gm_slow_give(&w->slow, &e->job);
 }
 
+void gm_errand_hand_to_clique(struct gm_worker *w, struct gm_errand_job *e)
+{
+	e->session->n_slow++;
+	gm_slow_give(&w->cliques, &e->job);
+}
+
 /* Back from the slow thread.  What it found out about the device comes before
  * everything else. */
 struct gm_errand_job *gm_errand_returned(struct gm_slow_job *job,
@@ -449,5 +455,9 @@ void gm_errands_done(struct gm_worker *worker)
 	struct gm_slow_job *job;
 
 	while ((job = gm_slow_take(&worker->slow)) != NULL)
+		job->done(job, worker);
+	if (!worker->has_cliques)
+		return;
+	while ((job = gm_slow_take(&worker->cliques)) != NULL)
 		job->done(job, worker);
 }

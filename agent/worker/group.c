@@ -11,6 +11,7 @@
 #include "agent/common/thp.h"
 #include "agent/worker/beat.h"
 #include "agent/worker/charge.h"
+#include "agent/worker/clique.h"
 #include "agent/worker/errand.h"
 #include "agent/worker/events.h"
 #include "agent/worker/pair.h"
@@ -67,6 +68,17 @@ static void answer(struct gm_worker *w, uint64_t session, uint32_t place,
 	gm_events_say(w, &reply, -1);
 }
 
+static void say_joined(struct gm_worker *w, const struct gm_session *s,
+		       uint64_t number, bool has_clique, int status)
+{
+	struct gm_wire reply = gm_pair_about(GM_WIRE_JOINED, s->id, s->place);
+
+	reply.handle = number;
+	reply.bytes = has_clique;
+	reply.status = status;
+	gm_events_say(w, &reply, -1);
+}
+
 /* Ours of the windows, that nobody has written to: they get their memory here, where
  * our row likes it, and the device is to reach them. */
 static void work_join(struct gm_slow_job *job, struct gm_device *dev)
@@ -110,16 +122,36 @@ static void done_let_go(struct gm_slow_job *job, struct gm_worker *w)
 }
 
 /* Nothing of it is used here any more but by copies, which the slow thread does
- * before. */
-static void let_go(struct gm_worker *w, struct gm_member *m)
+ * before, and by the device among others. */
+void gm_group_give_up(struct gm_worker *w, struct gm_member *m)
 {
-	LIST_REMOVE(m, entry);
+	if (!gm_clique_leave(w, m))
+		return;
 	if (m->last) {
 		gm_errand_hand_over(w, m->last);
 		return;
 	}
 	munmap(m->comm.page, m->bytes);
 	free(m);
+}
+
+static void let_go(struct gm_worker *w, struct gm_member *m)
+{
+	LIST_REMOVE(m, entry);
+	gm_group_give_up(w, m);
+}
+
+void gm_group_met(struct gm_worker *w, struct gm_session *s,
+		  struct gm_member *m)
+{
+	/* Whoever has gone meanwhile leaves now. */
+	if (m->is_gone) {
+		say_joined(w, s, m->number, false, 0);
+		gm_group_give_up(w, m);
+		return;
+	}
+	m->is_ready = true;
+	say_joined(w, s, m->number, m->clique, 0);
 }
 
 static void done_join(struct gm_slow_job *job, struct gm_worker *w)
@@ -132,14 +164,17 @@ static void done_join(struct gm_slow_job *job, struct gm_worker *w)
 	/* Unless the session has left. */
 	if (m && e->rc < 0)
 		let_go(w, m);
+	else if (m && m->meet)
+		gm_clique_meet(w, m);
 	else if (m)
 		m->is_ready = true;
-	answer(w, s->id, s->place, e->handle, GM_WIRE_JOINED, e->rc);
+	if (!m || e->rc < 0 || m->is_ready)
+		say_joined(w, s, e->handle, false, e->rc);
 	gm_errand_finished(w, e);
 }
 
 /* What it takes to leave is had first: that must not need memory. */
-static int use_windows(struct gm_worker *w, struct gm_member *m)
+static int use_windows(struct gm_worker *w, struct gm_member *m, uint32_t flags)
 {
 	struct gm_session *s = m->session;
 	struct gm_errand_job *e =
@@ -153,6 +188,8 @@ static int use_windows(struct gm_worker *w, struct gm_member *m)
 		return -ENOMEM;
 	}
 	m->last->member = m;
+	if (flags & GM_JOIN_CLIQUE)
+		gm_clique_prepare(w, m);
 	m->windows = (char *)m->comm.page + gm_comm_windows_at(m->comm.ranks);
 	m->comm.reach = gm_relay_reach;
 	m->is_ready = false;
@@ -185,7 +222,8 @@ static int join(struct gm_worker *w, struct gm_session *s,
 
 	if (!m)
 		return -ENOMEM;
-	m->bytes = gm_comm_bytes((uint32_t)wire->bytes, wire->flags);
+	m->bytes = gm_comm_bytes((uint32_t)wire->bytes,
+				 wire->flags & GM_JOIN_STAGED);
 	page = gm_thp_map(m->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (page == MAP_FAILED) {
 		free(m);
@@ -198,8 +236,8 @@ static int join(struct gm_worker *w, struct gm_session *s,
 	m->number = wire->handle;
 	m->is_ready = true;
 	LIST_INSERT_HEAD(&s->members, m, entry);
-	if (wire->flags)
-		rc = use_windows(w, m);
+	if (wire->flags & GM_JOIN_STAGED)
+		rc = use_windows(w, m, wire->flags);
 	if (rc == 0)
 		return 0;
 	let_go(w, m);
@@ -278,7 +316,7 @@ static bool go_on(struct gm_worker *w, struct gm_session *s, uint64_t budget)
 	if (!was_waiting)
 		gm_beat_at(w->journal, GM_CALL_DEVICE, since_ns);
 	rc = part->member->windows
-		     ? gm_relay_step(w, s, budget, &is_told)
+		     ? gm_clique_step(w, s, budget, &is_told)
 		     : gm_comm_step(&part->member->comm, &part->call, budget,
 				    &is_told);
 	if (!was_waiting)
@@ -312,7 +350,7 @@ int gm_group_begin(struct gm_worker *worker, struct gm_session *session)
 	worker->parts.n++;
 	gm_group_look_anew(worker);
 	if (m->windows) {
-		gm_relay_begin(s);
+		gm_clique_begin(s);
 	} else {
 		gm_comm_begin(&m->comm, &s->errand.ask, &s->part.call);
 		tell(s);

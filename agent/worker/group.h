@@ -10,8 +10,8 @@
  * read until it has ended.  Between the turns of all others each part that is under
  * way is looked at, and goes on by a slice where it can.
  *
- * What a slice has read, and what goes to windows and back, is of the rounds of the
- * session and of its user as any job is (deficit.h): a part whose user has nothing
+ * What a slice has read, and what goes to windows and back or from card to card, is
+ * of the rounds of the session and of its user as any job is (deficit.h): a part whose user has nothing
  * left of the round is held until the next.  A rank that waits has nothing to pay,
  * and no round waits for it; one that is held holds the others no longer than until
  * the round of its own row is over, which no other row has a say in.
@@ -49,6 +49,8 @@
  * beside none. */
 #define GM_GROUP_SLICE (UINT64_C(128) << 10)
 #define GM_GROUP_ALONE (UINT64_C(1) << 20)
+
+struct gm_member;
 
 void gm_group_init(struct gm_worker *worker);
 
@@ -94,6 +96,15 @@ bool gm_group_may_sleep(struct gm_worker *worker, uint64_t *ret_ns);
 
 /* Somebody has woken us. */
 void gm_group_told(struct gm_worker *worker);
+
+/* ---- for clique.c --------------------------------------------------------- */
+
+/* It is in no list any more: free it, now or later. */
+void gm_group_give_up(struct gm_worker *worker, struct gm_member *member);
+
+/* Its devices have met, or will not. */
+void gm_group_met(struct gm_worker *worker, struct gm_session *session,
+		  struct gm_member *member);
 
 /* The session leaves, or is served no longer. */
 void gm_group_leave(struct gm_worker *worker, struct gm_session *session);

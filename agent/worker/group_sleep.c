@@ -8,6 +8,7 @@
 
 #include "agent/worker/beat.h"
 #include "agent/worker/charge.h"
+#include "agent/worker/clique.h"
 #include "agent/worker/flight.h"
 #include "agent/worker/member.h"
 #include "agent/worker/wait.h"
@@ -126,6 +127,8 @@ bool gm_group_may_sleep(struct gm_worker *worker, uint64_t *ret_ns)
 			return false;
 		if (s->part.deadline_ns && s->part.deadline_ns < until_ns)
 			until_ns = s->part.deadline_ns;
+		if (gm_clique_runs(s) && now_ns + GM_CLIQUE_LOOK_NS < until_ns)
+			until_ns = now_ns + GM_CLIQUE_LOOK_NS;
 	}
 	if (worker->n_active || is_worth_watching(worker, now_ns))
 		return false;

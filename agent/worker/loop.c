@@ -173,9 +173,9 @@ static void block(struct gm_worker *w)
  * have to be told yet a pass will find. */
 static bool is_drained(const struct gm_worker *w)
 {
-	return w->draining && !w->slow.n && !w->loader.n_asked &&
-	       !w->n_carried && !w->parts.n && TAILQ_EMPTY(&w->flying) &&
-	       !gm_wait_holds(w);
+	return w->draining && !w->slow.n && !w->cliques.n &&
+	       !w->loader.n_asked && !w->n_carried && !w->parts.n &&
+	       TAILQ_EMPTY(&w->flying) && !gm_wait_holds(w);
 }
 
 GM_TWICE void run(struct gm_worker *w, const bool flies)

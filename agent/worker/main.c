@@ -33,6 +33,7 @@
 #include "agent/common/pace.h"
 #include "agent/common/pin.h"
 #include "agent/worker/beat.h"
+#include "agent/worker/clique.h"
 #include "agent/worker/confine.h"
 #include "agent/worker/pair.h"
 #include "agent/worker/program.h"
@@ -53,6 +54,8 @@ struct options {
 	const struct gm_backend *backend;
 	const char *device;
 	const char *library;
+	const char *nccl; /* "-": the system's */
+	uint32_t clique_ms;
 	uint32_t load_depth;
 	uint32_t load_bytes;
 	uint32_t slice_bytes;
@@ -102,7 +105,7 @@ static void __attribute__((noreturn)) usage(const char *why)
 		"       [--backend host|cuda] [--device UUID] [--library DIR]\n"
 		"       [--load-depth N] [--load-bytes N] [--slice N] "
 		"[--spare]\n"
-		"       [--programs]\n",
+		"       [--programs] [--nccl DIR|-] [--nccl-limit MS]\n",
 		why);
 	exit(2);
 }
@@ -182,6 +185,14 @@ static void set_option(struct options *o, int c)
 	case 'p':
 		o->programs = true;
 		break;
+	case 'x':
+		o->nccl = strcmp(optarg, "-") == 0 ? "" : optarg;
+		break;
+	case 'X':
+		o->clique_ms = (uint32_t)number(optarg, 1,
+						GM_CLIQUE_LIMIT_NS / 1000000,
+						"bad --nccl-limit");
+		break;
 	default:
 		usage("unknown option");
 	}
@@ -206,6 +217,8 @@ static struct options parse(int argc, char **argv)
 		{ "slice", required_argument, NULL, 'C' },
 		{ "spare", no_argument, NULL, 's' },
 		{ "programs", no_argument, NULL, 'p' },
+		{ "nccl", required_argument, NULL, 'x' },
+		{ "nccl-limit", required_argument, NULL, 'X' },
 		{ 0 },
 	};
 	struct options o = { .row = GM_ROWS,
@@ -213,7 +226,8 @@ static struct options parse(int argc, char **argv)
 			     .uid = (uid_t)-1,
 			     .gid = (gid_t)-1,
 			     .backend = &gm_host_backend,
-			     .slice_bytes = GM_SLICE_DEFAULT };
+			     .slice_bytes = GM_SLICE_DEFAULT,
+			     .clique_ms = GM_CLIQUE_LIMIT_NS / 1000000 };
 	int c;
 
 	opterr = 0;
@@ -319,6 +333,7 @@ static struct gm_device_config device_config(const struct options *o)
 	return (struct gm_device_config){ .node = o->node < 0 ? 0 : o->node,
 					  .uuid = o->device,
 					  .library = o->library,
+					  .nccl = o->nccl,
 					  .slice_bytes = o->slice_bytes };
 }
 
@@ -380,13 +395,22 @@ static void become_user(const struct options *o)
 		fail("becoming uid %u: %s", o->uid, strerror(-rc));
 }
 
-static void start_threads(void)
+static void start_threads(const struct options *o)
 {
 	int rc;
 
 	start_closer();
 	if (worker.dev) {
-		rc = gm_slow_start(&worker.slow, worker.dev, worker.journal);
+		rc = gm_slow_start(&worker.slow, worker.dev,
+				   &worker.journal->slow, -1);
+		if (rc == 0 && o->nccl) {
+			rc = gm_slow_start(&worker.cliques, worker.dev,
+					   &worker.journal->clique,
+					   worker.slow.fd);
+			worker.has_cliques = rc == 0;
+			worker.clique_limit_ns =
+				(uint64_t)o->clique_ms * 1000000;
+		}
 		if (rc < 0)
 			fail("no thread could be started: %s", strerror(-rc));
 	}
@@ -409,6 +433,7 @@ static void begin_journal(void)
 {
 	gm_put(&worker.journal->slow, 0);
 	gm_put(&worker.journal->aloft, 0);
+	gm_put(&worker.journal->clique, 0);
 	gm_beat(worker.journal, GM_CALL_OPEN);
 }
 
@@ -436,7 +461,7 @@ static void begin_host(const struct options *o)
 	become_user(o);
 	if (o->programs)
 		open_programs();
-	start_threads();
+	start_threads(o);
 	confine(o->programs ? GM_CONFINE_PROGRAMS : GM_CONFINE_TO_LIST);
 }
 
@@ -449,8 +474,8 @@ static void begin_vendor(const struct options *o)
 	take_lock(o);
 	begin_journal();
 	open_device(o);
-	start_threads();
-	confine(GM_CONFINE_BUT_LIST);
+	start_threads(o);
+	confine(o->nccl ? GM_CONFINE_MEETING : GM_CONFINE_BUT_LIST);
 }
 
 static int run(const struct options *o)
@@ -469,6 +494,10 @@ static int run(const struct options *o)
 	 * kernel, for a driver's exit handlers may wait for the device. */
 	if (worker.leaving)
 		_exit(status);
+	if (worker.has_cliques) {
+		gm_slow_stop(&worker.cliques);
+		gm_clique_leave_all(&worker);
+	}
 	gm_slow_stop(&worker.slow);
 	worker.dev->backend->close(worker.dev);
 	return status;

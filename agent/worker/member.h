@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * member - what group.c and relay.c share, and nobody else looks into.
+ * member - what group.c, relay.c and clique.c share, and nobody else looks into.
  */
 #ifndef GM_MEMBER_H
 #define GM_MEMBER_H
@@ -15,7 +15,8 @@ struct gm_member {
 	struct gm_session *session;
 	uint64_t number;
 	uint64_t bytes;  /* of the page, with its windows */
-	uint64_t copied; /* between windows and this rank's memory so far */
+	uint64_t copied; /* so far: between this rank's memory and windows, or
+			  * other devices */
 	struct gm_comm comm;
 
 	/* Of a group that has windows: */
@@ -23,6 +24,15 @@ struct gm_member {
 	struct gm_region *region;   /* the device reaches ours; or NULL */
 	struct gm_errand_job *last; /* that gives it all back */
 	bool is_ready;
+
+	/* Of one whose devices may form a clique (clique.h): */
+	bool has_clique;             /* all of its ranks are in it */
+	struct gm_clique *clique;    /* NULL: this rank is not, or any more */
+	struct gm_errand_job *meet;  /* to be handed over, */
+	struct gm_errand_job *abort; /* and to be left with */
+	bool is_busy;                /* a thread has one of them */
+	bool is_gone;                /* as soon as none has */
+
 	bool is_leaving; /* as soon as its part has ended */
 	bool is_awaited; /* gpumapd waits for that */
 };

@@ -98,6 +98,7 @@ struct gm_part {
 	struct gm_member *member;      /* NULL: there is none */
 	struct gm_comm_call call;
 	struct gm_relay relay;
+	uint32_t way;         /* of those that have windows, see clique.c */
 	uint64_t deadline_ns; /* 0: none */
 	bool waits;           /* for another rank, at the last look */
 };

@@ -18,7 +18,7 @@ struct start {
 
 static void sign(struct gm_slow *slow, enum gm_worker_call call)
 {
-	gm_put(&slow->signs->slow, gm_beat_word(call, gm_now_ns()));
+	gm_put(slow->sign, gm_beat_word(call, gm_now_ns()));
 }
 
 static void do_job(struct gm_slow *slow, struct gm_slow_job *job)
@@ -76,14 +76,16 @@ static int start_thread(struct gm_slow *slow, struct start *start)
 	return -rc;
 }
 
-int gm_slow_start(struct gm_slow *slow, struct gm_device *dev,
-		  struct gm_journal *signs)
+int gm_slow_start(struct gm_slow *slow, struct gm_device *dev, gm_a64 *sign,
+		  int fd)
 {
 	struct start start = { .slow = slow };
 	int rc;
 
-	*slow = (struct gm_slow){ .dev = dev, .signs = signs };
-	slow->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	*slow = (struct gm_slow){ .dev = dev, .sign = sign, .fd = fd };
+	slow->has_fd = fd < 0;
+	if (slow->has_fd)
+		slow->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (slow->fd < 0)
 		return -errno;
 	STAILQ_INIT(&slow->todo);
@@ -95,7 +97,7 @@ int gm_slow_start(struct gm_slow *slow, struct gm_device *dev,
 	if (rc == 0)
 		while (sem_wait(&start.there) < 0)
 			;
-	else
+	else if (slow->has_fd)
 		close(slow->fd);
 	sem_destroy(&start.there);
 	return rc;
@@ -131,7 +133,8 @@ void gm_slow_stop(struct gm_slow *slow)
 	pthread_cond_signal(&slow->work);
 	pthread_mutex_unlock(&slow->lock);
 	pthread_join(slow->thread, NULL);
-	close(slow->fd);
+	if (slow->has_fd)
+		close(slow->fd);
 	pthread_cond_destroy(&slow->work);
 	pthread_mutex_destroy(&slow->lock);
 }

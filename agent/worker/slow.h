@@ -40,16 +40,17 @@ struct gm_slow {
 	struct gm_slow_jobs ended;
 	bool stopping;
 	struct gm_device *dev;
-	struct gm_journal *signs;
+	gm_a64 *sign; /* of life, in the journal */
 	pthread_t thread;
-	int fd;     /* an eventfd: some have ended.  Nobody reads it. */
-	uint32_t n; /* the loop's own: handed over, and not back */
+	int fd;      /* an eventfd: some have ended.  Nobody reads it. */
+	bool has_fd; /* of its own */
+	uint32_t n;  /* the loop's own: handed over, and not back */
 };
 
-/* Returns 0 or -errno.  The thread is through with its own set-up then, and
- * takes no signal. */
-int gm_slow_start(struct gm_slow *slow, struct gm_device *dev,
-		  struct gm_journal *signs);
+/* @fd: the eventfd of another, -1 for one of its own.  Returns 0 or -errno.  The
+ * thread is through with its own set-up then, and takes no signal. */
+int gm_slow_start(struct gm_slow *slow, struct gm_device *dev, gm_a64 *sign,
+		  int fd);
 
 /* Hand a job over. */
 void gm_slow_give(struct gm_slow *slow, struct gm_slow_job *job);

@@ -55,7 +55,10 @@ struct gm_worker {
 	struct gm_device *dev;
 	struct gm_closer closer;
 	struct gm_slow slow;
-	struct gm_outbox outbox; /* the loop's; closers wait for room */
+	struct gm_slow cliques; /* for what waits for other devices: clique.c */
+	bool has_cliques;
+	uint64_t clique_limit_ns; /* to meet the others in */
+	struct gm_outbox outbox;  /* the loop's; closers wait for room */
 	struct io_uring ring;
 
 	/* The loop's own. */

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "tests/fake/nccl.h"
 
@@ -190,6 +191,14 @@ static ncclResult_t make(int n, const ncclUniqueId *id, int rank, bool blocking,
 	return ncclSuccess;
 }
 
+static _Atomic int n_comms; /* of this process */
+
+static void __attribute__((destructor)) look_for_comms(void)
+{
+	if (n_comms > 0 && fake_nccl_fault("strict") > 0)
+		_exit(77);
+}
+
 ncclResult_t ncclCommInitRankConfig(ncclComm_t *ret_comm, int n,
 				    ncclUniqueId id, int rank,
 				    ncclConfig_t *config)
@@ -204,6 +213,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *ret_comm, int n,
 	result = read_config(config, &blocking);
 	if (result == ncclSuccess)
 		result = make(n, &id, rank, blocking, ret_comm);
+	n_comms += result == ncclSuccess;
 	if (result != ncclSuccess || !blocking)
 		return result == ncclSuccess ? ncclInProgress : result;
 	pthread_join((*ret_comm)->thread, NULL);
@@ -255,6 +265,7 @@ ncclResult_t ncclCommUserRank(const ncclComm_t comm, int *rank)
 
 static void end(ncclComm_t comm)
 {
+	n_comms--;
 	if (comm->has_thread)
 		pthread_join(comm->thread, NULL);
 	comm->has_thread = false;

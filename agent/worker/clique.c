@@ -1,0 +1,364 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/worker/clique.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "agent/worker/beat.h"
+#include "agent/worker/errand.h"
+#include "agent/worker/events.h"
+#include "agent/worker/group.h"
+#include "agent/worker/relay.h"
+#include "shm/point.h"
+
+#define NAP_NS 1000000 /* between looks for other devices */
+
+/* What a seat says of its version, and of its clique. */
+#define NO_VERSION 1u
+#define MET        1u
+#define NOT_MET    2u
+
+/* How a part goes. */
+enum way { BY_WINDOWS = 0, MEETING, RUNNING };
+
+_Static_assert(GM_CLIQUE_ID_BYTES == GM_COMM_CLIQUE_ID_BYTES, "one name");
+_Static_assert((int)GM_CLIQUE_ALL_REDUCE == (int)GM_COMM_ALL_REDUCE &&
+		       (int)GM_CLIQUE_ALL_GATHER == (int)GM_COMM_ALL_GATHER &&
+		       (int)GM_CLIQUE_REDUCE_SCATTER ==
+			       (int)GM_COMM_REDUCE_SCATTER &&
+		       (int)GM_CLIQUE_BROADCAST == (int)GM_COMM_BROADCAST,
+	       "the same numbers");
+
+static struct gm_comm_seat *seat_of(const struct gm_member *m, uint32_t rank)
+{
+	return &m->comm.page->seat[rank];
+}
+
+static struct gm_comm_seat *own_seat(const struct gm_member *m)
+{
+	return seat_of(m, m->comm.rank);
+}
+
+/* ---- meeting ------------------------------------------------------------- */
+
+/* In the thread that may wait. */
+
+static void nap(void)
+{
+	const struct timespec time = { 0, NAP_NS };
+
+	nanosleep(&time, NULL);
+}
+
+static bool is_late(const struct gm_member *m, uint64_t until_ns)
+{
+	return gm_comm_broken_by(m->comm.page) || gm_now_ns() >= until_ns;
+}
+
+static uint64_t find_version(struct gm_member *m, struct gm_device *dev)
+{
+	int version = dev->backend->clique_version(dev);
+
+	if (version > 0 && m->comm.rank == 0 &&
+	    dev->backend->clique_id(dev, m->comm.page->clique_id) < 0)
+		version = 0;
+	return version > (int)NO_VERSION ? (uint64_t)version : NO_VERSION;
+}
+
+static uint64_t version_of(const struct gm_member *m, uint32_t rank)
+{
+	return gm_get_acquire(&seat_of(m, rank)->version); /* COMM.clique */
+}
+
+static bool all_have(const struct gm_member *m, uint64_t version,
+		     uint64_t until_ns)
+{
+	for (uint32_t i = 0; i < m->comm.ranks; i++) {
+		uint64_t there;
+
+		while ((there = version_of(m, i)) == 0) {
+			if (is_late(m, until_ns))
+				return false;
+			nap();
+		}
+		if (there != version || there == NO_VERSION)
+			return false;
+	}
+	return true;
+}
+
+static void meet(struct gm_member *m, struct gm_device *dev, uint64_t until_ns)
+{
+	const struct gm_backend *backend = dev->backend;
+	struct gm_clique *clique = NULL;
+	int rc = backend->clique_begin(dev, m->comm.page->clique_id,
+				       m->comm.rank, m->comm.ranks, &clique);
+
+	while (rc == 0) {
+		rc = backend->clique_ready(dev, clique);
+		if (rc == 0 && is_late(m, until_ns))
+			rc = -ETIME;
+		else if (rc == 0)
+			nap();
+	}
+	if (rc == 1) {
+		m->clique = clique;
+		return;
+	}
+	backend->clique_abort(dev, clique);
+}
+
+static void work_meet(struct gm_slow_job *job, struct gm_device *dev)
+{
+	struct gm_errand_job *e = (struct gm_errand_job *)job;
+	struct gm_member *m = e->member;
+	uint64_t until_ns = gm_now_ns() + e->bytes;
+	uint64_t version = find_version(m, dev);
+
+	gm_put_release(&own_seat(m)->version, version); /* COMM.clique */
+	if (all_have(m, version, until_ns))
+		meet(m, dev, until_ns);
+	gm_put_release(&own_seat(m)->clique,
+		       m->clique ? MET : NOT_MET); /* COMM.clique */
+}
+
+static void done_meet(struct gm_slow_job *job, struct gm_worker *w)
+{
+	struct gm_errand_job *e = gm_errand_returned(job, w);
+	struct gm_member *m = e->member;
+
+	GM_POINT("clique_met");
+	m->is_busy = false;
+	gm_group_met(w, e->session, m);
+	gm_errand_finished(w, e);
+}
+
+static void work_abort(struct gm_slow_job *job, struct gm_device *dev)
+{
+	struct gm_errand_job *e = (struct gm_errand_job *)job;
+
+	dev->backend->clique_abort(dev, e->member->clique);
+}
+
+static void done_abort(struct gm_slow_job *job, struct gm_worker *w)
+{
+	struct gm_errand_job *e = gm_errand_returned(job, w);
+	struct gm_member *m = e->member;
+
+	GM_POINT("clique_aborted");
+	m->is_busy = false;
+	m->clique = NULL;
+	if (m->is_gone)
+		gm_group_give_up(w, m);
+	gm_errand_finished(w, e);
+}
+
+/* What it takes to leave is had before it is met. */
+void gm_clique_prepare(struct gm_worker *worker, struct gm_member *member)
+{
+	struct gm_member *m = member;
+
+	if (worker->has_cliques && worker->dev->backend->clique_version)
+		m->meet = gm_errand_new(m->session, GM_CALL_MEET, work_meet,
+					done_meet);
+	if (m->meet)
+		m->abort = gm_errand_new(m->session, GM_CALL_ABORT, work_abort,
+					 done_abort);
+	if (m->abort) {
+		m->meet->bytes = worker->clique_limit_ns;
+		m->meet->member = m->abort->member = m;
+		return;
+	}
+	free(m->meet);
+	m->meet = NULL;
+	gm_put_release(&own_seat(m)->version, NO_VERSION); /* COMM.clique */
+	gm_put_release(&own_seat(m)->clique, NOT_MET);     /* COMM.clique */
+}
+
+void gm_clique_meet(struct gm_worker *worker, struct gm_member *member)
+{
+	struct gm_errand_job *e = member->meet;
+
+	member->meet = NULL;
+	member->is_busy = true;
+	gm_errand_hand_to_clique(worker, e);
+}
+
+static void begin_abort(struct gm_worker *w, struct gm_member *m)
+{
+	struct gm_errand_job *e = m->abort;
+
+	m->abort = NULL;
+	m->is_busy = true;
+	gm_errand_hand_to_clique(w, e);
+}
+
+bool gm_clique_leave(struct gm_worker *worker, struct gm_member *member)
+{
+	struct gm_member *m = member;
+
+	if (m->clique && !m->is_busy)
+		begin_abort(worker, m);
+	m->is_gone = m->is_busy;
+	if (m->is_gone)
+		return false;
+	free(m->meet);
+	free(m->abort);
+	m->meet = m->abort = NULL;
+	return true;
+}
+
+void gm_clique_leave_all(struct gm_worker *worker)
+{
+	struct gm_worker *w = worker;
+
+	for (uint32_t i = 0; i < GM_JOURNAL_PLACES; i++) {
+		struct gm_member *m = NULL;
+
+		if (!w->place[i])
+			continue;
+		LIST_FOREACH(m, &w->place[i]->members, entry)
+		{
+			if (!m->clique)
+				continue;
+			gm_beat(w->journal, GM_CALL_ABORT);
+			w->dev->backend->clique_abort(w->dev, m->clique);
+			m->clique = NULL;
+		}
+	}
+}
+
+/* ---- parts --------------------------------------------------------------- */
+
+/* The page says the same to all ranks, for all have joined. */
+static bool is_whole(struct gm_member *m)
+{
+	if (m->has_clique || !m->clique)
+		return m->clique;
+	for (uint32_t i = 0; i < m->comm.ranks; i++)
+		if (gm_get_acquire(&seat_of(m, i)->clique) !=
+		    MET) /* COMM.clique */
+			return false;
+	m->has_clique = true;
+	return true;
+}
+
+/* Is all that this rank gives and gets the device's own memory? */
+static bool is_direct(const struct gm_relay *r)
+{
+	return r->ask.status == 0 && r->ask.n > 0 && !r->send && !r->recv;
+}
+
+void gm_clique_begin(struct gm_session *session)
+{
+	struct gm_part *part = &session->part;
+	struct gm_comm_ask ask;
+
+	gm_relay_begin(session);
+	part->way = BY_WINDOWS;
+	ask = part->relay.ask;
+	if (!is_whole(part->member) || ask.op < GM_COMM_ALL_REDUCE ||
+	    ask.op > GM_COMM_BROADCAST)
+		return;
+	ask.meets = true;
+	ask.is_direct = is_direct(&part->relay);
+	gm_comm_begin(&part->member->comm, &ask, &part->call);
+	part->relay.tells = true;
+	part->way = MEETING;
+}
+
+/* All are there, and none has failed. */
+static int start(struct gm_worker *w, struct gm_session *s)
+{
+	struct gm_part *part = &s->part;
+	struct gm_member *m = part->member;
+	const struct gm_relay *r = &part->relay;
+	const struct gm_clique_task task = { .op = r->ask.op,
+					     .dtype = r->ask.dtype,
+					     .reduce = r->ask.reduce,
+					     .root = r->ask.peer,
+					     .n = r->ask.n,
+					     .send = r->send_address,
+					     .recv = r->recv_address };
+
+	GM_POINT("clique_starts");
+	part->way = RUNNING;
+	m->copied += r->each *
+		     (gm_comm_given(&r->ask, m->comm.rank, m->comm.ranks) +
+		      gm_comm_gotten(&r->ask, m->comm.rank, m->comm.ranks));
+	return w->dev->backend->clique_start(w->dev, m->clique, &task);
+}
+
+static int step_meeting(struct gm_worker *w, struct gm_session *s,
+			uint64_t budget, bool *ret_told)
+{
+	struct gm_part *part = &s->part;
+	struct gm_member *m = part->member;
+	int rc = gm_comm_step(&m->comm, &part->call, budget, ret_told);
+
+	*ret_told |= part->relay.tells;
+	part->relay.tells = false;
+	if (rc != 1)
+		return rc;
+	if (!gm_comm_all_direct(&m->comm, &part->call)) {
+		part->way = BY_WINDOWS;
+		return 0;
+	}
+	if (start(w, s) < 0) {
+		gm_comm_break(m->comm.page, EIO);
+		*ret_told = true;
+	}
+	return 0;
+}
+
+/* It ends well, or once it has been aborted. */
+static int step_running(struct gm_worker *w, struct gm_session *s,
+			bool *ret_told)
+{
+	struct gm_member *m = s->part.member;
+	int status = gm_comm_broken_by(m->comm.page), rc = 0;
+
+	if (status == 0)
+		rc = w->dev->backend->clique_ended(w->dev, m->clique);
+	if (rc == -ENOTRECOVERABLE)
+		gm_events_failed(w);
+	if (rc == 1)
+		return 1;
+	if (rc < 0) {
+		gm_comm_break(m->comm.page, EIO);
+		*ret_told = true;
+		status = gm_comm_broken_by(m->comm.page);
+	}
+	if (status == 0 || m->is_busy)
+		return -EAGAIN;
+	if (!m->clique)
+		return status;
+	GM_POINT("clique_aborts");
+	begin_abort(w, m);
+	return -EAGAIN;
+}
+
+int gm_clique_step(struct gm_worker *worker, struct gm_session *session,
+		   uint64_t budget, bool *ret_told)
+{
+	*ret_told = false;
+	switch ((enum way)session->part.way) {
+	case MEETING:
+		return step_meeting(worker, session, budget, ret_told);
+	case RUNNING:
+		return step_running(worker, session, ret_told);
+	default:
+		return gm_relay_step(worker, session, budget, ret_told);
+	}
+}
+
+bool gm_clique_runs(const struct gm_session *session)
+{
+	const struct gm_part *part = &session->part;
+
+	return part->member && part->member->windows && part->way == RUNNING;
+}

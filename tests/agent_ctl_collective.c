@@ -29,7 +29,7 @@ static void collectives_are_right(void)
 		   DONE);
 		json = object();
 		OK(has_fields(json, "op mesh group rows bytes rounds best_ns "
-				    "gigabytes_per_second right"));
+				    "gigabytes_per_second right nccl"));
 		STR(text(json, "op"), ops[i].op);
 		STR(text(json, "mesh"), "ring");
 		STR(text(json, "group"), "world");
@@ -75,6 +75,54 @@ static void what_is_wrong_is_said(void)
 	OK(complains("a send needs two ranks"));
 }
 
+#ifdef STAGE_CUDA
+
+/* Asked for, and had or not; --json says which. */
+static void ask(const char *group, bool wants, bool has)
+{
+	json_t *json;
+
+	EQ(CTL("collective", "ring", group, "--json", "--bytes", "64K",
+	       wants ? "--nccl" : "--json"),
+	   DONE);
+	json = object();
+	OK(json_is_true(json_object_get(json, "right")));
+	EQ(json_is_true(json_object_get(json, "nccl")), has);
+	json_decref(json);
+}
+
+/* Another agent's, which may: of three cards and a host row. */
+static void cards_do_it_by_nccl(void)
+{
+	char text[160];
+
+	EQ(agent_kill(&agent, SIGTERM), 0);
+	snprintf(text, sizeof(text), "nccl = yes\nnccl-library = %s\n",
+		 stage_scene.driver);
+	cuda_scene_agent(&stage_scene, &agent, text, "[host]\nrows = 3\n");
+	if (!OK(agent_start(&agent)) ||
+	    !EQ(CTL("mesh", "publish", "ring", "--topology", "data", "--rows",
+		    "2,0,1,4", "--group", "cards=0,2,1"),
+		DONE))
+		return;
+	ask("cards", true, true);
+	ask("cards", false, false);
+	ask("world", true, false);
+	for (const char *const *op = WORDS("all_gather", "reduce_scatter",
+					   "broadcast", "send", "barrier");
+	     *op != NULL; op++)
+		EQ(CTL("collective", "ring", "cards", "--nccl", "--op", *op,
+		       "--bytes", "3000000", "--rounds", "2"),
+		   DONE);
+	EQ(CTL("collective", "ring", "cards", "--nccl", "--bytes", "4"), DONE);
+	OK(prints("  by NCCL, what it does\n"));
+	EQ(CTL("collective", "ring", "world", "--nccl", "--bytes", "4"), DONE);
+	OK(prints("  by way of the host: the cards have not met; see nccl in "
+		  "gpumapd.conf(5)\n"));
+}
+
+#endif
+
 int main(void)
 {
 #ifdef STAGE_CUDA
@@ -97,6 +145,9 @@ int main(void)
 		OK(cuda_scene_copies(&stage_scene, 0) > copies);
 #endif
 		what_is_wrong_is_said();
+#ifdef STAGE_CUDA
+		cards_do_it_by_nccl();
+#endif
 	}
 	if (tap_failures)
 		agent_show_log(&agent);

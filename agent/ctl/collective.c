@@ -202,6 +202,10 @@ static int open_group(struct run *run)
 	struct gpumap_mesh_group group = { .size = sizeof(group) };
 	struct gpumap_session_opts opts = { .size = sizeof(opts),
 					    .flags = GPUMAP_SESSION_SPARSE };
+	const struct gpumap_comm_opts comm_opts = {
+		.size = sizeof(comm_opts),
+		.flags = (ctl->given & GM_OPT_NCCL) ? GPUMAP_COMM_NCCL : 0,
+	};
 	int ret = gpumap_mesh_group(ctl->map, ctl->args[0], ctl->args[1],
 				    &group, NULL, NULL, 0);
 
@@ -212,8 +216,8 @@ static int open_group(struct run *run)
 	ret = gpumap_session_open(ctl->map, &opts, &run->session);
 	if (ret != 0)
 		return gm_ctl_fail(ctl, ret, "open a session");
-	ret = gpumap_comm_open(run->session, ctl->args[0], ctl->args[1],
-			       &run->comm);
+	ret = gpumap_comm_open_opts(run->session, ctl->args[0], ctl->args[1],
+				    &comm_opts, &run->comm);
 	if (ret != 0)
 		return gm_ctl_fail(ctl, ret, "group \"%s\" of mesh \"%s\"",
 				   ctl->args[1], ctl->args[0]);
@@ -312,21 +316,27 @@ static int show(const struct run *run)
 	uint64_t bytes = moves ? given(run) * sizeof(int32_t) : 0;
 	double rate = (double)bytes / (double)run->best_ns;
 	json_t *rows = json_array();
+	bool has_nccl = gpumap_comm_flags(run->comm) & GPUMAP_COMM_NCCL;
 	char size[32];
 
 	for (uint32_t r = 0; r < run->ranks; r++)
 		json_array_append_new(rows, json_integer(run->rows[r]));
 	if (run->ctl->json)
 		return gm_ctl_print(json_pack(
-			"{s:s, s:s, s:s, s:o, s:I, s:I, s:I, s:f, s:b}", "op",
-			run->kind->name, "mesh", run->ctl->args[0], "group",
-			run->ctl->args[1], "rows", rows, "bytes",
+			"{s:s, s:s, s:s, s:o, s:I, s:I, s:I, s:f, s:b, s:b}",
+			"op", run->kind->name, "mesh", run->ctl->args[0],
+			"group", run->ctl->args[1], "rows", rows, "bytes",
 			(json_int_t)bytes, "rounds", (json_int_t)run->rounds,
 			"best_ns", (json_int_t)run->best_ns,
-			"gigabytes_per_second", rate, "right", 1));
+			"gigabytes_per_second", rate, "right", 1, "nccl",
+			has_nccl));
 	json_decref(rows);
 	for (uint32_t r = 0; r < run->ranks; r++)
 		printf("  rank %2u  row %3u\n", r, run->rows[r]);
+	if (run->ctl->given & GM_OPT_NCCL)
+		puts(has_nccl ? "  by NCCL, what it does"
+			      : "  by way of the host: the cards have not met; "
+				"see nccl in gpumapd.conf(5)");
 	show_what(run, gm_ctl_size(bytes, size));
 	printf("best of %llu rounds %.3f ms", (unsigned long long)run->rounds,
 	       (double)run->best_ns / 1e6);

@@ -58,7 +58,8 @@ enum gm_exit {
 /* Of load. */
 #define GM_OPT_WRITABLE (UINT64_C(1) << 36)
 #define GM_OPT_ANY_USER (UINT64_C(1) << 37)
-#define GM_OPT_N        38u
+#define GM_OPT_NCCL     (UINT64_C(1) << 38)
+#define GM_OPT_N        39u
 
 #define GM_CTL_GROUPS   64u /* --group, as many as a mesh may have */
 

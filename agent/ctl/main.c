@@ -46,10 +46,11 @@ static const struct gm_command commands[] = {
 	  "scatter a job over the rows, and check every byte of the result",
 	  GM_OPT_BYTES | GM_OPT_OP | GM_OPT_ROWS | GM_OPT_ROUNDS, 0,
 	  gm_ctl_scatter, false },
-	{ "collective", "MESH GROUP [--op OP] [--bytes N] [--rounds N]",
+	{ "collective",
+	  "MESH GROUP [--op OP] [--bytes N] [--rounds N] [--nccl]",
 	  "a collective over a group, and check every element of each rank",
-	  GM_OPT_BYTES | GM_OPT_OP | GM_OPT_ROUNDS, 2, gm_ctl_collective,
-	  false },
+	  GM_OPT_BYTES | GM_OPT_OP | GM_OPT_ROUNDS | GM_OPT_NCCL, 2,
+	  gm_ctl_collective, false },
 	{ "bench", "[--only PREFIX] [--rounds N]",
 	  "measure this instance beside what the machine can do",
 	  GM_OPT_ONLY | GM_OPT_ROUNDS, 0, gm_ctl_bench, false },
@@ -153,6 +154,7 @@ static const struct own_option {
 	{ "group", GROUP, 0 },
 	{ "writable", NOTHING, 0 },
 	{ "any-user", NOTHING, 0 },
+	{ "nccl", NOTHING, 0 },
 };
 
 #define N_OWN (sizeof(own_options) / sizeof(own_options[0]))

@@ -248,6 +248,21 @@ static void what_the_others_do_not_reach(struct gpumap_comm *comm,
 	EQ(gpumap_collective(comm, what), -ESTALE);
 }
 
+static int32_t *numbers(char *memory)
+{
+	return (int32_t *)(void *)memory;
+}
+
+/* Of 100, of the place, and of 7. */
+static uint32_t wrong_sums(const int32_t *sums)
+{
+	uint32_t wrong = 0;
+
+	for (uint32_t i = 0; i < ELEMENTS; i++)
+		wrong += sums[i] != 107 + (int32_t)i;
+	return wrong;
+}
+
 /* Buffers of the rows, and memory of ours that is registered. */
 static void buffers_take_part(void)
 {
@@ -259,7 +274,7 @@ static void buffers_take_part(void)
 					  .ranks = rank,
 					  .cookie = 4 };
 	int fd = memfd_create("collective", MFD_ALLOW_SEALING | MFD_CLOEXEC);
-	uint64_t registered = 0, wrong = 0;
+	uint64_t registered = 0;
 	int32_t *ours;
 	struct ranks g;
 
@@ -280,7 +295,7 @@ static void buffers_take_part(void)
 	rank[2].recv = g.memory[2] + BYTES;
 	for (uint32_t i = 0; i < ELEMENTS; i++) {
 		ours[i] = (int32_t)i;
-		((int32_t *)(void *)g.memory[2])[i] = 7;
+		numbers(g.memory[2])[i] = 7;
 	}
 	EQ(one_job(0,
 		   &(struct gpumap_job){ .op = GPUMAP_OP_FILL,
@@ -298,13 +313,9 @@ static void buffers_take_part(void)
 					    .src_buffer = rank[0].recv_buffer,
 					    .src_at = BYTES }),
 	   0);
-	for (uint32_t i = 0; i < ELEMENTS; i++)
-		wrong += ((int32_t *)(void *)g.memory[0])[i] !=
-				 107 + (int32_t)i ||
-			 ours[ELEMENTS + i] != 107 + (int32_t)i ||
-			 ((int32_t *)(void *)g.memory[2])[ELEMENTS + i] !=
-				 107 + (int32_t)i;
-	EQ(wrong, 0);
+	EQ(wrong_sums(numbers(g.memory[0])), 0);
+	EQ(wrong_sums(ours + ELEMENTS), 0);
+	EQ(wrong_sums(numbers(g.memory[2]) + ELEMENTS), 0);
 
 	what_the_others_do_not_reach(g.comm, &what, rank);
 	EQ(gpumap_forget(session, registered), 0);

@@ -282,16 +282,7 @@ static void averages_of_integers(void)
 /* "m", on other rows than before. */
 static int arrange(const uint32_t *rows, uint32_t n)
 {
-	struct gpumap_mesh_request request = { .size = sizeof(request),
-					       .name = "m",
-					       .topology = GPUMAP_MESH_DATA,
-					       .n_rows = n,
-					       .tp = 1,
-					       .pp = 1,
-					       .dp = n,
-					       .rows = rows };
-
-	return gpumap_mesh_publish(map, &request);
+	return collective_mesh_of(map, "m", rows, n);
 }
 
 /* Its memory is on its rows. */

@@ -30,16 +30,7 @@ static pid_t worker_of(uint32_t row)
 /* "m", of other rows than before. */
 static int arrange(const uint32_t *rows, uint32_t n)
 {
-	struct gpumap_mesh_request request = { .size = sizeof(request),
-					       .name = "m",
-					       .topology = GPUMAP_MESH_DATA,
-					       .n_rows = n,
-					       .tp = 1,
-					       .pp = 1,
-					       .dp = n,
-					       .rows = rows };
-
-	return gpumap_mesh_publish(map, &request);
+	return collective_mesh_of(map, "m", rows, n);
 }
 
 /* Its ranks are on these rows, and use them. */

@@ -34,11 +34,10 @@ struct ranks {
 	uint64_t deadline_ns; /* of the next ones */
 };
 
-/* A mesh of rows 0 to n - 1. */
-static inline int collective_mesh(struct gpumap *map, const char *name,
-				  uint32_t n)
+/* A mesh of these rows. */
+static inline int collective_mesh_of(struct gpumap *map, const char *name,
+				     const uint32_t *rows, uint32_t n)
 {
-	static const uint32_t rows[] = { 0, 1, 2, 3, 4, 5, 6, 7 };
 	struct gpumap_mesh_request request = { .size = sizeof(request),
 					       .name = name,
 					       .topology = GPUMAP_MESH_DATA,
@@ -49,6 +48,15 @@ static inline int collective_mesh(struct gpumap *map, const char *name,
 					       .rows = rows };
 
 	return gpumap_mesh_publish(map, &request);
+}
+
+/* A mesh of rows 0 to n - 1. */
+static inline int collective_mesh(struct gpumap *map, const char *name,
+				  uint32_t n)
+{
+	static const uint32_t rows[] = { 0, 1, 2, 3, 4, 5, 6, 7 };
+
+	return collective_mesh_of(map, name, rows, n);
 }
 
 static inline uint64_t parts_given(const struct shape *s, uint32_t n)

@@ -130,6 +130,31 @@ static const struct gm_backend *find_backend(const char *name)
 	usage("bad --backend");
 }
 
+static void set_card_option(struct options *o, int c)
+{
+	switch (c) {
+	case 'd':
+		o->device = optarg;
+		break;
+	case 'L':
+		o->library = optarg;
+		break;
+	case 's':
+		o->spare = true;
+		break;
+	case 'x':
+		o->nccl = strcmp(optarg, "-") == 0 ? "" : optarg;
+		break;
+	case 'X':
+		o->clique_ms = (uint32_t)number(optarg, 1,
+						GM_CLIQUE_LIMIT_NS / 1000000,
+						"bad --nccl-limit");
+		break;
+	default:
+		usage("unknown option");
+	}
+}
+
 static void set_option(struct options *o, int c)
 {
 	switch (c) {
@@ -160,12 +185,6 @@ static void set_option(struct options *o, int c)
 	case 'B':
 		o->backend = find_backend(optarg);
 		break;
-	case 'd':
-		o->device = optarg;
-		break;
-	case 'L':
-		o->library = optarg;
-		break;
 	case 'D':
 		o->load_depth = (uint32_t)number(optarg, 1, GM_LOAD_DEPTH_MAX,
 						 "bad --load-depth");
@@ -179,22 +198,11 @@ static void set_option(struct options *o, int c)
 		o->slice_bytes = (uint32_t)number(optarg, GM_SLICE_LEAST,
 						  GM_SLICE_MOST, "bad --slice");
 		break;
-	case 's':
-		o->spare = true;
-		break;
 	case 'p':
 		o->programs = true;
 		break;
-	case 'x':
-		o->nccl = strcmp(optarg, "-") == 0 ? "" : optarg;
-		break;
-	case 'X':
-		o->clique_ms = (uint32_t)number(optarg, 1,
-						GM_CLIQUE_LIMIT_NS / 1000000,
-						"bad --nccl-limit");
-		break;
 	default:
-		usage("unknown option");
+		set_card_option(o, c);
 	}
 }
 

@@ -270,10 +270,10 @@ int gpumap_comm_renew(struct gpumap_comm *comm)
 	int ret = comm->session != NULL ? gm_session_usable(comm->session)
 					: -ECONNRESET;
 
+	comm->has_nccl = false;
 	if (ret != 0)
 		return ret;
 	comm->is_broken = true;
-	comm->has_nccl = false;
 	comm->age++;
 	ret = give_up(comm);
 	return ret == 0 ? take_up(comm) : ret;

@@ -329,6 +329,27 @@ static void it_keeps_its_flags(void)
 	EQ(gpumap_mesh_release(map, "m"), 0);
 }
 
+/* Nothing is of a communicator whose session has ended. */
+static void none_is_kept_without_a_session(void)
+{
+	struct gpumap_session_opts opts = { .size = sizeof(opts),
+					    .flags = GPUMAP_SESSION_SPARSE,
+					    .arena_bytes = 40 * MIB };
+	struct gpumap_comm *comm = NULL;
+	struct gpumap_session *other;
+
+	if (!EQ(gpumap_session_open(map, &opts, &other), 0))
+		return;
+	EQ(gpumap_comm_open_opts(other, "two", NULL, &by_nccl, &comm), 0);
+	gpumap_session_close(other);
+	if (!comm)
+		return;
+	EQ(gpumap_comm_flags(comm), GPUMAP_COMM_NCCL);
+	EQ(gpumap_comm_renew(comm), -ECONNRESET);
+	EQ(gpumap_comm_flags(comm), 0);
+	EQ(gpumap_comm_close(comm), 0);
+}
+
 /* ---- where there is none --------------------------------------------------- */
 
 static void windows_do_it(const char *fault, const char *cuda)
@@ -385,6 +406,7 @@ int main(void)
 	floats_are_nearly_right();
 	averages_of_integers();
 	it_keeps_its_flags();
+	none_is_kept_without_a_session();
 	nccl_end();
 	windows_do_it("", "nccl = no\n");
 	windows_do_it("version=21805", "nccl = yes\n");

@@ -71,7 +71,8 @@ struct gpumap_attach_opts {
  *		-EPERM		the file could have been written by others than
  *				its agent; it was not mapped
  *		-EINVAL		a name with a '/' or longer than GPUMAP_NAME_MAX
- *		-E2BIG		opts uses a field or flag newer than this library
+ *		-E2BIG		opts uses a field or flag newer than this
+ *				library
  *		-EACCES, -ENOMEM, -EMFILE	from the kernel
  * Cost		about twice a bare shm_open, mmap and first read
  * Threads	any
@@ -112,8 +113,10 @@ struct gpumap_health {
  * gpumap_health - is the agent alive, and is this still its map?
  *
  * Returns	0
- *		-E2BIG		ret_health->size is larger than this library knows
- *		-EINVAL		ret_health->size is smaller than its first fields
+ *		-E2BIG		ret_health->size is larger than this library
+ *				knows
+ *		-EINVAL		ret_health->size is smaller than its first
+ *				fields
  * Cost		a few loads and clock_gettime (no system call)
  * Threads	any; async-signal-safe
  */
@@ -230,7 +233,7 @@ struct gpumap_device {
 	uint32_t pci_bus;   /* bus << 8 | device << 3 | function */
 	int32_t nvml_index; /* -1: none; so for the five that follow */
 	int32_t minor_number;
-	int32_t ordinal_pci; /* CUDA ordinal under CUDA_DEVICE_ORDER=PCI_BUS_ID */
+	int32_t ordinal_pci; /* CUDA ordinal of CUDA_DEVICE_ORDER=PCI_BUS_ID */
 	int32_t ordinal_fastest;
 	int32_t mig_gi;
 	int32_t mig_ci;
@@ -287,7 +290,8 @@ GPUMAP_API uint32_t gpumap_device_count(const struct gpumap *map);
  *
  * Returns	0
  *		-ENODEV		no such row
- *		-EAGAIN		the agent was publishing all through our attempts
+ *		-EAGAIN		the agent was publishing all through our
+ *				attempts
  *		-EPROTO		the segment is damaged
  *		-E2BIG, -EINVAL	ret_device->size is larger than this library
  *				knows, or smaller than its first fields
@@ -413,7 +417,7 @@ enum gpumap_strategy {
 
 /* What a layer map promises: bits of gpumap_layers.flags. */
 #define GPUMAP_LAYERS_COMMITTED (UINT32_C(1) << 0) /* its charges are its own */
-#define GPUMAP_LAYERS_HELD      (UINT32_C(1) << 1) /* as long as one process lives */
+#define GPUMAP_LAYERS_HELD      (UINT32_C(1) << 1) /* while one process lives */
 
 struct gpumap_layers {
 	size_t size; /* sizeof(struct gpumap_layers) */
@@ -460,7 +464,8 @@ struct gpumap_charge {
  *
  * Returns	0
  *		-ENOENT		no map has this name
- *		-EAGAIN		the agent was publishing all through our attempts
+ *		-EAGAIN		the agent was publishing all through our
+ *				attempts
  *		-EPROTO		the segment is damaged
  *		-EINVAL		a name longer than GPUMAP_NAME_MAX, or empty
  * Cost		no system call; a search of the directory
@@ -476,8 +481,8 @@ GPUMAP_API int gpumap_layers_view(const struct gpumap *map, const char *name,
  *
  * Returns	0
  *		-ENOENT		the object has been released
- *		-ESTALE		the map was retired: attach again; the view goes on
- *				answering what it did
+ *		-ESTALE		the map was retired: attach again; the view goes
+ *				on answering what it did
  *		-EAGAIN, -EPROTO	as the call that filled it
  *		-EINVAL		the view is not of this attachment
  *		the view is unchanged then
@@ -501,7 +506,8 @@ GPUMAP_API int gpumap_view_refresh(const struct gpumap *map,
  *		-ENOBUFS	n or n_charges is smaller than the map; only
  *				ret_layers was stored
  *		-ENOENT, -EAGAIN, -EPROTO, -EINVAL	as gpumap_layers_view()
- *		-E2BIG		ret_layers->size is larger than this library knows
+ *		-E2BIG		ret_layers->size is larger than this library
+ *				knows
  *		On -EAGAIN and -EPROTO the arrays hold nothing of use: they are
  *		read in place, and what was read was found not to be whole.
  * Cost		no system call; one pass over the map unless raced
@@ -547,8 +553,9 @@ struct gpumap_layers_request {
  *
  * Returns	0
  *		-EINVAL		the name, the spec or a number was refused
- *		-E2BIG		more layers than a map may have, more entries than
- *				there can be rows, or a field newer than this library
+ *		-E2BIG		more layers than a map may have, more entries
+ *				than there can be rows, or a field newer than
+ *				this library
  *		-ENODEV		the spec names a row that does not exist
  *		-EAGAIN		a row was given to another device meanwhile
  *		-EPERM		the name belongs to another user
@@ -556,13 +563,14 @@ struct gpumap_layers_request {
  *				it may, or 32 MiB of its requests wait for their
  *				turn
  *		-ENOSPC		the segment is full, or the agent's disk
- *		-EROFS, -EIO	the agent's disk is read-only, or fails: what was
- *				published before stays
+ *		-EROFS, -EIO	the agent's disk is read-only, or fails: what
+ *				was published before stays
  *		-ENOMEM
  *		-EACCES		this user may not talk to the agent
  *		-ECONNREFUSED, -ECONNRESET	no agent, or it went away
- *		-EMSGSIZE	more than fits through a socket here: beyond some
- *				50000 layers with sizes, net.core.wmem_max decides
+ *		-EMSGSIZE	more than fits through a socket here: beyond
+ *				some 50000 layers with sizes, net.core.wmem_max
+ *				decides
  *		-EOWNERDEAD	called in a forked child
  *		gpumap_refusal() says what was wrong
  * Cost		a round trip on the control socket
@@ -603,8 +611,9 @@ GPUMAP_API int gpumap_layers_release(struct gpumap *map, const char *name);
  * Returns	0
  *		-EDQUOT		this user has pinned as many bytes as it may
  *		-ENOSPC		the table of holders is full
- *		-ESRCH		the agent does not see this process, as when it is
- *				in a pid namespace of its own and the agent beside it
+ *		-ESRCH		the agent does not see this process, as when it
+ *				is in a pid namespace of its own and the agent
+ *				beside it
  *		-ENOENT, -EINVAL, -EPROTO, -ENOMEM
  *		-EACCES, -ECONNREFUSED, -ECONNRESET, -EOWNERDEAD
  * Cost		a round trip on the control socket
@@ -681,23 +690,23 @@ struct gpumap_mask_result {
  *
  * Each row of a host can read the mask in the memory of its NUMA node from then
  * on; rows of one node have one replica between them.  Each CUDA row has one in
- * its own memory, for this user alone, and the node near it keeps the bytes that
- * it was made from.  Masks with the same bytes share their replicas.  A mask of
- * this name is replaced in one step, if it is yours; it stays until it is released,
- * and over restarts of the agent.
+ * its own memory, for this user alone, and the node near it keeps the bytes
+ * that it was made from.  Masks with the same bytes share their replicas.  A
+ * mask of this name is replaced in one step, if it is yours; it stays until it
+ * is released, and over restarts of the agent.
  *
  * One that follows a layer map has replicas for all rows of that which can have
  * some, and is published anew when the map is.  So is one on CUDA rows when a
- * worker of theirs has died, or a row goes out of service, and has none then, or
- * comes back.  A mask without a tensor can be had by every row, others by all but
- * dummy rows.
+ * worker of theirs has died, or a row goes out of service, and has none then,
+ * or comes back.  A mask without a tensor can be had by every row, others by
+ * all but dummy rows.
  *
  * request	set its @size
  * ret_result	set its @size; may be NULL
  *
  * Returns	0
- *		-EINVAL		the name, a kind, a form, a dtype, a size or a row
- *				was refused
+ *		-EINVAL		the name, a kind, a form, a dtype, a size or a
+ *				row was refused
  *		-ENODEV		a row that does not exist, or is out of service
  *		-ENOENT		no layer map of this name
  *		-EOPNOTSUPP	a row that cannot have a replica, or none that
@@ -772,7 +781,8 @@ struct gpumap_mask_info {
  *		-ENOBUFS	n is smaller than info.n_rows; only ret_info was
  *				stored
  *		-ENOENT		no mask has this name
- *		-EAGAIN		the agent was publishing all through our attempts
+ *		-EAGAIN		the agent was publishing all through our
+ *				attempts
  *		-EPROTO		the segment is damaged
  *		-EINVAL, -E2BIG	the name, ret_info->size
  * Cost		no system call
@@ -810,7 +820,8 @@ GPUMAP_API int gpumap_mask_next(const struct gpumap *map, uint32_t *cursor,
  *		-ENOENT		no mask has this name
  *		-EACCES		this user may not read the memory of masks;
  *				gpumap_refusal() says which group may
- *		-EAGAIN		the agent was publishing all through our attempts
+ *		-EAGAIN		the agent was publishing all through our
+ *				attempts
  *		-EPROTO		the segment is damaged
  *		-EDQUOT, -ENOSPC, -ESRCH, -ECONNREFUSED, -ECONNRESET,
  *		-EOWNERDEAD	of pins: as gpumap_layers_pin()
@@ -932,7 +943,8 @@ struct gpumap_mesh_stats {
  *		-ENOBUFS	n is smaller than the world; only ret_mesh was
  *				stored
  *		-ENOENT		no mesh has this name
- *		-EAGAIN		the agent was publishing all through our attempts
+ *		-EAGAIN		the agent was publishing all through our
+ *				attempts
  *		-EPROTO		the segment is damaged
  *		-EINVAL		a name longer than GPUMAP_NAME_MAX, or empty
  *		-E2BIG		ret_mesh->size is larger than this library knows
@@ -1123,8 +1135,9 @@ struct gpumap_mesh_request {
  * the machine.
  *
  * Returns	0
- *		-EINVAL		the name, a factor, a row or a group was refused,
- *				or the rows are fewer than the topology needs
+ *		-EINVAL		the name, a factor, a row or a group was
+ *				refused, or the rows are fewer than the topology
+ *				needs
  *		-EOVERFLOW	the factors' product leaves 64 bits
  *		-EEXIST		a group has the name of one of the topology's
  *		-E2BIG		more rows or groups than a mesh may have, or a
@@ -1178,15 +1191,16 @@ struct gpumap_mesh_join {
  *
  * The rank is this attachment's until gpumap_mesh_leave(), or until the group's
  * epoch moves on, which gpumap_mesh_group() shows: then the communicator is
- * broken, and all of them join anew in the new epoch.  It moves on when a member
- * ends or detaches without having left.
+ * broken, and all of them join anew in the new epoch.  It moves on when a
+ * member ends or detaches without having left.
  *
  * ret_id	receives the id
  * ret_ticket	for gpumap_mesh_leave()
  *
  * Returns	0
- *		-ETIMEDOUT	a rank did not come before the first of those who
- *				waited gave up; the epoch has moved on, for all
+ *		-ETIMEDOUT	a rank did not come before the first of those
+ *				who waited gave up; the epoch has moved on, for
+ *				all
  *		-ESTALE		the epoch is another one: read it again
  *		-EAGAIN		a row of the group is not READY, or ranks of the
  *				communicator of before have not left yet
@@ -1194,7 +1208,8 @@ struct gpumap_mesh_join {
  *		-EPROTO		others have another version
  *		-ENOENT		no mesh, or no group of it, has this name
  *		-ERANGE		the group has no such rank
- *		-EINVAL		a name, no version, or an id of another rank than 0
+ *		-EINVAL		a name, no version, or an id of another rank
+ *				than 0
  *		-EPERM		the mesh is somebody else's
  *		-EDQUOT		this user's processes are 1024 ranks of groups
  *				already
@@ -1214,12 +1229,12 @@ GPUMAP_API int gpumap_mesh_join(struct gpumap *map,
 /*
  * gpumap_mesh_leave - be that rank no longer
  *
- * flags	GPUMAP_MESH_BROKEN: the group's epoch moves on, so that the others
- *		know; 0: the communicator has come to its end
+ * flags	GPUMAP_MESH_BROKEN: the group's epoch moves on, so that the
+ *		others know; 0: the communicator has come to its end
  *
  * Returns	0
- *		-ENOENT		nothing is joined by this ticket; or the epoch has
- *				moved on, which has ended it
+ *		-ENOENT		nothing is joined by this ticket; or the epoch
+ *				has moved on, which has ended it
  *		-EINVAL		a flag that is not known
  *		-ECONNREFUSED, -ECONNRESET, -EOWNERDEAD	as gpumap_mesh_join()
  * Cost		a round trip on the control socket
@@ -1327,9 +1342,9 @@ struct gpumap_plan_charge {
  *
  * Returns	0
  *		-ENOSPC		it does not fit: missing_bytes and missing_row
- *				of ret_plan say by how much and where, if that is
- *				known.  Or the segment, its table of holders or the
- *				agent's disk is full
+ *				of ret_plan say by how much and where, if that
+ *				is known.  Or the segment, its table of holders
+ *				or the agent's disk is full
  *		-ENOBUFS	n or n_charges is too small: only ret_plan was
  *				stored.  What was asked for has been done
  *		-EINVAL		a number or a text was refused
@@ -1463,8 +1478,8 @@ GPUMAP_API int gpumap_session_fd(const struct gpumap_session *session);
  * The answer to an earlier sleep may come late and wake this one: when
  * gpumap_poll() takes nothing then, arm again.
  *
- * Returns	0		sleep on it now, for a second at most: the agent's
- *				end is seen here, not on the descriptor
+ * Returns	0		sleep on it now, for a second at most: the
+ *				agent's end is seen here, not on the descriptor
  *		1		do not sleep: completions are waiting
  *		-ENOTSUP, -ECONNRESET, -EPROTO, -EOWNERDEAD
  * Cost		a store and a look at each queue, and two system calls that
@@ -1540,9 +1555,9 @@ GPUMAP_API int gpumap_usage(struct gpumap *map, struct gpumap_usage *ret_usage,
 /*
  * gpumap_alloc - memory that a row's worker can reach, near that row
  *
- * The first allocation on a row makes its queue pair, which is a round trip, and
- * waits for the row's worker where that is just being started.  The same holds
- * for the first submission.
+ * The first allocation on a row makes its queue pair, which is a round trip,
+ * and waits for the row's worker where that is just being started.  The same
+ * holds for the first submission.
  *
  * Contents are zero or what this session left there.
  *
@@ -1561,8 +1576,8 @@ GPUMAP_API int gpumap_usage(struct gpumap *map, struct gpumap_usage *ret_usage,
  *		-ENODEV		no such row, or it is another device since this
  *				session was opened; or its worker died so often
  *				before its first job that the next start is a
- *				second or more away; or it does not end, not even
- *				by SIGKILL
+ *				second or more away; or it does not end, not
+ *				even by SIGKILL
  *		-ESHUTDOWN	the agent is draining
  *		-EMFILE		no descriptor is left for the queue pair; the
  *				session has ended
@@ -1593,17 +1608,18 @@ GPUMAP_API int gpumap_free(struct gpumap_session *session, void *memory);
  * that is no buffer's any more is -ESTALE, never somebody else's memory.
  *
  * Jobs compute with memory of their own row.  A COPY may have a source on
- * another one, of any kind but a dummy: submit it to the row of its destination.
- * That row's device reads the source itself where it can: a host row's memory,
- * and a card's that NVML says is reached and that a trial, once for each two
- * cards, has found to be copied right; both only of buffers that were allocated
- * with GPUMAP_BUFFER_EXPORTABLE.  Everything else goes by way of 8 MiB of memory
- * beside the arenas, for each session and row that copies so, and takes the
- * workers of both rows.
+ * another one, of any kind but a dummy: submit it to the row of its
+ * destination.  That row's device reads the source itself where it can: a host
+ * row's memory, and a card's that NVML says is reached and that a trial, once
+ * for each two cards, has found to be copied right; both only of buffers that
+ * were allocated with GPUMAP_BUFFER_EXPORTABLE.  Everything else goes by way of
+ * 8 MiB of memory beside the arenas, for each session and row that copies so,
+ * and takes the workers of both rows.
  */
 
 /* What a buffer is to be: bits of the flags of the calls below.  Others may
- * import it, the rows of this session among them; no job writes it, of what is registered or imported. */
+ * import it, the rows of this session among them; no job writes it, of what is
+ * registered or imported. */
 #define GPUMAP_BUFFER_EXPORTABLE (UINT32_C(1) << 0)
 #define GPUMAP_BUFFER_READ_ONLY  (UINT32_C(1) << 1)
 
@@ -1637,8 +1653,8 @@ GPUMAP_API int gpumap_free(struct gpumap_session *session, void *memory);
  *				take completions first
  *		-ETIME		the deadline passed; what comes of it is freed
  *		-EOPNOTSUPP	the device has no such memory
- *		-EINVAL		bytes is 0, or flags for other buffers; -E2BIG: a
- *				flag newer than this library
+ *		-EINVAL		bytes is 0, or flags for other buffers; -E2BIG:
+ *				a flag newer than this library
  *		-EIO		the worker died
  *		-ENODEV, -ESHUTDOWN, -EMFILE, -ECONNRESET, -EPROTO, -EOWNERDEAD
  *				as gpumap_alloc()
@@ -1654,9 +1670,9 @@ GPUMAP_API int gpumap_buffer_alloc(struct gpumap_session *session, uint32_t row,
  *
  * What was allocated: jobs that were submitted to its row before still have it.
  * Its memory is free once they have ended; an allocation of this session that
- * follows finds it.  Jobs of other rows that copy from it end before this returns
- * if they have begun, and with -ESTALE if they have not.  Where it was exported nobody can import it any more, and those who have
- * keep it.
+ * follows finds it.  Jobs of other rows that copy from it end before this
+ * returns if they have begun, and with -ESTALE if they have not.  Where it was
+ * exported nobody can import it any more, and those who have keep it.
  *
  * What was imported: no job that names it may be in flight.
  *
@@ -1691,8 +1707,8 @@ GPUMAP_API int gpumap_buffer_free(struct gpumap_session *session,
  * ret_buffer	receives its name, never 0; give it back with gpumap_forget()
  *
  * Returns	0
- *		-EINVAL		it can shrink, or is no memfd; the file ends before
- *				the bytes; @at is not at a page.
+ *		-EINVAL		it can shrink, or is no memfd; the file ends
+ *				before the bytes; @at is not at a page.
  *				gpumap_refusal() says which
  *		-E2BIG		a flag newer than this library
  *		-EDQUOT		this session has 4096 buffers
@@ -1711,11 +1727,12 @@ GPUMAP_API int gpumap_register(struct gpumap_session *session, int fd,
  * Jobs of any row that has a replica may then name it as mask_buffer, or as
  * src_buffer, and each row takes its own: MASK_ADD a mask of the job's dtype,
  * MASK_BOOL one of u8.  What they take is what is published now: whatever is
- * published or released under the name later, the handle means the same until it
- * is given back, and its memory stays.  No row is told of it yet: the first job that names it
- * there has the replica mapped, and on a CUDA row made, where this user has none.  Its bytes count with this user's arenas, those
- * of one replica for each NUMA node, once for each handle; and all publications
- * that a user's sessions have in use are no more than it may have of masks.
+ * published or released under the name later, the handle means the same until
+ * it is given back, and its memory stays.  No row is told of it yet: the first
+ * job that names it there has the replica mapped, and on a CUDA row made, where
+ * this user has none.  Its bytes count with this user's arenas, those of one
+ * replica for each NUMA node, once for each handle; and all publications that a
+ * user's sessions have in use are no more than it may have of masks.
  *
  * name		of the mask
  * ret_buffer	receives its handle, never 0; give it back with gpumap_forget()
@@ -1727,8 +1744,8 @@ GPUMAP_API int gpumap_register(struct gpumap_session *session, int fd,
  *		-ENOENT		no mask has this name
  *		-EINVAL		no mask can have this name, or it has no tensor
  *		-EACCES		this user may not read the memory of masks
- *		-EDQUOT		it is more than this user may have, or this session
- *				has 4096 buffers
+ *		-EDQUOT		it is more than this user may have, or this
+ *				session has 4096 buffers
  *		-EOPNOTSUPP	the agent is older than this
  *		-ENOMEM, -ECONNRESET, -EPROTO, -EOWNERDEAD
  *		gpumap_refusal() says more
@@ -1741,42 +1758,45 @@ GPUMAP_API int gpumap_mask_use(struct gpumap_session *session, const char *name,
 /*
  * gpumap_program_load - have a program of the agent's directory for RUN jobs
  *
- * Programs are files that the administrator has put there: shared objects for host
- * rows, device code for CUDA rows; gpumap/program.h says what they are.  They run in
- * workers of this user's own, one
- * for each row, apart from the row's other work: one that crashes, or runs longer
- * than the administrator allows, ends that worker alone.  Jobs of this user's
- * program sessions that were in flight there end with -EIO then, and the next
- * worker has the same programs loaded before it begins another job.
+ * Programs are files that the administrator has put there: shared objects for
+ * host rows, device code for CUDA rows; gpumap/program.h says what they are.
+ * They run in workers of this user's own, one for each row, apart from the
+ * row's other work: one that crashes, or runs longer than the administrator
+ * allows, ends that worker alone.  Jobs of this user's program sessions that
+ * were in flight there end with -EIO then, and the next worker has the same
+ * programs loaded before it begins another job.
  *
- * It is brought in on @row now.  Jobs on other rows that name it bring it in there:
- * on rows of the same kind the same file whatever the directory has by then, on rows
- * of the other kind the file of that name for those.  So one scatter may run it on
- * both.  Its file's bytes count with this user's arenas, once for each row of the
- * session's: each worker has a copy of its own.
+ * It is brought in on @row now.  Jobs on other rows that name it bring it in
+ * there: on rows of the same kind the same file whatever the directory has by
+ * then, on rows of the other kind the file of that name for those.  So one
+ * scatter may run it on both.  Its file's bytes count with this user's arenas,
+ * once for each row of the session's: each worker has a copy of its own.
  *
  * session	opened with GPUMAP_SESSION_PROGRAMS
  * row		a host row or a CUDA row
- * name		of the file, without ".so", ".fatbin", ".cubin" or ".ptx": letters,
- *		digits, '.', '_' and '-'
+ * name		of the file, without ".so", ".fatbin", ".cubin" or ".ptx":
+ *		letters, digits, '.', '_' and '-'
  * ret_program	receives its handle, never 0; give it back with
  *		gpumap_program_unload()
  *
  * Returns	0
- *		-ENOENT		there is no such program, for rows of this kind; or
- *				its device code has no kernel gpumap_program
- *		-EPERM		its file or its folder is not safe: somebody else
- *				could write it; or no programs for this user
- *		-ENOEXEC	it cannot be loaded, or is none for this version, or
- *				for this card; its PTX does not compile:
- *				gpumap_refusal() has the compiler's words
+ *		-ENOENT		there is no such program, for rows of this kind;
+ *				or its device code has no kernel gpumap_program
+ *		-EPERM		its file or its folder is not safe: somebody
+ *				else could write it; or no programs for this
+ *				user
+ *		-ENOEXEC	it cannot be loaded, or is none for this
+ *				version, or for this card; its PTX does not
+ *				compile: gpumap_refusal() has the compiler's
+ *				words
  *		-EFBIG		device code with more bytes than image-limit
  *		-ESTALE		the worker died over it
  *		-EOPNOTSUPP	the row runs no programs
- *		-EINVAL		no such name, or the session was opened without the
- *				flag
- *		-EDQUOT		this session has 4096 buffers and programs, or this
- *				user as many, or as many bytes, as the agent allows
+ *		-EINVAL		no such name, or the session was opened without
+ *				the flag
+ *		-EDQUOT		this session has 4096 buffers and programs, or
+ *				this user as many, or as many bytes, as the
+ *				agent allows
  *		-ENODEV, -ESHUTDOWN, -EMFILE, -ENOMEM, -ECONNRESET, -EPROTO,
  *		-EOWNERDEAD	as gpumap_alloc().  gpumap_refusal() says more
  * Cost		a round trip on the control socket; the first of a user on a row
@@ -1807,17 +1827,17 @@ struct gpumap_program_image {
  *		gpumap_program_unload()
  *
  * Returns	0
- *		-ENOEXEC	it is no image, or cut off, or none for this card;
- *				its PTX does not compile: gpumap_refusal() has the
- *				compiler's words
+ *		-ENOEXEC	it is no image, or cut off, or none for this
+ *				card; its PTX does not compile: gpumap_refusal()
+ *				has the compiler's words
  *		-ENOENT		it has no such kernel
  *		-EFBIG		more bytes than the administrator allows
- *		-EINVAL		no bytes, no name of a kernel, or the session was
- *				opened without the flag
+ *		-EINVAL		no bytes, no name of a kernel, or the session
+ *				was opened without the flag
  *		-EOPNOTSUPP	a host row
  *		-E2BIG		image uses a field newer than this library
- *		-EDQUOT		as gpumap_program_load(); or the image's bytes are
- *				more than this user may have registered
+ *		-EDQUOT		as gpumap_program_load(); or the image's bytes
+ *				are more than this user may have registered
  *		-EPERM, -ESTALE, -ENODEV, ...	as gpumap_program_load()
  *		gpumap_refusal() says more
  * Cost		as gpumap_program_load(), and a copy of the image
@@ -1846,17 +1866,17 @@ GPUMAP_API int gpumap_program_unload(struct gpumap_session *session,
 /*
  * gpumap_register_file - let GPUMAP_OP_LOAD read from a file
  *
- * The file is a regular one or a block device, of any file system but those that
- * the kernel makes up as they are read (/proc, /sys) and FUSE ones that are mounted
- * with direct_io, which io_uring reads wrong.  Workers read it through a
- * description of their own where /proc lets this library open one, past the page
- * cache where its file system takes that; the caller's offset and flags stay as
- * they are.  Nothing is asked of the agent yet: the first job that names it on a
- * row opens it there.
+ * The file is a regular one or a block device, of any file system but those
+ * that the kernel makes up as they are read (/proc, /sys) and FUSE ones that
+ * are mounted with direct_io, which io_uring reads wrong.  Workers read it
+ * through a description of their own where /proc lets this library open one,
+ * past the page cache where its file system takes that; the caller's offset and
+ * flags stay as they are.  Nothing is asked of the agent yet: the first job
+ * that names it on a row opens it there.
  *
- * Only the source of a LOAD can be a file, and its src_at the offset in it, of any
- * alignment.  A file may grow, shrink and change meanwhile: what is read is what is
- * there then.
+ * Only the source of a LOAD can be a file, and its src_at the offset in it, of
+ * any alignment.  A file may grow, shrink and change meanwhile: what is read is
+ * what is there then.
  *
  * fd		readable; stays the caller's, who may close it
  * flags	0
@@ -1879,16 +1899,17 @@ GPUMAP_API int gpumap_register_file(struct gpumap_session *session, int fd,
 /*
  * gpumap_forget - end a registration, or an export; 0 is allowed
  *
- * A registration, or a mask: when this returns no worker has the memory mapped any
- * more, nor reads the file.  No job that names it may be in flight.  An allocated buffer stays, and its
- * export ends: those who have imported it keep it.
+ * A registration, or a mask: when this returns no worker has the memory mapped
+ * any more, nor reads the file.  No job that names it may be in flight.  An
+ * allocated buffer stays, and its export ends: those who have imported it keep
+ * it.
  *
  * Returns	0
  *		-ESTALE		this session has no such buffer
  *		-EINVAL		it was imported: gpumap_buffer_free() it
  *		-ECONNRESET, -EPROTO, -EOWNERDEAD
- * Cost		a round trip on the control socket, or none where nobody has been
- *		told of it
+ * Cost		a round trip on the control socket, or none where nobody has
+ *		been told of it
  * Threads	the session's own thread
  */
 GPUMAP_API int gpumap_forget(struct gpumap_session *session, uint64_t buffer);
@@ -1963,8 +1984,8 @@ struct gpumap_export_info {
  *
  * Returns	0
  *		-ENOENT, -EACCES, -EDQUOT	as gpumap_buffer_import()
- *		-E2BIG, -EINVAL	ret_info->size is larger than this library knows,
- *				or smaller than its first fields
+ *		-E2BIG, -EINVAL	ret_info->size is larger than this library
+ *				knows, or smaller than its first fields
  *		-EMFILE, -ECONNREFUSED, -ECONNRESET, -EPROTO, -EOWNERDEAD
  * Cost		a round trip on the control socket
  * Threads	one at a time
@@ -2051,18 +2072,19 @@ struct gpumap_share_info {
  * ret_share	receives a number for the calls below, the same in every session
  *
  * Returns	0
- *		-EINVAL		the name, no buffer or too many, a buffer that is
- *				not exportable or was imported
- *		-E2BIG		a field or a flag newer than this library, or too
- *				much in @about
+ *		-EINVAL		the name, no buffer or too many, a buffer that
+ *				is not exportable or was imported
+ *		-E2BIG		a field or a flag newer than this library, or
+ *				too much in @about
  *		-ESTALE		this session has no such buffer, or not any more
  *		-EEXIST		the name is taken
- *		-EBUSY		a buffer is shared already, or others have had it
- *				the other way, for writing or read-only
+ *		-EBUSY		a buffer is shared already, or others have had
+ *				it the other way, for writing or read-only
  *		-EPERM		the administrator keeps shares to one's own user
- *		-EDQUOT		this user has as many exports, or exported bytes of
- *				the row, or bytes with his arenas, as he may
- *		-EOPNOTSUPP	the device cannot, or the agent is older than this
+ *		-EDQUOT		this user has as many exports, or exported bytes
+ *				of the row, or bytes with his arenas, as he may
+ *		-EOPNOTSUPP	the device cannot, or the agent is older than
+ *				this
  *		-EMFILE, -ENOMEM, -ECONNRESET, -EPROTO, -EOWNERDEAD
  *		gpumap_refusal() says more.  After an error nothing is shared
  * Cost		a round trip on the control socket and to the worker for each
@@ -2076,15 +2098,16 @@ GPUMAP_API int gpumap_share(struct gpumap_session *session,
 /*
  * gpumap_share_open - hold what has this name
  *
- * flags	GPUMAP_SHARE_READ_ONLY, as it must be where it is shared so, or 0
+ * flags	GPUMAP_SHARE_READ_ONLY, as it must be where it is shared so, or
+ *		0
  * ret_share	receives its number; give it back with gpumap_share_close()
  *
  * Returns	0
  *		-ENOENT		nothing has this name
  *		-EACCES		it is not for this user, or not for writing
  *		-EALREADY	this session holds it already
- *		-EDQUOT		this user has as many imports, or of a row as many
- *				bytes that others have exported, as he may
+ *		-EDQUOT		this user has as many imports, or of a row as
+ *				many bytes that others have exported, as he may
  *		-EINVAL		no name; -E2BIG: a flag newer than this library
  *		-EOPNOTSUPP	the agent is older than this
  *		-EMFILE, -ENOMEM, -ECONNRESET, -EPROTO, -EOWNERDEAD
@@ -2104,8 +2127,8 @@ GPUMAP_API int gpumap_share_open(struct gpumap_session *session,
  *
  * Returns	0
  *		-ENOENT		this session does not hold it
- *		-E2BIG, -EINVAL	ret_info->size is larger than this library knows,
- *				or smaller than its first fields
+ *		-E2BIG, -EINVAL	ret_info->size is larger than this library
+ *				knows, or smaller than its first fields
  *		-ECONNRESET, -EOWNERDEAD
  * Cost		no system call
  * Threads	the session's own thread
@@ -2129,8 +2152,8 @@ GPUMAP_API int gpumap_share_info(struct gpumap_session *session, uint64_t share,
  *				more; -ERANGE: it has no such buffer
  *		-E2BIG, -EINVAL	as gpumap_export_fd()
  *		and as gpumap_buffer_import()
- * Cost		the first time a round trip on the control socket, and one to the
- *		worker
+ * Cost		the first time a round trip on the control socket, and one to
+ *		the worker
  * Threads	the session's own thread
  */
 GPUMAP_API int gpumap_share_buffer(struct gpumap_session *session,
@@ -2182,9 +2205,9 @@ GPUMAP_API int gpumap_share_close(struct gpumap_session *session,
 /*
  * gpumap_share_release - take a name back, whoever holds it
  *
- * As if all who hold it had let go: the name is free, nobody imports anything of
- * it any more, and what has been imported stays its importers' until they free
- * it.  For who has shared it, and for root.
+ * As if all who hold it had let go: the name is free, nobody imports anything
+ * of it any more, and what has been imported stays its importers' until they
+ * free it.  For who has shared it, and for root.
  *
  * Returns	0
  *		-ENOENT		nothing has this name
@@ -2223,14 +2246,14 @@ GPUMAP_API int gpumap_shares(struct gpumap *map,
  *   - f16 and bf16 are widened to f32, exactly; what is computed with them is
  *     computed in f32, and rounded to the element once, at the end.  f64 is
  *     computed in f64.
- *   - Each product, each sum and each conversion is rounded to the nearest, ties
- *     to even.  Nothing is fused, subnormals are kept, and what is too large
- *     becomes an infinity.
+ *   - Each product, each sum and each conversion is rounded to the nearest,
+ *     ties to even.  Nothing is fused, subnormals are kept, and what is too
+ *     large becomes an infinity.
  *   - A NaN gives a NaN.  Which one is left open.
  *   - A sum of floats has one order: in chunks of 1024 elements, lane l of 32
  *     starts with 0 and adds elements l, l + 32 and so on in turn; then each
- *     lane l adds lane l + 16, then l + 8, to l + 1, and lane 0 is an element of
- *     the next round, which goes on in the same way until one is left.
+ *     lane l adds lane l + 16, then l + 8, to l + 1, and lane 0 is an element
+ *     of the next round, which goes on in the same way until one is left.
  */
 enum gpumap_op {
 	GPUMAP_OP_NOP = 0,
@@ -2264,9 +2287,9 @@ enum gpumap_op {
 			      * to dst; u8 */
 	GPUMAP_OP_RUN = 14,  /* n items by the job's @program; takes the room of
 			      * two in the queue */
-	/* What gpumap_collective() submits; no jobs.  rank r of k has send_r and
-	 * gets recv_r; sends and recvs are of n elements each, where nothing
-	 * else is said. */
+	/* What gpumap_collective() submits; no jobs.  rank r of k has send_r
+	 * and gets recv_r; sends and recvs are of n elements each, where
+	 * nothing else is said. */
 	GPUMAP_OP_BARRIER = 16,        /* nothing, but when all have come */
 	GPUMAP_OP_ALL_REDUCE = 17,     /* recv_r = send_0 op send_1 op ... */
 	GPUMAP_OP_ALL_GATHER = 18,     /* recv_r, of k * n, is all sends, by
@@ -2318,8 +2341,8 @@ struct gpumap_job {
 	const void *mask;   /* as src; of no account with mask_buffer */
 	uint64_t mask_buffer; /* or of gpumap_mask_use() */
 	uint64_t mask_at;
-	/* RUN.  src and dst are aligned to the dtype's elements, whatever an item
-	 * is, and are the same or apart. */
+	/* RUN.  src and dst are aligned to the dtype's elements, whatever an
+	 * item is, and are the same or apart. */
 	uint64_t program;        /* from gpumap_program_load() */
 	uint32_t src_item_bytes; /* of an item of src; 0: there is no src */
 	uint32_t dst_item_bytes; /* likewise */
@@ -2340,15 +2363,15 @@ struct gpumap_done {
  * gpumap_submit - hand jobs to the worker of one row, in order
  *
  * All of @jobs or none are submitted.  What they name must stay as it is until
- * they have ended.  Jobs of a row are done in order.  One that waits for what was
- * submitted to other rows is begun when all of that has ended, whether well or not,
- * and finds in memory what it did; what is behind it on its row waits, too.  As
- * only what was submitted before can be waited for, nothing waits for ever but
- * with a job that takes for ever.
+ * they have ended.  Jobs of a row are done in order.  One that waits for what
+ * was submitted to other rows is begun when all of that has ended, whether well
+ * or not, and finds in memory what it did; what is behind it on its row waits,
+ * too.  As only what was submitted before can be waited for, nothing waits for
+ * ever but with a job that takes for ever.
  *
- * A LOAD that fails may have written some of what it was to, anywhere in it; one
- * from a file system that does not answer takes for ever, and holds up the jobs
- * of its own session on the row, and nobody else's.
+ * A LOAD that fails may have written some of what it was to, anywhere in it;
+ * one from a file system that does not answer takes for ever, and holds up the
+ * jobs of its own session on the row, and nobody else's.
  *
  * A job ends with one of
  *
@@ -2381,26 +2404,30 @@ struct gpumap_done {
  *		-EAGAIN		fewer than @n jobs fit beside those in flight:
  *				take completions first
  *		-EINVAL		an operation or dtype that this library does not
- *				know, n is 0 or more than fit into the depth; more
- *				than four waits, or one for what was not
- *				submitted; a LOAD that is from no file, or a file
- *				that is not a LOAD's source; a mask of another
- *				dtype
+ *				know, n is 0 or more than fit into the depth;
+ *				more than four waits, or one for what was not
+ *				submitted; a LOAD that is from no file, or a
+ *				file that is not a LOAD's source; a mask of
+ *				another dtype
  *		-ERANGE		a pointer outside of this session's arena, or
  *				elements outside of the buffer: each operand and
  *				mask lies in one, whatever else is registered
- *				beside it; of a buffer gpumap_refusal() says more
+ *				beside it; of a buffer gpumap_refusal() says
+ *				more
  *		-ESTALE		this session has no such buffer
  *		-ENOENT		the mask has no replica on this row
  *		-EACCES		the destination is READ_ONLY
  *		-EOPNOTSUPP	a buffer is memory of another row, and not the
- *				source of a COPY; or the agent is older than such
- *				copies, than deadlines and waits, or than CAST
+ *				source of a COPY; or the agent is older than
+ *				such copies, than deadlines and waits, or than
+ *				CAST
  *		-ENODEV		no such row
  *		-ECONNRESET, -EPROTO	the session has ended
  *		-EOWNERDEAD	called in a forked child
- *		-ENOMEM, -ESHUTDOWN, -EMFILE	as gpumap_alloc(), the first time
- *		-EDQUOT, -EPERM, -ENOMEM, ...	what the agent and the worker say
+ *		-ENOMEM, -ESHUTDOWN, -EMFILE	as gpumap_alloc(), the first
+ *						time
+ *		-EDQUOT, -EPERM, -ENOMEM, ...	what the agent and the worker
+ *						say
  *				of a registration, or of another row's buffer,
  *				that the row has not seen yet; gpumap_refusal()
  *				says more
@@ -2431,10 +2458,10 @@ GPUMAP_API int gpumap_submitted(struct gpumap_session *session, uint32_t row,
 /*
  * gpumap_cancel - take back what was submitted to a row and is not begun
  *
- * Each of those jobs ends with -ECANCELED and has done nothing.  The worker looks
- * once per turn: jobs that it begins before that, and one that it does in slices,
- * end as if there had been no call.  All of them are taken by gpumap_poll() as
- * ever.  A job that waits is not begun.
+ * Each of those jobs ends with -ECANCELED and has done nothing.  The worker
+ * looks once per turn: jobs that it begins before that, and one that it does in
+ * slices, end as if there had been no call.  All of them are taken by
+ * gpumap_poll() as ever.  A job that waits is not begun.
  *
  * Returns	0
  *		-ENODEV		no such row
@@ -2465,7 +2492,8 @@ GPUMAP_API int gpumap_poll(struct gpumap_session *session,
  * deadline_ns	on CLOCK_MONOTONIC, or GPUMAP_NO_DEADLINE
  *
  * Returns	as gpumap_poll(), but never 0:
- *		-ETIME		the deadline passed; the jobs are still in flight
+ *		-ETIME		the deadline passed; the jobs are still in
+ *				flight
  *		-ENODATA	nothing is in flight
  * Cost		spins up to 50 microseconds where that pays, then a futex wait
  * Threads	the session's own thread
@@ -2485,8 +2513,9 @@ struct gpumap_tile {
 			 * for this tile */
 };
 
-/* Tiles that end with -EIO, -ENODEV, -EOPNOTSUPP or -ENOMEM are done once more, one
- * after the other, on a READY host row that has not failed, where there is one. */
+/* Tiles that end with -EIO, -ENODEV, -EOPNOTSUPP or -ENOMEM are done once more,
+ * one after the other, on a READY host row that has not failed, where there is
+ * one. */
 #define GPUMAP_SCATTER_FALLBACK (UINT32_C(1) << 0)
 
 struct gpumap_scatter_opts {
@@ -2501,9 +2530,9 @@ struct gpumap_scatter_opts {
 	 * tile begins at the job's dst_at or src_at in it.  NULL: the job's. */
 	const uint64_t *dst_buffers;
 	const uint64_t *src_buffers;
-	/* Of a reduction whose results are in the arena: room for one element of
-	 * them, with any alignment, which receives what they come to together;
-	 * NULL: that is for the caller. */
+	/* Of a reduction whose results are in the arena: room for one element
+	 * of them, with any alignment, which receives what they come to
+	 * together; NULL: that is for the caller. */
 	void *ret_combined;
 };
 
@@ -2513,21 +2542,22 @@ struct gpumap_scatter_opts {
  * The elements are split by weight with the largest-remainder rule, exactly;
  * rows that get none are left out.  Memory that the rows share, the arena and
  * what is registered, is split in the same way; with dst_buffers or src_buffers
- * each row uses the beginning of its own.  Of a reduction dst has as many elements
- * as there are tiles, each its tile's result, in their order; with dst_buffers
- * each row has its own.  A mask is not split: each tile goes on in it where the
- * one before ends.  With ret_combined the results of a reduction are brought
- * together once every tile has ended with 0, from the first to the last: each sum of
- * floats is rounded, integers wrap, -0 is less than +0, and a NaN gives a NaN.  So
- * a sum of floats depends on the split, and on nothing else: whoever wants the same
- * again names rows and weights.  Credit is looked at on every row
- * before the first tile is submitted.  job->cookie is not used, and completions of other
- * jobs stay for gpumap_poll().  job->waits and job->deadline_ns hold for every tile.
+ * each row uses the beginning of its own.  Of a reduction dst has as many
+ * elements as there are tiles, each its tile's result, in their order; with
+ * dst_buffers each row has its own.  A mask is not split: each tile goes on in
+ * it where the one before ends.  With ret_combined the results of a reduction
+ * are brought together once every tile has ended with 0, from the first to the
+ * last: each sum of floats is rounded, integers wrap, -0 is less than +0, and a
+ * NaN gives a NaN.  So a sum of floats depends on the split, and on nothing
+ * else: whoever wants the same again names rows and weights.  Credit is looked
+ * at on every row before the first tile is submitted.  job->cookie is not used,
+ * and completions of other jobs stay for gpumap_poll().  job->waits and
+ * job->deadline_ns hold for every tile.
  *
- * With GPUMAP_SCATTER_FALLBACK the result must be apart from what is read, so AXPY
- * and what works in place are refused, and so are dst_buffers, src_buffers and
- * LOAD: another row does not reach them.  A tile that was done again has the row
- * and the value of where that was.
+ * With GPUMAP_SCATTER_FALLBACK the result must be apart from what is read, so
+ * AXPY and what works in place are refused, and so are dst_buffers, src_buffers
+ * and LOAD: another row does not reach them.  A tile that was done again has
+ * the row and the value of where that was.
  *
  * opts		NULL for the defaults
  * ret_tiles	a tile per row that had one, in the order of the rows; room
@@ -2536,13 +2566,14 @@ struct gpumap_scatter_opts {
  *
  * Returns	the number of tiles; every one has ended with 0
  *		-EIO, -ENODEV, -EINVAL, -ERANGE, ...
- *				the first tile's status that was not 0; all tiles
- *				have ended, and ret_tiles says which failed
+ *				the first tile's status that was not 0; all
+ *				tiles have ended, and ret_tiles says which
+ *				failed
  *		-EAGAIN		a row has no credit left
- *		-EINVAL		as gpumap_submit(); a row is named twice; weights
- *				or buffers without rows; a flag that does not go with
- *				the job; ret_combined for what is no reduction, or
- *				has its results in buffers
+ *		-EINVAL		as gpumap_submit(); a row is named twice;
+ *				weights or buffers without rows; a flag that
+ *				does not go with the job; ret_combined for what
+ *				is no reduction, or has its results in buffers
  *		-ERANGE		the job reaches out of the arena or a buffer
  *		-ENODEV		no row, or a row that does not exist
  *		-ENOBUFS	more tiles than n
@@ -2550,9 +2581,10 @@ struct gpumap_scatter_opts {
  *				gpumap_submit()
  *				in these cases nothing was submitted and
  *				ret_tiles is untouched
- *		-ETIME		opts->deadline_ns passed; tiles that had not ended
- *				carry -ETIME and still use their memory: reuse it in
- *				jobs that wait for those tiles, or close the session
+ *		-ETIME		opts->deadline_ns passed; tiles that had not
+ *				ended carry -ETIME and still use their memory:
+ *				reuse it in jobs that wait for those tiles, or
+ *				close the session
  *		-ECONNRESET, -EOWNERDEAD, -E2BIG
  * Cost		per tile as gpumap_submit(), then as gpumap_wait()
  * Threads	the session's own thread
@@ -2566,28 +2598,30 @@ GPUMAP_API int gpumap_scatter(struct gpumap_session *session,
 
 /*
  * Jobs of several rows at once, each a rank of a group.  A group is that of a
- * mesh, and a communicator is one session's use of it: the session has a queue on
- * each of the rows, and submits each collective once, for all of the ranks.
+ * mesh, and a communicator is one session's use of it: the session has a queue
+ * on each of the rows, and submits each collective once, for all of the ranks.
  *
- * Each rank's part of a collective takes its turn in its own row's queue, and what
- * the session submits behind it waits there until it has ended; other sessions go
- * on.  A group's collectives are done in the order in which they were submitted,
- * and so are those of groups that share a row: as one session submits all of them,
- * no two rows disagree over that order, and none waits for another for ever.
+ * Each rank's part of a collective takes its turn in its own row's queue, and
+ * what the session submits behind it waits there until it has ended; other
+ * sessions go on.  A group's collectives are done in the order in which they
+ * were submitted, and so are those of groups that share a row: as one session
+ * submits all of them, no two rows disagree over that order, and none waits for
+ * another for ever.
  *
- * A rank's results are the same bits on each rank and in each run.  f16 and bf16
- * are computed in f32, in the order of the ranks, and rounded once.  Integers
- * wrap; their average is exact, and cut off towards zero.  The least and greatest
- * of floats are those of GPUMAP_OP_MIN and MAX, and a NaN wins.
+ * A rank's results are the same bits on each rank and in each run.  f16 and
+ * bf16 are computed in f32, in the order of the ranks, and rounded once.
+ * Integers wrap; their average is exact, and cut off towards zero.  The least
+ * and greatest of floats are those of GPUMAP_OP_MIN and MAX, and a NaN wins.
  *
- * Every rank takes part, or everybody gets an error.  What ends in any other way
- * than well or with -EINVAL breaks the communicator: all that is under way in it
- * ends, with the same errno, and what is submitted later with -ESTALE.  Close it
- * then and open it anew, which waits until all of the rows' workers are back.
+ * Every rank takes part, or everybody gets an error.  What ends in any other
+ * way than well or with -EINVAL breaks the communicator: all that is under way
+ * in it ends, with the same errno, and what is submitted later with -ESTALE.
+ * Close it then and open it anew, which waits until all of the rows' workers
+ * are back.
  *
- * Where one of the rows is a card, what the ranks give and get goes by way of memory
- * of the host, a mebibyte at a time, and is computed there: results are the same
- * bits as those of host rows.
+ * Where one of the rows is a card, what the ranks give and get goes by way of
+ * memory of the host, a mebibyte at a time, and is computed there: results are
+ * the same bits as those of host rows.
  */
 
 /* What several ranks' elements become. */
@@ -2607,28 +2641,29 @@ struct gpumap_comm;
 /*
  * gpumap_comm_open - take up a group of a mesh
  *
- * mesh		published with gpumap_mesh_publish(); the rows that its ranks have
- *		now are the communicator's, whatever it has later, until
+ * mesh		published with gpumap_mesh_publish(); the rows that its ranks
+ *		have now are the communicator's, whatever it has later, until
  *		gpumap_comm_renew()
  * group	NULL: "world"
  * ret_comm	give it back with gpumap_comm_close(), before the session
  *
  * Returns	0
  *		-ENOENT		there is no such mesh, or no such group of it
- *		-EOPNOTSUPP	the session was opened with GPUMAP_SESSION_PROGRAMS;
- *				or the agent is older than this, or than cards as
- *				ranks
+ *		-EOPNOTSUPP	the session was opened with
+ *				GPUMAP_SESSION_PROGRAMS; or the agent is older
+ *				than this, or than cards as ranks
  *		-E2BIG		the group has more than 64 ranks
- *		-EDQUOT		this session has 256 of them, or this user 1024, or
- *				as many bytes of arenas as it may: one takes 9 KiB
- *				for each rank, and 512 bytes for each two; with a
- *				card among them 2 MiB more for each, and once more
+ *		-EDQUOT		this session has 256 of them, or this user 1024,
+ *				or as many bytes of arenas as it may: one takes
+ *				9 KiB for each rank, and 512 bytes for each two;
+ *				with a card among them 2 MiB more for each, and
+ *				once more
  *		-ESTALE		a row's worker ended meanwhile: try again
  *		-ENODEV, -ESHUTDOWN, -EMFILE, -ENOMEM, -ECONNRESET, -EPROTO,
  *		-EOWNERDEAD	as gpumap_alloc(); -EAGAIN, -EINVAL as
  *				gpumap_mesh_group().  gpumap_refusal() says more
- * Cost		a round trip on the control socket, and one to each row's worker;
- *		waits for workers that are just being started
+ * Cost		a round trip on the control socket, and one to each row's
+ *		worker; waits for workers that are just being started
  * Threads	the session's own thread
  */
 GPUMAP_API int gpumap_comm_open(struct gpumap_session *session,
@@ -2636,20 +2671,21 @@ GPUMAP_API int gpumap_comm_open(struct gpumap_session *session,
 				struct gpumap_comm **ret_comm);
 
 /*
- * Where all ranks are cards they may do it among themselves, by NCCL, at the speed of
- * the links between them.  That is asked for, because it gives up some of what is
- * said above: sums depend on the order in which NCCL takes the ranks, which is that
- * of its links, and f16 and bf16 may be rounded on the way; the bits may differ from
- * one machine to the next, and from those of windows; which of a NaN and a number is
- * the least or the greatest, and how the average of integers is cut off or whether
- * their sum wraps before, is NCCL's affair.  All else holds.
+ * Where all ranks are cards they may do it among themselves, by NCCL, at the
+ * speed of the links between them.  That is asked for, because it gives up some
+ * of what is said above: sums depend on the order in which NCCL takes the
+ * ranks, which is that of its links, and f16 and bf16 may be rounded on the
+ * way; the bits may differ from one machine to the next, and from those of
+ * windows; which of a NaN and a number is the least or the greatest, and how
+ * the average of integers is cut off or whether their sum wraps before, is
+ * NCCL's affair.  All else holds.
  *
- * What goes so is ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER and BROADCAST of buffers that
- * are the cards' own, of all ranks; anything else, and all of a group whose cards
- * could not meet, goes by way of windows as ever.  They meet where nccl in [cuda] of
- * gpumapd.conf says so, NCCL 2.19 or later is there, none of them is a part of a card
- * (MIG), and none of them serves another session's communicator in this way, or
- * eight of this one's.
+ * What goes so is ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER and BROADCAST of
+ * buffers that are the cards' own, of all ranks; anything else, and all of a
+ * group whose cards could not meet, goes by way of windows as ever.  They meet
+ * where nccl in [cuda] of gpumapd.conf says so, NCCL 2.19 or later is there,
+ * none of them is a part of a card (MIG), and none of them serves another
+ * session's communicator in this way, or eight of this one's.
  */
 #define GPUMAP_COMM_NCCL (UINT32_C(1) << 0)
 
@@ -2665,12 +2701,12 @@ struct gpumap_comm_opts {
  * opts		NULL: as gpumap_comm_open()
  *
  * Returns	as gpumap_comm_open(), or
- *		-E2BIG		a field or a flag newer than this library.  An agent
- *				older than a flag does without it, and
+ *		-E2BIG		a field or a flag newer than this library.  An
+ *				agent older than a flag does without it, and
  *				gpumap_comm_flags() says so
- * Cost		as gpumap_comm_open(); with GPUMAP_COMM_NCCL also the meeting of the
- *		cards, seconds, and some hundred MiB of each card, which no session is
- *		charged for
+ * Cost		as gpumap_comm_open(); with GPUMAP_COMM_NCCL also the meeting of
+ *		the cards, seconds, and some hundred MiB of each card, which no
+ *		session is charged for
  * Threads	the session's own thread
  */
 GPUMAP_API int gpumap_comm_open_opts(struct gpumap_session *session,
@@ -2681,8 +2717,8 @@ GPUMAP_API int gpumap_comm_open_opts(struct gpumap_session *session,
 /*
  * gpumap_comm_flags - what it has become
  *
- * Returns	GPUMAP_COMM_NCCL where that was asked for and its cards have met; or 0.
- *		gpumap_comm_renew() may change it
+ * Returns	GPUMAP_COMM_NCCL where that was asked for and its cards have
+ *		met; or 0. gpumap_comm_renew() may change it
  * Cost		no system call
  * Threads	the session's own thread
  */
@@ -2692,15 +2728,17 @@ GPUMAP_API uint32_t gpumap_comm_flags(const struct gpumap_comm *comm);
  * gpumap_comm_renew - take up its group again
  *
  * After a worker of it has died, a deadline has passed or a collective was
- * cancelled: whatever breaks a communicator breaks it for good until then.  Its ranks
- * are on the rows that the mesh has for them now, which may be other rows and
- * another number of them where somebody has reshaped it.  It keeps the flags it was
- * opened with; gpumap_comm_flags() says what has become of them this time.
- * Collectives that are under way end with -EIO, as by gpumap_comm_close().
+ * cancelled: whatever breaks a communicator breaks it for good until then.  Its
+ * ranks are on the rows that the mesh has for them now, which may be other rows
+ * and another number of them where somebody has reshaped it.  It keeps the
+ * flags it was opened with; gpumap_comm_flags() says what has become of them
+ * this time.  Collectives that are under way end with -EIO, as by
+ * gpumap_comm_close().
  *
  * Returns	0
- *		or as gpumap_comm_open(): it stays broken then, to be renewed later
- *		or closed.  -ESTALE: a row's worker ended meanwhile: try again
+ *		or as gpumap_comm_open(): it stays broken then, to be renewed
+ *		later or closed.  -ESTALE: a row's worker ended meanwhile: try
+ *		again
  * Cost		those of gpumap_comm_close() and gpumap_comm_open()
  * Threads	the session's own thread
  */
@@ -2709,14 +2747,14 @@ GPUMAP_API int gpumap_comm_renew(struct gpumap_comm *comm);
 /*
  * gpumap_comm_close - give it up; NULL is allowed
  *
- * Collectives that are under way end with -EIO and are taken by gpumap_poll() as
- * ever.  When this has returned no worker touches their memory any more.
+ * Collectives that are under way end with -EIO and are taken by gpumap_poll()
+ * as ever.  When this has returned no worker touches their memory any more.
  *
  * Returns	0; -ECONNRESET, -EPROTO, -EOWNERDEAD: it is freed all the same
- * Cost		a round trip on the control socket, and one to each row's worker; a
- *		worker that is stopped is waited for until the agent ends it, for
- *		about three seconds, and one whose card does not end a copy for
- *		about thirty
+ * Cost		a round trip on the control socket, and one to each row's
+ *		worker; a worker that is stopped is waited for until the agent
+ *		ends it, for about three seconds, and one whose card does not
+ *		end a copy for about thirty
  * Threads	the session's own thread
  */
 GPUMAP_API int gpumap_comm_close(struct gpumap_comm *comm);
@@ -2734,9 +2772,9 @@ GPUMAP_API int gpumap_comm_close(struct gpumap_comm *comm);
 GPUMAP_API int gpumap_comm_rows(const struct gpumap_comm *comm,
 				uint32_t *ret_rows, size_t n);
 
-/* What one rank gives and gets: in the session's arena, in what it has registered,
- * or in buffers of the rank's own row, aligned to its elements.  Where all ranks are
- * host rows a buffer has to be one that was allocated with
+/* What one rank gives and gets: in the session's arena, in what it has
+ * registered, or in buffers of the rank's own row, aligned to its elements.
+ * Where all ranks are host rows a buffer has to be one that was allocated with
  * GPUMAP_BUFFER_EXPORTABLE. */
 struct gpumap_rank {
 	const void *send; /* in the arena; of no account with send_buffer */
@@ -2748,19 +2786,19 @@ struct gpumap_rank {
 };
 
 struct gpumap_collective {
-	size_t size;    /* sizeof(struct gpumap_collective) */
-	uint32_t op;    /* GPUMAP_OP_BARRIER to GPUMAP_OP_SEND */
-	uint32_t dtype; /* GPUMAP_DTYPE_U8, _F16, _BF16, _F32, _I32 or _I64 */
-	uint32_t
-		reduce; /* enum gpumap_reduce, of ALL_REDUCE and REDUCE_SCATTER */
-	uint32_t root; /* BROADCAST, SEND: the rank that gives */
-	uint32_t peer; /* SEND: the rank that gets */
+	size_t size;     /* sizeof(struct gpumap_collective) */
+	uint32_t op;     /* GPUMAP_OP_BARRIER to GPUMAP_OP_SEND */
+	uint32_t dtype;  /* GPUMAP_DTYPE_U8, _F16, _BF16, _F32, _I32 or _I64 */
+	uint32_t reduce; /* ALL_REDUCE and REDUCE_SCATTER: enum gpumap_reduce */
+	uint32_t root;   /* BROADCAST, SEND: the rank that gives */
+	uint32_t peer;   /* SEND: the rank that gets */
 	uint32_t n_waits;
 	uint64_t n; /* elements */
 	/* One for each rank, in their order, whether it gives and gets anything
-	 * or not; NULL for BARRIER.  A rank's send and recv may be the same where
-	 * they have the same size; where not, the smaller may be the rank's part
-	 * of the larger.  Nothing that is written may overlap otherwise. */
+	 * or not; NULL for BARRIER.  A rank's send and recv may be the same
+	 * where they have the same size; where not, the smaller may be the
+	 * rank's part of the larger.  Nothing that is written may overlap
+	 * otherwise. */
 	const struct gpumap_rank *ranks;
 	const struct gpumap_time *waits; /* of each rank, as of a job */
 	uint64_t deadline_ns; /* on CLOCK_MONOTONIC; 0 or GPUMAP_NO_DEADLINE:
@@ -2771,11 +2809,12 @@ struct gpumap_collective {
 /*
  * gpumap_collective - have all ranks of a group do something together
  *
- * Submits the ranks' parts to all of their rows, or none.  There is one completion,
- * when the last of them has ended: gpumap_poll() and gpumap_wait() give it with
- * @cookie and the row of rank 0.  A job that is to wait for it waits for what was
- * submitted last, gpumap_submitted(), to each of the rows whose ranks it needs: when
- * a rank's part has ended its recv is whole, and nobody reads its send.
+ * Submits the ranks' parts to all of their rows, or none.  There is one
+ * completion, when the last of them has ended: gpumap_poll() and gpumap_wait()
+ * give it with @cookie and the row of rank 0.  A job that is to wait for it
+ * waits for what was submitted last, gpumap_submitted(), to each of the rows
+ * whose ranks it needs: when a rank's part has ended its recv is whole, and
+ * nobody reads its send.
  *
  * It ends with one of
  *
@@ -2785,32 +2824,35 @@ struct gpumap_collective {
  *	-EFAULT		a rank does not reach memory of another
  *	-ETIME		the deadline passed.  It is told 150 ms later at most,
  *			even where a worker does not answer; that one may
- *			write to its rank's recv until gpumap_comm_close() returns
+ *			write to its rank's recv until gpumap_comm_close()
+ *			returns
  *	-ECANCELED	by gpumap_cancel(), on any of the rows, begun or not
- *	-EIO		the worker of a rank ended; or it was closed; or as a job
+ *	-EIO		the worker of a rank ended; or it was closed; or as a
+ *			job
  *	-ESTALE		the communicator had been broken before
  *	-ENODEV, -ECONNRESET	as a job
  *
  * What was to be received is undefined after any of them but 0 and -EINVAL.
  *
  * Returns	0
- *		-EAGAIN		one of the rows has not enough credit, or as many
- *				collectives as a queue is deep wait to be taken: take
- *				completions first
+ *		-EAGAIN		one of the rows has not enough credit, or as
+ *				many collectives as a queue is deep wait to be
+ *				taken: take completions first
  *		-EINVAL		no such operation, dtype, reduction or rank; no
- *				@ranks; a pointer that is not aligned; a wait for
- *				what was not submitted
+ *				@ranks; a pointer that is not aligned; a wait
+ *				for what was not submitted
  *		-ERANGE		memory outside of the arena or of a buffer
  *		-ESTALE		the communicator is broken: see
  *				gpumap_comm_renew(); or there is no such buffer
  *		-EACCES		recv is READ_ONLY
- *		-EOPNOTSUPP	a buffer is neither registered nor one of its rank's
- *				row; or of host rows alone, and not EXPORTABLE
+ *		-EOPNOTSUPP	a buffer is neither registered nor one of its
+ *				rank's row; or of host rows alone, and not
+ *				EXPORTABLE
  *		-E2BIG		a field newer than this library
  *		-ECONNRESET, -EPROTO, -EOWNERDEAD, and what gpumap_submit() has
  *		of buffers that a row has not seen yet
- * Cost		as gpumap_submit(), for each row; up to 4 KiB of a rank go by way of
- *		one step, in about the time of two jobs' round trips
+ * Cost		as gpumap_submit(), for each row; up to 4 KiB of a rank go by
+ *		way of one step, in about the time of two jobs' round trips
  * Threads	the session's own thread
  */
 GPUMAP_API int gpumap_collective(struct gpumap_comm *comm,
@@ -2820,22 +2862,23 @@ GPUMAP_API int gpumap_collective(struct gpumap_comm *comm,
 
 /*
  * A checkpoint in the memory of devices: each of its tensors on the row of its
- * layer, in buffers that the session has as if it had allocated them.  Tensors of a
- * row share a few large buffers, each at a multiple of 256 bytes.
+ * layer, in buffers that the session has as if it had allocated them.  Tensors
+ * of a row share a few large buffers, each at a multiple of 256 bytes.
  *
- * It is loaded by jobs of the session, some at a time, beside its other jobs: one
- * that is submitted to a row meanwhile waits for 128 MiB of reading at most.  The
- * next are submitted by whatever call takes completions, gpumap_poll() and
- * gpumap_wait() as well as those below: who calls none of them for long lets the
- * storage rest.  For loads that are to hold up nothing else, have a session that
- * does nothing else.
+ * It is loaded by jobs of the session, some at a time, beside its other jobs:
+ * one that is submitted to a row meanwhile waits for 128 MiB of reading at
+ * most.  The next are submitted by whatever call takes completions,
+ * gpumap_poll() and gpumap_wait() as well as those below: who calls none of
+ * them for long lets the storage rest.  For loads that are to hold up nothing
+ * else, have a session that does nothing else.
  *
- * With a name it is loaded once, for all sessions that may have it: who asks for
- * what is there by this name has it at once, of several that ask for what is not
- * there one loads and the others are WAITING, and when that one fails or dies
- * another loads.  The name alone says what it is: nobody compares files, maps or
- * rows.  It is a share, with its buffers in their order, and is there as long as
- * any session holds it: until that has called gpumap_model_free(), or ended.
+ * With a name it is loaded once, for all sessions that may have it: who asks
+ * for what is there by this name has it at once, of several that ask for what
+ * is not there one loads and the others are WAITING, and when that one fails or
+ * dies another loads.  The name alone says what it is: nobody compares files,
+ * maps or rows.  It is a share, with its buffers in their order, and is there
+ * as long as any session holds it: until that has called gpumap_model_free(),
+ * or ended.
  */
 struct gpumap_model;
 
@@ -2843,7 +2886,7 @@ struct gpumap_model_opts {
 	size_t size;        /* sizeof(struct gpumap_model_opts) */
 	const char *path;   /* a directory with safetensors files and, if there
 			       * are several, their index; or one such file; or
-			       * a GGUF file, any of those of one that is split */
+			       * a GGUF file, any part of one that is split */
 	const char *layers; /* the layer map to go by; NULL: all goes to
 			       * rows[0] */
 	const uint32_t
@@ -2905,28 +2948,28 @@ struct gpumap_tensor {
 /*
  * gpumap_load_model - begin to load a checkpoint onto the rows of a layer map
  *
- * Tensors are named [PREFIX.]layers.N.REST, or with layer, h, blk, block or blocks,
- * if they are of layer N.  Those of no layer, and of layers behind the map's last
- * where the others have just the sizes that the map says, go to its base row.
- * Bytes are loaded as the file has them, those of GGUF's quantised types as blocks.
- * Headers are read by this call, in this process; of the rest nothing is waited
- * for, but on the first use of a row as with gpumap_alloc().
+ * Tensors are named [PREFIX.]layers.N.REST, or with layer, h, blk, block or
+ * blocks, if they are of layer N.  Those of no layer, and of layers behind the
+ * map's last where the others have just the sizes that the map says, go to its
+ * base row.  Bytes are loaded as the file has them, those of GGUF's quantised
+ * types as blocks.  Headers are read by this call, in this process; of the rest
+ * nothing is waited for, but on the first use of a row as with gpumap_alloc().
  *
  * ret_model	give it back with gpumap_model_free(), whatever becomes of it
  *
  * Returns	0
- *		-ENOENT		no such checkpoint, a file of it is missing, or no
- *				map has this name
+ *		-ENOENT		no such checkpoint, a file of it is missing, or
+ *				no map has this name
  *		-ENODATA	a file is shorter than its header says
- *		-EINVAL		a file is malformed, or contradicts another; the map
- *				is for a model of other layers; neither map nor row;
- *				nothing is to be loaded; other flags
- *		-EOPNOTSUPP	GGUF of a version, or with a type, that is not known;
- *				or the map gives each row a part of every layer; or
- *				the agent is older than this
- *		-E2BIG		4096 files, 2^20 tensors or 256 MiB of headers are
- *				exceeded; or opts uses a field that is newer than this
- *				library
+ *		-EINVAL		a file is malformed, or contradicts another; the
+ *				map is for a model of other layers; neither map
+ *				nor row; nothing is to be loaded; other flags
+ *		-EOPNOTSUPP	GGUF of a version, or with a type, that is not
+ *				known; or the map gives each row a part of every
+ *				layer; or the agent is older than this
+ *		-E2BIG		4096 files, 2^20 tensors or 256 MiB of headers
+ *				are exceeded; or opts uses a field that is newer
+ *				than this library
  *		-EACCES, -EIO, -EMFILE, ...	a file cannot be opened or read
  *		-EAGAIN, -EPROTO	of the map, as gpumap_layers_read()
  *		-ENODEV, -ENOMEM, -ESHUTDOWN, -ECONNRESET, -EOWNERDEAD
@@ -2949,14 +2992,15 @@ GPUMAP_API int gpumap_load_model(struct gpumap_session *session,
  * ret_progress	set its @size before the call; may be NULL; stored always
  *
  * Returns	1	it is LOADED
- *		0	it is on its way, or is giving back what it had; while it
- *			is WAITING, gpumap_refusal() says who loads it
+ *		0	it is on its way, or is giving back what it had; while
+ *			it is WAITING, gpumap_refusal() says who loads it
  *		what has failed, once nothing is left of it:
  *		-ENOMEM		a device is full
  *		-EDQUOT		this user would have more there than it may
- *		-ENODATA	a file has become shorter since its header was read
- *		-ESTALE		a file has been changed or replaced since then; or
- *				a buffer was freed meanwhile
+ *		-ENODATA	a file has become shorter since its header was
+ *				read
+ *		-ESTALE		a file has been changed or replaced since then;
+ *				or a buffer was freed meanwhile
  *		-EREMOTEIO	the storage, or its file system, failed a read
  *		-EACCES, -ENOENT, ...	a file cannot be opened any more
  *		-EIO		the worker of a row died
@@ -2966,11 +3010,11 @@ GPUMAP_API int gpumap_load_model(struct gpumap_session *session,
  *		gpumap_refusal() says which file or row, and what to do
  *		-E2BIG, -EINVAL	ret_progress->size; nothing was stored then
  *		-EOWNERDEAD
- * Cost		takes completions and submits what comes next; waits for nobody, but
- *		for the agent on the first use of a file on a row, after its last, and
- *		with a name for each buffer before the reading and behind it.  While it
- *		is WAITING the agent is asked ten times a second, and nothing wakes who
- *		sleeps on gpumap_session_fd()
+ * Cost		takes completions and submits what comes next; waits for nobody,
+ *		but for the agent on the first use of a file on a row, after its
+ *		last, and with a name for each buffer before the reading and
+ *		behind it.  While it is WAITING the agent is asked ten times a
+ *		second, and nothing wakes who sleeps on gpumap_session_fd()
  * Threads	the session's own thread
  */
 GPUMAP_API int
@@ -2984,8 +3028,8 @@ gpumap_model_progress(struct gpumap_model *model,
  *
  * Returns	0		it is LOADED
  *		-ETIME		the deadline passed; call again
- *		-EAGAIN		jobs have ended that fill a row's queue: take their
- *				completions, and call again
+ *		-EAGAIN		jobs have ended that fill a row's queue: take
+ *				their completions, and call again
  *		what has failed, as gpumap_model_progress()
  * Threads	the session's own thread
  */
@@ -2995,17 +3039,19 @@ GPUMAP_API int gpumap_model_wait(struct gpumap_model *model,
 /*
  * gpumap_model_open - have a model that another session has loaded by this name
  *
- * Nothing is read, and no file is looked at: the tensors are as they were shared,
- * with names, shapes and places, and the buffers are imported.
+ * Nothing is read, and no file is looked at: the tensors are as they were
+ * shared, with names, shapes and places, and the buffers are imported.
  *
- * flags	GPUMAP_SHARE_READ_ONLY, as it must be where it is shared so, or 0
+ * flags	GPUMAP_SHARE_READ_ONLY, as it must be where it is shared so, or
+ *		0
  * ret_model	LOADED; give it back with gpumap_model_free()
  *
  * Returns	0
  *		-ENOENT		nothing has this name; it may be on its way
  *		-EINVAL		no name; or what has it is no model
  *		-EPROTO		it was shared by another release of the library
- *		-EACCES, -EALREADY, -EDQUOT, -E2BIG, -EOPNOTSUPP, -EMFILE, -ENOMEM,
+ *		-EACCES, -EALREADY, -EDQUOT, -E2BIG, -EOPNOTSUPP, -EMFILE,
+ *		-ENOMEM,
  *		-ECONNRESET, -EOWNERDEAD	as gpumap_share_open() and
  *				gpumap_buffer_import()
  *		gpumap_refusal() says more
@@ -3020,15 +3066,16 @@ GPUMAP_API int gpumap_model_open(struct gpumap_session *session,
 /*
  * gpumap_model_renew - have its buffers again where a worker has died
  *
- * Of a model with a name, after jobs with its buffers have ended with -ESTALE or
- * -EIO: the memory of a host's row is still there, and so is a GPU's where the
- * administrator keeps it.  Handles of that row are others from then on: ask
+ * Of a model with a name, after jobs with its buffers have ended with -ESTALE
+ * or -EIO: the memory of a host's row is still there, and so is a GPU's where
+ * the administrator keeps it.  Handles of that row are others from then on: ask
  * gpumap_model_find() again.  Nothing is done for rows whose worker lives.
  *
  * Returns	0
  *		-ENOENT		the share has ended: load it again
- *		-EAGAIN		it is not LOADED; or jobs have ended that fill a row's
- *				queue: take their completions, and call again
+ *		-EAGAIN		it is not LOADED; or jobs have ended that fill a
+ *				row's queue: take their completions, and call
+ *				again
  *		-EINVAL		it has no name
  *		-ECONNRESET, -EPROTO, -EOWNERDEAD, ...	as gpumap_share_buffer()
  * Cost		that of gpumap_share_buffer() for each buffer of such a row
@@ -3039,9 +3086,9 @@ GPUMAP_API int gpumap_model_renew(struct gpumap_model *model);
 /*
  * gpumap_model_cancel - load no more of it, and give back its memory
  *
- * What is in flight ends first; gpumap_model_progress() says when nothing is left.
- * Where storage does not answer that is never, and only gpumap_session_close()
- * helps.
+ * What is in flight ends first; gpumap_model_progress() says when nothing is
+ * left.  Where storage does not answer that is never, and only
+ * gpumap_session_close() helps.
  *
  * Returns	0; also when it was over: then nothing is done
  *		-EOWNERDEAD
@@ -3055,13 +3102,13 @@ GPUMAP_API int gpumap_model_cancel(struct gpumap_model *model);
  * Of a model with a name only this session lets go: the memory stays as long as
  * any other has it.
  *
- * Waits for what is in flight of it.  Jobs that name its buffers and were submitted
- * before have them still, as after gpumap_buffer_free().  May follow
+ * Waits for what is in flight of it.  Jobs that name its buffers and were
+ * submitted before have them still, as after gpumap_buffer_free().  May follow
  * gpumap_session_close(), which gives back the memory, too.
  *
  * Returns	0
- *		-EAGAIN		jobs have ended that fill a row's queue: take their
- *				completions, and call again
+ *		-EAGAIN		jobs have ended that fill a row's queue: take
+ *				their completions, and call again
  * Threads	the session's own thread
  */
 GPUMAP_API int gpumap_model_free(struct gpumap_model *model);

@@ -57,9 +57,9 @@ void *gm_huge_map(int fd, uint64_t bytes);
 int gm_huge_init(struct gm_huge *huge, uint64_t bytes);
 void gm_huge_fini(struct gm_huge *huge);
 
-/* Have the whole blocks in [at, at + bytes) of @arena there, as huge pages.  Where
- * the kernel does not give them, memory comes when it is touched.  Cost: a load
- * for a block that was made before. */
+/* Have the whole blocks in [at, at + bytes) of @arena there, as huge pages.
+ * Where the kernel does not give them, memory comes when it is touched.  Cost:
+ * a load for a block that was made before. */
 void gm_huge_fill(struct gm_huge *huge, char *arena, uint64_t at,
 		  uint64_t bytes);
 

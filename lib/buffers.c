@@ -115,7 +115,7 @@ void gm_buffers_fini(struct gm_buffers *buffers)
 	free(buffers->table);
 }
 
-/* ---- a device's own ------------------------------------------------------- */
+/* ---- a device's own ------------------------------------------------------ */
 
 static int find_credit(struct gpumap_session *s, struct gm_pair *pair,
 		       uint32_t n)
@@ -278,7 +278,7 @@ int gpumap_buffer_free(struct gpumap_session *session, uint64_t buffer)
 			      : free_own(session, mine);
 }
 
-/* ---- files of the client's ------------------------------------------------ */
+/* ---- files of the client's ----------------------------------------------- */
 
 /* What can be told here without asking anybody.  The agent judges again. */
 static int judge_file(struct gpumap_session *s, int fd, uint64_t at,
@@ -357,7 +357,7 @@ int gpumap_forget(struct gpumap_session *session, uint64_t buffer)
 	return ret;
 }
 
-/* ---- sharing -------------------------------------------------------------- */
+/* ---- sharing ------------------------------------------------------------- */
 
 int gm_buffer_export(struct gpumap_session *session, struct gm_buffer *buffer,
 		     uint32_t flags, uint64_t *ret_export)

@@ -39,7 +39,7 @@ struct gpumap_comm {
 	struct whole wholes[];
 };
 
-/* ---- completions ---------------------------------------------------------- */
+/* ---- completions --------------------------------------------------------- */
 
 /* The first that says something of the reason. */
 static void put_status(struct whole *whole, int32_t status)
@@ -92,7 +92,7 @@ struct gm_ticket *gm_comms_late(struct gpumap_session *session)
 	return NULL;
 }
 
-/* ---- open and close ------------------------------------------------------- */
+/* ---- open and close ------------------------------------------------------ */
 
 static bool is_used(const struct gpumap_comm *comm)
 {
@@ -310,7 +310,7 @@ int gpumap_comm_rows(const struct gpumap_comm *comm, uint32_t *ret_rows,
 	return (int)comm->n;
 }
 
-/* ---- judging -------------------------------------------------------------- */
+/* ---- judging ------------------------------------------------------------- */
 
 static bool reduces(uint32_t op)
 {
@@ -442,7 +442,7 @@ static int judge_rank(const struct gpumap_comm *comm,
 			    true);
 }
 
-/* ---- submission ----------------------------------------------------------- */
+/* ---- submission ---------------------------------------------------------- */
 
 static uint32_t peer_of(const struct gpumap_collective *what, uint32_t rank)
 {

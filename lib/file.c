@@ -4,9 +4,9 @@
 /*
  * Files that LOAD reads from.
  *
- * What is sent to the agent is a description of our own where one can be had: its
- * flags are not the caller's, who may have opened it in any way, and nobody's
- * offset is in it.
+ * What is sent to the agent is a description of our own where one can be had:
+ * its flags are not the caller's, who may have opened it in any way, and
+ * nobody's offset is in it.
  */
 
 #include "lib/internal.h"
@@ -39,8 +39,8 @@ static int judge(struct gpumap_session *s, int fd)
 	return -EINVAL;
 }
 
-/* Past the cache if it can be; without /proc, or where the file may not be opened
- * anew, the caller's own. */
+/* Past the cache if it can be; without /proc, or where the file may not be
+ * opened anew, the caller's own. */
 static int open_own(int fd)
 {
 	char path[32];

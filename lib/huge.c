@@ -4,9 +4,9 @@
 /*
  * Shared memory has huge pages by itself only where the administrator says so.
  * MADV_COLLAPSE asks for one here and now, whatever was said (Linux 6.1): the
- * pages of a block become one, those that lack included, as long as one is there.
- * Which node the page is on follows from those that are there, so the first is
- * had by the memory's own policy.
+ * pages of a block become one, those that lack included, as long as one is
+ * there.  Which node the page is on follows from those that are there, so the
+ * first is had by the memory's own policy.
  */
 
 #include "lib/internal.h"

@@ -4,8 +4,8 @@
 /*
  * internal.h - what the files of libgpumap share.
  *
- * An attachment (struct gpumap) is a judged mapping that nobody here writes, and
- * a connection to the agent that is made when a request first needs one.  A
+ * An attachment (struct gpumap) is a judged mapping that nobody here writes,
+ * and a connection to the agent that is made when a request first needs one.  A
  * session (struct gpumap_session) is a connection of its own, the memory that
  * came over it, and the private side of its rings.
  *
@@ -25,8 +25,8 @@
  *
  * Edges
  *
- *   GUARD.made  the page of a guard says whose it is before another thread finds
- *               the page.
+ *   GUARD.made  the page of a guard says whose it is before another thread
+ *               finds the page.
  */
 #ifndef GM_INTERNAL_H
 #define GM_INTERNAL_H
@@ -238,10 +238,10 @@ int gm_view_pinned(const struct gpumap *map, uint64_t key, uint32_t table,
 
 enum gm_ticket_state {
 	GM_TICKET_FREE = 0,
-	GM_TICKET_JOB,   /* in flight; ends in gpumap_poll() */
-	GM_TICKET_TILE,  /* in flight; ends in the call that waits for it */
-	GM_TICKET_STRAY, /* in flight; nobody asks for it any more */
-	GM_TICKET_BUFFER, /* in flight; ends a buffer, whose index is free then */
+	GM_TICKET_JOB,    /* in flight; ends in gpumap_poll() */
+	GM_TICKET_TILE,   /* in flight; ends in the call that waits for it */
+	GM_TICKET_STRAY,  /* in flight; nobody asks for it any more */
+	GM_TICKET_BUFFER, /* in flight; ends a buffer, and frees its index */
 	GM_TICKET_SECOND, /* in flight; the second slot of the one before it */
 	GM_TICKET_MODEL,  /* in flight; of a model that is being loaded */
 	GM_TICKET_PART,   /* in flight; of a collective, see comm.h */
@@ -563,7 +563,8 @@ void gm_models_orphan(struct gpumap_session *session);
  * ended. */
 int gm_tiles_wait(struct gpumap_session *session, uint64_t deadline_ns);
 
-/* The pair's tiles in flight end for nobody.  Returns whether there were any. */
+/* The pair's tiles in flight end for nobody.  Returns whether there were
+ * any. */
 bool gm_tiles_abandon(struct gm_pair *pair);
 
 /* Take what has ended.  Jobs go to @ret_done while there is room, in @n, or

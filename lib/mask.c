@@ -4,10 +4,10 @@
 /*
  * Masks that are read: what they are, and where each row's replica is.
  *
- * An opened mask has its views filled when it is opened and when it was published
- * anew, so that a lookup finds one ready.  Node segments are mapped whole, once
- * per attachment, and stay so until it ends: they have their length from the
- * start, and pages wherever a replica that was ever published lies.
+ * An opened mask has its views filled when it is opened and when it was
+ * published anew, so that a lookup finds one ready.  Node segments are mapped
+ * whole, once per attachment, and stay so until it ends: they have their length
+ * from the start, and pages wherever a replica that was ever published lies.
  */
 
 #include "lib/internal.h"
@@ -150,8 +150,8 @@ static int map_node(struct gpumap *map, uint32_t node,
 	return ret;
 }
 
-/* -EAGAIN: what has the name is another segment, and so is what the mask says by
- * now, or soon. */
+/* -EAGAIN: what has the name is another segment, and so is what the mask says
+ * by now, or soon. */
 static int find_node(struct gpumap *map, uint32_t node, uint64_t made,
 		     const struct gm_node_map **ret_node)
 {

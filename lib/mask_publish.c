@@ -52,7 +52,7 @@ static int fill_body(struct gpumap *map, const struct gpumap_mask_request *r,
 	return 0;
 }
 
-/* ---- the tensor ----------------------------------------------------------- */
+/* ---- the tensor ---------------------------------------------------------- */
 
 static int judge_tensor(struct gpumap *map, const struct gpumap_mask_request *r,
 			uint64_t *ret_bytes)
@@ -123,7 +123,7 @@ static int publish_tensor(struct gpumap *map, struct gm_call *call,
 	return ret;
 }
 
-/* ---- requests ------------------------------------------------------------- */
+/* ---- requests ------------------------------------------------------------ */
 
 static int put_result(struct gpumap_mask_result *to,
 		      const struct gm_mask_publish_reply *reply)

@@ -2,9 +2,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Masks that jobs name.  One has a handle like a registration, and rows are told of
- * it in the same way, on first use; which publication it is the agent decides when
- * the handle is made.
+ * Masks that jobs name.  One has a handle like a registration, and rows are
+ * told of it in the same way, on first use; which publication it is the agent
+ * decides when the handle is made.
  */
 
 #include "lib/programs.h"

@@ -8,7 +8,7 @@
 
 #include "shm/meshes.h"
 
-/* ---- a mesh --------------------------------------------------------------- */
+/* ---- a mesh -------------------------------------------------------------- */
 
 static void put_image(struct gpumap_mesh *mesh,
 		      const struct gm_mesh_image *image)
@@ -77,7 +77,7 @@ int gpumap_mesh_next(const struct gpumap *map, uint32_t *cursor,
 	return gm_next_name(map, GM_KIND_MESH, cursor, ret_name);
 }
 
-/* ---- groups --------------------------------------------------------------- */
+/* ---- groups -------------------------------------------------------------- */
 
 /* A group that is being read, of one attempt. */
 struct reading {
@@ -268,7 +268,7 @@ int gpumap_mesh_within(const struct gpumap *map, const char *name,
 	return ret;
 }
 
-/* ---- places, sums --------------------------------------------------------- */
+/* ---- places, sums -------------------------------------------------------- */
 
 int gpumap_mesh_place(const struct gpumap_mesh *mesh, uint32_t rank,
 		      struct gpumap_mesh_place *ret_place)

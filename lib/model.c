@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- begin ----------------------------------------------------------------- */
+/* ---- begin --------------------------------------------------------------- */
 
 static int refuse(struct gpumap_session *s, int error, const char *why)
 {
@@ -306,7 +306,7 @@ int gpumap_model_open(struct gpumap_session *session, const char *name,
 	return 0;
 }
 
-/* ---- progress --------------------------------------------------------------- */
+/* ---- progress ------------------------------------------------------------ */
 
 /* In this process? */
 static bool is_ours(const struct gpumap_model *m)
@@ -423,7 +423,7 @@ int gpumap_model_wait(struct gpumap_model *model, uint64_t deadline_ns)
 	}
 }
 
-/* ---- end -------------------------------------------------------------------- */
+/* ---- end ----------------------------------------------------------------- */
 
 int gpumap_model_cancel(struct gpumap_model *model)
 {
@@ -476,7 +476,7 @@ int gpumap_model_free(struct gpumap_model *model)
 	return 0;
 }
 
-/* ---- tensors ---------------------------------------------------------------- */
+/* ---- tensors ------------------------------------------------------------- */
 
 static int put_tensor(const struct gpumap_model *m, size_t i,
 		      struct gpumap_tensor *ret_tensor)

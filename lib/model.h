@@ -6,12 +6,13 @@
  *
  * What belongs to one row is laid out in the order of the files: each tensor
  * begins at a multiple of GM_MODEL_ALIGN, and tensors that lie one behind the
- * other in a file and in a buffer are one run.  Runs are read in pieces, some of
- * which each row has in its queue, so that it always knows what to read next and
- * what else the session submits there waits for no more than those.
+ * other in a file and in a buffer are one run.  Runs are read in pieces, some
+ * of which each row has in its queue, so that it always knows what to read next
+ * and what else the session submits there waits for no more than those.
  *
  *	weights		which tensors there are
- *	model_place.c	which row each belongs to, and where in its buffers it goes
+ *	model_place.c	which row each belongs to, and where in its buffers it
+ *			goes
  *	model_load.c	allocating, loading, giving back: a step at a time
  *	model_share.c	a name for it, and what others have given one
  *	model_table	what such a name says of it
@@ -149,7 +150,8 @@ struct gm_model_plan {
 };
 
 /* Read headers and decide on places, once it is known that it is to be loaded.
- * Returns 0, or as gpumap_load_model() with model->why or what the agent said. */
+ * Returns 0, or as gpumap_load_model() with model->why or what the agent
+ * said. */
 int gm_model_begin(struct gpumap_model *model);
 
 /* Fill in places, runs, buffers and lanes.  Returns 0, -EINVAL or -ENOMEM, with
@@ -157,14 +159,15 @@ int gm_model_begin(struct gpumap_model *model);
 int gm_model_place(struct gpumap_model *model,
 		   const struct gm_model_plan *plan);
 
-/* Do what can be done now.  Returns 0, or -EAGAIN: nothing of it is in flight, and
- * its next job finds no room behind completions that the caller has to take. */
+/* Do what can be done now.  Returns 0, or -EAGAIN: nothing of it is in flight,
+ * and its next job finds no room behind completions that the caller has to
+ * take. */
 int gm_model_turn(struct gpumap_model *model);
 
 /* One more of the session's. */
 void gm_model_enlist(struct gpumap_model *model);
 
-/* ---- model_share.c -------------------------------------------------------- */
+/* ---- model_share.c ------------------------------------------------------- */
 
 /* Of one that is WAITING: has somebody shared it, or is it ours to load? */
 void gm_model_ask(struct gpumap_model *model);
@@ -185,7 +188,7 @@ int gm_model_publish(struct gpumap_model *model);
 /* We do not hold it any more, and are not about to load it. */
 void gm_model_unname(struct gpumap_model *model);
 
-/* ---- model_load.c --------------------------------------------------------- */
+/* ---- model_load.c -------------------------------------------------------- */
 
 /* It is to end so, if it is on its way. */
 void gm_model_fail(struct gpumap_model *model, int32_t status);

@@ -2,12 +2,12 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * A model on its way: memory first, on all rows at once, so that what does not fit
- * is known before anything is read; then pieces; and where anything fails, nothing
- * new, the end of what is in flight, and everything back.
+ * A model on its way: memory first, on all rows at once, so that what does not
+ * fit is known before anything is read; then pieces; and where anything fails,
+ * nothing new, the end of what is in flight, and everything back.
  *
- * Completions only leave notes, wherever they are taken.  What follows from them is
- * done in gm_model_turn().
+ * Completions only leave notes, wherever they are taken.  What follows from
+ * them is done in gm_model_turn().
  */
 
 #include "lib/model.h"
@@ -19,7 +19,7 @@
 
 #include "shm/point.h"
 
-/* ---- failure --------------------------------------------------------------- */
+/* ---- failure ------------------------------------------------------------- */
 
 static const char *file_name(const struct gpumap_model *m, uint32_t file)
 {
@@ -34,7 +34,8 @@ void gm_model_fail(struct gpumap_model *model, int32_t status)
 	model->state = GPUMAP_MODEL_ENDING;
 }
 
-/* It is to end so, with what the agent or the library has said, and for what. */
+/* It is to end so, with what the agent or the library has said, and for
+ * what. */
 static void fail_saying(struct gpumap_model *model, int ret, const char *what)
 {
 	const char *why = gpumap_refusal(model->session->map);
@@ -109,7 +110,7 @@ static void load_failed(struct gpumap_model *m, const struct gm_model_op *op,
 	}
 }
 
-/* ---- completions ------------------------------------------------------------ */
+/* ---- completions --------------------------------------------------------- */
 
 void gm_model_ended(uint64_t cookie, int32_t status)
 {
@@ -135,7 +136,7 @@ void gm_model_ended(uint64_t cookie, int32_t status)
 	gm_model_fail(m, status);
 }
 
-/* ---- submission ------------------------------------------------------------- */
+/* ---- submission ---------------------------------------------------------- */
 
 static struct gm_model_op *free_op(struct gm_model_lane *lane)
 {
@@ -295,7 +296,7 @@ static int begin_load(struct gpumap_model *m, struct gm_model_lane *lane,
 	return 0;
 }
 
-/* ---- a step ----------------------------------------------------------------- */
+/* ---- a step -------------------------------------------------------------- */
 
 /* Has a lane nothing in flight, and no room for more, for completions that only
  * the caller can take? */

@@ -4,10 +4,10 @@
 /*
  * Where tensors go.
  *
- * Layers are found by the names of tensors, [PREFIX.]layers.N.REST and the like,
- * by the same rule that plans go by: a model may have several stacks of layers, a
- * vision tower's beside the language model's, and the map is for the one that has
- * as many.
+ * Layers are found by the names of tensors, [PREFIX.]layers.N.REST and the
+ * like, by the same rule that plans go by: a model may have several stacks of
+ * layers, a vision tower's beside the language model's, and the map is for the
+ * one that has as many.
  */
 
 #include "lib/model.h"
@@ -36,7 +36,7 @@ struct stack {
 	uint64_t bytes;
 };
 
-/* ---- layers --------------------------------------------------------------- */
+/* ---- layers -------------------------------------------------------------- */
 
 static bool is_container(const char *word, size_t n)
 {
@@ -121,8 +121,8 @@ static struct stack measure(const struct member *v, size_t n, size_t first)
 	return stack;
 }
 
-/* Are the first layers those that the map was made for, to the byte?  Some models
- * have more behind them, to predict more tokens. */
+/* Are the first layers those that the map was made for, to the byte?  Some
+ * models have more behind them, to predict more tokens. */
 static bool goes_on(const struct gm_model_plan *plan, const struct member *v,
 		    const struct stack *stack)
 {
@@ -218,7 +218,7 @@ static int find_layers(struct gpumap_model *m, const struct gm_model_plan *plan)
 	return ret;
 }
 
-/* ---- buffers and runs ------------------------------------------------------ */
+/* ---- buffers and runs ---------------------------------------------------- */
 
 /* What is loaded, in the order in which it is. */
 struct item {

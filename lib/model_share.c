@@ -5,8 +5,8 @@
  * A model by a name.  Who would load one claims the name first: of several one
  * loads, the others wait, and find it when it is there.
  *
- * What loading it asked the agent for is not what the caller has asked for last:
- * what was said of that stays.
+ * What loading it asked the agent for is not what the caller has asked for
+ * last: what was said of that stays.
  */
 
 #include "lib/model_table.h"

@@ -10,8 +10,8 @@
  *	names, each with its NUL
  *
  * In the byte order of the machine that it is on.  Who shares it is another
- * process, which may write anything: it is judged as it is copied, and nothing of
- * what was shared is looked at later.
+ * process, which may write anything: it is judged as it is copied, and nothing
+ * of what was shared is looked at later.
  */
 #ifndef GM_MODEL_TABLE_H
 #define GM_MODEL_TABLE_H
@@ -51,8 +51,8 @@ _Static_assert(sizeof(struct gm_model_tensor) == 64, "shared");
 int gm_model_table_make(struct gpumap_model *model, void **ret_table,
 			uint64_t *ret_bytes);
 
-/* The model's tensors, and their places in its buffers, which are known.  Returns
- * 0, -ENOMEM, -EINVAL: it is no model, or -EPROTO, with model->why. */
+/* The model's tensors, and their places in its buffers, which are known.
+ * Returns 0, -ENOMEM, -EINVAL: it is no model, or -EPROTO, with model->why. */
 int gm_model_table_read(struct gpumap_model *model, const void *table,
 			uint64_t bytes);
 

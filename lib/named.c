@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * What jobs name that is not the arena's: judged as far as it is known here, and
- * shown to the row that is to use it, on first use.
+ * What jobs name that is not the arena's: judged as far as it is known here,
+ * and shown to the row that is to use it, on first use.
  */
 
 #include "lib/programs.h"
@@ -61,7 +61,8 @@ static bool is_program(uint64_t handle)
 	return gm_handle_kind(handle) == GM_BUFFER_PROGRAM;
 }
 
-/* One operand never lies in two, whatever is beside them in memory or a file. */
+/* One operand never lies in two, whatever is beside them in memory or a
+ * file. */
 static int refuse_beyond(const struct gpumap_session *s, uint64_t at,
 			 uint64_t n, uint32_t element, uint64_t bytes)
 {

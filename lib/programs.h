@@ -2,7 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * programs - what RUN runs, masks that jobs name, and what both take of buffers.
+ * programs - what RUN runs, masks that jobs name, and what both take of
+ * buffers.
  */
 #ifndef GM_PROGRAMS_H
 #define GM_PROGRAMS_H
@@ -16,12 +17,13 @@ static inline uint32_t gm_job_src_bytes(const struct gpumap_job *job)
 					: gm_dtype_bytes(job->dtype);
 }
 
-/* May a job that runs a program be submitted?  Returns as gm_buffers_judge(), and
- * -EINVAL where it names none. */
+/* May a job that runs a program be submitted?  Returns as gm_buffers_judge(),
+ * and -EINVAL where it names none. */
 int gm_programs_judge(const struct gpumap_session *session, uint32_t row,
 		      const struct gpumap_job *job);
 
-/* Tell a row of a program; an image goes along.  Returns as gm_session_call(). */
+/* Tell a row of a program; an image goes along.  Returns as
+ * gm_session_call(). */
 int gm_program_show(struct gpumap_session *session, uint32_t row,
 		    const struct gm_buffer *program);
 

@@ -252,7 +252,7 @@ int gm_scan_item(struct gm_scan *scan)
 	return another(scan, ']');
 }
 
-/* ---- what nobody cares for ------------------------------------------------ */
+/* ---- what nobody cares for ----------------------------------------------- */
 
 static bool skip_word(struct gm_scan *s, const char *word)
 {

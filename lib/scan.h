@@ -9,8 +9,9 @@
  * Strings are put in their final form where they lie, which is never longer, so
  * the text must be writable, and is of no use to a second scan.
  *
- *	enter an object		 then key, value, key, value ... until there is none
- *	enter an array		 then item, value, item, value ... likewise
+ *	enter an object		 then key, value, key, value ... until there is
+ *	none enter an array		 then item, value, item, value ...
+ *	likewise
  *
  * Who sees a value that it does not care for skips it.  Each call is good for
  * the next only if it has succeeded.
@@ -38,16 +39,16 @@ static inline struct gm_scan gm_scan_begin(char *text, size_t n)
 /* @opening is '{' or '['.  Returns whether the value is such a container. */
 bool gm_scan_enter(struct gm_scan *scan, char opening);
 
-/* Returns 1 with a key, whose value comes next; 0 at the end of the object, which
- * is left then; or -EINVAL. */
+/* Returns 1 with a key, whose value comes next; 0 at the end of the object,
+ * which is left then; or -EINVAL. */
 int gm_scan_key(struct gm_scan *scan, char **ret_key);
 
-/* Returns 1: a value comes next; 0 at the end of the array, which is left then; or
- * -EINVAL. */
+/* Returns 1: a value comes next; 0 at the end of the array, which is left then;
+ * or -EINVAL. */
 int gm_scan_item(struct gm_scan *scan);
 
-/* Returns false when the value is none, of this kind.  Numbers are whole, from 0
- * to 2^63 - 1; a string has no NUL in it and one behind it, and is UTF-8. */
+/* Returns false when the value is none, of this kind.  Numbers are whole, from
+ * 0 to 2^63 - 1; a string has no NUL in it and one behind it, and is UTF-8. */
 bool gm_scan_string(struct gm_scan *scan, char **ret_text);
 bool gm_scan_number(struct gm_scan *scan, uint64_t *ret_number);
 bool gm_scan_skip(struct gm_scan *scan);

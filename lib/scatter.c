@@ -370,8 +370,8 @@ static bool find_host(const struct gpumap_session *s, const struct plan *plan,
 	return false;
 }
 
-/* Tile @i once more, on @row.  What it cannot even begin there leaves the tile as
- * it is.  Returns 0, or why nobody waits any more. */
+/* Tile @i once more, on @row.  What it cannot even begin there leaves the tile
+ * as it is.  Returns 0, or why nobody waits any more. */
 static int try_again(struct gpumap_session *s, const struct gpumap_job *job,
 		     struct plan *plan, uint32_t i, uint32_t row)
 {

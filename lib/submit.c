@@ -218,8 +218,8 @@ int gm_waits_judge(const struct gpumap_session *session,
 }
 
 /* What the job of a row has to wait for, as a worker reads it.  Returns false
- * when it has ended, for all that this side has seen, or will have when the job's
- * turn comes. */
+ * when it has ended, for all that this side has seen, or will have when the
+ * job's turn comes. */
 static bool is_open(const struct gpumap_session *s, uint32_t row,
 		    const struct gpumap_time *time, uint64_t *ret_wait)
 {
@@ -290,8 +290,8 @@ static void put_second(const struct gpumap_session *s, struct gm_pair *pair,
 	GM_POINT("submit_second_visible");
 }
 
-/* Once for jobs of the arena alone, where nothing of buffers and second slots is
- * looked at, and once for all: the difference is measured. */
+/* Once for jobs of the arena alone, where nothing of buffers and second slots
+ * is looked at, and once for all: the difference is measured. */
 static inline __attribute__((always_inline)) void
 put(const struct gpumap_session *s, struct gm_pair *pair,
     const struct gpumap_job *jobs, uint32_t n, uint32_t slots, uint8_t state,

@@ -11,8 +11,9 @@
  * The text is a list with commas.  Its first entry decides what the others
  * must be:
  *
- *	3			an ordinal of the order in use; blanks and a sign
- *				before it and anything behind it are ignored
+ *	3			an ordinal of the order in use; blanks and a
+ *				sign before it and anything behind it are
+ *				ignored
  *	GPU-8932f937		a UUID as nvidia-smi prints it, or as much from
  *				its beginning as no other device shares
  *	MIG-c7885		the same for a MIG instance

@@ -73,7 +73,7 @@ int gm_weights_add_file(struct gm_weights *weights, const char *name)
 	return 0;
 }
 
-/* ---- files ---------------------------------------------------------------- */
+/* ---- files --------------------------------------------------------------- */
 
 static int system_error(struct gm_weights *ws, const char *name, int error)
 {
@@ -148,7 +148,7 @@ int gm_weights_read_at(struct gm_weights *weights, const char *name, int fd,
 	return 0;
 }
 
-/* ---- headers -------------------------------------------------------------- */
+/* ---- headers ------------------------------------------------------------- */
 
 static int judge_length(struct gm_weights *ws, const char *name,
 			const unsigned char raw[LENGTH], uint64_t size,
@@ -254,7 +254,7 @@ static int read_headers(struct gm_weights *ws)
 	return ret;
 }
 
-/* ---- which files ----------------------------------------------------------- */
+/* ---- which files --------------------------------------------------------- */
 
 static bool has_file(const struct gm_weights *ws, const char *name)
 {

@@ -4,18 +4,18 @@
 /*
  * weights - which tensors a checkpoint has, and where in its files they lie.
  *
- * A checkpoint is a GGUF file, and with it all others of a model that is split, or
- * a safetensors file, or a directory with
+ * A checkpoint is a GGUF file, and with it all others of a model that is split,
+ * or a safetensors file, or a directory with
  *
  *	model.safetensors, or else
  *	what model.safetensors.index.json names, or else
  *	every *.safetensors in it.
  *
  * It is taken whole or refused: a file must be as long as its header says, its
- * tensors must cover its data from the first byte to the last (GGUF: but for what
- * aligns them, and for what is behind them), none may be there twice, and what the
- * index names must be where it says.  Only headers are read
- * here.  What is wrong is said in a sentence that names the file.
+ * tensors must cover its data from the first byte to the last (GGUF: but for
+ * what aligns them, and for what is behind them), none may be there twice, and
+ * what the index names must be where it says.  Only headers are read here.
+ * What is wrong is said in a sentence that names the file.
  */
 #ifndef GM_WEIGHTS_H
 #define GM_WEIGHTS_H
@@ -77,9 +77,10 @@ struct gm_weights {
 	struct gm_reason *why; /* the caller's, who keeps it as long */
 };
 
-/* ---- weights_types.c ------------------------------------------------------ */
+/* ---- weights_types.c ----------------------------------------------------- */
 
-/* "BF16" and the like, and the enum gpumap_dtype for it, U8 where there is none. */
+/* "BF16" and the like, and the enum gpumap_dtype for it, U8 where there is
+ * none. */
 const char *gm_weights_type(uint32_t type);
 uint32_t gm_weights_dtype(uint32_t type);
 
@@ -98,7 +99,7 @@ struct gm_weights_block {
 /* GGUF's type of this number; false: there is none. */
 bool gm_weights_gguf_type(uint32_t number, struct gm_weights_block *ret_block);
 
-/* ---- weights.c ------------------------------------------------------------ */
+/* ---- weights.c ----------------------------------------------------------- */
 
 /*
  * gm_weights_read - all tensors of the checkpoint at @path
@@ -107,11 +108,13 @@ bool gm_weights_gguf_type(uint32_t number, struct gm_weights_block *ret_block);
  * ret_weights	give it back with gm_weights_free()
  *
  * Returns	0
- *		-ENOENT		there is no such checkpoint, or a file is missing
+ *		-ENOENT		there is no such checkpoint, or a file is
+ *				missing
  *		-ENODATA	a file is shorter than its header says
  *		-EINVAL		it is malformed, or contradicts itself
  *		-E2BIG		beyond a limit
- *		-EOPNOTSUPP	GGUF of a version or with a type that is not known
+ *		-EOPNOTSUPP	GGUF of a version or with a type that is not
+ *				known
  *		-EACCES, -EIO, -ENOMEM, ...	from the kernel
  */
 int gm_weights_read(const char *path, struct gm_reason *why,
@@ -126,7 +129,8 @@ void gm_weights_free(struct gm_weights *weights);
 int gm_weights_open(struct gm_weights *weights, uint32_t file,
 		    struct stat *ret_stat);
 
-/* @n bytes of a file.  Returns 0, -ENODATA: it ends there, or from the kernel. */
+/* @n bytes of a file.  Returns 0, -ENODATA: it ends there, or from the
+ * kernel. */
 int gm_weights_read_at(struct gm_weights *weights, const char *name, int fd,
 		       uint64_t from, void *to, size_t n);
 
@@ -137,7 +141,7 @@ int gm_reason_set(struct gm_reason *why, int error, const char *format, ...)
 /* The end of a path that is too long for a sentence. */
 const char *gm_reason_path(const char *path);
 
-/* ---- weights_header.c ----------------------------------------------------- */
+/* ---- weights_header.c ---------------------------------------------------- */
 
 /*
  * gm_weights_header - take the tensors of a header
@@ -153,7 +157,7 @@ const char *gm_reason_path(const char *path);
 int gm_weights_header(struct gm_weights *weights, uint32_t file, char *text,
 		      size_t n, uint64_t at, uint64_t bytes);
 
-/* ---- weights_gguf.c ------------------------------------------------------- */
+/* ---- weights_gguf.c ------------------------------------------------------ */
 
 /*
  * gm_weights_gguf_header - take the tensors of a GGUF file's header
@@ -163,21 +167,21 @@ int gm_weights_header(struct gm_weights *weights, uint32_t file, char *text,
  * ret_split	what it says of the model's other files
  *
  * Returns	0, -EINVAL, -ENODATA, -EOPNOTSUPP, -E2BIG, -ENOMEM
- *		-EAGAIN		the header goes on behind @n.  Not with 0, nothing
- *				has been taken
+ *		-EAGAIN		the header goes on behind @n.  Not with 0,
+ *				nothing has been taken
  */
 int gm_weights_gguf_header(struct gm_weights *weights, uint32_t file,
 			   void *bytes, size_t n, uint64_t file_bytes,
 			   struct gm_weights_split *ret_split);
 
-/* The tensors of one of the files, and behind the first of a model that is split
- * all its others are added.  Returns as gm_weights_gguf_header(). */
+/* The tensors of one of the files, and behind the first of a model that is
+ * split all its others are added.  Returns as gm_weights_gguf_header(). */
 int gm_weights_gguf(struct gm_weights *weights, uint32_t file, int fd);
 
 /* Once all files have been read: are those all tensors?  0 or -EINVAL. */
 int gm_weights_gguf_check(struct gm_weights *weights);
 
-/* ---- weights_index.c ------------------------------------------------------ */
+/* ---- weights_index.c ----------------------------------------------------- */
 
 /* What an index says: tensors, and the files that they are in. */
 struct gm_weights_index {
@@ -190,16 +194,16 @@ struct gm_weights_index {
 	size_t room;
 };
 
-/* @text is writable, allocated, and the index's from now on.  Returns 0, -EINVAL,
- * -E2BIG or -ENOMEM. */
+/* @text is writable, allocated, and the index's from now on.  Returns 0,
+ * -EINVAL, -E2BIG or -ENOMEM. */
 int gm_weights_index_read(struct gm_weights *weights, char *text, size_t n,
 			  struct gm_weights_index *ret_index);
 int gm_weights_index_check(struct gm_weights *weights,
 			   const struct gm_weights_index *index);
 void gm_weights_index_free(struct gm_weights_index *index);
 
-/* Room for one more in a list that is grown twofold.  Returns NULL, or the list,
- * which may have moved. */
+/* Room for one more in a list that is grown twofold.  Returns NULL, or the
+ * list, which may have moved. */
 void *gm_weights_grow(void *list, size_t n, size_t *room, size_t each);
 
 /* One more file.  Returns 0, -E2BIG or -ENOMEM. */

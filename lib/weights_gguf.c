@@ -82,7 +82,7 @@ static void truncated(struct reader *rd, const char *where)
 					name_of(rd), where);
 }
 
-/* ---- values ---------------------------------------------------------------- */
+/* ---- values -------------------------------------------------------------- */
 
 /* The next @n bytes, or NULL. */
 static void *take(struct reader *rd, uint64_t n)
@@ -189,7 +189,7 @@ static void read_pair(struct reader *rd)
 		take(rd, value_bytes[type]);
 }
 
-/* ---- tensors --------------------------------------------------------------- */
+/* ---- tensors ------------------------------------------------------------- */
 
 /* The last dimension varies fastest, as in other formats: here it is first. */
 static void add_shape(struct reader *rd, struct gm_weight *w,
@@ -311,8 +311,8 @@ static uint64_t padded(uint64_t at, uint64_t alignment)
 	return (at + alignment - 1) & ~(alignment - 1);
 }
 
-/* Those from @first on lie one behind the other, each at the next aligned byte, and
- * in the file.  Then they begin where they do in it. */
+/* Those from @first on lie one behind the other, each at the next aligned byte,
+ * and in the file.  Then they begin where they do in it. */
 static void place(struct reader *rd, size_t first)
 {
 	struct gm_weights *ws = rd->ws;
@@ -336,7 +336,7 @@ static void place(struct reader *rd, size_t first)
 	}
 }
 
-/* ---- a header --------------------------------------------------------------- */
+/* ---- a header ------------------------------------------------------------ */
 
 static void check_start(struct reader *rd)
 {
@@ -418,7 +418,7 @@ static int keep_names(struct gm_weights *ws, uint32_t file, size_t first)
 	return 0;
 }
 
-/* ---- the files of a model ---------------------------------------------------- */
+/* ---- the files of a model ------------------------------------------------ */
 
 static void print_suffix(char text[SUFFIX], uint64_t part, uint64_t n_parts)
 {

@@ -14,9 +14,9 @@
  * So an old library works with a new agent and the reverse.
  *
  * A record whose length differs from its header's, and descriptors that a type
- * does not carry, end the connection.  REGISTER, PROGRAM_IMAGE, MASK_PUBLISH and SHARE carry one
- * to the agent, over a session.  A refusal is a reply with a negative status and a
- * struct gm_refusal for body.
+ * does not carry, end the connection.  REGISTER, PROGRAM_IMAGE, MASK_PUBLISH
+ * and SHARE carry one to the agent, over a session.  A refusal is a reply with
+ * a negative status and a struct gm_refusal for body.
  *
  * A session is a connection of its own: it ends when the connection does.
  */
@@ -260,19 +260,19 @@ struct gm_control_plan_refusal {
 };
 
 /*
- * REGISTER: let jobs of a row name memory or a file of the client's, as the kind
- * of the handle says.
+ * REGISTER: let jobs of a row name memory or a file of the client's, as the
+ * kind of the handle says.
  *
  * A file is a regular one or a block device that can be read, and is registered
- * whole: no @at, no @bytes, no @flags.  Its descriptor's offset is of no account,
- * and its flags may be changed: a worker that cannot read past the cache takes
- * O_DIRECT off.  So send one that nobody else has.
+ * whole: no @at, no @bytes, no @flags.  Its descriptor's offset is of no
+ * account, and its flags may be changed: a worker that cannot read past the
+ * cache takes O_DIRECT off.  So send one that nobody else has.
  *
- * Memory is part of a memfd that cannot shrink and has no huge pages; it may be seen
- * READ_ONLY, and must be where its seals or its descriptor forbid writing.  The
- * queue of the row is open.  The same handle may be registered for more rows,
- * each with a request of its own that says the same of the same file; the bytes
- * count once, with the arenas of the uid.  No reply body.
+ * Memory is part of a memfd that cannot shrink and has no huge pages; it may be
+ * seen READ_ONLY, and must be where its seals or its descriptor forbid writing.
+ * The queue of the row is open.  The same handle may be registered for more
+ * rows, each with a request of its own that says the same of the same file; the
+ * bytes count once, with the arenas of the uid.  No reply body.
  */
 struct gm_register {
 	uint64_t handle; /* that it will have, see queue.h */
@@ -337,12 +337,12 @@ static inline uint32_t gm_export_row(uint64_t id)
  * GPUMAP_SHARE_READ_ONLY, and nothing else is.  Nothing is shared twice.
  *
  * Whoever holds a name may IMPORT its buffers by their ids, and keeps the name
- * and the memory by that: until SHARE_CLOSE or the end of his session.  When the
- * last one is gone the name is free.
+ * and the memory by that: until SHARE_CLOSE or the end of his session.  When
+ * the last one is gone the name is free.
  *
  * What it says of itself comes as a memfd that is sealed against shrinking,
- * growing and writing, and has no huge pages; its bytes count with the arenas of
- * the uid.  Tail: n_buffers uint64_t, their handles, then n_uids uint32_t.
+ * growing and writing, and has no huge pages; its bytes count with the arenas
+ * of the uid.  Tail: n_buffers uint64_t, their handles, then n_uids uint32_t.
  * Reply: as SHARE_OPEN, without the descriptor.
  */
 struct gm_share_ask {
@@ -387,7 +387,8 @@ struct gm_share_buffer {
  * can meanwhile: until it has, until DROP, or until the session ends.  No reply
  * body.  A refusal is -EEXIST, it is shared already; -EBUSY, a session has
  * claimed it, ask again later; -EACCES, another user's has, and not for others;
- * -EDQUOT, this one has claimed enough; -EPERM, it could not be shared with others.
+ * -EDQUOT, this one has claimed enough; -EPERM, it could not be shared with
+ * others.
  */
 struct gm_share_claim {
 	char name[64];
@@ -479,8 +480,8 @@ struct gm_usage_item {
  * REACH: let COPY jobs of a row name a buffer of another row as their source.
  *
  * The session has the buffer and queues on both rows.  Answered when the row's
- * worker knows the handle; asked again, at once.  It lasts until UNREACH, or until
- * the worker of either row ends.  No reply body.
+ * worker knows the handle; asked again, at once.  It lasts until UNREACH, or
+ * until the worker of either row ends.  No reply body.
  */
 struct gm_reach {
 	uint64_t handle;
@@ -488,8 +489,8 @@ struct gm_reach {
 	uint32_t reserved;
 };
 
-/* UNREACH: on all rows: answered when no worker but the buffer's own has anything
- * of it, what was under way included.  No reply body. */
+/* UNREACH: on all rows: answered when no worker but the buffer's own has
+ * anything of it, what was under way included.  No reply body. */
 struct gm_unreach {
 	uint64_t handle;
 };
@@ -498,12 +499,12 @@ struct gm_unreach {
  * PROGRAM: let jobs of a row run a program of the agent's directory;
  * PROGRAM_IMAGE: one that the client has, for CUDA rows.
  *
- * The session was opened with GPUMAP_SESSION_PROGRAMS, and the queue of the row is
- * open.  The same handle may be asked for on more rows with the same name: it is
- * the same file then, whatever the directory has by now; of rows of other kinds it
- * is the file of that name for those.  An image comes as a memfd that is sealed
- * against all change; with a handle that is known it is not looked at again.
- * FORGET gives it up.  No reply body.
+ * The session was opened with GPUMAP_SESSION_PROGRAMS, and the queue of the row
+ * is open.  The same handle may be asked for on more rows with the same name:
+ * it is the same file then, whatever the directory has by now; of rows of other
+ * kinds it is the file of that name for those.  An image comes as a memfd that
+ * is sealed against all change; with a handle that is known it is not looked at
+ * again.  FORGET gives it up.  No reply body.
  */
 struct gm_program_ask {
 	uint64_t handle; /* that it will have, see queue.h */

@@ -14,8 +14,8 @@
  * COMM_OPEN: make rows, on which the session has queues, the ranks of a group.
  * Tail: n_ranks uint32_t, the row of each, none twice.  Answered when the
  * workers of all of them have joined.  It lasts until COMM_CLOSE, or until the
- * worker of one of the rows ends: what is under way in it then ends with -EIO, and
- * what comes later with -ESTALE.
+ * worker of one of the rows ends: what is under way in it then ends with -EIO,
+ * and what comes later with -ESTALE.
  */
 struct gm_comm_open {
 	uint32_t n_ranks; /* 1 to GM_COMM_RANKS_MAX */
@@ -29,17 +29,16 @@ struct gm_comm_open {
 #define GM_COMM_RANKS_MAX 64u
 
 struct gm_comm_reply {
-	uint32_t comm; /* what entries name it by, never used again */
-	uint32_t
-		flags; /* GM_COMM_STAGED, _NCCL; bits that are not known say nothing */
+	uint32_t comm;  /* what entries name it by, never used again */
+	uint32_t flags; /* GM_COMM_STAGED, _NCCL; unknown bits say nothing */
 };
 
-/* Not all of them are host rows.  Each rank's memory is looked at by its own row
- * alone, so the rows of the others need not know it. */
+/* Not all of them are host rows.  Each rank's memory is looked at by its own
+ * row alone, so the rows of the others need not know it. */
 #define GM_COMM_STAGED UINT32_C(1)
 
-/* All of them are cards that have met: what their own memory has goes from card to
- * card. */
+/* All of them are cards that have met: what their own memory has goes from card
+ * to card. */
 #define GM_COMM_NCCL UINT32_C(2)
 
 /* COMM_CLOSE: answered when no worker has anything of it.  No reply body. */

@@ -49,9 +49,9 @@ struct gm_mask_node {
 };
 
 /*
- * MASK_USE: let jobs of this session name a mask, as it is published now, whatever
- * is published or released under its name later.  FORGET gives it up.  Its bytes
- * count with the arenas of the uid, one replica's for each node.
+ * MASK_USE: let jobs of this session name a mask, as it is published now,
+ * whatever is published or released under its name later.  FORGET gives it up.
+ * Its bytes count with the arenas of the uid, one replica's for each node.
  */
 struct gm_mask_use {
 	uint64_t handle; /* that it will have, of a registration, see queue.h */

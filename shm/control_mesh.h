@@ -1,7 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* control_mesh.h - the part of control.h that is about meshes and their groups. */
+/* control_mesh.h - the part of control.h that is about meshes and their
+ * groups. */
 #ifndef GM_CONTROL_MESH_H
 #define GM_CONTROL_MESH_H
 
@@ -36,9 +37,9 @@ struct gm_mesh_publish_reply {
 /*
  * JOIN: be a rank of a group, in one epoch of it, among processes that are to
  * form a communicator.  Answered when all ranks have joined: with the id that
- * rank 0 has brought.  Tail: that id, GM_JOIN_ID_BYTES, of rank 0, and of others
- * none.  The rank is the connection's until LEAVE, or until the epoch moves on;
- * it moves on when the connection ends after the answer.
+ * rank 0 has brought.  Tail: that id, GM_JOIN_ID_BYTES, of rank 0, and of
+ * others none.  The rank is the connection's until LEAVE, or until the epoch
+ * moves on; it moves on when the connection ends after the answer.
  */
 #define GM_JOIN_ID_BYTES 128u
 

@@ -160,8 +160,8 @@ uint32_t gm_journal_bury(struct gm_journal_queue *queue,
 		n++;
 	}
 
-	/* Still in the ring: no more than a depth, whatever the client does, but
-	 * a first slot not without its second: the next owner would find a
+	/* Still in the ring: no more than a depth, whatever the client does,
+	 * but a first slot not without its second: the next owner would find a
 	 * second without a first. */
 	entries->pos = state.entry;
 	for (uint32_t i = 0; i < depth || awaits_second; i++) {

@@ -33,12 +33,12 @@
  *
  * A worker whose entries end out of order looks at the word before it reads an
  * entry: while the word at p % depth is of an entry in flight, one that was
- * taken and not given, position p is not to be read, nor anything behind it.  Its
- * word would take the place of the only record of the other, which would then
- * never end.  The library submits nothing there (a slot whose job is in flight is
- * no credit), but a client may.  Where entries end in the order in which they
- * came, as in this worker, those in flight are the last ones read: it is enough
- * to stop reading while there are a depth of them.
+ * taken and not given, position p is not to be read, nor anything behind it.
+ * Its word would take the place of the only record of the other, which would
+ * then never end.  The library submits nothing there (a slot whose job is in
+ * flight is no credit), but a client may.  Where entries end in the order in
+ * which they came, as in this worker, those in flight are the last ones read:
+ * it is enough to stop reading while there are a depth of them.
  *
  * The undertaker (gm_journal_bury()) ends each entry exactly once, and may die
  * itself and be repeated: entries with a completion position are posted there
@@ -80,8 +80,8 @@ enum gm_worker_call {
 	GM_CALL_ABORT = 15        /* leaving one: the same */
 };
 
-/* Bytes of an allocation that has all its pages within a minute, also where many
- * others want the processor. */
+/* Bytes of an allocation that has all its pages within a minute, also where
+ * many others want the processor. */
 #define GM_ALLOC_LARGE (UINT64_C(1) << 30)
 
 /* In shared memory.  Written by the worker. */

@@ -44,7 +44,7 @@
 #define GM_MINOR_CASTS    4u /* and operations from CAST on */
 #define GM_MINOR_MASKS    5u /* and agents publish masks */
 #define GM_MINOR_PROGRAMS 5u /* and programs */
-#define GM_MAGIC          UINT64_C(0x000050414d555047) /* "GPUMAP", little-endian */
+#define GM_MAGIC          UINT64_C(0x000050414d555047) /* as bytes: GPUMAP */
 #define GM_BYTE_ORDER     UINT32_C(0x01020304)
 
 #define GM_UNIT           64u                 /* bytes; blocks start at these */
@@ -273,8 +273,8 @@ enum gm_replica_place {
 	GM_REPLICA_DEVICE = 2   /* in an exported allocation */
 };
 
-/* One row's.  Rows of one node name the same span.  That of a device is a copy of
- * the span that it names, and all of the memory that is exported. */
+/* One row's.  Rows of one node name the same span.  That of a device is a copy
+ * of the span that it names, and all of the memory that is exported. */
 struct gm_replica_image {
 	uint32_t row;
 	uint32_t row_generation;
@@ -303,8 +303,8 @@ struct gm_node_header {
 	gm_a64 made; /* ns, CLOCK_MONOTONIC: tells it from one before it */
 };
 
-/* Of a GM_KIND_MESH block; since minor 5.  Its ranks are 0 to world - 1, each on
- * a row of its own.  Group 0 has them all, in order. */
+/* Of a GM_KIND_MESH block; since minor 5.  Its ranks are 0 to world - 1, each
+ * on a row of its own.  Group 0 has them all, in order. */
 struct gm_mesh_image {
 	struct gm_object_image object;
 	uint32_t topology; /* enum gpumap_mesh_topology */

@@ -21,9 +21,9 @@
  *
  * GM_POINT_TICKET=path hands the action to one process among many: whoever can
  * unlink @path acts, and nobody after it, so a process that is started again
- * with the same environment does not die of the same point again.  With a ticket
- * and without @nth it is the first visit, of any process, at which @path is
- * there: a test puts it out when the time has come.
+ * with the same environment does not die of the same point again.  With a
+ * ticket and without @nth it is the first visit, of any process, at which @path
+ * is there: a test puts it out when the time has come.
  *
  * Any other build has no code here, no string and no call.
  */

@@ -12,9 +12,9 @@
  *	gm_queue_at(row, depth)	struct gm_queue, entries, completions
  *
  * The client maps all of it, a worker maps the first page and the queue of its
- * own row; it reads the timelines of the session's other queues.  Every line has
- * one honest writer, named below; nothing that a client can write is believed by
- * a worker.
+ * own row; it reads the timelines of the session's other queues.  Every line
+ * has one honest writer, named below; nothing that a client can write is
+ * believed by a worker.
  *
  * An entry is eight words:
  *
@@ -33,8 +33,8 @@
  * RUN has n items, and a second slot always.
  *
  * `to` is the dtype of CAST's destination, and 0 in every other operation but
- * collectives, where it is enum gpumap_reduce.  Of those the destination is what
- * the row's rank gets, and the source what it gives, on this row both.
+ * collectives, where it is enum gpumap_reduce.  Of those the destination is
+ * what the row's rank gets, and the source what it gives, on this row both.
  *
  * ALLOC and FREE have one argument more, the buffer of word 6: the handle that
  * it is to have, or has.
@@ -52,8 +52,8 @@
  *
  * To the rings, the journal and the credit a second slot is an entry like any
  * other: it takes a position, and ends once, with a completion of its own and
- * behind that of the first.  What that says means nothing.  It is published before
- * the first slot, so whoever sees the first sees both.
+ * behind that of the first.  What that says means nothing.  It is published
+ * before the first slot, so whoever sees the first sees both.
  *
  * A place in time is a row's queue of the session, and how many positions of it
  * have ended; as entries end in the order in which they came, that says which:
@@ -61,8 +61,8 @@
  *	value:40  incarnation:8  lane:8 (0)  row:8
  *
  * The incarnation is the queue's modulo 255, plus 1: the entry waits until that
- * many have ended under it, and ends with -EIO once another has taken its place.
- * Values are compared by their distance, as they go round.
+ * many have ended under it, and ends with -EIO once another has taken its
+ * place.  Values are compared by their distance, as they go round.
  *
  * A handle is made by the client, and means something in its own session only:
  *
@@ -78,10 +78,10 @@
  *
  * Edges
  *
- *   QUEUE.born  a new worker stores its timeline before the queue's incarnation;
- *               the client that sees the incarnation, and names it in a wait,
- *               gives that to a worker who then sees that timeline or a later
- *               one.
+ *   QUEUE.born  a new worker stores its timeline before the queue's
+ *               incarnation; the client that sees the incarnation, and names it
+ *               in a wait, gives that to a worker who then sees that timeline
+ *               or a later one.
  */
 #ifndef GM_QUEUE_H
 #define GM_QUEUE_H

@@ -6,8 +6,8 @@
  *
  * The bytes are published with the block.  A span of a node segment is written
  * while no slot names a block that names it, and written again only when the
- * slots of all that did have moved on and nobody has them pinned: edge SEQ.reuse
- * of seq.h covers the words of a span like those of a block.
+ * slots of all that did have moved on and nobody has them pinned: edge
+ * SEQ.reuse of seq.h covers the words of a span like those of a block.
  */
 #ifndef GM_REPLICAS_H
 #define GM_REPLICAS_H

@@ -3,8 +3,8 @@
 
 /*
  * Copies between rows, through the whole system: from every row to every other,
- * out of memory that the other row's worker can import and out of memory that it
- * has to borrow, while workers die and buffers are freed.
+ * out of memory that the other row's worker can import and out of memory that
+ * it has to borrow, while workers die and buffers are freed.
  *
  * With STAGE_CUDA the links of one card spoil what goes over them: nobody may
  * notice.
@@ -370,7 +370,7 @@ static void whoever_dies_each_copy_ends_once(void)
 	gpumap_session_close(s.session);
 }
 
-/* ---- deaths at marked points ---------------------------------------------- */
+/* ---- deaths at marked points --------------------------------------------- */
 
 /* All of a copy, of which any part may fail while workers die. */
 static int try_copy(struct side *s, uint32_t flags)

@@ -97,8 +97,8 @@ static int copy(struct gpumap_session *session, uint32_t row, uint64_t to,
 	return run(session, row, &job);
 }
 
-/* What is in a buffer, by way of the arena, as a whole number: -1 where elements
- * differ. */
+/* What is in a buffer, by way of the arena, as a whole number: -1 where
+ * elements differ. */
 static int value_of(struct gpumap_session *session, uint32_t row,
 		    uint64_t buffer, uint64_t n)
 {
@@ -197,8 +197,8 @@ static void jobs_use_our_own_memory(void)
 	gives_back();
 }
 
-/* Where one mapping ends in the file nobody can see from a job: what goes over the
- * border is named by one that has both sides. */
+/* Where one mapping ends in the file nobody can see from a job: what goes over
+ * the border is named by one that has both sides. */
 static void masks_lie_in_one_registration(void)
 {
 	struct gpumap_session *session = session_open();

@@ -2,9 +2,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * What a session registers, as gpumapd sees it: judged, counted, told to workers
- * and told again to the next ones, and given back.  The workers are odd ones, so
- * that what goes wrong does so when it is meant to.
+ * What a session registers, as gpumapd sees it: judged, counted, told to
+ * workers and told again to the next ones, and given back.  The workers are odd
+ * ones, so that what goes wrong does so when it is meant to.
  */
 
 #include "tests/claims.h"
@@ -304,7 +304,8 @@ static bool send_lingering(struct raw *c, uint16_t type, int *ret_other)
 	int fd = lingering(ret_other);
 	bool sent;
 
-	/* Or it might be done with it before us: the last close shall be its. */
+	/* Or it might be done with it before us: the last close shall be
+	 * its. */
 	sent = process_stop(agent.pid) && *ret_other >= 0 &&
 	       send_fds(c, type, &fd, 1) == 0;
 	if (!sent)

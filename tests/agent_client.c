@@ -343,7 +343,7 @@ static void the_first_client_runs(void)
 	settle();
 }
 
-/* ---- what is refused ------------------------------------------------------ */
+/* ---- what is refused ----------------------------------------------------- */
 
 static int publish(const char *name, const char *spec, uint32_t n_layers)
 {
@@ -449,7 +449,7 @@ static void a_process_without_descriptors_is_told(void)
 	close_session(open_session(16, 0));
 }
 
-/* ---- ends -------------------------------------------------------------------- */
+/* ---- ends ---------------------------------------------------------------- */
 
 static void the_agents_death_ends_the_session(void)
 {

@@ -2,11 +2,11 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Collectives on eight rows, against arithmetic of one element at a time: each of
- * them, of every type and operation, over one to eight ranks.
+ * Collectives on eight rows, against arithmetic of one element at a time: each
+ * of them, of every type and operation, over one to eight ranks.
  *
- * With STAGE_CUDA the first four are cards: groups of cards alone, and of cards and
- * host rows.
+ * With STAGE_CUDA the first four are cards: groups of cards alone, and of cards
+ * and host rows.
  */
 
 #include <fcntl.h>
@@ -33,7 +33,7 @@ static struct agent agent;
 static struct gpumap *map;
 static struct gpumap_session *session;
 
-/* ---- what is right -------------------------------------------------------- */
+/* ---- what is right ------------------------------------------------------- */
 
 static uint64_t each_op(struct ranks *g, uint32_t dtype, uint64_t n,
 			uint64_t step)
@@ -124,7 +124,8 @@ static void large_ones_are_right(uint32_t ranks)
 }
 
 /* Of every type and operation, some of them over each number of ranks: as many
- * bytes as are copied past the caches, and one element; 16 MiB in the torture. */
+ * bytes as are copied past the caches, and one element; 16 MiB in the
+ * torture. */
 static void every_type_is_right_when_large(uint32_t ranks)
 {
 	uint64_t bytes = getenv("GM_ROUNDS") ? 16 << 20 : 1 << 20, wrong = 0;
@@ -151,7 +152,7 @@ static void every_type_is_right_when_large(uint32_t ranks)
 	collective_close(&g);
 }
 
-/* ---- many at once --------------------------------------------------------- */
+/* ---- many at once -------------------------------------------------------- */
 
 #define MANY 40u
 
@@ -200,7 +201,7 @@ static void many_are_under_way(void)
 	collective_close(&g[1]);
 }
 
-/* ---- other memory --------------------------------------------------------- */
+/* ---- other memory -------------------------------------------------------- */
 
 static uint64_t exportable(uint32_t row, uint64_t bytes, uint32_t flags)
 {
@@ -324,7 +325,7 @@ static void buffers_take_part(void)
 	collective_close(&g);
 }
 
-/* ---- order ---------------------------------------------------------------- */
+/* ---- order --------------------------------------------------------------- */
 
 /* A collective waits for a job of another row, and a job of a third for it. */
 static void waits_on_both_sides(void)
@@ -351,7 +352,8 @@ static void waits_on_both_sides(void)
 	for (int32_t round = 1; round <= 10; round++) {
 		g.rank[0].send = g.memory[0];
 		g.rank[1].recv = g.memory[1];
-		/* Row 5 writes what rank 0 gives, and row 6 where rank 1 got. */
+		/* Row 5 writes what rank 0 gives, and row 6 where rank 1
+		 * got. */
 		job.op = GPUMAP_OP_FILL;
 		job.dst = g.memory[0];
 		job.src = NULL;
@@ -384,7 +386,7 @@ static void waits_on_both_sides(void)
 	collective_close(&g);
 }
 
-/* ---- refusals ------------------------------------------------------------- */
+/* ---- refusals ------------------------------------------------------------ */
 
 static void upon_each_other(struct ranks *g)
 {
@@ -453,7 +455,7 @@ static void what_cannot_be_is_refused(void)
 	collective_close(&g);
 }
 
-/* ---- limits of time ------------------------------------------------------- */
+/* ---- limits of time ------------------------------------------------------ */
 
 static pid_t worker_of(uint32_t row)
 {

@@ -21,7 +21,7 @@ static struct agent agent;
 static struct gpumap *map;
 static struct gpumap_session *session;
 
-/* ---- means ---------------------------------------------------------------- */
+/* ---- means --------------------------------------------------------------- */
 
 static bool open_group(uint32_t ranks, uint64_t bytes, struct ranks *ret_ranks)
 {
@@ -34,7 +34,7 @@ static bool open_group(uint32_t ranks, uint64_t bytes, struct ranks *ret_ranks)
 	return false;
 }
 
-/* ---- what is right -------------------------------------------------------- */
+/* ---- what is right ------------------------------------------------------- */
 
 static uint64_t each_op(struct ranks *g, uint32_t dtype, uint64_t n,
 			uint32_t reduce, uint64_t step)
@@ -119,7 +119,7 @@ static void sixteen_mebibytes(void)
 	cards_close(&g);
 }
 
-/* ---- order ---------------------------------------------------------------- */
+/* ---- order --------------------------------------------------------------- */
 
 /* Behind what fills the buffers and before what reads them, in the rows' own
  * queues: nobody waits in between. */
@@ -166,10 +166,10 @@ static void queues_keep_their_order(void)
 	cards_close(&g);
 }
 
-/* ---- what cannot be ------------------------------------------------------- */
+/* ---- what cannot be ------------------------------------------------------ */
 
-/* One rank's memory is gone, or lies upon itself.  All hear of it, and the group
- * lives on. */
+/* One rank's memory is gone, or lies upon itself.  All hear of it, and the
+ * group lives on. */
 static void one_rank_cannot(void)
 {
 	struct gpumap_rank rank[5] = { 0 };
@@ -201,7 +201,7 @@ static void one_rank_cannot(void)
 	cards_close(&g);
 }
 
-/* ---- what goes wrong on the way ------------------------------------------- */
+/* ---- what goes wrong on the way ------------------------------------------ */
 
 static pid_t worker_of(uint32_t row)
 {
@@ -240,7 +240,8 @@ static const struct shape large = { .op = GPUMAP_OP_ALL_REDUCE,
 				    .dtype = GPUMAP_DTYPE_I32,
 				    .n = 2 * MIB + 3 };
 
-/* A card dies of one of its copies, at the beginning, on the way, at the end. */
+/* A card dies of one of its copies, at the beginning, on the way, at the
+ * end. */
 static void a_card_fails(void)
 {
 	static const uint32_t copies[] = { 1, 2, 5, 9, 16, 18 };

@@ -2,9 +2,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Somebody dies or stops while collectives are under way: the worker of a rank, the
- * client, the agent.  Nobody waits past the deadline, what says 0 is right, all the
- * rest says one of the errors that it may, and the group is there again.
+ * Somebody dies or stops while collectives are under way: the worker of a rank,
+ * the client, the agent.  Nobody waits past the deadline, what says 0 is right,
+ * all the rest says one of the errors that it may, and the group is there
+ * again.
  */
 
 #include <sys/prctl.h>
@@ -55,7 +56,7 @@ static pid_t worker_of(uint32_t row)
 	return (pid_t)story_device(map, row).worker_pid;
 }
 
-/* ---- a batch -------------------------------------------------------------- */
+/* ---- a batch ------------------------------------------------------------- */
 
 static struct ranks part_of(uint32_t i)
 {
@@ -196,7 +197,7 @@ static void tell(const char *what)
 	memset(&sum, 0, sizeof(sum));
 }
 
-/* ---- workers -------------------------------------------------------------- */
+/* ---- workers ------------------------------------------------------------- */
 
 static void a_worker_is_killed(void)
 {
@@ -250,7 +251,7 @@ static void a_worker_stops(void)
 	tell("a worker stopped");
 }
 
-/* ---- the client ----------------------------------------------------------- */
+/* ---- the client ---------------------------------------------------------- */
 
 static void be_killed(int ready)
 {
@@ -303,8 +304,8 @@ static int pages_left(int most)
 	return held;
 }
 
-/* gpumapd closes pages in a thread of its own: the first count may have one of the
- * group before.  What is lost each time comes to more than that. */
+/* gpumapd closes pages in a thread of its own: the first count may have one of
+ * the group before.  What is lost each time comes to more than that. */
 static void a_client_is_killed(void)
 {
 	int held = pages_held(), unborn = 0, left = 0;
@@ -338,7 +339,7 @@ static void a_client_is_killed(void)
 	tell("a client was killed");
 }
 
-/* ---- the agent ------------------------------------------------------------ */
+/* ---- the agent ----------------------------------------------------------- */
 
 static void the_agent_is_killed(void)
 {
@@ -378,7 +379,7 @@ static void the_agent_is_killed(void)
 	tell("the agent was killed");
 }
 
-/* ---- marked points -------------------------------------------------------- */
+/* ---- marked points ------------------------------------------------------- */
 
 static bool begin(void)
 {

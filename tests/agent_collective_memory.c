@@ -3,9 +3,9 @@
 
 /*
  * Memory that ranks work on is taken away from under them: it is given back, it
- * loses its pages, it was never theirs, or its group is closed.  Every part ends
- * with a status, what is given back is nobody's any more, workers live, and
- * others notice nothing.
+ * loses its pages, it was never theirs, or its group is closed.  Every part
+ * ends with a status, what is given back is nobody's any more, workers live,
+ * and others notice nothing.
  *
  * With STAGE_CUDA the rows are cards.
  */

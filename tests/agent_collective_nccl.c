@@ -2,9 +2,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Collectives that cards do among themselves, by the stand-in for NCCL: right, in
- * order, beside windows; one session's at a time on a row; taken up again on other
- * rows; and by way of windows where there is no NCCL, or it may not be used.
+ * Collectives that cards do among themselves, by the stand-in for NCCL: right,
+ * in order, beside windows; one session's at a time on a row; taken up again on
+ * other rows; and by way of windows where there is no NCCL, or it may not be
+ * used.
  */
 
 #include <math.h>
@@ -12,7 +13,7 @@
 #include "collective_nccl.h"
 #include "dice.h"
 
-/* ---- what is right -------------------------------------------------------- */
+/* ---- what is right ------------------------------------------------------- */
 
 static uint64_t each_op(struct ranks *g, uint32_t dtype, uint64_t n,
 			uint32_t reduce)
@@ -57,7 +58,8 @@ static void everything_is_right(const char *mesh)
 	nccl_close(&g);
 }
 
-/* Two groups that share rows, and what comes before and behind in the queues. */
+/* Two groups that share rows, and what comes before and behind in the
+ * queues. */
 static void groups_keep_their_order(void)
 {
 	struct ranks a, b;
@@ -147,7 +149,7 @@ static void nobody_asked(void)
 	EQ(gpumap_comm_open_opts(session, "two", NULL, &odd, &comm), -E2BIG);
 }
 
-/* ---- what is nearly right -------------------------------------------------- */
+/* ---- what is nearly right ------------------------------------------------ */
 
 static void store_float(char *at, uint64_t i, uint32_t dtype, float f)
 {
@@ -191,8 +193,8 @@ static double tolerance(const struct ranks *g, const struct shape *s)
 						      : 0x1p-7);
 }
 
-/* ALL_REDUCE of numbers from -4 to 4, in 64ths.  Returns how many are not right,
- * and one more where two ranks have different ones. */
+/* ALL_REDUCE of numbers from -4 to 4, in 64ths.  Returns how many are not
+ * right, and one more where two ranks have different ones. */
 static uint64_t floats_once(struct ranks *g, const struct shape *s)
 {
 	uint64_t bytes = shape_bytes(s), bad = 0;
@@ -277,7 +279,7 @@ static void averages_of_integers(void)
 	nccl_close(&g);
 }
 
-/* ---- taken up again --------------------------------------------------------- */
+/* ---- taken up again ------------------------------------------------------ */
 
 /* "m", on other rows than before. */
 static int arrange(const uint32_t *rows, uint32_t n)
@@ -350,7 +352,7 @@ static void none_is_kept_without_a_session(void)
 	EQ(gpumap_comm_close(comm), 0);
 }
 
-/* ---- where there is none --------------------------------------------------- */
+/* ---- where there is none ------------------------------------------------- */
 
 static void windows_do_it(const char *fault, const char *cuda)
 {
@@ -366,7 +368,8 @@ static void windows_do_it(const char *fault, const char *cuda)
 	nccl_end();
 }
 
-/* Instances of a split card have no way to each other, and NCCL none to them. */
+/* Instances of a split card have no way to each other, and NCCL none to
+ * them. */
 static void parts_of_a_card(void)
 {
 	uint32_t parts[2], n = 0;

@@ -2,19 +2,19 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Somebody dies, hangs or leaves while cards do collectives among themselves, by the
- * stand-in for NCCL: a rank, the client, the agent, NCCL itself.  Nobody waits for
- * ever, nothing is left over, and all of it can be had again.
+ * Somebody dies, hangs or leaves while cards do collectives among themselves,
+ * by the stand-in for NCCL: a rank, the client, the agent, NCCL itself.  Nobody
+ * waits for ever, nothing is left over, and all of it can be had again.
  */
 
 #include <sys/wait.h>
 
 #include "collective_nccl.h"
 
-/* ---- what goes wrong ------------------------------------------------------- */
+/* ---- what goes wrong ----------------------------------------------------- */
 
-/* The first collective that goes by NCCL fails, so others did not: those of memory
- * that is not the cards' own, and pairs. */
+/* The first collective that goes by NCCL fails, so others did not: those of
+ * memory that is not the cards' own, and pairs. */
 static void an_error_ends_it(void)
 {
 	struct shape pair = { .op = GPUMAP_OP_SEND,
@@ -107,7 +107,7 @@ static void a_worker_is_killed(void)
 	NOTE("%d of %d were over before", well, story_rounds());
 }
 
-/* ---- who leaves ----------------------------------------------------------- */
+/* ---- who leaves ---------------------------------------------------------- */
 
 /* One of the cards takes so long that everybody finds the others at it. */
 static void slow_down(uint32_t row, uint32_t ms)
@@ -128,8 +128,8 @@ static void is_back(uint32_t row)
 	EQ(story_device(map, row).state, GPUMAP_DEVICE_READY);
 }
 
-/* What is under way has a second, and then the row leaves all the same, with all
- * that NCCL has of its card. */
+/* What is under way has a second, and then the row leaves all the same, with
+ * all that NCCL has of its card. */
 static void a_card_is_drained(uint32_t ms)
 {
 	struct gpumap_device device = story_device(map, 1);
@@ -232,7 +232,7 @@ static void a_client_is_killed(bool meets)
 	EQ(unborn, 0);
 }
 
-/* ---- the agent -------------------------------------------------------------- */
+/* ---- the agent ----------------------------------------------------------- */
 
 static bool is_over(const uint32_t pids[4])
 {
@@ -264,8 +264,8 @@ static void nothing_is_left(void)
 	gpumap_detach(map);
 }
 
-/* With a group that rests or is at it.  Nothing is left on the cards, and the next
- * agent's meet. */
+/* With a group that rests or is at it.  Nothing is left on the cards, and the
+ * next agent's meet. */
 static void the_agent_dies(bool is_busy)
 {
 	uint32_t pids[4];
@@ -304,10 +304,10 @@ static void the_agent_dies(bool is_busy)
 	nccl_end();
 }
 
-/* ---- marked points ---------------------------------------------------------- */
+/* ---- marked points ------------------------------------------------------- */
 
-/* Open and use it until somebody has died and what comes then is as it should be:
- * right, or where each fails an error. */
+/* Open and use it until somebody has died and what comes then is as it should
+ * be: right, or where each fails an error. */
 static void use_until_right(const char *ticket, bool fails)
 {
 	uint64_t until = story_now() + STORY_LIMIT_NS;

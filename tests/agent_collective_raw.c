@@ -2,9 +2,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Collectives as no library would submit them: parts without the others, ranks that
- * ask for different things, groups that are somebody else's or nobody's, numbers
- * thrown at random.  Whoever does that gets errors, and nobody else does.
+ * Collectives as no library would submit them: parts without the others, ranks
+ * that ask for different things, groups that are somebody else's or nobody's,
+ * numbers thrown at random.  Whoever does that gets errors, and nobody else
+ * does.
  *
  * With STAGE_CUDA the rows are cards.
  */
@@ -24,8 +25,8 @@ static struct agent agent;
 static struct gpumap *map;
 static char path[192];
 
-/* One rank's part.  What it gives is at the beginning of its row's range, what it
- * gets half a range further. */
+/* One rank's part.  What it gives is at the beginning of its row's range, what
+ * it gets half a range further. */
 struct part {
 	uint32_t row, op, dtype, comm, peer;
 	uint64_t n, deadline_ns;

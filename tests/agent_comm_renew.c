@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Communicators that are broken, and taken up again: with what is still under way
- * of before, on the rows that their mesh has by then, and when it has none.
+ * Communicators that are broken, and taken up again: with what is still under
+ * way of before, on the rows that their mesh has by then, and when it has none.
  */
 
 #include <signal.h>

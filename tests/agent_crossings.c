@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * What sessions ask about the memory of other rows, as gpumapd sees it: what may
- * be asked, by which way it goes, and what is left when anybody ends.  The
+ * What sessions ask about the memory of other rows, as gpumapd sees it: what
+ * may be asked, by which way it goes, and what is left when anybody ends.  The
  * workers are odd ones.
  */
 

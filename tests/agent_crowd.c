@@ -2,12 +2,12 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Thirty-two sessions that all have more to do than a row can: at any instant each
- * has had as much as the others, within a tenth and what is left of a round, in
- * bytes and in entries.
+ * Thirty-two sessions that all have more to do than a row can: at any instant
+ * each has had as much as the others, within a tenth and what is left of a
+ * round, in bytes and in entries.
  *
- * The worker is stopped for the count, so that nobody's slowness but its own can
- * be seen.
+ * The worker is stopped for the count, so that nobody's slowness but its own
+ * can be seen.
  */
 
 #include <errno.h>

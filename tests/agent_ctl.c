@@ -14,7 +14,7 @@
 
 #define CONFIG "[host]\nrows = 2\n[map model]\nspec = 0:2;1:3\n"
 
-/* ---- what there is -------------------------------------------------------- */
+/* ---- what there is ------------------------------------------------------- */
 
 static void status_tells_of_the_agent(void)
 {
@@ -106,7 +106,7 @@ static void sessions_are_listed(void)
 	gpumap_detach(map);
 }
 
-/* ---- scatter and bench ---------------------------------------------------- */
+/* ---- scatter and bench --------------------------------------------------- */
 
 static void a_scatter_is_right(const char *op, json_int_t element,
 			       const char *rows, size_t n_rows)
@@ -236,7 +236,7 @@ static void a_bench_prints_a_line_each(void)
 	bench_prints("sessions_", 2);
 }
 
-/* ---- the command line ----------------------------------------------------- */
+/* ---- the command line ---------------------------------------------------- */
 
 static void a_wrong_command_line_is_refused(void)
 {
@@ -277,7 +277,7 @@ static void output_that_goes_nowhere_is_a_failure(void)
 	output = NULL;
 }
 
-/* ---- agents that are not there -------------------------------------------- */
+/* ---- agents that are not there ------------------------------------------- */
 
 static void without_an_agent_each_says_so(void)
 {

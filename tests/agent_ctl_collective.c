@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * gpumapctl collective: right on every rank, in words and JSON, or said why not.
- * With STAGE_CUDA the ranks are cards.
+ * gpumapctl collective: right on every rank, in words and JSON, or said why
+ * not.  With STAGE_CUDA the ranks are cards.
  */
 
 #include "stage.h"

@@ -29,7 +29,7 @@ static const struct shard_tensor tensors[] = {
 	{ "tail", "U8", "[5]", 5, 1, false },
 };
 
-/* ---- calling it ------------------------------------------------------------- */
+/* ---- calling it ---------------------------------------------------------- */
 
 static void read_back(const char *name, char *ret_text, size_t bytes)
 {
@@ -117,7 +117,7 @@ static bool comes_to(const char *text)
 	return false;
 }
 
-/* ---- stories ------------------------------------------------------------------ */
+/* ---- stories ------------------------------------------------------------- */
 
 static void once_it_loads_and_leaves(const struct shards *s)
 {

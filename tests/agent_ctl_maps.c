@@ -44,7 +44,7 @@ static void maps_are_listed(void)
 	json_decref(json);
 }
 
-/* ---- reservations --------------------------------------------------------- */
+/* ---- reservations -------------------------------------------------------- */
 
 static int commit(struct gpumap *map, const char *name, uint32_t flags)
 {
@@ -188,7 +188,7 @@ static void others_maps_are_left_alone(void)
 	EQ(CTL("release", "theirs"), DONE);
 }
 
-/* ---- models --------------------------------------------------------------- */
+/* ---- models -------------------------------------------------------------- */
 
 /* Two layers of 8 and 16 bytes, and 4 bytes that belong to none. */
 static void make_small_model(void)

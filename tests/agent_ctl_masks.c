@@ -30,7 +30,7 @@ static json_int_t at(const json_t *json, const char *key, size_t i)
 		json_array_get(json_object_get(json, key), i));
 }
 
-/* ---- by a rule ------------------------------------------------------------- */
+/* ---- by a rule ----------------------------------------------------------- */
 
 static void masks_are_published_by_a_rule(void)
 {
@@ -121,7 +121,7 @@ static void masks_are_listed(void)
 	json_decref(json);
 }
 
-/* ---- pictures -------------------------------------------------------------- */
+/* ---- pictures ------------------------------------------------------------ */
 
 static void masks_are_drawn(void)
 {
@@ -174,7 +174,7 @@ static void large_masks_are_drawn_small(void)
 	EQ(CTL("mask", "release", "large"), DONE);
 }
 
-/* ---- files ----------------------------------------------------------------- */
+/* ---- files --------------------------------------------------------------- */
 
 static char file[96];
 
@@ -244,7 +244,7 @@ static void bad_files_are_refused(void)
 	OK(complains("text.npy is neither a .npy nor a safetensors file"));
 }
 
-/* ---- command lines --------------------------------------------------------- */
+/* ---- command lines ------------------------------------------------------- */
 
 static void wrong_command_lines_are_refused(void)
 {

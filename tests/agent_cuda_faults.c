@@ -3,8 +3,8 @@
 
 /*
  * Every fault of a card or its driver ends as it should: the row says what it
- * was, each job ends once, the row comes back when it can and is left alone when
- * it cannot; and a session on another row gets its results all the while.
+ * was, each job ends once, the row comes back when it can and is left alone
+ * when it cannot; and a session on another row gets its results all the while.
  *
  * Row 1 is what befalls it, row 0 is the neighbour.
  */

@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * A file that is forgotten while the LOAD that was to read it waits for a copy on
- * the card, which here takes its time.
+ * A file that is forgotten while the LOAD that was to read it waits for a copy
+ * on the card, which here takes its time.
  */
 
 #include <stdlib.h>

@@ -2,12 +2,12 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Devices that are full: users take buffers on every row until there is none left
- * to have, each is told why, and when they have gone, or were killed, all of it
- * can be had again.
+ * Devices that are full: users take buffers on every row until there is none
+ * left to have, each is told why, and when they have gone, or were killed, all
+ * of it can be had again.
  *
- * The cards are small: the stand-in's memory is the machine's, and what is had is
- * cleared.
+ * The cards are small: the stand-in's memory is the machine's, and what is had
+ * is cleared.
  */
 
 #include "tests/shares.h"

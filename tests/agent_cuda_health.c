@@ -124,8 +124,8 @@ static void grave_xids_are_believed(const struct gpumap *map, int probe)
 	EQ(card_of(map, 3).state, GPUMAP_DEVICE_READY);
 }
 
-/* Xid 79, then out of the probe's list, then there again: that is the end of the
- * trouble. */
+/* Xid 79, then out of the probe's list, then there again: that is the end of
+ * the trouble. */
 static int a_lost_card_comes_back(const struct gpumap *map, int probe)
 {
 	struct gm_probe_wire card = puppet_card(3);

@@ -3,9 +3,9 @@
 
 /*
  * Two models over eight stand-in cards: the agent plans one and then the other
- * beside it, each puts its layers where its map says and runs through them, both
- * at once.  When a card's worker dies, the layers that were there are put there
- * again; the other model's results are right all the time.
+ * beside it, each puts its layers where its map says and runs through them,
+ * both at once.  When a card's worker dies, the layers that were there are put
+ * there again; the other model's results are right all the time.
  */
 
 #include "cuda_scene.h"

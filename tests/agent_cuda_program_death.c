@@ -2,9 +2,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Device code of clients that faults, that never ends, and workers of it that are
- * killed: each job ends once, the same programs are there again, and neither the
- * row's own worker nor a neighbour on the same card notices.
+ * Device code of clients that faults, that never ends, and workers of it that
+ * are killed: each job ends once, the same programs are there again, and
+ * neither the row's own worker nor a neighbour on the same card notices.
  */
 
 #include "kernel_story.h"

@@ -2,11 +2,11 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * A MIG instance that is destroyed while a session has programs run on it: its row
- * is not another device's before that session has left.
+ * A MIG instance that is destroyed while a session has programs run on it: its
+ * row is not another device's before that session has left.
  *
- * The instances are a puppet's.  To the driver the first is one of the stand-in's
- * cards, or no worker would start on it; nobody asks for the others.
+ * The instances are a puppet's.  To the driver the first is one of the
+ * stand-in's cards, or no worker would start on it; nobody asks for the others.
  */
 
 #include "cuda_scene.h"

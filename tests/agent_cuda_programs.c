@@ -144,7 +144,8 @@ static void wrong_jobs_are_refused(struct gpumap_session *session,
 	gpumap_free(session, memory);
 }
 
-/* The same name on rows of both kinds: tests/programs/square.c and the kernel. */
+/* The same name on rows of both kinds: tests/programs/square.c and the
+ * kernel. */
 static void it_is_scattered(struct gpumap_session *session, uint64_t square)
 {
 	const uint32_t rows[] = { host, card, other_card };

@@ -505,7 +505,8 @@ static uint64_t first_word(const struct agent_map *m, uint32_t unit)
 }
 
 /* Publish map "a" anew, a restart each, until the heap must have gone round:
- * the smallest heap has some 5000 units, and a map of 5000 layers takes 1000. */
+ * the smallest heap has some 5000 units, and a map of 5000 layers takes
+ * 1000. */
 static bool heap_goes_round(struct agent *a, const struct agent_map *m)
 {
 	uint64_t before, rotor = gm_get(&m->map.header->rotor);

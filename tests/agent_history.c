@@ -2,10 +2,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * A long history of jobs by chance, on three rows: with waits for each other, with
- * deadlines, taken back, and with workers killed.  Every one of them ends exactly
- * once, in the order of its row, and as it may.  A thousand to a round, and where
- * GM_ROUNDS says how many, five: a million in the torture target.
+ * A long history of jobs by chance, on three rows: with waits for each other,
+ * with deadlines, taken back, and with workers killed.  Every one of them ends
+ * exactly once, in the order of its row, and as it may.  A thousand to a round,
+ * and where GM_ROUNDS says how many, five: a million in the torture target.
  */
 
 #include <stdlib.h>
@@ -115,7 +115,8 @@ static int submit_some(uint32_t row)
 	return ret;
 }
 
-/* Kill a worker that serves: one that dies before its first job is given time. */
+/* Kill a worker that serves: one that dies before its first job is given
+ * time. */
 static void kill_one(void)
 {
 	struct gpumap_device device = story_device(map, (uint32_t)dice(ROWS));

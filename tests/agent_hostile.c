@@ -151,7 +151,8 @@ static bool is_shared_as_before(const struct state *before,
 	       before->worker_shared_kib[row] + 96 * 9;
 }
 
-/* What rows wake each other by, one descriptor for each, stays once it was used. */
+/* What rows wake each other by, one descriptor for each, stays once it was
+ * used. */
 static bool are_held_as_before(int before, int now)
 {
 	return now <= before + (int)ROWS;

@@ -63,7 +63,7 @@ static void configure(void)
 	agent_configure(&agent, config);
 }
 
-/* ---- a client -------------------------------------------------------------- */
+/* ---- a client ------------------------------------------------------------ */
 
 /* The agent died under it: nobody knows what came of the request. */
 static bool is_unheard(int ret)
@@ -153,7 +153,7 @@ static void kill_one(uint32_t place)
 	waitpid(clients[place], NULL, 0);
 }
 
-/* ---- who watches ------------------------------------------------------------ */
+/* ---- who watches --------------------------------------------------------- */
 
 /* Returns false when a row is promised for more than it has. */
 static bool within(void)
@@ -325,7 +325,7 @@ static void the_sum_never_exceeds_a_row(void)
 	EQ(all_charged(&held), 0);
 }
 
-/* ---- the agent dies ---------------------------------------------------------- */
+/* ---- the agent dies ------------------------------------------------------ */
 
 static const char *const points[] = {
 	"publish_reserved",     "publish_filled",     "state_created",

@@ -2,9 +2,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Who dies in the middle of a LOAD: the worker, at any instant and at each that is
- * marked, and the client.  Each entry ends once, files are open again with the
- * next worker, and nothing of anybody is left.
+ * Who dies in the middle of a LOAD: the worker, at any instant and at each that
+ * is marked, and the client.  Each entry ends once, files are open again with
+ * the next worker, and nothing of anybody is left.
  */
 
 #include <errno.h>

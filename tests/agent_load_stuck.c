@@ -38,8 +38,8 @@ static struct gpumap_session *session_open(char **ret_memory)
 	return session;
 }
 
-/* [load] depth of them, of [load] read bytes each: past the cache, which asks for
- * a page at a time here. */
+/* [load] depth of them, of [load] read bytes each: past the cache, which asks
+ * for a page at a time here. */
 static void so_many_reads_are_under_way(void)
 {
 	char *memory;
@@ -119,8 +119,8 @@ static void errors_are_told_apart(void)
 	close(fd);
 }
 
-/* A file system may give less than it is asked for, in the middle of a file, and
- * does so at its end. */
+/* A file system may give less than it is asked for, in the middle of a file,
+ * and does so at its end. */
 static void short_answers_are_made_up_for(void)
 {
 	static const uint32_t most[] = { 4096, 12288, 65536 };
@@ -183,8 +183,8 @@ static bool no_session_is_left(void)
 	return gpumap_sessions(map, NULL, 0) == 0;
 }
 
-/* The loads of root are root's trouble: his other jobs go on, and so does he who
- * leaves. */
+/* The loads of root are root's trouble: his other jobs go on, and so does he
+ * who leaves. */
 static void who_is_stuck_can_leave(void)
 {
 	struct gpumap_session *sessions[3], *other;

@@ -2,10 +2,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * A mask that an agent left may have been damaged since: each way of it is noticed
- * by the next agent, which retires the segment and makes the mask anew from its
- * file; and no reader believes it meanwhile.  And the memory of a node may be
- * another's: what a mask names there is looked at before it is believed.
+ * A mask that an agent left may have been damaged since: each way of it is
+ * noticed by the next agent, which retires the segment and makes the mask anew
+ * from its file; and no reader believes it meanwhile.  And the memory of a node
+ * may be another's: what a mask names there is looked at before it is believed.
  */
 
 #include <errno.h>
@@ -21,7 +21,7 @@
 
 static struct agent agent;
 
-/* ---- words of the mask ------------------------------------------------------ */
+/* ---- words of the mask --------------------------------------------------- */
 
 static void set(const struct agent_map *m, size_t at, uint32_t value)
 {
@@ -39,7 +39,7 @@ static void set_wide(const struct agent_map *m, size_t at, uint64_t value)
 	 (i) * sizeof(struct gm_replica_image) + \
 	 offsetof(struct gm_replica_image, field))
 
-/* ---- damages --------------------------------------------------------------- */
+/* ---- damages ------------------------------------------------------------- */
 
 static void no_replicas(struct agent_map *m)
 {
@@ -160,7 +160,7 @@ static const struct damage damages[] = {
 	{ row_is_there_twice, "or twice for one", true },
 };
 
-/* ---- each of them ----------------------------------------------------------- */
+/* ---- each of them -------------------------------------------------------- */
 
 static bool start(struct gpumap **ret_map)
 {
@@ -234,7 +234,7 @@ static bool reads_right(struct gpumap *map, bool is_readable)
 	return open_and_read(map) == (is_readable ? 0 : -EPROTO);
 }
 
-/* ---- the memory of a node ------------------------------------------------------ */
+/* ---- the memory of a node ------------------------------------------------ */
 
 static const char *node_path(void)
 {
@@ -268,7 +268,8 @@ static void span_past_the_end(void)
 	agent_map_close(&m);
 }
 
-/* What has the name is no segment, or another instance's, or of another time. */
+/* What has the name is no segment, or another instance's, or of another
+ * time. */
 static void file_of_a_node(size_t at, uint64_t value, int want)
 {
 	struct gm_node_header *header;

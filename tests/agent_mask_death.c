@@ -2,9 +2,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * The agent is killed at every point of publishing a mask.  The next one has the
- * mask whole, or as it was before, or not at all; and all the memory that no
- * mask has is there for the next.
+ * The agent is killed at every point of publishing a mask.  The next one has
+ * the mask whole, or as it was before, or not at all; and all the memory that
+ * no mask has is there for the next.
  */
 
 #include <errno.h>

@@ -2,10 +2,11 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Masks on a CUDA row, while the row's worker is killed at any moment of their being
- * made, or the agent: whoever was told that a mask is published finds it, whole, on
- * every row; one that was there before is there after; and nothing of the device's
- * memory is left behind.  Before that, as many masks as a small card may hold.
+ * Masks on a CUDA row, while the row's worker is killed at any moment of their
+ * being made, or the agent: whoever was told that a mask is published finds it,
+ * whole, on every row; one that was there before is there after; and nothing of
+ * the device's memory is left behind.  Before that, as many masks as a small
+ * card may hold.
  */
 
 #include <errno.h>
@@ -231,7 +232,7 @@ static void agents_die(void)
 	OK(has_replica("old"));
 }
 
-/* ---- at a point ------------------------------------------------------------- */
+/* ---- at a point ---------------------------------------------------------- */
 
 #ifdef GM_TESTPOINTS
 #define POINTS 1

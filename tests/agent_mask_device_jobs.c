@@ -2,10 +2,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Masks on CUDA rows that jobs name, and whose they are: each row's jobs read its
- * own device, the next worker's too; each user has replicas of his own, which
- * others cannot write; a map's masks follow it onto cards; and what a device has no
- * room for is refused, with nothing published.
+ * Masks on CUDA rows that jobs name, and whose they are: each row's jobs read
+ * its own device, the next worker's too; each user has replicas of his own,
+ * which others cannot write; a map's masks follow it onto cards; and what a
+ * device has no room for is refused, with nothing published.
  */
 
 #include <errno.h>
@@ -72,7 +72,7 @@ static int publish(const char *name, uint32_t dtype, uint64_t window,
 	return ret;
 }
 
-/* ---- jobs ------------------------------------------------------------------ */
+/* ---- jobs ---------------------------------------------------------------- */
 
 static struct gpumap_session *open_session(void)
 {
@@ -134,7 +134,7 @@ static bool is_right(const float *memory, uint64_t window)
 	return true;
 }
 
-/* ---- stories --------------------------------------------------------------- */
+/* ---- stories ------------------------------------------------------------- */
 
 static void each_row_reads_its_own(void)
 {
@@ -204,7 +204,7 @@ static void the_next_worker_reads_it_too(void)
 	gpumap_session_close(session);
 }
 
-/* ---- whose they are -------------------------------------------------------- */
+/* ---- whose they are ------------------------------------------------------ */
 
 #define IMPORTS 8u
 
@@ -397,7 +397,7 @@ static void strangers_are_given_nothing(void)
 	EQ(gpumap_mask_release(map, "ours"), 0);
 }
 
-/* ---- maps, and room ---------------------------------------------------------- */
+/* ---- maps, and room ------------------------------------------------------ */
 
 static int publish_map(const char *spec)
 {

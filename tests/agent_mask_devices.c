@@ -2,10 +2,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Masks on CUDA rows: a replica in the memory of each, shared where masks are the
- * same, but not between users; made anew after a worker's death and by the next
- * agent, gone while a row is drained, refused where there is no room; and taken by
- * jobs.  What is in a replica is read from the stand-in's own memory.
+ * Masks on CUDA rows: a replica in the memory of each, shared where masks are
+ * the same, but not between users; made anew after a worker's death and by the
+ * next agent, gone while a row is drained, refused where there is no room; and
+ * taken by jobs.  What is in a replica is read from the stand-in's own memory.
  */
 
 #include <errno.h>
@@ -192,7 +192,7 @@ static uint64_t id_of(const char *name, uint32_t row)
 	return id;
 }
 
-/* ---- stories --------------------------------------------------------------- */
+/* ---- stories ------------------------------------------------------------- */
 
 static void each_row_has_one(void)
 {
@@ -421,7 +421,8 @@ static void a_drained_row_has_none(void)
 	EQ(gpumap_mask_release(map, "drained"), 0);
 }
 
-/* gpumapctl takes every row that can have one, and draws one that it can see. */
+/* gpumapctl takes every row that can have one, and draws one that it can
+ * see. */
 static void gpumapctl_knows_them(void)
 {
 	struct gpumap_mask_info info = { .size = sizeof(info) };

@@ -2,9 +2,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Masks on cards whose workers have ended, for nobody needed them: what is there
- * stays as it was, is given to whoever asks, is copied to further cards, and jobs
- * find it with the next worker.
+ * Masks on cards whose workers have ended, for nobody needed them: what is
+ * there stays as it was, is given to whoever asks, is copied to further cards,
+ * and jobs find it with the next worker.
  */
 
 #include "tests/mask_cards.h"

@@ -2,9 +2,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Jobs that name a published mask: each row takes its own replica, a handle means
- * one publication whatever becomes of the name, also to the next worker, and what
- * cannot be is refused.
+ * Jobs that name a published mask: each row takes its own replica, a handle
+ * means one publication whatever becomes of the name, also to the next worker,
+ * and what cannot be is refused.
  */
 
 #include <errno.h>

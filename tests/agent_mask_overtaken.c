@@ -3,8 +3,8 @@
 
 /*
  * A mask that the agent publishes anew, for a worker has died, while a client
- * publishes another one of that name: what the agent had in hand is of no use then,
- * and what the client has published stays.
+ * publishes another one of that name: what the agent had in hand is of no use
+ * then, and what the client has published stays.
  */
 
 #include "tests/mask_cards.h"
@@ -38,8 +38,8 @@ static void copies_take(uint32_t i, const char *time)
 }
 
 /* Of the new one the first card has its replica, which its worker's death makes
- * void, and the second is at it yet.  The old one is to have another on the first
- * card, which takes longer than that. */
+ * void, and the second is at it yet.  The old one is to have another on the
+ * first card, which takes longer than that. */
 static void publish_over(void)
 {
 	uint64_t until = story_now() + STORY_LIMIT_NS;

@@ -3,8 +3,8 @@
 
 /*
  * A worker that dies just when it has copied a mask from another card, or whose
- * other card's worker dies then: the mask is published all the same, with the right
- * bytes, and none that may not be relied on.
+ * other card's worker dies then: the mask is published all the same, with the
+ * right bytes, and none that may not be relied on.
  */
 
 #include "tests/mask_cards.h"
@@ -85,8 +85,8 @@ static char state_of(pid_t pid)
 	return at != NULL && at[1] == ' ' ? at[2] : 'X';
 }
 
-/* Publish until a worker stands.  What stands is killed after a while, too, which
- * ends as well. */
+/* Publish until a worker stands.  What stands is killed after a while, too,
+ * which ends as well. */
 static void whom_it_was_copied_from_dies(void)
 {
 	uint64_t until = story_now() + STORY_LIMIT_NS;

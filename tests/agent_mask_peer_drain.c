@@ -2,9 +2,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Cards that are drained while masks are copied from card to card, which takes long
- * here: whoever is told that a card is drained finds nothing of it in use, also where
- * nobody waits any more for what is being copied from it.
+ * Cards that are drained while masks are copied from card to card, which takes
+ * long here: whoever is told that a card is drained finds nothing of it in use,
+ * also where nobody waits any more for what is being copied from it.
  */
 
 #include <grp.h>
@@ -65,7 +65,8 @@ static void all_are_at_it(uint32_t n, const uint64_t copies[MASK_CARDS])
 	EQ(n_at_it, n - 1);
 }
 
-/* Publish on the first @n, and return once each but the first is at its copy. */
+/* Publish on the first @n, and return once each but the first is at its
+ * copy. */
 static pid_t publish_slowly(const char *name, uint32_t n)
 {
 	uint64_t copies[MASK_CARDS];
@@ -138,8 +139,8 @@ static void what_is_copied_to_is_drained(void)
 	EQ(gpumap_mask_release(m.map, "sink"), 0);
 }
 
-/* Nobody wants what is being copied any more when the card that it is copied from
- * is to be let go. */
+/* Nobody wants what is being copied any more when the card that it is copied
+ * from is to be let go. */
 static void both_are_drained(void)
 {
 	pid_t pid = publish_slowly("both", 2), drain = drain_from(1);
@@ -158,8 +159,8 @@ static void both_are_drained(void)
 	EQ(gpumap_mask_release(m.map, "both"), 0);
 }
 
-/* Of another user: what he has on the first card, and of the second one somebody
- * else's, which he is given a copy of. */
+/* Of another user: what he has on the first card, and of the second one
+ * somebody else's, which he is given a copy of. */
 static void be_stranger(void)
 {
 	const struct gpumap_mask_view *view = NULL;

@@ -2,9 +2,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * By which way large masks reach the cards of machines that have no links: where one
- * card may read another, from what is there already; where none may, from the host
- * alone.
+ * By which way large masks reach the cards of machines that have no links:
+ * where one card may read another, from what is there already; where none may,
+ * from the host alone.
  */
 
 #include "tests/mask_cards.h"

@@ -2,10 +2,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Large masks on several cards: the first is uploaded, and the others copy it from
- * card to card, which shows where links spoil what goes over them after they have
- * been tried.  Links that lie from the beginning are found out, what a client was
- * given is never copied from, and workers may die at any moment.
+ * Large masks on several cards: the first is uploaded, and the others copy it
+ * from card to card, which shows where links spoil what goes over them after
+ * they have been tried.  Links that lie from the beginning are found out, what
+ * a client was given is never copied from, and workers may die at any moment.
  */
 
 #include "tests/mask_cards.h"
@@ -20,7 +20,8 @@ static void paths_are_tried(void)
 	OK(!agent_logged(&m.agent, "event=peers_bad"));
 }
 
-/* Tried, they are relied on: so what they spoil is to be seen, in all but one. */
+/* Tried, they are relied on: so what they spoil is to be seen, in all but
+ * one. */
 static void large_ones_go_over_the_links(void)
 {
 	uint32_t spoilt = 0, right = 0;

@@ -7,8 +7,8 @@
  * is of one version, on every row, and no older than what its publisher had
  * been told of before the lookup.
  *
- *	GM_ROUNDS	times 50000 gets at least, of ten versions (default 20: a
- *			million of two hundred)
+ *	GM_ROUNDS	times 50000 gets at least, of ten versions (default 20:
+ *			a million of two hundred)
  */
 
 #include <errno.h>

@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Masks and a card that is full: one that follows a map to it does without a replica
- * there, until somebody gives memory back.
+ * Masks and a card that is full: one that follows a map to it does without a
+ * replica there, until somebody gives memory back.
  */
 
 #include "tests/mask_cards.h"

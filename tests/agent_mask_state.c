@@ -2,10 +2,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Masks outlive the agent and the machine: those of a rule are made again, loaded
- * ones come from their files, and what no file has is said to be lost.  What a file
- * says wrong is found and said, and a mask that follows a map asks its owner's
- * limits.
+ * Masks outlive the agent and the machine: those of a rule are made again,
+ * loaded ones come from their files, and what no file has is said to be lost.
+ * What a file says wrong is found and said, and a mask that follows a map asks
+ * its owner's limits.
  */
 
 #include <errno.h>

@@ -505,8 +505,8 @@ static void the_next_agent_has_them(void)
 	gpumap_mask_close(map, pinned);
 }
 
-/* A file that is gone, or another: what it held is not told of any more, and made
- * again, for it can be. */
+/* A file that is gone, or another: what it held is not told of any more, and
+ * made again, for it can be. */
 static void lost_memory_is_noticed(void)
 {
 	struct gpumap_mask_request r = causal("stays", SIZE);

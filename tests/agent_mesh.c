@@ -47,7 +47,7 @@ static bool start(void)
 	return map != NULL;
 }
 
-/* ---- asking --------------------------------------------------------------- */
+/* ---- asking -------------------------------------------------------------- */
 
 static struct gpumap_mesh_request shaped(const char *name, uint32_t topology,
 					 uint64_t tp, uint64_t pp, uint64_t dp)
@@ -78,7 +78,7 @@ static uint64_t version_of(const char *name)
 								: 0;
 }
 
-/* ---- what is published ---------------------------------------------------- */
+/* ---- what is published --------------------------------------------------- */
 
 static void a_mesh_is_what_was_asked_for(void)
 {
@@ -223,7 +223,7 @@ static void kinds_have_names_of_their_own(void)
 	OK(version_of("m") != 0);
 }
 
-/* ---- refusals ------------------------------------------------------------- */
+/* ---- refusals ------------------------------------------------------------ */
 
 static void refused(struct gpumap_mesh_request *request, int code,
 		    const char *why)
@@ -284,7 +284,7 @@ static void what_cannot_be_is_refused_in_words(void)
 	EQ(version_of("a b"), 0);
 }
 
-/* ---- views ---------------------------------------------------------------- */
+/* ---- views --------------------------------------------------------------- */
 
 static void views_follow_a_group_through_topologies(void)
 {
@@ -339,7 +339,7 @@ static void views_follow_a_group_through_topologies(void)
 	EQ(gpumap_mesh_release(map, "w"), 0);
 }
 
-/* ---- readers under a writer ----------------------------------------------- */
+/* ---- readers under a writer ---------------------------------------------- */
 
 /* Two shapes take turns: group tp_1 is [2, 3] of one and [3, 4, 5] of the
  * other, on the rows of the same numbers, whatever instant it is read at. */
@@ -401,7 +401,7 @@ static void readers_see_one_shape_or_the_other(void)
 	EQ(gpumap_mesh_release(map, "r"), 0);
 }
 
-/* ---- other users ---------------------------------------------------------- */
+/* ---- other users --------------------------------------------------------- */
 
 static void others_may_look_and_no_more(void)
 {
@@ -434,7 +434,7 @@ static void others_may_look_and_no_more(void)
 	EQ(gpumap_mesh_release(map, "theirs"), 0);
 }
 
-/* ---- the agent, the machine ----------------------------------------------- */
+/* ---- the agent, the machine ---------------------------------------------- */
 
 static void path_of(const char *file, char ret_path[256])
 {

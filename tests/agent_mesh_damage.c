@@ -14,7 +14,7 @@
 
 static struct agent agent;
 
-/* ---- words of the mesh ----------------------------------------------------- */
+/* ---- words of the mesh --------------------------------------------------- */
 
 /* @at counts 32 bits from the block's start. */
 static void set(const struct agent_map *m, size_t at, uint32_t value)
@@ -35,7 +35,7 @@ static uint32_t get(const struct agent_map *m, size_t at)
 	 (i) * (sizeof(struct gm_group_image) / 4) + \
 	 offsetof(struct gm_group_image, field) / 4)
 
-/* ---- damages --------------------------------------------------------------- */
+/* ---- damages ------------------------------------------------------------- */
 
 static void odd_topology(struct agent_map *m)
 {
@@ -173,7 +173,7 @@ static const struct damage damages[] = {
 	{ row_is_there_twice, "or one twice", true },
 };
 
-/* ---- each of them ----------------------------------------------------------- */
+/* ---- each of them -------------------------------------------------------- */
 
 static bool start(struct gpumap **ret_map)
 {

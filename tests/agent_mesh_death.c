@@ -48,7 +48,7 @@ static const char *const points[] = {
 
 #define POINTS (sizeof(points) / sizeof(points[0]))
 
-/* ---- what a content is ----------------------------------------------------- */
+/* ---- what a content is --------------------------------------------------- */
 
 /* All of a mesh follows from a number: its shape, its rows and two groups. */
 static int publish(struct gpumap *to, const char *name, uint32_t content)
@@ -96,7 +96,7 @@ static bool is_content(const char *name, uint32_t content)
 	       rows[0] == (ranks[0] + content) % 2;
 }
 
-/* ---- clients ---------------------------------------------------------------- */
+/* ---- clients ------------------------------------------------------------- */
 
 static void name_of(int client, int n, char ret_name[32])
 {
@@ -145,7 +145,7 @@ static void start_clients(int round)
 	}
 }
 
-/* ---- what is looked at ------------------------------------------------------- */
+/* ---- what is looked at --------------------------------------------------- */
 
 static void look_at(struct known *k, const char *name)
 {
@@ -180,7 +180,7 @@ static void look_at_all(void)
 	unknown += n != 0;
 }
 
-/* ---- rounds ------------------------------------------------------------------ */
+/* ---- rounds -------------------------------------------------------------- */
 
 /* At a point of the code where there are points, else at any instant. */
 static void set_point(int round, int nth)

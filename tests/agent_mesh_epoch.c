@@ -86,7 +86,7 @@ static void kill_worker(uint32_t row)
 		kill((pid_t)device.worker_pid, SIGKILL);
 }
 
-/* ---- what moves, and what does not ---------------------------------------- */
+/* ---- what moves, and what does not --------------------------------------- */
 
 static void groups_with_the_row_move(void)
 {
@@ -152,7 +152,7 @@ static void publishing_sees_the_rows_as_they_are(void)
 	}
 }
 
-/* ---- over ends and new beginnings ----------------------------------------- */
+/* ---- over ends and new beginnings ---------------------------------------- */
 
 static void again(int signal, struct seen *world)
 {
@@ -208,7 +208,7 @@ static void epochs_grow_over_everything(void)
 	OK(!agent_logged(&agent, "event=state_refused"));
 }
 
-/* ---- any reader, any death ------------------------------------------------ */
+/* ---- any reader, any death ----------------------------------------------- */
 
 static volatile bool is_over;
 static int went_back, lied, n_looks, n_broken;
@@ -279,7 +279,7 @@ static void no_reader_sees_one_go_back(void)
 	NOTE("%d looks, %d of them at a broken group", n_looks, n_broken);
 }
 
-/* ---- marked points -------------------------------------------------------- */
+/* ---- marked points ------------------------------------------------------- */
 
 /* Who is alone in a group is its rank, and says that it is broken. */
 static int break_group(const char *name, uint64_t epoch)
@@ -303,8 +303,8 @@ static int break_group(const char *name, uint64_t epoch)
 
 enum cause { A_WORKER_DIES, A_WORKER_IS_BACK, A_GROUP_IS_BROKEN };
 
-/* What the dead agent has shown of a group with row 0 is so, no reader sees it go
- * back, and the next agent goes on from there. */
+/* What the dead agent has shown of a group with row 0 is so, no reader sees it
+ * go back, and the next agent goes on from there. */
 static void the_agent_dies_at(const char *point, enum cause cause)
 {
 	struct seen world, own, shown, shown_world;

@@ -21,7 +21,7 @@
 static struct agent agent;
 static struct gpumap *map;
 
-/* ---- ranks that are processes ---------------------------------------------- */
+/* ---- ranks that are processes -------------------------------------------- */
 
 /* What one of them was told; shared. */
 struct told {
@@ -164,7 +164,7 @@ static uint64_t moved(const char *group, uint64_t epoch)
 	return now;
 }
 
-/* ---- as it should be -------------------------------------------------------- */
+/* ---- as it should be ----------------------------------------------------- */
 
 static void all_are_told_the_id_or_none(void)
 {
@@ -240,7 +240,7 @@ static void leaving_well_moves_nothing(void)
 	gpumap_detach(at);
 }
 
-/* ---- refusals --------------------------------------------------------------- */
+/* ---- refusals ------------------------------------------------------------ */
 
 static void what_is_wrong_is_said(void)
 {
@@ -347,7 +347,7 @@ static void strangers_are_refused(void)
 	EQ(status, 0);
 }
 
-/* ---- late ------------------------------------------------------------------- */
+/* ---- late ---------------------------------------------------------------- */
 
 static void late_ranks_find_another_epoch(void)
 {
@@ -371,7 +371,7 @@ static void late_ranks_find_another_epoch(void)
 	end(pid);
 }
 
-/* ---- deaths ----------------------------------------------------------------- */
+/* ---- deaths -------------------------------------------------------------- */
 
 /* Who dies before all are there was never there, and another may come. */
 static void another_may_take_the_place_of_one_that_died(void)

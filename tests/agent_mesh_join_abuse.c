@@ -76,7 +76,8 @@ static void nobody_leaves_who_is_not_there(void)
 	   -ENOENT);
 }
 
-/* However short it would wait; and twice, not waiting for the answer, and gone. */
+/* However short it would wait; and twice, not waiting for the answer, and
+ * gone. */
 static void who_does_not_wait_is_let_go(void)
 {
 	const char tail[GM_JOIN_ID_BYTES] = "";

@@ -3,8 +3,8 @@
 
 /*
  * Ranks that meet while the agent, or one of them, dies at every point of it.
- * Nobody is told the id whom the others do not hear of, nobody waits for the dead
- * or for how long they would have waited, and all of them meet again.
+ * Nobody is told the id whom the others do not hear of, nobody waits for the
+ * dead or for how long they would have waited, and all of them meet again.
  */
 
 #include <poll.h>
@@ -122,7 +122,7 @@ static void they_meet(void)
 	OK(has_moved(epoch));
 }
 
-/* ---- the dead ---------------------------------------------------------------- */
+/* ---- the dead ------------------------------------------------------------ */
 
 /* Is somebody this rank?  Asked with a version that nobody else has. */
 static bool is_there(uint32_t rank, uint64_t epoch)
@@ -182,7 +182,7 @@ static void nobody_waits_as_long_as_the_dead_would(void)
 	leave_all();
 }
 
-/* ---- many -------------------------------------------------------------------- */
+/* ---- many ---------------------------------------------------------------- */
 
 /* Of many groups, each of rank 0 alone. */
 static int publish_many(uint32_t i)
@@ -229,8 +229,8 @@ static int be_one_more(uint32_t i, uint64_t *ret_ticket)
 	return gpumap_mesh_join(map, &now, id, ret_ticket);
 }
 
-/* Who moves an epoch as fast as he can wakes nobody as often: each time is a turn
- * of everybody who sleeps until the map changes. */
+/* Who moves an epoch as fast as he can wakes nobody as often: each time is a
+ * turn of everybody who sleeps until the map changes. */
 static void few_are_woken(uint64_t *ticket)
 {
 	uint32_t before = gpumap_generation(map), seen;
@@ -287,7 +287,7 @@ static void one_uid_is_so_many(void)
 	they_meet();
 }
 
-/* ---- points ------------------------------------------------------------------ */
+/* ---- points -------------------------------------------------------------- */
 
 static bool start_with(const char *point)
 {
@@ -321,8 +321,8 @@ static void the_agent_dies_at(const char *point)
 	EQ(agent_kill(&agent, SIGTERM), 0);
 }
 
-/* All are there, and before any of them is told one is gone: the others are told,
- * and know by the epoch. */
+/* All are there, and before any of them is told one is gone: the others are
+ * told, and know by the epoch. */
 static void a_rank_dies_at(const char *point, uint32_t rank, int n_told)
 {
 	uint64_t epoch;

@@ -2,8 +2,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Checkpoints that are loaded: each byte of each tensor on the row of its layer,
- * beside the session's other work, and nothing left when they are given back.
+ * Checkpoints that are loaded: each byte of each tensor on the row of its
+ * layer, beside the session's other work, and nothing left when they are given
+ * back.
  */
 
 #include <errno.h>
@@ -147,7 +148,7 @@ static void tensor_is(struct gpumap_model *model, const char *name,
 		EQ(t.shape[n_dims - 1], last_dim);
 }
 
-/* ---- what goes where -------------------------------------------------------- */
+/* ---- what goes where ----------------------------------------------------- */
 
 static void tensors_go_to_the_rows_of_their_layers(void)
 {
@@ -309,7 +310,7 @@ static void its_buffers_can_be_exported(void)
 	shards_remove(&s);
 }
 
-/* ---- beside other work ------------------------------------------------------ */
+/* ---- beside other work --------------------------------------------------- */
 
 /* What goes on with it is whatever takes completions. */
 static void jobs_go_on_meanwhile(void)

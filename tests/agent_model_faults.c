@@ -2,9 +2,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Checkpoints that cannot be loaded, or not to the end: each for a reason of its
- * own that names the file, and with nothing left of it; and those who die or give
- * up in the middle.
+ * Checkpoints that cannot be loaded, or not to the end: each for a reason of
+ * its own that names the file, and with nothing left of it; and those who die
+ * or give up in the middle.
  */
 
 #include <errno.h>
@@ -102,7 +102,7 @@ static bool it_says(const char *what)
 	return strstr(gpumap_refusal(map), what) != NULL;
 }
 
-/* ---- what is refused --------------------------------------------------------- */
+/* ---- what is refused ----------------------------------------------------- */
 
 static void replace(const struct shards *s, const char *name, const char *text,
 		    size_t n)
@@ -315,7 +315,7 @@ static void maps_of_other_models_are_refused(struct gpumap_session *session)
 	shards_remove(&s);
 }
 
-/* ---- what ends in the middle --------------------------------------------------- */
+/* ---- what ends in the middle --------------------------------------------- */
 
 static void what_does_not_fit_takes_nothing(struct gpumap_session *session)
 {
@@ -516,7 +516,7 @@ static void a_worker_dies_at_any_stage(struct gpumap_session *session)
 	shards_remove(&s);
 }
 
-/* ---- storage that fails --------------------------------------------------------- */
+/* ---- storage that fails -------------------------------------------------- */
 
 /* The file system's one file is a checkpoint of one tensor. */
 static const char fuse_header[] =

@@ -2,9 +2,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * GGUF files that are loaded: the blocks of each tensor, byte by byte, on the row of
- * its layer, by name for others, from one file and from several; and files that are
- * damaged, each refused for a reason that it names.
+ * GGUF files that are loaded: the blocks of each tensor, byte by byte, on the
+ * row of its layer, by name for others, from one file and from several; and
+ * files that are damaged, each refused for a reason that it names.
  */
 
 #include <errno.h>
@@ -238,7 +238,7 @@ static void what_was_planned_for_it_loads(void)
 	OK(shards_taken(map, 0));
 }
 
-/* ---- damage ---------------------------------------------------------------- */
+/* ---- damage -------------------------------------------------------------- */
 
 static struct gpumap_session *asking;
 

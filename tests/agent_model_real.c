@@ -2,11 +2,12 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * A layer of a real model, by the names, shapes and shards that it was published
- * with: the whole checkpoint is read, all holes, and one row's layer of it loaded.
+ * A layer of a real model, by the names, shapes and shards that it was
+ * published with: the whole checkpoint is read, all holes, and one row's layer
+ * of it loaded.
  *
- * The metadata is not part of the source: where a checkout does not have it beside
- * itself, this is skipped.
+ * The metadata is not part of the source: where a checkout does not have it
+ * beside itself, this is skipped.
  */
 
 #include <errno.h>
@@ -94,8 +95,8 @@ static bool is_hole(struct gpumap_session *session,
 	return wrong == 0;
 }
 
-/* What its row's one buffer takes, in whole pages; tensors begin at multiples of
- * 256 in it. */
+/* What its row's one buffer takes, in whole pages; tensors begin at multiples
+ * of 256 in it. */
 static uint64_t buffer_bytes(struct gpumap_model *m, uint64_t tensors)
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);

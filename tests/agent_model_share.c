@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Models by a name: loaded once, whoever asks for them and however many at once,
- * there as long as anybody has them, and not a byte longer.
+ * Models by a name: loaded once, whoever asks for them and however many at
+ * once, there as long as anybody has them, and not a byte longer.
  */
 
 #include "tests/stage.h"
@@ -308,8 +308,8 @@ static void what_fails_is_free(void)
 
 /* ---- several processes ------------------------------------------------- */
 
-/* Has it, and says whether it was there; looks at it; lets it go; loads and lets
- * go for ever. */
+/* Has it, and says whether it was there; looks at it; lets it go; loads and
+ * lets go for ever. */
 static int64_t takes_part(struct gpumap_session *session, struct line *line)
 {
 	static struct gpumap_model *model;
@@ -363,8 +363,8 @@ static void all_at_once(void)
 	settles(0, 0);
 }
 
-/* Somebody is killed who loads it, or has it, or waits for it: whoever comes next
- * has it whole, once. */
+/* Somebody is killed who loads it, or has it, or waits for it: whoever comes
+ * next has it whole, once. */
 static void anybody_may_die(void)
 {
 	for (int round = 0; round < story_rounds(); round++) {

@@ -41,7 +41,7 @@ static CUstream stream;
 static CUdeviceptr in, out;
 static struct gpumap_nccl nccl;
 
-/* ---- work, and whether it is right ------------------------------------------ */
+/* ---- work, and whether it is right --------------------------------------- */
 
 static int32_t value(int rank, int i)
 {
@@ -200,7 +200,7 @@ static int do_all(int *wrong)
 	return ret;
 }
 
-/* ---- processes -------------------------------------------------------------- */
+/* ---- processes ----------------------------------------------------------- */
 
 static bool open_card(int rank)
 {
@@ -305,7 +305,7 @@ static void end(pid_t pid)
 	waitpid(pid, NULL, 0);
 }
 
-/* ---- stories ---------------------------------------------------------------- */
+/* ---- stories ------------------------------------------------------------- */
 
 static void four_processes_form_one(void)
 {

@@ -2,10 +2,11 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * gpumap/nccl.h while its mesh is published anew: between any two looks at it the
- * group may have other ranks, and this process another place among them.  It is
- * in the communicator what it is in the group.  What it has made for ranks that
- * did not come it keeps for those that do.  And waits that have no end have none.
+ * gpumap/nccl.h while its mesh is published anew: between any two looks at it
+ * the group may have other ranks, and this process another place among them.
+ * It is in the communicator what it is in the group.  What it has made for
+ * ranks that did not come it keeps for those that do.  And waits that have no
+ * end have none.
  */
 
 #include <errno.h>

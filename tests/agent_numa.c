@@ -6,7 +6,8 @@
  * range of a session's arena lie on its row's node, whoever touches them first,
  * and so do its replicas of masks; the agent is on the node that it was told.
  *
- * With one node, what the kernel has been told of replicas is all there is to see.
+ * With one node, what the kernel has been told of replicas is all there is to
+ * see.
  */
 
 #include <errno.h>
@@ -180,8 +181,8 @@ static void every_row_is_where_it_says(void)
 	gpumap_session_close(session);
 }
 
-/* What is asked of the kernel about memory at @at; -1: nothing, -2: it may not be
- * asked here. */
+/* What is asked of the kernel about memory at @at; -1: nothing, -2: it may not
+ * be asked here. */
 static int preferred_node(const void *at)
 {
 	unsigned long nodes[1024 / (8 * sizeof(unsigned long))] = { 0 };

@@ -223,7 +223,7 @@ static void a_commitment_wakes_who_waits(void)
 	EQ(gpumap_wait_change(map, seen, 0), 0);
 }
 
-/* ---- holders -------------------------------------------------------------- */
+/* ---- holders ------------------------------------------------------------- */
 
 /* A process that commits, says so, and waits to be killed. */
 static pid_t start_holder(const char *name)
@@ -326,7 +326,7 @@ static void who_takes_what_its_caller_knows(void)
 	EQ(gpumap_who(map, &cursor, &holder), 0);
 }
 
-/* ---- the next agent -------------------------------------------------------- */
+/* ---- the next agent ------------------------------------------------------ */
 
 static void restart(void)
 {

@@ -9,7 +9,7 @@
 #include "dice.h"
 #include "plan_story.h"
 
-/* ---- refusals --------------------------------------------------------------- */
+/* ---- refusals ------------------------------------------------------------ */
 
 static void refused(const struct gpumap_plan_request *request, int want,
 		    const char *why)

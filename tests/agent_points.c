@@ -2,10 +2,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Somebody dies while memory is had, filled, shared and spread: a worker, the agent
- * or the client, at each instant that is marked, and in a build without marks at
- * any.  Whatever the client had is given back, and the next one has all of it and
- * finds everything right.
+ * Somebody dies while memory is had, filled, shared and spread: a worker, the
+ * agent or the client, at each instant that is marked, and in a build without
+ * marks at any.  Whatever the client had is given back, and the next one has
+ * all of it and finds everything right.
  *
  *	agent_points [MARK]
  *
@@ -379,8 +379,8 @@ static void prepare(const struct mark *m, char point[96], char ticket[160])
 	if (m->who != CLIENT)
 		agent.env[STAGE_ENV] = point;
 }
-/* The client's end, which is well unless it is the one who dies; and, of all but
- * matters of time, somebody's: it may be about to. */
+/* The client's end, which is well unless it is the one who dies; and, of all
+ * but matters of time, somebody's: it may be about to. */
 static bool somebody_died(const struct mark *m, pid_t client,
 			  const char *ticket)
 {

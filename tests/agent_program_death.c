@@ -2,9 +2,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Programs that crash, that never return, that do what they may not, and workers
- * for programs that are killed: each job ends once, the same programs are there
- * again, and neither the row's own worker nor anybody else notices.
+ * Programs that crash, that never return, that do what they may not, and
+ * workers for programs that are killed: each job ends once, the same programs
+ * are there again, and neither the row's own worker nor anybody else notices.
  */
 
 #include <grp.h>
@@ -95,7 +95,8 @@ static uint32_t collect(struct gpumap_session *of, uint32_t n, int32_t status,
 }
 
 /* The next worker has the program before it begins anything: what is submitted
- * meanwhile ends with -EIO, as long as it is for the dead one, and then with 0. */
+ * meanwhile ends with -EIO, as long as it is for the dead one, and then with
+ * 0. */
 static bool is_there_again(void)
 {
 	uint64_t until = story_now() + STORY_LIMIT_NS;
@@ -319,8 +320,8 @@ static void it_dies_with_the_agent(void)
 
 /* ---- two users --------------------------------------------------------- */
 
-/* A process with a session of its own, that does what it is told by a letter and
- * says how it went. */
+/* A process with a session of its own, that does what it is told by a letter
+ * and says how it went. */
 struct user {
 	uint32_t uid;
 	pid_t pid;

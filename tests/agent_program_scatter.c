@@ -3,8 +3,8 @@
 
 /*
  * Programs over several rows: items whose input and output are of unlike sizes,
- * tiles that wait for other jobs and are waited for, and a worker that dies when
- * its program has run and nobody knows.
+ * tiles that wait for other jobs and are waited for, and a worker that dies
+ * when its program has run and nobody knows.
  */
 
 #include "program_story.h"
@@ -217,8 +217,9 @@ static bool has_marks(void)
 	return build && strstr(build, "testpoints") && geteuid() == 0;
 }
 
-/* Its job has done what it does, or is about to, and has not ended: it ends with
- * -EIO, once, and what was behind it as well; then the program is there again. */
+/* Its job has done what it does, or is about to, and has not ended: it ends
+ * with -EIO, once, and what was behind it as well; then the program is there
+ * again. */
 static void what_had_run_ends_once(const char *mark, bool has_run)
 {
 	static char point[64], ticket[192];

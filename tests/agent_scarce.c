@@ -132,7 +132,8 @@ static void a_row_without_a_worker_is_refused(void)
 	agent_remove(&a);
 }
 
-/* Descriptors that it says it needs for so many connections, UINT32_MAX: nothing. */
+/* Descriptors that it says it needs for so many connections, UINT32_MAX:
+ * nothing. */
 static uint32_t needed_with(struct agent *a, uint32_t connections)
 {
 	uint32_t needed = UINT32_MAX;

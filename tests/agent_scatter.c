@@ -231,7 +231,8 @@ static pid_t kill_when_seen(pid_t worker, const volatile float *seen)
 	_exit(0);
 }
 
-/* A copy over two rows, of which the first dies.  Returns what the scatter says. */
+/* A copy over two rows, of which the first dies.  Returns what the scatter
+ * says. */
 static int scatter_and_die(struct gpumap_session *s, uint32_t flags,
 			   const struct file *from, const struct file *to,
 			   struct gpumap_tile *ret_tiles)

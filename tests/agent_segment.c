@@ -2,8 +2,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * The life of a segment: made, left behind by an agent that was killed anywhere,
- * adopted by the next, refused where it is not ours, removed when asked to.
+ * The life of a segment: made, left behind by an agent that was killed
+ * anywhere, adopted by the next, refused where it is not ours, removed when
+ * asked to.
  */
 
 #include <errno.h>

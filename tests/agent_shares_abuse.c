@@ -316,7 +316,8 @@ static int64_t claims(struct gpumap_session *session, struct line *line)
 	return claim_with(session, line->name, (uint32_t)line->value, 0);
 }
 
-/* He would wait for what is never for him, as long as who has claimed it likes. */
+/* He would wait for what is never for him, as long as who has claimed it
+ * likes. */
 static void strangers_do_not_wait_for_it(void)
 {
 	struct player stranger;

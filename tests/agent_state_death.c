@@ -2,11 +2,11 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * The agent is killed while clients publish, commit, hold and release.  What any
- * of them was told is so after the next start, also on a new machine, but for
- * what it held, which ended with it; what it was not told is as before or as
- * asked, whole; and rows reserve what the committed maps charge, no more and no
- * less.
+ * The agent is killed while clients publish, commit, hold and release.  What
+ * any of them was told is so after the next start, also on a new machine, but
+ * for what it held, which ended with it; what it was not told is as before or
+ * as asked, whole; and rows reserve what the committed maps charge, no more and
+ * no less.
  */
 
 #include <errno.h>

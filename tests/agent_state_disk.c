@@ -3,8 +3,9 @@
 
 /*
  * The disk that published maps are kept on: one that fails, is full or cannot
- * be written changes nothing, what it will not remove does not come back, what it
- * will not give out stays as it was, and a burst of changes is written whole.
+ * be written changes nothing, what it will not remove does not come back, what
+ * it will not give out stays as it was, and a burst of changes is written
+ * whole.
  */
 
 #include <sched.h>

@@ -61,8 +61,8 @@ static int send_one(struct raw *c, const int *fd)
 
 /*
  * Three kinds: the first record has one; it lies behind a first that ends the
- * connection; who sends it has gone.  The agent is stopped meanwhile, so that the
- * last close is its own.
+ * connection; who sends it has gone.  The agent is stopped meanwhile, so that
+ * the last close is its own.
  */
 static bool send_lingering(struct raw *c, int kind, int *ret_other)
 {

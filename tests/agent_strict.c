@@ -27,7 +27,7 @@
 static struct agent agent;
 static struct gpumap *map;
 
-/* ---- who publishes --------------------------------------------------------- */
+/* ---- who publishes ------------------------------------------------------- */
 
 static int publish_mask(uint64_t past)
 {
@@ -64,7 +64,7 @@ static int publish_mesh(void)
 	return gpumap_mesh_publish(map, &request);
 }
 
-/* ---- who looks ------------------------------------------------------------- */
+/* ---- who looks ----------------------------------------------------------- */
 
 /* exit_group, which exit() and _exit() make, is not allowed. */
 static void leave(int status)

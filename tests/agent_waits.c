@@ -2,9 +2,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Jobs that wait for jobs of other rows: what they compute shows whether they did.
- * Workers are killed meanwhile; every job ends exactly once, and what says 0 and
- * stands on nothing that failed is right.
+ * Jobs that wait for jobs of other rows: what they compute shows whether they
+ * did.  Workers are killed meanwhile; every job ends exactly once, and what
+ * says 0 and stands on nothing that failed is right.
  */
 
 #include "dice.h"

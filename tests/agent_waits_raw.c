@@ -3,8 +3,8 @@
 
 /*
  * Heads that wait for what no library would let them wait for: each other, what
- * is never submitted, rows that are not there.  Whoever made them waits, and nobody
- * else; a deadline, a call, a death or a drain ends it.
+ * is never submitted, rows that are not there.  Whoever made them waits, and
+ * nobody else; a deadline, a call, a death or a drain ends it.
  */
 
 #include "raw.h"

@@ -1,7 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* gpumap-worker, whole, with this test in gpumapd's place and in its clients'. */
+/* gpumap-worker, whole, with this test in gpumapd's place and in its
+ * clients'. */
 
 #include <linux/futex.h>
 #include <sys/syscall.h>

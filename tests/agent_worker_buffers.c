@@ -33,8 +33,8 @@ static struct gm_wire about(uint32_t type, const struct hand_client *c,
 	return wire;
 }
 
-/* The answer to @wire: its status, 1 where it is none.  ret_fd receives what came
- * with it, or -1. */
+/* The answer to @wire: its status, 1 where it is none.  ret_fd receives what
+ * came with it, or -1. */
 static int ask(struct gm_wire *wire, const int *fd, uint32_t want, int *ret_fd)
 {
 	union {
@@ -337,8 +337,8 @@ static bool start_with_few_descriptors(void)
 	return started;
 }
 
-/* Whoever exports runs out of descriptors before sessions do, and who comes when
- * there are none is refused: the others are served on. */
+/* Whoever exports runs out of descriptors before sessions do, and who comes
+ * when there are none is refused: the others are served on. */
 static void descriptors_run_out(void)
 {
 	static struct hand_client c[32];

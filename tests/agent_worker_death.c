@@ -34,7 +34,8 @@ static uint32_t pattern(int round, uint32_t job)
 
 static bool open_side(struct side *s, uint32_t row)
 {
-	/* A user's arenas may be as much as half of a small machine's memory. */
+	/* A user's arenas may be as much as half of a small machine's
+	 * memory. */
 	const struct gpumap_session_opts opts = {
 		.size = sizeof(opts),
 		/* Pages that nobody has touched keep a worker busy. */

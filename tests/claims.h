@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * claims.h - a gpumapd whose workers are odd ones, see odd_worker.c, and what it
- * takes to register with it, to export and to import.
+ * claims.h - a gpumapd whose workers are odd ones, see odd_worker.c, and what
+ * it takes to register with it, to export and to import.
  */
 #ifndef CLAIMS_H
 #define CLAIMS_H

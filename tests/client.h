@@ -3,7 +3,8 @@
 
 /*
  * client.h - one attachment to one peer, for the tests of the session side:
- * three rows, of which 0 and 1 are READY with scores of 3 to 1, and a layer map.
+ * three rows, of which 0 and 1 are READY with scores of 3 to 1, and a layer
+ * map.
  */
 #ifndef TESTS_CLIENT_H
 #define TESTS_CLIENT_H

@@ -2,8 +2,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * collective.h - collectives on an agent's host rows, for the stories about them:
- * a mesh of so many rows, what each rank gives and gets, and what is right.
+ * collective.h - collectives on an agent's host rows, for the stories about
+ * them: a mesh of so many rows, what each rank gives and gets, and what is
+ * right.
  */
 #ifndef COLLECTIVE_H
 #define COLLECTIVE_H
@@ -194,8 +195,8 @@ static inline uint64_t want_of(const struct ranks *g, const struct shape *s,
 	return want_element(s->reduce, s->dtype, src, g->n, at);
 }
 
-/* How many elements are not what they should be, of every @step'th; and one more
- * where something was written behind them. */
+/* How many elements are not what they should be, of every @step'th; and one
+ * more where something was written behind them. */
 static inline uint64_t collective_wrong(const struct ranks *g,
 					const struct shape *s,
 					const struct before *b, uint64_t step)

@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * collective_nccl.h - an agent whose cards may do collectives among themselves, by
- * the stand-in for NCCL, and groups of them.
+ * collective_nccl.h - an agent whose cards may do collectives among themselves,
+ * by the stand-in for NCCL, and groups of them.
  */
 #ifndef COLLECTIVE_NCCL_H
 #define COLLECTIVE_NCCL_H

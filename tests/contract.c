@@ -44,7 +44,8 @@ static void load(void *library)
 
 	if (!get)
 		return;
-		/* A driver that is older than a form of a call has not that form. */
+		/* A driver that is older than a form of a call has not that
+		 * form. */
 #define SYMBOL(name, since, function)                   \
 	at = NULL;                                      \
 	if (get(#name, &at, since, 0, NULL) == 0 && at) \

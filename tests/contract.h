@@ -85,8 +85,8 @@ static inline void contract_end_context(void)
 	GOOD(cu.cuDevicePrimaryCtxRelease_v2(0));
 }
 
-/* Is this device an instance of a split card?  CUDA tells the card's UUID by the
- * call's first form, and the device's own by the second. */
+/* Is this device an instance of a split card?  CUDA tells the card's UUID by
+ * the call's first form, and the device's own by the second. */
 bool contract_is_part(CUdevice device);
 
 /* Its UUID as CUDA_VISIBLE_DEVICES and NVML have it, GPU- or MIG- and 36

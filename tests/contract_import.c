@@ -6,8 +6,9 @@
  * brought into a context, used, and outlives its owner; devices and rows find
  * each other by UUID.
  *
- * The owner is this program once more, as a worker would be: it makes exportable
- * memory as the driver's documentation says, and no session is needed.
+ * The owner is this program once more, as a worker would be: it makes
+ * exportable memory as the driver's documentation says, and no session is
+ * needed.
  */
 
 #include <errno.h>
@@ -56,7 +57,7 @@
 #define PATTERN 0x5eed1234u
 #define BYTES   (3u << 20) /* not a whole number of granules everywhere */
 
-/* ---- the owner ------------------------------------------------------------- */
+/* ---- the owner ----------------------------------------------------------- */
 
 static bool send_fd(int socket, int fd)
 {
@@ -156,7 +157,7 @@ static pid_t start_owner(int *ret_fd)
 	return pid;
 }
 
-/* ---- memory ----------------------------------------------------------------- */
+/* ---- memory -------------------------------------------------------------- */
 
 static size_t free_bytes(void)
 {
@@ -259,7 +260,7 @@ static void what_fails_leaves_nothing(void)
 	waitpid(owner, NULL, 0);
 }
 
-/* ---- rows ------------------------------------------------------------------- */
+/* ---- rows ---------------------------------------------------------------- */
 
 /* A device table in which row 3 is device 0, and the rows below are others. */
 static void rows_and_devices_are_one(void)

@@ -1,7 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* NVML: what it says of the cards, what it hears of them, who it agrees with. */
+/* NVML: what it says of the cards, what it hears of them, who it agrees
+ * with. */
 
 #include <dlfcn.h>
 #include <string.h>
@@ -142,7 +143,8 @@ static nvmlDevice_t handle_of(CUdevice device)
 	return handle;
 }
 
-/* The card that it is, or is on: much is said of, and happens to, cards only. */
+/* The card that it is, or is on: much is said of, and happens to, cards
+ * only. */
 static nvmlDevice_t card_of(CUdevice device)
 {
 	nvmlDevice_t handle = handle_of(device), whole = NULL;

@@ -6,8 +6,8 @@
  * process of its own, and what lib/visible says about it.
  *
  * The devices themselves come from the driver too, as they are without the
- * variable, and where cards are split from NVML, so this runs on any card and on
- * the stand-in's.
+ * variable, and where cards are split from NVML, so this runs on any card and
+ * on the stand-in's.
  */
 
 #include <errno.h>
@@ -220,7 +220,8 @@ static void ask_for_speeds(void)
 	}
 }
 
-/* Rows of cards and of their instances.  Returns false where no card is split. */
+/* Rows of cards and of their instances.  Returns false where no card is
+ * split. */
 static bool make_rows_of_parts(void)
 {
 	char why[GM_LIBRARY_WHY_BYTES];
@@ -351,7 +352,8 @@ static void uuids(const char *order)
 	agree(list, order);
 }
 
-/* Each instance by both of its names, each card beside it, and both in a list. */
+/* Each instance by both of its names, each card beside it, and both in a
+ * list. */
 static void parts(const char *order)
 {
 	char list[160];

@@ -33,7 +33,7 @@ static const char *output; /* instead of a file that is read */
 static uid_t user;
 static char out[4 << 20], err[64 << 10];
 
-/* ---- calling it ----------------------------------------------------------- */
+/* ---- calling it ---------------------------------------------------------- */
 
 static inline void ctl_read(const char *path, char *ret_text, size_t bytes)
 {

@@ -5,8 +5,8 @@
  * cuda_scene - a gpumapd of the test's own on a stand-in machine of its own.
  *
  * The machine is a file in /dev/shm, for workers are another user.  CUDA rows
- * come in PCI order, which is not the order in which a plan of faults counts the
- * cards: cuda_scene_gpu() tells them apart.
+ * come in PCI order, which is not the order in which a plan of faults counts
+ * the cards: cuda_scene_gpu() tells them apart.
  */
 #ifndef CUDA_SCENE_H
 #define CUDA_SCENE_H

@@ -2,9 +2,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * A card as a rank of collectives, beside a host row: both give and get memory of
- * their own.  Every element, how fast it is, and the death of the card's worker on
- * the way.
+ * A card as a rank of collectives, beside a host row: both give and get memory
+ * of their own.  Every element, how fast it is, and the death of the card's
+ * worker on the way.
  */
 
 #include "tests/gpu_agent.h"

@@ -2,9 +2,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Masks on a card, in a program's own context: gpumap/cuda.h imports a replica once,
- * and again when the mask has been published anew, by a client or after the death of
- * the row's worker; what it finds there is the mask, to the last bit.
+ * Masks on a card, in a program's own context: gpumap/cuda.h imports a replica
+ * once, and again when the mask has been published anew, by a client or after
+ * the death of the row's worker; what it finds there is the mask, to the last
+ * bit.
  */
 
 #include <errno.h>

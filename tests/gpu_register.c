@@ -3,8 +3,8 @@
 
 /*
  * Registration of memory that another process owns: by two processes at once,
- * read-only, without the right to lock pages, after a hole was punched, and what
- * it costs per GiB with small pages and with huge ones.
+ * read-only, without the right to lock pages, after a hole was punched, and
+ * what it costs per GiB with small pages and with huge ones.
  */
 
 #include <errno.h>

@@ -192,7 +192,8 @@ static inline struct gm_entry hand_free(const struct hand_client *c,
 				  .dst_buffer = handle };
 }
 
-/* Of a first slot with GM_ENTRY_MORE, the second: the same words by other names. */
+/* Of a first slot with GM_ENTRY_MORE, the second: the same words by other
+ * names. */
 static inline struct gm_entry hand_second(uint64_t deadline_ns)
 {
 	return (struct gm_entry){ .op = GM_OP_MORE,

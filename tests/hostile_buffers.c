@@ -139,8 +139,8 @@ static void ask_to_read(struct claimant *m)
 		hostile_lapse(m->h, "file %u was taken as one", file);
 }
 
-/* What others have of an export must not go with this.  A driver's descriptor is
- * no file; that of the stand-in is its whole machine. */
+/* What others have of an export must not go with this.  A driver's descriptor
+ * is no file; that of the stand-in is its whole machine. */
 static void spoil(struct claimant *m, int fd)
 {
 #ifdef STAGE_CUDA

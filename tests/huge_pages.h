@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * huge_pages.h - what of a mapping is there, and in huge pages; and whether this
- * kernel gives them to who asks.
+ * huge_pages.h - what of a mapping is there, and in huge pages; and whether
+ * this kernel gives them to who asks.
  */
 #ifndef TESTS_HUGE_PAGES_H
 #define TESTS_HUGE_PAGES_H

@@ -102,7 +102,7 @@ static inline int mask_cards_reap(pid_t pid)
 	return -WEXITSTATUS(status);
 }
 
-/* ---- what is in a replica ------------------------------------------------- */
+/* ---- what is in a replica ------------------------------------------------ */
 
 static inline const uint8_t *mask_cards_rule(const struct mask_cards *m,
 					     uint32_t size)
@@ -203,10 +203,10 @@ static inline bool mask_cards_right(struct mask_cards *m, const char *name,
 	return true;
 }
 
-/* ---- by which way ---------------------------------------------------------- */
+/* ---- by which way -------------------------------------------------------- */
 
-/* Replicas of a row that were made by a way, "peer" or "upload", since the agent's
- * start. */
+/* Replicas of a row that were made by a way, "peer" or "upload", since the
+ * agent's start. */
 static inline uint32_t mask_cards_made(const struct mask_cards *m, uint32_t row,
 				       const char *way)
 {
@@ -224,7 +224,7 @@ static inline uint32_t mask_cards_made(const struct mask_cards *m, uint32_t row,
 	return n;
 }
 
-/* ---- links ----------------------------------------------------------------- */
+/* ---- links --------------------------------------------------------------- */
 
 static inline void mask_cards_spoil(struct mask_cards *m)
 {
@@ -242,8 +242,8 @@ static inline void mask_cards_link(struct mask_cards *m)
 	}
 }
 
-/* What NVML says of the links comes after the rows; then each path from the first
- * card to another is tried. */
+/* What NVML says of the links comes after the rows; then each path from the
+ * first card to another is tried. */
 static inline bool mask_cards_try(struct mask_cards *m, uint32_t n)
 {
 	uint64_t until = story_now() + STORY_LIMIT_NS;

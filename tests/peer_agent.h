@@ -380,7 +380,8 @@ static inline void peer_unreach(struct peer *p, struct peer_link *l,
 	peer_reply(p, l, request, 0, NULL, 0, NULL, 0);
 }
 
-/* An agent of whatever time: to what it does not know it says what gpumapd says. */
+/* An agent of whatever time: to what it does not know it says what gpumapd
+ * says. */
 static inline void peer_comm_open(struct peer *p, struct peer_link *l,
 				  const struct gm_control *request,
 				  const struct gm_comm_open *body)

@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * points_play - what a client does that has memory, fills it, shares it, loads a
- * model and spreads work: each part in turn, until the first error.
+ * points_play - what a client does that has memory, fills it, shares it, loads
+ * a model and spreads work: each part in turn, until the first error.
  */
 #ifndef POINTS_PLAY_H
 #define POINTS_PLAY_H
@@ -248,9 +248,9 @@ static int give_back(struct player *p)
 }
 
 /*
- * The worker of row 1 dies while it owes us entries.  Puts the ticket out first,
- * and sees who has it: nobody comes to a mark of burial for sessions that have
- * ended.
+ * The worker of row 1 dies while it owes us entries.  Puts the ticket out
+ * first, and sees who has it: nobody comes to a mark of burial for sessions
+ * that have ended.
  */
 static int widow(struct player *p, const struct gpumap *map, const char *ticket)
 {

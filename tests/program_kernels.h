@@ -9,7 +9,8 @@
  *	program_spin(dst, src, n)		until the u32 at dst is not 0
  *	program_trap(dst, src, n)		falls into a trap
  *	program_stray(dst, src, n)		writes where nobody has anything
- *	program_geometry(dst, src, n)		dst[0] = blocks, dst[1] = threads of one
+ *	program_geometry(dst, src, n)		dst[0] = blocks, dst[1] =
+ *						threads of one
  */
 #ifndef PROGRAM_KERNELS_H
 #define PROGRAM_KERNELS_H

@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * program_story - an agent with a directory of programs, sessions that run them,
- * and what the log says of their workers.
+ * program_story - an agent with a directory of programs, sessions that run
+ * them, and what the log says of their workers.
  */
 #ifndef PROGRAM_STORY_H
 #define PROGRAM_STORY_H

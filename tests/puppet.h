@@ -6,8 +6,8 @@
  *
  * A test listens, starts its agent with puppet_probe for a probe, and accepts:
  * each start of a probe is a connection, and what is said over it gpumapd takes
- * for the probe's.  A card of these stories is made of its number: its UUID, its
- * name and its bus all tell it.
+ * for the probe's.  A card of these stories is made of its number: its UUID,
+ * its name and its bus all tell it.
  */
 #ifndef PUPPET_H
 #define PUPPET_H

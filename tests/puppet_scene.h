@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * puppet_scene - an agent whose cards are a puppet's: started with some of them,
- * looked at by their numbers, and ended.
+ * puppet_scene - an agent whose cards are a puppet's: started with some of
+ * them, looked at by their numbers, and ended.
  */
 #ifndef PUPPET_SCENE_H
 #define PUPPET_SCENE_H

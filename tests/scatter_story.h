@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * scatter_story.h - what is scattered over two rows: a registered file of floats,
- * and a buffer on each row.
+ * scatter_story.h - what is scattered over two rows: a registered file of
+ * floats, and a buffer on each row.
  */
 #ifndef SCATTER_STORY_H
 #define SCATTER_STORY_H

@@ -4,8 +4,8 @@
 /*
  * shards.h - checkpoints whose every byte is known.
  *
- * The bytes of a tensor follow from its number: tensor i begins where load_byte()
- * is at i * SHARD_STEP.
+ * The bytes of a tensor follow from its number: tensor i begins where
+ * load_byte() is at i * SHARD_STEP.
  */
 #ifndef SHARDS_H
 #define SHARDS_H

@@ -198,8 +198,8 @@ static inline bool comes_to_be_left(uint64_t bytes)
 	return EQ(left_over(), bytes);
 }
 
-/* It comes to that.  What a session that is leaving has lent may be missing for an
- * instant: it is told of the session, then of nobody. */
+/* It comes to that.  What a session that is leaving has lent may be missing for
+ * an instant: it is told of the session, then of nobody. */
 static inline bool settles(int n_shares, uint64_t bytes)
 {
 	uint64_t until = story_now() + STORY_LIMIT_NS, has;

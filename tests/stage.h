@@ -5,8 +5,8 @@
  * stage - what rows a story plays on.
  *
  * Stories of two rows and more do not care what computes.  Compiled with
- * STAGE_CUDA, the same story plays on four stand-in cards, which come before the
- * host rows that it asks for.
+ * STAGE_CUDA, the same story plays on four stand-in cards, which come before
+ * the host rows that it asks for.
  */
 #ifndef STAGE_H
 #define STAGE_H
@@ -78,7 +78,7 @@ static inline int stage_finish(struct agent *a, struct gpumap *map)
 	return tap_done();
 }
 
-/* ---- deaths at marked points ---------------------------------------------- */
+/* ---- deaths at marked points --------------------------------------------- */
 
 static inline bool stage_has_points(void)
 {

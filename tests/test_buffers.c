@@ -190,7 +190,7 @@ static void wrong_jobs_on_buffers_are_not_submitted(void)
 	gpumap_session_close(s);
 }
 
-/* ---- allocation ------------------------------------------------------------ */
+/* ---- allocation ---------------------------------------------------------- */
 
 static void what_cannot_be_had_leaves_nothing(void)
 {
@@ -370,7 +370,7 @@ static void there_is_a_most(void)
 	gpumap_session_close(s);
 }
 
-/* ---- deaths ---------------------------------------------------------------- */
+/* ---- deaths -------------------------------------------------------------- */
 
 static void buffers_die_with_their_worker(void)
 {

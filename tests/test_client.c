@@ -213,7 +213,7 @@ static void doorbells_ring_for_sleepers(void)
 	gpumap_session_close(s);
 }
 
-/* ---- arena ---------------------------------------------------------------- */
+/* ---- arena --------------------------------------------------------------- */
 
 static void arenas_are_per_row(void)
 {
@@ -236,7 +236,7 @@ static void arenas_are_per_row(void)
 	gpumap_session_close(s);
 }
 
-/* ---- scatter --------------------------------------------------------------- */
+/* ---- scatter ------------------------------------------------------------- */
 
 static void a_scatter_covers_every_element_once(void)
 {

@@ -16,7 +16,7 @@ static const uint32_t dtypes[] = { GPUMAP_DTYPE_U8,   GPUMAP_DTYPE_F16,
 				   GPUMAP_DTYPE_BF16, GPUMAP_DTYPE_F32,
 				   GPUMAP_DTYPE_I32,  GPUMAP_DTYPE_I64 };
 
-/* ---- all of them ---------------------------------------------------------- */
+/* ---- all of them --------------------------------------------------------- */
 
 static char memory[RANKS + 1][8 * MOST + 2 * MARGIN];
 

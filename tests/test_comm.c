@@ -16,7 +16,7 @@
 #include "operators_trial.h"
 #include "tap.h"
 
-/* ---- turns ---------------------------------------------------------------- */
+/* ---- turns --------------------------------------------------------------- */
 
 /* Begin at every rank of @who, and go on by chance until none can.  Returns how
  * many have not ended. */
@@ -68,10 +68,10 @@ static bool all_ended(const struct world *w, int with)
 	return true;
 }
 
-/* ---- what is right -------------------------------------------------------- */
+/* ---- what is right ------------------------------------------------------- */
 
-/* Where things lie: what is given at the beginning, what is gotten behind it, or
- * both in one place. */
+/* Where things lie: what is given at the beginning, what is gotten behind it,
+ * or both in one place. */
 struct shape {
 	uint32_t op, dtype, reduce, root;
 	uint64_t n;
@@ -191,7 +191,7 @@ static uint32_t once(struct world *w, const struct shape *s, uint64_t budget)
 	return bad;
 }
 
-/* ---- each of them --------------------------------------------------------- */
+/* ---- each of them -------------------------------------------------------- */
 
 static const uint32_t dtypes[] = { GPUMAP_DTYPE_U8,   GPUMAP_DTYPE_F16,
 				   GPUMAP_DTYPE_BF16, GPUMAP_DTYPE_F32,
@@ -279,7 +279,7 @@ static void pairs(void)
 	close_world(&w);
 }
 
-/* ---- what is wrong -------------------------------------------------------- */
+/* ---- what is wrong ------------------------------------------------------- */
 
 /* All ranks but one ask for this, and all end with that. */
 static void all_but_one(const struct gm_comm_ask *most,
@@ -469,8 +469,8 @@ static void a_broken_group(void)
 	OK(broken > 90);
 }
 
-/* The group breaks, and the other rank's client writes there, while a rank reads
- * the last of it. */
+/* The group breaks, and the other rank's client writes there, while a rank
+ * reads the last of it. */
 static void *reach_and_spoil(void *arg, uint32_t rank,
 			     struct gm_comm_place place, uint64_t bytes,
 			     bool writes)
@@ -505,7 +505,7 @@ static void the_last_look(uint32_t gives, uint32_t gets)
 	close_world(&w);
 }
 
-/* ---- threads -------------------------------------------------------------- */
+/* ---- threads ------------------------------------------------------------- */
 
 struct seat {
 	struct world *w;

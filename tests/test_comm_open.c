@@ -3,8 +3,8 @@
 
 /*
  * Communicators against a peer in a thread, that knows of NCCL or is older than
- * that: what is asked for, what is done without, and what becomes of it when the
- * peer changes.
+ * that: what is asked for, what is done without, and what becomes of it when
+ * the peer changes.
  */
 
 #include "client.h"

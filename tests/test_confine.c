@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * confine: what a worker cannot do any more, and what it and a driver in it still
- * can.
+ * confine: what a worker cannot do any more, and what it and a driver in it
+ * still can.
  */
 
 #include <errno.h>
@@ -204,8 +204,8 @@ static int reads_what_it_has(void)
 	       lseek(fd, 0, SEEK_SET) != 0 || read(fd, &byte, 1) != 1;
 }
 
-/* What becomes of a process that does this once it is confined: its exit status,
- * or 1000 and the signal that ended it. */
+/* What becomes of a process that does this once it is confined: its exit
+ * status, or 1000 and the signal that ended it. */
 static int end_of(enum gm_confine_how how, int (*play)(void))
 {
 	const char *step;

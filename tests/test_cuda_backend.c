@@ -82,8 +82,8 @@ static void no_alignment_is_asked_for(void)
 	EQ(failed, 0);
 }
 
-/* From any element on, of any number, to anywhere: what a kernel leaves over at the
- * end, and where its memory is beside a word. */
+/* From any element on, of any number, to anywhere: what a kernel leaves over at
+ * the end, and where its memory is beside a word. */
 static void short_jobs_of_every_length(void)
 {
 	static const struct {

@@ -2,10 +2,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * The backend of CUDA rows with other cards: three of them form a clique, by the
- * stand-in for NCCL, and do collectives; a version that is too old, a rank that
- * never comes and an asynchronous error are each found out, and what is aborted
- * leaves its card as it was.
+ * The backend of CUDA rows with other cards: three of them form a clique, by
+ * the stand-in for NCCL, and do collectives; a version that is too old, a rank
+ * that never comes and an asynchronous error are each found out, and what is
+ * aborted leaves its card as it was.
  */
 
 #include <limits.h>
@@ -143,7 +143,8 @@ static int fill(struct ring *r)
 	return 0;
 }
 
-/* At rank @k, all of it.  Returns what the last one that did not end well said. */
+/* At rank @k, all of it.  Returns what the last one that did not end well
+ * said. */
 static int together(struct ring *r, uint32_t op, uint32_t reduce)
 {
 	int worst = 1;
@@ -252,8 +253,8 @@ static int everything_is_right(void)
 	return ring_close(&r);
 }
 
-/* The first collective fails where it is, and everywhere its kernels hang: after
- * the abort a clique can be had again. */
+/* The first collective fails where it is, and everywhere its kernels hang:
+ * after the abort a clique can be had again. */
 static int an_error_is_found_and_aborted(void)
 {
 	struct ring r;

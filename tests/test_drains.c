@@ -33,7 +33,7 @@ void *__wrap_calloc(size_t n, size_t bytes)
 	return __real_calloc(n, bytes);
 }
 
-/* ---- a probe, and who waits ----------------------------------------------- */
+/* ---- a probe, and who waits ---------------------------------------------- */
 
 static int probe = -1; /* its end */
 
@@ -158,7 +158,7 @@ static void wait_for_probe(void)
 	} while (strstr(wait_why, "the probe does not answer") == NULL);
 }
 
-/* ---- stories -------------------------------------------------------------- */
+/* ---- stories ------------------------------------------------------------- */
 
 static bool is_being_buried(void)
 {
@@ -337,7 +337,7 @@ static void worker_that_does_not_die_is_told_of(void)
 	bring_back();
 }
 
-/* ---- instances ------------------------------------------------------------ */
+/* ---- instances ----------------------------------------------------------- */
 
 static uint32_t n_drained(void)
 {

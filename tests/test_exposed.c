@@ -20,7 +20,7 @@ static struct segment_file file;
 static struct gpumap *map;
 static char root[64];
 
-/* ---- the table ------------------------------------------------------------- */
+/* ---- the table ----------------------------------------------------------- */
 
 struct card {
 	uint32_t row;
@@ -82,7 +82,7 @@ static void put_card(const struct card *card, uint32_t cuda_version)
 			       card->row + 1); /* SEQ.publish */
 }
 
-/* ---- the nodes ------------------------------------------------------------- */
+/* ---- the nodes ----------------------------------------------------------- */
 
 static void put_file(const char *name, const char *text)
 {
@@ -145,7 +145,7 @@ static void put_all_nodes(void)
 	put_file("/dev/nvidia3", "");
 }
 
-/* ---- questions --------------------------------------------------------------- */
+/* ---- questions ----------------------------------------------------------- */
 
 static const char *rows_of(const char *devices, const char *order)
 {

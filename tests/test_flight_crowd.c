@@ -26,8 +26,8 @@ static struct gm_entry copy(const struct hand_client *c, uint64_t dst_buffer,
 #define ROUNDS 400u
 #define DEPTH  32u
 
-/* One session, and what its memory has to be: every entry is done at once in the
- * copy, so what the device does late has to come to the same. */
+/* One session, and what its memory has to be: every entry is done at once in
+ * the copy, so what the device does late has to come to the same. */
 struct member {
 	struct hand_client c;
 	struct gm_session *s;
@@ -38,7 +38,8 @@ struct member {
 
 static struct member crowd[CROWD];
 
-/* A place of @bytes in the arena or in a buffer; which, and where in the copy. */
+/* A place of @bytes in the arena or in a buffer; which, and where in the
+ * copy. */
 static char *somewhere(struct member *m, uint64_t bytes, uint64_t *ret_buffer,
 		       uint64_t *ret_at)
 {

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* flight: entries of two slots, and who is parked, on a device that computes when
- * it likes. */
+/* flight: entries of two slots, and who is parked, on a device that computes
+ * when it likes. */
 
 #include "agent/worker/fault.h"
 #include "tests/flight_rig.h"

@@ -111,7 +111,7 @@ static void lengths_and_alignments(uint32_t op, uint32_t dtype, uint32_t dst)
 	tap_check(pass, name, __FILE__, __LINE__);
 }
 
-/* ---- casts ---------------------------------------------------------------- */
+/* ---- casts --------------------------------------------------------------- */
 
 static bool is_quiet(uint32_t dtype, uint64_t bits)
 {
@@ -227,7 +227,7 @@ static void some_are_known(void)
 	}
 }
 
-/* ---- slices --------------------------------------------------------------- */
+/* ---- slices -------------------------------------------------------------- */
 
 /* A task in slices of any size, from its end, is what it is in one piece. */
 static void slices_make_no_difference(void)

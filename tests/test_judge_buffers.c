@@ -16,7 +16,8 @@
 
 static char *const mapped = (char *)(uintptr_t)0x900000;
 
-/* One of each kind: the device's alone, mapped here too, and to be read only. */
+/* One of each kind: the device's alone, mapped here too, and to be read
+ * only. */
 static uint64_t handle_of(uint32_t index)
 {
 	return gm_handle_make(

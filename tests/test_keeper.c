@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* keeper: a CUDA row's processes, from the first seat to the last and over every
- * kind of death.  The processes are this program. */
+/* keeper: a CUDA row's processes, from the first seat to the last and over
+ * every kind of death.  The processes are this program. */
 
 #include <errno.h>
 #include <signal.h>

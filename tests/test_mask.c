@@ -23,7 +23,7 @@
 static const uint32_t dtypes[] = { GPUMAP_DTYPE_U8, GPUMAP_DTYPE_F16,
 				   GPUMAP_DTYPE_BF16, GPUMAP_DTYPE_F32 };
 
-/* ---- the rules, an element at a time -------------------------------------- */
+/* ---- the rules, an element at a time ------------------------------------- */
 
 static bool is_masked(const struct gm_mask_spec *s, int64_t i, int64_t j)
 {
@@ -238,7 +238,7 @@ static void far_rows_are_found(void)
 	OK(row.head == 0 && row.begin == 0 && row.end == 0);
 }
 
-/* ---- judging --------------------------------------------------------------- */
+/* ---- judging ------------------------------------------------------------- */
 
 #define MAX UINT64_MAX
 
@@ -325,7 +325,7 @@ static void the_largest_are_taken(void)
 	OK(size.bytes == MAX);
 }
 
-/* ---- names ----------------------------------------------------------------- */
+/* ---- names --------------------------------------------------------------- */
 
 static void names_are_known(void)
 {

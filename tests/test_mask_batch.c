@@ -1,7 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* mask --batch: answers byte by byte, and each small mask element by element. */
+/* mask --batch: answers byte by byte, and each small mask element by
+ * element. */
 
 #include <jansson.h>
 
@@ -168,7 +169,7 @@ static void the_longest_answer_has_an_end(void)
 	ask(lines, COUNT(lines));
 }
 
-/* ---- the rules, an element at a time -------------------------------------- */
+/* ---- the rules, an element at a time ------------------------------------- */
 
 static bool is_masked(size_t kind, int past, int n, int i, int j)
 {

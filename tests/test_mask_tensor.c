@@ -12,7 +12,7 @@
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
-/* ---- headers of safetensors files ------------------------------------------ */
+/* ---- headers of safetensors files ---------------------------------------- */
 
 #define T(name, dtype, shape, begin, end)                            \
 	"\"" name "\":{\"dtype\":\"" dtype "\",\"shape\":" shape "," \
@@ -148,7 +148,7 @@ static void many_names_are_cut(void)
 	STR(err.text + strlen(err.text) - 4, ", ..");
 }
 
-/* ---- files ----------------------------------------------------------------- */
+/* ---- files --------------------------------------------------------------- */
 
 static char path[] = "mask_tensor.XXXXXX";
 

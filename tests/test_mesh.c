@@ -34,7 +34,8 @@ struct reference {
 	int n;
 };
 
-/* "{before}{a}{between}{b}", or less where @between is "" or @before "world". */
+/* "{before}{a}{between}{b}", or less where @between is "" or @before
+ * "world". */
 static void append(struct reference *r, const char *backend, uint64_t rank,
 		   const char *before, uint64_t a, const char *between,
 		   uint64_t b)

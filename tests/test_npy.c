@@ -11,7 +11,7 @@
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
-/* ---- prolog ---------------------------------------------------------------- */
+/* ---- prolog -------------------------------------------------------------- */
 
 static const struct {
 	const char *raw;
@@ -75,7 +75,7 @@ static void prologs_are_judged(void)
 	}
 }
 
-/* ---- header ---------------------------------------------------------------- */
+/* ---- header -------------------------------------------------------------- */
 
 static int take(const char *header, uint64_t data_bytes,
 		struct gm_mask_tensor *ret, struct gm_plan_error *err)

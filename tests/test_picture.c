@@ -128,7 +128,7 @@ static void other_numbers_are_neither(void)
 	STR(gm_picture_print(&p, text), ".###\n");
 }
 
-/* ---- images ---------------------------------------------------------------- */
+/* ---- images -------------------------------------------------------------- */
 
 static void images_have_a_pixel_per_element(void)
 {

@@ -8,7 +8,7 @@
 
 #define N_LAYERS 5u
 
-/* ---- answers --------------------------------------------------------------- */
+/* ---- answers ------------------------------------------------------------- */
 
 /* In the order of a reply: two charges, three runs, a spec, a warning. */
 struct reply {
@@ -253,7 +253,7 @@ static void nonsense_is_not_sent(void)
 	EQ(gm_get(&peer.requests), before);
 }
 
-/* ---- reservations ------------------------------------------------------------ */
+/* ---- reservations -------------------------------------------------------- */
 
 static void publish(uint32_t slot, const char *name, uint32_t flags)
 {

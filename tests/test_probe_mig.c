@@ -1,7 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* gpumap-probe on cards that are split: each instance is a device of its own. */
+/* gpumap-probe on cards that are split: each instance is a device of its
+ * own. */
 
 #include "tests/probe_scene.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* gpumap-probe lets go of a card: whatever has it open is gone, and only that. */
+/* gpumap-probe lets go of a card: whatever has it open is gone, and only
+ * that. */
 
 #include <sys/stat.h>
 

@@ -2,10 +2,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Every kernel of the operators' PTX at every length from none to past two warps,
- * from every byte of an element that a source and a result may begin at, in place
- * and not, and under the launches that it gets: nothing is left out at the end,
- * and nothing beside the elements is written or read.
+ * Every kernel of the operators' PTX at every length from none to past two
+ * warps, from every byte of an element that a source and a result may begin at,
+ * in place and not, and under the launches that it gets: nothing is left out at
+ * the end, and nothing beside the elements is written or read.
  */
 
 #include "ptx_trial.h"

@@ -80,7 +80,7 @@ static bool is_at_rest(void)
 	       counts.submitted == counts.completed;
 }
 
-/* ---- any order ------------------------------------------------------------- */
+/* ---- any order ----------------------------------------------------------- */
 
 static void whoever_ends_first_is_given_first(void)
 {
@@ -153,7 +153,7 @@ static void positions_go_round(void)
 	finish();
 }
 
-/* ---- kept ------------------------------------------------------------------ */
+/* ---- kept ---------------------------------------------------------------- */
 
 /* Taken by one who did not want them, twice. */
 static void what_is_kept_is_given_later(void)
@@ -194,7 +194,7 @@ static void a_lost_session_gives_what_was_kept(void)
 	finish();
 }
 
-/* ---- two slots -------------------------------------------------------------- */
+/* ---- two slots ----------------------------------------------------------- */
 
 static void both_slots_are_free_again(void)
 {
@@ -217,7 +217,7 @@ static void both_slots_are_free_again(void)
 	finish();
 }
 
-/* ---- cancelled -------------------------------------------------------------- */
+/* ---- cancelled ----------------------------------------------------------- */
 
 /* A mark is gone once all that it was for has been taken, and not before. */
 static void a_mark_goes_with_the_last(void)
@@ -243,7 +243,7 @@ static void a_mark_goes_with_the_last(void)
 	finish();
 }
 
-/* ---- waited for -------------------------------------------------------------- */
+/* ---- waited for ---------------------------------------------------------- */
 
 /* How many waits a worker of row 1 is told of. */
 static uint32_t waits_of(const struct gpumap_job *job)
@@ -278,7 +278,7 @@ static void what_was_taken_is_not_waited_for(void)
 	finish();
 }
 
-/* ---- lies -------------------------------------------------------------------- */
+/* ---- lies ---------------------------------------------------------------- */
 
 static void is_a_lie(uint64_t before)
 {

@@ -13,7 +13,8 @@
 
 static void sums_are_rounded_in_order(void)
 {
-	/* From the left, the small one is lost; from the right it would not be. */
+	/* From the left, the small one is lost; from the right it would not
+	 * be. */
 	const float f32[] = { 1, 16777216, -16777216, 1 };
 	const double f64[] = { 1, 9007199254740992., -9007199254740992., 1 };
 	char odd[16];

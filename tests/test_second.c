@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* Jobs that take two slots of their queue, with what those say, and jobs that are
- * taken back: against a peer in a thread. */
+/* Jobs that take two slots of their queue, with what those say, and jobs that
+ * are taken back: against a peer in a thread. */
 
 #include "client.h"
 #include "lib/internal.h"
@@ -184,7 +184,7 @@ static void a_second_slot_that_ends_first_is_a_lie(void)
 	gpumap_session_close(s);
 }
 
-/* ---- waits ---------------------------------------------------------------- */
+/* ---- waits --------------------------------------------------------------- */
 
 static struct gpumap_job waiting(const struct gpumap_time *waits, uint32_t n)
 {
@@ -292,7 +292,7 @@ static void a_wait_names_the_worker_of_then(void)
 	gpumap_session_close(s);
 }
 
-/* ---- taken back ------------------------------------------------------------ */
+/* ---- taken back ---------------------------------------------------------- */
 
 static void what_is_taken_back_is_marked(void)
 {

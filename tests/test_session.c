@@ -11,7 +11,7 @@
 
 #include "client.h"
 
-/* ---- a descriptor ----------------------------------------------------------- */
+/* ---- a descriptor -------------------------------------------------------- */
 
 static bool readable(int fd, int ms)
 {
@@ -56,7 +56,7 @@ static void the_descriptor_wakes(void)
 	gpumap_session_close(s);
 }
 
-/* ---- requests ----------------------------------------------------------------- */
+/* ---- requests ------------------------------------------------------------ */
 
 static void requests_and_refusals(void)
 {
@@ -190,7 +190,7 @@ static void a_refused_queue_says_why(void)
 	gpumap_session_close(s);
 }
 
-/* ---- the agent's end ----------------------------------------------------------- */
+/* ---- the agent's end ----------------------------------------------------- */
 
 static void the_agents_end_ends_the_jobs(void)
 {
@@ -258,7 +258,7 @@ static void a_poller_learns_of_a_new_agent(void)
 	gpumap_session_close(s);
 }
 
-/* ---- fork ------------------------------------------------------------------------ */
+/* ---- fork ---------------------------------------------------------------- */
 
 static int child_says(struct gpumap_session *s)
 {
@@ -335,7 +335,7 @@ static void a_child_of_a_reader_may_only_read(void)
 	gpumap_detach(reader);
 }
 
-/* ---- pins, and the segment over the socket ------------------------------------------ */
+/* ---- pins, and the segment over the socket ------------------------------- */
 
 static void a_pinned_view_never_asks_to_be_refreshed(void)
 {

@@ -60,7 +60,7 @@ static int open_descriptors(void)
 	return n;
 }
 
-/* ---- registrations ---------------------------------------------------------- */
+/* ---- registrations ------------------------------------------------------- */
 
 static void only_what_stays_is_registered(void)
 {
@@ -222,7 +222,7 @@ static void what_the_agent_refuses_is_not_submitted(void)
 	gpumap_session_close(s);
 }
 
-/* ---- exports ------------------------------------------------------------------ */
+/* ---- exports ------------------------------------------------------------- */
 
 static uint64_t exportable(struct gpumap_session *s, uint32_t row,
 			   uint64_t *ret_export)
@@ -380,7 +380,7 @@ static void a_descriptor_stands_for_an_export(void)
 	gpumap_session_close(s);
 }
 
-/* ---- scatters ------------------------------------------------------------------ */
+/* ---- scatters ------------------------------------------------------------ */
 
 static void a_scatter_splits_registered_memory(void)
 {
@@ -468,7 +468,7 @@ static void a_scatter_fills_a_buffer_per_row(void)
 	gpumap_session_close(s);
 }
 
-/* ---- rows ---------------------------------------------------------------------- */
+/* ---- rows ---------------------------------------------------------------- */
 
 static void rows_are_drained(void)
 {

@@ -1,7 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* turn: how much of a session's work one turn takes, and how long jobs are cut. */
+/* turn: how much of a session's work one turn takes, and how long jobs are
+ * cut. */
 
 #include "tap.h"
 #include "turn.h"

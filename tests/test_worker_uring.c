@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* uring: a worker's ring polls, reads and closes.  What its filter of system calls forbids must
- * not be had from the ring instead. */
+/* uring: a worker's ring polls, reads and closes.  What its filter of system
+ * calls forbids must not be had from the ring instead. */
 
 #include <errno.h>
 #include <fcntl.h>

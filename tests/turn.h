@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * turn.h - the worker's end of a queue, served in this process over a memfd, by a
- * backend that only counts.
+ * turn.h - the worker's end of a queue, served in this process over a memfd, by
+ * a backend that only counts.
  */
 #ifndef TURN_TEST_H
 #define TURN_TEST_H

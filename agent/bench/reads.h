@@ -26,13 +26,13 @@ struct gm_reads {
 /*
  * gm_reads_ring - by io_uring
  *
- * The memory is registered with the ring where the kernel lets us: not so much of
- * it may be locked, maybe.
+ * The memory is registered with the ring where the kernel lets us: not so much
+ * of it may be locked, maybe.
  *
  * ret_ns	from the first read's submission to the last one's end
  *
- * Returns	0, -EIO: a read failed or was short, or what the kernel says of a
- *		ring
+ * Returns	0, -EIO: a read failed or was short, or what the kernel says of
+ *		a ring
  */
 int gm_reads_ring(const struct gm_reads *reads, double *ret_ns);
 

@@ -46,7 +46,7 @@ static const struct {
 	[GPUMAP_DTYPE_I64] = { 8, LANE_I64 },
 };
 
-/* ---- loops ----------------------------------------------------------------- */
+/* ---- loops --------------------------------------------------------------- */
 
 /* A whole number of vectors, of which the last may have some elements that mean
  * nothing. */
@@ -80,8 +80,8 @@ LOOP(max_i32, i32v, PICK(i32v, b > a, b, a))
 LOOP(max_i64, i64v, PICK(i64v, b > a, b, a))
 LOOP(max_u8, u8v, PICK(u8v, b > a, b, a))
 
-/* By operation, of those that go on with what they have.  Extremes of floats are
- * those of their keys. */
+/* By operation, of those that go on with what they have.  Extremes of floats
+ * are those of their keys. */
 static void (*const loops[N_LANES][GM_COMBINE_MAX + 1])(void *, const void *,
 							size_t) = {
 	[LANE_F32] = { add_f32, mul_f32, min_i32, max_i32 },
@@ -90,7 +90,7 @@ static void (*const loops[N_LANES][GM_COMBINE_MAX + 1])(void *, const void *,
 	[LANE_U8] = { add_u8, mul_u8, min_u8, max_u8 },
 };
 
-/* ---- keys of floats -------------------------------------------------------- */
+/* ---- keys of floats ------------------------------------------------------ */
 
 /* Integers that are ordered as the floats are; of those below zero all bits but
  * the sign are turned over.  A NaN becomes @nan. */
@@ -117,8 +117,8 @@ static void from_keys(union block *b)
 	}
 }
 
-/* Which of two NaNs a sum or a product is, is up to the compiler, and may be one
- * thing in one place of a loop and another in the next.  So all are one. */
+/* Which of two NaNs a sum or a product is, is up to the compiler, and may be
+ * one thing in one place of a loop and another in the next.  So all are one. */
 static void settle_nans(union block *b, size_t bytes)
 {
 	const i32v nans = (i32v){ 0 } + 0x7fc00000;
@@ -130,7 +130,7 @@ static void settle_nans(union block *b, size_t bytes)
 	}
 }
 
-/* ---- blocks ---------------------------------------------------------------- */
+/* ---- blocks -------------------------------------------------------------- */
 
 static bool is_extreme(uint32_t op)
 {
@@ -197,7 +197,7 @@ static void combine_block(const struct gm_host_kernels *k, uint32_t op,
 	narrow(k, dtype, (char *)dst + at * kinds[dtype].bytes, &acc, n);
 }
 
-/* ---- averages of integers -------------------------------------------------- */
+/* ---- averages of integers ------------------------------------------------ */
 
 static int64_t load_integer(uint32_t dtype, const void *src, size_t i)
 {
@@ -253,7 +253,7 @@ static void average(uint32_t dtype, void *dst, const void *const *src,
 	}
 }
 
-/* ---- all of it ------------------------------------------------------------- */
+/* ---- all of it ----------------------------------------------------------- */
 
 bool gm_combine_knows(uint32_t op, uint32_t dtype)
 {

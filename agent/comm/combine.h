@@ -6,10 +6,10 @@
  *
  * The ranks are taken in their order, so that results are the same on whichever
  * of them they are computed, and from run to run.  f16 and bf16 are computed as
- * f32 and rounded once.  Integers wrap, but their average does not: it is exact,
- * and cut off towards zero.  The least and the greatest of floats are those of
- * GPUMAP_OP_MIN and MAX: -0 is less than +0, and a NaN wins.  A result that is a
- * NaN has the bits 0x7fc00000, or what these are in a smaller type.
+ * f32 and rounded once.  Integers wrap, but their average does not: it is
+ * exact, and cut off towards zero.  The least and the greatest of floats are
+ * those of GPUMAP_OP_MIN and MAX: -0 is less than +0, and a NaN wins.  A result
+ * that is a NaN has the bits 0x7fc00000, or what these are in a smaller type.
  */
 #ifndef GM_COMBINE_H
 #define GM_COMBINE_H

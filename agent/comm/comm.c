@@ -50,8 +50,8 @@ int gm_comm_broken_by(const struct gm_comm_page *page)
 	return -(int)gm_get_ordered(&page->broken); /* COMM.tell */
 }
 
-/* Who has read from others looks once more before it says that all is well: those
- * that ended because the group is broken may have new numbers there. */
+/* Who has read from others looks once more before it says that all is well:
+ * those that ended because the group is broken may have new numbers there. */
 static int after_reading(const struct gm_comm *comm)
 {
 	int broken = gm_comm_broken_by(comm->page);
@@ -59,7 +59,7 @@ static int after_reading(const struct gm_comm *comm)
 	return broken < 0 ? broken : 1;
 }
 
-/* ---- what is asked for ----------------------------------------------------- */
+/* ---- what is asked for --------------------------------------------------- */
 
 static uint64_t what(const struct gm_comm_ask *ask)
 {
@@ -186,7 +186,7 @@ void gm_comm_begin(struct gm_comm *comm, const struct gm_comm_ask *ask,
 	}
 }
 
-/* ---- together -------------------------------------------------------------- */
+/* ---- together ------------------------------------------------------------ */
 
 static bool all_at(const struct gm_comm *comm, uint64_t ticket,
 		   enum gm_comm_phase phase)
@@ -302,7 +302,7 @@ static int combine(struct gm_comm *comm, struct gm_comm_call *c, char *to,
 	return 0;
 }
 
-/* ---- the work -------------------------------------------------------------- */
+/* ---- the work ------------------------------------------------------------ */
 
 /* All of them return 1 when it is done, 0 when there is more, or an error. */
 
@@ -403,7 +403,7 @@ static int work(struct gm_comm *comm, struct gm_comm_call *c, uint64_t budget)
 					      : work_gather(comm, c, budget);
 }
 
-/* ---- pairs ----------------------------------------------------------------- */
+/* ---- pairs --------------------------------------------------------------- */
 
 static int step_offer(struct gm_comm *comm, const struct gm_comm_call *c)
 {
@@ -475,7 +475,7 @@ bool gm_comm_all_direct(const struct gm_comm *comm,
 	return true;
 }
 
-/* ---- steps ----------------------------------------------------------------- */
+/* ---- steps --------------------------------------------------------------- */
 
 static int meet(struct gm_comm *comm, struct gm_comm_call *c)
 {

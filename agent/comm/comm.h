@@ -5,26 +5,26 @@
  * comm - collectives of host ranks, through memory that all of them have.
  *
  * Each rank calls in its own process and waits for nobody: gm_comm_step() does
- * what can be done, some bytes at a time, and says whether there is more.  A rank
- * writes to its own memory only, and reads that of the others between the phases
- * that say when it may: a rank that is late, or dead, or goes on when the others
- * have given up, harms nobody's memory.
+ * what can be done, some bytes at a time, and says whether there is more.  A
+ * rank writes to its own memory only, and reads that of the others between the
+ * phases that say when it may: a rank that is late, or dead, or goes on when
+ * the others have given up, harms nobody's memory.
  *
  *	all_reduce	each rank combines one part of all and copies the other
- *			parts from those who did: every element is read twice and
- *			written once by each rank, whatever their number
+ *			parts from those who did: every element is read twice
+ *			and written once by each rank, whatever their number
  *	reduce_scatter	each rank combines its own part
  *	all_gather	each rank copies from all
  *	broadcast	each rank copies from the root
  *	send, recv	the receiver copies
  *
  * What is small, GM_COMM_SMALL bytes or less of each rank, goes by way of the
- * page, in one step: each rank puts its own there, and does everything itself as
- * soon as all have.
+ * page, in one step: each rank puts its own there, and does everything itself
+ * as soon as all have.
  *
- * Ranks that do not ask for the same thing all end with -EINVAL.  One that cannot
- * take part (its memory is not there) says so, and all end with its error.  Once
- * the page is broken every call ends with that error, for good.
+ * Ranks that do not ask for the same thing all end with -EINVAL.  One that
+ * cannot take part (its memory is not there) says so, and all end with its
+ * error.  Once the page is broken every call ends with that error, for good.
  * tests/model/collective.pml
  */
 #ifndef GM_COMM_H
@@ -61,8 +61,8 @@ struct gm_comm {
 	uint32_t rank;
 	uint32_t ranks; /* 1 to GM_COMM_RANKS */
 
-	/* @bytes of rank @rank's memory at @place as this process can read them,
-	 * or, with @writes, write them; NULL: it cannot. */
+	/* @bytes of rank @rank's memory at @place as this process can read
+	 * them, or, with @writes, write them; NULL: it cannot. */
 	void *(*reach)(void *arg, uint32_t rank, struct gm_comm_place place,
 		       uint64_t bytes, bool writes);
 	void *arg;
@@ -80,18 +80,21 @@ struct gm_comm {
  * What a rank asks for.  @n elements are, of
  *
  *	ALL_REDUCE, BROADCAST, SEND, RECV	what each rank has or gets
- *	ALL_GATHER				what each gives; it gets ranks * n
- *	REDUCE_SCATTER				what each gets; it gives ranks * n
+ *	ALL_GATHER				what each gives; it gets ranks *
+ *						n
+ *	REDUCE_SCATTER				what each gets; it gives ranks *
+ *						n
  *
- * send and recv may be the same memory where they have the same size; where not,
- * the smaller may be this rank's part of the larger.  They must not overlap
- * otherwise.  BROADCAST reads send at the root alone and writes recv elsewhere.
+ * send and recv may be the same memory where they have the same size; where
+ * not, the smaller may be this rank's part of the larger.  They must not
+ * overlap otherwise.  BROADCAST reads send at the root alone and writes recv
+ * elsewhere.
  *
- * A rank that @meets looks at no memory.  All ranks do so or none does; not of SEND
- * and RECV.
+ * A rank that @meets looks at no memory.  All ranks do so or none does; not of
+ * SEND and RECV.
  *
- * What is a piece of something larger says so in @whole, in any number: ranks that
- * are in pieces of different things do not ask for the same.
+ * What is a piece of something larger says so in @whole, in any number: ranks
+ * that are in pieces of different things do not ask for the same.
  */
 struct gm_comm_ask {
 	uint32_t op;     /* enum gm_comm_op */
@@ -142,9 +145,9 @@ bool gm_comm_lie_well(const struct gm_comm_ask *ask, uint32_t rank,
 /*
  * gm_comm_begin - take part in the group's next collective
  *
- * Never waits and never fails: what is wrong with @ask is told to all ranks, and
- * gm_comm_step() says it.  One collective of a group at a time; a SEND or a RECV
- * of another pair may be under way beside it.
+ * Never waits and never fails: what is wrong with @ask is told to all ranks,
+ * and gm_comm_step() says it.  One collective of a group at a time; a SEND or a
+ * RECV of another pair may be under way beside it.
  */
 void gm_comm_begin(struct gm_comm *comm, const struct gm_comm_ask *ask,
 		   struct gm_comm_call *ret_call);
@@ -159,8 +162,8 @@ void gm_comm_begin(struct gm_comm *comm, const struct gm_comm_ask *ask,
  * Returns	1		it has ended
  *		0		there is more to do, at once
  *		-EAGAIN		not before another rank has come on
- *		-EINVAL		the ranks do not ask for the same, or for what there
- *				is not
+ *		-EINVAL		the ranks do not ask for the same, or for what
+ *				there is not
  *		-EFAULT		memory that one of them names is not there
  *		else		what gm_comm_break() was told, negative
  *
@@ -169,13 +172,13 @@ void gm_comm_begin(struct gm_comm *comm, const struct gm_comm_ask *ask,
 int gm_comm_step(struct gm_comm *comm, struct gm_comm_call *call,
 		 uint64_t budget, bool *ret_told);
 
-/* Of a call that met and has ended well, before the next is begun: did all ranks
- * say that they could?  All find the same answer. */
+/* Of a call that met and has ended well, before the next is begun: did all
+ * ranks say that they could?  All find the same answer. */
 bool gm_comm_all_direct(const struct gm_comm *comm,
 			const struct gm_comm_call *call);
 
-/* No rank goes on from here: all end with -@error.  The first word counts.  May be
- * called by any process that has the page. */
+/* No rank goes on from here: all end with -@error.  The first word counts.  May
+ * be called by any process that has the page. */
 void gm_comm_break(struct gm_comm_page *page, int error);
 
 /* What all end with, negative; 0: the group is whole. */

@@ -4,35 +4,38 @@
 /*
  * page - what the ranks of one group share: who is how far in which collective.
  *
- * Memory that only agent processes have: a head, a seat for each rank, written by
- * that rank alone, and a cell for each ordered pair of ranks.  It starts as
- * zeroes but for the rows of the ranks, and is used for one life of the group: one
- * that is broken stays so.
+ * Memory that only agent processes have: a head, a seat for each rank, written
+ * by that rank alone, and a cell for each ordered pair of ranks.  It starts as
+ * zeroes but for the rows of the ranks, and is used for one life of the group:
+ * one that is broken stays so.
  *
  * The collectives of a group have tickets 1, 2, 3, ..., the same at every rank.
  * How far a rank is, is one number: 4 * ticket + enum gm_comm_phase.  It only
  * grows.  What a rank asks for in a ticket lies in one of its two slots, by the
- * ticket's last bit: who is in ticket t + 1 has seen all others there, so nobody
- * looks at the slot of ticket t any more, which t + 2 is written into.
+ * ticket's last bit: who is in ticket t + 1 has seen all others there, so
+ * nobody looks at the slot of ticket t any more, which t + 2 is written into.
  *
  * Edges
  *
- *   COMM.phase  a rank stores its slot, or its results, before the phase that says
- *               so; who sees the phase sees them.
+ *   COMM.phase  a rank stores its slot, or its results, before the phase that
+ *               says so; who sees the phase sees them.
  *   COMM.tell   who has come on, or breaks the group, looks for those who wait
- *               afterwards (the caller's affair); all are sequentially consistent.
- *   COMM.cell   a sender stores what it offers before the number of the offer; the
- *               receiver is done with the bytes before it stores the number of
- *               what it has taken.
+ *               afterwards (the caller's affair); all are sequentially
+ *               consistent.
+ *   COMM.cell   a sender stores what it offers before the number of the offer;
+ *               the receiver is done with the bytes before it stores the number
+ *               of what it has taken.
  *
- *   COMM.clique  rank 0 stores what devices meet by before its version; each rank
- *               stores its version, and in the end whether it is in a clique, before
- *               gpumapd is told that it has joined.
+ *   COMM.clique  rank 0 stores what devices meet by before its version; each
+ *                rank
+ *               stores its version, and in the end whether it is in a clique,
+ *               before gpumapd is told that it has joined.
  *
- * Windows.  Where the others cannot have a rank's memory mapped, as that of a card,
- * all ranks of the group go by way of windows behind the cells, GM_COMM_WINDOWS for
- * each rank and written by that one alone: each brings its memory there, piece by
- * piece, and what lies in them is seen by the others as any rank's memory is.
+ * Windows.  Where the others cannot have a rank's memory mapped, as that of a
+ * card, all ranks of the group go by way of windows behind the cells,
+ * GM_COMM_WINDOWS for each rank and written by that one alone: each brings its
+ * memory there, piece by piece, and what lies in them is seen by the others as
+ * any rank's memory is.
  */
 #ifndef GM_COMM_PAGE_H
 #define GM_COMM_PAGE_H
@@ -47,7 +50,8 @@
 #define GM_COMM_RANKS 64u   /* at most */
 #define GM_COMM_SMALL 4096u /* bytes that go by way of a slot */
 
-/* Of a rank: while what is in one goes around, the other is filled or emptied. */
+/* Of a rank: while what is in one goes around, the other is filled or
+ * emptied. */
 #define GM_COMM_WINDOWS      2u
 #define GM_COMM_WINDOW_BYTES (UINT64_C(1) << 20)
 
@@ -78,10 +82,10 @@ struct gm_comm_slot {
 /* In shared memory.  Written by its rank. */
 struct gm_comm_seat {
 	alignas(GM_LINE) gm_a64 phase;
-	/* Of what its device would do collectives with among its like; 1: it has
-	 * nothing; 0: it has not said.  COMM.clique */
+	/* Of what its device would do collectives with among its like; 1: it
+	 * has nothing; 0: it has not said.  COMM.clique */
 	gm_a64 version;
-	gm_a64 clique; /* 1: it is in one; 2: it is in none, for good; 0: later */
+	gm_a64 clique; /* 1: it is in one; 2: in none, for good; 0: later */
 	struct gm_comm_slot slot[2];
 };
 
@@ -101,10 +105,11 @@ struct gm_comm_cell {
 /* In shared memory. */
 struct gm_comm_page {
 	alignas(GM_LINE) gm_a32 broken; /* an errno, for good; 0: it is whole */
-	/* Of each rank.  Written by who makes the page, before anybody has it. */
+	/* Of each rank.  Written by who makes the page, before anybody has
+	 * it. */
 	gm_a32 row[GM_COMM_RANKS];
-	/* What the devices meet by.  Plain: written by rank 0, before its seat has
-	 * its version. */
+	/* What the devices meet by.  Plain: written by rank 0, before its seat
+	 * has its version. */
 	alignas(GM_LINE) unsigned char clique_id[GM_COMM_CLIQUE_ID_BYTES];
 	struct gm_comm_seat seat[]; /* one each, then the cells */
 };

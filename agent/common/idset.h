@@ -17,7 +17,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define GM_IDSET_MAX       8192 /* ids 0 to 8191: the most CPUs that Linux counts */
+#define GM_IDSET_MAX       8192 /* ids 0 to 8191: the most CPUs of Linux */
 
 #define GM_IDSET_WORD_BITS (sizeof(unsigned long) * CHAR_BIT)
 

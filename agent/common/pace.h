@@ -4,8 +4,8 @@
 /*
  * pace - what the kernel's scheduler should know of a thread.
  *
- * Both only ask: what is refused, or not known to this kernel, leaves the thread
- * as it was.
+ * Both only ask: what is refused, or not known to this kernel, leaves the
+ * thread as it was.
  */
 #ifndef GM_PACE_H
 #define GM_PACE_H

@@ -221,7 +221,8 @@ static uint64_t part_start(uint64_t n, uint32_t parts, uint32_t part)
 	return n * part / parts;
 }
 
-/* @threads is in order of cores; number the cores 0, 1, 2... Returns how many. */
+/* @threads is in order of cores; number the cores 0, 1, 2... Returns how
+ * many. */
 static uint32_t number_cores(struct thread *threads, int n)
 {
 	uint32_t cores = 0;
@@ -367,7 +368,8 @@ int gm_pin_range(void *addr, size_t bytes, int node, enum gm_pin_mode mode)
 	return 0;
 }
 
-/* The kernel writes a node, or a negative errno for a page that is not there. */
+/* The kernel writes a node, or a negative errno for a page that is not
+ * there. */
 static void count_pages(const int *status, size_t n, int node,
 			struct gm_pages *pages)
 {

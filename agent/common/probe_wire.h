@@ -8,8 +8,10 @@
  * descriptor 3, one struct gm_probe_wire each, padding zeroed.
  *
  *	probe to gpumapd
- *	ABSENT    no driver and no card: no fault (text says what was looked for)
- *	BROKEN    a driver is there, and nothing can be learnt from it; then exit
+ *	ABSENT    no driver and no card: no fault (text says what was looked
+ *		  for)
+ *	BROKEN    a driver is there, and nothing can be learnt from it; then
+ *		  exit
  *	DEVICE    a card, or an instance of one: what does not change about it.
  *	          Sent again, whole, when more of it becomes known.
  *	LISTED    every card has had its DEVICE or its time

@@ -23,8 +23,8 @@ static uint64_t round_up(uint64_t n, uint64_t to)
 	return (n + to - 1) / to * to;
 }
 
-/* Address space of whole pages that begins @into a block; the rest is given back.
- * NULL: there is not so much. */
+/* Address space of whole pages that begins @into a block; the rest is given
+ * back.  NULL: there is not so much. */
 static char *reserve(uint64_t bytes, uint64_t into)
 {
 	char *all = mmap(NULL, bytes + GM_THP_BYTES, PROT_NONE,
@@ -71,8 +71,8 @@ static bool is_full(char *block)
 }
 
 /* The node of a huge page follows from the pages that are there, so one is had
- * first, by the memory's own policy.  Not by a store: this fails where that would
- * be a fault. */
+ * first, by the memory's own policy.  Not by a store: this fails where that
+ * would be a fault. */
 static bool make(char *block)
 {
 	if (is_full(block))

@@ -6,7 +6,8 @@
  *
  * They are filled and given back ten times as fast as the same memory page by
  * page.  The kernel gives them where it is asked to (MADV_COLLAPSE, Linux 6.1),
- * whatever the administrator's settings are; where it does not, nothing is lost.
+ * whatever the administrator's settings are; where it does not, nothing is
+ * lost.
  */
 #ifndef GM_THP_H
 #define GM_THP_H
@@ -16,15 +17,16 @@
 
 #define GM_THP_BYTES (UINT64_C(2) << 20) /* of a block: of one huge page */
 
-/* As mmap() of readable and writable memory, or with @prot; placed so that blocks
- * of the file, or of anonymous memory (@fd is -1), can be mapped as such. */
+/* As mmap() of readable and writable memory, or with @prot; placed so that
+ * blocks of the file, or of anonymous memory (@fd is -1), can be mapped as
+ * such. */
 void *gm_thp_map(uint64_t bytes, int prot, int flags, int fd, off_t at);
 
 /*
  * gm_thp_fill - have the whole blocks in memory mapped so, as huge pages
  *
- * at, bytes	whole pages, writable.  What is there keeps its contents; a block
- *		that is all there stays as it is.
+ * at, bytes	whole pages, writable.  What is there keeps its contents; a
+ *		block that is all there stays as it is.
  *
  * The kernel's first refusal ends it: the caller fills what is left.
  *

@@ -17,17 +17,23 @@
  *	EXPORT                 ->   EXPORTED  status, 1 fd
  *	IMPORT   1 fd          ->   IMPORTED  status
  *	WAKER    1 fd          <-   WAKER     asks for it
- *	PROVE                  ->   PROVEN    status, 1 fd: of memory with a pattern
- *	TRY      1 fd          ->   TRIED     status (the pattern, seen from here)
+ *	PROVE                  ->   PROVEN    status, 1 fd: of memory with a
+ *			       pattern
+ *	TRY      1 fd          ->   TRIED     status (the pattern, seen from
+ *		 here)
  *	LEND     1 fd          ->   LENT      status (it will be fetched from)
  *	BORROW   1 fd          ->   BORROWED  status (it may be named)
- *	FETCH                  ->   FETCHED   status (the bytes are on the stage)
- *	FETCHED                <-   FETCH     (to another row's worker, and back)
+ *	FETCH                  ->   FETCHED   status (the bytes are on the
+ *			       stage)
+ *	FETCHED                <-   FETCH     (to another row's worker, and
+ *			       back)
  *	JOIN     1 fd          ->   JOINED    status (it is a rank of the group)
- *	MASK     1 or 2 fds    ->   MASKED    status, 1 fd: of a copy on the device
+ *	MASK     1 or 2 fds    ->   MASKED    status, 1 fd: of a copy on the
+ *		 device
  *	DRAIN                  ->   exit 0 when the rings are empty
  *	GO                          (to a spare: serve the row)
- *	                       <-   STANDBY   once, of a spare: its driver is ready
+ *	                       <-   STANDBY   once, of a spare: its driver is
+ *				    ready
  *	                       <-   READY     once; text: what took how long
  *	                       <-   VIOLATION (the session is served no longer)
  *	                       <-   FAILED    text, code, then exit
@@ -38,11 +44,11 @@
  * An undertaker (gpumap-worker --bury) gets the same ATTACH records, ends what
  * is owed in each queue, answers ATTACHED, and exits 0 after DRAIN.
  *
- * A spare (gpumap-worker --spare) has done what takes long and belongs to nobody
- * yet; it has no lock, no context and no session before GO.
+ * A spare (gpumap-worker --spare) has done what takes long and belongs to
+ * nobody yet; it has no lock, no context and no session before GO.
  *
- * The group of a JOIN is broken by FORGET: what is under way in it ends with -EIO
- * at every rank.
+ * The group of a JOIN is broken by FORGET: what is under way in it ends with
+ * -EIO at every rank.
  *
  * A worker whose pair is closed finishes the slice in hand and exits.
  *
@@ -125,9 +131,9 @@ enum gm_wire_type {
 #define GM_STAGE_PIECE_BYTES (UINT64_C(2) << 20)
 #define GM_STAGE_BYTES       (GM_STAGE_PIECES * GM_STAGE_PIECE_BYTES)
 
-/* Of a MASK: what may come to be copied from has a pattern behind its bytes, made
- * of its handle; the second descriptor is the other card's; the path is to be tried
- * with that.  Of a MASKED: it was copied so, and tried, with @code. */
+/* Of a MASK: what may come to be copied from has a pattern behind its bytes,
+ * made of its handle; the second descriptor is the other card's; the path is to
+ * be tried with that.  Of a MASKED: it was copied so, and tried, with @code. */
 #define GM_MASK_MARK UINT32_C(1)
 #define GM_MASK_PEER UINT32_C(2)
 #define GM_MASK_TRY  UINT32_C(4)
@@ -144,19 +150,19 @@ struct gm_wire {
 	uint64_t arena_bytes; /* ATTACH: of the whole arena */
 	uint64_t range_at;    /* ATTACH: this row's range of the arena */
 	uint64_t range_bytes;
-	/* ATTACH: bytes of the device's memory that the sessions of this uid may
-	 * have together, from now on; UINT64_MAX for any, 0 for none. */
+	/* ATTACH: bytes of the device's memory that the sessions of this uid
+	 * may have together, from now on; UINT64_MAX for any, 0 for none. */
 	uint64_t quota;
 	uint64_t handle; /* REGISTER to IMPORTED, PROVE to FETCHED: of the
 			  * buffer, see queue.h; JOIN: number of the group;
 			  * MASK, MASKED: of the replica */
-	/* REGISTER, MASK: in the descriptor's file; FETCH: in the buffer; PROVE, TRY:
-	 * what the pattern is made of; LEND, BORROW: the stage's id; JOIN: the
-	 * rank that this row is. */
+	/* REGISTER, MASK: in the descriptor's file; FETCH: in the buffer;
+	 * PROVE, TRY: what the pattern is made of; LEND, BORROW: the stage's
+	 * id; JOIN: the rank that this row is. */
 	uint64_t at;
 	/* REGISTER, EXPORTED, IMPORT, LENT, BORROW, FETCH, MASK; MASKED: of the
-	 * device's memory that it takes; JOIN: how many ranks there are; JOINED: 1
-	 * where the devices of all ranks have met */
+	 * device's memory that it takes; JOIN: how many ranks there are;
+	 * JOINED: 1 where the devices of all ranks have met */
 	uint64_t bytes;
 	/* FETCH, FETCHED: where on the stage; MASK: handle of the other card's
 	 * copy */
@@ -165,26 +171,28 @@ struct gm_wire {
 	/* IMPORT: of the row whose memory it is; REGISTER: CUDA where it is
 	 * this device's, enum gpumap_device_kind. */
 	uint32_t kind;
-	/* REGISTER: GPUMAP_BUFFER_*; JOIN: GM_JOIN_*; MASK, MASKED: GM_MASK_* */
+	/* REGISTER: GPUMAP_BUFFER_*; JOIN: GM_JOIN_*; MASK, MASKED:
+	 * GM_MASK_* */
 	uint32_t flags;
 	/* ATTACH: how many will be REGISTERed before anything is begun;
 	 * REGISTER: 1 where it is one of these. */
 	uint32_t programs;
 	int32_t code; /* FAILED: the driver's number, or 0; MASKED: what became
 		       * of the trial */
-	/* VIOLATION, FAILED, REGISTERED: why, or ""; REGISTER: the entry point of
-	 * a program that is an image, or "". */
+	/* VIOLATION, FAILED, REGISTERED: why, or ""; REGISTER: the entry point
+	 * of a program that is an image, or "". */
 	char text[240];
 };
 
-/* In shared memory: the rows whose workers wait for something of this one, a bit
- * each.  They set it, and the row's own worker clears it when it wakes them. */
+/* In shared memory: the rows whose workers wait for something of this one, a
+ * bit each.  They set it, and the row's own worker clears it when it wakes
+ * them. */
 struct gm_awaited {
 	alignas(GM_LINE) gm_a64 by[GM_ROWS / 64];
 };
 
-/* In shared memory, between gpumapd and all workers: who may spin, and who waits
- * for whom. */
+/* In shared memory, between gpumapd and all workers: who may spin, and who
+ * waits for whom. */
 struct gm_commons {
 	alignas(GM_LINE) gm_a32 spin_limit; /* written by gpumapd */
 	/* Written by the worker of each row, and by gpumapd when it died. */

@@ -36,10 +36,10 @@ struct load {
 	struct gm_reads best; /* of the sweep */
 };
 
-/* ---- the file ---------------------------------------------------------------- */
+/* ---- the file ------------------------------------------------------------ */
 
-/* In the working directory, which is on the storage that is to be measured; nobody
- * else sees it. */
+/* In the working directory, which is on the storage that is to be measured;
+ * nobody else sees it. */
 static int open_file(void)
 {
 	char path[] = "gpumap-bench.XXXXXX";
@@ -121,7 +121,7 @@ static void tear_down(struct load *l)
 		munmap(l->memory, BYTES);
 }
 
-/* ---- ours --------------------------------------------------------------------- */
+/* ---- ours ---------------------------------------------------------------- */
 
 /* By jobs of @piece bytes, so many in flight. */
 static int ours(const struct load *l, uint64_t piece, uint32_t queued,
@@ -161,7 +161,7 @@ static int ours(const struct load *l, uint64_t piece, uint32_t queued,
 	return 0;
 }
 
-/* ---- beside the others ----------------------------------------------------------- */
+/* ---- beside the others --------------------------------------------------- */
 
 /* The best size and depth for the bare loop, each tried twice. */
 static int sweep(struct load *l)

@@ -2,9 +2,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * A collective over a group of a mesh that checks itself: every element that every
- * rank gets is compared with what this process computes, so a rank that drops,
- * repeats or misplaces something is named.  Cards give and get memory of their own.
+ * A collective over a group of a mesh that checks itself: every element that
+ * every rank gets is compared with what this process computes, so a rank that
+ * drops, repeats or misplaces something is named.  Cards give and get memory of
+ * their own.
  */
 
 #include "agent/ctl/ctl.h"
@@ -45,7 +46,7 @@ struct run {
 	struct gpumap_rank rank[GPUMAP_COMM_RANKS_MAX];
 };
 
-/* ---- what is right --------------------------------------------------------- */
+/* ---- what is right ------------------------------------------------------- */
 
 /* Small and large, of either sign; sums wrap. */
 static int32_t source(uint32_t rank, uint64_t i)
@@ -102,7 +103,7 @@ static int32_t wanted(const struct run *run, uint32_t r, uint64_t i)
 	}
 }
 
-/* ---- memory of the cards' own ---------------------------------------------- */
+/* ---- memory of the cards' own -------------------------------------------- */
 
 /* @bytes from @src to @dst, one of which is a buffer of that row. */
 static int copy(const struct run *run, uint32_t row, void *memory,
@@ -175,7 +176,7 @@ static int check(const struct run *run)
 	return GM_EXIT_OK;
 }
 
-/* ---- the collective -------------------------------------------------------- */
+/* ---- the collective ------------------------------------------------------ */
 
 /* A rank that is a card, whose memory is filled. */
 static int set_up_card(struct run *run, uint32_t r, uint64_t out, uint64_t in)

@@ -40,7 +40,7 @@ enum gm_exit {
 #define GM_OPT_NODE     (UINT64_C(1) << 9)
 #define GM_OPT_COMMIT   (UINT64_C(1) << 10)
 #define GM_OPT_BASE     (UINT64_C(1) << 11)
-#define GM_OPT_PAGED    (UINT64_C(7) << 12) /* one of them: MiB, share, tokens */
+#define GM_OPT_PAGED    (UINT64_C(7) << 12) /* one: MiB, share, tokens */
 #define GM_OPT_DTYPE    (UINT64_C(1) << 22)
 #define GM_OPT_TOPOLOGY (UINT64_C(1) << 19) /* a mesh's as well */
 #define GM_OPT_PLAN     UINT64_C(0x1fffe00)

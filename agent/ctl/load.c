@@ -2,9 +2,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Load a model and hold it: as long as this process is there so are the weights,
- * for others to open by their name.  It ends when it is told to, when the name is
- * taken back, or when they are lost.
+ * Load a model and hold it: as long as this process is there so are the
+ * weights, for others to open by their name.  It ends when it is told to, when
+ * the name is taken back, or when they are lost.
  */
 
 #include "agent/ctl/ctl.h"
@@ -36,7 +36,7 @@ struct loading {
 	sigset_t ends; /* what tells us to end, blocked but while we sleep */
 };
 
-/* ---- being told to end ------------------------------------------------------ */
+/* ---- being told to end --------------------------------------------------- */
 
 static volatile sig_atomic_t told;
 
@@ -60,7 +60,7 @@ static void mind_signals(struct loading *l)
 	sigaction(SIGHUP, &action, NULL);
 }
 
-/* ---- progress ---------------------------------------------------------------- */
+/* ---- progress ------------------------------------------------------------ */
 
 /* "1 h 02 min", "3 min 20 s", "12 s" */
 static const char *duration(uint64_t ns, char ret_text[32])
@@ -154,7 +154,7 @@ static int show_progress(const struct loading *l)
 	return ret;
 }
 
-/* ---- loading ------------------------------------------------------------------ */
+/* ---- loading ------------------------------------------------------------- */
 
 static int load_failed(const struct loading *l, int error)
 {
@@ -210,7 +210,7 @@ static int list_buffers(struct loading *l)
 	return GM_EXIT_OK;
 }
 
-/* ---- what there is now ---------------------------------------------------------- */
+/* ---- what there is now --------------------------------------------------- */
 
 static json_t *buffers_json(const struct loading *l)
 {
@@ -305,7 +305,7 @@ static int show_loaded(const struct loading *l)
 	return ret;
 }
 
-/* ---- holding it ----------------------------------------------------------------- */
+/* ---- holding it ---------------------------------------------------------- */
 
 /* Is there a share of this number yet?  Returns 1, 0 or a negative errno. */
 static int is_shared(const struct loading *l)
@@ -403,7 +403,7 @@ static int hold(struct loading *l)
 	return ret < 0 ? GM_EXIT_OK : ret;
 }
 
-/* ---- the command ------------------------------------------------------------------ */
+/* ---- the command --------------------------------------------------------- */
 
 static void name_it(const struct gm_ctl *ctl, struct gpumap_model_opts *what)
 {

@@ -202,8 +202,8 @@ static bool is_again(size_t i)
 	return false;
 }
 
-/* A command is not given as it has to be, because @why.  Says how it is given; of
- * one that others share the first word of, which those are. */
+/* A command is not given as it has to be, because @why.  Says how it is given;
+ * of one that others share the first word of, which those are. */
 static int bad_form(const struct gm_command *command, const char *why)
 {
 	size_t n = strlen(command->name);

@@ -23,7 +23,7 @@ int gm_ctl_mask(struct gm_ctl *ctl)
 	return gm_ctl_batch(ctl, gm_mask_batch);
 }
 
-/* ---- one of them ----------------------------------------------------------- */
+/* ---- one of them --------------------------------------------------------- */
 
 int gm_ctl_mask_read(const struct gm_ctl *ctl, const char *name,
 		     struct gm_ctl_mask *ret_mask)
@@ -144,7 +144,7 @@ static int no_mask(const struct gm_ctl *ctl, int error, const char *name)
 	return GM_EXIT_FAILED;
 }
 
-/* ---- list ------------------------------------------------------------------ */
+/* ---- list ---------------------------------------------------------------- */
 
 static void list_line(const struct gm_ctl_mask *mask)
 {
@@ -189,7 +189,7 @@ int gm_ctl_mask_list(struct gm_ctl *ctl)
 	return gm_ctl_mask_print(json_pack("{s:o}", "masks", list));
 }
 
-/* ---- show ------------------------------------------------------------------ */
+/* ---- show ---------------------------------------------------------------- */
 
 /* An opened mask, pinned, and what it was when it was. */
 struct shown {
@@ -199,8 +199,8 @@ struct shown {
 };
 
 /* Info and pin may be of two versions: a few times is enough. */
-/* On the row that was asked for; else on one where it can be drawn, or the first
- * there is.  NULL: none. */
+/* On the row that was asked for; else on one where it can be drawn, or the
+ * first there is.  NULL: none. */
 static const struct gpumap_mask_view *find_view(struct gm_ctl *ctl,
 						const struct shown *s)
 {
@@ -359,7 +359,7 @@ int gm_ctl_mask_show(struct gm_ctl *ctl)
 	return ret;
 }
 
-/* ---- release --------------------------------------------------------------- */
+/* ---- release ------------------------------------------------------------- */
 
 int gm_ctl_mask_release(struct gm_ctl *ctl)
 {

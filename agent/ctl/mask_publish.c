@@ -77,7 +77,7 @@ static int explain(const struct gm_plan_error *error, int ret)
 	return ret;
 }
 
-/* ---- by a rule ------------------------------------------------------------- */
+/* ---- by a rule ----------------------------------------------------------- */
 
 static int by_rule(const struct gm_ctl *ctl, struct gpumap_mask_request *r)
 {
@@ -115,7 +115,7 @@ static int by_rule(const struct gm_ctl *ctl, struct gpumap_mask_request *r)
 	return GM_EXIT_OK;
 }
 
-/* ---- from a file ----------------------------------------------------------- */
+/* ---- from a file --------------------------------------------------------- */
 
 /* Its elements, to free(). */
 static int from_file(const struct gm_ctl *ctl, struct gpumap_mask_request *r,
@@ -159,7 +159,7 @@ static int from_file(const struct gm_ctl *ctl, struct gpumap_mask_request *r,
 	return GM_EXIT_OK;
 }
 
-/* ---- for whom -------------------------------------------------------------- */
+/* ---- for whom ------------------------------------------------------------ */
 
 static bool can_hold(const struct gpumap_device *device)
 {

@@ -3,8 +3,8 @@
 
 /*
  * A scatter that checks itself: every element of the result, and of a reduction
- * every tile's, is compared with what this process computes, so a row that drops,
- * repeats or misplaces a tile is named.
+ * every tile's, is compared with what this process computes, so a row that
+ * drops, repeats or misplaces a tile is named.
  */
 
 #include "agent/ctl/ctl.h"
@@ -52,7 +52,7 @@ struct run {
 	uint64_t rounds;
 };
 
-/* ---- what is right --------------------------------------------------------- */
+/* ---- what is right ------------------------------------------------------- */
 
 static uint8_t source_byte(uint64_t i)
 {
@@ -246,7 +246,7 @@ static uint64_t first_wrong(const struct run *run)
 	return i;
 }
 
-/* ---- the scatter ----------------------------------------------------------- */
+/* ---- the scatter --------------------------------------------------------- */
 
 /* Where source and destination lie: the first row that takes part. */
 static uint32_t first_row(const struct gm_ctl *ctl)

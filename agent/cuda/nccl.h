@@ -4,10 +4,11 @@
 /*
  * nccl - NCCL, opened at run time.
  *
- * One struct holds what was found: each function of nccl_symbols.h as a member of
- * its own name.  NCCL 2.19 and later ones of the same major version are taken: its
- * functions keep their ABI, and a communicator's configuration says how much of it
- * there is.  All ranks of a communicator must have the same version.
+ * One struct holds what was found: each function of nccl_symbols.h as a member
+ * of its own name.  NCCL 2.19 and later ones of the same major version are
+ * taken: its functions keep their ABI, and a communicator's configuration says
+ * how much of it there is.  All ranks of a communicator must have the same
+ * version.
  *
  * NCCL brings a CUDA runtime of its own, which uses the primary context of the
  * device, as we do, and finds the driver that this process has already.
@@ -99,14 +100,15 @@ struct gm_nccl {
 /*
  * gm_nccl_open - find the library and its functions
  *
- * folder	that it is taken from; NULL: "libnccl.so.2" wherever the system has
- *		it
+ * folder	that it is taken from; NULL: "libnccl.so.2" wherever the system
+ *		has it
  * ret_why	GM_LIBRARY_WHY_BYTES: on failure, a line for people
  *
  * Returns	0
  *		-ENOENT		there is none
  *		-ELIBBAD	what is there cannot be loaded, or is no NCCL
- *		-EOPNOTSUPP	it is older than 2.19, or of another major version
+ *		-EOPNOTSUPP	it is older than 2.19, or of another major
+ *				version
  * Threads	any
  */
 int gm_nccl_open(const char *folder, struct gm_nccl *ret_nccl, char *ret_why);

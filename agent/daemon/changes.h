@@ -15,11 +15,11 @@
  *	show	loop	the slot, and the answer
  *
  * Those of a kind that is heavy take their time for the plan, and more: they go
- * away with it, one at a time and with a clerk of their own, and others have their
- * turns meanwhile.  Back from there it has to be judged again.
+ * away with it, one at a time and with a clerk of their own, and others have
+ * their turns meanwhile.  Back from there it has to be judged again.
  *
- * A change may also wait for a worker to do something; others have their turns, and
- * may be heavy ones.
+ * A change may also wait for a worker to do something; others have their turns,
+ * and may be heavy ones.
  *
  * Until "show" nobody sees anything of it, and a step that refuses leaves
  * everything as it was.  While the clerk works the loop goes on: moving facts,
@@ -32,9 +32,9 @@
  * memory of ours: a uid has so much of it, and is refused beyond.
  *
  * Dates: one change at a time means that what judge() has seen of the directory
- * holds until show, or until it goes away, with one exception: an object whose holder ends is taken
- * out at once.  Its slot's version moves on by one then, for which room was
- * left (publish.h).
+ * holds until show, or until it goes away, with one exception: an object whose
+ * holder ends is taken out at once.  Its slot's version moves on by one then,
+ * for which room was left (publish.h).
  */
 #ifndef GM_CHANGES_H
 #define GM_CHANGES_H
@@ -167,9 +167,9 @@ void gm_changes_init(struct gm_changes *changes);
 int gm_changes_add(struct gm_connection *c, const struct gm_control *request,
 		   struct gm_change *change);
 
-/* A change of the agent's own: nobody waits for the answer.  No client is served
- * before it, unless it is heavy: then the agent has its turns as any uid has.  It
- * may be free when this returns. */
+/* A change of the agent's own: nobody waits for the answer.  No client is
+ * served before it, unless it is heavy: then the agent has its turns as any uid
+ * has.  It may be free when this returns. */
 void gm_changes_add_own(struct gm_daemon *d, struct gm_change *change);
 
 /* Of proceed(): have a part done by the clerk; the change is over, and may be

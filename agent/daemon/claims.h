@@ -13,11 +13,12 @@
  *	LEAVING   FORGET is to be sent
  *	LEFT      and is sent, or the whole seat is leaving
  *
- * What is registered is the client's, or a mask in a host's memory, and stays: the next worker is asked again
- * before its row is shown as READY, for up to GM_CLAIMS_WAIT_NS.  All others are
- * of one worker's memory, and gone with it.  Of what only asks for something
- * (EXPORT, PROVE, TRY, LEND, FETCH) the worker keeps nothing: it leaves without a
- * word, and a claim that stays HELD hears when that worker is gone.
+ * What is registered is the client's, or a mask in a host's memory, and stays:
+ * the next worker is asked again before its row is shown as READY, for up to
+ * GM_CLAIMS_WAIT_NS.  All others are of one worker's memory, and gone with it.
+ * Of what only asks for something (EXPORT, PROVE, TRY, LEND, FETCH) the worker
+ * keeps nothing: it leaves without a word, and a claim that stays HELD hears
+ * when that worker is gone.
  *
  * A worker that dies of the same claim twice has its session ended; one that
  * dies of a claim that was never HELD has it refused.

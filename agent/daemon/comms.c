@@ -20,8 +20,8 @@
 #include "shm/control_comm.h"
 #include "shm/point.h"
 
-#define COMMS_MAX     256u /* of a session */
-#define CLIQUES_MAX   8u /* on a row: each takes memory that nobody has charged */
+#define COMMS_MAX     256u  /* of a session */
+#define CLIQUES_MAX   8u    /* on a row: their memory is charged to nobody */
 #define COMMS_PER_UID 1024u /* each is a mapping of a worker, of 65530 */
 
 _Static_assert(GM_COMM_RANKS_MAX == GM_COMM_RANKS &&
@@ -71,9 +71,10 @@ static struct gm_device *device_of(const struct gm_session *session,
 }
 
 /*
- * What two sessions submit comes to two cards in two orders, and each card would
- * wait for the other: so a row serves the cliques of one session at a time, whose
- * own order is the same everywhere.  Groups of others go by way of windows.
+ * What two sessions submit comes to two cards in two orders, and each card
+ * would wait for the other: so a row serves the cliques of one session at a
+ * time, whose own order is the same everywhere.  Groups of others go by way of
+ * windows.
  */
 static void take_rows(struct gm_comm_group *g)
 {
@@ -240,7 +241,8 @@ static bool is_staged(const struct gm_session *session, const uint32_t *rows,
 	return false;
 }
 
-/* Are all of them cards that may meet, once more, and nobody else's to meet on? */
+/* Are all of them cards that may meet, once more, and nobody else's to meet
+ * on? */
 static bool may_meet(const struct gm_session *session, const uint32_t *rows,
 		     uint32_t n)
 {
@@ -322,8 +324,8 @@ static int judge_bytes(struct gm_connection *c, uint64_t bytes)
 				 bytes, (unsigned)c->uid, used, limit);
 }
 
-/* The page, with the rows of its ranks in it.  Windows have their memory from those
- * whose they are, on their node. */
+/* The page, with the rows of its ranks in it.  Windows have their memory from
+ * those whose they are, on their node. */
 static int make_page(const uint32_t *rows, uint32_t n, uint64_t bytes)
 {
 	const off_t at = offsetof(struct gm_comm_page, row);

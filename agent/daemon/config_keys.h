@@ -26,7 +26,7 @@ enum gm_config_form {
 	GM_CONFIG_PATH, /* absolute, char * to free() */
 	GM_CONFIG_SPIN,
 	GM_CONFIG_WORD, /* one of key->words, uint32_t: which, from 0 */
-	GM_CONFIG_NAMES /* of variables, with blanks between, char * to free() */
+	GM_CONFIG_NAMES /* of variables, blanks between, char * to free() */
 };
 
 struct gm_config_key {

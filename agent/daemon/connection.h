@@ -10,10 +10,11 @@
  *
  * One type of request carries a descriptor, one, and of sessions only.  So each
  * record is looked at before it is taken: one with descriptors that is not of
- * this type is never received, and its sender is dropped.  A flood of them cannot
- * cost us a single descriptor; nor time, for what a client has sent goes into the
- * gutter, and its socket with all that is still in there.  Where the kernel can
- * (Linux 6.16), it refuses to send any to a connection that is no session.
+ * this type is never received, and its sender is dropped.  A flood of them
+ * cannot cost us a single descriptor; nor time, for what a client has sent goes
+ * into the gutter, and its socket with all that is still in there.  Where the
+ * kernel can (Linux 6.16), it refuses to send any to a connection that is no
+ * session.
  */
 #ifndef GM_CONNECTION_H
 #define GM_CONNECTION_H

@@ -4,11 +4,11 @@
 /*
  * crew - workers that share what they know of each other.
  *
- * The rows' own workers are one crew.  The programs of each uid's clients are run
- * by another, of which a row has a worker while that uid has a seat there
- * (keeper.h).  A program may do with its worker what it likes, so that crew has a
- * journal for each worker and a commons of its own: nothing that it can write is
- * read by the workers of others.  Its workers never spin.
+ * The rows' own workers are one crew.  The programs of each uid's clients are
+ * run by another, of which a row has a worker while that uid has a seat there
+ * (keeper.h).  A program may do with its worker what it likes, so that crew has
+ * a journal for each worker and a commons of its own: nothing that it can write
+ * is read by the workers of others.  Its workers never spin.
  */
 #ifndef GM_CREW_H
 #define GM_CREW_H
@@ -38,7 +38,8 @@ TAILQ_HEAD(gm_crew_list, gm_crew);
 /* What its workers share.  Returns 0, or a negative errno. */
 int gm_crew_open(struct gm_crew *crew);
 
-/* Its keepers are freed, and what it has is closed; it is its owner's to free. */
+/* Its keepers are freed, and what it has is closed; it is its owner's to
+ * free. */
 void gm_crew_close(struct gm_crew *crew);
 
 /*
@@ -56,8 +57,8 @@ bool gm_crews_have(const struct gm_supervisor *s, uint32_t row);
 const struct gm_keeper *gm_crews_running(const struct gm_supervisor *s,
 					 uint32_t row);
 
-/* Take away what locks of programs' workers an agent that was killed has left.  One
- * that is held still has a worker, and stays. */
+/* Take away what locks of programs' workers an agent that was killed has left.
+ * One that is held still has a worker, and stays. */
 void gm_crews_sweep(const struct gm_daemon *d);
 
 /* Let go of keepers of programs that nobody needs: to be called now and then,

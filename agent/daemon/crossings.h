@@ -10,9 +10,9 @@
  *
  *	EXPORT (source)   [PROVE (source)   TRY (row)]   IMPORT (row)
  *
- * where PROVE and TRY are for the first crossing between two cards, see paths.h.
- * Any other goes by way of a stage, a memfd of ours that both workers map, one
- * for each session and row that borrows, see agent/common/wire.h:
+ * where PROVE and TRY are for the first crossing between two cards, see
+ * paths.h.  Any other goes by way of a stage, a memfd of ours that both workers
+ * map, one for each session and row that borrows, see agent/common/wire.h:
  *
  *	LEND (source)   BORROW (row)   then FETCH, handed on, for each piece
  *
@@ -20,10 +20,11 @@
  * no more, goes that way too.  What is imported is charged as what is exported;
  * a stage with the arenas.
  *
- * When the source's worker ends, the other one is told to forget the handle; when
- * the row's worker ends, so does the crossing, and the library asks anew.  A
- * stage that a dead worker had is never used again: a lender may still be writing
- * there.  Each FETCH is answered once, by the lender or, when that is gone, here.
+ * When the source's worker ends, the other one is told to forget the handle;
+ * when the row's worker ends, so does the crossing, and the library asks anew.
+ * A stage that a dead worker had is never used again: a lender may still be
+ * writing there.  Each FETCH is answered once, by the lender or, when that is
+ * gone, here.
  */
 #ifndef GM_CROSSINGS_H
 #define GM_CROSSINGS_H
@@ -65,7 +66,8 @@ uint64_t gm_crossings_bytes(const struct gm_control_server *s, uint32_t row,
 /* The worker of this row asks for a piece. */
 void gm_crossings_fetch(struct gm_keeper *keeper, const struct gm_wire *wire);
 
-/* Tell it what it has asked for.  Returns 0, or a negative errno of the socket. */
+/* Tell it what it has asked for.  Returns 0, or a negative errno of the
+ * socket. */
 int gm_crossings_tell(struct gm_keeper *keeper);
 
 /* It is gone, and waits for nothing. */

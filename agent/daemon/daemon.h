@@ -5,10 +5,10 @@
  * daemon - gpumapd's one thread and everything it knows.
  *
  * Start-up goes down this list and a clean end goes up: configuration, the node
- * file that it names, lock, state directory, segment, directory, holders, probe,
- * devices, ledger, maps of state files and of the configuration, clerk, workers,
- * socket.  Where there is a probe the loop runs from there on: devices wait for
- * its list.
+ * file that it names, lock, state directory, segment, directory, holders,
+ * probe, devices, ledger, maps of state files and of the configuration, clerk,
+ * workers, socket.  Where there is a probe the loop runs from there on: devices
+ * wait for its list.
  */
 #ifndef GM_DAEMON_H
 #define GM_DAEMON_H

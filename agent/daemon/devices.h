@@ -7,9 +7,9 @@
  * Rows are 0 to n - 1 and keep their device, by uuid, while the segment lives;
  * reuse.h has the exception.
  * A row whose device is gone is LOST and has no worker.  Dummy rows are READY
- * from the start and never have one.  What CUDA rows are, cudarows.h says.  Whoever has news says so here, and it is
- * published at once; readers who wait for a change are woken for a new state
- * only.
+ * from the start and never have one.  What CUDA rows are, cudarows.h says.
+ * Whoever has news says so here, and it is published at once; readers who wait
+ * for a change are woken for a new state only.
  */
 #ifndef GM_DEVICES_H
 #define GM_DEVICES_H

@@ -163,7 +163,8 @@ static void row_closed(struct gm_daemon *d, uint32_t row)
 }
 
 /* It was brought back, and nobody can say whether it is there: a row that is
- * LOST can be drained again, and comes back by itself when the probe sees it. */
+ * LOST can be drained again, and comes back by itself when the probe sees
+ * it. */
 static void is_not_seen(struct gm_row_drain *drain)
 {
 	struct gm_daemon *d = drain->d;

@@ -75,8 +75,8 @@ void gm_drains_released(struct gm_daemon *d, uint32_t row, uint32_t serial);
 void gm_drains_silent(struct gm_daemon *d);
 void gm_drains_greet(struct gm_daemon *d);
 
-/* Likewise: a row that is new.  One of a card that is drained is, too, until the
- * probe speaks of it when the card is back. */
+/* Likewise: a row that is new.  One of a card that is drained is, too, until
+ * the probe speaks of it when the card is back. */
 void gm_drains_came(struct gm_daemon *d, uint32_t row);
 
 /* Likewise: it has seen a row's device.  Returns whether the row is back by

@@ -33,8 +33,8 @@ int gm_environment_set(struct gm_environment *env, const char *name,
 /*
  * gm_environment_pass - hand on variables of our own environment
  *
- * names	words with blanks between them, NULL for none; one that we do not
- *		have is left out
+ * names	words with blanks between them, NULL for none; one that we do
+ *		not have is left out
  *
  * Returns	0, or -E2BIG
  */

@@ -4,13 +4,14 @@
 /*
  * exports - buffers of one session that others may have as well.
  *
- * An export is a descriptor that a row's worker has made of a buffer of its, and
- * that stands for the memory: whoever has it keeps the memory alive, and cannot
- * be kept from writing it.  So it goes to those whom the policy names, and its
- * bytes are charged to the uid that has exported it for as long as anybody is
- * known who has it: this agent, a session that has imported it, a connection
- * that was given the descriptor.  How often something is imported, and how much
- * of what others have exported, is on the importer's account (lent.h).
+ * An export is a descriptor that a row's worker has made of a buffer of its,
+ * and that stands for the memory: whoever has it keeps the memory alive, and
+ * cannot be kept from writing it.  So it goes to those whom the policy names,
+ * and its bytes are charged to the uid that has exported it for as long as
+ * anybody is known who has it: this agent, a session that has imported it, a
+ * connection that was given the descriptor.  How often something is imported,
+ * and how much of what others have exported, is on the importer's account
+ * (lent.h).
  *
  * It can be imported until its session forgets it or ends, or the worker dies
  * that it is of; or, where it has been given a name, for as long as it has that

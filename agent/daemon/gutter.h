@@ -7,16 +7,17 @@
  * A close may take as long as whoever made the file likes: a socket lingers, a
  * file system asks its server and the server is silent.  The same holds for the
  * close of a socket with descriptors in it that were not received.  So none of
- * these is closed by the loop, nor by the thread that gives back our own memory:
- * threads of the gutter's own do it, and those that are stuck are left to it.
+ * these is closed by the loop, nor by the thread that gives back our own
+ * memory: threads of the gutter's own do it, and those that are stuck are left
+ * to it.
  *
  * Uids take turns, and one may have as many threads as it leaves to all others:
  * half of them by itself, half of the rest where another has its half.  So it
  * takes many uids, each with much that is stuck, to hold anybody up.
  *
  * What is not closed yet is counted by uid, for those who hand over: a uid that
- * has sent too much of the kind is listened to no more until some of it is gone.
- * There is one gutter for the process, and it ends with the process.
+ * has sent too much of the kind is listened to no more until some of it is
+ * gone.  There is one gutter for the process, and it ends with the process.
  */
 #ifndef GM_GUTTER_H
 #define GM_GUTTER_H

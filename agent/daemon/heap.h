@@ -25,7 +25,8 @@ struct gm_heap {
 	uint64_t *used; /* a bit per unit, from @first on */
 };
 
-/* Returns 0, -ENOMEM; -EINVAL unless 0 < first < end and the rotor is inside. */
+/* Returns 0, -ENOMEM; -EINVAL unless 0 < first < end and the rotor is
+ * inside. */
 int gm_heap_init(struct gm_heap *heap, uint32_t first, uint32_t end,
 		 uint32_t rotor);
 void gm_heap_exit(struct gm_heap *heap);

@@ -6,8 +6,9 @@
  *
  * A pinned block is not reused until its holder lets go or the kernel says that
  * the holder is gone (pidfd).  A held map leaves the directory when its holder
- * is gone.  The table lies in the segment, so that the next agent knows of both;
- * what it says about a process counts only while pid and start time agree.
+ * is gone.  The table lies in the segment, so that the next agent knows of
+ * both; what it says about a process counts only while pid and start time
+ * agree.
  *
  * The entry of a held map is stored before the slot that names its block, and
  * freed after the slot has moved on: there is no instant at which a held map
@@ -71,7 +72,8 @@ int gm_holders_hold(struct gm_daemon *d, pid_t pid, uid_t uid,
 		    char ret_why[GM_WHY_BYTES], uint32_t *ret_place);
 
 /* It holds @block, which the next store of a slot will name.  Should it have
- * ended since gm_holders_hold(), the loop takes the map out in its next turn. */
+ * ended since gm_holders_hold(), the loop takes the map out in its next
+ * turn. */
 void gm_holders_keep(struct gm_daemon *d, uint32_t place,
 		     const struct gm_block *block);
 

@@ -15,7 +15,8 @@
  *	BURYING    an undertaker runs
  *	OFF        no worker and none to come
  *
- *	LOCKED -> STARTING -> SERVING -> (exit) -> BURYING -> RESTING -> STARTING
+ *	LOCKED -> STARTING -> SERVING -> (exit) -> BURYING -> RESTING ->
+ *	STARTING
  *
  * An exit leads to BURYING from any state in which a worker was told of a seat;
  * without seats that are owed anything it is passed over, as is RESTING where
@@ -24,21 +25,22 @@
  * A host row has a worker as long as the agent runs.  A CUDA row has one while
  * a session has a seat there or a mask is to have a replica, and for cuda.idle
  * after the last has left, and with
- * it a spare: a process that has initialised the driver and takes the place of a
- * worker that dies.  Between two workers the row is IDLE, and READY for readers.
+ * it a spare: a process that has initialised the driver and takes the place of
+ * a worker that dies.  Between two workers the row is IDLE, and READY for
+ * readers.
  *
- * The programs of clients run in workers of their own, one for each row and uid,
- * with keepers of their own (crew.h): they come with the first session of the uid
- * that wants one there, and go with the last.  What becomes of them the row does
- * not show.
+ * The programs of clients run in workers of their own, one for each row and
+ * uid, with keepers of their own (crew.h): they come with the first session of
+ * the uid that wants one there, and go with the last.  What becomes of them the
+ * row does not show.
  *
  * While a row is BARRED, what its sessions submit is ended with -ENODEV once a
  * second.
  *
- * Of keeper.c: states.  Of crew.c: who they are.  Of need.c: whether there is to be a worker.  Of death.c:
- * what is said of one.  Of launch.c: what a child is started as.  Of patience.c:
- * how long what may take.  Of spare.c: the spare.  Of seats.c: what is said over
- * the socket.
+ * Of keeper.c: states.  Of crew.c: who they are.  Of need.c: whether there is
+ * to be a worker.  Of death.c: what is said of one.  Of launch.c: what a child
+ * is started as.  Of patience.c: how long what may take.  Of spare.c: the
+ * spare.  Of seats.c: what is said over the socket.
  */
 #ifndef GM_KEEPER_H
 #define GM_KEEPER_H
@@ -85,7 +87,7 @@ struct gm_keeper {
 	struct gm_daemon *d;
 	struct gm_crew *crew;
 	uint32_t row;
-	char of[32]; /* for the log, behind the row: " programs_of=UID", or "" */
+	char of[32]; /* for the log, after the row: " programs_of=UID" or "" */
 	enum gm_keeper_state state;
 	bool draining;
 	bool on_need; /* no worker without a seat */
@@ -127,7 +129,7 @@ struct gm_keeper {
 
 	int journal_fd;
 	struct gm_journal *journal;
-	int waker; /* an eventfd of the row's workers; -1 until one is asked for */
+	int waker; /* an eventfd of the row's workers; -1 until asked for */
 	struct gm_seat_list seats;
 	uint32_t n_offered;
 	struct gm_fetch_list fetched; /* answers to FETCH, to be told */
@@ -191,7 +193,8 @@ static inline bool gm_keeper_has_seats(const struct gm_keeper *keeper)
 	return !TAILQ_EMPTY(&keeper->seats);
 }
 
-/* Does anybody need its worker: a seat, or a mask that is to be on the device? */
+/* Does anybody need its worker: a seat, or a mask that is to be on the
+ * device? */
 static inline bool gm_keeper_is_needed(const struct gm_keeper *keeper)
 {
 	return gm_keeper_has_seats(keeper) || gm_mask_devices_wanted(keeper);
@@ -274,8 +277,8 @@ int gm_launch(const struct gm_keeper *keeper, enum gm_launch_part part,
 /* From the spawn to READY. */
 uint64_t gm_patience_ready(const struct gm_keeper *keeper);
 
-/* Look for a worker that makes no progress; to be called once a second, with the
- * loop's time. */
+/* Look for a worker that makes no progress; to be called once a second, with
+ * the loop's time. */
 void gm_patience_look(struct gm_keeper *keeper, uint64_t now_ns);
 
 /* wakers.c */
@@ -307,8 +310,8 @@ int gm_seats_judge(const struct gm_keeper *keeper, char ret_why[GM_WHY_BYTES]);
 /* Tell those who wait for their first seat that they get none, and why. */
 void gm_seats_refuse_newcomers(struct gm_keeper *keeper, const char *why);
 
-/* The same, where the row's state is what they get none for; nobody new may come
- * to it as long as that is so. */
+/* The same, where the row's state is what they get none for; nobody new may
+ * come to it as long as that is so. */
 void gm_seats_refuse(struct gm_keeper *keeper);
 
 /* What any session has submitted is owed, although no worker has heard of it.

@@ -2,9 +2,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * What the processes of a row are started as: their command line, and for a CUDA
- * row an environment in which the driver sees one card and nothing else of what
- * our own environment may say about CUDA.
+ * What the processes of a row are started as: their command line, and for a
+ * CUDA row an environment in which the driver sees one card and nothing else of
+ * what our own environment may say about CUDA.
  */
 
 #include <errno.h>

@@ -71,8 +71,8 @@ bool gm_lent_row(const struct gm_control_server *s, uint32_t row);
  */
 int gm_lent_judge(struct gm_connection *c, const struct gm_export *export);
 
-/* The count alone; and the bytes alone, of what the user has already.  Returns as
- * gm_lent_judge(). */
+/* The count alone; and the bytes alone, of what the user has already.  Returns
+ * as gm_lent_judge(). */
 int gm_lent_judge_count(struct gm_connection *c);
 int gm_lent_judge_held(struct gm_connection *c, const struct gm_export *export);
 

@@ -76,8 +76,8 @@ int gm_maps_explain(char ret_why[GM_WHY_BYTES], int ret,
  *
  * ret_why	"file:line: what is wrong"
  *
- * Returns	as gm_maps_make() and gm_publish_layers() for the first that could
- *		not be
+ * Returns	as gm_maps_make() and gm_publish_layers() for the first that
+ *		could not be
  */
 int gm_maps_configured(struct gm_daemon *d, char *ret_why, size_t bytes);
 

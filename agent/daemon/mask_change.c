@@ -138,7 +138,7 @@ int gm_mask_change_quota(struct gm_mask_change *p, uint32_t uid)
 				    bytes, p->change.why);
 }
 
-/* ---- the tensor: by the clerk --------------------------------------------- */
+/* ---- the tensor: by the clerk -------------------------------------------- */
 
 static uint64_t stir(uint64_t sum, uint64_t word)
 {
@@ -283,7 +283,7 @@ static void do_copy(struct gm_clerk_job *job)
 	drop_staging(p);
 }
 
-/* ---- file, show ----------------------------------------------------------- */
+/* ---- file, show ---------------------------------------------------------- */
 
 static void show(struct gm_mask_change *p)
 {

@@ -4,8 +4,8 @@
 /*
  * mask_change - what every change that publishes a mask has, and its steps.
  *
- * Of mask_changes.c, whose masks are asked for, and of mask_follow.c, whose masks
- * are there already, or were.
+ * Of mask_changes.c, whose masks are asked for, and of mask_follow.c, whose
+ * masks are there already, or were.
  */
 #ifndef GM_MASK_CHANGE_H
 #define GM_MASK_CHANGE_H
@@ -19,7 +19,7 @@
 struct gm_mask_part {
 	struct gm_node_segment *segment;
 	struct gm_span *span;
-	bool is_shared; /* it has bytes already: the same, if the hash is right */
+	bool is_shared; /* it has bytes: the same, if the hash is right */
 };
 
 /* A row's replica on its device. */
@@ -45,7 +45,8 @@ struct gm_mask_change {
 	bool is_alone;   /* the same hash, other bytes: it shares with nobody */
 	bool differs;
 
-	/* The version that is to be published anew, once it was judged; 0: none. */
+	/* The version that is to be published anew, once it was judged; 0:
+	 * none. */
 	uint64_t follows;
 
 	/* Where the tensor comes from: generated, or a file, or a span. */
@@ -78,7 +79,8 @@ int gm_mask_change_stage(struct gm_mask_change *p);
  * gm_mask_judge_rows(). */
 int gm_mask_change_choose(struct gm_mask_change *p);
 
-/* May this uid have so much of masks, this one among them?  Returns 0, -EDQUOT. */
+/* May this uid have so much of masks, this one among them?  Returns 0,
+ * -EDQUOT. */
 int gm_mask_change_quota(struct gm_mask_change *p, uint32_t uid);
 
 /* Replicas with bytes of their own. */

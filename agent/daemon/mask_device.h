@@ -54,13 +54,13 @@ void gm_mask_device_fail(struct gm_mask_device *device, int status,
 /* Those who wait are to be told, from the loop. */
 void gm_mask_devices_tell(struct gm_daemon *d);
 
-/* ---- mask_peers.c --------------------------------------------------------- */
+/* ---- mask_peers.c -------------------------------------------------------- */
 
 /* May another be made from it, once? */
 bool gm_mask_peers_is_large(const struct gm_mask_device *device);
 
-/* What this one is to be copied from, or NULL; @ret_waits: it is being made, so ask
- * again from gm_mask_peers_go(). */
+/* What this one is to be copied from, or NULL; @ret_waits: it is being made, so
+ * ask again from gm_mask_peers_go(). */
 struct gm_mask_device *gm_mask_peers_find(const struct gm_mask_device *device,
 					  bool *ret_waits);
 

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* Replicas that the worker of their row makes: asked for over its keeper's socket,
- * again after a death, and refused where there will be no worker. */
+/* Replicas that the worker of their row makes: asked for over its keeper's
+ * socket, again after a death, and refused where there will be no worker. */
 
 #include "agent/daemon/mask_device.h"
 

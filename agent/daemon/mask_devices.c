@@ -411,7 +411,7 @@ int gm_mask_devices_take(struct gm_daemon *d, uint32_t row, uint32_t uid,
 	return 0;
 }
 
-/* ---- rows that were full -------------------------------------------------- */
+/* ---- rows that were full ------------------------------------------------- */
 
 void gm_mask_devices_lack(struct gm_daemon *d, uint32_t row, uint32_t uid,
 			  uint64_t bytes)
@@ -425,8 +425,8 @@ void gm_mask_devices_lack(struct gm_daemon *d, uint32_t row, uint32_t uid,
 	lack->uid = uid;
 }
 
-/* Where there seems to be room again and again, and is none, it is tried ever more
- * rarely. */
+/* Where there seems to be room again and again, and is none, it is tried ever
+ * more rarely. */
 void gm_mask_devices_room(struct gm_daemon *d, uint32_t row)
 {
 	struct gm_mask_lack *lack = &d->mask_devices.lacks[row];

@@ -5,13 +5,14 @@
  * mask_devices - replicas of masks in memory of CUDA rows.
  *
  * Whoever imports such memory can write it, whatever he says.  So a replica is
- * made for one uid, which alone is given its descriptor and whose jobs alone read
- * it; of each row, content and uid there is one, however many masks have it.
+ * made for one uid, which alone is given its descriptor and whose jobs alone
+ * read it; of each row, content and uid there is one, however many masks have
+ * it.
  *
- * It is made from the span that the mask has on the row's home node, by the row's
- * worker, which starts for it where there is none.  A large one is copied from
- * another card's of the same span and uid where there is a path and nobody was given
- * that yet; see mask_peers.c.
+ * It is made from the span that the mask has on the row's home node, by the
+ * row's worker, which starts for it where there is none.  A large one is copied
+ * from another card's of the same span and uid where there is a path and nobody
+ * was given that yet; see mask_peers.c.
  *
  *	WAITING   the worker has not heard of it
  *	ASKED     it was asked
@@ -19,11 +20,11 @@
  *	          worker ends
  *	FAILED    it could not be made, or its row is out of service
  *
- * After a worker's death nobody gets a replica any more that was made before it:
- * those masks are published anew, with others, and what has the old one keeps it.
- * A row that is out of service has none: descriptors would keep its driver open.
- * Masks that should have a replica there, and have none, get it when the row is
- * READY.
+ * After a worker's death nobody gets a replica any more that was made before
+ * it: those masks are published anew, with others, and what has the old one
+ * keeps it.  A row that is out of service has none: descriptors would keep its
+ * driver open.  Masks that should have a replica there, and have none, get it
+ * when the row is READY.
  *
  * It is charged to the uid like what it has exported, while we have it or a
  * connection that was given its descriptor lasts.
@@ -58,8 +59,8 @@ struct gm_mask_wait {
 TAILQ_HEAD(gm_mask_waits, gm_mask_wait);
 TAILQ_HEAD(gm_mask_device_list, gm_mask_device);
 
-/* What a keeper has asked of its worker, until that has answered or ended, whatever
- * has become of the replica meanwhile. */
+/* What a keeper has asked of its worker, until that has answered or ended,
+ * whatever has become of the replica meanwhile. */
 struct gm_mask_question {
 	uint64_t id;
 	uint32_t from_row; /* whose memory it reads; GM_ROWS: none's */
@@ -132,8 +133,8 @@ struct gm_span *gm_mask_device_span(const struct gm_mask_device *device);
 /* Is there a descriptor? */
 bool gm_mask_device_has_fd(const struct gm_mask_device *device);
 
-/* To be given to a client, or to a worker for jobs: who has it may write there. Ours
- * as long as the reference; -1 where it is not READY. */
+/* To be given to a client, or to a worker for jobs: who has it may write there.
+ * Ours as long as the reference; -1 where it is not READY. */
 int gm_mask_device_lend(struct gm_mask_device *device);
 
 /* May a worker of another row copy from memory of this one just now? */
@@ -153,8 +154,9 @@ bool gm_mask_devices_row(const struct gm_daemon *d, uint32_t row);
 /* Masks that have a replica of this row, or should, are to be looked at. */
 void gm_mask_devices_look(struct gm_daemon *d, uint32_t row);
 
-/* A mask of this uid does without a replica of so many bytes on the row, for want
- * of room; and what is free there has been looked at: it may be made now. */
+/* A mask of this uid does without a replica of so many bytes on the row, for
+ * want of room; and what is free there has been looked at: it may be made
+ * now. */
 void gm_mask_devices_lack(struct gm_daemon *d, uint32_t row, uint32_t uid,
 			  uint64_t bytes);
 void gm_mask_devices_room(struct gm_daemon *d, uint32_t row);

@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /* Masks that the agent publishes of itself: those that follow a map which has
- * other rows now, those whose replicas on a device are gone, and those of a state
- * file. */
+ * other rows now, those whose replicas on a device are gone, and those of a
+ * state file. */
 
 #include "agent/daemon/mask_changes.h"
 
@@ -58,8 +58,8 @@ static void take_rows(struct gm_mask_change *p,
 static void begin_follow(struct gm_daemon *d, const struct gm_block *block,
 			 const struct gm_mask_image *image);
 
-/* The bytes that it has by now are of another publication: the present one is to
- * have a turn of its own. */
+/* The bytes that it has by now are of another publication: the present one is
+ * to have a turn of its own. */
 static bool is_overtaken(const struct gm_mask_change *p,
 			 const struct gm_block *present,
 			 const struct gm_mask_image *image)
@@ -221,7 +221,7 @@ void gm_mask_changes_follow(struct gm_daemon *d, const char *map)
 	gm_state_masks_look(d);
 }
 
-/* ---- from a state file ------------------------------------------------------ */
+/* ---- from a state file --------------------------------------------------- */
 
 static int judge_restore(struct gm_change *change)
 {

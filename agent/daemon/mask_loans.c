@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* Replicas of masks whose descriptors clients were given.  Each uid is given one of
- * its own, for nobody can be kept from writing what it has imported. */
+/* Replicas of masks whose descriptors clients were given.  Each uid is given
+ * one of its own, for nobody can be kept from writing what it has imported. */
 
 #include "agent/daemon/mask_devices.h"
 

@@ -4,16 +4,17 @@
 /*
  * Replicas that are copied from card to card.
  *
- * The first card that gets a large mask has it uploaded, and those with NVLinks to
- * that one wait until it is there, which takes as long as an upload of their own:
- * memory and processors of the host are left to others.  Without links, a card
- * copies from what is there already, and waits for none.
+ * The first card that gets a large mask has it uploaded, and those with NVLinks
+ * to that one wait until it is there, which takes as long as an upload of their
+ * own: memory and processors of the host are left to others.  Without links, a
+ * card copies from what is there already, and waits for none.
  *
- * Only what the row's worker is busy with is waited for, and that waits for nothing
- * itself.  What goes wrong on the way ends in an upload: the path does not work, the
- * source's worker dies, its row is taken out of service, or somebody is given the
- * source while it is read, and could write there.  For the same reason nothing is
- * copied from a replica that anybody was given before.
+ * Only what the row's worker is busy with is waited for, and that waits for
+ * nothing itself.  What goes wrong on the way ends in an upload: the path does
+ * not work, the source's worker dies, its row is taken out of service, or
+ * somebody is given the source while it is read, and could write there.  For
+ * the same reason nothing is copied from a replica that anybody was given
+ * before.
  */
 
 #include "agent/daemon/mask_device.h"
@@ -23,9 +24,9 @@
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/keeper.h"
 
-/* Bytes from which on a copy from another card is worth the import of its memory,
- * some hundred microseconds in the driver, in which an upload from memory that is
- * not pinned gets some megabytes far. */
+/* Bytes from which on a copy from another card is worth the import of its
+ * memory, some hundred microseconds in the driver, in which an upload from
+ * memory that is not pinned gets some megabytes far. */
 #define LARGE (UINT64_C(8) << 20)
 
 static uint64_t bit_of(uint32_t row)

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* The part of a mask's change that is about rows with a device: workers are asked
- * for replicas, and nothing is shown before all of them have answered. */
+/* The part of a mask's change that is about rows with a device: workers are
+ * asked for replicas, and nothing is shown before all of them have answered. */
 
 #include "agent/daemon/mask_change.h"
 
@@ -30,8 +30,8 @@ static bool is_for_want_of_room(int status)
 	return status == -ENOSPC || status == -EDQUOT || status == -ENOMEM;
 }
 
-/* A row has none: that is the end of a request, and the row's trouble alone where
- * nobody asked. */
+/* A row has none: that is the end of a request, and the row's trouble alone
+ * where nobody asked. */
 static void lacks(struct gm_mask_change *p, uint32_t i, int status,
 		  const char *why)
 {

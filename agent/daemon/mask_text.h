@@ -5,9 +5,9 @@
  * mask_text - a mask as the text of its state file, and back.
  *
  * The first line, names and uuids are written as state_text.h says.  A file has
- * what was asked for: the rule, the rows by uuid or the name of the map, and of a
- * tensor that was loaded its bytes in base64, up to GM_MASK_TEXT_DATA of them.
- * Of a larger one it has the sum, and that is all.
+ * what was asked for: the rule, the rows by uuid or the name of the map, and of
+ * a tensor that was loaded its bytes in base64, up to GM_MASK_TEXT_DATA of
+ * them.  Of a larger one it has the sum, and that is all.
  */
 #ifndef GM_MASK_TEXT_H
 #define GM_MASK_TEXT_H
@@ -19,7 +19,8 @@
 
 /* A mask whose rows are known by uuid. */
 struct gm_mask_file {
-	/* With .object.name, .owner_uid and .published, and without replicas. */
+	/* With .object.name, .owner_uid and .published, and without
+	 * replicas. */
 	struct gm_mask_image image;
 	uint64_t version;
 	uint32_t n_rows;      /* 0: image.map's */

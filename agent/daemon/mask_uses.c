@@ -183,8 +183,8 @@ static int judge_mask(struct gm_connection *c, const struct gm_mask_use *ask,
 				     c->server->why);
 }
 
-/* Whatever becomes of the name, the memory is in use: so of that a uid has as much
- * as of masks that it publishes. */
+/* Whatever becomes of the name, the memory is in use: so of that a uid has as
+ * much as of masks that it publishes. */
 static int judge_bytes(struct gm_connection *c,
 		       const struct gm_masks_block *block)
 {

@@ -4,13 +4,13 @@
 /*
  * mask_uses - masks that jobs of a session name.
  *
- * MASK_USE gives a handle to a publication, and MASK_SHOW has the worker of a row
- * map that row's replica, as if it were memory that the session had registered
- * read-only: registrations.h keeps the handle, and asks the next worker of a host's
- * row again; on a device it is a replica for the session's uid, see
- * mask_devices.h.
- * What is here is which publication it is.  Its spans stay as long as the handle,
- * or as a worker has them mapped, whatever becomes of the name.
+ * MASK_USE gives a handle to a publication, and MASK_SHOW has the worker of a
+ * row map that row's replica, as if it were memory that the session had
+ * registered read-only: registrations.h keeps the handle, and asks the next
+ * worker of a host's row again; on a device it is a replica for the session's
+ * uid, see mask_devices.h.
+ * What is here is which publication it is.  Its spans stay as long as the
+ * handle, or as a worker has them mapped, whatever becomes of the name.
  */
 #ifndef GM_MASK_USES_H
 #define GM_MASK_USES_H
@@ -27,8 +27,8 @@ int gm_mask_held_find(const struct gm_mask_held *held, uint32_t row,
 		      char ret_why[GM_WHY_BYTES],
 		      const struct gm_replica_image **ret_replica);
 
-/* A descriptor of its node's segment, which stays ours.  Returns 0, or why there is
- * none. */
+/* A descriptor of its node's segment, which stays ours.  Returns 0, or why
+ * there is none. */
 int gm_mask_held_open(const struct gm_mask_held *held,
 		      const struct gm_replica_image *replica,
 		      char ret_why[GM_WHY_BYTES], int *ret_fd);

@@ -9,9 +9,9 @@
  * have one replica between them: its bytes never change and are as near to the
  * one as to the other.
  *
- * A replica in a device's memory is made from such a span, see mask_devices.h, and
- * the block has a reference to both: from the span the next one is made, by the
- * row's next worker or by the next agent.
+ * A replica in a device's memory is made from such a span, see mask_devices.h,
+ * and the block has a reference to both: from the span the next one is made, by
+ * the row's next worker or by the next agent.
  */
 #ifndef GM_MASKS_H
 #define GM_MASKS_H
@@ -29,14 +29,14 @@ struct gm_masks_block {
 	struct gm_replica_image replicas[GM_ROWS];
 };
 
-/* Read the block that starts at a unit.  A replica of a device names no span where
- * the file that has it is another one now.  Returns false where the block is of
- * another kind. */
+/* Read the block that starts at a unit.  A replica of a device names no span
+ * where the file that has it is another one now.  Returns false where the block
+ * is of another kind. */
 bool gm_masks_read(const struct gm_daemon *d, uint32_t unit,
 		   struct gm_masks_block *ret_block);
 
-/* What an image says of the node segments that its DEVICE replicas name; 0 where
- * there are none. */
+/* What an image says of the node segments that its DEVICE replicas name; 0
+ * where there are none. */
 uint64_t gm_masks_homes(const struct gm_daemon *d,
 			const struct gm_replica_image *replicas, uint32_t n);
 

@@ -50,8 +50,8 @@ static bool is_busy(gm_a64 *beat)
 	return gm_get(beat) >> 56 != GM_CALL_IDLE;
 }
 
-/* Has it done anything since the last look, or is it at something now?  How long
- * that may take is not ours to say, see patience.c. */
+/* Has it done anything since the last look, or is it at something now?  How
+ * long that may take is not ours to say, see patience.c. */
 static bool has_worked(struct gm_keeper *keeper)
 {
 	struct gm_journal *signs = keeper->journal;

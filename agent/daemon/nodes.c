@@ -290,8 +290,8 @@ int gm_nodes_take(struct gm_node_segment *segment, uint64_t bytes,
 	uint32_t unit;
 
 	assert(bytes > 0);
-	/* The lowest gap, and not the one that was free for longest: pages stay,
-	 * and a file takes no more of them than it has to. */
+	/* The lowest gap, and not the one that was free for longest: pages
+	 * stay, and a file takes no more of them than it has to. */
 	heap->rotor = heap->first;
 	if (bytes > segment->bytes ||
 	    gm_heap_alloc(heap, units_of(bytes), &unit) != 0)

@@ -4,11 +4,11 @@
 /*
  * nodes - the node segments: memory of one NUMA node each, for masks.
  *
- * A file /dev/shm/gpumap.1.<instance>.node<N>, mode 0640, gets its name when its
- * header is whole.  It has its full length from the start and pages as they are
- * needed; they stay, for a reader whose view is old may still touch them.  So a
- * file is never truncated, no access to it can miss its page, and what it takes
- * of /dev/shm is the most that masks have had there at one time.
+ * A file /dev/shm/gpumap.1.<instance>.node<N>, mode 0640, gets its name when
+ * its header is whole.  It has its full length from the start and pages as they
+ * are needed; they stay, for a reader whose view is old may still touch them.
+ * So a file is never truncated, no access to it can miss its page, and what it
+ * takes of /dev/shm is the most that masks have had there at one time.
  *
  * What is in use follows from the blocks of masks.  Spans are counted here, by
  * the blocks and changes that have them, and free when nobody does; masks with
@@ -110,8 +110,8 @@ static inline char *gm_nodes_at(const struct gm_node_segment *segment,
 	return segment->base + (uint64_t)span->unit * GM_SPAN_UNIT;
 }
 
-/* The segment's descriptor for workers, which cannot write: ours, open as long as
- * the segment.  Returns it, or a negative errno. */
+/* The segment's descriptor for workers, which cannot write: ours, open as long
+ * as the segment.  Returns it, or a negative errno. */
 int gm_nodes_reader(struct gm_node_segment *segment);
 
 /*

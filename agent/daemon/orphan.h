@@ -20,7 +20,8 @@
 pid_t gm_orphan_holder(const char *lock_path);
 
 /*
- * gm_orphan_end - send SIGKILL to the worker that holds a row's lock, and log it
+ * gm_orphan_end - send SIGKILL to the worker that holds a row's lock, and log
+ * it
  *
  * pid		as gm_orphan_holder() said
  *

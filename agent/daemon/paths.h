@@ -5,8 +5,8 @@
  * paths - between each two cards: may one read the other's memory?
  *
  * What NVML says comes from the probe, of ordered pairs.  A no of it is a no; a
- * yes is tried, once, by the workers of both: there are machines on which a copy
- * from card to card says that it has been done, and is wrong.
+ * yes is tried, once, by the workers of both: there are machines on which a
+ * copy from card to card says that it has been done, and is wrong.
  */
 #ifndef GM_PATHS_H
 #define GM_PATHS_H

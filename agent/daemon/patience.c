@@ -91,8 +91,8 @@ static bool computes(const struct gm_keeper *keeper, uint64_t now)
 	return since >= keeper->since_ns && now > since && now - since > SECOND;
 }
 
-/* What a program goes on with though everybody who wanted it has gone: of itself
- * it need never end, and it has nothing of anybody else's in hand. */
+/* What a program goes on with though everybody who wanted it has gone: of
+ * itself it need never end, and it has nothing of anybody else's in hand. */
 static void judge_orphaned(struct gm_keeper *keeper, uint64_t now)
 {
 	uint64_t beat = gm_get(&keeper->journal->beat);

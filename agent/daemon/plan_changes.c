@@ -405,7 +405,7 @@ static const struct gm_change_kind plan_kind = {
 	.free = free_plan,
 };
 
-/* ---- the request ---------------------------------------------------------- */
+/* ---- the request --------------------------------------------------------- */
 
 static uint64_t padded(uint32_t bytes)
 {

@@ -76,8 +76,8 @@ bool gm_probe_is_gone(const struct gm_daemon *d);
  *
  * serial	of a RELEASE, for its answer
  *
- * Returns	0, or a negative errno: there is none, or it does not listen, and
- *		is killed for that
+ * Returns	0, or a negative errno: there is none, or it does not listen,
+ *		and is killed for that
  */
 int gm_probe_tell(struct gm_daemon *d, uint32_t type, const uint8_t uuid[16],
 		  uint32_t serial);

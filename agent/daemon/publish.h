@@ -56,7 +56,8 @@ struct gm_directory {
  *		-EDQUOT		the uid has as much as it may have
  *		-ENOSPC		the directory or the heap is full, or it is to
  *				be committed and a row has not so much left
- *		-ENODEV, -EOVERFLOW	as gm_ledger_judge(), gm_ledger_promise()
+ *		-ENODEV, -EOVERFLOW	as gm_ledger_judge(),
+ *					gm_ledger_promise()
  *		-ENOMEM
  */
 int gm_publish_layers(struct gm_daemon *d, const struct gm_layers *layers,

@@ -17,8 +17,8 @@
 #define CONFIGFS_MAGIC 0x62656570
 #endif
 
-/* Their files are made up as they are read: some wait for an event, and some say
- * other things to a worker than to the client. */
+/* Their files are made up as they are read: some wait for an event, and some
+ * say other things to a worker than to the client. */
 static bool is_made_up(int fd)
 {
 	static const uint32_t magics[] = {
@@ -63,8 +63,8 @@ static bool has_bytes(int fd, int flags)
 /*
  * A FUSE file that is opened with direct_io may be read in part.  Asked by an
  * io_uring for the rest, the kernel begins again where it began (seen on Linux
- * 6.18), and what comes of it is wrong bytes without an error.  Such a file cannot
- * be mapped shared, which is found without a question to its server.
+ * 6.18), and what comes of it is wrong bytes without an error.  Such a file
+ * cannot be mapped shared, which is found without a question to its server.
  */
 static bool is_read_wrong(int fd)
 {

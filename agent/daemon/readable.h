@@ -5,8 +5,8 @@
  * readable - files of clients that workers are to read from.
  *
  * What a client sends may be of a file system that never answers.  Nothing is
- * asked here that such a one could be asked for: the kernel's own words about the
- * descriptor, and what it remembers of the file.
+ * asked here that such a one could be asked for: the kernel's own words about
+ * the descriptor, and what it remembers of the file.
  */
 #ifndef GM_READABLE_H
 #define GM_READABLE_H
@@ -27,8 +27,8 @@ struct gm_readable {
  * ret_why	what was wrong and what to do
  *
  * Returns	0
- *		-EINVAL		no regular file and no block device, or one that the
- *				kernel makes up as it is read
+ *		-EINVAL		no regular file and no block device, or one that
+ *				the kernel makes up as it is read
  *		-EBADF		the descriptor cannot be read
  */
 int gm_readable_judge(int fd, struct gm_readable *ret_file,

@@ -52,8 +52,8 @@ struct gm_registration {
 struct gm_registration *gm_registration_find(const struct gm_session *session,
 					     uint64_t handle);
 
-/* A new one, of a file that is judged; @charged bytes count with the arenas.  Takes
- * @fd over where it is not refused.  Returns 0, -EDQUOT, -ENOMEM. */
+/* A new one, of a file that is judged; @charged bytes count with the arenas.
+ * Takes @fd over where it is not refused.  Returns 0, -EDQUOT, -ENOMEM. */
 int gm_registration_keep(struct gm_connection *c, const struct gm_register *ask,
 			 int fd, const struct gm_readable *file,
 			 uint64_t charged, struct gm_registration **ret_reg);

@@ -4,9 +4,10 @@
 /*
  * Masks among what a session has registered.
  *
- * A row of a host maps the span of its node.  A CUDA row imports a replica on its
- * device, one of the session's own uid, which may have to be made first; that is
- * gone with the row's worker, and the library asks again for the next one.
+ * A row of a host maps the span of its node.  A CUDA row imports a replica on
+ * its device, one of the session's own uid, which may have to be made first;
+ * that is gone with the row's worker, and the library asks again for the next
+ * one.
  */
 
 #include "agent/daemon/registration.h"

@@ -195,8 +195,8 @@ static void drop(struct gm_registration *reg)
 	session->user->arena_bytes -= reg->charged;
 	TAILQ_REMOVE(&session->registrations, reg, entry);
 	gm_mask_held_free(reg->mask);
-	/* Ours may be the last of memory, and there may be many pages; and whose
-	 * a file system is may take its time. */
+	/* Ours may be the last of memory, and there may be many pages; and
+	 * whose a file system is may take its time. */
 	if (is_file(reg->handle))
 		gm_gutter_close(reg->fd, session->user->uid);
 	else if (reg->fd >= 0)
@@ -450,8 +450,8 @@ int gm_registration_handle(struct gm_connection *c, const struct gm_request *r)
 
 /* ---- PROGRAM ----------------------------------------------------------- */
 
-/* An image is taken over with its descriptor; what has a name is opened when a row
- * of its kind asks for it. */
+/* An image is taken over with its descriptor; what has a name is opened when a
+ * row of its kind asks for it. */
 static int make_program(struct gm_connection *c,
 			const struct gm_program_ask *ask, bool is_brought,
 			struct gm_registration **ret_reg)

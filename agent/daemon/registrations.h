@@ -2,19 +2,19 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * registrations - memory and files of a client's own that jobs of its session may
- * name, and programs, and masks.
+ * registrations - memory and files of a client's own that jobs of its session
+ * may name, and programs, and masks.
  *
  * Memory comes as a memfd with REGISTER, is judged here, and mapped by the
  * workers of the rows that it is registered for; a file to load from comes so,
- * too, is judged by readable.h, and kept open by them.  Its descriptor is kept for
- * workers to come, and given back when no worker has it any more: by FORGET, or
- * with the session.
+ * too, is judged by readable.h, and kept open by them.  Its descriptor is kept
+ * for workers to come, and given back when no worker has it any more: by
+ * FORGET, or with the session.
  *
  * What a client sends may be any descriptor at all, of a file system that never
  * answers for instance.  So nothing is asked of it that could wait before it is
- * known to be a memfd, and what is refused goes into the gutter, as do files that
- * are given back.
+ * known to be a memfd, and what is refused goes into the gutter, as do files
+ * that are given back.
  */
 #ifndef GM_REGISTRATIONS_H
 #define GM_REGISTRATIONS_H
@@ -48,10 +48,10 @@ void gm_registrations_free(struct gm_session *session);
 int gm_registration_forget(struct gm_connection *c,
 			   const struct gm_control *request, uint64_t handle);
 
-/* A program that a session names, which is judged by programs.h: made known to a
- * row, for whose worker to come it is kept like the rest.  One that is brought is
- * the image that came with the request.  @c waits for the answer.  Returns 0 or the
- * refusal. */
+/* A program that a session names, which is judged by programs.h: made known to
+ * a row, for whose worker to come it is kept like the rest.  One that is
+ * brought is the image that came with the request.  @c waits for the answer.
+ * Returns 0 or the refusal. */
 int gm_registration_program(struct gm_connection *c,
 			    const struct gm_control *request,
 			    const struct gm_program_ask *ask, bool is_brought);

@@ -247,8 +247,8 @@ int gm_rendezvous_leave(struct gm_connection *c, const struct gm_request *r)
 
 /* ---- epochs -------------------------------------------------------------- */
 
-/* An answer may be the end of others, so those that are over come first, and the
- * first is taken as long as it is one. */
+/* An answer may be the end of others, so those that are over come first, and
+ * the first is taken as long as it is one. */
 static void look(struct gm_timer *timer)
 {
 	struct gm_control_server *s =

@@ -6,18 +6,18 @@
  * communicator of their own.
  *
  * A process says which rank of which group it is, in which epoch and with which
- * version of NCCL; rank 0 brings the ncclUniqueId.  When all ranks are there all
- * of them are told the id, and nobody before: who has an id has all others with
- * him.  One process is a rank's; all have one version.
+ * version of NCCL; rank 0 brings the ncclUniqueId.  When all ranks are there
+ * all of them are told the id, and nobody before: who has an id has all others
+ * with him.  One process is a rank's; all have one version.
  *
- * It comes to nothing, and all who wait are told, when one who is there has waited
- * as long as it would, which moves the group's epoch on, and when that moves by
- * itself.  A process that ends while it waits has not been there.  When one that
- * was told ends, or leaves and says that something broke, the epoch moves on: by
- * that the others know.
+ * It comes to nothing, and all who wait are told, when one who is there has
+ * waited as long as it would, which moves the group's epoch on, and when that
+ * moves by itself.  A process that ends while it waits has not been there.
+ * When one that was told ends, or leaves and says that something broke, the
+ * epoch moves on: by that the others know.
  *
- * Whenever an epoch moves all of them are looked at, so a uid's processes are so
- * many ranks at most.
+ * Whenever an epoch moves all of them are looked at, so a uid's processes are
+ * so many ranks at most.
  */
 #ifndef GM_RENDEZVOUS_H
 #define GM_RENDEZVOUS_H

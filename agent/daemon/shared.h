@@ -4,8 +4,8 @@
 /*
  * shared - one name, what it means, and who holds it.
  *
- * Of shares.c, which keeps them, of share_asks.c, which judges who may have one,
- * and of share_claims.c, which keeps names free until there is one.
+ * Of shares.c, which keeps them, of share_asks.c, which judges who may have
+ * one, and of share_claims.c, which keeps names free until there is one.
  */
 #ifndef GM_SHARED_H
 #define GM_SHARED_H
@@ -45,12 +45,13 @@ struct gm_shared {
 struct gm_shared *gm_shared_find(const struct gm_control_server *s,
 				 const char *name);
 
-/* The name of a request of a session's.  Returns 0, or -EINVAL with the reason. */
+/* The name of a request of a session's.  Returns 0, or -EINVAL with the
+ * reason. */
 int gm_shared_judge_name(struct gm_connection *c, const char *name,
 			 size_t bytes);
 
-/* May other users than its own have what a session shares?  Returns 0, or -EPERM
- * with the reason. */
+/* May other users than its own have what a session shares?  Returns 0, or
+ * -EPERM with the reason. */
 int gm_shared_judge_others(struct gm_connection *c);
 
 /* The holder that this session is of it, or NULL. */

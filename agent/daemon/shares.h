@@ -33,9 +33,9 @@
  * A session may claim a name for what it is about to share, so that of two that
  * would make the same thing only one does.  A claim means nothing to who opens.
  *
- * What is shared read-only nobody who opens it can write: workers judge, a host's
- * memory is sealed against new mappings that could, and descriptors of a card's
- * memory, which nothing holds back, are not given out.
+ * What is shared read-only nobody who opens it can write: workers judge, a
+ * host's memory is sealed against new mappings that could, and descriptors of a
+ * card's memory, which nothing holds back, are not given out.
  */
 #ifndef GM_SHARES_H
 #define GM_SHARES_H
@@ -56,7 +56,8 @@ void gm_shares_leave(struct gm_session *session);
 bool gm_shares_holds(const struct gm_session *session,
 		     const struct gm_export *export);
 
-/* How many hold it who have not shared it; and is any who holds it this user's? */
+/* How many hold it who have not shared it; and is any who holds it this
+ * user's? */
 uint32_t gm_shares_openers(const struct gm_shared *shared,
 			   const struct gm_user *user, bool *ret_has);
 

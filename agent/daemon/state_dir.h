@@ -115,8 +115,8 @@ int gm_state_dir_set_aside(const struct gm_state_dir *dir, const char *file,
 int gm_state_dir_put_back(const struct gm_state_dir *dir, const char *file,
 			  char ret_why[GM_WHY_BYTES]);
 
-/* Remove what was set aside.  It does not count already: nobody has to know when
- * the disk has forgotten it.  Returns as gm_state_dir_write(). */
+/* Remove what was set aside.  It does not count already: nobody has to know
+ * when the disk has forgotten it.  Returns as gm_state_dir_write(). */
 int gm_state_dir_drop_aside(const struct gm_state_dir *dir, const char *file,
 			    char ret_why[GM_WHY_BYTES]);
 

@@ -14,8 +14,8 @@
 void gm_state_field_name(struct gm_fields *f, const char *key,
 			 char ret_name[GM_NAME_BYTES]);
 
-/* How many uuids the list @key has, 1 to GM_ROWS and none twice, which follow by
- * gm_state_field_uuids(); or 0, refused. */
+/* How many uuids the list @key has, 1 to GM_ROWS and none twice, which follow
+ * by gm_state_field_uuids(); or 0, refused. */
 uint32_t gm_state_field_rows(struct gm_fields *f, const char *key);
 void gm_state_field_uuids(struct gm_fields *f, const char *key,
 			  uint8_t (*ret_uuids)[16]);
@@ -36,8 +36,8 @@ int gm_state_reading_begin(struct gm_state_reading *ret_reading,
 			   const char *text, size_t bytes,
 			   char ret_why[GM_WHY_BYTES]);
 
-/* No text of the fields is there after it.  Returns 0 where nothing was refused;
- * -EPROTO, -ENOMEM with ret_why. */
+/* No text of the fields is there after it.  Returns 0 where nothing was
+ * refused; -EPROTO, -ENOMEM with ret_why. */
 int gm_state_reading_end(struct gm_state_reading *reading,
 			 char ret_why[GM_WHY_BYTES]);
 

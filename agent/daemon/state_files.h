@@ -52,8 +52,8 @@ int gm_state_waiting_may_replace(const struct gm_state_waiting_list *list,
 struct gm_quoted gm_state_files_path(const struct gm_daemon *d,
 				     const char *file);
 
-/* Is it the file's fault?  Nothing that only this start lacks makes a file a bad
- * one. */
+/* Is it the file's fault?  Nothing that only this start lacks makes a file a
+ * bad one. */
 bool gm_state_files_is_bad(int error);
 
 /* Put a bad file aside, and say so. */

@@ -5,13 +5,14 @@
  * state_masks - the truth about acknowledged masks, as state.h has it for layer
  * maps; the segment, and the memory of the nodes, is its cache.
  *
- * Every mask has a file, which is on the disk before the slot is stored, and off
- * it before the slot is cleared.  One that follows a map is published anew without
- * a new file: its version grows past that of its file.
+ * Every mask has a file, which is on the disk before the slot is stored, and
+ * off it before the slot is cleared.  One that follows a map is published anew
+ * without a new file: its version grows past that of its file.
  *
  * What the segment still has stays as it is.  What it has not is made again, by
- * its rule or from its file, when the loop runs: it may be large.  A tensor that
- * was loaded and is too large for a file ends with the segment, which is said.
+ * its rule or from its file, when the loop runs: it may be large.  A tensor
+ * that was loaded and is too large for a file ends with the segment, which is
+ * said.
  */
 #ifndef GM_STATE_MASKS_H
 #define GM_STATE_MASKS_H
@@ -37,15 +38,15 @@ void gm_state_masks_exit(struct gm_daemon *d);
  */
 int gm_state_masks_restore(struct gm_daemon *d, char ret_why[GM_WHY_BYTES]);
 
-/* Rows came, or a map was published, or the clerk has begun its work: make those
- * that wait, and can be made. */
+/* Rows came, or a map was published, or the clerk has begun its work: make
+ * those that wait, and can be made. */
 void gm_state_masks_look(struct gm_daemon *d);
 
 /* Is one of them in the making?  The agent is ready when none is. */
 bool gm_state_masks_are_made(const struct gm_daemon *d);
 
-/* Of mask_follow.c: does this version still wait?  And: it could not be made, as
- * change->status says, and waits on. */
+/* Of mask_follow.c: does this version still wait?  And: it could not be made,
+ * as change->status says, and waits on. */
 bool gm_state_masks_waits(const struct gm_daemon *d, const char *name,
 			  uint64_t version);
 void gm_state_masks_stays(struct gm_daemon *d, const char *name, int status,
@@ -60,8 +61,8 @@ bool gm_state_masks_name(const struct gm_daemon *d, const uint8_t uuid[16]);
 void gm_state_masks_replaced(struct gm_daemon *d, const char *name);
 
 /* Write a mask's file, read it, and remove it if there is one; by the clerk.
- * Return as gm_state_dir_write(), gm_state_dir_read() and gm_mask_text_read(), and
- * gm_state_dir_remove(). */
+ * Return as gm_state_dir_write(), gm_state_dir_read() and gm_mask_text_read(),
+ * and gm_state_dir_remove(). */
 int gm_state_masks_write(const struct gm_state_dir *dir,
 			 const struct gm_mask_file *file,
 			 char ret_why[GM_WHY_BYTES]);

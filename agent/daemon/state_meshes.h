@@ -5,8 +5,8 @@
  * state_meshes - the truth about acknowledged meshes, as state.h has it for
  * layer maps; the segment is its cache.
  *
- * Every mesh has a file, which is on the disk before the slot is stored, and off
- * it before the slot is cleared.  There are no held meshes.
+ * Every mesh has a file, which is on the disk before the slot is stored, and
+ * off it before the slot is cleared.  There are no held meshes.
  */
 #ifndef GM_STATE_MESHES_H
 #define GM_STATE_MESHES_H

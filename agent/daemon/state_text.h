@@ -46,7 +46,8 @@ struct gm_state_map {
 void gm_state_text_escape(const char *text, char ret_name[GM_STATE_NAME_BYTES]);
 void gm_state_text_name(const char *name, char ret_name[GM_STATE_NAME_BYTES]);
 
-/* The name of the map whose file this is.  Returns false where it is nobody's. */
+/* The name of the map whose file this is.  Returns false where it is
+ * nobody's. */
 bool gm_state_text_owner(const char *file, char ret_name[GM_NAME_BYTES]);
 
 /* The same for files of another suffix. */

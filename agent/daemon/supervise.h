@@ -2,7 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * supervise - one worker per row, and one per row and uid for programs, started, watched, buried and started again.
+ * supervise - one worker per row, and one per row and uid for programs,
+ * started, watched, buried and started again.
  *
  * A session's queue on a row takes a seat there.  The seat outlives workers:
  * each of them is told of it (ATTACH), and when one dies a short-lived
@@ -82,8 +83,8 @@ struct gm_seat {
  * once the row is barred or its worker does not end by SIGKILL.
  *
  * Returns	0
- *		-ENODEV		there is no such row, or it has no worker, or none
- *				soon
+ *		-ENODEV		there is no such row, or it has no worker, or
+ *				none soon
  *		-EUSERS		the row has no seat left
  *		-ESHUTDOWN	the agent is draining
  */
@@ -108,8 +109,9 @@ void gm_supervisor_forget(struct gm_daemon *d, uint32_t row);
  * gm_supervisor_bar - no worker for this row until gm_supervisor_unbar()
  *
  * bar		GM_BAR_*
- * finish	the worker ends what is in its rings first, and is killed when it
- *		has done nothing for config.drain_row_ns; else it is killed now
+ * finish	the worker ends what is in its rings first, and is killed when
+ *		it has done nothing for config.drain_row_ns; else it is killed
+ *		now
  * why		for its log and for who asks for a seat
  * closed	called once, perhaps before this returns, when no process of the
  *		row runs: nothing of ours has its device open; NULL for nobody
@@ -133,8 +135,8 @@ void gm_supervisor_what_runs(const struct gm_daemon *d, uint32_t row,
  *		GM_BAR_LOST each time that the probe says that the device is
  *		usable, and costs nothing when it was not barred
  *
- * With the last reason gone, the row gets a worker if somebody has a seat there,
- * and is shown READY.
+ * With the last reason gone, the row gets a worker if somebody has a seat
+ * there, and is shown READY.
  */
 void gm_supervisor_unbar(struct gm_daemon *d, uint32_t row, uint32_t bars);
 

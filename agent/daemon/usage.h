@@ -15,8 +15,8 @@
 struct gm_keeper;
 struct gm_seat;
 
-/* Bytes of the device's memory that all sessions of a uid have, as the worker says
- * that runs. */
+/* Bytes of the device's memory that all sessions of a uid have, as the worker
+ * says that runs. */
 uint64_t gm_usage_of_uid(const struct gm_keeper *keeper, uint32_t uid);
 
 /* A seat is given up, or the worker has ended: what it had is free. */

@@ -18,10 +18,10 @@
  *
  * Lanes.  A row has a few streams that all sessions share.  A slice goes to the
  * lane of what it does; when the slice before it in its session is on another
- * lane, its lane waits for that one's event.  Behind every slice its lane writes
- * the next number to a word of its own and records an event: the word is what
- * who looks reads, the event what who sleeps waits for.  Where the device cannot
- * write words, events are queried.
+ * lane, its lane waits for that one's event.  Behind every slice its lane
+ * writes the next number to a word of its own and records an event: the word is
+ * what who looks reads, the event what who sleeps waits for.  Where the device
+ * cannot write words, events are queried.
  *
  * Client memory is either reached, so that the device copies and computes on it
  * in place, or staged: the worker copies it to pinned memory of its own before
@@ -50,8 +50,8 @@
 #include "gpumap.h"
 #include "shm/atomic.h"
 
-#define GM_CUDA_SLICE_BYTES    (UINT64_C(4) << 20) /* at most */
-#define GM_CUDA_SMALL_BYTES    (UINT64_C(64) << 10) /* of a task that goes soon */
+#define GM_CUDA_SLICE_BYTES    (UINT64_C(4) << 20)  /* at most */
+#define GM_CUDA_SMALL_BYTES    (UINT64_C(64) << 10) /* of one that goes soon */
 #define GM_CUDA_SESSION_SLICES 3u  /* leaves room for another session */
 #define GM_CUDA_UNDER_WAY      4u  /* slices of a lane */
 #define GM_CUDA_SLOTS          8u  /* of a lane: a sleeper keeps one longer */
@@ -84,7 +84,7 @@ struct gm_cuda_slot {
 	bool busy;
 	bool failed;  /* part of it never began */
 	bool queried; /* its word will not be written: by event */
-	bool dirty; /* it, or one before it in its session, writes to a client */
+	bool dirty; /* it or one before it of its session writes to a client */
 	gm_a32 watched; /* a sleeper waits for the event */
 };
 

@@ -5,9 +5,9 @@
  * cuda_clique - collectives that cards do among themselves, by NCCL.
  *
  * Each end of a clique is a non-blocking communicator with a stream of its own:
- * what its kernels wait for, other cards, must hold up nothing else.  A collective
- * is begun by a call that may return before the kernel is in the stream; only once
- * the communicator says so is an event recorded behind it.
+ * what its kernels wait for, other cards, must hold up nothing else.  A
+ * collective is begun by a call that may return before the kernel is in the
+ * stream; only once the communicator says so is an event recorded behind it.
  */
 
 #include "agent/device/cuda.h"

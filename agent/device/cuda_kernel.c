@@ -5,7 +5,8 @@
  * cuda_kernel - programs that a client has brought, on CUDA rows.
  *
  * A kernel is launched with one buffer of parameters, whose size the driver
- * judges: what a client declares is not what we would have to have pointers for.
+ * judges: what a client declares is not what we would have to have pointers
+ * for.
  */
 
 #include "agent/device/cuda_work.h"
@@ -33,7 +34,7 @@ struct gm_kernel {
 	struct CUfunc_st *fn;
 };
 
-/* ---- coming and going ----------------------------------------------------- */
+/* ---- coming and going ---------------------------------------------------- */
 
 /* What the compiler said, in one line. */
 static void flatten(char *log)
@@ -130,7 +131,7 @@ void gm_cuda_unload_kernel(struct gm_device *dev, struct gm_kernel *kernel)
 	free(kernel);
 }
 
-/* ---- running -------------------------------------------------------------- */
+/* ---- running ------------------------------------------------------------- */
 
 static uint32_t blocks_for(const struct gm_cuda *cuda, uint64_t n)
 {

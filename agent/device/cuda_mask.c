@@ -5,10 +5,10 @@
  * cuda_mask - where the device finds the mask of a slice.
  *
  * Memory of the device, and client memory that was registered in one piece, is
- * read where it is, all of it: kernels begin it again.  Of any other a slice has
- * the elements that it meets, in the order in which it meets them or, where they
- * are fewer, all: in staging of its own or, where all memory was registered and
- * there is no staging, in memory of its lane's.
+ * read where it is, all of it: kernels begin it again.  Of any other a slice
+ * has the elements that it meets, in the order in which it meets them or, where
+ * they are fewer, all: in staging of its own or, where all memory was
+ * registered and there is no staging, in memory of its lane's.
  */
 
 #include "agent/device/cuda_work.h"

@@ -39,7 +39,7 @@ bool gm_cuda_can_reduce(const struct gm_cuda *cuda, const struct gm_task *task)
 	return function_of(cuda, task, 0) && function_of(cuda, task, 1);
 }
 
-/* ---- reducers ------------------------------------------------------------- */
+/* ---- reducers ------------------------------------------------------------ */
 
 int gm_cuda_reducer_take(struct gm_cuda *cuda, uint32_t lane,
 			 const struct gm_task *task, uint64_t first,
@@ -82,7 +82,7 @@ void gm_cuda_quit(struct gm_device *dev, const struct gm_task *task)
 	}
 }
 
-/* ---- levels --------------------------------------------------------------- */
+/* ---- levels -------------------------------------------------------------- */
 
 /* Where the chunk of a level is filled, from 1; 0: elements that lie in two
  * registrations, side by side. */
@@ -148,7 +148,7 @@ static int reduce_block(struct gm_cuda *cuda, const struct gm_cuda_slice *s,
 	return carry(cuda, s, is_last, stream);
 }
 
-/* ---- a slice -------------------------------------------------------------- */
+/* ---- a slice ------------------------------------------------------------- */
 
 /* A chunk that lies in more than one registration, brought together. */
 static int gather(struct gm_cuda *cuda, struct gm_cuda_slice *s, uint64_t n,

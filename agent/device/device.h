@@ -6,23 +6,23 @@
  *
  * One vtable, one file per backend.  A worker opens one device, after it has
  * pinned itself.  It judges what clients wrote, cuts it into slices and decides
- * whose turn it is; a backend only computes.  What a backend cannot do it leaves
- * NULL, and the worker answers -EOPNOTSUPP for it.
+ * whose turn it is; a backend only computes.  What a backend cannot do it
+ * leaves NULL, and the worker answers -EOPNOTSUPP for it.
  *
  * A backend computes in one of two ways.  One that has run() does a slice while
- * it is being called.  One that has start() begins it and is asked later whether
- * it has ended: slices of one session end in the order in which they began,
- * those of two sessions in any.
+ * it is being called.  One that has start() begins it and is asked later
+ * whether it has ended: slices of one session end in the order in which they
+ * began, those of two sessions in any.
  *
  * Threads.  Dispatch is the worker's thread that serves queues: it calls open,
  * close, run, start, ended, arm, and nothing that may wait.  Whatever waits for
  * the device is called from the worker's one slow thread: memory, alloc, free,
- * reach, unreach, export_fd, import_fd, import_peer, try_peer, copy_peer, fetch,
- * store, load_kernel, unload_kernel.
- * What waits for other devices is called from a thread of its own: clique_version,
- * clique_id, clique_begin, clique_ready, clique_abort; clique_start and clique_ended
- * are dispatch's, and of one clique nobody is in two of them at once.
- * All threads may be inside the backend at once.
+ * reach, unreach, export_fd, import_fd, import_peer, try_peer, copy_peer,
+ * fetch, store, load_kernel, unload_kernel.
+ * What waits for other devices is called from a thread of its own:
+ * clique_version, clique_id, clique_begin, clique_ready, clique_abort;
+ * clique_start and clique_ended are dispatch's, and of one clique nobody is in
+ * two of them at once.  All threads may be inside the backend at once.
  *
  * A backend that finds its device or its context of no use any more returns
  * -ENOTRECOVERABLE, then and from every later call; fault() says why, and the
@@ -104,7 +104,8 @@ enum gm_clique_op {
 	GM_CLIQUE_BROADCAST = 4
 };
 
-/* Addresses are the device's own memory's; @n elements as in agent/comm/comm.h. */
+/* Addresses are the device's own memory's; @n elements as in
+ * agent/comm/comm.h. */
 struct gm_clique_task {
 	uint32_t op;
 	uint32_t dtype;  /* enum gpumap_dtype */
@@ -159,15 +160,15 @@ struct gm_backend {
 	 *
 	 * Slices of a task may come in any size and order, with slices of
 	 * other tasks between them, but those of a reduction in their order,
-	 * with what they came to so far in task->so_far; how memory is written (past the caches or
-	 * through them) follows from the whole task.  When it returns the
-	 * elements are written and ordered before whatever the caller
-	 * publishes next.
+	 * with what they came to so far in task->so_far; how memory is written
+	 * (past the caches or through them) follows from the whole task.  When
+	 * it returns the elements are written and ordered before whatever the
+	 * caller publishes next.
 	 *
 	 * Returns	0
 	 *		-EOPNOTSUPP, -EINVAL	as gm_op_takes()
-	 *		-ERANGE		the slice is not inside the task, or not the
-	 *				next of a reduction
+	 *		-ERANGE		the slice is not inside the task, or not
+	 *				the next of a reduction
 	 */
 	int (*run)(struct gm_device *dev, const struct gm_task *task,
 		   uint64_t first, uint64_t count);
@@ -181,11 +182,12 @@ struct gm_backend {
 	 *
 	 * Slices of a reduction begin at multiples of 1024 elements and come in
 	 * their order, from the same @task.  At most gm_device_slice() bytes of
-	 * dst and of src, and at most dev->slices of one session at a time.  RUN
-	 * is one slice, of whatever size.
+	 * dst and of src, and at most dev->slices of one session at a time.
+	 * RUN is one slice, of whatever size.
 	 *
 	 * Returns	0
-	 *		-EAGAIN		no room now: ask again when a slice has ended
+	 *		-EAGAIN		no room now: ask again when a slice has
+	 *				ended
 	 *		-EOPNOTSUPP, -EINVAL, -ERANGE	as run()
 	 *		-ENOMEM, -EIO	this slice alone was refused
 	 *		-ENOTRECOVERABLE
@@ -213,8 +215,8 @@ struct gm_backend {
 	/*
 	 * arm - before the worker sleeps with slices under way
 	 *
-	 * Returns	0		dev->ended_fd becomes readable when one of
-	 *				them has ended
+	 * Returns	0		dev->ended_fd becomes readable when one
+	 *				of them has ended
 	 *		1		one has: do not sleep
 	 *		-ENOTRECOVERABLE
 	 */
@@ -223,8 +225,8 @@ struct gm_backend {
 	/*
 	 * alloc - memory of the device's own, for one session
 	 *
-	 * owner	whose it will be: bytes that another owner left there are
-	 *		cleared first
+	 * owner	whose it will be: bytes that another owner left there
+	 *		are cleared first
 	 * flags	GPUMAP_BUFFER_*
 	 *
 	 * Returns	0; -ENOMEM: the device is full; -EMFILE: too much is
@@ -296,8 +298,8 @@ struct gm_backend {
 	int (*store)(struct gm_device *dev, uint64_t address, const void *from,
 		     uint64_t bytes);
 
-	/* fetch_strides, store_strides - the same of several at once.  Waits for
-	 * all of them together, also when one fails. */
+	/* fetch_strides, store_strides - the same of several at once.  Waits
+	 * for all of them together, also when one fails. */
 	int (*fetch_strides)(struct gm_device *dev,
 			     const struct gm_strides *strides);
 	int (*store_strides)(struct gm_device *dev,
@@ -325,8 +327,8 @@ struct gm_backend {
 	 *
 	 * All of a clique must have the same.
 	 *
-	 * Returns	it, above 1; -ENOENT, -ELIBBAD, -EOPNOTSUPP: it has none,
-	 *		and the log says why
+	 * Returns	it, above 1; -ENOENT, -ELIBBAD, -EOPNOTSUPP: it has
+	 *		none, and the log says why
 	 */
 	int (*clique_version)(struct gm_device *dev);
 
@@ -353,20 +355,21 @@ struct gm_backend {
 	/*
 	 * clique_start - take part in the clique's next collective
 	 *
-	 * One at a time.  Every rank does, in the same order, and none before all
-	 * are about to.
+	 * One at a time.  Every rank does, in the same order, and none before
+	 * all are about to.
 	 *
 	 * Returns	0; -EIO: the clique is of no use any more
 	 */
 	int (*clique_start)(struct gm_device *dev, struct gm_clique *clique,
 			    const struct gm_clique_task *task);
 
-	/* Returns 1: this rank's part has ended; 0: not yet; -EIO: it never will,
-	 * before the clique is aborted; -ENOTRECOVERABLE */
+	/* Returns 1: this rank's part has ended; 0: not yet; -EIO: it never
+	 * will, before the clique is aborted; -ENOTRECOVERABLE */
 	int (*clique_ended)(struct gm_device *dev, struct gm_clique *clique);
 
-	/* clique_abort - leave it, in whatever state it is.  Afterwards nothing of
-	 * it touches memory any more.  May wait for ever.  NULL is allowed. */
+	/* clique_abort - leave it, in whatever state it is.  Afterwards nothing
+	 * of it touches memory any more.  May wait for ever.  NULL is
+	 * allowed. */
 	void (*clique_abort)(struct gm_device *dev, struct gm_clique *clique);
 
 	/* fault - after -ENOTRECOVERABLE, or with NULL after an open() that
@@ -389,9 +392,9 @@ struct gm_device {
 	char took[96];
 };
 
-/* Bytes of a slice of @task at most, 0 for any.  What a device does in memory of
- * its own takes so much less time that slices of one size would be too long for
- * a bus, or too short to be worth a launch. */
+/* Bytes of a slice of @task at most, 0 for any.  What a device does in memory
+ * of its own takes so much less time that slices of one size would be too long
+ * for a bus, or too short to be worth a launch. */
 static inline uint64_t gm_device_slice(const struct gm_device *dev,
 				       const struct gm_task *task)
 {

@@ -24,7 +24,7 @@ typedef uint16_t VEC(u16v)
 #define F64V VEC(f64v)
 #define U16V VEC(u16v)
 
-/* ---- one vector ----------------------------------------------------------- */
+/* ---- one vector ---------------------------------------------------------- */
 
 /* Where the bits of @mask are set those of @a, elsewhere those of @b. */
 VEC_VALUE U32V VEC(select)(I32V mask, U32V a, U32V b)
@@ -114,7 +114,7 @@ VEC_VALUE void VEC(put_f64)(char *to, F64V v)
 	*(F64V *)to = v;
 }
 
-/* ---- loops ---------------------------------------------------------------- */
+/* ---- loops --------------------------------------------------------------- */
 
 /* A function that has n elements of @size bytes made, in vectors of so many
  * @lanes; the body makes those at @to from those at @from. */
@@ -176,7 +176,7 @@ VEC_CAST(bf16, f32, 2, 4)
 VEC_CAST(f32, f16, 4, 2)
 VEC_CAST(f32, bf16, 4, 2)
 
-/* ---- masks ---------------------------------------------------------------- */
+/* ---- masks --------------------------------------------------------------- */
 
 typedef uint8_t VEC(u8v)
 	__attribute__((vector_size(VEC_BYTES / 4), may_alias, aligned(1)));

@@ -81,8 +81,8 @@ static int map_private(uint64_t bytes, void **ret_map)
 	return 0;
 }
 
-/* Its last page makes the file as long as it is to be; then huge pages, and what
- * they leave.  NULL: there is not so much. */
+/* Its last page makes the file as long as it is to be; then huge pages, and
+ * what they leave.  NULL: there is not so much. */
 static void *fill_shared(int fd, uint64_t bytes)
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
@@ -100,8 +100,9 @@ static void *fill_shared(int fd, uint64_t bytes)
 	return NULL;
 }
 
-/* Sealed: an importer that cut it short would take us down.  Whoever hands out a
- * descriptor seals it further, or for good: this mapping can write whatever. */
+/* Sealed: an importer that cut it short would take us down.  Whoever hands out
+ * a descriptor seals it further, or for good: this mapping can write
+ * whatever. */
 static int map_shared(uint64_t bytes, int *ret_fd, void **ret_map)
 {
 	int fd = memfd_create("gpumap-buffer", MFD_CLOEXEC | MFD_ALLOW_SEALING);

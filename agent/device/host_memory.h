@@ -5,9 +5,9 @@
  * host_memory - buffers of host rows.
  *
  * Anonymous pages, or the pages of a memfd where others may import them; huge
- * ones, where the kernel has them.  They are had at once, so that what lacks is an error and no surprise later, and are
- * fresh from the kernel: nobody's bytes are in them.  The thread that asks is on
- * the node, and its pages so too.
+ * ones, where the kernel has them.  They are had at once, so that what lacks is
+ * an error and no surprise later, and are fresh from the kernel: nobody's bytes
+ * are in them.  The thread that asks is on the node, and its pages so too.
  *
  * Any thread.
  */

@@ -12,7 +12,7 @@
  * So -0 is less than +0.  A NaN becomes an integer beyond all others.
  */
 
-/* ---- sums ----------------------------------------------------------------- */
+/* ---- sums ---------------------------------------------------------------- */
 
 /* Rows of 32 elements, a lane each. */
 #define VEC_SUM_ROWS(t, value, lanes, size)                           \
@@ -71,7 +71,7 @@ VEC_SUM(u64, uint64_t)
 VEC_SUM(i32, int32_t)
 VEC_SUM(i64, int64_t)
 
-/* ---- the least and the greatest ------------------------------------------- */
+/* ---- the least and the greatest ------------------------------------------ */
 
 /* @is picks lanes of @a, the others are those of @b. */
 #define VEC_PICK(v, is, a, b) (((v)(is) & (a)) | (~(v)(is) & (b)))

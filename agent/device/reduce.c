@@ -20,7 +20,7 @@ static bool is_signed(uint32_t dtype)
 	       dtype == GPUMAP_DTYPE_I64;
 }
 
-/* ---- integers of an element's size ---------------------------------------- */
+/* ---- integers of an element's size --------------------------------------- */
 
 static int64_t load_signed(const void *from, uint32_t bytes)
 {
@@ -63,7 +63,7 @@ static void store(void *to, uint64_t bits, uint32_t bytes)
 	}
 }
 
-/* ---- levels of a sum ------------------------------------------------------ */
+/* ---- levels of a sum ----------------------------------------------------- */
 
 static void begin_chunk(struct gm_reduce_level *level)
 {
@@ -162,7 +162,7 @@ static void add_floats(struct gm_reduce *r, const struct gm_host_kernels *k,
 	}
 }
 
-/* ---- all of it ------------------------------------------------------------ */
+/* ---- all of it ----------------------------------------------------------- */
 
 void gm_reduce_begin(struct gm_reduce *r, uint32_t op, uint32_t dtype)
 {

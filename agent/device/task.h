@@ -12,8 +12,8 @@
  * result depends neither on the CPU, nor on the slices or on the rows it was
  * computed by.  (Which NaN comes out is the one thing left open.)
  *
- * Overlap.  dst and src may be the same elements where GM_TASK_IN_PLACE says so.
- * Any other overlap is refused by who judges: gm_task_overlaps() tells.
+ * Overlap.  dst and src may be the same elements where GM_TASK_IN_PLACE says
+ * so.  Any other overlap is refused by who judges: gm_task_overlaps() tells.
  */
 #ifndef GM_TASK_H
 #define GM_TASK_H
@@ -46,8 +46,8 @@ struct gm_task {
 	/* Of a reduction, for a backend with run(): what its slices so far came
 	 * to; NULL where all of it is one. */
 	struct gm_reduce *so_far;
-	/* Of RUN, for a backend with start(): what runs, see device.h.  mask and
-	 * mask_n are its parameters, and how many bytes they have. */
+	/* Of RUN, for a backend with start(): what runs, see device.h.  mask
+	 * and mask_n are its parameters, and how many bytes they have. */
 	const struct gm_kernel *kernel;
 	union {
 		double alpha;     /* SCALE, AXPY */
@@ -98,8 +98,8 @@ int gm_op_takes(uint32_t op, uint32_t dtype, uint32_t to);
  * go together. */
 uint32_t gm_op_result(uint32_t op, uint32_t dtype, uint32_t to);
 
-/* Bytes of a task's operands, and of an element of each; 0 where it has none.  Of
- * RUN an item is an element, and either operand may be none. */
+/* Bytes of a task's operands, and of an element of each; 0 where it has none.
+ * Of RUN an item is an element, and either operand may be none. */
 struct gm_sizes {
 	uint64_t dst, src, mask;
 	uint32_t dst_each, src_each, mask_each;

@@ -19,7 +19,7 @@
 #define RUN_ROOM    32u
 #define ANSWER_ROOM 96u
 
-/* ---- request --------------------------------------------------------------- */
+/* ---- request ------------------------------------------------------------- */
 
 /* A number that has to be there where @kind needs it. */
 static uint64_t take(struct gm_fields *f, const char *key, const char *kind)
@@ -53,7 +53,7 @@ static void read_spec(struct gm_fields *f, struct gm_mask_spec *spec)
 	};
 }
 
-/* ---- answer ---------------------------------------------------------------- */
+/* ---- answer -------------------------------------------------------------- */
 
 static bool same_row(struct gm_mask_row a, struct gm_mask_row b)
 {

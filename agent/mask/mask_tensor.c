@@ -18,7 +18,7 @@
 
 #define RESHAPE "save it as queries by keys"
 
-/* ---- shapes ---------------------------------------------------------------- */
+/* ---- shapes -------------------------------------------------------------- */
 
 static int judge_dimensions(const char *what, const uint64_t *shape,
 			    size_t rank, struct gm_plan_error *err)
@@ -72,7 +72,7 @@ int gm_mask_tensor_shape(const char *what, uint32_t dtype,
 	return 0;
 }
 
-/* ---- safetensors ----------------------------------------------------------- */
+/* ---- safetensors --------------------------------------------------------- */
 
 static const struct {
 	const char *name;
@@ -195,7 +195,7 @@ int gm_mask_tensor_in(const char *path, const char *header, size_t n,
 	return r;
 }
 
-/* ---- files ----------------------------------------------------------------- */
+/* ---- files --------------------------------------------------------------- */
 
 static int read_npy(const struct gm_file *file, const char *name,
 		    struct gm_mask_tensor *ret_tensor,

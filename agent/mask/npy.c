@@ -42,7 +42,7 @@ static const struct {
 
 #define N_DTYPES (sizeof(dtypes) / sizeof(dtypes[0]))
 
-/* ---- prolog ---------------------------------------------------------------- */
+/* ---- prolog -------------------------------------------------------------- */
 
 static int not_npy(const char *path, const void *raw, size_t n,
 		   struct gm_plan_error *err)
@@ -102,7 +102,7 @@ int gm_npy_prolog(const char *path, const void *raw, size_t n,
 	return 0;
 }
 
-/* ---- header ---------------------------------------------------------------- */
+/* ---- header -------------------------------------------------------------- */
 
 static int malformed(struct reader *rd, const char *what)
 {

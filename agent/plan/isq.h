@@ -57,8 +57,8 @@ const char *gm_isq_name(enum gm_isq isq);
  *
  * dtype_bytes	of one weight before, 1 to 8
  *
- * Returns	the whole number, at least 1, that mistral.rs divides by: rounded
- *		up, so that sizes come out a little low for most types
+ * Returns	the whole number, at least 1, that mistral.rs divides by:
+ *		rounded up, so that sizes come out a little low for most types
  * Threads	any
  */
 uint32_t gm_isq_pack_factor(enum gm_isq isq, uint32_t dtype_bytes);

@@ -26,7 +26,7 @@ struct gm_plan_draft {
 	uint64_t max_batch_size;
 	bool only_asks; /* whether it fits: there may be no rows at the end */
 	bool is_auto;   /* the strategy is to give the rows */
-	bool is_narrow; /* without rows that need a wider type than the plan's */
+	bool is_narrow; /* without rows that need a wider type */
 	uint32_t ranks[GM_PLAN_ROWS]; /* nccl: indices of devices, base first */
 	uint32_t n_ranks;             /* 0 with any other setting */
 	uint64_t layer_bytes;         /* of all layers */

@@ -11,7 +11,8 @@
  *
  *	any	CALL	text: what is being called next and may take long
  *	census	CENSUS	once; then a PLACE for each card of the kernel's
- *	watch	CARD	facts of the card or of an instance; again if they change
+ *	watch	CARD	facts of the card or of an instance; again if they
+ *		change
  *		MOVING	of one of them, each refresh
  *		EVENT	of one of them
  *		GONE	an instance is no more

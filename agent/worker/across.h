@@ -5,16 +5,16 @@
  * across - copies out of the memory of other rows.
  *
  * What this row's device can reach is imported, and an entry copies from it as
- * from anything else.  What it cannot is borrowed: the worker of the source puts
- * it on a stage that both have mapped, a piece at a time, and ours takes it from
- * there (agent/common/wire.h).  Such an entry is a fence (flight.h): it begins
- * when everything before it has ended, one of a session at a time, so the
- * session's stage is its own until it ends.
+ * from anything else.  What it cannot is borrowed: the worker of the source
+ * puts it on a stage that both have mapped, a piece at a time, and ours takes
+ * it from there (agent/common/wire.h).  Such an entry is a fence (flight.h): it
+ * begins when everything before it has ended, one of a session at a time, so
+ * the session's stage is its own until it ends.
  *
  * All of it waits for devices, and is done by slow threads.  A lender serves in
  * the order of asking: what is to be freed after a piece was asked for is freed
- * after the piece was copied, and a stage that nobody writes any more is unmapped
- * behind the last piece.  No worker waits for another.
+ * after the piece was copied, and a stage that nobody writes any more is
+ * unmapped behind the last piece.  No worker waits for another.
  */
 #ifndef GM_ACROSS_H
 #define GM_ACROSS_H

@@ -4,21 +4,21 @@
 /*
  * buffers - what a session's entries may name besides the arena.
  *
- * A table per session, by the index of the handle: memory of the device that the
- * session had allocated, what it imported, and memfds and files of its own that
- * the agent handed over for it.  The handle that is found has to be the handle that was
- * asked for, generation and all: what is stale, unknown or another session's is
- * found out without anything being touched.
+ * A table per session, by the index of the handle: memory of the device that
+ * the session had allocated, what it imported, and memfds and files of its own
+ * that the agent handed over for it.  The handle that is found has to be the
+ * handle that was asked for, generation and all: what is stale, unknown or
+ * another session's is found out without anything being touched.
  *
  * A buffer that is given up is out of the table at once, so that nothing read
  * from then on can name it, and is kept until everything read before has ended.
  *
- * What the sessions of a uid have of the device's memory comes out of one purse,
- * from the first that was attached until the device has all of the last one's
- * back.
+ * What the sessions of a uid have of the device's memory comes out of one
+ * purse, from the first that was attached until the device has all of the last
+ * one's back.
  *
- * Apart from the table, for entries cannot name them, are the stages of rows that
- * borrow, this one among them (agent/common/wire.h).
+ * Apart from the table, for entries cannot name them, are the stages of rows
+ * that borrow, this one among them (agent/common/wire.h).
  */
 #ifndef GM_BUFFERS_H
 #define GM_BUFFERS_H

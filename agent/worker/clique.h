@@ -4,24 +4,26 @@
 /*
  * clique - collectives that the devices of a group do among themselves.
  *
- * A group that is to has windows all the same, and uses them for what its devices
- * cannot do.  When a rank has joined, a thread that may wait for other devices says
- * in its seat of the group's page (agent/comm/page.h) what the device would do it
- * with; rank 0 leaves there what they meet by.  Where all say the same they meet,
- * within a limit, and only then gpumapd is told that the rank has joined.  So once
- * the group is open every rank finds in the page whether all have met: from then on
- * until its end it has a clique or it has none.
+ * A group that is to has windows all the same, and uses them for what its
+ * devices cannot do.  When a rank has joined, a thread that may wait for other
+ * devices says in its seat of the group's page (agent/comm/page.h) what the
+ * device would do it with; rank 0 leaves there what they meet by.  Where all
+ * say the same they meet, within a limit, and only then gpumapd is told that
+ * the rank has joined.  So once the group is open every rank finds in the page
+ * whether all have met: from then on until its end it has a clique or it has
+ * none.
  *
- * Each collective begins with a meeting in the page.  All ranks learn there whether
- * all ask for the same, and whether all of their memory is the devices' own: if so
- * they start it on their devices, and if not it goes by way of windows.  No device
- * waits for one whose rank has not come, and what two groups have on one device is
- * begun in the same order everywhere, as it is of one session (comms.h).
+ * Each collective begins with a meeting in the page.  All ranks learn there
+ * whether all ask for the same, and whether all of their memory is the devices'
+ * own: if so they start it on their devices, and if not it goes by way of
+ * windows.  No device waits for one whose rank has not come, and what two
+ * groups have on one device is begun in the same order everywhere, as it is of
+ * one session (comms.h).
  *
- * A device that waits for another one can be had back only by an abort, at every
- * rank.  That is a thread's too, for it may hang, and gpumapd ends a worker where it
- * does.  The part ends after it: nothing is written to a client's memory behind the
- * end of its entry.
+ * A device that waits for another one can be had back only by an abort, at
+ * every rank.  That is a thread's too, for it may hang, and gpumapd ends a
+ * worker where it does.  The part ends after it: nothing is written to a
+ * client's memory behind the end of its entry.
  */
 #ifndef GM_WORKER_CLIQUE_H
 #define GM_WORKER_CLIQUE_H
@@ -31,8 +33,8 @@
 /* Between looks at a device that is at it, asleep. */
 #define GM_CLIQUE_LOOK_NS UINT64_C(100000)
 
-/* A rank of a group that is to have a clique joins.  Never fails: it says that it
- * cannot, where it cannot. */
+/* A rank of a group that is to have a clique joins.  Never fails: it says that
+ * it cannot, where it cannot. */
 void gm_clique_prepare(struct gm_worker *worker, struct gm_member *member);
 
 /* Have the device meet the others.  gm_group_met() follows. */
@@ -42,12 +44,12 @@ void gm_clique_meet(struct gm_worker *worker, struct gm_member *member);
  * gm_group_give_up() is called again. */
 bool gm_clique_leave(struct gm_worker *worker, struct gm_member *member);
 
-/* The worker has drained and ends, the thread with it: its device leaves all there
- * are.  The other ranks hear of it by gpumapd. */
+/* The worker has drained and ends, the thread with it: its device leaves all
+ * there are.  The other ranks hear of it by gpumapd. */
 void gm_clique_leave_all(struct gm_worker *worker);
 
-/* Of @session->part, whose member has windows: take part in what @session->errand
- * asks for. */
+/* Of @session->part, whose member has windows: take part in what
+ * @session->errand asks for. */
 void gm_clique_begin(struct gm_session *session);
 
 /* As gm_comm_step(); -EAGAIN also while the device, or a copy, is under way. */

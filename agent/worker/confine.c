@@ -168,10 +168,10 @@ static const int denied_meeting[] = {
 
 /*
  * Of calls that a driver makes, what no driver asks of them.  A filter sees
- * numbers, not what they point to: of clone3(), which glibc does without, it sees
- * nothing, and of sendmsg() not whether it names who is to receive it, so from
- * the sockets there are a message may still go to another of the same kind on
- * this machine.  There are none of other kinds.
+ * numbers, not what they point to: of clone3(), which glibc does without, it
+ * sees nothing, and of sendmsg() not whether it names who is to receive it, so
+ * from the sockets there are a message may still go to another of the same kind
+ * on this machine.  There are none of other kinds.
  */
 static const struct {
 	int call;
@@ -266,8 +266,8 @@ static int deny_arguments(scmp_filter_ctx filter)
 		rc = seccomp_rule_add_array(
 			filter, SCMP_ACT_ERRNO((uint16_t)denied_so[i].error),
 			denied_so[i].call, denied_so[i].n, &denied_so[i].arg);
-	/* A rule for each: that a bit is set is an equality, that any of them is
-	 * is none. */
+	/* A rule for each: that a bit is set is an equality, that any of them
+	 * is is none. */
 	for (size_t i = 0; rc == 0 && i < N_OF(denied_flags); i++) {
 		struct scmp_arg_cmp arg = { FLAGS_OF_CLONE, SCMP_CMP_MASKED_EQ,
 					    denied_flags[i], denied_flags[i] };

@@ -7,9 +7,10 @@
  * A worker computes on bytes that anybody may have written.  Whoever took it
  * over would find no privilege, no way to gain one, and no system call that
  * opens, executes, connects or looks at another process; nor does its io_uring
- * do so for it (gm_uring_open()).  Beside a vendor's driver, which opens what it
- * likes, it is less: nothing that executes, connects, looks at another process,
- * changes who we are, has namespaces of its own, or changes what the kernel runs.
+ * do so for it (gm_uring_open()).  Beside a vendor's driver, which opens what
+ * it likes, it is less: nothing that executes, connects, looks at another
+ * process, changes who we are, has namespaces of its own, or changes what the
+ * kernel runs.
  */
 #ifndef GM_CONFINE_H
 #define GM_CONFINE_H
@@ -40,10 +41,10 @@ enum gm_confine_how {
 /*
  * gm_confine_self - no new privileges, no core dump, a filter of system calls
  *
- * Threads that run already are confined too.  Under a list of what is allowed new
- * ones cannot be started, and any other call ends the process; under a list of
- * what is denied those fail with -EPERM.  Builds with a sanitizer or for coverage
- * keep their system calls, which the runtime needs.
+ * Threads that run already are confined too.  Under a list of what is allowed
+ * new ones cannot be started, and any other call ends the process; under a list
+ * of what is denied those fail with -EPERM.  Builds with a sanitizer or for
+ * coverage keep their system calls, which the runtime needs.
  *
  * Returns	0 or -errno; ret_step is the step that failed then
  */

@@ -9,8 +9,8 @@
  * all of them.  What a read brings besides the bytes that were wanted, a head
  * before them and a tail behind, stays where it was read to.
  *
- * Reads may be short.  What is missing is read again from the last whole page on;
- * a read that brings nothing new has come to the end of the file.
+ * Reads may be short.  What is missing is read again from the last whole page
+ * on; a read that brings nothing new has come to the end of the file.
  *
  * Pure.
  */
@@ -52,7 +52,8 @@ void gm_cut_next(struct gm_cut *cut, uint32_t buffer_bytes,
  * gm_cut_took - a read has brought @bytes from @read->begun on
  *
  * Returns	GM_READ_WHOLE	all that is wanted is there
- *		GM_READ_SHORT	read again, from @read->begun on, which has moved
+ *		GM_READ_SHORT	read again, from @read->begun on, which has
+ *				moved
  *		GM_READ_AT_END	the file has no more
  */
 enum gm_read_is gm_cut_took(struct gm_read *read, uint32_t bytes);

@@ -101,7 +101,7 @@ void gm_errand_stall(struct gm_worker *worker, struct gm_session *session);
 /* It came to nothing. */
 void gm_errand_abandon(struct gm_session *session, struct gm_slot *slot);
 
-/* ---- errands_wire.c ------------------------------------------------------- */
+/* ---- errands_wire.c ------------------------------------------------------ */
 
 /* The session that a record is about, or NULL. */
 struct gm_session *gm_errand_session_of(const struct gm_worker *worker,
@@ -115,7 +115,7 @@ void gm_errand_refuse(struct gm_worker *worker, const struct gm_wire *wire,
 int gm_errand_map(struct gm_slot *slot, int fd, uint64_t at, uint64_t bytes,
 		  bool writable);
 
-/* ---- errands.c ------------------------------------------------------------ */
+/* ---- errands.c ----------------------------------------------------------- */
 
 /* In the slow thread: give back what a slot has. */
 void gm_errand_drop_slot(struct gm_device *dev, struct gm_slot *slot);

@@ -27,8 +27,8 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-/* The session's last errand, that gives all back, is had with its first: to leave
- * must not need memory. */
+/* The session's last errand, that gives all back, is had with its first: to
+ * leave must not need memory. */
 bool gm_errand_has_last(struct gm_session *s)
 {
 	if (s->last_errand)

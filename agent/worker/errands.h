@@ -5,9 +5,9 @@
  * errands - what the slow thread does for sessions.
  *
  * Allocations and copies from other rows that entries ask for; registrations,
- * exports and imports that gpumapd asks for; and the giving back of all of these.  The slow thread is
- * handed them in the order in which they take effect, so who gives back and asks
- * again gets what was given back.
+ * exports and imports that gpumapd asks for; and the giving back of all of
+ * these.  The slow thread is handed them in the order in which they take
+ * effect, so who gives back and asks again gets what was given back.
  *
  * Memory is given back when nothing that may use it is under way any more, and
  * always before it is unmapped here.
@@ -20,8 +20,9 @@
 /*
  * gm_errands_begin - have @session->errand done
  *
- * Returns	0: the session is stalled, and goes on by itself when the entry has
- *		ended.  Otherwise the status of the entry, as gm_load_begin(), or
+ * Returns	0: the session is stalled, and goes on by itself when the entry
+ *		has ended.  Otherwise the status of the entry, as
+ *		gm_load_begin(), or
  *		-EOPNOTSUPP	the device has no memory to allocate
  *		-EDQUOT		the session's uid has its quota
  *		-EEXIST		the handle's place is taken
@@ -44,8 +45,8 @@ void gm_errands_export(struct gm_worker *worker, const struct gm_wire *wire);
 void gm_errands_import(struct gm_worker *worker, const struct gm_wire *wire,
 		       int fd);
 
-/* Have the device reach a part of the session's arena, which is populated first.
- * gm_flight_reached() tells the outcome, unless this returns -ENOMEM. */
+/* Have the device reach a part of the session's arena, which is populated
+ * first. gm_flight_reached() tells the outcome, unless this returns -ENOMEM. */
 int gm_errands_reach(struct gm_worker *worker, struct gm_session *session,
 		     uint32_t part);
 

@@ -37,25 +37,26 @@ void gm_events_handle(struct gm_worker *worker);
  * and tell gpumapd.  Once is enough. */
 void gm_events_violated(struct gm_worker *worker, struct gm_session *session);
 
-/* A program of the session has come, or will not: begin it with the last of those
- * that it awaits. */
+/* A program of the session has come, or will not: begin it with the last of
+ * those that it awaits. */
 void gm_events_has_program(struct gm_worker *worker,
 			   struct gm_session *session);
 
-/* Tell gpumapd, now or when it listens, with a descriptor, which is closed then,
- * or -1. */
+/* Tell gpumapd, now or when it listens, with a descriptor, which is closed
+ * then, or -1. */
 void gm_events_say(struct gm_worker *worker, const struct gm_wire *wire,
 		   int fd);
 
-/* Have the kernel read, in a thread of its own: gm_load_read_ended() follows. */
+/* Have the kernel read, in a thread of its own: gm_load_read_ended()
+ * follows. */
 void gm_events_read(struct gm_worker *worker, int fd, void *at, uint32_t bytes,
 		    uint64_t from, uint32_t piece);
 
 /* Have the kernel close a file of a client's, whose end may take long. */
 void gm_events_close(struct gm_worker *worker, int fd);
 
-/* The device is of no use any more: say why, and end this process.  What was not
- * told to clients yet the undertaker tells them. */
+/* The device is of no use any more: say why, and end this process.  What was
+ * not told to clients yet the undertaker tells them. */
 void gm_events_failed(struct gm_worker *worker) __attribute__((noreturn));
 
 /* Look at the rings of those that are not listened to, and listen to them

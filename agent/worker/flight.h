@@ -5,20 +5,20 @@
  * flight - turns of a queue whose device computes while we do other things.
  *
  * An entry that is read becomes a line of slices for the device, and is taken
- * into the journal.  Slices are started in the order of their entries, each told
- * which one it must not overtake, and at most as many of a session are under way
- * as the device says; an entry ends when the device has ended all of its slices
- * and everything before it has ended.  So entries take effect and end in the
- * order in which they came, whatever else goes on beside them.
+ * into the journal.  Slices are started in the order of their entries, each
+ * told which one it must not overtake, and at most as many of a session are
+ * under way as the device says; an entry ends when the device has ended all of
+ * its slices and everything before it has ended.  So entries take effect and
+ * end in the order in which they came, whatever else goes on beside them.
  *
  * The next entry is read when all slices of the last have been started.  Those
  * in flight are less than a depth, which is what the journal can hold.
  *
- * Three kinds of entries are fences: nothing behind them is read before they are
- * down.  ALLOC, LOAD and a COPY out of what is borrowed begin once everything
- * before them has ended, and what is behind may name what they make.  A task in a
- * part of the arena that the device does not reach
- * yet waits until it does; parts are had as they are named.
+ * Three kinds of entries are fences: nothing behind them is read before they
+ * are down.  ALLOC, LOAD and a COPY out of what is borrowed begin once
+ * everything before them has ended, and what is behind may name what they make.
+ * A task in a part of the arena that the device does not reach yet waits until
+ * it does; parts are had as they are named.
  *
  * A session with slices under way may be parked as any other: its client rings,
  * and the device is looked at from time to time, or tells (device.h, arm).
@@ -44,14 +44,15 @@ bool gm_flight_due(struct gm_worker *worker, struct gm_session *session);
 bool gm_flight_has_ended(const struct gm_worker *worker,
 			 const struct gm_session *session);
 
-/* Has another session something left of its round, and as much under way as it may
- * have?  One of @guest's, by the rounds of his sessions; NULL: anybody's, by those
- * of the users.  Then a round is not over. */
+/* Has another session something left of its round, and as much under way as it
+ * may have?  One of @guest's, by the rounds of his sessions; NULL: anybody's,
+ * by those of the users.  Then a round is not over. */
 bool gm_flight_is_owed(const struct gm_worker *worker,
 		       const struct gm_guest *guest);
 
-/* A session has work that has to wait for such another: it need not be awake until
- * gm_flight_look() finds that it need not wait.  Returns whether it is so. */
+/* A session has work that has to wait for such another: it need not be awake
+ * until gm_flight_look() finds that it need not wait.  Returns whether it is
+ * so. */
 bool gm_flight_hold(struct gm_worker *worker, struct gm_session *session);
 
 /* One turn, as gm_turn_serve(); one that is @spent starts nothing. */
@@ -78,8 +79,9 @@ bool gm_flight_full(const struct gm_worker *worker,
 /* Start no more of it: it leaves. */
 void gm_flight_leave(struct gm_worker *worker, struct gm_session *session);
 
-/* Look what the device has ended of sessions that get no turns, wake those whose
- * client can be told, and say since when the oldest slice is under way. */
+/* Look what the device has ended of sessions that get no turns, wake those
+ * whose client can be told, and say since when the oldest slice is under
+ * way. */
 void gm_flight_look(struct gm_worker *worker);
 
 /* The device told: of slices that ended, or of its own end. */

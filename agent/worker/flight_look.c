@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* Looks at sessions that have no turn: who is waited for, and what the device has
- * ended. */
+/* Looks at sessions that have no turn: who is waited for, and what the device
+ * has ended. */
 
 #include "agent/worker/flights.h"
 
@@ -14,8 +14,8 @@
 
 /* ---- rounds ------------------------------------------------------------ */
 
-/* Would it have more of the device, if it might have more at once?  The device is
- * busy then, and what it ends brings the session on. */
+/* Would it have more of the device, if it might have more at once?  The device
+ * is busy then, and what it ends brings the session on. */
 static bool is_backed(const struct gm_worker *w, struct gm_session *s)
 {
 	const struct gm_flights *f = s->flights;

@@ -79,8 +79,8 @@ static void say_joined(struct gm_worker *w, const struct gm_session *s,
 	gm_events_say(w, &reply, -1);
 }
 
-/* Ours of the windows, that nobody has written to: they get their memory here, where
- * our row likes it, and the device is to reach them. */
+/* Ours of the windows, that nobody has written to: they get their memory here,
+ * where our row likes it, and the device is to reach them. */
 static void work_join(struct gm_slow_job *job, struct gm_device *dev)
 {
 	struct gm_errand_job *e = (struct gm_errand_job *)job;
@@ -292,8 +292,8 @@ static void end_of_gap(struct gm_parts *all)
 	all->told = false;
 }
 
-/* For what was done from @since_ns on; 0 where that is not known.  Copies are the
- * slow thread's, and take no time here. */
+/* For what was done from @since_ns on; 0 where that is not known.  Copies are
+ * the slow thread's, and take no time here. */
 static void pay(const struct gm_worker *w, struct gm_session *s, uint64_t read,
 		uint64_t copied, uint64_t since_ns)
 {

@@ -5,30 +5,32 @@
  * group - this row as a rank of the groups of its sessions.
  *
  * gpumapd hands a group's page (agent/comm/page.h) to the workers of its ranks;
- * clients do not have it.  An entry that is this rank's part of a collective takes
- * its turn like any other, and then the session is stalled: nothing behind it is
- * read until it has ended.  Between the turns of all others each part that is under
- * way is looked at, and goes on by a slice where it can.
+ * clients do not have it.  An entry that is this rank's part of a collective
+ * takes its turn like any other, and then the session is stalled: nothing
+ * behind it is read until it has ended.  Between the turns of all others each
+ * part that is under way is looked at, and goes on by a slice where it can.
  *
- * What a slice has read, and what goes to windows and back or from card to card, is
- * of the rounds of the session and of its user as any job is (deficit.h): a part whose user has nothing
- * left of the round is held until the next.  A rank that waits has nothing to pay,
- * and no round waits for it; one that is held holds the others no longer than until
- * the round of its own row is over, which no other row has a say in.
+ * What a slice has read, and what goes to windows and back or from card to
+ * card, is of the rounds of the session and of its user as any job is
+ * (deficit.h): a part whose user has nothing left of the round is held until
+ * the next.  A rank that waits has nothing to pay, and no round waits for it;
+ * one that is held holds the others no longer than until the round of its own
+ * row is over, which no other row has a say in.
  *
  * Who waits for another rank watches the page for a while, then sets its bit in
- * the line of each of their rows and sleeps, as heads that wait do (wait.h), and is
- * woken the same way; who has come on looks for bits.  A look at every
+ * the line of each of their rows and sleeps, as heads that wait do (wait.h),
+ * and is woken the same way; who has come on looks for bits.  A look at every
  * GM_WAIT_LOOK_NS, and at the next deadline, finds what nobody tells.
  *
  * A part that does not begin, or whose time is up, or that its client cancels,
- * breaks the page, and so does whoever leaves: then all ranks end with that error.
- * A rank that has died does so by gpumapd, which has the others FORGET the group.
+ * breaks the page, and so does whoever leaves: then all ranks end with that
+ * error.  A rank that has died does so by gpumapd, which has the others FORGET
+ * the group.
  *
  * Entries name memory as any do, and each rank finds it in its own table of the
- * session: what one rank says of its memory cannot lead another out of the session.
- * Where one of the ranks is no host row all of them go by way of windows (relay.h),
- * and each looks at its own memory only.
+ * session: what one rank says of its memory cannot lead another out of the
+ * session.  Where one of the ranks is no host row all of them go by way of
+ * windows (relay.h), and each looks at its own memory only.
  *
  *	group.c		records, parts, and whose turn it is
  *	group_sleep.c	nobody's
@@ -62,8 +64,8 @@ void gm_group_forget(struct gm_worker *worker, const struct gm_wire *wire);
 /*
  * gm_group_begin - have @session->errand done, which is a collective
  *
- * Returns	0: the session is stalled, and goes on by itself; -ESTALE: it is of no
- *		group, or of one that is broken
+ * Returns	0: the session is stalled, and goes on by itself; -ESTALE: it is
+ *		of no group, or of one that is broken
  */
 int gm_group_begin(struct gm_worker *worker, struct gm_session *session);
 
@@ -97,7 +99,7 @@ bool gm_group_may_sleep(struct gm_worker *worker, uint64_t *ret_ns);
 /* Somebody has woken us. */
 void gm_group_told(struct gm_worker *worker);
 
-/* ---- for clique.c --------------------------------------------------------- */
+/* ---- for clique.c -------------------------------------------------------- */
 
 /* It is in no list any more: free it, now or later. */
 void gm_group_give_up(struct gm_worker *worker, struct gm_member *member);

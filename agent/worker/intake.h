@@ -5,9 +5,9 @@
  * intake - the next entry of a queue, and whether it may begin.
  *
  * A second slot (shm/queue.h) is judged together with its first, while both lie
- * in the ring, and consumed by itself when its turn comes: it does nothing, ends
- * with 0, and has to be there then.  So positions are consumed and end one by
- * one, whatever an entry has.
+ * in the ring, and consumed by itself when its turn comes: it does nothing,
+ * ends with 0, and has to be there then.  So positions are consumed and end one
+ * by one, whatever an entry has.
  */
 #ifndef GM_INTAKE_H
 #define GM_INTAKE_H

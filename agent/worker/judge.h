@@ -6,8 +6,9 @@
  *
  * Judged is a private copy, so what was found true stays true.  An entry that
  * no library of ours would write (an unknown operation, a flag or a reserved
- * bit that is set, a second slot that is none) ends the session.  Everything else that is wrong ends the
- * entry alone.  Arguments that an operation does not have are not looked at.
+ * bit that is set, a second slot that is none) ends the session.  Everything
+ * else that is wrong ends the entry alone.  Arguments that an operation does
+ * not have are not looked at.
  *
  * Memory is named by an offset, in the arena or in a buffer that the session's
  * table has.  It becomes a pointer where the worker has it mapped, an address
@@ -44,17 +45,17 @@ struct gm_verdict {
 	struct gm_task task; /* to run; set when 0 was returned */
 	uint64_t bytes;      /* that it counts for; 0: nothing to run */
 	uint32_t each;       /* of them, those of an element */
-	/* A handle; 0 unless task.op is ALLOC, FREE, LOAD, or a COPY whose source
-	 * is to be had by way of our stage.  Of a collective the group's number,
-	 * whatever was returned. */
+	/* A handle; 0 unless task.op is ALLOC, FREE, LOAD, or a COPY whose
+	 * source is to be had by way of our stage.  Of a collective the group's
+	 * number, whatever was returned. */
 	uint64_t buffer;
 	uint64_t at;    /* in its file or in the source; where to is task's */
 	uint32_t flags; /* ALLOC, whose bytes are task.n: GPUMAP_BUFFER_* */
 	uint64_t deadline_ns; /* 0: none */
 	uint32_t n_waits;
 	uint64_t wait[GM_WAITS_MAX]; /* places in time, see queue.h */
-	/* RUN of a shared object: what to run; NULL for others, and for no items.
-	 * Device code is task.kernel, and run as any task. */
+	/* RUN of a shared object: what to run; NULL for others, and for no
+	 * items.  Device code is task.kernel, and run as any task. */
 	const struct gm_program *program;
 	struct gm_comm_ask ask; /* of a collective, not judged */
 	const char *why;        /* set when -EPROTO was returned; constant */

@@ -6,14 +6,15 @@
  *
  * Reads go through the worker's io_uring, many at a time, into staging that is
  * the worker's own and ends with it: the kernel goes on writing where a read
- * goes to, whatever becomes of who asked for it.  What has come is copied where it
- * belongs in slices, between the turns of sessions, as any other work of the
+ * goes to, whatever becomes of who asked for it.  What has come is copied where
+ * it belongs in slices, between the turns of sessions, as any other work of the
  * device is.  So reads that are under way hold nobody up who leaves: their
  * staging waits for them, and nothing else does.
  *
- * A file may be on storage that never answers.  The kernel reads in threads of its
- * own, the loads of one uid never have more than their share of the staging, and
- * what reads that are late have of it is made up for, up to GM_LOAD_CHUNKS times.
+ * A file may be on storage that never answers.  The kernel reads in threads of
+ * its own, the loads of one uid never have more than their share of the
+ * staging, and what reads that are late have of it is made up for, up to
+ * GM_LOAD_CHUNKS times.
  *
  * Loads of all sessions take turns, for staging and for copies.  The session of
  * one is stalled, and goes on by itself when the entry has ended.
@@ -143,8 +144,8 @@ static inline bool gm_load_due(const struct gm_loader *loader)
 }
 
 /* The session has ended or leaves: begin nothing more.  As long as it has
- * @session->load then the device has something of it, and gm_errands_depart() is
- * called again. */
+ * @session->load then the device has something of it, and gm_errands_depart()
+ * is called again. */
 void gm_load_leave(struct gm_worker *worker, struct gm_session *session);
 
 /* Since when the device has the oldest slice, 0 for none. */

@@ -86,8 +86,8 @@ static bool start(struct gm_worker *w, struct gm_piece *piece)
 	set_slice(w, piece);
 	piece->since_ns = gm_now_ns();
 	gm_beat_at(w->journal, GM_CALL_DEVICE, piece->since_ns);
-	/* Nothing else of this session is under way, and no two pieces go to the
-	 * same place: they need not wait for each other. */
+	/* Nothing else of this session is under way, and no two pieces go to
+	 * the same place: they need not wait for each other. */
 	rc = w->dev->backend->start(w->dev, &task, piece->copied, piece->slice,
 				    NULL, &piece->flight);
 	gm_beat_at(w->journal, GM_CALL_LOOP, piece->since_ns);
@@ -129,7 +129,7 @@ static void land(struct gm_worker *w, struct gm_load *load)
 		w->n_aloft--;
 		w->landed++;
 		copied(w, piece, rc < 0 ? rc : 0);
-		return; /* the load may be gone; what else there is comes next */
+		return; /* the load may be gone; the rest comes next */
 	}
 }
 

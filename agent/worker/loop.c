@@ -6,13 +6,13 @@
  *
  * Each pass gives every user a turn who has a session with work, see roster.h.
  * Sessions found empty are polled for as long as their own gaps make that worth
- * while, and then parked one by one.  Those whose next entry waits for another row
- * get none until it has come (wait.h).  When nobody is awake the worker blocks in
- * its io_uring.
+ * while, and then parked one by one.  Those whose next entry waits for another
+ * row get none until it has come (wait.h).  When nobody is awake the worker
+ * blocks in its io_uring.
  *
- * Where the device computes by itself (flight.h), sleep comes when the device has
- * had its time to end something, too, and it wakes the worker then.  The loop is
- * compiled twice, so that neither kind of device pays for the other.
+ * Where the device computes by itself (flight.h), sleep comes when the device
+ * has had its time to end something, too, and it wakes the worker then.  The
+ * loop is compiled twice, so that neither kind of device pays for the other.
  *
  * The clock is read once in many passes; what is decided by time is decided
  * then: budgets, the sign of life, the rings of the deaf.
@@ -169,8 +169,8 @@ static void block(struct gm_worker *w)
 	tick(w);
 }
 
-/* Is there nothing that a worker which drains has to wait for?  What its sessions
- * have to be told yet a pass will find. */
+/* Is there nothing that a worker which drains has to wait for?  What its
+ * sessions have to be told yet a pass will find. */
 static bool is_drained(const struct gm_worker *w)
 {
 	return w->draining && !w->slow.n && !w->cliques.n &&

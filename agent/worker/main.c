@@ -5,8 +5,8 @@
  * gpumap-worker - serves the queues of one row.  Started by gpumapd only.
  *
  * It binds itself to its node before it allocates, takes the row's lock, maps
- * what gpumapd handed it, opens its device, gives up what it needs no longer, and
- * says READY.
+ * what gpumapd handed it, opens its device, gives up what it needs no longer,
+ * and says READY.
  *
  * A vendor's driver is opened under the user that the worker is to be, for it
  * remembers who opened it.  A spare does what takes long and says STANDBY; the

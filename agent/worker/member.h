@@ -2,7 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * member - what group.c, relay.c and clique.c share, and nobody else looks into.
+ * member - what group.c, relay.c and clique.c share, and nobody else looks
+ * into.
  */
 #ifndef GM_MEMBER_H
 #define GM_MEMBER_H

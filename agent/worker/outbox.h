@@ -29,8 +29,8 @@ static inline bool gm_outbox_waits(const struct gm_outbox *outbox)
 	return !STAILQ_EMPTY(&outbox->letters);
 }
 
-/* Send, now or later, with a descriptor, which is closed then, or -1.  Blocks for
- * want of memory only. */
+/* Send, now or later, with a descriptor, which is closed then, or -1.  Blocks
+ * for want of memory only. */
 void gm_outbox_put(struct gm_outbox *outbox, int pair,
 		   const struct gm_wire *wire, int fd);
 

@@ -29,8 +29,8 @@ int gm_pair_receive(int pair, int flags, struct gm_wire *ret_wire,
 		    int ret_fds[GM_SESSION_FDS]);
 
 /* With a descriptor, which stays the caller's, or -1, and the flags of send(),
- * MSG_DONTWAIT or 0.  Returns 0 or -errno, -EAGAIN for no room.  Threads: any, a
- * record is whole. */
+ * MSG_DONTWAIT or 0.  Returns 0 or -errno, -EAGAIN for no room.  Threads: any,
+ * a record is whole. */
 int gm_pair_send(int pair, const struct gm_wire *wire, int fd, int flags);
 
 /* A record of a type about a session, to fill further. */

@@ -285,8 +285,8 @@ int gm_program_load_image(struct gm_device *dev, int fd, const char *kernel,
 	return rc;
 }
 
-/* One that does not go, as some libraries want to stay, keeps its descriptor, for
- * that is its name. */
+/* One that does not go, as some libraries want to stay, keeps its descriptor,
+ * for that is its name. */
 static bool has_gone(const struct gm_program *program)
 {
 	void *still = dlopen(program->path, RTLD_NOW | RTLD_NOLOAD);

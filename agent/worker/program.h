@@ -2,18 +2,19 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * program - what jobs have run, in a worker for programs: shared objects on host
- * rows, images of device code where the device has backend->load_kernel().
+ * program - what jobs have run, in a worker for programs: shared objects on
+ * host rows, images of device code where the device has backend->load_kernel().
  *
- * Shared objects come as descriptors of files that gpumapd has judged.  The loader of the C
- * library wants a path: it is given one that stands for the descriptor.  Where
- * system calls are filtered, opening is none that a worker may make; the filter
- * raises a signal instead, and its handler answers with the descriptor for that
- * path, and with -EACCES for any other.  So no file is ever opened here.  What is
- * loaded is a copy: one for each time that it is.
+ * Shared objects come as descriptors of files that gpumapd has judged.  The
+ * loader of the C library wants a path: it is given one that stands for the
+ * descriptor.  Where system calls are filtered, opening is none that a worker
+ * may make; the filter raises a signal instead, and its handler answers with
+ * the descriptor for that path, and with -EACCES for any other.  So no file is
+ * ever opened here.  What is loaded is a copy: one for each time that it is.
  *
- * Images are read, judged as far as that can be (image.h), and left to the driver:
- * what they compute is confined by the card, to what this worker has there.
+ * Images are read, judged as far as that can be (image.h), and left to the
+ * driver: what they compute is confined by the card, to what this worker has
+ * there.
  *
  * All but running is done by the slow thread.
  */
@@ -41,7 +42,8 @@ struct gm_program {
 	char path[GM_PROGRAM_PATH_BYTES];
 };
 
-/* Before the worker is confined: it is to have programs.  Returns 0 or -errno. */
+/* Before the worker is confined: it is to have programs.  Returns 0 or
+ * -errno. */
 int gm_program_init(void);
 
 /*
@@ -52,8 +54,8 @@ int gm_program_init(void);
  *
  * Returns	0
  *		-EOPNOTSUPP	this worker has no programs
- *		-ENOEXEC	it is no shared object that can be loaded here, has
- *				no entry point, or one of another version
+ *		-ENOEXEC	it is no shared object that can be loaded here,
+ *				has no entry point, or one of another version
  *		-ENOMEM, -EIO, ...	it could not be read, or copied
  */
 int gm_program_load(int fd, struct gm_program **ret_program,

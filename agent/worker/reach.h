@@ -4,9 +4,9 @@
 /*
  * reach - the parts of a session's arena that the device reaches.
  *
- * Parts are the rows' ranges; an arena that is not cut so is one part.  What the
- * device reaches of them is in session->reached, where judge.h looks it up; the
- * slow thread adds to it (errands.h) as parts are named.
+ * Parts are the rows' ranges; an arena that is not cut so is one part.  What
+ * the device reaches of them is in session->reached, where judge.h looks it up;
+ * the slow thread adds to it (errands.h) as parts are named.
  *
  * Only of devices whose backend has reach: of others, n_reached is 0.
  */

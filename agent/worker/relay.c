@@ -39,7 +39,7 @@ void *gm_relay_reach(void *member, uint32_t rank, struct gm_comm_place place,
 	       place.buffer * GM_COMM_WINDOW_BYTES + place.at;
 }
 
-/* ---- what is asked for ---------------------------------------------------- */
+/* ---- what is asked for --------------------------------------------------- */
 
 /* Nobody goes on from here. */
 static void fail(struct gm_session *s, int status)
@@ -138,7 +138,7 @@ static struct gm_comm_ask ask_of(const struct gm_session *s, uint64_t round)
 	return ask;
 }
 
-/* ---- copies --------------------------------------------------------------- */
+/* ---- copies -------------------------------------------------------------- */
 
 static void copy_mapped(const struct gm_pieces_copy *c)
 {
@@ -261,7 +261,7 @@ static void copy_round(struct gm_worker *w, struct gm_session *s,
 	copy(w, s, &c);
 }
 
-/* ---- rounds --------------------------------------------------------------- */
+/* ---- rounds -------------------------------------------------------------- */
 
 static void fill(struct gm_worker *w, struct gm_session *s)
 {

@@ -48,7 +48,7 @@ static int store(struct gm_device *dev, const struct gm_buffer *buffer,
 	return rc;
 }
 
-/* ---- from another card ---------------------------------------------------- */
+/* ---- from another card --------------------------------------------------- */
 
 /* Is there room for it in the last granule? */
 static bool has_mark(const struct gm_buffer *buffer)
@@ -91,8 +91,8 @@ static int compare(struct gm_device *dev, uint64_t address, const void *want,
 	return rc;
 }
 
-/* A mask's own bytes may be what a broken link comes up with: the pattern behind
- * them is not. */
+/* A mask's own bytes may be what a broken link comes up with: the pattern
+ * behind them is not. */
 static int try_path(const struct job *j, struct gm_device *dev,
 		    const struct gm_buffer *buffer, const char *want)
 {
@@ -137,7 +137,7 @@ static int copy_peer(struct job *j, struct gm_device *dev,
 	return rc;
 }
 
-/* ---- one replica ---------------------------------------------------------- */
+/* ---- one replica --------------------------------------------------------- */
 
 static int fill(struct job *j, struct gm_device *dev,
 		const struct gm_buffer *buffer)

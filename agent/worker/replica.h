@@ -14,9 +14,9 @@
 
 #include "agent/worker/worker.h"
 
-/* A MASK of gpumapd's.  It is answered, now or later; @fd is taken over, and @peer,
- * which stands for another card's copy where it is none of -1: what cannot be had
- * of that is uploaded. */
+/* A MASK of gpumapd's.  It is answered, now or later; @fd is taken over, and
+ * @peer, which stands for another card's copy where it is none of -1: what
+ * cannot be had of that is uploaded. */
 void gm_replica_make(struct gm_worker *worker, const struct gm_wire *wire,
 		     int fd, int peer);
 

@@ -133,8 +133,8 @@ bool gm_roster_park(struct gm_worker *worker, struct gm_session *session)
 		gm_roster_drop(worker, session);
 		return true;
 	}
-	/* What it waited for may have come since it was found idle: an errand is
-	 * done, and neither a bell nor the device tells of that again. */
+	/* What it waited for may have come since it was found idle: an errand
+	 * is done, and neither a bell nor the device tells of that again. */
 	if (session->flights && gm_flight_due(worker, session))
 		return stay(worker, session);
 	gm_ring_park(&session->queue->parked, &session->parked);

@@ -27,16 +27,17 @@ int gm_roster_admit(struct gm_worker *worker, struct gm_session *session);
 /* Forget it; it is not awake. */
 void gm_roster_dismiss(struct gm_worker *worker, struct gm_session *session);
 
-/* Give it turns from now on, unless it has ended, or is stalled, or waits and has
- * nothing else to do. */
+/* Give it turns from now on, unless it has ended, or is stalled, or waits and
+ * has nothing else to do. */
 void gm_roster_wake(struct gm_worker *worker, struct gm_session *session);
 
 /* Park it.  Returns false, and it stays awake, when something came in that
  * very moment. */
 bool gm_roster_park(struct gm_worker *worker, struct gm_session *session);
 
-/* Its client rang, and nothing is there: that has answered the value under which
- * it was parked, and nobody will ring for that value again.  Park it anew. */
+/* Its client rang, and nothing is there: that has answered the value under
+ * which it was parked, and nobody will ring for that value again.  Park it
+ * anew. */
 void gm_roster_park_anew(struct gm_worker *worker, struct gm_session *session);
 
 /* It has its turn now: the next of its user is another's. */

@@ -5,9 +5,9 @@
  * session - one client's queue on this row, and the client's memory.
  *
  * Mapped are the client's page, the queue pair of this row, and the arena; and,
- * to be read only, all of the queues, for the timelines of other rows.  Whatever
- * the client can write is copied before it is believed, and the words that are
- * ours to write are never read back: their values are kept here.
+ * to be read only, all of the queues, for the timelines of other rows.
+ * Whatever the client can write is copied before it is believed, and the words
+ * that are ours to write are never read back: their values are kept here.
  */
 #ifndef GM_SESSION_H
 #define GM_SESSION_H
@@ -209,7 +209,8 @@ enum {
  *
  * Returns	0
  *		-EINVAL		numbers that gpumapd would not send
- *		-EMFILE		what it names did not come: no descriptor is left
+ *		-EMFILE		what it names did not come: no descriptor is
+ *				left
  *		-ENOMEM, ...	from mmap
  */
 int gm_session_map(const struct gm_wire *wire, int fds[GM_SESSION_FDS],

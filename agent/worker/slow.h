@@ -5,8 +5,9 @@
  * slow - a thread for what may wait for the device or for memory.
  *
  * Allocation, registration and their opposites wait for whatever the device is
- * doing, or for pages.  The loop hands such jobs over and goes on; they are done
- * in the order in which they were handed over, and come back in that order.
+ * doing, or for pages.  The loop hands such jobs over and goes on; they are
+ * done in the order in which they were handed over, and come back in that
+ * order.
  */
 #ifndef GM_SLOW_H
 #define GM_SLOW_H
@@ -21,7 +22,8 @@
 
 struct gm_worker;
 
-/* Whoever hands one over embeds this at the beginning of a struct of its own. */
+/* Whoever hands one over embeds this at the beginning of a struct of its
+ * own. */
 struct gm_slow_job {
 	STAILQ_ENTRY(gm_slow_job) entry;
 	enum gm_worker_call call; /* for the sign of life */
@@ -47,8 +49,8 @@ struct gm_slow {
 	uint32_t n;  /* the loop's own: handed over, and not back */
 };
 
-/* @fd: the eventfd of another, -1 for one of its own.  Returns 0 or -errno.  The
- * thread is through with its own set-up then, and takes no signal. */
+/* @fd: the eventfd of another, -1 for one of its own.  Returns 0 or -errno.
+ * The thread is through with its own set-up then, and takes no signal. */
 int gm_slow_start(struct gm_slow *slow, struct gm_device *dev, gm_a64 *sign,
 		  int fd);
 

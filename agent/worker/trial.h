@@ -1,7 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* trial - what is written into the memory of one card to be read from another. */
+/* trial - what is written into the memory of one card to be read from
+ * another. */
 #ifndef GM_TRIAL_H
 #define GM_TRIAL_H
 

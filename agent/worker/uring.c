@@ -58,8 +58,8 @@ static int restrict_to_list(struct io_uring *ring)
 }
 
 /* Reads that never end must not keep others from their thread: as many as the
- * loader can have under way, more than the kernel's four for each CPU.  A kernel
- * that does not know this (5.15) has its own way. */
+ * loader can have under way, more than the kernel's four for each CPU.  A
+ * kernel that does not know this (5.15) has its own way. */
 static void allow_readers(struct io_uring *ring)
 {
 	unsigned most[2] = { GM_LOAD_READS_MAX, 0 }; /* 0: as it is */

@@ -4,28 +4,29 @@
 /*
  * wait - what a queue's head waits for, and who tells it.
  *
- * How far a queue is, its timeline, is one word in the session's memory that the
- * row's worker stores after each batch of completions.  An entry that waits for
- * other rows' queues stays at the head of its ring, unread, until their timelines
- * have come there; its session gets no turns and nothing spins for it.  What is
- * behind it waits, too; other sessions go on.
+ * How far a queue is, its timeline, is one word in the session's memory that
+ * the row's worker stores after each batch of completions.  An entry that waits
+ * for other rows' queues stays at the head of its ring, unread, until their
+ * timelines have come there; its session gets no turns and nothing spins for
+ * it.  What is behind it waits, too; other sessions go on.
  *
- * A worker with heads that wait sets its bit in the line of each row that it waits
- * for, in memory that only workers have (gm_commons).  Who ends entries looks at
- * its own line then, takes the bits, and writes the eventfds of those rows, which
- * gpumapd has made and handed over: clients have neither.  A wake says "look", no
- * more; where it turns out that nothing has come, the next bit is set only after
- * GM_WAIT_PACE_NS, so that a row which ends much costs those who wait for its end
- * little, and is not held up by them.  A look at every GM_WAIT_LOOK_NS, and at the
- * next deadline, finds what nobody tells: the death of a row, above all.
+ * A worker with heads that wait sets its bit in the line of each row that it
+ * waits for, in memory that only workers have (gm_commons).  Who ends entries
+ * looks at its own line then, takes the bits, and writes the eventfds of those
+ * rows, which gpumapd has made and handed over: clients have neither.  A wake
+ * says "look", no more; where it turns out that nothing has come, the next bit
+ * is set only after GM_WAIT_PACE_NS, so that a row which ends much costs those
+ * who wait for its end little, and is not held up by them.  A look at every
+ * GM_WAIT_LOOK_NS, and at the next deadline, finds what nobody tells: the death
+ * of a row, above all.
  *
  * The client can write all timelines of its session.  By that it begins its own
  * jobs too early, or never; nothing else comes of it.
  *
  * Edges
  *
- *   WAIT.done  a timeline is stored after what its entries did; who sees it sees
- *              that.
+ *   WAIT.done  a timeline is stored after what its entries did; who sees it
+ *              sees that.
  *   WAIT.tell  who ends entries stores the timeline, then looks for bits; who
  *              waits sets its bit, then looks at the timeline.  All four are
  *              sequentially consistent, so one of the two sees the other.
@@ -114,8 +115,8 @@ int gm_wait_begin(struct gm_session *session, const struct gm_verdict *verdict);
 
 void gm_wait_init(struct gm_worker *worker);
 
-/* The session's turn has left a head that waits.  It gets no turns until it need
- * not, or the device has ended something of it. */
+/* The session's turn has left a head that waits.  It gets no turns until it
+ * need not, or the device has ended something of it. */
 void gm_wait_enter(struct gm_worker *worker, struct gm_session *session);
 
 /* It leaves, or is served no longer. */

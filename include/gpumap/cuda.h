@@ -2,7 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * gpumap/cuda.h - rows, exported buffers and masks in the caller's own CUDA context.
+ * gpumap/cuda.h - rows, exported buffers and masks in the caller's own CUDA
+ * context.
  *
  * For a program that uses CUDA's driver interface: it finds the row of a device
  * that it has, and brings into its context what a session exports, so that
@@ -20,7 +21,8 @@
  * and the device has it back only when it is released.  What others write shows
  * at once, in no order but that of what the two programs tell each other.
  *
- * A published mask has a replica on each of its CUDA rows, which is imported once:
+ * A published mask has a replica on each of its CUDA rows, which is imported
+ * once:
  *
  *	gpumap_mask_open(map, "causal", 0, &mask);
  *	gpumap_cuda_mask_get(map, mask, row, &causal, NULL);
@@ -74,8 +76,8 @@ static inline int gpumap_cuda_row(const struct gpumap *map, CUdevice device)
  * gpumap_cuda_device - the device of a row, as this process's CUDA names it
  *
  * Returns	0
- *		-ENODEV		no such row, or a device that this process does not
- *				see, see gpumap_visible()
+ *		-ENODEV		no such row, or a device that this process does
+ *				not see, see gpumap_visible()
  *		-EAGAIN, -EPROTO	as gpumap_device_read()
  * Cost		a call of the driver for each device
  * Threads	any
@@ -153,7 +155,8 @@ static inline CUresult gpumap_cuda_map(CUmemGenericAllocationHandle memory,
  * access to that.
  *
  * Returns	CUDA_SUCCESS, or what the driver says; nothing stays mapped then
- *		CUDA_ERROR_INVALID_VALUE	also flags that are not known here
+ *		CUDA_ERROR_INVALID_VALUE	also flags that are not known
+ *						here
  * Cost		as cuMemMap() and cuMemSetAccess(): it may wait for kernels
  * Threads	any that has a context current
  */
@@ -225,8 +228,8 @@ static inline CUresult gpumap_cuda_release(struct gpumap_cuda_memory *memory)
 	return ret;
 }
 
-/* A row's replica of a mask, imported; all zero before the first time.  It belongs
- * to one thread, one row and one context. */
+/* A row's replica of a mask, imported; all zero before the first time.  It
+ * belongs to one thread, one row and one context. */
 struct gpumap_cuda_mask {
 	struct gpumap_cuda_memory memory; /* the tensor, from @address on */
 	uint64_t export_id;               /* which replica that is */
@@ -242,20 +245,20 @@ struct gpumap_cuda_mask {
  *
  * The first time, and when the mask has been published anew, the replica is
  * imported for reading.  What was imported before is given back then, after
- * everything in this context that may use it: no other context may.  A version that
- * is to stay is opened with GPUMAP_MASK_PIN.
+ * everything in this context that may use it: no other context may.  A version
+ * that is to stay is opened with GPUMAP_MASK_PIN.
  *
  * Returns	0: the tensor is at @cached->memory.address
- *		-EAGAIN		it was published anew: ask again; what @cached has
- *				is as it was
+ *		-EAGAIN		it was published anew: ask again; what @cached
+ *				has is as it was
  *		-ENOENT		the row has no replica, or has none any more; or
  *				the mask was released
- *		-EOPNOTSUPP	it is not in a device's memory: a host's row, or a
- *				mask without a tensor
+ *		-EOPNOTSUPP	it is not in a device's memory: a host's row, or
+ *				a mask without a tensor
  *		-EIO		the driver refuses: *ret_result
  *		and as gpumap_mask_get() and gpumap_export_fd()
- * Cost		as gpumap_mask_get(); to import, a round trip on the control socket,
- *		and cuCtxSynchronize() where something is given back
+ * Cost		as gpumap_mask_get(); to import, a round trip on the control
+ *		socket, and cuCtxSynchronize() where something is given back
  * Threads	the mask's own thread
  */
 static inline int gpumap_cuda_mask_get(struct gpumap *map,

@@ -16,18 +16,18 @@
  *	gpumap_nccl_finish(&tp, 10000000000);
  *
  * A communicator is of one epoch of its group, and does not survive it.  When a
- * rank ends, gives up or comes too late, when a row of the group is lost and when
- * the agent starts anew, the epoch moves on: gpumap_nccl_check() says so, and
- * every rank calls gpumap_nccl_abort() and then gpumap_nccl_init() again.  NCCL
- * alone would have the others wait for ever.  Check between steps, and while you
- * wait for a stream; and never wait for one with cuStreamSynchronize(), which no
- * abort interrupts in the waiting thread.
+ * rank ends, gives up or comes too late, when a row of the group is lost and
+ * when the agent starts anew, the epoch moves on: gpumap_nccl_check() says so,
+ * and every rank calls gpumap_nccl_abort() and then gpumap_nccl_init() again.
+ * NCCL alone would have the others wait for ever.  Check between steps, and
+ * while you wait for a stream; and never wait for one with
+ * cuStreamSynchronize(), which no abort interrupts in the waiting thread.
  *
  * The device is the one that is current in the calling thread.  Each rank has a
  * device of its own, all have one version of NCCL, and they share a network
- * namespace or have addresses that reach each other.  In containers, give all of
- * them one NCCL_HOSTID and one IPC namespace, or NCCL takes them for different
- * machines and goes through the network.
+ * namespace or have addresses that reach each other.  In containers, give all
+ * of them one NCCL_HOSTID and one IPC namespace, or NCCL takes them for
+ * different machines and goes through the network.
  *
  * The attachment is the membership: keep it until gpumap_nccl_finish() or
  * gpumap_nccl_abort(), and do not use it from another thread meanwhile.
@@ -131,8 +131,8 @@ static inline int gpumap_nccl_check(struct gpumap_nccl *nccl)
 /*
  * gpumap_nccl_wait - until a call of NCCL's is over
  *
- * result	what the call has returned: communicators are non-blocking here, so
- *		it may be ncclInProgress
+ * result	what the call has returned: communicators are non-blocking here,
+ *		so it may be ncclInProgress
  *
  * It is over when its work is in the stream, not when that is done.
  *
@@ -171,8 +171,8 @@ static inline int gpumap_nccl_wait(struct gpumap_nccl *nccl,
  * Returns	0
  *		-ECONNREFUSED, -ECONNRESET, -EOWNERDEAD	the agent could not be
  *				told, and is gone: so is the epoch
- * Cost		ncclCommAbort(), which has been seen to hang: call it in a process
- *		that somebody watches
+ * Cost		ncclCommAbort(), which has been seen to hang: call it in a
+ *		process that somebody watches
  * Threads	the one that uses the communicator
  */
 static inline int gpumap_nccl_abort(struct gpumap_nccl *nccl)
@@ -307,7 +307,8 @@ static inline int gpumap_nccl_try(struct gpumap_nccl *nccl,
  *		-ERANGE		the mesh has no such rank
  *		-EBUSY, -EPROTO, -ENOENT, -EINVAL, -EPERM, -EDQUOT,
  *		-EOPNOTSUPP, -ENOMEM, -ECONNREFUSED, -ECONNRESET, -EOWNERDEAD
- *				as gpumap_mesh_join(); gpumap_refusal() says more
+ *				as gpumap_mesh_join(); gpumap_refusal() says
+ *				more
  * Cost		round trips on the control socket, and ncclCommInitRankConfig()
  * Threads	one at a time
  */

@@ -4,12 +4,12 @@
 /*
  * program.h - what a program is, for host rows and for CUDA rows.
  *
- * A program is a file that the administrator has put into the agent's directory of
- * programs ([programs] in gpumapd.conf): a shared object NAME.so for host rows,
- * device code NAME.fatbin, NAME.cubin or NAME.ptx for CUDA rows.  Sessions opened
- * with GPUMAP_SESSION_PROGRAMS load it by that name, and run it with jobs of
- * GPUMAP_OP_RUN; see gpumap_program_load() in gpumap.h.  Device code may also be the
- * client's own: gpumap_program_load_image().
+ * A program is a file that the administrator has put into the agent's directory
+ * of programs ([programs] in gpumapd.conf): a shared object NAME.so for host
+ * rows, device code NAME.fatbin, NAME.cubin or NAME.ptx for CUDA rows.
+ * Sessions opened with GPUMAP_SESSION_PROGRAMS load it by that name, and run it
+ * with jobs of GPUMAP_OP_RUN; see gpumap_program_load() in gpumap.h.  Device
+ * code may also be the client's own: gpumap_program_load_image().
  *
  * On host rows:
  *
@@ -29,24 +29,25 @@
  *
  *	cc -shared -fPIC -O2 -o square.so square.c
  *
- * Where it runs.  In a worker that runs programs of one uid's sessions on one row,
- * and nothing else.  The worker may make no system call but those that manage
- * memory and read the clock: opening a file fails with EACCES, anything else ends
- * the worker, and with it the jobs of that uid that were in flight, with -EIO.  So
- * does a crash.  It finds the C library and libm; what else it was linked with
- * fails to load.  It can start no thread.
+ * Where it runs.  In a worker that runs programs of one uid's sessions on one
+ * row, and nothing else.  The worker may make no system call but those that
+ * manage memory and read the clock: opening a file fails with EACCES, anything
+ * else ends the worker, and with it the jobs of that uid that were in flight,
+ * with -EIO.  So does a crash.  It finds the C library and libm; what else it
+ * was linked with fails to load.  It can start no thread.
  *
  * What it may rely on.  One call at a time, all from one thread; memory of the
- * tile's that is there until it returns, aligned to the dtype's elements, src and
- * dst apart or the same.  What the client does with that memory meanwhile is up to
- * the client: what must not change between two looks has to be copied first.
- * What is static is that of one load, by one session on one row; it begins anew when
- * the worker does.
+ * tile's that is there until it returns, aligned to the dtype's elements, src
+ * and dst apart or the same.  What the client does with that memory meanwhile
+ * is up to the client: what must not change between two looks has to be copied
+ * first.  What is static is that of one load, by one session on one row; it
+ * begins anew when the worker does.
  *
  * On CUDA rows a program is one kernel:
  *
  *	extern "C" __global__ void gpumap_program(float *dst, const float *src,
- *						  unsigned long long n, float alpha)
+ *						  unsigned long long n, float
+ *						  alpha)
  *	{
  *		unsigned long long i, step;
  *
@@ -58,18 +59,19 @@
  *
  *	nvcc -fatbin -o square.fatbin square.cu
  *
- * Its parameters are dst, src and n, 64 bits each, and then the bytes of the job's
- * params as they are, from byte GPUMAP_KERNEL_PARAMS_AT on: what is declared there
- * has to have their size, or the job ends with -EINVAL.  An operand without bytes
- * is 0.  The launch is of one dimension, in blocks of GPUMAP_KERNEL_THREADS, with no
- * dynamic shared memory, and of no more blocks than fill the card: so a kernel goes
- * on by the width of the grid until it has all items.  One that needs more of the
- * card than such a block may have ends with -EINVAL, too: __launch_bounds__(256).
+ * Its parameters are dst, src and n, 64 bits each, and then the bytes of the
+ * job's params as they are, from byte GPUMAP_KERNEL_PARAMS_AT on: what is
+ * declared there has to have their size, or the job ends with -EINVAL.  An
+ * operand without bytes is 0.  The launch is of one dimension, in blocks of
+ * GPUMAP_KERNEL_THREADS, with no dynamic shared memory, and of no more blocks
+ * than fill the card: so a kernel goes on by the width of the grid until it has
+ * all items.  One that needs more of the card than such a block may have ends
+ * with -EINVAL, too: __launch_bounds__(256).
  *
  * It runs in a worker, and a context of the card's, that programs of one uid's
- * sessions on one row have for themselves.  A fault of it ends that worker, and the
- * jobs of that uid that were in flight there with -EIO; so does one that runs for
- * longer than the administrator allows.
+ * sessions on one row have for themselves.  A fault of it ends that worker, and
+ * the jobs of that uid that were in flight there with -EIO; so does one that
+ * runs for longer than the administrator allows.
  *
  * C99 and C++11; the header needs nothing of gpumap.
  */

@@ -41,7 +41,8 @@ extern "C" {
  * Returns	0		armed: submit, and wait
  *		1		do not wait: completions are there; nothing was
  *				prepared
- *		-EBUSY		the ring's submission queue is full: submit first
+ *		-EBUSY		the ring's submission queue is full: submit
+ *				first
  *		-ENOTSUP, -ECONNRESET, -EPROTO, -EOWNERDEAD	as
  *				gpumap_session_arm()
  * Cost		as gpumap_session_arm()

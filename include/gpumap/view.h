@@ -42,8 +42,8 @@ struct gpumap_view {
  *
  * index	0 <= index < view->n
  *
- * Returns	the entry, >= 0: for a layer map, the row that holds layer @index,
- *		which in a damaged map may be a row that does not exist
+ * Returns	the entry, >= 0: for a layer map, the row that holds layer
+ *		@index, which in a damaged map may be a row that does not exist
  *		-EAGAIN		the table was published anew; call
  *				gpumap_view_refresh() and ask again
  *		-ERANGE		no such index
@@ -135,7 +135,8 @@ static inline int gpumap_mask_get(struct gpumap *map, struct gpumap_mask *mask,
 }
 
 /*
- * gpumap_mask_holds - was all that was read of the mask's tensor of one version?
+ * gpumap_mask_holds - was all that was read of the mask's tensor of one
+ * version?
  *
  * Returns	1, or 0: throw away what was read since gpumap_mask_get()
  * Cost		a load and a compare

@@ -2,11 +2,12 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * bench_collective - all_reduce over two host rows, of 64 MiB and of 8 bytes, beside
- * Open MPI's over shared memory with two processes on the same CPUs.
+ * bench_collective - all_reduce over two host rows, of 64 MiB and of 8 bytes,
+ * beside Open MPI's over shared memory with two processes on the same CPUs.
  *
- * The baseline is compiled here, by mpicc, and run by mpirun between the rounds;
- * where it cannot be the lines have none and say so.  Both check what they sum.
+ * The baseline is compiled here, by mpicc, and run by mpirun between the
+ * rounds; where it cannot be the lines have none and say so.  Both check what
+ * they sum.
  */
 
 #include <stdio.h>
@@ -24,7 +25,7 @@
 #define SMALL_TIMES 2000
 #define ROUNDS      7
 #define MPIRUN      "mpirun --allow-run-as-root --oversubscribe -n 2"
-#define ABSENT      "baseline absent: no mpicc and mpirun of Open MPI's that work"
+#define ABSENT      "baseline absent: no working mpicc and mpirun of Open MPI"
 
 static struct agent agent;
 static struct gpumap *map;

@@ -2,9 +2,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * mpi_all_reduce - what bench_collective is held against: MPI_Allreduce of floats
- * over two processes, large and small.  Compiled by that with mpicc, where there is
- * one; prints the median of each in ns.  A sum that is wrong ends it.
+ * mpi_all_reduce - what bench_collective is held against: MPI_Allreduce of
+ * floats over two processes, large and small.  Compiled by that with mpicc,
+ * where there is one; prints the median of each in ns.  A sum that is wrong
+ * ends it.
  *
  *	mpirun -n 2 mpi_all_reduce BYTES ROUNDS SMALL_ROUNDS
  */

@@ -35,7 +35,8 @@ struct fake_code {
  * Returns	CUDA_SUCCESS
  *		CUDA_ERROR_INVALID_PTX	not PTX, or broken
  *		CUDA_ERROR_UNSUPPORTED_PTX_VERSION
- *		CUDA_ERROR_NO_BINARY_FOR_GPU	ready-made code: for no card here
+ *		CUDA_ERROR_NO_BINARY_FOR_GPU	ready-made code: for no card
+ *						here
  *		CUDA_ERROR_OUT_OF_MEMORY
  */
 CUresult fake_code_read(const void *image, int version,

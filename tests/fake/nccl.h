@@ -20,7 +20,8 @@
  *	slow=MS		its ranks come so much later
  *	async=N		its Nth collective ends in an asynchronous error
  *	abort=MS	an abort takes so long
- *	strict		who ends by exit() with a communicator does so with status 77
+ *	strict		who ends by exit() with a communicator does so with
+ *			status 77
  */
 #ifndef FAKE_NCCL_H
 #define FAKE_NCCL_H

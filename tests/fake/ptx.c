@@ -185,8 +185,8 @@ static CUresult read_text(const char *text, int version, struct fake_code *code)
 	return CUDA_SUCCESS;
 }
 
-/* A fatbin has PTX and ready-made code, one behind the other.  The first PTX that
- * is not packed, in memory of its own; NULL where there is none. */
+/* A fatbin has PTX and ready-made code, one behind the other.  The first PTX
+ * that is not packed, in memory of its own; NULL where there is none. */
 static char *text_of(const void *image)
 {
 	enum { PTX = 1, PACKED = 0x2000 };

@@ -8,9 +8,8 @@
  *	then	the submission ring, from its first slot on
  *
  * Whatever is in there, a turn does no more than a turn's work, stays inside
- * of the arena and of the one buffer that there is, whoever runs, the one program
- * that there is among them, and ends.  An ALLOC is always
- * refused.
+ * of the arena and of the one buffer that there is, whoever runs, the one
+ * program that there is among them, and ends.  An ALLOC is always refused.
  */
 
 #include "tests/fuzz/fuzz.h"

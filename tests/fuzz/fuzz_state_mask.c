@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* State files of masks: whatever is taken is of a mask that can be, and the same
- * when it is written down and read again. */
+/* State files of masks: whatever is taken is of a mask that can be, and the
+ * same when it is written down and read again. */
 
 #include "tests/fuzz/fuzz_state.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* State files of meshes: whatever is taken can be arranged, and is the same mesh
- * when it is written down and read again. */
+/* State files of meshes: whatever is taken can be arranged, and is the same
+ * mesh when it is written down and read again. */
 
 #include "tests/fuzz/fuzz_state.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* Byte k of an item of dst is byte k of its item of src, which begins again where
- * it is shorter, plus k; of no src, k. */
+/* Byte k of an item of dst is byte k of its item of src, which begins again
+ * where it is shorter, plus k; of no src, k. */
 
 #include <gpumap/program.h>
 

@@ -1605,7 +1605,8 @@ GPUMAP_API int gpumap_free(struct gpumap_session *session, void *memory);
  * A buffer is memory that is not the arena's: a device's own, a file of this
  * process, or what another session exports.  Its name is a number that means
  * something in its own session only; jobs carry it beside an offset.  A name
- * that is no buffer's any more is -ESTALE, never somebody else's memory.
+ * that is no buffer's any more is -ESTALE, one of another session -EPERM, and
+ * one that nobody can have -ERANGE: never somebody else's memory.
  *
  * Jobs compute with memory of their own row.  A COPY may have a source on
  * another one, of any kind but a dummy: submit it to the row of its
@@ -1677,7 +1678,7 @@ GPUMAP_API int gpumap_buffer_alloc(struct gpumap_session *session, uint32_t row,
  * What was imported: no job that names it may be in flight.
  *
  * Returns	0
- *		-ESTALE		this session has no such buffer
+ *		-ESTALE, -EPERM, -ERANGE	this session has no such buffer
  *		-EINVAL		it was registered: gpumap_forget() it
  *		-EAGAIN		no job fits beside those in flight: take
  *				completions first
@@ -1854,7 +1855,7 @@ gpumap_program_load_image(struct gpumap_session *session, uint32_t row,
  * No job that names it may be in flight.
  *
  * Returns	0
- *		-ESTALE		this session has no such program
+ *		-ESTALE, -EPERM, -ERANGE	this session has no such program
  *		-EINVAL		it is a buffer
  *		-ECONNRESET, -EPROTO, -EOWNERDEAD
  * Cost		a round trip on the control socket
@@ -1905,7 +1906,7 @@ GPUMAP_API int gpumap_register_file(struct gpumap_session *session, int fd,
  * it.
  *
  * Returns	0
- *		-ESTALE		this session has no such buffer
+ *		-ESTALE, -EPERM, -ERANGE	this session has no such buffer
  *		-EINVAL		it was imported: gpumap_buffer_free() it
  *		-ECONNRESET, -EPROTO, -EOWNERDEAD
  * Cost		a round trip on the control socket, or none where nobody has
@@ -1928,7 +1929,7 @@ GPUMAP_API int gpumap_forget(struct gpumap_session *session, uint64_t buffer);
  *		or of the row's worker
  *
  * Returns	0
- *		-ESTALE		this session has no such buffer, or not any more
+ *		-ESTALE, -EPERM, -ERANGE	this session has no such buffer
  *		-EINVAL		it is not exportable
  *		-EBUSY		it is shared read-only, or others have had it so
  *		-EDQUOT		this user has as many exports, or exported bytes
@@ -2076,11 +2077,12 @@ struct gpumap_share_info {
  *				is not exportable or was imported
  *		-E2BIG		a field or a flag newer than this library, or
  *				too much in @about
- *		-ESTALE		this session has no such buffer, or not any more
+ *		-ESTALE, -ERANGE	this session has no such buffer
  *		-EEXIST		the name is taken
  *		-EBUSY		a buffer is shared already, or others have had
  *				it the other way, for writing or read-only
- *		-EPERM		the administrator keeps shares to one's own user
+ *		-EPERM		a buffer is another session's; or the
+ *				administrator keeps shares to one's own user
  *		-EDQUOT		this user has as many exports, or exported bytes
  *				of the row, or bytes with his arenas, as he may
  *		-EOPNOTSUPP	the device cannot, or the agent is older than
@@ -2414,7 +2416,8 @@ struct gpumap_done {
  *				mask lies in one, whatever else is registered
  *				beside it; of a buffer gpumap_refusal() says
  *				more
- *		-ESTALE		this session has no such buffer
+ *		-ESTALE		a buffer was freed
+ *		-EPERM		a buffer is another session's
  *		-ENOENT		the mask has no replica on this row
  *		-EACCES		the destination is READ_ONLY
  *		-EOPNOTSUPP	a buffer is memory of another row, and not the
@@ -2577,8 +2580,8 @@ struct gpumap_scatter_opts {
  *		-ERANGE		the job reaches out of the arena or a buffer
  *		-ENODEV		no row, or a row that does not exist
  *		-ENOBUFS	more tiles than n
- *		-ESTALE, -ENOENT, -EACCES, -EOPNOTSUPP, -EDQUOT	of a buffer, as
- *				gpumap_submit()
+ *		-ESTALE, -EPERM, -ENOENT, -EACCES, -EOPNOTSUPP, -EDQUOT
+ *				of a buffer, as gpumap_submit()
  *				in these cases nothing was submitted and
  *				ret_tiles is untouched
  *		-ETIME		opts->deadline_ns passed; tiles that had not
@@ -2843,7 +2846,8 @@ struct gpumap_collective {
  *				for what was not submitted
  *		-ERANGE		memory outside of the arena or of a buffer
  *		-ESTALE		the communicator is broken: see
- *				gpumap_comm_renew(); or there is no such buffer
+ *				gpumap_comm_renew(); or a buffer was freed
+ *		-EPERM		a buffer is another session's
  *		-EACCES		recv is READ_ONLY
  *		-EOPNOTSUPP	a buffer is neither registered nor one of its
  *				rank's row; or of host rows alone, and not

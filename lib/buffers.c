@@ -18,6 +18,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -61,6 +62,18 @@ static int grow(struct gm_buffers *b)
 	return 0;
 }
 
+/* From a random one on: the first buffer of one session and that of another
+ * would have the same handle, and a mix-up would hit the wrong memory. */
+int gm_buffers_init(struct gm_buffers *buffers)
+{
+	ssize_t n;
+
+	do
+		n = getrandom(&buffers->first, sizeof(buffers->first), 0);
+	while (n < 0 && errno == EINTR);
+	return n < 0 ? -errno : 0;
+}
+
 int gm_buffers_take(struct gpumap_session *s, uint32_t kind, uint32_t row,
 		    struct gm_buffer **ret_buffer)
 {
@@ -79,14 +92,16 @@ int gm_buffers_take(struct gpumap_session *s, uint32_t kind, uint32_t row,
 			return ret;
 		buffer = vacant(b);
 	}
-	if (buffer == NULL || b->generation == UINT32_MAX) {
+	if (buffer == NULL || b->made == UINT32_MAX) {
 		gm_map_refuse(s->map,
 			      "this session has 4096 buffers, or has had 2^32: "
 			      "free some, or open another session");
 		return -EDQUOT;
 	}
+	if (b->first + b->made == 0)
+		b->made++;
 	*buffer = (struct gm_buffer){
-		.handle = gm_handle_make(++b->generation, kind, row,
+		.handle = gm_handle_make(b->first + b->made++, kind, row,
 					 (uint32_t)(buffer - b->table)),
 		.fd = -1,
 	};
@@ -271,7 +286,7 @@ int gpumap_buffer_free(struct gpumap_session *session, uint64_t buffer)
 		return ret;
 	mine = gm_buffer_find(session, buffer);
 	if (mine == NULL)
-		return -ESTALE;
+		return gm_buffer_missing(session, buffer);
 	if (gm_handle_kind(buffer) != GM_BUFFER_DEVICE)
 		return -EINVAL;
 	return mine->imported ? free_import(session, mine)
@@ -345,7 +360,7 @@ int gpumap_forget(struct gpumap_session *session, uint64_t buffer)
 		return ret;
 	mine = gm_buffer_find(session, buffer);
 	if (mine == NULL)
-		return -ESTALE;
+		return gm_buffer_missing(session, buffer);
 	if (mine->imported || gm_handle_kind(buffer) == GM_BUFFER_PROGRAM)
 		return -EINVAL;
 	if (gm_handle_kind(buffer) == GM_BUFFER_DEVICE)
@@ -392,7 +407,7 @@ int gpumap_buffer_export(struct gpumap_session *session, uint64_t buffer,
 		return ret;
 	mine = gm_buffer_find(session, buffer);
 	if (mine == NULL)
-		return -ESTALE;
+		return gm_buffer_missing(session, buffer);
 	if ((mine->flags & GPUMAP_BUFFER_EXPORTABLE) == 0)
 		return -EINVAL;
 	ret = gm_buffer_export(session, mine, 0, ret_export);

@@ -319,8 +319,9 @@ struct gm_buffer {
 struct gm_buffers {
 	struct gm_buffer *table; /* NULL: none yet */
 	uint32_t room;
-	uint32_t next;       /* index where a free one is sought */
-	uint32_t generation; /* of the newest */
+	uint32_t next;  /* index where a free one is sought */
+	uint32_t first; /* generation; another session's are elsewhere */
+	uint32_t made;  /* generations from there on that are used */
 };
 
 struct gm_share;
@@ -529,6 +530,13 @@ bool gm_buffers_cross(uint32_t row, const struct gpumap_job *job);
  * and that it has not seen yet.  Returns 0 or as gm_session_call(). */
 int gm_buffers_show(struct gpumap_session *session, uint32_t row,
 		    const struct gpumap_job *jobs, uint32_t n);
+
+/* Make the table's generations its own.  Returns 0 or a negative errno. */
+int gm_buffers_init(struct gm_buffers *buffers);
+
+/* Why there is no buffer of this handle: -ESTALE, it is one no more; -EPERM,
+ * another session's; -ERANGE, nobody's. */
+int gm_buffer_missing(const struct gpumap_session *session, uint64_t handle);
 
 /* The session's buffer of this handle, or NULL. */
 struct gm_buffer *gm_buffer_find(const struct gpumap_session *session,

@@ -23,6 +23,24 @@ struct gm_buffer *gm_buffer_find(const struct gpumap_session *session,
 	return &session->buffers.table[index];
 }
 
+int gm_buffer_missing(const struct gpumap_session *session, uint64_t handle)
+{
+	const struct gm_buffers *b = &session->buffers;
+	uint32_t generation = gm_handle_generation(handle);
+
+	if (generation == 0 || gm_handle_index(handle) >= GM_BUFFERS_MAX ||
+	    gm_handle_row(handle) >= session->n_rows) {
+		gm_map_refuse(session->map, "there can be no such buffer: name "
+					    "it by what its call has given");
+		return -ERANGE;
+	}
+	if (generation - b->first < b->made)
+		return -ESTALE;
+	gm_map_refuse(session->map, "the buffer is another session's: export "
+				    "or share it there, and import it here");
+	return -EPERM;
+}
+
 /* ---- judging ------------------------------------------------------------- */
 
 static bool is_another_rows(uint64_t handle, uint32_t row)
@@ -86,7 +104,7 @@ static int judge_memory(const struct gpumap_session *s, uint32_t row,
 	int ret;
 
 	if (buffer == NULL)
-		return -ESTALE;
+		return gm_buffer_missing(s, handle);
 	if (is_program(handle))
 		return -EINVAL;
 	ret = judge_row(s, row, handle, op, is_written);

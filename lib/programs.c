@@ -135,7 +135,7 @@ int gpumap_program_unload(struct gpumap_session *session, uint64_t program)
 		return ret;
 	mine = gm_buffer_find(session, program);
 	if (mine == NULL)
-		return -ESTALE;
+		return gm_buffer_missing(session, program);
 	if (gm_handle_kind(program) != GM_BUFFER_PROGRAM)
 		return -EINVAL;
 	ret = gm_buffer_forget(session, program);
@@ -168,7 +168,7 @@ int gm_programs_judge(const struct gpumap_session *session, uint32_t row,
 	    gm_handle_kind(job->program) != GM_BUFFER_PROGRAM)
 		return -EINVAL;
 	if (gm_buffer_find(session, job->program) == NULL)
-		return -ESTALE;
+		return gm_buffer_missing(session, job->program);
 	if (ret == 0 && job->dst_item_bytes != 0)
 		ret = gm_buffers_judge_one(session, row, job->op,
 					   job->dst_buffer, job->dst_at,

@@ -170,6 +170,8 @@ int gpumap_session_open(struct gpumap *map,
 					 .range_bytes = ours.arena_bytes };
 	ret = gm_guard_make(&s->mine);
 	if (ret == 0)
+		ret = gm_buffers_init(&s->buffers);
+	if (ret == 0)
 		ret = request_session(s, &open);
 	if (ret != 0) {
 		gpumap_session_close(s);

@@ -199,7 +199,7 @@ static int judge(struct gpumap_session *s, const struct gpumap_share_request *r)
 		const struct gm_buffer *b = gm_buffer_find(s, r->buffers[i]);
 
 		if (b == NULL)
-			return -ESTALE;
+			return gm_buffer_missing(s, r->buffers[i]);
 		if ((b->flags & GPUMAP_BUFFER_EXPORTABLE) == 0)
 			why = "what is shared is allocated here, with "
 			      "GPUMAP_BUFFER_EXPORTABLE";

@@ -66,7 +66,8 @@
  *
  * A handle is made by the client, and means something in its own session only:
  *
- *	generation:32  counts the session's buffers: never 0, never used again
+ *	generation:32  counts the session's buffers, from a random number on:
+ *	               never 0, never used again
  *	kind:2         enum gm_buffer_kind
  *	row:8          whose memory it is; 0 for what is no row's
  *	index:22       in the worker's table, below GM_BUFFERS_MAX

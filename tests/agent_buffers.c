@@ -18,6 +18,7 @@
 
 #include <gpumap.h>
 
+#include "shm/queue.h"
 #include "tests/stage.h"
 #include "tests/story.h"
 
@@ -392,6 +393,60 @@ static void a_buffer_is_had_by_many(void)
 	gives_back();
 }
 
+/* What every call says to a name that it cannot have. */
+static void nobody_has(struct gpumap_session *session, uint64_t buffer,
+		       int error)
+{
+	struct gpumap_share_request request = { .size = sizeof(request),
+						.name = "not-ours",
+						.buffers = &buffer,
+						.n_buffers = 1 };
+	uint64_t mine = buffer_make(session, 0, 5), id = 0;
+
+	EQ(fill(session, 0, buffer, 0, FLOATS, 9), error);
+	EQ(copy(session, 0, mine, buffer, FLOATS), error);
+	EQ(copy(session, 0, buffer, mine, FLOATS), error);
+	EQ(gpumap_buffer_export(session, buffer, &id), error);
+	EQ(gpumap_share(session, &request, &id), error);
+	EQ(gpumap_program_unload(session, buffer), error);
+	EQ(gpumap_forget(session, buffer), error);
+	EQ(gpumap_buffer_free(session, buffer), error);
+	EQ(value_of(session, 0, mine, FLOATS), 5);
+	EQ(gpumap_buffer_free(session, mine), 0);
+}
+
+/* Sessions give their first buffers the same place; a name of one must not be
+ * good in another, which would have the wrong memory by mistake. */
+static void a_name_is_good_in_its_own_session(void)
+{
+	struct gpumap_session *owner = session_open(), *other = session_open();
+	uint64_t ours = buffer_make(owner, 0, 3);
+	uint64_t theirs = buffer_make(other, 0, 4);
+	uint32_t generation = gm_handle_generation(ours);
+
+	EQ(gm_handle_index(ours), gm_handle_index(theirs));
+	nobody_has(other, ours, -EPERM);
+	OK(strstr(gpumap_refusal(map), "another session's") != NULL);
+	EQ(value_of(owner, 0, ours, FLOATS), 3);
+	EQ(value_of(other, 0, theirs, FLOATS), 4);
+
+	nobody_has(owner, gm_handle_make(generation, 0, 0, 4096), -ERANGE);
+	nobody_has(owner, gm_handle_make(generation, 0, 255, 0), -ERANGE);
+	nobody_has(owner, gm_handle_make(0, 0, 0, 1), -ERANGE);
+	OK(strstr(gpumap_refusal(map), "no such buffer") != NULL);
+
+	EQ(gpumap_buffer_free(owner, ours), 0);
+	nobody_has(owner, ours, -ESTALE);
+	nobody_has(other, ours, -EPERM);
+	gpumap_session_close(other);
+	other = session_open();
+	buffer_make(other, 0, 6);
+	nobody_has(other, theirs, -EPERM);
+	gpumap_session_close(owner);
+	gpumap_session_close(other);
+	gives_back();
+}
+
 /* Nobody but its writers is kept from writing it. */
 static void an_import_can_be_for_reading(void)
 {
@@ -481,6 +536,7 @@ int main(void)
 	who_dies_registering_leaves_nothing();
 	holes_hit_their_own_session();
 	a_buffer_is_had_by_many();
+	a_name_is_good_in_its_own_session();
 	an_import_can_be_for_reading();
 	a_buffer_ends_with_its_worker();
 	a_row_is_not_for_one_alone();

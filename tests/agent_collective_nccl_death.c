@@ -333,11 +333,11 @@ static void a_worker_may_die_at_any_point(void)
 {
 	static const struct {
 		const char *point, *fault;
-	} marks[] = { { "clique_met", "" },
-		      { "clique_starts", "" },
-		      { "clique_aborts", "async=1" },
-		      { "clique_aborted", "" },
-		      { "clique_aborted", "async=1" } };
+	} marks[] = {
+		{ "clique_met", "" },     { "clique_starts", "" },
+		{ "clique_parted", "" },  { "clique_aborts", "async=1" },
+		{ "clique_aborted", "" }, { "clique_aborted", "async=1" }
+	};
 
 	if (!stage_has_points())
 		return;

@@ -1147,6 +1147,13 @@ GM_TORTURE += %reldir%/agent_collective_nccl_death
 	%reldir%/agent_collective_nccl_death.c $(gm_collective_nccl)
 %canon_reldir%_agent_collective_nccl_death_LDADD = $(gm_cuda_story_libs) \
 	agent/cuda/libcu.la -lm
+gm_tests += %reldir%/agent_collective_nccl_leave
+%canon_reldir%_agent_collective_nccl_leave_CPPFLAGS = $(AM_CPPFLAGS) \
+	-DSTAGE_CUDA
+%canon_reldir%_agent_collective_nccl_leave_SOURCES = \
+	%reldir%/agent_collective_nccl_leave.c $(gm_collective_nccl)
+%canon_reldir%_agent_collective_nccl_leave_LDADD = $(gm_cuda_story_libs) \
+	agent/cuda/libcu.la -lm
 gm_tests += %reldir%/agent_collective_raw
 %canon_reldir%_agent_collective_raw_SOURCES = \
 	%reldir%/agent_collective_raw.c %reldir%/dice.h %reldir%/stage.h \

@@ -342,6 +342,22 @@ static void they_must_agree(void)
 	all_but_one(&other, &other, -EINVAL);
 }
 
+/* Whoever is in the next one is through with this one, too. */
+static void each_says_when_it_is_through(struct world *w)
+{
+	uint64_t ticket = w->call[0].ticket;
+
+	for (uint32_t r = 0; r < 3; r++) {
+		OK(!gm_comm_all_parted(&w->comm[r], ticket));
+		if (r < 2)
+			gm_comm_part(&w->comm[r], &w->call[r]);
+		else
+			gm_comm_begin(&w->comm[r], &w->ask[r], &w->call[r]);
+	}
+	for (uint32_t r = 0; r < 3; r++)
+		OK(gm_comm_all_parted(&w->comm[r], ticket));
+}
+
 /* All ranks hear whether all of them could, and no memory is looked at. */
 static void they_meet(void)
 {
@@ -371,6 +387,7 @@ static void they_meet(void)
 				OK(!"memory was written");
 				break;
 			}
+		each_says_when_it_is_through(&w);
 		close_world(&w);
 	}
 	other.meets = false;

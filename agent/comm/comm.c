@@ -475,6 +475,16 @@ bool gm_comm_all_direct(const struct gm_comm *comm,
 	return true;
 }
 
+void gm_comm_part(struct gm_comm *comm, const struct gm_comm_call *call)
+{
+	come_to(comm, call->ticket, GM_COMM_PARTED);
+}
+
+bool gm_comm_all_parted(const struct gm_comm *comm, uint64_t ticket)
+{
+	return all_at(comm, ticket, GM_COMM_PARTED);
+}
+
 /* ---- steps --------------------------------------------------------------- */
 
 static int meet(struct gm_comm *comm, struct gm_comm_call *c)

@@ -177,6 +177,12 @@ int gm_comm_step(struct gm_comm *comm, struct gm_comm_call *call,
 bool gm_comm_all_direct(const struct gm_comm *comm,
 			const struct gm_comm_call *call);
 
+/* Of such a call, which all could: this rank is through with what it met for. */
+void gm_comm_part(struct gm_comm *comm, const struct gm_comm_call *call);
+
+/* Are all ranks through with what gm_comm_part() was told of? */
+bool gm_comm_all_parted(const struct gm_comm *comm, uint64_t ticket);
+
 /* No rank goes on from here: all end with -@error.  The first word counts.  May
  * be called by any process that has the page. */
 void gm_comm_break(struct gm_comm_page *page, int error);

@@ -61,7 +61,9 @@
 enum gm_comm_phase {
 	GM_COMM_ARRIVED = 1, /* the slot says what for */
 	GM_COMM_COMBINED,    /* this rank's part of a result is there */
-	GM_COMM_PARTED       /* it reads nobody's memory any more */
+	/* It reads nobody's memory any more, or its device is through with what
+	 * all met for. */
+	GM_COMM_PARTED
 };
 
 /* In shared memory. */

@@ -212,6 +212,33 @@ bool gm_clique_leave(struct gm_worker *worker, struct gm_member *member)
 	return true;
 }
 
+/* Is another device still at what ours has ended? */
+static bool is_followed(const struct gm_member *m)
+{
+	return m->clique && m->parted && !gm_comm_broken_by(m->comm.page) &&
+	       !gm_comm_all_parted(&m->comm, m->parted);
+}
+
+bool gm_clique_holds(const struct gm_worker *worker)
+{
+	const struct gm_worker *w = worker;
+
+	if (!w->has_cliques || gm_now_ns() >= w->clique_drain_ns)
+		return false;
+	for (uint32_t i = 0; i < GM_JOURNAL_PLACES; i++) {
+		const struct gm_member *m;
+
+		if (!w->place[i])
+			continue;
+		LIST_FOREACH(m, &w->place[i]->members, entry)
+		{
+			if (is_followed(m))
+				return true;
+		}
+	}
+	return false;
+}
+
 void gm_clique_leave_all(struct gm_worker *worker)
 {
 	struct gm_worker *w = worker;
@@ -326,8 +353,12 @@ static int step_running(struct gm_worker *w, struct gm_session *s,
 		rc = w->dev->backend->clique_ended(w->dev, m->clique);
 	if (rc == -ENOTRECOVERABLE)
 		gm_events_failed(w);
-	if (rc == 1)
+	if (rc == 1) {
+		gm_comm_part(&m->comm, &s->part.call);
+		m->parted = s->part.call.ticket;
+		GM_POINT("clique_parted");
 		return 1;
+	}
 	if (rc < 0) {
 		gm_comm_break(m->comm.page, EIO);
 		*ret_told = true;

@@ -20,6 +20,10 @@
  * groups have on one device is begun in the same order everywhere, as it is of
  * one session (comms.h).
  *
+ * A rank whose device is through says so in the page.  One that drains leaves
+ * its clique when all are, or after the limit: what has ended well at one rank
+ * does so at all that can.
+ *
  * A device that waits for another one can be had back only by an abort, at
  * every rank.  That is a thread's too, for it may hang, and gpumapd ends a
  * worker where it does.  The part ends after it: nothing is written to a
@@ -33,6 +37,9 @@
 /* Between looks at a device that is at it, asleep. */
 #define GM_CLIQUE_LOOK_NS UINT64_C(100000)
 
+/* Likewise at those that hold up a drain. */
+#define GM_CLIQUE_HOLD_NS UINT64_C(1000000)
+
 /* A rank of a group that is to have a clique joins.  Never fails: it says that
  * it cannot, where it cannot. */
 void gm_clique_prepare(struct gm_worker *worker, struct gm_member *member);
@@ -43,6 +50,10 @@ void gm_clique_meet(struct gm_worker *worker, struct gm_member *member);
 /* Nothing of @member is under way.  Returns whether it may be freed; if not,
  * gm_group_give_up() is called again. */
 bool gm_clique_leave(struct gm_worker *worker, struct gm_member *member);
+
+/* Do devices of others hold up the drain, which are not through with what ours
+ * has ended?  What would be taken from them now is theirs to end well. */
+bool gm_clique_holds(const struct gm_worker *worker);
 
 /* The worker has drained and ends, the thread with it: its device leaves all
  * there are.  The other ranks hear of it by gpumapd. */

@@ -268,6 +268,7 @@ static void drain(struct gm_worker *w)
 {
 	w->draining = true;
 	w->waiting.drain_ns = gm_now_ns() + GM_WAIT_DRAIN_NS;
+	w->clique_drain_ns = gm_now_ns() + w->clique_limit_ns;
 	for (uint32_t i = 0; i < GM_JOURNAL_PLACES; i++) {
 		struct gm_session *s = w->place[i];
 

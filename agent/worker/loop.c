@@ -23,6 +23,7 @@
 #include <stdlib.h>
 
 #include "agent/worker/beat.h"
+#include "agent/worker/clique.h"
 #include "agent/worker/errands.h"
 #include "agent/worker/events.h"
 #include "agent/worker/flight.h"
@@ -136,6 +137,9 @@ static uint64_t nap_of(const struct gm_worker *w, uint64_t wait_ns)
 		ns = sooner(ns, GM_FLOOD_LOOK_NS);
 	if (gm_load_wants_clock(&w->loader))
 		ns = sooner(ns, GM_LOAD_NAP_NS);
+	/* Nobody wakes who is held up by another device. */
+	if (w->draining && w->has_cliques)
+		ns = sooner(ns, GM_CLIQUE_HOLD_NS);
 	return ns;
 }
 
@@ -175,7 +179,8 @@ static bool is_drained(const struct gm_worker *w)
 {
 	return w->draining && !w->slow.n && !w->cliques.n &&
 	       !w->loader.n_asked && !w->n_carried && !w->parts.n &&
-	       TAILQ_EMPTY(&w->flying) && !gm_wait_holds(w);
+	       TAILQ_EMPTY(&w->flying) && !gm_wait_holds(w) &&
+	       !gm_clique_holds(w);
 }
 
 GM_TWICE void run(struct gm_worker *w, const bool flies)

@@ -58,6 +58,7 @@ struct gm_worker {
 	struct gm_slow cliques; /* for what waits for other devices: clique.c */
 	bool has_cliques;
 	uint64_t clique_limit_ns; /* to meet the others in */
+	uint64_t clique_drain_ns; /* until then they may hold up the drain */
 	struct gm_outbox outbox;  /* the loop's; closers wait for room */
 	struct io_uring ring;
 

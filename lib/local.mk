@@ -73,9 +73,24 @@ lib_LTLIBRARIES += %reldir%/libgpumap.la
 # What a client may include: include_HEADERS land in <...>, the nested ones in
 # <gpumap/...>.
 gpumapincludedir = $(includedir)/gpumap
-gpumapinclude_HEADERS = include/gpumap/cuda.h include/gpumap/nccl.h \
-	include/gpumap/program.h \
-	include/gpumap/uring.h include/gpumap/view.h
+gpumapinclude_HEADERS =
+gpumapinclude_HEADERS += include/gpumap/buffer.h
+gpumapinclude_HEADERS += include/gpumap/collective.h
+gpumapinclude_HEADERS += include/gpumap/cuda.h
+gpumapinclude_HEADERS += include/gpumap/job.h
+gpumapinclude_HEADERS += include/gpumap/layers.h
+gpumapinclude_HEADERS += include/gpumap/map.h
+gpumapinclude_HEADERS += include/gpumap/mask.h
+gpumapinclude_HEADERS += include/gpumap/mesh.h
+gpumapinclude_HEADERS += include/gpumap/model.h
+gpumapinclude_HEADERS += include/gpumap/nccl.h
+gpumapinclude_HEADERS += include/gpumap/plan.h
+gpumapinclude_HEADERS += include/gpumap/program.h
+gpumapinclude_HEADERS += include/gpumap/session.h
+gpumapinclude_HEADERS += include/gpumap/share.h
+gpumapinclude_HEADERS += include/gpumap/types.h
+gpumapinclude_HEADERS += include/gpumap/uring.h
+gpumapinclude_HEADERS += include/gpumap/view.h
 include_HEADERS += include/gpumap.h
 
 pkgconfigdir = $(libdir)/pkgconfig

@@ -1,0 +1,379 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * gpumap/job.h - what rows are told to do, and how it ended.
+ */
+#ifndef GPUMAP_JOB_H
+#define GPUMAP_JOB_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <gpumap/session.h>
+#include <gpumap/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * What a job does.  The results are the same bits on any row, host or CUDA, and
+ * however the job is cut into slices:
+ *
+ *   - f16 and bf16 are widened to f32, exactly; what is computed with them is
+ *     computed in f32, and rounded to the element once, at the end.  f64 is
+ *     computed in f64.
+ *   - Each product, each sum and each conversion is rounded to the nearest,
+ *     ties to even.  Nothing is fused, subnormals are kept, and what is too
+ *     large becomes an infinity.
+ *   - A NaN gives a NaN.  Which one is left open.
+ *   - A sum of floats has one order: in chunks of 1024 elements, lane l of 32
+ *     starts with 0 and adds elements l, l + 32 and so on in turn; then each
+ *     lane l adds lane l + 16, then l + 8, to l + 1, and lane 0 is an element
+ *     of the next round, which goes on in the same way until one is left.
+ */
+enum gpumap_op {
+	GPUMAP_OP_NOP = 0,
+	GPUMAP_OP_FILL = 1,  /* dst[i] = pattern */
+	GPUMAP_OP_COPY = 2,  /* dst[i] = src[i]; the two must not overlap, nor
+			      * be the memories of two rows */
+	GPUMAP_OP_SCALE = 3, /* dst[i] = alpha * src[i]; dst may be src; f16,
+			      * bf16, f32, f64 */
+	GPUMAP_OP_AXPY = 4,  /* dst[i] += alpha * src[i], product and sum both
+			      * rounded; dst may be src; as SCALE */
+	GPUMAP_OP_ALLOC = 5, /* what gpumap_buffer_alloc() submits; no job */
+	GPUMAP_OP_FREE = 6,  /* what gpumap_buffer_free() submits; no job */
+	GPUMAP_OP_CAST = 7,  /* dst[i] = src[i] as another dtype, the job's
+			      * @to; f16, bf16 and f32 into each other; the two
+			      * must not overlap */
+	/* Reductions: dst is one element, apart from src, of which there is one
+	 * at least. */
+	GPUMAP_OP_SUM = 8,  /* of f16, bf16 and f32 an f32; of f64 an f64; of
+			    * i32 and i64 an i64, of the others an u64, which
+			    * wrap */
+	GPUMAP_OP_MIN = 9,  /* of src's dtype; -0 is less than +0 */
+	GPUMAP_OP_MAX = 10, /* likewise */
+	/* With a mask, which begins again where it ends.  Such a job takes the
+	 * room of two in the queue.  dst may be src; neither may the mask. */
+	GPUMAP_OP_MASK_ADD = 11,  /* dst[i] = src[i] + mask[(mask_first + i) %
+				  * mask_n], the mask of the same dtype: f16,
+				  * bf16, f32, f64 */
+	GPUMAP_OP_MASK_BOOL = 12, /* dst[i] = -infinity where that byte of the
+				   * mask is not 0, else src[i], as it is */
+	GPUMAP_OP_LOAD = 13, /* n bytes of the file @src_buffer, from src_at on,
+			      * to dst; u8 */
+	GPUMAP_OP_RUN = 14,  /* n items by the job's @program; takes the room of
+			      * two in the queue */
+	/* What gpumap_collective() submits; no jobs.  rank r of k has send_r
+	 * and gets recv_r; sends and recvs are of n elements each, where
+	 * nothing else is said. */
+	GPUMAP_OP_BARRIER = 16,        /* nothing, but when all have come */
+	GPUMAP_OP_ALL_REDUCE = 17,     /* recv_r = send_0 op send_1 op ... */
+	GPUMAP_OP_ALL_GATHER = 18,     /* recv_r, of k * n, is all sends, by
+					* their ranks */
+	GPUMAP_OP_REDUCE_SCATTER = 19, /* of sends of k * n, recv_r is part r of
+					* what all_reduce would give */
+	GPUMAP_OP_BROADCAST = 20,      /* recv_r = send_root; the root's recv is
+					* of no account */
+	GPUMAP_OP_SEND = 21,           /* recv_peer = send_root */
+	GPUMAP_OP_RECV = 22            /* the peer's part of SEND */
+};
+
+/* A place in time: what one session has submitted to a row, up to there. */
+struct gpumap_time {
+	uint32_t row;
+	uint32_t reserved; /* 0 */
+	uint64_t value;    /* from gpumap_submitted(); 0: the beginning */
+};
+
+#define GPUMAP_WAITS_MAX 4u /* of one job */
+
+struct gpumap_job {
+	uint32_t op;     /* enum gpumap_op */
+	uint32_t dtype;  /* enum gpumap_dtype: what an element is, of src and
+			   * of dst, but for CAST's and SUM's */
+	void *dst;       /* in the session's arena, aligned to its elements;
+			   * of no account with dst_buffer */
+	const void *src; /* likewise; NULL where the operation has none */
+	uint64_t n;      /* elements, of src where there is one; items of RUN */
+	double alpha;    /* SCALE, AXPY: rounded to f32, but for f64 */
+	uint64_t pattern; /* FILL: its low bytes, as many as an element has */
+	uint64_t cookie;  /* given back with the completion */
+	/* Memory that is not the arena's; 0: dst or src says where. */
+	uint64_t dst_buffer;
+	uint64_t src_buffer;
+	uint64_t dst_at; /* bytes from the beginning of the buffer */
+	uint64_t src_at;
+	/* A job with any of these takes the room of two in the queue. */
+	uint64_t deadline_ns;            /* on CLOCK_MONOTONIC; 0 or
+					  * GPUMAP_NO_DEADLINE: none */
+	const struct gpumap_time *waits; /* what has to have ended before it is
+					  * begun; read by the call */
+	uint32_t n_waits;                /* GPUMAP_WAITS_MAX at most */
+	uint32_t to;                     /* CAST: enum gpumap_dtype of dst */
+	/* MASK_ADD, MASK_BOOL. */
+	uint32_t mask_n; /* elements of the mask, at least 1 */
+	uint32_t
+		mask_first; /* the one that goes with element 0, below mask_n */
+	const void *mask;   /* as src; of no account with mask_buffer */
+	uint64_t mask_buffer; /* or of gpumap_mask_use() */
+	uint64_t mask_at;
+	/* RUN.  src and dst are aligned to the dtype's elements, whatever an
+	 * item is, and are the same or apart. */
+	uint64_t program;        /* from gpumap_program_load() */
+	uint32_t src_item_bytes; /* of an item of src; 0: there is no src */
+	uint32_t dst_item_bytes; /* likewise */
+	const void *params;    /* in the arena; copied when the job is begun */
+	uint32_t params_bytes; /* GPUMAP_PARAMS_MAX at most; 0: no params */
+	uint32_t reserved;     /* 0 */
+};
+
+#define GPUMAP_PARAMS_MAX 4096u
+
+struct gpumap_done {
+	uint64_t cookie;
+	uint32_t row;
+	int32_t status; /* 0 or a negative errno, see gpumap_submit() */
+};
+
+/*
+ * gpumap_submit - hand jobs to the worker of one row, in order
+ *
+ * All of @jobs or none are submitted.  What they name must stay as it is until
+ * they have ended.  Jobs of a row are done in order.  One that waits for what
+ * was submitted to other rows is begun when all of that has ended, whether well
+ * or not, and finds in memory what it did; what is behind it on its row waits,
+ * too.  As only what was submitted before can be waited for, nothing waits for
+ * ever but with a job that takes for ever.
+ *
+ * A LOAD that fails may have written some of what it was to, anywhere in it;
+ * one from a file system that does not answer takes for ever, and holds up the
+ * jobs of its own session on the row, and nobody else's.
+ *
+ * A job ends with one of
+ *
+ *	0		done
+ *	-EINVAL		its dtype does not go with its operation, a pointer is
+ *			not aligned, source and destination overlap, or
+ *			destination and mask, or there is nothing to reduce
+ *	-ERANGE		it reaches out of the arena or the buffer
+ *	-ESTALE		its buffer died with an earlier worker, or was freed
+ *			before a copy to another row was begun
+ *	-EOPNOTSUPP	the device cannot do this operation
+ *	-ETIME		its deadline passed before it was begun, and nothing was
+ *			done; or while it was done in slices, and no more were
+ *			begun
+ *	-ECANCELED	by gpumap_cancel(), and nothing was done
+ *	-ENODATA	LOAD: the file ends before what was to be read
+ *	-EREMOTEIO	LOAD: the storage or the file system failed a read
+ *	-EACCES, -EBADF	LOAD: the worker may not read the file
+ *	-ENOMEM		LOAD: the row has no memory to read to
+ *	-EIO		the worker died before the job ended, and it may have
+ *			been done in part; or the job was submitted between a
+ *			worker's death and the row's being READY again; or a
+ *			worker died that had not done, for all that this session
+ *			had seen, what the job waits for, and nothing was done
+ *	-ENODEV		the row is lost
+ *	-ECONNRESET	the agent died; a worker may still be writing, for as
+ *			long as it takes it to see that
+ *
+ * Returns	0
+ *		-EAGAIN		fewer than @n jobs fit beside those in flight:
+ *				take completions first
+ *		-EINVAL		an operation or dtype that this library does not
+ *				know, n is 0 or more than fit into the depth;
+ *				more than four waits, or one for what was not
+ *				submitted; a LOAD that is from no file, or a
+ *				file that is not a LOAD's source; a mask of
+ *				another dtype
+ *		-ERANGE		a pointer outside of this session's arena, or
+ *				elements outside of the buffer: each operand and
+ *				mask lies in one, whatever else is registered
+ *				beside it; of a buffer gpumap_refusal() says
+ *				more
+ *		-ESTALE		a buffer was freed
+ *		-EPERM		a buffer is another session's
+ *		-ENOENT		the mask has no replica on this row
+ *		-EACCES		the destination is READ_ONLY
+ *		-EOPNOTSUPP	a buffer is memory of another row, and not the
+ *				source of a COPY; or the agent is older than
+ *				such copies, than deadlines and waits, or than
+ *				CAST
+ *		-ENODEV		no such row
+ *		-ECONNRESET, -EPROTO	the session has ended
+ *		-EOWNERDEAD	called in a forked child
+ *		-ENOMEM, -ESHUTDOWN, -EMFILE	as gpumap_alloc(), the first
+ *						time
+ *		-EDQUOT, -EPERM, -ENOMEM, ...	what the agent and the worker
+ *						say
+ *				of a registration, or of another row's buffer,
+ *				that the row has not seen yet; gpumap_refusal()
+ *				says more
+ * Cost		no system call while the worker is awake, one when it sleeps;
+ *		the first call on a row makes its queue pair, and the first that
+ *		names a registration there has it mapped, or another row's
+ *		buffer has the two workers agree
+ * Threads	the session's own thread
+ */
+GPUMAP_API int gpumap_submit(struct gpumap_session *session, uint32_t row,
+			     const struct gpumap_job *jobs, uint32_t n);
+
+/*
+ * gpumap_submitted - the place in time of what was submitted last to a row
+ *
+ * A job that waits for it, on any row, is begun when all that this session has
+ * submitted to @row so far has ended.
+ *
+ * ret_time	0 as the value where nothing was
+ *
+ * Returns	0, -ENODEV: no such row, -ECONNRESET, -EPROTO, -EOWNERDEAD
+ * Cost		no system call
+ * Threads	the session's own thread
+ */
+GPUMAP_API int gpumap_submitted(struct gpumap_session *session, uint32_t row,
+				struct gpumap_time *ret_time);
+
+/*
+ * gpumap_cancel - take back what was submitted to a row and is not begun
+ *
+ * Each of those jobs ends with -ECANCELED and has done nothing.  The worker
+ * looks once per turn: jobs that it begins before that, and one that it does in
+ * slices, end as if there had been no call.  All of them are taken by
+ * gpumap_poll() as ever.  A job that waits is not begun.
+ *
+ * Returns	0
+ *		-ENODEV		no such row
+ *		-EOPNOTSUPP	the agent is older than this
+ *		-ECONNRESET, -EPROTO, -EOWNERDEAD
+ * Cost		one system call, which waits for nobody
+ * Threads	the session's own thread
+ */
+GPUMAP_API int gpumap_cancel(struct gpumap_session *session, uint32_t row);
+
+/*
+ * gpumap_poll - take completions, without waiting
+ *
+ * Returns	how many were stored, at most @n; 0: none
+ *		-ECONNRESET	the session has ended and all has been taken
+ *		-EPROTO		the worker broke the contract; close the session
+ *		-EINVAL		n is 0
+ *		-EOWNERDEAD	called in a forked child
+ * Cost		no system call while the agent lives
+ * Threads	the session's own thread
+ */
+GPUMAP_API int gpumap_poll(struct gpumap_session *session,
+			   struct gpumap_done *ret_done, uint32_t n);
+
+/*
+ * gpumap_wait - take completions, waiting for the first
+ *
+ * deadline_ns	on CLOCK_MONOTONIC, or GPUMAP_NO_DEADLINE
+ *
+ * Returns	as gpumap_poll(), but never 0:
+ *		-ETIME		the deadline passed; the jobs are still in
+ *				flight
+ *		-ENODATA	nothing is in flight
+ * Cost		spins up to 50 microseconds where that pays, then a futex wait
+ * Threads	the session's own thread
+ */
+GPUMAP_API int gpumap_wait(struct gpumap_session *session,
+			   struct gpumap_done *ret_done, uint32_t n,
+			   uint64_t deadline_ns);
+
+/* What one row had of a scatter. */
+struct gpumap_tile {
+	uint32_t row;
+	int32_t status; /* as a job ends, see gpumap_submit() */
+	uint64_t first; /* element */
+	uint64_t n;     /* elements */
+	uint64_t
+		value; /* of its row, as in gpumap_time: what waits for it waits
+			 * for this tile */
+};
+
+/* Tiles that end with -EIO, -ENODEV, -EOPNOTSUPP or -ENOMEM are done once more,
+ * one after the other, on a READY host row that has not failed, where there is
+ * one. */
+#define GPUMAP_SCATTER_FALLBACK (UINT32_C(1) << 0)
+
+struct gpumap_scatter_opts {
+	size_t size;           /* sizeof(struct gpumap_scatter_opts) */
+	const uint32_t *rows;  /* each once; NULL: all READY host and CUDA rows
+				* of the device table */
+	const double *weights; /* one per row of rows; NULL: their scores */
+	uint32_t n_rows;       /* in rows, weights and buffers */
+	uint32_t flags;        /* GPUMAP_SCATTER_* */
+	uint64_t deadline_ns;  /* on CLOCK_MONOTONIC; 0: none */
+	/* One per row of rows, for memory that each row has of its own: its
+	 * tile begins at the job's dst_at or src_at in it.  NULL: the job's. */
+	const uint64_t *dst_buffers;
+	const uint64_t *src_buffers;
+	/* Of a reduction whose results are in the arena: room for one element
+	 * of them, with any alignment, which receives what they come to
+	 * together; NULL: that is for the caller. */
+	void *ret_combined;
+};
+
+/*
+ * gpumap_scatter - split one job's elements over rows, and wait for all
+ *
+ * The elements are split by weight with the largest-remainder rule, exactly;
+ * rows that get none are left out.  Memory that the rows share, the arena and
+ * what is registered, is split in the same way; with dst_buffers or src_buffers
+ * each row uses the beginning of its own.  Of a reduction dst has as many
+ * elements as there are tiles, each its tile's result, in their order; with
+ * dst_buffers each row has its own.  A mask is not split: each tile goes on in
+ * it where the one before ends.  With ret_combined the results of a reduction
+ * are brought together once every tile has ended with 0, from the first to the
+ * last: each sum of floats is rounded, integers wrap, -0 is less than +0, and a
+ * NaN gives a NaN.  So a sum of floats depends on the split, and on nothing
+ * else: whoever wants the same again names rows and weights.  Credit is looked
+ * at on every row before the first tile is submitted.  job->cookie is not used,
+ * and completions of other jobs stay for gpumap_poll().  job->waits and
+ * job->deadline_ns hold for every tile.
+ *
+ * With GPUMAP_SCATTER_FALLBACK the result must be apart from what is read, so
+ * AXPY and what works in place are refused, and so are dst_buffers, src_buffers
+ * and LOAD: another row does not reach them.  A tile that was done again has
+ * the row and the value of where that was.
+ *
+ * opts		NULL for the defaults
+ * ret_tiles	a tile per row that had one, in the order of the rows; room
+ *		that is left over gets tiles of 0 elements; may be NULL
+ * n		room in ret_tiles
+ *
+ * Returns	the number of tiles; every one has ended with 0
+ *		-EIO, -ENODEV, -EINVAL, -ERANGE, ...
+ *				the first tile's status that was not 0; all
+ *				tiles have ended, and ret_tiles says which
+ *				failed
+ *		-EAGAIN		a row has no credit left
+ *		-EINVAL		as gpumap_submit(); a row is named twice;
+ *				weights or buffers without rows; a flag that
+ *				does not go with the job; ret_combined for what
+ *				is no reduction, or has its results in buffers
+ *		-ERANGE		the job reaches out of the arena or a buffer
+ *		-ENODEV		no row, or a row that does not exist
+ *		-ENOBUFS	more tiles than n
+ *		-ESTALE, -EPERM, -ENOENT, -EACCES, -EOPNOTSUPP, -EDQUOT
+ *				of a buffer, as gpumap_submit()
+ *				in these cases nothing was submitted and
+ *				ret_tiles is untouched
+ *		-ETIME		opts->deadline_ns passed; tiles that had not
+ *				ended carry -ETIME and still use their memory:
+ *				reuse it in jobs that wait for those tiles, or
+ *				close the session
+ *		-ECONNRESET, -EOWNERDEAD, -E2BIG
+ * Cost		per tile as gpumap_submit(), then as gpumap_wait()
+ * Threads	the session's own thread
+ */
+GPUMAP_API int gpumap_scatter(struct gpumap_session *session,
+			      const struct gpumap_job *job,
+			      const struct gpumap_scatter_opts *opts,
+			      struct gpumap_tile *ret_tiles, uint32_t n);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

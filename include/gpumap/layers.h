@@ -1,0 +1,258 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * gpumap/layers.h - which layer of a model is on which device.
+ */
+#ifndef GPUMAP_LAYERS_H
+#define GPUMAP_LAYERS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <gpumap/types.h>
+#include <gpumap/view.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Where a layer map came from. */
+enum gpumap_setting {
+	GPUMAP_SETTING_MANUAL = 1,   /* a spec */
+	GPUMAP_SETTING_AUTO = 2,     /* a strategy */
+	GPUMAP_SETTING_TOPOLOGY = 3, /* a topology file */
+	GPUMAP_SETTING_DUMMY = 4,    /* everything on the base row */
+	GPUMAP_SETTING_NCCL = 5,     /* every rank has a part of all layers */
+	GPUMAP_SETTING_PIPELINE = 6  /* a range of layers for each rank */
+};
+
+/* How an automatic map is made. */
+enum gpumap_strategy {
+	GPUMAP_STRATEGY_FILL = 1,    /* one row after the other */
+	GPUMAP_STRATEGY_BALANCE = 2, /* the slowest row as fast as can be */
+	GPUMAP_STRATEGY_FEWEST = 3   /* as few rows as can be */
+};
+
+/* What a layer map promises: bits of gpumap_layers.flags. */
+#define GPUMAP_LAYERS_COMMITTED (UINT32_C(1) << 0) /* its charges are its own */
+#define GPUMAP_LAYERS_HELD      (UINT32_C(1) << 1) /* while one process lives */
+
+struct gpumap_layers {
+	size_t size; /* sizeof(struct gpumap_layers) */
+	char name[64];
+	uint64_t version; /* grows with every publication under this name */
+	uint64_t published_ns; /* since 1970 */
+	uint32_t owner_uid;
+	uint32_t setting; /* enum gpumap_setting */
+	uint32_t n_layers;
+	uint32_t n_rows;        /* rows that anything is charged to: those that
+				 * hold a layer, and the base row also where it
+				 * holds none */
+	uint32_t base_row;      /* of what belongs to no layer */
+	uint32_t dtype;         /* enum gpumap_dtype, of most weights */
+	uint64_t layer_bytes;   /* of all layers; 0: not known */
+	uint64_t other_bytes;   /* of what belongs to no layer */
+	char spec[256];         /* the spec that says the same, "0:16;1:16"; cut
+				* with "..." where it is longer; empty where no
+				* spec can say it */
+	uint32_t flags;         /* GPUMAP_LAYERS_* */
+	uint32_t strategy;      /* enum gpumap_strategy; 0: none */
+	uint32_t compute_dtype; /* enum gpumap_dtype, of activations and KV
+				 * cache; 0: not chosen */
+	uint32_t
+		max_batch_size; /* that the KV cache was charged for; 0: none */
+	uint64_t max_seq_len;
+};
+
+/* What a map takes from one row. */
+struct gpumap_charge {
+	uint32_t row;
+	uint32_t n_layers;
+	uint64_t weight_bytes;
+	uint64_t kv_bytes;
+	uint64_t activation_bytes;
+	uint64_t reserve_bytes;
+};
+
+/*
+ * gpumap_layers_view - a view of a layer map, for gpumap_view_get()
+ *
+ * name		of the map
+ * ret_view	entry i is the row that holds layer i
+ *
+ * Returns	0
+ *		-ENOENT		no map has this name
+ *		-EAGAIN		the agent was publishing all through our
+ *				attempts
+ *		-EPROTO		the segment is damaged
+ *		-EINVAL		a name longer than GPUMAP_NAME_MAX, or empty
+ * Cost		no system call; a search of the directory
+ * Threads	any; async-signal-safe
+ */
+GPUMAP_API int gpumap_layers_view(const struct gpumap *map, const char *name,
+				  struct gpumap_view *ret_view);
+
+/*
+ * gpumap_view_refresh - after -EAGAIN: the table as it is published now
+ *
+ * view		as filled before; its object is looked for where it was
+ *
+ * Returns	0
+ *		-ENOENT		the object has been released
+ *		-ESTALE		the map was retired: attach again; the view goes
+ *				on answering what it did
+ *		-EAGAIN, -EPROTO	as the call that filled it
+ *		-EINVAL		the view is not of this attachment
+ *		the view is unchanged then
+ * Cost		no system call; a few loads
+ * Threads	the view's own thread; async-signal-safe
+ */
+GPUMAP_API int gpumap_view_refresh(const struct gpumap *map,
+				   struct gpumap_view *view);
+
+/*
+ * gpumap_layers_read - a whole layer map, as one publication
+ *
+ * ret_layers	set its @size before the call; may be NULL
+ * ret_rows	receives the row of each layer; may be NULL
+ * ret_bytes	receives the bytes of each layer; may be NULL
+ * n		room in ret_rows and ret_bytes
+ * ret_charges	receives a charge per row, in first-use order; may be NULL
+ * n_charges	room in ret_charges
+ *
+ * Returns	0
+ *		-ENOBUFS	n or n_charges is smaller than the map; only
+ *				ret_layers was stored
+ *		-ENOENT, -EAGAIN, -EPROTO, -EINVAL	as gpumap_layers_view()
+ *		-E2BIG		ret_layers->size is larger than this library
+ *				knows
+ *		On -EAGAIN and -EPROTO the arrays hold nothing of use: they are
+ *		read in place, and what was read was found not to be whole.
+ * Cost		no system call; one pass over the map unless raced
+ * Threads	any; async-signal-safe
+ */
+GPUMAP_API int gpumap_layers_read(const struct gpumap *map, const char *name,
+				  struct gpumap_layers *ret_layers,
+				  uint32_t *ret_rows, uint64_t *ret_bytes,
+				  size_t n, struct gpumap_charge *ret_charges,
+				  size_t n_charges);
+
+/*
+ * gpumap_layers_next - the names of all layer maps, one a call
+ *
+ * cursor	0 for the first call, then as it was left by the last
+ * ret_name	receives the name, at most GPUMAP_NAME_MAX bytes and a NUL
+ *
+ * Maps that are published or released meanwhile may or may not be seen; one
+ * that is released and published again meanwhile may be seen twice.
+ *
+ * Returns	1 with a name, 0 when there is none left
+ * Cost		no system call
+ * Threads	any; async-signal-safe
+ */
+GPUMAP_API int gpumap_layers_next(const struct gpumap *map, uint32_t *cursor,
+				  char ret_name[GPUMAP_NAME_MAX + 1]);
+
+struct gpumap_layers_request {
+	size_t size; /* sizeof(struct gpumap_layers_request) */
+	const char *name;
+	const char *spec;            /* "ROW:LAYERS;ROW:LAYERS" or "LAYERS" */
+	uint32_t n_layers;           /* of the model; 0: what the spec says */
+	uint32_t dtype;              /* enum gpumap_dtype */
+	const uint64_t *layer_bytes; /* n_layers of them; NULL: not known */
+	uint64_t other_bytes;        /* of what belongs to no layer */
+};
+
+/*
+ * gpumap_layers_publish - have the agent publish a layer map
+ *
+ * A map of this name is replaced in one step, if it is yours.  It stays until
+ * it is released, over restarts of the agent and of the machine.
+ *
+ * Returns	0
+ *		-EINVAL		the name, the spec or a number was refused
+ *		-E2BIG		more layers than a map may have, more entries
+ *				than there can be rows, or a field newer than
+ *				this library
+ *		-ENODEV		the spec names a row that does not exist
+ *		-EAGAIN		a row was given to another device meanwhile
+ *		-EPERM		the name belongs to another user
+ *		-EDQUOT		this user has published as many maps or bytes as
+ *				it may, or 32 MiB of its requests wait for their
+ *				turn
+ *		-ENOSPC		the segment is full, or the agent's disk
+ *		-EROFS, -EIO	the agent's disk is read-only, or fails: what
+ *				was published before stays
+ *		-ENOMEM
+ *		-EACCES		this user may not talk to the agent
+ *		-ECONNREFUSED, -ECONNRESET	no agent, or it went away
+ *		-EMSGSIZE	more than fits through a socket here: beyond
+ *				some 50000 layers with sizes, net.core.wmem_max
+ *				decides
+ *		-EOWNERDEAD	called in a forked child
+ *		gpumap_refusal() says what was wrong
+ * Cost		a round trip on the control socket
+ * Threads	one at a time
+ */
+GPUMAP_API int
+gpumap_layers_publish(struct gpumap *map,
+		      const struct gpumap_layers_request *request);
+
+/*
+ * gpumap_layers_release - have the agent take a layer map back
+ *
+ * What the map has reserved is free with it.
+ *
+ * Returns	0
+ *		-ENOENT		no map has this name
+ *		-EINVAL		no map can have this name
+ *		-EPERM		it belongs to another user
+ *		-ENOSPC, -EROFS, -EIO	the agent's disk does not let go of its
+ *				file: the map stays.  Never of a held map, which
+ *				has none, and never -EDQUOT
+ *		-EACCES, -ECONNREFUSED, -ECONNRESET, -EOWNERDEAD	as above
+ * Cost		a round trip on the control socket
+ * Threads	one at a time
+ */
+GPUMAP_API int gpumap_layers_release(struct gpumap *map, const char *name);
+
+/*
+ * gpumap_layers_pin - a view that stays valid whatever is published
+ *
+ * The block is not reused until gpumap_unpin(), gpumap_detach(), or the end of
+ * this process; that the agent dies does not change it.  A pinned view never
+ * answers -EAGAIN.
+ *
+ * ret_view	as gpumap_layers_view()
+ * ret_pin	give it back with gpumap_unpin()
+ *
+ * Returns	0
+ *		-EDQUOT		this user has pinned as many bytes as it may
+ *		-ENOSPC		the table of holders is full
+ *		-ESRCH		the agent does not see this process, as when it
+ *				is in a pid namespace of its own and the agent
+ *				beside it
+ *		-ENOENT, -EINVAL, -EPROTO, -ENOMEM
+ *		-EACCES, -ECONNREFUSED, -ECONNRESET, -EOWNERDEAD
+ * Cost		a round trip on the control socket
+ * Threads	one at a time
+ */
+GPUMAP_API int gpumap_layers_pin(struct gpumap *map, const char *name,
+				 struct gpumap_view *ret_view,
+				 uint64_t *ret_pin);
+
+/*
+ * gpumap_unpin - give a pin back; its view must not be used any more
+ *
+ * Returns	0, -ENOENT when there is no such pin of this process, or
+ *		-ECONNREFUSED, -ECONNRESET, -EOWNERDEAD
+ * Cost		a round trip on the control socket
+ * Threads	one at a time
+ */
+GPUMAP_API int gpumap_unpin(struct gpumap *map, uint64_t pin);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

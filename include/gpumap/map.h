@@ -1,0 +1,360 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * gpumap/map.h - attach to an agent, and read its table of devices.
+ */
+#ifndef GPUMAP_MAP_H
+#define GPUMAP_MAP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <gpumap/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- attach -------------------------------------------------------------- */
+
+struct gpumap_attach_opts {
+	size_t size;          /* sizeof(struct gpumap_attach_opts) */
+	const char *instance; /* NULL: "node" */
+	const char
+		*runtime_dir; /* of the control socket; NULL: "/run/gpumap" */
+	uint32_t flags;       /* none yet, 0 */
+};
+
+/*
+ * gpumap_attach - map an agent's segment into this process, read-only
+ *
+ * opts		NULL for the defaults
+ * ret_map	receives the attachment; give it back with gpumap_detach()
+ *
+ * Where the segment cannot be opened by name, as in a container with a /dev/shm
+ * of its own, the agent is asked for it over its control socket.
+ *
+ * Returns	0
+ *		-ENOENT		no agent has published under this name
+ *		-EPROTO		what is there is no segment, or one of another
+ *				layout than this library's
+ *		-EPERM		the file could have been written by others than
+ *				its agent; it was not mapped
+ *		-EINVAL		a name with a '/' or longer than GPUMAP_NAME_MAX
+ *		-E2BIG		opts uses a field or flag newer than this
+ *				library
+ *		-EACCES, -ENOMEM, -EMFILE	from the kernel
+ * Cost		about twice a bare shm_open, mmap and first read
+ * Threads	any
+ */
+GPUMAP_API int gpumap_attach(const struct gpumap_attach_opts *opts,
+			     struct gpumap **ret_map);
+
+/*
+ * gpumap_detach - unmap and free; NULL is allowed
+ *
+ * Ends the pins of this attachment.  Sessions must have been closed before.
+ *
+ * Returns	nothing
+ * Threads	no other thread may still use @map, or a view of it
+ */
+GPUMAP_API void gpumap_detach(struct gpumap *map);
+
+enum gpumap_state {
+	GPUMAP_STARTING = 1,
+	GPUMAP_READY = 2,
+	GPUMAP_DRAINING = 3, /* the agent is shutting down */
+	GPUMAP_RETIRED = 4   /* a new segment took this name: attach again */
+};
+
+struct gpumap_health {
+	size_t size;     /* sizeof(struct gpumap_health), set by the caller */
+	uint32_t state;  /* enum gpumap_state */
+	uint32_t stale;  /* 1: the agent has not been seen for two seconds */
+	uint64_t age_ns; /* since the last heartbeat */
+	uint64_t epoch;  /* agents that have written this map, from 1 */
+	uint64_t tick;   /* refreshes of the moving facts */
+	uint32_t generation; /* changes of objects and row states */
+	uint32_t agent_pid;  /* in the agent's pid namespace */
+	uint64_t bytes;      /* of the segment */
+};
+
+/*
+ * gpumap_health - is the agent alive, and is this still its map?
+ *
+ * Returns	0
+ *		-E2BIG		ret_health->size is larger than this library
+ *				knows
+ *		-EINVAL		ret_health->size is smaller than its first
+ *				fields
+ * Cost		a few loads and clock_gettime (no system call)
+ * Threads	any; async-signal-safe
+ */
+GPUMAP_API int gpumap_health(const struct gpumap *map,
+			     struct gpumap_health *ret_health);
+
+/*
+ * gpumap_generation - a number that changes when an object or a state does
+ *
+ * Returns	the generation; it wraps
+ * Cost		one load
+ * Threads	any; async-signal-safe
+ */
+GPUMAP_API uint32_t gpumap_generation(const struct gpumap *map);
+
+/*
+ * gpumap_wait_change - sleep until the generation is no longer @seen
+ *
+ * deadline_ns	on CLOCK_MONOTONIC, or GPUMAP_NO_DEADLINE
+ *
+ * Returns	0		it differs from @seen
+ *		-ETIME		the deadline passed
+ *		-ESTALE		the agent has not been seen for two seconds, or
+ *				its map was retired
+ * Cost		a futex wait, at most a second at a time
+ * Threads	any
+ */
+GPUMAP_API int gpumap_wait_change(const struct gpumap *map, uint32_t seen,
+				  uint64_t deadline_ns);
+
+/*
+ * gpumap_strerror - a sentence about a return value of this library
+ *
+ * error	negative, as returned
+ *
+ * Returns	constant text, never NULL
+ * Threads	any; async-signal-safe
+ */
+GPUMAP_API const char *gpumap_strerror(int error);
+
+/*
+ * gpumap_refusal - why the agent refused the last request of this attachment
+ *
+ * Returns	text that names what was wrong and what to do, or "" when the
+ *		last request was granted; holds until the next request.  Where
+ *		no agent could be asked, it is the library that says why
+ * Threads	the thread that made the request
+ */
+GPUMAP_API const char *gpumap_refusal(const struct gpumap *map);
+
+/* ---- devices ------------------------------------------------------------- */
+
+enum gpumap_device_kind {
+	GPUMAP_DEVICE_HOST = 1,
+	GPUMAP_DEVICE_CUDA = 2,
+	GPUMAP_DEVICE_DUMMY = 3 /* plans and accounts, holds no data */
+};
+
+enum gpumap_device_state {
+	GPUMAP_DEVICE_PROBING = 1,
+	GPUMAP_DEVICE_READY = 2,
+	GPUMAP_DEVICE_RESTARTING = 3,
+	GPUMAP_DEVICE_DRAINING = 4,
+	GPUMAP_DEVICE_FAILED = 5,
+	GPUMAP_DEVICE_LOST = 6
+};
+
+/* Which facts are known: a bit each, in gpumap_device.known. */
+#define GPUMAP_KNOWN_NUMA        (UINT32_C(1) << 0)
+#define GPUMAP_KNOWN_PCI         (UINT32_C(1) << 1)
+#define GPUMAP_KNOWN_CPUS        (UINT32_C(1) << 2)
+#define GPUMAP_KNOWN_MEMORY      (UINT32_C(1) << 3)
+#define GPUMAP_KNOWN_UNITS       (UINT32_C(1) << 4)
+#define GPUMAP_KNOWN_CC          (UINT32_C(1) << 5)
+#define GPUMAP_KNOWN_NVML        (UINT32_C(1) << 6)
+#define GPUMAP_KNOWN_ORDINALS    (UINT32_C(1) << 7)
+#define GPUMAP_KNOWN_MIG         (UINT32_C(1) << 8)
+#define GPUMAP_KNOWN_UTILISATION (UINT32_C(1) << 9)
+#define GPUMAP_KNOWN_TEMPERATURE (UINT32_C(1) << 10)
+#define GPUMAP_KNOWN_POWER       (UINT32_C(1) << 11)
+
+/* What a device is or can do: bits of gpumap_device.flags. */
+#define GPUMAP_DEVICE_ECC        (UINT32_C(1) << 0)
+#define GPUMAP_DEVICE_INTEGRATED (UINT32_C(1) << 1)
+#define GPUMAP_DEVICE_MIG        (UINT32_C(1) << 2) /* split into instances */
+#define GPUMAP_DEVICE_FP16       (UINT32_C(1) << 3)
+#define GPUMAP_DEVICE_BF16       (UINT32_C(1) << 4)
+#define GPUMAP_DEVICE_INT8       (UINT32_C(1) << 5)
+/* Its memory is the node's main memory: to a plan it is a host.  Every host
+ * row has this, and a dummy row that stands for one. */
+#define GPUMAP_DEVICE_MAIN_MEMORY (UINT32_C(1) << 6)
+
+/* What a device needs before it is itself again, as its driver says. */
+enum gpumap_recovery {
+	GPUMAP_RECOVERY_NONE = 0,
+	GPUMAP_RECOVERY_GPU_RESET = 1,
+	GPUMAP_RECOVERY_NODE_REBOOT = 2,
+	GPUMAP_RECOVERY_DRAIN_P2P = 3,
+	GPUMAP_RECOVERY_DRAIN_AND_RESET = 4
+};
+
+struct gpumap_device {
+	size_t size;         /* sizeof(struct gpumap_device) */
+	uint32_t row;        /* this device's place; rows are what maps name */
+	uint32_t generation; /* of the row: moves on when it is given anew */
+	uint32_t kind;       /* enum gpumap_device_kind */
+	uint32_t known;      /* GPUMAP_KNOWN_* */
+	uint32_t flags;      /* GPUMAP_DEVICE_* */
+	int32_t numa_node;   /* -1: none */
+	uint8_t uuid[16];
+	char name[64];
+	char cpus[256]; /* local CPUs, "0-3,8" */
+	uint32_t pci_domain;
+	uint32_t pci_bus;   /* bus << 8 | device << 3 | function */
+	int32_t nvml_index; /* -1: none; so for the five that follow */
+	int32_t minor_number;
+	int32_t ordinal_pci; /* CUDA ordinal of CUDA_DEVICE_ORDER=PCI_BUS_ID */
+	int32_t ordinal_fastest;
+	int32_t mig_gi;
+	int32_t mig_ci;
+	char mig_profile[32];
+	uint32_t cc_major;
+	uint32_t cc_minor;
+	uint32_t units; /* multiprocessors; CPUs of a host row */
+	uint32_t threads_per_unit;
+	uint32_t shared_bytes; /* per block */
+	uint32_t l2_bytes;
+	uint64_t total_bytes;
+	uint32_t driver_version; /* 1000 * major + 10 * minor; 0: none */
+	uint32_t cuda_version;
+	/* Moving facts, of one refresh. */
+	uint32_t state;    /* enum gpumap_device_state */
+	int32_t error;     /* errno or driver code behind @reason, or 0 */
+	char reason[56];   /* why the state is not READY */
+	uint64_t since_ns; /* CLOCK_MONOTONIC: when the state was entered */
+	uint64_t free_bytes;
+	uint64_t reserved_bytes;
+	uint64_t budget_bytes; /* min(free, total / 2): a measure for programs
+				* that share a device without asking, see also
+				* gpumap_buffer_alloc().  A plan may take
+				* free_bytes less reserved_bytes */
+	double score;          /* weight in a scatter; higher is faster */
+	uint32_t utilisation;  /* per mille */
+	int32_t temperature;   /* millidegrees Celsius */
+	uint32_t power;        /* milliwatts */
+	uint32_t worker_pid;   /* 0: none */
+	uint32_t restarts;     /* of the worker */
+	/* Of CUDA rows. */
+	uint32_t recovery; /* enum gpumap_recovery; UINT32_MAX: not known */
+	uint32_t last_xid; /* of the newest Xid; 0: none seen */
+	uint32_t reserved;
+	uint64_t xids; /* Xids seen since the row was given out; most of them
+			* are of other processes and leave the device healthy */
+};
+
+/*
+ * gpumap_device_count - rows that have been given out
+ *
+ * Rows are 0 to count - 1.  A lost device keeps its row.
+ *
+ * Returns	the count, at most GPUMAP_ROWS_MAX
+ * Cost		one load
+ * Threads	any; async-signal-safe
+ */
+GPUMAP_API uint32_t gpumap_device_count(const struct gpumap *map);
+
+/*
+ * gpumap_device_read - everything about the device in one row
+ *
+ * ret_device	set its @size before the call
+ *
+ * Returns	0
+ *		-ENODEV		no such row
+ *		-EAGAIN		the agent was publishing all through our
+ *				attempts
+ *		-EPROTO		the segment is damaged
+ *		-E2BIG, -EINVAL	ret_device->size is larger than this library
+ *				knows, or smaller than its first fields
+ * Cost		no system call; one pass over about 700 bytes
+ * Threads	any; async-signal-safe
+ */
+GPUMAP_API int gpumap_device_read(const struct gpumap *map, uint32_t row,
+				  struct gpumap_device *ret_device);
+
+/*
+ * gpumap_device_find - the row of a UUID
+ *
+ * Returns	the row, >= 0
+ *		-ENODEV		no row has it
+ *		-EAGAIN, -EPROTO	as gpumap_device_read()
+ * Cost		no system call; reads every row
+ * Threads	any; async-signal-safe
+ */
+GPUMAP_API int gpumap_device_find(const struct gpumap *map,
+				  const uint8_t uuid[16]);
+
+/*
+ * gpumap_device_drain - take a device out of service
+ *
+ * What is in the row's queues ends, its worker ends, and every handle to the
+ * device that gpumap holds is closed: it may be reset, split or taken out.  Of
+ * a MIG instance only the worker ends; its card is closed when that is drained.
+ * Buffers on the row are gone with the worker, but for whoever has imported
+ * them.  Jobs that come later end with -ENODEV.  The row says DRAINING, and so
+ * do the instances of a card that is split, until gpumap_device_undrain() or
+ * the end of the agent.
+ *
+ * Returns	0		it is done
+ *		-EPERM		only root and the agent's own user may
+ *		-ENODEV		no such row, or a dummy
+ *		-EBUSY		the row is just being brought back, or, to bring
+ *				it back, was drained with its card
+ *		-ECANCELED	it was brought back meanwhile
+ *		-ETIMEDOUT	the worker has not ended, or the probe has not
+ *				closed the card, within the time that the
+ *				administrator set (drain-row, a minute or half
+ *				of one); the row is drained once they have, and
+ *				this call may be made again to wait for that
+ *		-ESHUTDOWN	the agent is draining itself
+ *		-EACCES, -ECONNREFUSED, -ECONNRESET, -EOPNOTSUPP, -EPROTO,
+ *		-EOWNERDEAD
+ *		gpumap_refusal() says what was wrong
+ * Cost		a round trip on the control socket, which takes as long as the
+ *		jobs do
+ * Threads	one at a time
+ */
+GPUMAP_API int gpumap_device_drain(struct gpumap *map, uint32_t row);
+
+/*
+ * gpumap_device_undrain - put it into service again
+ *
+ * Returns	as gpumap_device_drain(); 0 too when it was not drained;
+ *		-ETIMEDOUT when the card has not been seen within drain-row
+ *		(half a minute): the row is LOST until it is
+ * Cost		a round trip on the control socket
+ * Threads	one at a time
+ */
+GPUMAP_API int gpumap_device_undrain(struct gpumap *map, uint32_t row);
+
+/*
+ * gpumap_visible - the rows of this process's CUDA ordinals
+ *
+ * What CUDA makes of CUDA_VISIBLE_DEVICES, over the device table: ordinals in
+ * either order, whole and abbreviated UUIDs, and MIG instances in all their
+ * forms.  Only devices are counted whose nodes in /dev this process may open,
+ * so it holds inside of a container as well.
+ *
+ * visible_devices	the value of CUDA_VISIBLE_DEVICES, NULL where it is not
+ *			set; the library does not look
+ * device_order		likewise of CUDA_DEVICE_ORDER
+ * ret_rows		receives the row of ordinal 0, 1 and so on
+ * n			room in ret_rows
+ *
+ * An entry that CUDA cannot make sense of ends the list, which is no error:
+ * gpumap_refusal() says which and why, and "" when nothing is wrong.
+ *
+ * Returns	how many the process sees, which may be more than @n
+ *		-EAGAIN, -EPROTO	as gpumap_device_read()
+ * Cost		reads every row; a system call for each card, and some more for
+ *		each MIG instance
+ * Threads	one at a time
+ */
+GPUMAP_API int gpumap_visible(struct gpumap *map, const char *visible_devices,
+			      const char *device_order, uint32_t *ret_rows,
+			      size_t n);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

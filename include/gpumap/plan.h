@@ -1,0 +1,181 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * gpumap/plan.h - where a model would fit, and what it would reserve.
+ */
+#ifndef GPUMAP_PLAN_H
+#define GPUMAP_PLAN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <gpumap/layers.h>
+#include <gpumap/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What is to come of a plan: bits of gpumap_plan_request.flags. */
+#define GPUMAP_PLAN_PUBLISH (UINT32_C(1) << 0) /* as the layer map @name */
+#define GPUMAP_PLAN_COMMIT \
+	(UINT32_C(1) << 1) /* publish it, and reserve what it charges */
+#define GPUMAP_PLAN_HELD \
+	(UINT32_C(1) << 2) /* with COMMIT: while this process lives */
+#define GPUMAP_PLAN_BASE (UINT32_C(1) << 3) /* @base_row has been chosen */
+
+/* How a paged KV cache is sized. */
+enum gpumap_paged {
+	GPUMAP_PAGED_NONE = 0,  /* it is not paged */
+	GPUMAP_PAGED_MIB = 1,   /* paged_amount MiB */
+	GPUMAP_PAGED_SHARE = 2, /* paged_share of the first row's memory */
+	GPUMAP_PAGED_TOKENS = 3 /* paged_amount tokens */
+};
+
+struct gpumap_plan_request {
+	size_t size;          /* sizeof(struct gpumap_plan_request) */
+	const char *name;     /* with GPUMAP_PLAN_PUBLISH or _COMMIT */
+	uint32_t flags;       /* GPUMAP_PLAN_* */
+	uint32_t setting;     /* enum gpumap_setting */
+	uint32_t strategy;    /* enum gpumap_strategy; 0: fill */
+	uint32_t base_row;    /* of what belongs to no layer, with
+			      * GPUMAP_PLAN_BASE; else the row of layer 0 */
+	const char *text;     /* a manual map's spec, a topology's YAML, or the
+			      * layers of each rank of a pipeline, "16,16" */
+	const char *weights;  /* of a pipeline without @text: "1,2"; or NULL */
+	const uint32_t *rows; /* only these, in this order; NULL: all rows */
+	uint32_t n_rows;
+	/* The model. */
+	uint32_t n_layers;           /* 0: as many as the spec has */
+	const uint64_t *layer_bytes; /* n_layers of them; NULL: not known */
+	uint64_t other_bytes;        /* of what belongs to no layer */
+	uint32_t dtype;              /* enum gpumap_dtype, of most weights */
+	uint32_t n_heads;            /* of attention; 0: not known */
+	uint32_t n_kv_heads;
+	uint32_t k_dim; /* of one head; 0: not known, and no KV cache charged */
+	uint32_t v_dim;
+	uint32_t kv_lora_rank; /* not 0: keys and values are kept compressed */
+	uint32_t kpe_head_dim;
+	/* What it is to do. */
+	uint32_t compute_dtype; /* GPUMAP_DTYPE_F16, _BF16, _F32 or _F64; 0: the
+				 * best that the rows in use can do */
+	uint64_t max_seq_len;   /* 0: 4096 */
+	uint32_t max_batch_size; /* 0: 1 */
+	uint32_t paged;          /* enum gpumap_paged */
+	uint64_t paged_amount;
+	float paged_share;
+	uint32_t paged_block;         /* tokens: 8, 16 or 32; 0: 32 */
+	uint32_t paged_element_bytes; /* 0: of compute_dtype */
+	uint32_t reserved;            /* 0 */
+};
+
+struct gpumap_plan {
+	size_t size; /* sizeof(struct gpumap_plan), set by the caller */
+	uint32_t n_layers;
+	uint32_t n_charges;     /* rows that anything is charged to */
+	uint32_t base_row;      /* of what belongs to no layer */
+	uint32_t compute_dtype; /* enum gpumap_dtype */
+	uint64_t kv_bytes;      /* of one layer */
+	uint64_t version;       /* of the map as it was published; 0: not */
+	uint64_t missing_bytes; /* of missing_row; with -ENOSPC 0: not known,
+				 * else 0: it fits.  A plan by hand that is not
+				 * to be committed need not fit */
+	uint32_t missing_row;
+	uint32_t reserved;
+	char spec[256];     /* as in struct gpumap_layers */
+	char warnings[512]; /* one to a line, cut with "..." */
+};
+
+struct gpumap_plan_charge {
+	uint32_t row;
+	uint32_t n_layers; /* 0: only what belongs to no layer */
+	uint64_t weight_bytes;
+	uint64_t kv_bytes;
+	uint64_t activation_bytes;
+	uint64_t reserve_bytes; /* kept back */
+	uint64_t left_bytes;    /* of what was free and promised to nobody */
+};
+
+/*
+ * gpumap_plan - have the agent place a model
+ *
+ * The agent plans with what is free on each row less what is promised to
+ * committed maps, and promises what this one charges in the same step: no two
+ * plans are given the same memory, whoever asks.  A map that is replaced gives
+ * back its own promise first.
+ *
+ * ret_plan	set its @size before the call
+ * ret_rows	receives the row of each layer; may be NULL
+ * n		room in ret_rows
+ * ret_charges	receives what each row is charged, in first-use order; may be
+ *		NULL
+ * n_charges	room in ret_charges
+ *
+ * Returns	0
+ *		-ENOSPC		it does not fit: missing_bytes and missing_row
+ *				of ret_plan say by how much and where, if that
+ *				is known.  Or the segment, its table of holders
+ *				or the agent's disk is full
+ *		-ENOBUFS	n or n_charges is too small: only ret_plan was
+ *				stored.  What was asked for has been done
+ *		-EINVAL		a number or a text was refused
+ *		-E2BIG		more layers, or changes of row, than a plan may
+ *				have, or a field newer than this library
+ *		-ENODEV		a row that is not there, or is failed or lost
+ *		-EAGAIN		a row was given to another device meanwhile
+ *		-EOVERFLOW	sizes of 2^64 bytes or more
+ *		-EDQUOT		32 MiB of this user's requests wait for their
+ *				turn; or, to publish, it has published or
+ *				reserved as much as it may
+ *		-EPERM		the name belongs to another user
+ *		-ESRCH		held, and the agent does not see this process
+ *		-EROFS, -EIO	to publish: the agent's disk is read-only, or
+ *				fails, so that the map would not outlast it; or
+ *				one that this held map replaces would
+ *		-EMSGSIZE, -ENOMEM, -EACCES, -ECONNREFUSED, -ECONNRESET,
+ *		-EOWNERDEAD	as gpumap_layers_publish()
+ *		gpumap_refusal() says what was wrong
+ * Cost		a round trip on the control socket, and the plan: a millisecond
+ *		for 80 layers on 8 rows; with GPUMAP_PLAN_COMMIT a write to disk
+ * Threads	one at a time
+ */
+GPUMAP_API int gpumap_plan(struct gpumap *map,
+			   const struct gpumap_plan_request *request,
+			   struct gpumap_plan *ret_plan, uint32_t *ret_rows,
+			   size_t n, struct gpumap_plan_charge *ret_charges,
+			   size_t n_charges);
+
+/* Who has reserved what: a committed layer map, whose charges are what is
+ * reserved. */
+struct gpumap_holder {
+	size_t size; /* sizeof(struct gpumap_holder), set by the caller */
+	char name[64];
+	uint64_t version;
+	uint64_t since_ns; /* since 1970 */
+	uint32_t uid;
+	uint32_t pid; /* whose life holds it, in the agent's pid namespace; 0:
+		       * it holds until it is released */
+};
+
+/*
+ * gpumap_who - the committed layer maps, one a call
+ *
+ * cursor	0 for the first call, then as it was left by the last
+ * ret_holder	set its @size before the call
+ *
+ * Maps that are committed or released meanwhile may or may not be seen.
+ *
+ * Returns	1 with one, 0 when there is none left
+ *		-E2BIG, -EINVAL	ret_holder->size is larger than this library
+ *				knows, or smaller than its first fields
+ * Cost		no system call; a search of the directory
+ * Threads	any; async-signal-safe
+ */
+GPUMAP_API int gpumap_who(const struct gpumap *map, uint32_t *cursor,
+			  struct gpumap_holder *ret_holder);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,237 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * gpumap/session.h - queues to the rows, and memory for payloads.
+ */
+#ifndef GPUMAP_SESSION_H
+#define GPUMAP_SESSION_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <gpumap/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- sessions ------------------------------------------------------------ */
+
+/* Queue pairs and a payload arena of one client.  Opaque. */
+struct gpumap_session;
+
+#define GPUMAP_SESSION_POLLABLE (UINT32_C(1) << 0) /* gpumap_session_fd() */
+/* Large allocations take memory only where they are touched, page by page: for
+ * who allocates much more than he touches.  Touching then costs ten times as
+ * much, and so does giving back. */
+#define GPUMAP_SESSION_SPARSE (UINT32_C(1) << 1)
+/* All of its jobs are done by workers that this user's sessions with this flag
+ * have for themselves: they may run programs, see gpumap_program_load(). */
+#define GPUMAP_SESSION_PROGRAMS (UINT32_C(1) << 2)
+
+struct gpumap_session_opts {
+	size_t size;          /* sizeof(struct gpumap_session_opts) */
+	uint32_t depth;       /* jobs in flight per row, a power of two from 16
+			       * to 1024; 0: 256 */
+	uint32_t flags;       /* GPUMAP_SESSION_* */
+	uint64_t arena_bytes; /* of each row's range, rounded up to pages; 0:
+			       * 64 MiB.  Memory is taken by what is allocated
+			       * in it, see gpumap_alloc() */
+};
+
+/*
+ * gpumap_session_open - open a session with the agent
+ *
+ * opts		NULL for the defaults
+ *
+ * Returns	0
+ *		-ENODEV		the node has dummy rows only
+ *		-EUSERS		this user or the agent has no session left
+ *		-EDQUOT		arena_bytes is more than this user may have
+ *		-EINVAL		depth is no power of two from 16 to 1024
+ *		-EPERM		this user may not have programs run; says
+ *				gpumap_refusal() which setting says so
+ *		-ESHUTDOWN	the agent is draining
+ *		-ECONNREFUSED	no agent answers; -EACCES: not for this user
+ *		-EPROTO, -ENOMEM, -EMFILE, -E2BIG, -EOWNERDEAD
+ * Cost		a few system calls and a round trip on the control socket
+ * Threads	any
+ */
+GPUMAP_API int gpumap_session_open(struct gpumap *map,
+				   const struct gpumap_session_opts *opts,
+				   struct gpumap_session **ret_session);
+
+/*
+ * gpumap_session_close - end it; NULL is allowed
+ *
+ * Jobs in flight are dropped, the arena is gone.  In a forked child it only
+ * frees the child's own memory.
+ *
+ * Returns	nothing
+ * Threads	the session's own thread
+ */
+GPUMAP_API void gpumap_session_close(struct gpumap_session *session);
+
+/*
+ * gpumap_session_fd - a descriptor that becomes readable when a job ends
+ *
+ * Only for sessions opened with GPUMAP_SESSION_POLLABLE.  Call
+ * gpumap_session_arm() before each sleep on it; the descriptor stays the
+ * session's own.
+ *
+ * Returns	the descriptor, or -ENOTSUP without the flag, -EOWNERDEAD
+ * Threads	the session's own thread
+ */
+GPUMAP_API int gpumap_session_fd(const struct gpumap_session *session);
+
+/*
+ * gpumap_session_arm - ask for the descriptor to be made readable
+ *
+ * The answer to an earlier sleep may come late and wake this one: when
+ * gpumap_poll() takes nothing then, arm again.
+ *
+ * Returns	0		sleep on it now, for a second at most: the
+ *				agent's end is seen here, not on the descriptor
+ *		1		do not sleep: completions are waiting
+ *		-ENOTSUP, -ECONNRESET, -EPROTO, -EOWNERDEAD
+ * Cost		a store and a look at each queue, and two system calls that
+ *		do not wait: the descriptor is emptied, the socket looked at
+ * Threads	the session's own thread
+ */
+GPUMAP_API int gpumap_session_arm(struct gpumap_session *session);
+
+/* One of the agent's sessions. */
+struct gpumap_session_info {
+	uint64_t id;
+	uint32_t pid;
+	uint32_t uid;
+	uint32_t n_queues; /* rows that it has used */
+	uint32_t depth;
+	uint64_t arena_bytes; /* of all ranges */
+	uint64_t age_ns;
+};
+
+/*
+ * gpumap_sessions - the agent's sessions, by id
+ *
+ * ret_info	room for @n
+ *
+ * Returns	how many sessions there are, which may be more than @n, or
+ *		-EACCES, -ECONNREFUSED, -ECONNRESET, -EPROTO, -EOWNERDEAD, when
+ *		ret_info may hold some of them
+ * Cost		a round trip on the control socket for every 64 sessions
+ * Threads	one at a time
+ */
+GPUMAP_API int gpumap_sessions(struct gpumap *map,
+			       struct gpumap_session_info *ret_info, size_t n);
+
+/* What one session has of one device's memory. */
+struct gpumap_usage {
+	size_t size;      /* sizeof(struct gpumap_usage), set by the caller */
+	uint64_t session; /* id; 0: it is gone, and importers have this still */
+	uint32_t pid;     /* of the session's process, 0 with session 0 */
+	uint32_t uid;     /* who is charged for it */
+	uint32_t row;
+	uint32_t importers;      /* who has imported some of it: sessions, and
+			     * connections that were given a descriptor */
+	uint64_t bytes;          /* of buffers, as the device rounds them; with
+			     * session 0 as lent_bytes */
+	uint64_t lent_bytes;     /* of its exports, that importers have */
+	uint64_t borrowed_bytes; /* of exports that it has imported itself; they
+				  * are charged to who exported them */
+};
+
+/*
+ * gpumap_usage - who has how much of which device's memory
+ *
+ * One for each session and row that it uses, by session and row; before them,
+ * with session 0, one for each user and row of which somebody has imported what
+ * its session has forgotten, or left behind.
+ *
+ * ret_usage	room for @n; the @size of the first is set, and is that of all
+ *
+ * Returns	how many there are, which may be more than @n, or
+ *		-E2BIG		@size is larger than this library knows
+ *		-EINVAL		@size is smaller than its first fields
+ *		-EOPNOTSUPP	the agent is older than this
+ *		-EACCES, -ECONNREFUSED, -ECONNRESET, -EPROTO, -EOWNERDEAD, when
+ *		ret_usage may hold some of them
+ * Cost		a round trip on the control socket for every 64
+ * Threads	one at a time
+ */
+GPUMAP_API int gpumap_usage(struct gpumap *map, struct gpumap_usage *ret_usage,
+			    size_t n);
+
+/* ---- counts -------------------------------------------------------------- */
+
+struct gpumap_session_counts {
+	size_t size;        /* sizeof(struct gpumap_session_counts) */
+	uint64_t submitted; /* jobs, tiles, buffers made and freed */
+	uint64_t completed;
+	uint64_t doorbells; /* system calls that woke a worker */
+	uint64_t parks;     /* times that this side went to sleep */
+};
+
+/*
+ * gpumap_session_counts - what this session has done so far
+ *
+ * Returns	0, -E2BIG, or -EINVAL as gpumap_health()
+ * Threads	the session's own thread
+ */
+GPUMAP_API int gpumap_session_counts(const struct gpumap_session *session,
+				     struct gpumap_session_counts *ret_counts);
+
+/* ---- arena --------------------------------------------------------------- */
+
+/*
+ * gpumap_alloc - memory that a row's worker can reach, near that row
+ *
+ * The first allocation on a row makes its queue pair, which is a round trip,
+ * and waits for the row's worker where that is just being started.  The same
+ * holds for the first submission.
+ *
+ * Contents are zero or what this session left there.
+ *
+ * From 2 MiB on, whole blocks of 2 MiB in the result have their memory at once,
+ * in huge pages, and keep it until the session ends; that is ten times as fast
+ * as page by page.  All else, and everything where the kernel gives no huge
+ * pages (before Linux 6.1, or none is free) or the session was opened with
+ * GPUMAP_SESSION_SPARSE, has its memory when it is touched.
+ *
+ * row		whose range of the arena to take it from
+ * bytes	at least 1; the result is aligned to 64, from 2 MiB on to 2 MiB
+ *		where the range has room for that, to 4096 where not
+ *
+ * Returns	0
+ *		-ENOMEM		the range has no room of this size
+ *		-ENODEV		no such row, or it is another device since this
+ *				session was opened; or its worker died so often
+ *				before its first job that the next start is a
+ *				second or more away; or it does not end, not
+ *				even by SIGKILL
+ *		-ESHUTDOWN	the agent is draining
+ *		-EMFILE		no descriptor is left for the queue pair; the
+ *				session has ended
+ *		-EINVAL, -ECONNRESET, -EOWNERDEAD
+ * Cost		a search of the free list; system calls the first time, and
+ *		for each block that had no memory yet: 0.1 s for a GiB
+ * Threads	the session's own thread
+ */
+GPUMAP_API int gpumap_alloc(struct gpumap_session *session, uint32_t row,
+			    uint64_t bytes, void **ret_memory);
+
+/*
+ * gpumap_free - give it back; NULL is allowed
+ *
+ * No job that uses the memory may be in flight.
+ *
+ * Returns	0, or -EINVAL when @memory did not come from gpumap_alloc()
+ * Threads	the session's own thread
+ */
+GPUMAP_API int gpumap_free(struct gpumap_session *session, void *memory);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

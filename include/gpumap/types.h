@@ -1,0 +1,42 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * gpumap/types.h - what all of its headers use.
+ */
+#ifndef GPUMAP_TYPES_H
+#define GPUMAP_TYPES_H
+
+#include <stdint.h>
+
+#define GPUMAP_API __attribute__((visibility("default")))
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define GPUMAP_NAME_MAX    63  /* bytes of a name, without its NUL */
+#define GPUMAP_ROWS_MAX    256 /* rows of a device table */
+#define GPUMAP_NO_DEADLINE UINT64_MAX
+
+/* One process's view of one agent.  Opaque. */
+struct gpumap;
+
+/* What elements are; which of them an operation takes is said with it. */
+enum gpumap_dtype {
+	GPUMAP_DTYPE_U8 = 0,
+	GPUMAP_DTYPE_F16 = 1,
+	GPUMAP_DTYPE_BF16 = 2,
+	GPUMAP_DTYPE_F32 = 3,
+	GPUMAP_DTYPE_I32 = 4,
+	GPUMAP_DTYPE_I64 = 5,
+	GPUMAP_DTYPE_F64 = 6,
+	GPUMAP_DTYPE_U16 = 7,
+	GPUMAP_DTYPE_U32 = 8,
+	GPUMAP_DTYPE_U64 = 9
+};
+
+#ifdef __cplusplus
+}
+#endif
+#endif

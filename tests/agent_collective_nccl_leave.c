@@ -2,9 +2,12 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Cards that are drained while others of their groups are not through: what has
- * ended on one of them ends well on all, by the stand-in for NCCL.
+ * Cards that are drained, by the stand-in for NCCL: while they meet, which
+ * nobody goes on with, and while others of their groups are not through yet:
+ * what has ended on one of them ends well on all.
  */
+
+#include <pthread.h>
 
 #include "collective_nccl.h"
 
@@ -80,8 +83,110 @@ static void for_as_long_as_they_may_meet(void)
 	nccl_end();
 }
 
+/* ---- before they have met ------------------------------------------------ */
+
+/* A group that is opened by another thread. */
+struct opening {
+	struct gpumap *map;
+	struct gpumap_session *session;
+	struct gpumap_comm *comm;
+	pthread_t thread;
+	int status;
+};
+
+static void *open_it(void *arg)
+{
+	struct opening *o = arg;
+
+	o->status = gpumap_comm_open_opts(o->session, "cards", NULL, &by_nccl,
+					  &o->comm);
+	return NULL;
+}
+
+static bool opening_begin(struct opening *o)
+{
+	struct gpumap_session_opts opts = { .size = sizeof(opts),
+					    .flags = GPUMAP_SESSION_SPARSE,
+					    .arena_bytes = MIB };
+
+	memset(o, 0, sizeof(*o));
+	o->map = story_attach(&agent);
+	return OK(o->map != NULL) &&
+	       EQ(gpumap_session_open(o->map, &opts, &o->session), 0) &&
+	       EQ(pthread_create(&o->thread, NULL, open_it, o), 0);
+}
+
+/* Returns what has become of it. */
+static int opening_end(struct opening *o)
+{
+	pthread_join(o->thread, NULL);
+	gpumap_comm_close(o->comm);
+	gpumap_session_close(o->session);
+	gpumap_detach(o->map);
+	return o->status;
+}
+
+static void the_others_meet(void)
+{
+	static const uint32_t rows[] = { 0, 2, 3 };
+	struct ranks g;
+
+	EQ(collective_mesh_of(map, "m", rows, 3), 0);
+	if (!nccl_open(session, "m", 10 * MIB, &g))
+		return;
+	nccl_is_well(&g);
+	nccl_close(&g);
+}
+
+/* Cards that would meet for a minute are drained before it is over.  Where they
+ * come at last, the others meet without the one. */
+static void a_drain_ends_the_meeting(const char *fault, bool they_come)
+{
+	uint64_t until;
+	struct opening o;
+	int status;
+
+	if (!nccl_begin(fault, "nccl = yes\nnccl-limit = 60s\n") ||
+	    !opening_begin(&o))
+		return;
+	story_nap(500000);
+	until = story_now() + STORY_LIMIT_NS;
+	EQ(gpumap_device_drain(map, 1), 0);
+	status = opening_end(&o);
+	OK(status == -ENODEV || (they_come && status == 0));
+	OK(story_now() < until);
+	OK(!agent_logged(&agent, "event=worker_killed"));
+	if (they_come)
+		the_others_meet();
+	nccl_end();
+}
+
+/* Workers that run already are asked first, and begin to meet. */
+static void nobody_waits_for_who_cannot_come(void)
+{
+	struct gpumap_comm *comm;
+	uint64_t until;
+	struct ranks g;
+
+	if (!nccl_begin("", "nccl = yes\nnccl-limit = 60s\n") ||
+	    !nccl_open(session, "cards", 10 * MIB, &g))
+		return;
+	nccl_is_well(&g);
+	nccl_close(&g);
+	EQ(gpumap_device_drain(map, 1), 0);
+	until = story_now() + STORY_LIMIT_NS;
+	EQ(gpumap_comm_open_opts(session, "cards", NULL, &by_nccl, &comm),
+	   -ENODEV);
+	OK(story_now() < until);
+	the_others_meet();
+	nccl_end();
+}
+
 int main(void)
 {
+	a_drain_ends_the_meeting("absent", false);
+	a_drain_ends_the_meeting("slow=1500", true);
+	nobody_waits_for_who_cannot_come();
 	who_leaves_waits_for_the_others();
 	for_as_long_as_they_may_meet();
 	stage_end(&agent);

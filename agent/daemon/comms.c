@@ -140,6 +140,22 @@ static void leave_all(struct gm_comm_group *g)
 	g->is_asking = false;
 }
 
+/* Those that are meeting have not answered, and are told nothing before they
+ * have.  Any byte of it breaks the page; without that they wait for as long as
+ * they may. */
+static void end_meeting(const struct gm_comm_group *g)
+{
+	const off_t at = offsetof(struct gm_comm_page, broken);
+	const uint32_t broken = EIO;
+	ssize_t n;
+
+	if (g->fd < 0 || !g->has_rows)
+		return;
+	do
+		n = pwrite(g->fd, &broken, sizeof(broken), at);
+	while (n < 0 && errno == EINTR);
+}
+
 /* Something has changed.  Answers who waits, which may free the group. */
 static void settle(struct gm_comm_group *g)
 {
@@ -155,8 +171,10 @@ static void settle(struct gm_comm_group *g)
 
 	if (g->is_asking)
 		return;
-	if (g->is_broken || g->is_closing)
+	if (g->is_broken || g->is_closing) {
+		end_meeting(g);
 		leave_all(g);
+	}
 	if (was_opening && !g->is_broken && g->n_held == g->n) {
 		g->is_opening = false;
 		/* All who need it have it, and nobody has a quota of

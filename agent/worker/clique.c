@@ -179,12 +179,20 @@ void gm_clique_prepare(struct gm_worker *worker, struct gm_member *member)
 	gm_put_release(&own_seat(m)->clique, NOT_MET);     /* COMM.clique */
 }
 
+/* Nothing has been begun on it yet: nobody has to wait for it. */
+static void give_up(const struct gm_member *m)
+{
+	gm_comm_break(m->comm.page, EIO);
+}
+
 void gm_clique_meet(struct gm_worker *worker, struct gm_member *member)
 {
 	struct gm_errand_job *e = member->meet;
 
 	member->meet = NULL;
 	member->is_busy = true;
+	if (worker->draining)
+		give_up(member);
 	gm_errand_hand_to_clique(worker, e);
 }
 
@@ -217,6 +225,23 @@ static bool is_followed(const struct gm_member *m)
 {
 	return m->clique && m->parted && !gm_comm_broken_by(m->comm.page) &&
 	       !gm_comm_all_parted(&m->comm, m->parted);
+}
+
+void gm_clique_drain(struct gm_worker *worker)
+{
+	struct gm_worker *w = worker;
+	struct gm_member *m;
+
+	w->clique_drain_ns = gm_now_ns() + w->clique_limit_ns;
+	for (uint32_t i = 0; w->has_cliques && i < GM_JOURNAL_PLACES; i++) {
+		if (!w->place[i])
+			continue;
+		LIST_FOREACH(m, &w->place[i]->members, entry)
+		{
+			if (m->is_busy && !m->is_ready)
+				give_up(m);
+		}
+	}
 }
 
 bool gm_clique_holds(const struct gm_worker *worker)

@@ -20,6 +20,10 @@
  * groups have on one device is begun in the same order everywhere, as it is of
  * one session (comms.h).
  *
+ * Who has to leave before all have met breaks the group, and so does gpumapd
+ * where a rank will not come: nothing has been begun on it, and the others end
+ * their meeting at once.  The group is not opened then.
+ *
  * A rank whose device is through says so in the page.  One that drains leaves
  * its clique when all are, or after the limit: what has ended well at one rank
  * does so at all that can.
@@ -50,6 +54,10 @@ void gm_clique_meet(struct gm_worker *worker, struct gm_member *member);
 /* Nothing of @member is under way.  Returns whether it may be freed; if not,
  * gm_group_give_up() is called again. */
 bool gm_clique_leave(struct gm_worker *worker, struct gm_member *member);
+
+/* The worker begins to drain.  Devices that are to meet ours need not wait for
+ * it: their groups break. */
+void gm_clique_drain(struct gm_worker *worker);
 
 /* Do devices of others hold up the drain, which are not through with what ours
  * has ended?  What would be taken from them now is theirs to end well. */

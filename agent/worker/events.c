@@ -11,6 +11,7 @@
 
 #include "agent/worker/across.h"
 #include "agent/worker/beat.h"
+#include "agent/worker/clique.h"
 #include "agent/worker/errands.h"
 #include "agent/worker/flight.h"
 #include "agent/worker/group.h"
@@ -268,7 +269,7 @@ static void drain(struct gm_worker *w)
 {
 	w->draining = true;
 	w->waiting.drain_ns = gm_now_ns() + GM_WAIT_DRAIN_NS;
-	w->clique_drain_ns = gm_now_ns() + w->clique_limit_ns;
+	gm_clique_drain(w);
 	for (uint32_t i = 0; i < GM_JOURNAL_PLACES; i++) {
 		struct gm_session *s = w->place[i];
 

@@ -4,6 +4,7 @@
 #include "agent/worker/group.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -76,6 +77,10 @@ static void say_joined(struct gm_worker *w, const struct gm_session *s,
 	reply.handle = number;
 	reply.bytes = has_clique;
 	reply.status = status;
+	if (status == -ENODEV)
+		snprintf(reply.text, sizeof(reply.text),
+			 "one of its rows is being given up; see gpumapctl "
+			 "devices");
 	gm_events_say(w, &reply, -1);
 }
 
@@ -148,6 +153,11 @@ void gm_group_met(struct gm_worker *w, struct gm_session *s,
 	if (m->is_gone) {
 		say_joined(w, s, m->number, false, 0);
 		gm_group_give_up(w, m);
+		return;
+	}
+	if (gm_comm_broken_by(m->comm.page)) {
+		say_joined(w, s, m->number, false, -ENODEV);
+		let_go(w, m);
 		return;
 	}
 	m->is_ready = true;

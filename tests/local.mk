@@ -1643,4 +1643,4 @@ format:
 		xargs -0 clang-format -i
 
 .PHONY: check-torture check-tsan check-gpu gm_gpu_programs gm_gpu_install \
-	stage bench abi-check abi-baseline format
+	stage bench fuzz-targets abi-check abi-baseline format

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 
 # tests/fuzz: targets.  make check replays corpus/<input> through each; with
-# --enable-fuzz they are libFuzzer programs for make check to build and for a
-# person to run, on a copy of the corpus that they may add to:
+# --enable-fuzz they are libFuzzer programs for make fuzz-targets to build and
+# for a person to run, on a copy of the corpus that they may add to:
 #
 #	tests/fuzz/fuzz_spec -max_total_time=60 /tmp/spec tests/fuzz/corpus/spec
 gm_fuzz =
@@ -163,5 +163,7 @@ gm_fuzz += %reldir%/fuzz_segment
 if FUZZ
 check_PROGRAMS += $(gm_fuzz)
 endif
+
+fuzz-targets: $(gm_fuzz)
 
 EXTRA_DIST += %reldir%/corpus %reldir%/safetensors.dict

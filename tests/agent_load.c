@@ -305,6 +305,34 @@ static void files_are_no_memory(void)
 	gives_back();
 }
 
+/* Each row reads its part; one that cannot is not replaced, for the file may be
+ * another one by then. */
+static void a_file_is_spread_over_rows(void)
+{
+	const uint32_t rows[] = { 1, 0 };
+	struct gpumap_scatter_opts opts = { .size = sizeof(opts),
+					    .rows = rows,
+					    .n_rows = 2 };
+	struct gpumap_session *session = session_open(map);
+	char *memory = arena(session, 0, 2 * MIB);
+	int fd = load_file(".", 2 * MIB);
+	struct gpumap_job job =
+		load_job(load_register(session, fd), 5, 2 * MIB - 5, memory);
+	struct gpumap_tile tiles[2];
+	int n = gpumap_scatter(session, &job, &opts, tiles, 2);
+
+	EQ(n, 2);
+	OK(load_matches(memory, 5, 2 * MIB - 5));
+	job.n++;
+	EQ(gpumap_scatter(session, &job, &opts, tiles, 2), -ENODATA);
+	EQ(tiles[0].status, 0);
+	job.n--;
+	opts.flags = GPUMAP_SCATTER_FALLBACK;
+	EQ(gpumap_scatter(session, &job, &opts, tiles, 2), -EINVAL);
+	gpumap_session_close(session);
+	close(fd);
+}
+
 /* ---- what changes meanwhile --------------------------------------------- */
 
 static void files_may_shrink_meanwhile(void)
@@ -531,6 +559,7 @@ int main(void)
 	descriptors_of_all_kinds_load();
 	only_files_load();
 	files_are_no_memory();
+	a_file_is_spread_over_rows();
 	files_may_shrink_meanwhile();
 	a_load_has_a_deadline();
 	a_load_keeps_its_place();

@@ -91,7 +91,8 @@ struct peer {
 	gm_a32 stop;
 	gm_a32 lie;         /* enum peer_lie */
 	gm_a32 hold;        /* rows whose jobs lie: a bit each */
-	gm_a32 status;      /* of every job, 0 or a negative errno */
+	gm_a32 status;      /* of every job, 0 or a negative errno, */
+	gm_a32 sound;       /* but for those of these rows: a bit each */
 	gm_a32 backwards;   /* end jobs in the opposite order, 4 at a time */
 	gm_a32 ration;      /* so many entries, then the row is on hold */
 	gm_a32 hang_up;     /* close every connection, then 0 again */

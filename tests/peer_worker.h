@@ -134,7 +134,7 @@ static inline int32_t peer_do(struct peer *p, struct peer_link *l, uint32_t row,
 	int32_t error = 0;
 	char *dst;
 
-	if (status != 0)
+	if (status != 0 && (gm_get(&p->sound) >> row & 1) == 0)
 		return (int32_t)status;
 	if (e->op == GPUMAP_OP_NOP)
 		return 0;

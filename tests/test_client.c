@@ -315,6 +315,94 @@ static void a_scatter_goes_where_it_is_sent(void)
 	gpumap_session_close(s);
 }
 
+/* All that a scatter over rows 0 and 1 says, one of which fails. */
+static int scatter_failing(struct gpumap_session *s, uint32_t failing,
+			   int32_t status, struct gpumap_tile tiles[2],
+			   uint32_t *ret_served)
+{
+	struct gpumap_scatter_opts opts = { .size = sizeof(opts),
+					    .flags = GPUMAP_SCATTER_FALLBACK };
+	struct gpumap_job nop = { .op = GPUMAP_OP_NOP, .n = 100 };
+	uint32_t before = gm_get(&peer.served);
+	int ret;
+
+	gm_put(&peer.sound, ~failing);
+	gm_put(&peer.status, (uint32_t)status);
+	ret = gpumap_scatter(s, &nop, &opts, tiles, 2);
+	gm_put(&peer.status, 0);
+	gm_put(&peer.sound, 0);
+	*ret_served = gm_get(&peer.served) - before;
+	return ret;
+}
+
+/* What comes of the row is tried on another, once; what comes of the job would
+ * be no better there. */
+static void only_a_rows_fault_is_made_up_for(void)
+{
+	static const int32_t rows_own[] = { -EIO, -ENODEV, -EOPNOTSUPP,
+					    -ENOMEM };
+	static const int32_t jobs_own[] = { -EINVAL,    -ERANGE,    -ESTALE,
+					    -EREMOTEIO, -ENODATA,   -EACCES,
+					    -ETIME,     -ECANCELED, -EFAULT };
+	struct gpumap_session *s = open_session(0, 0);
+	struct gpumap_tile tiles[2];
+	uint32_t served;
+
+	for (uint32_t i = 0; i < sizeof(rows_own) / sizeof(*rows_own); i++) {
+		/* Row 0 is READY, and the first: not the one to ask again. */
+		for (uint32_t row = 0; row < 2; row++) {
+			EQ(scatter_failing(s, 1u << row, rows_own[i], tiles,
+					   &served),
+			   2);
+			EQ(tiles[row].row, 1 - row);
+			EQ(tiles[row].status, 0);
+			EQ(tiles[row].n, row == 0 ? 75 : 25);
+			EQ(served, 3);
+		}
+	}
+	for (uint32_t i = 0; i < sizeof(jobs_own) / sizeof(*jobs_own); i++) {
+		EQ(scatter_failing(s, 2, jobs_own[i], tiles, &served),
+		   jobs_own[i]);
+		OK(tiles[0].row == 0 && tiles[0].status == 0);
+		OK(tiles[1].row == 1 && tiles[1].status == jobs_own[i]);
+		EQ(served, 2);
+	}
+	/* Where nobody is left it stays as it was. */
+	EQ(scatter_failing(s, 3, -EIO, tiles, &served), -EIO);
+	OK(tiles[0].status == -EIO && tiles[1].status == -EIO);
+	EQ(served, 2);
+	gpumap_session_close(s);
+}
+
+/* Credit of every row is there before anything is submitted to any. */
+static void a_scatter_without_credit_submits_nothing(void)
+{
+	struct gpumap_session *s = open_session(16, 0);
+	struct gpumap_job nops[16] = { { .op = GPUMAP_OP_NOP } };
+	struct gpumap_job nop = { .op = GPUMAP_OP_NOP, .n = 100 };
+	struct gpumap_session_counts counts = { .size = sizeof(counts) };
+	struct gpumap_done done[16];
+	int n = 0;
+
+	for (uint32_t full = 0; full < 2; full++) {
+		gm_put(&peer.hold, 1u << full);
+		EQ(gpumap_submit(s, full, nops, 16), 0);
+		EQ(gpumap_scatter(s, &nop, NULL, NULL, 0), -EAGAIN);
+		EQ(gpumap_session_counts(s, &counts), 0);
+		EQ(counts.submitted, 16 * (full + 1) + 2 * full);
+		gm_put(&peer.hold, 0);
+		for (n = 0; n < 16;) {
+			int got = gpumap_wait(s, done, 16, GPUMAP_NO_DEADLINE);
+
+			if (!OK(got > 0))
+				break;
+			n += got;
+		}
+		EQ(gpumap_scatter(s, &nop, NULL, NULL, 0), 2);
+	}
+	gpumap_session_close(s);
+}
+
 static void rows_that_are_not_ready_are_left_out(void)
 {
 	struct gpumap_session *s = open_session(0, 0);
@@ -422,6 +510,8 @@ int main(void)
 	arenas_are_per_row();
 	a_scatter_covers_every_element_once();
 	a_scatter_goes_where_it_is_sent();
+	only_a_rows_fault_is_made_up_for();
+	a_scatter_without_credit_submits_nothing();
 	rows_that_are_not_ready_are_left_out();
 	other_jobs_wait_for_the_poll();
 	a_scatter_that_is_late_leaves_its_tiles();

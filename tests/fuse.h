@@ -33,9 +33,11 @@ struct fuse_orders {
 	uint32_t head_bytes; /* that the file begins with, instead of its own */
 	char head[1024];
 	bool refuses_direct; /* reads past the cache */
-	bool holds;    /* reads are to wait until the next request after */
-	uint32_t held; /* so many do; written by the child */
+	bool holds; /* reads are to wait until the next request after, */
+	uint64_t holds_from; /* those that reach beyond this offset */
+	uint32_t held;       /* so many do; written by the child */
 	uint32_t held_bytes; /* of the largest */
+	uint32_t n_read;     /* that were answered; written by the child */
 };
 
 #define FUSE_HELD 64u
@@ -102,6 +104,7 @@ static inline void fuse_read(const struct fuse *f, uint64_t unique,
 	for (uint64_t i = in->offset;
 	     i < f->orders->head_bytes && i < in->offset + n; i++)
 		body[i - in->offset] = f->orders->head[i];
+	f->orders->n_read++;
 	fuse_answer(f->fd, unique, 0, body, n);
 }
 
@@ -113,7 +116,8 @@ static inline bool fuse_hold(const struct fuse *f, uint64_t unique,
 	static uint64_t of[FUSE_HELD];
 	volatile struct fuse_orders *o = f->orders;
 
-	if (in != NULL && o->holds && o->held < FUSE_HELD) {
+	if (in != NULL && o->holds && o->held < FUSE_HELD &&
+	    in->offset + in->size > o->holds_from) {
 		held[o->held] = *in;
 		of[o->held] = unique;
 		if (in->size > o->held_bytes)

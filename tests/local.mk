@@ -1375,6 +1375,15 @@ gm_tests += %reldir%/agent_load_stuck
 
 # Checkpoints that are loaded.
 gm_model = %reldir%/shards.h $(gm_load)
+gm_tests += %reldir%/agent_load_beside %reldir%/agent_cuda_load_beside
+%canon_reldir%_agent_load_beside_SOURCES = %reldir%/agent_load_beside.c \
+	%reldir%/fuse.h $(gm_model) $(gm_story)
+%canon_reldir%_agent_load_beside_LDADD = $(gm_story_libs)
+%canon_reldir%_agent_cuda_load_beside_CPPFLAGS = $(AM_CPPFLAGS) -DSTAGE_CUDA
+%canon_reldir%_agent_cuda_load_beside_SOURCES = \
+	%reldir%/agent_load_beside.c %reldir%/fuse.h $(gm_model) \
+	$(gm_cuda_story)
+%canon_reldir%_agent_cuda_load_beside_LDADD = $(gm_cuda_story_libs)
 gm_tests += %reldir%/agent_model
 %canon_reldir%_agent_model_SOURCES = %reldir%/agent_model.c $(gm_model) \
 	$(gm_story)

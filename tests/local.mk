@@ -1076,6 +1076,7 @@ gm_tests += %reldir%/agent_waits_raw
 %canon_reldir%_agent_waits_raw_LDADD = %reldir%/libraw.la $(gm_story_libs) \
 	shm/libshm.la -lpthread
 gm_tests += %reldir%/agent_collective
+GM_TORTURE += %reldir%/agent_collective
 %canon_reldir%_agent_collective_SOURCES = %reldir%/agent_collective.c \
 	%reldir%/collective.h %reldir%/stage.h %reldir%/combine_ref.h %reldir%/dice.h \
 	%reldir%/operators_ref.c %reldir%/operators_ref.h \
@@ -1098,6 +1099,7 @@ gm_tests += %reldir%/agent_comm_renew
 	agent/cuda/libcu.la -lm
 # The same with cards among the ranks, and memory of the cards' own.
 gm_tests += %reldir%/agent_cuda_collective %reldir%/agent_collective_cards
+GM_TORTURE += %reldir%/agent_cuda_collective %reldir%/agent_collective_cards
 gm_collective = %reldir%/collective.h %reldir%/combine_ref.h \
 	%reldir%/dice.h %reldir%/operators_ref.c %reldir%/operators_ref.h \
 	%reldir%/operators_trial.h
@@ -1155,6 +1157,7 @@ gm_tests += %reldir%/agent_collective_nccl_leave
 %canon_reldir%_agent_collective_nccl_leave_LDADD = $(gm_cuda_story_libs) \
 	agent/cuda/libcu.la -lm
 gm_tests += %reldir%/agent_collective_raw
+GM_TORTURE += %reldir%/agent_collective_raw
 %canon_reldir%_agent_collective_raw_SOURCES = \
 	%reldir%/agent_collective_raw.c %reldir%/dice.h %reldir%/stage.h \
 	$(gm_story)
@@ -1175,6 +1178,7 @@ GM_TORTURE += %reldir%/agent_cuda_collective_memory
 %canon_reldir%_agent_cuda_collective_memory_LDADD = %reldir%/libraw.la \
 	$(gm_cuda_story_libs) shm/libshm.la
 gm_tests += %reldir%/agent_cuda_collective_raw
+GM_TORTURE += %reldir%/agent_cuda_collective_raw
 %canon_reldir%_agent_cuda_collective_raw_CPPFLAGS = $(AM_CPPFLAGS) \
 	-DSTAGE_CUDA
 %canon_reldir%_agent_cuda_collective_raw_SOURCES = \
@@ -1235,6 +1239,7 @@ check_LTLIBRARIES += $(gm_programs)
 EXTRA_DIST += %reldir%/programs/odd.h
 gm_program_story = %reldir%/program_story.h %reldir%/programs/odd.h $(gm_story)
 gm_tests += %reldir%/agent_programs %reldir%/agent_program_death
+GM_TORTURE += %reldir%/agent_program_death
 %canon_reldir%_agent_programs_SOURCES = %reldir%/agent_programs.c \
 	$(gm_program_story)
 %canon_reldir%_agent_programs_LDADD = $(gm_story_libs)
@@ -1244,6 +1249,7 @@ gm_tests += %reldir%/agent_programs %reldir%/agent_program_death
 %canon_reldir%_agent_program_death_LDADD = $(gm_story_libs)
 %canon_reldir%_agent_program_death_DEPENDENCIES = $(gm_story_libs) $(gm_programs)
 gm_tests += %reldir%/agent_program_scatter
+GM_TORTURE += %reldir%/agent_program_scatter
 %canon_reldir%_agent_program_scatter_SOURCES = %reldir%/agent_program_scatter.c \
 	$(gm_program_story)
 %canon_reldir%_agent_program_scatter_LDADD = $(gm_story_libs)
@@ -1351,19 +1357,23 @@ GM_TORTURE += %reldir%/agent_shares_death %reldir%/agent_cuda_shares_death
 # Files that are loaded.
 gm_load = %reldir%/load_story.h %reldir%/stage.h
 gm_tests += %reldir%/agent_load
+GM_TORTURE += %reldir%/agent_load
 %canon_reldir%_agent_load_SOURCES = %reldir%/agent_load.c $(gm_load) $(gm_story)
 %canon_reldir%_agent_load_LDADD = $(gm_story_libs)
 gm_tests += %reldir%/agent_cuda_load
+GM_TORTURE += %reldir%/agent_cuda_load
 %canon_reldir%_agent_cuda_load_CPPFLAGS = $(AM_CPPFLAGS) -DSTAGE_CUDA
 %canon_reldir%_agent_cuda_load_SOURCES = %reldir%/agent_load.c $(gm_load) \
 	$(gm_cuda_story)
 %canon_reldir%_agent_cuda_load_LDADD = $(gm_cuda_story_libs)
 
 gm_tests += %reldir%/agent_load_death
+GM_TORTURE += %reldir%/agent_load_death
 %canon_reldir%_agent_load_death_SOURCES = %reldir%/agent_load_death.c \
 	$(gm_load) $(gm_story)
 %canon_reldir%_agent_load_death_LDADD = $(gm_story_libs)
 gm_tests += %reldir%/agent_cuda_load_death
+GM_TORTURE += %reldir%/agent_cuda_load_death
 %canon_reldir%_agent_cuda_load_death_CPPFLAGS = $(AM_CPPFLAGS) -DSTAGE_CUDA
 %canon_reldir%_agent_cuda_load_death_SOURCES = %reldir%/agent_load_death.c \
 	$(gm_load) $(gm_cuda_story)
@@ -1403,17 +1413,19 @@ gm_tests += %reldir%/agent_model_real
 	$(gm_model) $(gm_story)
 %canon_reldir%_agent_model_real_LDADD = $(gm_story_libs)
 gm_tests += %reldir%/agent_model_faults
+GM_TORTURE += %reldir%/agent_model_faults
 %canon_reldir%_agent_model_faults_SOURCES = %reldir%/agent_model_faults.c \
 	%reldir%/fuse.h $(gm_model) $(gm_story)
 %canon_reldir%_agent_model_faults_LDADD = $(gm_story_libs)
 
 gm_tests += %reldir%/agent_ctl_load
+GM_TORTURE += %reldir%/agent_ctl_load
 %canon_reldir%_agent_ctl_load_SOURCES = %reldir%/agent_ctl_load.c $(gm_model) \
 	$(gm_story)
 %canon_reldir%_agent_ctl_load_LDADD = $(gm_story_libs) $(JANSSON_LIBS)
 
 gm_tests += %reldir%/agent_model_share %reldir%/agent_cuda_model_share
-GM_TORTURE += %reldir%/agent_model_share
+GM_TORTURE += %reldir%/agent_model_share %reldir%/agent_cuda_model_share
 %canon_reldir%_agent_model_share_SOURCES = %reldir%/agent_model_share.c \
 	$(gm_model) $(gm_shares)
 %canon_reldir%_agent_model_share_LDADD = $(gm_story_libs) $(JANSSON_LIBS)
@@ -1536,6 +1548,7 @@ gm_scripts += %reldir%/check_pages.sh
 gm_scripts += %reldir%/check_points.sh
 gm_scripts += %reldir%/check_shm_pure.sh
 gm_scripts += %reldir%/check_symbols.sh
+gm_scripts += %reldir%/check_torture.sh
 
 check_PROGRAMS += $(gm_tests)
 TESTS += $(gm_tests) $(gm_scripts)
@@ -1579,6 +1592,8 @@ AM_TESTS_ENVIRONMENT = \
 	GPUMAPCTL='$(abs_top_builddir)/agent/ctl/gpumapctl'; export GPUMAPCTL; \
 	CUDA_CPPFLAGS='$(CUDA_CPPFLAGS)'; export CUDA_CPPFLAGS; \
 	CC='$(CC)'; export CC; NM='$(NM_PROGRAM)'; export NM; \
+	GM_STORIES='$(gm_tests)'; export GM_STORIES; \
+	GM_TORTURE='$(GM_TORTURE)'; export GM_TORTURE; \
 	GM_BUILD='$(GM_BUILD)'; export GM_BUILD;
 
 # The stories of make check that kill and stop, in many more rounds: GM_ROUNDS

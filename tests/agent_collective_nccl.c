@@ -12,6 +12,7 @@
 
 #include "collective_nccl.h"
 #include "dice.h"
+#include "tests/fake/nccl.h"
 
 /* ---- what is right ------------------------------------------------------- */
 
@@ -111,6 +112,22 @@ static void one_session_at_a_time(void)
 		nccl_close(&b);
 	}
 	gpumap_session_close(other);
+}
+
+/* All workers run already, and nobody else takes any. */
+static void what_it_takes_is_told(void)
+{
+	char line[128];
+	struct ranks g;
+
+	if (!nccl_open(session, "cards", MIB, &g))
+		return;
+	EQ(gpumap_comm_flags(g.comm), GPUMAP_COMM_NCCL);
+	snprintf(line, sizeof(line),
+		 "ranks=4 about_bytes=%" PRIu64 " most=%" PRIu64 " row=",
+		 4 * FAKE_NCCL_MEMORY, FAKE_NCCL_MEMORY);
+	OK(agent_wait_log(&agent, line));
+	nccl_close(&g);
 }
 
 /* What they take of a card is in no ledger. */
@@ -404,6 +421,7 @@ int main(void)
 	everything_is_right("cards");
 	groups_keep_their_order();
 	one_session_at_a_time();
+	what_it_takes_is_told();
 	a_card_has_room_for_eight();
 	nobody_asked();
 	floats_are_nearly_right();

@@ -162,7 +162,8 @@ struct gm_wire {
 	uint64_t at;
 	/* REGISTER, EXPORTED, IMPORT, LENT, BORROW, FETCH, MASK; MASKED: of the
 	 * device's memory that it takes; JOIN: how many ranks there are;
-	 * JOINED: 1 where the devices of all ranks have met */
+	 * JOINED: 0, or where the devices of all ranks have met 1 more than
+	 * about what that took of this one's memory */
 	uint64_t bytes;
 	/* FETCH, FETCHED: where on the stage; MASK: handle of the other card's
 	 * copy */

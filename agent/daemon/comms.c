@@ -32,6 +32,7 @@ struct rank {
 	struct gm_comm_group *of;
 	struct gm_claim claim;
 	uint32_t row;
+	uint64_t clique_bytes; /* of its device's memory, about */
 	bool is_claimed;
 };
 
@@ -156,6 +157,25 @@ static void end_meeting(const struct gm_comm_group *g)
 	while (n < 0 && errno == EINTR);
 }
 
+/* By what was free before they met and afterwards: others may have taken some
+ * of it meanwhile, or given back.  So it is told, and charged to nobody. */
+static void log_clique(const struct gm_comm_group *g)
+{
+	const struct rank *most = &g->rank[0];
+	uint64_t all = 0;
+
+	for (uint32_t i = 0; i < g->n; i++) {
+		all += g->rank[i].clique_bytes;
+		if (g->rank[i].clique_bytes > most->clique_bytes)
+			most = &g->rank[i];
+	}
+	gm_log_of(g->session->user->uid, GM_LOG_INFO, "comm_nccl",
+		  "session=%" PRIu64 " comm=%u ranks=%u about_bytes=%" PRIu64
+		  " most=%" PRIu64 " row=%u",
+		  g->session->id, g->number, g->n, all, most->clique_bytes,
+		  most->row);
+}
+
 /* Something has changed.  Answers who waits, which may free the group. */
 static void settle(struct gm_comm_group *g)
 {
@@ -180,6 +200,8 @@ static void settle(struct gm_comm_group *g)
 		/* All who need it have it, and nobody has a quota of
 		 * descriptors. */
 		close_page(g);
+		if (g->n_met == g->n)
+			log_clique(g);
 		GM_POINT("comm_open");
 		if (c)
 			gm_connection_answer(c, 0, NULL, &reply, sizeof(reply),
@@ -203,7 +225,10 @@ static void held(struct gm_claim *claim, uint64_t bytes, int fd)
 	struct rank *rank = gm_owner(claim, struct rank, claim);
 
 	rank->of->n_held++;
-	rank->of->n_met += bytes != 0;
+	if (bytes != 0) {
+		rank->of->n_met++;
+		rank->clique_bytes = bytes - 1;
+	}
 	settle(rank->of);
 }
 

@@ -20,7 +20,8 @@
  * reach, unreach, export_fd, import_fd, import_peer, try_peer, copy_peer,
  * fetch, store, load_kernel, unload_kernel.
  * What waits for other devices is called from a thread of its own:
- * clique_version, clique_id, clique_begin, clique_ready, clique_abort;
+ * clique_version, clique_id, clique_begin, clique_ready, clique_abort, and
+ * memory, too;
  * clique_start and clique_ended are dispatch's, and of one clique nobody is in
  * two of them at once.  All threads may be inside the backend at once.
  *

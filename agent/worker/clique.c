@@ -91,9 +91,18 @@ static bool all_have(const struct gm_member *m, uint64_t version,
 	return true;
 }
 
+/* Of the device's memory.  0: who knows? */
+static uint64_t bytes_left(struct gm_device *dev)
+{
+	struct gm_device_memory memory;
+
+	return dev->backend->memory(dev, &memory) < 0 ? 0 : memory.free;
+}
+
 static void meet(struct gm_member *m, struct gm_device *dev, uint64_t until_ns)
 {
 	const struct gm_backend *backend = dev->backend;
+	uint64_t before = bytes_left(dev), after;
 	struct gm_clique *clique = NULL;
 	int rc = backend->clique_begin(dev, m->comm.page->clique_id,
 				       m->comm.rank, m->comm.ranks, &clique);
@@ -107,6 +116,8 @@ static void meet(struct gm_member *m, struct gm_device *dev, uint64_t until_ns)
 	}
 	if (rc == 1) {
 		m->clique = clique;
+		after = bytes_left(dev);
+		m->taken = before > after ? before - after : 0;
 		return;
 	}
 	backend->clique_abort(dev, clique);

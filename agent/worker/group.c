@@ -69,13 +69,14 @@ static void answer(struct gm_worker *w, uint64_t session, uint32_t place,
 	gm_events_say(w, &reply, -1);
 }
 
+/* @bytes: see agent/common/wire.h. */
 static void say_joined(struct gm_worker *w, const struct gm_session *s,
-		       uint64_t number, bool has_clique, int status)
+		       uint64_t number, uint64_t bytes, int status)
 {
 	struct gm_wire reply = gm_pair_about(GM_WIRE_JOINED, s->id, s->place);
 
 	reply.handle = number;
-	reply.bytes = has_clique;
+	reply.bytes = bytes;
 	reply.status = status;
 	if (status == -ENODEV)
 		snprintf(reply.text, sizeof(reply.text),
@@ -151,17 +152,17 @@ void gm_group_met(struct gm_worker *w, struct gm_session *s,
 {
 	/* Whoever has gone meanwhile leaves now. */
 	if (m->is_gone) {
-		say_joined(w, s, m->number, false, 0);
+		say_joined(w, s, m->number, 0, 0);
 		gm_group_give_up(w, m);
 		return;
 	}
 	if (gm_comm_broken_by(m->comm.page)) {
-		say_joined(w, s, m->number, false, -ENODEV);
+		say_joined(w, s, m->number, 0, -ENODEV);
 		let_go(w, m);
 		return;
 	}
 	m->is_ready = true;
-	say_joined(w, s, m->number, m->clique, 0);
+	say_joined(w, s, m->number, m->clique ? 1 + m->taken : 0, 0);
 }
 
 static void done_join(struct gm_slow_job *job, struct gm_worker *w)
@@ -179,7 +180,7 @@ static void done_join(struct gm_slow_job *job, struct gm_worker *w)
 	else if (m)
 		m->is_ready = true;
 	if (!m || e->rc < 0 || m->is_ready)
-		say_joined(w, s, e->handle, false, e->rc);
+		say_joined(w, s, e->handle, 0, e->rc);
 	gm_errand_finished(w, e);
 }
 

@@ -33,6 +33,7 @@ struct gm_member {
 	struct gm_errand_job *abort; /* and to be left with */
 	bool is_busy;                /* a thread has one of them */
 	bool is_gone;                /* as soon as none has */
+	uint64_t taken;              /* of the device's memory by it, about */
 	uint64_t parted; /* ticket of the last that the device did; 0: none */
 
 	bool is_leaving; /* as soon as its part has ended */

@@ -60,6 +60,8 @@ static void find_driver(void)
 	found.ctx_get_device = symbol(library, "cuCtxGetDevice");
 	found.device_get_uuid = symbol(library, "cuDeviceGetUuid_v2");
 	found.host_alloc = symbol(library, "cuMemHostAlloc");
+	found.create = symbol(library, "cuMemCreate");
+	found.release = symbol(library, "cuMemRelease");
 	found.copy_out = symbol(library, "cuMemcpyDtoHAsync_v2");
 	found.copy_in = symbol(library, "cuMemcpyHtoDAsync_v2");
 	found.host_func = symbol(library, "cuLaunchHostFunc");
@@ -148,6 +150,25 @@ static ncclResult_t find_device(ncclComm_t comm)
 	return ncclSuccess;
 }
 
+static ncclResult_t take_memory(ncclComm_t comm)
+{
+	const CUmemAllocationProp prop = {
+		.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.location = { CU_MEM_LOCATION_TYPE_DEVICE, comm->device }
+	};
+
+	return fake_nccl_cu()->create(&comm->memory, FAKE_NCCL_MEMORY, &prop, 0)
+		       ? ncclUnhandledCudaError
+		       : ncclSuccess;
+}
+
+static void give_memory_back(ncclComm_t comm)
+{
+	if (comm->memory)
+		fake_nccl_cu()->release(comm->memory);
+	comm->memory = 0;
+}
+
 /* Whatever a later version's longer struct says beyond is not looked at. */
 static ncclResult_t read_config(const ncclConfig_t *config, bool *ret_blocking)
 {
@@ -179,10 +200,13 @@ static ncclResult_t make(int n, const ncclUniqueId *id, int rank, bool blocking,
 	for (int i = 0; i < FAKE_NCCL_RANKS; i++)
 		comm->peers[i] = -1;
 	result = find_device(comm);
+	if (result == ncclSuccess)
+		result = take_memory(comm);
 	if (result == ncclSuccess &&
 	    pthread_create(&comm->thread, NULL, init, comm))
 		result = ncclSystemError;
 	if (result != ncclSuccess) {
+		give_memory_back(comm);
 		free(comm);
 		return result;
 	}
@@ -273,6 +297,7 @@ static void end(ncclComm_t comm)
 	for (int i = 0; comm->under_way > 0 && i < 100; i++)
 		fake_nccl_nap(5);
 	fake_nccl_part(comm);
+	give_memory_back(comm);
 	if (comm->under_way == 0)
 		free(comm);
 }

@@ -36,6 +36,7 @@
 
 #define FAKE_NCCL_VERSION 22809
 #define FAKE_NCCL_RANKS   256
+#define FAKE_NCCL_MEMORY  (UINT64_C(8) << 20) /* of its card, each rank */
 
 /* In an ncclUniqueId. */
 struct fake_nccl_id {
@@ -48,8 +49,9 @@ struct ncclComm {
 	int rank, n, device;
 	bool blocking;
 	CUuuid gpu;
-	int peers[FAKE_NCCL_RANKS]; /* sockets, -1 of this rank */
-	pthread_t thread;           /* of the init */
+	CUmemGenericAllocationHandle memory; /* taken, and never used */
+	int peers[FAKE_NCCL_RANKS];          /* sockets, -1 of this rank */
+	pthread_t thread;                    /* of the init */
 	bool has_thread;
 	_Atomic int state; /* ncclResult_t */
 	atomic_bool aborted;
@@ -63,6 +65,8 @@ struct fake_nccl_cu {
 	__typeof__(&cuCtxGetDevice) ctx_get_device;
 	__typeof__(&cuDeviceGetUuid_v2) device_get_uuid;
 	__typeof__(&cuMemHostAlloc) host_alloc;
+	__typeof__(&cuMemCreate) create;
+	__typeof__(&cuMemRelease) release;
 	__typeof__(&cuMemcpyDtoHAsync_v2) copy_out;
 	__typeof__(&cuMemcpyHtoDAsync_v2) copy_in;
 	__typeof__(&cuLaunchHostFunc) host_func;

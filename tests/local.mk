@@ -822,6 +822,7 @@ gm_tests += %reldir%/test_fair_groups
 gm_tests += %reldir%/test_fault
 %canon_reldir%_test_fault_SOURCES = %reldir%/test_fault.c %reldir%/tap.h
 %canon_reldir%_test_fault_LDADD = agent/worker/libworker.la -lpthread
+GM_TSAN_TESTS += %reldir%/test_fault
 
 gm_tests += %reldir%/test_flight
 %canon_reldir%_test_flight_SOURCES = %reldir%/test_flight.c \

@@ -3,7 +3,7 @@
 
 /*
  * fault: memory that is missing ends nobody but whose it is, in whatever thread
- * it is met, while the grounds of others come and go.
+ * it is met, while the grounds of others come and go and the loop looks.
  */
 
 #include <pthread.h>
@@ -19,16 +19,18 @@
 #define FEW    8
 
 static gm_a32 done;
-static int missing; /* a file without a page */
+static struct gm_ground whole; /* a session's, and the first that breaks */
+static long unmarked;          /* faults seen before whose they are */
+static int missing;            /* a file without a page */
 static size_t page;
 
 static void *fault_often(void *nothing)
 {
-	struct gm_ground *whole = calloc(1, sizeof(*whole));
+	struct gm_ground own = { 0 };
 	long broken = 0;
 
 	for (int i = 0; i < FAULTS; i++) {
-		struct gm_ground ground = { .whole = whole };
+		struct gm_ground ground = { .whole = i % 2 ? &own : &whole };
 		char *at = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_SHARED,
 				missing, 0);
 
@@ -38,12 +40,12 @@ static void *fault_often(void *nothing)
 		ground.part[1].bytes = page;
 		gm_fault_watch(&ground);
 		*(volatile char *)at = 1;
-		broken += ground.broken && whole->broken && gm_fault_seen;
-		whole->broken = 0;
+		broken +=
+			gm_get(&ground.broken) && gm_get(&ground.whole->broken);
+		gm_put(&own.broken, 0);
 		gm_fault_forget(&ground);
 		munmap(at, page);
 	}
-	free(whole);
 	gm_put_release(&done, 1);
 	(void)nothing;
 	return (void *)broken;
@@ -65,9 +67,21 @@ static void come_and_go(struct gm_ground *grounds[FEW])
 	}
 }
 
+/* As the loop does.  Returns whether anything was seen. */
+static bool look(void)
+{
+	if (!gm_get(&gm_fault_seen))
+		return false;
+	gm_swap_ordered(&gm_fault_seen, 0); /* GROUND.seen */
+	if (!gm_get(&whole.broken))
+		unmarked++;
+	return true;
+}
+
 int main(void)
 {
 	struct gm_ground *grounds[FEW];
+	long seen = 0;
 	void *broken = NULL;
 	pthread_t thread;
 
@@ -76,11 +90,16 @@ int main(void)
 	OK(missing >= 0);
 	EQ(gm_fault_init(), 0);
 	if (EQ(pthread_create(&thread, NULL, fault_often, NULL), 0)) {
-		while (!gm_get_acquire(&done))
+		while (!gm_get_acquire(&done)) {
 			come_and_go(grounds);
+			seen += look();
+		}
 		pthread_join(thread, &broken);
+		seen += look();
 	}
 	EQ((long)broken, FAULTS);
+	OK(seen > 0);
+	EQ(unmarked, 0);
 	close(missing);
 	return tap_done();
 }

@@ -4,13 +4,13 @@
 #include "agent/worker/fault.h"
 
 #include <errno.h>
+#include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "shm/atomic.h"
-
-volatile sig_atomic_t gm_fault_seen;
+gm_a32 gm_fault_seen;
 
 static struct gm_ground *grounds;
 static gm_a32 busy;         /* whoever reads or changes the list */
@@ -46,9 +46,9 @@ static bool find_broken(uintptr_t addr)
 	for (g = grounds; g && !contains(g, addr); g = g->next)
 		;
 	if (g) {
-		g->broken = 1;
+		gm_put(&g->broken, 1);
 		if (g->whole)
-			g->whole->broken = 1;
+			gm_put(&g->whole->broken, 1);
 	}
 	unlock();
 	return g;
@@ -74,7 +74,7 @@ static void on_fault(int sig, siginfo_t *info, void *context)
 		 MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED)
 		die_of(sig);
 	else
-		gm_fault_seen = 1;
+		gm_put_release(&gm_fault_seen, 1); /* GROUND.seen */
 	errno = saved;
 }
 

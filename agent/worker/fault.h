@@ -11,16 +11,20 @@
  * SIGBUS anywhere else is ours, and ends the process.
  *
  * The loop registers memory.  It and the slow thread touch it, and take the
- * signal, so one lock holds the list together:
+ * signal, so one lock holds the list together, and marks are atomics:
  *
  *   GROUND.list	who has it sees what whoever had it before has changed
+ *   GROUND.seen	who takes the news back sees the marks that it stands for
+ *
+ * Who has touched memory finds its mark without more: he took the signal
+ * himself, or what he was handed was handed over after it.
  */
 #ifndef GM_FAULT_H
 #define GM_FAULT_H
 
-#include <signal.h>
-#include <stdbool.h>
 #include <stddef.h>
+
+#include "shm/atomic.h"
 
 #define GM_GROUND_PARTS 4
 
@@ -30,13 +34,13 @@ struct gm_ground {
 		char *at;
 		size_t bytes;
 	} part[GM_GROUND_PARTS];
-	volatile sig_atomic_t broken; /* a page of it was missing */
-	struct gm_ground *whole;      /* whose it is, and is broken with it */
+	gm_a32 broken;           /* a page of it was missing, 0 or 1 */
+	struct gm_ground *whole; /* whose it is, and is broken with it */
 	struct gm_ground *next;
 };
 
-/* Set once any ground was found broken; the finder of it clears it. */
-extern volatile sig_atomic_t gm_fault_seen;
+/* 1 once any ground was found broken; who acts on that swaps it for 0. */
+extern gm_a32 gm_fault_seen;
 
 /* Returns 0 or -errno. */
 int gm_fault_init(void);

@@ -231,7 +231,7 @@ static void start(struct gm_worker *w, struct gm_session *s)
 /* What ended may have been done on zeroes: then it is not told. */
 static void publish(struct gm_session *s, struct gm_batch *batch)
 {
-	if (!s->ground.broken)
+	if (!gm_get(&s->ground.broken))
 		gm_batch_publish(s, batch);
 }
 
@@ -249,7 +249,7 @@ static void end_all(struct gm_session *s, struct gm_batch *batch)
 {
 	struct gm_flights *f = s->flights;
 
-	while (f->oldest != s->entries.pos && !s->ground.broken) {
+	while (f->oldest != s->entries.pos && !gm_get(&s->ground.broken)) {
 		struct gm_flown *e = flown_at(s, f->oldest);
 
 		if (!is_over(e))
@@ -486,7 +486,7 @@ void gm_flight_serve(struct gm_worker *worker, struct gm_session *session)
 	publish(s, &batch);
 	if (s->flights->starting && !s->spent)
 		start(worker, s);
-	while (n < GM_TURN_ENTRIES && !s->spent && !s->ground.broken &&
+	while (n < GM_TURN_ENTRIES && !s->spent && !gm_get(&s->ground.broken) &&
 	       read_entry(worker, s, &batch))
 		n++;
 	gm_deficit_charge(&s->deficit, 0, n);
@@ -495,7 +495,7 @@ void gm_flight_serve(struct gm_worker *worker, struct gm_session *session)
 	publish(s, &batch);
 	gm_errands_give_back(worker, s);
 	gm_flight_set_flying(worker, s->flights);
-	if (s->ground.broken)
+	if (gm_get(&s->ground.broken))
 		s->why = GM_SESSION_BROKEN;
 	s->halted = s->why || s->wait.on;
 }

@@ -288,7 +288,7 @@ static void end(struct gm_worker *w, struct gm_session *s, int status)
 	GM_POINT("group_ending");
 	take_off(w, s);
 	/* What was read from memory that is missing is not told. */
-	if (!s->ground.broken)
+	if (!gm_get(&s->ground.broken))
 		gm_errand_ended(w, s, status);
 	if (m->is_leaving)
 		let_go(w, m);

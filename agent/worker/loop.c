@@ -112,11 +112,11 @@ static void tick(struct gm_worker *w)
 /* Memory was found missing, somewhere: whose is it? */
 static void end_broken(struct gm_worker *w)
 {
-	gm_fault_seen = 0;
+	gm_swap_ordered(&gm_fault_seen, 0); /* GROUND.seen */
 	for (uint32_t i = 0; i < GM_JOURNAL_PLACES; i++) {
 		struct gm_session *s = w->place[i];
 
-		if (!s || !s->ground.broken)
+		if (!s || !gm_get(&s->ground.broken))
 			continue;
 		s->why = GM_SESSION_BROKEN;
 		gm_events_violated(w, s);
@@ -197,7 +197,7 @@ GM_TWICE void run(struct gm_worker *w, const bool flies)
 			worked |= gm_group_pass(w);
 		if (gm_events_due(w))
 			gm_events_handle(w);
-		if (gm_fault_seen)
+		if (gm_get(&gm_fault_seen))
 			end_broken(w);
 		if (worked) {
 			if (w->busy >= GM_BUSY_TURNS)

@@ -181,7 +181,7 @@ static void copied(struct gm_session *s, const struct gm_pieces_copy *c, int rc)
 	struct gm_relay *r = &s->part.relay;
 
 	/* Its memory may have been found missing: then it was zeroes. */
-	if (rc == 0 && s->ground.broken)
+	if (rc == 0 && gm_get(&s->ground.broken))
 		rc = -EFAULT;
 	r->window[c->index] = c->is_store ? FREE : FULL;
 	if (rc < 0)

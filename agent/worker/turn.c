@@ -250,14 +250,14 @@ uint32_t gm_turn_serve(struct gm_session *session, struct gm_device *dev)
 			left -= used;
 		}
 		s->entries.pos++;
-		if (batch.n == GM_TURN_BATCH && !s->ground.broken)
+		if (batch.n == GM_TURN_BATCH && !gm_get(&s->ground.broken))
 			gm_batch_publish(s, &batch);
 	}
 	/* An errand ends later; it is an entry of this turn. */
 	gm_deficit_charge(&s->deficit, gm_turn_price(dev, share, all - left),
 			  batch.ended + (s->errand.handle != 0));
 	end_timing(s, dev, &timing);
-	if (unlikely(s->ground.broken)) {
+	if (unlikely(gm_get(&s->ground.broken))) {
 		/* What ended here may have been done on zeroes. */
 		s->why = GM_SESSION_BROKEN;
 		s->halted = true;
@@ -272,7 +272,7 @@ void gm_turn_finish(struct gm_session *session, int32_t status)
 	struct gm_batch batch = { .first = session->entries.pos - 1 };
 
 	/* Its next turn finds out: it may have been done on zeroes. */
-	if (session->ground.broken)
+	if (gm_get(&session->ground.broken))
 		return;
 	gm_batch_end(&batch, status);
 	gm_batch_publish(session, &batch);

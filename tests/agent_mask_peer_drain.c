@@ -16,17 +16,10 @@
 
 static struct mask_cards m;
 
-static uint32_t card_of(uint32_t i)
-{
-	struct gpumap_device device = story_device(m.map, m.rows[i]);
-
-	return cuda_scene_gpu(&m.scene, &device);
-}
-
 /* Descriptors of its memory, whoever has them. */
 static uint32_t objects_of(uint32_t i)
 {
-	uint32_t gpu = card_of(i), n = 0;
+	uint32_t gpu = mask_cards_gpu(&m, i), n = 0;
 
 	fake_lock(&m.scene.hw);
 	fake_sweep(&m.scene.hw);
@@ -40,56 +33,6 @@ static uint32_t objects_of(uint32_t i)
 	return n;
 }
 
-/* From here on copies to all of the first @n but the first take long. */
-static void slow_down(uint32_t n, uint64_t ret_copies[MASK_CARDS])
-{
-	for (uint32_t i = 1; i < n; i++) {
-		ret_copies[i] = cuda_scene_copies(&m.scene, card_of(i));
-		cuda_scene_add(&m.scene, "row %u: copies take " SLOW,
-			       card_of(i));
-	}
-}
-
-static void all_are_at_it(uint32_t n, const uint64_t copies[MASK_CARDS])
-{
-	uint64_t until = story_now() + STORY_LIMIT_NS;
-	uint32_t n_at_it = 0;
-
-	while (n_at_it < n - 1 && story_now() < until) {
-		story_nap(1000);
-		n_at_it = 0;
-		for (uint32_t i = 1; i < n; i++)
-			n_at_it += cuda_scene_copies(&m.scene, card_of(i)) >
-				   copies[i];
-	}
-	EQ(n_at_it, n - 1);
-}
-
-/* Publish on the first @n, and return once each but the first is at its
- * copy. */
-static pid_t publish_slowly(const char *name, uint32_t n)
-{
-	uint64_t copies[MASK_CARDS];
-	pid_t pid;
-
-	slow_down(n, copies);
-	pid = mask_cards_publish_from(&m, name, MASK_LARGE, n);
-	all_are_at_it(n, copies);
-	return pid;
-}
-
-static pid_t drain_from(uint32_t i)
-{
-	pid_t pid = fork();
-
-	if (pid == 0) {
-		m.map = story_attach(&m.agent);
-		_exit(m.map == NULL ? 255
-				    : -gpumap_device_drain(m.map, m.rows[i]));
-	}
-	return pid;
-}
-
 static void is_draining(uint32_t i)
 {
 	uint64_t until = story_now() + STORY_LIMIT_NS;
@@ -100,40 +43,29 @@ static void is_draining(uint32_t i)
 	EQ(story_device(m.map, m.rows[i]).state, GPUMAP_DEVICE_DRAINING);
 }
 
-static void is_back(uint32_t i)
-{
-	uint64_t until = story_now() + STORY_LIMIT_NS;
-
-	EQ(gpumap_device_undrain(m.map, m.rows[i]), 0);
-	while (story_device(m.map, m.rows[i]).state != GPUMAP_DEVICE_READY &&
-	       story_now() < until)
-		story_nap(1000);
-	EQ(story_device(m.map, m.rows[i]).state, GPUMAP_DEVICE_READY);
-}
-
 static void what_is_copied_from_is_drained(void)
 {
-	pid_t pid = publish_slowly("source", 3);
+	pid_t pid = mask_cards_publish_slowly(&m, "source", 3, SLOW);
 
 	EQ(gpumap_device_drain(m.map, m.rows[0]), 0);
 	EQ(objects_of(0), 0);
 	mask_cards_link(&m);
 	/* It had its replica, and will have one when it is back. */
 	EQ(mask_cards_reap(pid), 0);
-	is_back(0);
+	mask_cards_back(&m, 0);
 	OK(mask_cards_right(&m, "source", MASK_LARGE, 3));
 	EQ(gpumap_mask_release(m.map, "source"), 0);
 }
 
 static void what_is_copied_to_is_drained(void)
 {
-	pid_t pid = publish_slowly("sink", 2);
+	pid_t pid = mask_cards_publish_slowly(&m, "sink", 2, SLOW);
 
 	EQ(gpumap_device_drain(m.map, m.rows[1]), 0);
 	EQ(objects_of(1), 0);
 	mask_cards_link(&m);
 	EQ(mask_cards_reap(pid), -ENODEV);
-	is_back(1);
+	mask_cards_back(&m, 1);
 	EQ(mask_cards_publish(&m, "sink", MASK_LARGE, 2), 0);
 	OK(mask_cards_right(&m, "sink", MASK_LARGE, 2));
 	EQ(gpumap_mask_release(m.map, "sink"), 0);
@@ -143,7 +75,8 @@ static void what_is_copied_to_is_drained(void)
  * from is to be let go. */
 static void both_are_drained(void)
 {
-	pid_t pid = publish_slowly("both", 2), drain = drain_from(1);
+	pid_t pid = mask_cards_publish_slowly(&m, "both", 2, SLOW),
+	      drain = mask_cards_drain_from(&m, 1);
 
 	is_draining(1);
 	EQ(gpumap_device_drain(m.map, m.rows[0]), 0);
@@ -152,8 +85,8 @@ static void both_are_drained(void)
 	EQ(objects_of(1), 0);
 	mask_cards_link(&m);
 	EQ(mask_cards_reap(pid), -ENODEV);
-	is_back(0);
-	is_back(1);
+	mask_cards_back(&m, 0);
+	mask_cards_back(&m, 1);
 	EQ(mask_cards_publish(&m, "both", MASK_LARGE, 2), 0);
 	OK(mask_cards_right(&m, "both", MASK_LARGE, 2));
 	EQ(gpumap_mask_release(m.map, "both"), 0);
@@ -189,17 +122,17 @@ static void who_waits_for_a_copy_dies(void)
 	m.rows[0] = m.rows[1];
 	EQ(mask_cards_publish(&m, "ours", MASK_LARGE, 1), 0);
 	m.rows[0] = first;
-	slow_down(2, copies);
+	mask_cards_slow(&m, 2, SLOW, copies);
 	pid = fork();
 	if (pid == 0)
 		be_stranger();
-	all_are_at_it(2, copies);
+	mask_cards_at_it(&m, 2, copies);
 	kill(pid, SIGKILL);
 	EQ(mask_cards_reap(pid), -ECHILD);
 	EQ(gpumap_device_drain(m.map, m.rows[0]), 0);
 	EQ(objects_of(0), 0);
 	mask_cards_link(&m);
-	is_back(0);
+	mask_cards_back(&m, 0);
 	OK(mask_cards_wrong(&m, "ours", m.rows[1], MASK_LARGE) == 0);
 	EQ(gpumap_mask_release(m.map, "ours"), 0);
 	EQ(gpumap_mask_release(m.map, "his"), 0);

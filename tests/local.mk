@@ -987,6 +987,11 @@ gm_tests += %reldir%/agent_mask_room
 	%reldir%/mask_cards.h $(gm_cuda_story)
 %canon_reldir%_agent_mask_room_LDADD = $(gm_cuda_story_libs) \
 	agent/mask/libmask.la
+gm_tests += %reldir%/agent_mask_charge
+%canon_reldir%_agent_mask_charge_SOURCES = %reldir%/agent_mask_charge.c \
+	%reldir%/mask_cards.h $(gm_cuda_story)
+%canon_reldir%_agent_mask_charge_LDADD = $(gm_cuda_story_libs) \
+	agent/mask/libmask.la
 gm_tests += %reldir%/agent_mask_idle
 %canon_reldir%_agent_mask_idle_SOURCES = %reldir%/agent_mask_idle.c \
 	%reldir%/mask_cards.h $(gm_cuda_story)

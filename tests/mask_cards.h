@@ -224,6 +224,86 @@ static inline uint32_t mask_cards_made(const struct mask_cards *m, uint32_t row,
 	return n;
 }
 
+/* ---- copies that take long ----------------------------------------------- */
+
+/* Which of the machine's cards the @i-th is. */
+static inline uint32_t mask_cards_gpu(const struct mask_cards *m, uint32_t i)
+{
+	struct gpumap_device device = story_device(m->map, m->rows[i]);
+
+	return cuda_scene_gpu(&m->scene, &device);
+}
+
+/* From here on copies to all of the first @n but the first take @time. */
+static inline void mask_cards_slow(struct mask_cards *m, uint32_t n,
+				   const char *time,
+				   uint64_t ret_copies[MASK_CARDS])
+{
+	for (uint32_t i = 1; i < n; i++) {
+		uint32_t gpu = mask_cards_gpu(m, i);
+
+		ret_copies[i] = cuda_scene_copies(&m->scene, gpu);
+		cuda_scene_add(&m->scene, "row %u: copies take %s", gpu, time);
+	}
+}
+
+static inline void mask_cards_at_it(struct mask_cards *m, uint32_t n,
+				    const uint64_t copies[MASK_CARDS])
+{
+	uint64_t until = story_now() + STORY_LIMIT_NS;
+	uint32_t n_at_it = 0;
+
+	while (n_at_it < n - 1 && story_now() < until) {
+		story_nap(1000);
+		n_at_it = 0;
+		for (uint32_t i = 1; i < n; i++)
+			n_at_it += cuda_scene_copies(&m->scene,
+						     mask_cards_gpu(m, i)) >
+				   copies[i];
+	}
+	EQ(n_at_it, n - 1);
+}
+
+/* Publish on the first @n, and return once each but the first is at its
+ * copy. */
+static inline pid_t mask_cards_publish_slowly(struct mask_cards *m,
+					      const char *name, uint32_t n,
+					      const char *time)
+{
+	uint64_t copies[MASK_CARDS];
+	pid_t pid;
+
+	mask_cards_slow(m, n, time, copies);
+	pid = mask_cards_publish_from(m, name, MASK_LARGE, n);
+	mask_cards_at_it(m, n, copies);
+	return pid;
+}
+
+/* From a process of its own, which exits with the error. */
+static inline pid_t mask_cards_drain_from(struct mask_cards *m, uint32_t i)
+{
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		m->map = story_attach(&m->agent);
+		_exit(m->map == NULL
+			      ? 255
+			      : -gpumap_device_drain(m->map, m->rows[i]));
+	}
+	return pid;
+}
+
+static inline void mask_cards_back(struct mask_cards *m, uint32_t i)
+{
+	uint64_t until = story_now() + STORY_LIMIT_NS;
+
+	EQ(gpumap_device_undrain(m->map, m->rows[i]), 0);
+	while (story_device(m->map, m->rows[i]).state != GPUMAP_DEVICE_READY &&
+	       story_now() < until)
+		story_nap(1000);
+	EQ(story_device(m->map, m->rows[i]).state, GPUMAP_DEVICE_READY);
+}
+
 /* ---- links --------------------------------------------------------------- */
 
 static inline void mask_cards_spoil(struct mask_cards *m)

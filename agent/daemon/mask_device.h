@@ -36,7 +36,9 @@ struct gm_mask_device {
 	uint64_t bytes; /* of the row's memory that it takes */
 	int fd;         /* -1: there is none */
 	bool is_lent;   /* others than makers of replicas were given it */
-	bool no_peer;   /* upload it */
+	bool is_had;    /* FAILED, and borrowers may have its memory yet */
+	uint32_t borrowers;
+	bool no_peer; /* upload it */
 	bool is_void; /* ASKED: what it is copied from is not to be relied on */
 	uint64_t from; /* ASKED: id of what it may be copied from; 0: none */
 	uint32_t from_row;
@@ -50,6 +52,9 @@ struct gm_mask_device {
 /* It could not be made, or is not to be had any more. */
 void gm_mask_device_fail(struct gm_mask_device *device, int status,
 			 const char *why);
+
+/* Does it, by itself, charge its bytes to its uid? */
+bool gm_mask_device_is_charged(const struct gm_mask_device *device);
 
 /* Those who wait are to be told, from the loop. */
 void gm_mask_devices_tell(struct gm_daemon *d);
@@ -72,6 +77,14 @@ void gm_mask_peers_begin(struct gm_mask_device *device,
  * all. */
 void gm_mask_peers_answered(struct gm_keeper *keeper, uint64_t id);
 void gm_mask_peers_silence(struct gm_keeper *keeper);
+
+/* Does a worker copy from it just now? */
+bool gm_mask_peers_copied(const struct gm_daemon *d, uint64_t id);
+
+/* Bytes of a row that workers have of a uid's replicas, and that these do not
+ * charge by themselves. */
+uint64_t gm_mask_peers_bytes(const struct gm_daemon *d, uint32_t row,
+			     uint32_t uid);
 
 /* It was answered.  Returns whether what was made, if anything, is of use. */
 bool gm_mask_peers_end(struct gm_mask_device *device,

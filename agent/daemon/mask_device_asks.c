@@ -69,7 +69,11 @@ static int ask(struct gm_keeper *keeper, struct gm_mask_device *device,
 	gm_mask_peers_begin(device, from);
 	keeper->masks[keeper->n_masks++] = (struct gm_mask_question){
 		.id = device->id,
+		.bytes = device->bytes,
+		.uid = device->uid,
 		.from_row = from != NULL ? from->row : GM_ROWS,
+		.from = from != NULL ? from->id : 0,
+		.from_bytes = from != NULL ? from->bytes : 0,
 	};
 	device->state = GM_MASK_ASKED;
 	device->asked = ++keeper->asked;

@@ -36,6 +36,13 @@ void gm_mask_devices_init(struct gm_daemon *d)
 	TAILQ_INIT(&all->all);
 }
 
+/* Who has been copying from it gives it back at his end, see mask_peers.c. */
+static void give_back(struct gm_mask_device *device)
+{
+	if (!gm_mask_peers_copied(device->d, device->id))
+		gm_quota_back(device->d, device->row, device->bytes);
+}
+
 static void close_fd(struct gm_mask_device *device)
 {
 	struct gm_daemon *d = device->d;
@@ -48,7 +55,9 @@ static void close_fd(struct gm_mask_device *device)
 	else
 		close(device->fd);
 	device->fd = -1;
-	gm_quota_back(d, device->row, device->bytes);
+	device->is_had = device->borrowers > 0;
+	if (!device->is_had)
+		give_back(device);
 }
 
 static void free_device(struct gm_mask_device *device)
@@ -183,6 +192,11 @@ bool gm_mask_devices_good(const struct gm_daemon *d, uint64_t id)
 	return device && device->state == GM_MASK_READY && !device->is_stale;
 }
 
+bool gm_mask_device_is_charged(const struct gm_mask_device *device)
+{
+	return device->state != GM_MASK_FAILED || device->is_had;
+}
+
 uint64_t gm_mask_devices_bytes(const struct gm_daemon *d, uint32_t row,
 			       uint32_t uid)
 {
@@ -192,10 +206,10 @@ uint64_t gm_mask_devices_bytes(const struct gm_daemon *d, uint32_t row,
 	TAILQ_FOREACH(device, &d->mask_devices.all, entry)
 	{
 		if (device->row == row && device->uid == uid &&
-		    device->state != GM_MASK_FAILED)
+		    gm_mask_device_is_charged(device))
 			bytes += device->bytes;
 	}
-	return bytes;
+	return bytes + gm_mask_peers_bytes(d, row, uid);
 }
 
 bool gm_mask_devices_row(const struct gm_daemon *d, uint32_t row)
@@ -275,6 +289,20 @@ void gm_mask_device_drop(struct gm_mask_device *device)
 	free_device(device);
 	if (keeper && !gm_keeper_is_needed(keeper))
 		gm_need_ends(keeper);
+}
+
+void gm_mask_device_borrow(struct gm_mask_device *device)
+{
+	device->borrowers++;
+}
+
+void gm_mask_device_return(struct gm_mask_device *device)
+{
+	if (device && --device->borrowers == 0 && device->is_had) {
+		device->is_had = false;
+		give_back(device);
+	}
+	gm_mask_device_drop(device);
 }
 
 /* ---- a new one ----------------------------------------------------------- */

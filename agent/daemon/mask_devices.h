@@ -26,8 +26,10 @@
  * driver open.  Masks that should have a replica there, and have none, get it
  * when the row is READY.
  *
- * It is charged to the uid like what it has exported, while we have it or a
- * connection that was given its descriptor lasts.
+ * It is charged to the uid like what it has exported, while we have it, or a
+ * connection or a registration that was given its descriptor lasts, or a worker
+ * has it yet: that of its row, which makes it for nobody any more, or that of
+ * another, which copies from it.
  */
 #ifndef GM_MASK_DEVICES_H
 #define GM_MASK_DEVICES_H
@@ -63,7 +65,11 @@ TAILQ_HEAD(gm_mask_device_list, gm_mask_device);
  * whatever has become of the replica meanwhile. */
 struct gm_mask_question {
 	uint64_t id;
+	uint64_t bytes; /* of the keeper's row */
+	uint32_t uid;
 	uint32_t from_row; /* whose memory it reads; GM_ROWS: none's */
+	uint64_t from;     /* the id of that; 0: none */
+	uint64_t from_bytes;
 };
 
 #define GM_MASK_QUESTIONS 4u /* at once */
@@ -112,6 +118,12 @@ int gm_mask_devices_take(struct gm_daemon *d, uint32_t row, uint32_t uid,
 void gm_mask_device_hold(struct gm_mask_device *device);
 /* NULL is allowed. */
 void gm_mask_device_drop(struct gm_mask_device *device);
+
+/* The reference is from now on one of somebody who may be given its descriptor,
+ * and may have its memory as long as that; and drop it again, NULL is
+ * allowed. */
+void gm_mask_device_borrow(struct gm_mask_device *device);
+void gm_mask_device_return(struct gm_mask_device *device);
 
 /* Tell once it is READY, or FAILED: soon, where it is so already. */
 void gm_mask_device_wait(struct gm_mask_device *device,

@@ -32,7 +32,7 @@ static void free_loan(struct gm_mask_loan *loan)
 	TAILQ_REMOVE(&c->loans, loan, entry);
 	c->user->imports--;
 	gm_mask_device_leave(&loan->wait);
-	gm_mask_device_drop(loan->device);
+	gm_mask_device_return(loan->device);
 	free(loan);
 }
 
@@ -147,6 +147,7 @@ static struct gm_mask_loan *new_loan(struct gm_connection *c,
 		return NULL;
 	loan->connection = c;
 	loan->device = device;
+	gm_mask_device_borrow(device);
 	loan->wait.done = told;
 	c->user->imports++;
 	TAILQ_INSERT_TAIL(&c->loans, loan, entry);

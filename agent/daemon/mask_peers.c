@@ -23,6 +23,7 @@
 
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/keeper.h"
+#include "agent/daemon/quota.h"
 
 /* Bytes from which on a copy from another card is worth the import of its
  * memory, some hundred microseconds in the driver, in which an upload from
@@ -102,14 +103,84 @@ static bool leave(struct gm_mask_device *device)
 	return was_read;
 }
 
+/* ---- what workers have --------------------------------------------------- */
+
+static bool is_charged(const struct gm_daemon *d, uint64_t id)
+{
+	const struct gm_mask_device *device = gm_mask_devices_find(d, id);
+
+	return device && gm_mask_device_is_charged(device);
+}
+
+/* The first question that is about copying from it, or NULL. */
+static const struct gm_mask_question *copier_of(const struct gm_daemon *d,
+						uint64_t id)
+{
+	const struct gm_keeper *keeper;
+
+	if (!d->supervisor)
+		return NULL;
+	TAILQ_FOREACH(keeper, &d->supervisor->all, entry)
+	{
+		for (uint32_t i = 0; i < keeper->n_masks; i++) {
+			if (keeper->masks[i].from == id)
+				return &keeper->masks[i];
+		}
+	}
+	return NULL;
+}
+
+bool gm_mask_peers_copied(const struct gm_daemon *d, uint64_t id)
+{
+	return copier_of(d, id) != NULL;
+}
+
+/* Several workers may copy from one. */
+static uint64_t bytes_of(const struct gm_keeper *keeper,
+			 const struct gm_mask_question *q, uint32_t row)
+{
+	const struct gm_daemon *d = keeper->d;
+	uint64_t bytes = 0;
+
+	if (keeper->row == row && !is_charged(d, q->id))
+		bytes += q->bytes;
+	if (q->from_row == row && !is_charged(d, q->from) &&
+	    copier_of(d, q->from) == q)
+		bytes += q->from_bytes;
+	return bytes;
+}
+
+uint64_t gm_mask_peers_bytes(const struct gm_daemon *d, uint32_t row,
+			     uint32_t uid)
+{
+	const struct gm_keeper *keeper;
+	uint64_t bytes = 0;
+
+	if (!d->supervisor)
+		return 0;
+	TAILQ_FOREACH(keeper, &d->supervisor->all, entry)
+	{
+		for (uint32_t i = 0; i < keeper->n_masks; i++) {
+			if (keeper->masks[i].uid == uid)
+				bytes += bytes_of(keeper, &keeper->masks[i],
+						  row);
+		}
+	}
+	return bytes;
+}
+
 static void forget(struct gm_keeper *keeper, uint32_t i)
 {
 	struct gm_mask_devices *all = &keeper->d->mask_devices;
-	uint32_t row = keeper->masks[i].from_row;
+	struct gm_mask_question q = keeper->masks[i];
 
 	keeper->masks[i] = keeper->masks[--keeper->n_masks];
-	if (row < GM_ROWS)
-		all->left[row / 64] |= bit_of(row);
+	if (q.from_row < GM_ROWS) {
+		all->left[q.from_row / 64] |= bit_of(q.from_row);
+		if (!is_charged(keeper->d, q.from) &&
+		    !gm_mask_peers_copied(keeper->d, q.from))
+			gm_quota_back(keeper->d, q.from_row, q.from_bytes);
+	}
 	gm_mask_devices_tell(keeper->d);
 }
 

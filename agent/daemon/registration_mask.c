@@ -95,6 +95,7 @@ static int begin_device(struct gm_connection *c, struct gm_registration *reg,
 			gm_registered_free(reach);
 		return error;
 	}
+	gm_mask_device_borrow(reach->device);
 	if (gm_mask_device_is_ready(reach->device))
 		return ask(reach, c, request);
 	reach->wait.done = told;

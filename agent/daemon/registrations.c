@@ -359,7 +359,7 @@ void gm_registered_free(struct gm_registered *reach)
 {
 	TAILQ_REMOVE(&reach->of->reaches, reach, entry);
 	gm_mask_device_leave(&reach->wait);
-	gm_mask_device_drop(reach->device);
+	gm_mask_device_return(reach->device);
 	free(reach);
 }
 

@@ -96,6 +96,7 @@ static void one_that_is_out_of_service(void)
 	mask_cards_link(&m);
 	kill_worker(1);
 	EQ(mask_cards_reap(pid), 0);
+	OK(mask_cards_right(&m, "source", MASK_LARGE, 2));
 	EQ(gpumap_mask_release(m.map, "source"), 0);
 	OK(is_given_back(0));
 	OK(is_given_back(1));

@@ -285,6 +285,21 @@ static void do_copy(struct gm_clerk_job *job)
 
 /* ---- file, show ---------------------------------------------------------- */
 
+/* A replica that was there, and was lost while others were made, was of no mask
+ * yet that could have been published anew. */
+static void look_again(const struct gm_mask_change *p)
+{
+	struct gm_daemon *d = p->change.d;
+
+	for (uint32_t i = 0; i < p->image.n_replicas; i++) {
+		const struct gm_replica_image *replica = &p->replicas[i];
+
+		if (replica->place == GM_REPLICA_DEVICE && replica->id != 0 &&
+		    !gm_mask_devices_good(d, replica->id))
+			gm_mask_devices_look(d, replica->row);
+	}
+}
+
 static void show(struct gm_mask_change *p)
 {
 	struct gm_change *change = &p->change;
@@ -294,6 +309,7 @@ static void show(struct gm_mask_change *p)
 	for (uint32_t i = 0; i < p->image.n_replicas; i++)
 		p->targets[i].device = NULL;
 	gm_publish_show(change->d, &p->put);
+	look_again(p);
 	gm_state_masks_replaced(change->d, p->image.object.name);
 	change->version = p->put.block.version;
 	gm_log(GM_LOG_INFO, "mask_published",

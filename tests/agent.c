@@ -277,6 +277,26 @@ bool agent_logged(const struct agent *a, const char *text)
 	return there;
 }
 
+uint64_t agent_logged_number(const struct agent *a, const char *event,
+			     const char *key)
+{
+	char *log = read_log(a), *rest = log, *line, says[64], before[64];
+	uint64_t number = UINT64_MAX;
+
+	snprintf(says, sizeof(says), "event=%s ", event);
+	snprintf(before, sizeof(before), " %s=", key);
+	while ((line = strsep(&rest, "\n")) != NULL) {
+		const char *at = strstr(line, says) != NULL
+					 ? strstr(line, before)
+					 : NULL;
+
+		if (at != NULL)
+			number = strtoull(at + strlen(before), NULL, 10);
+	}
+	free(log);
+	return number;
+}
+
 void agent_show_log(const struct agent *a)
 {
 	char *log = read_log(a), *rest = log, *line;

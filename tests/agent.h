@@ -16,6 +16,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #define AGENT_LIMIT_MS 30000
@@ -71,6 +72,11 @@ bool agent_wait_log(struct agent *a, const char *text);
 
 /* Is the text in the lines of this start now? */
 bool agent_logged(const struct agent *a, const char *text);
+
+/* The number behind " @key=" in the last line of this start that says
+ * "event=@event", UINT64_MAX: there is none. */
+uint64_t agent_logged_number(const struct agent *a, const char *event,
+			     const char *key);
 
 /* Print the lines of this start as comments: for a test that failed. */
 void agent_show_log(const struct agent *a);

@@ -5,7 +5,8 @@
  * What a replica takes of a card is charged to its user for as long as anybody
  * may have that memory: whoever makes another from it, whoever makes it, whoever
  * was given its descriptor, also where no mask has it any more, or the card was
- * out of service meanwhile.
+ * out of service meanwhile.  And the agent counts the descriptors that it keeps
+ * them with.
  */
 
 #include <sys/resource.h>
@@ -124,6 +125,33 @@ static void one_that_a_client_has(void)
 	OK(is_given_back(0));
 }
 
+/* Descriptors that it says it needs when a user may have so many masks. */
+static uint64_t needed_with(uint32_t masks)
+{
+	uint64_t needed;
+	char text[128];
+
+	snprintf(text, sizeof(text),
+		 "[host]\nrows = 1\n[limits]\nobjects-per-uid = %u\n", masks);
+	cuda_scene_agent(&m.scene, &m.agent, "", text);
+	if (!OK(agent_start(&m.agent)))
+		return 0;
+	EQ(agent_kill(&m.agent, SIGTERM), 0);
+	needed = agent_logged_number(&m.agent, "few_descriptors", "needed");
+	OK(needed != UINT64_MAX);
+	return needed;
+}
+
+/* Lowers its own limit for good: the last of all. */
+static void each_takes_a_descriptor(void)
+{
+	struct rlimit few = { 900, 900 };
+
+	EQ(agent_kill(&m.agent, SIGTERM), 0);
+	if (EQ(setrlimit(RLIMIT_NOFILE, &few), 0))
+		EQ(needed_with(101) - needed_with(100), 2);
+}
+
 static bool start(const char *text)
 {
 	cuda_scene_agent(&m.scene, &m.agent, "", text);
@@ -145,8 +173,11 @@ int main(void)
 		one_that_no_mask_has();
 		one_that_is_out_of_service();
 		one_that_a_client_has();
+		gpumap_detach(m.map);
+		each_takes_a_descriptor();
+	} else {
+		story_finish(&m.agent, m.map);
 	}
-	story_finish(&m.agent, m.map);
 	agent_remove(&m.agent);
 	cuda_scene_end(&m.scene);
 	return tap_done();

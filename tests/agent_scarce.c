@@ -132,34 +132,21 @@ static void a_row_without_a_worker_is_refused(void)
 	agent_remove(&a);
 }
 
-/* Descriptors that it says it needs for so many connections, UINT32_MAX:
- * nothing. */
+/* Descriptors that it says it needs for so many connections. */
 static uint32_t needed_with(struct agent *a, uint32_t connections)
 {
-	uint32_t needed = UINT32_MAX;
-	char text[128], *at;
-	FILE *log;
+	uint64_t needed;
+	char text[128];
 
 	snprintf(text, sizeof(text),
 		 "[limits]\nsessions = 16\nconnections = %u\n", connections);
 	agent_configure(a, text);
 	if (!OK(agent_start(a)))
-		return needed;
+		return UINT32_MAX;
 	EQ(agent_kill(a, SIGTERM), 0);
-	log = fopen(a->log, "re");
-	if (!OK(log != NULL))
-		return needed;
-	fseeko(log, a->log_from, SEEK_SET);
-	for (char line[512]; fgets(line, sizeof(line), log) != NULL;) {
-		at = strstr(line, "event=few_descriptors ") != NULL
-			     ? strstr(line, " needed=")
-			     : NULL;
-		if (at != NULL)
-			needed = (uint32_t)strtoul(at + 8, NULL, 10);
-	}
-	fclose(log);
-	OK(needed != UINT32_MAX);
-	return needed;
+	needed = agent_logged_number(a, "few_descriptors", "needed");
+	OK(needed != UINT64_MAX);
+	return (uint32_t)needed;
 }
 
 /* Lowers its own limit for good: the last of all. */

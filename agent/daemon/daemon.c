@@ -10,6 +10,8 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include <gpumap.h>
+
 #include "agent/common/log.h"
 #include "agent/daemon/drains.h"
 #include "agent/daemon/dummyrows.h"
@@ -202,6 +204,15 @@ static int read_dummies(struct gm_daemon *d)
 	return 0;
 }
 
+static uint32_t count_cards(const struct gm_daemon *d)
+{
+	uint32_t n = 0;
+
+	for (uint32_t row = 0; row < d->devices.n; row++)
+		n += d->devices.of[row]->facts.kind == GPUMAP_DEVICE_CUDA;
+	return n;
+}
+
 /* From here on everybody may read and ask. */
 static int open_rows(struct gm_daemon *d)
 {
@@ -209,7 +220,7 @@ static int open_rows(struct gm_daemon *d)
 
 	if (status != 0)
 		return status;
-	gm_files_check(&d->config, d->devices.n);
+	gm_files_check(&d->config, d->devices.n, count_cards(d));
 	ret = gm_clerk_start(&d->clerk, &d->loop);
 	if (ret == 0)
 		ret = gm_clerk_start(&d->mason, &d->loop);

@@ -25,20 +25,24 @@ void gm_files_raise(void)
 }
 
 /* What everything that is allowed takes. */
-static uint64_t needed_by(const struct gm_config *config, uint32_t n_rows)
+static uint64_t needed_by(const struct gm_config *config, uint32_t n_rows,
+			  uint32_t n_cards)
 {
 	uint64_t session = OF_SESSION + n_rows; /* doorbells */
 
-	/* What one uid may have of memory: others rarely have as much. */
+	/* What one uid may have of memory: others rarely have as much.  Each of
+	 * its objects may be a mask with a replica on each card. */
 	return OF_OURS + (uint64_t)n_rows * OF_ROW +
 	       (uint64_t)config->connections * OF_CONNECTION +
 	       config->sessions * session + GM_HOLDERS +
-	       config->registrations_per_uid + config->exports_per_uid;
+	       config->registrations_per_uid + config->exports_per_uid +
+	       (uint64_t)config->objects_per_uid * n_cards;
 }
 
-void gm_files_check(const struct gm_config *config, uint32_t n_rows)
+void gm_files_check(const struct gm_config *config, uint32_t n_rows,
+		    uint32_t n_cards)
 {
-	uint64_t needed = needed_by(config, n_rows);
+	uint64_t needed = needed_by(config, n_rows, n_cards);
 	struct rlimit files;
 
 	if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= needed)
@@ -46,6 +50,7 @@ void gm_files_check(const struct gm_config *config, uint32_t n_rows)
 	gm_log(GM_LOG_WARNING, "few_descriptors",
 	       "limit=%" PRIu64 " needed=%" PRIu64
 	       " remedy=\"raise LimitNOFILE of the unit (ulimit -Hn), or lower "
-	       "sessions and connections in [limits] of gpumapd.conf\"",
+	       "sessions, connections and objects-per-uid in [limits] of "
+	       "gpumapd.conf\"",
 	       (uint64_t)files.rlim_cur, needed);
 }

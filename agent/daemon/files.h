@@ -17,8 +17,9 @@
 /* Take all that we may have. */
 void gm_files_raise(void);
 
-/* Warn, with the remedy, when all that is allowed, with so many rows, takes
- * more than we have. */
-void gm_files_check(const struct gm_config *config, uint32_t n_rows);
+/* Warn, with the remedy, when all that is allowed, with so many rows and, of
+ * these, cards, takes more than we have. */
+void gm_files_check(const struct gm_config *config, uint32_t n_rows,
+		    uint32_t n_cards);
 
 #endif

@@ -229,6 +229,15 @@ static int judge_name(struct gpumap_session *s,
 	return 0;
 }
 
+/* One more of the session's. */
+static void enlist(struct gpumap_model *model)
+{
+	model->next = model->session->models;
+	model->session->models = model;
+	if (!gm_model_is_over(model))
+		model->session->n_loading++;
+}
+
 int gpumap_load_model(struct gpumap_session *session,
 		      const struct gpumap_model_opts *opts,
 		      struct gpumap_model **ret_model)
@@ -259,18 +268,10 @@ int gpumap_load_model(struct gpumap_session *session,
 		drop(m);
 		return ret;
 	}
-	gm_model_enlist(m);
+	enlist(m);
 	gm_model_turn(m);
 	*ret_model = m;
 	return 0;
-}
-
-void gm_model_enlist(struct gpumap_model *model)
-{
-	model->next = model->session->models;
-	model->session->models = model;
-	if (!gm_model_is_over(model))
-		model->session->n_loading++;
 }
 
 int gpumap_model_open(struct gpumap_session *session, const char *name,
@@ -301,7 +302,7 @@ int gpumap_model_open(struct gpumap_session *session, const char *name,
 		drop(m);
 		return ret;
 	}
-	gm_model_enlist(m);
+	enlist(m);
 	*ret_model = m;
 	return 0;
 }

@@ -164,9 +164,6 @@ int gm_model_place(struct gpumap_model *model,
  * take. */
 int gm_model_turn(struct gpumap_model *model);
 
-/* One more of the session's. */
-void gm_model_enlist(struct gpumap_model *model);
-
 /* ---- model_share.c ------------------------------------------------------- */
 
 /* Of one that is WAITING: has somebody shared it, or is it ours to load? */

@@ -9,7 +9,8 @@
 
 _Static_assert(GM_MOVING_BUFFERS == GM_SEQ_BUFFERS, "one rule for both");
 
-int gm_check_header(const void *base, uint64_t bytes)
+/* What holds for every major: is it one of ours at all, whatever its layout? */
+static int check_header(const void *base, uint64_t bytes)
 {
 	const struct gm_header *header = base;
 
@@ -27,7 +28,7 @@ int gm_check_map(void *base, uint64_t bytes, struct gm_map *ret_map)
 	struct gm_map map = { .base = base, .bytes = bytes, .header = header };
 	uint64_t size, heap_bytes;
 
-	if (gm_check_header(base, bytes) != 0)
+	if (check_header(base, bytes) != 0)
 		return -EPROTO;
 	if (gm_get(&header->major) != GM_LAYOUT_MAJOR ||
 	    gm_get(&header->layout) != gm_layout_hash())

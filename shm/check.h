@@ -41,14 +41,6 @@ struct gm_map {
 int gm_check_map(void *base, uint64_t bytes, struct gm_map *ret_map);
 
 /*
- * gm_check_header - the part of gm_check_map() that holds for every major:
- * is it one of ours at all, whatever its layout?
- *
- * Returns	0, or -EPROTO
- */
-int gm_check_header(const void *base, uint64_t bytes);
-
-/*
  * gm_check_block - the block that a slot word names
  *
  * least	bytes that have to lie in the heap from its start on

@@ -54,6 +54,22 @@ static void on_drain_limit(struct gm_timer *timer)
 	gm_loop_stop(&d->loop);
 }
 
+/* A request to end: refuse what is new, let what runs finish within
+ * config.drain_ns, then leave.  More than one changes nothing. */
+static void drain(struct gm_daemon *d)
+{
+	if (d->draining)
+		return;
+	d->draining = true;
+	gm_segment_state(&d->segment, GM_STATE_DRAINING);
+	gm_log(GM_LOG_INFO, "draining", "instance=%s drain_ms=%llu",
+	       d->instance, (unsigned long long)(d->config.drain_ns / 1000000));
+	gm_timer_set(&d->loop, &d->drain_limit,
+		     gm_loop_now() + d->config.drain_ns);
+	gm_control_drain(d);
+	gm_supervisor_drain(d);
+}
+
 static void on_signal(struct gm_source *source, uint32_t events)
 {
 	struct gm_daemon *d = gm_owner(source, struct gm_daemon, signals);
@@ -71,7 +87,7 @@ static void on_signal(struct gm_source *source, uint32_t events)
 	}
 	gm_log(GM_LOG_INFO, "signal", "signal=%u from=%u", info.ssi_signo,
 	       info.ssi_pid);
-	gm_daemon_drain(d);
+	drain(d);
 }
 
 /* Children get their mask back before they exec. */
@@ -352,6 +368,13 @@ int gm_exit_status(int error)
 	}
 }
 
+/* Something that we cannot live with has happened: leave with a status. */
+static void fail(struct gm_daemon *d, int status)
+{
+	d->status = status;
+	gm_loop_stop(&d->loop);
+}
+
 void gm_daemon_open(struct gm_daemon *d)
 {
 	int status;
@@ -360,7 +383,7 @@ void gm_daemon_open(struct gm_daemon *d)
 		return;
 	status = open_rows(d);
 	if (status != 0)
-		gm_daemon_fail(d, status);
+		fail(d, status);
 	else
 		gm_daemon_announce(d);
 }
@@ -376,29 +399,9 @@ void gm_daemon_announce(struct gm_daemon *d)
 	       (int)getpid());
 }
 
-void gm_daemon_drain(struct gm_daemon *d)
-{
-	if (d->draining)
-		return;
-	d->draining = true;
-	gm_segment_state(&d->segment, GM_STATE_DRAINING);
-	gm_log(GM_LOG_INFO, "draining", "instance=%s drain_ms=%llu",
-	       d->instance, (unsigned long long)(d->config.drain_ns / 1000000));
-	gm_timer_set(&d->loop, &d->drain_limit,
-		     gm_loop_now() + d->config.drain_ns);
-	gm_control_drain(d);
-	gm_supervisor_drain(d);
-}
-
 void gm_daemon_drained(struct gm_daemon *d)
 {
 	if (d->draining && gm_changes_drained(d) && gm_control_drained(d) &&
 	    gm_supervisor_drained(d))
 		gm_loop_stop(&d->loop);
-}
-
-void gm_daemon_fail(struct gm_daemon *d, int status)
-{
-	d->status = status;
-	gm_loop_stop(&d->loop);
 }

@@ -110,10 +110,6 @@ void gm_daemon_open(struct gm_daemon *d);
 /* What a negative errno of start-up means to who started us. */
 int gm_exit_status(int error);
 
-/* A request to end: refuse what is new, let what runs finish within
- * config.drain_ns, then leave.  More than one changes nothing. */
-void gm_daemon_drain(struct gm_daemon *d);
-
 /* To be called by the supervisor and the control server when they have nothing
  * left to do after their drain call; and by anybody else, without harm: looks
  * whether it was the last, and stops the loop. */
@@ -121,9 +117,6 @@ void gm_daemon_drained(struct gm_daemon *d);
 
 /* Say event=ready, once, when every row that should be READY is. */
 void gm_daemon_announce(struct gm_daemon *d);
-
-/* Something that we cannot live with has happened: leave with a status. */
-void gm_daemon_fail(struct gm_daemon *d, int status);
 
 /*
  * What the other half provides.

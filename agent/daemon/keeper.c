@@ -38,8 +38,9 @@
 static void spawn_worker(struct gm_keeper *keeper);
 static void spawn_undertaker(struct gm_keeper *keeper);
 
-void gm_keeper_enter(struct gm_keeper *keeper, enum gm_keeper_state state,
-		     uint64_t limit_ns)
+/* Its timer fires after @limit_ns, 0: never. */
+static void enter(struct gm_keeper *keeper, enum gm_keeper_state state,
+		  uint64_t limit_ns)
 {
 	keeper->state = state;
 	keeper->since_ns = gm_loop_now();
@@ -149,7 +150,7 @@ static void show_ready(struct gm_keeper *keeper)
 static void wait_for_need(struct gm_keeper *keeper)
 {
 	gm_spare_end(keeper);
-	gm_keeper_enter(keeper, GM_KEEPER_IDLE, 0);
+	enter(keeper, GM_KEEPER_IDLE, 0);
 	show_ready(keeper);
 }
 
@@ -158,7 +159,7 @@ static void back_off_now(struct gm_keeper *keeper, uint64_t wait)
 	gm_log(GM_LOG_WARNING, "back_off",
 	       "row=%u%s deaths=%u wait_ms=%" PRIu64, keeper->row, keeper->of,
 	       keeper->early_deaths, wait / MS);
-	gm_keeper_enter(keeper, GM_KEEPER_RESTING, wait);
+	enter(keeper, GM_KEEPER_RESTING, wait);
 	gm_seats_refuse(keeper);
 }
 
@@ -177,10 +178,10 @@ void gm_keeper_rest(struct gm_keeper *keeper)
 	uint64_t wait = back_off(keeper->early_deaths);
 
 	if (keeper->draining) {
-		gm_keeper_enter(keeper, GM_KEEPER_OFF, 0);
+		enter(keeper, GM_KEEPER_OFF, 0);
 		gm_daemon_drained(keeper->d);
 	} else if (gm_keeper_is_barred(keeper)) {
-		gm_keeper_enter(keeper, GM_KEEPER_BARRED, DENY_NS);
+		enter(keeper, GM_KEEPER_BARRED, DENY_NS);
 		gm_seats_refuse(keeper);
 		gm_need_closed(keeper);
 	} else if (is_needless(keeper)) {
@@ -235,7 +236,7 @@ static void spawn_worker(struct gm_keeper *keeper)
 	gm_log(GM_LOG_INFO, "worker_started", "row=%u%s pid=%d restarts=%u",
 	       keeper->row, keeper->of, (int)keeper->child.pid,
 	       keeper->restarts);
-	gm_keeper_enter(keeper, GM_KEEPER_STARTING, gm_patience_ready(keeper));
+	enter(keeper, GM_KEEPER_STARTING, gm_patience_ready(keeper));
 	keeper->times.started_ns = keeper->since_ns;
 }
 
@@ -248,7 +249,7 @@ void gm_keeper_ready(struct gm_keeper *keeper, const char *took)
 	       keeper->of, (int)keeper->child.pid,
 	       (gm_loop_now() - keeper->since_ns) / MS, took[0] ? " " : "",
 	       took);
-	gm_keeper_enter(keeper, GM_KEEPER_SERVING, 0);
+	enter(keeper, GM_KEEPER_SERVING, 0);
 	if (keeper->wants_end)
 		gm_need_end(keeper);
 	gm_seats_pump(keeper);
@@ -286,7 +287,7 @@ void gm_keeper_kill(struct gm_keeper *keeper, const char *why)
 	if (!keeper->is_undertaker)
 		gm_death_begins(keeper);
 	kill(keeper->child.pid, SIGKILL);
-	gm_keeper_enter(keeper, GM_KEEPER_ENDING, STUCK_NS);
+	enter(keeper, GM_KEEPER_ENDING, STUCK_NS);
 }
 
 void gm_keeper_hung_up(struct gm_keeper *keeper)
@@ -342,8 +343,7 @@ static void undertaker_gone(struct gm_keeper *keeper, const char *how,
 	if (wait == 0)
 		spawn_undertaker(keeper);
 	else
-		gm_keeper_enter(keeper, GM_KEEPER_BURYING,
-				wait < SECOND ? wait : SECOND);
+		enter(keeper, GM_KEEPER_BURYING, wait < SECOND ? wait : SECOND);
 }
 
 static void spawn_undertaker(struct gm_keeper *keeper)
@@ -352,10 +352,10 @@ static void spawn_undertaker(struct gm_keeper *keeper)
 
 	if (error) {
 		spawn_failed(keeper, "undertaker", error);
-		gm_keeper_enter(keeper, GM_KEEPER_BURYING, SECOND);
+		enter(keeper, GM_KEEPER_BURYING, SECOND);
 		return;
 	}
-	gm_keeper_enter(keeper, GM_KEEPER_BURYING, BURY_NS);
+	enter(keeper, GM_KEEPER_BURYING, BURY_NS);
 	gm_seats_pump(keeper);
 	GM_POINT("supervise_burying");
 }
@@ -443,7 +443,7 @@ static void start_when_free(struct gm_keeper *keeper)
 		if (gm_orphan_end(keeper->row, keeper->lock_path, holder) != 0)
 			keeper->orphan_due_ns = UINT64_MAX;
 	}
-	gm_keeper_enter(keeper, GM_KEEPER_LOCKED, LOCK_POLL_NS);
+	enter(keeper, GM_KEEPER_LOCKED, LOCK_POLL_NS);
 }
 
 static void is_stuck(struct gm_keeper *keeper)
@@ -451,7 +451,7 @@ static void is_stuck(struct gm_keeper *keeper)
 	gm_log(GM_LOG_ERROR, "worker_stuck", "row=%u%s pid=%d", keeper->row,
 	       keeper->of, (int)keeper->child.pid);
 	gm_death_stuck(keeper);
-	gm_keeper_enter(keeper, GM_KEEPER_STUCK, 0);
+	enter(keeper, GM_KEEPER_STUCK, 0);
 	gm_seats_refuse(keeper);
 }
 
@@ -480,7 +480,7 @@ static void timer_fired(struct gm_timer *timer)
 		if (gm_seats_owe_all(keeper))
 			spawn_undertaker(keeper);
 		else
-			gm_keeper_enter(keeper, GM_KEEPER_BARRED, DENY_NS);
+			enter(keeper, GM_KEEPER_BARRED, DENY_NS);
 		break;
 	case GM_KEEPER_ENDING:
 		is_stuck(keeper);
@@ -509,7 +509,7 @@ void gm_keeper_drain(struct gm_keeper *keeper)
 	case GM_KEEPER_IDLE:
 	case GM_KEEPER_BARRED:
 	case GM_KEEPER_RESTING:
-		gm_keeper_enter(keeper, GM_KEEPER_OFF, 0);
+		enter(keeper, GM_KEEPER_OFF, 0);
 		break;
 	case GM_KEEPER_STARTING:
 	case GM_KEEPER_SERVING:

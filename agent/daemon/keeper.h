@@ -200,10 +200,6 @@ static inline bool gm_keeper_is_needed(const struct gm_keeper *keeper)
 	return gm_keeper_has_seats(keeper) || gm_mask_devices_wanted(keeper);
 }
 
-/* Enter a state; its timer fires after @limit_ns, 0: never. */
-void gm_keeper_enter(struct gm_keeper *keeper, enum gm_keeper_state state,
-		     uint64_t limit_ns);
-
 /* No child runs: start the next worker, wait with it, or have none. */
 void gm_keeper_rest(struct gm_keeper *keeper);
 

@@ -76,7 +76,8 @@ void gm_mask_change_free(struct gm_change *change)
 
 /* ---- which, and may it be? ----------------------------------------------- */
 
-uint32_t gm_mask_change_nodes(const struct gm_mask_change *p)
+/* Replicas with bytes of their own. */
+static uint32_t count_nodes(const struct gm_mask_change *p)
 {
 	uint32_t n = 0;
 
@@ -87,7 +88,7 @@ uint32_t gm_mask_change_nodes(const struct gm_mask_change *p)
 
 uint32_t gm_mask_change_places(const struct gm_mask_change *p)
 {
-	uint32_t n = gm_mask_change_nodes(p);
+	uint32_t n = count_nodes(p);
 
 	for (uint32_t i = 0; i < p->image.n_replicas; i++)
 		n += p->replicas[i].place == GM_REPLICA_DEVICE;
@@ -131,8 +132,7 @@ int gm_mask_change_quota(struct gm_mask_change *p, uint32_t uid)
 {
 	uint64_t bytes;
 
-	if (__builtin_mul_overflow(p->image.bytes, gm_mask_change_nodes(p),
-				   &bytes))
+	if (__builtin_mul_overflow(p->image.bytes, count_nodes(p), &bytes))
 		bytes = UINT64_MAX;
 	return gm_masks_judge_quota(p->change.d, uid, p->image.object.name,
 				    bytes, p->change.why);

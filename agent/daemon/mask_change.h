@@ -83,10 +83,7 @@ int gm_mask_change_choose(struct gm_mask_change *p);
  * -EDQUOT. */
 int gm_mask_change_quota(struct gm_mask_change *p, uint32_t uid);
 
-/* Replicas with bytes of their own. */
-uint32_t gm_mask_change_nodes(const struct gm_mask_change *p);
-
-/* The same, and those on devices. */
+/* Replicas with bytes of their own, and those on devices. */
 uint32_t gm_mask_change_places(const struct gm_mask_change *p);
 
 /* Sum the staged tensor up; by the clerk. */

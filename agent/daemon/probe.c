@@ -150,6 +150,12 @@ static void socket_ready(struct gm_source *source, uint32_t events)
 		hang_up(probe);
 }
 
+/* Is there one that could answer? */
+static bool runs(const struct gm_daemon *d)
+{
+	return d->probe.state == GM_PROBE_RUNNING && d->probe.socket.fd >= 0;
+}
+
 int gm_probe_tell(struct gm_daemon *d, uint32_t type, const uint8_t uuid[16],
 		  uint32_t serial)
 {
@@ -157,7 +163,7 @@ int gm_probe_tell(struct gm_daemon *d, uint32_t type, const uint8_t uuid[16],
 	struct gm_probe_wire wire = { .type = type, .serial = serial };
 	int error;
 
-	if (!gm_probe_runs(d))
+	if (!runs(d))
 		return -ESRCH;
 	memcpy(wire.uuid, uuid, sizeof(wire.uuid));
 	if (send(probe->socket.fd, &wire, sizeof(wire),
@@ -404,11 +410,6 @@ void gm_probe_look_again(struct gm_daemon *d)
 		spawn(probe);
 	else
 		probe->looks_again = probe->found_none;
-}
-
-bool gm_probe_runs(const struct gm_daemon *d)
-{
-	return d->probe.state == GM_PROBE_RUNNING && d->probe.socket.fd >= 0;
 }
 
 bool gm_probe_is_gone(const struct gm_daemon *d)

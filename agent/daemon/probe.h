@@ -64,9 +64,6 @@ void gm_probe_look_again(struct gm_daemon *d);
 /* Kill it, and start no other. */
 void gm_probe_exit(struct gm_daemon *d);
 
-/* Is there one that could answer? */
-bool gm_probe_runs(const struct gm_daemon *d);
-
 /* Does no process of it exist?  One that was killed may take its time, and has
  * its cards open until then. */
 bool gm_probe_is_gone(const struct gm_daemon *d);

@@ -2,10 +2,11 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * A long history of jobs by chance, on three rows: with waits for each other,
- * with deadlines, taken back, and with workers killed.  Every one of them ends
- * exactly once, in the order of its row, and as it may.  A thousand to a round,
- * and where GM_ROUNDS says how many, five: a million in the torture target.
+ * A long history of jobs of many kinds by chance, on three rows: with waits for
+ * each other, with deadlines, taken back, and with workers killed.  Every one
+ * of them ends exactly once, in the order of its row, and as it may.  A
+ * thousand to a round, and where GM_ROUNDS says how many, five: a million in
+ * the torture target.
  */
 
 #include <stdlib.h>
@@ -17,12 +18,13 @@
 #define ROWS       3u
 #define PER_ROUND  (getenv("GM_ROUNDS") ? UINT64_C(5000) : UINT64_C(1000))
 #define BATCH      8u
+#define HALF       UINT64_C(2048)
 #define KILL_EVERY 1000u
 
 static struct agent agent;
 static struct gpumap *map;
 static struct gpumap_session *session;
-static uint32_t *words; /* memory for jobs that do something */
+static uint32_t *words; /* memory for jobs that do something, 2 * HALF */
 
 static struct {
 	uint8_t *ended; /* times, by job */
@@ -50,6 +52,8 @@ static void note(const struct gpumap_done *done)
 		k++;
 	history.by_status[k]++;
 	history.strange += k == 4;
+	if (k == 4)
+		NOTE("row %u ended a job with %d", done->row, done->status);
 	history.taken++;
 }
 
@@ -76,16 +80,33 @@ static struct gpumap_time some_time(void)
 	return time;
 }
 
+/* Of one slot and of two. */
+static void do_something(struct gpumap_job *job)
+{
+	static const uint32_t ops[] = { GPUMAP_OP_FILL, GPUMAP_OP_COPY,
+					GPUMAP_OP_AXPY, GPUMAP_OP_MASK_ADD,
+					GPUMAP_OP_SUM };
+
+	job->op = ops[dice(sizeof(ops) / sizeof(ops[0]))];
+	job->dtype = GPUMAP_DTYPE_F32;
+	job->dst = words;
+	job->src = words + HALF;
+	job->n = 1 + dice(HALF);
+	job->alpha = 0;
+	job->mask = words + HALF;
+	job->mask_n = job->op == GPUMAP_OP_MASK_ADD ? 16 : 0;
+	if (job->op == GPUMAP_OP_SUM) {
+		job->dst = words + HALF;
+		job->src = words;
+	}
+}
+
 static struct gpumap_job some_job(struct gpumap_time waits[GPUMAP_WAITS_MAX])
 {
 	struct gpumap_job job = { .op = GPUMAP_OP_NOP };
 
-	if (dice(4) == 0) {
-		job.op = GPUMAP_OP_FILL;
-		job.dtype = GPUMAP_DTYPE_U32;
-		job.dst = words;
-		job.n = 1 + dice(4096);
-	}
+	if (dice(4) == 0)
+		do_something(&job);
 	if (dice(3) == 0)
 		job.n_waits = 1 + (uint32_t)dice(GPUMAP_WAITS_MAX);
 	for (uint32_t i = 0; i < job.n_waits; i++)
@@ -178,6 +199,7 @@ static void every_job_ends_once(void)
 	     (unsigned long long)history.by_status[2],
 	     (unsigned long long)history.by_status[3]);
 	OK(history.by_status[0] > history.n / 4);
+	OK(history.by_status[1] > 0); /* workers died in the midst of it */
 	free(history.ended);
 }
 
@@ -188,7 +210,9 @@ int main(void)
 	stage_make(&agent, "[host]\nrows = 3\n");
 	if (OK(agent_start(&agent)) && OK((map = story_attach(&agent))) &&
 	    EQ(gpumap_session_open(map, NULL, &session), 0)) {
-		if (EQ(gpumap_alloc(session, 0, 16384, &memory), 0)) {
+		if (EQ(gpumap_alloc(session, 0, 2 * HALF * sizeof(*words),
+				    &memory),
+		       0)) {
 			words = memory;
 			every_job_ends_once();
 		}

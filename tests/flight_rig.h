@@ -47,6 +47,7 @@ static inline void rig_open(struct rig *r, uint64_t slice_bytes,
 	TAILQ_INIT(&r->w.flying);
 	gm_outbox_init(&r->w.outbox);
 	gm_wait_init(&r->w);
+	gm_ferry_init(&r->w.ferry);
 	gm_closer_init(&r->w.closer);
 	if (gm_slow_start(&r->w.slow, r->w.dev, &r->journal->slow, -1) < 0)
 		exit(99);

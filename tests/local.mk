@@ -818,6 +818,16 @@ gm_tests += %reldir%/test_fair_groups
 	%reldir%/fair.h %reldir%/flight_rig.h %reldir%/late_device.h \
 	%reldir%/hand_client.h %reldir%/tap.h
 %canon_reldir%_test_fair_groups_LDADD = agent/worker/libworker.la
+gm_tests += %reldir%/test_fair_loads
+%canon_reldir%_test_fair_loads_SOURCES = %reldir%/test_fair_loads.c \
+	%reldir%/fair.h %reldir%/flight_rig.h %reldir%/late_device.h \
+	%reldir%/hand_client.h %reldir%/tap.h
+%canon_reldir%_test_fair_loads_LDADD = agent/worker/libworker.la
+gm_tests += %reldir%/test_fair_copies
+%canon_reldir%_test_fair_copies_SOURCES = %reldir%/test_fair_copies.c \
+	%reldir%/fair.h %reldir%/flight_rig.h %reldir%/late_device.h \
+	%reldir%/hand_client.h %reldir%/tap.h
+%canon_reldir%_test_fair_copies_LDADD = agent/worker/libworker.la
 
 gm_tests += %reldir%/test_fault
 %canon_reldir%_test_fault_SOURCES = %reldir%/test_fault.c %reldir%/tap.h
@@ -1372,6 +1382,15 @@ GM_TORTURE += %reldir%/agent_cuda_load
 %canon_reldir%_agent_cuda_load_SOURCES = %reldir%/agent_load.c $(gm_load) \
 	$(gm_cuda_story)
 %canon_reldir%_agent_cuda_load_LDADD = $(gm_cuda_story_libs)
+
+gm_tests += %reldir%/agent_bulk_users %reldir%/agent_cuda_bulk_users
+%canon_reldir%_agent_bulk_users_SOURCES = %reldir%/agent_bulk_users.c \
+	$(gm_load) $(gm_story)
+%canon_reldir%_agent_bulk_users_LDADD = $(gm_story_libs)
+%canon_reldir%_agent_cuda_bulk_users_CPPFLAGS = $(AM_CPPFLAGS) -DSTAGE_CUDA
+%canon_reldir%_agent_cuda_bulk_users_SOURCES = %reldir%/agent_bulk_users.c \
+	$(gm_load) $(gm_cuda_story)
+%canon_reldir%_agent_cuda_bulk_users_LDADD = $(gm_cuda_story_libs)
 
 gm_tests += %reldir%/agent_load_death
 GM_TORTURE += %reldir%/agent_load_death

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 
 #include "agent/worker/events.h"
+#include "agent/worker/pass.h"
 #include "agent/worker/loader.h"
 #include "tests/flight_rig.h"
 
@@ -251,6 +252,7 @@ static void a_load_ends_before_its_memory_goes(void)
 	OK(s->load != NULL);
 	while (r.late.n_started == 0 && hand_now() < end) {
 		gm_events_handle(&r.w);
+		gm_pass(&r.w, true); /* for the rounds */
 		gm_load_pass(&r.w);
 	}
 	EQ(r.late.n_started, 1);

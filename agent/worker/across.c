@@ -110,6 +110,7 @@ static void done_store(struct gm_slow_job *job, struct gm_worker *w)
 	struct gm_session *s = e->session;
 
 	GM_POINT("worker_stored");
+	gm_ferry_landed(w);
 	ended(s, e->part, e->rc);
 	if (!s->departing)
 		go_on(w, s);
@@ -118,7 +119,7 @@ static void done_store(struct gm_slow_job *job, struct gm_worker *w)
 
 static int store(struct gm_worker *w, struct gm_session *s, uint32_t piece)
 {
-	const struct gm_slot *stage = gm_buffers_stage(&s->buffers, w->row);
+	struct gm_slot *stage = gm_buffers_stage(&s->buffers, w->row);
 	const struct gm_carry *c = &s->carry;
 	const struct gm_task *task = &c->what.task;
 	struct gm_errand_job *e =
@@ -127,13 +128,14 @@ static int store(struct gm_worker *w, struct gm_session *s, uint32_t piece)
 	if (!e)
 		return -ENOMEM;
 	e->part = piece;
+	e->stage = stage;
 	e->bytes = c->piece_bytes[piece];
 	e->from = stage->at + piece * GM_STAGE_PIECE_BYTES;
 	if (task->dst)
 		e->to = (char *)task->dst + c->piece_at[piece];
 	else
 		e->address = task->dst_address + c->piece_at[piece];
-	gm_errand_hand_over(w, e);
+	gm_ferry_give(w, e);
 	return 0;
 }
 

@@ -221,10 +221,9 @@ static void done_lend(struct gm_slow_job *job, struct gm_worker *w)
 }
 
 /* What others may fetch: memory of our device. */
-static const struct gm_slot *own_slot(const struct gm_session *s,
-				      uint64_t handle)
+static struct gm_slot *own_slot(const struct gm_session *s, uint64_t handle)
 {
-	const struct gm_slot *slot = gm_buffers_find(&s->buffers, handle);
+	struct gm_slot *slot = gm_buffers_find(&s->buffers, handle);
 
 	return slot && slot->ready && slot->buffer &&
 			       gm_handle_row(handle) == s->judge.row
@@ -317,7 +316,7 @@ static void work_fetch(struct gm_slow_job *job, struct gm_device *dev)
 {
 	struct gm_errand_job *e = (struct gm_errand_job *)job;
 
-	/* Who frees it now is behind us in the queue. */
+	/* Who frees it now is behind us. */
 	if (e->from)
 		memcpy(e->to, e->from, e->bytes);
 	else
@@ -333,6 +332,7 @@ static void done_fetch(struct gm_slow_job *job, struct gm_worker *w)
 		e->rc = -EIO;
 	answer(w, e, GM_WIRE_FETCHED, e->bytes, -1);
 	GM_POINT("worker_fetched");
+	gm_ferry_landed(w);
 	gm_errand_finished(w, e);
 }
 
@@ -344,9 +344,8 @@ static bool inside(uint64_t at, uint64_t bytes, uint64_t size)
 static int begin_fetch(struct gm_worker *w, struct gm_session *s,
 		       const struct gm_wire *wire)
 {
-	const struct gm_slot *slot = own_slot(s, wire->handle);
-	const struct gm_slot *stage =
-		gm_buffers_stage(&s->buffers, wire->borrower);
+	struct gm_slot *slot = own_slot(s, wire->handle);
+	struct gm_slot *stage = gm_buffers_stage(&s->buffers, wire->borrower);
 	struct gm_errand_job *e;
 
 	if (!slot || !stage || !stage->ready)
@@ -357,12 +356,14 @@ static int begin_fetch(struct gm_worker *w, struct gm_session *s,
 	e = new_job(s, wire, -1, work_fetch, done_fetch);
 	if (!e)
 		return -ENOMEM;
+	e->slot = slot;
+	e->stage = stage;
 	e->to = stage->at + wire->stage_at;
 	if (slot->at)
 		e->from = slot->at + wire->at;
 	else
 		e->address = slot->address + wire->at;
-	gm_errand_hand_over(w, e);
+	gm_ferry_give(w, e);
 	return 0;
 }
 

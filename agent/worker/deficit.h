@@ -12,8 +12,8 @@
  *
  * A round has a number, and who is looked at in a new one gets its share then.
  *
- * What is done outside of turns, as of collectives, may be large for its round:
- * no debt is more than GM_ROUND_MOST rounds.
+ * What is done outside of turns, of collectives, loads and copies between rows,
+ * may be large for its round: no debt is more than GM_ROUND_MOST rounds.
  */
 #ifndef GM_DEFICIT_H
 #define GM_DEFICIT_H

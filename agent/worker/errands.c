@@ -186,6 +186,7 @@ void gm_errands_give_back(struct gm_worker *worker, struct gm_session *session)
 			e->job.call = GM_CALL_FORGET;
 		else if (slot->program)
 			e->job.call = GM_CALL_START;
+		gm_ferry_hurry(worker, session, slot);
 		gm_fault_forget(&slot->ground);
 		STAILQ_INSERT_TAIL(&e->slots, slot, entry);
 	}
@@ -426,6 +427,7 @@ void gm_errands_depart(struct gm_worker *worker, struct gm_session *session)
 	struct gm_slot *slot;
 
 	gm_across_leave(worker, s);
+	gm_ferry_hurry(worker, s, NULL);
 	s->departing = true;
 	if (s->n_slow || s->load || (s->flights && gm_flight_waits(s)))
 		return;

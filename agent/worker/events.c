@@ -164,6 +164,7 @@ void gm_events_violated(struct gm_worker *worker, struct gm_session *session)
 		stop_listening(worker, session);
 	session->ended = true;
 	gm_load_leave(worker, session);
+	gm_ferry_hurry(worker, session, NULL);
 	gm_group_leave(worker, session);
 	gm_put(violations, gm_get(violations) + 1);
 	GM_POINT("worker_violated");

@@ -30,6 +30,8 @@ bool gm_flight_is_owed(const struct gm_worker *worker,
 {
 	struct gm_flights *f;
 
+	if (!guest && worker->n_aloft && gm_load_is_owed(worker))
+		return true;
 	TAILQ_FOREACH(f, &worker->flying, entry)
 	{
 		struct gm_session *s = f->session;

@@ -26,6 +26,68 @@ void gm_load_init(struct gm_loader *loader, uint32_t depth, uint32_t read_bytes)
 	TAILQ_INIT(&loader->free);
 }
 
+static struct gm_reader *reader_of(struct gm_loader *l, uint32_t uid)
+{
+	struct gm_reader *reader;
+
+	LIST_FOREACH(reader, &l->readers, entry)
+	{
+		if (reader->uid == uid)
+			return reader;
+	}
+	reader = calloc(1, sizeof(*reader));
+	if (!reader)
+		return NULL;
+	reader->uid = uid;
+	LIST_INSERT_HEAD(&l->readers, reader, entry);
+	return reader;
+}
+
+static struct gm_load *new_load(struct gm_loader *l, uint32_t uid)
+{
+	struct gm_load *load = calloc(1, sizeof(*load));
+
+	if (!load)
+		return NULL;
+	load->reader = reader_of(l, uid);
+	if (!load->reader) {
+		free(load);
+		return NULL;
+	}
+	load->reader->n_loads++;
+	return load;
+}
+
+uint32_t gm_load_share(struct gm_worker *worker)
+{
+	struct gm_loader *l = &worker->loader;
+	struct gm_reader *reader = LIST_FIRST(&l->readers), *next;
+	uint32_t n = 0;
+
+	for (; reader; reader = next) {
+		next = LIST_NEXT(reader, entry);
+		if (reader->n_loads)
+			reader->round = worker->round;
+		if (worker->round - reader->round <= GM_LOAD_ROUNDS) {
+			n++;
+			continue;
+		}
+		LIST_REMOVE(reader, entry);
+		free(reader);
+	}
+	return n < l->depth ? l->depth / (n ? n : 1) : 1;
+}
+
+void gm_load_forget_readers(struct gm_loader *loader)
+{
+	struct gm_reader *reader;
+
+	while ((reader = LIST_FIRST(&loader->readers)) != NULL) {
+		LIST_REMOVE(reader, entry);
+		free(reader);
+	}
+}
+
 int gm_load_begin(struct gm_worker *worker, struct gm_session *session)
 {
 	struct gm_loader *l = &worker->loader;
@@ -37,11 +99,10 @@ int gm_load_begin(struct gm_worker *worker, struct gm_session *session)
 	session->errand.handle = 0;
 	if (!slot)
 		return -ESTALE; /* forgotten, before its turn came */
-	load = calloc(1, sizeof(*load));
+	load = new_load(l, session->uid);
 	if (!load)
 		return -ENOMEM;
 	load->session = session;
-	load->uid = session->uid;
 	load->fd = slot->fd;
 	load->task = errand.task;
 	load->task.op = GPUMAP_OP_COPY;
@@ -64,7 +125,7 @@ void gm_load_drop_piece(struct gm_loader *loader, struct gm_piece *piece)
 	struct gm_load *load = piece->load;
 
 	TAILQ_REMOVE(&load->pieces, piece, entry);
-	load->n_pieces--;
+	load->reader->n_pieces--;
 	gm_staging_give(loader, piece);
 }
 
@@ -127,6 +188,7 @@ void gm_load_settle(struct gm_worker *worker, struct gm_load *load)
 	if (load->session || !TAILQ_EMPTY(&load->pieces))
 		return;
 	TAILQ_REMOVE(&l->loads, load, entry);
+	load->reader->n_loads--;
 	free(load);
 	if (--l->n_loads == 0)
 		l->idle_ns = worker->now_ns;

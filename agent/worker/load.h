@@ -19,6 +19,13 @@
  * Loads of all sessions take turns, for staging and for copies.  The session of
  * one is stalled, and goes on by itself when the entry has ended.
  *
+ * A copy is of the round of its user (deficit.h).  For one who has nothing left
+ * of it nothing is copied and no read is begun; what is being read then lies in
+ * staging until the next.  Each uid that loads may have as much of the staging
+ * as any other, and what is free goes to the one that has the least.  A round
+ * waits for what has been read for one who has something left of it, and not
+ * for reads.
+ *
  *	load.c		what is under way, and whose turn it is
  *	load_reads.c	reads
  *	load_copies.c	copies
@@ -38,6 +45,7 @@
 #define GM_LOAD_CHUNKS    4u
 #define GM_LOAD_READS_MAX (GM_LOAD_DEPTH_MAX * GM_LOAD_CHUNKS)
 #define GM_LOAD_SLICE     (UINT64_C(128) << 10)         /* beside others */
+#define GM_LOAD_ROUNDS    4u                            /* without a load */
 #define GM_LOAD_LATE_NS   UINT64_C(2000000000)          /* of a read */
 #define GM_LOAD_IDLE_NS   UINT64_C(5000000000)          /* of all staging */
 #define GM_LOAD_NAP_NS    (UINT64_C(500) * 1000 * 1000) /* to look at these */
@@ -72,18 +80,30 @@ struct gm_piece {
 
 TAILQ_HEAD(gm_pieces, gm_piece);
 
+/* A uid, as long as any load of its is there, and for some rounds more: who has
+ * one after the other has his share of staging between them, too. */
+struct gm_reader {
+	LIST_ENTRY(gm_reader) entry;
+	uint32_t uid;
+	uint32_t round; /* in which it was last seen to have a load */
+	uint32_t n_loads;
+	uint32_t n_pieces; /* staging that they have, those too that nobody
+			    * asks for */
+	uint64_t asked;    /* bytes, as if it had asked for as many as the
+			    * others when it came */
+};
+
 /* An entry that has begun, or what reads of it have left to do. */
 struct gm_load {
 	TAILQ_ENTRY(gm_load) entry;
 	struct gm_session *session; /* NULL: nobody asks any more */
-	uint32_t uid;
+	struct gm_reader *reader;
 	int fd;
 	struct gm_task task;  /* COPY, without its source */
 	uint64_t deadline_ns; /* after which nothing is begun; 0: none */
 	uint64_t copied;      /* bytes that are where they belong */
 	struct gm_cut cut;
 	struct gm_pieces pieces;
-	uint32_t n_pieces;
 	uint32_t n_copies; /* that the device has */
 	int32_t status;    /* of the first failure: nothing is begun any more */
 };
@@ -93,6 +113,8 @@ struct gm_loader {
 	uint32_t depth;              /* reads under way */
 	uint32_t read_bytes;         /* of one at most */
 	TAILQ_HEAD(, gm_load) loads; /* in turn */
+	LIST_HEAD(, gm_reader) readers;
+	uint64_t asked; /* of the reader that had staging last, before */
 	uint32_t n_loads;
 	uint32_t n_asked; /* of them, those that an entry waits for */
 	struct gm_chunk *chunk[GM_LOAD_CHUNKS]; /* NULL: none */
@@ -105,6 +127,7 @@ struct gm_loader {
 	uint64_t idle_ns;    /* since when nothing is under way */
 	bool growing;        /* the slow thread makes or drops a chunk */
 	bool look;           /* something has come that a pass has not seen */
+	bool held;           /* and something waits for the next round */
 };
 
 /* Before anything else; 0 for what is usual. */
@@ -136,6 +159,10 @@ static inline bool gm_load_wants_clock(const struct gm_loader *loader)
 {
 	return loader->n_chunks != 0;
 }
+
+/* Is something to be copied in this round yet, or being copied for one who has
+ * something left of it? */
+bool gm_load_is_owed(const struct gm_worker *worker);
 
 /* Would a pass find something that has come since the last? */
 static inline bool gm_load_due(const struct gm_loader *loader)

@@ -6,6 +6,7 @@
 #include <errno.h>
 
 #include "agent/worker/beat.h"
+#include "agent/worker/charge.h"
 #include "agent/worker/events.h"
 #include "gpumap.h"
 #include "shm/point.h"
@@ -64,13 +65,19 @@ static void set_slice(const struct gm_worker *w, struct gm_piece *piece)
 
 static void run(struct gm_worker *w, struct gm_piece *piece)
 {
+	struct gm_session *s = piece->load->session;
 	struct gm_task task = task_of(piece);
+	uint64_t since_ns = gm_now_ns(), price, now_ns;
 	int rc;
 
 	set_slice(w, piece);
-	gm_beat(w->journal, GM_CALL_DEVICE);
+	gm_beat_at(w->journal, GM_CALL_DEVICE, since_ns);
 	rc = w->dev->backend->run(w->dev, &task, piece->copied, piece->slice);
-	gm_beat(w->journal, GM_CALL_LOOP);
+	now_ns = gm_now_ns();
+	gm_beat_at(w->journal, GM_CALL_LOOP, now_ns);
+	price = gm_turn_price(w->dev, s->share, piece->slice);
+	gm_charge_user(w, s, (int64_t)price);
+	gm_turn_learn(s, w->dev, piece->slice, now_ns - since_ns);
 	copied(w, piece, rc);
 }
 
@@ -101,6 +108,7 @@ static bool start(struct gm_worker *w, struct gm_piece *piece)
 		copied(w, piece, rc);
 		return true;
 	}
+	gm_charge_user(w, load->session, piece->slice);
 	piece->state = GM_PIECE_COPYING;
 	load->n_copies++;
 	w->loader.n_copies++;
@@ -178,8 +186,23 @@ static struct gm_piece *ready_of(const struct gm_load *load)
 	return piece;
 }
 
-/* The next load's oldest piece that has come. */
-static struct gm_piece *next_piece(const struct gm_worker *w)
+bool gm_load_is_owed(const struct gm_worker *worker)
+{
+	const struct gm_load *load;
+
+	TAILQ_FOREACH(load, &worker->loader.loads, entry)
+	{
+		if (load->session && load->status == 0 &&
+		    (load->n_copies || ready_of(load)) &&
+		    gm_charge_left(worker, load->session))
+			return true;
+	}
+	return false;
+}
+
+/* The oldest piece that has come, of the next load that has anything left of
+ * the round. */
+static struct gm_piece *next_piece(struct gm_worker *w)
 {
 	uint32_t most = w->dev->backend->start ? w->dev->slices : 1;
 	struct gm_load *load;
@@ -190,8 +213,9 @@ static struct gm_piece *next_piece(const struct gm_worker *w)
 
 		if (load->n_copies < (most ? most : 1))
 			piece = ready_of(load);
-		if (piece)
+		if (piece && gm_charge_left(w, load->session))
 			return piece;
+		w->loader.held |= piece != NULL;
 	}
 	return NULL;
 }
@@ -205,9 +229,11 @@ static void rotate(struct gm_loader *l, struct gm_load *load)
 bool gm_load_copy(struct gm_worker *worker)
 {
 	struct gm_loader *l = &worker->loader;
-	struct gm_piece *piece = next_piece(worker);
+	struct gm_piece *piece;
 	bool any = false;
 
+	l->held = false;
+	piece = next_piece(worker);
 	if (piece && gm_load_is_over(worker, piece->load))
 		return true;
 	if (piece && !worker->dev->backend->start) {

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 
+#include "agent/worker/charge.h"
 #include "agent/worker/events.h"
 #include "shm/point.h"
 
@@ -22,41 +23,60 @@ static void begin(struct gm_worker *w, struct gm_piece *piece)
 	GM_POINT("load_reading");
 }
 
-/* Staging that the loads of one uid have, those too that nobody asks for. */
-static uint32_t share_of(const struct gm_loader *l, uint32_t uid)
+/* Bytes that it has asked for, and as many as others had when it came. */
+static uint64_t asked_by(const struct gm_loader *l, const struct gm_reader *r)
 {
-	const struct gm_load *load;
-	uint32_t n = 0;
-
-	TAILQ_FOREACH(load, &l->loads, entry)
-	{
-		if (load->uid == uid)
-			n += load->n_pieces;
-	}
-	return n;
+	return r->asked > l->asked ? r->asked : l->asked;
 }
 
-static struct gm_load *next_load(const struct gm_loader *l)
+/* Is staging rather its than the other's? */
+static bool has_less(const struct gm_loader *l, const struct gm_reader *r,
+		     const struct gm_reader *other)
 {
-	struct gm_load *load;
+	if (r->n_pieces != other->n_pieces)
+		return r->n_pieces < other->n_pieces;
+	return asked_by(l, r) < asked_by(l, other);
+}
+
+/* Could it read, in this round or in the next? */
+static bool may_read(const struct gm_load *load, uint32_t share)
+{
+	return load->cut.left && load->status == 0 &&
+	       load->reader->n_pieces < share;
+}
+
+static struct gm_load *next_load(struct gm_worker *w, uint32_t share)
+{
+	struct gm_loader *l = &w->loader;
+	struct gm_load *load, *next = NULL;
 
 	TAILQ_FOREACH(load, &l->loads, entry)
 	{
-		if (load->cut.left && load->status == 0 &&
-		    share_of(l, load->uid) < l->depth)
-			break;
+		if (!may_read(load, share))
+			continue;
+		if (!gm_charge_left(w, load->session))
+			l->held = true;
+		else if (!next || has_less(l, load->reader, next->reader))
+			next = load;
 	}
-	return load;
+	return next;
+}
+
+static void pay(struct gm_loader *l, struct gm_reader *r, uint32_t bytes)
+{
+	l->asked = asked_by(l, r);
+	r->asked = l->asked + bytes;
 }
 
 bool gm_load_reads(struct gm_worker *worker)
 {
 	struct gm_loader *l = &worker->loader;
+	uint32_t share = gm_load_share(worker);
 	struct gm_load *load = NULL;
 	bool any = false;
 
 	while (l->n_used - l->n_late < l->depth &&
-	       (load = next_load(l)) != NULL) {
+	       (load = next_load(worker, share)) != NULL) {
 		struct gm_piece *piece = gm_staging_take(l);
 
 		if (!piece)
@@ -69,7 +89,8 @@ bool gm_load_reads(struct gm_worker *worker)
 		piece->to = load->task.n - load->cut.left;
 		gm_cut_next(&load->cut, l->read_bytes, &piece->read);
 		TAILQ_INSERT_TAIL(&load->pieces, piece, entry);
-		load->n_pieces++;
+		load->reader->n_pieces++;
+		pay(l, load->reader, piece->read.want);
 		begin(worker, piece);
 		TAILQ_REMOVE(&l->loads, load, entry);
 		TAILQ_INSERT_TAIL(&l->loads, load, entry);

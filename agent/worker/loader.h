@@ -38,6 +38,12 @@ bool gm_load_is_over(struct gm_worker *worker, struct gm_load *load);
 /* End it if nothing is to be waited for any more; it may be gone then. */
 void gm_load_settle(struct gm_worker *worker, struct gm_load *load);
 
+/* How much staging a uid may have. */
+uint32_t gm_load_share(struct gm_worker *worker);
+
+/* Nobody reads any more. */
+void gm_load_forget_readers(struct gm_loader *loader);
+
 /* ---- load_reads.c ------------------------------------------------------ */
 
 /* Begin what reads there is staging for.  Returns whether there were any. */

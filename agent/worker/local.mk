@@ -18,6 +18,7 @@ noinst_LTLIBRARIES += %reldir%/libworker.la
 	%reldir%/errand.h \
 	%reldir%/errands.c %reldir%/errands.h \
 	%reldir%/errands_wire.c \
+	%reldir%/ferry.c %reldir%/ferry.h \
 	%reldir%/events.c %reldir%/events.h \
 	%reldir%/fault.c %reldir%/fault.h \
 	%reldir%/flight.c %reldir%/flight.h %reldir%/flights.h \

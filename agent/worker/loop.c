@@ -143,6 +143,14 @@ static uint64_t nap_of(const struct gm_worker *w, uint64_t wait_ns)
 	return ns;
 }
 
+/* Does anything go on in the next round, which begins with the next pass?  Or
+ * else the device has to end something first, which wakes us. */
+static bool is_held(const struct gm_worker *w)
+{
+	return (w->loader.held || w->ferry.held) &&
+	       !(w->dev->backend->start && gm_flight_is_owed(w, NULL));
+}
+
 /* Nobody is awake: block until a doorbell or a record. */
 static void block(struct gm_worker *w)
 {
@@ -150,7 +158,10 @@ static void block(struct gm_worker *w)
 	struct io_uring_cqe *cqe;
 	uint64_t wait_ns, group_ns = 0;
 
-	if (w->dev->backend->start && !gm_flight_may_sleep(w))
+	if (is_held(w) || (w->dev->backend->start && !gm_flight_may_sleep(w)))
+		return;
+	/* That it has ended something may have shown now. */
+	if (is_held(w))
 		return;
 	if (gm_wait_is_due(w, &wait_ns)) {
 		gm_wait_look(w);
@@ -178,8 +189,8 @@ static void block(struct gm_worker *w)
 static bool is_drained(const struct gm_worker *w)
 {
 	return w->draining && !w->slow.n && !w->cliques.n &&
-	       !w->loader.n_asked && !w->n_carried && !w->parts.n &&
-	       TAILQ_EMPTY(&w->flying) && !gm_wait_holds(w) &&
+	       !w->loader.n_asked && !w->n_carried && !w->ferry.n &&
+	       !w->parts.n && TAILQ_EMPTY(&w->flying) && !gm_wait_holds(w) &&
 	       !gm_clique_holds(w);
 }
 
@@ -193,6 +204,8 @@ GM_TWICE void run(struct gm_worker *w, const bool flies)
 		/* Between two turns of each user, one of all loads. */
 		if (gm_unlikely(w->loader.n_loads))
 			worked |= gm_load_pass(w);
+		if (gm_unlikely(w->ferry.held))
+			worked |= gm_ferry_go(w);
 		if (gm_unlikely(w->parts.n))
 			worked |= gm_group_pass(w);
 		if (gm_events_due(w))
@@ -226,6 +239,7 @@ int gm_loop_run(struct gm_worker *worker)
 	TAILQ_INIT(&w->flying);
 	gm_outbox_init(&w->outbox);
 	gm_wait_init(w);
+	gm_ferry_init(&w->ferry);
 	gm_group_init(w);
 	gm_events_start(w);
 	if (w->dev->backend->start)

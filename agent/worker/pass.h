@@ -167,13 +167,24 @@ static inline void gm_pass_next_round(struct gm_worker *w, const bool flies)
 {
 	struct gm_guest *guest;
 
+	/* The pass of loads behind this one copies it, or begins to. */
+	if ((!flies || !w->n_aloft) && gm_load_is_owed(w))
+		return;
 	if (!flies || !gm_flight_is_owed(w, NULL)) {
 		w->round++;
+		w->loader.held = false;
 		gm_group_look_anew(w);
 		return;
 	}
 	TAILQ_FOREACH(guest, &w->guests, entry)
 	gm_pass_hold(w, guest);
+}
+
+/* Does anything wait for the next round that has no turns?  Parts of
+ * collectives are of the rounds, too, and loads, and copies between rows. */
+static inline bool gm_pass_is_awaited(const struct gm_worker *w)
+{
+	return w->parts.held || w->loader.held || w->ferry.held;
 }
 
 /* Returns whether anybody had work. */
@@ -191,8 +202,7 @@ GM_TWICE bool gm_pass(struct gm_worker *w, const bool flies)
 	}
 	if (w->n_idle > GM_ROSTER_HOT)
 		gm_roster_trim(w);
-	/* Parts of collectives are of the round, too. */
-	if (gm_unlikely(!worked && (spent || w->parts.held)) &&
+	if (gm_unlikely(!worked && (spent || gm_pass_is_awaited(w))) &&
 	    !gm_group_due(w))
 		gm_pass_next_round(w, flies);
 	return worked || w->round != round;

@@ -155,6 +155,7 @@ void gm_staging_drop(struct gm_worker *worker)
 {
 	struct gm_loader *l = &worker->loader;
 
+	gm_load_forget_readers(l);
 	TAILQ_INIT(&l->free);
 	for (uint32_t i = 0; i < GM_LOAD_CHUNKS; i++) {
 		struct gm_chunk *chunk = l->chunk[i];

@@ -15,6 +15,7 @@
 #include "agent/common/closer.h"
 #include "agent/common/wire.h"
 #include "agent/device/device.h"
+#include "agent/worker/ferry.h"
 #include "agent/worker/load.h"
 #include "agent/worker/outbox.h"
 #include "agent/worker/session.h"
@@ -30,6 +31,7 @@ struct gm_guest {
 	uint32_t round;                  /* of its sessions */
 	uint32_t n_sessions;
 	uint32_t uid;
+	uint64_t carried; /* bytes, see ferry.h */
 };
 
 /* Parts of collectives that are under way, see group.h. */
@@ -86,6 +88,7 @@ struct gm_worker {
 	struct gm_waiting waiting;
 	struct gm_herald herald;
 	struct gm_loader loader;
+	struct gm_ferry ferry;
 	struct gm_parts parts;
 	bool may_spin;
 	bool draining;

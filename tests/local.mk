@@ -280,6 +280,12 @@ gm_tests += %reldir%/test_comm
 %canon_reldir%_test_comm_LDADD = agent/comm/libcomm.la \
 	agent/common/libcommon.la -lm -lpthread
 GM_TSAN_TESTS += %reldir%/test_comm
+gm_tests += %reldir%/test_comm_meet
+%canon_reldir%_test_comm_meet_SOURCES = %reldir%/test_comm_meet.c \
+	%reldir%/comm_world.h %reldir%/dice.h %reldir%/tap.h
+%canon_reldir%_test_comm_meet_LDADD = agent/comm/libcomm.la \
+	agent/common/libcommon.la -lm -lpthread
+GM_TSAN_TESTS += %reldir%/test_comm_meet
 
 gm_tests += %reldir%/test_host_reduce
 %canon_reldir%_test_host_reduce_SOURCES = %reldir%/test_host_reduce.c \

@@ -16,58 +16,6 @@
 #include "operators_trial.h"
 #include "tap.h"
 
-/* ---- turns --------------------------------------------------------------- */
-
-/* Begin at every rank of @who, and go on by chance until none can.  Returns how
- * many have not ended. */
-static uint32_t run(struct world *w, uint32_t who, uint64_t budget)
-{
-	uint32_t begun = 0, left = (uint32_t)__builtin_popcount(who);
-	uint32_t idle = 0;
-	bool told;
-
-	for (uint32_t r = 0; r < w->ranks; r++)
-		w->end[r] = 0;
-	while (left > 0 && idle < 200 * RANKS) {
-		uint32_t r = (uint32_t)dice(w->ranks);
-		int rc;
-
-		idle++;
-		if (!(who >> r & 1) || w->end[r])
-			continue;
-		if (!(begun >> r & 1)) {
-			name_buffers(&w->ask[r], r);
-			gm_comm_begin(&w->comm[r], &w->ask[r], &w->call[r]);
-			begun |= 1u << r;
-			continue;
-		}
-		rc = gm_comm_step(&w->comm[r], &w->call[r], budget, &told);
-		if (rc == -EAGAIN)
-			continue;
-		idle = 0;
-		w->end[r] = rc;
-		if (rc != 0)
-			memset(w->memory[r] + w->ask[r].send.at, 0x77,
-			       w->spoils);
-		left -= rc != 0;
-	}
-	return left;
-}
-
-static void ask_all(struct world *w, const struct gm_comm_ask *ask)
-{
-	for (uint32_t r = 0; r < w->ranks; r++)
-		w->ask[r] = *ask;
-}
-
-static bool all_ended(const struct world *w, int with)
-{
-	for (uint32_t r = 0; r < w->ranks; r++)
-		if (w->end[r] != with)
-			return false;
-	return true;
-}
-
 /* ---- what is right ------------------------------------------------------- */
 
 /* Where things lie: what is given at the beginning, what is gotten behind it,
@@ -281,26 +229,6 @@ static void pairs(void)
 
 /* ---- what is wrong ------------------------------------------------------- */
 
-/* All ranks but one ask for this, and all end with that. */
-static void all_but_one(const struct gm_comm_ask *most,
-			const struct gm_comm_ask *one, int end)
-{
-	struct world w;
-
-	for (uint32_t odd = 0; odd < 3; odd++) {
-		open_world(&w, 3, 1 << 16);
-		ask_all(&w, most);
-		w.ask[odd] = *one;
-		EQ(run(&w, 7, 4096), 0);
-		OK(all_ended(&w, end));
-		/* Nothing is broken: the next is right. */
-		ask_all(&w, &(struct gm_comm_ask){ .op = GM_COMM_BARRIER });
-		EQ(run(&w, 7, 4096), 0);
-		OK(all_ended(&w, 1));
-		close_world(&w);
-	}
-}
-
 static void they_must_agree(void)
 {
 	const struct gm_comm_ask sum = { .op = GM_COMM_ALL_REDUCE,
@@ -340,68 +268,6 @@ static void they_must_agree(void)
 	all_but_one(&sum, &other, -EINVAL);
 	other = (struct gm_comm_ask){ .op = GM_COMM_BROADCAST, .peer = 3 };
 	all_but_one(&other, &other, -EINVAL);
-}
-
-/* Whoever is in the next one is through with this one, too. */
-static void each_says_when_it_is_through(struct world *w)
-{
-	uint64_t ticket = w->call[0].ticket;
-
-	for (uint32_t r = 0; r < 3; r++) {
-		OK(!gm_comm_all_parted(&w->comm[r], ticket));
-		if (r < 2)
-			gm_comm_part(&w->comm[r], &w->call[r]);
-		else
-			gm_comm_begin(&w->comm[r], &w->ask[r], &w->call[r]);
-	}
-	for (uint32_t r = 0; r < 3; r++)
-		OK(gm_comm_all_parted(&w->comm[r], ticket));
-}
-
-/* All ranks hear whether all of them could, and no memory is looked at. */
-static void they_meet(void)
-{
-	const struct gm_comm_ask sum = { .op = GM_COMM_ALL_REDUCE,
-					 .dtype = GPUMAP_DTYPE_F32,
-					 .n = 3000,
-					 .recv.at = UINT64_MAX - 77,
-					 .meets = true,
-					 .is_direct = true };
-	struct gm_comm_ask other = sum;
-	struct world w;
-
-	for (uint32_t cannot = 0; cannot <= 3; cannot++) {
-		open_world(&w, 3, 1 << 16);
-		for (int round = 0; round < 3; round++) {
-			ask_all(&w, &sum);
-			if (cannot < 3)
-				w.ask[cannot].is_direct = false;
-			EQ(run(&w, 7, 4096), 0);
-			OK(all_ended(&w, 1));
-			for (uint32_t r = 0; r < 3; r++)
-				EQ(gm_comm_all_direct(&w.comm[r], &w.call[r]),
-				   cannot == 3);
-		}
-		for (uint32_t i = 0; i < w.bytes; i++)
-			if (w.memory[1][i] != 0x5a) {
-				OK(!"memory was written");
-				break;
-			}
-		each_says_when_it_is_through(&w);
-		close_world(&w);
-	}
-	other.meets = false;
-	other.recv.at = 12000;
-	all_but_one(&sum, &other, -EINVAL);
-	other = sum;
-	other.n++;
-	all_but_one(&sum, &other, -EINVAL);
-	other = sum;
-	other.op = GM_COMM_ALL_GATHER;
-	all_but_one(&sum, &other, -EINVAL);
-	other = sum;
-	other.status = -EFAULT;
-	all_but_one(&sum, &other, -EFAULT);
 }
 
 static void pairs_must_agree(void)
@@ -594,7 +460,6 @@ int main(void)
 	a_barrier_holds();
 	pairs();
 	they_must_agree();
-	they_meet();
 	pairs_must_agree();
 	a_broken_group();
 	the_last_look(GM_COMM_BROADCAST, GM_COMM_BROADCAST);

@@ -68,6 +68,11 @@ static uint64_t what(const struct gm_comm_ask *ask)
 	       (uint64_t)ask->peer << 32;
 }
 
+static uint64_t what_of_pair(const struct gm_comm_ask *ask)
+{
+	return ask->dtype | (uint64_t)ask->meets << 31;
+}
+
 static bool reduces(uint32_t op)
 {
 	return op == GM_COMM_ALL_REDUCE || op == GM_COMM_REDUCE_SCATTER;
@@ -155,12 +160,13 @@ static void offer(struct gm_comm *comm, struct gm_comm_call *c, int status)
 
 	c->ticket = ++comm->offered[c->ask.peer];
 	c->state = OFFER;
-	gm_put(&cell->what, c->ask.dtype);
+	gm_put(&cell->what, what_of_pair(&c->ask));
 	gm_put(&cell->n, c->ask.n);
 	gm_put(&cell->whole, c->ask.whole);
 	gm_put(&cell->send, c->ask.send.at);
 	gm_put(&cell->send_buffer, c->ask.send.buffer);
 	gm_put(&cell->status, (uint64_t)(int64_t)status);
+	gm_put(&cell->direct, c->ask.is_direct);
 	gm_put_ordered(&cell->offered, c->ticket); /* COMM.cell COMM.tell */
 }
 
@@ -405,7 +411,7 @@ static int work(struct gm_comm *comm, struct gm_comm_call *c, uint64_t budget)
 
 /* ---- pairs --------------------------------------------------------------- */
 
-static int step_offer(struct gm_comm *comm, const struct gm_comm_call *c)
+static int step_offer(struct gm_comm *comm, struct gm_comm_call *c)
 {
 	struct gm_comm_cell *cell =
 		gm_comm_cell(comm->page, comm->ranks, comm->rank, c->ask.peer);
@@ -414,6 +420,7 @@ static int step_offer(struct gm_comm *comm, const struct gm_comm_call *c)
 	if (gm_get_ordered(&cell->taken) != c->ticket) /* COMM.cell COMM.tell */
 		return -EAGAIN;
 	refused = (int)gm_get(&cell->refused);
+	c->all_direct = gm_get(&cell->able);
 	return refused ? refused : 1;
 }
 
@@ -421,6 +428,7 @@ static void take(struct gm_comm_cell *cell, const struct gm_comm_call *c,
 		 int refused)
 {
 	gm_put(&cell->refused, (uint64_t)(int64_t)refused);
+	gm_put(&cell->able, c->all_direct);
 	gm_put_ordered(&cell->taken, c->ticket); /* COMM.cell COMM.tell */
 }
 
@@ -437,16 +445,17 @@ static int step_accept(struct gm_comm *comm, struct gm_comm_call *c,
 	status = (int)gm_get(&cell->status);
 	if (status == 0)
 		status = c->status;
-	if (status == 0 && (gm_get(&cell->what) != c->ask.dtype ||
+	if (status == 0 && (gm_get(&cell->what) != what_of_pair(&c->ask) ||
 			    gm_get(&cell->n) != c->ask.n ||
 			    gm_get(&cell->whole) != c->ask.whole))
 		status = -EINVAL;
 	c->state = TAKE;
-	if (status == 0)
+	if (status == 0 && !c->ask.meets)
 		return 0;
+	c->all_direct = c->ask.is_direct && gm_get(&cell->direct);
 	take(cell, c, status);
 	*ret_told = true;
-	return status;
+	return status ? status : 1;
 }
 
 static int step_take(struct gm_comm *comm, struct gm_comm_call *c,
@@ -466,26 +475,15 @@ static int step_take(struct gm_comm *comm, struct gm_comm_call *c,
 	return after_reading(comm);
 }
 
-bool gm_comm_all_direct(const struct gm_comm *comm,
-			const struct gm_comm_call *call)
+/* ---- steps --------------------------------------------------------------- */
+
+static bool all_direct(const struct gm_comm *comm, const struct gm_comm_call *c)
 {
 	for (uint32_t i = 0; i < comm->ranks; i++)
-		if (!gm_get(&slot_of(comm, i, call->ticket)->direct))
+		if (!gm_get(&slot_of(comm, i, c->ticket)->direct))
 			return false;
 	return true;
 }
-
-void gm_comm_part(struct gm_comm *comm, const struct gm_comm_call *call)
-{
-	come_to(comm, call->ticket, GM_COMM_PARTED);
-}
-
-bool gm_comm_all_parted(const struct gm_comm *comm, uint64_t ticket)
-{
-	return all_at(comm, ticket, GM_COMM_PARTED);
-}
-
-/* ---- steps --------------------------------------------------------------- */
 
 static int meet(struct gm_comm *comm, struct gm_comm_call *c)
 {
@@ -496,6 +494,7 @@ static int meet(struct gm_comm *comm, struct gm_comm_call *c)
 	rc = agree(comm, c);
 	if (rc < 0)
 		return rc;
+	c->all_direct = c->ask.meets && all_direct(comm, c);
 	if (c->ask.meets)
 		return 1;
 	if (c->ask.op == GM_COMM_BARRIER || c->is_small)

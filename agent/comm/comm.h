@@ -73,6 +73,9 @@ struct gm_comm {
 	uint64_t ticket;                  /* of the last collective begun */
 	uint64_t offered[GM_COMM_RANKS];  /* to each rank so far */
 	uint64_t accepted[GM_COMM_RANKS]; /* from each */
+	uint64_t parted; /* of the last that gm_comm_part() was told of, */
+	uint64_t parted_to[GM_COMM_RANKS]; /* and of those of pairs */
+	uint64_t parted_from[GM_COMM_RANKS];
 	uint64_t read; /* bytes of all ranks' memory, of all calls so far */
 };
 
@@ -90,8 +93,8 @@ struct gm_comm {
  * overlap otherwise.  BROADCAST reads send at the root alone and writes recv
  * elsewhere.
  *
- * A rank that @meets looks at no memory.  All ranks do so or none does; not of
- * SEND and RECV.
+ * A rank that @meets looks at no memory.  All ranks do so or none does; of SEND
+ * and RECV both.
  *
  * What is a piece of something larger says so in @whole, in any number: ranks
  * that are in pieces of different things do not ask for the same.
@@ -106,8 +109,7 @@ struct gm_comm_ask {
 	struct gm_comm_place send;
 	struct gm_comm_place recv;
 	bool meets;     /* find out whether all ask for it, and do nothing: */
-	bool is_direct; /* this rank could do it without the host, see
-			 * gm_comm_all_direct() */
+	bool is_direct; /* this rank could do it without the host */
 	int status; /* not 0: this rank cannot take part, the negative errno */
 };
 
@@ -121,6 +123,8 @@ struct gm_comm_call {
 	uint32_t each;   /* bytes of an element */
 	int status;      /* why this rank cannot take part, or 0 */
 	bool is_small;
+	bool all_direct; /* it met and has ended well: all who took part said
+			  * that they could, and all of them find the same */
 	void *send;
 	void *recv;
 };
@@ -172,16 +176,12 @@ void gm_comm_begin(struct gm_comm *comm, const struct gm_comm_ask *ask,
 int gm_comm_step(struct gm_comm *comm, struct gm_comm_call *call,
 		 uint64_t budget, bool *ret_told);
 
-/* Of a call that met and has ended well, before the next is begun: did all
- * ranks say that they could?  All find the same answer. */
-bool gm_comm_all_direct(const struct gm_comm *comm,
-			const struct gm_comm_call *call);
-
-/* Of such a call, which all could: this rank is through with what it met for. */
+/* Of a call that met, and that all of it could do: this rank is through with
+ * what it met for. */
 void gm_comm_part(struct gm_comm *comm, const struct gm_comm_call *call);
 
-/* Are all ranks through with what gm_comm_part() was told of? */
-bool gm_comm_all_parted(const struct gm_comm *comm, uint64_t ticket);
+/* Are the others through with all that gm_comm_part() was told of here? */
+bool gm_comm_all_parted(const struct gm_comm *comm);
 
 /* No rank goes on from here: all end with -@error.  The first word counts.  May
  * be called by any process that has the page. */

@@ -10,6 +10,7 @@ noinst_LTLIBRARIES += %reldir%/libcomm.la
 %canon_reldir%_libcomm_la_SOURCES += %reldir%/comm.c
 %canon_reldir%_libcomm_la_SOURCES += %reldir%/comm.h
 %canon_reldir%_libcomm_la_SOURCES += %reldir%/page.h
+%canon_reldir%_libcomm_la_SOURCES += %reldir%/part.c
 # As agent/device: results must not depend on the CPU.
 %canon_reldir%_libcomm_la_CFLAGS = $(AM_CFLAGS) -ffp-contract=off
 %canon_reldir%_libcomm_la_LIBADD = agent/device/libdevice.la

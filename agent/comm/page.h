@@ -14,6 +14,8 @@
  * grows.  What a rank asks for in a ticket lies in one of its two slots, by the
  * ticket's last bit: who is in ticket t + 1 has seen all others there, so
  * nobody looks at the slot of ticket t any more, which t + 2 is written into.
+ * Pairs have numbers of their own, of what has been offered and taken so far,
+ * in their cell: how often two meet is nothing to the others' tickets.
  *
  * Edges
  *
@@ -23,8 +25,8 @@
  *               afterwards (the caller's affair); all are sequentially
  *               consistent.
  *   COMM.cell   a sender stores what it offers before the number of the offer;
- *               the receiver is done with the bytes before it stores the number
- *               of what it has taken.
+ *               the receiver is done with that, and with the bytes, and stores
+ *               what it says of it before the number of what it has taken.
  *
  *   COMM.clique  rank 0 stores what devices meet by before its version; each
  *                rank
@@ -100,8 +102,12 @@ struct gm_comm_cell {
 	gm_a64 send;
 	gm_a64 send_buffer;
 	gm_a64 status;
+	gm_a64 direct;                 /* as a slot's */
+	gm_a64 sender_parted;          /* its device is through with so many */
 	alignas(GM_LINE) gm_a64 taken; /* written by the receiver */
 	gm_a64 refused;                /* of that one: a negative errno, or 0 */
+	gm_a64 able;                   /* 1: neither needs the host */
+	gm_a64 receiver_parted;        /* as the sender's */
 };
 
 /* In shared memory. */

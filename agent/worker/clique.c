@@ -234,8 +234,8 @@ bool gm_clique_leave(struct gm_worker *worker, struct gm_member *member)
 /* Is another device still at what ours has ended? */
 static bool is_followed(const struct gm_member *m)
 {
-	return m->clique && m->parted && !gm_comm_broken_by(m->comm.page) &&
-	       !gm_comm_all_parted(&m->comm, m->parted);
+	return m->clique && !gm_comm_broken_by(m->comm.page) &&
+	       !gm_comm_all_parted(&m->comm);
 }
 
 void gm_clique_drain(struct gm_worker *worker)
@@ -367,7 +367,7 @@ static int step_meeting(struct gm_worker *w, struct gm_session *s,
 	part->relay.tells = false;
 	if (rc != 1)
 		return rc;
-	if (!gm_comm_all_direct(&m->comm, &part->call)) {
+	if (!part->call.all_direct) {
 		part->way = BY_WINDOWS;
 		return 0;
 	}
@@ -391,7 +391,6 @@ static int step_running(struct gm_worker *w, struct gm_session *s,
 		gm_events_failed(w);
 	if (rc == 1) {
 		gm_comm_part(&m->comm, &s->part.call);
-		m->parted = s->part.call.ticket;
 		GM_POINT("clique_parted");
 		return 1;
 	}

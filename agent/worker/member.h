@@ -34,7 +34,6 @@ struct gm_member {
 	bool is_busy;                /* a thread has one of them */
 	bool is_gone;                /* as soon as none has */
 	uint64_t taken;              /* of the device's memory by it, about */
-	uint64_t parted; /* ticket of the last that the device did; 0: none */
 
 	bool is_leaving; /* as soon as its part has ended */
 	bool is_awaited; /* gpumapd waits for that */

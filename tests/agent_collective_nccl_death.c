@@ -11,6 +11,20 @@
 
 #include "collective_nccl.h"
 
+/* Who gives is through with it before those who get. */
+static const struct shape spread = { .op = GPUMAP_OP_BROADCAST,
+				     .dtype = GPUMAP_DTYPE_I32,
+				     .n = MIB / 4 + 3 };
+
+/* One of the cards takes so long that everybody finds the others at it. */
+static void slow_down(uint32_t row, uint32_t ms)
+{
+	struct gpumap_device device = story_device(map, row);
+
+	cuda_scene_add(&stage_scene, "row %u: copies take %u ms",
+		       cuda_scene_gpu(&stage_scene, &device), ms);
+}
+
 /* ---- what goes wrong ----------------------------------------------------- */
 
 /* The first collective that goes by NCCL fails, so others did not: those of
@@ -58,6 +72,67 @@ static void an_abort_hangs(void)
 		nccl_close(&g);
 	}
 	nccl_end();
+}
+
+/* Until each rank has left what was broken, or gpumapd has ended somebody for
+ * not doing so.  Returns whether it had to. */
+static bool somebody_stayed(void)
+{
+	static const char *const left[] = { "nccl abort rank=0",
+					    "nccl abort rank=1",
+					    "nccl abort rank=2",
+					    "nccl abort rank=3" };
+	uint64_t until = story_now() + STORY_LIMIT_NS;
+	uint32_t n = 0;
+
+	while (n < 4 && !agent_logged(&agent, "event=worker_killed")) {
+		if (!agent_logged(&agent, left[n]))
+			story_nap(1000);
+		else
+			n++;
+		if (story_now() > until)
+			return true;
+	}
+	return agent_logged(&agent, "event=worker_killed");
+}
+
+/* In a life of the agent's in which an abort ends when all ranks have begun
+ * theirs: somebody who rests, or is through, does not begin his and is waited
+ * for until gpumapd ends who waits. */
+static bool one_stays(const char *fault, const struct shape *s,
+		      uint32_t slow_ms, int status)
+{
+	bool stayed = true;
+	struct ranks g;
+
+	if (!nccl_begin(fault, "nccl = yes\n"))
+		return true;
+	if (nccl_open(session, "cards", 20 * MIB, &g)) {
+		EQ(gpumap_comm_flags(g.comm), GPUMAP_COMM_NCCL);
+		if (slow_ms) {
+			slow_down(1, slow_ms);
+			g.deadline_ns = story_now() + 100000000;
+		}
+		EQ(cards_submit(&g, s, 3), 0);
+		EQ(collective_end(session, 3), status);
+		cuda_scene_mend(&stage_scene);
+		stayed = somebody_stayed();
+		nccl_close(&g);
+	}
+	nccl_end();
+	return stayed;
+}
+
+/* gpumapd gives an abort a second: a machine that stands still for so long may
+ * make it end one of those that wait, but not always. */
+static void all_leave_together(const char *fault, const struct shape *s,
+			       uint32_t slow_ms, int status)
+{
+	int tries = 0;
+
+	while (tries < 5 && one_stays(fault, s, slow_ms, status))
+		tries++;
+	OK(tries < 5);
 }
 
 /* The time of all is up while one is at it. */
@@ -108,15 +183,6 @@ static void a_worker_is_killed(void)
 }
 
 /* ---- who leaves ---------------------------------------------------------- */
-
-/* One of the cards takes so long that everybody finds the others at it. */
-static void slow_down(uint32_t row, uint32_t ms)
-{
-	struct gpumap_device device = story_device(map, row);
-
-	cuda_scene_add(&stage_scene, "row %u: copies take %u ms",
-		       cuda_scene_gpu(&stage_scene, &device), ms);
-}
 
 static void is_back(uint32_t row)
 {
@@ -383,6 +449,7 @@ int main(void)
 	}
 	an_error_ends_it();
 	an_abort_hangs();
+	all_leave_together("together tells", &spread, 600, -ETIME);
 	nothing_is_left();
 	the_agent_dies(false);
 	the_agent_dies(true);

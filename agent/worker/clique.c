@@ -144,6 +144,10 @@ static void done_meet(struct gm_slow_job *job, struct gm_worker *w)
 
 	GM_POINT("clique_met");
 	m->is_busy = false;
+	if (m->clique) {
+		LIST_INSERT_HEAD(&w->cliqued, m, cliqued);
+		gm_wait_want_waker(w);
+	}
 	gm_group_met(w, e->session, m);
 	gm_errand_finished(w, e);
 }
@@ -162,6 +166,7 @@ static void done_abort(struct gm_slow_job *job, struct gm_worker *w)
 
 	GM_POINT("clique_aborted");
 	m->is_busy = false;
+	LIST_REMOVE(m, cliqued);
 	m->clique = NULL;
 	if (m->is_gone)
 		gm_group_give_up(w, m);
@@ -278,20 +283,35 @@ bool gm_clique_holds(const struct gm_worker *worker)
 void gm_clique_leave_all(struct gm_worker *worker)
 {
 	struct gm_worker *w = worker;
+	struct gm_member *m;
 
-	for (uint32_t i = 0; i < GM_JOURNAL_PLACES; i++) {
-		struct gm_member *m = NULL;
+	while ((m = LIST_FIRST(&w->cliqued))) {
+		LIST_REMOVE(m, cliqued);
+		gm_beat(w->journal, GM_CALL_ABORT);
+		w->dev->backend->clique_abort(w->dev, m->clique);
+		m->clique = NULL;
+	}
+}
 
-		if (!w->place[i])
-			continue;
-		LIST_FOREACH(m, &w->place[i]->members, entry)
-		{
-			if (!m->clique)
-				continue;
-			gm_beat(w->journal, GM_CALL_ABORT);
-			w->dev->backend->clique_abort(w->dev, m->clique);
-			m->clique = NULL;
-		}
+void gm_clique_call(const struct gm_member *member)
+{
+	const struct gm_member *m = member;
+
+	if (!m->clique || gm_comm_broken_by(m->comm.page) == 0)
+		return;
+	for (uint32_t i = 0; i < m->comm.ranks; i++)
+		if (i != m->comm.rank)
+			gm_herald_call(m->session->herald, gm_member_row(m, i));
+}
+
+void gm_clique_look(struct gm_worker *worker)
+{
+	struct gm_member *m;
+
+	LIST_FOREACH(m, &worker->cliqued, cliqued)
+	{
+		if (!m->is_busy && gm_comm_broken_by(m->comm.page))
+			begin_abort(worker, m);
 	}
 }
 
@@ -404,6 +424,7 @@ static int step_running(struct gm_worker *w, struct gm_session *s,
 	if (!m->clique)
 		return status;
 	GM_POINT("clique_aborts");
+	gm_clique_call(m);
 	begin_abort(w, m);
 	return -EAGAIN;
 }

@@ -29,8 +29,10 @@
  * does so at all that can.
  *
  * A device that waits for another one can be had back only by an abort, at
- * every rank.  That is a thread's too, for it may hang, and gpumapd ends a
- * worker where it does.  The part ends after it: nothing is written to a
+ * every rank, and an abort may wait for those of all ranks: whoever finds a
+ * group broken wakes those who have no part in what goes on, and they leave
+ * too.  That is a thread's, for it may hang, and gpumapd ends a worker where it
+ * does.  The part ends after it: nothing is written to a
  * client's memory behind the end of its entry.
  */
 #ifndef GM_WORKER_CLIQUE_H
@@ -66,6 +68,13 @@ bool gm_clique_holds(const struct gm_worker *worker);
 /* The worker has drained and ends, the thread with it: its device leaves all
  * there are.  The other ranks hear of it by gpumapd. */
 void gm_clique_leave_all(struct gm_worker *worker);
+
+/* Nobody waits for a rank that has no part in what goes on: if the group is
+ * broken, wake them all, for each has to leave. */
+void gm_clique_call(const struct gm_member *member);
+
+/* At a reading of the clock: leave those of groups that are broken. */
+void gm_clique_look(struct gm_worker *worker);
 
 /* Of @session->part, whose member has windows: take part in what
  * @session->errand asks for. */

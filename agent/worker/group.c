@@ -287,6 +287,8 @@ static void end(struct gm_worker *w, struct gm_session *s, int status)
 
 	GM_POINT("group_ending");
 	take_off(w, s);
+	if (status < 0)
+		gm_clique_call(m);
 	/* What was read from memory that is missing is not told. */
 	if (!gm_get(&s->ground.broken))
 		gm_errand_ended(w, s, status);
@@ -375,8 +377,10 @@ void gm_group_refused(struct gm_session *session,
 {
 	const struct gm_member *m = find(session, verdict->buffer);
 
-	if (m)
-		break_up(m, status);
+	if (!m)
+		return;
+	break_up(m, status);
+	gm_clique_call(m);
 }
 
 /* As long as a turn; beside nobody longer. */
@@ -450,6 +454,7 @@ void gm_group_look(struct gm_worker *worker)
 void gm_group_init(struct gm_worker *worker)
 {
 	TAILQ_INIT(&worker->parts.list);
+	LIST_INIT(&worker->cliqued);
 }
 
 void gm_group_forget(struct gm_worker *worker, const struct gm_wire *wire)

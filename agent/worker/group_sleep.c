@@ -15,18 +15,13 @@
 #include "shm/point.h"
 #include "shm/queue.h"
 
-static uint32_t row_of(const struct gm_member *m, uint32_t rank)
-{
-	return gm_get(&m->comm.page->row[rank]) % GM_ROWS;
-}
-
 /* Is it watched from a CPU that another rank could use? */
 static bool is_in_the_way(const struct gm_worker *w, const struct gm_session *s)
 {
 	const struct gm_member *m = s->part.member;
 
 	for (uint32_t i = 0; i < m->comm.ranks; i++) {
-		uint32_t row = row_of(m, i);
+		uint32_t row = gm_member_row(m, i);
 		struct gm_queue *queue;
 
 		if (i == m->comm.rank || row >= s->n_rows)
@@ -47,7 +42,8 @@ static bool arm(struct gm_worker *w, const struct gm_session *s)
 	bool is_new = false;
 
 	for (uint32_t i = 0; i < m->comm.ranks; i++) {
-		gm_a64 *by = &w->commons->awaited[row_of(m, i)].by[w->row / 64];
+		gm_a64 *by = &w->commons->awaited[gm_member_row(m, i)]
+				      .by[w->row / 64];
 
 		if (i == m->comm.rank || (gm_get(by) & bit))
 			continue;

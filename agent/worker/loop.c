@@ -101,6 +101,8 @@ static void tick(struct gm_worker *w)
 		gm_wait_look(w);
 	if (w->parts.n)
 		gm_group_look(w);
+	if (!LIST_EMPTY(&w->cliqued))
+		gm_clique_look(w);
 	if (gm_load_wants_clock(&w->loader))
 		gm_load_tick(w);
 	if (w->n_forgets)

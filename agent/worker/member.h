@@ -27,17 +27,23 @@ struct gm_member {
 	bool is_ready;
 
 	/* Of one whose devices may form a clique (clique.h): */
-	bool has_clique;             /* all of its ranks are in it */
-	struct gm_clique *clique;    /* NULL: this rank is not, or any more */
-	struct gm_errand_job *meet;  /* to be handed over, */
-	struct gm_errand_job *abort; /* and to be left with */
-	bool is_busy;                /* a thread has one of them */
-	bool is_gone;                /* as soon as none has */
-	uint64_t taken;              /* of the device's memory by it, about */
+	LIST_ENTRY(gm_member) cliqued; /* of the worker's, while it has one */
+	bool has_clique;               /* all of its ranks are in it */
+	struct gm_clique *clique;      /* NULL: this rank is not, or any more */
+	struct gm_errand_job *meet;    /* to be handed over, */
+	struct gm_errand_job *abort;   /* and to be left with */
+	bool is_busy;                  /* a thread has one of them */
+	bool is_gone;                  /* as soon as none has */
+	uint64_t taken;                /* of the device's memory by it, about */
 
 	bool is_leaving; /* as soon as its part has ended */
 	bool is_awaited; /* gpumapd waits for that */
 };
+
+static inline uint32_t gm_member_row(const struct gm_member *m, uint32_t rank)
+{
+	return gm_get(&m->comm.page->row[rank]) % GM_ROWS;
+}
 
 static inline char *gm_member_windows(const struct gm_member *m, uint32_t rank)
 {

@@ -53,6 +53,14 @@ static void owe(struct gm_herald *h, uint32_t row)
 	h->owes = true;
 }
 
+void gm_herald_call(struct gm_herald *herald, uint32_t row)
+{
+	if (herald->waker[row] >= 0)
+		wake(herald, row);
+	else
+		owe(herald, row);
+}
+
 void gm_herald_tell(struct gm_herald *herald)
 {
 	for (uint32_t i = 0; i < GM_ROWS / 64; i++) {
@@ -61,16 +69,19 @@ void gm_herald_tell(struct gm_herald *herald)
 
 		if (gm_get(by))
 			rows = gm_swap_ordered(by, 0); /* WAIT.tell */
-		for (; rows; rows &= rows - 1) {
-			uint32_t row = i * 64 + (uint32_t)__builtin_ctzll(rows);
-
-			if (herald->waker[row] >= 0)
-				wake(herald, row);
-			else
-				owe(herald, row);
-		}
+		for (; rows; rows &= rows - 1)
+			gm_herald_call(herald,
+				       i * 64 +
+					       (uint32_t)__builtin_ctzll(rows));
 	}
 	GM_POINT("worker_told");
+}
+
+/* Does anybody wake us, without having one? */
+static bool lacks_own(const struct gm_worker *w)
+{
+	return w->waiting.own < 0 &&
+	       (w->waiting.n || w->parts.n || !LIST_EMPTY(&w->cliqued));
 }
 
 /* Once a second, as what was asked for may not have found room. */
@@ -96,7 +107,7 @@ static void see_to_wakers(struct gm_worker *w, uint64_t now_ns)
 		memset(all->asked, 0, sizeof(all->asked));
 		all->asked_ns = now_ns;
 	}
-	if ((all->n || w->parts.n) && all->own < 0)
+	if (lacks_own(w))
 		ask_for_waker(w, w->row);
 	if (!h->owes)
 		return;
@@ -343,7 +354,7 @@ bool gm_wait_is_due(struct gm_worker *worker, uint64_t *ret_ns)
 	uint64_t now_ns;
 
 	*ret_ns = 0;
-	if (!all->n && !worker->herald.owes)
+	if (!all->n && !worker->herald.owes && !lacks_own(worker))
 		return false;
 	now_ns = gm_now_ns();
 	see_to_wakers(worker, now_ns);

@@ -73,6 +73,9 @@ static inline bool gm_herald_is_awaited(const struct gm_herald *herald)
 /* Wake who waits. */
 void gm_herald_tell(struct gm_herald *herald);
 
+/* Wake another row, whether it waits or not. */
+void gm_herald_call(struct gm_herald *herald, uint32_t row);
+
 /* @n more entries have ended, and their completions are stored. */
 static inline void gm_time_advance(struct gm_session *s, uint32_t n)
 {

@@ -90,6 +90,7 @@ struct gm_worker {
 	struct gm_loader loader;
 	struct gm_ferry ferry;
 	struct gm_parts parts;
+	LIST_HEAD(, gm_member) cliqued; /* that have a clique, see clique.h */
 	bool may_spin;
 	bool draining;
 	bool leaving;

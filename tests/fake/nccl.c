@@ -349,6 +349,13 @@ ncclResult_t ncclCommAbort(ncclComm_t comm)
 	if (ms > 0)
 		fake_nccl_nap(ms);
 	comm->aborted = true;
+	if (comm->has_thread)
+		pthread_join(comm->thread, NULL);
+	comm->has_thread = false;
+	if (fake_nccl_fault("together") > 0)
+		fake_nccl_await_others(comm);
+	if (fake_nccl_fault("tells") > 0)
+		dprintf(STDERR_FILENO, "nccl abort rank=%d\n", comm->rank);
 	end(comm);
 	return ncclSuccess;
 }

@@ -20,6 +20,9 @@
  *	slow=MS		its ranks come so much later
  *	async=N		its Nth collective ends in an asynchronous error
  *	abort=MS	an abort takes so long
+ *	together	an abort waits for those of all other ranks
+ *	tells		what goes into a stream is a line on stderr, and the end
+ *			of an abort
  *	strict		who ends by exit() with a communicator does so with
  *			status 77
  */
@@ -87,6 +90,9 @@ ncclResult_t fake_nccl_root(struct fake_nccl_id *ret_id);
 /* Meet the others and have a socket to each.  Waits. */
 ncclResult_t fake_nccl_meet(ncclComm_t comm);
 void fake_nccl_part(ncclComm_t comm);
+
+/* Wait until every other rank has parted, or is dead. */
+void fake_nccl_await_others(ncclComm_t comm);
 
 /* What one rank has for another, and awaits of it: NULL with no bytes. */
 struct fake_nccl_parcel {

@@ -3,8 +3,10 @@
 
 /* Collectives in streams, and groups of them. */
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tests/fake/nccl.h"
 
@@ -294,6 +296,19 @@ static bool copy_in(const struct op *op)
 				       op->stream) == CUDA_SUCCESS;
 }
 
+/* One line each: others write there, too. */
+static void tell(const struct op *op)
+{
+	static const char *const names[] = { "",           "all_reduce",
+					     "all_gather", "reduce_scatter",
+					     "broadcast",  "send",
+					     "recv" };
+
+	dprintf(STDERR_FILENO, "nccl %s rank=%d peer=%d n=%llu type=%d\n",
+		names[op->kind], op->comm->rank, op->peer,
+		(unsigned long long)op->count, (int)op->type);
+}
+
 static ncclResult_t launch(const struct op *ops, unsigned int n)
 {
 	const struct fake_nccl_cu *cu = fake_nccl_cu();
@@ -315,6 +330,8 @@ static ncclResult_t launch(const struct op *ops, unsigned int n)
 		return ncclUnhandledCudaError;
 	}
 	comm->under_way++;
+	for (unsigned int i = 0; i < n && fake_nccl_fault("tells") > 0; i++)
+		tell(&ops[i]);
 	for (unsigned int i = 0; i < n; i++)
 		good = good && copy_in(&batch->ops[i]);
 	if (!good || cu->host_func(ops->stream, done, batch) != CUDA_SUCCESS)

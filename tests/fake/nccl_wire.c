@@ -242,6 +242,22 @@ ncclResult_t fake_nccl_meet(ncclComm_t comm)
 	return result;
 }
 
+void fake_nccl_await_others(ncclComm_t comm)
+{
+	char spare[4096];
+
+	for (int i = 0; i < comm->n; i++)
+		if (comm->peers[i] >= 0)
+			shutdown(comm->peers[i], SHUT_WR);
+	for (int i = 0; i < comm->n; i++) {
+		ssize_t n = comm->peers[i] >= 0;
+
+		/* What it has sent before goes nowhere. */
+		while (n > 0 || (n < 0 && errno == EINTR))
+			n = recv(comm->peers[i], spare, sizeof(spare), 0);
+	}
+}
+
 void fake_nccl_part(ncclComm_t comm)
 {
 	for (int i = 0; i < comm->n; i++) {

@@ -297,6 +297,17 @@ uint64_t agent_logged_number(const struct agent *a, const char *event,
 	return number;
 }
 
+unsigned int agent_count_log(const struct agent *a, const char *text)
+{
+	char *log = read_log(a);
+	unsigned int n = 0;
+
+	for (const char *at = log; (at = strstr(at, text)); at++)
+		n++;
+	free(log);
+	return n;
+}
+
 void agent_show_log(const struct agent *a)
 {
 	char *log = read_log(a), *rest = log, *line;

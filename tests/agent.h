@@ -78,6 +78,9 @@ bool agent_logged(const struct agent *a, const char *text);
 uint64_t agent_logged_number(const struct agent *a, const char *event,
 			     const char *key);
 
+/* How often is it there? */
+unsigned int agent_count_log(const struct agent *a, const char *text);
+
 /* Print the lines of this start as comments: for a test that failed. */
 void agent_show_log(const struct agent *a);
 

@@ -10,11 +10,19 @@
 #include <sys/wait.h>
 
 #include "collective_nccl.h"
+#include "process.h"
 
 /* Who gives is through with it before those who get. */
 static const struct shape spread = { .op = GPUMAP_OP_BROADCAST,
 				     .dtype = GPUMAP_DTYPE_I32,
 				     .n = MIB / 4 + 3 };
+
+/* Two of them are at it, the others are not. */
+static const struct shape pair = { .op = GPUMAP_OP_SEND,
+				   .dtype = GPUMAP_DTYPE_I32,
+				   .n = MIB / 4 + 3,
+				   .root = 1,
+				   .peer = 2 };
 
 /* One of the cards takes so long that everybody finds the others at it. */
 static void slow_down(uint32_t row, uint32_t ms)
@@ -27,14 +35,10 @@ static void slow_down(uint32_t row, uint32_t ms)
 
 /* ---- what goes wrong ----------------------------------------------------- */
 
-/* The first collective that goes by NCCL fails, so others did not: those of
- * memory that is not the cards' own, and pairs. */
-static void an_error_ends_it(void)
+/* The first that goes by NCCL fails, so others did not: those of memory that is
+ * not the cards' own. */
+static void an_error_ends_it(const struct shape *s)
 {
-	struct shape pair = { .op = GPUMAP_OP_SEND,
-			      .dtype = GPUMAP_DTYPE_I32,
-			      .n = 1000,
-			      .root = 1 };
 	struct ranks g;
 
 	if (!nccl_begin("async=1", "nccl = yes\n"))
@@ -43,8 +47,8 @@ static void an_error_ends_it(void)
 	     i++) {
 		EQ(gpumap_comm_flags(g.comm), GPUMAP_COMM_NCCL);
 		EQ(collective_once(&g, &whole, 97), 0);
-		EQ(cards_once(&g, &pair, 1), 0);
-		EQ(cards_submit(&g, &whole, 1), 0);
+		EQ(collective_once(&g, &pair, 97), 0);
+		EQ(cards_submit(&g, s, 1), 0);
 		EQ(collective_end(session, 1), -EIO);
 		EQ(cards_submit(&g, &whole, 1), -ESTALE);
 		nccl_close(&g);
@@ -136,18 +140,16 @@ static void all_leave_together(const char *fault, const struct shape *s,
 }
 
 /* The time of all is up while one is at it. */
-static void time_is_up(void)
+static void time_is_up(const struct shape *s)
 {
-	struct gpumap_device device = story_device(map, 0);
-	uint32_t gpu = cuda_scene_gpu(&stage_scene, &device);
 	struct ranks g;
 
 	if (!nccl_open(session, "cards", 20 * MIB, &g))
 		return;
 	EQ(gpumap_comm_flags(g.comm), GPUMAP_COMM_NCCL);
-	cuda_scene_add(&stage_scene, "row %u: copies take 400 ms", gpu);
+	slow_down(s->root, 400);
 	g.deadline_ns = story_now() + 100000000;
-	EQ(cards_submit(&g, &whole, 2), 0);
+	EQ(cards_submit(&g, s, 2), 0);
 	EQ(collective_end(session, 2), -ETIME);
 	EQ(cards_submit(&g, &whole, 3), -ESTALE);
 	cuda_scene_mend(&stage_scene);
@@ -157,7 +159,53 @@ static void time_is_up(void)
 	nccl_close(&g);
 }
 
-static void a_worker_is_killed(void)
+/* Whoever gives or gets stands still: the other one does not wait longer than
+ * it was told to. */
+static void one_of_two_hangs(uint32_t row)
+{
+	struct gpumap_device device = story_device(map, row);
+	struct ranks g;
+
+	if (!nccl_open(session, "cards", 20 * MIB, &g))
+		return;
+	EQ(gpumap_comm_flags(g.comm), GPUMAP_COMM_NCCL);
+	OK(process_stop((pid_t)device.worker_pid));
+	g.deadline_ns = story_now() + 100000000;
+	EQ(cards_submit(&g, &pair, 2), 0);
+	EQ(collective_end(session, 2), -ETIME);
+	EQ(cards_submit(&g, &whole, 3), -ESTALE);
+	/* gpumapd ends who stands. */
+	OK(story_back(map, row, device.restarts));
+	nccl_close(&g);
+	if (!nccl_open(session, "cards", 20 * MIB, &g))
+		return;
+	nccl_is_well(&g);
+	nccl_close(&g);
+}
+
+/* Under way between two others or not. */
+static void one_dies_of_a_pair(uint32_t row)
+{
+	struct gpumap_device device = story_device(map, row);
+	struct ranks g;
+	int status;
+
+	if (!nccl_open(session, "cards", 20 * MIB, &g))
+		return;
+	EQ(gpumap_comm_flags(g.comm), GPUMAP_COMM_NCCL);
+	slow_down(pair.root, 800);
+	EQ(cards_submit(&g, &pair, 1), 0);
+	story_nap(20000);
+	kill((pid_t)device.worker_pid, SIGKILL);
+	status = collective_end(session, 1);
+	OK(status == -EIO || status == -ESTALE);
+	EQ(cards_submit(&g, &pair, 3), -ESTALE);
+	cuda_scene_mend(&stage_scene);
+	OK(story_back(map, row, device.restarts));
+	nccl_close(&g);
+}
+
+static void a_worker_is_killed(const struct shape *s)
 {
 	int odd = 0, well = 0;
 
@@ -169,7 +217,7 @@ static void a_worker_is_killed(void)
 
 		if (!nccl_open(session, "cards", 20 * MIB, &g))
 			return;
-		EQ(cards_submit(&g, &whole, 1), 0);
+		EQ(cards_submit(&g, s, 1), 0);
 		story_nap(story_moment(round, 6000));
 		kill((pid_t)device.worker_pid, SIGKILL);
 		status = collective_end(session, 1);
@@ -196,7 +244,7 @@ static void is_back(uint32_t row)
 
 /* What is under way has a second, and then the row leaves all the same, with
  * all that NCCL has of its card. */
-static void a_card_is_drained(uint32_t ms)
+static void a_card_is_drained(const struct shape *s, uint32_t ms)
 {
 	struct gpumap_device device = story_device(map, 1);
 	uint32_t gpu = cuda_scene_gpu(&stage_scene, &device);
@@ -209,13 +257,14 @@ static void a_card_is_drained(uint32_t ms)
 		return;
 	EQ(gpumap_comm_flags(g.comm), GPUMAP_COMM_NCCL);
 	if (ms)
-		slow_down(0, ms);
-	EQ(cards_submit(&g, &whole, 1), 0);
+		slow_down(s->peer, ms);
+	EQ(cards_submit(&g, s, 1), 0);
 	story_nap(20000);
 	EQ(gpumap_device_drain(other, 1), 0);
 	status = collective_end(session, 1);
-	/* A rank may be through with it while others are not. */
-	OK(status == -EIO || (status == 0 && ms == 0));
+	/* A rank may be through with it while others are not, which it waits
+	 * for: of a pair the one that gives. */
+	OK(status == -EIO || (status == 0 && (ms == 0 || s == &pair)));
 	EQ(cuda_scene_users(&stage_scene, gpu), 0);
 	cuda_scene_mend(&stage_scene);
 	EQ(gpumap_comm_renew(g.comm), -ENODEV);
@@ -237,9 +286,13 @@ static void be_killed(int ready)
 	struct gpumap_session_opts opts = { .size = sizeof(opts),
 					    .flags = GPUMAP_SESSION_SPARSE,
 					    .arena_bytes = 4 * MIB };
-	const struct shape s = { .op = GPUMAP_OP_ALL_REDUCE,
-				 .dtype = GPUMAP_DTYPE_I32,
-				 .n = 10000 };
+	const struct shape all = { .op = GPUMAP_OP_ALL_REDUCE,
+				   .dtype = GPUMAP_DTYPE_I32,
+				   .n = 10000 };
+	const struct shape two = { .op = GPUMAP_OP_SEND,
+				   .dtype = GPUMAP_DTYPE_I32,
+				   .n = 10000,
+				   .root = 3 };
 	struct gpumap_done done[8];
 	struct ranks g;
 
@@ -252,8 +305,8 @@ static void be_killed(int ready)
 	    gpumap_comm_flags(g.comm) != GPUMAP_COMM_NCCL ||
 	    write(ready, "", 1) != 1)
 		_exit(1);
-	for (;;) {
-		if (cards_submit(&g, &s, 1) == -EAGAIN)
+	for (int i = 0;; i++) {
+		if (cards_submit(&g, i % 2 ? &two : &all, 1) == -EAGAIN)
 			gpumap_wait(session, done, 8, UINT64_MAX);
 	}
 }
@@ -374,7 +427,8 @@ static void the_agent_dies(bool is_busy)
 
 /* Open and use it until somebody has died and what comes then is as it should
  * be: right, or where each fails an error. */
-static void use_until_right(const char *ticket, bool fails)
+static void use_until_right(const char *ticket, const struct shape *s,
+			    bool fails)
 {
 	uint64_t until = story_now() + STORY_LIMIT_NS;
 	bool right = false;
@@ -385,7 +439,7 @@ static void use_until_right(const char *ticket, bool fails)
 
 		if (!nccl_open(session, "cards", 20 * MIB, &g))
 			break;
-		status = cards_submit(&g, &whole, 1);
+		status = cards_submit(&g, s, 1);
 		if (status == 0)
 			status = collective_end(session, 1);
 		right = status == (fails ? -EIO : 0);
@@ -399,11 +453,17 @@ static void a_worker_may_die_at_any_point(void)
 {
 	static const struct {
 		const char *point, *fault;
-	} marks[] = {
-		{ "clique_met", "" },     { "clique_starts", "" },
-		{ "clique_parted", "" },  { "clique_aborts", "async=1" },
-		{ "clique_aborted", "" }, { "clique_aborted", "async=1" }
-	};
+		const struct shape *shape;
+	} marks[] = { { "clique_met", "", &whole },
+		      { "clique_starts", "", &whole },
+		      { "clique_starts", "", &pair },
+		      { "clique_parted", "", &whole },
+		      { "clique_parted", "", &pair },
+		      { "clique_aborts", "async=1", &whole },
+		      { "clique_aborts", "async=1", &pair },
+		      { "clique_follows", "async=1", &pair },
+		      { "clique_aborted", "", &whole },
+		      { "clique_aborted", "async=1", &whole } };
 
 	if (!stage_has_points())
 		return;
@@ -427,7 +487,8 @@ static void a_worker_may_die_at_any_point(void)
 			fclose(made);
 		if (!nccl_start())
 			return;
-		use_until_right(file, marks[i].fault[0] != '\0');
+		use_until_right(file, marks[i].shape,
+				marks[i].fault[0] != '\0');
 		unlink(file);
 		nccl_end();
 	}
@@ -437,19 +498,29 @@ int main(void)
 {
 	if (!nccl_begin("", "nccl = yes\n"))
 		return tap_done();
-	time_is_up();
-	a_worker_is_killed();
-	a_card_is_drained(0);
-	a_card_is_drained(4000);
+	time_is_up(&whole);
+	time_is_up(&pair);
+	one_of_two_hangs(pair.root);
+	one_of_two_hangs(pair.peer);
+	a_worker_is_killed(&whole);
+	a_worker_is_killed(&pair);
+	one_dies_of_a_pair(pair.root);
+	one_dies_of_a_pair(pair.peer);
+	one_dies_of_a_pair(0);
+	a_card_is_drained(&whole, 0);
+	a_card_is_drained(&whole, 4000);
+	a_card_is_drained(&pair, 4000);
 	a_client_is_killed(false);
 	nccl_end();
 	if (nccl_begin("slow=30", "nccl = yes\n")) {
 		a_client_is_killed(true);
 		nccl_end();
 	}
-	an_error_ends_it();
+	an_error_ends_it(&whole);
+	an_error_ends_it(&pair);
 	an_abort_hangs();
 	all_leave_together("together tells", &spread, 600, -ETIME);
+	all_leave_together("async=1 together tells", &pair, 0, -EIO);
 	nothing_is_left();
 	the_agent_dies(false);
 	the_agent_dies(true);

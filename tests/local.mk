@@ -1163,12 +1163,21 @@ gm_tests += %reldir%/agent_collective_nccl
 	%reldir%/agent_collective_nccl.c $(gm_collective_nccl)
 %canon_reldir%_agent_collective_nccl_LDADD = $(gm_cuda_story_libs) \
 	agent/cuda/libcu.la -lm
+gm_tests += %reldir%/agent_collective_nccl_pairs
+%canon_reldir%_agent_collective_nccl_pairs_CPPFLAGS = $(AM_CPPFLAGS) \
+	-DSTAGE_CUDA
+%canon_reldir%_agent_collective_nccl_pairs_SOURCES = \
+	%reldir%/agent_collective_nccl_pairs.c tests/stubs/nccl.h \
+	$(gm_collective_nccl)
+%canon_reldir%_agent_collective_nccl_pairs_LDADD = $(gm_cuda_story_libs) \
+	agent/cuda/libcu.la -lm
 gm_tests += %reldir%/agent_collective_nccl_death
 GM_TORTURE += %reldir%/agent_collective_nccl_death
 %canon_reldir%_agent_collective_nccl_death_CPPFLAGS = $(AM_CPPFLAGS) \
 	-DSTAGE_CUDA
 %canon_reldir%_agent_collective_nccl_death_SOURCES = \
-	%reldir%/agent_collective_nccl_death.c $(gm_collective_nccl)
+	%reldir%/agent_collective_nccl_death.c %reldir%/process.h \
+	$(gm_collective_nccl)
 %canon_reldir%_agent_collective_nccl_death_LDADD = $(gm_cuda_story_libs) \
 	agent/cuda/libcu.la -lm
 gm_tests += %reldir%/agent_collective_nccl_leave

@@ -3,9 +3,9 @@
 
 /*
  * The backend of CUDA rows with other cards: three of them form a clique, by
- * the stand-in for NCCL, and do collectives; a version that is too old, a rank
- * that never comes and an asynchronous error are each found out, and what is
- * aborted leaves its card as it was.
+ * the stand-in for NCCL, and do collectives, and any two of them sends; a
+ * version that is too old, a rank that never comes and an asynchronous error
+ * are each found out, and what is aborted leaves its card as it was.
  */
 
 #include <limits.h>
@@ -153,12 +153,12 @@ static int together(struct ring *r, uint32_t op, uint32_t reduce)
 		struct gm_clique_task t = { .op = op,
 					    .dtype = GPUMAP_DTYPE_I32,
 					    .reduce = reduce,
-					    .root = 1,
+					    .peer = 1,
 					    .n = N,
 					    .send = r->give[k]->address,
 					    .recv = r->get[k]->address };
 
-		if (op == GM_CLIQUE_BROADCAST && k == t.root)
+		if (op == GM_CLIQUE_BROADCAST && k == t.peer)
 			t.recv = 0;
 		else if (op == GM_CLIQUE_BROADCAST)
 			t.send = 0;
@@ -253,6 +253,156 @@ static int everything_is_right(void)
 	return ring_close(&r);
 }
 
+/* ---- pairs --------------------------------------------------------------- */
+
+/* One end of it, of @n elements of a type.  Returns as clique_start(). */
+static int pass_on(struct ring *r, uint32_t op, uint32_t rank, uint32_t peer,
+		   uint32_t dtype, uint64_t n)
+{
+	const struct gm_clique_task t = {
+		.op = op,
+		.dtype = dtype,
+		.peer = peer,
+		.n = n,
+		.send = op == GM_CLIQUE_SEND ? r->give[rank]->address : 0,
+		.recv = op == GM_CLIQUE_RECV ? r->get[rank]->address : 0,
+	};
+
+	be(r, rank);
+	return cuda->clique_start(r->dev[rank], r->clique[rank], &t);
+}
+
+/* What one rank's part ends with, in the end. */
+static int ended(struct ring *r, uint32_t rank)
+{
+	uint64_t until = bench_now_ms() + 6 * BENCH_WAIT;
+	int rc = 0;
+
+	be(r, rank);
+	while (rc == 0 && bench_now_ms() < until)
+		rc = cuda->clique_ended(r->dev[rank], r->clique[rank]);
+	return rc;
+}
+
+/* From one to another, so many bytes and no more; the third has no part in
+ * it. */
+static int pair_once(struct ring *r, uint32_t from, uint32_t to, uint32_t dtype,
+		     uint64_t n)
+{
+	static const uint32_t each[] = {
+		[GPUMAP_DTYPE_U8] = 1,   [GPUMAP_DTYPE_F16] = 2,
+		[GPUMAP_DTYPE_BF16] = 2, [GPUMAP_DTYPE_F32] = 4,
+		[GPUMAP_DTYPE_I32] = 4,  [GPUMAP_DTYPE_I64] = 8,
+	};
+	uint64_t bytes = n * each[dtype];
+	unsigned char *gave = malloc(RANKS * BYTES), *got;
+
+	got = malloc(RANKS * BYTES);
+	WANT(gave && got && bytes <= RANKS * BYTES);
+	WANT(fill(r) == 0);
+	/* Whoever is first waits for the other. */
+	if (n % 2)
+		WANT(pass_on(r, GM_CLIQUE_SEND, from, to, dtype, n) == 0);
+	WANT(pass_on(r, GM_CLIQUE_RECV, to, from, dtype, n) == 0);
+	if (n % 2 == 0)
+		WANT(pass_on(r, GM_CLIQUE_SEND, from, to, dtype, n) == 0);
+	WANT(ended(r, to) == 1);
+	WANT(ended(r, from) == 1);
+	be(r, from);
+	WANT(cuda->fetch(r->dev[from], r->give[from]->address, gave,
+			 RANKS * BYTES) == 0);
+	for (uint32_t k = 0; k < RANKS; k++) {
+		uint64_t i = k == to ? bytes : 0, wrong = 0;
+
+		be(r, k);
+		WANT(cuda->fetch(r->dev[k], r->get[k]->address, got,
+				 RANKS * BYTES) == 0);
+		WANT(k != to || memcmp(got, gave, bytes) == 0);
+		for (; i < RANKS * BYTES; i++)
+			wrong += got[i] != 0x33;
+		WANT(wrong == 0);
+	}
+	free(gave);
+	free(got);
+	return 0;
+}
+
+/* Any two, in either direction, as often as they like: the others are together
+ * all the same. */
+static int pairs_are_right(void)
+{
+	static const uint32_t dtypes[] = {
+		GPUMAP_DTYPE_U8,  GPUMAP_DTYPE_F16, GPUMAP_DTYPE_BF16,
+		GPUMAP_DTYPE_F32, GPUMAP_DTYPE_I32, GPUMAP_DTYPE_I64
+	};
+	static const uint64_t sizes[] = { 1, 2, 333, 512, N };
+	struct ring r;
+
+	WANT(ring_open(&r) == 0);
+	WANT(ring_meet(&r) == 0);
+	for (uint32_t d = 0; d < 6; d++) {
+		for (uint32_t i = 0; i < 5; i++) {
+			uint32_t from = (d + i) % RANKS;
+			uint32_t to = (from + 1 + i % 2) % RANKS;
+
+			WANT(pair_once(&r, from, to, dtypes[d], sizes[i]) == 0);
+		}
+		WANT(fill(&r) == 0);
+		WANT(together(&r, GM_CLIQUE_ALL_REDUCE, 0) == 1);
+		WANT(look_at(&r, GM_CLIQUE_ALL_REDUCE, 0) == 0);
+	}
+	return ring_close(&r);
+}
+
+/* The other rank never begins its end: only an abort brings ours back. */
+static int half_a_pair_is_aborted(void)
+{
+	struct ring r;
+
+	WANT(ring_open(&r) == 0);
+	for (uint32_t op = GM_CLIQUE_SEND; op <= GM_CLIQUE_RECV; op++) {
+		WANT(ring_meet(&r) == 0);
+		WANT(fill(&r) == 0);
+		WANT(pass_on(&r, op, 1, 2, GPUMAP_DTYPE_I32, RANKS * N) == 0);
+		usleep(50000);
+		/* What is sent may lie between them. */
+		WANT(op == GM_CLIQUE_SEND ||
+		     cuda->clique_ended(r.dev[1], r.clique[1]) == 0);
+		for (uint32_t k = 0; k < RANKS; k++) {
+			cuda->clique_abort(r.dev[k], r.clique[k]);
+			r.clique[k] = NULL;
+		}
+	}
+	WANT(ring_meet(&r) == 0);
+	WANT(pair_once(&r, 2, 1, GPUMAP_DTYPE_F32, N) == 0);
+	return ring_close(&r);
+}
+
+/* ---- what goes wrong ----------------------------------------------------- */
+
+/* At both ends.  All abort, the third one too, and have it again. */
+static int a_pair_fails(void)
+{
+	struct ring r;
+
+	WANT(ring_open(&r) == 0);
+	WANT(ring_meet(&r) == 0);
+	WANT(fill(&r) == 0);
+	setenv("FAKE_NCCL", "async=1", 1);
+	WANT(pass_on(&r, GM_CLIQUE_SEND, 0, 2, GPUMAP_DTYPE_F16, N) == 0);
+	WANT(pass_on(&r, GM_CLIQUE_RECV, 2, 0, GPUMAP_DTYPE_F16, N) == 0);
+	WANT(ended(&r, 0) == -EIO);
+	WANT(ended(&r, 2) == -EIO);
+	unsetenv("FAKE_NCCL");
+	for (uint32_t k = 0; k < RANKS; k++) {
+		cuda->clique_abort(r.dev[k], r.clique[k]);
+		r.clique[k] = NULL;
+	}
+	WANT(ring_meet(&r) == 0);
+	WANT(pair_once(&r, 0, 2, GPUMAP_DTYPE_F16, N) == 0);
+	return ring_close(&r);
+}
+
 /* The first collective fails where it is, and everywhere its kernels hang:
  * after the abort a clique can be had again. */
 static int an_error_is_found_and_aborted(void)
@@ -316,6 +466,9 @@ static const struct {
 	int (*play)(void);
 } scenes[] = {
 	{ "everything_is_right", everything_is_right },
+	{ "pairs_are_right", pairs_are_right },
+	{ "half_a_pair_is_aborted", half_a_pair_is_aborted },
+	{ "a_pair_fails", a_pair_fails },
 	{ "an_error_is_found_and_aborted", an_error_is_found_and_aborted },
 	{ "a_rank_that_never_comes", a_rank_that_never_comes },
 	{ "what_is_no_nccl_is_refused", what_is_no_nccl_is_refused },

@@ -34,6 +34,12 @@ SYMBOL(ncclReduceScatter,
 SYMBOL(ncclBroadcast,
        (const void *send, void *recv, size_t n, unsigned int type, int root,
 	struct ncclComm *comm, struct CUstream_st *stream))
+SYMBOL(ncclSend,
+       (const void *send, size_t n, unsigned int type, int peer,
+	struct ncclComm *comm, struct CUstream_st *stream))
+SYMBOL(ncclRecv,
+       (void *recv, size_t n, unsigned int type, int peer,
+	struct ncclComm *comm, struct CUstream_st *stream))
 
 /* clang-format on */
 

@@ -229,7 +229,13 @@ static gm_nccl_result launch(const struct gm_clique *c,
 		return nccl->ncclBroadcast(
 			t->send ? send : recv,
 			t->send ? (void *)(uintptr_t)t->send : recv, t->n, type,
-			(int)t->root, c->comm, c->stream);
+			(int)t->peer, c->comm, c->stream);
+	case GM_CLIQUE_SEND:
+		return nccl->ncclSend(send, t->n, type, (int)t->peer, c->comm,
+				      c->stream);
+	case GM_CLIQUE_RECV:
+		return nccl->ncclRecv(recv, t->n, type, (int)t->peer, c->comm,
+				      c->stream);
 	default:
 		return GM_NCCL_INVALID_ARGUMENT;
 	}

@@ -102,7 +102,9 @@ enum gm_clique_op {
 	GM_CLIQUE_ALL_REDUCE = 1, /* numbers as enum gm_comm_op has them */
 	GM_CLIQUE_ALL_GATHER = 2,
 	GM_CLIQUE_REDUCE_SCATTER = 3,
-	GM_CLIQUE_BROADCAST = 4
+	GM_CLIQUE_BROADCAST = 4,
+	GM_CLIQUE_SEND = 5, /* two ranks' affair */
+	GM_CLIQUE_RECV = 6
 };
 
 /* Addresses are the device's own memory's; @n elements as in
@@ -111,7 +113,7 @@ struct gm_clique_task {
 	uint32_t op;
 	uint32_t dtype;  /* enum gpumap_dtype */
 	uint32_t reduce; /* enum gpumap_reduce */
-	uint32_t root;
+	uint32_t peer; /* of a BROADCAST the root; SEND, RECV: the other rank */
 	uint64_t n;
 	uint64_t send; /* at the root of a BROADCAST alone */
 	uint64_t recv; /* and everywhere but there */
@@ -356,8 +358,9 @@ struct gm_backend {
 	/*
 	 * clique_start - take part in the clique's next collective
 	 *
-	 * One at a time.  Every rank does, in the same order, and none before
-	 * all are about to.
+	 * One at a time.  Every rank does, of a SEND the two of it, in the same
+	 * order wherever two take part in both of two, and none before all of
+	 * it are about to.
 	 *
 	 * Returns	0; -EIO: the clique is of no use any more
 	 */

@@ -30,7 +30,9 @@ _Static_assert((int)GM_CLIQUE_ALL_REDUCE == (int)GM_COMM_ALL_REDUCE &&
 		       (int)GM_CLIQUE_ALL_GATHER == (int)GM_COMM_ALL_GATHER &&
 		       (int)GM_CLIQUE_REDUCE_SCATTER ==
 			       (int)GM_COMM_REDUCE_SCATTER &&
-		       (int)GM_CLIQUE_BROADCAST == (int)GM_COMM_BROADCAST,
+		       (int)GM_CLIQUE_BROADCAST == (int)GM_COMM_BROADCAST &&
+		       (int)GM_CLIQUE_SEND == (int)GM_COMM_SEND &&
+		       (int)GM_CLIQUE_RECV == (int)GM_COMM_RECV,
 	       "the same numbers");
 
 static struct gm_comm_seat *seat_of(const struct gm_member *m, uint32_t rank)
@@ -310,8 +312,10 @@ void gm_clique_look(struct gm_worker *worker)
 
 	LIST_FOREACH(m, &worker->cliqued, cliqued)
 	{
-		if (!m->is_busy && gm_comm_broken_by(m->comm.page))
-			begin_abort(worker, m);
+		if (m->is_busy || gm_comm_broken_by(m->comm.page) == 0)
+			continue;
+		GM_POINT("clique_follows");
+		begin_abort(worker, m);
 	}
 }
 
@@ -344,8 +348,7 @@ void gm_clique_begin(struct gm_session *session)
 	gm_relay_begin(session);
 	part->way = BY_WINDOWS;
 	ask = part->relay.ask;
-	if (!is_whole(part->member) || ask.op < GM_COMM_ALL_REDUCE ||
-	    ask.op > GM_COMM_BROADCAST)
+	if (!is_whole(part->member) || ask.op == GM_COMM_BARRIER)
 		return;
 	ask.meets = true;
 	ask.is_direct = is_direct(&part->relay);
@@ -354,7 +357,7 @@ void gm_clique_begin(struct gm_session *session)
 	part->way = MEETING;
 }
 
-/* All are there, and none has failed. */
+/* All who take part are there, and none has failed. */
 static int start(struct gm_worker *w, struct gm_session *s)
 {
 	struct gm_part *part = &s->part;
@@ -363,7 +366,7 @@ static int start(struct gm_worker *w, struct gm_session *s)
 	const struct gm_clique_task task = { .op = r->ask.op,
 					     .dtype = r->ask.dtype,
 					     .reduce = r->ask.reduce,
-					     .root = r->ask.peer,
+					     .peer = r->ask.peer,
 					     .n = r->ask.n,
 					     .send = r->send_address,
 					     .recv = r->recv_address };

@@ -20,6 +20,17 @@
  * groups have on one device is begun in the same order everywhere, as it is of
  * one session (comms.h).
  *
+ * Of a SEND the two ranks meet alone, in their cell, with numbers of their own:
+ * it has no ticket of the group's, which are the same at every rank, and nobody
+ * else is held.  The order is right without one.  The session submits each of
+ * its collectives to all the rows that it needs before the next, and a row
+ * has one of them at a time, until its end: so of any two that two rows have
+ * in common both begin the same one first, and of all that have not ended the
+ * one that was submitted first can always go on.  NCCL asks for no more: a send
+ * needs its receive, of the same type and number, and the two ranks alone
+ * connect for it; a rank's calls run one after another in its stream, and what
+ * other ranks of the communicator do meanwhile is nothing to it.
+ *
  * Who has to leave before all have met breaks the group, and so does gpumapd
  * where a rank will not come: nothing has been begun on it, and the others end
  * their meeting at once.  The group is not opened then.

@@ -101,11 +101,12 @@ GPUMAP_API int gpumap_comm_open(struct gpumap_session *session,
  * NCCL's affair.  All else holds.
  *
  * What goes so is ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER and BROADCAST of
- * buffers that are the cards' own, of all ranks; anything else, and all of a
- * group whose cards could not meet, goes by way of windows as ever.  They meet
- * where nccl in [cuda] of gpumapd.conf says so, NCCL 2.19 or later is there,
- * none of them is a part of a card (MIG), and none of them serves another
- * session's communicator in this way, or eight of this one's.
+ * buffers that are the cards' own, of all ranks, and SEND of such of the two;
+ * anything else, and all of a group whose cards could not meet, goes by way of
+ * windows as ever.  They meet where nccl in [cuda] of gpumapd.conf says so,
+ * NCCL 2.19 or later is there, none of them is a part of a card (MIG), and none
+ * of them serves another session's communicator in this way, or eight of this
+ * one's.
  */
 #define GPUMAP_COMM_NCCL (UINT32_C(1) << 0)
 

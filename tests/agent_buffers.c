@@ -25,6 +25,7 @@
 #define ROWS   2u
 #define BYTES  (UINT64_C(1) << 20)
 #define FLOATS (BYTES / sizeof(float))
+#define MANY   200 /* registrations */
 
 static struct agent agent;
 static struct gpumap *map;
@@ -260,6 +261,37 @@ static void our_memory_outlives_workers(void)
 	}
 	gpumap_session_close(session);
 	OK(lets_go(0, "agent-buffers-kept"));
+	munmap(ours, BYTES);
+	close(fd);
+	gives_back();
+}
+
+/* The first job that a new worker does may name any of it, while it is being
+ * told of the rest. */
+static void our_memory_is_there_first(void)
+{
+	struct gpumap_session *session = session_open();
+	uint64_t buffers[MANY];
+	int ret, fd;
+	float *ours = file_make("agent-buffers-many", BYTES, &fd);
+
+	for (int i = 0; i < MANY; i++)
+		EQ(gpumap_register(session, fd, 0, BYTES, 0, &buffers[i]), 0);
+	for (int i = 0; i < MANY; i++)
+		EQ(fill(session, 0, buffers[i], 0, 1, 0), 0);
+	for (int round = 0; round < 3; round++) {
+		struct gpumap_device device = story_device(map, 0);
+
+		kill((pid_t)device.worker_pid, SIGKILL);
+		do
+			ret = fill(session, 0, buffers[MANY - 1], 0, FLOATS,
+				   (float)round + 1);
+		while (ret == -EIO);
+		EQ(ret, 0);
+		OK(all_are(ours, FLOATS, (float)round + 1));
+		OK(story_back(map, 0, device.restarts));
+	}
+	gpumap_session_close(session);
 	munmap(ours, BYTES);
 	close(fd);
 	gives_back();
@@ -533,6 +565,7 @@ int main(void)
 	jobs_use_our_own_memory();
 	masks_lie_in_one_registration();
 	our_memory_outlives_workers();
+	our_memory_is_there_first();
 	who_dies_registering_leaves_nothing();
 	holes_hit_their_own_session();
 	a_buffer_is_had_by_many();

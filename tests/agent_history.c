@@ -13,7 +13,7 @@
 
 #include "dice.h"
 #include "stage.h"
-#include "story.h"
+#include "load_story.h"
 
 #define ROWS       3u
 #define PER_ROUND  (getenv("GM_ROUNDS") ? UINT64_C(5000) : UINT64_C(1000))
@@ -25,6 +25,7 @@ static struct agent agent;
 static struct gpumap *map;
 static struct gpumap_session *session;
 static uint32_t *words; /* memory for jobs that do something, 2 * HALF */
+static uint64_t file;   /* that LOADs read, of HALF words */
 
 static struct {
 	uint8_t *ended; /* times, by job */
@@ -80,12 +81,12 @@ static struct gpumap_time some_time(void)
 	return time;
 }
 
-/* Of one slot and of two. */
+/* Of one slot and of two, of the row and of its loader. */
 static void do_something(struct gpumap_job *job)
 {
 	static const uint32_t ops[] = { GPUMAP_OP_FILL, GPUMAP_OP_COPY,
 					GPUMAP_OP_AXPY, GPUMAP_OP_MASK_ADD,
-					GPUMAP_OP_SUM };
+					GPUMAP_OP_SUM,  GPUMAP_OP_LOAD };
 
 	job->op = ops[dice(sizeof(ops) / sizeof(ops[0]))];
 	job->dtype = GPUMAP_DTYPE_F32;
@@ -99,6 +100,11 @@ static void do_something(struct gpumap_job *job)
 		job->dst = words + HALF;
 		job->src = words;
 	}
+	if (job->op != GPUMAP_OP_LOAD)
+		return;
+	job->dtype = GPUMAP_DTYPE_U8;
+	job->src = NULL;
+	job->src_buffer = file;
 }
 
 static struct gpumap_job some_job(struct gpumap_time waits[GPUMAP_WAITS_MAX])
@@ -206,6 +212,7 @@ static void every_job_ends_once(void)
 int main(void)
 {
 	void *memory;
+	int fd = load_file(".", HALF * sizeof(*words));
 
 	stage_make(&agent, "[host]\nrows = 3\n");
 	if (OK(agent_start(&agent)) && OK((map = story_attach(&agent))) &&
@@ -214,9 +221,11 @@ int main(void)
 				    &memory),
 		       0)) {
 			words = memory;
+			file = load_register(session, fd);
 			every_job_ends_once();
 		}
 		gpumap_session_close(session);
 	}
+	close(fd);
 	return stage_finish(&agent, map);
 }

@@ -177,7 +177,7 @@ struct gm_wire {
 	uint32_t flags;
 	/* ATTACH: how many will be REGISTERed before anything is begun;
 	 * REGISTER: 1 where it is one of these. */
-	uint32_t programs;
+	uint32_t awaited;
 	int32_t code; /* FAILED: the driver's number, or 0; MASKED: what became
 		       * of the trial */
 	/* VIOLATION, FAILED, REGISTERED: why, or ""; REGISTER: the entry point

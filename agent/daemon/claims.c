@@ -39,12 +39,11 @@ static bool gives_fd(const struct gm_claim *claim)
 	return claim->ask == GM_WIRE_EXPORT || claim->ask == GM_WIRE_PROVE;
 }
 
-/* Is it a program that was there before, which the next worker has before it
- * begins anything of the seat? */
+/* Was it there before, and stays?  The next worker has it before it begins
+ * anything of the seat: jobs name it as soon as they find that worker. */
 static bool is_awaited(const struct gm_claim *claim)
 {
-	return claim->was_held && claim->ask == GM_WIRE_REGISTER &&
-	       gm_handle_kind(claim->handle) == GM_BUFFER_PROGRAM;
+	return claim->was_held && claim->ask == GM_WIRE_REGISTER;
 }
 
 /* ---- what is asked ----------------------------------------------------- */
@@ -67,7 +66,7 @@ static int say(struct gm_keeper *keeper, struct gm_seat *seat,
 	wire.borrower = claim->borrower;
 	wire.kind = claim->kind;
 	wire.flags = claim->flags;
-	wire.programs = is_awaited(claim);
+	wire.awaited = is_awaited(claim);
 	if (claim->kernel)
 		snprintf(wire.text, sizeof(wire.text), "%s", claim->kernel);
 	return gm_seats_say(keeper, &wire, &claim->fd, claim->fd < 0 ? 0 : 1);
@@ -137,7 +136,7 @@ int gm_claims_ask(struct gm_seat *seat, struct gm_claim *claim,
 	return 0;
 }
 
-uint32_t gm_claims_programs(const struct gm_seat *seat)
+uint32_t gm_claims_awaited(const struct gm_seat *seat)
 {
 	const struct gm_claim *claim;
 	uint32_t n = 0;

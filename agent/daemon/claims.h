@@ -14,8 +14,9 @@
  *	LEFT      and is sent, or the whole seat is leaving
  *
  * What is registered is the client's, or a mask in a host's memory, and stays:
- * the next worker is asked again before its row is shown as READY, for up to
- * GM_CLAIMS_WAIT_NS.  All others are of one worker's memory, and gone with it.
+ * the next worker is asked again before it begins anything of the seat, and
+ * before its row is shown as READY, which waits for up to GM_CLAIMS_WAIT_NS.
+ * All others are of one worker's memory, and gone with it.
  * Of what only asks for something (EXPORT, PROVE, TRY, LEND, FETCH) the worker
  * keeps nothing: it leaves without a word, and a claim that stays HELD hears
  * when that worker is gone.
@@ -96,8 +97,8 @@ TAILQ_HEAD(gm_claim_list, gm_claim);
 int gm_claims_ask(struct gm_seat *seat, struct gm_claim *claim,
 		  char ret_why[GM_WHY_BYTES]);
 
-/* How many programs its next worker will be asked to bring in. */
-uint32_t gm_claims_programs(const struct gm_seat *seat);
+/* How many registrations its next worker has before it begins. */
+uint32_t gm_claims_awaited(const struct gm_seat *seat);
 
 /* Give it up.  claim->gone() follows, perhaps before this returns. */
 void gm_claims_leave(struct gm_claim *claim);

@@ -66,8 +66,7 @@ static int offer(struct gm_keeper *keeper, struct gm_seat *seat)
 		.arena_bytes = seat->arena_bytes,
 		.range_at = seat->range_at,
 		.range_bytes = seat->range_bytes,
-		.programs =
-			keeper->is_undertaker ? 0 : gm_claims_programs(seat),
+		.awaited = keeper->is_undertaker ? 0 : gm_claims_awaited(seat),
 		.quota = gm_quota_of(keeper->d, keeper->row, seat->uid,
 				     gm_usage_of_uid(keeper, seat->uid)),
 	};

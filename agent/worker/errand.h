@@ -54,7 +54,7 @@ struct gm_errand_job {
 	uint32_t flags;
 	int fd;
 	int rc;
-	bool awaited;                   /* a program, see events.h */
+	bool awaited;                   /* before it begins, see events.h */
 	char why[GM_PROGRAM_WHY_BYTES]; /* of a program that is refused; before,
 					 * the entry point of an image */
 };

@@ -177,6 +177,7 @@ static int prepare(struct gm_session *s, const struct gm_wire *wire, int fd,
 	e->bytes = wire->bytes;
 	e->at = wire->at;
 	e->flags = wire->flags;
+	e->awaited = wire->awaited;
 	e->fd = fd;
 	*ret_errand = e;
 	return 0;
@@ -255,8 +256,6 @@ static void done_program(struct gm_slow_job *job, struct gm_worker *w)
 	wire.status = e->rc;
 	snprintf(wire.text, sizeof(wire.text), "%s", e->why);
 	gm_events_say(w, &wire, -1);
-	if (e->awaited)
-		gm_events_has_program(w, s);
 	gm_errand_finished(w, e);
 }
 
@@ -270,12 +269,8 @@ static int register_program(struct gm_worker *w, struct gm_session *s,
 		     gm_errand_new(s, GM_CALL_START, work_program,
 				   done_program),
 		     &e);
-	if (rc < 0) {
-		if (wire->programs)
-			gm_events_has_program(w, s);
+	if (rc < 0)
 		return rc;
-	}
-	e->awaited = wire->programs;
 	snprintf(e->why, sizeof(e->why), "%.*s", (int)sizeof(wire->text) - 1,
 		 wire->text);
 	gm_errand_hand_over(w, e);
@@ -297,6 +292,8 @@ void gm_errands_register(struct gm_worker *worker, const struct gm_wire *wire,
 		rc = register_program(worker, s, wire, fd);
 	if (rc < 0)
 		gm_errand_refuse(worker, wire, GM_WIRE_REGISTERED, rc, fd);
+	if (s && wire->awaited && (rc < 0 || kind == GM_BUFFER_FILE))
+		gm_events_has_awaited(worker, s);
 }
 
 void gm_errands_forget(struct gm_worker *worker, const struct gm_wire *wire)

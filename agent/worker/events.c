@@ -190,7 +190,7 @@ static int begin(struct gm_worker *w, struct gm_session *s)
 	return 0;
 }
 
-void gm_events_has_program(struct gm_worker *worker, struct gm_session *session)
+void gm_events_has_awaited(struct gm_worker *worker, struct gm_session *session)
 {
 	if (session->awaits == 0 || --session->awaits != 0 ||
 	    session->departing || session->ended)
@@ -220,7 +220,7 @@ static int attach(struct gm_worker *w, const struct gm_wire *wire, int *fds)
 		return -ENOMEM;
 	}
 	s->incarnation = wire->incarnation;
-	s->awaits = wire->programs;
+	s->awaits = wire->awaited;
 	s->judge.row = w->row;
 	s->herald = &w->herald;
 	if (s->awaits == 0 && begin(w, s) < 0) {

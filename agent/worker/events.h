@@ -37,9 +37,9 @@ void gm_events_handle(struct gm_worker *worker);
  * and tell gpumapd.  Once is enough. */
 void gm_events_violated(struct gm_worker *worker, struct gm_session *session);
 
-/* A program of the session has come, or will not: begin it with the last of
- * those that it awaits. */
-void gm_events_has_program(struct gm_worker *worker,
+/* A registration of the session has come, or will not: begin it with the last
+ * of those that it awaits. */
+void gm_events_has_awaited(struct gm_worker *worker,
 			   struct gm_session *session);
 
 /* Tell gpumapd, now or when it listens, with a descriptor, which is closed

@@ -182,7 +182,7 @@ struct gm_session {
 	uint64_t quota;  /* of that uid, as the ATTACH said */
 	uint32_t serial; /* of attachments to this worker */
 	uint32_t drain;  /* position at which draining stops */
-	uint32_t awaits; /* programs, before it is begun as this incarnation: */
+	uint32_t awaits; /* registrations, before it begins as this one: */
 	uint32_t incarnation;
 	int doorbell;
 	int pair; /* where its end is told */

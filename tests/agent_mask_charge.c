@@ -3,10 +3,10 @@
 
 /*
  * What a replica takes of a card is charged to its user for as long as anybody
- * may have that memory: whoever makes another from it, whoever makes it, whoever
- * was given its descriptor, also where no mask has it any more, or the card was
- * out of service meanwhile.  And the agent counts the descriptors that it keeps
- * them with.
+ * may have that memory: whoever makes another from it, whoever makes it,
+ * whoever was given its descriptor, also where no mask has it any more, or the
+ * card was out of service meanwhile.  And the agent counts the descriptors that
+ * it keeps them with.
  */
 
 #include <sys/resource.h>

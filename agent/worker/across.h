@@ -11,9 +11,9 @@
  * begins when everything before it has ended, one of a session at a time, so
  * the session's stage is its own until it ends.
  *
- * All of it waits for devices, and is done by slow threads, and by the rounds of
- * each row (ferry.h).  What is to be freed after a piece was asked for is freed
- * after the piece was copied, and a stage that nobody writes any more is
+ * All of it waits for devices, and is done by slow threads, and by the rounds
+ * of each row (ferry.h).  What is to be freed after a piece was asked for is
+ * freed after the piece was copied, and a stage that nobody writes any more is
  * unmapped behind the last piece.  No worker waits for another.
  */
 #ifndef GM_ACROSS_H

@@ -14,7 +14,8 @@
  * signal, so one lock holds the list together, and marks are atomics:
  *
  *   GROUND.list	who has it sees what whoever had it before has changed
- *   GROUND.seen	who takes the news back sees the marks that it stands for
+ *   GROUND.seen	who takes the news back sees the marks that it stands
+ *			for
  *
  * Who has touched memory finds its mark without more: he took the signal
  * himself, or what he was handed was handed over after it.

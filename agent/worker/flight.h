@@ -44,9 +44,9 @@ bool gm_flight_due(struct gm_worker *worker, struct gm_session *session);
 bool gm_flight_has_ended(const struct gm_worker *worker,
 			 const struct gm_session *session);
 
-/* Has another session, or a load, something left of its round, and as much under
- * way as it may have?  One of @guest's, by the rounds of his sessions; NULL: anybody's,
- * by those of the users.  Then a round is not over. */
+/* Has another session, or a load, something left of its round, and as much
+ * under way as it may have?  One of @guest's, by the rounds of his sessions;
+ * NULL: anybody's, by those of the users.  Then a round is not over. */
 bool gm_flight_is_owed(const struct gm_worker *worker,
 		       const struct gm_guest *guest);
 

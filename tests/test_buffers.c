@@ -112,15 +112,21 @@ static void wrong_buffers_are_not_submitted(void)
 	uint64_t a = alloc_on(s, 1, N * 4), gone = alloc_on(s, 1, 64);
 	struct gpumap_session_counts before = { .size = sizeof(before) }, after;
 	struct gpumap_job good = copy(1), job;
-	const uint64_t forged[] = {
-		gone,                    /* given back */
-		a + 1,                   /* another place */
-		a + (UINT64_C(1) << 32), /* another generation */
-		a ^ UINT64_C(1) << 22,   /* another row */
-		a ^ UINT64_C(1) << 30,   /* another kind */
-		gm_handle_make(gm_handle_generation(a), 0, 1, 0x3fffff),
-		UINT64_MAX,
-		1,
+	const struct {
+		uint64_t handle;
+		int error;
+	} forged[] = {
+		{ gone, -ESTALE },                    /* given back */
+		{ a + 1, -ESTALE },                   /* another place */
+		{ a + (UINT64_C(1) << 32), -ESTALE }, /* another generation */
+		{ a ^ UINT64_C(1) << 22, -ESTALE },   /* another row */
+		{ a ^ UINT64_C(1) << 30, -ESTALE },   /* another kind */
+		{ a + (UINT64_C(2) << 32), -EPERM },  /* not given out */
+		{ a - (UINT64_C(1) << 32), -EPERM },  /* by this session */
+		{ gm_handle_make(gm_handle_generation(a), 0, 1, 0x3fffff),
+		  -ERANGE },
+		{ UINT64_MAX, -ERANGE },
+		{ 1, -ERANGE },
 	};
 
 	good.dst = floats(s, 1, N);
@@ -131,13 +137,13 @@ static void wrong_buffers_are_not_submitted(void)
 	after = before;
 	for (size_t i = 0; i < sizeof(forged) / sizeof(forged[0]); i++) {
 		job = good;
-		job.dst_buffer = forged[i];
-		EQ(gpumap_submit(s, 1, &job, 1), -ESTALE);
+		job.dst_buffer = forged[i].handle;
+		EQ(gpumap_submit(s, 1, &job, 1), forged[i].error);
 		job = good;
-		job.src_buffer = forged[i];
-		EQ(gpumap_submit(s, 1, &job, 1), -ESTALE);
-		EQ(gpumap_buffer_free(s, forged[i]), -ESTALE);
-		EQ(gpumap_forget(s, forged[i]), -ESTALE);
+		job.src_buffer = forged[i].handle;
+		EQ(gpumap_submit(s, 1, &job, 1), forged[i].error);
+		EQ(gpumap_buffer_free(s, forged[i].handle), forged[i].error);
+		EQ(gpumap_forget(s, forged[i].handle), forged[i].error);
 	}
 	EQ(gpumap_session_counts(s, &after), 0);
 	EQ(after.submitted, before.submitted);
@@ -145,8 +151,8 @@ static void wrong_buffers_are_not_submitted(void)
 	t = open_session(16, 0);
 	job = fill(NULL, 1, 0);
 	job.dst_buffer = a;
-	EQ(gpumap_submit(t, 1, &job, 1), -ESTALE);
-	EQ(gpumap_buffer_free(t, a), -ESTALE);
+	EQ(gpumap_submit(t, 1, &job, 1), -EPERM);
+	EQ(gpumap_buffer_free(t, a), -EPERM);
 	gpumap_session_close(t);
 	gpumap_session_close(s);
 }

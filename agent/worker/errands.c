@@ -86,8 +86,6 @@ void gm_errand_finished(struct gm_worker *w, struct gm_errand_job *e)
 {
 	struct gm_session *s = e->session;
 
-	if (e->awaited)
-		gm_events_has_awaited(w, s);
 	free(e);
 	if (s->departing)
 		gm_errands_depart(w, s);

@@ -75,6 +75,14 @@ static void answer(struct gm_worker *w, const struct gm_session *s,
 	gm_events_say(w, &wire, fd);
 }
 
+/* Before the answer: gpumapd shows the row as READY with the last one, and who
+ * sees that submits to this worker, not to the one before. */
+static void arrived(struct gm_worker *w, const struct gm_errand_job *e)
+{
+	if (e->awaited)
+		gm_events_has_awaited(w, e->session);
+}
+
 /* ---- memory of the device ---------------------------------------------- */
 
 static void work_import(struct gm_slow_job *job, struct gm_device *dev)
@@ -94,6 +102,7 @@ static void imported(struct gm_slow_job *job, struct gm_worker *w,
 		gm_errand_abandon(e->session, e->slot);
 	else
 		gm_errand_open_slot(w, e->session, e->slot);
+	arrived(w, e);
 	answer(w, e->session, type, e->handle, e->bytes, e->rc, -1);
 	gm_errand_finished(w, e);
 }
@@ -124,6 +133,7 @@ static void done_mapping(struct gm_worker *w, struct gm_errand_job *e,
 		gm_fault_watch(&slot->ground);
 		slot->ready = true;
 	}
+	arrived(w, e);
 	answer(w, s, type, e->handle, e->bytes, e->rc, -1);
 	gm_errand_finished(w, e);
 }
@@ -198,6 +208,8 @@ static int register_file(struct gm_worker *w, struct gm_session *s,
 		return rc;
 	slot->fd = fd;
 	slot->ready = true;
+	if (wire->awaited)
+		gm_events_has_awaited(w, s);
 	answer(w, s, GM_WIRE_REGISTERED, wire->handle, 0, 0, -1);
 	return 0;
 }
@@ -255,6 +267,7 @@ static void done_program(struct gm_slow_job *job, struct gm_worker *w)
 	wire.handle = e->handle;
 	wire.status = e->rc;
 	snprintf(wire.text, sizeof(wire.text), "%s", e->why);
+	arrived(w, e);
 	gm_events_say(w, &wire, -1);
 	gm_errand_finished(w, e);
 }
@@ -290,10 +303,11 @@ void gm_errands_register(struct gm_worker *worker, const struct gm_wire *wire,
 		rc = register_file(worker, s, wire, fd);
 	else if (s && kind == GM_BUFFER_PROGRAM)
 		rc = register_program(worker, s, wire, fd);
-	if (rc < 0)
-		gm_errand_refuse(worker, wire, GM_WIRE_REGISTERED, rc, fd);
-	if (s && wire->awaited && (rc < 0 || kind == GM_BUFFER_FILE))
+	if (rc == 0)
+		return;
+	if (s && wire->awaited)
 		gm_events_has_awaited(worker, s);
+	gm_errand_refuse(worker, wire, GM_WIRE_REGISTERED, rc, fd);
 }
 
 void gm_errands_forget(struct gm_worker *worker, const struct gm_wire *wire)

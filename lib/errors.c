@@ -61,8 +61,8 @@ static const struct {
 	{ -EOVERFLOW, "sizes of 2^64 bytes or more" },
 	{ -EOWNERDEAD, "opened by the process that forked this one; open "
 		       "your own" },
-	{ -EPERM, "it belongs to another user, or is for administrators, or "
-		  "the agent's settings forbid it" },
+	{ -EPERM, "it belongs to another user or session, or is for "
+		  "administrators, or the agent's settings forbid it" },
 	{ -EPROTO, "what is there breaks the contract: another layout, a "
 		   "damaged segment, or a peer that lies" },
 	{ -ERANGE, "out of the table, the arena, the buffer or the world" },

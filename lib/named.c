@@ -34,10 +34,17 @@ int gm_buffer_missing(const struct gpumap_session *session, uint64_t handle)
 					    "it by what its call has given");
 		return -ERANGE;
 	}
-	if (generation - b->first < b->made)
+	if (generation - b->first < b->made) {
+		gm_map_refuse(session->map, "this name was given back: have "
+					    "it anew");
 		return -ESTALE;
-	gm_map_refuse(session->map, "the buffer is another session's: export "
-				    "or share it there, and import it here");
+	}
+	gm_map_refuse(session->map,
+		      gm_handle_kind(handle) == GM_BUFFER_DEVICE
+			      ? "the buffer is another session's: export or "
+				"share it there, and import it here"
+			      : "the name is another session's: register or "
+				"load it in this one");
 	return -EPERM;
 }
 

@@ -230,8 +230,8 @@ static int judge_buffers(struct gpumap_session *s, const struct gpumap_job *job,
 
 		ret = gm_job_judge(s, plan->tiles[i].row, &part);
 		/* How would another row's memory be split? */
-		if (ret != -ESTALE &&
-		    gm_buffers_cross(plan->tiles[i].row, &part))
+		if (gm_buffers_cross(plan->tiles[i].row, &part) &&
+		    gm_buffer_find(s, part.src_buffer) != NULL)
 			ret = -EOPNOTSUPP;
 	}
 	for (uint32_t i = 0; ret == 0 && i < plan->n; i++) {

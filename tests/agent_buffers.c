@@ -434,7 +434,20 @@ static void nobody_has(struct gpumap_session *session, uint64_t buffer,
 						.buffers = &buffer,
 						.n_buffers = 1 };
 	uint64_t mine = buffer_make(session, 0, 5), id = 0;
+	struct gpumap_job job = { .op = GPUMAP_OP_COPY,
+				  .dtype = GPUMAP_DTYPE_F32,
+				  .src_buffer = buffer,
+				  .n = 1 };
+	const uint32_t last = ROWS - 1;
+	struct gpumap_scatter_opts opts = { .size = sizeof(opts),
+					    .rows = &last,
+					    .n_rows = 1 };
+	struct gpumap_tile tile;
 
+	EQ(gpumap_alloc(session, last, sizeof(float), &job.dst), 0);
+	EQ(gpumap_scatter(session, &job, &opts, &tile, 1), error);
+	OK(gpumap_refusal(map)[0] != '\0');
+	EQ(gpumap_free(session, job.dst), 0);
 	EQ(fill(session, 0, buffer, 0, FLOATS, 9), error);
 	EQ(copy(session, 0, mine, buffer, FLOATS), error);
 	EQ(copy(session, 0, buffer, mine, FLOATS), error);

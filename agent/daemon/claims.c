@@ -79,6 +79,20 @@ static bool is_missed(const struct gm_claim *claim)
 	       claim->state <= GM_CLAIM_ASKED;
 }
 
+static bool is_fetch(const struct gm_claim *claim)
+{
+	return claim->ask == GM_WIRE_FETCH;
+}
+
+/* Pieces of copies wait for their users' rounds.  They leave half of the places
+ * to what others are not begun without. */
+static bool has_place(const struct gm_keeper *keeper,
+		      const struct gm_claim *claim)
+{
+	return keeper->n_asked < GM_CLAIMS_ASKED &&
+	       (!is_fetch(claim) || keeper->n_fetches < GM_CLAIMS_ASKED / 2);
+}
+
 int gm_claims_say(struct gm_keeper *keeper, struct gm_seat *seat,
 		  bool *ret_waits)
 {
@@ -98,13 +112,13 @@ int gm_claims_say(struct gm_keeper *keeper, struct gm_seat *seat,
 			if (error == 0)
 				claim->state = GM_CLAIM_LEFT;
 		} else if (claim->state == GM_CLAIM_WAITING &&
-			   !keeper->told_end &&
-			   keeper->n_asked < GM_CLAIMS_ASKED) {
+			   !keeper->told_end && has_place(keeper, claim)) {
 			error = say(keeper, seat, claim, claim->ask);
 			if (error == 0) {
 				claim->state = GM_CLAIM_ASKED;
 				claim->asked = ++keeper->asked;
 				keeper->n_asked++;
+				keeper->n_fetches += is_fetch(claim);
 				GM_POINT("claim_asked");
 			}
 		}
@@ -298,6 +312,8 @@ bool gm_claims_heard(struct gm_keeper *keeper, const struct gm_wire *wire,
 	} else if (question_of(wire->type)) {
 		if (keeper->n_asked)
 			keeper->n_asked--;
+		if (keeper->n_fetches && wire->type == GM_WIRE_FETCHED)
+			keeper->n_fetches--;
 		claim = find(keeper, wire);
 		if (claim && wire->status < 0)
 			refused(claim, wire->status, wire->text);
@@ -330,7 +346,7 @@ void gm_claims_strike(struct gm_keeper *keeper)
 	}
 	if (first)
 		first->strikes++;
-	keeper->n_asked = 0;
+	keeper->n_asked = keeper->n_fetches = 0;
 }
 
 /* Made for this worker by itself, and not to be had for the next. */

@@ -134,6 +134,7 @@ struct gm_keeper {
 	uint32_t n_offered;
 	struct gm_fetch_list fetched; /* answers to FETCH, to be told */
 	uint32_t n_asked;             /* of claims, without an answer */
+	uint32_t n_fetches;           /* of these */
 	uint32_t n_masks;             /* likewise, of replicas of masks */
 	struct gm_mask_question masks[GM_MASK_QUESTIONS];
 	uint64_t asked;  /* questions about claims, ever */

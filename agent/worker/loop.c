@@ -219,7 +219,8 @@ GM_TWICE void run(struct gm_worker *w, const bool flies)
 				tick(w);
 			continue;
 		}
-		if (w->leaving || over)
+		/* Something may have been handed over since. */
+		if (w->leaving || (over && is_drained(w)))
 			break;
 		if (is_drained(w) || gm_load_due(&w->loader))
 			continue;

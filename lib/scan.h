@@ -9,9 +9,9 @@
  * Strings are put in their final form where they lie, which is never longer, so
  * the text must be writable, and is of no use to a second scan.
  *
- *	enter an object		 then key, value, key, value ... until there is
- *	none enter an array		 then item, value, item, value ...
- *	likewise
+ *	enter an object		then key, value, key, value ... until there
+ *				is none
+ *	enter an array		then item, value, item, value ... likewise
  *
  * Who sees a value that it does not care for skips it.  Each call is good for
  * the next only if it has succeeded.

@@ -82,11 +82,9 @@ struct gm_comm {
 /*
  * What a rank asks for.  @n elements are, of
  *
- *	ALL_REDUCE, BROADCAST, SEND, RECV	what each rank has or gets
- *	ALL_GATHER				what each gives; it gets ranks *
- *						n
- *	REDUCE_SCATTER				what each gets; it gives ranks *
- *						n
+ *	ALL_REDUCE, BROADCAST, SEND, RECV  what each rank has or gets
+ *	ALL_GATHER                         what each gives; it gets ranks * n
+ *	REDUCE_SCATTER                     what each gets; it gives ranks * n
  *
  * send and recv may be the same memory where they have the same size; where
  * not, the smaller may be this rank's part of the larger.  They must not

@@ -28,10 +28,9 @@
  *               the receiver is done with that, and with the bytes, and stores
  *               what it says of it before the number of what it has taken.
  *
- *   COMM.clique  rank 0 stores what devices meet by before its version; each
- *                rank
- *               stores its version, and in the end whether it is in a clique,
- *               before gpumapd is told that it has joined.
+ *   COMM.clique rank 0 stores what devices meet by before its version; each
+ *               rank stores its version, and in the end whether it is in a
+ *               clique, before gpumapd is told that it has joined.
  *
  * Windows.  Where the others cannot have a rank's memory mapped, as that of a
  * card, all ranks of the group go by way of windows behind the cells,

@@ -9,34 +9,28 @@
  * struct.  A worker inherits, at fixed numbers, the pair's other end, the
  * journal of its row and the commons; everything else comes by ATTACH.
  *
- *	gpumapd to worker           worker to gpumapd
- *	ATTACH   3 or 4 fds    ->   ATTACHED  status
- *	DETACH                 ->   DETACHED  (nothing of it is mapped any more)
- *	REGISTER 1 fd          ->   REGISTERED status
- *	FORGET                 ->   FORGOTTEN status (it is not mapped any more)
- *	EXPORT                 ->   EXPORTED  status, 1 fd
- *	IMPORT   1 fd          ->   IMPORTED  status
- *	WAKER    1 fd          <-   WAKER     asks for it
- *	PROVE                  ->   PROVEN    status, 1 fd: of memory with a
- *			       pattern
- *	TRY      1 fd          ->   TRIED     status (the pattern, seen from
- *		 here)
- *	LEND     1 fd          ->   LENT      status (it will be fetched from)
- *	BORROW   1 fd          ->   BORROWED  status (it may be named)
- *	FETCH                  ->   FETCHED   status (the bytes are on the
- *			       stage)
- *	FETCHED                <-   FETCH     (to another row's worker, and
- *			       back)
- *	JOIN     1 fd          ->   JOINED    status (it is a rank of the group)
- *	MASK     1 or 2 fds    ->   MASKED    status, 1 fd: of a copy on the
- *		 device
- *	DRAIN                  ->   exit 0 when the rings are empty
- *	GO                          (to a spare: serve the row)
- *	                       <-   STANDBY   once, of a spare: its driver is
- *				    ready
- *	                       <-   READY     once; text: what took how long
- *	                       <-   VIOLATION (the session is served no longer)
- *	                       <-   FAILED    text, code, then exit
+ *	gpumapd to worker        worker to gpumapd
+ *	ATTACH   3 or 4 fds  ->  ATTACHED  status
+ *	DETACH               ->  DETACHED  (nothing of it is mapped any more)
+ *	REGISTER 1 fd        ->  REGISTERED status
+ *	FORGET               ->  FORGOTTEN status (it is not mapped any more)
+ *	EXPORT               ->  EXPORTED  status, 1 fd
+ *	IMPORT   1 fd        ->  IMPORTED  status
+ *	WAKER    1 fd        <-  WAKER     asks for it
+ *	PROVE                ->  PROVEN    status, 1 fd: memory with a pattern
+ *	TRY      1 fd        ->  TRIED     status (the pattern, seen here)
+ *	LEND     1 fd        ->  LENT      status (it will be fetched from)
+ *	BORROW   1 fd        ->  BORROWED  status (it may be named)
+ *	FETCH                ->  FETCHED   status (the bytes are on the stage)
+ *	FETCHED              <-  FETCH     (to another row's worker, and back)
+ *	JOIN     1 fd        ->  JOINED    status (it is a rank of the group)
+ *	MASK     1 or 2 fds  ->  MASKED    status, 1 fd: a copy on the device
+ *	DRAIN                ->  exit 0 when the rings are empty
+ *	GO                       (to a spare: serve the row)
+ *	                     <-  STANDBY   once, of a spare: its driver is ready
+ *	                     <-  READY     once; text: what took how long
+ *	                     <-  VIOLATION (the session is served no longer)
+ *	                     <-  FAILED    text, code, then exit
  *
  * The second descriptor of a MASK stands for another card's copy of the same
  * bytes, which the worker may take them from.

@@ -15,8 +15,8 @@
  *	BURYING    an undertaker runs
  *	OFF        no worker and none to come
  *
- *	LOCKED -> STARTING -> SERVING -> (exit) -> BURYING -> RESTING ->
- *	STARTING
+ *	LOCKED -> STARTING -> SERVING -> (exit) -> BURYING -> RESTING
+ *	RESTING -> STARTING
  *
  * An exit leads to BURYING from any state in which a worker was told of a seat;
  * without seats that are owed anything it is passed over, as is RESTING where

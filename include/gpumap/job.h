@@ -205,8 +205,8 @@ struct gpumap_done {
  *		-EOWNERDEAD	called in a forked child
  *		-ENOMEM, -ESHUTDOWN, -EMFILE	as gpumap_alloc(), the first
  *						time
- *		-EDQUOT, -EPERM, -ENOMEM, ...	what the agent and the worker
- *						say
+ *		-EDQUOT, -EPERM, -ENOMEM, ...
+ *				what the agent and the worker say
  *				of a registration, or of another row's buffer,
  *				that the row has not seen yet; gpumap_refusal()
  *				says more

@@ -208,8 +208,8 @@ GPUMAP_API int gpumap_model_wait(struct gpumap_model *model,
  *		-EINVAL		no name; or what has it is no model
  *		-EPROTO		it was shared by another release of the library
  *		-EACCES, -EALREADY, -EDQUOT, -E2BIG, -EOPNOTSUPP, -EMFILE,
- *		-ENOMEM,
- *		-ECONNRESET, -EOWNERDEAD	as gpumap_share_open() and
+ *		-ENOMEM, -ECONNRESET, -EOWNERDEAD
+ *				as gpumap_share_open() and
  *				gpumap_buffer_import()
  *		gpumap_refusal() says more
  * Cost		that of gpumap_share_open(), of a row's first use, and of

@@ -8,8 +8,8 @@
  * of programs ([programs] in gpumapd.conf): a shared object NAME.so for host
  * rows, device code NAME.fatbin, NAME.cubin or NAME.ptx for CUDA rows.
  * Sessions opened with GPUMAP_SESSION_PROGRAMS load it by that name, and run it
- * with jobs of GPUMAP_OP_RUN; see gpumap_program_load() in gpumap.h.  Device
- * code may also be the client's own: gpumap_program_load_image().
+ * with jobs of GPUMAP_OP_RUN; see gpumap_program_load() in gpumap/buffer.h.
+ * Device code may also be the client's own: gpumap_program_load_image().
  *
  * On host rows:
  *
@@ -46,8 +46,8 @@
  * On CUDA rows a program is one kernel:
  *
  *	extern "C" __global__ void gpumap_program(float *dst, const float *src,
- *						  unsigned long long n, float
- *						  alpha)
+ *						  unsigned long long n,
+ *						  float alpha)
  *	{
  *		unsigned long long i, step;
  *

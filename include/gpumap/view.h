@@ -96,7 +96,7 @@ struct gpumap_mask {
 
 struct gpumap;
 
-/* See gpumap.h. */
+/* See gpumap/mask.h. */
 __attribute__((visibility("default"))) int
 gpumap_mask_renew(struct gpumap *map, struct gpumap_mask *mask);
 

@@ -164,6 +164,7 @@ void gm_hostrows_refresh(struct gm_device *device)
 		moving->free_bytes = device->facts.total_bytes;
 	moving->budget_bytes =
 		gm_budget(moving->free_bytes, device->facts.total_bytes);
-	moving->score =
-		gm_score((int32_t)device->facts.units, moving->free_bytes, 0);
+	/* Free memory would put a large host before every card, as no speed of
+	 * its own would. */
+	moving->score = gm_score((int32_t)device->facts.units, 0, 0);
 }

@@ -229,7 +229,8 @@ struct gpumap_device {
 				* that share a device without asking, see also
 				* gpumap_buffer_alloc().  A plan may take
 				* free_bytes less reserved_bytes */
-	double score;          /* weight in a scatter; higher is faster */
+	double score;          /* weight in a scatter; higher is faster.  A
+				* host row's is its CPUs */
 	uint32_t utilisation;  /* per mille */
 	int32_t temperature;   /* millidegrees Celsius */
 	uint32_t power;        /* milliwatts */

@@ -68,6 +68,7 @@ static int judge_generated(struct gm_mask_image *image, uint64_t limit,
 		return gm_why(ret_why, -EINVAL,
 			      "a mask without queries has nothing to "
 			      "publish: tgt_len is at least 1");
+	memset(image->shape, 0, sizeof(image->shape));
 	image->rank = 2;
 	image->shape[0] = size.rows;
 	image->shape[1] = size.cols;

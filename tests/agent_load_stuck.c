@@ -238,6 +238,55 @@ static void others_load_meanwhile(void)
 	close(good);
 }
 
+/* So many reads are under way at once, of a user who comes now. */
+static int reads_of_another(int fd)
+{
+	uint64_t until = story_now() + STORY_LIMIT_NS;
+	struct gpumap_session *session;
+	struct gpumap_job job;
+	uint64_t file = 0;
+	char *memory;
+
+	if (setresuid(65533, 65533, 65533) != 0)
+		return 100;
+	map = story_attach(&agent);
+	if (!map)
+		return 101;
+	session = session_open(&memory);
+	if (gpumap_register_file(session, fd, 0, &file) != 0)
+		return 102;
+	job = load_job(file, 0, 4 * MIB, memory);
+	if (gpumap_submit(session, 0, &job, 1) != 0)
+		return 103;
+	while (fuse.orders->held < DEPTH && story_now() < until)
+		story_nap(1000);
+	return (int)fuse.orders->held;
+}
+
+/* Nobody waits for those any more: all of the depth is of who reads. */
+static void who_is_stuck_and_has_left_takes_no_part(void)
+{
+	struct gpumap_session *stuck[1];
+	int fd = fuse_open(&fuse), status = -1;
+	pid_t pid;
+
+	get_stuck(stuck, 1, fd);
+	gpumap_session_close(stuck[0]);
+	OK(no_session_is_left());
+	fuse.orders->fails_from = UINT64_MAX;
+	fuse.orders->held_bytes = 0;
+	fuse.orders->holds = true;
+	pid = fork();
+	if (pid == 0)
+		_exit(reads_of_another(fd));
+	EQ(waitpid(pid, &status, 0), pid);
+	EQ(status, DEPTH << 8);
+	fuse.orders->holds = false;
+	close(fuse_open(&fuse)); /* for it to look */
+	OK(no_session_is_left());
+	close(fd);
+}
+
 static void a_deadline_ends_what_is_stuck(void)
 {
 	char *memory;
@@ -274,6 +323,7 @@ int main(void)
 		short_answers_are_made_up_for();
 		who_is_stuck_can_leave();
 		others_load_meanwhile();
+		who_is_stuck_and_has_left_takes_no_part();
 		a_deadline_ends_what_is_stuck();
 	}
 	gpumap_detach(map);

@@ -289,6 +289,37 @@ static void who_is_alone_waits_for_nobody(bool is_late, uint32_t depth)
 	close_loader();
 }
 
+/* One whose reads never end costs another nothing, and it takes many of them to
+ * leave the next none. */
+static void who_is_stuck_takes_no_part(uint32_t depth)
+{
+	struct gm_loader *l = &r.w.loader;
+	struct gm_reader *reader;
+	uint32_t n;
+
+	open_row(false, depth);
+	for (n = 0; n < 64; n++) {
+		reader = calloc(1, sizeof(*reader));
+		if (!reader)
+			exit(99);
+		reader->uid = n;
+		reader->n_loads = reader->n_asked = 1;
+		LIST_INSERT_HEAD(&l->readers, reader, entry);
+		reader->n_pieces = gm_load_share(&r.w);
+		if (n < 2)
+			EQ(reader->n_pieces, depth);
+		if (reader->n_pieces > depth * GM_LOAD_CHUNKS - l->n_late)
+			break;
+		reader->n_late = reader->n_pieces;
+		reader->n_asked = 0;
+		l->n_late += reader->n_late;
+	}
+	OK(n >= 2 * GM_LOAD_CHUNKS);
+	gm_load_forget_readers(l);
+	l->n_late = 0;
+	close_loader();
+}
+
 static void play(bool is_late)
 {
 	static const uint32_t depths[] = { 0, 1, 2, 64 };
@@ -311,6 +342,8 @@ int main(void)
 		exit(99);
 	play(false);
 	play(true);
+	who_is_stuck_takes_no_part(4);
+	who_is_stuck_takes_no_part(16);
 	close(file);
 	return tap_done();
 }

@@ -55,27 +55,40 @@ static struct gm_load *new_load(struct gm_loader *l, uint32_t uid)
 		return NULL;
 	}
 	load->reader->n_loads++;
+	load->reader->n_asked++;
 	return load;
+}
+
+/* All that it reads is late, and may never come. */
+static bool is_stuck(const struct gm_reader *reader)
+{
+	return reader->n_late && reader->n_late == reader->n_pieces;
 }
 
 uint32_t gm_load_share(struct gm_worker *worker)
 {
 	struct gm_loader *l = &worker->loader;
 	struct gm_reader *reader = LIST_FIRST(&l->readers), *next;
-	uint32_t n = 0;
+	uint32_t n = 0, share;
+	uint32_t most = (l->depth * GM_LOAD_CHUNKS - l->n_late) / GM_LOAD_PART;
 
 	for (; reader; reader = next) {
+		bool is_new;
+
 		next = LIST_NEXT(reader, entry);
-		if (reader->n_loads)
+		if (reader->n_asked && !is_stuck(reader))
 			reader->round = worker->round;
-		if (worker->round - reader->round <= GM_LOAD_ROUNDS) {
-			n++;
+		is_new = worker->round - reader->round <= GM_LOAD_ROUNDS;
+		n += is_new && !is_stuck(reader);
+		if (is_new || reader->n_loads)
 			continue;
-		}
 		LIST_REMOVE(reader, entry);
 		free(reader);
 	}
-	return n < l->depth ? l->depth / (n ? n : 1) : 1;
+	share = l->depth / (n ? n : 1);
+	if (share > most)
+		share = most;
+	return share ? share : 1;
 }
 
 void gm_load_forget_readers(struct gm_loader *loader)
@@ -161,6 +174,7 @@ static void let_go(struct gm_worker *w, struct gm_load *load)
 {
 	load->session->load = NULL;
 	load->session = NULL;
+	load->reader->n_asked--;
 	w->loader.n_asked--;
 }
 
@@ -234,6 +248,7 @@ static void find_late(struct gm_worker *w, struct gm_load *load)
 		    w->now_ns - piece->since_ns < GM_LOAD_LATE_NS)
 			continue;
 		w->loader.n_late += !piece->is_late;
+		load->reader->n_late += !piece->is_late;
 		piece->is_late = any = true;
 	}
 	/* Who drains does not wait for what may never come. */

@@ -14,7 +14,9 @@
  * A file may be on storage that never answers.  The kernel reads in threads of
  * its own, the loads of one uid never have more than their share of the
  * staging, and what reads that are late have of it is made up for, up to
- * GM_LOAD_CHUNKS times.
+ * GM_LOAD_CHUNKS times.  A uid with late reads alone is not one to share with.
+ * None may have more than a third of what reads that are late have left of all
+ * staging: so many of them would have to be stuck that others find none.
  *
  * Loads of all sessions take turns, for staging and for copies.  The session of
  * one is stalled, and goes on by itself when the entry has ended.
@@ -44,8 +46,9 @@
 
 #define GM_LOAD_CHUNKS    4u
 #define GM_LOAD_READS_MAX (GM_LOAD_DEPTH_MAX * GM_LOAD_CHUNKS)
-#define GM_LOAD_SLICE     (UINT64_C(128) << 10)         /* beside others */
-#define GM_LOAD_ROUNDS    4u                            /* without a load */
+#define GM_LOAD_SLICE     (UINT64_C(128) << 10) /* beside others */
+#define GM_LOAD_ROUNDS    4u                    /* without a load */
+#define GM_LOAD_PART      3u /* of staging that is not late, for a uid */
 #define GM_LOAD_LATE_NS   UINT64_C(2000000000)          /* of a read */
 #define GM_LOAD_IDLE_NS   UINT64_C(5000000000)          /* of all staging */
 #define GM_LOAD_NAP_NS    (UINT64_C(500) * 1000 * 1000) /* to look at these */
@@ -87,8 +90,10 @@ struct gm_reader {
 	uint32_t uid;
 	uint32_t round; /* in which it was last seen to have a load */
 	uint32_t n_loads;
+	uint32_t n_asked;  /* of them, those that an entry waits for */
 	uint32_t n_pieces; /* staging that they have, those too that nobody
 			    * asks for */
+	uint32_t n_late;   /* of it */
 	uint64_t asked;    /* bytes, as if it had asked for as many as the
 			    * others when it came */
 };

@@ -145,8 +145,8 @@ void gm_load_read_ended(struct gm_worker *worker, uint32_t piece, int res)
 
 	p->state = GM_PIECE_READY;
 	worker->loader.look = true;
-	if (p->is_late)
-		worker->loader.n_late--;
+	worker->loader.n_late -= p->is_late;
+	load->reader->n_late -= p->is_late;
 	p->is_late = false;
 	if (load->status == 0 && res < 0) {
 		failed(worker, p, res);

@@ -835,6 +835,12 @@ gm_tests += %reldir%/test_fair_copies
 	%reldir%/hand_client.h %reldir%/tap.h
 %canon_reldir%_test_fair_copies_LDADD = agent/worker/libworker.la
 
+gm_tests += %reldir%/test_stages
+%canon_reldir%_test_stages_SOURCES = %reldir%/test_stages.c \
+	%reldir%/fair.h %reldir%/flight_rig.h %reldir%/late_device.h \
+	%reldir%/hand_client.h %reldir%/tap.h
+%canon_reldir%_test_stages_LDADD = agent/worker/libworker.la
+
 gm_tests += %reldir%/test_fault
 %canon_reldir%_test_fault_SOURCES = %reldir%/test_fault.c %reldir%/tap.h
 %canon_reldir%_test_fault_LDADD = agent/worker/libworker.la -lpthread

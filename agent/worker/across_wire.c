@@ -183,9 +183,12 @@ static int staged(const struct gm_errand_job *e)
 	struct gm_slot *stage = gm_buffers_stage(buffers, e->borrower);
 
 	if (e->stage && e->rc < 0) {
-		if (stage == e->stage)
+		/* Where there is another one already, ours was given up, and is
+		 * freed with what was. */
+		if (stage == e->stage) {
 			buffers->slot[GM_BUFFERS_MAX + e->borrower] = NULL;
-		free(e->stage);
+			free(stage);
+		}
 		return e->rc;
 	}
 	if (e->stage && stage == e->stage)

@@ -2,21 +2,22 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Masks and a card that is full: one that follows a map to it does without a
- * replica there, until somebody gives memory back.
+ * Masks and a card that is full, or out of service: one that follows a map to
+ * it does without a replica there, until somebody gives memory back, or the
+ * card is back.
  */
 
 #include "tests/mask_cards.h"
 
 static struct mask_cards m;
 
-static int publish_map(const char *spec)
+static int publish_map(const char *spec, uint32_t n)
 {
-	uint64_t bytes[2] = { 1, 1 };
+	uint64_t bytes[3] = { 1, 1, 1 };
 	struct gpumap_layers_request r = { .size = sizeof(r),
 					   .name = "model",
 					   .spec = spec,
-					   .n_layers = 2,
+					   .n_layers = n,
 					   .layer_bytes = bytes };
 
 	return gpumap_layers_publish(m.map, &r);
@@ -84,11 +85,11 @@ static void it_comes_when_there_is_room(void)
 	snprintf(both, sizeof(both), "%u:1;%u:1", m.rows[0], m.rows[1]);
 	/* A worker of its own is there by then. */
 	EQ(mask_cards_publish(&m, "small", MASK_SMALL, 1), 0);
-	EQ(publish_map(one), 0);
+	EQ(publish_map(one, 2), 0);
 	EQ(publish_follower("mask"), 0);
 	OK(gets_rows("mask", second));
 	fill_up(gpu, &left, true);
-	EQ(publish_map(both), 0);
+	EQ(publish_map(both, 2), 0);
 	OK(agent_wait_log(&m.agent, "event=mask_without name=mask"));
 	EQ(rows_of("mask"), second);
 	fill_up(gpu, &left, false);
@@ -96,6 +97,38 @@ static void it_comes_when_there_is_room(void)
 		return;
 	OK(mask_cards_right(&m, "mask", MASK_LARGE, 2));
 	EQ(story_device(m.map, m.rows[0]).restarts, 0);
+	EQ(gpumap_mask_release(m.map, "mask"), 0);
+	EQ(gpumap_mask_release(m.map, "small"), 0);
+}
+
+/* It comes back while the third card's replica is being made: after the mask
+ * was found to do without it, and before that is what is published. */
+static void it_comes_when_the_card_is_back(void)
+{
+	uint64_t all = UINT64_C(1) << m.rows[0] | UINT64_C(1) << m.rows[1] |
+		       UINT64_C(1) << m.rows[2];
+	uint32_t third = mask_cards_gpu(&m, 2);
+	uint64_t copies = cuda_scene_copies(&m.scene, third);
+	uint64_t until = story_now() + STORY_LIMIT_NS;
+	char one[32], spec[48];
+
+	snprintf(one, sizeof(one), "%u:3", m.rows[1]);
+	snprintf(spec, sizeof(spec), "%u:1;%u:1;%u:1", m.rows[0], m.rows[1],
+		 m.rows[2]);
+	EQ(publish_map(one, 3), 0);
+	EQ(publish_follower("late"), 0);
+	EQ(gpumap_device_drain(m.map, m.rows[0]), 0);
+	cuda_scene_add(&m.scene, "row %u: copies take 600s", third);
+	EQ(publish_map(spec, 3), 0);
+	OK(agent_wait_log(&m.agent, "event=mask_without name=late"));
+	while (cuda_scene_copies(&m.scene, third) == copies &&
+	       story_now() < until)
+		story_nap(1000);
+	mask_cards_back(&m, 0);
+	cuda_scene_mend(&m.scene);
+	kill((pid_t)story_device(m.map, m.rows[2]).worker_pid, SIGKILL);
+	if (gets_rows("late", all))
+		OK(mask_cards_right(&m, "late", MASK_LARGE, 3));
 }
 
 int main(void)
@@ -105,8 +138,10 @@ int main(void)
 	cuda_scene_agent(&m.scene, &m.agent, "",
 			 "[host]\nrows = 1\n[agent]\nrefresh = 50ms\n");
 	if (OK(agent_start(&m.agent)) && OK((m.map = story_attach(&m.agent))) &&
-	    mask_cards_find(&m, 2))
+	    mask_cards_find(&m, 3)) {
 		it_comes_when_there_is_room();
+		it_comes_when_the_card_is_back();
+	}
 	story_finish(&m.agent, m.map);
 	agent_remove(&m.agent);
 	cuda_scene_end(&m.scene);

@@ -285,8 +285,9 @@ static void do_copy(struct gm_clerk_job *job)
 
 /* ---- file, show ---------------------------------------------------------- */
 
-/* A replica that was there, and was lost while others were made, was of no mask
- * yet that could have been published anew. */
+/* A replica may have been lost while others were made, or become possible on a
+ * row that was to do without.  Those who looked then found no mask yet that
+ * could have been published anew. */
 static void look_again(const struct gm_mask_change *p)
 {
 	struct gm_daemon *d = p->change.d;
@@ -294,8 +295,9 @@ static void look_again(const struct gm_mask_change *p)
 	for (uint32_t i = 0; i < p->image.n_replicas; i++) {
 		const struct gm_replica_image *replica = &p->replicas[i];
 
-		if (replica->place == GM_REPLICA_DEVICE && replica->id != 0 &&
-		    !gm_mask_devices_good(d, replica->id))
+		if (replica->place == GM_REPLICA_DEVICE &&
+		    p->targets[i].n_looks !=
+			    d->mask_devices.n_looks[replica->row])
 			gm_mask_devices_look(d, replica->row);
 	}
 }

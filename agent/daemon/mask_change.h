@@ -27,6 +27,7 @@ struct gm_mask_target {
 	struct gm_mask_change *of;
 	struct gm_mask_device *device; /* NULL: it has none */
 	bool is_new;
+	uint32_t n_looks; /* at the row's masks, before it was asked for */
 	struct gm_mask_wait wait;
 };
 

@@ -154,6 +154,7 @@ void gm_mask_devices_look(struct gm_daemon *d, uint32_t row)
 	if (!d->mask_devices.d)
 		return;
 	d->mask_devices.changed[row / 64] |= UINT64_C(1) << row % 64;
+	d->mask_devices.n_looks[row]++;
 	gm_mask_devices_tell(d);
 }
 

@@ -89,6 +89,7 @@ struct gm_mask_devices {
 	struct gm_timer news;           /* there is something to tell */
 	uint64_t changed[GM_ROWS / 64]; /* rows whose masks are to be looked
 					   * at */
+	uint32_t n_looks[GM_ROWS];      /* that were asked for, ever */
 	uint64_t waiting[GM_ROWS / 64]; /* rows that wait for another's */
 	uint64_t left[GM_ROWS / 64];    /* whose memory a worker has left */
 	struct gm_mask_lack lacks[GM_ROWS];

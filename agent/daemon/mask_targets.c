@@ -109,12 +109,14 @@ static void aim(struct gm_mask_change *p, uint32_t i)
 	const struct gm_mask_part *part = gm_mask_change_part(p, replica->node);
 	struct gm_mask_target *target = &p->targets[i];
 	char *why = p->change.why;
-	int ret = gm_mask_devices_take(p->change.d, replica->row,
-				       p->image.object.owner_uid, part->segment,
-				       part->span, why, &target->device);
+	int ret;
 
 	target->of = p;
+	target->n_looks = p->change.d->mask_devices.n_looks[replica->row];
 	target->wait.done = told;
+	ret = gm_mask_devices_take(p->change.d, replica->row,
+				   p->image.object.owner_uid, part->segment,
+				   part->span, why, &target->device);
 	if (ret != 0) {
 		lacks(p, i, ret, why);
 		return;

@@ -289,6 +289,28 @@ static void who_is_alone_waits_for_nobody(bool is_late, uint32_t depth)
 	close_loader();
 }
 
+/* What they do is counted as turns are, by which the clock is read. */
+static void the_clock_is_read_beside_loads(bool is_late)
+{
+	uint32_t n = 0;
+
+	open_row(is_late, 0);
+	join_loader(&crowd[0], 1, FILE_BYTES, is_late);
+	for (uint32_t i = 0; i < 4096 && crowd[0].entries < 8; i++) {
+		uint64_t before = crowd[0].bytes + r.late.n_started;
+
+		feed(&crowd[0]);
+		set_shares();
+		pass_once(is_late);
+		n += crowd[0].bytes + r.late.n_started != before;
+		if (is_late && r.late.n_landed < r.late.n_started)
+			late_land(&r.late, r.late.n_landed + 1);
+	}
+	OK(n > GM_BUSY_TURNS);
+	OK(r.w.busy >= n);
+	close_loader();
+}
+
 /* One whose reads never end costs another nothing, and it takes many of them to
  * leave the next none. */
 static void who_is_stuck_takes_no_part(uint32_t depth)
@@ -332,6 +354,7 @@ static void play(bool is_late)
 	loads_have_as_much_as_others(is_late, 6, TURN);
 	loads_have_as_much_as_others(is_late, 6, MIB);
 	loads_are_no_extra(is_late);
+	the_clock_is_read_beside_loads(is_late);
 }
 
 int main(void)

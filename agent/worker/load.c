@@ -233,6 +233,7 @@ bool gm_load_pass(struct gm_worker *worker)
 	worked |= gm_load_reads(worker);
 	if (io_uring_sq_ready(&worker->ring))
 		io_uring_submit(&worker->ring);
+	worker->busy += worked;
 	return worked;
 }
 

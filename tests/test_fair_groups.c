@@ -23,6 +23,15 @@ static void *peer_reach(void *arg, uint32_t rank, struct gm_comm_place place,
 	return m->c.memory + place.at;
 }
 
+static struct gm_entry all_reduce(const struct member *m, uint64_t bytes)
+{
+	return (struct gm_entry){ .op = GPUMAP_OP_ALL_REDUCE,
+				  .dtype = GPUMAP_DTYPE_F32,
+				  .incarnation = m->c.incarnation,
+				  .n = bytes / 4,
+				  .value = 1 };
+}
+
 /* It does all_reduce over and over. */
 static void join_group(struct member *m, uint32_t uid, uint64_t bytes)
 {
@@ -40,11 +49,7 @@ static void join_group(struct member *m, uint32_t uid, uint64_t bytes)
 	join.place = m->c.place;
 	gm_group_join(&r.w, &join, fd);
 	EQ(rig_hear(&r, &join, 10000), GM_WIRE_JOINED);
-	m->job = (struct gm_entry){ .op = GPUMAP_OP_ALL_REDUCE,
-				    .dtype = GPUMAP_DTYPE_F32,
-				    .incarnation = m->c.incarnation,
-				    .n = bytes / 4,
-				    .value = 1 };
+	m->job = all_reduce(m, bytes);
 }
 
 /* Until it has to wait, or has ended one. */
@@ -197,6 +202,48 @@ static void who_waits_pays_nothing(void)
 	leave_all();
 }
 
+/* On a device that computes meanwhile a part begins within a turn, and what it
+ * gives to its windows then is paid once, by the user as by the session. */
+static void what_begins_in_a_turn_is_paid_once(void)
+{
+	struct gm_wire wire = { .type = GM_WIRE_JOIN,
+				.handle = 1,
+				.bytes = 2,
+				.flags = GM_JOIN_STAGED };
+	struct member *m = &crowd[n_crowd++];
+	struct gm_deficit *user, *own;
+	int64_t had, had_own;
+	int fd;
+
+	rig_open(&r, 128 * KIB, 3);
+	gm_group_init(&r.w);
+	memset(m, 0, sizeof(*m));
+	hand_open(&m->c, 1, 0, ROW, GM_DEPTH_MIN, 8 * MIB);
+	m->s = rig_attach(&r, &m->c);
+	munmap(hand_share("test-page", gm_comm_bytes(2, true), &fd),
+	       gm_comm_bytes(2, true));
+	wire.session = m->c.id;
+	gm_group_join(&r.w, &wire, fd);
+	rig_slow(&r);
+	EQ(rig_hear(&r, &wire, 10000), GM_WIRE_JOINED);
+	m->job = all_reduce(m, 512 * KIB);
+	user = &m->s->guest->deficit;
+	own = &m->s->deficit;
+	OK(gm_deficit_left(user, ++r.w.round));
+	OK(gm_deficit_left(own, ++m->s->guest->round));
+	had = user->bytes;
+	had_own = own->bytes;
+	hand_submit(&m->c, &m->job, 1);
+	gm_roster_wake(&r.w, m->s);
+	gm_pass(&r.w, true);
+	EQ(r.w.parts.n, 1);
+	OK(own->bytes < had_own);
+	EQ(had - user->bytes, had_own - own->bytes);
+	rig_slow(&r);
+	gm_group_leave(&r.w, m->s);
+	leave_all();
+}
+
 int main(void)
 {
 	EQ(gm_fault_init(), 0);
@@ -207,5 +254,6 @@ int main(void)
 	groups_do_not_count();
 	small_collectives_are_entries();
 	who_waits_pays_nothing();
+	what_begins_in_a_turn_is_paid_once();
 	return tap_done();
 }

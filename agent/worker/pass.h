@@ -82,6 +82,8 @@ GM_TWICE void gm_pass_serve(struct gm_worker *w, struct gm_session *s,
 			    const bool flies)
 {
 	const struct gm_deficit before = s->deficit;
+	const int64_t had = s->guest->deficit.bytes;
+	int64_t cost;
 
 	gm_roster_found(w, s, false);
 	gm_roster_rotate(s);
@@ -93,7 +95,11 @@ GM_TWICE void gm_pass_serve(struct gm_worker *w, struct gm_session *s,
 		gm_flight_serve(w, s);
 	else
 		gm_turn_serve(s, w->dev);
-	gm_deficit_charge(&s->guest->deficit, before.bytes - s->deficit.bytes,
+	/* Without what began in this turn and is paid by both (charge.h). */
+	cost = before.bytes - s->deficit.bytes;
+	if (flies)
+		cost -= had - s->guest->deficit.bytes;
+	gm_deficit_charge(&s->guest->deficit, cost,
 			  (uint32_t)(before.entries - s->deficit.entries));
 	/* A pass is as long as there are users, and what they ask for may be
 	 * slow for its size. */

@@ -311,6 +311,49 @@ static void the_clock_is_read_beside_loads(bool is_late)
 	close_loader();
 }
 
+/* Beside one whose round is over by far, who is parked while the device has
+ * something of it is told at the end of a round, not of all of them. */
+static void a_round_ends_with_what_the_device_has_ended(void)
+{
+	struct member *loader = &crowd[0], *other = &crowd[1];
+	struct gm_deficit *deficit;
+	int32_t status = 1;
+	uint32_t pos, first;
+
+	open_row(true, 0);
+	join_loader(loader, 1, FILE_BYTES, true);
+	join(other, 2, 64 * KIB, true);
+	hand_submit(&loader->c, &loader->job, 1);
+	loader->owed++;
+	for (uint32_t i = 0; i < 64 && !r.w.n_aloft; i++)
+		pass_once(true);
+	late_land_all(&r.late);
+	while (r.w.loader.n_copies)
+		gm_load_land(&r.w);
+	OK(n_in(GM_PIECE_READY) > 0);
+	hand_submit(&other->c, &other->job, 1);
+	gm_roster_wake(&r.w, other->s);
+	r.w.round++; /* his first */
+	gm_pass(&r.w, true);
+	rig_slow(&r); /* it is reached */
+	gm_pass(&r.w, true);
+	EQ(r.w.n_aloft, 1);
+	gm_roster_park(&r.w, other->s);
+	late_land_all(&r.late);
+	deficit = &loader->s->guest->deficit;
+	gm_deficit_left(deficit, r.w.round);
+	deficit->bytes = -(int64_t)(64 * MIB);
+	r.w.loader.held = true;
+	first = r.w.round;
+	for (uint32_t i = 0; i < 8; i++)
+		pass_once(true);
+	OK(r.w.round - first < 8);
+	EQ(hand_take(&other->c, &pos, &status), 1);
+	EQ(status, 0);
+	deficit->bytes = 1;
+	close_loader();
+}
+
 /* One whose reads never end costs another nothing, and it takes many of them to
  * leave the next none. */
 static void who_is_stuck_takes_no_part(uint32_t depth)
@@ -365,6 +408,7 @@ int main(void)
 		exit(99);
 	play(false);
 	play(true);
+	a_round_ends_with_what_the_device_has_ended();
 	who_is_stuck_takes_no_part(4);
 	who_is_stuck_takes_no_part(16);
 	close(file);

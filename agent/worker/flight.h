@@ -84,6 +84,9 @@ void gm_flight_leave(struct gm_worker *worker, struct gm_session *session);
  * way. */
 void gm_flight_look(struct gm_worker *worker);
 
+/* The same, between two rounds.  Returns whether that has woken anybody. */
+bool gm_flight_wake(struct gm_worker *worker);
+
 /* The device told: of slices that ended, or of its own end. */
 void gm_flight_told(struct gm_worker *worker);
 

@@ -112,6 +112,14 @@ void gm_flight_look(struct gm_worker *worker)
 	gm_put(&w->journal->aloft, oldest_ns);
 }
 
+bool gm_flight_wake(struct gm_worker *worker)
+{
+	uint32_t n = worker->n_active;
+
+	gm_flight_look(worker);
+	return worker->n_active > n;
+}
+
 /* Returns whether nothing has ended meanwhile. */
 static bool arm(struct gm_worker *w)
 {

@@ -176,6 +176,9 @@ static inline void gm_pass_next_round(struct gm_worker *w, const bool flies)
 	/* The pass of loads behind this one copies it, or begins to. */
 	if ((!flies || !w->n_aloft) && gm_load_is_owed(w))
 		return;
+	/* Nor is a round over for whom the device has ended something. */
+	if (flies && gm_flight_wake(w))
+		return;
 	if (!flies || !gm_flight_is_owed(w, NULL)) {
 		w->round++;
 		w->loader.held = false;

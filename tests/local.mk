@@ -491,6 +491,10 @@ gm_tests += %reldir%/test_keeper %reldir%/test_keeper_barred %reldir%/test_drain
 %canon_reldir%_test_drains_SOURCES = %reldir%/test_drains.c $(gm_keeper_scene)
 %canon_reldir%_test_drains_LDADD = $(gm_daemon)
 %canon_reldir%_test_drains_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=calloc
+gm_tests += %reldir%/test_mask_quota
+%canon_reldir%_test_mask_quota_SOURCES = %reldir%/test_mask_quota.c \
+	$(gm_keeper_scene)
+%canon_reldir%_test_mask_quota_LDADD = $(gm_daemon)
 
 gm_tests += %reldir%/test_spawn
 %canon_reldir%_test_spawn_SOURCES = %reldir%/test_spawn.c \

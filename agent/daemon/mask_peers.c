@@ -169,17 +169,24 @@ uint64_t gm_mask_peers_bytes(const struct gm_daemon *d, uint32_t row,
 	return bytes;
 }
 
+/* No worker has it for this question any more. */
+static void left_by_worker(struct gm_daemon *d, uint32_t row, uint64_t id,
+			   uint64_t bytes)
+{
+	if (!is_charged(d, id) && !gm_mask_peers_copied(d, id))
+		gm_quota_back(d, row, bytes);
+}
+
 static void forget(struct gm_keeper *keeper, uint32_t i)
 {
 	struct gm_mask_devices *all = &keeper->d->mask_devices;
 	struct gm_mask_question q = keeper->masks[i];
 
 	keeper->masks[i] = keeper->masks[--keeper->n_masks];
+	left_by_worker(keeper->d, keeper->row, q.id, q.bytes);
 	if (q.from_row < GM_ROWS) {
 		all->left[q.from_row / 64] |= bit_of(q.from_row);
-		if (!is_charged(keeper->d, q.from) &&
-		    !gm_mask_peers_copied(keeper->d, q.from))
-			gm_quota_back(keeper->d, q.from_row, q.from_bytes);
+		left_by_worker(keeper->d, q.from_row, q.from, q.from_bytes);
 	}
 	gm_mask_devices_tell(keeper->d);
 }

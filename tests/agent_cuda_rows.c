@@ -7,6 +7,7 @@
  */
 
 #include <signal.h>
+#include <sys/resource.h>
 
 #include "puppet_scene.h"
 
@@ -299,6 +300,34 @@ static void a_map_waits_for_its_row(void)
 	end(probe, map);
 }
 
+/* ---- descriptors --------------------------------------------------------- */
+
+/* What was said at the start was said of fewer cards: each takes some, and so
+ * does every mask's replica there.  Lowers our own limit for good. */
+static void a_late_card_takes_descriptors(void)
+{
+	struct rlimit few = { 900, 900 };
+	struct gm_probe_wire late = puppet_card(1);
+	uint64_t until = story_now() + STORY_LIMIT_NS, before;
+	struct gpumap *map;
+	int probe;
+
+	if (!EQ(setrlimit(RLIMIT_NOFILE, &few), 0))
+		return;
+	configure("auto", "30s");
+	probe = start_with((uint32_t[]){ 3 }, 1);
+	map = story_attach(&agent);
+	before = agent_logged_number(&agent, "few_descriptors", "needed");
+	OK(before != UINT64_MAX);
+	puppet_say(probe, &late);
+	OK(puppet_becomes(map, 1, GPUMAP_DEVICE_READY));
+	while (agent_count_log(&agent, "event=few_descriptors ") < 2 &&
+	       story_now() < until)
+		story_nap(5000);
+	OK(agent_logged_number(&agent, "few_descriptors", "needed") > before);
+	end(probe, map);
+}
+
 int main(void)
 {
 	if (!puppet_scene_make())
@@ -313,6 +342,7 @@ int main(void)
 	what_is_required_is_required();
 	a_signal_ends_the_waiting();
 	a_map_waits_for_its_row();
+	a_late_card_takes_descriptors();
 	agent_remove(&agent);
 	return tap_done();
 }

@@ -37,10 +37,29 @@ static void on_heartbeat(struct gm_timer *timer)
 	gm_timer_set(&d->loop, timer, gm_loop_now() + HEARTBEAT_NS);
 }
 
+static uint32_t count_cards(const struct gm_daemon *d)
+{
+	uint32_t n = 0;
+
+	for (uint32_t row = 0; row < d->devices.n; row++)
+		n += d->devices.of[row]->facts.kind == GPUMAP_DEVICE_CUDA;
+	return n;
+}
+
+/* Of the rows that there are; also of those that came since it was said. */
+static void check_files(struct gm_daemon *d)
+{
+	if (d->n_checked == d->devices.n)
+		return;
+	d->n_checked = d->devices.n;
+	gm_files_check(&d->config, d->devices.n, count_cards(d));
+}
+
 static void on_refresh(struct gm_timer *timer)
 {
 	struct gm_daemon *d = gm_owner(timer, struct gm_daemon, refresh);
 
+	check_files(d);
 	gm_devices_refresh(d);
 	gm_timer_set(&d->loop, timer, gm_loop_now() + d->config.refresh_ns);
 }
@@ -220,15 +239,6 @@ static int read_dummies(struct gm_daemon *d)
 	return 0;
 }
 
-static uint32_t count_cards(const struct gm_daemon *d)
-{
-	uint32_t n = 0;
-
-	for (uint32_t row = 0; row < d->devices.n; row++)
-		n += d->devices.of[row]->facts.kind == GPUMAP_DEVICE_CUDA;
-	return n;
-}
-
 /* From here on everybody may read and ask. */
 static int open_rows(struct gm_daemon *d)
 {
@@ -236,7 +246,6 @@ static int open_rows(struct gm_daemon *d)
 
 	if (status != 0)
 		return status;
-	gm_files_check(&d->config, d->devices.n, count_cards(d));
 	ret = gm_clerk_start(&d->clerk, &d->loop);
 	if (ret == 0)
 		ret = gm_clerk_start(&d->mason, &d->loop);

@@ -84,8 +84,9 @@ struct gm_daemon {
 	struct gm_timer heartbeat;
 	struct gm_timer refresh;
 	struct gm_timer drain_limit;
-	bool is_open;   /* the start is over */
-	bool announced; /* event=ready has been said */
+	uint32_t n_checked; /* rows whose descriptors were counted */
+	bool is_open;       /* the start is over */
+	bool announced;     /* event=ready has been said */
 	bool draining;
 	int status; /* to exit with */
 };

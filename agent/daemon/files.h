@@ -5,7 +5,8 @@
  * files - descriptors, by the thousand: as many as [limits] may take.
  *
  * Where there are fewer, whoever needs the first that is missing is refused,
- * long before any limit that was configured: that is said at the start.
+ * long before any limit that was configured: that is said at the start, and
+ * again when rows have come.
  */
 #ifndef GM_FILES_H
 #define GM_FILES_H

@@ -64,8 +64,8 @@ static int connect_to(const struct gpumap *map, int fd, char why[GM_WHY])
 	}
 	if (errno == EACCES || errno == EPERM) {
 		explain(why,
-			"this user may not open %s; the agent's "
-			"configuration says which group may",
+			"this user may not open %s: group and mode in "
+			"[socket] of gpumapd.conf say who may",
 			to.sun_path);
 		return -EACCES;
 	}

@@ -103,7 +103,7 @@ static int open_lanes(struct gpumap_model *m)
 	if (m->n_lanes == 0)
 		return gm_reason_set(&m->why, -EINVAL,
 				     "nothing of this model belongs to these "
-				     "rows");
+				     "rows; name some of its layer map's");
 	for (uint32_t i = 0; ret == 0 && i < m->n_lanes; i++)
 		ret = gm_session_pair(m->session, m->lanes[i].row, &pair);
 	return ret;

@@ -169,8 +169,11 @@ static void scatters_are_right(void)
 	EQ(CTL("scatter", "--op", "sum", "--bytes", "1M"), DONE);
 	OK(prints("sum of 1.0 MiB over 2 rows: every row's result is right"));
 	EQ(CTL("scatter", "--rows", "5", "--bytes", "1M"), FAILED);
-	OK(complains("row 5"));
+	OK(complains("there is no row 5: gpumapctl devices lists them"));
 	EQ(CTL("scatter", "--bytes", "1000000G"), USAGE);
+	OK(complains("--bytes of copy is from 1, an element, to 1024G"));
+	EQ(CTL("scatter", "--op", "sum", "--bytes", "3"), USAGE);
+	OK(complains("--bytes of sum is from 4"));
 }
 
 /* Figures are the bench's business; here, only that they are printed. */
@@ -236,13 +239,78 @@ static void a_bench_prints_a_line_each(void)
 	bench_prints("sessions_", 2);
 }
 
+static void a_bench_of_nothing_is_refused(void)
+{
+	static const char *const none[] = { "frob", "attach_often" };
+
+	for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++) {
+		EQ(CTL("bench", "--only", none[i], "--rounds", "1"), USAGE);
+		OK(complains("they begin with lookup_, attach, trip_"));
+	}
+	EQ(CTL("bench", "--rounds", "0"), USAGE);
+	OK(complains("--rounds: \"0\" is less than one"));
+}
+
 /* ---- the command line ---------------------------------------------------- */
+
+static void a_wrong_option_is_named(void)
+{
+	EQ(CTL("--frobnicate"), USAGE);
+	OK(complains("\"--frobnicate\" is no option"));
+	EQ(CTL("drain", "-1"), USAGE);
+	OK(complains("\"-1\" is no option"));
+	EQ(CTL("status", "-xh"), USAGE);
+	OK(complains("\"-x\" is no option"));
+	EQ(CTL("status", "--json=yes"), USAGE);
+	OK(complains("\"--json=yes\" takes no value"));
+	EQ(CTL("publish", "m", "--spec"), USAGE);
+	OK(complains("\"--spec\" wants a value"));
+	EQ(CTL("status", "--instance"), USAGE);
+	OK(complains("\"--instance\" wants a value"));
+	EQ(CTL("scatter", "--bytes", "3T"), USAGE);
+	OK(complains("--bytes: \"3T\" is no size: bytes, or K, M or G"));
+	EQ(CTL("publish", "m", "--spec", "1", "--layers", "0"), USAGE);
+	OK(complains("--layers: \"0\" is less than one"));
+}
+
+/* What is no name in any case is refused before anybody looks for it. */
+static void a_name_that_is_none_is_refused(void)
+{
+	static const char *const taking[] = { "layers", "release" };
+	static char longest[GPUMAP_NAME_MAX + 2];
+
+	memset(longest, 'n', GPUMAP_NAME_MAX + 1);
+	for (size_t i = 0; i < sizeof(taking) / sizeof(taking[0]); i++) {
+		EQ(CTL(taking[i], ""), USAGE);
+		OK(complains("is no name, which has 1 to 63 bytes"));
+		EQ(CTL(taking[i], longest), USAGE);
+		OK(complains("is no name, which has 1 to 63 bytes"));
+		EQ(CTL(taking[i], longest + 1), FAILED);
+		OK(complains("gpumapctl maps lists"));
+	}
+	EQ(CTL("shares", "release", "nobody"), FAILED);
+	OK(complains("no share \"nobody\"; gpumapctl shares lists"));
+	EQ(ctl_of("no/name", WORDS("status")), USAGE);
+	OK(complains("--instance: \"no/name\" is no name: it has 1 to 63"));
+	EQ(ctl_of("", WORDS("status")), USAGE);
+}
+
+static void a_row_that_is_none_is_refused(void)
+{
+	static const char *const taking[] = { "drain", "undrain" };
+
+	for (size_t i = 0; i < sizeof(taking) / sizeof(taking[0]); i++) {
+		EQ(CTL(taking[i], "one"), USAGE);
+		OK(complains("\"one\" is no row: gpumapctl devices lists"));
+		EQ(CTL(taking[i], "2"), FAILED);
+		OK(complains("there is no row 2: gpumapctl devices lists"));
+	}
+}
 
 static void a_wrong_command_line_is_refused(void)
 {
 	EQ(CTL("frobnicate"), USAGE);
 	OK(complains("\"frobnicate\" is no command"));
-	EQ(CTL("--frobnicate"), USAGE);
 	EQ(CTL("layers"), USAGE);
 	EQ(CTL("layers", "a", "b"), USAGE);
 	OK(complains("another number of operands"));
@@ -274,6 +342,8 @@ static void output_that_goes_nowhere_is_a_failure(void)
 	output = "/dev/full";
 	EQ(CTL("maps"), FAILED);
 	EQ(CTL("status", "--json"), FAILED);
+	EQ(CTL("--help"), FAILED);
+	EQ(CTL("--version"), FAILED);
 	output = NULL;
 }
 
@@ -292,7 +362,6 @@ static void without_an_agent_each_says_so(void)
 	EQ(ctl_of("test.nobody", WORDS("release", "m")), NO_AGENT);
 	EQ(ctl_of("test.nobody", WORDS("publish", "m", "--spec", "1")),
 	   NO_AGENT);
-	EQ(ctl_of("no/name", WORDS("status")), FAILED);
 }
 
 static void wait_until_stale(void)
@@ -314,8 +383,12 @@ static void a_dead_agents_map_can_be_read(void)
 	OK(json_is_true(json_object_get(json, "stale")));
 	json_decref(json);
 	EQ(CTL("devices"), DONE);
+	OK(strstr(err, "the agent has not been seen for ") != NULL);
 	EQ(CTL("maps"), DONE);
-	EQ(CTL("layers", "model"), DONE);
+	EQ(CTL("layers", "model", "--json"), DONE);
+	OK(strstr(err, "is what it said last") != NULL);
+	EQ(CTL("bench", "--only", "attach"), NO_AGENT);
+	OK(complains("is gpumapd running?"));
 	EQ(CTL("sessions"), NO_AGENT);
 	OK(complains("gpumapd"));
 	EQ(CTL("scatter", "--bytes", "1M"), NO_AGENT);
@@ -348,6 +421,10 @@ int main(void)
 	scatters_are_right();
 	a_bench_waits_for_sessions_that_close();
 	a_bench_prints_a_line_each();
+	a_bench_of_nothing_is_refused();
+	a_wrong_option_is_named();
+	a_name_that_is_none_is_refused();
+	a_row_that_is_none_is_refused();
 	a_wrong_command_line_is_refused();
 	output_that_goes_nowhere_is_a_failure();
 	without_an_agent_each_says_so();

@@ -138,8 +138,9 @@ static void what_is_wrong_is_said(const struct shards *s)
 
 	EQ(run("no-such-folder", NULL, NULL), 1);
 	OK(strstr(err, "load \"two\": ") && strstr(err, "no-such-folder"));
+	OK(strstr(err, "; give a checkpoint's directory"));
 	EQ(run(s->path, "--rows=7", NULL), 1);
-	OK(strstr(err, "nothing of this model belongs to these rows"));
+	OK(strstr(err, "there is no row 7: gpumapctl devices"));
 	EQ(run(s->path, "--json", "--batch"), 2);
 	shards_path(s, "model-00002-of-00002.safetensors", path);
 	EQ(truncate(path, 300), 0);

@@ -139,7 +139,7 @@ static void a_map_is_published_and_released(void)
 	EQ(CTL("layers", "small"), FAILED);
 	OK(complains("there is no layer map \"small\""));
 	EQ(CTL("release", "small"), FAILED);
-	OK(complains("nothing is published as small"));
+	OK(complains("there is no layer map \"small\"; gpumapctl maps lists"));
 }
 
 static void what_is_wrong_with_a_spec_is_said(void)

@@ -152,7 +152,8 @@ static void masks_are_drawn(void)
 	EQ(SHOW("a", "--pgm", "/nowhere/x"), FAILED);
 	OK(complains("/nowhere/x: No such file or directory"));
 	EQ(SHOW("b", "--rows", "0"), FAILED);
-	OK(complains("row 0 has no replica of mask \"b\""));
+	OK(complains(
+		"mask \"b\" has no replica on row 0: give --rows one of 1; "));
 	EQ(SHOW("b", "--rows", "0,1"), USAGE);
 	EQ(SHOW("x"), FAILED);
 	OK(complains("there is no mask \"x\"; gpumapctl mask list lists those "
@@ -163,6 +164,7 @@ static void masks_are_drawn(void)
 	EQ(CTL("mask", "release", "n", "--json"), DONE);
 	OK(prints("{\"released\":\"n\"}\n"));
 	EQ(CTL("mask", "release", "n"), FAILED);
+	OK(complains("there is no mask \"n\"; gpumapctl mask list"));
 }
 
 static void large_masks_are_drawn_small(void)

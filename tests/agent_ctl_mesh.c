@@ -100,6 +100,7 @@ static void what_is_wrong_is_said(void)
 	EQ(CTL("mesh", "show", "none"), FAILED);
 	OK(complains("there is no mesh \"none\""));
 	EQ(CTL("mesh", "release", "none"), FAILED);
+	OK(complains("there is no mesh \"none\"; gpumapctl mesh list"));
 	EQ(CTL("mesh", "publish", "m", "--topology", "tensor=10"), FAILED);
 	OK(complains("Tensor parallel degree 10 requires at least 10 devices, "
 		     "got 9; give more rows"));
@@ -109,7 +110,7 @@ static void what_is_wrong_is_said(void)
 	OK(complains("\"ring\" is no topology; give data, tensor=N"));
 	EQ(CTL("mesh", "publish", "m", "--topology", "data", "--rows", "9"),
 	   FAILED);
-	OK(complains("row 9 is not there"));
+	OK(complains("there is no row 9: gpumapctl devices"));
 	EQ(CTL("mesh", "publish", "m", "--topology", "data", "--rows", "0,0"),
 	   USAGE);
 	OK(complains("\"0,0\" is no list of rows: give each once, such as 0,2; "

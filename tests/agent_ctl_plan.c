@@ -224,7 +224,8 @@ static void what_does_not_fit_is_said_with_what_would(void)
 	EQ(PLAN("--spec", "1:5"), FAILED);
 	OK(complains("The map places 5 layers but the model has 4"));
 	EQ(PLAN("--rows", "0,5"), FAILED);
-	OK(complains("there is no row 5 to plan on"));
+	OK(complains("there is no row 5 to plan on: "));
+	OK(strstr(err, " has 0 to 2\n") != NULL);
 }
 
 static void wrong_command_lines_are_refused(void)
@@ -237,6 +238,12 @@ static void wrong_command_lines_are_refused(void)
 	EQ(PLAN("--setting", "some"), USAGE);
 	OK(complains("--setting is manual, auto, topology"));
 	EQ(PLAN("--setting", "dummy", "--spec", "4"), USAGE);
+	EQ(PLAN("--setting", "manual"), USAGE);
+	OK(complains("--setting manual needs --spec"));
+	EQ(PLAN("--setting", "topology"), USAGE);
+	OK(complains("--setting topology needs --topology"));
+	EQ(PLAN("--strategy", "fill", "--spec", "4"), USAGE);
+	OK(complains("--strategy is for automatic maps"));
 	EQ(PLAN("--commit", "m"), USAGE);
 	OK(complains("--node file cannot be committed"));
 	EQ(PLAN("--strategy", "best"), USAGE);
@@ -246,10 +253,20 @@ static void wrong_command_lines_are_refused(void)
 	EQ(PLAN("--dtype", "u8"), USAGE);
 	EQ(PLAN("--paged-mib", "1", "--paged-tokens", "1"), USAGE);
 	EQ(PLAN("--paged-block", "8"), USAGE);
+	EQ(PLAN("--paged-mib", "8", "--paged-block", "7"), USAGE);
+	OK(complains("--paged-block is 8, 16 or 32"));
+	EQ(PLAN("--paged-mib", "0"), USAGE);
+	EQ(PLAN("--max-seq-len", "0"), USAGE);
+	OK(complains("--max-seq-len: \"0\" is less than one"));
+	EQ(PLAN("--max-batch", "0"), USAGE);
 	EQ(PLAN("--paged-share", "1.5"), USAGE);
 	EQ(PLAN("--paged-mib", "8", "--cache-type", "u8"), USAGE);
 	EQ(PLAN("--topology", "/nowhere"), FAILED);
-	OK(complains("/nowhere: No such file"));
+	OK(complains("/nowhere: No such file or directory; give the path of "));
+	EQ(PLAN("--split", "2,1"), FAILED);
+	OK(complains("--split: RING_LAYER_SPLIT sums to 3 but model has 4"));
+	EQ(PLAN("--weights", "0,0"), FAILED);
+	OK(complains("--weights: RING_MEM_GIB sums to nothing"));
 	EQ(CTL("plan", "--model", model, "--node", "/nowhere"), FAILED);
 	EQ(CTL("plan", "--model", "/nowhere", "--node", node), FAILED);
 	EQ(ctl_of("nobody", WORDS("plan", "--model", model)), NO_AGENT);

@@ -37,20 +37,23 @@ static bool prints(const struct gm_bench *bench, const char *name)
 	return only == NULL || strncmp(name, only, strlen(only)) == 0;
 }
 
-void gm_bench_print(const struct gm_bench *bench,
-		    const struct gm_figure *figure,
+void gm_bench_print(struct gm_bench *bench, const struct gm_figure *figure,
 		    const struct gm_series *series, const char *note)
 {
-	if (prints(bench, figure->name))
-		gm_series_print(figure, series, note);
+	if (!prints(bench, figure->name))
+		return;
+	bench->n_printed++;
+	gm_series_print(figure, series, note);
 }
 
-void gm_bench_print_value(const struct gm_bench *bench,
+void gm_bench_print_value(struct gm_bench *bench,
 			  const struct gm_figure *figure, double value,
 			  const char *note)
 {
-	if (prints(bench, figure->name))
-		gm_series_print_value(figure, value, note);
+	if (!prints(bench, figure->name))
+		return;
+	bench->n_printed++;
+	gm_series_print_value(figure, value, note);
 }
 
 int gm_bench_ping(struct gm_bench *bench)
@@ -135,18 +138,52 @@ static int open_session(struct gm_bench *bench)
 	return GM_EXIT_OK;
 }
 
+static const struct {
+	const char *names; /* how they start */
+	int (*run)(struct gm_bench *bench);
+} families[] = {
+	{ "lookup_", gm_bench_read },     { "attach", gm_bench_read },
+	{ "trip_", gm_bench_trips },      { "depth_", gm_bench_trips },
+	{ "parked_", gm_bench_sleep },    { "wakes_", gm_bench_sleep },
+	{ "sessions_", gm_bench_crowd },  { "beside_", gm_bench_crowd },
+	{ "scatter_", gm_bench_scatter }, { "load_", gm_bench_load },
+};
+
+#define N_FAMILIES (sizeof(families) / sizeof(families[0]))
+
+static int no_such_name(const struct gm_ctl *ctl)
+{
+	fprintf(stderr,
+		"gpumapctl: --only: no name begins with \"%s\"; they "
+		"begin with",
+		ctl->only);
+	for (size_t i = 0; i < N_FAMILIES; i++)
+		fprintf(stderr, "%s %s", i > 0 ? "," : "", families[i].names);
+	fputc('\n', stderr);
+	return GM_EXIT_USAGE;
+}
+
+/* Is there anything to be measured, by a family that --only asks for? */
+static int judge(const struct gm_bench *bench)
+{
+	struct gpumap_health health = { .size = sizeof(health) };
+	size_t i = 0;
+
+	while (i < N_FAMILIES && !gm_bench_wants(bench, families[i].names))
+		i++;
+	if (i == N_FAMILIES)
+		return no_such_name(bench->ctl);
+	if (gpumap_health(bench->ctl->map, &health) != 0 || !health.stale)
+		return GM_EXIT_OK;
+	fprintf(stderr,
+		"gpumapctl: the agent has not been seen for %.1f s; is gpumapd "
+		"running?\n",
+		(double)health.age_ns / 1e9);
+	return GM_EXIT_NO_AGENT;
+}
+
 int gm_ctl_bench(struct gm_ctl *ctl)
 {
-	static const struct {
-		const char *names; /* how they start */
-		int (*run)(struct gm_bench *bench);
-	} families[] = {
-		{ "lookup_", gm_bench_read },     { "attach", gm_bench_read },
-		{ "trip_", gm_bench_trips },      { "depth_", gm_bench_trips },
-		{ "parked_", gm_bench_sleep },    { "wakes_", gm_bench_sleep },
-		{ "sessions_", gm_bench_crowd },  { "beside_", gm_bench_crowd },
-		{ "scatter_", gm_bench_scatter }, { "load_", gm_bench_load },
-	};
 	struct gm_bench bench = { .ctl = ctl, .rounds = ROUNDS };
 	int (*last)(struct gm_bench *) = NULL;
 	int ret;
@@ -155,12 +192,14 @@ int gm_ctl_bench(struct gm_ctl *ctl)
 		bench.rounds =
 			(uint32_t)(ctl->rounds < GM_SERIES_MAX ? ctl->rounds
 							       : GM_SERIES_MAX);
-	ret = find_rows(&bench);
+	ret = judge(&bench);
+	if (ret == GM_EXIT_OK)
+		ret = find_rows(&bench);
 	if (ret == GM_EXIT_OK)
 		ret = take_place(&bench);
 	if (ret == GM_EXIT_OK)
 		ret = open_session(&bench);
-	for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++) {
+	for (size_t i = 0; i < N_FAMILIES; i++) {
 		if (ret != GM_EXIT_OK || families[i].run == last ||
 		    !gm_bench_wants(&bench, families[i].names))
 			continue;
@@ -168,5 +207,7 @@ int gm_ctl_bench(struct gm_ctl *ctl)
 		ret = last(&bench);
 	}
 	gpumap_session_close(bench.session);
+	if (ret == GM_EXIT_OK && bench.n_printed == 0)
+		return no_such_name(ctl);
 	return ret;
 }

@@ -16,6 +16,7 @@
 struct gm_bench {
 	struct gm_ctl *ctl;
 	uint32_t rounds;
+	uint32_t n_printed;             /* lines */
 	uint32_t rows[GPUMAP_ROWS_MAX]; /* READY host rows */
 	pid_t workers[GPUMAP_ROWS_MAX]; /* and who serves them */
 	uint32_t n_rows;
@@ -28,10 +29,9 @@ struct gm_bench {
 bool gm_bench_wants(const struct gm_bench *bench, const char *name);
 
 /* Print the line, if --only asks for it. */
-void gm_bench_print(const struct gm_bench *bench,
-		    const struct gm_figure *figure,
+void gm_bench_print(struct gm_bench *bench, const struct gm_figure *figure,
 		    const struct gm_series *series, const char *note);
-void gm_bench_print_value(const struct gm_bench *bench,
+void gm_bench_print_value(struct gm_bench *bench,
 			  const struct gm_figure *figure, double value,
 			  const char *note);
 

@@ -69,7 +69,7 @@ static int lookups(struct gm_bench *bench, struct table *table)
 	return GM_EXIT_OK;
 }
 
-static void sealed(const struct gm_bench *bench, const struct table *table)
+static void sealed(struct gm_bench *bench, const struct table *table)
 {
 	static const struct gm_figure figure = { "lookup_system_calls",
 						 "calls per lookup", GM_AT_MOST,

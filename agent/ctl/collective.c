@@ -17,6 +17,7 @@
 #include "agent/ctl/clock.h"
 
 #define DEFAULT_BYTES (UINT64_C(16) << 20)
+#define MOST_BYTES    (UINT64_C(1) << 36)
 #define LIMIT_NS      UINT64_C(60000000000) /* of one of them */
 
 static const struct kind {
@@ -226,7 +227,8 @@ static int open_group(struct run *run)
 						GPUMAP_COMM_RANKS_MAX);
 	if (run->kind->op != GPUMAP_OP_SEND || run->ranks >= 2)
 		return GM_EXIT_OK;
-	fputs("gpumapctl: a send needs two ranks\n", stderr);
+	fputs("gpumapctl: a send needs two ranks: name a group that has them\n",
+	      stderr);
 	return GM_EXIT_FAILED;
 }
 
@@ -336,8 +338,8 @@ static int show(const struct run *run)
 		printf("  rank %2u  row %3u\n", r, run->rows[r]);
 	if (run->ctl->given & GM_OPT_NCCL)
 		puts(has_nccl ? "  by NCCL, what it does"
-			      : "  by way of the host: the cards have not met; "
-				"see nccl in gpumapd.conf(5)");
+			      : "  by way of the host: NCCL wants cards alone, "
+				"and nccl = yes, see gpumapd.conf(5)");
 	show_what(run, gm_ctl_size(bytes, size));
 	printf("best of %llu rounds %.3f ms", (unsigned long long)run->rounds,
 	       (double)run->best_ns / 1e6);
@@ -361,9 +363,8 @@ int gm_ctl_collective(struct gm_ctl *ctl)
 	run.kind = &kinds[ret];
 	run.n = bytes / sizeof(int32_t);
 	run.rounds = (ctl->given & GM_OPT_ROUNDS) ? ctl->rounds : 3;
-	if (run.n == 0 || bytes > UINT64_C(1) << 36 || run.rounds == 0) {
-		fputs("gpumapctl: nothing to do: --bytes and --rounds are at "
-		      "least one element and one\n",
+	if (run.n == 0 || bytes > MOST_BYTES) {
+		fputs("gpumapctl: --bytes is from 4, an element, to 64G\n",
 		      stderr);
 		return GM_EXIT_USAGE;
 	}

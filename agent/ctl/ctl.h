@@ -167,6 +167,11 @@ int gm_ctl_print(json_t *object);
 int gm_ctl_fail(const struct gm_ctl *ctl, int error, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
+/* Say that there is no such row; or no @what that is called @name, and which
+ * command lists those there are.  Return GM_EXIT_FAILED. */
+int gm_ctl_no_row(uint32_t row);
+int gm_ctl_unknown(const char *what, const char *name, const char *list);
+
 /* Which of @n entries, of @bytes each and with its name for a head, is called
  * @word: its place; or -1, having said for @option which there are. */
 int gm_ctl_choose(const char *option, const char *word, const void *entries,

@@ -191,9 +191,14 @@ static int serve(struct gm_ctl *ctl, const char *what,
 	int ret;
 
 	if (gm_parse_number(ctl->args[0], &row) != 0 || row >= UINT32_MAX) {
-		fprintf(stderr, "gpumapctl: \"%s\" is no row\n", ctl->args[0]);
+		fprintf(stderr,
+			"gpumapctl: \"%s\" is no row: gpumapctl devices lists "
+			"them\n",
+			ctl->args[0]);
 		return GM_EXIT_USAGE;
 	}
+	if (row >= gpumap_device_count(ctl->map))
+		return gm_ctl_no_row((uint32_t)row);
 	ret = call(ctl->map, (uint32_t)row);
 	if (ret != 0)
 		return gm_ctl_fail(ctl, ret, "row %s", ctl->args[0]);

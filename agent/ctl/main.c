@@ -107,8 +107,9 @@ static const struct gm_command commands[] = {
 
 #define N_COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
-/* What the value of an option is, and where in struct gm_ctl it goes. */
-enum value { NOTHING, TEXT, NUMBER, SIZE, ROWS, GROUP };
+/* What the value of an option is, a COUNT from 1 up, and where in struct gm_ctl
+ * it goes. */
+enum value { NOTHING, TEXT, NUMBER, COUNT, SIZE, ROWS, GROUP };
 
 /* One for each bit of GM_OPT_*, in their order. */
 static const struct own_option {
@@ -118,20 +119,20 @@ static const struct own_option {
 } own_options[] = {
 	{ "model", TEXT, offsetof(struct gm_ctl, model) },
 	{ "spec", TEXT, offsetof(struct gm_ctl, spec) },
-	{ "layers", NUMBER, offsetof(struct gm_ctl, layers) },
+	{ "layers", COUNT, offsetof(struct gm_ctl, layers) },
 	{ "bytes", SIZE, offsetof(struct gm_ctl, bytes) },
 	{ "rows", ROWS, 0 },
 	{ "op", TEXT, offsetof(struct gm_ctl, op) },
-	{ "rounds", NUMBER, offsetof(struct gm_ctl, rounds) },
+	{ "rounds", COUNT, offsetof(struct gm_ctl, rounds) },
 	{ "only", TEXT, offsetof(struct gm_ctl, only) },
 	{ "batch", NOTHING, 0 },
 	{ "node", TEXT, offsetof(struct gm_ctl, plan.node) },
 	{ "commit", TEXT, offsetof(struct gm_ctl, plan.commit) },
 	{ "base-row", NUMBER, offsetof(struct gm_ctl, plan.base) },
-	{ "paged-mib", NUMBER, offsetof(struct gm_ctl, plan.paged_mib) },
+	{ "paged-mib", COUNT, offsetof(struct gm_ctl, plan.paged_mib) },
 	{ "paged-share", TEXT, offsetof(struct gm_ctl, plan.paged_share) },
-	{ "paged-tokens", NUMBER, offsetof(struct gm_ctl, plan.paged_tokens) },
-	{ "paged-block", NUMBER, offsetof(struct gm_ctl, plan.paged_block) },
+	{ "paged-tokens", COUNT, offsetof(struct gm_ctl, plan.paged_tokens) },
+	{ "paged-block", COUNT, offsetof(struct gm_ctl, plan.paged_block) },
 	{ "cache-type", TEXT, offsetof(struct gm_ctl, plan.cache_type) },
 	{ "strategy", TEXT, offsetof(struct gm_ctl, plan.strategy) },
 	{ "setting", TEXT, offsetof(struct gm_ctl, plan.setting) },
@@ -139,8 +140,8 @@ static const struct own_option {
 	{ "split", TEXT, offsetof(struct gm_ctl, plan.split) },
 	{ "weights", TEXT, offsetof(struct gm_ctl, plan.weights) },
 	{ "dtype", TEXT, offsetof(struct gm_ctl, dtype) },
-	{ "max-seq-len", NUMBER, offsetof(struct gm_ctl, plan.max_seq_len) },
-	{ "max-batch", NUMBER, offsetof(struct gm_ctl, plan.max_batch) },
+	{ "max-seq-len", COUNT, offsetof(struct gm_ctl, plan.max_seq_len) },
+	{ "max-batch", COUNT, offsetof(struct gm_ctl, plan.max_batch) },
 	{ "kind", TEXT, offsetof(struct gm_ctl, mask.kind) },
 	{ "size", NUMBER, offsetof(struct gm_ctl, mask.size) },
 	{ "past", NUMBER, offsetof(struct gm_ctl, mask.past) },
@@ -193,6 +194,29 @@ static int bad(const char *what, const char *why)
 	return GM_EXIT_USAGE;
 }
 
+/* "@text" cannot be what option @name has, because @why. */
+static int bad_value(const char *name, const char *text, const char *why)
+{
+	fprintf(stderr, "gpumapctl: --%s: \"%s\" %s; see gpumapctl --help\n",
+		name, text, why);
+	return GM_EXIT_USAGE;
+}
+
+/* getopt_long() has stopped, with @c. */
+static int bad_option(int c, char **argv)
+{
+	const char letter[] = { '-', (char)optopt, '\0' };
+
+	if (c == ':')
+		return bad(argv[optind - 1], "wants a value");
+	if (optopt >= OPT_INSTANCE)
+		return bad(argv[optind - 1], "takes no value");
+	if (optopt != 0)
+		return bad(letter, "is no option");
+	return bad(argv[optind - 1],
+		   "is no option, or the beginning of several");
+}
+
 /* Has another command before this one its name? */
 static bool is_again(size_t i)
 {
@@ -240,9 +264,16 @@ static int take_own(struct gm_ctl *ctl, size_t i, const char *text)
 	case NUMBER:
 		ret = gm_parse_number(text, (uint64_t *)at);
 		break;
-	case SIZE:
-		ret = gm_parse_size(text, (uint64_t *)at);
+	case COUNT:
+		ret = gm_parse_number(text, (uint64_t *)at);
+		if (ret == 0 && *(uint64_t *)at == 0)
+			return bad_value(own->name, text, "is less than one");
 		break;
+	case SIZE:
+		if (gm_parse_size(text, (uint64_t *)at) == 0)
+			break;
+		return bad_value(own->name, text,
+				 "is no size: bytes, or K, M or G of them");
 	case ROWS:
 		if (gm_parse_rows(text, ctl->rows, &ctl->n_rows) == 0)
 			break;
@@ -254,7 +285,21 @@ static int take_own(struct gm_ctl *ctl, size_t i, const char *text)
 		ctl->groups[ctl->n_groups++] = text;
 		break;
 	}
-	return ret == 0 ? GM_EXIT_OK : bad(text, "is not a number that fits");
+	return ret == 0 ? GM_EXIT_OK
+			: bad_value(own->name, text,
+				    "is not a number that fits");
+}
+
+/* @status, unless what was printed has gone nowhere. */
+static int printed(int status)
+{
+	bool lost = ferror(stdout) != 0;
+
+	errno = lost ? EIO : 0;
+	if (fflush(stdout) == 0 && !lost)
+		return status;
+	fprintf(stderr, "gpumapctl: cannot write: %s\n", strerror(errno));
+	return status == GM_EXIT_OK ? GM_EXIT_FAILED : status;
 }
 
 /* For getopt_long(), the last of them empty. */
@@ -277,8 +322,9 @@ static int parse(int argc, char **argv, struct gm_ctl *ctl)
 	int c, ret = GM_EXIT_OK;
 
 	list_options(options);
+	opterr = 0;
 	while (ret == GM_EXIT_OK &&
-	       (c = getopt_long(argc, argv, "h", options, NULL)) != -1) {
+	       (c = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
 		switch (c) {
 		case OPT_INSTANCE:
 			ctl->instance = optarg;
@@ -291,12 +337,13 @@ static int parse(int argc, char **argv, struct gm_ctl *ctl)
 			break;
 		case 'h':
 			usage(stdout);
-			exit(GM_EXIT_OK);
+			exit(printed(GM_EXIT_OK));
 		case OPT_VERSION:
 			puts("gpumapctl " PACKAGE_VERSION);
-			exit(GM_EXIT_OK);
+			exit(printed(GM_EXIT_OK));
 		case '?':
-			ret = GM_EXIT_USAGE;
+		case ':':
+			ret = bad_option(c, argv);
 			break;
 		default:
 			ret = take_own(ctl, (size_t)(c - OPT_OWN), optarg);
@@ -348,7 +395,45 @@ int gm_ctl_attach(struct gm_ctl *ctl)
 			ctl->instance);
 		return GM_EXIT_NO_AGENT;
 	}
+	if (error == -EINVAL) {
+		fprintf(stderr,
+			"gpumapctl: --instance: \"%s\" is no name: it has 1 "
+			"to %d bytes, and no slash\n",
+			ctl->instance, GPUMAP_NAME_MAX);
+		return GM_EXIT_USAGE;
+	}
 	return gm_ctl_fail(ctl, error, "instance \"%s\"", ctl->instance);
+}
+
+/* What was read of a map whose agent is gone is true no longer, perhaps. */
+static void tell_age(const struct gm_ctl *ctl)
+{
+	struct gpumap_health health = { .size = sizeof(health) };
+
+	if (gpumap_health(ctl->map, &health) == 0 && health.stale)
+		fprintf(stderr,
+			"gpumapctl: the agent has not been seen for %.1f s: "
+			"this is what it said last; is gpumapd running?\n",
+			(double)health.age_ns / 1e9);
+}
+
+/* Are the operands names, and the rows those of the agent? */
+static int judge(const struct gm_ctl *ctl, const struct gm_command *command)
+{
+	for (int i = 0; i < ctl->n_args; i++) {
+		size_t n = strlen(ctl->args[i]);
+
+		if (command->run != gm_ctl_drain &&
+		    command->run != gm_ctl_undrain &&
+		    (n == 0 || n > GPUMAP_NAME_MAX))
+			return bad(ctl->args[i],
+				   "is no name, which has 1 to 63 bytes");
+	}
+	for (uint32_t i = 0; i < ctl->n_rows && ctl->map != NULL; i++) {
+		if (ctl->rows[i] >= gpumap_device_count(ctl->map))
+			return gm_ctl_no_row(ctl->rows[i]);
+	}
+	return GM_EXIT_OK;
 }
 
 int main(int argc, char **argv)
@@ -376,12 +461,11 @@ int main(int argc, char **argv)
 	if (!command->offline)
 		ret = gm_ctl_attach(&ctl);
 	if (ret == GM_EXIT_OK)
+		ret = judge(&ctl, command);
+	if (ret == GM_EXIT_OK)
 		ret = command->run(&ctl);
+	if (ret == GM_EXIT_OK && ctl.map != NULL)
+		tell_age(&ctl);
 	gpumap_detach(ctl.map);
-	if (fflush(stdout) != 0 && ret == GM_EXIT_OK) {
-		fprintf(stderr, "gpumapctl: cannot write: %s\n",
-			strerror(errno));
-		ret = GM_EXIT_FAILED;
-	}
-	return ret;
+	return printed(ret);
 }

@@ -203,13 +203,8 @@ int gm_ctl_layers(struct gm_ctl *ctl)
 	int ret;
 
 	ret = read_map(ctl, ctl->args[0], &map);
-	if (ret == -ENOENT) {
-		fprintf(stderr,
-			"gpumapctl: there is no layer map \"%s\"; gpumapctl "
-			"maps lists those there are\n",
-			ctl->args[0]);
-		return GM_EXIT_FAILED;
-	}
+	if (ret == -ENOENT)
+		return gm_ctl_unknown("layer map", ctl->args[0], "maps");
 	if (ret != 0)
 		return gm_ctl_fail(ctl, ret, "map \"%s\"", ctl->args[0]);
 	ret = GM_EXIT_OK;
@@ -257,10 +252,14 @@ int gm_ctl_publish(struct gm_ctl *ctl)
 	int ret;
 
 	if (ctl->spec == NULL ||
-	    (ctl->model != NULL && (ctl->given & GM_OPT_LAYERS) != 0) ||
-	    ctl->layers > UINT32_MAX) {
+	    (ctl->model != NULL && (ctl->given & GM_OPT_LAYERS) != 0)) {
 		fputs("gpumapctl: publish needs --spec, and --model or "
 		      "--layers or neither of them\n",
+		      stderr);
+		return GM_EXIT_USAGE;
+	}
+	if (ctl->layers > UINT32_MAX) {
+		fputs("gpumapctl: --layers: a layer map has at most 65536\n",
 		      stderr);
 		return GM_EXIT_USAGE;
 	}
@@ -292,6 +291,8 @@ int gm_ctl_release(struct gm_ctl *ctl)
 {
 	int ret = gpumap_layers_release(ctl->map, ctl->args[0]);
 
+	if (ret == -ENOENT)
+		return gm_ctl_unknown("layer map", ctl->args[0], "maps");
 	if (ret != 0)
 		return gm_ctl_fail(ctl, ret, "release \"%s\"", ctl->args[0]);
 	if (ctl->json)

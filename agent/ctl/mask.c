@@ -137,11 +137,7 @@ static int no_mask(const struct gm_ctl *ctl, int error, const char *name)
 {
 	if (error != -ENOENT)
 		return gm_ctl_fail(ctl, error, "mask \"%s\"", name);
-	fprintf(stderr,
-		"gpumapctl: there is no mask \"%s\"; gpumapctl mask list lists "
-		"those there are\n",
-		name);
-	return GM_EXIT_FAILED;
+	return gm_ctl_unknown("mask", name, "mask list");
 }
 
 /* ---- list ---------------------------------------------------------------- */
@@ -198,7 +194,6 @@ struct shown {
 	const struct gpumap_mask_view *view; /* of one row */
 };
 
-/* Info and pin may be of two versions: a few times is enough. */
 /* On the row that was asked for; else on one where it can be drawn, or the
  * first there is.  NULL: none. */
 static const struct gpumap_mask_view *find_view(struct gm_ctl *ctl,
@@ -219,6 +214,7 @@ static const struct gpumap_mask_view *find_view(struct gm_ctl *ctl,
 	return first;
 }
 
+/* Info and pin may be of two versions: a few times is enough. */
 static int open_mask(struct gm_ctl *ctl, const char *name, struct shown *s)
 {
 	int ret = -EAGAIN;
@@ -303,6 +299,11 @@ static void show_text(const struct shown *s, const char *drawn)
 	if (info->map[0] != '\0')
 		printf(", those of map %s", info->map);
 	printf("\n%s", drawn != NULL ? drawn : "");
+	if (drawn == NULL && has_tensor(info))
+		printf("  not drawn: row %u is a card, which has it in memory "
+		       "of "
+		       "its own\n",
+		       s->view->row);
 }
 
 static int show(const struct gm_ctl *ctl, const struct shown *s)
@@ -332,6 +333,21 @@ static int show(const struct gm_ctl *ctl, const struct shown *s)
 	return ret;
 }
 
+static int no_replica(const struct gm_ctl *ctl, const struct shown *s)
+{
+	const struct gpumap_mask_info *info = &s->mask.info;
+
+	fprintf(stderr, "gpumapctl: mask \"%s\" has no replica", info->name);
+	if (ctl->n_rows != 0)
+		fprintf(stderr, " on row %u: give --rows one of", ctl->rows[0]);
+	else
+		fputs(" that can be used now, of", stderr);
+	for (uint32_t i = 0; i < info->n_rows; i++)
+		fprintf(stderr, " %u", s->mask.rows[i]);
+	fputs("; see gpumapctl devices\n", stderr);
+	return GM_EXIT_FAILED;
+}
+
 int gm_ctl_mask_show(struct gm_ctl *ctl)
 {
 	const char *name = ctl->args[0];
@@ -350,10 +366,7 @@ int gm_ctl_mask_show(struct gm_ctl *ctl)
 	if (s.view != NULL) {
 		ret = show(ctl, &s);
 	} else {
-		fprintf(stderr,
-			"gpumapctl: row %u has no replica of mask \"%s\"\n",
-			ctl->n_rows != 0 ? ctl->rows[0] : 0, name);
-		ret = GM_EXIT_FAILED;
+		ret = no_replica(ctl, &s);
 	}
 	gpumap_mask_close(ctl->map, s.opened);
 	return ret;
@@ -366,6 +379,8 @@ int gm_ctl_mask_release(struct gm_ctl *ctl)
 	const char *name = ctl->args[0];
 	int ret = gpumap_mask_release(ctl->map, name);
 
+	if (ret == -ENOENT)
+		return gm_ctl_unknown("mask", name, "mask list");
 	if (ret != 0)
 		return gm_ctl_fail(ctl, ret, "release \"%s\"", name);
 	if (ctl->json)

@@ -17,7 +17,7 @@
 
 static int wrong(const char *why)
 {
-	fprintf(stderr, "gpumapctl: mesh: %s; see gpumapctl --help\n", why);
+	fprintf(stderr, "gpumapctl: %s; see gpumapctl --help\n", why);
 	return GM_EXIT_USAGE;
 }
 
@@ -165,7 +165,8 @@ int gm_ctl_mesh_publish(struct gm_ctl *ctl)
 		return gm_ctl_fail(ctl, -ENOMEM, "mesh");
 	if (read_groups(ctl, groups) != 0) {
 		free(groups);
-		return wrong("--group is NAME=RANKS, such as left=0,1");
+		return wrong("mesh publish: --group is NAME=RANKS, such as "
+			     "left=0,1");
 	}
 	if (gm_mesh_parse(ctl->plan.topology, &shape, &error) != 0) {
 		fprintf(stderr, "gpumapctl: %s; %s\n", error.text,
@@ -196,6 +197,8 @@ int gm_ctl_mesh_release(struct gm_ctl *ctl)
 {
 	int ret = gpumap_mesh_release(ctl->map, ctl->args[0]);
 
+	if (ret == -ENOENT)
+		return gm_ctl_unknown("mesh", ctl->args[0], "mesh list");
 	if (ret != 0)
 		return gm_ctl_fail(ctl, ret, "release \"%s\"", ctl->args[0]);
 	if (ctl->json)

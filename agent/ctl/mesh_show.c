@@ -263,13 +263,8 @@ int gm_ctl_mesh_show(struct gm_ctl *ctl)
 	struct whole mesh;
 	int ret = read_mesh(ctl, name, &mesh);
 
-	if (ret == -ENOENT) {
-		fprintf(stderr,
-			"gpumapctl: there is no mesh \"%s\"; gpumapctl mesh "
-			"list lists those there are\n",
-			name);
-		return GM_EXIT_FAILED;
-	}
+	if (ret == -ENOENT)
+		return gm_ctl_unknown("mesh", name, "mesh list");
 	if (ret != 0)
 		return gm_ctl_fail(ctl, ret, "mesh \"%s\"", name);
 	ret = GM_EXIT_OK;

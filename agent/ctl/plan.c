@@ -75,6 +75,10 @@ static int read_setting(struct gm_ctl_planning *p)
 	if (setting != GM_SETTING_AUTO && i != setting)
 		return wrong("--setting says one thing, and a text that is "
 			     "given another");
+	if (setting == GM_SETTING_AUTO && i == GM_SETTING_MANUAL)
+		return wrong("--setting manual needs --spec");
+	if (setting == GM_SETTING_AUTO && i == GM_SETTING_TOPOLOGY)
+		return wrong("--setting topology needs --topology");
 	p->q.setting = (enum gm_setting)i;
 	return GM_EXIT_OK;
 }
@@ -89,8 +93,8 @@ static int read_texts(struct gm_ctl_planning *p)
 	p->q.text = ctl->spec != NULL ? ctl->spec : ctl->plan.split;
 	if (ctl->plan.topology == NULL)
 		return GM_EXIT_OK;
-	if (gm_file_text(ctl->plan.topology, NULL, GM_TOPOLOGY_BYTES,
-			 &p->topology, &n, &error) != 0)
+	if (gm_file_text(ctl->plan.topology, "give the path of a topology file",
+			 GM_TOPOLOGY_BYTES, &p->topology, &n, &error) != 0)
 		return gm_ctl_plan_error(&error);
 	p->q.text = p->topology;
 	return GM_EXIT_OK;
@@ -104,6 +108,10 @@ static int read_names(struct gm_ctl_planning *p)
 	if (ctl->plan.strategy != NULL &&
 	    gm_strategy_parse(ctl->plan.strategy, &p->q.strategy, NULL) != 0)
 		return wrong("--strategy is fill, balance or fewest");
+	if (ctl->plan.strategy != NULL && p->q.setting != GM_SETTING_AUTO &&
+	    p->q.setting != GM_SETTING_TOPOLOGY)
+		return wrong("--strategy is for automatic maps: leave it out, "
+			     "or what places the layers");
 	p->q.has_dtype = ctl->dtype != NULL && strcmp(ctl->dtype, "auto") != 0;
 	if (p->q.has_dtype &&
 	    (gm_dtype_parse(ctl->dtype, &p->q.dtype, NULL) != 0 ||
@@ -127,6 +135,9 @@ static int read_paged(struct gm_ctl_planning *p)
 	if ((given & (given - 1)) != 0)
 		return wrong("give one of --paged-mib, --paged-share and "
 			     "--paged-tokens");
+	if (ctl->plan.paged_block != 0 && ctl->plan.paged_block != 8 &&
+	    ctl->plan.paged_block != 16 && ctl->plan.paged_block != 32)
+		return wrong("--paged-block is 8, 16 or 32");
 	p->q.paged = &p->paged;
 	p->paged.block_size = ctl->plan.paged_block != 0 ? ctl->plan.paged_block
 							 : GM_KV_BLOCK;

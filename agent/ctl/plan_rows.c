@@ -95,7 +95,8 @@ int gm_ctl_rows_of_agent(struct gm_ctl *ctl, struct gm_ctl_node *ret_node)
 	return GM_EXIT_OK;
 }
 
-static int no_row(const struct gm_ctl_node *node, uint32_t row)
+static int no_row(const struct gm_ctl *ctl, const struct gm_ctl_node *node,
+		  uint32_t row)
 {
 	for (uint32_t i = 0; i < node->n_drained; i++) {
 		if (node->drained[i] != row)
@@ -106,7 +107,12 @@ static int no_row(const struct gm_ctl_node *node, uint32_t row)
 			row, row);
 		return GM_EXIT_FAILED;
 	}
-	fprintf(stderr, "gpumapctl: there is no row %u to plan on\n", row);
+	fprintf(stderr, "gpumapctl: there is no row %u to plan on: ", row);
+	if (ctl->plan.node != NULL)
+		fprintf(stderr, "%s has 0 to %u\n", ctl->plan.node,
+			node->n - 1);
+	else
+		fputs("see gpumapctl devices\n", stderr);
 	return GM_EXIT_FAILED;
 }
 
@@ -121,7 +127,7 @@ int gm_ctl_choose_rows(const struct gm_ctl *ctl, struct gm_ctl_node *node)
 		while (at < node->n && node->devices[at].row != ctl->rows[i])
 			at++;
 		if (at == node->n)
-			return no_row(node, ctl->rows[i]);
+			return no_row(ctl, node, ctl->rows[i]);
 		add(&chosen, &node->devices[at], node->names[at]);
 	}
 	memcpy(chosen.name, node->name, sizeof(chosen.name));

@@ -320,8 +320,15 @@ int gm_ctl_plan_refused(const struct gm_ctl_planning *p,
 			const struct gm_plan_error *error,
 			const struct gm_plan_advice *advice)
 {
+	/* What it is called here stands before what mistral.rs calls it. */
+	if (advice == NULL && strncmp(error->text, "RING_", 5) == 0)
+		fprintf(stderr, "gpumapctl: --%s: %s; %s\n",
+			p->ctl->plan.split != NULL ? "split" : "weights",
+			error->text, error->remedy);
+	else if (advice == NULL)
+		gm_ctl_plan_error(error);
 	if (advice == NULL)
-		return gm_ctl_plan_error(error);
+		return GM_EXIT_FAILED;
 	if (p->ctl->json)
 		return refused_json(error, advice);
 	fprintf(stderr, "gpumapctl: %s", error->text);

@@ -43,6 +43,24 @@ int gm_ctl_fail(const struct gm_ctl *ctl, int error, const char *format, ...)
 	return GM_EXIT_FAILED;
 }
 
+int gm_ctl_no_row(uint32_t row)
+{
+	fprintf(stderr,
+		"gpumapctl: there is no row %u: gpumapctl devices lists "
+		"them\n",
+		row);
+	return GM_EXIT_FAILED;
+}
+
+int gm_ctl_unknown(const char *what, const char *name, const char *list)
+{
+	fprintf(stderr,
+		"gpumapctl: there is no %s \"%s\"; gpumapctl %s lists those "
+		"there are\n",
+		what, name, list);
+	return GM_EXIT_FAILED;
+}
+
 int gm_ctl_choose(const char *option, const char *word, const void *entries,
 		  size_t bytes, size_t n)
 {

@@ -19,6 +19,7 @@
 #define ALPHA         3.0
 #define PATTERN       UINT64_C(0x5a)
 #define DEFAULT_BYTES (UINT64_C(64) << 20)
+#define MOST_BYTES    (UINT64_C(1) << 40)
 
 /* A prime, so that no tile begins where the mask does. */
 #define MASK_N     1021u
@@ -396,11 +397,11 @@ int gm_ctl_scatter(struct gm_ctl *ctl)
 	run.bytes = (ctl->given & GM_OPT_BYTES) ? ctl->bytes : DEFAULT_BYTES;
 	run.bytes = run.bytes / kind->element * kind->element;
 	run.rounds = (ctl->given & GM_OPT_ROUNDS) ? ctl->rounds : 3;
-	if (run.bytes == 0 || run.bytes > UINT64_C(1) << 40 ||
-	    run.rounds == 0) {
-		fputs("gpumapctl: nothing to do: --bytes and --rounds are at "
-		      "least one element and one\n",
-		      stderr);
+	if (run.bytes == 0 || run.bytes > MOST_BYTES) {
+		fprintf(stderr,
+			"gpumapctl: --bytes of %s is from %u, an element, to "
+			"1024G\n",
+			kind->name, kind->element);
 		return GM_EXIT_USAGE;
 	}
 	run.job = (struct gpumap_job){ .op = kind->op,

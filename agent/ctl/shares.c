@@ -95,6 +95,8 @@ int gm_ctl_shares_release(struct gm_ctl *ctl)
 	const char *name = ctl->args[0];
 	int ret = gpumap_share_release(ctl->map, name);
 
+	if (ret == -ENOENT)
+		return gm_ctl_unknown("share", name, "shares");
 	if (ret != 0)
 		return gm_ctl_fail(ctl, ret, "release \"%s\"", name);
 	if (ctl->json)

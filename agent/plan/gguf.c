@@ -453,7 +453,9 @@ static void check_start(struct reader *rd)
 	uint64_t version = number(rd, 4);
 
 	if (magic && memcmp(magic, "GGUF", 4) != 0) {
-		rd->r = gm_error_set(rd->err, -EINVAL, "give a GGUF file",
+		rd->r = gm_error_set(rd->err, -EINVAL,
+				     "give a GGUF file, or the directory of a "
+				     "checkpoint",
 				     "%s is not a GGUF file", rd->path);
 	} else if (rd->r == 0 && version != 2 && version != 3) {
 		rd->r = gm_error_set(rd->err, -EINVAL,

@@ -45,6 +45,7 @@ static inline void rig_open(struct rig *r, uint64_t slice_bytes,
 	r->w.dev = &r->late.dev;
 	TAILQ_INIT(&r->w.guests);
 	TAILQ_INIT(&r->w.flying);
+	TAILQ_INIT(&r->w.carried);
 	gm_outbox_init(&r->w.outbox);
 	gm_wait_init(&r->w);
 	gm_ferry_init(&r->w.ferry);

@@ -433,6 +433,110 @@ static void what_waits_is_copied_before_it_goes(bool is_late)
 	close_row();
 }
 
+/* ---- time ---------------------------------------------------------------- */
+
+#define PIECES ((uint32_t)(BYTES / GM_STAGE_PIECE_BYTES))
+
+/* Begins a copy that has a time, and notes what it asks for. */
+static void begin_copy(struct member *m, bool is_late,
+		       struct gm_wire ret_asked[PIECES])
+{
+	struct gm_entry e[2] = { m->job, hand_second(hand_now() * 2) };
+
+	e[0].flags = GM_ENTRY_MORE;
+	hand_submit(&m->c, e, 2);
+	gm_roster_wake(&r.w, m->s);
+	for (uint32_t i = 0; i < 4 && !m->s->carry.on; i++) {
+		gm_pass(&r.w, is_late);
+		r.w.round++;
+	}
+	for (uint32_t i = 0; i < PIECES; i++)
+		EQ(rig_hear(&r, &ret_asked[i], 10000), GM_WIRE_FETCH);
+}
+
+static void its_time_is_up(struct member *m)
+{
+	EQ(m->s->carry.on, true);
+	OK(gm_across_nap(&r.w) > 0);
+	m->s->carry.what.deadline_ns = 1;
+	gm_across_look(&r.w);
+}
+
+/* It has ended so, with its second slot. */
+static void expect_end(struct member *m, bool is_late, int status)
+{
+	const int want[] = { status, 0 };
+	uint32_t first = m->c.done.pos;
+
+	r.w.round += 100; /* for the second */
+	for (uint32_t i = 0; i < 4; i++)
+		gm_pass(&r.w, is_late);
+	rig_expect(&m->c, first, want, 2);
+	EQ(m->s->carry.on, false);
+	EQ(gm_across_nap(&r.w), 0);
+}
+
+/* Pieces that wait for their user's round do not keep a copy from its end. */
+static void who_waits_for_his_round_has_his_time(bool is_late)
+{
+	struct member *m = &crowd[0];
+	struct gm_wire asked[PIECES];
+
+	open_row(is_late);
+	join_borrower(1, is_late);
+	begin_copy(m, is_late, asked);
+	m->s->guest->deficit.bytes = -(int64_t)(64 * MIB);
+	m->s->guest->deficit.round = r.w.round;
+	for (uint32_t i = 0; i < PIECES; i++) {
+		asked[i].type = GM_WIRE_FETCHED;
+		gm_across_fetched(&r.w, &asked[i]);
+	}
+	EQ(r.w.ferry.n, PIECES);
+	its_time_is_up(m);
+	EQ(r.w.ferry.n, 0);
+	EQ(r.w.slow.n, 0);
+	expect_end(m, is_late, -ETIME);
+	close_row();
+}
+
+/* Nor does a row that does not answer; but what it may be writing to is nobody
+ * else's until it has. */
+static void who_is_not_answered_has_his_time(bool is_late)
+{
+	struct gm_wire asked[2][PIECES], wire;
+	struct member *m = &crowd[0];
+
+	open_row(is_late);
+	join_borrower(1, is_late);
+	for (uint32_t k = 0; k < 2; k++) {
+		begin_copy(m, is_late, asked[k]);
+		its_time_is_up(m);
+		expect_end(m, is_late, -ETIME);
+	}
+	EQ(m->s->carry.away, 0xf);
+	hand_submit(&m->c, &m->job, 1);
+	gm_roster_wake(&r.w, m->s);
+	for (uint32_t i = 0; i < 4; i++) {
+		gm_pass(&r.w, is_late);
+		r.w.round++;
+	}
+	EQ(m->s->carry.on, true);
+	EQ(rig_hear(&r, &wire, 0), 0);
+	for (uint32_t k = 0; k < 2 * PIECES; k++) {
+		wire = asked[k / PIECES][k % PIECES];
+		wire.type = GM_WIRE_FETCHED;
+		wire.status = -EIO; /* which nobody wants to know */
+		gm_across_fetched(&r.w, &wire);
+	}
+	for (uint32_t i = 0; i < 64 && m->s->carry.on; i++)
+		pass_once(is_late);
+	EQ(m->s->carry.on, false);
+	for (uint32_t i = 0; i < 4; i++)
+		gm_pass(&r.w, is_late);
+	rig_expect(&m->c, m->c.done.pos, (int[]){ 0 }, 1);
+	close_row();
+}
+
 static void play(joins join_carrier, bool is_late)
 {
 	copies_do_not_count(join_carrier, is_late);
@@ -448,6 +552,8 @@ int main(void)
 		play(join_lender, is_late);
 		play(join_borrower, is_late);
 		what_waits_is_copied_before_it_goes(is_late);
+		who_waits_for_his_round_has_his_time(is_late);
+		who_is_not_answered_has_his_time(is_late);
 	}
 	return tap_done();
 }

@@ -354,6 +354,42 @@ static void a_round_ends_with_what_the_device_has_ended(void)
 	close_loader();
 }
 
+/* Nor is a LOAD without its time while staging is being made. */
+static void a_deadline_holds_before_there_is_staging(bool is_late)
+{
+	struct member *m = &crowd[0];
+	struct gm_entry e[2];
+	uint32_t pos = 1;
+	int32_t status = 1;
+
+	open_row(is_late, 0);
+	join_loader(m, 1, FILE_BYTES, is_late);
+	e[0] = m->job;
+	e[0].flags = GM_ENTRY_MORE;
+	e[1] = hand_second(hand_now() * 2);
+	hand_submit(&m->c, e, 2);
+	gm_roster_wake(&r.w, m->s);
+	for (uint32_t i = 0; i < 4; i++) {
+		gm_pass(&r.w, is_late);
+		if (!m->s->load)
+			rig_slow(&r); /* it is reached */
+	}
+	if (OK(m->s->load)) {
+		gm_load_pass(&r.w);
+		EQ(r.w.loader.n_chunks, 0);
+		OK(gm_load_wants_clock(&r.w.loader));
+		m->s->load->deadline_ns = 1;
+		gm_load_tick(&r.w);
+		EQ(r.w.loader.n_loads, 0);
+	}
+	gm_pass(&r.w, is_late);
+	EQ(hand_take(&m->c, &pos, &status), 1);
+	EQ(pos, 0);
+	EQ(status, -ETIME);
+	rig_slow(&r);
+	close_loader();
+}
+
 /* One whose reads never end costs another nothing, and it takes many of them to
  * leave the next none. */
 static void who_is_stuck_takes_no_part(uint32_t depth)
@@ -398,6 +434,7 @@ static void play(bool is_late)
 	loads_have_as_much_as_others(is_late, 6, MIB);
 	loads_are_no_extra(is_late);
 	the_clock_is_read_beside_loads(is_late);
+	a_deadline_holds_before_there_is_staging(is_late);
 }
 
 int main(void)

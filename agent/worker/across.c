@@ -4,6 +4,7 @@
 #include "agent/worker/across.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "agent/worker/beat.h"
@@ -23,6 +24,7 @@ static void ask_for(struct gm_worker *w, struct gm_session *s, uint32_t piece)
 	c->piece_at[piece] = c->asked;
 	c->piece_bytes[piece] = bytes;
 	c->busy |= UINT32_C(1) << piece;
+	c->away |= UINT32_C(1) << piece;
 	wire.handle = c->what.handle;
 	wire.at = c->what.at + c->asked;
 	wire.bytes = bytes;
@@ -38,6 +40,12 @@ static bool is_late(const struct gm_carry *c)
 	return c->what.deadline_ns && gm_now_ns() >= c->what.deadline_ns;
 }
 
+static void is_over(struct gm_worker *w, struct gm_carry *c)
+{
+	c->on = false;
+	TAILQ_REMOVE(&w->carried, c, entry);
+}
+
 /* Ask for what there is room for; or it is over. */
 static void go_on(struct gm_worker *w, struct gm_session *s)
 {
@@ -46,12 +54,13 @@ static void go_on(struct gm_worker *w, struct gm_session *s)
 	if (c->status == 0 && c->asked < c->bytes && is_late(c))
 		c->status = -ETIME;
 	for (uint32_t i = 0; i < GM_STAGE_PIECES; i++)
-		if (!(c->busy >> i & 1) && c->status == 0 &&
+		if (!((c->busy | c->away) >> i & 1) && c->status == 0 &&
 		    c->asked < c->bytes && !s->ended)
 			ask_for(w, s, i);
-	if (c->busy)
+	/* All that there are may be away yet, for one before. */
+	if (c->busy || (c->status == 0 && c->asked < c->bytes && !s->ended))
 		return;
-	w->n_carried--;
+	is_over(w, c);
 	gm_errand_ended(w, s, c->status);
 }
 
@@ -64,22 +73,25 @@ int gm_across_begin(struct gm_worker *worker, struct gm_session *session)
 
 	session->carry = (struct gm_carry){
 		.what = session->errand,
+		.session = session,
 		.bytes = task->n * gm_dtype_bytes(task->dtype),
+		.away = session->carry.away,
 	};
 	session->errand.handle = 0;
 	slot = gm_buffers_find(buffers, session->carry.what.handle);
 	if (!slot || !slot->ready || !slot->borrowed || !stage || !stage->ready)
 		return -ESTALE;
 	gm_errand_stall(worker, session);
-	worker->n_carried++;
+	session->carry.on = true;
+	TAILQ_INSERT_TAIL(&worker->carried, &session->carry, entry);
 	go_on(worker, session);
 	return 0;
 }
 
 void gm_across_leave(struct gm_worker *worker, struct gm_session *session)
 {
-	if (session->carry.busy)
-		worker->n_carried--;
+	if (session->carry.on)
+		is_over(worker, &session->carry);
 	session->carry.busy = 0;
 }
 
@@ -145,8 +157,14 @@ void gm_across_fetched(struct gm_worker *worker, const struct gm_wire *wire)
 	uint64_t piece = wire->stage_at / GM_STAGE_PIECE_BYTES;
 	int rc = wire->status;
 
-	if (!s || piece >= GM_STAGE_PIECES || !(s->carry.busy >> piece & 1))
+	if (!s || piece >= GM_STAGE_PIECES || !(s->carry.away >> piece & 1))
 		return;
+	s->carry.away &= ~(UINT32_C(1) << piece);
+	if (!(s->carry.busy >> piece & 1)) {
+		if (s->carry.on)
+			go_on(worker, s);
+		return;
+	}
 	/* Who broke the contract has its memory unmapped without waiting. */
 	if (rc == 0 && s->ended)
 		rc = -ECANCELED;
@@ -156,4 +174,57 @@ void gm_across_fetched(struct gm_worker *worker, const struct gm_wire *wire)
 		return;
 	ended(s, (uint32_t)piece, rc);
 	go_on(worker, s);
+}
+
+/* ---- time ---------------------------------------------------------------- */
+
+/* What waits for its round is not copied any more, and what is away is not
+ * waited for.  What the slow thread has is, and may be all the rest. */
+static void give_up(struct gm_worker *w, struct gm_session *s)
+{
+	struct gm_carry *c = &s->carry;
+	struct gm_errand_job *e;
+
+	if (c->status == 0 && (c->asked < c->bytes || (c->busy & c->away)))
+		c->status = -ETIME;
+	while ((e = gm_ferry_take_back(w, s, done_store)) != NULL) {
+		ended(s, e->part, -ETIME);
+		free(e);
+	}
+	c->busy &= ~c->away;
+	go_on(w, s);
+}
+
+void gm_across_look(struct gm_worker *worker)
+{
+	struct gm_carry *c = TAILQ_FIRST(&worker->carried), *next;
+
+	for (; c; c = next) {
+		next = TAILQ_NEXT(c, entry);
+		if (is_late(c))
+			give_up(worker, c->session);
+	}
+}
+
+uint64_t gm_across_nap(const struct gm_worker *worker)
+{
+	uint64_t now_ns = 0, soonest_ns = GM_ACROSS_NAP_NS;
+	const struct gm_carry *c;
+	bool any = false;
+
+	TAILQ_FOREACH(c, &worker->carried, entry)
+	{
+		uint64_t at_ns = c->what.deadline_ns;
+
+		/* One that has failed waits for the slow thread alone. */
+		if (at_ns == 0 || c->status < 0)
+			continue;
+		if (!any)
+			now_ns = gm_now_ns();
+		any = true;
+		at_ns = at_ns > now_ns ? at_ns - now_ns : GM_WAIT_LOOK_NS;
+		if (at_ns < soonest_ns)
+			soonest_ns = at_ns;
+	}
+	return any ? soonest_ns : 0;
 }

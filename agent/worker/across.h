@@ -15,11 +15,17 @@
  * of each row (ferry.h).  What is to be freed after a piece was asked for is
  * freed after the piece was copied, and a stage that nobody writes any more is
  * unmapped behind the last piece.  No worker waits for another.
+ *
+ * When the time of such an entry is up, it ends as soon as the slow thread has
+ * nothing of it.  A piece that the source may still be writing to is away until
+ * it has answered, and no other entry's before.
  */
 #ifndef GM_ACROSS_H
 #define GM_ACROSS_H
 
 #include "agent/worker/worker.h"
+
+#define GM_ACROSS_NAP_NS UINT64_C(500000000) /* at most, where time counts */
 
 /*
  * gm_across_begin - have @session->errand done, which copies what is borrowed
@@ -27,6 +33,12 @@
  * Returns	0: the session is stalled, and goes on by itself; -ESTALE
  */
 int gm_across_begin(struct gm_worker *worker, struct gm_session *session);
+
+/* By the clock: whose time is up? */
+void gm_across_look(struct gm_worker *worker);
+
+/* How long until there is to be such a look, 0 for no such time. */
+uint64_t gm_across_nap(const struct gm_worker *worker);
 
 /* The session leaves: what is fetched for it is nobody's. */
 void gm_across_leave(struct gm_worker *worker, struct gm_session *session);

@@ -103,3 +103,24 @@ void gm_ferry_hurry(struct gm_worker *worker, struct gm_session *session,
 			hand_over(worker, e);
 	}
 }
+
+struct gm_errand_job *
+gm_ferry_take_back(struct gm_worker *worker, const struct gm_session *session,
+		   void (*done)(struct gm_slow_job *, struct gm_worker *))
+{
+	struct gm_ferry *f = &worker->ferry;
+	struct gm_slow_job *job;
+
+	STAILQ_FOREACH(job, &f->waiting, entry)
+	{
+		struct gm_errand_job *e = (struct gm_errand_job *)job;
+
+		if (e->session != session || job->done != done)
+			continue;
+		STAILQ_REMOVE(&f->waiting, job, gm_slow_job, entry);
+		f->n--;
+		f->held = f->n && f->n_aloft < GM_FERRY_MOST;
+		return e;
+	}
+	return NULL;
+}

@@ -57,4 +57,10 @@ bool gm_ferry_go(struct gm_worker *worker);
 void gm_ferry_hurry(struct gm_worker *worker, struct gm_session *session,
 		    const struct gm_slot *slot);
 
+/* One that waits, of @session and to be @done so: it is the caller's again.
+ * NULL for none. */
+struct gm_errand_job *
+gm_ferry_take_back(struct gm_worker *worker, const struct gm_session *session,
+		   void (*done)(struct gm_slow_job *, struct gm_worker *));
+
 #endif

@@ -265,8 +265,6 @@ void gm_load_tick(struct gm_worker *worker)
 	struct gm_load *load = TAILQ_FIRST(&l->loads), *next;
 	uint32_t n_late = l->n_late;
 
-	if (l->n_chunks == 0)
-		return;
 	for (; load; load = next) {
 		next = TAILQ_NEXT(load, entry);
 		if (gm_load_is_over(worker, load))
@@ -278,7 +276,7 @@ void gm_load_tick(struct gm_worker *worker)
 		l->look = true;
 	if (l->n_late && TAILQ_EMPTY(&l->free))
 		gm_staging_grow(worker);
-	if (l->n_loads == 0 && l->n_used == 0 && !l->growing &&
+	if (l->n_chunks && l->n_loads == 0 && l->n_used == 0 && !l->growing &&
 	    worker->now_ns - l->idle_ns >= GM_LOAD_IDLE_NS)
 		gm_staging_drop(worker);
 }

@@ -162,7 +162,7 @@ void gm_load_tick(struct gm_worker *worker);
 /* Has anything to be looked at by the clock? */
 static inline bool gm_load_wants_clock(const struct gm_loader *loader)
 {
-	return loader->n_chunks != 0;
+	return loader->n_chunks != 0 || loader->n_loads != 0;
 }
 
 /* Is something to be copied in this round yet, or being copied for one who has

@@ -56,12 +56,17 @@ struct gm_errand {
 
 /* A COPY under way. */
 struct gm_carry {
+	TAILQ_ENTRY(gm_carry) entry; /* of the worker's, while it is on */
+	struct gm_session *session;
+	bool on;
 	struct gm_errand what;
 	uint64_t bytes; /* of it all */
 	uint64_t asked; /* for, so far */
 	uint64_t piece_at[GM_STAGE_PIECES];
 	uint64_t piece_bytes[GM_STAGE_PIECES];
 	uint32_t busy; /* pieces that are, a bit each */
+	uint32_t away; /* that another row writes to, be it for one before
+			* whose time was up */
 	int status;    /* the first failure */
 };
 

@@ -84,7 +84,8 @@ struct gm_worker {
 					  * anything of, see flight.h */
 	uint32_t n_aloft;   /* slices under way, of all sessions */
 	uint64_t landed;    /* slices that have ended so far */
-	uint32_t n_carried; /* copies from other rows under way, see across.h */
+	TAILQ_HEAD(, gm_carry)
+	carried; /* copies from other rows under way, see across.h */
 	struct gm_waiting waiting;
 	struct gm_herald herald;
 	struct gm_loader loader;

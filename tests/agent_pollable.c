@@ -16,6 +16,7 @@
 #include <gpumap.h>
 
 #include "tests/agent.h"
+#include "tests/lingering.h"
 #include "tests/raw.h"
 #include "tests/tap.h"
 
@@ -115,6 +116,55 @@ static void a_bad_end_hurts_its_owner_only(struct raw *c)
 	OK(!raw_is_over(c));
 }
 
+/* Over its own end.  Returns 0, or a negative errno. */
+static int send_over(const struct raw *c, int fd)
+{
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control = { .bytes = "" };
+	struct iovec byte = { (char[]){ 0 }, 1 };
+	struct msghdr message = { .msg_iov = &byte,
+				  .msg_iovlen = 1,
+				  .msg_control = control.bytes,
+				  .msg_controllen = sizeof(control.bytes) };
+	struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+
+	head->cmsg_level = SOL_SOCKET;
+	head->cmsg_type = SCM_RIGHTS;
+	head->cmsg_len = CMSG_LEN(sizeof(fd));
+	memcpy(CMSG_DATA(head), &fd, sizeof(fd));
+	return sendmsg(c->wake, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0
+		       ? -errno
+		       : 0;
+}
+
+/* Nobody reads there, so what a client sends would be closed with the agent's
+ * end: a close that takes as long as the client likes. */
+static void it_is_sent_nothing(bool has_queue)
+{
+	struct raw c, good;
+	int other, fd = lingering(&other);
+
+	raw_init(&c);
+	raw_init(&good);
+	EQ(raw_open(&c, path), 0);
+	EQ(raw_session(&c, 16, GPUMAP_SESSION_POLLABLE, MIB), 0);
+	EQ(has_queue ? raw_queue(&c, 0) : 0, 0);
+	EQ(send(c.wake, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL), -1);
+	if (!EQ(send_over(&c, fd), -EPIPE)) {
+		close(fd);
+		fd = -1;
+	}
+	raw_close(&c);
+	EQ(raw_open(&good, path), 0);
+	EQ(raw_session(&good, 16, 0, MIB), 0);
+	raw_close(&good);
+	close(other);
+	if (fd >= 0)
+		close(fd);
+}
+
 static void unknown_flags_are_refused(void)
 {
 	struct raw c;
@@ -139,6 +189,8 @@ int main(void)
 		if (OK(open_one(&c)))
 			a_death_wakes_all(&c);
 		raw_close(&c);
+		it_is_sent_nothing(false);
+		it_is_sent_nothing(true);
 		unknown_flags_are_refused();
 	}
 	EQ(agent_kill(&agent, SIGTERM), 0);

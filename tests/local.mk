@@ -664,7 +664,8 @@ gm_tests += %reldir%/agent_scarce
 	%reldir%/libagent.la lib/libgpumap.la shm/libshm.la
 
 gm_tests += %reldir%/agent_pollable
-%canon_reldir%_agent_pollable_SOURCES = %reldir%/agent_pollable.c %reldir%/tap.h
+%canon_reldir%_agent_pollable_SOURCES = %reldir%/agent_pollable.c \
+	%reldir%/lingering.h %reldir%/tap.h
 %canon_reldir%_agent_pollable_LDADD = %reldir%/libraw.la \
 	%reldir%/libagent.la lib/libgpumap.la shm/libshm.la
 

@@ -227,6 +227,17 @@ static int judge_limits(struct gm_connection *c, uint64_t bytes)
 	return 0;
 }
 
+/* Nobody reads what a client sends there, and descriptors among it would be
+ * closed with our end, by us, for as long as that takes: so it cannot send. */
+static int make_wake(struct gm_session *session)
+{
+	if (socketpair(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0,
+		       session->wake) != 0 ||
+	    shutdown(session->wake[0], SHUT_RD) != 0)
+		return -errno;
+	return 0;
+}
+
 static int make_memory(struct gm_session *session, uint32_t flags)
 {
 	session->queues = gm_memory_open(
@@ -236,10 +247,12 @@ static int make_memory(struct gm_session *session, uint32_t flags)
 	session->arena = gm_memory_open("gpumap-arena", arena_bytes(session));
 	if (session->arena < 0)
 		return session->arena;
-	if ((flags & GPUMAP_SESSION_POLLABLE) &&
-	    socketpair(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0,
-		       session->wake) != 0)
-		return -errno;
+	if (flags & GPUMAP_SESSION_POLLABLE) {
+		int error = make_wake(session);
+
+		if (error)
+			return error;
+	}
 	return gm_memory_fill(session->queues, 0, GM_PAGE, -1);
 }
 

@@ -60,6 +60,10 @@
 
 #define GM_JOURNAL_PLACES 1024u /* sessions a worker can serve at once */
 
+/* Groups that a row's device can be in one clique each for, at once: their
+ * memory is charged to nobody. */
+#define GM_JOURNAL_CLIQUES 8u
+
 /* What a thread of the worker is inside of, each with its own limit. */
 enum gm_worker_call {
 	GM_CALL_IDLE = 0, /* asleep, or with nothing to do */
@@ -77,7 +81,8 @@ enum gm_worker_call {
 	GM_CALL_START = 12,   /* bringing a program in */
 	GM_CALL_ALLOC_LARGE = 13, /* of more than GM_ALLOC_LARGE */
 	GM_CALL_MEET = 14,        /* forming a clique: a thread's of its own */
-	GM_CALL_ABORT = 15        /* leaving one: the same */
+	GM_CALL_ABORT = 15,       /* leaving one: the same */
+	GM_CALL_GIVE_UP = 16      /* one that is not formed yet */
 };
 
 /* Bytes of an allocation that has all its pages within a minute, also where
@@ -92,10 +97,11 @@ struct gm_journal {
 	gm_a64 wakes;                 /* clients woken by a system call */
 	gm_a64 doorbells;             /* doorbells that were answered */
 	alignas(GM_LINE) gm_a64 slow; /* beat, of the slow thread */
-	gm_a64 aloft;  /* since when the oldest slice that the device has not
+	gm_a64 aloft; /* since when the oldest slice that the device has not
 		       * ended is under way, in ns; 0: none is */
-	gm_a64 clique; /* beat, of the thread that meets other devices */
-	gm_a64 unused[GM_LINE / 8 - 3];
+	/* beats, of the threads that meet other devices */
+	gm_a64 clique[GM_JOURNAL_CLIQUES];
+	gm_a64 unused[GM_LINE / 8 - 2 - GM_JOURNAL_CLIQUES];
 };
 
 /* In shared memory.  Written by the worker, or by its undertaker. */

@@ -24,15 +24,6 @@ static const struct shape pair = { .op = GPUMAP_OP_SEND,
 				   .root = 1,
 				   .peer = 2 };
 
-/* One of the cards takes so long that everybody finds the others at it. */
-static void slow_down(uint32_t row, uint32_t ms)
-{
-	struct gpumap_device device = story_device(map, row);
-
-	cuda_scene_add(&stage_scene, "row %u: copies take %u ms",
-		       cuda_scene_gpu(&stage_scene, &device), ms);
-}
-
 /* ---- what goes wrong ----------------------------------------------------- */
 
 /* The first that goes by NCCL fails, so others did not: those of memory that is
@@ -78,28 +69,6 @@ static void an_abort_hangs(void)
 	nccl_end();
 }
 
-/* Until each rank has left what was broken, or gpumapd has ended somebody for
- * not doing so.  Returns whether it had to. */
-static bool somebody_stayed(void)
-{
-	static const char *const left[] = { "nccl abort rank=0",
-					    "nccl abort rank=1",
-					    "nccl abort rank=2",
-					    "nccl abort rank=3" };
-	uint64_t until = story_now() + STORY_LIMIT_NS;
-	uint32_t n = 0;
-
-	while (n < 4 && !agent_logged(&agent, "event=worker_killed")) {
-		if (!agent_logged(&agent, left[n]))
-			story_nap(1000);
-		else
-			n++;
-		if (story_now() > until)
-			return true;
-	}
-	return agent_logged(&agent, "event=worker_killed");
-}
-
 /* In a life of the agent's in which an abort ends when all ranks have begun
  * theirs: somebody who rests, or is through, does not begin his and is waited
  * for until gpumapd ends who waits. */
@@ -114,13 +83,13 @@ static bool one_stays(const char *fault, const struct shape *s,
 	if (nccl_open(session, "cards", 20 * MIB, &g)) {
 		EQ(gpumap_comm_flags(g.comm), GPUMAP_COMM_NCCL);
 		if (slow_ms) {
-			slow_down(1, slow_ms);
+			nccl_slow_down(1, slow_ms);
 			g.deadline_ns = story_now() + 100000000;
 		}
 		EQ(cards_submit(&g, s, 3), 0);
 		EQ(collective_end(session, 3), status);
 		cuda_scene_mend(&stage_scene);
-		stayed = somebody_stayed();
+		stayed = nccl_one_stays();
 		nccl_close(&g);
 	}
 	nccl_end();
@@ -147,7 +116,7 @@ static void time_is_up(const struct shape *s)
 	if (!nccl_open(session, "cards", 20 * MIB, &g))
 		return;
 	EQ(gpumap_comm_flags(g.comm), GPUMAP_COMM_NCCL);
-	slow_down(s->root, 400);
+	nccl_slow_down(s->root, 400);
 	g.deadline_ns = story_now() + 100000000;
 	EQ(cards_submit(&g, s, 2), 0);
 	EQ(collective_end(session, 2), -ETIME);
@@ -193,7 +162,7 @@ static void one_dies_of_a_pair(uint32_t row)
 	if (!nccl_open(session, "cards", 20 * MIB, &g))
 		return;
 	EQ(gpumap_comm_flags(g.comm), GPUMAP_COMM_NCCL);
-	slow_down(pair.root, 800);
+	nccl_slow_down(pair.root, 800);
 	EQ(cards_submit(&g, &pair, 1), 0);
 	story_nap(20000);
 	kill((pid_t)device.worker_pid, SIGKILL);
@@ -257,7 +226,7 @@ static void a_card_is_drained(const struct shape *s, uint32_t ms)
 		return;
 	EQ(gpumap_comm_flags(g.comm), GPUMAP_COMM_NCCL);
 	if (ms)
-		slow_down(s->peer, ms);
+		nccl_slow_down(s->peer, ms);
 	EQ(cards_submit(&g, s, 1), 0);
 	story_nap(20000);
 	EQ(gpumap_device_drain(other, 1), 0);
@@ -398,7 +367,7 @@ static void the_agent_dies(bool is_busy)
 	for (uint32_t row = 0; row < 4; row++)
 		pids[row] = story_device(map, row).worker_pid;
 	if (is_busy) {
-		slow_down(2, 100);
+		nccl_slow_down(2, 100);
 		EQ(cards_submit(&g, &whole, 5), 0);
 		story_nap(20000);
 	}

@@ -17,14 +17,6 @@ static const struct shape from_row_1 = { .op = GPUMAP_OP_BROADCAST,
 					 .n = 1000,
 					 .root = 1 };
 
-static void slow_down(uint32_t row, uint32_t ms)
-{
-	struct gpumap_device device = story_device(map, row);
-
-	cuda_scene_add(&stage_scene, "row %u: copies take %u ms",
-		       cuda_scene_gpu(&stage_scene, &device), ms);
-}
-
 /* Behind the collective in row 1's queue. */
 static void row_1_is_through(struct ranks *g)
 {
@@ -48,7 +40,7 @@ static bool leave_in_the_tail(uint32_t ms, int *ret_status)
 		return false;
 	EQ(gpumap_comm_flags(g.comm), GPUMAP_COMM_NCCL);
 	EQ(cards_once(&g, &from_row_1, 1), 0);
-	slow_down(0, ms);
+	nccl_slow_down(0, ms);
 	EQ(cards_submit(&g, &from_row_1, 1), 0);
 	row_1_is_through(&g);
 	EQ(gpumap_device_drain(other, 1), 0);

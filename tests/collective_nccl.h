@@ -29,6 +29,15 @@ static const struct shape whole = { .op = GPUMAP_OP_ALL_REDUCE,
 				    .dtype = GPUMAP_DTYPE_I32,
 				    .n = MIB / 4 + 3 };
 
+/* One of the cards takes so long that others find it at it. */
+static inline void nccl_slow_down(uint32_t row, uint32_t ms)
+{
+	struct gpumap_device device = story_device(map, row);
+
+	cuda_scene_add(&stage_scene, "row %u: copies take %u ms",
+		       cuda_scene_gpu(&stage_scene, &device), ms);
+}
+
 /* Memory and a buffer of each rank, on its row. */
 static inline bool nccl_memory(struct ranks *g)
 {
@@ -94,7 +103,7 @@ static inline void nccl_is_well(struct ranks *g)
 static inline bool nccl_prepare(const char *fault, const char *cuda,
 				const char *more)
 {
-	static char told[64];
+	static char told[128];
 	char text[256];
 
 	NOTE("with NCCL told \"%s\"", fault);
@@ -136,6 +145,28 @@ static inline bool nccl_begin(const char *fault, const char *cuda)
 			    "[host]\nrows = 1\n"
 			    "[limits]\narena-per-uid = 512M\n") &&
 	       nccl_start();
+}
+
+/* Until each of four ranks has left what was broken, "tells" of NCCL's, or
+ * gpumapd has ended somebody for not doing so.  Returns whether it had to. */
+static inline bool nccl_one_stays(void)
+{
+	static const char *const left[] = { "nccl abort rank=0",
+					    "nccl abort rank=1",
+					    "nccl abort rank=2",
+					    "nccl abort rank=3" };
+	uint64_t until = story_now() + STORY_LIMIT_NS;
+	uint32_t n = 0;
+
+	while (n < 4 && !agent_logged(&agent, "event=worker_killed")) {
+		if (!agent_logged(&agent, left[n]))
+			story_nap(1000);
+		else
+			n++;
+		if (story_now() > until)
+			return true;
+	}
+	return agent_logged(&agent, "event=worker_killed");
 }
 
 static inline void nccl_end(void)

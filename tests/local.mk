@@ -1191,6 +1191,13 @@ GM_TORTURE += %reldir%/agent_collective_nccl_death
 	$(gm_collective_nccl)
 %canon_reldir%_agent_collective_nccl_death_LDADD = $(gm_cuda_story_libs) \
 	agent/cuda/libcu.la -lm
+gm_tests += %reldir%/agent_collective_nccl_meet
+%canon_reldir%_agent_collective_nccl_meet_CPPFLAGS = $(AM_CPPFLAGS) \
+	-DSTAGE_CUDA
+%canon_reldir%_agent_collective_nccl_meet_SOURCES = \
+	%reldir%/agent_collective_nccl_meet.c $(gm_collective_nccl)
+%canon_reldir%_agent_collective_nccl_meet_LDADD = $(gm_cuda_story_libs) \
+	agent/cuda/libcu.la -lm
 gm_tests += %reldir%/agent_collective_nccl_leave
 %canon_reldir%_agent_collective_nccl_leave_CPPFLAGS = $(AM_CPPFLAGS) \
 	-DSTAGE_CUDA

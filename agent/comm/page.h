@@ -28,9 +28,12 @@
  *               the receiver is done with that, and with the bytes, and stores
  *               what it says of it before the number of what it has taken.
  *
- *   COMM.clique rank 0 stores what devices meet by before its version; each
- *               rank stores its version, and in the end whether it is in a
- *               clique, before gpumapd is told that it has joined.
+ *   COMM.clique each rank stores its version; where all are the same, rank 0
+ *               stores what devices meet by before it says that it is there;
+ *               each rank says when its device has met the others.
+ *   COMM.met    who finds all of them ready says so for all, and who gives up
+ *               before that does; the first word counts, and all ranks know it
+ *               before gpumapd is told that they have joined.
  *
  * Windows.  Where the others cannot have a rank's memory mapped, as that of a
  * card, all ranks of the group go by way of windows behind the cells,
@@ -67,6 +70,9 @@ enum gm_comm_phase {
 	GM_COMM_PARTED
 };
 
+/* What has become of the meeting of the ranks' devices, for all of them. */
+enum gm_comm_met { GM_COMM_MET = 1, GM_COMM_NOT_MET };
+
 /* In shared memory. */
 struct gm_comm_slot {
 	alignas(GM_LINE) gm_a64 what; /* gm_comm_call's numbers, see comm.c */
@@ -85,10 +91,10 @@ struct gm_comm_slot {
 /* In shared memory.  Written by its rank. */
 struct gm_comm_seat {
 	alignas(GM_LINE) gm_a64 phase;
-	/* Of what its device would do collectives with among its like; 1: it
-	 * has nothing; 0: it has not said.  COMM.clique */
+	/* Of what its device would do collectives with among its like; 0: it
+	 * has not said.  COMM.clique */
 	gm_a64 version;
-	gm_a64 clique; /* 1: it is in one; 2: in none, for good; 0: later */
+	gm_a64 is_ready; /* 1: its device has met the others.  COMM.clique */
 	struct gm_comm_slot slot[2];
 };
 
@@ -115,8 +121,10 @@ struct gm_comm_page {
 	/* Of each rank.  Written by who makes the page, before anybody has
 	 * it. */
 	gm_a32 row[GM_COMM_RANKS];
-	/* What the devices meet by.  Plain: written by rank 0, before its seat
-	 * has its version. */
+	gm_a32 met;    /* enum gm_comm_met, for good; 0: not yet.  COMM.met */
+	gm_a32 has_id; /* 1: clique_id is there.  COMM.clique */
+	/* What the devices meet by.  Plain: written by rank 0, before it says
+	 * that it is there. */
 	alignas(GM_LINE) unsigned char clique_id[GM_COMM_CLIQUE_ID_BYTES];
 	struct gm_comm_seat seat[]; /* one each, then the cells */
 };

@@ -18,10 +18,10 @@
 #include "agent/daemon/memory.h"
 #include "agent/daemon/sessions.h"
 #include "shm/control_comm.h"
+#include "shm/journal.h"
 #include "shm/point.h"
 
 #define COMMS_MAX     256u  /* of a session */
-#define CLIQUES_MAX   8u    /* on a row: their memory is charged to nobody */
 #define COMMS_PER_UID 1024u /* each is a mapping of a worker, of 65530 */
 
 _Static_assert(GM_COMM_RANKS_MAX == GM_COMM_RANKS &&
@@ -297,7 +297,7 @@ static bool may_meet(const struct gm_session *session, const uint32_t *rows,
 		/* Parts of a card have no way to each other. */
 		if (device->facts.kind != GPUMAP_DEVICE_CUDA ||
 		    device->facts.mig_gi >= 0 ||
-		    device->n_cliques >= CLIQUES_MAX ||
+		    device->n_cliques >= GM_JOURNAL_CLIQUES ||
 		    (device->n_cliques &&
 		     device->clique_session != session->id))
 			return false;

@@ -47,6 +47,9 @@ static const struct limit {
 			   false },
 	/* It may hang, and then nothing else helps. */
 	[GM_CALL_ABORT] = { SECOND, "the abort of a communicator", false },
+	/* What is half made gets to where it looks first. */
+	[GM_CALL_GIVE_UP] = { 5 * SECOND, "giving up to meet other cards",
+			      false },
 };
 
 uint64_t gm_patience_ready(const struct gm_keeper *keeper)
@@ -147,7 +150,9 @@ void gm_patience_look(struct gm_keeper *keeper, uint64_t now_ns)
 		judge_jobs(keeper, now_ns);
 		judge(keeper, gm_get(&keeper->journal->beat), now_ns);
 		judge(keeper, gm_get(&keeper->journal->slow), now_ns);
-		judge(keeper, gm_get(&keeper->journal->clique), now_ns);
+		for (uint32_t i = 0; i < GM_JOURNAL_CLIQUES; i++)
+			judge(keeper, gm_get(&keeper->journal->clique[i]),
+			      now_ns);
 		judge_orphaned(keeper, now_ns);
 	}
 	gm_seats_pump(keeper);

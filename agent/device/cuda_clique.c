@@ -13,6 +13,7 @@
 #include "agent/device/cuda.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,13 +22,14 @@
 
 _Static_assert(GM_CLIQUE_ID_BYTES == GM_NCCL_ID_BYTES, "one name");
 
-/* A process has one NCCL.  Of the thread that waits for other devices; dispatch
- * reads it, when there are cliques. */
+/* A process has one NCCL.  The threads that wait for other devices open it;
+ * dispatch reads it, when there are cliques. */
 static struct {
+	pthread_mutex_t lock; /* of what follows, until it is open */
 	struct gm_nccl nccl;
 	bool is_open;
 	bool was_refused;
-} process;
+} process = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 struct gm_clique {
 	struct ncclComm *comm;
@@ -46,25 +48,32 @@ static int check(gm_nccl_result result, const char *what)
 	return -EIO;
 }
 
+static int open_nccl(const char *folder)
+{
+	char why[GM_LIBRARY_WHY_BYTES];
+	int rc;
+
+	if (process.is_open)
+		return 0;
+	rc = gm_nccl_open(*folder ? folder : NULL, &process.nccl, why);
+	if (rc < 0 && !process.was_refused)
+		gm_log(GM_LOG_WARNING, "nccl_absent", "%s", why);
+	process.was_refused = rc < 0;
+	process.is_open = rc == 0;
+	return rc;
+}
+
 int gm_cuda_clique_version(struct gm_device *dev)
 {
 	struct gm_cuda *cuda = (struct gm_cuda *)dev;
-	char why[GM_LIBRARY_WHY_BYTES];
 	int rc;
 
 	if (!cuda->nccl)
 		return -EOPNOTSUPP;
-	if (!process.is_open) {
-		rc = gm_nccl_open(*cuda->nccl ? cuda->nccl : NULL,
-				  &process.nccl, why);
-		if (rc < 0 && !process.was_refused)
-			gm_log(GM_LOG_WARNING, "nccl_absent", "%s", why);
-		process.was_refused = rc < 0;
-		if (rc < 0)
-			return rc;
-		process.is_open = true;
-	}
-	return process.nccl.version;
+	pthread_mutex_lock(&process.lock);
+	rc = open_nccl(cuda->nccl);
+	pthread_mutex_unlock(&process.lock);
+	return rc < 0 ? rc : process.nccl.version;
 }
 
 int gm_cuda_clique_id(struct gm_device *dev,

@@ -19,9 +19,9 @@
  * the device is called from the worker's one slow thread: memory, alloc, free,
  * reach, unreach, export_fd, import_fd, import_peer, try_peer, copy_peer,
  * fetch, store, load_kernel, unload_kernel.
- * What waits for other devices is called from a thread of its own:
- * clique_version, clique_id, clique_begin, clique_ready, clique_abort, and
- * memory, too;
+ * What waits for other devices is called from threads of its own, one for each
+ * clique: clique_version, clique_id, clique_begin, clique_ready, clique_abort,
+ * and memory, too;
  * clique_start and clique_ended are dispatch's, and of one clique nobody is in
  * two of them at once.  All threads may be inside the backend at once.
  *

@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "agent/worker/beat.h"
 #include "agent/worker/errand.h"
@@ -15,17 +14,9 @@
 #include "agent/worker/relay.h"
 #include "shm/point.h"
 
-#define NAP_NS 1000000 /* between looks for other devices */
-
-/* What a seat says of its version, and of its clique. */
-#define NO_VERSION 1u
-#define MET        1u
-#define NOT_MET    2u
-
 /* How a part goes. */
 enum way { BY_WINDOWS = 0, MEETING, RUNNING };
 
-_Static_assert(GM_CLIQUE_ID_BYTES == GM_COMM_CLIQUE_ID_BYTES, "one name");
 _Static_assert((int)GM_CLIQUE_ALL_REDUCE == (int)GM_COMM_ALL_REDUCE &&
 		       (int)GM_CLIQUE_ALL_GATHER == (int)GM_COMM_ALL_GATHER &&
 		       (int)GM_CLIQUE_REDUCE_SCATTER ==
@@ -35,108 +26,13 @@ _Static_assert((int)GM_CLIQUE_ALL_REDUCE == (int)GM_COMM_ALL_REDUCE &&
 		       (int)GM_CLIQUE_RECV == (int)GM_COMM_RECV,
 	       "the same numbers");
 
-static struct gm_comm_seat *seat_of(const struct gm_member *m, uint32_t rank)
-{
-	return &m->comm.page->seat[rank];
-}
-
-static struct gm_comm_seat *own_seat(const struct gm_member *m)
-{
-	return seat_of(m, m->comm.rank);
-}
-
 /* ---- meeting ------------------------------------------------------------- */
-
-/* In the thread that may wait. */
-
-static void nap(void)
-{
-	const struct timespec time = { 0, NAP_NS };
-
-	nanosleep(&time, NULL);
-}
-
-static bool is_late(const struct gm_member *m, uint64_t until_ns)
-{
-	return gm_comm_broken_by(m->comm.page) || gm_now_ns() >= until_ns;
-}
-
-static uint64_t find_version(struct gm_member *m, struct gm_device *dev)
-{
-	int version = dev->backend->clique_version(dev);
-
-	if (version > 0 && m->comm.rank == 0 &&
-	    dev->backend->clique_id(dev, m->comm.page->clique_id) < 0)
-		version = 0;
-	return version > (int)NO_VERSION ? (uint64_t)version : NO_VERSION;
-}
-
-static uint64_t version_of(const struct gm_member *m, uint32_t rank)
-{
-	return gm_get_acquire(&seat_of(m, rank)->version); /* COMM.clique */
-}
-
-static bool all_have(const struct gm_member *m, uint64_t version,
-		     uint64_t until_ns)
-{
-	for (uint32_t i = 0; i < m->comm.ranks; i++) {
-		uint64_t there;
-
-		while ((there = version_of(m, i)) == 0) {
-			if (is_late(m, until_ns))
-				return false;
-			nap();
-		}
-		if (there != version || there == NO_VERSION)
-			return false;
-	}
-	return true;
-}
-
-/* Of the device's memory.  0: who knows? */
-static uint64_t bytes_left(struct gm_device *dev)
-{
-	struct gm_device_memory memory;
-
-	return dev->backend->memory(dev, &memory) < 0 ? 0 : memory.free;
-}
-
-static void meet(struct gm_member *m, struct gm_device *dev, uint64_t until_ns)
-{
-	const struct gm_backend *backend = dev->backend;
-	uint64_t before = bytes_left(dev), after;
-	struct gm_clique *clique = NULL;
-	int rc = backend->clique_begin(dev, m->comm.page->clique_id,
-				       m->comm.rank, m->comm.ranks, &clique);
-
-	while (rc == 0) {
-		rc = backend->clique_ready(dev, clique);
-		if (rc == 0 && is_late(m, until_ns))
-			rc = -ETIME;
-		else if (rc == 0)
-			nap();
-	}
-	if (rc == 1) {
-		m->clique = clique;
-		after = bytes_left(dev);
-		m->taken = before > after ? before - after : 0;
-		return;
-	}
-	backend->clique_abort(dev, clique);
-}
 
 static void work_meet(struct gm_slow_job *job, struct gm_device *dev)
 {
 	struct gm_errand_job *e = (struct gm_errand_job *)job;
-	struct gm_member *m = e->member;
-	uint64_t until_ns = gm_now_ns() + e->bytes;
-	uint64_t version = find_version(m, dev);
 
-	gm_put_release(&own_seat(m)->version, version); /* COMM.clique */
-	if (all_have(m, version, until_ns))
-		meet(m, dev, until_ns);
-	gm_put_release(&own_seat(m)->clique,
-		       m->clique ? MET : NOT_MET); /* COMM.clique */
+	gm_clique_come(e->member, dev, gm_now_ns() + e->bytes);
 }
 
 static void done_meet(struct gm_slow_job *job, struct gm_worker *w)
@@ -146,6 +42,7 @@ static void done_meet(struct gm_slow_job *job, struct gm_worker *w)
 
 	GM_POINT("clique_met");
 	m->is_busy = false;
+	m->clique = m->formed;
 	if (m->clique) {
 		LIST_INSERT_HEAD(&w->cliqued, m, cliqued);
 		gm_wait_want_waker(w);
@@ -186,18 +83,20 @@ void gm_clique_prepare(struct gm_worker *worker, struct gm_member *member)
 	if (m->meet)
 		m->abort = gm_errand_new(m->session, GM_CALL_ABORT, work_abort,
 					 done_abort);
-	if (m->abort) {
+	if (m->abort)
+		m->thread = gm_clique_thread_take(worker);
+	if (m->thread) {
 		m->meet->bytes = worker->clique_limit_ns;
 		m->meet->member = m->abort->member = m;
 		return;
 	}
 	free(m->meet);
-	m->meet = NULL;
-	gm_put_release(&own_seat(m)->version, NO_VERSION); /* COMM.clique */
-	gm_put_release(&own_seat(m)->clique, NOT_MET);     /* COMM.clique */
+	free(m->abort);
+	m->meet = m->abort = NULL;
+	gm_clique_cannot(m);
 }
 
-/* Nothing has been begun on it yet: nobody has to wait for it. */
+/* Nothing is under way on it: nobody has to wait for it. */
 static void give_up(const struct gm_member *m)
 {
 	gm_comm_break(m->comm.page, EIO);
@@ -211,30 +110,34 @@ void gm_clique_meet(struct gm_worker *worker, struct gm_member *member)
 	member->is_busy = true;
 	if (worker->draining)
 		give_up(member);
-	gm_errand_hand_to_clique(worker, e);
+	gm_errand_hand_to_clique(e);
 }
 
-static void begin_abort(struct gm_worker *w, struct gm_member *m)
+static void begin_abort(struct gm_member *m)
 {
 	struct gm_errand_job *e = m->abort;
 
 	m->abort = NULL;
 	m->is_busy = true;
-	gm_errand_hand_to_clique(w, e);
+	gm_clique_call(m);
+	gm_errand_hand_to_clique(e);
 }
 
-bool gm_clique_leave(struct gm_worker *worker, struct gm_member *member)
+bool gm_clique_leave(struct gm_member *member)
 {
 	struct gm_member *m = member;
 
 	if (m->clique && !m->is_busy)
-		begin_abort(worker, m);
+		begin_abort(m);
 	m->is_gone = m->is_busy;
 	if (m->is_gone)
 		return false;
 	free(m->meet);
 	free(m->abort);
 	m->meet = m->abort = NULL;
+	if (m->thread)
+		m->thread->is_taken = false;
+	m->thread = NULL;
 	return true;
 }
 
@@ -282,17 +185,18 @@ bool gm_clique_holds(const struct gm_worker *worker)
 	return false;
 }
 
-void gm_clique_leave_all(struct gm_worker *worker)
+bool gm_clique_disband(struct gm_worker *worker)
 {
-	struct gm_worker *w = worker;
 	struct gm_member *m;
 
-	while ((m = LIST_FIRST(&w->cliqued))) {
-		LIST_REMOVE(m, cliqued);
-		gm_beat(w->journal, GM_CALL_ABORT);
-		w->dev->backend->clique_abort(w->dev, m->clique);
-		m->clique = NULL;
+	LIST_FOREACH(m, &worker->cliqued, cliqued)
+	{
+		if (m->is_busy)
+			continue;
+		give_up(m);
+		begin_abort(m);
 	}
+	return LIST_EMPTY(&worker->cliqued);
 }
 
 void gm_clique_call(const struct gm_member *member)
@@ -315,24 +219,11 @@ void gm_clique_look(struct gm_worker *worker)
 		if (m->is_busy || gm_comm_broken_by(m->comm.page) == 0)
 			continue;
 		GM_POINT("clique_follows");
-		begin_abort(worker, m);
+		begin_abort(m);
 	}
 }
 
 /* ---- parts --------------------------------------------------------------- */
-
-/* The page says the same to all ranks, for all have joined. */
-static bool is_whole(struct gm_member *m)
-{
-	if (m->has_clique || !m->clique)
-		return m->clique;
-	for (uint32_t i = 0; i < m->comm.ranks; i++)
-		if (gm_get_acquire(&seat_of(m, i)->clique) !=
-		    MET) /* COMM.clique */
-			return false;
-	m->has_clique = true;
-	return true;
-}
 
 /* Is all that this rank gives and gets the device's own memory? */
 static bool is_direct(const struct gm_relay *r)
@@ -348,7 +239,7 @@ void gm_clique_begin(struct gm_session *session)
 	gm_relay_begin(session);
 	part->way = BY_WINDOWS;
 	ask = part->relay.ask;
-	if (!is_whole(part->member) || ask.op == GM_COMM_BARRIER)
+	if (!part->member->clique || ask.op == GM_COMM_BARRIER)
 		return;
 	ask.meets = true;
 	ask.is_direct = is_direct(&part->relay);
@@ -427,8 +318,7 @@ static int step_running(struct gm_worker *w, struct gm_session *s,
 	if (!m->clique)
 		return status;
 	GM_POINT("clique_aborts");
-	gm_clique_call(m);
-	begin_abort(w, m);
+	begin_abort(m);
 	return -EAGAIN;
 }
 

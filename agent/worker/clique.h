@@ -5,13 +5,15 @@
  * clique - collectives that the devices of a group do among themselves.
  *
  * A group that is to has windows all the same, and uses them for what its
- * devices cannot do.  When a rank has joined, a thread that may wait for other
- * devices says in its seat of the group's page (agent/comm/page.h) what the
- * device would do it with; rank 0 leaves there what they meet by.  Where all
- * say the same they meet, within a limit, and only then gpumapd is told that
- * the rank has joined.  So once the group is open every rank finds in the page
- * whether all have met: from then on until its end it has a clique or it has
- * none.
+ * devices cannot do.  Each of its members has a thread of its own that may wait
+ * for other devices: what one group waits for holds up nobody who has to leave
+ * another.  When a rank has joined, that thread says in its seat of the group's
+ * page (agent/comm/page.h) what the device would do it with.  Where all say the
+ * same, rank 0 leaves there what they meet by, and they meet, within a limit.
+ * What becomes of it is one word of the page, which whoever is sure of it first
+ * writes, so all ranks have a clique or none has: who cannot meet says so at
+ * once, and nobody waits for him.  Only then gpumapd is told that the rank has
+ * joined.
  *
  * Each collective begins with a meeting in the page.  All ranks learn there
  * whether all ask for the same, and whether all of their memory is the devices'
@@ -66,7 +68,7 @@ void gm_clique_meet(struct gm_worker *worker, struct gm_member *member);
 
 /* Nothing of @member is under way.  Returns whether it may be freed; if not,
  * gm_group_give_up() is called again. */
-bool gm_clique_leave(struct gm_worker *worker, struct gm_member *member);
+bool gm_clique_leave(struct gm_member *member);
 
 /* The worker begins to drain.  Devices that are to meet ours need not wait for
  * it: their groups break. */
@@ -76,12 +78,12 @@ void gm_clique_drain(struct gm_worker *worker);
  * has ended?  What would be taken from them now is theirs to end well. */
 bool gm_clique_holds(const struct gm_worker *worker);
 
-/* The worker has drained and ends, the thread with it: its device leaves all
- * there are.  The other ranks hear of it by gpumapd. */
-void gm_clique_leave_all(struct gm_worker *worker);
+/* The worker has drained but for this: break what groups are left, call their
+ * other ranks and leave.  Returns whether none is left. */
+bool gm_clique_disband(struct gm_worker *worker);
 
 /* Nobody waits for a rank that has no part in what goes on: if the group is
- * broken, wake them all, for each has to leave. */
+ * broken, wake them all, for each has to leave.  Whoever leaves does so. */
 void gm_clique_call(const struct gm_member *member);
 
 /* At a reading of the clock: leave those of groups that are broken. */
@@ -97,5 +99,27 @@ int gm_clique_step(struct gm_worker *worker, struct gm_session *session,
 
 /* Is its part on the device?  Nobody tells when it has ended. */
 bool gm_clique_runs(const struct gm_session *session);
+
+/* ---- clique_meet.c ------------------------------------------------------- */
+
+/* A thread for a member.  It may be started first.  NULL: there is none. */
+struct gm_clique_thread *gm_clique_thread_take(struct gm_worker *worker);
+
+/* A job that one of them has ended, NULL for none. */
+struct gm_slow_job *gm_clique_done(struct gm_worker *worker);
+
+/* Has any of them something to do? */
+bool gm_clique_is_busy(const struct gm_worker *worker);
+
+/* Wait until they have done everything, and end them. */
+void gm_clique_stop(struct gm_worker *worker);
+
+/* This rank will not meet the others, so nobody does. */
+void gm_clique_cannot(const struct gm_member *member);
+
+/* In @member's thread: meet the others, until then.  @member->formed has the
+ * device's end of the clique, at all ranks or at none. */
+void gm_clique_come(struct gm_member *member, struct gm_device *dev,
+		    uint64_t until_ns);
 
 #endif

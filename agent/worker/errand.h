@@ -75,9 +75,8 @@ struct gm_errand_job *gm_errand_new(struct gm_session *session,
 /* To the slow thread, which calls its work(). */
 void gm_errand_hand_over(struct gm_worker *worker, struct gm_errand_job *e);
 
-/* The same, to the thread that may wait for other devices. */
-void gm_errand_hand_to_clique(struct gm_worker *worker,
-			      struct gm_errand_job *e);
+/* The same, to the thread of its member's, that may wait for other devices. */
+void gm_errand_hand_to_clique(struct gm_errand_job *e);
 
 /* First thing in done().  Does not return when the device is of no use any
  * more. */

@@ -11,6 +11,7 @@
 
 #include "agent/common/thp.h"
 #include "agent/worker/across.h"
+#include "agent/worker/clique.h"
 #include "agent/worker/events.h"
 #include "agent/worker/flight.h"
 #include "agent/worker/group.h"
@@ -63,10 +64,10 @@ void gm_errand_hand_over(struct gm_worker *w, struct gm_errand_job *e)
 	gm_slow_give(&w->slow, &e->job);
 }
 
-void gm_errand_hand_to_clique(struct gm_worker *w, struct gm_errand_job *e)
+void gm_errand_hand_to_clique(struct gm_errand_job *e)
 {
 	e->session->n_slow++;
-	gm_slow_give(&w->cliques, &e->job);
+	gm_slow_give(&e->member->thread->slow, &e->job);
 }
 
 /* Back from the slow thread.  What it found out about the device comes before
@@ -460,6 +461,6 @@ void gm_errands_done(struct gm_worker *worker)
 		job->done(job, worker);
 	if (!worker->has_cliques)
 		return;
-	while ((job = gm_slow_take(&worker->cliques)) != NULL)
+	while ((job = gm_clique_done(worker)) != NULL)
 		job->done(job, worker);
 }

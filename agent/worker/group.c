@@ -131,7 +131,7 @@ static void done_let_go(struct gm_slow_job *job, struct gm_worker *w)
  * before, and by the device among others. */
 void gm_group_give_up(struct gm_worker *w, struct gm_member *m)
 {
-	if (!gm_clique_leave(w, m))
+	if (!gm_clique_leave(m))
 		return;
 	if (m->last) {
 		gm_errand_hand_over(w, m->last);

@@ -11,7 +11,7 @@ noinst_LTLIBRARIES += %reldir%/libworker.la
 	%reldir%/beat.h \
 	%reldir%/buffers.c %reldir%/buffers.h \
 	%reldir%/bury.c \
-	%reldir%/clique.c %reldir%/clique.h \
+	%reldir%/clique.c %reldir%/clique.h %reldir%/clique_meet.c \
 	%reldir%/confine.c %reldir%/confine.h \
 	%reldir%/cut.c %reldir%/cut.h \
 	%reldir%/deficit.h \

@@ -194,7 +194,7 @@ static void block(struct gm_worker *w)
  * sessions have to be told yet a pass will find. */
 static bool is_drained(const struct gm_worker *w)
 {
-	return w->draining && !w->slow.n && !w->cliques.n &&
+	return w->draining && !w->slow.n && !gm_clique_is_busy(w) &&
 	       !w->loader.n_asked && TAILQ_EMPTY(&w->carried) && !w->ferry.n &&
 	       !w->parts.n && TAILQ_EMPTY(&w->flying) && !gm_wait_holds(w) &&
 	       !gm_clique_holds(w);
@@ -224,7 +224,8 @@ GM_TWICE void run(struct gm_worker *w, const bool flies)
 			continue;
 		}
 		/* Something may have been handed over since. */
-		if (w->leaving || (over && is_drained(w)))
+		if (w->leaving ||
+		    (over && is_drained(w) && gm_clique_disband(w)))
 			break;
 		if (is_drained(w) || gm_load_due(&w->loader))
 			continue;

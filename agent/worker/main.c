@@ -411,14 +411,8 @@ static void start_threads(const struct options *o)
 	if (worker.dev) {
 		rc = gm_slow_start(&worker.slow, worker.dev,
 				   &worker.journal->slow, -1);
-		if (rc == 0 && o->nccl) {
-			rc = gm_slow_start(&worker.cliques, worker.dev,
-					   &worker.journal->clique,
-					   worker.slow.fd);
-			worker.has_cliques = rc == 0;
-			worker.clique_limit_ns =
-				(uint64_t)o->clique_ms * 1000000;
-		}
+		worker.has_cliques = o->nccl;
+		worker.clique_limit_ns = (uint64_t)o->clique_ms * 1000000;
 		if (rc < 0)
 			fail("no thread could be started: %s", strerror(-rc));
 	}
@@ -441,7 +435,8 @@ static void begin_journal(void)
 {
 	gm_put(&worker.journal->slow, 0);
 	gm_put(&worker.journal->aloft, 0);
-	gm_put(&worker.journal->clique, 0);
+	for (uint32_t i = 0; i < GM_JOURNAL_CLIQUES; i++)
+		gm_put(&worker.journal->clique[i], 0);
 	gm_beat(worker.journal, GM_CALL_OPEN);
 }
 
@@ -502,10 +497,7 @@ static int run(const struct options *o)
 	 * kernel, for a driver's exit handlers may wait for the device. */
 	if (worker.leaving)
 		_exit(status);
-	if (worker.has_cliques) {
-		gm_slow_stop(&worker.cliques);
-		gm_clique_leave_all(&worker);
-	}
+	gm_clique_stop(&worker);
 	gm_slow_stop(&worker.slow);
 	worker.dev->backend->close(worker.dev);
 	return status;

@@ -27,14 +27,16 @@ struct gm_member {
 	bool is_ready;
 
 	/* Of one whose devices may form a clique (clique.h): */
-	LIST_ENTRY(gm_member) cliqued; /* of the worker's, while it has one */
-	bool has_clique;               /* all of its ranks are in it */
-	struct gm_clique *clique;      /* NULL: this rank is not, or any more */
-	struct gm_errand_job *meet;    /* to be handed over, */
-	struct gm_errand_job *abort;   /* and to be left with */
-	bool is_busy;                  /* a thread has one of them */
-	bool is_gone;                  /* as soon as none has */
-	uint64_t taken;                /* of the device's memory by it, about */
+	LIST_ENTRY(gm_member) cliqued;   /* of the worker's, while it has one */
+	struct gm_clique_thread *thread; /* its own */
+	struct gm_clique *formed;        /* what the thread has met with */
+	struct gm_clique
+		*clique; /* NULL: no rank is in one, or this is no more */
+	struct gm_errand_job *meet;  /* to be handed over, */
+	struct gm_errand_job *abort; /* and to be left with */
+	bool is_busy;                /* a thread has one of them */
+	bool is_gone;                /* as soon as none has */
+	uint64_t taken;              /* of the device's memory by it, about */
 
 	bool is_leaving; /* as soon as its part has ended */
 	bool is_awaited; /* gpumapd waits for that */

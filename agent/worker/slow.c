@@ -16,7 +16,7 @@ struct start {
 	sem_t there;
 };
 
-static void sign(struct gm_slow *slow, enum gm_worker_call call)
+void gm_slow_sign(struct gm_slow *slow, enum gm_worker_call call)
 {
 	gm_put(slow->sign, gm_beat_word(call, gm_now_ns()));
 }
@@ -25,9 +25,9 @@ static void do_job(struct gm_slow *slow, struct gm_slow_job *job)
 {
 	uint64_t one = 1;
 
-	sign(slow, job->call);
+	gm_slow_sign(slow, job->call);
 	job->work(job, slow->dev);
-	sign(slow, GM_CALL_IDLE);
+	gm_slow_sign(slow, GM_CALL_IDLE);
 	pthread_mutex_lock(&slow->lock);
 	STAILQ_INSERT_TAIL(&slow->ended, job, entry);
 	pthread_mutex_unlock(&slow->lock);

@@ -60,6 +60,9 @@ void gm_slow_give(struct gm_slow *slow, struct gm_slow_job *job);
 /* One that has ended, NULL for none; its done() is the caller's to call. */
 struct gm_slow_job *gm_slow_take(struct gm_slow *slow);
 
+/* In the slow thread: what a job is inside of now. */
+void gm_slow_sign(struct gm_slow *slow, enum gm_worker_call call);
+
 /* Wait until everything is done, and end the thread. */
 void gm_slow_stop(struct gm_slow *slow);
 

@@ -47,6 +47,13 @@ struct gm_parts {
 	struct gm_spin spin;
 };
 
+/* A thread for what waits for other devices, see clique.h. */
+struct gm_clique_thread {
+	struct gm_slow slow;
+	bool runs;     /* from its first clique on */
+	bool is_taken; /* a member has it */
+};
+
 struct gm_worker {
 	/* From main: where we are. */
 	uint32_t row;
@@ -57,7 +64,7 @@ struct gm_worker {
 	struct gm_device *dev;
 	struct gm_closer closer;
 	struct gm_slow slow;
-	struct gm_slow cliques; /* for what waits for other devices: clique.c */
+	struct gm_clique_thread cliques[GM_JOURNAL_CLIQUES];
 	bool has_cliques;
 	uint64_t clique_limit_ns; /* to meet the others in */
 	uint64_t clique_drain_ns; /* until then they may hold up the drain */

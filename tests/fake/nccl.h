@@ -17,14 +17,16 @@
  *
  *	version=21903	what it says it is
  *	absent		its ranks never come
+ *	refuse		their init ends in an error at once
  *	slow=MS		its ranks come so much later
  *	async=N		its Nth collective ends in an asynchronous error
  *	abort=MS	an abort takes so long
  *	together	an abort waits for those of all other ranks
- *	tells		what goes into a stream is a line on stderr, and the end
- *			of an abort
+ *	tells		what goes into a stream is a line on stderr, and an id,
+ *			and the end of an abort
  *	strict		who ends by exit() with a communicator does so with
  *			status 77
+ *	only=UUID	what is behind it is of the process of that card alone
  */
 #ifndef FAKE_NCCL_H
 #define FAKE_NCCL_H

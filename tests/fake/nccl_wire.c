@@ -235,6 +235,10 @@ ncclResult_t fake_nccl_meet(ncclComm_t comm)
 		fake_nccl_nap(LOOK_MS);
 	if (listener < 0)
 		return ncclInvalidUsage; /* the rank is somebody's */
+	if (fake_nccl_fault("refuse") > 0) {
+		close(listener);
+		return ncclSystemError;
+	}
 	result = comm->aborted ? ncclRemoteError : greet(comm);
 	if (result == ncclSuccess && !pair_up(comm, listener))
 		result = ncclRemoteError;

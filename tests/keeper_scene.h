@@ -179,12 +179,13 @@ static inline void has_left(struct gm_seat *seat)
 	gm_owner(seat, struct guest, seat)->has_left = true;
 }
 
-static inline int seat_guest(struct guest *g)
+static inline int seat_guest_of(struct guest *g, uint32_t uid)
 {
 	static uint64_t session;
 	int ret;
 
 	*g = (struct guest){ .seat = { .session = ++session,
+				       .uid = uid,
 				       .depth = 16,
 				       .queues = 2,
 				       .arena = 2,
@@ -198,6 +199,11 @@ static inline int seat_guest(struct guest *g)
 	if (ret)
 		NOTE("%s", g->why);
 	return ret;
+}
+
+static inline int seat_guest(struct guest *g)
+{
+	return seat_guest_of(g, 0);
 }
 
 static inline int take_seat(void)

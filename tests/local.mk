@@ -483,8 +483,11 @@ gm_tests += %reldir%/test_ledger_room
 gm_keeper_scene = %reldir%/keeper_hold.h %reldir%/keeper_play.h \
 	%reldir%/keeper_scene.h %reldir%/tap.h
 gm_tests += %reldir%/test_keeper %reldir%/test_keeper_barred %reldir%/test_drains
+gm_tests += %reldir%/test_askers
 %canon_reldir%_test_keeper_SOURCES = %reldir%/test_keeper.c $(gm_keeper_scene)
 %canon_reldir%_test_keeper_LDADD = $(gm_daemon)
+%canon_reldir%_test_askers_SOURCES = %reldir%/test_askers.c $(gm_keeper_scene)
+%canon_reldir%_test_askers_LDADD = $(gm_daemon)
 %canon_reldir%_test_keeper_barred_SOURCES = %reldir%/test_keeper_barred.c \
 	$(gm_keeper_scene)
 %canon_reldir%_test_keeper_barred_LDADD = $(gm_daemon)

@@ -84,24 +84,17 @@ static bool is_fetch(const struct gm_claim *claim)
 	return claim->ask == GM_WIRE_FETCH;
 }
 
-/* Pieces of copies wait for their users' rounds.  They leave half of the places
- * to what others are not begun without. */
-static bool has_place(const struct gm_keeper *keeper,
-		      const struct gm_claim *claim)
-{
-	return keeper->n_asked < GM_CLAIMS_ASKED &&
-	       (!is_fetch(claim) || keeper->n_fetches < GM_CLAIMS_ASKED / 2);
-}
-
 int gm_claims_say(struct gm_keeper *keeper, struct gm_seat *seat,
 		  bool *ret_waits)
 {
 	struct gm_claim *claim;
 
+	seat->asks = false;
 	TAILQ_FOREACH(claim, &seat->claims, entry)
 	{
 		int error = 0;
 
+		seat->asks |= claim->state == GM_CLAIM_WAITING;
 		/* Memory that takes long to reach is its client's trouble, and
 		 * does not keep the row from others. */
 		if (is_missed(claim) &&
@@ -111,19 +104,59 @@ int gm_claims_say(struct gm_keeper *keeper, struct gm_seat *seat,
 			error = say(keeper, seat, claim, GM_WIRE_FORGET);
 			if (error == 0)
 				claim->state = GM_CLAIM_LEFT;
-		} else if (claim->state == GM_CLAIM_WAITING &&
-			   !keeper->told_end && has_place(keeper, claim)) {
-			error = say(keeper, seat, claim, claim->ask);
-			if (error == 0) {
-				claim->state = GM_CLAIM_ASKED;
-				claim->asked = ++keeper->asked;
-				keeper->n_asked++;
-				keeper->n_fetches += is_fetch(claim);
-				GM_POINT("claim_asked");
-			}
 		}
 		if (error)
 			return error;
+	}
+	return 0;
+}
+
+/* The first of a seat's that there is a place for. */
+static struct gm_claim *first_waiting(const struct gm_keeper *keeper,
+				      const struct gm_seat *seat)
+{
+	struct gm_claim *claim;
+
+	TAILQ_FOREACH(claim, &seat->claims, entry)
+	{
+		if (claim->state == GM_CLAIM_WAITING &&
+		    gm_askers_have_place(keeper, seat, is_fetch(claim)))
+			break;
+	}
+	return claim;
+}
+
+static struct gm_claim *next_claim(const struct gm_keeper *keeper)
+{
+	struct gm_claim *claim, *next = NULL;
+	const struct gm_seat *seat;
+
+	TAILQ_FOREACH(seat, &keeper->seats, entry)
+	{
+		if (seat->state != GM_SEAT_TAKEN || !seat->asks ||
+		    (next && !gm_askers_are_before(seat, next->seat)))
+			continue;
+		claim = first_waiting(keeper, seat);
+		if (claim)
+			next = claim;
+	}
+	return next;
+}
+
+int gm_claims_ask_all(struct gm_keeper *keeper)
+{
+	struct gm_claim *claim;
+
+	while (!keeper->told_end && keeper->n_asked < GM_ASKERS_MOST &&
+	       (claim = next_claim(keeper)) != NULL) {
+		int error = say(keeper, claim->seat, claim, claim->ask);
+
+		if (error)
+			return error;
+		claim->state = GM_CLAIM_ASKED;
+		claim->asked =
+			gm_askers_asked(keeper, claim->seat, is_fetch(claim));
+		GM_POINT("claim_asked");
 	}
 	return 0;
 }
@@ -213,20 +246,27 @@ static uint32_t question_of(uint32_t answer)
 	}
 }
 
+static struct gm_seat *seat_of(struct gm_keeper *keeper, uint64_t session)
+{
+	struct gm_seat *seat;
+
+	TAILQ_FOREACH(seat, &keeper->seats, entry)
+	{
+		if (seat->session == session)
+			break;
+	}
+	return seat;
+}
+
 /* The claim that an answer is about: it may have left meanwhile, and then there
  * is none. */
 static struct gm_claim *find(struct gm_keeper *keeper,
 			     const struct gm_wire *wire)
 {
 	uint32_t ask = question_of(wire->type);
+	struct gm_seat *seat = seat_of(keeper, wire->session);
 	struct gm_claim *claim;
-	struct gm_seat *seat;
 
-	TAILQ_FOREACH(seat, &keeper->seats, entry)
-	{
-		if (seat->session == wire->session)
-			break;
-	}
 	if (!seat)
 		return NULL;
 	TAILQ_FOREACH(claim, &seat->claims, entry)
@@ -310,10 +350,8 @@ bool gm_claims_heard(struct gm_keeper *keeper, const struct gm_wire *wire,
 		if (claim)
 			end(claim, 0, "");
 	} else if (question_of(wire->type)) {
-		if (keeper->n_asked)
-			keeper->n_asked--;
-		if (keeper->n_fetches && wire->type == GM_WIRE_FETCHED)
-			keeper->n_fetches--;
+		gm_askers_answered(keeper, seat_of(keeper, wire->session),
+				   wire->type == GM_WIRE_FETCHED);
 		claim = find(keeper, wire);
 		if (claim && wire->status < 0)
 			refused(claim, wire->status, wire->text);
@@ -346,7 +384,7 @@ void gm_claims_strike(struct gm_keeper *keeper)
 	}
 	if (first)
 		first->strikes++;
-	keeper->n_asked = keeper->n_fetches = 0;
+	gm_askers_silence(keeper);
 }
 
 /* Made for this worker by itself, and not to be had for the next. */
@@ -385,18 +423,6 @@ static bool kills(struct gm_seat *seat)
 /* An owner who hears of it may end the session; its seat leaves the row at
  * once then, for no child has it mapped, and all of its claims with it.  So
  * each time is begun anew, and the seat is known by its number alone. */
-static struct gm_seat *seat_of(struct gm_keeper *keeper, uint64_t session)
-{
-	struct gm_seat *seat;
-
-	TAILQ_FOREACH(seat, &keeper->seats, entry)
-	{
-		if (seat->session == session)
-			return seat;
-	}
-	return NULL;
-}
-
 void gm_claims_worker_gone(struct gm_seat *seat)
 {
 	struct gm_keeper *keeper = seat->keeper;

@@ -37,7 +37,6 @@
 struct gm_keeper;
 struct gm_seat;
 
-#define GM_CLAIMS_ASKED   16u /* that a worker has not answered */
 #define GM_CLAIMS_WAIT_NS UINT64_C(5000000000)
 
 enum gm_claim_state {
@@ -106,7 +105,8 @@ void gm_claims_leave(struct gm_claim *claim);
 /* ---- for seats.c ------------------------------------------------------- */
 
 /*
- * gm_claims_say - say of a seat that is taken what there is to say
+ * gm_claims_say - say of a seat that is taken what there is to say, but for
+ * what is asked
  *
  * ret_waits	set where the row should not be READY yet
  *
@@ -114,6 +114,9 @@ void gm_claims_leave(struct gm_claim *claim);
  */
 int gm_claims_say(struct gm_keeper *keeper, struct gm_seat *seat,
 		  bool *ret_waits);
+
+/* Ask what there is a place for, see askers.h.  Returns as gm_claims_say(). */
+int gm_claims_ask_all(struct gm_keeper *keeper);
 
 /* The worker has answered; a descriptor that came with it is ours.  A record
  * that is no answer to a claim is not known: returns false, and whose @fd is

@@ -46,6 +46,7 @@
 #define GM_KEEPER_H
 
 #include "agent/common/wire.h"
+#include "agent/daemon/askers.h"
 #include "agent/daemon/crew.h"
 #include "agent/daemon/crossings.h"
 #include "agent/daemon/loop.h"
@@ -133,9 +134,10 @@ struct gm_keeper {
 	struct gm_seat_list seats;
 	uint32_t n_offered;
 	struct gm_fetch_list fetched; /* answers to FETCH, to be told */
-	uint32_t n_asked;             /* of claims, without an answer */
-	uint32_t n_fetches;           /* of these */
-	uint32_t n_masks;             /* likewise, of replicas of masks */
+	struct gm_asker_list askers;
+	uint32_t n_asked;   /* of claims, without an answer */
+	uint32_t n_fetches; /* of these */
+	uint32_t n_masks;   /* likewise, of replicas of masks */
 	struct gm_mask_question masks[GM_MASK_QUESTIONS];
 	uint64_t asked;  /* questions about claims, ever */
 	uint32_t n_free; /* places */

@@ -38,6 +38,7 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 	%reldir%/state_text.c %reldir%/state_text.h \
 	%reldir%/uring.c %reldir%/uring.h
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/claims.c %reldir%/claims.h
+%canon_reldir%_libdaemon_la_SOURCES += %reldir%/askers.c %reldir%/askers.h
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/clerk.c %reldir%/clerk.h
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/comms.c
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/comms.h

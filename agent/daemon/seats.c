@@ -132,6 +132,8 @@ static int say_all(struct gm_keeper *keeper)
 		else if (seat->state == GM_SEAT_TAKEN && !keeper->is_undertaker)
 			error = gm_claims_say(keeper, seat, &waits);
 	}
+	if (error == 0 && !keeper->is_undertaker)
+		error = gm_claims_ask_all(keeper);
 	return error ? error : waits;
 }
 
@@ -190,6 +192,7 @@ static void unseat(struct gm_keeper *keeper, struct gm_seat *seat)
 {
 	gm_claims_seat_gone(seat);
 	gm_usage_leaves(seat);
+	gm_askers_leave(seat);
 	TAILQ_REMOVE(&keeper->seats, seat, entry);
 	gm_journal_close(gm_journal_at(keeper->journal, seat->place));
 	keeper->free[keeper->n_free++] = (uint16_t)seat->place;
@@ -554,6 +557,9 @@ int gm_supervisor_seat(struct gm_daemon *d, uint32_t row, struct gm_seat *seat,
 		return gm_why(ret_why, -EUSERS,
 			      "row %u serves %u sessions, which is all it can",
 			      row, GM_JOURNAL_PLACES);
+	error = gm_askers_join(keeper, seat);
+	if (error)
+		return gm_why(ret_why, error, "out of memory");
 	seat->keeper = keeper;
 	seat->state = GM_SEAT_WAITING;
 	TAILQ_INIT(&seat->claims);

@@ -70,6 +70,9 @@ struct gm_seat {
 	bool was_seated;
 	bool is_owed;                /* by a dead worker, and not buried yet */
 	struct gm_claim_list claims; /* empty without a seat */
+	struct gm_asker *asker;      /* of its uid, see askers.h */
+	uint64_t asked;              /* number of the last for it */
+	bool asks;                   /* some of its claims wait */
 };
 
 /*
@@ -87,6 +90,7 @@ struct gm_seat {
  *				none soon
  *		-EUSERS		the row has no seat left
  *		-ESHUTDOWN	the agent is draining
+ *		-ENOMEM
  */
 int gm_supervisor_seat(struct gm_daemon *d, uint32_t row, struct gm_seat *seat,
 		       char ret_why[GM_WHY_BYTES]);

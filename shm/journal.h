@@ -101,7 +101,9 @@ struct gm_journal {
 		       * ended is under way, in ns; 0: none is */
 	/* beats, of the threads that meet other devices */
 	gm_a64 clique[GM_JOURNAL_CLIQUES];
-	gm_a64 unused[GM_LINE / 8 - 2 - GM_JOURNAL_CLIQUES];
+	gm_a64 joint; /* since when the device does a collective with others, in
+		       * ns; 0: it does none */
+	gm_a64 unused[GM_LINE / 8 - 3 - GM_JOURNAL_CLIQUES];
 };
 
 /* In shared memory.  Written by the worker, or by its undertaker. */

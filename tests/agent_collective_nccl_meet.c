@@ -37,6 +37,15 @@ static bool begin(const char *all, uint32_t row, const char *one,
 	return nccl_begin(fault, cuda);
 }
 
+static bool open_other(struct gpumap_session **ret_session)
+{
+	struct gpumap_session_opts opts = { .size = sizeof(opts),
+					    .flags = GPUMAP_SESSION_SPARSE,
+					    .arena_bytes = 40 * MIB };
+
+	return EQ(gpumap_session_open(map, &opts, ret_session), 0);
+}
+
 /* ---- who cannot meet ----------------------------------------------------- */
 
 /* One of four says so at once: the others do not go on for a minute. */
@@ -149,6 +158,68 @@ static void all_leave(bool (*leave)(void))
 	OK(tries < 5);
 }
 
+/* To leave takes as long as what another session's jobs have on the card. */
+static void who_waits_for_a_stranger(void)
+{
+	struct gpumap_job job = { .op = GPUMAP_OP_COPY,
+				  .dtype = GPUMAP_DTYPE_U8,
+				  .n = 64 };
+	struct gpumap_session *other;
+	uint64_t buffer;
+	struct ranks g;
+	void *memory;
+
+	if (!begin("", 1, "async=1 abort=4000", "nccl = yes\n") ||
+	    !open_other(&other) || !nccl_open(session, "cards", 10 * MIB, &g) ||
+	    !EQ(gpumap_alloc(other, 1, 64, &memory), 0) ||
+	    !EQ(gpumap_buffer_alloc(other, 1, 64, 0,
+				    story_now() + STORY_LIMIT_NS, &buffer),
+		0))
+		return;
+	EQ(gpumap_comm_flags(g.comm), GPUMAP_COMM_NCCL);
+	nccl_slow_down(1, 1000);
+	job.src = memory;
+	job.dst_buffer = buffer;
+	for (uint64_t i = 0; i < 8; i++) {
+		job.cookie = i;
+		EQ(gpumap_submit(other, 1, &job, 1), 0);
+	}
+	EQ(cards_submit(&g, &whole, 1), 0);
+	EQ(collective_end(session, 1), -EIO);
+	for (uint64_t i = 0; i < 8; i++)
+		EQ(collective_end(other, i), 0);
+	cuda_scene_mend(&stage_scene);
+	OK(!agent_logged(&agent, "event=worker_killed"));
+	nccl_close(&g);
+	gpumap_session_close(other);
+	nccl_end();
+}
+
+/* Or as what the card does with others for another group. */
+static void who_waits_for_another_group(void)
+{
+	struct gpumap_comm *cards;
+	struct ranks g;
+
+	if (!begin("", 1, "abort=3000", "nccl = yes\n") ||
+	    !nccl_open(session, "two", 10 * MIB, &g) ||
+	    !EQ(gpumap_comm_open_opts(session, "cards", NULL, &by_nccl, &cards),
+		0))
+		return;
+	EQ(gpumap_comm_flags(g.comm), GPUMAP_COMM_NCCL);
+	EQ(gpumap_comm_flags(cards), GPUMAP_COMM_NCCL);
+	nccl_slow_down(1, 2000);
+	EQ(cards_submit(&g, &whole, 1), 0);
+	story_nap(100000);
+	EQ(gpumap_comm_close(cards), 0);
+	EQ(collective_end(session, 1), 0);
+	cuda_scene_mend(&stage_scene);
+	/* It has the same limit, and nothing to wait for. */
+	OK(!agent_logged(&agent, "event=worker_killed"));
+	gpumap_comm_close(g.comm);
+	nccl_end();
+}
+
 int main(void)
 {
 	if (!nccl_begin("", "nccl = yes\n"))
@@ -160,6 +231,8 @@ int main(void)
 	who_hangs_is_ended();
 	all_leave(leave_beside_a_meeting);
 	all_leave(leave_at_rest);
+	who_waits_for_a_stranger();
+	who_waits_for_another_group();
 	stage_end(&agent);
 	return tap_done();
 }

@@ -251,6 +251,7 @@ static bool was_killed_over(const char *why)
 	gm_put(&keeper->journal->beat, 0);
 	gm_put(&keeper->journal->slow, 0);
 	gm_put(&keeper->journal->aloft, 0);
+	gm_put(&keeper->journal->clique[3], 0);
 	return was && until(is_back);
 }
 
@@ -300,6 +301,57 @@ static void each_call_has_its_own_limit(void)
 	d->config.cuda_kernel_limit_ns = 0;
 }
 
+static bool is_borne(void)
+{
+	gm_patience_look(keeper, look_ns);
+	return keeper->state == GM_KEEPER_SERVING;
+}
+
+/* It gives memory of the card back, which waits for what others have there. */
+static void aborts_wait_for_the_card(void)
+{
+	struct gm_journal *signs = keeper->journal;
+	const uint64_t second = 1000000000;
+
+	keeper->since_ns = 1;
+	gm_put(&signs->aloft, look_ns - 7200 * second);
+	beat(&signs->clique[3], GM_CALL_ABORT, 3600 * second);
+	OK(is_borne());
+	gm_put(&signs->aloft, 0);
+	look_ns += second;
+	OK(is_borne());
+	look_ns += second;
+	OK(was_killed_over("the abort of a communicator took over 1 s"));
+
+	/* Nor is it ended beside a collective, for a minute. */
+	keeper->since_ns = 1;
+	gm_put(&signs->joint, look_ns - 59 * second);
+	beat(&signs->clique[3], GM_CALL_ABORT, 30 * second);
+	OK(is_borne());
+	look_ns += 3 * second;
+	OK(was_killed_over("the abort of a communicator took over 1 s"));
+	gm_put(&signs->joint, 0);
+
+	/* Short jobs that follow each other do not hold it up for ever. */
+	keeper->since_ns = 1;
+	beat(&signs->clique[3], GM_CALL_ABORT, 0);
+	for (int i = 0; i < 20; i++) {
+		look_ns += 3 * second;
+		gm_put(&signs->aloft, look_ns - second / 2);
+		if (!OK(is_borne()))
+			break;
+	}
+	look_ns += second;
+	gm_put(&signs->aloft, look_ns - second / 2);
+	OK(was_killed_over("the abort of a communicator"));
+
+	keeper->since_ns = 1;
+	beat(&signs->clique[3], GM_CALL_GIVE_UP, 4 * second);
+	OK(is_borne());
+	beat(&signs->clique[3], GM_CALL_GIVE_UP, 6 * second);
+	OK(was_killed_over("giving up to meet other cards took over 5 s"));
+}
+
 /* A driver that will not start is tried less and less often. */
 static void failing_driver_is_not_stormed(void)
 {
@@ -333,6 +385,7 @@ int main(int argc, char **argv)
 		idle_worker_ends();
 		seat_may_come_while_the_worker_ends();
 		each_call_has_its_own_limit();
+		aborts_wait_for_the_card();
 		failing_driver_is_not_stormed();
 		end();
 	}

@@ -119,6 +119,7 @@ static int start_child(struct gm_keeper *keeper, enum gm_launch_part part)
 	keeper->why[0] = '\0';
 	keeper->times_stopped = 0;
 	keeper->computed_ns = 0;
+	keeper->computed_long_ns = 0;
 	error = watch(keeper);
 	if (error) {
 		gm_spawn_undo(&keeper->child);

@@ -116,7 +116,8 @@ struct gm_keeper {
 	uint32_t restarts;
 	uint32_t times_stopped;    /* looks in a row that found it stopped */
 	uint64_t completed_before; /* at the last look whether it works on */
-	uint64_t computed_ns;      /* last look that found a job under way */
+	uint64_t computed_ns;      /* last look that found a job under way, */
+	uint64_t computed_long_ns; /* and for over a second */
 	struct gm_keeper_times times;
 
 	struct gm_spare spare;

@@ -21,12 +21,15 @@
 
 #define READY_NS      (10 * SECOND)
 #define READY_CARD_NS (120 * SECOND) /* the driver starts one at a time */
-#define STOPPED_MAX   2u             /* looks, a second apart */
+#define JOINT_NS      (60 * SECOND)
+#define STOPPED_MAX   2u /* looks, a second apart */
 
 static const struct limit {
 	uint64_t ns;
 	const char *what; /* took too long */
 	bool is_the_cards;
+	uint64_t beside_ns; /* short jobs that follow each other on the card; 0:
+			     * as long as there are any */
 } limits[] = {
 	[GM_CALL_LOOP] = { 5 * SECOND, "a turn of its loop", false },
 	[GM_CALL_DEVICE] = { 30 * SECOND, "one slice of work", true },
@@ -45,16 +48,31 @@ static const struct limit {
 	/* The worker has a limit of its own, below this. */
 	[GM_CALL_MEET] = { 2 * GM_CLIQUE_LIMIT_NS, "meeting other cards",
 			   false },
-	/* It may hang, and then nothing else helps. */
-	[GM_CALL_ABORT] = { SECOND, "the abort of a communicator", false },
+	/* It may hang, and then nothing else helps.  But it gives back memory
+	 * of the card, which waits for what anybody has there. */
+	[GM_CALL_ABORT] = { SECOND, "the abort of a communicator", true,
+			    60 * SECOND },
 	/* What is half made gets to where it looks first. */
-	[GM_CALL_GIVE_UP] = { 5 * SECOND, "giving up to meet other cards",
-			      false },
+	[GM_CALL_GIVE_UP] = { 5 * SECOND, "giving up to meet other cards", true,
+			      60 * SECOND },
 };
 
 uint64_t gm_patience_ready(const struct gm_keeper *keeper)
 {
 	return keeper->is_card ? READY_CARD_NS : READY_NS;
+}
+
+static bool is_over(const struct gm_keeper *keeper, const struct limit *limit,
+		    uint64_t limit_ns, uint64_t since, uint64_t now)
+{
+	uint64_t idle = since, calm = since;
+
+	if (limit->is_the_cards && idle < keeper->computed_ns)
+		idle = keeper->computed_ns;
+	if (calm < keeper->computed_long_ns)
+		calm = keeper->computed_long_ns;
+	return now - idle > limit_ns ||
+	       (limit->beside_ns && now - calm > limit->beside_ns);
 }
 
 /* Signs from before this worker are not judged. */
@@ -73,11 +91,7 @@ static void judge(struct gm_keeper *keeper, uint64_t beat, uint64_t now)
 	limit_ns = limit->ns;
 	if (call == GM_CALL_PROGRAM || call == GM_CALL_START)
 		limit_ns = keeper->d->config.program_limit_ns;
-	if (limit_ns == 0)
-		return;
-	if (limit->is_the_cards && since < keeper->computed_ns)
-		since = keeper->computed_ns;
-	if (now - since <= limit_ns)
+	if (limit_ns == 0 || !is_over(keeper, limit, limit_ns, since, now))
 		return;
 	snprintf(why, sizeof(why), "%s took over %" PRIu64 " %s%s", limit->what,
 		 limit_ns / (limit_ns < SECOND ? MS : SECOND),
@@ -114,6 +128,17 @@ static void judge_orphaned(struct gm_keeper *keeper, uint64_t now)
 	gm_keeper_kill(keeper, "nobody is left who wants its program");
 }
 
+/* What a card does with others is under way for them, too: no limit of one
+ * row's ends it, and for long it is no excuse. */
+static void look_at_joint(struct gm_keeper *keeper, uint64_t now)
+{
+	uint64_t since = gm_get(&keeper->journal->joint);
+
+	if (since >= keeper->since_ns && now >= since &&
+	    now - since <= JOINT_NS)
+		keeper->computed_ns = keeper->computed_long_ns = now;
+}
+
 static void judge_jobs(struct gm_keeper *keeper, uint64_t now)
 {
 	const struct gm_config *config = &keeper->d->config;
@@ -126,6 +151,8 @@ static void judge_jobs(struct gm_keeper *keeper, uint64_t now)
 	if (since < keeper->since_ns || now < since)
 		return;
 	keeper->computed_ns = now;
+	if (computes(keeper, now))
+		keeper->computed_long_ns = now;
 	if (by_programs)
 		limit = config->program_limit_ns;
 	if (limit == 0 || !keeper->is_card || now - since <= limit)
@@ -147,6 +174,7 @@ void gm_patience_look(struct gm_keeper *keeper, uint64_t now_ns)
 	else if (++keeper->times_stopped >= STOPPED_MAX)
 		gm_keeper_kill(keeper, "stopped by a signal");
 	if (keeper->state == GM_KEEPER_SERVING) {
+		look_at_joint(keeper, now_ns);
 		judge_jobs(keeper, now_ns);
 		judge(keeper, gm_get(&keeper->journal->beat), now_ns);
 		judge(keeper, gm_get(&keeper->journal->slow), now_ns);

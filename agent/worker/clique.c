@@ -264,6 +264,7 @@ static int start(struct gm_worker *w, struct gm_session *s)
 
 	GM_POINT("clique_starts");
 	part->way = RUNNING;
+	gm_put(&w->journal->joint, gm_now_ns());
 	m->copied += r->each *
 		     (gm_comm_given(&r->ask, m->comm.rank, m->comm.ranks) +
 		      gm_comm_gotten(&r->ask, m->comm.rank, m->comm.ranks));
@@ -292,6 +293,11 @@ static int step_meeting(struct gm_worker *w, struct gm_session *s,
 	return 0;
 }
 
+void gm_clique_over(struct gm_worker *worker)
+{
+	gm_put(&worker->journal->joint, 0);
+}
+
 /* It ends well, or once it has been aborted. */
 static int step_running(struct gm_worker *w, struct gm_session *s,
 			bool *ret_told)
@@ -313,7 +319,10 @@ static int step_running(struct gm_worker *w, struct gm_session *s,
 		*ret_told = true;
 		status = gm_comm_broken_by(m->comm.page);
 	}
-	if (status == 0 || m->is_busy)
+	if (status == 0)
+		return -EAGAIN;
+	gm_clique_over(w);
+	if (m->is_busy)
 		return -EAGAIN;
 	if (!m->clique)
 		return status;

@@ -100,6 +100,9 @@ int gm_clique_step(struct gm_worker *worker, struct gm_session *session,
 /* Is its part on the device?  Nobody tells when it has ended. */
 bool gm_clique_runs(const struct gm_session *session);
 
+/* No part that goes on is on the device: a row has one at most. */
+void gm_clique_over(struct gm_worker *worker);
+
 /* ---- clique_meet.c ------------------------------------------------------- */
 
 /* A thread for a member.  It may be started first.  NULL: there is none. */

@@ -276,6 +276,8 @@ void gm_group_join(struct gm_worker *worker, const struct gm_wire *wire, int fd)
 
 static void take_off(struct gm_worker *w, struct gm_session *s)
 {
+	if (gm_clique_runs(s))
+		gm_clique_over(w);
 	TAILQ_REMOVE(&w->parts.list, s, part.entry);
 	w->parts.n--;
 	s->part.member = NULL;

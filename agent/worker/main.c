@@ -435,6 +435,7 @@ static void begin_journal(void)
 {
 	gm_put(&worker.journal->slow, 0);
 	gm_put(&worker.journal->aloft, 0);
+	gm_put(&worker.journal->joint, 0);
 	for (uint32_t i = 0; i < GM_JOURNAL_CLIQUES; i++)
 		gm_put(&worker.journal->clique[i], 0);
 	gm_beat(worker.journal, GM_CALL_OPEN);

@@ -87,10 +87,10 @@ struct gm_worker {
 	uint32_t serial;    /* of attachments */
 	uint32_t n_forgets; /* FORGETs that wait for what is under way */
 	TAILQ_HEAD(, gm_flights)
-	flying;             /* sessions that the device has
+	flying;           /* sessions that the device has
 					  * anything of, see flight.h */
-	uint32_t n_aloft;   /* slices under way, of all sessions */
-	uint64_t landed;    /* slices that have ended so far */
+	uint32_t n_aloft; /* slices under way, of all sessions */
+	uint64_t landed;  /* slices that have ended so far */
 	TAILQ_HEAD(, gm_carry)
 	carried; /* copies from other rows under way, see across.h */
 	struct gm_waiting waiting;

@@ -813,6 +813,11 @@ gm_tests += %reldir%/test_worker_spin
 %canon_reldir%_test_worker_spin_SOURCES = %reldir%/test_worker_spin.c %reldir%/tap.h
 %canon_reldir%_test_worker_spin_LDADD = agent/worker/libworker.la
 
+gm_tests += %reldir%/test_worker_wakers
+%canon_reldir%_test_worker_wakers_SOURCES = %reldir%/test_worker_wakers.c \
+	%reldir%/tap.h
+%canon_reldir%_test_worker_wakers_LDADD = agent/worker/libworker.la
+
 gm_tests += %reldir%/test_worker_uring
 %canon_reldir%_test_worker_uring_SOURCES = %reldir%/test_worker_uring.c \
 	%reldir%/tap.h

@@ -348,6 +348,17 @@ void gm_wait_look(struct gm_worker *worker)
 		slow_down(all, now_ns);
 }
 
+/* What was asked for may never come, and nothing else need happen here: how
+ * long until it is asked for again, under a second; 0: nothing is awaited. */
+static uint64_t until_asked(const struct gm_worker *w, uint64_t now_ns)
+{
+	uint64_t ns = w->waiting.asked_ns + GM_WAIT_ASK_NS - now_ns;
+
+	if (!w->herald.owes && !lacks_own(w))
+		return 0;
+	return ns < GM_WAIT_ASK_NS ? ns : GM_WAIT_ASK_NS - 1;
+}
+
 bool gm_wait_is_due(struct gm_worker *worker, uint64_t *ret_ns)
 {
 	struct gm_waiting *all = &worker->waiting;
@@ -358,8 +369,10 @@ bool gm_wait_is_due(struct gm_worker *worker, uint64_t *ret_ns)
 		return false;
 	now_ns = gm_now_ns();
 	see_to_wakers(worker, now_ns);
-	if (!all->n)
+	if (!all->n) {
+		*ret_ns = until_asked(worker, now_ns);
 		return false;
+	}
 	if (all->looks || now_ns >= all->next_ns)
 		return true;
 	*ret_ns = all->next_ns - now_ns;

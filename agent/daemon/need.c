@@ -50,6 +50,15 @@ static bool is_busy(gm_a64 *beat)
 	return gm_get(beat) >> 56 != GM_CALL_IDLE;
 }
 
+static bool is_any_busy(struct gm_journal *signs)
+{
+	bool busy = is_busy(&signs->beat) || is_busy(&signs->slow);
+
+	for (uint32_t i = 0; i < GM_JOURNAL_CLIQUES; i++)
+		busy |= is_busy(&signs->clique[i]);
+	return busy;
+}
+
 /* Has it done anything since the last look, or is it at something now?  How
  * long that may take is not ours to say, see patience.c. */
 static bool has_worked(struct gm_keeper *keeper)
@@ -58,8 +67,8 @@ static bool has_worked(struct gm_keeper *keeper)
 	uint64_t before = keeper->completed_before;
 
 	keeper->completed_before = gm_get(&signs->completed);
-	return keeper->completed_before != before || is_busy(&signs->beat) ||
-	       is_busy(&signs->slow) || gm_get(&signs->aloft) != 0;
+	return keeper->completed_before != before || is_any_busy(signs) ||
+	       gm_get(&signs->aloft) != 0;
 }
 
 static void wait_for_end(struct gm_keeper *keeper)

@@ -178,7 +178,9 @@ static void block(struct gm_worker *w)
 		return;
 	}
 	gm_spin_leave(w->commons, w->row);
-	gm_beat(w->journal, GM_CALL_IDLE);
+	/* Who is held up by other devices ends by itself. */
+	gm_beat(w->journal, w->draining && gm_clique_holds(w) ? GM_CALL_LOOP
+							      : GM_CALL_IDLE);
 	GM_POINT("worker_blocks");
 	nap.tv_nsec = (long long)nap_of(w, sooner(group_ns, wait_ns));
 	if (nap.tv_nsec)

@@ -8,6 +8,7 @@
  */
 
 #include "collective_nccl.h"
+#include "shm/journal.h"
 
 /* Who gives is through with it before those who get. */
 static const struct shape spread = { .op = GPUMAP_OP_BROADCAST,
@@ -48,19 +49,35 @@ static bool open_other(struct gpumap_session **ret_session)
 
 /* ---- who cannot meet ----------------------------------------------------- */
 
-/* One of four says so at once: the others do not go on for a minute. */
+/* One of four says so at once: the others do not go on for a minute, and then
+ * all rows are free for others. */
 static void nobody_waits_for_who_fails(void)
 {
 	uint64_t until = story_now() + STORY_LIMIT_NS;
-	struct ranks a;
+	struct gpumap_session *other;
+	struct gpumap_comm *more;
+	struct ranks a, b;
 
 	if (!begin("", 2, "refuse", "nccl = yes\nnccl-limit = 60s\n") ||
-	    !nccl_open(session, "cards", 10 * MIB, &a))
+	    !nccl_open(session, "cards", 10 * MIB, &a) || !open_other(&other))
 		return;
 	OK(story_now() < until);
 	EQ(gpumap_comm_flags(a.comm), 0);
 	EQ(cards_once(&a, &whole, 97), 0);
+	/* As many as can meet on a row, which these will not. */
+	for (uint32_t i = 0; i < GM_JOURNAL_CLIQUES; i++) {
+		EQ(gpumap_comm_open_opts(session, "cards", NULL, &by_nccl,
+					 &more),
+		   0);
+		EQ(gpumap_comm_flags(more), 0);
+	}
+	if (nccl_open(other, "two", 10 * MIB, &b)) {
+		nccl_is_well(&b);
+		nccl_close(&b);
+	}
+	EQ(cards_once(&a, &whole, 97), 0);
 	nccl_close(&a);
+	gpumap_session_close(other);
 	nccl_end();
 }
 

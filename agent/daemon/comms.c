@@ -202,6 +202,8 @@ static void settle(struct gm_comm_group *g)
 		close_page(g);
 		if (g->n_met == g->n)
 			log_clique(g);
+		else if (g->n_met == 0)
+			give_rows_back(g);
 		GM_POINT("comm_open");
 		if (c)
 			gm_connection_answer(c, 0, NULL, &reply, sizeof(reply),

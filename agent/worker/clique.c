@@ -35,6 +35,17 @@ static void work_meet(struct gm_slow_job *job, struct gm_device *dev)
 	gm_clique_come(e->member, dev, gm_now_ns() + e->bytes);
 }
 
+/* It has nothing to do any more, nor will it. */
+static void give_thread_back(struct gm_member *m)
+{
+	free(m->meet);
+	free(m->abort);
+	m->meet = m->abort = NULL;
+	if (m->thread)
+		m->thread->is_taken = false;
+	m->thread = NULL;
+}
+
 static void done_meet(struct gm_slow_job *job, struct gm_worker *w)
 {
 	struct gm_errand_job *e = gm_errand_returned(job, w);
@@ -46,6 +57,8 @@ static void done_meet(struct gm_slow_job *job, struct gm_worker *w)
 	if (m->clique) {
 		LIST_INSERT_HEAD(&w->cliqued, m, cliqued);
 		gm_wait_want_waker(w);
+	} else {
+		give_thread_back(m);
 	}
 	gm_group_met(w, e->session, m);
 	gm_errand_finished(w, e);
@@ -90,9 +103,7 @@ void gm_clique_prepare(struct gm_worker *worker, struct gm_member *member)
 		m->meet->member = m->abort->member = m;
 		return;
 	}
-	free(m->meet);
-	free(m->abort);
-	m->meet = m->abort = NULL;
+	give_thread_back(m);
 	gm_clique_cannot(m);
 }
 
@@ -132,12 +143,7 @@ bool gm_clique_leave(struct gm_member *member)
 	m->is_gone = m->is_busy;
 	if (m->is_gone)
 		return false;
-	free(m->meet);
-	free(m->abort);
-	m->meet = m->abort = NULL;
-	if (m->thread)
-		m->thread->is_taken = false;
-	m->thread = NULL;
+	give_thread_back(m);
 	return true;
 }
 

@@ -201,6 +201,7 @@ static void worlds_are_chosen_and_may_be_larger(void)
 	EQ(gpumap_mesh_stats(map, "all", &stats), 0);
 	OK(stats.world == 9 && stats.n_dummy == 9 && stats.n_groups == 3 &&
 	   stats.total_bytes == 9 * (UINT64_C(24) << 30));
+	EQ(stats.units, 9 * 100);
 	EQ(gpumap_mesh_release(map, "all"), 0);
 	EQ(gpumap_mesh_release(map, "all"), -ENOENT);
 	EQ(gpumap_mesh_stats(map, "all", &stats), -ENOENT);

@@ -7,30 +7,51 @@
  */
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "agent/worker/fault.h"
 #include "shm/atomic.h"
 #include "tap.h"
 
-#define FAULTS 20000
-#define FEW    8
+#define FAULTS   20000u
+#define FEW      8
+#define LIMIT_NS UINT64_C(60000000000) /* and then something is wrong */
 
 static gm_a32 done;
-static struct gm_ground whole; /* a session's, and the first that breaks */
-static long unmarked;          /* faults seen before whose they are */
-static int missing;            /* a file without a page */
+static gm_a32 looked;             /* faults that the loop has seen */
+static struct gm_ground whole[2]; /* sessions', each broken by every other */
+static uint32_t unmarked;         /* seen before whose they are */
+static int missing;               /* a file without a page */
 static size_t page;
+
+static uint64_t now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+}
+
+/* Until the loop has seen so many: each mark is of one fault. */
+static bool is_seen(uint32_t n)
+{
+	uint64_t until = now() + LIMIT_NS;
+
+	while (gm_get_acquire(&looked) < n && now() < until)
+		sched_yield();
+	return gm_get_acquire(&looked) == n;
+}
 
 static void *fault_often(void *nothing)
 {
-	struct gm_ground own = { 0 };
-	long broken = 0;
+	uintptr_t broken = 0;
 
-	for (int i = 0; i < FAULTS; i++) {
-		struct gm_ground ground = { .whole = i % 2 ? &own : &whole };
+	for (uint32_t i = 0; i < FAULTS; i++) {
+		struct gm_ground ground = { .whole = &whole[i % 2] };
 		char *at = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_SHARED,
 				missing, 0);
 
@@ -40,9 +61,9 @@ static void *fault_often(void *nothing)
 		ground.part[1].bytes = page;
 		gm_fault_watch(&ground);
 		*(volatile char *)at = 1;
-		broken +=
-			gm_get(&ground.broken) && gm_get(&ground.whole->broken);
-		gm_put(&own.broken, 0);
+		broken += gm_get(&ground.broken) == 1;
+		if (!is_seen(i + 1))
+			break;
 		gm_fault_forget(&ground);
 		munmap(at, page);
 	}
@@ -67,21 +88,23 @@ static void come_and_go(struct gm_ground *grounds[FEW])
 	}
 }
 
-/* As the loop does.  Returns whether anything was seen. */
-static bool look(void)
+/* As the loop does, and makes the session whole again. */
+static void look(void)
 {
+	uint32_t n = gm_get(&looked);
+	struct gm_ground *own = &whole[n % 2], *other = &whole[!(n % 2)];
+
 	if (!gm_get(&gm_fault_seen))
-		return false;
+		return;
 	gm_swap_ordered(&gm_fault_seen, 0); /* GROUND.seen */
-	if (!gm_get(&whole.broken))
-		unmarked++;
-	return true;
+	unmarked += !gm_get(&own->broken) || gm_get(&other->broken);
+	gm_put(&own->broken, 0);
+	gm_put_release(&looked, n + 1);
 }
 
 int main(void)
 {
 	struct gm_ground *grounds[FEW];
-	long seen = 0;
 	void *broken = NULL;
 	pthread_t thread;
 
@@ -92,13 +115,12 @@ int main(void)
 	if (EQ(pthread_create(&thread, NULL, fault_often, NULL), 0)) {
 		while (!gm_get_acquire(&done)) {
 			come_and_go(grounds);
-			seen += look();
+			look();
 		}
 		pthread_join(thread, &broken);
-		seen += look();
 	}
-	EQ((long)broken, FAULTS);
-	OK(seen > 0);
+	EQ((uintptr_t)broken, FAULTS);
+	EQ(gm_get(&looked), FAULTS);
 	EQ(unmarked, 0);
 	close(missing);
 	return tap_done();

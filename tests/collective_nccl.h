@@ -68,9 +68,10 @@ static inline void nccl_forget(struct ranks *g)
 	}
 }
 
-/* As cards_open(), of a communicator that may use NCCL. */
-static inline bool nccl_open(struct gpumap_session *s, const char *mesh,
-			     uint64_t bytes, struct ranks *ret_ranks)
+/* As cards_open(), of a communicator that may use NCCL, of a mesh's group. */
+static inline bool nccl_open_group(struct gpumap_session *s, const char *mesh,
+				   const char *group, uint64_t bytes,
+				   struct ranks *ret_ranks)
 {
 	uint64_t until = story_now() + STORY_LIMIT_NS;
 	struct ranks *g = ret_ranks;
@@ -78,12 +79,18 @@ static inline bool nccl_open(struct gpumap_session *s, const char *mesh,
 
 	*g = (struct ranks){ .session = s, .bytes = bytes };
 	do
-		ret = gpumap_comm_open_opts(s, mesh, NULL, &by_nccl, &g->comm);
+		ret = gpumap_comm_open_opts(s, mesh, group, &by_nccl, &g->comm);
 	while ((ret == -ESTALE || ret == -ENODEV) && story_now() < until);
 	if (EQ(ret, 0))
 		return nccl_memory(g);
 	NOTE("%s", gpumap_refusal(map));
 	return false;
+}
+
+static inline bool nccl_open(struct gpumap_session *s, const char *mesh,
+			     uint64_t bytes, struct ranks *ret_ranks)
+{
+	return nccl_open_group(s, mesh, NULL, bytes, ret_ranks);
 }
 
 static inline void nccl_close(struct ranks *g)

@@ -1182,6 +1182,13 @@ gm_tests += %reldir%/agent_collective_nccl
 	%reldir%/agent_collective_nccl.c $(gm_collective_nccl)
 %canon_reldir%_agent_collective_nccl_LDADD = $(gm_cuda_story_libs) \
 	agent/cuda/libcu.la -lm
+gm_tests += %reldir%/agent_collective_nccl_order
+%canon_reldir%_agent_collective_nccl_order_CPPFLAGS = $(AM_CPPFLAGS) \
+	-DSTAGE_CUDA
+%canon_reldir%_agent_collective_nccl_order_SOURCES = \
+	%reldir%/agent_collective_nccl_order.c $(gm_collective_nccl)
+%canon_reldir%_agent_collective_nccl_order_LDADD = $(gm_cuda_story_libs) \
+	agent/cuda/libcu.la -lm
 gm_tests += %reldir%/agent_collective_nccl_pairs
 %canon_reldir%_agent_collective_nccl_pairs_CPPFLAGS = $(AM_CPPFLAGS) \
 	-DSTAGE_CUDA

@@ -13,8 +13,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 /* What can be told here without asking anybody.  The agent judges again. */
@@ -55,6 +58,34 @@ static int open_own(int fd)
 	return own < 0 ? -errno : own;
 }
 
+/*
+ * A FUSE file that is opened with direct_io may be read in part.  Asked by an
+ * io_uring for the rest, the kernel begins again where it began (seen on Linux
+ * 6.18), and what comes of it is wrong bytes without an error.  Such a file
+ * cannot be mapped shared.  The agent does not look: to map a file may wait for
+ * whoever serves it.
+ */
+static int judge_reads(struct gpumap_session *s, int fd)
+{
+	long page = sysconf(_SC_PAGESIZE);
+	void *map = mmap(NULL, (size_t)page, PROT_READ, MAP_SHARED, fd, 0);
+	struct statfs fs;
+
+	if (map != MAP_FAILED) {
+		munmap(map, (size_t)page);
+		return 0;
+	}
+	/* Whose file system it is need not be able to say: then it is FUSE. */
+	if (errno != ENODEV ||
+	    (fstatfs(fd, &fs) == 0 && fs.f_type != FUSE_SUPER_MAGIC))
+		return 0;
+	gm_map_refuse(s->map,
+		      "the file's file system gives it out with direct_io, "
+		      "which io_uring reads wrong: mount it without, or copy "
+		      "the file to a disk");
+	return -EOPNOTSUPP;
+}
+
 int gpumap_register_file(struct gpumap_session *session, int fd, uint32_t flags,
 			 uint64_t *ret_file)
 {
@@ -71,7 +102,9 @@ int gpumap_register_file(struct gpumap_session *session, int fd, uint32_t flags,
 	own = open_own(fd);
 	if (own < 0)
 		return own;
-	ret = gm_buffers_take(session, GM_BUFFER_FILE, 0, &buffer);
+	ret = judge_reads(session, own);
+	if (ret == 0)
+		ret = gm_buffers_take(session, GM_BUFFER_FILE, 0, &buffer);
 	if (ret != 0) {
 		close(own);
 		return ret;

@@ -146,8 +146,7 @@ static void short_answers_are_made_up_for(void)
 	/* Then the kernel would make it up wrong. */
 	fuse.orders->open_flags = FOPEN_DIRECT_IO;
 	fd = fuse_open(&fuse);
-	EQ(load(session, 0, load_register(session, fd), 0, MIB, memory),
-	   -EOPNOTSUPP);
+	EQ(gpumap_register_file(session, fd, 0, &file), -EOPNOTSUPP);
 	OK(strstr(gpumap_refusal(map), "mount it without"));
 	fuse.orders->open_flags = 0;
 	fuse.orders->most = 0;

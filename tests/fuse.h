@@ -23,6 +23,9 @@
 
 #define FUSE_FILE_BYTES (16 * MIB)
 
+/* Of flags2: files that are opened with direct_io may be mapped shared. */
+#define FUSE_MAPS_DIRECT (UINT32_C(1) << 4) /* Linux 6.6 */
+
 /* Shared with the child. */
 struct fuse_orders {
 	uint64_t fails_from; /* offset of the first byte that is not read */
@@ -33,6 +36,8 @@ struct fuse_orders {
 	uint32_t head_bytes; /* that the file begins with, instead of its own */
 	char head[1024];
 	bool refuses_direct; /* reads past the cache */
+	bool maps_direct;    /* see above; writes are never answered */
+	uint32_t n_written;  /* so many; written by the child */
 	bool holds; /* reads are to wait until the next request after, */
 	uint64_t holds_from; /* those that reach beyond this offset */
 	uint32_t held;       /* so many do; written by the child */
@@ -153,6 +158,10 @@ static inline void fuse_serve_one(const struct fuse *f, const char *request)
 		return;
 	switch (in.opcode) {
 	case FUSE_INIT:
+		if (f->orders->maps_direct) {
+			init.flags |= FUSE_INIT_EXT;
+			init.flags2 = FUSE_MAPS_DIRECT;
+		}
 		fuse_answer(f->fd, in.unique, 0, &init, sizeof(init));
 		break;
 	case FUSE_LOOKUP:
@@ -165,6 +174,9 @@ static inline void fuse_serve_one(const struct fuse *f, const char *request)
 		break;
 	case FUSE_OPEN:
 		fuse_answer(f->fd, in.unique, 0, &open_out, sizeof(open_out));
+		break;
+	case FUSE_WRITE:
+		f->orders->n_written++;
 		break;
 	case FUSE_READ:
 		fuse_read(f, in.unique, (const void *)body);
@@ -209,7 +221,8 @@ static inline void fuse_end(struct fuse *f)
 }
 
 /* Returns whether it may be had here; then end it. */
-static inline bool fuse_begin(struct fuse *f, const char *folder)
+static inline bool fuse_begin_as(struct fuse *f, const char *folder,
+				 bool maps_direct)
 {
 	char options[128];
 
@@ -222,6 +235,7 @@ static inline bool fuse_begin(struct fuse *f, const char *folder)
 	if (f->orders == MAP_FAILED)
 		exit(99);
 	f->orders->fails_from = UINT64_MAX;
+	f->orders->maps_direct = maps_direct;
 	snprintf(options, sizeof(options),
 		 "fd=%d,rootmode=40000,user_id=0,group_id=0,allow_other",
 		 f->fd);
@@ -237,12 +251,22 @@ static inline bool fuse_begin(struct fuse *f, const char *folder)
 	return true;
 }
 
-static inline int fuse_open(const struct fuse *f)
+static inline bool fuse_begin(struct fuse *f, const char *folder)
+{
+	return fuse_begin_as(f, folder, false);
+}
+
+static inline int fuse_open_for(const struct fuse *f, int mode)
 {
 	char path[160];
 
 	snprintf(path, sizeof(path), "%s/file", f->folder);
-	return open(path, O_RDONLY | O_CLOEXEC);
+	return open(path, mode | O_CLOEXEC);
+}
+
+static inline int fuse_open(const struct fuse *f)
+{
+	return fuse_open_for(f, O_RDONLY);
 }
 
 #endif

@@ -1107,6 +1107,11 @@ GM_TORTURE += %reldir%/agent_cuda_points
 	$(gm_cuda_story)
 %canon_reldir%_agent_cuda_points_LDADD = %reldir%/libraw.la \
 	$(gm_cuda_story_libs) shm/libshm.la
+gm_tests += %reldir%/agent_file_stuck
+%canon_reldir%_agent_file_stuck_SOURCES = %reldir%/agent_file_stuck.c \
+	%reldir%/fuse.h %reldir%/load_story.h %reldir%/raw.h $(gm_story)
+%canon_reldir%_agent_file_stuck_LDADD = %reldir%/libraw.la $(gm_story_libs) \
+	shm/libshm.la
 gm_tests += %reldir%/agent_strangers
 %canon_reldir%_agent_strangers_SOURCES = %reldir%/agent_strangers.c \
 	%reldir%/lingering.h %reldir%/raw.h $(gm_story)

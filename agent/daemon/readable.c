@@ -7,7 +7,6 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <stdbool.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
@@ -60,23 +59,6 @@ static bool has_bytes(int fd, int flags)
 	       !is_made_up(fd);
 }
 
-/*
- * A FUSE file that is opened with direct_io may be read in part.  Asked by an
- * io_uring for the rest, the kernel begins again where it began (seen on Linux
- * 6.18), and what comes of it is wrong bytes without an error.  Such a file
- * cannot be mapped shared, which is found without a question to its server.
- */
-static bool is_read_wrong(int fd)
-{
-	long page = sysconf(_SC_PAGESIZE);
-	void *map = mmap(NULL, (size_t)page, PROT_READ, MAP_SHARED, fd, 0);
-
-	if (map == MAP_FAILED)
-		return errno == ENODEV;
-	munmap(map, (size_t)page);
-	return false;
-}
-
 int gm_readable_judge(int fd, struct gm_readable *ret_file,
 		      char ret_why[GM_WHY_BYTES])
 {
@@ -101,11 +83,6 @@ int gm_readable_judge(int fd, struct gm_readable *ret_file,
 		return gm_why(ret_why, -EINVAL,
 			      "the file is one of those that the kernel makes "
 			      "up as they are read; copy it to a disk");
-	if (S_ISREG(st.stx_mode) && is_read_wrong(fd))
-		return gm_why(ret_why, -EOPNOTSUPP,
-			      "the file's file system gives it out with "
-			      "direct_io, which io_uring reads wrong; mount it "
-			      "without, or copy the file to a disk");
 	ret_file->dev = makedev(st.stx_dev_major, st.stx_dev_minor);
 	ret_file->ino = st.stx_ino;
 	return 0;

@@ -6,7 +6,9 @@
  *
  * What a client sends may be of a file system that never answers.  Nothing is
  * asked here that such a one could be asked for: the kernel's own words about
- * the descriptor, and what it remembers of the file.
+ * the descriptor, and what it remembers of the file.  Nor is it mapped, which
+ * may wait for reads and writes that others have under way there: whether
+ * io_uring reads it right is for the library to find out.
  */
 #ifndef GM_READABLE_H
 #define GM_READABLE_H

@@ -300,12 +300,13 @@ GPUMAP_API int gpumap_program_unload(struct gpumap_session *session,
  * Returns	0
  *		-EBADF		no descriptor, or one that cannot be read
  *		-EINVAL		no regular file and no block device
+ *		-EOPNOTSUPP	a FUSE file that is mounted with direct_io
  *		-E2BIG		a flag newer than this library
  *		-EDQUOT		this session has 4096 buffers and files
  *		-EMFILE, -ENOMEM
  *		-ECONNRESET, -EPROTO, -EOWNERDEAD
  *		gpumap_refusal() says more
- * Cost		three system calls
+ * Cost		seven system calls
  * Threads	the session's own thread
  */
 GPUMAP_API int gpumap_register_file(struct gpumap_session *session, int fd,

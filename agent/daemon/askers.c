@@ -55,7 +55,7 @@ bool gm_askers_have_place(const struct gm_keeper *keeper,
 bool gm_askers_are_before(const struct gm_seat *seat,
 			  const struct gm_seat *other)
 {
-const struct gm_asker *a = seat->asker, *b = other->asker;
+	const struct gm_asker *a = seat->asker, *b = other->asker;
 
 	if (a->n_asked != b->n_asked)
 		return a->n_asked < b->n_asked;

@@ -1382,6 +1382,10 @@ GM_TORTURE += %reldir%/agent_across %reldir%/agent_cuda_across
 %canon_reldir%_agent_across_SOURCES = %reldir%/agent_across.c \
 	%reldir%/stage.h $(gm_story)
 %canon_reldir%_agent_across_LDADD = $(gm_story_libs)
+gm_tests += %reldir%/agent_across_drain
+%canon_reldir%_agent_across_drain_SOURCES = %reldir%/agent_across_drain.c \
+	$(gm_story)
+%canon_reldir%_agent_across_drain_LDADD = $(gm_story_libs)
 %canon_reldir%_agent_cuda_across_CPPFLAGS = $(AM_CPPFLAGS) -DSTAGE_CUDA
 %canon_reldir%_agent_cuda_across_SOURCES = %reldir%/agent_across.c \
 	$(gm_cuda_story)

@@ -111,6 +111,14 @@ int gm_claims_say(struct gm_keeper *keeper, struct gm_seat *seat,
 	return 0;
 }
 
+/* Jobs of another row wait for pieces, which may be one that drains, too, and
+ * that we wait for: they are fetched for as long as there is a worker. */
+static bool may_fetch(const struct gm_seat *seat)
+{
+	return seat->keeper->state == GM_KEEPER_SERVING &&
+	       !seat->keeper->is_undertaker && seat->state == GM_SEAT_TAKEN;
+}
+
 /* The first of a seat's that there is a place for. */
 static struct gm_claim *first_waiting(const struct gm_keeper *keeper,
 				      const struct gm_seat *seat)
@@ -120,6 +128,7 @@ static struct gm_claim *first_waiting(const struct gm_keeper *keeper,
 	TAILQ_FOREACH(claim, &seat->claims, entry)
 	{
 		if (claim->state == GM_CLAIM_WAITING &&
+		    (is_fetch(claim) || !keeper->told_end) &&
 		    gm_askers_have_place(keeper, seat, is_fetch(claim)))
 			break;
 	}
@@ -147,7 +156,7 @@ int gm_claims_ask_all(struct gm_keeper *keeper)
 {
 	struct gm_claim *claim;
 
-	while (!keeper->told_end && keeper->n_asked < GM_ASKERS_MOST &&
+	while (keeper->n_asked < GM_ASKERS_MOST &&
 	       (claim = next_claim(keeper)) != NULL) {
 		int error = say(keeper, claim->seat, claim, claim->ask);
 
@@ -161,10 +170,9 @@ int gm_claims_ask_all(struct gm_keeper *keeper)
 	return 0;
 }
 
-int gm_claims_ask(struct gm_seat *seat, struct gm_claim *claim,
-		  char ret_why[GM_WHY_BYTES])
+static int judge_seat(const struct gm_seat *seat, char ret_why[GM_WHY_BYTES])
 {
-	struct gm_keeper *keeper = seat->keeper;
+	const struct gm_keeper *keeper = seat->keeper;
 
 	if (!keeper || keeper->draining || seat->state >= GM_SEAT_LEAVING)
 		return gm_why(ret_why, -ESHUTDOWN,
@@ -176,6 +184,19 @@ int gm_claims_ask(struct gm_seat *seat, struct gm_claim *claim,
 			      "row %u has no worker now; see its reason in "
 			      "gpumapctl devices, or use another row",
 			      keeper->row);
+	return 0;
+}
+
+int gm_claims_ask(struct gm_seat *seat, struct gm_claim *claim,
+		  char ret_why[GM_WHY_BYTES])
+{
+	struct gm_keeper *keeper = seat->keeper;
+	int error = 0;
+
+	if (!keeper || !is_fetch(claim) || !may_fetch(seat))
+		error = judge_seat(seat, ret_why);
+	if (error)
+		return error;
 	claim->seat = seat;
 	claim->state = GM_CLAIM_WAITING;
 	TAILQ_INSERT_TAIL(&seat->claims, claim, entry);
@@ -467,7 +488,8 @@ static struct gm_claim *first_newcomer(const struct gm_keeper *keeper)
 	TAILQ_FOREACH(seat, &keeper->seats, entry)
 	TAILQ_FOREACH(claim, &seat->claims, entry)
 	{
-		if (claim->state <= last && !claim->was_held && !claim->leaves)
+		if (claim->state <= last && !claim->was_held &&
+		    !claim->leaves && !(is_fetch(claim) && may_fetch(seat)))
 			return claim;
 	}
 	return NULL;

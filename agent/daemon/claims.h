@@ -17,6 +17,8 @@
  * the next worker is asked again before it begins anything of the seat, and
  * before its row is shown as READY, which waits for up to GM_CLAIMS_WAIT_NS.
  * All others are of one worker's memory, and gone with it.
+ * A row that drains is asked for nothing any more but pieces (FETCH), of jobs
+ * that another one which drains may have to finish.
  * Of what only asks for something (EXPORT, PROVE, TRY, LEND, FETCH) the worker
  * keeps nothing: it leaves without a word, and a claim that stays HELD hears
  * when that worker is gone.

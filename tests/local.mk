@@ -494,6 +494,10 @@ gm_tests += %reldir%/test_askers
 %canon_reldir%_test_drains_SOURCES = %reldir%/test_drains.c $(gm_keeper_scene)
 %canon_reldir%_test_drains_LDADD = $(gm_daemon)
 %canon_reldir%_test_drains_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=calloc
+gm_tests += %reldir%/test_given_fds
+%canon_reldir%_test_given_fds_SOURCES = %reldir%/test_given_fds.c \
+	%reldir%/lingering.h %reldir%/tap.h
+%canon_reldir%_test_given_fds_LDADD = $(gm_daemon)
 gm_tests += %reldir%/test_mask_quota
 %canon_reldir%_test_mask_quota_SOURCES = %reldir%/test_mask_quota.c \
 	$(gm_keeper_scene)

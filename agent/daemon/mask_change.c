@@ -7,12 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <gpumap.h>
 
 #include "agent/common/log.h"
 #include "agent/daemon/daemon.h"
+#include "agent/daemon/gutter.h"
 #include "agent/daemon/mask_text.h"
 #include "agent/daemon/masks.h"
 #include "agent/mask/mask.h"
@@ -68,8 +68,9 @@ void gm_mask_change_free(struct gm_change *change)
 	drop_parts(p);
 	if (p->source != NULL)
 		gm_nodes_drop(p->source_segment, p->source);
-	if (p->fd >= 0)
-		close(p->fd);
+	/* A client's, with as many pages as it likes, and ours may be the
+	 * last. */
+	gm_gutter_close(p->fd, change->uid);
 	free(p->uuids);
 	free(p);
 }

@@ -195,14 +195,11 @@ static void drop(struct gm_registration *reg)
 	session->user->arena_bytes -= reg->charged;
 	TAILQ_REMOVE(&session->registrations, reg, entry);
 	gm_mask_held_free(reg->mask);
-	/* Ours may be the last of memory, and there may be many pages; and
-	 * whose a file system is may take its time. */
-	if (is_file(reg->handle))
-		gm_gutter_close(reg->fd, session->user->uid);
-	else if (reg->fd >= 0)
-		gm_closer_close(&session->server->closer, reg->fd);
-	if (reg->image_fd >= 0)
-		gm_closer_close(&session->server->closer, reg->image_fd);
+	/* Ours may be the last of memory, and there may be many pages, also
+	 * beside those that were charged; and whose a file system is may take
+	 * its time. */
+	gm_gutter_close(reg->fd, session->user->uid);
+	gm_gutter_close(reg->image_fd, session->user->uid);
 	free(reg);
 	GM_POINT("registration_gone");
 }

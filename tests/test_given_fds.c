@@ -1,0 +1,104 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * What clients sent is closed by the gutter: the last close of a memfd gives
+ * back all of its pages, of which there may be far more than were charged.  A
+ * socket that lingers stands for one that takes long.
+ */
+
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "agent/daemon/daemon.h"
+#include "agent/daemon/mask_change.h"
+#include "agent/daemon/registration.h"
+#include "agent/daemon/sessions.h"
+#include "lingering.h"
+#include "shm/queue.h"
+#include "tap.h"
+
+#define LIMIT_S  30 /* against hanging; a socket lingers for longer */
+#define STRANGER 4711u
+
+static struct gm_daemon d;
+static struct gm_control_server server = { .d = &d };
+
+/* Is what the agent itself gives back closed yet? */
+static bool closer_works(void)
+{
+	struct pollfd p = { .events = 0 };
+	int ends[2];
+	bool is;
+
+	if (pipe2(ends, O_CLOEXEC) != 0)
+		return false;
+	gm_closer_close(&server.closer, ends[1]);
+	p.fd = ends[0];
+	is = poll(&p, 1, LIMIT_S * 1000 / 2) == 1;
+	close(ends[0]);
+	return is;
+}
+
+static void a_tensor_s(void)
+{
+	static const struct gm_change_kind kind = { .is_heavy = true };
+	struct gm_mask_change *p = gm_mask_change_new(&kind);
+	int other;
+
+	if (!OK(p != NULL))
+		return;
+	p->change.d = &d;
+	p->change.uid = STRANGER;
+	p->fd = lingering(&other);
+	gm_mask_change_free(&p->change);
+	OK(closer_works());
+	close(other);
+}
+
+static void registered_memory_s(void)
+{
+	struct gm_user user = { .uid = STRANGER };
+	struct gm_session session = { .server = &server, .user = &user };
+	struct gm_connection c = { .server = &server,
+				   .user = &user,
+				   .session = &session };
+	const struct gm_register ask = {
+		.handle = gm_handle_make(1, GM_BUFFER_REGISTERED, 0, 1),
+		.bytes = GM_PAGE,
+	};
+	const struct gm_readable file = { .ino = 1 };
+	struct gm_registration *reg;
+	int other, fd = lingering(&other);
+
+	TAILQ_INIT(&session.registrations);
+	d.config.registrations_per_uid = 1;
+	d.config.arena_bytes_per_uid = GM_PAGE;
+	EQ(gm_registration_keep(&c, &ask, fd, &file, GM_PAGE, &reg), 0);
+	EQ(user.registrations, 1);
+	gm_registrations_free(&session);
+	EQ(user.registrations, 0);
+	OK(closer_works());
+	close(other);
+}
+
+int main(void)
+{
+	int other, fd = lingering(&other);
+
+	if (other < 0) {
+		close(fd);
+		SKIP(1, "no socket lingers here");
+		return tap_done();
+	}
+	close(other);
+	close(fd);
+	alarm(LIMIT_S);
+	gm_closer_init(&server.closer);
+	d.server = &server;
+	a_tensor_s();
+	registered_memory_s();
+	return tap_done();
+}

@@ -331,7 +331,7 @@ static void done_fetch(struct gm_slow_job *job, struct gm_worker *w)
 	struct gm_errand_job *e = gm_errand_returned(job, w);
 
 	/* Its memory may have been found missing: then it was zeroes. */
-	if (e->session->ground.broken)
+	if (gm_get(&e->session->ground.broken))
 		e->rc = -EIO;
 	answer(w, e, GM_WIRE_FETCHED, e->bytes, -1);
 	GM_POINT("worker_fetched");

@@ -186,7 +186,7 @@ static void end(struct gm_worker *w, struct gm_load *load)
 	GM_POINT("load_ending");
 	let_go(w, load);
 	/* What was copied to memory that is missing is not told. */
-	if (!s->ground.broken)
+	if (!gm_get(&s->ground.broken))
 		gm_errand_ended(w, s, load->status);
 	if (s->departing)
 		gm_errands_depart(w, s);

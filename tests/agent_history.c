@@ -3,10 +3,10 @@
 
 /*
  * A long history of jobs of many kinds by chance, on three rows: with waits for
- * each other, with deadlines, taken back, and with workers killed.  Every one
- * of them ends exactly once, in the order of its row, and as it may.  A
- * thousand to a round, and where GM_ROUNDS says how many, five: a million in
- * the torture target.
+ * each other, with deadlines, taken back, and with workers killed; in memory
+ * that comes and goes among them, and from row to row.  Every one of them ends
+ * exactly once, in the order of its row, and as it may.  A thousand to a round,
+ * and where GM_ROUNDS says how many, five: a million in the torture target.
  */
 
 #include <stdlib.h>
@@ -27,19 +27,25 @@ static struct gpumap_session *session;
 static uint32_t *words; /* memory for jobs that do something, 2 * HALF */
 static uint64_t file;   /* that LOADs read, of HALF words */
 
+static uint64_t buffers[ROWS]; /* of HALF words of each; 0: none now */
+
 static struct {
 	uint8_t *ended; /* times, by job */
+	bool *crosses;  /* likewise */
 	uint64_t n;
 	uint64_t submitted;
 	uint64_t taken;
 	uint64_t last[ROWS]; /* job that ended last, plus 1 */
-	uint64_t by_status[5];
+	uint64_t by_status[6];
+	uint64_t crossed; /* copies from row to row that ended well */
+	uint64_t made;    /* buffers */
+	uint64_t refused; /* copies from a row whose worker had died */
 	int doubled, misplaced, strange;
 } history;
 
 static void note(const struct gpumap_done *done)
 {
-	static const int known[] = { 0, -EIO, -ETIME, -ECANCELED };
+	static const int known[] = { 0, -EIO, -ETIME, -ECANCELED, -ESTALE };
 	uint32_t k = 0;
 
 	if (done->cookie >= history.submitted) {
@@ -49,11 +55,12 @@ static void note(const struct gpumap_done *done)
 	history.doubled += history.ended[done->cookie]++ != 0;
 	history.misplaced += done->cookie < history.last[done->row];
 	history.last[done->row] = done->cookie + 1;
-	while (k < 4 && known[k] != done->status)
+	while (k < 5 && known[k] != done->status)
 		k++;
 	history.by_status[k]++;
-	history.strange += k == 4;
-	if (k == 4)
+	history.crossed += k == 0 && history.crosses[done->cookie];
+	history.strange += k == 5;
+	if (k == 5)
 		NOTE("row %u ended a job with %d", done->row, done->status);
 	history.taken++;
 }
@@ -81,8 +88,21 @@ static struct gpumap_time some_time(void)
 	return time;
 }
 
+/* To the row's own memory or out of it, or out of another row's, as far as
+ * there is any. */
+static void use_buffers(struct gpumap_job *job, uint32_t row)
+{
+	if (job->op == GPUMAP_OP_COPY)
+		job->src_buffer = buffers[dice(ROWS)];
+	else if (job->op == GPUMAP_OP_FILL || job->op == GPUMAP_OP_LOAD ||
+		 dice(2) == 0)
+		job->dst_buffer = buffers[row];
+	else
+		job->src_buffer = buffers[row];
+}
+
 /* Of one slot and of two, of the row and of its loader. */
-static void do_something(struct gpumap_job *job)
+static void do_something(struct gpumap_job *job, uint32_t row)
 {
 	static const uint32_t ops[] = { GPUMAP_OP_FILL, GPUMAP_OP_COPY,
 					GPUMAP_OP_AXPY, GPUMAP_OP_MASK_ADD,
@@ -100,19 +120,22 @@ static void do_something(struct gpumap_job *job)
 		job->dst = words + HALF;
 		job->src = words;
 	}
-	if (job->op != GPUMAP_OP_LOAD)
-		return;
-	job->dtype = GPUMAP_DTYPE_U8;
-	job->src = NULL;
-	job->src_buffer = file;
+	if (job->op == GPUMAP_OP_LOAD) {
+		job->dtype = GPUMAP_DTYPE_U8;
+		job->src = NULL;
+		job->src_buffer = file;
+	}
+	if (dice(2) == 0)
+		use_buffers(job, row);
 }
 
-static struct gpumap_job some_job(struct gpumap_time waits[GPUMAP_WAITS_MAX])
+static struct gpumap_job some_job(uint32_t row,
+				  struct gpumap_time waits[GPUMAP_WAITS_MAX])
 {
 	struct gpumap_job job = { .op = GPUMAP_OP_NOP };
 
 	if (dice(4) == 0)
-		do_something(&job);
+		do_something(&job, row);
 	if (dice(3) == 0)
 		job.n_waits = 1 + (uint32_t)dice(GPUMAP_WAITS_MAX);
 	for (uint32_t i = 0; i < job.n_waits; i++)
@@ -121,6 +144,33 @@ static struct gpumap_job some_job(struct gpumap_time waits[GPUMAP_WAITS_MAX])
 	if (dice(16) == 0)
 		job.deadline_ns = story_now() + dice(2000000);
 	return job;
+}
+
+static bool is_crossing(const struct gpumap_job *job, uint32_t row)
+{
+	return job->op == GPUMAP_OP_COPY && job->src_buffer != 0 &&
+	       job->src_buffer != buffers[row];
+}
+
+/* Does any of the next @n jobs? */
+static bool crosses(uint32_t n)
+{
+	return memchr(&history.crosses[history.submitted], true, n) != NULL;
+}
+
+/* Some worker has died, and what another row would copy from with it; so none
+ * of these jobs has been submitted. */
+static int forget_stale(void)
+{
+	history.refused++;
+	for (uint32_t row = 0; row < ROWS; row++) {
+		int ret = gpumap_buffer_free(session, buffers[row]);
+
+		if (ret != 0)
+			return ret;
+		buffers[row] = 0;
+	}
+	return 0;
 }
 
 static int submit_some(uint32_t row)
@@ -133,13 +183,40 @@ static int submit_some(uint32_t row)
 	if (n > history.n - history.submitted)
 		n = (uint32_t)(history.n - history.submitted);
 	for (uint32_t i = 0; i < n; i++) {
-		jobs[i] = some_job(waits[i]);
+		jobs[i] = some_job(row, waits[i]);
 		jobs[i].cookie = history.submitted + i;
+		history.crosses[history.submitted + i] =
+			is_crossing(&jobs[i], row);
 	}
 	ret = gpumap_submit(session, row, jobs, n);
 	if (ret == 0)
 		history.submitted += n;
+	if (ret == -ESTALE && crosses(n))
+		ret = forget_stale();
 	return ret;
+}
+
+/* An ALLOC or a FREE among the jobs.  A full queue, a worker's death or its
+ * deadline may stand against it. */
+static void change_buffer(uint32_t row)
+{
+	uint64_t limit = dice(4) == 0 ? dice(2000000) : STORY_LIMIT_NS;
+	int ret;
+
+	if (buffers[row] != 0) {
+		ret = gpumap_buffer_free(session, buffers[row]);
+		if (ret == 0)
+			buffers[row] = 0;
+	} else {
+		ret = gpumap_buffer_alloc(session, row, HALF * sizeof(*words),
+					  0, story_now() + limit,
+					  &buffers[row]);
+		history.made += ret == 0;
+	}
+	if (ret == 0 || ret == -EAGAIN || ret == -EIO || ret == -ETIME)
+		return;
+	history.strange++;
+	NOTE("row %u says %d of a buffer: %s", row, ret, gpumap_refusal(map));
 }
 
 /* Kill a worker that serves: one that dies before its first job is given
@@ -165,6 +242,8 @@ static bool submit_all(void)
 			continue;
 		if (ret != 0)
 			break;
+		if (dice(8) == 0)
+			change_buffer((uint32_t)dice(ROWS));
 		if (dice(256) == 0 && gpumap_cancel(session, row) != 0)
 			break;
 		if (history.submitted >= next_kill) {
@@ -186,6 +265,7 @@ static void every_job_ends_once(void)
 
 	history.n = (uint64_t)story_rounds() * PER_ROUND;
 	history.ended = calloc(history.n, 1);
+	history.crosses = calloc(history.n, sizeof(bool));
 	OK(submit_all());
 	while (history.taken < history.submitted &&
 	       take(story_now() + STORY_LIMIT_NS))
@@ -198,15 +278,23 @@ static void every_job_ends_once(void)
 	EQ(history.misplaced, 0);
 	EQ(history.strange, 0);
 	EQ(history.taken, history.submitted);
-	NOTE("%llu jobs: %llu with 0, %llu -EIO, %llu -ETIME, %llu -ECANCELED",
+	NOTE("%llu jobs: %llu with 0, %llu -EIO, %llu -ETIME, %llu -ECANCELED, "
+	     "%llu -ESTALE",
 	     (unsigned long long)history.taken,
 	     (unsigned long long)history.by_status[0],
 	     (unsigned long long)history.by_status[1],
 	     (unsigned long long)history.by_status[2],
-	     (unsigned long long)history.by_status[3]);
+	     (unsigned long long)history.by_status[3],
+	     (unsigned long long)history.by_status[4]);
+	NOTE("%llu buffers, %llu copies from row to row, %llu refused",
+	     (unsigned long long)history.made,
+	     (unsigned long long)history.crossed,
+	     (unsigned long long)history.refused);
 	OK(history.by_status[0] > history.n / 4);
 	OK(history.by_status[1] > 0); /* workers died in the midst of it */
+	OK(history.made > ROWS && history.crossed > 0);
 	free(history.ended);
+	free(history.crosses);
 }
 
 int main(void)

@@ -8,12 +8,11 @@
  * with every byte where it belongs.
  */
 
-#include <grp.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/stage.h"
 #include "tests/load_story.h"
+#include "tests/users.h"
 
 #ifdef STAGE_CUDA
 #define CONFIG "[socket]\nmode = 0666\n[host]\nrows = 1\n"
@@ -38,13 +37,6 @@ struct side {
 	uint64_t source[2]; /* in each row */
 	char *here[2];
 };
-
-static bool become(uid_t uid)
-{
-	return getuid() != 0 ||
-	       (setgroups(0, NULL) == 0 && setresgid(uid, uid, uid) == 0 &&
-		setresuid(uid, uid, uid) == 0);
-}
 
 static bool open_side(struct side *s)
 {
@@ -129,9 +121,6 @@ static int live(uint32_t user)
 	struct side side[CROWD] = { 0 };
 	uint32_t bad;
 
-	/* What it says is its status. */
-	if (!freopen("/dev/null", "w", stdout) || !become(STRANGER + user))
-		return 2;
 	map = story_attach(&agent);
 	if (!map)
 		return 3;
@@ -145,24 +134,6 @@ static int live(uint32_t user)
 	return bad != 0;
 }
 
-static void all_come_to_an_end(void)
-{
-	pid_t pid[USERS];
-
-	for (uint32_t i = 0; i < USERS; i++) {
-		fflush(NULL);
-		pid[i] = fork();
-		if (pid[i] == 0)
-			_exit(live(i));
-	}
-	for (uint32_t i = 0; i < USERS; i++) {
-		int status = -1;
-
-		EQ(waitpid(pid[i], &status, 0), pid[i]);
-		EQ(status, 0);
-	}
-}
-
 int main(void)
 {
 	file = load_file("/tmp", BYTES);
@@ -172,7 +143,7 @@ int main(void)
 	map = story_attach(&agent);
 	if (!OK(map != NULL))
 		return tap_done();
-	all_come_to_an_end();
+	users_live(USERS, STRANGER, live);
 	close(file);
 	return stage_finish(&agent, map);
 }

@@ -7,12 +7,9 @@
  * waits there, and the others of his group for him, and all come to an end.
  */
 
-#include <grp.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include "stage.h"
 #include "collective.h"
+#include "users.h"
 
 #ifdef STAGE_CUDA
 #define CONFIG "[socket]\nmode = 0666\n[host]\nrows = 1\n"
@@ -30,13 +27,6 @@ static struct agent agent;
 static struct gpumap *map;
 
 static const char *const meshes[USERS] = { "ranks2", "ranks3", "ranks3" };
-
-static bool become(uid_t uid)
-{
-	return getuid() != 0 ||
-	       (setgroups(0, NULL) == 0 && setresgid(uid, uid, uid) == 0 &&
-		setresuid(uid, uid, uid) == 0);
-}
 
 /* Returns how many were not as they should be. */
 static uint32_t play(struct gpumap_session *session, struct ranks *g)
@@ -79,9 +69,6 @@ static int live(uint32_t user)
 	struct ranks g;
 	uint32_t bad;
 
-	/* What it says is its status. */
-	if (!freopen("/dev/null", "w", stdout) || !become(STRANGER + user))
-		return 2;
 	map = story_attach(&agent);
 	if (!map || gpumap_session_open(map, &opts, &session) != 0 ||
 	    !collective_open(session, meshes[user], 2 * BYTES, &g))
@@ -91,24 +78,6 @@ static int live(uint32_t user)
 	gpumap_session_close(session);
 	gpumap_detach(map);
 	return bad != 0;
-}
-
-static void all_come_to_an_end(void)
-{
-	pid_t pid[USERS];
-
-	for (uint32_t i = 0; i < USERS; i++) {
-		fflush(NULL);
-		pid[i] = fork();
-		if (pid[i] == 0)
-			_exit(live(i));
-	}
-	for (uint32_t i = 0; i < USERS; i++) {
-		int status = -1;
-
-		EQ(waitpid(pid[i], &status, 0), pid[i]);
-		EQ(status, 0);
-	}
 }
 
 int main(void)
@@ -121,6 +90,6 @@ int main(void)
 		return tap_done();
 	EQ(collective_mesh(map, "ranks2", 2), 0);
 	EQ(collective_mesh(map, "ranks3", 3), 0);
-	all_come_to_an_end();
+	users_live(USERS, STRANGER, live);
 	return stage_finish(&agent, map);
 }

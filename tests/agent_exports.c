@@ -7,8 +7,8 @@
  */
 
 #include "tests/claims.h"
+#include "tests/users.h"
 
-#include <grp.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -201,9 +201,7 @@ static int be_stranger(uint64_t id, bool may)
 	struct raw c;
 	int fd;
 
-	if (setgroups(0, NULL) != 0 ||
-	    setresgid(STRANGER, STRANGER, STRANGER) != 0 ||
-	    setresuid(STRANGER, STRANGER, STRANGER) != 0)
+	if (!user_become(STRANGER, STRANGER))
 		return 1;
 	if (raw_open_queue(&c, path, 0, 64, 64 * KIB) != 0)
 		return 2;
@@ -222,9 +220,7 @@ static int be_greedy(const struct gm_export_reply *exports, int ready,
 	struct raw c, more;
 	char byte = 0;
 
-	if (setgroups(0, NULL) != 0 ||
-	    setresgid(STRANGER, STRANGER, STRANGER) != 0 ||
-	    setresuid(STRANGER, STRANGER, STRANGER) != 0)
+	if (!user_become(STRANGER, STRANGER))
 		return 1;
 	if (raw_open_queue(&c, path, 0, 64, 64 * KIB) != 0 ||
 	    raw_open(&more, path) != 0)

@@ -20,7 +20,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <grp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,6 +35,7 @@
 #include "tests/hostile_good.h"
 #include "tests/stage.h"
 #include "tests/tap.h"
+#include "tests/users.h"
 
 #define ROWS       STAGE_ROWS
 #define STRANGER   61357u /* a uid that nobody has */
@@ -264,9 +264,7 @@ static pid_t attack(uint32_t which, uint64_t until_ns)
 	signal(SIGPIPE, SIG_IGN);
 	weaken();
 	if (getppid() != parent ||
-	    (geteuid() == 0 && (setgroups(0, NULL) != 0 ||
-				setresgid(STRANGER, STRANGER, STRANGER) != 0 ||
-				setresuid(STRANGER, STRANGER, STRANGER) != 0)))
+	    (geteuid() == 0 && !user_become(STRANGER, STRANGER)))
 		_exit(98);
 	/* That change of identity has cleared it. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -9,7 +9,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <grp.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +21,7 @@
 #include "tests/agent.h"
 #include "tests/raw.h"
 #include "tests/tap.h"
+#include "tests/users.h"
 
 #ifndef SO_PASSRIGHTS
 #define SO_PASSRIGHTS 83
@@ -442,13 +442,6 @@ static int must(const struct raw *c, int step, int got, int want,
 	return got == want && (want == 0 || says(c->refusal, words)) ? 0 : step;
 }
 
-static bool become_stranger(void)
-{
-	return setgroups(0, NULL) == 0 &&
-	       setresgid(STRANGER, STRANGER, STRANGER) == 0 &&
-	       setresuid(STRANGER, STRANGER, STRANGER) == 0;
-}
-
 /* The agent's own uid may replace what others have published, and publish as
  * much as there is room for; nobody else may. */
 static int be_stranger(void)
@@ -457,7 +450,7 @@ static int be_stranger(void)
 	struct raw c;
 	int wrong = 0;
 
-	if (!become_stranger())
+	if (!user_become(STRANGER, STRANGER))
 		return 1;
 	wrong = must(&c, 2, raw_open(&c, path), 0, "");
 	if (!wrong)
@@ -519,7 +512,7 @@ static int be_hasty(void)
 	struct raw c;
 	int ret;
 
-	if (!become_stranger())
+	if (!user_become(STRANGER, STRANGER))
 		return 1;
 	for (int i = 0; i < 12; i++) {
 		do { /* those before may not all be gone */

@@ -9,7 +9,6 @@
  */
 
 #include <errno.h>
-#include <grp.h>
 #include <math.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -17,6 +16,7 @@
 #include <sys/wait.h>
 
 #include "tests/cuda_scene.h"
+#include "tests/users.h"
 
 #define SIZE     64u /* queries, and keys */
 #define N        (SIZE * SIZE)
@@ -272,12 +272,6 @@ static bool is_of(const float *memory, uint64_t window)
 	return memory != NULL;
 }
 
-static bool become(uid_t uid, gid_t gid)
-{
-	return setgroups(0, NULL) == 0 && setresgid(gid, gid, gid) == 0 &&
-	       setresuid(uid, uid, uid) == 0;
-}
-
 /* Of the group that may read masks: has a copy, and ruins it. */
 static int be_reader(gid_t group)
 {
@@ -286,7 +280,7 @@ static int be_reader(gid_t group)
 	uint64_t mask = 0;
 	int ret;
 
-	if (!become(STRANGER, group))
+	if (!user_become(STRANGER, group))
 		return 1;
 	map = story_attach(&agent);
 	if (map == NULL)
@@ -358,7 +352,7 @@ static int be_stranger(gid_t group)
 	struct gpumap_export_info info = { .size = sizeof(info) };
 	int fd = -1;
 
-	if (!become(STRANGER, STRANGER))
+	if (!user_become(STRANGER, STRANGER))
 		return 1;
 	(void)group;
 	map = story_attach(&agent);

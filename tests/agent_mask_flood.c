@@ -9,13 +9,13 @@
  */
 
 #include <errno.h>
-#include <grp.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "story.h"
+#include "users.h"
 
 #define MASKS 100
 #define FLIPS 60
@@ -164,9 +164,7 @@ static int be_greedy(void)
 	struct gpumap_session *session = NULL;
 	int n = 0, ret = 0;
 
-	if (setgroups(0, NULL) != 0 ||
-	    setresgid(STRANGER, STRANGER, STRANGER) != 0 ||
-	    setresuid(STRANGER, STRANGER, STRANGER) != 0)
+	if (!user_become(STRANGER, STRANGER))
 		return 1;
 	map = story_attach(&agent);
 	if (map == NULL || gpumap_session_open(map, &opts, &session) != 0)

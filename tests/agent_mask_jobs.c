@@ -8,7 +8,6 @@
  */
 
 #include <errno.h>
-#include <grp.h>
 #include <math.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -16,6 +15,7 @@
 
 #include "raw.h"
 #include "story.h"
+#include "users.h"
 
 #define SIZE 64u /* queries, and keys; a mask of that has SIZE * SIZE */
 #define N    (SIZE * SIZE)
@@ -346,9 +346,7 @@ static int be_stranger(void)
 	uint64_t mask = 0;
 	float *memory;
 
-	if (setgroups(0, NULL) != 0 ||
-	    setresgid(STRANGER, STRANGER, STRANGER) != 0 ||
-	    setresuid(STRANGER, STRANGER, STRANGER) != 0)
+	if (!user_become(STRANGER, STRANGER))
 		return 1;
 	map = story_attach(&agent);
 	session = map != NULL ? open_session() : NULL;

@@ -7,9 +7,8 @@
  * also where nobody waits any more for what is being copied from it.
  */
 
-#include <grp.h>
-
 #include "tests/mask_cards.h"
+#include "tests/users.h"
 
 #define STRANGER 65534u
 #define SLOW     "2s" /* a copy; nothing here depends on it but what is met */
@@ -100,9 +99,7 @@ static void be_stranger(void)
 	struct gpumap_mask *mask = NULL;
 	struct mask_import it;
 
-	if (setgroups(0, NULL) != 0 ||
-	    setresgid(STRANGER, STRANGER, STRANGER) != 0 ||
-	    setresuid(STRANGER, STRANGER, STRANGER) != 0)
+	if (!user_become(STRANGER, STRANGER))
 		_exit(1);
 	m.map = story_attach(&m.agent);
 	if (m.map == NULL || mask_cards_again(&m, "his", MASK_LARGE, 1) != 0 ||

@@ -10,13 +10,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "agent/mask/mask.h"
 #include "story.h"
+#include "users.h"
 
 #define SIZE     96u
 #define STRANGER 65531
@@ -285,9 +285,7 @@ static int as_stranger(void)
 {
 	struct gpumap_mask_request r = sliding("theirs", 7);
 
-	if (setgroups(0, NULL) != 0 ||
-	    setresgid(STRANGER, STRANGER, STRANGER) != 0 ||
-	    setresuid(STRANGER, STRANGER, STRANGER) != 0)
+	if (!user_become(STRANGER, STRANGER))
 		return 1;
 	map = story_attach(&agent);
 	r.map = "model";

@@ -8,13 +8,13 @@
  */
 
 #include <errno.h>
-#include <grp.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "agent/mask/mask.h"
 #include "story.h"
+#include "users.h"
 
 #define SIZE 96u
 
@@ -383,9 +383,7 @@ static int be_stranger(void)
 	struct gpumap_mask_request r = causal("theirs", 512);
 	struct gpumap_mask *mask;
 
-	if (setgroups(0, NULL) != 0 ||
-	    setresgid(STRANGER, STRANGER, STRANGER) != 0 ||
-	    setresuid(STRANGER, STRANGER, STRANGER) != 0)
+	if (!user_become(STRANGER, STRANGER))
 		return 1;
 	map = story_attach(&agent);
 	if (map == NULL)

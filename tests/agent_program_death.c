@@ -7,11 +7,11 @@
  * are there again, and neither the row's own worker nor anybody else notices.
  */
 
-#include <grp.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
 #include "program_story.h"
+#include "users.h"
 
 #define JOBS 8u
 
@@ -375,8 +375,7 @@ static void user_lives(const struct user *u, int fd)
 	int ret;
 
 	session = NULL;
-	if (setgroups(0, NULL) != 0 || setresgid(u->uid, u->uid, u->uid) != 0 ||
-	    setresuid(u->uid, u->uid, u->uid) != 0)
+	if (!user_become(u->uid, u->uid))
 		_exit(1);
 	while (read(fd, &what, 1) == 1) {
 		ret = do_it(what);

@@ -928,7 +928,8 @@ gm_stories += %reldir%/agent_waits
 gm_stories += %reldir%/agent_worker_death
 gm_tests += $(gm_stories)
 GM_TORTURE += $(gm_stories)
-gm_story = %reldir%/story.h %reldir%/agent.h %reldir%/tap.h
+gm_story = %reldir%/story.h %reldir%/agent.h %reldir%/users.h \
+	%reldir%/tap.h
 gm_story_libs = %reldir%/libagent.la lib/libgpumap.la
 
 # The same stories on four stand-in cards, and some that only cards have.

@@ -12,7 +12,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +25,7 @@
 #include "tests/stage.h"
 #include "tests/story.h"
 #include "tests/ctl.h"
+#include "tests/users.h"
 
 #define STRANGER 61357u /* a uid that nobody has */
 #define BYTES    (UINT64_C(2) << 20)
@@ -235,9 +235,7 @@ static inline void player_lives(int fd, uid_t uid, play part)
 	struct gpumap *own;
 	struct line line;
 
-	if (uid != 0 &&
-	    (setgroups(0, NULL) != 0 || setresgid(uid, uid, uid) != 0 ||
-	     setresuid(uid, uid, uid) != 0))
+	if (uid != 0 && !user_become(uid, uid))
 		_exit(1);
 	own = story_attach(&agent);
 	session = own ? session_open(own) : NULL;

@@ -197,7 +197,7 @@ int gpumap_buffer_alloc(struct gpumap_session *session, uint32_t row,
 	struct gm_pair *pair;
 	int ret = gm_session_usable(session);
 
-	if (ret == 0 && (bytes == 0 || flags == GPUMAP_BUFFER_READ_ONLY))
+	if (ret == 0 && (bytes == 0 || (flags & GPUMAP_BUFFER_READ_ONLY) != 0))
 		ret = -EINVAL;
 	if (ret == 0 && (flags & ~GPUMAP_BUFFER_EXPORTABLE) != 0)
 		ret = -E2BIG;
@@ -327,7 +327,7 @@ int gpumap_register(struct gpumap_session *session, int fd, uint64_t at,
 	int ret = gm_session_usable(session);
 	int own;
 
-	if (ret == 0 && flags == GPUMAP_BUFFER_EXPORTABLE)
+	if (ret == 0 && (flags & GPUMAP_BUFFER_EXPORTABLE) != 0)
 		ret = -EINVAL;
 	if (ret == 0 && (flags & ~GPUMAP_BUFFER_READ_ONLY) != 0)
 		ret = -E2BIG;
@@ -468,7 +468,7 @@ int gpumap_buffer_import(struct gpumap_session *session, uint64_t export_id,
 	struct gm_buffer *buffer;
 	int ret = gm_session_usable(session);
 
-	if (ret == 0 && flags == GPUMAP_BUFFER_EXPORTABLE)
+	if (ret == 0 && (flags & GPUMAP_BUFFER_EXPORTABLE) != 0)
 		ret = -EINVAL;
 	if (ret == 0 && (flags & ~GPUMAP_BUFFER_READ_ONLY) != 0)
 		ret = -E2BIG;

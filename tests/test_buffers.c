@@ -208,6 +208,18 @@ static void what_cannot_be_had_leaves_nothing(void)
 	EQ(gpumap_buffer_alloc(s, 1, 1, GPUMAP_BUFFER_READ_ONLY, soon_enough,
 			       &buffer),
 	   -EINVAL);
+	EQ(gpumap_buffer_alloc(
+		   s, 1, 1, GPUMAP_BUFFER_READ_ONLY | GPUMAP_BUFFER_EXPORTABLE,
+		   soon_enough, &buffer),
+	   -EINVAL);
+	EQ(gpumap_register(s, 0, 0, 1,
+			   GPUMAP_BUFFER_READ_ONLY | GPUMAP_BUFFER_EXPORTABLE,
+			   &buffer),
+	   -EINVAL);
+	EQ(gpumap_buffer_import(
+		   s, 1, GPUMAP_BUFFER_READ_ONLY | GPUMAP_BUFFER_EXPORTABLE,
+		   &buffer),
+	   -EINVAL);
 	EQ(gpumap_buffer_alloc(s, 1, 1, 4, soon_enough, &buffer), -E2BIG);
 	EQ(gpumap_buffer_alloc(s, PEER_ROWS, 1, 0, soon_enough, &buffer),
 	   -ENODEV);

@@ -132,6 +132,16 @@ for header in include/*.h include/gpumap/*.h; do
 			-std=c++11 $gnu -pedantic-errors -x c++)"
 	fi
 done
+
+# strict FLAG... - what a compiler of plain C99 complains of in nccl.h.
+strict() {
+	# shellcheck disable=SC2046,SC2086 # flags
+	alone include/gpumap/nccl.h ${CC:-cc} -std=c99 "$@" \
+		$(stubs_for include/gpumap/nccl.h) -x c
+}
+check "gpumap/nccl.h without POSIX' clocks says what it wants" \
+	"$(strict | grep -q 'compile with -std=gnu11 or -D_POSIX_C' || strict)"
+check "with them it is content" "$(strict -D_POSIX_C_SOURCE=200809L)"
 for header in shm/*.h; do
 	# shellcheck disable=SC2086
 	check "$header alone as gnu11" \

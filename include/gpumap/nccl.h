@@ -7,7 +7,7 @@
  * For programs that run NCCL themselves, a process for each rank: the agent is
  * where they meet, so they need no address, no port and no launcher.  The
  * program needs nccl.h, 2.19 or newer, and links with libnccl; libgpumap needs
- * neither.
+ * neither.  It needs POSIX' clocks, too: in C -std=gnu11 or _POSIX_C_SOURCE.
  *
  *	gpumap_nccl_init(map, "train", "tp_0", rank, 60000000000, &tp);
  *	result = ncclAllReduce(..., tp.comm, stream);
@@ -42,6 +42,10 @@
 
 #include <gpumap.h>
 #include <nccl.h>
+
+#ifndef CLOCK_MONOTONIC
+#error "gpumap/nccl.h: compile with -std=gnu11 or -D_POSIX_C_SOURCE=200809L"
+#endif
 
 #ifdef __cplusplus
 extern "C" {

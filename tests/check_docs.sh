@@ -2,8 +2,8 @@
 # SPDX-FileCopyrightText: 2026 The gpumap authors
 # SPDX-License-Identifier: MIT
 
-# Every exported function says what it returns and which threads may call it,
-# and has its place in gpumap(3).
+# Every exported function says what it returns, what it costs and which threads
+# may call it, and has its place in gpumap(3).
 
 . "${abs_top_srcdir:?run me by make check}/tests/tap.sh"
 cd "$abs_top_srcdir" || exit 1
@@ -39,8 +39,8 @@ check "gpumap(7) has each that gpumap_strerror() has" \
 headers=$(find include -name '*.h' 2>/dev/null | sort)
 page=lib/gpumap.3.scd
 
-# Print "NAME returns threads void" with 0 or 1 for each GPUMAP_API function,
-# judged by the comment that ends right above its declaration.
+# Print "NAME returns threads void cost" with 0 or 1 for each GPUMAP_API
+# function, judged by the comment that ends right above its declaration.
 # shellcheck disable=SC2086
 documented() {
 	awk '
@@ -55,7 +55,8 @@ documented() {
 			sub(/.*[ \t*]/, "", name)
 			print name, comment ~ /Returns/, \
 				comment ~ /[Tt]hread/, \
-				text ~ /GPUMAP_API[ \t]+void[ \t]+[a-z]/
+				text ~ /GPUMAP_API[ \t]+void[ \t]+[a-z]/, \
+				comment ~ /Cost/
 			open = 0
 		}
 		!open && !/^[ \t]*$/ { comment = "" }
@@ -70,6 +71,8 @@ if [ -z "$found" ]; then
 fi
 check "each says what it returns" \
 	"$(echo "$found" | awk '!$2 && !$4 { print $1 ": no Returns" }')"
+check "each says what it costs" \
+	"$(echo "$found" | awk '!$5 { print $1 ": no Cost" }')"
 check "each says which threads may call it" \
 	"$(echo "$found" | awk '!$3 { print $1 ": no Threads" }')"
 if [ ! -f "$page" ]; then

@@ -310,6 +310,7 @@ static inline int gpumap_cuda_mask_get(struct gpumap *map,
  * gpumap_cuda_mask_release - give it back; what is all zero is allowed
  *
  * Returns	as gpumap_cuda_release(), which says what may be under way
+ * Cost		as gpumap_cuda_release()
  * Threads	any
  */
 static inline CUresult gpumap_cuda_mask_release(struct gpumap_cuda_mask *cached)

@@ -171,10 +171,11 @@ struct gpumap_layers_request {
  * it is released, over restarts of the agent and of the machine.
  *
  * Returns	0
- *		-EINVAL		the name, the spec or a number was refused
- *		-E2BIG		more layers than a map may have, more entries
- *				than there can be rows, or a field newer than
- *				this library
+ *		-EINVAL		the name, the spec or a number was refused, as
+ *				n_layers above 65536
+ *		-E2BIG		the spec places more layers than a map may have,
+ *				or has more entries than there can be rows; or a
+ *				field newer than this library
  *		-ENODEV		the spec names a row that does not exist
  *		-EAGAIN		a row was given to another device meanwhile
  *		-EPERM		the name belongs to another user
@@ -184,9 +185,10 @@ struct gpumap_layers_request {
  *		-ENOSPC		the segment is full, or the agent's disk
  *		-EROFS, -EIO	the agent's disk is read-only, or fails: what
  *				was published before stays
- *		-ENOMEM
  *		-EACCES		this user may not talk to the agent
  *		-ECONNREFUSED, -ECONNRESET	no agent, or it went away
+ *		-EPROTO, -EMFILE, -ENFILE, -ENOMEM	as every request, see
+ *				gpumap_refusal()
  *		-EMSGSIZE	more than fits through a socket here: beyond
  *				some 50000 layers with sizes, net.core.wmem_max
  *				decides
@@ -211,7 +213,8 @@ gpumap_layers_publish(struct gpumap *map,
  *		-ENOSPC, -EROFS, -EIO	the agent's disk does not let go of its
  *				file: the map stays.  Never of a held map, which
  *				has none, and never -EDQUOT
- *		-EACCES, -ECONNREFUSED, -ECONNRESET, -EOWNERDEAD	as above
+ *		-EACCES, -ECONNREFUSED, -ECONNRESET, -EOWNERDEAD, ...	as every
+ *				request
  * Cost		a round trip on the control socket
  * Threads	one at a time
  */
@@ -233,8 +236,9 @@ GPUMAP_API int gpumap_layers_release(struct gpumap *map, const char *name);
  *		-ESRCH		the agent does not see this process, as when it
  *				is in a pid namespace of its own and the agent
  *				beside it
- *		-ENOENT, -EINVAL, -EPROTO, -ENOMEM
- *		-EACCES, -ECONNREFUSED, -ECONNRESET, -EOWNERDEAD
+ *		-ENOENT, -EINVAL	as gpumap_layers_view()
+ *		-EACCES, -ECONNREFUSED, -ECONNRESET, -EPROTO, -ENOMEM,
+ *		-EOWNERDEAD, ...	as every request
  * Cost		a round trip on the control socket
  * Threads	one at a time
  */
@@ -245,8 +249,9 @@ GPUMAP_API int gpumap_layers_pin(struct gpumap *map, const char *name,
 /*
  * gpumap_unpin - give a pin back; its view must not be used any more
  *
- * Returns	0, -ENOENT when there is no such pin of this process, or
- *		-ECONNREFUSED, -ECONNRESET, -EOWNERDEAD
+ * Returns	0, -ENOENT when there is no such pin of this process, or as
+ *		every request: -EACCES, -ECONNREFUSED, -ECONNRESET, -EPROTO,
+ *		-EOWNERDEAD, ...
  * Cost		a round trip on the control socket
  * Threads	one at a time
  */

@@ -41,7 +41,9 @@ struct gpumap_attach_opts {
  *				layout than this library's
  *		-EPERM		the file could have been written by others than
  *				its agent; it was not mapped
- *		-EINVAL		a name with a '/' or longer than GPUMAP_NAME_MAX
+ *		-EINVAL		an instance with a '/', longer than
+ *				GPUMAP_NAME_MAX, or empty; or a runtime_dir
+ *				longer than a path may be
  *		-E2BIG		opts uses a field or flag newer than this
  *				library
  *		-EACCES, -ENOMEM, -EMFILE	from the kernel
@@ -57,6 +59,7 @@ GPUMAP_API int gpumap_attach(const struct gpumap_attach_opts *opts,
  * Ends the pins of this attachment.  Sessions must have been closed before.
  *
  * Returns	nothing
+ * Cost		unmaps; a round trip on the control socket for each pin
  * Threads	no other thread may still use @map, or a view of it
  */
 GPUMAP_API void gpumap_detach(struct gpumap *map);
@@ -124,9 +127,28 @@ GPUMAP_API int gpumap_wait_change(const struct gpumap *map, uint32_t seen,
  * error	negative, as returned
  *
  * Returns	constant text, never NULL
+ * Cost		a search of a table; no system call
  * Threads	any; async-signal-safe
  */
 GPUMAP_API const char *gpumap_strerror(int error);
+
+/*
+ * What the agent is asked for on its control socket is a request.  Besides what
+ * their own comments say, those of an attachment may fail with one of
+ *
+ *	-EACCES		this user may not talk to the agent
+ *	-ECONNREFUSED	no agent answers
+ *	-ECONNRESET	it went away, or was not seen for two seconds, before it
+ *			answered: it may have done what it was asked for
+ *	-EPROTO		who answers breaks the contract
+ *	-E2BIG		it says more than this library understands
+ *	-EINVAL		runtime_dir is too long for the path of a socket
+ *	-EMFILE, -ENFILE, -ENOMEM	from the kernel
+ *	-EOWNERDEAD	called in a forked child
+ *
+ * and so may those of a session, but for -EACCES, -ECONNREFUSED and -EINVAL:
+ * its connection is there.
+ */
 
 /*
  * gpumap_refusal - why the agent refused the last request of this attachment
@@ -134,6 +156,7 @@ GPUMAP_API const char *gpumap_strerror(int error);
  * Returns	text that names what was wrong and what to do, or "" when the
  *		last request was granted; holds until the next request.  Where
  *		no agent could be asked, it is the library that says why
+ * Cost		no system call
  * Threads	the thread that made the request
  */
 GPUMAP_API const char *gpumap_refusal(const struct gpumap *map);

@@ -205,6 +205,8 @@ GPUMAP_API int gpumap_mask_next(const struct gpumap *map, uint32_t *cursor,
  *		-EAGAIN		the agent was publishing all through our
  *				attempts
  *		-EPROTO		the segment is damaged
+ *		-EPERM		the memory of masks could have been written by
+ *				others than its agent; it was not mapped
  *		-EDQUOT, -ENOSPC, -ESRCH, -ECONNREFUSED, -ECONNRESET,
  *		-EOWNERDEAD	of pins: as gpumap_layers_pin()
  *		-EINVAL, -E2BIG, -ENOMEM, -EMFILE
@@ -221,6 +223,7 @@ GPUMAP_API int gpumap_mask_open(struct gpumap *map, const char *name,
  * Its views must not be used any more.  Close masks before gpumap_detach().
  *
  * Returns	nothing
+ * Cost		frees; of a pinned mask a round trip on the control socket
  * Threads	one at a time
  */
 GPUMAP_API void gpumap_mask_close(struct gpumap *map, struct gpumap_mask *mask);
@@ -232,7 +235,8 @@ GPUMAP_API void gpumap_mask_close(struct gpumap *map, struct gpumap_mask *mask);
  *				was read of the one before may not hold
  *		-ENOENT		the mask has been released
  *		-ESTALE		the map was retired: attach again
- *		-EACCES, -EPROTO, -ENOMEM, -EMFILE	as gpumap_mask_open()
+ *		-EACCES, -EPERM, -EPROTO, -ENOMEM, -EMFILE	as
+ *				gpumap_mask_open()
  *		the views are what they were then
  * Cost		no system call, but to map a node's memory for the first time
  * Threads	the mask's own thread

@@ -188,6 +188,7 @@ gpumap_model_progress(struct gpumap_model *model,
  *		-EAGAIN		jobs have ended that fill a row's queue: take
  *				their completions, and call again
  *		what has failed, as gpumap_model_progress()
+ * Cost		as gpumap_model_progress() and gpumap_wait()
  * Threads	the session's own thread
  */
 GPUMAP_API int gpumap_model_wait(struct gpumap_model *model,
@@ -249,6 +250,7 @@ GPUMAP_API int gpumap_model_renew(struct gpumap_model *model);
  *
  * Returns	0; also when it was over: then nothing is done
  *		-EOWNERDEAD
+ * Cost		as gpumap_model_progress()
  * Threads	the session's own thread
  */
 GPUMAP_API int gpumap_model_cancel(struct gpumap_model *model);
@@ -266,6 +268,8 @@ GPUMAP_API int gpumap_model_cancel(struct gpumap_model *model);
  * Returns	0
  *		-EAGAIN		jobs have ended that fill a row's queue: take
  *				their completions, and call again
+ * Cost		a wait for what is in flight, then for each buffer as
+ *		gpumap_buffer_free(), and of a name as gpumap_share_close()
  * Threads	the session's own thread
  */
 GPUMAP_API int gpumap_model_free(struct gpumap_model *model);
@@ -294,6 +298,7 @@ GPUMAP_API int gpumap_model_find(const struct gpumap_model *model,
  *
  * Returns	1 with a tensor, 0 when there is none left, or as
  *		gpumap_model_find()
+ * Cost		no search; no system call
  * Threads	any, while none has another call with this model
  */
 GPUMAP_API int gpumap_model_next(const struct gpumap_model *model,
@@ -316,6 +321,7 @@ struct gpumap_model_buffer {
  * ret_buffers	room for @n
  *
  * Returns	how many there are, which may be more than @n
+ * Cost		no system call
  * Threads	any, while none has another call with this model
  */
 GPUMAP_API uint32_t

@@ -119,9 +119,11 @@ struct gpumap_plan_charge {
  *				or the agent's disk is full
  *		-ENOBUFS	n or n_charges is too small: only ret_plan was
  *				stored.  What was asked for has been done
- *		-EINVAL		a number or a text was refused
- *		-E2BIG		more layers, or changes of row, than a plan may
- *				have, or a field newer than this library
+ *		-EINVAL		a number or a text was refused, as n_layers
+ *				above 65536
+ *		-E2BIG		a text with more layers, or changes of row, than
+ *				a plan may have; or a field newer than this
+ *				library
  *		-ENODEV		a row that is not there, or is failed or lost
  *		-EAGAIN		a row was given to another device meanwhile
  *		-EOVERFLOW	sizes of 2^64 bytes or more

@@ -50,11 +50,14 @@ struct gpumap_session_opts {
  *		-EUSERS		this user or the agent has no session left
  *		-EDQUOT		arena_bytes is more than this user may have
  *		-EINVAL		depth is no power of two from 16 to 1024
- *		-EPERM		this user may not have programs run; says
- *				gpumap_refusal() which setting says so
+ *		-EPERM		this user may not have programs run;
+ *				gpumap_refusal() says by which setting
+ *		-EOPNOTSUPP	the agent is older than programs
+ *		-E2BIG		a field or a flag newer than this library
  *		-ESHUTDOWN	the agent is draining
  *		-ECONNREFUSED	no agent answers; -EACCES: not for this user
- *		-EPROTO, -ENOMEM, -EMFILE, -E2BIG, -EOWNERDEAD
+ *		-ECONNRESET, -EPROTO, -ENOMEM, -EMFILE, -ENFILE, -EOWNERDEAD
+ *				as every request, see gpumap_refusal()
  * Cost		a few system calls and a round trip on the control socket
  * Threads	any
  */
@@ -69,6 +72,8 @@ GPUMAP_API int gpumap_session_open(struct gpumap *map,
  * frees the child's own memory.
  *
  * Returns	nothing
+ * Cost		a few system calls; waits for nobody.  The agent gives the
+ *		memory back
  * Threads	the session's own thread
  */
 GPUMAP_API void gpumap_session_close(struct gpumap_session *session);
@@ -81,6 +86,7 @@ GPUMAP_API void gpumap_session_close(struct gpumap_session *session);
  * session's own.
  *
  * Returns	the descriptor, or -ENOTSUP without the flag, -EOWNERDEAD
+ * Cost		no system call
  * Threads	the session's own thread
  */
 GPUMAP_API int gpumap_session_fd(const struct gpumap_session *session);
@@ -177,6 +183,7 @@ struct gpumap_session_counts {
  * gpumap_session_counts - what this session has done so far
  *
  * Returns	0, -E2BIG, or -EINVAL as gpumap_health()
+ * Cost		no system call
  * Threads	the session's own thread
  */
 GPUMAP_API int gpumap_session_counts(const struct gpumap_session *session,
@@ -213,7 +220,9 @@ GPUMAP_API int gpumap_session_counts(const struct gpumap_session *session,
  *		-ESHUTDOWN	the agent is draining
  *		-EMFILE		no descriptor is left for the queue pair; the
  *				session has ended
- *		-EINVAL, -ECONNRESET, -EOWNERDEAD
+ *		-EINVAL		bytes is 0
+ *		-ECONNRESET, -EPROTO	the session has ended
+ *		-EOWNERDEAD	called in a forked child
  * Cost		a search of the free list; system calls the first time, and
  *		for each block that had no memory yet: 0.1 s for a GiB
  * Threads	the session's own thread
@@ -227,6 +236,7 @@ GPUMAP_API int gpumap_alloc(struct gpumap_session *session, uint32_t row,
  * No job that uses the memory may be in flight.
  *
  * Returns	0, or -EINVAL when @memory did not come from gpumap_alloc()
+ * Cost		a search of what is free; no system call
  * Threads	the session's own thread
  */
 GPUMAP_API int gpumap_free(struct gpumap_session *session, void *memory);

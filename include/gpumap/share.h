@@ -150,7 +150,7 @@ GPUMAP_API int gpumap_share_open(struct gpumap_session *session,
  *		-ENOENT		this session does not hold it
  *		-E2BIG, -EINVAL	ret_info->size is larger than this library
  *				knows, or smaller than its first fields
- *		-ECONNRESET, -EOWNERDEAD
+ *		-ECONNRESET, -EPROTO, -EOWNERDEAD
  * Cost		no system call
  * Threads	the session's own thread
  */

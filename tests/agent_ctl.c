@@ -8,6 +8,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include "ctl.h"
@@ -364,6 +365,25 @@ static void without_an_agent_each_says_so(void)
 	   NO_AGENT);
 }
 
+/* A map that nobody may trust, and one that nobody can read. */
+static void a_strange_map_is_not_attached(void)
+{
+	char instance[64], path[128];
+	int fd;
+
+	snprintf(instance, sizeof(instance), "test.strange.%d", (int)getpid());
+	snprintf(path, sizeof(path), "/dev/shm/gpumap.1.%s", instance);
+	fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	OK(fd >= 0 && ftruncate(fd, MIB) == 0);
+	EQ(ctl_of(instance, WORDS("status")), FAILED);
+	OK(complains("of another version of gpumap, or damaged; use the "));
+	EQ(fchmod(fd, 0666), 0);
+	EQ(ctl_of(instance, WORDS("status")), FAILED);
+	OK(complains("give the agent's --runtime-dir"));
+	close(fd);
+	EQ(unlink(path), 0);
+}
+
 static void wait_until_stale(void)
 {
 	for (int i = 0; i < AGENT_LIMIT_MS / 10 && CTL("status") == DONE; i++)
@@ -428,6 +448,7 @@ int main(void)
 	a_wrong_command_line_is_refused();
 	output_that_goes_nowhere_is_a_failure();
 	without_an_agent_each_says_so();
+	a_strange_map_is_not_attached();
 	a_dead_agents_map_can_be_read();
 	an_agent_that_ended_is_unwell();
 	agent_remove(&agent);

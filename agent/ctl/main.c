@@ -378,6 +378,20 @@ static const struct gm_command *find(struct gm_ctl *ctl, const char *word)
 	return plain;
 }
 
+/* Why an instance that is there cannot be attached, if that is known here. */
+static const char *strange(int error)
+{
+	if (error == -EPERM)
+		return "its map is another user's, or others could have "
+		       "written it; if it is that of an agent you trust, give "
+		       "the agent's --runtime-dir";
+	if (error == -EPROTO)
+		return "its map is of another version of gpumap, or damaged; "
+		       "use the gpumapctl of its agent, or start this "
+		       "version's gpumapd, which replaces it";
+	return gpumap_strerror(error);
+}
+
 int gm_ctl_attach(struct gm_ctl *ctl)
 {
 	struct gpumap_attach_opts opts = { .size = sizeof(opts),
@@ -402,7 +416,9 @@ int gm_ctl_attach(struct gm_ctl *ctl)
 			ctl->instance, GPUMAP_NAME_MAX);
 		return GM_EXIT_USAGE;
 	}
-	return gm_ctl_fail(ctl, error, "instance \"%s\"", ctl->instance);
+	fprintf(stderr, "gpumapctl: instance \"%s\": %s\n", ctl->instance,
+		strange(error));
+	return GM_EXIT_FAILED;
 }
 
 /* What was read of a map whose agent is gone is true no longer, perhaps. */

@@ -103,7 +103,11 @@ struct gm_journal {
 	gm_a64 clique[GM_JOURNAL_CLIQUES];
 	gm_a64 joint; /* since when the device does a collective with others, in
 		       * ns; 0: it does none */
-	gm_a64 unused[GM_LINE / 8 - 3 - GM_JOURNAL_CLIQUES];
+	/* The registration that the slow thread is at, and its worker may die
+	 * of: by place, plus 1, or 0 for none, and by handle. */
+	gm_a64 slow_place;
+	gm_a64 slow_handle;
+	gm_a64 unused[GM_LINE / 8 - 5 - GM_JOURNAL_CLIQUES];
 };
 
 /* In shared memory.  Written by the worker, or by its undertaker. */

@@ -423,6 +423,27 @@ static void a_claim_may_not_cost_many(void)
 	close(fd);
 }
 
+/* Nor is it ended for what another's costs: that it was asked first, and has
+ * not been answered, does not say that they die of it. */
+static void who_waits_beside_it_is_not_ended(void)
+{
+	uint32_t restarts = story_device(map, 1).restarts;
+	int fd = sealed(MIB, F_SEAL_SHRINK);
+	struct raw bad, good;
+
+	if (!open_both(&good) || !open_both(&bad))
+		return;
+	EQ(register_new(&good, ODD_SILENT_AGAIN, 1, fd, NULL), 0);
+	EQ(register_new(&bad, ODD_DEADLY_AGAIN, 1, fd, NULL), 0);
+	kill((pid_t)story_device(map, 1).worker_pid, SIGKILL);
+	OK(raw_wait_over(&bad));
+	OK(story_back(map, 1, restarts + 2));
+	OK(!raw_is_over(&good));
+	raw_close(&bad);
+	raw_close(&good);
+	close(fd);
+}
+
 /* Forgotten while the next worker is told of it: it is forgotten there, too,
  * and the row does not wait for it. */
 static void what_is_asked_anew_may_leave(void)
@@ -523,6 +544,7 @@ int main(void)
 		more_than_one_ends_the_session();
 		what_lingers_holds_up_nobody();
 		a_claim_may_not_cost_many();
+		who_waits_beside_it_is_not_ended();
 		what_is_asked_anew_may_leave();
 		who_hangs_up_gets_no_answer();
 		end();

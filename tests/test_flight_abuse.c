@@ -314,9 +314,43 @@ static void an_idle_worker_ends_with_its_device(void)
 	rig_close(&r);
 }
 
+/* What the journal says while memory is being registered. */
+static uint64_t noted_place, noted_handle;
+
+static int noting_reach(struct gm_device *dev, char *at, uint64_t bytes,
+			bool writable, struct gm_region **ret_region)
+{
+	noted_place = gm_get(&r.journal->slow_place);
+	noted_handle = gm_get(&r.journal->slow_handle);
+	return late_reach(dev, at, bytes, writable, ret_region);
+}
+
+/* For gpumapd, should the worker die of it. */
+static void a_registration_is_noted_while_it_is_done(void)
+{
+	struct gm_backend noting = late_backend;
+	struct gm_session *s;
+	struct hand_client c;
+
+	if (!begin(64 * KIB, 1))
+		return;
+	noting.reach = noting_reach;
+	r.late.dev.backend = &noting;
+	s = attach(&c);
+	EQ(gm_get(&r.journal->slow_place), 0);
+	register_new(&c, GM_BUFFER_REGISTERED);
+	EQ(noted_place, c.place + 1);
+	EQ(noted_handle, registered(GM_BUFFER_REGISTERED));
+	EQ(gm_get(&r.journal->slow_place), 0);
+	rig_end(&r, &c, s);
+	r.late.dev.backend = &late_backend;
+	finish();
+}
+
 int main(void)
 {
 	EQ(gm_fault_init(), 0);
+	a_registration_is_noted_while_it_is_done();
 	bells_of_a_full_session_are_counted();
 	bells_of_a_stalled_session_are_counted();
 	who_broke_the_contract_is_forgotten_at_once();

@@ -64,15 +64,14 @@ bool gm_askers_are_before(const struct gm_seat *seat,
 	return seat->asked < other->asked;
 }
 
-uint64_t gm_askers_asked(struct gm_keeper *keeper, struct gm_seat *seat,
-			 bool is_fetch)
+void gm_askers_asked(struct gm_keeper *keeper, struct gm_seat *seat,
+		     bool is_fetch)
 {
 	keeper->n_asked++;
 	keeper->n_fetches += is_fetch;
 	seat->asker->n_asked++;
 	seat->asker->n_fetches += is_fetch;
 	seat->asker->asked = seat->asked = ++keeper->asked;
-	return keeper->asked;
 }
 
 static void take_from(uint32_t *n, uint32_t one)

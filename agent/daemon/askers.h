@@ -51,9 +51,9 @@ bool gm_askers_have_place(const struct gm_keeper *keeper,
 bool gm_askers_are_before(const struct gm_seat *seat,
 			  const struct gm_seat *other);
 
-/* One was asked for a seat.  Returns its number, which is above all before. */
-uint64_t gm_askers_asked(struct gm_keeper *keeper, struct gm_seat *seat,
-			 bool is_fetch);
+/* One was asked for a seat. */
+void gm_askers_asked(struct gm_keeper *keeper, struct gm_seat *seat,
+		     bool is_fetch);
 
 /* One was answered; @seat NULL: for one that is not there any more. */
 void gm_askers_answered(struct gm_keeper *keeper, struct gm_seat *seat,

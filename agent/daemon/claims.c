@@ -163,8 +163,7 @@ int gm_claims_ask_all(struct gm_keeper *keeper)
 		if (error)
 			return error;
 		claim->state = GM_CLAIM_ASKED;
-		claim->asked =
-			gm_askers_asked(keeper, claim->seat, is_fetch(claim));
+		gm_askers_asked(keeper, claim->seat, is_fetch(claim));
 		GM_POINT("claim_asked");
 	}
 	return 0;
@@ -390,21 +389,25 @@ bool gm_claims_heard(struct gm_keeper *keeper, const struct gm_wire *wire,
 
 /* ---- deaths ------------------------------------------------------------ */
 
+/* What has been asked for the longest need not be it: its answer may have been
+ * on the way.  All but registrations are gone with their worker anyway. */
 void gm_claims_strike(struct gm_keeper *keeper)
 {
-	struct gm_claim *claim, *first = NULL;
+	struct gm_journal *signs = keeper->journal;
+	uint64_t place = gm_get(&signs->slow_place);
+	uint64_t handle = gm_get(&signs->slow_handle);
+	struct gm_claim *claim;
 	struct gm_seat *seat;
 
-	/* A worker takes one after the other, in the order of asking. */
 	TAILQ_FOREACH(seat, &keeper->seats, entry)
 	TAILQ_FOREACH(claim, &seat->claims, entry)
 	{
 		if (claim->state == GM_CLAIM_ASKED &&
-		    (!first || claim->asked < first->asked))
-			first = claim;
+		    claim->ask == GM_WIRE_REGISTER && claim->handle == handle &&
+		    seat->place + 1 == place)
+			claim->strikes++;
 	}
-	if (first)
-		first->strikes++;
+	gm_put(&signs->slow_place, 0);
 	gm_askers_silence(keeper);
 }
 

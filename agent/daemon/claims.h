@@ -23,8 +23,9 @@
  * keeps nothing: it leaves without a word, and a claim that stays HELD hears
  * when that worker is gone.
  *
- * A worker that dies of the same claim twice has its session ended; one that
- * dies of a claim that was never HELD has it refused.
+ * Two workers that die at the same claim, as their journals say, are the end of
+ * its session; one that dies while a claim is ASKED that was never HELD has it
+ * refused.
  */
 #ifndef GM_CLAIMS_H
 #define GM_CLAIMS_H
@@ -74,7 +75,6 @@ struct gm_claim {
 	TAILQ_ENTRY(gm_claim) entry;
 	struct gm_seat *seat;
 	enum gm_claim_state state;
-	uint64_t asked; /* counts the questions of the row */
 	uint32_t strikes;
 	bool was_held;
 	bool leaves; /* once it was answered */

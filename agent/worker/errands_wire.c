@@ -43,9 +43,22 @@ int gm_errand_map(struct gm_slot *slot, int fd, uint64_t at, uint64_t bytes,
 	return 0;
 }
 
-static void work_register(struct gm_slow_job *job, struct gm_device *dev)
+/* What workers die of is not asked for for ever, see agent/daemon/claims.h. */
+static void enter(const struct gm_errand_job *e)
 {
-	struct gm_errand_job *e = (struct gm_errand_job *)job;
+	struct gm_journal *signs = e->session->signs;
+
+	gm_put(&signs->slow_handle, e->handle);
+	gm_put(&signs->slow_place, (uint64_t)e->session->place + 1);
+}
+
+static void leave(const struct gm_errand_job *e)
+{
+	gm_put(&e->session->signs->slow_place, 0);
+}
+
+static void do_register(struct gm_errand_job *e, struct gm_device *dev)
+{
 	struct gm_slot *slot = e->slot;
 
 	e->rc = gm_errand_map(slot, e->fd, e->at, e->bytes,
@@ -61,6 +74,15 @@ static void work_register(struct gm_slow_job *job, struct gm_device *dev)
 	else if (slot->region->address)
 		slot->address = slot->region->address +
 				(uint64_t)(slot->at - slot->map);
+}
+
+static void work_register(struct gm_slow_job *job, struct gm_device *dev)
+{
+	struct gm_errand_job *e = (struct gm_errand_job *)job;
+
+	enter(e);
+	do_register(e, dev);
+	leave(e);
 }
 
 static void answer(struct gm_worker *w, const struct gm_session *s,
@@ -239,9 +261,8 @@ static int register_memory(struct gm_worker *w, struct gm_session *s,
 
 /* ---- programs ---------------------------------------------------------- */
 
-static void work_program(struct gm_slow_job *job, struct gm_device *dev)
+static void do_program(struct gm_errand_job *e, struct gm_device *dev)
 {
-	struct gm_errand_job *e = (struct gm_errand_job *)job;
 	char kernel[GM_PROGRAM_WHY_BYTES];
 
 	if (!dev->backend->load_kernel) {
@@ -251,6 +272,15 @@ static void work_program(struct gm_slow_job *job, struct gm_device *dev)
 	memcpy(kernel, e->why, sizeof(kernel));
 	e->rc = gm_program_load_image(dev, e->fd, kernel, &e->slot->program,
 				      e->why);
+}
+
+static void work_program(struct gm_slow_job *job, struct gm_device *dev)
+{
+	struct gm_errand_job *e = (struct gm_errand_job *)job;
+
+	enter(e);
+	do_program(e, dev);
+	leave(e);
 }
 
 static void done_program(struct gm_slow_job *job, struct gm_worker *w)

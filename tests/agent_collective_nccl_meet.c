@@ -55,7 +55,7 @@ static void nobody_waits_for_who_fails(void)
 {
 	uint64_t until = story_now() + STORY_LIMIT_NS;
 	struct gpumap_session *other;
-	struct gpumap_comm *more;
+	struct gpumap_comm *more[GM_JOURNAL_CLIQUES];
 	struct ranks a, b;
 
 	if (!begin("", 2, "refuse", "nccl = yes\nnccl-limit = 60s\n") ||
@@ -67,15 +67,17 @@ static void nobody_waits_for_who_fails(void)
 	/* As many as can meet on a row, which these will not. */
 	for (uint32_t i = 0; i < GM_JOURNAL_CLIQUES; i++) {
 		EQ(gpumap_comm_open_opts(session, "cards", NULL, &by_nccl,
-					 &more),
+					 &more[i]),
 		   0);
-		EQ(gpumap_comm_flags(more), 0);
+		EQ(gpumap_comm_flags(more[i]), 0);
 	}
 	if (nccl_open(other, "two", 10 * MIB, &b)) {
 		nccl_is_well(&b);
 		nccl_close(&b);
 	}
 	EQ(cards_once(&a, &whole, 97), 0);
+	for (uint32_t i = 0; i < GM_JOURNAL_CLIQUES; i++)
+		EQ(gpumap_comm_close(more[i]), 0);
 	nccl_close(&a);
 	gpumap_session_close(other);
 	nccl_end();

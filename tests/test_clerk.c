@@ -4,6 +4,8 @@
 /* clerk: who does what, in which order, and how it ends. */
 
 #include <signal.h>
+#include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "agent/daemon/clerk.h"
@@ -72,7 +74,7 @@ static void a_thread_does_it_and_the_loop_is_told(void)
 	struct job job = job_for(&clerk, JOBS);
 
 	EQ(gm_loop_init(&loop), 0);
-	EQ(gm_clerk_start(&clerk, &loop), 0);
+	EQ(gm_clerk_start(&clerk, &loop, "test"), 0);
 	gm_clerk_give(&clerk, &job.head);
 	OK(!gm_clerk_idle(&clerk));
 	EQ(job.dones, 0);
@@ -113,7 +115,7 @@ static void stopping_waits_for_what_is_in_hand(void)
 	job.head.work = work_at_the_gate;
 	EQ(pipe(gate), 0);
 	EQ(gm_loop_init(&loop), 0);
-	EQ(gm_clerk_start(&clerk, &loop), 0);
+	EQ(gm_clerk_start(&clerk, &loop, "test"), 0);
 	gm_clerk_give(&clerk, &job.head);
 	EQ(pthread_create(&other, NULL, open_gate, NULL), 0);
 	gm_clerk_stop(&clerk);
@@ -126,10 +128,77 @@ static void stopping_waits_for_what_is_in_hand(void)
 	gm_loop_exit(&loop);
 }
 
+/* ---- what takes long ----------------------------------------------------- */
+
+#define LOOKS   4000 /* against hanging: of a few milliseconds each */
+#define LOOK_NS UINT64_C(5000000)
+
+static FILE *heard; /* what was logged */
+static int looks;
+
+static bool was_logged(const char *what)
+{
+	char line[512];
+	bool was = false;
+
+	rewind(heard);
+	while (fgets(line, sizeof(line), heard))
+		was |= strstr(line, what) != NULL;
+	return was;
+}
+
+/* The gate is opened when it was said that the job takes long. */
+static void look(struct gm_timer *timer)
+{
+	if (!was_logged("event=clerk_late clerk=test for_s=") &&
+	    ++looks < LOOKS)
+		gm_timer_set(&loop, timer, gm_loop_now() + LOOK_NS);
+	else
+		EQ(write(gate[1], "1", 1), 1);
+}
+
+static void what_takes_long_is_said(void)
+{
+	struct gm_timer timer = { .fired = look };
+	struct gm_clerk clerk;
+	struct job job = job_for(&clerk, 1);
+	int before = dup(STDERR_FILENO);
+
+	heard = tmpfile();
+	if (!OK(heard != NULL) || dup2(fileno(heard), STDERR_FILENO) < 0)
+		return;
+	EQ(gm_loop_init(&loop), 0);
+	EQ(gm_clerk_start(&clerk, &loop, "test"), 0);
+	clerk.late_ns = 1;
+	job.head.work = work_at_the_gate;
+	gm_clerk_give(&clerk, &job.head);
+	gm_timer_set(&loop, &timer, gm_loop_now());
+	EQ(gm_loop_run(&loop), 0);
+	EQ(job.dones, 1);
+	OK(was_logged("event=clerk_late clerk=test for_s="));
+	OK(was_logged("event=clerk_back clerk=test after_s="));
+	/* And nothing of one that does not. */
+	clerk.late_ns = GM_CLERK_LATE_NS * 1000;
+	EQ(ftruncate(fileno(heard), 0), 0);
+	rewind(heard);
+	job = job_for(&clerk, 1);
+	gm_clerk_give(&clerk, &job.head);
+	loop.stop = false;
+	EQ(gm_loop_run(&loop), 0);
+	EQ(job.dones, 1);
+	OK(!was_logged("clerk_"));
+	gm_clerk_stop(&clerk);
+	gm_loop_exit(&loop);
+	dup2(before, STDERR_FILENO);
+	close(before);
+	fclose(heard);
+}
+
 int main(void)
 {
 	the_caller_does_it_without_a_thread();
 	a_thread_does_it_and_the_loop_is_told();
 	stopping_waits_for_what_is_in_hand();
+	what_takes_long_is_said();
 	return tap_done();
 }

@@ -5,11 +5,14 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
+
+#include "agent/common/log.h"
 
 static void *run(void *arg)
 {
@@ -37,6 +40,32 @@ static void *run(void *arg)
 	return NULL;
 }
 
+static uint64_t seconds_of(const struct gm_clerk *clerk)
+{
+	return (gm_loop_now() - clerk->since_ns) / 1000000000;
+}
+
+static void is_late(struct gm_timer *timer)
+{
+	struct gm_clerk *clerk = gm_owner(timer, struct gm_clerk, late);
+
+	clerk->is_late = true;
+	gm_log(GM_LOG_WARNING, "clerk_late",
+	       "clerk=%s for_s=%" PRIu64
+	       " remedy=\"changes wait for it: see whether the file systems of "
+	       "the state directory, of models and of /dev/shm answer\"",
+	       clerk->name, seconds_of(clerk));
+}
+
+static void is_back(struct gm_clerk *clerk)
+{
+	gm_timer_stop(clerk->loop, &clerk->late);
+	if (clerk->is_late)
+		gm_log(GM_LOG_INFO, "clerk_back", "clerk=%s after_s=%" PRIu64,
+		       clerk->name, seconds_of(clerk));
+	clerk->is_late = false;
+}
+
 static void deliver(struct gm_clerk *clerk)
 {
 	struct gm_clerk_job *job;
@@ -47,6 +76,7 @@ static void deliver(struct gm_clerk *clerk)
 	pthread_mutex_unlock(&clerk->lock);
 	if (job == NULL)
 		return;
+	is_back(clerk);
 	clerk->in_hand = NULL;
 	job->done(job);
 }
@@ -83,14 +113,19 @@ static void free_parts(struct gm_clerk *clerk)
 	clerk->running = false;
 }
 
-int gm_clerk_start(struct gm_clerk *clerk, struct gm_loop *loop)
+int gm_clerk_start(struct gm_clerk *clerk, struct gm_loop *loop,
+		   const char *name)
 {
 	int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	int ret;
 
 	if (fd < 0)
 		return -errno;
-	*clerk = (struct gm_clerk){ .loop = loop, .news = { fd, news } };
+	*clerk = (struct gm_clerk){ .loop = loop,
+				    .name = name,
+				    .late = { .fired = is_late },
+				    .late_ns = GM_CLERK_LATE_NS,
+				    .news = { fd, news } };
 	pthread_mutex_init(&clerk->lock, NULL);
 	pthread_cond_init(&clerk->wake, NULL);
 	ret = gm_loop_add(loop, &clerk->news, EPOLLIN);
@@ -113,6 +148,9 @@ void gm_clerk_give(struct gm_clerk *clerk, struct gm_clerk_job *job)
 		return;
 	}
 	clerk->in_hand = job;
+	clerk->since_ns = gm_loop_now();
+	gm_timer_set(clerk->loop, &clerk->late,
+		     clerk->since_ns + clerk->late_ns);
 	pthread_mutex_lock(&clerk->lock);
 	clerk->todo = job;
 	pthread_cond_signal(&clerk->wake);

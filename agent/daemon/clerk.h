@@ -11,6 +11,11 @@
  *
  * Without a thread, before gm_clerk_start() and after gm_clerk_stop(), the
  * caller does the job itself: slow, but never not at all.
+ *
+ * A file system may take as long as it likes, and then what clients want changed
+ * waits, whoever they are; nothing else does.  There is no telling a call that
+ * hangs from one that takes long, nor an end to either: after late_ns it is
+ * logged, and again when the job has been done.
  */
 #ifndef GM_CLERK_H
 #define GM_CLERK_H
@@ -26,9 +31,16 @@ struct gm_clerk_job {
 	void (*done)(struct gm_clerk_job *job); /* by the loop, after it */
 };
 
+#define GM_CLERK_LATE_NS UINT64_C(10000000000)
+
 /* Zeroed: one without a thread. */
 struct gm_clerk {
 	struct gm_loop *loop;
+	const char *name; /* for the log */
+	struct gm_timer late;
+	uint64_t late_ns;  /* that a job may take unsaid */
+	uint64_t since_ns; /* the job in hand */
+	bool is_late;
 	struct gm_source news;        /* an eventfd: a job has been done */
 	struct gm_clerk_job *in_hand; /* the loop's own: NULL when idle */
 	pthread_t thread;
@@ -40,8 +52,10 @@ struct gm_clerk {
 	struct gm_clerk_job *finished; /* the loop does not know yet */
 };
 
-/* Returns 0, or a negative errno of eventfd, epoll_ctl or pthread_create. */
-int gm_clerk_start(struct gm_clerk *clerk, struct gm_loop *loop);
+/* @name stays the caller's.  Returns 0, or a negative errno of eventfd,
+ * epoll_ctl or pthread_create. */
+int gm_clerk_start(struct gm_clerk *clerk, struct gm_loop *loop,
+		   const char *name);
 
 /*
  * gm_clerk_give - have a job done

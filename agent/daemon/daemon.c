@@ -246,9 +246,9 @@ static int open_rows(struct gm_daemon *d)
 
 	if (status != 0)
 		return status;
-	ret = gm_clerk_start(&d->clerk, &d->loop);
+	ret = gm_clerk_start(&d->clerk, &d->loop, "files");
 	if (ret == 0)
-		ret = gm_clerk_start(&d->mason, &d->loop);
+		ret = gm_clerk_start(&d->mason, &d->loop, "masks");
 	if (ret != 0)
 		return failed("clerk", strerror(-ret), GM_EXIT_FAILURE);
 	gm_state_masks_look(d);

@@ -22,14 +22,13 @@
 #define READY_NS      (10 * SECOND)
 #define READY_CARD_NS (120 * SECOND) /* the driver starts one at a time */
 #define JOINT_NS      (60 * SECOND)
-#define STOPPED_MAX   2u /* looks, a second apart */
+#define BESIDE_NS     (60 * SECOND) /* short jobs that follow each other */
+#define STOPPED_MAX   2u            /* looks, a second apart */
 
 static const struct limit {
 	uint64_t ns;
 	const char *what; /* took too long */
 	bool is_the_cards;
-	uint64_t beside_ns; /* short jobs that follow each other on the card; 0:
-			     * as long as there are any */
 } limits[] = {
 	[GM_CALL_LOOP] = { 5 * SECOND, "a turn of its loop", false },
 	[GM_CALL_DEVICE] = { 30 * SECOND, "one slice of work", true },
@@ -50,11 +49,10 @@ static const struct limit {
 			   false },
 	/* It may hang, and then nothing else helps.  But it gives back memory
 	 * of the card, which waits for what anybody has there. */
-	[GM_CALL_ABORT] = { SECOND, "the abort of a communicator", true,
-			    60 * SECOND },
+	[GM_CALL_ABORT] = { SECOND, "the abort of a communicator", true },
 	/* What is half made gets to where it looks first. */
-	[GM_CALL_GIVE_UP] = { 5 * SECOND, "giving up to meet other cards", true,
-			      60 * SECOND },
+	[GM_CALL_GIVE_UP] = { 5 * SECOND, "giving up to meet other cards",
+			      true },
 };
 
 uint64_t gm_patience_ready(const struct gm_keeper *keeper)
@@ -62,17 +60,17 @@ uint64_t gm_patience_ready(const struct gm_keeper *keeper)
 	return keeper->is_card ? READY_CARD_NS : READY_NS;
 }
 
-static bool is_over(const struct gm_keeper *keeper, const struct limit *limit,
+static bool is_over(const struct gm_keeper *keeper, uint32_t call,
 		    uint64_t limit_ns, uint64_t since, uint64_t now)
 {
+	bool leaves = call == GM_CALL_ABORT || call == GM_CALL_GIVE_UP;
 	uint64_t idle = since, calm = since;
 
-	if (limit->is_the_cards && idle < keeper->computed_ns)
+	if (limits[call].is_the_cards && idle < keeper->computed_ns)
 		idle = keeper->computed_ns;
 	if (calm < keeper->computed_long_ns)
 		calm = keeper->computed_long_ns;
-	return now - idle > limit_ns ||
-	       (limit->beside_ns && now - calm > limit->beside_ns);
+	return now - idle > limit_ns || (leaves && now - calm > BESIDE_NS);
 }
 
 /* Signs from before this worker are not judged. */
@@ -91,7 +89,7 @@ static void judge(struct gm_keeper *keeper, uint64_t beat, uint64_t now)
 	limit_ns = limit->ns;
 	if (call == GM_CALL_PROGRAM || call == GM_CALL_START)
 		limit_ns = keeper->d->config.program_limit_ns;
-	if (limit_ns == 0 || !is_over(keeper, limit, limit_ns, since, now))
+	if (limit_ns == 0 || !is_over(keeper, call, limit_ns, since, now))
 		return;
 	snprintf(why, sizeof(why), "%s took over %" PRIu64 " %s%s", limit->what,
 		 limit_ns / (limit_ns < SECOND ? MS : SECOND),

@@ -20,80 +20,13 @@
 
 #include "segment_file.h"
 #include "tests/contract.h"
-
-/* The header's calls are its user's own; here they are the driver's, as every
- * contract test finds it. */
-#define cuCtxGetDevice                 cu.cuCtxGetDevice
-#define cuCtxSynchronize               cu.cuCtxSynchronize
-#define cuDeviceGet                    cu.cuDeviceGet
-#define cuDeviceGetCount               cu.cuDeviceGetCount
-#define cuDeviceGetUuid_v2             cu.cuDeviceGetUuid_v2
-#define cuMemAddressFree               cu.cuMemAddressFree
-#define cuMemAddressReserve            cu.cuMemAddressReserve
-#define cuMemGetAllocationGranularity  cu.cuMemGetAllocationGranularity
-#define cuMemImportFromShareableHandle cu.cuMemImportFromShareableHandle
-#define cuMemMap                       cu.cuMemMap
-#define cuMemRelease                   cu.cuMemRelease
-#define cuMemSetAccess                 cu.cuMemSetAccess
-#define cuMemUnmap                     cu.cuMemUnmap
-#define cuMemGetAllocationPropertiesFromHandle \
-	cu.cuMemGetAllocationPropertiesFromHandle
-#include <gpumap/cuda.h>
-#undef cuCtxGetDevice
-#undef cuCtxSynchronize
-#undef cuDeviceGet
-#undef cuDeviceGetCount
-#undef cuDeviceGetUuid_v2
-#undef cuMemAddressFree
-#undef cuMemAddressReserve
-#undef cuMemGetAllocationGranularity
-#undef cuMemImportFromShareableHandle
-#undef cuMemMap
-#undef cuMemRelease
-#undef cuMemSetAccess
-#undef cuMemUnmap
-#undef cuMemGetAllocationPropertiesFromHandle
+#include "tests/contract_cuda.h"
+#include "tests/contract_fd.h"
 
 #define PATTERN 0x5eed1234u
 #define BYTES   (3u << 20) /* not a whole number of granules everywhere */
 
 /* ---- the owner ----------------------------------------------------------- */
-
-static bool send_fd(int socket, int fd)
-{
-	char room[CMSG_SPACE(sizeof(int))] = { 0 }, byte = 0;
-	struct iovec part = { &byte, 1 };
-	struct msghdr message = { .msg_iov = &part,
-				  .msg_iovlen = 1,
-				  .msg_control = room,
-				  .msg_controllen = sizeof(room) };
-	struct cmsghdr *head = CMSG_FIRSTHDR(&message);
-
-	head->cmsg_level = SOL_SOCKET;
-	head->cmsg_type = SCM_RIGHTS;
-	head->cmsg_len = CMSG_LEN(sizeof(int));
-	memcpy(CMSG_DATA(head), &fd, sizeof(fd));
-	return sendmsg(socket, &message, MSG_NOSIGNAL) == 1;
-}
-
-static int receive_fd(int socket)
-{
-	char room[CMSG_SPACE(sizeof(int))] = { 0 }, byte;
-	struct iovec part = { &byte, 1 };
-	struct msghdr message = { .msg_iov = &part,
-				  .msg_iovlen = 1,
-				  .msg_control = room,
-				  .msg_controllen = sizeof(room) };
-	struct cmsghdr *head;
-	int fd = -1;
-
-	if (recvmsg(socket, &message, MSG_CMSG_CLOEXEC) != 1)
-		return -1;
-	head = CMSG_FIRSTHDR(&message);
-	if (head && head->cmsg_type == SCM_RIGHTS)
-		memcpy(&fd, CMSG_DATA(head), sizeof(fd));
-	return fd;
-}
 
 /* Sends a descriptor of memory full of PATTERN, then waits to be killed. */
 static int own(int socket)

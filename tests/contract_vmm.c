@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "tests/contract.h"
+#include "tests/contract_fd.h"
 
 static size_t granule;
 
@@ -234,42 +235,6 @@ static void a_strangers_descriptor_is_no_memory(void)
 		   &handle, (void *)(intptr_t)-1,
 		   CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) != CUDA_SUCCESS);
 	GOOD(cu.cuCtxSynchronize());
-}
-
-static bool send_fd(int socket, int fd)
-{
-	char room[CMSG_SPACE(sizeof(int))] = { 0 }, byte = 0;
-	struct iovec part = { &byte, 1 };
-	struct msghdr message = { .msg_iov = &part,
-				  .msg_iovlen = 1,
-				  .msg_control = room,
-				  .msg_controllen = sizeof(room) };
-	struct cmsghdr *head = CMSG_FIRSTHDR(&message);
-
-	head->cmsg_level = SOL_SOCKET;
-	head->cmsg_type = SCM_RIGHTS;
-	head->cmsg_len = CMSG_LEN(sizeof(int));
-	memcpy(CMSG_DATA(head), &fd, sizeof(fd));
-	return sendmsg(socket, &message, MSG_NOSIGNAL) == 1;
-}
-
-static int receive_fd(int socket)
-{
-	char room[CMSG_SPACE(sizeof(int))] = { 0 }, byte;
-	struct iovec part = { &byte, 1 };
-	struct msghdr message = { .msg_iov = &part,
-				  .msg_iovlen = 1,
-				  .msg_control = room,
-				  .msg_controllen = sizeof(room) };
-	struct cmsghdr *head;
-	int fd = -1;
-
-	if (recvmsg(socket, &message, MSG_CMSG_CLOEXEC) != 1)
-		return -1;
-	head = CMSG_FIRSTHDR(&message);
-	if (head && head->cmsg_type == SCM_RIGHTS)
-		memcpy(&fd, CMSG_DATA(head), sizeof(fd));
-	return fd;
 }
 
 /*

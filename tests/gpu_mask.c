@@ -11,39 +11,8 @@
 #include <errno.h>
 
 #include "agent/mask/mask.h"
+#include "tests/contract_cuda.h"
 #include "tests/gpu_agent.h"
-
-/* As in contract_import.c. */
-#define cuCtxGetDevice                 cu.cuCtxGetDevice
-#define cuCtxSynchronize               cu.cuCtxSynchronize
-#define cuDeviceGet                    cu.cuDeviceGet
-#define cuDeviceGetCount               cu.cuDeviceGetCount
-#define cuDeviceGetUuid_v2             cu.cuDeviceGetUuid_v2
-#define cuMemAddressFree               cu.cuMemAddressFree
-#define cuMemAddressReserve            cu.cuMemAddressReserve
-#define cuMemGetAllocationGranularity  cu.cuMemGetAllocationGranularity
-#define cuMemImportFromShareableHandle cu.cuMemImportFromShareableHandle
-#define cuMemMap                       cu.cuMemMap
-#define cuMemRelease                   cu.cuMemRelease
-#define cuMemSetAccess                 cu.cuMemSetAccess
-#define cuMemUnmap                     cu.cuMemUnmap
-#define cuMemGetAllocationPropertiesFromHandle \
-	cu.cuMemGetAllocationPropertiesFromHandle
-#include <gpumap/cuda.h>
-#undef cuCtxGetDevice
-#undef cuCtxSynchronize
-#undef cuDeviceGet
-#undef cuDeviceGetCount
-#undef cuDeviceGetUuid_v2
-#undef cuMemAddressFree
-#undef cuMemAddressReserve
-#undef cuMemGetAllocationGranularity
-#undef cuMemImportFromShareableHandle
-#undef cuMemMap
-#undef cuMemRelease
-#undef cuMemSetAccess
-#undef cuMemUnmap
-#undef cuMemGetAllocationPropertiesFromHandle
 
 #define SIZE  1500u /* queries, and keys: more than two granules as bf16 */
 #define BYTES ((uint64_t)SIZE * SIZE * 2)

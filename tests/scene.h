@@ -152,6 +152,52 @@ static inline int scene_nodes_of(const struct scene *scene, pid_t pid)
 	return n;
 }
 
+/* A part of the test, and the faults of its machine: NULL for none. */
+struct scene_part {
+	const char *name, *plan;
+	int (*play)(void);
+};
+
+/*
+ * Each part on a machine and in a process of its own, after which that machine
+ * has nothing to complain of.  Parts of one name are one part.
+ *
+ * kernels	from the top of the build, of the stand-in's driver; NULL: those
+ *		that it has anyway
+ *
+ * Returns	what main() does
+ */
+static inline int scene_main(int argc, char **argv, const char *kernels,
+			     const struct scene_part *parts, size_t n)
+{
+	const char *build = getenv("abs_top_builddir");
+	char path[PATH_MAX];
+
+	for (size_t i = 0; argc == 2 && i < n; i++) {
+		if (strcmp(argv[1], parts[i].name) == 0)
+			return parts[i].play();
+	}
+	scene_find_libraries();
+	snprintf(path, sizeof(path), "%s/%s", build ? build : ".",
+		 kernels ? kernels : "");
+	if (kernels)
+		setenv("GPUMAP_FAKE_KERNELS", path, 1);
+	for (size_t i = 0; i < n; i++) {
+		struct scene scene;
+
+		if (!scene_set(&scene, "mixed.yaml", parts[i].plan))
+			return tap_done();
+		NOTE("%s: %s", parts[i].name,
+		     parts[i].plan ? parts[i].plan : "a sound machine");
+		EQ(scene_end(scene_begin(&scene, parts[i].name, NULL)), 0);
+		EQ(scene.hw.board->n_notes, 0);
+		for (uint32_t k = 0; k < scene.hw.board->n_notes; k++)
+			NOTE("%s", scene.hw.board->notes[k]);
+		scene_clear(&scene);
+	}
+	return tap_done();
+}
+
 /* For parts: go on, or end with the line of what went wrong. */
 #define WANT(condition)                            \
 	do {                                       \

@@ -192,10 +192,7 @@ static int a_link_that_lies(void)
 	return try_it(-EIO);
 }
 
-static const struct {
-	const char *name, *plan;
-	int (*play)(void);
-} scenes[] = {
+static const struct scene_part parts[] = {
 	{ "memory_comes_and_goes", NULL, memory_comes_and_goes },
 	{ "pieces_come_and_go", NULL, pieces_come_and_go },
 	{ "tasks_read_another_cards", NULL, tasks_read_another_cards },
@@ -204,26 +201,8 @@ static const struct {
 	{ "a_link_that_lies", "row 1: peer copies corrupt", a_link_that_lies },
 };
 
-#define SCENES (sizeof(scenes) / sizeof(scenes[0]))
-
 int main(int argc, char **argv)
 {
-	for (size_t i = 0; argc == 2 && i < SCENES; i++) {
-		if (strcmp(argv[1], scenes[i].name) == 0)
-			return scenes[i].play();
-	}
-	scene_find_libraries();
-	for (size_t i = 0; i < SCENES; i++) {
-		struct scene scene;
-
-		if (!scene_set(&scene, "mixed.yaml", scenes[i].plan))
-			return tap_done();
-		NOTE("%s", scenes[i].name);
-		EQ(scene_end(scene_begin(&scene, scenes[i].name, NULL)), 0);
-		EQ(scene.hw.board->n_notes, 0);
-		for (uint32_t n = 0; n < scene.hw.board->n_notes; n++)
-			NOTE("%s", scene.hw.board->notes[n]);
-		scene_clear(&scene);
-	}
-	return tap_done();
+	return scene_main(argc, argv, NULL, parts,
+			  sizeof(parts) / sizeof(parts[0]));
 }

@@ -471,109 +471,63 @@ static int cards_are_apart(void)
 
 /* ---- scenes -------------------------------------------------------------- */
 
-static const struct {
-	const char *name;
-	int (*play)(void);
-} parts[] = {
-	{ "works", works },
-	{ "staging_keeps_order", staging_keeps_order },
-	{ "staging_sees_what_is_in_place", staging_sees_what_is_in_place },
-	{ "order_is_kept_under_way", order_is_kept_under_way },
-	{ "copies_without_operators", copies_without_operators },
-	{ "illegal_address", illegal_address },
-	{ "illegal_address_asleep", illegal_address_asleep },
-	{ "unheard_of", unheard_of },
-	{ "card_gone", card_gone },
-	{ "others_go_on_beside_a_hang", others_go_on_beside_a_hang },
-	{ "memory_runs_out", memory_runs_out },
-	{ "what_is_kept_is_nobodys", what_is_kept_is_nobodys },
-	{ "fabric_not_up", fabric_not_up },
-	{ "mode_prohibited", mode_prohibited },
-	{ "mode_exclusive", mode_exclusive },
-	{ "cannot_export", cannot_export },
-	{ "each_is_found", each_is_found },
-	{ "cards_are_apart", cards_are_apart },
-};
-
-static const struct {
-	const char *part, *plan;
-} scenes[] = {
-	{ "works", NULL },
-	{ "works", "driver 12.0" },
-	{ "works", "driver 12.2" },
-	{ "works", "driver 12.8" },
-	{ "works", "driver 13.0" },
-	{ "works", "attribute 122 is 0" },
-	{ "works", "attribute 99 is 0" },
-	{ "works", "attribute 99 is 0; attribute 122 is 0" },
-	{ "works", "attribute 91 is 0" },
-	{ "works", "symbol missing cuStreamBatchMemOp" },
-	{ "works", "symbol missing cuMemHostRegister" },
-	{ "works", "symbol missing cuMemcpyBatchAsync" },
-	{ "staging_keeps_order", "attribute 99 is 0" },
-	{ "staging_keeps_order", "attribute 99 is 0; copies take 1 ms" },
+static const struct scene_part parts[] = {
+	{ "works", NULL, works },
+	{ "works", "driver 12.0", works },
+	{ "works", "driver 12.2", works },
+	{ "works", "driver 12.8", works },
+	{ "works", "driver 13.0", works },
+	{ "works", "attribute 122 is 0", works },
+	{ "works", "attribute 99 is 0", works },
+	{ "works", "attribute 99 is 0; attribute 122 is 0", works },
+	{ "works", "attribute 91 is 0", works },
+	{ "works", "symbol missing cuStreamBatchMemOp", works },
+	{ "works", "symbol missing cuMemHostRegister", works },
+	{ "works", "symbol missing cuMemcpyBatchAsync", works },
+	{ "staging_keeps_order", "attribute 99 is 0", staging_keeps_order },
+	{ "staging_keeps_order", "attribute 99 is 0; copies take 1 ms",
+	  staging_keeps_order },
 	{ "staging_sees_what_is_in_place",
-	  "attribute 113 is 0; copies take 1 ms" },
-	{ "order_is_kept_under_way", NULL },
-	{ "order_is_kept_under_way", "copies take 2 ms; launches take 4 ms" },
+	  "attribute 113 is 0; copies take 1 ms",
+	  staging_sees_what_is_in_place },
+	{ "order_is_kept_under_way", NULL, order_is_kept_under_way },
+	{ "order_is_kept_under_way", "copies take 2 ms; launches take 4 ms",
+	  order_is_kept_under_way },
 	{ "order_is_kept_under_way",
-	  "copies take 2 ms; launches take 4 ms; attribute 122 is 0" },
-	{ "copies_without_operators", "jit fails 221" },
-	{ "copies_without_operators", "jit fails 222" },
-	{ "illegal_address", "launch 2: sticky 700" },
-	{ "illegal_address", "copy 7: sticky 700" },
-	{ "illegal_address", "attribute 122 is 0; launch 2: sticky 700" },
-	{ "illegal_address_asleep", "launch 2: sticky 700" },
-	{ "illegal_address_asleep", "copy 7: sticky 700" },
-	{ "illegal_address_asleep",
-	  "attribute 122 is 0; launch 2: sticky 700" },
-	{ "unheard_of", "launch 3: sticky 1234" },
-	{ "card_gone", "launch 2: xid 79" },
-	{ "others_go_on_beside_a_hang", "launch 1: hang" },
-	{ "memory_runs_out", "out of memory after 700 MiB" },
-	{ "what_is_kept_is_nobodys", "out of memory after 700 MiB" },
-	{ "fabric_not_up", "init fails 802" },
-	{ "mode_prohibited", "prohibited" },
-	{ "mode_exclusive", "exclusive process" },
-	{ "cannot_export", "attribute 103 is 0" },
-	{ "cannot_export", "symbol missing cuMemCreate" },
-	{ "each_is_found", NULL },
-	{ "cards_are_apart", NULL },
+	  "copies take 2 ms; launches take 4 ms; attribute 122 is 0",
+	  order_is_kept_under_way },
+	{ "copies_without_operators", "jit fails 221",
+	  copies_without_operators },
+	{ "copies_without_operators", "jit fails 222",
+	  copies_without_operators },
+	{ "illegal_address", "launch 2: sticky 700", illegal_address },
+	{ "illegal_address", "copy 7: sticky 700", illegal_address },
+	{ "illegal_address", "attribute 122 is 0; launch 2: sticky 700",
+	  illegal_address },
+	{ "illegal_address_asleep", "launch 2: sticky 700",
+	  illegal_address_asleep },
+	{ "illegal_address_asleep", "copy 7: sticky 700",
+	  illegal_address_asleep },
+	{ "illegal_address_asleep", "attribute 122 is 0; launch 2: sticky 700",
+	  illegal_address_asleep },
+	{ "unheard_of", "launch 3: sticky 1234", unheard_of },
+	{ "card_gone", "launch 2: xid 79", card_gone },
+	{ "others_go_on_beside_a_hang", "launch 1: hang",
+	  others_go_on_beside_a_hang },
+	{ "memory_runs_out", "out of memory after 700 MiB", memory_runs_out },
+	{ "what_is_kept_is_nobodys", "out of memory after 700 MiB",
+	  what_is_kept_is_nobodys },
+	{ "fabric_not_up", "init fails 802", fabric_not_up },
+	{ "mode_prohibited", "prohibited", mode_prohibited },
+	{ "mode_exclusive", "exclusive process", mode_exclusive },
+	{ "cannot_export", "attribute 103 is 0", cannot_export },
+	{ "cannot_export", "symbol missing cuMemCreate", cannot_export },
+	{ "each_is_found", NULL, each_is_found },
+	{ "cards_are_apart", NULL, cards_are_apart },
 };
-
-static void play_scenes(void)
-{
-	for (size_t i = 0; i < sizeof(scenes) / sizeof(scenes[0]); i++) {
-		struct scene scene;
-		int status;
-
-		if (!scene_set(&scene, "mixed.yaml", scenes[i].plan))
-			return;
-		status = scene_end(scene_begin(&scene, scenes[i].part, NULL));
-		NOTE("%s: %s", scenes[i].part,
-		     scenes[i].plan ? scenes[i].plan : "a sound machine");
-		EQ(status, 0);
-		EQ(scene.hw.board->n_notes, 0);
-		for (uint32_t n = 0; n < scene.hw.board->n_notes; n++)
-			NOTE("%s", scene.hw.board->notes[n]);
-		scene_clear(&scene);
-	}
-}
 
 int main(int argc, char **argv)
 {
-	char kernels[512];
-
-	for (size_t i = 0; argc == 2 && i < sizeof(parts) / sizeof(parts[0]);
-	     i++) {
-		if (strcmp(argv[1], parts[i].name) == 0)
-			return parts[i].play();
-	}
-	scene_find_libraries();
-	snprintf(kernels, sizeof(kernels),
-		 "%s/tests/.libs/operators_kernels.so",
-		 getenv("abs_top_builddir") ? getenv("abs_top_builddir") : ".");
-	setenv("GPUMAP_FAKE_KERNELS", kernels, 1);
-	play_scenes();
-	return tap_done();
+	return scene_main(argc, argv, "tests/.libs/operators_kernels.so", parts,
+			  sizeof(parts) / sizeof(parts[0]));
 }

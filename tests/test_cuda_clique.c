@@ -461,20 +461,16 @@ static int what_is_no_nccl_is_refused(void)
 	return 0;
 }
 
-static const struct {
-	const char *name;
-	int (*play)(void);
-} scenes[] = {
-	{ "everything_is_right", everything_is_right },
-	{ "pairs_are_right", pairs_are_right },
-	{ "half_a_pair_is_aborted", half_a_pair_is_aborted },
-	{ "a_pair_fails", a_pair_fails },
-	{ "an_error_is_found_and_aborted", an_error_is_found_and_aborted },
-	{ "a_rank_that_never_comes", a_rank_that_never_comes },
-	{ "what_is_no_nccl_is_refused", what_is_no_nccl_is_refused },
+static const struct scene_part parts[] = {
+	{ "everything_is_right", NULL, everything_is_right },
+	{ "pairs_are_right", NULL, pairs_are_right },
+	{ "half_a_pair_is_aborted", NULL, half_a_pair_is_aborted },
+	{ "a_pair_fails", NULL, a_pair_fails },
+	{ "an_error_is_found_and_aborted", NULL,
+	  an_error_is_found_and_aborted },
+	{ "a_rank_that_never_comes", NULL, a_rank_that_never_comes },
+	{ "what_is_no_nccl_is_refused", NULL, what_is_no_nccl_is_refused },
 };
-
-#define SCENES (sizeof(scenes) / sizeof(scenes[0]))
 
 int main(int argc, char **argv)
 {
@@ -482,22 +478,6 @@ int main(int argc, char **argv)
 
 	snprintf(folder, sizeof(folder), "%s/tests/fake/.libs",
 		 build ? build : ".");
-	for (size_t i = 0; argc == 2 && i < SCENES; i++) {
-		if (strcmp(argv[1], scenes[i].name) == 0)
-			return scenes[i].play();
-	}
-	scene_find_libraries();
-	for (size_t i = 0; i < SCENES; i++) {
-		struct scene scene;
-
-		if (!scene_set(&scene, "mixed.yaml", NULL))
-			return tap_done();
-		NOTE("%s", scenes[i].name);
-		EQ(scene_end(scene_begin(&scene, scenes[i].name, NULL)), 0);
-		EQ(scene.hw.board->n_notes, 0);
-		for (uint32_t n = 0; n < scene.hw.board->n_notes; n++)
-			NOTE("%s", scene.hw.board->notes[n]);
-		scene_clear(&scene);
-	}
-	return tap_done();
+	return scene_main(argc, argv, NULL, parts,
+			  sizeof(parts) / sizeof(parts[0]));
 }

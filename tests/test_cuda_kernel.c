@@ -268,54 +268,22 @@ static int its_fault_is_the_contexts_end(void)
 
 /* ---- scenes -------------------------------------------------------------- */
 
-static const struct {
-	const char *name;
-	int (*play)(void);
-	const char *plan;
-} scenes[] = {
-	{ "a_tile_is_one_launch", a_tile_is_one_launch, NULL },
-	{ "parameters_have_their_size", parameters_have_their_size, NULL },
-	{ "staging_has_a_slice", staging_has_a_slice, "attribute 99 is 0" },
-	{ "it_follows", it_follows_what_is_before, "copies take 5 ms" },
-	{ "it_follows_staged", it_follows_what_is_before,
-	  "attribute 99 is 0; copies take 5 ms" },
-	{ "an_operand_is_one_piece", an_operand_is_one_piece, NULL },
-	{ "images_are_refused", images_are_refused, NULL },
-	{ "jit_that_fails", jit_that_fails_is_the_images_fault,
-	  "jit fails 221" },
-	{ "its_fault", its_fault_is_the_contexts_end, NULL },
+static const struct scene_part parts[] = {
+	{ "a_tile_is_one_launch", NULL, a_tile_is_one_launch },
+	{ "parameters_have_their_size", NULL, parameters_have_their_size },
+	{ "staging_has_a_slice", "attribute 99 is 0", staging_has_a_slice },
+	{ "it_follows", "copies take 5 ms", it_follows_what_is_before },
+	{ "it_follows_staged", "attribute 99 is 0; copies take 5 ms",
+	  it_follows_what_is_before },
+	{ "an_operand_is_one_piece", NULL, an_operand_is_one_piece },
+	{ "images_are_refused", NULL, images_are_refused },
+	{ "jit_that_fails", "jit fails 221",
+	  jit_that_fails_is_the_images_fault },
+	{ "its_fault", NULL, its_fault_is_the_contexts_end },
 };
-
-static void play_scenes(void)
-{
-	for (size_t i = 0; i < sizeof(scenes) / sizeof(scenes[0]); i++) {
-		struct scene scene;
-		int status;
-
-		if (!scene_set(&scene, "mixed.yaml", scenes[i].plan))
-			return;
-		status = scene_end(scene_begin(&scene, scenes[i].name, NULL));
-		NOTE("%s", scenes[i].name);
-		EQ(status, 0);
-		EQ(scene.hw.board->n_notes, 0);
-		scene_clear(&scene);
-	}
-}
 
 int main(int argc, char **argv)
 {
-	char kernels[512];
-
-	for (size_t i = 0; argc == 2 && i < sizeof(scenes) / sizeof(scenes[0]);
-	     i++) {
-		if (strcmp(argv[1], scenes[i].name) == 0)
-			return scenes[i].play();
-	}
-	scene_find_libraries();
-	snprintf(kernels, sizeof(kernels),
-		 "%s/tests/.libs/operators_kernels.so",
-		 getenv("abs_top_builddir") ? getenv("abs_top_builddir") : ".");
-	setenv("GPUMAP_FAKE_KERNELS", kernels, 1);
-	play_scenes();
-	return tap_done();
+	return scene_main(argc, argv, "tests/.libs/operators_kernels.so", parts,
+			  sizeof(parts) / sizeof(parts[0]));
 }

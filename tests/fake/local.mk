@@ -92,7 +92,8 @@ check_LTLIBRARIES += %reldir%/extra-kernels.la
 # $CONTRACT_UNDER where it is set, and else on what the machine has.
 check_LTLIBRARIES += tests/libcontract.la
 tests_libcontract_la_SOURCES = tests/contract.c tests/contract.h \
-	tests/contract_kernels.h tests/cuda_abi.h tests/cuda_symbols.h tests/stubs/cuda.h \
+	tests/contract_cuda.h tests/contract_fd.h tests/contract_kernels.h \
+	tests/cuda_abi.h tests/cuda_symbols.h tests/stubs/cuda.h \
 	tests/stubs/cuda_calls.h
 tests_libcontract_la_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
 tests_libcontract_la_LIBADD = -ldl

@@ -40,8 +40,7 @@
 #include <sys/uio.h>
 #include <time.h>
 
-#include <gpumap.h>
-
+#include "gpumap.h"
 #include "lib/arena.h"
 #include "shm/check.h"
 #include "shm/control.h"

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "include/gpumap.h"
+#include "gpumap.h"
 #include "lib/weights.h"
 
 /* As the formats spell them.  Some of safetensors' are smaller than a byte; of

@@ -16,8 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <gpumap.h>
-
+#include "gpumap.h"
 #include "tests/stage.h"
 #include "tests/story.h"
 

@@ -14,8 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <gpumap.h>
-
+#include "gpumap.h"
 #include "tests/story.h"
 
 #define MIB      (UINT64_C(1) << 20)

@@ -16,8 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <gpumap.h>
-
+#include "gpumap.h"
 #include "shm/queue.h"
 #include "tests/stage.h"
 #include "tests/story.h"

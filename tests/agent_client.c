@@ -7,7 +7,6 @@
  */
 
 #include <errno.h>
-#include <gpumap.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -18,6 +17,7 @@
 #include <unistd.h>
 
 #include "agent.h"
+#include "gpumap.h"
 #include "process.h"
 #include "tap.h"
 

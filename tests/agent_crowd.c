@@ -16,9 +16,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <gpumap.h>
-
 #include "agent/worker/deficit.h"
+#include "gpumap.h"
 #include "tests/story.h"
 
 #define SESSIONS 32u

@@ -11,8 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <gpumap.h>
-
+#include "gpumap.h"
 #include "tests/fuse.h"
 #include "tests/raw.h"
 #include "tests/story.h"

@@ -29,8 +29,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <gpumap.h>
-
+#include "gpumap.h"
 #include "tests/hostile.h"
 #include "tests/hostile_good.h"
 #include "tests/stage.h"

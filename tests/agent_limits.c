@@ -16,8 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <gpumap.h>
-
+#include "gpumap.h"
 #include "tests/agent.h"
 #include "tests/raw.h"
 #include "tests/tap.h"

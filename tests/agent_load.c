@@ -15,8 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <gpumap.h>
-
+#include "gpumap.h"
 #include "tests/stage.h"
 #include "tests/load_story.h"
 

@@ -12,8 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <gpumap.h>
-
+#include "gpumap.h"
 #include "tests/fuse.h"
 #include "tests/story.h"
 

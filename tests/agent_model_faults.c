@@ -8,13 +8,13 @@
  */
 
 #include <errno.h>
-#include <gpumap.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "gpumap.h"
 #include "tests/fuse.h"
 #include "tests/stage.h"
 #include "tests/shards.h"

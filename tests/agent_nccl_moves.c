@@ -10,11 +10,10 @@
  */
 
 #include <errno.h>
-
-#include <gpumap.h>
 #include <nccl.h>
 
 #include "contract.h"
+#include "gpumap.h"
 #include "story.h"
 
 #define WAIT_NS (UINT64_C(60) * 1000000000)

@@ -20,7 +20,7 @@
 
 #include "agent.h"
 #include "agent/common/pin.h"
-#include "include/gpumap.h"
+#include "gpumap.h"
 #include "tap.h"
 
 #define MEBIBYTE (UINT64_C(1) << 20)

@@ -13,8 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <gpumap.h>
-
+#include "gpumap.h"
 #include "tests/agent.h"
 #include "tests/lingering.h"
 #include "tests/raw.h"

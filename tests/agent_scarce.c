@@ -10,8 +10,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 
-#include <gpumap.h>
-
+#include "gpumap.h"
 #include "tests/agent.h"
 #include "tests/raw.h"
 #include "tests/tap.h"

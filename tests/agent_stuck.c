@@ -20,9 +20,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <gpumap.h>
-
 #include "agent/common/wire.h"
+#include "gpumap.h"
 #include "tests/agent.h"
 #include "tests/raw.h"
 #include "tests/tap.h"

@@ -16,8 +16,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <gpumap.h>
-
+#include "gpumap.h"
 #include "tests/odd_worker.h"
 #include "tests/raw.h"
 #include "tests/story.h"

@@ -9,8 +9,7 @@
 #ifndef TESTS_CLIENT_H
 #define TESTS_CLIENT_H
 
-#include <gpumap.h>
-
+#include "gpumap.h"
 #include "peer.h"
 #include "tap.h"
 

@@ -10,13 +10,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <gpumap.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "agent.h"
+#include "gpumap.h"
 #include "tap.h"
 
 #define WORDS_MAX 16

@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <gpumap.h>
+#include "gpumap.h"
 
 #define DEPTH 64u
 #define RANGE (UINT64_C(4) << 20)

@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include <gpumap.h>
+#include "gpumap.h"
 
 #define DEPTH 64u
 #define RANGE (UINT64_C(1) << 20)

@@ -11,8 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include <gpumap.h>
-
+#include "gpumap.h"
 #include "tests/agent.h"
 #include "tests/hostile.h"
 

@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <gpumap.h>
+#include "gpumap.h"
 
 #define DEPTH 64u
 #define RANGE (UINT64_C(1) << 20)

@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <gpumap.h>
+#include "gpumap.h"
 
 #define FDS_MAX 253 /* of one message, the kernel's limit */
 

@@ -8,8 +8,7 @@
 #ifndef TESTS_PEER_WORKER_H
 #define TESTS_PEER_WORKER_H
 
-#include <gpumap.h>
-
+#include "gpumap.h"
 #include "peer_state.h"
 
 static inline struct peer_buffer *peer_buffer(struct peer_link *l,

@@ -19,11 +19,10 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <gpumap.h>
-
 #include "agent.h"
 #include "agent/common/probe_wire.h"
 #include "agent/cuda/nvml.h"
+#include "gpumap.h"
 #include "story.h"
 #include "tap.h"
 

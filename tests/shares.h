@@ -20,8 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <gpumap.h>
-
+#include "gpumap.h"
 #include "tests/stage.h"
 #include "tests/story.h"
 #include "tests/ctl.h"

@@ -20,9 +20,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <gpumap.h>
-
 #include "agent.h"
+#include "gpumap.h"
 #include "process.h"
 #include "tap.h"
 

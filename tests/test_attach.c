@@ -4,9 +4,9 @@
 /* attach: which files are taken for a segment, and which are not. */
 
 #include <errno.h>
-#include <gpumap.h>
 #include <pthread.h>
 
+#include "gpumap.h"
 #include "segment_file.h"
 #include "tap.h"
 

@@ -9,8 +9,8 @@
 
 #include <errno.h>
 #include <ftw.h>
-#include <gpumap.h>
 
+#include "gpumap.h"
 #include "lib/internal.h"
 #include "lib/visible.h"
 #include "segment_file.h"

@@ -6,8 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include <gpumap.h>
-
+#include "gpumap.h"
 #include "lib/scatter_combine.h"
 #include "tap.h"
 

@@ -7,13 +7,13 @@
  */
 
 #include <errno.h>
-#include <gpumap.h>
 #include <linux/seccomp.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "gpumap.h"
 #include "segment_file.h"
 #include "tap.h"
 

@@ -5,8 +5,8 @@
  * the writer goes on. */
 
 #include <errno.h>
-#include <gpumap.h>
 
+#include "gpumap.h"
 #include "segment_file.h"
 #include "tap.h"
 

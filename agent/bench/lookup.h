@@ -16,7 +16,7 @@
 #ifndef GM_LOOKUP_H
 #define GM_LOOKUP_H
 
-#include "include/gpumap.h"
+#include "gpumap.h"
 
 #define GM_LOOKUP_LAYERS 256u /* of the map that is read */
 

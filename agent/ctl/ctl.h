@@ -15,7 +15,7 @@
 #include <stdint.h>
 #include <jansson.h>
 
-#include "include/gpumap.h"
+#include "gpumap.h"
 
 /* Documented in gpumapctl(1). */
 enum gm_exit {

@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-#include "include/gpumap.h"
+#include "gpumap.h"
 
 /* Decimal digits only.  Returns 0, -EINVAL or -ERANGE. */
 int gm_parse_number(const char *text, uint64_t *ret_value);

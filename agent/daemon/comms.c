@@ -9,14 +9,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <gpumap.h>
-
 #include "agent/comm/page.h"
 #include "agent/common/log.h"
 #include "agent/daemon/claims.h"
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/memory.h"
 #include "agent/daemon/sessions.h"
+#include "gpumap.h"
 #include "shm/control_comm.h"
 #include "shm/journal.h"
 #include "shm/point.h"

@@ -7,13 +7,12 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include <gpumap.h>
-
 #include "agent/common/log.h"
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/exports.h"
 #include "agent/daemon/memory.h"
 #include "agent/daemon/sessions.h"
+#include "gpumap.h"
 #include "shm/point.h"
 #include "shm/queue.h"
 

@@ -10,8 +10,6 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include <gpumap.h>
-
 #include "agent/common/log.h"
 #include "agent/daemon/drains.h"
 #include "agent/daemon/dummyrows.h"
@@ -20,6 +18,7 @@
 #include "agent/daemon/maps.h"
 #include "agent/daemon/masks.h"
 #include "agent/daemon/uring.h"
+#include "gpumap.h"
 
 #define HEARTBEAT_NS UINT64_C(500000000)
 

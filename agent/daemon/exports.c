@@ -11,8 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <gpumap.h>
-
 #include "agent/common/log.h"
 #include "agent/daemon/crossings.h"
 #include "agent/daemon/daemon.h"
@@ -20,6 +18,7 @@
 #include "agent/daemon/quota.h"
 #include "agent/daemon/sessions.h"
 #include "agent/daemon/shares.h"
+#include "gpumap.h"
 #include "shm/point.h"
 #include "shm/queue.h"
 

@@ -12,12 +12,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <gpumap.h>
-
 #include "agent/common/log.h"
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/orphan.h"
 #include "agent/daemon/shares.h"
+#include "gpumap.h"
 #include "shm/point.h"
 
 #define MS           UINT64_C(1000000)

@@ -8,14 +8,13 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include <gpumap.h>
-
 #include "agent/common/log.h"
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/gutter.h"
 #include "agent/daemon/mask_text.h"
 #include "agent/daemon/masks.h"
 #include "agent/mask/mask.h"
+#include "gpumap.h"
 #include "shm/point.h"
 
 static struct gm_mask_change *of(struct gm_change *change)

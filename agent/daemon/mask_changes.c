@@ -8,10 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <gpumap.h>
-
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/mask_change.h"
+#include "gpumap.h"
 
 /* ---- publish ------------------------------------------------------------- */
 

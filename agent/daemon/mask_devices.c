@@ -10,14 +10,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <gpumap.h>
-
 #include "agent/common/log.h"
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/exports.h"
 #include "agent/daemon/keeper.h"
 #include "agent/daemon/mask_changes.h"
 #include "agent/daemon/quota.h"
+#include "gpumap.h"
 #include "shm/point.h"
 
 #define GRANULE    (UINT64_C(2) << 20) /* that a driver takes, at least */

@@ -11,13 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <gpumap.h>
-
 #include "agent/common/log.h"
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/mask_change.h"
 #include "agent/daemon/mask_text.h"
 #include "agent/daemon/masks.h"
+#include "gpumap.h"
 
 /* ---- following a map ----------------------------------------------------- */
 

@@ -7,11 +7,10 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include <gpumap.h>
-
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/maps.h"
 #include "agent/daemon/registrations.h"
+#include "gpumap.h"
 
 _Static_assert(GPUMAP_MASK_RANK_MAX == GM_MASK_RANK_MAX, "one tensor");
 _Static_assert(GPUMAP_MASK_CAUSAL == GM_MASK_CAUSAL + 1 &&

@@ -8,12 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <gpumap.h>
-
 #include "agent/daemon/mask_judge.h"
 #include "agent/daemon/name.h"
 #include "agent/daemon/state_field.h"
 #include "agent/mask/mask.h"
+#include "gpumap.h"
 
 static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 			     "abcdefghijklmnopqrstuvwxyz0123456789+/";

@@ -8,11 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <gpumap.h>
-
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/masks.h"
 #include "agent/daemon/sessions.h"
+#include "gpumap.h"
 #include "shm/queue.h"
 
 struct gm_mask_held {

@@ -13,11 +13,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <gpumap.h>
-
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/publish.h"
 #include "agent/daemon/sessions.h"
+#include "gpumap.h"
 #include "shm/queue.h"
 
 #define NAME_BYTES 64u

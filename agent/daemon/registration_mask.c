@@ -15,11 +15,10 @@
 #include <errno.h>
 #include <inttypes.h>
 
-#include <gpumap.h>
-
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/mask_uses.h"
 #include "agent/daemon/sessions.h"
+#include "gpumap.h"
 
 int gm_registration_mask(struct gm_connection *c, uint64_t handle,
 			 struct gm_mask_held *held, uint64_t bytes,

@@ -13,8 +13,6 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include <gpumap.h>
-
 #include "agent/common/log.h"
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/gutter.h"
@@ -22,6 +20,7 @@
 #include "agent/daemon/programs.h"
 #include "agent/daemon/readable.h"
 #include "agent/daemon/sessions.h"
+#include "gpumap.h"
 #include "shm/point.h"
 #include "shm/queue.h"
 

@@ -11,8 +11,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <gpumap.h>
-
 #include "agent/daemon/comms.h"
 #include "agent/daemon/crossings.h"
 #include "agent/daemon/daemon.h"
@@ -29,6 +27,7 @@
 #include "agent/daemon/shares.h"
 #include "agent/daemon/usage.h"
 #include "agent/daemon/share.h"
+#include "gpumap.h"
 #include "shm/control_comm.h"
 #include "shm/queue.h"
 

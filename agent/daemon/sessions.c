@@ -11,14 +11,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <gpumap.h>
-
 #include "agent/common/log.h"
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/exports.h"
 #include "agent/daemon/memory.h"
 #include "agent/daemon/peer.h"
 #include "agent/daemon/programs.h"
+#include "gpumap.h"
 #include "shm/point.h"
 #include "shm/queue.h"
 

@@ -10,9 +10,8 @@
 #ifndef GM_SHARED_H
 #define GM_SHARED_H
 
-#include <gpumap.h>
-
 #include "agent/daemon/shares.h"
+#include "gpumap.h"
 
 struct gm_share_holder {
 	TAILQ_ENTRY(gm_share_holder) entry; /* of what is shared */

@@ -10,13 +10,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <gpumap.h>
-
 #include "agent/common/log.h"
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/mask_changes.h"
 #include "agent/daemon/mask_judge.h"
 #include "agent/daemon/masks.h"
+#include "gpumap.h"
 
 /* The head's is_unread: without a file. */
 struct mask_waiting {

@@ -14,11 +14,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <gpumap.h>
-
 #include "agent/bench/series.h"
 #include "agent/bench/ticks.h"
 #include "collective.h"
+#include "gpumap.h"
 
 #define LARGE_BYTES (64 << 20)
 #define LARGE_TIMES 5

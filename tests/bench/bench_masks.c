@@ -11,11 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <gpumap.h>
-
 #include "agent/bench/series.h"
 #include "agent/bench/ticks.h"
 #include "agent.h"
+#include "gpumap.h"
 #include "story.h"
 
 #define ROWS   8u

@@ -6,10 +6,9 @@
 
 #include "tests/fuzz/fuzz_state.h"
 
-#include <gpumap.h>
-
 #include "agent/daemon/mask_judge.h"
 #include "agent/daemon/mask_text.h"
+#include "gpumap.h"
 
 static int read_text(const char *text, size_t bytes, struct gm_mask_file *mask)
 {

@@ -4,7 +4,9 @@
 /*
  * What clients sent is closed by the gutter: the last close of a memfd gives
  * back all of its pages, of which there may be far more than were charged.  A
- * socket that lingers stands for one that takes long.
+ * socket that lingers stands for one that takes long.  What workers sent is of
+ * their device, and nobody's where nobody waits for it any more: not closed by
+ * the loop either.
  */
 
 #include <fcntl.h>
@@ -13,6 +15,8 @@
 #include <unistd.h>
 
 #include "agent/daemon/daemon.h"
+#include "agent/daemon/claims.h"
+#include "agent/daemon/keeper.h"
 #include "agent/daemon/mask_change.h"
 #include "agent/daemon/registration.h"
 #include "agent/daemon/sessions.h"
@@ -84,6 +88,21 @@ static void registered_memory_s(void)
 	close(other);
 }
 
+/* Memory that nobody asked for, or not any more. */
+static void what_workers_sent(uint32_t type)
+{
+	struct gm_crew crew = { .runs_programs = false };
+	struct gm_keeper keeper = { .d = &d, .crew = &crew };
+	const struct gm_wire wire = { .type = type, .handle = 7 };
+	int other, fd = lingering(&other);
+
+	gm_mask_devices_init(&d);
+	OK(type == GM_WIRE_MASKED ? gm_mask_devices_heard(&keeper, &wire, fd)
+				  : gm_claims_heard(&keeper, &wire, fd));
+	close(other);
+	OK(closer_works());
+}
+
 int main(void)
 {
 	int other, fd = lingering(&other);
@@ -100,5 +119,7 @@ int main(void)
 	d.server = &server;
 	a_tensor_s();
 	registered_memory_s();
+	what_workers_sent(GM_WIRE_EXPORTED);
+	what_workers_sent(GM_WIRE_MASKED);
 	return tap_done();
 }

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "agent/daemon/control.h"
+#include "agent/daemon/daemon.h"
 #include "agent/daemon/keeper.h"
 #include "gpumap.h"
 #include "shm/point.h"
@@ -382,7 +384,10 @@ bool gm_claims_heard(struct gm_keeper *keeper, const struct gm_wire *wire,
 	} else {
 		return false;
 	}
-	if (fd >= 0 && !is_taken)
+	/* It may be the last that keeps the memory. */
+	if (!is_taken && keeper->d->server)
+		gm_closer_close(&keeper->d->server->closer, fd);
+	else if (!is_taken && fd >= 0)
 		close(fd);
 	return true;
 }

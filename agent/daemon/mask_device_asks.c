@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "agent/common/log.h"
+#include "agent/daemon/control.h"
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/keeper.h"
 #include "shm/point.h"
@@ -144,6 +145,15 @@ static void again(struct gm_mask_device *device)
 	gm_mask_devices_tell(device->d);
 }
 
+/* It may be the last that keeps the memory. */
+static void close_unwanted(const struct gm_daemon *d, int fd)
+{
+	if (d->server)
+		gm_closer_close(&d->server->closer, fd);
+	else if (fd >= 0)
+		close(fd);
+}
+
 bool gm_mask_devices_heard(struct gm_keeper *keeper, const struct gm_wire *wire,
 			   int fd)
 {
@@ -157,14 +167,12 @@ bool gm_mask_devices_heard(struct gm_keeper *keeper, const struct gm_wire *wire,
 	device = gm_mask_devices_find(keeper->d, wire->handle);
 	if (!device || device->state != GM_MASK_ASKED ||
 	    !is_of(device, keeper)) {
-		if (fd >= 0)
-			close(fd);
+		close_unwanted(keeper->d, fd);
 		return true;
 	}
 	is_of_use = gm_mask_peers_end(device, wire);
 	if (wire->status < 0 || fd < 0 || !is_of_use) {
-		if (fd >= 0)
-			close(fd);
+		close_unwanted(keeper->d, fd);
 		if (!is_of_use)
 			again(device);
 		else

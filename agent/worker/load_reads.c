@@ -17,6 +17,7 @@ static void begin(struct gm_worker *w, struct gm_piece *piece)
 	struct gm_read *r = &piece->read;
 
 	piece->state = GM_PIECE_READING;
+	piece->since_ns = w->now_ns;
 	gm_events_read(w, piece->load->fd, piece->at + r->begun,
 		       r->bytes - r->begun, r->from + r->begun,
 		       gm_staging_number(piece));
@@ -85,7 +86,6 @@ bool gm_load_reads(struct gm_worker *worker)
 		piece->tries = 0;
 		piece->copied = 0;
 		piece->is_late = false;
-		piece->since_ns = worker->now_ns;
 		piece->to = load->task.n - load->cut.left;
 		gm_cut_next(&load->cut, l->read_bytes, &piece->read);
 		TAILQ_INSERT_TAIL(&load->pieces, piece, entry);

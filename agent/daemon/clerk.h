@@ -12,10 +12,10 @@
  * Without a thread, before gm_clerk_start() and after gm_clerk_stop(), the
  * caller does the job itself: slow, but never not at all.
  *
- * A file system may take as long as it likes, and then what clients want changed
- * waits, whoever they are; nothing else does.  There is no telling a call that
- * hangs from one that takes long, nor an end to either: after late_ns it is
- * logged, and again when the job has been done.
+ * A file system may take as long as it likes, and then what clients want to be
+ * changed waits, whoever they are; nothing else does.  There is no telling a
+ * call that hangs from one that takes long, nor an end to either: after late_ns
+ * it is logged, and again when the job has been done.
  */
 #ifndef GM_CLERK_H
 #define GM_CLERK_H

@@ -214,8 +214,9 @@ static void add_shape(struct reader *rd, struct gm_weight *w,
 static void measure(struct reader *rd, struct gm_weight *w, uint32_t type,
 		    const uint64_t dims[MOST_DIMS])
 {
-	uint64_t bytes = w->n_dims > 0 ? dims[0] : 1;
+	uint64_t row = w->n_dims > 0 ? dims[0] : 1, rows = 1;
 	struct gm_weights_block block;
+	bool over = false;
 
 	if (!gm_weights_gguf_type(type, &block)) {
 		rd->ret = gm_reason_set(rd->ws->why, -EOPNOTSUPP,
@@ -226,23 +227,19 @@ static void measure(struct reader *rd, struct gm_weight *w, uint32_t type,
 					name_of(rd), w->name, type);
 		return;
 	}
-	if (bytes % block.elements != 0) {
+	if (row % block.elements != 0) {
 		bad_tensor(rd, w->name,
 			   "its rows end within a block of its type");
 		return;
 	}
 	w->type = block.type;
-	bytes /= block.elements;
-	for (uint32_t i = 1; i <= w->n_dims; i++) {
-		uint64_t by = i < w->n_dims ? dims[i] : block.bytes;
-
-		if (__builtin_mul_overflow(bytes, by, &bytes)) {
-			bad_tensor(rd, w->name,
-				   "its shape comes to 2^64 bytes or more");
-			return;
-		}
-	}
-	w->bytes = w->n_dims > 0 ? bytes : block.bytes;
+	for (uint32_t i = 1; i < w->n_dims; i++)
+		over |= __builtin_mul_overflow(rows, dims[i], &rows);
+	over |= __builtin_mul_overflow(row / block.elements, block.bytes, &row);
+	over |= __builtin_mul_overflow(row, rows, &w->bytes);
+	if (over)
+		bad_tensor(rd, w->name,
+			   "its shape comes to 2^64 bytes or more");
 }
 
 static void add(struct reader *rd, const struct gm_weight *w)

@@ -289,6 +289,37 @@ static void who_is_alone_waits_for_nobody(bool is_late, uint32_t depth)
 	close_loader();
 }
 
+/* Storage goes on reading while what it has read is copied: of the staging that
+ * a load has filled once, no more than one place is empty, until the end. */
+static void copies_do_not_hold_reads_up(void)
+{
+	const struct gm_load *load, *full = NULL;
+	uint32_t low = 0, n = 0;
+
+	open_row(false, 4);
+	join_loader(&crowd[0], 1, FILE_BYTES, false);
+	crowd[0].share = 16 * KIB;
+	for (uint32_t i = 0; i < 4096 && crowd[0].entries < 8; i++) {
+		feed(&crowd[0]);
+		set_shares();
+		gm_pass(&r.w, false);
+		gm_load_pass(&r.w);
+		rig_slow(&r);
+		load = TAILQ_FIRST(&r.w.loader.loads);
+		if (!load || !load->cut.left)
+			full = NULL;
+		else if (r.w.loader.n_used >= 3)
+			full = load;
+		else if (full == load)
+			low++;
+		n += full != NULL;
+		end_reads();
+	}
+	OK(n > 0);
+	EQ(low, 0);
+	close_loader();
+}
+
 /* Late is a read that gets no answer, not one that gets many short ones. */
 static void short_answers_are_answers(void)
 {
@@ -477,6 +508,7 @@ int main(void)
 	play(true);
 	a_round_ends_with_what_the_device_has_ended();
 	short_answers_are_answers();
+	copies_do_not_hold_reads_up();
 	who_is_stuck_takes_no_part(4);
 	who_is_stuck_takes_no_part(16);
 	close(file);

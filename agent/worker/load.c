@@ -227,10 +227,15 @@ bool gm_load_pass(struct gm_worker *worker)
 	bool worked = false;
 
 	worker->loader.look = false;
+	worker->loader.held = false;
 	if (worker->loader.n_copies)
 		worked |= gm_load_land(worker);
-	worked |= gm_load_copy(worker);
+	/* Before copies, which use the round up: storage would have nothing to
+	 * do as long as there is something to copy. */
 	worked |= gm_load_reads(worker);
+	if (io_uring_sq_ready(&worker->ring))
+		io_uring_submit(&worker->ring);
+	worked |= gm_load_copy(worker);
 	if (io_uring_sq_ready(&worker->ring))
 		io_uring_submit(&worker->ring);
 	worker->busy += worked;

@@ -232,7 +232,6 @@ bool gm_load_copy(struct gm_worker *worker)
 	struct gm_piece *piece;
 	bool any = false;
 
-	l->held = false;
 	piece = next_piece(worker);
 	if (piece && gm_load_is_over(worker, piece->load))
 		return true;

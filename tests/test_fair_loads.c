@@ -261,6 +261,20 @@ static void loads_are_no_extra(bool is_late)
 	close_loader();
 }
 
+/* Who loads alone asks for more, and the device ends what it began first.
+ * Returns whether the pass has got anywhere. */
+static bool pass_alone(bool is_late)
+{
+	uint64_t before = crowd[0].bytes + r.late.n_started;
+
+	feed(&crowd[0]);
+	set_shares();
+	pass_once(is_late);
+	if (is_late && r.late.n_landed < r.late.n_started)
+		late_land(&r.late, r.late.n_landed + 1);
+	return crowd[0].bytes + r.late.n_started != before;
+}
+
 /* Beside nobody no pass is for nothing: where one has copied nothing a round
  * was over, and the next does. */
 static void who_is_alone_waits_for_nobody(bool is_late, uint32_t depth)
@@ -270,14 +284,7 @@ static void who_is_alone_waits_for_nobody(bool is_late, uint32_t depth)
 	open_row(is_late, depth);
 	join_loader(&crowd[0], 1, FILE_BYTES, is_late);
 	for (uint32_t i = 0; i < 4096 && crowd[0].entries < 8; i++) {
-		uint64_t before = crowd[0].bytes + r.late.n_started;
-
-		feed(&crowd[0]);
-		set_shares();
-		pass_once(is_late);
-		if (is_late && r.late.n_landed < r.late.n_started)
-			late_land(&r.late, r.late.n_landed + 1);
-		if (crowd[0].bytes + r.late.n_started != before)
+		if (pass_alone(is_late))
 			in_a_row = 0;
 		else if (n_in(GM_PIECE_READY) && !r.w.n_aloft)
 			in_a_row++;
@@ -357,16 +364,8 @@ static void the_clock_is_read_beside_loads(bool is_late)
 
 	open_row(is_late, 0);
 	join_loader(&crowd[0], 1, FILE_BYTES, is_late);
-	for (uint32_t i = 0; i < 4096 && crowd[0].entries < 8; i++) {
-		uint64_t before = crowd[0].bytes + r.late.n_started;
-
-		feed(&crowd[0]);
-		set_shares();
-		pass_once(is_late);
-		n += crowd[0].bytes + r.late.n_started != before;
-		if (is_late && r.late.n_landed < r.late.n_started)
-			late_land(&r.late, r.late.n_landed + 1);
-	}
+	for (uint32_t i = 0; i < 4096 && crowd[0].entries < 8; i++)
+		n += pass_alone(is_late);
 	OK(n > GM_BUSY_TURNS);
 	OK(r.w.busy >= n);
 	close_loader();

@@ -514,10 +514,8 @@ static int be_hasty(void)
 	if (!user_become(STRANGER, STRANGER))
 		return 1;
 	for (int i = 0; i < 12; i++) {
-		do { /* those before may not all be gone */
-			ret = raw_open_queue(&c, path, 0, 16, MIB);
-			raw_close(&c);
-		} while (ret == -EUSERS);
+		ret = raw_open_queue(&c, path, 0, 16, MIB);
+		raw_close(&c);
 		if (ret != 0)
 			return 2;
 	}

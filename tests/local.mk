@@ -771,6 +771,15 @@ gm_tests += %reldir%/agent_limits
 %canon_reldir%_agent_limits_LDADD = %reldir%/libraw.la \
 	%reldir%/libagent.la lib/libgpumap.la shm/libshm.la
 
+gm_tests += %reldir%/test_room
+%canon_reldir%_test_room_SOURCES = %reldir%/test_room.c %reldir%/tap.h
+%canon_reldir%_test_room_LDADD = $(gm_daemon) -lpthread
+gm_tests += %reldir%/agent_room
+%canon_reldir%_agent_room_SOURCES = %reldir%/agent_room.c %reldir%/process.h \
+	%reldir%/tap.h
+%canon_reldir%_agent_room_LDADD = %reldir%/libraw.la %reldir%/libagent.la \
+	lib/libgpumap.la shm/libshm.la
+
 gm_tests += %reldir%/agent_hostile
 GM_TORTURE += %reldir%/agent_hostile
 %canon_reldir%_agent_hostile_SOURCES = %reldir%/agent_hostile.c \

@@ -20,6 +20,7 @@
 #include "agent/daemon/gutter.h"
 #include "agent/daemon/peer.h"
 #include "agent/daemon/requests.h"
+#include "agent/daemon/room.h"
 #include "agent/daemon/sessions.h"
 #include "shm/point.h"
 
@@ -97,6 +98,7 @@ void gm_connection_drop(struct gm_connection *c, enum gm_drop reason,
 	if (c->change)
 		gm_changes_leave(c->change);
 	gm_drains_leave(&c->drain);
+	gm_room_leave(c);
 	gm_exports_let_go(c);
 	gm_mask_loans_free(c);
 	gm_rendezvous_drop(c);
@@ -255,17 +257,24 @@ static int unpack(const struct gm_request_kind *kind, const char *record,
 	return 0;
 }
 
-static void handle(struct gm_connection *c, const struct gm_request_kind *kind,
-		   struct gm_request *r)
+int gm_connection_handle(struct gm_connection *c, const struct gm_request *r)
 {
-	struct gm_control_server *s = c->server;
+	char *why = c->server->why;
 	int status;
 
-	s->why[0] = '\0';
-	status = kind->handle(c, r);
-	if (status < 0)
-		gm_connection_refuse(c, &r->header, status,
-				     s->why[0] ? s->why : strerror(-status));
+	why[0] = '\0';
+	status = gm_request_kind(r->header.type)->handle(c, r);
+	if (status < 0 && why[0] == '\0')
+		snprintf(why, GM_WHY_BYTES, "%s", strerror(-status));
+	return status;
+}
+
+static void handle(struct gm_connection *c, const struct gm_request *r)
+{
+	int status = gm_connection_handle(c, r);
+
+	if (status < 0 && !gm_room_wait(c, r, status, GM_ROOM_NS))
+		gm_connection_refuse(c, &r->header, status, c->server->why);
 }
 
 /* One whole record of @bytes.  Returns false when the connection is over. */
@@ -310,7 +319,7 @@ static bool take(struct gm_connection *c, const char *record, size_t bytes)
 				     "the request sets a field that this agent "
 				     "does not know; update gpumapd");
 	else
-		handle(c, kind, &r);
+		handle(c, &r);
 	return c->source.fd >= 0;
 }
 

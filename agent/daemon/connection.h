@@ -24,6 +24,7 @@
 #include "agent/daemon/rendezvous.h"
 
 struct gm_importer;
+struct gm_room_wait;
 
 TAILQ_HEAD(gm_importer_list, gm_importer);   /* see exports.h */
 TAILQ_HEAD(gm_mask_loan_list, gm_mask_loan); /* see mask_devices.h */
@@ -45,6 +46,7 @@ struct gm_connection {
 	struct gm_session *session; /* NULL: none */
 	struct gm_change *change;   /* that it waits for; NULL: none */
 	struct gm_drain_wait drain; /* likewise */
+	struct gm_room_wait *room;  /* likewise, see room.h */
 	int fd; /* that came with the request at hand; -1: none, or taken */
 	bool was_session; /* or is one: it may have sent descriptors */
 	bool lost_fd;     /* one came, and we had no descriptor for it */
@@ -125,6 +127,10 @@ void gm_connection_rest(struct gm_connection *c, uint64_t until_ns);
 
 /* End a use of @c that began with busy++; the last one frees it. */
 void gm_connection_release(struct gm_connection *c);
+
+/* Have a request handled.  Returns what its handler does: 0 where it has been
+ * answered or will be, or what to refuse it with, and why in server->why. */
+int gm_connection_handle(struct gm_connection *c, const struct gm_request *r);
 
 /* What a handler returns for a bad request: @status, with server->why set. */
 int gm_connection_bad(struct gm_connection *c, int status, const char *format,

@@ -16,6 +16,7 @@
 #include "agent/common/log.h"
 #include "agent/daemon/connection.h"
 #include "agent/daemon/daemon.h"
+#include "agent/daemon/room.h"
 #include "agent/daemon/sessions.h"
 
 #define BACKLOG       128
@@ -277,6 +278,7 @@ int gm_control_start(struct gm_daemon *d)
 	TAILQ_INIT(&s->shares);
 	TAILQ_INIT(&s->share_claims);
 	TAILQ_INIT(&s->rendezvous);
+	gm_room_init(s);
 	gm_closer_init(&s->closer);
 	error = open_listener(s);
 	if (error) {
@@ -294,8 +296,10 @@ int gm_control_start(struct gm_daemon *d)
 
 void gm_control_drain(struct gm_daemon *d)
 {
-	if (d->server)
+	if (d->server) {
 		d->server->draining = true; /* sessions are refused now */
+		gm_room_changed(d->server);
+	}
 	gm_daemon_drained(d);
 }
 
@@ -332,6 +336,7 @@ void gm_control_exit(struct gm_daemon *d)
 	/* Workers that still have some mapped end with us. */
 	while (!TAILQ_EMPTY(&s->sessions))
 		gm_session_free(TAILQ_FIRST(&s->sessions));
+	gm_room_exit(s);
 	forget_users(s, UINT64_MAX);
 	gm_closer_stop(&s->closer);
 	if (s->reserve >= 0)

@@ -26,6 +26,7 @@
 struct gm_connection;
 struct gm_daemon;
 struct gm_export;
+struct gm_room_wait;
 struct gm_session;
 struct gm_shared;
 
@@ -65,6 +66,7 @@ enum gm_drop {
 
 TAILQ_HEAD(gm_connection_list, gm_connection);
 TAILQ_HEAD(gm_export_list, gm_export);
+TAILQ_HEAD(gm_room_wait_list, gm_room_wait);
 TAILQ_HEAD(gm_session_list, gm_session);
 TAILQ_HEAD(gm_share_claim_list, gm_share_claimed);
 TAILQ_HEAD(gm_shared_list, gm_shared);
@@ -95,7 +97,9 @@ struct gm_control_server {
 	uint64_t last_share;
 	struct gm_share_claim_list share_claims; /* names to come */
 	struct gm_rendezvous_list rendezvous;
-	struct gm_timer moved; /* look at them soon */
+	struct gm_timer moved;               /* look at them soon */
+	struct gm_room_wait_list room_waits; /* oldest first, see room.h */
+	struct gm_timer room;                /* look at them soon */
 	uint64_t last_ticket;
 	struct gm_closer closer;
 

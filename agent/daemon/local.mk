@@ -105,6 +105,7 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/registrations.h
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/release.c %reldir%/release.h
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/requests.c %reldir%/requests.h
+%canon_reldir%_libdaemon_la_SOURCES += %reldir%/room.c %reldir%/room.h
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/reuse.c %reldir%/reuse.h
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/usage.c %reldir%/usage.h
 %canon_reldir%_libdaemon_la_SOURCES += %reldir%/seats.c %reldir%/sessions.c

@@ -17,6 +17,7 @@
 #include "agent/daemon/memory.h"
 #include "agent/daemon/peer.h"
 #include "agent/daemon/programs.h"
+#include "agent/daemon/room.h"
 #include "gpumap.h"
 #include "shm/point.h"
 #include "shm/queue.h"
@@ -73,6 +74,7 @@ void gm_session_free(struct gm_session *session)
 	session->user->sessions--;
 	session->user->arena_bytes -= arena_bytes(session);
 	gm_user_drop(s, session->user);
+	gm_room_changed(s);
 	free(session);
 }
 

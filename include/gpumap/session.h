@@ -58,7 +58,9 @@ struct gpumap_session_opts {
  *		-ECONNREFUSED	no agent answers; -EACCES: not for this user
  *		-ECONNRESET, -EPROTO, -ENOMEM, -EMFILE, -ENFILE, -EOWNERDEAD
  *				as every request, see gpumap_refusal()
- * Cost		a few system calls and a round trip on the control socket
+ * Cost		a few system calls and a round trip on the control socket.
+ *		Where it would be refused for what closed sessions hold until
+ *		a worker has let go of them, it waits for that, 5 s at most
  * Threads	any
  */
 GPUMAP_API int gpumap_session_open(struct gpumap *map,

@@ -1331,6 +1331,11 @@ GM_TORTURE += %reldir%/agent_program_death
 	$(gm_program_story)
 %canon_reldir%_agent_program_death_LDADD = $(gm_story_libs)
 %canon_reldir%_agent_program_death_DEPENDENCIES = $(gm_story_libs) $(gm_programs)
+gm_tests += %reldir%/agent_drain_lends
+%canon_reldir%_agent_drain_lends_SOURCES = %reldir%/agent_drain_lends.c \
+	$(gm_program_story)
+%canon_reldir%_agent_drain_lends_LDADD = $(gm_story_libs)
+%canon_reldir%_agent_drain_lends_DEPENDENCIES = $(gm_story_libs) $(gm_programs)
 gm_tests += %reldir%/agent_program_scatter
 GM_TORTURE += %reldir%/agent_program_scatter
 %canon_reldir%_agent_program_scatter_SOURCES = %reldir%/agent_program_scatter.c \
@@ -1396,10 +1401,14 @@ GM_TORTURE += %reldir%/agent_across %reldir%/agent_cuda_across
 %canon_reldir%_agent_across_SOURCES = %reldir%/agent_across.c \
 	%reldir%/stage.h $(gm_story)
 %canon_reldir%_agent_across_LDADD = $(gm_story_libs)
-gm_tests += %reldir%/agent_across_drain
+gm_tests += %reldir%/agent_across_drain %reldir%/agent_cuda_across_drain
 %canon_reldir%_agent_across_drain_SOURCES = %reldir%/agent_across_drain.c \
-	$(gm_story)
+	%reldir%/stage.h $(gm_story)
 %canon_reldir%_agent_across_drain_LDADD = $(gm_story_libs)
+%canon_reldir%_agent_cuda_across_drain_CPPFLAGS = $(AM_CPPFLAGS) -DSTAGE_CUDA
+%canon_reldir%_agent_cuda_across_drain_SOURCES = %reldir%/agent_across_drain.c \
+	$(gm_cuda_story)
+%canon_reldir%_agent_cuda_across_drain_LDADD = $(gm_cuda_story_libs)
 %canon_reldir%_agent_cuda_across_CPPFLAGS = $(AM_CPPFLAGS) -DSTAGE_CUDA
 %canon_reldir%_agent_cuda_across_SOURCES = %reldir%/agent_across.c \
 	$(gm_cuda_story)

@@ -197,9 +197,21 @@ static inline int row_attach(struct row *row, const struct hand_client *c)
 	return wire.status;
 }
 
+/* A worker stays, once it has drained, until it is to leave; an undertaker does
+ * not.  Returns as row_ended(). */
 static inline int row_drain(struct row *row)
 {
+	struct gm_wire wire;
+	uint32_t type;
+
 	row_tell_about(row, GM_WIRE_DRAIN, NULL);
+	do {
+		type = row_hear(row, &wire);
+	} while (type != 0 && type != GM_WIRE_DRAINED);
+	if (type == GM_WIRE_DRAINED) {
+		EQ(waitpid(row->pid, NULL, WNOHANG), 0);
+		row_tell_about(row, GM_WIRE_LEAVE, NULL);
+	}
 	return row_ended(row);
 }
 

@@ -25,7 +25,8 @@
  *	FETCHED              <-  FETCH     (to another row's worker, and back)
  *	JOIN     1 fd        ->  JOINED    status (it is a rank of the group)
  *	MASK     1 or 2 fds  ->  MASKED    status, 1 fd: a copy on the device
- *	DRAIN                ->  exit 0 when the rings are empty
+ *	DRAIN                ->  DRAINED   once, when the rings are empty
+ *	LEAVE                ->  exit 0 (after DRAINED)
  *	GO                       (to a spare: serve the row)
  *	                     <-  STANDBY   once, of a spare: its driver is ready
  *	                     <-  READY     once; text: what took how long
@@ -34,6 +35,10 @@
  *
  * The second descriptor of a MASK stands for another card's copy of the same
  * bytes, which the worker may take them from.
+ *
+ * A worker that has DRAINED begins no entry any more, and goes on to lend its
+ * memory: other rows that drain may have copies out of it to finish.  gpumapd
+ * has it LEAVE when they have, or have taken too long.
  *
  * An undertaker (gpumap-worker --bury) gets the same ATTACH records, ends what
  * is owed in each queue, answers ATTACHED, and exits 0 after DRAIN.
@@ -117,7 +122,9 @@ enum gm_wire_type {
 	GM_WIRE_JOIN = 30, /* the page of a group, see agent/comm/page.h */
 	GM_WIRE_JOINED = 31,
 	GM_WIRE_MASK = 32, /* a mask's bytes, of no session; see replica.h */
-	GM_WIRE_MASKED = 33
+	GM_WIRE_MASKED = 33,
+	GM_WIRE_DRAINED = 34, /* nothing is left to do but to lend */
+	GM_WIRE_LEAVE = 35
 };
 
 /* A stage, and how many pieces of it are under way at most. */

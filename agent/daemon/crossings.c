@@ -70,6 +70,7 @@ void gm_crossing_free(struct gm_crossing *x)
 	TAILQ_REMOVE(&all->list, x, entry);
 	all->n--;
 	free(x);
+	gm_need_look(session->server->d->supervisor);
 	GM_POINT("crossing_gone");
 	if (c && was_last)
 		gm_connection_answer(c, 0, NULL, NULL, 0, -1);
@@ -120,6 +121,41 @@ uint64_t gm_crossings_bytes(const struct gm_control_server *s, uint32_t row,
 		}
 	}
 	return bytes;
+}
+
+/* ---- rows that drain ----------------------------------------------------- */
+
+static const struct gm_keeper *keeper_at(const struct gm_session *session,
+					 uint32_t row)
+{
+	const struct gm_session_queue *queue =
+		row < session->n_rows ? session->queue[row] : NULL;
+
+	return queue ? queue->seat.keeper : NULL;
+}
+
+static bool is_finishing(const struct gm_keeper *keeper)
+{
+	return keeper && keeper->state == GM_KEEPER_SERVING &&
+	       keeper->wants_end && !keeper->is_drained;
+}
+
+bool gm_crossings_are_awaited(const struct gm_keeper *lender)
+{
+	const struct gm_control_server *s = lender->d->server;
+	const struct gm_session *session;
+	const struct gm_crossing *x;
+
+	if (!s)
+		return false;
+	TAILQ_FOREACH(session, &s->sessions, entry)
+	TAILQ_FOREACH(x, &session->crossings.list, entry)
+	{
+		if (keeper_at(session, gm_handle_row(x->handle)) == lender &&
+		    is_finishing(keeper_at(session, x->row)))
+			return true;
+	}
+	return false;
 }
 
 /* ---- REACH --------------------------------------------------------------- */

@@ -29,6 +29,7 @@
 #ifndef GM_CROSSINGS_H
 #define GM_CROSSINGS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/queue.h>
 
@@ -60,6 +61,10 @@ void gm_crossings_free(struct gm_session *session);
 /* Bytes of a row's memory that other rows have imported for @user. */
 uint64_t gm_crossings_bytes(const struct gm_control_server *s, uint32_t row,
 			    const struct gm_user *user);
+
+/* Has a row that drains and is not through with it copies out of this one's
+ * memory to make? */
+bool gm_crossings_are_awaited(const struct gm_keeper *lender);
 
 /* ---- for seats.c ------------------------------------------------------- */
 

@@ -4,7 +4,8 @@
 /*
  * drains - rows that an administrator takes out of service and brings back.
  *
- *	FINISHING  no new work; the worker ends what is in its rings
+ *	FINISHING  no new work; the worker ends what is in its rings, and lends
+ *		   its memory to others that drain until they have, too
  *	CLOSING    no process of the row runs; the probe closes the card
  *	DRAINED    nothing of ours has the device open
  *	RESUMING   it may be opened again; the probe has not seen it yet

@@ -113,7 +113,8 @@ static int start_child(struct gm_keeper *keeper, enum gm_launch_part part)
 		return error;
 	keeper->is_undertaker = part == GM_LAUNCH_UNDERTAKER;
 	keeper->is_shown = false;
-	keeper->wants_end = false;
+	keeper->wants_end = keeper->is_drained = false;
+	keeper->may_leave = keeper->told_leave = false;
 	keeper->code = 0;
 	keeper->why[0] = '\0';
 	keeper->times_stopped = 0;
@@ -379,6 +380,7 @@ static void worker_gone(struct gm_keeper *keeper, const char *how, int status)
 		gm_death_show(keeper, why);
 	}
 	gm_keeper_show_worker(keeper, 0);
+	gm_need_look(keeper->d->supervisor);
 	GM_POINT("supervise_died");
 
 	if (well || completed != keeper->completed)

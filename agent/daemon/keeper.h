@@ -37,6 +37,10 @@
  * While a row is BARRED, what its sessions submit is ended with -ENODEV once a
  * second.
  *
+ * A worker that is to end says when it has DRAINED.  As long as others that are
+ * to end, and have not, have crossings out of its memory, it goes on to lend,
+ * for config.drain_row_ns at most; then it is to LEAVE.
+ *
  * Of keeper.c: states.  Of crew.c: who they are.  Of need.c: whether there is
  * to be a worker.  Of death.c: what is said of one.  Of launch.c: what a child
  * is started as.  Of patience.c: how long what may take.  Of spare.c: the
@@ -103,6 +107,9 @@ struct gm_keeper {
 	bool wants_room;        /* EPOLLOUT is asked for */
 	bool wants_end;         /* DRAIN is to be sent */
 	bool told_end;          /* and was */
+	bool is_drained;        /* it has finished, and lends its memory */
+	bool may_leave;         /* nobody is waited for: LEAVE is to be sent */
+	bool told_leave;        /* and was */
 	bool is_shown;          /* as READY, with every seat taken */
 	int code;               /* the driver's number behind why, or 0 */
 	char why[GM_WHY_BYTES]; /* why it is ending, when that is known */
@@ -153,6 +160,7 @@ struct gm_supervisor {
 	char no_mps[160]; /* an empty directory, "" until a row needs it */
 	struct gm_spin spin;
 	struct gm_timer tick;
+	struct gm_timer parting; /* look whom rows that have drained wait for */
 	bool draining;
 };
 
@@ -236,6 +244,19 @@ void gm_need_end(struct gm_keeper *keeper);
 
 /* It was to have ended by now: look whether it works on, or kill it. */
 void gm_need_overdue(struct gm_keeper *keeper);
+
+/* It has finished, and others that drain may copy out of its memory yet. */
+void gm_need_drained(struct gm_keeper *keeper);
+
+/* A worker or a crossing is gone: look, soon, who is waited for no more.  NULL
+ * is allowed. */
+void gm_need_look(struct gm_supervisor *s);
+
+/* supervisor->parting */
+void gm_need_part(struct gm_timer *timer);
+
+/* Tell it, where it may leave. */
+void gm_need_tell_leave(struct gm_keeper *keeper);
 
 /* The row's device may not be used, or may again; see gm_supervisor_bar(). */
 void gm_need_bar(struct gm_keeper *keeper, bool finish, const char *why);

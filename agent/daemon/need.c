@@ -88,12 +88,73 @@ void gm_need_end(struct gm_keeper *keeper)
 	wait_for_end(keeper);
 }
 
+/* ---- what it lends until then ------------------------------------------- */
+
+void gm_need_tell_leave(struct gm_keeper *keeper)
+{
+	struct gm_wire wire = { .type = GM_WIRE_LEAVE };
+
+	if (keeper->may_leave && !keeper->told_leave &&
+	    keeper->socket.fd >= 0 && gm_seats_say(keeper, &wire, NULL, 0) == 0)
+		keeper->told_leave = true;
+}
+
+static void let_go(struct gm_keeper *keeper)
+{
+	keeper->may_leave = true;
+	wait_for_end(keeper);
+	gm_seats_pump(keeper);
+}
+
+static bool is_lending(const struct gm_keeper *keeper)
+{
+	return keeper->state == GM_KEEPER_SERVING && keeper->is_drained &&
+	       !keeper->may_leave;
+}
+
+void gm_need_part(struct gm_timer *timer)
+{
+	struct gm_supervisor *s =
+		gm_owner(timer, struct gm_supervisor, parting);
+	struct gm_keeper *keeper;
+
+	TAILQ_FOREACH(keeper, &s->all, entry)
+	{
+		if (is_lending(keeper) && !gm_crossings_are_awaited(keeper))
+			let_go(keeper);
+	}
+}
+
+void gm_need_look(struct gm_supervisor *s)
+{
+	if (s)
+		gm_timer_set(&s->d->loop, &s->parting, gm_loop_now());
+}
+
+void gm_need_drained(struct gm_keeper *keeper)
+{
+	if (keeper->is_undertaker || !keeper->told_end || keeper->is_drained ||
+	    keeper->state != GM_KEEPER_SERVING)
+		return;
+	keeper->is_drained = true;
+	wait_for_end(keeper);
+	if (gm_crossings_are_awaited(keeper))
+		gm_log(GM_LOG_INFO, "worker_lends", "row=%u%s pid=%d",
+		       keeper->row, keeper->of, (int)keeper->child.pid);
+	gm_need_look(keeper->d->supervisor);
+}
+
 void gm_need_overdue(struct gm_keeper *keeper)
 {
-	if (has_worked(keeper))
+	if (is_lending(keeper)) {
+		gm_log(GM_LOG_WARNING, "lent_long", "row=%u%s pid=%d",
+		       keeper->row, keeper->of, (int)keeper->child.pid);
+		let_go(keeper);
+	} else if (has_worked(keeper)) {
 		wait_for_end(keeper);
-	else
+	} else {
 		gm_keeper_kill(keeper, "it did not end when asked");
+	}
 }
 
 void gm_need_idle(struct gm_timer *timer)

@@ -185,6 +185,8 @@ void gm_seats_pump(struct gm_keeper *keeper)
 	if (error >= 0 && (keeper->is_undertaker ? !is_anything_owed(keeper)
 						 : keeper->wants_end))
 		gm_seats_tell_end(keeper);
+	if (error >= 0)
+		gm_need_tell_leave(keeper);
 }
 
 /* Take the seat away from the row; its owner decides what becomes of it. */
@@ -314,6 +316,9 @@ static void heard(struct gm_keeper *keeper, struct gm_wire *wire, int fd)
 	case GM_WIRE_FETCH:
 		if (gm_keeper_is_shown(keeper) || find(keeper, wire))
 			gm_crossings_fetch(keeper, wire);
+		break;
+	case GM_WIRE_DRAINED:
+		gm_need_drained(keeper);
 		break;
 	case GM_WIRE_STANDBY: /* of a spare that was needed before that */
 		break;

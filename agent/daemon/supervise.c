@@ -104,6 +104,7 @@ int gm_supervisor_start(struct gm_daemon *d)
 		TAILQ_INIT(&s->programs);
 		TAILQ_INIT(&s->all);
 		s->tick.fired = tick;
+		s->parting.fired = gm_need_part;
 		signal(SIGCHLD, SIG_DFL); /* or nobody could be waited for */
 		error = gm_crew_open(&s->rows);
 	}
@@ -194,6 +195,11 @@ void gm_supervisor_what_runs(const struct gm_daemon *d, uint32_t row,
 		gm_why(ret_why, 0,
 		       "process %d of row %u does not end, not even by SIGKILL",
 		       (int)keeper->child.pid, row);
+	else if (keeper && keeper->is_drained && !keeper->may_leave)
+		gm_why(ret_why, 0,
+		       "the worker of row %u (pid %d) lends its memory to rows "
+		       "that drain: ask again to wait for them",
+		       row, (int)keeper->child.pid);
 	else if (keeper && gm_keeper_has_child(keeper))
 		gm_why(ret_why, 0,
 		       "the worker of row %u (pid %d) has not finished yet: "
@@ -301,6 +307,7 @@ void gm_supervisor_exit(struct gm_daemon *d)
 		return;
 	kill_all(s);
 	gm_timer_stop(&d->loop, &s->tick);
+	gm_timer_stop(&d->loop, &s->parting);
 	gm_crews_free(s);
 	gm_crew_close(&s->rows);
 	if (s->no_mps[0])

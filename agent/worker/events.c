@@ -307,6 +307,9 @@ static void obey(struct gm_worker *w, const struct gm_wire *wire, int *fds)
 	case GM_WIRE_DRAIN:
 		drain(w);
 		break;
+	case GM_WIRE_LEAVE:
+		w->dismissed = true;
+		break;
 	case GM_WIRE_REGISTER:
 		gm_errands_register(w, wire, take_fd(fds));
 		break;

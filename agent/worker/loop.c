@@ -29,6 +29,7 @@
 #include "agent/worker/events.h"
 #include "agent/worker/flight.h"
 #include "agent/worker/group.h"
+#include "agent/worker/pair.h"
 #include "agent/worker/pass.h"
 #include "agent/worker/roster.h"
 #include "shm/point.h"
@@ -202,6 +203,36 @@ static bool is_drained(const struct gm_worker *w)
 	       !gm_clique_holds(w);
 }
 
+/* It may be at its end: a pass will find out. */
+static bool looks_again(const struct gm_worker *w)
+{
+	return is_drained(w) && (!w->drained || w->dismissed);
+}
+
+/* What it was told to finish is finished: it says so, begins nothing more, and
+ * lends its memory until gpumapd has it leave. */
+static void say_drained(struct gm_worker *w)
+{
+	struct gm_wire wire = gm_pair_about(GM_WIRE_DRAINED, 0, 0);
+
+	for (uint32_t i = 0; i < GM_JOURNAL_PLACES; i++)
+		if (w->place[i])
+			w->place[i]->drain = w->place[i]->entries.pos;
+	w->drained = true;
+	gm_events_say(w, &wire, -1);
+}
+
+/* Nothing is left to do, and nothing has come in since.  Returns whether that
+ * is the end. */
+static bool may_end(struct gm_worker *w)
+{
+	if (!gm_clique_disband(w))
+		return false;
+	if (!w->drained)
+		say_drained(w);
+	return w->dismissed;
+}
+
 GM_TWICE void run(struct gm_worker *w, const bool flies)
 {
 	while (!w->leaving) {
@@ -226,10 +257,9 @@ GM_TWICE void run(struct gm_worker *w, const bool flies)
 			continue;
 		}
 		/* Something may have been handed over since. */
-		if (w->leaving ||
-		    (over && is_drained(w) && gm_clique_disband(w)))
+		if (w->leaving || (over && is_drained(w) && may_end(w)))
 			break;
-		if (is_drained(w) || gm_load_due(&w->loader))
+		if (looks_again(w) || gm_load_due(&w->loader))
 			continue;
 		if (w->n_active == 0) {
 			block(w);

@@ -78,6 +78,9 @@ void gm_roster_wake(struct gm_worker *worker, struct gm_session *session)
 {
 	struct gm_guest *guest = session->guest;
 
+	/* What has come since DRAIN is left to whoever comes next. */
+	if (worker->drained)
+		return;
 	if (session->active || session->ended || session->stalled ||
 	    (session->wait.on && !session->flights))
 		return;
@@ -139,7 +142,8 @@ bool gm_roster_park(struct gm_worker *worker, struct gm_session *session)
 		return stay(worker, session);
 	gm_ring_park(&session->queue->parked, &session->parked);
 	GM_POINT("worker_parked");
-	if (gm_ring_recheck(&session->entries, GM_ENTRY_WORDS)) {
+	if (gm_ring_recheck(&session->entries, GM_ENTRY_WORDS) &&
+	    !worker->drained) {
 		gm_ring_unpark(&session->queue->parked, &session->parked);
 		return stay(worker, session);
 	}

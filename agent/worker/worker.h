@@ -101,6 +101,8 @@ struct gm_worker {
 	LIST_HEAD(, gm_member) cliqued; /* that have a clique, see clique.h */
 	bool may_spin;
 	bool draining;
+	bool drained; /* and said so: no session has a turn any more */
+	bool dismissed;
 	bool leaving;
 	struct gm_session *place[GM_JOURNAL_PLACES];
 };

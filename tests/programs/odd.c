@@ -46,6 +46,11 @@ static int run(const struct gpumap_program_tile *tile)
 		while (one)
 			;
 		return 0;
+	case ODD_WAITS:
+		*(volatile uint32_t *)tile->dst = 1;
+		while (*(volatile uint32_t *)tile->dst != 2)
+			; /* to sleep is not allowed here */
+		return 0;
 	case ODD_OPENS:
 		return open_it("/dev/null");
 	case ODD_CALLS:

@@ -15,9 +15,10 @@ enum odd {
 	ODD_KILLS,   /* the agent */
 	ODD_FAILS,   /* -EXDEV */
 	ODD_SAYS_7,
-	ODD_COUNTS,      /* its items, without a source */
-	ODD_OPENED,      /* a file, while it was loaded; its errno */
-	ODD_OPENS_ITSELF /* by the path that it was loaded from; its errno */
+	ODD_COUNTS,       /* its items, without a source */
+	ODD_OPENED,       /* a file, while it was loaded; its errno */
+	ODD_OPENS_ITSELF, /* by the path that it was loaded from; its errno */
+	ODD_WAITS         /* as ODD_GOES_ON, until somebody makes dst 2 */
 };
 
 #endif

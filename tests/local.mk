@@ -1131,6 +1131,11 @@ gm_tests += %reldir%/agent_strangers
 	%reldir%/lingering.h %reldir%/raw.h $(gm_story)
 %canon_reldir%_agent_strangers_LDADD = %reldir%/libraw.la $(gm_story_libs) \
 	shm/libshm.la $(SECCOMP_LIBS)
+gm_tests += %reldir%/agent_mask_node
+%canon_reldir%_agent_mask_node_SOURCES = %reldir%/agent_mask_node.c \
+	%reldir%/raw.h $(gm_story)
+%canon_reldir%_agent_mask_node_LDADD = %reldir%/libraw.la $(gm_story_libs) \
+	shm/libshm.la
 gm_tests += %reldir%/agent_waits_raw
 %canon_reldir%_agent_waits_raw_SOURCES = %reldir%/agent_waits_raw.c $(gm_story)
 %canon_reldir%_agent_waits_raw_LDADD = %reldir%/libraw.la $(gm_story_libs) \

@@ -18,6 +18,7 @@
 #include "agent/common/log.h"
 #include "agent/common/pin.h"
 #include "agent/daemon/daemon.h"
+#include "agent/daemon/share.h"
 #include "shm/point.h"
 
 #define SHM_DIR "/dev/shm"
@@ -187,6 +188,8 @@ static void close_segment(struct gm_node_segment *segment)
 		close(segment->fd);
 	if (segment->reader >= 0)
 		close(segment->reader);
+	if (segment->share >= 0)
+		close(segment->share);
 	free(segment);
 }
 
@@ -234,7 +237,7 @@ int gm_nodes_open(struct gm_daemon *d, uint32_t node, bool make,
 		if (segment == NULL)
 			return gm_why(ret_why, -ENOMEM, "out of memory");
 		segment->node = node;
-		segment->fd = segment->reader = -1;
+		segment->fd = segment->reader = segment->share = -1;
 		LIST_INIT(&segment->spans);
 		ret = open_file(d, segment, make, ret_why);
 		if (ret != 0) {
@@ -378,6 +381,18 @@ int gm_nodes_reader(struct gm_node_segment *segment)
 		segment->reader = open(path, O_RDONLY | O_CLOEXEC);
 	}
 	return segment->reader < 0 ? -errno : segment->reader;
+}
+
+int gm_nodes_share(const struct gm_daemon *d, struct gm_node_segment *segment)
+{
+	char path[GM_SEGMENT_PATH_BYTES];
+	int ret = gm_nodes_path(path, d->instance, segment->node);
+
+	if (ret == 0 && segment->share < 0) {
+		ret = gm_share_open(path);
+		segment->share = ret < 0 ? -1 : ret;
+	}
+	return segment->share < 0 ? ret : segment->share;
 }
 
 /* Word by word, as blocks are written: who still reads what was there before

@@ -42,6 +42,7 @@ struct gm_node_segment {
 	uint32_t node;
 	int fd;
 	int reader; /* cannot write; -1: not opened yet */
+	int share;  /* nor can be opened anew to; likewise */
 	char *base;
 	uint64_t bytes;
 	uint64_t made;
@@ -113,6 +114,11 @@ static inline char *gm_nodes_at(const struct gm_node_segment *segment,
 /* The segment's descriptor for workers, which cannot write: ours, open as long
  * as the segment.  Returns it, or a negative errno. */
 int gm_nodes_reader(struct gm_node_segment *segment);
+
+/* The same for clients, see share.h: each mount costs all CPUs a grace period
+ * when it goes, so there is one, however often they ask.  Returns it, or a
+ * negative errno of gm_share_open(). */
+int gm_nodes_share(const struct gm_daemon *d, struct gm_node_segment *segment);
 
 /*
  * gm_nodes_fill - give a span pages of its node, and these bytes

@@ -146,7 +146,7 @@ static int handle_node(struct gm_connection *c, const struct gm_request *r)
 				      c->server->why);
 	if (error)
 		return error;
-	fd = gm_share_open(path);
+	fd = gm_nodes_share(d, d->nodes.of[ask->node]);
 	if (fd < 0 && !gm_share_is_harmless(c->uid, geteuid()))
 		return gm_connection_bad(
 			c, -EPERM,
@@ -155,11 +155,10 @@ static int handle_node(struct gm_connection *c, const struct gm_request *r)
 			"read-only into the container",
 			path, strerror(-fd));
 	if (fd < 0)
-		fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+		fd = gm_nodes_reader(d->nodes.of[ask->node]);
 	if (fd < 0)
-		return -errno;
+		return fd;
 	gm_connection_reply(c, &r->header, NULL, 0, NULL, 0, &fd, 1);
-	close(fd);
 	return 0;
 }
 

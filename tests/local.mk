@@ -1136,6 +1136,11 @@ gm_tests += %reldir%/agent_mask_node
 	%reldir%/raw.h $(gm_story)
 %canon_reldir%_agent_mask_node_LDADD = %reldir%/libraw.la $(gm_story_libs) \
 	shm/libshm.la
+gm_tests += %reldir%/agent_unread
+%canon_reldir%_agent_unread_SOURCES = %reldir%/agent_unread.c \
+	%reldir%/raw.h $(gm_story)
+%canon_reldir%_agent_unread_LDADD = %reldir%/libraw.la $(gm_story_libs) \
+	shm/libshm.la
 gm_tests += %reldir%/agent_waits_raw
 %canon_reldir%_agent_waits_raw_SOURCES = %reldir%/agent_waits_raw.c $(gm_story)
 %canon_reldir%_agent_waits_raw_LDADD = %reldir%/libraw.la $(gm_story_libs) \

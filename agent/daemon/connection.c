@@ -5,11 +5,13 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <linux/sockios.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -29,7 +31,7 @@
 #endif
 
 #define RECORDS_A_TURN 16                 /* then it is somebody else's turn */
-#define FULL_NS        UINT64_C(20000000) /* until the gutter may have room */
+#define FULL_NS        UINT64_C(20000000) /* until there may be room */
 #define REFUSED_MAX    16u /* that are told why; the rest is just closed */
 
 static const char *const drop_names[GM_DROPS] = {
@@ -167,6 +169,7 @@ static void send_reply(struct gm_connection *c, struct gm_control *header,
 	if (n_fds)
 		put_fds(&message, control.bytes, fds, n_fds);
 	if (sendmsg(c->source.fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0) {
+		c->gave_fds |= n_fds != 0;
 		GM_POINT("control_replied");
 		return;
 	}
@@ -323,9 +326,19 @@ static bool take(struct gm_connection *c, const char *record, size_t bytes)
 	return c->source.fd >= 0;
 }
 
+/* Is there still a reply with descriptors that it has not taken? */
+static bool owes_reading(struct gm_connection *c)
+{
+	int unread = 0;
+
+	if (c->gave_fds && ioctl(c->source.fd, SIOCOUTQ, &unread) == 0)
+		c->gave_fds = unread > 0;
+	return c->gave_fds;
+}
+
 /* Has the next record descriptors, and may it?  Returns 1 or 0; or a negative
- * errno: -EBADF where it may not, -EBUSY where it may later. */
-static int look(const struct gm_connection *c)
+ * errno: -EBADF where it may not, -EBUSY where nothing may be taken yet. */
+static int look(struct gm_connection *c)
 {
 	const struct gm_request_kind *kind;
 	struct gm_control header;
@@ -335,6 +348,8 @@ static int look(const struct gm_connection *c)
 
 	if (n < 0)
 		return -errno;
+	if (n > 0 && owes_reading(c))
+		return -EBUSY;
 	kind = c->session && n == (ssize_t)sizeof(header)
 		       ? gm_request_kind(header.type)
 		       : NULL;

@@ -15,6 +15,10 @@
  * into the gutter, and its socket with all that is still in there.  Where the
  * kernel can (Linux 6.16), it refuses to send any to a connection that is no
  * session.
+ *
+ * The other way the kernel counts what we have sent and nobody has received, of
+ * all our connections together, and refuses more.  So who was given descriptors
+ * has to take them before anything else of his is read.
  */
 #ifndef GM_CONNECTION_H
 #define GM_CONNECTION_H
@@ -50,6 +54,7 @@ struct gm_connection {
 	int fd; /* that came with the request at hand; -1: none, or taken */
 	bool was_session; /* or is one: it may have sent descriptors */
 	bool lost_fd;     /* one came, and we had no descriptor for it */
+	bool gave_fds;    /* that it may not have received yet */
 	struct gm_importer_list imports; /* what it has descriptors of */
 	struct gm_mask_loan_list loans;  /* likewise, of masks */
 	struct gm_member_list members;   /* ranks that it is */

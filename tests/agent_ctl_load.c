@@ -129,6 +129,12 @@ static void once_it_loads_and_leaves(const struct shards *s)
 	OK(shards_taken(map, 0));
 	EQ(run(s->path, "--once", "--rows=1"), 0);
 	OK(!strstr(out, "row   0") && strstr(out, "row   1"));
+	/* It shares nothing, with anybody. */
+	EQ(run(s->path, "--once", "--writable"), 2);
+	OK(strstr(err, "leave out --writable, or --once"));
+	EQ(run(s->path, "--once", "--any-user"), 2);
+	OK(strstr(err, "leave out --any-user, or --once"));
+	EQ(strlen(out), 0);
 }
 
 static void what_is_wrong_is_said(const struct shards *s)

@@ -439,6 +439,29 @@ static int begin(struct loading *l)
 	return GM_EXIT_OK;
 }
 
+static int wrong(const char *why)
+{
+	fprintf(stderr, "gpumapctl: load %s\n", why);
+	return GM_EXIT_USAGE;
+}
+
+/* With --once nothing is shared, so there is nobody to share it with. */
+static int judge(const struct gm_ctl *ctl)
+{
+	if (ctl->model == NULL)
+		return wrong("needs --model DIR, the directory of a "
+			     "checkpoint, or a GGUF file");
+	if ((ctl->given & GM_OPT_ONCE) == 0)
+		return GM_EXIT_OK;
+	if ((ctl->given & GM_OPT_WRITABLE) != 0)
+		return wrong("--once shares nothing that others could write: "
+			     "leave out --writable, or --once");
+	if ((ctl->given & GM_OPT_ANY_USER) != 0)
+		return wrong("--once shares nothing with any user: leave out "
+			     "--any-user, or --once");
+	return GM_EXIT_OK;
+}
+
 int gm_ctl_load(struct gm_ctl *ctl)
 {
 	struct loading l = { .ctl = ctl,
@@ -446,14 +469,10 @@ int gm_ctl_load(struct gm_ctl *ctl)
 			     .progress.size = sizeof(l.progress),
 			     .on_terminal =
 				     !ctl->json && isatty(STDERR_FILENO) == 1 };
-	int ret;
+	int ret = judge(ctl);
 
-	if (ctl->model == NULL) {
-		fputs("gpumapctl: load needs --model DIR, the directory of a "
-		      "checkpoint, or a GGUF file\n",
-		      stderr);
-		return GM_EXIT_USAGE;
-	}
+	if (ret != GM_EXIT_OK)
+		return ret;
 	mind_signals(&l);
 	ret = begin(&l);
 	if (ret == GM_EXIT_OK)

@@ -368,7 +368,37 @@ static void errors_name_their_line(void)
 	agent_configure(&a, "[host]\ncpus = 8000\n");
 	EQ(agent_run(&a, NULL), 2);
 	OK(agent_logged(&a, "host.cpus names no CPU that gpumapd may use"));
-	EQ(agent_run(&a, "--nonsense"), 2);
+	agent_remove(&a);
+}
+
+static void said_of_the_command_line(struct agent *a, const char *option,
+				     const char *want)
+{
+	char text[160];
+
+	EQ(agent_run(a, option), 2);
+	snprintf(text, sizeof(text), "gpumapd: %s: see gpumapd --help\n", want);
+	if (!OK(agent_logged(a, text)))
+		agent_show_log(a);
+	/* Whatever path it was started by. */
+	OK(!agent_logged(a, getenv("GPUMAPD")));
+}
+
+static void command_lines_are_corrected(void)
+{
+	struct agent a;
+
+	agent_make(&a, NULL);
+	said_of_the_command_line(&a, "--nonsense",
+				 "--nonsense is no option, or the beginning of "
+				 "several");
+	said_of_the_command_line(&a, "--remove=all",
+				 "--remove=all takes no value");
+	said_of_the_command_line(&a, "--instance", "--instance wants a value");
+	said_of_the_command_line(&a, "-x", "-x is no option");
+	said_of_the_command_line(&a, "node",
+				 "node is no option, and nothing else is "
+				 "taken");
 	agent_remove(&a);
 }
 
@@ -401,5 +431,6 @@ int main(void)
 	removal_retires();
 	full_memory_is_explained();
 	errors_name_their_line();
+	command_lines_are_corrected();
 	return tap_done();
 }

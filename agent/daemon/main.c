@@ -77,13 +77,32 @@ struct command {
 	bool config_named;
 };
 
+/* getopt_long() has stopped, with @c. */
+static int bad_option(int c, char **argv)
+{
+	const char letter[] = { '-', (char)optopt, '\0' };
+	const char *what = argv[optind - 1], *why;
+
+	if (c == ':')
+		why = "wants a value";
+	else if (optopt >= OPT_INSTANCE && optopt <= OPT_VERSION)
+		why = "takes no value";
+	else if (optopt != 0)
+		what = letter, why = "is no option";
+	else
+		why = "is no option, or the beginning of several";
+	fprintf(stderr, "gpumapd: %s %s: see gpumapd --help\n", what, why);
+	return GM_EXIT_CONFIG;
+}
+
 /* Returns -1 to go on, or a status to exit with. */
 static int read_options(struct gm_daemon *d, struct command *ret_command,
 			int argc, char **argv)
 {
 	int c;
 
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+	opterr = 0;
+	while ((c = getopt_long(argc, argv, ":", options, NULL)) != -1) {
 		switch (c) {
 		case OPT_INSTANCE:
 			d->instance = optarg;
@@ -114,13 +133,15 @@ static int read_options(struct gm_daemon *d, struct command *ret_command,
 			puts("gpumapd " PACKAGE_VERSION);
 			return GM_EXIT_OK;
 		default:
-			fputs("gpumapd: see gpumapd --help\n", stderr);
-			return GM_EXIT_CONFIG;
+			return bad_option(c, argv);
 		}
 	}
 	if (optind == argc)
 		return -1;
-	fprintf(stderr, "gpumapd: %s: no arguments are known\n", argv[optind]);
+	fprintf(stderr,
+		"gpumapd: %s is no option, and nothing else is taken: see "
+		"gpumapd --help\n",
+		argv[optind]);
 	return GM_EXIT_CONFIG;
 }
 

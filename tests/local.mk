@@ -503,6 +503,11 @@ gm_tests += %reldir%/test_mask_quota
 	$(gm_keeper_scene)
 %canon_reldir%_test_mask_quota_LDADD = $(gm_daemon)
 
+gm_tests += %reldir%/test_mask_staging
+%canon_reldir%_test_mask_staging_SOURCES = %reldir%/test_mask_staging.c \
+	%reldir%/tap.h
+%canon_reldir%_test_mask_staging_LDADD = $(gm_daemon)
+
 gm_tests += %reldir%/test_spawn
 %canon_reldir%_test_spawn_SOURCES = %reldir%/test_spawn.c \
 	%reldir%/keeper_hold.h %reldir%/tap.h

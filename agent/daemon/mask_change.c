@@ -62,6 +62,12 @@ void gm_mask_change_free(struct gm_change *change)
 {
 	struct gm_mask_change *p = of(change);
 
+	/* What was refused has it still, and it may be large. */
+	if (p->staging != NULL && change->d->server != NULL) {
+		gm_closer_unmap(&change->d->server->closer, p->staging,
+				staging_bytes(p));
+		p->staging = NULL;
+	}
 	drop_staging(p);
 	gm_mask_change_leave_targets(p);
 	drop_parts(p);

@@ -402,6 +402,26 @@ static void command_lines_are_corrected(void)
 	agent_remove(&a);
 }
 
+/* What is created by an agent that does not come to open it is nobody's. */
+static void nothing_stays_of_a_start_that_failed(void)
+{
+	struct agent a;
+
+	agent_make(&a, "[host]\nrows = 2\n[map a]\nspec = 0:1;7:2\n");
+	EQ(agent_run(&a, NULL), 2);
+	OK(agent_logged(&a, "event=created "));
+	EQ(access(a.segment, F_OK), -1);
+	/* What an agent before it has left stays as it is. */
+	agent_configure(&a, "[host]\nrows = 2\n");
+	OK(agent_start(&a));
+	EQ(agent_kill(&a, SIGTERM), 0);
+	agent_configure(&a, "[host]\nrows = 2\n[map a]\nspec = 0:1;7:2\n");
+	EQ(agent_run(&a, NULL), 2);
+	OK(agent_logged(&a, "event=adopted "));
+	EQ(access(a.segment, F_OK), 0);
+	agent_remove(&a);
+}
+
 /* tmpfs gives up a reservation that a signal disturbs. */
 static void start_survives_disturbance(void)
 {
@@ -432,5 +452,6 @@ int main(void)
 	full_memory_is_explained();
 	errors_name_their_line();
 	command_lines_are_corrected();
+	nothing_stays_of_a_start_that_failed();
 	return tap_done();
 }

@@ -294,6 +294,17 @@ static int start(struct gm_daemon *d)
 	return 0;
 }
 
+/* What a start has created that failed is of no use to anybody. */
+static void close_segment(struct gm_daemon *d)
+{
+	if (d->is_open || d->segment.adopted || d->status == 0) {
+		gm_segment_close(&d->segment);
+		return;
+	}
+	gm_segment_discard(&d->segment, "it was made and never opened");
+	gm_nodes_remove(d->instance);
+}
+
 static void stop(struct gm_daemon *d)
 {
 	gm_changes_exit(d);
@@ -309,7 +320,7 @@ static void stop(struct gm_daemon *d)
 		gm_devices_exit(d);
 		gm_nodes_exit(d);
 		gm_heap_exit(&d->directory.heap);
-		gm_segment_close(&d->segment);
+		close_segment(d);
 	}
 	gm_state_exit(d);
 	if (d->signals.fd > 0)

@@ -399,6 +399,15 @@ void gm_segment_close(struct gm_segment *segment)
 	segment->fd = -1;
 }
 
+void gm_segment_discard(struct gm_segment *segment, const char *why)
+{
+	struct file file = { segment->fd, segment->map.base,
+			     segment->map.bytes };
+
+	retire(segment->path, &file, why);
+	gm_segment_close(segment);
+}
+
 int gm_segment_remove(const char *instance, char ret_why[GM_WHY_BYTES])
 {
 	char path[GM_SEGMENT_PATH_BYTES];

@@ -68,6 +68,10 @@ int gm_segment_open(const char *instance, uint64_t bytes, struct gm_past *past,
 /* Unmap and close; the segment stays for the next agent. */
 void gm_segment_close(struct gm_segment *segment);
 
+/* The same of one that is of no use to anybody: it goes.  Who has attached
+ * already finds it RETIRED. */
+void gm_segment_discard(struct gm_segment *segment, const char *why);
+
 /* Mark what is there RETIRED, wake its readers, and unlink it.  Returns 0,
  * -ENOENT, and -EPERM as gm_segment_open(). */
 int gm_segment_remove(const char *instance, char ret_why[GM_WHY_BYTES]);

@@ -1307,6 +1307,10 @@ gm_tests += %reldir%/agent_state_disk
 %canon_reldir%_agent_state_disk_SOURCES = %reldir%/agent_state_disk.c \
 	%reldir%/state_story.h $(gm_story)
 %canon_reldir%_agent_state_disk_LDADD = $(gm_story_libs) $(SECCOMP_LIBS)
+gm_tests += %reldir%/agent_state_hung
+%canon_reldir%_agent_state_hung_SOURCES = %reldir%/agent_state_hung.c \
+	%reldir%/state_story.h $(gm_story)
+%canon_reldir%_agent_state_hung_LDADD = $(gm_story_libs) $(SECCOMP_LIBS)
 # Programs, and stories about them.
 gm_programs = %reldir%/program_square.la %reldir%/program_odd.la \
 	%reldir%/program_old.la %reldir%/program_none.la \

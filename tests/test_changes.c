@@ -358,7 +358,7 @@ static void those_in_hand_are_finished_at_the_end(void)
 	ask_for(1, &slow, 'b', 0);
 	open_gate(1);
 	OK(write(yard[1], "x", 1) == 1);
-	gm_changes_exit(d);
+	EQ(gm_changes_exit(d, UINT64_MAX), 0);
 	STR(order, "ha++");
 	EQ(n_freed, 3);
 	told(0, 'a', 0);

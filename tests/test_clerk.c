@@ -3,6 +3,7 @@
 
 /* clerk: who does what, in which order, and how it ends. */
 
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -65,7 +66,7 @@ static void the_caller_does_it_without_a_thread(void)
 	EQ(job.dones, 3);
 	OK(pthread_equal(job.worker, pthread_self()));
 	OK(gm_clerk_idle(&clerk));
-	gm_clerk_stop(&clerk);
+	EQ(gm_clerk_stop(&clerk, UINT64_MAX), 0);
 }
 
 static void a_thread_does_it_and_the_loop_is_told(void)
@@ -85,7 +86,7 @@ static void a_thread_does_it_and_the_loop_is_told(void)
 	OK(!pthread_equal(job.worker, pthread_self()));
 	OK(sigismember(&job.mask, SIGTERM));
 	OK(sigismember(&job.mask, SIGHUP));
-	gm_clerk_stop(&clerk);
+	EQ(gm_clerk_stop(&clerk, UINT64_MAX), 0);
 	gm_loop_exit(&loop);
 }
 
@@ -118,13 +119,34 @@ static void stopping_waits_for_what_is_in_hand(void)
 	EQ(gm_clerk_start(&clerk, &loop, "test"), 0);
 	gm_clerk_give(&clerk, &job.head);
 	EQ(pthread_create(&other, NULL, open_gate, NULL), 0);
-	gm_clerk_stop(&clerk);
+	EQ(gm_clerk_stop(&clerk, UINT64_MAX), 0);
 	EQ(job.works, 2);
 	EQ(job.dones, 2);
 	OK(gm_clerk_idle(&clerk));
 	EQ(pthread_join(other, &opened), 0);
 	OK(opened != NULL);
-	gm_clerk_stop(&clerk);
+	EQ(gm_clerk_stop(&clerk, UINT64_MAX), 0);
+	gm_loop_exit(&loop);
+}
+
+/* It stays with the job that does not end, and can be waited for again. */
+static void stopping_does_not_wait_for_ever(void)
+{
+	struct gm_clerk clerk;
+	struct job job = job_for(&clerk, 1);
+
+	job.head.work = work_at_the_gate;
+	EQ(gm_loop_init(&loop), 0);
+	EQ(gm_clerk_start(&clerk, &loop, "test"), 0);
+	gm_clerk_give(&clerk, &job.head);
+	EQ(gm_clerk_stop(&clerk, gm_loop_now() + 1000000), -ETIMEDOUT);
+	EQ(gm_clerk_stop(&clerk, 0), -ETIMEDOUT);
+	EQ(job.dones, 0);
+	OK(!gm_clerk_idle(&clerk));
+	EQ(write(gate[1], "1", 1), 1);
+	EQ(gm_clerk_stop(&clerk, UINT64_MAX), 0);
+	EQ(job.dones, 1);
+	OK(gm_clerk_idle(&clerk));
 	gm_loop_exit(&loop);
 }
 
@@ -187,7 +209,7 @@ static void what_takes_long_is_said(void)
 	EQ(gm_loop_run(&loop), 0);
 	EQ(job.dones, 1);
 	OK(!was_logged("clerk_"));
-	gm_clerk_stop(&clerk);
+	EQ(gm_clerk_stop(&clerk, UINT64_MAX), 0);
 	gm_loop_exit(&loop);
 	dup2(before, STDERR_FILENO);
 	close(before);
@@ -199,6 +221,7 @@ int main(void)
 	the_caller_does_it_without_a_thread();
 	a_thread_does_it_and_the_loop_is_told();
 	stopping_waits_for_what_is_in_hand();
+	stopping_does_not_wait_for_ever();
 	what_takes_long_is_said();
 	return tap_done();
 }

@@ -481,15 +481,19 @@ bool gm_changes_drained(const struct gm_daemon *d)
 	       TAILQ_EMPTY(&d->changes.abroad);
 }
 
-void gm_changes_exit(struct gm_daemon *d)
+int gm_changes_exit(struct gm_daemon *d, uint64_t until_ns)
 {
 	struct gm_change *change;
+	int ret;
 
 	d->changes.is_ending = true;
 	/* What the one gives back may need the other, which is done by us once
 	 * that has ended. */
-	gm_clerk_stop(&d->mason);
-	gm_clerk_stop(&d->clerk);
+	ret = gm_clerk_stop(&d->mason, until_ns);
+	if (ret == 0)
+		ret = gm_clerk_stop(&d->clerk, until_ns);
+	if (ret != 0)
+		return ret;
 	while ((change = TAILQ_FIRST(&d->changes.abroad)) != NULL) {
 		TAILQ_REMOVE(&d->changes.abroad, change, entry);
 		if (change->connection != NULL)
@@ -498,4 +502,5 @@ void gm_changes_exit(struct gm_daemon *d)
 	}
 	while (!TAILQ_EMPTY(&d->changes.waiting))
 		gm_changes_leave(TAILQ_FIRST(&d->changes.waiting));
+	return 0;
 }

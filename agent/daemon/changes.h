@@ -199,7 +199,9 @@ bool gm_changes_name(const struct gm_daemon *d, uint32_t row);
 /* Is none in the middle of its steps, nor away? */
 bool gm_changes_drained(const struct gm_daemon *d);
 
-/* Complete what is in hand and forget the rest; the clerk ends with it. */
-void gm_changes_exit(struct gm_daemon *d);
+/* Complete what is in hand and forget the rest; the clerks end with it.
+ * Returns 0, or -ETIMEDOUT when that was not over at @until_ns: then nothing
+ * that a change has may be freed. */
+int gm_changes_exit(struct gm_daemon *d, uint64_t until_ns);
 
 #endif

@@ -6,6 +6,8 @@
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdint.h>
 #include <string.h>
@@ -162,10 +164,36 @@ bool gm_clerk_idle(const struct gm_clerk *clerk)
 	return clerk->in_hand == NULL;
 }
 
-void gm_clerk_stop(struct gm_clerk *clerk)
+/* Has what is in hand been done, by then? */
+static bool is_done(const struct gm_clerk *clerk, uint64_t until_ns)
+{
+	struct pollfd news = { .fd = clerk->news.fd, .events = POLLIN };
+	uint64_t now, ms;
+
+	if (clerk->in_hand == NULL)
+		return true;
+	do {
+		now = gm_loop_now();
+		ms = until_ns > now ? (until_ns - now + 999999) / 1000000 : 0;
+		if (poll(&news, 1, ms < INT_MAX ? (int)ms : INT_MAX) > 0)
+			return true;
+	} while (gm_loop_now() < until_ns);
+	return false;
+}
+
+int gm_clerk_stop(struct gm_clerk *clerk, uint64_t until_ns)
 {
 	if (!clerk->running)
-		return;
+		return 0;
+	if (!is_done(clerk, until_ns)) {
+		gm_log(GM_LOG_ERROR, "clerk_stuck",
+		       "clerk=%s for_s=%" PRIu64
+		       " remedy=\"what it was about is as it was, or as it was "
+		       "to be: see whether the file systems of the state "
+		       "directory, of models and of /dev/shm answer\"",
+		       clerk->name, seconds_of(clerk));
+		return -ETIMEDOUT;
+	}
 	pthread_mutex_lock(&clerk->lock);
 	clerk->stopping = true;
 	pthread_cond_signal(&clerk->wake);
@@ -175,4 +203,5 @@ void gm_clerk_stop(struct gm_clerk *clerk)
 	/* Whatever it gives from here on is done by us. */
 	deliver(clerk);
 	free_parts(clerk);
+	return 0;
 }

@@ -15,7 +15,8 @@
  * A file system may take as long as it likes, and then what clients want to be
  * changed waits, whoever they are; nothing else does.  There is no telling a
  * call that hangs from one that takes long, nor an end to either: after late_ns
- * it is logged, and again when the job has been done.
+ * it is logged, and again when the job has been done.  Only who ends does not
+ * wait for ever.
  */
 #ifndef GM_CLERK_H
 #define GM_CLERK_H
@@ -68,7 +69,9 @@ void gm_clerk_give(struct gm_clerk *clerk, struct gm_clerk_job *job);
 bool gm_clerk_idle(const struct gm_clerk *clerk);
 
 /* Wait until what is in hand has been done, call its done(), and end the
- * thread.  Allowed for one that was never started. */
-void gm_clerk_stop(struct gm_clerk *clerk);
+ * thread.  Allowed for one that was never started.  Returns 0, or -ETIMEDOUT
+ * when it has not been done at @until_ns, which is logged: the thread is still
+ * at it, and all that it works on has to stay. */
+int gm_clerk_stop(struct gm_clerk *clerk, uint64_t until_ns);
 
 #endif

@@ -20,7 +20,9 @@
 #include "agent/daemon/uring.h"
 #include "gpumap.h"
 
-#define HEARTBEAT_NS UINT64_C(500000000)
+#define HEARTBEAT_NS      UINT64_C(500000000)
+#define PATIENCE          6u /* with what is being written at the end */
+#define PATIENCE_LEAST_NS UINT64_C(2000000000)
 
 static int failed(const char *event, const char *why, int status)
 {
@@ -305,9 +307,27 @@ static void close_segment(struct gm_daemon *d)
 	gm_nodes_remove(d->instance);
 }
 
+/* A clerk's job does not end, and works on what others would free: what is not
+ * memory is given back, and the rest goes with the process.  The kernel keeps
+ * the instance's lock for as long as that takes. */
+static _Noreturn void leave(struct gm_daemon *d)
+{
+	gm_control_exit(d);
+	gm_supervisor_exit(d);
+	gm_drains_exit(d);
+	gm_cudarows_exit(d);
+	_exit(d->status != 0 ? d->status : GM_EXIT_FAILURE);
+}
+
 static void stop(struct gm_daemon *d)
 {
-	gm_changes_exit(d);
+	/* Beside what it had of drain_ns. */
+	uint64_t more_ns = PATIENCE * d->config.drain_ns;
+
+	if (more_ns < PATIENCE_LEAST_NS)
+		more_ns = PATIENCE_LEAST_NS;
+	if (gm_changes_exit(d, gm_loop_now() + more_ns) != 0)
+		leave(d);
 	gm_control_exit(d);
 	gm_supervisor_exit(d);
 	gm_drains_exit(d);

@@ -1074,6 +1074,11 @@ gm_tests += %reldir%/agent_usage
 %canon_reldir%_agent_cuda_forget_SOURCES = \
 	%reldir%/agent_cuda_forget.c %reldir%/load_story.h $(gm_cuda_story)
 %canon_reldir%_agent_cuda_forget_LDADD = $(gm_cuda_story_libs)
+gm_tests += %reldir%/agent_cuda_alloc
+%canon_reldir%_agent_cuda_alloc_CPPFLAGS = $(AM_CPPFLAGS) -DSTAGE_CUDA
+%canon_reldir%_agent_cuda_alloc_SOURCES = %reldir%/agent_cuda_alloc.c \
+	$(gm_cuda_story)
+%canon_reldir%_agent_cuda_alloc_LDADD = $(gm_cuda_story_libs)
 %canon_reldir%_agent_cuda_models_SOURCES = \
 	%reldir%/agent_cuda_models.c $(gm_cuda_story)
 %canon_reldir%_agent_cuda_models_LDADD = $(gm_cuda_story_libs)

@@ -68,7 +68,7 @@ static int offer(struct gm_keeper *keeper, struct gm_seat *seat)
 		.range_bytes = seat->range_bytes,
 		.awaited = keeper->is_undertaker ? 0 : gm_claims_awaited(seat),
 		.quota = gm_quota_of(keeper->d, keeper->row, seat->uid,
-				     gm_usage_of_uid(keeper, seat->uid)),
+				     gm_usage_within_reach(keeper, seat->uid)),
 	};
 	int fds[4] = { seat->queues, seat->arena, seat->doorbell,
 		       seat->socket };

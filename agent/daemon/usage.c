@@ -37,14 +37,15 @@ static uint64_t of_seat(const struct gm_seat *seat)
 	return said_bytes(seat);
 }
 
-uint64_t gm_usage_of_uid(const struct gm_keeper *keeper, uint32_t uid)
+uint64_t gm_usage_within_reach(const struct gm_keeper *keeper, uint32_t uid)
 {
 	const struct gm_seat *seat;
 	uint64_t bytes = 0;
 
 	TAILQ_FOREACH(seat, &keeper->seats, entry)
 	{
-		if (seat->uid == uid)
+		if (seat->uid == uid ||
+		    (seat->state >= GM_SEAT_LEAVING && is_believed(keeper)))
 			bytes += of_seat(seat);
 	}
 	return bytes;

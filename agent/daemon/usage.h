@@ -15,9 +15,9 @@
 struct gm_keeper;
 struct gm_seat;
 
-/* Bytes of the device's memory that all sessions of a uid have, as the worker
- * says that runs. */
-uint64_t gm_usage_of_uid(const struct gm_keeper *keeper, uint32_t uid);
+/* Bytes of the device's memory that all sessions of a uid have, and those of
+ * anybody that are leaving, as the worker says that runs. */
+uint64_t gm_usage_within_reach(const struct gm_keeper *keeper, uint32_t uid);
 
 /* A seat is given up, or the worker has ended: what it had is free. */
 void gm_usage_leaves(const struct gm_seat *seat);

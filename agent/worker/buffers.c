@@ -37,6 +37,14 @@ int gm_buffers_open_purse(struct gm_buffers *buffers, struct gm_purse **purses,
 	return 0;
 }
 
+void gm_buffers_leave(struct gm_buffers *buffers)
+{
+	if (!buffers->purse || buffers->leaves)
+		return;
+	buffers->leaves = true;
+	buffers->purse->n_leaving++;
+}
+
 void gm_buffers_close_purse(struct gm_buffers *buffers,
 			    struct gm_purse **purses)
 {
@@ -47,6 +55,8 @@ void gm_buffers_close_purse(struct gm_buffers *buffers,
 	purse->used -= buffers->used;
 	buffers->used = 0;
 	buffers->purse = NULL;
+	if (buffers->leaves)
+		purse->n_leaving--;
 	if (--purse->n_sessions)
 		return;
 	while (*purses != purse)

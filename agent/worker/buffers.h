@@ -64,8 +64,9 @@ struct gm_purse {
 	struct gm_purse *next; /* of the worker's */
 	uint32_t uid;
 	uint32_t n_sessions;
-	uint64_t quota; /* as the newest ATTACH says */
-	uint64_t used;  /* may be above a quota that has shrunk */
+	uint32_t n_leaving; /* of them, see gm_buffers_leave() */
+	uint64_t quota;     /* as the newest ATTACH says */
+	uint64_t used;      /* may be above a quota that has shrunk */
 };
 
 struct gm_buffers {
@@ -75,6 +76,7 @@ struct gm_buffers {
 	struct gm_slots given_up;
 	struct gm_purse *purse; /* NULL: cannot pay for anything */
 	uint64_t used;          /* of it, by this session */
+	bool leaves;            /* all of that will be given back */
 	gm_a64 *shown;          /* that, for gpumapd; NULL: to nobody */
 };
 
@@ -84,6 +86,9 @@ void gm_buffers_init(struct gm_buffers *buffers);
  * Returns 0 or -ENOMEM. */
 int gm_buffers_open_purse(struct gm_buffers *buffers, struct gm_purse **purses,
 			  uint32_t uid, uint64_t quota);
+
+/* The session is about to give back all that it has.  May be said again. */
+void gm_buffers_leave(struct gm_buffers *buffers);
 
 /* The device has back whatever this session had.  Allowed without a purse. */
 void gm_buffers_close_purse(struct gm_buffers *buffers,

@@ -4,7 +4,8 @@
 /*
  * errand - what the files that make errands share.
  *
- *	errands.c	of entries, and the end of sessions
+ *	errands.c	the giving back, and the end of sessions
+ *	alloc.c		of entries that allocate
  *	errands_wire.c	of gpumapd
  *	across.c	of entries that copy from other rows
  *	across_wire.c	of gpumapd, about such
@@ -82,6 +83,10 @@ void gm_errand_hand_to_clique(struct gm_errand_job *e);
  * more. */
 struct gm_errand_job *gm_errand_returned(struct gm_slow_job *job,
 					 struct gm_worker *worker);
+
+/* Position of the session's oldest entry that has not ended.  One that broke
+ * the contract has none, once device and slow thread have nothing of it. */
+uint32_t gm_errand_settled(const struct gm_session *session);
 
 /* Last thing in done(): it is freed, and a session that waits goes. */
 void gm_errand_finished(struct gm_worker *worker, struct gm_errand_job *e);

@@ -11,6 +11,7 @@
 
 #include "agent/common/thp.h"
 #include "agent/worker/across.h"
+#include "agent/worker/alloc.h"
 #include "agent/worker/clique.h"
 #include "agent/worker/events.h"
 #include "agent/worker/flight.h"
@@ -156,9 +157,7 @@ static void done_drop(struct gm_slow_job *job, struct gm_worker *w)
 	gm_errand_finished(w, e);
 }
 
-/* Position of the session's oldest entry that has not ended.  One that broke
- * the contract has none, once device and slow thread have nothing of it. */
-static uint32_t settled(const struct gm_session *s)
+uint32_t gm_errand_settled(const struct gm_session *s)
 {
 	if (s->ended && !s->load && !s->n_slow &&
 	    !(s->flights && gm_flight_waits(s)))
@@ -171,7 +170,7 @@ static uint32_t settled(const struct gm_session *s)
 void gm_errands_give_back(struct gm_worker *worker, struct gm_session *session)
 {
 	struct gm_buffers *buffers = &session->buffers;
-	uint32_t now = settled(session);
+	uint32_t now = gm_errand_settled(session);
 	struct gm_slot *slot;
 	struct gm_errand_job *e;
 
@@ -204,15 +203,7 @@ void gm_errands_look(struct gm_worker *worker)
 			gm_errands_give_back(worker, worker->place[i]);
 }
 
-/* ---- allocation -------------------------------------------------------- */
-
-static void work_alloc(struct gm_slow_job *job, struct gm_device *dev)
-{
-	struct gm_errand_job *e = (struct gm_errand_job *)job;
-
-	e->rc = dev->backend->alloc(dev, e->session->id, e->bytes, e->flags,
-				    &e->slot->buffer);
-}
+/* ---- entries ------------------------------------------------------------ */
 
 /* Where entries find it from now on. */
 void gm_errand_open_slot(struct gm_worker *w, struct gm_session *s,
@@ -239,25 +230,6 @@ void gm_errand_abandon(struct gm_session *s, struct gm_slot *slot)
 	free(slot);
 }
 
-static int allocated(struct gm_worker *w, struct gm_errand_job *e)
-{
-	struct gm_session *s = e->session;
-	struct gm_slot *slot = e->slot;
-	int rc;
-
-	rc = gm_buffers_settle(&s->buffers, e->bytes,
-			       e->rc < 0 ? 0 : slot->buffer->charged);
-	if (e->rc < 0) {
-		gm_errand_abandon(s, slot);
-		return e->rc;
-	}
-	gm_errand_open_slot(w, s, slot);
-	/* It may be the rounding up that does not fit. */
-	if (rc < 0)
-		gm_buffers_free(&s->buffers, slot->handle, settled(s));
-	return rc;
-}
-
 void gm_errand_stall(struct gm_worker *w, struct gm_session *s)
 {
 	s->stalled = true;
@@ -279,51 +251,6 @@ void gm_errand_ended(struct gm_worker *w, struct gm_session *s, int32_t status)
 		gm_roster_wake(w, s);
 }
 
-static void done_alloc(struct gm_slow_job *job, struct gm_worker *w)
-{
-	struct gm_errand_job *e = gm_errand_returned(job, w);
-
-	gm_errand_ended(w, e->session, allocated(w, e));
-	gm_errand_finished(w, e);
-}
-
-static int begin_alloc(struct gm_worker *worker, struct gm_session *session)
-{
-	struct gm_buffers *buffers = &session->buffers;
-	struct gm_errand errand = session->errand;
-	struct gm_slot *slot;
-	struct gm_errand_job *e;
-	int rc;
-
-	session->errand.handle = 0;
-	if (!worker->dev->backend->alloc)
-		return -EOPNOTSUPP;
-	rc = gm_buffers_pay(buffers, errand.bytes);
-	if (rc < 0)
-		return rc;
-	rc = gm_buffers_add(buffers, errand.handle, &slot);
-	if (rc < 0) {
-		gm_buffers_settle(buffers, errand.bytes, 0);
-		return rc;
-	}
-	e = gm_errand_new(session,
-			  errand.bytes > GM_ALLOC_LARGE ? GM_CALL_ALLOC_LARGE
-							: GM_CALL_ALLOC,
-			  work_alloc, done_alloc);
-	if (!e) {
-		gm_buffers_settle(buffers, errand.bytes, 0);
-		gm_errand_abandon(session, slot);
-		return -ENOMEM;
-	}
-	slot->flags = errand.flags;
-	e->slot = slot;
-	e->bytes = errand.bytes;
-	e->flags = errand.flags;
-	gm_errand_stall(worker, session);
-	gm_errand_hand_over(worker, e);
-	return 0;
-}
-
 int gm_errands_begin(struct gm_worker *worker, struct gm_session *session)
 {
 	switch (session->errand.op) {
@@ -332,7 +259,7 @@ int gm_errands_begin(struct gm_worker *worker, struct gm_session *session)
 	case GPUMAP_OP_COPY:
 		return gm_across_begin(worker, session);
 	case GPUMAP_OP_ALLOC:
-		return begin_alloc(worker, session);
+		return gm_alloc_begin(worker, session);
 	default:
 		return gm_group_begin(worker, session);
 	}
@@ -419,6 +346,7 @@ static void done_depart(struct gm_slow_job *job, struct gm_worker *w)
 	free(e);
 	gm_buffers_close_purse(&s->buffers, &w->purses);
 	gm_session_unmap(s, &w->closer, say_detached);
+	gm_alloc_retry(w);
 }
 
 void gm_errands_depart(struct gm_worker *worker, struct gm_session *session)
@@ -428,13 +356,16 @@ void gm_errands_depart(struct gm_worker *worker, struct gm_session *session)
 	struct gm_slot *slot;
 
 	gm_across_leave(worker, s);
+	gm_alloc_leave(worker, s);
 	gm_ferry_hurry(worker, s, NULL);
 	s->departing = true;
+	gm_buffers_leave(&s->buffers);
 	if (s->n_slow || s->load || (s->flights && gm_flight_waits(s)))
 		return;
 	if (!e) { /* so there was nothing */
 		gm_buffers_close_purse(&s->buffers, &worker->purses);
 		gm_session_unmap(s, &worker->closer, say_detached);
+		gm_alloc_retry(worker);
 		return;
 	}
 	e->job.call = GM_CALL_FREE;

@@ -22,12 +22,7 @@
  *
  * Returns	0: the session is stalled, and goes on by itself when the entry
  *		has ended.  Otherwise the status of the entry, as
- *		gm_load_begin(), or
- *		-EOPNOTSUPP	the device has no memory to allocate
- *		-EDQUOT		the session's uid has its quota
- *		-EEXIST		the handle's place is taken
- *		-ESTALE		what is to be copied is not there any more
- *		-ENOMEM
+ *		gm_alloc_begin(), gm_load_begin() and gm_across_begin()
  */
 int gm_errands_begin(struct gm_worker *worker, struct gm_session *session);
 

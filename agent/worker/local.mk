@@ -16,6 +16,7 @@ noinst_LTLIBRARIES += %reldir%/libworker.la
 	%reldir%/cut.c %reldir%/cut.h \
 	%reldir%/deficit.h \
 	%reldir%/errand.h \
+	%reldir%/alloc.c %reldir%/alloc.h \
 	%reldir%/errands.c %reldir%/errands.h \
 	%reldir%/errands_wire.c \
 	%reldir%/ferry.c %reldir%/ferry.h \

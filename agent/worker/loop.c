@@ -23,6 +23,7 @@
 #include <stdlib.h>
 
 #include "agent/worker/across.h"
+#include "agent/worker/alloc.h"
 #include "agent/worker/beat.h"
 #include "agent/worker/clique.h"
 #include "agent/worker/errands.h"
@@ -109,6 +110,8 @@ static void tick(struct gm_worker *w)
 		gm_load_tick(w);
 	if (!TAILQ_EMPTY(&w->carried))
 		gm_across_look(w);
+	if (!TAILQ_EMPTY(&w->alloc_waits))
+		gm_alloc_look(w);
 	if (w->n_forgets)
 		gm_errands_look(w);
 	if (w->n_deaf && w->now_ns - w->looked_ns >= GM_FLOOD_LOOK_NS)
@@ -144,6 +147,7 @@ static uint64_t nap_of(const struct gm_worker *w, uint64_t wait_ns)
 	if (gm_load_wants_clock(&w->loader))
 		ns = sooner(ns, GM_LOAD_NAP_NS);
 	ns = sooner(ns, gm_across_nap(w));
+	ns = sooner(ns, gm_alloc_nap(w));
 	/* Nobody wakes who is held up by another device. */
 	if (w->draining && w->has_cliques)
 		ns = sooner(ns, GM_CLIQUE_HOLD_NS);
@@ -199,7 +203,8 @@ static bool is_drained(const struct gm_worker *w)
 {
 	return w->draining && !w->slow.n && !gm_clique_is_busy(w) &&
 	       !w->loader.n_asked && TAILQ_EMPTY(&w->carried) && !w->ferry.n &&
-	       !w->parts.n && TAILQ_EMPTY(&w->flying) && !gm_wait_holds(w) &&
+	       TAILQ_EMPTY(&w->alloc_waits) && !w->parts.n &&
+	       TAILQ_EMPTY(&w->flying) && !gm_wait_holds(w) &&
 	       !gm_clique_holds(w);
 }
 
@@ -278,6 +283,7 @@ int gm_loop_run(struct gm_worker *worker)
 	TAILQ_INIT(&w->guests);
 	TAILQ_INIT(&w->flying);
 	TAILQ_INIT(&w->carried);
+	TAILQ_INIT(&w->alloc_waits);
 	gm_outbox_init(&w->outbox);
 	gm_wait_init(w);
 	gm_ferry_init(&w->ferry);

@@ -70,6 +70,14 @@ struct gm_carry {
 	int status;    /* the first failure */
 };
 
+/* An ALLOC, and whether it waits for memory (alloc.h). */
+struct gm_alloc_wait {
+	TAILQ_ENTRY(gm_alloc_wait) entry; /* of the worker's, while it is on */
+	struct gm_session *session;
+	bool on;
+	struct gm_errand what;
+};
+
 /* What the entry at the head of the ring waits for (wait.h). */
 struct gm_wait {
 	bool on;     /* it waits: nothing is read */
@@ -164,6 +172,7 @@ struct gm_session {
 	struct gm_buffers buffers;
 	struct gm_errand errand;
 	struct gm_carry carry;
+	struct gm_alloc_wait alloc;
 	struct gm_errand_job *last_errand; /* once there was a first */
 	uint32_t n_slow;      /* jobs that the slow thread has of it */
 	struct gm_load *load; /* what it has under way, or NULL */

@@ -93,6 +93,7 @@ struct gm_worker {
 	uint64_t landed;  /* slices that have ended so far */
 	TAILQ_HEAD(, gm_carry)
 	carried; /* copies from other rows under way, see across.h */
+	TAILQ_HEAD(, gm_alloc_wait) alloc_waits; /* see alloc.h */
 	struct gm_waiting waiting;
 	struct gm_herald herald;
 	struct gm_loader loader;

@@ -73,7 +73,9 @@ extern "C" {
  *		-EIO		the worker died
  *		-ENODEV, -ESHUTDOWN, -EMFILE, -ECONNRESET, -EPROTO, -EOWNERDEAD
  *				as gpumap_alloc()
- * Cost		a round trip to the worker, and what the device takes for it
+ * Cost		a round trip to the worker, and what the device takes for it.
+ *		Where there is no memory for it, it waits for what closed
+ *		sessions are giving back
  * Threads	the session's own thread
  */
 GPUMAP_API int gpumap_buffer_alloc(struct gpumap_session *session, uint32_t row,

@@ -52,6 +52,28 @@ static void holes_hurt_their_maker_only(void)
 	row_drop(&row);
 }
 
+/* After a calm second, and when the worker has come to look after that.  The
+ * first bell that it hears may be one of the flood. */
+static bool is_heard_again(const struct row *row, struct hand_client *c)
+{
+	uint64_t end = hand_now() + HAND_PATIENCE_NS;
+	int heard = 0;
+
+	while (heard < 2 && hand_now() < end) {
+		struct gm_entry e = hand_nop(c);
+		uint64_t rings;
+
+		hand_nap();
+		if (!row_becomes_odd(&c->queue->parked))
+			return false;
+		rings = gm_get(&row->journal->doorbells);
+		if (hand_do(c, &e) != 0)
+			return false;
+		heard += gm_get(&row->journal->doorbells) > rings;
+	}
+	return heard == 2;
+}
+
 static void floods_are_not_listened_to(void)
 {
 	struct hand_client good, bad;
@@ -88,14 +110,7 @@ static void floods_are_not_listened_to(void)
 	kill(flood, SIGKILL);
 	waitpid(flood, NULL, 0);
 
-	/* After a calm second it is heard again. */
-	nanosleep(&(struct timespec){ .tv_sec = 1, .tv_nsec = 200000000 },
-		  NULL);
-	OK(row_becomes_odd(&bad.queue->parked));
-	rings = gm_get(&row.journal->doorbells);
-	e = hand_nop(&bad);
-	EQ(hand_do(&bad, &e), 0);
-	OK(gm_get(&row.journal->doorbells) > rings);
+	OK(is_heard_again(&row, &bad));
 	EQ(row_drain(&row), 0);
 	hand_close(&good, ROW);
 	hand_close(&bad, ROW);
@@ -322,6 +337,7 @@ static void a_deaf_agent_stops_no_row(void)
 	struct gm_wire wire;
 	struct gm_entry e;
 	struct row row;
+	uint64_t end;
 	int told = 0, heard = 0;
 
 	row_make(&row);
@@ -333,7 +349,8 @@ static void a_deaf_agent_stops_no_row(void)
 	wire.type = GM_WIRE_DETACH;
 	wire.session = 77; /* nobody's */
 	/* Both directions would fill in turn, if it stopped reading. */
-	for (int i = 0; i < 2 * MANY && told < MANY; i++) {
+	end = hand_now() + HAND_PATIENCE_NS;
+	while (told < MANY && hand_now() < end) {
 		if (send(row.pair, &wire, sizeof(wire), MSG_NOSIGNAL) > 0)
 			told++;
 		else

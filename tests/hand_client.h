@@ -29,7 +29,7 @@
 
 /* Longer than anything here takes on the slowest machine: a test that is still
  * waiting then has found something. */
-#define HAND_PATIENCE_NS UINT64_C(10000000000)
+#define HAND_PATIENCE_NS UINT64_C(30000000000)
 
 struct hand_client {
 	uint64_t id;

@@ -288,7 +288,7 @@ static void a_card_is_slow(void)
 	if (!open_again(5, 20 * MIB, &g))
 		return;
 	cuda_scene_add(&stage_scene, "row %u: copies take 200 ms", gpu);
-	g.deadline_ns = story_now() + 500000000;
+	g.deadline_ns = story_now() + STORY_LIMIT_NS;
 	EQ(collective_submit(&g, &large, 1), 0);
 	EQ(collective_end(session, 1), 0);
 	g.deadline_ns = story_now() + 500000000;

@@ -146,9 +146,7 @@ static bool lets_go(uint32_t row, const char *name)
 
 static void gives_back(void)
 {
-	for (int i = 0; i < 5000 && story_holds(agent.pid, NULL) != held; i++)
-		story_nap(1000);
-	EQ(story_holds(agent.pid, NULL), held);
+	OK(story_gives_back(agent.pid, held));
 }
 
 static void kill_worker(uint32_t row)
@@ -557,12 +555,6 @@ static void wake_workers(void)
 	gpumap_session_close(session);
 	while (gpumap_sessions(map, NULL, 0) != 0 && story_now() < until)
 		story_nap(1000);
-	/* And the spare that stands by for each. */
-	for (int i = 0, n = -1; i < 20; i++) {
-		i = story_holds(agent.pid, NULL) == n ? i : 0;
-		n = story_holds(agent.pid, NULL);
-		story_nap(5000);
-	}
 }
 
 int main(void)
@@ -573,7 +565,7 @@ int main(void)
 	/* The library's connection for exports is one of them, and so are
 	 * workers that are started on need. */
 	wake_workers();
-	held = story_holds(agent.pid, NULL);
+	held = story_holds_at_rest(agent.pid);
 	jobs_use_our_own_memory();
 	masks_lie_in_one_registration();
 	our_memory_outlives_workers();

@@ -53,9 +53,7 @@ static uint64_t buffer(struct gpumap_session *session, uint32_t row,
 
 static void gives_back(void)
 {
-	for (int i = 0; i < 5000 && story_holds(agent.pid, NULL) != held; i++)
-		story_nap(1000);
-	EQ(story_holds(agent.pid, NULL), held);
+	OK(story_gives_back(agent.pid, held));
 }
 
 /* Until the row's worker has no file of ours open. */

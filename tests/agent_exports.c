@@ -332,7 +332,7 @@ int main(void)
 {
 	if (begin(config)) {
 		EQ(gpumap_usage(map, NULL, 0), 0);
-		held = story_holds(agent.pid, NULL);
+		held = story_holds_at_rest(agent.pid);
 		exports_are_had_by_many();
 		exports_are_charged_to_the_last();
 		exports_end_with_their_worker();

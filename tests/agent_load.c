@@ -82,9 +82,7 @@ static int load_by_buffer(struct gpumap_session *session, uint32_t row,
 
 static void gives_back(void)
 {
-	for (int i = 0; i < 5000 && story_holds(agent.pid, NULL) != held; i++)
-		story_nap(1000);
-	EQ(story_holds(agent.pid, NULL), held);
+	OK(story_gives_back(agent.pid, held));
 }
 
 /* Until the row's worker has no file of ours open. */

@@ -67,9 +67,7 @@ static struct player new_part(void)
 static void all_is_back(void)
 {
 	settles(0, 0);
-	for (int i = 0; i < 5000 && story_holds(agent.pid, NULL) != held; i++)
-		story_nap(1000);
-	EQ(story_holds(agent.pid, NULL), held);
+	OK(story_gives_back(agent.pid, held));
 }
 
 /* Nobody may need the next one, and then there is none. */

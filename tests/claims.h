@@ -134,9 +134,7 @@ static inline void kill_worker(uint32_t row)
 /* Until the agent has as many descriptors as at first. */
 static inline void gives_back(void)
 {
-	for (int i = 0; i < 5000 && story_holds(agent.pid, NULL) != held; i++)
-		story_nap(1000);
-	EQ(story_holds(agent.pid, NULL), held);
+	OK(story_gives_back(agent.pid, held));
 }
 
 static inline bool begin(const char *text)
@@ -152,7 +150,7 @@ static inline bool begin(const char *text)
 	if (!OK(agent_start(&agent)))
 		return false;
 	map = story_attach(&agent);
-	held = story_holds(agent.pid, NULL);
+	held = story_holds_at_rest(agent.pid);
 	return OK(map != NULL);
 }
 

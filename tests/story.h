@@ -171,12 +171,30 @@ static inline int story_holds_at_rest(pid_t pid)
 	uint64_t until = story_now() + STORY_LIMIT_NS;
 	int before, n = story_holds(pid, NULL);
 
-	do {
+	for (int same = 0; same < 10 && story_now() < until;) {
 		before = n;
-		story_nap(50000);
+		story_nap(20000);
 		n = story_holds(pid, NULL);
-	} while (n != before && story_now() < until);
+		same = n == before ? same + 1 : 0;
+	}
 	return n;
+}
+
+/* Wait until it has no more of them than it had.  Fewer are no leak: at rest it
+ * may not have been when they were counted, but for the time of a look. */
+static inline bool story_gives_back(pid_t pid, int held)
+{
+	uint64_t until = story_now() + STORY_LIMIT_NS;
+	int n = story_holds(pid, NULL);
+
+	while (n > held && story_now() < until) {
+		story_nap(1000);
+		n = story_holds(pid, NULL);
+	}
+	if (n >= 0 && n <= held)
+		return true;
+	NOTE("%d descriptors, %d before", n, held);
+	return false;
 }
 
 /* Is there still life in a process that may not be our child?  One that nobody

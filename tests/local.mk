@@ -1151,6 +1151,11 @@ gm_tests += %reldir%/agent_unread
 	%reldir%/raw.h $(gm_story)
 %canon_reldir%_agent_unread_LDADD = %reldir%/libraw.la $(gm_story_libs) \
 	shm/libshm.la
+gm_tests += %reldir%/agent_newcomers
+%canon_reldir%_agent_newcomers_SOURCES = %reldir%/agent_newcomers.c \
+	%reldir%/raw.h $(gm_story)
+%canon_reldir%_agent_newcomers_LDADD = %reldir%/libraw.la $(gm_story_libs) \
+	shm/libshm.la
 gm_tests += %reldir%/agent_waits_raw
 %canon_reldir%_agent_waits_raw_SOURCES = %reldir%/agent_waits_raw.c $(gm_story)
 %canon_reldir%_agent_waits_raw_LDADD = %reldir%/libraw.la $(gm_story_libs) \

@@ -496,6 +496,27 @@ void gm_connection_turn_away(const struct gm_control_server *s, int fd,
 	gm_gutter_close(fd, uid);
 }
 
+bool gm_connection_crowded(const struct gm_control_server *s)
+{
+	return s->n_refused >= REFUSED_MAX;
+}
+
+bool gm_connection_let_in(struct gm_connection *c)
+{
+	struct gm_control_server *s = c->server;
+	const struct gm_config *config = &s->d->config;
+
+	if (!c->is_refused)
+		return true;
+	if (s->n_connections - s->n_refused >= config->connections ||
+	    c->user->connections >= config->connections_per_uid)
+		return false;
+	c->is_refused = false;
+	s->n_refused--;
+	c->user->connections++;
+	return true;
+}
+
 int gm_connection_open(struct gm_control_server *s, int fd, bool is_refused)
 {
 	struct gm_connection *c = calloc(1, sizeof(*c));
@@ -523,7 +544,7 @@ int gm_connection_open(struct gm_control_server *s, int fd, bool is_refused)
 					    s->d->config.connections_per_uid);
 		if (!c->user)
 			error = -ENOMEM;
-		else if (c->is_refused && s->n_refused >= REFUSED_MAX)
+		else if (c->is_refused && gm_connection_crowded(s))
 			error = -EUSERS;
 		else
 			error = gm_loop_add(&s->d->loop, &c->source, EPOLLIN);

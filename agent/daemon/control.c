@@ -175,9 +175,17 @@ static void newcomers(struct gm_source *source, uint32_t events)
 {
 	struct gm_control_server *s =
 		gm_owner(source, struct gm_control_server, listener);
+	bool have_waited = s->is_crowded;
 	int n = 0;
 
-	while (n++ < ACCEPT_A_TURN && accept_one(s))
+	/* Who hung up before they came may be met after them: the kernel puts
+	 * whom we have just served before others.  So they wait for one turn
+	 * before any is turned away unheard. */
+	s->is_crowded = !have_waited && gm_connection_crowded(s);
+	if (s->is_crowded)
+		return;
+	while (n++ < ACCEPT_A_TURN &&
+	       (have_waited || !gm_connection_crowded(s)) && accept_one(s))
 		;
 	watch_silent(s);
 }

@@ -79,6 +79,7 @@ struct gm_control_server {
 	bool keeps_fds_out;    /* the kernel does, of all but sessions */
 	int reserve;           /* given up to turn a newcomer away */
 	bool paused;           /* no descriptor at all: wait a little */
+	bool is_crowded;       /* newcomers have waited for this turn */
 	struct gm_timer pause; /* until we listen again */
 	struct gm_timer hello; /* when the oldest silent one is dropped */
 	struct gm_connection_list silent; /* no HELLO yet, oldest first */

@@ -76,7 +76,7 @@ static int handle_hello(struct gm_connection *c, const struct gm_request *r)
 		.agent_pid = (uint32_t)getpid(),
 	};
 
-	if (c->is_refused)
+	if (!gm_connection_let_in(c))
 		return turn_away(c, r);
 	if (hello->layout_major != GM_LAYOUT_MAJOR ||
 	    (hello->layout_minor == GM_LAYOUT_MINOR &&

@@ -9,12 +9,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -429,10 +431,50 @@ static void choose_pid(pid_t pid)
 	}
 }
 
+static void *say_id(void *ret_id)
+{
+	*(pid_t *)ret_id = (pid_t)syscall(SYS_gettid);
+	return pause() < 0 ? NULL : ret_id;
+}
+
+/* A process or a thread that stays until end_other(). */
+static pid_t start_other(bool is_thread, pthread_t *ret_thread)
+{
+	static volatile pid_t id;
+	pid_t pid;
+
+	if (is_thread) {
+		id = 0;
+		if (pthread_create(ret_thread, NULL, say_id, (void *)&id) != 0)
+			return -1;
+		while (id == 0)
+			story_nap(1000);
+		return id;
+	}
+	pid = fork();
+	if (pid == 0) {
+		pause();
+		_exit(0);
+	}
+	return pid;
+}
+
+static void end_other(bool is_thread, pthread_t thread, pid_t pid)
+{
+	if (is_thread) {
+		pthread_cancel(thread);
+		pthread_join(thread, NULL);
+	} else {
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, 0);
+	}
+}
+
 /* Whoever has the pid now has pinned nothing. */
-static void the_pid_of_a_dead_peer_pins_nothing(void)
+static void the_pid_of_a_dead_peer_pins_nothing(bool to_thread)
 {
 	int go[2], said[2], status = 0;
+	pthread_t thread = 0;
 	pid_t peer, other;
 
 	EQ(pipe(go) | pipe(said), 0);
@@ -441,18 +483,13 @@ static void the_pid_of_a_dead_peer_pins_nothing(void)
 	 * ticks, and one of them is granted. */
 	usleep(3 * 1000000 / (useconds_t)sysconf(_SC_CLK_TCK));
 	choose_pid(peer);
-	other = fork();
-	if (other == 0) {
-		pause();
-		_exit(0);
-	}
+	other = start_other(to_thread, &thread);
 	if (other != peer)
 		NOTE("no process could be given the pid of another");
 	EQ(write(go[1], "", 1), 1);
 	EQ(read(said[0], &status, sizeof(status)), sizeof(status));
 	EQ(status, -ESRCH);
-	kill(other, SIGKILL);
-	waitpid(other, NULL, 0);
+	end_other(to_thread, thread, other);
 	for (int i = 0; i < 2; i++) {
 		close(go[i]);
 		close(said[i]);
@@ -544,7 +581,8 @@ int main(void)
 		sessions_are_limited();
 		session_sizes_are_judged();
 		session_memory_is_sealed();
-		the_pid_of_a_dead_peer_pins_nothing();
+		the_pid_of_a_dead_peer_pins_nothing(false);
+		the_pid_of_a_dead_peer_pins_nothing(true);
 		descriptors_may_run_out();
 		shared_segment_cannot_be_written();
 	}

@@ -1418,7 +1418,8 @@ gm_tests += %reldir%/agent_plan_abuse
 
 gm_tests += %reldir%/agent_control
 %canon_reldir%_agent_control_SOURCES = %reldir%/agent_control.c $(gm_story)
-%canon_reldir%_agent_control_LDADD = $(gm_story_libs) shm/libshm.la
+%canon_reldir%_agent_control_LDADD = $(gm_story_libs) shm/libshm.la \
+	-lpthread
 
 # Memory that is not the arena's.
 gm_tests += %reldir%/agent_buffers

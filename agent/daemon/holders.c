@@ -175,7 +175,8 @@ static int watch(struct gm_daemon *d, pid_t pid,
 	process->late.fired = ended_before;
 	process->source.fd = (int)syscall(SYS_pidfd_open, pid, 0);
 	if (process->source.fd < 0) {
-		ret = errno == EINVAL ? -ESRCH : -errno;
+		/* Of a thread it says EINVAL, or ENOENT since Linux 6.15. */
+		ret = errno == EINVAL || errno == ENOENT ? -ESRCH : -errno;
 		free(process);
 		return ret;
 	}

@@ -18,6 +18,7 @@
 
 #define DEPTH      4
 #define READ_BYTES (64 << 10)
+#define MS         UINT64_C(1000000)
 
 static struct agent agent;
 static struct gpumap *map;
@@ -302,6 +303,28 @@ static void a_deadline_ends_what_is_stuck(void)
 	close(fd);
 }
 
+/* Nothing else wakes the worker: it has to have set its alarm.  By its next
+ * look anyway it would be late by 450 ms, each time. */
+static void a_deadline_is_not_slept_over(void)
+{
+	uint64_t until = story_now() + STORY_LIMIT_NS, late_ns = UINT64_MAX;
+	char *memory;
+	struct gpumap_session *session = session_open(&memory);
+	int fd = fuse_open(&fuse), tries = 0;
+	struct gpumap_job job =
+		load_job(load_register(session, fd), 0, 4 * MIB, memory);
+
+	for (; late_ns > 250 * MS && story_now() < until; tries++) {
+		job.deadline_ns = story_now() + 50 * MS;
+		EQ(load_run(session, 0, &job), -ETIME);
+		late_ns = story_now() - job.deadline_ns;
+	}
+	NOTE("late by %.1f ms, after %d tries", (double)late_ns / 1e6, tries);
+	OK(late_ns <= 250 * MS);
+	gpumap_session_close(session);
+	close(fd);
+}
+
 int main(void)
 {
 	char folder[128];
@@ -323,6 +346,7 @@ int main(void)
 		others_load_meanwhile();
 		who_is_stuck_and_has_left_takes_no_part();
 		a_deadline_ends_what_is_stuck();
+		a_deadline_is_not_slept_over();
 	}
 	gpumap_detach(map);
 	/* A process whose request such a file system has ends with it. */

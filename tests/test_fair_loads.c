@@ -438,7 +438,11 @@ static void a_deadline_holds_before_there_is_staging(bool is_late)
 		gm_load_pass(&r.w);
 		EQ(r.w.loader.n_chunks, 0);
 		OK(gm_load_wants_clock(&r.w.loader));
+		EQ(gm_load_nap(&r.w), GM_LOAD_NAP_NS);
+		m->s->load->deadline_ns = hand_now() + GM_LOAD_NAP_NS / 2;
+		OK(gm_load_nap(&r.w) <= GM_LOAD_NAP_NS / 2);
 		m->s->load->deadline_ns = 1;
+		EQ(gm_load_nap(&r.w), 1);
 		gm_load_tick(&r.w);
 		EQ(r.w.loader.n_loads, 0);
 	}

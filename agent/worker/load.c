@@ -285,3 +285,20 @@ void gm_load_tick(struct gm_worker *worker)
 	    worker->now_ns - l->idle_ns >= GM_LOAD_IDLE_NS)
 		gm_staging_drop(worker);
 }
+
+uint64_t gm_load_nap(const struct gm_worker *worker)
+{
+	uint64_t now_ns = gm_now_ns(), until_ns = now_ns + GM_LOAD_NAP_NS;
+	const struct gm_load *load;
+
+	if (!gm_load_wants_clock(&worker->loader))
+		return 0;
+	TAILQ_FOREACH(load, &worker->loader.loads, entry)
+	{
+		/* One that has failed waits for the device alone. */
+		if (load->deadline_ns && load->status == 0 &&
+		    load->deadline_ns < until_ns)
+			until_ns = load->deadline_ns;
+	}
+	return until_ns > now_ns ? until_ns - now_ns : 1;
+}

@@ -51,7 +51,7 @@
 #define GM_LOAD_PART      3u /* of staging that is not late, for a uid */
 #define GM_LOAD_LATE_NS   UINT64_C(2000000000)          /* of a read */
 #define GM_LOAD_IDLE_NS   UINT64_C(5000000000)          /* of all staging */
-#define GM_LOAD_NAP_NS    (UINT64_C(500) * 1000 * 1000) /* to look at these */
+#define GM_LOAD_NAP_NS    (UINT64_C(500) * 1000 * 1000) /* to look, at most */
 
 struct gm_session;
 struct gm_worker;
@@ -164,6 +164,10 @@ static inline bool gm_load_wants_clock(const struct gm_loader *loader)
 {
 	return loader->n_chunks != 0 || loader->n_loads != 0;
 }
+
+/* How long until there is to be such a look, 0 for no such time: that of an
+ * entry that is to end is not waited for in vain. */
+uint64_t gm_load_nap(const struct gm_worker *worker);
 
 /* Is something to be copied in this round yet, or being copied for one who has
  * something left of it? */

@@ -144,8 +144,7 @@ static uint64_t nap_of(const struct gm_worker *w, uint64_t wait_ns)
 
 	if (w->n_deaf || (w->n_aloft && !w->dev->backend->arm))
 		ns = sooner(ns, GM_FLOOD_LOOK_NS);
-	if (gm_load_wants_clock(&w->loader))
-		ns = sooner(ns, GM_LOAD_NAP_NS);
+	ns = sooner(ns, gm_load_nap(w));
 	ns = sooner(ns, gm_across_nap(w));
 	ns = sooner(ns, gm_alloc_nap(w));
 	/* Nobody wakes who is held up by another device. */

@@ -496,7 +496,7 @@ static void strangers_keep_a_part_at_most(void)
 {
 	struct gpumap_session *owner;
 	struct player stranger;
-	uint64_t b[3], id;
+	uint64_t b[7], id;
 
 	if (geteuid() != 0) {
 		SKIP(1, "this needs root, to be somebody else");
@@ -504,8 +504,12 @@ static void strangers_keep_a_part_at_most(void)
 	}
 	stranger = player_start(STRANGER, stranger_plays);
 	owner = session_open(map);
-	for (uint32_t i = 0; i < 3; i++)
-		EQ(make(owner, 0, i, &b[i]), 0);
+	for (uint32_t i = 0; i < 7; i++)
+		EQ(make(owner, i > 3, i, &b[i]), 0);
+	/* Of each row: one buffer of the first, three of the second. */
+	EQ(share(owner, "rows", b + 3, 4, GPUMAP_SHARE_ANY_USER, &id), 0);
+	EQ(tell(&stranger, 'o', "rows", 0), -EDQUOT);
+	EQ(shared("rows").n_holders, 1);
 	EQ(share(owner, "two", b, 2, GPUMAP_SHARE_ANY_USER, &id), 0);
 	EQ(share(owner, "one", b + 2, 1, GPUMAP_SHARE_ANY_USER, &id), 0);
 	EQ(tell(&stranger, 'o', "two", 0), 0);

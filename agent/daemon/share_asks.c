@@ -338,13 +338,20 @@ static int judge_open(struct gm_connection *c, const struct gm_share_open *ask,
 	return 0;
 }
 
-/* Whoever opens it keeps all of it from its owner. */
+/* Whoever opens it keeps all of it from its owner: he holds it by now, so that
+ * each row, which takes a look at all that is exported, is judged once. */
 static int judge_bytes(struct gm_connection *c, const struct gm_shared *shared)
 {
+	bool is_judged[GM_ROWS] = { false };
 	int error = 0;
 
-	for (uint32_t i = 0; i < shared->n_buffers && error == 0; i++)
-		error = gm_lent_judge_held(c, shared->buffers[i]);
+	for (uint32_t i = 0; i < shared->n_buffers && error == 0; i++) {
+		uint32_t row = shared->buffers[i]->row;
+
+		if (!is_judged[row])
+			error = gm_lent_judge_held(c, shared->buffers[i]);
+		is_judged[row] = true;
+	}
 	return error;
 }
 

@@ -118,9 +118,12 @@ static void add_session(struct list *list, const struct gm_session *session)
 
 		if (!queue)
 			continue;
-		if (after->goes_on &&
-		    (session->id < after->session ||
-		     (session->id == after->session && row <= after->row))) {
+		/* What is not listed is not looked at: it takes a look at all
+		 * that is exported. */
+		if (list->reply.n == GM_USAGE_MAX ||
+		    (after->goes_on &&
+		     (session->id < after->session ||
+		      (session->id == after->session && row <= after->row)))) {
 			list->reply.total++;
 			continue;
 		}

@@ -442,26 +442,56 @@ static void a_mask_follows_its_map(void)
 	EQ(gpumap_mask_release(map, "follows"), 0);
 }
 
-/* The driver has nothing left, whatever the row says. */
+/* Take all that the driver has, or give it back.  Returns how much it was. */
+static uint64_t reserve(uint32_t gpu, uint64_t back)
+{
+	uint64_t left;
+
+	fake_lock(&scene.hw);
+	left = back ? 0 : fake_free_bytes(&scene.hw, gpu);
+	scene.hw.board->gpus[gpu].reserved += left - back;
+	fake_unlock(&scene.hw);
+	return left;
+}
+
+/* The row says what the last look found: not yet that there is room again. */
+static int publish_with_room(const uint32_t *rows, uint32_t n)
+{
+	uint64_t until = story_now() + STORY_LIMIT_NS;
+	int ret = publish("full", GPUMAP_DTYPE_F32, 14, rows, n);
+
+	while (ret == -ENOSPC && story_now() < until) {
+		story_nap(20000);
+		ret = publish("full", GPUMAP_DTYPE_F32, 14, rows, n);
+	}
+	return ret;
+}
+
+/* The driver has nothing left, whatever the row says: once more where a look
+ * at the card came first, and the row says it, too. */
 static void a_full_device_refuses(void)
 {
 	struct gpumap_device device = story_device(map, cards[2]);
 	uint32_t gpu = cuda_scene_gpu(&scene, &device);
 	const uint32_t rows[] = { cards[1], cards[2] };
-	uint64_t left;
+	int ret = -ENOSPC;
+	uint64_t left = 0;
 
-	fake_lock(&scene.hw);
-	left = fake_free_bytes(&scene.hw, gpu);
-	scene.hw.board->gpus[gpu].reserved += left;
-	fake_unlock(&scene.hw);
-	EQ(publish("full", GPUMAP_DTYPE_F32, 14, rows, 2), -ENOMEM);
+	for (int tries = 0; ret == -ENOSPC && tries < 20; tries++) {
+		if (tries > 0) {
+			reserve(gpu, left);
+			EQ(publish_with_room(rows, 2), 0);
+			EQ(gpumap_mask_release(map, "full"), 0);
+		}
+		left = reserve(gpu, 0);
+		ret = publish("full", GPUMAP_DTYPE_F32, 14, rows, 2);
+	}
+	EQ(ret, -ENOMEM);
 	OK(strstr(gpumap_refusal(map), "no memory left") != NULL);
 	EQ(gpumap_mask_read(map, "full", NULL, NULL, 0), -ENOENT);
 	EQ(publish("full", GPUMAP_DTYPE_F32, 14, rows, 1), 0);
-	fake_lock(&scene.hw);
-	scene.hw.board->gpus[gpu].reserved -= left;
-	fake_unlock(&scene.hw);
-	EQ(publish("full", GPUMAP_DTYPE_F32, 14, rows, 2), 0);
+	reserve(gpu, left);
+	EQ(publish_with_room(rows, 2), 0);
 	EQ(gpumap_mask_release(map, "full"), 0);
 }
 

@@ -336,7 +336,8 @@ struct gm_backend {
 	int (*clique_version)(struct gm_device *dev);
 
 	/* clique_id - a new name for all ranks to meet by.  It lasts as long as
-	 * this process.  Returns 0; -EIO */
+	 * this process, and so do a thread and a socket of NCCL's, unless all
+	 * ranks come to meet by it.  Returns 0; -EIO */
 	int (*clique_id)(struct gm_device *dev,
 			 unsigned char ret_id[GM_CLIQUE_ID_BYTES]);
 

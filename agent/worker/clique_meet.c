@@ -123,7 +123,15 @@ static bool all_have(const struct gm_member *m, uint64_t version,
 	return true;
 }
 
-/* It costs who makes it a thread for as long as he lives, unless all come. */
+/*
+ * NCCL has a detached thread and a listening socket for each name.  They wait
+ * for a greeting of each rank, and end with the last, or with one that
+ * contradicts another; no call takes a name back, and an abort stops the rank
+ * and not these, which look at no flag (bootstrapRoot() of NCCL 2.28).  So a
+ * name is made as late as can be: all ranks have come then, and agree.  Where
+ * one fails nevertheless before it has greeted, rank 0 keeps both for as long
+ * as its process lives.
+ */
 static bool have_name(const struct gm_member *m, struct gm_device *dev,
 		      uint64_t until_ns)
 {

@@ -7,6 +7,9 @@
  * that comes and goes among them, and from row to row.  Every one of them ends
  * exactly once, in the order of its row, and as it may.  A thousand to a round,
  * and where GM_ROUNDS says how many, five: a million in the torture target.
+ *
+ * On host rows a second history has programs among the jobs, and it is their
+ * workers that are killed.
  */
 
 #include <stdlib.h>
@@ -14,6 +17,7 @@
 #include "dice.h"
 #include "stage.h"
 #include "load_story.h"
+#include "program_story.h"
 
 #define ROWS       3u
 #define PER_ROUND  (getenv("GM_ROUNDS") ? UINT64_C(5000) : UINT64_C(1000))
@@ -21,23 +25,25 @@
 #define HALF       UINT64_C(2048)
 #define KILL_EVERY 1000u
 
-static struct agent agent;
-static struct gpumap *map;
 static struct gpumap_session *session;
 static uint32_t *words; /* memory for jobs that do something, 2 * HALF */
 static uint64_t file;   /* that LOADs read, of HALF words */
 
-static uint64_t buffers[ROWS]; /* of HALF words of each; 0: none now */
+static uint64_t buffers[ROWS];  /* of HALF words of each; 0: none now */
+static uint64_t programs[ROWS]; /* 0: the session has none */
+
+enum kind { PLAIN, CROSSES, RUNS };
 
 static struct {
 	uint8_t *ended; /* times, by job */
-	bool *crosses;  /* likewise */
+	uint8_t *kind;  /* enum kind, likewise */
 	uint64_t n;
 	uint64_t submitted;
 	uint64_t taken;
 	uint64_t last[ROWS]; /* job that ended last, plus 1 */
 	uint64_t by_status[6];
 	uint64_t crossed; /* copies from row to row that ended well */
+	uint64_t ran;     /* programs, likewise */
 	uint64_t made;    /* buffers */
 	uint64_t refused; /* copies from a row whose worker had died */
 	int doubled, misplaced, strange;
@@ -58,7 +64,8 @@ static void note(const struct gpumap_done *done)
 	while (k < 5 && known[k] != done->status)
 		k++;
 	history.by_status[k]++;
-	history.crossed += k == 0 && history.crosses[done->cookie];
+	history.crossed += k == 0 && history.kind[done->cookie] == CROSSES;
+	history.ran += k == 0 && history.kind[done->cookie] == RUNS;
 	history.strange += k == 5;
 	if (k == 5)
 		NOTE("row %u ended a job with %d", done->row, done->status);
@@ -101,6 +108,20 @@ static void use_buffers(struct gpumap_job *job, uint32_t row)
 		job->src_buffer = buffers[row];
 }
 
+/* square.c, whose items are floats. */
+static void run_program(struct gpumap_job *job, uint32_t row)
+{
+	job->op = GPUMAP_OP_RUN;
+	job->dtype = GPUMAP_DTYPE_F32;
+	job->program = programs[row];
+	job->dst = words;
+	job->src = words + HALF;
+	job->n = 1 + dice(HALF);
+	job->src_item_bytes = job->dst_item_bytes = sizeof(*words);
+	if (dice(2) == 0)
+		job->dst_buffer = buffers[row];
+}
+
 /* Of one slot and of two, of the row and of its loader. */
 static void do_something(struct gpumap_job *job, uint32_t row)
 {
@@ -136,6 +157,8 @@ static struct gpumap_job some_job(uint32_t row,
 
 	if (dice(4) == 0)
 		do_something(&job, row);
+	else if (programs[row] != 0 && dice(8) == 0)
+		run_program(&job, row);
 	if (dice(3) == 0)
 		job.n_waits = 1 + (uint32_t)dice(GPUMAP_WAITS_MAX);
 	for (uint32_t i = 0; i < job.n_waits; i++)
@@ -155,7 +178,7 @@ static bool is_crossing(const struct gpumap_job *job, uint32_t row)
 /* Does any of the next @n jobs? */
 static bool crosses(uint32_t n)
 {
-	return memchr(&history.crosses[history.submitted], true, n) != NULL;
+	return memchr(&history.kind[history.submitted], CROSSES, n) != NULL;
 }
 
 /* Some worker has died, and what another row would copy from with it; so none
@@ -185,8 +208,10 @@ static int submit_some(uint32_t row)
 	for (uint32_t i = 0; i < n; i++) {
 		jobs[i] = some_job(row, waits[i]);
 		jobs[i].cookie = history.submitted + i;
-		history.crosses[history.submitted + i] =
-			is_crossing(&jobs[i], row);
+		history.kind[history.submitted + i] =
+			is_crossing(&jobs[i], row)    ? CROSSES
+			: jobs[i].op == GPUMAP_OP_RUN ? RUNS
+						      : PLAIN;
 	}
 	ret = gpumap_submit(session, row, jobs, n);
 	if (ret == 0)
@@ -219,12 +244,36 @@ static void change_buffer(uint32_t row)
 	NOTE("row %u says %d of a buffer: %s", row, ret, gpumap_refusal(map));
 }
 
+/* One for our programs that has not been killed; 0: there is none now. */
+static pid_t next_program_worker(uint32_t row)
+{
+	static pid_t killed[ROWS];
+	char of[64];
+	pid_t pid = 0;
+
+	snprintf(of, sizeof(of), "row=%u programs_of=%u ", row,
+		 (unsigned)geteuid());
+	log_lines("event=worker_ready", of, &pid);
+	if (pid == killed[row])
+		return 0;
+	killed[row] = pid;
+	return pid;
+}
+
 /* Kill a worker that serves: one that dies before its first job is given
  * time. */
 static void kill_one(void)
 {
-	struct gpumap_device device = story_device(map, (uint32_t)dice(ROWS));
+	uint32_t row = (uint32_t)dice(ROWS);
+	struct gpumap_device device = story_device(map, row);
+	pid_t pid;
 
+	if (programs[row] != 0) {
+		pid = next_program_worker(row);
+		if (pid > 0)
+			kill(pid, SIGKILL);
+		return;
+	}
 	if (device.state == GPUMAP_DEVICE_READY && device.worker_pid != 0)
 		kill((pid_t)device.worker_pid, SIGKILL);
 }
@@ -263,9 +312,10 @@ static void every_job_ends_once(void)
 {
 	uint64_t missing = 0;
 
+	memset(&history, 0, sizeof(history));
 	history.n = (uint64_t)story_rounds() * PER_ROUND;
 	history.ended = calloc(history.n, 1);
-	history.crosses = calloc(history.n, sizeof(bool));
+	history.kind = calloc(history.n, 1);
 	OK(submit_all());
 	while (history.taken < history.submitted &&
 	       take(story_now() + STORY_LIMIT_NS))
@@ -286,33 +336,90 @@ static void every_job_ends_once(void)
 	     (unsigned long long)history.by_status[2],
 	     (unsigned long long)history.by_status[3],
 	     (unsigned long long)history.by_status[4]);
-	NOTE("%llu buffers, %llu copies from row to row, %llu refused",
+	NOTE("%llu buffers, %llu copies from row to row, %llu refused, %llu "
+	     "programs",
 	     (unsigned long long)history.made,
 	     (unsigned long long)history.crossed,
-	     (unsigned long long)history.refused);
+	     (unsigned long long)history.refused,
+	     (unsigned long long)history.ran);
 	OK(history.by_status[0] > history.n / 4);
 	OK(history.by_status[1] > 0); /* workers died in the midst of it */
 	OK(history.made > ROWS && history.crossed > 0);
+	OK(programs[0] == 0 || history.ran > 0);
 	free(history.ended);
-	free(history.crosses);
+	free(history.kind);
 }
+
+/* On every row, and before any buffer is there. */
+static bool load_programs(void)
+{
+	for (uint32_t row = 0; row < ROWS; row++) {
+		int ret = gpumap_program_load(session, row, "square",
+					      &programs[row]);
+
+		if (EQ(ret, 0))
+			continue;
+		NOTE("%s", gpumap_refusal(map));
+		return false;
+	}
+	return true;
+}
+
+static void play(int fd, bool with_programs)
+{
+	struct gpumap_session_opts opts = {
+		.size = sizeof(opts),
+		.flags = with_programs ? GPUMAP_SESSION_PROGRAMS : 0,
+	};
+	void *memory;
+
+	memset(buffers, 0, sizeof(buffers));
+	if (!EQ(gpumap_session_open(map, &opts, &session), 0))
+		return;
+	if (EQ(gpumap_alloc(session, 0, 2 * HALF * sizeof(*words), &memory),
+	       0) &&
+	    (!with_programs || load_programs())) {
+		words = memory;
+		file = load_register(session, fd);
+		every_job_ends_once();
+	}
+	gpumap_session_close(session);
+}
+
+#ifdef STAGE_CUDA
+
+static bool begin(void)
+{
+	stage_make(&agent, "[host]\nrows = 3\n");
+	return OK(agent_start(&agent)) && OK((map = story_attach(&agent)));
+}
+
+#else
+
+static bool begin(void)
+{
+	char config[256];
+
+	make();
+	put("square", "square");
+	snprintf(config, sizeof(config),
+		 "[host]\nrows = 3\n[programs]\ndirectory = %s\n"
+		 "policy = any\n",
+		 folder);
+	stage_make(&agent, config);
+	return OK(agent_start(&agent)) && OK((map = story_attach(&agent)));
+}
+
+#endif
 
 int main(void)
 {
-	void *memory;
 	int fd = load_file(".", HALF * sizeof(*words));
 
-	stage_make(&agent, "[host]\nrows = 3\n");
-	if (OK(agent_start(&agent)) && OK((map = story_attach(&agent))) &&
-	    EQ(gpumap_session_open(map, NULL, &session), 0)) {
-		if (EQ(gpumap_alloc(session, 0, 2 * HALF * sizeof(*words),
-				    &memory),
-		       0)) {
-			words = memory;
-			file = load_register(session, fd);
-			every_job_ends_once();
-		}
-		gpumap_session_close(session);
+	if (begin()) {
+		play(fd, false);
+		if (folder[0])
+			play(fd, true);
 	}
 	close(fd);
 	return stage_finish(&agent, map);

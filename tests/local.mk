@@ -995,7 +995,8 @@ GM_TORTURE += %reldir%/agent_cuda_hostile
 %canon_reldir%_agent_cuda_worker_death_LDADD = $(gm_cuda_story_libs)
 %canon_reldir%_agent_cuda_history_CPPFLAGS = $(AM_CPPFLAGS) -DSTAGE_CUDA
 %canon_reldir%_agent_cuda_history_SOURCES = %reldir%/agent_history.c \
-	%reldir%/dice.h %reldir%/load_story.h $(gm_cuda_story)
+	%reldir%/dice.h %reldir%/load_story.h %reldir%/program_story.h \
+	%reldir%/programs/odd.h $(gm_cuda_story)
 %canon_reldir%_agent_cuda_history_LDADD = $(gm_cuda_story_libs)
 %canon_reldir%_agent_cuda_waits_CPPFLAGS = $(AM_CPPFLAGS) -DSTAGE_CUDA
 %canon_reldir%_agent_cuda_waits_SOURCES = %reldir%/agent_waits.c \
@@ -1116,8 +1117,11 @@ gm_tests += %reldir%/agent_mask_state
 	$(gm_story)
 %canon_reldir%_agent_mask_readers_LDADD = $(gm_story_libs)
 %canon_reldir%_agent_history_SOURCES = %reldir%/agent_history.c \
-	%reldir%/dice.h %reldir%/load_story.h $(gm_story)
+	%reldir%/dice.h %reldir%/load_story.h %reldir%/program_story.h \
+	%reldir%/programs/odd.h $(gm_story)
 %canon_reldir%_agent_history_LDADD = $(gm_story_libs)
+%canon_reldir%_agent_history_DEPENDENCIES = $(gm_story_libs) \
+	%reldir%/program_square.la
 %canon_reldir%_agent_points_SOURCES = %reldir%/agent_points.c \
 	%reldir%/dice.h %reldir%/load_story.h %reldir%/points_play.h \
 	%reldir%/stage.h $(gm_story)

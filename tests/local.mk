@@ -860,6 +860,11 @@ gm_tests += %reldir%/test_fair_loads
 	%reldir%/fair.h %reldir%/flight_rig.h %reldir%/late_device.h \
 	%reldir%/hand_client.h %reldir%/tap.h
 %canon_reldir%_test_fair_loads_LDADD = agent/worker/libworker.la
+gm_tests += %reldir%/test_load_ahead
+%canon_reldir%_test_load_ahead_SOURCES = %reldir%/test_load_ahead.c \
+	%reldir%/load_rig.h %reldir%/flight_rig.h \
+	%reldir%/late_device.h %reldir%/hand_client.h %reldir%/tap.h
+%canon_reldir%_test_load_ahead_LDADD = agent/worker/libworker.la
 gm_tests += %reldir%/test_fair_copies
 %canon_reldir%_test_fair_copies_SOURCES = %reldir%/test_fair_copies.c \
 	%reldir%/fair.h %reldir%/flight_rig.h %reldir%/late_device.h \
@@ -1517,6 +1522,14 @@ GM_TORTURE += %reldir%/agent_cuda_load_death
 %canon_reldir%_agent_cuda_load_death_SOURCES = %reldir%/agent_load_death.c \
 	$(gm_load) $(gm_cuda_story)
 %canon_reldir%_agent_cuda_load_death_LDADD = $(gm_cuda_story_libs)
+gm_tests += %reldir%/agent_load_ahead %reldir%/agent_cuda_load_ahead
+%canon_reldir%_agent_load_ahead_SOURCES = %reldir%/agent_load_ahead.c \
+	%reldir%/fuse.h $(gm_load) $(gm_story)
+%canon_reldir%_agent_load_ahead_LDADD = $(gm_story_libs)
+%canon_reldir%_agent_cuda_load_ahead_CPPFLAGS = $(AM_CPPFLAGS) -DSTAGE_CUDA
+%canon_reldir%_agent_cuda_load_ahead_SOURCES = %reldir%/agent_load_ahead.c \
+	%reldir%/fuse.h $(gm_load) $(gm_cuda_story)
+%canon_reldir%_agent_cuda_load_ahead_LDADD = $(gm_cuda_story_libs)
 gm_tests += %reldir%/agent_load_stuck
 %canon_reldir%_agent_load_stuck_SOURCES = %reldir%/agent_load_stuck.c \
 	%reldir%/fuse.h %reldir%/load_story.h $(gm_story)

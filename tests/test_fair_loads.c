@@ -83,6 +83,21 @@ static uint32_t n_in(enum gm_piece_state state)
 	return n;
 }
 
+/* May anything be copied?  Not of what is read ahead. */
+static bool is_ready(void)
+{
+	const struct gm_piece *piece;
+	const struct gm_load *load;
+
+	TAILQ_FOREACH(load, &r.w.loader.loads, entry)
+	TAILQ_FOREACH(piece, &load->pieces, entry)
+	{
+		if (piece->state == GM_PIECE_READY && !load->is_ahead)
+			return true;
+	}
+	return false;
+}
+
 /* All that were begun. */
 static void end_reads(void)
 {
@@ -286,7 +301,7 @@ static void who_is_alone_waits_for_nobody(bool is_late, uint32_t depth)
 	for (uint32_t i = 0; i < 4096 && crowd[0].entries < 8; i++) {
 		if (pass_alone(is_late))
 			in_a_row = 0;
-		else if (n_in(GM_PIECE_READY) && !r.w.n_aloft)
+		else if (is_ready() && !r.w.n_aloft)
 			in_a_row++;
 		if (in_a_row > idle)
 			idle = in_a_row;
@@ -312,7 +327,7 @@ static void copies_do_not_hold_reads_up(void)
 		gm_pass(&r.w, false);
 		gm_load_pass(&r.w);
 		rig_slow(&r);
-		load = TAILQ_FIRST(&r.w.loader.loads);
+		load = crowd[0].s->load;
 		if (!load || !load->cut.left)
 			full = NULL;
 		else if (r.w.loader.n_used >= 3)

@@ -48,7 +48,8 @@ struct gm_slot {
 	struct gm_program *program; /* no memory, but what RUN runs; or NULL */
 	char *map;                  /* of registered memory, whole pages */
 	uint64_t map_bytes;
-	int fd; /* of a file, -1 for none */
+	int fd;         /* of a file, -1 for none */
+	bool is_memory; /* a file that entries may write, as memory */
 	struct gm_ground ground;
 
 	/* Once it is out of the table. */

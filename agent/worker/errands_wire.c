@@ -4,6 +4,7 @@
 #include "agent/worker/errand.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -229,6 +230,9 @@ static int register_file(struct gm_worker *w, struct gm_session *s,
 	if (rc < 0)
 		return rc;
 	slot->fd = fd;
+	/* Nothing else has seals.  Its file system is not asked: it may never
+	 * answer. */
+	slot->is_memory = fcntl(fd, F_GET_SEALS) >= 0;
 	slot->ready = true;
 	if (wire->awaited)
 		gm_events_has_awaited(w, s);

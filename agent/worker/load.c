@@ -43,19 +43,29 @@ static struct gm_reader *reader_of(struct gm_loader *l, uint32_t uid)
 	return reader;
 }
 
-static struct gm_load *new_load(struct gm_loader *l, uint32_t uid)
+struct gm_load *gm_load_new(struct gm_loader *loader,
+			    struct gm_session *session, struct gm_slot *file,
+			    uint64_t at, uint64_t bytes)
 {
 	struct gm_load *load = calloc(1, sizeof(*load));
 
 	if (!load)
 		return NULL;
-	load->reader = reader_of(l, uid);
+	load->reader = reader_of(loader, session->uid);
 	if (!load->reader) {
 		free(load);
 		return NULL;
 	}
+	load->session = session;
+	load->handle = file->handle;
+	load->fd = file->fd;
+	load->at = at;
+	load->task.n = bytes;
+	load->cut = (struct gm_cut){ .from = at, .left = bytes };
+	TAILQ_INIT(&load->pieces);
+	TAILQ_INSERT_TAIL(&loader->loads, load, entry);
 	load->reader->n_loads++;
-	load->reader->n_asked++;
+	loader->n_loads++;
 	return load;
 }
 
@@ -112,18 +122,15 @@ int gm_load_begin(struct gm_worker *worker, struct gm_session *session)
 	session->errand.handle = 0;
 	if (!slot)
 		return -ESTALE; /* forgotten, before its turn came */
-	load = new_load(l, session->uid);
+	load = gm_load_take_ahead(worker, session, &errand);
+	if (!load)
+		load = gm_load_new(l, session, slot, errand.at, errand.task.n);
 	if (!load)
 		return -ENOMEM;
-	load->session = session;
-	load->fd = slot->fd;
 	load->task = errand.task;
 	load->task.op = GPUMAP_OP_COPY;
 	load->deadline_ns = errand.deadline_ns;
-	load->cut = (struct gm_cut){ .from = errand.at, .left = load->task.n };
-	TAILQ_INIT(&load->pieces);
-	TAILQ_INSERT_TAIL(&l->loads, load, entry);
-	l->n_loads++;
+	load->reader->n_asked++;
 	l->n_asked++;
 	l->look = true;
 	session->load = load;
@@ -196,6 +203,8 @@ void gm_load_settle(struct gm_worker *worker, struct gm_load *load)
 {
 	struct gm_loader *l = &worker->loader;
 
+	if (load->is_ahead)
+		return;
 	if (load->session && !load->n_copies &&
 	    (load->status < 0 || load->copied == load->task.n))
 		end(worker, load);
@@ -212,6 +221,7 @@ void gm_load_leave(struct gm_worker *worker, struct gm_session *session)
 {
 	struct gm_load *load = session->load;
 
+	gm_load_drop_ahead(worker, session);
 	if (!load)
 		return;
 	gm_load_fail(load, -ECANCELED);
@@ -277,6 +287,7 @@ void gm_load_tick(struct gm_worker *worker)
 		find_late(worker, load);
 		gm_load_settle(worker, load);
 	}
+	gm_load_drop_stale(worker);
 	if (l->n_late > n_late)
 		l->look = true;
 	if (l->n_late && TAILQ_EMPTY(&l->free))

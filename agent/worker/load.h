@@ -21,6 +21,28 @@
  * Loads of all sessions take turns, for staging and for copies.  The session of
  * one is stalled, and goes on by itself when the entry has ended.
  *
+ * Storage would have little to do while the last reads of an entry end, so it
+ * is read ahead: once all reads of it are begun, those of the LOADs behind it
+ * in its queue are, too, as long as nobody else asks for any.  Their entries
+ * stay where they are, in the ring: they are not in the journal, and nothing of
+ * them is copied, so memory sees one after the other, as ever.  An entry that
+ * begins, as any does, takes over what has been read for it, if it is the same
+ * LOAD that was seen: its slot is the client's until then.  It was judged when
+ * it was seen, to be read ahead, and is when it begins, to be done.
+ *
+ * What is read ahead is of the session's, in its list, and has no say of its
+ * own: where it fails, is late or forgotten, where another entry came to be the
+ * next, or the session leaves, all of that list is dropped, and what an entry
+ * needs is read again when it begins.  Reads of it that are under way nobody
+ * asks for any more, as when a session leaves.
+ *
+ * A file that is memory, as a memfd is, is not read ahead: the entries before
+ * may write it.  Other files they do not.
+ *
+ * It waits for those before it in its staging, which they have no need of: all
+ * of their reads are begun.  Others may, so it never has more than half of the
+ * depth, and none as soon as reads of its uid are late.
+ *
  * A copy is of the round of its user (deficit.h).  For one who has nothing left
  * of it nothing is copied and no read is begun; what is being read then lies in
  * staging until the next.  Each uid that loads may have as much of the staging
@@ -29,6 +51,7 @@
  * for reads.
  *
  *	load.c		what is under way, and whose turn it is
+ *	load_ahead.c	what is read ahead, and when not
  *	load_reads.c	reads
  *	load_copies.c	copies
  *	staging.c	where reads go to
@@ -98,12 +121,15 @@ struct gm_reader {
 			    * others when it came */
 };
 
-/* An entry that has begun, or what reads of it have left to do. */
+/* An entry that has begun, what reads of it have left to do, or one that is
+ * read ahead. */
 struct gm_load {
 	TAILQ_ENTRY(gm_load) entry;
 	struct gm_session *session; /* NULL: nobody asks any more */
 	struct gm_reader *reader;
+	uint64_t handle; /* of the file */
 	int fd;
+	uint64_t at;          /* in the file */
 	struct gm_task task;  /* COPY, without its source */
 	uint64_t deadline_ns; /* after which nothing is begun; 0: none */
 	uint64_t copied;      /* bytes that are where they belong */
@@ -111,6 +137,13 @@ struct gm_load {
 	struct gm_pieces pieces;
 	uint32_t n_copies; /* that the device has */
 	int32_t status;    /* of the first failure: nothing is begun any more */
+	bool is_last;      /* nothing is read ahead of it any more */
+
+	/* Of one whose entry has not begun. */
+	bool is_ahead;          /* it is such: reads only */
+	struct gm_load *behind; /* the next of its session's, NULL: none */
+	uint32_t pos;           /* of its entry */
+	uint64_t since_ns;
 };
 
 /* What a worker has of all this. */
@@ -127,6 +160,7 @@ struct gm_loader {
 	struct gm_pieces free;
 	uint32_t n_used;     /* pieces that are not free */
 	uint32_t n_late;     /* of them */
+	uint32_t n_ahead;    /* of them, those that are read ahead */
 	uint32_t n_copies;   /* of all loads */
 	uint64_t refused_at; /* worker's count of landings at an -EAGAIN */
 	uint64_t idle_ns;    /* since when nothing is under way */

@@ -192,7 +192,7 @@ bool gm_load_is_owed(const struct gm_worker *worker)
 
 	TAILQ_FOREACH(load, &worker->loader.loads, entry)
 	{
-		if (load->session && load->status == 0 &&
+		if (load->session && !load->is_ahead && load->status == 0 &&
 		    (load->n_copies || ready_of(load)) &&
 		    gm_charge_left(worker, load->session))
 			return true;
@@ -211,7 +211,7 @@ static struct gm_piece *next_piece(struct gm_worker *w)
 	{
 		struct gm_piece *piece = NULL;
 
-		if (load->n_copies < (most ? most : 1))
+		if (!load->is_ahead && load->n_copies < (most ? most : 1))
 			piece = ready_of(load);
 		if (piece && gm_charge_left(w, load->session))
 			return piece;

@@ -40,10 +40,12 @@ static bool has_less(const struct gm_loader *l, const struct gm_reader *r,
 }
 
 /* Could it read, in this round or in the next? */
-static bool may_read(const struct gm_load *load, uint32_t share)
+static bool may_read(const struct gm_loader *l, const struct gm_load *load,
+		     uint32_t share)
 {
 	return load->cut.left && load->status == 0 &&
-	       load->reader->n_pieces < share;
+	       load->reader->n_pieces < share &&
+	       (!load->is_ahead || gm_load_may_read_ahead(l, load));
 }
 
 static struct gm_load *next_load(struct gm_worker *w, uint32_t share)
@@ -53,7 +55,7 @@ static struct gm_load *next_load(struct gm_worker *w, uint32_t share)
 
 	TAILQ_FOREACH(load, &l->loads, entry)
 	{
-		if (!may_read(load, share))
+		if (!may_read(l, load, share))
 			continue;
 		if (!gm_charge_left(w, load->session))
 			l->held = true;
@@ -76,10 +78,13 @@ bool gm_load_reads(struct gm_worker *worker)
 	struct gm_load *load = NULL;
 	bool any = false;
 
-	while (l->n_used - l->n_late < l->depth &&
-	       (load = next_load(worker, share)) != NULL) {
-		struct gm_piece *piece = gm_staging_take(l);
+	while (l->n_used - l->n_late < l->depth) {
+		struct gm_piece *piece;
 
+		load = next_load(worker, share);
+		if (!load)
+			load = gm_load_look_ahead(worker, share);
+		piece = load ? gm_staging_take(l) : NULL;
 		if (!piece)
 			break;
 		piece->load = load;
@@ -90,6 +95,7 @@ bool gm_load_reads(struct gm_worker *worker)
 		gm_cut_next(&load->cut, l->read_bytes, &piece->read);
 		TAILQ_INSERT_TAIL(&load->pieces, piece, entry);
 		load->reader->n_pieces++;
+		l->n_ahead += load->is_ahead;
 		pay(l, load->reader, piece->read.want);
 		begin(worker, piece);
 		TAILQ_REMOVE(&l->loads, load, entry);
@@ -148,6 +154,8 @@ void gm_load_read_ended(struct gm_worker *worker, uint32_t piece, int res)
 	worker->loader.n_late -= p->is_late;
 	load->reader->n_late -= p->is_late;
 	p->is_late = false;
+	if (load->is_ahead && !gm_load_is_there(load))
+		gm_load_fail(load, -ESTALE);
 	if (load->status == 0 && res < 0) {
 		failed(worker, p, res);
 	} else if (load->status == 0) {
@@ -161,6 +169,10 @@ void gm_load_read_ended(struct gm_worker *worker, uint32_t piece, int res)
 		case GM_READ_WHOLE:
 			break;
 		}
+	}
+	if (load->status < 0 && load->is_ahead) {
+		gm_load_drop_ahead(worker, load->session);
+		return;
 	}
 	if (load->status < 0)
 		gm_load_drop_ready(&worker->loader, load);

@@ -25,6 +25,11 @@ struct gm_chunk {
 
 /* ---- load.c ------------------------------------------------------------ */
 
+/* @bytes of a file, NULL for want of memory.  Nobody asks for them yet. */
+struct gm_load *gm_load_new(struct gm_loader *loader,
+			    struct gm_session *session, struct gm_slot *file,
+			    uint64_t at, uint64_t bytes);
+
 /* What is begun of it goes on, nothing else: it has failed so. */
 void gm_load_fail(struct gm_load *load, int32_t status);
 
@@ -43,6 +48,32 @@ uint32_t gm_load_share(struct gm_worker *worker);
 
 /* Nobody reads any more. */
 void gm_load_forget_readers(struct gm_loader *loader);
+
+/* ---- load_ahead.c ------------------------------------------------------ */
+
+/* The next entry that is to be read ahead, where a uid may have @share of
+ * staging.  NULL for none. */
+struct gm_load *gm_load_look_ahead(struct gm_worker *worker, uint32_t share);
+
+/* Has its session the file of one that is ahead?  One that was forgotten is
+ * closed, sooner or later. */
+bool gm_load_is_there(const struct gm_load *load);
+
+/* May more of it be read? */
+bool gm_load_may_read_ahead(const struct gm_loader *loader,
+			    const struct gm_load *load);
+
+/* What has been read for @errand, the entry that begins.  NULL for nothing. */
+struct gm_load *gm_load_take_ahead(struct gm_worker *worker,
+				   struct gm_session *session,
+				   const struct gm_errand *errand);
+
+/* All that is read ahead for it, which those that have no reads under way do
+ * not outlive.  Until the next entry has begun there is nothing new. */
+void gm_load_drop_ahead(struct gm_worker *worker, struct gm_session *session);
+
+/* The same of all whose staging may be held for long, or in vain. */
+void gm_load_drop_stale(struct gm_worker *worker);
 
 /* ---- load_reads.c ------------------------------------------------------ */
 

@@ -30,6 +30,7 @@ noinst_LTLIBRARIES += %reldir%/libworker.la
 	%reldir%/intake.c %reldir%/intake.h \
 	%reldir%/judge.c %reldir%/judge.h \
 	%reldir%/load.c %reldir%/load.h %reldir%/loader.h \
+	%reldir%/load_ahead.c \
 	%reldir%/load_copies.c \
 	%reldir%/load_reads.c \
 	%reldir%/loop.c \

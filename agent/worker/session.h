@@ -174,8 +174,9 @@ struct gm_session {
 	struct gm_carry carry;
 	struct gm_alloc_wait alloc;
 	struct gm_errand_job *last_errand; /* once there was a first */
-	uint32_t n_slow;      /* jobs that the slow thread has of it */
-	struct gm_load *load; /* what it has under way, or NULL */
+	uint32_t n_slow;       /* jobs that the slow thread has of it */
+	struct gm_load *load;  /* what it has under way, or NULL */
+	struct gm_load *ahead; /* the first that is read ahead, or NULL */
 	struct gm_part part;
 	LIST_HEAD(, gm_member) members; /* of groups */
 	bool stalled;      /* an entry waits for these: it gets no turns */

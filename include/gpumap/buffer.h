@@ -293,7 +293,8 @@ GPUMAP_API int gpumap_program_unload(struct gpumap_session *session,
  *
  * Only the source of a LOAD can be a file, and its src_at the offset in it, of
  * any alignment.  A file may grow, shrink and change meanwhile: what is read is
- * what is there then.
+ * what is there then.  That is once the LOAD is submitted, and maybe before the
+ * LOADs before it have ended; what these write to a memfd it finds there.
  *
  * fd		readable; stays the caller's, who may close it
  * flags	0

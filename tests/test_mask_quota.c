@@ -2,9 +2,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * mask_peers: what a worker had of a row's memory for replicas that nobody
- * waits for any more is its user's again as soon as the worker has answered, or
- * has ended: what is free there is looked at later.
+ * mask_peers, quota: what a worker had of a row's memory for replicas that
+ * nobody waits for any more is its user's again as soon as the worker has
+ * answered, or has ended: what is free there is looked at later, and what such
+ * a look has found may be heard of later still.
  */
 
 #include "agent/daemon/mask_device.h"
@@ -25,8 +26,7 @@ static void row_is_full(uint32_t at)
 
 	device->facts.total_bytes = 1024 * MIB;
 	device->moving.free_bytes = FREE;
-	gm_quota_looked(device);
-	gm_quota_looked(device);
+	gm_quota_looked(device, gm_loop_now());
 }
 
 /* Row 0's worker makes one that no mask has, of another on row 1, which none
@@ -54,9 +54,10 @@ static void it_is_back(void)
 	EQ(gm_mask_devices_bytes(d, 1, UID), 0);
 	EQ(gm_quota_of(d, 0, UID, 0), FREE + OWN);
 	EQ(gm_quota_of(d, 1, UID, 0), FREE + FROM);
-	/* Not any more when that was looked at, twice. */
+	/* Not any more when that was looked at. */
 	row_is_full(0);
 	EQ(gm_quota_of(d, 0, UID, 0), FREE);
+	EQ(gm_quota_of(d, 1, UID, 0), FREE + FROM);
 }
 
 static void when_it_is_answered(void)
@@ -75,6 +76,41 @@ static void when_the_worker_ends(void)
 	it_is_back();
 }
 
+/* What was looked at before something was given back is heard of later, and
+ * more than once. */
+static void looks_are_late(void)
+{
+	struct gm_device *device = d->devices.of[0];
+	uint64_t before;
+
+	row_is_full(0);
+	before = gm_loop_now();
+	gm_quota_back(d, 0, OWN);
+	for (int i = 0; i < 3; i++) {
+		gm_quota_looked(device, before);
+		EQ(gm_quota_of(d, 0, UID, 0), FREE + OWN);
+	}
+	gm_quota_looked(device, gm_loop_now());
+	EQ(gm_quota_of(d, 0, UID, 0), FREE);
+}
+
+/* Of what is given back all the time, what a look has seen is let go. */
+static void looks_come_between(void)
+{
+	struct gm_device *device = d->devices.of[0];
+	uint64_t at;
+
+	row_is_full(0);
+	for (int i = 0; i < 5; i++) {
+		gm_quota_back(d, 0, MIB);
+		at = gm_loop_now();
+		gm_quota_back(d, 0, MIB);
+		gm_quota_looked(device, at);
+	}
+	OK(gm_quota_of(d, 0, UID, 0) <= FREE + 4 * MIB);
+	OK(gm_quota_of(d, 0, UID, 0) >= FREE + MIB);
+}
+
 int main(int argc, char **argv)
 {
 	play_if_child(argc, argv);
@@ -84,6 +120,8 @@ int main(int argc, char **argv)
 	gm_mask_devices_init(d);
 	when_it_is_answered();
 	when_the_worker_ends();
+	looks_are_late();
+	looks_come_between();
 	gm_mask_devices_exit(d);
 	end();
 	return tap_done();

@@ -352,7 +352,7 @@ static void heard_moving(struct gm_daemon *d, struct gm_device *device,
 	moving->power = from->power;
 	if ((from->known & GPUMAP_KNOWN_MEMORY) != 0) {
 		moving->free_bytes = from->free_bytes;
-		gm_quota_looked(device);
+		gm_quota_looked(device, from->looked_ns);
 		gm_mask_devices_room(d, device->facts.row);
 	}
 	gm_cudarows_refresh(device);

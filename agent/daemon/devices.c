@@ -86,7 +86,7 @@ static void refresh(struct gm_device *device)
 	switch (device->facts.kind) {
 	case GPUMAP_DEVICE_HOST:
 		gm_hostrows_refresh(device);
-		gm_quota_looked(device);
+		gm_quota_looked(device, gm_loop_now());
 		break;
 	case GPUMAP_DEVICE_CUDA:
 		gm_cudarows_refresh(device);

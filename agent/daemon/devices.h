@@ -27,6 +27,12 @@
 struct gm_daemon;
 struct gm_row_drain;
 
+/* Bytes that have been given back, and when the last of them was. */
+struct gm_back {
+	uint64_t bytes;
+	uint64_t last_ns;
+};
+
 struct gm_device {
 	bool present; /* should serve, or is a dummy */
 	struct gm_row_image facts;
@@ -37,9 +43,7 @@ struct gm_device {
 	uint64_t dummy_free; /* of a dummy row: what its file says is free */
 	uint32_t bars;       /* GM_BAR_* of supervise.h: why it has no worker */
 	uint64_t given_ns;   /* when it got its row; of an adopted one 0 */
-	/* Bytes that sessions have given back since the last look at what is
-	 * free, and between that and the one before. */
-	uint64_t back_bytes[2];
+	struct gm_back back[2]; /* since a look at what is free, and before */
 
 	/* Of a CUDA row. */
 	char id[64];        /* "GPU-..." or "MIG-..." */

@@ -26,7 +26,7 @@ uint64_t gm_quota_of(const struct gm_daemon *d, uint32_t row, uint32_t uid,
 		return UINT64_MAX;
 	/* Not free, and not to be had for anything else. */
 	masks = gm_mask_devices_bytes(d, row, uid);
-	has += device->back_bytes[0] + device->back_bytes[1] + masks;
+	has += device->back[0].bytes + device->back[1].bytes + masks;
 	bytes = has < left(total, bytes) ? bytes + has : total;
 	bytes = gm_budget(left(bytes, others), total);
 	if (bytes < own)
@@ -36,13 +36,26 @@ uint64_t gm_quota_of(const struct gm_daemon *d, uint32_t row, uint32_t uid,
 
 void gm_quota_back(struct gm_daemon *d, uint32_t row, uint64_t bytes)
 {
-	d->devices.of[row]->back_bytes[0] += bytes;
+	struct gm_back *back = &d->devices.of[row]->back[0];
+
+	back->bytes += bytes;
+	back->last_ns = gm_loop_now();
 }
 
-void gm_quota_looked(struct gm_device *device)
+/* Two, so that who gives back all the time does not keep the first of it
+ * counted for good: nothing comes to the older one any more. */
+void gm_quota_looked(struct gm_device *device, uint64_t at_ns)
 {
-	device->back_bytes[1] = device->back_bytes[0];
-	device->back_bytes[0] = 0;
+	struct gm_back *back = device->back;
+
+	for (int i = 0; i < 2; i++) {
+		if (back[i].last_ns < at_ns)
+			back[i].bytes = 0;
+	}
+	if (back[1].bytes == 0) {
+		back[1] = back[0];
+		back[0].bytes = 0;
+	}
 }
 
 uint64_t gm_quota_exports(const struct gm_daemon *d, uint32_t row, uint32_t uid)

@@ -9,8 +9,9 @@
  * still import of it, or have imported, is charged to the uid until the last
  * one that we know of is gone.
  *
- * What is free is looked at once a second, by others: what sessions have given
- * back meanwhile is counted here, for a look that may have begun before it.
+ * What is free is looked at once a second, by others, who may be heard late:
+ * what sessions have given back is counted here until a look that began after
+ * it.
  */
 #ifndef GM_QUOTA_H
 #define GM_QUOTA_H
@@ -30,9 +31,12 @@ struct gm_device;
 uint64_t gm_quota_of(const struct gm_daemon *d, uint32_t row, uint32_t uid,
 		     uint64_t has);
 
-/* Sessions have given back so much of a row; what is free was looked at. */
+/* Sessions have given back so much of a row. */
 void gm_quota_back(struct gm_daemon *d, uint32_t row, uint64_t bytes);
-void gm_quota_looked(struct gm_device *device);
+
+/* What is free was looked at, not before @at_ns (CLOCK_MONOTONIC): what was
+ * given back earlier is among it.  The same look may be told of again. */
+void gm_quota_looked(struct gm_device *device, uint64_t at_ns);
 
 /* What a uid may have exported of a row in all. */
 uint64_t gm_quota_exports(const struct gm_daemon *d, uint32_t row,

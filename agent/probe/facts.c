@@ -12,6 +12,7 @@
 #include "agent/probe/card.h"
 #include "agent/probe/ml.h"
 #include "agent/probe/place.h"
+#include "agent/probe/probe.h"
 #include "agent/probe/text.h"
 #include "gpumap.h"
 
@@ -361,7 +362,8 @@ void gm_facts_move(const struct gm_facts *f, struct nvmlDevice_st *dev,
 	ret_note->health = GM_PROBE_USABLE;
 	ret_note->code = 0;
 	ret_note->text[0] = '\0';
-	ret_note->moving = (struct gm_probe_moving){ 0 };
+	ret_note->moving =
+		(struct gm_probe_moving){ .looked_ns = gm_probe_now() };
 	move_memory(f, dev, ret_note);
 	move_gauges(f->nvml, dev, ret_note);
 	move_recovery(f->nvml, dev, ret_note);

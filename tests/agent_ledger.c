@@ -365,6 +365,23 @@ static void run_few(int round)
 		kill_one(place);
 }
 
+/* What it finds may take it to its point before it is open.  Returns false
+ * where it neither opens nor dies so. */
+static bool one_life(int round)
+{
+	agent_spawn(&agent, NULL);
+	if (agent_wait_log(&agent, "event=open ")) {
+		run_few(round);
+		return true;
+	}
+	if (!has_points() || story_lives(agent.pid)) {
+		agent_show_log(&agent);
+		return false;
+	}
+	n_at_points++;
+	return agent_wait(&agent) == -SIGKILL;
+}
+
 /* Returns whether all is as it should be. */
 static bool one_death(int round)
 {
@@ -373,14 +390,19 @@ static bool one_death(int round)
 	bool good;
 
 	snprintf(env, sizeof(env), "GM_POINT=%s:kill:%d",
-		 points[(size_t)round % POINTS], 20 + (int)dice(30));
+		 points[(size_t)round % POINTS], 5 + (int)dice(45));
 	agent.env[0] = has_points() ? env : NULL;
-	if (!agent_start_until(&agent, "open"))
+	if (!one_life(round)) {
+		NOTE("round %d, %s, was not open", round,
+		     has_points() ? env : "");
 		return false;
-	run_few(round);
+	}
 	agent.env[0] = NULL;
-	if (!agent_start(&agent))
+	if (!agent_start(&agent)) {
+		NOTE("round %d, %s, left what nobody could open", round,
+		     has_points() ? env : "");
 		return false;
+	}
 	map = story_attach(&agent);
 	good = map != NULL && calms_down() && within() && all_are_there() &&
 	       all_reserved() == all_charged(&held);

@@ -290,16 +290,21 @@ static int take_fd(int *fds)
 	return fd;
 }
 
+static void answer_attach(struct gm_worker *w, const struct gm_wire *wire,
+			  int *fds)
+{
+	struct gm_wire reply =
+		gm_pair_about(GM_WIRE_ATTACHED, wire->session, wire->place);
+
+	reply.status = attach(w, wire, fds);
+	gm_events_say(w, &reply, -1);
+}
+
 static void obey(struct gm_worker *w, const struct gm_wire *wire, int *fds)
 {
-	struct gm_wire reply;
-
 	switch (wire->type) {
 	case GM_WIRE_ATTACH:
-		reply = gm_pair_about(GM_WIRE_ATTACHED, wire->session,
-				      wire->place);
-		reply.status = attach(w, wire, fds);
-		gm_events_say(w, &reply, -1);
+		answer_attach(w, wire, fds);
 		break;
 	case GM_WIRE_DETACH:
 		detach(w, wire);

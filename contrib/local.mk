@@ -3,7 +3,7 @@
 
 # contrib: what is shipped beside the code, and the manual pages.
 EXTRA_DIST += $(gm_man:=.scd) \
-	README.md .clang-format .editorconfig .ci/run .reuse/dep5 \
+	README.md .clang-format .editorconfig .ci/run .ci/nightly .reuse/dep5 \
 	.github/CONTRIBUTING.md .github/SECURITY.md \
 	%reldir%/quickstart %reldir%/check-gpu \
 	LICENSES/MIT.txt LICENSES/CC0-1.0.txt

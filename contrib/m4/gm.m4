@@ -42,13 +42,16 @@ AC_DEFUN([GM_COMPILE_FLAGS], [
 ])
 
 # GM_CHECK_JOBS
-# Tests wait more than they compute: two at a time run on each CPU, unless a -j
-# says how many.  Automake hands AM_MAKEFLAGS to every make that it starts; only
-# those which run tests get anything.
+# Tests wait more than they compute: two at a time run on each CPU, three on two
+# CPUs where sanitizers make them compute more, unless a -j says how many.
+# Automake hands AM_MAKEFLAGS to every make that it starts; only those which run
+# tests get anything.
 AC_DEFUN([GM_CHECK_JOBS], [
   gm_none_asked='$(if $(filter -j%,$(MAKEFLAGS)),,'
   gm_runs_tests='$(if $(filter check-TESTS recheck,$(@)),'
-  AM_MAKEFLAGS="$gm_runs_tests$gm_none_asked"'-j$$((2 * $$(nproc)))))'
+  gm_half_cpus=4
+  AS_IF([test "x$GM_SANITIZE" != x], [gm_half_cpus=3])
+  AM_MAKEFLAGS="$gm_runs_tests$gm_none_asked-j\$\$(($gm_half_cpus * \$\$(nproc) / 2))))"
   AC_SUBST([AM_MAKEFLAGS])
 ])
 

@@ -3,15 +3,12 @@
 
 #include "agent/common/pace.h"
 
-#include <errno.h>
 #include <sched.h>
 #include <stdint.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #define SLICE_NS UINT64_C(100000) /* the least that Linux grants */
-#define PATIENCE 10               /* in steps of nice */
 
 /* As the kernel has it, up to what its first version had.  The headers that
  * declare it do not agree with <sched.h>. */
@@ -46,15 +43,7 @@ void gm_pace_prompt(void)
 void gm_pace_patient(void)
 {
 	const struct sched_param none = { 0 };
-	int policy = sched_getscheduler(0);
-	id_t self = (id_t)syscall(SYS_gettid);
-	int nice;
 
-	if (policy == SCHED_FIFO || policy == SCHED_RR)
-		sched_setscheduler(0, SCHED_OTHER, &none);
 	set_slice(0);
-	errno = 0;
-	nice = getpriority(PRIO_PROCESS, self);
-	if (nice != -1 || errno == 0)
-		setpriority(PRIO_PROCESS, self, nice + PATIENCE);
+	sched_setscheduler(0, SCHED_BATCH, &none);
 }

@@ -21,11 +21,12 @@
 void gm_pace_prompt(void);
 
 /*
- * gm_pace_patient - nobody waits for what this thread does
+ * gm_pace_patient - the calling thread preempts no other when it wakes
  *
- * It takes what the others leave, and a tenth of a CPU's time where they leave
- * nothing: not the idle policy, under which it might never end, nor a real-time
- * one, whatever the others have.
+ * It has the batch policy, whatever policy its process has, and keeps its nice
+ * value.  A higher one would hurt: while such a thread exits it holds entries of
+ * /proc that a parent which reaps the process waits for in a busy loop, and on a
+ * busy machine the parent then spins for as long as the thread gets no CPU.
  */
 void gm_pace_patient(void);
 

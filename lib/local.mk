@@ -15,11 +15,11 @@ noinst_LTLIBRARIES += %reldir%/libclient.la
 	%reldir%/comm.h \
 	%reldir%/control.c \
 	%reldir%/errors.c \
-	%reldir%/exposed.c \
+	%reldir%/container_devices.c \
 	%reldir%/file.c \
-	%reldir%/guard.c \
+	%reldir%/fork_guard.c \
 	%reldir%/health.c \
-	%reldir%/huge.c \
+	%reldir%/huge_pages.c \
 	%reldir%/internal.h \
 	%reldir%/layers.c \
 	%reldir%/mask.c \
@@ -35,13 +35,13 @@ noinst_LTLIBRARIES += %reldir%/libclient.la
 	%reldir%/model_share.c \
 	%reldir%/model_table.c \
 	%reldir%/model_table.h \
-	%reldir%/named.c \
+	%reldir%/handle_check.c \
 	%reldir%/plan.c \
 	%reldir%/programs.c %reldir%/programs.h \
 	%reldir%/publish.c \
 	%reldir%/read.c \
-	%reldir%/scan.c \
-	%reldir%/scan.h \
+	%reldir%/checkpoint/json_scan.c \
+	%reldir%/checkpoint/json_scan.h \
 	%reldir%/scatter.c \
 	%reldir%/scatter_combine.c %reldir%/scatter_combine.h \
 	%reldir%/session.c \
@@ -49,15 +49,15 @@ noinst_LTLIBRARIES += %reldir%/libclient.la
 	%reldir%/shares.h \
 	%reldir%/submit.c \
 	%reldir%/view.c \
-	%reldir%/visible.c \
-	%reldir%/visible.h \
+	%reldir%/cuda_visible_devices.c \
+	%reldir%/cuda_visible_devices.h \
 	%reldir%/wait.c \
-	%reldir%/weights.c \
-	%reldir%/weights.h \
-	%reldir%/weights_gguf.c \
-	%reldir%/weights_header.c \
-	%reldir%/weights_index.c \
-	%reldir%/weights_types.c \
+	%reldir%/checkpoint/checkpoint.c \
+	%reldir%/checkpoint/checkpoint.h \
+	%reldir%/checkpoint/gguf.c \
+	%reldir%/checkpoint/header.c \
+	%reldir%/checkpoint/index.c \
+	%reldir%/checkpoint/types.c \
 	%reldir%/who.c
 
 lib_LTLIBRARIES += %reldir%/libgpumap.la

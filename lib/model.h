@@ -21,8 +21,8 @@
 #ifndef GM_MODEL_H
 #define GM_MODEL_H
 
+#include "lib/checkpoint/checkpoint.h"
 #include "lib/internal.h"
-#include "lib/weights.h"
 
 #define GM_MODEL_ALIGN UINT64_C(256) /* of a tensor in its buffer */
 /* A larger tensor has its own.  Memory comes at some 100 MB/s where all else is

@@ -16,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/worker/deficit.h"
+#include "agent/worker/queue/drr.h"
 #include "gpumap.h"
 #include "tests/story.h"
 

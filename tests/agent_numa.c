@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "agent.h"
-#include "agent/common/pin.h"
+#include "agent/common/numa_bind.h"
 #include "gpumap.h"
 #include "tap.h"
 

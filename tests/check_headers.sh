@@ -7,8 +7,9 @@
 . "${abs_top_srcdir:?run me by make check}/tests/tap.sh"
 cd "$abs_top_srcdir" || exit 1
 
-# The folders that the sources in folder $1 may include from, and single headers
-# of others: gpumapd knows the driver's numbers, and never calls it.
+# The folders that the sources in folder $1 may include from, with what is below
+# them, and single headers of others: gpumapd knows the driver's numbers, and
+# never calls it.
 may_include() {
 	case $1 in
 	include) echo include ;;
@@ -23,7 +24,7 @@ may_include() {
 		agent/device ;;
 	agent/comm) echo include shm agent/common agent/device agent/comm ;;
 	agent/daemon) echo include shm agent/common agent/plan agent/mask \
-		agent/mesh agent/daemon agent/comm/page.h \
+		agent/mesh agent/daemon agent/comm/comm_shm.h \
 		agent/cuda/cuerror.h \
 		agent/cuda/nvml.h ;;
 	agent/probe) echo include shm agent/common agent/cuda agent/probe ;;
@@ -37,30 +38,33 @@ may_include() {
 
 # Print "file: header" for each header of ours that a source in $1 includes.
 our_includes() {
-	find "$1" -maxdepth 2 -name '*.[ch]' -exec \
+	find "$1" -name '*.[ch]' -exec \
 		grep -HoE '^[ 	]*#[ 	]*include[ 	]+("[^"]+"|<gpumap[^>]*>)' \
 		{} + 2>/dev/null |
 		sed -E 's/:[ \t]*#[ \t]*include[ \t]+["<]([^">]+)[">]/: \1/'
 }
 
-# The folder that header $2, included by a source in folder $1, comes from.
-home_of() {
+# The path from the root of header $2, which a source in folder $1 includes.
+path_of() {
 	case $2 in
 	*..*) echo "a path with .." ;;
-	gpumap.h | gpumap/*) echo include ;;
-	*/*) echo "${2%/*}" ;;
-	*) echo "$1" ;; # beside the source
+	gpumap.h | gpumap/*) echo "include/$2" ;;
+	*/*) echo "$2" ;;
+	*) echo "$1/$2" ;; # beside the source
 	esac
 }
 
 wrong_includes() {
+	allowed=$(may_include "$1")
 	our_includes "$1" | while IFS= read -r line; do
-		file=${line%%: *} header=${line#*: }
-		home=$(home_of "$1" "$header")
-		case " $(may_include "$1") " in
-		*" $home "* | *" $header "*) ;;
-		*) echo "$file includes $header ($home)" ;;
-		esac
+		file=${line%%: *}
+		path=$(path_of "$1" "${line#*: }")
+		for place in $allowed; do
+			case $path in
+			"$place" | "$place"/*) continue 2 ;;
+			esac
+		done
+		echo "$file includes $path"
 	done
 }
 

@@ -119,7 +119,8 @@ events() {
 			sub(/[^"]*"/, "", text)
 			sub(/".*/, "", text)
 			print text " why"
-		}' agent/daemon/*.c agent/worker/*.c agent/probe/*.c
+		}' agent/daemon/*.c agent/daemon/*/*.c agent/worker/*.c \
+		agent/worker/*/*.c agent/probe/*.c
 }
 
 check "gpumapd(8) has each event with its keys" "$(

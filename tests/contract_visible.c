@@ -16,7 +16,7 @@
 
 #include "agent/cuda/driver.h"
 #include "agent/cuda/nvml.h"
-#include "lib/visible.h"
+#include "lib/cuda_visible_devices.h"
 #include "tap.h"
 
 #define SEEN_MAX 64

@@ -9,8 +9,8 @@
 #define FAIR_H
 
 #include "agent/comm/comm.h"
-#include "agent/worker/group.h"
-#include "agent/worker/pass.h"
+#include "agent/worker/collective/collective.h"
+#include "agent/worker/queue/schedule.h"
 #include "flight_rig.h"
 
 #define CROWD   32u

@@ -7,10 +7,10 @@
 #ifndef FLIGHT_RIG_H
 #define FLIGHT_RIG_H
 
-#include "agent/worker/errands.h"
-#include "agent/worker/fault.h"
-#include "agent/worker/flight.h"
-#include "agent/worker/roster.h"
+#include "agent/worker/control/async_op.h"
+#include "agent/worker/memory/sigbus.h"
+#include "agent/worker/queue/async_exec.h"
+#include "agent/worker/queue/run_queue.h"
 #include "hand_client.h"
 #include "late_device.h"
 #include "tap.h"

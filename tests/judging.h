@@ -5,7 +5,7 @@
 #ifndef JUDGING_H
 #define JUDGING_H
 
-#include "agent/worker/judge.h"
+#include "agent/worker/queue/decode.h"
 #include "shm/queue.h"
 
 #define ARENA 4096u

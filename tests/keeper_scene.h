@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "agent/daemon/daemon.h"
-#include "agent/daemon/keeper.h"
+#include "agent/daemon/workers/worker_process.h"
 #include "gpumap.h"
 #include "keeper_play.h"
 #include "shm/rows.h"

@@ -11,10 +11,10 @@
 #ifndef LOAD_RIG_H
 #define LOAD_RIG_H
 
-#include "agent/worker/events.h"
-#include "agent/worker/group.h"
-#include "agent/worker/loader.h"
-#include "agent/worker/pass.h"
+#include "agent/worker/collective/collective.h"
+#include "agent/worker/control/io_events.h"
+#include "agent/worker/io/load_private.h"
+#include "agent/worker/queue/schedule.h"
 #include "flight_rig.h"
 
 #define PAGE       4096u

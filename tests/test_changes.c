@@ -7,10 +7,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "agent/daemon/connection.h"
 #include "agent/daemon/daemon.h"
-#include "agent/daemon/map_changes.h"
-#include "agent/daemon/release.h"
+#include "agent/daemon/map/map_publish.h"
+#include "agent/daemon/map/release.h"
+#include "agent/daemon/sessions/connection.h"
 #include "tap.h"
 
 #define CLIENTS 6

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/daemon/clerk.h"
+#include "agent/daemon/base/io_thread.h"
 #include "tap.h"
 
 #define JOBS 1000

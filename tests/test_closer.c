@@ -11,7 +11,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "agent/common/closer.h"
+#include "agent/common/close_thread.h"
 #include "tap.h"
 
 #define MANY (2 * (int)GM_CLOSER_JOBS)

@@ -21,7 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/worker/confine.h"
+#include "agent/worker/control/sandbox.h"
 #include "tap.h"
 
 #ifndef SYS_clone3

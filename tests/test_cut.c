@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "agent/worker/cut.h"
+#include "agent/worker/io/aligned_read.h"
 #include "dice.h"
 #include "tap.h"
 

@@ -12,8 +12,8 @@
 #include <sys/wait.h>
 
 #include "agent/common/probe_wire.h"
-#include "agent/daemon/drains.h"
-#include "agent/daemon/supervise.h"
+#include "agent/daemon/devices/drain.h"
+#include "agent/daemon/workers/supervisor.h"
 #include "keeper_hold.h"
 #include "keeper_scene.h"
 

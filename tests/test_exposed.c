@@ -11,8 +11,8 @@
 #include <ftw.h>
 
 #include "gpumap.h"
+#include "lib/cuda_visible_devices.h"
 #include "lib/internal.h"
-#include "lib/visible.h"
 #include "segment_file.h"
 #include "tap.h"
 

@@ -7,8 +7,8 @@
  * slow thread is handed takes no time.
  */
 
-#include "agent/worker/across.h"
-#include "agent/worker/events.h"
+#include "agent/worker/control/io_events.h"
+#include "agent/worker/io/remote_copy.h"
 #include "fair.h"
 
 #define OTHER 1u          /* the row that we borrow from, or lend to */

@@ -7,8 +7,8 @@
  * here: whoever has staging has what he asked for at the next pass.
  */
 
-#include "agent/worker/events.h"
-#include "agent/worker/loader.h"
+#include "agent/worker/control/io_events.h"
+#include "agent/worker/io/load_private.h"
 #include "fair.h"
 
 #define FILE_BYTES (4 * MIB)

@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/worker/fault.h"
+#include "agent/worker/memory/sigbus.h"
 #include "shm/atomic.h"
 #include "tap.h"
 

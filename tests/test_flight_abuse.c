@@ -8,9 +8,9 @@
 
 #include <sys/wait.h>
 
-#include "agent/worker/events.h"
-#include "agent/worker/pass.h"
-#include "agent/worker/loader.h"
+#include "agent/worker/control/io_events.h"
+#include "agent/worker/io/load_private.h"
+#include "agent/worker/queue/schedule.h"
 #include "tests/flight_rig.h"
 
 static struct rig r;

@@ -3,7 +3,7 @@
 
 /* flight: a worker that drains leaves nothing behind that it has begun. */
 
-#include "agent/worker/session.h"
+#include "agent/worker/queue/session.h"
 #include "tests/flight_rig.h"
 
 #define ROUNDS 40

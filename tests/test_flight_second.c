@@ -4,7 +4,7 @@
 /* flight: entries of two slots, and who is parked, on a device that computes
  * when it likes. */
 
-#include "agent/worker/fault.h"
+#include "agent/worker/memory/sigbus.h"
 #include "tests/flight_rig.h"
 
 static struct rig r;

@@ -15,11 +15,11 @@
 #include <unistd.h>
 
 #include "agent/daemon/daemon.h"
-#include "agent/daemon/claims.h"
-#include "agent/daemon/keeper.h"
-#include "agent/daemon/mask_change.h"
-#include "agent/daemon/registration.h"
-#include "agent/daemon/sessions.h"
+#include "agent/daemon/masks/transaction.h"
+#include "agent/daemon/sessions/registration.h"
+#include "agent/daemon/sessions/session.h"
+#include "agent/daemon/workers/worker_process.h"
+#include "agent/daemon/workers/worker_request.h"
 #include "lingering.h"
 #include "shm/queue.h"
 #include "tap.h"

@@ -11,7 +11,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "agent/daemon/gutter.h"
+#include "agent/daemon/base/deferred_close.h"
 #include "lingering.h"
 #include "tap.h"
 

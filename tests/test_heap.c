@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "agent/daemon/heap.h"
+#include "agent/daemon/map/block_alloc.h"
 #include "tap.h"
 
 #define FIRST 100u

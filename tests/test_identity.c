@@ -3,7 +3,7 @@
 
 /* identity: SipHash as published, and rows that differ. */
 
-#include "agent/daemon/identity.h"
+#include "agent/daemon/devices/uuid.h"
 #include "tap.h"
 
 /* The example of the paper: key 00 .. 0f, message 00 .. 0e. */

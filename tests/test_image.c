@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/worker/image.h"
+#include "agent/worker/programs/code_validate.h"
 #include "gpumap/program.h"
 #include "program_kernels.h"
 #include "ptx.h"

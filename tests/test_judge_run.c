@@ -6,8 +6,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "agent/worker/judge.h"
-#include "agent/worker/program.h"
+#include "agent/worker/programs/program.h"
+#include "agent/worker/queue/decode.h"
 #include "gpumap.h"
 #include "shm/queue.h"
 #include "tap.h"

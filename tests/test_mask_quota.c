@@ -8,8 +8,8 @@
  * a look has found may be heard of later still.
  */
 
-#include "agent/daemon/mask_device.h"
-#include "agent/daemon/quota.h"
+#include "agent/daemon/account/quota.h"
+#include "agent/daemon/masks/replica_private.h"
 #include "keeper_scene.h"
 
 #define MIB  (UINT64_C(1) << 20)

@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 
 #include "agent/daemon/daemon.h"
-#include "agent/daemon/mask_change.h"
+#include "agent/daemon/masks/transaction.h"
 #include "tap.h"
 
 #define BYTES (UINT64_C(1) << 20)

@@ -18,7 +18,7 @@
 
 #include "agent/common/idset.h"
 #include "agent/common/meminfo.h"
-#include "agent/common/pin.h"
+#include "agent/common/numa_bind.h"
 #include "tap.h"
 
 #define NODES "/sys/devices/system/node"

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "agent/cuda/nvml.h"
-#include "agent/probe/card.h"
-#include "agent/probe/place.h"
+#include "agent/probe/device.h"
+#include "agent/probe/sysfs.h"
 #include "gpumap.h"
 #include "tests/probe_tree.h"
 

@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "agent/probe/text.h"
+#include "agent/probe/parse.h"
 #include "tests/tap.h"
 
 /* Escaped, for what is a trigraph otherwise. */

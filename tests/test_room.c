@@ -12,9 +12,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "agent/daemon/account/retry_queue.h"
 #include "agent/daemon/daemon.h"
-#include "agent/daemon/room.h"
-#include "agent/daemon/sessions.h"
+#include "agent/daemon/sessions/session.h"
 #include "tap.h"
 
 #define MS      UINT64_C(1000000)

@@ -9,7 +9,7 @@
 #include <signal.h>
 #include <time.h>
 
-#include "agent/daemon/spawn.h"
+#include "agent/daemon/base/spawn.h"
 #include "keeper_hold.h"
 #include "tap.h"
 

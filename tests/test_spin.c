@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/daemon/spin.h"
+#include "agent/daemon/base/spin.h"
 #include "tap.h"
 
 #define SECOND UINT64_C(1000000000)

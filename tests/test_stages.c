@@ -6,8 +6,8 @@
  * already.  gpumapd is played here.
  */
 
-#include "agent/worker/across.h"
-#include "agent/worker/buffers.h"
+#include "agent/worker/io/remote_copy.h"
+#include "agent/worker/memory/buffers.h"
 #include "fair.h"
 
 #define OTHER 1u /* the row that is borrowed from */

@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/daemon/state_dir.h"
+#include "agent/daemon/state/dir.h"
 #include "tap.h"
 
 #define OTHER 54321u /* a uid that is not ours */

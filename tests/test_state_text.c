@@ -5,7 +5,7 @@
 
 #include <errno.h>
 
-#include "agent/daemon/state_text.h"
+#include "agent/daemon/state/map_text.h"
 #include "dice.h"
 #include "tap.h"
 

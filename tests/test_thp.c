@@ -10,7 +10,7 @@
 #include <fcntl.h>
 #include <stdbool.h>
 
-#include "agent/common/thp.h"
+#include "agent/common/huge_pages.h"
 #include "agent/device/device.h"
 #include "gpumap.h"
 #include "huge_pages.h"

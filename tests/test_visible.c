@@ -8,7 +8,7 @@
 
 #include <errno.h>
 
-#include "lib/visible.h"
+#include "lib/cuda_visible_devices.h"
 #include "tap.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))

@@ -3,8 +3,8 @@
 
 /* wait: a head that waits for another row, whose worker is this test. */
 
-#include "agent/worker/fault.h"
-#include "agent/worker/wait.h"
+#include "agent/worker/memory/sigbus.h"
+#include "agent/worker/queue/dependency.h"
 #include "tests/flight_rig.h"
 
 #define OTHER 1u /* row */

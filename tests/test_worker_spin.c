@@ -4,8 +4,8 @@
 /* spin: what is learned from gaps, who may spin, and when a doorbell is a
  * flood; all by a clock that the test makes. */
 
-#include "agent/worker/flood.h"
-#include "agent/worker/spin.h"
+#include "agent/worker/queue/doorbell_limit.h"
+#include "agent/worker/queue/spin.h"
 #include "tap.h"
 
 #define US UINT64_C(1000)

@@ -8,9 +8,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "agent/worker/group.h"
-#include "agent/worker/member.h"
-#include "agent/worker/wait.h"
+#include "agent/worker/collective/collective.h"
+#include "agent/worker/collective/member.h"
+#include "agent/worker/queue/dependency.h"
 #include "tap.h"
 
 static struct gm_worker worker;

@@ -9,8 +9,8 @@
 #define TURN_TEST_H
 
 #include "agent/device/device.h"
-#include "agent/worker/fault.h"
-#include "agent/worker/turn.h"
+#include "agent/worker/memory/sigbus.h"
+#include "agent/worker/queue/quantum.h"
 #include "hand_client.h"
 #include "tap.h"
 

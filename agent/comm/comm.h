@@ -34,7 +34,7 @@
 #include <stdint.h>
 
 #include "agent/comm/combine.h"
-#include "agent/comm/page.h"
+#include "agent/comm/comm_shm.h"
 
 /* Bytes that are copied past the caches. */
 #define GM_COMM_LARGE (UINT64_C(1) << 20)

@@ -5,11 +5,11 @@
 noinst_LTLIBRARIES += %reldir%/libcommon.la
 %canon_reldir%_libcommon_la_SOURCES = \
 	%reldir%/probe_wire.h %reldir%/wire.h
-%canon_reldir%_libcommon_la_SOURCES += %reldir%/closer.c %reldir%/closer.h
+%canon_reldir%_libcommon_la_SOURCES += %reldir%/close_thread.c %reldir%/close_thread.h
 %canon_reldir%_libcommon_la_SOURCES += %reldir%/idset.c %reldir%/idset.h
 %canon_reldir%_libcommon_la_SOURCES += %reldir%/log.c %reldir%/log.h
 %canon_reldir%_libcommon_la_SOURCES += %reldir%/meminfo.c %reldir%/meminfo.h
-%canon_reldir%_libcommon_la_SOURCES += %reldir%/pace.c %reldir%/pace.h
-%canon_reldir%_libcommon_la_SOURCES += %reldir%/pin.c %reldir%/pin.h
-%canon_reldir%_libcommon_la_SOURCES += %reldir%/sysfile.c %reldir%/sysfile.h
-%canon_reldir%_libcommon_la_SOURCES += %reldir%/thp.c %reldir%/thp.h
+%canon_reldir%_libcommon_la_SOURCES += %reldir%/sched_hint.c %reldir%/sched_hint.h
+%canon_reldir%_libcommon_la_SOURCES += %reldir%/numa_bind.c %reldir%/numa_bind.h
+%canon_reldir%_libcommon_la_SOURCES += %reldir%/read_file.c %reldir%/read_file.h
+%canon_reldir%_libcommon_la_SOURCES += %reldir%/huge_pages.c %reldir%/huge_pages.h

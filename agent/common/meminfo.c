@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/common/sysfile.h"
+#include "agent/common/read_file.h"
 
 #define NODE_DIR "/sys/devices/system/node"
 

@@ -119,7 +119,7 @@ enum gm_wire_type {
 	GM_WIRE_BORROWED = 27,
 	GM_WIRE_FETCH = 28,
 	GM_WIRE_FETCHED = 29,
-	GM_WIRE_JOIN = 30, /* the page of a group, see agent/comm/page.h */
+	GM_WIRE_JOIN = 30, /* the page of a group, see agent/comm/comm_shm.h */
 	GM_WIRE_JOINED = 31,
 	GM_WIRE_MASK = 32, /* a mask's bytes, of no session; see replica.h */
 	GM_WIRE_MASKED = 33,

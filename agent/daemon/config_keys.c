@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/common/pin.h"
+#include "agent/common/numa_bind.h"
 #include "agent/common/wire.h"
 #include "shm/journal.h"
 #include "shm/layout.h"

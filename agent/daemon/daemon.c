@@ -11,13 +11,13 @@
 #include <unistd.h>
 
 #include "agent/common/log.h"
-#include "agent/daemon/drains.h"
-#include "agent/daemon/dummyrows.h"
-#include "agent/daemon/files.h"
-#include "agent/daemon/lock.h"
-#include "agent/daemon/maps.h"
-#include "agent/daemon/masks.h"
-#include "agent/daemon/uring.h"
+#include "agent/daemon/base/fd_limits.h"
+#include "agent/daemon/base/lock.h"
+#include "agent/daemon/base/uring.h"
+#include "agent/daemon/devices/drain.h"
+#include "agent/daemon/devices/dummy.h"
+#include "agent/daemon/map/layer_maps.h"
+#include "agent/daemon/masks/masks.h"
 #include "gpumap.h"
 
 #define HEARTBEAT_NS      UINT64_C(500000000)

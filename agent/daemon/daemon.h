@@ -15,23 +15,23 @@
 
 #include <stdbool.h>
 
-#include "agent/common/pin.h"
-#include "agent/daemon/changes.h"
-#include "agent/daemon/clerk.h"
+#include "agent/common/numa_bind.h"
+#include "agent/daemon/account/ledger.h"
+#include "agent/daemon/base/io_thread.h"
+#include "agent/daemon/base/loop.h"
 #include "agent/daemon/config.h"
-#include "agent/daemon/cudarows.h"
-#include "agent/daemon/devices.h"
-#include "agent/daemon/epochs.h"
-#include "agent/daemon/holders.h"
-#include "agent/daemon/ledger.h"
-#include "agent/daemon/loop.h"
-#include "agent/daemon/mask_devices.h"
-#include "agent/daemon/nodes.h"
-#include "agent/daemon/paths.h"
-#include "agent/daemon/probe.h"
-#include "agent/daemon/publish.h"
-#include "agent/daemon/segment.h"
-#include "agent/daemon/state.h"
+#include "agent/daemon/devices/cuda.h"
+#include "agent/daemon/devices/p2p.h"
+#include "agent/daemon/devices/probe.h"
+#include "agent/daemon/devices/rows.h"
+#include "agent/daemon/map/pins.h"
+#include "agent/daemon/map/publish.h"
+#include "agent/daemon/map/segment.h"
+#include "agent/daemon/map/transaction.h"
+#include "agent/daemon/masks/device_replicas.h"
+#include "agent/daemon/masks/numa_segments.h"
+#include "agent/daemon/meshes/epochs.h"
+#include "agent/daemon/state/state.h"
 #include "agent/plan/nodefile.h"
 
 /* What gpumapd exits with. */
@@ -45,8 +45,8 @@ enum gm_exit {
 	GM_EXIT_PERMISSION = 6 /* not allowed, or a file is not ours */
 };
 
-struct gm_supervisor;     /* supervise.c */
-struct gm_control_server; /* control.c */
+struct gm_supervisor;     /* workers/supervisor.c */
+struct gm_control_server; /* sessions/listener.c */
 
 struct gm_daemon {
 	/* From the command line; never NULL. */

@@ -4,124 +4,118 @@
 # agent/daemon: gpumapd.  All but its main() is a library, for the tests.
 noinst_LTLIBRARIES += %reldir%/libdaemon.la
 %canon_reldir%_libdaemon_la_SOURCES = \
-	%reldir%/arrange.c %reldir%/arrange.h \
-	%reldir%/changes.c %reldir%/changes.h \
 	%reldir%/config.c %reldir%/config.h \
 	%reldir%/config_keys.c %reldir%/config_keys.h \
-	%reldir%/cudalist.c \
-	%reldir%/cudarows.c %reldir%/cudarows.h \
-	%reldir%/daemon.c %reldir%/daemon.h \
-	%reldir%/devices.c %reldir%/devices.h \
-	%reldir%/drains.c %reldir%/drains.h \
-	%reldir%/dummyrows.c %reldir%/dummyrows.h \
-	%reldir%/files.c %reldir%/files.h \
-	%reldir%/heap.c %reldir%/heap.h \
-	%reldir%/holders.c %reldir%/holders.h \
-	%reldir%/hostrows.c %reldir%/hostrows.h \
-	%reldir%/identity.c %reldir%/identity.h \
-	%reldir%/judge.c %reldir%/judge.h \
-	%reldir%/ledger.c %reldir%/ledger.h \
-	%reldir%/lock.c %reldir%/lock.h \
-	%reldir%/loop.c %reldir%/loop.h \
-	%reldir%/map_changes.c %reldir%/map_changes.h \
-	%reldir%/maps.c %reldir%/maps.h \
-	%reldir%/probe.c %reldir%/probe.h \
-	%reldir%/publish.c %reldir%/publish.h \
-	%reldir%/publish_may.c \
-	%reldir%/segment.c %reldir%/segment.h \
-	%reldir%/state.c %reldir%/state.h \
-	%reldir%/state_dir.c %reldir%/state_dir.h \
-	%reldir%/state_field.c %reldir%/state_field.h \
-	%reldir%/state_files.c %reldir%/state_files.h \
-	%reldir%/state_masks.c %reldir%/state_masks.h \
-	%reldir%/state_meshes.c %reldir%/state_meshes.h \
-	%reldir%/state_text.c %reldir%/state_text.h \
-	%reldir%/uring.c %reldir%/uring.h
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/claims.c %reldir%/claims.h
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/askers.c %reldir%/askers.h
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/clerk.c %reldir%/clerk.h
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/comms.c
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/comms.h
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/connection.c
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/connection.h
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/control.c %reldir%/control.h
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/crew.c %reldir%/crew.h
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/crossings.c
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/crossings.h
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/crossing.h
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/crossing_way.c
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/death.c
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/environment.c
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/environment.h
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/epochs.c %reldir%/epochs.h
+	%reldir%/daemon.c %reldir%/daemon.h
 %canon_reldir%_libdaemon_la_SOURCES += \
-	%reldir%/rendezvous.c %reldir%/rendezvous.h
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/exports.c %reldir%/exports.h
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/gutter.c %reldir%/gutter.h
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/keeper.c %reldir%/keeper.h
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/launch.c
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/lent.c %reldir%/lent.h
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/memory.c %reldir%/memory.h
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/mask_change.c
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/mask_change.h
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/mask_changes.c
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/mask_changes.h
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/mask_device.h
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/mask_device_asks.c
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/mask_devices.c
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/registration.h
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/registration_mask.c
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/mask_devices.h
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/mask_follow.c
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/mask_judge.c
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/mask_judge.h
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/mask_loans.c
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/mask_peers.c
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/mask_targets.c
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/mask_text.c
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/mask_text.h
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/mask_uses.c
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/mask_uses.h
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/masks.c %reldir%/masks.h
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/mesh_changes.c
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/mesh_changes.h
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/mesh_text.c %reldir%/mesh_text.h
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/name.c %reldir%/name.h
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/need.c
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/nodes.c %reldir%/nodes.h
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/orphan.c %reldir%/orphan.h
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/patience.c
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/peer.c %reldir%/peer.h
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/paths.c %reldir%/paths.h
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/plan_changes.c
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/plan_changes.h
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/plan_reply.c
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/plan_reply.h
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/programs.c
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/programs.h
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/quota.c %reldir%/quota.h
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/readable.c %reldir%/readable.h
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/registrations.c
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/registrations.h
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/release.c %reldir%/release.h
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/requests.c %reldir%/requests.h
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/room.c %reldir%/room.h
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/reuse.c %reldir%/reuse.h
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/usage.c %reldir%/usage.h
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/seats.c %reldir%/sessions.c
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/sessions.h
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/share.c %reldir%/share.h
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/share_asks.c
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/share_claims.c
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/shared.h
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/shares.c %reldir%/shares.h
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/spare.c %reldir%/spare.h
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/spawn.c %reldir%/spawn.h
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/spin.c %reldir%/spin.h
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/wakers.c
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/supervise.c
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/supervise.h
-%canon_reldir%_libdaemon_la_SOURCES += %reldir%/why.c %reldir%/why.h
+	%reldir%/account/ledger.c %reldir%/account/ledger.h \
+	%reldir%/account/quota.c %reldir%/account/quota.h \
+	%reldir%/account/retry_queue.c %reldir%/account/retry_queue.h \
+	%reldir%/account/usage.c %reldir%/account/usage.h
+%canon_reldir%_libdaemon_la_SOURCES += \
+	%reldir%/base/deferred_close.c %reldir%/base/deferred_close.h \
+	%reldir%/base/environment.c %reldir%/base/environment.h \
+	%reldir%/base/fd_limits.c %reldir%/base/fd_limits.h \
+	%reldir%/base/io_thread.c %reldir%/base/io_thread.h \
+	%reldir%/base/lock.c %reldir%/base/lock.h \
+	%reldir%/base/loop.c %reldir%/base/loop.h \
+	%reldir%/base/name.c %reldir%/base/name.h \
+	%reldir%/base/peercred.c %reldir%/base/peercred.h \
+	%reldir%/base/refusal.c %reldir%/base/refusal.h \
+	%reldir%/base/session_memory.c %reldir%/base/session_memory.h \
+	%reldir%/base/spawn.c %reldir%/base/spawn.h \
+	%reldir%/base/spin.c %reldir%/base/spin.h \
+	%reldir%/base/uring.c %reldir%/base/uring.h
+%canon_reldir%_libdaemon_la_SOURCES += \
+	%reldir%/devices/cuda.c %reldir%/devices/cuda.h \
+	%reldir%/devices/cuda_list.c \
+	%reldir%/devices/drain.c %reldir%/devices/drain.h \
+	%reldir%/devices/dummy.c %reldir%/devices/dummy.h \
+	%reldir%/devices/host.c %reldir%/devices/host.h \
+	%reldir%/devices/p2p.c %reldir%/devices/p2p.h \
+	%reldir%/devices/probe.c %reldir%/devices/probe.h \
+	%reldir%/devices/reuse.c %reldir%/devices/reuse.h \
+	%reldir%/devices/rows.c %reldir%/devices/rows.h \
+	%reldir%/devices/uuid.c %reldir%/devices/uuid.h
+%canon_reldir%_libdaemon_la_SOURCES += \
+	%reldir%/map/block_alloc.c %reldir%/map/block_alloc.h \
+	%reldir%/map/layer_maps.c %reldir%/map/layer_maps.h \
+	%reldir%/map/map_publish.c %reldir%/map/map_publish.h \
+	%reldir%/map/pins.c %reldir%/map/pins.h \
+	%reldir%/map/plan_reply.c %reldir%/map/plan_reply.h \
+	%reldir%/map/plan_request.c %reldir%/map/plan_request.h \
+	%reldir%/map/publish.c %reldir%/map/publish.h \
+	%reldir%/map/publish_policy.c \
+	%reldir%/map/release.c %reldir%/map/release.h \
+	%reldir%/map/segment.c %reldir%/map/segment.h \
+	%reldir%/map/segment_mount.c %reldir%/map/segment_mount.h \
+	%reldir%/map/segment_validate.c %reldir%/map/segment_validate.h \
+	%reldir%/map/transaction.c %reldir%/map/transaction.h
+%canon_reldir%_libdaemon_la_SOURCES += \
+	%reldir%/masks/device_replicas.c %reldir%/masks/device_replicas.h \
+	%reldir%/masks/handles.c %reldir%/masks/handles.h \
+	%reldir%/masks/masks.c %reldir%/masks/masks.h \
+	%reldir%/masks/numa_segments.c %reldir%/masks/numa_segments.h \
+	%reldir%/masks/peer_copies.c \
+	%reldir%/masks/publish.c %reldir%/masks/publish.h \
+	%reldir%/masks/replica_loans.c \
+	%reldir%/masks/replica_private.h \
+	%reldir%/masks/replica_requests.c \
+	%reldir%/masks/republish.c \
+	%reldir%/masks/targets.c \
+	%reldir%/masks/transaction.c %reldir%/masks/transaction.h \
+	%reldir%/masks/validate.c %reldir%/masks/validate.h
+%canon_reldir%_libdaemon_la_SOURCES += \
+	%reldir%/meshes/arrange.c %reldir%/meshes/arrange.h \
+	%reldir%/meshes/comms.c %reldir%/meshes/comms.h \
+	%reldir%/meshes/epochs.c %reldir%/meshes/epochs.h \
+	%reldir%/meshes/publish.c %reldir%/meshes/publish.h \
+	%reldir%/meshes/rendezvous.c %reldir%/meshes/rendezvous.h
+%canon_reldir%_libdaemon_la_SOURCES += \
+	%reldir%/sessions/connection.c %reldir%/sessions/connection.h \
+	%reldir%/sessions/dispatch.c %reldir%/sessions/dispatch.h \
+	%reldir%/sessions/listener.c %reldir%/sessions/listener.h \
+	%reldir%/sessions/programs.c %reldir%/sessions/programs.h \
+	%reldir%/sessions/readable.c %reldir%/sessions/readable.h \
+	%reldir%/sessions/register.c %reldir%/sessions/register.h \
+	%reldir%/sessions/registration.h \
+	%reldir%/sessions/registration_mask.c \
+	%reldir%/sessions/session.c %reldir%/sessions/session.h
+%canon_reldir%_libdaemon_la_SOURCES += \
+	%reldir%/sharing/export_accounting.c \
+	%reldir%/sharing/export_accounting.h \
+	%reldir%/sharing/exports.c %reldir%/sharing/exports.h \
+	%reldir%/sharing/peer_access.c %reldir%/sharing/peer_access.h \
+	%reldir%/sharing/peer_copy.c \
+	%reldir%/sharing/peer_mapping.h \
+	%reldir%/sharing/share.h \
+	%reldir%/sharing/share_access.c \
+	%reldir%/sharing/share_offer.c \
+	%reldir%/sharing/share_request.c %reldir%/sharing/share_request.h
+%canon_reldir%_libdaemon_la_SOURCES += \
+	%reldir%/state/dir.c %reldir%/state/dir.h \
+	%reldir%/state/field.c %reldir%/state/field.h \
+	%reldir%/state/files.c %reldir%/state/files.h \
+	%reldir%/state/map_text.c %reldir%/state/map_text.h \
+	%reldir%/state/mask_text.c %reldir%/state/mask_text.h \
+	%reldir%/state/masks.c %reldir%/state/masks.h \
+	%reldir%/state/mesh_text.c %reldir%/state/mesh_text.h \
+	%reldir%/state/meshes.c %reldir%/state/meshes.h \
+	%reldir%/state/state.c %reldir%/state/state.h
+%canon_reldir%_libdaemon_la_SOURCES += \
+	%reldir%/workers/attachment.c \
+	%reldir%/workers/death.c \
+	%reldir%/workers/demand.c \
+	%reldir%/workers/exec.c \
+	%reldir%/workers/stale_worker.c %reldir%/workers/stale_worker.h \
+	%reldir%/workers/standby.c %reldir%/workers/standby.h \
+	%reldir%/workers/supervisor.c %reldir%/workers/supervisor.h \
+	%reldir%/workers/user_queue.c %reldir%/workers/user_queue.h \
+	%reldir%/workers/wakeup.c \
+	%reldir%/workers/watchdog.c \
+	%reldir%/workers/worker_group.c %reldir%/workers/worker_group.h \
+	%reldir%/workers/worker_process.c %reldir%/workers/worker_process.h \
+	%reldir%/workers/worker_request.c %reldir%/workers/worker_request.h
 %canon_reldir%_libdaemon_la_LIBADD = agent/mask/libmask.la
 
 sbin_PROGRAMS += %reldir%/gpumapd

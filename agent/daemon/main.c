@@ -24,9 +24,9 @@
 #include <unistd.h>
 
 #include "agent/common/log.h"
-#include "agent/common/pace.h"
+#include "agent/common/sched_hint.h"
+#include "agent/daemon/base/fd_limits.h"
 #include "agent/daemon/daemon.h"
-#include "agent/daemon/files.h"
 
 static const char usage[] =
 	"Usage: gpumapd [OPTION]...\n"

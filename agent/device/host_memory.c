@@ -12,7 +12,7 @@
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
-#include "agent/common/thp.h"
+#include "agent/common/huge_pages.h"
 #include "gpumap.h"
 
 #ifndef MADV_POPULATE_WRITE /* Linux 5.14 */

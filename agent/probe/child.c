@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/probe/text.h"
+#include "agent/probe/parse.h"
 
 #define ARGUMENTS (16u + 2 * GM_PROBE_SKIPS)
 #define VARIABLES 64u /* of our own environment that a driver may see */

@@ -12,8 +12,8 @@
 
 #include <sys/types.h>
 
-#include "agent/probe/note.h"
 #include "agent/probe/probe.h"
+#include "agent/probe/protocol.h"
 
 struct gm_child {
 	uint32_t role;  /* enum gm_probe_role; 0: none */

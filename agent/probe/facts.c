@@ -9,11 +9,11 @@
 
 #include "agent/common/idset.h"
 #include "agent/common/meminfo.h"
-#include "agent/probe/card.h"
-#include "agent/probe/ml.h"
-#include "agent/probe/place.h"
+#include "agent/probe/device.h"
+#include "agent/probe/nvml_session.h"
+#include "agent/probe/parse.h"
 #include "agent/probe/probe.h"
-#include "agent/probe/text.h"
+#include "agent/probe/sysfs.h"
 #include "gpumap.h"
 
 #define OK(call) ((call) == GM_NVML_SUCCESS)

@@ -6,8 +6,8 @@
 #define GM_FACTS_H
 
 #include "agent/cuda/nvml.h"
-#include "agent/probe/note.h"
 #include "agent/probe/probe.h"
+#include "agent/probe/protocol.h"
 
 struct gm_facts {
 	const struct gm_nvml *nvml;

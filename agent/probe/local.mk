@@ -4,22 +4,22 @@
 # agent/probe: gpumap-probe.  All but its main() is a library, for tests.
 noinst_LTLIBRARIES += %reldir%/libprobe.la
 %canon_reldir%_libprobe_la_SOURCES = \
-	%reldir%/ask.c \
-	%reldir%/card.c %reldir%/card.h \
-	%reldir%/census.c \
+	%reldir%/driver_query.c \
+	%reldir%/device.c %reldir%/device.h \
+	%reldir%/enumerate.c \
 	%reldir%/child.c %reldir%/child.h \
 	%reldir%/facts.c %reldir%/facts.h \
-	%reldir%/hear.c \
-	%reldir%/mind.c \
-	%reldir%/ml.c %reldir%/ml.h \
-	%reldir%/note.c %reldir%/note.h \
+	%reldir%/on_message.c \
+	%reldir%/schedule.c \
+	%reldir%/nvml_session.c %reldir%/nvml_session.h \
+	%reldir%/protocol.c %reldir%/protocol.h \
 	%reldir%/peers.c \
-	%reldir%/place.c %reldir%/place.h \
+	%reldir%/sysfs.c %reldir%/sysfs.h \
 	%reldir%/probe.h \
 	%reldir%/steward.c %reldir%/steward.h \
-	%reldir%/tell.c \
-	%reldir%/text.c %reldir%/text.h \
-	%reldir%/watch.c
+	%reldir%/report.c \
+	%reldir%/parse.c %reldir%/parse.h \
+	%reldir%/watch_device.c
 %canon_reldir%_libprobe_la_LIBADD = agent/cuda/libcu.la \
 	agent/common/libcommon.la $(NUMA_LIBS) $(DL_LIBS)
 

@@ -11,8 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/probe/ml.h"
-#include "agent/probe/text.h"
+#include "agent/probe/nvml_session.h"
+#include "agent/probe/parse.h"
 
 #define LINKS_MAX 64u /* of one card; NVML's own most is 18 */
 

@@ -5,9 +5,9 @@
  * steward - the process that gpumapd talks to.
  *
  * One thread, which waits for nobody: what the roles say becomes state
- * (hear.c), what is overdue is done and who is overdue is given up (mind.c),
+ * (on_message.c), what is overdue is done and who is overdue is given up (schedule.c),
  * and gpumapd is told what it does not have yet, as fast as it takes it
- * (tell.c).  What moves overwrites what was not taken in time; nothing is
+ * (report.c).  What moves overwrites what was not taken in time; nothing is
  * queued but events, and of those the oldest go first.
  *
  * A slot is an NVML index and its watcher; a card is a GPU or an instance,
@@ -16,8 +16,8 @@
 #ifndef GM_STEWARD_H
 #define GM_STEWARD_H
 
-#include "agent/probe/card.h"
 #include "agent/probe/child.h"
+#include "agent/probe/device.h"
 #include "agent/probe/probe.h"
 
 #define GM_STEWARD_ASKS     4u /* drivers started at the same time */
@@ -90,7 +90,7 @@ struct gm_steward {
 	char peers_list[4 * GM_PROBE_GPUS];
 };
 
-/* hear.c: a note of a child, and its end. */
+/* on_message.c: a note of a child, and its end. */
 void gm_steward_hear(struct gm_steward *s, struct gm_child *child,
 		     const struct gm_note *note);
 void gm_steward_bury(struct gm_steward *s, const struct gm_child *was,
@@ -106,7 +106,7 @@ void gm_steward_judge_slot(struct gm_steward *s, uint32_t slot,
 			   enum gm_card_voice voice,
 			   const struct gm_verdict *verdict);
 
-/* mind.c: start, stop and name what is due; sets @next. */
+/* schedule.c: start, stop and name what is due; sets @next. */
 void gm_steward_mind(struct gm_steward *s, uint64_t now);
 
 /* Are the ordinals known, or not to be known soon? */
@@ -116,7 +116,7 @@ void gm_steward_release(struct gm_steward *s, const uint8_t uuid[16],
 			uint32_t serial);
 void gm_steward_resume(struct gm_steward *s, const uint8_t uuid[16]);
 
-/* tell.c: to gpumapd, and from it. */
+/* report.c: to gpumapd, and from it. */
 void gm_steward_tell(struct gm_steward *s, uint64_t now);
 void gm_steward_listen(struct gm_steward *s);
 void gm_steward_queue(struct gm_steward *s, const struct gm_pending *what);

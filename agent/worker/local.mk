@@ -4,52 +4,64 @@
 # agent/worker: gpumap-worker.  All but its main() is a library, for tests.
 noinst_LTLIBRARIES += %reldir%/libworker.la
 %canon_reldir%_libworker_la_SOURCES = \
-	%reldir%/across.c %reldir%/across.h \
-	%reldir%/across_wire.c \
-	%reldir%/replica.c %reldir%/replica.h %reldir%/trial.h \
-	%reldir%/batch.h \
-	%reldir%/beat.h \
-	%reldir%/buffers.c %reldir%/buffers.h \
-	%reldir%/bury.c \
-	%reldir%/clique.c %reldir%/clique.h %reldir%/clique_meet.c \
-	%reldir%/confine.c %reldir%/confine.h \
-	%reldir%/cut.c %reldir%/cut.h \
-	%reldir%/deficit.h \
-	%reldir%/errand.h \
-	%reldir%/alloc.c %reldir%/alloc.h \
-	%reldir%/errands.c %reldir%/errands.h \
-	%reldir%/errands_wire.c \
-	%reldir%/ferry.c %reldir%/ferry.h \
-	%reldir%/events.c %reldir%/events.h \
-	%reldir%/fault.c %reldir%/fault.h \
-	%reldir%/flight.c %reldir%/flight.h %reldir%/flights.h \
-	%reldir%/flight_look.c \
-	%reldir%/flood.h \
-	%reldir%/group.c %reldir%/group.h %reldir%/group_sleep.c \
-	%reldir%/image.c %reldir%/image.h \
-	%reldir%/intake.c %reldir%/intake.h \
-	%reldir%/judge.c %reldir%/judge.h \
-	%reldir%/load.c %reldir%/load.h %reldir%/loader.h \
-	%reldir%/load_ahead.c \
-	%reldir%/load_copies.c \
-	%reldir%/load_reads.c \
 	%reldir%/loop.c \
-	%reldir%/member.h \
-	%reldir%/outbox.c %reldir%/outbox.h \
-	%reldir%/pair.c %reldir%/pair.h \
-	%reldir%/reach.c %reldir%/reach.h \
-	%reldir%/pass.h \
-	%reldir%/relay.c %reldir%/relay.h \
-	%reldir%/program.c %reldir%/program.h \
-	%reldir%/charge.h %reldir%/roster.c %reldir%/roster.h \
-	%reldir%/session.c %reldir%/session.h \
-	%reldir%/slow.c %reldir%/slow.h \
-	%reldir%/spin.c %reldir%/spin.h \
-	%reldir%/staging.c \
-	%reldir%/turn.c %reldir%/turn.h \
+	%reldir%/recover.c \
 	%reldir%/uring.c \
-	%reldir%/wait.c %reldir%/wait.h \
 	%reldir%/worker.h
+%canon_reldir%_libworker_la_SOURCES += \
+	%reldir%/collective/collective.c %reldir%/collective/collective.h \
+	%reldir%/collective/member.h \
+	%reldir%/collective/nccl_group.c %reldir%/collective/nccl_group.h \
+	%reldir%/collective/nccl_init.c \
+	%reldir%/collective/staged.c %reldir%/collective/staged.h \
+	%reldir%/collective/wait.c
+%canon_reldir%_libworker_la_SOURCES += \
+	%reldir%/control/agent_socket.c %reldir%/control/agent_socket.h \
+	%reldir%/control/async_op.c %reldir%/control/async_op.h \
+	%reldir%/control/async_op_control.c \
+	%reldir%/control/async_op_private.h \
+	%reldir%/control/blocking_thread.c %reldir%/control/blocking_thread.h \
+	%reldir%/control/io_events.c %reldir%/control/io_events.h \
+	%reldir%/control/sandbox.c %reldir%/control/sandbox.h \
+	%reldir%/control/send_queue.c %reldir%/control/send_queue.h
+%canon_reldir%_libworker_la_SOURCES += \
+	%reldir%/io/aligned_read.c %reldir%/io/aligned_read.h \
+	%reldir%/io/load.c %reldir%/io/load.h \
+	%reldir%/io/load_ahead.c \
+	%reldir%/io/load_copies.c \
+	%reldir%/io/load_private.h \
+	%reldir%/io/load_reads.c \
+	%reldir%/io/mask_upload.c %reldir%/io/mask_upload.h \
+	%reldir%/io/remote_copy.c %reldir%/io/remote_copy.h \
+	%reldir%/io/remote_copy_control.c \
+	%reldir%/io/remote_copy_queue.c %reldir%/io/remote_copy_queue.h \
+	%reldir%/io/test_pattern.h
+%canon_reldir%_libworker_la_SOURCES += \
+	%reldir%/memory/alloc.c %reldir%/memory/alloc.h \
+	%reldir%/memory/arena_regions.c %reldir%/memory/arena_regions.h \
+	%reldir%/memory/buffers.c %reldir%/memory/buffers.h \
+	%reldir%/memory/sigbus.c %reldir%/memory/sigbus.h \
+	%reldir%/memory/staging.c
+%canon_reldir%_libworker_la_SOURCES += \
+	%reldir%/programs/code_validate.c %reldir%/programs/code_validate.h \
+	%reldir%/programs/program.c %reldir%/programs/program.h
+%canon_reldir%_libworker_la_SOURCES += \
+	%reldir%/queue/accounting.h \
+	%reldir%/queue/async_exec.c %reldir%/queue/async_exec.h \
+	%reldir%/queue/async_exec_poll.c \
+	%reldir%/queue/async_exec_private.h \
+	%reldir%/queue/batch.h \
+	%reldir%/queue/decode.c %reldir%/queue/decode.h \
+	%reldir%/queue/dependency.c %reldir%/queue/dependency.h \
+	%reldir%/queue/doorbell_limit.h \
+	%reldir%/queue/drr.h \
+	%reldir%/queue/fetch.c %reldir%/queue/fetch.h \
+	%reldir%/queue/heartbeat.h \
+	%reldir%/queue/quantum.c %reldir%/queue/quantum.h \
+	%reldir%/queue/run_queue.c %reldir%/queue/run_queue.h \
+	%reldir%/queue/schedule.h \
+	%reldir%/queue/session.c %reldir%/queue/session.h \
+	%reldir%/queue/spin.c %reldir%/queue/spin.h
 %canon_reldir%_libworker_la_LIBADD = agent/comm/libcomm.la agent/device/libdevice.la \
 	agent/common/libcommon.la shm/libshm.la \
 	$(URING_LIBS) $(NUMA_LIBS) $(SECCOMP_LIBS)

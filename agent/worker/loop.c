@@ -4,13 +4,13 @@
 /*
  * loop - whose turn it is, and when to sleep.
  *
- * Each pass gives every user a turn who has a session with work, see roster.h.
+ * Each pass gives every user a turn who has a session with work, see queue/run_queue.h.
  * Sessions found empty are polled for as long as their own gaps make that worth
  * while, and then parked one by one.  Those whose next entry waits for another
- * row get none until it has come (wait.h).  When nobody is awake the worker
+ * row get none until it has come (queue/dependency.h).  When nobody is awake the worker
  * blocks in its io_uring.
  *
- * Where the device computes by itself (flight.h), sleep comes when the device
+ * Where the device computes by itself (queue/async_exec.h), sleep comes when the device
  * has had its time to end something, too, and it wakes the worker then.  The
  * loop is compiled twice, so that neither kind of device pays for the other.
  *
@@ -22,17 +22,17 @@
 
 #include <stdlib.h>
 
-#include "agent/worker/across.h"
-#include "agent/worker/alloc.h"
-#include "agent/worker/beat.h"
-#include "agent/worker/clique.h"
-#include "agent/worker/errands.h"
-#include "agent/worker/events.h"
-#include "agent/worker/flight.h"
-#include "agent/worker/group.h"
-#include "agent/worker/pair.h"
-#include "agent/worker/pass.h"
-#include "agent/worker/roster.h"
+#include "agent/worker/collective/collective.h"
+#include "agent/worker/collective/nccl_group.h"
+#include "agent/worker/control/agent_socket.h"
+#include "agent/worker/control/async_op.h"
+#include "agent/worker/control/io_events.h"
+#include "agent/worker/io/remote_copy.h"
+#include "agent/worker/memory/alloc.h"
+#include "agent/worker/queue/async_exec.h"
+#include "agent/worker/queue/heartbeat.h"
+#include "agent/worker/queue/run_queue.h"
+#include "agent/worker/queue/schedule.h"
 #include "shm/point.h"
 
 #define QUIET_PASSES 16u /* without work, between readings of the clock */

@@ -30,13 +30,13 @@
 #include <unistd.h>
 
 #include "agent/common/log.h"
-#include "agent/common/pace.h"
-#include "agent/common/pin.h"
-#include "agent/worker/beat.h"
-#include "agent/worker/clique.h"
-#include "agent/worker/confine.h"
-#include "agent/worker/pair.h"
-#include "agent/worker/program.h"
+#include "agent/common/numa_bind.h"
+#include "agent/common/sched_hint.h"
+#include "agent/worker/collective/nccl_group.h"
+#include "agent/worker/control/agent_socket.h"
+#include "agent/worker/control/sandbox.h"
+#include "agent/worker/programs/program.h"
+#include "agent/worker/queue/heartbeat.h"
 #include "agent/worker/worker.h"
 #include "shm/point.h"
 

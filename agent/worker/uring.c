@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "agent/worker/load.h"
+#include "agent/worker/io/load.h"
 #include "agent/worker/worker.h"
 
 #include <errno.h>
@@ -28,9 +28,9 @@ static const unsigned tries[] = {
 	0,
 };
 
-/* What the loop asks for (events.c).  A filter of system calls does not see
+/* What the loop asks for (control/io_events.c).  A filter of system calls does not see
  * what a ring is asked to do: without this, whoever took the worker over could
- * open and connect through it (confine.h).  In force from here on: the ring
+ * open and connect through it (control/sandbox.h).  In force from here on: the ring
  * starts disabled. */
 static int restrict_to_list(struct io_uring *ring)
 {

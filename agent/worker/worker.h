@@ -12,15 +12,15 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
-#include "agent/common/closer.h"
+#include "agent/common/close_thread.h"
 #include "agent/common/wire.h"
 #include "agent/device/device.h"
-#include "agent/worker/ferry.h"
-#include "agent/worker/load.h"
-#include "agent/worker/outbox.h"
-#include "agent/worker/session.h"
-#include "agent/worker/slow.h"
-#include "agent/worker/wait.h"
+#include "agent/worker/control/blocking_thread.h"
+#include "agent/worker/control/send_queue.h"
+#include "agent/worker/io/load.h"
+#include "agent/worker/io/remote_copy_queue.h"
+#include "agent/worker/queue/dependency.h"
+#include "agent/worker/queue/session.h"
 #include "shm/journal.h"
 
 /* A user, as long as any session of his is attached. */
@@ -31,10 +31,10 @@ struct gm_guest {
 	uint32_t round;                  /* of its sessions */
 	uint32_t n_sessions;
 	uint32_t uid;
-	uint64_t carried; /* bytes, see ferry.h */
+	uint64_t carried; /* bytes, see io/remote_copy_queue.h */
 };
 
-/* Parts of collectives that are under way, see group.h. */
+/* Parts of collectives that are under way, see collective/collective.h. */
 struct gm_parts {
 	TAILQ_HEAD(, gm_session) list;
 	uint32_t n;
@@ -47,7 +47,7 @@ struct gm_parts {
 	struct gm_spin spin;
 };
 
-/* A thread for what waits for other devices, see clique.h. */
+/* A thread for what waits for other devices, see collective/nccl_group.h. */
 struct gm_clique_thread {
 	struct gm_slow slow;
 	bool runs;     /* from its first clique on */
@@ -73,10 +73,10 @@ struct gm_worker {
 
 	/* The loop's own. */
 	TAILQ_HEAD(, gm_guest) guests; /* with sessions that are awake */
-	struct gm_purse *purses;       /* of all uids, see buffers.h */
+	struct gm_purse *purses;       /* of all uids, see memory/buffers.h */
 	uint32_t n_active;             /* sessions that are awake */
 	uint32_t n_idle;    /* of them, found empty at the last look */
-	uint32_t n_deaf;    /* sessions that flood, see flood.h */
+	uint32_t n_deaf;    /* sessions that flood, see queue/doorbell_limit.h */
 	uint32_t cpu;       /* where we ran last, plus 1 */
 	uint32_t quiet;     /* passes without work since the clock was read */
 	uint32_t busy;      /* turns served since then */
@@ -88,18 +88,18 @@ struct gm_worker {
 	uint32_t n_forgets; /* FORGETs that wait for what is under way */
 	TAILQ_HEAD(, gm_flights)
 	flying;           /* sessions that the device has
-					  * anything of, see flight.h */
+					  * anything of, see queue/async_exec.h */
 	uint32_t n_aloft; /* slices under way, of all sessions */
 	uint64_t landed;  /* slices that have ended so far */
 	TAILQ_HEAD(, gm_carry)
-	carried; /* copies from other rows under way, see across.h */
-	TAILQ_HEAD(, gm_alloc_wait) alloc_waits; /* see alloc.h */
+	carried; /* copies from other rows under way, see io/remote_copy.h */
+	TAILQ_HEAD(, gm_alloc_wait) alloc_waits; /* see memory/alloc.h */
 	struct gm_waiting waiting;
 	struct gm_herald herald;
 	struct gm_loader loader;
 	struct gm_ferry ferry;
 	struct gm_parts parts;
-	LIST_HEAD(, gm_member) cliqued; /* that have a clique, see clique.h */
+	LIST_HEAD(, gm_member) cliqued; /* that have a clique, see collective/nccl_group.h */
 	bool may_spin;
 	bool draining;
 	bool drained; /* and said so: no session has a turn any more */

@@ -17,8 +17,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "agent/worker/program.h"
-#include "agent/worker/turn.h"
+#include "agent/worker/programs/program.h"
+#include "agent/worker/queue/quantum.h"
 
 #define DEPTH      16u
 #define RING_BYTES (DEPTH * GM_ENTRY_WORDS * sizeof(uint64_t))

@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "agent/plan/gguf.h"
-#include "lib/weights.h"
+#include "lib/checkpoint/checkpoint.h"
 
 #define HEAD 2
 

@@ -13,7 +13,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "agent/probe/text.h"
+#include "agent/probe/parse.h"
 
 static void check_copy(const uint8_t *data, size_t size, size_t room)
 {

@@ -11,7 +11,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "agent/daemon/why.h"
+#include "agent/daemon/base/refusal.h"
 
 /* FNV-1a, as the first line has it. */
 static inline uint64_t fuzz_state_sum(const uint8_t *data, size_t size)

@@ -1,0 +1,336 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/daemon/account/ledger.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/common/log.h"
+#include "agent/daemon/daemon.h"
+#include "gpumap.h"
+
+/* Returns false when it is 2^63 or more. */
+static bool sum_up(const struct gm_charge_image *charge, uint64_t *ret_bytes)
+{
+	uint64_t sum = charge->weight_bytes;
+
+	if (__builtin_add_overflow(sum, charge->kv_bytes, &sum) ||
+	    __builtin_add_overflow(sum, charge->activation_bytes, &sum) ||
+	    __builtin_add_overflow(sum, charge->reserve_bytes, &sum) ||
+	    sum > INT64_MAX)
+		return false;
+	*ret_bytes = sum;
+	return true;
+}
+
+/* Charges name each row once; where they do not, they are added up. */
+static bool add(struct gm_promise *promise, uint32_t row, uint64_t bytes)
+{
+	uint32_t i = 0;
+
+	if (bytes == 0)
+		return true;
+	while (i < promise->n && promise->of[i].row != row)
+		i++;
+	if (i == promise->n) {
+		promise->of[promise->n].row = row;
+		promise->of[promise->n++].bytes = 0;
+	}
+	promise->of[i].bytes += bytes;
+	return promise->of[i].bytes <= INT64_MAX;
+}
+
+int gm_ledger_promise(const struct gm_layers *layers,
+		      char ret_why[GM_WHY_BYTES],
+		      struct gm_promise **ret_promise)
+{
+	struct gm_promise *promise;
+
+	if ((layers->flags & GM_OBJECT_COMMITTED) == 0) {
+		*ret_promise = NULL;
+		return 0;
+	}
+	promise = malloc(sizeof(*promise) +
+			 layers->n_rows * sizeof(promise->of[0]));
+	if (promise == NULL)
+		return gm_why(ret_why, -ENOMEM, "out of memory");
+	promise->uid = layers->owner_uid;
+	promise->n = 0;
+	for (uint32_t i = 0; i < layers->n_rows; i++) {
+		const struct gm_charge_image *charge = &layers->charges[i];
+		uint64_t bytes;
+
+		if (sum_up(charge, &bytes) && add(promise, charge->row, bytes))
+			continue;
+		free(promise);
+		return gm_why(ret_why, -EOVERFLOW,
+			      "row %u is charged for 2^63 bytes or more",
+			      charge->row);
+	}
+	*ret_promise = promise;
+	return 0;
+}
+
+static uint64_t share_of(const struct gm_promise *promise, uint32_t row)
+{
+	for (uint32_t i = 0; promise != NULL && i < promise->n; i++) {
+		if (promise->of[i].row == row)
+			return promise->of[i].bytes;
+	}
+	return 0;
+}
+
+/* What others than the one in @slot have been promised. */
+static uint64_t others(const struct gm_daemon *d, uint32_t row, uint32_t slot)
+{
+	return d->ledger.promised[row] -
+	       (slot != GM_LEDGER_NOBODY ? share_of(d->ledger.of[slot], row)
+					 : 0);
+}
+
+static bool may_promise(const struct gm_device *device)
+{
+	return device->present &&
+	       device->moving.state != GPUMAP_DEVICE_FAILED &&
+	       device->moving.state != GPUMAP_DEVICE_LOST;
+}
+
+static uint64_t left(uint64_t of, uint64_t taken)
+{
+	return of > taken ? of - taken : 0;
+}
+
+uint64_t gm_ledger_avail(const struct gm_daemon *d, uint32_t row, uint32_t slot)
+{
+	const struct gm_device *device;
+	uint64_t bytes;
+
+	if (row >= d->devices.n || !may_promise(d->devices.of[row]))
+		return 0;
+	device = d->devices.of[row];
+	bytes = device->moving.free_bytes;
+	if (bytes > device->facts.total_bytes)
+		bytes = device->facts.total_bytes;
+	bytes = left(bytes, d->ledger.promised[row]);
+	if (slot != GM_LEDGER_NOBODY)
+		bytes += share_of(d->ledger.of[slot], row);
+	return bytes;
+}
+
+/* ---- judging ------------------------------------------------------------ */
+
+static int judge_room(uint32_t row, uint64_t want, uint64_t avail,
+		      char *ret_why, struct gm_shortage *ret_shortage)
+{
+	if (want <= avail)
+		return 0;
+	if (ret_shortage != NULL)
+		*ret_shortage = (struct gm_shortage){ want - avail, row };
+	return gm_why(ret_why, -ENOSPC,
+		      "row %u has %llu bytes that are promised to nobody, the "
+		      "map takes %llu: release one that gpumapctl who shows, "
+		      "or ask for less",
+		      row, (unsigned long long)avail, (unsigned long long)want);
+}
+
+/* What a uid's maps have of each row, but for the one in @slot.  One pass over
+ * all of them, for a map may be of every row there is. */
+static void sum_of_uid(const struct gm_daemon *d, uint32_t uid, uint32_t slot,
+		       uint64_t ret_has[GM_ROWS])
+{
+	memset(ret_has, 0, GM_ROWS * sizeof(ret_has[0]));
+	for (uint32_t i = 0; i < GM_OBJECTS; i++) {
+		const struct gm_promise *promise = d->ledger.of[i];
+
+		if (promise == NULL || promise->uid != uid || i == slot)
+			continue;
+		for (uint32_t k = 0; k < promise->n; k++)
+			ret_has[promise->of[k].row] += promise->of[k].bytes;
+	}
+}
+
+uint64_t gm_ledger_share(const struct gm_daemon *d, uint32_t uid, uint32_t row)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < GM_OBJECTS; i++) {
+		const struct gm_promise *promise = d->ledger.of[i];
+
+		if (promise != NULL && promise->uid == uid)
+			sum += share_of(promise, row);
+	}
+	return sum;
+}
+
+static uint64_t per_cent(uint64_t bytes, uint32_t n)
+{
+	return bytes / 100 * n + bytes % 100 * n / 100;
+}
+
+static int judge_share(const struct gm_daemon *d,
+		       const struct gm_promise *promise, uint32_t row,
+		       uint64_t want, uint64_t has, char *ret_why)
+{
+	uint64_t total = d->devices.of[row]->facts.total_bytes;
+	uint64_t most = per_cent(total, d->config.reserve_per_uid);
+
+	if (gm_publish_privileged(promise->uid))
+		return 0;
+	if (want <= left(most, has))
+		return 0;
+	return gm_why(ret_why, -EDQUOT,
+		      "uid %u has reserved %llu bytes of row %u and may have "
+		      "%llu: release a map, or raise limits.reserve-per-uid",
+		      promise->uid, (unsigned long long)has, row,
+		      (unsigned long long)most);
+}
+
+static int judge_row(const struct gm_daemon *d, uint32_t row, char *ret_why)
+{
+	if (row < d->devices.n && may_promise(d->devices.of[row]))
+		return 0;
+	return gm_why(ret_why, -ENODEV,
+		      "row %u is not there, is lost or has failed: gpumapctl "
+		      "devices shows which can be used",
+		      row);
+}
+
+int gm_ledger_judge(const struct gm_daemon *d, const struct gm_promise *promise,
+		    uint32_t slot, char ret_why[GM_WHY_BYTES],
+		    struct gm_shortage *ret_shortage)
+{
+	uint64_t has[GM_ROWS];
+	int ret = 0;
+
+	if (promise != NULL)
+		sum_of_uid(d, promise->uid, slot, has);
+	for (uint32_t i = 0; promise != NULL && i < promise->n && ret == 0;
+	     i++) {
+		uint32_t row = promise->of[i].row;
+		uint64_t want = promise->of[i].bytes;
+
+		ret = judge_row(d, row, ret_why);
+		if (ret == 0)
+			ret = judge_room(row, want,
+					 gm_ledger_avail(d, row, slot), ret_why,
+					 ret_shortage);
+		if (ret == 0)
+			ret = judge_share(d, promise, row, want, has[row],
+					  ret_why);
+	}
+	return ret;
+}
+
+int gm_ledger_fits(const struct gm_daemon *d, const struct gm_promise *promise,
+		   uint32_t slot, char ret_why[GM_WHY_BYTES])
+{
+	int ret = 0;
+
+	for (uint32_t i = 0; promise != NULL && i < promise->n && ret == 0;
+	     i++) {
+		uint32_t row = promise->of[i].row;
+		uint64_t total;
+
+		if (row >= d->devices.n || !d->devices.of[row]->present)
+			return gm_why(ret_why, -ENODEV, "row %u is not there",
+				      row);
+		total = d->devices.of[row]->facts.total_bytes;
+		ret = judge_room(row, promise->of[i].bytes,
+				 left(total, others(d, row, slot)), ret_why,
+				 NULL);
+	}
+	return ret;
+}
+
+/* ---- keeping ------------------------------------------------------------ */
+
+/* A row that only an earlier agent knew says nothing any more. */
+static void tell(struct gm_daemon *d, uint32_t row)
+{
+	if (row < d->devices.n)
+		gm_devices_reserved(d, row, d->ledger.promised[row]);
+}
+
+void gm_ledger_put(struct gm_daemon *d, uint32_t slot,
+		   struct gm_promise *promise)
+{
+	struct gm_ledger *ledger = &d->ledger;
+	struct gm_promise *old = ledger->of[slot];
+
+	/* One step for each row: nobody sees a replaced map's promise gone
+	 * and the new one not yet there. */
+	for (uint32_t i = 0; promise != NULL && i < promise->n; i++)
+		ledger->promised[promise->of[i].row] += promise->of[i].bytes;
+	for (uint32_t i = 0; old != NULL && i < old->n; i++)
+		ledger->promised[old->of[i].row] -= old->of[i].bytes;
+	ledger->of[slot] = promise;
+	for (uint32_t i = 0; promise != NULL && i < promise->n; i++)
+		tell(d, promise->of[i].row);
+	for (uint32_t i = 0; old != NULL && i < old->n; i++) {
+		if (share_of(promise, old->of[i].row) == 0)
+			tell(d, old->of[i].row);
+	}
+	free(old);
+}
+
+/* What a block of ours charges; map/segment_validate.c has looked at it. */
+static int read_promise(const struct gm_daemon *d, uint32_t slot,
+			struct gm_promise **ret_promise)
+{
+	const gm_a64 *word = &d->segment.map.objects[slot].slot;
+	struct gm_charge_image charges[GM_ROWS];
+	struct gm_layers layers = { .charges = charges };
+	struct gm_layers_image image;
+	struct gm_object object;
+	char why[GM_WHY_BYTES];
+
+	if (gm_object_open(&d->segment.map, word, &object) != 0 ||
+	    gm_layers_image(&object, &image) != 0 ||
+	    gm_object_read(&object, image.charges_at, charges,
+			   image.n_rows * sizeof(charges[0])) != 0)
+		return -EPROTO;
+	layers.flags = image.object.flags;
+	layers.owner_uid = image.object.owner_uid;
+	layers.n_rows = image.n_rows;
+	return gm_ledger_promise(&layers, why, ret_promise);
+}
+
+int gm_ledger_adopt(struct gm_daemon *d)
+{
+	for (uint32_t slot = 0; slot < GM_OBJECTS; slot++) {
+		const struct gm_block *block = &d->directory.objects[slot];
+		struct gm_promise *promise;
+		int ret;
+
+		if (block->unit == 0 ||
+		    (block->flags & GM_OBJECT_COMMITTED) == 0)
+			continue;
+		ret = read_promise(d, slot, &promise);
+		if (ret != 0)
+			return ret;
+		gm_ledger_put(d, slot, promise);
+	}
+	/* Also those that an agent before us had promised, and we have not. */
+	for (uint32_t row = 0; row < d->devices.n; row++) {
+		uint64_t total = d->devices.of[row]->facts.total_bytes;
+
+		tell(d, row);
+		if (d->ledger.promised[row] > total)
+			gm_log(GM_LOG_WARNING, "overpromised",
+			       "row=%u promised=%llu total=%llu", row,
+			       (unsigned long long)d->ledger.promised[row],
+			       (unsigned long long)total);
+	}
+	return 0;
+}
+
+void gm_ledger_exit(struct gm_daemon *d)
+{
+	for (uint32_t slot = 0; slot < GM_OBJECTS; slot++) {
+		free(d->ledger.of[slot]);
+		d->ledger.of[slot] = NULL;
+	}
+}

@@ -1,0 +1,129 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * ledger - how much of each row is promised to committed layer maps.
+ *
+ * The promise is the map's: it begins with the store of the slot that names a
+ * block with GM_OBJECT_COMMITTED, and ends with the store that names another.
+ * What is kept here is private and follows the directory, step by step while
+ * we run and from its blocks after an adoption; so there is nothing that a
+ * death could tear.
+ *
+ * A promise is judged against what is free on its rows and promised to nobody,
+ * and never lets a row's sum grow over its total.  Both may shrink later, when
+ * others take memory or a device changes: promises stay then, and new ones
+ * wait.  What a map's process has taken already is missing in the free bytes
+ * and still in the promise, so it counts twice: nobody knows yet whose memory
+ * it is, and the mistake errs to the safe side.
+ */
+#ifndef GM_DAEMON_ACCOUNT_LEDGER_H
+#define GM_DAEMON_ACCOUNT_LEDGER_H
+
+#include <stdint.h>
+
+#include "agent/daemon/base/refusal.h"
+#include "shm/layers.h"
+
+struct gm_daemon;
+
+#define GM_LEDGER_NOBODY UINT32_MAX /* no slot */
+
+/* What one map takes of its rows. */
+struct gm_promise {
+	uint32_t uid;
+	uint32_t n;
+	struct {
+		uint32_t row;
+		uint64_t bytes;
+	} of[]; /* each row once, none with 0 bytes */
+};
+
+struct gm_ledger {
+	uint64_t promised[GM_ROWS];
+	struct gm_promise *of[GM_OBJECTS]; /* NULL: none */
+};
+
+/* By how much a promise was too large, and where; 0 bytes: not for that. */
+struct gm_shortage {
+	uint64_t bytes;
+	uint32_t row;
+};
+
+/*
+ * gm_ledger_promise - sum up what a map charges
+ *
+ * ret_promise	NULL for a map that is not committed; to be freed, or to be
+ *		given to gm_ledger_put()
+ *
+ * Returns	0
+ *		-EOVERFLOW	2^63 bytes or more of one row
+ *		-ENOMEM
+ */
+int gm_ledger_promise(const struct gm_layers *layers,
+		      char ret_why[GM_WHY_BYTES],
+		      struct gm_promise **ret_promise);
+
+/*
+ * gm_ledger_avail - what may be promised of a row
+ *
+ * slot		who asks: what it has been promised already is its to have
+ *		again, whoever took memory since.  GM_LEDGER_NOBODY: nobody who
+ *		has a promise
+ *
+ * Returns	free bytes less what is promised, and what @slot has; 0 for a
+ *		row that is lost or has failed
+ */
+uint64_t gm_ledger_avail(const struct gm_daemon *d, uint32_t row,
+			 uint32_t slot);
+
+/* So much of a row has been promised to maps of this uid. */
+uint64_t gm_ledger_share(const struct gm_daemon *d, uint32_t uid, uint32_t row);
+
+/*
+ * gm_ledger_judge - may this be promised now?
+ *
+ * promise	may be NULL
+ * slot		as for gm_ledger_avail()
+ * ret_shortage	set with -ENOSPC; may be NULL
+ *
+ * Returns	0
+ *		-ENODEV		a row is not there, is lost, or has failed
+ *		-ENOSPC		a row has not so much left
+ *		-EDQUOT		the uid would have more of a row than it may
+ */
+int gm_ledger_judge(const struct gm_daemon *d, const struct gm_promise *promise,
+		    uint32_t slot, char ret_why[GM_WHY_BYTES],
+		    struct gm_shortage *ret_shortage);
+
+/*
+ * gm_ledger_fits - could it be kept, whatever is free now?
+ *
+ * For promises that were made before: only the totals of rows count.
+ *
+ * Returns	0, -ENODEV, -ENOSPC	as gm_ledger_judge()
+ */
+int gm_ledger_fits(const struct gm_daemon *d, const struct gm_promise *promise,
+		   uint32_t slot, char ret_why[GM_WHY_BYTES]);
+
+/*
+ * gm_ledger_put - a slot has moved on: its promise is @promise now
+ *
+ * promise	ours from here on; NULL: none
+ *
+ * To be called after the store of the slot and before readers are woken: the
+ * rows say what is reserved when this returns.
+ */
+void gm_ledger_put(struct gm_daemon *d, uint32_t slot,
+		   struct gm_promise *promise);
+
+/*
+ * gm_ledger_adopt - the promises of the directory, once rows are known
+ *
+ * Returns	0, -ENOMEM, -EPROTO
+ */
+int gm_ledger_adopt(struct gm_daemon *d);
+
+void gm_ledger_exit(struct gm_daemon *d);
+
+#endif

@@ -1,0 +1,69 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/daemon/account/quota.h"
+
+#include "agent/daemon/daemon.h"
+#include "agent/daemon/sharing/exports.h"
+#include "shm/score.h"
+
+static uint64_t left(uint64_t of, uint64_t taken)
+{
+	return of > taken ? of - taken : 0;
+}
+
+uint64_t gm_quota_of(const struct gm_daemon *d, uint32_t row, uint32_t uid,
+		     uint64_t has)
+{
+	const struct gm_device *device = d->devices.of[row];
+	uint64_t own = gm_ledger_share(d, uid, row);
+	uint64_t others = left(d->ledger.promised[row], own);
+	uint64_t total = device->facts.total_bytes;
+	uint64_t bytes = device->moving.free_bytes;
+	uint64_t masks;
+
+	if (total == 0)
+		return UINT64_MAX;
+	/* Not free, and not to be had for anything else. */
+	masks = gm_mask_devices_bytes(d, row, uid);
+	has += device->back[0].bytes + device->back[1].bytes + masks;
+	bytes = has < left(total, bytes) ? bytes + has : total;
+	bytes = gm_budget(left(bytes, others), total);
+	if (bytes < own)
+		bytes = own;
+	return left(bytes, gm_exports_abandoned(d, row, uid) + masks);
+}
+
+void gm_quota_back(struct gm_daemon *d, uint32_t row, uint64_t bytes)
+{
+	struct gm_back *back = &d->devices.of[row]->back[0];
+
+	back->bytes += bytes;
+	back->last_ns = gm_loop_now();
+}
+
+/* Two, so that who gives back all the time does not keep the first of it
+ * counted for good: nothing comes to the older one any more. */
+void gm_quota_looked(struct gm_device *device, uint64_t at_ns)
+{
+	struct gm_back *back = device->back;
+
+	for (int i = 0; i < 2; i++) {
+		if (back[i].last_ns < at_ns)
+			back[i].bytes = 0;
+	}
+	if (back[1].bytes == 0) {
+		back[1] = back[0];
+		back[0].bytes = 0;
+	}
+}
+
+uint64_t gm_quota_exports(const struct gm_daemon *d, uint32_t row, uint32_t uid)
+{
+	uint64_t total = d->devices.of[row]->facts.total_bytes;
+	uint64_t own = gm_ledger_share(d, uid, row);
+
+	if (total == 0)
+		return UINT64_MAX;
+	return own > total / 2 ? own : total / 2;
+}

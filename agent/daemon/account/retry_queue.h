@@ -1,0 +1,42 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * room - requests that are refused for want of room while some is on its way
+ * back.
+ *
+ * A session that has ended counts until no worker has its memory any more.  Who
+ * closes one and asks for another at once would be refused for what he has
+ * given back already: so his request waits, and is handled again, as if it had
+ * come then, in the next turn of the loop and whenever a session is gone, for
+ * as long as one that counts for it is on its way.
+ */
+#ifndef GM_DAEMON_ACCOUNT_RETRY_QUEUE_H
+#define GM_DAEMON_ACCOUNT_RETRY_QUEUE_H
+
+#include "agent/daemon/sessions/connection.h"
+
+/* A worker that has not let go after so long is stuck. */
+#define GM_ROOM_NS UINT64_C(5000000000)
+
+/*
+ * gm_room_wait - let a request wait that would be refused with @status
+ *
+ * Takes the descriptor that came with it.  After @limit_ns it is handled a last
+ * time.
+ *
+ * Returns	whether it waits; it is to be refused if not
+ */
+bool gm_room_wait(struct gm_connection *c, const struct gm_request *r,
+		  int status, uint64_t limit_ns);
+
+/* Its connection has ended.  Allowed where nothing waits. */
+void gm_room_leave(struct gm_connection *c);
+
+/* A session is gone, or none will be let in any more: look soon. */
+void gm_room_changed(struct gm_control_server *s);
+
+void gm_room_init(struct gm_control_server *s);
+void gm_room_exit(struct gm_control_server *s);
+
+#endif

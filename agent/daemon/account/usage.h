@@ -1,0 +1,29 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * usage - who has how much of which device's memory.
+ *
+ * Workers know, and say it in their journals; what was exported and imported is
+ * known here.
+ */
+#ifndef GM_DAEMON_ACCOUNT_USAGE_H
+#define GM_DAEMON_ACCOUNT_USAGE_H
+
+#include "agent/daemon/sessions/connection.h"
+
+struct gm_keeper;
+struct gm_seat;
+
+/* Bytes of the device's memory that all sessions of a uid have, and those of
+ * anybody that are leaving, as the worker says that runs. */
+uint64_t gm_usage_within_reach(const struct gm_keeper *keeper, uint32_t uid);
+
+/* A seat is given up, or the worker has ended: what it had is free. */
+void gm_usage_leaves(const struct gm_seat *seat);
+void gm_usage_ends(const struct gm_keeper *keeper);
+
+/* Handler, see sessions/dispatch.h. */
+int gm_usage_handle(struct gm_connection *c, const struct gm_request *r);
+
+#endif

@@ -1,0 +1,56 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/daemon/base/fd_limits.h"
+
+#include <inttypes.h>
+#include <sys/resource.h>
+
+#include "agent/common/log.h"
+#include "shm/layout.h"
+
+#define OF_OURS       64u /* loop, log, segment, files that are read */
+#define OF_ROW        8u  /* its worker and its undertaker */
+#define OF_SESSION    4u  /* its memory, its socket, its client's pidfd */
+#define OF_CONNECTION 2u  /* its socket, the tensor that waits to be a mask */
+
+void gm_files_raise(void)
+{
+	struct rlimit files;
+
+	if (getrlimit(RLIMIT_NOFILE, &files) != 0)
+		return;
+	files.rlim_cur = files.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &files);
+}
+
+/* What everything that is allowed takes. */
+static uint64_t needed_by(const struct gm_config *config, uint32_t n_rows,
+			  uint32_t n_cards)
+{
+	uint64_t session = OF_SESSION + n_rows; /* doorbells */
+
+	/* What one uid may have of memory: others rarely have as much.  Each of
+	 * its objects may be a mask with a replica on each card. */
+	return OF_OURS + (uint64_t)n_rows * OF_ROW +
+	       (uint64_t)config->connections * OF_CONNECTION +
+	       config->sessions * session + GM_HOLDERS +
+	       config->registrations_per_uid + config->exports_per_uid +
+	       (uint64_t)config->objects_per_uid * n_cards;
+}
+
+void gm_files_check(const struct gm_config *config, uint32_t n_rows,
+		    uint32_t n_cards)
+{
+	uint64_t needed = needed_by(config, n_rows, n_cards);
+	struct rlimit files;
+
+	if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= needed)
+		return;
+	gm_log(GM_LOG_WARNING, "few_descriptors",
+	       "limit=%" PRIu64 " needed=%" PRIu64
+	       " remedy=\"raise LimitNOFILE of the unit (ulimit -Hn), or lower "
+	       "sessions, connections and objects-per-uid in [limits] of "
+	       "gpumapd.conf\"",
+	       (uint64_t)files.rlim_cur, needed);
+}

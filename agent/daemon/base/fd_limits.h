@@ -1,0 +1,26 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * files - descriptors, by the thousand: as many as [limits] may take.
+ *
+ * Where there are fewer, whoever needs the first that is missing is refused,
+ * long before any limit that was configured: that is said at the start, and
+ * again when rows have come.
+ */
+#ifndef GM_DAEMON_BASE_FD_LIMITS_H
+#define GM_DAEMON_BASE_FD_LIMITS_H
+
+#include <stdint.h>
+
+#include "agent/daemon/config.h"
+
+/* Take all that we may have. */
+void gm_files_raise(void);
+
+/* Warn, with the remedy, when all that is allowed, with so many rows and, of
+ * these, cards, takes more than we have. */
+void gm_files_check(const struct gm_config *config, uint32_t n_rows,
+		    uint32_t n_cards);
+
+#endif

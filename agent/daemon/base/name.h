@@ -1,0 +1,15 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/* name - what an object may be called: names go into logs and onto terminals,
+ * and are single words there. */
+#ifndef GM_DAEMON_BASE_NAME_H
+#define GM_DAEMON_BASE_NAME_H
+
+#include "agent/daemon/base/refusal.h"
+
+/* Returns 0, or -EINVAL: empty, too long, or with blanks or control characters
+ * in it. */
+int gm_name_judge(const char *name, char ret_why[GM_WHY_BYTES]);
+
+#endif

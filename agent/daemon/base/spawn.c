@@ -1,0 +1,229 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/daemon/base/spawn.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/common/wire.h"
+
+#define UNDONE_MAX 64u
+#define FD_CLEAR   16 /* above every number that a child finds something at */
+
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 8u
+#endif
+
+/* Killed, and not reaped yet: looked at now and then. */
+static pid_t undone[UNDONE_MAX];
+static uint32_t n_undone;
+
+void gm_spawn_tidy(void)
+{
+	uint32_t left = 0;
+
+	for (uint32_t i = 0; i < n_undone; i++) {
+		if (waitpid(undone[i], NULL, WNOHANG) == 0)
+			undone[left++] = undone[i];
+	}
+	n_undone = left;
+}
+
+/* One that sleeps in a driver does not end at once, if ever. */
+static void undo(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	gm_spawn_tidy();
+	/* With so many of them, a zombie more until we end is the least. */
+	if (waitpid(pid, NULL, WNOHANG) == 0 && n_undone < UNDONE_MAX)
+		undone[n_undone++] = pid;
+}
+
+/* Move @fd out of the way of the numbers that dup2 will take. */
+static int clear_of_children(int fd)
+{
+	int moved, error;
+
+	if (fd < 0 || fd >= FD_CLEAR)
+		return fd;
+	moved = fcntl(fd, F_DUPFD_CLOEXEC, FD_CLEAR);
+	error = errno;
+	close(fd);
+	errno = error;
+	return moved;
+}
+
+int gm_spawn_memfd(const char *name, uint64_t bytes)
+{
+	int fd = memfd_create(name, MFD_CLOEXEC | MFD_NOEXEC_SEAL);
+	int error;
+
+	if (fd < 0 && errno == EINVAL) /* before Linux 6.3 */
+		fd = memfd_create(name, MFD_CLOEXEC);
+	fd = clear_of_children(fd);
+	if (fd < 0)
+		return -errno;
+	if (ftruncate(fd, (off_t)bytes) != 0) {
+		error = errno;
+		close(fd);
+		return -error;
+	}
+	return fd;
+}
+
+/* Both ends, out of the way. */
+static int make_pair(int ret_pair[2])
+{
+	int pair[2], error;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
+		return -errno;
+	pair[0] = clear_of_children(pair[0]);
+	pair[1] = clear_of_children(pair[1]);
+	if (pair[0] >= 0 && pair[1] >= 0 &&
+	    fcntl(pair[0], F_SETFL, O_NONBLOCK) == 0) {
+		ret_pair[0] = pair[0];
+		ret_pair[1] = pair[1];
+		return 0;
+	}
+	error = errno;
+	if (pair[0] >= 0)
+		close(pair[0]);
+	if (pair[1] >= 0)
+		close(pair[1]);
+	return -error;
+}
+
+static int describe(posix_spawn_file_actions_t *files, int socket, int journal,
+		    int commons)
+{
+	int error;
+
+	error = posix_spawn_file_actions_addopen(files, STDIN_FILENO,
+						 "/dev/null", O_RDONLY, 0);
+	if (error == 0)
+		error = posix_spawn_file_actions_adddup2(files, STDERR_FILENO,
+							 STDOUT_FILENO);
+	if (error == 0)
+		error = posix_spawn_file_actions_adddup2(files, socket,
+							 GM_FD_SUPERVISOR);
+	if (error == 0 && journal >= 0)
+		error = posix_spawn_file_actions_adddup2(files, journal,
+							 GM_FD_JOURNAL);
+	if (error == 0 && commons >= 0)
+		error = posix_spawn_file_actions_adddup2(files, commons,
+							 GM_FD_COMMONS);
+	if (error == 0)
+		error = posix_spawn_file_actions_addclosefrom_np(
+			files, commons >= 0 ? GM_FD_COMMONS + 1
+					    : GM_FD_SUPERVISOR + 1);
+	return error;
+}
+
+/* No signal blocked or ignored, whatever we do with ours. */
+static int behave(posix_spawnattr_t *how)
+{
+	sigset_t none, all;
+
+	sigemptyset(&none);
+	sigfillset(&all);
+	posix_spawnattr_setsigmask(how, &none);
+	posix_spawnattr_setsigdefault(how, &all);
+	posix_spawnattr_setpgroup(how, 0);
+	return posix_spawnattr_setflags(how, POSIX_SPAWN_SETSIGMASK |
+						     POSIX_SPAWN_SETSIGDEF |
+						     POSIX_SPAWN_SETPGROUP);
+}
+
+static int start(char *const argv[], char *const env[], int socket, int journal,
+		 int commons, pid_t *ret_pid)
+{
+	posix_spawn_file_actions_t files;
+	posix_spawnattr_t how;
+	int error;
+
+	posix_spawn_file_actions_init(&files);
+	posix_spawnattr_init(&how);
+	error = describe(&files, socket, journal, commons);
+	if (error == 0)
+		error = behave(&how);
+	if (error == 0)
+		error = posix_spawn(ret_pid, argv[0], &files, &how, argv, env);
+	posix_spawnattr_destroy(&how);
+	posix_spawn_file_actions_destroy(&files);
+	return -error;
+}
+
+int gm_spawn(char *const argv[], char *const env[], int journal, int commons,
+	     struct gm_child *ret_child)
+{
+	struct gm_child child;
+	int pair[2] = { -1, -1 };
+	int error = make_pair(pair);
+
+	gm_spawn_tidy();
+	if (error)
+		return error;
+	error = start(argv, env, pair[1], journal, commons, &child.pid);
+	close(pair[1]);
+	if (error) {
+		close(pair[0]);
+		return error;
+	}
+
+	/* It is ours and not reaped, so the pid is still its own. */
+	child.pidfd = (int)syscall(SYS_pidfd_open, child.pid, 0);
+	if (child.pidfd < 0) {
+		error = -errno;
+		undo(child.pid);
+		close(pair[0]);
+		return error;
+	}
+	child.socket = pair[0];
+	*ret_child = child;
+	return 0;
+}
+
+void gm_spawn_undo(const struct gm_child *child)
+{
+	undo(child->pid);
+}
+
+int gm_spawn_reap(const struct gm_child *child, char ret_how[64],
+		  int *ret_status)
+{
+	siginfo_t info = { 0 };
+	const char *name;
+
+	if (waitid(P_PID, (id_t)child->pid, &info, WEXITED | WNOHANG) != 0 ||
+	    info.si_pid == 0)
+		return 0;
+	if (info.si_code == CLD_EXITED) {
+		snprintf(ret_how, 64, "exited with status %d", info.si_status);
+		*ret_status = info.si_status;
+		return 1;
+	}
+	name = sigabbrev_np(info.si_status);
+	snprintf(ret_how, 64, "killed by SIG%s", name ? name : "?");
+	*ret_status = -1;
+	return 1;
+}
+
+int gm_spawn_stopped(const struct gm_child *child)
+{
+	siginfo_t info = { 0 };
+
+	return waitid(P_PID, (id_t)child->pid, &info,
+		      WSTOPPED | WNOHANG | WNOWAIT) == 0 &&
+	       info.si_pid != 0;
+}

@@ -1,0 +1,87 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * cudarows - what the probe says, as rows and their states.
+ *
+ * A start waits until every card has been named (LISTED) or had its time; what
+ * is known by then is given its rows at once, in the order of PCI addresses,
+ * each card before its instances.  What is named later gets later rows.
+ *
+ * The probe's word on a device's health and ours:
+ *
+ *	USABLE   has a worker when one is needed; READY
+ *	FAILED   FAILED with the probe's reason
+ *	LOST     LOST
+ *	SPLIT    FAILED: only its instances are used
+ *	TAKEN    FAILED: its compute mode wants one process at a time, or none
+ *
+ * An Xid that says that the device is of no use is believed at once, before the
+ * probe's next look, and until the probe has seen the trouble and its end, or
+ * an administrator has drained the row and brought it back.
+ */
+#ifndef GM_DAEMON_DEVICES_CUDA_H
+#define GM_DAEMON_DEVICES_CUDA_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "agent/common/probe_wire.h"
+#include "agent/daemon/base/loop.h"
+#include "agent/daemon/devices/rows.h"
+
+struct gm_daemon;
+
+struct gm_cudarows {
+	struct gm_timer limit; /* config.cuda_list_limit_ns */
+	struct gm_timer flush; /* facts have changed and are not published */
+	uint64_t since_ns;     /* when we began to wait */
+	bool is_complete;      /* there is nothing more to wait for */
+	bool is_open;          /* rows have been given out */
+	uint32_t n_found;      /* devices that were named before that */
+	struct gm_device *found[GM_ROWS];
+	char why[GM_WHY_BYTES];    /* there may be none of them */
+	char broken[GM_WHY_BYTES]; /* the last fault, as it was logged */
+};
+
+/* Have the probe started; gm_daemon_open() follows when its list is complete,
+ * or at the limit. */
+void gm_cudarows_start(struct gm_daemon *d);
+void gm_cudarows_exit(struct gm_daemon *d);
+
+/* One record of the probe's. */
+void gm_cudarows_heard(struct gm_daemon *d, const struct gm_probe_wire *wire);
+
+/* Nothing can be learnt from the driver, or no probe could be started. */
+void gm_cudarows_broken(struct gm_daemon *d, const char *why);
+
+/* The probe has ended: what it knew of the moment is not known any more, and it
+ * has nothing open. */
+void gm_cudarows_silent(struct gm_daemon *d);
+
+/* Another probe runs: what it should leave alone. */
+void gm_cudarows_greet(struct gm_daemon *d);
+
+/* A row was brought back and its device has not been seen: it is LOST until the
+ * probe sees it. */
+void gm_cudarows_unseen(struct gm_daemon *d, uint32_t row);
+
+/* Should the probe be heard from by now and then? */
+bool gm_cudarows_watched(const struct gm_daemon *d);
+
+/*
+ * gm_cudarows_list - the devices that were named so far
+ *
+ * max		room in ret_devices
+ *
+ * Returns	how many
+ *		-ENOSPC		more than @max
+ *		-ENODEV		none, and the configuration requires one
+ */
+int gm_cudarows_list(struct gm_daemon *d, struct gm_device *ret_devices,
+		     size_t max, char ret_why[GM_WHY_BYTES]);
+
+/* Budget and score, from what is free. */
+void gm_cudarows_refresh(struct gm_device *device);
+
+#endif

@@ -1,0 +1,105 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/* Of cuda.h: the devices that a start has found, in the order of their
+ * rows. */
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/daemon/daemon.h"
+#include "agent/daemon/devices/cuda.h"
+#include "gpumap.h"
+
+static bool is_instance(const struct gm_device *device)
+{
+	static const uint8_t none[16];
+
+	return memcmp(device->parent, none, sizeof(none)) != 0;
+}
+
+/* An instance is where its card is. */
+static const struct gm_row_image *place_of(const struct gm_cudarows *cuda,
+					   const struct gm_device *device)
+{
+	for (uint32_t i = 0; i < cuda->n_found; i++) {
+		if (is_instance(device) &&
+		    memcmp(cuda->found[i]->facts.uuid, device->parent,
+			   sizeof(device->parent)) == 0)
+			return &cuda->found[i]->facts;
+	}
+	return &device->facts;
+}
+
+static int compare(uint64_t a, uint64_t b)
+{
+	return (a > b) - (a < b);
+}
+
+/* Where the bus is not known the card comes last. */
+static uint64_t address_of(const struct gm_row_image *facts)
+{
+	if ((facts->known & GPUMAP_KNOWN_PCI) == 0)
+		return UINT64_MAX;
+	return (uint64_t)facts->pci_domain << 32 | facts->pci_bus;
+}
+
+static bool comes_before(const struct gm_cudarows *cuda,
+			 const struct gm_device *a, const struct gm_device *b)
+{
+	int by = compare(address_of(place_of(cuda, a)),
+			 address_of(place_of(cuda, b)));
+
+	if (by == 0)
+		by = compare(is_instance(a), is_instance(b));
+	if (by == 0)
+		by = compare((uint64_t)((int64_t)a->facts.mig_gi + 1),
+			     (uint64_t)((int64_t)b->facts.mig_gi + 1));
+	if (by == 0)
+		by = compare((uint64_t)((int64_t)a->facts.mig_ci + 1),
+			     (uint64_t)((int64_t)b->facts.mig_ci + 1));
+	if (by == 0)
+		by = memcmp(a->facts.uuid, b->facts.uuid, 16);
+	return by < 0;
+}
+
+static void sort(struct gm_cudarows *cuda)
+{
+	for (uint32_t i = 1; i < cuda->n_found; i++) {
+		struct gm_device *device = cuda->found[i];
+		uint32_t at = i;
+
+		for (;
+		     at > 0 && comes_before(cuda, device, cuda->found[at - 1]);
+		     at--)
+			cuda->found[at] = cuda->found[at - 1];
+		cuda->found[at] = device;
+	}
+}
+
+int gm_cudarows_list(struct gm_daemon *d, struct gm_device *ret_devices,
+		     size_t max, char ret_why[GM_WHY_BYTES])
+{
+	struct gm_cudarows *cuda = &d->cuda;
+	uint32_t n = cuda->n_found;
+
+	cuda->is_open = true;
+	if (n == 0 && d->config.cuda_enabled == GM_CONFIG_CUDA_REQUIRED)
+		return gm_why(ret_why, cuda->broken[0] != '\0' ? -EIO : -ENODEV,
+			      "cuda.enabled = required, and there is no GPU: "
+			      "%.180s",
+			      cuda->why);
+	if (n > max)
+		return gm_why(ret_why, -ENOSPC,
+			      "there are %u GPUs and instances, and the device "
+			      "table has %u rows: cuda.enabled = off",
+			      n, GM_ROWS);
+	sort(cuda);
+	for (uint32_t i = 0; i < n; i++) {
+		ret_devices[i] = *cuda->found[i];
+		free(cuda->found[i]);
+	}
+	cuda->n_found = 0;
+	return (int)n;
+}

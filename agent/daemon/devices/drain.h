@@ -1,0 +1,89 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * drains - rows that an administrator takes out of service and brings back.
+ *
+ *	FINISHING  no new work; the worker ends what is in its rings, and lends
+ *		   its memory to others that drain until they have, too
+ *	CLOSING    no process of the row runs; the probe closes the card
+ *	DRAINED    nothing of ours has the device open
+ *	RESUMING   it may be opened again; the probe has not seen it yet
+ *
+ * The row is DRAINING throughout, PROBING in RESUMING, and keeps its seats,
+ * maps and reservations.  A card that is split is drained with its instances,
+ * those that come meanwhile too.  An instance is no card: the probe goes on
+ * watching the others.  A drain ends with the agent.
+ *
+ * Nothing of it takes for ever for who waits: after config.drain_row_ns, or
+ * twice that in FINISHING, they are told -ETIMEDOUT.  A drain goes on; what was
+ * brought back and not seen is LOST.
+ */
+#ifndef GM_DAEMON_DEVICES_DRAIN_H
+#define GM_DAEMON_DEVICES_DRAIN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "agent/daemon/base/loop.h"
+#include "agent/daemon/base/refusal.h"
+
+struct gm_daemon;
+struct gm_row_drain;
+
+/* Embedded in its owner, zero but for done. */
+struct gm_drain_wait {
+	/* It has come to an end: 0, or a negative errno with the reason.  The
+	 * wait is its owner's again. */
+	void (*done)(struct gm_drain_wait *wait, int status, const char *why);
+	/* Of drain.c. */
+	TAILQ_ENTRY(gm_drain_wait) entry;
+	struct gm_row_drain *drain;
+};
+
+/*
+ * gm_drains_begin - take a row out of service
+ *
+ * Returns	0		it is drained already; done() is not called
+ *		-EINPROGRESS	done() will be called, never from within this
+ *		-ENODEV		no such row, or one that serves nobody
+ *		-EBUSY		it is being brought back just now
+ *		-ESHUTDOWN	the agent is draining
+ *		-ENOMEM
+ */
+int gm_drains_begin(struct gm_daemon *d, uint32_t row,
+		    struct gm_drain_wait *wait, char ret_why[GM_WHY_BYTES]);
+
+/*
+ * gm_drains_undo - bring it back
+ *
+ * What waits for a drain that has not come to its end is told -ECANCELED.
+ *
+ * Returns	as gm_drains_begin(); 0: it is in service already
+ */
+int gm_drains_undo(struct gm_daemon *d, uint32_t row,
+		   struct gm_drain_wait *wait, char ret_why[GM_WHY_BYTES]);
+
+/* Wait no more.  Allowed for a wait that waits for nothing. */
+void gm_drains_leave(struct gm_drain_wait *wait);
+
+/* Is the row out of service, or not back yet? */
+bool gm_drains_has(const struct gm_daemon *d, uint32_t row);
+
+/* From cuda.c: the probe has closed a card; has ended; runs anew. */
+void gm_drains_released(struct gm_daemon *d, uint32_t row, uint32_t serial);
+void gm_drains_silent(struct gm_daemon *d);
+void gm_drains_greet(struct gm_daemon *d);
+
+/* Likewise: a row that is new.  One of a card that is drained is, too, until
+ * the probe speaks of it when the card is back. */
+void gm_drains_came(struct gm_daemon *d, uint32_t row);
+
+/* Likewise: it has seen a row's device.  Returns whether the row is back by
+ * that: the caller shows how it is, and then takes GM_BAR_DRAIN away. */
+bool gm_drains_seen(struct gm_daemon *d, uint32_t row);
+
+void gm_drains_exit(struct gm_daemon *d);
+
+#endif

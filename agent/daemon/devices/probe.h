@@ -1,0 +1,82 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * probe - the life of gpumap-probe, which alone may call NVML.
+ *
+ *	OFF       not wanted, or there is no driver: it is looked again, slowly
+ *	RUNNING
+ *	ENDING    it was sent SIGKILL; its pidfd has not spoken yet
+ *	STUCK     not even SIGKILL has ended it in time
+ *	RESTING   it has ended; another is started soon
+ *
+ * What it says goes to cuda.h.  Its death is no device's: rows stay as they
+ * are, and the next one lists everything anew.  We never wait for it.
+ */
+#ifndef GM_DAEMON_DEVICES_PROBE_H
+#define GM_DAEMON_DEVICES_PROBE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "agent/daemon/base/loop.h"
+#include "agent/daemon/base/refusal.h"
+#include "agent/daemon/base/spawn.h"
+
+struct gm_daemon;
+
+enum gm_probe_state {
+	GM_PROBE_OFF,
+	GM_PROBE_RUNNING,
+	GM_PROBE_ENDING,
+	GM_PROBE_STUCK,
+	GM_PROBE_RESTING
+};
+
+struct gm_probe {
+	struct gm_daemon *d;
+	enum gm_probe_state state;
+	struct gm_child child;
+	struct gm_source pidfd;
+	struct gm_source socket;
+	struct gm_timer timer; /* of the state */
+	struct gm_timer look;  /* does it make progress? */
+	uint64_t since_ns;     /* when it was started */
+	uint64_t heard_ns;     /* when it last said anything */
+	uint32_t early_deaths; /* in a row, before it had listed everything */
+	uint32_t restarts;
+	uint32_t last_release;  /* serial of the last RELEASE */
+	uint32_t times_stopped; /* looks in a row that found it stopped */
+	bool has_listed;
+	bool found_none;         /* it said that there is no driver */
+	bool found_none_before;  /* and so did the one before it */
+	bool looks_again;        /* at once, when this one has ended */
+	char why[GM_WHY_BYTES];  /* why it is ending, when that is known */
+	char said[GM_WHY_BYTES]; /* why the last one was BROKEN, for the log */
+};
+
+/* Start the first one.  What fails is told to gm_cudarows_broken(). */
+void gm_probe_start(struct gm_daemon *d);
+
+/* Where there was no driver: look again now. */
+void gm_probe_look_again(struct gm_daemon *d);
+
+/* Kill it, and start no other. */
+void gm_probe_exit(struct gm_daemon *d);
+
+/* Does no process of it exist?  One that was killed may take its time, and has
+ * its cards open until then. */
+bool gm_probe_is_gone(const struct gm_daemon *d);
+
+/*
+ * gm_probe_tell - RELEASE or RESUME a card
+ *
+ * serial	of a RELEASE, for its answer
+ *
+ * Returns	0, or a negative errno: there is none, or it does not listen,
+ *		and is killed for that
+ */
+int gm_probe_tell(struct gm_daemon *d, uint32_t type, const uint8_t uuid[16],
+		  uint32_t serial);
+
+#endif

@@ -1,0 +1,133 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * devices - the rows of the device table, as the agent knows them.
+ *
+ * Rows are 0 to n - 1 and keep their device, by uuid, while the segment lives;
+ * reuse.h has the exception.
+ * A row whose device is gone is LOST and has no worker.  Dummy rows are READY
+ * from the start and never have one.  What CUDA rows are, cuda.h says.
+ * Whoever has news says so here, and it is published at once; readers who wait
+ * for a change are woken for a new state only.
+ */
+#ifndef GM_DAEMON_DEVICES_ROWS_H
+#define GM_DAEMON_DEVICES_ROWS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "agent/common/idset.h"
+#include "agent/common/meminfo.h"
+#include "agent/daemon/map/segment_validate.h"
+#include "gpumap.h"
+#include "shm/layout.h"
+
+struct gm_daemon;
+struct gm_row_drain;
+
+/* Bytes that have been given back, and when the last of them was. */
+struct gm_back {
+	uint64_t bytes;
+	uint64_t last_ns;
+};
+
+struct gm_device {
+	bool present; /* should serve, or is a dummy */
+	struct gm_row_image facts;
+	struct gm_moving_image moving;
+	struct gm_idset cpus; /* of the worker; facts.cpus is its text */
+	struct gm_meminfo memory;
+	uint32_t parts;      /* rows that share the memory of its node */
+	uint64_t dummy_free; /* of a dummy row: what its file says is free */
+	uint32_t bars;       /* GM_BAR_* of workers/supervisor.h: why it has no worker */
+	uint64_t given_ns;   /* when it got its row; of an adopted one 0 */
+	struct gm_back back[2]; /* since a look at what is free, and before */
+
+	/* Of a CUDA row. */
+	char id[64];        /* "GPU-..." or "MIG-..." */
+	uint8_t parent[16]; /* of a MIG instance: its card's uuid; else zero */
+	bool named;         /* by the probe that runs */
+	bool facts_are_due; /* to be published */
+	uint32_t health;    /* enum gm_probe_health */
+	uint32_t grave_xid; /* keeps it out of use; 0: none */
+	bool xid_is_seen;   /* the probe has noticed what that told of */
+	struct gm_row_drain *drain; /* NULL: in service */
+	uint64_t clique_session;    /* whose communicators use NCCL here, */
+	uint32_t n_cliques;         /* so many; see meshes/comms.c */
+};
+
+/* Does the row hold data and serve jobs, while it is there?  A dummy row only
+ * plans and accounts. */
+static inline bool gm_device_serves(const struct gm_device *device)
+{
+	return device->facts.kind != GPUMAP_DEVICE_DUMMY;
+}
+
+struct gm_devices {
+	uint32_t n;
+	uint32_t n_reused; /* rows that were given anew */
+	struct gm_device *of[GM_ROWS];
+};
+
+/*
+ * gm_devices_start - rows for what this node has, matched with those that an
+ * adopted segment has already
+ *
+ * ret_why	what is wrong and what to do
+ *
+ * Returns	0
+ *		-ENODEV		no row at all
+ *		-ENOSPC		more rows than the table has
+ *		-EINVAL		the configuration names CPUs that are not there,
+ *				or more dummy rows than there is room for
+ *		-ENOMEM, and what reading sysfs returns
+ */
+int gm_devices_start(struct gm_daemon *d, char ret_why[GM_WHY_BYTES]);
+void gm_devices_exit(struct gm_daemon *d);
+
+/* The row's device by its uuid, NULL where it has no row. */
+struct gm_device *gm_devices_find(const struct gm_daemon *d,
+				  const uint8_t uuid[16]);
+
+/*
+ * gm_devices_add - a row for a device that has none, after the start
+ *
+ * found	copied
+ *
+ * Returns	the row
+ *		-ENOSPC		the table, or the heap, is full
+ *		-ENOMEM
+ */
+int gm_devices_add(struct gm_daemon *d, const struct gm_device *found);
+
+/* Publish a row's facts, or what moves, as they are in its device. */
+void gm_devices_describe(struct gm_daemon *d, uint32_t row);
+void gm_devices_move(struct gm_daemon *d, uint32_t row);
+
+/*
+ * gm_devices_state - a row enters a state
+ *
+ * state	enum gpumap_device_state
+ * reason	why it is not READY, NULL for none; cut to 55 bytes
+ * error	the errno or driver code behind it, or 0
+ */
+void gm_devices_state(struct gm_daemon *d, uint32_t row, uint32_t state,
+		      const char *reason, int error);
+
+/* The row's worker, 0 for none, and how often it was started again. */
+void gm_devices_worker(struct gm_daemon *d, uint32_t row, pid_t pid,
+		       uint32_t restarts);
+
+/* So much of the row is promised; account/ledger.c says so before it wakes readers. */
+void gm_devices_reserved(struct gm_daemon *d, uint32_t row, uint64_t bytes);
+
+/* Look at one row's moving facts now, and at those of every row: what the
+ * timer does each config.refresh_ns. */
+void gm_devices_refresh(struct gm_daemon *d);
+
+/* Are all present rows READY? */
+bool gm_devices_ready(const struct gm_daemon *d);
+
+#endif

@@ -1,0 +1,209 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/daemon/map/layer_maps.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/daemon/daemon.h"
+#include "gpumap.h"
+
+/* Of a refusal's bytes, with "; " and the end. */
+#define TEXT_ROOM   160
+#define REMEDY_ROOM (GM_WHY_BYTES - TEXT_ROOM - 3)
+
+int gm_maps_explain(char ret_why[GM_WHY_BYTES], int ret,
+		    const struct gm_plan_error *error)
+{
+	int n = (int)strlen(error->text);
+
+	if (n > 0 && error->text[n - 1] == '.') /* something may follow */
+		n--;
+	if (error->remedy[0] != '\0')
+		snprintf(ret_why, GM_WHY_BYTES, "%.*s; %.*s",
+			 n < TEXT_ROOM ? n : TEXT_ROOM, error->text,
+			 REMEDY_ROOM, error->remedy);
+	else
+		snprintf(ret_why, GM_WHY_BYTES, "%.*s", GM_WHY_BYTES - 1,
+			 error->text);
+	return ret;
+}
+
+void gm_maps_list(const struct gm_daemon *d, struct gm_map_rows *ret_rows)
+{
+	ret_rows->n = 0;
+	for (uint32_t row = 0; row < d->devices.n; row++) {
+		const struct gm_device *device = d->devices.of[row];
+
+		if (device->present)
+			ret_rows->of[ret_rows->n++] = (struct gm_plan_row){
+				.row = row,
+				.is_host = (device->facts.flags &
+					    GPUMAP_DEVICE_MAIN_MEMORY) != 0,
+			};
+	}
+}
+
+static int place(const struct gm_map_rows *rows,
+		 const struct gm_map_request *request,
+		 struct gm_placement *ret_place, char *ret_why)
+{
+	struct gm_placement_request ask = {
+		.rows = rows->of,
+		.n_rows = rows->n,
+		.n_layers = request->n_layers != 0 ? request->n_layers
+						   : GM_LAYERS_UNKNOWN,
+		.host_layers = GM_LAYERS_REST,
+		.base_row = GM_ROW_FIRST,
+	};
+	struct gm_plan_error error = { .code = 0 };
+	struct gm_spec spec;
+	int ret;
+
+	ret = gm_spec_parse(request->spec, &spec, &error);
+	if (ret != 0)
+		return gm_maps_explain(ret_why, ret, &error);
+	ret = gm_placement_make(&spec, &ask, ret_place, &error);
+	gm_spec_free(&spec);
+	return ret == 0 ? 0 : gm_maps_explain(ret_why, ret, &error);
+}
+
+/* What lies outside of the layers is taken from the base row. */
+static void charge(const struct gm_map_request *request,
+		   const struct gm_placement *placement,
+		   struct gm_charge_image *ret_charges)
+{
+	for (uint32_t i = 0; i < placement->n_unique; i++) {
+		struct gm_charge_image *to = &ret_charges[i];
+
+		*to = (struct gm_charge_image){ .row = placement->unique[i] };
+		if (to->row == placement->base_row)
+			to->weight_bytes = request->other_bytes;
+		for (uint32_t l = 0; l < placement->n_layers; l++) {
+			if (placement->rows[l] != to->row)
+				continue;
+			to->n_layers++;
+			if (request->bytes != NULL)
+				to->weight_bytes += request->bytes[l];
+		}
+	}
+}
+
+/* Would publishing it anew change what readers see? */
+static bool says_same(const struct gm_daemon *d, const struct gm_layers *layers,
+		      uint64_t *ret_version)
+{
+	struct gm_layers_image image;
+	struct gm_object object;
+	uint64_t words[(GM_WHY_BYTES + 7) / 8];
+	uint64_t bytes;
+
+	if (gm_layers_open(&d->segment.map, layers->name, &object, &image) != 0)
+		return false;
+	bytes = strlen(layers->spec) + 1;
+	if (image.n_layers != layers->n_layers || image.base != layers->base ||
+	    image.object.owner_uid != layers->owner_uid ||
+	    image.object.flags != layers->flags ||
+	    image.dtype != layers->dtype || image.weight_bytes != 0 ||
+	    image.other_bytes != 0 || image.spec_bytes != bytes ||
+	    bytes > sizeof(words))
+		return false;
+	gm_object_read(&object, image.spec_at, words, (bytes + 7) / 8 * 8);
+	if (memcmp(words, layers->spec, bytes) != 0)
+		return false;
+	for (uint32_t i = 0; i < image.n_layers; i += 2) {
+		uint32_t rows[2];
+
+		gm_object_read(&object, image.rows_at + 4 * (uint64_t)i, rows,
+			       sizeof(rows));
+		if (rows[0] != layers->rows[i] ||
+		    (i + 1 < image.n_layers && rows[1] != layers->rows[i + 1]))
+			return false;
+	}
+	*ret_version = image.object.version;
+	return true;
+}
+
+int gm_maps_make(const struct gm_map_rows *rows,
+		 const struct gm_map_request *request,
+		 char ret_why[GM_WHY_BYTES], struct gm_map_made *ret_made)
+{
+	struct gm_placement *placement = &ret_made->placement;
+	int ret = place(rows, request, placement, ret_why);
+
+	if (ret != 0)
+		return ret;
+	if (placement->n_layers > GM_LAYERS_MAX) {
+		gm_placement_free(placement);
+		return gm_why(ret_why, -E2BIG, "a map has at most %u layers",
+			      GM_LAYERS_MAX);
+	}
+	charge(request, placement, ret_made->charges);
+	ret_made->layers = (struct gm_layers){
+		.name = request->name,
+		.spec = request->spec,
+		.owner_uid = request->uid,
+		.n_layers = placement->n_layers,
+		.n_rows = placement->n_unique,
+		.base = placement->base_row,
+		.setting = GPUMAP_SETTING_MANUAL,
+		.dtype = request->dtype,
+		.other_bytes = request->other_bytes,
+		.rows = placement->rows,
+		.bytes = request->bytes,
+		.charges = ret_made->charges,
+	};
+	return 0;
+}
+
+void gm_maps_free(struct gm_map_made *made)
+{
+	gm_placement_free(&made->placement);
+}
+
+static int publish(struct gm_daemon *d, const struct gm_map_request *request,
+		   char ret_why[GM_WHY_BYTES], uint64_t *ret_version)
+{
+	struct gm_map_made made;
+	struct gm_map_rows rows;
+	int ret;
+
+	gm_maps_list(d, &rows);
+	ret = gm_maps_make(&rows, request, ret_why, &made);
+	if (ret != 0)
+		return ret;
+	if (!request->keep || !says_same(d, &made.layers, ret_version))
+		ret = gm_publish_layers(d, &made.layers, ret_why, ret_version);
+	gm_maps_free(&made);
+	return ret;
+}
+
+int gm_maps_configured(struct gm_daemon *d, char *ret_why, size_t bytes)
+{
+	for (uint32_t i = 0; i < d->config.n_maps; i++) {
+		const struct gm_config_map *map = &d->config.maps[i];
+		struct gm_map_request request = {
+			.name = map->name,
+			.spec = map->spec,
+			.uid = geteuid(),
+			.n_layers = map->layers,
+			.dtype = GPUMAP_DTYPE_F16,
+			.keep = true,
+		};
+		char why[GM_WHY_BYTES];
+		uint64_t version;
+		int ret;
+
+		ret = publish(d, &request, why, &version);
+		if (ret == 0)
+			continue;
+		snprintf(ret_why, bytes, "%s:%d: map %s: %s", map->file,
+			 map->line, map->name, why);
+		return ret;
+	}
+	return 0;
+}

@@ -1,0 +1,497 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/daemon/map/pins.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "agent/common/log.h"
+#include "agent/common/read_file.h"
+#include "agent/daemon/daemon.h"
+#include "shm/point.h"
+#include "shm/seq.h"
+
+#define WORDS (sizeof(struct gm_holder_image) / 8)
+
+/* One process that holds something, watched by one pidfd. */
+struct gm_holder_process {
+	struct gm_source source;
+	struct gm_timer late; /* set: it has ended, and has things to leave */
+	struct gm_daemon *d;
+	pid_t pid;
+	uint64_t start;
+	uint32_t n_claims; /* places in the table */
+	bool ended;
+};
+
+/* Field 22 of /proc/pid/stat, counted behind the name, which may hold anything
+ * but ends with the last ')'. */
+static int read_start(pid_t pid, uint64_t *ret_start)
+{
+	char path[64], text[1024];
+	const char *at;
+	int n;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	n = gm_sysfile_read(path, text, sizeof(text));
+	if (n < 0)
+		return n == -ENOENT ? -ESRCH : n;
+	at = strrchr(text, ')');
+	for (int field = 2; at != NULL && field < 22; field++)
+		at = strchr(at + 1, ' ');
+	if (at == NULL)
+		return -EPROTO;
+	*ret_start = strtoull(at + 1, NULL, 10);
+	return 0;
+}
+
+static void store(struct gm_daemon *d, uint32_t index,
+		  const struct gm_holder_image *image)
+{
+	gm_a64 *w = d->segment.map.holders[index].w;
+	uint64_t words[WORDS];
+
+	memcpy(words, image, sizeof(words));
+	gm_seq_fill(w + 1, words + 1, WORDS - 1);
+	GM_POINT("pin_filled");
+	gm_seq_publish(w, words[0]);
+	GM_POINT("pin_visible");
+}
+
+static void forget(struct gm_holder_process *process)
+{
+	gm_timer_stop(&process->d->loop, &process->late);
+	gm_loop_del(&process->d->loop, &process->source);
+	close(process->source.fd);
+	free(process);
+}
+
+static bool is_to_come(const struct gm_holder_image *image)
+{
+	return image->kind == GM_HOLDER_RESERVE && image->unit == 0;
+}
+
+/* The claim's process stays, for it may have more of them. */
+static void drop(struct gm_daemon *d, uint32_t index)
+{
+	struct gm_holder_image old = d->holders.table[index];
+
+	if (!is_to_come(&old)) {
+		gm_seq_publish(d->segment.map.holders[index].w, GM_HOLDER_FREE);
+		GM_POINT("unpin_visible");
+	}
+	memset(&d->holders.table[index], 0, sizeof(old));
+	if (d->holders.of[index] != NULL)
+		d->holders.of[index]->n_claims--;
+	d->holders.of[index] = NULL;
+	if (old.kind == GM_HOLDER_PIN)
+		gm_publish_unpinned(d, old.unit, (uint32_t)old.bytes);
+}
+
+static void drop_last(struct gm_daemon *d, uint32_t index)
+{
+	struct gm_holder_process *process = d->holders.of[index];
+
+	drop(d, index);
+	if (process != NULL && process->n_claims == 0)
+		forget(process);
+}
+
+/* The end of whoever held it.  A map leaves the directory first, and takes its
+ * entry along. */
+static void give_up(struct gm_daemon *d, uint32_t index)
+{
+	const struct gm_holder_image image = d->holders.table[index];
+
+	if (image.kind == GM_HOLDER_RESERVE)
+		gm_publish_withdraw(d, image.unit, image.version);
+	if (d->holders.table[index].kind != GM_HOLDER_FREE)
+		drop(d, index);
+}
+
+static void give_up_all(struct gm_daemon *d, struct gm_holder_process *of)
+{
+	uint32_t pins = 0, held = 0;
+
+	of->n_claims++; /* it is used here */
+	for (uint32_t i = 0; i < GM_HOLDERS; i++) {
+		const struct gm_holder_image *image = &d->holders.table[i];
+
+		if (d->holders.of[i] != of || is_to_come(image))
+			continue;
+		if (image->kind == GM_HOLDER_PIN)
+			pins++;
+		else
+			held++;
+		give_up(d, i);
+	}
+	of->n_claims--;
+	gm_log(GM_LOG_INFO, "holder_gone", "holder=%d pins=%u held=%u",
+	       (int)of->pid, pins, held);
+}
+
+/* What it was about to hold is in the hands of a change: it is given up when
+ * that has been published. */
+static void end(struct gm_holder_process *process)
+{
+	give_up_all(process->d, process);
+	if (process->n_claims == 0) {
+		forget(process);
+		return;
+	}
+	process->ended = true;
+	gm_loop_del(&process->d->loop, &process->source);
+}
+
+static void process_ended(struct gm_source *source, uint32_t events)
+{
+	(void)events;
+	end(gm_owner(source, struct gm_holder_process, source));
+}
+
+static void ended_before(struct gm_timer *timer)
+{
+	end(gm_owner(timer, struct gm_holder_process, late));
+}
+
+/* The descriptor first: after it the pid cannot change hands unnoticed, and
+ * the start time that is read then is of the process that we watch. */
+static int watch(struct gm_daemon *d, pid_t pid,
+		 struct gm_holder_process **ret_process)
+{
+	struct gm_holder_process *process = calloc(1, sizeof(*process));
+	int ret;
+
+	if (process == NULL)
+		return -ENOMEM;
+	process->d = d;
+	process->pid = pid;
+	process->source.ready = process_ended;
+	process->late.fired = ended_before;
+	process->source.fd = (int)syscall(SYS_pidfd_open, pid, 0);
+	if (process->source.fd < 0) {
+		/* Of a thread it says EINVAL, or ENOENT since Linux 6.15. */
+		ret = errno == EINVAL || errno == ENOENT ? -ESRCH : -errno;
+		free(process);
+		return ret;
+	}
+	ret = read_start(pid, &process->start);
+	if (ret == 0)
+		ret = gm_loop_add(&d->loop, &process->source, EPOLLIN);
+	if (ret != 0) {
+		close(process->source.fd);
+		free(process);
+		return ret;
+	}
+	*ret_process = process;
+	return 0;
+}
+
+static struct gm_holder_process *known(const struct gm_daemon *d, pid_t pid)
+{
+	for (uint32_t i = 0; i < GM_HOLDERS; i++) {
+		struct gm_holder_process *process = d->holders.of[i];
+
+		if (process != NULL && process->pid == pid && !process->ended)
+			return process;
+	}
+	return NULL;
+}
+
+/* One that we know may have ended just now, and its pid be another's. */
+static int watched(struct gm_daemon *d, pid_t pid,
+		   struct gm_holder_process **ret_process)
+{
+	struct gm_holder_process *process = known(d, pid);
+	uint64_t start;
+	int ret;
+
+	if (process == NULL)
+		return watch(d, pid, ret_process);
+	ret = read_start(pid, &start);
+	if (ret != 0)
+		return ret;
+	if (start != process->start) {
+		end(process);
+		return watch(d, pid, ret_process);
+	}
+	*ret_process = process;
+	return 0;
+}
+
+static int judge_quota(const struct gm_daemon *d, uid_t uid, uint32_t bytes,
+		       char *ret_why)
+{
+	uint64_t total = bytes;
+	uint32_t n = 1;
+
+	for (uint32_t i = 0; i < GM_HOLDERS; i++) {
+		const struct gm_holder_image *image = &d->holders.table[i];
+
+		if (image->kind == GM_HOLDER_FREE || image->uid != uid)
+			continue;
+		if (image->kind == GM_HOLDER_PIN)
+			total += image->bytes;
+		n++;
+	}
+	if (n > d->config.pins_per_uid)
+		return gm_why(
+			ret_why, -EDQUOT,
+			"uid %u has %u pins and held maps: give one back, "
+			"or raise limits.pins-per-uid",
+			(unsigned int)uid, n - 1);
+	if (total > d->config.pin_bytes_per_uid)
+		return gm_why(
+			ret_why, -EDQUOT,
+			"uid %u would pin %llu bytes: unpin something, or "
+			"raise limits.pin-bytes-per-uid",
+			(unsigned int)uid, (unsigned long long)total);
+	return 0;
+}
+
+static uint32_t free_place(const struct gm_daemon *d)
+{
+	uint32_t i = 0;
+
+	while (i < GM_HOLDERS && d->holders.table[i].kind != GM_HOLDER_FREE)
+		i++;
+	return i;
+}
+
+/* What every claim needs: that its uid may, a place, and a process that we see
+ * end.  The place is the caller's, with the first fields filled in. */
+static int claim(struct gm_daemon *d, pid_t pid, uid_t uid, uint32_t bytes,
+		 char *ret_why, struct gm_holder_image *ret_image,
+		 uint32_t *ret_place)
+{
+	struct gm_holder_process *process;
+	uint32_t place;
+	int ret = judge_quota(d, uid, bytes, ret_why);
+
+	if (ret != 0)
+		return ret;
+	ret = pid > 0 ? watched(d, pid, &process) : -ESRCH;
+	if (ret == -ESRCH)
+		return gm_why(ret_why, ret,
+			      "process %d cannot be watched: it is gone, or in "
+			      "a pid namespace that gpumapd does not see",
+			      (int)pid);
+	if (ret != 0)
+		return gm_why(ret_why, ret, "process %d cannot be watched: %s",
+			      (int)pid, strerror(-ret));
+	place = free_place(d);
+	if (place == GM_HOLDERS) {
+		if (process->n_claims == 0)
+			forget(process);
+		return gm_why(ret_why, -ENOSPC,
+			      "all %u pins of this node are in use",
+			      GM_HOLDERS);
+	}
+	process->n_claims++;
+	d->holders.of[place] = process;
+	*ret_image =
+		(struct gm_holder_image){ .pid = (uint32_t)pid,
+					  .uid = uid,
+					  .start = process->start,
+					  .claim = ++d->holders.last_claim };
+	*ret_place = place;
+	return 0;
+}
+
+static void put_block(struct gm_holder_image *image,
+		      const struct gm_block *block)
+{
+	image->unit = block->unit;
+	image->key = block->key;
+	image->version = block->version;
+	image->bytes = block->bytes;
+}
+
+int gm_holders_pin(struct gm_daemon *d, pid_t pid, uid_t uid, uint32_t kind,
+		   const char *name, char ret_why[GM_WHY_BYTES],
+		   struct gm_pin *ret_pin)
+{
+	const struct gm_block *block = gm_publish_find(d, kind, name);
+	struct gm_holder_image image;
+	uint32_t place;
+	int ret;
+
+	if (block == NULL)
+		return gm_why(ret_why, -ENOENT, "nothing is published as %s",
+			      name);
+	ret = claim(d, pid, uid, block->bytes, ret_why, &image, &place);
+	if (ret != 0)
+		return ret;
+	/* Who held it may just have been found to be gone. */
+	block = gm_publish_find(d, kind, name);
+	if (block == NULL) {
+		drop_last(d, place);
+		return gm_why(ret_why, -ENOENT, "nothing is published as %s",
+			      name);
+	}
+	image.kind = GM_HOLDER_PIN;
+	put_block(&image, block);
+	d->holders.table[place] = image;
+	store(d, place, &image);
+	*ret_pin = (struct gm_pin){ .claim = image.claim,
+				    .unit = image.unit,
+				    .version = image.version };
+	return 0;
+}
+
+int gm_holders_unpin(struct gm_daemon *d, pid_t pid, uint64_t claim)
+{
+	for (uint32_t i = 0; i < GM_HOLDERS; i++) {
+		const struct gm_holder_image *image = &d->holders.table[i];
+
+		if (image->kind != GM_HOLDER_PIN || image->claim != claim ||
+		    image->pid != (uint32_t)pid)
+			continue;
+		drop_last(d, i);
+		return 0;
+	}
+	return -ENOENT;
+}
+
+/* ---- held maps ----------------------------------------------------------- */
+
+int gm_holders_hold(struct gm_daemon *d, pid_t pid, uid_t uid,
+		    char ret_why[GM_WHY_BYTES], uint32_t *ret_place)
+{
+	struct gm_holder_image image;
+	int ret = claim(d, pid, uid, 0, ret_why, &image, ret_place);
+
+	if (ret != 0)
+		return ret;
+	image.kind = GM_HOLDER_RESERVE;
+	d->holders.table[*ret_place] = image;
+	return 0;
+}
+
+void gm_holders_keep(struct gm_daemon *d, uint32_t place,
+		     const struct gm_block *block)
+{
+	struct gm_holder_process *process = d->holders.of[place];
+	struct gm_holder_image *image = &d->holders.table[place];
+
+	put_block(image, block);
+	store(d, place, image);
+	if (process->ended)
+		gm_timer_set(&d->loop, &process->late, gm_loop_now());
+}
+
+void gm_holders_let_go(struct gm_daemon *d, uint32_t place)
+{
+	drop_last(d, place);
+}
+
+void gm_holders_moved_on(struct gm_daemon *d, const struct gm_block *block)
+{
+	for (uint32_t i = 0; i < GM_HOLDERS; i++) {
+		const struct gm_holder_image *image = &d->holders.table[i];
+
+		if (image->kind == GM_HOLDER_RESERVE &&
+		    image->unit == block->unit &&
+		    image->version == block->version) {
+			drop_last(d, i);
+			return;
+		}
+	}
+}
+
+bool gm_holders_have(const struct gm_daemon *d, uint32_t unit)
+{
+	for (uint32_t i = 0; i < GM_HOLDERS; i++) {
+		if (d->holders.table[i].kind == GM_HOLDER_PIN &&
+		    d->holders.table[i].unit == unit)
+			return true;
+	}
+	return false;
+}
+
+/* Stored for a slot that never came, or left behind by one that moved on. */
+static bool is_meant(const struct gm_daemon *d,
+		     const struct gm_holder_image *image)
+{
+	if (image->kind != GM_HOLDER_RESERVE)
+		return true;
+	for (uint32_t i = 0; i < GM_OBJECTS; i++) {
+		const struct gm_block *block = &d->directory.objects[i];
+
+		if (block->unit == image->unit &&
+		    block->version == image->version &&
+		    block->key == image->key)
+			return (block->flags & GM_OBJECT_HELD) != 0;
+	}
+	return false;
+}
+
+/* Open what tells of the end of a claim's process, if it still runs.  Returns 0
+ * or why nobody can know. */
+static int adopt(struct gm_daemon *d, uint32_t index)
+{
+	const struct gm_holder_image *image = &d->holders.table[index];
+	struct gm_holder_process *process;
+	int ret = watched(d, (pid_t)image->pid, &process);
+
+	if (ret != 0)
+		return ret == -ESRCH ? 0 : ret;
+	if (process->start == image->start) {
+		d->holders.of[index] = process;
+		process->n_claims++;
+	} else if (process->n_claims == 0) {
+		forget(process); /* the pid is another's by now */
+	}
+	return 0;
+}
+
+int gm_holders_adopt(struct gm_daemon *d)
+{
+	struct gm_holders *holders = &d->holders;
+	uint32_t pins = 0, held = 0, gone = 0;
+	int ret = 0;
+
+	/* Later than any claim of an agent before us, for it gave them out at
+	 * less than one a nanosecond. */
+	holders->last_claim = gm_loop_now();
+	for (uint32_t i = 0; i < GM_HOLDERS && ret == 0; i++) {
+		if (holders->table[i].kind == GM_HOLDER_FREE)
+			continue;
+		if (!is_meant(d, &holders->table[i])) {
+			drop(d, i);
+			continue;
+		}
+		if (holders->table[i].kind == GM_HOLDER_PIN)
+			pins++;
+		else
+			held++;
+		ret = adopt(d, i);
+	}
+	for (uint32_t i = 0; i < GM_HOLDERS && ret == 0; i++) {
+		if (holders->table[i].kind == GM_HOLDER_FREE ||
+		    holders->of[i] != NULL)
+			continue;
+		give_up(d, i);
+		gone++;
+	}
+	if (ret == 0 && pins + held != 0)
+		gm_log(GM_LOG_INFO, "holders_adopted",
+		       "pins=%u held=%u gone=%u", pins, held, gone);
+	return ret;
+}
+
+void gm_holders_exit(struct gm_daemon *d)
+{
+	for (uint32_t i = 0; i < GM_HOLDERS; i++) {
+		struct gm_holder_process *process = d->holders.of[i];
+
+		d->holders.of[i] = NULL;
+		if (process != NULL && --process->n_claims == 0)
+			forget(process);
+	}
+}

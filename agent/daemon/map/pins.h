@@ -1,0 +1,101 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * holders - who has pinned which block, and whose life holds which map.
+ *
+ * A pinned block is not reused until its holder lets go or the kernel says that
+ * the holder is gone (pidfd).  A held map leaves the directory when its holder
+ * is gone.  The table lies in the segment, so that the next agent knows of
+ * both; what it says about a process counts only while pid and start time
+ * agree.
+ *
+ * The entry of a held map is stored before the slot that names its block, and
+ * freed after the slot has moved on: there is no instant at which a held map
+ * has no holder.  An entry whose block no slot names means nothing.
+ */
+#ifndef GM_DAEMON_MAP_PINS_H
+#define GM_DAEMON_MAP_PINS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "agent/daemon/map/segment.h"
+
+struct gm_daemon;
+struct gm_holder_process;
+
+struct gm_holders {
+	struct gm_holder_image table[GM_HOLDERS]; /* as in the segment */
+	struct gm_holder_process *of[GM_HOLDERS];
+	uint64_t last_claim;
+};
+
+/* What the answer to a pin says. */
+struct gm_pin {
+	uint64_t claim; /* never used twice */
+	uint64_t unit;
+	uint64_t version;
+};
+
+/*
+ * gm_holders_pin - keep the present block of an object for a process
+ *
+ * pid		as we see it
+ * ret_why	what was wrong and what to do
+ *
+ * Returns	0
+ *		-ENOENT		no object has this name
+ *		-EDQUOT		the uid's pins or pinned bytes are used up
+ *		-ENOSPC		the table is full
+ *		-ESRCH		there is no such process, or it lives where we
+ *				cannot see it end
+ *		-ENOMEM, -EMFILE
+ */
+int gm_holders_pin(struct gm_daemon *d, pid_t pid, uid_t uid, uint32_t kind,
+		   const char *name, char ret_why[GM_WHY_BYTES],
+		   struct gm_pin *ret_pin);
+
+/* Returns 0, or -ENOENT: @pid has no such pin. */
+int gm_holders_unpin(struct gm_daemon *d, pid_t pid, uint64_t claim);
+
+/*
+ * gm_holders_hold - have a process watched, and a place for what it will hold
+ *
+ * ret_place	pay it back with gm_holders_keep() or gm_holders_let_go()
+ *
+ * Returns	0, -EDQUOT, -ENOSPC, -ESRCH, -ENOMEM, -EMFILE as
+ *		gm_holders_pin()
+ */
+int gm_holders_hold(struct gm_daemon *d, pid_t pid, uid_t uid,
+		    char ret_why[GM_WHY_BYTES], uint32_t *ret_place);
+
+/* It holds @block, which the next store of a slot will name.  Should it have
+ * ended since gm_holders_hold(), the loop takes the map out in its next
+ * turn. */
+void gm_holders_keep(struct gm_daemon *d, uint32_t place,
+		     const struct gm_block *block);
+
+/* It will hold nothing. */
+void gm_holders_let_go(struct gm_daemon *d, uint32_t place);
+
+/* No slot names @block any more: nobody holds it. */
+void gm_holders_moved_on(struct gm_daemon *d, const struct gm_block *block);
+
+/*
+ * gm_holders_adopt - take over the claims in an adopted segment
+ *
+ * Those whose process is gone are freed, and what they held taken out, after
+ * every living holder's pidfd is open again.
+ *
+ * Returns	0, -ENOMEM, -EMFILE
+ */
+int gm_holders_adopt(struct gm_daemon *d);
+
+/* Is the block that starts at @unit pinned? */
+bool gm_holders_have(const struct gm_daemon *d, uint32_t unit);
+
+void gm_holders_exit(struct gm_daemon *d);
+
+#endif

@@ -1,0 +1,538 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/daemon/map/plan_request.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/daemon/daemon.h"
+#include "agent/daemon/map/layer_maps.h"
+#include "agent/daemon/map/plan_reply.h"
+#include "agent/daemon/map/transaction.h"
+#include "agent/plan/plan.h"
+#include "gpumap.h"
+
+#define ALL_FLAGS                                                      \
+	(GPUMAP_PLAN_PUBLISH | GPUMAP_PLAN_COMMIT | GPUMAP_PLAN_HELD | \
+	 GPUMAP_PLAN_BASE)
+
+_Static_assert((int)GM_SETTING_MANUAL == (int)GPUMAP_SETTING_MANUAL &&
+		       (int)GM_SETTING_PIPELINE == (int)GPUMAP_SETTING_PIPELINE,
+	       "settings are the same numbers");
+_Static_assert((int)GM_STRATEGY_FILL + 1 == (int)GPUMAP_STRATEGY_FILL &&
+		       (int)GM_STRATEGY_FEWEST + 1 ==
+			       (int)GPUMAP_STRATEGY_FEWEST,
+	       "strategies are one more");
+
+struct plan_change {
+	struct gm_change change;
+	struct gm_control_plan ask;
+	const char *text;    /* NULL: none */
+	const char *weights; /* likewise */
+	const uint64_t *layer_bytes;
+	const uint32_t *rows;
+
+	/* The clerk's, from judge() to settle(). */
+	struct gm_plan_device devices[GM_ROWS];
+	uint32_t drained[GM_ROWS];
+	struct gm_kv_paged paged;
+	struct gm_plan_request q;
+	struct gm_plan plan;
+	struct gm_plan_error error;
+
+	struct gm_charge_image charges[GM_ROWS]; /* of the map */
+	struct gm_shortage shortage;
+	bool holds; /* a place among the holders */
+	uint32_t place;
+
+	struct gm_plan_reply reply;
+
+	uint64_t tail[]; /* the request's */
+};
+
+static struct plan_change *of(struct gm_change *change)
+{
+	return gm_owner(change, struct plan_change, change);
+}
+
+static bool to_publish(const struct gm_control_plan *ask)
+{
+	return (ask->flags & (GPUMAP_PLAN_PUBLISH | GPUMAP_PLAN_COMMIT)) != 0;
+}
+
+/* ---- judging: what there is to plan on ---------------------------------- */
+
+static struct gm_plan_device device_of(const struct gm_daemon *d, uint32_t row,
+				       uint32_t slot)
+{
+	const struct gm_device *device = d->devices.of[row];
+	const struct gm_row_image *facts = &device->facts;
+	uint64_t free_bytes = device->moving.free_bytes;
+	bool is_host = (facts->flags & GPUMAP_DEVICE_MAIN_MEMORY) != 0;
+
+	return (struct gm_plan_device){
+		.row = row,
+		.is_host = is_host,
+		.is_cuda = (facts->known & GPUMAP_KNOWN_CC) != 0,
+		.is_integrated = (facts->flags & GPUMAP_DEVICE_INTEGRATED) != 0,
+		.is_drained = device->moving.state == GPUMAP_DEVICE_DRAINING,
+		.cc_major = facts->cc_major,
+		.cc_minor = facts->cc_minor,
+		.avail = gm_ledger_avail(d, row, slot),
+		.total = facts->total_bytes,
+		.score = gm_plan_score(is_host, facts->units, free_bytes,
+				       facts->cc_major),
+	};
+}
+
+/* The place of the map that this one would replace. */
+static uint32_t slot_of(const struct plan_change *plan)
+{
+	const struct gm_daemon *d = plan->change.d;
+	const struct gm_block *block = NULL;
+
+	if (to_publish(&plan->ask))
+		block = gm_publish_find(d, GM_KIND_LAYERS, plan->ask.name);
+	return block != NULL ? (uint32_t)(block - d->directory.objects)
+			     : GM_LEDGER_NOBODY;
+}
+
+static bool is_drained(const struct plan_change *plan, uint32_t row)
+{
+	for (uint32_t i = 0; i < plan->q.n_drained; i++) {
+		if (plan->drained[i] == row)
+			return true;
+	}
+	return false;
+}
+
+/* Those that somebody named, in that order.  @devices are all there are. */
+static int choose(struct plan_change *plan,
+		  const struct gm_plan_device *devices, uint32_t n)
+{
+	for (uint32_t i = 0; i < plan->ask.n_rows; i++) {
+		uint32_t at = 0;
+
+		while (at < n && devices[at].row != plan->rows[i])
+			at++;
+		if (at == n && is_drained(plan, plan->rows[i]))
+			return gm_why(plan->change.why, -ENODEV,
+				      "row %u is drained: gpumapctl undrain "
+				      "brings it back; or leave it out",
+				      plan->rows[i]);
+		if (at == n)
+			return gm_why(plan->change.why, -ENODEV,
+				      "row %u is not there, is lost or has "
+				      "failed: gpumapctl devices shows which "
+				      "can be used",
+				      plan->rows[i]);
+		plan->devices[i] = devices[at];
+	}
+	plan->q.n_devices = plan->ask.n_rows;
+	return 0;
+}
+
+static int list_devices(struct plan_change *plan)
+{
+	const struct gm_daemon *d = plan->change.d;
+	struct gm_plan_device devices[GM_ROWS];
+	uint32_t slot = slot_of(plan), n = 0, n_all;
+
+	for (uint32_t row = 0; row < d->devices.n; row++) {
+		const struct gm_device *device = d->devices.of[row];
+
+		if (device->present &&
+		    device->moving.state != GPUMAP_DEVICE_FAILED &&
+		    device->moving.state != GPUMAP_DEVICE_LOST)
+			devices[n++] = device_of(d, row, slot);
+	}
+	gm_plan_number(devices, n);
+	n_all = n;
+	n = gm_plan_leave_out(devices, n, plan->drained);
+	plan->q.drained = plan->drained;
+	plan->q.n_drained = n_all - n;
+	plan->q.devices = plan->devices;
+	plan->q.is_chosen = plan->ask.n_rows != 0;
+	if (plan->q.is_chosen)
+		return choose(plan, devices, n);
+	memcpy(plan->devices, devices, n * sizeof(devices[0]));
+	plan->q.n_devices = n;
+	return 0;
+}
+
+static void put_cache(struct plan_change *plan)
+{
+	static const enum gm_kv_budget budgets[] = {
+		[GPUMAP_PAGED_MIB] = GM_KV_MB,
+		[GPUMAP_PAGED_SHARE] = GM_KV_UTILIZATION,
+		[GPUMAP_PAGED_TOKENS] = GM_KV_TOKENS,
+	};
+	const struct gm_control_plan *ask = &plan->ask;
+	struct gm_plan_model *model = &plan->q.model;
+
+	model->has_kv = ask->k_dim != 0 || ask->kv_lora_rank != 0;
+	model->kv = (struct gm_kv_shape){
+		.n_layers = ask->n_layers,
+		.n_heads = ask->n_kv_heads,
+		.k_dim = ask->k_dim,
+		.v_dim = ask->v_dim,
+		.is_mla = ask->kv_lora_rank != 0,
+		.kv_lora_rank = ask->kv_lora_rank,
+		.kpe_head_dim = ask->kpe_head_dim,
+	};
+	if (ask->paged == GPUMAP_PAGED_NONE)
+		return;
+	plan->paged = (struct gm_kv_paged){
+		.budget = budgets[ask->paged],
+		.amount = ask->paged_amount,
+		.block_size =
+			ask->paged_block != 0 ? ask->paged_block : GM_KV_BLOCK,
+		.cache_bytes = ask->paged_element_bytes,
+	};
+	memcpy(&plan->paged.share, &ask->paged_share,
+	       sizeof(plan->paged.share));
+	plan->q.paged = &plan->paged;
+}
+
+static int judge(struct gm_change *change)
+{
+	struct plan_change *plan = of(change);
+	const struct gm_control_plan *ask = &plan->ask;
+	struct gm_plan_request *q = &plan->q;
+
+	q->setting = (enum gm_setting)ask->setting;
+	if (ask->strategy != 0)
+		q->strategy = (enum gm_strategy)(ask->strategy - 1);
+	q->text = plan->text;
+	q->weights = plan->weights;
+	q->base_row = (ask->flags & GPUMAP_PLAN_BASE) != 0 ? ask->base_row
+							   : GM_ROW_FIRST;
+	q->has_dtype = ask->compute_dtype != 0;
+	if (q->has_dtype)
+		gm_dtype_of_public(ask->compute_dtype, &q->dtype);
+	q->max_seq_len = ask->max_seq_len;
+	q->max_batch_size = ask->max_batch_size;
+	q->model.n_layers = ask->n_layers;
+	q->model.layer_bytes = plan->layer_bytes;
+	q->model.other_bytes = ask->other_bytes;
+	q->model.n_heads = ask->n_heads;
+	put_cache(plan);
+	change->act = GM_CHANGE_NOTHING;
+	return list_devices(plan);
+}
+
+/* ---- planning: by the clerk --------------------------------------------- */
+
+static int make(struct gm_change *change)
+{
+	struct plan_change *plan = of(change);
+	int ret = gm_plan_make(&plan->q, &plan->plan, NULL, &plan->error);
+
+	return ret == 0 ? 0 : gm_maps_explain(change->why, ret, &plan->error);
+}
+
+/* ---- the answer ---------------------------------------------------------- */
+
+static void answer(struct gm_change *change, struct gm_connection *c,
+		   const struct gm_control *request)
+{
+	struct plan_change *plan = of(change);
+
+	plan->reply.body.version = change->version;
+	gm_connection_reply(c, request, &plan->reply.body,
+			    sizeof(plan->reply.body), plan->reply.tail,
+			    plan->reply.tail_bytes, NULL, 0);
+}
+
+static void refuse(struct gm_change *change, struct gm_connection *c,
+		   const struct gm_control *request, int status)
+{
+	struct gm_control_plan_refusal refusal = {
+		.missing_bytes = of(change)->shortage.bytes,
+		.missing_row = of(change)->shortage.row,
+	};
+
+	snprintf(refusal.refusal.text, sizeof(refusal.refusal.text), "%s",
+		 change->why[0] != '\0' ? change->why : strerror(-status));
+	gm_connection_refuse_with(c, request, status, &refusal,
+				  sizeof(refusal));
+}
+
+/* ---- settling: what is to come of it ------------------------------------- */
+
+/* Whoever asked must be there to be watched; the pid of one that is gone may be
+ * another's. */
+static int hold(struct plan_change *plan)
+{
+	struct gm_change *change = &plan->change;
+	int ret;
+
+	ret = gm_holders_hold(change->d, change->pid, change->uid, change->why,
+			      &plan->place);
+	if (ret != 0)
+		return ret;
+	plan->holds = true;
+	if (change->connection != NULL &&
+	    gm_connection_lives(change->connection))
+		return 0;
+	return gm_why(change->why, -ESRCH,
+		      "process %d, which connected, is gone", (int)change->pid);
+}
+
+static void note_shortage(struct plan_change *plan)
+{
+	for (uint32_t i = 0; i < plan->plan.n_charges; i++) {
+		const struct gm_plan_charge *charge = &plan->plan.charges[i];
+
+		if (charge->missing_bytes > plan->shortage.bytes)
+			plan->shortage =
+				(struct gm_shortage){ charge->missing_bytes,
+						      charge->row };
+	}
+}
+
+static void put_layers(struct plan_change *plan)
+{
+	const struct gm_control_plan *ask = &plan->ask;
+	const struct gm_plan *made = &plan->plan;
+	struct gm_layers *layers = &plan->change.layers;
+
+	for (uint32_t i = 0; i < made->n_charges; i++)
+		plan->charges[i] = (struct gm_charge_image){
+			.row = made->charges[i].row,
+			.n_layers = made->charges[i].n_layers,
+			.weight_bytes = made->charges[i].weight_bytes,
+			.kv_bytes = made->charges[i].kv_bytes,
+			.activation_bytes = made->charges[i].act_bytes,
+			.reserve_bytes = made->charges[i].reserve_bytes,
+		};
+	*layers = (struct gm_layers){
+		.name = ask->name,
+		.spec = made->spec != NULL ? made->spec : "",
+		.owner_uid = plan->change.uid,
+		.n_layers = made->n_layers,
+		.n_rows = made->n_charges,
+		.base = made->base_row,
+		.setting = ask->setting,
+		.dtype = ask->dtype,
+		.compute_dtype = (uint16_t)gm_dtype_public(made->dtype),
+		.other_bytes = ask->other_bytes,
+		.rows = made->rows,
+		.bytes = plan->layer_bytes,
+		.charges = plan->charges,
+	};
+	if (plan->q.model.has_kv) {
+		layers->max_seq_len = ask->max_seq_len != 0 ? ask->max_seq_len
+							    : GM_PLAN_SEQ_LEN;
+		layers->max_batch_size = ask->max_batch_size != 0
+						 ? ask->max_batch_size
+						 : GM_PLAN_BATCH_SIZE;
+	}
+	if (ask->setting == GPUMAP_SETTING_AUTO)
+		layers->strategy = (uint16_t)(plan->q.strategy + 1);
+	if ((ask->flags & GPUMAP_PLAN_COMMIT) != 0)
+		layers->flags |= GM_OBJECT_COMMITTED;
+	if ((ask->flags & GPUMAP_PLAN_HELD) != 0)
+		layers->flags |= GM_OBJECT_HELD;
+}
+
+/* Publishing judges it again; here it is told by how much. */
+static int judge_promise(struct plan_change *plan)
+{
+	struct gm_change *change = &plan->change;
+	struct gm_promise *promise;
+	int ret = gm_ledger_promise(&change->layers, change->why, &promise);
+
+	if (ret != 0)
+		return ret;
+	ret = gm_ledger_judge(change->d, promise, slot_of(plan), change->why,
+			      &plan->shortage);
+	free(promise);
+	return ret;
+}
+
+static int settle(struct gm_change *change)
+{
+	struct plan_change *plan = of(change);
+	int ret;
+
+	note_shortage(plan);
+	ret = gm_plan_reply_make(&plan->plan, &plan->shortage, change->why,
+				 &plan->reply);
+	if (ret != 0 || !to_publish(&plan->ask))
+		return ret;
+	plan->shortage.bytes = 0;
+	change->act = GM_CHANGE_PUT;
+	put_layers(plan);
+	if ((change->layers.flags & GM_OBJECT_COMMITTED) != 0)
+		ret = judge_promise(plan);
+	if (ret == 0 && (change->layers.flags & GM_OBJECT_HELD) != 0)
+		ret = hold(plan);
+	return ret;
+}
+
+static void before_show(struct gm_change *change)
+{
+	struct plan_change *plan = of(change);
+
+	if (!plan->holds)
+		return;
+	gm_holders_keep(change->d, plan->place, &change->put.block);
+	plan->holds = false;
+}
+
+static void free_plan(struct gm_change *change)
+{
+	struct plan_change *plan = of(change);
+
+	if (plan->holds)
+		gm_holders_let_go(change->d, plan->place);
+	gm_plan_free(&plan->plan);
+	free(plan->reply.tail);
+	free(plan);
+}
+
+static const struct gm_change_kind plan_kind = {
+	.judge = judge,
+	.plan = make,
+	.settle = settle,
+	.before_show = before_show,
+	.answer = answer,
+	.refuse = refuse,
+	.free = free_plan,
+};
+
+/* ---- the request --------------------------------------------------------- */
+
+static uint64_t padded(uint32_t bytes)
+{
+	return ((uint64_t)bytes + 7) / 8 * 8;
+}
+
+/* The text of a tail's part: NUL-terminated, and nowhere else. */
+static bool is_text(const char *at, uint32_t bytes)
+{
+	return bytes == 0 || strnlen(at, bytes) == bytes - 1;
+}
+
+static bool fits_together(const struct gm_control_plan *ask,
+			  const struct gm_request *r)
+{
+	uint64_t text = padded(ask->text_bytes);
+	uint64_t weights = padded(ask->weight_bytes);
+
+	return memchr(ask->name, '\0', sizeof(ask->name)) != NULL &&
+	       text + weights + 8 * (uint64_t)ask->n_bytes +
+			       4 * (uint64_t)ask->n_rows ==
+		       r->tail_bytes &&
+	       is_text(r->tail, ask->text_bytes) &&
+	       is_text(r->tail + text, ask->weight_bytes) &&
+	       (ask->n_bytes == 0 || ask->n_bytes == ask->n_layers);
+}
+
+static bool is_known(const struct gm_control_plan *ask)
+{
+	enum gm_dtype dtype;
+
+	return (ask->flags & ~ALL_FLAGS) == 0 &&
+	       ask->setting >= GPUMAP_SETTING_MANUAL &&
+	       ask->setting <= GPUMAP_SETTING_PIPELINE &&
+	       ask->strategy <= GPUMAP_STRATEGY_FEWEST &&
+	       ask->dtype <= GPUMAP_DTYPE_U64 &&
+	       ask->paged <= GPUMAP_PAGED_TOKENS &&
+	       (ask->compute_dtype == 0 ||
+		gm_dtype_of_public(ask->compute_dtype, &dtype) == 0);
+}
+
+static int judge_form(struct gm_connection *c,
+		      const struct gm_control_plan *ask,
+		      const struct gm_request *r)
+{
+	if (!fits_together(ask, r))
+		return gm_connection_bad(c, -EINVAL,
+					 "the request's parts do not fit "
+					 "together; this is a client's fault");
+	if (!is_known(ask))
+		return gm_connection_bad(
+			c, -EINVAL,
+			"a flag, the setting, the strategy or a dtype of the "
+			"plan is none that this agent knows");
+	if ((ask->flags & GPUMAP_PLAN_HELD) != 0 &&
+	    (ask->flags & GPUMAP_PLAN_COMMIT) == 0)
+		return gm_connection_bad(c, -EINVAL,
+					 "only what is committed can be held: "
+					 "ask for both");
+	if (ask->setting == GPUMAP_SETTING_MANUAL && ask->text_bytes == 0)
+		return gm_connection_bad(c, -EINVAL,
+					 "a plan by hand needs a spec");
+	if (ask->n_layers > GM_LAYERS_MAX)
+		return gm_connection_bad(c, -E2BIG,
+					 "%u layers; a map has at most %u",
+					 ask->n_layers, GM_LAYERS_MAX);
+	if (ask->n_rows > GM_ROWS)
+		return gm_connection_bad(c, -EINVAL,
+					 "%u rows; there are at most %u",
+					 ask->n_rows, GM_ROWS);
+	return 0;
+}
+
+static int judge_rows(struct gm_connection *c, const struct plan_change *plan)
+{
+	for (uint32_t i = 0; i < plan->ask.n_rows; i++) {
+		for (uint32_t j = 0; j < i; j++) {
+			if (plan->rows[i] == plan->rows[j])
+				return gm_connection_bad(
+					c, -EINVAL,
+					"row %u is among the rows twice",
+					plan->rows[i]);
+		}
+	}
+	return 0;
+}
+
+/* Where its parts lie in a tail of our own, which is aligned. */
+static void find_parts(struct plan_change *plan)
+{
+	const struct gm_control_plan *ask = &plan->ask;
+	const char *at = (const char *)plan->tail;
+
+	if (ask->text_bytes != 0)
+		plan->text = at;
+	at += padded(ask->text_bytes);
+	if (ask->weight_bytes != 0)
+		plan->weights = at;
+	at += padded(ask->weight_bytes);
+	if (ask->n_bytes != 0)
+		plan->layer_bytes = (const void *)at;
+	at += 8 * (size_t)ask->n_bytes;
+	plan->rows = (const void *)at;
+}
+
+int gm_plan_change_handle(struct gm_connection *c, const struct gm_request *r)
+{
+	struct plan_change *plan;
+	struct gm_control_plan ask;
+	int ret;
+
+	memcpy(&ask, r->body, sizeof(ask));
+	ret = judge_form(c, &ask, r);
+	if (ret != 0)
+		return ret;
+	plan = calloc(1, sizeof(*plan) + r->tail_bytes);
+	if (plan == NULL)
+		return -ENOMEM;
+	plan->ask = ask;
+	memcpy(plan->tail, r->tail, r->tail_bytes);
+	find_parts(plan);
+	ret = judge_rows(c, plan);
+	if (ret != 0) {
+		free(plan);
+		return ret;
+	}
+	plan->change.kind = &plan_kind;
+	plan->change.bytes = sizeof(*plan) + r->tail_bytes;
+	return gm_changes_add(c, &r->header, &plan->change);
+}

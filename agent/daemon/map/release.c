@@ -1,0 +1,124 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/daemon/map/release.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/daemon/daemon.h"
+#include "agent/daemon/map/transaction.h"
+#include "agent/daemon/sessions/connection.h"
+
+struct release {
+	struct gm_change change;
+	uint32_t kind;
+	char name[GM_NAME_BYTES];
+};
+
+/* What differs from kind to kind. */
+struct way {
+	int (*may_replace)(const struct gm_daemon *d, const char *name,
+			   uint32_t uid, char ret_why[GM_WHY_BYTES],
+			   bool *ret_is_waiting);
+	/* NULL: transaction.c takes it out. */
+	int (*remove_file)(const struct gm_state_dir *dir, const char *name,
+			   char ret_why[GM_WHY_BYTES]);
+	void (*replaced)(struct gm_daemon *d, const char *name);
+};
+
+static const struct way ways[] = {
+	[GM_KIND_LAYERS] = { gm_state_may_replace, NULL, NULL },
+	[GM_KIND_MASK] = { gm_state_masks_may_replace, gm_state_masks_remove,
+			   gm_state_masks_replaced },
+	[GM_KIND_MESH] = { gm_state_meshes_may_replace, gm_state_meshes_remove,
+			   gm_state_meshes_replaced },
+};
+
+static struct release *release_of(struct gm_change *change)
+{
+	return gm_owner(change, struct release, change);
+}
+
+/* One that waits for its devices can be released like any other. */
+static int judge(struct gm_change *change)
+{
+	const struct release *release = release_of(change);
+	const struct way *way = &ways[release->kind];
+	bool is_waiting = false;
+	int ret;
+
+	change->act = way->remove_file == NULL ? GM_CHANGE_TAKE : GM_CHANGE_OWN;
+	change->name = release->name;
+	ret = gm_publish_may_remove(change->d, release->kind, release->name,
+				    change->uid, change->why);
+	if (ret != -ENOENT)
+		return ret;
+	ret = way->may_replace(change->d, release->name, change->uid,
+			       change->why, &is_waiting);
+	if (ret == 0 && !is_waiting)
+		ret = -ENOENT; /* the words are there */
+	return ret;
+}
+
+static void do_remove(struct gm_clerk_job *job)
+{
+	struct gm_change *change = gm_owner(job, struct gm_change, job);
+	const struct release *release = release_of(change);
+
+	change->status = ways[release->kind].remove_file(
+		&change->d->state.dir, release->name, change->why);
+}
+
+/* Where it waited for its devices, it was never in. */
+static void removed(struct gm_clerk_job *job)
+{
+	struct gm_change *change = gm_owner(job, struct gm_change, job);
+	const struct release *release = release_of(change);
+	int ret = change->status;
+
+	if (ret == 0) {
+		ways[release->kind].replaced(change->d, release->name);
+		ret = gm_publish_remove(change->d, release->kind, release->name,
+					change->uid, change->why);
+	}
+	gm_changes_end(change, ret == -ENOENT ? 0 : ret);
+}
+
+static void proceed(struct gm_change *change)
+{
+	gm_changes_give(change, do_remove, removed);
+}
+
+static void answer(struct gm_change *change, struct gm_connection *c,
+		   const struct gm_control *request)
+{
+	gm_connection_reply(c, request, NULL, 0, NULL, 0, NULL, 0);
+}
+
+static void free_release(struct gm_change *change)
+{
+	free(release_of(change));
+}
+
+static const struct gm_change_kind release_kind = {
+	.judge = judge,
+	.proceed = proceed,
+	.answer = answer,
+	.free = free_release,
+};
+
+/* Not counted among what waits: it is small, and gives back. */
+int gm_release_change(struct gm_connection *c, const struct gm_control *header,
+		      uint32_t kind, const char *name)
+{
+	struct release *release = calloc(1, sizeof(*release));
+
+	if (release == NULL)
+		return -ENOMEM;
+	release->kind = kind;
+	strncpy(release->name, name, sizeof(release->name) - 1);
+	release->change.kind = &release_kind;
+	return gm_changes_add(c, header, &release->change);
+}

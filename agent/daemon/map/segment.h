@@ -1,0 +1,88 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * segment - the map segment as a file: created, adopted, retired.
+ *
+ * The caller holds the instance's lock (base/lock.h), so there is one writer.  What
+ * an agent before this one left is judged whole (segment_validate.h) and taken over in
+ * place, because readers have it mapped; what does not stand the judgement is
+ * marked RETIRED, so that they look for the new one, and unlinked.  The file
+ * is never truncated and never shrinks.
+ *
+ * Edges
+ *
+ *   SEGMENT.changed	state, generation and tick are stored after what they
+ *			speak of, so that who loads one with acquire finds the
+ *			other
+ */
+#ifndef GM_DAEMON_MAP_SEGMENT_H
+#define GM_DAEMON_MAP_SEGMENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "agent/daemon/map/segment_validate.h"
+#include "shm/check.h"
+
+#define GM_SEGMENT_PATH_BYTES 128
+#define GM_INSTANCE_MAX       63u
+
+struct gm_segment {
+	int fd; /* read and write */
+	char path[GM_SEGMENT_PATH_BYTES];
+	struct gm_map map;
+	bool adopted; /* an agent before us has written it */
+	uint64_t epoch;
+};
+
+/*
+ * gm_segment_path - "/dev/shm/gpumap.1.<instance>" and a suffix
+ *
+ * Returns	0, or -EINVAL: the instance is empty, longer than
+ *		GM_INSTANCE_MAX, or has a slash
+ */
+int gm_segment_path(char ret_path[GM_SEGMENT_PATH_BYTES], const char *instance,
+		    const char *suffix);
+
+/*
+ * gm_segment_open - adopt what is there, or make it anew
+ *
+ * bytes	of a new segment; one that is adopted keeps its size
+ * past		receives what the segment holds; give its heap back
+ * ret_why	what went wrong and what to do about it
+ *
+ * A new segment is STARTING and empty.  An adopted one is as it was left, but
+ * for epoch, agent_pid and agent_start.
+ *
+ * Returns	0
+ *		-EPERM		the name is taken by something that is not ours:
+ *				a link, no regular file, another owner, or
+ *				writable by others
+ *		-ENOSPC		/dev/shm is too small
+ *		and what open, fstat and mmap return
+ */
+int gm_segment_open(const char *instance, uint64_t bytes, struct gm_past *past,
+		    char ret_why[GM_WHY_BYTES], struct gm_segment *ret_segment);
+
+/* Unmap and close; the segment stays for the next agent. */
+void gm_segment_close(struct gm_segment *segment);
+
+/* The same of one that is of no use to anybody: it goes.  Who has attached
+ * already finds it RETIRED. */
+void gm_segment_discard(struct gm_segment *segment, const char *why);
+
+/* Mark what is there RETIRED, wake its readers, and unlink it.  Returns 0,
+ * -ENOENT, and -EPERM as gm_segment_open(). */
+int gm_segment_remove(const char *instance, char ret_why[GM_WHY_BYTES]);
+
+/* Tell readers what state we are in; wakes those who wait for a change. */
+void gm_segment_state(struct gm_segment *segment, enum gm_state state);
+
+/* Objects or states have changed: wakes those who wait for that. */
+void gm_segment_changed(struct gm_segment *segment);
+
+/* We live; to be said every 500 ms. */
+void gm_segment_heartbeat(struct gm_segment *segment);
+
+#endif

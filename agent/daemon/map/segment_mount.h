@@ -1,0 +1,31 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * share - the map segment for processes that cannot open it by name.
+ *
+ * A read-only descriptor is not enough for a stranger: through /proc/self/fd
+ * whoever may write the file opens it anew for writing, and a container's root
+ * may write every file.  So the segment is opened through a bind mount of its
+ * own, detached and read-only, which no path leads to: opening it anew goes
+ * through the same mount, and fails with EROFS.
+ *
+ * Without CAP_SYS_ADMIN there is no such mount.  What is left is a plain
+ * read-only descriptor for those whom the file's mode (0644, ours) keeps from
+ * writing; uid 0 and our own uid are refused, for in a container they are
+ * somebody else than here.
+ */
+#ifndef GM_DAEMON_MAP_SEGMENT_MOUNT_H
+#define GM_DAEMON_MAP_SEGMENT_MOUNT_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+/* Returns a descriptor that cannot be opened anew for writing, or a negative
+ * errno: -EPERM without CAP_SYS_ADMIN, -ENOSYS before Linux 5.12. */
+int gm_share_open(const char *path);
+
+/* May a peer of @uid have a plain read-only descriptor? */
+bool gm_share_is_harmless(uid_t uid, uid_t ours);
+
+#endif

@@ -1,0 +1,497 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/daemon/map/segment_validate.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "gpumap.h"
+#include "shm/layers.h"
+#include "shm/replicas.h"
+#include "shm/meshes.h"
+#include "shm/rows.h"
+
+static int judge_header(const struct gm_map *map, const uint64_t boot_id[2],
+			char *ret_why)
+{
+	const struct gm_header *header = map->header;
+	uint32_t state = gm_get_acquire(&header->state); /* SEGMENT.changed */
+	uint64_t epoch = gm_get(&header->epoch);
+
+	if (gm_get(&header->boot_id[0]) != boot_id[0] ||
+	    gm_get(&header->boot_id[1]) != boot_id[1])
+		return gm_why(ret_why, -EPROTO, "it is of another boot");
+	if (state == GM_STATE_RETIRED)
+		return gm_why(ret_why, -EPROTO, "it is retired");
+	if (state < GM_STATE_STARTING || state > GM_STATE_RETIRED)
+		return gm_why(ret_why, -EPROTO, "its state is %u", state);
+	if (gm_get(&header->size) != map->bytes)
+		return gm_why(ret_why, -EPROTO,
+			      "the file is not as long as it says");
+	if (map->heap_end != map->bytes ||
+	    (map->heap_end - map->heap_at) % GM_UNIT != 0)
+		return gm_why(ret_why, -EPROTO,
+			      "its heap does not end where it does");
+	if (epoch == 0 || epoch == UINT64_MAX)
+		return gm_why(ret_why, -EPROTO, "no agent has its epoch");
+	if (gm_get(&header->rows_used) > GM_ROWS)
+		return gm_why(ret_why, -EPROTO, "it has too many rows");
+	return 0;
+}
+
+static int judge_name(const struct gm_object_image *image)
+{
+	size_t n = gm_object_name(image->name);
+
+	if (n == 0)
+		return -EPROTO;
+	for (; n < GM_NAME_BYTES; n++) {
+		if (image->name[n] != '\0')
+			return -EPROTO;
+	}
+	return 0;
+}
+
+/* What holds for the block of every kind; claims it. */
+static int judge_block(const struct gm_map *map, const gm_a64 *slot,
+		       const char *what, uint32_t index,
+		       struct gm_object *ret_object, struct gm_past *past,
+		       char *ret_why)
+{
+	const struct gm_object_image *image = &ret_object->image;
+	uint64_t word = gm_get(slot);
+
+	if (gm_object_open(map, slot, ret_object) != 0)
+		return gm_why(ret_why, -EPROTO, "%s %u names no block", what,
+			      index);
+	if (image->version != gm_seq_version(word) || image->version == 0)
+		return gm_why(ret_why, -EPROTO,
+			      "%s %u has version %llu, its block %llu", what,
+			      index, (unsigned long long)gm_seq_version(word),
+			      (unsigned long long)image->version);
+	if (image->bytes % GM_UNIT != 0)
+		return gm_why(ret_why, -EPROTO, "the block of %s %u is cut",
+			      what, index);
+	if (judge_name(image) != 0)
+		return gm_why(ret_why, -EPROTO,
+			      "the block of %s %u has no name", what, index);
+	if (image->key != gm_object_key(image->kind, image->name))
+		return gm_why(ret_why, -EPROTO,
+			      "the block of %s %u has a wrong key", what,
+			      index);
+	if (gm_heap_claim(&past->heap, gm_seq_unit(word),
+			  image->bytes / GM_UNIT) != 0)
+		return gm_why(ret_why, -EPROTO,
+			      "the block of %s %u lies in another", what,
+			      index);
+	return 0;
+}
+
+static void note(const struct gm_object *object, struct gm_block *ret_block)
+{
+	const struct gm_object_image *image = &object->image;
+
+	*ret_block = (struct gm_block){ .unit = gm_seq_unit(object->word),
+					.bytes = image->bytes,
+					.version = image->version,
+					.key = image->key,
+					.kind = image->kind,
+					.owner_uid = image->owner_uid,
+					.flags = image->flags };
+	memcpy(ret_block->name, image->name, sizeof(ret_block->name));
+}
+
+static int judge_row(const struct gm_map *map, uint32_t row,
+		     struct gm_past *past, char *ret_why)
+{
+	struct gm_moving_image moving;
+	struct gm_row_image facts;
+	struct gm_object object;
+	int ret;
+
+	ret = judge_block(map, &map->rows[row].facts, "row", row, &object, past,
+			  ret_why);
+	if (ret != 0)
+		return ret;
+	if (gm_rows_facts(map, row, &facts) != 0)
+		return gm_why(ret_why, -EPROTO, "row %u has no facts", row);
+	if (gm_rows_moving(map, row, &moving) != 0 ||
+	    moving.state < GPUMAP_DEVICE_PROBING ||
+	    moving.state > GPUMAP_DEVICE_LOST)
+		return gm_why(ret_why, -EPROTO, "row %u has no moving facts",
+			      row);
+	for (uint32_t i = 0; i < row; i++) {
+		struct gm_row_image other;
+
+		if (gm_rows_facts(map, i, &other) == 0 &&
+		    memcmp(other.uuid, facts.uuid, sizeof(facts.uuid)) == 0)
+			return gm_why(ret_why, -EPROTO,
+				      "rows %u and %u are one device", i, row);
+	}
+	note(&object, &past->rows[row]);
+	return 0;
+}
+
+/* Rows past the last one given out may have facts already: the agent died in
+ * between.  They go on counting and are filled anew. */
+static int judge_rows(const struct gm_map *map, struct gm_past *past,
+		      char *ret_why)
+{
+	past->rows_used = gm_rows_used(map);
+	for (uint32_t row = 0; row < GM_ROWS; row++) {
+		int ret;
+
+		if (row >= past->rows_used) {
+			past->rows[row].version =
+				gm_seq_version(gm_get(&map->rows[row].facts));
+			continue;
+		}
+		ret = judge_row(map, row, past, ret_why);
+		if (ret != 0)
+			return ret;
+	}
+	return 0;
+}
+
+/* Sums that wrap would make every promise a lie. */
+static bool add_up(uint64_t *sum, uint64_t bytes)
+{
+	return !__builtin_add_overflow(*sum, bytes, sum) && *sum <= INT64_MAX;
+}
+
+static int judge_charges(const struct gm_object *object,
+			 const struct gm_layers_image *image, uint32_t slot,
+			 struct gm_past *past, char *ret_why)
+{
+	for (uint32_t i = 0; i < image->n_rows; i++) {
+		struct gm_charge_image charge;
+		uint64_t *sum;
+
+		gm_object_read(object, image->charges_at + i * sizeof(charge),
+			       &charge, sizeof(charge));
+		if (charge.row >= past->rows_used)
+			return gm_why(ret_why, -EPROTO,
+				      "the layer map in slot %u is charged to "
+				      "a row that is not there",
+				      slot);
+		if ((image->object.flags & GM_OBJECT_COMMITTED) == 0)
+			continue;
+		sum = &past->promised[charge.row];
+		if (!add_up(sum, charge.weight_bytes) ||
+		    !add_up(sum, charge.kv_bytes) ||
+		    !add_up(sum, charge.activation_bytes) ||
+		    !add_up(sum, charge.reserve_bytes))
+			return gm_why(ret_why, -EPROTO,
+				      "row %u is promised for 2^63 bytes or "
+				      "more",
+				      charge.row);
+	}
+	return 0;
+}
+
+static int judge_flags(uint32_t flags, uint32_t slot, char *ret_why)
+{
+	if ((flags & ~(GM_OBJECT_COMMITTED | GM_OBJECT_HELD)) != 0 ||
+	    flags == GM_OBJECT_HELD)
+		return gm_why(ret_why, -EPROTO, "slot %u has flags %#x", slot,
+			      flags);
+	return 0;
+}
+
+static int judge_layers(const struct gm_object *object, uint32_t slot,
+			struct gm_past *past, char *ret_why)
+{
+	struct gm_layers_image image;
+	int ret;
+
+	if (gm_layers_image(object, &image) != 0)
+		return gm_why(ret_why, -EPROTO,
+			      "the layer map in slot %u is damaged", slot);
+	ret = judge_flags(image.object.flags, slot, ret_why);
+	if (ret == 0)
+		ret = judge_charges(object, &image, slot, past, ret_why);
+	if (ret != 0)
+		return ret;
+	for (uint32_t i = 0; i < image.n_layers; i += 2) {
+		uint32_t rows[2];
+
+		gm_object_read(object, image.rows_at + 4 * (uint64_t)i, rows,
+			       sizeof(rows));
+		if (rows[0] >= past->rows_used ||
+		    (i + 1 < image.n_layers && rows[1] >= past->rows_used))
+			return gm_why(ret_why, -EPROTO,
+				      "the layer map in slot %u uses a row "
+				      "that is not there",
+				      slot);
+	}
+	return 0;
+}
+
+static int judge_mask(const struct gm_object *object, uint32_t slot,
+		      const struct gm_past *past, char *ret_why)
+{
+	uint64_t rows[GM_ROWS / 64] = { 0 };
+	struct gm_mask_image image;
+
+	if (gm_replicas_image(object, &image) != 0 || image.object.flags != 0)
+		return gm_why(ret_why, -EPROTO,
+			      "the mask in slot %u is damaged", slot);
+	for (uint32_t i = 0; i < image.n_replicas; i++) {
+		struct gm_replica_image replica;
+		uint64_t bit;
+
+		if (gm_replicas_read(object, &image, i, &replica) != 0)
+			return gm_why(ret_why, -EPROTO,
+				      "the mask in slot %u has a replica that "
+				      "is nowhere",
+				      slot);
+		bit = UINT64_C(1) << replica.row % 64;
+		if (replica.row >= past->rows_used ||
+		    (rows[replica.row / 64] & bit) != 0)
+			return gm_why(ret_why, -EPROTO,
+				      "the mask in slot %u is for a row that "
+				      "is not there, or twice for one",
+				      slot);
+		rows[replica.row / 64] |= bit;
+	}
+	return 0;
+}
+
+/* Each rank once, and on the row that the mesh has it on. */
+static int judge_group(const struct gm_object *object,
+		       const struct gm_mesh_image *image, uint32_t i,
+		       const uint32_t *rows, uint32_t slot, char *ret_why)
+{
+	uint32_t ranks[GM_ROWS], of[GM_ROWS];
+	bool taken[GM_ROWS] = { false };
+	struct gm_group_image group;
+
+	if (gm_meshes_group(object, image, i, &group) != 0 ||
+	    gm_meshes_table(object, group.ranks_at, ranks, group.n) != 0 ||
+	    gm_meshes_table(object, group.rows_at, of, group.n) != 0 ||
+	    group.key != gm_meshes_key(image->object.name, group.name) ||
+	    group.epoch >> 63 != 0)
+		return gm_why(ret_why, -EPROTO,
+			      "group %u of the mesh in slot %u is damaged", i,
+			      slot);
+	for (uint32_t k = 0; k < group.n; k++) {
+		if (ranks[k] >= image->world || taken[ranks[k]] ||
+		    of[k] != rows[ranks[k]])
+			return gm_why(ret_why, -EPROTO,
+				      "group %u of the mesh in slot %u has a "
+				      "rank that is not there, or twice, or on "
+				      "another row",
+				      i, slot);
+		taken[ranks[k]] = true;
+	}
+	return 0;
+}
+
+static int judge_mesh(const struct gm_object *object, uint32_t slot,
+		      const struct gm_past *past, char *ret_why)
+{
+	uint32_t rows[GM_ROWS] = { 0 };
+	bool taken[GM_ROWS] = { false };
+	struct gm_mesh_image image;
+	struct gm_group_image world;
+	int ret = 0;
+
+	if (gm_meshes_image(object, &image) != 0 || image.object.flags != 0 ||
+	    gm_meshes_group(object, &image, 0, &world) != 0 ||
+	    world.n != image.world ||
+	    gm_meshes_table(object, world.rows_at, rows, world.n) != 0)
+		return gm_why(ret_why, -EPROTO,
+			      "the mesh in slot %u is damaged", slot);
+	for (uint32_t i = 0; i < image.world; i++) {
+		if (rows[i] >= past->rows_used || taken[rows[i]])
+			return gm_why(ret_why, -EPROTO,
+				      "the mesh in slot %u uses a row that is "
+				      "not there, or one twice",
+				      slot);
+		taken[rows[i]] = true;
+	}
+	for (uint32_t i = 0; i < image.n_groups && ret == 0; i++)
+		ret = judge_group(object, &image, i, rows, slot, ret_why);
+	return ret;
+}
+
+static int judge_object(const struct gm_map *map, uint32_t slot,
+			struct gm_past *past, char *ret_why)
+{
+	struct gm_object object;
+	int ret;
+
+	ret = judge_block(map, &map->objects[slot].slot, "slot", slot, &object,
+			  past, ret_why);
+	if (ret != 0)
+		return ret;
+	if (gm_get(&map->objects[slot].key) != object.image.key)
+		return gm_why(ret_why, -EPROTO,
+			      "slot %u has another key than its block", slot);
+	if (object.image.kind != GM_KIND_LAYERS &&
+	    object.image.kind != GM_KIND_MASK &&
+	    object.image.kind != GM_KIND_MESH)
+		return gm_why(ret_why, -EPROTO, "slot %u is of kind %u", slot,
+			      object.image.kind);
+	for (uint32_t i = 0; i < slot; i++) {
+		const struct gm_block *other = &past->objects[i];
+
+		if (other->unit != 0 && other->key == object.image.key &&
+		    memcmp(other->name, object.image.name, GM_NAME_BYTES) == 0)
+			return gm_why(ret_why, -EPROTO,
+				      "slots %u and %u have one name", i, slot);
+	}
+	note(&object, &past->objects[slot]);
+	if (object.image.kind == GM_KIND_MASK)
+		return judge_mask(&object, slot, past, ret_why);
+	if (object.image.kind == GM_KIND_MESH)
+		return judge_mesh(&object, slot, past, ret_why);
+	return judge_layers(&object, slot, past, ret_why);
+}
+
+static int judge_objects(const struct gm_map *map, struct gm_past *past,
+			 char *ret_why)
+{
+	for (uint32_t slot = 0; slot < map->n_objects; slot++) {
+		uint64_t word = gm_get(&map->objects[slot].slot);
+		int ret;
+
+		if (gm_seq_unit(word) == 0) {
+			past->objects[slot].version = gm_seq_version(word);
+			continue;
+		}
+		ret = judge_object(map, slot, past, ret_why);
+		if (ret != 0)
+			return ret;
+	}
+	return 0;
+}
+
+/* A pinned block may be one that a slot names, or one that was replaced: then
+ * it is whole still, and nobody else's. */
+static int judge_pinned(const struct gm_map *map, uint32_t index,
+			struct gm_past *past, char *ret_why)
+{
+	const struct gm_holder_image *holder = &past->holders[index];
+	uint64_t word = gm_seq_word(holder->version, holder->unit);
+	gm_a64 slot = word;
+	struct gm_object object;
+	int ret;
+
+	for (uint32_t i = 0; i < GM_OBJECTS; i++) {
+		const struct gm_block *block = &past->objects[i];
+
+		if (block->unit != holder->unit)
+			continue;
+		if (block->version == holder->version &&
+		    block->key == holder->key && block->bytes == holder->bytes)
+			return 0;
+		return gm_why(ret_why, -EPROTO,
+			      "holder %u and slot %u disagree", index, i);
+	}
+	for (uint32_t i = 0; i < index; i++) {
+		const struct gm_holder_image *other = &past->holders[i];
+
+		if (other->kind != GM_HOLDER_PIN || other->unit != holder->unit)
+			continue;
+		if (other->version == holder->version &&
+		    other->key == holder->key && other->bytes == holder->bytes)
+			return 0;
+		return gm_why(ret_why, -EPROTO, "holders %u and %u disagree", i,
+			      index);
+	}
+	ret = judge_block(map, &slot, "holder", index, &object, past, ret_why);
+	if (ret != 0)
+		return ret;
+	if (object.image.key != holder->key ||
+	    object.image.bytes != holder->bytes)
+		return gm_why(ret_why, -EPROTO,
+			      "holder %u has pinned something else", index);
+	return 0;
+}
+
+static int judge_holder(const struct gm_map *map, uint32_t index,
+			struct gm_past *past, char *ret_why)
+{
+	struct gm_holder_image *holder = &past->holders[index];
+	uint64_t words[8];
+
+	gm_seq_read(map->holders[index].w, words, 8);
+	memcpy(holder, words, sizeof(*holder));
+	if (holder->kind == GM_HOLDER_FREE)
+		return 0;
+	if (holder->kind > GM_HOLDER_RESERVE || holder->pid == 0 ||
+	    holder->pid > INT32_MAX || holder->claim == 0 ||
+	    holder->unit == 0 || holder->version >> (64 - GM_UNIT_BITS) != 0 ||
+	    holder->unit >> GM_UNIT_BITS != 0)
+		return gm_why(ret_why, -EPROTO, "holder %u is damaged", index);
+	for (uint32_t i = 0; i < index; i++) {
+		if (past->holders[i].kind != GM_HOLDER_FREE &&
+		    past->holders[i].claim == holder->claim)
+			return gm_why(ret_why, -EPROTO,
+				      "holders %u and %u have one claim", i,
+				      index);
+	}
+	/* What an entry of a held map names may never have come to be. */
+	return holder->kind == GM_HOLDER_PIN
+		       ? judge_pinned(map, index, past, ret_why)
+		       : 0;
+}
+
+/* An agent stores the entry before the slot and frees it after, wherever it
+ * stops. */
+static int judge_held(const struct gm_past *past, char *ret_why)
+{
+	for (uint32_t slot = 0; slot < GM_OBJECTS; slot++) {
+		const struct gm_block *block = &past->objects[slot];
+		uint32_t i = 0;
+
+		if (block->unit == 0 || (block->flags & GM_OBJECT_HELD) == 0)
+			continue;
+		while (i < GM_HOLDERS &&
+		       (past->holders[i].kind != GM_HOLDER_RESERVE ||
+			past->holders[i].unit != block->unit ||
+			past->holders[i].version != block->version ||
+			past->holders[i].key != block->key))
+			i++;
+		if (i == GM_HOLDERS)
+			return gm_why(ret_why, -EPROTO,
+				      "nobody holds the held map in slot %u",
+				      slot);
+	}
+	return 0;
+}
+
+int gm_judge_segment(const struct gm_map *map, const uint64_t boot_id[2],
+		     struct gm_past *ret_past, char ret_why[GM_WHY_BYTES])
+{
+	uint64_t rotor = gm_get(&map->header->rotor);
+	int ret;
+
+	memset(ret_past, 0, sizeof(*ret_past));
+	ret = judge_header(map, boot_id, ret_why);
+	if (ret != 0)
+		return ret;
+	if (rotor > UINT32_MAX)
+		return gm_why(ret_why, -EPROTO, "its rotor is out of the heap");
+	ret = gm_heap_init(&ret_past->heap, (uint32_t)(map->heap_at / GM_UNIT),
+			   (uint32_t)(map->heap_end / GM_UNIT),
+			   (uint32_t)rotor);
+	if (ret == -EINVAL)
+		return gm_why(ret_why, -EPROTO, "its rotor is out of the heap");
+	if (ret != 0)
+		return ret;
+
+	ret = judge_rows(map, ret_past, ret_why);
+	if (ret == 0)
+		ret = judge_objects(map, ret_past, ret_why);
+	for (uint32_t i = 0; i < map->n_holders && ret == 0; i++)
+		ret = judge_holder(map, i, ret_past, ret_why);
+	if (ret == 0)
+		ret = judge_held(ret_past, ret_why);
+	if (ret != 0)
+		gm_heap_exit(&ret_past->heap);
+	return ret;
+}

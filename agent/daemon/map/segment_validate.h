@@ -1,0 +1,58 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * judge - may we go on writing where an agent before us stopped?
+ *
+ * It stopped between any two stores, and the file may have been damaged since.
+ * Everything is looked at, and one thing wrong refuses the whole: a segment
+ * that is replaced costs its readers an attach, one that is trusted wrongly
+ * costs them the truth.
+ */
+#ifndef GM_DAEMON_MAP_SEGMENT_VALIDATE_H
+#define GM_DAEMON_MAP_SEGMENT_VALIDATE_H
+
+#include <stdint.h>
+
+#include "agent/daemon/base/refusal.h"
+#include "agent/daemon/map/block_alloc.h"
+#include "shm/check.h"
+
+/* A slot, and the block that it names. */
+struct gm_block {
+	uint32_t unit; /* 0: none, and then only version holds */
+	uint32_t bytes;
+	uint64_t version; /* of the slot, also when it names nothing */
+	uint64_t key;
+	uint32_t kind;
+	uint32_t owner_uid;
+	uint32_t flags; /* GM_OBJECT_* */
+	char name[GM_NAME_BYTES];
+};
+
+/* What a segment holds, for the agent that adopts it.  In private memory. */
+struct gm_past {
+	struct gm_heap heap; /* every block of slots and holders claimed */
+	struct gm_block objects[GM_OBJECTS];
+	struct gm_block rows[GM_ROWS];
+	uint32_t rows_used;
+	uint64_t promised[GM_ROWS]; /* charges of committed maps */
+	struct gm_holder_image holders[GM_HOLDERS];
+};
+
+/*
+ * gm_judge_segment - judge a whole segment
+ *
+ * map		that gm_check_map() has passed
+ * boot_id	of this boot: another's processes are all gone
+ * ret_past	filled on success, and has a heap to give back then
+ * ret_why	what is wrong
+ *
+ * Returns	0
+ *		-EPROTO		to be replaced
+ *		-ENOMEM
+ */
+int gm_judge_segment(const struct gm_map *map, const uint64_t boot_id[2],
+		     struct gm_past *ret_past, char ret_why[GM_WHY_BYTES]);
+
+#endif

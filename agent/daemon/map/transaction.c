@@ -1,0 +1,506 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/daemon/map/transaction.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "agent/common/log.h"
+#include "agent/daemon/daemon.h"
+#include "agent/daemon/sessions/connection.h"
+
+static void begin_waiting(struct gm_daemon *d);
+
+/* ---- the end ----------------------------------------------------------- */
+
+static void part(struct gm_change *change)
+{
+	change->connection->user->waiting_bytes -= change->bytes;
+	change->connection->change = NULL;
+}
+
+/* The connection may be dropped by its own answer. */
+static void answer(struct gm_change *change, int status)
+{
+	const struct gm_change_kind *kind = change->kind;
+	struct gm_connection *c = change->connection;
+	const struct gm_control *request = &c->pending;
+
+	part(change);
+	c->busy++;
+	if (status == -EACCES)
+		status = -EPERM;
+	if (status == 0)
+		kind->answer(change, c, request);
+	else if (kind->refuse != NULL)
+		kind->refuse(change, c, request, status);
+	else
+		gm_connection_refuse(c, request, status,
+				     change->why[0] ? change->why
+						    : strerror(-status));
+	gm_connection_resume(c);
+	gm_connection_release(c);
+}
+
+static void finish(struct gm_change *change, int status)
+{
+	struct gm_daemon *d = change->d;
+
+	d->changes.in_hand = NULL;
+	if (change->connection != NULL)
+		answer(change, status);
+	change->kind->free(change);
+	gm_state_look(d);
+	gm_daemon_drained(d);
+}
+
+void gm_changes_end(struct gm_change *change, int status)
+{
+	struct gm_daemon *d = change->d;
+
+	finish(change, status);
+	begin_waiting(d);
+}
+
+/* ---- the clerk's part -------------------------------------------------- */
+
+/* @done is told of change->status, and the next one begins when it is over. */
+static void give(struct gm_change *change,
+		 void (*work)(struct gm_clerk_job *job),
+		 void (*done)(struct gm_clerk_job *job))
+{
+	change->job = (struct gm_clerk_job){ work, done };
+	gm_clerk_give(&change->d->clerk, &change->job);
+}
+
+void gm_changes_give(struct gm_change *change,
+		     void (*work)(struct gm_clerk_job *job),
+		     void (*done)(struct gm_clerk_job *job))
+{
+	give(change, work, done);
+}
+
+static struct gm_change *of(struct gm_clerk_job *job)
+{
+	return gm_owner(job, struct gm_change, job);
+}
+
+static void come_back(struct gm_clerk_job *job)
+{
+	struct gm_change *change = of(job);
+
+	change->is_back = true;
+	begin_waiting(change->d);
+}
+
+void gm_changes_give_away(struct gm_change *change,
+			  void (*work)(struct gm_clerk_job *job),
+			  void (*done)(struct gm_clerk_job *job))
+{
+	struct gm_changes *changes = &change->d->changes;
+
+	changes->in_hand = NULL;
+	changes->away = change;
+	change->back = done;
+	change->job = (struct gm_clerk_job){ work, come_back };
+	gm_clerk_give(&change->d->mason, &change->job);
+	begin_waiting(change->d);
+}
+
+void gm_changes_go(struct gm_change *change,
+		   void (*done)(struct gm_clerk_job *job))
+{
+	struct gm_changes *changes = &change->d->changes;
+
+	changes->in_hand = NULL;
+	TAILQ_INSERT_TAIL(&changes->abroad, change, entry);
+	changes->n_abroad++;
+	change->is_abroad = true;
+	change->back = done;
+	begin_waiting(change->d);
+}
+
+void gm_changes_return(struct gm_change *change)
+{
+	change->is_back = true;
+	begin_waiting(change->d);
+}
+
+/* One that was gone, and is not any more, or NULL. */
+static struct gm_change *returned(const struct gm_changes *changes)
+{
+	struct gm_change *change = changes->away;
+
+	if (change != NULL && change->is_back)
+		return change;
+	TAILQ_FOREACH(change, &changes->abroad, entry)
+	{
+		if (change->is_back)
+			break;
+	}
+	return change;
+}
+
+static void take_up(struct gm_changes *changes, struct gm_change *change)
+{
+	if (change->is_abroad) {
+		TAILQ_REMOVE(&changes->abroad, change, entry);
+		changes->n_abroad--;
+	} else {
+		changes->away = NULL;
+	}
+	changes->in_hand = change;
+	change->is_abroad = false;
+	change->is_back = false;
+	change->back(&change->job);
+}
+
+static void do_plan(struct gm_clerk_job *job)
+{
+	struct gm_change *change = of(job);
+
+	change->status = change->kind->plan(change);
+}
+
+static void do_write(struct gm_clerk_job *job)
+{
+	struct gm_change *change = of(job);
+
+	change->status = gm_state_write(&change->d->state.dir, &change->map,
+					change->why);
+}
+
+static void do_set_aside(struct gm_clerk_job *job)
+{
+	struct gm_change *change = of(job);
+
+	change->status =
+		gm_state_set_aside(&change->d->state.dir, change->layers.name,
+				   change->why, &change->has_aside);
+}
+
+static void do_drop_aside(struct gm_clerk_job *job)
+{
+	struct gm_change *change = of(job);
+
+	change->status = gm_state_drop_aside(&change->d->state.dir,
+					     change->layers.name, change->why);
+}
+
+static void do_remove(struct gm_clerk_job *job)
+{
+	struct gm_change *change = of(job);
+
+	change->status = gm_state_remove(&change->d->state.dir, change->name,
+					 change->why);
+}
+
+/* ---- publishing -------------------------------------------------------- */
+
+static void show(struct gm_change *change)
+{
+	if (change->kind->before_show != NULL)
+		change->kind->before_show(change);
+	gm_publish_show(change->d, &change->put);
+	gm_state_replaced(change->d, change->layers.name);
+	change->version = change->put.block.version;
+}
+
+static void written(struct gm_clerk_job *job)
+{
+	struct gm_change *change = of(job);
+	struct gm_daemon *d = change->d;
+
+	gm_state_map_free(&change->map);
+	if (change->status == 0)
+		show(change);
+	else
+		gm_publish_abandon(d, &change->put);
+	finish(change, change->status);
+	begin_waiting(d);
+}
+
+/* A file that was set aside counts no longer, removed or not. */
+static void replaced(struct gm_clerk_job *job)
+{
+	struct gm_change *change = of(job);
+	struct gm_daemon *d = change->d;
+
+	if (change->status != 0)
+		gm_log(GM_LOG_ERROR, "state_stays", "name=%s why=%s",
+		       change->layers.name, gm_quote(change->why).text);
+	finish(change, 0);
+	begin_waiting(d);
+}
+
+static void may_be_held(struct gm_clerk_job *job)
+{
+	struct gm_change *change = of(job);
+	struct gm_daemon *d = change->d;
+
+	if (change->status != 0)
+		gm_publish_abandon(d, &change->put);
+	else
+		show(change);
+	if (change->status == 0 && change->has_aside) {
+		give(change, do_drop_aside, replaced);
+		return;
+	}
+	finish(change, change->status);
+	begin_waiting(d);
+}
+
+static void put(struct gm_change *change)
+{
+	struct gm_daemon *d = change->d;
+	int ret = gm_state_may_replace(d, change->layers.name, change->uid,
+				       change->why, NULL);
+
+	if (ret == 0)
+		ret = gm_publish_prepare(d, &change->layers, change->why,
+					 &change->put);
+	if (ret != 0) {
+		finish(change, ret);
+		return;
+	}
+	change->is_put = true;
+	if ((change->layers.flags & GM_OBJECT_HELD) != 0) {
+		give(change, do_set_aside, may_be_held);
+		return;
+	}
+	change->layers.published = change->put.published;
+	ret = gm_state_name_rows(d, &change->layers, change->put.block.version,
+				 &change->map);
+	if (ret == 0) {
+		give(change, do_write, written);
+		return;
+	}
+	gm_publish_abandon(d, &change->put);
+	finish(change, ret);
+}
+
+/* ---- taking out -------------------------------------------------------- */
+
+/* Its holder may have ended meanwhile: then it is out already.  Or it waited
+ * for its devices, and was never in. */
+static void removed(struct gm_clerk_job *job)
+{
+	struct gm_change *change = of(job);
+	struct gm_daemon *d = change->d;
+	int ret = change->status;
+
+	if (ret == 0) {
+		gm_state_replaced(d, change->name);
+		ret = gm_publish_remove(d, GM_KIND_LAYERS, change->name,
+					change->uid, change->why);
+	}
+	finish(change, ret == -ENOENT ? 0 : ret);
+	begin_waiting(d);
+}
+
+/* ---- the beginning ----------------------------------------------------- */
+
+static void act(struct gm_change *change)
+{
+	int ret = change->status;
+
+	/* What was planned with a row's number may be about another device. */
+	if (ret == 0 && change->n_reused != change->d->devices.n_reused)
+		ret = gm_why(change->why, -EAGAIN,
+			     "a row was given to another device meanwhile: ask "
+			     "again");
+	if (ret == 0 && change->kind->settle != NULL)
+		ret = change->kind->settle(change);
+	if (ret != 0 || change->act == GM_CHANGE_NOTHING)
+		finish(change, ret);
+	else if (change->act == GM_CHANGE_PUT)
+		put(change);
+	else if (change->act == GM_CHANGE_OWN)
+		change->kind->proceed(change);
+	else
+		give(change, do_remove, removed);
+}
+
+static void planned(struct gm_clerk_job *job)
+{
+	struct gm_change *change = of(job);
+	struct gm_daemon *d = change->d;
+
+	act(change);
+	begin_waiting(d);
+}
+
+/* The agent's own, but those that take long: clients can cause any number of
+ * them. */
+static bool is_prompt(const struct gm_change *change)
+{
+	return change->connection == NULL && !change->kind->is_heavy;
+}
+
+/* The turn of who asks, when he had his last. */
+static uint64_t *served(struct gm_changes *changes,
+			const struct gm_change *change)
+{
+	return change->connection != NULL ? &change->connection->user->served
+					  : &changes->served;
+}
+
+static void begin(struct gm_change *change)
+{
+	struct gm_changes *changes = &change->d->changes;
+
+	TAILQ_REMOVE(&changes->waiting, change, entry);
+	changes->in_hand = change;
+	if (!is_prompt(change))
+		*served(changes, change) = ++changes->turn;
+	change->n_reused = change->d->devices.n_reused;
+	change->status = change->kind->judge(change);
+	if (change->status == 0 && change->kind->is_heavy)
+		gm_changes_give_away(change, do_plan, planned);
+	else if (change->status == 0 && change->kind->plan != NULL)
+		give(change, do_plan, planned);
+	else
+		act(change);
+}
+
+static struct gm_change *next(struct gm_changes *changes)
+{
+	struct gm_change *change, *best = NULL;
+
+	TAILQ_FOREACH(change, &changes->waiting, entry)
+	{
+		if (change->kind->is_heavy &&
+		    (changes->away != NULL ||
+		     changes->n_abroad >= GM_CHANGES_ABROAD))
+			continue;
+		if (is_prompt(change))
+			return change;
+		if (best == NULL ||
+		    *served(changes, change) < *served(changes, best))
+			best = change;
+	}
+	return best;
+}
+
+/* Those that need no clerk end within begin(), and the next one follows from
+ * here rather than from there: no stack is as deep as the queue is long. */
+static void begin_waiting(struct gm_daemon *d)
+{
+	struct gm_changes *changes = &d->changes;
+
+	if (changes->is_beginning)
+		return;
+	changes->is_beginning = true;
+	while (changes->in_hand == NULL) {
+		struct gm_change *change = returned(changes);
+
+		if (change != NULL) {
+			take_up(changes, change);
+			continue;
+		}
+		change = changes->is_ending || d->loop.stop ? NULL
+							    : next(changes);
+		if (change == NULL)
+			break;
+		begin(change);
+	}
+	changes->is_beginning = false;
+}
+
+void gm_changes_init(struct gm_changes *changes)
+{
+	*changes = (struct gm_changes){ .in_hand = NULL };
+	TAILQ_INIT(&changes->waiting);
+	TAILQ_INIT(&changes->abroad);
+}
+
+int gm_changes_add(struct gm_connection *c, const struct gm_control *request,
+		   struct gm_change *change)
+{
+	struct gm_daemon *d = c->server->d;
+	uint64_t waiting = c->user->waiting_bytes;
+
+	if (change->bytes > GM_CHANGES_BYTES - waiting) {
+		change->kind->free(change);
+		return gm_connection_bad(
+			c, -EDQUOT,
+			"requests of uid %u that wait for their turn have %llu "
+			"bytes: ask again when one of them has been answered",
+			(unsigned int)c->uid, (unsigned long long)waiting);
+	}
+	c->user->waiting_bytes += change->bytes;
+	change->d = d;
+	change->uid = c->uid;
+	change->pid = c->pid;
+	change->connection = c;
+	c->change = change;
+	gm_connection_wait(c, request);
+	TAILQ_INSERT_TAIL(&d->changes.waiting, change, entry);
+	begin_waiting(d);
+	return 0;
+}
+
+void gm_changes_add_own(struct gm_daemon *d, struct gm_change *change)
+{
+	change->d = d;
+	TAILQ_INSERT_TAIL(&d->changes.waiting, change, entry);
+	begin_waiting(d);
+}
+
+void gm_changes_leave(struct gm_change *change)
+{
+	if (change->connection != NULL)
+		part(change);
+	change->connection = NULL;
+	if (change->d->changes.in_hand == change ||
+	    change->d->changes.away == change || change->is_abroad)
+		return;
+	TAILQ_REMOVE(&change->d->changes.waiting, change, entry);
+	change->kind->free(change);
+}
+
+bool gm_changes_name(const struct gm_daemon *d, uint32_t row)
+{
+	const struct gm_change *change = d->changes.in_hand;
+
+	if (change != NULL && change->kind->names != NULL)
+		return change->kind->names(change, row);
+	if (change == NULL || !change->is_put)
+		return false;
+	for (uint32_t i = 0; i < change->layers.n_rows; i++) {
+		if (change->layers.charges[i].row == row)
+			return true;
+	}
+	return false;
+}
+
+bool gm_changes_drained(const struct gm_daemon *d)
+{
+	return d->changes.in_hand == NULL && d->changes.away == NULL &&
+	       TAILQ_EMPTY(&d->changes.abroad);
+}
+
+int gm_changes_exit(struct gm_daemon *d, uint64_t until_ns)
+{
+	struct gm_change *change;
+	int ret;
+
+	d->changes.is_ending = true;
+	/* What the one gives back may need the other, which is done by us once
+	 * that has ended. */
+	ret = gm_clerk_stop(&d->mason, until_ns);
+	if (ret == 0)
+		ret = gm_clerk_stop(&d->clerk, until_ns);
+	if (ret != 0)
+		return ret;
+	while ((change = TAILQ_FIRST(&d->changes.abroad)) != NULL) {
+		TAILQ_REMOVE(&d->changes.abroad, change, entry);
+		if (change->connection != NULL)
+			part(change);
+		change->kind->free(change);
+	}
+	while (!TAILQ_EMPTY(&d->changes.waiting))
+		gm_changes_leave(TAILQ_FIRST(&d->changes.waiting));
+	return 0;
+}

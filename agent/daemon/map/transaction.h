@@ -1,0 +1,207 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * changes - what clients want changed in the directory, one after another.
+ *
+ * A change goes through these steps, on the loop or by the clerk, and the next
+ * one begins when its client has been answered:
+ *
+ *	judge	loop	may it be, as things are now?
+ *	plan	clerk	only for kinds that have one
+ *	settle	loop	likewise: the last look, with the plan at hand
+ *	room	loop	name, owner, quota, space: a block, filled
+ *	file	clerk	the state file is on the disk, or gone from it
+ *	show	loop	the slot, and the answer
+ *
+ * Those of a kind that is heavy take their time for the plan, and more: they go
+ * away with it, one at a time and with a clerk of their own, and others have
+ * their turns meanwhile.  Back from there it has to be judged again.
+ *
+ * A change may also wait for a worker to do something; others have their turns,
+ * and may be heavy ones.
+ *
+ * Until "show" nobody sees anything of it, and a step that refuses leaves
+ * everything as it was.  While the clerk works the loop goes on: moving facts,
+ * pins, sessions and the ends of processes do not wait for a change.
+ *
+ * Turns: of all who wait, the uid that was served least recently is next, and
+ * its oldest change.  A client has one change at most, for its connection waits
+ * for the answer.  One that hangs up before its turn has asked for nothing; in
+ * the middle, the change is completed and nobody is told.  What waits takes
+ * memory of ours: a uid has so much of it, and is refused beyond.
+ *
+ * Dates: one change at a time means that what judge() has seen of the directory
+ * holds until show, or until it goes away, with one exception: an object whose
+ * holder ends is taken out at once.  Its slot's version moves on by one then,
+ * for which room was left (publish.h).
+ */
+#ifndef GM_DAEMON_MAP_TRANSACTION_H
+#define GM_DAEMON_MAP_TRANSACTION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+#include <sys/types.h>
+
+#include "agent/daemon/base/io_thread.h"
+#include "agent/daemon/base/refusal.h"
+#include "agent/daemon/map/publish.h"
+#include "agent/daemon/state/map_text.h"
+#include "shm/control.h"
+#include "shm/layers.h"
+
+struct gm_change;
+struct gm_connection;
+struct gm_daemon;
+
+#define GM_CHANGES_BYTES  (UINT64_C(32) << 20) /* of one uid's that wait */
+#define GM_CHANGES_ABROAD 32u /* heavy ones begin while there are fewer */
+
+/* What a change comes to, as its kind has found. */
+enum gm_change_act {
+	GM_CHANGE_NOTHING, /* answer, no more: a plan that is only asked for */
+	GM_CHANGE_PUT,     /* publish change->layers */
+	GM_CHANGE_TAKE,    /* take change->name out of the directory */
+	GM_CHANGE_OWN      /* what proceed() does */
+};
+
+/* Each returns 0, or a negative status to refuse with and change->why. */
+struct gm_change_kind {
+	/* On the loop, when its turn has come. */
+	int (*judge)(struct gm_change *change);
+
+	/* By the clerk: uses what judge() has put into the change, and nothing
+	 * else.  May be NULL. */
+	int (*plan)(struct gm_change *change);
+
+	/* On the loop, after plan().  May be NULL. */
+	int (*settle)(struct gm_change *change);
+
+	/* On the loop, for GM_CHANGE_OWN: room, file and show are the kind's
+	 * own.  It may take what time it needs, by gm_changes_give(), and ends
+	 * with gm_changes_end(). */
+	void (*proceed)(struct gm_change *change);
+
+	/* Of one with proceed(), from judge() on: will what it shows name this
+	 * row?  May be NULL. */
+	bool (*names)(const struct gm_change *change, uint32_t row);
+
+	/* On the loop, right before the slot is stored: stores that must be
+	 * seen before it.  Cannot refuse any more.  May be NULL. */
+	void (*before_show)(struct gm_change *change);
+
+	bool is_heavy; /* plan() is done away, see above */
+
+	/* On the loop: gm_connection_reply() to @request. */
+	void (*answer)(struct gm_change *change, struct gm_connection *c,
+		       const struct gm_control *request);
+
+	/* Likewise: gm_connection_refuse() with more than status and why.  May
+	 * be NULL. */
+	void (*refuse)(struct gm_change *change, struct gm_connection *c,
+		       const struct gm_control *request, int status);
+
+	/* Give back the change and what it has. */
+	void (*free)(struct gm_change *change);
+};
+
+/* The head of every change; a kind has more behind it. */
+struct gm_change {
+	const struct gm_change_kind *kind;
+	struct gm_daemon *d;
+	size_t bytes; /* that the change takes while it waits */
+	uint32_t uid; /* who asks, as the kernel says */
+	pid_t pid;
+	struct gm_connection *connection; /* NULL: it has hung up, or the
+					   * agent asks itself */
+
+	enum gm_change_act act;
+	struct gm_layers layers; /* what it points to lives in the change */
+	const char *name;        /* GM_CHANGE_TAKE: likewise */
+	uint64_t version;        /* as published, for answer() */
+	char why[GM_WHY_BYTES];
+
+	/* transaction.c's own. */
+	TAILQ_ENTRY(gm_change) entry;
+	struct gm_clerk_job job;
+	void (*back)(struct gm_clerk_job *job); /* once it is */
+	struct gm_put put;
+	struct gm_state_map map; /* for the file */
+	bool has_aside;          /* a file was set aside */
+	bool is_put;             /* its block names rows */
+	bool is_abroad;
+	bool is_back;      /* from being away, or abroad */
+	uint32_t n_reused; /* devices.n_reused, when it was judged */
+	int status;        /* of the clerk's part */
+};
+
+TAILQ_HEAD(gm_change_list, gm_change);
+
+struct gm_changes {
+	struct gm_change_list waiting; /* oldest first */
+	struct gm_change *in_hand;
+	struct gm_change *away;       /* of a heavy kind, or NULL */
+	struct gm_change_list abroad; /* likewise, for others than a clerk */
+	uint32_t n_abroad;
+	uint64_t turn;   /* counts those that were begun */
+	uint64_t served; /* the last of our own that are heavy */
+	bool is_beginning;
+	bool is_ending;
+};
+
+void gm_changes_init(struct gm_changes *changes);
+
+/*
+ * gm_changes_add - ask for a change
+ *
+ * c		waits for the answer from here on
+ * request	its header
+ * change	zeroed but for kind, bytes and what the kind has of its own; is
+ *		ours, and may be free when this returns
+ *
+ * Returns	0
+ *		-EDQUOT	so much of the uid waits already; the connection does
+ *			not, and its refusal has the words
+ */
+int gm_changes_add(struct gm_connection *c, const struct gm_control *request,
+		   struct gm_change *change);
+
+/* A change of the agent's own: nobody waits for the answer.  No client is
+ * served before it, unless it is heavy: then the agent has its turns as any uid
+ * has.  It may be free when this returns. */
+void gm_changes_add_own(struct gm_daemon *d, struct gm_change *change);
+
+/* Of proceed(): have a part done by the clerk; the change is over, and may be
+ * free when this returns. */
+void gm_changes_give(struct gm_change *change,
+		     void (*work)(struct gm_clerk_job *job),
+		     void (*done)(struct gm_clerk_job *job));
+void gm_changes_end(struct gm_change *change, int status);
+
+/* Of a heavy kind, in hand: likewise, but away; @done has it in hand again. */
+void gm_changes_give_away(struct gm_change *change,
+			  void (*work)(struct gm_clerk_job *job),
+			  void (*done)(struct gm_clerk_job *job));
+
+/* Likewise: wait for somebody who is no clerk, and then calls
+ * gm_changes_return(). */
+void gm_changes_go(struct gm_change *change,
+		   void (*done)(struct gm_clerk_job *job));
+void gm_changes_return(struct gm_change *change);
+
+/* Its connection is being dropped. */
+void gm_changes_leave(struct gm_change *change);
+
+/* Is one in the middle of its steps that will show a map with this row? */
+bool gm_changes_name(const struct gm_daemon *d, uint32_t row);
+
+/* Is none in the middle of its steps, nor away? */
+bool gm_changes_drained(const struct gm_daemon *d);
+
+/* Complete what is in hand and forget the rest; the clerks end with it.
+ * Returns 0, or -ETIMEDOUT when that was not over at @until_ns: then nothing
+ * that a change has may be freed. */
+int gm_changes_exit(struct gm_daemon *d, uint64_t until_ns);
+
+#endif

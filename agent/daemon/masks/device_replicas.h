@@ -1,0 +1,211 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * mask_devices - replicas of masks in memory of CUDA rows.
+ *
+ * Whoever imports such memory can write it, whatever he says.  So a replica is
+ * made for one uid, which alone is given its descriptor and whose jobs alone
+ * read it; of each row, content and uid there is one, however many masks have
+ * it.
+ *
+ * It is made from the span that the mask has on the row's home node, by the
+ * row's worker, which starts for it where there is none.  A large one is copied
+ * from another card's of the same span and uid where there is a path and nobody
+ * was given that yet; see peer_copies.c.
+ *
+ *	WAITING   the worker has not heard of it
+ *	ASKED     it was asked
+ *	READY     we have a descriptor, which keeps the memory, also when the
+ *	          worker ends
+ *	FAILED    it could not be made, or its row is out of service
+ *
+ * After a worker's death nobody gets a replica any more that was made before
+ * it: those masks are published anew, with others, and what has the old one
+ * keeps it.  A row that is out of service has none: descriptors would keep its
+ * driver open.  Masks that should have a replica there, and have none, get it
+ * when the row is READY.
+ *
+ * It is charged to the uid like what it has exported, while we have it, or a
+ * connection or a registration that was given its descriptor lasts, or a worker
+ * has it yet: that of its row, which makes it for nobody any more, or that of
+ * another, which copies from it.
+ */
+#ifndef GM_DAEMON_MASKS_DEVICE_REPLICAS_H
+#define GM_DAEMON_MASKS_DEVICE_REPLICAS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "agent/common/wire.h"
+#include "agent/daemon/base/loop.h"
+#include "agent/daemon/base/refusal.h"
+#include "agent/daemon/masks/numa_segments.h"
+
+struct gm_connection;
+struct gm_daemon;
+struct gm_keeper;
+struct gm_mask_device;
+struct gm_request;
+
+/* Embedded in its owner, who fills done(), and zero before. */
+struct gm_mask_wait {
+	TAILQ_ENTRY(gm_mask_wait) entry;
+	struct gm_mask_device *device; /* NULL: it waits for nothing */
+	/* With 0, or a negative status and why.  Never from within a call of
+	 * the owner's. */
+	void (*done)(struct gm_mask_wait *wait, int status, const char *why);
+};
+
+TAILQ_HEAD(gm_mask_waits, gm_mask_wait);
+TAILQ_HEAD(gm_mask_device_list, gm_mask_device);
+
+/* What a keeper has asked of its worker, until that has answered or ended,
+ * whatever has become of the replica meanwhile. */
+struct gm_mask_question {
+	uint64_t id;
+	uint64_t bytes; /* of the keeper's row */
+	uint32_t uid;
+	uint32_t from_row; /* whose memory it reads; GM_ROWS: none's */
+	uint64_t from;     /* the id of that; 0: none */
+	uint64_t from_bytes;
+};
+
+#define GM_MASK_QUESTIONS 4u /* at once */
+
+/* What a row had no room for, of those that nobody waits for any more. */
+struct gm_mask_lack {
+	uint64_t bytes; /* of the least of them; 0: there is none */
+	uint32_t uid;
+	uint32_t looks; /* at what is free, since there seemed to be room */
+	uint32_t wait;  /* so many, before it is tried */
+};
+
+struct gm_mask_devices {
+	struct gm_daemon *d;
+	struct gm_mask_device_list all;
+	uint64_t last_id;
+	struct gm_timer news;           /* there is something to tell */
+	uint64_t changed[GM_ROWS / 64]; /* rows whose masks are to be looked
+					   * at */
+	uint32_t n_looks[GM_ROWS];      /* that were asked for, ever */
+	uint64_t waiting[GM_ROWS / 64]; /* rows that wait for another's */
+	uint64_t left[GM_ROWS / 64];    /* whose memory a worker has left */
+	struct gm_mask_lack lacks[GM_ROWS];
+};
+
+void gm_mask_devices_init(struct gm_daemon *d);
+void gm_mask_devices_exit(struct gm_daemon *d);
+
+/* The node whose memory a CUDA row's replicas are made from. */
+uint32_t gm_mask_devices_home(const struct gm_daemon *d, uint32_t row);
+
+/*
+ * gm_mask_devices_take - a replica of a span for a uid, with a reference
+ *
+ * It may not be READY yet, see gm_mask_device_wait().
+ *
+ * Returns	0
+ *		-ENODEV		the row has no worker, and none soon
+ *		-EDQUOT		the uid may not have so much of the row
+ *		-ENOSPC		the row has not so much left for masks
+ *		-ESHUTDOWN, -ENOMEM
+ */
+int gm_mask_devices_take(struct gm_daemon *d, uint32_t row, uint32_t uid,
+			 struct gm_node_segment *segment, struct gm_span *span,
+			 char ret_why[GM_WHY_BYTES],
+			 struct gm_mask_device **ret_device);
+void gm_mask_device_hold(struct gm_mask_device *device);
+/* NULL is allowed. */
+void gm_mask_device_drop(struct gm_mask_device *device);
+
+/* The reference is from now on one of somebody who may be given its descriptor,
+ * and may have its memory as long as that; and drop it again, NULL is
+ * allowed. */
+void gm_mask_device_borrow(struct gm_mask_device *device);
+void gm_mask_device_return(struct gm_mask_device *device);
+
+/* Tell once it is READY, or FAILED: soon, where it is so already. */
+void gm_mask_device_wait(struct gm_mask_device *device,
+			 struct gm_mask_wait *wait);
+void gm_mask_device_leave(struct gm_mask_wait *wait);
+
+bool gm_mask_device_is_ready(const struct gm_mask_device *device);
+
+/* As a replica names it; 0: nobody has it. */
+uint64_t gm_mask_device_id(const struct gm_mask_device *device);
+
+uint32_t gm_mask_device_row(const struct gm_mask_device *device);
+uint32_t gm_mask_device_uid(const struct gm_mask_device *device);
+/* What it is made from. */
+struct gm_node_segment *
+gm_mask_device_segment(const struct gm_mask_device *device);
+struct gm_span *gm_mask_device_span(const struct gm_mask_device *device);
+
+/* Is there a descriptor? */
+bool gm_mask_device_has_fd(const struct gm_mask_device *device);
+
+/* To be given to a client, or to a worker for jobs: who has it may write there.
+ * Ours as long as the reference; -1 where it is not READY. */
+int gm_mask_device_lend(struct gm_mask_device *device);
+
+/* May a worker of another row copy from memory of this one just now? */
+bool gm_mask_devices_read(const struct gm_daemon *d, uint32_t row);
+
+/* That of an id, or NULL; and whether it is to be had as what is there now. */
+struct gm_mask_device *gm_mask_devices_find(const struct gm_daemon *d,
+					    uint64_t id);
+bool gm_mask_devices_good(const struct gm_daemon *d, uint64_t id);
+
+/* Bytes of a row that replicas of a uid take; and whether there are any of a
+ * row, whoever's. */
+uint64_t gm_mask_devices_bytes(const struct gm_daemon *d, uint32_t row,
+			       uint32_t uid);
+bool gm_mask_devices_row(const struct gm_daemon *d, uint32_t row);
+
+/* Masks that have a replica of this row, or should, are to be looked at. */
+void gm_mask_devices_look(struct gm_daemon *d, uint32_t row);
+
+/* A mask of this uid does without a replica of so many bytes on the row, for
+ * want of room; and what is free there has been looked at: it may be made
+ * now. */
+void gm_mask_devices_lack(struct gm_daemon *d, uint32_t row, uint32_t uid,
+			  uint64_t bytes);
+void gm_mask_devices_room(struct gm_daemon *d, uint32_t row);
+
+/* The row is in a state where its driver must not be kept open. */
+void gm_mask_devices_close(struct gm_daemon *d, uint32_t row);
+
+/* ---- descriptors for clients ------------------------------------------- */
+
+static inline bool gm_mask_devices_is_id(uint64_t id)
+{
+	return (id >> 55 & 1) != 0;
+}
+
+/* IMPORT of a replica's id: as a handler. */
+int gm_mask_import_handle(struct gm_connection *c, const struct gm_request *r);
+
+/* This connection ends: what it was given is let go. */
+void gm_mask_loans_free(struct gm_connection *c);
+
+/* ---- for keepers --------------------------------------------------------- */
+
+bool gm_mask_devices_wanted(const struct gm_keeper *keeper);
+
+/* Say what there is to say.  Returns 0, or a negative errno of the socket. */
+int gm_mask_devices_say(struct gm_keeper *keeper);
+
+/* Returns whether it was about a replica; a descriptor is taken over then. */
+bool gm_mask_devices_heard(struct gm_keeper *keeper, const struct gm_wire *wire,
+			   int fd);
+
+/* The row's worker has ended; @well: it was asked to. */
+void gm_mask_devices_worker_gone(struct gm_keeper *keeper, bool well);
+
+/* There will be none soon. */
+void gm_mask_devices_refuse(struct gm_keeper *keeper, int status,
+			    const char *why);
+
+#endif

@@ -1,0 +1,496 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/daemon/masks/numa_segments.h"
+
+#include <assert.h>
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/common/log.h"
+#include "agent/common/numa_bind.h"
+#include "agent/daemon/daemon.h"
+#include "agent/daemon/map/segment_mount.h"
+#include "shm/point.h"
+
+#define SHM_DIR "/dev/shm"
+
+int gm_nodes_path(char *ret_path, const char *instance, uint32_t node)
+{
+	char suffix[32];
+
+	snprintf(suffix, sizeof(suffix), ".node%u", node);
+	return gm_segment_path(ret_path, instance, suffix);
+}
+
+static int failed(char *ret_why, const char *what, int error)
+{
+	return gm_why(ret_why, error, "%.160s: %s", what, strerror(-error));
+}
+
+/* ---- the file ---------------------------------------------------------- */
+
+static int map_file(struct gm_node_segment *segment)
+{
+	void *base = mmap(NULL, segment->bytes, PROT_READ | PROT_WRITE,
+			  MAP_SHARED | MAP_NORESERVE, segment->fd, 0);
+
+	if (base == MAP_FAILED)
+		return -errno;
+	segment->base = base;
+	madvise(base, segment->bytes, MADV_DONTDUMP);
+	return 0;
+}
+
+/* What is not ours is nobody's to use, and not ours to remove. */
+static int judge_file(const char *path, const struct stat *st, char *ret_why)
+{
+	if (S_ISREG(st->st_mode) && st->st_uid == geteuid() &&
+	    (st->st_mode & (S_IWGRP | S_IWOTH)) == 0)
+		return 0;
+	return gm_why(ret_why, -EPERM,
+		      "%.120s is no file of this agent's: remove it, or take "
+		      "another --instance",
+		      path);
+}
+
+/* -EPROTO: ours, and not of use. */
+static int open_present(const struct gm_daemon *d, const char *path,
+			struct gm_node_segment *segment, char *ret_why)
+{
+	const struct gm_header *map = d->segment.map.header;
+	const struct gm_node_header *header;
+	struct stat st;
+	int ret;
+
+	segment->fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	if (segment->fd < 0)
+		return errno == ENOENT ? -ENOENT
+				       : failed(ret_why, path, -errno);
+	ret = fstat(segment->fd, &st) == 0 ? judge_file(path, &st, ret_why)
+					   : -errno;
+	if (ret == 0 && st.st_size < (off_t)(2 * GM_SPAN_UNIT))
+		ret = -EPROTO;
+	segment->bytes = (uint64_t)st.st_size;
+	if (ret == 0)
+		ret = map_file(segment);
+	if (ret != 0)
+		return ret;
+	header = (const void *)segment->base;
+	ret = gm_replicas_judge_node(header, segment->bytes, segment->node,
+				     &segment->made);
+	if (ret == 0 &&
+	    (gm_get(&header->boot_id[0]) != gm_get(&map->boot_id[0]) ||
+	     gm_get(&header->boot_id[1]) != gm_get(&map->boot_id[1])))
+		ret = -EPROTO;
+	return ret;
+}
+
+static void sign(const struct gm_daemon *d, struct gm_node_segment *segment)
+{
+	struct gm_node_header *header = (void *)segment->base;
+	const struct gm_header *map = d->segment.map.header;
+
+	segment->made = gm_loop_now();
+	gm_put(&header->major, GM_LAYOUT_MAJOR);
+	gm_put(&header->minor, GM_LAYOUT_MINOR);
+	gm_put(&header->byte_order, GM_BYTE_ORDER);
+	gm_put(&header->node, segment->node);
+	gm_put(&header->size, segment->bytes);
+	gm_put(&header->boot_id[0], gm_get(&map->boot_id[0]));
+	gm_put(&header->boot_id[1], gm_get(&map->boot_id[1]));
+	gm_put(&header->made, segment->made);
+	gm_put(&header->magic, GM_NODE_MAGIC);
+}
+
+/* Pages that are there now cannot be missed later. */
+static int take_pages(int fd, uint64_t at, uint64_t bytes)
+{
+	const uint64_t step = UINT64_C(1) << 20;
+
+	while (bytes > 0) {
+		uint64_t n = bytes < step ? bytes : step;
+		int error = posix_fallocate(fd, (off_t)at, (off_t)n);
+
+		if (error == EINTR)
+			continue;
+		if (error != 0)
+			return -error;
+		at += n;
+		bytes -= n;
+	}
+	return 0;
+}
+
+static void bind_to_node(const struct gm_node_segment *segment)
+{
+	int ret = gm_pin_range(segment->base, segment->bytes,
+			       (int)segment->node, GM_PIN_PREFER);
+
+	if (ret != 0)
+		gm_log(GM_LOG_WARNING, "not_bound", "node=%u why=%s",
+		       segment->node, gm_quote(gm_pin_why(ret)).text);
+}
+
+/* It has no name before it is whole, and whoever dies before that has made
+ * nothing. */
+static int make_file(const struct gm_daemon *d, const char *path,
+		     struct gm_node_segment *segment, char *ret_why)
+{
+	char here[32];
+	int ret = 0;
+
+	segment->bytes = d->config.mask_bytes / GM_SPAN_UNIT * GM_SPAN_UNIT;
+	segment->fd = open(SHM_DIR, O_TMPFILE | O_RDWR | O_CLOEXEC,
+			   S_IRUSR | S_IWUSR);
+	if (segment->fd < 0 ||
+	    (d->config.socket_gid != (gid_t)-1 &&
+	     fchown(segment->fd, (uid_t)-1, d->config.socket_gid) != 0) ||
+	    fchmod(segment->fd, S_IRUSR | S_IWUSR | S_IRGRP) != 0 ||
+	    ftruncate(segment->fd, (off_t)segment->bytes) != 0)
+		return failed(ret_why, path, -errno);
+	ret = map_file(segment);
+	if (ret == 0) {
+		bind_to_node(segment);
+		ret = take_pages(segment->fd, 0, GM_SPAN_UNIT);
+	}
+	if (ret != 0)
+		return failed(ret_why, path, ret);
+	sign(d, segment);
+	GM_POINT("node_signed");
+	snprintf(here, sizeof(here), "/proc/self/fd/%d", segment->fd);
+	if (linkat(AT_FDCWD, here, AT_FDCWD, path, AT_SYMLINK_FOLLOW) != 0)
+		return failed(ret_why, path, -errno);
+	GM_POINT("node_visible");
+	return 0;
+}
+
+static void close_segment(struct gm_node_segment *segment)
+{
+	struct gm_span *span;
+
+	while ((span = LIST_FIRST(&segment->spans)) != NULL) {
+		LIST_REMOVE(span, entry);
+		free(span);
+	}
+	gm_heap_exit(&segment->heap);
+	if (segment->base != NULL)
+		munmap(segment->base, segment->bytes);
+	if (segment->fd >= 0)
+		close(segment->fd);
+	if (segment->reader >= 0)
+		close(segment->reader);
+	if (segment->share >= 0)
+		close(segment->share);
+	free(segment);
+}
+
+static int open_file(struct gm_daemon *d, struct gm_node_segment *segment,
+		     bool make, char *ret_why)
+{
+	char path[GM_SEGMENT_PATH_BYTES];
+	int ret = gm_nodes_path(path, d->instance, segment->node);
+	uint32_t end;
+
+	if (ret == 0)
+		ret = open_present(d, path, segment, ret_why);
+	/* Whatever an agent before us had there is all there. */
+	segment->high = UINT32_MAX;
+	if ((ret == -ENOENT || ret == -EPROTO) && !make)
+		return -ENOENT;
+	if (ret == -EPROTO) {
+		munmap(segment->base, segment->base ? segment->bytes : 0);
+		segment->base = NULL;
+		close(segment->fd);
+		segment->fd = -1;
+		unlink(path);
+	}
+	if (ret == -ENOENT || ret == -EPROTO) {
+		ret = make_file(d, path, segment, ret_why);
+		segment->high = 1;
+	}
+	if (ret != 0)
+		return ret;
+	end = segment->bytes / GM_SPAN_UNIT < UINT32_MAX
+		      ? (uint32_t)(segment->bytes / GM_SPAN_UNIT)
+		      : UINT32_MAX;
+	return gm_heap_init(&segment->heap, 1, end, 1);
+}
+
+int gm_nodes_open(struct gm_daemon *d, uint32_t node, bool make,
+		  char ret_why[GM_WHY_BYTES],
+		  struct gm_node_segment **ret_segment)
+{
+	struct gm_node_segment *segment = d->nodes.of[node];
+	int ret;
+
+	if (segment == NULL) {
+		segment = calloc(1, sizeof(*segment));
+		if (segment == NULL)
+			return gm_why(ret_why, -ENOMEM, "out of memory");
+		segment->node = node;
+		segment->fd = segment->reader = segment->share = -1;
+		LIST_INIT(&segment->spans);
+		ret = open_file(d, segment, make, ret_why);
+		if (ret != 0) {
+			close_segment(segment);
+			return ret;
+		}
+		d->nodes.of[node] = segment;
+	}
+	*ret_segment = segment;
+	return 0;
+}
+
+/* ---- spans ------------------------------------------------------------- */
+
+static uint32_t units_of(uint64_t bytes)
+{
+	return (uint32_t)((bytes + GM_SPAN_UNIT - 1) / GM_SPAN_UNIT);
+}
+
+static struct gm_span *add(struct gm_node_segment *segment, uint32_t unit,
+			   uint64_t bytes, uint64_t hash)
+{
+	struct gm_span *span = calloc(1, sizeof(*span));
+
+	if (span == NULL)
+		return NULL;
+	*span = (struct gm_span){
+		.unit = unit, .refs = 1, .bytes = bytes, .hash = hash
+	};
+	LIST_INSERT_HEAD(&segment->spans, span, entry);
+	return span;
+}
+
+struct gm_span *gm_nodes_find(const struct gm_node_segment *segment,
+			      uint64_t bytes, uint64_t hash)
+{
+	struct gm_span *span;
+
+	LIST_FOREACH(span, &segment->spans, entry)
+	{
+		if (span->bytes == bytes && span->hash == hash)
+			break;
+	}
+	return span;
+}
+
+int gm_nodes_take(struct gm_node_segment *segment, uint64_t bytes,
+		  uint64_t hash, char ret_why[GM_WHY_BYTES],
+		  struct gm_span **ret_span)
+{
+	struct gm_heap *heap = &segment->heap;
+	struct gm_span *span;
+	uint32_t unit;
+
+	assert(bytes > 0);
+	/* The lowest gap, and not the one that was free for longest: pages
+	 * stay, and a file takes no more of them than it has to. */
+	heap->rotor = heap->first;
+	if (bytes > segment->bytes ||
+	    gm_heap_alloc(heap, units_of(bytes), &unit) != 0)
+		return gm_why(ret_why, -ENOSPC,
+			      "no room for %llu bytes on node %u, %llu of %llu "
+			      "are free: release masks, or raise masks.bytes "
+			      "and restart with --remove",
+			      (unsigned long long)bytes, segment->node,
+			      (unsigned long long)heap->n_free * GM_SPAN_UNIT,
+			      (unsigned long long)segment->bytes);
+	span = add(segment, unit, bytes, hash);
+	if (span == NULL) {
+		gm_heap_free(heap, unit, units_of(bytes));
+		return gm_why(ret_why, -ENOMEM, "out of memory");
+	}
+	*ret_span = span;
+	return 0;
+}
+
+static struct gm_span *find_at(const struct gm_node_segment *segment,
+			       uint64_t at, uint64_t bytes)
+{
+	struct gm_span *span;
+
+	LIST_FOREACH(span, &segment->spans, entry)
+	{
+		if ((uint64_t)span->unit * GM_SPAN_UNIT == at &&
+		    span->bytes == bytes)
+			break;
+	}
+	return span;
+}
+
+int gm_nodes_claim(struct gm_node_segment *segment, uint64_t at, uint64_t bytes,
+		   uint64_t hash)
+{
+	struct gm_span *span = find_at(segment, at, bytes);
+	uint32_t unit = (uint32_t)(at / GM_SPAN_UNIT);
+
+	if (span != NULL) {
+		span->refs++;
+		return 0;
+	}
+	if (!gm_check_span(at, bytes, segment->bytes) ||
+	    gm_heap_claim(&segment->heap, unit, units_of(bytes)) != 0)
+		return -EPROTO;
+	if (add(segment, unit, bytes, hash) != NULL)
+		return 0;
+	gm_heap_free(&segment->heap, unit, units_of(bytes));
+	return -ENOMEM;
+}
+
+struct gm_span *gm_nodes_span(const struct gm_nodes *nodes,
+			      const struct gm_replica_image *replica,
+			      struct gm_node_segment **ret_segment)
+{
+	struct gm_node_segment *segment;
+
+	if (replica->place == GM_REPLICA_NOWHERE || replica->node >= GM_NODES)
+		return NULL;
+	segment = nodes->of[replica->node];
+	if (segment == NULL ||
+	    (replica->place == GM_REPLICA_NODE && segment->made != replica->id))
+		return NULL;
+	*ret_segment = segment;
+	return find_at(segment, replica->at, replica->bytes);
+}
+
+void gm_nodes_drop(struct gm_node_segment *segment, struct gm_span *span)
+{
+	if (--span->refs > 0)
+		return;
+	LIST_REMOVE(span, entry);
+	gm_heap_free(&segment->heap, span->unit, units_of(span->bytes));
+	free(span);
+}
+
+int gm_nodes_reader(struct gm_node_segment *segment)
+{
+	char path[32];
+
+	if (segment->reader < 0) {
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", segment->fd);
+		segment->reader = open(path, O_RDONLY | O_CLOEXEC);
+	}
+	return segment->reader < 0 ? -errno : segment->reader;
+}
+
+int gm_nodes_share(const struct gm_daemon *d, struct gm_node_segment *segment)
+{
+	char path[GM_SEGMENT_PATH_BYTES];
+	int ret = gm_nodes_path(path, d->instance, segment->node);
+
+	if (ret == 0 && segment->share < 0) {
+		ret = gm_share_open(path);
+		segment->share = ret < 0 ? -1 : ret;
+	}
+	return segment->share < 0 ? ret : segment->share;
+}
+
+/* Word by word, as blocks are written: who still reads what was there before
+ * finds out (edge SEQ.reuse). */
+static void copy(char *to, const char *bytes, uint64_t n)
+{
+	gm_a64 *words = (gm_a64 *)(void *)to;
+	uint64_t last = 0;
+
+	gm_seq_fill(words, (const uint64_t *)(const void *)bytes, n / 8);
+	if (n % 8 == 0)
+		return;
+	memcpy(&last, bytes + n / 8 * 8, n % 8);
+	gm_seq_fill(words + n / 8, &last, 1);
+}
+
+int gm_nodes_fill(struct gm_node_segment *segment, const struct gm_span *span,
+		  const void *bytes, char ret_why[GM_WHY_BYTES])
+{
+	uint64_t at = (uint64_t)span->unit * GM_SPAN_UNIT;
+	uint64_t room = (uint64_t)units_of(span->bytes) * GM_SPAN_UNIT;
+	int ret = take_pages(segment->fd, at, room);
+
+	if (ret != 0) {
+		/* What no view has ever seen can go at once. */
+		if (span->unit >= segment->high)
+			fallocate(segment->fd,
+				  FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+				  (off_t)at, (off_t)room);
+		return gm_why(ret_why, ret,
+			      "%s: no room for %llu bytes of a mask: release "
+			      "masks, or give it more (docker: --shm-size)",
+			      SHM_DIR, (unsigned long long)span->bytes);
+	}
+	if (segment->high < span->unit + units_of(span->bytes))
+		segment->high = span->unit + units_of(span->bytes);
+	GM_POINT("node_pages");
+	copy(gm_nodes_at(segment, span), bytes, span->bytes);
+	GM_POINT("node_filled");
+	return 0;
+}
+
+/* ---- the end ----------------------------------------------------------- */
+
+static void remove_one(const char *name)
+{
+	char path[sizeof(SHM_DIR) + 256];
+	struct gm_node_header *header;
+	bool is_ours = false;
+	struct stat st;
+	int fd;
+
+	snprintf(path, sizeof(path), SHM_DIR "/%s", name);
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	if (fd < 0)
+		return;
+	header = mmap(NULL, sizeof(*header), PROT_READ, MAP_SHARED, fd, 0);
+	if (header != MAP_FAILED) {
+		is_ours = fstat(fd, &st) == 0 && st.st_uid == geteuid() &&
+			  st.st_size >= (off_t)sizeof(*header) &&
+			  gm_get(&header->magic) == GM_NODE_MAGIC;
+		munmap(header, sizeof(*header));
+	}
+	close(fd);
+	if (is_ours)
+		unlink(path);
+}
+
+void gm_nodes_remove(const char *instance)
+{
+	char prefix[GM_SEGMENT_PATH_BYTES];
+	const char *name = prefix + sizeof(SHM_DIR);
+	DIR *dir = opendir(SHM_DIR);
+	struct dirent *entry;
+	size_t n;
+
+	if (dir == NULL || gm_segment_path(prefix, instance, ".node") != 0) {
+		if (dir != NULL)
+			closedir(dir);
+		return;
+	}
+	n = strlen(name);
+	while ((entry = readdir(dir)) != NULL) {
+		const char *digits = entry->d_name + n;
+
+		if (strncmp(entry->d_name, name, n) == 0 &&
+		    isdigit((unsigned char)digits[0]) &&
+		    strspn(digits, "0123456789") == strlen(digits))
+			remove_one(entry->d_name);
+	}
+	closedir(dir);
+}
+
+void gm_nodes_exit(struct gm_daemon *d)
+{
+	for (uint32_t node = 0; node < GM_NODES; node++) {
+		if (d->nodes.of[node] != NULL)
+			close_segment(d->nodes.of[node]);
+		d->nodes.of[node] = NULL;
+	}
+}

@@ -1,0 +1,143 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * nodes - the node segments: memory of one NUMA node each, for masks.
+ *
+ * A file /dev/shm/gpumap.1.<instance>.node<N>, mode 0640, gets its name when
+ * its header is whole.  It has its full length from the start and pages as they
+ * are needed; they stay, for a reader whose view is old may still touch them.
+ * So a file is never truncated, no access to it can miss its page, and what it
+ * takes of /dev/shm is the most that masks have had there at one time.
+ *
+ * What is in use follows from the blocks of masks.  Spans are counted here, by
+ * the blocks and changes that have them, and free when nobody does; masks with
+ * the same bytes have the same span.  An agent that adopts a segment counts
+ * again, and spans of a publication that was under way are free with it.
+ *
+ * The loop's, but for gm_nodes_fill() and the bytes of spans that a change has.
+ */
+#ifndef GM_DAEMON_MASKS_NUMA_SEGMENTS_H
+#define GM_DAEMON_MASKS_NUMA_SEGMENTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "agent/daemon/base/refusal.h"
+#include "agent/daemon/map/block_alloc.h"
+#include "shm/replicas.h"
+
+struct gm_daemon;
+
+struct gm_span {
+	LIST_ENTRY(gm_span) entry;
+	uint32_t unit; /* in GM_SPAN_UNIT */
+	uint32_t refs;
+	uint64_t bytes;
+	uint64_t hash;
+};
+
+struct gm_node_segment {
+	uint32_t node;
+	int fd;
+	int reader; /* cannot write; -1: not opened yet */
+	int share;  /* nor can be opened anew to; likewise */
+	char *base;
+	uint64_t bytes;
+	uint64_t made;
+	uint32_t high; /* the clerk's: nobody has seen a unit from here on */
+	struct gm_heap heap; /* of GM_SPAN_UNITs; the first is the header's */
+	LIST_HEAD(, gm_span) spans;
+};
+
+struct gm_nodes {
+	struct gm_node_segment *of[GM_NODES]; /* NULL: not opened */
+};
+
+/*
+ * gm_nodes_open - the segment of a node, as it is or made now
+ *
+ * make		where there is none, or one that is not of use, make it
+ *
+ * Returns	0
+ *		-ENOENT		there is none of use, and none is to be made
+ *		-EPERM		the name is taken by something that is not ours
+ *		-ENOMEM, and what open and mmap return
+ */
+int gm_nodes_open(struct gm_daemon *d, uint32_t node, bool make,
+		  char ret_why[GM_WHY_BYTES],
+		  struct gm_node_segment **ret_segment);
+
+/* A span with these bytes, as far as the hash can tell; NULL: there is none. */
+struct gm_span *gm_nodes_find(const struct gm_node_segment *segment,
+			      uint64_t bytes, uint64_t hash);
+
+/*
+ * gm_nodes_take - a span of one's own, with one reference
+ *
+ * It has no pages yet, or some; see gm_nodes_fill().
+ *
+ * Returns	0
+ *		-ENOSPC		masks.bytes are used up
+ *		-ENOMEM
+ */
+int gm_nodes_take(struct gm_node_segment *segment, uint64_t bytes,
+		  uint64_t hash, char ret_why[GM_WHY_BYTES],
+		  struct gm_span **ret_span);
+
+/*
+ * gm_nodes_claim - count a span that the block of a mask names
+ *
+ * Returns	0
+ *		-EPROTO		it is not inside, or lies in another
+ *		-ENOMEM
+ */
+int gm_nodes_claim(struct gm_node_segment *segment, uint64_t at, uint64_t bytes,
+		   uint64_t hash);
+
+/* The span that a replica names, or NULL: it is of another file, or nobody
+ * claimed it.  Of a DEVICE's gm_masks_read() has judged the file. */
+struct gm_span *gm_nodes_span(const struct gm_nodes *nodes,
+			      const struct gm_replica_image *replica,
+			      struct gm_node_segment **ret_segment);
+
+/* One reference less; without any it is free. */
+void gm_nodes_drop(struct gm_node_segment *segment, struct gm_span *span);
+
+static inline char *gm_nodes_at(const struct gm_node_segment *segment,
+				const struct gm_span *span)
+{
+	return segment->base + (uint64_t)span->unit * GM_SPAN_UNIT;
+}
+
+/* The segment's descriptor for workers, which cannot write: ours, open as long
+ * as the segment.  Returns it, or a negative errno. */
+int gm_nodes_reader(struct gm_node_segment *segment);
+
+/* The same for clients, see map/segment_mount.h: each mount costs all CPUs a grace period
+ * when it goes, so there is one, however often they ask.  Returns it, or a
+ * negative errno of gm_share_open(). */
+int gm_nodes_share(const struct gm_daemon *d, struct gm_node_segment *segment);
+
+/*
+ * gm_nodes_fill - give a span pages of its node, and these bytes
+ *
+ * By the clerk.
+ *
+ * Returns	0
+ *		-ENOSPC		/dev/shm is full
+ */
+int gm_nodes_fill(struct gm_node_segment *segment, const struct gm_span *span,
+		  const void *bytes, char ret_why[GM_WHY_BYTES]);
+
+/* Unlink those of an instance whose segment is new, or goes. */
+void gm_nodes_remove(const char *instance);
+
+/* "/dev/shm/gpumap.1.<instance>.node<N>".  Returns as gm_segment_path(). */
+int gm_nodes_path(char *ret_path, const char *instance, uint32_t node);
+
+/* Unmap and close: the files stay for the next agent. */
+void gm_nodes_exit(struct gm_daemon *d);
+
+#endif

@@ -1,0 +1,283 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Replicas that are copied from card to card.
+ *
+ * The first card that gets a large mask has it uploaded, and those with NVLinks
+ * to that one wait until it is there, which takes as long as an upload of their
+ * own: memory and processors of the host are left to others.  Without links, a
+ * card copies from what is there already, and waits for none.
+ *
+ * Only what the row's worker is busy with is waited for, and that waits for
+ * nothing itself.  What goes wrong on the way ends in an upload: the path does
+ * not work, the source's worker dies, its row is taken out of service, or
+ * somebody is given the source while it is read, and could write there.  For
+ * the same reason nothing is copied from a replica that anybody was given
+ * before.
+ */
+
+#include "agent/daemon/masks/replica_private.h"
+
+#include <errno.h>
+
+#include "agent/daemon/account/quota.h"
+#include "agent/daemon/daemon.h"
+#include "agent/daemon/workers/worker_process.h"
+
+/* Bytes from which on a copy from another card is worth the import of its
+ * memory, some hundred microseconds in the driver, in which an upload from
+ * memory that is not pinned gets some megabytes far. */
+#define LARGE (UINT64_C(8) << 20)
+
+static uint64_t bit_of(uint32_t row)
+{
+	return UINT64_C(1) << row % 64;
+}
+
+bool gm_mask_peers_is_large(const struct gm_mask_device *device)
+{
+	return device->span->bytes >= LARGE;
+}
+
+static bool is_source(const struct gm_mask_device *from,
+		      const struct gm_mask_device *device)
+{
+	enum gm_path_state path;
+
+	if (from->span != device->span || from->uid != device->uid ||
+	    from->row == device->row || from->is_stale || from->is_lent)
+		return false;
+	path = gm_paths_state(device->d, device->row, from->row);
+	return path == GM_PATH_GOOD || path == GM_PATH_UNTRIED;
+}
+
+struct gm_mask_device *gm_mask_peers_find(const struct gm_mask_device *device,
+					  bool *ret_waits)
+{
+	struct gm_mask_device *from, *best = NULL;
+	uint32_t most = 0;
+
+	*ret_waits = false;
+	if (device->no_peer || !gm_mask_peers_is_large(device))
+		return NULL;
+	TAILQ_FOREACH(from, &device->d->mask_devices.all, entry)
+	{
+		uint32_t links;
+
+		if (!is_source(from, device))
+			continue;
+		links = gm_paths_links(device->d, device->row, from->row);
+		if (from->state == GM_MASK_ASKED && links > 0)
+			*ret_waits = true;
+		if (from->state != GM_MASK_READY || (best && links <= most))
+			continue;
+		best = from;
+		most = links;
+	}
+	if (best)
+		*ret_waits = false;
+	return best;
+}
+
+void gm_mask_peers_begin(struct gm_mask_device *device,
+			 const struct gm_mask_device *from)
+{
+	device->is_void = false;
+	device->from = from ? from->id : 0;
+	device->from_row = from ? from->row : 0;
+}
+
+/* That memory was short says nothing of the path. */
+static bool is_verdict(int status)
+{
+	return status != -ENOMEM && status != -EMFILE && status != -EOPNOTSUPP;
+}
+
+/* Returns whether it was read from another. */
+static bool leave(struct gm_mask_device *device)
+{
+	bool was_read = device->from != 0;
+
+	device->from = 0;
+	return was_read;
+}
+
+/* ---- what workers have --------------------------------------------------- */
+
+static bool is_charged(const struct gm_daemon *d, uint64_t id)
+{
+	const struct gm_mask_device *device = gm_mask_devices_find(d, id);
+
+	return device && gm_mask_device_is_charged(device);
+}
+
+/* The first question that is about copying from it, or NULL. */
+static const struct gm_mask_question *copier_of(const struct gm_daemon *d,
+						uint64_t id)
+{
+	const struct gm_keeper *keeper;
+
+	if (!d->supervisor)
+		return NULL;
+	TAILQ_FOREACH(keeper, &d->supervisor->all, entry)
+	{
+		for (uint32_t i = 0; i < keeper->n_masks; i++) {
+			if (keeper->masks[i].from == id)
+				return &keeper->masks[i];
+		}
+	}
+	return NULL;
+}
+
+bool gm_mask_peers_copied(const struct gm_daemon *d, uint64_t id)
+{
+	return copier_of(d, id) != NULL;
+}
+
+/* Several workers may copy from one. */
+static uint64_t bytes_of(const struct gm_keeper *keeper,
+			 const struct gm_mask_question *q, uint32_t row)
+{
+	const struct gm_daemon *d = keeper->d;
+	uint64_t bytes = 0;
+
+	if (keeper->row == row && !is_charged(d, q->id))
+		bytes += q->bytes;
+	if (q->from_row == row && !is_charged(d, q->from) &&
+	    copier_of(d, q->from) == q)
+		bytes += q->from_bytes;
+	return bytes;
+}
+
+uint64_t gm_mask_peers_bytes(const struct gm_daemon *d, uint32_t row,
+			     uint32_t uid)
+{
+	const struct gm_keeper *keeper;
+	uint64_t bytes = 0;
+
+	if (!d->supervisor)
+		return 0;
+	TAILQ_FOREACH(keeper, &d->supervisor->all, entry)
+	{
+		for (uint32_t i = 0; i < keeper->n_masks; i++) {
+			if (keeper->masks[i].uid == uid)
+				bytes += bytes_of(keeper, &keeper->masks[i],
+						  row);
+		}
+	}
+	return bytes;
+}
+
+/* No worker has it for this question any more. */
+static void left_by_worker(struct gm_daemon *d, uint32_t row, uint64_t id,
+			   uint64_t bytes)
+{
+	if (!is_charged(d, id) && !gm_mask_peers_copied(d, id))
+		gm_quota_back(d, row, bytes);
+}
+
+static void forget(struct gm_keeper *keeper, uint32_t i)
+{
+	struct gm_mask_devices *all = &keeper->d->mask_devices;
+	struct gm_mask_question q = keeper->masks[i];
+
+	keeper->masks[i] = keeper->masks[--keeper->n_masks];
+	left_by_worker(keeper->d, keeper->row, q.id, q.bytes);
+	if (q.from_row < GM_ROWS) {
+		all->left[q.from_row / 64] |= bit_of(q.from_row);
+		left_by_worker(keeper->d, q.from_row, q.from, q.from_bytes);
+	}
+	gm_mask_devices_tell(keeper->d);
+}
+
+void gm_mask_peers_answered(struct gm_keeper *keeper, uint64_t id)
+{
+	for (uint32_t i = 0; i < keeper->n_masks; i++) {
+		if (keeper->masks[i].id != id)
+			continue;
+		forget(keeper, i);
+		return;
+	}
+}
+
+void gm_mask_peers_silence(struct gm_keeper *keeper)
+{
+	while (keeper->n_masks > 0)
+		forget(keeper, keeper->n_masks - 1);
+}
+
+bool gm_mask_peers_end(struct gm_mask_device *device,
+		       const struct gm_wire *wire)
+{
+	if (!leave(device))
+		return true;
+	if (device->is_void)
+		return (wire->flags & GM_MASK_PEER) == 0;
+	if ((wire->flags & GM_MASK_TRY) && is_verdict(wire->code))
+		gm_paths_tried(device->d, device->row, device->from_row,
+			       wire->code);
+	return true;
+}
+
+void gm_mask_peers_lost(struct gm_mask_device *device, bool well)
+{
+	if (!leave(device) || well)
+		return;
+	/* It may have died of the path: the next one does not try that. */
+	gm_paths_tried(device->d, device->row, device->from_row, -ESTALE);
+	device->no_peer = true;
+}
+
+void gm_mask_peers_void(const struct gm_mask_device *from)
+{
+	struct gm_mask_device *device;
+
+	TAILQ_FOREACH(device, &from->d->mask_devices.all, entry)
+	{
+		if (device->state == GM_MASK_ASKED && device->from == from->id)
+			device->is_void = true;
+	}
+}
+
+bool gm_mask_devices_read(const struct gm_daemon *d, uint32_t row)
+{
+	const struct gm_keeper *keeper;
+
+	TAILQ_FOREACH(keeper, &d->supervisor->all, entry)
+	{
+		for (uint32_t i = 0; i < keeper->n_masks; i++) {
+			if (keeper->masks[i].from_row == row)
+				return true;
+		}
+	}
+	return false;
+}
+
+void gm_mask_peers_wait(struct gm_daemon *d, uint32_t row)
+{
+	d->mask_devices.waiting[row / 64] |= bit_of(row);
+}
+
+static bool take(uint64_t *rows, uint32_t row)
+{
+	bool is_set = (rows[row / 64] & bit_of(row)) != 0;
+
+	rows[row / 64] &= ~bit_of(row);
+	return is_set;
+}
+
+void gm_mask_peers_go(struct gm_daemon *d)
+{
+	struct gm_mask_devices *all = &d->mask_devices;
+
+	for (uint32_t row = 0; row < GM_ROWS && d->supervisor; row++) {
+		struct gm_keeper *keeper = d->supervisor->rows.keepers[row];
+
+		if (take(all->left, row) && keeper != NULL)
+			gm_need_closed(keeper);
+		keeper = d->supervisor->rows.keepers[row];
+		if (take(all->waiting, row) && keeper != NULL)
+			gm_seats_pump(keeper);
+	}
+}

@@ -1,0 +1,274 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/* Replicas that the worker of their row makes: asked for over its keeper's
+ * socket, again after a death, and refused where there will be no worker. */
+
+#include "agent/daemon/masks/replica_private.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <unistd.h>
+
+#include "agent/common/log.h"
+#include "agent/daemon/daemon.h"
+#include "agent/daemon/sessions/listener.h"
+#include "agent/daemon/workers/worker_process.h"
+#include "shm/point.h"
+
+#define STRIKES_MAX 2u /* workers that one may cost */
+
+/* ---- what keepers ask ---------------------------------------------------- */
+
+static bool is_of(const struct gm_mask_device *device,
+		  const struct gm_keeper *keeper)
+{
+	return device->row == keeper->row && gm_keeper_is_shown(keeper);
+}
+
+bool gm_mask_devices_wanted(const struct gm_keeper *keeper)
+{
+	const struct gm_mask_device *device;
+
+	TAILQ_FOREACH(device, &keeper->d->mask_devices.all, entry)
+	{
+		if (is_of(device, keeper) && device->state <= GM_MASK_ASKED)
+			return true;
+	}
+	return false;
+}
+
+static int ask(struct gm_keeper *keeper, struct gm_mask_device *device,
+	       const struct gm_mask_device *from)
+{
+	struct gm_wire wire = {
+		.type = GM_WIRE_MASK,
+		.handle = device->id,
+		.at = (uint64_t)device->span->unit * GM_SPAN_UNIT,
+		.bytes = device->span->bytes,
+		.flags = gm_mask_peers_is_large(device) ? GM_MASK_MARK : 0,
+	};
+	int fds[2] = { gm_nodes_reader(device->segment), -1 };
+	int ret;
+
+	if (fds[0] < 0) {
+		gm_mask_device_fail(device, fds[0],
+				    "the memory of its node cannot be opened");
+		return 0;
+	}
+	if (from != NULL) {
+		fds[1] = from->fd;
+		wire.stage_at = from->id;
+		wire.flags |= GM_MASK_PEER;
+		if (gm_paths_state(device->d, device->row, from->row) !=
+		    GM_PATH_GOOD)
+			wire.flags |= GM_MASK_TRY;
+	}
+	ret = gm_seats_say(keeper, &wire, fds, from != NULL ? 2 : 1);
+	if (ret != 0)
+		return ret;
+	gm_mask_peers_begin(device, from);
+	keeper->masks[keeper->n_masks++] = (struct gm_mask_question){
+		.id = device->id,
+		.bytes = device->bytes,
+		.uid = device->uid,
+		.from_row = from != NULL ? from->row : GM_ROWS,
+		.from = from != NULL ? from->id : 0,
+		.from_bytes = from != NULL ? from->bytes : 0,
+	};
+	device->state = GM_MASK_ASKED;
+	device->asked = ++keeper->asked;
+	GM_POINT("mask_device_asked");
+	return 0;
+}
+
+/* Or leave it for later. */
+static int ask_or_wait(struct gm_keeper *keeper, struct gm_mask_device *device)
+{
+	bool waits;
+	const struct gm_mask_device *from = gm_mask_peers_find(device, &waits);
+
+	if (!waits)
+		return ask(keeper, device, from);
+	gm_mask_peers_wait(keeper->d, keeper->row);
+	return 0;
+}
+
+int gm_mask_devices_say(struct gm_keeper *keeper)
+{
+	struct gm_mask_device *device;
+	int ret = 0;
+
+	if (keeper->is_undertaker || keeper->told_end)
+		return 0;
+	TAILQ_FOREACH(device, &keeper->d->mask_devices.all, entry)
+	{
+		if (ret != 0 || keeper->n_masks >= GM_MASK_QUESTIONS)
+			break;
+		if (is_of(device, keeper) && device->state == GM_MASK_WAITING)
+			ret = ask_or_wait(keeper, device);
+	}
+	return ret;
+}
+
+static const char *words_of(int status)
+{
+	switch (status) {
+	case -ENOMEM:
+		return "the device has no memory left for the mask: release "
+		       "some, or take the row off the list";
+	case -EOPNOTSUPP:
+		return "the device's driver cannot share memory, which masks "
+		       "need: take the row off the list";
+	case -EMFILE:
+		return "no descriptor is left for it; raise LimitNOFILE of "
+		       "gpumapd";
+	default:
+		return "the row's worker could not make it; see its log";
+	}
+}
+
+static void refused(struct gm_mask_device *device, int status)
+{
+	char why[GM_WHY_BYTES];
+
+	gm_why(why, 0, "row %u: %s", device->row, words_of(status));
+	gm_mask_device_fail(device, status, why);
+}
+
+/* From the loop, and by upload. */
+static void again(struct gm_mask_device *device)
+{
+	device->state = GM_MASK_WAITING;
+	device->no_peer = true;
+	gm_mask_peers_wait(device->d, device->row);
+	gm_mask_devices_tell(device->d);
+}
+
+/* It may be the last that keeps the memory. */
+static void close_unwanted(const struct gm_daemon *d, int fd)
+{
+	if (d->server)
+		gm_closer_close(&d->server->closer, fd);
+	else if (fd >= 0)
+		close(fd);
+}
+
+bool gm_mask_devices_heard(struct gm_keeper *keeper, const struct gm_wire *wire,
+			   int fd)
+{
+	struct gm_mask_device *device;
+	bool is_of_use;
+
+	if (wire->type != GM_WIRE_MASKED)
+		return false;
+	if (gm_keeper_is_shown(keeper))
+		gm_mask_peers_answered(keeper, wire->handle);
+	device = gm_mask_devices_find(keeper->d, wire->handle);
+	if (!device || device->state != GM_MASK_ASKED ||
+	    !is_of(device, keeper)) {
+		close_unwanted(keeper->d, fd);
+		return true;
+	}
+	is_of_use = gm_mask_peers_end(device, wire);
+	if (wire->status < 0 || fd < 0 || !is_of_use) {
+		close_unwanted(keeper->d, fd);
+		if (!is_of_use)
+			again(device);
+		else
+			refused(device,
+				wire->status < 0 ? wire->status : -EMFILE);
+	} else {
+		device->fd = fd;
+		device->bytes = wire->bytes;
+		device->state = GM_MASK_READY;
+		gm_mask_devices_tell(device->d);
+		gm_log(GM_LOG_INFO, "mask_on_device",
+		       "row=%u export=%#" PRIx64 " bytes=%" PRIu64
+		       " uid=%u way=%s",
+		       device->row, device->id, device->span->bytes,
+		       (unsigned)device->uid,
+		       wire->flags & GM_MASK_PEER ? "peer" : "upload");
+		GM_POINT("mask_device_ready");
+	}
+	if (!gm_keeper_is_needed(keeper))
+		gm_need_ends(keeper);
+	return true;
+}
+
+/* The one that the worker was at: it takes them in the order of asking. */
+static void strike(struct gm_keeper *keeper)
+{
+	struct gm_mask_device *device, *first = NULL;
+	char why[GM_WHY_BYTES];
+
+	TAILQ_FOREACH(device, &keeper->d->mask_devices.all, entry)
+	{
+		if (is_of(device, keeper) && device->state == GM_MASK_ASKED &&
+		    (!first || device->asked < first->asked))
+			first = device;
+	}
+	if (!first || ++first->strikes < STRIKES_MAX)
+		return;
+	gm_why(why, -EIO, "workers of row %u die of making it; see its log",
+	       keeper->row);
+	gm_mask_device_fail(first, -EIO, why);
+}
+
+void gm_mask_devices_worker_gone(struct gm_keeper *keeper, bool well)
+{
+	struct gm_mask_device *device;
+	bool is_any = false;
+
+	if (!gm_keeper_is_shown(keeper))
+		return;
+	if (!well)
+		strike(keeper);
+	gm_mask_peers_silence(keeper);
+	TAILQ_FOREACH(device, &keeper->d->mask_devices.all, entry)
+	{
+		if (!is_of(device, keeper))
+			continue;
+		if (device->state == GM_MASK_ASKED) {
+			gm_mask_peers_lost(device, well);
+			device->state = GM_MASK_WAITING;
+			gm_mask_devices_tell(device->d);
+		}
+		if (!well && device->state == GM_MASK_READY) {
+			device->is_stale = true;
+			gm_mask_peers_void(device);
+			is_any = true;
+		}
+	}
+	if (is_any)
+		gm_mask_devices_look(keeper->d, keeper->row);
+}
+
+void gm_mask_devices_refuse(struct gm_keeper *keeper, int status,
+			    const char *why)
+{
+	struct gm_mask_device *device;
+
+	TAILQ_FOREACH(device, &keeper->d->mask_devices.all, entry)
+	{
+		if (is_of(device, keeper) && device->state <= GM_MASK_ASKED)
+			gm_mask_device_fail(device, status, why);
+	}
+}
+
+void gm_mask_devices_close(struct gm_daemon *d, uint32_t row)
+{
+	struct gm_mask_device *device;
+	bool is_any = false;
+
+	TAILQ_FOREACH(device, &d->mask_devices.all, entry)
+	{
+		if (device->row != row || device->state != GM_MASK_READY)
+			continue;
+		gm_mask_device_fail(device, -ENODEV,
+				    "the row is out of service");
+		is_any = true;
+	}
+	if (is_any)
+		gm_mask_devices_look(d, row);
+}

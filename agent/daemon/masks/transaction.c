@@ -1,0 +1,458 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/daemon/masks/transaction.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "agent/common/log.h"
+#include "agent/daemon/base/deferred_close.h"
+#include "agent/daemon/daemon.h"
+#include "agent/daemon/masks/masks.h"
+#include "agent/daemon/state/mask_text.h"
+#include "agent/mask/mask.h"
+#include "gpumap.h"
+#include "shm/point.h"
+
+static struct gm_mask_change *of(struct gm_change *change)
+{
+	return gm_mask_change_of(change);
+}
+
+static struct gm_mask_change *of_job(struct gm_clerk_job *job)
+{
+	return of(gm_owner(job, struct gm_change, job));
+}
+
+static size_t staging_bytes(const struct gm_mask_change *p)
+{
+	return (p->image.bytes + 7) / 8 * 8;
+}
+
+static void drop_staging(struct gm_mask_change *p)
+{
+	if (p->staging != NULL)
+		munmap(p->staging, staging_bytes(p));
+	p->staging = NULL;
+}
+
+static void drop_parts(struct gm_mask_change *p)
+{
+	for (uint32_t i = 0; i < p->n_parts; i++)
+		gm_nodes_drop(p->parts[i].segment, p->parts[i].span);
+	p->n_parts = 0;
+}
+
+struct gm_mask_change *gm_mask_change_new(const struct gm_change_kind *kind)
+{
+	struct gm_mask_change *p = calloc(1, sizeof(*p));
+
+	if (p == NULL)
+		return NULL;
+	p->fd = -1;
+	p->change.kind = kind;
+	p->change.bytes = sizeof(*p);
+	return p;
+}
+
+void gm_mask_change_free(struct gm_change *change)
+{
+	struct gm_mask_change *p = of(change);
+
+	/* What was refused has it still, and it may be large. */
+	if (p->staging != NULL && change->d->server != NULL) {
+		gm_closer_unmap(&change->d->server->closer, p->staging,
+				staging_bytes(p));
+		p->staging = NULL;
+	}
+	drop_staging(p);
+	gm_mask_change_leave_targets(p);
+	drop_parts(p);
+	if (p->source != NULL)
+		gm_nodes_drop(p->source_segment, p->source);
+	/* A client's, with as many pages as it likes, and ours may be the
+	 * last. */
+	gm_gutter_close(p->fd, change->uid);
+	free(p->uuids);
+	free(p);
+}
+
+/* ---- which, and may it be? ----------------------------------------------- */
+
+/* Replicas with bytes of their own. */
+static uint32_t count_nodes(const struct gm_mask_change *p)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < p->image.n_replicas; i++)
+		n += gm_masks_is_first(p->replicas, i);
+	return n;
+}
+
+uint32_t gm_mask_change_places(const struct gm_mask_change *p)
+{
+	uint32_t n = count_nodes(p);
+
+	for (uint32_t i = 0; i < p->image.n_replicas; i++)
+		n += p->replicas[i].place == GM_REPLICA_DEVICE;
+	return n;
+}
+
+int gm_mask_change_choose(struct gm_mask_change *p)
+{
+	struct gm_change *change = &p->change;
+	struct gm_daemon *d = change->d;
+	int ret = gm_mask_judge_rows(d, p->image.map, p->image.bytes != 0,
+				     &p->rows, change->why);
+
+	if (ret != 0)
+		return ret;
+	p->image.n_replicas = p->rows.n;
+	for (uint32_t i = 0; i < p->rows.n; i++) {
+		const struct gm_row_image *facts =
+			&d->devices.of[p->rows.of[i]]->facts;
+		struct gm_replica_image *replica = &p->replicas[i];
+
+		*replica = (struct gm_replica_image){
+			.row = facts->row,
+			.row_generation = facts->generation,
+			.bytes = p->image.bytes,
+		};
+		if (p->image.bytes == 0)
+			continue;
+		if (facts->kind == GPUMAP_DEVICE_CUDA) {
+			replica->place = GM_REPLICA_DEVICE;
+			replica->node = gm_mask_devices_home(d, facts->row);
+			continue;
+		}
+		replica->place = GM_REPLICA_NODE;
+		replica->node = (uint32_t)facts->numa_node;
+	}
+	return 0;
+}
+
+int gm_mask_change_quota(struct gm_mask_change *p, uint32_t uid)
+{
+	uint64_t bytes;
+
+	if (__builtin_mul_overflow(p->image.bytes, count_nodes(p), &bytes))
+		bytes = UINT64_MAX;
+	return gm_masks_judge_quota(p->change.d, uid, p->image.object.name,
+				    bytes, p->change.why);
+}
+
+/* ---- the tensor: by the clerk -------------------------------------------- */
+
+static uint64_t stir(uint64_t sum, uint64_t word)
+{
+	sum = (sum ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+	return sum ^ sum >> 29;
+}
+
+/* Eight bytes at a time, four sums that do not wait for each other.  No secret
+ * is at stake: what has equal hashes is compared. */
+static uint64_t hash_of(const uint64_t *words, uint64_t n)
+{
+	uint64_t a = 1, b = 2, c = 3, d = 4, i = 0;
+
+	for (; i + 4 <= n; i += 4) {
+		a = stir(a, words[i]);
+		b = stir(b, words[i + 1]);
+		c = stir(c, words[i + 2]);
+		d = stir(d, words[i + 3]);
+	}
+	for (; i < n; i++)
+		a = stir(a, words[i]);
+	return stir(stir(stir(stir(n, a), b), c), d);
+}
+
+void gm_mask_change_sum(struct gm_mask_change *p)
+{
+	p->image.hash = hash_of(p->staging, staging_bytes(p) / 8);
+}
+
+int gm_mask_change_stage(struct gm_mask_change *p)
+{
+	p->staging = mmap(NULL, staging_bytes(p), PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (p->staging == MAP_FAILED) {
+		p->staging = NULL;
+		return gm_why(p->change.why, -ENOMEM,
+			      "no memory to make %llu bytes in",
+			      (unsigned long long)p->image.bytes);
+	}
+	madvise(p->staging, staging_bytes(p), MADV_HUGEPAGE);
+	return 0;
+}
+
+int gm_mask_change_generate(struct gm_mask_change *p)
+{
+	const struct gm_mask_spec spec = gm_mask_judge_spec(&p->image);
+	int ret = gm_mask_change_stage(p);
+
+	if (ret != 0)
+		return ret;
+	gm_mask_fill(&spec, p->image.dtype, 0, p->image.shape[0], p->staging);
+	gm_mask_change_sum(p);
+	return 0;
+}
+
+/* ---- settle, copy -------------------------------------------------------- */
+
+static int take_part(struct gm_mask_change *p, uint32_t node,
+		     struct gm_mask_part *part)
+{
+	struct gm_change *change = &p->change;
+	int ret = gm_nodes_open(change->d, node, true, change->why,
+				&part->segment);
+
+	if (ret != 0)
+		return ret;
+	part->span = p->is_alone ? NULL
+				 : gm_nodes_find(part->segment, p->image.bytes,
+						 p->image.hash);
+	part->is_shared = part->span != NULL;
+	if (part->span == NULL)
+		return gm_nodes_take(part->segment, p->image.bytes,
+				     p->image.hash, change->why, &part->span);
+	part->span->refs++;
+	return 0;
+}
+
+const struct gm_mask_part *gm_mask_change_part(const struct gm_mask_change *p,
+					       uint32_t node)
+{
+	uint32_t i = 0;
+
+	while (p->parts[i].segment->node != node)
+		i++;
+	return &p->parts[i];
+}
+
+int gm_mask_change_settle(struct gm_change *change)
+{
+	struct gm_mask_change *p = of(change);
+
+	for (uint32_t i = 0; i < p->image.n_replicas; i++) {
+		struct gm_replica_image *replica = &p->replicas[i];
+		const struct gm_mask_part *part;
+		int ret;
+
+		if (gm_masks_is_first(p->replicas, i)) {
+			ret = take_part(p, replica->node,
+					&p->parts[p->n_parts]);
+			if (ret != 0)
+				return ret;
+			p->n_parts++;
+		}
+		if (replica->place == GM_REPLICA_NOWHERE)
+			continue;
+		part = gm_mask_change_part(p, replica->node);
+		replica->id = replica->place == GM_REPLICA_NODE
+				      ? part->segment->made
+				      : 0;
+		replica->at = (uint64_t)part->span->unit * GM_SPAN_UNIT;
+	}
+	return 0;
+}
+
+static void do_copy(struct gm_clerk_job *job)
+{
+	struct gm_mask_change *p = of_job(job);
+	const void *bytes = p->source != NULL
+				    ? gm_nodes_at(p->source_segment, p->source)
+				    : p->staging;
+
+	p->change.status = 0;
+	p->differs = false;
+	p->n_copies = 0;
+	for (uint32_t i = 0; i < p->n_parts; i++) {
+		struct gm_mask_part *part = &p->parts[i];
+
+		if (part->is_shared) {
+			p->differs =
+				memcmp(gm_nodes_at(part->segment, part->span),
+				       bytes, p->image.bytes) != 0;
+			if (p->differs)
+				return;
+			continue;
+		}
+		p->change.status = gm_nodes_fill(part->segment, part->span,
+						 bytes, p->change.why);
+		if (p->change.status != 0)
+			return;
+		p->n_copies++;
+	}
+	drop_staging(p);
+}
+
+/* ---- file, show ---------------------------------------------------------- */
+
+/* A replica may have been lost while others were made, or become possible on a
+ * row that was to do without.  Those who looked then found no mask yet that
+ * could have been published anew. */
+static void look_again(const struct gm_mask_change *p)
+{
+	struct gm_daemon *d = p->change.d;
+
+	for (uint32_t i = 0; i < p->image.n_replicas; i++) {
+		const struct gm_replica_image *replica = &p->replicas[i];
+
+		if (replica->place == GM_REPLICA_DEVICE &&
+		    p->targets[i].n_looks !=
+			    d->mask_devices.n_looks[replica->row])
+			gm_mask_devices_look(d, replica->row);
+	}
+}
+
+static void show(struct gm_mask_change *p)
+{
+	struct gm_change *change = &p->change;
+
+	/* The references are the block's from here on. */
+	p->n_parts = 0;
+	for (uint32_t i = 0; i < p->image.n_replicas; i++)
+		p->targets[i].device = NULL;
+	gm_publish_show(change->d, &p->put);
+	look_again(p);
+	gm_state_masks_replaced(change->d, p->image.object.name);
+	change->version = p->put.block.version;
+	gm_log(GM_LOG_INFO, "mask_published",
+	       "name=%s rows=%u bytes=%llu copies=%u version=%llu uid=%u",
+	       p->image.object.name, p->image.n_replicas,
+	       (unsigned long long)p->image.bytes, p->n_copies,
+	       (unsigned long long)change->version, p->image.object.owner_uid);
+}
+
+static void do_write(struct gm_clerk_job *job)
+{
+	struct gm_mask_change *p = of_job(job);
+	struct gm_mask_file file = { .image = p->image,
+				     .version = p->put.block.version,
+				     .n_rows = p->uuids ? p->rows.n : 0,
+				     .uuids = p->uuids };
+
+	file.image.object.published = p->put.published;
+	/* What is in a span does not change, and this one stays. */
+	if (p->n_parts != 0)
+		file.data = gm_nodes_at(p->parts[0].segment, p->parts[0].span);
+	p->change.status = gm_state_masks_write(&p->change.d->state.dir, &file,
+						p->change.why);
+}
+
+static void written(struct gm_clerk_job *job)
+{
+	struct gm_mask_change *p = of_job(job);
+	int ret = p->change.status;
+
+	if (ret == 0)
+		show(p);
+	else
+		gm_publish_abandon(p->change.d, &p->put);
+	gm_changes_end(&p->change, ret);
+}
+
+static int name_rows(struct gm_mask_change *p)
+{
+	const struct gm_daemon *d = p->change.d;
+
+	if (p->image.map[0] != '\0')
+		return 0;
+	p->uuids = calloc(p->rows.n, sizeof(*p->uuids));
+	if (p->uuids == NULL)
+		return gm_why(p->change.why, -ENOMEM, "out of memory");
+	for (uint32_t i = 0; i < p->rows.n; i++)
+		memcpy(p->uuids[i], d->devices.of[p->rows.of[i]]->facts.uuid,
+		       sizeof(*p->uuids));
+	return 0;
+}
+
+/* Others have had their turns since the rows were chosen. */
+static int judge_again(struct gm_mask_change *p)
+{
+	struct gm_replica_image before[GM_ROWS];
+	uint32_t n = p->image.n_replicas;
+	struct gm_change *change = &p->change;
+	int ret;
+
+	memcpy(before, p->replicas, n * sizeof(before[0]));
+	ret = change->kind->judge(change);
+	if (ret != 0 || change->act == GM_CHANGE_NOTHING)
+		return ret;
+	if (p->image.n_replicas != n)
+		ret = -EAGAIN;
+	for (uint32_t i = 0; i < n && ret == 0; i++) {
+		const struct gm_replica_image *now = &p->replicas[i];
+
+		if (now->row != before[i].row ||
+		    now->row_generation != before[i].row_generation ||
+		    now->place != before[i].place ||
+		    now->node != before[i].node)
+			ret = -EAGAIN;
+	}
+	if (ret != 0)
+		return gm_why(change->why, ret,
+			      "the rows that the mask is for are others now: "
+			      "ask again");
+	memcpy(p->replicas, before, n * sizeof(before[0]));
+	return 0;
+}
+
+void gm_mask_change_prepare(struct gm_mask_change *p)
+{
+	struct gm_change *change = &p->change;
+	int ret = judge_again(p);
+
+	if (ret != 0 || change->act == GM_CHANGE_NOTHING) {
+		gm_changes_end(change, ret);
+		return;
+	}
+	p->image.homes =
+		gm_masks_homes(change->d, p->replicas, p->image.n_replicas);
+	ret = p->has_file ? name_rows(p) : 0;
+	if (ret == 0)
+		ret = gm_publish_prepare_mask(change->d, &p->image, p->replicas,
+					      p->least_version, change->why,
+					      &p->put);
+	if (ret == 0 && p->has_file) {
+		gm_changes_give(change, do_write, written);
+		return;
+	}
+	if (ret == 0)
+		show(p);
+	gm_changes_end(change, ret);
+}
+
+static void copied(struct gm_clerk_job *job)
+{
+	struct gm_mask_change *p = of_job(job);
+	struct gm_change *change = &p->change;
+	int ret = change->status;
+
+	if (ret == 0 && p->differs) {
+		drop_parts(p);
+		p->is_alone = true;
+		ret = gm_mask_change_settle(change);
+		if (ret == 0) {
+			gm_changes_give_away(change, do_copy, copied);
+			return;
+		}
+	}
+	if (ret == 0)
+		gm_mask_change_reach(p);
+	else
+		gm_changes_end(change, ret);
+}
+
+void gm_mask_change_proceed(struct gm_change *change)
+{
+	struct gm_mask_change *p = of(change);
+
+	if (p->n_parts > 0)
+		gm_changes_give_away(change, do_copy, copied);
+	else
+		gm_mask_change_prepare(p);
+}

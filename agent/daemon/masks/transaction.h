@@ -1,0 +1,113 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * mask_change - what every change that publishes a mask has, and its steps.
+ *
+ * Of publish.c, whose masks are asked for, and of republish.c, whose
+ * masks are there already, or were.
+ */
+#ifndef GM_DAEMON_MASKS_TRANSACTION_H
+#define GM_DAEMON_MASKS_TRANSACTION_H
+
+#include "agent/daemon/map/transaction.h"
+#include "agent/daemon/masks/device_replicas.h"
+#include "agent/daemon/masks/numa_segments.h"
+#include "agent/daemon/masks/validate.h"
+
+/* A node's replica. */
+struct gm_mask_part {
+	struct gm_node_segment *segment;
+	struct gm_span *span;
+	bool is_shared; /* it has bytes: the same, if the hash is right */
+};
+
+/* A row's replica on its device. */
+struct gm_mask_target {
+	struct gm_mask_change *of;
+	struct gm_mask_device *device; /* NULL: it has none */
+	bool is_new;
+	uint32_t n_looks; /* at the row's masks, before it was asked for */
+	struct gm_mask_wait wait;
+};
+
+struct gm_mask_change {
+	struct gm_change change;
+	struct gm_mask_image image;
+	struct gm_replica_image replicas[GM_ROWS];
+	struct gm_masks_rows rows; /* that are asked for, or their map's */
+	struct gm_mask_part parts[GM_NODES];
+	uint32_t n_parts;
+	uint32_t n_copies;
+	struct gm_mask_target targets[GM_ROWS]; /* as replicas */
+	uint32_t n_awaited;                     /* of these */
+	int refusal;                            /* of the first */
+	bool is_lenient; /* rows without a device do without a replica */
+	bool is_alone;   /* the same hash, other bytes: it shares with nobody */
+	bool differs;
+
+	/* The version that is to be published anew, once it was judged; 0:
+	 * none. */
+	uint64_t follows;
+
+	/* Where the tensor comes from: generated, or a file, or a span. */
+	int fd;
+	uint64_t at;
+	struct gm_node_segment *source_segment;
+	struct gm_span *source;
+	void *staging; /* image.bytes, rounded up to words */
+
+	/* What is written before it is shown. */
+	bool has_file; /* a state file of its own */
+	uint64_t least_version;
+	struct gm_put put;
+	uint8_t (*uuids)[16]; /* of rows, for the file; NULL: of a map */
+};
+
+static inline struct gm_mask_change *gm_mask_change_of(struct gm_change *change)
+{
+	return gm_owner(change, struct gm_mask_change, change);
+}
+
+/* Zeroed, with no descriptor.  NULL: no memory. */
+struct gm_mask_change *gm_mask_change_new(const struct gm_change_kind *kind);
+void gm_mask_change_free(struct gm_change *change);
+
+/* Room for the tensor.  Returns 0, -ENOMEM. */
+int gm_mask_change_stage(struct gm_mask_change *p);
+
+/* Which rows, and on which nodes; the spans come later.  Returns as
+ * gm_mask_judge_rows(). */
+int gm_mask_change_choose(struct gm_mask_change *p);
+
+/* May this uid have so much of masks, this one among them?  Returns 0,
+ * -EDQUOT. */
+int gm_mask_change_quota(struct gm_mask_change *p, uint32_t uid);
+
+/* Replicas with bytes of their own, and those on devices. */
+uint32_t gm_mask_change_places(const struct gm_mask_change *p);
+
+/* Sum the staged tensor up; by the clerk. */
+void gm_mask_change_sum(struct gm_mask_change *p);
+
+/* Make a tensor by rule on the stage, and sum it up.  By the clerk.  Returns 0,
+ * -ENOMEM. */
+int gm_mask_change_generate(struct gm_mask_change *p);
+
+/* Steps of a kind: settle, proceed. */
+int gm_mask_change_settle(struct gm_change *change);
+void gm_mask_change_proceed(struct gm_change *change);
+
+/* The spans are written: have replicas on devices made of them, and go on with
+ * gm_mask_change_prepare().  Of targets.c. */
+void gm_mask_change_reach(struct gm_mask_change *p);
+void gm_mask_change_leave_targets(struct gm_mask_change *p);
+
+/* All replicas are there: the block, and what follows. */
+void gm_mask_change_prepare(struct gm_mask_change *p);
+
+/* Of a node that has a span of this change's. */
+const struct gm_mask_part *gm_mask_change_part(const struct gm_mask_change *p,
+					       uint32_t node);
+
+#endif

@@ -1,0 +1,275 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/daemon/meshes/publish.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/common/log.h"
+#include "agent/daemon/daemon.h"
+#include "agent/daemon/map/transaction.h"
+#include "agent/daemon/meshes/arrange.h"
+#include "agent/daemon/sessions/connection.h"
+#include "agent/daemon/state/mesh_text.h"
+#include "gpumap.h"
+
+/* ---- publish ----------------------------------------------------------- */
+
+struct publish {
+	struct gm_change change;
+	struct gm_arrange_ask ask;
+	struct gm_arranged arranged;
+	struct gm_put put;
+	char *text; /* of the file */
+	size_t text_bytes;
+	char name[GM_NAME_BYTES];
+	uint32_t rows[GM_ROWS];
+	struct gm_meshes_group groups[GM_MESH_ADDED];
+	char names[GM_MESH_ADDED][GM_NAME_BYTES];
+	uint32_t ranks[]; /* of the groups */
+};
+
+static struct publish *publish_of(struct gm_change *change)
+{
+	return gm_owner(change, struct publish, change);
+}
+
+/* Every device of the first kind that is there: cards before the host, and both
+ * before what only pretends. */
+static void choose_rows(struct publish *publish)
+{
+	static const uint32_t kinds[] = { GPUMAP_DEVICE_CUDA,
+					  GPUMAP_DEVICE_HOST,
+					  GPUMAP_DEVICE_DUMMY };
+	const struct gm_daemon *d = publish->change.d;
+	struct gm_arrange_ask *ask = &publish->ask;
+
+	for (int i = 0; i < 3 && ask->n_rows == 0; i++) {
+		for (uint32_t row = 0; row < d->devices.n; row++) {
+			if (d->devices.of[row]->present &&
+			    d->devices.of[row]->facts.kind == kinds[i])
+				publish->rows[ask->n_rows++] = row;
+		}
+	}
+}
+
+static int judge_publish(struct gm_change *change)
+{
+	struct publish *publish = publish_of(change);
+	const struct gm_daemon *d = change->d;
+	struct gm_arrange_ask *ask = &publish->ask;
+
+	change->act = GM_CHANGE_OWN;
+	if (ask->n_rows == 0)
+		choose_rows(publish);
+	for (uint32_t i = 0; i < ask->n_rows; i++) {
+		uint32_t row = publish->rows[i];
+
+		if (row >= d->devices.n || !d->devices.of[row]->present)
+			return gm_why(change->why, -ENODEV,
+				      "row %u is not there: see gpumapctl "
+				      "devices",
+				      row);
+	}
+	ask->uid = change->uid;
+	return gm_arrange(ask, change->why, &publish->arranged);
+}
+
+static bool names_row(const struct gm_change *change, uint32_t row)
+{
+	const struct publish *publish =
+		publish_of((struct gm_change *)(uintptr_t)change);
+
+	for (uint32_t i = 0; i < publish->ask.n_rows; i++) {
+		if (publish->rows[i] == row)
+			return true;
+	}
+	return false;
+}
+
+static void do_write(struct gm_clerk_job *job)
+{
+	struct gm_change *change = gm_owner(job, struct gm_change, job);
+	struct publish *publish = publish_of(change);
+
+	change->status = gm_epochs_claim(&change->d->epochs,
+					 &change->d->state.dir, change->why);
+	if (change->status == 0)
+		change->status =
+			gm_state_meshes_write(&change->d->state.dir,
+					      publish->name, publish->text,
+					      publish->text_bytes, change->why);
+}
+
+static void written(struct gm_clerk_job *job)
+{
+	struct gm_change *change = gm_owner(job, struct gm_change, job);
+	struct publish *publish = publish_of(change);
+
+	if (change->status == 0) {
+		gm_publish_show(change->d, &publish->put);
+		gm_state_meshes_replaced(change->d, publish->name);
+		change->version = publish->put.block.version;
+	} else {
+		gm_publish_abandon(change->d, &publish->put);
+	}
+	gm_changes_end(change, change->status);
+}
+
+static int make_text(struct publish *publish)
+{
+	const struct gm_daemon *d = publish->change.d;
+	const struct gm_meshes *mesh = &publish->arranged.mesh;
+	uint8_t uuids[GM_ROWS][16];
+
+	for (uint32_t i = 0; i < mesh->world; i++)
+		memcpy(uuids[i], d->devices.of[mesh->rows[i]]->facts.uuid, 16);
+	return gm_mesh_text_make(mesh, publish->put.block.version,
+				 publish->put.published, uuids, &publish->text,
+				 &publish->text_bytes);
+}
+
+static void proceed_publish(struct gm_change *change)
+{
+	struct publish *publish = publish_of(change);
+	const struct gm_meshes *mesh = &publish->arranged.mesh;
+	int ret = gm_state_meshes_may_replace(change->d, mesh->name,
+					      change->uid, change->why, NULL);
+
+	if (ret == 0)
+		ret = gm_publish_may_replace(change->d, GM_KIND_MESH,
+					     mesh->name, change->uid,
+					     gm_meshes_bytes(mesh),
+					     change->why);
+	if (ret == 0)
+		ret = gm_publish_prepare_mesh(change->d, mesh, 0, change->why,
+					      &publish->put);
+	if (ret != 0) {
+		gm_changes_end(change, ret);
+		return;
+	}
+	ret = make_text(publish);
+	if (ret == 0) {
+		gm_changes_give(change, do_write, written);
+		return;
+	}
+	gm_publish_abandon(change->d, &publish->put);
+	gm_changes_end(change, gm_why(change->why, ret, "out of memory"));
+}
+
+static void answer_publish(struct gm_change *change, struct gm_connection *c,
+			   const struct gm_control *request)
+{
+	const struct gm_meshes *mesh = &publish_of(change)->arranged.mesh;
+	struct gm_mesh_publish_reply reply = { .version = change->version,
+					       .world = mesh->world,
+					       .n_groups = mesh->n_groups };
+
+	gm_connection_reply(c, request, &reply, sizeof(reply), NULL, 0, NULL,
+			    0);
+}
+
+static void free_publish(struct gm_change *change)
+{
+	struct publish *publish = publish_of(change);
+
+	gm_arranged_free(&publish->arranged);
+	free(publish->text);
+	free(publish);
+}
+
+static const struct gm_change_kind publish_kind = {
+	.judge = judge_publish,
+	.proceed = proceed_publish,
+	.names = names_row,
+	.answer = answer_publish,
+	.free = free_publish,
+};
+
+/* ---- what the request says --------------------------------------------- */
+
+/* The tail of a request, of any alignment, from the front. */
+struct tail {
+	const char *at;
+	uint32_t left;
+};
+
+static bool take(struct tail *tail, void *ret, uint64_t bytes)
+{
+	if (bytes > tail->left)
+		return false;
+	memcpy(ret, tail->at, bytes);
+	tail->at += bytes;
+	tail->left -= (uint32_t)bytes;
+	return true;
+}
+
+static bool take_group(struct tail *tail, struct publish *publish, uint32_t i,
+		       uint32_t *at)
+{
+	char *name = publish->names[i];
+	struct gm_mesh_publish_group group;
+
+	if (!take(tail, &group, sizeof(group)) ||
+	    group.name[sizeof(group.name) - 1] != '\0' ||
+	    !take(tail, &publish->ranks[*at],
+		  group.n * (uint64_t)sizeof(uint32_t)))
+		return false;
+	memcpy(name, group.name, sizeof(group.name));
+	publish->groups[i] =
+		(struct gm_meshes_group){ name, group.backend, group.n,
+					  &publish->ranks[*at] };
+	*at += group.n;
+	return group.backend >= GM_MESH_MOCK && group.backend <= GM_MESH_MPI;
+}
+
+static bool take_parts(const struct gm_request *r,
+		       const struct gm_mesh_publish *body,
+		       struct publish *publish)
+{
+	struct tail tail = { r->tail, r->tail_bytes };
+	uint32_t at = 0;
+	bool good = body->name[sizeof(body->name) - 1] == '\0' &&
+		    body->topology >= GM_MESH_DATA &&
+		    body->topology <= GM_MESH_MIXED && body->reserved == 0 &&
+		    body->n_rows <= GM_ROWS && body->n_groups <= GM_MESH_ADDED;
+
+	good = good && take(&tail, publish->rows,
+			    body->n_rows * sizeof(publish->rows[0]));
+	for (uint32_t i = 0; good && i < body->n_groups; i++)
+		good = take_group(&tail, publish, i, &at);
+	if (!good || tail.left != 0)
+		return false;
+	memcpy(publish->name, body->name, sizeof(publish->name));
+	publish->ask = (struct gm_arrange_ask){
+		.name = publish->name,
+		.shape = { body->topology, body->tp, body->pp, body->dp },
+		.n_rows = body->n_rows,
+		.rows = publish->rows,
+		.n_added = body->n_groups,
+		.added = publish->groups,
+	};
+	return true;
+}
+
+int gm_mesh_change_handle(struct gm_connection *c, const struct gm_request *r)
+{
+	struct gm_mesh_publish body;
+	struct publish *publish;
+
+	memcpy(&body, r->body, sizeof(body));
+	publish = calloc(1, sizeof(*publish) + r->tail_bytes);
+	if (publish == NULL)
+		return -ENOMEM;
+	if (!take_parts(r, &body, publish)) {
+		free(publish);
+		return gm_connection_bad(c, -EINVAL,
+					 "the request's parts do not fit "
+					 "together; this is a client's fault");
+	}
+	publish->change.kind = &publish_kind;
+	publish->change.bytes = sizeof(*publish) + r->tail_bytes;
+	return gm_changes_add(c, &r->header, &publish->change);
+}

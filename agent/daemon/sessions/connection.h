@@ -1,0 +1,151 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * connection - one client: records in, judged, and one reply to each.
+ *
+ * Requests are answered in order.  One that cannot be answered yet (QUEUE_OPEN
+ * waits for a worker) stops the reading, and what the client sends meanwhile
+ * stays in the socket.
+ *
+ * One type of request carries a descriptor, one, and of sessions only.  So each
+ * record is looked at before it is taken: one with descriptors that is not of
+ * this type is never received, and its sender is dropped.  A flood of them
+ * cannot cost us a single descriptor; nor time, for what a client has sent goes
+ * into the gutter, and its socket with all that is still in there.  Where the
+ * kernel can (Linux 6.16), it refuses to send any to a connection that is no
+ * session.
+ *
+ * The other way the kernel counts what we have sent and nobody has received, of
+ * all our connections together, and refuses more.  So who was given descriptors
+ * has to take them before anything else of his is read.
+ */
+#ifndef GM_DAEMON_SESSIONS_CONNECTION_H
+#define GM_DAEMON_SESSIONS_CONNECTION_H
+
+#include "agent/daemon/devices/drain.h"
+#include "agent/daemon/meshes/rendezvous.h"
+#include "agent/daemon/sessions/listener.h"
+
+struct gm_importer;
+struct gm_room_wait;
+
+TAILQ_HEAD(gm_importer_list, gm_importer);   /* see sharing/exports.h */
+TAILQ_HEAD(gm_mask_loan_list, gm_mask_loan); /* see masks/device_replicas.h */
+
+struct gm_connection {
+	TAILQ_ENTRY(gm_connection) entry;
+	struct gm_control_server *server;
+	struct gm_source source; /* fd -1: dropped */
+	struct gm_user *user;
+	pid_t pid; /* 0: where we cannot see it */
+	uid_t uid;
+	uint64_t since_ns; /* accepted */
+	bool said_hello;
+	bool is_refused;      /* gets an answer to its HELLO, and no more */
+	bool waits;           /* for an answer that is not known yet */
+	uint32_t busy;        /* calls that still use this struct */
+	struct gm_timer rest; /* until more is read */
+	struct gm_control pending;  /* header of the request that waits */
+	struct gm_session *session; /* NULL: none */
+	struct gm_change *change;   /* that it waits for; NULL: none */
+	struct gm_drain_wait drain; /* likewise */
+	struct gm_room_wait *room;  /* likewise, see account/retry_queue.h */
+	int fd; /* that came with the request at hand; -1: none, or taken */
+	bool was_session; /* or is one: it may have sent descriptors */
+	bool lost_fd;     /* one came, and we had no descriptor for it */
+	bool gave_fds;    /* that it may not have received yet */
+	struct gm_importer_list imports; /* what it has descriptors of */
+	struct gm_mask_loan_list loans;  /* likewise, of masks */
+	struct gm_member_list members;   /* ranks that it is */
+};
+
+/* Let descriptors in, or have the kernel refuse to send them.  Whoever is
+ * accepted from a listening socket has its setting.  Returns 0, or a negative
+ * errno: -ENOPROTOOPT before Linux 6.16. */
+int gm_connection_pass_fds(int socket, bool pass);
+
+/* One request, judged as far as its form goes. */
+struct gm_request {
+	struct gm_control header;
+	char body[256] __attribute__((aligned(8))); /* missing bytes are 0 */
+	const char *tail;
+	uint32_t tail_bytes;
+};
+
+/* Take a connected, non-blocking socket over.  Returns 0, -EUSERS when too many
+ * wait to be refused already, or another negative errno; the socket is closed
+ * then. */
+int gm_connection_open(struct gm_control_server *s, int fd, bool is_refused);
+
+/* Do so many wait to be refused that one more would be turned away unheard? */
+bool gm_connection_crowded(const struct gm_control_server *s);
+
+/* Judge one anew that was to be refused: since it was accepted others may have
+ * turned out to be gone.  Returns whether it is no longer, or never was. */
+bool gm_connection_let_in(struct gm_connection *c);
+
+/* Close a socket that is not taken over.  Its peer may have sent before it was
+ * accepted, descriptors too.  @uid: -1 where it is not known. */
+void gm_connection_turn_away(const struct gm_control_server *s, int fd,
+			     uid_t uid);
+
+/* End it, and its session with it.  Whoever is in the middle of a call for it
+ * goes on with what is left, see busy. */
+void gm_connection_drop(struct gm_connection *c, enum gm_drop reason,
+			const char *detail);
+
+/*
+ * gm_connection_reply - answer a request with success
+ *
+ * request	its header
+ * body, tail	may be NULL with 0 bytes
+ * fds		the client gets copies; ours stay ours
+ *
+ * A client that has no room for its reply is dropped.
+ */
+void gm_connection_reply(struct gm_connection *c,
+			 const struct gm_control *request, const void *body,
+			 uint32_t body_bytes, const void *tail,
+			 uint32_t tail_bytes, const int *fds, uint32_t n_fds);
+
+/* Answer a request with a negative status and the reason. */
+void gm_connection_refuse(struct gm_connection *c,
+			  const struct gm_control *request, int status,
+			  const char *why);
+
+/* The same with more than the reason: @body begins with a gm_refusal. */
+void gm_connection_refuse_with(struct gm_connection *c,
+			       const struct gm_control *request, int status,
+			       const void *body, uint32_t bytes);
+
+/* Does the process that connected still run?  A child of its may go on talking
+ * for it, when its pid is no longer its own. */
+bool gm_connection_lives(const struct gm_connection *c);
+
+/* Answer the request that waits, and read on.  @why counts for a refusal, the
+ * rest for success; @fd may be -1. */
+void gm_connection_answer(struct gm_connection *c, int status, const char *why,
+			  const void *body, uint32_t bytes, int fd);
+
+/* The answer to @request will come later; nothing is read until it has. */
+void gm_connection_wait(struct gm_connection *c,
+			const struct gm_control *request);
+/* It has been given: read on. */
+void gm_connection_resume(struct gm_connection *c);
+
+/* Read nothing more before @until_ns.  It waits for no answer. */
+void gm_connection_rest(struct gm_connection *c, uint64_t until_ns);
+
+/* End a use of @c that began with busy++; the last one frees it. */
+void gm_connection_release(struct gm_connection *c);
+
+/* Have a request handled.  Returns what its handler does: 0 where it has been
+ * answered or will be, or what to refuse it with, and why in server->why. */
+int gm_connection_handle(struct gm_connection *c, const struct gm_request *r);
+
+/* What a handler returns for a bad request: @status, with server->why set. */
+int gm_connection_bad(struct gm_connection *c, int status, const char *format,
+		      ...) __attribute__((format(printf, 3, 4)));
+
+#endif

@@ -1,0 +1,486 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/daemon/sessions/dispatch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/daemon/account/usage.h"
+#include "agent/daemon/daemon.h"
+#include "agent/daemon/map/map_publish.h"
+#include "agent/daemon/map/plan_request.h"
+#include "agent/daemon/map/release.h"
+#include "agent/daemon/map/segment_mount.h"
+#include "agent/daemon/masks/handles.h"
+#include "agent/daemon/masks/masks.h"
+#include "agent/daemon/masks/publish.h"
+#include "agent/daemon/meshes/comms.h"
+#include "agent/daemon/meshes/publish.h"
+#include "agent/daemon/sessions/programs.h"
+#include "agent/daemon/sessions/session.h"
+#include "agent/daemon/sharing/exports.h"
+#include "agent/daemon/sharing/peer_access.h"
+#include "agent/daemon/sharing/share_request.h"
+#include "gpumap.h"
+#include "shm/control_comm.h"
+#include "shm/queue.h"
+
+/* The text in a fixed field, or NULL when it has no end. */
+static const char *text_of(const char *field, size_t bytes)
+{
+	return memchr(field, '\0', bytes) ? field : NULL;
+}
+
+/* ---- HELLO ------------------------------------------------------------- */
+
+static void be_known(struct gm_connection *c)
+{
+	if (c->said_hello)
+		return;
+	TAILQ_REMOVE(&c->server->silent, c, entry);
+	c->said_hello = true;
+	TAILQ_INSERT_TAIL(&c->server->known, c, entry);
+}
+
+/* One connection too many gets this one answer. */
+static int turn_away(struct gm_connection *c, const struct gm_request *r)
+{
+	const struct gm_config *config = &c->server->d->config;
+	bool own = c->user->connections >= config->connections_per_uid;
+
+	gm_connection_bad(
+		c, -EUSERS,
+		"%u connections are open, which is the limit; close some, or "
+		"raise %s in [limits] of gpumapd.conf",
+		own ? c->user->connections
+		    : c->server->n_connections - c->server->n_refused,
+		own ? "connections-per-uid" : "connections");
+	gm_connection_refuse(c, &r->header, -EUSERS, c->server->why);
+	gm_connection_drop(c, GM_DROP_REFUSED, NULL);
+	return 0;
+}
+
+static int handle_hello(struct gm_connection *c, const struct gm_request *r)
+{
+	const struct gm_hello *hello = (const void *)r->body;
+	struct gm_hello_reply reply = {
+		.layout_major = GM_LAYOUT_MAJOR,
+		.layout_minor = GM_LAYOUT_MINOR,
+		.epoch = c->server->d->segment.epoch,
+		.agent_pid = (uint32_t)getpid(),
+	};
+
+	if (!gm_connection_let_in(c))
+		return turn_away(c, r);
+	if (hello->layout_major != GM_LAYOUT_MAJOR ||
+	    (hello->layout_minor == GM_LAYOUT_MINOR &&
+	     hello->layout != gm_layout_hash()))
+		return gm_connection_bad(
+			c, -EPROTO,
+			"the client's layout is %u.%u (%016llx), this agent's "
+			"%u.%u (%016llx); use a library of the same release",
+			hello->layout_major, hello->layout_minor,
+			(unsigned long long)hello->layout, GM_LAYOUT_MAJOR,
+			GM_LAYOUT_MINOR, (unsigned long long)gm_layout_hash());
+	be_known(c);
+	gm_connection_reply(c, &r->header, &reply, sizeof(reply), NULL, 0, NULL,
+			    0);
+	return 0;
+}
+
+/* ---- MAP --------------------------------------------------------------- */
+
+static int handle_map(struct gm_connection *c, const struct gm_request *r)
+{
+	struct gm_control_server *s = c->server;
+	const char *path = s->d->segment.path;
+	int plain = -1, error;
+
+	if (s->share < 0)
+		s->share = gm_share_open(path);
+	if (s->share >= 0) {
+		gm_connection_reply(c, &r->header, NULL, 0, NULL, 0, &s->share,
+				    1);
+		return 0;
+	}
+	error = s->share;
+	s->share = -1;
+	if (!gm_share_is_harmless(c->uid, geteuid()))
+		return gm_connection_bad(
+			c, -EPERM,
+			"no read-only mount of %s can be made (%s); give "
+			"gpumapd CAP_SYS_ADMIN, or mount the host's /dev/shm "
+			"read-only into the container",
+			path, strerror(-error));
+	plain = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	if (plain < 0)
+		return -errno;
+	gm_connection_reply(c, &r->header, NULL, 0, NULL, 0, &plain, 1);
+	close(plain);
+	return 0;
+}
+
+/* ---- masks -------------------------------------------------------------- */
+
+/* For who does not see /dev/shm as we do.  That it may read is what connecting
+ * proves, where the socket is for the file's group only. */
+static int handle_node(struct gm_connection *c, const struct gm_request *r)
+{
+	const struct gm_mask_node *ask = (const void *)r->body;
+	const struct gm_daemon *d = c->server->d;
+	char path[GM_SEGMENT_PATH_BYTES];
+	int fd, error;
+
+	if (ask->node >= GM_NODES || d->nodes.of[ask->node] == NULL ||
+	    gm_nodes_path(path, d->instance, ask->node) != 0)
+		return gm_connection_bad(c, -ENOENT,
+					 "no mask has a replica on node %u",
+					 ask->node);
+	error = gm_masks_judge_reader(d, c->uid, (uint32_t)geteuid(),
+				      c->server->why);
+	if (error)
+		return error;
+	fd = gm_nodes_share(d, d->nodes.of[ask->node]);
+	if (fd < 0 && !gm_share_is_harmless(c->uid, geteuid()))
+		return gm_connection_bad(
+			c, -EPERM,
+			"no read-only mount of %s can be made (%s); give "
+			"gpumapd CAP_SYS_ADMIN, or mount the host's /dev/shm "
+			"read-only into the container",
+			path, strerror(-fd));
+	if (fd < 0)
+		fd = gm_nodes_reader(d->nodes.of[ask->node]);
+	if (fd < 0)
+		return fd;
+	gm_connection_reply(c, &r->header, NULL, 0, NULL, 0, &fd, 1);
+	return 0;
+}
+
+/* ---- layer maps -------------------------------------------------------- */
+
+/* The tail: the spec with its NUL, padding to 8, then the bytes of layers. */
+static int judge_layers(struct gm_connection *c, const struct gm_request *r,
+			struct gm_layers_publish *p)
+{
+	uint64_t spec = ((uint64_t)p->spec_bytes + 7) / 8 * 8;
+
+	if (!text_of(p->name, sizeof(p->name)) || p->spec_bytes == 0 ||
+	    spec + (uint64_t)p->n_bytes * 8 != r->tail_bytes ||
+	    strnlen(r->tail, p->spec_bytes) != p->spec_bytes - 1)
+		return gm_connection_bad(c, -EINVAL,
+					 "the request's parts do not fit "
+					 "together; this is a client's fault");
+	if (p->n_layers == 0)
+		p->n_layers = p->n_bytes;
+	if (p->n_bytes && p->n_bytes != p->n_layers)
+		return gm_connection_bad(
+			c, -EINVAL,
+			"%u layers, but bytes of %u: give one size "
+			"for each layer",
+			p->n_layers, p->n_bytes);
+	if (p->n_layers > GM_LAYERS_MAX)
+		return gm_connection_bad(c, -E2BIG,
+					 "%u layers; a map has at most %u",
+					 p->n_layers, GM_LAYERS_MAX);
+	if (p->dtype > GPUMAP_DTYPE_U64)
+		return gm_connection_bad(c, -EINVAL, "dtype %u is not known",
+					 p->dtype);
+	return 0;
+}
+
+/* Sizes that wrap when they are summed would make every charge a lie. */
+static int judge_sizes(struct gm_connection *c, const uint64_t *bytes,
+		       uint32_t n, uint64_t other)
+{
+	uint64_t left = INT64_MAX;
+
+	if (other > left)
+		return gm_connection_bad(c, -EINVAL,
+					 "other_bytes is over 2^63");
+	left -= other;
+	for (uint32_t i = 0; i < n; i++) {
+		if (bytes[i] > left)
+			return gm_connection_bad(
+				c, -EINVAL,
+				"the layers up to %u have more than 2^63 bytes",
+				i);
+		left -= bytes[i];
+	}
+	return 0;
+}
+
+static int handle_publish(struct gm_connection *c, const struct gm_request *r)
+{
+	struct gm_layers_publish p;
+	struct gm_map_request request;
+	uint64_t *bytes = NULL;
+	int error;
+
+	memcpy(&p, r->body, sizeof(p));
+	error = judge_layers(c, r, &p);
+	if (error)
+		return error;
+	if (p.n_bytes) { /* out of a tail of any alignment */
+		bytes = malloc((size_t)p.n_bytes * 8);
+		if (!bytes)
+			return -ENOMEM;
+		memcpy(bytes, r->tail + r->tail_bytes - (size_t)p.n_bytes * 8,
+		       (size_t)p.n_bytes * 8);
+	}
+	request = (struct gm_map_request){
+		.name = p.name,
+		.spec = r->tail,
+		.uid = c->uid,
+		.n_layers = p.n_layers,
+		.dtype = p.dtype,
+		.other_bytes = p.other_bytes,
+		.bytes = bytes,
+	};
+	error = judge_sizes(c, bytes, p.n_bytes, p.other_bytes);
+	if (error == 0)
+		error = gm_map_change_publish(c, &r->header, &request);
+	free(bytes);
+	return error;
+}
+
+/* The name in the body, or NULL with the refusal set. */
+static const char *object_of(struct gm_connection *c,
+			     const struct gm_request *r,
+			     const struct gm_object_name **ret_object)
+{
+	const struct gm_object_name *object = (const void *)r->body;
+	const char *name = text_of(object->name, sizeof(object->name));
+
+	if (name && name[0] && object->reserved == 0 &&
+	    (object->kind == GM_KIND_LAYERS || object->kind == GM_KIND_MASK ||
+	     object->kind == GM_KIND_MESH)) {
+		*ret_object = object;
+		return name;
+	}
+	gm_connection_bad(c, -EINVAL, "no object of kind %u can have this name",
+			  object->kind);
+	return NULL;
+}
+
+static int handle_release(struct gm_connection *c, const struct gm_request *r)
+{
+	const struct gm_object_name *object;
+	const char *name = object_of(c, r, &object);
+
+	if (!name)
+		return -EINVAL;
+	return gm_release_change(c, &r->header, object->kind, name);
+}
+
+/* ---- pins -------------------------------------------------------------- */
+
+static int handle_pin(struct gm_connection *c, const struct gm_request *r)
+{
+	struct gm_control_server *s = c->server;
+	const struct gm_object_name *object;
+	const char *name = object_of(c, r, &object);
+	struct gm_pin_reply reply;
+	struct gm_pin pin;
+	int error;
+
+	if (!name)
+		return -EINVAL;
+	if (object->kind == GM_KIND_MASK) {
+		error = gm_masks_judge_pin(s->d, c->uid, name, s->why);
+		if (error)
+			return error;
+	}
+	error = gm_holders_pin(s->d, c->pid, c->uid, object->kind, name, s->why,
+			       &pin);
+	if (error)
+		return error;
+	/* Now that the pid is held: is it still who asks? */
+	if (!gm_connection_lives(c)) {
+		gm_holders_unpin(s->d, c->pid, pin.claim);
+		return gm_connection_bad(c, -ESRCH,
+					 "process %d, which connected, is gone",
+					 (int)c->pid);
+	}
+	reply = (struct gm_pin_reply){ pin.claim, pin.unit, pin.version };
+	gm_connection_reply(c, &r->header, &reply, sizeof(reply), NULL, 0, NULL,
+			    0);
+	return 0;
+}
+
+static int handle_unpin(struct gm_connection *c, const struct gm_request *r)
+{
+	const struct gm_unpin *unpin = (const void *)r->body;
+	int error = gm_holders_unpin(c->server->d, c->pid, unpin->claim);
+
+	if (error)
+		return gm_connection_bad(c, error, "process %d has no pin %llu",
+					 (int)c->pid,
+					 (unsigned long long)unpin->claim);
+	gm_connection_reply(c, &r->header, NULL, 0, NULL, 0, NULL, 0);
+	return 0;
+}
+
+/* ---- FORGET ------------------------------------------------------------ */
+
+static int handle_forget(struct gm_connection *c, const struct gm_request *r)
+{
+	const struct gm_forget *ask = (const void *)r->body;
+
+	if (!c->session)
+		return gm_connection_bad(c, -EINVAL,
+					 "this connection is no session");
+	if (gm_handle_kind(ask->handle) != GM_BUFFER_DEVICE)
+		return gm_registration_forget(c, &r->header, ask->handle);
+	return gm_export_forget(c, &r->header, ask->handle);
+}
+
+/* ---- DRAIN ------------------------------------------------------------- */
+
+static void is_drained(struct gm_drain_wait *wait, int status, const char *why)
+{
+	struct gm_connection *c = gm_owner(wait, struct gm_connection, drain);
+
+	/* The connection may be dropped by its own answer. */
+	c->busy++;
+	if (status == 0)
+		gm_connection_reply(c, &c->pending, NULL, 0, NULL, 0, NULL, 0);
+	else
+		gm_connection_refuse(c, &c->pending, status, why);
+	gm_connection_resume(c);
+	gm_connection_release(c);
+}
+
+static int handle_drain(struct gm_connection *c, const struct gm_request *r)
+{
+	const struct gm_drain *ask = (const void *)r->body;
+	struct gm_control_server *s = c->server;
+	int ret;
+
+	if (!gm_publish_privileged(c->uid))
+		return gm_connection_bad(
+			c, -EPERM,
+			"uid %u may not drain rows: only root and uid %u, "
+			"which runs the agent, may",
+			(unsigned)c->uid, (unsigned)geteuid());
+	if (ask->undrain > 1)
+		return gm_connection_bad(c, -EINVAL, "undrain is 0 or 1");
+	c->drain = (struct gm_drain_wait){ .done = is_drained };
+	ret = ask->undrain ? gm_drains_undo(s->d, ask->row, &c->drain, s->why)
+			   : gm_drains_begin(s->d, ask->row, &c->drain, s->why);
+	if (ret == 0)
+		gm_connection_reply(c, &r->header, NULL, 0, NULL, 0, NULL, 0);
+	else if (ret == -EINPROGRESS)
+		gm_connection_wait(c, &r->header);
+	return ret == -EINPROGRESS ? 0 : ret;
+}
+
+/* ---- the table --------------------------------------------------------- */
+
+static const struct gm_request_kind kinds[] = {
+	[GM_CONTROL_HELLO] = { .body_bytes = sizeof(struct gm_hello),
+			       .handle = handle_hello },
+	[GM_CONTROL_MAP] = { .handle = handle_map },
+	[GM_CONTROL_LAYERS_PUBLISH] = { .body_bytes = sizeof(
+						struct gm_layers_publish),
+					.has_tail = true,
+					.handle = handle_publish },
+	[GM_CONTROL_RELEASE] = { .body_bytes = sizeof(struct gm_object_name),
+				 .handle = handle_release },
+	[GM_CONTROL_PIN] = { .body_bytes = sizeof(struct gm_object_name),
+			     .handle = handle_pin },
+	[GM_CONTROL_UNPIN] = { .body_bytes = sizeof(struct gm_unpin),
+			       .handle = handle_unpin },
+	[GM_CONTROL_SESSION_OPEN] = { .body_bytes =
+					      sizeof(struct gm_session_open),
+				      .handle = gm_session_handle_open },
+	[GM_CONTROL_QUEUE_OPEN] = { .body_bytes = sizeof(struct gm_queue_open),
+				    .handle = gm_session_handle_queue },
+	[GM_CONTROL_SESSIONS] = { .body_bytes = sizeof(struct gm_sessions),
+				  .handle = gm_session_handle_list },
+	[GM_CONTROL_PLAN] = { .body_bytes = sizeof(struct gm_control_plan),
+			      .has_tail = true,
+			      .handle = gm_plan_change_handle },
+	[GM_CONTROL_REGISTER] = { .body_bytes = sizeof(struct gm_register),
+				  .has_fd = true,
+				  .handle = gm_registration_handle },
+	[GM_CONTROL_FORGET] = { .body_bytes = sizeof(struct gm_forget),
+				.handle = handle_forget },
+	[GM_CONTROL_EXPORT] = { .body_bytes = sizeof(struct gm_export_ask),
+				.handle = gm_export_handle },
+	[GM_CONTROL_IMPORT] = { .body_bytes = sizeof(struct gm_import),
+				.handle = gm_import_handle },
+	[GM_CONTROL_REACH] = { .body_bytes = sizeof(struct gm_reach),
+			       .handle = gm_reach_handle },
+	[GM_CONTROL_UNREACH] = { .body_bytes = sizeof(struct gm_unreach),
+				 .handle = gm_unreach_handle },
+	[GM_CONTROL_MASK_PUBLISH] = { .body_bytes =
+					      sizeof(struct gm_mask_publish),
+				      .has_tail = true,
+				      .has_fd = true,
+				      .handle = gm_mask_change_publish },
+	[GM_CONTROL_MASK_NODE] = { .body_bytes = sizeof(struct gm_mask_node),
+				   .handle = handle_node },
+	[GM_CONTROL_MASK_USE] = { .body_bytes = sizeof(struct gm_mask_use),
+				  .handle = gm_mask_use_handle },
+	[GM_CONTROL_MASK_SHOW] = { .body_bytes = sizeof(struct gm_mask_show),
+				   .handle = gm_mask_show_handle },
+	[GM_CONTROL_PROGRAM] = { .body_bytes = sizeof(struct gm_program_ask),
+				 .handle = gm_program_handle },
+	[GM_CONTROL_PROGRAM_IMAGE] = { .body_bytes =
+					       sizeof(struct gm_program_ask),
+				       .has_fd = true,
+				       .handle = gm_program_handle_image },
+	[GM_CONTROL_SHARE] = { .body_bytes = sizeof(struct gm_share_ask),
+			       .has_tail = true,
+			       .has_fd = true,
+			       .handle = gm_share_handle },
+	[GM_CONTROL_SHARE_OPEN] = { .body_bytes = sizeof(struct gm_share_open),
+				    .handle = gm_share_open_handle },
+	[GM_CONTROL_SHARE_CLOSE] = { .body_bytes =
+					     sizeof(struct gm_share_close),
+				     .handle = gm_share_close_handle },
+	[GM_CONTROL_SHARE_CLAIM] = { .body_bytes =
+					     sizeof(struct gm_share_claim),
+				     .handle = gm_share_claim_handle },
+	[GM_CONTROL_SHARE_END] = { .body_bytes = sizeof(struct gm_share_end),
+				   .handle = gm_share_end_handle },
+	[GM_CONTROL_SHARES] = { .body_bytes = sizeof(struct gm_shares),
+				.handle = gm_shares_handle },
+	[GM_CONTROL_DRAIN] = { .body_bytes = sizeof(struct gm_drain),
+			       .handle = handle_drain },
+	[GM_CONTROL_MESH_PUBLISH] = { .body_bytes =
+					      sizeof(struct gm_mesh_publish),
+				      .has_tail = true,
+				      .handle = gm_mesh_change_handle },
+	[GM_CONTROL_COMM_OPEN] = { .body_bytes = sizeof(struct gm_comm_open),
+				   .has_tail = true,
+				   .handle = gm_comm_handle_open },
+	[GM_CONTROL_COMM_CLOSE] = { .body_bytes = sizeof(struct gm_comm_close),
+				    .handle = gm_comm_handle_close },
+	[GM_CONTROL_JOIN] = { .body_bytes = sizeof(struct gm_join),
+			      .has_tail = true,
+			      .handle = gm_rendezvous_join },
+	[GM_CONTROL_LEAVE] = { .body_bytes = sizeof(struct gm_leave),
+			       .handle = gm_rendezvous_leave },
+	[GM_CONTROL_USAGE] = { .body_bytes = sizeof(struct gm_usage_ask),
+			       .handle = gm_usage_handle },
+};
+
+_Static_assert(sizeof(struct gm_control_plan) <=
+			       sizeof(((struct gm_request *)0)->body) &&
+		       sizeof(struct gm_mask_publish) <=
+			       sizeof(((struct gm_request *)0)->body),
+	       "every body fits");
+
+const struct gm_request_kind *gm_request_kind(uint16_t type)
+{
+	if (type >= sizeof(kinds) / sizeof(kinds[0]) || !kinds[type].handle)
+		return NULL;
+	return &kinds[type];
+}

@@ -1,0 +1,376 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/daemon/sessions/programs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/daemon/daemon.h"
+#include "agent/daemon/map/publish.h"
+#include "agent/daemon/sessions/session.h"
+#include "gpumap.h"
+#include "shm/queue.h"
+
+#define NAME_BYTES 64u
+#define SEALS      (F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW)
+
+/* ---- who --------------------------------------------------------------- */
+
+int gm_program_policy(struct gm_connection *c)
+{
+	switch (c->server->d->config.programs_policy) {
+	case GM_CONFIG_PROGRAMS_ANY:
+		return 0;
+	case GM_CONFIG_PROGRAMS_SAME_USER:
+		if (gm_publish_privileged(c->uid))
+			return 0;
+		return gm_connection_bad(
+			c, -EPERM,
+			"uid %u may not run programs: policy in [programs] of "
+			"gpumapd.conf is same-user, which is root and uid %u; "
+			"set it to any",
+			(unsigned)c->uid, (unsigned)geteuid());
+	default:
+		return gm_connection_bad(
+			c, -EPERM,
+			"this agent runs no programs of clients: policy in "
+			"[programs] of gpumapd.conf is operators-only; set it "
+			"to same-user or any");
+	}
+}
+
+/* ---- which ------------------------------------------------------------- */
+
+#define WORD                          \
+	"abcdefghijklmnopqrstuvwxyz"  \
+	"ABCDEFGHIJKLMNOPQRSTUVWXYZ_" \
+	"0123456789"
+
+/* It goes into messages, too. */
+static bool is_made_of(const char *good, const char name[NAME_BYTES])
+{
+	size_t n = strnlen(name, NAME_BYTES);
+
+	return n > 0 && n < NAME_BYTES && strspn(name, good) == n;
+}
+
+/* What a word of a path may be, and no more. */
+static bool is_name(const char *name)
+{
+	return name[0] != '.' && is_made_of(WORD ".-", name);
+}
+
+/* Nobody but root and we could have changed it.  Above the last folder, one
+ * that everybody may write is as good where it is sticky: what is ours in there
+ * others cannot move away. */
+static int judge(int fd, const char *path, bool above, char *ret_why)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) != 0)
+		return gm_why(ret_why, -errno, "%s: %s", path, strerror(errno));
+	if (st.st_uid != 0 && st.st_uid != geteuid())
+		return gm_why(ret_why, -EPERM,
+			      "%s belongs to uid %u: programs, and the folders "
+			      "that they are in, have to be root's or uid %u's",
+			      path, (unsigned)st.st_uid, (unsigned)geteuid());
+	if ((st.st_mode & 022) && !(above && (st.st_mode & S_ISVTX)))
+		return gm_why(ret_why, -EPERM,
+			      "%s can be written by others (mode %04o): chmod "
+			      "go-w",
+			      path, (unsigned)st.st_mode & 07777);
+	return 0;
+}
+
+static int why_not(int error, const char *path, char *ret_why)
+{
+	if (error == ELOOP)
+		return gm_why(ret_why, -EPERM,
+			      "%s is a symbolic link: have the thing itself "
+			      "there, or give the path that it leads to",
+			      path);
+	if (error == ENOTDIR)
+		return gm_why(ret_why, -EPERM,
+			      "%s is no folder, or a symbolic link: give the "
+			      "path that it leads to",
+			      path);
+	return gm_why(ret_why, -error, "%s: %s", path, strerror(error));
+}
+
+/* One folder further.  @fd is closed. */
+static int step(int fd, const char *word, const char *path, bool above,
+		char *ret_why)
+{
+	int next = openat(fd, word,
+			  O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	int error = next < 0 ? why_not(errno, path, ret_why)
+			     : judge(next, path, above, ret_why);
+
+	close(fd);
+	if (error && next >= 0)
+		close(next);
+	return error ? error : next;
+}
+
+/* Every folder from the root on.  Returns the last one's descriptor. */
+static int walk(const char *directory, char *ret_why)
+{
+	char path[PATH_MAX];
+	char *word, *end;
+	int fd;
+
+	if (snprintf(path, sizeof(path), "%s", directory) >= (int)sizeof(path))
+		return gm_why(ret_why, -ENAMETOOLONG, "%.60s...: %s", directory,
+			      strerror(ENAMETOOLONG));
+	for (end = path + strlen(path); end > path + 1 && end[-1] == '/';)
+		*--end = '\0';
+	fd = step(AT_FDCWD, "/", "/", path[1] != '\0', ret_why);
+	for (word = path + 1; fd >= 0 && *word; word = end) {
+		char after;
+
+		end = word + strcspn(word, "/");
+		after = *end;
+		*end = '\0';
+		if (*word)
+			fd = step(fd, word, path, after != '\0', ret_why);
+		*end = after;
+		end += after != '\0';
+	}
+	return fd;
+}
+
+static int judge_size(const struct gm_config *config, uint64_t bytes,
+		      const char *what, char *ret_why)
+{
+	if (bytes <= config->image_bytes)
+		return 0;
+	return gm_why(ret_why, -EFBIG,
+		      "%s has %" PRIu64 " bytes, the limit is %" PRIu64
+		      "; raise image-limit in [programs] of gpumapd.conf",
+		      what, bytes, config->image_bytes);
+}
+
+static int judge_file(int fd, const char *path, uint64_t *ret_bytes,
+		      char *ret_why)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) != 0)
+		return gm_why(ret_why, -errno, "%s: %s", path, strerror(errno));
+	if (!S_ISREG(st.st_mode))
+		return gm_why(ret_why, -EPERM, "%s is no regular file", path);
+	*ret_bytes = (uint64_t)st.st_size;
+	return judge(fd, path, false, ret_why);
+}
+
+/* What may be there under a name, for one kind of row; the first that is
+ * counts. */
+static const char *const objects[] = { ".so", NULL };
+static const char *const images[] = { ".fatbin", ".cubin", ".ptx", NULL };
+
+/* @file has room for a name and any suffix.  Returns a descriptor, or what the
+ * first of the names says. */
+static int open_any(int folder, const char *name, const char *const *suffix,
+		    char *file, size_t room)
+{
+	int fd = -1, error = -ENOENT;
+
+	for (; fd < 0 && error == -ENOENT && *suffix; suffix++) {
+		snprintf(file, room, "%s%s", name, *suffix);
+		/* What is no file may have an open that waits. */
+		fd = openat(folder, file,
+			    O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY |
+				    O_CLOEXEC);
+		error = fd < 0 ? -errno : 0;
+	}
+	return error ? error : fd;
+}
+
+int gm_program_open(const struct gm_config *config, const char name[64],
+		    bool is_image, int *ret_fd, char ret_why[GM_WHY_BYTES])
+{
+	const char *directory = config->programs_directory;
+	char file[NAME_BYTES + 16], path[PATH_MAX];
+	uint64_t bytes = 0;
+	int folder, fd, error;
+
+	if (!is_name(name))
+		return gm_why(ret_why, -EINVAL,
+			      "a program's name is up to %u letters, digits, "
+			      "'.', '_' and '-', and does not begin with '.'",
+			      NAME_BYTES - 1);
+	if (!directory)
+		directory = GM_PROGRAMS_DIRECTORY;
+	folder = walk(directory, ret_why);
+	if (folder < 0)
+		return folder;
+	fd = open_any(folder, name, is_image ? images : objects, file,
+		      sizeof(file));
+	error = fd < 0 ? fd : 0;
+	close(folder);
+	if (snprintf(path, sizeof(path), "%s/%s", directory, file) >=
+	    (int)sizeof(path))
+		snprintf(path, sizeof(path), "%s", file);
+	if (error)
+		return why_not(-error, path, ret_why);
+	error = judge_file(fd, path, &bytes, ret_why);
+	if (error == 0 && is_image)
+		error = judge_size(config, bytes, path, ret_why);
+	if (error) {
+		close(fd);
+		return error;
+	}
+	*ret_fd = fd;
+	return 0;
+}
+
+static bool is_card(const struct gm_connection *c, uint32_t row)
+{
+	return c->server->d->devices.of[row]->facts.kind == GPUMAP_DEVICE_CUDA;
+}
+
+/* Of what the rows of one kind are given under a name. */
+static int file_bytes(struct gm_connection *c, const char *name, bool is_image,
+		      uint64_t *ret_bytes)
+{
+	struct stat st;
+	int fd, error;
+
+	error = gm_program_open(&c->server->d->config, name, is_image, &fd,
+				c->server->why);
+	if (error)
+		return error;
+	if (fstat(fd, &st) != 0)
+		error = -errno;
+	else
+		*ret_bytes = (uint64_t)st.st_size;
+	close(fd);
+	return error;
+}
+
+int gm_program_bytes(struct gm_connection *c, const struct gm_program_ask *ask,
+		     uint64_t *ret_bytes)
+{
+	bool asked = is_card(c, ask->row);
+	uint64_t bytes[2] = { 0 }, sum = 0; /* of an object, of an image */
+	int error = file_bytes(c, ask->name, asked, &bytes[asked]);
+
+	if (error)
+		return error;
+	/* There need be none for rows of the other kind. */
+	file_bytes(c, ask->name, !asked, &bytes[!asked]);
+	for (uint32_t i = 0; i < c->session->n_rows; i++)
+		if (__builtin_add_overflow(sum, bytes[is_card(c, i)], &sum))
+			return -EOVERFLOW;
+	*ret_bytes = sum;
+	return 0;
+}
+
+int gm_program_judge_image(const struct gm_config *config, int fd,
+			   uint64_t *ret_bytes, char ret_why[GM_WHY_BYTES])
+{
+	int seals = fcntl(fd, F_GET_SEALS), error;
+	struct stat st;
+
+	if (seals < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) ||
+	    st.st_size == 0)
+		return gm_why(ret_why, -EINVAL,
+			      "an image comes in a memfd, of at least a byte");
+	if ((seals & SEALS) != SEALS)
+		return gm_why(
+			ret_why, -EPERM,
+			"the image's memfd could change: add F_SEAL_WRITE, "
+			"F_SEAL_SHRINK and F_SEAL_GROW to its seals");
+	error = judge_size(config, (uint64_t)st.st_size, "the image", ret_why);
+	if (error == 0)
+		*ret_bytes = (uint64_t)st.st_size;
+	return error;
+}
+
+/* ---- PROGRAM, PROGRAM_IMAGE -------------------------------------------- */
+
+static int judge_form(struct gm_connection *c, const struct gm_program_ask *ask)
+{
+	const struct gm_session *session = c->session;
+
+	if (!session)
+		return gm_connection_bad(c, -EINVAL,
+					 "this connection is no session");
+	if (!session->runs_programs)
+		return gm_connection_bad(
+			c, -EINVAL,
+			"this session runs no programs: open it with "
+			"GPUMAP_SESSION_PROGRAMS");
+	if (gm_handle_kind(ask->handle) != GM_BUFFER_PROGRAM ||
+	    gm_handle_row(ask->handle) != 0 ||
+	    gm_handle_generation(ask->handle) == 0 ||
+	    gm_handle_index(ask->handle) >= GM_BUFFERS_MAX)
+		return gm_connection_bad(c, -EINVAL,
+					 "%#" PRIx64 " is no handle of a "
+					 "program",
+					 ask->handle);
+	if (ask->reserved)
+		return gm_connection_bad(c, -EINVAL, "a reserved field is set");
+	if (ask->row >= session->n_rows || !session->queue[ask->row])
+		return gm_connection_bad(c, -ENODEV,
+					 "row %u: this session has no queue "
+					 "there; open it first",
+					 ask->row);
+	return 0;
+}
+
+int gm_program_handle(struct gm_connection *c, const struct gm_request *r)
+{
+	struct gm_program_ask ask;
+	int error;
+
+	memcpy(&ask, r->body, sizeof(ask));
+	error = judge_form(c, &ask);
+	if (error == 0)
+		error = gm_program_policy(c);
+	return error ? error
+		     : gm_registration_program(c, &r->header, &ask, false);
+}
+
+/* What a linker's symbols are made of. */
+static int judge_kernel(struct gm_connection *c,
+			const struct gm_program_ask *ask)
+{
+	const struct gm_device *device = c->server->d->devices.of[ask->row];
+
+	if (device->facts.kind != GPUMAP_DEVICE_CUDA)
+		return gm_connection_bad(
+			c, -EOPNOTSUPP,
+			"row %u runs programs of the administrator's alone: "
+			"load one by its name, or take a CUDA row",
+			ask->row);
+	if (!is_made_of(WORD "$", ask->name))
+		return gm_connection_bad(c, -EINVAL,
+					 "a kernel's name is up to %u letters, "
+					 "digits, '_' and '$'",
+					 NAME_BYTES - 1);
+	return 0;
+}
+
+int gm_program_handle_image(struct gm_connection *c, const struct gm_request *r)
+{
+	struct gm_program_ask ask;
+	int error;
+
+	memcpy(&ask, r->body, sizeof(ask));
+	error = judge_form(c, &ask);
+	if (error == 0)
+		error = gm_program_policy(c);
+	if (error == 0)
+		error = judge_kernel(c, &ask);
+	return error ? error
+		     : gm_registration_program(c, &r->header, &ask, true);
+}

@@ -1,0 +1,550 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/daemon/sessions/registration.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/magic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "agent/common/log.h"
+#include "agent/daemon/base/deferred_close.h"
+#include "agent/daemon/daemon.h"
+#include "agent/daemon/masks/handles.h"
+#include "agent/daemon/sessions/programs.h"
+#include "agent/daemon/sessions/readable.h"
+#include "agent/daemon/sessions/session.h"
+#include "gpumap.h"
+#include "shm/point.h"
+#include "shm/queue.h"
+
+/* Whole pages of this kernel, which may be larger than the layout's. */
+static uint64_t charge_for(uint64_t at, uint64_t bytes)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+
+	return (bytes + at % page + page - 1) / page * page;
+}
+
+/* ---- judging ----------------------------------------------------------- */
+
+/* Nothing else is asked of a stranger's descriptor before its seals: only files
+ * in memory have any, and they answer at once. */
+static int judge_file(int fd, bool writable, char *ret_why)
+{
+	int seals = fcntl(fd, F_GET_SEALS);
+	int mode = fcntl(fd, F_GETFL) & O_ACCMODE;
+	struct statfs fs;
+
+	if (seals < 0)
+		return gm_why(ret_why, -EINVAL,
+			      "the descriptor is no memfd; make one with "
+			      "memfd_create(MFD_ALLOW_SEALING)");
+	if (fstatfs(fd, &fs) != 0 || fs.f_type != TMPFS_MAGIC)
+		return gm_why(
+			ret_why, -EINVAL,
+			"the memfd has huge pages, whose holes nobody can "
+			"be warned of; make it without MFD_HUGETLB");
+	if (!(seals & F_SEAL_SHRINK))
+		return gm_why(ret_why, -EPERM,
+			      "the memfd could shrink under a worker; add "
+			      "F_SEAL_SHRINK to its seals");
+	if (mode == O_WRONLY)
+		return gm_why(ret_why, -EPERM,
+			      "the descriptor cannot be read; open it O_RDWR");
+	if (writable &&
+	    (mode != O_RDWR || (seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE))))
+		return gm_why(ret_why, -EPERM,
+			      "the memfd cannot be written; register it "
+			      "GPUMAP_BUFFER_READ_ONLY, or send a descriptor "
+			      "that is O_RDWR and not sealed against writing");
+	return 0;
+}
+
+int gm_registration_judge(int fd, uint64_t at, uint64_t bytes, bool writable,
+			  char ret_why[GM_WHY_BYTES])
+{
+	struct stat st;
+	int error = judge_file(fd, writable, ret_why);
+
+	if (error)
+		return error;
+	if (fstat(fd, &st) != 0)
+		return gm_why(ret_why, -errno, "the memfd has no size");
+	if (bytes == 0 || at % GM_PAGE != 0)
+		return gm_why(ret_why, -EINVAL,
+			      "%" PRIu64 " bytes from %" PRIu64 ": register at "
+			      "least one, from a multiple of %u",
+			      bytes, at, GM_PAGE);
+	if (at > (uint64_t)st.st_size || bytes > (uint64_t)st.st_size - at)
+		return gm_why(ret_why, -ERANGE,
+			      "%" PRIu64 " bytes from %" PRIu64
+			      ", but the memfd "
+			      "has %" PRIu64,
+			      bytes, at, (uint64_t)st.st_size);
+	return 0;
+}
+
+static bool is_file(uint64_t handle)
+{
+	return gm_handle_kind(handle) == GM_BUFFER_FILE;
+}
+
+/* Either kind of file, and which one it is. */
+static int judge(const struct gm_register *ask, int fd,
+		 struct gm_readable *ret_file, char ret_why[GM_WHY_BYTES])
+{
+	struct stat st;
+	int error;
+
+	if (is_file(ask->handle))
+		return gm_readable_judge(fd, ret_file, ret_why);
+	error = gm_registration_judge(fd, ask->at, ask->bytes,
+				      !(ask->flags & GPUMAP_BUFFER_READ_ONLY),
+				      ret_why);
+	if (error == 0 && fstat(fd, &st) != 0)
+		error = -errno;
+	if (error == 0)
+		*ret_file = (struct gm_readable){ .dev = st.st_dev,
+						  .ino = st.st_ino };
+	return error;
+}
+
+static int judge_form(struct gm_connection *c, const struct gm_register *ask)
+{
+	const struct gm_session *session = c->session;
+	uint32_t kind = gm_handle_kind(ask->handle);
+
+	if (!session)
+		return gm_connection_bad(c, -EINVAL,
+					 "this connection is no session");
+	if ((kind != GM_BUFFER_REGISTERED && kind != GM_BUFFER_FILE) ||
+	    gm_handle_row(ask->handle) != 0 ||
+	    gm_handle_generation(ask->handle) == 0 ||
+	    gm_handle_index(ask->handle) >= GM_BUFFERS_MAX)
+		return gm_connection_bad(c, -EINVAL,
+					 "%#" PRIx64 " is no handle of a "
+					 "registration",
+					 ask->handle);
+	if (ask->flags & ~GPUMAP_BUFFER_READ_ONLY)
+		return gm_connection_bad(c, -EINVAL,
+					 "registration flags %#x are not known",
+					 ask->flags);
+	if (kind == GM_BUFFER_FILE && (ask->at || ask->bytes || ask->flags))
+		return gm_connection_bad(c, -EINVAL,
+					 "a file is registered as a whole");
+	if (ask->row >= session->n_rows || !session->queue[ask->row])
+		return gm_connection_bad(c, -ENODEV,
+					 "row %u: this session has no queue "
+					 "there; open it first",
+					 ask->row);
+	return 0;
+}
+
+static int judge_limits(struct gm_connection *c, uint64_t bytes)
+{
+	const struct gm_config *config = &c->server->d->config;
+	const struct gm_user *user = c->user;
+
+	if (user->registrations >= config->registrations_per_uid)
+		return gm_connection_bad(
+			c, -EDQUOT,
+			"uid %u has %u registrations, which is its limit; "
+			"forget some, or raise registrations-per-uid in "
+			"[limits] of gpumapd.conf",
+			(unsigned)user->uid, user->registrations);
+	if (user->arena_bytes > config->arena_bytes_per_uid ||
+	    bytes > config->arena_bytes_per_uid - user->arena_bytes)
+		return gm_connection_bad(
+			c, -EDQUOT,
+			"uid %u has %" PRIu64 " bytes of arenas and registered "
+			"memory and asks for %" PRIu64 ", its limit is %" PRIu64
+			"; raise arena-per-uid in [limits] of gpumapd.conf",
+			(unsigned)user->uid, user->arena_bytes, bytes,
+			config->arena_bytes_per_uid);
+	return 0;
+}
+
+/* ---- what is kept ------------------------------------------------------ */
+
+struct gm_registration *gm_registration_find(const struct gm_session *session,
+					     uint64_t handle)
+{
+	struct gm_registration *reg;
+
+	TAILQ_FOREACH(reg, &session->registrations, entry)
+	{
+		if (reg->handle == handle)
+			break;
+	}
+	return reg;
+}
+
+static void drop(struct gm_registration *reg)
+{
+	struct gm_session *session = reg->session;
+
+	session->user->registrations--;
+	session->user->arena_bytes -= reg->charged;
+	TAILQ_REMOVE(&session->registrations, reg, entry);
+	gm_mask_held_free(reg->mask);
+	/* Ours may be the last of memory, and there may be many pages, also
+	 * beside those that were charged; and whose a file system is may take
+	 * its time. */
+	gm_gutter_close(reg->fd, session->user->uid);
+	gm_gutter_close(reg->image_fd, session->user->uid);
+	free(reg);
+	GM_POINT("registration_gone");
+}
+
+void gm_registrations_free(struct gm_session *session)
+{
+	struct gm_registration *reg;
+	struct gm_registered *reach;
+
+	while ((reg = TAILQ_FIRST(&session->registrations))) {
+		while ((reach = TAILQ_FIRST(&reg->reaches)))
+			gm_registered_free(reach);
+		drop(reg);
+	}
+}
+
+int gm_registration_keep(struct gm_connection *c, const struct gm_register *ask,
+			 int fd, const struct gm_readable *file,
+			 uint64_t charged, struct gm_registration **ret_reg)
+{
+	struct gm_registration *reg;
+	int error = judge_limits(c, charged);
+
+	if (error)
+		return error;
+	reg = calloc(1, sizeof(*reg));
+	if (!reg)
+		return -ENOMEM;
+	*reg = (struct gm_registration){ .session = c->session,
+					 .handle = ask->handle,
+					 .at = ask->at,
+					 .bytes = ask->bytes,
+					 .charged = charged,
+					 .flags = ask->flags,
+					 .fd = fd,
+					 .image_fd = -1,
+					 .file = *file };
+	TAILQ_INIT(&reg->reaches);
+	TAILQ_INSERT_TAIL(&c->session->registrations, reg, entry);
+	c->session->user->registrations++;
+	c->session->user->arena_bytes += charged;
+	*ret_reg = reg;
+	return 0;
+}
+
+/* Takes @fd over where it is not refused. */
+static int make(struct gm_connection *c, const struct gm_register *ask, int fd,
+		struct gm_registration **ret_reg)
+{
+	uint64_t charged = 0;
+	struct gm_readable file;
+	int error = judge(ask, fd, &file, c->server->why);
+
+	if (error)
+		return error;
+	if (!is_file(ask->handle))
+		charged = charge_for(ask->at, ask->bytes);
+	return gm_registration_keep(c, ask, fd, &file, charged, ret_reg);
+}
+
+int gm_registration_judge_row(struct gm_connection *c, uint32_t row,
+			      const struct gm_registration *reg)
+{
+	const struct gm_registered *reach;
+
+	TAILQ_FOREACH(reach, &reg->reaches, entry)
+	{
+		if (reach->row == row)
+			return gm_connection_bad(
+				c, -EALREADY,
+				"it is registered for row %u already", row);
+	}
+	return 0;
+}
+
+/* The same handle for one more row: is it the same memory? */
+static int judge_again(struct gm_connection *c, const struct gm_register *ask,
+		       int fd, const struct gm_registration *reg)
+{
+	char why[GM_WHY_BYTES]; /* the answer is another */
+	struct gm_readable file;
+
+	if (judge(ask, fd, &file, why) != 0 || file.dev != reg->file.dev ||
+	    file.ino != reg->file.ino || ask->at != reg->at ||
+	    ask->bytes != reg->bytes || ask->flags != reg->flags ||
+	    reg->is_forgotten)
+		return gm_connection_bad(c, -EEXIST,
+					 "the handle %#" PRIx64 " is that of "
+					 "other memory",
+					 reg->handle);
+	return gm_registration_judge_row(c, ask->row, reg);
+}
+
+/* ---- claims ------------------------------------------------------------ */
+
+static void held(struct gm_claim *claim, uint64_t bytes, int fd)
+{
+	struct gm_registered *reach =
+		gm_owner(claim, struct gm_registered, claim);
+	const struct gm_registration *reg = reach->of;
+	struct gm_connection *c = reg->session->connection;
+
+	if (reg->program[0])
+		gm_log_of(reg->session->user->uid, GM_LOG_INFO,
+			  "program_loaded",
+			  "session=%" PRIu64 " row=%u handle=%#" PRIx64
+			  " name=%s%s",
+			  reg->session->id, reach->row, reg->handle,
+			  gm_quote(reg->program).text,
+			  reg->is_brought ? " of=client" : "");
+	else
+		gm_log_of(reg->session->user->uid, GM_LOG_INFO, "registered",
+			  "session=%" PRIu64 " row=%u handle=%#" PRIx64
+			  " bytes=%" PRIu64,
+			  reg->session->id, reach->row, reg->handle,
+			  reg->bytes);
+	GM_POINT("registration_held");
+	if (c)
+		gm_connection_answer(c, 0, NULL, NULL, 0, -1);
+}
+
+static void gone(struct gm_claim *claim, int status, const char *why)
+{
+	struct gm_registered *reach =
+		gm_owner(claim, struct gm_registered, claim);
+	struct gm_registration *reg = reach->of;
+	struct gm_connection *c = reg->session->connection;
+	bool was_refused = !claim->was_held;
+	bool was_forgotten = reg->is_forgotten;
+	bool of_device = reach->device;
+	bool was_last;
+
+	gm_registered_free(reach);
+	was_last = TAILQ_EMPTY(&reg->reaches);
+	if (was_last && (!reg->mask || was_forgotten))
+		drop(reg);
+	/* Of its worker's: the handle is as good as before. */
+	if (c && was_refused)
+		gm_connection_answer(
+			c, of_device && status == -ESTALE ? -EIO : status, why,
+			NULL, 0, -1);
+	else if (c && was_forgotten && was_last)
+		gm_connection_answer(c, 0, NULL, NULL, 0, -1);
+}
+
+static bool is_card(const struct gm_registration *reg, uint32_t row)
+{
+	const struct gm_daemon *d = reg->session->server->d;
+
+	return d->devices.of[row]->facts.kind == GPUMAP_DEVICE_CUDA;
+}
+
+void gm_registered_free(struct gm_registered *reach)
+{
+	TAILQ_REMOVE(&reach->of->reaches, reach, entry);
+	gm_mask_device_leave(&reach->wait);
+	gm_mask_device_return(reach->device);
+	free(reach);
+}
+
+struct gm_registered *gm_registered_new(struct gm_registration *reg,
+					uint32_t row)
+{
+	struct gm_registered *reach = calloc(1, sizeof(*reach));
+
+	if (!reach)
+		return NULL;
+	reach->of = reg;
+	reach->row = row;
+	reach->claim = (struct gm_claim){ .ask = GM_WIRE_REGISTER,
+					  .handle = reg->handle,
+					  .at = reg->at,
+					  .bytes = reg->bytes,
+					  .flags = reg->flags,
+					  .fd = reg->fd,
+					  .held = held,
+					  .gone = gone };
+	TAILQ_INSERT_TAIL(&reg->reaches, reach, entry);
+	return reach;
+}
+
+int gm_registered_ask(struct gm_registered *reach, struct gm_connection *c,
+		      const struct gm_control *request)
+{
+	int error;
+
+	gm_connection_wait(c, request);
+	error = gm_claims_ask(&reach->of->session->queue[reach->row]->seat,
+			      &reach->claim, c->server->why);
+	if (error) {
+		c->waits = false;
+		gm_registered_free(reach);
+	}
+	return error;
+}
+
+static int reach_from(struct gm_connection *c, struct gm_registration *reg,
+		      uint32_t row, const struct gm_control *request)
+{
+	struct gm_registered *reach = gm_registered_new(reg, row);
+
+	if (!reach)
+		return -ENOMEM;
+	if (reg->program[0] && is_card(reg, row)) {
+		reach->claim.fd = reg->image_fd;
+		reach->claim.kernel = reg->kernel;
+	}
+	return gm_registered_ask(reach, c, request);
+}
+
+int gm_registration_handle(struct gm_connection *c, const struct gm_request *r)
+{
+	struct gm_registration *reg = NULL;
+	struct gm_register ask;
+	int error;
+
+	memcpy(&ask, r->body, sizeof(ask));
+	error = judge_form(c, &ask);
+	if (error == 0 && c->fd < 0)
+		error = c->lost_fd
+				? gm_connection_bad(
+					  c, -EMFILE,
+					  "gpumapd has no descriptor left for "
+					  "it; raise LimitNOFILE of gpumapd")
+				: gm_connection_bad(
+					  c, -EINVAL,
+					  "no descriptor came with it");
+	if (error)
+		return error;
+	reg = gm_registration_find(c->session, ask.handle);
+	if (reg) {
+		error = judge_again(c, &ask, c->fd, reg);
+	} else {
+		error = make(c, &ask, c->fd, &reg);
+		if (error == 0)
+			c->fd = -1;
+	}
+	if (error)
+		return error;
+	error = reach_from(c, reg, ask.row, &r->header);
+	if (error && TAILQ_EMPTY(&reg->reaches))
+		drop(reg);
+	return error;
+}
+
+/* ---- PROGRAM ----------------------------------------------------------- */
+
+/* An image is taken over with its descriptor; what has a name is opened when a
+ * row of its kind asks for it. */
+static int make_program(struct gm_connection *c,
+			const struct gm_program_ask *ask, bool is_brought,
+			struct gm_registration **ret_reg)
+{
+	const struct gm_register as = { .handle = ask->handle };
+	static const struct gm_readable none;
+	struct gm_registration *reg;
+	uint64_t bytes = 0;
+	int error = 0;
+
+	if (is_brought)
+		error = gm_program_judge_image(&c->server->d->config, c->fd,
+					       &bytes, c->server->why);
+	else
+		error = gm_program_bytes(c, ask, &bytes);
+	if (error == 0)
+		error = gm_registration_keep(c, &as, -1, &none,
+					     charge_for(0, bytes), &reg);
+	if (error)
+		return error;
+	reg->is_brought = is_brought;
+	memcpy(reg->program, ask->name, sizeof(reg->program));
+	memcpy(reg->kernel, is_brought ? ask->name : "gpumap_program",
+	       is_brought ? sizeof(reg->kernel) : sizeof("gpumap_program"));
+	if (is_brought) {
+		reg->image_fd = c->fd;
+		c->fd = -1;
+	}
+	*ret_reg = reg;
+	return 0;
+}
+
+static int open_program(struct gm_connection *c, struct gm_registration *reg,
+			uint32_t row)
+{
+	bool is_image = is_card(reg, row);
+	int *fd = is_image ? &reg->image_fd : &reg->fd;
+
+	if (*fd >= 0)
+		return 0;
+	return gm_program_open(&c->server->d->config, reg->program, is_image,
+			       fd, c->server->why);
+}
+
+int gm_registration_program(struct gm_connection *c,
+			    const struct gm_control *request,
+			    const struct gm_program_ask *ask, bool is_brought)
+{
+	struct gm_registration *reg =
+		gm_registration_find(c->session, ask->handle);
+	int error;
+
+	if (!reg)
+		error = make_program(c, ask, is_brought, &reg);
+	else if (reg->is_forgotten || reg->is_brought != is_brought ||
+		 strcmp(reg->program, ask->name) != 0)
+		error = gm_connection_bad(c, -EEXIST,
+					  "the handle %#" PRIx64
+					  " is that of another program",
+					  reg->handle);
+	else
+		error = gm_registration_judge_row(c, ask->row, reg);
+	if (error)
+		return error;
+	error = open_program(c, reg, ask->row);
+	if (error == 0)
+		error = reach_from(c, reg, ask->row, request);
+	if (error && TAILQ_EMPTY(&reg->reaches))
+		drop(reg);
+	return error;
+}
+
+/* ---- FORGET ------------------------------------------------------------ */
+
+int gm_registration_forget(struct gm_connection *c,
+			   const struct gm_control *request, uint64_t handle)
+{
+	struct gm_registration *reg = gm_registration_find(c->session, handle);
+	struct gm_registered *reach, *next;
+
+	if (!reg || reg->is_forgotten)
+		return gm_connection_bad(c, -ENOENT,
+					 "the session has registered nothing "
+					 "with the handle %#" PRIx64,
+					 handle);
+	/* The answer may come out of the last of these calls, and with it the
+	 * registration's end. */
+	gm_connection_wait(c, request);
+	reg->is_forgotten = true;
+	if (TAILQ_EMPTY(&reg->reaches)) {
+		drop(reg);
+		gm_connection_answer(c, 0, NULL, NULL, 0, -1);
+		return 0;
+	}
+	for (reach = TAILQ_FIRST(&reg->reaches); reach; reach = next) {
+		next = TAILQ_NEXT(reach, entry);
+		gm_claims_leave(&reach->claim);
+	}
+	return 0;
+}

@@ -1,0 +1,77 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * registration - what the files that make registrations share.
+ *
+ *	register.c		memory, files and programs; the end of all
+ *	registration_mask.c	masks
+ */
+#ifndef GM_DAEMON_SESSIONS_REGISTRATION_H
+#define GM_DAEMON_SESSIONS_REGISTRATION_H
+
+#include "agent/daemon/masks/device_replicas.h"
+#include "agent/daemon/sessions/readable.h"
+#include "agent/daemon/sessions/register.h"
+#include "agent/daemon/workers/worker_request.h"
+
+/* One row's part in it. */
+struct gm_registered {
+	TAILQ_ENTRY(gm_registered) entry;
+	struct gm_registration *of;
+	struct gm_claim claim;
+	uint32_t row;
+	/* Of a mask on a device: what the worker imports, and until it is there
+	 * the claim is not asked for. */
+	struct gm_mask_device *device;
+	struct gm_mask_wait wait;
+};
+
+struct gm_registration {
+	TAILQ_ENTRY(gm_registration) entry;
+	struct gm_session *session;
+	uint64_t handle;
+	uint64_t at;
+	uint64_t bytes;
+	uint64_t charged; /* whole pages */
+	uint32_t flags;
+	int fd;       /* of a program: its shared object; -1: not opened */
+	int image_fd; /* likewise, for CUDA rows */
+	struct gm_readable file;   /* of memory and files: which it is */
+	char program[64];          /* its name; "": none */
+	char kernel[64];           /* of device code: its entry point */
+	bool is_brought;           /* an image of the client's own */
+	struct gm_mask_held *mask; /* or NULL; it has no descriptor then */
+	bool is_forgotten;         /* its client waits for the last row */
+	TAILQ_HEAD(, gm_registered)
+	reaches; /* empty for a moment only, but a
+					 * mask's */
+};
+
+/* What has a handle, or NULL. */
+struct gm_registration *gm_registration_find(const struct gm_session *session,
+					     uint64_t handle);
+
+/* A new one, of a file that is judged; @charged bytes count with the arenas.
+ * Takes @fd over where it is not refused.  Returns 0, -EDQUOT, -ENOMEM. */
+int gm_registration_keep(struct gm_connection *c, const struct gm_register *ask,
+			 int fd, const struct gm_readable *file,
+			 uint64_t charged, struct gm_registration **ret_reg);
+
+/* Is it new to the row?  Returns 0, -EALREADY. */
+int gm_registration_judge_row(struct gm_connection *c, uint32_t row,
+			      const struct gm_registration *reg);
+
+/* A row's part, not asked for; NULL: no memory. */
+struct gm_registered *gm_registered_new(struct gm_registration *reg,
+					uint32_t row);
+
+/* Ask the row's worker.  @c waits for the answer; where this fails the part is
+ * freed and it does not. */
+int gm_registered_ask(struct gm_registered *reach, struct gm_connection *c,
+		      const struct gm_control *request);
+
+/* One whose claim is none. */
+void gm_registered_free(struct gm_registered *reach);
+
+#endif

@@ -1,0 +1,541 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/daemon/sessions/session.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "agent/common/log.h"
+#include "agent/daemon/account/retry_queue.h"
+#include "agent/daemon/base/peercred.h"
+#include "agent/daemon/base/session_memory.h"
+#include "agent/daemon/daemon.h"
+#include "agent/daemon/sessions/programs.h"
+#include "agent/daemon/sharing/exports.h"
+#include "gpumap.h"
+#include "shm/point.h"
+#include "shm/queue.h"
+
+#define DEPTH_DEFAULT 256u
+#define RANGE_DEFAULT (UINT64_C(64) << 20)
+#define RANGE_MAX     (UINT64_C(1) << 46) /* so that no sum of them wraps */
+#define BURST_NS      UINT64_C(1000000000)
+#define REST_MAX_NS   UINT64_C(1000000000)
+
+static uint64_t arena_bytes(const struct gm_session *session)
+{
+	return session->n_rows * session->range_bytes;
+}
+
+/* ---- the end ----------------------------------------------------------- */
+
+static void close_queue(struct gm_session *session, uint32_t row)
+{
+	struct gm_session_queue *queue = session->queue[row];
+
+	if (!queue)
+		return;
+	if (queue->seat.doorbell >= 0)
+		close(queue->seat.doorbell);
+	free(queue);
+	session->queue[row] = NULL;
+	session->n_queues--;
+}
+
+void gm_session_free(struct gm_session *session)
+{
+	struct gm_control_server *s = session->server;
+
+	gm_registrations_free(session);
+	gm_shares_leave(session);
+	gm_exports_free(session);
+	gm_crossings_free(session);
+	gm_comms_free(session);
+	gm_loop_del(&s->d->loop, &session->client);
+	if (session->client.fd >= 0)
+		close(session->client.fd);
+	for (uint32_t row = 0; row < GM_ROWS; row++)
+		close_queue(session, row);
+	for (int i = 0; i < 2; i++) {
+		if (session->wake[i] >= 0)
+			close(session->wake[i]);
+	}
+	/* Ours may be the last: then the pages go, and there may be many. */
+	gm_closer_close(&s->closer, session->queues);
+	gm_closer_close(&s->closer, session->arena);
+	TAILQ_REMOVE(&s->sessions, session, entry);
+	s->n_sessions--;
+	session->user->sessions--;
+	session->user->arena_bytes -= arena_bytes(session);
+	gm_user_drop(s, session->user);
+	gm_room_changed(s);
+	free(session);
+}
+
+static void gone(struct gm_session *session)
+{
+	gm_log(GM_LOG_INFO, "session_gone",
+	       "session=%" PRIu64 " pid=%d sessions=%u", session->id,
+	       (int)session->pid, session->server->n_sessions - 1);
+	gm_session_free(session);
+	GM_POINT("session_gone");
+}
+
+static void has_left(struct gm_seat *seat)
+{
+	struct gm_session_queue *queue =
+		gm_owner(seat, struct gm_session_queue, seat);
+	struct gm_session *session = queue->session;
+
+	close_queue(session, queue->row);
+	if (session->n_queues == 0)
+		gone(session);
+}
+
+void gm_session_end(struct gm_session *session, const char *reason)
+{
+	struct gm_control_server *s = session->server;
+	struct gm_connection *c = session->connection;
+	uint32_t left = session->n_queues;
+
+	if (!c)
+		return;
+	gm_log(GM_LOG_INFO, "session_ended",
+	       "session=%" PRIu64 " pid=%d uid=%u queues=%u reason=%s",
+	       session->id, (int)session->pid, (unsigned)session->user->uid,
+	       left, gm_quote(reason).text);
+	session->connection = NULL;
+	c->session = NULL;
+	gm_shares_leave(session);
+	gm_connection_drop(c, GM_DROP_SESSION, reason);
+	gm_loop_del(&s->d->loop, &session->client);
+	if (session->client.fd >= 0)
+		close(session->client.fd);
+	session->client.fd = -1;
+	GM_POINT("session_ended");
+
+	if (left == 0) {
+		gone(session);
+		return;
+	}
+	/* The last one that leaves frees the session. */
+	for (uint32_t row = 0; left > 0; row++) {
+		if (!session->queue[row])
+			continue;
+		left--;
+		gm_supervisor_leave(s->d, &session->queue[row]->seat);
+	}
+}
+
+static void client_gone(struct gm_source *source, uint32_t events)
+{
+	gm_session_end(gm_owner(source, struct gm_session, client),
+		       "its process has ended");
+}
+
+/* ---- SESSION_OPEN ------------------------------------------------------ */
+
+/* How many rows a session has: up to the last that holds data.  Dummy rows
+ * behind it have no range in an arena, and cost nobody's quota; before it they
+ * are what a client could write to, and count. */
+static uint32_t rows_of_a_session(const struct gm_daemon *d)
+{
+	uint32_t n = d->devices.n;
+
+	while (n > 0 && !gm_device_serves(d->devices.of[n - 1]))
+		n--;
+	return n;
+}
+
+static int judge(struct gm_connection *c, struct gm_session_open *open)
+{
+	if (c->session)
+		return gm_connection_bad(
+			c, -EBUSY,
+			"this connection is a session already; "
+			"a second one needs its own");
+	if (c->server->draining)
+		return gm_connection_bad(
+			c, -ESHUTDOWN,
+			"the agent is shutting down; try again "
+			"when it is back");
+	if (open->depth == 0)
+		open->depth = DEPTH_DEFAULT;
+	if (open->range_bytes == 0)
+		open->range_bytes = RANGE_DEFAULT;
+	if (open->depth < GM_DEPTH_MIN || open->depth > GM_DEPTH_MAX ||
+	    (open->depth & (open->depth - 1)) != 0)
+		return gm_connection_bad(c, -EINVAL,
+					 "depth %u is no power of two from %u "
+					 "to %u",
+					 open->depth, GM_DEPTH_MIN,
+					 GM_DEPTH_MAX);
+	if (open->flags & ~(GPUMAP_SESSION_POLLABLE | GPUMAP_SESSION_PROGRAMS))
+		return gm_connection_bad(c, -EINVAL,
+					 "session flags %#x are not known",
+					 open->flags);
+	if (open->range_bytes > RANGE_MAX)
+		return gm_connection_bad(c, -EDQUOT,
+					 "a range of %" PRIu64 " bytes is more "
+					 "than any row could have",
+					 open->range_bytes);
+	open->range_bytes =
+		(open->range_bytes + GM_PAGE - 1) / GM_PAGE * GM_PAGE;
+	return 0;
+}
+
+static int judge_limits(struct gm_connection *c, uint64_t bytes)
+{
+	const struct gm_control_server *s = c->server;
+	const struct gm_config *config = &s->d->config;
+	const struct gm_user *user = c->user;
+
+	if (s->n_sessions >= config->sessions)
+		return gm_connection_bad(
+			c, -EUSERS,
+			"all %u sessions of this agent are open; close some, "
+			"or raise sessions in [limits] of gpumapd.conf",
+			config->sessions);
+	if (user->sessions >= config->sessions_per_uid)
+		return gm_connection_bad(
+			c, -EUSERS,
+			"uid %u has %u sessions, its limit is %u; close some, "
+			"or raise sessions-per-uid in [limits] of gpumapd.conf",
+			(unsigned)user->uid, user->sessions,
+			config->sessions_per_uid);
+	if (bytes > config->arena_bytes)
+		return gm_connection_bad(
+			c, -EDQUOT,
+			"an arena of %" PRIu64 " bytes over all rows; a "
+			"session's limit is %" PRIu64 ": ask for less, or "
+			"raise arena in [limits] of gpumapd.conf",
+			bytes, config->arena_bytes);
+	if (user->arena_bytes > config->arena_bytes_per_uid ||
+	    bytes > config->arena_bytes_per_uid - user->arena_bytes)
+		return gm_connection_bad(
+			c, -EDQUOT,
+			"uid %u has arenas of %" PRIu64 " bytes and asks for "
+			"%" PRIu64 ", its limit is %" PRIu64 "; raise "
+			"arena-per-uid in [limits] of gpumapd.conf",
+			(unsigned)user->uid, user->arena_bytes, bytes,
+			config->arena_bytes_per_uid);
+	return 0;
+}
+
+/* Nobody reads what a client sends there, and descriptors among it would be
+ * closed with our end, by us, for as long as that takes: so it cannot send. */
+static int make_wake(struct gm_session *session)
+{
+	if (socketpair(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0,
+		       session->wake) != 0 ||
+	    shutdown(session->wake[0], SHUT_RD) != 0)
+		return -errno;
+	return 0;
+}
+
+static int make_memory(struct gm_session *session, uint32_t flags)
+{
+	session->queues = gm_memory_open(
+		"gpumap-queues", gm_queue_at(session->n_rows, session->depth));
+	if (session->queues < 0)
+		return session->queues;
+	session->arena = gm_memory_open("gpumap-arena", arena_bytes(session));
+	if (session->arena < 0)
+		return session->arena;
+	if (flags & GPUMAP_SESSION_POLLABLE) {
+		int error = make_wake(session);
+
+		if (error)
+			return error;
+	}
+	return gm_memory_fill(session->queues, 0, GM_PAGE, -1);
+}
+
+/* Where the kernel cannot tell of the process, the connection's end must do. */
+static int watch_client(struct gm_session *session, struct gm_connection *c)
+{
+	int fd = gm_peer_pidfd(c->source.fd, c->pid, c->since_ns);
+
+	if (fd == -ENOTSUP)
+		return 0;
+	if (fd < 0)
+		return fd;
+	session->client = (struct gm_source){ fd, client_gone };
+	return gm_loop_add(&c->server->d->loop, &session->client, EPOLLIN);
+}
+
+static int make_session(struct gm_connection *c,
+			const struct gm_session_open *open, uint32_t n_rows,
+			struct gm_session **ret_session)
+{
+	struct gm_control_server *s = c->server;
+	struct gm_session *session = calloc(1, sizeof(*session));
+	int error;
+
+	if (!session)
+		return -ENOMEM;
+	session->server = s;
+	session->id = s->last_session + 1;
+	session->pid = c->pid;
+	session->depth = open->depth;
+	session->runs_programs = open->flags & GPUMAP_SESSION_PROGRAMS;
+	session->n_rows = n_rows;
+	session->range_bytes = open->range_bytes;
+	session->since_ns = gm_loop_now();
+	session->queues = session->arena = -1;
+	session->wake[0] = session->wake[1] = -1;
+	session->client.fd = -1;
+	TAILQ_INIT(&session->registrations);
+	TAILQ_INIT(&session->imports);
+	TAILQ_INIT(&session->shares);
+	gm_crossings_init(&session->crossings);
+	gm_comms_init(&session->comms);
+	session->user = gm_user_hold(s, c->uid);
+	if (!session->user) {
+		free(session);
+		return -ENOMEM;
+	}
+	session->user->sessions++;
+	session->user->arena_bytes += arena_bytes(session);
+	s->n_sessions++;
+	TAILQ_INSERT_TAIL(&s->sessions, session, entry);
+	error = make_memory(session, open->flags);
+	if (error == 0)
+		error = watch_client(session, c);
+	if (error) {
+		gm_session_free(session);
+		return error;
+	}
+	s->last_session = session->id;
+	*ret_session = session;
+	return 0;
+}
+
+/*
+ * Each session costs a worker a few mappings and page faults, which its other
+ * clients wait for.  A uid that opens more than it may a second, after as many
+ * at once, is answered; what it wants next (a queue) is read later.  It never
+ * waits longer than REST_MAX, for one of its processes may be innocent.
+ */
+static void pace(struct gm_connection *c)
+{
+	const struct gm_config *config = &c->server->d->config;
+	struct gm_user *user = c->user;
+	uint64_t now = gm_loop_now();
+
+	if (gm_publish_privileged(c->uid) || c->source.fd < 0)
+		return;
+	if (user->paced_ns < now)
+		user->paced_ns = now;
+	if (user->paced_ns < now + BURST_NS + REST_MAX_NS)
+		user->paced_ns += BURST_NS / config->sessions_per_second;
+	if (user->paced_ns > now + BURST_NS)
+		gm_connection_rest(c, user->paced_ns - BURST_NS);
+}
+
+int gm_session_handle_open(struct gm_connection *c, const struct gm_request *r)
+{
+	struct gm_session_open open;
+	struct gm_session_reply reply;
+	struct gm_session *session;
+	uint32_t n_rows = rows_of_a_session(c->server->d);
+	int error, fds[3];
+
+	memcpy(&open, r->body, sizeof(open));
+	if (n_rows == 0)
+		return gm_connection_bad(
+			c, -ENODEV,
+			"there is no other row here: dummy rows "
+			"plan and account, but hold no data");
+	error = judge(c, &open);
+	if (error == 0 && (open.flags & GPUMAP_SESSION_PROGRAMS))
+		error = gm_program_policy(c);
+	if (error == 0)
+		error = judge_limits(c, n_rows * open.range_bytes);
+	if (error == 0)
+		error = make_session(c, &open, n_rows, &session);
+	if (error)
+		return error;
+	session->connection = c;
+	c->session = session;
+	c->was_session = true;
+	if (c->server->keeps_fds_out)
+		gm_connection_pass_fds(c->source.fd, true);
+	gm_log(GM_LOG_INFO, "session_opened",
+	       "session=%" PRIu64 " pid=%d uid=%u depth=%u arena_bytes=%" PRIu64
+	       " sessions=%u uid_sessions=%u",
+	       session->id, (int)session->pid, (unsigned)c->uid, session->depth,
+	       arena_bytes(session), c->server->n_sessions, c->user->sessions);
+	GM_POINT("session_opened");
+
+	reply = (struct gm_session_reply){ .id = session->id,
+					   .depth = session->depth,
+					   .n_rows = n_rows,
+					   .range_bytes = open.range_bytes };
+	fds[0] = session->queues;
+	fds[1] = session->arena;
+	fds[2] = session->wake[1];
+	gm_connection_reply(c, &r->header, &reply, sizeof(reply), NULL, 0, fds,
+			    fds[2] < 0 ? 2 : 3);
+	if (c->session && session->wake[1] >= 0) {
+		close(session->wake[1]); /* the client has its own now */
+		session->wake[1] = -1;
+	}
+	pace(c);
+	return 0;
+}
+
+/* ---- QUEUE_OPEN -------------------------------------------------------- */
+
+static void is_seated(struct gm_seat *seat, int status, const char *why)
+{
+	struct gm_session_queue *queue =
+		gm_owner(seat, struct gm_session_queue, seat);
+	struct gm_session *session = queue->session;
+	struct gm_connection *c = session->connection;
+	struct gm_queue_reply reply = { .at = seat->queue_at,
+					.bytes = gm_queue_bytes(seat->depth) };
+
+	if (!c)
+		return;
+	if (status < 0)
+		close_queue(session, queue->row);
+	else
+		GM_POINT("session_queue_opened");
+	gm_connection_answer(c, status, why, &reply, sizeof(reply),
+			     status < 0 ? -1 : seat->doorbell);
+}
+
+static void is_broken(struct gm_seat *seat, const char *why)
+{
+	gm_session_end(gm_owner(seat, struct gm_session_queue, seat)->session,
+		       why);
+}
+
+static int make_queue(struct gm_session *session, uint32_t row)
+{
+	const struct gm_device *device = session->server->d->devices.of[row];
+	struct gm_session_queue *queue = calloc(1, sizeof(*queue));
+	uint64_t at = gm_queue_at(row, session->depth);
+	int error;
+
+	if (!queue)
+		return -ENOMEM;
+	queue->session = session;
+	queue->row = row;
+	queue->seat = (struct gm_seat){
+		.session = session->id,
+		.uid = session->user->uid,
+		.runs_programs = session->runs_programs,
+		.depth = session->depth,
+		.queue_at = at,
+		.arena_bytes = arena_bytes(session),
+		.range_at = row * session->range_bytes,
+		.range_bytes = session->range_bytes,
+		.queues = session->queues,
+		.arena = session->arena,
+		.doorbell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC),
+		.socket = session->wake[0],
+		.seated = is_seated,
+		.broken = is_broken,
+		.left = has_left,
+	};
+	session->queue[row] = queue;
+	session->n_queues++;
+	error = queue->seat.doorbell < 0 ? -errno : 0;
+	if (error == 0)
+		error = gm_memory_fill(session->queues, at,
+				       gm_queue_bytes(session->depth),
+				       device->facts.numa_node);
+	if (error)
+		close_queue(session, row);
+	return error;
+}
+
+int gm_session_handle_queue(struct gm_connection *c, const struct gm_request *r)
+{
+	const struct gm_queue_open *open = (const void *)r->body;
+	const struct gm_devices *devices = &c->server->d->devices;
+	struct gm_session *session = c->session;
+	uint32_t row = open->row;
+	int error;
+
+	if (!session)
+		return gm_connection_bad(c, -EINVAL,
+					 "this connection is no session");
+	if (open->reserved)
+		return gm_connection_bad(c, -EINVAL, "a reserved field is set");
+	if (row < devices->n && !gm_device_serves(devices->of[row]))
+		return gm_connection_bad(c, -ENODEV,
+					 "row %u is a dummy: dummy rows plan "
+					 "and account, but hold no data",
+					 row);
+	if (row >= session->n_rows)
+		return gm_connection_bad(c, -ENODEV,
+					 "row %u: this session has rows 0 to "
+					 "%u; newer rows need a new session",
+					 row, session->n_rows - 1);
+	if (devices->of[row]->given_ns > session->since_ns)
+		return gm_connection_bad(
+			c, -ENODEV,
+			"row %u is another device since this session was "
+			"opened; newer rows need a new session",
+			row);
+	if (session->queue[row])
+		return gm_connection_bad(c, -EALREADY,
+					 "the queue of row %u is open", row);
+	error = make_queue(session, row);
+	if (error)
+		return gm_connection_bad(
+			c, error, "no memory for the queue of row %u: %s", row,
+			strerror(-error));
+
+	/* The answer may come out of the next call. */
+	gm_connection_wait(c, &r->header);
+	error = gm_supervisor_seat(c->server->d, row,
+				   &session->queue[row]->seat, c->server->why);
+	if (error) {
+		c->waits = false;
+		close_queue(session, row);
+		return error;
+	}
+	return 0;
+}
+
+/* ---- SESSIONS ---------------------------------------------------------- */
+
+int gm_session_handle_list(struct gm_connection *c, const struct gm_request *r)
+{
+	const struct gm_sessions *after = (const void *)r->body;
+	struct gm_session_item items[GM_SESSIONS_MAX];
+	struct gm_sessions_reply reply = { .total = c->server->n_sessions };
+	uint64_t now = gm_loop_now();
+	const struct gm_session *session;
+
+	memset(items, 0, sizeof(items));
+	TAILQ_FOREACH(session, &c->server->sessions, entry)
+	{
+		if (session->id <= after->after)
+			continue;
+		if (reply.n == GM_SESSIONS_MAX)
+			break;
+		items[reply.n++] = (struct gm_session_item){
+			.id = session->id,
+			.pid = (uint32_t)session->pid,
+			.uid = session->user->uid,
+			.n_queues = session->n_queues,
+			.depth = session->depth,
+			.arena_bytes = arena_bytes(session),
+			.age_ns = now - session->since_ns,
+		};
+	}
+	gm_connection_reply(c, &r->header, &reply, sizeof(reply), items,
+			    reply.n * (uint32_t)sizeof(items[0]), NULL, 0);
+	return 0;
+}

@@ -1,0 +1,71 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * sessions - who may hand work to the workers, and through which memory.
+ *
+ * A connection becomes a session by SESSION_OPEN.  Its two memfds are made
+ * here, sealed in size, handed to the client and to workers, and never mapped
+ * in this process.  It takes a seat (workers/supervisor.h) on each row that it uses.
+ *
+ * It ends with its connection, with its client's process even where a forked
+ * child still holds the connection, or when a worker finds the contract broken;
+ * and it is gone when no worker has its memory mapped any more.
+ */
+#ifndef GM_DAEMON_SESSIONS_SESSION_H
+#define GM_DAEMON_SESSIONS_SESSION_H
+
+#include "agent/daemon/meshes/comms.h"
+#include "agent/daemon/sessions/connection.h"
+#include "agent/daemon/sessions/register.h"
+#include "agent/daemon/sharing/peer_access.h"
+#include "agent/daemon/sharing/share_request.h"
+#include "agent/daemon/workers/supervisor.h"
+#include "shm/layout.h"
+
+/* A session's queue on one row. */
+struct gm_session_queue {
+	struct gm_seat seat;
+	struct gm_session *session;
+	uint32_t row;
+};
+
+struct gm_session {
+	TAILQ_ENTRY(gm_session) entry;
+	struct gm_control_server *server;
+	struct gm_connection *connection; /* NULL once it is ending */
+	struct gm_user *user;
+	uint64_t id; /* never reused */
+	pid_t pid;
+	uint32_t depth;
+	uint32_t n_rows; /* that the arena has ranges for */
+	uint32_t n_queues;
+	bool runs_programs;
+	uint64_t range_bytes;
+	uint64_t since_ns;
+	int queues; /* memfds */
+	int arena;
+	int wake[2]; /* a pollable session's pair: ours, the client's; or -1 */
+	struct gm_source client; /* a pidfd; fd -1 where there is none */
+	struct gm_registration_list registrations;
+	struct gm_importer_list imports;
+	struct gm_share_holder_list shares;
+	struct gm_crossings crossings;
+	struct gm_comms comms;
+	struct gm_session_queue *queue[GM_ROWS];
+};
+
+/* End a session, and its connection; it is freed when the last seat has been
+ * left, which may be before this returns. */
+void gm_session_end(struct gm_session *session, const char *reason);
+
+/* Free it at once: no worker will speak of it any more. */
+void gm_session_free(struct gm_session *session);
+
+/* Handlers, see dispatch.h. */
+int gm_session_handle_open(struct gm_connection *c, const struct gm_request *r);
+int gm_session_handle_queue(struct gm_connection *c,
+			    const struct gm_request *r);
+int gm_session_handle_list(struct gm_connection *c, const struct gm_request *r);
+
+#endif

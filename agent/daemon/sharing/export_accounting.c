@@ -1,0 +1,210 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/daemon/sharing/export_accounting.h"
+
+#include <errno.h>
+#include <inttypes.h>
+
+#include "agent/daemon/daemon.h"
+#include "agent/daemon/sessions/session.h"
+#include "agent/daemon/sharing/share_request.h"
+
+uint64_t gm_exports_abandoned(const struct gm_daemon *d, uint32_t row,
+			      uint32_t uid)
+{
+	const struct gm_export *export;
+	uint64_t bytes = 0;
+
+	if (!d->server)
+		return 0;
+	TAILQ_FOREACH(export, &d->server->exports, entry)
+	{
+		if (!export->session && export->row == row &&
+		    export->user->uid == uid)
+			bytes += export->bytes;
+	}
+	return bytes;
+}
+
+/* Who has opened what it is shared as, counts beside what he imports of it. */
+static void count_lent(const struct gm_export *export,
+		       struct gm_usage_item *item)
+{
+	const struct gm_importer *importer;
+	uint32_t n = 0;
+	bool has;
+
+	TAILQ_FOREACH(importer, &export->importers, entry)
+	n++;
+	if (export->shared)
+		n += gm_shares_openers(export->shared, NULL, &has);
+	item->importers += n;
+	/* Without a session it is its name that keeps it, whoever has that. */
+	if (n || !export->session)
+		item->lent_bytes += export->bytes;
+}
+
+void gm_exports_count(const struct gm_session *session,
+		      struct gm_usage_item *ret_item)
+{
+	const struct gm_importer *importer;
+	const struct gm_export *export;
+
+	TAILQ_FOREACH(export, &session->server->exports, entry)
+	{
+		if (export->session == session && export->row == ret_item->row)
+			count_lent(export, ret_item);
+	}
+	TAILQ_FOREACH(importer, &session->imports, mine)
+	{
+		if (importer->export->row == ret_item->row)
+			ret_item->borrowed_bytes += importer->export->bytes;
+	}
+}
+
+static bool comes_before(uint32_t uid, uint32_t row,
+			 const struct gm_usage_item *item)
+{
+	return uid < item->uid || (uid == item->uid && row < item->row);
+}
+
+bool gm_exports_next_abandoned(const struct gm_daemon *d, bool goes_on,
+			       struct gm_usage_item *ret_item)
+{
+	struct gm_usage_item next = { .uid = UINT32_MAX, .row = UINT32_MAX };
+	const struct gm_export *export;
+
+	TAILQ_FOREACH(export, &d->server->exports, entry)
+	{
+		uint32_t uid = export->user->uid, row = export->row;
+
+		if (export->session ||
+		    (goes_on &&
+		     !comes_before(ret_item->uid, ret_item->row,
+				   &(struct gm_usage_item){ .uid = uid,
+							    .row = row })))
+			continue;
+		if (comes_before(uid, row, &next))
+			next = (struct gm_usage_item){ .uid = uid, .row = row };
+		if (uid == next.uid && row == next.row)
+			count_lent(export, &next);
+	}
+	next.bytes = next.lent_bytes;
+	if (next.row != UINT32_MAX)
+		*ret_item = next;
+	return next.row != UINT32_MAX;
+}
+
+/* Imported, or by its name. */
+static bool has_import(const struct gm_export *export,
+		       const struct gm_user *user)
+{
+	const struct gm_importer *importer;
+	bool has = false;
+
+	TAILQ_FOREACH(importer, &export->importers, entry)
+	{
+		if (importer->user == user)
+			return true;
+	}
+	if (export->shared)
+		gm_shares_openers(export->shared, user, &has);
+	return has;
+}
+
+uint64_t gm_lent_bytes(const struct gm_control_server *s, uint32_t row,
+		       const struct gm_user *user)
+{
+	const struct gm_export *export;
+	uint64_t bytes = 0;
+
+	TAILQ_FOREACH(export, &s->exports, entry)
+	{
+		if (export->row == row && export->user == user &&
+		    (export->session || has_import(export, user)))
+			bytes += export->bytes;
+	}
+	return bytes;
+}
+
+bool gm_lent_row(const struct gm_control_server *s, uint32_t row)
+{
+	const struct gm_export *export;
+
+	TAILQ_FOREACH(export, &s->exports, entry)
+	{
+		if (export->row == row)
+			return true;
+	}
+	return false;
+}
+
+/* What a user has of a row that others have exported. */
+static uint64_t borrowed(const struct gm_control_server *s, uint32_t row,
+			 const struct gm_user *user)
+{
+	const struct gm_export *export;
+	uint64_t bytes = 0;
+
+	TAILQ_FOREACH(export, &s->exports, entry)
+	{
+		if (export->row == row && export->user != user &&
+		    has_import(export, user))
+			bytes += export->bytes;
+	}
+	return bytes;
+}
+
+static uint64_t most_borrowed(const struct gm_daemon *d, uint32_t row)
+{
+	uint64_t total = d->devices.of[row]->facts.total_bytes;
+
+	if (d->config.import_bytes_per_uid)
+		return d->config.import_bytes_per_uid;
+	return total ? total / 4 : UINT64_MAX;
+}
+
+int gm_lent_judge_count(struct gm_connection *c)
+{
+	const struct gm_daemon *d = c->server->d;
+
+	if (c->user->imports < d->config.imports_per_uid)
+		return 0;
+	return gm_connection_bad(
+		c, -EDQUOT,
+		"uid %u has %u imports, which is its limit; forget some, or "
+		"raise imports-per-uid in [limits] of gpumapd.conf",
+		(unsigned)c->uid, c->user->imports);
+}
+
+static int judge_bytes(struct gm_connection *c, const struct gm_export *export,
+		       uint64_t more)
+{
+	uint64_t has = borrowed(c->server, export->row, c->user);
+	uint64_t most = most_borrowed(c->server->d, export->row);
+
+	if (has <= most && more <= most - has)
+		return 0;
+	return gm_connection_bad(
+		c, -EDQUOT,
+		"uid %u has imported %" PRIu64 " bytes of row %u that are "
+		"others' and asks for %" PRIu64 ", it may have %" PRIu64
+		"; forget some, or raise import-bytes-per-uid in [limits] of "
+		"gpumapd.conf",
+		(unsigned)c->uid, has, export->row, more, most);
+}
+
+int gm_lent_judge_held(struct gm_connection *c, const struct gm_export *export)
+{
+	return export->user == c->user ? 0 : judge_bytes(c, export, 0);
+}
+
+int gm_lent_judge(struct gm_connection *c, const struct gm_export *export)
+{
+	int error = gm_lent_judge_count(c);
+
+	if (error || export->user == c->user || has_import(export, c->user))
+		return error;
+	return judge_bytes(c, export, export->bytes);
+}

@@ -1,0 +1,79 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * lent - how much has been exported, who has it, and who pays for what.
+ *
+ * Of exports.c, whose structs these are.
+ */
+#ifndef GM_DAEMON_SHARING_EXPORT_ACCOUNTING_H
+#define GM_DAEMON_SHARING_EXPORT_ACCOUNTING_H
+
+#include "agent/daemon/sharing/exports.h"
+#include "agent/daemon/workers/worker_request.h"
+
+struct gm_shared;
+
+struct gm_export {
+	TAILQ_ENTRY(gm_export) entry; /* of the server */
+	struct gm_control_server *server;
+	struct gm_session *session; /* whose it is; NULL: abandoned */
+	struct gm_shared *shared;   /* what it has a name as, or NULL */
+	struct gm_user *user;       /* who is charged */
+	struct gm_claim claim;
+	uint64_t id; /* 0: the worker has not answered yet */
+	int status;  /* why it was given up, in the words of server->why */
+	uint64_t bytes;
+	uint32_t row;
+	int fd;          /* -1: not to be had any more */
+	bool is_named;   /* to be had by name alone */
+	bool read_only;  /* likewise, and by nobody who could write it */
+	bool is_sealed;  /* its descriptors cannot, either */
+	bool is_counted; /* with those of the uid that can be had */
+	struct gm_importer_list importers;
+};
+
+/* Who has an export: a session by a claim, or a connection by a descriptor. */
+struct gm_importer {
+	TAILQ_ENTRY(gm_importer) entry; /* of the export */
+	TAILQ_ENTRY(gm_importer) mine;  /* of the session or connection */
+	struct gm_export *export;
+	struct gm_user *user;       /* whose it is */
+	struct gm_session *session; /* NULL: a connection */
+	bool is_forgotten;          /* its client waits for that */
+	struct gm_claim claim;      /* its descriptor is one of its own */
+};
+
+/* Its session or its name is gone: without either it is closed, and freed when
+ * nobody has imported it. */
+void gm_export_settle(struct gm_export *export);
+
+/* What this session has exported with this handle, for all to have, or NULL. */
+struct gm_export *gm_export_find_own(const struct gm_session *session,
+				     uint64_t handle);
+
+/* Bytes of a row that a user has exported, but for those that only others
+ * keep. */
+uint64_t gm_lent_bytes(const struct gm_control_server *s, uint32_t row,
+		       const struct gm_user *user);
+
+/* Has anybody memory of a row that was exported? */
+bool gm_lent_row(const struct gm_control_server *s, uint32_t row);
+
+/*
+ * gm_lent_judge - may this connection's user import one more time?
+ *
+ * How often is the user's own account, whoever has exported it.  Of others'
+ * exports it may have a part of each row only, for it can keep that from them
+ * as long as it likes.
+ *
+ * Returns	0, or -EDQUOT with server->why
+ */
+int gm_lent_judge(struct gm_connection *c, const struct gm_export *export);
+
+/* The count alone; and the bytes alone, of what the user has already.  Returns
+ * as gm_lent_judge(). */
+int gm_lent_judge_count(struct gm_connection *c);
+int gm_lent_judge_held(struct gm_connection *c, const struct gm_export *export);
+
+#endif

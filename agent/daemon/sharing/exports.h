@@ -1,0 +1,63 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * exports - buffers of one session that others may have as well.
+ *
+ * An export is a descriptor that a row's worker has made of a buffer of its,
+ * and that stands for the memory: whoever has it keeps the memory alive, and
+ * cannot be kept from writing it.  So it goes to those whom the policy names,
+ * and its bytes are charged to the uid that has exported it for as long as
+ * anybody is known who has it: this agent, a session that has imported it, a
+ * connection that was given the descriptor.  How often something is imported,
+ * and how much of what others have exported, is on the importer's account
+ * (export_accounting.h).
+ *
+ * It can be imported until its session forgets it or ends, or the worker dies
+ * that it is of; or, where it has been given a name, for as long as it has that
+ * (share_request.h), by those who hold the name.
+ */
+#ifndef GM_DAEMON_SHARING_EXPORTS_H
+#define GM_DAEMON_SHARING_EXPORTS_H
+
+#include "agent/daemon/sessions/connection.h"
+
+struct gm_daemon;
+
+/* Bytes of a row that @uid has exported, that nobody can import any more, and
+ * that somebody has. */
+uint64_t gm_exports_abandoned(const struct gm_daemon *d, uint32_t row,
+			      uint32_t uid);
+
+/* What importers have of a session's exports of @item's row, and it of others',
+ * into @ret_item. */
+void gm_exports_count(const struct gm_session *session,
+		      struct gm_usage_item *ret_item);
+
+/* What has been exported and nobody can import any more, by (uid, row): the one
+ * behind @ret_item, or the first.  Returns false behind the last. */
+bool gm_exports_next_abandoned(const struct gm_daemon *d, bool goes_on,
+			       struct gm_usage_item *ret_item);
+
+/* May @uid have so many bytes of a row more that others can map?  Returns 0, or
+ * -EDQUOT with the reason. */
+int gm_exports_judge(const struct gm_control_server *s, uint32_t row,
+		     const struct gm_user *user, uint64_t bytes,
+		     char ret_why[GM_WHY_BYTES]);
+
+/* Of a session that is being freed. */
+void gm_exports_free(struct gm_session *session);
+
+/* This connection ends: what it was given descriptors of is let go. */
+void gm_exports_let_go(struct gm_connection *c);
+
+/* FORGET of what this session has exported or imported.  Returns 0 when
+ * @request was answered or will be; -ENOENT. */
+int gm_export_forget(struct gm_connection *c, const struct gm_control *request,
+		     uint64_t handle);
+
+/* Handlers, see sessions/dispatch.h. */
+int gm_export_handle(struct gm_connection *c, const struct gm_request *r);
+int gm_import_handle(struct gm_connection *c, const struct gm_request *r);
+
+#endif

@@ -1,0 +1,85 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * crossings - buffers of one row that jobs of another may copy from.
+ *
+ * A crossing is of a session, a handle and the row that the jobs are of; that
+ * row's worker then knows the handle.  There are two ways.  Where the device
+ * reaches the memory, its worker imports it:
+ *
+ *	EXPORT (source)   [PROVE (source)   TRY (row)]   IMPORT (row)
+ *
+ * where PROVE and TRY are for the first crossing between two cards, see
+ * devices/p2p.h.  Any other goes by way of a stage, a memfd of ours that both workers
+ * map, one for each session and row that borrows, see agent/common/wire.h:
+ *
+ *	LEND (source)   BORROW (row)   then FETCH, handed on, for each piece
+ *
+ * A buffer that was not allocated as exportable, or of which the uid may export
+ * no more, goes that way too.  What is imported is charged as what is exported;
+ * a stage with the arenas.
+ *
+ * When the source's worker ends, the other one is told to forget the handle;
+ * when the row's worker ends, so does the crossing, and the library asks anew.
+ * A stage that a dead worker had is never used again: a lender may still be
+ * writing there.  Each FETCH is answered once, by the lender or, when that is
+ * gone, here.
+ */
+#ifndef GM_DAEMON_SHARING_PEER_ACCESS_H
+#define GM_DAEMON_SHARING_PEER_ACCESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "agent/common/wire.h"
+
+struct gm_connection;
+struct gm_control_server;
+struct gm_keeper;
+struct gm_request;
+struct gm_session;
+struct gm_user;
+
+TAILQ_HEAD(gm_fetch_list, gm_fetch);
+
+/* Of one session. */
+struct gm_crossings {
+	TAILQ_HEAD(, gm_crossing) list;
+	TAILQ_HEAD(, gm_stage) stages; /* that may be lent */
+	uint64_t last_stage;           /* id */
+	uint32_t n;
+	uint32_t n_forgotten; /* that its client waits for */
+};
+
+void gm_crossings_init(struct gm_crossings *crossings);
+
+/* Of a session that is being freed. */
+void gm_crossings_free(struct gm_session *session);
+
+/* Bytes of a row's memory that other rows have imported for @user. */
+uint64_t gm_crossings_bytes(const struct gm_control_server *s, uint32_t row,
+			    const struct gm_user *user);
+
+/* Has a row that drains and is not through with it copies out of this one's
+ * memory to make? */
+bool gm_crossings_are_awaited(const struct gm_keeper *lender);
+
+/* ---- for workers/attachment.c ------------------------------------------------------- */
+
+/* The worker of this row asks for a piece. */
+void gm_crossings_fetch(struct gm_keeper *keeper, const struct gm_wire *wire);
+
+/* Tell it what it has asked for.  Returns 0, or a negative errno of the
+ * socket. */
+int gm_crossings_tell(struct gm_keeper *keeper);
+
+/* It is gone, and waits for nothing. */
+void gm_crossings_silence(struct gm_keeper *keeper);
+
+/* Handlers, see sessions/dispatch.h. */
+int gm_reach_handle(struct gm_connection *c, const struct gm_request *r);
+int gm_unreach_handle(struct gm_connection *c, const struct gm_request *r);
+
+#endif

@@ -1,0 +1,409 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/daemon/sharing/peer_mapping.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "agent/common/log.h"
+#include "agent/daemon/base/session_memory.h"
+#include "agent/daemon/daemon.h"
+#include "agent/daemon/sessions/session.h"
+#include "agent/daemon/sharing/exports.h"
+#include "gpumap.h"
+#include "shm/point.h"
+#include "shm/queue.h"
+
+#define SOURCE_ENDED "the worker of the buffer's row has ended"
+
+static int lend(struct gm_crossing *x);
+
+static struct gm_daemon *daemon_of(const struct gm_crossing *x)
+{
+	return x->session->server->d;
+}
+
+static uint32_t kind_of(const struct gm_crossing *x, uint32_t row)
+{
+	return daemon_of(x)->devices.of[row]->facts.kind;
+}
+
+static uint32_t source_of(const struct gm_crossing *x)
+{
+	return gm_handle_row(x->handle);
+}
+
+static int ask(struct gm_crossing *x, uint32_t row, struct gm_claim *claim)
+{
+	char *why = x->session->server->why;
+
+	if (!x->session->queue[row])
+		return gm_why(why, -ESHUTDOWN, "the session is ending");
+	claim->handle = x->handle;
+	return gm_claims_ask(&x->session->queue[row]->seat, claim, why);
+}
+
+static int ask_source(struct gm_crossing *x)
+{
+	int error;
+
+	x->has_source = true;
+	error = ask(x, source_of(x), &x->source);
+	if (error)
+		x->has_source = false;
+	return error;
+}
+
+static void close_fd(struct gm_crossing *x, int *fd)
+{
+	gm_closer_close(&x->session->server->closer, *fd);
+	*fd = -1;
+}
+
+static void fail(struct gm_crossing *x, int status, const char *why)
+{
+	struct gm_connection *c = x->session->connection;
+	char words[GM_WHY_BYTES];
+
+	/* What follows may have words of its own. */
+	gm_why(words, status, "%s", why);
+	gm_crossing_free(x);
+	if (c)
+		gm_connection_answer(c, status, words, NULL, 0, -1);
+}
+
+/* A step was asked for, or could not be. */
+static void went(struct gm_crossing *x, int error)
+{
+	if (error)
+		fail(x, error, x->session->server->why);
+}
+
+/* A step is done: is there still something to go on with? */
+static bool is_lost(struct gm_crossing *x)
+{
+	if (x->is_lost)
+		fail(x, -ESTALE, SOURCE_ENDED);
+	return x->is_lost;
+}
+
+static void is_open(struct gm_crossing *x)
+{
+	struct gm_connection *c = x->session->connection;
+	bool was_lost = x->is_lost;
+
+	x->state = GM_CROSSING_OPEN;
+	gm_log(GM_LOG_INFO, "reached",
+	       "session=%" PRIu64 " row=%u from=%u handle=%#" PRIx64 " way=%s",
+	       x->session->id, x->row, source_of(x), x->handle,
+	       x->stage                                         ? "stage"
+	       : kind_of(x, source_of(x)) == GPUMAP_DEVICE_CUDA ? "peer"
+								: "map");
+	GM_POINT("crossing_open");
+	/* The source's worker may have ended meanwhile. */
+	if (x->is_lost)
+		gm_crossing_close(x);
+	if (c)
+		gm_connection_answer(c, was_lost ? -ESTALE : 0,
+				     was_lost ? SOURCE_ENDED : NULL, NULL, 0,
+				     -1);
+}
+
+/* Does another way make sense after this refusal? */
+static bool may_lend(int status)
+{
+	switch (status) {
+	case -ESTALE:
+	case -ESHUTDOWN:
+	case -ENODEV:
+	case 0:
+		return false;
+	default:
+		return true;
+	}
+}
+
+/* ---- the row's part ------------------------------------------------------ */
+
+static void reach_held(struct gm_claim *claim, uint64_t bytes, int fd)
+{
+	struct gm_crossing *x = gm_owner(claim, struct gm_crossing, reach);
+
+	close_fd(x, &x->fd);
+	is_open(x);
+}
+
+static void reach_gone(struct gm_claim *claim, int status, const char *why)
+{
+	struct gm_crossing *x = gm_owner(claim, struct gm_crossing, reach);
+
+	if (x->state == GM_CROSSING_IMPORTING && !x->is_lost &&
+	    may_lend(status)) {
+		went(x, lend(x));
+		return;
+	}
+	if (x->state < GM_CROSSING_OPEN)
+		fail(x, status ? status : -ESTALE, why);
+	else
+		gm_crossing_free(x);
+}
+
+static int import(struct gm_crossing *x)
+{
+	x->state = GM_CROSSING_IMPORTING;
+	x->reach = (struct gm_claim){ .ask = GM_WIRE_IMPORT,
+				      .bytes = x->bytes,
+				      .kind = kind_of(x, source_of(x)),
+				      .flags = GPUMAP_BUFFER_READ_ONLY,
+				      .fd = x->fd,
+				      .held = reach_held,
+				      .gone = reach_gone };
+	return ask(x, x->row, &x->reach);
+}
+
+static int borrow(struct gm_crossing *x, uint64_t bytes)
+{
+	x->state = GM_CROSSING_BORROWING;
+	x->reach = (struct gm_claim){ .ask = GM_WIRE_BORROW,
+				      .at = x->stage->id,
+				      .bytes = bytes,
+				      .borrower = x->row,
+				      .fd = x->stage->fd,
+				      .held = reach_held,
+				      .gone = reach_gone };
+	return ask(x, x->row, &x->reach);
+}
+
+/* ---- the source's part --------------------------------------------------- */
+
+static void source_gone(struct gm_claim *claim, int status, const char *why)
+{
+	struct gm_crossing *x = gm_owner(claim, struct gm_crossing, source);
+
+	if (!x->has_source) /* we have left it */
+		return;
+	x->has_source = false;
+	if (x->state == GM_CROSSING_EXPORTING && may_lend(status))
+		went(x, lend(x));
+	else if (x->state == GM_CROSSING_EXPORTING ||
+		 x->state == GM_CROSSING_LENDING)
+		fail(x, status ? status : -ESTALE, why);
+	else if (x->state == GM_CROSSING_OPEN)
+		gm_crossing_close(x);
+	else
+		x->is_lost = true;
+}
+
+static void lent(struct gm_claim *claim, uint64_t bytes, int fd)
+{
+	struct gm_crossing *x = gm_owner(claim, struct gm_crossing, source);
+
+	/* The borrower has died since, and left it behind. */
+	went(x, x->stage->is_retired ? lend(x) : borrow(x, bytes));
+}
+
+static int judge_stage(const struct gm_crossing *x)
+{
+	const struct gm_config *config = &daemon_of(x)->config;
+	const struct gm_user *user = x->session->user;
+
+	if (user->arena_bytes <= config->arena_bytes_per_uid &&
+	    GM_STAGE_BYTES <= config->arena_bytes_per_uid - user->arena_bytes)
+		return 0;
+	return gm_why(
+		x->session->server->why, -EDQUOT,
+		"copies from row %u to row %u go by way of %" PRIu64
+		" bytes of memory beside the arena, and uid %u has %" PRIu64
+		" of %" PRIu64 "; raise arena-per-uid in [limits] of "
+		"gpumapd.conf",
+		source_of(x), x->row, GM_STAGE_BYTES, (unsigned)user->uid,
+		user->arena_bytes, config->arena_bytes_per_uid);
+}
+
+/* The session's stage on the row, made on first use. */
+static int hold_stage(struct gm_crossing *x)
+{
+	struct gm_crossings *all = &x->session->crossings;
+	struct gm_stage *stage;
+	int error;
+
+	TAILQ_FOREACH(stage, &all->stages, entry)
+	{
+		if (stage->row == x->row)
+			break;
+	}
+	if (!stage) {
+		error = judge_stage(x);
+		if (error)
+			return error;
+		stage = calloc(1, sizeof(*stage));
+		if (!stage)
+			return -ENOMEM;
+		stage->fd = gm_memory_open("gpumap-stage", GM_STAGE_BYTES);
+		if (stage->fd < 0) {
+			error = stage->fd;
+			free(stage);
+			return error;
+		}
+		stage->id = ++all->last_stage;
+		stage->row = x->row;
+		x->session->user->arena_bytes += GM_STAGE_BYTES;
+		TAILQ_INSERT_TAIL(&all->stages, stage, entry);
+	}
+	stage->holds++;
+	x->stage = stage;
+	return 0;
+}
+
+static int lend(struct gm_crossing *x)
+{
+	struct gm_stage *before = x->stage;
+	int error;
+
+	gm_crossing_leave_source(x);
+	close_fd(x, &x->fd);
+	x->bytes = 0;
+	x->stage = NULL;
+	if (before)
+		gm_stage_drop(x->session, before);
+	x->state = GM_CROSSING_LENDING;
+	error = hold_stage(x);
+	if (error)
+		return error;
+	x->source = (struct gm_claim){ .ask = GM_WIRE_LEND,
+				       .at = x->stage->id,
+				       .borrower = x->row,
+				       .fd = x->stage->fd,
+				       .held = lent,
+				       .gone = source_gone };
+	return ask_source(x);
+}
+
+/* ---- is the path any good? ----------------------------------------------- */
+
+static void try_held(struct gm_claim *claim, uint64_t bytes, int fd)
+{
+	struct gm_crossing *x = gm_owner(claim, struct gm_crossing, proof);
+
+	x->has_proof = true;
+	gm_claims_leave(claim);
+}
+
+static void try_gone(struct gm_claim *claim, int status, const char *why)
+{
+	struct gm_crossing *x = gm_owner(claim, struct gm_crossing, proof);
+
+	close_fd(x, &x->proof_fd);
+	/* That the session has left, or memory was short, says nothing. */
+	if (x->has_proof || (status != -ESHUTDOWN && status != -ENODEV &&
+			     status != -ENOMEM && status != -EMFILE))
+		gm_paths_tried(daemon_of(x), x->row, source_of(x), status);
+	if (is_lost(x))
+		return;
+	if (x->has_proof)
+		went(x, import(x));
+	else if (may_lend(status))
+		went(x, lend(x));
+	else
+		fail(x, status ? status : -ESTALE, why);
+}
+
+static void prove_held(struct gm_claim *claim, uint64_t bytes, int fd)
+{
+	struct gm_crossing *x = gm_owner(claim, struct gm_crossing, proof);
+
+	x->has_proof = true;
+	x->proof_fd = fd;
+	gm_claims_leave(claim);
+}
+
+static void prove_gone(struct gm_claim *claim, int status, const char *why)
+{
+	struct gm_crossing *x = gm_owner(claim, struct gm_crossing, proof);
+	uint64_t seed = claim->at;
+
+	if (is_lost(x))
+		return;
+	if (!x->has_proof) {
+		if (may_lend(status))
+			went(x, lend(x));
+		else
+			fail(x, status ? status : -ESTALE, why);
+		return;
+	}
+	x->has_proof = false;
+	x->state = GM_CROSSING_TRYING;
+	x->proof = (struct gm_claim){ .ask = GM_WIRE_TRY,
+				      .at = seed,
+				      .fd = x->proof_fd,
+				      .held = try_held,
+				      .gone = try_gone };
+	went(x, ask(x, x->row, &x->proof));
+}
+
+static int prove(struct gm_crossing *x)
+{
+	x->state = GM_CROSSING_PROVING;
+	x->proof = (struct gm_claim){ .ask = GM_WIRE_PROVE,
+				      .at = gm_loop_now(),
+				      .fd = -1,
+				      .held = prove_held,
+				      .gone = prove_gone };
+	return ask(x, source_of(x), &x->proof);
+}
+
+/* ---- imports ------------------------------------------------------------- */
+
+static enum gm_path_state path_of(const struct gm_crossing *x)
+{
+	uint32_t from = source_of(x);
+
+	if (kind_of(x, from) == GPUMAP_DEVICE_HOST)
+		return GM_PATH_GOOD;
+	if (kind_of(x, from) != GPUMAP_DEVICE_CUDA ||
+	    kind_of(x, x->row) != GPUMAP_DEVICE_CUDA)
+		return GM_PATH_NONE;
+	return gm_paths_state(daemon_of(x), x->row, from);
+}
+
+static void exported(struct gm_claim *claim, uint64_t bytes, int fd)
+{
+	struct gm_crossing *x = gm_owner(claim, struct gm_crossing, source);
+	struct gm_session *session = x->session;
+	int error =
+		gm_exports_judge(session->server, source_of(x), session->user,
+				 bytes, session->server->why);
+
+	x->fd = fd;
+	if (error) {
+		went(x, lend(x));
+		return;
+	}
+	x->bytes = bytes;
+	switch (path_of(x)) {
+	case GM_PATH_GOOD:
+		went(x, import(x));
+		break;
+	case GM_PATH_UNTRIED:
+		went(x, prove(x));
+		break;
+	default:
+		went(x, lend(x));
+	}
+}
+
+int gm_crossing_begin(struct gm_crossing *x)
+{
+	enum gm_path_state path = path_of(x);
+
+	if (path != GM_PATH_GOOD && path != GM_PATH_UNTRIED)
+		return lend(x);
+	x->state = GM_CROSSING_EXPORTING;
+	x->source = (struct gm_claim){ .ask = GM_WIRE_EXPORT,
+				       .fd = -1,
+				       .held = exported,
+				       .gone = source_gone };
+	return ask_source(x);
+}

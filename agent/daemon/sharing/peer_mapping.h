@@ -1,0 +1,73 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * crossing - what the files that make crossings share.
+ *
+ *	peer_access.c	requests, the end of crossings, pieces handed on
+ *	peer_copy.c	how one comes to be
+ */
+#ifndef GM_DAEMON_SHARING_PEER_MAPPING_H
+#define GM_DAEMON_SHARING_PEER_MAPPING_H
+
+#include <stdbool.h>
+
+#include "agent/daemon/sharing/peer_access.h"
+#include "agent/daemon/workers/worker_request.h"
+
+enum gm_crossing_state {
+	GM_CROSSING_EXPORTING,
+	GM_CROSSING_PROVING,
+	GM_CROSSING_TRYING,
+	GM_CROSSING_IMPORTING,
+	GM_CROSSING_LENDING,
+	GM_CROSSING_BORROWING,
+	GM_CROSSING_OPEN,
+	GM_CROSSING_CLOSING
+};
+
+/* Freed when nobody has it and it is not the session's any more. */
+struct gm_stage {
+	TAILQ_ENTRY(gm_stage) entry;
+	uint64_t id;
+	uint32_t row; /* that borrows */
+	uint32_t holds;
+	bool is_retired; /* not in the session's list */
+	int fd;
+};
+
+struct gm_crossing {
+	TAILQ_ENTRY(gm_crossing) entry;
+	struct gm_session *session;
+	uint64_t handle;
+	uint32_t row; /* of the jobs */
+	enum gm_crossing_state state;
+	bool has_source; /* source is asked, or HELD: until its worker ends */
+	bool has_proof;  /* proof was HELD */
+	bool is_lost;    /* the source's worker ended while another was asked */
+	bool is_forgotten;
+	struct gm_claim source; /* EXPORT or LEND */
+	struct gm_claim proof;  /* PROVE or TRY */
+	struct gm_claim reach;  /* IMPORT or BORROW */
+	uint64_t bytes;         /* imported, or to be; else 0 */
+	int fd;                 /* of the export, until it was imported; -1 */
+	int proof_fd;           /* likewise */
+	struct gm_stage *stage; /* NULL: not by way of one */
+};
+
+/* Ask for what comes first.  Returns 0, or an error with server->why; later
+ * ones answer the client and free the crossing. */
+int gm_crossing_begin(struct gm_crossing *x);
+
+/* It is over.  Answers whoever waits for that. */
+void gm_crossing_free(struct gm_crossing *x);
+
+/* Leave the source. */
+void gm_crossing_leave_source(struct gm_crossing *x);
+
+/* The way is known no more, begin to close it. */
+void gm_crossing_close(struct gm_crossing *x);
+
+void gm_stage_drop(struct gm_session *session, struct gm_stage *stage);
+
+#endif

@@ -1,0 +1,81 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * shared - one name, what it means, and who holds it.
+ *
+ * Of share_request.c, which keeps them, of share_access.c, which judges who may have
+ * one, and of share_offer.c, which keeps names free until there is one.
+ */
+#ifndef GM_DAEMON_SHARING_SHARE_H
+#define GM_DAEMON_SHARING_SHARE_H
+
+#include "agent/daemon/sharing/share_request.h"
+#include "gpumap.h"
+
+struct gm_share_holder {
+	TAILQ_ENTRY(gm_share_holder) entry; /* of what is shared */
+	TAILQ_ENTRY(gm_share_holder) mine;  /* of the session */
+	struct gm_shared *shared;
+	struct gm_session *session;
+	bool is_first; /* who has shared it */
+};
+
+struct gm_shared {
+	TAILQ_ENTRY(gm_shared) entry; /* of the server, by id */
+	struct gm_control_server *server;
+	struct gm_user *user; /* who is charged */
+	uint64_t id;
+	uint64_t since_ns;
+	int about; /* a memfd, or -1 */
+	uint64_t about_bytes;
+	uint64_t charged; /* for it, whole pages */
+	uint32_t flags;   /* GPUMAP_SHARE_* */
+	uint32_t n_buffers;
+	uint32_t n_uids;
+	uint32_t n_holders;
+	struct gm_export **buffers;
+	uint32_t *uids; /* who else may open it */
+	struct gm_share_holder_list holders;
+	char name[GPUMAP_NAME_MAX + 1];
+};
+
+/* What has this name, or NULL. */
+struct gm_shared *gm_shared_find(const struct gm_control_server *s,
+				 const char *name);
+
+/* The name of a request of a session's.  Returns 0, or -EINVAL with the
+ * reason. */
+int gm_shared_judge_name(struct gm_connection *c, const char *name,
+			 size_t bytes);
+
+/* May other users than its own have what a session shares?  Returns 0, or
+ * -EPERM with the reason. */
+int gm_shared_judge_others(struct gm_connection *c);
+
+/* The holder that this session is of it, or NULL. */
+struct gm_share_holder *gm_shared_holder(const struct gm_session *session,
+					 const struct gm_shared *shared);
+
+/* Have the session hold it.  Returns 0 or -ENOMEM. */
+int gm_shared_hold(struct gm_shared *shared, struct gm_session *session,
+		   bool is_first);
+
+/* One holder less; the last one frees it. */
+void gm_shared_leave(struct gm_share_holder *holder);
+
+/* The name is free, whoever holds it; what was imported stays. */
+void gm_shared_end(struct gm_shared *shared, const char *why);
+
+/* May this session share by that name?  Returns 0, or -EEXIST with who is about
+ * to. */
+int gm_share_claims_judge(struct gm_connection *c, const char *name);
+
+/* It has shared so, or will not; and all of one that is being freed. */
+void gm_share_claims_drop(struct gm_session *session, const char *name);
+void gm_share_claims_leave(struct gm_session *session);
+
+/* One that nobody holds, and that has no buffers. */
+void gm_shared_free(struct gm_shared *shared);
+
+#endif

@@ -1,0 +1,416 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/* Who may give buffers a name, and who may have what has one. */
+
+#include "agent/daemon/sharing/share.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/common/log.h"
+#include "agent/daemon/base/name.h"
+#include "agent/daemon/daemon.h"
+#include "agent/daemon/sessions/session.h"
+#include "agent/daemon/sharing/export_accounting.h"
+#include "shm/point.h"
+
+#define KNOWN_FLAGS (GPUMAP_SHARE_READ_ONLY | GPUMAP_SHARE_ANY_USER)
+
+/* ---- replies ----------------------------------------------------------- */
+
+/* To who holds it now.  He need not live on. */
+static void tell(struct gm_connection *c, const struct gm_control *request,
+		 const struct gm_shared *shared, int about)
+{
+	struct gm_share_reply reply = { .id = shared->id,
+					.about_bytes = shared->about_bytes,
+					.uid = shared->user->uid,
+					.flags = shared->flags,
+					.n_buffers = shared->n_buffers };
+	struct gm_share_buffer list[GM_SHARE_BUFFERS_MAX];
+
+	for (uint32_t i = 0; i < shared->n_buffers; i++)
+		list[i] = (struct gm_share_buffer){
+			.id = shared->buffers[i]->id,
+			.bytes = shared->buffers[i]->bytes,
+			.row = shared->buffers[i]->row,
+		};
+	gm_connection_reply(c, request, &reply, sizeof(reply), list,
+			    shared->n_buffers * (uint32_t)sizeof(list[0]),
+			    &about, about < 0 ? 0 : 1);
+}
+
+int gm_shared_judge_name(struct gm_connection *c, const char *name,
+			 size_t bytes)
+{
+	if (!c->session)
+		return gm_connection_bad(c, -EINVAL,
+					 "this connection is no session");
+	if (!memchr(name, '\0', bytes))
+		return gm_connection_bad(c, -EINVAL, "the name has no end");
+	return gm_name_judge(name, c->server->why);
+}
+
+/* ---- SHARE ------------------------------------------------------------- */
+
+static int judge_form(struct gm_connection *c, const struct gm_request *r,
+		      const struct gm_share_ask *ask)
+{
+	if (ask->flags & ~KNOWN_FLAGS || ask->reserved)
+		return gm_connection_bad(c, -EINVAL,
+					 "share flags %#x are not known",
+					 ask->flags);
+	if (ask->n_buffers == 0 || ask->n_buffers > GM_SHARE_BUFFERS_MAX)
+		return gm_connection_bad(c, -EINVAL,
+					 "%u buffers; share 1 to %u of them",
+					 ask->n_buffers, GM_SHARE_BUFFERS_MAX);
+	if (ask->n_uids > GM_SHARE_UIDS_MAX)
+		return gm_connection_bad(
+			c, -EINVAL,
+			"%u uids; name at most %u, or share with any user",
+			ask->n_uids, GM_SHARE_UIDS_MAX);
+	if (ask->n_buffers * UINT64_C(8) + ask->n_uids * UINT64_C(4) !=
+	    r->tail_bytes)
+		return gm_connection_bad(c, -EINVAL,
+					 "the request's parts do not fit "
+					 "together; this is a client's fault");
+	return 0;
+}
+
+static int judge_about(struct gm_connection *c, const struct gm_share_ask *ask)
+{
+	const int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
+	struct stat st;
+	int error;
+
+	if (ask->about_bytes == 0 && c->fd < 0 && !c->lost_fd)
+		return 0;
+	if (c->fd < 0 && c->lost_fd)
+		return gm_connection_bad(c, -EMFILE,
+					 "gpumapd has no descriptor left for "
+					 "it; raise LimitNOFILE of gpumapd");
+	if (c->fd < 0)
+		return gm_connection_bad(c, -EINVAL,
+					 "no descriptor came with it");
+	if (ask->about_bytes > GM_SHARE_ABOUT_MAX)
+		return gm_connection_bad(c, -E2BIG,
+					 "%" PRIu64
+					 " bytes about it; say at most %" PRIu64
+					 ", and share the rest as a buffer",
+					 ask->about_bytes, GM_SHARE_ABOUT_MAX);
+	error = gm_registration_judge(c->fd, 0, ask->about_bytes, false,
+				      c->server->why);
+	if (error)
+		return error;
+	if ((fcntl(c->fd, F_GET_SEALS) & seals) != seals)
+		return gm_connection_bad(
+			c, -EPERM,
+			"what is said about it could change; add "
+			"F_SEAL_SHRINK, "
+			"F_SEAL_GROW and F_SEAL_WRITE to the memfd's seals");
+	if (fstat(c->fd, &st) != 0 || (uint64_t)st.st_size != ask->about_bytes)
+		return gm_connection_bad(c, -ERANGE,
+					 "the memfd does not have %" PRIu64
+					 " bytes",
+					 ask->about_bytes);
+	return 0;
+}
+
+static bool is_for_others(const struct gm_connection *c,
+			  const struct gm_share_ask *ask, const uint32_t *uids)
+{
+	bool others = ask->flags & GPUMAP_SHARE_ANY_USER;
+
+	for (uint32_t i = 0; i < ask->n_uids; i++)
+		others |= uids[i] != c->uid;
+	return others;
+}
+
+int gm_shared_judge_others(struct gm_connection *c)
+{
+	if (c->server->d->config.cuda_share == GM_CONFIG_SHARE_ANY)
+		return 0;
+	return gm_connection_bad(
+		c, -EPERM,
+		"sessions share with their own uid here; the administrator may "
+		"set share = any in [cuda] of gpumapd.conf");
+}
+
+/* Whole pages of what is said about it, as its memfd takes them. */
+static int pay(struct gm_connection *c, struct gm_shared *shared)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	uint64_t bytes = (shared->about_bytes + page - 1) / page * page;
+	uint64_t most = c->server->d->config.arena_bytes_per_uid;
+	struct gm_user *user = shared->user;
+
+	if (user->arena_bytes > most || bytes > most - user->arena_bytes)
+		return gm_connection_bad(
+			c, -EDQUOT,
+			"uid %u has %" PRIu64 " bytes of arenas and registered "
+			"memory and asks for %" PRIu64 ", its limit is %" PRIu64
+			"; raise arena-per-uid in [limits] of gpumapd.conf",
+			(unsigned)user->uid, user->arena_bytes, bytes, most);
+	shared->charged = bytes;
+	user->arena_bytes += bytes;
+	return 0;
+}
+
+/* One of the session's own, which is taken from here on. */
+static int take(struct gm_connection *c, uint64_t handle,
+		struct gm_shared *shared)
+{
+	bool read_only = shared->flags & GPUMAP_SHARE_READ_ONLY;
+	struct gm_export *export = gm_export_find_own(c->session, handle);
+
+	if (!export)
+		return gm_connection_bad(c, -ENOENT,
+					 "the session has not exported "
+					 "%#" PRIx64,
+					 handle);
+	if (export->shared)
+		return gm_connection_bad(c, -EBUSY,
+					 "%#" PRIx64 " is shared as %s already",
+					 handle, export->shared->name);
+	if (export->read_only != read_only)
+		return gm_connection_bad(c, -EBUSY,
+					 "%#" PRIx64 " was exported %s", handle,
+					 export->read_only
+						 ? "read-only"
+						 : "for writing as well");
+	export->shared = shared;
+	shared->buffers[shared->n_buffers++] = export;
+	return 0;
+}
+
+static int take_all(struct gm_connection *c, const struct gm_request *r,
+		    uint32_t n, struct gm_shared *shared)
+{
+	uint64_t handle;
+	int error = 0;
+
+	shared->buffers = calloc(n, sizeof(struct gm_export *));
+	if (!shared->buffers)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < n && error == 0; i++) {
+		memcpy(&handle, r->tail + i * sizeof(handle), sizeof(handle));
+		error = take(c, handle, shared);
+	}
+	return error;
+}
+
+static struct gm_shared *make(struct gm_connection *c,
+			      const struct gm_share_ask *ask,
+			      const uint32_t *uids)
+{
+	struct gm_shared *shared = calloc(1, sizeof(*shared));
+
+	if (!shared)
+		return NULL;
+	shared->user = gm_user_hold(c->server, c->uid);
+	shared->uids = calloc(ask->n_uids + 1, sizeof(*uids));
+	if (!shared->user || !shared->uids) {
+		if (shared->user)
+			gm_user_drop(c->server, shared->user);
+		free(shared->uids);
+		free(shared);
+		return NULL;
+	}
+	memcpy(shared->uids, uids, ask->n_uids * sizeof(*uids));
+	memcpy(shared->name, ask->name, strlen(ask->name) + 1);
+	shared->server = c->server;
+	shared->since_ns = gm_loop_now();
+	shared->about = -1;
+	shared->about_bytes = ask->about_bytes;
+	shared->flags = ask->flags;
+	shared->n_uids = ask->n_uids;
+	TAILQ_INIT(&shared->holders);
+	return shared;
+}
+
+/* All of it, or nothing: nobody sees it before it is in the list. */
+static int publish(struct gm_connection *c, const struct gm_request *r,
+		   const struct gm_share_ask *ask, const uint32_t *uids)
+{
+	struct gm_control_server *s = c->server;
+	struct gm_shared *shared = make(c, ask, uids);
+	int error = shared ? pay(c, shared) : -ENOMEM;
+
+	if (error == 0)
+		error = take_all(c, r, ask->n_buffers, shared);
+	if (error == 0)
+		error = gm_shared_hold(shared, c->session, true);
+	if (error) {
+		for (uint32_t i = 0; shared && i < shared->n_buffers; i++)
+			shared->buffers[i]->shared = NULL;
+		if (shared)
+			gm_shared_free(shared);
+		return error;
+	}
+	shared->about = c->fd;
+	c->fd = -1;
+	shared->id = ++s->last_share;
+	TAILQ_INSERT_TAIL(&s->shares, shared, entry);
+	gm_share_claims_drop(c->session, shared->name);
+	gm_log_of(c->uid, GM_LOG_INFO, "shared",
+		  "session=%" PRIu64 " share=%" PRIu64
+		  " name=%s buffers=%u about_bytes=%" PRIu64 " uid=%u",
+		  c->session->id, shared->id, gm_quote(shared->name).text,
+		  shared->n_buffers, shared->about_bytes, (unsigned)c->uid);
+	GM_POINT("share_made");
+	tell(c, &r->header, shared, -1);
+	return 0;
+}
+
+int gm_share_handle(struct gm_connection *c, const struct gm_request *r)
+{
+	uint32_t uids[GM_SHARE_UIDS_MAX];
+	struct gm_share_ask ask;
+	int error;
+
+	memcpy(&ask, r->body, sizeof(ask));
+	error = gm_shared_judge_name(c, ask.name, sizeof(ask.name));
+	if (error == 0)
+		error = judge_form(c, r, &ask);
+	if (error == 0)
+		error = judge_about(c, &ask);
+	if (error)
+		return error;
+	memcpy(uids, r->tail + ask.n_buffers * sizeof(uint64_t),
+	       ask.n_uids * sizeof(uids[0]));
+	error = is_for_others(c, &ask, uids) ? gm_shared_judge_others(c) : 0;
+	if (error)
+		return error;
+	if (gm_shared_find(c->server, ask.name))
+		return gm_connection_bad(c, -EEXIST,
+					 "%s is shared already: open it, or "
+					 "take another name",
+					 ask.name);
+	error = gm_share_claims_judge(c, ask.name);
+	if (error)
+		return error;
+	return publish(c, r, &ask, uids);
+}
+
+/* ---- SHARE_OPEN, SHARE_CLOSE ------------------------------------------- */
+
+static bool may_open(const struct gm_connection *c,
+		     const struct gm_shared *shared)
+{
+	if (shared->user->uid == c->uid ||
+	    (shared->flags & GPUMAP_SHARE_ANY_USER))
+		return true;
+	for (uint32_t i = 0; i < shared->n_uids; i++) {
+		if (shared->uids[i] == c->uid)
+			return true;
+	}
+	return false;
+}
+
+static int judge_open(struct gm_connection *c, const struct gm_share_open *ask,
+		      const struct gm_shared *shared)
+{
+	if (!shared)
+		return gm_connection_bad(c, -ENOENT, "nothing is shared as %s",
+					 ask->name);
+	if (!may_open(c, shared))
+		return gm_connection_bad(
+			c, -EACCES,
+			"%s is uid %u's, who does not share it with uid %u",
+			ask->name, (unsigned)shared->user->uid,
+			(unsigned)c->uid);
+	if ((shared->flags & GPUMAP_SHARE_READ_ONLY) &&
+	    !(ask->flags & GPUMAP_SHARE_READ_ONLY))
+		return gm_connection_bad(c, -EACCES,
+					 "%s is shared read-only; open it "
+					 "GPUMAP_SHARE_READ_ONLY",
+					 ask->name);
+	if (gm_shared_holder(c->session, shared))
+		return gm_connection_bad(c, -EALREADY,
+					 "the session holds %s already",
+					 ask->name);
+	return 0;
+}
+
+/* Whoever opens it keeps all of it from its owner: he holds it by now, so that
+ * each row, which takes a look at all that is exported, is judged once. */
+static int judge_bytes(struct gm_connection *c, const struct gm_shared *shared)
+{
+	bool is_judged[GM_ROWS] = { false };
+	int error = 0;
+
+	for (uint32_t i = 0; i < shared->n_buffers && error == 0; i++) {
+		uint32_t row = shared->buffers[i]->row;
+
+		if (!is_judged[row])
+			error = gm_lent_judge_held(c, shared->buffers[i]);
+		is_judged[row] = true;
+	}
+	return error;
+}
+
+int gm_share_open_handle(struct gm_connection *c, const struct gm_request *r)
+{
+	struct gm_share_open ask;
+	struct gm_shared *shared;
+	int error;
+
+	memcpy(&ask, r->body, sizeof(ask));
+	error = gm_shared_judge_name(c, ask.name, sizeof(ask.name));
+	if (error)
+		return error;
+	if (ask.flags & ~GPUMAP_SHARE_READ_ONLY || ask.reserved)
+		return gm_connection_bad(c, -EINVAL,
+					 "flags %#x to open a share are not "
+					 "known",
+					 ask.flags);
+	shared = gm_shared_find(c->server, ask.name);
+	error = judge_open(c, &ask, shared);
+	if (error == 0)
+		error = gm_lent_judge_count(c);
+	if (error == 0)
+		error = gm_shared_hold(shared, c->session, false);
+	if (error)
+		return error;
+	error = judge_bytes(c, shared);
+	if (error) {
+		gm_shared_leave(gm_shared_holder(c->session, shared));
+		return error;
+	}
+	gm_log_of(c->uid, GM_LOG_INFO, "share_opened",
+		  "session=%" PRIu64 " share=%" PRIu64 " uid=%u holders=%u",
+		  c->session->id, shared->id, (unsigned)c->uid,
+		  shared->n_holders);
+	GM_POINT("share_opened");
+	tell(c, &r->header, shared, shared->about);
+	return 0;
+}
+
+int gm_share_close_handle(struct gm_connection *c, const struct gm_request *r)
+{
+	const struct gm_share_close *ask = (const void *)r->body;
+	struct gm_share_holder *holder = NULL;
+
+	if (!c->session)
+		return gm_connection_bad(c, -EINVAL,
+					 "this connection is no session");
+	TAILQ_FOREACH(holder, &c->session->shares, mine)
+	{
+		if (holder->shared->id == ask->id)
+			break;
+	}
+	if (!holder)
+		return gm_connection_bad(c, -ENOENT,
+					 "the session does not hold share "
+					 "%" PRIu64 ", or not any more",
+					 ask->id);
+	gm_shared_leave(holder);
+	gm_connection_reply(c, &r->header, NULL, 0, NULL, 0, NULL, 0);
+	return 0;
+}

@@ -1,0 +1,197 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/* Names that somebody is about to share something by, and shares that are ended
+ * by name. */
+
+#include "agent/daemon/sharing/share.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/daemon/base/name.h"
+#include "agent/daemon/daemon.h"
+#include "agent/daemon/map/publish.h"
+#include "agent/daemon/sessions/session.h"
+#include "shm/point.h"
+
+struct gm_share_claimed {
+	TAILQ_ENTRY(gm_share_claimed) entry; /* of the server, oldest first */
+	struct gm_session *session;
+	bool for_others;
+	char name[GPUMAP_NAME_MAX + 1];
+};
+
+static struct gm_share_claimed *find(const struct gm_control_server *s,
+				     const char *name)
+{
+	struct gm_share_claimed *claimed;
+
+	TAILQ_FOREACH(claimed, &s->share_claims, entry)
+	{
+		if (strcmp(claimed->name, name) == 0)
+			break;
+	}
+	return claimed;
+}
+
+static void drop(struct gm_control_server *s, struct gm_share_claimed *claimed)
+{
+	TAILQ_REMOVE(&s->share_claims, claimed, entry);
+	free(claimed);
+}
+
+void gm_share_claims_drop(struct gm_session *session, const char *name)
+{
+	struct gm_share_claimed *claimed = find(session->server, name);
+
+	if (claimed && claimed->session == session)
+		drop(session->server, claimed);
+}
+
+void gm_share_claims_leave(struct gm_session *session)
+{
+	struct gm_control_server *s = session->server;
+	struct gm_share_claimed *claimed, *next;
+
+	for (claimed = TAILQ_FIRST(&s->share_claims); claimed; claimed = next) {
+		next = TAILQ_NEXT(claimed, entry);
+		if (claimed->session == session)
+			drop(s, claimed);
+	}
+}
+
+/* Somebody else is to share by this name: who. */
+static int bad_taken(struct gm_connection *c, int error,
+		     const struct gm_share_claimed *claimed)
+{
+	return gm_connection_bad(
+		c, error,
+		"process %d of uid %u is about to share %s: wait until it has, "
+		"and open it",
+		(int)claimed->session->pid,
+		(unsigned)claimed->session->user->uid, claimed->name);
+}
+
+/* To wait for what will never be for him is no use to anybody. */
+static int bad_claimed(struct gm_connection *c,
+		       const struct gm_share_claimed *claimed)
+{
+	const struct gm_user *user = claimed->session->user;
+
+	if (claimed->for_others || user == c->session->user)
+		return bad_taken(c, -EBUSY, claimed);
+	return gm_connection_bad(c, -EACCES,
+				 "uid %u is about to share %s, and not with "
+				 "uid %u: take another name",
+				 (unsigned)user->uid, claimed->name,
+				 (unsigned)c->uid);
+}
+
+int gm_share_claims_judge(struct gm_connection *c, const char *name)
+{
+	const struct gm_share_claimed *claimed = find(c->server, name);
+
+	if (!claimed || claimed->session == c->session)
+		return 0;
+	return bad_taken(c, -EEXIST, claimed);
+}
+
+static int judge_count(struct gm_connection *c)
+{
+	const struct gm_share_claimed *claimed;
+	uint32_t n = 0;
+
+	TAILQ_FOREACH(claimed, &c->server->share_claims, entry)
+	n += claimed->session == c->session;
+	if (n < GM_SHARE_CLAIMS_MAX)
+		return 0;
+	return gm_connection_bad(c, -EDQUOT,
+				 "the session has claimed %u names: share by "
+				 "one of them first, or drop it",
+				 n);
+}
+
+static int claim(struct gm_connection *c, const char *name, bool for_others)
+{
+	struct gm_control_server *s = c->server;
+	struct gm_share_claimed *claimed = find(s, name);
+	int error;
+
+	if (gm_shared_find(s, name))
+		return gm_connection_bad(c, -EEXIST,
+					 "%s is shared already: open it", name);
+	if (claimed)
+		return bad_claimed(c, claimed);
+	error = for_others ? gm_shared_judge_others(c) : 0;
+	if (error == 0)
+		error = judge_count(c);
+	if (error)
+		return error;
+	claimed = calloc(1, sizeof(*claimed));
+	if (!claimed)
+		return -ENOMEM;
+	claimed->session = c->session;
+	claimed->for_others = for_others;
+	memcpy(claimed->name, name, strlen(name) + 1);
+	TAILQ_INSERT_TAIL(&s->share_claims, claimed, entry);
+	GM_POINT("share_claimed");
+	return 0;
+}
+
+int gm_share_claim_handle(struct gm_connection *c, const struct gm_request *r)
+{
+	struct gm_share_claim ask;
+	int error;
+
+	memcpy(&ask, r->body, sizeof(ask));
+	error = gm_shared_judge_name(c, ask.name, sizeof(ask.name));
+	if (error)
+		return error;
+	if (ask.flags & ~(GM_CLAIM_DROP | GM_CLAIM_OTHERS) || ask.reserved)
+		return gm_connection_bad(c, -EINVAL,
+					 "flags %#x to claim a name are not "
+					 "known",
+					 ask.flags);
+	if (ask.flags & GM_CLAIM_DROP)
+		gm_share_claims_drop(c->session, ask.name);
+	else
+		error = claim(c, ask.name, ask.flags & GM_CLAIM_OTHERS);
+	if (error)
+		return error;
+	gm_connection_reply(c, &r->header, NULL, 0, NULL, 0, NULL, 0);
+	return 0;
+}
+
+/* ---- SHARE_END --------------------------------------------------------- */
+
+int gm_share_end_handle(struct gm_connection *c, const struct gm_request *r)
+{
+	struct gm_share_end ask;
+	struct gm_shared *shared;
+	char why[48];
+	int error;
+
+	memcpy(&ask, r->body, sizeof(ask));
+	if (!memchr(ask.name, '\0', sizeof(ask.name)))
+		return gm_connection_bad(c, -EINVAL, "the name has no end");
+	error = gm_name_judge(ask.name, c->server->why);
+	if (error)
+		return error;
+	shared = gm_shared_find(c->server, ask.name);
+	if (!shared)
+		return gm_connection_bad(c, -ENOENT, "nothing is shared as %s",
+					 ask.name);
+	if (shared->user->uid != c->uid && !gm_publish_privileged(c->uid))
+		return gm_connection_bad(c, -EPERM,
+					 "%s is uid %u's, who can release it; "
+					 "or root can",
+					 ask.name, (unsigned)shared->user->uid);
+	snprintf(why, sizeof(why), "uid %u has released it", (unsigned)c->uid);
+	gm_shared_end(shared, why);
+	gm_connection_reply(c, &r->header, NULL, 0, NULL, 0, NULL, 0);
+	return 0;
+}

@@ -1,0 +1,237 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/daemon/sharing/share.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/common/log.h"
+#include "agent/daemon/daemon.h"
+#include "agent/daemon/sessions/session.h"
+#include "agent/daemon/sharing/export_accounting.h"
+#include "shm/point.h"
+
+/* ---- who holds what ---------------------------------------------------- */
+
+static void let_go(struct gm_share_holder *holder)
+{
+	TAILQ_REMOVE(&holder->shared->holders, holder, entry);
+	TAILQ_REMOVE(&holder->session->shares, holder, mine);
+	holder->shared->n_holders--;
+	if (!holder->is_first)
+		holder->session->user->imports--;
+	free(holder);
+}
+
+struct gm_shared *gm_shared_find(const struct gm_control_server *s,
+				 const char *name)
+{
+	struct gm_shared *shared;
+
+	TAILQ_FOREACH(shared, &s->shares, entry)
+	{
+		if (strcmp(shared->name, name) == 0)
+			break;
+	}
+	return shared;
+}
+
+void gm_shared_free(struct gm_shared *shared)
+{
+	struct gm_control_server *s = shared->server;
+
+	/* Ours may be the last: then the pages go. */
+	if (shared->about >= 0)
+		gm_closer_close(&s->closer, shared->about);
+	shared->user->arena_bytes -= shared->charged;
+	gm_user_drop(s, shared->user);
+	free(shared->buffers);
+	free(shared->uids);
+	free(shared);
+}
+
+/* The name is free; whoever has imported something keeps that. */
+void gm_shared_end(struct gm_shared *shared, const char *why)
+{
+	struct gm_share_holder *holder;
+
+	gm_log(GM_LOG_INFO, "share_ended",
+	       "share=%" PRIu64 " name=%s holders=%u reason=%s", shared->id,
+	       gm_quote(shared->name).text, shared->n_holders,
+	       gm_quote(why).text);
+	while ((holder = TAILQ_FIRST(&shared->holders)))
+		let_go(holder);
+	TAILQ_REMOVE(&shared->server->shares, shared, entry);
+	GM_POINT("share_ended");
+	for (uint32_t i = 0; i < shared->n_buffers; i++) {
+		shared->buffers[i]->shared = NULL;
+		gm_export_settle(shared->buffers[i]);
+	}
+	gm_shared_free(shared);
+}
+
+void gm_shared_leave(struct gm_share_holder *holder)
+{
+	struct gm_shared *shared = holder->shared;
+
+	let_go(holder);
+	if (shared->n_holders == 0)
+		gm_shared_end(shared, "nobody holds it any more");
+}
+
+void gm_shares_leave(struct gm_session *session)
+{
+	struct gm_share_holder *holder;
+
+	while ((holder = TAILQ_FIRST(&session->shares)))
+		gm_shared_leave(holder);
+	gm_share_claims_leave(session);
+}
+
+struct gm_share_holder *gm_shared_holder(const struct gm_session *session,
+					 const struct gm_shared *shared)
+{
+	struct gm_share_holder *holder;
+
+	TAILQ_FOREACH(holder, &session->shares, mine)
+	{
+		if (holder->shared == shared)
+			break;
+	}
+	return holder;
+}
+
+bool gm_shares_holds(const struct gm_session *session,
+		     const struct gm_export *export)
+{
+	return session && export->shared &&
+	       gm_shared_holder(session, export->shared);
+}
+
+uint32_t gm_shares_openers(const struct gm_shared *shared,
+			   const struct gm_user *user, bool *ret_has)
+{
+	const struct gm_share_holder *holder;
+	uint32_t n = 0;
+
+	*ret_has = false;
+	TAILQ_FOREACH(holder, &shared->holders, entry)
+	{
+		n += !holder->is_first;
+		*ret_has |= holder->session->user == user;
+	}
+	return n;
+}
+
+int gm_shared_hold(struct gm_shared *shared, struct gm_session *session,
+		   bool is_first)
+{
+	struct gm_share_holder *holder = calloc(1, sizeof(*holder));
+
+	if (!holder)
+		return -ENOMEM;
+	holder->shared = shared;
+	holder->session = session;
+	holder->is_first = is_first;
+	shared->n_holders++;
+	if (!is_first)
+		session->user->imports++;
+	TAILQ_INSERT_TAIL(&shared->holders, holder, entry);
+	TAILQ_INSERT_TAIL(&session->shares, holder, mine);
+	return 0;
+}
+
+/* ---- rows -------------------------------------------------------------- */
+
+static bool is_of_row(const struct gm_shared *shared, uint32_t row)
+{
+	for (uint32_t i = 0; i < shared->n_buffers; i++) {
+		if (shared->buffers[i]->row == row)
+			return true;
+	}
+	return false;
+}
+
+/* Is our descriptor enough to keep memory of this row? */
+static bool is_kept(const struct gm_daemon *d, uint32_t row)
+{
+	return d->devices.of[row]->facts.kind == GPUMAP_DEVICE_HOST ||
+	       d->config.cuda_keep_shares;
+}
+
+void gm_shares_worker_gone(struct gm_daemon *d, uint32_t row)
+{
+	bool is_barred = d->devices.of[row]->bars != 0;
+	struct gm_shared *shared, *next;
+
+	if (!d->server || (!is_barred && is_kept(d, row)))
+		return;
+	for (shared = TAILQ_FIRST(&d->server->shares); shared; shared = next) {
+		next = TAILQ_NEXT(shared, entry);
+		if (is_of_row(shared, row))
+			gm_shared_end(shared,
+				      is_barred ? "a row of it has left service"
+						: "a worker of it has ended");
+	}
+}
+
+bool gm_shares_need_worker(const struct gm_daemon *d, uint32_t row)
+{
+	const struct gm_shared *shared;
+
+	if (!d->server || is_kept(d, row))
+		return false;
+	TAILQ_FOREACH(shared, &d->server->shares, entry)
+	{
+		if (is_of_row(shared, row))
+			return true;
+	}
+	return false;
+}
+
+/* ---- SHARES ------------------------------------------------------------ */
+
+static struct gm_shares_item describe(const struct gm_shared *shared)
+{
+	const struct gm_share_holder *holder;
+	struct gm_shares_item item = {
+		.id = shared->id,
+		.about_bytes = shared->about_bytes,
+		.age_ns = gm_loop_now() - shared->since_ns,
+		.uid = shared->user->uid,
+		.flags = shared->flags,
+		.n_buffers = shared->n_buffers,
+		.n_holders = shared->n_holders,
+	};
+
+	memcpy(item.name, shared->name, sizeof(item.name));
+	for (uint32_t i = 0; i < shared->n_buffers; i++)
+		item.bytes += shared->buffers[i]->bytes;
+	TAILQ_FOREACH(holder, &shared->holders, entry)
+	{
+		if (holder->is_first)
+			item.pid = (uint32_t)holder->session->pid;
+	}
+	return item;
+}
+
+int gm_shares_handle(struct gm_connection *c, const struct gm_request *r)
+{
+	const struct gm_shares *after = (const void *)r->body;
+	struct gm_shares_item items[GM_SHARES_MAX];
+	struct gm_shares_reply reply = { .n = 0 };
+	const struct gm_shared *shared;
+
+	TAILQ_FOREACH(shared, &c->server->shares, entry)
+	{
+		reply.total++;
+		if (shared->id > after->after && reply.n < GM_SHARES_MAX)
+			items[reply.n++] = describe(shared);
+	}
+	gm_connection_reply(c, &r->header, &reply, sizeof(reply), items,
+			    reply.n * (uint32_t)sizeof(items[0]), NULL, 0);
+	return 0;
+}

@@ -1,0 +1,132 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * state_dir - the directory of an instance's state files.
+ *
+ * A file is written under another name, synced, renamed, and the directory
+ * synced: when that has been done it survives the loss of power, and before
+ * that the file of before is there, whole.  A step that fails is taken back.
+ *
+ *	NAME.layers		a file, see map_text.h
+ *	NAME.mesh		likewise, see mesh_text.h
+ *	NAME.mask		likewise, see mask_text.h
+ *	epochs			see meshes/epochs.h
+ *	FILE.refused-N		one that an agent would not read, for a person
+ *	NAME.layers.replaced	one whose map gives way to a held one
+ *	new			one that is being written
+ *	old			one that is being replaced or removed
+ *
+ * The agent that runs holds a lock on the directory itself, which needs no
+ * room on the disk and no right to write to it.
+ *
+ * Threads	writing: one at a time; reading: any
+ */
+#ifndef GM_DAEMON_STATE_DIR_H
+#define GM_DAEMON_STATE_DIR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "agent/daemon/state/map_text.h"
+
+#define GM_STATE_PATH_BYTES 512
+
+struct gm_state_dir {
+	int fd; /* 0: not open */
+	char path[GM_STATE_PATH_BYTES];
+};
+
+/*
+ * gm_state_dir_open - make the directory where it is not there, and lock it
+ *
+ * parent	likewise made, mode 0700; its parents are not
+ * ret_why	what was wrong and what to do
+ *
+ * What an agent before us was in the middle of is removed, and what it had
+ * finished but not synced lasts from here on.
+ *
+ * Returns	0
+ *		-EBUSY		another agent has it
+ *		-EPERM		not ours, or writable by others
+ *		and what mkdir, open, flock and fsync return
+ */
+int gm_state_dir_open(const char *parent, const char *instance,
+		      char ret_why[GM_WHY_BYTES], struct gm_state_dir *ret_dir);
+void gm_state_dir_close(struct gm_state_dir *dir);
+
+/*
+ * gm_state_dir_list - the names of all state files, sorted
+ *
+ * ret_names	each, and the list, to be freed
+ *
+ * Returns	how many, or a negative errno
+ */
+int gm_state_dir_list(const struct gm_state_dir *dir, char ***ret_names);
+
+/* Likewise of meshes. */
+int gm_state_dir_list_meshes(const struct gm_state_dir *dir, char ***ret_names);
+
+/* Likewise of masks. */
+int gm_state_dir_list_masks(const struct gm_state_dir *dir, char ***ret_names);
+
+/* Likewise of those that were set aside, without ".replaced". */
+int gm_state_dir_list_aside(const struct gm_state_dir *dir, char ***ret_names);
+
+/*
+ * gm_state_dir_read - the whole of a file
+ *
+ * ret_text	to be freed
+ *
+ * Returns	0
+ *		-EPROTO		no regular file, or not ours, or longer than
+ *				any is; with ret_why
+ *		and what open and read return
+ */
+int gm_state_dir_read(const struct gm_state_dir *dir, const char *file,
+		      char ret_why[GM_WHY_BYTES], char **ret_text,
+		      size_t *ret_bytes);
+
+/*
+ * gm_state_dir_write - make or replace a file, durably
+ *
+ * Returns	0
+ *		-ENOSPC, -EROFS
+ *		-EIO		whatever else; ret_why has its words
+ */
+int gm_state_dir_write(const struct gm_state_dir *dir, const char *file,
+		       const char *text, size_t bytes,
+		       char ret_why[GM_WHY_BYTES]);
+
+/* Is there a file of this name, or could there be one? */
+bool gm_state_dir_has(const struct gm_state_dir *dir, const char *file);
+
+/*
+ * gm_state_dir_set_aside - let a file count no longer, durably, but keep it
+ *
+ * ret_is_there	was there one?
+ *
+ * Returns	as gm_state_dir_write(): the file counts still then
+ */
+int gm_state_dir_set_aside(const struct gm_state_dir *dir, const char *file,
+			   char ret_why[GM_WHY_BYTES], bool *ret_is_there);
+
+/* Let one that was set aside count again.  Returns as gm_state_dir_write(). */
+int gm_state_dir_put_back(const struct gm_state_dir *dir, const char *file,
+			  char ret_why[GM_WHY_BYTES]);
+
+/* Remove what was set aside.  It does not count already: nobody has to know
+ * when the disk has forgotten it.  Returns as gm_state_dir_write(). */
+int gm_state_dir_drop_aside(const struct gm_state_dir *dir, const char *file,
+			    char ret_why[GM_WHY_BYTES]);
+
+/* Remove a file, durably.  Returns as gm_state_dir_write(); 0 also when there
+ * is none. */
+int gm_state_dir_remove(const struct gm_state_dir *dir, const char *file,
+			char ret_why[GM_WHY_BYTES]);
+
+/* Give a file the name FILE.refused-N, the first that is free.  Returns 0, or a
+ * negative errno. */
+int gm_state_dir_refuse(const struct gm_state_dir *dir, const char *file);
+
+#endif

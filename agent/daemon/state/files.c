@@ -1,0 +1,108 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/daemon/state/files.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/daemon/daemon.h"
+
+/* ---- names that wait ----------------------------------------------------- */
+
+void gm_state_waiting_add(struct gm_state_waiting_list *list,
+			  struct gm_state_waiting *waiting, const char *name,
+			  uint32_t uid)
+{
+	waiting->uid = uid;
+	memcpy(waiting->name, name, gm_object_name(name));
+	TAILQ_INSERT_TAIL(list, waiting, entry);
+}
+
+struct gm_state_waiting *
+gm_state_waiting_find(const struct gm_state_waiting_list *list,
+		      const char *name)
+{
+	struct gm_state_waiting *waiting;
+
+	TAILQ_FOREACH(waiting, list, entry)
+	{
+		if (strcmp(waiting->name, name) == 0)
+			break;
+	}
+	return waiting;
+}
+
+int gm_state_waiting_may_replace(const struct gm_state_waiting_list *list,
+				 const char *what, const char *name,
+				 uint32_t uid, char ret_why[GM_WHY_BYTES],
+				 bool *ret_is_waiting)
+{
+	const struct gm_state_waiting *waiting =
+		gm_state_waiting_find(list, name);
+
+	if (waiting != NULL && !gm_publish_privileged(uid)) {
+		if (waiting->is_unread)
+			return gm_why(ret_why, -EACCES,
+				      "%s %s has a file that the disk does "
+				      "not give out: choose another name, or "
+				      "have the administrator look at the disk",
+				      what, name);
+		if (waiting->uid != uid)
+			return gm_why(ret_why, -EACCES,
+				      "%s %s belongs to uid %u, and waits for "
+				      "its devices: choose another name",
+				      what, name, waiting->uid);
+	}
+	if (ret_is_waiting != NULL)
+		*ret_is_waiting = waiting != NULL;
+	return 0;
+}
+
+/* ---- files at a start ---------------------------------------------------- */
+
+struct gm_quoted gm_state_files_path(const struct gm_daemon *d,
+				     const char *file)
+{
+	char path[GM_STATE_PATH_BYTES + NAME_MAX + 2];
+
+	snprintf(path, sizeof(path), "%s/%s", d->state.dir.path, file);
+	return gm_quote(path);
+}
+
+bool gm_state_files_is_bad(int error)
+{
+	return error == -EPROTO || error == -EBADMSG;
+}
+
+void gm_state_files_refuse(const struct gm_daemon *d, const char *file,
+			   const char *why)
+{
+	int ret = gm_state_dir_refuse(&d->state.dir, file);
+
+	gm_log(GM_LOG_ERROR, "state_refused", "path=%s why=%s",
+	       gm_state_files_path(d, file).text, gm_quote(why).text);
+	if (ret != 0)
+		gm_log(GM_LOG_ERROR, "state_stuck", "path=%s error=%s",
+		       gm_state_files_path(d, file).text,
+		       gm_quote(strerror(-ret)).text);
+}
+
+void gm_state_files_drop_unknown(struct gm_daemon *d, uint32_t kind,
+				 const bool *keep)
+{
+	for (uint32_t i = 0; i < GM_OBJECTS; i++) {
+		const struct gm_block *block = &d->directory.objects[i];
+		char name[GM_NAME_BYTES], why[GM_WHY_BYTES];
+
+		if (block->unit == 0 || block->kind != kind || keep[i])
+			continue;
+		memcpy(name, block->name, sizeof(name));
+		gm_log(GM_LOG_WARNING, "state_unknown", "name=%s version=%llu",
+		       name, (unsigned long long)block->version);
+		gm_publish_remove(d, kind, name, geteuid(), why);
+	}
+}

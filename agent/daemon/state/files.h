@@ -1,0 +1,70 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * state_files - what the files of maps, meshes and masks have in common: names
+ * that only a file has, and what becomes of a file at a start.
+ */
+#ifndef GM_DAEMON_STATE_FILES_H
+#define GM_DAEMON_STATE_FILES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "agent/common/log.h"
+#include "agent/daemon/base/refusal.h"
+#include "shm/layout.h"
+
+struct gm_daemon;
+
+/* A name that is taken although no object has it: the head of what would have
+ * it. */
+struct gm_state_waiting {
+	TAILQ_ENTRY(gm_state_waiting) entry;
+	uint32_t uid;
+	bool is_unread; /* the disk keeps its file from us */
+	char name[GM_NAME_BYTES];
+};
+
+/* Of objects of one kind. */
+TAILQ_HEAD(gm_state_waiting_list, gm_state_waiting);
+
+/* @waiting is zero but for what follows it. */
+void gm_state_waiting_add(struct gm_state_waiting_list *list,
+			  struct gm_state_waiting *waiting, const char *name,
+			  uint32_t uid);
+struct gm_state_waiting *
+gm_state_waiting_find(const struct gm_state_waiting_list *list,
+		      const char *name);
+
+/*
+ * gm_state_waiting_may_replace - as gm_state_may_replace()
+ *
+ * what		the kind, for the reason: "map", "mesh" or "mask"
+ */
+int gm_state_waiting_may_replace(const struct gm_state_waiting_list *list,
+				 const char *what, const char *name,
+				 uint32_t uid, char ret_why[GM_WHY_BYTES],
+				 bool *ret_is_waiting);
+
+/* The path of a file, for the log. */
+struct gm_quoted gm_state_files_path(const struct gm_daemon *d,
+				     const char *file);
+
+/* Is it the file's fault?  Nothing that only this start lacks makes a file a
+ * bad one. */
+bool gm_state_files_is_bad(int error);
+
+/* Put a bad file aside, and say so. */
+void gm_state_files_refuse(const struct gm_daemon *d, const char *file,
+			   const char *why);
+
+/* Take the objects of a kind that no file knows out of the directory: an agent
+ * died before it could tell anybody of them, or after it had forgotten.
+ *
+ * keep		those that stay, by their places in the directory */
+void gm_state_files_drop_unknown(struct gm_daemon *d, uint32_t kind,
+				 const bool *keep);
+
+#endif

@@ -1,0 +1,166 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * What the processes of a row are started as: their command line, and for a
+ * CUDA row an environment in which the driver sees one card and nothing else of
+ * what our own environment may say about CUDA.
+ */
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "agent/daemon/base/environment.h"
+#include "agent/daemon/daemon.h"
+#include "agent/daemon/workers/worker_process.h"
+
+#define ARGUMENTS 48
+
+struct launch {
+	char *argv[ARGUMENTS + 1]; /* and a NULL */
+	uint32_t n;                /* also what there was no room for */
+	char row[16];
+	char node[16];
+	char uid[16];
+	char gid[16];
+	char depth[16];
+	char bytes[16];
+	char slice[16];
+	char limit[24];
+	char cpus[4096];
+	struct gm_environment env;
+};
+
+static void argue(struct launch *l, const char *option, const char *value)
+{
+	const char *const words[] = { option, value };
+
+	for (size_t i = 0; i < 2 && words[i]; i++, l->n++) {
+		if (l->n < ARGUMENTS)
+			l->argv[l->n] = (char *)(uintptr_t)words[i];
+	}
+}
+
+static int make_command(const struct gm_keeper *keeper,
+			enum gm_launch_part part, struct launch *l)
+{
+	const struct gm_daemon *d = keeper->d;
+	const struct gm_device *device = d->devices.of[keeper->row];
+
+	if (gm_idset_format(&device->cpus, l->cpus, sizeof(l->cpus)) < 0)
+		return -E2BIG;
+	snprintf(l->row, sizeof(l->row), "%u", keeper->row);
+	snprintf(l->node, sizeof(l->node), "%d", device->facts.numa_node);
+	snprintf(l->uid, sizeof(l->uid), "%u", (unsigned)d->config.worker_uid);
+	snprintf(l->gid, sizeof(l->gid), "%u", (unsigned)d->config.worker_gid);
+	snprintf(l->depth, sizeof(l->depth), "%u", d->config.load_depth);
+	snprintf(l->bytes, sizeof(l->bytes), "%u",
+		 (unsigned)d->config.load_bytes / GM_LOAD_ALIGN *
+			 GM_LOAD_ALIGN);
+	snprintf(l->slice, sizeof(l->slice), "%u",
+		 (unsigned)d->config.slice_bytes / GM_SLICE_LEAST *
+			 GM_SLICE_LEAST);
+	argue(l, d->worker_path, NULL);
+	argue(l, "--row", l->row);
+	argue(l, "--name", device->facts.object.name);
+	argue(l, "--node", l->node);
+	argue(l, "--cpus", l->cpus);
+	argue(l, "--lock", keeper->lock_path);
+	argue(l, "--uid", l->uid);
+	argue(l, "--gid", l->gid);
+	argue(l, "--load-depth", l->depth);
+	argue(l, "--load-bytes", l->bytes);
+	argue(l, "--slice", l->slice);
+	if (part == GM_LAUNCH_UNDERTAKER)
+		argue(l, "--bury", NULL);
+	else if (keeper->crew->runs_programs)
+		argue(l, "--programs", NULL);
+	return 0;
+}
+
+/* Client programs have no part in collectives, and must not reach sockets. */
+static bool has_nccl(const struct gm_keeper *keeper)
+{
+	return keeper->d->config.cuda_nccl && !keeper->crew->runs_programs;
+}
+
+/* What a worker and its spare are told of their card. */
+static void add_card(const struct gm_keeper *keeper, enum gm_launch_part part,
+		     struct launch *l)
+{
+	const struct gm_daemon *d = keeper->d;
+
+	argue(l, "--backend", "cuda");
+	argue(l, "--device", d->devices.of[keeper->row]->id);
+	if (d->config.cuda_library)
+		argue(l, "--library", d->config.cuda_library);
+	if (has_nccl(keeper)) {
+		snprintf(l->limit, sizeof(l->limit), "%" PRIu64,
+			 d->config.cuda_nccl_limit_ns / 1000000);
+		argue(l, "--nccl",
+		      d->config.cuda_nccl_library ? d->config.cuda_nccl_library
+						  : "-");
+		argue(l, "--nccl-limit", l->limit);
+	}
+	if (part == GM_LAUNCH_SPARE)
+		argue(l, "--spare", NULL);
+}
+
+/*
+ * The card by its identity and not by a number, which is another one in another
+ * order.  As many queues as the driver can have, for lanes must not wait for
+ * each other; programs loaded with their module, not under the first job.
+ */
+static int make_environment(const struct gm_keeper *keeper, struct launch *l)
+{
+	const struct gm_daemon *d = keeper->d;
+	const struct gm_config *config = &d->config;
+	const char *const told[][2] = {
+		{ "CUDA_VISIBLE_DEVICES", d->devices.of[keeper->row]->id },
+		{ "CUDA_DEVICE_MAX_CONNECTIONS", "32" },
+		{ "CUDA_MODULE_LOADING", "EAGER" },
+		{ "CUDA_CACHE_PATH", config->cuda_cache },
+		{ "CUDA_MPS_PIPE_DIRECTORY",
+		  config->cuda_mps ? NULL : d->supervisor->no_mps },
+		/* No worker is on another node. */
+		{ "NCCL_SOCKET_IFNAME", has_nccl(keeper) ? "lo" : NULL },
+		{ "NCCL_IB_DISABLE", has_nccl(keeper) ? "1" : NULL },
+		{ "NCCL_LAUNCH_ORDER_IMPLICIT", has_nccl(keeper) ? "1" : NULL },
+	};
+	int error = 0;
+
+	for (size_t i = 0; error == 0 && i < sizeof(told) / sizeof(told[0]);
+	     i++) {
+		if (told[i][1])
+			error = gm_environment_set(&l->env, told[i][0],
+						   told[i][1]);
+	}
+	if (error == 0)
+		error = gm_environment_pass(&l->env, config->cuda_pass);
+	return error;
+}
+
+int gm_launch(const struct gm_keeper *keeper, enum gm_launch_part part,
+	      struct gm_child *ret_child)
+{
+	struct launch *l = calloc(1, sizeof(*l));
+	int error;
+
+	if (!l)
+		return -ENOMEM;
+	gm_environment_init(&l->env);
+	error = make_command(keeper, part, l);
+	if (error == 0 && keeper->is_card && part != GM_LAUNCH_UNDERTAKER) {
+		add_card(keeper, part, l);
+		error = make_environment(keeper, l);
+	}
+	if (error == 0 && l->n > ARGUMENTS)
+		error = -E2BIG;
+	if (error == 0)
+		error = gm_spawn(l->argv, l->env.of, keeper->journal_fd,
+				 keeper->crew->commons_fd, ret_child);
+	free(l);
+	return error;
+}

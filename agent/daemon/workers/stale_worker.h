@@ -1,0 +1,34 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * orphan - the worker of an agent that has died, while it holds its row's lock.
+ *
+ * It ends by itself: its pair is closed.  One that cannot, because a signal
+ * has stopped it or a call does not return, would keep the row from every
+ * agent to come; we cannot wait for it as for a child, so it is known by what
+ * it holds and what it was started as.
+ */
+#ifndef GM_DAEMON_WORKERS_STALE_WORKER_H
+#define GM_DAEMON_WORKERS_STALE_WORKER_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+/* The process that holds the lock file of a row; 0 for none, -1 for one that
+ * has no pid in our namespace. */
+pid_t gm_orphan_holder(const char *lock_path);
+
+/*
+ * gm_orphan_end - send SIGKILL to the worker that holds a row's lock, and log
+ * it
+ *
+ * pid		as gm_orphan_holder() said
+ *
+ * Returns	0, also when it has let go meanwhile
+ *		-EPERM		it is no worker of this row, or not ours to kill
+ *		-errno		of the kernel
+ */
+int gm_orphan_end(uint32_t row, const char *lock_path, pid_t pid);
+
+#endif

@@ -1,0 +1,41 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * What wakes a row's worker, for the workers of other rows whose entries others
+ * wait for (agent/worker/queue/dependency.h).  An eventfd per row, made when it is first
+ * asked for; it outlives the workers, and no client has it.
+ */
+
+#include <errno.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "agent/common/log.h"
+#include "agent/daemon/daemon.h"
+#include "agent/daemon/workers/worker_process.h"
+
+static int waker_of(struct gm_keeper *keeper)
+{
+	if (keeper->waker < 0)
+		keeper->waker = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	return keeper->waker < 0 ? -errno : keeper->waker;
+}
+
+void gm_wakers_hand(struct gm_keeper *keeper, uint32_t row)
+{
+	struct gm_wire wire = { .type = GM_WIRE_WAKER, .place = row };
+	struct gm_keeper *asked = NULL;
+	int fd;
+
+	if (row < GM_ROWS)
+		asked = keeper->crew->keepers[row];
+	if (!asked)
+		return; /* it has gone, or never was */
+	fd = waker_of(asked);
+	if (fd < 0)
+		gm_log(GM_LOG_WARNING, "no_waker", "row=%u error=%d", row, -fd);
+	else
+		/* Without room now it asks again. */
+		gm_seats_say(keeper, &wire, &fd, 1);
+}

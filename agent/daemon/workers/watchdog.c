@@ -1,0 +1,185 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * How long what may take, by the signs of life that a worker leaves in its
+ * journal: what each of its threads is inside of, and since when.
+ *
+ * A device that computes for a client may take as long as it takes: the calls
+ * that wait for it are not judged meanwhile, and only the administrator's limit
+ * ends a worker over a client's job.
+ */
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "agent/daemon/daemon.h"
+#include "agent/daemon/workers/worker_process.h"
+
+#define MS            UINT64_C(1000000)
+#define SECOND        UINT64_C(1000000000)
+
+#define READY_NS      (10 * SECOND)
+#define READY_CARD_NS (120 * SECOND) /* the driver starts one at a time */
+#define JOINT_NS      (60 * SECOND)
+#define BESIDE_NS     (60 * SECOND) /* short jobs that follow each other */
+#define STOPPED_MAX   2u            /* looks, a second apart */
+
+static const struct limit {
+	uint64_t ns;
+	const char *what; /* took too long */
+	bool is_the_cards;
+} limits[] = {
+	[GM_CALL_LOOP] = { 5 * SECOND, "a turn of its loop", false },
+	[GM_CALL_DEVICE] = { 30 * SECOND, "one slice of work", true },
+	[GM_CALL_ALLOC] = { 60 * SECOND, "an allocation", true },
+	[GM_CALL_FREE] = { 60 * SECOND, "giving memory back", true },
+	/* A gigabyte of pages takes up to a second. */
+	[GM_CALL_REGISTER] = { 900 * SECOND, "a registration", true },
+	[GM_CALL_FORGET] = { 60 * SECOND, "the end of a registration", true },
+	[GM_CALL_EXPORT] = { 30 * SECOND, "an export", true },
+	[GM_CALL_IMPORT] = { 30 * SECOND, "an import", true },
+	/* The administrator says, below. */
+	[GM_CALL_PROGRAM] = { 0, "a program", false },
+	[GM_CALL_START] = { 0, "a program's start", false },
+	[GM_CALL_ACROSS] = { 30 * SECOND, "a copy between rows", true },
+	[GM_CALL_ALLOC_LARGE] = { 900 * SECOND, "a large allocation", true },
+	/* The worker has a limit of its own, below this. */
+	[GM_CALL_MEET] = { 2 * GM_CLIQUE_LIMIT_NS, "meeting other cards",
+			   false },
+	/* It may hang, and then nothing else helps.  But it gives back memory
+	 * of the card, which waits for what anybody has there. */
+	[GM_CALL_ABORT] = { SECOND, "the abort of a communicator", true },
+	/* What is half made gets to where it looks first. */
+	[GM_CALL_GIVE_UP] = { 5 * SECOND, "giving up to meet other cards",
+			      true },
+};
+
+uint64_t gm_patience_ready(const struct gm_keeper *keeper)
+{
+	return keeper->is_card ? READY_CARD_NS : READY_NS;
+}
+
+static bool is_over(const struct gm_keeper *keeper, uint32_t call,
+		    uint64_t limit_ns, uint64_t since, uint64_t now)
+{
+	bool leaves = call == GM_CALL_ABORT || call == GM_CALL_GIVE_UP;
+	uint64_t idle = since, calm = since;
+
+	if (limits[call].is_the_cards && idle < keeper->computed_ns)
+		idle = keeper->computed_ns;
+	if (calm < keeper->computed_long_ns)
+		calm = keeper->computed_long_ns;
+	return now - idle > limit_ns || (leaves && now - calm > BESIDE_NS);
+}
+
+/* Signs from before this worker are not judged. */
+static void judge(struct gm_keeper *keeper, uint64_t beat, uint64_t now)
+{
+	uint64_t since = beat & ~(UINT64_C(0xff) << 56);
+	uint32_t call = (uint32_t)(beat >> 56);
+	const struct limit *limit;
+	uint64_t limit_ns;
+	char why[GM_WHY_BYTES];
+
+	if (call >= sizeof(limits) / sizeof(limits[0]) ||
+	    since < keeper->since_ns || now < since)
+		return;
+	limit = &limits[call];
+	limit_ns = limit->ns;
+	if (call == GM_CALL_PROGRAM || call == GM_CALL_START)
+		limit_ns = keeper->d->config.program_limit_ns;
+	if (limit_ns == 0 || !is_over(keeper, call, limit_ns, since, now))
+		return;
+	snprintf(why, sizeof(why), "%s took over %" PRIu64 " %s%s", limit->what,
+		 limit_ns / (limit_ns < SECOND ? MS : SECOND),
+		 limit_ns < SECOND ? "ms" : "s",
+		 limit->ns ? "" : ", the limit in [programs]");
+	gm_keeper_kill(keeper, why);
+}
+
+/* Device code that has been at it for a while. */
+static bool computes(const struct gm_keeper *keeper, uint64_t now)
+{
+	uint64_t since = gm_get(&keeper->journal->aloft);
+
+	return since >= keeper->since_ns && now > since && now - since > SECOND;
+}
+
+/* What a program goes on with though everybody who wanted it has gone: of
+ * itself it need never end, and it has nothing of anybody else's in hand. */
+static void judge_orphaned(struct gm_keeper *keeper, uint64_t now)
+{
+	uint64_t beat = gm_get(&keeper->journal->beat);
+	uint64_t slow = gm_get(&keeper->journal->slow);
+	const struct gm_seat *seat;
+
+	if (!keeper->crew->runs_programs || !gm_keeper_has_seats(keeper) ||
+	    (beat >> 56 != GM_CALL_PROGRAM && slow >> 56 != GM_CALL_START &&
+	     !computes(keeper, now)))
+		return;
+	TAILQ_FOREACH(seat, &keeper->seats, entry)
+	{
+		if (seat->state < GM_SEAT_LEAVING)
+			return;
+	}
+	gm_keeper_kill(keeper, "nobody is left who wants its program");
+}
+
+/* What a card does with others is under way for them, too: no limit of one
+ * row's ends it, and for long it is no excuse. */
+static void look_at_joint(struct gm_keeper *keeper, uint64_t now)
+{
+	uint64_t since = gm_get(&keeper->journal->joint);
+
+	if (since >= keeper->since_ns && now >= since &&
+	    now - since <= JOINT_NS)
+		keeper->computed_ns = keeper->computed_long_ns = now;
+}
+
+static void judge_jobs(struct gm_keeper *keeper, uint64_t now)
+{
+	const struct gm_config *config = &keeper->d->config;
+	uint64_t limit = config->cuda_kernel_limit_ns;
+	uint64_t since = gm_get(&keeper->journal->aloft);
+	bool by_programs = keeper->crew->runs_programs &&
+			   config->program_limit_ns > 0 &&
+			   (limit == 0 || config->program_limit_ns < limit);
+
+	if (since < keeper->since_ns || now < since)
+		return;
+	keeper->computed_ns = now;
+	if (computes(keeper, now))
+		keeper->computed_long_ns = now;
+	if (by_programs)
+		limit = config->program_limit_ns;
+	if (limit == 0 || !keeper->is_card || now - since <= limit)
+		return;
+	gm_keeper_kill(keeper, by_programs
+				       ? "a job ran longer than the limit in "
+					 "[programs] allows"
+				       : "a job ran longer than kernel-limit "
+					 "allows");
+}
+
+void gm_patience_look(struct gm_keeper *keeper, uint64_t now_ns)
+{
+	if (!gm_keeper_has_child(keeper) || keeper->state == GM_KEEPER_ENDING ||
+	    keeper->state == GM_KEEPER_STUCK)
+		return;
+	if (!gm_spawn_stopped(&keeper->child))
+		keeper->times_stopped = 0;
+	else if (++keeper->times_stopped >= STOPPED_MAX)
+		gm_keeper_kill(keeper, "stopped by a signal");
+	if (keeper->state == GM_KEEPER_SERVING) {
+		look_at_joint(keeper, now_ns);
+		judge_jobs(keeper, now_ns);
+		judge(keeper, gm_get(&keeper->journal->beat), now_ns);
+		judge(keeper, gm_get(&keeper->journal->slow), now_ns);
+		for (uint32_t i = 0; i < GM_JOURNAL_CLIQUES; i++)
+			judge(keeper, gm_get(&keeper->journal->clique[i]),
+			      now_ns);
+		judge_orphaned(keeper, now_ns);
+	}
+	gm_seats_pump(keeper);
+}

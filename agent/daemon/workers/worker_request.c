@@ -1,0 +1,513 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/daemon/workers/worker_request.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "agent/daemon/daemon.h"
+#include "agent/daemon/sessions/listener.h"
+#include "agent/daemon/workers/worker_process.h"
+#include "gpumap.h"
+#include "shm/point.h"
+#include "shm/queue.h"
+
+#define STRIKES_MAX 2u /* workers that one claim may cost */
+
+static void take_off(struct gm_claim *claim)
+{
+	TAILQ_REMOVE(&claim->seat->claims, claim, entry);
+	claim->seat = NULL;
+}
+
+static void end(struct gm_claim *claim, int status, const char *why)
+{
+	take_off(claim);
+	claim->gone(claim, status, why);
+}
+
+/* Has the worker something mapped for it, as long as it is HELD? */
+static bool is_kept(const struct gm_claim *claim)
+{
+	return claim->ask == GM_WIRE_REGISTER || claim->ask == GM_WIRE_IMPORT ||
+	       claim->ask == GM_WIRE_BORROW || claim->ask == GM_WIRE_JOIN;
+}
+
+/* Is it answered with a descriptor? */
+static bool gives_fd(const struct gm_claim *claim)
+{
+	return claim->ask == GM_WIRE_EXPORT || claim->ask == GM_WIRE_PROVE;
+}
+
+/* Was it there before, and stays?  The next worker has it before it begins
+ * anything of the seat: jobs name it as soon as they find that worker. */
+static bool is_awaited(const struct gm_claim *claim)
+{
+	return claim->was_held && claim->ask == GM_WIRE_REGISTER;
+}
+
+/* ---- what is asked ----------------------------------------------------- */
+
+static int say(struct gm_keeper *keeper, struct gm_seat *seat,
+	       const struct gm_claim *claim, enum gm_wire_type type)
+{
+	struct gm_wire wire = {
+		.type = type,
+		.session = seat->session,
+		.place = seat->place,
+		.handle = claim->handle,
+	};
+
+	if (type == GM_WIRE_FORGET)
+		return gm_seats_say(keeper, &wire, NULL, 0);
+	wire.at = claim->at;
+	wire.bytes = claim->bytes;
+	wire.stage_at = claim->stage_at;
+	wire.borrower = claim->borrower;
+	wire.kind = claim->kind;
+	wire.flags = claim->flags;
+	wire.awaited = is_awaited(claim);
+	if (claim->kernel)
+		snprintf(wire.text, sizeof(wire.text), "%s", claim->kernel);
+	return gm_seats_say(keeper, &wire, &claim->fd, claim->fd < 0 ? 0 : 1);
+}
+
+/* It was HELD once, and by the row's worker now it is not. */
+static bool is_missed(const struct gm_claim *claim)
+{
+	return claim->was_held && !claim->leaves &&
+	       claim->state <= GM_CLAIM_ASKED;
+}
+
+static bool is_fetch(const struct gm_claim *claim)
+{
+	return claim->ask == GM_WIRE_FETCH;
+}
+
+int gm_claims_say(struct gm_keeper *keeper, struct gm_seat *seat,
+		  bool *ret_waits)
+{
+	struct gm_claim *claim;
+
+	seat->asks = false;
+	TAILQ_FOREACH(claim, &seat->claims, entry)
+	{
+		int error = 0;
+
+		seat->asks |= claim->state == GM_CLAIM_WAITING;
+		/* Memory that takes long to reach is its client's trouble, and
+		 * does not keep the row from others. */
+		if (is_missed(claim) &&
+		    gm_loop_now() - keeper->since_ns < GM_CLAIMS_WAIT_NS)
+			*ret_waits = true;
+		if (claim->state == GM_CLAIM_LEAVING) {
+			error = say(keeper, seat, claim, GM_WIRE_FORGET);
+			if (error == 0)
+				claim->state = GM_CLAIM_LEFT;
+		}
+		if (error)
+			return error;
+	}
+	return 0;
+}
+
+/* Jobs of another row wait for pieces, which may be one that drains, too, and
+ * that we wait for: they are fetched for as long as there is a worker. */
+static bool may_fetch(const struct gm_seat *seat)
+{
+	return seat->keeper->state == GM_KEEPER_SERVING &&
+	       !seat->keeper->is_undertaker && seat->state == GM_SEAT_TAKEN;
+}
+
+/* The first of a seat's that there is a place for. */
+static struct gm_claim *first_waiting(const struct gm_keeper *keeper,
+				      const struct gm_seat *seat)
+{
+	struct gm_claim *claim;
+
+	TAILQ_FOREACH(claim, &seat->claims, entry)
+	{
+		if (claim->state == GM_CLAIM_WAITING &&
+		    (is_fetch(claim) || !keeper->told_end) &&
+		    gm_askers_have_place(keeper, seat, is_fetch(claim)))
+			break;
+	}
+	return claim;
+}
+
+static struct gm_claim *next_claim(const struct gm_keeper *keeper)
+{
+	struct gm_claim *claim, *next = NULL;
+	const struct gm_seat *seat;
+
+	TAILQ_FOREACH(seat, &keeper->seats, entry)
+	{
+		if (seat->state != GM_SEAT_TAKEN || !seat->asks ||
+		    (next && !gm_askers_are_before(seat, next->seat)))
+			continue;
+		claim = first_waiting(keeper, seat);
+		if (claim)
+			next = claim;
+	}
+	return next;
+}
+
+int gm_claims_ask_all(struct gm_keeper *keeper)
+{
+	struct gm_claim *claim;
+
+	while (keeper->n_asked < GM_ASKERS_MOST &&
+	       (claim = next_claim(keeper)) != NULL) {
+		int error = say(keeper, claim->seat, claim, claim->ask);
+
+		if (error)
+			return error;
+		claim->state = GM_CLAIM_ASKED;
+		gm_askers_asked(keeper, claim->seat, is_fetch(claim));
+		GM_POINT("claim_asked");
+	}
+	return 0;
+}
+
+static int judge_seat(const struct gm_seat *seat, char ret_why[GM_WHY_BYTES])
+{
+	const struct gm_keeper *keeper = seat->keeper;
+
+	if (!keeper || keeper->draining || seat->state >= GM_SEAT_LEAVING)
+		return gm_why(ret_why, -ESHUTDOWN,
+			      "the row is being given up; open its queue anew");
+	if (keeper->state == GM_KEEPER_STUCK ||
+	    keeper->state == GM_KEEPER_OFF || gm_keeper_is_barred(keeper) ||
+	    gm_keeper_rests_long(keeper))
+		return gm_why(ret_why, -ENODEV,
+			      "row %u has no worker now; see its reason in "
+			      "gpumapctl devices, or use another row",
+			      keeper->row);
+	return 0;
+}
+
+int gm_claims_ask(struct gm_seat *seat, struct gm_claim *claim,
+		  char ret_why[GM_WHY_BYTES])
+{
+	struct gm_keeper *keeper = seat->keeper;
+	int error = 0;
+
+	if (!keeper || !is_fetch(claim) || !may_fetch(seat))
+		error = judge_seat(seat, ret_why);
+	if (error)
+		return error;
+	claim->seat = seat;
+	claim->state = GM_CLAIM_WAITING;
+	TAILQ_INSERT_TAIL(&seat->claims, claim, entry);
+	gm_seats_pump(keeper);
+	return 0;
+}
+
+uint32_t gm_claims_awaited(const struct gm_seat *seat)
+{
+	const struct gm_claim *claim;
+	uint32_t n = 0;
+
+	TAILQ_FOREACH(claim, &seat->claims, entry)
+	n += is_awaited(claim);
+	return n;
+}
+
+void gm_claims_leave(struct gm_claim *claim)
+{
+	struct gm_seat *seat = claim->seat;
+
+	/* What a worker has mapped, it has to unmap first; and it can be told
+	 * to only after it has.  So has what it has been told to await. */
+	if ((claim->state == GM_CLAIM_ASKED && is_kept(claim)) ||
+	    (claim->state == GM_CLAIM_WAITING && is_awaited(claim) &&
+	     seat->state != GM_SEAT_WAITING && !seat->keeper->is_undertaker)) {
+		claim->leaves = true;
+		gm_seats_pump(seat->keeper); /* nobody waits for it now */
+		return;
+	}
+	if (claim->state == GM_CLAIM_HELD && is_kept(claim)) {
+		claim->state = GM_CLAIM_LEAVING;
+		gm_seats_pump(seat->keeper);
+		return;
+	}
+	if (claim->state >= GM_CLAIM_LEAVING)
+		return;
+	end(claim, 0, "");
+}
+
+/* ---- what is answered -------------------------------------------------- */
+
+/* What was asked when this is the answer; 0 for FORGOTTEN, and for what is no
+ * answer to a claim. */
+static uint32_t question_of(uint32_t answer)
+{
+	switch (answer) {
+	case GM_WIRE_REGISTERED:
+		return GM_WIRE_REGISTER;
+	case GM_WIRE_EXPORTED:
+		return GM_WIRE_EXPORT;
+	case GM_WIRE_IMPORTED:
+		return GM_WIRE_IMPORT;
+	case GM_WIRE_PROVEN:
+		return GM_WIRE_PROVE;
+	case GM_WIRE_TRIED:
+		return GM_WIRE_TRY;
+	case GM_WIRE_LENT:
+		return GM_WIRE_LEND;
+	case GM_WIRE_BORROWED:
+		return GM_WIRE_BORROW;
+	case GM_WIRE_FETCHED:
+		return GM_WIRE_FETCH;
+	case GM_WIRE_JOINED:
+		return GM_WIRE_JOIN;
+	default:
+		return 0;
+	}
+}
+
+static struct gm_seat *seat_of(struct gm_keeper *keeper, uint64_t session)
+{
+	struct gm_seat *seat;
+
+	TAILQ_FOREACH(seat, &keeper->seats, entry)
+	{
+		if (seat->session == session)
+			break;
+	}
+	return seat;
+}
+
+/* The claim that an answer is about: it may have left meanwhile, and then there
+ * is none. */
+static struct gm_claim *find(struct gm_keeper *keeper,
+			     const struct gm_wire *wire)
+{
+	uint32_t ask = question_of(wire->type);
+	struct gm_seat *seat = seat_of(keeper, wire->session);
+	struct gm_claim *claim;
+
+	if (!seat)
+		return NULL;
+	TAILQ_FOREACH(claim, &seat->claims, entry)
+	{
+		if (claim->handle != wire->handle ||
+		    (ask == GM_WIRE_FETCH &&
+		     (claim->borrower != wire->borrower ||
+		      claim->stage_at != wire->stage_at)))
+			continue;
+		if (ask ? claim->ask == ask && claim->state == GM_CLAIM_ASKED
+			: claim->state == GM_CLAIM_LEFT)
+			return claim;
+	}
+	return NULL;
+}
+
+static const char *words_of(const struct gm_claim *claim, int status)
+{
+	switch (status) {
+	case -ENOMEM:
+		return "there is not so much memory";
+	case -EMFILE:
+		return "no descriptor is left for it; raise LimitNOFILE of "
+		       "gpumapd";
+	case -ESTALE:
+		return "the session has no buffer of this handle";
+	case -EEXIST:
+		return "the handle is in use";
+	case -EDQUOT:
+		return "it is more than the session may have of this row";
+	case -EOPNOTSUPP:
+		return claim->ask == GM_WIRE_EXPORT
+			       ? "the buffer was not allocated as "
+				 "GPUMAP_BUFFER_EXPORTABLE, or the row cannot"
+			       : "the row cannot do that";
+	default:
+		return "the worker could not do it; see its log";
+	}
+}
+
+static void refused(struct gm_claim *claim, int status, const char *text)
+{
+	struct gm_seat *seat = claim->seat;
+
+	if (claim->leaves) {
+		end(claim, 0, "");
+		return;
+	}
+	if (claim->was_held) {
+		seat->broken(seat, "a new worker could not reach what the "
+				   "session has registered");
+		return;
+	}
+	end(claim, status, text[0] ? text : words_of(claim, status));
+}
+
+/* Returns whether it has taken the descriptor. */
+static bool granted(struct gm_claim *claim, const struct gm_wire *wire, int fd)
+{
+	bool takes_fd = gives_fd(claim);
+
+	claim->state = GM_CLAIM_HELD;
+	claim->strikes = 0;
+	if (claim->leaves)
+		gm_claims_leave(claim);
+	if (claim->was_held)
+		return false;
+	claim->was_held = true;
+	claim->held(claim, wire->bytes, fd); /* may be its end */
+	return takes_fd;
+}
+
+bool gm_claims_heard(struct gm_keeper *keeper, const struct gm_wire *wire,
+		     int fd)
+{
+	struct gm_claim *claim;
+	bool is_taken = false;
+
+	if (wire->type == GM_WIRE_FORGOTTEN) {
+		claim = find(keeper, wire);
+		if (claim)
+			end(claim, 0, "");
+	} else if (question_of(wire->type)) {
+		gm_askers_answered(keeper, seat_of(keeper, wire->session),
+				   wire->type == GM_WIRE_FETCHED);
+		claim = find(keeper, wire);
+		if (claim && wire->status < 0)
+			refused(claim, wire->status, wire->text);
+		else if (claim && gives_fd(claim) && fd < 0)
+			refused(claim, -EMFILE, "");
+		else if (claim)
+			is_taken = granted(claim, wire, fd);
+	} else {
+		return false;
+	}
+	/* It may be the last that keeps the memory. */
+	if (!is_taken && keeper->d->server)
+		gm_closer_close(&keeper->d->server->closer, fd);
+	else if (!is_taken && fd >= 0)
+		close(fd);
+	return true;
+}
+
+/* ---- deaths ------------------------------------------------------------ */
+
+/* What has been asked for the longest need not be it: its answer may have been
+ * on the way.  All but registrations are gone with their worker anyway. */
+void gm_claims_strike(struct gm_keeper *keeper)
+{
+	struct gm_journal *signs = keeper->journal;
+	uint64_t place = gm_get(&signs->slow_place);
+	uint64_t handle = gm_get(&signs->slow_handle);
+	struct gm_claim *claim;
+	struct gm_seat *seat;
+
+	TAILQ_FOREACH(seat, &keeper->seats, entry)
+	TAILQ_FOREACH(claim, &seat->claims, entry)
+	{
+		if (claim->state == GM_CLAIM_ASKED &&
+		    claim->ask == GM_WIRE_REGISTER && claim->handle == handle &&
+		    seat->place + 1 == place)
+			claim->strikes++;
+	}
+	gm_put(&signs->slow_place, 0);
+	gm_askers_silence(keeper);
+}
+
+/* Made for this worker by itself, and not to be had for the next. */
+static bool is_devices(const struct gm_claim *claim)
+{
+	return claim->kind == GPUMAP_DEVICE_CUDA;
+}
+
+/* A claim of this seat that does not wait for the next worker. */
+static struct gm_claim *first_lost(struct gm_seat *seat)
+{
+	struct gm_claim *claim;
+
+	TAILQ_FOREACH(claim, &seat->claims, entry)
+	{
+		if (claim->ask != GM_WIRE_REGISTER || is_devices(claim) ||
+		    claim->state >= GM_CLAIM_LEAVING || claim->leaves ||
+		    (claim->state == GM_CLAIM_ASKED && !claim->was_held))
+			return claim;
+	}
+	return NULL;
+}
+
+static bool kills(struct gm_seat *seat)
+{
+	const struct gm_claim *claim;
+
+	TAILQ_FOREACH(claim, &seat->claims, entry)
+	{
+		if (claim->strikes >= STRIKES_MAX)
+			return true;
+	}
+	return false;
+}
+
+/* An owner who hears of it may end the session; its seat leaves the row at
+ * once then, for no child has it mapped, and all of its claims with it.  So
+ * each time is begun anew, and the seat is known by its number alone. */
+void gm_claims_worker_gone(struct gm_seat *seat)
+{
+	struct gm_keeper *keeper = seat->keeper;
+	uint64_t session = seat->session;
+	struct gm_claim *claim;
+
+	if (kills(seat)) {
+		seat->broken(seat, "workers die of what it has registered");
+		return;
+	}
+	while ((seat = seat_of(keeper, session)) &&
+	       (claim = first_lost(seat))) {
+		bool has_left =
+			claim->leaves || claim->state >= GM_CLAIM_LEAVING;
+
+		end(claim, has_left ? 0 : -ESTALE,
+		    has_left ? "" : "the row's worker has died over it");
+	}
+	if (!seat)
+		return;
+	TAILQ_FOREACH(claim, &seat->claims, entry)
+	claim->state = GM_CLAIM_WAITING;
+}
+
+void gm_claims_seat_gone(struct gm_seat *seat)
+{
+	struct gm_claim *claim;
+
+	while ((claim = TAILQ_FIRST(&seat->claims)))
+		end(claim, -ESHUTDOWN, "the session has left the row");
+}
+
+/* As in attachment.c: one that is stuck will give no answer. */
+static struct gm_claim *first_newcomer(const struct gm_keeper *keeper)
+{
+	enum gm_claim_state last = keeper->state == GM_KEEPER_STUCK
+					   ? GM_CLAIM_ASKED
+					   : GM_CLAIM_WAITING;
+	struct gm_claim *claim;
+	struct gm_seat *seat;
+
+	TAILQ_FOREACH(seat, &keeper->seats, entry)
+	TAILQ_FOREACH(claim, &seat->claims, entry)
+	{
+		if (claim->state <= last && !claim->was_held &&
+		    !claim->leaves && !(is_fetch(claim) && may_fetch(seat)))
+			return claim;
+	}
+	return NULL;
+}
+
+void gm_claims_refuse_newcomers(struct gm_keeper *keeper, int status,
+				const char *why)
+{
+	struct gm_claim *claim;
+
+	while ((claim = first_newcomer(keeper)))
+		end(claim, status, why);
+}

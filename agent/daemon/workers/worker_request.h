@@ -1,0 +1,142 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * claims - what a seat has of its row's worker besides being served: client
+ * memory that is registered there, buffers that were exported from it, exports
+ * that were imported into it; what it takes to copy from another row, see
+ * sharing/peer_access.h; and groups that it is a rank of, see meshes/comms.h.
+ *
+ *	WAITING   the worker has not heard of it
+ *	ASKED     it was asked
+ *	HELD      it has said yes
+ *	LEAVING   FORGET is to be sent
+ *	LEFT      and is sent, or the whole seat is leaving
+ *
+ * What is registered is the client's, or a mask in a host's memory, and stays:
+ * the next worker is asked again before it begins anything of the seat, and
+ * before its row is shown as READY, which waits for up to GM_CLAIMS_WAIT_NS.
+ * All others are of one worker's memory, and gone with it.
+ * A row that drains is asked for nothing any more but pieces (FETCH), of jobs
+ * that another one which drains may have to finish.
+ * Of what only asks for something (EXPORT, PROVE, TRY, LEND, FETCH) the worker
+ * keeps nothing: it leaves without a word, and a claim that stays HELD hears
+ * when that worker is gone.
+ *
+ * Two workers that die at the same claim, as their journals say, are the end of
+ * its session; one that dies while a claim is ASKED that was never HELD has it
+ * refused.
+ */
+#ifndef GM_DAEMON_WORKERS_WORKER_REQUEST_H
+#define GM_DAEMON_WORKERS_WORKER_REQUEST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "agent/common/wire.h"
+#include "agent/daemon/base/refusal.h"
+
+struct gm_keeper;
+struct gm_seat;
+
+#define GM_CLAIMS_WAIT_NS UINT64_C(5000000000)
+
+enum gm_claim_state {
+	GM_CLAIM_WAITING,
+	GM_CLAIM_ASKED,
+	GM_CLAIM_HELD,
+	GM_CLAIM_LEAVING,
+	GM_CLAIM_LEFT
+};
+
+/* Embedded in its owner, who fills the first part and keeps it as it is. */
+struct gm_claim {
+	enum gm_wire_type ask; /* GM_WIRE_REGISTER, _EXPORT, ... */
+	uint64_t handle;
+	uint64_t at;
+	uint64_t bytes;
+	uint64_t stage_at;
+	uint32_t borrower;
+	uint32_t kind;
+	uint32_t flags;
+	const char *kernel; /* REGISTER of an image: its entry point; or NULL */
+	int fd;             /* the owner's; -1 where none goes along */
+
+	/* The worker has said yes, for the first time.  With EXPORT and LEND:
+	 * how many bytes; with EXPORT and PROVE: a descriptor that is the
+	 * owner's now. */
+	void (*held)(struct gm_claim *claim, uint64_t bytes, int fd);
+	/* It is no claim any more, and its owner's to free: it was refused,
+	 * with a negative status; or it has left, with its seat or alone. */
+	void (*gone)(struct gm_claim *claim, int status, const char *why);
+
+	/* The supervisor's own. */
+	TAILQ_ENTRY(gm_claim) entry;
+	struct gm_seat *seat;
+	enum gm_claim_state state;
+	uint32_t strikes;
+	bool was_held;
+	bool leaves; /* once it was answered */
+};
+
+TAILQ_HEAD(gm_claim_list, gm_claim);
+
+/*
+ * gm_claims_ask - have a seat's worker hold this
+ *
+ * seat		was seated, see supervisor.h
+ * claim	zero but for what its owner fills
+ * ret_why	what was wrong and what to do
+ *
+ * claim->held() or claim->gone() tells, perhaps before this returns.
+ *
+ * Returns	0
+ *		-ENODEV		no worker, and none soon
+ *		-ESHUTDOWN	the seat is being given up
+ */
+int gm_claims_ask(struct gm_seat *seat, struct gm_claim *claim,
+		  char ret_why[GM_WHY_BYTES]);
+
+/* How many registrations its next worker has before it begins. */
+uint32_t gm_claims_awaited(const struct gm_seat *seat);
+
+/* Give it up.  claim->gone() follows, perhaps before this returns. */
+void gm_claims_leave(struct gm_claim *claim);
+
+/* ---- for attachment.c ------------------------------------------------------- */
+
+/*
+ * gm_claims_say - say of a seat that is taken what there is to say, but for
+ * what is asked
+ *
+ * ret_waits	set where the row should not be READY yet
+ *
+ * Returns	0, or a negative errno of the socket: -EAGAIN for no room
+ */
+int gm_claims_say(struct gm_keeper *keeper, struct gm_seat *seat,
+		  bool *ret_waits);
+
+/* Ask what there is a place for, see user_queue.h.  Returns as gm_claims_say(). */
+int gm_claims_ask_all(struct gm_keeper *keeper);
+
+/* The worker has answered; a descriptor that came with it is ours.  A record
+ * that is no answer to a claim is not known: returns false, and whose @fd is
+ * does not change. */
+bool gm_claims_heard(struct gm_keeper *keeper, const struct gm_wire *wire,
+		     int fd);
+
+/* The worker is gone: whom did it die of? */
+void gm_claims_strike(struct gm_keeper *keeper);
+
+/* The same, for a seat that stays.  May end its session, and so free it. */
+void gm_claims_worker_gone(struct gm_seat *seat);
+
+/* Nothing of this seat is mapped any more. */
+void gm_claims_seat_gone(struct gm_seat *seat);
+
+/* Tell those who have never been HELD that it will be long. */
+void gm_claims_refuse_newcomers(struct gm_keeper *keeper, int status,
+				const char *why);
+
+#endif

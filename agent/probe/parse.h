@@ -1,0 +1,65 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * text - the words of NVML and of the kernel's module, read and judged.
+ *
+ * Pure.  None of these strings is ours: a library that does not end one, or
+ * a card whose memory of itself is damaged, gets a refusal and nothing else.
+ */
+#ifndef GM_PROBE_PARSE_H
+#define GM_PROBE_PARSE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * gm_text_copy - printable text of at most @bytes with its end
+ *
+ * size		bytes that @text has; it need not end within them
+ *
+ * What is not printable ASCII becomes '?'; blanks around it are left out.
+ */
+void gm_text_copy(char *ret_text, size_t bytes, const char *text, size_t size);
+
+/*
+ * gm_text_uuid - "GPU-" or "MIG-" and a UUID in five groups
+ *
+ * Returns	0, or -EINVAL: anything else, the UUID of zeros too
+ */
+int gm_text_uuid(const char *text, uint8_t ret_uuid[16]);
+
+/*
+ * gm_text_pci - a PCI address, "17:00.0" or with a domain of 4 or 8 digits
+ *
+ * ret_bus	bus << 8 | device << 3 | function
+ *
+ * Returns	0, or -EINVAL
+ */
+int gm_text_pci(const char *text, uint32_t *ret_domain, uint32_t *ret_bus);
+
+/* "580.65.06" as 580650; 0 for what is no version. */
+uint32_t gm_text_version(const char *text);
+
+/* "1g.10gb" of "NVIDIA H100 MIG 1g.10gb", "" where there is none. */
+void gm_text_profile(const char *name, char *ret_profile, size_t bytes);
+
+/* One of /proc/driver/nvidia/gpus/PCI/information. */
+struct gm_text_information {
+	char id[64]; /* "GPU-...", "" as long as the module does not know it */
+	uint8_t uuid[16];
+	int32_t minor; /* -1: not told */
+};
+
+void gm_text_information(const char *text,
+			 struct gm_text_information *ret_information);
+
+/*
+ * gm_text_made_uuid - for a card whose own cannot be read
+ *
+ * By its PCI address, or, with @bus of UINT32_MAX, by an NVML index in @domain.
+ * Version 8, "as its maker likes": no card of NVIDIA's has one.
+ */
+void gm_text_made_uuid(uint32_t domain, uint32_t bus, uint8_t ret_uuid[16]);
+
+#endif

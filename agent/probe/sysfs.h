@@ -1,0 +1,56 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * place - what the kernel knows of cards: which there are, and what is near.
+ *
+ * @root is put before /sys and /proc in every path; NULL for this machine.
+ */
+#ifndef GM_PROBE_SYSFS_H
+#define GM_PROBE_SYSFS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/probe/protocol.h"
+
+/*
+ * gm_place_list - the cards that the kernel's module drives, by PCI address
+ *
+ * By the module's own files, which know a card's UUID where it has been up
+ * once, else by the PCI devices that are bound to it.  One that is bound to
+ * another driver, to be passed through to a guest say, is not listed.
+ *
+ * Returns	how many notes of PLACE were written, at most @max
+ */
+size_t gm_place_list(const char *root, struct gm_note *ret_notes, size_t max);
+
+/* Cards of NVIDIA's that are no bridge or sound device, whoever drives them. */
+size_t gm_place_count(const char *root);
+
+/*
+ * gm_place_near - the node and the CPUs beside a card
+ *
+ * ret_cpus	a list, "" where it is not known or does not fit into @bytes
+ *
+ * Returns	the node, or -1: the platform does not tell
+ */
+int gm_place_near(const char *root, uint32_t domain, uint32_t bus,
+		  char *ret_cpus, size_t bytes);
+
+/*
+ * gm_place_node - the CPUs of a node that a driver named
+ *
+ * Returns	0, or -ENODEV: this kernel has no such node
+ */
+int gm_place_node(const char *root, int node, char *ret_cpus, size_t bytes);
+
+/*
+ * gm_place_mask - the node that all CPUs of a mask are on, as NVML has them
+ *
+ * Returns	the node, or -1: several, none, or an empty mask
+ */
+int gm_place_mask(const char *root, const unsigned long *words, size_t n,
+		  char *ret_cpus, size_t bytes);
+
+#endif

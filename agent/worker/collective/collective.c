@@ -1,0 +1,497 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/worker/collective/collective.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "agent/common/huge_pages.h"
+#include "agent/worker/collective/nccl_group.h"
+#include "agent/worker/collective/staged.h"
+#include "agent/worker/control/agent_socket.h"
+#include "agent/worker/control/async_op_private.h"
+#include "agent/worker/control/io_events.h"
+#include "agent/worker/queue/accounting.h"
+#include "agent/worker/queue/dependency.h"
+#include "agent/worker/queue/heartbeat.h"
+#include "shm/point.h"
+
+static struct gm_member *find(const struct gm_session *s, uint64_t number)
+{
+	struct gm_member *m;
+
+	LIST_FOREACH(m, &s->members, entry)
+	{
+		if (m->number == number)
+			break;
+	}
+	return m;
+}
+
+/* ---- the other ranks ----------------------------------------------------- */
+
+static void tell(const struct gm_session *s)
+{
+	GM_POINT("group_came_on");
+	if (gm_herald_is_awaited(s->herald))
+		gm_herald_tell(s->herald);
+}
+
+/* Everybody's part ends so, unless it ends in another way already. */
+static void break_up(const struct gm_member *m, int status)
+{
+	gm_comm_break(m->comm.page, -status);
+	tell(m->session);
+}
+
+/* ---- records ------------------------------------------------------------- */
+
+static void *reach(void *arg, uint32_t rank, struct gm_comm_place place,
+		   uint64_t bytes, bool writes)
+{
+	const struct gm_member *m = arg;
+
+	return gm_judge_memory(&m->session->judge, place.buffer, place.at,
+			       bytes, writes);
+}
+
+static void answer(struct gm_worker *w, uint64_t session, uint32_t place,
+		   uint64_t number, enum gm_wire_type type, int status)
+{
+	struct gm_wire reply = gm_pair_about(type, session, place);
+
+	reply.handle = number;
+	reply.status = status;
+	gm_events_say(w, &reply, -1);
+}
+
+/* @bytes: see agent/common/wire.h. */
+static void say_joined(struct gm_worker *w, const struct gm_session *s,
+		       uint64_t number, uint64_t bytes, int status)
+{
+	struct gm_wire reply = gm_pair_about(GM_WIRE_JOINED, s->id, s->place);
+
+	reply.handle = number;
+	reply.bytes = bytes;
+	reply.status = status;
+	if (status == -ENODEV)
+		snprintf(reply.text, sizeof(reply.text),
+			 "one of its rows is being given up; see gpumapctl "
+			 "devices");
+	gm_events_say(w, &reply, -1);
+}
+
+/* Ours of the windows, that nobody has written to: they get their memory here,
+ * where our row likes it, and the device is to reach them. */
+static void work_join(struct gm_slow_job *job, struct gm_device *dev)
+{
+	struct gm_errand_job *e = (struct gm_errand_job *)job;
+	struct gm_member *m = e->member;
+
+	char *windows = gm_member_windows(m, m->comm.rank);
+
+	e->rc = gm_errand_populate(windows, gm_comm_windows_bytes(), true);
+	if (e->rc < 0 || !dev->backend->reach)
+		return;
+	e->rc = dev->backend->reach(dev, windows, gm_comm_windows_bytes(), true,
+				    &m->region);
+	if (e->rc < 0)
+		m->region = NULL;
+}
+
+static void work_let_go(struct gm_slow_job *job, struct gm_device *dev)
+{
+	struct gm_errand_job *e = (struct gm_errand_job *)job;
+	struct gm_member *m = e->member;
+
+	if (m->region)
+		dev->backend->unreach(dev, m->region);
+	munmap(m->comm.page, m->bytes);
+}
+
+static void done_let_go(struct gm_slow_job *job, struct gm_worker *w)
+{
+	struct gm_errand_job *e = gm_errand_returned(job, w);
+	struct gm_session *s = e->session;
+
+	if (e->member->is_awaited) {
+		GM_POINT("group_windows_gone");
+		answer(w, s->id, s->place, e->member->number, GM_WIRE_FORGOTTEN,
+		       0);
+	}
+	free(e->member);
+	gm_errand_finished(w, e);
+}
+
+/* Nothing of it is used here any more but by copies, which the slow thread does
+ * before, and by the device among others. */
+void gm_group_give_up(struct gm_worker *w, struct gm_member *m)
+{
+	if (!gm_clique_leave(m))
+		return;
+	if (m->last) {
+		gm_errand_hand_over(w, m->last);
+		return;
+	}
+	munmap(m->comm.page, m->bytes);
+	free(m);
+}
+
+static void let_go(struct gm_worker *w, struct gm_member *m)
+{
+	LIST_REMOVE(m, entry);
+	gm_group_give_up(w, m);
+}
+
+void gm_group_met(struct gm_worker *w, struct gm_session *s,
+		  struct gm_member *m)
+{
+	/* Whoever has gone meanwhile leaves now. */
+	if (m->is_gone) {
+		say_joined(w, s, m->number, 0, 0);
+		gm_group_give_up(w, m);
+		return;
+	}
+	if (gm_comm_broken_by(m->comm.page)) {
+		say_joined(w, s, m->number, 0, -ENODEV);
+		let_go(w, m);
+		return;
+	}
+	m->is_ready = true;
+	say_joined(w, s, m->number, m->clique ? 1 + m->taken : 0, 0);
+}
+
+static void done_join(struct gm_slow_job *job, struct gm_worker *w)
+{
+	struct gm_errand_job *e = gm_errand_returned(job, w);
+	struct gm_session *s = e->session;
+	struct gm_member *m = find(s, e->handle);
+
+	GM_POINT("group_windows_made");
+	/* Unless the session has left. */
+	if (m && e->rc < 0)
+		let_go(w, m);
+	else if (m && m->meet)
+		gm_clique_meet(w, m);
+	else if (m)
+		m->is_ready = true;
+	if (!m || e->rc < 0 || m->is_ready)
+		say_joined(w, s, e->handle, 0, e->rc);
+	gm_errand_finished(w, e);
+}
+
+/* What it takes to leave is had first: that must not need memory. */
+static int use_windows(struct gm_worker *w, struct gm_member *m, uint32_t flags)
+{
+	struct gm_session *s = m->session;
+	struct gm_errand_job *e =
+		gm_errand_new(s, GM_CALL_REGISTER, work_join, done_join);
+
+	if (e)
+		m->last = gm_errand_new(s, GM_CALL_FORGET, work_let_go,
+					done_let_go);
+	if (!m->last) {
+		free(e);
+		return -ENOMEM;
+	}
+	m->last->member = m;
+	if (flags & GM_JOIN_CLIQUE)
+		gm_clique_prepare(w, m);
+	m->windows = (char *)m->comm.page + gm_comm_windows_at(m->comm.ranks);
+	m->comm.reach = gm_relay_reach;
+	m->is_ready = false;
+	e->member = m;
+	e->handle = m->number;
+	gm_errand_hand_over(w, e);
+	return 0;
+}
+
+static int judge_join(const struct gm_session *s, const struct gm_wire *wire,
+		      int fd)
+{
+	if (!s)
+		return -ENOENT;
+	if (wire->bytes == 0 || wire->bytes > GM_COMM_RANKS ||
+	    wire->at >= wire->bytes || wire->handle == 0 ||
+	    gm_handle_generation(wire->handle) != 0)
+		return -EINVAL;
+	if (find(s, wire->handle))
+		return -EEXIST;
+	return fd < 0 ? -EMFILE : 0;
+}
+
+static int join(struct gm_worker *w, struct gm_session *s,
+		const struct gm_wire *wire, int fd)
+{
+	struct gm_member *m = calloc(1, sizeof(*m));
+	int rc = 0;
+	void *page;
+
+	if (!m)
+		return -ENOMEM;
+	m->bytes = gm_comm_bytes((uint32_t)wire->bytes,
+				 wire->flags & GM_JOIN_STAGED);
+	page = gm_thp_map(m->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (page == MAP_FAILED) {
+		free(m);
+		return -ENOMEM;
+	}
+	gm_comm_init(&m->comm, page, (uint32_t)wire->at, (uint32_t)wire->bytes);
+	m->comm.reach = reach;
+	m->comm.arg = m;
+	m->session = s;
+	m->number = wire->handle;
+	m->is_ready = true;
+	LIST_INSERT_HEAD(&s->members, m, entry);
+	if (wire->flags & GM_JOIN_STAGED)
+		rc = use_windows(w, m, wire->flags);
+	if (rc == 0)
+		return 0;
+	let_go(w, m);
+	return rc;
+}
+
+void gm_group_join(struct gm_worker *worker, const struct gm_wire *wire, int fd)
+{
+	struct gm_session *s = gm_errand_session_of(worker, wire);
+	int rc = judge_join(s, wire, fd);
+
+	if (rc == 0)
+		rc = join(worker, s, wire, fd);
+	if (fd >= 0)
+		close(fd);
+	/* Or it is said once the windows are there. */
+	if (rc == 0 && !find(s, wire->handle)->is_ready)
+		return;
+	GM_POINT("group_joined");
+	answer(worker, wire->session, wire->place, wire->handle, GM_WIRE_JOINED,
+	       rc);
+}
+
+/* ---- parts --------------------------------------------------------------- */
+
+static void take_off(struct gm_worker *w, struct gm_session *s)
+{
+	if (gm_clique_runs(s))
+		gm_clique_over(w);
+	TAILQ_REMOVE(&w->parts.list, s, part.entry);
+	w->parts.n--;
+	s->part.member = NULL;
+}
+
+static void end(struct gm_worker *w, struct gm_session *s, int status)
+{
+	struct gm_member *m = s->part.member;
+
+	GM_POINT("group_ending");
+	take_off(w, s);
+	if (status < 0)
+		gm_clique_call(m);
+	/* What was read from memory that is missing is not told. */
+	if (!gm_get(&s->ground.broken))
+		gm_errand_ended(w, s, status);
+	if (m->is_leaving)
+		let_go(w, m);
+}
+
+/* Somebody has come on: what was learned of the time that takes counts. */
+static void end_of_gap(struct gm_parts *all)
+{
+	if (all->since_ns && all->budget_ns)
+		gm_spin_hit(&all->spin, gm_now_ns() - all->since_ns);
+	all->since_ns = 0;
+	all->told = false;
+}
+
+/* For what was done from @since_ns on; 0 where that is not known.  Copies are
+ * the slow thread's, and take no time here. */
+static void pay(const struct gm_worker *w, struct gm_session *s, uint64_t read,
+		uint64_t copied, uint64_t since_ns)
+{
+	if (read + copied)
+		gm_charge(w, s, read + copied);
+	if (read && since_ns)
+		gm_turn_learn(s, w->dev, read, gm_now_ns() - since_ns);
+}
+
+/* Returns whether anything was done. */
+static bool go_on(struct gm_worker *w, struct gm_session *s, uint64_t budget)
+{
+	struct gm_part *part = &s->part;
+	bool is_told, was_waiting = part->waits;
+	const struct gm_member *m = part->member;
+	uint64_t read = m->comm.read, copied = m->copied;
+	uint64_t since_ns = was_waiting ? 0 : gm_now_ns();
+	int rc;
+
+	if (!was_waiting)
+		gm_beat_at(w->journal, GM_CALL_DEVICE, since_ns);
+	rc = part->member->windows
+		     ? gm_clique_step(w, s, budget, &is_told)
+		     : gm_comm_step(&part->member->comm, &part->call, budget,
+				    &is_told);
+	if (!was_waiting)
+		gm_beat(w->journal, GM_CALL_LOOP);
+	pay(w, s, m->comm.read - read, m->copied - copied, since_ns);
+	part->waits = rc == -EAGAIN;
+	if (is_told)
+		tell(s);
+	if (part->waits)
+		return !was_waiting;
+	end_of_gap(&w->parts);
+	if (rc != 0)
+		end(w, s, rc > 0 ? 0 : rc);
+	return true;
+}
+
+int gm_group_begin(struct gm_worker *worker, struct gm_session *session)
+{
+	struct gm_session *s = session;
+	struct gm_member *m = find(s, s->errand.handle);
+
+	s->errand.handle = 0;
+	if (!m || !m->is_ready || m->is_leaving ||
+	    gm_comm_broken_by(m->comm.page))
+		return -ESTALE;
+	gm_errand_stall(worker, s);
+	s->part.member = m;
+	s->part.waits = false;
+	s->part.deadline_ns = s->errand.deadline_ns;
+	TAILQ_INSERT_TAIL(&worker->parts.list, s, part.entry);
+	worker->parts.n++;
+	gm_group_look_anew(worker);
+	if (m->windows) {
+		gm_clique_begin(s);
+	} else {
+		gm_comm_begin(&m->comm, &s->errand.ask, &s->part.call);
+		tell(s);
+	}
+	go_on(worker, s, GM_GROUP_SLICE);
+	return 0;
+}
+
+void gm_group_refused(struct gm_session *session,
+		      const struct gm_verdict *verdict, int status)
+{
+	const struct gm_member *m = find(session, verdict->buffer);
+
+	if (!m)
+		return;
+	break_up(m, status);
+	gm_clique_call(m);
+}
+
+/* As long as a turn; beside nobody longer. */
+static uint64_t slice_of(const struct gm_worker *w, const struct gm_session *s)
+{
+	if (w->n_active == 0)
+		return GM_GROUP_ALONE;
+	return s->share < GM_GROUP_SLICE ? s->share : GM_GROUP_SLICE;
+}
+
+bool gm_group_pass(struct gm_worker *worker)
+{
+	struct gm_parts *all = &worker->parts;
+	uint32_t n = all->n, looks = GM_GROUP_LOOKS;
+	bool worked = false;
+
+	while (n-- > 0 && looks > 0 && !worked) {
+		struct gm_session *s = TAILQ_FIRST(&all->list);
+
+		TAILQ_REMOVE(&all->list, s, part.entry);
+		TAILQ_INSERT_TAIL(&all->list, s, part.entry);
+		all->n_seen++;
+		if (!gm_charge_left(worker, s)) {
+			all->held = true;
+			continue;
+		}
+		looks--;
+		worked =
+			go_on(worker, s,
+			      slice_of(worker, s) / s->part.member->comm.ranks);
+	}
+	if (worked)
+		gm_group_look_anew(worker);
+	worker->busy += worked;
+	return worked;
+}
+
+/* Its client wants it no longer, or its time is up.  0: neither. */
+static int why_over(const struct gm_worker *w, const struct gm_session *s,
+		    uint64_t now_ns)
+{
+	if (s->part.deadline_ns && now_ns >= s->part.deadline_ns)
+		return -ETIME;
+	if (gm_cancel_reaches(gm_get(&s->timeline->cancel), s->entries.pos - 1,
+			      s->entries.mask + 1))
+		return -ECANCELED;
+	/* Who drains does not wait for others for long. */
+	if (w->draining && now_ns >= w->waiting.drain_ns)
+		return -EIO;
+	return 0;
+}
+
+void gm_group_look(struct gm_worker *worker)
+{
+	struct gm_session *s = TAILQ_FIRST(&worker->parts.list), *next;
+	uint64_t now_ns = gm_now_ns();
+
+	for (; s; s = next) {
+		int why = why_over(worker, s, now_ns);
+
+		next = TAILQ_NEXT(s, part.entry);
+		if (why == 0)
+			continue;
+		break_up(s->part.member, why);
+		go_on(worker, s, 0);
+	}
+}
+
+/* ---- the end ------------------------------------------------------------- */
+
+void gm_group_init(struct gm_worker *worker)
+{
+	TAILQ_INIT(&worker->parts.list);
+	LIST_INIT(&worker->cliqued);
+}
+
+void gm_group_forget(struct gm_worker *worker, const struct gm_wire *wire)
+{
+	struct gm_session *s = gm_errand_session_of(worker, wire);
+	struct gm_member *m = s ? find(s, wire->handle) : NULL;
+	bool has_windows;
+
+	if (!m) {
+		answer(worker, wire->session, wire->place, wire->handle,
+		       GM_WIRE_FORGOTTEN, -ESTALE);
+		return;
+	}
+	break_up(m, -EIO);
+	has_windows = m->windows;
+	m->is_awaited = m->is_leaving = true;
+	if (s->part.member == m)
+		go_on(worker, s, 0); /* lets go of it, now or later */
+	else
+		let_go(worker, m);
+	if (has_windows)
+		return;
+	GM_POINT("group_forgotten");
+	answer(worker, wire->session, wire->place, wire->handle,
+	       GM_WIRE_FORGOTTEN, 0);
+}
+
+void gm_group_leave(struct gm_worker *worker, struct gm_session *session)
+{
+	struct gm_member *m;
+
+	if (session->part.member)
+		take_off(worker, session);
+	while ((m = LIST_FIRST(&session->members))) {
+		break_up(m, -EIO);
+		let_go(worker, m);
+	}
+}

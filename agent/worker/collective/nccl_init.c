@@ -1,0 +1,239 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/* How devices come together, in threads that may wait for other devices. */
+
+#include "agent/worker/collective/nccl_group.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include "agent/worker/queue/heartbeat.h"
+
+#define NAP_NS 1000000 /* between looks for other devices */
+
+_Static_assert(GM_CLIQUE_ID_BYTES == GM_COMM_CLIQUE_ID_BYTES, "one name");
+
+/* ---- threads ------------------------------------------------------------- */
+
+static struct gm_clique_thread *find_free(struct gm_worker *w)
+{
+	for (uint32_t i = 0; i < GM_JOURNAL_CLIQUES; i++)
+		if (!w->cliques[i].is_taken)
+			return &w->cliques[i];
+	return NULL;
+}
+
+struct gm_clique_thread *gm_clique_thread_take(struct gm_worker *worker)
+{
+	struct gm_worker *w = worker;
+	struct gm_clique_thread *t = find_free(w);
+
+	if (!t)
+		return NULL;
+	if (!t->runs)
+		t->runs = gm_slow_start(&t->slow, w->dev,
+					&w->journal->clique[t - w->cliques],
+					w->slow.fd) == 0;
+	t->is_taken = t->runs;
+	return t->runs ? t : NULL;
+}
+
+struct gm_slow_job *gm_clique_done(struct gm_worker *worker)
+{
+	struct gm_slow_job *job = NULL;
+
+	for (uint32_t i = 0; !job && i < GM_JOURNAL_CLIQUES; i++)
+		if (worker->cliques[i].runs)
+			job = gm_slow_take(&worker->cliques[i].slow);
+	return job;
+}
+
+bool gm_clique_is_busy(const struct gm_worker *worker)
+{
+	for (uint32_t i = 0; i < GM_JOURNAL_CLIQUES; i++)
+		if (worker->cliques[i].slow.n)
+			return true;
+	return false;
+}
+
+void gm_clique_stop(struct gm_worker *worker)
+{
+	for (uint32_t i = 0; i < GM_JOURNAL_CLIQUES; i++)
+		if (worker->cliques[i].runs)
+			gm_slow_stop(&worker->cliques[i].slow);
+}
+
+/* ---- what becomes of it, for all ranks ----------------------------------- */
+
+static struct gm_comm_seat *seat_of(const struct gm_member *m, uint32_t rank)
+{
+	return &m->comm.page->seat[rank];
+}
+
+/* Returns what it is, which another rank may have decided before. */
+static uint32_t decide(const struct gm_member *m, uint32_t met)
+{
+	uint32_t before = 0;
+
+	return gm_try_ordered(&m->comm.page->met, &before, met) /* COMM.met */
+		       ? met
+		       : before;
+}
+
+void gm_clique_cannot(const struct gm_member *member)
+{
+	decide(member, GM_COMM_NOT_MET);
+}
+
+static void nap(void)
+{
+	const struct timespec time = { 0, NAP_NS };
+
+	nanosleep(&time, NULL);
+}
+
+/* Is there nothing to wait for any more? */
+static bool is_late(const struct gm_member *m, uint64_t until_ns)
+{
+	const struct gm_comm_page *page = m->comm.page;
+
+	return gm_get_ordered(&page->met) == GM_COMM_NOT_MET || /* COMM.met */
+	       gm_comm_broken_by(page) || gm_now_ns() >= until_ns;
+}
+
+/* ---- what they meet by --------------------------------------------------- */
+
+static bool all_have(const struct gm_member *m, uint64_t version,
+		     uint64_t until_ns)
+{
+	for (uint32_t i = 0; i < m->comm.ranks; i++) {
+		gm_a64 *word = &seat_of(m, i)->version;
+		uint64_t there;
+
+		while ((there = gm_get_acquire(word)) == 0) { /* COMM.clique */
+			if (is_late(m, until_ns))
+				return false;
+			nap();
+		}
+		if (there != version)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * NCCL has a detached thread and a listening socket for each name.  They wait
+ * for a greeting of each rank, and end with the last, or with one that
+ * contradicts another; no call takes a name back, and an abort stops the rank
+ * and not these, which look at no flag (bootstrapRoot() of NCCL 2.28).  So a
+ * name is made as late as can be: all ranks have come then, and agree.  Where
+ * one fails nevertheless before it has greeted, rank 0 keeps both for as long
+ * as its process lives.
+ */
+static bool have_name(const struct gm_member *m, struct gm_device *dev,
+		      uint64_t until_ns)
+{
+	struct gm_comm_page *page = m->comm.page;
+
+	if (m->comm.rank == 0) {
+		if (dev->backend->clique_id(dev, page->clique_id) < 0)
+			return false;
+		gm_put_release(&page->has_id, 1); /* COMM.clique */
+		return true;
+	}
+	while (gm_get_acquire(&page->has_id) == 0) { /* COMM.clique */
+		if (is_late(m, until_ns))
+			return false;
+		nap();
+	}
+	return true;
+}
+
+static bool agree(const struct gm_member *m, struct gm_device *dev,
+		  uint64_t until_ns)
+{
+	int version = dev->backend->clique_version(dev);
+
+	if (version <= 0)
+		return false;
+	gm_put_release(&seat_of(m, m->comm.rank)->version,
+		       (uint64_t)version); /* COMM.clique */
+	return all_have(m, (uint64_t)version, until_ns) &&
+	       have_name(m, dev, until_ns);
+}
+
+/* ---- meeting ------------------------------------------------------------- */
+
+static bool are_all_ready(const struct gm_member *m)
+{
+	for (uint32_t i = 0; i < m->comm.ranks; i++)
+		if (!gm_get_acquire(&seat_of(m, i)->is_ready)) /* COMM.clique */
+			return false;
+	return true;
+}
+
+/* Ours is.  Returns whether all are, which they all find the same. */
+static bool await_all(const struct gm_member *m, uint64_t until_ns)
+{
+	gm_put_release(&seat_of(m, m->comm.rank)->is_ready,
+		       1); /* COMM.clique */
+	while (!are_all_ready(m)) {
+		if (is_late(m, until_ns))
+			return decide(m, GM_COMM_NOT_MET) == GM_COMM_MET;
+		nap();
+	}
+	return decide(m, GM_COMM_MET) == GM_COMM_MET;
+}
+
+/* Returns 1: the device has met the others; or -errno. */
+static int become_ready(const struct gm_member *m, struct gm_device *dev,
+			uint64_t until_ns, struct gm_clique **ret_clique)
+{
+	const struct gm_backend *backend = dev->backend;
+	int rc = backend->clique_begin(dev, m->comm.page->clique_id,
+				       m->comm.rank, m->comm.ranks, ret_clique);
+
+	while (rc == 0) {
+		rc = backend->clique_ready(dev, *ret_clique);
+		if (rc == 0 && is_late(m, until_ns))
+			rc = -ETIME;
+		else if (rc == 0)
+			nap();
+	}
+	return rc;
+}
+
+/* Of the device's memory.  0: who knows? */
+static uint64_t bytes_left(struct gm_device *dev)
+{
+	struct gm_device_memory memory;
+
+	return dev->backend->memory(dev, &memory) < 0 ? 0 : memory.free;
+}
+
+void gm_clique_come(struct gm_member *member, struct gm_device *dev,
+		    uint64_t until_ns)
+{
+	struct gm_member *m = member;
+	struct gm_clique *clique = NULL;
+	uint64_t before, after;
+
+	if (!agree(m, dev, until_ns)) {
+		gm_clique_cannot(m);
+		return;
+	}
+	before = bytes_left(dev);
+	if (become_ready(m, dev, until_ns, &clique) == 1 &&
+	    await_all(m, until_ns)) {
+		after = bytes_left(dev);
+		m->taken = before > after ? before - after : 0;
+		m->formed = clique;
+		return;
+	}
+	/* First: no rank's abort need end before those of all. */
+	gm_clique_cannot(m);
+	gm_slow_sign(&m->thread->slow, GM_CALL_GIVE_UP);
+	dev->backend->clique_abort(dev, clique);
+}

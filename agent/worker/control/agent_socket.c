@@ -1,0 +1,156 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/worker/control/agent_socket.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* Returns how many descriptors came; more than we know are closed. */
+static int take_fds(struct msghdr *msg, int *ret_fds)
+{
+	int n = 0;
+
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c;
+	     c = CMSG_NXTHDR(msg, c)) {
+		size_t bytes = c->cmsg_len - CMSG_LEN(0);
+
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+			continue;
+		for (size_t i = 0; i < bytes / sizeof(int); i++) {
+			int fd;
+
+			memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(fd));
+			if (n < GM_SESSION_FDS)
+				ret_fds[n++] = fd;
+			else
+				close(fd);
+		}
+	}
+	return n;
+}
+
+/* Does a record carry as many descriptors as its type has? */
+static bool goes_with(uint32_t type, int n_fds)
+{
+	switch (type) {
+	case GM_WIRE_ATTACH:
+		return n_fds > GM_SESSION_DOORBELL; /* the socket may lack */
+	case GM_WIRE_REGISTER:
+	case GM_WIRE_IMPORT:
+	case GM_WIRE_WAKER:
+	case GM_WIRE_TRY:
+	case GM_WIRE_LEND:
+	case GM_WIRE_BORROW:
+	case GM_WIRE_JOIN:
+		return n_fds == 1;
+	case GM_WIRE_MASK:
+		return n_fds == 1 || n_fds == 2;
+	default:
+		return n_fds == 0;
+	}
+}
+
+/* This process has no room for all that came: then it gets none of it. */
+static void forget_fds(int *fds)
+{
+	gm_pair_close_fds(fds);
+	for (int i = 0; i < GM_SESSION_FDS; i++)
+		fds[i] = -1;
+}
+
+int gm_pair_receive(int pair, int flags, struct gm_wire *ret_wire,
+		    int ret_fds[GM_SESSION_FDS])
+{
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(int) * GM_SESSION_FDS)];
+	} control;
+	struct iovec data = { ret_wire, sizeof(*ret_wire) };
+	struct msghdr msg = { .msg_iov = &data,
+			      .msg_iovlen = 1,
+			      .msg_control = control.bytes,
+			      .msg_controllen = sizeof(control.bytes) };
+	ssize_t n;
+	int n_fds;
+
+	for (int i = 0; i < GM_SESSION_FDS; i++)
+		ret_fds[i] = -1;
+	do {
+		n = recvmsg(pair, &msg, flags | MSG_CMSG_CLOEXEC);
+	} while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return errno == ECONNRESET ? 0 : -errno;
+	if (n == 0)
+		return 0;
+	n_fds = take_fds(&msg, ret_fds);
+	if (n == sizeof(*ret_wire) && !(msg.msg_flags & MSG_TRUNC) &&
+	    (msg.msg_flags & MSG_CTRUNC ? n_fds < GM_SESSION_FDS
+					: goes_with(ret_wire->type, n_fds))) {
+		if (msg.msg_flags & MSG_CTRUNC)
+			forget_fds(ret_fds);
+		return 1;
+	}
+	gm_pair_close_fds(ret_fds);
+	return -EPROTO;
+}
+
+int gm_pair_send(int pair, const struct gm_wire *wire, int fd, int flags)
+{
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control = { 0 };
+	struct iovec data = { (void *)(uintptr_t)wire, sizeof(*wire) };
+	struct msghdr msg = { .msg_iov = &data, .msg_iovlen = 1 };
+	ssize_t n;
+
+	if (fd >= 0) {
+		struct cmsghdr *c;
+
+		msg.msg_control = control.bytes;
+		msg.msg_controllen = sizeof(control.bytes);
+		c = CMSG_FIRSTHDR(&msg);
+		c->cmsg_level = SOL_SOCKET;
+		c->cmsg_type = SCM_RIGHTS;
+		c->cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(c), &fd, sizeof(fd));
+	}
+	do {
+		n = sendmsg(pair, &msg, flags | MSG_NOSIGNAL);
+	} while (n < 0 && errno == EINTR);
+	return n < 0 ? -errno : 0;
+}
+
+struct gm_wire gm_pair_about(enum gm_wire_type type, uint64_t session,
+			     uint32_t place)
+{
+	struct gm_wire wire;
+
+	/* Padding included: it goes to another process. */
+	memset(&wire, 0, sizeof(wire));
+	wire.type = type;
+	wire.session = session;
+	wire.place = place;
+	return wire;
+}
+
+void gm_pair_say(int pair, enum gm_wire_type type, uint64_t session,
+		 uint32_t place, int status, const char *text)
+{
+	struct gm_wire wire = gm_pair_about(type, session, place);
+
+	wire.status = status;
+	snprintf(wire.text, sizeof(wire.text), "%s", text);
+	gm_pair_send(pair, &wire, -1, 0);
+}
+
+void gm_pair_close_fds(int fds[GM_SESSION_FDS])
+{
+	for (int i = 0; i < GM_SESSION_FDS; i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
+}

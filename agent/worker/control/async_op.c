@@ -1,0 +1,397 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/worker/control/async_op_private.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "agent/common/huge_pages.h"
+#include "agent/worker/collective/collective.h"
+#include "agent/worker/collective/nccl_group.h"
+#include "agent/worker/control/agent_socket.h"
+#include "agent/worker/control/io_events.h"
+#include "agent/worker/io/remote_copy.h"
+#include "agent/worker/memory/alloc.h"
+#include "agent/worker/programs/program.h"
+#include "agent/worker/queue/async_exec.h"
+#include "agent/worker/queue/quantum.h"
+#include "agent/worker/queue/run_queue.h"
+#include "gpumap.h"
+#include "shm/point.h"
+#include "shm/queue.h"
+
+#ifndef MADV_POPULATE_READ /* Linux 5.14 */
+#define MADV_POPULATE_READ  22
+#define MADV_POPULATE_WRITE 23
+#endif
+
+/* The session's last errand, that gives all back, is had with its first: to
+ * leave must not need memory. */
+bool gm_errand_has_last(struct gm_session *s)
+{
+	if (s->last_errand)
+		return true;
+	s->last_errand = calloc(1, sizeof(*s->last_errand));
+	return s->last_errand;
+}
+
+struct gm_errand_job *gm_errand_new(struct gm_session *s,
+				    enum gm_worker_call call,
+				    gm_errand_work work, gm_errand_done done)
+{
+	struct gm_errand_job *e;
+
+	if (!gm_errand_has_last(s))
+		return NULL;
+	e = calloc(1, sizeof(*e));
+	if (!e)
+		return NULL;
+	e->job.call = call;
+	e->job.work = work;
+	e->job.done = done;
+	e->session = s;
+	e->fd = -1;
+	STAILQ_INIT(&e->slots);
+	return e;
+}
+
+void gm_errand_hand_over(struct gm_worker *w, struct gm_errand_job *e)
+{
+	e->session->n_slow++;
+	gm_slow_give(&w->slow, &e->job);
+}
+
+void gm_errand_hand_to_clique(struct gm_errand_job *e)
+{
+	e->session->n_slow++;
+	gm_slow_give(&e->member->thread->slow, &e->job);
+}
+
+/* Back from the slow thread.  What it found out about the device comes before
+ * everything else. */
+struct gm_errand_job *gm_errand_returned(struct gm_slow_job *job,
+					 struct gm_worker *w)
+{
+	struct gm_errand_job *e = (struct gm_errand_job *)job;
+
+	if (e->rc == -ENOTRECOVERABLE)
+		gm_events_failed(w);
+	e->session->n_slow--;
+	return e;
+}
+
+void gm_errand_finished(struct gm_worker *w, struct gm_errand_job *e)
+{
+	struct gm_session *s = e->session;
+
+	free(e);
+	if (s->departing)
+		gm_errands_depart(w, s);
+	else if (s->ended)
+		gm_errands_give_back(w, s);
+}
+
+/* ---- giving back ------------------------------------------------------- */
+
+/* In the slow thread. */
+void gm_errand_drop_slot(struct gm_device *dev, struct gm_slot *slot)
+{
+	if (slot->region)
+		dev->backend->unreach(dev, slot->region);
+	if (slot->map)
+		munmap(slot->map, slot->map_bytes);
+	if (slot->buffer)
+		dev->backend->free(dev, slot->buffer);
+	gm_program_unload(dev, slot->program);
+	slot->program = NULL;
+	slot->region = NULL;
+	slot->map = NULL;
+	slot->buffer = NULL;
+}
+
+static void work_drop(struct gm_slow_job *job, struct gm_device *dev)
+{
+	struct gm_errand_job *e = (struct gm_errand_job *)job;
+	struct gm_slot *slot;
+
+	STAILQ_FOREACH(slot, &e->slots, entry)
+	gm_errand_drop_slot(dev, slot);
+	for (uint32_t i = 0; i < e->n_regions; i++)
+		if (e->regions[i])
+			dev->backend->unreach(dev, e->regions[i]);
+}
+
+static void say_forgotten(struct gm_worker *w, const struct gm_session *s,
+			  uint64_t handle, int status)
+{
+	struct gm_wire wire = gm_pair_about(GM_WIRE_FORGOTTEN, s->id, s->place);
+
+	wire.handle = handle;
+	wire.status = status;
+	gm_events_say(w, &wire, -1);
+}
+
+static void free_slots(struct gm_worker *w, struct gm_errand_job *e)
+{
+	struct gm_slot *slot;
+
+	while ((slot = STAILQ_FIRST(&e->slots)) != NULL) {
+		STAILQ_REMOVE_HEAD(&e->slots, entry);
+		if (slot->answered_to)
+			say_forgotten(w, e->session, slot->handle, 0);
+		if (slot->fd >= 0)
+			gm_events_close(w, slot->fd);
+		free(slot);
+	}
+}
+
+static void done_drop(struct gm_slow_job *job, struct gm_worker *w)
+{
+	struct gm_errand_job *e = gm_errand_returned(job, w);
+
+	free_slots(w, e);
+	gm_errand_finished(w, e);
+}
+
+uint32_t gm_errand_settled(const struct gm_session *s)
+{
+	if (s->ended && !s->load && !s->n_slow &&
+	    !(s->flights && gm_flight_waits(s)))
+		return s->entries.pos;
+	if (s->flights)
+		return gm_flight_oldest(s);
+	return s->entries.pos - (s->work.bytes || s->stalled ? 1 : 0);
+}
+
+void gm_errands_give_back(struct gm_worker *worker, struct gm_session *session)
+{
+	struct gm_buffers *buffers = &session->buffers;
+	uint32_t now = gm_errand_settled(session);
+	struct gm_slot *slot;
+	struct gm_errand_job *e;
+
+	if (!STAILQ_FIRST(&buffers->given_up))
+		return;
+	e = gm_errand_new(session, GM_CALL_FREE, work_drop, done_drop);
+	if (!e)
+		return; /* they wait for the next time */
+	while ((slot = gm_buffers_next_given_up(buffers, now)) != NULL) {
+		if (slot->answered_to)
+			worker->n_forgets--;
+		if (slot->region)
+			e->job.call = GM_CALL_FORGET;
+		else if (slot->program)
+			e->job.call = GM_CALL_START;
+		gm_ferry_hurry(worker, session, slot);
+		gm_fault_forget(&slot->ground);
+		STAILQ_INSERT_TAIL(&e->slots, slot, entry);
+	}
+	if (STAILQ_EMPTY(&e->slots))
+		free(e);
+	else
+		gm_errand_hand_over(worker, e);
+}
+
+void gm_errands_look(struct gm_worker *worker)
+{
+	for (uint32_t i = 0; worker->n_forgets && i < GM_JOURNAL_PLACES; i++)
+		if (worker->place[i])
+			gm_errands_give_back(worker, worker->place[i]);
+}
+
+/* ---- entries ------------------------------------------------------------ */
+
+/* Where entries find it from now on. */
+void gm_errand_open_slot(struct gm_worker *w, struct gm_session *s,
+			 struct gm_slot *slot)
+{
+	struct gm_buffer *buffer = slot->buffer;
+
+	slot->bytes = buffer->bytes;
+	slot->address = buffer->address;
+	/* Who computes in our own threads has it mapped. */
+	if (!w->dev->backend->start) {
+		slot->at = (char *)(uintptr_t)buffer->address;
+		slot->ground.part[0].at = slot->at;
+		slot->ground.part[0].bytes = buffer->bytes;
+		slot->ground.whole = &s->ground;
+		gm_fault_watch(&slot->ground);
+	}
+	slot->ready = true;
+}
+
+void gm_errand_abandon(struct gm_session *s, struct gm_slot *slot)
+{
+	gm_buffers_remove(&s->buffers, slot);
+	free(slot);
+}
+
+void gm_errand_stall(struct gm_worker *w, struct gm_session *s)
+{
+	s->stalled = true;
+	gm_roster_drop(w, s);
+	GM_POINT("worker_stalled");
+}
+
+void gm_errand_ended(struct gm_worker *w, struct gm_session *s, int32_t status)
+{
+	if (!s->ended && !s->departing) {
+		if (s->flights)
+			gm_flight_finish(s, status);
+		else
+			gm_turn_finish(s, status);
+	}
+	s->stalled = false;
+	gm_errands_give_back(w, s);
+	if (!s->departing)
+		gm_roster_wake(w, s);
+}
+
+int gm_errands_begin(struct gm_worker *worker, struct gm_session *session)
+{
+	switch (session->errand.op) {
+	case GPUMAP_OP_LOAD:
+		return gm_load_begin(worker, session);
+	case GPUMAP_OP_COPY:
+		return gm_across_begin(worker, session);
+	case GPUMAP_OP_ALLOC:
+		return gm_alloc_begin(worker, session);
+	default:
+		return gm_group_begin(worker, session);
+	}
+}
+
+/* An error where it could not be filled, not a fault later on.  A kernel that
+ * does not know this fills it when it is touched. */
+int gm_errand_populate(char *at, uint64_t bytes, bool writable)
+{
+	if (writable)
+		gm_thp_fill(at, bytes);
+	if (madvise(at, bytes,
+		    writable ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) == 0 ||
+	    errno == EINVAL)
+		return 0;
+	return -errno;
+}
+
+/* ---- the arena --------------------------------------------------------- */
+
+static void work_reach(struct gm_slow_job *job, struct gm_device *dev)
+{
+	struct gm_errand_job *e = (struct gm_errand_job *)job;
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	char *at = e->session->judge.arena + e->at;
+	uint64_t bytes = (e->bytes + page - 1) / page * page;
+
+	e->rc = gm_errand_populate(at, bytes, true);
+	if (e->rc == 0)
+		e->rc = dev->backend->reach(dev, at, bytes, true, &e->region);
+}
+
+static void done_reach(struct gm_slow_job *job, struct gm_worker *w)
+{
+	struct gm_errand_job *e = gm_errand_returned(job, w);
+	struct gm_session *s = e->session;
+
+	if (e->rc == 0)
+		s->reached[e->part] = e->region;
+	if (!s->ended && !s->departing) {
+		gm_flight_reached(w, s, e->rc);
+		gm_roster_wake(w, s);
+	}
+	gm_errand_finished(w, e);
+}
+
+int gm_errands_reach(struct gm_worker *worker, struct gm_session *session,
+		     uint32_t part)
+{
+	struct gm_errand_job *e = gm_errand_new(session, GM_CALL_REGISTER,
+						work_reach, done_reach);
+
+	if (!e)
+		return -ENOMEM;
+	e->part = part;
+	e->at = part * session->judge.reached_each;
+	e->bytes = session->judge.arena_bytes - e->at;
+	if (e->bytes > session->judge.reached_each)
+		e->bytes = session->judge.reached_each;
+	gm_errand_hand_over(worker, e);
+	return 0;
+}
+
+/* ---- the end ----------------------------------------------------------- */
+
+/* In the closer's thread: nothing of the session is mapped any more. */
+static void say_detached(void *session)
+{
+	struct gm_session *s = session;
+
+	gm_pair_say(s->pair, GM_WIRE_DETACHED, s->id, s->place, 0, "");
+	free(s->flights);
+	free(s->reached);
+	free(s->buffers.slot); /* a table that nothing came into */
+	free(s);
+}
+
+static void done_depart(struct gm_slow_job *job, struct gm_worker *w)
+{
+	struct gm_errand_job *e = gm_errand_returned(job, w);
+	struct gm_session *s = e->session;
+
+	free_slots(w, e);
+	free(e);
+	gm_buffers_close_purse(&s->buffers, &w->purses);
+	gm_session_unmap(s, &w->closer, say_detached);
+	gm_alloc_retry(w);
+}
+
+void gm_errands_depart(struct gm_worker *worker, struct gm_session *session)
+{
+	struct gm_session *s = session;
+	struct gm_errand_job *e = s->last_errand;
+	struct gm_slot *slot;
+
+	gm_across_leave(worker, s);
+	gm_alloc_leave(worker, s);
+	gm_ferry_hurry(worker, s, NULL);
+	s->departing = true;
+	gm_buffers_leave(&s->buffers);
+	if (s->n_slow || s->load || (s->flights && gm_flight_waits(s)))
+		return;
+	if (!e) { /* so there was nothing */
+		gm_buffers_close_purse(&s->buffers, &worker->purses);
+		gm_session_unmap(s, &worker->closer, say_detached);
+		gm_alloc_retry(worker);
+		return;
+	}
+	e->job.call = GM_CALL_FREE;
+	e->job.work = work_drop;
+	e->job.done = done_depart;
+	e->session = s;
+	gm_buffers_take_all(&s->buffers, &e->slots);
+	STAILQ_FOREACH(slot, &e->slots, entry)
+	{
+		if (slot->answered_to)
+			worker->n_forgets--;
+		gm_fault_forget(&slot->ground);
+	}
+	e->regions = s->reached;
+	e->n_regions = s->n_reached;
+	gm_errand_hand_over(worker, e);
+}
+
+void gm_errands_done(struct gm_worker *worker)
+{
+	struct gm_slow_job *job;
+
+	while ((job = gm_slow_take(&worker->slow)) != NULL)
+		job->done(job, worker);
+	if (!worker->has_cliques)
+		return;
+	while ((job = gm_clique_done(worker)) != NULL)
+		job->done(job, worker);
+}

@@ -1,0 +1,474 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/worker/control/async_op_private.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "agent/common/huge_pages.h"
+#include "agent/worker/collective/collective.h"
+#include "agent/worker/control/agent_socket.h"
+#include "agent/worker/control/io_events.h"
+#include "gpumap.h"
+
+/* ---- registration ------------------------------------------------------ */
+
+int gm_errand_map(struct gm_slot *slot, int fd, uint64_t at, uint64_t bytes,
+		  bool writable)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	uint64_t extra = at % page;
+	uint64_t whole = (bytes + extra + page - 1) / page * page;
+	char *map;
+	int rc;
+
+	map = gm_thp_map(whole, PROT_READ | (writable ? PROT_WRITE : 0),
+			 MAP_SHARED, fd, (off_t)(at - extra));
+	if (map == MAP_FAILED)
+		return -errno;
+	rc = gm_errand_populate(map, whole, writable);
+	if (rc < 0) {
+		munmap(map, whole);
+		return rc;
+	}
+	slot->map = map;
+	slot->map_bytes = whole;
+	slot->at = map + extra;
+	slot->bytes = bytes;
+	return 0;
+}
+
+/* What workers die of is not asked for for ever, see agent/daemon/workers/worker_request.h. */
+static void enter(const struct gm_errand_job *e)
+{
+	struct gm_journal *signs = e->session->signs;
+
+	gm_put(&signs->slow_handle, e->handle);
+	gm_put(&signs->slow_place, (uint64_t)e->session->place + 1);
+}
+
+static void leave(const struct gm_errand_job *e)
+{
+	gm_put(&e->session->signs->slow_place, 0);
+}
+
+static void do_register(struct gm_errand_job *e, struct gm_device *dev)
+{
+	struct gm_slot *slot = e->slot;
+
+	e->rc = gm_errand_map(slot, e->fd, e->at, e->bytes,
+			      !(e->flags & GPUMAP_BUFFER_READ_ONLY));
+	close(e->fd);
+	if (e->rc < 0 || !dev->backend->reach)
+		return;
+	e->rc = dev->backend->reach(dev, slot->map, slot->map_bytes,
+				    !(e->flags & GPUMAP_BUFFER_READ_ONLY),
+				    &slot->region);
+	if (e->rc < 0)
+		gm_errand_drop_slot(dev, slot);
+	else if (slot->region->address)
+		slot->address = slot->region->address +
+				(uint64_t)(slot->at - slot->map);
+}
+
+static void work_register(struct gm_slow_job *job, struct gm_device *dev)
+{
+	struct gm_errand_job *e = (struct gm_errand_job *)job;
+
+	enter(e);
+	do_register(e, dev);
+	leave(e);
+}
+
+static void answer(struct gm_worker *w, const struct gm_session *s,
+		   enum gm_wire_type type, uint64_t handle, uint64_t bytes,
+		   int status, int fd)
+{
+	struct gm_wire wire = gm_pair_about(type, s->id, s->place);
+
+	wire.handle = handle;
+	wire.bytes = bytes;
+	wire.status = status;
+	gm_events_say(w, &wire, fd);
+}
+
+/* Before the answer: gpumapd shows the row as READY with the last one, and who
+ * sees that submits to this worker, not to the one before. */
+static void arrived(struct gm_worker *w, const struct gm_errand_job *e)
+{
+	if (e->awaited)
+		gm_events_has_awaited(w, e->session);
+}
+
+/* ---- memory of the device ---------------------------------------------- */
+
+static void work_import(struct gm_slow_job *job, struct gm_device *dev)
+{
+	struct gm_errand_job *e = (struct gm_errand_job *)job;
+
+	e->rc = dev->backend->import_fd(dev, e->fd, e->bytes, &e->slot->buffer);
+	close(e->fd);
+}
+
+static void imported(struct gm_slow_job *job, struct gm_worker *w,
+		     enum gm_wire_type type)
+{
+	struct gm_errand_job *e = gm_errand_returned(job, w);
+
+	if (e->rc < 0)
+		gm_errand_abandon(e->session, e->slot);
+	else
+		gm_errand_open_slot(w, e->session, e->slot);
+	arrived(w, e);
+	answer(w, e->session, type, e->handle, e->bytes, e->rc, -1);
+	gm_errand_finished(w, e);
+}
+
+static void done_import(struct gm_slow_job *job, struct gm_worker *w)
+{
+	imported(job, w, GM_WIRE_IMPORTED);
+}
+
+/* A mask that is there already: to the session it is like a registration. */
+static void done_register_import(struct gm_slow_job *job, struct gm_worker *w)
+{
+	imported(job, w, GM_WIRE_REGISTERED);
+}
+
+static void done_mapping(struct gm_worker *w, struct gm_errand_job *e,
+			 enum gm_wire_type type)
+{
+	struct gm_session *s = e->session;
+	struct gm_slot *slot = e->slot;
+
+	if (e->rc < 0) {
+		gm_errand_abandon(s, slot);
+	} else {
+		slot->ground.part[0].at = slot->map;
+		slot->ground.part[0].bytes = slot->map_bytes;
+		slot->ground.whole = &s->ground;
+		gm_fault_watch(&slot->ground);
+		slot->ready = true;
+	}
+	arrived(w, e);
+	answer(w, s, type, e->handle, e->bytes, e->rc, -1);
+	gm_errand_finished(w, e);
+}
+
+static void done_register(struct gm_slow_job *job, struct gm_worker *w)
+{
+	done_mapping(w, gm_errand_returned(job, w), GM_WIRE_REGISTERED);
+}
+
+struct gm_session *gm_errand_session_of(const struct gm_worker *worker,
+					const struct gm_wire *wire)
+{
+	struct gm_session *s = NULL;
+
+	if (wire->place < GM_JOURNAL_PLACES)
+		s = worker->place[wire->place];
+	return s && s->id == wire->session ? s : NULL;
+}
+
+/* What gpumapd asks about a session that has none, or that cannot be. */
+void gm_errand_refuse(struct gm_worker *worker, const struct gm_wire *wire,
+		      enum gm_wire_type type, int status, int fd)
+{
+	struct gm_wire reply = gm_pair_about(type, wire->session, wire->place);
+
+	reply.handle = wire->handle;
+	reply.stage_at = wire->stage_at;
+	reply.borrower = wire->borrower;
+	reply.status = status;
+	gm_events_say(worker, &reply, -1);
+	if (fd >= 0)
+		close(fd);
+}
+
+/* A place for the handle of a record, and a job for it. */
+static int prepare(struct gm_session *s, const struct gm_wire *wire, int fd,
+		   struct gm_errand_job *e, struct gm_errand_job **ret_errand)
+{
+	int rc;
+
+	if (!e)
+		return -ENOMEM;
+	rc = fd < 0 ? -EMFILE
+		    : gm_buffers_add(&s->buffers, wire->handle, &e->slot);
+	if (rc < 0) {
+		free(e);
+		return rc;
+	}
+	e->slot->flags = wire->flags;
+	e->handle = wire->handle;
+	e->bytes = wire->bytes;
+	e->at = wire->at;
+	e->flags = wire->flags;
+	e->awaited = wire->awaited;
+	e->fd = fd;
+	*ret_errand = e;
+	return 0;
+}
+
+/* Nothing is asked of a file here: that could wait. */
+static int register_file(struct gm_worker *w, struct gm_session *s,
+			 const struct gm_wire *wire, int fd)
+{
+	struct gm_slot *slot;
+	int rc = fd < 0 ? -EMFILE : 0;
+
+	if (rc == 0 && !gm_errand_has_last(s))
+		rc = -ENOMEM;
+	if (rc == 0)
+		rc = gm_buffers_add(&s->buffers, wire->handle, &slot);
+	if (rc < 0)
+		return rc;
+	slot->fd = fd;
+	/* Nothing else has seals.  Its file system is not asked: it may never
+	 * answer. */
+	slot->is_memory = fcntl(fd, F_GET_SEALS) >= 0;
+	slot->ready = true;
+	if (wire->awaited)
+		gm_events_has_awaited(w, s);
+	answer(w, s, GM_WIRE_REGISTERED, wire->handle, 0, 0, -1);
+	return 0;
+}
+
+static int register_memory(struct gm_worker *w, struct gm_session *s,
+			   const struct gm_wire *wire, int fd)
+{
+	bool is_ours = wire->kind == GPUMAP_DEVICE_CUDA;
+	struct gm_errand_job *e;
+	int rc;
+
+	if (wire->bytes == 0 || wire->bytes > INT64_MAX ||
+	    wire->at > INT64_MAX - wire->bytes)
+		return -EINVAL;
+	if (is_ours && !w->dev->backend->import_fd)
+		return -EOPNOTSUPP;
+	rc = prepare(s, wire, fd,
+		     is_ours ? gm_errand_new(s, GM_CALL_IMPORT, work_import,
+					     done_register_import)
+			     : gm_errand_new(s, GM_CALL_REGISTER, work_register,
+					     done_register),
+		     &e);
+	if (rc == 0)
+		gm_errand_hand_over(w, e);
+	return rc;
+}
+
+/* ---- programs ---------------------------------------------------------- */
+
+static void do_program(struct gm_errand_job *e, struct gm_device *dev)
+{
+	char kernel[GM_PROGRAM_WHY_BYTES];
+
+	if (!dev->backend->load_kernel) {
+		e->rc = gm_program_load(e->fd, &e->slot->program, e->why);
+		return;
+	}
+	memcpy(kernel, e->why, sizeof(kernel));
+	e->rc = gm_program_load_image(dev, e->fd, kernel, &e->slot->program,
+				      e->why);
+}
+
+static void work_program(struct gm_slow_job *job, struct gm_device *dev)
+{
+	struct gm_errand_job *e = (struct gm_errand_job *)job;
+
+	enter(e);
+	do_program(e, dev);
+	leave(e);
+}
+
+static void done_program(struct gm_slow_job *job, struct gm_worker *w)
+{
+	struct gm_errand_job *e = gm_errand_returned(job, w);
+	struct gm_session *s = e->session;
+	struct gm_wire wire =
+		gm_pair_about(GM_WIRE_REGISTERED, s->id, s->place);
+
+	if (e->rc < 0)
+		gm_errand_abandon(s, e->slot);
+	else
+		e->slot->ready = true;
+	wire.handle = e->handle;
+	wire.status = e->rc;
+	snprintf(wire.text, sizeof(wire.text), "%s", e->why);
+	arrived(w, e);
+	gm_events_say(w, &wire, -1);
+	gm_errand_finished(w, e);
+}
+
+static int register_program(struct gm_worker *w, struct gm_session *s,
+			    const struct gm_wire *wire, int fd)
+{
+	struct gm_errand_job *e;
+	int rc;
+
+	rc = prepare(s, wire, fd,
+		     gm_errand_new(s, GM_CALL_START, work_program,
+				   done_program),
+		     &e);
+	if (rc < 0)
+		return rc;
+	snprintf(e->why, sizeof(e->why), "%.*s", (int)sizeof(wire->text) - 1,
+		 wire->text);
+	gm_errand_hand_over(w, e);
+	return 0;
+}
+
+void gm_errands_register(struct gm_worker *worker, const struct gm_wire *wire,
+			 int fd)
+{
+	struct gm_session *s = gm_errand_session_of(worker, wire);
+	uint32_t kind = gm_handle_kind(wire->handle);
+	int rc = s ? -EINVAL : -ENOENT;
+
+	if (s && kind == GM_BUFFER_REGISTERED)
+		rc = register_memory(worker, s, wire, fd);
+	else if (s && kind == GM_BUFFER_FILE)
+		rc = register_file(worker, s, wire, fd);
+	else if (s && kind == GM_BUFFER_PROGRAM)
+		rc = register_program(worker, s, wire, fd);
+	if (rc == 0)
+		return;
+	if (s && wire->awaited)
+		gm_events_has_awaited(worker, s);
+	gm_errand_refuse(worker, wire, GM_WIRE_REGISTERED, rc, fd);
+}
+
+void gm_errands_forget(struct gm_worker *worker, const struct gm_wire *wire)
+{
+	struct gm_session *s = gm_errand_session_of(worker, wire);
+	struct gm_slot *slot = NULL;
+
+	if (gm_handle_generation(wire->handle) == 0) {
+		gm_group_forget(worker, wire);
+		return;
+	}
+	if (s)
+		slot = gm_buffers_find(&s->buffers, wire->handle);
+	/* What entries allocate, entries free. */
+	if (!slot || !slot->ready ||
+	    (slot->buffer && !slot->buffer->imported)) {
+		gm_errand_refuse(worker, wire, GM_WIRE_FORGOTTEN, -ESTALE, -1);
+		return;
+	}
+	gm_buffers_give_up(&s->buffers, slot, s->entries.pos);
+	slot->answered_to = true;
+	worker->n_forgets++;
+	gm_errands_give_back(worker, s);
+}
+
+/* ---- export and import ------------------------------------------------- */
+
+static void work_export(struct gm_slow_job *job, struct gm_device *dev)
+{
+	struct gm_errand_job *e = (struct gm_errand_job *)job;
+
+	/* Who frees it now is behind us in the queue. */
+	e->fd = dev->backend->export_fd(dev, e->slot->buffer);
+	e->rc = e->fd < 0 ? e->fd : 0;
+}
+
+static void done_export(struct gm_slow_job *job, struct gm_worker *w)
+{
+	struct gm_errand_job *e = gm_errand_returned(job, w);
+
+	answer(w, e->session, GM_WIRE_EXPORTED, e->handle, e->bytes, e->rc,
+	       e->rc < 0 ? -1 : e->fd);
+	gm_errand_finished(w, e);
+}
+
+void gm_errands_export(struct gm_worker *worker, const struct gm_wire *wire)
+{
+	struct gm_session *s = gm_errand_session_of(worker, wire);
+	struct gm_slot *slot = NULL;
+	struct gm_errand_job *e = NULL;
+	int rc = 0;
+
+	if (s)
+		slot = gm_buffers_find(&s->buffers, wire->handle);
+	if (!slot || !slot->ready || !slot->buffer)
+		rc = -ESTALE;
+	else if (!worker->dev->backend->export_fd || slot->buffer->imported ||
+		 !(slot->flags & GPUMAP_BUFFER_EXPORTABLE))
+		rc = -EOPNOTSUPP;
+	if (rc == 0) {
+		e = gm_errand_new(s, GM_CALL_EXPORT, work_export, done_export);
+		rc = e ? 0 : -ENOMEM;
+	}
+	if (rc < 0) {
+		gm_errand_refuse(worker, wire, GM_WIRE_EXPORTED, rc, -1);
+		return;
+	}
+	e->slot = slot;
+	e->handle = wire->handle;
+	e->bytes = slot->bytes;
+	gm_errand_hand_over(worker, e);
+}
+
+/* Memory of a host row is a file like a client's. */
+static void done_import_file(struct gm_slow_job *job, struct gm_worker *w)
+{
+	done_mapping(w, gm_errand_returned(job, w), GM_WIRE_IMPORTED);
+}
+
+static void work_import_peer(struct gm_slow_job *job, struct gm_device *dev)
+{
+	struct gm_errand_job *e = (struct gm_errand_job *)job;
+
+	e->rc = dev->backend->import_peer(dev, e->fd, e->bytes,
+					  &e->slot->buffer);
+	close(e->fd);
+}
+
+/* How memory of another row, of that kind, comes to be named here. */
+static struct gm_errand_job *new_import(struct gm_worker *w,
+					struct gm_session *s,
+					const struct gm_wire *wire)
+{
+	if (gm_handle_row(wire->handle) == w->row)
+		return gm_errand_new(s, GM_CALL_IMPORT, work_import,
+				     done_import);
+	if (wire->kind == GPUMAP_DEVICE_HOST)
+		return gm_errand_new(s, GM_CALL_REGISTER, work_register,
+				     done_import_file);
+	return gm_errand_new(s, GM_CALL_IMPORT, work_import_peer, done_import);
+}
+
+static bool can_import(const struct gm_worker *w, const struct gm_wire *wire)
+{
+	if (gm_handle_row(wire->handle) == w->row)
+		return w->dev->backend->import_fd;
+	return wire->kind == GPUMAP_DEVICE_HOST ||
+	       (wire->kind == GPUMAP_DEVICE_CUDA &&
+		w->dev->backend->import_peer);
+}
+
+void gm_errands_import(struct gm_worker *worker, const struct gm_wire *wire,
+		       int fd)
+{
+	struct gm_session *s = gm_errand_session_of(worker, wire);
+	struct gm_errand_job *e;
+	int rc = -ENOENT;
+
+	if (s && (gm_handle_kind(wire->handle) != GM_BUFFER_DEVICE ||
+		  wire->bytes == 0 || wire->bytes > INT64_MAX))
+		rc = -EINVAL;
+	else if (s && !can_import(worker, wire))
+		rc = -EOPNOTSUPP;
+	else if (s)
+		rc = prepare(s, wire, fd, new_import(worker, s, wire), &e);
+	if (rc < 0)
+		gm_errand_refuse(worker, wire, GM_WIRE_IMPORTED, rc, fd);
+	else
+		gm_errand_hand_over(worker, e);
+}

@@ -1,0 +1,140 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/worker/control/blocking_thread.h"
+
+#include <errno.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "agent/worker/queue/heartbeat.h"
+
+struct start {
+	struct gm_slow *slow;
+	sem_t there;
+};
+
+void gm_slow_sign(struct gm_slow *slow, enum gm_worker_call call)
+{
+	gm_put(slow->sign, gm_beat_word(call, gm_now_ns()));
+}
+
+static void do_job(struct gm_slow *slow, struct gm_slow_job *job)
+{
+	uint64_t one = 1;
+
+	gm_slow_sign(slow, job->call);
+	job->work(job, slow->dev);
+	gm_slow_sign(slow, GM_CALL_IDLE);
+	pthread_mutex_lock(&slow->lock);
+	STAILQ_INSERT_TAIL(&slow->ended, job, entry);
+	pthread_mutex_unlock(&slow->lock);
+	/* It cannot fill up: 2^64 jobs. */
+	while (write(slow->fd, &one, sizeof(one)) < 0 && errno == EINTR)
+		;
+}
+
+static void *run(void *arg)
+{
+	struct start *start = arg;
+	struct gm_slow *slow = start->slow;
+
+	sem_post(&start->there);
+	pthread_mutex_lock(&slow->lock);
+	for (;;) {
+		struct gm_slow_job *job;
+
+		while (STAILQ_EMPTY(&slow->todo) && !slow->stopping)
+			pthread_cond_wait(&slow->work, &slow->lock);
+		job = STAILQ_FIRST(&slow->todo);
+		if (!job)
+			break;
+		STAILQ_REMOVE_HEAD(&slow->todo, entry);
+		pthread_mutex_unlock(&slow->lock);
+		do_job(slow, job);
+		pthread_mutex_lock(&slow->lock);
+	}
+	pthread_mutex_unlock(&slow->lock);
+	return NULL;
+}
+
+/* The signals are the loop's, but for what memory that went away raises here,
+ * and calls that are answered by a handler. */
+static int start_thread(struct gm_slow *slow, struct start *start)
+{
+	sigset_t all, before;
+	int rc;
+
+	sigfillset(&all);
+	sigdelset(&all, SIGBUS);
+	sigdelset(&all, SIGSYS); /* programs/program.c */
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	rc = pthread_create(&slow->thread, NULL, run, start);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return -rc;
+}
+
+int gm_slow_start(struct gm_slow *slow, struct gm_device *dev, gm_a64 *sign,
+		  int fd)
+{
+	struct start start = { .slow = slow };
+	int rc;
+
+	*slow = (struct gm_slow){ .dev = dev, .sign = sign, .fd = fd };
+	slow->has_fd = fd < 0;
+	if (slow->has_fd)
+		slow->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (slow->fd < 0)
+		return -errno;
+	STAILQ_INIT(&slow->todo);
+	STAILQ_INIT(&slow->ended);
+	pthread_mutex_init(&slow->lock, NULL);
+	pthread_cond_init(&slow->work, NULL);
+	sem_init(&start.there, 0, 0);
+	rc = start_thread(slow, &start);
+	if (rc == 0)
+		while (sem_wait(&start.there) < 0)
+			;
+	else if (slow->has_fd)
+		close(slow->fd);
+	sem_destroy(&start.there);
+	return rc;
+}
+
+void gm_slow_give(struct gm_slow *slow, struct gm_slow_job *job)
+{
+	slow->n++;
+	pthread_mutex_lock(&slow->lock);
+	STAILQ_INSERT_TAIL(&slow->todo, job, entry);
+	pthread_cond_signal(&slow->work);
+	pthread_mutex_unlock(&slow->lock);
+}
+
+struct gm_slow_job *gm_slow_take(struct gm_slow *slow)
+{
+	struct gm_slow_job *job;
+
+	pthread_mutex_lock(&slow->lock);
+	job = STAILQ_FIRST(&slow->ended);
+	if (job)
+		STAILQ_REMOVE_HEAD(&slow->ended, entry);
+	pthread_mutex_unlock(&slow->lock);
+	if (job)
+		slow->n--;
+	return job;
+}
+
+void gm_slow_stop(struct gm_slow *slow)
+{
+	pthread_mutex_lock(&slow->lock);
+	slow->stopping = true;
+	pthread_cond_signal(&slow->work);
+	pthread_mutex_unlock(&slow->lock);
+	pthread_join(slow->thread, NULL);
+	if (slow->has_fd)
+		close(slow->fd);
+	pthread_cond_destroy(&slow->work);
+	pthread_mutex_destroy(&slow->lock);
+}

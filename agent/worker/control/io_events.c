@@ -1,0 +1,507 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/worker/control/io_events.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "agent/worker/collective/collective.h"
+#include "agent/worker/collective/nccl_group.h"
+#include "agent/worker/control/agent_socket.h"
+#include "agent/worker/control/async_op.h"
+#include "agent/worker/io/mask_upload.h"
+#include "agent/worker/io/remote_copy.h"
+#include "agent/worker/queue/async_exec.h"
+#include "agent/worker/queue/heartbeat.h"
+#include "agent/worker/queue/run_queue.h"
+#include "shm/point.h"
+
+#define EVENTS_MAX 256u /* before the queues have their next turn */
+
+enum {
+	EVENT_PAIR = 1,
+	EVENT_DOORBELL,
+	EVENT_CANCELLED,
+	EVENT_ROOM,
+	EVENT_SLOW,  /* the slow thread has done a job */
+	EVENT_ENDED, /* the device has ended a slice */
+	EVENT_TOLD,  /* another row has ended something */
+	EVENT_READ,
+	EVENT_CLOSED
+};
+
+/* A doorbell names place and attachment: what the poll of a former owner left
+ * behind never wakes the next. */
+static uint64_t tag(unsigned event, const struct gm_session *s)
+{
+	return (uint64_t)event << 56 | (uint64_t)s->place << 32 | s->serial;
+}
+
+static struct io_uring_sqe *next_sqe(struct gm_worker *w)
+{
+	struct io_uring_sqe *sqe = io_uring_get_sqe(&w->ring);
+
+	while (!sqe) {
+		io_uring_submit(&w->ring);
+		sqe = io_uring_get_sqe(&w->ring);
+	}
+	return sqe;
+}
+
+static void listen_to(struct gm_worker *w, int fd, uint64_t user_data)
+{
+	struct io_uring_sqe *sqe = next_sqe(w);
+
+	io_uring_prep_poll_multishot(sqe, fd, POLLIN);
+	io_uring_sqe_set_data64(sqe, user_data);
+}
+
+/* Not by POLL_REMOVE, which answers -EALREADY and lets a poll live that has an
+ * event under way: as one has that floods. */
+static void cancel_poll(struct gm_worker *w, const struct gm_session *s)
+{
+	struct io_uring_sqe *sqe = next_sqe(w);
+
+	io_uring_prep_cancel64(sqe, tag(EVENT_DOORBELL, s), 0);
+	io_uring_sqe_set_data64(sqe, tag(EVENT_CANCELLED, s));
+}
+
+/* Ask to be told when the pair has room, as long as anything waits for it. */
+static void want_room(struct gm_worker *w)
+{
+	struct io_uring_sqe *sqe;
+
+	if (w->outbox.is_polled || !gm_outbox_waits(&w->outbox))
+		return;
+	sqe = next_sqe(w);
+	io_uring_prep_poll_add(sqe, w->pair, POLLOUT);
+	io_uring_sqe_set_data64(sqe, (uint64_t)EVENT_ROOM << 56);
+	w->outbox.is_polled = true;
+}
+
+void gm_events_say(struct gm_worker *worker, const struct gm_wire *wire, int fd)
+{
+	gm_outbox_put(&worker->outbox, worker->pair, wire, fd);
+	want_room(worker);
+}
+
+/* Not tried here first: what a file system does before it finds that it would
+ * have to wait may wait, too. */
+void gm_events_read(struct gm_worker *worker, int fd, void *at, uint32_t bytes,
+		    uint64_t from, uint32_t piece)
+{
+	struct io_uring_sqe *sqe = next_sqe(worker);
+
+	io_uring_prep_read(sqe, fd, at, bytes, from);
+	io_uring_sqe_set_flags(sqe, IOSQE_ASYNC);
+	io_uring_sqe_set_data64(sqe, (uint64_t)EVENT_READ << 56 | piece);
+}
+
+void gm_events_close(struct gm_worker *worker, int fd)
+{
+	struct io_uring_sqe *sqe = next_sqe(worker);
+
+	io_uring_prep_close(sqe, fd);
+	io_uring_sqe_set_flags(sqe, IOSQE_ASYNC);
+	io_uring_sqe_set_data64(sqe, (uint64_t)EVENT_CLOSED << 56);
+}
+
+void gm_events_failed(struct gm_worker *worker)
+{
+	const struct gm_device *dev = worker->dev;
+	const char *why = "the device is of no use any more";
+	struct gm_wire wire = gm_pair_about(GM_WIRE_FAILED, 0, 0);
+
+	if (dev->backend->fault)
+		why = dev->backend->fault(worker->dev, &wire.code);
+	wire.status = -ENOTRECOVERABLE;
+	snprintf(wire.text, sizeof(wire.text), "%s", why);
+	gm_outbox_flush(&worker->outbox, worker->pair, true);
+	gm_pair_send(worker->pair, &wire, -1, 0);
+	GM_POINT("worker_failed");
+	/* No exit handler: those of a driver may wait for the device. */
+	_exit(EXIT_FAILURE);
+}
+
+void gm_events_listen_to_waker(struct gm_worker *worker, int fd)
+{
+	listen_to(worker, fd, (uint64_t)EVENT_TOLD << 56);
+}
+
+static void stop_listening(struct gm_worker *w, struct gm_session *s)
+{
+	if (s->flood.deaf)
+		w->n_deaf--;
+	else
+		cancel_poll(w, s);
+	s->flood.deaf = false;
+}
+
+void gm_events_start(struct gm_worker *worker)
+{
+	listen_to(worker, worker->pair, (uint64_t)EVENT_PAIR << 56);
+	listen_to(worker, worker->slow.fd, (uint64_t)EVENT_SLOW << 56);
+	if (worker->dev->backend->start && worker->dev->ended_fd >= 0)
+		listen_to(worker, worker->dev->ended_fd,
+			  (uint64_t)EVENT_ENDED << 56);
+	io_uring_submit(&worker->ring);
+}
+
+void gm_events_violated(struct gm_worker *worker, struct gm_session *session)
+{
+	gm_a64 *violations = &session->owed->violations;
+	struct gm_wire wire;
+
+	if (session->ended)
+		return;
+	gm_roster_drop(worker, session);
+	gm_wait_leave(worker, session);
+	if (session->awaits == 0)
+		stop_listening(worker, session);
+	session->ended = true;
+	gm_load_leave(worker, session);
+	gm_ferry_hurry(worker, session, NULL);
+	gm_group_leave(worker, session);
+	gm_put(violations, gm_get(violations) + 1);
+	GM_POINT("worker_violated");
+	wire = gm_pair_about(GM_WIRE_VIOLATION, session->id, session->place);
+	wire.status = -EPROTO;
+	snprintf(wire.text, sizeof(wire.text), "%s", session->why);
+	gm_events_say(worker, &wire, -1);
+}
+
+/* ---- gpumapd ----------------------------------------------------------- */
+
+/* From now on its ring is read, and its client knows.  Returns 0 or -ENOMEM. */
+static int begin(struct gm_worker *w, struct gm_session *s)
+{
+	gm_session_take_over(s, s->incarnation);
+	if (w->dev->backend->start && gm_flight_open(s, w->dev) < 0)
+		return -ENOMEM;
+	s->serial = ++w->serial;
+	listen_to(w, s->doorbell, tag(EVENT_DOORBELL, s));
+	/* What came before we were there rang for nobody. */
+	if (gm_ring_recheck(&s->entries, GM_ENTRY_WORDS))
+		gm_roster_wake(w, s);
+	return 0;
+}
+
+void gm_events_has_awaited(struct gm_worker *worker, struct gm_session *session)
+{
+	if (session->awaits == 0 || --session->awaits != 0 ||
+	    session->departing || session->ended)
+		return;
+	if (begin(worker, session) < 0) {
+		session->why = "no memory is left to serve it";
+		gm_events_violated(worker, session);
+		return;
+	}
+	if (worker->draining)
+		session->drain =
+			session->entries.pos + session->entries.mask + 1;
+}
+
+static int attach(struct gm_worker *w, const struct gm_wire *wire, int *fds)
+{
+	struct gm_session *s;
+	int rc;
+
+	if (wire->place >= GM_JOURNAL_PLACES || w->place[wire->place])
+		return -EEXIST;
+	rc = gm_session_map(wire, fds, w->journal, w->node, true, &s);
+	if (rc < 0)
+		return rc;
+	if (gm_roster_admit(w, s) < 0) {
+		gm_session_unmap(s, &w->closer, free);
+		return -ENOMEM;
+	}
+	s->incarnation = wire->incarnation;
+	s->awaits = wire->awaited;
+	s->judge.row = w->row;
+	s->herald = &w->herald;
+	if (s->awaits == 0 && begin(w, s) < 0) {
+		gm_roster_dismiss(w, s);
+		gm_buffers_close_purse(&s->buffers, &w->purses);
+		gm_session_unmap(s, &w->closer, free);
+		return -ENOMEM;
+	}
+	w->place[s->place] = s;
+	return 0;
+}
+
+static void detach(struct gm_worker *w, const struct gm_wire *wire)
+{
+	struct gm_session *s = NULL;
+	struct gm_wire reply;
+
+	if (wire->place < GM_JOURNAL_PLACES)
+		s = w->place[wire->place];
+	if (!s || s->id != wire->session) {
+		reply = gm_pair_about(GM_WIRE_DETACHED, wire->session,
+				      wire->place);
+		reply.status = -ENOENT;
+		gm_events_say(w, &reply, -1);
+		return;
+	}
+	gm_roster_dismiss(w, s);
+	gm_wait_leave(w, s);
+	if (!s->ended && s->awaits == 0)
+		stop_listening(w, s);
+	/* The poll is gone before its descriptor is. */
+	io_uring_submit(&w->ring);
+	w->place[s->place] = NULL;
+	s->buffers.shown = NULL; /* the place may be another's soon */
+	gm_journal_close(s->owed);
+	GM_POINT("worker_detached");
+	s->pair = w->pair;
+	if (s->flights)
+		gm_flight_leave(w, s);
+	gm_load_leave(w, s);
+	gm_group_leave(w, s);
+	gm_errands_depart(w, s);
+}
+
+/* From now on each queue gets what is in its ring at this moment, no more. */
+static void drain(struct gm_worker *w)
+{
+	w->draining = true;
+	w->waiting.drain_ns = gm_now_ns() + GM_WAIT_DRAIN_NS;
+	gm_clique_drain(w);
+	for (uint32_t i = 0; i < GM_JOURNAL_PLACES; i++) {
+		struct gm_session *s = w->place[i];
+
+		if (!s || s->awaits)
+			continue;
+		s->drain = s->entries.pos + s->entries.mask + 1;
+		if (gm_ring_ready(&s->entries, GM_ENTRY_WORDS))
+			gm_roster_wake(w, s);
+	}
+}
+
+static int take_fd(int *fds)
+{
+	int fd = fds[0];
+
+	fds[0] = -1;
+	return fd;
+}
+
+static void answer_attach(struct gm_worker *w, const struct gm_wire *wire,
+			  int *fds)
+{
+	struct gm_wire reply =
+		gm_pair_about(GM_WIRE_ATTACHED, wire->session, wire->place);
+
+	reply.status = attach(w, wire, fds);
+	gm_events_say(w, &reply, -1);
+}
+
+static void obey(struct gm_worker *w, const struct gm_wire *wire, int *fds)
+{
+	switch (wire->type) {
+	case GM_WIRE_ATTACH:
+		answer_attach(w, wire, fds);
+		break;
+	case GM_WIRE_DETACH:
+		detach(w, wire);
+		break;
+	case GM_WIRE_DRAIN:
+		drain(w);
+		break;
+	case GM_WIRE_LEAVE:
+		w->dismissed = true;
+		break;
+	case GM_WIRE_REGISTER:
+		gm_errands_register(w, wire, take_fd(fds));
+		break;
+	case GM_WIRE_FORGET:
+		gm_errands_forget(w, wire);
+		break;
+	case GM_WIRE_EXPORT:
+		gm_errands_export(w, wire);
+		break;
+	case GM_WIRE_IMPORT:
+		gm_errands_import(w, wire, take_fd(fds));
+		break;
+	case GM_WIRE_WAKER:
+		gm_wait_waker(w, wire->place, take_fd(fds));
+		break;
+	case GM_WIRE_PROVE:
+		gm_across_prove(w, wire);
+		break;
+	case GM_WIRE_TRY:
+		gm_across_try(w, wire, take_fd(fds));
+		break;
+	case GM_WIRE_LEND:
+		gm_across_lend(w, wire, take_fd(fds));
+		break;
+	case GM_WIRE_BORROW:
+		gm_across_borrow(w, wire, take_fd(fds));
+		break;
+	case GM_WIRE_FETCH:
+		gm_across_fetch(w, wire);
+		break;
+	case GM_WIRE_FETCHED:
+		gm_across_fetched(w, wire);
+		break;
+	case GM_WIRE_JOIN:
+		gm_group_join(w, wire, take_fd(fds));
+		break;
+	case GM_WIRE_MASK:
+		gm_replica_make(w, wire, take_fd(fds), take_fd(fds + 1));
+		break;
+	default:
+		break; /* gpumapd's mistake; it reads no answer to it */
+	}
+	gm_pair_close_fds(fds);
+}
+
+static void read_pair(struct gm_worker *w)
+{
+	int fds[GM_SESSION_FDS];
+	struct gm_wire wire;
+	int rc = 1;
+
+	while (rc == 1) {
+		rc = gm_pair_receive(w->pair, MSG_DONTWAIT, &wire, fds);
+		if (rc == 1)
+			obey(w, &wire, fds);
+		if (io_uring_sq_ready(&w->ring))
+			io_uring_submit(&w->ring);
+	}
+	if (rc != -EAGAIN)
+		w->leaving = true;
+}
+
+/* ---- doorbells --------------------------------------------------------- */
+
+/* Does it wait for something that is no doorbell?  Then nobody rings for it:
+ * it is not parked. */
+static bool is_busy(const struct gm_worker *w, const struct gm_session *s)
+{
+	return s->stalled || (s->flights && gm_flight_full(w, s));
+}
+
+static void rung(struct gm_worker *w, struct gm_session *s)
+{
+	gm_a64 *doorbells = &w->journal->doorbells;
+	bool busy = is_busy(w, s);
+
+	gm_put(doorbells, gm_get(doorbells) + 1);
+	if (s->wait.on && gm_wait_rung(w, s))
+		return;
+	busy = busy || s->wait.on;
+	if (!busy && gm_ring_ready(&s->entries, GM_ENTRY_WORDS)) {
+		gm_roster_wake(w, s);
+		return;
+	}
+	if (!busy)
+		gm_roster_park_anew(w, s);
+	if (!gm_flood_count(&s->flood, w->now_ns))
+		return;
+	cancel_poll(w, s);
+	w->n_deaf++;
+}
+
+void gm_events_look(struct gm_worker *worker)
+{
+	uint32_t left = worker->n_deaf;
+
+	worker->looked_ns = worker->now_ns;
+	for (uint32_t i = 0; left && i < GM_JOURNAL_PLACES; i++) {
+		struct gm_session *s = worker->place[i];
+
+		if (!s || !s->flood.deaf)
+			continue;
+		left--;
+		if (gm_flood_over(&s->flood, worker->now_ns)) {
+			worker->n_deaf--;
+			listen_to(worker, s->doorbell, tag(EVENT_DOORBELL, s));
+		}
+		if (!is_busy(worker, s) &&
+		    gm_ring_ready(&s->entries, GM_ENTRY_WORDS))
+			gm_roster_wake(worker, s);
+	}
+}
+
+static void handle(struct gm_worker *w, uint64_t user_data, int res, bool more)
+{
+	unsigned event = (unsigned)(user_data >> 56);
+	uint32_t place = (uint32_t)(user_data >> 32) & 0xffffff;
+	struct gm_session *s;
+
+	if (event == EVENT_PAIR) {
+		if (!more)
+			listen_to(w, w->pair, user_data);
+		read_pair(w);
+		return;
+	}
+	if (event == EVENT_SLOW) {
+		if (!more)
+			listen_to(w, w->slow.fd, user_data);
+		gm_errands_done(w);
+		return;
+	}
+	if (event == EVENT_ENDED) {
+		if (!more)
+			listen_to(w, w->dev->ended_fd, user_data);
+		gm_flight_told(w);
+		return;
+	}
+	if (event == EVENT_TOLD) {
+		if (!more)
+			listen_to(w, w->waiting.own, user_data);
+		gm_wait_told(w);
+		gm_group_told(w);
+		return;
+	}
+	if (event == EVENT_READ) {
+		gm_load_read_ended(w, (uint32_t)user_data, res);
+		return;
+	}
+	if (event == EVENT_ROOM) {
+		w->outbox.is_polled = false;
+		gm_outbox_flush(&w->outbox, w->pair, false);
+		want_room(w);
+		return;
+	}
+	if (event != EVENT_DOORBELL || place >= GM_JOURNAL_PLACES)
+		return;
+	s = w->place[place];
+	if (!s || tag(EVENT_DOORBELL, s) != user_data || s->ended ||
+	    s->flood.deaf)
+		return;
+	/* A poll ends when the completion queue was full, or by our own hand.
+	 * What rang meanwhile is found in the ring. */
+	if (!more && res != -ECANCELED)
+		listen_to(w, s->doorbell, user_data);
+	rung(w, s);
+}
+
+void gm_events_handle(struct gm_worker *worker)
+{
+	struct io_uring_cqe *cqe;
+
+	worker->now_ns = gm_now_ns();
+	gm_beat_at(worker->journal, GM_CALL_LOOP, worker->now_ns);
+	for (uint32_t i = 0; i < EVENTS_MAX; i++) {
+		uint64_t user_data;
+		bool more;
+		int res;
+
+		/* Enters the kernel where a flag says that it must. */
+		if (io_uring_peek_cqe(&worker->ring, &cqe) != 0)
+			break;
+		user_data = io_uring_cqe_get_data64(cqe);
+		more = (cqe->flags & IORING_CQE_F_MORE) != 0;
+		res = cqe->res;
+		io_uring_cqe_seen(&worker->ring, cqe);
+		handle(worker, user_data, res, more);
+	}
+	if (io_uring_sq_ready(&worker->ring))
+		io_uring_submit(&worker->ring);
+}

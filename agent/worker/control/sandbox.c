@@ -1,0 +1,352 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/worker/control/sandbox.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <seccomp.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define N_OF(array) (sizeof(array) / sizeof((array)[0]))
+
+/* Which argument of clone() its flags are. */
+#ifdef __s390__
+#define FLAGS_OF_CLONE 1
+#else
+#define FLAGS_OF_CLONE 0
+#endif
+
+/* What is called after set-up, and what the C library calls for us then. */
+static const int allowed[] = {
+	/* the loop */
+	SCMP_SYS(io_uring_enter),
+	SCMP_SYS(clock_gettime),
+	SCMP_SYS(getcpu),
+	/* gpumapd, and clients that sleep */
+	SCMP_SYS(recvmsg),
+	SCMP_SYS(sendto),
+	SCMP_SYS(sendmsg),
+	SCMP_SYS(futex),
+	/* sessions, their memory, and faults in it */
+	SCMP_SYS(fstat),
+	SCMP_SYS(newfstatat),
+	SCMP_SYS(mmap),
+	SCMP_SYS(munmap),
+	SCMP_SYS(mbind),
+	SCMP_SYS(get_mempolicy),
+	SCMP_SYS(mincore),
+	SCMP_SYS(close),
+	SCMP_SYS(rt_sigaction),
+	SCMP_SYS(rt_sigreturn),
+	SCMP_SYS(restart_syscall),
+	/* malloc and stdio */
+	SCMP_SYS(brk),
+	SCMP_SYS(madvise),
+	SCMP_SYS(mprotect),
+	SCMP_SYS(mremap),
+	SCMP_SYS(write),
+	/* buffers, those that are exported too */
+	SCMP_SYS(memfd_create),
+	SCMP_SYS(fallocate),
+	SCMP_SYS(fcntl),
+	SCMP_SYS(sysinfo),
+	/* abort, with its reason, and exit */
+	SCMP_SYS(rt_sigprocmask),
+	SCMP_SYS(gettid),
+	SCMP_SYS(getpid),
+	SCMP_SYS(tgkill),
+	SCMP_SYS(exit),
+	SCMP_SYS(exit_group),
+#ifdef GM_TESTPOINTS
+	SCMP_SYS(kill),
+	SCMP_SYS(unlink),
+	SCMP_SYS(unlinkat),
+	SCMP_SYS(nanosleep),
+	SCMP_SYS(clock_nanosleep),
+#endif
+};
+
+/* What the loader of the C library calls for a program, besides. */
+static const int allowed_loader[] = {
+	SCMP_SYS(read),
+	SCMP_SYS(pread64),
+	SCMP_SYS(lseek),
+};
+
+/* Answered by a handler, see programs/program.c. */
+static const int trapped[] = {
+	SCMP_SYS(openat),
+#ifdef __NR_open
+	SCMP_SYS(open),
+#endif
+};
+
+/* What no driver needs once it is open. */
+static const int denied[] = {
+	/* other programs, other processes */
+	SCMP_SYS(execve),
+	SCMP_SYS(execveat),
+	SCMP_SYS(ptrace),
+	SCMP_SYS(process_vm_readv),
+	SCMP_SYS(process_vm_writev),
+	SCMP_SYS(process_madvise),
+	SCMP_SYS(pidfd_getfd),
+	SCMP_SYS(kcmp),
+	/* who we are */
+	SCMP_SYS(setuid),
+	SCMP_SYS(setgid),
+	SCMP_SYS(setreuid),
+	SCMP_SYS(setregid),
+	SCMP_SYS(setresuid),
+	SCMP_SYS(setresgid),
+	SCMP_SYS(setfsuid),
+	SCMP_SYS(setfsgid),
+	SCMP_SYS(setgroups),
+	SCMP_SYS(capset),
+	/* where we are */
+	SCMP_SYS(unshare),
+	SCMP_SYS(setns),
+	SCMP_SYS(chroot),
+	SCMP_SYS(pivot_root),
+	SCMP_SYS(mount),
+	SCMP_SYS(umount2),
+	SCMP_SYS(move_mount),
+	SCMP_SYS(open_tree),
+	SCMP_SYS(mount_setattr),
+	SCMP_SYS(fsopen),
+	SCMP_SYS(fsconfig),
+	SCMP_SYS(fsmount),
+	SCMP_SYS(fspick),
+	SCMP_SYS(name_to_handle_at),
+	SCMP_SYS(open_by_handle_at),
+	/* ways around this filter, and into the kernel */
+	SCMP_SYS(io_uring_setup),
+	SCMP_SYS(io_uring_register),
+	SCMP_SYS(bpf),
+	SCMP_SYS(userfaultfd),
+	SCMP_SYS(perf_event_open),
+	SCMP_SYS(add_key),
+	SCMP_SYS(request_key),
+	SCMP_SYS(keyctl),
+	SCMP_SYS(fanotify_init),
+	/* the machine */
+	SCMP_SYS(init_module),
+	SCMP_SYS(finit_module),
+	SCMP_SYS(delete_module),
+	SCMP_SYS(kexec_load),
+	SCMP_SYS(kexec_file_load),
+	SCMP_SYS(reboot),
+	SCMP_SYS(swapon),
+	SCMP_SYS(swapoff),
+	SCMP_SYS(acct),
+	SCMP_SYS(quotactl),
+	SCMP_SYS(syslog),
+	SCMP_SYS(settimeofday),
+	SCMP_SYS(clock_settime),
+	SCMP_SYS(clock_adjtime),
+	SCMP_SYS(adjtimex),
+	SCMP_SYS(sethostname),
+	SCMP_SYS(setdomainname),
+	SCMP_SYS(iopl),
+	SCMP_SYS(ioperm),
+#ifndef GM_TESTPOINTS
+	SCMP_SYS(kill),
+	SCMP_SYS(pidfd_send_signal),
+#endif
+};
+
+/* Other hosts, other services. */
+static const int denied_meeting[] = {
+	SCMP_SYS(connect), SCMP_SYS(bind),    SCMP_SYS(listen),
+	SCMP_SYS(accept),  SCMP_SYS(accept4),
+};
+
+/*
+ * Of calls that a driver makes, what no driver asks of them.  A filter sees
+ * numbers, not what they point to: of clone3(), which glibc does without, it
+ * sees nothing, and of sendmsg() not whether it names who is to receive it, so
+ * from the sockets there are a message may still go to another of the same kind
+ * on this machine.  There are none of other kinds.
+ */
+static const struct {
+	int call;
+	int error;
+	unsigned n; /* of its arguments are judged, 0 or 1 */
+	struct scmp_arg_cmp arg;
+} denied_so[] = {
+	{ SCMP_SYS(clone3), ENOSYS, 0, { 0 } },
+	{ SCMP_SYS(sendto), EPERM, 1, { 4, SCMP_CMP_NE, 0, 0 } },
+};
+
+/* Beside AF_UNIX, what NCCL asks interfaces and its peers by. */
+static const int meeting_families[] = { AF_INET, AF_INET6, AF_NETLINK };
+
+/* Namespaces of its own: a user's, and with it the right to any other. */
+static const uint64_t denied_flags[] = {
+	CLONE_NEWNS,   CLONE_NEWCGROUP, CLONE_NEWUTS, CLONE_NEWIPC,
+	CLONE_NEWUSER, CLONE_NEWPID,    CLONE_NEWNET,
+};
+
+static const struct {
+	uint32_t usual; /* for what is not in the list */
+	uint32_t listed;
+	const int *list;
+	size_t n;
+} filters[] = {
+	[GM_CONFINE_TO_LIST] = { SCMP_ACT_KILL_PROCESS, SCMP_ACT_ALLOW, allowed,
+				 N_OF(allowed) },
+	[GM_CONFINE_PROGRAMS] = { SCMP_ACT_KILL_PROCESS, SCMP_ACT_ALLOW,
+				  allowed, N_OF(allowed) },
+	[GM_CONFINE_MEETING] = { SCMP_ACT_ALLOW, SCMP_ACT_ERRNO(EPERM), denied,
+				 N_OF(denied) },
+	[GM_CONFINE_BUT_LIST] = { SCMP_ACT_ALLOW, SCMP_ACT_ERRNO(EPERM), denied,
+				  N_OF(denied) },
+};
+
+int gm_confine_user(uid_t uid, gid_t gid)
+{
+	if (geteuid() != 0)
+		return 0;
+	if (setgroups(0, NULL) < 0 || setresgid(gid, gid, gid) < 0 ||
+	    setresuid(uid, uid, uid) < 0)
+		return -errno;
+	/* Not taken on trust: of all calls this one must not fail quietly. */
+	if (uid != 0 && (setresuid(-1, 0, -1) == 0 || geteuid() != uid))
+		return -EPERM;
+	return 0;
+}
+
+static bool is_family_left(enum gm_confine_how how, int family)
+{
+	if (family == AF_UNIX)
+		return true;
+	for (size_t i = 0;
+	     how == GM_CONFINE_MEETING && i < N_OF(meeting_families); i++)
+		if (meeting_families[i] == family)
+			return true;
+	return false;
+}
+
+/* A rule for each, up to the greatest that is left, and one for all behind. */
+static int deny_sockets(scmp_filter_ctx filter, enum gm_confine_how how)
+{
+	const struct scmp_arg_cmp beyond = { 0, SCMP_CMP_GT, AF_NETLINK, 0 };
+	int rc = 0, family = AF_UNSPEC;
+
+	for (; rc == 0 && family <= AF_NETLINK; family++) {
+		struct scmp_arg_cmp arg = { 0, SCMP_CMP_EQ, (uint64_t)family,
+					    0 };
+
+		if (!is_family_left(how, family))
+			rc = seccomp_rule_add_array(filter,
+						    SCMP_ACT_ERRNO(EPERM),
+						    SCMP_SYS(socket), 1, &arg);
+	}
+	if (rc == 0)
+		rc = seccomp_rule_add_array(filter, SCMP_ACT_ERRNO(EPERM),
+					    SCMP_SYS(socket), 1, &beyond);
+	for (size_t i = 0;
+	     rc == 0 && how == GM_CONFINE_BUT_LIST && i < N_OF(denied_meeting);
+	     i++)
+		rc = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM),
+				      denied_meeting[i], 0);
+	return rc;
+}
+
+static int deny_arguments(scmp_filter_ctx filter)
+{
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < N_OF(denied_so); i++)
+		rc = seccomp_rule_add_array(
+			filter, SCMP_ACT_ERRNO((uint16_t)denied_so[i].error),
+			denied_so[i].call, denied_so[i].n, &denied_so[i].arg);
+	/* A rule for each: that a bit is set is an equality, that any of them
+	 * is is none. */
+	for (size_t i = 0; rc == 0 && i < N_OF(denied_flags); i++) {
+		struct scmp_arg_cmp arg = { FLAGS_OF_CLONE, SCMP_CMP_MASKED_EQ,
+					    denied_flags[i], denied_flags[i] };
+
+		rc = seccomp_rule_add_array(filter, SCMP_ACT_ERRNO(EPERM),
+					    SCMP_SYS(clone), 1, &arg);
+	}
+	return rc;
+}
+
+/* Signals to ourselves, as abort() has them, and to nobody else. */
+static int allow_programs(scmp_filter_ctx filter)
+{
+	struct scmp_arg_cmp self = { 0, SCMP_CMP_EQ, (uint64_t)getpid(), 0 };
+	int rc;
+
+	rc = seccomp_rule_add_array(filter, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1,
+				    &self);
+	for (size_t i = 0; rc == 0 && i < N_OF(allowed_loader); i++)
+		rc = seccomp_rule_add(filter, SCMP_ACT_ALLOW, allowed_loader[i],
+				      0);
+	for (size_t i = 0; rc == 0 && i < N_OF(trapped); i++)
+		rc = seccomp_rule_add(filter, SCMP_ACT_TRAP, trapped[i], 0);
+	return rc;
+}
+
+static bool is_left_out(enum gm_confine_how how, int call)
+{
+	return how == GM_CONFINE_PROGRAMS && call == SCMP_SYS(tgkill);
+}
+
+static int load_filter(enum gm_confine_how how)
+{
+	scmp_filter_ctx filter = seccomp_init(filters[how].usual);
+	int rc;
+
+	if (!filter)
+		return -ENOMEM;
+	/* The closer's thread runs already. */
+	rc = seccomp_attr_set(filter, SCMP_FLTATR_CTL_TSYNC, 1);
+	/* The worker runs no code but its own: a slower speculation of its
+	 * loads would protect nobody. */
+	if (rc == 0)
+		rc = seccomp_attr_set(filter, SCMP_FLTATR_CTL_SSB, 1);
+	for (size_t i = 0; rc == 0 && i < filters[how].n; i++)
+		if (!is_left_out(how, filters[how].list[i]))
+			rc = seccomp_rule_add(filter, filters[how].listed,
+					      filters[how].list[i], 0);
+	if (rc == 0 && how == GM_CONFINE_PROGRAMS)
+		rc = allow_programs(filter);
+	if (rc == 0 && how >= GM_CONFINE_MEETING)
+		rc = deny_sockets(filter, how);
+	if (rc == 0 && how >= GM_CONFINE_MEETING)
+		rc = deny_arguments(filter);
+	if (rc == 0)
+		rc = seccomp_load(filter);
+	seccomp_release(filter);
+	return rc;
+}
+
+int gm_confine_self(enum gm_confine_how how, const char **ret_step)
+{
+	int rc;
+
+	*ret_step = "PR_SET_NO_NEW_PRIVS";
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		return -errno;
+#if defined(GM_SANITIZED) || defined(GM_COVERED)
+	(void)load_filter;
+	(void)how;
+	rc = 0;
+#else
+	/* A core would hold what clients computed, and a debugger of the same
+	 * user could be a client. */
+	*ret_step = "PR_SET_DUMPABLE";
+	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+		return -errno;
+	*ret_step = "seccomp";
+	rc = load_filter(how);
+#endif
+	return rc;
+}

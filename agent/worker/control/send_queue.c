@@ -1,0 +1,65 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/worker/control/send_queue.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "agent/worker/control/agent_socket.h"
+
+struct gm_letter {
+	STAILQ_ENTRY(gm_letter) entry;
+	struct gm_wire wire;
+	int fd; /* that goes with it, or -1 */
+};
+
+void gm_outbox_init(struct gm_outbox *outbox)
+{
+	STAILQ_INIT(&outbox->letters);
+	outbox->is_polled = false;
+}
+
+/* Returns whether it is off, or lost with a socket that has broken, which ends
+ * the loop elsewhere. */
+static bool is_sent(int pair, const struct gm_wire *wire, int fd, int flags)
+{
+	if (gm_pair_send(pair, wire, fd, flags) == -EAGAIN)
+		return false;
+	if (fd >= 0)
+		close(fd);
+	return true;
+}
+
+void gm_outbox_put(struct gm_outbox *outbox, int pair,
+		   const struct gm_wire *wire, int fd)
+{
+	struct gm_letter *letter;
+
+	if (!gm_outbox_waits(outbox) && is_sent(pair, wire, fd, MSG_DONTWAIT))
+		return;
+	letter = malloc(sizeof(*letter));
+	if (!letter) {
+		gm_outbox_flush(outbox, pair, true);
+		is_sent(pair, wire, fd, 0);
+		return;
+	}
+	letter->wire = *wire;
+	letter->fd = fd;
+	STAILQ_INSERT_TAIL(&outbox->letters, letter, entry);
+}
+
+void gm_outbox_flush(struct gm_outbox *outbox, int pair, bool all)
+{
+	struct gm_letter *letter;
+
+	while ((letter = STAILQ_FIRST(&outbox->letters)) != NULL) {
+		if (!is_sent(pair, &letter->wire, letter->fd,
+			     all ? 0 : MSG_DONTWAIT))
+			return;
+		STAILQ_REMOVE_HEAD(&outbox->letters, entry);
+		free(letter);
+	}
+}

@@ -1,0 +1,186 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/worker/io/load_private.h"
+
+#include "agent/worker/queue/accounting.h"
+#include "gpumap.h"
+#include "shm/point.h"
+
+/* ---- one that is ahead --------------------------------------------------- */
+
+static uint32_t count(const struct gm_load *load)
+{
+	const struct gm_piece *piece;
+	uint32_t n = 0;
+
+	TAILQ_FOREACH(piece, &load->pieces, entry)
+	n++;
+	return n;
+}
+
+/* It is none of those any more, and no other's place in the row behind it. */
+static void leave(struct gm_loader *l, struct gm_load *load)
+{
+	l->n_ahead -= count(load);
+	load->is_ahead = false;
+	load->session->ahead = load->behind;
+	load->behind = NULL;
+}
+
+bool gm_load_is_there(const struct gm_load *load)
+{
+	const struct gm_slot *slot =
+		gm_buffers_find(&load->session->buffers, load->handle);
+
+	return slot && slot->fd == load->fd;
+}
+
+bool gm_load_may_read_ahead(const struct gm_loader *loader,
+			    const struct gm_load *load)
+{
+	return loader->n_asked <= 1 && loader->n_ahead < loader->depth / 2 &&
+	       gm_load_is_there(load);
+}
+
+/* ---- the next ------------------------------------------------------------ */
+
+/* The one whose entry has begun, where there is no other, and nothing keeps it
+ * from being the one that is read ahead of. */
+static struct gm_load *only_load(const struct gm_worker *w, uint32_t share)
+{
+	const struct gm_loader *l = &w->loader;
+	struct gm_load *load;
+
+	if (l->n_asked != 1 || l->n_ahead >= l->depth / 2 || w->draining)
+		return NULL;
+	TAILQ_FOREACH(load, &l->loads, entry)
+	{
+		if (load->session && !load->is_ahead)
+			break;
+	}
+	if (!load || load->is_last || load->status < 0 ||
+	    load->reader->n_late || load->reader->n_pieces >= share)
+		return NULL;
+	return load;
+}
+
+/* The slot so many places behind the one that has begun: is it a LOAD that
+ * waits for nothing else?  One that has a second slot is none without. */
+static bool is_load(const struct gm_session *s, uint32_t places,
+		    struct gm_verdict *ret_verdict)
+{
+	uint64_t words[GM_ENTRY_WORDS];
+
+	return places <= s->entries.mask &&
+	       gm_ring_peek(&s->entries, GM_ENTRY_WORDS, places, words) &&
+	       gm_judge_entry(&s->judge, words, NULL, ret_verdict) == 0 &&
+	       ret_verdict->task.op == GPUMAP_OP_LOAD && ret_verdict->buffer;
+}
+
+struct gm_load *gm_load_look_ahead(struct gm_worker *worker, uint32_t share)
+{
+	struct gm_loader *l = &worker->loader;
+	struct gm_load *last = only_load(worker, share), **place, *load;
+	struct gm_verdict verdict;
+	struct gm_session *s;
+	struct gm_slot *file;
+	uint32_t n = 0;
+
+	if (!last)
+		return NULL;
+	s = last->session;
+	for (place = &s->ahead; *place; place = &last->behind) {
+		last = *place;
+		n++;
+	}
+	if (last->cut.left || !is_load(s, n, &verdict))
+		return NULL;
+	/* One before it may be writing what it reads. */
+	file = gm_buffers_find(&s->buffers, verdict.buffer);
+	if (file->is_memory)
+		return NULL;
+	if (!gm_charge_left(worker, s)) {
+		l->held = true;
+		return NULL;
+	}
+	load = gm_load_new(l, s, file, verdict.at, verdict.task.n);
+	if (!load)
+		return NULL;
+	load->is_ahead = true;
+	load->pos = s->entries.pos + n;
+	load->since_ns = worker->now_ns;
+	*place = load;
+	GM_POINT("load_ahead");
+	return load;
+}
+
+/* ---- and what becomes of it ---------------------------------------------- */
+
+struct gm_load *gm_load_take_ahead(struct gm_worker *worker,
+				   struct gm_session *session,
+				   const struct gm_errand *errand)
+{
+	struct gm_load *load = session->ahead;
+
+	if (!load)
+		return NULL;
+	/* Its slot is the client's to write, and it may have been another's
+	 * turn before this one. */
+	if (load->pos != session->entries.pos - 1 ||
+	    load->handle != errand->handle || load->at != errand->at ||
+	    load->task.n != errand->task.n) {
+		gm_load_drop_ahead(worker, session);
+		return NULL;
+	}
+	leave(&worker->loader, load);
+	return load;
+}
+
+void gm_load_drop_ahead(struct gm_worker *worker, struct gm_session *session)
+{
+	struct gm_load *load;
+
+	if (session->load)
+		session->load->is_last = true;
+	while ((load = session->ahead) != NULL) {
+		leave(&worker->loader, load);
+		gm_load_fail(load, -ECANCELED);
+		gm_load_drop_ready(&worker->loader, load);
+		load->session = NULL;
+		gm_load_settle(worker, load);
+	}
+}
+
+/* Will nothing come of it, or not soon? */
+static bool is_stale(const struct gm_worker *w, const struct gm_load *load)
+{
+	const struct gm_session *s = load->session;
+
+	if (load->reader->n_late || w->draining)
+		return true;
+	if (s->load)
+		return false;
+	return (s->entries.pos != load->pos && !s->errand.handle) ||
+	       w->now_ns - load->since_ns >= GM_LOAD_LATE_NS;
+}
+
+static struct gm_session *stale_one(const struct gm_worker *w)
+{
+	const struct gm_load *load;
+
+	TAILQ_FOREACH(load, &w->loader.loads, entry)
+	{
+		if (load->is_ahead && is_stale(w, load))
+			return load->session;
+	}
+	return NULL;
+}
+
+void gm_load_drop_stale(struct gm_worker *worker)
+{
+	struct gm_session *session;
+
+	while ((session = stale_one(worker)) != NULL)
+		gm_load_drop_ahead(worker, session);
+}

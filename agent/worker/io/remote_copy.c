@@ -1,0 +1,230 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/worker/io/remote_copy.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/worker/control/agent_socket.h"
+#include "agent/worker/control/async_op_private.h"
+#include "agent/worker/control/io_events.h"
+#include "agent/worker/queue/heartbeat.h"
+#include "shm/point.h"
+
+static void ask_for(struct gm_worker *w, struct gm_session *s, uint32_t piece)
+{
+	struct gm_wire wire = gm_pair_about(GM_WIRE_FETCH, s->id, s->place);
+	struct gm_carry *c = &s->carry;
+	uint64_t bytes = c->bytes - c->asked;
+
+	if (bytes > GM_STAGE_PIECE_BYTES)
+		bytes = GM_STAGE_PIECE_BYTES;
+	c->piece_at[piece] = c->asked;
+	c->piece_bytes[piece] = bytes;
+	c->busy |= UINT32_C(1) << piece;
+	c->away |= UINT32_C(1) << piece;
+	wire.handle = c->what.handle;
+	wire.at = c->what.at + c->asked;
+	wire.bytes = bytes;
+	wire.stage_at = piece * GM_STAGE_PIECE_BYTES;
+	wire.borrower = w->row;
+	c->asked += bytes;
+	gm_events_say(w, &wire, -1);
+	GM_POINT("worker_fetches");
+}
+
+static bool is_late(const struct gm_carry *c)
+{
+	return c->what.deadline_ns && gm_now_ns() >= c->what.deadline_ns;
+}
+
+static void is_over(struct gm_worker *w, struct gm_carry *c)
+{
+	c->on = false;
+	TAILQ_REMOVE(&w->carried, c, entry);
+}
+
+/* Ask for what there is room for; or it is over. */
+static void go_on(struct gm_worker *w, struct gm_session *s)
+{
+	struct gm_carry *c = &s->carry;
+
+	if (c->status == 0 && c->asked < c->bytes && is_late(c))
+		c->status = -ETIME;
+	for (uint32_t i = 0; i < GM_STAGE_PIECES; i++)
+		if (!((c->busy | c->away) >> i & 1) && c->status == 0 &&
+		    c->asked < c->bytes && !s->ended)
+			ask_for(w, s, i);
+	/* All that there are may be away yet, for one before. */
+	if (c->busy || (c->status == 0 && c->asked < c->bytes && !s->ended))
+		return;
+	is_over(w, c);
+	gm_errand_ended(w, s, c->status);
+}
+
+int gm_across_begin(struct gm_worker *worker, struct gm_session *session)
+{
+	struct gm_buffers *buffers = &session->buffers;
+	struct gm_slot *stage = gm_buffers_stage(buffers, worker->row);
+	const struct gm_task *task = &session->errand.task;
+	struct gm_slot *slot;
+
+	session->carry = (struct gm_carry){
+		.what = session->errand,
+		.session = session,
+		.bytes = task->n * gm_dtype_bytes(task->dtype),
+		.away = session->carry.away,
+	};
+	session->errand.handle = 0;
+	slot = gm_buffers_find(buffers, session->carry.what.handle);
+	if (!slot || !slot->ready || !slot->borrowed || !stage || !stage->ready)
+		return -ESTALE;
+	gm_errand_stall(worker, session);
+	session->carry.on = true;
+	TAILQ_INSERT_TAIL(&worker->carried, &session->carry, entry);
+	go_on(worker, session);
+	return 0;
+}
+
+void gm_across_leave(struct gm_worker *worker, struct gm_session *session)
+{
+	if (session->carry.on)
+		is_over(worker, &session->carry);
+	session->carry.busy = 0;
+}
+
+/* ---- off the stage ------------------------------------------------------- */
+
+static void work_store(struct gm_slow_job *job, struct gm_device *dev)
+{
+	struct gm_errand_job *e = (struct gm_errand_job *)job;
+
+	if (e->to)
+		memcpy(e->to, e->from, e->bytes);
+	else
+		e->rc = dev->backend->store(dev, e->address, e->from, e->bytes);
+}
+
+static void ended(struct gm_session *s, uint32_t piece, int status)
+{
+	struct gm_carry *c = &s->carry;
+
+	c->busy &= ~(UINT32_C(1) << piece);
+	if (c->status == 0)
+		c->status = status;
+}
+
+static void done_store(struct gm_slow_job *job, struct gm_worker *w)
+{
+	struct gm_errand_job *e = gm_errand_returned(job, w);
+	struct gm_session *s = e->session;
+
+	GM_POINT("worker_stored");
+	gm_ferry_landed(w);
+	ended(s, e->part, e->rc);
+	if (!s->departing)
+		go_on(w, s);
+	gm_errand_finished(w, e);
+}
+
+static int store(struct gm_worker *w, struct gm_session *s, uint32_t piece)
+{
+	struct gm_slot *stage = gm_buffers_stage(&s->buffers, w->row);
+	const struct gm_carry *c = &s->carry;
+	const struct gm_task *task = &c->what.task;
+	struct gm_errand_job *e =
+		gm_errand_new(s, GM_CALL_ACROSS, work_store, done_store);
+
+	if (!e)
+		return -ENOMEM;
+	e->part = piece;
+	e->stage = stage;
+	e->bytes = c->piece_bytes[piece];
+	e->from = stage->at + piece * GM_STAGE_PIECE_BYTES;
+	if (task->dst)
+		e->to = (char *)task->dst + c->piece_at[piece];
+	else
+		e->address = task->dst_address + c->piece_at[piece];
+	gm_ferry_give(w, e);
+	return 0;
+}
+
+void gm_across_fetched(struct gm_worker *worker, const struct gm_wire *wire)
+{
+	struct gm_session *s = gm_errand_session_of(worker, wire);
+	uint64_t piece = wire->stage_at / GM_STAGE_PIECE_BYTES;
+	int rc = wire->status;
+
+	if (!s || piece >= GM_STAGE_PIECES || !(s->carry.away >> piece & 1))
+		return;
+	s->carry.away &= ~(UINT32_C(1) << piece);
+	if (!(s->carry.busy >> piece & 1)) {
+		if (s->carry.on)
+			go_on(worker, s);
+		return;
+	}
+	/* Who broke the contract has its memory unmapped without waiting. */
+	if (rc == 0 && s->ended)
+		rc = -ECANCELED;
+	if (rc == 0)
+		rc = store(worker, s, (uint32_t)piece);
+	if (rc == 0)
+		return;
+	ended(s, (uint32_t)piece, rc);
+	go_on(worker, s);
+}
+
+/* ---- time ---------------------------------------------------------------- */
+
+/* What waits for its round is not copied any more, and what is away is not
+ * waited for.  What the slow thread has is, and may be all the rest. */
+static void give_up(struct gm_worker *w, struct gm_session *s)
+{
+	struct gm_carry *c = &s->carry;
+	struct gm_errand_job *e;
+
+	if (c->status == 0 && (c->asked < c->bytes || (c->busy & c->away)))
+		c->status = -ETIME;
+	while ((e = gm_ferry_take_back(w, s, done_store)) != NULL) {
+		ended(s, e->part, -ETIME);
+		free(e);
+	}
+	c->busy &= ~c->away;
+	go_on(w, s);
+}
+
+void gm_across_look(struct gm_worker *worker)
+{
+	struct gm_carry *c = TAILQ_FIRST(&worker->carried), *next;
+
+	for (; c; c = next) {
+		next = TAILQ_NEXT(c, entry);
+		if (is_late(c))
+			give_up(worker, c->session);
+	}
+}
+
+uint64_t gm_across_nap(const struct gm_worker *worker)
+{
+	uint64_t now_ns = 0, soonest_ns = GM_ACROSS_NAP_NS;
+	const struct gm_carry *c;
+	bool any = false;
+
+	TAILQ_FOREACH(c, &worker->carried, entry)
+	{
+		uint64_t at_ns = c->what.deadline_ns;
+
+		/* One that has failed waits for the slow thread alone. */
+		if (at_ns == 0 || c->status < 0)
+			continue;
+		if (!any)
+			now_ns = gm_now_ns();
+		any = true;
+		at_ns = at_ns > now_ns ? at_ns - now_ns : GM_WAIT_LOOK_NS;
+		if (at_ns < soonest_ns)
+			soonest_ns = at_ns;
+	}
+	return any ? soonest_ns : 0;
+}

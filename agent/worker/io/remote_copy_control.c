@@ -1,0 +1,380 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/worker/io/remote_copy.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/worker/control/agent_socket.h"
+#include "agent/worker/control/async_op_private.h"
+#include "agent/worker/control/io_events.h"
+#include "agent/worker/io/test_pattern.h"
+#include "gpumap.h"
+#include "shm/point.h"
+
+#define TRIAL_BYTES (UINT64_C(2) << 20)
+
+static void answer(struct gm_worker *w, const struct gm_errand_job *e,
+		   enum gm_wire_type type, uint64_t bytes, int fd)
+{
+	struct gm_wire wire =
+		gm_pair_about(type, e->session->id, e->session->place);
+
+	wire.handle = e->handle;
+	wire.bytes = bytes;
+	wire.stage_at = e->stage_at;
+	wire.borrower = e->borrower;
+	wire.status = e->rc;
+	gm_events_say(w, &wire, fd);
+}
+
+/* A job about a record, with what its answer repeats. */
+static struct gm_errand_job *new_job(struct gm_session *s,
+				     const struct gm_wire *wire, int fd,
+				     gm_errand_work work, gm_errand_done done)
+{
+	struct gm_errand_job *e = gm_errand_new(s, GM_CALL_ACROSS, work, done);
+
+	if (!e)
+		return NULL;
+	e->handle = wire->handle;
+	e->at = wire->at;
+	e->bytes = wire->bytes;
+	e->stage_at = wire->stage_at;
+	e->borrower = wire->borrower;
+	e->fd = fd;
+	return e;
+}
+
+/* ---- trials -------------------------------------------------------------- */
+
+static uint64_t *make_pattern(uint64_t seed)
+{
+	uint64_t *words = malloc(TRIAL_BYTES);
+
+	if (words)
+		gm_trial_fill(words, TRIAL_BYTES / sizeof(*words), seed);
+	return words;
+}
+
+/* The descriptor keeps the memory. */
+static int prove(struct gm_device *dev, uint64_t owner, uint64_t seed)
+{
+	const struct gm_backend *backend = dev->backend;
+	uint64_t *words = make_pattern(seed);
+	struct gm_buffer *buffer;
+	int rc = words ? 0 : -ENOMEM;
+
+	if (rc == 0)
+		rc = backend->alloc(dev, owner, TRIAL_BYTES,
+				    GPUMAP_BUFFER_EXPORTABLE, &buffer);
+	if (rc == 0) {
+		rc = backend->store(dev, buffer->address, words, TRIAL_BYTES);
+		if (rc == 0)
+			rc = backend->export_fd(dev, buffer);
+		backend->free(dev, buffer);
+	}
+	free(words);
+	return rc;
+}
+
+static void work_prove(struct gm_slow_job *job, struct gm_device *dev)
+{
+	struct gm_errand_job *e = (struct gm_errand_job *)job;
+
+	e->fd = prove(dev, e->session->id, e->at);
+	e->rc = e->fd < 0 ? e->fd : 0;
+}
+
+static void done_prove(struct gm_slow_job *job, struct gm_worker *w)
+{
+	struct gm_errand_job *e = gm_errand_returned(job, w);
+
+	answer(w, e, GM_WIRE_PROVEN, TRIAL_BYTES, e->rc < 0 ? -1 : e->fd);
+	GM_POINT("worker_proven");
+	gm_errand_finished(w, e);
+}
+
+void gm_across_prove(struct gm_worker *worker, const struct gm_wire *wire)
+{
+	const struct gm_backend *backend = worker->dev->backend;
+	struct gm_session *s = gm_errand_session_of(worker, wire);
+	struct gm_errand_job *e = NULL;
+	int rc = -ENOENT;
+
+	if (s && (!backend->store || !backend->export_fd))
+		rc = -EOPNOTSUPP;
+	else if (s) {
+		e = new_job(s, wire, -1, work_prove, done_prove);
+		rc = e ? 0 : -ENOMEM;
+	}
+	if (rc < 0)
+		gm_errand_refuse(worker, wire, GM_WIRE_PROVEN, rc, -1);
+	else
+		gm_errand_hand_over(worker, e);
+}
+
+static void work_try(struct gm_slow_job *job, struct gm_device *dev)
+{
+	struct gm_errand_job *e = (struct gm_errand_job *)job;
+	uint64_t *words = make_pattern(e->at);
+
+	e->rc = words ? dev->backend->try_peer(dev, e->fd, words, TRIAL_BYTES)
+		      : -ENOMEM;
+	free(words);
+	close(e->fd);
+}
+
+static void done_try(struct gm_slow_job *job, struct gm_worker *w)
+{
+	struct gm_errand_job *e = gm_errand_returned(job, w);
+
+	answer(w, e, GM_WIRE_TRIED, TRIAL_BYTES, -1);
+	GM_POINT("worker_tried");
+	gm_errand_finished(w, e);
+}
+
+void gm_across_try(struct gm_worker *worker, const struct gm_wire *wire, int fd)
+{
+	struct gm_session *s = gm_errand_session_of(worker, wire);
+	struct gm_errand_job *e = NULL;
+	int rc = -ENOENT;
+
+	if (s && !worker->dev->backend->try_peer)
+		rc = -EOPNOTSUPP;
+	else if (s && fd < 0)
+		rc = -EMFILE;
+	else if (s) {
+		e = new_job(s, wire, fd, work_try, done_try);
+		rc = e ? 0 : -ENOMEM;
+	}
+	if (rc < 0)
+		gm_errand_refuse(worker, wire, GM_WIRE_TRIED, rc, fd);
+	else
+		gm_errand_hand_over(worker, e);
+}
+
+/* ---- stages -------------------------------------------------------------- */
+
+/* Without a slot the stage was had before, or is being had before us. */
+static void work_stage(struct gm_slow_job *job, struct gm_device *dev)
+{
+	struct gm_errand_job *e = (struct gm_errand_job *)job;
+	struct gm_slot *stage = e->stage;
+
+	if (stage)
+		e->rc = gm_errand_map(stage, e->fd, 0, GM_STAGE_BYTES, true);
+	close(e->fd);
+	if (!stage || e->rc < 0 || !dev->backend->reach)
+		return;
+	e->rc = dev->backend->reach(dev, stage->map, stage->map_bytes, true,
+				    &stage->region);
+	if (e->rc < 0)
+		gm_errand_drop_slot(dev, stage);
+}
+
+/* Is the stage there now, of whoever had it made? */
+static int staged(const struct gm_errand_job *e)
+{
+	struct gm_buffers *buffers = &e->session->buffers;
+	struct gm_slot *stage = gm_buffers_stage(buffers, e->borrower);
+
+	if (e->stage && e->rc < 0) {
+		/* Where there is another one already, ours was given up, and is
+		 * freed with what was. */
+		if (stage == e->stage) {
+			buffers->slot[GM_BUFFERS_MAX + e->borrower] = NULL;
+			free(stage);
+		}
+		return e->rc;
+	}
+	if (e->stage && stage == e->stage)
+		stage->ready = true;
+	return stage && stage->ready && stage->handle == e->at ? 0 : -ENOMEM;
+}
+
+/* A job that has a stage of this id when it is done. */
+static struct gm_errand_job *stage_job(struct gm_session *s,
+				       const struct gm_wire *wire, int fd,
+				       gm_errand_done done)
+{
+	struct gm_slot *stage = gm_buffers_stage(&s->buffers, wire->borrower);
+	struct gm_errand_job *e = new_job(s, wire, fd, work_stage, done);
+
+	if (!e || (stage && stage->handle == wire->at))
+		return e;
+	if (gm_buffers_add_stage(&s->buffers, wire->borrower, wire->at,
+				 s->entries.pos, &e->stage) == 0)
+		return e;
+	free(e);
+	return NULL;
+}
+
+static void done_lend(struct gm_slow_job *job, struct gm_worker *w)
+{
+	struct gm_errand_job *e = gm_errand_returned(job, w);
+
+	e->rc = staged(e);
+	answer(w, e, GM_WIRE_LENT, e->bytes, -1);
+	GM_POINT("worker_lent");
+	gm_errand_finished(w, e);
+}
+
+/* What others may fetch: memory of our device. */
+static struct gm_slot *own_slot(const struct gm_session *s, uint64_t handle)
+{
+	struct gm_slot *slot = gm_buffers_find(&s->buffers, handle);
+
+	return slot && slot->ready && slot->buffer &&
+			       gm_handle_row(handle) == s->judge.row
+		       ? slot
+		       : NULL;
+}
+
+void gm_across_lend(struct gm_worker *worker, const struct gm_wire *wire,
+		    int fd)
+{
+	struct gm_session *s = gm_errand_session_of(worker, wire);
+	const struct gm_slot *slot = s ? own_slot(s, wire->handle) : NULL;
+	struct gm_errand_job *e = NULL;
+	int rc = -ESTALE;
+
+	if (slot && (wire->borrower >= GM_ROWS || wire->at == 0))
+		rc = -EINVAL;
+	else if (slot && fd < 0)
+		rc = -EMFILE;
+	else if (slot) {
+		e = stage_job(s, wire, fd, done_lend);
+		rc = e ? 0 : -ENOMEM;
+	}
+	if (rc < 0) {
+		gm_errand_refuse(worker, wire, GM_WIRE_LENT, rc, fd);
+		return;
+	}
+	e->bytes = slot->bytes;
+	gm_errand_hand_over(worker, e);
+}
+
+static void done_borrow(struct gm_slow_job *job, struct gm_worker *w)
+{
+	struct gm_errand_job *e = gm_errand_returned(job, w);
+
+	e->rc = staged(e);
+	if (e->rc < 0) {
+		gm_errand_abandon(e->session, e->slot);
+	} else {
+		e->slot->bytes = e->bytes;
+		e->slot->flags = GPUMAP_BUFFER_READ_ONLY;
+		e->slot->borrowed = true;
+		e->slot->ready = true;
+	}
+	answer(w, e, GM_WIRE_BORROWED, e->bytes, -1);
+	GM_POINT("worker_borrowed");
+	gm_errand_finished(w, e);
+}
+
+static int begin_borrow(struct gm_worker *w, struct gm_session *s,
+			const struct gm_wire *wire, int fd)
+{
+	struct gm_errand_job *e;
+	struct gm_slot *slot;
+	int rc = gm_buffers_add(&s->buffers, wire->handle, &slot);
+
+	if (rc < 0)
+		return rc;
+	e = stage_job(s, wire, fd, done_borrow);
+	if (!e) {
+		gm_errand_abandon(s, slot);
+		return -ENOMEM;
+	}
+	e->slot = slot;
+	gm_errand_hand_over(w, e);
+	return 0;
+}
+
+void gm_across_borrow(struct gm_worker *worker, const struct gm_wire *wire,
+		      int fd)
+{
+	struct gm_session *s = gm_errand_session_of(worker, wire);
+	int rc = -ENOENT;
+
+	if (s && (gm_handle_kind(wire->handle) != GM_BUFFER_DEVICE ||
+		  gm_handle_row(wire->handle) == worker->row ||
+		  wire->borrower != worker->row || wire->at == 0))
+		rc = -EINVAL;
+	else if (s && fd < 0)
+		rc = -EMFILE;
+	else if (s)
+		rc = begin_borrow(worker, s, wire, fd);
+	if (rc < 0)
+		gm_errand_refuse(worker, wire, GM_WIRE_BORROWED, rc, fd);
+}
+
+/* ---- onto the stage ------------------------------------------------------ */
+
+static void work_fetch(struct gm_slow_job *job, struct gm_device *dev)
+{
+	struct gm_errand_job *e = (struct gm_errand_job *)job;
+
+	/* Who frees it now is behind us. */
+	if (e->from)
+		memcpy(e->to, e->from, e->bytes);
+	else
+		e->rc = dev->backend->fetch(dev, e->address, e->to, e->bytes);
+}
+
+static void done_fetch(struct gm_slow_job *job, struct gm_worker *w)
+{
+	struct gm_errand_job *e = gm_errand_returned(job, w);
+
+	/* Its memory may have been found missing: then it was zeroes. */
+	if (gm_get(&e->session->ground.broken))
+		e->rc = -EIO;
+	answer(w, e, GM_WIRE_FETCHED, e->bytes, -1);
+	GM_POINT("worker_fetched");
+	gm_ferry_landed(w);
+	gm_errand_finished(w, e);
+}
+
+static bool inside(uint64_t at, uint64_t bytes, uint64_t size)
+{
+	return bytes <= size && at <= size - bytes;
+}
+
+static int begin_fetch(struct gm_worker *w, struct gm_session *s,
+		       const struct gm_wire *wire)
+{
+	struct gm_slot *slot = own_slot(s, wire->handle);
+	struct gm_slot *stage = gm_buffers_stage(&s->buffers, wire->borrower);
+	struct gm_errand_job *e;
+
+	if (!slot || !stage || !stage->ready)
+		return -ESTALE;
+	if (!inside(wire->at, wire->bytes, slot->bytes) ||
+	    !inside(wire->stage_at, wire->bytes, stage->bytes))
+		return -ERANGE;
+	e = new_job(s, wire, -1, work_fetch, done_fetch);
+	if (!e)
+		return -ENOMEM;
+	e->slot = slot;
+	e->stage = stage;
+	e->to = stage->at + wire->stage_at;
+	if (slot->at)
+		e->from = slot->at + wire->at;
+	else
+		e->address = slot->address + wire->at;
+	gm_ferry_give(w, e);
+	return 0;
+}
+
+void gm_across_fetch(struct gm_worker *worker, const struct gm_wire *wire)
+{
+	struct gm_session *s = gm_errand_session_of(worker, wire);
+	int rc = s ? begin_fetch(worker, s, wire) : -ESTALE;
+
+	if (rc < 0)
+		gm_errand_refuse(worker, wire, GM_WIRE_FETCHED, rc, -1);
+}

@@ -1,0 +1,205 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/worker/memory/alloc.h"
+
+#include <errno.h>
+
+#include "agent/worker/control/async_op_private.h"
+#include "agent/worker/queue/dependency.h"
+#include "agent/worker/queue/heartbeat.h"
+#include "gpumap.h"
+
+static bool is_late(const struct gm_alloc_wait *wait)
+{
+	return wait->what.deadline_ns && gm_now_ns() >= wait->what.deadline_ns;
+}
+
+/* ---- those that wait --------------------------------------------------- */
+
+/* Is any of what it is refused for being given back? */
+static bool comes_back(const struct gm_worker *w, const struct gm_session *s,
+		       int rc)
+{
+	const struct gm_purse *purse = s->buffers.purse;
+
+	if (rc == -EDQUOT)
+		return purse && purse->n_leaving;
+	if (rc != -ENOMEM)
+		return false;
+	for (purse = w->purses; purse; purse = purse->next)
+		if (purse->n_leaving)
+			return true;
+	return false;
+}
+
+/* Returns false where the entry is to end. */
+static bool enter(struct gm_worker *w, struct gm_session *s, int rc)
+{
+	struct gm_alloc_wait *wait = &s->alloc;
+
+	if (s->ended || s->departing || !comes_back(w, s, rc) || is_late(wait))
+		return false;
+	wait->on = true;
+	TAILQ_INSERT_TAIL(&w->alloc_waits, wait, entry);
+	return true;
+}
+
+static void leave(struct gm_worker *w, struct gm_alloc_wait *wait)
+{
+	wait->on = false;
+	TAILQ_REMOVE(&w->alloc_waits, wait, entry);
+}
+
+void gm_alloc_leave(struct gm_worker *worker, struct gm_session *session)
+{
+	if (session->alloc.on)
+		leave(worker, &session->alloc);
+}
+
+/* ---- the allocation ---------------------------------------------------- */
+
+static void work(struct gm_slow_job *job, struct gm_device *dev)
+{
+	struct gm_errand_job *e = (struct gm_errand_job *)job;
+
+	e->rc = dev->backend->alloc(dev, e->session->id, e->bytes, e->flags,
+				    &e->slot->buffer);
+}
+
+static int allocated(struct gm_worker *w, struct gm_errand_job *e)
+{
+	struct gm_session *s = e->session;
+	struct gm_slot *slot = e->slot;
+	int rc;
+
+	rc = gm_buffers_settle(&s->buffers, e->bytes,
+			       e->rc < 0 ? 0 : slot->buffer->charged);
+	if (e->rc < 0) {
+		gm_errand_abandon(s, slot);
+		return e->rc;
+	}
+	gm_errand_open_slot(w, s, slot);
+	/* It may be the rounding up that does not fit. */
+	if (rc < 0)
+		gm_buffers_free(&s->buffers, slot->handle,
+				gm_errand_settled(s));
+	return rc;
+}
+
+static void done(struct gm_slow_job *job, struct gm_worker *w)
+{
+	struct gm_errand_job *e = gm_errand_returned(job, w);
+	struct gm_session *s = e->session;
+	int rc = allocated(w, e);
+
+	if (rc == 0 || !enter(w, s, rc))
+		gm_errand_ended(w, s, rc);
+	gm_errand_finished(w, e);
+}
+
+/* Returns 0, and done() tells the end; or the status. */
+static int begin(struct gm_worker *w, struct gm_session *s)
+{
+	const struct gm_errand *what = &s->alloc.what;
+	struct gm_buffers *buffers = &s->buffers;
+	struct gm_slot *slot;
+	struct gm_errand_job *e;
+	int rc;
+
+	rc = gm_buffers_pay(buffers, what->bytes);
+	if (rc < 0)
+		return rc;
+	rc = gm_buffers_add(buffers, what->handle, &slot);
+	if (rc < 0) {
+		gm_buffers_settle(buffers, what->bytes, 0);
+		return rc;
+	}
+	e = gm_errand_new(s,
+			  what->bytes > GM_ALLOC_LARGE ? GM_CALL_ALLOC_LARGE
+						       : GM_CALL_ALLOC,
+			  work, done);
+	if (!e) {
+		gm_buffers_settle(buffers, what->bytes, 0);
+		gm_errand_abandon(s, slot);
+		return -ENOMEM;
+	}
+	slot->flags = what->flags;
+	e->slot = slot;
+	e->bytes = what->bytes;
+	e->flags = what->flags;
+	if (!s->stalled)
+		gm_errand_stall(w, s);
+	gm_errand_hand_over(w, e);
+	return 0;
+}
+
+int gm_alloc_begin(struct gm_worker *worker, struct gm_session *session)
+{
+	int rc;
+
+	session->alloc.session = session;
+	session->alloc.what = session->errand;
+	session->errand.handle = 0;
+	if (!worker->dev->backend->alloc)
+		return -EOPNOTSUPP;
+	rc = begin(worker, session);
+	if (rc == 0 || !enter(worker, session, rc))
+		return rc;
+	gm_errand_stall(worker, session);
+	return 0;
+}
+
+/* Those that wait on come behind the others, and so keep their order. */
+void gm_alloc_retry(struct gm_worker *worker)
+{
+	struct gm_alloc_wait *wait;
+	uint32_t n = 0;
+
+	TAILQ_FOREACH(wait, &worker->alloc_waits, entry)
+	n++;
+	while (n-- > 0 && (wait = TAILQ_FIRST(&worker->alloc_waits)) != NULL) {
+		struct gm_session *s = wait->session;
+		int rc;
+
+		leave(worker, wait);
+		rc = s->ended ? -ECANCELED : begin(worker, s);
+		if (rc < 0 && !enter(worker, s, rc))
+			gm_errand_ended(worker, s, rc);
+	}
+}
+
+/* ---- time -------------------------------------------------------------- */
+
+void gm_alloc_look(struct gm_worker *worker)
+{
+	struct gm_alloc_wait *wait = TAILQ_FIRST(&worker->alloc_waits), *next;
+
+	for (; wait; wait = next) {
+		next = TAILQ_NEXT(wait, entry);
+		if (!is_late(wait))
+			continue;
+		leave(worker, wait);
+		gm_errand_ended(worker, wait->session, -ETIME);
+	}
+}
+
+uint64_t gm_alloc_nap(const struct gm_worker *worker)
+{
+	uint64_t now_ns = 0, soonest_ns = GM_ALLOC_NAP_NS;
+	const struct gm_alloc_wait *wait;
+
+	TAILQ_FOREACH(wait, &worker->alloc_waits, entry)
+	{
+		uint64_t at_ns = wait->what.deadline_ns;
+
+		if (at_ns == 0)
+			continue;
+		if (!now_ns)
+			now_ns = gm_now_ns();
+		at_ns = at_ns > now_ns ? at_ns - now_ns : GM_WAIT_LOOK_NS;
+		if (at_ns < soonest_ns)
+			soonest_ns = at_ns;
+	}
+	return now_ns ? soonest_ns : 0;
+}

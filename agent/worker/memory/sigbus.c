@@ -1,0 +1,108 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/worker/memory/sigbus.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+gm_a32 gm_fault_seen;
+
+static struct gm_ground *grounds;
+static gm_a32 busy;         /* whoever reads or changes the list */
+static uintptr_t page_mask; /* address bits inside a page */
+
+/* Nobody meets a fault while he has it, so the handler waits for another thread
+ * only, and not for long. */
+static void lock(void)
+{
+	while (gm_swap_ordered(&busy, 1)) /* GROUND.list */
+		gm_pause();
+}
+
+static void unlock(void)
+{
+	gm_put_release(&busy, 0); /* GROUND.list */
+}
+
+static bool contains(const struct gm_ground *g, uintptr_t addr)
+{
+	for (int i = 0; i < GM_GROUND_PARTS; i++)
+		if (addr - (uintptr_t)g->part[i].at < g->part[i].bytes)
+			return true;
+	return false;
+}
+
+/* Mark whose it is.  Returns whether it is anybody's. */
+static bool find_broken(uintptr_t addr)
+{
+	struct gm_ground *g;
+
+	lock();
+	for (g = grounds; g && !contains(g, addr); g = g->next)
+		;
+	if (g) {
+		gm_put(&g->broken, 1);
+		if (g->whole)
+			gm_put(&g->whole->broken, 1);
+	}
+	unlock();
+	return g;
+}
+
+/* In the handler a fault of a fault must not come back here. */
+static void die_of(int sig)
+{
+	struct sigaction usual = { .sa_handler = SIG_DFL };
+
+	sigaction(sig, &usual, NULL);
+	/* Returning repeats the access, and the usual thing happens. */
+}
+
+static void on_fault(int sig, siginfo_t *info, void *context)
+{
+	uintptr_t addr = (uintptr_t)info->si_addr;
+	int saved = errno;
+	void *page = (void *)(addr & ~page_mask);
+
+	if (!find_broken(addr) ||
+	    mmap(page, page_mask + 1, PROT_READ | PROT_WRITE,
+		 MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED)
+		die_of(sig);
+	else
+		gm_put_release(&gm_fault_seen, 1); /* GROUND.seen */
+	errno = saved;
+}
+
+int gm_fault_init(void)
+{
+	struct sigaction act = { .sa_sigaction = on_fault,
+				 .sa_flags = SA_SIGINFO };
+
+	page_mask = (uintptr_t)sysconf(_SC_PAGESIZE) - 1;
+	return sigaction(SIGBUS, &act, NULL) == 0 ? 0 : -errno;
+}
+
+void gm_fault_watch(struct gm_ground *ground)
+{
+	lock();
+	ground->next = grounds;
+	grounds = ground;
+	unlock();
+}
+
+void gm_fault_forget(struct gm_ground *ground)
+{
+	struct gm_ground **at = &grounds;
+
+	lock();
+	while (*at && *at != ground)
+		at = &(*at)->next;
+	if (*at)
+		*at = ground->next;
+	unlock();
+}

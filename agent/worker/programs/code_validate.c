@@ -1,0 +1,72 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/worker/programs/code_validate.h"
+
+#include <elf.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+/* How a fatbin begins. */
+#define FATBIN_MAGIC UINT32_C(0xba55ed50)
+
+struct fatbin {
+	uint32_t magic;
+	uint16_t version;
+	uint16_t head_bytes;
+	uint64_t bytes; /* behind its head */
+};
+
+_Static_assert(sizeof(struct fatbin) == 16, "as in the file");
+
+static bool inside(uint64_t at, uint64_t bytes, size_t n)
+{
+	return bytes <= n && at <= n - bytes;
+}
+
+static const char *judge_elf(const void *bytes, size_t n)
+{
+	Elf64_Ehdr head;
+
+	if (n < sizeof(head))
+		return "the cubin is cut off";
+	memcpy(&head, bytes, sizeof(head));
+	if (head.e_ident[EI_CLASS] != ELFCLASS64 ||
+	    head.e_ident[EI_DATA] != ELFDATA2LSB)
+		return "it is no cubin: an ELF file of another kind";
+	if (!inside(head.e_phoff, (uint64_t)head.e_phnum * head.e_phentsize,
+		    n) ||
+	    !inside(head.e_shoff, (uint64_t)head.e_shnum * head.e_shentsize, n))
+		return "the cubin is cut off";
+	return NULL;
+}
+
+static const char *judge_fatbin(const void *bytes, size_t n)
+{
+	struct fatbin head;
+
+	if (n < sizeof(head))
+		return "the fatbin is cut off";
+	memcpy(&head, bytes, sizeof(head));
+	if (head.head_bytes < sizeof(head) ||
+	    !inside(head.head_bytes, head.bytes, n))
+		return "the fatbin is cut off";
+	return NULL;
+}
+
+const char *gm_image_judge(const void *bytes, size_t n)
+{
+	static const uint32_t fatbin = FATBIN_MAGIC;
+
+	if (n >= sizeof(fatbin) && memcmp(bytes, ELFMAG, SELFMAG) == 0)
+		return judge_elf(bytes, n);
+	if (n >= sizeof(fatbin) && memcmp(bytes, &fatbin, sizeof(fatbin)) == 0)
+		return judge_fatbin(bytes, n);
+	/* Some tools count the NUL, too. */
+	while (n > 0 && ((const char *)bytes)[n - 1] == '\0')
+		n--;
+	if (strlen(bytes) != n || !strstr(bytes, ".version"))
+		return "it is neither PTX, nor a cubin, nor a fatbin";
+	return NULL;
+}

@@ -1,0 +1,501 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/worker/queue/async_exec_private.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "agent/worker/collective/collective.h"
+#include "agent/worker/control/async_op.h"
+#include "agent/worker/control/io_events.h"
+#include "agent/worker/memory/arena_regions.h"
+#include "agent/worker/queue/batch.h"
+#include "agent/worker/queue/fetch.h"
+#include "agent/worker/queue/heartbeat.h"
+#include "agent/worker/queue/run_queue.h"
+#include "gpumap.h"
+#include "shm/point.h"
+
+static struct gm_flown *flown_at(const struct gm_session *s, uint32_t pos)
+{
+	return &s->flights->flown[pos & s->entries.mask];
+}
+
+int gm_flight_open(struct gm_session *session, const struct gm_device *dev)
+{
+	uint32_t depth = session->entries.mask + 1;
+	struct gm_flights *f =
+		calloc(1, sizeof(*f) + depth * sizeof(struct gm_flown));
+
+	if (!f || (dev->backend->reach && gm_reach_open(session) < 0)) {
+		free(f);
+		return -ENOMEM;
+	}
+	f->session = session;
+	f->oldest = session->entries.pos;
+	session->flights = f;
+	return 0;
+}
+
+uint32_t gm_flight_oldest(const struct gm_session *session)
+{
+	return session->flights->oldest;
+}
+
+bool gm_flight_waits(const struct gm_session *session)
+{
+	return session->flights->n_slices != 0;
+}
+
+struct gm_spin *gm_flight_spin(struct gm_session *session)
+{
+	struct gm_flights *f = session->flights;
+
+	return f && f->n_slices ? &f->spin : NULL;
+}
+
+/* ---- what is due ------------------------------------------------------- */
+
+static bool may_read(const struct gm_worker *w, const struct gm_session *s)
+{
+	const struct gm_flights *f = s->flights;
+
+	if (f->starting || f->fenced || s->wait.on ||
+	    f->n_slices >= gm_flight_slices_max(w) ||
+	    s->entries.pos - f->oldest >= s->entries.mask)
+		return false;
+	/* What came later than DRAIN is left to whoever comes next. */
+	return !w->draining || s->second ||
+	       (int32_t)(s->drain - s->entries.pos) > 0;
+}
+
+/* What was refused for want of room, is there room now? */
+static bool may_start(const struct gm_worker *w, const struct gm_session *s)
+{
+	const struct gm_flights *f = s->flights;
+
+	return f->starting && f->n_slices < gm_flight_slices_max(w) &&
+	       (w->landed != f->refused_at || w->n_aloft == 0);
+}
+
+bool gm_flight_full(const struct gm_worker *worker,
+		    const struct gm_session *session)
+{
+	const struct gm_flights *f = session->flights;
+
+	return (f->flying || f->fenced || session->wait.on) &&
+	       !may_read(worker, session);
+}
+
+static bool has_landed(const struct gm_worker *w, struct gm_flights *f)
+{
+	return f->n_slices &&
+	       w->dev->backend->ended(w->dev,
+				      &gm_flight_oldest_slice(f)->flight) != 0;
+}
+
+static bool is_over(const struct gm_flown *e)
+{
+	return e->next == e->task.n && !e->n_slices && !e->is_fence;
+}
+
+/* A fence that came down is told in the next turn. */
+static bool has_ended(const struct gm_session *s)
+{
+	uint32_t oldest = s->flights->oldest;
+
+	return oldest != s->entries.pos && is_over(flown_at(s, oldest));
+}
+
+bool gm_flight_has_ended(const struct gm_worker *worker,
+			 const struct gm_session *session)
+{
+	return has_landed(worker, session->flights) || has_ended(session);
+}
+
+bool gm_flight_due(struct gm_worker *worker, struct gm_session *session)
+{
+	return gm_flight_has_ended(worker, session) ||
+	       may_start(worker, session) ||
+	       (may_read(worker, session) &&
+		gm_ring_ready(&session->entries, GM_ENTRY_WORDS));
+}
+
+/* ---- slices ------------------------------------------------------------ */
+
+/* No more of it is started. */
+static void quit(struct gm_worker *w, const struct gm_flown *e)
+{
+	if (e->next > 0 && e->next < e->task.n && w->dev->backend->quit)
+		w->dev->backend->quit(w->dev, &e->task);
+}
+
+static void fail_rest(struct gm_worker *w, struct gm_session *s,
+		      struct gm_flown *e, int32_t status)
+{
+	if (e->status == 0)
+		e->status = status;
+	/* One that failed is the last: what is not begun never is. */
+	quit(w, e);
+	e->next = e->task.n;
+	if (e == flown_at(s, s->entries.pos - 1))
+		s->flights->starting = false;
+}
+
+void gm_flight_land(struct gm_worker *worker, struct gm_session *session)
+{
+	struct gm_worker *w = worker;
+	struct gm_session *s = session;
+	struct gm_flights *f = s->flights;
+
+	while (f->n_slices) {
+		struct gm_flight_slice *slice = gm_flight_oldest_slice(f);
+		struct gm_flown *e = flown_at(s, slice->pos);
+		int rc = w->dev->backend->ended(w->dev, &slice->flight);
+
+		if (rc == 0)
+			break;
+		if (rc == -ENOTRECOVERABLE)
+			gm_events_failed(w);
+		if (rc < 0)
+			fail_rest(w, s, e, rc);
+		e->n_slices--;
+		f->first++;
+		f->n_slices--;
+		w->n_aloft--;
+		w->landed++;
+	}
+}
+
+/* Elements of its next slice. */
+static uint64_t slice_of(const struct gm_device *dev, const struct gm_flown *e)
+{
+	uint64_t bytes = gm_device_slice(dev, &e->task);
+	uint64_t left = e->task.n - e->next;
+
+	/* Only a client's kernel could say how it is cut. */
+	if (!bytes || e->task.kernel || left <= bytes / e->each)
+		return left;
+	return bytes / e->each;
+}
+
+/* Start what fits of the last entry that was read. */
+static void start(struct gm_worker *w, struct gm_session *s)
+{
+	const struct gm_backend *backend = w->dev->backend;
+	struct gm_flown *e = flown_at(s, s->entries.pos - 1);
+	struct gm_flights *f = s->flights;
+
+	while (e->next < e->task.n && f->n_slices < gm_flight_slices_max(w)) {
+		uint32_t at = f->first + f->n_slices;
+		struct gm_flight_slice *slice =
+			&f->slice[at % GM_FLIGHT_SLICES];
+		const struct gm_flight_slice *before =
+			&f->slice[(at - 1) % GM_FLIGHT_SLICES];
+		uint64_t count = slice_of(w->dev, e);
+		int rc;
+
+		slice->pos = s->entries.pos - 1;
+		slice->since_ns = gm_now_ns();
+		if (e->deadline_ns && slice->since_ns >= e->deadline_ns) {
+			fail_rest(w, s, e, -ETIME);
+			break;
+		}
+		gm_beat_at(w->journal, GM_CALL_DEVICE, slice->since_ns);
+		rc = backend->start(w->dev, &e->task, e->next, count,
+				    f->n_slices ? &before->flight : NULL,
+				    &slice->flight);
+		gm_beat_at(w->journal, GM_CALL_LOOP, slice->since_ns);
+		GM_POINT("flight_sliced");
+		if (rc == -ENOTRECOVERABLE)
+			gm_events_failed(w);
+		f->refused_at = w->landed;
+		if (rc == -EAGAIN)
+			break;
+		if (rc < 0) {
+			fail_rest(w, s, e, rc);
+			break;
+		}
+		e->next += count;
+		e->n_slices++;
+		f->n_slices++;
+		w->n_aloft++;
+		gm_deficit_charge(&s->deficit, (int64_t)(count * e->each), 0);
+	}
+	f->starting = e->next < e->task.n;
+}
+
+/* ---- entries ----------------------------------------------------------- */
+
+/* What ended may have been done on zeroes: then it is not told. */
+static void publish(struct gm_session *s, struct gm_batch *batch)
+{
+	if (!gm_get(&s->ground.broken))
+		gm_batch_publish(s, batch);
+}
+
+static void end(struct gm_session *s, struct gm_batch *batch, int32_t status,
+		bool is_second)
+{
+	gm_batch_end(batch, status);
+	batch->seconds += is_second;
+	s->flights->oldest++;
+	if (batch->n == GM_TURN_BATCH)
+		publish(s, batch);
+}
+
+static void end_all(struct gm_session *s, struct gm_batch *batch)
+{
+	struct gm_flights *f = s->flights;
+
+	while (f->oldest != s->entries.pos && !gm_get(&s->ground.broken)) {
+		struct gm_flown *e = flown_at(s, f->oldest);
+
+		if (!is_over(e))
+			break;
+		end(s, batch, e->status, e->is_second);
+	}
+}
+
+/* The next entry has been read, and ends later.  What ended before it without
+ * being in the journal has to be there first. */
+static struct gm_flown *take(struct gm_session *s, struct gm_batch *batch)
+{
+	struct gm_flown *e = flown_at(s, s->entries.pos);
+
+	publish(s, batch);
+	gm_journal_take(s->owed, s->entries.mask, s->entries.pos);
+	GM_POINT("flight_taken");
+	s->entries.pos++;
+	*e = (struct gm_flown){ 0 };
+	return e;
+}
+
+/* It ends with nothing to be done, once everything before it has. */
+static void read_ended(struct gm_session *s, struct gm_batch *batch,
+		       int32_t status, bool is_second)
+{
+	struct gm_flown *e;
+
+	if (s->flights->oldest != s->entries.pos) {
+		e = take(s, batch);
+		e->status = status;
+		e->is_second = is_second;
+		return;
+	}
+	s->entries.pos++;
+	end(s, batch, status, is_second);
+}
+
+/* Returns whether the last entry has to wait until the device reaches what it
+ * names. */
+static bool must_reach(struct gm_worker *w, struct gm_session *s)
+{
+	struct gm_flown *e = flown_at(s, s->entries.pos - 1);
+	struct gm_sizes sizes;
+	uint32_t part;
+	int rc;
+
+	if (s->n_reached == 0 || gm_task_sizes(&e->task, &sizes) < 0)
+		return false;
+	part = gm_reach_missing(s, e->task.dst, sizes.dst);
+	if (part == s->n_reached)
+		part = gm_reach_missing(s, e->task.src, sizes.src);
+	if (part == s->n_reached)
+		part = gm_reach_missing(s, e->task.mask, sizes.mask);
+	e->is_fence = s->flights->fenced = part < s->n_reached;
+	if (part == s->n_reached)
+		return false;
+	rc = gm_errands_reach(w, s, part);
+	if (rc < 0)
+		gm_flight_reached(w, s, rc);
+	return true;
+}
+
+static void read_task(struct gm_worker *w, struct gm_session *s,
+		      const struct gm_verdict *verdict, struct gm_batch *batch)
+{
+	struct gm_flown *e = take(s, batch);
+
+	e->task = verdict->task;
+	e->deadline_ns = verdict->deadline_ns;
+	e->each = verdict->each;
+	if (!must_reach(w, s))
+		start(w, s);
+}
+
+static void read_fence(struct gm_session *s, const struct gm_verdict *verdict,
+		       struct gm_batch *batch)
+{
+	take(s, batch)->is_fence = true;
+	s->flights->fenced = true;
+	gm_session_send(s, verdict);
+}
+
+/* Returns whether there was one. */
+static bool read_entry(struct gm_worker *w, struct gm_session *s,
+		       struct gm_batch *batch)
+{
+	uint64_t words[GM_ENTRY_WORDS];
+	bool is_second = s->second;
+	struct gm_verdict verdict;
+	int rc;
+
+	if (!may_read(w, s) ||
+	    !gm_ring_peek(&s->entries, GM_ENTRY_WORDS, 0, words))
+		return false;
+	if (gm_judge_plain(&s->judge, words) && !(s->second | s->cancels)) {
+		read_ended(s, batch, 0, false);
+		return true;
+	}
+	rc = gm_intake(s, words, &verdict);
+	if (rc == -EPROTO || rc == -EAGAIN) {
+		s->why = verdict.why;
+		return false;
+	}
+	if (rc == 0 && verdict.bytes) {
+		read_task(w, s, &verdict, batch);
+	} else if (rc == 0 && verdict.buffer &&
+		   verdict.task.op != GPUMAP_OP_FREE) {
+		read_fence(s, &verdict, batch);
+	} else {
+		if (rc == 0 && verdict.buffer)
+			gm_buffers_free(&s->buffers, verdict.buffer,
+					s->entries.pos);
+		if (gm_op_is_collective(verdict.task.op))
+			gm_group_refused(s, &verdict, rc);
+		read_ended(s, batch, rc, is_second);
+	}
+	return true;
+}
+
+/* Begin what the fence is for, or what has to come before.  Returns 0 or the
+ * status of the entry. */
+static int begin_errand(struct gm_worker *w, struct gm_session *s)
+{
+	const struct gm_errand *errand = &s->errand;
+	uint32_t part = s->n_reached;
+	int rc;
+
+	if (errand->op == GPUMAP_OP_LOAD && s->n_reached)
+		part = gm_reach_missing(s, errand->task.dst, errand->task.n);
+	s->flights->reaching = part < s->n_reached;
+	rc = s->flights->reaching ? gm_errands_reach(w, s, part)
+				  : gm_errands_begin(w, s);
+	if (rc < 0) {
+		s->flights->reaching = false;
+		s->errand.handle = 0;
+		gm_flight_finish(s, rc);
+	}
+	return rc;
+}
+
+/* The fence is reached: everything before it has ended. */
+static void fence(struct gm_worker *w, struct gm_session *s,
+		  struct gm_batch *batch)
+{
+	if (!s->errand.handle || s->flights->reaching ||
+	    s->flights->oldest != s->entries.pos - 1)
+		return;
+	publish(s, batch);
+	gm_errands_give_back(w, s);
+	if (begin_errand(w, s) < 0)
+		end_all(s, batch);
+}
+
+/* Of a LOAD, which goes on, or ends in the next turn. */
+static void reached_for_errand(struct gm_worker *w, struct gm_session *s,
+			       int32_t status)
+{
+	s->flights->reaching = false;
+	if (status == 0) {
+		begin_errand(w, s);
+		return;
+	}
+	s->errand.handle = 0;
+	gm_flight_finish(s, status);
+}
+
+void gm_flight_reached(struct gm_worker *worker, struct gm_session *session,
+		       int32_t status)
+{
+	struct gm_flights *f = session->flights;
+	struct gm_flown *e = flown_at(session, session->entries.pos - 1);
+
+	if (f->reaching) {
+		reached_for_errand(worker, session, status);
+		return;
+	}
+	e->is_fence = false;
+	f->fenced = false;
+	if (status < 0)
+		fail_rest(worker, session, e, status);
+	else if (!must_reach(worker, session))
+		f->starting = true;
+	f->refused_at = worker->landed - 1;
+}
+
+void gm_flight_finish(struct gm_session *session, int32_t status)
+{
+	struct gm_flown *e = flown_at(session, session->entries.pos - 1);
+
+	e->status = status;
+	e->is_fence = false;
+	session->flights->fenced = false;
+}
+
+/* ---- turns ------------------------------------------------------------- */
+
+void gm_flight_set_flying(struct gm_worker *worker, struct gm_flights *flights)
+{
+	struct gm_worker *w = worker;
+	struct gm_flights *f = flights;
+	bool flies = f->n_slices || f->starting || f->held;
+
+	if (flies == f->flying)
+		return;
+	f->flying = flies;
+	if (flies)
+		TAILQ_INSERT_TAIL(&w->flying, f, entry);
+	else
+		TAILQ_REMOVE(&w->flying, f, entry);
+}
+
+void gm_flight_leave(struct gm_worker *worker, struct gm_session *session)
+{
+	struct gm_flights *f = session->flights;
+
+	if (f->starting)
+		quit(worker, flown_at(session, session->entries.pos - 1));
+	f->starting = false;
+	f->held = false;
+	gm_flight_set_flying(worker, f);
+}
+
+void gm_flight_serve(struct gm_worker *worker, struct gm_session *session)
+{
+	struct gm_session *s = session;
+	struct gm_batch batch = { .first = s->flights->oldest };
+	uint32_t n = 0; /* entries read */
+
+	s->flights->held = false;
+	gm_intake_turn(s);
+	gm_flight_land(worker, s);
+	end_all(s, &batch);
+	publish(s, &batch);
+	if (s->flights->starting && !s->spent)
+		start(worker, s);
+	while (n < GM_TURN_ENTRIES && !s->spent && !gm_get(&s->ground.broken) &&
+	       read_entry(worker, s, &batch))
+		n++;
+	gm_deficit_charge(&s->deficit, 0, n);
+	end_all(s, &batch);
+	fence(worker, s, &batch);
+	publish(s, &batch);
+	gm_errands_give_back(worker, s);
+	gm_flight_set_flying(worker, s->flights);
+	if (gm_get(&s->ground.broken))
+		s->why = GM_SESSION_BROKEN;
+	s->halted = s->why || s->wait.on;
+}

@@ -1,0 +1,148 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/* Looks at sessions that have no turn: who is waited for, and what the device
+ * has ended. */
+
+#include "agent/worker/queue/async_exec_private.h"
+
+#include <errno.h>
+
+#include "agent/worker/control/async_op.h"
+#include "agent/worker/control/io_events.h"
+#include "agent/worker/queue/run_queue.h"
+
+/* ---- rounds ------------------------------------------------------------ */
+
+/* Would it have more of the device, if it might have more at once?  The device
+ * is busy then, and what it ends brings the session on. */
+static bool is_backed(const struct gm_worker *w, struct gm_session *s)
+{
+	const struct gm_flights *f = s->flights;
+
+	return w->n_aloft && !s->wait.on && !s->stalled && !f->fenced &&
+	       (f->starting || (f->n_slices >= gm_flight_slices_max(w) &&
+				gm_ring_ready(&s->entries, GM_ENTRY_WORDS)));
+}
+
+bool gm_flight_is_owed(const struct gm_worker *worker,
+		       const struct gm_guest *guest)
+{
+	struct gm_flights *f;
+
+	if (!guest && worker->n_aloft && gm_load_is_owed(worker))
+		return true;
+	TAILQ_FOREACH(f, &worker->flying, entry)
+	{
+		struct gm_session *s = f->session;
+		struct gm_guest *g = s->guest;
+
+		if (!g || s->ended || s->departing || (guest && g != guest))
+			continue;
+		if ((guest ? gm_deficit_left(&s->deficit, g->round)
+			   : gm_deficit_left(&g->deficit, worker->round)) &&
+		    is_backed(worker, s))
+			return true;
+	}
+	return false;
+}
+
+static bool is_held(const struct gm_worker *w, struct gm_session *s)
+{
+	struct gm_guest *guest = s->guest;
+
+	return !gm_flight_has_ended(w, s) &&
+	       ((!gm_deficit_left(&s->deficit, guest->round) &&
+		 gm_flight_is_owed(w, guest)) ||
+		(!gm_deficit_left(&guest->deficit, w->round) &&
+		 gm_flight_is_owed(w, NULL)));
+}
+
+bool gm_flight_hold(struct gm_worker *worker, struct gm_session *session)
+{
+	struct gm_flights *f = session->flights;
+
+	if (!gm_flight_due(worker, session) || !is_held(worker, session))
+		return false;
+	f->held = true;
+	gm_flight_set_flying(worker, f);
+	return true;
+}
+
+/* ---- asleep ------------------------------------------------------------ */
+
+/* Of whom nobody asks any more, it is enough that it ends. */
+static void let_go(struct gm_worker *w, struct gm_flights *f)
+{
+	struct gm_session *s = f->session;
+
+	gm_flight_land(w, s);
+	gm_flight_leave(w, s);
+	if (f->n_slices)
+		return;
+	if (s->departing)
+		gm_errands_depart(w, s);
+	else
+		gm_errands_give_back(w, s);
+}
+
+void gm_flight_look(struct gm_worker *worker)
+{
+	struct gm_worker *w = worker;
+	struct gm_flights *f = TAILQ_FIRST(&w->flying), *next;
+	uint64_t oldest_ns = 0, load_ns;
+
+	for (; f; f = next) {
+		struct gm_session *s = f->session;
+
+		next = TAILQ_NEXT(f, entry);
+		if (f->n_slices &&
+		    (!oldest_ns ||
+		     gm_flight_oldest_slice(f)->since_ns < oldest_ns))
+			oldest_ns = gm_flight_oldest_slice(f)->since_ns;
+		if (s->ended || s->departing)
+			let_go(w, f);
+		else if (!s->active && !s->stalled && gm_flight_due(w, s) &&
+			 !(f->held && is_held(w, s)))
+			gm_roster_wake(w, s);
+	}
+	load_ns = gm_load_oldest_ns(&w->loader);
+	if (load_ns && (!oldest_ns || load_ns < oldest_ns))
+		oldest_ns = load_ns;
+	gm_put(&w->journal->aloft, oldest_ns);
+}
+
+bool gm_flight_wake(struct gm_worker *worker)
+{
+	uint32_t n = worker->n_active;
+
+	gm_flight_look(worker);
+	return worker->n_active > n;
+}
+
+/* Returns whether nothing has ended meanwhile. */
+static bool arm(struct gm_worker *w)
+{
+	int rc = w->dev->backend->arm ? w->dev->backend->arm(w->dev) : 0;
+
+	if (rc == -ENOTRECOVERABLE)
+		gm_events_failed(w);
+	return rc == 0;
+}
+
+void gm_flight_told(struct gm_worker *worker)
+{
+	gm_flight_look(worker);
+	/* With nothing under way nobody else would ask.  Who gave back memory
+	 * may have found it out. */
+	if (worker->n_aloft == 0)
+		arm(worker);
+}
+
+bool gm_flight_may_sleep(struct gm_worker *worker)
+{
+	gm_flight_look(worker);
+	if (worker->n_active)
+		return false;
+	return worker->n_aloft == 0 || arm(worker);
+}

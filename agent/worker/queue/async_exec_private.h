@@ -1,0 +1,68 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * flights - what async_exec.c and async_exec_poll.c share, and nobody else looks into.
+ */
+#ifndef GM_WORKER_QUEUE_ASYNC_EXEC_PRIVATE_H
+#define GM_WORKER_QUEUE_ASYNC_EXEC_PRIVATE_H
+
+#include "agent/worker/queue/async_exec.h"
+
+/* An entry that has been read and has not ended. */
+struct gm_flown {
+	struct gm_task task;
+	uint64_t next;        /* element of the next slice to start */
+	uint64_t deadline_ns; /* after which none is started; 0: none */
+	uint32_t each;        /* bytes that an element counts for */
+	uint32_t n_slices;    /* under way */
+	int32_t status;
+	bool is_fence;
+	bool is_second; /* no job, but the slot behind one */
+};
+
+struct gm_flight_slice {
+	struct gm_flight flight;
+	uint32_t pos; /* of its entry */
+	uint64_t since_ns;
+};
+
+struct gm_flights {
+	TAILQ_ENTRY(gm_flights) entry; /* of the worker's, while flying */
+	struct gm_session *session;
+	uint32_t oldest;     /* position of the entry that ends next */
+	bool flying;         /* in that list */
+	bool starting;       /* the last entry read has slices left to start */
+	bool fenced;         /* the last entry read is a fence */
+	bool held;           /* it is parked with work, for others' sake */
+	bool reaching;       /* and waits until its memory is reached */
+	uint64_t refused_at; /* worker's count of landings at an -EAGAIN */
+	struct gm_spin spin;
+	uint32_t first; /* slice[first % GM_FLIGHT_SLICES] is the oldest */
+	uint32_t n_slices;
+	struct gm_flight_slice slice[GM_FLIGHT_SLICES];
+	struct gm_flown flown[]; /* a depth of them */
+};
+
+static inline struct gm_flight_slice *
+gm_flight_oldest_slice(struct gm_flights *f)
+{
+	return &f->slice[f->first % GM_FLIGHT_SLICES];
+}
+
+static inline uint32_t gm_flight_slices_max(const struct gm_worker *w)
+{
+	uint32_t n = w->dev->slices;
+
+	if (n == 0)
+		return 1;
+	return n < GM_FLIGHT_SLICES ? n : GM_FLIGHT_SLICES;
+}
+
+/* Take note of the slices that the device has ended. */
+void gm_flight_land(struct gm_worker *worker, struct gm_session *session);
+
+/* Enter the worker's list or leave it, whichever is right by now. */
+void gm_flight_set_flying(struct gm_worker *worker, struct gm_flights *flights);
+
+#endif

@@ -1,0 +1,435 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/worker/queue/decode.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "agent/worker/programs/program.h"
+#include "gpumap.h"
+#include "shm/queue.h"
+
+/* Returns what no honest library writes, or NULL. */
+static const char *breach(const struct gm_entry *entry)
+{
+	if (entry->op == GM_OP_MORE)
+		return "a second slot without a first";
+	if (!gm_op_name(entry->op))
+		return "unknown operation";
+	if (entry->flags & ~GM_ENTRY_MORE)
+		return "unknown flag";
+	if (((gm_op_memory(entry->op) & GM_TASK_READS_MASK) ||
+	     entry->op == GPUMAP_OP_RUN) &&
+	    !(entry->flags & GM_ENTRY_MORE))
+		return "a third operand without a second slot";
+	if (entry->zero ||
+	    (entry->to && !(gm_op_memory(entry->op) & GM_TASK_CASTS) &&
+	     !gm_op_is_collective(entry->op)))
+		return "reserved bits are set";
+	return NULL;
+}
+
+/* The same of a second slot, which an entry has that says so. */
+static const char *breach_more(const struct gm_more *more)
+{
+	if (more->op != GM_OP_MORE)
+		return "a first slot without a second";
+	if (more->zero)
+		return "reserved bits are set";
+	if (more->n_waits > GM_WAITS_MAX)
+		return "too many waits";
+	for (uint32_t i = 0; i < GM_WAITS_MAX; i++)
+		if (i < more->n_waits ? gm_time_lane(more->wait[i]) != 0
+				      : more->wait[i] != 0)
+			return "reserved bits are set";
+	return NULL;
+}
+
+/* Where an operand is. */
+struct place {
+	char *at;         /* NULL: not mapped here */
+	uint64_t address; /* 0: the device does not reach it */
+	bool borrowed;
+};
+
+static bool inside(uint64_t at, uint64_t bytes, uint64_t size)
+{
+	return bytes <= size && at <= size - bytes;
+}
+
+static uint64_t reached_as(const struct gm_judge *judge, uint64_t at,
+			   uint64_t bytes)
+{
+	const struct gm_region *region;
+	uint64_t rest;
+
+	if (!judge->reached || at >= judge->arena_bytes)
+		return 0;
+	region = judge->reached[at / judge->reached_each];
+	rest = at % judge->reached_each;
+	if (!region || !region->address || !inside(rest, bytes, region->bytes))
+		return 0;
+	return region->address + rest;
+}
+
+static int place_in_arena(const struct gm_judge *judge, uint64_t at,
+			  uint64_t bytes, struct place *ret_place)
+{
+	if (!inside(at, bytes, judge->arena_bytes))
+		return -ERANGE;
+	ret_place->at = judge->arena + at;
+	ret_place->address = reached_as(judge, at, bytes);
+	return 0;
+}
+
+static int place_in_buffer(const struct gm_judge *judge, uint64_t handle,
+			   uint64_t at, uint64_t bytes, bool writes,
+			   struct place *ret_place)
+{
+	const struct gm_slot *slot = NULL;
+
+	if (judge->buffers)
+		slot = gm_buffers_find(judge->buffers, handle);
+	if (!slot || !slot->ready)
+		return -ESTALE;
+	if (slot->fd >= 0 || slot->program)
+		return -EINVAL;
+	if (!inside(at, bytes, slot->bytes))
+		return -ERANGE;
+	if (writes && (slot->flags & GPUMAP_BUFFER_READ_ONLY))
+		return -EACCES;
+	ret_place->borrowed = slot->borrowed;
+	ret_place->at = slot->at ? slot->at + at : NULL;
+	ret_place->address = slot->address ? slot->address + at : 0;
+	return 0;
+}
+
+static int place(const struct gm_judge *judge, uint64_t handle, uint64_t at,
+		 uint64_t bytes, bool writes, struct place *ret_place)
+{
+	return handle ? place_in_buffer(judge, handle, at, bytes, writes,
+					ret_place)
+		      : place_in_arena(judge, at, bytes, ret_place);
+}
+
+static bool is_another_rows(const struct gm_judge *judge, uint64_t handle)
+{
+	return handle && gm_handle_kind(handle) == GM_BUFFER_DEVICE &&
+	       gm_handle_row(handle) != judge->row;
+}
+
+/* The third operand: its word says how much of it there is. */
+static int place_mask(const struct gm_judge *judge, const struct gm_more *more,
+		      const struct gm_sizes *s, struct gm_task *task)
+{
+	struct place mask = { 0 };
+	int rc;
+
+	if (task->mask_first >= task->mask_n)
+		return -EINVAL;
+	if (is_another_rows(judge, more->third_buffer))
+		return -EOPNOTSUPP;
+	rc = place(judge, more->third_buffer, more->third, s->mask, false,
+		   &mask);
+	task->mask = mask.at;
+	task->mask_address = mask.address;
+	return rc == 0 && more->third % s->mask_each ? -EINVAL : rc;
+}
+
+static int make_task(const struct gm_judge *judge, const struct gm_entry *entry,
+		     const struct gm_more *more, struct gm_verdict *v)
+{
+	bool masks = gm_op_memory(entry->op) & GM_TASK_READS_MASK;
+	bool reads = gm_op_memory(entry->op) & GM_TASK_READS_SRC;
+	struct place dst = { 0 }, src = { 0 };
+	struct gm_sizes s;
+	int rc;
+
+	v->task.n = entry->n;
+	v->task.mask_n = masks ? (uint32_t)entry->value : 0;
+	v->task.mask_first = masks ? (uint32_t)(entry->value >> 32) : 0;
+	/* Of nothing there is no least; so be it for all of them. */
+	if (entry->n == 0 && (gm_op_memory(entry->op) & GM_TASK_REDUCES))
+		return -EINVAL;
+	if (gm_task_sizes(&v->task, &s) < 0)
+		return -ERANGE; /* more than anybody's memory has */
+	rc = place(judge, entry->dst_buffer, entry->dst, s.dst, true, &dst);
+	if (rc == 0 && reads && entry->op != GPUMAP_OP_COPY &&
+	    is_another_rows(judge, entry->src_buffer))
+		rc = -EOPNOTSUPP;
+	if (rc == 0 && reads)
+		rc = place(judge, entry->src_buffer, entry->src, s.src, false,
+			   &src);
+	if (rc == 0 && masks)
+		rc = place_mask(judge, more, &s, &v->task);
+	if (rc < 0)
+		return rc;
+	/* What each of them lies in is aligned to any element. */
+	if (entry->dst % s.dst_each || (reads && entry->src % s.src_each))
+		return -EINVAL;
+
+	v->task.dst = dst.at;
+	v->task.dst_address = dst.address;
+	v->task.src = src.at;
+	v->task.src_address = src.address;
+	/* Both readings of the word, alpha and pattern, are its bits. */
+	_Static_assert(sizeof(v->task.alpha) == sizeof(entry->value), "bits");
+	memcpy(&v->task.pattern, &entry->value, sizeof(entry->value));
+	if (src.borrowed) {
+		v->buffer = entry->n ? entry->src_buffer : 0;
+		v->at = entry->src;
+		return 0;
+	}
+	if (gm_task_overlaps(&v->task))
+		return -EINVAL;
+	v->each = s.each;
+	v->bytes = entry->n * s.each;
+	return 0;
+}
+
+static int judge_alloc(const struct gm_judge *judge,
+		       const struct gm_entry *entry, struct gm_verdict *v)
+{
+	uint64_t handle = entry->dst_buffer;
+
+	if (gm_handle_generation(handle) == 0 ||
+	    gm_handle_kind(handle) != GM_BUFFER_DEVICE ||
+	    gm_handle_row(handle) != judge->row ||
+	    gm_handle_index(handle) >= GM_BUFFERS_MAX)
+		return -EINVAL;
+	if (entry->n == 0 ||
+	    (entry->value & ~(uint64_t)GPUMAP_BUFFER_EXPORTABLE))
+		return -EINVAL;
+	if (entry->n > INT64_MAX)
+		return -ENOMEM;
+	v->buffer = handle;
+	v->flags = (uint32_t)entry->value;
+	v->task.n = entry->n;
+	return 0;
+}
+
+static int judge_free(const struct gm_judge *judge,
+		      const struct gm_entry *entry, struct gm_verdict *v)
+{
+	const struct gm_slot *slot = NULL;
+
+	if (judge->buffers)
+		slot = gm_buffers_find(judge->buffers, entry->dst_buffer);
+	if (!slot || !slot->ready)
+		return -ESTALE;
+	/* What the agent handed over it takes back. */
+	if (!slot->buffer || slot->buffer->imported)
+		return -EINVAL;
+	v->buffer = entry->dst_buffer;
+	return 0;
+}
+
+static void judge_more(const uint64_t *words, struct gm_more *ret_more,
+		       struct gm_verdict *v)
+{
+	if (words)
+		gm_more_unpack(words, ret_more);
+	v->why = breach_more(ret_more);
+	v->deadline_ns = ret_more->deadline_ns;
+	v->n_waits = ret_more->n_waits;
+	memcpy(v->wait, ret_more->wait, sizeof(v->wait));
+}
+
+/* What is read is copied to its place as bytes: any place will do. */
+static int judge_load(const struct gm_judge *judge,
+		      const struct gm_entry *entry, struct gm_verdict *v)
+{
+	const struct gm_slot *slot = NULL;
+	struct place dst = { 0 };
+	int rc;
+
+	if (judge->buffers)
+		slot = gm_buffers_find(judge->buffers, entry->src_buffer);
+	if (!slot || !slot->ready)
+		return -ESTALE;
+	if (slot->fd < 0)
+		return -EINVAL;
+	if (!inside(entry->src, entry->n, GM_FILE_BYTES))
+		return -ERANGE;
+	rc = place(judge, entry->dst_buffer, entry->dst, entry->n, true, &dst);
+	if (rc < 0 || entry->n == 0)
+		return rc;
+	v->task.dst = dst.at;
+	v->task.dst_address = dst.address;
+	v->task.n = entry->n;
+	v->buffer = entry->src_buffer;
+	v->at = entry->src;
+	return 0;
+}
+
+/* One of a program's operands, of @n items: none where they have no bytes. */
+static int place_items(const struct gm_judge *judge, uint64_t handle,
+		       uint64_t at, const struct gm_entry *entry,
+		       uint32_t item_bytes, bool writes,
+		       struct place *ret_place)
+{
+	uint64_t bytes;
+	int rc;
+
+	*ret_place = (struct place){ 0 };
+	if (item_bytes == 0)
+		return 0;
+	if (at % gm_dtype_bytes(entry->dtype) != 0)
+		return -EINVAL;
+	if (__builtin_mul_overflow(entry->n, item_bytes, &bytes))
+		return -ERANGE;
+	if (is_another_rows(judge, handle))
+		return -EOPNOTSUPP;
+	rc = place(judge, handle, at, bytes, writes, ret_place);
+	return rc == 0 && ret_place->borrowed ? -EOPNOTSUPP : rc;
+}
+
+/* Both operands.  A shared object has nothing but what is mapped here. */
+static int place_tile(const struct gm_judge *judge,
+		      const struct gm_entry *entry, struct gm_task *task)
+{
+	struct place dst, src;
+	int rc = place_items(judge, entry->dst_buffer, entry->dst, entry,
+			     (uint32_t)(entry->value >> 32), true, &dst);
+
+	if (rc == 0)
+		rc = place_items(judge, entry->src_buffer, entry->src, entry,
+				 (uint32_t)entry->value, false, &src);
+	if (rc < 0)
+		return rc;
+	if (!task->kernel && ((entry->value >> 32 && !dst.at) ||
+			      ((uint32_t)entry->value && !src.at)))
+		return -EOPNOTSUPP;
+	task->n = entry->n;
+	task->pattern = entry->value;
+	task->dst = dst.at;
+	task->dst_address = dst.address;
+	task->src = src.at;
+	task->src_address = src.address;
+	return gm_task_overlaps(task) ? -EINVAL : 0;
+}
+
+static int judge_run(const struct gm_judge *judge, const struct gm_entry *entry,
+		     const struct gm_more *more, struct gm_verdict *v)
+{
+	const struct gm_slot *slot = NULL;
+	struct gm_sizes s;
+	int rc;
+
+	if (judge->buffers)
+		slot = gm_buffers_find(judge->buffers, more->third_buffer);
+	if (!slot || !slot->ready)
+		return -ESTALE;
+	if (!slot->program)
+		return -EINVAL;
+	v->task.mask_n = gm_params_bytes(more->third);
+	if (v->task.mask_n > GM_PARAMS_MAX)
+		return -ERANGE;
+	if (!inside(gm_params_at(more->third), v->task.mask_n,
+		    judge->arena_bytes))
+		return -ERANGE;
+	v->task.kernel = slot->program->kernel;
+	v->task.mask = judge->arena + gm_params_at(more->third);
+	rc = place_tile(judge, entry, &v->task);
+	if (rc < 0)
+		return rc;
+	if (!v->task.kernel) {
+		v->program = entry->n ? slot->program : NULL;
+		return 0;
+	}
+	if (gm_task_sizes(&v->task, &s) < 0)
+		return -ERANGE;
+	v->each = s.each;
+	v->bytes = entry->n * s.each;
+	return 0;
+}
+
+void *gm_judge_memory(const struct gm_judge *judge, uint64_t buffer,
+		      uint64_t at, uint64_t bytes, bool writes)
+{
+	struct place there = { 0 };
+
+	if (place(judge, buffer, at, bytes, writes, &there) < 0 ||
+	    there.borrowed)
+		return NULL;
+	return there.at;
+}
+
+bool gm_judge_where(const struct gm_judge *judge, uint64_t buffer, uint64_t at,
+		    uint64_t bytes, bool writes, char **ret_at,
+		    uint64_t *ret_address)
+{
+	struct place there = { 0 };
+
+	if (is_another_rows(judge, buffer) ||
+	    place(judge, buffer, at, bytes, writes, &there) < 0 ||
+	    there.borrowed)
+		return false;
+	*ret_at = there.at;
+	*ret_address = there.address;
+	return there.at || there.address;
+}
+
+_Static_assert(GPUMAP_OP_RECV - GPUMAP_OP_BARRIER == GM_COMM_RECV &&
+		       GPUMAP_REDUCE_AVERAGE == (int)GM_COMBINE_AVERAGE,
+	       "in the same order");
+
+/* What is wrong with it all ranks have to hear of, so it is begun. */
+static int judge_collective(const struct gm_entry *entry, struct gm_verdict *v)
+{
+	v->buffer = (uint32_t)entry->value;
+	v->ask = (struct gm_comm_ask){
+		.op = entry->op - GPUMAP_OP_BARRIER,
+		.dtype = entry->dtype,
+		.reduce = entry->to,
+		.peer = (uint32_t)(entry->value >> 32),
+		.n = entry->n,
+		.send = { entry->src_buffer, entry->src },
+		.recv = { entry->dst_buffer, entry->dst },
+	};
+	return v->buffer ? 0 : -ESTALE;
+}
+
+int gm_judge_entry(const struct gm_judge *judge,
+		   const uint64_t words[GM_ENTRY_WORDS], const uint64_t *more,
+		   struct gm_verdict *ret_verdict)
+{
+	struct gm_entry entry;
+	struct gm_more second = { 0 };
+	int rc;
+
+	gm_entry_unpack(words, &entry);
+	*ret_verdict = (struct gm_verdict){
+		.task = { .op = entry.op,
+			  .dtype = entry.dtype,
+			  .to = entry.to },
+		.why = breach(&entry),
+	};
+	if (!ret_verdict->why && (entry.flags & GM_ENTRY_MORE))
+		judge_more(more, &second, ret_verdict);
+	if (ret_verdict->why)
+		return -EPROTO;
+	rc = gm_op_is_collective(entry.op)
+		     ? judge_collective(&entry, ret_verdict)
+		     : 0;
+	if (entry.incarnation != judge->incarnation)
+		return -EIO;
+	if (gm_op_is_collective(entry.op))
+		return rc;
+	rc = gm_op_takes(entry.op, entry.dtype, entry.to);
+	if (rc < 0)
+		return rc;
+	if (gm_op_memory(entry.op))
+		return make_task(judge, &entry, &second, ret_verdict);
+	if (entry.op == GPUMAP_OP_ALLOC)
+		return judge_alloc(judge, &entry, ret_verdict);
+	if (entry.op == GPUMAP_OP_FREE)
+		return judge_free(judge, &entry, ret_verdict);
+	if (entry.op == GPUMAP_OP_LOAD)
+		return judge_load(judge, &entry, ret_verdict);
+	if (entry.op == GPUMAP_OP_RUN)
+		return judge_run(judge, &entry, &second, ret_verdict);
+	return 0;
+}

@@ -1,0 +1,57 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/worker/queue/fetch.h"
+
+#include <errno.h>
+
+#include "agent/worker/queue/dependency.h"
+#include "agent/worker/queue/heartbeat.h"
+#include "gpumap.h"
+
+/* The second slot of the entry before it. */
+static int take_second(struct gm_session *s, const uint64_t *words,
+		       struct gm_verdict *v)
+{
+	*v = (struct gm_verdict){ 0 };
+	s->second = false;
+	if ((words[0] >> 32 & 0xff) == GM_OP_MORE)
+		return 0;
+	v->why = "a second slot was taken back";
+	return -EPROTO;
+}
+
+/* What was right may begin, or not. */
+static int may_begin(struct gm_session *s, const struct gm_verdict *v)
+{
+	/* To give memory back is the library's own doing, and no job. */
+	if (s->cancels && v->task.op != GPUMAP_OP_FREE &&
+	    gm_cancel_reaches(s->cancel, s->entries.pos, s->entries.mask + 1))
+		return -ECANCELED;
+	if (v->deadline_ns && gm_now_ns() >= v->deadline_ns)
+		return -ETIME;
+	return v->n_waits ? gm_wait_begin(s, v) : 0;
+}
+
+int gm_intake(struct gm_session *session, const uint64_t words[GM_ENTRY_WORDS],
+	      struct gm_verdict *ret_verdict)
+{
+	struct gm_session *s = session;
+	uint64_t more[GM_ENTRY_WORDS];
+	bool has_more = gm_entry_has_more(words[0]);
+	bool is_there;
+	int rc;
+
+	if (s->second)
+		return take_second(s, words, ret_verdict);
+	is_there =
+		has_more && gm_ring_peek(&s->entries, GM_ENTRY_WORDS, 1, more);
+	rc = gm_judge_entry(&s->judge, words, is_there ? more : NULL,
+			    ret_verdict);
+	if (rc == -EPROTO)
+		return rc;
+	if (rc == 0)
+		rc = may_begin(s, ret_verdict);
+	s->second = has_more && rc != -EAGAIN;
+	return rc;
+}

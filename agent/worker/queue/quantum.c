@@ -1,0 +1,279 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/worker/queue/quantum.h"
+
+#include <errno.h>
+
+#include "agent/worker/collective/collective.h"
+#include "agent/worker/programs/program.h"
+#include "agent/worker/queue/batch.h"
+#include "agent/worker/queue/fetch.h"
+#include "agent/worker/queue/heartbeat.h"
+#include "gpumap.h"
+#include "shm/point.h"
+
+#define GM_TURN_TIMED       4096u /* bytes of a job that is worth a clock */
+
+#define unlikely(condition) __builtin_expect(!!(condition), 0)
+
+/* Do up to @budget bytes of the work in hand.  Returns the bytes; the work is
+ * over when its bytes are 0, with its status in the batch. */
+static uint64_t do_slice(struct gm_session *s, struct gm_device *dev,
+			 struct gm_batch *batch, uint64_t budget)
+{
+	struct gm_work *work = &s->work;
+	uint64_t count = work->task.n - work->next;
+	int rc;
+
+	if (work->deadline_ns && work->next > 0 &&
+	    gm_now_ns() >= work->deadline_ns) {
+		work->bytes = 0;
+		gm_batch_end(batch, -ETIME);
+		return 0;
+	}
+	if (count > budget / work->each)
+		count = budget / work->each;
+	if (work->next + count < work->task.n && !work->taken) {
+		gm_journal_take(s->owed, s->entries.mask, batch->first);
+		GM_POINT("worker_taken");
+		work->taken = true;
+	}
+	gm_beat(s->signs, GM_CALL_DEVICE);
+	rc = dev->backend->run(dev, &work->task, work->next, count);
+	gm_beat(s->signs, GM_CALL_LOOP);
+	GM_POINT("worker_sliced");
+	work->next += count;
+	if (rc < 0 || work->next == work->task.n) {
+		work->bytes = 0;
+		gm_batch_end(batch, rc);
+	}
+	return count * work->each;
+}
+
+uint64_t gm_turn_share(uint64_t share, uint64_t bytes, uint64_t ns,
+		       uint64_t most)
+{
+	uint64_t fits;
+
+	if (bytes < GM_TURN_LEAST) /* too little to learn from */
+		return share;
+	fits = bytes * GM_TURN_NS / (ns > 0 ? ns : 1);
+	if (fits > 2 * share)
+		fits = 2 * share;
+	if (fits < GM_TURN_LEAST)
+		return GM_TURN_LEAST;
+	if (fits > most)
+		return most;
+	return fits / GM_TURN_LEAST * GM_TURN_LEAST; /* pages stay whole */
+}
+
+/* The part of a turn that is timed: from its first job of some size on. */
+struct timing {
+	uint64_t since_ns; /* 0: not begun */
+	uint64_t bytes;
+};
+
+static void begin_timing(struct timing *timing, uint64_t bytes)
+{
+	if (timing->since_ns == 0 && bytes >= GM_TURN_TIMED)
+		timing->since_ns = gm_now_ns();
+}
+
+/* Bytes of a turn, however fast. */
+static uint64_t turn_most(const struct gm_device *dev)
+{
+	return dev->slice_bytes ? dev->slice_bytes : GM_TURN_BYTES;
+}
+
+void gm_turn_learn(struct gm_session *session, const struct gm_device *dev,
+		   uint64_t bytes, uint64_t ns)
+{
+	session->share =
+		gm_turn_share(session->share, bytes, ns, turn_most(dev));
+}
+
+static void end_timing(struct gm_session *s, const struct gm_device *dev,
+		       const struct timing *timing)
+{
+	if (timing->since_ns)
+		gm_turn_learn(s, dev, timing->bytes,
+			      gm_now_ns() - timing->since_ns);
+}
+
+static void begin_work(struct gm_session *s, const struct gm_verdict *verdict)
+{
+	struct gm_work *work = &s->work;
+
+	work->task = verdict->task;
+	work->task.so_far = &work->so_far;
+	work->bytes = verdict->bytes;
+	work->next = 0;
+	work->deadline_ns = verdict->deadline_ns;
+	work->each = verdict->each;
+	work->taken = false;
+}
+
+/* ALLOC, LOAD and a COPY of what is borrowed wait for others, so nothing behind
+ * them is read until then; what FREE gives up nobody in this turn uses any
+ * more. */
+static void serve_buffer(struct gm_session *s, const struct gm_verdict *verdict,
+			 struct gm_batch *batch)
+{
+	s->halted = true;
+	if (verdict->task.op == GPUMAP_OP_FREE) {
+		gm_buffers_free(&s->buffers, verdict->buffer, s->entries.pos);
+		gm_batch_end(batch, 0);
+		return;
+	}
+	gm_batch_publish(s, batch);
+	gm_journal_take(s->owed, s->entries.mask, s->entries.pos);
+	GM_POINT("worker_sent");
+	gm_session_send(s, verdict);
+}
+
+/* A program has its tile as a whole: only itself could say how to cut it.  What
+ * ended before it should not wait for it. */
+static void serve_program(struct gm_session *s, const struct gm_verdict *v,
+			  struct gm_batch *batch)
+{
+	int rc;
+
+	gm_batch_publish(s, batch);
+	gm_journal_take(s->owed, s->entries.mask, s->entries.pos);
+	GM_POINT("worker_runs");
+	gm_beat(s->signs, GM_CALL_PROGRAM);
+	rc = gm_program_run(v->program, &v->task, s->judge.row);
+	gm_beat(s->signs, GM_CALL_LOOP);
+	GM_POINT("worker_ran");
+	gm_batch_end(batch, rc);
+}
+
+/* An entry that is no plain NOP.  Returns the bytes that it took of the turn;
+ * s->work has what is left of it, s->why what was wrong with it. */
+static uint64_t serve_entry(struct gm_session *s, struct gm_device *dev,
+			    const uint64_t *words, struct gm_batch *batch,
+			    uint64_t budget, struct timing *timing)
+{
+	bool is_second = s->second;
+	struct gm_verdict verdict;
+	int rc = gm_intake(s, words, &verdict);
+
+	if (rc == -EPROTO || rc == -EAGAIN) {
+		s->why = verdict.why;
+		s->halted = true;
+		return 0;
+	}
+	if (rc == 0 && verdict.program) {
+		serve_program(s, &verdict, batch);
+		timing->since_ns = 0; /* it says nothing of others */
+		return budget;
+	}
+	if (rc < 0 || verdict.bytes == 0) {
+		if (rc == 0 && verdict.buffer) {
+			serve_buffer(s, &verdict, batch);
+			return 0;
+		}
+		if (gm_op_is_collective(verdict.task.op))
+			gm_group_refused(s, &verdict, rc);
+		gm_batch_end(batch, rc);
+		batch->seconds += is_second;
+		return 0;
+	}
+	begin_timing(timing, verdict.bytes);
+	if (verdict.bytes <= GM_TURN_SMALL && verdict.bytes <= budget) {
+		gm_batch_end(batch, dev->backend->run(dev, &verdict.task, 0,
+						      verdict.task.n));
+		return verdict.bytes;
+	}
+	gm_batch_publish(s, batch);
+	begin_work(s, &verdict);
+	return do_slice(s, dev, batch, budget);
+}
+
+int64_t gm_turn_price(const struct gm_device *dev, uint64_t share,
+		      uint64_t bytes)
+{
+	uint64_t most = turn_most(dev);
+	uint64_t fast = most < GM_TURN_FAST ? most : GM_TURN_FAST;
+
+	if (share >= fast || bytes == 0)
+		return (int64_t)bytes;
+	return (int64_t)(bytes * fast / share);
+}
+
+/* Short turns are for the others' sake, and cost a fast copy a tenth of its
+ * speed.  Slow work loses nothing by them, and who comes while it is going on
+ * waits the less. */
+static uint64_t allowance(const struct gm_session *s,
+			  const struct gm_device *dev)
+{
+	uint64_t bytes = s->share, most = turn_most(dev);
+
+	if (s->alone && bytes >= GM_TURN_FAST)
+		bytes *= GM_TURN_ALONE;
+
+	return bytes < most ? bytes : most;
+}
+
+uint32_t gm_turn_serve(struct gm_session *session, struct gm_device *dev)
+{
+	struct gm_session *s = session;
+	struct gm_batch batch = { .first = s->entries.pos };
+	uint64_t words[GM_ENTRY_WORDS], left = allowance(s, dev), used;
+	const uint64_t share = s->share, all = left;
+	struct timing timing = { 0 };
+
+	gm_intake_turn(s);
+	if (s->work.bytes) {
+		batch.first--; /* what it works on has been consumed */
+		begin_timing(&timing, s->work.bytes);
+		used = do_slice(s, dev, &batch, left);
+		timing.bytes += used;
+		left -= used;
+	}
+	while (batch.ended < GM_TURN_ENTRIES && left >= GM_TURN_TIMED &&
+	       !s->work.bytes &&
+	       gm_ring_peek(&s->entries, GM_ENTRY_WORDS, 0, words)) {
+		if (gm_judge_plain(&s->judge, words) &&
+		    !(s->second | s->cancels)) {
+			gm_batch_end(&batch, 0);
+		} else {
+			used = serve_entry(s, dev, words, &batch, left,
+					   &timing);
+			if (unlikely(s->halted)) {
+				s->entries.pos += !s->why && !s->wait.on;
+				break;
+			}
+			if (timing.since_ns)
+				timing.bytes += used;
+			left -= used;
+		}
+		s->entries.pos++;
+		if (batch.n == GM_TURN_BATCH && !gm_get(&s->ground.broken))
+			gm_batch_publish(s, &batch);
+	}
+	/* An errand ends later; it is an entry of this turn. */
+	gm_deficit_charge(&s->deficit, gm_turn_price(dev, share, all - left),
+			  batch.ended + (s->errand.handle != 0));
+	end_timing(s, dev, &timing);
+	if (unlikely(gm_get(&s->ground.broken))) {
+		/* What ended here may have been done on zeroes. */
+		s->why = GM_SESSION_BROKEN;
+		s->halted = true;
+		return 0;
+	}
+	gm_batch_publish(s, &batch);
+	return batch.ended;
+}
+
+void gm_turn_finish(struct gm_session *session, int32_t status)
+{
+	struct gm_batch batch = { .first = session->entries.pos - 1 };
+
+	/* Its next turn finds out: it may have been done on zeroes. */
+	if (gm_get(&session->ground.broken))
+		return;
+	gm_batch_end(&batch, status);
+	gm_batch_publish(session, &batch);
+}

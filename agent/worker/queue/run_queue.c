@@ -1,0 +1,184 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/worker/queue/run_queue.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+
+#include "agent/worker/queue/async_exec.h"
+#include "shm/point.h"
+
+/* Stored when it changes only: a store takes the line from the client. */
+static void publish_cpu(struct gm_worker *w, struct gm_session *s)
+{
+	if (s->cpu == w->cpu)
+		return;
+	s->cpu = w->cpu;
+	gm_put(&s->queue->cpu, w->cpu);
+}
+
+void gm_roster_cpu(struct gm_worker *worker)
+{
+	uint32_t cpu = (uint32_t)sched_getcpu() + 1;
+	struct gm_guest *g;
+	struct gm_session *s;
+
+	if (cpu == worker->cpu)
+		return;
+	worker->cpu = cpu;
+	TAILQ_FOREACH(g, &worker->guests, entry)
+	TAILQ_FOREACH(s, &g->active, turn)
+	publish_cpu(worker, s);
+}
+
+static struct gm_guest *find_guest(const struct gm_worker *w, uint32_t uid)
+{
+	for (uint32_t i = 0; i < GM_JOURNAL_PLACES; i++) {
+		struct gm_session *s = w->place[i];
+
+		if (s && s->guest && s->uid == uid)
+			return s->guest;
+	}
+	return NULL;
+}
+
+int gm_roster_admit(struct gm_worker *worker, struct gm_session *session)
+{
+	struct gm_guest *guest = find_guest(worker, session->uid);
+
+	if (!guest) {
+		guest = calloc(1, sizeof(*guest));
+		if (!guest)
+			return -ENOMEM;
+		TAILQ_INIT(&guest->active);
+		guest->uid = session->uid;
+	}
+	if (gm_buffers_open_purse(&session->buffers, &worker->purses,
+				  session->uid, session->quota) < 0) {
+		if (guest->n_sessions == 0)
+			free(guest);
+		return -ENOMEM;
+	}
+	guest->n_sessions++;
+	session->guest = guest;
+	return 0;
+}
+
+void gm_roster_dismiss(struct gm_worker *worker, struct gm_session *session)
+{
+	gm_roster_drop(worker, session);
+	if (--session->guest->n_sessions == 0)
+		free(session->guest);
+	session->guest = NULL;
+}
+
+void gm_roster_wake(struct gm_worker *worker, struct gm_session *session)
+{
+	struct gm_guest *guest = session->guest;
+
+	/* What has come since DRAIN is left to whoever comes next. */
+	if (worker->drained)
+		return;
+	if (session->active || session->ended || session->stalled ||
+	    (session->wait.on && !session->flights))
+		return;
+	gm_ring_unpark(&session->queue->parked, &session->parked);
+	publish_cpu(worker, session);
+	session->active = true;
+	session->since_ns = 0;
+	session->last = worker->pass;
+	if (TAILQ_EMPTY(&guest->active))
+		TAILQ_INSERT_TAIL(&worker->guests, guest, entry);
+	TAILQ_INSERT_TAIL(&guest->active, session, turn);
+	worker->n_active++;
+}
+
+void gm_roster_rotate(struct gm_session *session)
+{
+	struct gm_guest *guest = session->guest;
+
+	if (!TAILQ_NEXT(session, turn))
+		return;
+	TAILQ_REMOVE(&guest->active, session, turn);
+	TAILQ_INSERT_TAIL(&guest->active, session, turn);
+}
+
+void gm_roster_drop(struct gm_worker *worker, struct gm_session *session)
+{
+	struct gm_guest *guest = session->guest;
+
+	if (!session->active)
+		return;
+	gm_roster_found(worker, session, false);
+	session->active = false;
+	TAILQ_REMOVE(&guest->active, session, turn);
+	if (TAILQ_EMPTY(&guest->active))
+		TAILQ_REMOVE(&worker->guests, guest, entry);
+	worker->n_active--;
+}
+
+/* It was looked at too long ago. */
+static bool stay(struct gm_worker *w, struct gm_session *s)
+{
+	gm_roster_found(w, s, false);
+	s->since_ns = 0;
+	return false;
+}
+
+bool gm_roster_park(struct gm_worker *worker, struct gm_session *session)
+{
+	gm_a64 *parks = &worker->journal->parks;
+
+	if (session->flights && (gm_flight_full(worker, session) ||
+				 gm_flight_hold(worker, session))) {
+		gm_roster_drop(worker, session);
+		return true;
+	}
+	/* What it waited for may have come since it was found idle: an errand
+	 * is done, and neither a bell nor the device tells of that again. */
+	if (session->flights && gm_flight_due(worker, session))
+		return stay(worker, session);
+	gm_ring_park(&session->queue->parked, &session->parked);
+	GM_POINT("worker_parked");
+	if (gm_ring_recheck(&session->entries, GM_ENTRY_WORDS) &&
+	    !worker->drained) {
+		gm_ring_unpark(&session->queue->parked, &session->parked);
+		return stay(worker, session);
+	}
+	gm_roster_drop(worker, session);
+	gm_put(parks, gm_get(parks) + 1);
+	return true;
+}
+
+void gm_roster_park_anew(struct gm_worker *worker, struct gm_session *session)
+{
+	if (session->active || session->ended || session->stalled ||
+	    session->wait.on)
+		return;
+	gm_ring_unpark(&session->queue->parked, &session->parked);
+	gm_ring_park(&session->queue->parked, &session->parked);
+	if (gm_ring_recheck(&session->entries, GM_ENTRY_WORDS))
+		gm_roster_wake(worker, session);
+}
+
+static struct gm_session *oldest_idle(const struct gm_worker *w)
+{
+	struct gm_session *oldest = NULL, *s;
+	struct gm_guest *g;
+
+	TAILQ_FOREACH(g, &w->guests, entry)
+	TAILQ_FOREACH(s, &g->active, turn)
+	{
+		if (s->idle && (!oldest || s->last < oldest->last))
+			oldest = s;
+	}
+	return oldest;
+}
+
+void gm_roster_trim(struct gm_worker *worker)
+{
+	while (worker->n_idle > GM_ROSTER_HOT)
+		gm_roster_park(worker, oldest_idle(worker));
+}

@@ -1,0 +1,220 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * pass - a turn for each user who has a session with work.
+ *
+ * Users take turns, and the sessions of each take that user's turns (run_queue.h).
+ * Turns are short, for the sake of who comes while they go on, and of different
+ * sizes; what each gets in the end is evened out by rounds (drr.h), between
+ * the users and between the sessions of each.  Who has had its round gets no
+ * turn until the others have had theirs or have no work.
+ *
+ * Where the device computes by itself, a session with as much under way as it
+ * may have is not done with its round: those that are wait for it, or who asks
+ * for much at once would have the device for itself.  What has ended is told in
+ * any case.
+ *
+ * Inline, as every turn goes through here, and compiled twice, so that neither
+ * kind of device pays for the other: @flies is constant in each.
+ */
+#ifndef GM_WORKER_QUEUE_SCHEDULE_H
+#define GM_WORKER_QUEUE_SCHEDULE_H
+
+#include "agent/worker/collective/collective.h"
+#include "agent/worker/control/async_op.h"
+#include "agent/worker/control/io_events.h"
+#include "agent/worker/queue/async_exec.h"
+#include "agent/worker/queue/heartbeat.h"
+#include "agent/worker/queue/quantum.h"
+#include "agent/worker/queue/run_queue.h"
+#include "agent/worker/worker.h"
+
+#define GM_BUSY_TURNS          32u /* served, between two signs of life */
+
+#define gm_likely(condition)   __builtin_expect(!!(condition), 1)
+#define gm_unlikely(condition) __builtin_expect(!!(condition), 0)
+
+/* Takes @flies, which is constant in each of the two. */
+#define GM_TWICE static inline __attribute__((always_inline))
+
+/* While draining, what came later than DRAIN is left to whoever comes next. */
+GM_TWICE bool gm_pass_due(struct gm_worker *w, struct gm_session *s,
+			  const bool flies)
+{
+	if (flies)
+		return gm_flight_due(w, s);
+	if (!gm_turn_due(s))
+		return false;
+	return !w->draining || s->work.bytes || s->second ||
+	       (int32_t)(s->drain - s->entries.pos) > 0;
+}
+
+/* The gap that an idle session has just seen the end of. */
+static inline void gm_pass_end_of_gap(struct gm_worker *w, struct gm_session *s)
+{
+	if (s->since_ns && s->budget_ns)
+		gm_spin_hit(s->watched, w->now_ns - s->since_ns);
+	s->since_ns = 0;
+}
+
+/* Its turn has left something to do. */
+static inline void gm_pass_see_to(struct gm_worker *w, struct gm_session *s)
+{
+	int rc;
+
+	s->halted = false;
+	if (s->why) {
+		gm_events_violated(w, s);
+		return;
+	}
+	if (s->wait.on)
+		gm_wait_enter(w, s);
+	gm_errands_give_back(w, s);
+	if (!s->errand.handle)
+		return;
+	rc = gm_errands_begin(w, s);
+	if (rc < 0)
+		gm_turn_finish(s, rc);
+}
+
+GM_TWICE void gm_pass_serve(struct gm_worker *w, struct gm_session *s,
+			    const bool flies)
+{
+	const struct gm_deficit before = s->deficit;
+	const int64_t had = s->guest->deficit.bytes;
+	int64_t cost;
+
+	gm_roster_found(w, s, false);
+	gm_roster_rotate(s);
+	if (s->since_ns)
+		gm_pass_end_of_gap(w, s);
+	s->last = w->pass;
+	s->alone = w->n_active == 1;
+	if (flies)
+		gm_flight_serve(w, s);
+	else
+		gm_turn_serve(s, w->dev);
+	/* Without what began in this turn and is paid by both (accounting.h). */
+	cost = before.bytes - s->deficit.bytes;
+	if (flies)
+		cost -= had - s->guest->deficit.bytes;
+	gm_deficit_charge(&s->guest->deficit, cost,
+			  (uint32_t)(before.entries - s->deficit.entries));
+	/* A pass is as long as there are users, and what they ask for may be
+	 * slow for its size. */
+	if (gm_unlikely(++w->busy % GM_BUSY_TURNS == 0) && w->n_active > 1)
+		gm_beat(w->journal, GM_CALL_LOOP);
+	if (gm_unlikely(s->halted))
+		gm_pass_see_to(w, s);
+}
+
+/* Those of a user that have work and wait for others are as good as idle. */
+static inline void gm_pass_hold(struct gm_worker *w, struct gm_guest *guest)
+{
+	struct gm_session *s;
+
+	TAILQ_FOREACH(s, &guest->active, turn)
+	gm_roster_found(w, s, true);
+}
+
+/* The first of a user's sessions that has work and something left of its round,
+ * NULL if none has. */
+GM_TWICE struct gm_session *
+gm_pass_next(struct gm_worker *w, struct gm_guest *guest, const bool flies)
+{
+	struct gm_session *s;
+	bool spent;
+
+	for (;; guest->round++) {
+		spent = false;
+		TAILQ_FOREACH(s, &guest->active, turn)
+		{
+			if (!gm_pass_due(w, s, flies)) {
+				gm_roster_found(w, s, true);
+				continue;
+			}
+			s->spent = !gm_deficit_left(&s->deficit, guest->round);
+			if (gm_likely(!s->spent) ||
+			    (flies && gm_flight_has_ended(w, s)))
+				return s;
+			spent = true;
+		}
+		if (gm_likely(!spent))
+			return NULL;
+		if (flies && gm_flight_is_owed(w, guest)) {
+			gm_pass_hold(w, guest);
+			return NULL;
+		}
+	}
+}
+
+/* Returns whether a turn of the user's came to anything. */
+GM_TWICE bool gm_pass_visit(struct gm_worker *w, struct gm_guest *guest,
+			    const bool flies, bool *ret_spent)
+{
+	struct gm_session *s = gm_pass_next(w, guest, flies);
+
+	if (!s)
+		return false;
+	if (gm_unlikely(!gm_deficit_left(&guest->deficit, w->round))) {
+		s->spent = true;
+		if (!flies || !gm_flight_has_ended(w, s)) {
+			*ret_spent = true;
+			return false;
+		}
+	}
+	gm_pass_serve(w, s, flies);
+	return true;
+}
+
+/* All users who have work have had their round. */
+static inline void gm_pass_next_round(struct gm_worker *w, const bool flies)
+{
+	struct gm_guest *guest;
+
+	/* The pass of loads behind this one copies it, or begins to. */
+	if ((!flies || !w->n_aloft) && gm_load_is_owed(w))
+		return;
+	/* Nor is a round over for whom the device has ended something. */
+	if (flies && gm_flight_wake(w))
+		return;
+	if (!flies || !gm_flight_is_owed(w, NULL)) {
+		w->round++;
+		w->loader.held = false;
+		gm_group_look_anew(w);
+		return;
+	}
+	TAILQ_FOREACH(guest, &w->guests, entry)
+	gm_pass_hold(w, guest);
+}
+
+/* Does anything wait for the next round that has no turns?  Parts of
+ * collectives are of the rounds, too, and loads, and copies between rows. */
+static inline bool gm_pass_is_awaited(const struct gm_worker *w)
+{
+	return w->parts.held || w->loader.held || w->ferry.held;
+}
+
+/* Returns whether anybody had work. */
+GM_TWICE bool gm_pass(struct gm_worker *w, const bool flies)
+{
+	struct gm_guest *guest = TAILQ_FIRST(&w->guests), *next;
+	bool worked = false, spent = false;
+	uint32_t round = w->round;
+
+	w->pass++;
+	for (; guest; guest = next) {
+		/* A breach may be the end of the last that was awake. */
+		next = TAILQ_NEXT(guest, entry);
+		worked |= gm_pass_visit(w, guest, flies, &spent);
+	}
+	if (w->n_idle > GM_ROSTER_HOT)
+		gm_roster_trim(w);
+	if (gm_unlikely(!worked && (spent || gm_pass_is_awaited(w))) &&
+	    !gm_group_due(w))
+		gm_pass_next_round(w, flies);
+	return worked || w->round != round;
+}
+
+#endif

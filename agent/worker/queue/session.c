@@ -1,0 +1,239 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/worker/queue/session.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "agent/common/huge_pages.h"
+#include "agent/common/numa_bind.h"
+#include "agent/worker/queue/dependency.h"
+#include "agent/worker/queue/quantum.h"
+#include "shm/point.h"
+
+static bool inside(uint64_t at, uint64_t bytes, uint64_t size)
+{
+	return bytes <= size && at <= size - bytes;
+}
+
+/* gpumapd made all of it: what does not fit is a bug, found here once and not
+ * by a fault later. */
+static int judge_wire(const struct gm_wire *wire, const int *fds)
+{
+	uint64_t queue_bytes;
+	struct stat st;
+
+	if (wire->depth < GM_DEPTH_MIN || wire->depth > GM_DEPTH_MAX ||
+	    (wire->depth & (wire->depth - 1)) != 0)
+		return -EINVAL;
+	if (wire->place >= GM_JOURNAL_PLACES || wire->session == 0)
+		return -EINVAL;
+	queue_bytes = gm_queue_bytes(wire->depth);
+	if (wire->queue_at < GM_PAGE || wire->queue_at % GM_PAGE != 0 ||
+	    fstat(fds[GM_SESSION_QUEUES], &st) < 0 ||
+	    !inside(wire->queue_at, queue_bytes, (uint64_t)st.st_size))
+		return -EINVAL;
+	if (fstat(fds[GM_SESSION_ARENA], &st) < 0 ||
+	    !inside(0, wire->arena_bytes, (uint64_t)st.st_size) ||
+	    !inside(wire->range_at, wire->range_bytes, wire->arena_bytes))
+		return -EINVAL;
+	return 0;
+}
+
+/* Map part of a file at an offset that need not be one of this kernel's
+ * pages: the layout's pages are 4 KiB, a kernel's may be larger. */
+static int map_part(struct gm_ground *ground, int part, int fd, uint64_t at,
+		    uint64_t bytes, int protection, void **ret_at)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	uint64_t extra = at % page;
+	void *map;
+
+	map = gm_thp_map(bytes + extra, protection, MAP_SHARED, fd,
+			 (off_t)(at - extra));
+	if (map == MAP_FAILED)
+		return -errno;
+	ground->part[part].at = map;
+	ground->part[part].bytes = bytes + extra;
+	*ret_at = (char *)map + extra;
+	return 0;
+}
+
+/* A range that cannot be bound is served from further away. */
+static void bind_range(const struct gm_wire *wire, char *arena, int node)
+{
+	if (node >= 0 && wire->range_bytes)
+		gm_pin_range(arena + wire->range_at, wire->range_bytes, node,
+			     GM_PIN_PREFER);
+}
+
+/* Address space only, until an entry waits for another row. */
+static int map_timelines(struct gm_session *s, const struct gm_wire *wire,
+			 int fd)
+{
+	struct stat st;
+	void *queues = NULL;
+	uint64_t n;
+	int rc;
+
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	n = ((uint64_t)st.st_size - GM_PAGE) / gm_queue_bytes(wire->depth);
+	s->n_rows = n < GM_ROWS ? (uint32_t)n : GM_ROWS;
+	rc = map_part(&s->ground, 3, fd, 0, (uint64_t)st.st_size, PROT_READ,
+		      &queues);
+	if (rc == 0)
+		s->queues = queues;
+	return rc;
+}
+
+static int map_all(struct gm_session *s, const struct gm_wire *wire,
+		   const int *fds, int node, bool with_arena)
+{
+	const int both = PROT_READ | PROT_WRITE;
+	void *client = NULL, *queue = NULL, *arena = NULL;
+	int rc;
+
+	rc = map_part(&s->ground, 0, fds[GM_SESSION_QUEUES], 0, GM_PAGE, both,
+		      &client);
+	if (rc == 0)
+		rc = map_part(&s->ground, 1, fds[GM_SESSION_QUEUES],
+			      wire->queue_at, gm_queue_bytes(wire->depth), both,
+			      &queue);
+	if (rc == 0 && with_arena && wire->arena_bytes)
+		rc = map_part(&s->ground, 2, fds[GM_SESSION_ARENA], 0,
+			      wire->arena_bytes, both, &arena);
+	if (rc == 0 && with_arena)
+		rc = map_timelines(s, wire, fds[GM_SESSION_QUEUES]);
+	if (rc < 0)
+		return rc;
+	s->client = client;
+	s->queue = queue;
+	s->timeline = gm_queue_timeline(queue, wire->depth);
+	s->judge.arena = arena;
+	s->judge.arena_bytes = with_arena ? wire->arena_bytes : 0;
+	if (!arena)
+		return 0;
+	bind_range(wire, arena, node);
+	/* Where the administrator lets shared memory have huge pages as it is
+	 * touched; clients have them in their large allocations anyway. */
+	madvise(s->ground.part[2].at, s->ground.part[2].bytes, MADV_HUGEPAGE);
+	return 0;
+}
+
+static void unmap_all(struct gm_ground *ground)
+{
+	for (int i = 0; i < GM_GROUND_PARTS; i++)
+		if (ground->part[i].at)
+			munmap(ground->part[i].at, ground->part[i].bytes);
+}
+
+static int keep(int *fd)
+{
+	int kept = *fd;
+
+	*fd = -1;
+	return kept;
+}
+
+int gm_session_map(const struct gm_wire *wire, int fds[GM_SESSION_FDS],
+		   struct gm_journal *journal, int node, bool with_arena,
+		   struct gm_session **ret_session)
+{
+	uint32_t mask = wire->depth - 1;
+	struct gm_session *s;
+	int rc;
+
+	if (fds[GM_SESSION_QUEUES] < 0)
+		return -EMFILE;
+	rc = judge_wire(wire, fds);
+	if (rc < 0)
+		return rc;
+	s = aligned_alloc(GM_LINE, sizeof(*s) + GM_LINE - sizeof(*s) % GM_LINE);
+	if (!s)
+		return -ENOMEM;
+	*s = (struct gm_session){ .id = wire->session,
+				  .uid = wire->uid,
+				  .place = wire->place,
+				  .quota = wire->quota,
+				  .range_at = wire->range_at,
+				  .range_bytes = wire->range_bytes };
+	gm_buffers_init(&s->buffers);
+	s->judge.buffers = &s->buffers;
+	rc = map_all(s, wire, fds, node, with_arena);
+	if (rc < 0) {
+		unmap_all(&s->ground);
+		free(s);
+		return rc;
+	}
+	gm_fault_watch(&s->ground);
+	s->signs = journal;
+	s->owed = gm_journal_at(journal, wire->place);
+	s->entries = (struct gm_ring){ gm_queue_entries(s->queue), mask, 0 };
+	s->done = (struct gm_ring){ gm_queue_done(s->queue, wire->depth), mask,
+				    0 };
+	s->waker.parked = &s->client->parked;
+	s->doorbell = keep(&fds[GM_SESSION_DOORBELL]);
+	s->socket = keep(&fds[GM_SESSION_SOCKET]);
+
+	/* An owner that died before it began has not consumed anything. */
+	if (gm_get_acquire(&s->owed->session) != s->id) /* JOURNAL.order */
+		gm_journal_open(s->owed, s->id);
+	/* What it had of a worker before us is gone. */
+	gm_put(&s->owed->bytes, 0);
+	s->buffers.shown = &s->owed->bytes;
+	GM_POINT("worker_opened");
+	*ret_session = s;
+	return 0;
+}
+
+void gm_session_take_over(struct gm_session *session, uint32_t incarnation)
+{
+	struct gm_journal_state state =
+		gm_journal_read(session->owed, session->entries.mask + 1);
+
+	session->share = GM_TURN_FIRST;
+	session->entries.pos = state.entry;
+	session->done.pos = state.done;
+	session->judge.incarnation = incarnation;
+	gm_time_begin(session, incarnation);
+	gm_put_release(&session->queue->incarnation,
+		       incarnation); /* QUEUE.born */
+	GM_POINT("worker_incarnate");
+	gm_ring_adopt(&session->queue->parked, &session->parked);
+	GM_POINT("worker_adopted");
+}
+
+void gm_session_wake(struct gm_session *session, bool in_any_case)
+{
+	struct gm_client *client = session->client;
+	gm_a64 *wakes = &session->signs->wakes;
+
+	gm_add_ordered(&client->wake, 1); /* RING.wake */
+	GM_POINT("worker_wake_counted");
+	/* One waiter: a session is one thread's.  More would be the client's
+	 * own doing, on our time. */
+	syscall(SYS_futex, &client->wake, FUTEX_WAKE, 1, NULL, NULL, 0);
+	if (session->socket >= 0 && (in_any_case || gm_get(&client->by_fd)))
+		send(session->socket, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+	gm_put(wakes, gm_get(wakes) + 1);
+}
+
+void gm_session_unmap(struct gm_session *session, struct gm_closer *closer,
+		      void (*gone)(void *session))
+{
+	gm_fault_forget(&session->ground);
+	for (int i = 0; i < GM_GROUND_PARTS; i++)
+		gm_closer_unmap(closer, session->ground.part[i].at,
+				session->ground.part[i].bytes);
+	gm_closer_close(closer, session->doorbell);
+	gm_closer_close(closer, session->socket);
+	gm_closer_call(closer, gone, session);
+}

@@ -1,0 +1,58 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * bury - the undertaker: every entry that a dead worker owed ends once.
+ *
+ * It may die of the same client's memory and be started again: what the
+ * journal does in gm_journal_bury() bears that.
+ */
+
+#include "agent/worker/worker.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "agent/worker/control/agent_socket.h"
+#include "agent/worker/queue/dependency.h"
+#include "shm/point.h"
+
+static int bury(struct gm_worker *w, const struct gm_wire *wire, int *fds)
+{
+	struct gm_session *s;
+	int rc;
+
+	rc = gm_session_map(wire, fds, w->journal, -1, false, &s);
+	if (rc < 0)
+		return rc;
+	/* Before anything of it ends: nothing that waited for it may begin. */
+	gm_time_end(s);
+	gm_journal_bury(s->owed, &s->entries, &s->done, wire->status);
+	GM_POINT("worker_buried");
+	/* Whether the dead one woke it nobody knows. */
+	gm_session_wake(s, true);
+	gm_session_unmap(s, &w->closer, free);
+	return 0;
+}
+
+int gm_bury_run(struct gm_worker *worker)
+{
+	struct gm_wire wire, reply;
+	int fds[GM_SESSION_FDS];
+	int rc;
+
+	for (;;) {
+		rc = gm_pair_receive(worker->pair, 0, &wire, fds);
+		if (rc <= 0)
+			return EXIT_FAILURE; /* gpumapd starts another */
+		if (wire.type == GM_WIRE_DRAIN)
+			return EXIT_SUCCESS;
+		if (wire.type != GM_WIRE_ATTACH)
+			continue;
+		reply = gm_pair_about(GM_WIRE_ATTACHED, wire.session,
+				      wire.place);
+		reply.status = bury(worker, &wire, fds);
+		gm_pair_close_fds(fds);
+		gm_pair_send(worker->pair, &reply, -1, 0);
+	}
+}

@@ -1,0 +1,408 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "lib/checkpoint/checkpoint.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SINGLE    "model.safetensors"
+#define SUFFIX    ".safetensors"
+#define LENGTH    8u  /* bytes before a header that say how long it is */
+#define PATH_SEEN 90u /* bytes of a path in a sentence */
+
+int gm_reason_set(struct gm_reason *why, int error, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(why->text, sizeof(why->text), format, args);
+	va_end(args);
+	return error;
+}
+
+const char *gm_reason_path(const char *path)
+{
+	size_t n = strlen(path);
+
+	return n > PATH_SEEN ? path + n - PATH_SEEN : path;
+}
+
+void *gm_weights_grow(void *list, size_t n, size_t *room, size_t each)
+{
+	size_t more = *room != 0 ? 2 * *room : 64;
+	void *grown;
+
+	if (n < *room)
+		return list;
+	grown = reallocarray(list, more, each);
+	if (grown != NULL)
+		*room = more;
+	return grown;
+}
+
+int gm_weights_add_file(struct gm_weights *weights, const char *name)
+{
+	size_t room = weights->room_files;
+	struct gm_weight_file *files;
+
+	if (weights->n_files == GM_WEIGHTS_FILES)
+		return gm_reason_set(weights->why, -E2BIG,
+				     "%s has more than %u files; is this the "
+				     "right directory?",
+				     gm_reason_path(weights->folder),
+				     GM_WEIGHTS_FILES);
+	files = gm_weights_grow(weights->files, weights->n_files, &room,
+				sizeof(*files));
+	if (files == NULL)
+		return -ENOMEM;
+	weights->files = files;
+	weights->room_files = (uint32_t)room;
+	files[weights->n_files] =
+		(struct gm_weight_file){ .name = strdup(name) };
+	if (files[weights->n_files].name == NULL)
+		return -ENOMEM;
+	weights->n_files++;
+	return 0;
+}
+
+/* ---- files --------------------------------------------------------------- */
+
+static int system_error(struct gm_weights *ws, const char *name, int error)
+{
+	const char *missing = name[0] == '\0'
+				      ? "; give a checkpoint's directory"
+				      : "; fetch the missing file";
+	const char *remedy = error == ENOENT   ? missing
+			     : error == EACCES ? "; let this user read it"
+					       : "";
+
+	return gm_reason_set(ws->why, -error, "%s%s: %s%s",
+			     gm_reason_path(ws->folder), name, strerror(error),
+			     remedy);
+}
+
+/* Of the folder.  Returns a descriptor or a negative errno. */
+static int open_file(struct gm_weights *ws, const char *name,
+		     struct stat *ret_stat)
+{
+	char path[PATH_MAX];
+	int fd, ret = 0;
+
+	if ((size_t)snprintf(path, sizeof(path), "%s%s", ws->folder, name) >=
+	    sizeof(path))
+		return system_error(ws, name, ENAMETOOLONG);
+	/* Without O_NONBLOCK a fifo would hold us until it has a writer. */
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	if (fd < 0)
+		return system_error(ws, name, errno);
+	if (fstat(fd, ret_stat) != 0)
+		ret = system_error(ws, name, errno);
+	else if (!S_ISREG(ret_stat->st_mode))
+		ret = gm_reason_set(ws->why, -EINVAL,
+				    "%s%s is not a regular file; give a "
+				    "checkpoint's directory",
+				    gm_reason_path(ws->folder), name);
+	if (ret == 0)
+		return fd;
+	close(fd);
+	return ret;
+}
+
+int gm_weights_open(struct gm_weights *weights, uint32_t file,
+		    struct stat *ret_stat)
+{
+	return open_file(weights, weights->files[file].name, ret_stat);
+}
+
+static int truncated(struct gm_weights *ws, const char *name)
+{
+	return gm_reason_set(ws->why, -ENODATA,
+			     "%s%s is truncated: it ends inside its header; "
+			     "wait until it is complete, or fetch it again",
+			     gm_reason_path(ws->folder), name);
+}
+
+int gm_weights_read_at(struct gm_weights *weights, const char *name, int fd,
+		       uint64_t from, void *to, size_t n)
+{
+	char *at = to;
+
+	while (n > 0) {
+		ssize_t got = pread(fd, at, n, (off_t)from);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			return system_error(weights, name, errno);
+		if (got == 0)
+			return truncated(weights, name);
+		at += got;
+		n -= (size_t)got;
+		from += (uint64_t)got;
+	}
+	return 0;
+}
+
+/* ---- headers ------------------------------------------------------------- */
+
+static int judge_length(struct gm_weights *ws, const char *name,
+			const unsigned char raw[LENGTH], uint64_t size,
+			uint64_t *ret_bytes)
+{
+	uint64_t n = 0;
+
+	if (memcmp(raw, "version ", LENGTH) == 0)
+		return gm_reason_set(ws->why, -EINVAL,
+				     "%s is a Git LFS pointer, not the file "
+				     "that it stands for: git lfs pull",
+				     gm_reason_path(name));
+	if (memcmp(raw, "GGUF", 4) == 0)
+		return gm_reason_set(ws->why, -EINVAL,
+				     "%s is a GGUF file and not named so; give "
+				     "it as the model, by its own path",
+				     gm_reason_path(name));
+	for (unsigned i = LENGTH; i-- > 0;)
+		n = n << 8 | raw[i];
+	if (n > GM_WEIGHTS_HEADER)
+		return gm_reason_set(ws->why, -EINVAL,
+				     "%s is not a safetensors file: its header "
+				     "would have %" PRIu64 " bytes",
+				     gm_reason_path(name), n);
+	if (n > size - LENGTH)
+		return truncated(ws, name);
+	ws->header_bytes += n;
+	if (ws->header_bytes > GM_WEIGHTS_HEADERS)
+		return gm_reason_set(ws->why, -E2BIG,
+				     "%s: with its header the model's are "
+				     "longer than allowed; is this the right "
+				     "directory?",
+				     gm_reason_path(name));
+	*ret_bytes = n;
+	return 0;
+}
+
+static int read_header(struct gm_weights *ws, uint32_t i, int fd)
+{
+	struct gm_weight_file *file = &ws->files[i];
+	uint64_t size = (uint64_t)file->stat.st_size, n = 0;
+	unsigned char raw[LENGTH];
+	int ret;
+
+	/* So that no sum of sizes has to be looked at again. */
+	ws->file_bytes += size;
+	if (ws->file_bytes > INT64_MAX)
+		return gm_reason_set(ws->why, -E2BIG,
+				     "%s: with it the model has 2^63 bytes or "
+				     "more; is this the right directory?",
+				     gm_reason_path(file->name));
+	if (size < LENGTH)
+		return truncated(ws, file->name);
+	ret = gm_weights_read_at(ws, file->name, fd, 0, raw, LENGTH);
+	/* So are all of a model's, if one is. */
+	if (ret == 0 && ws->is_file && (i > 0 || memcmp(raw, "GGUF", 4) == 0))
+		return gm_weights_gguf(ws, i, fd);
+	if (ret == 0)
+		ret = judge_length(ws, file->name, raw, size, &n);
+	if (ret != 0)
+		return ret;
+	file->header = malloc(n + 1); /* never 0 */
+	if (file->header == NULL)
+		return -ENOMEM;
+	ret = gm_weights_read_at(ws, file->name, fd, LENGTH, file->header, n);
+	if (ret == 0)
+		ret = gm_weights_header(ws, i, file->header, n, LENGTH + n,
+					size - LENGTH - n);
+	return ret;
+}
+
+static int by_name(const void *a, const void *b)
+{
+	const struct gm_weight *x = a, *y = b;
+
+	return strcmp(x->name, y->name);
+}
+
+/* All of them, by name: none may be there twice. */
+static int read_headers(struct gm_weights *ws)
+{
+	int ret = 0;
+
+	for (uint32_t i = 0; ret == 0 && i < ws->n_files; i++) {
+		int fd = gm_weights_open(ws, i, &ws->files[i].stat);
+
+		if (fd < 0)
+			return fd;
+		ret = read_header(ws, i, fd);
+		close(fd);
+	}
+	if (ret == 0 && ws->n > 0)
+		qsort(ws->v, ws->n, sizeof(ws->v[0]), by_name);
+	for (size_t i = 1; ret == 0 && i < ws->n; i++)
+		if (by_name(&ws->v[i - 1], &ws->v[i]) == 0)
+			ret = gm_reason_set(ws->why, -EINVAL,
+					    "tensor %.60s is in %.80s and in "
+					    "%.80s; leave one model's files in "
+					    "the directory",
+					    ws->v[i].name,
+					    ws->files[ws->v[i - 1].file].name,
+					    ws->files[ws->v[i].file].name);
+	return ret;
+}
+
+/* ---- which files --------------------------------------------------------- */
+
+static bool has_file(const struct gm_weights *ws, const char *name)
+{
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof(path), "%s%s", ws->folder, name);
+	return access(path, F_OK) == 0;
+}
+
+static int by_text(const void *a, const void *b)
+{
+	const struct gm_weight_file *x = a, *y = b;
+
+	return strcmp(x->name, y->name);
+}
+
+static int list_folder(struct gm_weights *ws)
+{
+	DIR *folder = opendir(ws->folder);
+	struct dirent *entry;
+	int ret = 0;
+
+	if (folder == NULL)
+		return system_error(ws, "", errno);
+	while (ret == 0 && (entry = readdir(folder)) != NULL) {
+		size_t n = strlen(entry->d_name);
+
+		if (entry->d_name[0] != '.' && n > strlen(SUFFIX) &&
+		    strcmp(entry->d_name + n - strlen(SUFFIX), SUFFIX) == 0)
+			ret = gm_weights_add_file(ws, entry->d_name);
+	}
+	closedir(folder);
+	if (ret == 0 && ws->n_files == 0)
+		ret = gm_reason_set(ws->why, -ENOENT,
+				    "%s: no " SUFFIX " file; give the "
+				    "directory of a checkpoint, or a GGUF file",
+				    gm_reason_path(ws->folder));
+	if (ret == 0)
+		qsort(ws->files, ws->n_files, sizeof(ws->files[0]), by_text);
+	return ret;
+}
+
+static int read_index(struct gm_weights *ws, struct gm_weights_index *index)
+{
+	struct stat stat;
+	char *text = NULL;
+	int fd = open_file(ws, GM_WEIGHTS_INDEX_NAME, &stat), ret = 0;
+
+	if (fd < 0)
+		return fd;
+	if ((uint64_t)stat.st_size > GM_WEIGHTS_INDEX)
+		ret = gm_reason_set(ws->why, -E2BIG,
+				    "%s" GM_WEIGHTS_INDEX_NAME
+				    " is longer than allowed; is this a model?",
+				    gm_reason_path(ws->folder));
+	if (ret == 0) {
+		text = malloc((size_t)stat.st_size + 1);
+		ret = text == NULL ? -ENOMEM : 0;
+	}
+	if (ret == 0)
+		ret = gm_weights_read_at(ws, GM_WEIGHTS_INDEX_NAME, fd, 0, text,
+					 (size_t)stat.st_size);
+	close(fd);
+	if (ret == 0)
+		return gm_weights_index_read(ws, text, (size_t)stat.st_size,
+					     index);
+	free(text);
+	return ret;
+}
+
+/* "FOLDER/", and the one file where @path is no folder. */
+static int take_path(struct gm_weights *ws, const char *path)
+{
+	size_t n = strlen(path);
+	struct stat facts;
+	const char *slash;
+
+	if (stat(path, &facts) == 0 && !S_ISDIR(facts.st_mode)) {
+		slash = strrchr(path, '/');
+		n = slash != NULL ? (size_t)(slash + 1 - path) : 0;
+		ws->is_file = true;
+		ws->folder = strndup(path, n);
+		return ws->folder == NULL ? -ENOMEM
+					  : gm_weights_add_file(ws, path + n);
+	}
+	return asprintf(&ws->folder, "%s/", path) < 0 ? -ENOMEM : 0;
+}
+
+static int read_all(struct gm_weights *ws, const char *path)
+{
+	struct gm_weights_index index = { 0 };
+	int ret = take_path(ws, path);
+
+	if (ret == 0 && ws->n_files == 0) {
+		if (has_file(ws, SINGLE))
+			ret = gm_weights_add_file(ws, SINGLE);
+		else if (has_file(ws, GM_WEIGHTS_INDEX_NAME))
+			ret = read_index(ws, &index);
+		else
+			ret = list_folder(ws);
+	}
+	if (ret == 0)
+		ret = read_headers(ws);
+	if (ret == 0)
+		ret = gm_weights_index_check(ws, &index);
+	if (ret == 0)
+		ret = gm_weights_gguf_check(ws);
+	gm_weights_index_free(&index);
+	return ret;
+}
+
+int gm_weights_read(const char *path, struct gm_reason *why,
+		    struct gm_weights *ret_weights)
+{
+	struct gm_weights ws = { .why = why };
+	int ret;
+
+	why->text[0] = '\0';
+	ret = read_all(&ws, path);
+	if (ret == 0)
+		*ret_weights = ws;
+	else
+		gm_weights_free(&ws);
+	return ret;
+}
+
+const struct gm_weight *gm_weights_find(const struct gm_weights *weights,
+					const char *name)
+{
+	const struct gm_weight key = { .name = name };
+
+	if (weights->n == 0)
+		return NULL;
+	return bsearch(&key, weights->v, weights->n, sizeof(key), by_name);
+}
+
+void gm_weights_free(struct gm_weights *weights)
+{
+	for (uint32_t i = 0; i < weights->n_files; i++) {
+		free(weights->files[i].name);
+		free(weights->files[i].header);
+	}
+	free(weights->files);
+	free(weights->folder);
+	free(weights->v);
+	free(weights->dims);
+	*weights = (struct gm_weights){ 0 };
+}

@@ -1,0 +1,280 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "lib/checkpoint/checkpoint.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/checkpoint/json_scan.h"
+
+#define AGAIN "; fetch it again"
+
+/* What an entry has had. */
+enum { HAS_TYPE = 1, HAS_SHAPE = 2, HAS_PLACE = 4, HAS_ALL = 7 };
+
+static const char *name_of(const struct gm_weights *ws, uint32_t file)
+{
+	return gm_reason_path(ws->files[file].name);
+}
+
+static int bad_header(struct gm_weights *ws, uint32_t file)
+{
+	return gm_reason_set(ws->why, -EINVAL,
+			     "%s: its header is not the JSON that it should "
+			     "be" AGAIN,
+			     name_of(ws, file));
+}
+
+static int bad(struct gm_weights *ws, const struct gm_weight *w,
+	       const char *what)
+{
+	return gm_reason_set(ws->why, -EINVAL, "%s: tensor %.60s: %s" AGAIN,
+			     name_of(ws, w->file), w->name, what);
+}
+
+static int read_type(struct gm_weights *ws, struct gm_scan *scan,
+		     struct gm_weight *w)
+{
+	char *name;
+
+	if (!gm_scan_string(scan, &name))
+		return bad(ws, w, "its dtype is not a string");
+	/* GGUF's blocks are not for elements one by one. */
+	if (gm_weights_type_find(name, &w->type) &&
+	    gm_weights_bits(w->type) != 0)
+		return 0;
+	return gm_reason_set(ws->why, -EINVAL,
+			     "%s: tensor %.60s has the dtype %.20s, which is "
+			     "none of the format's; convert the model",
+			     name_of(ws, w->file), w->name, name);
+}
+
+static int add_dim(struct gm_weights *ws, uint64_t dim)
+{
+	uint64_t *dims = gm_weights_grow(ws->dims, ws->n_dims, &ws->room_dims,
+					 sizeof(*dims));
+
+	if (dims == NULL)
+		return -ENOMEM;
+	ws->dims = dims;
+	dims[ws->n_dims++] = dim;
+	return 0;
+}
+
+static int read_shape(struct gm_weights *ws, struct gm_scan *scan,
+		      struct gm_weight *w)
+{
+	uint64_t dim;
+	int ret;
+
+	w->shape = ws->n_dims;
+	if (!gm_scan_enter(scan, '['))
+		return bad(ws, w, "its shape is not a list");
+	while ((ret = gm_scan_item(scan)) == 1) {
+		if (!gm_scan_number(scan, &dim))
+			return bad(ws, w, "its shape is not all whole numbers");
+		ret = add_dim(ws, dim);
+		if (ret != 0)
+			return ret;
+	}
+	w->n_dims = (uint32_t)(ws->n_dims - w->shape);
+	return ret == 0 ? 0 : bad_header(ws, w->file);
+}
+
+/* Until it is known what the file has: from the data's first byte on. */
+static int read_place(struct gm_weights *ws, struct gm_scan *scan,
+		      struct gm_weight *w)
+{
+	uint64_t end = 0;
+
+	if (!gm_scan_enter(scan, '[') || gm_scan_item(scan) != 1 ||
+	    !gm_scan_number(scan, &w->begin) || gm_scan_item(scan) != 1 ||
+	    !gm_scan_number(scan, &end) || gm_scan_item(scan) != 0)
+		return bad(ws, w, "its data_offsets are not two whole numbers");
+	if (end < w->begin)
+		return bad(ws, w, "it ends before it begins");
+	w->bytes = end - w->begin;
+	return 0;
+}
+
+/* Do type, shape and place agree? */
+static int check_size(struct gm_weights *ws, const struct gm_weight *w)
+{
+	uint64_t bits = gm_weights_bits(w->type);
+
+	for (uint32_t i = 0; i < w->n_dims; i++)
+		if (__builtin_mul_overflow(bits, ws->dims[w->shape + i], &bits))
+			return bad(ws, w,
+				   "its shape comes to 2^64 bits or "
+				   "more");
+	if (bits % 8 != 0)
+		return bad(ws, w, "it ends within a byte");
+	return bits / 8 == w->bytes
+		       ? 0
+		       : bad(ws, w,
+			     "dtype and shape come to another size than "
+			     "its data_offsets");
+}
+
+static int read_field(struct gm_weights *ws, struct gm_scan *scan,
+		      const char *key, struct gm_weight *w, uint32_t *has)
+{
+	static const struct {
+		const char *key;
+		uint32_t has;
+		int (*read)(struct gm_weights *ws, struct gm_scan *scan,
+			    struct gm_weight *w);
+	} fields[] = {
+		{ "dtype", HAS_TYPE, read_type },
+		{ "shape", HAS_SHAPE, read_shape },
+		{ "data_offsets", HAS_PLACE, read_place },
+	};
+
+	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+		if (strcmp(fields[i].key, key) != 0)
+			continue;
+		if ((*has & fields[i].has) != 0)
+			return bad(ws, w, "it says something twice");
+		*has |= fields[i].has;
+		return fields[i].read(ws, scan, w);
+	}
+	return gm_scan_skip(scan) ? 0 : bad_header(ws, w->file);
+}
+
+static int read_tensor(struct gm_weights *ws, struct gm_scan *scan,
+		       struct gm_weight *w)
+{
+	struct gm_weight *list;
+	uint32_t has = 0;
+	char *key;
+	int ret;
+
+	if (!gm_scan_enter(scan, '{'))
+		return bad(ws, w, "its entry is not an object");
+	while ((ret = gm_scan_key(scan, &key)) == 1) {
+		ret = read_field(ws, scan, key, w, &has);
+		if (ret != 0)
+			return ret;
+	}
+	if (ret < 0)
+		return bad_header(ws, w->file);
+	if (has != HAS_ALL)
+		return bad(ws, w,
+			   "its dtype, its shape or its data_offsets "
+			   "are missing");
+	ret = check_size(ws, w);
+	if (ret != 0)
+		return ret;
+	if (ws->n == GM_WEIGHTS_TENSORS)
+		return gm_reason_set(ws->why, -E2BIG,
+				     "%s: with it the model has more than %u "
+				     "tensors; is this the right directory?",
+				     name_of(ws, w->file), GM_WEIGHTS_TENSORS);
+	list = gm_weights_grow(ws->v, ws->n, &ws->room, sizeof(*list));
+	if (list == NULL)
+		return -ENOMEM;
+	ws->v = list;
+	list[ws->n++] = *w;
+	return 0;
+}
+
+static int by_place(const void *a, const void *b)
+{
+	const struct gm_weight *x = a, *y = b;
+
+	if (x->begin != y->begin)
+		return x->begin < y->begin ? -1 : 1;
+	return (x->bytes > y->bytes) - (x->bytes < y->bytes);
+}
+
+/* Those from @first on are the data, all of it, each byte once. */
+static int check_cover(struct gm_weights *ws, uint32_t file, size_t first,
+		       uint64_t bytes)
+{
+	uint64_t at = 0;
+
+	if (ws->n > first)
+		qsort(ws->v + first, ws->n - first, sizeof(ws->v[0]), by_place);
+	for (size_t i = first; i < ws->n; i++) {
+		const struct gm_weight *w = &ws->v[i];
+
+		if (w->begin < at)
+			return bad(ws, w, "it overlaps another");
+		if (w->begin > at)
+			return bad(ws, w, "there is a gap before it");
+		at += w->bytes;
+	}
+	if (at > bytes)
+		return gm_reason_set(
+			ws->why, -ENODATA,
+			"%s is truncated: its tensors have %" PRIu64
+			" bytes, the file holds %" PRIu64
+			" of them; wait until it is complete, or "
+			"fetch it again",
+			name_of(ws, file), at, bytes);
+	if (at < bytes)
+		return gm_reason_set(ws->why, -EINVAL,
+				     "%s: %" PRIu64 " bytes behind its last "
+				     "tensor belong to none" AGAIN,
+				     name_of(ws, file), bytes - at);
+	return 0;
+}
+
+/* An object, of which nothing is asked. */
+static int skip_metadata(struct gm_scan *scan)
+{
+	char *key;
+	int ret;
+
+	if (!gm_scan_enter(scan, '{'))
+		return -EINVAL;
+	while ((ret = gm_scan_key(scan, &key)) == 1)
+		if (!gm_scan_skip(scan))
+			return -EINVAL;
+	return ret;
+}
+
+static int read_tensors(struct gm_weights *ws, uint32_t file,
+			struct gm_scan *scan)
+{
+	char *name;
+	int ret;
+
+	while ((ret = gm_scan_key(scan, &name)) == 1) {
+		struct gm_weight w = { .name = name, .file = file };
+
+		ret = strcmp(name, "__metadata__") == 0
+			      ? skip_metadata(scan)
+			      : read_tensor(ws, scan, &w);
+		if (ret != 0)
+			break;
+	}
+	return ret;
+}
+
+int gm_weights_header(struct gm_weights *weights, uint32_t file, char *text,
+		      size_t n, uint64_t at, uint64_t bytes)
+{
+	struct gm_scan scan = gm_scan_begin(text, n);
+	size_t first = weights->n;
+	int ret;
+
+	weights->why->text[0] = '\0';
+	/* Every reader of the format asks for this, too. */
+	if (n == 0 || text[0] != '{')
+		return bad_header(weights, file);
+	gm_scan_enter(&scan, '{');
+	ret = read_tensors(weights, file, &scan);
+	if (ret == 0 && !gm_scan_at_end(&scan))
+		ret = -EINVAL;
+	if (ret == 0)
+		ret = check_cover(weights, file, first, bytes);
+	if (ret == -EINVAL && weights->why->text[0] == '\0')
+		return bad_header(weights, file);
+	for (size_t i = first; ret == 0 && i < weights->n; i++)
+		weights->v[i].begin += at;
+	return ret;
+}

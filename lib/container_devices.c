@@ -1,0 +1,213 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Which CUDA rows this process could open, as its own CUDA would count them:
+ * the device table says what there is, and the device nodes what of it is here.
+ * In a container that is what was given to it.
+ *
+ * Nodes are asked for their permission, which is also the device cgroup's; none
+ * is opened, for that can start a card that sleeps.
+ */
+
+#include "lib/internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "lib/cuda_visible_devices.h"
+#include "shm/rows.h"
+
+/* One of the driver's files, under another root in tests. */
+static bool permits(const char *root, int mode, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+static bool permits(const char *root, int mode, const char *format, ...)
+{
+	char path[PATH_MAX];
+	int used = snprintf(path, sizeof(path), "%s", root);
+	va_list args;
+
+	if (used < 0 || (size_t)used >= sizeof(path))
+		return false;
+	va_start(args, format);
+	vsnprintf(path + used, sizeof(path) - (size_t)used, format, args);
+	va_end(args);
+	return access(path, mode) == 0;
+}
+
+/* The number of the node that stands for a part of a split card; -1: nobody
+ * here may know of it. */
+static int capability(const char *root, int32_t card, const char *part)
+{
+	static const char key[] = "DeviceFileMinor:";
+	char path[PATH_MAX], text[256];
+	const char *at;
+	ssize_t n;
+	int fd;
+
+	if (snprintf(path, sizeof(path),
+		     "%s/proc/driver/nvidia/capabilities/gpu%d/mig/%s/access",
+		     root, (int)card, part) >= (int)sizeof(path))
+		return -1;
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -1;
+	n = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	if (n < 0)
+		return -1;
+	text[n] = '\0';
+	at = strstr(text, key);
+	return at != NULL ? atoi(at + sizeof(key) - 1) : -1;
+}
+
+static bool may_use_part(const char *root, int32_t card, const char *part)
+{
+	int minor = capability(root, card, part);
+
+	return minor >= 0 &&
+	       permits(root, R_OK, "/dev/nvidia-caps/nvidia-cap%d", minor);
+}
+
+/* An instance needs its card's node, and one for each level of itself.  Drivers
+ * without such nodes let everybody in who may open the card. */
+static bool may_open(const char *root, const struct gm_row_image *facts)
+{
+	char part[48];
+
+	if (facts->minor_number >= 0 &&
+	    !permits(root, R_OK | W_OK, "/dev/nvidia%d",
+		     (int)facts->minor_number))
+		return false;
+	if (facts->mig_gi < 0 || facts->minor_number < 0 ||
+	    !permits(root, F_OK, "/proc/driver/nvidia/capabilities"))
+		return true;
+	snprintf(part, sizeof(part), "gi%d", (int)facts->mig_gi);
+	if (!may_use_part(root, facts->minor_number, part))
+		return false;
+	snprintf(part, sizeof(part), "gi%d/ci%d", (int)facts->mig_gi,
+		 (int)facts->mig_ci);
+	return may_use_part(root, facts->minor_number, part);
+}
+
+/* Returns 1 with a row that a driver would know of, 0 for another, or what the
+ * table says. */
+static int read_row(const struct gm_map *map, uint32_t row,
+		    struct gm_row_image *ret_facts)
+{
+	struct gm_moving_image moving;
+	int ret = gm_rows_facts(map, row, ret_facts);
+
+	if (ret == 0 && ret_facts->kind != GPUMAP_DEVICE_CUDA)
+		return 0;
+	if (ret == 0)
+		ret = gm_rows_moving(map, row, &moving);
+	if (ret != 0)
+		return ret == -ENODEV ? 0 : ret;
+	return moving.state != GPUMAP_DEVICE_LOST;
+}
+
+/* Instances are at their card's address.  A card that has no row of its own
+ * gets a name from there, which none has by itself. */
+static void put_parents(struct gm_visible_device *devices, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		struct gm_visible_device *d = &devices[i];
+
+		if (d->mig_gi < 0)
+			continue;
+		memcpy(d->parent, &d->pci_domain, sizeof(d->pci_domain));
+		memcpy(d->parent + 4, &d->pci_bus, sizeof(d->pci_bus));
+		for (uint32_t k = 0; k < n; k++) {
+			const struct gm_visible_device *card = &devices[k];
+
+			if (card->mig_gi >= 0 ||
+			    card->pci_domain != d->pci_domain ||
+			    card->pci_bus != d->pci_bus)
+				continue;
+			memcpy(d->parent, card->uuid, sizeof(d->parent));
+			d->fastest = card->fastest;
+		}
+	}
+}
+
+static void put_device(const char *root, bool has_nodes,
+		       const struct gm_row_image *facts,
+		       struct gm_visible_device *ret_device)
+{
+	bool is_part = facts->mig_gi >= 0;
+
+	*ret_device = (struct gm_visible_device){
+		.row = facts->row,
+		.mig_gi = facts->mig_gi,
+		.mig_ci = facts->mig_ci,
+		.fastest = facts->ordinal_fastest,
+		.pci_domain = facts->pci_domain,
+		.pci_bus = facts->pci_bus,
+	};
+	memcpy(ret_device->uuid, facts->uuid, sizeof(ret_device->uuid));
+	if (!is_part && (facts->flags & GPUMAP_DEVICE_MIG) != 0)
+		ret_device->flags |= GM_VISIBLE_SPLIT;
+	if (has_nodes && !may_open(root, facts))
+		ret_device->flags |= GM_VISIBLE_CLOSED;
+}
+
+int gm_exposed_rows(const struct gpumap *map, const char *root,
+		    const char *visible_devices, const char *device_order,
+		    struct gm_visible_list *ret_list)
+{
+	struct gm_visible_device devices[GM_ROWS];
+	struct gm_visible_node node = {
+		.devices = devices, .order = gm_visible_order(device_order)
+	};
+	/* Under WSL cards have no nodes: one that stands for all. */
+	bool has_nodes = !permits(root, F_OK, "/dev/dxg");
+	uint32_t n = gm_rows_used(&map->map);
+
+	for (uint32_t row = 0; row < n; row++) {
+		struct gm_row_image facts;
+		int ret = read_row(&map->map, row, &facts);
+
+		if (ret < 0)
+			return ret;
+		if (ret == 0)
+			continue;
+		put_device(root, has_nodes, &facts, &devices[node.n_devices++]);
+		if (facts.cuda_version > node.cuda_version)
+			node.cuda_version = facts.cuda_version;
+	}
+	put_parents(devices, node.n_devices);
+	return gm_visible_resolve(&node, visible_devices, ret_list);
+}
+
+int gpumap_visible(struct gpumap *map, const char *visible_devices,
+		   const char *device_order, uint32_t *ret_rows, size_t n)
+{
+	struct gm_visible_list list;
+	char why[GM_WHY] = "";
+	int ret =
+		gm_exposed_rows(map, "", visible_devices, device_order, &list);
+
+	if (ret != 0)
+		return ret;
+	if (list.stop != GM_VISIBLE_COMPLETE)
+		snprintf(why, sizeof(why),
+			 "CUDA_VISIBLE_DEVICES, from its byte %u: %s",
+			 (unsigned int)list.at,
+			 gm_visible_stop_text(list.stop));
+	else if (list.n_dropped != 0)
+		snprintf(why, sizeof(why),
+			 "CUDA_VISIBLE_DEVICES: %u MIG instances are left out "
+			 "that this driver does not show beside the others",
+			 (unsigned int)list.n_dropped);
+	gm_map_refuse(map, why);
+	for (uint32_t i = 0; i < list.n && i < n; i++)
+		ret_rows[i] = list.rows[i];
+	return (int)list.n;
+}

@@ -84,9 +84,10 @@ static void went(struct gm_crossing *x, int error)
 /* A step is done: is there still something to go on with? */
 static bool is_lost(struct gm_crossing *x)
 {
-	if (x->is_lost)
-		fail(x, -ESTALE, SOURCE_ENDED);
-	return x->is_lost;
+	if (!x->is_lost)
+		return false;
+	fail(x, -ESTALE, SOURCE_ENDED);
+	return true;
 }
 
 static void is_open(struct gm_crossing *x)

@@ -74,7 +74,7 @@ layouts() {
 
 program() {
 	printf '#include <stddef.h>\n#include <stdio.h>\n'
-	printf '#include "tests/cuda_abi.h"\nint main(void)\n{\n'
+	printf '#include "tests/support/cuda_abi.h"\nint main(void)\n{\n'
 	{
 		numbers
 		layouts

@@ -10,7 +10,7 @@ cd "$abs_top_srcdir" || exit 1
 
 # The README shows the client that make check runs, and no other.
 shown=$(awk '/^```/ { open = $0 == "```c"; next } open' README.md)
-run=$(sed 1,3d tests/readme_client.c)
+run=$(sed 1,3d tests/support/readme_client.c)
 check "the README's client is the one that is tested" \
 	"$([ "$shown" = "$run" ] || echo "README.md and readme_client.c differ")"
 

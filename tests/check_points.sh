@@ -20,14 +20,15 @@ points() {
 
 # Every name that a test of GM_POINT has in quotes, alone or with an action.
 named() {
-	grep -lE 'GM_POINT|stage_death' tests/*.[ch] |
+	grep -rlE --include='*.[ch]' 'GM_POINT|stage_death' tests |
 		xargs grep -ohE '"(GM_POINT=)?[a-z]+_[a-z_]+("|:(kill|stop|pause|%s))' |
 		sed -e 's/^"//' -e 's/^GM_POINT=//' -e 's/[":].*//' | sort -u
 }
 
 # The same with an action, which nothing but a point has.
 struck() {
-	grep -hoE '["=][a-z]+_[a-z_]+:(kill|stop|pause|%s)' tests/*.[ch] |
+	grep -rhoE --include='*.[ch]' \
+		'["=][a-z]+_[a-z_]+:(kill|stop|pause|%s)' tests |
 		sed -e 's/^["=]//' -e 's/:.*//' | sort -u
 }
 

@@ -19,7 +19,7 @@ source_of() {
 	if [ -f "$1.c" ]; then
 		echo "$1.c"
 	else
-		echo "$1.c" | sed 's/_cuda_/_/'
+		echo "$1.c" | sed 's|tests/cuda/\([a-z]*\)_|tests/system/\1/|'
 	fi
 }
 

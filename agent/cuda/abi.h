@@ -7,7 +7,7 @@
  *
  * Declared here so that CUDA support is compiled in everywhere and no toolkit
  * is ever needed: the ABI of a versioned symbol does not change, the headers
- * that describe it come and go.  Where <cuda.h> is at hand, tests/test_cuda_abi
+ * that describe it come and go.  Where <cuda.h> is at hand, tests/unit/cuda/abi
  * compares every number, size, offset and signature below with it.
  *
  * Handles keep the driver's tags, so that a pointer is the same type on both

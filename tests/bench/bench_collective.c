@@ -16,8 +16,8 @@
 
 #include "agent/bench/series.h"
 #include "agent/bench/ticks.h"
-#include "collective.h"
 #include "gpumap.h"
+#include "tests/support/collective.h"
 
 #define LARGE_BYTES (64 << 20)
 #define LARGE_TIMES 5

@@ -21,7 +21,7 @@
 #include "agent/bench/raw.h"
 #include "agent/bench/series.h"
 #include "agent/bench/ticks.h"
-#include "segment_file.h"
+#include "tests/support/segment_file.h"
 
 #define NAME         "bench"
 #define ROUNDS       9

@@ -13,9 +13,9 @@
 
 #include "agent/bench/series.h"
 #include "agent/bench/ticks.h"
-#include "agent.h"
 #include "gpumap.h"
-#include "story.h"
+#include "tests/support/agent.h"
+#include "tests/support/story.h"
 
 #define ROWS   8u
 #define SIDE   UINT64_C(8192)

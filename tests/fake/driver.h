@@ -24,8 +24,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "tests/cuda_abi.h"
 #include "tests/fake/hardware.h"
+#include "tests/support/cuda_abi.h"
 
 enum fake_kind {
 	FAKE_CONTEXT = 1,
@@ -138,7 +138,7 @@ unsigned int fake_handles_left(enum fake_kind kind);
 uint32_t fake_visible(const struct fake_board *board, int version,
 		      uint32_t ret_gpus[FAKE_GPUS]);
 
-/* fault.c: count a launch or a copy, outside the lock, and suffer what the
+/* device_fault.c: count a launch or a copy, outside the lock, and suffer what the
  * plan has for it.  Returns the error that it ends with. */
 CUresult fake_strike(struct fake_context *ctx, enum fake_fault_on on);
 

@@ -31,9 +31,9 @@ check_LTLIBRARIES += %reldir%/libcuda.la
 	%reldir%/driver.c %reldir%/driver.h \
 	%reldir%/errors.c \
 	%reldir%/event.c \
-	%reldir%/fault.c \
+	%reldir%/device_fault.c \
 	%reldir%/handles.c \
-	%reldir%/kernel.h %reldir%/kernels.c \
+	%reldir%/kernel.h %reldir%/kernel_table.c \
 	%reldir%/lane.c \
 	%reldir%/launch.c \
 	%reldir%/memop.c \
@@ -60,7 +60,7 @@ check_LTLIBRARIES += %reldir%/libnvidia-ml.la
 	%reldir%/nvml_event.c \
 	%reldir%/nvml_mig.c \
 	%reldir%/nvml_path.c \
-	tests/nvml_abi.h
+	tests/support/nvml_abi.h
 %canon_reldir%_libnvidia_ml_la_CFLAGS = $(AM_CFLAGS) -fvisibility=default
 %canon_reldir%_libnvidia_ml_la_LDFLAGS = $(gm_stand_in_ldflags) \
 	-export-symbols-regex '^nvml[A-Z]'
@@ -91,82 +91,82 @@ check_LTLIBRARIES += %reldir%/extra-kernels.la
 # What the driver promises.  The tests run under the command of
 # $CONTRACT_UNDER where it is set, and else on what the machine has.
 check_LTLIBRARIES += tests/libcontract.la
-tests_libcontract_la_SOURCES = tests/contract.c tests/contract.h \
-	tests/contract_cuda.h tests/contract_fd.h tests/contract_kernels.h \
-	tests/cuda_abi.h tests/cuda_symbols.h tests/stubs/cuda.h \
+tests_libcontract_la_SOURCES = tests/contract/contract.c tests/contract/contract.h \
+	tests/contract/public_cuda.h tests/contract/send_fd.h tests/contract/device_code.h \
+	tests/support/cuda_abi.h tests/support/cuda_symbols.h tests/stubs/cuda.h \
 	tests/stubs/cuda_calls.h
 tests_libcontract_la_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
 tests_libcontract_la_LIBADD = -ldl
 
 gm_contracts =
-gm_contracts += tests/contract_errors
-tests_contract_errors_SOURCES = tests/contract_errors.c
+gm_contracts += tests/contract/errors
+tests_contract_errors_SOURCES = tests/contract/errors.c
 tests_contract_errors_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
 tests_contract_errors_LDADD = tests/libcontract.la
 
-gm_contracts += tests/contract_vmm
-tests_contract_vmm_SOURCES = tests/contract_vmm.c
+gm_contracts += tests/contract/vmm
+tests_contract_vmm_SOURCES = tests/contract/vmm.c
 tests_contract_vmm_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
 tests_contract_vmm_LDADD = tests/libcontract.la
 
-gm_contracts += tests/contract_code
-tests_contract_code_SOURCES = tests/contract_code.c
+gm_contracts += tests/contract/code
+tests_contract_code_SOURCES = tests/contract/code.c
 tests_contract_code_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
 tests_contract_code_LDADD = tests/libcontract.la
 
-gm_contracts += tests/contract_devices
-tests_contract_devices_SOURCES = tests/contract_devices.c
-tests_contract_devices_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
-tests_contract_devices_LDADD = tests/libcontract.la
+gm_contracts += tests/contract/device
+tests_contract_device_SOURCES = tests/contract/device.c
+tests_contract_device_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
+tests_contract_device_LDADD = tests/libcontract.la
 
-gm_contracts += tests/contract_memory
-tests_contract_memory_SOURCES = tests/contract_memory.c
+gm_contracts += tests/contract/memory
+tests_contract_memory_SOURCES = tests/contract/memory.c
 tests_contract_memory_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
 tests_contract_memory_LDADD = tests/libcontract.la
 
-gm_contracts += tests/contract_nvml
-tests_contract_nvml_SOURCES = tests/contract_nvml.c
+gm_contracts += tests/contract/nvml
+tests_contract_nvml_SOURCES = tests/contract/nvml.c
 tests_contract_nvml_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
 tests_contract_nvml_LDADD = tests/libcontract.la -ldl
 
-gm_contracts += tests/contract_streams
-tests_contract_streams_SOURCES = tests/contract_streams.c
-tests_contract_streams_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
-tests_contract_streams_LDADD = tests/libcontract.la -lpthread
+gm_contracts += tests/contract/stream
+tests_contract_stream_SOURCES = tests/contract/stream.c
+tests_contract_stream_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
+tests_contract_stream_LDADD = tests/libcontract.la -lpthread
 
-gm_contracts += tests/contract_versions
-tests_contract_versions_SOURCES = tests/contract_versions.c
+gm_contracts += tests/contract/versions
+tests_contract_versions_SOURCES = tests/contract/versions.c
 tests_contract_versions_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
 tests_contract_versions_LDADD = tests/libcontract.la
 
 # The stub for <cuda.h> where there is no other.
-gm_contracts += tests/contract_import
-tests_contract_import_SOURCES = tests/contract_import.c \
-	tests/segment_file.h tests/segment.h
+gm_contracts += tests/contract/import
+tests_contract_import_SOURCES = tests/contract/import.c \
+	tests/support/segment_file.h tests/support/segment.h
 tests_contract_import_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS) \
 	-idirafter $(srcdir)/tests/stubs
 tests_contract_import_LDADD = tests/libcontract.la $(gm_client) -lpthread
 
 gm_tests += $(gm_contracts)
-TESTS += tests/contract_split.sh
-EXTRA_DIST += tests/contract_split.sh
+TESTS += tests/contract/split.sh
+EXTRA_DIST += tests/contract/split.sh
 
-gm_tests += tests/test_fake_plan
-tests_test_fake_plan_SOURCES = tests/test_fake_plan.c tests/tap.h
-tests_test_fake_plan_LDADD = %reldir%/libhardware.la -lpthread
+gm_tests += tests/unit/fake/plan
+tests_unit_fake_plan_SOURCES = tests/unit/fake/plan.c tests/support/tap.h
+tests_unit_fake_plan_LDADD = %reldir%/libhardware.la -lpthread
 
-gm_tests += tests/test_fake_faults
-tests_test_fake_faults_SOURCES = tests/test_fake_faults.c tests/scene.h
-tests_test_fake_faults_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
-tests_test_fake_faults_LDADD = tests/libcontract.la %reldir%/libmachine.la \
+gm_tests += tests/unit/fake/faults
+tests_unit_fake_faults_SOURCES = tests/unit/fake/faults.c tests/support/fake_machine.h
+tests_unit_fake_faults_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
+tests_unit_fake_faults_LDADD = tests/libcontract.la %reldir%/libmachine.la \
 	-lpthread
 
-gm_tests += tests/test_fake_mig
-tests_test_fake_mig_SOURCES = tests/test_fake_mig.c tests/scene.h
-tests_test_fake_mig_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
-tests_test_fake_mig_LDADD = tests/libcontract.la %reldir%/libmachine.la \
+gm_tests += tests/unit/fake/mig
+tests_unit_fake_mig_SOURCES = tests/unit/fake/mig.c tests/support/fake_machine.h
+tests_unit_fake_mig_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
+tests_unit_fake_mig_LDADD = tests/libcontract.la %reldir%/libmachine.la \
 	-lpthread -ldl
 
-gm_tests += tests/test_fake_nvml
-tests_test_fake_nvml_SOURCES = tests/test_fake_nvml.c tests/scene.h
-tests_test_fake_nvml_LDADD = %reldir%/libmachine.la -lpthread -ldl
+gm_tests += tests/unit/fake/nvml
+tests_unit_fake_nvml_SOURCES = tests/unit/fake/nvml.c tests/support/fake_machine.h
+tests_unit_fake_nvml_LDADD = %reldir%/libmachine.la -lpthread -ldl

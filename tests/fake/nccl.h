@@ -36,8 +36,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "tests/cuda_abi.h"
 #include "tests/stubs/nccl.h"
+#include "tests/support/cuda_abi.h"
 
 #define FAKE_NCCL_VERSION 22809
 #define FAKE_NCCL_RANKS   256

@@ -8,7 +8,7 @@
 #include <pthread.h>
 
 #include "tests/fake/hardware.h"
-#include "tests/nvml_abi.h"
+#include "tests/support/nvml_abi.h"
 
 struct fake_nvml {
 	struct fake_hardware hw;

@@ -20,7 +20,7 @@ static const struct symbol {
 	void *function;
 } symbols[] = {
 #define SYMBOL(name, since, function) { #name, since, (void *)function },
-#include "tests/cuda_symbols.h"
+#include "tests/support/cuda_symbols.h"
 #undef SYMBOL
 };
 

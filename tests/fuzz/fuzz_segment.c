@@ -18,7 +18,7 @@
 #include <sys/mman.h>
 
 #include "lib/internal.h"
-#include "tests/segment.h"
+#include "tests/support/segment.h"
 
 #define PAGE   UINT64_C(4096)
 #define RECORD 11u

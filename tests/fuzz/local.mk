@@ -12,7 +12,7 @@ if FUZZ
 gm_fuzz_main =
 gm_fuzz_ldflags = $(AM_LDFLAGS) -fsanitize=fuzzer
 else
-gm_fuzz_main = %reldir%/replay.c %reldir%/fuzz.h tests/tap.h
+gm_fuzz_main = %reldir%/replay.c %reldir%/fuzz.h tests/support/tap.h
 gm_fuzz_ldflags = $(AM_LDFLAGS)
 gm_tests += $(gm_fuzz)
 endif

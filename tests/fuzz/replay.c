@@ -13,7 +13,7 @@
 #include <dirent.h>
 #include <string.h>
 
-#include "tests/tap.h"
+#include "tests/support/tap.h"
 
 static void replay(const char *path)
 {

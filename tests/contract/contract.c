@@ -1,0 +1,107 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "tests/contract/contract.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+struct contract_cu cu;
+
+/* Run ourselves under $CONTRACT_UNDER, once. */
+static void go_under(char **argv)
+{
+	const char *under = getenv("CONTRACT_UNDER");
+	char *words[16], *rest = NULL, *text;
+	int n = 0;
+
+	if (!under || !*under)
+		return;
+	text = strdup(under);
+	for (char *word = strtok_r(text, " ", &rest); word && n < 12;
+	     word = strtok_r(NULL, " ", &rest))
+		words[n++] = word;
+	for (; *argv && n < 15; argv++)
+		words[n++] = *argv;
+	words[n] = NULL;
+	unsetenv("CONTRACT_UNDER");
+	setenv("GPUMAP_REQUIRE", "cuda", 1);
+	execvp(words[0], words);
+	perror(words[0]);
+	exit(1);
+}
+
+static void load(void *library)
+{
+	__typeof__(&cuGetProcAddress_v2) get =
+		(__typeof__(&cuGetProcAddress_v2))dlsym(library,
+							"cuGetProcAddress_v2");
+	void *at;
+
+	if (!get)
+		return;
+		/* A driver that is older than a form of a call has not that
+		 * form. */
+#define SYMBOL(name, since, function)                   \
+	at = NULL;                                      \
+	if (get(#name, &at, since, 0, NULL) == 0 && at) \
+		cu.function = (__typeof__(&function))at;
+#include "tests/support/cuda_symbols.h"
+#undef SYMBOL
+}
+
+const char *contract_load(char **argv)
+{
+	void *library;
+
+	go_under(argv);
+	/* A thread of the driver's may outlive main: it stays loaded. */
+	library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+	if (!library)
+		return dlerror();
+	load(library);
+	return NULL;
+}
+
+bool contract_is_part(CUdevice device)
+{
+	CUuuid own, card;
+
+	return cu.cuDeviceGetUuid_v2(&own, device) == CUDA_SUCCESS &&
+	       cu.cuDeviceGetUuid(&card, device) == CUDA_SUCCESS &&
+	       memcmp(&own, &card, sizeof(own)) != 0;
+}
+
+void contract_name(CUdevice device, char ret_name[CONTRACT_NAME_BYTES])
+{
+	CUuuid uuid;
+	int at = 4;
+
+	strcpy(ret_name, contract_is_part(device) ? "MIG-" : "GPU-");
+	if (cu.cuDeviceGetUuid_v2(&uuid, device) != CUDA_SUCCESS)
+		return;
+	for (int i = 0; i < 16; i++)
+		at += sprintf(ret_name + at, "%s%02x",
+			      i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
+			      (unsigned char)uuid.bytes[i]);
+}
+
+double contract_now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (double)ts.tv_sec * 1e3 + (double)ts.tv_nsec / 1e6;
+}
+
+void contract_rest_ms(int ms)
+{
+	struct timespec ts = { .tv_sec = ms / 1000,
+			       .tv_nsec = ms % 1000 * 1000000L };
+
+	nanosleep(&ts, NULL);
+}

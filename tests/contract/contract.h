@@ -1,0 +1,101 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * contract - what every test of what the driver promises begins with.
+ *
+ * The tests reach the driver as programs do: libcuda.so.1 by its soname, each
+ * call through cuGetProcAddress under the CUDA version of its form.  They run
+ * unchanged on a card and on a machine that is not there: $CONTRACT_UNDER,
+ * where set, is a command that gives them one, and they run themselves under
+ * it.  What a machine has too few of is skipped with the reason.
+ */
+#ifndef GM_TEST_CONTRACT_CONTRACT_H
+#define GM_TEST_CONTRACT_CONTRACT_H
+
+#include "tests/support/cuda_abi.h"
+#include "tests/support/tap.h"
+
+struct contract_cu {
+#define SYMBOL(name, since, function) __typeof__(&function) function;
+#include "tests/support/cuda_symbols.h"
+#undef SYMBOL
+};
+
+/* The driver.  A call that it lacks is NULL. */
+extern struct contract_cu cu;
+
+/* Load it.  NULL, or what there is not. */
+const char *contract_load(char **argv);
+
+/* A call that is to succeed. */
+#define GOOD(call) EQ((call), CUDA_SUCCESS)
+
+/*
+ * contract_begin - load the driver
+ *
+ * Returns	true: go on
+ *		false: there is none; the test has been told to skip, and main
+ *		returns tap_done()
+ */
+static inline bool contract_begin(char **argv)
+{
+	const char *lack = contract_load(argv);
+
+	if (lack)
+		LACK("cuda", 1, lack);
+	return !lack && OK(cu.cuInit && cu.cuDriverGetVersion);
+}
+
+/* The same, with cuInit and at least @n_devices. */
+static inline bool contract_begin_devices(char **argv, int n_devices)
+{
+	CUresult result;
+	int n = 0;
+
+	if (!contract_begin(argv))
+		return false;
+	result = cu.cuInit(0);
+	if (result == CUDA_ERROR_NO_DEVICE) {
+		LACK("cuda", 1, "no device");
+		return false;
+	}
+	if (!GOOD(result) || !GOOD(cu.cuDeviceGetCount(&n)))
+		return false;
+	if (n >= n_devices)
+		return true;
+	SKIP(1, "not enough devices");
+	return false;
+}
+
+/* The primary context of device 0, retained and current to this thread. */
+static inline CUcontext contract_context(void)
+{
+	CUcontext context = NULL;
+
+	if (GOOD(cu.cuDevicePrimaryCtxRetain(&context, 0)))
+		GOOD(cu.cuCtxSetCurrent(context));
+	return context;
+}
+
+/* Give it back. */
+static inline void contract_end_context(void)
+{
+	GOOD(cu.cuCtxSetCurrent(NULL));
+	GOOD(cu.cuDevicePrimaryCtxRelease_v2(0));
+}
+
+/* Is this device an instance of a split card?  CUDA tells the card's UUID by
+ * the call's first form, and the device's own by the second. */
+bool contract_is_part(CUdevice device);
+
+/* Its UUID as CUDA_VISIBLE_DEVICES and NVML have it, GPU- or MIG- and 36
+ * characters, which are not there if the driver does not tell. */
+#define CONTRACT_NAME_BYTES 48
+void contract_name(CUdevice device, char ret_name[CONTRACT_NAME_BYTES]);
+
+/* Milliseconds since some start, and a rest of so many. */
+double contract_now_ms(void);
+void contract_rest_ms(int ms);
+
+#endif

@@ -1,0 +1,114 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/* Which form of a call a name and a version mean, and names of errors. */
+
+#include <string.h>
+
+#include "tests/contract/contract.h"
+
+static void *look_up(const char *name, int version)
+{
+	void *at = &cu;
+
+	return cu.cuGetProcAddress_v2(name, &at, version, 0, NULL) == 0 ? at
+									: &cu;
+}
+
+static void the_version_needs_no_init(void)
+{
+	int version = 0;
+
+	GOOD(cu.cuDriverGetVersion(&version));
+	OK(version >= 12000);
+	NOTE("driver for CUDA %d.%d", version / 1000, version % 1000 / 10);
+	EQ(cu.cuDriverGetVersion(NULL), CUDA_ERROR_INVALID_VALUE);
+}
+
+static void before_init_nothing_works(void)
+{
+	int n;
+
+	EQ(cu.cuDeviceGetCount(&n), CUDA_ERROR_NOT_INITIALIZED);
+	EQ(cu.cuInit(1), CUDA_ERROR_INVALID_VALUE);
+}
+
+static void a_version_chooses_the_form(void)
+{
+	int version = 0;
+	void *old, *new;
+
+	GOOD(cu.cuDriverGetVersion(&version));
+	old = look_up("cuStreamWriteValue64", 9000);
+	new = look_up("cuStreamWriteValue64", 11070);
+	OK(old && new &&old != new);
+	OK(look_up("cuStreamWriteValue64", version) == new);
+	OK(look_up("cuMemAlloc", 12000) == look_up("cuMemAlloc", 3020));
+	OK(look_up("cuMemAlloc_v2", 12000) == NULL);
+}
+
+static void a_newer_version_than_the_driver_is_refused(void)
+{
+	int version = 0;
+	void *at;
+
+	GOOD(cu.cuDriverGetVersion(&version));
+	GOOD(cu.cuGetProcAddress_v2("cuInit", &at, version, 0, NULL));
+	EQ(cu.cuGetProcAddress_v2("cuInit", &at, version + 10, 0, NULL),
+	   CUDA_ERROR_INVALID_VALUE);
+}
+
+static void what_is_missing_is_null_and_no_error(void)
+{
+	CUdriverProcAddressQueryResult status = CU_GET_PROC_ADDRESS_SUCCESS;
+	void *at = &cu;
+
+	GOOD(cu.cuGetProcAddress_v2("cuNoSuchCall", &at, 12000, 0, &status));
+	OK(at == NULL);
+	EQ(status, CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
+
+	at = &cu;
+	GOOD(cu.cuGetProcAddress_v2("cuLaunchKernelEx", &at, 9000, 0, &status));
+	OK(at == NULL);
+	EQ(status, CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT);
+
+	GOOD(cu.cuGetProcAddress_v2("cuMemAlloc", &at, 12000, 0, &status));
+	OK(at != NULL);
+	EQ(status, CU_GET_PROC_ADDRESS_SUCCESS);
+}
+
+static void lookups_judge_their_arguments(void)
+{
+	void *at;
+
+	EQ(cu.cuGetProcAddress_v2(NULL, &at, 12000, 0, NULL),
+	   CUDA_ERROR_INVALID_VALUE);
+	EQ(cu.cuGetProcAddress_v2("cuInit", NULL, 12000, 0, NULL),
+	   CUDA_ERROR_INVALID_VALUE);
+}
+
+static void errors_have_names(void)
+{
+	const char *name = "";
+
+	GOOD(cu.cuGetErrorName(CUDA_ERROR_ILLEGAL_ADDRESS, &name));
+	STR(name, "CUDA_ERROR_ILLEGAL_ADDRESS");
+	GOOD(cu.cuGetErrorString(CUDA_ERROR_OUT_OF_MEMORY, &name));
+	OK(name && *name);
+	EQ(cu.cuGetErrorName((CUresult)12345, &name), CUDA_ERROR_INVALID_VALUE);
+	OK(name == NULL);
+}
+
+int main(int argc, char **argv)
+{
+	if (contract_begin(argv)) {
+		the_version_needs_no_init();
+		before_init_nothing_works();
+		a_version_chooses_the_form();
+		a_newer_version_than_the_driver_is_refused();
+		what_is_missing_is_null_and_no_error();
+		lookups_judge_their_arguments();
+		errors_have_names();
+	}
+	return tap_done();
+}

@@ -1,0 +1,205 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Memory that is on its way back: who comes behind a session that has been
+ * closed, while the card is still at its last copies, gets what it had.
+ */
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/support/story_rows.h"
+#include "tests/support/users.h"
+
+#define MIB       (UINT64_C(1) << 20)
+#define BYTES     (64 * MIB)
+#define ROOM      (96 * MIB) /* for one of them, not for two */
+#define COPIES    3u
+#define COPY_MS   500u
+#define LEAVES_NS ((COPIES - 1) * COPY_MS * UINT64_C(1000000)) /* at least */
+#define STRANGER  61357u /* a uid that nobody has */
+
+static struct agent agent;
+static struct gpumap *map;
+
+/* ---- means ------------------------------------------------------------- */
+
+static uint32_t card(void)
+{
+	struct gpumap_device device = story_device(map, 0);
+
+	return cuda_scene_gpu(&stage_scene, &device);
+}
+
+static struct gpumap_session *session_open(void)
+{
+	struct gpumap_session_opts opts = { .size = sizeof(opts),
+					    .arena_bytes = MIB };
+	struct gpumap_session *session = NULL;
+
+	if (!EQ(gpumap_session_open(map, &opts, &session), 0)) {
+		NOTE("%s", gpumap_refusal(map));
+		exit(99);
+	}
+	return session;
+}
+
+static int allocate(struct gpumap_session *session, uint64_t deadline_ns,
+		    uint64_t *ret_name)
+{
+	return gpumap_buffer_alloc(session, 0, BYTES, 0, deadline_ns, ret_name);
+}
+
+/* Beside what the agent's own processes use, the rest is others'. */
+static void leave_little(void)
+{
+	uint64_t until = story_now() + STORY_LIMIT_NS, used;
+	uint32_t gpu = card();
+
+	OK(agent_wait_log(&agent, "event=spare_ready row=0"));
+	fake_lock(&stage_scene.hw);
+	used = stage_scene.hw.board->gpus[gpu].total -
+	       stage_scene.hw.board->gpus[gpu].reserved -
+	       fake_free_bytes(&stage_scene.hw, gpu);
+	fake_unlock(&stage_scene.hw);
+	cuda_scene_add(&stage_scene, "row %u: out of memory after %u MiB", gpu,
+		       (unsigned)((used + ROOM) / MIB));
+	while (story_device(map, 0).free_bytes > ROOM && story_now() < until)
+		story_nap(1000);
+	OK(story_device(map, 0).free_bytes <= ROOM);
+}
+
+/* And the agent has seen it. */
+static void take_most(struct gpumap_session *session, uint64_t *ret_name)
+{
+	uint64_t until = story_now() + STORY_LIMIT_NS;
+
+	EQ(allocate(session, GPUMAP_NO_DEADLINE, ret_name), 0);
+	while (story_device(map, 0).free_bytes >= BYTES && story_now() < until)
+		story_nap(1000);
+	OK(story_device(map, 0).free_bytes < BYTES);
+}
+
+/* It has what there is, and the card is at copies of its for LEAVES_NS. */
+static struct gpumap_session *be_busy(void)
+{
+	struct gpumap_session *session = session_open();
+	struct gpumap_job copy = { .op = GPUMAP_OP_COPY, .n = 4096 };
+	uint64_t until, before;
+	void *memory = NULL;
+
+	EQ(gpumap_alloc(session, 0, 4096, &memory), 0);
+	leave_little();
+	take_most(session, &copy.dst_buffer);
+	copy.src = memory;
+	cuda_scene_add(&stage_scene, "row %u: copies take %u ms", card(),
+		       COPY_MS);
+	before = cuda_scene_copies(&stage_scene, card());
+	for (uint32_t i = 0; i < COPIES; i++)
+		EQ(gpumap_submit(session, 0, &copy, 1), 0);
+	until = story_now() + STORY_LIMIT_NS;
+	while (cuda_scene_copies(&stage_scene, card()) == before &&
+	       story_now() < until)
+		story_nap(1000);
+	return session;
+}
+
+/* Nobody has anything any more, and the card is well. */
+static void is_calm(struct gpumap_session *session)
+{
+	uint64_t until = story_now() + STORY_LIMIT_NS;
+
+	cuda_scene_mend(&stage_scene);
+	gpumap_session_close(session);
+	while (gpumap_sessions(map, NULL, 0) != 0 && story_now() < until)
+		story_nap(1000);
+	EQ(gpumap_sessions(map, NULL, 0), 0);
+}
+
+/* ---- stories ----------------------------------------------------------- */
+
+/* What two of them have not both room for, the next gets behind the last. */
+static void the_next_gets_it(void)
+{
+	struct gpumap_session *last = be_busy(), *next = session_open();
+	uint64_t name = 0;
+
+	EQ(allocate(next, GPUMAP_NO_DEADLINE, &name), -EDQUOT);
+	gpumap_session_close(next);
+	gpumap_session_close(last);
+	next = session_open();
+	EQ(allocate(next, GPUMAP_NO_DEADLINE, &name), 0);
+	is_calm(next);
+}
+
+/* No longer than it likes. */
+static void a_deadline_holds(void)
+{
+	struct gpumap_session *last = be_busy(), *next;
+	uint64_t from = story_now(), name = 0;
+	int ret;
+
+	gpumap_session_close(last);
+	next = session_open();
+	ret = allocate(next, story_now() + 50 * UINT64_C(1000000), &name);
+	if (ret == 0 && story_now() - from >= LEAVES_NS)
+		SKIP(1, "this machine stood still for too long");
+	else
+		EQ(ret, -ETIME);
+	EQ(allocate(next, GPUMAP_NO_DEADLINE, &name), 0);
+	is_calm(next);
+}
+
+/* Returns what a process of another user ends with: 0, or what was refused. */
+static int be_stranger(void)
+{
+	struct gpumap_session *session;
+	struct gpumap *own;
+	uint64_t name = 0;
+
+	if (!user_become(STRANGER, STRANGER))
+		return 1;
+	own = story_attach(&agent);
+	if (own == NULL || gpumap_session_open(own, NULL, &session) != 0)
+		return 2;
+	return allocate(session, GPUMAP_NO_DEADLINE, &name) == 0 ? 0 : 3;
+}
+
+/* What the last had is not what the next may have only where it is the same
+ * user. */
+static void so_does_another_user(void)
+{
+	struct gpumap_session *last;
+	int status = -1;
+	pid_t pid;
+
+	if (geteuid() != 0) {
+		SKIP(1, "only root can become somebody else");
+		return;
+	}
+	last = be_busy();
+	gpumap_session_close(last);
+	fflush(stdout);
+	pid = fork();
+	if (pid == 0)
+		_exit(be_stranger());
+	waitpid(pid, &status, 0);
+	EQ(status, 0);
+	is_calm(NULL);
+}
+
+int main(void)
+{
+	stage_make(&agent, "[host]\nenabled = no\n"
+			   "[agent]\nrefresh = 10ms\n"
+			   "[socket]\nmode = 0666\n");
+	if (!OK(agent_start(&agent)) || !OK((map = story_attach(&agent))))
+		return tap_done();
+	the_next_gets_it();
+	a_deadline_holds();
+	so_does_another_user();
+	return stage_finish(&agent, map);
+}

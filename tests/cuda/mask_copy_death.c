@@ -1,0 +1,143 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * A worker that dies just when it has copied a mask from another card, or whose
+ * other card's worker dies then: the mask is published all the same, with the
+ * right bytes, and none that may not be relied on.
+ */
+
+#include "tests/support/mask_replicas.h"
+
+static struct mask_cards m;
+static char ticket[96];
+
+#ifdef GM_TESTPOINTS
+#define POINTS 1
+#else
+#define POINTS 0
+#endif
+
+/* One worker does that, once it has copied one.  Both run by then: the first
+ * that does has the mask uploaded. */
+static bool start(const char *action)
+{
+	static char point[96], holder[128];
+
+	snprintf(ticket, sizeof(ticket), "%s/ticket", m.agent.dir);
+	close(open(ticket, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+	snprintf(point, sizeof(point), "GM_POINT=worker_mask_copied:%s",
+		 action);
+	snprintf(holder, sizeof(holder), "GM_POINT_TICKET=%s", ticket);
+	m.agent.env[2] = point;
+	m.agent.env[3] = holder;
+	m.agent.env[4] = NULL;
+	return OK(agent_start(&m.agent)) &&
+	       OK((m.map = story_attach(&m.agent)) != NULL) &&
+	       mask_cards_find(&m, 2) &&
+	       EQ(mask_cards_publish(&m, "small", MASK_SMALL, 2), 0);
+}
+
+static void end(void)
+{
+	unlink(ticket);
+	gpumap_detach(m.map);
+	m.map = NULL;
+	EQ(agent_kill(&m.agent, SIGTERM), 0);
+}
+
+static bool is_taken(void)
+{
+	return access(ticket, F_OK) != 0;
+}
+
+/* NVML is asked about paths after the rows are READY. */
+static void who_copied_dies(void)
+{
+	uint64_t until = story_now() + STORY_LIMIT_NS;
+
+	if (!start("kill"))
+		return;
+	do {
+		EQ(mask_cards_publish(&m, "new", MASK_LARGE, 2), 0);
+		OK(mask_cards_right(&m, "new", MASK_LARGE, 2));
+	} while (!is_taken() && story_now() < until);
+	OK(is_taken());
+	EQ(mask_cards_made(&m, m.rows[1], "peer"), 0);
+	/* One death may be of anything: it is tried again. */
+	OK(!agent_logged(&m.agent, "event=peers_bad"));
+	EQ(mask_cards_publish(&m, "new", MASK_LARGE, 2), 0);
+	OK(mask_cards_right(&m, "new", MASK_LARGE, 2));
+	EQ(mask_cards_made(&m, m.rows[1], "peer"), 1);
+	OK(agent_logged(&m.agent, "event=peers_good"));
+	end();
+}
+
+static char state_of(pid_t pid)
+{
+	char path[64], text[512] = "", *at;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	file = fopen(path, "re");
+	if (file == NULL)
+		return 'X';
+	at = fgets(text, sizeof(text), file) ? strrchr(text, ')') : NULL;
+	fclose(file);
+	return at != NULL && at[1] == ' ' ? at[2] : 'X';
+}
+
+/* Publish until a worker stands.  What stands is killed after a while, too,
+ * which ends as well. */
+static void whom_it_was_copied_from_dies(void)
+{
+	uint64_t until = story_now() + STORY_LIMIT_NS;
+	struct gpumap_device source, sink;
+	pid_t pid = 0;
+
+	if (!start("stop"))
+		return;
+	do {
+		if (pid != 0)
+			EQ(mask_cards_reap(pid), 0);
+		pid = mask_cards_publish_from(&m, "new", MASK_LARGE, 2);
+		while (!is_taken() && state_of(pid) != 'Z' &&
+		       story_now() < until)
+			story_nap(1000);
+	} while (!is_taken() && story_now() < until);
+	OK(is_taken());
+	source = story_device(m.map, m.rows[0]);
+	sink = story_device(m.map, m.rows[1]);
+	while (state_of((pid_t)sink.worker_pid) == 'S' && story_now() < until)
+		story_nap(100);
+	kill((pid_t)source.worker_pid, SIGKILL);
+	OK(story_back(m.map, m.rows[0], source.restarts));
+	kill((pid_t)sink.worker_pid, SIGCONT);
+	EQ(mask_cards_reap(pid), 0);
+	OK(mask_cards_right(&m, "new", MASK_LARGE, 2));
+	/* By then its source was not to be relied on, or it was killed. */
+	EQ(mask_cards_made(&m, m.rows[1], "peer"), 0);
+	end();
+}
+
+int main(void)
+{
+	if (!POINTS || geteuid() != 0) {
+		SKIP(1, "needs --enable-testpoints, and root");
+		return tap_done();
+	}
+	if (!cuda_scene_make(&m.scene, "mixed.yaml", NULL))
+		return tap_done();
+	mask_cards_link(&m);
+	/* Who removes the ticket must be allowed to. */
+	cuda_scene_agent(&m.scene, &m.agent, "",
+			 "[host]\nrows = 1\n[masks]\nbytes = 256M\n"
+			 "[worker]\nuser = root\n");
+	who_copied_dies();
+	whom_it_was_copied_from_dies();
+	if (tap_failures)
+		agent_show_log(&m.agent);
+	agent_remove(&m.agent);
+	cuda_scene_end(&m.scene);
+	return tap_done();
+}

@@ -1,0 +1,149 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Masks and a card that is full, or out of service: one that follows a map to
+ * it does without a replica there, until somebody gives memory back, or the
+ * card is back.
+ */
+
+#include "tests/support/mask_replicas.h"
+
+static struct mask_cards m;
+
+static int publish_map(const char *spec, uint32_t n)
+{
+	uint64_t bytes[3] = { 1, 1, 1 };
+	struct gpumap_layers_request r = { .size = sizeof(r),
+					   .name = "model",
+					   .spec = spec,
+					   .n_layers = n,
+					   .layer_bytes = bytes };
+
+	return gpumap_layers_publish(m.map, &r);
+}
+
+static int publish_follower(const char *name)
+{
+	const struct gpumap_mask_request r = {
+		.size = sizeof(r),
+		.name = name,
+		.kind = GPUMAP_MASK_CUSTOM,
+		.form = GPUMAP_MASK_SLIDING,
+		.dtype = GPUMAP_DTYPE_U8,
+		.tgt_len = MASK_LARGE,
+		.sliding_window = ++m.window,
+		.map = "model",
+	};
+
+	return gpumap_mask_publish(m.map, &r, NULL);
+}
+
+/* Which rows have it, as bits. */
+static uint64_t rows_of(const char *name)
+{
+	uint32_t got[16];
+	struct gpumap_mask_info info = { .size = sizeof(info) };
+	uint64_t rows = 0;
+
+	if (gpumap_mask_read(m.map, name, &info, got, 16) != 0)
+		return 0;
+	for (uint32_t i = 0; i < info.n_rows; i++)
+		rows |= UINT64_C(1) << got[i];
+	return rows;
+}
+
+static bool gets_rows(const char *name, uint64_t rows)
+{
+	uint64_t until = story_now() + STORY_LIMIT_NS;
+
+	while (rows_of(name) != rows && story_now() < until)
+		story_nap(2000);
+	return EQ(rows_of(name), rows);
+}
+
+/* Somebody takes all that is left of a card, and gives it back. */
+static void fill_up(uint32_t gpu, uint64_t *bytes, bool more)
+{
+	fake_lock(&m.scene.hw);
+	if (more)
+		*bytes = fake_free_bytes(&m.scene.hw, gpu);
+	m.scene.hw.board->gpus[gpu].reserved +=
+		more ? *bytes : UINT64_C(0) - *bytes;
+	fake_unlock(&m.scene.hw);
+}
+
+static void it_comes_when_there_is_room(void)
+{
+	struct gpumap_device device = story_device(m.map, m.rows[0]);
+	uint32_t gpu = cuda_scene_gpu(&m.scene, &device);
+	uint64_t first = UINT64_C(1) << m.rows[0], left = 0;
+	uint64_t second = UINT64_C(1) << m.rows[1];
+	char one[32], both[32];
+
+	snprintf(one, sizeof(one), "%u:2", m.rows[1]);
+	snprintf(both, sizeof(both), "%u:1;%u:1", m.rows[0], m.rows[1]);
+	/* A worker of its own is there by then. */
+	EQ(mask_cards_publish(&m, "small", MASK_SMALL, 1), 0);
+	EQ(publish_map(one, 2), 0);
+	EQ(publish_follower("mask"), 0);
+	OK(gets_rows("mask", second));
+	fill_up(gpu, &left, true);
+	EQ(publish_map(both, 2), 0);
+	OK(agent_wait_log(&m.agent, "event=mask_without name=mask"));
+	EQ(rows_of("mask"), second);
+	fill_up(gpu, &left, false);
+	if (!gets_rows("mask", first | second))
+		return;
+	OK(mask_cards_right(&m, "mask", MASK_LARGE, 2));
+	EQ(story_device(m.map, m.rows[0]).restarts, 0);
+	EQ(gpumap_mask_release(m.map, "mask"), 0);
+	EQ(gpumap_mask_release(m.map, "small"), 0);
+}
+
+/* It comes back while the third card's replica is being made: after the mask
+ * was found to do without it, and before that is what is published. */
+static void it_comes_when_the_card_is_back(void)
+{
+	uint64_t all = UINT64_C(1) << m.rows[0] | UINT64_C(1) << m.rows[1] |
+		       UINT64_C(1) << m.rows[2];
+	uint32_t third = mask_cards_gpu(&m, 2);
+	uint64_t copies = cuda_scene_copies(&m.scene, third);
+	uint64_t until = story_now() + STORY_LIMIT_NS;
+	char one[32], spec[48];
+
+	snprintf(one, sizeof(one), "%u:3", m.rows[1]);
+	snprintf(spec, sizeof(spec), "%u:1;%u:1;%u:1", m.rows[0], m.rows[1],
+		 m.rows[2]);
+	EQ(publish_map(one, 3), 0);
+	EQ(publish_follower("late"), 0);
+	EQ(gpumap_device_drain(m.map, m.rows[0]), 0);
+	cuda_scene_add(&m.scene, "row %u: copies take 600s", third);
+	EQ(publish_map(spec, 3), 0);
+	OK(agent_wait_log(&m.agent, "event=mask_without name=late"));
+	while (cuda_scene_copies(&m.scene, third) == copies &&
+	       story_now() < until)
+		story_nap(1000);
+	mask_cards_back(&m, 0);
+	cuda_scene_mend(&m.scene);
+	kill((pid_t)story_device(m.map, m.rows[2]).worker_pid, SIGKILL);
+	if (gets_rows("late", all))
+		OK(mask_cards_right(&m, "late", MASK_LARGE, 3));
+}
+
+int main(void)
+{
+	if (!cuda_scene_make(&m.scene, "mixed.yaml", NULL))
+		return tap_done();
+	cuda_scene_agent(&m.scene, &m.agent, "",
+			 "[host]\nrows = 1\n[agent]\nrefresh = 50ms\n");
+	if (OK(agent_start(&m.agent)) && OK((m.map = story_attach(&m.agent))) &&
+	    mask_cards_find(&m, 3)) {
+		it_comes_when_there_is_room();
+		it_comes_when_the_card_is_back();
+	}
+	story_finish(&m.agent, m.map);
+	agent_remove(&m.agent);
+	cuda_scene_end(&m.scene);
+	return tap_done();
+}

@@ -1,0 +1,205 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Cards that are drained, by the stand-in for NCCL: while they meet, which
+ * nobody goes on with, and while others of their groups are not through yet:
+ * what has ended on one of them ends well on all.
+ */
+
+#include <pthread.h>
+
+#include "tests/support/collective_nccl.h"
+
+/* Row 1 gives and is soon through; row 0 gets it late. */
+static const struct shape from_row_1 = { .op = GPUMAP_OP_BROADCAST,
+					 .dtype = GPUMAP_DTYPE_I32,
+					 .n = 1000,
+					 .root = 1 };
+
+/* Behind the collective in row 1's queue. */
+static void row_1_is_through(struct ranks *g)
+{
+	struct gpumap_job job = { .op = GPUMAP_OP_COPY,
+				  .dtype = GPUMAP_DTYPE_U8,
+				  .n = 64,
+				  .src = g->memory[1],
+				  .dst_buffer = g->buffer[1],
+				  .cookie = 2 };
+
+	EQ(gpumap_submit(session, g->row[1], &job, 1), 0);
+	EQ(collective_end(session, 2), 0);
+}
+
+static bool leave_in_the_tail(uint32_t ms, int *ret_status)
+{
+	struct gpumap *other = story_attach(&agent);
+	struct ranks g;
+	int drained;
+
+	if (!OK(other != NULL) || !nccl_open(session, "cards", MIB, &g))
+		return false;
+	EQ(gpumap_comm_flags(g.comm), GPUMAP_COMM_NCCL);
+	EQ(cards_once(&g, &from_row_1, 1), 0);
+	nccl_slow_down(0, ms);
+	EQ(cards_submit(&g, &from_row_1, 1), 0);
+	row_1_is_through(&g);
+	drained = gpumap_device_drain(other, 1);
+	OK(drained == 0 || drained == -ETIMEDOUT);
+	*ret_status = collective_end(session, 1);
+	cuda_scene_mend(&stage_scene);
+	gpumap_detach(other);
+	nccl_close(&g);
+	return true;
+}
+
+static void who_leaves_waits_for_the_others(void)
+{
+	int status;
+
+	if (!nccl_begin("", "nccl = yes\n"))
+		return;
+	if (leave_in_the_tail(1500, &status))
+		EQ(status, 0);
+	nccl_end();
+}
+
+/* It does not look idle meanwhile. */
+static void who_waits_is_not_ended(void)
+{
+	int status;
+
+	if (!nccl_prepare("", "nccl = yes\n",
+			  "[agent]\ndrain-row = 100ms\n"
+			  "[host]\nrows = 1\n") ||
+	    !nccl_start())
+		return;
+	if (leave_in_the_tail(2500, &status))
+		EQ(status, 0);
+	OK(!agent_logged(&agent, "it did not end when asked"));
+	nccl_end();
+}
+
+/* But not for ever. */
+static void for_as_long_as_they_may_meet(void)
+{
+	int status;
+
+	if (!nccl_begin("", "nccl = yes\nnccl-limit = 2s\n"))
+		return;
+	if (leave_in_the_tail(20000, &status))
+		EQ(status, -EIO);
+	OK(!agent_logged(&agent, "it did not end when asked"));
+	nccl_end();
+}
+
+/* ---- before they have met ------------------------------------------------ */
+
+/* A group that is opened by another thread. */
+struct opening {
+	struct gpumap *map;
+	struct gpumap_session *session;
+	struct gpumap_comm *comm;
+	pthread_t thread;
+	int status;
+};
+
+static void *open_it(void *arg)
+{
+	struct opening *o = arg;
+
+	o->status = gpumap_comm_open_opts(o->session, "cards", NULL, &by_nccl,
+					  &o->comm);
+	return NULL;
+}
+
+static bool opening_begin(struct opening *o)
+{
+	struct gpumap_session_opts opts = { .size = sizeof(opts),
+					    .flags = GPUMAP_SESSION_SPARSE,
+					    .arena_bytes = MIB };
+
+	memset(o, 0, sizeof(*o));
+	o->map = story_attach(&agent);
+	return OK(o->map != NULL) &&
+	       EQ(gpumap_session_open(o->map, &opts, &o->session), 0) &&
+	       EQ(pthread_create(&o->thread, NULL, open_it, o), 0);
+}
+
+/* Returns what has become of it. */
+static int opening_end(struct opening *o)
+{
+	pthread_join(o->thread, NULL);
+	gpumap_comm_close(o->comm);
+	gpumap_session_close(o->session);
+	gpumap_detach(o->map);
+	return o->status;
+}
+
+static void the_others_meet(void)
+{
+	static const uint32_t rows[] = { 0, 2, 3 };
+	struct ranks g;
+
+	EQ(collective_mesh_of(map, "m", rows, 3), 0);
+	if (!nccl_open(session, "m", 10 * MIB, &g))
+		return;
+	nccl_is_well(&g);
+	nccl_close(&g);
+}
+
+/* Cards that would meet for a minute are drained before it is over.  Where they
+ * come at last, the others meet without the one. */
+static void a_drain_ends_the_meeting(const char *fault, bool they_come)
+{
+	uint64_t until;
+	struct opening o;
+	int status;
+
+	if (!nccl_begin(fault, "nccl = yes\nnccl-limit = 60s\n") ||
+	    !opening_begin(&o))
+		return;
+	story_nap(500000);
+	until = story_now() + STORY_LIMIT_NS;
+	EQ(gpumap_device_drain(map, 1), 0);
+	status = opening_end(&o);
+	OK(status == -ENODEV || (they_come && status == 0));
+	OK(story_now() < until);
+	OK(!agent_logged(&agent, "event=worker_killed"));
+	if (they_come)
+		the_others_meet();
+	nccl_end();
+}
+
+/* Workers that run already are asked first, and begin to meet. */
+static void nobody_waits_for_who_cannot_come(void)
+{
+	struct gpumap_comm *comm;
+	uint64_t until;
+	struct ranks g;
+
+	if (!nccl_begin("", "nccl = yes\nnccl-limit = 60s\n") ||
+	    !nccl_open(session, "cards", 10 * MIB, &g))
+		return;
+	nccl_is_well(&g);
+	nccl_close(&g);
+	EQ(gpumap_device_drain(map, 1), 0);
+	until = story_now() + STORY_LIMIT_NS;
+	EQ(gpumap_comm_open_opts(session, "cards", NULL, &by_nccl, &comm),
+	   -ENODEV);
+	OK(story_now() < until);
+	the_others_meet();
+	nccl_end();
+}
+
+int main(void)
+{
+	a_drain_ends_the_meeting("absent", false);
+	a_drain_ends_the_meeting("slow=1500", true);
+	nobody_waits_for_who_cannot_come();
+	who_leaves_waits_for_the_others();
+	who_waits_is_not_ended();
+	for_as_long_as_they_may_meet();
+	stage_end(&agent);
+	return tap_done();
+}

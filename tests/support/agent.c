@@ -1,0 +1,422 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "tests/support/agent.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define STEP_MS         5
+#define REMOVE_LIMIT_MS 5000
+#define NO_CUDA         "\n[cuda]\nenabled = off\n"
+
+/* What is to be removed at the end of this process, whatever became of the
+ * struct that a test had on its stack. */
+struct agent_kept {
+	struct agent_kept *next;
+	struct agent agent;
+};
+
+static struct agent_kept *all;
+static pid_t owner;
+
+static void __attribute__((noreturn)) die(const char *what)
+{
+	printf("Bail out! %s: %s\n", what, strerror(errno));
+	exit(99);
+}
+
+static void nap(void)
+{
+	struct timespec step = { .tv_nsec = STEP_MS * 1000000L };
+
+	nanosleep(&step, NULL);
+}
+
+static void empty_dir(const char *path)
+{
+	DIR *dir = opendir(path);
+	struct dirent *entry;
+
+	while (dir != NULL && (entry = readdir(dir)) != NULL) {
+		if (unlinkat(dirfd(dir), entry->d_name, 0) != 0)
+			unlinkat(dirfd(dir), entry->d_name, AT_REMOVEDIR);
+	}
+	if (dir != NULL)
+		closedir(dir);
+}
+
+/* The worker of an agent that was killed may still make its lock there, before
+ * it notices. */
+static void remove_dir(const char *path)
+{
+	for (int ms = 0; ms < REMOVE_LIMIT_MS; ms += STEP_MS) {
+		empty_dir(path);
+		if (rmdir(path) == 0 || errno != ENOTEMPTY)
+			return;
+		nap();
+	}
+}
+
+/* A child of the test that exits leaves its parent's agents alone. */
+static void remove_all(void)
+{
+	if (getpid() != owner)
+		return;
+	while (all != NULL) {
+		struct agent last = all->agent;
+
+		agent_remove(&last);
+	}
+}
+
+/* The CPUs of the first node that has any, "" on a machine of one node. */
+static void first_node(char *ret_cpus, int room)
+{
+	const char *const nodes = "/sys/devices/system/node";
+	char path[64], list[256] = "";
+	FILE *file;
+
+	ret_cpus[0] = '\0';
+	snprintf(path, sizeof(path), "%s/has_cpu", nodes);
+	file = fopen(path, "re");
+	if (file == NULL)
+		return;
+	if (fgets(list, sizeof(list), file) == NULL)
+		list[0] = '\0';
+	fclose(file);
+	if (strpbrk(list, ",-") == NULL)
+		return;
+	snprintf(path, sizeof(path), "%s/node%d/cpulist", nodes, atoi(list));
+	file = fopen(path, "re");
+	if (file == NULL || fgets(ret_cpus, room, file) == NULL)
+		ret_cpus[0] = '\0';
+	if (file != NULL)
+		fclose(file);
+}
+
+static void drop_in(const struct agent *a, char ret_dir[128])
+{
+	snprintf(ret_dir, 128, "%s.d", a->config);
+}
+
+/* A row per node would be more rows than most stories count with.  Those that
+ * say which CPUs get what they say. */
+static void stay_on_one_node(const struct agent *a)
+{
+	char cpus[256], dir[128], path[160];
+	FILE *file;
+
+	first_node(cpus, sizeof(cpus));
+	if (cpus[0] == '\0')
+		return;
+	drop_in(a, dir);
+	snprintf(path, sizeof(path), "%s/one-node.conf", dir);
+	if (mkdir(dir, 0755) != 0 || (file = fopen(path, "we")) == NULL)
+		die(dir);
+	if (fprintf(file, "[host]\ncpus = %s\n", cpus) < 0 || fclose(file) != 0)
+		die(path);
+}
+
+void agent_every_node(struct agent *a)
+{
+	char dir[128];
+
+	drop_in(a, dir);
+	remove_dir(dir);
+}
+
+/* What GPUs this machine has is the business of stories about GPUs. */
+static bool says_cuda(const char *config)
+{
+	return config != NULL && strstr(config, "[cuda]") != NULL;
+}
+
+void agent_configure(struct agent *a, const char *config)
+{
+	FILE *file = fopen(a->config, "we");
+
+	if (file == NULL || fputs(config != NULL ? config : "", file) < 0 ||
+	    (!says_cuda(config) && fputs(NO_CUDA, file) < 0) ||
+	    fclose(file) != 0)
+		die(a->config);
+	agent_every_node(a);
+	if (config == NULL || strstr(config, "cpus") == NULL)
+		stay_on_one_node(a);
+}
+
+void agent_make(struct agent *a, const char *config)
+{
+	static unsigned int count;
+
+	memset(a, 0, sizeof(*a));
+	if (count++ == 0) {
+		owner = getpid();
+		atexit(remove_all);
+	}
+	snprintf(a->instance, sizeof(a->instance), "test.%d.%u", (int)getpid(),
+		 count);
+	snprintf(a->dir, sizeof(a->dir), "/tmp/gpumap-%s", a->instance);
+	snprintf(a->config, sizeof(a->config), "%s/gpumapd.conf", a->dir);
+	snprintf(a->log, sizeof(a->log), "%s/log", a->dir);
+	snprintf(a->segment, sizeof(a->segment), "/dev/shm/gpumap.1.%s",
+		 a->instance);
+	snprintf(a->lock, sizeof(a->lock), "%s.lock", a->segment);
+	snprintf(a->state_dir, sizeof(a->state_dir), "/dev/shm/gpumap-%s",
+		 a->instance);
+	snprintf(a->state, sizeof(a->state), "%s/%s", a->state_dir,
+		 a->instance);
+	if (mkdir(a->dir, 0755) != 0)
+		die(a->dir);
+	a->kept = calloc(1, sizeof(*a->kept));
+	if (a->kept == NULL)
+		die("calloc");
+	a->kept->agent = *a;
+	a->kept->next = all;
+	all = a->kept;
+	agent_configure(a, config);
+}
+
+static const char *from_environment(const char *name)
+{
+	const char *value = getenv(name);
+
+	if (value != NULL)
+		return value;
+	printf("Bail out! run me by make check: no %s\n", name);
+	exit(99);
+}
+
+/* In the child.  Its parent's death is its own. */
+static void become(const struct agent *a, const char *gpumapd,
+		   const char *worker, const char *probe, const char *option,
+		   pid_t parent)
+{
+	const char *args[] = { gpumapd,       "--instance", a->instance,
+			       "--config",    a->config,    "--runtime-dir",
+			       a->dir,        "--worker",   worker,
+			       "--state-dir", a->state_dir, "--probe",
+			       probe,         option,       NULL };
+	int log = open(a->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (log < 0 || getppid() != parent)
+		_exit(98);
+	dup2(log, STDERR_FILENO);
+	for (int i = 0; a->env[i] != NULL; i++)
+		putenv((char *)(uintptr_t)a->env[i]);
+	execv(gpumapd, (char **)(uintptr_t)args);
+	_exit(97);
+}
+
+void agent_own(struct agent *a, pid_t pid)
+{
+	a->pid = pid;
+	a->kept->agent.pid = pid;
+}
+
+void agent_spawn(struct agent *a, const char *option)
+{
+	const char *gpumapd = from_environment("GPUMAPD");
+	const char *worker = a->worker != NULL
+				     ? a->worker
+				     : from_environment("GPUMAP_WORKER");
+	const char *probe =
+		a->probe != NULL ? a->probe : from_environment("GPUMAP_PROBE");
+	pid_t parent = getpid();
+	struct stat st;
+
+	a->log_from = stat(a->log, &st) == 0 ? st.st_size : 0;
+	fflush(stdout);
+	a->pid = fork();
+	if (a->pid < 0)
+		die("fork");
+	if (a->pid == 0)
+		become(a, gpumapd, worker, probe, option, parent);
+	agent_own(a, a->pid);
+}
+
+/* The lines of this start, for the caller to free. */
+static char *read_log(const struct agent *a)
+{
+	int fd = open(a->log, O_RDONLY | O_CLOEXEC);
+	struct stat st;
+	char *text;
+	ssize_t n = 0;
+
+	if (fd < 0 || fstat(fd, &st) != 0)
+		return strdup("");
+	text = calloc(1, (size_t)(st.st_size - a->log_from) + 1);
+	if (text == NULL)
+		die("calloc");
+	if (st.st_size > a->log_from)
+		n = pread(fd, text, (size_t)(st.st_size - a->log_from),
+			  a->log_from);
+	text[n > 0 ? n : 0] = '\0';
+	close(fd);
+	return text;
+}
+
+bool agent_logged(const struct agent *a, const char *text)
+{
+	char *log = read_log(a);
+	bool there = strstr(log, text) != NULL;
+
+	free(log);
+	return there;
+}
+
+uint64_t agent_logged_number(const struct agent *a, const char *event,
+			     const char *key)
+{
+	char *log = read_log(a), *rest = log, *line, says[64], before[64];
+	uint64_t number = UINT64_MAX;
+
+	snprintf(says, sizeof(says), "event=%s ", event);
+	snprintf(before, sizeof(before), " %s=", key);
+	while ((line = strsep(&rest, "\n")) != NULL) {
+		const char *at = strstr(line, says) != NULL
+					 ? strstr(line, before)
+					 : NULL;
+
+		if (at != NULL)
+			number = strtoull(at + strlen(before), NULL, 10);
+	}
+	free(log);
+	return number;
+}
+
+unsigned int agent_count_log(const struct agent *a, const char *text)
+{
+	char *log = read_log(a);
+	unsigned int n = 0;
+
+	for (const char *at = log; (at = strstr(at, text)); at++)
+		n++;
+	free(log);
+	return n;
+}
+
+void agent_show_log(const struct agent *a)
+{
+	char *log = read_log(a), *rest = log, *line;
+
+	while ((line = strsep(&rest, "\n")) != NULL)
+		printf("# %s\n", line);
+	fflush(stdout);
+	free(log);
+}
+
+static bool has_ended(const struct agent *a)
+{
+	siginfo_t info = { .si_pid = 0 };
+
+	return a->pid == 0 ||
+	       waitid(P_PID, (id_t)a->pid, &info,
+		      WEXITED | WNOHANG | WNOWAIT) != 0 ||
+	       info.si_pid != 0;
+}
+
+bool agent_wait_log(struct agent *a, const char *text)
+{
+	for (int ms = 0; ms < AGENT_LIMIT_MS; ms += STEP_MS) {
+		bool ended = has_ended(a);
+
+		if (agent_logged(a, text))
+			return true;
+		if (ended)
+			return false;
+		nap();
+	}
+	return false;
+}
+
+bool agent_start_until(struct agent *a, const char *event)
+{
+	char text[64];
+
+	snprintf(text, sizeof(text), "event=%s ", event);
+	agent_spawn(a, NULL);
+	if (agent_wait_log(a, text))
+		return true;
+	agent_show_log(a);
+	return false;
+}
+
+bool agent_start(struct agent *a)
+{
+	return agent_start_until(a, "ready");
+}
+
+int agent_wait(struct agent *a)
+{
+	int status = 0;
+
+	if (a->pid == 0)
+		return -ECHILD;
+	for (int ms = 0; !has_ended(a); ms += STEP_MS) {
+		if (ms >= AGENT_LIMIT_MS)
+			kill(a->pid, SIGKILL);
+		nap();
+	}
+	waitpid(a->pid, &status, 0);
+	agent_own(a, 0);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+int agent_kill(struct agent *a, int signal)
+{
+	if (a->pid != 0)
+		kill(a->pid, signal);
+	return agent_wait(a);
+}
+
+int agent_run(struct agent *a, const char *option)
+{
+	agent_spawn(a, option);
+	return agent_wait(a);
+}
+
+void agent_forget(const struct agent *a)
+{
+	remove_dir(a->state);
+}
+
+void agent_remove(struct agent *a)
+{
+	char made[128];
+
+	if (a->pid != 0)
+		agent_kill(a, SIGKILL);
+	unlink(a->segment);
+	unlink(a->lock);
+	snprintf(made, sizeof(made), "%s.new", a->segment);
+	unlink(made);
+	for (int node = 0; node < 64; node++) {
+		snprintf(made, sizeof(made), "%s.node%d", a->segment, node);
+		unlink(made);
+	}
+	agent_every_node(a);
+	agent_forget(a);
+	remove_dir(a->state_dir);
+	remove_dir(a->dir);
+	for (struct agent_kept **at = &all; *at != NULL; at = &(*at)->next) {
+		if (*at == a->kept) {
+			*at = a->kept->next;
+			break;
+		}
+	}
+	free(a->kept);
+	a->kept = NULL;
+}

@@ -1,0 +1,105 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * agent - a gpumapd of the test's own: its instance, its runtime directory,
+ * its configuration, and nobody else's.
+ *
+ * Everything is named after this process and gone when it exits; should it be
+ * killed, its agents are killed with it.  What an agent says goes to a file, so
+ * a test can wait for an event, and for one that came before it looked.
+ *
+ * Waiting takes as long as it takes: the limits here are against hanging.
+ */
+#ifndef GM_TEST_SUPPORT_AGENT_H
+#define GM_TEST_SUPPORT_AGENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define AGENT_LIMIT_MS 30000
+
+struct agent_kept;
+
+struct agent {
+	pid_t pid; /* 0: does not run */
+	char instance[48];
+	char dir[64];       /* of the control socket, and of what follows */
+	char config[96];    /* file */
+	char log[96];       /* file */
+	char segment[96];   /* file in /dev/shm */
+	char lock[112];     /* likewise */
+	char state_dir[96]; /* likewise a directory, to sync at no cost */
+	char state[160];    /* of the instance, in it */
+	const char *worker; /* program, NULL: $GPUMAP_WORKER */
+	const char *probe;  /* likewise, NULL: $GPUMAP_PROBE */
+	const char *env[8]; /* "NAME=value" for the next start, to a NULL */
+	off_t log_from;     /* where the last start's lines begin */
+	struct agent_kept *kept;
+};
+
+/*
+ * agent_make - names and an empty directory
+ *
+ * config	text of gpumapd.conf, NULL for every default
+ *
+ * Its host rows are of one NUMA node, whatever the machine has, and it has no
+ * CUDA rows unless @config has a section about them.
+ * Ends the test program where it fails: nothing can be tested then.
+ */
+void agent_make(struct agent *a, const char *config);
+
+/* Let the next start have host rows of every node after all. */
+void agent_every_node(struct agent *a);
+
+/* Write another configuration for the next start. */
+void agent_configure(struct agent *a, const char *config);
+
+/* Start gpumapd and return at once.  @option may be NULL. */
+void agent_spawn(struct agent *a, const char *option);
+
+/* Start gpumapd and wait for "event=@event".  Returns whether it came. */
+bool agent_start_until(struct agent *a, const char *event);
+
+/* Start gpumapd and wait until every worker is READY. */
+bool agent_start(struct agent *a);
+
+/* Wait for a text in the lines of this start; false when the agent has ended
+ * without it. */
+bool agent_wait_log(struct agent *a, const char *text);
+
+/* Is the text in the lines of this start now? */
+bool agent_logged(const struct agent *a, const char *text);
+
+/* The number behind " @key=" in the last line of this start that says
+ * "event=@event", UINT64_MAX: there is none. */
+uint64_t agent_logged_number(const struct agent *a, const char *event,
+			     const char *key);
+
+/* How often is it there? */
+unsigned int agent_count_log(const struct agent *a, const char *text);
+
+/* Print the lines of this start as comments: for a test that failed. */
+void agent_show_log(const struct agent *a);
+
+/* Wait for the end.  Returns the exit status, or -signal. */
+int agent_wait(struct agent *a);
+
+/* Send a signal and wait for the end. */
+int agent_kill(struct agent *a, int signal);
+
+/* Run gpumapd with @option to its end.  Returns as agent_wait(). */
+int agent_run(struct agent *a, const char *option);
+
+/* The agent that runs is @pid from now on: for who started two of them. */
+void agent_own(struct agent *a, pid_t pid);
+
+/* Forget all published maps that are kept in files: for the next start. */
+void agent_forget(const struct agent *a);
+
+/* Kill it if it runs, and remove every file of its. */
+void agent_remove(struct agent *a);
+
+#endif

@@ -1,0 +1,240 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * async_device.h - a device that computes when the test says so.
+ *
+ * What is started is written down, and done only when it lands: in any order
+ * that the device may choose, which is any but that of slices told to keep one.
+ * Its memory is the heap's, so whoever frees what is still used is found out.
+ */
+#ifndef GM_TEST_SUPPORT_ASYNC_DEVICE_H
+#define GM_TEST_SUPPORT_ASYNC_DEVICE_H
+
+#include <errno.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+
+#include "agent/device/device.h"
+#include "gpumap.h"
+#include "shm/atomic.h"
+
+#define LATE_SLICES 4096u
+
+struct late_slice {
+	struct gm_task task;
+	uint64_t first, count;
+	uint64_t after; /* value of the slice that it must not overtake, or 0 */
+	bool landed;
+	int rc; /* that it ends with; 0: well */
+};
+
+struct late {
+	struct gm_device dev;
+	struct gm_device *host;               /* who computes */
+	struct late_slice slice[LATE_SLICES]; /* by value, from 1 */
+	uint64_t n_started, n_landed;
+	uint64_t room;       /* slices under way at most */
+	uint64_t most;       /* that were under way at once */
+	uint64_t bytes_free; /* of its memory */
+	int start_rc;        /* of the next start() */
+	int reach_rc;        /* of every reach() */
+	int land_rc;         /* of the next that lands */
+	bool lost;
+	uint32_t n_reached, n_unreached, n_buffers, n_armed, n_quit;
+	gm_a32 hold; /* alloc() does not return */
+};
+
+static inline struct late *late_of(struct gm_device *dev)
+{
+	return (struct late *)dev;
+}
+
+static inline int late_start(struct gm_device *dev, const struct gm_task *task,
+			     uint64_t first, uint64_t count,
+			     const struct gm_flight *after,
+			     struct gm_flight *ret_flight)
+{
+	struct late *l = late_of(dev);
+	int rc = l->start_rc;
+
+	l->start_rc = 0;
+	if (l->lost)
+		return -ENOTRECOVERABLE;
+	if (rc < 0)
+		return rc;
+	if (l->n_started - l->n_landed >= l->room)
+		return -EAGAIN;
+	if (++l->n_started >= LATE_SLICES)
+		abort();
+	if (l->n_started - l->n_landed > l->most)
+		l->most = l->n_started - l->n_landed;
+	l->slice[l->n_started] =
+		(struct late_slice){ .task = *task,
+				     .first = first,
+				     .count = count,
+				     .after = after ? after->value : 0 };
+	*ret_flight = (struct gm_flight){ .value = l->n_started };
+	return 0;
+}
+
+static inline int late_ended(struct gm_device *dev,
+			     const struct gm_flight *flight)
+{
+	struct late *l = late_of(dev);
+	const struct late_slice *s = &l->slice[flight->value];
+
+	if (l->lost)
+		return -ENOTRECOVERABLE;
+	if (!s->landed)
+		return 0;
+	return s->rc < 0 ? s->rc : 1;
+}
+
+/* The device does it now, and first what it must not overtake. */
+static inline void late_land(struct late *l, uint64_t value)
+{
+	struct late_slice *s = &l->slice[value];
+	struct gm_task task = s->task;
+
+	if (s->landed)
+		return;
+	if (s->after)
+		late_land(l, s->after);
+	if (!task.dst)
+		task.dst = (void *)(uintptr_t)task.dst_address;
+	if (!task.src)
+		task.src = (const void *)(uintptr_t)task.src_address;
+	s->rc = l->land_rc;
+	l->land_rc = 0;
+	if (s->rc == 0)
+		l->host->backend->run(l->host, &task, s->first, s->count);
+	s->landed = true;
+	l->n_landed++;
+}
+
+static inline void late_land_all(struct late *l)
+{
+	for (uint64_t v = 1; v <= l->n_started; v++)
+		late_land(l, v);
+}
+
+static inline void late_quit(struct gm_device *dev, const struct gm_task *task)
+{
+	(void)task;
+	late_of(dev)->n_quit++;
+}
+
+static inline int late_arm(struct gm_device *dev)
+{
+	struct late *l = late_of(dev);
+
+	l->n_armed++;
+	return l->lost ? -ENOTRECOVERABLE : 0;
+}
+
+static inline int late_alloc(struct gm_device *dev, uint64_t owner,
+			     uint64_t bytes, uint32_t flags,
+			     struct gm_buffer **ret_buffer)
+{
+	struct late *l = late_of(dev);
+	struct gm_buffer *b;
+
+	(void)owner;
+	while (gm_get(&l->hold))
+		sched_yield();
+	if (l->lost)
+		return -ENOTRECOVERABLE;
+	if (bytes > l->bytes_free)
+		return -ENOMEM;
+	b = calloc(1, sizeof(*b));
+	b->address = (uintptr_t)malloc(bytes);
+	b->bytes = bytes;
+	b->charged = (bytes + 255) / 256 * 256;
+	b->flags = flags;
+	l->bytes_free -= bytes;
+	l->n_buffers++;
+	*ret_buffer = b;
+	return 0;
+}
+
+static inline void late_free(struct gm_device *dev, struct gm_buffer *buffer)
+{
+	struct late *l = late_of(dev);
+
+	l->bytes_free += buffer->bytes;
+	l->n_buffers--;
+	free((void *)(uintptr_t)buffer->address);
+	free(buffer);
+}
+
+static inline int late_reach(struct gm_device *dev, char *at, uint64_t bytes,
+			     bool writable, struct gm_region **ret_region)
+{
+	struct late *l = late_of(dev);
+	struct gm_region *r;
+
+	(void)writable;
+	if (l->reach_rc < 0)
+		return l->reach_rc;
+	r = malloc(sizeof(*r));
+	*r = (struct gm_region){ at, bytes, (uintptr_t)at };
+	l->n_reached++;
+	*ret_region = r;
+	return 0;
+}
+
+static inline void late_unreach(struct gm_device *dev, struct gm_region *region)
+{
+	late_of(dev)->n_unreached++;
+	free(region);
+}
+
+static inline const char *late_fault(struct gm_device *dev, int *ret_code)
+{
+	(void)dev;
+	*ret_code = 700;
+	return "CUDA 700 ILLEGAL_ADDRESS: somebody's kernel";
+}
+
+static const struct gm_backend late_backend = {
+	.name = "late",
+	.start = late_start,
+	.quit = late_quit,
+	.ended = late_ended,
+	.arm = late_arm,
+	.alloc = late_alloc,
+	.free = late_free,
+	.reach = late_reach,
+	.unreach = late_unreach,
+	.fault = late_fault,
+};
+
+/* With @slice_bytes to a slice, and @slices of a session under way at most. */
+static inline void late_open(struct late *l, uint64_t slice_bytes,
+			     uint32_t slices)
+{
+	struct gm_device_config config = { 0 };
+
+	memset(l, 0, sizeof(*l));
+	l->dev.backend = &late_backend;
+	l->dev.slice_bytes = slice_bytes;
+	l->dev.own_bytes = slice_bytes;
+	l->dev.slices = slices;
+	l->dev.ended_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	l->room = LATE_SLICES;
+	l->bytes_free = UINT64_C(1) << 20;
+	if (gm_host_backend.open(&config, &l->host) < 0)
+		abort();
+}
+
+static inline void late_close(struct late *l)
+{
+	gm_host_backend.close(l->host);
+	close(l->dev.ended_fd);
+}
+
+#endif

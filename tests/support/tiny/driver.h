@@ -1,0 +1,10 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/* What function number i of tests/support/tiny/driver.c returns. */
+#ifndef GM_TEST_SUPPORT_TINY_DRIVER_H
+#define GM_TEST_SUPPORT_TINY_DRIVER_H
+
+#define TINY_RESULT(i) ((gm_cu_result)(5000 + (i)))
+
+#endif

@@ -1,0 +1,263 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * keeper_scene - the inside of an agent with one CUDA row, whose processes are
+ * played by the test itself, and a session of it.
+ */
+#ifndef GM_TEST_SUPPORT_WORKER_PROCESS_RIG_H
+#define GM_TEST_SUPPORT_WORKER_PROCESS_RIG_H
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "agent/daemon/daemon.h"
+#include "agent/daemon/workers/worker_process.h"
+#include "gpumap.h"
+#include "shm/rows.h"
+#include "tests/support/fake_worker_process.h"
+#include "tests/support/tap.h"
+
+#define LIMIT_NS UINT64_C(20000000000) /* against hanging */
+#define STEP_NS  UINT64_C(2000000)
+
+/* ---- an agent's inside --------------------------------------------------- */
+
+static struct gm_daemon *d;
+static struct gm_keeper *keeper;
+static char instance[48], self[256], lock[64];
+
+static inline struct gm_device *row(void)
+{
+	return d->devices.of[0];
+}
+
+static inline bool make_segment(void)
+{
+	struct gm_past *past = calloc(1, sizeof(*past));
+	char why[GM_WHY_BYTES] = "";
+	bool good;
+
+	good = past &&
+	       gm_segment_open(instance, 1 << 20, past, why, &d->segment) == 0;
+	if (good)
+		d->directory.heap = past->heap;
+	else
+		NOTE("%s", why);
+	free(past);
+	return good;
+}
+
+/* Row @at, whose UUID has its number, plus one. */
+static inline void make_row(uint32_t at)
+{
+	struct gm_device *device = calloc(1, sizeof(*device));
+
+	if (!device)
+		exit(99);
+	device->present = true;
+	device->facts.kind = GPUMAP_DEVICE_CUDA;
+	device->facts.numa_node = -1;
+	device->facts.row = at;
+	device->facts.uuid[0] = (uint8_t)(at + 1);
+	snprintf(device->facts.object.name, GM_NAME_BYTES, "a card");
+	snprintf(device->id, sizeof(device->id), "%s", ID);
+	device->cpus = d->allowed.cpus;
+	device->moving.state = GPUMAP_DEVICE_PROBING;
+	d->devices.of[at] = device;
+	d->devices.n = at + 1;
+	gm_rows_move(&d->segment.map.rows[at], &device->moving);
+	gm_publish_row(d, &device->facts);
+	gm_put(&d->segment.map.header->rows_used, at + 1);
+}
+
+static inline bool begin(void)
+{
+	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+
+	snprintf(instance, sizeof(instance), "test.%d", (int)getpid());
+	snprintf(lock, sizeof(lock), "/tmp/%s.row0.lock", instance);
+	play = open_play(lock, O_CREAT | O_EXCL);
+	d = calloc(1, sizeof(*d));
+	if (!OK(n > 0) || !OK(play && d))
+		return false;
+	setenv("KEEPER_PLAY", "1", 1);
+	setenv("CUDA_LAUNCH_BLOCKING", "1", 1);
+	setenv("NVIDIA_VISIBLE_DEVICES", "all", 1);
+	setenv("NCCL_DEBUG", "INFO", 1);
+	gm_config_init(&d->config);
+	d->config.cuda_idle_ns = LIMIT_NS;
+	d->config.cuda_library = strdup("/opt/driver");
+	d->config.cuda_cache = strdup("/var/cache/gpumap");
+	d->config.cuda_pass = strdup(" NOT_SET_AT_ALL  KEEPER_PLAY ");
+	d->instance = instance;
+	d->runtime_dir = "/tmp";
+	d->worker_path = self;
+	gm_pin_allowed(NULL, &d->allowed);
+	if (!EQ(gm_loop_init(&d->loop), 0) || !OK(make_segment()))
+		return false;
+	make_row(0);
+	if (!EQ(gm_supervisor_start(d), 0))
+		return false;
+	keeper = d->supervisor->rows.keepers[0];
+	return OK(keeper != NULL);
+}
+
+static inline void end(void)
+{
+	char path[128];
+
+	gm_supervisor_exit(d);
+	gm_devices_exit(d);
+	gm_heap_exit(&d->directory.heap);
+	gm_segment_close(&d->segment);
+	gm_loop_exit(&d->loop);
+	gm_config_free(&d->config);
+	snprintf(path, sizeof(path), "/dev/shm/gpumap.1.%s", instance);
+	unlink(path);
+	unlink(lock);
+	snprintf(path, sizeof(path), "%s.play", lock);
+	unlink(path);
+	snprintf(path, sizeof(path), "/tmp/%s.no-mps", instance);
+	EQ(access(path, F_OK), -1);
+	free(d);
+}
+
+/* Turn the loop until @holds, or for too long. */
+static bool (*awaited)(void);
+static uint64_t until_ns;
+
+static inline void look(struct gm_timer *timer)
+{
+	if (awaited() || gm_loop_now() > until_ns)
+		gm_loop_stop(&d->loop);
+	else
+		gm_timer_set(&d->loop, timer, gm_loop_now() + STEP_NS);
+}
+
+static inline bool until(bool (*holds)(void))
+{
+	struct gm_timer timer = { .fired = look };
+
+	awaited = holds;
+	until_ns = gm_loop_now() + LIMIT_NS;
+	d->loop.stop = false;
+	gm_timer_set(&d->loop, &timer, 1);
+	gm_loop_run(&d->loop);
+	gm_timer_stop(&d->loop, &timer);
+	return holds();
+}
+
+/* ---- sessions ------------------------------------------------------------ */
+
+struct guest {
+	struct gm_seat seat;
+	int status; /* of its seat; 1: not known yet */
+	bool has_left;
+	char why[GM_WHY_BYTES]; /* it was refused */
+};
+
+static struct guest guest;
+
+static inline void is_seated(struct gm_seat *seat, int status, const char *why)
+{
+	struct guest *g = gm_owner(seat, struct guest, seat);
+
+	g->status = status;
+	if (status < 0)
+		snprintf(g->why, sizeof(g->why), "%s", why);
+}
+
+static inline void is_broken(struct gm_seat *seat, const char *why)
+{
+	(void)seat;
+	NOTE("broken: %s", why);
+}
+
+static inline void has_left(struct gm_seat *seat)
+{
+	gm_owner(seat, struct guest, seat)->has_left = true;
+}
+
+static inline int seat_guest_of(struct guest *g, uint32_t uid)
+{
+	static uint64_t session;
+	int ret;
+
+	*g = (struct guest){ .seat = { .session = ++session,
+				       .uid = uid,
+				       .depth = 16,
+				       .queues = 2,
+				       .arena = 2,
+				       .doorbell = 2,
+				       .socket = -1,
+				       .seated = is_seated,
+				       .broken = is_broken,
+				       .left = has_left },
+			     .status = 1 };
+	ret = gm_supervisor_seat(d, 0, &g->seat, g->why);
+	if (ret)
+		NOTE("%s", g->why);
+	return ret;
+}
+
+static inline int seat_guest(struct guest *g)
+{
+	return seat_guest_of(g, 0);
+}
+
+static inline int take_seat(void)
+{
+	return seat_guest(&guest);
+}
+
+static inline bool is_answered(void)
+{
+	return guest.status <= 0;
+}
+
+static inline bool left_it(void)
+{
+	return guest.has_left;
+}
+
+static inline bool leave(void)
+{
+	gm_supervisor_leave(d, &guest.seat);
+	return until(left_it);
+}
+
+/* ---- what is waited for -------------------------------------------------- */
+
+static inline bool spare_stands_by(void)
+{
+	return keeper->spare.state == GM_SPARE_STANDBY;
+}
+
+static inline bool no_process(void)
+{
+	return !gm_keeper_has_child(keeper) && !gm_spare_runs(&keeper->spare);
+}
+
+static inline bool is_back(void)
+{
+	return row()->moving.state == GPUMAP_DEVICE_READY &&
+	       keeper->state == GM_KEEPER_SERVING &&
+	       guest.seat.state == GM_SEAT_TAKEN;
+}
+
+/* ---- main ---------------------------------------------------------------- */
+
+/* For main(): is this one of the played processes?  It does not return then. */
+static inline void play_if_child(int argc, char **argv)
+{
+	const char *at;
+
+	if (argc < 2)
+		return;
+	at = option(argv, "--lock");
+	play = at ? open_play(at, 0) : NULL;
+	exit(play ? be_a_child(argv) : 3);
+}
+
+#endif

@@ -1,0 +1,379 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * gpumapctl load: what it prints, for people and as JSON; that others open the
+ * weights by name as long as it holds them, and nobody anything after that.
+ */
+
+#include <errno.h>
+#include <jansson.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "gpumap.h"
+#include "tests/support/shards.h"
+
+static struct agent agent;
+static struct gpumap *map;
+static char out[1 << 20], err[1 << 16];
+
+static const struct shard_tensor tensors[] = {
+	{ "layers.0.a", "U8", "[3000]", 3000, 0, false },
+	{ "layers.0.b", "F32", "[2,3]", 24, 0, false },
+	{ "layers.1.a", "BF16", "[300000]", 600000, 1, false },
+	{ "tail", "U8", "[5]", 5, 1, false },
+};
+
+/* ---- calling it ---------------------------------------------------------- */
+
+static void read_back(const char *name, char *ret_text, size_t bytes)
+{
+	char path[160];
+	size_t n;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/%s", agent.dir, name);
+	file = fopen(path, "re");
+	n = file ? fread(ret_text, 1, bytes - 1, file) : 0;
+	ret_text[n] = '\0';
+	if (file)
+		fclose(file);
+}
+
+static int create(const char *name)
+{
+	char path[160];
+
+	snprintf(path, sizeof(path), "%s/%s", agent.dir, name);
+	return open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+}
+
+/* With stderr to @tell, or to a file. */
+static pid_t begin(int tell, const char *a, const char *b, const char *c)
+{
+	const char *gpumapctl = getenv("GPUMAPCTL");
+	int to = create("out"), own = tell >= 0 ? -1 : create("err");
+	const char *const argv[] = { gpumapctl,
+				     "--runtime-dir",
+				     agent.dir,
+				     "--instance",
+				     agent.instance,
+				     "load",
+				     "two",
+				     "--model",
+				     a,
+				     b,
+				     c,
+				     NULL };
+	pid_t pid;
+
+	fflush(stdout);
+	pid = fork();
+	if (pid == 0) {
+		if (dup2(to, STDOUT_FILENO) < 0 ||
+		    dup2(tell >= 0 ? tell : own, STDERR_FILENO) < 0)
+			_exit(98);
+		execv(gpumapctl, (char **)(uintptr_t)argv);
+		_exit(97);
+	}
+	close(to);
+	if (own >= 0)
+		close(own);
+	return pid;
+}
+
+static int end_of(pid_t pid)
+{
+	int status = -1;
+
+	waitpid(pid, &status, 0);
+	read_back("out", out, sizeof(out));
+	read_back("err", err, sizeof(err));
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+static int run(const char *a, const char *b, const char *c)
+{
+	return end_of(begin(-1, a, b, c));
+}
+
+/* Until it has printed this. */
+static bool comes_to(const char *text)
+{
+	uint64_t until = story_now() + STORY_LIMIT_NS;
+
+	do {
+		read_back("out", out, sizeof(out));
+		if (strstr(out, text))
+			return true;
+		story_nap(2000);
+	} while (story_now() < until);
+	NOTE("it has printed: %.300s", out);
+	return false;
+}
+
+/* ---- stories ------------------------------------------------------------- */
+
+static void once_it_loads_and_leaves(const struct shards *s)
+{
+	EQ(run(s->path, "--once", NULL), 0);
+	OK(strstr(out, "two: 589 KiB of 4 tensors in "));
+	OK(strstr(out, "  row   0     586 KiB\n"));
+	OK(strstr(out, "  row   1     3.3 KiB\n"));
+	OK(!strstr(out, "shared") && !strstr(out, "holding"));
+	EQ(strlen(err), 0);
+	OK(shards_taken(map, 0));
+	EQ(run(s->path, "--once", "--rows=1"), 0);
+	OK(!strstr(out, "row   0") && strstr(out, "row   1"));
+	/* It shares nothing, with anybody. */
+	EQ(run(s->path, "--once", "--writable"), 2);
+	OK(strstr(err, "leave out --writable, or --once"));
+	EQ(run(s->path, "--once", "--any-user"), 2);
+	OK(strstr(err, "leave out --any-user, or --once"));
+	EQ(strlen(out), 0);
+}
+
+static void what_is_wrong_is_said(const struct shards *s)
+{
+	char path[160];
+
+	EQ(run("no-such-folder", NULL, NULL), 1);
+	OK(strstr(err, "load \"two\": ") && strstr(err, "no-such-folder"));
+	OK(strstr(err, "; give a checkpoint's directory"));
+	EQ(run(s->path, "--rows=7", NULL), 1);
+	OK(strstr(err, "there is no row 7: gpumapctl devices"));
+	EQ(run(s->path, "--json", "--batch"), 2);
+	shards_path(s, "model-00002-of-00002.safetensors", path);
+	EQ(truncate(path, 300), 0);
+	EQ(run(s->path, NULL, NULL), 1);
+	OK(strstr(err, "model-00002-of-00002.safetensors is truncated"));
+	EQ(strlen(out), 0);
+	shards_write_file(s, 1);
+	EQ(gpumap_layers_release(map, "two"), 0);
+	EQ(run(s->path, NULL, NULL), 1);
+	OK(strstr(err, "no layer map is named \"two\""));
+	EQ(shards_map(map, "two", "1:1;0:1"), 0);
+}
+
+/* The last line. */
+static json_t *loaded_json(void)
+{
+	char *at = out, *next;
+
+	while ((next = strchr(at, '\n')) != NULL && next[1] != '\0')
+		at = next + 1;
+	return json_loads(at, 0, NULL);
+}
+
+static uint64_t number(const json_t *object, const char *key)
+{
+	return (uint64_t)json_integer_value(json_object_get(object, key));
+}
+
+/* One tensor of it: as it is printed, and as another process has it. */
+static bool is_there(const json_t *loaded, const struct shards *s, size_t i,
+		     struct gpumap_session *session, struct gpumap_model *model)
+{
+	const json_t *t = NULL, *list = json_object_get(loaded, "tensors");
+	const json_t *buffer;
+	struct gpumap_job job = { .op = GPUMAP_OP_COPY, .n = s->v[i].bytes };
+	struct gpumap_tensor tensor = { .size = sizeof(tensor) };
+	uint32_t row;
+
+	for (size_t j = 0; j < json_array_size(list); j++)
+		if (strcmp(json_string_value(json_object_get(
+				   json_array_get(list, j), "name")),
+			   s->v[i].name) == 0)
+			t = json_array_get(list, j);
+	buffer = json_array_get(json_object_get(loaded, "buffers"),
+				number(t, "buffer"));
+	row = (uint32_t)number(buffer, "row");
+	EQ(row, number(t, "row"));
+	EQ(number(t, "bytes"), s->v[i].bytes);
+	EQ(gpumap_model_find(model, s->v[i].name, &tensor), 0);
+	EQ(tensor.row, row);
+	EQ(tensor.at, number(t, "at"));
+	EQ(gpumap_alloc(session, row, MIB, &job.dst), 0);
+	job.src_buffer = tensor.buffer;
+	job.src_at = tensor.at;
+	EQ(load_run(session, row, &job), 0);
+	return shards_match(s, i, job.dst, 0, job.n);
+}
+
+static struct gpumap_session *session_open(void)
+{
+	struct gpumap_session_opts opts = { .size = sizeof(opts),
+					    .arena_bytes = 8 * MIB };
+	struct gpumap_session *session = NULL;
+
+	EQ(gpumap_session_open(map, &opts, &session), 0);
+	return session;
+}
+
+static void others_find_it_while_it_is_held(const struct shards *s)
+{
+	struct gpumap_session *session = session_open();
+	struct gpumap_model *model = NULL;
+	pid_t pid = begin(-1, s->path, "--json", NULL);
+	json_t *loaded;
+
+	OK(comes_to("\"state\":\"loaded\"") && comes_to("]}\n"));
+	loaded = loaded_json();
+	EQ(number(loaded, "bytes"), 603029);
+	EQ(number(loaded, "total_bytes"), 603029);
+	OK(number(loaded, "share") > 0);
+	OK(json_is_false(json_object_get(loaded, "was_there")));
+	EQ(gpumap_model_open(session, "two", 0, &model), -EACCES);
+	EQ(gpumap_model_open(session, "two", GPUMAP_SHARE_READ_ONLY, &model),
+	   0);
+	for (size_t i = 0; i < s->n; i++)
+		OK(is_there(loaded, s, i, session, model));
+	json_decref(loaded);
+	gpumap_session_close(session);
+	gpumap_model_free(model);
+	EQ(kill(pid, SIGTERM), 0);
+	EQ(end_of(pid), 0);
+	EQ(strlen(err), 0);
+	OK(shards_taken(map, 0));
+}
+
+/* A second one finds it, and has it when the first has gone. */
+static void two_may_hold_it(const struct shards *s)
+{
+	struct gpumap_session *session = session_open();
+	struct gpumap_model *model = NULL;
+	pid_t first = begin(-1, s->path, "--writable", NULL), second;
+
+	OK(comes_to("shared as \"two\"; holding it"));
+	second = begin(-1, "no-such-folder", "--writable", NULL);
+	OK(comes_to("two: 589 KiB of 4 tensors were there") &&
+	   comes_to("shared as \"two\"; holding it"));
+	EQ(kill(first, SIGKILL), 0);
+	waitpid(first, NULL, 0);
+	EQ(gpumap_model_open(session, "two", 0, &model), 0);
+	gpumap_session_close(session);
+	gpumap_model_free(model);
+	EQ(kill(second, SIGTERM), 0);
+	EQ(end_of(second), 0);
+	OK(shards_taken(map, 0));
+}
+
+static void its_name_can_be_taken_back(const struct shards *s)
+{
+	pid_t pid = begin(-1, s->path, NULL, NULL);
+
+	OK(comes_to("holding it"));
+	EQ(gpumap_share_release(map, "two"), 0);
+	EQ(end_of(pid), 0);
+	OK(strstr(err, "\"two\" has been released"));
+	OK(shards_taken(map, 0));
+}
+
+static void a_workers_death_is_told(const struct shards *s)
+{
+	struct gpumap_device device = story_device(map, 1);
+	struct gpumap_session *session = session_open();
+	struct gpumap_model *model = NULL;
+	pid_t pid = begin(-1, s->path, NULL, NULL);
+
+	OK(comes_to("holding it"));
+	kill((pid_t)device.worker_pid, SIGKILL);
+	OK(story_back(map, 1, device.restarts));
+	EQ(gpumap_model_open(session, "two", GPUMAP_SHARE_READ_ONLY, &model),
+	   0);
+	gpumap_session_close(session);
+	gpumap_model_free(model);
+	for (int i = 0; i < 5000 && !strstr(err, "died"); i++) {
+		story_nap(5000);
+		read_back("err", err, sizeof(err));
+	}
+	OK(strstr(err, "worker of row 1 died; \"two\" is still there"));
+	EQ(kill(pid, SIGTERM), 0);
+	EQ(end_of(pid), 0);
+	OK(shards_taken(map, 0));
+}
+
+static void it_ends_when_the_weights_are_lost(const struct shards *s)
+{
+	pid_t pid = begin(-1, s->path, NULL, NULL);
+
+	OK(comes_to("holding it"));
+	EQ(gpumap_device_drain(map, 1), 0);
+	EQ(end_of(pid), 1);
+	OK(strstr(err, "\"two\" is lost: the worker of row 1 died or has left "
+		       "service"));
+	EQ(gpumap_device_undrain(map, 1), 0);
+	for (int i = 0;
+	     i < 5000 && story_device(map, 1).state != GPUMAP_DEVICE_READY; i++)
+		story_nap(5000);
+	OK(shards_taken(map, 0));
+}
+
+/* Stopped before it could load much of it. */
+static void it_can_be_stopped(const struct shards *s)
+{
+	for (int round = 0; round < story_rounds(); round++) {
+		pid_t pid = begin(-1, s->path, NULL, NULL);
+		int status;
+
+		story_nap(story_moment(round, 30000));
+		kill(pid,
+		     SIGTERM); /* the wrapper of libtool may lose a SIGINT */
+		status = end_of(pid);
+		OK(status == 0 || status == 1 || status == -SIGTERM);
+		OK(shards_taken(map, 0) && shards_let_go(map));
+	}
+}
+
+static void a_person_sees_how_far_it_is(const struct shards *s)
+{
+	int pty = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+	char name[64], text[4096] = "";
+	int tell;
+	pid_t pid;
+
+	if (pty < 0 || grantpt(pty) != 0 || unlockpt(pty) != 0 ||
+	    ptsname_r(pty, name, sizeof(name)) != 0 ||
+	    (tell = open(name, O_RDWR | O_NOCTTY | O_CLOEXEC)) < 0) {
+		SKIP(1, "no terminal can be had here");
+		return;
+	}
+	pid = begin(tell, s->path, "--once", NULL);
+	EQ(end_of(pid), 0);
+	fcntl(pty, F_SETFL, O_NONBLOCK);
+	OK(read(pty, text, sizeof(text) - 1) > 0);
+	OK(strstr(text, "\rtwo: ") && strstr(text, " GB"));
+	close(tell);
+	close(pty);
+}
+
+int main(void)
+{
+	struct shards s;
+
+	agent_make(&agent, "[host]\nrows = 2\n");
+	if (!OK(agent_start(&agent)) || !OK((map = story_attach(&agent))))
+		return tap_done();
+	s = shards_make(tensors, 4, 2);
+	EQ(shards_map(map, "two", "1:1;0:1"), 0);
+	once_it_loads_and_leaves(&s);
+	what_is_wrong_is_said(&s);
+	others_find_it_while_it_is_held(&s);
+	two_may_hold_it(&s);
+	its_name_can_be_taken_back(&s);
+	a_workers_death_is_told(&s);
+	it_ends_when_the_weights_are_lost(&s);
+	it_can_be_stopped(&s);
+	a_person_sees_how_far_it_is(&s);
+	shards_remove(&s);
+	gpumap_detach(map);
+	EQ(agent_kill(&agent, SIGTERM), 0);
+	if (tap_failures)
+		agent_show_log(&agent);
+	agent_remove(&agent);
+	return tap_done();
+}

@@ -1,0 +1,456 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * gpumapctl with an agent, with none, and with a dead one: status, devices,
+ * sessions, scatter, bench, and command lines that are wrong.
+ */
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "tests/support/ctl.h"
+
+#define CONFIG "[host]\nrows = 2\n[map model]\nspec = 0:2;1:3\n"
+
+/* ---- what there is ------------------------------------------------------- */
+
+static void status_tells_of_the_agent(void)
+{
+	json_t *json;
+
+	EQ(CTL("status"), DONE);
+	OK(prints("state       READY\n") && prints("layer maps  1\n"));
+	EQ(CTL("status", "--json"), DONE);
+	json = object();
+	OK(has_fields(json, "instance state stale age_ns epoch generation "
+			    "tick agent_pid bytes rows maps"));
+	STR(text(json, "instance"), agent.instance);
+	STR(text(json, "state"), "READY");
+	OK(json_is_false(json_object_get(json, "stale")));
+	EQ(number(json, "epoch"), 1);
+	EQ(number(json, "agent_pid"), agent.pid);
+	EQ(number(json, "bytes"), 16 * MIB);
+	EQ(number(json, "rows"), 2);
+	EQ(number(json, "maps"), 1);
+	OK(number(json, "age_ns") >= 0 && number(json, "generation") > 0);
+	json_decref(json);
+}
+
+static void devices_are_listed(void)
+{
+	const json_t *devices, *d;
+	json_t *json;
+	size_t i;
+
+	EQ(CTL("devices"), DONE);
+	OK(prints("\n  0  host  READY ") && prints("\n  1  host  READY "));
+	EQ(CTL("--json", "devices"), DONE);
+	json = object();
+	devices = list(json, "devices", 2);
+	json_array_foreach(devices, i, d)
+	{
+		OK(has_fields(d, "row row_generation uuid name kind state "
+				 "reason error since_ns numa_node units cpus "
+				 "compute_capability main_memory integrated "
+				 "total_bytes free_bytes reserved_bytes "
+				 "budget_bytes score worker_pid restarts"));
+		EQ(number(d, "row"), (intmax_t)i);
+		STR(text(d, "kind"), "host");
+		STR(text(d, "state"), "READY");
+		EQ((intmax_t)json_string_length(json_object_get(d, "uuid")),
+		   36);
+		OK(number(d, "total_bytes") > 0 && number(d, "units") > 0);
+		OK(number(d, "free_bytes") <= number(d, "total_bytes"));
+		OK(kill((pid_t)number(d, "worker_pid"), 0) == 0);
+		EQ(number(d, "restarts"), 0);
+		OK(json_is_null(json_object_get(d, "compute_capability")));
+		OK(json_is_true(json_object_get(d, "main_memory")));
+		OK(json_is_false(json_object_get(d, "integrated")));
+	}
+	json_decref(json);
+}
+
+static void sessions_are_listed(void)
+{
+	struct gpumap_attach_opts opts = { .size = sizeof(opts),
+					   .instance = agent.instance,
+					   .runtime_dir = agent.dir };
+	struct gpumap_session_opts asked = { .size = sizeof(asked),
+					     .depth = 32,
+					     .arena_bytes = MIB };
+	struct gpumap_session *session = NULL;
+	struct gpumap *map = NULL;
+	const json_t *s;
+	json_t *json;
+
+	EQ(CTL("sessions", "--json"), DONE);
+	json = object();
+	list(json, "sessions", 0);
+	json_decref(json);
+	EQ(gpumap_attach(&opts, &map), 0);
+	EQ(gpumap_session_open(map, &asked, &session), 0);
+	EQ(CTL("sessions"), DONE);
+	EQ(CTL("sessions", "--json"), DONE);
+	json = object();
+	s = json_array_get(list(json, "sessions", 1), 0);
+	OK(has_fields(s, "id pid uid queues depth arena_bytes age_ns"));
+	EQ(number(s, "pid"), getpid());
+	EQ(number(s, "uid"), getuid());
+	EQ(number(s, "depth"), 32);
+	EQ(number(s, "queues"), 0); /* opened as they are used */
+	OK(number(s, "arena_bytes") >= (json_int_t)MIB);
+	json_decref(json);
+	gpumap_session_close(session);
+	gpumap_detach(map);
+}
+
+/* ---- scatter and bench --------------------------------------------------- */
+
+static void a_scatter_is_right(const char *op, json_int_t element,
+			       const char *rows, size_t n_rows)
+{
+	json_int_t next = 0, n = (json_int_t)MIB / element;
+	const json_t *tile;
+	json_t *json;
+	size_t i;
+
+	if (rows != NULL)
+		EQ(CTL("scatter", "--json", "--op", op, "--bytes", "1048577",
+		       "--rounds", "2", "--rows", rows),
+		   DONE);
+	else
+		EQ(CTL("scatter", "--json", "--op", op, "--bytes", "1048577",
+		       "--rounds", "2"),
+		   DONE);
+	json = object();
+	OK(has_fields(json, "op bytes rounds best_ns gigabytes_per_second "
+			    "right tiles"));
+	STR(text(json, "op"), op);
+	OK(json_is_true(json_object_get(json, "right")));
+	EQ(number(json, "rounds"), 2);
+	n += element == 1;
+	EQ(number(json, "bytes"), n * element);
+	json_array_foreach(list(json, "tiles", n_rows), i, tile)
+	{
+		OK(has_fields(tile, "row first n status"));
+		EQ(number(tile, "status"), 0);
+		EQ(number(tile, "first"), next);
+		next += number(tile, "n");
+	}
+	EQ(next, n);
+	json_decref(json);
+}
+
+static void scatters_are_right(void)
+{
+	static const struct {
+		const char *op;
+		json_int_t element;
+	} ops[] = {
+		{ "copy", 1 }, { "fill", 1 },      { "scale", 4 },
+		{ "axpy", 4 }, { "cast", 4 },      { "mask_add", 4 },
+		{ "sum", 4 },  { "mask_bool", 4 }, { "min", 4 },
+		{ "max", 4 },
+	};
+
+	for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
+		NOTE("%s", ops[i].op);
+		a_scatter_is_right(ops[i].op, ops[i].element, NULL, 2);
+		a_scatter_is_right(ops[i].op, ops[i].element, "1", 1);
+		a_scatter_is_right(ops[i].op, ops[i].element, "1,0", 2);
+	}
+	/* Large enough to lie at multiples of 2 MiB, on either row. */
+	EQ(CTL("scatter", "--bytes", "3000000", "--rows", "0"), DONE);
+	EQ(CTL("scatter", "--bytes", "3000000", "--rows", "1"), DONE);
+	EQ(CTL("scatter", "--bytes", "1M"), DONE);
+	OK(prints("copy of 1.0 MiB over 2 rows: every element is right"));
+	EQ(CTL("scatter", "--op", "sum", "--bytes", "1M"), DONE);
+	OK(prints("sum of 1.0 MiB over 2 rows: every row's result is right"));
+	EQ(CTL("scatter", "--rows", "5", "--bytes", "1M"), FAILED);
+	OK(complains("there is no row 5: gpumapctl devices lists them"));
+	EQ(CTL("scatter", "--bytes", "1000000G"), USAGE);
+	OK(complains("--bytes of copy is from 1, an element, to 1024G"));
+	EQ(CTL("scatter", "--op", "sum", "--bytes", "3"), USAGE);
+	OK(complains("--bytes of sum is from 4"));
+}
+
+/* Figures are the bench's business; here, only that they are printed. */
+static void bench_prints(const char *only, intmax_t n_lines)
+{
+	json_error_t error;
+	intmax_t n = 0;
+	int status = FAILED;
+	char *line, *rest = NULL;
+
+	/* Where all else is busy a round may come to nothing. */
+	for (int i = 0; i < 10 && status != DONE; i++)
+		status = CTL("bench", "--only", only, "--rounds", "1");
+	if (!EQ(status, DONE))
+		NOTE("%s", err);
+	for (line = strtok_r(out, "\n", &rest); line != NULL;
+	     line = strtok_r(NULL, "\n", &rest), n++) {
+		json_t *json = json_loads(line, 0, &error);
+
+		OK(has_fields(json, "name value unit baseline ratio goal "
+				    "reached note machine"));
+		EQ(strncmp(text(json, "name"), only, strlen(only)), 0);
+		json_decref(json);
+	}
+	EQ(n, n_lines);
+}
+
+/* Close it a while after no session is left for this user. */
+static void *close_late(void *session)
+{
+	const struct timespec a_while = { .tv_nsec = 100000000 };
+
+	agent_wait_log(&agent, "uid_sessions=64");
+	nanosleep(&a_while, NULL);
+	gpumap_session_close(session);
+	return NULL;
+}
+
+/* Its 64 sessions are all that a user may have, and of those that its round
+ * before has closed the agent may still count some. */
+static void a_bench_waits_for_sessions_that_close(void)
+{
+	struct gpumap_attach_opts opts = { .size = sizeof(opts),
+					   .instance = agent.instance,
+					   .runtime_dir = agent.dir };
+	struct gpumap_session *session = NULL;
+	struct gpumap *map = NULL;
+	pthread_t thread;
+
+	EQ(gpumap_attach(&opts, &map), 0);
+	EQ(gpumap_session_open(map, NULL, &session), 0);
+	EQ(pthread_create(&thread, NULL, close_late, session), 0);
+	CTL("bench", "--only", "sessions_", "--rounds", "1");
+	if (!OK(!complains("sessions-per-uid")))
+		NOTE("%s", err);
+	pthread_join(thread, NULL);
+	gpumap_detach(map);
+}
+
+static void a_bench_prints_a_line_each(void)
+{
+	bench_prints("attach", 1);
+	bench_prints("sessions_", 2);
+}
+
+static void a_bench_of_nothing_is_refused(void)
+{
+	static const char *const none[] = { "frob", "attach_often" };
+
+	for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++) {
+		EQ(CTL("bench", "--only", none[i], "--rounds", "1"), USAGE);
+		OK(complains("they begin with lookup_, attach, trip_"));
+	}
+	EQ(CTL("bench", "--rounds", "0"), USAGE);
+	OK(complains("--rounds: \"0\" is less than one"));
+}
+
+/* ---- the command line ---------------------------------------------------- */
+
+static void a_wrong_option_is_named(void)
+{
+	EQ(CTL("--frobnicate"), USAGE);
+	OK(complains("\"--frobnicate\" is no option"));
+	EQ(CTL("drain", "-1"), USAGE);
+	OK(complains("\"-1\" is no option"));
+	EQ(CTL("status", "-xh"), USAGE);
+	OK(complains("\"-x\" is no option"));
+	EQ(CTL("status", "--json=yes"), USAGE);
+	OK(complains("\"--json=yes\" takes no value"));
+	EQ(CTL("publish", "m", "--spec"), USAGE);
+	OK(complains("\"--spec\" wants a value"));
+	EQ(CTL("status", "--instance"), USAGE);
+	OK(complains("\"--instance\" wants a value"));
+	EQ(CTL("scatter", "--bytes", "3T"), USAGE);
+	OK(complains("--bytes: \"3T\" is no size: bytes, or K, M or G"));
+	EQ(CTL("publish", "m", "--spec", "1", "--layers", "0"), USAGE);
+	OK(complains("--layers: \"0\" is less than one"));
+}
+
+/* What is no name in any case is refused before anybody looks for it. */
+static void a_name_that_is_none_is_refused(void)
+{
+	static const char *const taking[] = { "layers", "release" };
+	static char longest[GPUMAP_NAME_MAX + 2];
+
+	memset(longest, 'n', GPUMAP_NAME_MAX + 1);
+	for (size_t i = 0; i < sizeof(taking) / sizeof(taking[0]); i++) {
+		EQ(CTL(taking[i], ""), USAGE);
+		OK(complains("is no name, which has 1 to 63 bytes"));
+		EQ(CTL(taking[i], longest), USAGE);
+		OK(complains("is no name, which has 1 to 63 bytes"));
+		EQ(CTL(taking[i], longest + 1), FAILED);
+		OK(complains("gpumapctl maps lists"));
+	}
+	EQ(CTL("shares", "release", "nobody"), FAILED);
+	OK(complains("no share \"nobody\"; gpumapctl shares lists"));
+	EQ(ctl_of("no/name", WORDS("status")), USAGE);
+	OK(complains("--instance: \"no/name\" is no name: it has 1 to 63"));
+	EQ(ctl_of("", WORDS("status")), USAGE);
+}
+
+static void a_row_that_is_none_is_refused(void)
+{
+	static const char *const taking[] = { "drain", "undrain" };
+
+	for (size_t i = 0; i < sizeof(taking) / sizeof(taking[0]); i++) {
+		EQ(CTL(taking[i], "one"), USAGE);
+		OK(complains("\"one\" is no row: gpumapctl devices lists"));
+		EQ(CTL(taking[i], "2"), FAILED);
+		OK(complains("there is no row 2: gpumapctl devices lists"));
+	}
+}
+
+static void a_wrong_command_line_is_refused(void)
+{
+	EQ(CTL("frobnicate"), USAGE);
+	OK(complains("\"frobnicate\" is no command"));
+	EQ(CTL("layers"), USAGE);
+	EQ(CTL("layers", "a", "b"), USAGE);
+	OK(complains("another number of operands"));
+	EQ(CTL("status", "--bytes", "1"), USAGE);
+	OK(complains("does not take"));
+	EQ(CTL("maps", "--spec", "1"), USAGE);
+	EQ(CTL("release", "model", "--model", "x"), USAGE);
+	EQ(CTL("publish", "x"), USAGE);
+	OK(complains("publish needs --spec"));
+	EQ(CTL("publish", "x", "--spec", "1", "--layers", "1", "--model", "y"),
+	   USAGE);
+	EQ(CTL("publish", "x", "--spec", "1", "--layers", "many"), USAGE);
+	EQ(CTL("publish", "x", "--spec", "1", "--layers", "4294967296"), USAGE);
+	EQ(CTL("scatter", "--op", "divide"), USAGE);
+	OK(complains("cast, mask_add, mask_bool, sum, min or max"));
+	EQ(CTL("scatter", "--bytes", "1X"), USAGE);
+	EQ(CTL("scatter", "--bytes", "0"), USAGE);
+	EQ(CTL("scatter", "--rounds", "0"), USAGE);
+	EQ(CTL("scatter", "--rows", "0,0"), USAGE);
+	EQ(CTL("scatter", "--rows", "256"), USAGE);
+	EQ(run(WORDS(gpumapctl)), USAGE);
+	EQ(CTL("--help"), DONE);
+	OK(prints("usage: gpumapctl"));
+	EQ(CTL("--version"), DONE);
+}
+
+static void output_that_goes_nowhere_is_a_failure(void)
+{
+	output = "/dev/full";
+	EQ(CTL("maps"), FAILED);
+	EQ(CTL("status", "--json"), FAILED);
+	EQ(CTL("--help"), FAILED);
+	EQ(CTL("--version"), FAILED);
+	output = NULL;
+}
+
+/* ---- agents that are not there ------------------------------------------- */
+
+static void without_an_agent_each_says_so(void)
+{
+	static const char *const plain[] = { "status", "devices",  "maps",
+					     "bench",  "sessions", "scatter" };
+
+	for (size_t i = 0; i < sizeof(plain) / sizeof(plain[0]); i++) {
+		EQ(ctl_of("test.nobody", WORDS(plain[i])), NO_AGENT);
+		OK(complains("start gpumapd"));
+	}
+	EQ(ctl_of("test.nobody", WORDS("layers", "m")), NO_AGENT);
+	EQ(ctl_of("test.nobody", WORDS("release", "m")), NO_AGENT);
+	EQ(ctl_of("test.nobody", WORDS("publish", "m", "--spec", "1")),
+	   NO_AGENT);
+}
+
+/* A map that nobody may trust, and one that nobody can read. */
+static void a_strange_map_is_not_attached(void)
+{
+	char instance[64], path[128];
+	int fd;
+
+	snprintf(instance, sizeof(instance), "test.strange.%d", (int)getpid());
+	snprintf(path, sizeof(path), "/dev/shm/gpumap.1.%s", instance);
+	fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	OK(fd >= 0 && ftruncate(fd, MIB) == 0);
+	EQ(ctl_of(instance, WORDS("status")), FAILED);
+	OK(complains("of another version of gpumap, or damaged; use the "));
+	EQ(fchmod(fd, 0666), 0);
+	EQ(ctl_of(instance, WORDS("status")), FAILED);
+	OK(complains("give the agent's --runtime-dir"));
+	close(fd);
+	EQ(unlink(path), 0);
+}
+
+static void wait_until_stale(void)
+{
+	for (int i = 0; i < AGENT_LIMIT_MS / 10 && CTL("status") == DONE; i++)
+		usleep(10000);
+}
+
+static void a_dead_agents_map_can_be_read(void)
+{
+	json_t *json;
+
+	agent_kill(&agent, SIGKILL);
+	wait_until_stale();
+	EQ(CTL("status"), UNWELL);
+	OK(prints("STALE"));
+	EQ(CTL("status", "--json"), UNWELL);
+	json = object();
+	OK(json_is_true(json_object_get(json, "stale")));
+	json_decref(json);
+	EQ(CTL("devices"), DONE);
+	OK(strstr(err, "the agent has not been seen for ") != NULL);
+	EQ(CTL("maps"), DONE);
+	EQ(CTL("layers", "model", "--json"), DONE);
+	OK(strstr(err, "is what it said last") != NULL);
+	EQ(CTL("bench", "--only", "attach"), NO_AGENT);
+	OK(complains("is gpumapd running?"));
+	EQ(CTL("sessions"), NO_AGENT);
+	OK(complains("gpumapd"));
+	EQ(CTL("scatter", "--bytes", "1M"), NO_AGENT);
+	EQ(CTL("release", "model"), NO_AGENT);
+	EQ(CTL("publish", "m", "--spec", "1"), NO_AGENT);
+
+	OK(agent_start(&agent));
+	EQ(CTL("status", "--json"), DONE);
+	json = object();
+	EQ(number(json, "epoch"), 2);
+	json_decref(json);
+}
+
+static void an_agent_that_ended_is_unwell(void)
+{
+	EQ(agent_kill(&agent, SIGTERM), 0);
+	EQ(CTL("status"), UNWELL);
+	OK(prints("state       DRAINING"));
+	EQ(agent_run(&agent, "--remove"), 0);
+	EQ(CTL("status"), NO_AGENT);
+}
+
+int main(void)
+{
+	if (!ctl_start(CONFIG))
+		return tap_done();
+	status_tells_of_the_agent();
+	devices_are_listed();
+	sessions_are_listed();
+	scatters_are_right();
+	a_bench_waits_for_sessions_that_close();
+	a_bench_prints_a_line_each();
+	a_bench_of_nothing_is_refused();
+	a_wrong_option_is_named();
+	a_name_that_is_none_is_refused();
+	a_row_that_is_none_is_refused();
+	a_wrong_command_line_is_refused();
+	output_that_goes_nowhere_is_a_failure();
+	without_an_agent_each_says_so();
+	a_strange_map_is_not_attached();
+	a_dead_agents_map_can_be_read();
+	an_agent_that_ended_is_unwell();
+	agent_remove(&agent);
+	return tap_done();
+}

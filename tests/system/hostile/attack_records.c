@@ -1,0 +1,298 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/* Attacks through the control socket. */
+
+#include "tests/system/hostile/attack.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "gpumap.h"
+
+#define FDS_MAX 253 /* of one message, the kernel's limit */
+
+static bool open_known(struct hostile *h, struct raw *c)
+{
+	while (hostile_goes_on(h)) {
+		if (raw_open(c, h->path) == 0)
+			return true;
+		raw_close(c);
+		raw_nap(100000);
+	}
+	return false;
+}
+
+/* ---- descriptors that nobody asked for --------------------------------- */
+
+static void descriptor_floods(struct hostile *h)
+{
+	int fds[FDS_MAX], error;
+	struct raw c;
+
+	while (open_known(h, &c)) {
+		struct raw_record record = {
+			.header = raw_header(&c, GM_CONTROL_SESSIONS,
+					     sizeof(struct gm_sessions), 0),
+			.body = (struct gm_sessions[]){ { 0 } },
+			.body_bytes = sizeof(struct gm_sessions),
+			.fds = fds,
+			.n_fds = 1 + (uint32_t)hostile_below(h, FDS_MAX),
+		};
+
+		/* The connection itself is one of them: a knot for the kernel's
+		 * collector of descriptors in flight. */
+		for (uint32_t i = 0; i < record.n_fds; i++)
+			fds[i] = i % 2 ? c.socket : STDERR_FILENO;
+		/* A kernel that can keeps them from all but sessions; and it
+		 * sends none while too many of before are in flight. */
+		error = raw_send(&c, &record, MSG_DONTWAIT);
+		if (error == -EPERM && raw_session(&c, 16, 0, 4096) == 0)
+			error = raw_send(&c, &record, MSG_DONTWAIT);
+		if (error != 0) {
+			raw_close(&c);
+			raw_nap(1000000);
+			continue;
+		}
+		while (raw_send(&c, &record, MSG_DONTWAIT) == 0)
+			;
+		hostile_must_end(h, &c, "descriptors in a request");
+		hostile_round(h);
+	}
+	raw_close(&c);
+}
+
+/* ---- records that are none --------------------------------------------- */
+
+/* One thing in a good request that ends a connection. */
+static const char *spoil(struct hostile *h, struct raw_record *r)
+{
+	switch (hostile_below(h, 6)) {
+	case 0:
+		r->header.magic ^= 1u << hostile_below(h, 32);
+		return "another magic";
+	case 1:
+		r->header.version ^= (uint16_t)(1u << hostile_below(h, 16));
+		return "another version";
+	case 2:
+		r->header.bytes += 1 + (uint32_t)hostile_below(h, 1u << 31);
+		return "a length that is too long";
+	case 3:
+		r->header.bytes -= 1;
+		return "a length that is too short";
+	case 4:
+		r->header.body += 1 + (uint32_t)hostile_below(h, 1u << 31);
+		return "a body past its record";
+	default:
+		r->body_bytes = (uint32_t)hostile_below(h, r->body_bytes);
+		return "half a message";
+	}
+}
+
+static void bad_records(struct hostile *h)
+{
+	struct raw c;
+
+	while (open_known(h, &c)) {
+		struct gm_session_open open = { .depth = 16 };
+		struct raw_record record = {
+			.header = raw_header(&c, GM_CONTROL_SESSION_OPEN,
+					     sizeof(open), 0),
+			.body = &open,
+			.body_bytes = sizeof(open),
+		};
+		const char *what = spoil(h, &record);
+
+		raw_send(&c, &record, 0);
+		hostile_must_end(h, &c, what);
+		hostile_round(h);
+	}
+	raw_close(&c);
+}
+
+/* Any bytes of any length, the longest included. */
+static void noise(struct hostile *h)
+{
+	static char bytes[GM_CONTROL_BYTES_MAX + 4096];
+	static const int room = 2 * GM_CONTROL_BYTES_MAX;
+	struct raw c;
+
+	while (open_known(h, &c)) {
+		uint64_t most = hostile_below(h, 4) ? 256 : sizeof(bytes);
+
+		setsockopt(c.socket, SOL_SOCKET, SO_SNDBUFFORCE, &room,
+			   sizeof(room));
+		for (int i = 0; i < 16 && !raw_is_over(&c); i++) {
+			size_t n = hostile_below(h, most);
+			struct gm_control header = raw_header(
+				&c, (uint16_t)hostile_below(h, 12), 0, 0);
+
+			for (size_t at = 0; at + 8 <= n && at < 256; at += 8) {
+				uint64_t word = hostile_random(h);
+
+				memcpy(bytes + at, &word, 8);
+			}
+			/* Sometimes with a head that lets the rest in. */
+			header.bytes = (uint32_t)n;
+			header.body = (uint32_t)hostile_below(h, n + 1);
+			if (n >= sizeof(header) && hostile_below(h, 2))
+				memcpy(bytes, &header, sizeof(header));
+			if (send(c.socket, bytes, n,
+				 MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+				break;
+		}
+		raw_close(&c);
+		hostile_round(h);
+	}
+	raw_close(&c);
+}
+
+/* Every request with every byte of its body at random. */
+static void any_bodies(struct hostile *h)
+{
+	struct raw c;
+	uint64_t body[16];
+
+	while (open_known(h, &c)) {
+		while (hostile_goes_on(h) && !raw_is_over(&c)) {
+			uint16_t type = (uint16_t)hostile_below(h, 12);
+			uint32_t bytes = (uint32_t)hostile_below(h, 129);
+			int status;
+
+			for (int i = 0; i < 16; i++)
+				body[i] = hostile_below(h, 3)
+						  ? hostile_random(h) >>
+							    hostile_below(h, 64)
+						  : 0;
+			status = raw_ask(&c, type, body, bytes, NULL, 0, NULL);
+			if (status == -ETIME || status == -EBADMSG)
+				hostile_lapse(h, "request %u was answered %d",
+					      type, status);
+			hostile_round(h);
+		}
+		if (raw_is_over(&c))
+			h->score->ended++;
+		raw_close(&c);
+	}
+	raw_close(&c);
+}
+
+/* ---- too many, too quiet, too deaf ------------------------------------- */
+
+static void connects(struct hostile *h)
+{
+	struct raw c;
+
+	while (hostile_goes_on(h)) {
+		raw_connect(&c, h->path);
+		raw_close(&c);
+		hostile_round(h);
+	}
+}
+
+/* Hold every connection that can be had, without a word. */
+static void silence(struct hostile *h)
+{
+	enum { MANY = 600 };
+	static struct raw c[MANY];
+	int n = 0;
+
+	while (n < MANY && hostile_goes_on(h)) {
+		if (raw_connect(&c[n], h->path) == 0)
+			n++;
+		else
+			raw_nap(100000);
+		hostile_round(h);
+	}
+	while (hostile_goes_on(h))
+		raw_nap(1000000);
+	for (int i = 0; i < n; i++) {
+		if (raw_is_over(&c[i]))
+			h->score->ended++;
+		raw_close(&c[i]);
+	}
+}
+
+/* Ask and ask, and read no answer. */
+static void deaf(struct hostile *h)
+{
+	struct raw c;
+
+	while (open_known(h, &c)) {
+		struct gm_sessions after = { 0 };
+		struct raw_record record = {
+			.header = raw_header(&c, GM_CONTROL_SESSIONS,
+					     sizeof(after), 0),
+			.body = &after,
+			.body_bytes = sizeof(after),
+		};
+		static const int little = 1;
+
+		setsockopt(c.socket, SOL_SOCKET, SO_RCVBUF, &little,
+			   sizeof(little));
+		while (hostile_goes_on(h) && raw_send(&c, &record, 0) == 0)
+			hostile_round(h);
+		if (hostile_goes_on(h))
+			h->score->ended++;
+		raw_close(&c);
+	}
+	raw_close(&c);
+}
+
+/* Maps as large and as many as there may be, pins of them, and releases. */
+static void publications(struct hostile *h)
+{
+	struct raw c;
+	char name[32], spec[64];
+
+	while (open_known(h, &c)) {
+		for (int i = 0; i < 64 && hostile_goes_on(h); i++) {
+			struct gm_object_name object = {
+				.kind = GM_KIND_LAYERS
+			};
+			uint16_t type = hostile_below(h, 2)
+						? GM_CONTROL_PIN
+						: GM_CONTROL_RELEASE;
+
+			snprintf(name, sizeof(name), "hostile-%d",
+				 (int)hostile_below(h, 300));
+			snprintf(spec, sizeof(spec), "0:%u",
+				 1 + (unsigned)hostile_below(h, 4000));
+			raw_publish(&c, name, spec, 0);
+			memcpy(object.name, name, sizeof(name));
+			raw_ask(&c, type, &object, sizeof(object), NULL, 0,
+				NULL);
+			hostile_round(h);
+		}
+		raw_close(&c);
+	}
+	raw_close(&c);
+	/* What it published belongs to its uid and stays: take it back. */
+	if (raw_open(&c, h->path) != 0)
+		return;
+	for (int i = 0; i < 300; i++) {
+		struct gm_object_name object = { .kind = GM_KIND_LAYERS };
+
+		snprintf(object.name, sizeof(object.name), "hostile-%d", i);
+		raw_ask(&c, GM_CONTROL_RELEASE, &object, sizeof(object), NULL,
+			0, NULL);
+	}
+	raw_close(&c);
+}
+
+const struct hostile_attack hostile_records[] = {
+	{ "descriptor floods", descriptor_floods, 1 },
+	{ "bad records", bad_records, 1 },
+	{ "noise", noise, 1 },
+	{ "any bodies", any_bodies, 1 },
+	{ "connects", connects, 1 },
+	{ "silence", silence, 1 },
+	{ "deaf", deaf, 1 },
+	{ "publications", publications, 1 },
+	{ NULL, NULL, 0 },
+};

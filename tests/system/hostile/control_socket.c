@@ -1,0 +1,594 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * The control socket against peers that do not play by the rules: each of them
+ * is answered or dropped, and an honest one is served all the while.
+ */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "shm/control.h"
+#include "shm/layout.h"
+#include "shm/queue.h"
+#include "tests/support/story.h"
+
+static struct agent agent;
+static int held; /* descriptors of the agent, before anybody came */
+
+/* ---- a client by hand -------------------------------------------------- */
+
+static int connect_raw(void)
+{
+	struct sockaddr_un to = { .sun_family = AF_UNIX };
+	struct timeval limit = { .tv_sec = 10 };
+	char path[128];
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	snprintf(path, sizeof(path), "%s/%s.sock", agent.dir, agent.instance);
+	memcpy(to.sun_path, path, sizeof(to.sun_path));
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+	if (connect(fd, (struct sockaddr *)&to, sizeof(to)) == 0)
+		return fd;
+	close(fd);
+	return -1;
+}
+
+struct record {
+	struct gm_control header;
+	char body[1024];
+};
+
+static struct record request(uint16_t type, const void *body, uint32_t bytes)
+{
+	struct record r = { .header = { .magic = GM_CONTROL_MAGIC,
+					.version = GM_CONTROL_VERSION,
+					.type = type,
+					.serial = 7,
+					.body = bytes,
+					.bytes = (uint32_t)sizeof(r.header) +
+						 bytes } };
+
+	if (bytes)
+		memcpy(r.body, body, bytes);
+	return r;
+}
+
+static struct record hello(void)
+{
+	struct gm_hello h = { GM_LAYOUT_MAJOR, GM_LAYOUT_MINOR,
+			      gm_layout_hash() };
+
+	return request(GM_CONTROL_HELLO, &h, sizeof(h));
+}
+
+/* Send @bytes of a record and take the reply.  Returns its status, 1 when the
+ * connection has ended instead, 2 when nothing has come. */
+static int ask_bytes(int fd, const struct record *r, size_t bytes,
+		     struct record *ret_reply)
+{
+	ssize_t n;
+
+	if (send(fd, r, bytes, MSG_NOSIGNAL) != (ssize_t)bytes)
+		return 1;
+	n = recv(fd, ret_reply, sizeof(*ret_reply), 0);
+	if (n == 0 || (n < 0 && errno != EAGAIN))
+		return 1;
+	if (n < (ssize_t)sizeof(ret_reply->header))
+		return 2;
+	return ret_reply->header.status;
+}
+
+static int ask(int fd, const struct record *r, struct record *ret_reply)
+{
+	return ask_bytes(fd, r, r->header.bytes, ret_reply);
+}
+
+static int connect_known(void)
+{
+	struct record reply, h = hello();
+	int fd = connect_raw();
+
+	if (fd >= 0 && ask(fd, &h, &reply) == 0)
+		return fd;
+	close(fd);
+	return -1;
+}
+
+/* An honest client can still do what it came for. */
+static bool others_are_served(void)
+{
+	struct record reply, r = request(GM_CONTROL_SESSIONS, NULL, 0);
+	int fd = connect_known();
+	bool good = fd >= 0 && ask(fd, &r, &reply) == 0;
+
+	close(fd);
+	return good;
+}
+
+/* What becomes of a connection that has said HELLO and sends this. */
+static int fate(const struct record *r, size_t bytes)
+{
+	struct record reply;
+	int fd = connect_known(), ret;
+
+	if (fd < 0)
+		return -1000;
+	ret = ask_bytes(fd, r, bytes, &reply);
+	close(fd);
+	return ret;
+}
+
+/* ---- records ----------------------------------------------------------- */
+
+static void broken_records_end_the_connection(void)
+{
+	struct gm_sessions body = { 0 };
+	struct record good = request(GM_CONTROL_SESSIONS, &body, sizeof(body));
+	struct record r;
+
+	EQ(fate(&good, good.header.bytes), 0);
+	EQ(fate(&good, 1), 1);
+	EQ(fate(&good, sizeof(good.header) - 1), 1);
+	EQ(fate(&good, good.header.bytes - 1), 1);
+	EQ(fate(&good, good.header.bytes + 1), 1);
+	r = good;
+	r.header.magic ^= 1;
+	EQ(fate(&r, r.header.bytes), 1);
+	r = good;
+	r.header.version++;
+	EQ(fate(&r, r.header.bytes), 1);
+	r = good;
+	r.header.body = UINT32_MAX;
+	EQ(fate(&r, r.header.bytes), 1);
+	r = good;
+	r.header.body -= 1; /* so that there is a tail */
+	EQ(fate(&r, r.header.bytes), 1);
+	OK(others_are_served());
+}
+
+static void other_versions_are_understood(void)
+{
+	struct record r = request(99, NULL, 0);
+	struct gm_sessions body = { 0 };
+
+	EQ(fate(&r, r.header.bytes), -EOPNOTSUPP);
+	r = request(GM_CONTROL_SESSIONS, NULL, 0); /* missing bytes are zero */
+	EQ(fate(&r, r.header.bytes), 0);
+	r = request(GM_CONTROL_SESSIONS, &body, sizeof(body));
+	r.header.body += 16; /* a longer body, its end not set */
+	r.header.bytes += 16;
+	EQ(fate(&r, r.header.bytes), 0);
+	r.body[sizeof(body) + 15] = 1; /* and set */
+	EQ(fate(&r, r.header.bytes), -E2BIG);
+}
+
+static void hello_comes_first(void)
+{
+	struct record reply, r = request(GM_CONTROL_SESSIONS, NULL, 0);
+	struct gm_hello other = { GM_LAYOUT_MAJOR + 1, 0, 0 };
+	int fd = connect_raw();
+
+	EQ(ask(fd, &r, &reply), 1);
+	close(fd);
+	fd = connect_raw();
+	r = request(GM_CONTROL_HELLO, &other, sizeof(other));
+	EQ(ask(fd, &r, &reply), -EPROTO);
+	OK(strstr(reply.body, "layout") != NULL);
+	close(fd);
+}
+
+static void silent_peers_are_dropped(void)
+{
+	int fd = connect_raw();
+	struct pollfd p = { fd, POLLIN, 0 };
+
+	EQ(poll(&p, 1, 20000), 1);
+	OK(agent_logged(&agent, "reason=silent"));
+	OK(others_are_served());
+	close(fd);
+}
+
+/* A peer that only asks: its replies fill the socket, and then it is out. */
+static void peers_that_do_not_read_are_dropped(void)
+{
+	struct record r = request(GM_CONTROL_SESSIONS, NULL, 0);
+	int fd = connect_known(), n = 0;
+
+	while (n < 1000000 && send(fd, &r, r.header.bytes, MSG_NOSIGNAL) > 0)
+		n++;
+	OK(n < 1000000);
+	OK(agent_wait_log(&agent, "reason=does_not_read"));
+	OK(others_are_served());
+	close(fd);
+}
+
+/* ---- descriptors ------------------------------------------------------- */
+
+static bool send_with_fds(int fd, const struct record *r, int n_fds)
+{
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(200 * sizeof(int))];
+	} control = { 0 };
+	struct iovec io = { (void *)r, r->header.bytes };
+	struct msghdr message = { .msg_iov = &io,
+				  .msg_iovlen = 1,
+				  .msg_control = control.bytes,
+				  .msg_controllen = CMSG_SPACE((size_t)n_fds *
+							       sizeof(int)) };
+	struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+
+	head->cmsg_level = SOL_SOCKET;
+	head->cmsg_type = SCM_RIGHTS;
+	head->cmsg_len = CMSG_LEN((size_t)n_fds * sizeof(int));
+	for (int i = 0; i < n_fds; i++)
+		memcpy(CMSG_DATA(head) + (size_t)i * sizeof(int), &fd,
+		       sizeof(fd));
+	return sendmsg(fd, &message, MSG_NOSIGNAL) > 0;
+}
+
+static void unasked_descriptors_stay_out(void)
+{
+	struct gm_session_open open = { .depth = 16, .range_bytes = 4096 };
+	struct record session =
+		request(GM_CONTROL_SESSION_OPEN, &open, sizeof(open));
+	struct record reply, r = request(GM_CONTROL_SESSIONS, NULL, 0);
+
+	for (int n = 1; n <= 200; n += n < 4 ? 1 : 49) {
+		int fd = connect_known();
+
+		/* A kernel that can keeps them from all but sessions. */
+		if (fd >= 0 && !send_with_fds(fd, &r, n)) {
+			EQ(errno, EPERM);
+			EQ(ask(fd, &session, &reply), 0);
+			OK(send_with_fds(fd, &r, n));
+		}
+		OK(recv(fd, &reply, sizeof(reply), 0) <= 0);
+		close(fd);
+	}
+	OK(agent_logged(&agent, "reason=descriptors"));
+	OK(others_are_served());
+	OK(story_gives_back(agent.pid, held));
+}
+
+/* ---- limits ------------------------------------------------------------ */
+
+#define PER_UID 24 /* as the configuration says */
+
+static void connections_are_limited_by_uid(void)
+{
+	struct record reply, h = hello();
+	int fds[PER_UID], fd, n = 0;
+
+	while (n < PER_UID && (fds[n] = connect_known()) >= 0)
+		n++;
+	EQ(n, PER_UID);
+	fd = connect_raw();
+	EQ(ask(fd, &h, &reply), -EUSERS);
+	OK(strstr(reply.body, "connections-per-uid") != NULL);
+	EQ(recv(fd, &reply, sizeof(reply), 0), 0);
+	close(fd);
+	while (n > 0)
+		close(fds[--n]);
+	OK(others_are_served());
+}
+
+static void sessions_are_limited(void)
+{
+	struct gm_session_open open = { .depth = 16, .range_bytes = 4096 };
+	struct record reply;
+	struct record r = request(GM_CONTROL_SESSION_OPEN, &open, sizeof(open));
+	int fds[3], fd = connect_known();
+
+	for (int i = 0; i < 3; i++) {
+		fds[i] = connect_known();
+		EQ(ask(fds[i], &r, &reply), 0);
+	}
+	EQ(ask(fds[0], &r, &reply), -EBUSY);
+	EQ(ask(fd, &r, &reply), -EUSERS);
+	OK(strstr(reply.body, "sessions-per-uid") != NULL);
+	for (int i = 0; i < 3; i++)
+		close(fds[i]);
+	for (int i = 0; i < 5000 && ask(fd, &r, &reply) == -EUSERS; i++)
+		story_nap(1000);
+	EQ(ask(fd, &r, &reply), -EBUSY); /* it was opened by the loop */
+	close(fd);
+}
+
+static void session_sizes_are_judged(void)
+{
+	static const struct {
+		struct gm_session_open open;
+		int status;
+	} cases[] = {
+		{ { .depth = 17 }, -EINVAL },
+		{ { .depth = 8 }, -EINVAL },
+		{ { .depth = 2048 }, -EINVAL },
+		{ { .depth = UINT32_MAX }, -EINVAL },
+		{ { .flags = 0x80000000 }, -EINVAL },
+		{ { .range_bytes = UINT64_MAX }, -EDQUOT },
+		{ { .range_bytes = UINT64_C(1) << 45 }, -EDQUOT },
+	};
+	struct gm_queue_open queue = { .row = 0 };
+	struct record r = request(GM_CONTROL_QUEUE_OPEN, &queue, sizeof(queue));
+	struct gm_session_open open = { .range_bytes = 4096 };
+	struct record reply;
+	int fd;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct record s =
+			request(GM_CONTROL_SESSION_OPEN, &cases[i].open,
+				sizeof(cases[i].open));
+
+		EQ(fate(&s, s.header.bytes), cases[i].status);
+	}
+	EQ(fate(&r, r.header.bytes), -EINVAL); /* no session */
+	fd = connect_known();
+	r = request(GM_CONTROL_SESSION_OPEN, &open, sizeof(open));
+	EQ(ask(fd, &r, &reply), 0);
+	queue.row = 9;
+	r = request(GM_CONTROL_QUEUE_OPEN, &queue, sizeof(queue));
+	EQ(ask(fd, &r, &reply), -ENODEV);
+	queue.row = UINT32_MAX;
+	r = request(GM_CONTROL_QUEUE_OPEN, &queue, sizeof(queue));
+	EQ(ask(fd, &r, &reply), -ENODEV);
+	queue.row = 0;
+	r = request(GM_CONTROL_QUEUE_OPEN, &queue, sizeof(queue));
+	EQ(ask(fd, &r, &reply), 0);
+	EQ(ask(fd, &r, &reply), -EALREADY);
+	close(fd);
+}
+
+/* What a client gets is of a size that nobody can change. */
+static void session_memory_is_sealed(void)
+{
+	struct gm_session_open open = { .range_bytes = 4096 };
+	struct record reply,
+		r = request(GM_CONTROL_SESSION_OPEN, &open, sizeof(open));
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(4 * sizeof(int))];
+	} control;
+	struct iovec io = { &reply, sizeof(reply) };
+	struct msghdr message = { .msg_iov = &io,
+				  .msg_iovlen = 1,
+				  .msg_control = control.bytes,
+				  .msg_controllen = sizeof(control.bytes) };
+	int fd = connect_known(), fds[2] = { -1, -1 };
+	struct stat st;
+
+	OK(send(fd, &r, r.header.bytes, 0) > 0);
+	if (!OK(recvmsg(fd, &message, MSG_CMSG_CLOEXEC) > 0) ||
+	    !OK(CMSG_FIRSTHDR(&message) != NULL))
+		return;
+	EQ(CMSG_FIRSTHDR(&message)->cmsg_len, CMSG_LEN(sizeof(fds)));
+	memcpy(fds, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof(fds));
+	for (int i = 0; i < 2; i++) {
+		int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
+		EQ(fcntl(fds[i], F_GET_SEALS) & seals, seals);
+		EQ(ftruncate(fds[i], 0), -1);
+	}
+	/* No more than the rows need: these bytes are in no quota. */
+	EQ(fstat(fds[0], &st), 0);
+	EQ(st.st_size, gm_queue_at(2, 256));
+	close(fds[0]);
+	close(fds[1]);
+	close(fd);
+}
+
+static int pin(int fd)
+{
+	struct gm_object_name name = { .kind = GM_KIND_LAYERS,
+				       .name = "model" };
+	struct record reply, r = request(GM_CONTROL_PIN, &name, sizeof(name));
+
+	return ask(fd, &r, &reply);
+}
+
+/* Connects, leaves the connection to a child, and is gone; the child asks for a
+ * pin when told to, and says what came of it. */
+static pid_t leave_connection(int go, int said)
+{
+	pid_t pid = fork();
+	int fd, status;
+	char byte;
+
+	if (pid != 0) {
+		waitpid(pid, NULL, 0);
+		return pid;
+	}
+	fd = connect_known();
+	if (fork() == 0 && read(go, &byte, 1) == 1) {
+		status = pin(fd);
+		_exit(write(said, &status, sizeof(status)) < 0);
+	}
+	_exit(0);
+}
+
+/* Have the next process be @pid, where we may ask for that. */
+static void choose_pid(pid_t pid)
+{
+	FILE *file = fopen("/proc/sys/kernel/ns_last_pid", "we");
+
+	if (file) {
+		fprintf(file, "%d", (int)pid - 1);
+		fclose(file);
+	}
+}
+
+static void *say_id(void *ret_id)
+{
+	*(pid_t *)ret_id = (pid_t)syscall(SYS_gettid);
+	return pause() < 0 ? NULL : ret_id;
+}
+
+/* A process or a thread that stays until end_other(). */
+static pid_t start_other(bool is_thread, pthread_t *ret_thread)
+{
+	static volatile pid_t id;
+	pid_t pid;
+
+	if (is_thread) {
+		id = 0;
+		if (pthread_create(ret_thread, NULL, say_id, (void *)&id) != 0)
+			return -1;
+		while (id == 0)
+			story_nap(1000);
+		return id;
+	}
+	pid = fork();
+	if (pid == 0) {
+		pause();
+		_exit(0);
+	}
+	return pid;
+}
+
+static void end_other(bool is_thread, pthread_t thread, pid_t pid)
+{
+	if (is_thread) {
+		pthread_cancel(thread);
+		pthread_join(thread, NULL);
+	} else {
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, 0);
+	}
+}
+
+/* Whoever has the pid now has pinned nothing. */
+static void the_pid_of_a_dead_peer_pins_nothing(bool to_thread)
+{
+	int go[2], said[2], status = 0;
+	pthread_t thread = 0;
+	pid_t peer, other;
+
+	EQ(pipe(go) | pipe(said), 0);
+	peer = leave_connection(go[0], said[1]);
+	/* Before SO_PEERPIDFD (Linux 6.5) who is younger is told by clock
+	 * ticks, and one of them is granted. */
+	usleep(3 * 1000000 / (useconds_t)sysconf(_SC_CLK_TCK));
+	choose_pid(peer);
+	other = start_other(to_thread, &thread);
+	if (other != peer)
+		NOTE("no process could be given the pid of another");
+	EQ(write(go[1], "", 1), 1);
+	EQ(read(said[0], &status, sizeof(status)), sizeof(status));
+	EQ(status, -ESRCH);
+	end_other(to_thread, thread, other);
+	for (int i = 0; i < 2; i++) {
+		close(go[i]);
+		close(said[i]);
+	}
+}
+
+/* The agent runs out of descriptors: the connected are served, newcomers are
+ * turned away, and nothing spins. */
+static void descriptors_may_run_out(void)
+{
+	struct record reply, r = request(GM_CONTROL_SESSIONS, NULL, 0);
+	struct rlimit before, low;
+	int fd = connect_known(), newcomer;
+
+	EQ(prlimit(agent.pid, RLIMIT_NOFILE, NULL, &before), 0);
+	low = before;
+	low.rlim_cur = 3; /* below what is open: none can be opened */
+	EQ(prlimit(agent.pid, RLIMIT_NOFILE, &low, NULL), 0);
+	newcomer = connect_raw();
+	OK(agent_wait_log(&agent, "event=no_descriptors"));
+	EQ(ask(fd, &r, &reply), 0);
+	EQ(prlimit(agent.pid, RLIMIT_NOFILE, &before, NULL), 0);
+	OK(others_are_served());
+	close(newcomer);
+	close(fd);
+}
+
+/* ---- the segment, for those who cannot open it -------------------------- */
+
+static int fetch_map(void)
+{
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control;
+	struct record reply, r = request(GM_CONTROL_MAP, NULL, 0);
+	struct iovec io = { &reply, sizeof(reply) };
+	struct msghdr message = { .msg_iov = &io,
+				  .msg_iovlen = 1,
+				  .msg_control = control.bytes,
+				  .msg_controllen = sizeof(control.bytes) };
+	int fd = connect_known(), map = -1;
+
+	if (send(fd, &r, r.header.bytes, 0) > 0 &&
+	    recvmsg(fd, &message, MSG_CMSG_CLOEXEC) > 0) {
+		map = reply.header.status;
+		if (map == 0 && CMSG_FIRSTHDR(&message))
+			memcpy(&map, CMSG_DATA(CMSG_FIRSTHDR(&message)),
+			       sizeof(map));
+	}
+	close(fd);
+	return map;
+}
+
+static void shared_segment_cannot_be_written(void)
+{
+	struct stat here, there;
+	char again[64];
+	int map = fetch_map();
+
+	if (map == -EPERM) {
+		SKIP(4, "no CAP_SYS_ADMIN: our own uid is refused");
+		return;
+	}
+	if (!OK(map > 0))
+		return;
+	EQ(stat(agent.segment, &here), 0);
+	EQ(fstat(map, &there), 0);
+	EQ(here.st_ino, there.st_ino);
+	snprintf(again, sizeof(again), "/proc/self/fd/%d", map);
+	EQ(open(again, O_RDWR | O_CLOEXEC) < 0 ? errno : 0, EROFS);
+	close(map);
+}
+
+int main(void)
+{
+	agent_make(&agent, "[host]\nrows = 2\n[limits]\n"
+			   "connections-per-uid = 24\nsessions-per-uid = 3\n"
+			   "hello-timeout = 2s\n[map model]\nspec = 0:2\n");
+	if (OK(agent_start(&agent))) {
+		held = story_holds_at_rest(agent.pid);
+		broken_records_end_the_connection();
+		other_versions_are_understood();
+		hello_comes_first();
+		silent_peers_are_dropped();
+		peers_that_do_not_read_are_dropped();
+		unasked_descriptors_stay_out();
+		connections_are_limited_by_uid();
+		sessions_are_limited();
+		session_sizes_are_judged();
+		session_memory_is_sealed();
+		the_pid_of_a_dead_peer_pins_nothing(false);
+		the_pid_of_a_dead_peer_pins_nothing(true);
+		descriptors_may_run_out();
+		shared_segment_cannot_be_written();
+	}
+	EQ(agent_kill(&agent, SIGTERM), 0);
+	if (tap_failures)
+		agent_show_log(&agent);
+	agent_remove(&agent);
+	return tap_done();
+}

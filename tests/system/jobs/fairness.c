@@ -1,0 +1,200 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Thirty-two sessions that all have more to do than a row can: at any instant
+ * each has had as much as the others, within a tenth and what is left of a
+ * round, in bytes and in entries.
+ *
+ * The worker is stopped for the count, so that nobody's slowness but its own
+ * can be seen.
+ */
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/worker/queue/drr.h"
+#include "gpumap.h"
+#include "tests/support/story.h"
+
+#define SESSIONS 32u
+#define DEPTH    1024u
+#define JOBS     1000u
+#define KIB      UINT64_C(1024)
+#define TRIES    20
+
+static struct agent agent;
+static struct gpumap *map;
+
+static struct gpumap_session *sessions[SESSIONS];
+static void *memory[SESSIONS];
+static uint64_t bytes_of[SESSIONS]; /* of a job */
+static uint32_t had[SESSIONS];      /* jobs that have ended */
+
+/* ---- means ------------------------------------------------------------- */
+
+static bool open_all(void)
+{
+	struct gpumap_session_opts opts = { .size = sizeof(opts),
+					    .depth = DEPTH,
+					    .arena_bytes = 1 << 20 };
+
+	for (uint32_t i = 0; i < SESSIONS; i++) {
+		if (gpumap_session_open(map, &opts, &sessions[i]) != 0 ||
+		    gpumap_alloc(sessions[i], 0, 512 * KIB, &memory[i]) != 0)
+			return false;
+		memset(memory[i], 1, 512 * KIB);
+	}
+	return true;
+}
+
+static void close_all(void)
+{
+	for (uint32_t i = 0; i < SESSIONS; i++)
+		gpumap_session_close(sessions[i]);
+}
+
+static int submit_all(void)
+{
+	int ret = 0;
+
+	for (uint32_t i = 0; ret == 0 && i < SESSIONS; i++) {
+		const struct gpumap_job job = { .op = GPUMAP_OP_FILL,
+						.dst = memory[i],
+						.n = bytes_of[i] };
+
+		had[i] = 0;
+		for (uint32_t j = 0; ret == 0 && j < JOBS; j++)
+			ret = gpumap_submit(sessions[i], 0, &job, 1);
+	}
+	return ret;
+}
+
+/* What each has had by now; returns the least share of its jobs, in percent. */
+static uint32_t take(bool to_the_end)
+{
+	static struct gpumap_done done[DEPTH];
+	uint64_t until = story_now() + STORY_LIMIT_NS;
+	uint32_t least = 100, share;
+
+	for (uint32_t i = 0; i < SESSIONS; i++) {
+		int got;
+
+		do {
+			got = gpumap_poll(sessions[i], done, DEPTH);
+			for (int j = 0; j < got; j++)
+				had[i] += done[j].status == 0;
+		} while (got > 0 ||
+			 (to_the_end && had[i] < JOBS && story_now() < until));
+		share = had[i] * 100 / JOBS;
+		least = share < least ? share : least;
+	}
+	return least;
+}
+
+/* Has any had all that it asked for? */
+static bool any_is_done(void)
+{
+	bool any = false;
+
+	for (uint32_t i = 0; i < SESSIONS; i++)
+		any |= had[i] == JOBS;
+	return any;
+}
+
+/* Stop when each has had @percent of its jobs at least, and none all of them.
+ * Returns false where this process was too slow to see that. */
+static bool count(pid_t worker, uint32_t percent)
+{
+	uint64_t until = story_now() + STORY_LIMIT_NS;
+	bool seen;
+
+	if (!OK(process_stop(worker)) || !EQ(submit_all(), 0))
+		return false;
+	kill(worker, SIGCONT);
+	while (take(false) < percent && !any_is_done() && story_now() < until)
+		story_nap(500);
+	seen = OK(process_stop(worker)) && take(false) >= percent &&
+	       !any_is_done();
+	return seen;
+}
+
+static void drain(pid_t worker)
+{
+	kill(worker, SIGCONT);
+	EQ(take(true), 100);
+}
+
+/* ---- stories ----------------------------------------------------------- */
+
+/* @by_bytes: of whom has had so many bytes, or entries. */
+static void all_have_the_same(const char *what, uint32_t percent, bool by_bytes)
+{
+	pid_t worker = (pid_t)story_device(map, 0).worker_pid;
+	uint64_t least = UINT64_MAX, most = 0;
+	uint64_t round = by_bytes ? GM_ROUND_BYTES : GM_ROUND_ENTRIES;
+	bool seen = false;
+
+	for (int i = 0; i < TRIES && !seen; i++) {
+		seen = count(worker, percent);
+		if (!seen)
+			drain(worker);
+	}
+	if (!seen) {
+		SKIP(1, "this machine stands still for too long to count");
+		return;
+	}
+	for (uint32_t i = 0; i < SESSIONS; i++) {
+		uint64_t n = by_bytes ? had[i] * bytes_of[i] : had[i];
+
+		least = n < least ? n : least;
+		most = n > most ? n : most;
+	}
+	NOTE("%s: %lu to %lu", what, (unsigned long)least, (unsigned long)most);
+	/* Within a round, some have had theirs and some have not. */
+	most -= most > least + round ? round : most - least;
+	OK(most * 10 <= least * 11);
+	drain(worker);
+}
+
+static void by_bytes(void)
+{
+	for (uint32_t i = 0; i < SESSIONS; i++)
+		bytes_of[i] = 256 * KIB;
+	all_have_the_same("bytes, jobs of one size", 40, true);
+}
+
+/* Who asks for more at once has no more of it. */
+static void by_bytes_of_all_sizes(void)
+{
+	for (uint32_t i = 0; i < SESSIONS; i++)
+		bytes_of[i] = (i % 2 ? 512 : 256) * KIB;
+	all_have_the_same("bytes, jobs of two sizes", 40, true);
+}
+
+static void by_entries(void)
+{
+	for (uint32_t i = 0; i < SESSIONS; i++)
+		bytes_of[i] = 2 * KIB;
+	all_have_the_same("entries", 70, false);
+}
+
+int main(void)
+{
+	agent_make(&agent, "[host]\nrows = 1\n"
+			   "[limits]\nsessions-per-second = 1000000\n");
+	if (!OK(agent_start(&agent)) || !OK((map = story_attach(&agent))))
+		return tap_done();
+	if (OK(open_all())) {
+		by_bytes();
+		by_bytes_of_all_sizes();
+		by_entries();
+	}
+	close_all();
+	story_finish(&agent, map);
+	agent_remove(&agent);
+	return tap_done();
+}

@@ -1,0 +1,410 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * GGUF files that are loaded: the blocks of each tensor, byte by byte, on the
+ * row of its layer, by name for others, from one file and from several; and
+ * files that are damaged, each refused for a reason that it names.
+ */
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "gpumap.h"
+#include "tests/support/story_rows.h"
+#include "tests/support/gguf_file.h"
+
+static struct agent agent;
+static struct gpumap *map;
+static struct gguf file;
+static char one[64], parts[2][64]; /* paths */
+
+/* F32 0, F16 1, Q4_0 2 (18 of 32), Q8_0 8 (34 of 32), Q4_K 12 (144 of 256). */
+static const struct gguf_tensor tensors[] = {
+	{ "token_embd.weight", 1, 2, { 32, 100 }, 6400 },
+	{ "blk.0.attn_q.weight", 2, 2, { 64, 33 }, 1188 },
+	{ "blk.0.attn_norm.weight", 0, 1, { 65 }, 260 },
+	{ "blk.0.ffn_down.weight", 12, 3, { 256, 5, 2 }, 1440 },
+	{ "blk.1.attn_q.weight", 8, 2, { 32, 1 }, 34 },
+	{ "blk.1.empty", 0, 2, { 0, 7 }, 0 },
+	{ "blk.1.scalar", 0, 0, { 0 }, 4 },
+	{ "output_norm.weight", 0, 1, { 3 }, 12 },
+};
+
+#define N     (sizeof(tensors) / sizeof(tensors[0]))
+#define FIRST 3u /* tensors of the first of two files */
+
+static struct gpumap_session *session_open(void)
+{
+	struct gpumap_session_opts opts = { .size = sizeof(opts),
+					    .arena_bytes = MIB };
+	struct gpumap_session *session = NULL;
+
+	if (!EQ(gpumap_session_open(map, &opts, &session), 0))
+		NOTE("%s", gpumap_refusal(map));
+	return session;
+}
+
+/* All tensors, in one file. */
+static void write_one(uint32_t version, uint64_t alignment)
+{
+	gguf_begin(&file, version, N, alignment == 32 ? 3 : 4);
+	gguf_usual(&file);
+	if (alignment != 32)
+		gguf_number(&file, "general.alignment", alignment);
+	gguf_tensors(&file, tensors, 0, N, alignment);
+	gguf_write(&file, one);
+}
+
+/* Some of them in each of two, where @number says which that is. */
+static void write_part(uint32_t part, uint32_t number, uint32_t n_tensors)
+{
+	size_t from = part ? FIRST : 0, end = part ? N : FIRST;
+
+	gguf_begin(&file, 3, end - from, 6);
+	gguf_usual(&file);
+	gguf_number(&file, "split.no", number);
+	gguf_number(&file, "split.count", 2);
+	gguf_number(&file, "split.tensors.count", n_tensors);
+	gguf_tensors(&file, tensors, from, end, 32);
+	gguf_write(&file, parts[part]);
+}
+
+static int begin(struct gpumap_session *session, const char *path,
+		 const char *name, struct gpumap_model **ret_model)
+{
+	struct gpumap_model_opts opts = {
+		.size = sizeof(opts),
+		.path = path,
+		.layers = "two",
+		.name = name,
+		.share_flags = name ? GPUMAP_SHARE_READ_ONLY : 0
+	};
+
+	return gpumap_load_model(session, &opts, ret_model);
+}
+
+static bool bytes_are_right(struct gpumap_session *session, size_t i,
+			    const struct gpumap_tensor *t)
+{
+	struct gpumap_job job = { .op = GPUMAP_OP_COPY,
+				  .n = t->bytes,
+				  .src_buffer = t->buffer,
+				  .src_at = t->at };
+	void *memory = NULL;
+	bool right;
+
+	if (gpumap_alloc(session, t->row, t->bytes, &memory) != 0)
+		exit(99);
+	job.dst = memory;
+	right = EQ(load_run(session, t->row, &job), 0) &&
+		load_matches(memory, i * SHARD_STEP, t->bytes);
+	gpumap_free(session, memory);
+	return right;
+}
+
+static void is_right(struct gpumap_session *session, struct gpumap_model *model)
+{
+	static const char *const types[] = { "F16",  "Q4_0", "F32", "Q4_K",
+					     "Q8_0", "F32",  "F32", "F32" };
+	static const uint32_t rows[] = { 0, 0, 0, 0, 1, 1, 1, 0 };
+	static const int32_t layers[] = { -1, 0, 0, 0, 1, 1, 1, -1 };
+
+	for (size_t i = 0; i < N; i++) {
+		struct gpumap_tensor t = { .size = sizeof(t) };
+		uint32_t n = tensors[i].n_dims;
+
+		if (!EQ(gpumap_model_find(model, tensors[i].name, &t), 0))
+			continue;
+		STR(t.type, types[i]);
+		EQ(t.dtype, i == 0                         ? GPUMAP_DTYPE_F16
+			    : strcmp(types[i], "F32") == 0 ? GPUMAP_DTYPE_F32
+							   : GPUMAP_DTYPE_U8);
+		EQ(t.row, rows[i]);
+		EQ(t.layer, layers[i]);
+		EQ(t.bytes, tensors[i].bytes);
+		EQ(t.n_dims, n);
+		for (uint32_t d = 0; d < n; d++)
+			EQ(t.shape[d], tensors[i].dims[n - 1 - d]);
+		if (t.bytes > 0)
+			OK(bytes_are_right(session, i, &t));
+	}
+}
+
+/* From beginning to end, and looked at. */
+static void loads(const char *path)
+{
+	struct gpumap_session *session = session_open();
+	struct gpumap_model *model = NULL;
+
+	if (!EQ(begin(session, path, NULL, &model), 0) ||
+	    !EQ(gpumap_model_wait(model, story_now() + STORY_LIMIT_NS), 0))
+		NOTE("%s", gpumap_refusal(map));
+	else
+		is_right(session, model);
+	EQ(gpumap_model_free(model), 0);
+	gpumap_session_close(session);
+	OK(shards_taken(map, 0));
+}
+
+static void one_file_has_all(void)
+{
+	write_one(3, 32);
+	loads(one);
+	write_one(2, 4096);
+	loads(one);
+	write_one(3, 1);
+	loads(one);
+}
+
+/* A tokenizer may be longer than what is read at first. */
+static void headers_may_be_long(void)
+{
+	gguf_begin(&file, 3, N, 4);
+	gguf_usual(&file);
+	gguf_text(&file, "tokenizer.ggml.scores");
+	gguf_put(&file, GGUF_LIST, 4);
+	gguf_put(&file, 0, 4); /* of bytes */
+	gguf_put(&file, 5 * MIB, 8);
+	memset(file.at + file.n, 0xff, 5 * MIB);
+	file.n += 5 * MIB;
+	gguf_tensors(&file, tensors, 0, N, 32);
+	gguf_write(&file, one);
+	loads(one);
+}
+
+static void any_of_several_stands_for_all(void)
+{
+	write_part(0, 0, N);
+	write_part(1, 1, N);
+	loads(parts[0]);
+	loads(parts[1]);
+}
+
+/* Types and shapes are part of what a name says. */
+static void others_have_it_by_its_name(void)
+{
+	struct gpumap_session *first = session_open(), *other = session_open();
+	struct gpumap_model *model = NULL, *found = NULL;
+
+	write_one(3, 32);
+	EQ(begin(first, one, "blocks", &model), 0);
+	EQ(gpumap_model_wait(model, story_now() + STORY_LIMIT_NS), 0);
+	if (EQ(gpumap_model_open(other, "blocks", GPUMAP_SHARE_READ_ONLY,
+				 &found),
+	       0))
+		is_right(other, found);
+	EQ(gpumap_model_free(found), 0);
+	EQ(gpumap_model_free(model), 0);
+	gpumap_session_close(other);
+	gpumap_session_close(first);
+	OK(shards_taken(map, 0));
+}
+
+/* What the exit status is of gpumapctl with these words. */
+static int ctl(const char *words)
+{
+	const char *gpumapctl = getenv("GPUMAPCTL");
+	char command[1024];
+	int status;
+
+	snprintf(command, sizeof(command),
+		 "'%s' --runtime-dir '%s' --instance '%s' %s >/dev/null",
+		 gpumapctl ? gpumapctl : "gpumapctl", agent.dir, agent.instance,
+		 words);
+	status = system(command);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* The same file, first to make a map for it. */
+static void what_was_planned_for_it_loads(void)
+{
+	char words[256];
+
+	write_part(0, 0, N);
+	write_part(1, 1, N);
+	snprintf(words, sizeof(words), "plan --model %s --commit planned",
+		 parts[0]);
+	EQ(ctl(words), 0);
+	snprintf(words, sizeof(words), "load planned --model %s --once",
+		 parts[1]);
+	EQ(ctl(words), 0);
+	EQ(ctl("release planned"), 0);
+	OK(shards_taken(map, 0));
+}
+
+/* ---- damage -------------------------------------------------------------- */
+
+static struct gpumap_session *asking;
+
+static void refuse(const char *path, int error, const char *what)
+{
+	struct gpumap_model *model = NULL;
+
+	EQ(begin(asking, path, NULL, &model), error);
+	if (!OK(strstr(gpumap_refusal(map), what) != NULL))
+		NOTE("it says: %s", gpumap_refusal(map));
+	if (model)
+		gpumap_model_free(model);
+}
+
+/* With one tensor, which is as it says. */
+static void refuse_tensor(const struct gguf_tensor *t, uint64_t offset,
+			  int error, const char *what)
+{
+	gguf_begin(&file, 3, 2, 3);
+	gguf_usual(&file);
+	gguf_entry(&file, &tensors[2], 0);
+	gguf_entry(&file, t, offset);
+	memset(file.at + file.n, 0, 4096);
+	file.n = gguf_pad(file.n, 32) + 2048;
+	gguf_write(&file, one);
+	refuse(one, error, what);
+}
+
+static void files_that_end_early_are_named(void)
+{
+	size_t all;
+
+	write_one(3, 32);
+	all = file.n;
+	for (size_t n = all - 1; n > file.data; n -= n > all / 2 ? 7 : 100) {
+		file.n = n;
+		gguf_write(&file, one);
+		refuse(one, -ENODATA, "is truncated: it ends inside");
+		if (n < file.data + 200)
+			break;
+	}
+	for (size_t n = 0; n < file.data; n += 41) {
+		file.n = n;
+		gguf_write(&file, one);
+		refuse(one, -ENODATA,
+		       "is truncated: it ends inside its header");
+	}
+}
+
+static void tensors_that_cannot_be_are_named(void)
+{
+	struct gguf_tensor t = { "blk.1.x", 2, 2, { 32, 4 }, 72 };
+
+	/* Behind 260 bytes the next aligned one is 288. */
+	refuse_tensor(&t, 289, -EINVAL, "blk.1.x: there is a gap before it");
+	refuse_tensor(&t, 320, -EINVAL, "blk.1.x: there is a gap before it");
+	refuse_tensor(&t, 64, -EINVAL, "blk.1.x: it overlaps another");
+	refuse_tensor(&t, UINT64_MAX, -EINVAL, "there is a gap before it");
+	t.dims[1] = 400;
+	refuse_tensor(&t, 288, -ENODATA, "it ends inside blk.1.x");
+	t.dims[1] = UINT64_MAX / 2;
+	refuse_tensor(&t, 288, -EINVAL, "its shape comes to 2^64");
+	t.dims[1] = 4;
+	t.dims[0] = 33;
+	refuse_tensor(&t, 288, -EINVAL, "its rows end within a block");
+	t.dims[0] = 32;
+	t.type = 4;
+	refuse_tensor(&t, 288, -EOPNOTSUPP, "has the type 4");
+	t.type = UINT32_MAX;
+	refuse_tensor(&t, 288, -EOPNOTSUPP, "which this library does not know");
+	t.type = 2;
+	t.name = "";
+	refuse_tensor(&t, 288, -EINVAL, "a tensor's name or shape is none");
+	t.name = tensors[2].name;
+	refuse_tensor(&t, 288, -EINVAL, "is in ");
+	t.name = "blk.3.x";
+	refuse_tensor(&t, 288, -EINVAL, "has 2 layers, the model 4");
+}
+
+static void headers_that_cannot_be_are_named(void)
+{
+	write_one(3, 32);
+	file.at[4] = 1;
+	gguf_write(&file, one);
+	refuse(one, -EOPNOTSUPP, "convert it to version 3, little-endian");
+	write_one(3, 32);
+	memset(file.at + 8, 0xff, 8); /* so many tensors */
+	gguf_write(&file, one);
+	refuse(one, -EINVAL, "a tensor's name or shape is none");
+	write_one(3, 48); /* no power of two */
+	refuse(one, -EINVAL, "its alignment is no power of two");
+	gguf_begin(&file, 3, 0, 1);
+	gguf_text(&file, "x");
+	gguf_put(&file, 13, 4);
+	gguf_write(&file, one);
+	refuse(one, -EINVAL, "its metadata has a type that is none");
+	gguf_begin(&file, 3, 0, 1);
+	gguf_text(&file, "x");
+	for (int i = 0; i < 8; i++) { /* a list of lists of lists ... */
+		gguf_put(&file, GGUF_LIST, 4);
+		if (i > 0)
+			gguf_put(&file, 1, 8);
+	}
+	gguf_put(&file, 0, 8);
+	gguf_write(&file, one);
+	refuse(one, -EINVAL, "a list in its metadata is none");
+}
+
+static void parts_that_are_not_one_model_are_named(void)
+{
+	char other[80];
+
+	write_part(0, 0, N);
+	unlink(parts[1]);
+	refuse(parts[0], -ENOENT, "fetch the missing file");
+	write_part(1, 0, N);
+	refuse(parts[0], -EINVAL, "says that it is file 1 of 2");
+	write_part(1, 1, N);
+	write_part(0, 0, N + 1);
+	refuse(parts[0], -EINVAL, "the model has 9 tensors, its files 8");
+	write_part(0, 2, N);
+	refuse(parts[0], -EINVAL, "says that it is file 3 of 2");
+	write_part(0, 0, N);
+	snprintf(other, sizeof(other), "%s.gguf", one);
+	if (rename(parts[0], other) != 0)
+		exit(99);
+	refuse(other, -EINVAL, "does not end in -00001-of-00002.gguf");
+	unlink(other);
+	/* One that is of no GGUF model at all. */
+	write_part(0, 0, N);
+	memcpy(file.at, "version https://git-lfs", 23);
+	gguf_write(&file, parts[1]);
+	refuse(parts[0], -EINVAL, "is not a GGUF file, as the others");
+}
+
+static void what_is_damaged_is_refused(void)
+{
+	asking = session_open();
+	files_that_end_early_are_named();
+	tensors_that_cannot_be_are_named();
+	headers_that_cannot_be_are_named();
+	parts_that_are_not_one_model_are_named();
+	OK(shards_taken(map, 0));
+	gpumap_session_close(asking);
+	/* Whoever is refused can have a good one then. */
+	one_file_has_all();
+}
+
+int main(void)
+{
+	snprintf(one, sizeof(one), "agent-gguf.%d", (int)getpid());
+	for (uint32_t i = 0; i < 2; i++)
+		snprintf(parts[i], sizeof(parts[i]),
+			 "agent-gguf.%d-0000%u-of-00002.gguf", (int)getpid(),
+			 i + 1);
+	stage_make(&agent, "[host]\nrows = 2\n");
+	if (!OK(agent_start(&agent)) || !OK((map = story_attach(&agent))))
+		return tap_done();
+	EQ(shards_map(map, "two", "0:1;1:1"), 0);
+	one_file_has_all();
+	headers_may_be_long();
+	any_of_several_stands_for_all();
+	others_have_it_by_its_name();
+	what_was_planned_for_it_loads();
+	what_is_damaged_is_refused();
+	unlink(one);
+	unlink(parts[0]);
+	unlink(parts[1]);
+	return stage_finish(&agent, map);
+}

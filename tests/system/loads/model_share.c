@@ -1,0 +1,543 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Models by a name: loaded once, whoever asks for them and however many at
+ * once, there as long as anybody has them, and not a byte longer.
+ */
+
+#include "tests/support/story_rows.h"
+#include "tests/support/shards.h"
+#include "tests/support/share_sessions.h"
+
+#define NAME "two"
+#define ALL  (262144 + 30 + 524288 + 66000)
+
+static const struct shard_tensor small[] = {
+	{ "layers.0.a", "F32", "[1024,64]", 262144, 0, false },
+	{ "layers.2.b", "BF16", "[3,5]", 30, 0, false },
+	{ "layers.1.a", "BF16", "[512,512]", 524288, 0, false },
+	{ "embed.weight", "BF16", "[1000,33]", 66000, 1, false },
+	{ "layers.1.empty", "F16", "[0,9]", 0, 1, false },
+};
+
+#define N_SMALL (sizeof(small) / sizeof(small[0]))
+
+/* At most so much more is charged for one: two buffers are rounded up. */
+#ifdef STAGE_CUDA
+#define ROUNDED (2 * UINT64_C(2) * MIB)
+#else
+#define ROUNDED (2 * UINT64_C(65536))
+#endif
+
+/* Takes a while. */
+static const struct shard_tensor large[] = {
+	{ "layers.0.a", "U8", "[167772160]", 160 * MIB, 0, true },
+	{ "layers.1.a", "U8", "[5]", 5, 0, false },
+	{ "layers.2.a", "U8", "[7]", 7, 0, false },
+};
+
+static struct shards s;
+
+/* ---- means ------------------------------------------------------------- */
+
+static int begin_with(struct gpumap_session *session, const char *path,
+		      uint32_t share_flags, struct gpumap_model **ret_model)
+{
+	struct gpumap_model_opts opts = { .size = sizeof(opts),
+					  .path = path,
+					  .layers = "m",
+					  .name = NAME,
+					  .share_flags = share_flags };
+
+	return gpumap_load_model(session, &opts, ret_model);
+}
+
+static int begin_at(struct gpumap_session *session, const char *path,
+		    struct gpumap_model **ret_model)
+{
+	return begin_with(session, path, GPUMAP_SHARE_READ_ONLY, ret_model);
+}
+
+static int wait_for(struct gpumap_model *model)
+{
+	return gpumap_model_wait(model, story_now() + STORY_LIMIT_NS);
+}
+
+static struct gpumap_model *have(struct gpumap_session *session,
+				 const char *path)
+{
+	struct gpumap_model *model = NULL;
+	int ret = begin_at(session, path, &model);
+
+	if (ret == 0)
+		ret = wait_for(model);
+	if (ret != 0) {
+		NOTE("%s: %s", gpumap_strerror(ret), gpumap_refusal(map));
+		exit(1);
+	}
+	return model;
+}
+
+static struct gpumap_model_progress look(struct gpumap_model *model)
+{
+	struct gpumap_model_progress p = { .size = sizeof(p) };
+
+	gpumap_model_progress(model, &p);
+	return p;
+}
+
+/* Brought back by way of its row's arena. */
+static bool is_right(struct gpumap_session *session, const struct shards *of,
+		     size_t i, const struct gpumap_tensor *t)
+{
+	void *memory = NULL;
+	bool right;
+	struct gpumap_job job = { .op = GPUMAP_OP_COPY,
+				  .n = t->bytes,
+				  .src_buffer = t->buffer,
+				  .src_at = t->at };
+
+	if (gpumap_alloc(session, t->row, MIB, &memory) != 0)
+		return false;
+	job.dst = memory;
+	memset(memory, 0x55, t->bytes);
+	right = run_job(session, t->row, &job) == 0 &&
+		shards_match(of, i, memory, 0, t->bytes);
+	gpumap_free(session, memory);
+	return right;
+}
+
+/* How many tensors are as the files have them. */
+static size_t n_right(struct gpumap_session *session,
+		      struct gpumap_model *model)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < s.n; i++) {
+		struct gpumap_tensor t = { .size = sizeof(t) };
+
+		if (gpumap_model_find(model, s.v[i].name, &t) != 0 ||
+		    strcmp(t.name, s.v[i].name) != 0 ||
+		    strcmp(t.type, s.v[i].type) != 0 || t.bytes != s.v[i].bytes)
+			continue;
+		n += t.bytes == 0 ? t.buffer == 0
+				  : is_right(session, &s, i, &t);
+	}
+	return n;
+}
+
+/* Is one of them charged?  To a session by whole pages, to a user alone not. */
+static bool charges_once(void)
+{
+	uint64_t bytes = charged();
+
+	return bytes >= ALL && bytes <= ALL + ROUNDED;
+}
+
+/* At last: who gives a charge up and who takes it are not seen at one time. */
+static bool is_once(void)
+{
+	uint64_t until = story_now() + STORY_LIMIT_NS;
+	bool is;
+
+	while (!(is = charges_once()) && story_now() < until)
+		story_nap(1000);
+	if (!is)
+		NOTE("%lu bytes are charged", (unsigned long)charged());
+	return is;
+}
+
+/* ---- who finds it ------------------------------------------------------ */
+
+static void the_second_finds_it(void)
+{
+	struct gpumap_session *a = session_open(map), *b = session_open(map);
+	struct gpumap_model *first = have(a, s.path), *second, *third = NULL;
+	struct gpumap_tensor t = { .size = sizeof(t) };
+	struct gpumap_model_progress p = look(first);
+
+	EQ(p.was_there, 0);
+	OK(p.share != 0);
+	OK(is_once());
+	/* It looks at no file. */
+	second = have(b, "no-such-folder");
+	p = look(second);
+	EQ(p.was_there, 1);
+	EQ(p.state, GPUMAP_MODEL_LOADED);
+	EQ(p.bytes, ALL);
+	EQ(p.total_bytes, ALL);
+	EQ(p.n_tensors, N_SMALL);
+	EQ(p.share, look(first).share);
+	EQ(gpumap_model_buffers(second, NULL, 0),
+	   gpumap_model_buffers(first, NULL, 0));
+	EQ(n_right(b, second), N_SMALL);
+	OK(is_once());
+	EQ(gpumap_model_find(second, "layers.1.a", &t), 0);
+	EQ(t.row, 1);
+	EQ(t.layer, 1);
+	EQ(t.dtype, GPUMAP_DTYPE_BF16);
+	OK(t.n_dims == 2 && t.shape[0] == 512 && t.shape[1] == 512);
+	EQ(run_job(b, t.row,
+		   &(struct gpumap_job){ .op = GPUMAP_OP_FILL,
+					 .dtype = GPUMAP_DTYPE_U32,
+					 .dst_buffer = t.buffer,
+					 .n = 1 }),
+	   -EACCES);
+	EQ(gpumap_model_open(b, NAME, GPUMAP_SHARE_READ_ONLY, &third),
+	   -EALREADY);
+	EQ(gpumap_model_open(b, NAME, 0, &third), -EACCES);
+	EQ(gpumap_model_free(second), 0);
+	EQ(gpumap_model_open(b, NAME, GPUMAP_SHARE_READ_ONLY, &third), 0);
+	/* Who has loaded it goes, and it stays. */
+	EQ(gpumap_model_free(first), 0);
+	gpumap_session_close(a);
+	EQ(n_right(b, third), N_SMALL);
+	OK(is_once());
+	EQ(gpumap_model_free(third), 0);
+	settles(0, 0);
+	EQ(gpumap_model_open(b, NAME, 0, &third), -ENOENT);
+	gpumap_session_close(b);
+}
+
+static void what_is_no_model_is_told(void)
+{
+	struct gpumap_session *a = session_open(map), *b = session_open(map);
+	struct gpumap_model *model = NULL;
+	struct gpumap_share_request request = { .size = sizeof(request),
+						.name = NAME,
+						.about = s.path,
+						.about_bytes = sizeof(s.path),
+						.n_buffers = 1 };
+	uint64_t buffer, id;
+
+	EQ(make(a, 0, 1, &buffer), 0);
+	request.buffers = &buffer;
+	EQ(gpumap_share(a, &request, &id), 0);
+	EQ(gpumap_model_open(b, NAME, 0, &model), -EINVAL);
+	OK(strstr(gpumap_refusal(map), "is no model"));
+	EQ(begin_with(b, s.path, 0, &model), -EINVAL);
+	OK(strstr(gpumap_refusal(map), "is no model"));
+	EQ(gpumap_share_close(a, id), 0);
+	EQ(gpumap_model_open(b, "", 0, &model), -EINVAL);
+	EQ(gpumap_model_open(b, NULL, 0, &model), -EINVAL);
+	EQ(gpumap_model_open(b, NAME, 8, &model), -E2BIG);
+	EQ(begin_with(b, s.path, 8, &model), -E2BIG);
+	/* Nobody else may have it here: said before anything is read. */
+	EQ(begin_with(b, s.path, GPUMAP_SHARE_ANY_USER, &model), -EPERM);
+	OK(strstr(gpumap_refusal(map), "share = any"));
+	gpumap_session_close(b);
+	gpumap_session_close(a);
+	settles(0, 0);
+}
+
+/* ---- who waits --------------------------------------------------------- */
+
+static void one_loads_and_the_others_wait(void)
+{
+	struct gpumap_session *a = session_open(map), *b = session_open(map);
+	struct shards big = { .v = large, .n = 3, .n_files = 1 };
+	struct gpumap_model *first, *second;
+	char who[32];
+
+	snprintf(big.path, sizeof(big.path), "agent-model-big.%d",
+		 (int)getpid());
+	if (mkdir(big.path, 0755) != 0)
+		exit(99);
+	shards_write_file(&big, 0);
+	EQ(begin_at(a, big.path, &first), 0);
+	EQ(begin_at(b, s.path, &second), 0);
+	EQ(gpumap_model_progress(second, NULL), 0);
+	EQ(look(second).state, GPUMAP_MODEL_WAITING);
+	snprintf(who, sizeof(who), "process %d of uid", (int)getpid());
+	OK(strstr(gpumap_refusal(map), who));
+	EQ(gpumap_model_wait(second, story_now() + 300000000), -ETIME);
+	EQ(wait_for(first), 0);
+	EQ(wait_for(second), 0);
+	EQ(look(second).was_there, 1);
+	EQ(look(second).total_bytes, 160 * MIB + 12);
+	EQ(gpumap_model_free(first), 0);
+	EQ(gpumap_model_free(second), 0);
+	settles(0, 0);
+	/* It is given up by who loads it: the next one does. */
+	EQ(begin_at(a, big.path, &first), 0);
+	EQ(begin_at(b, s.path, &second), 0);
+	EQ(look(second).state, GPUMAP_MODEL_WAITING);
+	EQ(gpumap_model_cancel(first), 0);
+	EQ(wait_for(first), -ECANCELED);
+	EQ(wait_for(second), 0);
+	EQ(look(second).was_there, 0);
+	EQ(n_right(b, second), N_SMALL);
+	EQ(gpumap_model_free(first), 0);
+	EQ(gpumap_model_free(second), 0);
+	/* Who waits may give up as well, and hinders nobody. */
+	EQ(begin_at(a, big.path, &first), 0);
+	EQ(begin_at(b, s.path, &second), 0);
+	EQ(gpumap_model_cancel(second), 0);
+	EQ(wait_for(second), -ECANCELED);
+	EQ(gpumap_model_free(second), 0);
+	EQ(wait_for(first), 0);
+	EQ(gpumap_model_free(first), 0);
+	gpumap_session_close(b);
+	gpumap_session_close(a);
+	settles(0, 0);
+	shards_remove(&big);
+}
+
+/* What cannot be loaded is nobody's name. */
+static void what_fails_is_free(void)
+{
+	struct gpumap_session *a = session_open(map);
+	struct gpumap_model *model = NULL;
+	char path[160];
+
+	EQ(begin_at(a, "no-such-folder", &model), -ENOENT);
+	OK(strstr(gpumap_refusal(map), "no-such-folder"));
+	EQ(begin_at(a, s.path, &model), 0);
+	shards_path(&s, "model-00002-of-00002.safetensors", path);
+	EQ(truncate(path, 300), 0);
+	EQ(wait_for(model), -ENODATA);
+	EQ(gpumap_model_free(model), 0);
+	shards_write_file(&s, 1);
+	settles(0, 0);
+	model = have(a, s.path);
+	EQ(gpumap_model_free(model), 0);
+	gpumap_session_close(a);
+	settles(0, 0);
+}
+
+/* ---- several processes ------------------------------------------------- */
+
+/* Has it, and says whether it was there; looks at it; lets it go; loads and
+ * lets go for ever. */
+static int64_t takes_part(struct gpumap_session *session, struct line *line)
+{
+	static struct gpumap_model *model;
+	int ret;
+
+	switch (line->what) {
+	case 'l':
+		ret = begin_at(session, s.path, &model);
+		if (ret == 0)
+			ret = wait_for(model);
+		return ret == 0 ? (int64_t)look(model).was_there : ret;
+	case 'v':
+		return (int64_t)n_right(session, model);
+	case 'f':
+		return gpumap_model_free(model);
+	default:
+		for (;;) {
+			if (begin_at(session, s.path, &model) != 0)
+				continue;
+			wait_for(model);
+			gpumap_model_free(model);
+		}
+	}
+}
+
+#define PLAYERS 4
+
+static void all_at_once(void)
+{
+	struct player p[PLAYERS];
+	int64_t found = 0;
+
+	for (int i = 0; i < PLAYERS; i++)
+		p[i] = player_start(0, takes_part);
+	for (int i = 0; i < PLAYERS; i++)
+		tell_only(&p[i], 'l', "", 0);
+	for (int i = 0; i < PLAYERS; i++) {
+		struct line line = { .value = -EPIPE };
+
+		(void)!read(p[i].fd, &line, sizeof(line));
+		OK(line.value >= 0);
+		found += line.value;
+	}
+	EQ(found, PLAYERS - 1);
+	OK(is_once());
+	for (int i = 0; i < PLAYERS; i++)
+		EQ(tell(&p[i], 'v', "", 0), N_SMALL);
+	EQ(shared(NAME).n_holders, PLAYERS);
+	for (int i = 0; i < PLAYERS; i++)
+		player_end(&p[i], i % 2 ? SIGKILL : 0);
+	settles(0, 0);
+}
+
+/* Somebody is killed who loads it, or has it, or waits for it: whoever comes
+ * next has it whole, once. */
+static void anybody_may_die(void)
+{
+	for (int round = 0; round < story_rounds(); round++) {
+		struct player killed = player_start(0, takes_part);
+		struct player other = player_start(0, takes_part);
+
+		tell_only(&killed, 'x', "", 0);
+		if (round % 2 == 0)
+			tell_only(&other, 'l', "", 0);
+		story_nap(story_moment(round, 20000));
+		player_end(&killed, SIGKILL);
+		if (round % 2 == 0) {
+			struct line line = { .value = -EPIPE };
+
+			(void)!read(other.fd, &line, sizeof(line));
+			OK(line.value >= 0);
+		} else {
+			OK(tell(&other, 'l', "", 0) >= 0);
+		}
+		EQ(tell(&other, 'v', "", 0), N_SMALL);
+		player_end(&other, 0);
+		settles(0, 0);
+	}
+}
+
+/* ---- how it ends ------------------------------------------------------- */
+
+static void kill_worker(uint32_t row)
+{
+	struct gpumap_device before = story_device(map, row);
+
+	kill((pid_t)before.worker_pid, SIGKILL);
+	OK(story_back(map, row, before.restarts));
+}
+
+static void it_outlives_a_worker(void)
+{
+	struct gpumap_session *a = session_open(map), *b = session_open(map);
+	struct gpumap_model *first = have(a, s.path);
+	struct gpumap_model *second = have(b, s.path);
+
+	EQ(gpumap_model_renew(second), 0);
+	EQ(n_right(b, second), N_SMALL);
+	kill_worker(1);
+	OK(n_right(b, second) < N_SMALL);
+	EQ(gpumap_model_renew(second), 0);
+	EQ(n_right(b, second), N_SMALL);
+	EQ(gpumap_model_renew(first), 0);
+	EQ(n_right(a, first), N_SMALL);
+	OK(is_once());
+	EQ(gpumap_model_free(first), 0);
+	EQ(gpumap_model_free(second), 0);
+	gpumap_session_close(b);
+	gpumap_session_close(a);
+	settles(0, 0);
+}
+
+static void a_name_is_taken_back(void)
+{
+	struct gpumap_session *a = session_open(map), *b = session_open(map);
+	struct gpumap_model *first = have(a, s.path);
+	struct gpumap_model *second = have(b, s.path), *next;
+	struct gpumap_session *c = session_open(map);
+
+	EQ(gpumap_share_release(map, NAME), 0);
+	EQ(gpumap_share_release(map, NAME), -ENOENT);
+	EQ(gpumap_share_release(map, ""), -EINVAL);
+	EQ(shares_n(), 0);
+	/* Who has it has it still, and others load another. */
+	EQ(n_right(b, second), N_SMALL);
+	next = have(c, s.path);
+	EQ(look(next).was_there, 0);
+	EQ(gpumap_model_free(first), 0);
+	EQ(n_right(b, second), N_SMALL);
+	EQ(gpumap_model_free(second), 0);
+	gpumap_session_close(b);
+	gpumap_session_close(a);
+	OK(is_once());
+	EQ(shares_n(), 1);
+	EQ(gpumap_share_release(map, NAME), 0);
+	EQ(gpumap_model_free(next), 0);
+	gpumap_session_close(c);
+	settles(0, 0);
+}
+
+/* ---- other users ------------------------------------------------------- */
+
+/* Opens what is there, and takes its name back, as whoever it is. */
+static int64_t strange(struct gpumap_session *session, struct line *line)
+{
+	struct gpumap_model *model;
+
+	if (line->what == 'r')
+		return gpumap_share_release(story_attach(&agent), NAME);
+	return gpumap_model_open(session, NAME, GPUMAP_SHARE_READ_ONLY, &model);
+}
+
+static void users_that_are_named_have_it(void)
+{
+	const uint32_t uid = STRANGER;
+	struct gpumap_session *a = session_open(map);
+	struct gpumap_model_opts opts = { .size = sizeof(opts),
+					  .path = s.path,
+					  .layers = "m",
+					  .name = NAME,
+					  .share_flags = GPUMAP_SHARE_READ_ONLY,
+					  .uids = &uid,
+					  .n_uids = 1 };
+	struct gpumap_model *model = NULL;
+	struct player named, other;
+
+	if (geteuid() != 0) {
+		SKIP(4, "needs root, to be somebody else");
+		gpumap_session_close(a);
+		return;
+	}
+	EQ(gpumap_load_model(a, &opts, &model), 0);
+	EQ(wait_for(model), 0);
+	named = player_start(STRANGER, strange);
+	other = player_start(STRANGER + 1, strange);
+	EQ(tell(&named, 'o', "", 0), 0);
+	EQ(tell(&other, 'o', "", 0), -EACCES);
+	EQ(tell(&named, 'r', "", 0), -EPERM);
+	EQ(shares_n(), 1);
+	player_end(&named, 0);
+	player_end(&other, 0);
+	EQ(gpumap_model_free(model), 0);
+	gpumap_session_close(a);
+	settles(0, 0);
+}
+
+static const char config[] = "[host]\nrows = 2\n";
+static const char open_to_all[] =
+	"[host]\nrows = 2\n[socket]\nmode = 0666\n[limits]\n"
+	"sessions-per-second = 1000000\n";
+
+static bool begin(const char *cuda, const char *more)
+{
+	shares_stage(cuda, more);
+	if (!OK(agent_start(&agent)) || !OK((map = story_attach(&agent))))
+		return false;
+	EQ(shards_map(map, "m", "1:2;0:1"), 0);
+	return true;
+}
+
+static void end(void)
+{
+	gpumap_layers_release(map, "m");
+	gpumap_detach(map);
+	EQ(agent_kill(&agent, SIGTERM), 0);
+}
+
+int main(void)
+{
+	s = shards_make(small, N_SMALL, 2);
+	if (begin("keep-shares = yes\n", config)) {
+		the_second_finds_it();
+		what_is_no_model_is_told();
+		one_loads_and_the_others_wait();
+		what_fails_is_free();
+		all_at_once();
+		anybody_may_die();
+		it_outlives_a_worker();
+		a_name_is_taken_back();
+		end();
+	}
+	if (begin("share = any\n", open_to_all)) {
+		users_that_are_named_have_it();
+		end();
+	}
+	if (tap_failures)
+		agent_show_log(&agent);
+	shards_remove(&s);
+	stage_end(&agent);
+	return tap_done();
+}

@@ -1,0 +1,457 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * The life of a segment: made, left behind by an agent that was killed
+ * anywhere, adopted by the next, refused where it is not ours, removed when
+ * asked to.
+ */
+
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "gpumap.h"
+#include "tests/support/agent_segment.h"
+#include "tests/support/tap.h"
+
+#define CONFIG                                        \
+	"[host]\nrows = 2\n[map a]\nspec = 0:3;1:2\n" \
+	"[map b]\nspec = 1:4\nlayers = 6\n"
+#define CHANGED                                       \
+	"[host]\nrows = 2\n[map a]\nspec = 1:3;0:2\n" \
+	"[map b]\nspec = 1:4\nlayers = 6\n"
+
+/* Both rows and both maps, as CONFIG or CHANGED says. */
+static bool whole(const struct agent_map *m, uint32_t first)
+{
+	struct gm_moving_image moving;
+	struct gm_layers_image image;
+	struct gm_row_image facts;
+	struct gm_object object;
+	uint32_t rows[6];
+
+	if (agent_map_state(m) != GM_STATE_READY || gm_rows_used(&m->map) != 2)
+		return false;
+	for (uint32_t row = 0; row < 2; row++) {
+		if (gm_rows_facts(&m->map, row, &facts) != 0 ||
+		    gm_rows_moving(&m->map, row, &moving) != 0 ||
+		    facts.kind != GPUMAP_DEVICE_HOST || facts.units == 0 ||
+		    moving.state == GPUMAP_DEVICE_LOST ||
+		    moving.budget_bytes > facts.total_bytes / 2)
+			return false;
+	}
+	if (gm_layers_open(&m->map, "a", &object, &image) != 0 ||
+	    image.n_layers != 5 || image.n_rows != 2 ||
+	    gm_object_read(&object, image.rows_at, rows, 24) != 0 ||
+	    rows[0] != first || rows[2] != first || rows[3] != 1 - first ||
+	    rows[4] != 1 - first)
+		return false;
+	/* Layers that the spec leaves over go to the first host row. */
+	return gm_layers_open(&m->map, "b", &object, &image) == 0 &&
+	       image.n_layers == 6 &&
+	       gm_object_read(&object, image.rows_at, rows, 24) == 0 &&
+	       rows[0] == 1 && rows[3] == 1 && rows[4] == 0 && rows[5] == 0;
+}
+
+static void killed_agent_is_followed_by_another(void)
+{
+	struct agent_map m, again;
+	struct gm_row_image facts;
+	struct agent a;
+	uint64_t version;
+	uint8_t uuid[16];
+
+	agent_make(&a, CONFIG);
+	if (!OK(agent_start_until(&a, "open")) || !OK(agent_map_open(&a, &m)))
+		return;
+	OK(whole(&m, 0));
+	EQ(agent_map_epoch(&m), 1);
+	EQ(gm_get(&m.map.header->agent_pid), a.pid);
+	version = agent_map_version(&m, "a");
+	gm_rows_facts(&m.map, 1, &facts);
+	memcpy(uuid, facts.uuid, 16);
+
+	EQ(agent_kill(&a, SIGKILL), -SIGKILL);
+	EQ(agent_map_state(&m), GM_STATE_READY);
+	OK(agent_start_until(&a, "open"));
+	EQ(agent_map_epoch(&m), 2);
+	EQ(gm_get(&m.map.header->agent_pid), a.pid);
+	OK(whole(&m, 0));
+	EQ(agent_map_version(&m, "a"), version);
+	if (OK(agent_map_open(&a, &again))) {
+		EQ(again.inode, m.inode);
+		agent_map_close(&again);
+	}
+	gm_rows_facts(&m.map, 1, &facts);
+	EQ(memcmp(facts.uuid, uuid, 16), 0);
+
+	/* A clean end leaves the map too, and says that it was one. */
+	EQ(agent_kill(&a, SIGTERM), 0);
+	EQ(agent_map_state(&m), GM_STATE_DRAINING);
+	agent_configure(&a, CHANGED);
+	OK(agent_start_until(&a, "open"));
+	OK(whole(&m, 1));
+	EQ(agent_map_epoch(&m), 3);
+	OK(agent_map_version(&m, "a") > version);
+	agent_map_close(&m);
+	agent_remove(&a);
+}
+
+static void row_that_is_gone_is_lost(void)
+{
+	struct gm_moving_image moving;
+	struct gm_row_image facts;
+	struct agent_map m;
+	struct agent a;
+
+	agent_make(&a, "[host]\nrows = 2\n");
+	if (!OK(agent_start_until(&a, "open")) || !OK(agent_map_open(&a, &m)))
+		return;
+	agent_kill(&a, SIGKILL);
+	agent_configure(&a, "");
+	OK(agent_start_until(&a, "open"));
+	EQ(gm_rows_used(&m.map), 3);
+	EQ(gm_rows_moving(&m.map, 1, &moving), 0);
+	EQ(moving.state, GPUMAP_DEVICE_LOST);
+	STR(moving.reason, "no longer there or not configured");
+	EQ(gm_rows_facts(&m.map, 2, &facts), 0);
+	EQ(facts.row, 2);
+
+	/* And comes back to the same row. */
+	agent_kill(&a, SIGKILL);
+	agent_configure(&a, "[host]\nrows = 2\n");
+	OK(agent_start_until(&a, "open"));
+	EQ(gm_rows_used(&m.map), 3);
+	EQ(gm_rows_moving(&m.map, 1, &moving), 0);
+	OK(moving.state != GPUMAP_DEVICE_LOST);
+	EQ(gm_rows_moving(&m.map, 2, &moving), 0);
+	EQ(moving.state, GPUMAP_DEVICE_LOST);
+	agent_map_close(&m);
+	agent_remove(&a);
+}
+
+/* Every instant of a start at which a reader can see something new. */
+static const char *const points[] = {
+	"segment_filled",   "segment_visible",    "row_moving",
+	"publish_reserved", "publish_filled",     "publish_key",
+	"publish_visible",  "generation_visible", "row_visible",
+	"state_visible",    "adopt_signed",       "adopt_epoch",
+};
+
+/* Die at the nth pass of a point, then start again and be whole.  Counts in
+ * @deaths whether the point was come to at all. */
+static bool survives(struct agent *a, const char *point, int nth, int *deaths)
+{
+	char env[64];
+	struct agent_map m;
+	bool good;
+
+	snprintf(env, sizeof(env), "GM_POINT=%s:kill:%d", point, nth);
+	a->env[0] = env;
+	agent_spawn(a, NULL);
+	if (!agent_wait_log(a, "event=open "))
+		++*deaths;
+	agent_kill(a, SIGKILL);
+	a->env[0] = NULL;
+	if (!agent_start_until(a, "open") || !agent_map_open(a, &m))
+		return false;
+	good = whole(&m, 0) && !agent_logged(a, "event=segment_retired");
+	if (!good)
+		agent_show_log(a);
+	agent_map_close(&m);
+	agent_kill(a, SIGKILL);
+	return good;
+}
+
+static void every_instant_is_a_good_one_to_die(void)
+{
+	const char *build = getenv("GM_BUILD");
+	int torn = 0, missed = 0, deaths = 0;
+	struct agent a;
+
+	if (build == NULL || strstr(build, "testpoints") == NULL) {
+		SKIP(2, "needs --enable-testpoints");
+		return;
+	}
+	for (size_t i = 0; i < sizeof(points) / sizeof(points[0]); i++) {
+		int before = deaths;
+
+		for (int nth = 1; nth <= 3; nth++) {
+			agent_make(&a, CONFIG);
+			torn += !survives(&a, points[i], nth, &deaths);
+			/* Once more, beside what is there already. */
+			agent_configure(&a, CHANGED);
+			agent_start_until(&a, "open");
+			agent_kill(&a, SIGKILL);
+			agent_configure(&a, CONFIG);
+			torn += !survives(&a, points[i], nth, &deaths);
+			agent_remove(&a);
+		}
+		if (deaths == before)
+			missed++;
+		NOTE("%s: %d deaths, %d torn so far", points[i],
+		     deaths - before, torn);
+	}
+	EQ(torn, 0);
+	EQ(missed, 0);
+}
+
+static void what_is_not_ours_is_refused(void)
+{
+	struct stat st;
+	struct agent a;
+
+	agent_make(&a, "");
+	OK(symlink("/dev/null", a.segment) == 0);
+	EQ(agent_run(&a, NULL), 6);
+	OK(agent_logged(&a, "is a link: remove it, or take another"));
+	OK(lstat(a.segment, &st) == 0 && S_ISLNK(st.st_mode));
+	unlink(a.segment);
+
+	OK(mkfifo(a.segment, 0600) == 0);
+	EQ(agent_run(&a, NULL), 6);
+	OK(agent_logged(&a, "is no regular file"));
+	unlink(a.segment);
+
+	OK(agent_start_until(&a, "open"));
+	agent_kill(&a, SIGKILL);
+	OK(chmod(a.segment, 0666) == 0);
+	EQ(agent_run(&a, NULL), 6);
+	OK(agent_logged(&a, "can be written by others"));
+	OK(agent_logged(&a, "event=segment why="));
+	OK(chmod(a.segment, 0644) == 0);
+	if (geteuid() == 0) {
+		OK(chown(a.segment, 12345, 12345) == 0);
+		EQ(agent_run(&a, NULL), 6);
+		OK(agent_logged(&a, "belongs to another user"));
+		OK(chown(a.segment, 0, 0) == 0);
+	} else {
+		SKIP(4, "needs root");
+	}
+	OK(agent_start_until(&a, "open"));
+	OK(agent_logged(&a, "event=adopted"));
+	agent_remove(&a);
+
+	agent_make(&a, "");
+	OK(symlink("/dev/null", a.lock) == 0);
+	EQ(agent_run(&a, NULL), 6);
+	agent_remove(&a);
+}
+
+/* There others could put a socket or a lock of their own. */
+static void shared_runtime_directory_is_refused(void)
+{
+	struct agent a;
+
+	agent_make(&a, "");
+	OK(chmod(a.dir, 01777) == 0);
+	EQ(agent_run(&a, NULL), 6);
+	OK(agent_logged(&a, "event=runtime_dir"));
+	OK(agent_logged(&a, "chmod go-w"));
+	OK(chmod(a.dir, 0755) == 0);
+	if (geteuid() == 0) {
+		OK(chown(a.dir, 12345, 12345) == 0);
+		EQ(agent_run(&a, NULL), 6);
+		OK(chown(a.dir, 0, 0) == 0);
+	} else {
+		SKIP(3, "needs root");
+	}
+	OK(agent_start_until(&a, "open"));
+	agent_remove(&a);
+}
+
+static void second_agent_names_the_first(void)
+{
+	char text[96];
+	struct stat st;
+	struct agent a;
+	pid_t first;
+
+	agent_make(&a, "");
+	OK(agent_start_until(&a, "open"));
+	first = a.pid;
+	snprintf(text, sizeof(text), "process %d runs instance %s", (int)first,
+		 a.instance);
+	EQ(agent_run(&a, NULL), 3);
+	OK(agent_logged(&a, text));
+	EQ(agent_run(&a, "--remove"), 3);
+	OK(agent_logged(&a, text));
+	agent_own(&a, first);
+	EQ(stat(a.lock, &st), 0);
+	EQ(st.st_mode & 07777, 0600);
+	EQ(stat(a.segment, &st), 0);
+	EQ(st.st_mode & 07777, 0644);
+	EQ(agent_kill(&a, SIGTERM), 0);
+	agent_remove(&a);
+}
+
+static void removal_retires(void)
+{
+	struct agent_map m;
+	struct stat st;
+	struct agent a;
+	uint32_t generation;
+
+	agent_make(&a, "");
+	OK(agent_start_until(&a, "open"));
+	if (!OK(agent_map_open(&a, &m)))
+		return;
+	EQ(agent_kill(&a, SIGTERM), 0);
+	generation = gm_get(&m.map.header->generation);
+	EQ(agent_run(&a, "--remove"), 0);
+	EQ(agent_map_state(&m), GM_STATE_RETIRED);
+	OK(gm_get(&m.map.header->generation) != generation);
+	OK(stat(a.segment, &st) != 0 && errno == ENOENT);
+	EQ(stat(a.lock, &st), 0);
+	EQ(agent_run(&a, "--remove"), 0);
+	OK(agent_logged(&a, "event=nothing_to_remove"));
+	agent_map_close(&m);
+	agent_remove(&a);
+}
+
+/* In a mount namespace of its own, with a /dev/shm of one MiB.  Returns the
+ * agent's exit status. */
+static int run_in_small_shm(struct agent *a)
+{
+	if (unshare(CLONE_NEWNS) != 0 ||
+	    mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+	    mount("small", "/dev/shm", "tmpfs", 0, "size=1m") != 0)
+		return 77;
+	return agent_run(a, NULL);
+}
+
+static void full_memory_is_explained(void)
+{
+	struct agent a;
+	int status = 0;
+	pid_t pid;
+
+	agent_make(&a, "");
+	fflush(stdout);
+	pid = fork();
+	if (pid == 0)
+		_exit(run_in_small_shm(&a));
+	waitpid(pid, &status, 0);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 77) {
+		SKIP(2, "cannot mount a small /dev/shm here");
+	} else {
+		OK(WIFEXITED(status) && WEXITSTATUS(status) == 5);
+		OK(agent_logged(&a, "the segment takes 16 MiB, /dev/shm has 1 "
+				    "MiB free of 1: give it more (docker: "
+				    "--shm-size) or set segment.size"));
+	}
+	agent_remove(&a);
+}
+
+static void errors_name_their_line(void)
+{
+	struct agent a;
+	char text[128];
+
+	agent_make(&a, "[host]\nrows = 2\n[map a]\nspec = 0:1;7:2\n");
+	EQ(agent_run(&a, NULL), 2);
+	snprintf(text, sizeof(text), "%s:4: map a: ", a.config);
+	if (!OK(agent_logged(&a, text)))
+		agent_show_log(&a);
+	agent_configure(&a, "[host]\nrow = 2\n");
+	EQ(agent_run(&a, NULL), 2);
+	snprintf(text, sizeof(text), "%s:2: [host] has no key row", a.config);
+	OK(agent_logged(&a, text));
+	agent_configure(&a, "[host]\nenabled = no\n");
+	EQ(agent_run(&a, NULL), 2);
+	OK(agent_logged(&a, "no device: set host.enabled = yes"));
+	agent_configure(&a, "[host]\ncpus = 8000\n");
+	EQ(agent_run(&a, NULL), 2);
+	OK(agent_logged(&a, "host.cpus names no CPU that gpumapd may use"));
+	agent_remove(&a);
+}
+
+static void said_of_the_command_line(struct agent *a, const char *option,
+				     const char *want)
+{
+	char text[160];
+
+	EQ(agent_run(a, option), 2);
+	snprintf(text, sizeof(text), "gpumapd: %s: see gpumapd --help\n", want);
+	if (!OK(agent_logged(a, text)))
+		agent_show_log(a);
+	/* Whatever path it was started by. */
+	OK(!agent_logged(a, getenv("GPUMAPD")));
+}
+
+static void command_lines_are_corrected(void)
+{
+	struct agent a;
+
+	agent_make(&a, NULL);
+	said_of_the_command_line(&a, "--nonsense",
+				 "--nonsense is no option, or the beginning of "
+				 "several");
+	said_of_the_command_line(&a, "--remove=all",
+				 "--remove=all takes no value");
+	said_of_the_command_line(&a, "--instance", "--instance wants a value");
+	said_of_the_command_line(&a, "-x", "-x is no option");
+	said_of_the_command_line(&a, "node",
+				 "node is no option, and nothing else is "
+				 "taken");
+	agent_remove(&a);
+}
+
+/* What is created by an agent that does not come to open it is nobody's. */
+static void nothing_stays_of_a_start_that_failed(void)
+{
+	struct agent a;
+
+	agent_make(&a, "[host]\nrows = 2\n[map a]\nspec = 0:1;7:2\n");
+	EQ(agent_run(&a, NULL), 2);
+	OK(agent_logged(&a, "event=created "));
+	EQ(access(a.segment, F_OK), -1);
+	/* What an agent before it has left stays as it is. */
+	agent_configure(&a, "[host]\nrows = 2\n");
+	OK(agent_start(&a));
+	EQ(agent_kill(&a, SIGTERM), 0);
+	agent_configure(&a, "[host]\nrows = 2\n[map a]\nspec = 0:1;7:2\n");
+	EQ(agent_run(&a, NULL), 2);
+	OK(agent_logged(&a, "event=adopted "));
+	EQ(access(a.segment, F_OK), 0);
+	agent_remove(&a);
+}
+
+/* tmpfs gives up a reservation that a signal disturbs. */
+static void start_survives_disturbance(void)
+{
+	struct agent a;
+
+	agent_make(&a, "[segment]\nsize = 256M\n");
+	agent_spawn(&a, NULL);
+	for (int i = 0; i < 60; i++) {
+		usleep(2000);
+		kill(a.pid, SIGSTOP);
+		kill(a.pid, SIGCONT);
+	}
+	OK(agent_wait_log(&a, "event=ready"));
+	EQ(agent_kill(&a, SIGTERM), 0);
+	agent_remove(&a);
+}
+
+int main(void)
+{
+	start_survives_disturbance();
+	killed_agent_is_followed_by_another();
+	row_that_is_gone_is_lost();
+	every_instant_is_a_good_one_to_die();
+	what_is_not_ours_is_refused();
+	shared_runtime_directory_is_refused();
+	second_agent_names_the_first();
+	removal_retires();
+	full_memory_is_explained();
+	errors_name_their_line();
+	command_lines_are_corrected();
+	nothing_stays_of_a_start_that_failed();
+	return tap_done();
+}

@@ -1,0 +1,266 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Published maps are kept in files: they outlive the agent and the machine,
+ * and bad files are put aside.
+ */
+
+#include "tests/support/state_agent.h"
+
+/* ---- what comes back --------------------------------------------------- */
+
+static void maps_outlive_the_machine(void)
+{
+	struct seen before, after;
+
+	agent_make(&agent, ROWS2);
+	if (!OK(start()))
+		return;
+	EQ(publish("kept", "0:3;1:2"), 0);
+	EQ(publish("replaced", "0:5"), 0);
+	EQ(publish("replaced", "1:5"), 0);
+	EQ(publish("\xc3\xa4/..%", "1:1;0:4"), 0);
+	EQ(publish("gone", "0:5"), 0);
+	EQ(gpumap_layers_release(map, "gone"), 0);
+	OK(has_file("kept.layers"));
+	OK(has_file("%C3%A4%2F..%25.layers"));
+	OK(!has_file("gone.layers"));
+	before = look("kept");
+	EQ(before.status, 0);
+
+	OK(reboot());
+	OK(agent_logged(&agent, "event=created"));
+	after = look("kept");
+	OK(are_one(before, after));
+	OK(after.layers.version > before.layers.version);
+	OK(says("replaced", "1:5"));
+	OK(says("\xc3\xa4/..%", "1:1;0:4"));
+	EQ(look("gone").status, -ENOENT);
+	EQ(count_maps(), 3);
+}
+
+/* It says what the files say already: nothing is published anew. */
+static void an_adopted_map_is_left_alone(void)
+{
+	struct seen before = look("kept"), after;
+
+	stop(SIGKILL);
+	OK(start());
+	OK(agent_logged(&agent, "event=adopted"));
+	OK(!agent_logged(&agent, "event=restored"));
+	after = look("kept");
+	EQ(memcmp(&before, &after, sizeof(before)), 0);
+	EQ(count_maps(), 3);
+	EQ(gpumap_layers_release(map, "kept"), 0);
+	OK(reboot());
+	EQ(count_maps(), 2);
+	OK(!agent_logged(&agent, "event=state_"));
+}
+
+/* As if an agent had died between the slot and the file, or the reverse. */
+static void the_files_are_right(void)
+{
+	struct seen old, new;
+
+	EQ(publish("first", "0:5"), 0);
+	EQ(publish("second", "0:5"), 0);
+	old = look("second");
+	stop(SIGKILL);
+	move_file("first.layers", "set-aside");
+	OK(start());
+	OK(agent_logged(&agent, "event=state_unknown name=first "));
+	EQ(look("first").status, -ENOENT);
+	OK(are_one(old, look("second")));
+
+	EQ(publish("second", "1:5"), 0);
+	new = look("second");
+	move_file("second.layers", "set-aside");
+	EQ(publish("second", "0:5"), 0);
+	stop(SIGKILL);
+	move_file("set-aside", "second.layers");
+	OK(start());
+	OK(are_one(new, look("second")));
+	OK(look("second").layers.version > new.layers.version + 1);
+	stop(SIGTERM);
+	agent_remove(&agent);
+}
+
+/* Its file goes when it is replaced by one that a process holds, and does not
+ * come back when that has ended. */
+static void held_maps_have_no_file(void)
+{
+	struct gpumap_plan_request request = { .size = sizeof(request),
+					       .name = "taken",
+					       .flags = GPUMAP_PLAN_COMMIT |
+							GPUMAP_PLAN_HELD,
+					       .setting = GPUMAP_SETTING_MANUAL,
+					       .text = "0:5",
+					       .dtype = GPUMAP_DTYPE_F16 };
+	struct gpumap_plan plan = { .size = sizeof(plan) };
+	int status = 0;
+	pid_t pid;
+
+	agent_make(&agent, ROWS2);
+	if (!OK(start()))
+		return;
+	EQ(publish("taken", "0:3;1:2"), 0);
+	OK(has_file("taken.layers"));
+	fflush(stdout);
+	pid = fork();
+	if (pid == 0) {
+		map = story_attach(&agent);
+		_exit(map ? -gpumap_plan(map, &request, &plan, NULL, 0, NULL, 0)
+			  : 255);
+	}
+	waitpid(pid, &status, 0);
+	EQ(status, 0);
+	OK(!has_file("taken.layers"));
+	OK(agent_wait_log(&agent, "event=withdrawn name=taken "));
+	EQ(look("taken").status, -ENOENT);
+	OK(reboot());
+	EQ(count_maps(), 0);
+
+	request.flags = GPUMAP_PLAN_COMMIT;
+	EQ(gpumap_plan(map, &request, &plan, NULL, 0, NULL, 0), 0);
+	OK(has_file("taken.layers"));
+	OK(reboot());
+	EQ(look("taken").layers.flags, GPUMAP_LAYERS_COMMITTED);
+	stop(SIGTERM);
+	agent_remove(&agent);
+}
+
+/* ---- what does not ----------------------------------------------------- */
+
+static void bad_files_are_put_aside(void)
+{
+	agent_make(&agent, ROWS2);
+	if (!OK(start()))
+		return;
+	EQ(publish("good", "0:5"), 0);
+	EQ(publish("torn", "0:5"), 0);
+	EQ(publish("empty", "0:5"), 0);
+	EQ(publish("moved", "0:5"), 0);
+	stop(SIGTERM);
+	cut_file("torn.layers", 1);
+	put_file("empty.layers", "");
+	put_file("foreign.layers", "not ours\n");
+	put_file("later.layers", "gpumap-state 2 0 0\n");
+	put_file("readme.txt", "not looked at\n");
+	put_file("new", "half of a file");
+	move_file("moved.layers", "elsewhere.layers");
+	OK(start());
+	EQ(count_maps(), 1);
+	OK(says("good", "0:5"));
+	OK(agent_logged(&agent, "event=state_refused path="));
+	OK(agent_logged(&agent, "torn.layers\" why=\"its length or its sum is "
+				"wrong: it was cut, or changed\""));
+	OK(agent_logged(&agent, "empty.layers\" why=\"it is no state file\""));
+	OK(agent_logged(&agent, "later.layers\" why=\"it is of a version that "
+				"this agent does not know\""));
+	OK(agent_logged(&agent, "elsewhere.layers\" why=\"name is not its "
+				"file's\""));
+	OK(has_file("torn.layers.refused-1"));
+	OK(has_file("empty.layers.refused-1"));
+	OK(has_file("foreign.layers.refused-1"));
+	OK(has_file("later.layers.refused-1"));
+	OK(has_file("elsewhere.layers.refused-1"));
+	OK(has_file("readme.txt"));
+	OK(!has_file("torn.layers"));
+	OK(!has_file("new"));
+
+	/* Nor is one that was put aside ever written over. */
+	EQ(publish("torn", "1:5"), 0);
+	stop(SIGTERM);
+	cut_file("torn.layers", 1);
+	OK(start());
+	OK(has_file("torn.layers.refused-1"));
+	OK(has_file("torn.layers.refused-2"));
+	EQ(count_maps(), 1);
+	stop(SIGTERM);
+	agent_remove(&agent);
+}
+
+static void a_map_waits_for_its_rows(void)
+{
+	struct seen before, lost;
+
+	agent_make(&agent, ROWS2);
+	if (!OK(start()))
+		return;
+	EQ(publish("both", "0:3;1:2"), 0);
+	before = look("both");
+	stop(SIGTERM);
+	agent_configure(&agent, ROWS1);
+	unlink(agent.segment);
+	OK(start());
+	EQ(look("both").status, -ENOENT);
+	others_publish("both", EPERM);
+	OK(agent_logged(&agent, "both.layers\" why=\"a device of it is not "
+				"there\""));
+
+	/* In the table, but lost. */
+	stop(SIGTERM);
+	agent_configure(&agent, ROWS2);
+	OK(start());
+	lost = look("both");
+	EQ(lost.status, 0);
+	EQ(lost.rows[0], 1);
+	stop(SIGTERM);
+	agent_configure(&agent, ROWS1);
+	OK(start());
+	OK(are_one(lost, look("both")));
+	OK(!agent_logged(&agent, "event=state_waits"));
+	stop(SIGTERM);
+	unlink(agent.segment);
+	agent_configure(&agent, ROWS2);
+	OK(start());
+	OK(are_one(before, look("both")));
+
+	/* Its owner need not wait for its rows to get rid of it. */
+	stop(SIGTERM);
+	unlink(agent.segment);
+	agent_configure(&agent, ROWS1);
+	OK(start());
+	EQ(gpumap_layers_release(map, "both"), 0);
+	EQ(gpumap_layers_release(map, "both"), -ENOENT);
+	OK(!has_file("both.layers"));
+	others_publish("both", 0);
+	stop(SIGTERM);
+	agent_remove(&agent);
+}
+
+static void the_configuration_has_its_names(void)
+{
+	agent_make(&agent, ROWS2 "[map set]\nspec = 0:5\n");
+	if (!OK(start()))
+		return;
+	OK(!has_file("set.layers"));
+	EQ(publish("set", "1:5"), 0);
+	OK(says("set", "1:5"));
+	OK(has_file("set.layers"));
+	OK(reboot());
+	OK(says("set", "0:5"));
+	OK(agent_logged(&agent, "event=state_waits"));
+	stop(SIGTERM);
+
+	agent_configure(&agent, ROWS2);
+	OK(start());
+	OK(says("set", "1:5"));
+	EQ(gpumap_layers_release(map, "set"), 0);
+	OK(!has_file("set.layers"));
+	stop(SIGTERM);
+	agent_remove(&agent);
+}
+
+int main(void)
+{
+	maps_outlive_the_machine();
+	an_adopted_map_is_left_alone();
+	the_files_are_right();
+	held_maps_have_no_file();
+	bad_files_are_put_aside();
+	a_map_waits_for_its_rows();
+	the_configuration_has_its_names();
+	return tap_done();
+}

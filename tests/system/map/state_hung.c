@@ -1,0 +1,86 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * A disk that does not answer, as that of a server that is away: what is to be
+ * written waits for it, and the end of the agent does not.
+ */
+
+#include <poll.h>
+#include <seccomp.h>
+
+#include "tests/support/state_agent.h"
+
+/* From here on what we start waits for ever where it renames a file.  Returns a
+ * descriptor that is readable when something does, and ends it when closed. */
+static int hang_renames(void)
+{
+	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
+	int fd = -1;
+
+	if (filter != NULL &&
+	    seccomp_rule_add(filter, SCMP_ACT_NOTIFY, SCMP_SYS(renameat), 0) ==
+		    0 &&
+	    seccomp_rule_add(filter, SCMP_ACT_NOTIFY, SCMP_SYS(renameat2), 0) ==
+		    0 &&
+	    seccomp_load(filter) == 0)
+		fd = seccomp_notify_fd(filter);
+	seccomp_release(filter);
+	return fd;
+}
+
+/* Returns what it was answered in the end. */
+static pid_t publish_by_another(void)
+{
+	pid_t pid;
+
+	fflush(stdout);
+	pid = fork();
+	if (pid == 0) {
+		map = story_attach(&agent);
+		_exit(map ? -publish("late", "0:5") : 255);
+	}
+	return pid;
+}
+
+static void the_end_comes(int disk)
+{
+	struct pollfd writes = { .fd = disk, .events = POLLIN };
+	char path[160];
+	int status = 0;
+	pid_t pid;
+
+	snprintf(path, sizeof(path), "%s/%s.sock", agent.dir, agent.instance);
+	pid = publish_by_another();
+	EQ(poll(&writes, 1, AGENT_LIMIT_MS), 1);
+	/* Others have their turns meanwhile. */
+	EQ(look("late").status, -ENOENT);
+	gpumap_detach(map);
+	map = NULL;
+	EQ(agent_kill(&agent, SIGTERM), 1);
+	OK(agent_logged(&agent, "event=clerk_stuck clerk=files for_s="));
+	EQ(access(path, F_OK), -1);
+	EQ(waitpid(pid, &status, 0), pid);
+	EQ(WIFEXITED(status) ? WEXITSTATUS(status) : -1, ECONNRESET);
+}
+
+int main(void)
+{
+	int disk;
+
+	agent_make(&agent, ROWS2 "[agent]\ndrain = 50ms\n");
+	disk = hang_renames();
+	if (disk < 0)
+		SKIP(1, "no filter of system calls can be had");
+	else if (OK(start())) {
+		the_end_comes(disk);
+		close(disk);
+		OK(start());
+		EQ(look("late").status, -ENOENT);
+		EQ(agent_kill(&agent, SIGTERM), 0);
+	}
+	if (tap_failures)
+		agent_show_log(&agent);
+	agent_remove(&agent);
+	return tap_done();
+}

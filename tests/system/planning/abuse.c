@@ -1,0 +1,224 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Plans that make no sense, over the control socket: each is refused with the
+ * reason, and none does harm.
+ */
+
+#include "tests/support/dice.h"
+#include "tests/support/plan_agent.h"
+
+/* ---- refusals ------------------------------------------------------------ */
+
+static void refused(const struct gpumap_plan_request *request, int want,
+		    const char *why)
+{
+	struct gpumap_plan answer;
+	int ret = plan(request, &answer);
+
+	if (!EQ(ret, want) || !OK(strstr(gpumap_refusal(map), why) != NULL))
+		NOTE("want \"%s\", got \"%s\"", why, gpumap_refusal(map));
+	OK(is_empty());
+}
+
+static void nonsense_is_refused(void)
+{
+	struct gpumap_plan_request good = request_of("r", 0, GIB), bad = good;
+	static const uint32_t twice[] = { 1, 1 }, none[] = { ROWS };
+
+	bad.flags = 1 << 20;
+	refused(&bad, -EINVAL, "is none that this agent knows");
+	bad = good;
+	bad.setting = 0;
+	refused(&bad, -EINVAL, "is none that this agent knows");
+	bad.setting = GPUMAP_SETTING_PIPELINE + 1;
+	refused(&bad, -EINVAL, "is none that this agent knows");
+	bad = good;
+	bad.strategy = GPUMAP_STRATEGY_FEWEST + 1;
+	refused(&bad, -EINVAL, "is none that this agent knows");
+	bad = good;
+	bad.compute_dtype = GPUMAP_DTYPE_I64;
+	refused(&bad, -EINVAL, "is none that this agent knows");
+	bad = good;
+	bad.flags = GPUMAP_PLAN_HELD;
+	refused(&bad, -EINVAL, "only what is committed can be held");
+	bad = good;
+	bad.flags = GPUMAP_PLAN_PUBLISH;
+	bad.name = "";
+	refused(&bad, -EINVAL, "needs a name");
+	bad.name = "two words";
+	refused(&bad, -EINVAL, "no blanks");
+	bad = good;
+	bad.setting = GPUMAP_SETTING_MANUAL;
+	refused(&bad, -EINVAL, "needs a spec");
+	bad.text = "0:x";
+	refused(&bad, -EINVAL, "");
+	bad.text = "9:12";
+	refused(&bad, -ENODEV, "row 9");
+	bad = good;
+	bad.rows = twice;
+	bad.n_rows = 2;
+	refused(&bad, -EINVAL, "row 1 is among the rows twice");
+	bad.rows = none;
+	bad.n_rows = 1;
+	refused(&bad, -ENODEV, "row 4 is not there");
+	bad = good;
+	bad.n_layers = 65537;
+	refused(&bad, -EINVAL, "at most 65536 layers");
+	bad = good;
+	bad.reserved = 1;
+	refused(&bad, -E2BIG, "");
+	sizes[0] = sizes[1] = UINT64_C(1) << 63;
+	refused(&good, -EOVERFLOW, "");
+}
+
+/* A pattern of rows that is longer to tell than anybody can mean. */
+static void a_plan_has_so_many_runs(void)
+{
+	static char text[1 << 18];
+	struct gpumap_plan_request request = {
+		.size = sizeof(request),
+		.setting = GPUMAP_SETTING_TOPOLOGY,
+		.text = text,
+		.n_layers = 10000,
+	};
+	struct gpumap_plan answer = { .size = sizeof(answer) };
+	uint32_t rows[8000];
+	size_t n = 0;
+
+	for (int i = 0; i < 5000; i++)
+		n += (size_t)snprintf(text + n, sizeof(text) - n,
+				      "%d: {device: \"cuda[1]\"}\n", 2 * i);
+	EQ(gpumap_plan(map, &request, &answer, NULL, 0, NULL, 0), -E2BIG);
+	OK(strstr(gpumap_refusal(map), "change their row 9999 times") != NULL);
+	request.n_layers = 8000;
+	text[0] = '\0';
+	for (int i = 0, at = 0; i < 4000; i++)
+		at += snprintf(text + at, sizeof(text) - (size_t)at,
+			       "%d: {device: \"cuda[1]\"}\n", 2 * i);
+	if (!EQ(gpumap_plan(map, &request, &answer, rows, 8000, NULL, 0), 0))
+		NOTE("%s", gpumap_refusal(map));
+	EQ(rows[0], 1);
+	EQ(rows[7998], 1);
+	EQ(rows[7999], 0);
+	STR(answer.spec, "");
+}
+
+static uint64_t any_number(void)
+{
+	static const uint64_t odd[] = {
+		0, 1, 2, UINT32_MAX, UINT64_MAX, UINT64_C(1) << 63, GIB, 65536
+	};
+
+	return dice(2) ? odd[dice(sizeof(odd) / sizeof(odd[0]))] : dice(5000);
+}
+
+/* @n for the most part. */
+static uint32_t mostly(uint64_t n)
+{
+	return (uint32_t)(dice(20) ? n : any_number());
+}
+
+/* What may make sense, with one thing or another that does not. */
+static struct gpumap_plan_request any_request(void)
+{
+	static const char *const texts[] = {
+		"0:12",   "0:4;1:4", "3",
+		"0-3:\n", "4,4",     "1,2",
+		"6,3,3",  ":",       "0-11: {device: cuda[1]}\n",
+		""
+	};
+	static const uint32_t flags[] = { 0, GPUMAP_PLAN_PUBLISH,
+					  GPUMAP_PLAN_COMMIT,
+					  GPUMAP_PLAN_COMMIT | GPUMAP_PLAN_HELD,
+					  GPUMAP_PLAN_COMMIT |
+						  GPUMAP_PLAN_BASE };
+	static uint32_t rows[ROWS];
+	struct gpumap_plan_request request =
+		request_of("any", mostly(flags[dice(5)]),
+			   dice(20) ? GIB / 8 : any_number());
+
+	for (uint32_t i = 0; i < ROWS; i++)
+		rows[i] = mostly((i + 1) % ROWS);
+	request.setting = mostly(1 + dice(6));
+	request.strategy = mostly(dice(4));
+	request.text = dice(3) ? texts[dice(10)] : NULL;
+	request.weights = dice(3) ? NULL : texts[dice(10)];
+	request.base_row = (uint32_t)dice(ROWS);
+	request.rows = rows;
+	request.n_rows = (uint32_t)dice(ROWS + 1);
+	if (dice(10) == 0) {
+		request.layer_bytes = NULL;
+		request.n_layers = (uint32_t)dice(70000);
+	}
+	request.other_bytes = dice(20) ? GIB : any_number();
+	request.n_heads = mostly(32);
+	request.n_kv_heads = mostly(8);
+	request.k_dim = request.v_dim = mostly(128);
+	request.kv_lora_rank = dice(4) ? 0 : mostly(512);
+	request.kpe_head_dim = mostly(64);
+	request.compute_dtype = mostly(dice(4));
+	request.max_seq_len = mostly(dice(10000));
+	request.max_batch_size = mostly(dice(4));
+	request.paged = dice(2) ? 0 : mostly(dice(4));
+	request.paged_amount = mostly(dice(10000));
+	request.paged_share = (float)dice(100) / 80;
+	request.paged_block = mostly(8 << dice(3));
+	request.paged_element_bytes = mostly(dice(3));
+	return request;
+}
+
+static void any_plan_does_no_harm(void)
+{
+	static const int told[] = { 0,       -EINVAL, -E2BIG,
+				    -ENODEV, -ENOSPC, -EOVERFLOW };
+	int wrong = 0, granted = 0;
+
+	for (int i = 0; i < 3000; i++) {
+		struct gpumap_plan_request request = any_request();
+		struct gpumap_plan answer;
+		int ret = plan(&request, &answer);
+		size_t at = 0;
+
+		while (at < sizeof(told) / sizeof(told[0]) && told[at] != ret)
+			at++;
+		if (at == sizeof(told) / sizeof(told[0]) ||
+		    (ret != 0 && gpumap_refusal(map)[0] == '\0' &&
+		     ret != -EINVAL)) {
+			NOTE("%d: %s", ret, gpumap_refusal(map));
+			wrong++;
+		}
+		granted += ret == 0;
+		for (uint32_t row = 0; row < ROWS; row++) {
+			struct gpumap_device device = story_device(map, row);
+
+			wrong += device.reserved_bytes > device.total_bytes;
+		}
+	}
+	EQ(wrong, 0);
+	NOTE("%d of 3000 could be made", granted);
+	OK(granted > 0);
+	if (is_published("any"))
+		EQ(gpumap_layers_release(map, "any"), 0);
+	OK(is_empty());
+}
+
+int main(void)
+{
+	agent_make(&agent, NULL);
+	configure("");
+	if (!OK(agent_start(&agent))) {
+		agent_show_log(&agent);
+		return tap_done();
+	}
+	map = story_attach(&agent);
+
+	nonsense_is_refused();
+	a_plan_has_so_many_runs();
+	any_plan_does_no_harm();
+
+	gpumap_detach(map);
+	agent_remove(&agent);
+	return tap_done();
+}

@@ -1,0 +1,160 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/* closer: everything handed over is done, also when it is far behind. */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "agent/common/close_thread.h"
+#include "tests/support/tap.h"
+
+#define MANY (2 * (int)GM_CLOSER_JOBS)
+
+static bool is_open(int fd)
+{
+	return fcntl(fd, F_GETFD) >= 0;
+}
+
+/* Is there a mapping at @memory?  msync answers without touching it. */
+static bool is_mapped(void *memory)
+{
+	return msync(memory, 4096, MS_ASYNC) == 0 || errno != ENOMEM;
+}
+
+static void descriptors_are_closed(void)
+{
+	static struct gm_closer closer;
+	int fds[2];
+
+	gm_closer_init(&closer);
+	OK(pipe2(fds, O_CLOEXEC) == 0);
+	gm_closer_close(&closer, fds[0]);
+	gm_closer_close(&closer, -1);
+	gm_closer_close(&closer, fds[1]);
+	gm_closer_stop(&closer);
+	OK(!is_open(fds[0]));
+	OK(!is_open(fds[1]));
+}
+
+static void ranges_are_unmapped(void)
+{
+	static struct gm_closer closer;
+	size_t bytes = 64 << 20;
+	void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+
+	if (!OK(memory != MAP_FAILED))
+		return;
+	gm_closer_init(&closer);
+	gm_closer_unmap(&closer, NULL, 0);
+	gm_closer_unmap(&closer, memory, bytes);
+	gm_closer_stop(&closer);
+	OK(!is_mapped(memory));
+	OK(!is_mapped((char *)memory + bytes - 4096));
+}
+
+static void a_full_queue_loses_nothing(void)
+{
+	static struct gm_closer closer;
+	int fds[MANY], open_before = 0, open_after = 0;
+
+	gm_closer_init(&closer);
+	for (int i = 0; i < MANY; i++) {
+		fds[i] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+		open_before += fds[i] >= 0;
+	}
+	EQ(open_before, MANY);
+	/* Twice its room at once: where the thread is slower than this loop,
+	 * the rest is closed here. */
+	for (int i = 0; i < MANY; i++)
+		gm_closer_close(&closer, fds[i]);
+	gm_closer_stop(&closer);
+	for (int i = 0; i < MANY; i++)
+		open_after += is_open(fds[i]);
+	EQ(open_after, 0);
+}
+
+struct watched {
+	int fds[MANY];
+	int open_at_call;
+	int calls;
+};
+
+static void look(void *arg)
+{
+	struct watched *w = arg;
+
+	w->calls++;
+	for (int i = 0; i < MANY; i++)
+		w->open_at_call += is_open(w->fds[i]);
+}
+
+static void calls_come_after_what_was_there(void)
+{
+	static struct gm_closer closer;
+	static struct watched w;
+
+	gm_closer_init(&closer);
+	for (int i = 0; i < MANY; i++)
+		w.fds[i] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	for (int i = 0; i < MANY; i++)
+		gm_closer_close(&closer, w.fds[i]);
+	gm_closer_call(&closer, look, &w);
+	gm_closer_stop(&closer);
+	EQ(w.calls, 1);
+	EQ(w.open_at_call, 0);
+}
+
+struct pace {
+	int policy;
+	int nice;
+};
+
+static void note_pace(void *ret_pace)
+{
+	struct pace *pace = ret_pace;
+
+	/* Of this thread alone. */
+	pace->policy = sched_getscheduler(0);
+	pace->nice = getpriority(PRIO_PROCESS, 0);
+}
+
+/* At another nice value its exit holds up the parent that reaps us. */
+static void it_preempts_nobody_at_our_nice_value(void)
+{
+	struct pace its = { -1, -21 };
+	static struct gm_closer closer;
+
+	gm_closer_init(&closer);
+	gm_closer_call(&closer, note_pace, &its);
+	gm_closer_stop(&closer);
+	EQ(its.policy, SCHED_BATCH);
+	EQ(its.nice, getpriority(PRIO_PROCESS, 0));
+	EQ(sched_getscheduler(0), SCHED_OTHER);
+}
+
+static void stop_without_work_is_harmless(void)
+{
+	static struct gm_closer closer;
+
+	gm_closer_init(&closer);
+	gm_closer_stop(&closer);
+	OK(!closer.running);
+}
+
+int main(void)
+{
+	descriptors_are_closed();
+	ranges_are_unmapped();
+	a_full_queue_loses_nothing();
+	calls_come_after_what_was_there();
+	it_preempts_nobody_at_our_nice_value();
+	stop_without_work_is_harmless();
+	return tap_done();
+}

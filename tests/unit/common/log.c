@@ -1,0 +1,128 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/* log: one line whatever is in it, and nobody is waited for. */
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "agent/common/log.h"
+#include "tests/support/tap.h"
+
+static int ends[2];
+
+static const char *next_line(void)
+{
+	static char text[1 << 17]; /* all that a pipe holds */
+	ssize_t n = read(ends[0], text, sizeof(text) - 1);
+
+	text[n > 0 ? n : 0] = '\0';
+	return text;
+}
+
+static void values_stay_in_their_line(void)
+{
+	char many[4000];
+	const char *line;
+
+	gm_log(GM_LOG_INFO, "ready", "rows=%u", 2);
+	STR(next_line(), "level=info event=ready rows=2\n");
+	gm_log(GM_LOG_ERROR, "end", NULL);
+	STR(next_line(), "level=error event=end\n");
+	gm_log(GM_LOG_WARNING, "odd", "why=%s",
+	       gm_quote("a \"b\" \\ c\nlevel=info").text);
+	STR(next_line(), "level=warning event=odd "
+			 "why=\"a \\\"b\\\" \\\\ c?level=info\"\n");
+	memset(many, 'x', sizeof(many) - 1);
+	many[sizeof(many) - 1] = '\0';
+	gm_log(GM_LOG_INFO, "long", "why=%s", many);
+	line = next_line();
+	EQ(strlen(line), GM_LOG_BYTES - 1);
+	EQ(line[GM_LOG_BYTES - 2], '\n');
+	EQ(strlen(gm_quote(many).text), GM_QUOTE_BYTES - 2);
+	gm_log_context("row=1");
+	gm_log(GM_LOG_INFO, "ready", NULL);
+	STR(next_line(), "level=info event=ready row=1\n");
+	gm_log_context(NULL);
+}
+
+/* Lines, and those that they say were lost. */
+static void count(const char *lines, long *lines_seen, long *lost)
+{
+	for (const char *c = lines; *c != '\0'; c++)
+		*lines_seen += *c == '\n';
+	while ((lines = strstr(lines, " lost=")) != NULL) {
+		lines += strlen(" lost=");
+		*lost += strtol(lines, NULL, 10);
+	}
+}
+
+/* Were a line waited for, this would never end.  A second may end on the way,
+ * and then a line in the middle tells of those lost before it. */
+static void stuck_reader_costs_lines_only(void)
+{
+	long n = 0, lost = 0;
+	const char *line;
+
+	for (int i = 0; i < 100000; i++)
+		gm_log(GM_LOG_INFO, "many", NULL);
+	while ((line = next_line())[0] != '\0')
+		count(line, &n, &lost);
+	OK(n > 0 && n < 100000);
+	gm_log(GM_LOG_INFO, "next", NULL);
+	line = next_line();
+	OK(strncmp(line, "level=info event=next lost=", 27) == 0);
+	count(line, &n, &lost);
+	EQ(n + lost, 100001);
+	gm_log(GM_LOG_INFO, "next", NULL);
+	STR(next_line(), "level=info event=next\n");
+}
+
+static void floods_hide_nothing_else(void)
+{
+	long n = 0, lost = 0;
+	const char *lines;
+
+	for (int i = 0; i < 1000; i++)
+		gm_log(GM_LOG_WARNING, "flood", NULL);
+	gm_log(GM_LOG_WARNING, "other", NULL);
+	lines = next_line();
+	OK(strstr(lines, "event=other") != NULL);
+	count(lines, &n, &lost);
+	EQ(n + lost, 1001);
+	/* However many seconds ended on the way. */
+	OK(lost > 0 && n > 1);
+}
+
+/* One who has the same done over and over hides nothing of another's. */
+static void a_user_hides_nothing_of_others(void)
+{
+	long n = 0, lost = 0;
+	const char *lines;
+
+	for (int i = 0; i < 1000; i++)
+		gm_log_of(7, GM_LOG_INFO, "done", "uid=%d", 7);
+	for (int i = 0; i < 20; i++)
+		gm_log_of(8, GM_LOG_INFO, "done", "uid=%d", 8);
+	gm_log(GM_LOG_INFO, "end", NULL);
+	while ((lines = next_line())[0] != '\0') {
+		for (const char *c = lines; (c = strstr(c, "uid=8")); c++)
+			n++;
+		count(lines, &lost, &lost);
+	}
+	EQ(n, 20);
+	EQ(lost, 1021);
+}
+
+int main(void)
+{
+	if (pipe2(ends, O_CLOEXEC) != 0 ||
+	    fcntl(ends[0], F_SETFL, O_NONBLOCK) != 0 ||
+	    dup2(ends[1], STDERR_FILENO) < 0)
+		return 99;
+	values_stay_in_their_line();
+	stuck_reader_costs_lines_only();
+	floods_hide_nothing_else();
+	a_user_hides_nothing_of_others();
+	return tap_done();
+}

@@ -1,0 +1,73 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/* parse: numbers, sizes and row lists of gpumapctl's command line. */
+
+#include <errno.h>
+
+#include "agent/ctl/parse.h"
+#include "tests/support/tap.h"
+
+static void numbers_are_decimal_and_fit(void)
+{
+	uint64_t value = 7;
+
+	EQ(gm_parse_number("0", &value), 0);
+	EQ(value, 0);
+	EQ(gm_parse_number("18446744073709551615", &value), 0);
+	OK(value == UINT64_MAX);
+	EQ(gm_parse_number("18446744073709551616", &value), -ERANGE);
+	EQ(gm_parse_number("", &value), -EINVAL);
+	EQ(gm_parse_number("-1", &value), -EINVAL);
+	EQ(gm_parse_number(" 1", &value), -EINVAL);
+	EQ(gm_parse_number("1x", &value), -EINVAL);
+	EQ(gm_parse_number("0x10", &value), -EINVAL);
+	OK(value == UINT64_MAX);
+}
+
+static void sizes_take_a_unit(void)
+{
+	uint64_t bytes = 7;
+
+	EQ(gm_parse_size("12", &bytes), 0);
+	EQ(bytes, 12);
+	EQ(gm_parse_size("12K", &bytes), 0);
+	EQ(bytes, 12288);
+	EQ(gm_parse_size("3m", &bytes), 0);
+	EQ(bytes, 3 << 20);
+	EQ(gm_parse_size("17179869183G", &bytes), 0);
+	OK(bytes == UINT64_C(17179869183) << 30);
+	EQ(gm_parse_size("17179869184G", &bytes), -ERANGE);
+	EQ(gm_parse_size("1T", &bytes), -EINVAL);
+	EQ(gm_parse_size("1KB", &bytes), -EINVAL);
+	EQ(gm_parse_size("K", &bytes), -EINVAL);
+	OK(bytes == UINT64_C(17179869183) << 30);
+}
+
+static void rows_are_listed_once_each(void)
+{
+	uint32_t rows[GPUMAP_ROWS_MAX] = { 9 }, n = 5;
+
+	EQ(gm_parse_rows("3,0,255", rows, &n), 0);
+	EQ(n, 3);
+	EQ(rows[0], 3);
+	EQ(rows[1], 0);
+	EQ(rows[2], 255);
+	EQ(gm_parse_rows("1", rows, &n), 0);
+	EQ(n, 1);
+	EQ(gm_parse_rows("", rows, &n), -EINVAL);
+	EQ(gm_parse_rows("1,", rows, &n), -EINVAL);
+	EQ(gm_parse_rows(",1", rows, &n), -EINVAL);
+	EQ(gm_parse_rows("1,1", rows, &n), -EINVAL);
+	EQ(gm_parse_rows("256", rows, &n), -EINVAL);
+	EQ(gm_parse_rows("1;2", rows, &n), -EINVAL);
+	EQ(n, 1);
+}
+
+int main(void)
+{
+	numbers_are_decimal_and_fit();
+	sizes_take_a_unit();
+	rows_are_listed_once_each();
+	return tap_done();
+}

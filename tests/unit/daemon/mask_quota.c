@@ -1,0 +1,128 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * mask_peers, quota: what a worker had of a row's memory for replicas that
+ * nobody waits for any more is its user's again as soon as the worker has
+ * answered, or has ended: what is free there is looked at later, and what such
+ * a look has found may be heard of later still.
+ */
+
+#include "agent/daemon/account/quota.h"
+#include "agent/daemon/masks/replica_private.h"
+#include "tests/support/worker_process_rig.h"
+
+#define MIB  (UINT64_C(1) << 20)
+#define UID  5u
+#define FREE (100 * MIB) /* as it was seen while all of that was there */
+#define OWN  (40 * MIB)
+#define FROM (16 * MIB)
+#define MINE 7u /* the ids of two that no mask has */
+#define ITS  8u
+
+static void row_is_full(uint32_t at)
+{
+	struct gm_device *device = d->devices.of[at];
+
+	device->facts.total_bytes = 1024 * MIB;
+	device->moving.free_bytes = FREE;
+	gm_quota_looked(device, gm_loop_now());
+}
+
+/* Row 0's worker makes one that no mask has, of another on row 1, which none
+ * has either. */
+static void copies(void)
+{
+	row_is_full(0);
+	row_is_full(1);
+	keeper->masks[0] = (struct gm_mask_question){ .id = MINE,
+						      .bytes = OWN,
+						      .uid = UID,
+						      .from_row = 1,
+						      .from = ITS,
+						      .from_bytes = FROM };
+	keeper->n_masks = 1;
+	EQ(gm_mask_devices_bytes(d, 0, UID), OWN);
+	EQ(gm_mask_devices_bytes(d, 1, UID), FROM);
+	EQ(gm_quota_of(d, 0, UID, 0), FREE);
+	EQ(gm_quota_of(d, 1, UID, 0), FREE);
+}
+
+static void it_is_back(void)
+{
+	EQ(gm_mask_devices_bytes(d, 0, UID), 0);
+	EQ(gm_mask_devices_bytes(d, 1, UID), 0);
+	EQ(gm_quota_of(d, 0, UID, 0), FREE + OWN);
+	EQ(gm_quota_of(d, 1, UID, 0), FREE + FROM);
+	/* Not any more when that was looked at. */
+	row_is_full(0);
+	EQ(gm_quota_of(d, 0, UID, 0), FREE);
+	EQ(gm_quota_of(d, 1, UID, 0), FREE + FROM);
+}
+
+static void when_it_is_answered(void)
+{
+	copies();
+	gm_mask_peers_answered(keeper, MINE + 100);
+	EQ(keeper->n_masks, 1);
+	gm_mask_peers_answered(keeper, MINE);
+	it_is_back();
+}
+
+static void when_the_worker_ends(void)
+{
+	copies();
+	gm_mask_peers_silence(keeper);
+	it_is_back();
+}
+
+/* What was looked at before something was given back is heard of later, and
+ * more than once. */
+static void looks_are_late(void)
+{
+	struct gm_device *device = d->devices.of[0];
+	uint64_t before;
+
+	row_is_full(0);
+	before = gm_loop_now();
+	gm_quota_back(d, 0, OWN);
+	for (int i = 0; i < 3; i++) {
+		gm_quota_looked(device, before);
+		EQ(gm_quota_of(d, 0, UID, 0), FREE + OWN);
+	}
+	gm_quota_looked(device, gm_loop_now());
+	EQ(gm_quota_of(d, 0, UID, 0), FREE);
+}
+
+/* Of what is given back all the time, what a look has seen is let go. */
+static void looks_come_between(void)
+{
+	struct gm_device *device = d->devices.of[0];
+	uint64_t at;
+
+	row_is_full(0);
+	for (int i = 0; i < 5; i++) {
+		gm_quota_back(d, 0, MIB);
+		at = gm_loop_now();
+		gm_quota_back(d, 0, MIB);
+		gm_quota_looked(device, at);
+	}
+	OK(gm_quota_of(d, 0, UID, 0) <= FREE + 4 * MIB);
+	OK(gm_quota_of(d, 0, UID, 0) >= FREE + MIB);
+}
+
+int main(int argc, char **argv)
+{
+	play_if_child(argc, argv);
+	if (!begin())
+		return tap_done();
+	make_row(1);
+	gm_mask_devices_init(d);
+	when_it_is_answered();
+	when_the_worker_ends();
+	looks_are_late();
+	looks_come_between();
+	gm_mask_devices_exit(d);
+	end();
+	return tap_done();
+}

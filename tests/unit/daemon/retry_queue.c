@@ -1,0 +1,168 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * room: a request that waits for what never comes back is refused when its time
+ * is over, and one that nothing could help waits not at all.
+ */
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "agent/daemon/account/retry_queue.h"
+#include "agent/daemon/daemon.h"
+#include "agent/daemon/sessions/session.h"
+#include "tests/support/tap.h"
+
+#define MS      UINT64_C(1000000)
+#define HANG_NS (60000 * MS)
+
+static struct gm_daemon d;
+static struct gm_control_server s;
+static struct gm_user user = { .uid = 1 };
+static struct gm_session ended = { .user = &user };
+static struct gm_connection c;
+
+static struct gm_source reader;
+static struct gm_timer hang;
+static struct gm_control got; /* the refusal */
+
+static void refused(struct gm_source *source, uint32_t events)
+{
+	char record[512] = { 0 };
+
+	(void)events;
+	if (recv(source->fd, record, sizeof(record), 0) > 0)
+		memcpy(&got, record, sizeof(got));
+	gm_loop_stop(&d.loop);
+}
+
+static void hangs(struct gm_timer *timer)
+{
+	(void)timer;
+	gm_loop_stop(&d.loop);
+}
+
+/* One row, on which nobody may have a byte. */
+static void set_up(void)
+{
+	static struct gm_device row = { .facts.kind = GPUMAP_DEVICE_HOST };
+	int ends[2];
+
+	EQ(gm_loop_init(&d.loop), 0);
+	d.server = &s;
+	d.devices.n = 1;
+	d.devices.of[0] = &row;
+	d.config.sessions = 4;
+	d.config.sessions_per_uid = 4;
+	d.config.arena_bytes = UINT64_MAX;
+	s.d = &d;
+	s.n_sessions = 1;
+	TAILQ_INIT(&s.sessions);
+	TAILQ_INSERT_TAIL(&s.sessions, &ended, entry);
+	gm_room_init(&s);
+	EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+	c.server = &s;
+	c.user = &user;
+	c.busy = 1;
+	c.fd = -1;
+	c.source.fd = ends[0];
+	EQ(gm_loop_add(&d.loop, &c.source, 0), 0);
+	reader = (struct gm_source){ ends[1], refused };
+	EQ(gm_loop_add(&d.loop, &reader, EPOLLIN), 0);
+	hang.fired = hangs;
+}
+
+static struct gm_request request(void)
+{
+	struct gm_request r = { .header = { .type = GM_CONTROL_SESSION_OPEN,
+					    .serial = 7 },
+				.tail = "" };
+	struct gm_session_open open = { .depth = 16, .range_bytes = 4096 };
+
+	memcpy(r.body, &open, sizeof(open));
+	return r;
+}
+
+/* How the request ends that was refused with @status; 0: it did not wait. */
+static int32_t waited(int status, uint64_t limit_ns)
+{
+	struct gm_request r = request();
+
+	if (!gm_room_wait(&c, &r, status, limit_ns))
+		return 0;
+	OK(c.waits);
+	got.status = 0;
+	d.loop.stop = false;
+	gm_timer_set(&d.loop, &hang, gm_loop_now() + HANG_NS);
+	EQ(gm_loop_run(&d.loop), 0);
+	EQ(got.serial, 7);
+	OK(!c.waits);
+	OK(c.room == NULL);
+	OK(TAILQ_EMPTY(&s.room_waits));
+	return got.status;
+}
+
+static void a_limit_ends_it(void)
+{
+	EQ(waited(-EDQUOT, MS), -EDQUOT);
+	EQ(waited(-EUSERS, MS), -EDQUOT); /* what it is now */
+}
+
+/* Its time, which is longer than we wait, is not used up. */
+static void what_nothing_helps_ends_at_once(void)
+{
+	struct gm_user other = { .uid = 2 };
+
+	EQ(waited(-EINVAL, 2 * HANG_NS), 0);
+	c.user = &other;
+	EQ(waited(-EDQUOT, 2 * HANG_NS), -EDQUOT);
+	c.user = &user;
+	ended.connection = &c; /* it is open */
+	EQ(waited(-EDQUOT, 2 * HANG_NS), -EDQUOT);
+	ended.connection = NULL;
+	s.draining = true;
+	EQ(waited(-EDQUOT, 2 * HANG_NS), -ESHUTDOWN);
+	s.draining = false;
+}
+
+/* No session is left for anybody: anybody's end helps. */
+static void a_full_agent_waits_for_anybody(void)
+{
+	struct gm_user other = { .uid = 2 };
+
+	c.user = &other;
+	s.n_sessions = d.config.sessions;
+	EQ(waited(-EUSERS, MS), -EUSERS);
+	c.user = &user;
+	s.n_sessions = 1;
+}
+
+static void who_leaves_waits_no_more(void)
+{
+	struct gm_request r = request();
+
+	OK(gm_room_wait(&c, &r, -EDQUOT, HANG_NS));
+	gm_room_leave(&c);
+	OK(c.room == NULL);
+	OK(TAILQ_EMPTY(&s.room_waits));
+	gm_room_leave(&c);
+}
+
+int main(void)
+{
+	set_up();
+	a_limit_ends_it();
+	what_nothing_helps_ends_at_once();
+	a_full_agent_waits_for_anybody();
+	who_leaves_waits_no_more();
+	gm_timer_stop(&d.loop, &hang);
+	gm_room_exit(&s);
+	close(c.source.fd);
+	close(reader.fd);
+	gm_loop_exit(&d.loop);
+	return tap_done();
+}

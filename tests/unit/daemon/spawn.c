@@ -1,0 +1,117 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * spawn: a child that is of no use is not waited for, for it may sleep where no
+ * signal reaches it; and none is left behind as a zombie.
+ */
+
+#include <signal.h>
+#include <time.h>
+
+#include "agent/daemon/base/spawn.h"
+#include "tests/support/tap.h"
+#include "tests/support/unkillable_child.h"
+
+#define LIMIT_S 30
+
+static char sleeper[] = "/bin/sleep", seconds[] = "1000";
+static char *const quiet[] = { sleeper, seconds, NULL };
+static char *const none[] = { NULL };
+
+static bool begin(struct gm_child *ret_child)
+{
+	return EQ(gm_spawn(quiet, none, -1, -1, ret_child), 0);
+}
+
+static void forget(const struct gm_child *child)
+{
+	close(child->pidfd);
+	close(child->socket);
+}
+
+/* Does it run, or wait to be reaped? */
+static bool is_there(const struct gm_child *child)
+{
+	return kill(child->pid, 0) == 0;
+}
+
+/* Is it reaped by those who come after it? */
+static bool gets_reaped(const struct gm_child *child)
+{
+	struct timespec nap = { .tv_nsec = 10000000 };
+	struct gm_child next;
+
+	for (time_t from = time(NULL); time(NULL) - from < LIMIT_S;) {
+		if (!begin(&next))
+			return false;
+		gm_spawn_undo(&next);
+		forget(&next);
+		if (!is_there(child))
+			return true;
+		nanosleep(&nap, NULL);
+	}
+	return false;
+}
+
+static void undone_child_is_reaped(void)
+{
+	struct gm_child child;
+
+	if (!begin(&child))
+		return;
+	OK(is_there(&child));
+	gm_spawn_undo(&child);
+	OK(gets_reaped(&child));
+	forget(&child);
+}
+
+/* Nobody else has to be started for that. */
+static void tidying_reaps_it(void)
+{
+	const struct timespec nap = { .tv_nsec = 1000000 };
+	struct gm_child child;
+
+	if (!begin(&child))
+		return;
+	gm_spawn_undo(&child);
+	for (int i = 0; i < 30000 && is_there(&child); i++) {
+		gm_spawn_tidy();
+		nanosleep(&nap, NULL);
+	}
+	OK(!is_there(&child));
+	forget(&child);
+}
+
+static void one_that_does_not_die_holds_up_nobody(void)
+{
+	struct gm_child child;
+	pid_t tracer;
+	int held;
+
+	if (!begin(&child))
+		return;
+	held = hold(child.pid, &tracer);
+	if (held < 0) {
+		SKIP(1, "this needs ptrace");
+		gm_spawn_undo(&child);
+		forget(&child);
+		return;
+	}
+	alarm(LIMIT_S); /* a wait for it would not end */
+	gm_spawn_undo(&child);
+	OK(is_there(&child));
+	alarm(0);
+	close(held);
+	waitpid(tracer, NULL, 0);
+	OK(gets_reaped(&child));
+	forget(&child);
+}
+
+int main(void)
+{
+	undone_child_is_reaped();
+	tidying_reaps_it();
+	one_that_does_not_die_holds_up_nobody();
+	return tap_done();
+}

@@ -1,0 +1,187 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * askers: whose question is next, where a worker has as many as it may have.
+ * The worker, which is this program, says nothing about claims; what it would
+ * say is said here.
+ */
+
+#include "tests/support/worker_process_rig.h"
+
+#define GUESTS 4u
+#define EACH   (GM_ASKERS_MOST + 4u) /* claims of a guest */
+
+struct asks {
+	struct guest guest;
+	struct gm_claim claim[EACH];
+	uint32_t n;
+	uint32_t n_answered;
+};
+
+static struct asks asks[GUESTS];
+static const uint32_t uids[GUESTS] = { 1, 1, 2, 3 };
+
+static void held(struct gm_claim *claim, uint64_t bytes, int fd)
+{
+	(void)bytes;
+	(void)fd;
+	if (claim->ask == GM_WIRE_FETCH)
+		gm_claims_leave(claim);
+}
+
+static void gone(struct gm_claim *claim, int status, const char *why)
+{
+	(void)claim;
+	(void)status;
+	(void)why;
+}
+
+static bool all_are_seated(void)
+{
+	for (uint32_t i = 0; i < GUESTS; i++)
+		if (asks[i].guest.status > 0)
+			return false;
+	return true;
+}
+
+static bool all_have_left(void)
+{
+	for (uint32_t i = 0; i < GUESTS; i++)
+		if (!asks[i].guest.has_left)
+			return false;
+	return true;
+}
+
+static void come(void)
+{
+	memset(asks, 0, sizeof(asks));
+	for (uint32_t i = 0; i < GUESTS; i++)
+		EQ(seat_guest_of(&asks[i].guest, uids[i]), 0);
+	OK(until(all_are_seated));
+}
+
+static void ask(uint32_t i, enum gm_wire_type type, uint32_t n)
+{
+	char why[GM_WHY_BYTES] = "";
+
+	while (n-- > 0) {
+		uint32_t at = asks[i].n++;
+		struct gm_claim *claim = &asks[i].claim[at];
+
+		*claim = (struct gm_claim){ .ask = type,
+					    .handle = 100 + at,
+					    .fd = -1,
+					    .held = held,
+					    .gone = gone };
+		if (!EQ(gm_claims_ask(&asks[i].guest.seat, claim, why), 0))
+			NOTE("%s", why);
+	}
+}
+
+/* The oldest of a guest's is answered. */
+static void answer(uint32_t i)
+{
+	const struct gm_claim *claim = &asks[i].claim[asks[i].n_answered++];
+	struct gm_wire wire = { .type = claim->ask == GM_WIRE_FETCH
+						? GM_WIRE_FETCHED
+						: GM_WIRE_REGISTERED,
+				.session = asks[i].guest.seat.session,
+				.handle = claim->handle };
+
+	EQ(claim->state, GM_CLAIM_ASKED);
+	OK(gm_claims_heard(keeper, &wire, -1));
+	gm_seats_pump(keeper);
+}
+
+/* How many of a guest's have been asked, answered or not. */
+static uint32_t asked(uint32_t i)
+{
+	uint32_t n = asks[i].n_answered;
+
+	for (uint32_t at = n; at < asks[i].n; at++)
+		n += asks[i].claim[at].state == GM_CLAIM_ASKED;
+	return n;
+}
+
+/* A worker lets no seat go before it has answered what it was asked for it. */
+static void go(void)
+{
+	while (keeper->n_asked) {
+		for (uint32_t i = 0; i < GUESTS; i++)
+			if (asked(i) > asks[i].n_answered)
+				answer(i);
+	}
+	for (uint32_t i = 0; i < GUESTS; i++) {
+		EQ(asks[i].n_answered, asks[i].n);
+		gm_supervisor_leave(d, &asks[i].guest.seat);
+	}
+	OK(until(all_have_left));
+	OK(LIST_EMPTY(&keeper->askers));
+}
+
+/* The first has all places, and came first.  The second is of the same uid. */
+static void a_place_is_of_who_has_the_fewest(void)
+{
+	come();
+	ask(0, GM_WIRE_REGISTER, EACH);
+	ask(1, GM_WIRE_REGISTER, 2);
+	ask(2, GM_WIRE_REGISTER, 2);
+	ask(3, GM_WIRE_REGISTER, 1);
+	EQ(asked(0), GM_ASKERS_MOST);
+	EQ(keeper->n_asked, GM_ASKERS_MOST);
+	answer(0);
+	EQ(asked(2), 1);
+	answer(0);
+	EQ(asked(3), 1);
+	answer(0);
+	EQ(asked(2), 2);
+	/* And between those of one user. */
+	answer(0);
+	EQ(asked(1), 1);
+	answer(0);
+	EQ(asked(1), 1);
+	answer(0);
+	EQ(asked(1), 2);
+	while (asked(0) < EACH)
+		answer(0);
+	EQ(keeper->n_asked, GM_ASKERS_MOST);
+	go();
+}
+
+/* However many wait, half of the places are not theirs, and of these half not
+ * one user's. */
+static void pieces_leave_places(void)
+{
+	come();
+	ask(0, GM_WIRE_FETCH, 8);
+	ask(1, GM_WIRE_FETCH, 8);
+	EQ(asked(0), GM_ASKERS_FETCHES / 2);
+	EQ(asked(1), 0);
+	ask(2, GM_WIRE_FETCH, 8);
+	ask(3, GM_WIRE_FETCH, 1);
+	EQ(asked(2), GM_ASKERS_FETCHES / 2);
+	EQ(asked(3), 0);
+	answer(0);
+	EQ(asked(3), 1);
+	answer(0);
+	EQ(asked(1), 1);
+	answer(3);
+	EQ(asked(0), 1 + GM_ASKERS_FETCHES / 2);
+	EQ(asked(1), 1);
+	ask(3, GM_WIRE_REGISTER, GM_ASKERS_FETCHES);
+	EQ(asked(3), 1 + GM_ASKERS_FETCHES);
+	EQ(keeper->n_asked, GM_ASKERS_MOST);
+	go();
+}
+
+int main(int argc, char **argv)
+{
+	play_if_child(argc, argv);
+	if (begin()) {
+		a_place_is_of_who_has_the_fewest();
+		pieces_leave_places();
+		end();
+	}
+	return tap_done();
+}

@@ -1,0 +1,393 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/* keeper: a CUDA row's processes, from the first seat to the last and over
+ * every kind of death.  The processes are this program. */
+
+#include <errno.h>
+#include <signal.h>
+
+#include "agent/cuda/abi.h"
+#include "tests/support/worker_process_rig.h"
+
+/* ---- what is waited for -------------------------------------------------- */
+
+static bool spare_rests(void)
+{
+	return keeper->spare.state == GM_SPARE_RESTING;
+}
+
+static bool is_failed(void)
+{
+	return row()->moving.state == GPUMAP_DEVICE_FAILED;
+}
+
+static bool is_idle(void)
+{
+	return keeper->state == GM_KEEPER_IDLE;
+}
+
+static bool is_barred_and_empty(void)
+{
+	return keeper->state == GM_KEEPER_BARRED &&
+	       !gm_spare_runs(&keeper->spare);
+}
+
+static bool is_denied(void)
+{
+	return gm_get(&play->burial_status) == (uint32_t)-ENODEV;
+}
+
+static uint32_t seen;
+
+static bool another_undertaker(void)
+{
+	return gm_get(&play->undertakers) > seen &&
+	       keeper->state == GM_KEEPER_BARRED;
+}
+
+static bool rests_long(void)
+{
+	return gm_keeper_rests_long(keeper);
+}
+
+/* ---- stories ------------------------------------------------------------- */
+
+static void nobody_needs_a_worker_yet(void)
+{
+	EQ(row()->moving.state, GPUMAP_DEVICE_READY);
+	EQ(row()->moving.worker_pid, 0);
+	EQ(keeper->state, GM_KEEPER_IDLE);
+	OK(no_process());
+}
+
+static void first_seat_starts_a_worker(void)
+{
+	EQ(take_seat(), 0);
+	OK(until(is_answered));
+	EQ(guest.status, 0);
+	EQ(row()->moving.state, GPUMAP_DEVICE_READY);
+	EQ(row()->moving.worker_pid, keeper->child.pid);
+	EQ(row()->moving.restarts, 0);
+	EQ(gm_get(&play->workers), 1);
+	OK(until(spare_stands_by));
+	EQ(gm_get(&play->wrong), 0);
+	STR(play->what_is_wrong, "");
+}
+
+static void poisoned_worker_is_replaced_by_the_spare(void)
+{
+	pid_t spare = keeper->spare.child.pid;
+	uint32_t workers = gm_get(&play->workers);
+	uint32_t undertakers = gm_get(&play->undertakers);
+	uint32_t restarts = row()->moving.restarts;
+
+	OK(until(spare_stands_by));
+	gm_put_release(&play->burial_status, 1);
+	gm_put_release(&play->hesitates, 1);
+	gm_put_release(&play->fails_now, GM_CU_ILLEGAL_ADDRESS);
+	OK(until(is_failed));
+	gm_put_release(&play->hesitates, 0);
+	EQ(row()->moving.error, GM_CU_ILLEGAL_ADDRESS);
+	STR(row()->moving.reason, "CUDA 700 ILLEGAL_ADDRESS: a launch failed");
+	OK(until(is_back));
+	EQ(keeper->child.pid, spare);
+	EQ(row()->moving.worker_pid, spare);
+	EQ(row()->moving.restarts, restarts + 1);
+	EQ(gm_get(&play->workers), workers); /* no other was started */
+	EQ(gm_get(&play->undertakers), undertakers + 1);
+	EQ(gm_get(&play->burial_status), 0); /* so -EIO */
+	EQ(keeper->times.failed_ns, 0);
+	OK(until(spare_stands_by));
+	OK(keeper->spare.child.pid != spare);
+}
+
+static void spares_death_is_its_own(void)
+{
+	uint32_t restarts = row()->moving.restarts;
+	pid_t worker = keeper->child.pid;
+
+	kill(keeper->spare.child.pid, SIGKILL);
+	OK(until(spare_rests));
+	EQ(row()->moving.state, GPUMAP_DEVICE_READY);
+	EQ(row()->moving.restarts, restarts);
+	EQ(keeper->child.pid, worker);
+	OK(until(spare_stands_by)); /* another, after a rest */
+}
+
+static void lost_card_has_no_worker_until_it_is_seen(void)
+{
+	uint32_t workers, gos;
+
+	gm_put_release(&play->fails_now, GM_CU_NO_DEVICE);
+	OK(until(is_barred_and_empty));
+	EQ(row()->moving.state, GPUMAP_DEVICE_LOST);
+	EQ(row()->moving.error, GM_CU_NO_DEVICE);
+	OK(is_denied());
+	workers = gm_get(&play->workers);
+	gos = gm_get(&play->gos);
+
+	/* What its sessions submit is denied again and again. */
+	seen = gm_get(&play->undertakers);
+	OK(until(another_undertaker));
+	EQ(gm_get(&play->workers), workers);
+	EQ(gm_get(&play->gos), gos);
+
+	gm_supervisor_unbar(d, 0, GM_BAR_HEALTH | GM_BAR_LOST);
+	row()->present = true;
+	OK(until(is_back));
+	EQ(gm_get(&play->workers), workers + 1);
+	gm_put_release(&play->burial_status, 1);
+}
+
+static int n_closed;
+
+static void is_closed(struct gm_daemon *daemon, uint32_t of)
+{
+	(void)daemon;
+	EQ(of, 0);
+	OK(no_process());
+	n_closed++;
+}
+
+static bool closed(void)
+{
+	return n_closed > 0;
+}
+
+static void drained_row_has_nothing_open(void)
+{
+	uint32_t ends = gm_get(&play->ends);
+	uint32_t restarts = row()->moving.restarts;
+	struct gm_seat *before = &guest.seat;
+
+	n_closed = 0;
+	gm_devices_state(d, 0, GPUMAP_DEVICE_DRAINING, "by hand", 0);
+	gm_supervisor_bar(d, 0, GM_BAR_DRAIN, true, "by hand", is_closed);
+	EQ(n_closed, 0);
+	OK(until(closed));
+	EQ(n_closed, 1);
+	EQ(gm_get(&play->ends), ends + 1);
+	EQ(row()->moving.state, GPUMAP_DEVICE_DRAINING);
+	EQ(row()->moving.worker_pid, 0);
+	EQ(row()->moving.restarts, restarts);
+	OK(is_denied());
+	EQ(before->state, GM_SEAT_WAITING);
+
+	/* Another reason keeps it so. */
+	gm_supervisor_bar(d, 0, GM_BAR_HEALTH, false, "ECC", NULL);
+	gm_supervisor_unbar(d, 0, GM_BAR_DRAIN);
+	EQ(keeper->state, GM_KEEPER_BARRED);
+	gm_supervisor_unbar(d, 0, GM_BAR_HEALTH | GM_BAR_LOST);
+	OK(until(is_back));
+	OK(leave());
+
+	/* Newcomers are told at once. */
+	gm_supervisor_bar(d, 0, GM_BAR_DRAIN, true, "by hand", NULL);
+	EQ(take_seat(), -ENODEV);
+	gm_supervisor_unbar(d, 0, GM_BAR_DRAIN);
+	EQ(take_seat(), 0);
+	OK(until(is_answered));
+	EQ(guest.status, 0);
+}
+
+static void idle_worker_ends(void)
+{
+	uint32_t ends = gm_get(&play->ends);
+	uint32_t restarts = row()->moving.restarts;
+
+	OK(until(is_back));
+	d->config.cuda_idle_ns = 1000000;
+	OK(leave());
+	OK(until(no_process));
+	EQ(keeper->state, GM_KEEPER_IDLE);
+	EQ(gm_get(&play->ends), ends + 1);
+	EQ(row()->moving.state, GPUMAP_DEVICE_READY);
+	EQ(row()->moving.worker_pid, 0);
+	EQ(row()->moving.restarts, restarts);
+}
+
+static bool told_end(void)
+{
+	return keeper->told_end;
+}
+
+/* The one that ends serves it no more, and the next one does. */
+static void seat_may_come_while_the_worker_ends(void)
+{
+	uint32_t workers = gm_get(&play->workers);
+
+	EQ(take_seat(), 0);
+	OK(until(is_answered));
+	gm_put_release(&play->hesitates, 1);
+	OK(leave());
+	OK(until(told_end));
+	d->config.cuda_idle_ns = LIMIT_NS;
+	EQ(take_seat(), 0);
+	EQ(guest.status, 1);
+	gm_put_release(&play->hesitates, 0);
+	OK(until(is_answered));
+	EQ(guest.status, 0);
+	EQ(gm_get(&play->workers), workers + 2);
+	EQ(row()->moving.state, GPUMAP_DEVICE_READY);
+}
+
+/* What is looked at now: long after the machine has booted, for there is no
+ * time before that. */
+static uint64_t look_ns;
+
+static void beat(gm_a64 *at, uint32_t call, uint64_t ago_ns)
+{
+	gm_put(at, (uint64_t)call << 56 | (look_ns - ago_ns));
+}
+
+static bool was_killed_over(const char *why)
+{
+	bool was;
+
+	gm_patience_look(keeper, look_ns);
+	was = keeper->state == GM_KEEPER_ENDING &&
+	      strstr(keeper->why, why) != NULL;
+	gm_put(&keeper->journal->beat, 0);
+	gm_put(&keeper->journal->slow, 0);
+	gm_put(&keeper->journal->aloft, 0);
+	gm_put(&keeper->journal->clique[3], 0);
+	return was && until(is_back);
+}
+
+static void each_call_has_its_own_limit(void)
+{
+	struct gm_journal *signs = keeper->journal;
+	const uint64_t second = 1000000000;
+
+	OK(until(is_back));
+	look_ns = gm_loop_now() + 36000 * second;
+	/* A job may take as long as it takes, and what waits for it too. */
+	keeper->since_ns = 1;
+	gm_put(&signs->aloft, look_ns - 7200 * second);
+	beat(&signs->slow, GM_CALL_ALLOC, 3600 * second);
+	gm_patience_look(keeper, look_ns);
+	EQ(keeper->state, GM_KEEPER_SERVING);
+	gm_put(&signs->aloft, 0);
+	look_ns += 59 * second; /* from the end of the job it counts */
+	gm_patience_look(keeper, look_ns);
+	EQ(keeper->state, GM_KEEPER_SERVING);
+	look_ns += 2 * second;
+	OK(was_killed_over("an allocation took over 60 s"));
+
+	/* What is larger is waited for as long as it may need. */
+	keeper->since_ns = 1;
+	beat(&signs->slow, GM_CALL_ALLOC_LARGE, 899 * second);
+	gm_patience_look(keeper, look_ns);
+	EQ(keeper->state, GM_KEEPER_SERVING);
+	beat(&signs->slow, GM_CALL_ALLOC_LARGE, 901 * second);
+	OK(was_killed_over("a large allocation took over 900 s"));
+
+	keeper->since_ns = 1;
+	beat(&signs->beat, GM_CALL_LOOP, 4 * second);
+	beat(&signs->slow, GM_CALL_REGISTER, 600 * second);
+	gm_patience_look(keeper, look_ns);
+	EQ(keeper->state, GM_KEEPER_SERVING);
+	beat(&signs->beat, GM_CALL_LOOP, 6 * second);
+	OK(was_killed_over("a turn of its loop took over 5 s"));
+
+	keeper->since_ns = 1;
+	d->config.cuda_kernel_limit_ns = 10 * second;
+	gm_put(&signs->aloft, look_ns - 9 * second);
+	gm_patience_look(keeper, look_ns);
+	EQ(keeper->state, GM_KEEPER_SERVING);
+	gm_put(&signs->aloft, look_ns - 11 * second);
+	OK(was_killed_over("kernel-limit"));
+	d->config.cuda_kernel_limit_ns = 0;
+}
+
+static bool is_borne(void)
+{
+	gm_patience_look(keeper, look_ns);
+	return keeper->state == GM_KEEPER_SERVING;
+}
+
+/* It gives memory of the card back, which waits for what others have there. */
+static void aborts_wait_for_the_card(void)
+{
+	struct gm_journal *signs = keeper->journal;
+	const uint64_t second = 1000000000;
+
+	keeper->since_ns = 1;
+	gm_put(&signs->aloft, look_ns - 7200 * second);
+	beat(&signs->clique[3], GM_CALL_ABORT, 3600 * second);
+	OK(is_borne());
+	gm_put(&signs->aloft, 0);
+	look_ns += second;
+	OK(is_borne());
+	look_ns += second;
+	OK(was_killed_over("the abort of a communicator took over 1 s"));
+
+	/* Nor is it ended beside a collective, for a minute. */
+	keeper->since_ns = 1;
+	gm_put(&signs->joint, look_ns - 59 * second);
+	beat(&signs->clique[3], GM_CALL_ABORT, 30 * second);
+	OK(is_borne());
+	look_ns += 3 * second;
+	OK(was_killed_over("the abort of a communicator took over 1 s"));
+	gm_put(&signs->joint, 0);
+
+	/* Short jobs that follow each other do not hold it up for ever. */
+	keeper->since_ns = 1;
+	beat(&signs->clique[3], GM_CALL_ABORT, 0);
+	for (int i = 0; i < 20; i++) {
+		look_ns += 3 * second;
+		gm_put(&signs->aloft, look_ns - second / 2);
+		if (!OK(is_borne()))
+			break;
+	}
+	look_ns += second;
+	gm_put(&signs->aloft, look_ns - second / 2);
+	OK(was_killed_over("the abort of a communicator"));
+
+	keeper->since_ns = 1;
+	beat(&signs->clique[3], GM_CALL_GIVE_UP, 4 * second);
+	OK(is_borne());
+	beat(&signs->clique[3], GM_CALL_GIVE_UP, 6 * second);
+	OK(was_killed_over("giving up to meet other cards took over 5 s"));
+}
+
+/* A driver that will not start is tried less and less often. */
+static void failing_driver_is_not_stormed(void)
+{
+	OK(until(is_back));
+	OK(leave());
+	d->config.cuda_spare = false;
+	gm_spare_end(keeper);
+	kill(keeper->child.pid, SIGKILL);
+	OK(until(is_idle));
+	gm_put_release(&play->fails_at_once, GM_CU_SYSTEM_NOT_READY);
+	EQ(take_seat(), 0);
+	OK(until(is_answered));
+	EQ(guest.status, -ENODEV);
+	OK(rests_long());
+	EQ(row()->moving.error, GM_CU_SYSTEM_NOT_READY);
+	STR(row()->moving.reason, "CUDA 802 SYSTEM_NOT_READY: a launch failed");
+	EQ(take_seat(), -ENODEV);
+	gm_put_release(&play->fails_at_once, 0);
+}
+
+int main(int argc, char **argv)
+{
+	play_if_child(argc, argv);
+	if (begin()) {
+		nobody_needs_a_worker_yet();
+		first_seat_starts_a_worker();
+		poisoned_worker_is_replaced_by_the_spare();
+		spares_death_is_its_own();
+		lost_card_has_no_worker_until_it_is_seen();
+		drained_row_has_nothing_open();
+		idle_worker_ends();
+		seat_may_come_while_the_worker_ends();
+		each_call_has_its_own_limit();
+		aborts_wait_for_the_card();
+		failing_driver_is_not_stormed();
+		end();
+	}
+	return tap_done();
+}

@@ -1,0 +1,180 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * keeper: who waits for a row that may not be used any more, or whose worker
+ * does not end, is told so, wherever the waiting had got to.
+ */
+
+#include <errno.h>
+#include <sys/wait.h>
+
+#include "tests/support/unkillable_child.h"
+#include "tests/support/worker_process_rig.h"
+
+/* ---- a claim ------------------------------------------------------------- */
+
+static struct gm_claim claim;
+static int claim_status; /* 1: not known yet */
+
+static void claim_held(struct gm_claim *c, uint64_t bytes, int fd)
+{
+	(void)c;
+	(void)bytes;
+	(void)fd;
+	claim_status = 0;
+}
+
+static void claim_gone(struct gm_claim *c, int status, const char *why)
+{
+	(void)c;
+	NOTE("the claim is gone: %d %s", status, why);
+	claim_status = status;
+}
+
+static int ask_claim(void)
+{
+	char why[GM_WHY_BYTES] = "";
+	int ret;
+
+	claim = (struct gm_claim){ .ask = GM_WIRE_REGISTER,
+				   .handle = 7,
+				   .bytes = 4096,
+				   .fd = 2,
+				   .held = claim_held,
+				   .gone = claim_gone };
+	claim_status = 1;
+	ret = gm_claims_ask(&guest.seat, &claim, why);
+	if (ret)
+		NOTE("%s", why);
+	return ret;
+}
+
+/* ---- what is waited for -------------------------------------------------- */
+
+static bool is_offered(void)
+{
+	return guest.seat.state == GM_SEAT_OFFERED;
+}
+
+static bool is_asked(void)
+{
+	return claim.state == GM_CLAIM_ASKED;
+}
+
+static bool is_barred(void)
+{
+	return keeper->state == GM_KEEPER_BARRED && no_process();
+}
+
+static bool is_stuck(void)
+{
+	return keeper->state == GM_KEEPER_STUCK;
+}
+
+static bool is_over(void)
+{
+	return keeper->state != GM_KEEPER_STUCK;
+}
+
+/* ---- stories ------------------------------------------------------------- */
+
+static void unbar(void)
+{
+	gm_put_release(&play->is_mute, 0);
+	row()->present = true;
+	gm_supervisor_unbar(d, 0, GM_BAR_HEALTH | GM_BAR_DRAIN | GM_BAR_LOST);
+}
+
+/* A worker has heard of the seat, and said nothing. */
+static void offered_seat_is_refused(bool finish)
+{
+	gm_put_release(&play->is_mute, 1);
+	EQ(take_seat(), 0);
+	OK(until(is_offered));
+	gm_supervisor_bar(d, 0, finish ? GM_BAR_DRAIN : GM_BAR_HEALTH, finish,
+			  "it is hot", NULL);
+	if (!OK(until(is_answered))) {
+		leave();
+		unbar();
+		return;
+	}
+	EQ(guest.status, -ENODEV);
+	OK(strstr(guest.why, "row 0 cannot be used now") != NULL);
+	OK(strstr(guest.why, "use another row") != NULL);
+	OK(guest.seat.keeper == NULL);
+	OK(until(is_barred));
+	EQ(keeper->n_free, GM_JOURNAL_PLACES);
+	unbar();
+}
+
+static void claims_of_a_barred_row_are_refused(void)
+{
+	EQ(take_seat(), 0);
+	OK(until(is_answered));
+	EQ(guest.status, 0);
+	gm_put_release(&play->is_mute, 1);
+	EQ(ask_claim(), 0);
+	OK(until(is_asked));
+	gm_supervisor_bar(d, 0, GM_BAR_HEALTH, false, "it is hot", NULL);
+	OK(until(is_barred));
+	EQ(claim_status, -ESTALE);
+	EQ(ask_claim(), -ENODEV);
+	EQ(claim_status, 1);
+	unbar();
+	OK(until(is_back));
+}
+
+/* One was offered, one waits, and a claim of a third was asked. */
+static void newcomers_of_a_stuck_worker_are_refused(void)
+{
+	static struct guest other, late;
+	pid_t tracer;
+	int held;
+
+	OK(until(is_back));
+	held = hold(keeper->child.pid, &tracer);
+	if (held < 0) {
+		SKIP(1, "this needs ptrace");
+		return;
+	}
+	gm_put_release(&play->is_mute, 1);
+	EQ(ask_claim(), 0);
+	OK(until(is_asked));
+	EQ(seat_guest(&other), 0);
+	EQ(other.seat.state, GM_SEAT_OFFERED);
+	gm_keeper_kill(keeper, "by hand");
+	EQ(seat_guest(&late), 0);
+	EQ(late.seat.state, GM_SEAT_WAITING);
+	gm_timer_set(&d->loop, &keeper->timer, 1); /* five seconds are over */
+	OK(until(is_stuck));
+	EQ(other.status, -ENODEV);
+	OK(strstr(other.why, "does not end, not even by SIGKILL") != NULL);
+	OK(strstr(other.why, "use another row") != NULL);
+	EQ(late.status, -ENODEV);
+	EQ(claim_status, -ENODEV);
+	EQ(row()->moving.state, GPUMAP_DEVICE_FAILED);
+	EQ(seat_guest(&other), -ENODEV);
+	EQ(guest.seat.state, GM_SEAT_TAKEN);
+
+	gm_put_release(&play->is_mute, 0);
+	close(held);
+	waitpid(tracer, NULL, 0);
+	OK(until(is_over));
+	OK(until(is_back));
+	EQ(seat_guest(&other), 0);
+	OK(leave());
+}
+
+int main(int argc, char **argv)
+{
+	play_if_child(argc, argv);
+	if (begin()) {
+		offered_seat_is_refused(false);
+		offered_seat_is_refused(true);
+		claims_of_a_barred_row_are_refused();
+		newcomers_of_a_stuck_worker_are_refused();
+		end();
+	}
+	return tap_done();
+}

@@ -1,0 +1,545 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * cuda: the results of a CUDA row against those of a host row, the order of
+ * what is under way, and how many may be.
+ */
+
+#include <dlfcn.h>
+#include <sched.h>
+
+#include "agent/device/cuda.h"
+#include "shm/atomic.h"
+#include "tests/support/cuda_backend.h"
+
+#define LINKS 60
+
+static struct bench b;
+
+static bool is_open(void)
+{
+	int code = 0, rc = bench_open(&b, NULL);
+
+	if (rc == 0)
+		return true;
+	if (rc == -ENOENT || rc == -ENODEV)
+		LACK("cuda", 1, gm_cuda_backend.fault(NULL, &code));
+	else
+		NOTE("%s", gm_cuda_backend.fault(NULL, &code));
+	EQ(rc, 0);
+	return false;
+}
+
+static void a_device_says_what_it_is(void)
+{
+	struct gm_device_memory memory = { 0 };
+
+	EQ(b.dev->backend->memory(b.dev, &memory), 0);
+	OK(memory.total > 0 && memory.free > 0 && memory.free < memory.total);
+	OK(b.dev->slices > 1 && b.dev->slice_bytes > 0);
+	OK(b.dev->ended_fd >= 0);
+	OK(strstr(b.dev->took, "init_ms=") != NULL);
+	OK(strstr(b.dev->took, "context_ms=") != NULL);
+}
+
+static void results_are_the_hosts(void)
+{
+	EQ(trials_failed(&b, 1000), 0);
+	b.sleeps = true;
+	EQ(trials_failed(&b, 40), 0);
+	b.sleeps = false;
+}
+
+static void all_dtypes_are_copied_and_filled(void)
+{
+	int failed = 0;
+
+	for (uint32_t dtype = 0; gm_dtype_bytes(dtype); dtype++) {
+		struct trial t = { GPUMAP_OP_FILL, dtype, 777, { 4096, 64 },
+				   { true, true }, 0,     0 };
+
+		failed += !trial_holds(&b, &t);
+		t.on_device[0] = false;
+		failed += !trial_holds(&b, &t);
+		t.op = GPUMAP_OP_COPY;
+		failed += !trial_holds(&b, &t);
+	}
+	EQ(failed, 0);
+}
+
+/* At any address and of any length: for bytes there is no alignment. */
+static void no_alignment_is_asked_for(void)
+{
+	int failed = 0;
+
+	for (uint32_t i = 0; i < 24; i++) {
+		struct trial t = { i & 4 ? GPUMAP_OP_COPY : GPUMAP_OP_FILL,
+				   GPUMAP_DTYPE_U8,
+				   1 + dice(100),
+				   { 1 + dice(30), 1 + dice(30) },
+				   { i & 1, i & 2 },
+				   0,
+				   0 };
+
+		failed += !trial_holds(&b, &t);
+	}
+	EQ(failed, 0);
+}
+
+/* From any element on, of any number, to anywhere: what a kernel leaves over at
+ * the end, and where its memory is beside a word. */
+static void short_jobs_of_every_length(void)
+{
+	static const struct {
+		uint32_t op, dtype, to, mask_n;
+	} jobs[] = {
+		{ GPUMAP_OP_SCALE, GPUMAP_DTYPE_F16, 0, 0 },
+		{ GPUMAP_OP_AXPY, GPUMAP_DTYPE_BF16, 0, 0 },
+		{ GPUMAP_OP_CAST, GPUMAP_DTYPE_BF16, GPUMAP_DTYPE_F32, 0 },
+		{ GPUMAP_OP_CAST, GPUMAP_DTYPE_F32, GPUMAP_DTYPE_F16, 0 },
+		{ GPUMAP_OP_FILL, GPUMAP_DTYPE_U16, 0, 0 },
+		{ GPUMAP_OP_MASK_ADD, GPUMAP_DTYPE_F16, 0, 7 },
+		{ GPUMAP_OP_MASK_BOOL, GPUMAP_DTYPE_BF16, 0, 5 },
+		{ GPUMAP_OP_SUM, GPUMAP_DTYPE_F16, 0, 0 },
+		{ GPUMAP_OP_MIN, GPUMAP_DTYPE_BF16, 0, 0 },
+		{ GPUMAP_OP_MAX, GPUMAP_DTYPE_U16, 0, 0 },
+	};
+	const uint32_t n_jobs = sizeof(jobs) / sizeof(jobs[0]);
+	int failed = 0;
+
+	b.room = 2048;
+	for (uint64_t i = 0; i < 68 * n_jobs; i++) {
+		uint64_t n = i / n_jobs, k = i % n_jobs;
+		struct trial t = {
+			.op = jobs[k].op,
+			.dtype = jobs[k].dtype,
+			.to = jobs[k].to,
+			.mask_n = jobs[k].mask_n,
+			.n = n,
+			.at = { 4 * (n % 9), 4 * (n * 5 % 7) },
+			.on_device = { i & 1, i & 2 },
+		};
+
+		/* Those of 16 bits begin within a word as well. */
+		if (gm_dtype_bytes(gm_op_result(t.op, t.dtype, t.to)) == 2)
+			t.at[0] += 2;
+		if (gm_dtype_bytes(t.dtype) == 2)
+			t.at[1] += 2 * (n % 2);
+		failed += !trial_holds(&b, &t);
+	}
+	EQ(failed, 0);
+	b.room = BENCH_SMALL;
+}
+
+static void large_jobs_go_in_slices(void)
+{
+	uint64_t n = b.dev->slice_bytes / 4 + 100003;
+	struct trial scale = { GPUMAP_OP_SCALE,
+			       GPUMAP_DTYPE_F32,
+			       n,
+			       { 0, 8 },
+			       { true, false },
+			       0,
+			       0 };
+	struct trial copy = { GPUMAP_OP_COPY,
+			      GPUMAP_DTYPE_F32,
+			      n,
+			      { 16, 0 },
+			      { false, false },
+			      0,
+			      0 };
+	struct trial cast = {
+		.op = GPUMAP_OP_CAST,
+		.dtype = GPUMAP_DTYPE_F16,
+		.to = GPUMAP_DTYPE_F32,
+		.n = n,
+		.at = { 4, 2 },
+		.on_device = { false, true },
+	};
+
+	b.room = BENCH_ROOM;
+	OK(trial_holds(&b, &scale));
+	OK(trial_holds(&b, &copy));
+	/* A slice is as long as its longer operand. */
+	OK(trial_holds(&b, &cast));
+	cast.dtype = GPUMAP_DTYPE_F32;
+	cast.to = GPUMAP_DTYPE_BF16;
+	OK(trial_holds(&b, &cast));
+	b.sleeps = true;
+	OK(trial_holds(&b, &copy));
+	b.sleeps = false;
+	b.room = BENCH_SMALL;
+}
+
+/* Over as many slices as there are: what one leaves the next goes on with. */
+static void large_reductions_go_in_slices(void)
+{
+	static const struct {
+		uint32_t op, dtype, each;
+	} jobs[] = {
+		{ GPUMAP_OP_SUM, GPUMAP_DTYPE_F16, 2 },
+		{ GPUMAP_OP_SUM, GPUMAP_DTYPE_F32, 4 },
+		{ GPUMAP_OP_SUM, GPUMAP_DTYPE_F64, 8 },
+		{ GPUMAP_OP_SUM, GPUMAP_DTYPE_U8, 1 },
+		{ GPUMAP_OP_MIN, GPUMAP_DTYPE_BF16, 2 },
+		{ GPUMAP_OP_MAX, GPUMAP_DTYPE_I32, 4 },
+	};
+
+	b.room = BENCH_ROOM;
+	for (uint32_t i = 0; i < sizeof(jobs) / sizeof(jobs[0]); i++) {
+		struct trial t = {
+			.op = jobs[i].op,
+			.dtype = jobs[i].dtype,
+			.n = BENCH_ROOM / jobs[i].each - dice(2000),
+			.on_device = { i & 1, i & 2 },
+		};
+
+		OK(trial_holds(&b, &t));
+		/* All levels end with a full chunk. */
+		t.n = UINT64_C(1) << 20;
+		if (t.n * jobs[i].each <= BENCH_ROOM)
+			OK(trial_holds(&b, &t));
+		t.n++;
+		if (t.n * jobs[i].each <= BENCH_ROOM)
+			OK(trial_holds(&b, &t));
+	}
+	b.room = BENCH_SMALL;
+}
+
+/* Masks longer and shorter than a slice, anywhere. */
+static void large_masks_go_in_slices(void)
+{
+	static const uint32_t lengths[] = { 3, 1000, 300000, 1200000 };
+
+	b.room = BENCH_ROOM;
+	for (uint32_t i = 0; i < 8; i++) {
+		struct trial t = {
+			.op = i & 1 ? GPUMAP_OP_MASK_ADD : GPUMAP_OP_MASK_BOOL,
+			.dtype = GPUMAP_DTYPE_F16,
+			.n = UINT64_C(1500000) + dice(2000),
+			.on_device = { i & 2, i & 4 },
+			.mask_n = lengths[i / 2],
+		};
+
+		OK(trial_holds(&b, &t));
+	}
+	b.room = BENCH_SMALL;
+}
+
+/* ---- order --------------------------------------------------------------- */
+
+static struct gm_task add_task(struct bench *bench, double alpha)
+{
+	return (struct gm_task){
+		.op = GPUMAP_OP_AXPY,
+		.dtype = GPUMAP_DTYPE_F32,
+		.dst_address = bench->buffer[0]->address,
+		.src_address = bench->buffer[1]->address,
+		.n = 256,
+		.alpha = alpha,
+	};
+}
+
+/* Tasks that are not gone on with take room until they are given up, and one
+ * that is refused leaves none behind. */
+static void reductions_are_given_up(void)
+{
+	const struct gm_backend *cuda = b.dev->backend;
+	struct gm_task tasks[33];
+	struct gm_flight flight;
+	uint32_t n;
+	int rc = 0;
+
+	for (n = 0; n < 33 && rc == 0; n++) {
+		tasks[n] = add_task(&b, 1);
+		tasks[n].op = GPUMAP_OP_SUM;
+		tasks[n].n = 4096;
+		rc = cuda->start(b.dev, &tasks[n], 0, 1024, NULL, &flight);
+		if (rc == 0)
+			rc = bench_wait(&b, &flight);
+	}
+	EQ(rc, -EAGAIN);
+	n--;
+	EQ(cuda->start(b.dev, &tasks[n], 0, 1024, NULL, &flight), -EAGAIN);
+	/* Those that are there go on, one after the other. */
+	EQ(cuda->start(b.dev, &tasks[1], 2048, 1024, NULL, &flight), -ERANGE);
+	EQ(cuda->start(b.dev, &tasks[1], 1000, 1024, NULL, &flight), -ERANGE);
+	EQ(cuda->start(b.dev, &tasks[1], 1024, 3072, NULL, &flight), 0);
+	EQ(bench_wait(&b, &flight), 0);
+	EQ(cuda->start(b.dev, &tasks[n], 0, 1024, NULL, &flight), 0);
+	EQ(bench_wait(&b, &flight), 0);
+	for (uint32_t i = 0; i <= n; i++)
+		cuda->quit(b.dev, &tasks[i]);
+	EQ(cuda->start(b.dev, &tasks[n], 1024, 1024, NULL, &flight), -ERANGE);
+	EQ(trials_failed(&b, 100), 0);
+}
+
+/*
+ * A word goes to the device, is doubled, comes back and goes out again, each by
+ * a lane of its own: unless each waits for the one before, it is not doubled
+ * every time.
+ */
+static void lanes_wait_for_each_other(void)
+{
+	float *client = (float *)(void *)b.client;
+	struct gm_task links[] = {
+		{ .op = GPUMAP_OP_COPY, .src = client },
+		{ .op = GPUMAP_OP_COPY },
+		{ .op = GPUMAP_OP_AXPY },
+		{ .op = GPUMAP_OP_COPY, .dst = client },
+	};
+	struct gm_flight flights[LINKS];
+	int failed = 0, ended = 0;
+
+	for (int i = 0; i < 4; i++) {
+		links[i].dtype = GPUMAP_DTYPE_F32;
+		links[i].n = 1;
+		links[i].alpha = 1;
+		links[i].dst_address = b.buffer[i == 1]->address;
+		links[i].src_address = b.buffer[i == 2]->address;
+	}
+	*client = 1;
+	for (int i = 0; i < LINKS && failed == 0; i++) {
+		int rc;
+
+		while ((rc = bench_start(&b, &links[i % 4], 0, 1,
+					 &flights[i])) == -EAGAIN &&
+		       ended < i)
+			failed += bench_wait(&b, &flights[ended++]) != 0;
+		failed += rc != 0;
+	}
+	while (failed == 0 && ended < LINKS)
+		failed += bench_wait(&b, &flights[ended++]) != 0;
+	EQ(failed, 0);
+	EQ((int)*client, 1 << (LINKS / 4));
+}
+
+/* In a stream, nothing behind it before it is opened. */
+struct gate {
+	gm_a32 is_reached, is_open;
+};
+
+static void stand_at(void *data)
+{
+	const struct timespec rest = { 0, 1000000 };
+	struct gate *gate = data;
+
+	gm_put(&gate->is_reached, 1);
+	while (!gm_get(&gate->is_open))
+		nanosleep(&rest, NULL);
+	gm_put_release(&gate->is_reached, 0);
+}
+
+/* Of the device's context; NULL is the default stream. */
+static bool gate_stands(struct gate *ret_gate, struct CUstream_st *stream)
+{
+	void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+	int (*launch)(struct CUstream_st *, void (*)(void *), void *) = NULL;
+	uint64_t until = bench_now_ms() + BENCH_WAIT;
+
+	if (library)
+		launch = (__typeof__(launch))dlsym(library, "cuLaunchHostFunc");
+	gm_put(&ret_gate->is_reached, 0);
+	gm_put(&ret_gate->is_open, 0);
+	if (!launch || launch(stream, stand_at, ret_gate) != 0)
+		return false;
+	while (!gm_get(&ret_gate->is_reached) && bench_now_ms() < until)
+		sched_yield();
+	return gm_get(&ret_gate->is_reached);
+}
+
+static void gate_open(struct gate *gate)
+{
+	gm_put(&gate->is_open, 1);
+	while (gm_get_acquire(&gate->is_reached))
+		sched_yield();
+}
+
+/* One that goes by lane @lane, and is no other's business. */
+static struct gm_task task_of_lane(uint32_t lane)
+{
+	struct gm_task task = add_task(&b, 1);
+
+	if (lane == GM_CUDA_BULK)
+		task.n = GM_CUDA_SMALL_BYTES / 4 + 1;
+	if (lane == GM_CUDA_SOON || lane == GM_CUDA_BULK)
+		return task;
+	task.op = GPUMAP_OP_COPY;
+	if (lane == GM_CUDA_IN)
+		task.src = b.client;
+	if (lane == GM_CUDA_OUT)
+		task.dst = b.client;
+	return task;
+}
+
+static bool begins(uint32_t lane, struct gm_flight *ret_flight)
+{
+	struct gm_task task = task_of_lane(lane);
+
+	return EQ(b.dev->backend->start(b.dev, &task, 0, task.n, NULL,
+					ret_flight),
+		  0) &&
+	       EQ(ret_flight->lane, lane);
+}
+
+/* Each of them but @held, NULL for none, to its end. */
+static bool lanes_go_on(const struct gm_flight *held)
+{
+	bool good = true;
+
+	for (uint32_t i = 0; i < GM_CUDA_LANES && good; i++) {
+		struct gm_flight flight;
+
+		if (!held || i != held->lane)
+			good = begins(i, &flight) &&
+			       EQ(bench_wait(&b, &flight), 0);
+	}
+	return good;
+}
+
+/* That is the driver's own, and waits for all streams that wait for it. */
+static void no_lane_waits_for_the_default_stream(void)
+{
+	struct gate gate;
+
+	if (!OK(gate_stands(&gate, NULL)))
+		return;
+	OK(lanes_go_on(NULL));
+	gate_open(&gate);
+}
+
+static bool waits_alone(uint32_t lane)
+{
+	struct gm_cuda *cuda = (struct gm_cuda *)b.dev;
+	struct gm_flight flight;
+	struct gate gate;
+	bool good;
+
+	if (!OK(gate_stands(&gate, cuda->lanes[lane].stream)))
+		return false;
+	good = begins(lane, &flight) && lanes_go_on(&flight) &&
+	       EQ(b.dev->backend->ended(b.dev, &flight), 0);
+	gate_open(&gate);
+	return EQ(bench_wait(&b, &flight), 0) && good;
+}
+
+static void no_lane_waits_for_another(void)
+{
+	for (uint32_t i = 0; i < GM_CUDA_LANES; i++)
+		if (!OK(waits_alone(i)))
+			return;
+}
+
+/* Every session that comes finds room, and nobody takes more than there is. */
+static void a_lane_has_an_end(void)
+{
+	struct gm_flight flights[64];
+	struct gm_task task = add_task(&b, 1);
+	uint32_t n = 0;
+	int rc = 0, failed = 0;
+
+	while (n < 64 && rc == 0) {
+		rc = b.dev->backend->start(b.dev, &task, 0, task.n, NULL,
+					   &flights[n]);
+		n += rc == 0;
+	}
+	EQ(rc, -EAGAIN);
+	OK(n > b.dev->slices);
+	for (uint32_t i = 0; i < n; i++)
+		failed += bench_wait(&b, &flights[i]) != 0;
+	EQ(failed, 0);
+	EQ(b.dev->backend->start(b.dev, &task, 0, task.n, NULL, &flights[0]),
+	   0);
+	EQ(bench_wait(&b, &flights[0]), 0);
+	/* It may be asked again. */
+	EQ(b.dev->backend->ended(b.dev, &flights[0]), 1);
+}
+
+/* Nothing is done, and not before what came before. */
+static void a_nop_ends_in_its_place(void)
+{
+	const struct gm_task nop = { .op = GPUMAP_OP_NOP };
+	struct gm_task task = add_task(&b, 1);
+	struct gm_flight first, second;
+
+	EQ(b.dev->backend->start(b.dev, &nop, 0, 0, NULL, &first), 0);
+	EQ(b.dev->backend->ended(b.dev, &first), 1);
+	EQ(b.dev->backend->start(b.dev, &task, 0, task.n, NULL, &first), 0);
+	EQ(b.dev->backend->start(b.dev, &nop, 0, 0, &first, &second), 0);
+	EQ(bench_wait(&b, &first), 0);
+	EQ(b.dev->backend->ended(b.dev, &second), 1);
+}
+
+static void what_is_wrong_is_refused(void)
+{
+	struct gm_task task = add_task(&b, 1);
+	struct gm_flight flight = { .value = 77 };
+	char local[64];
+
+	EQ(b.dev->backend->start(b.dev, &task, 1, task.n, NULL, &flight),
+	   -ERANGE);
+	task.n = b.dev->slice_bytes;
+	EQ(b.dev->backend->start(b.dev, &task, 0, task.n, NULL, &flight),
+	   -ERANGE);
+	task = add_task(&b, 1);
+	task.dtype = GPUMAP_DTYPE_I64;
+	EQ(b.dev->backend->start(b.dev, &task, 0, task.n, NULL, &flight),
+	   -EINVAL);
+	task.op = 200;
+	EQ(b.dev->backend->start(b.dev, &task, 0, task.n, NULL, &flight),
+	   -EOPNOTSUPP);
+	/* Memory that the device was never told of. */
+	task = (struct gm_task){ .op = GPUMAP_OP_COPY,
+				 .dst = local,
+				 .src_address = b.buffer[0]->address,
+				 .n = sizeof(local) };
+	EQ(b.dev->backend->start(b.dev, &task, 0, task.n, NULL, &flight),
+	   -EINVAL);
+	EQ(flight.value, 77);
+	OK(trials_failed(&b, 100) == 0);
+}
+
+/* Who sleeps is woken by one that ends, whichever lane it is on. */
+static void sleepers_are_woken(void)
+{
+	struct gm_task task = trial_copy(&b, 0, true);
+	int failed = 0;
+
+	b.sleeps = true;
+	for (int i = 0; i < 50; i++) {
+		struct gm_flight flight;
+
+		task.n = 1 + dice(4096);
+		failed += bench_start(&b, &task, 0, task.n, &flight) ||
+			  bench_wait(&b, &flight);
+	}
+	b.sleeps = false;
+	EQ(failed, 0);
+}
+
+int main(int argc, char **argv)
+{
+	(void)argc;
+	bench_go_under(argv);
+	if (is_open()) {
+		a_device_says_what_it_is();
+		results_are_the_hosts();
+		all_dtypes_are_copied_and_filled();
+		no_alignment_is_asked_for();
+		short_jobs_of_every_length();
+		large_jobs_go_in_slices();
+		large_reductions_go_in_slices();
+		large_masks_go_in_slices();
+		reductions_are_given_up();
+		lanes_wait_for_each_other();
+		no_lane_waits_for_the_default_stream();
+		no_lane_waits_for_another();
+		a_lane_has_an_end();
+		a_nop_ends_in_its_place();
+		what_is_wrong_is_refused();
+		sleepers_are_woken();
+	}
+	bench_close(&b);
+	return tap_done();
+}

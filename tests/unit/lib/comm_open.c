@@ -1,0 +1,130 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Communicators against a peer in a thread, that knows of NCCL or is older than
+ * that: what is asked for, what is done without, and what becomes of it when
+ * the peer changes.
+ */
+
+#include "tests/support/peer_session.h"
+
+static const struct gpumap_comm_opts by_nccl = { .size = sizeof(by_nccl),
+						 .flags = GPUMAP_COMM_NCCL };
+
+static void publish_mesh(void)
+{
+	static const uint32_t rows[] = { 0, 1 };
+	static const struct gm_meshes_group world = { .name = "world",
+						      .n = 2,
+						      .ranks = rows };
+	static const struct gm_meshes mesh = { .name = "pair",
+					       .topology = GPUMAP_MESH_DATA,
+					       .tp = 1,
+					       .pp = 1,
+					       .dp = 2,
+					       .world = 2,
+					       .rows = rows,
+					       .n_groups = 1,
+					       .groups = &world };
+
+	segment_mesh(&file.segment, 6, &mesh);
+}
+
+static struct gpumap_comm *opened(struct gpumap_session *s,
+				  const struct gpumap_comm_opts *opts)
+{
+	struct gpumap_comm *comm = NULL;
+
+	gm_put(&peer.comm_asked, 0);
+	EQ(gpumap_comm_open_opts(s, "pair", NULL, opts, &comm), 0);
+	return comm;
+}
+
+static void closed(struct gpumap_comm *comm)
+{
+	EQ(gpumap_comm_close(comm), 0);
+	EQ(gm_get(&peer.comm_open), 0);
+}
+
+static void an_agent_of_today(struct gpumap_session *s)
+{
+	struct gpumap_comm *comm;
+
+	gm_put(&peer.comm_knows, GM_COMM_MAY_NCCL);
+	comm = opened(s, &by_nccl);
+	EQ(gm_get(&peer.comm_asked), 1);
+	EQ(gpumap_comm_flags(comm), GPUMAP_COMM_NCCL);
+	closed(comm);
+	/* Nobody gets what he did not ask for. */
+	comm = opened(s, NULL);
+	EQ(gpumap_comm_flags(comm), 0);
+	closed(comm);
+}
+
+/* It takes the flag for a mistake, and is asked again without. */
+static void an_older_agent(struct gpumap_session *s)
+{
+	struct gpumap_comm *comm;
+
+	gm_put(&peer.comm_knows, 0);
+	comm = opened(s, &by_nccl);
+	EQ(gm_get(&peer.comm_asked), 2);
+	EQ(gpumap_comm_flags(comm), 0);
+	STR(gpumap_refusal(map), "");
+	/* It has learned of it since. */
+	gm_put(&peer.comm_knows, GM_COMM_MAY_NCCL);
+	EQ(gpumap_comm_renew(comm), 0);
+	EQ(gm_get(&peer.comm_asked), 3);
+	EQ(gm_get(&peer.comm_open), 1);
+	EQ(gpumap_comm_flags(comm), GPUMAP_COMM_NCCL);
+	gm_put(&peer.comm_knows, 0);
+	EQ(gpumap_comm_renew(comm), 0);
+	EQ(gpumap_comm_flags(comm), 0);
+	closed(comm);
+}
+
+/* What this library does not know is not asked for. */
+static void a_newer_program(struct gpumap_session *s)
+{
+	struct {
+		struct gpumap_comm_opts known;
+		uint64_t more;
+	} newer = { .known = by_nccl };
+	struct gpumap_comm_opts odd = by_nccl;
+	struct gpumap_comm *comm = NULL;
+
+	gm_put(&peer.comm_knows, UINT32_MAX);
+	gm_put(&peer.comm_asked, 0);
+	newer.known.size = sizeof(newer);
+	newer.more = 1;
+	EQ(gpumap_comm_open_opts(s, "pair", NULL, &newer.known, &comm), -E2BIG);
+	odd.flags |= 2;
+	EQ(gpumap_comm_open_opts(s, "pair", NULL, &odd, &comm), -E2BIG);
+	odd = by_nccl;
+	odd.reserved = 1;
+	EQ(gpumap_comm_open_opts(s, "pair", NULL, &odd, &comm), -E2BIG);
+	odd.size = 1;
+	EQ(gpumap_comm_open_opts(s, "pair", NULL, &odd, &comm), -EINVAL);
+	EQ(gm_get(&peer.comm_asked), 0);
+	OK(comm == NULL);
+	newer.more = 0;
+	comm = opened(s, &newer.known);
+	EQ(gpumap_comm_flags(comm), GPUMAP_COMM_NCCL);
+	closed(comm);
+}
+
+int main(void)
+{
+	struct gpumap_session *s;
+
+	if (!client_begin("comm-open"))
+		return tap_done();
+	publish_mesh();
+	s = open_session(16, 0);
+	an_agent_of_today(s);
+	an_older_agent(s);
+	a_newer_program(s);
+	gpumap_session_close(s);
+	return client_end();
+}

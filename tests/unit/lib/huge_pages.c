@@ -1,0 +1,113 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * huge: large allocations of an arena have their memory at once, in huge pages;
+ * small and sparse ones when it is touched; and a kernel that gives none is
+ * asked once.
+ */
+
+#include <sys/prctl.h>
+
+#include "tests/support/huge_pages.h"
+#include "tests/support/peer_session.h"
+
+static struct gpumap_session *open_large(uint32_t flags)
+{
+	struct gpumap_session_opts opts = { .size = sizeof(opts),
+					    .flags = flags,
+					    .arena_bytes = PEER_RANGE };
+	struct gpumap_session *s = NULL;
+
+	EQ(gpumap_session_open(map, &opts, &s), 0);
+	return s;
+}
+
+static char *take(struct gpumap_session *s, uint32_t row, uint64_t bytes)
+{
+	void *memory = NULL;
+
+	EQ(gpumap_alloc(s, row, bytes, &memory), 0);
+	return memory;
+}
+
+static void large_ones_are_there_and_huge(void)
+{
+	struct gpumap_session *s = open_large(0);
+	char *large = take(s, 1, PEER_RANGE);
+
+	EQ((uintptr_t)large % HUGE_BLOCK, 0);
+	EQ(present_bytes(large, PEER_RANGE), PEER_RANGE);
+	EQ(huge_bytes(large), PEER_RANGE);
+	/* The rows beside it have nothing. */
+	EQ(present_bytes(large - PEER_RANGE, PEER_RANGE), 0);
+	EQ(present_bytes(large + PEER_RANGE, PEER_RANGE), 0);
+	memset(large, 7, PEER_RANGE);
+	EQ(gpumap_free(s, large), 0);
+	OK(take(s, 1, PEER_RANGE) == large);
+	EQ(large[PEER_RANGE - 1], 7); /* the session's own */
+	gpumap_session_close(s);
+}
+
+static void whole_blocks_only(void)
+{
+	struct gpumap_session *s = open_large(0);
+	char *small = take(s, 0, 64), *large = take(s, 0, PEER_RANGE - 4096);
+	char *least = take(s, 1, HUGE_BLOCK - 64);
+
+	OK(large == small + 4096); /* no room for one on a block */
+	EQ(present_bytes(small, HUGE_BLOCK), 0);
+	EQ(present_bytes(small + HUGE_BLOCK, HUGE_BLOCK), HUGE_BLOCK);
+	EQ(present_bytes(least, HUGE_BLOCK), 0);
+	EQ(huge_bytes(small), HUGE_BLOCK);
+	gpumap_session_close(s);
+}
+
+static void sparse_ones_wait_to_be_touched(void)
+{
+	struct gpumap_session *s = open_large(GPUMAP_SESSION_SPARSE);
+	char *large = take(s, 0, PEER_RANGE);
+
+	EQ(present_bytes(large, PEER_RANGE), 0);
+	large[HUGE_BLOCK] = 1;
+	OK(present_bytes(large, PEER_RANGE) > 0);
+	EQ(present_bytes(large, HUGE_BLOCK), 0);
+	gpumap_session_close(s);
+}
+
+static void a_refusal_is_no_error(void)
+{
+	struct gpumap_session *s = open_large(0);
+	char *large;
+
+	if (prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) != 0) {
+		SKIP(1, "this kernel cannot refuse huge pages");
+		gpumap_session_close(s);
+		return;
+	}
+	large = take(s, 0, PEER_RANGE);
+	/* No more than was had to ask for the first. */
+	OK(present_bytes(large, PEER_RANGE) < HUGE_BLOCK);
+	memset(large, 1, PEER_RANGE);
+	EQ(huge_bytes(large), 0);
+	EQ(prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0), 0);
+	/* And is not asked again. */
+	large = take(s, 1, PEER_RANGE);
+	EQ(present_bytes(large, PEER_RANGE), 0);
+	gpumap_session_close(s);
+}
+
+int main(void)
+{
+	if (!client_begin("huge"))
+		return tap_done();
+	if (huge_pages_are_given()) {
+		large_ones_are_there_and_huge();
+		whole_blocks_only();
+	} else {
+		SKIP(1, "this kernel gives no huge pages to who asks");
+	}
+	sparse_ones_wait_to_be_touched();
+	a_refusal_is_no_error();
+	return client_end();
+}

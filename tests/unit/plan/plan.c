@@ -1,0 +1,599 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/* plan: every setting's rows and charges, the type, and advice that holds. */
+
+#include <errno.h>
+#include <string.h>
+
+#include "agent/plan/plan.h"
+#include "tests/support/dice.h"
+#include "tests/support/tap.h"
+
+#define MIB    (UINT64_C(1) << 20)
+#define GIB    (UINT64_C(1) << 30)
+#define LAYERS 16u
+#define MOST   6u
+
+struct scene {
+	struct gm_plan_device devices[MOST];
+	uint64_t layers[LAYERS];
+	struct gm_kv_paged paged;
+	struct gm_plan_request q;
+	struct gm_plan_error err;
+};
+
+static struct gm_plan_device card(uint32_t row, int ordinal, uint64_t avail)
+{
+	return (struct gm_plan_device){
+		.row = row,
+		.is_cuda = true,
+		.cc_major = 8,
+		.avail = avail,
+		.total = avail,
+		.score = gm_plan_score(false, 100, avail, 8),
+		.cuda_ordinal = ordinal,
+	};
+}
+
+static struct gm_plan_device host(uint32_t row, uint64_t avail)
+{
+	return (struct gm_plan_device){
+		.row = row,
+		.is_host = true,
+		.avail = avail,
+		.total = avail,
+		.score = gm_plan_score(true, 16, avail, 0),
+		.cuda_ordinal = -1,
+	};
+}
+
+/* 16 layers of 1 GiB, 1 GiB more; a host on row 0, cards on rows 3 and 5. */
+static void set_scene(struct scene *s, enum gm_setting setting,
+		      const char *text)
+{
+	memset(s, 0, sizeof(*s));
+	for (uint32_t i = 0; i < LAYERS; i++)
+		s->layers[i] = GIB;
+	s->devices[0] = host(0, 64 * GIB);
+	s->devices[1] = card(3, 0, 24 * GIB);
+	s->devices[2] = card(5, 1, 12 * GIB);
+	s->q = (struct gm_plan_request){
+		.devices = s->devices,
+		.n_devices = 3,
+		.model = { .n_layers = LAYERS,
+			   .layer_bytes = s->layers,
+			   .other_bytes = GIB,
+			   .weight_bytes = 2,
+			   .n_heads = 8,
+			   .has_kv = true,
+			   .kv = { LAYERS, 8, 128, 128, false, 0, 0 } },
+		.setting = setting,
+		.text = text,
+		.base_row = GM_ROW_FIRST,
+		.must_fit = true,
+	};
+}
+
+/* "3:16@3" with the base row after the @; or why there is none. */
+static const char *show(struct scene *s)
+{
+	static char text[512];
+	struct gm_plan plan;
+	char *at = text;
+	uint32_t n;
+
+	if (gm_plan_make(&s->q, &plan, NULL, &s->err))
+		return s->err.text;
+	for (uint32_t i = 0; i < plan.n_layers; i += n) {
+		for (n = 1; i + n < plan.n_layers; n++)
+			if (plan.rows[i + n] != plan.rows[i])
+				break;
+		at += sprintf(at, "%s%" PRIu32 ":%" PRIu32, i ? ";" : "",
+			      plan.rows[i], n);
+	}
+	sprintf(at, "@%" PRIu32, plan.base_row);
+	gm_plan_free(&plan);
+	return text;
+}
+
+static void every_setting_has_its_rows(void)
+{
+	static const struct {
+		enum gm_setting setting;
+		const char *text;
+		uint32_t base;
+		const char *want;
+	} cases[] = {
+		{ GM_SETTING_MANUAL, "3:10;5:6", GM_ROW_FIRST, "3:10;5:6@3" },
+		{ GM_SETTING_MANUAL, "5:4", GM_ROW_FIRST, "5:4;0:12@5" },
+		{ GM_SETTING_MANUAL, "3:16", 0, "3:16@0" },
+		{ GM_SETTING_AUTO, NULL, GM_ROW_FIRST, "3:16@3" },
+		{ GM_SETTING_DUMMY, NULL, GM_ROW_FIRST, "3:16@3" },
+		{ GM_SETTING_DUMMY, NULL, 0, "0:16@0" },
+		{ GM_SETTING_NCCL, NULL, GM_ROW_FIRST, "3:16@3" },
+		{ GM_SETTING_NCCL, NULL, 5, "5:16@5" },
+		{ GM_SETTING_PIPELINE, NULL, GM_ROW_FIRST, "3:8;5:8@3" },
+		{ GM_SETTING_PIPELINE, "10,6", GM_ROW_FIRST, "3:10;5:6@3" },
+		{ GM_SETTING_PIPELINE, "16,0", 5, "3:16@5" },
+		{ GM_SETTING_TOPOLOGY, "0-2:\n  device: cuda[1]\n",
+		  GM_ROW_FIRST, "5:2;3:14@3" },
+		{ GM_SETTING_TOPOLOGY,
+		  "0-8:\n  device: cpu\n8-12:\n  device: cuda[1]\n", 3,
+		  "0:8;5:4;3:4@3" },
+		{ GM_SETTING_TOPOLOGY, "0-8:\n  isq: Q4K\n", GM_ROW_FIRST,
+		  "3:16@3" },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct scene s;
+
+		set_scene(&s, cases[i].setting, cases[i].text);
+		s.q.base_row = cases[i].base;
+		STR(show(&s), cases[i].want);
+	}
+}
+
+static void ranks_are_hosts_only_when_chosen(void)
+{
+	struct scene s;
+
+	set_scene(&s, GM_SETTING_PIPELINE, "4,8,4");
+	STR(show(&s), "RING_LAYER_SPLIT has 3 entries but world_size is 2");
+	s.q.is_chosen = true;
+	STR(show(&s), "0:4;3:8;5:4@0");
+	set_scene(&s, GM_SETTING_PIPELINE, NULL);
+	s.q.weights = "24,12";
+	STR(show(&s), "3:11;5:5@3");
+	s.q.n_devices = 1;
+	s.q.weights = NULL;
+	STR(show(&s), "0:16@0");
+	set_scene(&s, GM_SETTING_NCCL, NULL);
+	s.q.is_chosen = true;
+	STR(show(&s), "NCCL backend requires world_size to be a power of 2, "
+		      "got 3");
+}
+
+static void refusals_say_what_is_wrong(void)
+{
+	static const struct {
+		enum gm_setting setting;
+		const char *text;
+		uint32_t base;
+		int code;
+		const char *want;
+	} cases[] = {
+		{ GM_SETTING_MANUAL, "3:17", GM_ROW_FIRST, -EINVAL,
+		  "The map places 17 layers but the model has 16" },
+		{ GM_SETTING_MANUAL, "4:16", GM_ROW_FIRST, -ENODEV,
+		  "Could not find row 4: the rows are 0, 3, 5" },
+		{ GM_SETTING_MANUAL, NULL, GM_ROW_FIRST, -EINVAL,
+		  "An automatic map has no rows yet" },
+		{ GM_SETTING_AUTO, NULL, 3, -EINVAL,
+		  "An automatic map chooses its base row" },
+		{ GM_SETTING_DUMMY, NULL, 4, -ENODEV, "Could not find row 4" },
+		{ GM_SETTING_NCCL, NULL, 0, -ENODEV,
+		  "Row 0 is none of the ranks" },
+		{ GM_SETTING_TOPOLOGY, NULL, GM_ROW_FIRST, -EINVAL,
+		  "A topology without a text" },
+		{ GM_SETTING_TOPOLOGY, "0-17:\n  device: cpu\n", GM_ROW_FIRST,
+		  -EINVAL,
+		  "A topology range ends at layer 17 but the model has 16" },
+		{ GM_SETTING_TOPOLOGY, "0-2:\n  device: cuda[2]\n",
+		  GM_ROW_FIRST, -ENODEV,
+		  "Could not find cuda device with ordinal 2" },
+		{ 0, NULL, GM_ROW_FIRST, -EINVAL, "0 is no setting" },
+	};
+	struct scene s;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		set_scene(&s, cases[i].setting, cases[i].text);
+		s.q.base_row = cases[i].base;
+		STR(show(&s), cases[i].want);
+		EQ(s.err.code, cases[i].code);
+	}
+	s.q.n_devices = 0;
+	STR(show(&s), "There are no rows to plan on");
+	set_scene(&s, GM_SETTING_DUMMY, NULL);
+	s.q.model.n_layers = 0;
+	STR(show(&s), "The model has no layers");
+	set_scene(&s, GM_SETTING_AUTO, NULL);
+	s.q.model.layer_bytes = NULL;
+	STR(show(&s), "An automatic map needs the bytes of each layer");
+}
+
+/* ---- charges ------------------------------------------------------------- */
+
+static void charges_have_every_part(void)
+{
+	struct gm_plan plan = { 0 };
+	struct scene s;
+
+	set_scene(&s, GM_SETTING_MANUAL, "5:4;3:12");
+	s.q.base_row = 0;
+	EQ(gm_plan_make(&s.q, &plan, NULL, &s.err), 0);
+	EQ(plan.n_charges, 3);
+	EQ(plan.charges[0].row, 5);
+	EQ(plan.charges[0].n_layers, 4);
+	EQ(plan.charges[0].weight_bytes, 4 * GIB);
+	/* 4096 tokens, 8 heads of 128 + 128, two bytes: for four layers */
+	EQ(plan.kv_bytes, 16 * MIB);
+	EQ(plan.charges[0].kv_bytes, 64 * MIB);
+	EQ(plan.charges[0].act_bytes, 16 * MIB); /* 8 heads of 1024^2 */
+	EQ(plan.charges[0].reserve_bytes, 512 * MIB);
+	EQ(plan.charges[0].left_bytes, (12 * 1024 - 4096 - 592) * MIB);
+	EQ(plan.charges[1].row, 3);
+	/* The base row holds no layer: it comes last. */
+	EQ(plan.charges[2].row, 0);
+	EQ(plan.charges[2].n_layers, 0);
+	EQ(plan.charges[2].weight_bytes, GIB);
+	EQ(gm_plan_charge_bytes(&plan.charges[2]), GIB);
+	STR(plan.spec, "5:4;3:12");
+	EQ(plan.n_warnings, 0);
+	gm_plan_free(&plan);
+}
+
+static void ranks_of_nccl_are_charged_their_part(void)
+{
+	struct gm_plan plan = { 0 };
+	struct scene s;
+
+	set_scene(&s, GM_SETTING_NCCL, NULL);
+	s.q.model.n_heads = 7;
+	s.q.model.kv.n_heads = 7;
+	s.layers[0]++;
+	EQ(gm_plan_make(&s.q, &plan, NULL, &s.err), 0);
+	EQ(plan.n_charges, 2);
+	for (uint32_t i = 0; i < 2; i++) {
+		EQ(plan.charges[i].n_layers, 16);
+		EQ(plan.charges[i].weight_bytes, 9 * GIB + 1);
+		EQ(plan.charges[i].kv_bytes, 16 * 8 * MIB); /* 4 of 7 heads */
+		EQ(plan.charges[i].act_bytes, 8 * MIB);
+	}
+	gm_plan_free(&plan);
+}
+
+static void what_does_not_fit_says_where(void)
+{
+	struct gm_plan_advice advice = { 0 };
+	struct gm_plan plan = { 0 };
+	struct scene s;
+
+	set_scene(&s, GM_SETTING_MANUAL, "5:12;3:4");
+	EQ(gm_plan_make(&s.q, &plan, &advice, &s.err), -ENOSPC);
+	STR(s.err.text, "Row 5 lacks 1828716544 bytes: 13958643712 for "
+			"weights, 201326592 for the KV cache, 16777216 for "
+			"activations, 536870912 kept back");
+	EQ(advice.missing_row, 5);
+	/* All above 12 GiB; up to 25 GiB the reserve does not grow. */
+	EQ(advice.missing_bytes, (1024 + 12 * 16 + 16 + 512) * MIB);
+	EQ(advice.max_seq_len, 0);
+	EQ(advice.isq, GM_ISQ_Q8_0);
+	s.q.must_fit = false;
+	EQ(gm_plan_make(&s.q, &plan, NULL, &s.err), 0);
+	EQ(plan.charges[0].missing_bytes, advice.missing_bytes);
+	EQ(plan.charges[0].left_bytes, 0);
+	gm_plan_free(&plan);
+
+	set_scene(&s, GM_SETTING_AUTO, NULL);
+	s.q.n_devices = 2;
+	s.devices[0].avail = 0;
+	s.devices[1].avail = 2 * GIB;
+	s.q.model.other_bytes = 2 * GIB;
+	STR(show(&s), "The model does not fit: it takes 19595788288 bytes and "
+		      "activations, the rows have 1610612736; the 2147483648 "
+		      "that are no layer's find no room beside one");
+	s.devices[0].avail = 18 * GIB;
+	s.devices[1].avail = GIB;
+	s.q.model.other_bytes = GIB;
+	STR(show(&s), "0:16@0");
+	for (uint32_t i = 0; i < LAYERS; i++)
+		s.layers[i] = i < 3 ? 6 * GIB : 1;
+	s.devices[0].avail = s.devices[1].avail = 10 * GIB;
+	OK(strstr(show(&s), " but not in whole layers") != NULL);
+}
+
+static void sums_beyond_64_bits_are_refused(void)
+{
+	struct scene s;
+
+	for (int i = 0; i < 4; i++) {
+		set_scene(&s, i % 2 ? GM_SETTING_DUMMY : GM_SETTING_AUTO, NULL);
+		s.q.must_fit = false;
+		if (i == 0)
+			s.layers[0] = UINT64_MAX;
+		else if (i == 1)
+			s.q.model.other_bytes = UINT64_MAX - 15 * GIB;
+		else if (i == 2)
+			s.q.max_seq_len = UINT64_MAX;
+		else
+			s.q.max_batch_size = UINT64_MAX / 1024 / 1024;
+		show(&s);
+		EQ(s.err.code, -EOVERFLOW);
+	}
+	/* Up to there all is well, whatever is left beside it. */
+	set_scene(&s, GM_SETTING_AUTO, NULL);
+	s.devices[0].avail = UINT64_MAX;
+	s.devices[1].avail = UINT64_C(3) << 62;
+	s.q.model.other_bytes = UINT64_C(1) << 63;
+	STR(show(&s), "3:16@3");
+}
+
+/* ---- dtype --------------------------------------------------------------- */
+
+static enum gm_dtype dtype_of(struct scene *s)
+{
+	struct gm_plan plan;
+	enum gm_dtype dtype;
+
+	if (gm_plan_make(&s->q, &plan, NULL, &s->err))
+		return GM_DTYPE_I64;
+	dtype = plan.dtype;
+	gm_plan_free(&plan);
+	return dtype;
+}
+
+static void rows_in_use_choose_the_type(void)
+{
+	struct scene s;
+
+	set_scene(&s, GM_SETTING_MANUAL, "3:16");
+	s.devices[2].cc_major = 5;
+	EQ(dtype_of(&s), GM_DTYPE_BF16);
+	s.q.base_row = 5; /* what is no layer's is a part of the model */
+	EQ(dtype_of(&s), GM_DTYPE_F32);
+	s.devices[2].cc_minor = 3;
+	EQ(dtype_of(&s), GM_DTYPE_F16);
+	s.q.has_dtype = true;
+	s.q.dtype = GM_DTYPE_F32;
+	EQ(dtype_of(&s), GM_DTYPE_F32);
+	set_scene(&s, GM_SETTING_NCCL, NULL);
+	s.devices[2].cc_major = 7;
+	EQ(dtype_of(&s), GM_DTYPE_F16);
+	set_scene(&s, GM_SETTING_DUMMY, NULL);
+	s.q.base_row = 0;
+	EQ(dtype_of(&s), GM_DTYPE_BF16);
+}
+
+/* A long cache needs the old card; in f32 it needs it all the more. */
+static void automatic_maps_settle_on_a_type(void)
+{
+	struct gm_plan plan = { 0 };
+	struct scene s;
+
+	set_scene(&s, GM_SETTING_AUTO, NULL);
+	s.devices[2].cc_major = 5;
+	EQ(dtype_of(&s), GM_DTYPE_BF16); /* row 3 alone */
+	s.devices[1].avail = 12 * GIB;
+	EQ(gm_plan_make(&s.q, &plan, NULL, &s.err), 0);
+	EQ(plan.dtype, GM_DTYPE_F32);
+	EQ(plan.kv_bytes, 32 * MIB);
+	EQ(plan.charges[0].act_bytes, 32 * MIB);
+	gm_plan_free(&plan);
+	s.devices[2].cc_major = 7;
+	EQ(gm_plan_make(&s.q, &plan, NULL, &s.err), 0);
+	EQ(plan.dtype, GM_DTYPE_F16);
+	EQ(plan.kv_bytes, 16 * MIB);
+	gm_plan_free(&plan);
+}
+
+/* ---- what is not known --------------------------------------------------- */
+
+static void unknown_parts_are_said(void)
+{
+	struct gm_plan plan = { 0 };
+	struct scene s;
+
+	set_scene(&s, GM_SETTING_MANUAL, "3:4;5:4");
+	s.q.model = (struct gm_plan_model){ .other_bytes = GIB };
+	EQ(gm_plan_make(&s.q, &plan, NULL, &s.err), 0);
+	EQ(plan.n_layers, 8);
+	EQ(plan.n_warnings, 3);
+	EQ(plan.charges[0].weight_bytes, GIB);
+	EQ(plan.charges[1].weight_bytes, 0);
+	EQ(plan.charges[1].kv_bytes + plan.charges[1].act_bytes, 0);
+	gm_plan_free(&plan);
+
+	set_scene(&s, GM_SETTING_AUTO, NULL);
+	s.q.model.has_kv = false;
+	s.q.paged = &s.paged; /* not looked at */
+	EQ(gm_plan_make(&s.q, &plan, NULL, &s.err), 0);
+	EQ(plan.kv_bytes, 0);
+	EQ(plan.n_warnings, 1);
+	gm_plan_free(&plan);
+
+	set_scene(&s, GM_SETTING_TOPOLOGY,
+		  "0-8:\n  device: cuda[0]\n8-9:\n  device: cuda[1]\n");
+	EQ(gm_plan_make(&s.q, &plan, NULL, &s.err), 0);
+	STR(plan.spec, NULL); /* row 3 comes up twice */
+	gm_plan_free(&plan);
+}
+
+static void fill_names_the_rows_it_passed_over(void)
+{
+	struct gm_plan plan = { 0 };
+	struct scene s;
+
+	set_scene(&s, GM_SETTING_AUTO, NULL);
+	s.devices[1].avail = GIB;
+	EQ(gm_plan_make(&s.q, &plan, NULL, &s.err), 0);
+	EQ(plan.n_warnings, 1);
+	if (plan.n_warnings == 1)
+		STR(plan.warnings[0], "Row 3 can fit 0 layers");
+	STR(plan.spec, "5:10;0:6");
+	gm_plan_free(&plan);
+}
+
+static void caches_are_paged_with_every_setting(void)
+{
+	static const struct {
+		enum gm_setting setting;
+		const char *text;
+		uint64_t kv_mib; /* of a layer; 16: it is not paged */
+	} cases[] = {
+		{ GM_SETTING_MANUAL, "3:16", 128 },
+		{ GM_SETTING_MANUAL, "3:15", 16 },
+		{ GM_SETTING_AUTO, NULL, 128 },
+		{ GM_SETTING_DUMMY, NULL, 128 },
+		{ GM_SETTING_NCCL, NULL, 128 }, /* of each rank's pool */
+		{ GM_SETTING_PIPELINE, NULL, 128 },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct gm_plan plan = { 0 };
+		struct scene s;
+
+		set_scene(&s, cases[i].setting, cases[i].text);
+		s.paged = (struct gm_kv_paged){ .budget = GM_KV_MB,
+						.amount = 2048,
+						.block_size = 32 };
+		s.q.paged = &s.paged;
+		EQ(gm_plan_make(&s.q, &plan, NULL, &s.err), 0);
+		EQ(plan.kv_bytes, cases[i].kv_mib * MIB);
+		EQ(plan.is_paged, cases[i].kv_mib == 128);
+		EQ(plan.n_warnings, cases[i].kv_mib != 128);
+		gm_plan_free(&plan);
+		s.paged.amount = 0;
+		if (cases[i].kv_mib == 128)
+			OK(strncmp(show(&s), "Num GPU blocks is 0.", 20) == 0);
+	}
+}
+
+/* ---- advice -------------------------------------------------------------- */
+
+static void throw_scene(struct scene *s)
+{
+	static const enum gm_setting settings[] = { GM_SETTING_AUTO,
+						    GM_SETTING_AUTO,
+						    GM_SETTING_DUMMY,
+						    GM_SETTING_PIPELINE };
+
+	set_scene(s, settings[dice(4)], NULL);
+	s->q.strategy = (enum gm_strategy)dice(3);
+	s->q.n_devices = 1 + (uint32_t)dice(MOST);
+	for (uint32_t i = 0; i < s->q.n_devices; i++) {
+		uint64_t avail = dice(12 * 1024) * MIB;
+
+		s->devices[i] =
+			dice(4) == 0 ? host(i, avail) : card(i, (int)i, avail);
+		s->devices[i].is_integrated = dice(20) == 0;
+		s->devices[i].cc_major = dice(5) == 0 ? 5 : 8;
+	}
+	for (uint32_t i = 0; i < LAYERS; i++)
+		s->layers[i] = (1 + dice(20)) * 100 * MIB;
+	s->q.model.other_bytes = dice(2000) * MIB;
+	s->q.max_seq_len = 1 + dice(30000);
+	s->q.max_batch_size = 1 + dice(8);
+}
+
+/* Does it fit with @value in *@field, and all else as asked? */
+static bool fits_with(struct scene *s, uint64_t *field, uint64_t value)
+{
+	uint64_t asked = *field;
+	struct gm_plan plan;
+	int r;
+
+	*field = value;
+	r = gm_plan_make(&s->q, &plan, NULL, NULL);
+	if (r == 0)
+		gm_plan_free(&plan);
+	*field = asked;
+	return r == 0;
+}
+
+/* What is advised holds, and one more or less does not. */
+static int wrong_advice(struct scene *s, const struct gm_plan_advice *a)
+{
+	int wrong = 0;
+
+	if (a->max_seq_len > 0)
+		wrong += !fits_with(s, &s->q.max_seq_len, a->max_seq_len);
+	wrong += fits_with(s, &s->q.max_seq_len, a->max_seq_len + 1);
+	if (a->max_batch_size > 0)
+		wrong += !fits_with(s, &s->q.max_batch_size, a->max_batch_size);
+	wrong += fits_with(s, &s->q.max_batch_size, a->max_batch_size + 1);
+	for (uint32_t i = 0; i < s->q.n_devices; i++) {
+		uint64_t *avail = &s->devices[i].avail;
+
+		if (s->devices[i].row == a->missing_row)
+			wrong +=
+				!fits_with(s, avail, *avail + a->missing_bytes);
+		/* Nor is there a row on which less would do. */
+		wrong += a->missing_bytes > 0 &&
+			 fits_with(s, avail, *avail + a->missing_bytes - 1);
+	}
+	return wrong;
+}
+
+static void advice_holds_and_is_the_best(void)
+{
+	int failed = 0, shorter = 0, memory = 0, wrong = 0;
+
+	for (int i = 0; i < 400; i++) {
+		struct gm_plan_advice a = { 0 };
+		struct gm_plan plan;
+		struct scene s;
+		int r;
+
+		throw_scene(&s);
+		r = gm_plan_make(&s.q, &plan, &a, NULL);
+		if (r == 0) {
+			gm_plan_free(&plan);
+			continue;
+		}
+		failed++;
+		shorter += a.max_seq_len > 0;
+		memory += a.missing_bytes > 0;
+		wrong += r != -ENOSPC;
+		wrong += wrong_advice(&s, &a);
+	}
+	NOTE("%d of 400 do not fit, %d with shorter sequences, %d with more "
+	     "memory on one row",
+	     failed, shorter, memory);
+	EQ(wrong, 0);
+	OK(failed > 50 && shorter > 10 && memory > 20);
+}
+
+static void quantisation_is_advised_as_little_as_will_do(void)
+{
+	struct gm_plan_advice a = { 0 };
+	struct gm_plan plan;
+	struct scene s;
+
+	set_scene(&s, GM_SETTING_AUTO, NULL);
+	s.q.n_devices = 2;
+	s.devices[0].avail = 0;
+	s.devices[1].avail = 10 * GIB; /* 17 GiB over 2, caches of 256 MiB */
+	EQ(gm_plan_make(&s.q, &plan, &a, NULL), -ENOSPC);
+	EQ(a.isq, GM_ISQ_Q8_0);
+	s.devices[1].avail = 6 * GIB;
+	EQ(gm_plan_make(&s.q, &plan, &a, NULL), -ENOSPC);
+	EQ(a.isq, GM_ISQ_Q4K);
+	EQ(a.max_seq_len, 0);
+	s.q.model.weight_bytes = 0; /* quantised already */
+	EQ(gm_plan_make(&s.q, &plan, &a, NULL), -ENOSPC);
+	EQ(a.isq, GM_ISQ_N);
+	s.q.model.weight_bytes = 2;
+	s.devices[1].avail = GIB;
+	EQ(gm_plan_make(&s.q, &plan, &a, NULL), -ENOSPC);
+	EQ(a.isq, GM_ISQ_N);
+}
+
+int main(void)
+{
+	every_setting_has_its_rows();
+	ranks_are_hosts_only_when_chosen();
+	refusals_say_what_is_wrong();
+	charges_have_every_part();
+	ranks_of_nccl_are_charged_their_part();
+	what_does_not_fit_says_where();
+	sums_beyond_64_bits_are_refused();
+	rows_in_use_choose_the_type();
+	automatic_maps_settle_on_a_type();
+	unknown_parts_are_said();
+	fill_names_the_rows_it_passed_over();
+	caches_are_paged_with_every_setting();
+	advice_holds_and_is_the_best();
+	quantisation_is_advised_as_little_as_will_do();
+	return tap_done();
+}

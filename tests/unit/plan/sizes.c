@@ -1,0 +1,292 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/* sizes, kv, isq, dtype: formulas on real models and at their edges. */
+
+#include <errno.h>
+#include <stdint.h>
+
+#include "agent/plan/dtype.h"
+#include "agent/plan/isq.h"
+#include "agent/plan/kv.h"
+#include "agent/plan/sizes.h"
+#include "tests/support/tap.h"
+
+#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+#define MIB      (UINT64_C(1) << 20)
+#define GIB      (UINT64_C(1) << 30)
+
+static struct gm_sizes_request llama_2_70b(void)
+{
+	return (struct gm_sizes_request){
+		.vocab_size = 32000,
+		.hidden_size = 8192,
+		.intermediate_size = 28672,
+		.n_layers = 80,
+		.n_heads = 64,
+		.n_kv_heads = 8,
+		.dtype_bytes = 2,
+		.pack_factor = 1,
+		.max_seq_len = 4096,
+		.max_batch_size = 1,
+	};
+}
+
+/* Numbers from the published checkpoint: 855654400 elements a layer. */
+static void a_plain_model_has_the_bytes_of_its_checkpoint(void)
+{
+	struct gm_sizes_request q = llama_2_70b();
+	struct gm_sizes s = { 0 };
+
+	EQ(gm_sizes_make(&q, &s, NULL), 0);
+	EQ(s.layer_bytes, 2 * 855654400LL);
+	EQ(s.non_mapped_bytes, 2 * (2 * 262144000LL + 8192));
+	EQ(80 * s.layer_bytes + s.non_mapped_bytes, 137953296384LL);
+	EQ(s.mapped_act_elems, 64LL * 1024 * 1024);
+	EQ(s.non_mapped_act_elems, 0);
+	EQ(s.kv_bytes, 4096LL * 8 * 128 * 2 * 2);
+}
+
+static void packing_divides_each_matrix_and_unties_the_head(void)
+{
+	struct gm_sizes_request q = { .vocab_size = 7,
+				      .hidden_size = 10,
+				      .intermediate_size = 3,
+				      .n_layers = 1,
+				      .n_heads = 3,
+				      .n_kv_heads = 1,
+				      .is_tied = true,
+				      .dtype_bytes = 4,
+				      .pack_factor = 7,
+				      .max_seq_len = 5,
+				      .max_batch_size = 2 };
+	struct gm_sizes s = { 0 };
+
+	/* head 3: q 10 * 9 / 7 = 12, k and v 10 * 3 / 7 = 4, o 12, mlp 4. */
+	EQ(gm_sizes_make(&q, &s, NULL), 0);
+	EQ(s.layer_bytes, 4 * (20 + 12 + 2 * 4 + 12 + 3 * 4));
+	EQ(s.non_mapped_bytes, 4 * (10 + 10 + 10));
+	EQ(s.mapped_act_elems, 2 * 3 * 25);
+	EQ(s.kv_bytes, 2 * 1 * 5 * (3 + 3) * 4);
+	q.pack_factor = 1;
+	EQ(gm_sizes_make(&q, &s, NULL), 0);
+	EQ(s.non_mapped_bytes, 4 * (70 + 10));
+	q.has_head_dim = true;
+	q.head_dim = 16;
+	EQ(gm_sizes_make(&q, &s, NULL), 0);
+	EQ(s.layer_bytes, 4 * (20 + 90 + 2 * 30 + 90 + 3 * 30));
+	EQ(s.kv_bytes, 2 * 1 * 5 * (16 + 16) * 4);
+}
+
+static void numbers_that_cannot_be_are_refused(void)
+{
+	struct gm_sizes_request q = llama_2_70b();
+	struct gm_sizes s = { .layer_bytes = 7 };
+	struct gm_plan_error err = { 0 };
+
+	q.n_heads = 0;
+	EQ(gm_sizes_make(&q, &s, &err), -EINVAL);
+	STR(err.text, "num_attention_heads must be at least 1");
+	q = llama_2_70b();
+	q.pack_factor = 0;
+	EQ(gm_sizes_make(&q, &s, &err), -EINVAL);
+	STR(err.text, "weight_pack_factor must be at least 1");
+	q = llama_2_70b();
+	q.n_layers = 0;
+	EQ(gm_sizes_make(&q, &s, &err), -EINVAL);
+	STR(err.text, "num_hidden_layers must be at least 1");
+	q = llama_2_70b();
+	q.vocab_size = UINT64_MAX / 8192 + 1;
+	EQ(gm_sizes_make(&q, &s, &err), -EOVERFLOW);
+	q = llama_2_70b();
+	q.max_batch_size = UINT64_C(1) << 38; /* the activations alone */
+	EQ(gm_sizes_make(&q, &s, &err), -EOVERFLOW);
+	q = llama_2_70b();
+	q.max_seq_len = UINT64_C(1) << 53; /* the cache alone */
+	EQ(gm_sizes_make(&q, &s, &err), -EOVERFLOW);
+	EQ(s.layer_bytes, 7);
+}
+
+static void gpus_keep_a_fiftieth_back_and_at_least_512_mib(void)
+{
+	EQ(gm_sizes_capacity(80 * GIB, true), 80 * GIB);
+	EQ(gm_sizes_capacity(80 * GIB, false), 80 * GIB - 1717986918);
+	EQ(gm_sizes_capacity(25 * GIB, false), 25 * GIB - 512 * MIB);
+	EQ(gm_sizes_capacity(512 * MIB + 1, false), 1);
+	EQ(gm_sizes_capacity(512 * MIB, false), 0);
+	EQ(gm_sizes_capacity(1, false), 0);
+	EQ(gm_sizes_capacity(0, false), 0);
+	OK(gm_sizes_capacity(UINT64_MAX, true) == UINT64_MAX);
+	/* 0.02 * 2^64, as doubles multiply. */
+	OK(gm_sizes_capacity(UINT64_MAX, false) ==
+	   UINT64_MAX - UINT64_C(368934881474191040));
+}
+
+static const struct gm_kv_shape gqa = {
+	.n_layers = 80, .n_heads = 8, .k_dim = 128, .v_dim = 128
+};
+
+static void a_pool_is_cut_by_each_division_in_turn(void)
+{
+	struct gm_kv_paged paged = { .budget = GM_KV_MB,
+				     .amount = 4096,
+				     .block_size = 32 };
+	struct gm_kv_room room = { 80 * GIB, 0, 0 };
+	uint64_t bytes = 0, blocks = 4096 * MIB / 2 / 32 / 80 / 2048;
+
+	EQ(gm_kv_paged_bytes(&gqa, &paged, &room, 2, &bytes, NULL), 0);
+	EQ(bytes, blocks * 32 * 8 * 256 * 2);
+	paged.cache_bytes = 1; /* twice the blocks, charged as if of f16 */
+	EQ(gm_kv_paged_bytes(&gqa, &paged, &room, 2, &bytes, NULL), 0);
+	blocks = 4096 * MIB / 1 / 32 / 80 / 2048;
+	EQ(bytes, blocks * 32 * 8 * 256 * 2);
+	/* No more than the first device has beside the activations. */
+	paged.cache_bytes = 0;
+	room = (struct gm_kv_room){ 1000 * MIB + 5, 0, 100 * MIB + 6 };
+	EQ(gm_kv_paged_bytes(&gqa, &paged, &room, 2, &bytes, NULL), 0);
+	blocks = 899 * MIB / 2 / 32 / 80 / 2048;
+	EQ(bytes, blocks * 32 * 8 * 256 * 2);
+}
+
+static void a_pool_may_be_a_share_or_so_many_tokens(void)
+{
+	struct gm_kv_paged paged = { .budget = GM_KV_UTILIZATION,
+				     .share = 0.9f,
+				     .block_size = 16 };
+	struct gm_kv_room room = { 80 * GIB, 10 * GIB, GIB };
+	struct gm_kv_shape mla = { .n_layers = 2,
+				   .n_heads = 4,
+				   .k_dim = 12,
+				   .v_dim = 8,
+				   .is_mla = true,
+				   .kv_lora_rank = 512,
+				   .kpe_head_dim = 64 };
+	uint64_t bytes = 0, budget, blocks;
+
+	/* 0.9 is a float: a little less than the double. */
+	budget = (uint64_t)((double)(80 * GIB) * (double)0.9f) - 11 * GIB;
+	blocks = budget / MIB * MIB / 2 / 16 / 80 / 2048;
+	EQ(gm_kv_paged_bytes(&gqa, &paged, &room, 2, &bytes, NULL), 0);
+	EQ(bytes, blocks * 16 * 8 * 256 * 2);
+	paged = (struct gm_kv_paged){ .budget = GM_KV_TOKENS,
+				      .amount = 100000,
+				      .block_size = 8 };
+	blocks = UINT64_C(100000) * 2 * 2 * 576 / MIB * MIB / 2 / 8 / 2 / 576;
+	EQ(gm_kv_paged_bytes(&mla, &paged, &room, 2, &bytes, NULL), 0);
+	/* Keys of 12 are 1 vector of 8. */
+	EQ(bytes, (blocks * 4 * 1 * 8 * 8 + blocks * 4 * 8 * 8) * 2);
+}
+
+static void pools_that_cannot_be_are_refused(void)
+{
+	struct gm_kv_paged paged = { .budget = GM_KV_UTILIZATION,
+				     .share = 0.9f,
+				     .block_size = 32 };
+	struct gm_kv_room room = { 80 * GIB, 72 * GIB, GIB };
+	struct gm_plan_error err = { 0 };
+	struct gm_kv_shape none = gqa;
+	uint64_t bytes = 7;
+
+	EQ(gm_kv_paged_bytes(&gqa, &paged, &room, 2, &bytes, &err), -ENOSPC);
+	STR(err.text,
+	    "Num GPU blocks is 0. This means there is not enough memory. "
+	    "Either reduce the memory amount/utilization/context size or "
+	    "disable PagedAttention.");
+	paged.share = __builtin_nanf("");
+	EQ(gm_kv_paged_bytes(&gqa, &paged, &room, 2, &bytes, &err), -ENOSPC);
+	paged.block_size = 24;
+	EQ(gm_kv_paged_bytes(&gqa, &paged, &room, 2, &bytes, &err), -EINVAL);
+	STR(err.text, "Block size must be in [8, 16, 32], got 24");
+	paged.block_size = 32;
+	none.n_heads = 0;
+	EQ(gm_kv_paged_bytes(&none, &paged, &room, 2, &bytes, &err), -EINVAL);
+	paged = (struct gm_kv_paged){ .budget = GM_KV_TOKENS,
+				      .amount = UINT64_MAX,
+				      .block_size = 32 };
+	EQ(gm_kv_paged_bytes(&gqa, &paged, &room, 2, &bytes, &err), -EOVERFLOW);
+	EQ(gm_kv_unpaged(&gqa, UINT64_MAX, 1, 2, &bytes, &err), -EOVERFLOW);
+	EQ(bytes, 7);
+}
+
+static void every_quantisation_has_its_factor(void)
+{
+	static const struct {
+		const char *name, *printed;
+		uint32_t of_f16, of_f32;
+	} table[] = {
+		{ "q4_0", "Q4_0", 4, 8 },  { "Q4_1", "Q4_1", 4, 7 },
+		{ "q5_0", "Q5_0", 3, 6 },  { "q5_1", "Q5_1", 3, 6 },
+		{ "q8_0", "Q8_0", 2, 4 },  { "q8_1", "Q8_1", 2, 4 },
+		{ "q2k", "Q2K", 7, 13 },   { "q3K", "Q3K", 5, 10 },
+		{ "Q4k", "Q4K", 4, 8 },    { "q5k", "Q5K", 3, 6 },
+		{ "q6k", "Q6K", 3, 5 },    { "q8k", "Q8K", 2, 4 },
+		{ "hqq8", "HQQ8", 2, 2 },  { "hqq4", "HQQ4", 4, 4 },
+		{ "fp8", "FP8", 2, 2 },    { "afq8", "AFQ8", 2, 4 },
+		{ "afq6", "AFQ6", 3, 5 },  { "afq4", "AFQ4", 4, 8 },
+		{ "afq3", "AFQ3", 5, 10 }, { "afq2", "AFQ2", 7, 13 },
+		{ "f8q8", "F8Q8", 2, 4 },  { "mxfp4", "MXFP4", 3, 3 },
+		{ "2", "Q2K", 7, 13 },     { "3", "Q3K", 5, 10 },
+		{ "4", "Q4K", 4, 8 },      { "5", "Q5K", 3, 6 },
+		{ "6", "Q6K", 3, 5 },      { "8", "Q8_0", 2, 4 },
+	};
+	static const char *const refused[] = { "",     "7",    "44",  "q4",
+					       "afq5", " q4k", "int8" };
+	struct gm_plan_error err = { 0 };
+	enum gm_isq isq = GM_ISQ_N;
+
+	for (size_t i = 0; i < COUNT(table); i++) {
+		EQ(gm_isq_parse(table[i].name, &isq, &err), 0);
+		STR(gm_isq_name(isq), table[i].printed);
+		EQ(gm_isq_pack_factor(isq, 2), table[i].of_f16);
+		EQ(gm_isq_pack_factor(isq, 4), table[i].of_f32);
+	}
+	for (size_t i = 0; i < COUNT(refused); i++)
+		EQ(gm_isq_parse(refused[i], &isq, &err), -EINVAL);
+	OK(strncmp(err.text, "ISQ type int8 unknown, choose one of `2`, `3`,",
+		   40) == 0);
+}
+
+static void types_have_names_in_two_worlds(void)
+{
+	struct gm_plan_error err = { 0 };
+	enum gm_dtype dtype = GM_DTYPE_I64;
+
+	EQ(gm_dtype_parse("BF16", &dtype, &err), 0);
+	EQ(dtype, GM_DTYPE_BF16);
+	EQ(gm_dtype_parse("float16", &dtype, &err), 0);
+	EQ(dtype, GM_DTYPE_F16);
+	EQ(gm_dtype_bytes(dtype), 2);
+	EQ(gm_dtype_parse("f8e4m3", &dtype, &err), 0);
+	EQ(gm_dtype_bytes(dtype), 1);
+	STR(gm_dtype_name(dtype), "f8e4m3");
+	EQ(gm_dtype_parse("f12", &dtype, &err), -EINVAL);
+	STR(err.text, "Model DType `f12` is not supported.");
+}
+
+static void the_weakest_mapped_card_chooses_the_type(void)
+{
+	const struct gm_dtype_row rows[] = { { true, 9, 0 },  { true, 8, 0 },
+					     { false, 0, 0 }, { true, 7, 5 },
+					     { true, 5, 3 },  { true, 5, 2 } };
+
+	EQ(gm_dtype_choose(rows, 0), GM_DTYPE_BF16);
+	EQ(gm_dtype_choose(rows, 3), GM_DTYPE_BF16);
+	EQ(gm_dtype_choose(rows, 4), GM_DTYPE_F16);
+	EQ(gm_dtype_choose(rows, 5), GM_DTYPE_F16);
+	EQ(gm_dtype_choose(rows, 6), GM_DTYPE_F32);
+}
+
+int main(void)
+{
+	a_plain_model_has_the_bytes_of_its_checkpoint();
+	packing_divides_each_matrix_and_unties_the_head();
+	numbers_that_cannot_be_are_refused();
+	gpus_keep_a_fiftieth_back_and_at_least_512_mib();
+	a_pool_is_cut_by_each_division_in_turn();
+	a_pool_may_be_a_share_or_so_many_tokens();
+	pools_that_cannot_be_are_refused();
+	every_quantisation_has_its_factor();
+	types_have_names_in_two_worlds();
+	the_weakest_mapped_card_chooses_the_type();
+	return tap_done();
+}

@@ -1,0 +1,382 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/* topology: what is accepted, what wins, what is refused and how. */
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/plan/topology.h"
+#include "tests/support/dice.h"
+#include "tests/support/tap.h"
+
+#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+
+static int parse(const char *text, struct gm_topology *t,
+		 struct gm_plan_error *err)
+{
+	return gm_topology_parse(text, strlen(text), t, err);
+}
+
+/* "Q4K cuda[1]" of @entry, "-" for what is unset, "none" for no entry. */
+static const char *show(const struct gm_topology_entry *entry)
+{
+	static char text[64];
+	char location[GM_LOCATION_TEXT];
+
+	if (!entry)
+		return "none";
+	snprintf(text, sizeof(text), "%s %s",
+		 entry->has_isq ? gm_isq_name(entry->isq) : "-",
+		 entry->has_device ? gm_location_print(&entry->device, location)
+				   : "-");
+	return text;
+}
+
+static void all_forms_are_read(void)
+{
+	static const char text[] = "# a comment\n"
+				   "0-8:\n"
+				   "  isq: Q3K\n"
+				   "  device: cuda[00]\n"
+				   "  note: [ignored, { too: yes }]\n"
+				   "8: { isq: 4, device: 'metal[1]' }\n"
+				   "'9-12':\n"
+				   "  device: cpu\n"
+				   "  isq: ~\n"
+				   "+12-014: { device: }\n"
+				   "/ffn.*weight/: { isq: q6k }\n"
+				   "//: { device: 'cuda[1]' }\n"
+				   "/^lm_head\\./:\n"
+				   "  isq: \"8\"\n";
+	struct gm_topology t = { 0 };
+
+	if (!EQ(parse(text, &t, NULL), 0))
+		return;
+	EQ(t.n_ranges, 4);
+	STR(show(gm_topology_layer(&t, 0)), "Q3K cuda[0]");
+	STR(show(gm_topology_layer(&t, 7)), "Q3K cuda[0]");
+	STR(show(gm_topology_layer(&t, 8)), "Q4K metal[1]");
+	STR(show(gm_topology_layer(&t, 9)), "- cpu");
+	STR(show(gm_topology_layer(&t, 13)), "- -");
+	STR(show(gm_topology_layer(&t, 14)), "none");
+	EQ(gm_topology_end(&t), 14);
+	OK(gm_topology_places(&t));
+	STR(show(gm_topology_tensor(&t, "lm_head.weight")), "Q8_0 -");
+	STR(show(gm_topology_tensor(&t, "model.layers.0.ffn.weight")),
+	    "- cuda[1]");
+	gm_topology_free(&t);
+}
+
+static void nothing_is_a_topology_too(void)
+{
+	static const char *const texts[] = { "", "# nothing\n", "{}", "---\n" };
+
+	for (size_t i = 0; i < COUNT(texts); i++) {
+		struct gm_topology t = { 0 };
+
+		EQ(parse(texts[i], &t, NULL), 0);
+		EQ(t.n_ranges + t.n_patterns, 0);
+		EQ(gm_topology_end(&t), 0);
+		OK(!gm_topology_places(&t));
+		STR(show(gm_topology_layer(&t, 0)), "none");
+		gm_topology_free(&t);
+	}
+}
+
+static void the_higher_end_wins_then_the_later(void)
+{
+	struct gm_topology t = { 0 };
+
+	EQ(parse("2-6: {isq: Q6K}\n0-4: {isq: Q4K, device: cpu}\n", &t, NULL),
+	   0);
+	STR(show(gm_topology_layer(&t, 1)), "Q4K cpu");
+	STR(show(gm_topology_layer(&t, 2)), "Q6K -");
+	STR(show(gm_topology_layer(&t, 5)), "Q6K -");
+	gm_topology_free(&t);
+	EQ(parse("2-4: {isq: Q3K}\n0-4: {isq: Q4K}\n3: {isq: Q2K}\n", &t, NULL),
+	   0);
+	STR(show(gm_topology_layer(&t, 2)), "Q4K -");
+	STR(show(gm_topology_layer(&t, 3)), "Q2K -");
+	gm_topology_free(&t);
+}
+
+/* Written out layer by layer, as the rule is told. */
+static bool chance_agrees(void)
+{
+	struct {
+		unsigned int start, end, isq;
+	} r[6], swap;
+	char text[512] = "", *at = text;
+	const char *want[12] = { 0 };
+	static const char *const names[] = { "Q2K", "Q3K", "Q4K",
+					     "Q5K", "Q6K", "Q8_0" };
+	struct gm_topology t = { 0 };
+	bool same = true;
+
+	for (unsigned int i = 0; i < 6; i++) {
+		r[i].start = (unsigned int)dice(10);
+		r[i].end = r[i].start + 1 + (unsigned int)dice(3);
+		r[i].isq = i;
+		/* Zeros keep equal selectors apart. */
+		at += sprintf(at, "%0*u-%u: {isq: %s}\n", (int)i + 1,
+			      r[i].start, r[i].end, names[i]);
+	}
+	for (unsigned int i = 0; i < 6; i++)
+		for (unsigned int j = 5; j > i; j--)
+			if (r[j].end < r[j - 1].end) {
+				swap = r[j];
+				r[j] = r[j - 1];
+				r[j - 1] = swap;
+			}
+	for (unsigned int i = 0; i < 6; i++)
+		for (unsigned int l = r[i].start; l < r[i].end && l < 12; l++)
+			want[l] = names[r[i].isq];
+	if (parse(text, &t, NULL))
+		return false;
+	for (unsigned int l = 0; l < 12; l++) {
+		const struct gm_topology_entry *e = gm_topology_layer(&t, l);
+
+		same = same &&
+		       (e ? want[l] && strcmp(gm_isq_name(e->isq), want[l]) == 0
+			  : !want[l]);
+	}
+	gm_topology_free(&t);
+	return same;
+}
+
+static void chance_agrees_with_the_rule(void)
+{
+	int wrong = 0;
+
+	for (int i = 0; i < 2000; i++)
+		wrong += !chance_agrees();
+	EQ(wrong, 0);
+}
+
+static void refused_entries_say_why(void)
+{
+	static const struct {
+		const char *text, *error;
+	} table[] = {
+		{ "x: {}", "invalid digit found in string" },
+		{ "-5: {}", "cannot parse integer from empty string" },
+		{ "5-: {}", "cannot parse integer from empty string" },
+		{ "+: {}", "invalid digit found in string" },
+		{ "1-2-3: {}", "invalid digit found in string" },
+		{ "1 -2: {}", "invalid digit found in string" },
+		{ "\"\": {}", "cannot parse integer from empty string" },
+		{ "/: {}", "invalid digit found in string" },
+		{ "0-18446744073709551616: {}",
+		  "number too large to fit in target type" },
+		{ "18446744073709551615: {}",
+		  "number too large to fit in target type" },
+		{ "99999999999999999999x: {}",
+		  "number too large to fit in target type" },
+		{ "4-4: {}", "Topology range end must be > start, got 4 <= 4" },
+		{ "9-4: {}", "Topology range end must be > start, got 4 <= 9" },
+		{ "x: {device: gpu}",
+		  "Device specifier must match regex "
+		  "^(cpu|cuda\\[(\\d+)\\]|metal\\[(\\d+)\\])$. Examples: "
+		  "`cpu`, `cuda[ORD]`, `metal[ORD]`" },
+		{ "0: {device: 'cuda[99999999999999999999]'}",
+		  "number too large to fit in target type" },
+		{ "0: {device: 'cuda[1]x', isq: Q9}", "ISQ type Q9 unknown" },
+		{ "/(/: {}", "Invalid topology regex `(`: " },
+		{ "/a(?i)b/: {}", "Invalid topology regex `a(?i)b`: flags" },
+		{ "/a\\1/: {}", "Invalid topology regex `a\\1`: an escape" },
+		{ "/a{1001}/: {}", "Invalid topology regex `a{1001}`: too" },
+		{ "/(a{99}){99}/: {}", "Invalid topology regex `(a{99}){99}" },
+		{ "/a**/: {}", "Invalid topology regex `a**`: a quantifier" },
+		{ "/[[:alpha:]]/: {}", "Invalid topology regex `[[:alpha:]]`" },
+		{ "/a\\/: {}", "Invalid topology regex `a\\`: trailing" },
+	};
+
+	for (size_t i = 0; i < COUNT(table); i++) {
+		struct gm_plan_error err = { 0 };
+		struct gm_topology t = { .n_ranges = 7 };
+
+		EQ(parse(table[i].text, &t, &err), -EINVAL);
+		err.text[strlen(table[i].error)] = '\0';
+		STR(err.text, table[i].error);
+		EQ(t.n_ranges, 7);
+	}
+}
+
+static void devices_are_spelt_exactly(void)
+{
+	static const char *const refused[] = {
+		"",        "CPU",      "cpu ",      "cpu[0]",
+		"cuda",    "cuda[",    "cuda[]",    "cuda[-1]",
+		"cuda[1",  "cuda[1]]", "cuda[+1]",  "cuda [1]",
+		"rocm[0]", "metal",    "cuda[1]\n", "cudametal[1]",
+	};
+	struct gm_location l = { 0 };
+
+	for (size_t i = 0; i < COUNT(refused); i++)
+		EQ(gm_location_parse(refused[i], &l, NULL), -EINVAL);
+	EQ(gm_location_parse("cuda[18446744073709551615]", &l, NULL), 0);
+	OK(l.ordinal == UINT64_MAX);
+}
+
+static void yaml_beyond_need_is_refused(void)
+{
+	static const struct {
+		const char *text, *error;
+	} table[] = {
+		{ "- 0-4", "Topology, line 1: it is not a mapping" },
+		{ "0-4", "Topology, line 1: it is not a mapping" },
+		{ "0: &a {isq: 4}\n1: *a", "Topology, line 2: aliases are" },
+		{ "0: {isq: 4}\n---\n1: {}",
+		  "Topology, line 2: more than one" },
+		{ "0: cpu",
+		  "Topology, line 1: an entry that is not a mapping" },
+		{ "0:", "Topology, line 1: an entry that is not a mapping" },
+		{ "0: {isq: [4]}",
+		  "Topology, line 1: isq and device are words" },
+		{ "0: {isq: 4, isq: 5}", "Topology, line 1: a key twice" },
+		{ "0: {}\n1: {}\n0: {}",
+		  "Topology: selector 0 is there twice" },
+		{ "? [0]\n: {}", "Topology, line 1: a selector that is not" },
+		{ "0: {x: [[[[[[[[[[[[[[[[[0]]]]]]]]]]]]]]]]]}",
+		  "Topology, line 1: nested too deep" },
+		{ "0: {", "Topology, line" },
+		{ "\xff: {}", "Topology, line" },
+	};
+
+	for (size_t i = 0; i < COUNT(table); i++) {
+		struct gm_plan_error err = { 0 };
+		struct gm_topology t;
+
+		EQ(parse(table[i].text, &t, &err), -EINVAL);
+		err.text[strlen(table[i].error)] = '\0';
+		STR(err.text, table[i].error);
+	}
+}
+
+static void patterns_search_as_rust_would(void)
+{
+	static const struct {
+		const char *pattern, *name;
+		bool matches;
+	} table[] = {
+		{ "ffn", "a.ffn.b", true },
+		{ "^ffn", "a.ffn.b", false },
+		{ "ffn\\.", "a_ffn_b", false },
+		{ "layers\\.\\d+\\.mlp", "model.layers.17.mlp.up", true },
+		{ "layers\\.\\d+\\.mlp", "model.layers.dd.mlp.up", false },
+		{ "layers\\.\\D", "layers.d", true },
+		{ "layers\\.[\\d.]+$", "layers.1.2", true },
+		{ "layers\\.[^\\d]", "layers.1", false },
+		{ "(?:q|k|v)_proj", "self_attn.k_proj.weight", true },
+		{ "(?:q|k|v)_proj", "self_attn.o_proj.weight", false },
+		{ "a+?b", "b", false },
+		{ "xa*?b", "xb", true },
+		{ "\\.(1[0-9]|2{1,2})\\.", "h.22.x", true },
+		{ "\\.(1[0-9]|2{1,2})\\.", "h.222.x", false },
+		{ "\\bup\\b", "mlp.up.w", true },
+		{ "[]x]", "]", true },
+	};
+
+	for (size_t i = 0; i < COUNT(table); i++) {
+		struct gm_topology t = { 0 };
+		char text[128];
+
+		snprintf(text, sizeof(text), "'/%s/': {isq: 4}",
+			 table[i].pattern);
+		if (!EQ(parse(text, &t, NULL), 0))
+			continue;
+		if (!EQ(gm_topology_tensor(&t, table[i].name) != NULL,
+			table[i].matches))
+			NOTE("%s on %s", table[i].pattern, table[i].name);
+		gm_topology_free(&t);
+	}
+}
+
+/* @n patterns, each with its number after it. */
+static int parse_patterns(const char *pattern, int n, struct gm_plan_error *err)
+{
+	char *text = malloc(GM_TOPOLOGY_BYTES), *at = text;
+	struct gm_topology t = { 0 };
+	int r;
+
+	for (int i = 0; i < n; i++)
+		at += sprintf(at, "'/%s%d/': {isq: 4}\n", pattern, i);
+	r = parse(text, &t, err);
+	gm_topology_free(&t);
+	free(text);
+	return r;
+}
+
+/* The C library takes a gigabyte for some of these, and seconds for each of the
+ * last three. */
+static void what_patterns_take_is_limited(void)
+{
+	char loop[1024] = "(";
+	const struct {
+		const char *pattern;
+		int most, too_many;
+	} table[] = {
+		{ "blk\\.[0-9]+\\.ffn_(up|down|gate)\\.", 1000, 2000 },
+		{ "(a|b|c|d|e|f|g|h){99}", 5, 100 },
+		{ "(a|b|c|d|e|f|g|h){999}", 0, 1 },
+		{ "(a?b?c?d?e?f?g?h?){800}", 0, 1 },
+		{ "a{0,999}", 3, 20 },
+		{ "((a{9}b?){9}c?)", 20, 60 },
+		{ "(model|blk)\\.(\\d+\\.)*(up|down)", 1000, 4000 },
+		{ loop, 0, 1 },
+		{ "((a?b?c?d?e?){20}){4,}", 0, 1 },
+		{ "((a*b*c*){30})+?", 3, 60 },
+	};
+
+	for (int i = 0; i < 240; i++)
+		strcat(loop, "a*|");
+	strcat(loop, "b)*");
+	for (size_t i = 0; i < COUNT(table); i++) {
+		struct gm_plan_error err = { 0 };
+
+		if (table[i].most > 0)
+			EQ(parse_patterns(table[i].pattern, table[i].most,
+					  &err),
+			   0);
+		EQ(parse_patterns(table[i].pattern, table[i].too_many, &err),
+		   -EINVAL);
+		if (!OK(strstr(err.text, "patterns that take too much") !=
+			NULL))
+			NOTE("%s", err.text);
+	}
+}
+
+static void size_is_limited(void)
+{
+	const size_t n = GM_TOPOLOGY_ENTRIES + 1;
+	char *text = malloc(GM_TOPOLOGY_BYTES + 2), *at = text;
+	struct gm_plan_error err = { 0 };
+	struct gm_topology t;
+
+	if (!OK(text != NULL))
+		return;
+	for (size_t i = 0; i < n; i++)
+		at += sprintf(at, "%zu: {}\n", i);
+	EQ(parse(text, &t, &err), -E2BIG);
+	memset(text, '#', GM_TOPOLOGY_BYTES + 1);
+	text[GM_TOPOLOGY_BYTES + 1] = '\0';
+	EQ(parse(text, &t, &err), -E2BIG);
+	free(text);
+}
+
+int main(void)
+{
+	all_forms_are_read();
+	nothing_is_a_topology_too();
+	the_higher_end_wins_then_the_later();
+	chance_agrees_with_the_rule();
+	refused_entries_say_why();
+	devices_are_spelt_exactly();
+	yaml_beyond_need_is_refused();
+	patterns_search_as_rust_would();
+	what_patterns_take_is_limited();
+	size_is_limited();
+	return tap_done();
+}

@@ -1,0 +1,313 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * layout: prints every size and offset that processes agree on, and compares
+ * with tests/abi/layout.golden.  A difference is a decision: raise a version in
+ * shm/layout.h or shm/control.h, and copy this program's output over the file.
+ */
+
+#include <stdlib.h>
+
+#include "agent/common/wire.h"
+#include "include/gpumap/view.h"
+#include "shm/control.h"
+#include "shm/journal.h"
+#include "shm/layout.h"
+#include "shm/queue.h"
+#include "tests/support/tap.h"
+
+#define LINE_BYTES 128
+#define LINES      256
+
+static char lines[LINES][LINE_BYTES];
+static int n_lines;
+
+static void line(const char *what, size_t value)
+{
+	if (n_lines < LINES)
+		snprintf(lines[n_lines++], LINE_BYTES, "%-44s %zu", what,
+			 value);
+}
+
+#define SIZE(type)      line("sizeof " #type, sizeof(struct type))
+#define AT(type, field) line(#type "." #field, offsetof(struct type, field))
+#define VALUE(name)     line(#name, name)
+
+static void map_segment(void)
+{
+	VALUE(GM_LAYOUT_MAJOR);
+	VALUE(GM_LAYOUT_MINOR);
+	VALUE(GM_ROWS_AT);
+	VALUE(GM_OBJECTS_AT);
+	VALUE(GM_HOLDERS_AT);
+	VALUE(GM_HEAP_AT);
+	SIZE(gm_header);
+	AT(gm_header, magic);
+	AT(gm_header, major);
+	AT(gm_header, minor);
+	AT(gm_header, byte_order);
+	AT(gm_header, state);
+	AT(gm_header, size);
+	AT(gm_header, layout);
+	AT(gm_header, boot_id);
+	AT(gm_header, agent_start);
+	AT(gm_header, epoch);
+	AT(gm_header, agent_pid);
+	AT(gm_header, n_rows);
+	AT(gm_header, rows_at);
+	AT(gm_header, n_objects);
+	AT(gm_header, n_holders);
+	AT(gm_header, objects_at);
+	AT(gm_header, holders_at);
+	AT(gm_header, heap_at);
+	AT(gm_header, heap_bytes);
+	AT(gm_header, generation);
+	AT(gm_header, rows_used);
+	AT(gm_header, heartbeat);
+	AT(gm_header, tick);
+	AT(gm_header, rotor);
+	SIZE(gm_row);
+	AT(gm_row, facts);
+	AT(gm_row, version);
+	AT(gm_row, moving);
+	SIZE(gm_object_slot);
+	AT(gm_object_slot, key);
+	SIZE(gm_holder);
+}
+
+static void images(void)
+{
+	SIZE(gm_object_image);
+	AT(gm_object_image, bytes);
+	AT(gm_object_image, key);
+	AT(gm_object_image, version);
+	AT(gm_object_image, published);
+	AT(gm_object_image, owner_uid);
+	AT(gm_object_image, flags);
+	AT(gm_object_image, name);
+	SIZE(gm_row_image);
+	AT(gm_row_image, uuid);
+	AT(gm_row_image, kind);
+	AT(gm_row_image, numa_node);
+	AT(gm_row_image, mig_ci);
+	AT(gm_row_image, units);
+	AT(gm_row_image, total_bytes);
+	AT(gm_row_image, cpus);
+	AT(gm_row_image, mig_profile);
+	AT(gm_row_image, recovery);
+	AT(gm_row_image, last_xid);
+	AT(gm_row_image, xids);
+	SIZE(gm_moving_image);
+	AT(gm_moving_image, free_bytes);
+	AT(gm_moving_image, score);
+	AT(gm_moving_image, worker_pid);
+	AT(gm_moving_image, since);
+	AT(gm_moving_image, reason);
+	SIZE(gm_layers_image);
+	AT(gm_layers_image, n_layers);
+	AT(gm_layers_image, base);
+	AT(gm_layers_image, weight_bytes);
+	AT(gm_layers_image, rows_at);
+	AT(gm_layers_image, spec_at);
+	AT(gm_layers_image, max_seq_len);
+	AT(gm_layers_image, max_batch_size);
+	AT(gm_layers_image, strategy);
+	AT(gm_layers_image, compute_dtype);
+}
+
+static void images_of_meshes_and_masks(void)
+{
+	SIZE(gm_mesh_image);
+	AT(gm_mesh_image, topology);
+	AT(gm_mesh_image, world);
+	AT(gm_mesh_image, tp);
+	AT(gm_mesh_image, n_groups);
+	AT(gm_mesh_image, n_added);
+	AT(gm_mesh_image, groups_at);
+	SIZE(gm_group_image);
+	AT(gm_group_image, name);
+	AT(gm_group_image, backend);
+	AT(gm_group_image, n);
+	AT(gm_group_image, ranks_at);
+	AT(gm_group_image, rows_at);
+	AT(gm_group_image, epoch);
+	SIZE(gm_charge_image);
+	AT(gm_charge_image, weight_bytes);
+	SIZE(gm_mask_image);
+	AT(gm_mask_image, kind);
+	AT(gm_mask_image, shape);
+	AT(gm_mask_image, strides);
+	AT(gm_mask_image, hash);
+	AT(gm_mask_image, chunk_size);
+	AT(gm_mask_image, n_replicas);
+	AT(gm_mask_image, map);
+	AT(gm_mask_image, homes);
+	SIZE(gm_replica_image);
+	AT(gm_replica_image, place);
+	AT(gm_replica_image, at);
+	SIZE(gm_node_header);
+	AT(gm_node_header, node);
+	AT(gm_node_header, made);
+	SIZE(gm_holder_image);
+	AT(gm_holder_image, unit);
+	AT(gm_holder_image, start);
+	AT(gm_holder_image, claim);
+}
+
+static void session_memory(void)
+{
+	SIZE(gm_client);
+	AT(gm_client, parked);
+	AT(gm_client, cpu);
+	AT(gm_client, by_fd);
+	AT(gm_client, wake);
+	SIZE(gm_queue);
+	AT(gm_queue, parked);
+	AT(gm_queue, cpu);
+	AT(gm_queue, incarnation);
+	SIZE(gm_timeline);
+	AT(gm_timeline, ended);
+	AT(gm_timeline, cancel);
+	line("queue bytes at depth 256", gm_queue_bytes(256));
+	line("second queue at depth 256", gm_queue_at(1, 256));
+	VALUE(GM_ENTRY_WORDS);
+	VALUE(GM_ENTRY_MORE);
+	VALUE(GM_OP_MORE);
+	VALUE(GM_DONE_WORDS);
+	SIZE(gm_journal);
+	SIZE(gm_journal_queue);
+	AT(gm_journal_queue, next);
+	AT(gm_journal_queue, word);
+	SIZE(gm_commons);
+	AT(gm_commons, spinning);
+	AT(gm_commons, awaited);
+	SIZE(gm_awaited);
+}
+
+static void messages(void)
+{
+	VALUE(GM_CONTROL_VERSION);
+	SIZE(gm_control);
+	AT(gm_control, bytes);
+	AT(gm_control, version);
+	AT(gm_control, type);
+	AT(gm_control, serial);
+	AT(gm_control, status);
+	AT(gm_control, body);
+	SIZE(gm_refusal);
+	SIZE(gm_hello);
+	SIZE(gm_hello_reply);
+	SIZE(gm_layers_publish);
+	AT(gm_layers_publish, n_layers);
+	AT(gm_layers_publish, other_bytes);
+	AT(gm_layers_publish, n_bytes);
+	SIZE(gm_layers_publish_reply);
+	SIZE(gm_object_name);
+	SIZE(gm_pin_reply);
+	SIZE(gm_unpin);
+	SIZE(gm_session_open);
+	SIZE(gm_session_reply);
+	SIZE(gm_queue_open);
+	SIZE(gm_queue_reply);
+	SIZE(gm_sessions);
+	SIZE(gm_sessions_reply);
+	SIZE(gm_session_item);
+	SIZE(gm_control_plan);
+	AT(gm_control_plan, flags);
+	AT(gm_control_plan, n_layers);
+	AT(gm_control_plan, other_bytes);
+	AT(gm_control_plan, compute_dtype);
+	AT(gm_control_plan, max_seq_len);
+	AT(gm_control_plan, paged_amount);
+	SIZE(gm_control_plan_reply);
+	AT(gm_control_plan_reply, n_layers);
+	AT(gm_control_plan_reply, warning_bytes);
+	SIZE(gm_control_charge);
+	SIZE(gm_control_run);
+	SIZE(gm_control_plan_refusal);
+}
+
+static void messages_about_objects(void)
+{
+	SIZE(gm_mask_publish);
+	AT(gm_mask_publish, shape);
+	AT(gm_mask_publish, n_rows);
+	SIZE(gm_mask_publish_reply);
+	SIZE(gm_mask_node);
+	SIZE(gm_mesh_publish);
+	AT(gm_mesh_publish, topology);
+	AT(gm_mesh_publish, tp);
+	AT(gm_mesh_publish, n_groups);
+	SIZE(gm_mesh_publish_group);
+	AT(gm_mesh_publish_group, n);
+	SIZE(gm_mesh_publish_reply);
+	SIZE(gpumap_view);
+	AT(gpumap_view, check);
+	AT(gpumap_view, expect);
+	AT(gpumap_view, key);
+	AT(gpumap_view, n);
+	SIZE(gpumap_mask);
+	AT(gpumap_mask, views);
+	SIZE(gpumap_mask_view);
+	AT(gpumap_mask_view, version);
+	AT(gpumap_mask_view, kind);
+}
+
+static void the_golden_file_agrees(const char *path)
+{
+	char got[LINE_BYTES + 2];
+	FILE *file = fopen(path, "re");
+	int wrong = 0, i = 0;
+
+	if (!OK(file != NULL))
+		return;
+	while (fgets(got, sizeof(got), file)) {
+		got[strcspn(got, "\n")] = '\0';
+		if (got[0] == '#')
+			continue;
+		if (i >= n_lines || strcmp(got, lines[i]) != 0) {
+			NOTE("golden \"%s\", now \"%s\"", got,
+			     i < n_lines ? lines[i] : "");
+			wrong++;
+		}
+		i++;
+	}
+	fclose(file);
+	EQ(i, n_lines);
+	EQ(wrong, 0);
+}
+
+static void the_hash_is_the_golden_one(void)
+{
+	/* The map segment's own guard: it moves when a listed offset does. */
+	OK(gm_layout_hash() == UINT64_C(0xeb21a301e379afc8));
+	OK(gm_object_key(1, "a") != gm_object_key(2, "a"));
+	OK(gm_object_key(1, "a") != gm_object_key(1, "b"));
+	OK(gm_object_key(1, "a") == gm_object_key(1, "a"));
+}
+
+int main(int argc, char **argv)
+{
+	const char *top = getenv("abs_top_srcdir");
+	char path[4096];
+
+	map_segment();
+	images();
+	images_of_meshes_and_masks();
+	session_memory();
+	messages();
+	messages_about_objects();
+	if (argc > 1 && strcmp(argv[1], "--print") == 0) {
+		printf("# SPDX-License-Identifier: CC0-1.0\n");
+		for (int i = 0; i < n_lines; i++)
+			puts(lines[i]);
+		return 0;
+	}
+	OK(n_lines < LINES);
+	the_hash_is_the_golden_one();
+	snprintf(path, sizeof(path), "%s/tests/abi/layout.golden",
+		 top ? top : ".");
+	the_golden_file_agrees(path);
+	return tap_done();
+}

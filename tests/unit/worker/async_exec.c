@@ -1,0 +1,590 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/* flight: turns of a queue whose device computes when it likes. */
+
+#include <sys/wait.h>
+
+#include "tests/support/async_rig.h"
+
+static struct rig r;
+
+static struct gm_entry copy(const struct hand_client *c, uint64_t dst_buffer,
+			    uint64_t dst, uint64_t src_buffer, uint64_t src,
+			    uint64_t n)
+{
+	struct gm_entry e = hand_copy(c, dst, src, n);
+
+	e.dst_buffer = dst_buffer;
+	e.src_buffer = src_buffer;
+	return e;
+}
+
+static struct gm_entry fill(const struct hand_client *c, uint64_t buffer,
+			    uint64_t at, uint64_t n, uint8_t value)
+{
+	return (struct gm_entry){ .op = GPUMAP_OP_FILL,
+				  .incarnation = c->incarnation,
+				  .dst = at,
+				  .n = n,
+				  .value = value,
+				  .dst_buffer = buffer };
+}
+
+static void entries_end_in_their_order(void)
+{
+	static const int good[5] = { 0 };
+	struct gm_journal_state state;
+	struct hand_client c;
+	struct gm_session *s;
+	struct gm_entry e[5];
+
+	rig_open(&r, 64 * KIB, 4);
+	hand_open(&c, 1, 0, ROW, 16, MIB);
+	s = rig_attach(&r, &c);
+	memset(c.memory, 7, 64 * KIB);
+	e[0] = copy(&c, 0, 512 * KIB, 0, 0, 1000);
+	e[1] = hand_nop(&c);
+	e[2] = copy(&c, 0, 600 * KIB, 0, 512 * KIB, 1000);
+	e[3] = hand_nop(&c);
+	e[4] = copy(&c, 0, 700 * KIB, 0, 600 * KIB, 1000);
+	hand_submit(&c, e, 5);
+	rig_serve(&r, s);
+	/* All three are under way, none has ended, so neither have the rest. */
+	EQ(r.late.n_started, 3);
+	EQ(rig_n_done(&c), 0);
+	EQ(r.late.slice[1].after, 0);
+	EQ(r.late.slice[2].after, 1);
+	EQ(r.late.slice[3].after, 2);
+	state = gm_journal_read(s->owed, c.depth);
+	EQ(state.entry, 5);
+	EQ(state.done, 0);
+
+	late_land(&r.late, 1);
+	rig_serve(&r, s);
+	EQ(rig_n_done(&c), 2);
+	late_land(&r.late, 3);
+	rig_serve(&r, s);
+	rig_expect(&c, 0, good, 5);
+	EQ(memcmp(c.memory, c.memory + 700 * KIB, 1000), 0);
+	EQ(r.w.n_aloft, 0);
+	rig_end(&r, &c, s);
+	EQ(r.late.n_unreached, r.late.n_reached);
+	rig_close(&r);
+}
+
+static void long_ones_go_in_slices(void)
+{
+	static const int good[2] = { 0 };
+	struct hand_client c;
+	struct gm_session *s;
+	struct gm_entry e[2];
+	int wrong = 0;
+
+	rig_open(&r, 64 * KIB, 3);
+	hand_open(&c, 1, 0, ROW, 16, 4 * MIB);
+	s = rig_attach(&r, &c);
+	for (uint64_t i = 0; i < MIB; i++)
+		c.memory[i] = (char)(i * 7 + (i >> 9));
+	e[0] = copy(&c, 0, 2 * MIB, 0, 0, MIB + 4);
+	e[1] = copy(&c, 0, 0, 0, 2 * MIB, 16);
+	hand_submit(&c, e, 2);
+	rig_serve(&r, s);
+	EQ(r.late.n_started, 3); /* of a session, that is all */
+	EQ(r.w.n_aloft, 3);
+	for (uint64_t v = 1; v <= r.late.n_started; v++) {
+		wrong += r.late.slice[v].after != v - 1 && v <= 3;
+		wrong += r.late.slice[v].count > 64 * KIB;
+		late_land(&r.late, v);
+		rig_serve(&r, s);
+	}
+	EQ(wrong, 0);
+	EQ(r.late.most, 3);
+	EQ(r.late.n_started, 17 + 1);
+	rig_expect(&c, 0, good, 2);
+	EQ(memcmp(c.memory, c.memory + 2 * MIB, MIB), 0);
+	rig_end(&r, &c, s);
+	rig_close(&r);
+}
+
+/* No more than the journal can hold, and what it holds is buried once. */
+static void a_depth_is_in_flight_at_most(void)
+{
+	struct gm_journal_state state;
+	struct hand_client c;
+	struct gm_session *s;
+	struct gm_entry e[16];
+	struct gm_ring done;
+	uint32_t seen = 0;
+
+	rig_open(&r, MIB, 2);
+	hand_open(&c, 1, 0, ROW, 16, MIB);
+	s = rig_attach(&r, &c);
+	e[0] = copy(&c, 0, 512 * KIB, 0, 0, 16);
+	for (int i = 1; i < 16; i++)
+		e[i] = hand_nop(&c);
+	hand_submit(&c, e, 16);
+	rig_serve(&r, s);
+	EQ(rig_n_done(&c), 0);
+	EQ(s->entries.pos, 15);
+	state = gm_journal_read(s->owed, c.depth);
+	EQ(state.entry, 15);
+	EQ(state.done, 0);
+
+	/* Its worker is dead. */
+	done = c.done;
+	EQ(gm_journal_bury(s->owed, &c.entries, &done, 0), 16);
+	for (uint32_t i = 0; i < 16; i++) {
+		uint64_t words[GM_DONE_WORDS];
+
+		if (gm_ring_peek(&c.done, GM_DONE_WORDS, i, words))
+			seen += gm_done_status(words) == -EIO;
+	}
+	EQ(seen, 16);
+	gm_roster_drop(&r.w, s);
+	rig_end(&r, &c, s);
+	rig_close(&r);
+}
+
+static void what_fails_fails_alone(void)
+{
+	static const int want[] = { -EIO, 0, -ENOMEM, 0, -ESTALE, 0 };
+	struct hand_client c;
+	struct gm_session *s;
+	struct gm_entry e[6];
+
+	rig_open(&r, 64 * KIB, 2);
+	hand_open(&c, 1, 0, ROW, 16, 2 * MIB);
+	s = rig_attach(&r, &c);
+	e[0] = copy(&c, 0, MIB, 0, 0, 512 * KIB);
+	hand_submit(&c, e, 1);
+	rig_serve(&r, s);
+	EQ(r.late.n_started, 2);
+	r.late.land_rc = -EIO;
+	late_land(&r.late, 1);
+	rig_serve(&r, s);
+	EQ(r.late.n_started, 2); /* no more of that */
+	EQ(rig_n_done(&c), 0);   /* one of it is under way */
+	e[1] = fill(&c, 0, 0, 100, 9);
+	hand_submit(&c, e + 1, 1);
+	rig_serve(&r, s);
+	EQ(r.late.n_started, 3);
+	late_land_all(&r.late);
+	rig_serve(&r, s);
+
+	e[2] = fill(&c, 0, 0, 100, 10);
+	e[3] = fill(&c, 0, 100, 100, 11);
+	e[4] = fill(&c, hand_handle(ROW, 5), 0, 1, 1);
+	e[5] = hand_nop(&c);
+	r.late.start_rc = -ENOMEM;
+	hand_submit(&c, e + 2, 4);
+	rig_serve(&r, s);
+	late_land_all(&r.late);
+	rig_serve(&r, s);
+	rig_expect(&c, 0, want, 6);
+	EQ(c.memory[0], 9);
+	EQ(c.memory[100], 11);
+	rig_end(&r, &c, s);
+	rig_close(&r);
+}
+
+static void without_room_it_waits_for_others(void)
+{
+	static const int good[2] = { 0 };
+	struct hand_client a, b;
+	struct gm_session *sa, *sb;
+	struct gm_entry e;
+
+	rig_open(&r, 64 * KIB, 4);
+	hand_open(&a, 1, 0, ROW, 16, MIB);
+	hand_open(&b, 2, 1, ROW, 16, MIB);
+	sa = rig_attach(&r, &a);
+	sb = rig_attach(&r, &b);
+	r.late.room = 1;
+	e = fill(&a, 0, 0, 10, 1);
+	hand_submit(&a, &e, 1);
+	hand_submit(&b, &e, 1);
+	rig_serve(&r, sa);
+	rig_serve(&r, sb);
+	EQ(r.late.n_started, 1);
+	OK(!gm_flight_due(&r.w, sb)); /* asked once, not again and again */
+	late_land(&r.late, 1);
+	rig_serve(&r, sa);
+	OK(gm_flight_due(&r.w, sb));
+	rig_serve(&r, sb);
+	EQ(r.late.n_started, 2);
+	late_land(&r.late, 2);
+	rig_serve(&r, sb);
+	rig_expect(&a, 0, good, 1);
+	rig_expect(&b, 0, good, 1);
+	rig_end(&r, &a, sa);
+	rig_end(&r, &b, sb);
+	rig_close(&r);
+}
+
+/* Lanes end in any order: nobody waits for a neighbour's. */
+static void sessions_overtake_each_other(void)
+{
+	static const int good[1] = { 0 };
+	struct hand_client a, b;
+	struct gm_session *sa, *sb;
+	struct gm_entry e;
+
+	rig_open(&r, 64 * KIB, 4);
+	hand_open(&a, 1, 0, ROW, 16, MIB);
+	hand_open(&b, 2, 1, ROW, 16, MIB);
+	sa = rig_attach(&r, &a);
+	sb = rig_attach(&r, &b);
+	e = fill(&a, 0, 0, 10, 1);
+	hand_submit(&a, &e, 1);
+	hand_submit(&b, &e, 1);
+	rig_serve(&r, sa);
+	rig_serve(&r, sb);
+	late_land(&r.late, 2);
+	rig_serve(&r, sa);
+	rig_serve(&r, sb);
+	EQ(rig_n_done(&a), 0);
+	rig_expect(&b, 0, good, 1);
+	late_land(&r.late, 1);
+	rig_serve(&r, sa);
+	rig_expect(&a, 0, good, 1);
+	rig_end(&r, &a, sa);
+	rig_end(&r, &b, sb);
+	rig_close(&r);
+}
+
+static void buffers_come_and_go_in_order(void)
+{
+	static const int want[] = { 0, 0, 0, 0, 0, -ESTALE, 0 };
+	uint64_t x = hand_handle(ROW, 1), y = hand_handle(ROW, 2);
+	struct hand_client c;
+	struct gm_session *s;
+	struct gm_entry e[7];
+
+	rig_open(&r, 64 * KIB, 4);
+	hand_open(&c, 1, 0, ROW, 16, MIB);
+	s = rig_attach(&r, &c);
+	memset(c.memory, 5, 1000);
+	e[0] = copy(&c, 0, 2000, 0, 0, 1000);
+	e[1] = hand_alloc(&c, x, 1000, 0);
+	e[2] = copy(&c, x, 0, 0, 2000, 1000);
+	e[3] = copy(&c, 0, 4000, x, 0, 1000);
+	e[4] = hand_free(&c, x);
+	e[5] = copy(&c, 0, 0, x, 0, 1000);
+	e[6] = hand_alloc(&c, y, 1000, 0);
+	hand_submit(&c, e, 7);
+	rig_serve(&r, s);
+	/* The fence waits for what is before it. */
+	EQ(r.late.n_started, 1);
+	EQ(r.late.n_buffers, 0);
+	late_land_all(&r.late);
+	rig_serve(&r, s);
+	EQ(r.late.n_buffers, 1);
+	EQ(r.late.n_started, 3);
+	EQ(rig_n_done(&c), 2);
+	/* Freed, and used by what is under way: it stays. */
+	EQ(gm_buffers_find(&s->buffers, x) == NULL, 1);
+	late_land(&r.late, 2);
+	rig_serve(&r, s);
+	EQ(r.late.n_buffers, 1);
+	late_land(&r.late, 3);
+	rig_serve(&r, s);
+	EQ(r.late.n_buffers, 1); /* y in x's place */
+	rig_expect(&c, 0, want, 7);
+	EQ(memcmp(c.memory, c.memory + 4000, 1000), 0);
+	EQ(s->buffers.used, 1024);
+	rig_end(&r, &c, s);
+	EQ(r.late.n_buffers, 0);
+	rig_close(&r);
+}
+
+static void handles_and_quotas_are_judged(void)
+{
+	static const int want[] = { 0,       -EEXIST, -EDQUOT, -EINVAL, -EINVAL,
+				    -EINVAL, -EINVAL, -ESTALE, -ERANGE, -EDQUOT,
+				    0,       0,       -EDQUOT, 0 };
+	uint64_t x = hand_handle(ROW, 1);
+	struct gm_entry e[14];
+	struct hand_client c;
+	struct gm_session *s;
+
+	rig_open(&r, 64 * KIB, 4);
+	hand_open(&c, 1, 0, ROW, 16, MIB);
+	c.quota = 4096;
+	s = rig_attach(&r, &c);
+	e[0] = hand_alloc(&c, x, 2048, 0);
+	e[1] = hand_alloc(&c, x + (UINT64_C(9) << 32), 16, 0);
+	e[2] = hand_alloc(&c, hand_handle(ROW, 2), 2049, 0);
+	e[3] = hand_alloc(&c, hand_handle(ROW + 1, 2), 16, 0);
+	e[4] = hand_alloc(&c, 3, 16, 0); /* generation 0 */
+	e[5] = hand_alloc(&c, hand_handle(ROW, GM_BUFFERS_MAX), 16, 0);
+	e[6] = hand_alloc(&c, hand_handle(ROW, 2), 0, 0);
+	e[7] = hand_free(&c, x + (UINT64_C(1) << 32));
+	e[8] = fill(&c, x, 2048, 1, 1);
+	/* It fits as it was asked for, and not as it was rounded up. */
+	e[9] = hand_alloc(&c, hand_handle(ROW, 3), 2047 - 255, 0);
+	e[10] = hand_free(&c, x);
+	e[11] = hand_alloc(&c, hand_handle(ROW, 4), 4096, 0);
+	e[12] = hand_alloc(&c, hand_handle(ROW, 5), 1, 0);
+	e[13] = hand_nop(&c);
+	e[9].n = 2048; /* with 2048 in use there is no byte more */
+	c.quota = 4096;
+	s->buffers.purse->quota = 4095;
+	hand_submit(&c, e, 9);
+	rig_serve(&r, s);
+	EQ(rig_n_done(&c), 9);
+	hand_submit(&c, e + 9, 1);
+	rig_serve(&r, s);
+	s->buffers.purse->quota = 4096;
+	hand_submit(&c, e + 10, 4);
+	rig_serve(&r, s);
+	rig_expect(&c, 0, want, 14);
+	EQ(r.late.n_buffers, 1);
+	rig_end(&r, &c, s);
+	EQ(r.late.bytes_free, MIB);
+	rig_close(&r);
+}
+
+static void rounding_counts_as_well(void)
+{
+	static const int want[] = { -EDQUOT, 0, -ENOMEM };
+	struct gm_entry e[3];
+	struct hand_client c;
+	struct gm_session *s;
+
+	rig_open(&r, 64 * KIB, 4);
+	hand_open(&c, 1, 0, ROW, 16, MIB);
+	c.quota = 1000;
+	s = rig_attach(&r, &c);
+	e[0] = hand_alloc(&c, hand_handle(ROW, 1), 1000, 0);
+	e[1] = hand_alloc(&c, hand_handle(ROW, 1), 700, 0);
+	hand_submit(&c, e, 2);
+	rig_serve(&r, s);
+	EQ(s->buffers.used, 768);
+	EQ(r.late.n_buffers, 1);
+	s->buffers.purse->quota = UINT64_MAX;
+	e[2] = hand_alloc(&c, hand_handle(ROW, 2), 2 * MIB, 0);
+	hand_submit(&c, e + 2, 1);
+	rig_serve(&r, s);
+	rig_expect(&c, 0, want, 3);
+	EQ(s->buffers.used, 768);
+	rig_end(&r, &c, s);
+	rig_close(&r);
+}
+
+/* Parts of the arena are had as they are named. */
+static void the_arena_is_reached_in_parts(void)
+{
+	static const int want[] = { 0, -ENOMEM, 0, 0 };
+	struct hand_client c;
+	struct gm_session *s;
+	struct gm_entry e[4];
+
+	rig_open(&r, MIB, 4);
+	hand_open(&c, 1, 0, ROW, 16, 4 * MIB);
+	s = rig_attach(&r, &c);
+	rig_end(&r, &c, s);
+	EQ(r.late.n_reached, 0); /* nobody named it */
+
+	hand_open(&c, 2, 0, ROW, 16, 4 * MIB);
+	s = rig_attach(&r, &c);
+	free(s->reached);
+	free(s->flights);
+	s->range_bytes = MIB;
+	EQ(gm_flight_open(s, r.w.dev), 0);
+	EQ(s->n_reached, 4);
+	e[0] = fill(&c, 0, 2 * MIB, 16, 1);
+	hand_submit(&c, e, 1);
+	rig_serve(&r, s);
+	EQ(r.late.n_reached, 1);
+	EQ(s->reached[2] != NULL, 1);
+	EQ(r.late.slice[1].task.dst_address != 0, 0); /* judged before that */
+	r.late.reach_rc = -ENOMEM;
+	e[1] = copy(&c, 0, 2 * MIB + 100, 0, 0, 16);
+	hand_submit(&c, e + 1, 1);
+	rig_serve(&r, s);
+	r.late.reach_rc = 0;
+	/* Over a border, both sides of it. */
+	e[2] = copy(&c, 0, MIB - 8, 0, 3 * MIB - 8, 16);
+	e[3] = fill(&c, 0, 3 * MIB - 8, 8, 3);
+	hand_submit(&c, e + 2, 2);
+	rig_serve(&r, s);
+	late_land_all(&r.late);
+	rig_serve(&r, s);
+	rig_expect(&c, 0, want, 4);
+	EQ(r.late.n_reached, 4);
+	rig_end(&r, &c, s);
+	EQ(r.late.n_unreached, 4);
+	rig_close(&r);
+}
+
+static void who_leaves_waits_for_its_slices(void)
+{
+	uint64_t x = hand_handle(ROW, 1);
+	struct hand_client c;
+	struct gm_session *s;
+	struct gm_entry e[3];
+	struct gm_wire wire;
+
+	rig_open(&r, 64 * KIB, 2);
+	hand_open(&c, 1, 0, ROW, 16, MIB);
+	s = rig_attach(&r, &c);
+	e[0] = hand_alloc(&c, x, 512 * KIB, 0);
+	e[1] = fill(&c, x, 0, 512 * KIB, 1);
+	e[2] = hand_free(&c, x);
+	hand_submit(&c, e, 3);
+	rig_serve(&r, s);
+	EQ(r.late.n_started, 2);
+	rig_detach(&r, s);
+	gm_flight_look(&r.w);
+	EQ(r.w.slow.n, 0);
+	EQ(rig_hear(&r, &wire, 0), 0);
+	EQ(r.late.n_buffers, 1);
+	late_land(&r.late, 1);
+	gm_flight_look(&r.w);
+	EQ(r.late.n_buffers, 1);
+	late_land(&r.late, 2);
+	gm_flight_look(&r.w);
+	rig_slow(&r);
+	EQ(rig_hear(&r, &wire, 10000), GM_WIRE_DETACHED);
+	EQ(r.late.n_started, 2); /* no more of it was begun */
+	EQ(r.late.n_buffers, 0);
+	EQ(r.w.n_aloft, 0);
+	OK(TAILQ_EMPTY(&r.w.flying));
+	hand_close(&c, ROW);
+	rig_close(&r);
+}
+
+/* Parked with work under way: the device's end wakes it, without a bell. */
+static void asleep_it_is_looked_after(void)
+{
+	static const int good[3] = { 0 };
+	struct hand_client c;
+	struct gm_session *s;
+	struct gm_entry e[3];
+
+	rig_open(&r, 64 * KIB, 2);
+	hand_open(&c, 1, 0, ROW, 16, MIB);
+	s = rig_attach(&r, &c);
+	for (int i = 0; i < 3; i++)
+		e[i] = fill(&c, 0, 0, 10, (uint8_t)i);
+	hand_submit(&c, e, 1);
+	rig_serve(&r, s);
+	OK(!gm_flight_may_sleep(&r.w)); /* it is awake */
+	OK(gm_roster_park(&r.w, s));
+	EQ(gm_get(&s->queue->parked) & 1, 1);
+	OK(gm_flight_may_sleep(&r.w));
+	EQ(r.late.n_armed, 1);
+	OK(gm_get(&r.journal->aloft) != 0);
+	late_land(&r.late, 1);
+	OK(!gm_flight_may_sleep(&r.w));
+	OK(s->active);
+	rig_serve(&r, s);
+
+	/* One that can read nothing needs no bell either. */
+	hand_submit(&c, e, 3);
+	rig_serve(&r, s);
+	EQ(r.late.n_started, 3);
+	c.rung = 0;
+	OK(gm_roster_park(&r.w, s));
+	OK(!s->active);
+	EQ(gm_get(&s->queue->parked) & 1, 0);
+	OK(gm_flight_may_sleep(&r.w));
+	late_land(&r.late, 2);
+	OK(!gm_flight_may_sleep(&r.w));
+	rig_serve(&r, s);
+	late_land_all(&r.late);
+	rig_serve(&r, s);
+	rig_expect(&c, 0, good, 3);
+	EQ(c.rung, 0);
+	gm_flight_look(&r.w);
+	EQ(gm_get(&r.journal->aloft), 0);
+	OK(gm_roster_park(&r.w, s));
+	OK(gm_flight_may_sleep(&r.w));
+	EQ(r.late.n_armed, 2); /* nothing is under way: nothing to arm for */
+	rig_end(&r, &c, s);
+	rig_close(&r);
+}
+
+/* What a lost device leaves undone, the undertaker ends. */
+static void a_lost_device_ends_the_worker(void)
+{
+	struct gm_wire wire = { 0 };
+	struct hand_client c;
+	struct gm_session *s;
+	struct gm_entry e[2];
+	int status = 0;
+	pid_t child;
+
+	rig_open(&r, 64 * KIB, 2);
+	hand_open(&c, 1, 0, ROW, 16, MIB);
+	gm_slow_stop(&r.w.slow); /* a fork has but one thread */
+	fflush(stdout);
+	child = fork();
+	if (child == 0) {
+		/* What it finds is told by how it ends. */
+		if (!freopen("/dev/null", "w", stdout))
+			_exit(78);
+		gm_slow_start(&r.w.slow, r.w.dev, &r.journal->slow, -1);
+		s = rig_attach(&r, &c);
+		e[0] = hand_nop(&c);
+		e[1] = fill(&c, 0, 0, 10, 1);
+		hand_submit(&c, e, 2);
+		rig_serve(&r, s);
+		r.late.lost = true;
+		rig_serve(&r, s);
+		_exit(77);
+	}
+	EQ(gm_slow_start(&r.w.slow, r.w.dev, &r.journal->slow, -1), 0);
+	EQ(rig_hear(&r, &wire, 10000), GM_WIRE_FAILED);
+	EQ(wire.code, 700);
+	EQ(wire.status, -ENOTRECOVERABLE);
+	OK(strstr(wire.text, "ILLEGAL_ADDRESS") != NULL);
+	waitpid(child, &status, 0);
+	OK(WIFEXITED(status));
+	EQ(WEXITSTATUS(status), 1);
+	EQ(rig_n_done(&c), 1);
+	hand_close(&c, ROW);
+	rig_close(&r);
+}
+
+static void breaches_end_the_session(void)
+{
+	struct hand_client c;
+	struct gm_session *s;
+	struct gm_entry e[3];
+
+	rig_open(&r, 64 * KIB, 2);
+	hand_open(&c, 1, 0, ROW, 16, MIB);
+	s = rig_attach(&r, &c);
+	for (int i = 0; i < 3; i++)
+		e[i] = hand_nop(&c);
+	e[1].flags = 2;
+	hand_submit(&c, e, 3);
+	gm_flight_serve(&r.w, s);
+	OK(s->halted);
+	STR(s->why, "unknown flag");
+	EQ(rig_n_done(&c), 1);
+	rig_end(&r, &c, s);
+	rig_close(&r);
+}
+
+int main(void)
+{
+	EQ(gm_fault_init(), 0);
+	entries_end_in_their_order();
+	long_ones_go_in_slices();
+	a_depth_is_in_flight_at_most();
+	what_fails_fails_alone();
+	without_room_it_waits_for_others();
+	sessions_overtake_each_other();
+	buffers_come_and_go_in_order();
+	handles_and_quotas_are_judged();
+	rounding_counts_as_well();
+	the_arena_is_reached_in_parts();
+	who_leaves_waits_for_its_slices();
+	asleep_it_is_looked_after();
+	a_lost_device_ends_the_worker();
+	breaches_end_the_session();
+	return tap_done();
+}

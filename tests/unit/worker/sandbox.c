@@ -1,0 +1,255 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * confine: what a worker cannot do any more, and what it and a driver in it
+ * still can.
+ */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/worker/control/sandbox.h"
+#include "tests/support/tap.h"
+
+#ifndef SYS_clone3
+#define SYS_clone3 435
+#endif
+
+#if defined(GM_SANITIZED) || defined(GM_COVERED)
+#define CONFINES false
+#else
+#define CONFINES true
+#endif
+
+/* Whoever the filter should have stopped goes no further. */
+static int refused(long rc, int error)
+{
+	if (rc == 0)
+		_exit(99);
+	return rc < 0 && errno == error;
+}
+
+static long clone_with(unsigned long flags)
+{
+	return syscall(SYS_clone, flags | SIGCHLD, 0, 0, 0, 0);
+}
+
+/* ---- beside a driver --------------------------------------------------- */
+
+static int no_namespaces(void)
+{
+	static const unsigned long flags[] = {
+		CLONE_NEWUSER,   CLONE_NEWNS,
+		CLONE_NEWNET,    CLONE_NEWPID,
+		CLONE_NEWIPC,    CLONE_NEWUTS,
+		CLONE_NEWCGROUP, CLONE_NEWUSER | CLONE_NEWNET | CLONE_FS,
+	};
+
+	for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
+		pid_t pid = (pid_t)clone_with(flags[i]);
+
+		if (!refused(pid, EPERM))
+			return 1;
+	}
+	return !refused(unshare(CLONE_NEWUSER), EPERM);
+}
+
+/* The C library makes threads without it then. */
+static int no_clone3(void)
+{
+	return !refused(syscall(SYS_clone3, NULL, 0), ENOSYS);
+}
+
+static int no_other_sockets(void)
+{
+	return !refused(socket(AF_INET, SOCK_DGRAM, 0), EPERM) ||
+	       !refused(socket(AF_NETLINK, SOCK_RAW, 0), EPERM);
+}
+
+/* What NCCL meets its peers by, and nothing beside. */
+static int meets_by_sockets(void)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET };
+	socklen_t bytes = sizeof(at);
+	int server = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	if (server < 0 || client < 0 ||
+	    bind(server, (void *)&at, sizeof(at)) != 0 ||
+	    listen(server, 1) != 0 ||
+	    getsockname(server, (void *)&at, &bytes) != 0 ||
+	    connect(client, (void *)&at, sizeof(at)) != 0 ||
+	    accept(server, NULL, NULL) < 0)
+		return 1;
+	if (socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, 0) < 0)
+		return 2;
+	return !refused(socket(AF_PACKET, SOCK_RAW, 0), EPERM) ||
+	       !refused(socket(AF_VSOCK, SOCK_STREAM, 0), EPERM) ||
+	       !refused(socket(AF_IPX, SOCK_DGRAM, 0), EPERM) ||
+	       !refused(execl("/bin/true", "true", (char *)NULL), EPERM);
+}
+
+static int no_address(void)
+{
+	struct sockaddr_un to = { .sun_family = AF_UNIX, .sun_path = "/none" };
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	return fd < 0 ||
+	       !refused(sendto(fd, "x", 1, 0, (void *)&to, sizeof(to)),
+			EPERM) ||
+	       !refused(connect(fd, (void *)&to, sizeof(to)), EPERM) ||
+	       !refused(bind(fd, (void *)&to, sizeof(to)), EPERM);
+}
+
+static int peers_are_reached(void)
+{
+	char letter = 'y';
+	struct iovec data = { &letter, 1 };
+	struct msghdr msg = { .msg_iov = &data, .msg_iovlen = 1 };
+	int pair[2];
+	char byte;
+
+	return socketpair(AF_UNIX, SOCK_DGRAM, 0, pair) != 0 ||
+	       send(pair[0], "x", 1, MSG_DONTWAIT | MSG_NOSIGNAL) != 1 ||
+	       sendmsg(pair[0], &msg, 0) != 1 ||
+	       recv(pair[1], &byte, 1, 0) != 1 || byte != 'x' ||
+	       recv(pair[1], &byte, 1, 0) != 1 || byte != 'y';
+}
+
+static void *set(void *flag)
+{
+	*(int *)flag = 1;
+	return NULL;
+}
+
+/* As a driver does later on, too. */
+static int threads_and_children_come_and_go(void)
+{
+	pthread_t thread;
+	int flag = 0, status = 1;
+	pid_t pid;
+
+	if (pthread_create(&thread, NULL, set, &flag) != 0 ||
+	    pthread_join(thread, NULL) != 0 || !flag)
+		return 1;
+	pid = fork();
+	if (pid == 0)
+		_exit(0);
+	return pid < 0 || waitpid(pid, &status, 0) != pid || status != 0;
+}
+
+static int a_drivers_calls_are_left(void)
+{
+	int fd = memfd_create("driver", MFD_CLOEXEC), n = 0;
+	void *at = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0);
+
+	return fd < 0 || ftruncate(fd, 4096) != 0 || at == MAP_FAILED ||
+	       munmap(at, 4096) != 0 ||
+	       (ioctl(fd, FIONREAD, &n) != 0 && errno == EPERM) ||
+	       close(fd) != 0 || access("/dev/null", R_OK) != 0;
+}
+
+/* ---- known calls only -------------------------------------------------- */
+
+static int opens_a_socket(void)
+{
+	return socket(AF_UNIX, SOCK_DGRAM, 0) < 0;
+}
+
+static int asks_what_is_there(void)
+{
+	unsigned char there;
+	void *at = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	return at == MAP_FAILED || mincore(at, 4096, &there) != 0 ||
+	       munmap(at, 4096) != 0;
+}
+
+static int opens_a_file(void)
+{
+	return open("/dev/null", O_RDONLY | O_CLOEXEC) < 0;
+}
+
+static int signals_itself(void)
+{
+	return syscall(SYS_tgkill, getpid(), gettid(), 0) != 0;
+}
+
+static int signals_another(void)
+{
+	return syscall(SYS_tgkill, 1, 1, 0) != 0;
+}
+
+static int reads_what_it_has(void)
+{
+	char byte;
+	int fd = memfd_create("program", MFD_CLOEXEC);
+
+	return write(fd, "x", 1) != 1 || pread(fd, &byte, 1, 0) != 1 ||
+	       lseek(fd, 0, SEEK_SET) != 0 || read(fd, &byte, 1) != 1;
+}
+
+/* What becomes of a process that does this once it is confined: its exit
+ * status, or 1000 and the signal that ended it. */
+static int end_of(enum gm_confine_how how, int (*play)(void))
+{
+	const char *step;
+	int status = -1;
+	pid_t pid;
+
+	fflush(stdout);
+	pid = fork();
+	if (pid == 0) {
+		if (gm_confine_self(how, &step) != 0)
+			_exit(98);
+		_exit(play());
+	}
+	waitpid(pid, &status, 0);
+	return WIFSIGNALED(status) ? 1000 + WTERMSIG(status)
+				   : WEXITSTATUS(status);
+}
+
+int main(void)
+{
+	if (!CONFINES) {
+		SKIP(1, "this build keeps its system calls");
+		return tap_done();
+	}
+	EQ(end_of(GM_CONFINE_MEETING, meets_by_sockets), 0);
+	EQ(end_of(GM_CONFINE_MEETING, no_namespaces), 0);
+	EQ(end_of(GM_CONFINE_MEETING, no_clone3), 0);
+	EQ(end_of(GM_CONFINE_MEETING, peers_are_reached), 0);
+	EQ(end_of(GM_CONFINE_MEETING, threads_and_children_come_and_go), 0);
+	EQ(end_of(GM_CONFINE_MEETING, a_drivers_calls_are_left), 0);
+	EQ(end_of(GM_CONFINE_BUT_LIST, no_namespaces), 0);
+	EQ(end_of(GM_CONFINE_BUT_LIST, no_clone3), 0);
+	EQ(end_of(GM_CONFINE_BUT_LIST, no_other_sockets), 0);
+	EQ(end_of(GM_CONFINE_BUT_LIST, no_address), 0);
+	EQ(end_of(GM_CONFINE_BUT_LIST, peers_are_reached), 0);
+	EQ(end_of(GM_CONFINE_BUT_LIST, threads_and_children_come_and_go), 0);
+	EQ(end_of(GM_CONFINE_BUT_LIST, a_drivers_calls_are_left), 0);
+	EQ(end_of(GM_CONFINE_TO_LIST, opens_a_socket), 1000 + SIGSYS);
+	EQ(end_of(GM_CONFINE_TO_LIST, asks_what_is_there), 0);
+	EQ(end_of(GM_CONFINE_PROGRAMS, opens_a_socket), 1000 + SIGSYS);
+	EQ(end_of(GM_CONFINE_PROGRAMS, opens_a_file), 1000 + SIGSYS);
+	EQ(end_of(GM_CONFINE_PROGRAMS, signals_another), 1000 + SIGSYS);
+	EQ(end_of(GM_CONFINE_PROGRAMS, signals_itself), 0);
+	EQ(end_of(GM_CONFINE_PROGRAMS, reads_what_it_has), 0);
+	EQ(end_of(GM_CONFINE_PROGRAMS, asks_what_is_there), 0);
+	return tap_done();
+}

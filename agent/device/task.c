@@ -72,12 +72,12 @@ static const struct {
 	[GPUMAP_OP_RECV] = { "recv", 0, ANY_DTYPE, 0 },
 };
 
-uint32_t gm_dtype_bytes(uint32_t dtype)
+uint32_t gm_task_dtype_bytes(uint32_t dtype)
 {
 	return dtype < N_OF(dtypes) ? dtypes[dtype].bytes : 0;
 }
 
-const char *gm_dtype_name(uint32_t dtype)
+const char *gm_task_dtype_name(uint32_t dtype)
 {
 	return dtype < N_OF(dtypes) ? dtypes[dtype].name : NULL;
 }
@@ -96,11 +96,11 @@ int gm_op_takes(uint32_t op, uint32_t dtype, uint32_t to)
 {
 	if (!gm_op_name(op))
 		return -EOPNOTSUPP;
-	if (!gm_dtype_bytes(dtype) || !(ops[op].takes & ONLY(dtype)))
+	if (!gm_task_dtype_bytes(dtype) || !(ops[op].takes & ONLY(dtype)))
 		return -EINVAL;
 	if (!(ops[op].memory & GM_TASK_CASTS))
 		return 0;
-	if (!gm_dtype_bytes(to) || !(ops[op].to & ONLY(to)) || to == dtype)
+	if (!gm_task_dtype_bytes(to) || !(ops[op].to & ONLY(to)) || to == dtype)
 		return -EINVAL;
 	return 0;
 }
@@ -137,10 +137,10 @@ int gm_task_sizes(const struct gm_task *task, struct gm_sizes *ret_sizes)
 	if (task->op == GPUMAP_OP_RUN)
 		return sizes_of_items(task, ret_sizes);
 	if (memory & GM_TASK_WRITES_DST)
-		s.dst_each = gm_dtype_bytes(
+		s.dst_each = gm_task_dtype_bytes(
 			gm_op_result(task->op, task->dtype, task->to));
 	if (memory & GM_TASK_READS_SRC)
-		s.src_each = gm_dtype_bytes(task->dtype);
+		s.src_each = gm_task_dtype_bytes(task->dtype);
 	if (memory & GM_TASK_READS_MASK)
 		s.mask_each = task->op == GPUMAP_OP_MASK_BOOL ? 1 : s.src_each;
 	s.each = s.dst_each > s.src_each && !(memory & GM_TASK_REDUCES)

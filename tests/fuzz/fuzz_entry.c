@@ -63,7 +63,7 @@ static int check_tile(const struct gpumap_program_tile *tile)
 {
 	uint64_t dst = tile->n * tile->dst_item_bytes;
 	uint64_t src = tile->n * tile->src_item_bytes;
-	uint64_t each = gm_dtype_bytes(tile->dtype);
+	uint64_t each = gm_task_dtype_bytes(tile->dtype);
 
 	MUST(tile->n > 0 && each > 0);
 	MUST(tile->dst_item_bytes <= UINT32_MAX &&

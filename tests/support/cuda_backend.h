@@ -244,7 +244,7 @@ static inline struct gm_task trial_copy(struct bench *b, uint32_t side,
 /* Bytes behind src at which its mask begins. */
 static inline uint64_t trial_mask_at(const struct trial *t)
 {
-	return t->n * gm_dtype_bytes(t->dtype);
+	return t->n * gm_task_dtype_bytes(t->dtype);
 }
 
 static inline struct gm_task trial_task(struct bench *b, const struct trial *t)
@@ -329,7 +329,7 @@ static inline bool trial_holds(struct bench *b, const struct trial *t)
 		return true;
 	NOTE("%s %s, %" PRIu64 " elements at %" PRIu64 " and %" PRIu64
 	     ", device %d%d: %d",
-	     gm_op_name(t->op), gm_dtype_name(t->dtype), t->n, t->at[0],
+	     gm_op_name(t->op), gm_task_dtype_name(t->dtype), t->n, t->at[0],
 	     t->at[1], t->on_device[0], t->on_device[1], rc);
 	return false;
 }

@@ -44,7 +44,7 @@ static inline int count_run(struct gm_device *dev, const struct gm_task *task,
 			    uint64_t first, uint64_t count)
 {
 	struct counting *k = (struct counting *)dev;
-	uint64_t bytes = count * gm_dtype_bytes(task->dtype);
+	uint64_t bytes = count * gm_task_dtype_bytes(task->dtype);
 
 	k->runs++;
 	k->elements += count;

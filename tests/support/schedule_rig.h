@@ -56,7 +56,7 @@ static inline int count_run(struct gm_device *dev, const struct gm_task *task,
 {
 	(void)dev;
 	(void)first;
-	whose(task->dst)->bytes += count * gm_dtype_bytes(task->dtype);
+	whose(task->dst)->bytes += count * gm_task_dtype_bytes(task->dtype);
 	return 0;
 }
 

@@ -74,7 +74,7 @@ int gm_across_begin(struct gm_worker *worker, struct gm_session *session)
 	session->carry = (struct gm_carry){
 		.what = session->errand,
 		.session = session,
-		.bytes = task->n * gm_dtype_bytes(task->dtype),
+		.bytes = task->n * gm_task_dtype_bytes(task->dtype),
 		.away = session->carry.away,
 	};
 	session->errand.handle = 0;

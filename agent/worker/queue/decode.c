@@ -276,7 +276,7 @@ static int place_items(const struct gm_judge *judge, uint64_t handle,
 	*ret_place = (struct place){ 0 };
 	if (item_bytes == 0)
 		return 0;
-	if (at % gm_dtype_bytes(entry->dtype) != 0)
+	if (at % gm_task_dtype_bytes(entry->dtype) != 0)
 		return -EINVAL;
 	if (__builtin_mul_overflow(entry->n, item_bytes, &bytes))
 		return -ERANGE;

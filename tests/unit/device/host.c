@@ -273,7 +273,7 @@ static int run_in_slices(const struct gm_task *task)
 static void large_task(uint32_t op, uint32_t dtype, uint64_t bytes,
 		       size_t shift)
 {
-	uint32_t each = gm_dtype_bytes(dtype);
+	uint32_t each = gm_task_dtype_bytes(dtype);
 	struct gm_task task = { .op = op,
 				.dtype = dtype,
 				.dst = large_dst + GUARD + shift,
@@ -291,7 +291,7 @@ static void large_task(uint32_t op, uint32_t dtype, uint64_t bytes,
 	if (!OK(same(large_dst, large_want, LARGE_ROOM, GUARD + shift,
 		     floats * task.n)))
 		NOTE("%s of %s, %" PRIu64 " bytes, dst at +%zu", gm_op_name(op),
-		     gm_dtype_name(dtype), bytes, shift);
+		     gm_task_dtype_name(dtype), bytes, shift);
 }
 
 static void large_tasks_are_exact_in_any_slices(void)
@@ -432,8 +432,8 @@ static void tables_answer_for_every_number(void)
 	};
 
 	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
-		EQ(gm_dtype_bytes(table[i].dtype), table[i].bytes);
-		STR(gm_dtype_name(table[i].dtype), table[i].name);
+		EQ(gm_task_dtype_bytes(table[i].dtype), table[i].bytes);
+		STR(gm_task_dtype_name(table[i].dtype), table[i].name);
 	}
 	STR(gm_op_name(GPUMAP_OP_AXPY), "axpy");
 	STR(gm_op_name(UINT32_MAX), NULL);

@@ -14,6 +14,21 @@ run=$(sed 1,3d tests/support/readme_client.c)
 check "the README's client is the one that is tested" \
 	"$([ "$shown" = "$run" ] || echo "README.md and readme_client.c differ")"
 
+# What is built, or stands for several, is not looked for.
+named_in() {
+	grep -ohE '(^|[^/[:alnum:]_.-])(agent|contrib|include|lib|shm|tests|\.ci|\.github)/[A-Za-z0-9_./-]+' \
+		"$1" | sed -e 's/^[^a-z.]//' -e 's/[.]$//' | grep -v '^tests/suites' | sort -u
+}
+missing_of() {
+	named_in "$1" | while IFS= read -r path; do
+		[ -e "$path" ] || echo "$path, of $1"
+	done
+}
+for text in README.md .github/CONTRIBUTING.md agent/README.md tests/README.md; do
+	[ -f "$text" ] || continue
+	check "each path that $text names is there" "$(missing_of "$text")"
+done
+
 # errors FILE... - the errors that it names, one a line.
 errors() { grep -ohE -e '-E[A-Z0-9]{3,}' "$@" | sort -u; }
 words=lib/gpumap.7.scd

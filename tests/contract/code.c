@@ -214,7 +214,7 @@ static void functions_say_what_they_are(void)
 	OK(function("contract_add") == add);
 }
 
-int main(int argc, char **argv)
+TAP_CASE_ARGS(argc, argv)
 {
 	if (contract_begin_devices(argv, 1) && contract_context()) {
 		broken_code_does_not_load();

@@ -377,7 +377,7 @@ static void parts(const char *order)
 	}
 }
 
-int main(int argc, char **argv)
+TAP_CASE_ARGS(argc, argv)
 {
 	const char *under = getenv("CONTRACT_UNDER");
 	char command[512], *words[8], *save = NULL;

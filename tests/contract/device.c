@@ -310,7 +310,7 @@ static void a_forked_child_has_no_driver(void)
 	EQ(status, 0);
 }
 
-int main(int argc, char **argv)
+TAP_CASE_ARGS(argc, argv)
 {
 	if (argc == 3 && strcmp(argv[1], "see") == 0)
 		return see(argv[2], argv);

@@ -258,7 +258,7 @@ static void a_wrong_call_is_no_fault(void)
 	GOOD(cu.cuDevicePrimaryCtxRelease_v2(0));
 }
 
-int main(int argc, char **argv)
+TAP_CASE_ARGS(argc, argv)
 {
 	if (argc == 3)
 		return contract_load(argv) ? 1

@@ -235,7 +235,7 @@ static void rows_and_devices_are_one(void)
 	segment_file_remove(&file);
 }
 
-int main(int argc, char **argv)
+TAP_CASE_ARGS(argc, argv)
 {
 	int can = 0;
 

@@ -333,7 +333,7 @@ static void memory_needs_a_context(void)
 	GOOD(cu.cuCtxSetCurrent(context));
 }
 
-int main(int argc, char **argv)
+TAP_CASE_ARGS(argc, argv)
 {
 	if (contract_begin_devices(argv, 1) && contract_context()) {
 		what_is_had_is_gone_from_free();

@@ -340,7 +340,7 @@ static void a_strangers_fault_is_heard_of(void)
 	EQ(ml.nvmlEventSetFree(set), NVML_SUCCESS);
 }
 
-int main(int argc, char **argv)
+TAP_CASE_ARGS(argc, argv)
 {
 	if (argc == 2 && strcmp(argv[1], "fault") == 0)
 		return contract_load(argv) ? 1 : fault();

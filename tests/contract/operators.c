@@ -181,7 +181,7 @@ static void every_kernel_holds(void)
 	}
 }
 
-int main(int argc, char **argv)
+TAP_CASE_ARGS(argc, argv)
 {
 	char why[GM_LIBRARY_WHY_BYTES];
 	gm_cu_result result;

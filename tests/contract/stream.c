@@ -424,7 +424,7 @@ static void a_context_serves_many_threads(void)
 	EQ(good, 4);
 }
 
-int main(int argc, char **argv)
+TAP_CASE_ARGS(argc, argv)
 {
 	/* Streams are to share no queue: that would be an order of its own. */
 	setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 1);

@@ -99,7 +99,7 @@ static void errors_have_names(void)
 	OK(name == NULL);
 }
 
-int main(int argc, char **argv)
+TAP_CASE_ARGS(argc, argv)
 {
 	if (contract_begin(argv)) {
 		the_version_needs_no_init();

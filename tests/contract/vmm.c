@@ -410,7 +410,7 @@ static void memory_needs_no_context(void)
 	GOOD(cu.cuCtxSetCurrent(context));
 }
 
-int main(int argc, char **argv)
+TAP_CASE_ARGS(argc, argv)
 {
 	CUmemAllocationProp prop = prop_of(true);
 	int can = 0;

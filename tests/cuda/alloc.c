@@ -6,6 +6,8 @@
  * closed, while the card is still at its last copies, gets what it had.
  */
 
+#define STAGE_CUDA 1
+
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -191,7 +193,7 @@ static void so_does_another_user(void)
 	is_calm(NULL);
 }
 
-int main(void)
+TAP_CASE()
 {
 	stage_make(&agent, "[host]\nenabled = no\n"
 			   "[agent]\nrefresh = 10ms\n"

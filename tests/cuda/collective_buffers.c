@@ -6,6 +6,8 @@
  * mapped: over one to four cards, and over cards and host rows.
  */
 
+#define STAGE_CUDA 1
+
 #include "tests/support/story_rows.h"
 #include "tests/support/collective_buffers.h"
 
@@ -377,7 +379,7 @@ static void windows_are_charged(void)
 	EQ(gpumap_comm_close(comm[0]), 0);
 }
 
-int main(void)
+TAP_CASE()
 {
 	struct gpumap_session_opts opts = { .size = sizeof(opts),
 					    .flags = GPUMAP_SESSION_SPARSE,

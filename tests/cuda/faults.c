@@ -489,7 +489,7 @@ static void stories(void)
 	     quiet, beside, beside / quiet);
 }
 
-int main(void)
+TAP_CASE()
 {
 	if (!cuda_scene_make(&scene, "mixed.yaml", NULL))
 		return tap_done();

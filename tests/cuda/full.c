@@ -10,6 +10,8 @@
  * is cleared.
  */
 
+#define STAGE_CUDA 1
+
 #include "tests/support/share_sessions.h"
 
 #define MIB     (UINT64_C(1) << 20)
@@ -125,7 +127,7 @@ static void every_row_is_filled(int signal)
 	settles(0, 0);
 }
 
-int main(void)
+TAP_CASE()
 {
 	if (geteuid() != 0) {
 		SKIP(1, "needs root, to be several users");

@@ -220,7 +220,7 @@ static void gpumapctl_shows_gpus(void)
 	json_decref(json);
 }
 
-int main(void)
+TAP_CASE()
 {
 	struct gpumap *map;
 	int probe;

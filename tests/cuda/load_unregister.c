@@ -6,6 +6,8 @@
  * on the card, which here takes its time.
  */
 
+#define STAGE_CUDA 1
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -169,7 +171,7 @@ static void count_what_is_held(void)
 	held = story_holds_at_rest(agent.pid);
 }
 
-int main(void)
+TAP_CASE()
 {
 	stage_make(&agent, "[host]\nenabled = no\n");
 	if (!OK(agent_start(&agent)) || !OK((map = story_attach(&agent))))

@@ -161,7 +161,7 @@ static bool start(const char *text)
 	return OK(m.map != NULL) && mask_cards_find(&m, 2);
 }
 
-int main(void)
+TAP_CASE()
 {
 	if (!cuda_scene_make(&m.scene, "scarce.yaml", NULL))
 		return tap_done();

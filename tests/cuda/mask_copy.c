@@ -119,7 +119,7 @@ static void links_that_lie_are_found_out(void)
 	EQ(gpumap_mask_release(m.map, "lies"), 0);
 }
 
-int main(void)
+TAP_CASE()
 {
 	if (!cuda_scene_make(&m.scene, "mixed.yaml", NULL))
 		return tap_done();

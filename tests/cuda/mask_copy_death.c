@@ -120,7 +120,7 @@ static void whom_it_was_copied_from_dies(void)
 	end();
 }
 
-int main(void)
+TAP_CASE()
 {
 	if (!POINTS || geteuid() != 0) {
 		SKIP(1, "needs --enable-testpoints, and root");

@@ -152,7 +152,7 @@ static bool start(void)
 	return OK(m.map != NULL) && mask_cards_find(&m, 3);
 }
 
-int main(void)
+TAP_CASE()
 {
 	if (!cuda_scene_make(&m.scene, "mixed.yaml", NULL))
 		return tap_done();

@@ -76,7 +76,7 @@ static void without_a_path_all_are_uploaded(void)
 	OK(!agent_logged(&m.agent, "event=peers_"));
 }
 
-int main(void)
+TAP_CASE()
 {
 	if (start("scarce.yaml", 2)) {
 		what_is_there_is_copied();

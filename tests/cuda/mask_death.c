@@ -306,7 +306,7 @@ static void every_point_is_survived(void)
 		die_at(points[i % 4], 70 + i % 50);
 }
 
-int main(void)
+TAP_CASE()
 {
 	if (!cuda_scene_make(&scene, "small.yaml", NULL))
 		return tap_done();

@@ -131,7 +131,7 @@ static void it_comes_when_the_card_is_back(void)
 		OK(mask_cards_right(&m, "late", MASK_LARGE, 3));
 }
 
-int main(void)
+TAP_CASE()
 {
 	if (!cuda_scene_make(&m.scene, "mixed.yaml", NULL))
 		return tap_done();

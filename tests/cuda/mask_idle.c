@@ -97,7 +97,7 @@ static void who_has_no_worker_is_copied_from(void)
 	EQ(mask_cards_made(&m, m.rows[1], "peer"), before + 1);
 }
 
-int main(void)
+TAP_CASE()
 {
 	if (!cuda_scene_make(&m.scene, "mixed.yaml", NULL))
 		return tap_done();

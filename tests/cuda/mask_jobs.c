@@ -512,7 +512,7 @@ static bool start(const char *mode)
 	return OK(map != NULL) && find_rows();
 }
 
-int main(void)
+TAP_CASE()
 {
 	if (!cuda_scene_make(&scene, "mixed.yaml", NULL))
 		return tap_done();

@@ -385,7 +385,7 @@ static void a_drained_row_has_none(void)
 {
 	struct gpumap_device device = story_device(map, cards[0]);
 	uint32_t gpu = cuda_scene_gpu(&scene, &device);
-	const struct gpumap_mask_view *view;
+	const struct gpumap_mask_view *view = NULL;
 	struct gpumap_mask_info info = { .size = sizeof(info) };
 	struct gpumap_mask *mask = NULL;
 	uint64_t until = story_now() + STORY_LIMIT_NS, before;
@@ -401,8 +401,8 @@ static void a_drained_row_has_none(void)
 	       story_now() < until)
 		story_nap(5000);
 	EQ(ret, -ENOENT);
-	EQ(gpumap_mask_get(map, mask, cards[1], &view), 0);
-	OK(is_right(view, 90));
+	if (EQ(gpumap_mask_get(map, mask, cards[1], &view), 0))
+		OK(is_right(view, 90));
 	EQ(gpumap_mask_read(map, "drained", &info, rows, 4), 0);
 	EQ(info.n_rows, 1);
 	EQ(rows[0], cards[1]);
@@ -439,7 +439,7 @@ static void gpumapctl_knows_them(void)
 	EQ(CTL("mask", "release", "ctl"), DONE);
 }
 
-int main(void)
+TAP_CASE()
 {
 	gpumapctl = getenv("GPUMAPCTL");
 	if (!cuda_scene_make(&scene, "mixed.yaml", NULL))

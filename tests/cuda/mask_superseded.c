@@ -72,7 +72,7 @@ static void the_client_s_stays(void)
 	OK(mask_cards_right(&m, "mask", NEW, 2));
 }
 
-int main(void)
+TAP_CASE()
 {
 	if (!cuda_scene_make(&m.scene, "scarce.yaml", NULL))
 		return tap_done();

@@ -380,7 +380,7 @@ static void agents_die_as_they_rename(void)
 		an_agent_dies_as_it_renames(point, ticket);
 }
 
-int main(void)
+TAP_CASE()
 {
 	if (!puppet_set())
 		return 99;

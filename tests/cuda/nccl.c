@@ -8,6 +8,8 @@
  * used.
  */
 
+#define STAGE_CUDA 1
+
 #include <math.h>
 
 #include "tests/fake/nccl.h"
@@ -413,7 +415,7 @@ static void parts_of_a_card(void)
 	nccl_end();
 }
 
-int main(void)
+TAP_CASE()
 {
 	if (!nccl_begin("", "nccl = yes\n"))
 		return tap_done();

@@ -437,7 +437,7 @@ static int publish(void)
 	return gpumap_mesh_publish(map, &request);
 }
 
-int main(int argc, char **argv)
+TAP_CASE_ARGS(argc, argv)
 {
 	const char *lack = contract_load(argv);
 	int version = 0;

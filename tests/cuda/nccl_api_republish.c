@@ -144,7 +144,7 @@ static void waits_may_have_no_end(void)
 	EQ(gpumap_nccl_finish(&nccl, UINT64_MAX), 0);
 }
 
-int main(int argc, char **argv)
+TAP_CASE_ARGS(argc, argv)
 {
 	const char *lack = contract_load(argv);
 	int version = 0;

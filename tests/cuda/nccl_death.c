@@ -7,6 +7,8 @@
  * waits for ever, nothing is left over, and all of it can be had again.
  */
 
+#define STAGE_CUDA 1
+
 #include <sys/wait.h>
 
 #include "tests/support/collective_nccl.h"
@@ -463,7 +465,7 @@ static void a_worker_may_die_at_any_point(void)
 	}
 }
 
-int main(void)
+TAP_CASE()
 {
 	if (!nccl_begin("", "nccl = yes\n"))
 		return tap_done();

@@ -7,6 +7,8 @@
  * what has ended on one of them ends well on all.
  */
 
+#define STAGE_CUDA 1
+
 #include <pthread.h>
 
 #include "tests/support/collective_nccl.h"
@@ -192,7 +194,7 @@ static void nobody_waits_for_who_cannot_come(void)
 	nccl_end();
 }
 
-int main(void)
+TAP_CASE()
 {
 	a_drain_ends_the_meeting("absent", false);
 	a_drain_ends_the_meeting("slow=1500", true);

@@ -7,6 +7,8 @@
  * waiting, and who leaves is not taken for one that hangs.
  */
 
+#define STAGE_CUDA 1
+
 #include "shm/journal.h"
 #include "tests/support/collective_nccl.h"
 
@@ -239,7 +241,7 @@ static void who_waits_for_another_group(void)
 	nccl_end();
 }
 
-int main(void)
+TAP_CASE()
 {
 	if (!nccl_begin("", "nccl = yes\n"))
 		return tap_done();

@@ -7,6 +7,8 @@
  * card's.
  */
 
+#define STAGE_CUDA 1
+
 #include "tests/support/collective_nccl.h"
 
 static const uint32_t rows[] = { 2, 0, 3, 1 };
@@ -62,7 +64,7 @@ static void each_has_its_own(const char *group, const uint32_t *want,
 	nccl_close(&g);
 }
 
-int main(void)
+TAP_CASE()
 {
 	static const uint32_t ranks[] = { 2, 3, 1 }, three[] = { 3, 1, 0 };
 	static const uint32_t two[] = { 3, 1 };

@@ -7,6 +7,8 @@
  * direction, among collectives of all and beside other pairs.
  */
 
+#define STAGE_CUDA 1
+
 #include "tests/stubs/nccl.h"
 #include "tests/support/collective_nccl.h"
 #include "tests/support/dice.h"
@@ -274,7 +276,7 @@ static void nobody_asked(void)
 	cards_close(&g);
 }
 
-int main(void)
+TAP_CASE()
 {
 	if (!nccl_begin("tells", "nccl = yes\n"))
 		return tap_done();

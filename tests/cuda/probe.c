@@ -121,7 +121,7 @@ static void a_card_is_lost_and_comes_back(const struct gpumap *map)
 	cuda_scene_mend(&scene);
 }
 
-int main(void)
+TAP_CASE()
 {
 	struct gpumap *map;
 

@@ -208,7 +208,7 @@ static void kills_end_nothing_else(void)
 	finish(own);
 }
 
-int main(void)
+TAP_CASE()
 {
 	if (!cuda_scene_make(&scene, "mixed.yaml", NULL))
 		return 99;

@@ -140,7 +140,7 @@ static void a_row_of_programs_is_not_anothers(void)
 	EQ(row_of(FIRST), -ENODEV);
 }
 
-int main(void)
+TAP_CASE()
 {
 	if (!puppet_set() || !cuda_scene_make(&scene, "mixed.yaml", NULL))
 		return 99;

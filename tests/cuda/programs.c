@@ -440,7 +440,7 @@ static void all_kinds_are_paid_for(void)
 	stop();
 }
 
-int main(void)
+TAP_CASE()
 {
 	if (!cuda_scene_make(&scene, "mixed.yaml", NULL))
 		return 99;

@@ -264,7 +264,7 @@ static void a_late_instance_waits_for_its_card(struct gpumap *map, int probe)
 	OK(puppet_becomes(map, 9, GPUMAP_DEVICE_READY));
 }
 
-int main(void)
+TAP_CASE()
 {
 	struct gpumap *map;
 	int probe;

@@ -328,7 +328,7 @@ static void a_late_card_takes_descriptors(void)
 	end(probe, map);
 }
 
-int main(void)
+TAP_CASE()
 {
 	if (!puppet_scene_make())
 		return 99;

@@ -115,7 +115,7 @@ static void jobs_are_cut(const char *jobs, uint64_t slice)
 	end(&bench);
 }
 
-int main(void)
+TAP_CASE()
 {
 	if (!cuda_scene_make(&scene, "mixed.yaml", NULL))
 		return tap_done();

@@ -278,7 +278,7 @@ static void close_model(struct model *m)
 	EQ(gpumap_layers_release(map, m->name), 0);
 }
 
-int main(void)
+TAP_CASE()
 {
 	if (!cuda_scene_make(&scene, "eight-gpu.yaml", NULL))
 		return tap_done();

@@ -278,7 +278,7 @@ static void many_are_listed(void)
 		gpumap_session_close(sessions[i]);
 }
 
-int main(void)
+TAP_CASE()
 {
 	if (!cuda_scene_make(&scene, "small.yaml", NULL))
 		return tap_done();

@@ -93,7 +93,7 @@ static void a_spare_waits_for_its_turn(void)
 	row_drop(&row);
 }
 
-int main(int argc, char **argv)
+TAP_CASE_ARGS(argc, argv)
 {
 	(void)argc;
 	go_under(argv);

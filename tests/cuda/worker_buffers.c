@@ -392,7 +392,7 @@ static void stories(bool on_card)
 	row_drop(&row);
 }
 
-int main(int argc, char **argv)
+TAP_CASE_ARGS(argc, argv)
 {
 	(void)argc;
 	go_under(argv);

@@ -14,10 +14,14 @@ gm_fuzz_ldflags = $(AM_LDFLAGS) -fsanitize=fuzzer
 else
 gm_fuzz_main = %reldir%/replay.c %reldir%/fuzz.h tests/support/tap.h
 gm_fuzz_ldflags = $(AM_LDFLAGS)
-gm_tests += $(gm_fuzz)
+gm_replays += $(gm_fuzz)
 endif
 
 if AGENT
+gm_daemon = agent/daemon/libdaemon.la agent/mesh/libmesh.la \
+	agent/plan/libplan.la agent/cuda/libcu.la \
+	agent/common/libcommon.la shm/libshm.la $(NUMA_LIBS) $(URING_LIBS)
+
 gm_fuzz += %reldir%/fuzz_batch
 %canon_reldir%_fuzz_batch_SOURCES = %reldir%/fuzz_batch.c \
 	%reldir%/fuzz.h $(gm_fuzz_main)

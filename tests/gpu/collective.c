@@ -128,7 +128,7 @@ static void the_cards_worker_dies(struct gpu_agent *g)
 	cards_close(&ranks);
 }
 
-int main(int argc, char **argv)
+TAP_CASE_ARGS(argc, argv)
 {
 	struct gpu_agent g;
 

@@ -433,7 +433,7 @@ static void a_bare_loop_is_little_faster(struct gpu_agent *g)
 	EQ(gpumap_free(g->session, memory), 0);
 }
 
-int main(int argc, char **argv)
+TAP_CASE_ARGS(argc, argv)
 {
 	struct gpu_agent g;
 

@@ -316,7 +316,7 @@ static void every_call_is_recorded(void)
 	}
 }
 
-int main(int argc, char **argv)
+TAP_CASE_ARGS(argc, argv)
 {
 	if (argc == 3)
 		return play(argv);

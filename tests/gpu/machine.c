@@ -266,7 +266,7 @@ static void tell_of_nvml(void)
 	EQ(ml.nvmlShutdown(), NVML_SUCCESS);
 }
 
-int main(int argc, char **argv)
+TAP_CASE_ARGS(argc, argv)
 {
 	(void)argc;
 	if (!gpu_begin(argv))

@@ -187,7 +187,7 @@ static void in_our_context(void)
 	cu.cuDevicePrimaryCtxRelease_v2(device);
 }
 
-int main(int argc, char **argv)
+TAP_CASE_ARGS(argc, argv)
 {
 	(void)argc;
 	gpu_agent_go_under(argv);

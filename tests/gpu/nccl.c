@@ -147,7 +147,7 @@ static void one_rank_is_a_group(void)
 	contract_end_context();
 }
 
-int main(int argc, char **argv)
+TAP_CASE_ARGS(argc, argv)
 {
 	(void)argc;
 	setenv("NCCL_SOCKET_IFNAME", "lo", 0);

@@ -190,7 +190,7 @@ static void a_word_comes_behind_its_copy(struct gpu_part *reader)
 	contract_end_context();
 }
 
-int main(int argc, char **argv)
+TAP_CASE_ARGS(argc, argv)
 {
 	struct gpu_part reader = { .socket = -1 };
 	int fd;

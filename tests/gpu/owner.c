@@ -192,7 +192,7 @@ static void memory_survives_the_workers(void)
 	EQ(gpu_part_end(&owner), 0);
 }
 
-int main(int argc, char **argv)
+TAP_CASE_ARGS(argc, argv)
 {
 	if (argc == 3)
 		return play(argv);

@@ -99,7 +99,7 @@ static void remove_tree(const char *path, int depth)
 	rmdir(path);
 }
 
-int main(int argc, char **argv)
+TAP_CASE_ARGS(argc, argv)
 {
 	char cache[] = "/tmp/gpumap-cache.XXXXXX";
 

@@ -270,7 +270,7 @@ static void pinning_takes_time(const char *pages, unsigned int flags)
 	close(fd);
 }
 
-int main(int argc, char **argv)
+TAP_CASE_ARGS(argc, argv)
 {
 	if (argc == 3)
 		return play(argv);

@@ -101,7 +101,7 @@ static bool kill_one(struct figures *f, size_t before)
 	return EQ(free_bytes() >= before, true);
 }
 
-int main(int argc, char **argv)
+TAP_CASE_ARGS(argc, argv)
 {
 	static struct figures f;
 	size_t before, rounds;

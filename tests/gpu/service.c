@@ -481,7 +481,7 @@ static void a_drained_row_is_let_go(struct gpu_agent *g)
 		EQ(gpu_agent_do(g->session, g->row, &nop), 0);
 }
 
-int main(int argc, char **argv)
+TAP_CASE_ARGS(argc, argv)
 {
 	struct gpu_agent g;
 

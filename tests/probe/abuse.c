@@ -306,7 +306,7 @@ static void wrong_words_are_refused(void)
 		run_badly(lines[i], false);
 }
 
-int main(void)
+TAP_CASE()
 {
 	scene_find_libraries();
 	parts_are_killed();

@@ -391,7 +391,7 @@ static void who_wants_a_card_alone_has_it(void)
 	finish(&p, &scene);
 }
 
-int main(void)
+TAP_CASE()
 {
 	scene_find_libraries();
 	one_that_hangs_is_one_row();

@@ -225,7 +225,7 @@ static void every_pair_is_told_of(void)
 	scene_clear(&scene);
 }
 
-int main(void)
+TAP_CASE()
 {
 	scene_find_libraries();
 	absence_is_no_fault();

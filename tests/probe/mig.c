@@ -223,7 +223,7 @@ static void who_is_not_met_again_is_gone(void)
 	finish(&p, &scene);
 }
 
-int main(void)
+TAP_CASE()
 {
 	scene_find_libraries();
 	an_instance_is_a_device();

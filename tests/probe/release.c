@@ -274,7 +274,7 @@ static void the_kernel_is_asked_for_names(void)
 	scene_clear(&scene);
 }
 
-int main(void)
+TAP_CASE()
 {
 	scene_find_libraries();
 	a_released_card_is_nobodys();

@@ -69,7 +69,8 @@ static inline int bring(struct gpumap_session *session, uint32_t row,
 	int ret = gpumap_program_load_image(session, row, &image, ret_program);
 
 	if (ret != 0)
-		NOTE("%s: %d: %s", kernel, ret, gpumap_refusal(map));
+		NOTE("%s: %d: %s", kernel ? kernel : "all of it", ret,
+		     gpumap_refusal(map));
 	return ret;
 }
 

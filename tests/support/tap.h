@@ -16,9 +16,15 @@
  * Each returns whether it passed, so that a test which cannot go on returns.
  * One process prints: a child must report to its parent, for its lines would
  * be numbered apart.  NDEBUG changes nothing here.
+ *
+ * A file of a suite (tests/support/suite.c) is one case of it, and has instead
+ * of main():
+ *
+ *	TAP_CASE()			{ ...; return tap_done(); }
+ *	TAP_CASE_ARGS(argc, argv)	the same with the case's arguments
  */
-#ifndef TAP_H
-#define TAP_H
+#ifndef GM_TEST_SUPPORT_TAP_H
+#define GM_TEST_SUPPORT_TAP_H
 
 #include <inttypes.h>
 #include <stdbool.h>
@@ -110,5 +116,27 @@ static inline int tap_done(void)
 	printf("1..%d\n", tap_count);
 	return tap_failures != 0;
 }
+
+/* One file's tests, named after it. */
+struct tap_case {
+	const char *file;
+	int (*run)(int argc, char **argv);
+	struct tap_case *next;
+};
+
+void tap_add(struct tap_case *new_case);
+
+#define TAP_CASE_ARGS(argc, argv)                                             \
+	static int tap_main(int argc, char **argv);                           \
+	__attribute__((constructor)) static void tap_register(void)           \
+	{                                                                     \
+		static struct tap_case this_file = { __FILE__, tap_main, 0 }; \
+                                                                              \
+		tap_add(&this_file);                                          \
+	}                                                                     \
+	static int tap_main(int argc, char **argv)
+#define TAP_CASE()                                      \
+	TAP_CASE_ARGS(tap_argc __attribute__((unused)), \
+		      tap_argv __attribute__((unused)))
 
 #endif

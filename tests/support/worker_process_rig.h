@@ -9,6 +9,7 @@
 #define GM_TEST_SUPPORT_WORKER_PROCESS_RIG_H
 
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "agent/daemon/daemon.h"
@@ -25,7 +26,7 @@
 
 static struct gm_daemon *d;
 static struct gm_keeper *keeper;
-static char instance[48], self[256], lock[64];
+static char instance[48], folder[64], self[160], lock[64];
 
 static inline struct gm_device *row(void)
 {
@@ -71,15 +72,25 @@ static inline void make_row(uint32_t at)
 	gm_put(&d->segment.map.header->rows_used, at + 1);
 }
 
+/* Their environment is made anew, so a link's name tells them which case they
+ * are of (tests/support/suite.c). */
+static inline bool make_worker(void)
+{
+	char program[256] = "";
+
+	snprintf(folder, sizeof(folder), "/tmp/%s", instance);
+	snprintf(self, sizeof(self), "%s/%s", folder, getenv("TAP_CASE"));
+	return readlink("/proc/self/exe", program, sizeof(program) - 1) > 0 &&
+	       mkdir(folder, 0755) == 0 && symlink(program, self) == 0;
+}
+
 static inline bool begin(void)
 {
-	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-
 	snprintf(instance, sizeof(instance), "test.%d", (int)getpid());
 	snprintf(lock, sizeof(lock), "/tmp/%s.row0.lock", instance);
 	play = open_play(lock, O_CREAT | O_EXCL);
 	d = calloc(1, sizeof(*d));
-	if (!OK(n > 0) || !OK(play && d))
+	if (!OK(make_worker()) || !OK(play && d))
 		return false;
 	setenv("KEEPER_PLAY", "1", 1);
 	setenv("CUDA_LAUNCH_BLOCKING", "1", 1);
@@ -115,6 +126,8 @@ static inline void end(void)
 	gm_config_free(&d->config);
 	snprintf(path, sizeof(path), "/dev/shm/gpumap.1.%s", instance);
 	unlink(path);
+	unlink(self);
+	rmdir(folder);
 	unlink(lock);
 	snprintf(path, sizeof(path), "%s.play", lock);
 	unlink(path);

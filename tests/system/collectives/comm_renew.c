@@ -138,7 +138,7 @@ static void it_may_be_renewed_for_ever(void)
 	gpumap_comm_close(g.comm);
 }
 
-int main(void)
+TAP_CASE()
 {
 	stage_make(&agent, CONFIG);
 	if (!OK(agent_start(&agent)))

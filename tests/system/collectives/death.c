@@ -556,7 +556,7 @@ static void the_agent_may_die_at_any_point(void)
 			the_agent_dies_at(points[i]);
 }
 
-int main(void)
+TAP_CASE()
 {
 	stage_make(&agent, "[host]\nrows = 3\n");
 	if (!OK(agent_start(&agent)) || !OK((map = story_attach(&agent))) ||

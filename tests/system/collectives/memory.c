@@ -248,7 +248,7 @@ static void groups_are_closed(void)
 	all_live();
 }
 
-int main(void)
+TAP_CASE()
 {
 	stage_make(&agent, "[host]\nrows = 2\n");
 	snprintf(path, sizeof(path), "%s/%s.sock", agent.dir, agent.instance);

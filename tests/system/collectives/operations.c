@@ -545,7 +545,7 @@ static void a_close_ends_all(void)
 	gpumap_comm_close(g.comm);
 }
 
-int main(void)
+TAP_CASE()
 {
 	struct gpumap_session_opts opts = { .size = sizeof(opts),
 					    .flags = GPUMAP_SESSION_SPARSE };

@@ -517,7 +517,7 @@ static void rows_drain_and_sessions_go(void)
 	raw_close(&c);
 }
 
-int main(void)
+TAP_CASE()
 {
 	static const uint32_t rows[] = { 0, 1 };
 	struct gpumap_mesh_request both = { .size = sizeof(both),

@@ -80,7 +80,7 @@ static int live(uint32_t user)
 	return bad != 0;
 }
 
-int main(void)
+TAP_CASE()
 {
 	stage_make(&agent, CONFIG);
 	if (!OK(agent_start(&agent)))

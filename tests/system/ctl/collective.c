@@ -123,7 +123,7 @@ static void cards_do_it_by_nccl(void)
 
 #endif
 
-int main(void)
+TAP_CASE()
 {
 #ifdef STAGE_CUDA
 	uint64_t copies;

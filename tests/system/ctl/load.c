@@ -351,7 +351,7 @@ static void a_person_sees_how_far_it_is(const struct shards *s)
 	close(pty);
 }
 
-int main(void)
+TAP_CASE()
 {
 	struct shards s;
 

@@ -311,7 +311,7 @@ static void published_models_are_right(void)
 	}
 }
 
-int main(void)
+TAP_CASE()
 {
 	if (!ctl_start(CONFIG))
 		return tap_done();

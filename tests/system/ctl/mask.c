@@ -301,7 +301,7 @@ static void the_agents_words_are_told(void)
 	EQ(SHOW("w"), FAILED);
 }
 
-int main(void)
+TAP_CASE()
 {
 	if (ctl_start(CONFIG)) {
 		masks_are_published_by_a_rule();

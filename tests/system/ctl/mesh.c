@@ -140,7 +140,7 @@ static void what_is_wrong_is_said(void)
 	OK(complains("a name has no blanks"));
 }
 
-int main(void)
+TAP_CASE()
 {
 	char config[512], path[96];
 	FILE *file;

@@ -397,7 +397,7 @@ static void nothing_is_planned_on_a_drained_row(void)
 	EQ(CTL("plan", "--model", model, "--rows", "1,0"), DONE);
 }
 
-int main(void)
+TAP_CASE()
 {
 	if (!ctl_start("[host]\nrows = 2\n"))
 		return tap_done();

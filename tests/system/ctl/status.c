@@ -431,7 +431,7 @@ static void an_agent_that_ended_is_unwell(void)
 	EQ(CTL("status"), NO_AGENT);
 }
 
-int main(void)
+TAP_CASE()
 {
 	if (!ctl_start(CONFIG))
 		return tap_done();

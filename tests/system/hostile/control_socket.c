@@ -564,7 +564,7 @@ static void shared_segment_cannot_be_written(void)
 	close(map);
 }
 
-int main(void)
+TAP_CASE()
 {
 	agent_make(&agent, "[host]\nrows = 2\n[limits]\n"
 			   "connections-per-uid = 24\nsessions-per-uid = 3\n"

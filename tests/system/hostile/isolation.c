@@ -459,7 +459,7 @@ static void set_up(const char *only)
 		exit(99);
 }
 
-int main(int argc, char **argv)
+TAP_CASE_ARGS(argc, argv)
 {
 	struct good g = { 0 };
 

@@ -117,7 +117,7 @@ static void what_strangers_send_holds_up_nobody(int kind)
 		close(others[--sent]);
 }
 
-int main(void)
+TAP_CASE()
 {
 	int held;
 

@@ -135,7 +135,7 @@ static bool there_is_one(void)
 	return is_there;
 }
 
-int main(void)
+TAP_CASE()
 {
 	agent_make(&agent, "[host]\nrows = 1\n");
 	snprintf(path, sizeof(path), "%s/%s.sock", agent.dir, agent.instance);

@@ -557,7 +557,7 @@ static void wake_workers(void)
 		story_nap(1000);
 }
 
-int main(void)
+TAP_CASE()
 {
 	stage_make(&agent, "[host]\nrows = 2\n");
 	if (!OK(agent_start(&agent)) || !OK((map = story_attach(&agent))))

@@ -134,7 +134,7 @@ static int live(uint32_t user)
 	return bad != 0;
 }
 
-int main(void)
+TAP_CASE()
 {
 	file = load_file("/tmp", BYTES);
 	stage_make(&agent, CONFIG);

@@ -289,7 +289,7 @@ static void scatters_wait_too(void)
 	OK(has_value(&nodes[2]));
 }
 
-int main(void)
+TAP_CASE()
 {
 	stage_make(&agent, "[host]\nrows = 3\n");
 	if (OK(agent_start(&agent)) && OK((map = story_attach(&agent))) &&

@@ -231,7 +231,7 @@ static void nobody_is_held_for_ever(void)
 	raw_close(&c);
 }
 
-int main(void)
+TAP_CASE()
 {
 	agent_make(&agent, "[host]\nrows = 3\n");
 	snprintf(path, sizeof(path), "%s/%s.sock", agent.dir, agent.instance);

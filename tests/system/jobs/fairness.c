@@ -182,7 +182,7 @@ static void by_entries(void)
 	all_have_the_same("entries", 70, false);
 }
 
-int main(void)
+TAP_CASE()
 {
 	agent_make(&agent, "[host]\nrows = 1\n"
 			   "[limits]\nsessions-per-second = 1000000\n");

@@ -565,7 +565,7 @@ static bool try_again(size_t k)
 	return goes_on;
 }
 
-int main(int argc, char **argv)
+TAP_CASE_ARGS(argc, argv)
 {
 	const char *only = argc > 1 ? argv[1] : NULL;
 	int rounds = story_rounds(), missed = 0;

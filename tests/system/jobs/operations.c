@@ -492,7 +492,7 @@ static void the_agents_death_ends_the_session(void)
 	close_session(s);
 }
 
-int main(void)
+TAP_CASE()
 {
 	struct gpumap_attach_opts opts = { .size = sizeof(opts) };
 

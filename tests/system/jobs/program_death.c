@@ -491,7 +491,7 @@ static void users_have_workers_of_their_own(void)
 	stop();
 }
 
-int main(void)
+TAP_CASE()
 {
 	make();
 	crashes_end_nothing_else();

@@ -274,7 +274,7 @@ static void what_had_run_ends_once(const char *mark, bool has_run)
 	agent.env[0] = NULL;
 }
 
-int main(void)
+TAP_CASE()
 {
 	make();
 	if (begin("policy = any\n")) {

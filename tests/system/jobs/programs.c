@@ -442,7 +442,7 @@ static void only_good_ones_are_loaded(void)
 	stop();
 }
 
-int main(void)
+TAP_CASE()
 {
 	make();
 	nobody_may_by_default();

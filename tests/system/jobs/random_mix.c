@@ -412,7 +412,7 @@ static bool begin(void)
 
 #endif
 
-int main(void)
+TAP_CASE()
 {
 	int fd = load_file(".", HALF * sizeof(*words));
 

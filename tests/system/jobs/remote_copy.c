@@ -522,7 +522,7 @@ static void nothing_is_left(int held)
 	}
 }
 
-int main(void)
+TAP_CASE()
 {
 	int held;
 

@@ -146,7 +146,7 @@ static void play(bool is_by_hand, int round)
 	gpumap_detach(map);
 }
 
-int main(void)
+TAP_CASE()
 {
 	stage_make(&agent, "[agent]\n"
 			   "drain = 60s\n"

@@ -245,7 +245,7 @@ static void one_that_dies_lends_no_more(void)
 	finish();
 }
 
-int main(void)
+TAP_CASE()
 {
 	make();
 	one_lends_until_the_other_is_through();

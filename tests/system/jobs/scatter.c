@@ -420,7 +420,7 @@ static void others_have_it_too(void)
 	gpumap_session_close(s);
 }
 
-int main(void)
+TAP_CASE()
 {
 	stage_make(&agent, "[host]\nrows = 2\n");
 	if (!OK(agent_start(&agent)) || !OK((map = story_attach(&agent))))

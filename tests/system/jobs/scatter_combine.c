@@ -111,7 +111,7 @@ static void results_are_brought_together(void)
 	gpumap_session_close(s);
 }
 
-int main(void)
+TAP_CASE()
 {
 	stage_make(&agent, "[host]\nrows = 2\n");
 	if (!OK(agent_start(&agent)) || !OK((map = story_attach(&agent))))

@@ -94,7 +94,7 @@ static void without_the_flag_there_is_no_descriptor(struct gpumap *map)
 	gpumap_session_close(session);
 }
 
-int main(void)
+TAP_CASE()
 {
 	struct gpumap_attach_opts opts = { .size = sizeof(opts) };
 	struct gpumap *map;

@@ -256,7 +256,7 @@ static void a_person_sees_how_far_it_is(void)
 
 #endif
 
-int main(void)
+TAP_CASE()
 {
 	char folder[128];
 

@@ -199,7 +199,7 @@ static void a_worker_dies_at_marked_instants(void)
 			die_at(points[i]);
 }
 
-int main(void)
+TAP_CASE()
 {
 	stage_make(&agent, CONFIG);
 	if (OK(agent_start(&agent)) && OK((map = story_attach(&agent)))) {

@@ -543,7 +543,7 @@ static void count_what_is_held(void)
 	held = story_holds_at_rest(agent.pid);
 }
 
-int main(void)
+TAP_CASE()
 {
 	stage_make(&agent, "[host]\nrows = 2\n[load]\ndepth = 4\nread = 64K\n");
 	if (!OK(agent_start(&agent)) || !OK((map = story_attach(&agent))))

@@ -325,7 +325,7 @@ static void a_deadline_is_not_slept_over(void)
 	close(fd);
 }
 
-int main(void)
+TAP_CASE()
 {
 	char folder[128];
 

@@ -73,7 +73,7 @@ static void what_is_written_to_is_sent(void)
 	close(fd);
 }
 
-int main(void)
+TAP_CASE()
 {
 	char folder[128];
 	pid_t writer;

@@ -416,7 +416,7 @@ static void a_child_has_no_model(void)
 	shards_remove(&s);
 }
 
-int main(void)
+TAP_CASE()
 {
 	stage_make(&agent, "[host]\nrows = 2\n");
 	if (!OK(agent_start(&agent)) || !OK((map = story_attach(&agent))))

@@ -568,7 +568,7 @@ static void with_storage_of_our_own(struct gpumap_session *session)
 	fuse_end(&fuse);
 }
 
-int main(void)
+TAP_CASE()
 {
 	struct gpumap_session *session;
 

@@ -386,7 +386,7 @@ static void what_is_damaged_is_refused(void)
 	one_file_has_all();
 }
 
-int main(void)
+TAP_CASE()
 {
 	snprintf(one, sizeof(one), "agent-gguf.%d", (int)getpid());
 	for (uint32_t i = 0; i < 2; i++)

@@ -163,7 +163,7 @@ static void its_last_layer_loads(void)
 	OK(shards_taken(map, 0));
 }
 
-int main(void)
+TAP_CASE()
 {
 	if (!make_model())
 		return tap_done();

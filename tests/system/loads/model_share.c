@@ -517,7 +517,7 @@ static void end(void)
 	EQ(agent_kill(&agent, SIGTERM), 0);
 }
 
-int main(void)
+TAP_CASE()
 {
 	s = shards_make(small, N_SMALL, 2);
 	if (begin("keep-shares = yes\n", config)) {

@@ -233,7 +233,7 @@ static void who_has_read_ahead_can_leave(void)
 	close_loads(&l);
 }
 
-int main(void)
+TAP_CASE()
 {
 	char folder[128];
 

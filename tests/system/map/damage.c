@@ -574,7 +574,7 @@ static void living_holders_keep_their_block(void)
 	agent_remove(&a);
 }
 
-int main(void)
+TAP_CASE()
 {
 	damage_is_noticed();
 	retiring_can_be_interrupted();

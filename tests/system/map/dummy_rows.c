@@ -340,7 +340,7 @@ static struct gpumap *start(const char *host)
 	return map;
 }
 
-int main(void)
+TAP_CASE()
 {
 	struct gpumap *map;
 

@@ -198,7 +198,7 @@ static void a_child_looks_at_everything(struct gpumap_mask *mask)
 	EQ(WEXITSTATUS(status), 0);
 }
 
-int main(void)
+TAP_CASE()
 {
 	struct gpumap_mask *mask = NULL;
 

@@ -439,7 +439,7 @@ static void start_survives_disturbance(void)
 	agent_remove(&a);
 }
 
-int main(void)
+TAP_CASE()
 {
 	start_survives_disturbance();
 	killed_agent_is_followed_by_another();

@@ -253,7 +253,7 @@ static void the_configuration_has_its_names(void)
 	agent_remove(&agent);
 }
 
-int main(void)
+TAP_CASE()
 {
 	maps_outlive_the_machine();
 	an_adopted_map_is_left_alone();

@@ -346,7 +346,7 @@ static void what_was_told_is_so(void)
 	NOTE("%d changes were made that nobody was told of", sum.answered);
 }
 
-int main(void)
+TAP_CASE()
 {
 	const char *build = getenv("GM_BUILD");
 	size_t bytes = sizeof(*known) * CLIENTS + sizeof(*unwell);

@@ -369,7 +369,7 @@ static void many_changes_are_taken(void)
 	agent_remove(&agent);
 }
 
-int main(void)
+TAP_CASE()
 {
 	a_failure_changes_nothing();
 	a_directory_of_others_is_refused();

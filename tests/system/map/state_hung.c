@@ -64,7 +64,7 @@ static void the_end_comes(int disk)
 	EQ(WIFEXITED(status) ? WEXITSTATUS(status) : -1, ECONNRESET);
 }
 
-int main(void)
+TAP_CASE()
 {
 	int disk;
 

@@ -298,7 +298,7 @@ static void file_of_a_node(size_t at, uint64_t value, int want)
 	agent_kill(&agent, SIGKILL);
 }
 
-int main(void)
+TAP_CASE()
 {
 	static const struct damaged mask = { &agent, start, publish,
 					     reads_right, is_as_published };

@@ -200,7 +200,7 @@ static void any_moment_is_survived(void)
 	EQ(wrong, 0);
 }
 
-int main(void)
+TAP_CASE()
 {
 	agent_make(&agent, "[host]\nrows = 2\n[masks]\nbytes = 1M\n");
 	if (OK(agent_start(&agent)) && OK((map = story_attach(&agent))) &&

@@ -226,7 +226,7 @@ static void there_is_enough_for_others(void)
 	close(out[0]);
 }
 
-int main(void)
+TAP_CASE()
 {
 	int wrong = 0;
 

@@ -457,7 +457,7 @@ static void records_are_judged(void)
 	EQ(gpumap_mask_release(map, "raw"), 0);
 }
 
-int main(void)
+TAP_CASE()
 {
 	agent_make(&agent, "[host]\nrows = 2\n[socket]\nmode = 0666\n"
 			   "[masks]\nbytes = 1M\n"

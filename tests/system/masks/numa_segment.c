@@ -100,7 +100,7 @@ static void it_cannot_be_opened_for_writing(void)
 	raw_close(&c);
 }
 
-int main(void)
+TAP_CASE()
 {
 	struct raw c;
 	int fd;

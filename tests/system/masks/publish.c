@@ -533,7 +533,7 @@ static void lost_memory_is_noticed(void)
 	EQ(stat(path, &st), -1);
 }
 
-int main(void)
+TAP_CASE()
 {
 	agent_make(&agent, "[host]\nrows = 2\n[socket]\nmode = 0666\n"
 			   "[masks]\nbytes = 8M\nbytes-per-uid = 768K\n");

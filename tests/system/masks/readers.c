@@ -181,7 +181,7 @@ static void nobody_reads_what_is_not(uint64_t want)
 	OK(gm_get(&report->checked) >= want);
 }
 
-int main(void)
+TAP_CASE()
 {
 	report = mmap(NULL, sizeof(*report), PROT_READ | PROT_WRITE,
 		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);

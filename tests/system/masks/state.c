@@ -332,7 +332,7 @@ static void following_asks_the_owner(void)
 	EQ(info_of("follows").n_rows, 1);
 }
 
-int main(void)
+TAP_CASE()
 {
 	agent_make(&agent, "[host]\nrows = 2\n[socket]\nmode = 0666\n");
 	if (OK(start())) {

@@ -232,7 +232,7 @@ static bool is_as_published(struct gpumap *map)
 	       gpumap_mesh_within(map, "m", "tp_1", 1) == 0;
 }
 
-int main(void)
+TAP_CASE()
 {
 	static const struct damaged mesh = { &agent, start, publish,
 					     readers_are_safe,

@@ -254,7 +254,7 @@ static void one_round(int round)
 		unready++;
 }
 
-int main(void)
+TAP_CASE()
 {
 	const char *build = getenv("GM_BUILD");
 	size_t bytes = sizeof(*known) * CLIENTS + sizeof(*unwell);

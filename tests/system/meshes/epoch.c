@@ -363,7 +363,7 @@ static void agents_may_die_at_any_point(void)
 	}
 }
 
-int main(void)
+TAP_CASE()
 {
 	agent_make(&agent, "[host]\nrows = 3\n");
 	if (OK(start())) {

@@ -536,7 +536,7 @@ static void a_mesh_waits_for_its_devices(void)
 	EQ(gpumap_mesh_release(map, "late"), 0);
 }
 
-int main(void)
+TAP_CASE()
 {
 	agent_make(&agent, NULL);
 	configure();

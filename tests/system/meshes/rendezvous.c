@@ -497,7 +497,7 @@ static void an_agent_that_dies_tells_them_too(void)
 	end(waits);
 }
 
-int main(void)
+TAP_CASE()
 {
 	told = mmap(NULL, sizeof(*told) * (RANKS + 1), PROT_READ | PROT_WRITE,
 		    MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -114,7 +114,7 @@ static void story(void)
 	who_does_not_wait_is_let_go();
 }
 
-int main(void)
+TAP_CASE()
 {
 	agent_make(&agent, "[host]\nrows = 4\n");
 	if (OK(agent_start(&agent)) &&

@@ -360,7 +360,7 @@ static void points(void)
 	}
 }
 
-int main(void)
+TAP_CASE()
 {
 	int n;
 

@@ -204,7 +204,7 @@ static void any_plan_does_no_harm(void)
 	OK(is_empty());
 }
 
-int main(void)
+TAP_CASE()
 {
 	agent_make(&agent, NULL);
 	configure("");

@@ -426,7 +426,7 @@ static void no_death_loses_a_promise(void)
 	OK(!has_points() || n_at_points > 0);
 }
 
-int main(void)
+TAP_CASE()
 {
 	tally = mmap(NULL, sizeof(*tally), PROT_READ | PROT_WRITE,
 		     MAP_SHARED | MAP_ANONYMOUS, -1, 0);

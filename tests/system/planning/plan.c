@@ -378,7 +378,7 @@ static void reservations_outlive_the_agent(void)
 	OK(is_empty());
 }
 
-int main(void)
+TAP_CASE()
 {
 	agent_make(&agent, NULL);
 	configure("");

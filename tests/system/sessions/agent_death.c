@@ -269,7 +269,7 @@ static void pins_are_known_to_every_agent(void)
 	EQ(gpumap_unpin(map, pin), -ENOENT);
 }
 
-int main(void)
+TAP_CASE()
 {
 	struct gpumap_layers_request request = { .size = sizeof(request),
 						 .name = "kept",

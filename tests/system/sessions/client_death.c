@@ -271,7 +271,7 @@ static void forked_child_keeps_no_session_alive(void)
 	OK(neighbour_works(1));
 }
 
-int main(void)
+TAP_CASE()
 {
 	void *memory;
 

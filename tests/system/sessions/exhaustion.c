@@ -193,7 +193,7 @@ static void credit_has_an_end(void)
 	agent_remove(&a);
 }
 
-int main(void)
+TAP_CASE()
 {
 	credit_has_an_end();
 	a_row_without_a_worker_is_refused();

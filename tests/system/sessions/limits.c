@@ -547,7 +547,7 @@ static void sessions_are_paced(void)
 	wait_for_sessions(0);
 }
 
-int main(void)
+TAP_CASE()
 {
 	struct gpumap *map;
 	struct raw c;

@@ -175,7 +175,7 @@ static void unknown_flags_are_refused(void)
 	raw_close(&c);
 }
 
-int main(void)
+TAP_CASE()
 {
 	struct raw c;
 

@@ -64,7 +64,7 @@ static void the_door_is_not_blocked(int at_rest)
 	OK(story_gives_back(agent.pid, at_rest));
 }
 
-int main(void)
+TAP_CASE()
 {
 	int at_rest;
 

@@ -242,7 +242,7 @@ static void nobody_waits_for_an_end(void)
 	raw_close(&late);
 }
 
-int main(void)
+TAP_CASE()
 {
 	agent_make(&agent, config);
 	snprintf(path, sizeof(path), "%s/%s.sock", agent.dir, agent.instance);

@@ -357,7 +357,7 @@ static void ends_are_by_name(void)
 		-EINVAL, "control");
 }
 
-int main(void)
+TAP_CASE()
 {
 	shares_stage("", "[host]\nrows = 2\n[socket]\nmode = 0666\n");
 	if (!OK(agent_start(&agent)) || !OK((map = story_attach(&agent))))

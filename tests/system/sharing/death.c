@@ -255,7 +255,7 @@ static void the_agent(void)
 	settles(0, 0);
 }
 
-int main(void)
+TAP_CASE()
 {
 	static const char config[] = "[host]\nrows = 2\n"
 				     "[limits]\nsessions-per-second = 1000\n";

@@ -328,7 +328,7 @@ static void a_stranger_imports(bool may)
 
 /* ---- all of it --------------------------------------------------------- */
 
-int main(void)
+TAP_CASE()
 {
 	if (begin(config)) {
 		EQ(gpumap_usage(map, NULL, 0), 0);

@@ -213,7 +213,7 @@ static void stages_are_charged(void)
 	gives_back();
 }
 
-int main(void)
+TAP_CASE()
 {
 	if (begin(config)) {
 		what_makes_no_sense_is_refused();

@@ -536,7 +536,7 @@ static void one_session(void)
 	gives_back();
 }
 
-int main(void)
+TAP_CASE()
 {
 	if (begin(config)) {
 		one_session();

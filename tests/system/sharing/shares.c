@@ -537,7 +537,7 @@ static void end(void)
 		agent_show_log(&agent);
 }
 
-int main(void)
+TAP_CASE()
 {
 	if (begin("", config)) {
 		a_set_is_found_whole();

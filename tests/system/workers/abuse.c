@@ -369,7 +369,7 @@ static void a_deaf_agent_stops_no_row(void)
 	row_drop(&row);
 }
 
-int main(void)
+TAP_CASE()
 {
 	if (!row_can_run())
 		return tap_done();

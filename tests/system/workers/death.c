@@ -283,7 +283,7 @@ static void undertakers_may_die_too(void)
 			die_at(points[i]);
 }
 
-int main(void)
+TAP_CASE()
 {
 	stage_make(&agent, "[host]\nrows = 2\n");
 	if (OK(agent_start(&agent)) && OK((map = story_attach(&agent))) &&

@@ -271,7 +271,7 @@ static void the_agent_is_where_it_was_told(const struct gm_node *node)
 	OK(pages.on[node->id] * 10 >= pages.all * 8);
 }
 
-int main(void)
+TAP_CASE()
 {
 	struct gpumap_attach_opts opts = { .size = sizeof(opts) };
 	static struct gm_node nodes[NODES];

@@ -219,7 +219,7 @@ static void death_at_every_point(void)
 	}
 }
 
-int main(void)
+TAP_CASE()
 {
 	if (!row_can_run())
 		return tap_done();

@@ -397,7 +397,7 @@ static void it_gives_up_its_powers(void)
 	row_drop(&row);
 }
 
-int main(void)
+TAP_CASE()
 {
 	if (!row_can_run())
 		return tap_done();

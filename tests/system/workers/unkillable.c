@@ -118,9 +118,9 @@ static void a_worker_that_does_not_end_is_told_of(struct agent *a)
 	let_go(pid);
 }
 
-int main(int argc, char **argv)
+TAP_CASE_ARGS(argc, argv)
 {
-	char self[512];
+	char self[512], link[600];
 	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
 	struct agent a;
 
@@ -135,11 +135,15 @@ int main(int argc, char **argv)
 		return tap_done();
 	self[n] = '\0';
 	agent_make(&a, "[agent]\ndrain = 1s\n");
-	a.worker = self;
+	snprintf(link, sizeof(link), "%s/unkillable", a.dir);
+	if (!EQ(symlink(self, link), 0))
+		return tap_done();
+	a.worker = link;
 	if (OK(agent_start_until(&a, "open")))
 		a_worker_that_does_not_end_is_told_of(&a);
 	if (tap_failures)
 		agent_show_log(&a);
+	unlink(link);
 	agent_remove(&a);
 	return tap_done();
 }

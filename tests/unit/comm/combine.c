@@ -100,7 +100,7 @@ static void what_there_is(void)
 	OK(gm_combine_knows(GM_COMBINE_AVERAGE, GPUMAP_DTYPE_U8));
 }
 
-int main(void)
+TAP_CASE()
 {
 	for (int i = 0; gm_host_kernels_all[i]; i++) {
 		const struct gm_host_kernels *k = gm_host_kernels_all[i];

@@ -451,7 +451,7 @@ static void threads(void)
 	close_world(&w);
 }
 
-int main(void)
+TAP_CASE()
 {
 	each_op(GM_COMM_ALL_REDUCE);
 	each_op(GM_COMM_ALL_GATHER);

@@ -299,7 +299,7 @@ static void threads(void)
 	close_world(&w);
 }
 
-int main(void)
+TAP_CASE()
 {
 	they_meet();
 	two_meet();

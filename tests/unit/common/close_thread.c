@@ -148,7 +148,7 @@ static void stop_without_work_is_harmless(void)
 	OK(!closer.running);
 }
 
-int main(void)
+TAP_CASE()
 {
 	descriptors_are_closed();
 	ranges_are_unmapped();

@@ -86,7 +86,7 @@ static void buffers_of_host_rows_are_huge(uint32_t flags)
 	gm_host_backend.close(dev);
 }
 
-int main(void)
+TAP_CASE()
 {
 	mappings_start_where_blocks_do();
 	if (!huge_pages_are_given()) {

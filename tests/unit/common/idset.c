@@ -93,7 +93,7 @@ static void sets_are_walked_and_joined(void)
 	EQ(gm_idset_next(&a, -1), 63);
 }
 
-int main(void)
+TAP_CASE()
 {
 	lists_are_read_and_written();
 	a_text_that_does_not_fit_is_not_written();

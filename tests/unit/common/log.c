@@ -114,7 +114,7 @@ static void a_user_hides_nothing_of_others(void)
 	EQ(lost, 1021);
 }
 
-int main(void)
+TAP_CASE()
 {
 	if (pipe2(ends, O_CLOEXEC) != 0 ||
 	    fcntl(ends[0], F_SETFL, O_NONBLOCK) != 0 ||

@@ -490,7 +490,7 @@ static void a_mapping_is_bound_and_counted(void)
 	munmap(map, bytes);
 }
 
-int main(void)
+TAP_CASE()
 {
 	if (!mkdtemp(root)) {
 		perror(root);

@@ -64,7 +64,7 @@ static void rows_are_listed_once_each(void)
 	EQ(n, 1);
 }
 
-int main(void)
+TAP_CASE()
 {
 	numbers_are_decimal_and_fit();
 	sizes_take_a_unit();

@@ -452,7 +452,7 @@ static void nvml_signatures(void)
 }
 #endif /* HAVE_NVML_H */
 
-int main(void)
+TAP_CASE()
 {
 #ifdef HAVE_CUDA_H
 	driver_errors();

@@ -115,7 +115,7 @@ static void remedies(void)
 	STR(gm_cuerror_remedy(700), NULL);
 }
 
-int main(void)
+TAP_CASE()
 {
 	only_these_end_the_process();
 	these_may_pass();

@@ -293,7 +293,7 @@ static void one_that_is_loaded_is_taken(void)
 	OK(strstr(driver.library.path, "/loaded/tiny.so") != NULL);
 }
 
-int main(int argc, char **argv)
+TAP_CASE_ARGS(argc, argv)
 {
 	if (argc == 3 && strcmp(argv[1], "by-name") == 0)
 		return by_name(argv[2]);

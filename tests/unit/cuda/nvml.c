@@ -86,7 +86,7 @@ static void errors_have_words(void)
 		  "modprobe") != NULL);
 }
 
-int main(void)
+TAP_CASE()
 {
 	if (!shelf_make() || !shelf_folder("none") || !shelf_folder("good") ||
 	    !shelf_folder("bare") || !shelf_copy("nvml", "good/" SONAME) ||

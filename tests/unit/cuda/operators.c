@@ -138,7 +138,7 @@ static void launches(void)
 	}
 }
 
-int main(void)
+TAP_CASE()
 {
 	the_text_is_whole();
 	names_and_kernels_are_one_list();

@@ -233,7 +233,7 @@ static void the_judge_can_say_no(void)
 	}
 }
 
-int main(void)
+TAP_CASE()
 {
 	the_judge_can_say_no();
 	the_definition_is_right();

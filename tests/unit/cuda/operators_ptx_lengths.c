@@ -147,7 +147,7 @@ static void launches(uint32_t op, uint32_t dtype, uint32_t to, const char *name)
 	tap_check(tally.wrong == 0, name, __FILE__, __LINE__);
 }
 
-int main(void)
+TAP_CASE()
 {
 	for_each_kernel(lengths);
 	for_each_kernel(by_fours);

@@ -120,7 +120,7 @@ static void random_use_is_as_a_slow_one(void)
 	gm_heap_exit(&heap);
 }
 
-int main(void)
+TAP_CASE()
 {
 	bounds_are_kept();
 	freed_comes_back_last();

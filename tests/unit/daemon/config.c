@@ -302,7 +302,7 @@ static void clean(void)
 	rmdir(dir);
 }
 
-int main(void)
+TAP_CASE()
 {
 	if (mkdtemp(dir) == NULL)
 		return 99;

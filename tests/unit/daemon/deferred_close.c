@@ -124,7 +124,7 @@ static void what_waits_is_not_forgotten(void)
 	close(ends[0]);
 }
 
-int main(void)
+TAP_CASE()
 {
 	struct rlimit files;
 

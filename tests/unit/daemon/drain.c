@@ -398,7 +398,7 @@ static void instance_that_comes_late_is_drained(void)
 	EQ(n_drained(), 0);
 }
 
-int main(int argc, char **argv)
+TAP_CASE_ARGS(argc, argv)
 {
 	play_if_child(argc, argv);
 	if (begin()) {

@@ -216,7 +216,7 @@ static void what_takes_long_is_said(void)
 	fclose(heard);
 }
 
-int main(void)
+TAP_CASE()
 {
 	the_caller_does_it_without_a_thread();
 	a_thread_does_it_and_the_loop_is_told();

@@ -336,7 +336,7 @@ static void shrunk_rows_keep_their_promises(void)
 	EQ(release("n"), 0);
 }
 
-int main(void)
+TAP_CASE()
 {
 	if (!ledger_begin("test-ledger"))
 		return 99;

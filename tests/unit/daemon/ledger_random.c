@@ -132,7 +132,7 @@ static void two_thousand_maps_fit(void)
 	EQ(reserved(0), 0);
 }
 
-int main(void)
+TAP_CASE()
 {
 	if (!ledger_begin("test-ledger-room"))
 		return 99;

@@ -391,7 +391,7 @@ static void senseless_maps_are_refused(void)
 	STR(why, "flags has some that no file can have");
 }
 
-int main(void)
+TAP_CASE()
 {
 	every_map_comes_back();
 	the_largest_map_comes_back();

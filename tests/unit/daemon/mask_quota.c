@@ -111,7 +111,7 @@ static void looks_come_between(void)
 	OK(gm_quota_of(d, 0, UID, 0) >= FREE + MIB);
 }
 
-int main(int argc, char **argv)
+TAP_CASE_ARGS(argc, argv)
 {
 	play_if_child(argc, argv);
 	if (!begin())

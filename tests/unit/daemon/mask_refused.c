@@ -69,7 +69,7 @@ static void without_one_it_is_given_back_too(void)
 	OK(at != NULL && !is_mapped(at));
 }
 
-int main(void)
+TAP_CASE()
 {
 	a_thread_gives_it_back();
 	without_one_it_is_given_back_too();

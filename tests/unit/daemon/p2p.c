@@ -72,7 +72,7 @@ static void a_death_is_no_proof_but_two_are(void)
 	EQ(gm_paths_state(&d, 1, 2), GM_PATH_BAD);
 }
 
-int main(void)
+TAP_CASE()
 {
 	d.devices.n = CARDS;
 	for (uint32_t i = 0; i < CARDS; i++) {

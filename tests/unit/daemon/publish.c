@@ -256,7 +256,7 @@ static void death_unpins(void)
 	EQ(open_after, open_before);
 }
 
-int main(void)
+TAP_CASE()
 {
 	struct gm_past *past = malloc(sizeof(*past));
 	char instance[48];

@@ -103,7 +103,7 @@ static void what_workers_sent(uint32_t type)
 	OK(closer_works());
 }
 
-int main(void)
+TAP_CASE()
 {
 	int other, fd = lingering(&other);
 

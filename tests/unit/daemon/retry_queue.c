@@ -152,7 +152,7 @@ static void who_leaves_waits_no_more(void)
 	gm_room_leave(&c);
 }
 
-int main(void)
+TAP_CASE()
 {
 	set_up();
 	a_limit_ends_it();

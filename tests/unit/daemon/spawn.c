@@ -108,7 +108,7 @@ static void one_that_does_not_die_holds_up_nobody(void)
 	forget(&child);
 }
 
-int main(void)
+TAP_CASE()
 {
 	undone_child_is_reaped();
 	tidying_reaps_it();

@@ -162,7 +162,7 @@ static void clean_up(void)
 	EQ(system(command), 0);
 }
 
-int main(void)
+TAP_CASE()
 {
 	if (!OK(mkdtemp(root) != NULL))
 		return tap_done();

@@ -371,7 +371,7 @@ static void failing_disks_change_nothing(void)
 	gm_state_dir_close(&dir);
 }
 
-int main(void)
+TAP_CASE()
 {
 	char path[200];
 

@@ -387,7 +387,7 @@ static void connect_all(void)
 	}
 }
 
-int main(void)
+TAP_CASE()
 {
 	d = calloc(1, sizeof(*d));
 	server = calloc(1, sizeof(*server));

@@ -175,7 +175,7 @@ static void pieces_leave_places(void)
 	go();
 }
 
-int main(int argc, char **argv)
+TAP_CASE_ARGS(argc, argv)
 {
 	play_if_child(argc, argv);
 	if (begin()) {

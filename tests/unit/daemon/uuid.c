@@ -64,7 +64,7 @@ static void dummies_differ_and_stay(void)
 	}
 }
 
-int main(void)
+TAP_CASE()
 {
 	hash_is_siphash();
 	rows_differ_and_stay();

@@ -372,7 +372,7 @@ static void failing_driver_is_not_stormed(void)
 	gm_put_release(&play->fails_at_once, 0);
 }
 
-int main(int argc, char **argv)
+TAP_CASE_ARGS(argc, argv)
 {
 	play_if_child(argc, argv);
 	if (begin()) {

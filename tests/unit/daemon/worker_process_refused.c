@@ -166,7 +166,7 @@ static void newcomers_of_a_stuck_worker_are_refused(void)
 	OK(leave());
 }
 
-int main(int argc, char **argv)
+TAP_CASE_ARGS(argc, argv)
 {
 	play_if_child(argc, argv);
 	if (begin()) {

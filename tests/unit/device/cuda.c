@@ -518,7 +518,7 @@ static void sleepers_are_woken(void)
 	EQ(failed, 0);
 }
 
-int main(int argc, char **argv)
+TAP_CASE_ARGS(argc, argv)
 {
 	(void)argc;
 	bench_go_under(argv);

@@ -526,7 +526,7 @@ static const struct scene_part parts[] = {
 	{ "cards_are_apart", NULL, cards_are_apart },
 };
 
-int main(int argc, char **argv)
+TAP_CASE_ARGS(argc, argv)
 {
 	return scene_main(argc, argv, "tests/.libs/operators_kernels.so", parts,
 			  sizeof(parts) / sizeof(parts[0]));

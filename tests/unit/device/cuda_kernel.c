@@ -282,7 +282,7 @@ static const struct scene_part parts[] = {
 	{ "its_fault", NULL, its_fault_is_the_contexts_end },
 };
 
-int main(int argc, char **argv)
+TAP_CASE_ARGS(argc, argv)
 {
 	return scene_main(argc, argv, "tests/.libs/operators_kernels.so", parts,
 			  sizeof(parts) / sizeof(parts[0]));

@@ -456,7 +456,7 @@ static bool is_open(void)
 	return false;
 }
 
-int main(int argc, char **argv)
+TAP_CASE_ARGS(argc, argv)
 {
 	(void)argc;
 	bench_go_under(argv);

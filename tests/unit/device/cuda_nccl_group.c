@@ -472,7 +472,7 @@ static const struct scene_part parts[] = {
 	{ "what_is_no_nccl_is_refused", NULL, what_is_no_nccl_is_refused },
 };
 
-int main(int argc, char **argv)
+TAP_CASE_ARGS(argc, argv)
 {
 	const char *build = getenv("abs_top_builddir");
 

@@ -201,7 +201,7 @@ static const struct scene_part parts[] = {
 	{ "a_link_that_lies", "row 1: peer copies corrupt", a_link_that_lies },
 };
 
-int main(int argc, char **argv)
+TAP_CASE_ARGS(argc, argv)
 {
 	return scene_main(argc, argv, NULL, parts,
 			  sizeof(parts) / sizeof(parts[0]));

@@ -515,7 +515,7 @@ static void memory_is_told(void)
 	gm_host_backend.close(other);
 }
 
-int main(void)
+TAP_CASE()
 {
 	struct gm_device_config config = { 0 };
 

@@ -306,7 +306,7 @@ static void masks_begin_again(void)
 	OK(pass);
 }
 
-int main(void)
+TAP_CASE()
 {
 	struct gm_device_config config = { 0 };
 

@@ -181,7 +181,7 @@ static void slices_come_in_order(void)
 	OK(memcmp(&whole, &parts, sizeof(whole)) == 0);
 }
 
-int main(void)
+TAP_CASE()
 {
 	struct gm_device_config config = { 0 };
 

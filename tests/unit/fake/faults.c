@@ -536,7 +536,7 @@ static void a_card_without_a_node_is_not_there(void)
 	scene_clear(&scene);
 }
 
-int main(int argc, char **argv)
+TAP_CASE_ARGS(argc, argv)
 {
 	if (argc > 1)
 		return play(argv[1], argv);

@@ -405,7 +405,7 @@ static void what_is_lost_with_a_card(void)
 	scene_clear(&scene);
 }
 
-int main(int argc, char **argv)
+TAP_CASE_ARGS(argc, argv)
 {
 	if (argc > 1)
 		return play(argv[1], argv);

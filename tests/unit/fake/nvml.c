@@ -291,7 +291,7 @@ static void every_order_is_its_own(void)
 	scene_clear(&scene);
 }
 
-int main(int argc, char **argv)
+TAP_CASE_ARGS(argc, argv)
 {
 	if (argc > 1)
 		return play(argv[1]);

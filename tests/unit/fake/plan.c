@@ -142,7 +142,7 @@ static void a_plan_has_an_end(void)
 	EQ(plan.n_faults, FAKE_FAULTS);
 }
 
-int main(void)
+TAP_CASE()
 {
 	every_sentence_is_read();
 	nonsense_is_shown_and_adds_nothing();

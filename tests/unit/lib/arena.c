@@ -172,7 +172,7 @@ static void a_long_life_leaves_no_trace(void)
 	gm_arena_fini(&arena);
 }
 
-int main(void)
+TAP_CASE()
 {
 	the_first_place_that_fits_is_taken();
 	large_ones_start_on_blocks();

@@ -287,7 +287,7 @@ static void threads_are_no_children(void)
 	EQ(taken_for_one, 0);
 }
 
-int main(void)
+TAP_CASE()
 {
 	if (segment_file_make("attach", &file) != 0) {
 		SKIP(1, "no segment in /dev/shm");

@@ -479,7 +479,7 @@ static void a_child_has_no_buffers(void)
 	gpumap_session_close(s);
 }
 
-int main(void)
+TAP_CASE()
 {
 	if (!client_begin("buffers"))
 		return tap_done();

@@ -114,7 +114,7 @@ static void a_newer_program(struct gpumap_session *s)
 	closed(comm);
 }
 
-int main(void)
+TAP_CASE()
 {
 	struct gpumap_session *s;
 

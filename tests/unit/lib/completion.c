@@ -333,7 +333,7 @@ static void lies_end_the_session(void)
 	is_a_lie(1);
 }
 
-int main(void)
+TAP_CASE()
 {
 	if (!client_begin("reap"))
 		return tap_done();

@@ -310,7 +310,7 @@ static void the_public_call_says_what_was_wrong(void)
 	STR(gpumap_refusal(map), "");
 }
 
-int main(void)
+TAP_CASE()
 {
 	struct gpumap_attach_opts opts = { .size = sizeof(opts) };
 

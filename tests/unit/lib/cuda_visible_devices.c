@@ -470,7 +470,7 @@ static void stops_have_words(void)
 	STR(gm_visible_stop_text(GM_VISIBLE_REPEATED + 1), "no such answer");
 }
 
-int main(void)
+TAP_CASE()
 {
 	ordinals_in_pci_order();
 	ordinals_by_speed();

@@ -203,7 +203,7 @@ static void files_are_named_by_number(void)
 	EQ(gpumap_submit(session, 0, &job, 1), -EINVAL);
 }
 
-int main(void)
+TAP_CASE()
 {
 	if (!client_begin("packed"))
 		return tap_done();

@@ -154,7 +154,7 @@ static void only_the_source_of_a_copy_may_be_elsewhere(void)
 	gpumap_session_close(s);
 }
 
-int main(void)
+TAP_CASE()
 {
 	if (!client_begin("named"))
 		return tap_done();

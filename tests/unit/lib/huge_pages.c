@@ -97,7 +97,7 @@ static void a_refusal_is_no_error(void)
 	gpumap_session_close(s);
 }
 
-int main(void)
+TAP_CASE()
 {
 	if (!client_begin("huge"))
 		return tap_done();

@@ -150,7 +150,7 @@ static void lies_are_told(void)
 	drop(&m);
 }
 
-int main(void)
+TAP_CASE()
 {
 	it_is_read_as_it_was_written();
 	lies_are_told();

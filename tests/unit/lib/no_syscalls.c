@@ -134,7 +134,7 @@ static void strict_mode_is_strict(void)
 		OK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 
-int main(void)
+TAP_CASE()
 {
 	struct gpumap_attach_opts opts = { .size = sizeof(opts) };
 

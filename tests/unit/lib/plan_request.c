@@ -322,7 +322,7 @@ static void reservations_are_found(void)
 	EQ(next(&cursor, &holder), 0);
 }
 
-int main(void)
+TAP_CASE()
 {
 	if (!client_begin("plan"))
 		return tap_done();

@@ -107,7 +107,7 @@ static void floats_have_zeroes_and_nans(void)
 	}
 }
 
-int main(void)
+TAP_CASE()
 {
 	sums_are_rounded_in_order();
 	integers_wrap();

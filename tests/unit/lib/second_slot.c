@@ -381,7 +381,7 @@ static void an_old_agent_is_not_asked(void)
 	gm_put(&header->minor, GM_LAYOUT_MINOR);
 }
 
-int main(void)
+TAP_CASE()
 {
 	if (!client_begin("second"))
 		return tap_done();

@@ -390,7 +390,7 @@ static void the_agent_hands_the_segment_over(void)
 	memcpy(file.path, name, sizeof(name));
 }
 
-int main(void)
+TAP_CASE()
 {
 	if (!client_begin("session"))
 		return tap_done();

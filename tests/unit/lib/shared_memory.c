@@ -483,7 +483,7 @@ static void rows_are_drained(void)
 	STR(gpumap_refusal(map), "");
 }
 
-int main(void)
+TAP_CASE()
 {
 	if (!client_begin("shared"))
 		return tap_done();

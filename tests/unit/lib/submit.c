@@ -496,7 +496,7 @@ static void the_first_failure_is_the_scatters(void)
 	gpumap_session_close(s);
 }
 
-int main(void)
+TAP_CASE()
 {
 	if (!client_begin("client"))
 		return tap_done();

@@ -306,7 +306,7 @@ static void sentences_are_there(void)
 	OK(gpumap_strerror(INT32_MIN) != NULL);
 }
 
-int main(void)
+TAP_CASE()
 {
 	struct gpumap_attach_opts opts = { .size = sizeof(opts) };
 

@@ -376,7 +376,7 @@ static void dtypes_are_known(void)
 	EQ(gm_mask_dtype_bytes(UINT32_MAX), 0);
 }
 
-int main(void)
+TAP_CASE()
 {
 	every_small_mask_follows_its_rule();
 	long_rows_follow_it_too();

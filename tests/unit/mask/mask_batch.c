@@ -248,7 +248,7 @@ static void every_small_answer_follows_its_rule(void)
 	EQ(wrong, 0);
 }
 
-int main(void)
+TAP_CASE()
 {
 	each_kind_is_shown();
 	equal_rows_are_one();

@@ -289,7 +289,7 @@ static void other_files_are_refused(void)
 		      " is neither a .npy nor a safetensors file");
 }
 
-int main(void)
+TAP_CASE()
 {
 	int fd = mkstemp(path);
 

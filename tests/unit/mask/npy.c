@@ -274,7 +274,7 @@ static void any_part_of_a_header_is_refused(void)
 	EQ(take(whole, 6, &t, NULL), 0);
 }
 
-int main(void)
+TAP_CASE()
 {
 	prologs_are_judged();
 	what_numpy_writes_is_taken();

@@ -191,7 +191,7 @@ static void a_full_disk_is_told(void)
 	fclose(f);
 }
 
-int main(void)
+TAP_CASE()
 {
 	small_masks_are_whole();
 	nothing_is_drawn_of_nothing();

@@ -427,7 +427,7 @@ static void shapes_read_back_as_they_print(void)
 	}
 }
 
-int main(void)
+TAP_CASE()
 {
 	small_meshes_are_as_made_by_hand();
 	places_are_what_the_ranks_came_from();

@@ -210,7 +210,7 @@ static void pages_are_for_devices_alone(void)
 	}
 }
 
-int main(void)
+TAP_CASE()
 {
 	each_strategy_has_its_way();
 	strategies_have_names();

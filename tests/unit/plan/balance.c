@@ -312,7 +312,7 @@ static void chance_finds_nothing_better(void)
 	OK(fit[0] > 800 && fit[1] > 800);
 }
 
-int main(void)
+TAP_CASE()
 {
 	layers_follow_speed();
 	ties_go_to_fewer_ranges_then_lower_rows();

@@ -400,7 +400,7 @@ static void mesh_refuses_in_words(void)
 	ask(GM_BATCH_MESH, lines, COUNT(lines));
 }
 
-int main(void)
+TAP_CASE()
 {
 	whatever_is_asked_is_answered();
 	split_shares_by_score();

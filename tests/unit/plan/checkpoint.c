@@ -546,7 +546,7 @@ static void published_models_are_read_right(void)
 		a_published_model_is_read_right(&models[i]);
 }
 
-int main(void)
+TAP_CASE()
 {
 	a_single_file_is_summed_by_layer();
 	layers_are_known_by_their_names();

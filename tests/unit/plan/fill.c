@@ -394,7 +394,7 @@ static void chance_agrees_with_the_plain_walk(void)
 	OK(equal > 5000 && fit > 5000);
 }
 
-int main(void)
+TAP_CASE()
 {
 	devices_fill_in_order_and_the_host_takes_the_rest();
 	a_model_that_fits_one_device_stays_there();

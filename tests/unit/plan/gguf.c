@@ -389,7 +389,7 @@ static void a_model_may_be_split(void)
 	EQ(rmdir(parts_dir), 0);
 }
 
-int main(void)
+TAP_CASE()
 {
 	a_model_may_be_split();
 	a_model_is_read();

@@ -191,7 +191,7 @@ static void every_rank_has_all_with_nccl(void)
 	gm_spec_free(&spec);
 }
 
-int main(void)
+TAP_CASE()
 {
 	maps_by_hand_place_in_order_and_the_host_last();
 	numbers_that_do_not_fit_are_refused();

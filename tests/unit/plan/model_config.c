@@ -182,7 +182,7 @@ static void numbers_that_cannot_be_are_refused(void)
 	}
 }
 
-int main(void)
+TAP_CASE()
 {
 	every_spelling_is_read();
 	compressed_keys_are_known();

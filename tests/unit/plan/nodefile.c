@@ -349,7 +349,7 @@ static void the_nodes_of_the_tests_are_read(void)
 		node_is_as_expected(top ? top : ".", &nodes[i]);
 }
 
-int main(void)
+TAP_CASE()
 {
 	all_keys_are_read();
 	instances_belong_to_the_card_above();

@@ -115,7 +115,7 @@ static void chance_loses_no_layer(void)
 	EQ(wrong, 0);
 }
 
-int main(void)
+TAP_CASE()
 {
 	ranks_share_evenly_and_the_first_take_what_is_over();
 	counts_are_taken_as_they_are();

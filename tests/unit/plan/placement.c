@@ -234,7 +234,7 @@ static void the_largest_model_is_placed(void)
 	gm_placement_free(&p);
 }
 
-int main(void)
+TAP_CASE()
 {
 	each_layer_gets_the_row_its_entry_names();
 	what_does_not_fit_is_refused();

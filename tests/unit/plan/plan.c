@@ -579,7 +579,7 @@ static void quantisation_is_advised_as_little_as_will_do(void)
 	EQ(a.isq, GM_ISQ_N);
 }
 
-int main(void)
+TAP_CASE()
 {
 	every_setting_has_its_rows();
 	ranks_are_hosts_only_when_chosen();

@@ -170,7 +170,7 @@ static void is_published(const char *name, bool is_large)
 	EQ(system(command), 0);
 }
 
-int main(void)
+TAP_CASE()
 {
 	static const struct {
 		const char *name;

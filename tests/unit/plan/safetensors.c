@@ -250,7 +250,7 @@ static void the_length_word_is_judged_first(void)
 	}
 }
 
-int main(void)
+TAP_CASE()
 {
 	tensors_come_in_the_order_of_their_data();
 	every_dtype_has_its_size();

@@ -276,7 +276,7 @@ static void the_weakest_mapped_card_chooses_the_type(void)
 	EQ(gm_dtype_choose(rows, 6), GM_DTYPE_F32);
 }
 
-int main(void)
+TAP_CASE()
 {
 	a_plain_model_has_the_bytes_of_its_checkpoint();
 	packing_divides_each_matrix_and_unties_the_head();

@@ -196,7 +196,7 @@ static void a_long_entry_is_cut_in_the_message(void)
 	   strlen("Expected layer to be of format ORD:NUM, got ") + 200);
 }
 
-int main(void)
+TAP_CASE()
 {
 	accepted_forms_print_in_the_long_form();
 	refused_forms_say_what_was_met();

@@ -250,7 +250,7 @@ static void old_cards_are_in_nobodys_way(void)
 	OK(left_out > 0);
 }
 
-int main(void)
+TAP_CASE()
 {
 	every_strategy_keeps_its_word();
 	old_cards_are_in_nobodys_way();

@@ -366,7 +366,7 @@ static void size_is_limited(void)
 	free(text);
 }
 
-int main(void)
+TAP_CASE()
 {
 	all_forms_are_read();
 	nothing_is_a_topology_too();

@@ -272,7 +272,7 @@ static void only_cards_of_the_module_are_listed(void)
 	EQ(gm_place_list("/nonexistent", notes, 4), 0);
 }
 
-int main(void)
+TAP_CASE()
 {
 	the_worst_word_counts();
 	what_is_no_news_is_not_told();

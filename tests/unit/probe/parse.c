@@ -167,7 +167,7 @@ static void made_uuids_are_nobodys(void)
 	EQ(by_place[8] >> 6, 2);
 }
 
-int main(void)
+TAP_CASE()
 {
 	uuids_are_whole_or_nothing();
 	addresses_are_numbers();

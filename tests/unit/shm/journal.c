@@ -305,7 +305,7 @@ static void an_undertaker_may_give_another_reason(void)
 	EQ(gm_done_status(words), -ENODEV);
 }
 
-int main(void)
+TAP_CASE()
 {
 	entries_end_once_wherever_anybody_dies();
 	a_second_burial_finds_nothing();

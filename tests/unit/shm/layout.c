@@ -287,7 +287,7 @@ static void the_hash_is_the_golden_one(void)
 	OK(gm_object_key(1, "a") == gm_object_key(1, "a"));
 }
 
-int main(int argc, char **argv)
+TAP_CASE_ARGS(argc, argv)
 {
 	const char *top = getenv("abs_top_srcdir");
 	char path[4096];

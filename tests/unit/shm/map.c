@@ -212,7 +212,7 @@ static void damaged_blocks_are_survived(void)
 	EQ(outside, 0);
 }
 
-int main(void)
+TAP_CASE()
 {
 	memory = aligned_alloc(4096, (SEGMENT_BYTES + 4095) / 4096 * 4096);
 	if (memory == NULL)

@@ -163,7 +163,7 @@ static void a_misspelt_action_is_loud(void)
 	OK(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
 }
 
-int main(void)
+TAP_CASE()
 {
 	kills_at_the_nth_visit();
 	first_visit_when_no_number_is_given();
@@ -181,7 +181,7 @@ int main(void)
 #define TEXT_OF(x)  TEXT_OF_(x)
 #define TEXT_OF_(x) #x
 
-int main(void)
+TAP_CASE()
 {
 	STR(TEXT_OF(GM_POINT("ring_push_visible")), "((void)0)");
 	SKIP(1, "the rest needs --enable-testpoints");

@@ -299,7 +299,7 @@ static void two_threads_lose_nothing(void)
 	EQ(taken, JOBS);
 }
 
-int main(void)
+TAP_CASE()
 {
 	an_empty_ring_is_not_ready();
 	entries_come_out_in_order_over_the_wrap();

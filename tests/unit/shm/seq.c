@@ -156,7 +156,7 @@ static void readers_never_see_a_torn_object(void)
 	EQ(moved_torn, 0);
 }
 
-int main(void)
+TAP_CASE()
 {
 	slot_words_keep_version_and_unit_apart();
 	a_reader_notices_a_new_publication();

@@ -361,7 +361,7 @@ static void budget_is_what_is_free_up_to_half(void)
 	OK(gm_budget(UINT64_MAX, UINT64_MAX) == UINT64_MAX / 2);
 }
 
-int main(void)
+TAP_CASE()
 {
 	is_the_original_wherever_that_has_an_answer();
 	is_exact_where_doubles_are_not();

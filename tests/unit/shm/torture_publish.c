@@ -140,7 +140,7 @@ static void reader_body(void *unused)
 	read_many(&segment.map, share);
 }
 
-int main(void)
+TAP_CASE()
 {
 	uint64_t reads = 500000 * number("GM_ROUNDS", 4);
 	uint64_t readers = number("GM_READERS", 100);

@@ -140,7 +140,7 @@ static void the_last_byte_that_can_be_is_read(void)
 	EQ(cut.left, 0);
 }
 
-int main(void)
+TAP_CASE()
 {
 	every_edge_is_read(false);
 	every_edge_is_read(true);

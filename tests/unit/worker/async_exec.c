@@ -569,7 +569,7 @@ static void breaches_end_the_session(void)
 	rig_close(&r);
 }
 
-int main(void)
+TAP_CASE()
 {
 	EQ(gm_fault_init(), 0);
 	entries_end_in_their_order();

@@ -347,7 +347,7 @@ static void a_registration_is_noted_while_it_is_done(void)
 	finish();
 }
 
-int main(void)
+TAP_CASE()
 {
 	EQ(gm_fault_init(), 0);
 	a_registration_is_noted_while_it_is_done();

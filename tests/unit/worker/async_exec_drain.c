@@ -51,7 +51,7 @@ static int what_is_begun_is_ended(void)
 	return missed;
 }
 
-int main(void)
+TAP_CASE()
 {
 	int missed = 0, rc = 0;
 

@@ -186,7 +186,7 @@ static void whatever_comes_ends_as_it_would_at_once(void)
 	rig_close(&r);
 }
 
-int main(void)
+TAP_CASE()
 {
 	EQ(gm_fault_init(), 0);
 	whatever_comes_ends_as_it_would_at_once();

@@ -202,7 +202,7 @@ static void who_may_begin_is_not_parked(void)
 	rig_close(&r);
 }
 
-int main(void)
+TAP_CASE()
 {
 	EQ(gm_fault_init(), 0);
 	second_slots_follow_their_first();

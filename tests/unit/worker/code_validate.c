@@ -162,7 +162,7 @@ static void the_tests_code_assembles(void)
 	unlink(path);
 }
 
-int main(void)
+TAP_CASE()
 {
 	text_is_ptx();
 	cubins_are_whole();

@@ -282,7 +282,7 @@ static void plain_no_ops_take_the_short_cut(void)
 	EQ(v.bytes, 0);
 }
 
-int main(void)
+TAP_CASE()
 {
 	arguments_are_judged();
 	every_reserved_bit_is_a_breach();

@@ -371,7 +371,7 @@ static void allocations_are_judged(void)
 	drop_buffers(&b);
 }
 
-int main(void)
+TAP_CASE()
 {
 	buffers_are_judged_by_their_handles();
 	another_rows_memory_is_copied_from_only();

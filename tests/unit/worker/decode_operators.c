@@ -223,7 +223,7 @@ static void others_have_no_third_operand(void)
 	OK(v.task.mask == NULL && v.task.mask_n == 0);
 }
 
-int main(void)
+TAP_CASE()
 {
 	casts_have_operands_of_two_sizes();
 	reductions_have_one_element();

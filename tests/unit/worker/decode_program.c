@@ -219,7 +219,7 @@ static void kernels_become_tasks(void)
 	EQ(judge_with(&e, 0, own), -EOPNOTSUPP);
 }
 
-int main(void)
+TAP_CASE()
 {
 	gm_buffers_init(&buffers);
 	program = put(GM_BUFFER_PROGRAM, 0, 0);

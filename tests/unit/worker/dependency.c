@@ -304,7 +304,7 @@ static void a_drain_waits_for_a_while(void)
 	close_scene(&v);
 }
 
-int main(void)
+TAP_CASE()
 {
 	EQ(gm_fault_init(), 0);
 	a_head_waits_until_it_is_told();

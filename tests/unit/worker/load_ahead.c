@@ -465,7 +465,7 @@ static void play(void)
 	what_is_memory_is_not();
 }
 
-int main(void)
+TAP_CASE()
 {
 	static char page[PAGE];
 

@@ -160,8 +160,8 @@ static void a_deadline_holds_between_slices(void)
 	struct hand_client c;
 	struct gm_session *s;
 	struct gm_entry e[2];
-	uint32_t pos;
-	int32_t status;
+	uint32_t pos = 0;
+	int32_t status = 1;
 
 	hand_open(&c, 3, 0, ROW, 16, 64 * MIB);
 	s = serve(&c);
@@ -333,7 +333,7 @@ static void lost_memory_ends_the_session(void)
 	close(c.arena);
 }
 
-int main(void)
+TAP_CASE()
 {
 	turn_begin();
 	no_ops_are_answered_in_batches();

@@ -170,7 +170,7 @@ static void slow_work_gets_a_smaller_share(void)
 	EQ(gm_turn_share(share, 4096, 1000000, GM_TURN_BYTES), share);
 }
 
-int main(void)
+TAP_CASE()
 {
 	slow_work_gets_a_smaller_share();
 	turn_begin();

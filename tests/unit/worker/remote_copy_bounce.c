@@ -137,7 +137,7 @@ static void one_that_nobody_replaces(void)
 	close_row();
 }
 
-int main(void)
+TAP_CASE()
 {
 	EQ(gm_fault_init(), 0);
 	one_that_nobody_replaces();

@@ -224,7 +224,7 @@ static int end_of(enum gm_confine_how how, int (*play)(void))
 				   : WEXITSTATUS(status);
 }
 
-int main(void)
+TAP_CASE()
 {
 	if (!CONFINES) {
 		SKIP(1, "this build keeps its system calls");

@@ -218,7 +218,7 @@ static void who_is_held_may_sleep(void)
 	leave_all();
 }
 
-int main(void)
+TAP_CASE()
 {
 	EQ(gm_fault_init(), 0);
 	sizes_and_turns_do_not_matter();

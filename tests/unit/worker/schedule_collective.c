@@ -244,7 +244,7 @@ static void what_begins_in_a_turn_is_paid_once(void)
 	leave_all();
 }
 
-int main(void)
+TAP_CASE()
 {
 	EQ(gm_fault_init(), 0);
 	collectives_are_no_extra();

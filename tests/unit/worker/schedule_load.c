@@ -516,7 +516,7 @@ static void play(bool is_late)
 	a_deadline_holds_before_there_is_staging(is_late);
 }
 
-int main(void)
+TAP_CASE()
 {
 	EQ(gm_fault_init(), 0);
 	file = memfd_create("test-file", MFD_CLOEXEC);

@@ -545,7 +545,7 @@ static void play(joins join_carrier, bool is_late)
 	who_is_alone_waits_for_nobody(join_carrier, is_late);
 }
 
-int main(void)
+TAP_CASE()
 {
 	EQ(gm_fault_init(), 0);
 	for (int is_late = 0; is_late < 2; is_late++) {

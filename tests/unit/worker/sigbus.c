@@ -102,7 +102,7 @@ static void look(void)
 	gm_put_release(&looked, n + 1);
 }
 
-int main(void)
+TAP_CASE()
 {
 	struct gm_ground *grounds[FEW];
 	void *broken = NULL;

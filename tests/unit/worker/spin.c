@@ -161,7 +161,7 @@ static void floods_are_told_from_bells(void)
 	OK(!gm_flood_over(&flood, now + 9 * GM_FLOOD_SECOND_NS));
 }
 
-int main(void)
+TAP_CASE()
 {
 	short_gaps_are_all_seen();
 	long_gaps_are_given_up();

@@ -106,7 +106,7 @@ static void it_stays_so(void)
 	EQ(errno, EACCES);
 }
 
-int main(void)
+TAP_CASE()
 {
 	const char *why = "";
 	int rc = gm_uring_open(&ring, &why);

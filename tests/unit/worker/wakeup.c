@@ -69,7 +69,7 @@ static void it_is_asked_for_again(int row)
 		;
 }
 
-int main(void)
+TAP_CASE()
 {
 	static struct gm_member member;
 

@@ -1,0 +1,50 @@
+# SPDX-FileCopyrightText: 2026 The gpumap authors
+# SPDX-License-Identifier: MIT
+
+# tests/gpu: what wants a real card.  In make check these tests run on the
+# stand-in, which tries their logic; make check-gpu, and a bundle, run them on a
+# card.
+gm_suites += tests/suites/gpu
+gm_gpu = \
+	%reldir%/collective.c \
+	%reldir%/copies.c \
+	%reldir%/importer_death.c \
+	%reldir%/machine.c \
+	%reldir%/mask.c \
+	%reldir%/nccl.c \
+	%reldir%/order.c \
+	%reldir%/owner.c \
+	%reldir%/ptx_load.c \
+	%reldir%/register.c \
+	%reldir%/restart.c \
+	%reldir%/service.c
+tests_suites_gpu_SOURCES = $(gm_gpu) %reldir%/agent.h %reldir%/gpu.h
+tests_suites_gpu_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
+tests_suites_gpu_LDADD = tests/libcontract.la tests/libsupport.la \
+	lib/libgpumap.la agent/mask/libmask.la agent/plan/libplan.la \
+	agent/mesh/libmesh.la tests/libptx.la agent/cuda/libcu.la -ldl -lm
+gm_cases += $(gm_gpu)
+
+# For contrib/check-gpu.
+gm_gpu_programs = tests/suites/gpu tests/suites/contract
+gm_gpu_programs: $(gm_gpu_programs)
+
+# All that a bundle needs, into $(DESTDIR)/bin and $(DESTDIR)/lib.
+gm_gpu_install: all
+	$(MAKE) $(AM_MAKEFLAGS) gm_gpu_programs
+	$(MKDIR_P) '$(DESTDIR)/bin' '$(DESTDIR)/lib'
+	for p in $(bin_PROGRAMS) $(sbin_PROGRAMS) $(pkglibexec_PROGRAMS) \
+	  $(gm_gpu_programs); do \
+	  cp "$$(test -x $$(dirname $$p)/.libs/$$(basename $$p) && \
+	    echo $$(dirname $$p)/.libs/$$(basename $$p) || echo $$p)" \
+	    '$(DESTDIR)/bin' || exit 1; \
+	done
+	cp -P lib/.libs/libgpumap.so.* '$(DESTDIR)/lib'
+
+# CHECK_GPU holds options and runs, as contrib/check-gpu takes them.
+CHECK_GPU =
+check-gpu: all
+	@$(MAKE) $(AM_MAKEFLAGS) gm_gpu_programs $(check_LTLIBRARIES) \
+	  tests/fake/stand-in
+	@$(AM_TESTS_ENVIRONMENT) \
+	$(SHELL) $(top_srcdir)/contrib/check-gpu $(CHECK_GPU)

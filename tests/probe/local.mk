@@ -1,0 +1,16 @@
+# SPDX-FileCopyrightText: 2026 The gpumap authors
+# SPDX-License-Identifier: MIT
+
+# tests/probe: gpumap-probe as a program, over the stand-ins.
+
+gm_suites += tests/suites/probe
+gm_probe = \
+	%reldir%/abuse.c \
+	%reldir%/faults.c \
+	%reldir%/idle_cards.c \
+	%reldir%/mig.c \
+	%reldir%/release.c
+tests_suites_probe_SOURCES = $(gm_probe)
+tests_suites_probe_LDADD = tests/fake/libmachine.la tests/libsupport.la \
+	-lpthread
+gm_cases += $(gm_probe)

@@ -1,0 +1,160 @@
+# SPDX-FileCopyrightText: 2026 The gpumap authors
+# SPDX-License-Identifier: MIT
+
+# tests/support: what tests share.  A suite is linked with libsupport.la, which
+# has its main(); the headers belong to whichever test includes them.
+check_LTLIBRARIES += tests/libsupport.la
+tests_libsupport_la_SOURCES = %reldir%/suite.c %reldir%/tap.h
+
+EXTRA_DIST += \
+	%reldir%/agent_segment.h \
+	%reldir%/async_device.h \
+	%reldir%/async_rig.h \
+	%reldir%/collective.h \
+	%reldir%/collective_buffers.h \
+	%reldir%/collective_nccl.h \
+	%reldir%/combine_ref.h \
+	%reldir%/comm_ranks.h \
+	%reldir%/ctl.h \
+	%reldir%/ctl_model.h \
+	%reldir%/cuda_abi.h \
+	%reldir%/cuda_agent.h \
+	%reldir%/cuda_backend.h \
+	%reldir%/cuda_session.h \
+	%reldir%/cuda_symbols.h \
+	%reldir%/damage.h \
+	%reldir%/decode_arena.h \
+	%reldir%/dice.h \
+	%reldir%/driver_copy.h \
+	%reldir%/fake_machine.h \
+	%reldir%/fake_worker_process.h \
+	%reldir%/fuse.h \
+	%reldir%/gguf_file.h \
+	%reldir%/huge_pages.h \
+	%reldir%/kernel_agent.h \
+	%reldir%/kill_points_client.h \
+	%reldir%/ledger_rig.h \
+	%reldir%/library_dirs.h \
+	%reldir%/load_file.h \
+	%reldir%/load_rig.h \
+	%reldir%/mask_replicas.h \
+	%reldir%/mesh_agent.h \
+	%reldir%/nvml_abi.h \
+	%reldir%/operators_case.h \
+	%reldir%/peer.h \
+	%reldir%/peer_agent.h \
+	%reldir%/peer_session.h \
+	%reldir%/peer_state.h \
+	%reldir%/peer_worker.h \
+	%reldir%/plan_agent.h \
+	%reldir%/probe_rig.h \
+	%reldir%/program_agent.h \
+	%reldir%/program_kernels.h \
+	%reldir%/ptx_case.h \
+	%reldir%/quantum_rig.h \
+	%reldir%/queue_client.h \
+	%reldir%/scatter_rig.h \
+	%reldir%/schedule_rig.h \
+	%reldir%/scripted_probe.h \
+	%reldir%/scripted_probe_agent.h \
+	%reldir%/scripted_worker_agent.h \
+	%reldir%/segment.h \
+	%reldir%/segment_file.h \
+	%reldir%/shards.h \
+	%reldir%/share_sessions.h \
+	%reldir%/slow_close.h \
+	%reldir%/state_agent.h \
+	%reldir%/story.h \
+	%reldir%/story_rows.h \
+	%reldir%/sysfs_tree.h \
+	%reldir%/unkillable_child.h \
+	%reldir%/users.h \
+	%reldir%/worker_cuda.h \
+	%reldir%/worker_process_rig.h \
+	%reldir%/worker_row.h
+
+if AGENT
+# A gpumapd of the test's own, and a client made by hand.
+tests_libsupport_la_SOURCES += \
+	%reldir%/agent.c %reldir%/agent.h %reldir%/process.h \
+	%reldir%/raw.c %reldir%/raw.h
+
+# The operators' definition in C, and a reader of PTX that holds the text to it.
+check_LTLIBRARIES += tests/libptx.la
+tests_libptx_la_SOURCES = \
+	%reldir%/operators_ref.c %reldir%/operators_ref.h \
+	%reldir%/ptx.c %reldir%/ptx.h \
+	%reldir%/ptx_parse.c %reldir%/ptx_parse.h
+tests_libptx_la_CFLAGS = $(AM_CFLAGS) -ffp-contract=off
+tests_libptx_la_LIBADD =
+
+# What the README shows; system/jobs/operations.c runs it.
+check_PROGRAMS += %reldir%/readme_client
+%canon_reldir%_readme_client_SOURCES = %reldir%/readme_client.c
+%canon_reldir%_readme_client_LDADD = lib/libgpumap.la
+
+# A probe and a worker that do as a test tells them.
+check_PROGRAMS += %reldir%/scripted_probe %reldir%/scripted_worker
+%canon_reldir%_scripted_probe_SOURCES = %reldir%/scripted_probe.c
+%canon_reldir%_scripted_probe_LDADD =
+%canon_reldir%_scripted_worker_SOURCES = %reldir%/scripted_worker.c \
+	%reldir%/scripted_worker.h
+
+# Modules that tests have opened for them.
+gm_module_flags = $(AM_LDFLAGS) -module -avoid-version -rpath /nowhere
+
+# The operators, as the stand-in for a driver runs them.
+check_LTLIBRARIES += tests/operators_kernels.la
+tests_operators_kernels_la_SOURCES = %reldir%/operators_kernels.c
+tests_operators_kernels_la_LDFLAGS = $(gm_module_flags)
+tests_operators_kernels_la_LIBADD = tests/libptx.la agent/cuda/libcu.la \
+	$(DL_LIBS) -lm
+
+# Programs of an administrator, good and bad.
+check_LTLIBRARIES += tests/program_dies.la tests/program_lacks.la tests/program_none.la \
+	tests/program_odd.la tests/program_old.la tests/program_square.la \
+	tests/program_unlike.la
+tests_program_dies_la_SOURCES = %reldir%/programs/dies.c
+tests_program_dies_la_LDFLAGS = $(gm_module_flags)
+tests_program_dies_la_LIBADD =
+tests_program_lacks_la_SOURCES = %reldir%/programs/lacks.c
+tests_program_lacks_la_LDFLAGS = $(gm_module_flags)
+tests_program_lacks_la_LIBADD =
+tests_program_none_la_SOURCES = %reldir%/programs/none.c
+tests_program_none_la_LDFLAGS = $(gm_module_flags)
+tests_program_none_la_LIBADD =
+tests_program_odd_la_SOURCES = %reldir%/programs/odd.c %reldir%/programs/odd.h
+tests_program_odd_la_LDFLAGS = $(gm_module_flags)
+tests_program_odd_la_LIBADD =
+tests_program_old_la_SOURCES = %reldir%/programs/old.c
+tests_program_old_la_LDFLAGS = $(gm_module_flags)
+tests_program_old_la_LIBADD =
+tests_program_square_la_SOURCES = %reldir%/programs/square.c
+tests_program_square_la_LDFLAGS = $(gm_module_flags)
+tests_program_square_la_LIBADD = -lm
+tests_program_unlike_la_SOURCES = %reldir%/programs/unlike.c
+tests_program_unlike_la_LDFLAGS = $(gm_module_flags)
+tests_program_unlike_la_LIBADD =
+
+# Drivers and NVMLs with names alone, for tests of who finds them.
+check_LTLIBRARIES += tests/tiny/driver.la tests/tiny/driver_old.la \
+	tests/tiny/driver_else.la tests/tiny/nvml.la tests/tiny/nvml_bare.la
+tests_tiny_driver_la_SOURCES = %reldir%/tiny/driver.c %reldir%/tiny/driver.h
+tests_tiny_driver_la_LDFLAGS = $(gm_module_flags)
+tests_tiny_driver_la_LIBADD =
+tests_tiny_driver_old_la_SOURCES = %reldir%/tiny/driver.c %reldir%/tiny/driver.h
+tests_tiny_driver_old_la_CPPFLAGS = $(AM_CPPFLAGS) -DTINY_OLD
+tests_tiny_driver_old_la_LDFLAGS = $(gm_module_flags)
+tests_tiny_driver_old_la_LIBADD =
+tests_tiny_driver_else_la_SOURCES = %reldir%/tiny/driver.c %reldir%/tiny/driver.h
+tests_tiny_driver_else_la_CPPFLAGS = $(AM_CPPFLAGS) -DTINY_ELSE
+tests_tiny_driver_else_la_LDFLAGS = $(gm_module_flags)
+tests_tiny_driver_else_la_LIBADD =
+tests_tiny_nvml_la_SOURCES = %reldir%/tiny/nvml.c
+tests_tiny_nvml_la_LDFLAGS = $(gm_module_flags)
+tests_tiny_nvml_la_LIBADD =
+tests_tiny_nvml_bare_la_SOURCES = %reldir%/tiny/nvml.c
+tests_tiny_nvml_bare_la_CPPFLAGS = $(AM_CPPFLAGS) -DTINY_BARE
+tests_tiny_nvml_bare_la_LDFLAGS = $(gm_module_flags)
+tests_tiny_nvml_bare_la_LIBADD =
+endif

@@ -18,6 +18,9 @@
 #include "agent/daemon/devices/dummy.h"
 #include "agent/daemon/map/layer_maps.h"
 #include "agent/daemon/masks/masks.h"
+#include "agent/daemon/sessions/listener.h"
+#include "agent/daemon/subscribers.h"
+#include "agent/daemon/workers/supervisor.h"
 #include "gpumap.h"
 
 #define HEARTBEAT_NS      UINT64_C(500000000)
@@ -269,6 +272,7 @@ static int start(struct gm_daemon *d)
 	char why[GM_WHY_BYTES];
 	int status;
 
+	d->events = &gm_subscribers;
 	gm_changes_init(&d->changes);
 	gm_mask_devices_init(d);
 	status = read_dummies(d);
@@ -352,13 +356,50 @@ static void stop(struct gm_daemon *d)
 	gm_nodefile_free(&d->dummies);
 }
 
+/* Rows that the probe has named, or had its time to. */
+static void open_listed(struct gm_daemon *d)
+{
+	d->cuda.is_listed = false;
+	if (d->draining)
+		return;
+	d->status = open_rows(d);
+	if (d->status != 0)
+		gm_loop_stop(&d->loop);
+}
+
+/* Once, when every row that should be READY is. */
+static void announce(struct gm_daemon *d)
+{
+	if (!d->is_open || d->announced || d->draining ||
+	    !gm_devices_ready(d) || gm_state_masks_are_made(d))
+		return;
+	d->announced = true;
+	gm_log(GM_LOG_INFO, "ready", "instance=%s epoch=%llu rows=%u pid=%d",
+	       d->instance, (unsigned long long)d->segment.epoch, d->devices.n,
+	       (int)getpid());
+}
+
+/* What only the whole can tell is looked at after each turn of the loop. */
+static void on_turn(struct gm_loop *loop)
+{
+	struct gm_daemon *d = gm_owner(loop, struct gm_daemon, loop);
+
+	if (d->cuda.is_listed)
+		open_listed(d);
+	announce(d);
+	if (d->draining && gm_changes_drained(d) && gm_control_drained(d) &&
+	    gm_supervisor_drained(d))
+		gm_loop_stop(loop);
+}
+
 int gm_daemon_run(struct gm_daemon *d)
 {
 	int ret;
 
 	d->status = start(d);
 	if (d->status == 0) {
-		gm_daemon_announce(d);
+		announce(d);
+		d->loop.turned = on_turn;
 		ret = gm_loop_run(&d->loop);
 		if (ret != 0)
 			d->status =
@@ -405,42 +446,4 @@ int gm_exit_status(int error)
 	default:
 		return GM_EXIT_FAILURE;
 	}
-}
-
-/* Something that we cannot live with has happened: leave with a status. */
-static void fail(struct gm_daemon *d, int status)
-{
-	d->status = status;
-	gm_loop_stop(&d->loop);
-}
-
-void gm_daemon_open(struct gm_daemon *d)
-{
-	int status;
-
-	if (d->draining)
-		return;
-	status = open_rows(d);
-	if (status != 0)
-		fail(d, status);
-	else
-		gm_daemon_announce(d);
-}
-
-void gm_daemon_announce(struct gm_daemon *d)
-{
-	if (!d->is_open || d->announced || d->draining ||
-	    !gm_devices_ready(d) || gm_state_masks_are_made(d))
-		return;
-	d->announced = true;
-	gm_log(GM_LOG_INFO, "ready", "instance=%s epoch=%llu rows=%u pid=%d",
-	       d->instance, (unsigned long long)d->segment.epoch, d->devices.n,
-	       (int)getpid());
-}
-
-void gm_daemon_drained(struct gm_daemon *d)
-{
-	if (d->draining && gm_changes_drained(d) && gm_control_drained(d) &&
-	    gm_supervisor_drained(d))
-		gm_loop_stop(&d->loop);
 }

@@ -17,6 +17,7 @@
 
 #include "agent/common/numa_bind.h"
 #include "agent/daemon/account/ledger.h"
+#include "agent/daemon/base/events.h"
 #include "agent/daemon/base/io_thread.h"
 #include "agent/daemon/base/loop.h"
 #include "agent/daemon/config.h"
@@ -80,6 +81,8 @@ struct gm_daemon {
 	struct gm_supervisor *supervisor; /* NULL until it has started */
 	struct gm_control_server *server; /* likewise */
 
+	const struct gm_events *events; /* NULL: nobody is told of any */
+
 	struct gm_source signals;
 	struct gm_timer heartbeat;
 	struct gm_timer refresh;
@@ -104,38 +107,7 @@ int gm_daemon_run(struct gm_daemon *d);
  * gm_daemon_run(). */
 int gm_daemon_remove(const char *instance);
 
-/* The probe has said what there is, or had its time: go on with the start.  A
- * failure ends the loop. */
-void gm_daemon_open(struct gm_daemon *d);
-
 /* What a negative errno of start-up means to who started us. */
 int gm_exit_status(int error);
-
-/* To be called by the supervisor and the control server when they have nothing
- * left to do after their drain call; and by anybody else, without harm: looks
- * whether it was the last, and stops the loop. */
-void gm_daemon_drained(struct gm_daemon *d);
-
-/* Say event=ready, once, when every row that should be READY is. */
-void gm_daemon_announce(struct gm_daemon *d);
-
-/*
- * What the other half provides.
- *
- * start	after every row has been published as PROBING or LOST; returns
- *		0, or a negative errno after it has logged why
- * drain	take nothing new, finish, then call gm_daemon_drained()
- * drained	is there nothing left to do?
- * exit		free everything; workers and sessions end with us
- */
-int gm_supervisor_start(struct gm_daemon *d);
-void gm_supervisor_drain(struct gm_daemon *d);
-bool gm_supervisor_drained(const struct gm_daemon *d);
-void gm_supervisor_exit(struct gm_daemon *d);
-
-int gm_control_start(struct gm_daemon *d);
-void gm_control_drain(struct gm_daemon *d);
-bool gm_control_drained(const struct gm_daemon *d);
-void gm_control_exit(struct gm_daemon *d);
 
 #endif

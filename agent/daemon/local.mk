@@ -6,15 +6,18 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 %canon_reldir%_libdaemon_la_SOURCES = \
 	%reldir%/config.c %reldir%/config.h \
 	%reldir%/config_keys.c %reldir%/config_keys.h \
-	%reldir%/daemon.c %reldir%/daemon.h
+	%reldir%/daemon.c %reldir%/daemon.h \
+	%reldir%/subscribers.c %reldir%/subscribers.h
 %canon_reldir%_libdaemon_la_SOURCES += \
 	%reldir%/account/ledger.c %reldir%/account/ledger.h \
 	%reldir%/account/quota.c %reldir%/account/quota.h \
 	%reldir%/account/retry_queue.c %reldir%/account/retry_queue.h \
 	%reldir%/account/usage.c %reldir%/account/usage.h
 %canon_reldir%_libdaemon_la_SOURCES += \
+	%reldir%/base/connection.c %reldir%/base/connection.h \
 	%reldir%/base/deferred_close.c %reldir%/base/deferred_close.h \
 	%reldir%/base/environment.c %reldir%/base/environment.h \
+	%reldir%/base/events.c %reldir%/base/events.h \
 	%reldir%/base/fd_limits.c %reldir%/base/fd_limits.h \
 	%reldir%/base/io_thread.c %reldir%/base/io_thread.h \
 	%reldir%/base/lock.c %reldir%/base/lock.h \
@@ -22,10 +25,12 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 	%reldir%/base/name.c %reldir%/base/name.h \
 	%reldir%/base/peercred.c %reldir%/base/peercred.h \
 	%reldir%/base/refusal.c %reldir%/base/refusal.h \
+	%reldir%/base/server.h \
 	%reldir%/base/session_memory.c %reldir%/base/session_memory.h \
 	%reldir%/base/spawn.c %reldir%/base/spawn.h \
 	%reldir%/base/spin.c %reldir%/base/spin.h \
-	%reldir%/base/uring.c %reldir%/base/uring.h
+	%reldir%/base/uring.c %reldir%/base/uring.h \
+	%reldir%/base/user.c %reldir%/base/user.h
 %canon_reldir%_libdaemon_la_SOURCES += \
 	%reldir%/devices/cuda.c %reldir%/devices/cuda.h \
 	%reldir%/devices/cuda_list.c \
@@ -72,7 +77,6 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 	%reldir%/meshes/publish.c %reldir%/meshes/publish.h \
 	%reldir%/meshes/rendezvous.c %reldir%/meshes/rendezvous.h
 %canon_reldir%_libdaemon_la_SOURCES += \
-	%reldir%/sessions/connection.c %reldir%/sessions/connection.h \
 	%reldir%/sessions/dispatch.c %reldir%/sessions/dispatch.h \
 	%reldir%/sessions/listener.c %reldir%/sessions/listener.h \
 	%reldir%/sessions/programs.c %reldir%/sessions/programs.h \

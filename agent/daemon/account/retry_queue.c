@@ -9,7 +9,6 @@
 
 #include "agent/daemon/base/deferred_close.h"
 #include "agent/daemon/daemon.h"
-#include "agent/daemon/sessions/dispatch.h"
 #include "agent/daemon/sessions/session.h"
 
 #define TAIL_MAX 4096u /* of a request that waits */
@@ -146,7 +145,7 @@ static void look(struct gm_timer *timer)
 bool gm_room_wait(struct gm_connection *c, const struct gm_request *r,
 		  int status, uint64_t limit_ns)
 {
-	const struct gm_request_kind *kind = gm_request_kind(r->header.type);
+	const struct gm_request_kind *kind = c->server->kind_of(r->header.type);
 	struct gm_room_wait *wait;
 
 	/* A descriptor that came may have been taken, and is no more. */
@@ -168,7 +167,7 @@ bool gm_room_wait(struct gm_connection *c, const struct gm_request *r,
 	return true;
 }
 
-void gm_room_leave(struct gm_connection *c)
+void gm_room_connection_dropped(struct gm_connection *c, const char *why)
 {
 	struct gm_room_wait *wait = c->room;
 

@@ -14,10 +14,7 @@
 #ifndef GM_DAEMON_ACCOUNT_RETRY_QUEUE_H
 #define GM_DAEMON_ACCOUNT_RETRY_QUEUE_H
 
-#include "agent/daemon/sessions/connection.h"
-
-/* A worker that has not let go after so long is stuck. */
-#define GM_ROOM_NS UINT64_C(5000000000)
+#include "agent/daemon/base/connection.h"
 
 /*
  * gm_room_wait - let a request wait that would be refused with @status
@@ -31,7 +28,7 @@ bool gm_room_wait(struct gm_connection *c, const struct gm_request *r,
 		  int status, uint64_t limit_ns);
 
 /* Its connection has ended.  Allowed where nothing waits. */
-void gm_room_leave(struct gm_connection *c);
+void gm_room_connection_dropped(struct gm_connection *c, const char *why);
 
 /* A session is gone, or none will be let in any more: look soon. */
 void gm_room_changed(struct gm_control_server *s);

@@ -10,7 +10,7 @@
 #ifndef GM_DAEMON_ACCOUNT_USAGE_H
 #define GM_DAEMON_ACCOUNT_USAGE_H
 
-#include "agent/daemon/sessions/connection.h"
+#include "agent/daemon/base/connection.h"
 
 struct gm_keeper;
 struct gm_seat;

@@ -136,6 +136,8 @@ int gm_loop_run(struct gm_loop *loop)
 		}
 		loop->n_batch = 0;
 		fire(loop);
+		if (loop->turned != NULL)
+			loop->turned(loop);
 	}
 	return 0;
 }

@@ -45,6 +45,7 @@ struct gm_loop {
 	int n_batch; /* of this turn */
 	struct epoll_event batch[GM_LOOP_BATCH];
 	TAILQ_HEAD(gm_timer_list, gm_timer) timers; /* soonest first */
+	void (*turned)(struct gm_loop *loop); /* after each turn; may be NULL */
 };
 
 /* CLOCK_MONOTONIC, which all processes of the machine share. */

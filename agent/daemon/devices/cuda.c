@@ -530,7 +530,7 @@ static void list_limit(struct gm_timer *timer)
 		snprintf(cuda->why, sizeof(cuda->why),
 			 "none was named within cuda.list-limit");
 	}
-	gm_daemon_open(d);
+	cuda->is_listed = true;
 }
 
 /* ---- the probe's life -------------------------------------------------- */

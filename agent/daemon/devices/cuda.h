@@ -37,6 +37,7 @@ struct gm_cudarows {
 	struct gm_timer flush; /* facts have changed and are not published */
 	uint64_t since_ns;     /* when we began to wait */
 	bool is_complete;      /* there is nothing more to wait for */
+	bool is_listed;        /* or has had its time: the start may go on */
 	bool is_open;          /* rows have been given out */
 	uint32_t n_found;      /* devices that were named before that */
 	struct gm_device *found[GM_ROWS];
@@ -44,7 +45,7 @@ struct gm_cudarows {
 	char broken[GM_WHY_BYTES]; /* the last fault, as it was logged */
 };
 
-/* Have the probe started; gm_daemon_open() follows when its list is complete,
+/* Have the probe started; is_listed follows when its list is complete,
  * or at the limit. */
 void gm_cudarows_start(struct gm_daemon *d);
 void gm_cudarows_exit(struct gm_daemon *d);

@@ -375,6 +375,11 @@ int gm_drains_undo(struct gm_daemon *d, uint32_t row,
 	return drain_of(d, row) == NULL ? 0 : wait_for(drain, wait);
 }
 
+void gm_drains_connection_dropped(struct gm_connection *c, const char *why)
+{
+	gm_drains_leave(&c->drain);
+}
+
 void gm_drains_leave(struct gm_drain_wait *wait)
 {
 	if (wait->drain == NULL)

@@ -24,23 +24,11 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/queue.h>
 
-#include "agent/daemon/base/loop.h"
+#include "agent/daemon/base/connection.h"
 #include "agent/daemon/base/refusal.h"
 
 struct gm_daemon;
-struct gm_row_drain;
-
-/* Embedded in its owner, zero but for done. */
-struct gm_drain_wait {
-	/* It has come to an end: 0, or a negative errno with the reason.  The
-	 * wait is its owner's again. */
-	void (*done)(struct gm_drain_wait *wait, int status, const char *why);
-	/* Of drain.c. */
-	TAILQ_ENTRY(gm_drain_wait) entry;
-	struct gm_row_drain *drain;
-};
 
 /*
  * gm_drains_begin - take a row out of service
@@ -67,6 +55,7 @@ int gm_drains_undo(struct gm_daemon *d, uint32_t row,
 
 /* Wait no more.  Allowed for a wait that waits for nothing. */
 void gm_drains_leave(struct gm_drain_wait *wait);
+void gm_drains_connection_dropped(struct gm_connection *c, const char *why);
 
 /* Is the row out of service, or not back yet? */
 bool gm_drains_has(const struct gm_daemon *d, uint32_t row);

@@ -360,7 +360,6 @@ void gm_devices_state(struct gm_daemon *d, uint32_t row, uint32_t state,
 		       : GM_LOG_INFO,
 	       "row_state", "row=%u state=%s reason=%s", row, state_name(state),
 	       gm_quote(reason != NULL ? reason : "").text);
-	gm_daemon_announce(d);
 }
 
 void gm_devices_worker(struct gm_daemon *d, uint32_t row, pid_t pid,

@@ -9,7 +9,7 @@
 
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/map/transaction.h"
-#include "agent/daemon/sessions/connection.h"
+#include "agent/daemon/base/connection.h"
 
 /* ---- publish ----------------------------------------------------------- */
 

@@ -12,7 +12,7 @@
 #ifndef GM_DAEMON_MAP_PLAN_REQUEST_H
 #define GM_DAEMON_MAP_PLAN_REQUEST_H
 
-#include "agent/daemon/sessions/connection.h"
+#include "agent/daemon/base/connection.h"
 
 /* Judge a PLAN request as far as its form goes, and have it done when it is its
  * turn.  Returns 0, or a negative status to refuse with. */

@@ -8,7 +8,7 @@
 
 #include "agent/common/log.h"
 #include "agent/daemon/daemon.h"
-#include "agent/daemon/sessions/connection.h"
+#include "agent/daemon/base/connection.h"
 
 static void begin_waiting(struct gm_daemon *d);
 
@@ -52,7 +52,6 @@ static void finish(struct gm_change *change, int status)
 		answer(change, status);
 	change->kind->free(change);
 	gm_state_look(d);
-	gm_daemon_drained(d);
 }
 
 void gm_changes_end(struct gm_change *change, int status)
@@ -446,6 +445,12 @@ void gm_changes_add_own(struct gm_daemon *d, struct gm_change *change)
 	change->d = d;
 	TAILQ_INSERT_TAIL(&d->changes.waiting, change, entry);
 	begin_waiting(d);
+}
+
+void gm_changes_connection_dropped(struct gm_connection *c, const char *why)
+{
+	if (c->change)
+		gm_changes_leave(c->change);
 }
 
 void gm_changes_leave(struct gm_change *change)

@@ -192,6 +192,7 @@ void gm_changes_return(struct gm_change *change);
 
 /* Its connection is being dropped. */
 void gm_changes_leave(struct gm_change *change);
+void gm_changes_connection_dropped(struct gm_connection *c, const char *why);
 
 /* Is one in the middle of its steps that will show a map with this row? */
 bool gm_changes_name(const struct gm_daemon *d, uint32_t row);

@@ -188,7 +188,7 @@ static inline bool gm_mask_devices_is_id(uint64_t id)
 int gm_mask_import_handle(struct gm_connection *c, const struct gm_request *r);
 
 /* This connection ends: what it was given is let go. */
-void gm_mask_loans_free(struct gm_connection *c);
+void gm_mask_loans_connection_dropped(struct gm_connection *c, const char *why);
 
 /* ---- for keepers --------------------------------------------------------- */
 

@@ -15,7 +15,7 @@
 #ifndef GM_DAEMON_MASKS_HANDLES_H
 #define GM_DAEMON_MASKS_HANDLES_H
 
-#include "agent/daemon/sessions/connection.h"
+#include "agent/daemon/base/connection.h"
 
 struct gm_daemon;
 struct gm_mask_held;

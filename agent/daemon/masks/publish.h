@@ -19,7 +19,7 @@
 #ifndef GM_DAEMON_MASKS_PUBLISH_H
 #define GM_DAEMON_MASKS_PUBLISH_H
 
-#include "agent/daemon/sessions/connection.h"
+#include "agent/daemon/base/connection.h"
 
 struct gm_mask_file;
 struct gm_masks_rows;

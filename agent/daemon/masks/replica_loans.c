@@ -14,7 +14,7 @@
 #include "agent/common/log.h"
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/masks/masks.h"
-#include "agent/daemon/sessions/connection.h"
+#include "agent/daemon/base/connection.h"
 #include "agent/daemon/sharing/export_accounting.h"
 
 /* Until the connection ends: it may have imported it by then. */
@@ -36,7 +36,7 @@ static void free_loan(struct gm_mask_loan *loan)
 	free(loan);
 }
 
-void gm_mask_loans_free(struct gm_connection *c)
+void gm_mask_loans_connection_dropped(struct gm_connection *c, const char *why)
 {
 	struct gm_mask_loan *loan;
 

@@ -12,7 +12,7 @@
 
 #include "agent/common/log.h"
 #include "agent/daemon/daemon.h"
-#include "agent/daemon/sessions/listener.h"
+#include "agent/daemon/base/server.h"
 #include "agent/daemon/workers/worker_process.h"
 #include "shm/point.h"
 

@@ -282,8 +282,6 @@ static void free_restore(struct gm_change *change)
 	if (change->version == 0)
 		gm_state_masks_stays(change->d, p->image.object.name,
 				     change->status, change->why);
-	if (!change->d->changes.is_ending)
-		gm_daemon_announce(change->d);
 	gm_mask_change_free(change);
 }
 

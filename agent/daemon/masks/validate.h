@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-#include "agent/daemon/sessions/connection.h"
+#include "agent/daemon/base/connection.h"
 #include "agent/mask/mask.h"
 #include "shm/replicas.h"
 

@@ -11,7 +11,7 @@
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/map/transaction.h"
 #include "agent/daemon/meshes/arrange.h"
-#include "agent/daemon/sessions/connection.h"
+#include "agent/daemon/base/connection.h"
 #include "agent/daemon/state/mesh_text.h"
 #include "gpumap.h"
 

@@ -11,7 +11,7 @@
 
 #include "agent/common/log.h"
 #include "agent/daemon/daemon.h"
-#include "agent/daemon/sessions/connection.h"
+#include "agent/daemon/base/connection.h"
 #include "shm/point.h"
 
 #define MS          UINT64_C(1000000)
@@ -216,7 +216,7 @@ static void leave(struct gm_member *member, bool is_broken)
 	}
 }
 
-void gm_rendezvous_drop(struct gm_connection *c)
+void gm_rendezvous_connection_dropped(struct gm_connection *c, const char *why)
 {
 	struct gm_member *member;
 

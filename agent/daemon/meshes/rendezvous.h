@@ -25,14 +25,9 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
-#include "agent/daemon/base/loop.h"
+#include "agent/daemon/base/connection.h"
 
-struct gm_connection;
 struct gm_daemon;
-struct gm_rendezvous;
-struct gm_request;
-
-TAILQ_HEAD(gm_rendezvous_list, gm_rendezvous);
 
 /* One rank of one, which a connection is. */
 struct gm_member {
@@ -44,14 +39,12 @@ struct gm_member {
 	uint32_t rank;
 };
 
-TAILQ_HEAD(gm_member_list, gm_member);
-
 /* JOIN and LEAVE; as every handler of sessions/dispatch.c. */
 int gm_rendezvous_join(struct gm_connection *c, const struct gm_request *r);
 int gm_rendezvous_leave(struct gm_connection *c, const struct gm_request *r);
 
 /* The connection is being dropped: its ranks are nobody's. */
-void gm_rendezvous_drop(struct gm_connection *c);
+void gm_rendezvous_connection_dropped(struct gm_connection *c, const char *why);
 
 /* Epochs have moved, or a mesh is gone: look soon, for whom that ends. */
 void gm_rendezvous_look(struct gm_daemon *d);

@@ -13,6 +13,7 @@
 
 #include "agent/daemon/account/usage.h"
 #include "agent/daemon/daemon.h"
+#include "agent/daemon/devices/drain.h"
 #include "agent/daemon/map/map_publish.h"
 #include "agent/daemon/map/plan_request.h"
 #include "agent/daemon/map/release.h"
@@ -22,6 +23,7 @@
 #include "agent/daemon/masks/publish.h"
 #include "agent/daemon/meshes/comms.h"
 #include "agent/daemon/meshes/publish.h"
+#include "agent/daemon/meshes/rendezvous.h"
 #include "agent/daemon/sessions/programs.h"
 #include "agent/daemon/sessions/session.h"
 #include "agent/daemon/sharing/exports.h"

@@ -15,60 +15,16 @@
 
 #include "agent/common/log.h"
 #include "agent/daemon/account/retry_queue.h"
+#include "agent/daemon/base/connection.h"
 #include "agent/daemon/daemon.h"
-#include "agent/daemon/sessions/connection.h"
+#include "agent/daemon/meshes/rendezvous.h"
+#include "agent/daemon/sessions/dispatch.h"
 #include "agent/daemon/sessions/session.h"
+#include "agent/daemon/workers/supervisor.h"
 
 #define BACKLOG       128
 #define ACCEPT_A_TURN 32
 #define PAUSE_NS      UINT64_C(100000000)
-
-/* ---- uids -------------------------------------------------------------- */
-
-/* Those that have nothing of us are kept while their sessions are paced. */
-static void forget_users(struct gm_control_server *s, uint64_t now)
-{
-	struct gm_user *user = TAILQ_FIRST(&s->users), *next;
-
-	for (; user; user = next) {
-		next = TAILQ_NEXT(user, entry);
-		if (user->holds > 0 || user->paced_ns > now)
-			continue;
-		TAILQ_REMOVE(&s->users, user, entry);
-		free(user);
-	}
-}
-
-struct gm_user *gm_user_hold(struct gm_control_server *s, uid_t uid)
-{
-	struct gm_user *user;
-
-	forget_users(s, gm_loop_now());
-	TAILQ_FOREACH(user, &s->users, entry)
-	{
-		if (user->uid == uid)
-			break;
-	}
-	if (!user) {
-		user = calloc(1, sizeof(*user));
-		if (!user)
-			return NULL;
-		user->uid = uid;
-		/* Coming anew is no way past those who wait. */
-		user->served = s->d->changes.turn;
-		TAILQ_INSERT_HEAD(&s->users, user, entry);
-	}
-	user->holds++;
-	return user;
-}
-
-void gm_user_drop(struct gm_control_server *s, struct gm_user *user)
-{
-	if (--user->holds > 0 || user->paced_ns > gm_loop_now())
-		return;
-	TAILQ_REMOVE(&s->users, user, entry);
-	free(user);
-}
 
 /* ---- newcomers --------------------------------------------------------- */
 
@@ -286,6 +242,8 @@ int gm_control_start(struct gm_daemon *d)
 	TAILQ_INIT(&s->shares);
 	TAILQ_INIT(&s->share_claims);
 	TAILQ_INIT(&s->rendezvous);
+	s->kind_of = gm_request_kind;
+	s->waits_for_room = gm_room_wait;
 	gm_room_init(s);
 	gm_closer_init(&s->closer);
 	error = open_listener(s);
@@ -308,7 +266,6 @@ void gm_control_drain(struct gm_daemon *d)
 		d->server->draining = true; /* sessions are refused now */
 		gm_room_changed(d->server);
 	}
-	gm_daemon_drained(d);
 }
 
 /* Clients may read and ask until the workers have finished. */
@@ -345,7 +302,7 @@ void gm_control_exit(struct gm_daemon *d)
 	while (!TAILQ_EMPTY(&s->sessions))
 		gm_session_free(TAILQ_FIRST(&s->sessions));
 	gm_room_exit(s);
-	forget_users(s, UINT64_MAX);
+	gm_user_forget_idle(s, UINT64_MAX);
 	gm_closer_stop(&s->closer);
 	if (s->reserve >= 0)
 		close(s->reserve);

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * control - the socket that clients come through, and who has come.
+ * listener - the socket that clients come through, and who has come.
  *
  * Whoever connects is known by what the kernel says of it (SO_PEERCRED) and
  * costs its uid one connection.  A peer that breaks the protocol, stays silent
@@ -13,106 +13,23 @@
 #define GM_DAEMON_SESSIONS_LISTENER_H
 
 #include <stdbool.h>
-#include <stdint.h>
-#include <sys/queue.h>
-#include <sys/types.h>
 
-#include "agent/common/close_thread.h"
-#include "agent/daemon/base/loop.h"
-#include "agent/daemon/base/refusal.h"
-#include "agent/daemon/meshes/rendezvous.h"
-#include "shm/control.h"
-
-struct gm_connection;
 struct gm_daemon;
-struct gm_export;
-struct gm_room_wait;
-struct gm_session;
-struct gm_shared;
 
-/* What one uid has of us; kept while that is anything. */
-struct gm_user {
-	TAILQ_ENTRY(gm_user) entry;
-	uid_t uid;
-	uint32_t holds; /* connections and sessions, open or ending */
-	uint32_t connections;
-	uint32_t sessions;
-	uint32_t registrations;
-	uint32_t comms;   /* of its sessions, see meshes/comms.h */
-	uint32_t members; /* ranks that its processes are, see meshes/rendezvous.h */
-	uint32_t exports; /* that can be imported */
-	uint32_t imports; /* of exports, its own or others', and opened names */
-	LIST_HEAD(, gm_mask_held) masks; /* in use, see masks/handles.h */
-	uint64_t mask_bytes;             /* of them, each publication's once */
-	uint64_t arena_bytes;            /* and registered ones */
-	uint64_t waiting_bytes; /* of its changes that wait, see map/transaction.h */
-	uint64_t paced_ns;      /* sessions opened, as time: see session.c */
-	uint64_t served;        /* the turn of its last change, see map/transaction.h */
-};
+/*
+ * gm_control_start - listen
+ *
+ * Returns	0, or a negative errno after it has logged why
+ */
+int gm_control_start(struct gm_daemon *d);
 
-/* Why connections end, and how often they did. */
-enum gm_drop {
-	GM_DROP_HUNG_UP, /* as it should be */
-	GM_DROP_SESSION, /* its session had to end */
-	GM_DROP_AGENT,   /* ours */
-	GM_DROP_REFUSED, /* one connection too many */
-	GM_DROP_RECORD,  /* a record that is none */
-	GM_DROP_FDS,     /* descriptors that nobody asked for */
-	GM_DROP_SILENT,  /* no HELLO in time */
-	GM_DROP_FULL,    /* replies are not read */
-	GM_DROP_BROKEN,  /* an error of the socket */
-	GM_DROPS
-};
+/* Take no new session. */
+void gm_control_drain(struct gm_daemon *d);
 
-TAILQ_HEAD(gm_connection_list, gm_connection);
-TAILQ_HEAD(gm_export_list, gm_export);
-TAILQ_HEAD(gm_room_wait_list, gm_room_wait);
-TAILQ_HEAD(gm_session_list, gm_session);
-TAILQ_HEAD(gm_share_claim_list, gm_share_claimed);
-TAILQ_HEAD(gm_shared_list, gm_shared);
-TAILQ_HEAD(gm_user_list, gm_user);
+/* Is there nothing left to do? */
+bool gm_control_drained(const struct gm_daemon *d);
 
-struct gm_control_server {
-	struct gm_daemon *d;
-	char path[108];
-	struct gm_source listener;
-	bool keeps_fds_out;    /* the kernel does, of all but sessions */
-	int reserve;           /* given up to turn a newcomer away */
-	bool paused;           /* no descriptor at all: wait a little */
-	bool is_crowded;       /* newcomers have waited for this turn */
-	struct gm_timer pause; /* until we listen again */
-	struct gm_timer hello; /* when the oldest silent one is dropped */
-	struct gm_connection_list silent; /* no HELLO yet, oldest first */
-	struct gm_connection_list known;
-	uint32_t n_connections;
-	uint32_t n_refused; /* of them: only there to be told why */
-	struct gm_user_list users;
-	uint64_t drops[GM_DROPS];
-
-	struct gm_session_list sessions; /* by id */
-	uint32_t n_sessions;
-	uint64_t last_session;
-	struct gm_export_list exports; /* oldest first, see sharing/exports.h */
-	uint64_t last_export;
-	struct gm_shared_list shares; /* by id, see sharing/share_request.h */
-	uint64_t last_share;
-	struct gm_share_claim_list share_claims; /* names to come */
-	struct gm_rendezvous_list rendezvous;
-	struct gm_timer moved;               /* look at them soon */
-	struct gm_room_wait_list room_waits; /* oldest first, see account/retry_queue.h */
-	struct gm_timer room;                /* look at them soon */
-	uint64_t last_ticket;
-	struct gm_closer closer;
-
-	int share; /* the segment for other namespaces, -1: not made yet */
-	bool draining;
-	char why[GM_WHY_BYTES]; /* of the refusal at hand */
-	char record[GM_CONTROL_BYTES_MAX] __attribute__((aligned(8)));
-};
-
-/* The uid's entry, made when it has none; NULL for want of memory.  Each call
- * that gives one is paid back by gm_user_drop(). */
-struct gm_user *gm_user_hold(struct gm_control_server *s, uid_t uid);
-void gm_user_drop(struct gm_control_server *s, struct gm_user *user);
+/* Free everything; sessions end with us. */
+void gm_control_exit(struct gm_daemon *d);
 
 #endif

@@ -18,7 +18,7 @@
 
 #include "agent/daemon/base/refusal.h"
 #include "agent/daemon/config.h"
-#include "agent/daemon/sessions/connection.h"
+#include "agent/daemon/base/connection.h"
 
 /* May this client have programs run?  0, or -EPERM with the reason. */
 int gm_program_policy(struct gm_connection *c);

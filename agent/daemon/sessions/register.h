@@ -19,7 +19,7 @@
 #ifndef GM_DAEMON_SESSIONS_REGISTER_H
 #define GM_DAEMON_SESSIONS_REGISTER_H
 
-#include "agent/daemon/sessions/connection.h"
+#include "agent/daemon/base/connection.h"
 
 struct gm_mask_held;
 struct gm_registration;

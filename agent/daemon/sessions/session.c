@@ -133,6 +133,12 @@ void gm_session_end(struct gm_session *session, const char *reason)
 	}
 }
 
+void gm_session_connection_dropped(struct gm_connection *c, const char *why)
+{
+	if (c->session)
+		gm_session_end(c->session, why);
+}
+
 static void client_gone(struct gm_source *source, uint32_t events)
 {
 	gm_session_end(gm_owner(source, struct gm_session, client),

@@ -16,7 +16,7 @@
 #define GM_DAEMON_SESSIONS_SESSION_H
 
 #include "agent/daemon/meshes/comms.h"
-#include "agent/daemon/sessions/connection.h"
+#include "agent/daemon/base/connection.h"
 #include "agent/daemon/sessions/register.h"
 #include "agent/daemon/sharing/peer_access.h"
 #include "agent/daemon/sharing/share_request.h"
@@ -58,6 +58,7 @@ struct gm_session {
 /* End a session, and its connection; it is freed when the last seat has been
  * left, which may be before this returns. */
 void gm_session_end(struct gm_session *session, const char *reason);
+void gm_session_connection_dropped(struct gm_connection *c, const char *why);
 
 /* Free it at once: no worker will speak of it any more. */
 void gm_session_free(struct gm_session *session);

@@ -100,7 +100,7 @@ void gm_exports_free(struct gm_session *session)
 	}
 }
 
-void gm_exports_let_go(struct gm_connection *c)
+void gm_exports_connection_dropped(struct gm_connection *c, const char *why)
 {
 	struct gm_importer *importer;
 

@@ -20,7 +20,7 @@
 #ifndef GM_DAEMON_SHARING_EXPORTS_H
 #define GM_DAEMON_SHARING_EXPORTS_H
 
-#include "agent/daemon/sessions/connection.h"
+#include "agent/daemon/base/connection.h"
 
 struct gm_daemon;
 
@@ -49,7 +49,7 @@ int gm_exports_judge(const struct gm_control_server *s, uint32_t row,
 void gm_exports_free(struct gm_session *session);
 
 /* This connection ends: what it was given descriptors of is let go. */
-void gm_exports_let_go(struct gm_connection *c);
+void gm_exports_connection_dropped(struct gm_connection *c, const char *why);
 
 /* FORGET of what this session has exported or imported.  Returns 0 when
  * @request was answered or will be; -ENOENT. */

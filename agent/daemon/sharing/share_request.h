@@ -40,7 +40,7 @@
 #ifndef GM_DAEMON_SHARING_SHARE_REQUEST_H
 #define GM_DAEMON_SHARING_SHARE_REQUEST_H
 
-#include "agent/daemon/sessions/connection.h"
+#include "agent/daemon/base/connection.h"
 
 struct gm_daemon;
 struct gm_export;

@@ -209,6 +209,4 @@ void gm_need_unbar(struct gm_keeper *keeper)
 void gm_need_spare_gone(struct gm_keeper *keeper)
 {
 	gm_need_closed(keeper);
-	if (keeper->draining)
-		gm_daemon_drained(keeper->d);
 }

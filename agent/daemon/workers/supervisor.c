@@ -246,7 +246,6 @@ void gm_supervisor_drain(struct gm_daemon *d)
 	s->draining = true;
 	TAILQ_FOREACH(keeper, &s->all, entry)
 	gm_keeper_drain(keeper);
-	gm_daemon_drained(d);
 }
 
 bool gm_supervisor_drained(const struct gm_daemon *d)

@@ -76,6 +76,22 @@ struct gm_seat {
 };
 
 /*
+ * gm_supervisor_start - after every row was published as PROBING or LOST
+ *
+ * Returns	0, or a negative errno after it has logged why
+ */
+int gm_supervisor_start(struct gm_daemon *d);
+
+/* Start no worker any more, and let those that run finish. */
+void gm_supervisor_drain(struct gm_daemon *d);
+
+/* Have they? */
+bool gm_supervisor_drained(const struct gm_daemon *d);
+
+/* Free everything; workers end with us. */
+void gm_supervisor_exit(struct gm_daemon *d);
+
+/*
  * gm_supervisor_seat - have the worker of a row serve a queue
  *
  * seat		zero but for what its owner fills

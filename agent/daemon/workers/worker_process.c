@@ -180,7 +180,6 @@ void gm_keeper_rest(struct gm_keeper *keeper)
 
 	if (keeper->draining) {
 		enter(keeper, GM_KEEPER_OFF, 0);
-		gm_daemon_drained(keeper->d);
 	} else if (gm_keeper_is_barred(keeper)) {
 		enter(keeper, GM_KEEPER_BARRED, DENY_NS);
 		gm_seats_refuse(keeper);

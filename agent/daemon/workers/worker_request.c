@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "agent/daemon/daemon.h"
-#include "agent/daemon/sessions/listener.h"
+#include "agent/daemon/base/server.h"
 #include "agent/daemon/workers/worker_process.h"
 #include "gpumap.h"
 #include "shm/point.h"

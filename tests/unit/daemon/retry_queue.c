@@ -14,6 +14,7 @@
 
 #include "agent/daemon/account/retry_queue.h"
 #include "agent/daemon/daemon.h"
+#include "agent/daemon/sessions/dispatch.h"
 #include "agent/daemon/sessions/session.h"
 #include "tests/support/tap.h"
 
@@ -60,6 +61,7 @@ static void set_up(void)
 	d.config.sessions_per_uid = 4;
 	d.config.arena_bytes = UINT64_MAX;
 	s.d = &d;
+	s.kind_of = gm_request_kind;
 	s.n_sessions = 1;
 	TAILQ_INIT(&s.sessions);
 	TAILQ_INSERT_TAIL(&s.sessions, &ended, entry);
@@ -146,10 +148,10 @@ static void who_leaves_waits_no_more(void)
 	struct gm_request r = request();
 
 	OK(gm_room_wait(&c, &r, -EDQUOT, HANG_NS));
-	gm_room_leave(&c);
+	gm_room_connection_dropped(&c, "");
 	OK(c.room == NULL);
 	OK(TAILQ_EMPTY(&s.room_waits));
-	gm_room_leave(&c);
+	gm_room_connection_dropped(&c, "");
 }
 
 TAP_CASE()

@@ -10,7 +10,7 @@
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/map/map_publish.h"
 #include "agent/daemon/map/release.h"
-#include "agent/daemon/sessions/connection.h"
+#include "agent/daemon/base/connection.h"
 #include "tests/support/tap.h"
 
 #define CLIENTS 6

@@ -20,18 +20,29 @@
  * all our connections together, and refuses more.  So who was given descriptors
  * has to take them before anything else of his is read.
  */
-#ifndef GM_DAEMON_SESSIONS_CONNECTION_H
-#define GM_DAEMON_SESSIONS_CONNECTION_H
+#ifndef GM_DAEMON_BASE_CONNECTION_H
+#define GM_DAEMON_BASE_CONNECTION_H
 
-#include "agent/daemon/devices/drain.h"
-#include "agent/daemon/meshes/rendezvous.h"
-#include "agent/daemon/sessions/listener.h"
+#include "agent/daemon/base/server.h"
 
 struct gm_importer;
+struct gm_member;
 struct gm_room_wait;
 
 TAILQ_HEAD(gm_importer_list, gm_importer);   /* see sharing/exports.h */
 TAILQ_HEAD(gm_mask_loan_list, gm_mask_loan); /* see masks/device_replicas.h */
+TAILQ_HEAD(gm_member_list, gm_member);       /* see meshes/rendezvous.h */
+
+/* For the drain of a row, or its return; see devices/drain.h.  Embedded in its
+ * owner, zero but for done. */
+struct gm_drain_wait {
+	/* It has come to an end: 0, or a negative errno with the reason.  The
+	 * wait is its owner's again. */
+	void (*done)(struct gm_drain_wait *wait, int status, const char *why);
+	/* Of drain.c. */
+	TAILQ_ENTRY(gm_drain_wait) entry;
+	struct gm_row_drain *drain;
+};
 
 struct gm_connection {
 	TAILQ_ENTRY(gm_connection) entry;
@@ -71,6 +82,17 @@ struct gm_request {
 	char body[256] __attribute__((aligned(8))); /* missing bytes are 0 */
 	const char *tail;
 	uint32_t tail_bytes;
+};
+
+/* How to treat one type of request. */
+struct gm_request_kind {
+	uint32_t body_bytes; /* as we know it */
+	bool has_tail;
+	bool has_fd; /* may carry one, of a session */
+
+	/* Returns 0 when it has answered or will (gm_connection_wait()), or a
+	 * negative status to refuse with, and server->why. */
+	int (*handle)(struct gm_connection *c, const struct gm_request *r);
 };
 
 /* Take a connected, non-blocking socket over.  Returns 0, -EUSERS when too many

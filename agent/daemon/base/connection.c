@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "agent/daemon/sessions/connection.h"
+#include "agent/daemon/base/connection.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -17,13 +17,9 @@
 #include <unistd.h>
 
 #include "agent/common/log.h"
-#include "agent/daemon/account/retry_queue.h"
 #include "agent/daemon/base/deferred_close.h"
 #include "agent/daemon/base/peercred.h"
 #include "agent/daemon/daemon.h"
-#include "agent/daemon/sessions/dispatch.h"
-#include "agent/daemon/sessions/session.h"
-#include "agent/daemon/sharing/exports.h"
 #include "shm/point.h"
 
 #ifndef SO_PASSRIGHTS
@@ -97,17 +93,9 @@ void gm_connection_drop(struct gm_connection *c, enum gm_drop reason,
 		s->n_refused--;
 	else
 		c->user->connections--;
-	if (c->change)
-		gm_changes_leave(c->change);
-	gm_drains_leave(&c->drain);
-	gm_room_leave(c);
-	gm_exports_let_go(c);
-	gm_mask_loans_free(c);
-	gm_rendezvous_drop(c);
+	gm_events_connection_dropped(s->d, c,
+				     detail ? detail : drop_names[reason]);
 	gm_user_drop(s, c->user);
-	if (c->session)
-		gm_session_end(c->session,
-			       detail ? detail : drop_names[reason]);
 	gm_connection_release(c);
 }
 
@@ -266,7 +254,7 @@ int gm_connection_handle(struct gm_connection *c, const struct gm_request *r)
 	int status;
 
 	why[0] = '\0';
-	status = gm_request_kind(r->header.type)->handle(c, r);
+	status = c->server->kind_of(r->header.type)->handle(c, r);
 	if (status < 0 && why[0] == '\0')
 		snprintf(why, GM_WHY_BYTES, "%s", strerror(-status));
 	return status;
@@ -276,7 +264,7 @@ static void handle(struct gm_connection *c, const struct gm_request *r)
 {
 	int status = gm_connection_handle(c, r);
 
-	if (status < 0 && !gm_room_wait(c, r, status, GM_ROOM_NS))
+	if (status < 0 && !c->server->waits_for_room(c, r, status, GM_ROOM_NS))
 		gm_connection_refuse(c, &r->header, status, c->server->why);
 }
 
@@ -293,7 +281,7 @@ static bool take(struct gm_connection *c, const char *record, size_t bytes)
 		return false;
 	}
 	memcpy(&r.header, record, sizeof(r.header));
-	kind = gm_request_kind(r.header.type);
+	kind = c->server->kind_of(r.header.type);
 	if (r.header.magic != GM_CONTROL_MAGIC)
 		wrong = "wrong magic";
 	else if (r.header.version != GM_CONTROL_VERSION)
@@ -351,7 +339,7 @@ static int look(struct gm_connection *c)
 	if (n > 0 && owes_reading(c))
 		return -EBUSY;
 	kind = c->session && n == (ssize_t)sizeof(header)
-		       ? gm_request_kind(header.type)
+		       ? c->server->kind_of(header.type)
 		       : NULL;
 	if (!(message.msg_flags & MSG_CTRUNC))
 		return 0;

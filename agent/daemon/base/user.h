@@ -1,0 +1,48 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * user - what each uid has of us: connections, sessions, memory.
+ */
+#ifndef GM_DAEMON_BASE_USER_H
+#define GM_DAEMON_BASE_USER_H
+
+#include <stdint.h>
+#include <sys/queue.h>
+#include <sys/types.h>
+
+struct gm_control_server;
+
+/* What one uid has of us; kept while that is anything. */
+struct gm_user {
+	TAILQ_ENTRY(gm_user) entry;
+	uid_t uid;
+	uint32_t holds; /* connections and sessions, open or ending */
+	uint32_t connections;
+	uint32_t sessions;
+	uint32_t registrations;
+	uint32_t comms; /* of its sessions, see meshes/comms.h */
+	uint32_t
+		members; /* ranks that its processes are, see meshes/rendezvous.h */
+	uint32_t exports; /* that can be imported */
+	uint32_t imports; /* of exports, its own or others', and opened names */
+	LIST_HEAD(, gm_mask_held) masks; /* in use, see masks/handles.h */
+	uint64_t mask_bytes;             /* of them, each publication's once */
+	uint64_t arena_bytes;            /* and registered ones */
+	uint64_t
+		waiting_bytes; /* of its changes that wait, see map/transaction.h */
+	uint64_t paced_ns;     /* sessions opened, as time: see session.c */
+	uint64_t
+		served; /* the turn of its last change, see map/transaction.h */
+};
+
+/* The uid's entry, made when it has none; NULL for want of memory.  Each call
+ * that gives one is paid back by gm_user_drop(). */
+struct gm_user *gm_user_hold(struct gm_control_server *s, uid_t uid);
+void gm_user_drop(struct gm_control_server *s, struct gm_user *user);
+
+/* Free those that have nothing of us, and whose sessions are no longer paced at
+ * @now. */
+void gm_user_forget_idle(struct gm_control_server *s, uint64_t now);
+
+#endif

@@ -5,8 +5,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -15,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/common/close_thread.h"
 #include "agent/common/wire.h"
 
 #define UNDONE_MAX 64u
@@ -24,16 +27,51 @@
 #define MFD_NOEXEC_SEAL 8u
 #endif
 
-/* Killed, and not reaped yet: looked at now and then. */
+/* Killed, and not known to have ended: looked at now and then. */
 static pid_t undone[UNDONE_MAX];
 static uint32_t n_undone;
 
+/* Where somebody reads a process's files in /proc, as ps does, the kernel takes
+ * them out of its caches while it is reaped, and goes round there for as long as
+ * a thread of the process that is ending has no CPU: seconds, on a busy machine.
+ * So a thread of our own reaps. */
+static struct gm_closer reaper;
+static pthread_once_t reaper_once = PTHREAD_ONCE_INIT;
+
+static void make_reaper(void)
+{
+	gm_closer_init(&reaper);
+}
+
+static void reap_now(void *pid)
+{
+	waitpid((pid_t)(intptr_t)pid, NULL, 0);
+}
+
+static void reap(pid_t pid)
+{
+	pthread_once(&reaper_once, make_reaper);
+	gm_closer_call(&reaper, reap_now, (void *)(intptr_t)pid);
+}
+
+/* It stays a zombie, until reap(). */
+static bool has_ended(pid_t pid, siginfo_t *ret_info)
+{
+	*ret_info = (siginfo_t){ 0 };
+	return waitid(P_PID, (id_t)pid, ret_info,
+		      WEXITED | WNOHANG | WNOWAIT) == 0 &&
+	       ret_info->si_pid != 0;
+}
+
 void gm_spawn_tidy(void)
 {
+	siginfo_t info;
 	uint32_t left = 0;
 
 	for (uint32_t i = 0; i < n_undone; i++) {
-		if (waitpid(undone[i], NULL, WNOHANG) == 0)
+		if (has_ended(undone[i], &info))
+			reap(undone[i]);
+		else
 			undone[left++] = undone[i];
 	}
 	n_undone = left;
@@ -45,7 +83,7 @@ static void undo(pid_t pid)
 	kill(pid, SIGKILL);
 	gm_spawn_tidy();
 	/* With so many of them, a zombie more until we end is the least. */
-	if (waitpid(pid, NULL, WNOHANG) == 0 && n_undone < UNDONE_MAX)
+	if (n_undone < UNDONE_MAX)
 		undone[n_undone++] = pid;
 }
 
@@ -202,12 +240,12 @@ void gm_spawn_undo(const struct gm_child *child)
 int gm_spawn_reap(const struct gm_child *child, char ret_how[64],
 		  int *ret_status)
 {
-	siginfo_t info = { 0 };
+	siginfo_t info;
 	const char *name;
 
-	if (waitid(P_PID, (id_t)child->pid, &info, WEXITED | WNOHANG) != 0 ||
-	    info.si_pid == 0)
+	if (!has_ended(child->pid, &info))
 		return 0;
+	reap(child->pid);
 	if (info.si_code == CLD_EXITED) {
 		snprintf(ret_how, 64, "exited with status %d", info.si_status);
 		*ret_status = info.si_status;

@@ -47,6 +47,8 @@ void gm_spawn_tidy(void);
 /*
  * gm_spawn_reap - has it ended, and how?
  *
+ * One that has is reaped by a thread, soon: a caller must not ask again.
+ *
  * Returns	1 with a text such as "killed by SIGKILL" and its exit status,
  *		-1 where a signal ended it; 0 while it runs
  */

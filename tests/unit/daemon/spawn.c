@@ -6,6 +6,7 @@
  * signal reaches it; and none is left behind as a zombie.
  */
 
+#include <dirent.h>
 #include <signal.h>
 #include <time.h>
 
@@ -108,8 +109,46 @@ static void one_that_does_not_die_holds_up_nobody(void)
 	forget(&child);
 }
 
+static int threads(void)
+{
+	DIR *tasks = opendir("/proc/self/task");
+	int n = 0;
+
+	while (tasks != NULL && readdir(tasks) != NULL)
+		n++;
+	if (tasks != NULL)
+		closedir(tasks);
+	return n - 2; /* . and .. */
+}
+
+/* The loop is told of the end; the kernel, which may take long to clear up
+ * behind a process that others look at, has a thread of its own for that. */
+static void a_thread_reaps(void)
+{
+	const struct timespec nap = { .tv_nsec = 1000000 };
+	struct gm_child child;
+	char how[64] = "";
+	int status = 0;
+
+	if (!begin(&child))
+		return;
+	EQ(gm_spawn_reap(&child, how, &status), 0);
+	kill(child.pid, SIGKILL);
+	for (int i = 0; i < 30000 && !gm_spawn_reap(&child, how, &status); i++)
+		nanosleep(&nap, NULL);
+	STR(how, "killed by SIGKILL");
+	EQ(status, -1);
+	EQ(threads(), 2);
+	for (int i = 0; i < 30000 && is_there(&child); i++)
+		nanosleep(&nap, NULL);
+	OK(!is_there(&child));
+	forget(&child);
+}
+
 TAP_CASE()
 {
+	EQ(threads(), 1);
+	a_thread_reaps();
 	undone_child_is_reaped();
 	tidying_reaps_it();
 	one_that_does_not_die_holds_up_nobody();

@@ -2,7 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * visible - which rows a process sees under its CUDA_VISIBLE_DEVICES.
+ * cuda_visible_devices - which rows a process sees under its
+ * CUDA_VISIBLE_DEVICES.
  *
  * The driver's own reading of the variable, over a list of devices instead of
  * a driver: CUDA ordinal i of the process is entry i of the answer.  Pure: the

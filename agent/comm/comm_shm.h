@@ -2,7 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * page - what the ranks of one group share: who is how far in which collective.
+ * comm_shm - what the ranks of one group share: who is how far in which
+ * collective.
  *
  * Memory that only agent processes have: a head, a seat for each rank, written
  * by that rank alone, and a cell for each ordered pair of ranks.  It starts as

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * closer - a thread that gives memory back, so that a loop need not.
+ * close_thread - a thread that gives memory back, so that a loop need not.
  *
  * The last close of a memfd, and the munmap of a mapping of it, free every
  * page that was touched: tens of milliseconds for a gigabyte.  An event loop
@@ -10,8 +10,8 @@
  * far behind, the caller does the work itself: slow, but never not at all.
  *
  * The thread starts with the first thing to do, takes no signal, leaves the
- * CPUs to those who work (sched_hint.h), and never touches anything but what it was
- * handed.
+ * CPUs to those who work (sched_hint.h), and never touches anything but what it
+ * was handed.
  */
 #ifndef GM_COMMON_CLOSE_THREAD_H
 #define GM_COMMON_CLOSE_THREAD_H

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * thp - transparent huge pages for memory that will be filled anyway.
+ * huge_pages - transparent huge pages for memory that will be filled anyway.
  *
  * They are filled and given back ten times as fast as the same memory page by
  * page.  The kernel gives them where it is asked to (MADV_COLLAPSE, Linux 6.1),

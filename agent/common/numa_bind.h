@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * pin - which CPUs and which memory: NUMA nodes, and how to stay on one.
+ * numa_bind - which CPUs and which memory: NUMA nodes, and how to stay on one.
  *
  * Facts come from sysfs, binding goes through libnuma's system calls.  A
  * kernel without NUMA is a machine with the one node 0, which has every CPU

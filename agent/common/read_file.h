@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * sysfile - read small text files of /sys and /proc.
+ * read_file - read small text files of /sys and /proc.
  *
  * @root is put before the path, for tests with a machine of their own; NULL
  * is the machine that we run on.

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * pace - what the kernel's scheduler should know of a thread.
+ * sched_hint - what the kernel's scheduler should know of a thread.
  *
  * Both only ask: what is refused, or not known to this kernel, leaves the
  * thread as it was.
@@ -24,9 +24,9 @@ void gm_pace_prompt(void);
  * gm_pace_patient - the calling thread preempts no other when it wakes
  *
  * It has the batch policy, whatever policy its process has, and keeps its nice
- * value.  A higher one would hurt: while such a thread exits it holds entries of
- * /proc that a parent which reaps the process waits for in a busy loop, and on a
- * busy machine the parent then spins for as long as the thread gets no CPU.
+ * value. A higher one would hurt: while such a thread exits it holds entries of
+ * /proc that a parent which reaps the process waits for in a busy loop, and on
+ * a busy machine the parent then spins for as long as the thread gets no CPU.
  */
 void gm_pace_patient(void);
 

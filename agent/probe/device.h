@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * card - all that is known of a card or an instance, and what it comes to.
+ * device - all that is known of a card or an instance, and what it comes to.
  *
  * What is known comes in pieces, from NVML, from the driver, from an event and
  * from silence, in any order and each more than once.  A card keeps the last

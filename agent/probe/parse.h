@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * text - the words of NVML and of the kernel's module, read and judged.
+ * parse - the words of NVML and of the kernel's module, read and judged.
  *
  * Pure.  None of these strings is ours: a library that does not end one, or
  * a card whose memory of itself is damaged, gets a refusal and nothing else.

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * note - what a role's process says to the steward that started it.
+ * protocol - what a role's process says to the steward that started it.
  *
  * Records of a SOCK_SEQPACKET pair, whose other end the role finds as
  * descriptor 3.  Nothing goes the other way: a role is told what to do by its

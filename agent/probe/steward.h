@@ -5,10 +5,10 @@
  * steward - the process that gpumapd talks to.
  *
  * One thread, which waits for nobody: what the roles say becomes state
- * (on_message.c), what is overdue is done and who is overdue is given up (schedule.c),
- * and gpumapd is told what it does not have yet, as fast as it takes it
- * (report.c).  What moves overwrites what was not taken in time; nothing is
- * queued but events, and of those the oldest go first.
+ * (on_message.c), what is overdue is done and who is overdue is given up
+ * (schedule.c), and gpumapd is told what it does not have yet, as fast as it
+ * takes it (report.c). What moves overwrites what was not taken in time;
+ * nothing is queued but events, and of those the oldest go first.
  *
  * A slot is an NVML index and its watcher; a card is a GPU or an instance,
  * known by its uuid.

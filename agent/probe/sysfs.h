@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * place - what the kernel knows of cards: which there are, and what is near.
+ * sysfs - what the kernel knows of cards: which there are, and what is near.
  *
  * @root is put before /sys and /proc in every path; NULL for this machine.
  */

@@ -4,15 +4,16 @@
 /*
  * loop - whose turn it is, and when to sleep.
  *
- * Each pass gives every user a turn who has a session with work, see queue/run_queue.h.
- * Sessions found empty are polled for as long as their own gaps make that worth
- * while, and then parked one by one.  Those whose next entry waits for another
- * row get none until it has come (queue/dependency.h).  When nobody is awake the worker
- * blocks in its io_uring.
+ * Each pass gives every user a turn who has a session with work, see
+ * queue/run_queue.h. Sessions found empty are polled for as long as their own
+ * gaps make that worth while, and then parked one by one. Those whose next
+ * entry waits for another row get none until it has come (queue/dependency.h).
+ * When nobody is awake the worker blocks in its io_uring.
  *
- * Where the device computes by itself (queue/async_exec.h), sleep comes when the device
- * has had its time to end something, too, and it wakes the worker then.  The
- * loop is compiled twice, so that neither kind of device pays for the other.
+ * Where the device computes by itself (queue/async_exec.h), sleep comes when
+ * the device has had its time to end something, too, and it wakes the worker
+ * then. The loop is compiled twice, so that neither kind of device pays for the
+ * other.
  *
  * The clock is read once in many passes; what is decided by time is decided
  * then: budgets, the sign of life, the rings of the deaf.

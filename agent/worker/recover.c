@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * bury - the undertaker: every entry that a dead worker owed ends once.
+ * recover - the undertaker: every entry that a dead worker owed ends once.
  *
  * It may die of the same client's memory and be started again: what the
  * journal does in gm_journal_bury() bears that.

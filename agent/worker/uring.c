@@ -28,10 +28,10 @@ static const unsigned tries[] = {
 	0,
 };
 
-/* What the loop asks for (control/io_events.c).  A filter of system calls does not see
- * what a ring is asked to do: without this, whoever took the worker over could
- * open and connect through it (control/sandbox.h).  In force from here on: the ring
- * starts disabled. */
+/* What the loop asks for (control/io_events.c). A filter of system calls does
+ * not see what a ring is asked to do: without this, whoever took the worker
+ * over could open and connect through it (control/sandbox.h). In force from
+ * here on: the ring starts disabled. */
 static int restrict_to_list(struct io_uring *ring)
 {
 	struct io_uring_restriction list[] = {

@@ -76,7 +76,7 @@ struct gm_worker {
 	struct gm_purse *purses;       /* of all uids, see memory/buffers.h */
 	uint32_t n_active;             /* sessions that are awake */
 	uint32_t n_idle;    /* of them, found empty at the last look */
-	uint32_t n_deaf;    /* sessions that flood, see queue/doorbell_limit.h */
+	uint32_t n_deaf;    /* that flood, see queue/doorbell_limit.h */
 	uint32_t cpu;       /* where we ran last, plus 1 */
 	uint32_t quiet;     /* passes without work since the clock was read */
 	uint32_t busy;      /* turns served since then */
@@ -86,11 +86,9 @@ struct gm_worker {
 	uint32_t round;     /* of all users */
 	uint32_t serial;    /* of attachments */
 	uint32_t n_forgets; /* FORGETs that wait for what is under way */
-	TAILQ_HEAD(, gm_flights)
-	flying;           /* sessions that the device has
-					  * anything of, see queue/async_exec.h */
-	uint32_t n_aloft; /* slices under way, of all sessions */
-	uint64_t landed;  /* slices that have ended so far */
+	TAILQ_HEAD(, gm_flights) flying; /* that the device has anything of */
+	uint32_t n_aloft;                /* slices under way, of all sessions */
+	uint64_t landed;                 /* slices that have ended so far */
 	TAILQ_HEAD(, gm_carry)
 	carried; /* copies from other rows under way, see io/remote_copy.h */
 	TAILQ_HEAD(, gm_alloc_wait) alloc_waits; /* see memory/alloc.h */
@@ -99,7 +97,7 @@ struct gm_worker {
 	struct gm_loader loader;
 	struct gm_ferry ferry;
 	struct gm_parts parts;
-	LIST_HEAD(, gm_member) cliqued; /* that have a clique, see collective/nccl_group.h */
+	LIST_HEAD(, gm_member) cliqued; /* see collective/nccl_group.h */
 	bool may_spin;
 	bool draining;
 	bool drained; /* and said so: no session has a turn any more */

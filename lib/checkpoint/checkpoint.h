@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * weights - which tensors a checkpoint has, and where in its files they lie.
+ * checkpoint - which tensors a checkpoint has, and where in its files they lie.
  *
  * A checkpoint is a GGUF file, and with it all others of a model that is split,
  * or a safetensors file, or a directory with
@@ -99,7 +99,7 @@ struct gm_weights_block {
 /* GGUF's type of this number; false: there is none. */
 bool gm_weights_gguf_type(uint32_t number, struct gm_weights_block *ret_block);
 
-/* ---- checkpoint.c ----------------------------------------------------------- */
+/* ---- checkpoint.c -------------------------------------------------------- */
 
 /*
  * gm_weights_read - all tensors of the checkpoint at @path

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * scan - JSON, read once from front to back.
+ * json_scan - JSON, read once from front to back.
  *
  * For texts that others have written and that may be large: nothing is
  * allocated, nothing recurses, and what is not JSON to the letter is refused.

@@ -288,8 +288,7 @@ static pid_t start_owner(int *ret_socket)
 	if (pid == 0) {
 		close(pair[0]);
 		snprintf(text, sizeof(text), "%d", pair[1]);
-		execl("/proc/self/exe", "vmm", "own", text,
-		      (char *)NULL);
+		execl("/proc/self/exe", "vmm", "own", text, (char *)NULL);
 		_exit(127);
 	}
 	close(pair[1]);

@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * collective_buffers.h - collectives of memory that is the rows' own: beside what
- * each rank has in the arena it has a buffer as large.
+ * collective_buffers.h - collectives of memory that is the rows' own: beside
+ * what each rank has in the arena it has a buffer as large.
  */
 #ifndef GM_TEST_SUPPORT_COLLECTIVE_BUFFERS_H
 #define GM_TEST_SUPPORT_COLLECTIVE_BUFFERS_H

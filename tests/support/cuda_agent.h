@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * cuda_scene - a gpumapd of the test's own on a stand-in machine of its own.
+ * cuda_agent - a gpumapd of the test's own on a stand-in machine of its own.
  *
  * The machine is a file in /dev/shm, for workers are another user.  CUDA rows
  * come in PCI order, which is not the order in which a plan of faults counts

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * cuda_side - a session on one row, with jobs that prove what they did.
+ * cuda_session - a session on one row, with jobs that prove what they did.
  */
 #ifndef GM_TEST_SUPPORT_CUDA_SESSION_H
 #define GM_TEST_SUPPORT_CUDA_SESSION_H

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * scene - a stand-in machine of a test's own, and processes on it.
+ * fake_machine - a stand-in machine of a test's own, and processes on it.
  *
  * A process is the test's program again, with the name of its part as its
  * first argument.  The machine is a memfd, so that it goes with the test.

@@ -2,7 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * keeper_play - a worker, its spare and its undertaker, played by a test.
+ * fake_worker_process - a worker, its spare and its undertaker, played by a
+ * test.
  *
  * What they are to do next, and what they were started with, is in memory that
  * they and the test share.

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * kernel_story - an agent with stand-in cards and a directory of programs, and
+ * kernel_agent - an agent with stand-in cards and a directory of programs, and
  * jobs that run device code there.
  */
 #ifndef GM_TEST_SUPPORT_KERNEL_AGENT_H

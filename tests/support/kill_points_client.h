@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * points_play - what a client does that has memory, fills it, shares it, loads
- * a model and spreads work: each part in turn, until the first error.
+ * kill_points_client - what a client does that has memory, fills it, shares it,
+ * loads a model and spreads work: each part in turn, until the first error.
  */
 #ifndef GM_TEST_SUPPORT_KILL_POINTS_CLIENT_H
 #define GM_TEST_SUPPORT_KILL_POINTS_CLIENT_H

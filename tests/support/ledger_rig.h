@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * ledger_scene - an agent's inside, without the agent: segment, directory,
+ * ledger_rig - an agent's inside, without the agent: segment, directory,
  * holders and ledger over rows of a test's own.
  */
 #ifndef GM_TEST_SUPPORT_LEDGER_RIG_H

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * shelf - folders of a test's own with libraries in them.
+ * library_dirs - folders of a test's own with libraries in them.
  *
  * Copies, not links: the linker tells libraries apart by their file, and the
  * search judges a folder by where a link leads.

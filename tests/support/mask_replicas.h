@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * mask_cards - large masks on the cards of a scene, each with bytes of its own,
- * and what is in their replicas.
+ * mask_replicas - large masks on the cards of a scene, each with bytes of its
+ * own, and what is in their replicas.
  */
 #ifndef GM_TEST_SUPPORT_MASK_REPLICAS_H
 #define GM_TEST_SUPPORT_MASK_REPLICAS_H

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * operators_trial - what one run of an operator is given, for the tests that
+ * operators_case - what one run of an operator is given, for the tests that
  * hold implementations to operators_ref.h.
  */
 #ifndef GM_TEST_SUPPORT_OPERATORS_CASE_H

@@ -2,9 +2,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * peer_session.h - one attachment to one peer, for the tests of the session side:
- * three rows, of which 0 and 1 are READY with scores of 3 to 1, and a layer
- * map.
+ * peer_session.h - one attachment to one peer, for the tests of the session
+ * side: three rows, of which 0 and 1 are READY with scores of 3 to 1, and a
+ * layer map.
  */
 #ifndef GM_TEST_SUPPORT_PEER_SESSION_H
 #define GM_TEST_SUPPORT_PEER_SESSION_H

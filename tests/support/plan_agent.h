@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * plan_story - a whole agent on dummy rows, for tests that have it plan.
+ * plan_agent - a whole agent on dummy rows, for tests that have it plan.
  */
 #ifndef GM_TEST_SUPPORT_PLAN_AGENT_H
 #define GM_TEST_SUPPORT_PLAN_AGENT_H

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * probe_scene - gpumap-probe on a stand-in machine, and a test in the place of
+ * probe_rig - gpumap-probe on a stand-in machine, and a test in the place of
  * gpumapd: it keeps the last word on each device, as gpumapd would.
  */
 #ifndef GM_TEST_SUPPORT_PROBE_RIG_H

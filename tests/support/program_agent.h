@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * program_story - an agent with a directory of programs, sessions that run
+ * program_agent - an agent with a directory of programs, sessions that run
  * them, and what the log says of their workers.
  */
 #ifndef GM_TEST_SUPPORT_PROGRAM_AGENT_H

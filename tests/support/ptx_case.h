@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * ptx_trial - one run of an operator's PTX, by ptx.c, against its definition.
+ * ptx_case - one run of an operator's PTX, by ptx.c, against its definition.
  */
 #ifndef GM_TEST_SUPPORT_PTX_CASE_H
 #define GM_TEST_SUPPORT_PTX_CASE_H

@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * quantum_rig.h - the worker's end of a queue, served in this process over a memfd, by
- * a backend that only counts.
+ * quantum_rig.h - the worker's end of a queue, served in this process over a
+ * memfd, by a backend that only counts.
  */
 #ifndef GM_TEST_SUPPORT_QUANTUM_RIG_H
 #define GM_TEST_SUPPORT_QUANTUM_RIG_H

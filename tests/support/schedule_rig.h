@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * schedule_rig.h - sessions of a worker without its loop that always have work, and
- * what each of them got, counted in bytes and in entries.
+ * schedule_rig.h - sessions of a worker without its loop that always have work,
+ * and what each of them got, counted in bytes and in entries.
  */
 #ifndef GM_TEST_SUPPORT_SCHEDULE_RIG_H
 #define GM_TEST_SUPPORT_SCHEDULE_RIG_H

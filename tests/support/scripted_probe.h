@@ -2,12 +2,12 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * puppet - a probe whose every word is the test's.
+ * scripted_probe - a probe whose every word is the test's.
  *
- * A test listens, starts its agent with scripted_probe for a probe, and accepts:
- * each start of a probe is a connection, and what is said over it gpumapd takes
- * for the probe's.  A card of these stories is made of its number: its UUID,
- * its name and its bus all tell it.
+ * A test listens, starts its agent with scripted_probe for a probe, and
+ * accepts: each start of a probe is a connection, and what is said over it
+ * gpumapd takes for the probe's. A card of these stories is made of its number:
+ * its UUID, its name and its bus all tell it.
  */
 #ifndef GM_TEST_SUPPORT_SCRIPTED_PROBE_H
 #define GM_TEST_SUPPORT_SCRIPTED_PROBE_H
@@ -46,7 +46,8 @@ static inline bool puppet_set(void)
 	const char *build = getenv("abs_top_builddir");
 
 	snprintf(puppet_program, sizeof(puppet_program),
-		 "%s/tests/support/scripted_probe", build != NULL ? build : ".");
+		 "%s/tests/support/scripted_probe",
+		 build != NULL ? build : ".");
 	snprintf(puppet_path, sizeof(puppet_path), "/tmp/gpumap-puppet.%d",
 		 (int)getpid());
 	snprintf(puppet_named, sizeof(puppet_named), "GPUMAP_PUPPET=%s",

@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * puppet_scene - an agent whose cards are a puppet's: started with some of
- * them, looked at by their numbers, and ended.
+ * scripted_probe_agent - an agent whose cards are a puppet's: started with some
+ * of them, looked at by their numbers, and ended.
  */
 #ifndef GM_TEST_SUPPORT_SCRIPTED_PROBE_AGENT_H
 #define GM_TEST_SUPPORT_SCRIPTED_PROBE_AGENT_H

@@ -2,9 +2,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * scripted_worker - a worker that serves nobody, and takes, refuses or dies of what
- * is registered, exported and imported as the handle's index says: see
- * scripted_worker.h.  gpumapd starts it in place of gpumap-worker.
+ * scripted_worker - a worker that serves nobody, and takes, refuses or dies of
+ * what is registered, exported and imported as the handle's index says: see
+ * scripted_worker.h. gpumapd starts it in place of gpumap-worker.
  */
 
 #include "tests/support/scripted_worker.h"

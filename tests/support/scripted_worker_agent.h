@@ -2,8 +2,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * scripted_worker_agent.h - a gpumapd whose workers are odd ones, see scripted_worker.c, and what
- * it takes to register with it, to export and to import.
+ * scripted_worker_agent.h - a gpumapd whose workers are odd ones, see
+ * scripted_worker.c, and what it takes to register with it, to export and to
+ * import.
  */
 #ifndef GM_TEST_SUPPORT_SCRIPTED_WORKER_AGENT_H
 #define GM_TEST_SUPPORT_SCRIPTED_WORKER_AGENT_H

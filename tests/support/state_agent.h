@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * state_story - an agent whose maps are kept in files, and those files.
+ * state_agent - an agent whose maps are kept in files, and those files.
  */
 #ifndef GM_TEST_SUPPORT_STATE_AGENT_H
 #define GM_TEST_SUPPORT_STATE_AGENT_H

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * stage - what rows a story plays on.
+ * story_rows - what rows a story plays on.
  *
  * Stories of two rows and more do not care what computes.  Compiled with
  * STAGE_CUDA, the same story plays on four stand-in cards, which come before

@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * keeper_scene - the inside of an agent with one CUDA row, whose processes are
- * played by the test itself, and a session of it.
+ * worker_process_rig - the inside of an agent with one CUDA row, whose
+ * processes are played by the test itself, and a session of it.
  */
 #ifndef GM_TEST_SUPPORT_WORKER_PROCESS_RIG_H
 #define GM_TEST_SUPPORT_WORKER_PROCESS_RIG_H

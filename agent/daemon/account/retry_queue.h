@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * room - requests that are refused for want of room while some is on its way
- * back.
+ * retry_queue - requests that are refused for want of room while some is on its
+ * way back.
  *
  * A session that has ended counts until no worker has its memory any more.  Who
  * closes one and asks for another at once would be refused for what he has

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * gutter - where descriptors go that came from clients.
+ * deferred_close - where descriptors go that came from clients.
  *
  * A close may take as long as whoever made the file likes: a socket lingers, a
  * file system asks its server and the server is silent.  The same holds for the

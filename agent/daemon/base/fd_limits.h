@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * files - descriptors, by the thousand: as many as [limits] may take.
+ * fd_limits - descriptors, by the thousand: as many as [limits] may take.
  *
  * Where there are fewer, whoever needs the first that is missing is refused,
  * long before any limit that was configured: that is said at the start, and

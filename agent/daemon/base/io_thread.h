@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * clerk - a thread that does for the loop what may take long: plans, and files
- * that must be on the disk before anybody is told.
+ * io_thread - a thread that does for the loop what may take long: plans, and
+ * files that must be on the disk before anybody is told.
  *
  * One job at a time.  While the clerk has it the loop touches nothing that the
  * job works on, and the job touches nothing else; the handing over orders the

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * peer - a descriptor of the process at the other end of a socket.
+ * peercred - a descriptor of the process at the other end of a socket.
  *
  * Linux 6.5 hands out the one that connected (SO_PEERPIDFD).  Before, it is
  * opened by pid, and a pid may have been given anew since the connection was

@@ -2,7 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * memory - the memfds of a session: made and sealed here, mapped elsewhere.
+ * session_memory - the memfds of a session: made and sealed here, mapped
+ * elsewhere.
  */
 #ifndef GM_DAEMON_BASE_SESSION_MEMORY_H
 #define GM_DAEMON_BASE_SESSION_MEMORY_H

@@ -32,9 +32,9 @@ static pid_t undone[UNDONE_MAX];
 static uint32_t n_undone;
 
 /* Where somebody reads a process's files in /proc, as ps does, the kernel takes
- * them out of its caches while it is reaped, and goes round there for as long as
- * a thread of the process that is ending has no CPU: seconds, on a busy machine.
- * So a thread of our own reaps. */
+ * them out of its caches while it is reaped, and goes round there for as long
+ * as a thread of the process that is ending has no CPU: seconds, on a busy
+ * machine. So a thread of our own reaps. */
 static struct gm_closer reaper;
 static pthread_once_t reaper_once = PTHREAD_ONCE_INIT;
 

@@ -21,17 +21,15 @@ struct gm_user {
 	uint32_t connections;
 	uint32_t sessions;
 	uint32_t registrations;
-	uint32_t comms; /* of its sessions, see meshes/comms.h */
-	uint32_t
-		members; /* ranks that its processes are, see meshes/rendezvous.h */
+	uint32_t comms;   /* of its sessions, see meshes/comms.h */
+	uint32_t members; /* ranks of its processes, see meshes/rendezvous.h */
 	uint32_t exports; /* that can be imported */
 	uint32_t imports; /* of exports, its own or others', and opened names */
 	LIST_HEAD(, gm_mask_held) masks; /* in use, see masks/handles.h */
 	uint64_t mask_bytes;             /* of them, each publication's once */
 	uint64_t arena_bytes;            /* and registered ones */
-	uint64_t
-		waiting_bytes; /* of its changes that wait, see map/transaction.h */
-	uint64_t paced_ns;     /* sessions opened, as time: see session.c */
+	uint64_t waiting_bytes;          /* of its changes that wait */
+	uint64_t paced_ns; /* sessions opened, as time: see session.c */
 	uint64_t
 		served; /* the turn of its last change, see map/transaction.h */
 };

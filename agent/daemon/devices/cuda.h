@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * cudarows - what the probe says, as rows and their states.
+ * cuda - what the probe says, as rows and their states.
  *
  * A start waits until every card has been named (LISTED) or had its time; what
  * is known by then is given its rows at once, in the order of PCI addresses,

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * drains - rows that an administrator takes out of service and brings back.
+ * drain - rows that an administrator takes out of service and brings back.
  *
  *	FINISHING  no new work; the worker ends what is in its rings, and lends
  *		   its memory to others that drain until they have, too

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * dummyrows - rows for the devices of a node file, that are not there: they
+ * dummy - rows for the devices of a node file, that are not there: they
  * are planned with and accounted for, and hold no data.
  *
  * Their facts are what the file says and nothing of them moves but what is

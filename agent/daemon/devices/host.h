@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * hostrows - the host rows that this machine should have: one per NUMA node
+ * host - the host rows that this machine should have: one per NUMA node
  * with CPUs and memory, each split as the configuration says.
  */
 #ifndef GM_DAEMON_DEVICES_HOST_H

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * paths - between each two cards: may one read the other's memory?
+ * p2p - between each two cards: may one read the other's memory?
  *
  * What NVML says comes from the probe, of ordered pairs.  A no of it is a no; a
  * yes is tried, once, by the workers of both: there are machines on which a

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * devices - the rows of the device table, as the agent knows them.
+ * rows - the rows of the device table, as the agent knows them.
  *
  * Rows are 0 to n - 1 and keep their device, by uuid, while the segment lives;
  * reuse.h has the exception.
@@ -39,10 +39,10 @@ struct gm_device {
 	struct gm_moving_image moving;
 	struct gm_idset cpus; /* of the worker; facts.cpus is its text */
 	struct gm_meminfo memory;
-	uint32_t parts;      /* rows that share the memory of its node */
-	uint64_t dummy_free; /* of a dummy row: what its file says is free */
-	uint32_t bars;       /* GM_BAR_* of workers/supervisor.h: why it has no worker */
-	uint64_t given_ns;   /* when it got its row; of an adopted one 0 */
+	uint32_t parts;         /* rows that share the memory of its node */
+	uint64_t dummy_free;    /* of a dummy row: what its file says is free */
+	uint32_t bars;          /* GM_BAR_*: why it has no worker */
+	uint64_t given_ns;      /* when it got its row; of an adopted one 0 */
 	struct gm_back back[2]; /* since a look at what is free, and before */
 
 	/* Of a CUDA row. */
@@ -120,7 +120,8 @@ void gm_devices_state(struct gm_daemon *d, uint32_t row, uint32_t state,
 void gm_devices_worker(struct gm_daemon *d, uint32_t row, pid_t pid,
 		       uint32_t restarts);
 
-/* So much of the row is promised; account/ledger.c says so before it wakes readers. */
+/* So much of the row is promised; account/ledger.c says so before it wakes
+ * readers. */
 void gm_devices_reserved(struct gm_daemon *d, uint32_t row, uint64_t bytes);
 
 /* Look at one row's moving facts now, and at those of every row: what the

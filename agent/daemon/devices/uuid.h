@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * identity - the uuid of a row that no vendor has given one.
+ * uuid - the uuid of a row that no vendor has given one.
  *
  * The same machine, node and share have the same uuid after every restart and
  * reboot.  It is a UUID of version 8 over two SipHash-2-4 values, keyed with

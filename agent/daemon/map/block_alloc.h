@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * heap - which 64-byte units of the segment are in use.
+ * block_alloc - which 64-byte units of the segment are in use.
  *
  * The bitmap is the agent's own: nothing about it is shared, and an agent that
  * starts again rebuilds it from slots and holders.  Blocks are sought from the

@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * maps - from the text of a spec to a published layer map: what [map NAME] and
- * a client's request have in common.
+ * layer_maps - from the text of a spec to a published layer map: what [map
+ * NAME] and a client's request have in common.
  */
 #ifndef GM_DAEMON_MAP_LAYER_MAPS_H
 #define GM_DAEMON_MAP_LAYER_MAPS_H

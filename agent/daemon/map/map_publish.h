@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * map_changes - a change that clients ask for: publish a map by its spec.
+ * map_publish - a change that clients ask for: publish a map by its spec.
  */
 #ifndef GM_DAEMON_MAP_MAP_PUBLISH_H
 #define GM_DAEMON_MAP_MAP_PUBLISH_H

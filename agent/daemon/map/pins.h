@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * holders - who has pinned which block, and whose life holds which map.
+ * pins - who has pinned which block, and whose life holds which map.
  *
  * A pinned block is not reused until its holder lets go or the kernel says that
  * the holder is gone (pidfd).  A held map leaves the directory when its holder

@@ -2,7 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * plan_reply - a plan as the client is told it: sessions/listener.h's reply to PLAN.
+ * plan_reply - a plan as the client is told it: sessions/listener.h's reply to
+ * PLAN.
  */
 #ifndef GM_DAEMON_MAP_PLAN_REPLY_H
 #define GM_DAEMON_MAP_PLAN_REPLY_H

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * plan_changes - PLAN: a model placed by the clerk on what is promised to
+ * plan_request - PLAN: a model placed by the clerk on what is promised to
  * nobody, and published and committed when that is asked for.
  *
  * One change at a time has the rows: what the clerk plans on is what the ledger

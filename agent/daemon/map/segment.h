@@ -4,11 +4,11 @@
 /*
  * segment - the map segment as a file: created, adopted, retired.
  *
- * The caller holds the instance's lock (base/lock.h), so there is one writer.  What
- * an agent before this one left is judged whole (segment_validate.h) and taken over in
- * place, because readers have it mapped; what does not stand the judgement is
- * marked RETIRED, so that they look for the new one, and unlinked.  The file
- * is never truncated and never shrinks.
+ * The caller holds the instance's lock (base/lock.h), so there is one writer.
+ * What an agent before this one left is judged whole (segment_validate.h) and
+ * taken over in place, because readers have it mapped; what does not stand the
+ * judgement is marked RETIRED, so that they look for the new one, and unlinked.
+ * The file is never truncated and never shrinks.
  *
  * Edges
  *

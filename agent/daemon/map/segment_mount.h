@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * share - the map segment for processes that cannot open it by name.
+ * segment_mount - the map segment for processes that cannot open it by name.
  *
  * A read-only descriptor is not enough for a stranger: through /proc/self/fd
  * whoever may write the file opens it anew for writing, and a container's root

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * judge - may we go on writing where an agent before us stopped?
+ * segment_validate - may we go on writing where an agent before us stopped?
  *
  * It stopped between any two stores, and the file may have been damaged since.
  * Everything is looked at, and one thing wrong refuses the whole: a segment

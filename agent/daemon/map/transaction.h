@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * changes - what clients want changed in the directory, one after another.
+ * transaction - what clients want changed in the directory, one after another.
  *
  * A change goes through these steps, on the loop or by the clerk, and the next
  * one begins when its client has been answered:

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * mask_devices - replicas of masks in memory of CUDA rows.
+ * device_replicas - replicas of masks in memory of CUDA rows.
  *
  * Whoever imports such memory can write it, whatever he says.  So a replica is
  * made for one uid, which alone is given its descriptor and whose jobs alone

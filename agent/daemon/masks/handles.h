@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * mask_uses - masks that jobs of a session name.
+ * handles - masks that jobs of a session name.
  *
  * MASK_USE gives a handle to a publication, and MASK_SHOW has the worker of a
  * row map that row's replica, as if it were memory that the session had

@@ -9,9 +9,9 @@
  * have one replica between them: its bytes never change and are as near to the
  * one as to the other.
  *
- * A replica in a device's memory is made from such a span, see device_replicas.h,
- * and the block has a reference to both: from the span the next one is made, by
- * the row's next worker or by the next agent.
+ * A replica in a device's memory is made from such a span, see
+ * device_replicas.h, and the block has a reference to both: from the span the
+ * next one is made, by the row's next worker or by the next agent.
  */
 #ifndef GM_DAEMON_MASKS_MASKS_H
 #define GM_DAEMON_MASKS_MASKS_H

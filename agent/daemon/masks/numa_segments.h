@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * nodes - the node segments: memory of one NUMA node each, for masks.
+ * numa_segments - the node segments: memory of one NUMA node each, for masks.
  *
  * A file /dev/shm/gpumap.1.<instance>.node<N>, mode 0640, gets its name when
  * its header is whole.  It has its full length from the start and pages as they
@@ -115,9 +115,9 @@ static inline char *gm_nodes_at(const struct gm_node_segment *segment,
  * as the segment.  Returns it, or a negative errno. */
 int gm_nodes_reader(struct gm_node_segment *segment);
 
-/* The same for clients, see map/segment_mount.h: each mount costs all CPUs a grace period
- * when it goes, so there is one, however often they ask.  Returns it, or a
- * negative errno of gm_share_open(). */
+/* The same for clients, see map/segment_mount.h: each mount costs all CPUs a
+ * grace period when it goes, so there is one, however often they ask. Returns
+ * it, or a negative errno of gm_share_open(). */
 int gm_nodes_share(const struct gm_daemon *d, struct gm_node_segment *segment);
 
 /*

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * mask_changes - masks that are published or replaced.
+ * publish - masks that are published or replaced.
  *
  *	judge	loop	what is asked for, for which rows, and may it be?
  *	plan	clerk	the tensor, made or read into memory of ours; its hash

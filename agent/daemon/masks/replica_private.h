@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * mask_device - what the files that keep replicas on devices share.
+ * replica_private - what the files that keep replicas on devices share.
  *
  *	device_replicas.c		which there are, and who waits for them
  *	replica_requests.c	how the workers of their rows make them
@@ -59,7 +59,7 @@ bool gm_mask_device_is_charged(const struct gm_mask_device *device);
 /* Those who wait are to be told, from the loop. */
 void gm_mask_devices_tell(struct gm_daemon *d);
 
-/* ---- peer_copies.c -------------------------------------------------------- */
+/* ---- peer_copies.c ------------------------------------------------------- */
 
 /* May another be made from it, once? */
 bool gm_mask_peers_is_large(const struct gm_mask_device *device);

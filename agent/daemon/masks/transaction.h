@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * mask_change - what every change that publishes a mask has, and its steps.
+ * transaction - what every change that publishes a mask has, and its steps.
  *
  * Of publish.c, whose masks are asked for, and of republish.c, whose
  * masks are there already, or were.

@@ -4,15 +4,15 @@
 /*
  * comms - groups of rows that do a session's collectives.
  *
- * A group is a page of ours (agent/comm/comm_shm.h), which the workers of its ranks
- * map and no client has; each holds it by a claim.  When one of them loses its
- * claim, with its worker or its seat, the others are told to forget the page:
- * that breaks it, and ends what is under way in it everywhere.  A broken group
- * stays until its client closes it; another life of it is another group.
+ * A group is a page of ours (agent/comm/comm_shm.h), which the workers of its
+ * ranks map and no client has; each holds it by a claim. When one of them loses
+ * its claim, with its worker or its seat, the others are told to forget the
+ * page: that breaks it, and ends what is under way in it everywhere. A broken
+ * group stays until its client closes it; another life of it is another group.
  *
- * Cards may be told to do it among themselves (agent/worker/collective/nccl_group.h): where
- * their client asks for it and the configuration allows it, and a row for one
- * session at a time.
+ * Cards may be told to do it among themselves
+ * (agent/worker/collective/nccl_group.h): where their client asks for it and
+ * the configuration allows it, and a row for one session at a time.
  */
 #ifndef GM_DAEMON_MESHES_COMMS_H
 #define GM_DAEMON_MESHES_COMMS_H

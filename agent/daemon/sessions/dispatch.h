@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * requests - what a client can ask for, one handler each.
+ * dispatch - what a client can ask for, one handler each.
  */
 #ifndef GM_DAEMON_SESSIONS_DISPATCH_H
 #define GM_DAEMON_SESSIONS_DISPATCH_H

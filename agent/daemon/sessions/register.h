@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * registrations - memory and files of a client's own that jobs of its session
+ * register - memory and files of a client's own that jobs of its session
  * may name, and programs, and masks.
  *
  * Memory comes as a memfd with REGISTER, is judged here, and mapped by the
@@ -56,9 +56,9 @@ int gm_registration_program(struct gm_connection *c,
 			    const struct gm_control *request,
 			    const struct gm_program_ask *ask, bool is_brought);
 
-/* A mask that a session has, which is judged by masks/handles.h: no row knows of it
- * yet.  @held is the registration's where it is not refused.  Returns 0 or the
- * refusal. */
+/* A mask that a session has, which is judged by masks/handles.h: no row knows
+ * of it yet. @held is the registration's where it is not refused. Returns 0 or
+ * the refusal. */
 int gm_registration_mask(struct gm_connection *c, uint64_t handle,
 			 struct gm_mask_held *held, uint64_t bytes,
 			 uint64_t charged);

@@ -2,11 +2,12 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * sessions - who may hand work to the workers, and through which memory.
+ * session - who may hand work to the workers, and through which memory.
  *
  * A connection becomes a session by SESSION_OPEN.  Its two memfds are made
  * here, sealed in size, handed to the client and to workers, and never mapped
- * in this process.  It takes a seat (workers/supervisor.h) on each row that it uses.
+ * in this process. It takes a seat (workers/supervisor.h) on each row that it
+ * uses.
  *
  * It ends with its connection, with its client's process even where a forked
  * child still holds the connection, or when a worker finds the contract broken;

@@ -2,7 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * lent - how much has been exported, who has it, and who pays for what.
+ * export_accounting - how much has been exported, who has it, and who pays for
+ * what.
  *
  * Of exports.c, whose structs these are.
  */

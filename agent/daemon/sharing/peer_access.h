@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * crossings - buffers of one row that jobs of another may copy from.
+ * peer_access - buffers of one row that jobs of another may copy from.
  *
  * A crossing is of a session, a handle and the row that the jobs are of; that
  * row's worker then knows the handle.  There are two ways.  Where the device
@@ -11,8 +11,9 @@
  *	EXPORT (source)   [PROVE (source)   TRY (row)]   IMPORT (row)
  *
  * where PROVE and TRY are for the first crossing between two cards, see
- * devices/p2p.h.  Any other goes by way of a stage, a memfd of ours that both workers
- * map, one for each session and row that borrows, see agent/common/wire.h:
+ * devices/p2p.h. Any other goes by way of a stage, a memfd of ours that both
+ * workers map, one for each session and row that borrows, see
+ * agent/common/wire.h:
  *
  *	LEND (source)   BORROW (row)   then FETCH, handed on, for each piece
  *
@@ -66,7 +67,7 @@ uint64_t gm_crossings_bytes(const struct gm_control_server *s, uint32_t row,
  * memory to make? */
 bool gm_crossings_are_awaited(const struct gm_keeper *lender);
 
-/* ---- for workers/attachment.c ------------------------------------------------------- */
+/* ---- for workers/attachment.c -------------------------------------------- */
 
 /* The worker of this row asks for a piece. */
 void gm_crossings_fetch(struct gm_keeper *keeper, const struct gm_wire *wire);

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * crossing - what the files that make crossings share.
+ * peer_mapping - what the files that make crossings share.
  *
  *	peer_access.c	requests, the end of crossings, pieces handed on
  *	peer_copy.c	how one comes to be

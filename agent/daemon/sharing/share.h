@@ -2,10 +2,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * shared - one name, what it means, and who holds it.
+ * share - one name, what it means, and who holds it.
  *
- * Of share_request.c, which keeps them, of share_access.c, which judges who may have
- * one, and of share_offer.c, which keeps names free until there is one.
+ * Of share_request.c, which keeps them, of share_access.c, which judges who may
+ * have one, and of share_offer.c, which keeps names free until there is one.
  */
 #ifndef GM_DAEMON_SHARING_SHARE_H
 #define GM_DAEMON_SHARING_SHARE_H

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * shares - exported buffers that have a name, one or a set of them.
+ * share_request - exported buffers that have a name, one or a set of them.
  *
  * A name means a set of exports, or it means nothing: it comes with all of them
  * in one step, and goes with all.  Whoever has shared it or opened it holds it,

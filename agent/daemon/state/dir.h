@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * state_dir - the directory of an instance's state files.
+ * dir - the directory of an instance's state files.
  *
  * A file is written under another name, synced, renamed, and the directory
  * synced: when that has been done it survives the loss of power, and before

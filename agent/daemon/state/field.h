@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * state_field - what state files of several kinds have in their JSON.
+ * field - what state files of several kinds have in their JSON.
  */
 #ifndef GM_DAEMON_STATE_FIELD_H
 #define GM_DAEMON_STATE_FIELD_H

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * state_files - what the files of maps, meshes and masks have in common: names
+ * files - what the files of maps, meshes and masks have in common: names
  * that only a file has, and what becomes of a file at a start.
  */
 #ifndef GM_DAEMON_STATE_FILES_H

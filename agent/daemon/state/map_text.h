@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * state_text - a layer map as the text of its state file, and back.
+ * map_text - a layer map as the text of its state file, and back.
  *
  * The first line is "gpumap-state 1 BYTES SUM": how many bytes follow, and
  * their 64-bit FNV-1a in hex.  What follows is one JSON object.  Rows are named

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * state_masks - the truth about acknowledged masks, as state.h has it for layer
+ * masks - the truth about acknowledged masks, as state.h has it for layer
  * maps; the segment, and the memory of the nodes, is its cache.
  *
  * Every mask has a file, which is on the disk before the slot is stored, and
@@ -45,8 +45,8 @@ void gm_state_masks_look(struct gm_daemon *d);
 /* Is one of them in the making?  The agent is ready when none is. */
 bool gm_state_masks_are_made(const struct gm_daemon *d);
 
-/* Of masks/republish.c: does this version still wait?  And: it could not be made,
- * as change->status says, and waits on. */
+/* Of masks/republish.c: does this version still wait? And: it could not be
+ * made, as change->status says, and waits on. */
 bool gm_state_masks_waits(const struct gm_daemon *d, const char *name,
 			  uint64_t version);
 void gm_state_masks_stays(struct gm_daemon *d, const char *name, int status,

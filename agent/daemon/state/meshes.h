@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * state_meshes - the truth about acknowledged meshes, as state.h has it for
+ * meshes - the truth about acknowledged meshes, as state.h has it for
  * layer maps; the segment is its cache.
  *
  * Every mesh has a file, which is on the disk before the slot is stored, and

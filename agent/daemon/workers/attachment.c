@@ -1,7 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* What is said between a keeper and its child, see worker_process.h and wire.h. */
+/* What is said between a keeper and its child, see worker_process.h and
+ * wire.h. */
 
 #include <errno.h>
 #include <stdio.h>

@@ -2,7 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * orphan - the worker of an agent that has died, while it holds its row's lock.
+ * stale_worker - the worker of an agent that has died, while it holds its row's
+ * lock.
  *
  * It ends by itself: its pair is closed.  One that cannot, because a signal
  * has stopped it or a call does not return, would keep the row from every

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * spare - a process that has initialised the driver and waits to be needed.
+ * standby - a process that has initialised the driver and waits to be needed.
  *
  * Initialising the driver takes half a second and more.  While the worker of a
  * CUDA row serves, another process does that in advance; when the worker dies,

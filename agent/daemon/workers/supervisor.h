@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * supervise - one worker per row, and one per row and uid for programs,
+ * supervisor - one worker per row, and one per row and uid for programs,
  * started, watched, buried and started again.
  *
  * A session's queue on a row takes a seat there.  The seat outlives workers:

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * askers - whose question to a row's worker is next (worker_request.h).
+ * user_queue - whose question to a row's worker is next (worker_request.h).
  *
  * A worker has so many questions at once that it has not answered, and what
  * else there is to be asked waits here.  A place that comes free is of the user

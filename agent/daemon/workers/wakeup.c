@@ -3,8 +3,8 @@
 
 /*
  * What wakes a row's worker, for the workers of other rows whose entries others
- * wait for (agent/worker/queue/dependency.h).  An eventfd per row, made when it is first
- * asked for; it outlives the workers, and no client has it.
+ * wait for (agent/worker/queue/dependency.h). An eventfd per row, made when it
+ * is first asked for; it outlives the workers, and no client has it.
  */
 
 #include <errno.h>

@@ -2,13 +2,13 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * crew - workers that share what they know of each other.
+ * worker_group - workers that share what they know of each other.
  *
  * The rows' own workers are one crew.  The programs of each uid's clients are
  * run by another, of which a row has a worker while that uid has a seat there
- * (worker_process.h).  A program may do with its worker what it likes, so that crew has
- * a journal for each worker and a commons of its own: nothing that it can write
- * is read by the workers of others.  Its workers never spin.
+ * (worker_process.h). A program may do with its worker what it likes, so that
+ * crew has a journal for each worker and a commons of its own: nothing that it
+ * can write is read by the workers of others. Its workers never spin.
  */
 #ifndef GM_DAEMON_WORKERS_WORKER_GROUP_H
 #define GM_DAEMON_WORKERS_WORKER_GROUP_H

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * keeper - the life of one row's worker, and its undertakers between.
+ * worker_process - the life of one row's worker, and its undertakers between.
  *
  *	LOCKED     the worker of an agent before us has not ended yet
  *	IDLE       nobody needs a worker (rows that have one on need)
@@ -30,9 +30,9 @@
  * readers.
  *
  * The programs of clients run in workers of their own, one for each row and
- * uid, with keepers of their own (worker_group.h): they come with the first session of
- * the uid that wants one there, and go with the last.  What becomes of them the
- * row does not show.
+ * uid, with keepers of their own (worker_group.h): they come with the first
+ * session of the uid that wants one there, and go with the last. What becomes
+ * of them the row does not show.
  *
  * While a row is BARRED, what its sessions submit is ended with -ENODEV once a
  * second.
@@ -41,10 +41,10 @@
  * to end, and have not, have crossings out of its memory, it goes on to lend,
  * for config.drain_row_ns at most; then it is to LEAVE.
  *
- * Of worker_process.c: states.  Of worker_group.c: who they are.  Of demand.c: whether there is
- * to be a worker.  Of death.c: what is said of one.  Of exec.c: what a child
- * is started as.  Of watchdog.c: how long what may take.  Of standby.c: the
- * spare.  Of attachment.c: what is said over the socket.
+ * Of worker_process.c: states. Of worker_group.c: who they are. Of demand.c:
+ * whether there is to be a worker. Of death.c: what is said of one. Of exec.c:
+ * what a child is started as. Of watchdog.c: how long what may take. Of
+ * standby.c: the spare. Of attachment.c: what is said over the socket.
  */
 #ifndef GM_DAEMON_WORKERS_WORKER_PROCESS_H
 #define GM_DAEMON_WORKERS_WORKER_PROCESS_H

@@ -2,10 +2,11 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * claims - what a seat has of its row's worker besides being served: client
- * memory that is registered there, buffers that were exported from it, exports
- * that were imported into it; what it takes to copy from another row, see
- * sharing/peer_access.h; and groups that it is a rank of, see meshes/comms.h.
+ * worker_request - what a seat has of its row's worker besides being served:
+ * client memory that is registered there, buffers that were exported from it,
+ * exports that were imported into it; what it takes to copy from another row,
+ * see sharing/peer_access.h; and groups that it is a rank of, see
+ * meshes/comms.h.
  *
  *	WAITING   the worker has not heard of it
  *	ASKED     it was asked
@@ -104,7 +105,7 @@ uint32_t gm_claims_awaited(const struct gm_seat *seat);
 /* Give it up.  claim->gone() follows, perhaps before this returns. */
 void gm_claims_leave(struct gm_claim *claim);
 
-/* ---- for attachment.c ------------------------------------------------------- */
+/* ---- for attachment.c ---------------------------------------------------- */
 
 /*
  * gm_claims_say - say of a seat that is taken what there is to say, but for
@@ -117,7 +118,8 @@ void gm_claims_leave(struct gm_claim *claim);
 int gm_claims_say(struct gm_keeper *keeper, struct gm_seat *seat,
 		  bool *ret_waits);
 
-/* Ask what there is a place for, see user_queue.h.  Returns as gm_claims_say(). */
+/* Ask what there is a place for, see user_queue.h. Returns as
+ * gm_claims_say(). */
 int gm_claims_ask_all(struct gm_keeper *keeper);
 
 /* The worker has answered; a descriptor that came with it is ours.  A record

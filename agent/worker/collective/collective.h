@@ -2,13 +2,14 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * group - this row as a rank of the groups of its sessions.
+ * collective - this row as a rank of the groups of its sessions.
  *
- * gpumapd hands a group's page (agent/comm/comm_shm.h) to the workers of its ranks;
- * clients do not have it.  An entry that is this rank's part of a collective
- * takes its turn like any other, and then the session is stalled: nothing
- * behind it is read until it has ended.  Between the turns of all others each
- * part that is under way is looked at, and goes on by a slice where it can.
+ * gpumapd hands a group's page (agent/comm/comm_shm.h) to the workers of its
+ * ranks; clients do not have it. An entry that is this rank's part of a
+ * collective takes its turn like any other, and then the session is stalled:
+ * nothing behind it is read until it has ended. Between the turns of all others
+ * each part that is under way is looked at, and goes on by a slice where it
+ * can.
  *
  * What a slice has read, and what goes to windows and back or from card to
  * card, is of the rounds of the session and of its user as any job is
@@ -18,9 +19,10 @@
  * row is over, which no other row has a say in.
  *
  * Who waits for another rank watches the page for a while, then sets its bit in
- * the line of each of their rows and sleeps, as heads that wait do (queue/dependency.h),
- * and is woken the same way; who has come on looks for bits.  A look at every
- * GM_WAIT_LOOK_NS, and at the next deadline, finds what nobody tells.
+ * the line of each of their rows and sleeps, as heads that wait do
+ * (queue/dependency.h), and is woken the same way; who has come on looks for
+ * bits. A look at every GM_WAIT_LOOK_NS, and at the next deadline, finds what
+ * nobody tells.
  *
  * A part that does not begin, or whose time is up, or that its client cancels,
  * breaks the page, and so does whoever leaves: then all ranks end with that
@@ -99,7 +101,7 @@ bool gm_group_may_sleep(struct gm_worker *worker, uint64_t *ret_ns);
 /* Somebody has woken us. */
 void gm_group_told(struct gm_worker *worker);
 
-/* ---- for nccl_group.c -------------------------------------------------------- */
+/* ---- for nccl_group.c ---------------------------------------------------- */
 
 /* It is in no list any more: free it, now or later. */
 void gm_group_give_up(struct gm_worker *worker, struct gm_member *member);

@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * member - what collective.c, staged.c and nccl_group.c share, and nobody else looks
- * into.
+ * member - what collective.c, staged.c and nccl_group.c share, and nobody else
+ * looks into.
  */
 #ifndef GM_WORKER_COLLECTIVE_MEMBER_H
 #define GM_WORKER_COLLECTIVE_MEMBER_H

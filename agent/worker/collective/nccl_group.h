@@ -2,18 +2,18 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * clique - collectives that the devices of a group do among themselves.
+ * nccl_group - collectives that the devices of a group do among themselves.
  *
  * A group that is to has windows all the same, and uses them for what its
  * devices cannot do.  Each of its members has a thread of its own that may wait
  * for other devices: what one group waits for holds up nobody who has to leave
  * another.  When a rank has joined, that thread says in its seat of the group's
- * page (agent/comm/comm_shm.h) what the device would do it with.  Where all say the
- * same, rank 0 leaves there what they meet by, and they meet, within a limit.
- * What becomes of it is one word of the page, which whoever is sure of it first
- * writes, so all ranks have a clique or none has: who cannot meet says so at
- * once, and nobody waits for him.  Only then gpumapd is told that the rank has
- * joined.
+ * page (agent/comm/comm_shm.h) what the device would do it with. Where all say
+ * the same, rank 0 leaves there what they meet by, and they meet, within a
+ * limit. What becomes of it is one word of the page, which whoever is sure of
+ * it first writes, so all ranks have a clique or none has: who cannot meet says
+ * so at once, and nobody waits for him. Only then gpumapd is told that the rank
+ * has joined.
  *
  * Each collective begins with a meeting in the page.  All ranks learn there
  * whether all ask for the same, and whether all of their memory is the devices'

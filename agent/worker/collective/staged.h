@@ -2,15 +2,15 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * relay - a collective in which ranks take part whose memory the others do not
+ * staged - a collective in which ranks take part whose memory the others do not
  * have: that of cards.
  *
  * It goes around in rounds, pieces of a window's size at most, the same at
  * every rank.  Of each round a rank brings its piece to one of its windows
- * (agent/comm/comm_shm.h), all do the collective with what is in the windows, in
- * place, and each brings what it got to its own memory.  While one window goes
- * around the other is emptied and filled, by the slow thread; what is mapped
- * and small is copied at once.
+ * (agent/comm/comm_shm.h), all do the collective with what is in the windows,
+ * in place, and each brings what it got to its own memory. While one window
+ * goes around the other is emptied and filled, by the slow thread; what is
+ * mapped and small is copied at once.
  *
  * The first round says of how much it is the first, so ranks that ask for
  * different things find out in it, as those do whose memory is not there.  A

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * pair - records from and to gpumapd (agent/common/wire.h).
+ * agent_socket - records from and to gpumapd (agent/common/wire.h).
  */
 #ifndef GM_WORKER_CONTROL_AGENT_SOCKET_H
 #define GM_WORKER_CONTROL_AGENT_SOCKET_H

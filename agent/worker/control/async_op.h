@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * errands - what the slow thread does for sessions.
+ * async_op - what the slow thread does for sessions.
  *
  * Allocations and copies from other rows that entries ask for; registrations,
  * exports and imports that gpumapd asks for; and the giving back of all of

@@ -44,7 +44,8 @@ int gm_errand_map(struct gm_slot *slot, int fd, uint64_t at, uint64_t bytes,
 	return 0;
 }
 
-/* What workers die of is not asked for for ever, see agent/daemon/workers/worker_request.h. */
+/* What workers die of is not asked for for ever, see
+ * agent/daemon/workers/worker_request.h. */
 static void enter(const struct gm_errand_job *e)
 {
 	struct gm_journal *signs = e->session->signs;

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * errand - what the files that make errands share.
+ * async_op_private - what the files that make errands share.
  *
  *	async_op.c	the giving back, and the end of sessions
  *	memory/alloc.c		of entries that allocate
@@ -36,7 +36,7 @@ struct gm_errand_job {
 	struct gm_slow_job job;
 	struct gm_session *session;
 	struct gm_slot *slot;       /* that it is about */
-	struct gm_slot *stage;      /* that is to be mapped, see io/remote_copy.h */
+	struct gm_slot *stage;      /* to be mapped, see io/remote_copy.h */
 	struct gm_slots slots;      /* that are given back */
 	struct gm_region *region;   /* a part of the arena */
 	struct gm_region **regions; /* all of them, to be given back */
@@ -105,7 +105,7 @@ void gm_errand_stall(struct gm_worker *worker, struct gm_session *session);
 /* It came to nothing. */
 void gm_errand_abandon(struct gm_session *session, struct gm_slot *slot);
 
-/* ---- async_op_control.c ------------------------------------------------------ */
+/* ---- async_op_control.c -------------------------------------------------- */
 
 /* The session that a record is about, or NULL. */
 struct gm_session *gm_errand_session_of(const struct gm_worker *worker,
@@ -119,7 +119,7 @@ void gm_errand_refuse(struct gm_worker *worker, const struct gm_wire *wire,
 int gm_errand_map(struct gm_slot *slot, int fd, uint64_t at, uint64_t bytes,
 		  bool writable);
 
-/* ---- async_op.c ----------------------------------------------------------- */
+/* ---- async_op.c ---------------------------------------------------------- */
 
 /* In the slow thread: give back what a slot has. */
 void gm_errand_drop_slot(struct gm_device *dev, struct gm_slot *slot);

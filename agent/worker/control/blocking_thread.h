@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * slow - a thread for what may wait for the device or for memory.
+ * blocking_thread - a thread for what may wait for the device or for memory.
  *
  * Allocation, registration and their opposites wait for whatever the device is
  * doing, or for pages.  The loop hands such jobs over and goes on; they are

@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * events - what comes in through the worker's io_uring: gpumapd's records, the
- * doorbells of parked queues, and what is read from files.
+ * io_events - what comes in through the worker's io_uring: gpumapd's records,
+ * the doorbells of parked queues, and what is read from files.
  */
 #ifndef GM_WORKER_CONTROL_IO_EVENTS_H
 #define GM_WORKER_CONTROL_IO_EVENTS_H

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * confine - give up what a worker needs for its set-up only.
+ * sandbox - give up what a worker needs for its set-up only.
  *
  * A worker computes on bytes that anybody may have written.  Whoever took it
  * over would find no privilege, no way to gain one, and no system call that
@@ -35,7 +35,7 @@ enum gm_confine_how {
 	GM_CONFINE_MEETING,  /* as the last, less what it takes to meet other
 			      * workers by sockets, as NCCL does */
 	GM_CONFINE_BUT_LIST  /* all but those that no worker has to make: a
-			     * vendor's driver makes others than we can know */
+			      * vendor's driver makes others than we can know */
 };
 
 /*

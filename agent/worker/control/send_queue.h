@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * outbox - what the loop has to say to gpumapd.
+ * send_queue - what the loop has to say to gpumapd.
  *
  * A gpumapd that is slow to listen must not keep the row from its work: what
  * the socket has no room for waits here, in order, until there is room.

@@ -2,7 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * cut - a range of a file as reads that a file system takes past its cache.
+ * aligned_read - a range of a file as reads that a file system takes past its
+ * cache.
  *
  * Such a read begins and ends at a multiple of the storage's blocks and goes to
  * memory that is aligned so, too.  Blocks are not asked for: pages will do for

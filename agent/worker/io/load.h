@@ -43,12 +43,12 @@
  * of their reads are begun.  Others may, so it never has more than half of the
  * depth, and none as soon as reads of its uid are late.
  *
- * A copy is of the round of its user (queue/drr.h).  For one who has nothing left
- * of it nothing is copied and no read is begun; what is being read then lies in
- * staging until the next.  Each uid that loads may have as much of the staging
- * as any other, and what is free goes to the one that has the least.  A round
- * waits for what has been read for one who has something left of it, and not
- * for reads.
+ * A copy is of the round of its user (queue/drr.h). For one who has nothing
+ * left of it nothing is copied and no read is begun; what is being read then
+ * lies in staging until the next. Each uid that loads may have as much of the
+ * staging as any other, and what is free goes to the one that has the least. A
+ * round waits for what has been read for one who has something left of it, and
+ * not for reads.
  *
  *	load.c		what is under way, and whose turn it is
  *	load_ahead.c	what is read ahead, and when not

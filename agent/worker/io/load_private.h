@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * loader - what the files that load share, see load.h.
+ * load_private - what the files that load share, see load.h.
  */
 #ifndef GM_WORKER_IO_LOAD_PRIVATE_H
 #define GM_WORKER_IO_LOAD_PRIVATE_H
@@ -89,7 +89,7 @@ bool gm_load_land(struct gm_worker *worker);
  * anything to do. */
 bool gm_load_copy(struct gm_worker *worker);
 
-/* ---- memory/staging.c --------------------------------------------------------- */
+/* ---- memory/staging.c ---------------------------------------------------- */
 
 /* A piece that is nobody's, NULL for none. */
 struct gm_piece *gm_staging_take(struct gm_loader *loader);

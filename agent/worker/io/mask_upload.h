@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * replica - masks in memory of the device.
+ * mask_upload - masks in memory of the device.
  *
  * gpumapd hands over the bytes in a node's memory and gets a descriptor for a
  * copy of them on the device, uploaded or copied from another card.  It keeps

@@ -2,19 +2,19 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * across - copies out of the memory of other rows.
+ * remote_copy - copies out of the memory of other rows.
  *
  * What this row's device can reach is imported, and an entry copies from it as
  * from anything else.  What it cannot is borrowed: the worker of the source
  * puts it on a stage that both have mapped, a piece at a time, and ours takes
- * it from there (agent/common/wire.h).  Such an entry is a fence (queue/async_exec.h): it
- * begins when everything before it has ended, one of a session at a time, so
- * the session's stage is its own until it ends.
+ * it from there (agent/common/wire.h). Such an entry is a fence
+ * (queue/async_exec.h): it begins when everything before it has ended, one of a
+ * session at a time, so the session's stage is its own until it ends.
  *
  * All of it waits for devices, and is done by slow threads, and by the rounds
- * of each row (remote_copy_queue.h).  What is to be freed after a piece was asked for is
- * freed after the piece was copied, and a stage that nobody writes any more is
- * unmapped behind the last piece.  No worker waits for another.
+ * of each row (remote_copy_queue.h). What is to be freed after a piece was
+ * asked for is freed after the piece was copied, and a stage that nobody writes
+ * any more is unmapped behind the last piece. No worker waits for another.
  *
  * When the time of such an entry is up, it ends as soon as the slow thread has
  * nothing of it.  A piece that the source may still be writing to is away until

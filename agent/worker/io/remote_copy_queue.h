@@ -2,7 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * ferry - whose piece is next, of copies between rows (remote_copy.h).
+ * remote_copy_queue - whose piece is next, of copies between rows
+ * (remote_copy.h).
  *
  * Both rows do their half of such a copy in their slow threads, a piece at a
  * time.  On each a piece is of the round of its user (queue/drr.h), as all that

@@ -2,11 +2,11 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * reach - the parts of a session's arena that the device reaches.
+ * arena_regions - the parts of a session's arena that the device reaches.
  *
  * Parts are the rows' ranges; an arena that is not cut so is one part.  What
- * the device reaches of them is in session->reached, where queue/decode.h looks it up;
- * the slow thread adds to it (control/async_op.h) as parts are named.
+ * the device reaches of them is in session->reached, where queue/decode.h looks
+ * it up; the slow thread adds to it (control/async_op.h) as parts are named.
  *
  * Only of devices whose backend has reach: of others, n_reached is 0.
  */

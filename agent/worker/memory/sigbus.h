@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * fault - memory that a client takes away while we use it.
+ * sigbus - memory that a client takes away while we use it.
  *
  * A client can punch holes into memory that it may write, and the kernel then
  * may have no page to fill one with: our access ends in SIGBUS.  The handler

@@ -2,7 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * image - device code that a client has brought, before a driver sees it.
+ * code_validate - device code that a client has brought, before a driver sees
+ * it.
  *
  * A driver is given an address and no length: it believes what the bytes say of
  * themselves.  So what they say is judged first, as far as it is about how many

@@ -12,9 +12,9 @@
  * the descriptor for that path, and with -EACCES for any other.  So no file is
  * ever opened here.  What is loaded is a copy: one for each time that it is.
  *
- * Images are read, judged as far as that can be (code_validate.h), and left to the
- * driver: what they compute is confined by the card, to what this worker has
- * there.
+ * Images are read, judged as far as that can be (code_validate.h), and left to
+ * the driver: what they compute is confined by the card, to what this worker
+ * has there.
  *
  * All but running is done by the slow thread.
  */

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * charge - work that is done for a session outside of its turns.
+ * accounting - work that is done for a session outside of its turns.
  *
  * It is of the rounds (drr.h) as any other.
  */

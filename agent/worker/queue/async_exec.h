@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * flight - turns of a queue whose device computes while we do other things.
+ * async_exec - turns of a queue whose device computes while we do other things.
  *
  * An entry that is read becomes a line of slices for the device, and is taken
  * into the journal.  Slices are started in the order of their entries, each

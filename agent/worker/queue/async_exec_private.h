@@ -2,7 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * flights - what async_exec.c and async_exec_poll.c share, and nobody else looks into.
+ * async_exec_private - what async_exec.c and async_exec_poll.c share, and
+ * nobody else looks into.
  */
 #ifndef GM_WORKER_QUEUE_ASYNC_EXEC_PRIVATE_H
 #define GM_WORKER_QUEUE_ASYNC_EXEC_PRIVATE_H

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * judge - what a client wrote into an entry, and what becomes of it.
+ * decode - what a client wrote into an entry, and what becomes of it.
  *
  * Judged is a private copy, so what was found true stays true.  An entry that
  * no library of ours would write (an unknown operation, a flag or a reserved

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * wait - what a queue's head waits for, and who tells it.
+ * dependency - what a queue's head waits for, and who tells it.
  *
  * How far a queue is, its timeline, is one word in the session's memory that
  * the row's worker stores after each batch of completions.  An entry that waits

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * flood - a doorbell that rings for nothing.
+ * doorbell_limit - a doorbell that rings for nothing.
  *
  * An honest client rings once for each time that its queue was parked, with
  * something in the ring.  One that rings more than GM_FLOOD_LIMIT times a

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * deficit - what a session, or a user, has left of its round.
+ * drr - what a session, or a user, has left of its round.
  *
  * Deficit round robin.  In a round each may have GM_ROUND_BYTES of payload and
  * GM_ROUND_ENTRIES entries, in as many turns as that takes; a turn that went

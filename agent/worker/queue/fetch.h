@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * intake - the next entry of a queue, and whether it may begin.
+ * fetch - the next entry of a queue, and whether it may begin.
  *
  * A second slot (shm/queue.h) is judged together with its first, while both lie
  * in the ring, and consumed by itself when its turn comes: it does nothing,
@@ -29,7 +29,7 @@ static inline void gm_intake_turn(struct gm_session *session)
  * Returns	as gm_judge_entry(), and
  *		-ETIME		its deadline has passed
  *		-ECANCELED	the client wants it no longer
- *		-EIO, -EINVAL	it waits for what will never be, see dependency.h
+ * 		-EIO, -EINVAL it waits for what will never be, see dependency.h
  *		-EAGAIN		it waits: @session->wait says for what
  *
  * But for -EPROTO and -EAGAIN the entry is to be consumed, and what it has

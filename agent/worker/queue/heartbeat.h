@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * beat - the worker's sign of life: what it is inside of, and since when.
+ * heartbeat - the worker's sign of life: what it is inside of, and since when.
  */
 #ifndef GM_WORKER_QUEUE_HEARTBEAT_H
 #define GM_WORKER_QUEUE_HEARTBEAT_H

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * turn - what one queue gets before the next one's turn.
+ * quantum - what one queue gets before the next one's turn.
  *
  * At most GM_TURN_ENTRIES entries or a share of payload: a slice of the device
  * (GM_TURN_BYTES where it says nothing), or what the session's last turns did

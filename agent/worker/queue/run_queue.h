@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * roster - the sessions that are awake, in the order of their turns.
+ * run_queue - the sessions that are awake, in the order of their turns.
  *
  * Users take turns, and the sessions of each user take that user's turns: who
  * opens many sessions gets no more of the row by it, and nobody waits longer

@@ -2,13 +2,13 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * pass - a turn for each user who has a session with work.
+ * schedule - a turn for each user who has a session with work.
  *
- * Users take turns, and the sessions of each take that user's turns (run_queue.h).
- * Turns are short, for the sake of who comes while they go on, and of different
- * sizes; what each gets in the end is evened out by rounds (drr.h), between
- * the users and between the sessions of each.  Who has had its round gets no
- * turn until the others have had theirs or have no work.
+ * Users take turns, and the sessions of each take that user's turns
+ * (run_queue.h). Turns are short, for the sake of who comes while they go on,
+ * and of different sizes; what each gets in the end is evened out by rounds
+ * (drr.h), between the users and between the sessions of each. Who has had its
+ * round gets no turn until the others have had theirs or have no work.
  *
  * Where the device computes by itself, a session with as much under way as it
  * may have is not done with its round: those that are wait for it, or who asks
@@ -95,7 +95,8 @@ GM_TWICE void gm_pass_serve(struct gm_worker *w, struct gm_session *s,
 		gm_flight_serve(w, s);
 	else
 		gm_turn_serve(s, w->dev);
-	/* Without what began in this turn and is paid by both (accounting.h). */
+	/* Without what began in this turn and is paid by both
+	 * (accounting.h). */
 	cost = before.bytes - s->deficit.bytes;
 	if (flies)
 		cost -= had - s->guest->deficit.bytes;

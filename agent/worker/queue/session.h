@@ -42,8 +42,7 @@ struct gm_work {
 
 /* What an entry asks of others than its turn.  None while handle is 0. */
 struct gm_errand {
-	uint32_t
-		op; /* ALLOC, LOAD, a COPY (io/remote_copy.h), a collective (collective/collective.h) */
+	uint32_t op;    /* ALLOC, LOAD, COPY between rows, a collective */
 	uint32_t flags; /* ALLOC */
 	uint64_t
 		handle; /* of the buffer, or of the file, or a group's number */
@@ -100,18 +99,19 @@ struct gm_relay {
 	uint64_t recv_address;
 	uint32_t each;                   /* bytes of an element */
 	uint32_t n_copies;               /* that the slow thread has */
-	uint8_t window[GM_COMM_WINDOWS]; /* what becomes of each, see collective/staged.c */
+	uint8_t window[GM_COMM_WINDOWS]; /* of each, see staged.c */
 	bool tells;
 	int status; /* of the first failure: nothing is begun any more */
 };
 
-/* This rank's part of a collective that is under way (collective/collective.h). */
+/* This rank's part of a collective that is under way
+ * (collective/collective.h). */
 struct gm_part {
 	TAILQ_ENTRY(gm_session) entry; /* in the worker's */
 	struct gm_member *member;      /* NULL: there is none */
 	struct gm_comm_call call;
 	struct gm_relay relay;
-	uint32_t way;         /* of those that have windows, see collective/nccl_group.c */
+	uint32_t way;         /* of those with windows, see nccl_group.c */
 	uint64_t deadline_ns; /* 0: none */
 	bool waits;           /* for another rank, at the last look */
 };
@@ -168,7 +168,8 @@ struct gm_session {
 	char *queues;                    /* all of them, to be read only */
 	uint32_t n_rows;                 /* that have one */
 
-	/* Memory besides the arena, and the slow thread (control/async_op.h). */
+	/* Memory besides the arena, and the slow thread
+	 * (control/async_op.h). */
 	struct gm_buffers buffers;
 	struct gm_errand errand;
 	struct gm_carry carry;

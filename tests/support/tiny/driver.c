@@ -3,8 +3,9 @@
 
 /*
  * A driver's way in, and nothing behind it: answers cuGetProcAddress by the
- * documented rules, so that unit/cuda/driver.c can show it one that is old, torn or
- * no driver at all.  Each function that it gives returns a number of its own.
+ * documented rules, so that unit/cuda/driver.c can show it one that is old,
+ * torn or no driver at all. Each function that it gives returns a number of its
+ * own.
  *
  * What it is like is said by the environment: TINY_VERSION, the CUDA version
  * (13000); TINY_MISSING, names of functions between blanks; TINY_UNFIT, names

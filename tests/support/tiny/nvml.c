@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * NVML's names, and nothing behind them, for unit/cuda/nvml.c: of the facts and of MIG
- * only one each, or, with TINY_BARE, not even all that is needed.
+ * NVML's names, and nothing behind them, for unit/cuda/nvml.c: of the facts and
+ * of MIG only one each, or, with TINY_BARE, not even all that is needed.
  */
 
 #include "agent/cuda/nvml.h"

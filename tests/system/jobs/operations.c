@@ -338,7 +338,8 @@ static void the_first_client_runs(void)
 	char command[400], line[80] = "";
 	FILE *out;
 
-	snprintf(command, sizeof(command), "%s/tests/support/readme_client %s %s",
+	snprintf(command, sizeof(command),
+		 "%s/tests/support/readme_client %s %s",
 		 build != NULL ? build : ".", agent.instance, agent.dir);
 	out = popen(command, "re");
 	OK(out != NULL && fgets(line, sizeof(line), out) != NULL);

@@ -3,8 +3,8 @@
 
 /*
  * Those who have a share are killed, one of each kind at a time and two at
- * once: what has a name afterwards is as support/share_sessions.h of the agent has it, and in
- * the end no name is left, no byte and no descriptor.
+ * once: what has a name afterwards is as support/share_sessions.h of the agent
+ * has it, and in the end no name is left, no byte and no descriptor.
  */
 
 #include "tests/support/share_sessions.h"

@@ -248,8 +248,7 @@ static int find_by_name(const char *library_path)
 
 	if (pid == 0) {
 		setenv("LD_LIBRARY_PATH", library_path, 1);
-		execl("/proc/self/exe", "driver", "by-name", shelf_root,
-		      NULL);
+		execl("/proc/self/exe", "driver", "by-name", shelf_root, NULL);
 		_exit(99);
 	}
 	if (pid > 0)

@@ -56,6 +56,7 @@ gm_scripts += %reldir%/check_operators.sh
 gm_scripts += %reldir%/check_pages.sh
 gm_scripts += %reldir%/check_points.sh
 gm_scripts += %reldir%/check_shm_pure.sh
+gm_scripts += %reldir%/check_structure.sh
 gm_scripts += %reldir%/check_symbols.sh
 gm_scripts += %reldir%/check_torture.sh
 

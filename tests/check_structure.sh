@@ -1,0 +1,86 @@
+#!/bin/sh
+# SPDX-FileCopyrightText: 2026 The gpumap authors
+# SPDX-License-Identifier: MIT
+
+# What agent/README.md says of the daemon's folders, and of names.
+#
+#   - a function of one folder of the daemon calls none of a higher one; those
+#     that do were there before the folders, and are counted: fewer is right,
+#     and then the number here goes down;
+#   - the tag of a struct, enum or union has one meaning in the whole product;
+#     those that have two are listed, until each has been renamed.
+
+. "${abs_top_srcdir:?run me by make check}/tests/tap.sh"
+cd "$abs_top_srcdir" || exit 1
+
+calls_upward=76
+two_meanings='gm_buffer gm_buffers gm_child gm_device gm_exit gm_member gm_pair '
+two_meanings=$two_meanings'gm_session gm_sizes gm_slot gm_spin gm_verdict'
+
+level_of() {
+	case $1 in
+	base) echo 0 ;;
+	map | devices) echo 1 ;;
+	account | state | workers) echo 2 ;;
+	masks | meshes | sessions | sharing) echo 3 ;;
+	.) echo 4 ;;
+	*) echo 5 ;;
+	esac
+}
+
+# "LEVEL NAME T|U SYMBOL" of each function that an object has or wants.
+symbols() {
+	cd "${abs_top_builddir:?}/agent/daemon" || exit
+	find . -name '*.o' -path '*/.libs/*' | while IFS= read -r object; do
+		folder=${object%/.libs/*}
+		folder=${folder#./}
+		level=$(level_of "$folder")
+		[ "$level" -lt 5 ] ||
+			echo "5 $folder T no-such-folder"
+		${NM:-nm} "$object" | awk -v at="$level $folder/${object##*/}" '
+			$(NF - 1) == "T" || $(NF - 1) == "U" {
+				print at, $(NF - 1), $NF
+			}'
+	done
+}
+
+# Print "caller -> function" for each call to a higher folder.
+upward() {
+	symbols | awk '
+		$3 == "T" { level[$4] = $1 }
+		$3 == "U" { n++; from[n] = $1; who[n] = $2; what[n] = $4 }
+		END {
+			for (i = 1; i <= n; i++)
+				if (what[i] in level && level[what[i]] > from[i])
+					print who[i] " -> " what[i]
+		}' | sort
+}
+
+# Tags that are defined more than once.
+doubles() {
+	find shm lib agent -name '*.[ch]' -exec \
+		sed -nE 's/^(struct|enum|union) (gm_[a-z0-9_]+) \{$/\2/p' {} + |
+		sort | uniq -d
+}
+
+if [ ! -d "${abs_top_builddir:?}/agent/daemon/base/.libs" ]; then
+	skip "no call goes upward" "the daemon was not built here"
+else
+	found=$(upward)
+	n=$(echo "$found" | grep -c ' -> ')
+	check "no more than $calls_upward calls go upward" \
+		"$([ "$n" -le "$calls_upward" ] || echo "$n do:" "$found")"
+	check "the number of calls that go upward is right" \
+		"$([ "$n" -ge "$calls_upward" ] || echo "$n do: write that here")"
+fi
+check "no tag has two meanings" "$(doubles | while IFS= read -r tag; do
+	case " $two_meanings " in
+	*" $tag "*) ;;
+	*) echo "$tag is defined twice" ;;
+	esac
+done)"
+check "what had two meanings and has one is not listed" "$(
+	for tag in $two_meanings; do
+		doubles | grep -qx "$tag" || echo "take $tag out of the list"
+	done)"
+tap_done

@@ -16,5 +16,7 @@ include $(top_srcdir)/agent/worker/local.mk
 include $(top_srcdir)/agent/probe/local.mk
 include $(top_srcdir)/agent/ctl/local.mk
 
+EXTRA_DIST += %reldir%/README.md
+
 gm_man += %reldir%/gpumap-node.5
 gm_man += %reldir%/gpumapctl.1 %reldir%/gpumapd.8 %reldir%/gpumapd.conf.5

@@ -63,6 +63,7 @@ gm_scripts += %reldir%/check_torture.sh
 check_PROGRAMS += $(gm_suites) $(gm_replays)
 TESTS += $(gm_cases) $(gm_replays) $(gm_scripts)
 EXTRA_DIST += $(gm_scripts) %reldir%/run-case %reldir%/tap.sh
+EXTRA_DIST += %reldir%/README.md
 EXTRA_DIST += %reldir%/model/run
 EXTRA_DIST += %reldir%/model/collective.pml
 EXTRA_DIST += %reldir%/model/credit.pml

@@ -13,7 +13,7 @@
 . "${abs_top_srcdir:?run me by make check}/tests/tap.sh"
 cd "$abs_top_srcdir" || exit 1
 
-calls_upward=76
+calls_upward=58
 two_meanings='gm_buffer gm_buffers gm_child gm_device gm_exit gm_member gm_pair '
 two_meanings=$two_meanings'gm_session gm_sizes gm_slot gm_spin gm_verdict'
 

@@ -273,6 +273,7 @@ static int start(struct gm_daemon *d)
 	int status;
 
 	d->events = &gm_subscribers;
+	d->worker_users = gm_worker_users;
 	gm_changes_init(&d->changes);
 	gm_mask_devices_init(d);
 	status = read_dummies(d);

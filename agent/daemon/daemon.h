@@ -46,6 +46,7 @@ enum gm_exit {
 	GM_EXIT_PERMISSION = 6 /* not allowed, or a file is not ours */
 };
 
+struct gm_worker_user;    /* workers/worker_users.h */
 struct gm_supervisor;     /* workers/supervisor.c */
 struct gm_control_server; /* sessions/listener.c */
 
@@ -82,6 +83,7 @@ struct gm_daemon {
 	struct gm_control_server *server; /* likewise */
 
 	const struct gm_events *events; /* NULL: nobody is told of any */
+	const struct gm_worker_user *const *worker_users; /* NULL: none */
 
 	struct gm_source signals;
 	struct gm_timer heartbeat;

@@ -119,7 +119,8 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 	%reldir%/workers/watchdog.c \
 	%reldir%/workers/worker_group.c %reldir%/workers/worker_group.h \
 	%reldir%/workers/worker_process.c %reldir%/workers/worker_process.h \
-	%reldir%/workers/worker_request.c %reldir%/workers/worker_request.h
+	%reldir%/workers/worker_request.c %reldir%/workers/worker_request.h \
+	%reldir%/workers/worker_users.c %reldir%/workers/worker_users.h
 %canon_reldir%_libdaemon_la_LIBADD = agent/mask/libmask.la
 
 sbin_PROGRAMS += %reldir%/gpumapd

@@ -12,6 +12,8 @@
 #include "agent/daemon/meshes/rendezvous.h"
 #include "agent/daemon/sessions/session.h"
 #include "agent/daemon/sharing/exports.h"
+#include "agent/daemon/sharing/peer_access.h"
+#include "agent/daemon/sharing/share_request.h"
 
 /* Its session last: what it asked for goes first. */
 static void (*const connection_dropped[])(struct gm_connection *c,
@@ -24,4 +26,9 @@ static void (*const connection_dropped[])(struct gm_connection *c,
 
 const struct gm_events gm_subscribers = {
 	.connection_dropped = connection_dropped,
+};
+
+const struct gm_worker_user *const gm_worker_users[] = {
+	&gm_crossing_worker_user, &gm_mask_worker_user, &gm_share_worker_user,
+	NULL
 };

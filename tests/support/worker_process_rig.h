@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "agent/daemon/daemon.h"
+#include "agent/daemon/subscribers.h"
 #include "agent/daemon/workers/worker_process.h"
 #include "gpumap.h"
 #include "shm/rows.h"
@@ -104,6 +105,8 @@ static inline bool begin(void)
 	d->instance = instance;
 	d->runtime_dir = "/tmp";
 	d->worker_path = self;
+	d->events = &gm_subscribers;
+	d->worker_users = gm_worker_users;
 	gm_pin_allowed(NULL, &d->allowed);
 	if (!EQ(gm_loop_init(&d->loop), 0) || !OK(make_segment()))
 		return false;

@@ -42,6 +42,7 @@
 #include "agent/daemon/base/loop.h"
 #include "agent/daemon/base/refusal.h"
 #include "agent/daemon/masks/numa_segments.h"
+#include "agent/daemon/workers/worker_users.h"
 
 struct gm_connection;
 struct gm_daemon;
@@ -176,6 +177,9 @@ void gm_mask_devices_room(struct gm_daemon *d, uint32_t row);
 
 /* The row is in a state where its driver must not be kept open. */
 void gm_mask_devices_close(struct gm_daemon *d, uint32_t row);
+
+/* What they have of a row's worker. */
+extern const struct gm_worker_user gm_mask_worker_user;
 
 /* ---- descriptors for clients ------------------------------------------- */
 

@@ -272,3 +272,13 @@ void gm_mask_devices_close(struct gm_daemon *d, uint32_t row)
 	if (is_any)
 		gm_mask_devices_look(d, row);
 }
+
+const struct gm_worker_user gm_mask_worker_user = {
+	.wants_worker = gm_mask_devices_wanted,
+	.uses_row = gm_mask_devices_read,
+	.say = gm_mask_devices_say,
+	.heard = gm_mask_devices_heard,
+	.worker_gone = gm_mask_devices_worker_gone,
+	.refused = gm_mask_devices_refuse,
+	.row_closing = gm_mask_devices_close,
+};

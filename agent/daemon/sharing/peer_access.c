@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/sessions/session.h"
@@ -140,7 +141,7 @@ static bool is_finishing(const struct gm_keeper *keeper)
 	       keeper->wants_end && !keeper->is_drained;
 }
 
-bool gm_crossings_are_awaited(const struct gm_keeper *lender)
+static bool awaits_worker(const struct gm_keeper *lender)
 {
 	const struct gm_control_server *s = lender->d->server;
 	const struct gm_session *session;
@@ -345,7 +346,7 @@ static struct gm_seat *lender(const struct gm_keeper *keeper,
 	return queue ? &queue->seat : NULL;
 }
 
-void gm_crossings_fetch(struct gm_keeper *keeper, const struct gm_wire *wire)
+static void fetch(struct gm_keeper *keeper, const struct gm_wire *wire)
 {
 	struct gm_seat *seat = lender(keeper, wire);
 	struct gm_fetch *fetch = calloc(1, sizeof(*fetch));
@@ -380,7 +381,24 @@ void gm_crossings_fetch(struct gm_keeper *keeper, const struct gm_wire *wire)
 		answer(fetch, error);
 }
 
-int gm_crossings_tell(struct gm_keeper *keeper)
+/* That the row's own worker asks for, or one that serves the session. */
+static bool heard(struct gm_keeper *keeper, const struct gm_wire *wire, int fd)
+{
+	const struct gm_seat *seat;
+	bool may_ask = gm_keeper_is_shown(keeper);
+
+	if (wire->type != GM_WIRE_FETCH)
+		return false;
+	TAILQ_FOREACH(seat, &keeper->seats, entry)
+	may_ask |= seat->session == wire->session;
+	if (fd >= 0)
+		close(fd);
+	if (may_ask)
+		fetch(keeper, wire);
+	return true;
+}
+
+static int say(struct gm_keeper *keeper)
 {
 	struct gm_fetch *fetch = TAILQ_FIRST(&keeper->fetched), *next;
 
@@ -415,7 +433,7 @@ static void give_up_stage(const struct gm_keeper *keeper, uint64_t id)
 		retire_stage(session, stage);
 }
 
-void gm_crossings_silence(struct gm_keeper *keeper)
+static void hung_up(struct gm_keeper *keeper)
 {
 	struct gm_fetch *fetch;
 
@@ -429,3 +447,10 @@ void gm_crossings_silence(struct gm_keeper *keeper)
 		give_up_stage(keeper, fetch->answer.session);
 	}
 }
+
+const struct gm_worker_user gm_crossing_worker_user = {
+	.awaits_worker = awaits_worker,
+	.say = say,
+	.heard = heard,
+	.hung_up = hung_up,
+};

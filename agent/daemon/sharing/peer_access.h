@@ -35,6 +35,7 @@
 #include <sys/queue.h>
 
 #include "agent/common/wire.h"
+#include "agent/daemon/workers/worker_users.h"
 
 struct gm_connection;
 struct gm_control_server;
@@ -63,21 +64,8 @@ void gm_crossings_free(struct gm_session *session);
 uint64_t gm_crossings_bytes(const struct gm_control_server *s, uint32_t row,
 			    const struct gm_user *user);
 
-/* Has a row that drains and is not through with it copies out of this one's
- * memory to make? */
-bool gm_crossings_are_awaited(const struct gm_keeper *lender);
-
-/* ---- for workers/attachment.c -------------------------------------------- */
-
-/* The worker of this row asks for a piece. */
-void gm_crossings_fetch(struct gm_keeper *keeper, const struct gm_wire *wire);
-
-/* Tell it what it has asked for.  Returns 0, or a negative errno of the
- * socket. */
-int gm_crossings_tell(struct gm_keeper *keeper);
-
-/* It is gone, and waits for nothing. */
-void gm_crossings_silence(struct gm_keeper *keeper);
+/* Rows that drain wait for each other's pieces; workers ask for them. */
+extern const struct gm_worker_user gm_crossing_worker_user;
 
 /* Handlers, see sessions/dispatch.h. */
 int gm_reach_handle(struct gm_connection *c, const struct gm_request *r);

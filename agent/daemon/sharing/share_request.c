@@ -12,6 +12,7 @@
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/sessions/session.h"
 #include "agent/daemon/sharing/export_accounting.h"
+#include "agent/daemon/workers/worker_process.h"
 #include "shm/point.h"
 
 /* ---- who holds what ---------------------------------------------------- */
@@ -162,7 +163,8 @@ static bool is_kept(const struct gm_daemon *d, uint32_t row)
 	       d->config.cuda_keep_shares;
 }
 
-void gm_shares_worker_gone(struct gm_daemon *d, uint32_t row)
+/* Names that mean memory of a row are free, unless the memory stays. */
+static void end_names(struct gm_daemon *d, uint32_t row)
 {
 	bool is_barred = d->devices.of[row]->bars != 0;
 	struct gm_shared *shared, *next;
@@ -178,11 +180,30 @@ void gm_shares_worker_gone(struct gm_daemon *d, uint32_t row)
 	}
 }
 
-bool gm_shares_need_worker(const struct gm_daemon *d, uint32_t row)
+/* The worker of the built-in operators has them, not those of programs. */
+static void worker_gone(struct gm_keeper *keeper, bool well)
 {
-	const struct gm_shared *shared;
+	if (gm_keeper_is_shown(keeper))
+		end_names(keeper->d, keeper->row);
+}
 
-	if (!d->server || is_kept(d, row))
+/* A worker that runs is heard of when it has ended. */
+static void row_closing(struct gm_daemon *d, uint32_t row)
+{
+	const struct gm_keeper *keeper = d->supervisor->rows.keepers[row];
+
+	if (!keeper || !gm_keeper_has_child(keeper))
+		end_names(d, row);
+}
+
+/* Would a name be free if it ended now? */
+static bool keeps_worker(const struct gm_keeper *keeper)
+{
+	const struct gm_daemon *d = keeper->d;
+	const struct gm_shared *shared;
+	uint32_t row = keeper->row;
+
+	if (!gm_keeper_is_shown(keeper) || !d->server || is_kept(d, row))
 		return false;
 	TAILQ_FOREACH(shared, &d->server->shares, entry)
 	{
@@ -191,6 +212,12 @@ bool gm_shares_need_worker(const struct gm_daemon *d, uint32_t row)
 	}
 	return false;
 }
+
+const struct gm_worker_user gm_share_worker_user = {
+	.keeps_worker = keeps_worker,
+	.worker_gone = worker_gone,
+	.row_closing = row_closing,
+};
 
 /* ---- SHARES ------------------------------------------------------------ */
 

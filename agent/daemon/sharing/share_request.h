@@ -41,6 +41,7 @@
 #define GM_DAEMON_SHARING_SHARE_REQUEST_H
 
 #include "agent/daemon/base/connection.h"
+#include "agent/daemon/workers/worker_users.h"
 
 struct gm_daemon;
 struct gm_export;
@@ -61,12 +62,8 @@ bool gm_shares_holds(const struct gm_session *session,
 uint32_t gm_shares_openers(const struct gm_shared *shared,
 			   const struct gm_user *user, bool *ret_has);
 
-/* A row has no worker any more: names that mean memory of its are free, unless
- * the memory stays. */
-void gm_shares_worker_gone(struct gm_daemon *d, uint32_t row);
-
-/* Would a name be free if the row's worker ended now? */
-bool gm_shares_need_worker(const struct gm_daemon *d, uint32_t row);
+/* A worker that has memory of a name's stays, and with it the name ends. */
+extern const struct gm_worker_user gm_share_worker_user;
 
 /* Handlers, see sessions/dispatch.h. */
 int gm_share_handle(struct gm_connection *c, const struct gm_request *r);

@@ -15,6 +15,7 @@
 #include "agent/daemon/account/usage.h"
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/workers/worker_process.h"
+#include "agent/daemon/workers/worker_users.h"
 #include "shm/point.h"
 
 #define RECORDS_A_TURN 64
@@ -116,10 +117,8 @@ static int say_all(struct gm_keeper *keeper)
 {
 	struct gm_seat *seat;
 	bool waits = false;
-	int error = gm_crossings_tell(keeper);
+	int error = gm_worker_users_say(keeper);
 
-	if (error == 0)
-		error = gm_mask_devices_say(keeper);
 	TAILQ_FOREACH(seat, &keeper->seats, entry)
 	{
 		if (error)
@@ -303,7 +302,7 @@ static void heard(struct gm_keeper *keeper, struct gm_wire *wire, int fd)
 {
 	wire->text[sizeof(wire->text) - 1] = '\0';
 	if (!keeper->is_undertaker && (gm_claims_heard(keeper, wire, fd) ||
-				       gm_mask_devices_heard(keeper, wire, fd)))
+				       gm_worker_users_heard(keeper, wire, fd)))
 		return;
 	if (fd >= 0)
 		close(fd);
@@ -313,10 +312,6 @@ static void heard(struct gm_keeper *keeper, struct gm_wire *wire, int fd)
 		break;
 	case GM_WIRE_FAILED:
 		has_failed(keeper, wire);
-		break;
-	case GM_WIRE_FETCH:
-		if (gm_keeper_is_shown(keeper) || find(keeper, wire))
-			gm_crossings_fetch(keeper, wire);
 		break;
 	case GM_WIRE_DRAINED:
 		gm_need_drained(keeper);
@@ -410,7 +405,7 @@ bool gm_seats_child_gone(struct gm_keeper *keeper)
 		gm_claims_strike(keeper);
 	if (!keeper->is_undertaker)
 		gm_usage_ends(keeper);
-	gm_crossings_silence(keeper);
+	gm_worker_users_hung_up(keeper);
 	keeper->n_offered = 0;
 	keeper->wants_room = false;
 	keeper->told_end = false;
@@ -511,7 +506,7 @@ void gm_seats_refuse_newcomers(struct gm_keeper *keeper, const char *why)
 		seat->seated(seat, -ENODEV, why);
 	}
 	gm_claims_refuse_newcomers(keeper, -ENODEV, why);
-	gm_mask_devices_refuse(keeper, -ENODEV, why);
+	gm_worker_users_refused(keeper, -ENODEV, why);
 }
 
 void gm_seats_refuse(struct gm_keeper *keeper)

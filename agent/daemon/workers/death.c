@@ -11,6 +11,7 @@
 #include "agent/cuda/cuerror.h"
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/workers/worker_process.h"
+#include "agent/daemon/workers/worker_users.h"
 
 #define MS UINT64_C(1000000)
 
@@ -54,7 +55,7 @@ void gm_death_show(struct gm_keeper *keeper, const char *why)
 			 is_lost ? GPUMAP_DEVICE_LOST : GPUMAP_DEVICE_FAILED,
 			 reason, keeper->code);
 	if (is_lost) {
-		gm_mask_devices_close(keeper->d, keeper->row);
+		gm_worker_users_row_closing(keeper->d, keeper->row);
 		gm_spare_end(keeper);
 		gm_seats_refuse_newcomers(keeper, reason);
 	}

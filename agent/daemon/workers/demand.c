@@ -10,6 +10,7 @@
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/sharing/share_request.h"
 #include "agent/daemon/workers/worker_process.h"
+#include "agent/daemon/workers/worker_users.h"
 
 void gm_need_closed(struct gm_keeper *keeper)
 {
@@ -19,7 +20,7 @@ void gm_need_closed(struct gm_keeper *keeper)
 
 	if (!own || !own->closed || own->state != GM_KEEPER_BARRED ||
 	    gm_spare_runs(&own->spare) || gm_crews_running(s, keeper->row) ||
-	    gm_mask_devices_read(keeper->d, keeper->row))
+	    gm_worker_users_uses_row(keeper->d, keeper->row))
 		return;
 	closed = own->closed;
 	own->closed = NULL;
@@ -120,7 +121,8 @@ void gm_need_part(struct gm_timer *timer)
 
 	TAILQ_FOREACH(keeper, &s->all, entry)
 	{
-		if (is_lending(keeper) && !gm_crossings_are_awaited(keeper))
+		if (is_lending(keeper) &&
+		    !gm_worker_users_awaits_worker(keeper))
 			let_go(keeper);
 	}
 }
@@ -138,7 +140,7 @@ void gm_need_drained(struct gm_keeper *keeper)
 		return;
 	keeper->is_drained = true;
 	wait_for_end(keeper);
-	if (gm_crossings_are_awaited(keeper))
+	if (gm_worker_users_awaits_worker(keeper))
 		gm_log(GM_LOG_INFO, "worker_lends", "row=%u%s pid=%d",
 		       keeper->row, keeper->of, (int)keeper->child.pid);
 	gm_need_look(keeper->d->supervisor);
@@ -163,7 +165,7 @@ void gm_need_idle(struct gm_timer *timer)
 
 	if (keeper->state != GM_KEEPER_SERVING || gm_keeper_is_needed(keeper))
 		return;
-	if (!keeper->of[0] && gm_shares_need_worker(keeper->d, keeper->row)) {
+	if (gm_worker_users_keeps_worker(keeper)) {
 		gm_need_ends(keeper); /* look again */
 		return;
 	}

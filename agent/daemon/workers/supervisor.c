@@ -16,6 +16,7 @@
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/sharing/share_request.h"
 #include "agent/daemon/workers/worker_process.h"
+#include "agent/daemon/workers/worker_users.h"
 
 #define TICK_NS     UINT64_C(1000000000)
 #define LAST_WAIT_S 1 /* for the exits of those killed at the end */
@@ -166,9 +167,7 @@ void gm_supervisor_bar(struct gm_daemon *d, uint32_t row, uint32_t bar,
 	struct gm_keeper *keeper = keeper_of(d, row);
 
 	d->devices.of[row]->bars |= bar;
-	gm_mask_devices_close(d, row);
-	if (!keeper || !gm_keeper_has_child(keeper))
-		gm_shares_worker_gone(d, row);
+	gm_worker_users_row_closing(d, row);
 	if (!keeper) {
 		if (closed)
 			closed(d, row);

@@ -16,6 +16,7 @@
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/sharing/share_request.h"
 #include "agent/daemon/workers/stale_worker.h"
+#include "agent/daemon/workers/worker_users.h"
 #include "gpumap.h"
 #include "shm/point.h"
 
@@ -387,9 +388,7 @@ static void worker_gone(struct gm_keeper *keeper, const char *how, int status)
 	else
 		keeper->early_deaths++;
 	is_owed = gm_seats_child_gone(keeper) && !(well && keeper->draining);
-	gm_mask_devices_worker_gone(keeper, well);
-	if (!keeper->of[0]) /* that of the built-in operators */
-		gm_shares_worker_gone(keeper->d, keeper->row);
+	gm_worker_users_worker_gone(keeper, well);
 	keeper->restarts += !well;
 	if (is_owed)
 		spawn_undertaker(keeper);
@@ -502,8 +501,8 @@ static void timer_fired(struct gm_timer *timer)
 void gm_keeper_drain(struct gm_keeper *keeper)
 {
 	keeper->draining = true;
-	gm_mask_devices_refuse(keeper, -ESHUTDOWN,
-			       "the agent is shutting down");
+	gm_worker_users_refused(keeper, -ESHUTDOWN,
+				"the agent is shutting down");
 	gm_spare_end(keeper);
 	switch (keeper->state) {
 	case GM_KEEPER_LOCKED:
@@ -580,7 +579,7 @@ void gm_keeper_free(struct gm_keeper *keeper)
 	gm_timer_stop(&keeper->d->loop, &keeper->timer);
 	gm_timer_stop(&keeper->d->loop, &keeper->idle);
 	gm_spare_free(keeper);
-	gm_crossings_silence(keeper);
+	gm_worker_users_hung_up(keeper);
 	unwatch(keeper);
 	TAILQ_REMOVE(&keeper->d->supervisor->all, keeper, entry);
 	if (keeper->journal)

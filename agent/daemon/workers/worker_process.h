@@ -59,6 +59,7 @@
 #include "agent/daemon/workers/supervisor.h"
 #include "agent/daemon/workers/user_queue.h"
 #include "agent/daemon/workers/worker_group.h"
+#include "agent/daemon/workers/worker_users.h"
 #include "shm/journal.h"
 
 #define GM_SEATS_OFFERED 16u /* ATTACHes that a child has not answered */
@@ -209,7 +210,8 @@ static inline bool gm_keeper_has_seats(const struct gm_keeper *keeper)
  * device? */
 static inline bool gm_keeper_is_needed(const struct gm_keeper *keeper)
 {
-	return gm_keeper_has_seats(keeper) || gm_mask_devices_wanted(keeper);
+	return gm_keeper_has_seats(keeper) ||
+	       gm_worker_users_wants_worker(keeper);
 }
 
 /* No child runs: start the next worker, wait with it, or have none. */

@@ -32,18 +32,18 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 	%reldir%/base/uring.c %reldir%/base/uring.h \
 	%reldir%/base/user.c %reldir%/base/user.h
 %canon_reldir%_libdaemon_la_SOURCES += \
-	%reldir%/devices/cuda.c %reldir%/devices/cuda.h \
-	%reldir%/devices/cuda_list.c \
-	%reldir%/devices/drain.c %reldir%/devices/drain.h \
+	%reldir%/devices/cuda.c \
 	%reldir%/devices/dummy.c %reldir%/devices/dummy.h \
 	%reldir%/devices/host.c %reldir%/devices/host.h \
 	%reldir%/devices/p2p.c %reldir%/devices/p2p.h \
-	%reldir%/devices/probe.c %reldir%/devices/probe.h \
 	%reldir%/devices/reuse.c %reldir%/devices/reuse.h \
 	%reldir%/devices/rows.c %reldir%/devices/rows.h \
 	%reldir%/devices/uuid.c %reldir%/devices/uuid.h
 %canon_reldir%_libdaemon_la_SOURCES += \
-	%reldir%/map/block_alloc.c %reldir%/map/block_alloc.h \
+	%reldir%/health/cuda.c %reldir%/health/cuda.h \
+	%reldir%/health/drain.c %reldir%/health/drain.h \
+	%reldir%/health/probe.c %reldir%/health/probe.h
+%canon_reldir%_libdaemon_la_SOURCES += \
 	%reldir%/map/layer_maps.c %reldir%/map/layer_maps.h \
 	%reldir%/map/map_publish.c %reldir%/map/map_publish.h \
 	%reldir%/map/pins.c %reldir%/map/pins.h \
@@ -52,9 +52,8 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 	%reldir%/map/publish.c %reldir%/map/publish.h \
 	%reldir%/map/publish_policy.c \
 	%reldir%/map/release.c %reldir%/map/release.h \
-	%reldir%/map/segment.c %reldir%/map/segment.h \
-	%reldir%/map/segment_mount.c %reldir%/map/segment_mount.h \
-	%reldir%/map/segment_validate.c %reldir%/map/segment_validate.h \
+	%reldir%/map/state.c %reldir%/map/state.h \
+	%reldir%/map/state_text.c %reldir%/map/state_text.h \
 	%reldir%/map/transaction.c %reldir%/map/transaction.h
 %canon_reldir%_libdaemon_la_SOURCES += \
 	%reldir%/masks/device_replicas.c %reldir%/masks/device_replicas.h \
@@ -67,6 +66,8 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 	%reldir%/masks/replica_private.h \
 	%reldir%/masks/replica_requests.c \
 	%reldir%/masks/republish.c \
+	%reldir%/masks/state.c %reldir%/masks/state.h \
+	%reldir%/masks/state_text.c %reldir%/masks/state_text.h \
 	%reldir%/masks/targets.c \
 	%reldir%/masks/transaction.c %reldir%/masks/transaction.h \
 	%reldir%/masks/validate.c %reldir%/masks/validate.h
@@ -75,7 +76,14 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 	%reldir%/meshes/comms.c %reldir%/meshes/comms.h \
 	%reldir%/meshes/epochs.c %reldir%/meshes/epochs.h \
 	%reldir%/meshes/publish.c %reldir%/meshes/publish.h \
-	%reldir%/meshes/rendezvous.c %reldir%/meshes/rendezvous.h
+	%reldir%/meshes/rendezvous.c %reldir%/meshes/rendezvous.h \
+	%reldir%/meshes/state.c %reldir%/meshes/state.h \
+	%reldir%/meshes/state_text.c %reldir%/meshes/state_text.h
+%canon_reldir%_libdaemon_la_SOURCES += \
+	%reldir%/segment/block_alloc.c %reldir%/segment/block_alloc.h \
+	%reldir%/segment/mount.c %reldir%/segment/mount.h \
+	%reldir%/segment/segment.c %reldir%/segment/segment.h \
+	%reldir%/segment/validate.c %reldir%/segment/validate.h
 %canon_reldir%_libdaemon_la_SOURCES += \
 	%reldir%/sessions/dispatch.c %reldir%/sessions/dispatch.h \
 	%reldir%/sessions/listener.c %reldir%/sessions/listener.h \
@@ -99,13 +107,7 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 %canon_reldir%_libdaemon_la_SOURCES += \
 	%reldir%/state/dir.c %reldir%/state/dir.h \
 	%reldir%/state/field.c %reldir%/state/field.h \
-	%reldir%/state/files.c %reldir%/state/files.h \
-	%reldir%/state/map_text.c %reldir%/state/map_text.h \
-	%reldir%/state/mask_text.c %reldir%/state/mask_text.h \
-	%reldir%/state/masks.c %reldir%/state/masks.h \
-	%reldir%/state/mesh_text.c %reldir%/state/mesh_text.h \
-	%reldir%/state/meshes.c %reldir%/state/meshes.h \
-	%reldir%/state/state.c %reldir%/state/state.h
+	%reldir%/state/files.c %reldir%/state/files.h
 %canon_reldir%_libdaemon_la_SOURCES += \
 	%reldir%/workers/attachment.c \
 	%reldir%/workers/death.c \

@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 #include "agent/daemon/account/retry_queue.h"
-#include "agent/daemon/devices/drain.h"
+#include "agent/daemon/health/drain.h"
 #include "agent/daemon/map/transaction.h"
 #include "agent/daemon/masks/device_replicas.h"
 #include "agent/daemon/meshes/rendezvous.h"

@@ -6,7 +6,7 @@
 
 #include "tests/fuzz/fuzz_state.h"
 
-#include "agent/daemon/state/map_text.h"
+#include "agent/daemon/map/state_text.h"
 
 static int read_text(const char *text, size_t bytes, struct gm_state_map *map)
 {

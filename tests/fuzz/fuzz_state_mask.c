@@ -6,8 +6,8 @@
 
 #include "tests/fuzz/fuzz_state.h"
 
+#include "agent/daemon/masks/state_text.h"
 #include "agent/daemon/masks/validate.h"
-#include "agent/daemon/state/mask_text.h"
 #include "gpumap.h"
 
 static int read_text(const char *text, size_t bytes, struct gm_mask_file *mask)

@@ -6,7 +6,7 @@
 
 #include "tests/fuzz/fuzz_state.h"
 
-#include "agent/daemon/state/mesh_text.h"
+#include "agent/daemon/meshes/state_text.h"
 
 static int read_text(const char *text, size_t bytes, struct gm_mesh_file *mesh)
 {

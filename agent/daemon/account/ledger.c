@@ -276,7 +276,7 @@ void gm_ledger_put(struct gm_daemon *d, uint32_t slot,
 	free(old);
 }
 
-/* What a block of ours charges; map/segment_validate.c has looked at it. */
+/* What a block of ours charges; segment/validate.c has looked at it. */
 static int read_promise(const struct gm_daemon *d, uint32_t slot,
 			struct gm_promise **ret_promise)
 {

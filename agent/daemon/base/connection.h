@@ -33,7 +33,7 @@ TAILQ_HEAD(gm_importer_list, gm_importer);   /* see sharing/exports.h */
 TAILQ_HEAD(gm_mask_loan_list, gm_mask_loan); /* see masks/device_replicas.h */
 TAILQ_HEAD(gm_member_list, gm_member);       /* see meshes/rendezvous.h */
 
-/* For the drain of a row, or its return; see devices/drain.h.  Embedded in its
+/* For the drain of a row, or its return; see health/drain.h.  Embedded in its
  * owner, zero but for done. */
 struct gm_drain_wait {
 	/* It has come to an end: 0, or a negative errno with the reason.  The

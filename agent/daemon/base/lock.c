@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/daemon/map/segment.h"
+#include "agent/daemon/segment/segment.h"
 
 /* Without O_CREAT first: the kernel forbids that on files of others in sticky
  * directories, and then says no more than "permission denied". */

@@ -6,10 +6,10 @@
 #include <string.h>
 
 #include "agent/daemon/daemon.h"
-#include "agent/daemon/devices/drain.h"
+#include "agent/daemon/health/drain.h"
+#include "agent/daemon/map/state.h"
 #include "agent/daemon/map/transaction.h"
 #include "agent/daemon/sharing/export_accounting.h"
-#include "agent/daemon/state/state.h"
 #include "agent/daemon/workers/worker_process.h"
 #include "shm/meshes.h"
 #include "shm/seq.h"

@@ -7,7 +7,7 @@
  * Rows are 0 to n - 1 and keep their device, by uuid, while the segment lives;
  * reuse.h has the exception.
  * A row whose device is gone is LOST and has no worker.  Dummy rows are READY
- * from the start and never have one.  What CUDA rows are, cuda.h says.
+ * from the start and never have one.  What CUDA rows are, health/cuda.h says.
  * Whoever has news says so here, and it is published at once; readers who wait
  * for a change are woken for a new state only.
  */
@@ -20,7 +20,7 @@
 
 #include "agent/common/idset.h"
 #include "agent/common/meminfo.h"
-#include "agent/daemon/map/segment_validate.h"
+#include "agent/daemon/segment/validate.h"
 #include "gpumap.h"
 #include "shm/layout.h"
 

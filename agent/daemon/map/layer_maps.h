@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "agent/daemon/map/segment.h"
+#include "agent/daemon/segment/segment.h"
 #include "agent/plan/placement.h"
 #include "shm/layers.h"
 

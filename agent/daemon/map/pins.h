@@ -21,7 +21,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "agent/daemon/map/segment.h"
+#include "agent/daemon/segment/segment.h"
 
 struct gm_daemon;
 struct gm_holder_process;

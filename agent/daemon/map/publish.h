@@ -25,8 +25,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "agent/daemon/map/block_alloc.h"
-#include "agent/daemon/map/segment.h"
+#include "agent/daemon/segment/block_alloc.h"
+#include "agent/daemon/segment/segment.h"
 #include "shm/layers.h"
 #include "shm/meshes.h"
 #include "shm/replicas.h"

@@ -47,7 +47,7 @@
 #include "agent/daemon/base/io_thread.h"
 #include "agent/daemon/base/refusal.h"
 #include "agent/daemon/map/publish.h"
-#include "agent/daemon/state/map_text.h"
+#include "agent/daemon/map/state_text.h"
 #include "shm/control.h"
 #include "shm/layers.h"
 

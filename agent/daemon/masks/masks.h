@@ -18,8 +18,8 @@
 
 #include <stdbool.h>
 
-#include "agent/daemon/map/segment_validate.h"
 #include "agent/daemon/masks/numa_segments.h"
+#include "agent/daemon/segment/validate.h"
 
 struct gm_daemon;
 

@@ -18,7 +18,7 @@
 #include "agent/common/log.h"
 #include "agent/common/numa_bind.h"
 #include "agent/daemon/daemon.h"
-#include "agent/daemon/map/segment_mount.h"
+#include "agent/daemon/segment/mount.h"
 #include "shm/point.h"
 
 #define SHM_DIR "/dev/shm"

@@ -25,7 +25,7 @@
 #include <sys/queue.h>
 
 #include "agent/daemon/base/refusal.h"
-#include "agent/daemon/map/block_alloc.h"
+#include "agent/daemon/segment/block_alloc.h"
 #include "shm/replicas.h"
 
 struct gm_daemon;
@@ -115,7 +115,7 @@ static inline char *gm_nodes_at(const struct gm_node_segment *segment,
  * as the segment.  Returns it, or a negative errno. */
 int gm_nodes_reader(struct gm_node_segment *segment);
 
-/* The same for clients, see map/segment_mount.h: each mount costs all CPUs a
+/* The same for clients, see segment/mount.h: each mount costs all CPUs a
  * grace period when it goes, so there is one, however often they ask. Returns
  * it, or a negative errno of gm_share_open(). */
 int gm_nodes_share(const struct gm_daemon *d, struct gm_node_segment *segment);

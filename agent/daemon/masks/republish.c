@@ -14,8 +14,8 @@
 #include "agent/common/log.h"
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/masks/masks.h"
+#include "agent/daemon/masks/state_text.h"
 #include "agent/daemon/masks/transaction.h"
-#include "agent/daemon/state/mask_text.h"
 #include "gpumap.h"
 
 /* ---- following a map ----------------------------------------------------- */

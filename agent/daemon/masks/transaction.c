@@ -12,7 +12,7 @@
 #include "agent/daemon/base/deferred_close.h"
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/masks/masks.h"
-#include "agent/daemon/state/mask_text.h"
+#include "agent/daemon/masks/state_text.h"
 #include "agent/mask/mask.h"
 #include "gpumap.h"
 #include "shm/point.h"

@@ -8,11 +8,11 @@
 #include <string.h>
 
 #include "agent/common/log.h"
+#include "agent/daemon/base/connection.h"
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/map/transaction.h"
 #include "agent/daemon/meshes/arrange.h"
-#include "agent/daemon/base/connection.h"
-#include "agent/daemon/state/mesh_text.h"
+#include "agent/daemon/meshes/state_text.h"
 #include "gpumap.h"
 
 /* ---- publish ----------------------------------------------------------- */

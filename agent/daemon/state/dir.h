@@ -8,9 +8,9 @@
  * synced: when that has been done it survives the loss of power, and before
  * that the file of before is there, whole.  A step that fails is taken back.
  *
- *	NAME.layers		a file, see map_text.h
- *	NAME.mesh		likewise, see mesh_text.h
- *	NAME.mask		likewise, see mask_text.h
+ *	NAME.layers		a file, see map/state_text.h
+ *	NAME.mesh		likewise, see meshes/state_text.h
+ *	NAME.mask		likewise, see masks/state_text.h
  *	epochs			see meshes/epochs.h
  *	FILE.refused-N		one that an agent would not read, for a person
  *	NAME.layers.replaced	one whose map gives way to a held one
@@ -28,7 +28,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "agent/daemon/state/map_text.h"
+#include "agent/daemon/map/state_text.h"
 
 #define GM_STATE_PATH_BYTES 512
 

@@ -7,7 +7,7 @@
 #ifndef GM_DAEMON_STATE_FIELD_H
 #define GM_DAEMON_STATE_FIELD_H
 
-#include "agent/daemon/state/map_text.h"
+#include "agent/daemon/map/state_text.h"
 #include "agent/plan/wide_json.h"
 
 /* The name of any object, as it was. */

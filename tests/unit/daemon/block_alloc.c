@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "agent/daemon/map/block_alloc.h"
+#include "agent/daemon/segment/block_alloc.h"
 #include "tests/support/tap.h"
 
 #define FIRST 100u

@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 
 #include "agent/common/probe_wire.h"
-#include "agent/daemon/devices/drain.h"
+#include "agent/daemon/health/drain.h"
 #include "agent/daemon/workers/supervisor.h"
 #include "tests/support/unkillable_child.h"
 #include "tests/support/worker_process_rig.h"

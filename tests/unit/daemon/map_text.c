@@ -5,7 +5,7 @@
 
 #include <errno.h>
 
-#include "agent/daemon/state/map_text.h"
+#include "agent/daemon/map/state_text.h"
 #include "tests/support/dice.h"
 #include "tests/support/tap.h"
 

@@ -13,8 +13,8 @@
  * What it says goes to cuda.h.  Its death is no device's: rows stay as they
  * are, and the next one lists everything anew.  We never wait for it.
  */
-#ifndef GM_DAEMON_DEVICES_PROBE_H
-#define GM_DAEMON_DEVICES_PROBE_H
+#ifndef GM_DAEMON_HEALTH_PROBE_H
+#define GM_DAEMON_HEALTH_PROBE_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -19,8 +19,8 @@
  * twice that in FINISHING, they are told -ETIMEDOUT.  A drain goes on; what was
  * brought back and not seen is LOST.
  */
-#ifndef GM_DAEMON_DEVICES_DRAIN_H
-#define GM_DAEMON_DEVICES_DRAIN_H
+#ifndef GM_DAEMON_HEALTH_DRAIN_H
+#define GM_DAEMON_HEALTH_DRAIN_H
 
 #include <stdbool.h>
 #include <stdint.h>

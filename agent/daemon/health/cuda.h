@@ -20,8 +20,8 @@
  * probe's next look, and until the probe has seen the trouble and its end, or
  * an administrator has drained the row and brought it back.
  */
-#ifndef GM_DAEMON_DEVICES_CUDA_H
-#define GM_DAEMON_DEVICES_CUDA_H
+#ifndef GM_DAEMON_HEALTH_CUDA_H
+#define GM_DAEMON_HEALTH_CUDA_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -2,17 +2,17 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * mask_text - a mask as the text of its state file, and back.
+ * state_text - a mask as the text of its state file, and back.
  *
- * The first line, names and uuids are written as map_text.h says.  A file has
- * what was asked for: the rule, the rows by uuid or the name of the map, and of
- * a tensor that was loaded its bytes in base64, up to GM_MASK_TEXT_DATA of
+ * The first line, names and uuids are written as map/state_text.h says.  A file
+ * has what was asked for: the rule, the rows by uuid or the name of the map, and
+ * of a tensor that was loaded its bytes in base64, up to GM_MASK_TEXT_DATA of
  * them.  Of a larger one it has the sum, and that is all.
  */
-#ifndef GM_DAEMON_STATE_MASK_TEXT_H
-#define GM_DAEMON_STATE_MASK_TEXT_H
+#ifndef GM_DAEMON_MASKS_STATE_TEXT_H
+#define GM_DAEMON_MASKS_STATE_TEXT_H
 
-#include "agent/daemon/state/map_text.h"
+#include "agent/daemon/map/state_text.h"
 #include "shm/replicas.h"
 
 #define GM_MASK_TEXT_DATA (UINT64_C(4) << 20)

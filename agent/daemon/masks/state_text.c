@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "agent/daemon/state/mask_text.h"
+#include "agent/daemon/masks/state_text.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "agent/daemon/state/map_text.h"
+#include "agent/daemon/map/state_text.h"
 
 #include <assert.h>
 #include <errno.h>

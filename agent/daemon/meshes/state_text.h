@@ -2,17 +2,17 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * mesh_text - a mesh as the text of its state file, and back.
+ * state_text - a mesh as the text of its state file, and back.
  *
- * The first line, names and uuids are written as map_text.h says.  A file has
- * what was asked for: the topology, its rows by uuid, and the groups that were
- * added; the topology's own groups follow from it.
+ * The first line, names and uuids are written as map/state_text.h says.  A file
+ * has what was asked for: the topology, its rows by uuid, and the groups that
+ * were added; the topology's own groups follow from it.
  */
-#ifndef GM_DAEMON_STATE_MESH_TEXT_H
-#define GM_DAEMON_STATE_MESH_TEXT_H
+#ifndef GM_DAEMON_MESHES_STATE_TEXT_H
+#define GM_DAEMON_MESHES_STATE_TEXT_H
 
+#include "agent/daemon/map/state_text.h"
 #include "agent/daemon/meshes/arrange.h"
-#include "agent/daemon/state/map_text.h"
 
 /* A mesh whose rows are known by uuid. */
 struct gm_mesh_file {

@@ -2,20 +2,20 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * segment_validate - may we go on writing where an agent before us stopped?
+ * validate - may we go on writing where an agent before us stopped?
  *
  * It stopped between any two stores, and the file may have been damaged since.
  * Everything is looked at, and one thing wrong refuses the whole: a segment
  * that is replaced costs its readers an attach, one that is trusted wrongly
  * costs them the truth.
  */
-#ifndef GM_DAEMON_MAP_SEGMENT_VALIDATE_H
-#define GM_DAEMON_MAP_SEGMENT_VALIDATE_H
+#ifndef GM_DAEMON_SEGMENT_VALIDATE_H
+#define GM_DAEMON_SEGMENT_VALIDATE_H
 
 #include <stdint.h>
 
 #include "agent/daemon/base/refusal.h"
-#include "agent/daemon/map/block_alloc.h"
+#include "agent/daemon/segment/block_alloc.h"
 #include "shm/check.h"
 
 /* A slot, and the block that it names. */

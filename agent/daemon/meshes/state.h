@@ -2,14 +2,14 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * meshes - the truth about acknowledged meshes, as state.h has it for
+ * state - the truth about acknowledged meshes, as map/state.h has it for
  * layer maps; the segment is its cache.
  *
  * Every mesh has a file, which is on the disk before the slot is stored, and
  * off it before the slot is cleared.  There are no held meshes.
  */
-#ifndef GM_DAEMON_STATE_MESHES_H
-#define GM_DAEMON_STATE_MESHES_H
+#ifndef GM_DAEMON_MESHES_STATE_H
+#define GM_DAEMON_MESHES_STATE_H
 
 #include <stdbool.h>
 #include <stdint.h>

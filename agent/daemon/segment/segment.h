@@ -5,7 +5,7 @@
  * segment - the map segment as a file: created, adopted, retired.
  *
  * The caller holds the instance's lock (base/lock.h), so there is one writer.
- * What an agent before this one left is judged whole (segment_validate.h) and
+ * What an agent before this one left is judged whole (validate.h) and
  * taken over in place, because readers have it mapped; what does not stand the
  * judgement is marked RETIRED, so that they look for the new one, and unlinked.
  * The file is never truncated and never shrinks.
@@ -16,13 +16,13 @@
  *			speak of, so that who loads one with acquire finds the
  *			other
  */
-#ifndef GM_DAEMON_MAP_SEGMENT_H
-#define GM_DAEMON_MAP_SEGMENT_H
+#ifndef GM_DAEMON_SEGMENT_SEGMENT_H
+#define GM_DAEMON_SEGMENT_SEGMENT_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "agent/daemon/map/segment_validate.h"
+#include "agent/daemon/segment/validate.h"
 #include "shm/check.h"
 
 #define GM_SEGMENT_PATH_BYTES 128

@@ -15,18 +15,18 @@
  * set aside counts only while the slot still has that map, for then the agent
  * died in between: what a disk would not let go of does not come back.
  */
-#ifndef GM_DAEMON_STATE_STATE_H
-#define GM_DAEMON_STATE_STATE_H
+#ifndef GM_DAEMON_MAP_STATE_H
+#define GM_DAEMON_MAP_STATE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "agent/daemon/base/refusal.h"
+#include "agent/daemon/map/state_text.h"
+#include "agent/daemon/masks/state.h"
+#include "agent/daemon/meshes/state.h"
 #include "agent/daemon/state/dir.h"
 #include "agent/daemon/state/files.h"
-#include "agent/daemon/state/map_text.h"
-#include "agent/daemon/state/masks.h"
-#include "agent/daemon/state/meshes.h"
 
 struct gm_daemon;
 

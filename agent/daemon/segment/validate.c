@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "agent/daemon/map/segment_validate.h"
+#include "agent/daemon/segment/validate.h"
 
 #include <errno.h>
 #include <stdio.h>

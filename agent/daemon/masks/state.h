@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * masks - the truth about acknowledged masks, as state.h has it for layer
+ * state - the truth about acknowledged masks, as map/state.h has it for layer
  * maps; the segment, and the memory of the nodes, is its cache.
  *
  * Every mask has a file, which is on the disk before the slot is stored, and
@@ -14,15 +14,15 @@
  * that was loaded and is too large for a file ends with the segment, which is
  * said.
  */
-#ifndef GM_DAEMON_STATE_MASKS_H
-#define GM_DAEMON_STATE_MASKS_H
+#ifndef GM_DAEMON_MASKS_STATE_H
+#define GM_DAEMON_MASKS_STATE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "agent/daemon/base/refusal.h"
+#include "agent/daemon/masks/state_text.h"
 #include "agent/daemon/state/dir.h"
-#include "agent/daemon/state/mask_text.h"
 
 struct gm_daemon;
 

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "agent/daemon/devices/drain.h"
+#include "agent/daemon/health/drain.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "agent/common/log.h"
 #include "agent/common/probe_wire.h"
 #include "agent/daemon/daemon.h"
-#include "agent/daemon/devices/cuda.h"
+#include "agent/daemon/health/cuda.h"
 #include "agent/daemon/workers/supervisor.h"
 #include "gpumap.h"
 

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * segment_mount - the map segment for processes that cannot open it by name.
+ * mount - the map segment for processes that cannot open it by name.
  *
  * A read-only descriptor is not enough for a stranger: through /proc/self/fd
  * whoever may write the file opens it anew for writing, and a container's root
@@ -15,8 +15,8 @@
  * writing; uid 0 and our own uid are refused, for in a container they are
  * somebody else than here.
  */
-#ifndef GM_DAEMON_MAP_SEGMENT_MOUNT_H
-#define GM_DAEMON_MAP_SEGMENT_MOUNT_H
+#ifndef GM_DAEMON_SEGMENT_MOUNT_H
+#define GM_DAEMON_SEGMENT_MOUNT_H
 
 #include <stdbool.h>
 #include <sys/types.h>

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "agent/daemon/map/block_alloc.h"
+#include "agent/daemon/segment/block_alloc.h"
 
 #include <assert.h>
 #include <errno.h>

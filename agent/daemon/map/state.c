@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "agent/daemon/state/state.h"
+#include "agent/daemon/map/state.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * map_text - a layer map as the text of its state file, and back.
+ * state_text - a layer map as the text of its state file, and back.
  *
  * The first line is "gpumap-state 1 BYTES SUM": how many bytes follow, and
  * their 64-bit FNV-1a in hex.  What follows is one JSON object.  Rows are named
@@ -12,8 +12,8 @@
  * Names may have bytes that are no UTF-8: they, '%' and whatever a file's name
  * should not have are written as %XX.
  */
-#ifndef GM_DAEMON_STATE_MAP_TEXT_H
-#define GM_DAEMON_STATE_MAP_TEXT_H
+#ifndef GM_DAEMON_MAP_STATE_TEXT_H
+#define GM_DAEMON_MAP_STATE_TEXT_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -11,8 +11,8 @@
  *
  * Units are counted from the start of the segment, as in slot words.
  */
-#ifndef GM_DAEMON_MAP_BLOCK_ALLOC_H
-#define GM_DAEMON_MAP_BLOCK_ALLOC_H
+#ifndef GM_DAEMON_SEGMENT_BLOCK_ALLOC_H
+#define GM_DAEMON_SEGMENT_BLOCK_ALLOC_H
 
 #include <stdbool.h>
 #include <stdint.h>

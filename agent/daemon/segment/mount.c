@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "agent/daemon/map/segment_mount.h"
+#include "agent/daemon/segment/mount.h"
 
 #include <errno.h>
 #include <fcntl.h>

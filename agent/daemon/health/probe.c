@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "agent/daemon/devices/probe.h"
+#include "agent/daemon/health/probe.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -17,7 +17,7 @@
 #include "agent/common/probe_wire.h"
 #include "agent/daemon/base/environment.h"
 #include "agent/daemon/daemon.h"
-#include "agent/daemon/devices/cuda.h"
+#include "agent/daemon/health/cuda.h"
 
 #define MS           UINT64_C(1000000)
 #define SECOND       UINT64_C(1000000000)

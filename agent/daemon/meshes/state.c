@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "agent/daemon/state/meshes.h"
+#include "agent/daemon/meshes/state.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -13,7 +13,7 @@
 
 #include "agent/common/log.h"
 #include "agent/daemon/daemon.h"
-#include "agent/daemon/state/mesh_text.h"
+#include "agent/daemon/meshes/state_text.h"
 #include "shm/seq.h"
 
 struct mesh_waiting {

@@ -1,0 +1,598 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+#include "agent/daemon/health/cuda.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/common/log.h"
+#include "agent/cuda/nvml.h"
+#include "agent/daemon/account/quota.h"
+#include "agent/daemon/daemon.h"
+#include "agent/daemon/health/drain.h"
+#include "agent/daemon/map/state.h"
+#include "agent/daemon/workers/supervisor.h"
+#include "gpumap.h"
+#include "shm/point.h"
+#include "shm/score.h"
+
+#define MS UINT64_C(1000000)
+
+/* From the first of some changes to the facts until all are published: one of
+ * each thousand Xids is as good as each. */
+#define FLUSH_NS (50 * MS)
+
+/* Moving facts that only the probe knows. */
+#define PROBED                                                 \
+	(GPUMAP_KNOWN_UTILISATION | GPUMAP_KNOWN_TEMPERATURE | \
+	 GPUMAP_KNOWN_POWER)
+
+/* Xids that say that the device is of no use, whatever else they are. */
+static const struct {
+	uint32_t xid;
+	uint32_t health; /* enum gm_probe_health */
+	const char *reason;
+} grave_xids[] = {
+	{ 48, GM_PROBE_FAILED, "Xid 48: double bit ECC error, reset it" },
+	{ 79, GM_PROBE_LOST, "Xid 79: it has fallen off the bus" },
+	{ 95, GM_PROBE_FAILED, "Xid 95: uncontained ECC error, reset it" },
+};
+
+#define N_GRAVE (sizeof(grave_xids) / sizeof(grave_xids[0]))
+
+/* ---- what a device is like --------------------------------------------- */
+
+static const char *default_reason(uint32_t health)
+{
+	switch (health) {
+	case GM_PROBE_LOST:
+		return "it is gone, or has fallen off the bus";
+	case GM_PROBE_SPLIT:
+		return "split: its MIG instances are used";
+	case GM_PROBE_TAKEN:
+		return "its compute mode lets no worker in";
+	default:
+		return "the driver cannot use it";
+	}
+}
+
+/* Where its worker runs: beside it, or anywhere. */
+static void find_cpus(const struct gm_daemon *d, struct gm_device *device)
+{
+	const struct gm_row_image *facts = &device->facts;
+	int n = 0;
+
+	if ((facts->known & GPUMAP_KNOWN_CPUS) != 0)
+		n = gm_idset_parse(facts->cpus, &device->cpus);
+	else if ((facts->known & GPUMAP_KNOWN_NUMA) != 0)
+		n = gm_pin_node_cpus(NULL, facts->numa_node, &device->cpus);
+	if (n <= 0 || gm_idset_and(&device->cpus, &d->allowed.cpus) == 0)
+		device->cpus = d->allowed.cpus;
+}
+
+/* Everything but the row, its state, and what we count ourselves. */
+static void describe(const struct gm_daemon *d, struct gm_device *device,
+		     const struct gm_probe_wire *wire)
+{
+	const struct gm_probe_device *from = &wire->device;
+	struct gm_row_image *facts = &device->facts, old = *facts;
+
+	*facts = from->facts;
+	facts->object = old.object;
+	memset(facts->object.name, 0, sizeof(facts->object.name));
+	snprintf(facts->object.name, sizeof(facts->object.name), "%s",
+		 from->name[0] != '\0' ? from->name : "GPU");
+	memcpy(facts->uuid, wire->uuid, sizeof(facts->uuid));
+	facts->kind = GPUMAP_DEVICE_CUDA;
+	facts->row = old.row;
+	facts->generation = old.generation;
+	facts->recovery = old.recovery;
+	facts->last_xid = old.last_xid;
+	facts->xids = old.xids;
+	memset(facts->reserved, 0, sizeof(facts->reserved));
+	if ((facts->known & GPUMAP_KNOWN_NUMA) == 0)
+		facts->numa_node = -1;
+	memcpy(device->id, from->id, sizeof(device->id));
+	memcpy(device->parent, from->parent, sizeof(device->parent));
+	find_cpus(d, device);
+}
+
+void gm_cudarows_refresh(struct gm_device *device)
+{
+	const struct gm_row_image *facts = &device->facts;
+	struct gm_moving_image *moving = &device->moving;
+
+	if ((moving->known & GPUMAP_KNOWN_MEMORY) == 0)
+		return;
+	if (moving->free_bytes > facts->total_bytes)
+		moving->free_bytes = facts->total_bytes;
+	moving->budget_bytes =
+		gm_budget(moving->free_bytes, facts->total_bytes);
+	moving->score = gm_score((int32_t)facts->units, moving->free_bytes,
+				 (int32_t)facts->cc_major);
+}
+
+/* ---- its health -------------------------------------------------------- */
+
+static uint32_t state_of(uint32_t health)
+{
+	switch (health) {
+	case GM_PROBE_USABLE:
+		return GPUMAP_DEVICE_PROBING; /* until the supervisor has it */
+	case GM_PROBE_LOST:
+		return GPUMAP_DEVICE_LOST;
+	default:
+		return GPUMAP_DEVICE_FAILED;
+	}
+}
+
+/* Before there is a row. */
+static void set_state(struct gm_device *device, const char *text, int code)
+{
+	struct gm_moving_image *moving = &device->moving;
+
+	device->present = device->health == GM_PROBE_USABLE;
+	moving->state = state_of(device->health);
+	moving->error = device->present ? 0 : code;
+	memset(moving->reason, 0, sizeof(moving->reason));
+	if (!device->present)
+		snprintf(moving->reason, sizeof(moving->reason), "%s", text);
+}
+
+static void show_usable(struct gm_daemon *d, struct gm_device *device)
+{
+	uint32_t row = device->facts.row;
+
+	if (!device->present) {
+		device->present = true;
+		gm_devices_state(d, row, GPUMAP_DEVICE_PROBING, NULL, 0);
+		gm_supervisor_admit(d, row);
+		gm_state_rows_came(d);
+	}
+	gm_supervisor_unbar(d, row, GM_BAR_HEALTH | GM_BAR_LOST);
+}
+
+static void show_unusable(struct gm_daemon *d, struct gm_device *device,
+			  const char *text, int code)
+{
+	const struct gm_moving_image *moving = &device->moving;
+	uint32_t row = device->facts.row, state = state_of(device->health);
+	char reason[sizeof(moving->reason)];
+
+	snprintf(reason, sizeof(reason), "%s", text);
+	if (moving->state == state && moving->error == code &&
+	    strcmp(moving->reason, reason) == 0)
+		return;
+	device->present = false;
+	gm_devices_state(d, row, state, reason, code);
+	GM_POINT("cuda_row_out");
+	gm_supervisor_bar(d, row, GM_BAR_HEALTH, false, reason, NULL);
+}
+
+static void show_health(struct gm_daemon *d, struct gm_device *device,
+			const char *text, int code)
+{
+	if (text[0] == '\0')
+		text = default_reason(device->health);
+	if (!d->cuda.is_open)
+		set_state(device, text, code);
+	else if (gm_drains_has(d, device->facts.row))
+		return; /* it is shown when the row is back */
+	else if (device->health == GM_PROBE_USABLE)
+		show_usable(d, device);
+	else
+		show_unusable(d, device, text, code);
+}
+
+/*
+ * The probe's word on a device.  After a grave Xid it may not have noticed yet:
+ * its word that all is well counts again when it has said once that it is not.
+ */
+static void believe(struct gm_daemon *d, struct gm_device *device,
+		    uint32_t health, const char *text, int code)
+{
+	bool is_well = health == GM_PROBE_USABLE &&
+		       (device->facts.recovery == GPUMAP_RECOVERY_NONE ||
+			device->facts.recovery == UINT32_MAX);
+
+	if (device->grave_xid != 0 && is_well && !device->xid_is_seen)
+		return;
+	if (device->grave_xid != 0 && !is_well)
+		device->xid_is_seen = true;
+	if (device->grave_xid != 0 && health == GM_PROBE_USABLE && !is_well)
+		return; /* it waits for its reset */
+	if (is_well)
+		device->grave_xid = 0;
+	device->health = health;
+	show_health(d, device, text, code);
+}
+
+static void judge(struct gm_daemon *d, struct gm_device *device,
+		  uint32_t health, const char *text, int code)
+{
+	bool is_back = d->cuda.is_open && gm_drains_seen(d, device->facts.row);
+
+	device->named = true;
+	believe(d, device, health, text, code);
+	if (is_back)
+		gm_supervisor_unbar(d, device->facts.row, GM_BAR_DRAIN);
+}
+
+/* ---- records ----------------------------------------------------------- */
+
+static struct gm_device *find(const struct gm_daemon *d, const uint8_t uuid[16])
+{
+	const struct gm_cudarows *cuda = &d->cuda;
+
+	if (cuda->is_open)
+		return gm_devices_find(d, uuid);
+	for (uint32_t i = 0; i < cuda->n_found; i++) {
+		if (memcmp(cuda->found[i]->facts.uuid, uuid, 16) == 0)
+			return cuda->found[i];
+	}
+	return NULL;
+}
+
+static void facts_changed(struct gm_daemon *d, struct gm_device *device)
+{
+	if (!d->cuda.is_open)
+		return;
+	device->facts_are_due = true;
+	if (d->cuda.flush.due_ns == 0)
+		gm_timer_set(&d->loop, &d->cuda.flush,
+			     gm_loop_now() + FLUSH_NS);
+}
+
+static void flush(struct gm_timer *timer)
+{
+	struct gm_daemon *d = gm_owner(timer, struct gm_daemon, cuda.flush);
+
+	for (uint32_t row = 0; row < d->devices.n; row++) {
+		struct gm_device *device = d->devices.of[row];
+
+		if (!device->facts_are_due)
+			continue;
+		device->facts_are_due = false;
+		gm_devices_describe(d, row);
+	}
+}
+
+static void add_late(struct gm_daemon *d, const struct gm_device *found)
+{
+	int ret = gm_devices_add(d, found);
+
+	if (ret < 0) {
+		gm_log(GM_LOG_ERROR, "row_refused", "device=%s why=%s",
+		       gm_quote(found->id).text,
+		       gm_quote(ret == -ENOSPC
+					? "the device table is full: stop, "
+					  "gpumapd --remove, start"
+					: strerror(-ret))
+			       .text);
+		return;
+	}
+	gm_log(GM_LOG_INFO, "row_added", "row=%d device=%s name=%s", ret,
+	       gm_quote(found->id).text,
+	       gm_quote(found->facts.object.name).text);
+	gm_drains_came(d, (uint32_t)ret);
+	/* One that is of no use now is served when the probe says otherwise. */
+	if (d->devices.of[ret]->present)
+		gm_supervisor_admit(d, (uint32_t)ret);
+	gm_state_rows_came(d);
+}
+
+static void add(struct gm_daemon *d, const struct gm_probe_wire *wire)
+{
+	struct gm_cudarows *cuda = &d->cuda;
+	struct gm_device *device;
+
+	if (!cuda->is_open && cuda->n_found == GM_ROWS)
+		return;
+	/* It may have had a row that is another's now. */
+	if (cuda->is_open && wire->device.health == GM_PROBE_LOST &&
+	    memcmp(wire->device.parent, (uint8_t[16]){ 0 }, 16) != 0)
+		return;
+	device = calloc(1, sizeof(*device));
+	if (device == NULL)
+		return; /* the probe says it again when it is started again */
+	device->facts.recovery = UINT32_MAX;
+	device->named = true;
+	device->health = wire->device.health;
+	describe(d, device, wire);
+	set_state(device,
+		  wire->text[0] != '\0' ? wire->text
+					: default_reason(device->health),
+		  wire->device.code);
+	if (!cuda->is_open) {
+		cuda->found[cuda->n_found++] = device;
+		return;
+	}
+	add_late(d, device);
+	free(device);
+}
+
+static void heard_device(struct gm_daemon *d, const struct gm_probe_wire *wire)
+{
+	static const uint8_t none[16];
+	struct gm_device *device;
+	struct gm_row_image old;
+
+	/* Nobody's name, or a part of itself: what no probe says. */
+	if (memcmp(wire->uuid, none, sizeof(none)) == 0 ||
+	    memcmp(wire->uuid, wire->device.parent, sizeof(none)) == 0)
+		return;
+	device = find(d, wire->uuid);
+	if (device == NULL) {
+		add(d, wire);
+		return;
+	}
+	if (device->facts.kind != GPUMAP_DEVICE_CUDA)
+		return;
+	old = device->facts;
+	describe(d, device, wire);
+	if (memcmp(&old, &device->facts, sizeof(old)) != 0)
+		facts_changed(d, device);
+	judge(d, device, wire->device.health, wire->text, wire->device.code);
+}
+
+static void heard_moving(struct gm_daemon *d, struct gm_device *device,
+			 const struct gm_probe_wire *wire)
+{
+	const uint32_t ours = PROBED | GPUMAP_KNOWN_MEMORY;
+	const struct gm_probe_moving *from = &wire->moving;
+	struct gm_moving_image *moving = &device->moving;
+
+	moving->known = (moving->known & ~ours) | (from->known & ours);
+	moving->utilisation = from->utilisation;
+	moving->temperature = from->temperature;
+	moving->power = from->power;
+	if ((from->known & GPUMAP_KNOWN_MEMORY) != 0) {
+		moving->free_bytes = from->free_bytes;
+		gm_quota_looked(device, from->looked_ns);
+		gm_mask_devices_room(d, device->facts.row);
+	}
+	gm_cudarows_refresh(device);
+	if (from->recovery != device->facts.recovery) {
+		device->facts.recovery = from->recovery;
+		facts_changed(d, device);
+	}
+	judge(d, device, from->health, wire->text, from->code);
+	if (d->cuda.is_open)
+		gm_devices_move(d, device->facts.row);
+}
+
+/* ---- Xids -------------------------------------------------------------- */
+
+static void suffer(struct gm_daemon *d, struct gm_device *device, size_t grave)
+{
+	/* Gone is gone. */
+	if (device->grave_xid != 0 && device->health == GM_PROBE_LOST)
+		return;
+	device->grave_xid = grave_xids[grave].xid;
+	device->xid_is_seen = false;
+	device->health = grave_xids[grave].health;
+	show_health(d, device, grave_xids[grave].reason,
+		    (int)grave_xids[grave].xid);
+}
+
+/* What befalls a card befalls its instances. */
+static void suffer_all(struct gm_daemon *d, struct gm_device *device,
+		       size_t grave)
+{
+	suffer(d, device, grave);
+	for (uint32_t row = 0; d->cuda.is_open && row < d->devices.n; row++) {
+		struct gm_device *part = d->devices.of[row];
+
+		if (part->named && memcmp(part->parent, device->facts.uuid,
+					  sizeof(part->parent)) == 0)
+			suffer(d, part, grave);
+	}
+}
+
+static void heard_event(struct gm_daemon *d, struct gm_device *device,
+			const struct gm_probe_wire *wire)
+{
+	uint32_t xid = (uint32_t)wire->event.xid;
+	size_t grave = 0;
+
+	/* Of ECC errors and of recovery, Xids and the next look say more. */
+	if (wire->event.kind != GM_NVML_EVENT_XID)
+		return;
+	device->facts.xids++;
+	device->facts.last_xid = xid;
+	facts_changed(d, device);
+	while (grave < N_GRAVE && grave_xids[grave].xid != xid)
+		grave++;
+	gm_log(grave < N_GRAVE ? GM_LOG_WARNING : GM_LOG_INFO, "xid",
+	       "device=%s xid=%u count=%" PRIu64, gm_quote(device->id).text,
+	       xid, device->facts.xids);
+	if (grave < N_GRAVE)
+		suffer_all(d, device, grave);
+}
+
+/* ---- the list ---------------------------------------------------------- */
+
+/* The start goes on from the loop, whoever has found out. */
+static void complete(struct gm_daemon *d, const char *why)
+{
+	struct gm_cudarows *cuda = &d->cuda;
+
+	if (cuda->is_open || cuda->is_complete)
+		return;
+	cuda->is_complete = true;
+	snprintf(cuda->why, sizeof(cuda->why), "%s", why);
+	gm_timer_set(&d->loop, &cuda->limit, gm_loop_now());
+}
+
+static void lose_unnamed(struct gm_daemon *d)
+{
+	for (uint32_t row = 0; row < d->devices.n; row++) {
+		struct gm_device *device = d->devices.of[row];
+
+		if (device->facts.kind != GPUMAP_DEVICE_CUDA || device->named ||
+		    gm_drains_has(d, row))
+			continue;
+		/* Not to be there is trouble that an Xid has told of. */
+		device->xid_is_seen = true;
+		if (device->health == GM_PROBE_LOST)
+			continue;
+		device->health = GM_PROBE_LOST;
+		show_health(d, device, "no longer there", -ENODEV);
+	}
+}
+
+static void heard_listed(struct gm_daemon *d)
+{
+	struct gm_cudarows *cuda = &d->cuda;
+
+	if (cuda->is_open) {
+		lose_unnamed(d);
+		return;
+	}
+	gm_log(GM_LOG_INFO, "cuda_listed", "devices=%u after_ms=%" PRIu64,
+	       cuda->n_found, (gm_loop_now() - cuda->since_ns) / MS);
+	complete(d, "the driver names no GPU");
+}
+
+static void heard_absent(struct gm_daemon *d, const char *text)
+{
+	gm_log(GM_LOG_INFO, "cuda_absent", "why=%s", gm_quote(text).text);
+	if (d->cuda.is_open)
+		lose_unnamed(d);
+	else
+		complete(d, text);
+}
+
+void gm_cudarows_broken(struct gm_daemon *d, const char *why)
+{
+	struct gm_cudarows *cuda = &d->cuda;
+
+	if (strcmp(cuda->broken, why) != 0)
+		gm_log(GM_LOG_ERROR, "cuda_broken", "why=%s",
+		       gm_quote(why).text);
+	snprintf(cuda->broken, sizeof(cuda->broken), "%s", why);
+	complete(d, why);
+}
+
+void gm_cudarows_heard(struct gm_daemon *d, const struct gm_probe_wire *wire)
+{
+	struct gm_device *device = NULL;
+
+	if (wire->type == GM_PROBE_MOVING || wire->type == GM_PROBE_EVENT ||
+	    wire->type == GM_PROBE_RELEASED)
+		device = find(d, wire->uuid);
+	switch (wire->type) {
+	case GM_PROBE_ABSENT:
+		heard_absent(d, wire->text);
+		break;
+	case GM_PROBE_BROKEN:
+		gm_cudarows_broken(d, wire->text);
+		break;
+	case GM_PROBE_LISTED:
+		heard_listed(d);
+		break;
+	case GM_PROBE_DEVICE:
+		heard_device(d, wire);
+		break;
+	case GM_PROBE_MOVING:
+		if (device != NULL)
+			heard_moving(d, device, wire);
+		break;
+	case GM_PROBE_EVENT:
+		if (device != NULL)
+			heard_event(d, device, wire);
+		break;
+	case GM_PROBE_RELEASED:
+		if (device != NULL)
+			gm_drains_released(d, device->facts.row, wire->serial);
+		break;
+	case GM_PROBE_PEERS:
+		gm_paths_heard(d, wire->uuid, &wire->peers);
+		break;
+	default:
+		break;
+	}
+}
+
+static void list_limit(struct gm_timer *timer)
+{
+	struct gm_daemon *d = gm_owner(timer, struct gm_daemon, cuda.limit);
+	struct gm_cudarows *cuda = &d->cuda;
+
+	if (!cuda->is_complete) {
+		gm_log(GM_LOG_WARNING, "cuda_slow",
+		       "devices=%u limit_ms=%" PRIu64, cuda->n_found,
+		       d->config.cuda_list_limit_ns / MS);
+		snprintf(cuda->why, sizeof(cuda->why),
+			 "none was named within cuda.list-limit");
+	}
+	cuda->is_listed = true;
+}
+
+/* ---- the probe's life -------------------------------------------------- */
+
+void gm_cudarows_start(struct gm_daemon *d)
+{
+	struct gm_cudarows *cuda = &d->cuda;
+
+	cuda->since_ns = gm_loop_now();
+	cuda->limit.fired = list_limit;
+	cuda->flush.fired = flush;
+	gm_timer_set(&d->loop, &cuda->limit,
+		     cuda->since_ns + d->config.cuda_list_limit_ns);
+	gm_probe_start(d);
+}
+
+void gm_cudarows_exit(struct gm_daemon *d)
+{
+	struct gm_cudarows *cuda = &d->cuda;
+
+	gm_probe_exit(d);
+	gm_timer_stop(&d->loop, &cuda->limit);
+	gm_timer_stop(&d->loop, &cuda->flush);
+	while (cuda->n_found > 0)
+		free(cuda->found[--cuda->n_found]);
+}
+
+void gm_cudarows_silent(struct gm_daemon *d)
+{
+	for (uint32_t row = 0; row < d->devices.n; row++) {
+		struct gm_device *device = d->devices.of[row];
+
+		if (!device->named)
+			continue;
+		device->named = false;
+		device->moving.known &= ~PROBED;
+		gm_devices_move(d, row);
+	}
+	gm_drains_silent(d);
+}
+
+void gm_cudarows_greet(struct gm_daemon *d)
+{
+	gm_drains_greet(d);
+}
+
+void gm_cudarows_unseen(struct gm_daemon *d, uint32_t row)
+{
+	struct gm_device *device = d->devices.of[row];
+
+	device->health = GM_PROBE_LOST;
+	show_health(d, device, "not seen since it was brought back", -ENODEV);
+}
+
+bool gm_cudarows_watched(const struct gm_daemon *d)
+{
+	for (uint32_t row = 0; row < d->devices.n; row++) {
+		const struct gm_device *device = d->devices.of[row];
+
+		if (device->named && device->health == GM_PROBE_USABLE &&
+		    !gm_drains_has(d, row))
+			return true;
+	}
+	return false;
+}

@@ -12,12 +12,14 @@
 
 #include "agent/common/log.h"
 #include "agent/daemon/base/fd_limits.h"
-#include "agent/daemon/base/lock.h"
 #include "agent/daemon/base/uring.h"
 #include "agent/daemon/devices/dummy.h"
 #include "agent/daemon/health/drain.h"
 #include "agent/daemon/map/layer_maps.h"
 #include "agent/daemon/masks/masks.h"
+#include "agent/daemon/masks/publish.h"
+#include "agent/daemon/masks/state.h"
+#include "agent/daemon/segment/lock.h"
 #include "agent/daemon/sessions/listener.h"
 #include "agent/daemon/subscribers.h"
 #include "agent/daemon/workers/supervisor.h"
@@ -255,7 +257,7 @@ static int open_rows(struct gm_daemon *d)
 		ret = gm_clerk_start(&d->mason, &d->loop, "masks");
 	if (ret != 0)
 		return failed("clerk", strerror(-ret), GM_EXIT_FAILURE);
-	gm_state_masks_look(d);
+	gm_mask_changes_recheck(d);
 	on_refresh(&d->refresh);
 	if (gm_supervisor_start(d) != 0 || gm_control_start(d) != 0)
 		return GM_EXIT_FAILURE; /* the reason has been logged */
@@ -272,8 +274,7 @@ static int start(struct gm_daemon *d)
 	char why[GM_WHY_BYTES];
 	int status;
 
-	d->events = &gm_subscribers;
-	d->worker_users = gm_worker_users;
+	gm_subscribers_set(d);
 	gm_changes_init(&d->changes);
 	gm_mask_devices_init(d);
 	status = read_dummies(d);
@@ -372,7 +373,7 @@ static void open_listed(struct gm_daemon *d)
 static void announce(struct gm_daemon *d)
 {
 	if (!d->is_open || d->announced || d->draining ||
-	    !gm_devices_ready(d) || gm_state_masks_are_made(d))
+	    !gm_devices_ready(d) || gm_mask_state_are_made(d))
 		return;
 	d->announced = true;
 	gm_log(GM_LOG_INFO, "ready", "instance=%s epoch=%llu rows=%u pid=%d",

@@ -27,12 +27,13 @@
 #include "agent/daemon/health/probe.h"
 #include "agent/daemon/map/pins.h"
 #include "agent/daemon/map/publish.h"
-#include "agent/daemon/map/state.h"
 #include "agent/daemon/map/transaction.h"
 #include "agent/daemon/masks/device_replicas.h"
 #include "agent/daemon/masks/numa_segments.h"
 #include "agent/daemon/meshes/epochs.h"
+#include "agent/daemon/segment/directory.h"
 #include "agent/daemon/segment/segment.h"
+#include "agent/daemon/state/state.h"
 #include "agent/plan/nodefile.h"
 
 /* What gpumapd exits with. */
@@ -84,6 +85,7 @@ struct gm_daemon {
 
 	const struct gm_events *events; /* NULL: nobody is told of any */
 	const struct gm_worker_user *const *worker_users; /* NULL: none */
+	const struct gm_state_kind *const *state_kinds;   /* likewise */
 
 	struct gm_source signals;
 	struct gm_timer heartbeat;

@@ -20,8 +20,8 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 	%reldir%/base/events.c %reldir%/base/events.h \
 	%reldir%/base/fd_limits.c %reldir%/base/fd_limits.h \
 	%reldir%/base/io_thread.c %reldir%/base/io_thread.h \
-	%reldir%/base/lock.c %reldir%/base/lock.h \
 	%reldir%/base/loop.c %reldir%/base/loop.h \
+	%reldir%/base/memfd.c %reldir%/base/memfd.h \
 	%reldir%/base/name.c %reldir%/base/name.h \
 	%reldir%/base/peercred.c %reldir%/base/peercred.h \
 	%reldir%/base/refusal.c %reldir%/base/refusal.h \
@@ -50,14 +50,13 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 	%reldir%/map/plan_reply.c %reldir%/map/plan_reply.h \
 	%reldir%/map/plan_request.c %reldir%/map/plan_request.h \
 	%reldir%/map/publish.c %reldir%/map/publish.h \
-	%reldir%/map/publish_policy.c \
 	%reldir%/map/release.c %reldir%/map/release.h \
 	%reldir%/map/state.c %reldir%/map/state.h \
 	%reldir%/map/state_text.c %reldir%/map/state_text.h \
 	%reldir%/map/transaction.c %reldir%/map/transaction.h
 %canon_reldir%_libdaemon_la_SOURCES += \
 	%reldir%/masks/device_replicas.c %reldir%/masks/device_replicas.h \
-	%reldir%/masks/handles.c %reldir%/masks/handles.h \
+	%reldir%/masks/held.c %reldir%/masks/held.h \
 	%reldir%/masks/masks.c %reldir%/masks/masks.h \
 	%reldir%/masks/numa_segments.c %reldir%/masks/numa_segments.h \
 	%reldir%/masks/peer_copies.c \
@@ -65,10 +64,10 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 	%reldir%/masks/replica_loans.c \
 	%reldir%/masks/replica_private.h \
 	%reldir%/masks/replica_requests.c \
+	%reldir%/masks/replica_table.c \
 	%reldir%/masks/republish.c \
 	%reldir%/masks/state.c %reldir%/masks/state.h \
 	%reldir%/masks/state_text.c %reldir%/masks/state_text.h \
-	%reldir%/masks/targets.c \
 	%reldir%/masks/transaction.c %reldir%/masks/transaction.h \
 	%reldir%/masks/validate.c %reldir%/masks/validate.h
 %canon_reldir%_libdaemon_la_SOURCES += \
@@ -78,28 +77,34 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 	%reldir%/meshes/publish.c %reldir%/meshes/publish.h \
 	%reldir%/meshes/rendezvous.c %reldir%/meshes/rendezvous.h \
 	%reldir%/meshes/state.c %reldir%/meshes/state.h \
-	%reldir%/meshes/state_text.c %reldir%/meshes/state_text.h
+	%reldir%/meshes/state_text.c %reldir%/meshes/state_text.h \
+	%reldir%/meshes/store.c %reldir%/meshes/store.h
 %canon_reldir%_libdaemon_la_SOURCES += \
 	%reldir%/segment/block_alloc.c %reldir%/segment/block_alloc.h \
+	%reldir%/segment/directory.c %reldir%/segment/directory.h \
+	%reldir%/segment/lock.c %reldir%/segment/lock.h \
 	%reldir%/segment/mount.c %reldir%/segment/mount.h \
 	%reldir%/segment/segment.c %reldir%/segment/segment.h \
 	%reldir%/segment/validate.c %reldir%/segment/validate.h
 %canon_reldir%_libdaemon_la_SOURCES += \
 	%reldir%/sessions/dispatch.c %reldir%/sessions/dispatch.h \
 	%reldir%/sessions/listener.c %reldir%/sessions/listener.h \
+	%reldir%/sessions/mask_handles.c %reldir%/sessions/mask_handles.h \
 	%reldir%/sessions/programs.c %reldir%/sessions/programs.h \
 	%reldir%/sessions/readable.c %reldir%/sessions/readable.h \
 	%reldir%/sessions/register.c %reldir%/sessions/register.h \
 	%reldir%/sessions/registration.h \
 	%reldir%/sessions/registration_mask.c \
-	%reldir%/sessions/session.c %reldir%/sessions/session.h
+	%reldir%/sessions/registration_program.c \
+	%reldir%/sessions/session.c %reldir%/sessions/session.h \
+	%reldir%/sessions/usage_request.c %reldir%/sessions/usage_request.h
 %canon_reldir%_libdaemon_la_SOURCES += \
 	%reldir%/sharing/export_accounting.c \
 	%reldir%/sharing/export_accounting.h \
 	%reldir%/sharing/exports.c %reldir%/sharing/exports.h \
 	%reldir%/sharing/peer_access.c %reldir%/sharing/peer_access.h \
-	%reldir%/sharing/peer_copy.c \
-	%reldir%/sharing/peer_mapping.h \
+	%reldir%/sharing/peer_copy.c %reldir%/sharing/peer_copy.h \
+	%reldir%/sharing/peer_mapping.c %reldir%/sharing/peer_mapping.h \
 	%reldir%/sharing/share.h \
 	%reldir%/sharing/share_access.c \
 	%reldir%/sharing/share_offer.c \
@@ -107,7 +112,9 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 %canon_reldir%_libdaemon_la_SOURCES += \
 	%reldir%/state/dir.c %reldir%/state/dir.h \
 	%reldir%/state/field.c %reldir%/state/field.h \
-	%reldir%/state/files.c %reldir%/state/files.h
+	%reldir%/state/files.c %reldir%/state/files.h \
+	%reldir%/state/state.c %reldir%/state/state.h \
+	%reldir%/state/text.c %reldir%/state/text.h
 %canon_reldir%_libdaemon_la_SOURCES += \
 	%reldir%/workers/attachment.c \
 	%reldir%/workers/death.c \

@@ -3,32 +3,152 @@
 
 #include "agent/daemon/subscribers.h"
 
-#include <stddef.h>
-
+#include "agent/daemon/account/ledger.h"
 #include "agent/daemon/account/retry_queue.h"
+#include "agent/daemon/base/events.h"
+#include "agent/daemon/daemon.h"
+#include "agent/daemon/health/cuda.h"
 #include "agent/daemon/health/drain.h"
+#include "agent/daemon/map/pins.h"
+#include "agent/daemon/map/state.h"
 #include "agent/daemon/map/transaction.h"
 #include "agent/daemon/masks/device_replicas.h"
+#include "agent/daemon/masks/masks.h"
+#include "agent/daemon/masks/publish.h"
+#include "agent/daemon/masks/state.h"
+#include "agent/daemon/meshes/epochs.h"
 #include "agent/daemon/meshes/rendezvous.h"
+#include "agent/daemon/meshes/state.h"
 #include "agent/daemon/sessions/session.h"
+#include "agent/daemon/sharing/export_accounting.h"
 #include "agent/daemon/sharing/exports.h"
 #include "agent/daemon/sharing/peer_access.h"
 #include "agent/daemon/sharing/share_request.h"
+#include "agent/daemon/workers/supervisor.h"
+#include "agent/daemon/workers/worker_users.h"
 
 /* Its session last: what it asked for goes first. */
-static void (*const connection_dropped[])(struct gm_connection *c,
-					  const char *why) = {
-	gm_changes_connection_dropped,    gm_drains_connection_dropped,
-	gm_room_connection_dropped,       gm_exports_connection_dropped,
-	gm_mask_loans_connection_dropped, gm_rendezvous_connection_dropped,
-	gm_session_connection_dropped,    NULL
-};
+static void connection_dropped(struct gm_connection *c, const char *why)
+{
+	gm_changes_connection_dropped(c, why);
+	gm_drains_connection_dropped(c, why);
+	gm_room_connection_dropped(c, why);
+	gm_exports_connection_dropped(c, why);
+	gm_mask_loans_connection_dropped(c, why);
+	gm_rendezvous_connection_dropped(c, why);
+	gm_session_connection_dropped(c, why);
+}
 
-const struct gm_events gm_subscribers = {
+static void slot_stored(struct gm_daemon *d, uint32_t slot,
+			const struct gm_put *put)
+{
+	gm_ledger_slot_stored(d, slot, put);
+}
+
+static void object_moved(struct gm_daemon *d, const struct gm_block *old,
+			 const struct gm_block *new_block)
+{
+	gm_holders_object_moved(d, old, new_block);
+	gm_rendezvous_object_moved(d, old, new_block);
+}
+
+static void map_published(struct gm_daemon *d, const char *name)
+{
+	gm_mask_changes_follow(d, name);
+}
+
+static bool block_pinned(const struct gm_daemon *d, uint32_t unit)
+{
+	return gm_holders_have(d, unit);
+}
+
+static void block_freed(struct gm_daemon *d, uint32_t unit)
+{
+	gm_masks_reclaim(d, unit);
+}
+
+static void row_closing(struct gm_daemon *d, uint32_t row)
+{
+	gm_epochs_row(d, row);
+	gm_rendezvous_look(d);
+}
+
+static void row_ready(struct gm_daemon *d, uint32_t row)
+{
+	gm_epochs_row(d, row);
+	gm_rendezvous_look(d);
+	gm_mask_devices_look(d, row);
+}
+
+static void row_unseen(struct gm_daemon *d, uint32_t row)
+{
+	gm_cudarows_unseen(d, row);
+}
+
+static void row_came(struct gm_daemon *d)
+{
+	gm_changes_row_came(d);
+}
+
+static void row_memory_read(struct gm_daemon *d, uint32_t row)
+{
+	gm_mask_devices_memory_read(d, row);
+}
+
+static void replicas_changed(struct gm_daemon *d, uint32_t row)
+{
+	gm_mask_changes_renew(d, row);
+}
+
+static void row_reused(struct gm_daemon *d, uint32_t row)
+{
+	gm_supervisor_row_reused(d, row);
+}
+
+static bool row_used(const struct gm_daemon *d, uint32_t row)
+{
+	return gm_drains_has(d, row) || gm_supervisor_row_used(d, row) ||
+	       gm_lent_row(d, row) || gm_mask_devices_row(d, row) ||
+	       gm_state_row_used(d, row) || gm_changes_name(d, row);
+}
+
+static void row_bytes(const struct gm_daemon *d, uint32_t row, uint32_t uid,
+		      struct gm_row_bytes *sum)
+{
+	gm_mask_devices_row_bytes(d, row, uid, sum);
+	gm_exports_row_bytes(d, row, uid, sum);
+}
+
+static const struct gm_events events = {
 	.connection_dropped = connection_dropped,
+	.slot_stored = slot_stored,
+	.object_moved = object_moved,
+	.map_published = map_published,
+	.block_pinned = block_pinned,
+	.block_freed = block_freed,
+	.row_closing = row_closing,
+	.row_ready = row_ready,
+	.row_unseen = row_unseen,
+	.row_came = row_came,
+	.row_memory_read = row_memory_read,
+	.replicas_changed = replicas_changed,
+	.row_reused = row_reused,
+	.row_used = row_used,
+	.row_bytes = row_bytes,
 };
 
-const struct gm_worker_user *const gm_worker_users[] = {
+static const struct gm_worker_user *const worker_users[] = {
 	&gm_crossing_worker_user, &gm_mask_worker_user, &gm_share_worker_user,
 	NULL
 };
+
+static const struct gm_state_kind *const state_kinds[] = {
+	&gm_map_state_kind, &gm_mesh_state_kind, &gm_mask_state_kind, NULL
+};
+
+void gm_subscribers_set(struct gm_daemon *d)
+{
+	d->events = &events;
+	d->worker_users = worker_users;
+	d->state_kinds = state_kinds;
+}

@@ -2,18 +2,16 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * subscribers - which modules are told of which event (base/events.h), and
- * which have something of workers.
+ * subscribers - which modules handle which event (base/events.h), which have
+ * something of workers (workers/worker_users.h), and which have state files
+ * (state/state.h).
  */
 #ifndef GM_DAEMON_SUBSCRIBERS_H
 #define GM_DAEMON_SUBSCRIBERS_H
 
-#include "agent/daemon/base/events.h"
-#include "agent/daemon/workers/worker_users.h"
+struct gm_daemon;
 
-extern const struct gm_events gm_subscribers;
-
-/* Those that have something of workers; NULL behind the last. */
-extern const struct gm_worker_user *const gm_worker_users[];
+/* Give the daemon its tables; to be called before anything is started. */
+void gm_subscribers_set(struct gm_daemon *d);
 
 #endif

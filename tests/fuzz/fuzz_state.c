@@ -13,7 +13,7 @@ static int read_text(const char *text, size_t bytes, struct gm_state_map *map)
 	char why[GM_WHY_BYTES] = "";
 
 	return fuzz_state_must(
-		gm_state_text_read("m.layers", text, bytes, map, why), why);
+		gm_map_text_read("m.layers", text, bytes, map, why), why);
 }
 
 static void check_sense(const struct gm_state_map *map)
@@ -48,7 +48,7 @@ static void check_again(const struct gm_state_map *map)
 	size_t n;
 	char *text;
 
-	MUST(gm_state_text_make(map, &text, &n) == 0);
+	MUST(gm_map_text_make(map, &text, &n) == 0);
 	MUST(read_text(text, n, &copy) == 0);
 	MUST(gm_layers_bytes(&copy.layers) == bytes);
 	MUST(copy.version == map->version);

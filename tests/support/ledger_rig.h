@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "agent/daemon/daemon.h"
+#include "agent/daemon/subscribers.h"
 #include "gpumap.h"
 #include "shm/rows.h"
 #include "tests/support/tap.h"
@@ -84,7 +85,7 @@ static inline void make_rows(void)
 		d->devices.of[row] = device;
 		d->devices.n = row + 1;
 		gm_rows_move(&d->segment.map.rows[row], &device->moving);
-		gm_publish_row(d, &device->facts);
+		gm_directory_row(d, &device->facts);
 	}
 	gm_put(&d->segment.map.header->rows_used, ROWS);
 }
@@ -100,7 +101,7 @@ static inline uint64_t reserved(uint32_t row)
 
 static inline bool is_published(const char *name)
 {
-	return gm_publish_find(d, GM_KIND_LAYERS, name) != NULL;
+	return gm_directory_find(d, GM_KIND_LAYERS, name) != NULL;
 }
 
 /* ---- maps ---------------------------------------------------------------- */
@@ -146,7 +147,7 @@ static inline int commit(const char *name, uint32_t uid, uint32_t row,
 
 static inline int release(const char *name)
 {
-	return gm_publish_remove(d, GM_KIND_LAYERS, name, 0, why);
+	return gm_directory_remove(d, GM_KIND_LAYERS, name, 0, why);
 }
 
 /* The steps of a held map, up to the one that is said. */
@@ -237,6 +238,7 @@ static inline bool ledger_begin(const char *name)
 	    freopen("/dev/null", "w", stderr) == NULL || !take_over())
 		return false;
 	gm_config_init(&d->config);
+	gm_subscribers_set(d);
 	make_rows();
 	return true;
 }

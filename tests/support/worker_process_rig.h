@@ -69,7 +69,7 @@ static inline void make_row(uint32_t at)
 	d->devices.of[at] = device;
 	d->devices.n = at + 1;
 	gm_rows_move(&d->segment.map.rows[at], &device->moving);
-	gm_publish_row(d, &device->facts);
+	gm_directory_row(d, &device->facts);
 	gm_put(&d->segment.map.header->rows_used, at + 1);
 }
 
@@ -105,8 +105,7 @@ static inline bool begin(void)
 	d->instance = instance;
 	d->runtime_dir = "/tmp";
 	d->worker_path = self;
-	d->events = &gm_subscribers;
-	d->worker_users = gm_worker_users;
+	gm_subscribers_set(d);
 	gm_pin_allowed(NULL, &d->allowed);
 	if (!EQ(gm_loop_init(&d->loop), 0) || !OK(make_segment()))
 		return false;

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "agent/common/log.h"
+#include "agent/daemon/base/user.h"
 #include "agent/daemon/daemon.h"
 #include "gpumap.h"
 
@@ -177,7 +178,7 @@ static int judge_share(const struct gm_daemon *d,
 	uint64_t total = d->devices.of[row]->facts.total_bytes;
 	uint64_t most = per_cent(total, d->config.reserve_per_uid);
 
-	if (gm_publish_privileged(promise->uid))
+	if (gm_user_is_privileged(promise->uid))
 		return 0;
 	if (want <= left(most, has))
 		return 0;
@@ -274,6 +275,12 @@ void gm_ledger_put(struct gm_daemon *d, uint32_t slot,
 			tell(d, old->of[i].row);
 	}
 	free(old);
+}
+
+void gm_ledger_slot_stored(struct gm_daemon *d, uint32_t slot,
+			   const struct gm_put *put)
+{
+	gm_ledger_put(d, slot, put != NULL ? put->promise : NULL);
 }
 
 /* What a block of ours charges; segment/validate.c has looked at it. */

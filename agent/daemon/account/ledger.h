@@ -26,6 +26,7 @@
 #include "shm/layers.h"
 
 struct gm_daemon;
+struct gm_put;
 
 #define GM_LEDGER_NOBODY UINT32_MAX /* no slot */
 
@@ -116,6 +117,10 @@ int gm_ledger_fits(const struct gm_daemon *d, const struct gm_promise *promise,
  */
 void gm_ledger_put(struct gm_daemon *d, uint32_t slot,
 		   struct gm_promise *promise);
+
+/* Event; see base/events.h. */
+void gm_ledger_slot_stored(struct gm_daemon *d, uint32_t slot,
+			   const struct gm_put *put);
 
 /*
  * gm_ledger_adopt - the promises of the directory, once rows are known

@@ -3,8 +3,8 @@
 
 #include "agent/daemon/account/quota.h"
 
+#include "agent/daemon/base/events.h"
 #include "agent/daemon/daemon.h"
-#include "agent/daemon/sharing/exports.h"
 #include "shm/score.h"
 
 static uint64_t left(uint64_t of, uint64_t taken)
@@ -20,18 +20,18 @@ uint64_t gm_quota_of(const struct gm_daemon *d, uint32_t row, uint32_t uid,
 	uint64_t others = left(d->ledger.promised[row], own);
 	uint64_t total = device->facts.total_bytes;
 	uint64_t bytes = device->moving.free_bytes;
-	uint64_t masks;
+	struct gm_row_bytes other;
 
 	if (total == 0)
 		return UINT64_MAX;
-	/* Not free, and not to be had for anything else. */
-	masks = gm_mask_devices_bytes(d, row, uid);
-	has += device->back[0].bytes + device->back[1].bytes + masks;
+	/* Replicas of masks are not free, and are of no other use. */
+	other = gm_events_row_bytes(d, row, uid);
+	has += device->back[0].bytes + device->back[1].bytes + other.masks;
 	bytes = has < left(total, bytes) ? bytes + has : total;
 	bytes = gm_budget(left(bytes, others), total);
 	if (bytes < own)
 		bytes = own;
-	return left(bytes, gm_exports_abandoned(d, row, uid) + masks);
+	return left(bytes, other.abandoned + other.masks);
 }
 
 void gm_quota_back(struct gm_daemon *d, uint32_t row, uint64_t bytes)
@@ -40,22 +40,6 @@ void gm_quota_back(struct gm_daemon *d, uint32_t row, uint64_t bytes)
 
 	back->bytes += bytes;
 	back->last_ns = gm_loop_now();
-}
-
-/* Two, so that who gives back all the time does not keep the first of it
- * counted for good: nothing comes to the older one any more. */
-void gm_quota_looked(struct gm_device *device, uint64_t at_ns)
-{
-	struct gm_back *back = device->back;
-
-	for (int i = 0; i < 2; i++) {
-		if (back[i].last_ns < at_ns)
-			back[i].bytes = 0;
-	}
-	if (back[1].bytes == 0) {
-		back[1] = back[0];
-		back[0].bytes = 0;
-	}
 }
 
 uint64_t gm_quota_exports(const struct gm_daemon *d, uint32_t row, uint32_t uid)

@@ -34,10 +34,6 @@ uint64_t gm_quota_of(const struct gm_daemon *d, uint32_t row, uint32_t uid,
 /* Sessions have given back so much of a row. */
 void gm_quota_back(struct gm_daemon *d, uint32_t row, uint64_t bytes);
 
-/* What is free was looked at, not before @at_ns (CLOCK_MONOTONIC): what was
- * given back earlier is among it.  The same look may be told of again. */
-void gm_quota_looked(struct gm_device *device, uint64_t at_ns);
-
 /* What a uid may have exported of a row in all. */
 uint64_t gm_quota_exports(const struct gm_daemon *d, uint32_t row,
 			  uint32_t uid);

@@ -8,8 +8,6 @@
 
 #include "agent/daemon/account/quota.h"
 #include "agent/daemon/daemon.h"
-#include "agent/daemon/sessions/session.h"
-#include "agent/daemon/sharing/exports.h"
 #include "agent/daemon/workers/worker_process.h"
 
 /* ---- what workers say -------------------------------------------------- */
@@ -27,7 +25,7 @@ static bool is_believed(const struct gm_keeper *keeper)
 }
 
 /* A worker that has been told of a seat has begun from nothing. */
-static uint64_t of_seat(const struct gm_seat *seat)
+uint64_t gm_usage_of_seat(const struct gm_seat *seat)
 {
 	const struct gm_keeper *keeper = seat->keeper;
 
@@ -46,7 +44,7 @@ uint64_t gm_usage_within_reach(const struct gm_keeper *keeper, uint32_t uid)
 	{
 		if (seat->uid == uid ||
 		    (seat->state >= GM_SEAT_LEAVING && is_believed(keeper)))
-			bytes += of_seat(seat);
+			bytes += gm_usage_of_seat(seat);
 	}
 	return bytes;
 }
@@ -72,87 +70,4 @@ void gm_usage_ends(const struct gm_keeper *keeper)
 		    seat->state == GM_SEAT_LEAVING)
 			gm_quota_back(keeper->d, keeper->row, said_bytes(seat));
 	}
-}
-
-/* ---- the list ---------------------------------------------------------- */
-
-struct list {
-	struct gm_usage_ask after;
-	struct gm_usage_reply reply;
-	struct gm_usage_item items[GM_USAGE_MAX];
-};
-
-static void add(struct list *list, const struct gm_usage_item *item)
-{
-	list->reply.total++;
-	if (list->reply.n < GM_USAGE_MAX)
-		list->items[list->reply.n++] = *item;
-}
-
-/* In the order of (uid, row). */
-static void add_abandoned(struct list *list, const struct gm_daemon *d)
-{
-	const struct gm_usage_ask *after = &list->after;
-	struct gm_usage_item item;
-	bool goes_on = false;
-
-	while (gm_exports_next_abandoned(d, goes_on, &item)) {
-		goes_on = true;
-		if (!after->goes_on ||
-		    (after->session == 0 &&
-		     (item.uid > after->uid ||
-		      (item.uid == after->uid && item.row > after->row))))
-			add(list, &item);
-		else
-			list->reply.total++;
-	}
-}
-
-static void add_session(struct list *list, const struct gm_session *session)
-{
-	const struct gm_usage_ask *after = &list->after;
-
-	for (uint32_t row = 0; row < session->n_rows; row++) {
-		const struct gm_session_queue *queue = session->queue[row];
-		struct gm_usage_item item;
-
-		if (!queue)
-			continue;
-		/* What is not listed is not looked at: it takes a look at all
-		 * that is exported. */
-		if (list->reply.n == GM_USAGE_MAX ||
-		    (after->goes_on &&
-		     (session->id < after->session ||
-		      (session->id == after->session && row <= after->row)))) {
-			list->reply.total++;
-			continue;
-		}
-		item = (struct gm_usage_item){
-			.session = session->id,
-			.pid = (uint32_t)session->pid,
-			.uid = session->user->uid,
-			.row = row,
-			.bytes = of_seat(&queue->seat),
-		};
-		gm_exports_count(session, &item);
-		add(list, &item);
-	}
-}
-
-int gm_usage_handle(struct gm_connection *c, const struct gm_request *r)
-{
-	const struct gm_session *session;
-	struct list list = { .reply = { .n = 0 } };
-
-	memcpy(&list.after, r->body, sizeof(list.after));
-	if (list.after.goes_on > 1 || list.after.reserved)
-		return gm_connection_bad(c, -EINVAL, "a reserved field is set");
-	add_abandoned(&list, c->server->d);
-	TAILQ_FOREACH(session, &c->server->sessions, entry)
-	add_session(&list, session);
-	gm_connection_reply(c, &r->header, &list.reply, sizeof(list.reply),
-			    list.items,
-			    list.reply.n * (uint32_t)sizeof(list.items[0]),
-			    NULL, 0);
-	return 0;
 }

@@ -10,7 +10,7 @@
 #ifndef GM_DAEMON_ACCOUNT_USAGE_H
 #define GM_DAEMON_ACCOUNT_USAGE_H
 
-#include "agent/daemon/base/connection.h"
+#include <stdint.h>
 
 struct gm_keeper;
 struct gm_seat;
@@ -23,7 +23,7 @@ uint64_t gm_usage_within_reach(const struct gm_keeper *keeper, uint32_t uid);
 void gm_usage_leaves(const struct gm_seat *seat);
 void gm_usage_ends(const struct gm_keeper *keeper);
 
-/* Handler, see sessions/dispatch.h. */
-int gm_usage_handle(struct gm_connection *c, const struct gm_request *r);
+/* Bytes of one session's place; 0 while no worker serves it. */
+uint64_t gm_usage_of_seat(const struct gm_seat *seat);
 
 #endif

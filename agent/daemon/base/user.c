@@ -4,6 +4,7 @@
 #include "agent/daemon/base/user.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "agent/daemon/base/server.h"
 #include "agent/daemon/daemon.h"
@@ -50,4 +51,9 @@ void gm_user_drop(struct gm_control_server *s, struct gm_user *user)
 		return;
 	TAILQ_REMOVE(&s->users, user, entry);
 	free(user);
+}
+
+bool gm_user_is_privileged(uint32_t uid)
+{
+	return uid == 0 || uid == geteuid();
 }

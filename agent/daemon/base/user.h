@@ -7,6 +7,7 @@
 #ifndef GM_DAEMON_BASE_USER_H
 #define GM_DAEMON_BASE_USER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/queue.h>
 #include <sys/types.h>
@@ -25,11 +26,12 @@ struct gm_user {
 	uint32_t members; /* ranks of its processes, see meshes/rendezvous.h */
 	uint32_t exports; /* that can be imported */
 	uint32_t imports; /* of exports, its own or others', and opened names */
-	LIST_HEAD(, gm_mask_held) masks; /* in use, see masks/handles.h */
-	uint64_t mask_bytes;             /* of them, each publication's once */
-	uint64_t arena_bytes;            /* and registered ones */
-	uint64_t waiting_bytes;          /* of its changes that wait */
-	uint64_t paced_ns; /* sessions opened, as time: see session.c */
+	LIST_HEAD(, gm_mask_held)
+	masks;                  /* in use, see masks/held.h */
+	uint64_t mask_bytes;    /* of them, each publication's once */
+	uint64_t arena_bytes;   /* and registered ones */
+	uint64_t waiting_bytes; /* of its changes that wait */
+	uint64_t paced_ns;      /* sessions opened, as time: see session.c */
 	uint64_t
 		served; /* the turn of its last change, see map/transaction.h */
 };
@@ -42,5 +44,8 @@ void gm_user_drop(struct gm_control_server *s, struct gm_user *user);
 /* Free those that have nothing of us, and whose sessions are no longer paced at
  * @now. */
 void gm_user_forget_idle(struct gm_control_server *s, uint64_t now);
+
+/* May it do with every object what its owner may?  Root, and our own uid. */
+bool gm_user_is_privileged(uint32_t uid);
 
 #endif

@@ -11,6 +11,7 @@
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/health/cuda.h"
 #include "gpumap.h"
+#include "shm/score.h"
 
 static bool is_instance(const struct gm_device *device)
 {
@@ -102,4 +103,19 @@ int gm_cudarows_list(struct gm_daemon *d, struct gm_device *ret_devices,
 	}
 	cuda->n_found = 0;
 	return (int)n;
+}
+
+void gm_cudarows_refresh(struct gm_device *device)
+{
+	const struct gm_row_image *facts = &device->facts;
+	struct gm_moving_image *moving = &device->moving;
+
+	if ((moving->known & GPUMAP_KNOWN_MEMORY) == 0)
+		return;
+	if (moving->free_bytes > facts->total_bytes)
+		moving->free_bytes = facts->total_bytes;
+	moving->budget_bytes =
+		gm_budget(moving->free_bytes, facts->total_bytes);
+	moving->score = gm_score((int32_t)facts->units, moving->free_bytes,
+				 (int32_t)facts->cc_major);
 }

@@ -5,12 +5,8 @@
 
 #include <string.h>
 
+#include "agent/daemon/base/events.h"
 #include "agent/daemon/daemon.h"
-#include "agent/daemon/health/drain.h"
-#include "agent/daemon/map/state.h"
-#include "agent/daemon/map/transaction.h"
-#include "agent/daemon/sharing/export_accounting.h"
-#include "agent/daemon/workers/worker_process.h"
 #include "shm/meshes.h"
 #include "shm/seq.h"
 
@@ -119,15 +115,6 @@ static void by_maps(const struct gm_map *map, struct named *named)
 
 /* ---- everything else --------------------------------------------------- */
 
-static bool is_quiet(const struct gm_keeper *keeper)
-{
-	return !keeper ||
-	       ((keeper->state == GM_KEEPER_BARRED ||
-		 keeper->state == GM_KEEPER_IDLE) &&
-		!gm_keeper_has_child(keeper) &&
-		!gm_spare_runs(&keeper->spare) && !gm_keeper_has_seats(keeper));
-}
-
 static bool is_lost_instance(const struct gm_device *device)
 {
 	return device->facts.kind == GPUMAP_DEVICE_CUDA &&
@@ -140,13 +127,7 @@ static bool is_free(const struct gm_daemon *d, uint32_t row)
 {
 	const struct gm_device *device = d->devices.of[row];
 
-	return is_lost_instance(device) && !gm_drains_has(d, row) &&
-	       (!d->supervisor || (is_quiet(d->supervisor->rows.keepers[row]) &&
-				   !gm_crews_have(d->supervisor, row))) &&
-	       (!d->server || !gm_lent_row(d->server, row)) &&
-	       !gm_mask_devices_row(d, row) &&
-	       !gm_state_names(d, device->facts.uuid) &&
-	       !gm_changes_name(d, row);
+	return is_lost_instance(device) && !gm_events_row_used(d, row);
 }
 
 bool gm_reuse_find(const struct gm_daemon *d, uint32_t *ret_row)

@@ -9,13 +9,12 @@
 #include <string.h>
 
 #include "agent/common/log.h"
-#include "agent/daemon/account/quota.h"
+#include "agent/daemon/base/events.h"
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/devices/dummy.h"
 #include "agent/daemon/devices/host.h"
 #include "agent/daemon/devices/reuse.h"
 #include "agent/daemon/health/cuda.h"
-#include "agent/daemon/workers/supervisor.h"
 #include "gpumap.h"
 #include "shm/point.h"
 #include "shm/rows.h"
@@ -81,12 +80,28 @@ static void enter_found(struct gm_device *device, const struct gm_device *found)
 	      moving->reason[0] != '\0' ? moving->reason : NULL, moving->error);
 }
 
+/* Two, so that a session that gives back all the time does not keep the first
+ * of it counted for good: nothing is added to the older one any more. */
+void gm_devices_memory_read(struct gm_device *device, uint64_t at_ns)
+{
+	struct gm_back *back = device->back;
+
+	for (int i = 0; i < 2; i++) {
+		if (back[i].last_ns < at_ns)
+			back[i].bytes = 0;
+	}
+	if (back[1].bytes == 0) {
+		back[1] = back[0];
+		back[0].bytes = 0;
+	}
+}
+
 static void refresh(struct gm_device *device)
 {
 	switch (device->facts.kind) {
 	case GPUMAP_DEVICE_HOST:
 		gm_hostrows_refresh(device);
-		gm_quota_looked(device, gm_loop_now());
+		gm_devices_memory_read(device, gm_loop_now());
 		break;
 	case GPUMAP_DEVICE_CUDA:
 		gm_cudarows_refresh(device);
@@ -144,14 +159,14 @@ static int give_anew(struct gm_daemon *d, uint32_t row,
 
 	if (device == NULL)
 		return -ENOMEM;
-	ret = gm_publish_row(d, &device->facts);
+	ret = gm_directory_row(d, &device->facts);
 	if (ret != 0) {
 		free(device);
 		return ret;
 	}
 	GM_POINT("row_renamed");
 	move(d, device);
-	gm_supervisor_forget(d, row);
+	gm_events_row_reused(d, row);
 	d->devices.of[row] = device;
 	d->devices.n_reused++;
 	gm_log(GM_LOG_INFO, "row_reused",
@@ -181,7 +196,7 @@ static int give_out(struct gm_daemon *d, const struct gm_device *found)
 		return -ENOMEM;
 	move(d, device);
 	GM_POINT("row_moving");
-	ret = gm_publish_row(d, &device->facts);
+	ret = gm_directory_row(d, &device->facts);
 	if (ret != 0) {
 		free(device);
 		return ret;
@@ -214,7 +229,7 @@ static int take_back(struct gm_daemon *d, struct gm_device *device,
 	enter_found(device, found);
 	refresh(device);
 	move(d, device);
-	return is_same ? 0 : gm_publish_row(d, &device->facts);
+	return is_same ? 0 : gm_directory_row(d, &device->facts);
 }
 
 static int no_room(const struct gm_device *found, int ret, char *ret_why)
@@ -306,7 +321,7 @@ int gm_devices_add(struct gm_daemon *d, const struct gm_device *found)
 
 void gm_devices_describe(struct gm_daemon *d, uint32_t row)
 {
-	int ret = gm_publish_row(d, &d->devices.of[row]->facts);
+	int ret = gm_directory_row(d, &d->devices.of[row]->facts);
 
 	if (ret != 0)
 		gm_log(GM_LOG_ERROR, "row_not_published", "row=%u error=%s",
@@ -347,13 +362,11 @@ void gm_devices_state(struct gm_daemon *d, uint32_t row, uint32_t state,
 	}
 	/* Nobody sees a group whole beside a row of it that is not READY. */
 	if (was_ready && state != GPUMAP_DEVICE_READY)
-		gm_epochs_row(d, row);
+		gm_events_row_closing(d, row);
 	move(d, device);
 	GM_POINT("row_state_visible");
-	if (!was_ready && state == GPUMAP_DEVICE_READY) {
-		gm_epochs_row(d, row);
-		gm_mask_devices_look(d, row);
-	}
+	if (!was_ready && state == GPUMAP_DEVICE_READY)
+		gm_events_row_ready(d, row);
 	gm_segment_changed(&d->segment);
 	gm_log(state == GPUMAP_DEVICE_FAILED || state == GPUMAP_DEVICE_LOST
 		       ? GM_LOG_WARNING

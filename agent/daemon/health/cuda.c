@@ -11,10 +11,9 @@
 
 #include "agent/common/log.h"
 #include "agent/cuda/nvml.h"
-#include "agent/daemon/account/quota.h"
+#include "agent/daemon/base/events.h"
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/health/drain.h"
-#include "agent/daemon/map/state.h"
 #include "agent/daemon/workers/supervisor.h"
 #include "gpumap.h"
 #include "shm/point.h"
@@ -101,21 +100,6 @@ static void describe(const struct gm_daemon *d, struct gm_device *device,
 	find_cpus(d, device);
 }
 
-void gm_cudarows_refresh(struct gm_device *device)
-{
-	const struct gm_row_image *facts = &device->facts;
-	struct gm_moving_image *moving = &device->moving;
-
-	if ((moving->known & GPUMAP_KNOWN_MEMORY) == 0)
-		return;
-	if (moving->free_bytes > facts->total_bytes)
-		moving->free_bytes = facts->total_bytes;
-	moving->budget_bytes =
-		gm_budget(moving->free_bytes, facts->total_bytes);
-	moving->score = gm_score((int32_t)facts->units, moving->free_bytes,
-				 (int32_t)facts->cc_major);
-}
-
 /* ---- its health -------------------------------------------------------- */
 
 static uint32_t state_of(uint32_t health)
@@ -151,7 +135,7 @@ static void show_usable(struct gm_daemon *d, struct gm_device *device)
 		device->present = true;
 		gm_devices_state(d, row, GPUMAP_DEVICE_PROBING, NULL, 0);
 		gm_supervisor_admit(d, row);
-		gm_state_rows_came(d);
+		gm_events_row_came(d);
 	}
 	gm_supervisor_unbar(d, row, GM_BAR_HEALTH | GM_BAR_LOST);
 }
@@ -282,7 +266,7 @@ static void add_late(struct gm_daemon *d, const struct gm_device *found)
 	/* One that is of no use now is served when the probe says otherwise. */
 	if (d->devices.of[ret]->present)
 		gm_supervisor_admit(d, (uint32_t)ret);
-	gm_state_rows_came(d);
+	gm_events_row_came(d);
 }
 
 static void add(struct gm_daemon *d, const struct gm_probe_wire *wire)
@@ -352,8 +336,8 @@ static void heard_moving(struct gm_daemon *d, struct gm_device *device,
 	moving->power = from->power;
 	if ((from->known & GPUMAP_KNOWN_MEMORY) != 0) {
 		moving->free_bytes = from->free_bytes;
-		gm_quota_looked(device, from->looked_ns);
-		gm_mask_devices_room(d, device->facts.row);
+		gm_devices_memory_read(device, from->looked_ns);
+		gm_events_row_memory_read(d, device->facts.row);
 	}
 	gm_cudarows_refresh(device);
 	if (from->recovery != device->facts.recovery) {
@@ -467,7 +451,7 @@ static void heard_absent(struct gm_daemon *d, const char *text)
 		complete(d, text);
 }
 
-void gm_cudarows_broken(struct gm_daemon *d, const char *why)
+static void broken(struct gm_daemon *d, const char *why)
 {
 	struct gm_cudarows *cuda = &d->cuda;
 
@@ -478,7 +462,7 @@ void gm_cudarows_broken(struct gm_daemon *d, const char *why)
 	complete(d, why);
 }
 
-void gm_cudarows_heard(struct gm_daemon *d, const struct gm_probe_wire *wire)
+static void record(struct gm_daemon *d, const struct gm_probe_wire *wire)
 {
 	struct gm_device *device = NULL;
 
@@ -490,7 +474,7 @@ void gm_cudarows_heard(struct gm_daemon *d, const struct gm_probe_wire *wire)
 		heard_absent(d, wire->text);
 		break;
 	case GM_PROBE_BROKEN:
-		gm_cudarows_broken(d, wire->text);
+		broken(d, wire->text);
 		break;
 	case GM_PROBE_LISTED:
 		heard_listed(d);
@@ -535,30 +519,12 @@ static void list_limit(struct gm_timer *timer)
 
 /* ---- the probe's life -------------------------------------------------- */
 
-void gm_cudarows_start(struct gm_daemon *d)
+static void started(struct gm_daemon *d)
 {
-	struct gm_cudarows *cuda = &d->cuda;
-
-	cuda->since_ns = gm_loop_now();
-	cuda->limit.fired = list_limit;
-	cuda->flush.fired = flush;
-	gm_timer_set(&d->loop, &cuda->limit,
-		     cuda->since_ns + d->config.cuda_list_limit_ns);
-	gm_probe_start(d);
+	gm_drains_greet(d);
 }
 
-void gm_cudarows_exit(struct gm_daemon *d)
-{
-	struct gm_cudarows *cuda = &d->cuda;
-
-	gm_probe_exit(d);
-	gm_timer_stop(&d->loop, &cuda->limit);
-	gm_timer_stop(&d->loop, &cuda->flush);
-	while (cuda->n_found > 0)
-		free(cuda->found[--cuda->n_found]);
-}
-
-void gm_cudarows_silent(struct gm_daemon *d)
+static void ended(struct gm_daemon *d)
 {
 	for (uint32_t row = 0; row < d->devices.n; row++) {
 		struct gm_device *device = d->devices.of[row];
@@ -572,20 +538,7 @@ void gm_cudarows_silent(struct gm_daemon *d)
 	gm_drains_silent(d);
 }
 
-void gm_cudarows_greet(struct gm_daemon *d)
-{
-	gm_drains_greet(d);
-}
-
-void gm_cudarows_unseen(struct gm_daemon *d, uint32_t row)
-{
-	struct gm_device *device = d->devices.of[row];
-
-	device->health = GM_PROBE_LOST;
-	show_health(d, device, "not seen since it was brought back", -ENODEV);
-}
-
-bool gm_cudarows_watched(const struct gm_daemon *d)
+static bool is_watched(const struct gm_daemon *d)
 {
 	for (uint32_t row = 0; row < d->devices.n; row++) {
 		const struct gm_device *device = d->devices.of[row];
@@ -595,4 +548,43 @@ bool gm_cudarows_watched(const struct gm_daemon *d)
 			return true;
 	}
 	return false;
+}
+
+static const struct gm_probe_reader reader = {
+	.started = started,
+	.record = record,
+	.broken = broken,
+	.ended = ended,
+	.is_watched = is_watched,
+};
+
+void gm_cudarows_start(struct gm_daemon *d)
+{
+	struct gm_cudarows *cuda = &d->cuda;
+
+	cuda->since_ns = gm_loop_now();
+	cuda->limit.fired = list_limit;
+	cuda->flush.fired = flush;
+	gm_timer_set(&d->loop, &cuda->limit,
+		     cuda->since_ns + d->config.cuda_list_limit_ns);
+	gm_probe_start(d, &reader);
+}
+
+void gm_cudarows_exit(struct gm_daemon *d)
+{
+	struct gm_cudarows *cuda = &d->cuda;
+
+	gm_probe_exit(d);
+	gm_timer_stop(&d->loop, &cuda->limit);
+	gm_timer_stop(&d->loop, &cuda->flush);
+	while (cuda->n_found > 0)
+		free(cuda->found[--cuda->n_found]);
+}
+
+void gm_cudarows_unseen(struct gm_daemon *d, uint32_t row)
+{
+	struct gm_device *device = d->devices.of[row];
+
+	device->health = GM_PROBE_LOST;
+	show_health(d, device, "not seen since it was brought back", -ENODEV);
 }

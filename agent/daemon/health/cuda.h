@@ -50,25 +50,8 @@ struct gm_cudarows {
 void gm_cudarows_start(struct gm_daemon *d);
 void gm_cudarows_exit(struct gm_daemon *d);
 
-/* One record of the probe's. */
-void gm_cudarows_heard(struct gm_daemon *d, const struct gm_probe_wire *wire);
-
-/* Nothing can be learnt from the driver, or no probe could be started. */
-void gm_cudarows_broken(struct gm_daemon *d, const char *why);
-
-/* The probe has ended: what it knew of the moment is not known any more, and it
- * has nothing open. */
-void gm_cudarows_silent(struct gm_daemon *d);
-
-/* Another probe runs: what it should leave alone. */
-void gm_cudarows_greet(struct gm_daemon *d);
-
-/* A row was brought back and its device has not been seen: it is LOST until the
- * probe sees it. */
+/* Event; see base/events.h: the row is LOST until the probe sees its device. */
 void gm_cudarows_unseen(struct gm_daemon *d, uint32_t row);
-
-/* Should the probe be heard from by now and then? */
-bool gm_cudarows_watched(const struct gm_daemon *d);
 
 /*
  * gm_cudarows_list - the devices that were named so far

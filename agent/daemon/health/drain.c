@@ -9,8 +9,8 @@
 
 #include "agent/common/log.h"
 #include "agent/common/probe_wire.h"
+#include "agent/daemon/base/events.h"
 #include "agent/daemon/daemon.h"
-#include "agent/daemon/health/cuda.h"
 #include "agent/daemon/workers/supervisor.h"
 #include "gpumap.h"
 
@@ -174,7 +174,7 @@ static void is_not_seen(struct gm_row_drain *drain)
 	tell_all(drain, -ETIMEDOUT,
 		 "the probe has not seen it: its log lines say more");
 	free(drain);
-	gm_cudarows_unseen(d, row);
+	gm_events_row_unseen(d, row);
 	gm_supervisor_unbar(d, row, GM_BAR_DRAIN);
 }
 

@@ -17,7 +17,6 @@
 #include "agent/common/probe_wire.h"
 #include "agent/daemon/base/environment.h"
 #include "agent/daemon/daemon.h"
-#include "agent/daemon/health/cuda.h"
 
 #define MS           UINT64_C(1000000)
 #define SECOND       UINT64_C(1000000000)
@@ -98,7 +97,7 @@ static void hear(struct gm_probe *probe, struct gm_probe_wire *wire)
 	default:
 		break;
 	}
-	gm_cudarows_heard(probe->d, wire);
+	probe->reader->record(probe->d, wire);
 }
 
 /* Returns 1 when there may be more, 0 when there is not, -EPIPE at the end. */
@@ -216,7 +215,7 @@ static void has_ended(struct gm_probe *probe, const char *how)
 		      probe->looks_again ? 1
 					 : probe->d->config.cuda_look_again_ns);
 		probe->looks_again = false;
-		gm_cudarows_silent(probe->d);
+		probe->reader->ended(probe->d);
 		return;
 	}
 	/* A driver that stays broken is told of once. */
@@ -229,9 +228,9 @@ static void has_ended(struct gm_probe *probe, const char *how)
 	probe->early_deaths++;
 	probe->restarts++;
 	enter(probe, GM_PROBE_RESTING, 0);
-	gm_cudarows_silent(probe->d);
+	probe->reader->ended(probe->d);
 	if (!probe->has_listed)
-		gm_cudarows_broken(probe->d, why);
+		probe->reader->broken(probe->d, why);
 	rest(probe);
 }
 
@@ -281,7 +280,7 @@ static void look(struct gm_timer *timer)
 		probe->times_stopped = 0;
 	else if (++probe->times_stopped >= STOPPED_MAX)
 		end(probe, "stopped by a signal");
-	if (gm_cudarows_watched(probe->d) &&
+	if (probe->reader->is_watched(probe->d) &&
 	    now - probe->heard_ns > SILENT_NS + 2 * probe->d->config.refresh_ns)
 		end(probe, "nothing was heard of it");
 }
@@ -376,7 +375,7 @@ static void spawn(struct gm_probe *probe)
 		gm_why(why, error, "cannot start %.128s: %s",
 		       probe->d->probe_path, strerror(-error));
 		probe->early_deaths++;
-		gm_cudarows_broken(probe->d, why);
+		probe->reader->broken(probe->d, why);
 		rest(probe);
 		return;
 	}
@@ -386,14 +385,15 @@ static void spawn(struct gm_probe *probe)
 		       (int)probe->child.pid, probe->restarts);
 	enter(probe, GM_PROBE_RUNNING, 0);
 	gm_timer_set(&probe->d->loop, &probe->look, probe->since_ns + LOOK_NS);
-	gm_cudarows_greet(probe->d);
+	probe->reader->started(probe->d);
 }
 
-void gm_probe_start(struct gm_daemon *d)
+void gm_probe_start(struct gm_daemon *d, const struct gm_probe_reader *reader)
 {
 	struct gm_probe *probe = &d->probe;
 
 	probe->d = d;
+	probe->reader = reader;
 	probe->pidfd.fd = probe->socket.fd = -1;
 	probe->timer.fired = timer_fired;
 	probe->look.fired = look;

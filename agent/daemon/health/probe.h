@@ -10,8 +10,8 @@
  *	STUCK     not even SIGKILL has ended it in time
  *	RESTING   it has ended; another is started soon
  *
- * What it says goes to cuda.h.  Its death is no device's: rows stay as they
- * are, and the next one lists everything anew.  We never wait for it.
+ * What it says goes to a reader (cuda.h).  Its death is no device's: rows stay
+ * as they are, and the next one lists everything anew.  We never wait for it.
  */
 #ifndef GM_DAEMON_HEALTH_PROBE_H
 #define GM_DAEMON_HEALTH_PROBE_H
@@ -24,6 +24,7 @@
 #include "agent/daemon/base/spawn.h"
 
 struct gm_daemon;
+struct gm_probe_wire;
 
 enum gm_probe_state {
 	GM_PROBE_OFF,
@@ -33,8 +34,24 @@ enum gm_probe_state {
 	GM_PROBE_RESTING
 };
 
+/* The module that takes what the probe reports. */
+struct gm_probe_reader {
+	void (*started)(struct gm_daemon *d); /* another probe runs */
+	void (*record)(struct gm_daemon *d, const struct gm_probe_wire *wire);
+
+	/* The driver tells nothing, or no probe could be started. */
+	void (*broken)(struct gm_daemon *d, const char *why);
+
+	/* Moving facts are not known any more, and no card is open. */
+	void (*ended)(struct gm_daemon *d);
+
+	/* Should the probe report now and then? */
+	bool (*is_watched)(const struct gm_daemon *d);
+};
+
 struct gm_probe {
 	struct gm_daemon *d;
+	const struct gm_probe_reader *reader;
 	enum gm_probe_state state;
 	struct gm_child child;
 	struct gm_source pidfd;
@@ -55,8 +72,8 @@ struct gm_probe {
 	char said[GM_WHY_BYTES]; /* why the last one was BROKEN, for the log */
 };
 
-/* Start the first one.  What fails is told to gm_cudarows_broken(). */
-void gm_probe_start(struct gm_daemon *d);
+/* Start the first one.  A failure is told to @reader, which has to stay. */
+void gm_probe_start(struct gm_daemon *d, const struct gm_probe_reader *reader);
 
 /* Where there was no driver: look again now. */
 void gm_probe_look_again(struct gm_daemon *d);

@@ -90,7 +90,7 @@ static void drop(struct gm_daemon *d, uint32_t index)
 		d->holders.of[index]->n_claims--;
 	d->holders.of[index] = NULL;
 	if (old.kind == GM_HOLDER_PIN)
-		gm_publish_unpinned(d, old.unit, (uint32_t)old.bytes);
+		gm_directory_unpinned(d, old.unit, (uint32_t)old.bytes);
 }
 
 static void drop_last(struct gm_daemon *d, uint32_t index)
@@ -109,7 +109,7 @@ static void give_up(struct gm_daemon *d, uint32_t index)
 	const struct gm_holder_image image = d->holders.table[index];
 
 	if (image.kind == GM_HOLDER_RESERVE)
-		gm_publish_withdraw(d, image.unit, image.version);
+		gm_directory_withdraw(d, image.unit, image.version);
 	if (d->holders.table[index].kind != GM_HOLDER_FREE)
 		drop(d, index);
 }
@@ -316,7 +316,7 @@ int gm_holders_pin(struct gm_daemon *d, pid_t pid, uid_t uid, uint32_t kind,
 		   const char *name, char ret_why[GM_WHY_BYTES],
 		   struct gm_pin *ret_pin)
 {
-	const struct gm_block *block = gm_publish_find(d, kind, name);
+	const struct gm_block *block = gm_directory_find(d, kind, name);
 	struct gm_holder_image image;
 	uint32_t place;
 	int ret;
@@ -328,7 +328,7 @@ int gm_holders_pin(struct gm_daemon *d, pid_t pid, uid_t uid, uint32_t kind,
 	if (ret != 0)
 		return ret;
 	/* Who held it may just have been found to be gone. */
-	block = gm_publish_find(d, kind, name);
+	block = gm_directory_find(d, kind, name);
 	if (block == NULL) {
 		drop_last(d, place);
 		return gm_why(ret_why, -ENOENT, "nothing is published as %s",
@@ -390,14 +390,18 @@ void gm_holders_let_go(struct gm_daemon *d, uint32_t place)
 	drop_last(d, place);
 }
 
-void gm_holders_moved_on(struct gm_daemon *d, const struct gm_block *block)
+void gm_holders_object_moved(struct gm_daemon *d, const struct gm_block *old,
+			     const struct gm_block *new_block)
 {
+	(void)new_block;
+	if ((old->flags & GM_OBJECT_HELD) == 0)
+		return;
 	for (uint32_t i = 0; i < GM_HOLDERS; i++) {
 		const struct gm_holder_image *image = &d->holders.table[i];
 
 		if (image->kind == GM_HOLDER_RESERVE &&
-		    image->unit == block->unit &&
-		    image->version == block->version) {
+		    image->unit == old->unit &&
+		    image->version == old->version) {
 			drop_last(d, i);
 			return;
 		}

@@ -80,8 +80,11 @@ void gm_holders_keep(struct gm_daemon *d, uint32_t place,
 /* It will hold nothing. */
 void gm_holders_let_go(struct gm_daemon *d, uint32_t place);
 
-/* No slot names @block any more: nobody holds it. */
-void gm_holders_moved_on(struct gm_daemon *d, const struct gm_block *block);
+/* Events; see base/events.h.  A held map that no slot names any more is held by
+ * no process; and is the block that starts at @unit pinned? */
+void gm_holders_object_moved(struct gm_daemon *d, const struct gm_block *old,
+			     const struct gm_block *new_block);
+bool gm_holders_have(const struct gm_daemon *d, uint32_t unit);
 
 /*
  * gm_holders_adopt - take over the claims in an adopted segment
@@ -92,9 +95,6 @@ void gm_holders_moved_on(struct gm_daemon *d, const struct gm_block *block);
  * Returns	0, -ENOMEM, -EMFILE
  */
 int gm_holders_adopt(struct gm_daemon *d);
-
-/* Is the block that starts at @unit pinned? */
-bool gm_holders_have(const struct gm_daemon *d, uint32_t unit);
 
 void gm_holders_exit(struct gm_daemon *d);
 

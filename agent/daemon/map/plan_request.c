@@ -95,7 +95,7 @@ static uint32_t slot_of(const struct plan_change *plan)
 	const struct gm_block *block = NULL;
 
 	if (to_publish(&plan->ask))
-		block = gm_publish_find(d, GM_KIND_LAYERS, plan->ask.name);
+		block = gm_directory_find(d, GM_KIND_LAYERS, plan->ask.name);
 	return block != NULL ? (uint32_t)(block - d->directory.objects)
 			     : GM_LEDGER_NOBODY;
 }

@@ -17,25 +17,6 @@ struct release {
 	char name[GM_NAME_BYTES];
 };
 
-/* What differs from kind to kind. */
-struct way {
-	int (*may_replace)(const struct gm_daemon *d, const char *name,
-			   uint32_t uid, char ret_why[GM_WHY_BYTES],
-			   bool *ret_is_waiting);
-	/* NULL: transaction.c takes it out. */
-	int (*remove_file)(const struct gm_state_dir *dir, const char *name,
-			   char ret_why[GM_WHY_BYTES]);
-	void (*replaced)(struct gm_daemon *d, const char *name);
-};
-
-static const struct way ways[] = {
-	[GM_KIND_LAYERS] = { gm_state_may_replace, NULL, NULL },
-	[GM_KIND_MASK] = { gm_state_masks_may_replace, gm_state_masks_remove,
-			   gm_state_masks_replaced },
-	[GM_KIND_MESH] = { gm_state_meshes_may_replace, gm_state_meshes_remove,
-			   gm_state_meshes_replaced },
-};
-
 static struct release *release_of(struct gm_change *change)
 {
 	return gm_owner(change, struct release, change);
@@ -45,18 +26,20 @@ static struct release *release_of(struct gm_change *change)
 static int judge(struct gm_change *change)
 {
 	const struct release *release = release_of(change);
-	const struct way *way = &ways[release->kind];
+	const struct gm_state_kind *kind =
+		gm_state_kind(change->d, release->kind);
 	bool is_waiting = false;
 	int ret;
 
-	change->act = way->remove_file == NULL ? GM_CHANGE_TAKE : GM_CHANGE_OWN;
+	change->act =
+		kind->remove_file == NULL ? GM_CHANGE_TAKE : GM_CHANGE_OWN;
 	change->name = release->name;
-	ret = gm_publish_may_remove(change->d, release->kind, release->name,
-				    change->uid, change->why);
+	ret = gm_directory_may_remove(change->d, release->kind, release->name,
+				      change->uid, change->why);
 	if (ret != -ENOENT)
 		return ret;
-	ret = way->may_replace(change->d, release->name, change->uid,
-			       change->why, &is_waiting);
+	ret = kind->may_replace(change->d, release->name, change->uid,
+				change->why, &is_waiting);
 	if (ret == 0 && !is_waiting)
 		ret = -ENOENT; /* the words are there */
 	return ret;
@@ -67,8 +50,9 @@ static void do_remove(struct gm_clerk_job *job)
 	struct gm_change *change = gm_owner(job, struct gm_change, job);
 	const struct release *release = release_of(change);
 
-	change->status = ways[release->kind].remove_file(
-		&change->d->state.dir, release->name, change->why);
+	change->status = gm_state_kind(change->d, release->kind)
+				 ->remove_file(&change->d->state.dir,
+					       release->name, change->why);
 }
 
 /* Where it waited for its devices, it was never in. */
@@ -79,9 +63,11 @@ static void removed(struct gm_clerk_job *job)
 	int ret = change->status;
 
 	if (ret == 0) {
-		ways[release->kind].replaced(change->d, release->name);
-		ret = gm_publish_remove(change->d, release->kind, release->name,
-					change->uid, change->why);
+		gm_state_kind(change->d, release->kind)
+			->replaced(change->d, release->name);
+		ret = gm_directory_remove(change->d, release->kind,
+					  release->name, change->uid,
+					  change->why);
 	}
 	gm_changes_end(change, ret == -ENOENT ? 0 : ret);
 }

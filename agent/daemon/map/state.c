@@ -32,35 +32,23 @@ static void forget(struct gm_daemon *d, struct map_waiting *waiting)
 	free(waiting);
 }
 
-int gm_state_start(struct gm_daemon *d, char ret_why[GM_WHY_BYTES])
-{
-	TAILQ_INIT(&d->state.maps);
-	TAILQ_INIT(&d->state.meshes);
-	TAILQ_INIT(&d->state.masks);
-	return gm_state_dir_open(d->state_dir, d->instance, ret_why,
-				 &d->state.dir);
-}
-
-void gm_state_exit(struct gm_daemon *d)
+static void exit_maps(struct gm_daemon *d)
 {
 	while (!TAILQ_EMPTY(&d->state.maps))
 		forget(d, owner_of(TAILQ_FIRST(&d->state.maps)));
-	gm_state_meshes_exit(d);
-	gm_state_masks_exit(d);
-	gm_state_dir_close(&d->state.dir);
 }
 
 /* ---- names of files that wait ------------------------------------------ */
 
-int gm_state_may_replace(const struct gm_daemon *d, const char *name,
-			 uint32_t uid, char ret_why[GM_WHY_BYTES],
-			 bool *ret_is_waiting)
+int gm_map_state_may_replace(const struct gm_daemon *d, const char *name,
+			     uint32_t uid, char ret_why[GM_WHY_BYTES],
+			     bool *ret_is_waiting)
 {
 	return gm_state_waiting_may_replace(&d->state.maps, "map", name, uid,
 					    ret_why, ret_is_waiting);
 }
 
-bool gm_state_names(const struct gm_daemon *d, const uint8_t uuid[16])
+static bool names(const struct gm_daemon *d, const uint8_t uuid[16])
 {
 	struct gm_state_waiting *head;
 
@@ -72,10 +60,10 @@ bool gm_state_names(const struct gm_daemon *d, const uint8_t uuid[16])
 			if (memcmp(map->uuids[i], uuid, 16) == 0)
 				return true;
 	}
-	return gm_state_meshes_name(d, uuid) || gm_state_masks_name(d, uuid);
+	return false;
 }
 
-void gm_state_replaced(struct gm_daemon *d, const char *name)
+void gm_map_state_replaced(struct gm_daemon *d, const char *name)
 {
 	struct gm_state_waiting *head =
 		gm_state_waiting_find(&d->state.maps, name);
@@ -86,9 +74,9 @@ void gm_state_replaced(struct gm_daemon *d, const char *name)
 
 /* ---- one file at a time ------------------------------------------------ */
 
-int gm_state_name_rows(const struct gm_daemon *d,
-		       const struct gm_layers *layers, uint64_t version,
-		       struct gm_state_map *ret_map)
+int gm_map_state_name_rows(const struct gm_daemon *d,
+			   const struct gm_layers *layers, uint64_t version,
+			   struct gm_state_map *ret_map)
 {
 	struct gm_state_map map = { .layers = *layers, .version = version };
 
@@ -104,45 +92,46 @@ int gm_state_name_rows(const struct gm_daemon *d,
 	return 0;
 }
 
-int gm_state_write(const struct gm_state_dir *dir,
-		   const struct gm_state_map *map, char ret_why[GM_WHY_BYTES])
+int gm_map_state_write(const struct gm_state_dir *dir,
+		       const struct gm_state_map *map,
+		       char ret_why[GM_WHY_BYTES])
 {
 	char file[GM_STATE_NAME_BYTES], *text;
 	size_t bytes;
-	int ret = gm_state_text_make(map, &text, &bytes);
+	int ret = gm_map_text_make(map, &text, &bytes);
 
 	if (ret != 0)
 		return gm_why(ret_why, ret, "out of memory");
-	gm_state_text_name(map->layers.name, file);
+	gm_map_text_name(map->layers.name, file);
 	ret = gm_state_dir_write(dir, file, text, bytes, ret_why);
 	free(text);
 	return ret;
 }
 
-int gm_state_set_aside(const struct gm_state_dir *dir, const char *name,
-		       char ret_why[GM_WHY_BYTES], bool *ret_is_there)
+int gm_map_state_set_aside(const struct gm_state_dir *dir, const char *name,
+			   char ret_why[GM_WHY_BYTES], bool *ret_is_there)
 {
 	char file[GM_STATE_NAME_BYTES];
 
-	gm_state_text_name(name, file);
+	gm_map_text_name(name, file);
 	return gm_state_dir_set_aside(dir, file, ret_why, ret_is_there);
 }
 
-int gm_state_drop_aside(const struct gm_state_dir *dir, const char *name,
+int gm_map_state_drop_aside(const struct gm_state_dir *dir, const char *name,
+			    char ret_why[GM_WHY_BYTES])
+{
+	char file[GM_STATE_NAME_BYTES];
+
+	gm_map_text_name(name, file);
+	return gm_state_dir_drop_aside(dir, file, ret_why);
+}
+
+int gm_map_state_remove(const struct gm_state_dir *dir, const char *name,
 			char ret_why[GM_WHY_BYTES])
 {
 	char file[GM_STATE_NAME_BYTES];
 
-	gm_state_text_name(name, file);
-	return gm_state_dir_drop_aside(dir, file, ret_why);
-}
-
-int gm_state_remove(const struct gm_state_dir *dir, const char *name,
-		    char ret_why[GM_WHY_BYTES])
-{
-	char file[GM_STATE_NAME_BYTES];
-
-	gm_state_text_name(name, file);
+	gm_map_text_name(name, file);
 	return gm_state_dir_remove(dir, file, ret_why);
 }
 
@@ -193,9 +182,9 @@ static int leave_unread(struct gm_daemon *d, struct found *found,
 			const char *file)
 {
 	char name[GM_NAME_BYTES];
-	bool is_named = gm_state_text_owner(file, name);
+	bool is_named = gm_map_text_owner(file, name);
 	const struct gm_block *block =
-		is_named ? gm_publish_find(d, GM_KIND_LAYERS, name) : NULL;
+		is_named ? gm_directory_find(d, GM_KIND_LAYERS, name) : NULL;
 	struct map_waiting *waiting;
 
 	gm_log(GM_LOG_ERROR, "state_unread", "path=%s why=%s remedy=%s",
@@ -228,7 +217,7 @@ static int read_one(const struct gm_daemon *d, const char *file,
 	ret = gm_state_dir_read(&d->state.dir, file, ret_why, &text, &bytes);
 	if (ret != 0)
 		return ret;
-	ret = gm_state_text_read(file, text, bytes, map, ret_why);
+	ret = gm_map_text_read(file, text, bytes, map, ret_why);
 	free(text);
 	return ret;
 }
@@ -295,8 +284,8 @@ static int judge_aside(const struct gm_daemon *d, char *ret_why)
 		const struct gm_block *block = NULL;
 		char name[GM_NAME_BYTES];
 
-		if (gm_state_text_owner(files[i], name))
-			block = gm_publish_find(d, GM_KIND_LAYERS, name);
+		if (gm_map_text_owner(files[i], name))
+			block = gm_directory_find(d, GM_KIND_LAYERS, name);
 		if (ret == 0 && block != NULL &&
 		    (block->flags & GM_OBJECT_HELD) == 0 &&
 		    !gm_state_dir_has(&d->state.dir, files[i]))
@@ -322,14 +311,15 @@ static int match_slots(const struct gm_daemon *d, struct found *found,
 
 		if (map->memory == NULL)
 			continue;
-		block = gm_publish_find(d, GM_KIND_LAYERS, map->layers.name);
+		block = gm_directory_find(d, GM_KIND_LAYERS, map->layers.name);
 		if (block == NULL)
 			continue;
 		found->keep[block - d->directory.objects] = true;
 		if ((block->flags & GM_OBJECT_HELD) == 0 ||
 		    block->version < map->version)
 			continue;
-		ret = gm_state_remove(&d->state.dir, map->layers.name, ret_why);
+		ret = gm_map_state_remove(&d->state.dir, map->layers.name,
+					  ret_why);
 		if (ret != 0)
 			return ret;
 		gm_state_map_free(map);
@@ -404,7 +394,7 @@ static int bring_back(struct gm_daemon *d, const char *file,
 {
 	const struct gm_layers *layers = &map->layers;
 	const struct gm_block *block =
-		gm_publish_find(d, GM_KIND_LAYERS, layers->name);
+		gm_directory_find(d, GM_KIND_LAYERS, layers->name);
 	char why[GM_WHY_BYTES];
 	bool is_lost = false;
 
@@ -447,14 +437,11 @@ static bool may_be_published(const struct gm_daemon *d,
 	return waiting->is_resolved && are_there(d, &waiting->map.layers);
 }
 
-void gm_state_look(struct gm_daemon *d)
+static void recheck(struct gm_daemon *d)
 {
 	struct gm_state_waiting *head, *next;
 	char why[GM_WHY_BYTES];
 
-	if (!d->state.rows_came || !gm_changes_drained(d))
-		return;
-	d->state.rows_came = false;
 	for (head = TAILQ_FIRST(&d->state.maps); head != NULL; head = next) {
 		struct map_waiting *waiting = owner_of(head);
 
@@ -466,19 +453,11 @@ void gm_state_look(struct gm_daemon *d)
 				       waiting->map.version, why) == 0)
 			forget(d, waiting);
 	}
-	gm_state_meshes_look(d);
-	gm_state_masks_look(d);
-}
-
-void gm_state_rows_came(struct gm_daemon *d)
-{
-	d->state.rows_came = true;
-	gm_state_look(d);
 }
 
 /* ---- the start --------------------------------------------------------- */
 
-int gm_state_restore(struct gm_daemon *d, char ret_why[GM_WHY_BYTES])
+static int restore(struct gm_daemon *d, char ret_why[GM_WHY_BYTES])
 {
 	struct found *found = calloc(1, sizeof(*found));
 	int ret;
@@ -500,7 +479,15 @@ int gm_state_restore(struct gm_daemon *d, char ret_why[GM_WHY_BYTES])
 			gm_why(ret_why, ret, "out of memory");
 	}
 	free_found(found);
-	if (ret == 0)
-		ret = gm_state_meshes_restore(d, ret_why);
-	return ret == 0 ? gm_state_masks_restore(d, ret_why) : ret;
+	return ret;
 }
+
+const struct gm_state_kind gm_map_state_kind = {
+	.kind = GM_KIND_LAYERS,
+	.restore = restore,
+	.recheck = recheck,
+	.names = names,
+	.may_replace = gm_map_state_may_replace,
+	.replaced = gm_map_state_replaced,
+	.exit = exit_maps,
+};

@@ -4,13 +4,8 @@
 /*
  * state_text - a layer map as the text of its state file, and back.
  *
- * The first line is "gpumap-state 1 BYTES SUM": how many bytes follow, and
- * their 64-bit FNV-1a in hex.  What follows is one JSON object.  Rows are named
- * by uuid, for their numbers are given out anew with every segment.  Keys that
- * are not known are skipped; whatever must not be skipped changes the 1.
- *
- * Names may have bytes that are no UTF-8: they, '%' and whatever a file's name
- * should not have are written as %XX.
+ * The first line, names and uuids are written as state/text.h says.  Rows are
+ * named by uuid, for their numbers are given out anew with every segment.
  */
 #ifndef GM_DAEMON_MAP_STATE_TEXT_H
 #define GM_DAEMON_MAP_STATE_TEXT_H
@@ -18,19 +13,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 
 #include "agent/daemon/base/refusal.h"
+#include "agent/daemon/state/text.h"
 #include "shm/layers.h"
-
-#define GM_STATE_TEXT_MAX    (8u << 20) /* bytes; twice what a map can need */
-
-#define GM_STATE_SUFFIX      ".layers"
-#define GM_STATE_MESH_SUFFIX ".mesh"
-#define GM_STATE_MASK_SUFFIX ".mask"
-
-/* "NAME.layers", every byte of the name as three. */
-#define GM_STATE_NAME_BYTES (3 * GM_NAME_BYTES + 8)
 
 /* A map whose rows are known by uuid. */
 struct gm_state_map {
@@ -41,58 +27,26 @@ struct gm_state_map {
 	void *memory;         /* all that is read is in one piece */
 };
 
-/* A text of up to GM_NAME_BYTES - 1 bytes as a file's name, and that with the
- * suffix: the name of a map's file. */
-void gm_state_text_escape(const char *text, char ret_name[GM_STATE_NAME_BYTES]);
-void gm_state_text_name(const char *name, char ret_name[GM_STATE_NAME_BYTES]);
+/* The name of a map's file. */
+void gm_map_text_name(const char *name, char ret_name[GM_STATE_NAME_BYTES]);
 
-/* The name of the map whose file this is.  Returns false where it is
- * nobody's. */
-bool gm_state_text_owner(const char *file, char ret_name[GM_NAME_BYTES]);
-
-/* The same for files of another suffix. */
-bool gm_state_text_owner_of(const char *file, const char *suffix,
-			    char ret_name[GM_NAME_BYTES]);
-
-/* What files of all kinds have in common: "key":"text", with an end of line; a
- * uuid in quotes. */
-void gm_state_text_put(FILE *to, const char *key, const char *text);
-void gm_state_text_put_uuid(FILE *to, const uint8_t uuid[16]);
-
-/* Back: a uuid without its quotes; a text, in no more room than it takes, of
- * which the length is returned, or -1. */
-bool gm_state_text_uuid(const char *text, uint8_t ret_uuid[16]);
-int gm_state_text_unescape(const char *text, char *ret_text);
+/* The name of the map whose file this is.  Returns false where it is no map's
+ * file. */
+bool gm_map_text_owner(const char *file, char ret_name[GM_NAME_BYTES]);
 
 /*
- * gm_state_text_frame - put the first line before a body
- *
- * to		the open_memstream() that has written @body; closed, and @body
- *		freed, in any case
- *
- * Returns	0, -ENOMEM
- */
-int gm_state_text_frame(FILE *to, char **body, const size_t *bytes,
-			char **ret_text, size_t *ret_bytes);
-
-/* Where the body begins.  Returns 0, -EBADMSG, -EPROTO as
- * gm_state_text_read(). */
-int gm_state_text_unframe(const char *text, size_t bytes, const char **ret_body,
-			  char ret_why[GM_WHY_BYTES]);
-
-/*
- * gm_state_text_make - write a map down
+ * gm_map_text_make - write a map down
  *
  * map		each layer's row and the base are among its charges' rows
  * ret_text	to be freed
  *
  * Returns	0, -ENOMEM
  */
-int gm_state_text_make(const struct gm_state_map *map, char **ret_text,
-		       size_t *ret_bytes);
+int gm_map_text_make(const struct gm_state_map *map, char **ret_text,
+		     size_t *ret_bytes);
 
 /*
- * gm_state_text_read - read it back
+ * gm_map_text_read - read it back
  *
  * file		the name that the text was found under
  * ret_map	its rows are places among its charges: layers.rows[i] and
@@ -107,9 +61,8 @@ int gm_state_text_make(const struct gm_state_map *map, char **ret_text,
  *				another name, or it makes no sense
  *		-ENOMEM
  */
-int gm_state_text_read(const char *file, const char *text, size_t bytes,
-		       struct gm_state_map *ret_map,
-		       char ret_why[GM_WHY_BYTES]);
+int gm_map_text_read(const char *file, const char *text, size_t bytes,
+		     struct gm_state_map *ret_map, char ret_why[GM_WHY_BYTES]);
 
 /* Allowed for a zeroed one. */
 void gm_state_map_free(struct gm_state_map *map);

@@ -7,8 +7,9 @@
 #include <string.h>
 
 #include "agent/common/log.h"
-#include "agent/daemon/daemon.h"
 #include "agent/daemon/base/connection.h"
+#include "agent/daemon/daemon.h"
+#include "agent/daemon/map/state.h"
 
 static void begin_waiting(struct gm_daemon *d);
 
@@ -43,6 +44,21 @@ static void answer(struct gm_change *change, int status)
 	gm_connection_release(c);
 }
 
+/* State files that wait for rows: when none is in the middle of its steps. */
+static void recheck_files(struct gm_daemon *d)
+{
+	if (!d->changes.rows_came || !gm_changes_drained(d))
+		return;
+	d->changes.rows_came = false;
+	gm_state_recheck(d);
+}
+
+void gm_changes_row_came(struct gm_daemon *d)
+{
+	d->changes.rows_came = true;
+	recheck_files(d);
+}
+
 static void finish(struct gm_change *change, int status)
 {
 	struct gm_daemon *d = change->d;
@@ -51,7 +67,7 @@ static void finish(struct gm_change *change, int status)
 	if (change->connection != NULL)
 		answer(change, status);
 	change->kind->free(change);
-	gm_state_look(d);
+	recheck_files(d);
 }
 
 void gm_changes_end(struct gm_change *change, int status)
@@ -166,8 +182,8 @@ static void do_write(struct gm_clerk_job *job)
 {
 	struct gm_change *change = of(job);
 
-	change->status = gm_state_write(&change->d->state.dir, &change->map,
-					change->why);
+	change->status = gm_map_state_write(&change->d->state.dir, &change->map,
+					    change->why);
 }
 
 static void do_set_aside(struct gm_clerk_job *job)
@@ -175,24 +191,25 @@ static void do_set_aside(struct gm_clerk_job *job)
 	struct gm_change *change = of(job);
 
 	change->status =
-		gm_state_set_aside(&change->d->state.dir, change->layers.name,
-				   change->why, &change->has_aside);
+		gm_map_state_set_aside(&change->d->state.dir,
+				       change->layers.name, change->why,
+				       &change->has_aside);
 }
 
 static void do_drop_aside(struct gm_clerk_job *job)
 {
 	struct gm_change *change = of(job);
 
-	change->status = gm_state_drop_aside(&change->d->state.dir,
-					     change->layers.name, change->why);
+	change->status = gm_map_state_drop_aside(
+		&change->d->state.dir, change->layers.name, change->why);
 }
 
 static void do_remove(struct gm_clerk_job *job)
 {
 	struct gm_change *change = of(job);
 
-	change->status = gm_state_remove(&change->d->state.dir, change->name,
-					 change->why);
+	change->status = gm_map_state_remove(&change->d->state.dir,
+					     change->name, change->why);
 }
 
 /* ---- publishing -------------------------------------------------------- */
@@ -202,7 +219,7 @@ static void show(struct gm_change *change)
 	if (change->kind->before_show != NULL)
 		change->kind->before_show(change);
 	gm_publish_show(change->d, &change->put);
-	gm_state_replaced(change->d, change->layers.name);
+	gm_map_state_replaced(change->d, change->layers.name);
 	change->version = change->put.block.version;
 }
 
@@ -215,7 +232,7 @@ static void written(struct gm_clerk_job *job)
 	if (change->status == 0)
 		show(change);
 	else
-		gm_publish_abandon(d, &change->put);
+		gm_directory_abandon(d, &change->put);
 	finish(change, change->status);
 	begin_waiting(d);
 }
@@ -239,7 +256,7 @@ static void may_be_held(struct gm_clerk_job *job)
 	struct gm_daemon *d = change->d;
 
 	if (change->status != 0)
-		gm_publish_abandon(d, &change->put);
+		gm_directory_abandon(d, &change->put);
 	else
 		show(change);
 	if (change->status == 0 && change->has_aside) {
@@ -253,8 +270,8 @@ static void may_be_held(struct gm_clerk_job *job)
 static void put(struct gm_change *change)
 {
 	struct gm_daemon *d = change->d;
-	int ret = gm_state_may_replace(d, change->layers.name, change->uid,
-				       change->why, NULL);
+	int ret = gm_map_state_may_replace(d, change->layers.name, change->uid,
+					   change->why, NULL);
 
 	if (ret == 0)
 		ret = gm_publish_prepare(d, &change->layers, change->why,
@@ -269,13 +286,13 @@ static void put(struct gm_change *change)
 		return;
 	}
 	change->layers.published = change->put.published;
-	ret = gm_state_name_rows(d, &change->layers, change->put.block.version,
-				 &change->map);
+	ret = gm_map_state_name_rows(d, &change->layers,
+				     change->put.block.version, &change->map);
 	if (ret == 0) {
 		give(change, do_write, written);
 		return;
 	}
-	gm_publish_abandon(d, &change->put);
+	gm_directory_abandon(d, &change->put);
 	finish(change, ret);
 }
 
@@ -290,9 +307,9 @@ static void removed(struct gm_clerk_job *job)
 	int ret = change->status;
 
 	if (ret == 0) {
-		gm_state_replaced(d, change->name);
-		ret = gm_publish_remove(d, GM_KIND_LAYERS, change->name,
-					change->uid, change->why);
+		gm_map_state_replaced(d, change->name);
+		ret = gm_directory_remove(d, GM_KIND_LAYERS, change->name,
+					  change->uid, change->why);
 	}
 	finish(change, ret == -ENOENT ? 0 : ret);
 	begin_waiting(d);

@@ -148,6 +148,7 @@ struct gm_changes {
 	uint64_t served; /* the last of our own that are heavy */
 	bool is_beginning;
 	bool is_ending;
+	bool rows_came; /* since the files that wait were rechecked */
 };
 
 void gm_changes_init(struct gm_changes *changes);
@@ -193,6 +194,11 @@ void gm_changes_return(struct gm_change *change);
 /* Its connection is being dropped. */
 void gm_changes_leave(struct gm_change *change);
 void gm_changes_connection_dropped(struct gm_connection *c, const char *why);
+
+/* Event; see base/events.h: publish the objects of state files that waited for
+ * the device, now or after the transaction that is in the middle of its
+ * steps. */
+void gm_changes_row_came(struct gm_daemon *d);
 
 /* Is one in the middle of its steps that will show a map with this row? */
 bool gm_changes_name(const struct gm_daemon *d, uint32_t row);

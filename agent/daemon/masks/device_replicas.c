@@ -1,6 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
+#include "agent/daemon/base/events.h"
 #include "agent/daemon/masks/replica_private.h"
 
 #include <errno.h>
@@ -13,7 +14,6 @@
 #include "agent/common/log.h"
 #include "agent/daemon/account/quota.h"
 #include "agent/daemon/daemon.h"
-#include "agent/daemon/masks/publish.h"
 #include "agent/daemon/sharing/exports.h"
 #include "agent/daemon/workers/worker_process.h"
 #include "gpumap.h"
@@ -81,11 +81,6 @@ void gm_mask_devices_exit(struct gm_daemon *d)
 
 /* ---- what there is to tell --------------------------------------------- */
 
-void gm_mask_devices_tell(struct gm_daemon *d)
-{
-	gm_timer_set(&d->loop, &d->mask_devices.news, gm_loop_now());
-}
-
 static bool is_settled(const struct gm_mask_device *device)
 {
 	return device->state == GM_MASK_READY ||
@@ -127,7 +122,7 @@ static void tell(struct gm_timer *timer)
 		if ((all->changed[row / 64] & bit) == 0)
 			continue;
 		all->changed[row / 64] &= ~bit;
-		gm_mask_changes_renew(all->d, row);
+		gm_events_replicas_changed(all->d, row);
 	}
 	gm_mask_peers_go(all->d);
 }
@@ -171,30 +166,12 @@ void gm_mask_device_fail(struct gm_mask_device *device, int status,
 
 /* ---- which there are --------------------------------------------------- */
 
-struct gm_mask_device *gm_mask_devices_find(const struct gm_daemon *d,
-					    uint64_t id)
-{
-	struct gm_mask_device *device;
-
-	TAILQ_FOREACH(device, &d->mask_devices.all, entry)
-	{
-		if (device->id == id)
-			break;
-	}
-	return device;
-}
-
 bool gm_mask_devices_good(const struct gm_daemon *d, uint64_t id)
 {
 	const struct gm_mask_device *device =
 		id != 0 ? gm_mask_devices_find(d, id) : NULL;
 
 	return device && device->state == GM_MASK_READY && !device->is_stale;
-}
-
-bool gm_mask_device_is_charged(const struct gm_mask_device *device)
-{
-	return device->state != GM_MASK_FAILED || device->is_had;
 }
 
 uint64_t gm_mask_devices_bytes(const struct gm_daemon *d, uint32_t row,
@@ -210,6 +187,12 @@ uint64_t gm_mask_devices_bytes(const struct gm_daemon *d, uint32_t row,
 			bytes += device->bytes;
 	}
 	return bytes + gm_mask_peers_bytes(d, row, uid);
+}
+
+void gm_mask_devices_row_bytes(const struct gm_daemon *d, uint32_t row,
+			       uint32_t uid, struct gm_row_bytes *sum)
+{
+	sum->masks += gm_mask_devices_bytes(d, row, uid);
 }
 
 bool gm_mask_devices_row(const struct gm_daemon *d, uint32_t row)
@@ -455,7 +438,7 @@ void gm_mask_devices_lack(struct gm_daemon *d, uint32_t row, uint32_t uid,
 
 /* Where there seems to be room again and again, and is none, it is tried ever
  * more rarely. */
-void gm_mask_devices_room(struct gm_daemon *d, uint32_t row)
+void gm_mask_devices_memory_read(struct gm_daemon *d, uint32_t row)
 {
 	struct gm_mask_lack *lack = &d->mask_devices.lacks[row];
 	char why[GM_WHY_BYTES];

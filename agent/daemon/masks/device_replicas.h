@@ -46,6 +46,7 @@
 
 struct gm_connection;
 struct gm_daemon;
+struct gm_row_bytes;
 struct gm_keeper;
 struct gm_mask_device;
 struct gm_request;
@@ -164,6 +165,8 @@ bool gm_mask_devices_good(const struct gm_daemon *d, uint64_t id);
 uint64_t gm_mask_devices_bytes(const struct gm_daemon *d, uint32_t row,
 			       uint32_t uid);
 bool gm_mask_devices_row(const struct gm_daemon *d, uint32_t row);
+void gm_mask_devices_row_bytes(const struct gm_daemon *d, uint32_t row,
+			       uint32_t uid, struct gm_row_bytes *sum);
 
 /* Masks that have a replica of this row, or should, are to be looked at. */
 void gm_mask_devices_look(struct gm_daemon *d, uint32_t row);
@@ -173,7 +176,7 @@ void gm_mask_devices_look(struct gm_daemon *d, uint32_t row);
  * now. */
 void gm_mask_devices_lack(struct gm_daemon *d, uint32_t row, uint32_t uid,
 			  uint64_t bytes);
-void gm_mask_devices_room(struct gm_daemon *d, uint32_t row);
+void gm_mask_devices_memory_read(struct gm_daemon *d, uint32_t row);
 
 /* The row is in a state where its driver must not be kept open. */
 void gm_mask_devices_close(struct gm_daemon *d, uint32_t row);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "agent/common/log.h"
+#include "agent/daemon/base/user.h"
 #include "agent/daemon/daemon.h"
 
 uint64_t gm_masks_homes(const struct gm_daemon *d,
@@ -180,7 +181,7 @@ void gm_masks_drop_lost(struct gm_daemon *d)
 		memcpy(name, block->name, sizeof(name));
 		gm_log(GM_LOG_ERROR, "mask_lost", "name=%s version=%llu", name,
 		       (unsigned long long)block->version);
-		gm_publish_remove(d, GM_KIND_MASK, name, geteuid(), why);
+		gm_directory_remove(d, GM_KIND_MASK, name, geteuid(), why);
 	}
 }
 
@@ -230,10 +231,11 @@ int gm_masks_judge_quota(const struct gm_daemon *d, uint32_t uid,
 			 const char *name, uint64_t bytes,
 			 char ret_why[GM_WHY_BYTES])
 {
-	const struct gm_block *present = gm_publish_find(d, GM_KIND_MASK, name);
+	const struct gm_block *present =
+		gm_directory_find(d, GM_KIND_MASK, name);
 	uint64_t has = 0;
 
-	if (gm_publish_privileged(uid))
+	if (gm_user_is_privileged(uid))
 		return 0;
 	for (uint32_t i = 0; i < GM_OBJECTS; i++) {
 		const struct gm_block *block = &d->directory.objects[i];
@@ -258,7 +260,7 @@ int gm_masks_judge_reader(const struct gm_daemon *d, uint32_t uid,
 			  uint32_t owner_uid, char ret_why[GM_WHY_BYTES])
 {
 	if ((d->config.socket_mode & S_IRWXO) == 0 || uid == owner_uid ||
-	    gm_publish_privileged(uid))
+	    gm_user_is_privileged(uid))
 		return 0;
 	return gm_why(ret_why, -EACCES,
 		      "everybody may connect, but masks are for a group: set "
@@ -268,10 +270,10 @@ int gm_masks_judge_reader(const struct gm_daemon *d, uint32_t uid,
 int gm_masks_judge_pin(const struct gm_daemon *d, uint32_t uid,
 		       const char *name, char ret_why[GM_WHY_BYTES])
 {
-	const struct gm_block *block = gm_publish_find(d, GM_KIND_MASK, name);
+	const struct gm_block *block = gm_directory_find(d, GM_KIND_MASK, name);
 	uint64_t bytes = block != NULL ? bytes_of(d, block->unit) : 0;
 
-	if (gm_publish_privileged(uid))
+	if (gm_user_is_privileged(uid))
 		return 0;
 	for (uint32_t i = 0; i < GM_HOLDERS; i++) {
 		const struct gm_holder_image *holder = &d->holders.table[i];

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "agent/daemon/daemon.h"
+#include "agent/daemon/masks/state.h"
 #include "agent/daemon/masks/transaction.h"
 #include "gpumap.h"
 
@@ -22,10 +23,10 @@ static int judge_publish(struct gm_change *change)
 
 	change->act = GM_CHANGE_OWN;
 	if (ret == 0)
-		ret = gm_state_masks_may_replace(change->d, name, change->uid,
-						 change->why, NULL);
+		ret = gm_mask_state_may_replace(change->d, name, change->uid,
+						change->why, NULL);
 	if (ret == 0)
-		ret = gm_publish_may_replace(
+		ret = gm_directory_may_replace(
 			change->d, GM_KIND_MASK, name, change->uid,
 			gm_replicas_bytes(p->image.n_replicas), change->why);
 	return ret == 0 ? gm_mask_change_quota(p, change->uid) : ret;

@@ -21,8 +21,7 @@
 
 #include "agent/daemon/base/connection.h"
 
-struct gm_mask_file;
-struct gm_masks_rows;
+struct gm_state_kind;
 
 /* MASK_PUBLISH. */
 int gm_mask_change_publish(struct gm_connection *c, const struct gm_request *r);
@@ -35,10 +34,9 @@ void gm_mask_changes_follow(struct gm_daemon *d, const char *map);
  * of before its worker died, are published anew. */
 void gm_mask_changes_renew(struct gm_daemon *d, uint32_t row);
 
-/* Publish what a state file has, for these rows; or, where there are none, for
- * its map's.  gm_state_masks_stays() tells when it could not be.  Returns 0,
- * -ENOMEM. */
-int gm_mask_change_restore(struct gm_daemon *d, const struct gm_mask_file *file,
-			   const struct gm_masks_rows *rows);
+/* Publish the objects of state files that wait for rows or maps. */
+void gm_mask_changes_recheck(struct gm_daemon *d);
+
+extern const struct gm_state_kind gm_mask_state_kind;
 
 #endif

@@ -4,7 +4,8 @@
 /*
  * replica_private - what the files that keep replicas on devices share.
  *
- *	device_replicas.c		which there are, and who waits for them
+ *	device_replicas.c	which there are, and who waits for them
+ *	replica_table.c		finding one, and what all of these need of it
  *	replica_requests.c	how the workers of their rows make them
  *	peer_copies.c		from which other one
  *	replica_loans.c		who was given a descriptor

@@ -6,6 +6,7 @@
  * state file. */
 
 #include "agent/daemon/masks/publish.h"
+#include "agent/daemon/masks/state.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -88,7 +89,7 @@ static int judge_follow(struct gm_change *change)
 	struct gm_mask_change *p = gm_mask_change_of(change);
 	struct gm_daemon *d = change->d;
 	const struct gm_block *present =
-		gm_publish_find(d, GM_KIND_MASK, p->image.object.name);
+		gm_directory_find(d, GM_KIND_MASK, p->image.object.name);
 	struct gm_masks_block block;
 	int ret;
 
@@ -171,8 +172,8 @@ static void mark_waiting(const struct gm_daemon *d, const char *map,
 
 		if (change->kind == &follow_kind &&
 		    (map == NULL || strcmp(p->image.map, map) == 0))
-			block = gm_publish_find(d, GM_KIND_MASK,
-						p->image.object.name);
+			block = gm_directory_find(d, GM_KIND_MASK,
+						  p->image.object.name);
 		if (block != NULL)
 			ret_waits[block - d->directory.objects] = true;
 	}
@@ -217,7 +218,7 @@ void gm_mask_changes_follow(struct gm_daemon *d, const char *map)
 			continue;
 		begin_follow(d, block, &mask.image);
 	}
-	gm_state_masks_look(d);
+	gm_mask_changes_recheck(d);
 }
 
 /* ---- from a state file --------------------------------------------------- */
@@ -230,7 +231,7 @@ static int judge_restore(struct gm_change *change)
 
 	change->act = GM_CHANGE_NOTHING;
 	/* It was released since, or is another one. */
-	if (!gm_state_masks_waits(change->d, name, p->least_version - 1))
+	if (!gm_mask_state_waits(change->d, name, p->least_version - 1))
 		return 0;
 	ret = gm_mask_change_choose(p);
 	if (ret == 0)
@@ -245,8 +246,8 @@ static int read_tensor(struct gm_mask_change *p)
 	struct gm_change *change = &p->change;
 	struct gm_mask_file file;
 	uint64_t hash = p->image.hash;
-	int ret = gm_state_masks_read(&change->d->state.dir,
-				      p->image.object.name, &file, change->why);
+	int ret = gm_mask_state_read(&change->d->state.dir,
+				     p->image.object.name, &file, change->why);
 
 	if (ret != 0)
 		return ret;
@@ -280,8 +281,8 @@ static void free_restore(struct gm_change *change)
 	struct gm_mask_change *p = gm_mask_change_of(change);
 
 	if (change->version == 0)
-		gm_state_masks_stays(change->d, p->image.object.name,
-				     change->status, change->why);
+		gm_mask_state_stays(change->d, p->image.object.name,
+				    change->status, change->why);
 	gm_mask_change_free(change);
 }
 
@@ -294,8 +295,8 @@ static const struct gm_change_kind restore_kind = {
 	.free = free_restore,
 };
 
-int gm_mask_change_restore(struct gm_daemon *d, const struct gm_mask_file *file,
-			   const struct gm_masks_rows *rows)
+static int restore(struct gm_daemon *d, const struct gm_mask_file *file,
+		   const struct gm_masks_rows *rows)
 {
 	struct gm_mask_change *p = gm_mask_change_new(&restore_kind);
 
@@ -309,3 +310,19 @@ int gm_mask_change_restore(struct gm_daemon *d, const struct gm_mask_file *file,
 	gm_changes_add_own(d, &p->change);
 	return 0;
 }
+
+void gm_mask_changes_recheck(struct gm_daemon *d)
+{
+	gm_mask_state_recheck(d, restore);
+}
+
+const struct gm_state_kind gm_mask_state_kind = {
+	.kind = GM_KIND_MASK,
+	.restore = gm_mask_state_restore,
+	.recheck = gm_mask_changes_recheck,
+	.names = gm_mask_state_names,
+	.may_replace = gm_mask_state_may_replace,
+	.remove_file = gm_mask_state_remove,
+	.replaced = gm_mask_state_replaced,
+	.exit = gm_mask_state_exit,
+};

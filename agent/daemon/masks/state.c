@@ -13,7 +13,6 @@
 #include "agent/common/log.h"
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/masks/masks.h"
-#include "agent/daemon/masks/publish.h"
 #include "agent/daemon/masks/validate.h"
 #include "gpumap.h"
 
@@ -43,7 +42,7 @@ static void forget(struct gm_daemon *d, struct mask_waiting *waiting)
 	free(waiting);
 }
 
-void gm_state_masks_exit(struct gm_daemon *d)
+void gm_mask_state_exit(struct gm_daemon *d)
 {
 	while (!TAILQ_EMPTY(&d->state.masks))
 		forget(d, owner_of(TAILQ_FIRST(&d->state.masks)));
@@ -51,15 +50,15 @@ void gm_state_masks_exit(struct gm_daemon *d)
 
 /* ---- names of files that wait ------------------------------------------ */
 
-int gm_state_masks_may_replace(const struct gm_daemon *d, const char *name,
-			       uint32_t uid, char ret_why[GM_WHY_BYTES],
-			       bool *ret_is_waiting)
+int gm_mask_state_may_replace(const struct gm_daemon *d, const char *name,
+			      uint32_t uid, char ret_why[GM_WHY_BYTES],
+			      bool *ret_is_waiting)
 {
 	return gm_state_waiting_may_replace(&d->state.masks, "mask", name, uid,
 					    ret_why, ret_is_waiting);
 }
 
-bool gm_state_masks_name(const struct gm_daemon *d, const uint8_t uuid[16])
+bool gm_mask_state_names(const struct gm_daemon *d, const uint8_t uuid[16])
 {
 	struct gm_state_waiting *head;
 
@@ -74,7 +73,7 @@ bool gm_state_masks_name(const struct gm_daemon *d, const uint8_t uuid[16])
 	return false;
 }
 
-void gm_state_masks_replaced(struct gm_daemon *d, const char *name)
+void gm_mask_state_replaced(struct gm_daemon *d, const char *name)
 {
 	struct mask_waiting *waiting = find(d, name);
 
@@ -82,8 +81,8 @@ void gm_state_masks_replaced(struct gm_daemon *d, const char *name)
 		forget(d, waiting);
 }
 
-bool gm_state_masks_waits(const struct gm_daemon *d, const char *name,
-			  uint64_t version)
+bool gm_mask_state_waits(const struct gm_daemon *d, const char *name,
+			 uint64_t version)
 {
 	const struct mask_waiting *waiting = find(d, name);
 
@@ -92,9 +91,9 @@ bool gm_state_masks_waits(const struct gm_daemon *d, const char *name,
 
 /* ---- one file at a time ------------------------------------------------ */
 
-int gm_state_masks_write(const struct gm_state_dir *dir,
-			 const struct gm_mask_file *file,
-			 char ret_why[GM_WHY_BYTES])
+int gm_mask_state_write(const struct gm_state_dir *dir,
+			const struct gm_mask_file *file,
+			char ret_why[GM_WHY_BYTES])
 {
 	char name[GM_STATE_NAME_BYTES], *text;
 	size_t bytes;
@@ -122,9 +121,9 @@ static int read_one(const struct gm_state_dir *dir, const char *file,
 	return ret;
 }
 
-int gm_state_masks_read(const struct gm_state_dir *dir, const char *name,
-			struct gm_mask_file *ret_file,
-			char ret_why[GM_WHY_BYTES])
+int gm_mask_state_read(const struct gm_state_dir *dir, const char *name,
+		       struct gm_mask_file *ret_file,
+		       char ret_why[GM_WHY_BYTES])
 {
 	char file[GM_STATE_NAME_BYTES];
 
@@ -132,8 +131,8 @@ int gm_state_masks_read(const struct gm_state_dir *dir, const char *name,
 	return read_one(dir, file, ret_file, ret_why);
 }
 
-int gm_state_masks_remove(const struct gm_state_dir *dir, const char *name,
-			  char ret_why[GM_WHY_BYTES])
+int gm_mask_state_remove(const struct gm_state_dir *dir, const char *name,
+			 char ret_why[GM_WHY_BYTES])
 {
 	char file[GM_STATE_NAME_BYTES];
 
@@ -156,8 +155,8 @@ static void say(const struct gm_daemon *d, struct mask_waiting *waiting,
 	       gm_state_files_path(d, file).text, gm_quote(why).text);
 }
 
-void gm_state_masks_stays(struct gm_daemon *d, const char *name, int status,
-			  const char *why)
+void gm_mask_state_stays(struct gm_daemon *d, const char *name, int status,
+			 const char *why)
 {
 	struct mask_waiting *waiting = find(d, name);
 	char file[GM_STATE_NAME_BYTES];
@@ -199,7 +198,7 @@ static bool is_possible(const struct gm_daemon *d,
 	if (file->version == 0)
 		return false;
 	if (file->n_rows == 0)
-		return gm_publish_find(d, GM_KIND_LAYERS, file->image.map) !=
+		return gm_directory_find(d, GM_KIND_LAYERS, file->image.map) !=
 		       NULL;
 	return resolve(d, file, rows);
 }
@@ -217,7 +216,10 @@ static struct mask_waiting *next_due(const struct gm_daemon *d)
 }
 
 /* A change may be over, and its mask off the list, at once. */
-void gm_state_masks_look(struct gm_daemon *d)
+void gm_mask_state_recheck(struct gm_daemon *d,
+			   int (*restore)(struct gm_daemon *d,
+					  const struct gm_mask_file *file,
+					  const struct gm_masks_rows *rows))
 {
 	struct gm_state_waiting *head;
 	struct mask_waiting *waiting;
@@ -235,13 +237,13 @@ void gm_state_masks_look(struct gm_daemon *d)
 			continue;
 		}
 		waiting->is_asked = true;
-		if (gm_mask_change_restore(d, &waiting->file, &rows) != 0)
-			gm_state_masks_stays(d, waiting->head.name, -ENOMEM,
-					     "out of memory");
+		if (restore(d, &waiting->file, &rows) != 0)
+			gm_mask_state_stays(d, waiting->head.name, -ENOMEM,
+					    "out of memory");
 	}
 }
 
-bool gm_state_masks_are_made(const struct gm_daemon *d)
+bool gm_mask_state_are_made(const struct gm_daemon *d)
 {
 	struct gm_state_waiting *head;
 
@@ -284,7 +286,7 @@ static int leave_unread(struct gm_daemon *d, const char *file, bool *keep)
 		       .text);
 	if (!gm_state_text_owner_of(file, GM_STATE_MASK_SUFFIX, name))
 		return 0;
-	block = gm_publish_find(d, GM_KIND_MASK, name);
+	block = gm_directory_find(d, GM_KIND_MASK, name);
 	if (block == NULL)
 		return let_wait(d, name, geteuid(), NULL);
 	keep[block - d->directory.objects] = true;
@@ -347,7 +349,7 @@ static int take(struct gm_daemon *d, const char *name, bool *keep,
 					 d->state.dir.path, name,
 					 strerror(-ret));
 	}
-	block = gm_publish_find(d, GM_KIND_MASK, file.image.object.name);
+	block = gm_directory_find(d, GM_KIND_MASK, file.image.object.name);
 	/* An agent that died before it could show it had told nobody, and what
 	 * was there before is all that there is. */
 	if (block != NULL && (has_it(d, block, &file) || is_lost(&file))) {
@@ -366,7 +368,7 @@ static int take(struct gm_daemon *d, const char *name, bool *keep,
 	return ret == 0 ? 0 : gm_why(ret_why, ret, "out of memory");
 }
 
-int gm_state_masks_restore(struct gm_daemon *d, char ret_why[GM_WHY_BYTES])
+int gm_mask_state_restore(struct gm_daemon *d, char ret_why[GM_WHY_BYTES])
 {
 	bool keep[GM_OBJECTS] = { false };
 	char **names;

@@ -22,54 +22,46 @@
 
 #include "agent/daemon/base/refusal.h"
 #include "agent/daemon/masks/state_text.h"
-#include "agent/daemon/state/dir.h"
+#include "agent/daemon/state/state.h"
 
 struct gm_daemon;
+struct gm_masks_rows;
 
-/* As gm_state_exit(). */
-void gm_state_masks_exit(struct gm_daemon *d);
-
-/*
- * gm_state_masks_restore - see what of the masks' files the segment has still
- *
- * What it has not waits for gm_state_masks_look().
- *
- * Returns	as gm_state_restore(), which calls it
- */
-int gm_state_masks_restore(struct gm_daemon *d, char ret_why[GM_WHY_BYTES]);
-
-/* Rows came, or a map was published, or the clerk has begun its work: make
- * those that wait, and can be made. */
-void gm_state_masks_look(struct gm_daemon *d);
+/* Have each that waits, and whose rows or map are there, made by @restore. */
+void gm_mask_state_recheck(struct gm_daemon *d,
+			   int (*restore)(struct gm_daemon *d,
+					  const struct gm_mask_file *file,
+					  const struct gm_masks_rows *rows));
 
 /* Is one of them in the making?  The agent is ready when none is. */
-bool gm_state_masks_are_made(const struct gm_daemon *d);
+bool gm_mask_state_are_made(const struct gm_daemon *d);
 
 /* Of masks/republish.c: does this version still wait? And: it could not be
  * made, as change->status says, and waits on. */
-bool gm_state_masks_waits(const struct gm_daemon *d, const char *name,
-			  uint64_t version);
-void gm_state_masks_stays(struct gm_daemon *d, const char *name, int status,
-			  const char *why);
+bool gm_mask_state_waits(const struct gm_daemon *d, const char *name,
+			 uint64_t version);
+void gm_mask_state_stays(struct gm_daemon *d, const char *name, int status,
+			 const char *why);
 
-/* As gm_state_may_replace(), gm_state_names() and gm_state_replaced() are for
- * maps. */
-int gm_state_masks_may_replace(const struct gm_daemon *d, const char *name,
-			       uint32_t uid, char ret_why[GM_WHY_BYTES],
-			       bool *ret_is_waiting);
-bool gm_state_masks_name(const struct gm_daemon *d, const uint8_t uuid[16]);
-void gm_state_masks_replaced(struct gm_daemon *d, const char *name);
+/* As struct gm_state_kind has them. */
+int gm_mask_state_restore(struct gm_daemon *d, char ret_why[GM_WHY_BYTES]);
+bool gm_mask_state_names(const struct gm_daemon *d, const uint8_t uuid[16]);
+void gm_mask_state_exit(struct gm_daemon *d);
+int gm_mask_state_may_replace(const struct gm_daemon *d, const char *name,
+			      uint32_t uid, char ret_why[GM_WHY_BYTES],
+			      bool *ret_is_waiting);
+void gm_mask_state_replaced(struct gm_daemon *d, const char *name);
 
 /* Write a mask's file, read it, and remove it if there is one; by the clerk.
  * Return as gm_state_dir_write(), gm_state_dir_read() and gm_mask_text_read(),
  * and gm_state_dir_remove(). */
-int gm_state_masks_write(const struct gm_state_dir *dir,
-			 const struct gm_mask_file *file,
-			 char ret_why[GM_WHY_BYTES]);
-int gm_state_masks_read(const struct gm_state_dir *dir, const char *name,
-			struct gm_mask_file *ret_file,
+int gm_mask_state_write(const struct gm_state_dir *dir,
+			const struct gm_mask_file *file,
 			char ret_why[GM_WHY_BYTES]);
-int gm_state_masks_remove(const struct gm_state_dir *dir, const char *name,
-			  char ret_why[GM_WHY_BYTES]);
+int gm_mask_state_read(const struct gm_state_dir *dir, const char *name,
+		       struct gm_mask_file *ret_file,
+		       char ret_why[GM_WHY_BYTES]);
+int gm_mask_state_remove(const struct gm_state_dir *dir, const char *name,
+			 char ret_why[GM_WHY_BYTES]);
 
 #endif

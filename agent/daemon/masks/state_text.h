@@ -4,15 +4,15 @@
 /*
  * state_text - a mask as the text of its state file, and back.
  *
- * The first line, names and uuids are written as map/state_text.h says.  A file
- * has what was asked for: the rule, the rows by uuid or the name of the map, and
- * of a tensor that was loaded its bytes in base64, up to GM_MASK_TEXT_DATA of
- * them.  Of a larger one it has the sum, and that is all.
+ * The first line, names and uuids are written as state/text.h says.  A file
+ * has the request: the rule, the rows by uuid or the name of the map, and of a
+ * tensor that was loaded its bytes in base64, up to GM_MASK_TEXT_DATA of them.
+ * Of a larger one it has the sum, and that is all.
  */
 #ifndef GM_DAEMON_MASKS_STATE_TEXT_H
 #define GM_DAEMON_MASKS_STATE_TEXT_H
 
-#include "agent/daemon/map/state_text.h"
+#include "agent/daemon/state/text.h"
 #include "shm/replicas.h"
 
 #define GM_MASK_TEXT_DATA (UINT64_C(4) << 20)
@@ -52,7 +52,7 @@ int gm_mask_text_make(const struct gm_mask_file *file, char **ret_text,
  * name		of the file that the text was found in
  * ret_file	give it back with gm_mask_file_free()
  *
- * Returns	as gm_state_text_read()
+ * Returns	as gm_map_text_read()
  */
 int gm_mask_text_read(const char *name, const char *text, size_t bytes,
 		      struct gm_mask_file *ret_file,

@@ -4,6 +4,7 @@
 #include "agent/daemon/masks/transaction.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -12,6 +13,7 @@
 #include "agent/daemon/base/deferred_close.h"
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/masks/masks.h"
+#include "agent/daemon/masks/state.h"
 #include "agent/daemon/masks/state_text.h"
 #include "agent/mask/mask.h"
 #include "gpumap.h"
@@ -58,6 +60,17 @@ struct gm_mask_change *gm_mask_change_new(const struct gm_change_kind *kind)
 	return p;
 }
 
+static void leave_targets(struct gm_mask_change *p)
+{
+	for (uint32_t i = 0; i < GM_ROWS; i++) {
+		struct gm_mask_target *target = &p->targets[i];
+
+		gm_mask_device_leave(&target->wait);
+		gm_mask_device_drop(target->device);
+		target->device = NULL;
+	}
+}
+
 void gm_mask_change_free(struct gm_change *change)
 {
 	struct gm_mask_change *p = of(change);
@@ -69,7 +82,7 @@ void gm_mask_change_free(struct gm_change *change)
 		p->staging = NULL;
 	}
 	drop_staging(p);
-	gm_mask_change_leave_targets(p);
+	leave_targets(p);
 	drop_parts(p);
 	if (p->source != NULL)
 		gm_nodes_drop(p->source_segment, p->source);
@@ -222,8 +235,8 @@ static int take_part(struct gm_mask_change *p, uint32_t node,
 	return 0;
 }
 
-const struct gm_mask_part *gm_mask_change_part(const struct gm_mask_change *p,
-					       uint32_t node)
+static const struct gm_mask_part *part_of(const struct gm_mask_change *p,
+					  uint32_t node)
 {
 	uint32_t i = 0;
 
@@ -250,7 +263,7 @@ int gm_mask_change_settle(struct gm_change *change)
 		}
 		if (replica->place == GM_REPLICA_NOWHERE)
 			continue;
-		part = gm_mask_change_part(p, replica->node);
+		part = part_of(p, replica->node);
 		replica->id = replica->place == GM_REPLICA_NODE
 				      ? part->segment->made
 				      : 0;
@@ -316,9 +329,9 @@ static void show(struct gm_mask_change *p)
 	p->n_parts = 0;
 	for (uint32_t i = 0; i < p->image.n_replicas; i++)
 		p->targets[i].device = NULL;
-	gm_publish_show(change->d, &p->put);
+	gm_directory_store(change->d, &p->put);
 	look_again(p);
-	gm_state_masks_replaced(change->d, p->image.object.name);
+	gm_mask_state_replaced(change->d, p->image.object.name);
 	change->version = p->put.block.version;
 	gm_log(GM_LOG_INFO, "mask_published",
 	       "name=%s rows=%u bytes=%llu copies=%u version=%llu uid=%u",
@@ -339,8 +352,8 @@ static void do_write(struct gm_clerk_job *job)
 	/* What is in a span does not change, and this one stays. */
 	if (p->n_parts != 0)
 		file.data = gm_nodes_at(p->parts[0].segment, p->parts[0].span);
-	p->change.status = gm_state_masks_write(&p->change.d->state.dir, &file,
-						p->change.why);
+	p->change.status = gm_mask_state_write(&p->change.d->state.dir, &file,
+					       p->change.why);
 }
 
 static void written(struct gm_clerk_job *job)
@@ -351,7 +364,7 @@ static void written(struct gm_clerk_job *job)
 	if (ret == 0)
 		show(p);
 	else
-		gm_publish_abandon(p->change.d, &p->put);
+		gm_directory_abandon(p->change.d, &p->put);
 	gm_changes_end(&p->change, ret);
 }
 
@@ -401,7 +414,41 @@ static int judge_again(struct gm_mask_change *p)
 	return 0;
 }
 
-void gm_mask_change_prepare(struct gm_mask_change *p)
+struct mask_content {
+	const struct gm_mask_image *mask;
+	const struct gm_replica_image *replicas;
+};
+
+static void build_mask(const struct gm_draft *draft, uint64_t published,
+		       uint64_t version, uint64_t *ret_words)
+{
+	const struct mask_content *content = draft->content;
+	struct gm_mask_image dated = *content->mask;
+
+	dated.object.published = published;
+	gm_replicas_build(&dated, content->replicas, version, ret_words);
+}
+
+static int prepare_block(struct gm_daemon *d, const struct gm_mask_image *mask,
+			 const struct gm_replica_image *replicas,
+			 uint64_t least_version, char ret_why[GM_WHY_BYTES],
+			 struct gm_put *ret_put)
+{
+	const struct mask_content content = { mask, replicas };
+	const struct gm_draft draft = {
+		.build = build_mask,
+		.content = &content,
+		.kind = GM_KIND_MASK,
+		.owner_uid = mask->object.owner_uid,
+		.name = mask->object.name,
+		.bytes = gm_replicas_bytes(mask->n_replicas),
+		.published = mask->object.published,
+	};
+
+	return gm_directory_prepare(d, &draft, least_version, ret_why, ret_put);
+}
+
+static void prepare(struct gm_mask_change *p)
 {
 	struct gm_change *change = &p->change;
 	int ret = judge_again(p);
@@ -414,9 +461,8 @@ void gm_mask_change_prepare(struct gm_mask_change *p)
 		gm_masks_homes(change->d, p->replicas, p->image.n_replicas);
 	ret = p->has_file ? name_rows(p) : 0;
 	if (ret == 0)
-		ret = gm_publish_prepare_mask(change->d, &p->image, p->replicas,
-					      p->least_version, change->why,
-					      &p->put);
+		ret = prepare_block(change->d, &p->image, p->replicas,
+				    p->least_version, change->why, &p->put);
 	if (ret == 0 && p->has_file) {
 		gm_changes_give(change, do_write, written);
 		return;
@@ -424,6 +470,124 @@ void gm_mask_change_prepare(struct gm_mask_change *p)
 	if (ret == 0)
 		show(p);
 	gm_changes_end(change, ret);
+}
+
+/* ---- rows with a device: workers are asked for replicas ------------------ */
+
+static bool is_for_want_of_room(int status)
+{
+	return status == -ENOSPC || status == -EDQUOT || status == -ENOMEM;
+}
+
+/* A row has none: that is the end of a request, and the row's trouble alone
+ * where nobody asked. */
+static void lacks(struct gm_mask_change *p, uint32_t i, int status,
+		  const char *why)
+{
+	struct gm_mask_target *target = &p->targets[i];
+
+	gm_mask_device_drop(target->device);
+	target->device = NULL;
+	if (p->is_lenient) {
+		if (is_for_want_of_room(status))
+			gm_mask_devices_lack(p->change.d, p->replicas[i].row,
+					     p->image.object.owner_uid,
+					     p->image.bytes);
+		gm_log(GM_LOG_WARNING, "mask_without", "name=%s row=%u why=%s",
+		       p->image.object.name, p->replicas[i].row,
+		       gm_quote(why).text);
+	} else if (p->refusal == 0) {
+		p->refusal = status;
+		if (why != p->change.why)
+			gm_why(p->change.why, status, "%s", why);
+	}
+}
+
+/* Does the published one say the same already? */
+static bool is_as_before(const struct gm_mask_change *p)
+{
+	const struct gm_daemon *d = p->change.d;
+	const struct gm_block *present =
+		gm_directory_find(d, GM_KIND_MASK, p->image.object.name);
+	struct gm_masks_block block;
+
+	return p->is_lenient && present != NULL &&
+	       gm_masks_read(d, present->unit, &block) &&
+	       block.image.n_replicas == p->image.n_replicas &&
+	       memcmp(block.replicas, p->replicas,
+		      p->image.n_replicas * sizeof(p->replicas[0])) == 0;
+}
+
+static void go_on(struct gm_mask_change *p)
+{
+	for (uint32_t i = 0; i < p->image.n_replicas; i++) {
+		if (p->targets[i].device != NULL) {
+			p->n_copies += p->targets[i].is_new;
+			p->replicas[i].id =
+				gm_mask_device_id(p->targets[i].device);
+		}
+	}
+	if (p->refusal != 0)
+		gm_changes_end(&p->change, p->refusal);
+	else if (is_as_before(p))
+		gm_changes_end(&p->change, 0);
+	else
+		prepare(p);
+}
+
+static void all_told(struct gm_clerk_job *job)
+{
+	go_on(gm_mask_change_of(gm_owner(job, struct gm_change, job)));
+}
+
+static void told(struct gm_mask_wait *wait, int status, const char *why)
+{
+	struct gm_mask_target *target =
+		gm_owner(wait, struct gm_mask_target, wait);
+	struct gm_mask_change *p = target->of;
+
+	if (status != 0)
+		lacks(p, (uint32_t)(target - p->targets), status, why);
+	if (--p->n_awaited == 0)
+		gm_changes_return(&p->change);
+}
+
+static void aim(struct gm_mask_change *p, uint32_t i)
+{
+	const struct gm_replica_image *replica = &p->replicas[i];
+	const struct gm_mask_part *part = part_of(p, replica->node);
+	struct gm_mask_target *target = &p->targets[i];
+	char *why = p->change.why;
+	int ret;
+
+	target->of = p;
+	target->n_looks = p->change.d->mask_devices.n_looks[replica->row];
+	target->wait.done = told;
+	ret = gm_mask_devices_take(p->change.d, replica->row,
+				   p->image.object.owner_uid, part->segment,
+				   part->span, why, &target->device);
+	if (ret != 0) {
+		lacks(p, i, ret, why);
+		return;
+	}
+	if (gm_mask_device_is_ready(target->device))
+		return;
+	target->is_new = true;
+	p->n_awaited++;
+	gm_mask_device_wait(target->device, &target->wait);
+}
+
+static void ask_targets(struct gm_mask_change *p)
+{
+	for (uint32_t i = 0; i < p->image.n_replicas; i++) {
+		if (p->replicas[i].place == GM_REPLICA_DEVICE &&
+		    p->refusal == 0)
+			aim(p, i);
+	}
+	if (p->n_awaited == 0)
+		go_on(p);
+	else
+		gm_changes_go(&p->change, all_told);
 }
 
 static void copied(struct gm_clerk_job *job)
@@ -442,7 +606,7 @@ static void copied(struct gm_clerk_job *job)
 		}
 	}
 	if (ret == 0)
-		gm_mask_change_reach(p);
+		ask_targets(p);
 	else
 		gm_changes_end(change, ret);
 }
@@ -454,5 +618,5 @@ void gm_mask_change_proceed(struct gm_change *change)
 	if (p->n_parts > 0)
 		gm_changes_give_away(change, do_copy, copied);
 	else
-		gm_mask_change_prepare(p);
+		prepare(p);
 }

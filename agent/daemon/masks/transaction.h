@@ -98,16 +98,4 @@ int gm_mask_change_generate(struct gm_mask_change *p);
 int gm_mask_change_settle(struct gm_change *change);
 void gm_mask_change_proceed(struct gm_change *change);
 
-/* The spans are written: have replicas on devices made of them, and go on with
- * gm_mask_change_prepare().  Of targets.c. */
-void gm_mask_change_reach(struct gm_mask_change *p);
-void gm_mask_change_leave_targets(struct gm_mask_change *p);
-
-/* All replicas are there: the block, and what follows. */
-void gm_mask_change_prepare(struct gm_mask_change *p);
-
-/* Of a node that has a span of this change's. */
-const struct gm_mask_part *gm_mask_change_part(const struct gm_mask_change *p,
-					       uint32_t node);
-
 #endif

@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "agent/daemon/base/memfd.h"
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/map/layer_maps.h"
 #include "agent/daemon/sessions/register.h"
@@ -40,7 +41,7 @@ static uint64_t limit_of(const struct gm_connection *c)
 	uint64_t all =
 		config->mask_bytes / GM_SPAN_UNIT * GM_SPAN_UNIT - GM_SPAN_UNIT;
 
-	return gm_publish_privileged(c->uid) || config->mask_bytes_per_uid > all
+	return gm_user_is_privileged(c->uid) || config->mask_bytes_per_uid > all
 		       ? all
 		       : config->mask_bytes_per_uid;
 }
@@ -138,7 +139,7 @@ static int judge_tensor(struct gm_connection *c,
 					 "a loaded mask comes with a memfd");
 	if (__builtin_add_overflow(at, image->bytes, &end))
 		return gm_connection_bad(c, -EOVERFLOW, "at is too large");
-	return gm_registration_judge(c->fd, 0, end, false, c->server->why);
+	return gm_memfd_check(c->fd, 0, end, false, c->server->why);
 }
 
 static int judge_kind(struct gm_connection *c, const struct gm_mask_publish *p,
@@ -222,7 +223,8 @@ int gm_mask_judge_request(struct gm_connection *c, const struct gm_request *r,
 static int rows_of_map(const struct gm_daemon *d, const char *map,
 		       struct gm_masks_rows *rows, char *ret_why)
 {
-	const struct gm_block *block = gm_publish_find(d, GM_KIND_LAYERS, map);
+	const struct gm_block *block =
+		gm_directory_find(d, GM_KIND_LAYERS, map);
 	gm_a64 slot =
 		block != NULL ? gm_seq_word(block->version, block->unit) : 0;
 	struct gm_layers_image image;

@@ -12,7 +12,6 @@
 
 #include "agent/common/log.h"
 #include "agent/daemon/daemon.h"
-#include "agent/daemon/meshes/rendezvous.h"
 #include "shm/meshes.h"
 #include "shm/point.h"
 #include "shm/seq.h"
@@ -124,7 +123,7 @@ void gm_epochs_give_all(struct gm_daemon *d)
 int gm_epochs_find(const struct gm_daemon *d, const char *name,
 		   const char *group, struct gm_epochs_group *ret_group)
 {
-	const struct gm_block *block = gm_publish_find(d, GM_KIND_MESH, name);
+	const struct gm_block *block = gm_directory_find(d, GM_KIND_MESH, name);
 	struct mesh mesh;
 	uint64_t key;
 
@@ -193,7 +192,6 @@ uint64_t gm_epochs_move(struct gm_daemon *d, const struct gm_block *block,
 	move(d, epoch_of(&mesh, index), are_ready(d, rows, n));
 	GM_POINT("epoch_group_visible");
 	tell_soon(d);
-	gm_rendezvous_look(d);
 	return d->epochs.last;
 }
 
@@ -229,7 +227,6 @@ void gm_epochs_row(struct gm_daemon *d, uint32_t row)
 		if (block->unit != 0 && block->kind == GM_KIND_MESH)
 			move_row(d, block, row);
 	}
-	gm_rendezvous_look(d);
 }
 
 /* ---- the series ---------------------------------------------------------- */

@@ -12,7 +12,9 @@
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/map/transaction.h"
 #include "agent/daemon/meshes/arrange.h"
+#include "agent/daemon/meshes/state.h"
 #include "agent/daemon/meshes/state_text.h"
+#include "agent/daemon/meshes/store.h"
 #include "gpumap.h"
 
 /* ---- publish ----------------------------------------------------------- */
@@ -98,9 +100,9 @@ static void do_write(struct gm_clerk_job *job)
 					 &change->d->state.dir, change->why);
 	if (change->status == 0)
 		change->status =
-			gm_state_meshes_write(&change->d->state.dir,
-					      publish->name, publish->text,
-					      publish->text_bytes, change->why);
+			gm_mesh_state_write(&change->d->state.dir,
+					    publish->name, publish->text,
+					    publish->text_bytes, change->why);
 }
 
 static void written(struct gm_clerk_job *job)
@@ -109,11 +111,11 @@ static void written(struct gm_clerk_job *job)
 	struct publish *publish = publish_of(change);
 
 	if (change->status == 0) {
-		gm_publish_show(change->d, &publish->put);
-		gm_state_meshes_replaced(change->d, publish->name);
+		gm_mesh_store(change->d, &publish->put);
+		gm_mesh_state_replaced(change->d, publish->name);
 		change->version = publish->put.block.version;
 	} else {
-		gm_publish_abandon(change->d, &publish->put);
+		gm_directory_abandon(change->d, &publish->put);
 	}
 	gm_changes_end(change, change->status);
 }
@@ -135,17 +137,17 @@ static void proceed_publish(struct gm_change *change)
 {
 	struct publish *publish = publish_of(change);
 	const struct gm_meshes *mesh = &publish->arranged.mesh;
-	int ret = gm_state_meshes_may_replace(change->d, mesh->name,
-					      change->uid, change->why, NULL);
+	int ret = gm_mesh_state_may_replace(change->d, mesh->name, change->uid,
+					    change->why, NULL);
 
 	if (ret == 0)
-		ret = gm_publish_may_replace(change->d, GM_KIND_MESH,
-					     mesh->name, change->uid,
-					     gm_meshes_bytes(mesh),
-					     change->why);
+		ret = gm_directory_may_replace(change->d, GM_KIND_MESH,
+					       mesh->name, change->uid,
+					       gm_meshes_bytes(mesh),
+					       change->why);
 	if (ret == 0)
-		ret = gm_publish_prepare_mesh(change->d, mesh, 0, change->why,
-					      &publish->put);
+		ret = gm_mesh_store_prepare(change->d, mesh, 0, change->why,
+					    &publish->put);
 	if (ret != 0) {
 		gm_changes_end(change, ret);
 		return;
@@ -155,7 +157,7 @@ static void proceed_publish(struct gm_change *change)
 		gm_changes_give(change, do_write, written);
 		return;
 	}
-	gm_publish_abandon(change->d, &publish->put);
+	gm_directory_abandon(change->d, &publish->put);
 	gm_changes_end(change, gm_why(change->why, ret, "out of memory"));
 }
 

@@ -10,8 +10,9 @@
 #include <string.h>
 
 #include "agent/common/log.h"
-#include "agent/daemon/daemon.h"
 #include "agent/daemon/base/connection.h"
+#include "agent/daemon/daemon.h"
+#include "shm/meshes.h"
 #include "shm/point.h"
 
 #define MS          UINT64_C(1000000)
@@ -98,11 +99,14 @@ static void dissolve(struct gm_rendezvous *at, int status, const char *why)
 static uint64_t move_on(struct gm_rendezvous *at)
 {
 	struct gm_epochs_group group;
+	uint64_t epoch;
 
 	if (gm_epochs_find(at->d, at->mesh, at->group, &group) != 0 ||
 	    group.epoch != at->epoch)
 		return 0;
-	return gm_epochs_move(at->d, group.mesh, group.index);
+	epoch = gm_epochs_move(at->d, group.mesh, group.index);
+	gm_rendezvous_look(at->d);
+	return epoch;
 }
 
 /* "1,3-5" of those that are not there, cut short. */
@@ -283,6 +287,13 @@ void gm_rendezvous_look(struct gm_daemon *d)
 	gm_timer_set(&d->loop, &s->moved, gm_loop_now());
 }
 
+void gm_rendezvous_object_moved(struct gm_daemon *d, const struct gm_block *old,
+				const struct gm_block *new_block)
+{
+	if (old->kind == GM_KIND_MESH || new_block->kind == GM_KIND_MESH)
+		gm_rendezvous_look(d);
+}
+
 void gm_rendezvous_exit(struct gm_daemon *d)
 {
 	gm_timer_stop(&d->loop, &d->server->moved);
@@ -319,7 +330,7 @@ static int judge_group(struct gm_connection *c, const struct gm_join *ask,
 		return gm_connection_bad(c, -ENOENT,
 					 "there is no group %s in a mesh %s",
 					 ask->group, ask->mesh);
-	if (!gm_publish_privileged(c->uid) &&
+	if (!gm_user_is_privileged(c->uid) &&
 	    ret_group->mesh->owner_uid != c->uid)
 		return gm_connection_bad(
 			c, -EPERM,

@@ -27,6 +27,7 @@
 
 #include "agent/daemon/base/connection.h"
 
+struct gm_block;
 struct gm_daemon;
 
 /* One rank of one, which a connection is. */
@@ -48,6 +49,10 @@ void gm_rendezvous_connection_dropped(struct gm_connection *c, const char *why);
 
 /* Epochs have moved, or a mesh is gone: look soon, for whom that ends. */
 void gm_rendezvous_look(struct gm_daemon *d);
+
+/* Event; see base/events.h. */
+void gm_rendezvous_object_moved(struct gm_daemon *d, const struct gm_block *old,
+				const struct gm_block *new_block);
 
 /* At the end of the control server, without connections. */
 void gm_rendezvous_exit(struct gm_daemon *d);

@@ -14,6 +14,7 @@
 #include "agent/common/log.h"
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/meshes/state_text.h"
+#include "agent/daemon/meshes/store.h"
 #include "shm/seq.h"
 
 struct mesh_waiting {
@@ -33,7 +34,7 @@ static void forget(struct gm_daemon *d, struct mesh_waiting *waiting)
 	free(waiting);
 }
 
-void gm_state_meshes_exit(struct gm_daemon *d)
+static void exit_all(struct gm_daemon *d)
 {
 	while (!TAILQ_EMPTY(&d->state.meshes))
 		forget(d, owner_of(TAILQ_FIRST(&d->state.meshes)));
@@ -41,15 +42,15 @@ void gm_state_meshes_exit(struct gm_daemon *d)
 
 /* ---- names of files that wait ------------------------------------------ */
 
-int gm_state_meshes_may_replace(const struct gm_daemon *d, const char *name,
-				uint32_t uid, char ret_why[GM_WHY_BYTES],
-				bool *ret_is_waiting)
+int gm_mesh_state_may_replace(const struct gm_daemon *d, const char *name,
+			      uint32_t uid, char ret_why[GM_WHY_BYTES],
+			      bool *ret_is_waiting)
 {
 	return gm_state_waiting_may_replace(&d->state.meshes, "mesh", name, uid,
 					    ret_why, ret_is_waiting);
 }
 
-bool gm_state_meshes_name(const struct gm_daemon *d, const uint8_t uuid[16])
+static bool names_device(const struct gm_daemon *d, const uint8_t uuid[16])
 {
 	struct gm_state_waiting *head;
 
@@ -64,7 +65,7 @@ bool gm_state_meshes_name(const struct gm_daemon *d, const uint8_t uuid[16])
 	return false;
 }
 
-void gm_state_meshes_replaced(struct gm_daemon *d, const char *name)
+void gm_mesh_state_replaced(struct gm_daemon *d, const char *name)
 {
 	struct gm_state_waiting *head =
 		gm_state_waiting_find(&d->state.meshes, name);
@@ -75,9 +76,9 @@ void gm_state_meshes_replaced(struct gm_daemon *d, const char *name)
 
 /* ---- one file at a time ------------------------------------------------ */
 
-int gm_state_meshes_write(const struct gm_state_dir *dir, const char *name,
-			  const char *text, size_t bytes,
-			  char ret_why[GM_WHY_BYTES])
+int gm_mesh_state_write(const struct gm_state_dir *dir, const char *name,
+			const char *text, size_t bytes,
+			char ret_why[GM_WHY_BYTES])
 {
 	char file[GM_STATE_NAME_BYTES];
 
@@ -85,8 +86,8 @@ int gm_state_meshes_write(const struct gm_state_dir *dir, const char *name,
 	return gm_state_dir_write(dir, file, text, bytes, ret_why);
 }
 
-int gm_state_meshes_remove(const struct gm_state_dir *dir, const char *name,
-			   char ret_why[GM_WHY_BYTES])
+int gm_mesh_state_remove(const struct gm_state_dir *dir, const char *name,
+			 char ret_why[GM_WHY_BYTES])
 {
 	char file[GM_STATE_NAME_BYTES];
 
@@ -141,7 +142,7 @@ static bool says_same(const struct gm_daemon *d, const struct gm_meshes *mesh,
 		      uint64_t version)
 {
 	const struct gm_block *block =
-		gm_publish_find(d, GM_KIND_MESH, mesh->name);
+		gm_directory_find(d, GM_KIND_MESH, mesh->name);
 	uint64_t bytes = gm_meshes_bytes(mesh), *words;
 	const gm_a64 *at;
 	bool same = true;
@@ -176,8 +177,8 @@ static int publish(struct gm_daemon *d, struct gm_mesh_file *file,
 		return ret;
 	if (!says_same(d, &arranged.mesh, file->version)) {
 		if (are_there(d, file))
-			ret = gm_publish_restore_mesh(d, &arranged.mesh,
-						      file->version, ret_why);
+			ret = gm_mesh_store_restore(d, &arranged.mesh,
+						    file->version, ret_why);
 		else
 			ret = gm_why(ret_why, -ENODEV,
 				     "a device of it is not there");
@@ -186,7 +187,7 @@ static int publish(struct gm_daemon *d, struct gm_mesh_file *file,
 	return ret;
 }
 
-void gm_state_meshes_look(struct gm_daemon *d)
+void gm_mesh_state_recheck(struct gm_daemon *d)
 {
 	struct gm_state_waiting *head, *next;
 	char why[GM_WHY_BYTES];
@@ -232,7 +233,7 @@ static int leave_unread(struct gm_daemon *d, const char *file, bool *keep)
 		       .text);
 	if (!gm_state_text_owner_of(file, GM_STATE_MESH_SUFFIX, name))
 		return 0;
-	block = gm_publish_find(d, GM_KIND_MESH, name);
+	block = gm_directory_find(d, GM_KIND_MESH, name);
 	if (block == NULL)
 		return let_wait(d, name, geteuid(), &none);
 	keep[block - d->directory.objects] = true;
@@ -273,7 +274,7 @@ static int take(struct gm_daemon *d, const char *name, bool *keep,
 			      d->state.dir.path, name, strerror(-ret));
 	if (ret_file->memory == NULL)
 		return 0;
-	block = gm_publish_find(d, GM_KIND_MESH, ret_file->ask.name);
+	block = gm_directory_find(d, GM_KIND_MESH, ret_file->ask.name);
 	if (block != NULL)
 		keep[block - d->directory.objects] = true;
 	return 0;
@@ -316,7 +317,7 @@ static int restore(struct gm_daemon *d, char **names, int n,
 	return ret;
 }
 
-int gm_state_meshes_restore(struct gm_daemon *d, char ret_why[GM_WHY_BYTES])
+static int restore_all(struct gm_daemon *d, char ret_why[GM_WHY_BYTES])
 {
 	struct gm_mesh_file *files;
 	char **names;
@@ -340,3 +341,14 @@ int gm_state_meshes_restore(struct gm_daemon *d, char ret_why[GM_WHY_BYTES])
 	gm_epochs_give_all(d);
 	return ret;
 }
+
+const struct gm_state_kind gm_mesh_state_kind = {
+	.kind = GM_KIND_MESH,
+	.restore = restore_all,
+	.recheck = gm_mesh_state_recheck,
+	.names = names_device,
+	.may_replace = gm_mesh_state_may_replace,
+	.remove_file = gm_mesh_state_remove,
+	.replaced = gm_mesh_state_replaced,
+	.exit = exit_all,
+};

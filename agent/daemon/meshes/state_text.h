@@ -4,14 +4,14 @@
 /*
  * state_text - a mesh as the text of its state file, and back.
  *
- * The first line, names and uuids are written as map/state_text.h says.  A file
+ * The first line, names and uuids are written as state/text.h says.  A file
  * has what was asked for: the topology, its rows by uuid, and the groups that
  * were added; the topology's own groups follow from it.
  */
 #ifndef GM_DAEMON_MESHES_STATE_TEXT_H
 #define GM_DAEMON_MESHES_STATE_TEXT_H
 
-#include "agent/daemon/map/state_text.h"
+#include "agent/daemon/state/text.h"
 #include "agent/daemon/meshes/arrange.h"
 
 /* A mesh whose rows are known by uuid. */
@@ -44,7 +44,7 @@ int gm_mesh_text_make(const struct gm_meshes *mesh, uint64_t version,
  * ret_file	whose ask.rows are not known yet; give it back with
  *		gm_mesh_file_free()
  *
- * Returns	as gm_state_text_read()
+ * Returns	as gm_map_text_read()
  */
 int gm_mesh_text_read(const char *file, const char *text, size_t bytes,
 		      struct gm_mesh_file *ret_file,

@@ -11,21 +11,21 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/daemon/account/usage.h"
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/health/drain.h"
 #include "agent/daemon/map/map_publish.h"
 #include "agent/daemon/map/plan_request.h"
 #include "agent/daemon/map/release.h"
-#include "agent/daemon/masks/handles.h"
 #include "agent/daemon/masks/masks.h"
 #include "agent/daemon/masks/publish.h"
 #include "agent/daemon/meshes/comms.h"
 #include "agent/daemon/meshes/publish.h"
 #include "agent/daemon/meshes/rendezvous.h"
 #include "agent/daemon/segment/mount.h"
+#include "agent/daemon/sessions/mask_handles.h"
 #include "agent/daemon/sessions/programs.h"
 #include "agent/daemon/sessions/session.h"
+#include "agent/daemon/sessions/usage_request.h"
 #include "agent/daemon/sharing/exports.h"
 #include "agent/daemon/sharing/peer_access.h"
 #include "agent/daemon/sharing/share_request.h"
@@ -358,13 +358,23 @@ static void is_drained(struct gm_drain_wait *wait, int status, const char *why)
 	gm_connection_release(c);
 }
 
+/* Of a buffer, or of a mask's replica. */
+static int handle_import(struct gm_connection *c, const struct gm_request *r)
+{
+	struct gm_import ask;
+
+	memcpy(&ask, r->body, sizeof(ask));
+	return gm_mask_devices_is_id(ask.id) ? gm_mask_import_handle(c, r)
+					     : gm_import_handle(c, r);
+}
+
 static int handle_drain(struct gm_connection *c, const struct gm_request *r)
 {
 	const struct gm_drain *ask = (const void *)r->body;
 	struct gm_control_server *s = c->server;
 	int ret;
 
-	if (!gm_publish_privileged(c->uid))
+	if (!gm_user_is_privileged(c->uid))
 		return gm_connection_bad(
 			c, -EPERM,
 			"uid %u may not drain rows: only root and uid %u, "
@@ -416,7 +426,7 @@ static const struct gm_request_kind kinds[] = {
 	[GM_CONTROL_EXPORT] = { .body_bytes = sizeof(struct gm_export_ask),
 				.handle = gm_export_handle },
 	[GM_CONTROL_IMPORT] = { .body_bytes = sizeof(struct gm_import),
-				.handle = gm_import_handle },
+				.handle = handle_import },
 	[GM_CONTROL_REACH] = { .body_bytes = sizeof(struct gm_reach),
 			       .handle = gm_reach_handle },
 	[GM_CONTROL_UNREACH] = { .body_bytes = sizeof(struct gm_unreach),
@@ -433,11 +443,11 @@ static const struct gm_request_kind kinds[] = {
 	[GM_CONTROL_MASK_SHOW] = { .body_bytes = sizeof(struct gm_mask_show),
 				   .handle = gm_mask_show_handle },
 	[GM_CONTROL_PROGRAM] = { .body_bytes = sizeof(struct gm_program_ask),
-				 .handle = gm_program_handle },
+				 .handle = gm_registration_program_handle },
 	[GM_CONTROL_PROGRAM_IMAGE] = { .body_bytes =
 					       sizeof(struct gm_program_ask),
 				       .has_fd = true,
-				       .handle = gm_program_handle_image },
+				       .handle = gm_registration_image_handle },
 	[GM_CONTROL_SHARE] = { .body_bytes = sizeof(struct gm_share_ask),
 			       .has_tail = true,
 			       .has_fd = true,
@@ -471,7 +481,7 @@ static const struct gm_request_kind kinds[] = {
 	[GM_CONTROL_LEAVE] = { .body_bytes = sizeof(struct gm_leave),
 			       .handle = gm_rendezvous_leave },
 	[GM_CONTROL_USAGE] = { .body_bytes = sizeof(struct gm_usage_ask),
-			       .handle = gm_usage_handle },
+			       .handle = gm_usage_request_handle },
 };
 
 _Static_assert(sizeof(struct gm_control_plan) <=

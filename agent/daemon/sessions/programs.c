@@ -19,7 +19,7 @@
 #include "gpumap.h"
 #include "shm/queue.h"
 
-#define NAME_BYTES 64u
+#define NAME_BYTES GM_PROGRAM_NAME_BYTES
 #define SEALS      (F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW)
 
 /* ---- who --------------------------------------------------------------- */
@@ -30,7 +30,7 @@ int gm_program_policy(struct gm_connection *c)
 	case GM_CONFIG_PROGRAMS_ANY:
 		return 0;
 	case GM_CONFIG_PROGRAMS_SAME_USER:
-		if (gm_publish_privileged(c->uid))
+		if (gm_user_is_privileged(c->uid))
 			return 0;
 		return gm_connection_bad(
 			c, -EPERM,
@@ -295,82 +295,7 @@ int gm_program_judge_image(const struct gm_config *config, int fd,
 	return error;
 }
 
-/* ---- PROGRAM, PROGRAM_IMAGE -------------------------------------------- */
-
-static int judge_form(struct gm_connection *c, const struct gm_program_ask *ask)
+bool gm_program_is_kernel(const char name[GM_PROGRAM_NAME_BYTES])
 {
-	const struct gm_session *session = c->session;
-
-	if (!session)
-		return gm_connection_bad(c, -EINVAL,
-					 "this connection is no session");
-	if (!session->runs_programs)
-		return gm_connection_bad(
-			c, -EINVAL,
-			"this session runs no programs: open it with "
-			"GPUMAP_SESSION_PROGRAMS");
-	if (gm_handle_kind(ask->handle) != GM_BUFFER_PROGRAM ||
-	    gm_handle_row(ask->handle) != 0 ||
-	    gm_handle_generation(ask->handle) == 0 ||
-	    gm_handle_index(ask->handle) >= GM_BUFFERS_MAX)
-		return gm_connection_bad(c, -EINVAL,
-					 "%#" PRIx64 " is no handle of a "
-					 "program",
-					 ask->handle);
-	if (ask->reserved)
-		return gm_connection_bad(c, -EINVAL, "a reserved field is set");
-	if (ask->row >= session->n_rows || !session->queue[ask->row])
-		return gm_connection_bad(c, -ENODEV,
-					 "row %u: this session has no queue "
-					 "there; open it first",
-					 ask->row);
-	return 0;
-}
-
-int gm_program_handle(struct gm_connection *c, const struct gm_request *r)
-{
-	struct gm_program_ask ask;
-	int error;
-
-	memcpy(&ask, r->body, sizeof(ask));
-	error = judge_form(c, &ask);
-	if (error == 0)
-		error = gm_program_policy(c);
-	return error ? error
-		     : gm_registration_program(c, &r->header, &ask, false);
-}
-
-/* What a linker's symbols are made of. */
-static int judge_kernel(struct gm_connection *c,
-			const struct gm_program_ask *ask)
-{
-	const struct gm_device *device = c->server->d->devices.of[ask->row];
-
-	if (device->facts.kind != GPUMAP_DEVICE_CUDA)
-		return gm_connection_bad(
-			c, -EOPNOTSUPP,
-			"row %u runs programs of the administrator's alone: "
-			"load one by its name, or take a CUDA row",
-			ask->row);
-	if (!is_made_of(WORD "$", ask->name))
-		return gm_connection_bad(c, -EINVAL,
-					 "a kernel's name is up to %u letters, "
-					 "digits, '_' and '$'",
-					 NAME_BYTES - 1);
-	return 0;
-}
-
-int gm_program_handle_image(struct gm_connection *c, const struct gm_request *r)
-{
-	struct gm_program_ask ask;
-	int error;
-
-	memcpy(&ask, r->body, sizeof(ask));
-	error = judge_form(c, &ask);
-	if (error == 0)
-		error = gm_program_policy(c);
-	if (error == 0)
-		error = judge_kernel(c, &ask);
-	return error ? error
-		     : gm_registration_program(c, &r->header, &ask, true);
+	return is_made_of(WORD "$", name);
 }

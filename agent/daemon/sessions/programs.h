@@ -16,9 +16,13 @@
 #ifndef GM_DAEMON_SESSIONS_PROGRAMS_H
 #define GM_DAEMON_SESSIONS_PROGRAMS_H
 
+#include <stdbool.h>
+
 #include "agent/daemon/base/refusal.h"
 #include "agent/daemon/config.h"
 #include "agent/daemon/base/connection.h"
+
+#define GM_PROGRAM_NAME_BYTES 64u /* as in struct gm_program_ask */
 
 /* May this client have programs run?  0, or -EPERM with the reason. */
 int gm_program_policy(struct gm_connection *c);
@@ -66,9 +70,7 @@ int gm_program_bytes(struct gm_connection *c, const struct gm_program_ask *ask,
 int gm_program_judge_image(const struct gm_config *config, int fd,
 			   uint64_t *ret_bytes, char ret_why[GM_WHY_BYTES]);
 
-/* Handlers, see dispatch.h. */
-int gm_program_handle(struct gm_connection *c, const struct gm_request *r);
-int gm_program_handle_image(struct gm_connection *c,
-			    const struct gm_request *r);
+/* Is it made of what a linker's symbols are made of? */
+bool gm_program_is_kernel(const char name[GM_PROGRAM_NAME_BYTES]);
 
 #endif

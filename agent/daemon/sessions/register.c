@@ -1,6 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
+#include "agent/daemon/base/memfd.h"
+#include "agent/daemon/masks/held.h"
 #include "agent/daemon/sessions/registration.h"
 
 #include <errno.h>
@@ -16,7 +18,6 @@
 #include "agent/common/log.h"
 #include "agent/daemon/base/deferred_close.h"
 #include "agent/daemon/daemon.h"
-#include "agent/daemon/masks/handles.h"
 #include "agent/daemon/sessions/programs.h"
 #include "agent/daemon/sessions/readable.h"
 #include "agent/daemon/sessions/session.h"
@@ -24,8 +25,7 @@
 #include "shm/point.h"
 #include "shm/queue.h"
 
-/* Whole pages of this kernel, which may be larger than the layout's. */
-static uint64_t charge_for(uint64_t at, uint64_t bytes)
+uint64_t gm_registration_charge(uint64_t at, uint64_t bytes)
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 
@@ -33,63 +33,6 @@ static uint64_t charge_for(uint64_t at, uint64_t bytes)
 }
 
 /* ---- judging ----------------------------------------------------------- */
-
-/* Nothing else is asked of a stranger's descriptor before its seals: only files
- * in memory have any, and they answer at once. */
-static int judge_file(int fd, bool writable, char *ret_why)
-{
-	int seals = fcntl(fd, F_GET_SEALS);
-	int mode = fcntl(fd, F_GETFL) & O_ACCMODE;
-	struct statfs fs;
-
-	if (seals < 0)
-		return gm_why(ret_why, -EINVAL,
-			      "the descriptor is no memfd; make one with "
-			      "memfd_create(MFD_ALLOW_SEALING)");
-	if (fstatfs(fd, &fs) != 0 || fs.f_type != TMPFS_MAGIC)
-		return gm_why(
-			ret_why, -EINVAL,
-			"the memfd has huge pages, whose holes nobody can "
-			"be warned of; make it without MFD_HUGETLB");
-	if (!(seals & F_SEAL_SHRINK))
-		return gm_why(ret_why, -EPERM,
-			      "the memfd could shrink under a worker; add "
-			      "F_SEAL_SHRINK to its seals");
-	if (mode == O_WRONLY)
-		return gm_why(ret_why, -EPERM,
-			      "the descriptor cannot be read; open it O_RDWR");
-	if (writable &&
-	    (mode != O_RDWR || (seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE))))
-		return gm_why(ret_why, -EPERM,
-			      "the memfd cannot be written; register it "
-			      "GPUMAP_BUFFER_READ_ONLY, or send a descriptor "
-			      "that is O_RDWR and not sealed against writing");
-	return 0;
-}
-
-int gm_registration_judge(int fd, uint64_t at, uint64_t bytes, bool writable,
-			  char ret_why[GM_WHY_BYTES])
-{
-	struct stat st;
-	int error = judge_file(fd, writable, ret_why);
-
-	if (error)
-		return error;
-	if (fstat(fd, &st) != 0)
-		return gm_why(ret_why, -errno, "the memfd has no size");
-	if (bytes == 0 || at % GM_PAGE != 0)
-		return gm_why(ret_why, -EINVAL,
-			      "%" PRIu64 " bytes from %" PRIu64 ": register at "
-			      "least one, from a multiple of %u",
-			      bytes, at, GM_PAGE);
-	if (at > (uint64_t)st.st_size || bytes > (uint64_t)st.st_size - at)
-		return gm_why(ret_why, -ERANGE,
-			      "%" PRIu64 " bytes from %" PRIu64
-			      ", but the memfd "
-			      "has %" PRIu64,
-			      bytes, at, (uint64_t)st.st_size);
-	return 0;
-}
 
 static bool is_file(uint64_t handle)
 {
@@ -105,9 +48,9 @@ static int judge(const struct gm_register *ask, int fd,
 
 	if (is_file(ask->handle))
 		return gm_readable_judge(fd, ret_file, ret_why);
-	error = gm_registration_judge(fd, ask->at, ask->bytes,
-				      !(ask->flags & GPUMAP_BUFFER_READ_ONLY),
-				      ret_why);
+	error = gm_memfd_check(fd, ask->at, ask->bytes,
+			       !(ask->flags & GPUMAP_BUFFER_READ_ONLY),
+			       ret_why);
 	if (error == 0 && fstat(fd, &st) != 0)
 		error = -errno;
 	if (error == 0)
@@ -186,7 +129,7 @@ struct gm_registration *gm_registration_find(const struct gm_session *session,
 	return reg;
 }
 
-static void drop(struct gm_registration *reg)
+void gm_registration_drop(struct gm_registration *reg)
 {
 	struct gm_session *session = reg->session;
 
@@ -211,7 +154,7 @@ void gm_registrations_free(struct gm_session *session)
 	while ((reg = TAILQ_FIRST(&session->registrations))) {
 		while ((reach = TAILQ_FIRST(&reg->reaches)))
 			gm_registered_free(reach);
-		drop(reg);
+		gm_registration_drop(reg);
 	}
 }
 
@@ -255,7 +198,7 @@ static int make(struct gm_connection *c, const struct gm_register *ask, int fd,
 	if (error)
 		return error;
 	if (!is_file(ask->handle))
-		charged = charge_for(ask->at, ask->bytes);
+		charged = gm_registration_charge(ask->at, ask->bytes);
 	return gm_registration_keep(c, ask, fd, &file, charged, ret_reg);
 }
 
@@ -334,7 +277,7 @@ static void gone(struct gm_claim *claim, int status, const char *why)
 	gm_registered_free(reach);
 	was_last = TAILQ_EMPTY(&reg->reaches);
 	if (was_last && (!reg->mask || was_forgotten))
-		drop(reg);
+		gm_registration_drop(reg);
 	/* Of its worker's: the handle is as good as before. */
 	if (c && was_refused)
 		gm_connection_answer(
@@ -344,7 +287,7 @@ static void gone(struct gm_claim *claim, int status, const char *why)
 		gm_connection_answer(c, 0, NULL, NULL, 0, -1);
 }
 
-static bool is_card(const struct gm_registration *reg, uint32_t row)
+bool gm_registration_is_card(const struct gm_registration *reg, uint32_t row)
 {
 	const struct gm_daemon *d = reg->session->server->d;
 
@@ -395,14 +338,14 @@ int gm_registered_ask(struct gm_registered *reach, struct gm_connection *c,
 	return error;
 }
 
-static int reach_from(struct gm_connection *c, struct gm_registration *reg,
-		      uint32_t row, const struct gm_control *request)
+int gm_registration_reach(struct gm_connection *c, struct gm_registration *reg,
+			  uint32_t row, const struct gm_control *request)
 {
 	struct gm_registered *reach = gm_registered_new(reg, row);
 
 	if (!reach)
 		return -ENOMEM;
-	if (reg->program[0] && is_card(reg, row)) {
+	if (reg->program[0] && gm_registration_is_card(reg, row)) {
 		reach->claim.fd = reg->image_fd;
 		reach->claim.kernel = reg->kernel;
 	}
@@ -438,85 +381,9 @@ int gm_registration_handle(struct gm_connection *c, const struct gm_request *r)
 	}
 	if (error)
 		return error;
-	error = reach_from(c, reg, ask.row, &r->header);
+	error = gm_registration_reach(c, reg, ask.row, &r->header);
 	if (error && TAILQ_EMPTY(&reg->reaches))
-		drop(reg);
-	return error;
-}
-
-/* ---- PROGRAM ----------------------------------------------------------- */
-
-/* An image is taken over with its descriptor; what has a name is opened when a
- * row of its kind asks for it. */
-static int make_program(struct gm_connection *c,
-			const struct gm_program_ask *ask, bool is_brought,
-			struct gm_registration **ret_reg)
-{
-	const struct gm_register as = { .handle = ask->handle };
-	static const struct gm_readable none;
-	struct gm_registration *reg;
-	uint64_t bytes = 0;
-	int error = 0;
-
-	if (is_brought)
-		error = gm_program_judge_image(&c->server->d->config, c->fd,
-					       &bytes, c->server->why);
-	else
-		error = gm_program_bytes(c, ask, &bytes);
-	if (error == 0)
-		error = gm_registration_keep(c, &as, -1, &none,
-					     charge_for(0, bytes), &reg);
-	if (error)
-		return error;
-	reg->is_brought = is_brought;
-	memcpy(reg->program, ask->name, sizeof(reg->program));
-	memcpy(reg->kernel, is_brought ? ask->name : "gpumap_program",
-	       is_brought ? sizeof(reg->kernel) : sizeof("gpumap_program"));
-	if (is_brought) {
-		reg->image_fd = c->fd;
-		c->fd = -1;
-	}
-	*ret_reg = reg;
-	return 0;
-}
-
-static int open_program(struct gm_connection *c, struct gm_registration *reg,
-			uint32_t row)
-{
-	bool is_image = is_card(reg, row);
-	int *fd = is_image ? &reg->image_fd : &reg->fd;
-
-	if (*fd >= 0)
-		return 0;
-	return gm_program_open(&c->server->d->config, reg->program, is_image,
-			       fd, c->server->why);
-}
-
-int gm_registration_program(struct gm_connection *c,
-			    const struct gm_control *request,
-			    const struct gm_program_ask *ask, bool is_brought)
-{
-	struct gm_registration *reg =
-		gm_registration_find(c->session, ask->handle);
-	int error;
-
-	if (!reg)
-		error = make_program(c, ask, is_brought, &reg);
-	else if (reg->is_forgotten || reg->is_brought != is_brought ||
-		 strcmp(reg->program, ask->name) != 0)
-		error = gm_connection_bad(c, -EEXIST,
-					  "the handle %#" PRIx64
-					  " is that of another program",
-					  reg->handle);
-	else
-		error = gm_registration_judge_row(c, ask->row, reg);
-	if (error)
-		return error;
-	error = open_program(c, reg, ask->row);
-	if (error == 0)
-		error = reach_from(c, reg, ask->row, request);
-	if (error && TAILQ_EMPTY(&reg->reaches))
-		drop(reg);
+		gm_registration_drop(reg);
 	return error;
 }
 
@@ -538,7 +405,7 @@ int gm_registration_forget(struct gm_connection *c,
 	gm_connection_wait(c, request);
 	reg->is_forgotten = true;
 	if (TAILQ_EMPTY(&reg->reaches)) {
-		drop(reg);
+		gm_registration_drop(reg);
 		gm_connection_answer(c, 0, NULL, NULL, 0, -1);
 		return 0;
 	}

@@ -26,20 +26,6 @@ struct gm_registration;
 
 TAILQ_HEAD(gm_registration_list, gm_registration);
 
-/*
- * gm_registration_judge - may a worker map this part of this file?
- *
- * writable	jobs shall write it
- * ret_why	what was wrong and what to do
- *
- * Returns	0
- *		-EINVAL		no memfd, huge pages, or no whole pages
- *		-EPERM		it could shrink, or cannot be written
- *		-ERANGE		the file does not reach so far
- */
-int gm_registration_judge(int fd, uint64_t at, uint64_t bytes, bool writable,
-			  char ret_why[GM_WHY_BYTES]);
-
 /* Of a session that is being freed. */
 void gm_registrations_free(struct gm_session *session);
 
@@ -48,16 +34,15 @@ void gm_registrations_free(struct gm_session *session);
 int gm_registration_forget(struct gm_connection *c,
 			   const struct gm_control *request, uint64_t handle);
 
-/* A program that a session names, which is judged by programs.h: made known to
- * a row, for whose worker to come it is kept like the rest.  One that is
- * brought is the image that came with the request.  @c waits for the answer.
- * Returns 0 or the refusal. */
-int gm_registration_program(struct gm_connection *c,
-			    const struct gm_control *request,
-			    const struct gm_program_ask *ask, bool is_brought);
+/* Handlers of programs, see dispatch.h.  The program is made known to a row,
+ * for whose worker to come it is kept like the rest. */
+int gm_registration_program_handle(struct gm_connection *c,
+				   const struct gm_request *r);
+int gm_registration_image_handle(struct gm_connection *c,
+				 const struct gm_request *r);
 
-/* A mask that a session has, which is judged by masks/handles.h: no row knows
- * of it yet. @held is the registration's where it is not refused. Returns 0 or
+/* A mask that a session has, which is judged by mask_handles.h: no row knows of
+ * it yet. @held is the registration's where it is not refused. Returns 0 or
  * the refusal. */
 int gm_registration_mask(struct gm_connection *c, uint64_t handle,
 			 struct gm_mask_held *held, uint64_t bytes,

@@ -4,8 +4,9 @@
 /*
  * registration - what the files that make registrations share.
  *
- *	register.c		memory, files and programs; the end of all
+ *	register.c		memory and files; the end of all
  *	registration_mask.c	masks
+ *	registration_program.c	programs
  */
 #ifndef GM_DAEMON_SESSIONS_REGISTRATION_H
 #define GM_DAEMON_SESSIONS_REGISTRATION_H
@@ -57,6 +58,21 @@ struct gm_registration *gm_registration_find(const struct gm_session *session,
 int gm_registration_keep(struct gm_connection *c, const struct gm_register *ask,
 			 int fd, const struct gm_readable *file,
 			 uint64_t charged, struct gm_registration **ret_reg);
+
+/* Bytes in whole pages of this kernel, which may be larger than the
+ * layout's. */
+uint64_t gm_registration_charge(uint64_t at, uint64_t bytes);
+
+/* Is the row a card? */
+bool gm_registration_is_card(const struct gm_registration *reg, uint32_t row);
+
+/* Free one that no row has any more. */
+void gm_registration_drop(struct gm_registration *reg);
+
+/* Make it known to a row.  @c waits for the answer.  Returns 0 or the
+ * refusal. */
+int gm_registration_reach(struct gm_connection *c, struct gm_registration *reg,
+			  uint32_t row, const struct gm_control *request);
 
 /* Is it new to the row?  Returns 0, -EALREADY. */
 int gm_registration_judge_row(struct gm_connection *c, uint32_t row,

@@ -10,13 +10,13 @@
  * one.
  */
 
+#include "agent/daemon/masks/held.h"
 #include "agent/daemon/sessions/registration.h"
 
 #include <errno.h>
 #include <inttypes.h>
 
 #include "agent/daemon/daemon.h"
-#include "agent/daemon/masks/handles.h"
 #include "agent/daemon/sessions/session.h"
 #include "gpumap.h"
 

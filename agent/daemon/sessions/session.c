@@ -18,6 +18,8 @@
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/sessions/programs.h"
 #include "agent/daemon/sharing/exports.h"
+#include "agent/daemon/sharing/peer_mapping.h"
+#include "agent/daemon/sharing/share.h"
 #include "gpumap.h"
 #include "shm/point.h"
 #include "shm/queue.h"
@@ -54,6 +56,7 @@ void gm_session_free(struct gm_session *session)
 
 	gm_registrations_free(session);
 	gm_shares_leave(session);
+	gm_share_claims_leave(session);
 	gm_exports_free(session);
 	gm_crossings_free(session);
 	gm_comms_free(session);
@@ -113,6 +116,7 @@ void gm_session_end(struct gm_session *session, const char *reason)
 	session->connection = NULL;
 	c->session = NULL;
 	gm_shares_leave(session);
+	gm_share_claims_leave(session);
 	gm_connection_drop(c, GM_DROP_SESSION, reason);
 	gm_loop_del(&s->d->loop, &session->client);
 	if (session->client.fd >= 0)
@@ -335,7 +339,7 @@ static void pace(struct gm_connection *c)
 	struct gm_user *user = c->user;
 	uint64_t now = gm_loop_now();
 
-	if (gm_publish_privileged(c->uid) || c->source.fd < 0)
+	if (gm_user_is_privileged(c->uid) || c->source.fd < 0)
 		return;
 	if (user->paced_ns < now)
 		user->paced_ns = now;

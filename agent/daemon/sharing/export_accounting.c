@@ -5,26 +5,77 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdlib.h>
 
+#include "agent/daemon/base/events.h"
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/sessions/session.h"
-#include "agent/daemon/sharing/share_request.h"
+#include "agent/daemon/sharing/share.h"
 
-uint64_t gm_exports_abandoned(const struct gm_daemon *d, uint32_t row,
-			      uint32_t uid)
+static void free_export(struct gm_export *export)
+{
+	TAILQ_REMOVE(&export->server->exports, export, entry);
+	gm_user_drop(export->server, export->user);
+	free(export);
+}
+
+void gm_export_settle(struct gm_export *export)
+{
+	if (export->session || export->shared)
+		return;
+	/* Ours may be the last: then the memory goes. */
+	gm_closer_close(&export->server->closer, export->fd);
+	export->fd = -1;
+	if (export->is_counted)
+		export->user->exports--;
+	export->is_counted = false;
+	if (TAILQ_EMPTY(&export->importers))
+		free_export(export);
+}
+
+struct gm_export *gm_export_find_own(const struct gm_session *session,
+				     uint64_t handle)
+{
+	struct gm_export *export;
+
+	TAILQ_FOREACH(export, &session->server->exports, entry)
+	{
+		if (export->session == session &&
+		    export->claim.handle == handle)
+			break;
+	}
+	return export;
+}
+
+/* How many hold the share who have not made it; and is a holder this user's? */
+static uint32_t count_openers(const struct gm_shared *shared,
+			      const struct gm_user *user, bool *ret_has)
+{
+	const struct gm_share_holder *holder;
+	uint32_t n = 0;
+
+	*ret_has = false;
+	TAILQ_FOREACH(holder, &shared->holders, entry)
+	{
+		n += !holder->is_first;
+		*ret_has |= holder->session->user == user;
+	}
+	return n;
+}
+
+void gm_exports_row_bytes(const struct gm_daemon *d, uint32_t row, uint32_t uid,
+			  struct gm_row_bytes *sum)
 {
 	const struct gm_export *export;
-	uint64_t bytes = 0;
 
 	if (!d->server)
-		return 0;
+		return;
 	TAILQ_FOREACH(export, &d->server->exports, entry)
 	{
 		if (!export->session && export->row == row &&
 		    export->user->uid == uid)
-			bytes += export->bytes;
+			sum->abandoned += export->bytes;
 	}
-	return bytes;
 }
 
 /* Who has opened what it is shared as, counts beside what he imports of it. */
@@ -38,7 +89,7 @@ static void count_lent(const struct gm_export *export,
 	TAILQ_FOREACH(importer, &export->importers, entry)
 	n++;
 	if (export->shared)
-		n += gm_shares_openers(export->shared, NULL, &has);
+		n += count_openers(export->shared, NULL, &has);
 	item->importers += n;
 	/* Without a session it is its name that keeps it, whoever has that. */
 	if (n || !export->session)
@@ -109,7 +160,7 @@ static bool has_import(const struct gm_export *export,
 			return true;
 	}
 	if (export->shared)
-		gm_shares_openers(export->shared, user, &has);
+		count_openers(export->shared, user, &has);
 	return has;
 }
 
@@ -128,11 +179,13 @@ uint64_t gm_lent_bytes(const struct gm_control_server *s, uint32_t row,
 	return bytes;
 }
 
-bool gm_lent_row(const struct gm_control_server *s, uint32_t row)
+bool gm_lent_row(const struct gm_daemon *d, uint32_t row)
 {
 	const struct gm_export *export;
 
-	TAILQ_FOREACH(export, &s->exports, entry)
+	if (!d->server)
+		return false;
+	TAILQ_FOREACH(export, &d->server->exports, entry)
 	{
 		if (export->row == row)
 			return true;

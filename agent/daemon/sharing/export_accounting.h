@@ -59,7 +59,7 @@ uint64_t gm_lent_bytes(const struct gm_control_server *s, uint32_t row,
 		       const struct gm_user *user);
 
 /* Has anybody memory of a row that was exported? */
-bool gm_lent_row(const struct gm_control_server *s, uint32_t row);
+bool gm_lent_row(const struct gm_daemon *d, uint32_t row);
 
 /*
  * gm_lent_judge - may this connection's user import one more time?

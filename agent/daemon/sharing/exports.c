@@ -13,37 +13,18 @@
 
 #include "agent/common/log.h"
 #include "agent/daemon/account/quota.h"
+#include "agent/daemon/base/events.h"
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/sessions/session.h"
 #include "agent/daemon/sharing/export_accounting.h"
 #include "agent/daemon/sharing/peer_access.h"
+#include "agent/daemon/sharing/peer_mapping.h"
 #include "agent/daemon/sharing/share_request.h"
 #include "gpumap.h"
 #include "shm/point.h"
 #include "shm/queue.h"
 
 /* ---- who has what ------------------------------------------------------ */
-
-static void free_export(struct gm_export *export)
-{
-	TAILQ_REMOVE(&export->server->exports, export, entry);
-	gm_user_drop(export->server, export->user);
-	free(export);
-}
-
-void gm_export_settle(struct gm_export *export)
-{
-	if (export->session || export->shared)
-		return;
-	/* Ours may be the last: then the memory goes. */
-	gm_closer_close(&export->server->closer, export->fd);
-	export->fd = -1;
-	if (export->is_counted)
-		export->user->exports--;
-	export->is_counted = false;
-	if (TAILQ_EMPTY(&export->importers))
-		free_export(export);
-}
 
 /* Nobody can import it any more, but by its name. */
 static void abandon(struct gm_export *export)
@@ -73,7 +54,7 @@ int gm_exports_judge(const struct gm_control_server *s, uint32_t row,
 	uint64_t most = gm_quota_exports(s->d, row, user->uid);
 	uint64_t has = gm_lent_bytes(s, row, user) +
 		       gm_crossings_bytes(s, row, user) +
-		       gm_mask_devices_bytes(s->d, row, user->uid);
+		       gm_events_row_bytes(s->d, row, user->uid).masks;
 
 	if (has <= most && bytes <= most - has)
 		return 0;
@@ -223,20 +204,6 @@ static int judge_handle(struct gm_connection *c, uint64_t handle)
 					 "there; open it first",
 					 row);
 	return 0;
-}
-
-struct gm_export *gm_export_find_own(const struct gm_session *session,
-				     uint64_t handle)
-{
-	struct gm_export *export;
-
-	TAILQ_FOREACH(export, &session->server->exports, entry)
-	{
-		if (export->session == session &&
-		    export->claim.handle == handle)
-			break;
-	}
-	return export;
 }
 
 static int make_export(struct gm_session *session,
@@ -547,8 +514,6 @@ int gm_import_handle(struct gm_connection *c, const struct gm_request *r)
 	int error;
 
 	memcpy(&ask, r->body, sizeof(ask));
-	if (gm_mask_devices_is_id(ask.id))
-		return gm_mask_import_handle(c, r);
 	error = find(c, ask.id, &export);
 	if (error == 0)
 		error = judge_import(c, &ask, export);

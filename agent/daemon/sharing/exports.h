@@ -23,11 +23,12 @@
 #include "agent/daemon/base/connection.h"
 
 struct gm_daemon;
+struct gm_row_bytes;
 
-/* Bytes of a row that @uid has exported, that nobody can import any more, and
- * that somebody has. */
-uint64_t gm_exports_abandoned(const struct gm_daemon *d, uint32_t row,
-			      uint32_t uid);
+/* Event; see base/events.h: bytes that were exported, that no session can
+ * import any more, and that some session has. */
+void gm_exports_row_bytes(const struct gm_daemon *d, uint32_t row, uint32_t uid,
+			  struct gm_row_bytes *sum);
 
 /* What importers have of a session's exports of @item's row, and it of others',
  * into @ret_item. */

@@ -55,15 +55,6 @@ struct gm_crossings {
 	uint32_t n_forgotten; /* that its client waits for */
 };
 
-void gm_crossings_init(struct gm_crossings *crossings);
-
-/* Of a session that is being freed. */
-void gm_crossings_free(struct gm_session *session);
-
-/* Bytes of a row's memory that other rows have imported for @user. */
-uint64_t gm_crossings_bytes(const struct gm_control_server *s, uint32_t row,
-			    const struct gm_user *user);
-
 /* Rows that drain wait for each other's pieces; workers ask for them. */
 extern const struct gm_worker_user gm_crossing_worker_user;
 

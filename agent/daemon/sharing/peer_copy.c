@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "agent/daemon/sharing/peer_mapping.h"
+#include "agent/daemon/sharing/peer_copy.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -12,6 +12,7 @@
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/sessions/session.h"
 #include "agent/daemon/sharing/exports.h"
+#include "agent/daemon/sharing/peer_mapping.h"
 #include "gpumap.h"
 #include "shm/point.h"
 #include "shm/queue.h"

@@ -4,8 +4,9 @@
 /*
  * peer_mapping - what the files that make crossings share.
  *
- *	peer_access.c	requests, the end of crossings, pieces handed on
+ *	peer_access.c	requests, and pieces handed on
  *	peer_copy.c	how one comes to be
+ *	peer_mapping.c	their end, and what they take
  */
 #ifndef GM_DAEMON_SHARING_PEER_MAPPING_H
 #define GM_DAEMON_SHARING_PEER_MAPPING_H
@@ -55,10 +56,6 @@ struct gm_crossing {
 	struct gm_stage *stage; /* NULL: not by way of one */
 };
 
-/* Ask for what comes first.  Returns 0, or an error with server->why; later
- * ones answer the client and free the crossing. */
-int gm_crossing_begin(struct gm_crossing *x);
-
 /* It is over.  Answers whoever waits for that. */
 void gm_crossing_free(struct gm_crossing *x);
 
@@ -68,6 +65,17 @@ void gm_crossing_leave_source(struct gm_crossing *x);
 /* The way is known no more, begin to close it. */
 void gm_crossing_close(struct gm_crossing *x);
 
+/* One holder less; and no piece goes by way of it any more. */
 void gm_stage_drop(struct gm_session *session, struct gm_stage *stage);
+void gm_stage_retire(struct gm_session *session, struct gm_stage *stage);
+
+void gm_crossings_init(struct gm_crossings *crossings);
+
+/* Of a session that is being freed. */
+void gm_crossings_free(struct gm_session *session);
+
+/* Bytes of a row's memory that other rows have imported for @user. */
+uint64_t gm_crossings_bytes(const struct gm_control_server *s, uint32_t row,
+			    const struct gm_user *user);
 
 #endif

@@ -3,6 +3,7 @@
 
 /* Who may give buffers a name, and who may have what has one. */
 
+#include "agent/daemon/base/memfd.h"
 #include "agent/daemon/sharing/share.h"
 
 #include <errno.h>
@@ -44,17 +45,6 @@ static void tell(struct gm_connection *c, const struct gm_control *request,
 	gm_connection_reply(c, request, &reply, sizeof(reply), list,
 			    shared->n_buffers * (uint32_t)sizeof(list[0]),
 			    &about, about < 0 ? 0 : 1);
-}
-
-int gm_shared_judge_name(struct gm_connection *c, const char *name,
-			 size_t bytes)
-{
-	if (!c->session)
-		return gm_connection_bad(c, -EINVAL,
-					 "this connection is no session");
-	if (!memchr(name, '\0', bytes))
-		return gm_connection_bad(c, -EINVAL, "the name has no end");
-	return gm_name_judge(name, c->server->why);
 }
 
 /* ---- SHARE ------------------------------------------------------------- */
@@ -104,8 +94,8 @@ static int judge_about(struct gm_connection *c, const struct gm_share_ask *ask)
 					 " bytes about it; say at most %" PRIu64
 					 ", and share the rest as a buffer",
 					 ask->about_bytes, GM_SHARE_ABOUT_MAX);
-	error = gm_registration_judge(c->fd, 0, ask->about_bytes, false,
-				      c->server->why);
+	error = gm_memfd_check(c->fd, 0, ask->about_bytes, false,
+			       c->server->why);
 	if (error)
 		return error;
 	if ((fcntl(c->fd, F_GET_SEALS) & seals) != seals)
@@ -130,16 +120,6 @@ static bool is_for_others(const struct gm_connection *c,
 	for (uint32_t i = 0; i < ask->n_uids; i++)
 		others |= uids[i] != c->uid;
 	return others;
-}
-
-int gm_shared_judge_others(struct gm_connection *c)
-{
-	if (c->server->d->config.cuda_share == GM_CONFIG_SHARE_ANY)
-		return 0;
-	return gm_connection_bad(
-		c, -EPERM,
-		"sessions share with their own uid here; the administrator may "
-		"set share = any in [cuda] of gpumapd.conf");
 }
 
 /* Whole pages of what is said about it, as its memfd takes them. */

@@ -185,7 +185,7 @@ int gm_share_end_handle(struct gm_connection *c, const struct gm_request *r)
 	if (!shared)
 		return gm_connection_bad(c, -ENOENT, "nothing is shared as %s",
 					 ask.name);
-	if (shared->user->uid != c->uid && !gm_publish_privileged(c->uid))
+	if (shared->user->uid != c->uid && !gm_user_is_privileged(c->uid))
 		return gm_connection_bad(c, -EPERM,
 					 "%s is uid %u's, who can release it; "
 					 "or root can",

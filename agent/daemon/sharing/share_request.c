@@ -1,6 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
+#include "agent/daemon/base/name.h"
 #include "agent/daemon/sharing/share.h"
 
 #include <errno.h>
@@ -89,7 +90,6 @@ void gm_shares_leave(struct gm_session *session)
 
 	while ((holder = TAILQ_FIRST(&session->shares)))
 		gm_shared_leave(holder);
-	gm_share_claims_leave(session);
 }
 
 struct gm_share_holder *gm_shared_holder(const struct gm_session *session,
@@ -112,21 +112,6 @@ bool gm_shares_holds(const struct gm_session *session,
 	       gm_shared_holder(session, export->shared);
 }
 
-uint32_t gm_shares_openers(const struct gm_shared *shared,
-			   const struct gm_user *user, bool *ret_has)
-{
-	const struct gm_share_holder *holder;
-	uint32_t n = 0;
-
-	*ret_has = false;
-	TAILQ_FOREACH(holder, &shared->holders, entry)
-	{
-		n += !holder->is_first;
-		*ret_has |= holder->session->user == user;
-	}
-	return n;
-}
-
 int gm_shared_hold(struct gm_shared *shared, struct gm_session *session,
 		   bool is_first)
 {
@@ -143,6 +128,29 @@ int gm_shared_hold(struct gm_shared *shared, struct gm_session *session,
 	TAILQ_INSERT_TAIL(&shared->holders, holder, entry);
 	TAILQ_INSERT_TAIL(&session->shares, holder, mine);
 	return 0;
+}
+
+/* ---- requests ----------------------------------------------------------- */
+
+int gm_shared_judge_name(struct gm_connection *c, const char *name,
+			 size_t bytes)
+{
+	if (!c->session)
+		return gm_connection_bad(c, -EINVAL,
+					 "this connection is no session");
+	if (!memchr(name, '\0', bytes))
+		return gm_connection_bad(c, -EINVAL, "the name has no end");
+	return gm_name_judge(name, c->server->why);
+}
+
+int gm_shared_judge_others(struct gm_connection *c)
+{
+	if (c->server->d->config.cuda_share == GM_CONFIG_SHARE_ANY)
+		return 0;
+	return gm_connection_bad(
+		c, -EPERM,
+		"sessions share with their own uid here; the administrator may "
+		"set share = any in [cuda] of gpumapd.conf");
 }
 
 /* ---- rows -------------------------------------------------------------- */

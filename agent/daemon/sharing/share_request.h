@@ -50,17 +50,12 @@ struct gm_shared;
 
 TAILQ_HEAD(gm_share_holder_list, gm_share_holder);
 
-/* A session that is being freed holds nothing, and claims nothing, any more. */
+/* A session that is being freed holds nothing any more. */
 void gm_shares_leave(struct gm_session *session);
 
 /* Does this session hold what the export is shared as? */
 bool gm_shares_holds(const struct gm_session *session,
 		     const struct gm_export *export);
-
-/* How many hold it who have not shared it; and is any who holds it this
- * user's? */
-uint32_t gm_shares_openers(const struct gm_shared *shared,
-			   const struct gm_user *user, bool *ret_has);
 
 /* A worker that has memory of a name's stays, and with it the name ends. */
 extern const struct gm_worker_user gm_share_worker_user;

@@ -28,7 +28,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "agent/daemon/map/state_text.h"
+#include "agent/daemon/state/text.h"
 
 #define GM_STATE_PATH_BYTES 512
 

@@ -7,7 +7,7 @@
 #ifndef GM_DAEMON_STATE_FIELD_H
 #define GM_DAEMON_STATE_FIELD_H
 
-#include "agent/daemon/map/state_text.h"
+#include "agent/daemon/state/text.h"
 #include "agent/plan/wide_json.h"
 
 /* The name of any object, as it was. */
@@ -30,7 +30,7 @@ struct gm_state_reading {
 /*
  * gm_state_reading_begin - have the fields of a text
  *
- * Returns	0, and ret_reading is to be ended; else as gm_state_text_read()
+ * Returns	0, and ret_reading is to be ended; else as gm_map_text_read()
  */
 int gm_state_reading_begin(struct gm_state_reading *ret_reading,
 			   const char *text, size_t bytes,

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/daemon/base/user.h"
 #include "agent/daemon/daemon.h"
 
 /* ---- names that wait ----------------------------------------------------- */
@@ -44,7 +45,7 @@ int gm_state_waiting_may_replace(const struct gm_state_waiting_list *list,
 	const struct gm_state_waiting *waiting =
 		gm_state_waiting_find(list, name);
 
-	if (waiting != NULL && !gm_publish_privileged(uid)) {
+	if (waiting != NULL && !gm_user_is_privileged(uid)) {
 		if (waiting->is_unread)
 			return gm_why(ret_why, -EACCES,
 				      "%s %s has a file that the disk does "
@@ -103,6 +104,6 @@ void gm_state_files_drop_unknown(struct gm_daemon *d, uint32_t kind,
 		memcpy(name, block->name, sizeof(name));
 		gm_log(GM_LOG_WARNING, "state_unknown", "name=%s version=%llu",
 		       name, (unsigned long long)block->version);
-		gm_publish_remove(d, kind, name, geteuid(), why);
+		gm_directory_remove(d, kind, name, geteuid(), why);
 	}
 }

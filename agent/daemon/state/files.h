@@ -39,7 +39,7 @@ gm_state_waiting_find(const struct gm_state_waiting_list *list,
 		      const char *name);
 
 /*
- * gm_state_waiting_may_replace - as gm_state_may_replace()
+ * gm_state_waiting_may_replace - as gm_map_state_may_replace()
  *
  * what		the kind, for the reason: "map", "mesh" or "mask"
  */

@@ -146,7 +146,7 @@ int gm_supervisor_admit(struct gm_daemon *d, uint32_t row)
 	return error;
 }
 
-void gm_supervisor_forget(struct gm_daemon *d, uint32_t row)
+void gm_supervisor_row_reused(struct gm_daemon *d, uint32_t row)
 {
 	if (!d->supervisor)
 		return;
@@ -158,6 +158,21 @@ void gm_supervisor_forget(struct gm_daemon *d, uint32_t row)
 static struct gm_keeper *keeper_of(const struct gm_daemon *d, uint32_t row)
 {
 	return d->supervisor ? d->supervisor->rows.keepers[row] : NULL;
+}
+
+static bool is_quiet(const struct gm_keeper *keeper)
+{
+	return !keeper ||
+	       ((keeper->state == GM_KEEPER_BARRED ||
+		 keeper->state == GM_KEEPER_IDLE) &&
+		!gm_keeper_has_child(keeper) &&
+		!gm_spare_runs(&keeper->spare) && !gm_keeper_has_seats(keeper));
+}
+
+bool gm_supervisor_row_used(const struct gm_daemon *d, uint32_t row)
+{
+	return d->supervisor && (!is_quiet(keeper_of(d, row)) ||
+				 gm_crews_have(d->supervisor, row));
 }
 
 void gm_supervisor_bar(struct gm_daemon *d, uint32_t row, uint32_t bar,

@@ -121,9 +121,11 @@ void gm_supervisor_leave(struct gm_daemon *d, struct gm_seat *seat);
  */
 int gm_supervisor_admit(struct gm_daemon *d, uint32_t row);
 
-/* The row is to be given to another device: nobody has a seat there, and no
- * process of it runs. */
-void gm_supervisor_forget(struct gm_daemon *d, uint32_t row);
+/* Has the row a process, a session's place, or programs of a uid? */
+bool gm_supervisor_row_used(const struct gm_daemon *d, uint32_t row);
+
+/* The row is given to another device; it is not used. */
+void gm_supervisor_row_reused(struct gm_daemon *d, uint32_t row);
 
 /*
  * gm_supervisor_bar - no worker for this row until gm_supervisor_unbar()

@@ -126,11 +126,11 @@ static bool comes_back(struct made *m)
 	size_t bytes;
 	bool same;
 
-	gm_state_text_name(m->name, file);
-	if (gm_state_text_make(&m->map, &text, &bytes) != 0 ||
+	gm_map_text_name(m->name, file);
+	if (gm_map_text_make(&m->map, &text, &bytes) != 0 ||
 	    strlen(text) != bytes)
 		return false;
-	if (gm_state_text_read(file, text, bytes, &map, why) != 0) {
+	if (gm_map_text_read(file, text, bytes, &map, why) != 0) {
 		NOTE("%s: %s", file, why);
 		free(text);
 		return false;
@@ -178,7 +178,7 @@ static void the_largest_map_comes_back(void)
 		m->bytes[i] = UINT64_MAX - i;
 	}
 	m->map.layers.base = 0;
-	EQ(gm_state_text_make(&m->map, &text, &bytes), 0);
+	EQ(gm_map_text_make(&m->map, &text, &bytes), 0);
 	OK(bytes < GM_STATE_TEXT_MAX / 2);
 	free(text);
 	OK(comes_back(m));
@@ -189,15 +189,15 @@ static void names_are_files(void)
 {
 	char file[GM_STATE_NAME_BYTES], widest[GM_NAME_BYTES];
 
-	gm_state_text_name("llama-2.70b_f16", file);
+	gm_map_text_name("llama-2.70b_f16", file);
 	STR(file, "llama-2.70b_f16.layers");
-	gm_state_text_name("../x", file);
+	gm_map_text_name("../x", file);
 	STR(file, "%2E.%2Fx.layers");
-	gm_state_text_name("a%/\xfe", file);
+	gm_map_text_name("a%/\xfe", file);
 	STR(file, "a%25%2F%FE.layers");
 	memset(widest, 0xff, sizeof(widest));
 	widest[sizeof(widest) - 1] = '\0';
-	gm_state_text_name(widest, file);
+	gm_map_text_name(widest, file);
 	EQ(strlen(file), 3 * (GM_NAME_BYTES - 1) + 7);
 }
 
@@ -211,24 +211,24 @@ static void files_are_names(void)
 	char file[3 * GM_STATE_NAME_BYTES], name[GM_NAME_BYTES];
 	char widest[GM_NAME_BYTES + 1];
 
-	OK(gm_state_text_owner("llama-2.70b_f16.layers", name));
+	OK(gm_map_text_owner("llama-2.70b_f16.layers", name));
 	STR(name, "llama-2.70b_f16");
-	OK(gm_state_text_owner("%2E.%2Fx.layers", name));
+	OK(gm_map_text_owner("%2E.%2Fx.layers", name));
 	STR(name, "../x");
 	memset(widest, 0xff, sizeof(widest));
 	widest[GM_NAME_BYTES - 1] = '\0';
-	gm_state_text_name(widest, file);
-	OK(gm_state_text_owner(file, name));
+	gm_map_text_name(widest, file);
+	OK(gm_map_text_owner(file, name));
 	STR(name, widest);
 	memset(widest, 'w', sizeof(widest));
 	widest[GM_NAME_BYTES] = '\0';
 	snprintf(file, sizeof(file), "%s.layers", widest);
-	OK(!gm_state_text_owner(file, name));
+	OK(!gm_map_text_owner(file, name));
 	memset(file, 'w', sizeof(file));
 	strcpy(file + sizeof(file) - 8, ".layers");
-	OK(!gm_state_text_owner(file, name));
+	OK(!gm_map_text_owner(file, name));
 	for (size_t i = 0; i < sizeof(nobodys) / sizeof(nobodys[0]); i++)
-		OK(!gm_state_text_owner(nobodys[i], name));
+		OK(!gm_map_text_owner(nobodys[i], name));
 }
 
 /* ---- what is refused --------------------------------------------------- */
@@ -258,7 +258,7 @@ static int read_text(const char *text, size_t bytes)
 	int ret;
 
 	why[0] = '\0';
-	ret = gm_state_text_read("m.layers", text, bytes, &map, why);
+	ret = gm_map_text_read("m.layers", text, bytes, &map, why);
 	if (ret == 0)
 		gm_state_map_free(&map);
 	return ret;

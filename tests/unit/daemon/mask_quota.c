@@ -26,7 +26,7 @@ static void row_is_full(uint32_t at)
 
 	device->facts.total_bytes = 1024 * MIB;
 	device->moving.free_bytes = FREE;
-	gm_quota_looked(device, gm_loop_now());
+	gm_devices_memory_read(device, gm_loop_now());
 }
 
 /* Row 0's worker makes one that no mask has, of another on row 1, which none
@@ -87,10 +87,10 @@ static void looks_are_late(void)
 	before = gm_loop_now();
 	gm_quota_back(d, 0, OWN);
 	for (int i = 0; i < 3; i++) {
-		gm_quota_looked(device, before);
+		gm_devices_memory_read(device, before);
 		EQ(gm_quota_of(d, 0, UID, 0), FREE + OWN);
 	}
-	gm_quota_looked(device, gm_loop_now());
+	gm_devices_memory_read(device, gm_loop_now());
 	EQ(gm_quota_of(d, 0, UID, 0), FREE);
 }
 
@@ -105,7 +105,7 @@ static void looks_come_between(void)
 		gm_quota_back(d, 0, MIB);
 		at = gm_loop_now();
 		gm_quota_back(d, 0, MIB);
-		gm_quota_looked(device, at);
+		gm_devices_memory_read(device, at);
 	}
 	OK(gm_quota_of(d, 0, UID, 0) <= FREE + 4 * MIB);
 	OK(gm_quota_of(d, 0, UID, 0) >= FREE + MIB);

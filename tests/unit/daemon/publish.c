@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "agent/daemon/daemon.h"
+#include "agent/daemon/subscribers.h"
 #include "tests/support/tap.h"
 
 #define OTHER 54321u /* uids that are neither root's nor ours */
@@ -38,7 +39,7 @@ static int publish(const char *name, uint32_t uid, uint32_t n_layers,
 
 static int release(const char *name, uint32_t uid)
 {
-	return gm_publish_remove(d, GM_KIND_LAYERS, name, uid, why);
+	return gm_directory_remove(d, GM_KIND_LAYERS, name, uid, why);
 }
 
 static int pin(const char *name, pid_t pid, uint32_t uid,
@@ -268,6 +269,7 @@ TAP_CASE()
 		return 99;
 	unlink(d->segment.path);
 	gm_config_init(&d->config);
+	gm_subscribers_set(d);
 	d->directory.heap = past->heap;
 	free(past);
 	if (freopen("/dev/null", "w", stderr) == NULL ||

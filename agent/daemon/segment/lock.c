@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "agent/daemon/base/lock.h"
+#include "agent/daemon/segment/lock.h"
 
 #include <errno.h>
 #include <fcntl.h>

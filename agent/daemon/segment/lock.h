@@ -10,8 +10,8 @@
  * third agent lock a new one.  The process must never open the file a second
  * time, for closing that descriptor would drop the lock.
  */
-#ifndef GM_DAEMON_BASE_LOCK_H
-#define GM_DAEMON_BASE_LOCK_H
+#ifndef GM_DAEMON_SEGMENT_LOCK_H
+#define GM_DAEMON_SEGMENT_LOCK_H
 
 #include "agent/daemon/base/refusal.h"
 

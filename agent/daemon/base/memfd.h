@@ -1,0 +1,33 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * memfd - memory that a client sends as a descriptor.
+ *
+ * A client may send any descriptor at all, of a file system that never answers
+ * for instance.  Nothing is asked of it that could wait before it is known to
+ * be a memfd.
+ */
+#ifndef GM_DAEMON_BASE_MEMFD_H
+#define GM_DAEMON_BASE_MEMFD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "agent/daemon/base/refusal.h"
+
+/*
+ * gm_memfd_check - may a worker map this part of this file?
+ *
+ * writable	jobs shall write it
+ * ret_why	what was wrong and what to do
+ *
+ * Returns	0
+ *		-EINVAL		no memfd, huge pages, or no whole pages
+ *		-EPERM		it could shrink, or cannot be written
+ *		-ERANGE		the file does not reach so far
+ */
+int gm_memfd_check(int fd, uint64_t at, uint64_t bytes, bool writable,
+		   char ret_why[GM_WHY_BYTES]);
+
+#endif

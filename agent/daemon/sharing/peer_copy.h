@@ -1,0 +1,14 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/* peer_copy - how a crossing comes to be: an import, or a copy in pieces. */
+#ifndef GM_DAEMON_SHARING_PEER_COPY_H
+#define GM_DAEMON_SHARING_PEER_COPY_H
+
+struct gm_crossing;
+
+/* Ask for what comes first.  Returns 0, or an error with server->why; later
+ * ones answer the client and free the crossing. */
+int gm_crossing_begin(struct gm_crossing *x);
+
+#endif

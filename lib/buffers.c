@@ -30,12 +30,12 @@ _Static_assert(GM_ROWS <= 256, "a row fits a handle");
 
 /* ---- the table ----------------------------------------------------------- */
 
-static bool is_vacant(const struct gm_buffer *buffer)
+static bool is_vacant(const struct gm_client_buffer *buffer)
 {
 	return buffer->handle == 0 && !buffer->leaving;
 }
 
-static struct gm_buffer *vacant(struct gm_buffers *b)
+static struct gm_client_buffer *vacant(struct gm_client_buffers *b)
 {
 	for (uint32_t i = 0; i < b->room; i++) {
 		uint32_t index = (b->next + i) % b->room;
@@ -48,10 +48,11 @@ static struct gm_buffer *vacant(struct gm_buffers *b)
 	return NULL;
 }
 
-static int grow(struct gm_buffers *b)
+static int grow(struct gm_client_buffers *b)
 {
 	uint32_t room = b->room != 0 ? 2 * b->room : ROOM_FIRST;
-	struct gm_buffer *table = realloc(b->table, room * sizeof(*table));
+	struct gm_client_buffer *table =
+		realloc(b->table, room * sizeof(*table));
 
 	if (table == NULL)
 		return -ENOMEM;
@@ -64,7 +65,7 @@ static int grow(struct gm_buffers *b)
 
 /* From a random one on: the first buffer of one session and that of another
  * would have the same handle, and a mix-up would hit the wrong memory. */
-int gm_buffers_init(struct gm_buffers *buffers)
+int gm_buffers_init(struct gm_client_buffers *buffers)
 {
 	ssize_t n;
 
@@ -75,10 +76,10 @@ int gm_buffers_init(struct gm_buffers *buffers)
 }
 
 int gm_buffers_take(struct gpumap_session *s, uint32_t kind, uint32_t row,
-		    struct gm_buffer **ret_buffer)
+		    struct gm_client_buffer **ret_buffer)
 {
-	struct gm_buffers *b = &s->buffers;
-	struct gm_buffer *buffer = vacant(b);
+	struct gm_client_buffers *b = &s->buffers;
+	struct gm_client_buffer *buffer = vacant(b);
 
 	if (buffer == NULL) {
 		/* What has left may not have been looked at yet. */
@@ -100,7 +101,7 @@ int gm_buffers_take(struct gpumap_session *s, uint32_t kind, uint32_t row,
 	}
 	if (b->first + b->made == 0)
 		b->made++;
-	*buffer = (struct gm_buffer){
+	*buffer = (struct gm_client_buffer){
 		.handle = gm_handle_make(b->first + b->made++, kind, row,
 					 (uint32_t)(buffer - b->table)),
 		.fd = -1,
@@ -109,12 +110,12 @@ int gm_buffers_take(struct gpumap_session *s, uint32_t kind, uint32_t row,
 	return 0;
 }
 
-void gm_buffer_drop(struct gm_buffer *buffer)
+void gm_buffer_drop(struct gm_client_buffer *buffer)
 {
 	if (buffer->fd >= 0)
 		close(buffer->fd);
 	free(buffer->name);
-	*buffer = (struct gm_buffer){ .fd = -1 };
+	*buffer = (struct gm_client_buffer){ .fd = -1 };
 }
 
 void gm_buffers_left(struct gpumap_session *session, uint64_t index)
@@ -122,7 +123,7 @@ void gm_buffers_left(struct gpumap_session *session, uint64_t index)
 	gm_buffer_drop(&session->buffers.table[index]);
 }
 
-void gm_buffers_fini(struct gm_buffers *buffers)
+void gm_buffers_fini(struct gm_client_buffers *buffers)
 {
 	for (uint32_t i = 0; i < buffers->room; i++)
 		if (buffers->table[i].handle != 0)
@@ -132,7 +133,7 @@ void gm_buffers_fini(struct gm_buffers *buffers)
 
 /* ---- a device's own ------------------------------------------------------ */
 
-static int find_credit(struct gpumap_session *s, struct gm_pair *pair,
+static int find_credit(struct gpumap_session *s, struct gm_queue_pair *pair,
 		       uint32_t n)
 {
 	if (gm_pair_has_credit(pair, n))
@@ -145,8 +146,8 @@ static int find_credit(struct gpumap_session *s, struct gm_pair *pair,
 }
 
 /* Behind whatever the ring has for it; its index is free with the answer. */
-static void send_away(struct gpumap_session *s, struct gm_pair *pair,
-		      struct gm_buffer *buffer)
+static void send_away(struct gpumap_session *s, struct gm_queue_pair *pair,
+		      struct gm_client_buffer *buffer)
 {
 	struct gpumap_job job = {
 		.op = GPUMAP_OP_FREE,
@@ -160,8 +161,8 @@ static void send_away(struct gpumap_session *s, struct gm_pair *pair,
 }
 
 /* Two credits are there: one for an ALLOC that ends too late to be freed. */
-static int allocate(struct gpumap_session *s, struct gm_pair *pair,
-		    struct gm_buffer *buffer, uint64_t deadline_ns)
+static int allocate(struct gpumap_session *s, struct gm_queue_pair *pair,
+		    struct gm_client_buffer *buffer, uint64_t deadline_ns)
 {
 	struct gpumap_tile tile = { .row = pair->row, .status = -ETIME };
 	struct gpumap_job job = { .op = GPUMAP_OP_ALLOC,
@@ -193,8 +194,8 @@ int gpumap_buffer_alloc(struct gpumap_session *session, uint32_t row,
 			uint64_t bytes, uint32_t flags, uint64_t deadline_ns,
 			uint64_t *ret_buffer)
 {
-	struct gm_buffer *buffer;
-	struct gm_pair *pair;
+	struct gm_client_buffer *buffer;
+	struct gm_queue_pair *pair;
 	int ret = gm_session_usable(session);
 
 	if (ret == 0 && (bytes == 0 || (flags & GPUMAP_BUFFER_READ_ONLY) != 0))
@@ -238,7 +239,7 @@ int gm_buffer_forget(struct gpumap_session *session, uint64_t handle)
 
 /* An export ends with its buffer, or before. */
 int gm_buffer_end_export(struct gpumap_session *session,
-			 struct gm_buffer *buffer)
+			 struct gm_client_buffer *buffer)
 {
 	int ret = 0;
 
@@ -250,7 +251,8 @@ int gm_buffer_end_export(struct gpumap_session *session,
 }
 
 /* The worker is told by the agent, past the ring: the jobs have ended. */
-static int free_import(struct gpumap_session *s, struct gm_buffer *buffer)
+static int free_import(struct gpumap_session *s,
+		       struct gm_client_buffer *buffer)
 {
 	int ret = gm_buffer_end_reach(s, buffer);
 
@@ -261,9 +263,9 @@ static int free_import(struct gpumap_session *s, struct gm_buffer *buffer)
 	return ret;
 }
 
-static int free_own(struct gpumap_session *s, struct gm_buffer *buffer)
+static int free_own(struct gpumap_session *s, struct gm_client_buffer *buffer)
 {
-	struct gm_pair *pair = s->pairs[gm_handle_row(buffer->handle)];
+	struct gm_queue_pair *pair = s->pairs[gm_handle_row(buffer->handle)];
 	int ret = find_credit(s, pair, 1);
 
 	if (ret == 0)
@@ -279,7 +281,7 @@ static int free_own(struct gpumap_session *s, struct gm_buffer *buffer)
 
 int gpumap_buffer_free(struct gpumap_session *session, uint64_t buffer)
 {
-	struct gm_buffer *mine;
+	struct gm_client_buffer *mine;
 	int ret = gm_session_usable(session);
 
 	if (ret != 0 || buffer == 0)
@@ -323,7 +325,7 @@ static int judge_file(struct gpumap_session *s, int fd, uint64_t at,
 int gpumap_register(struct gpumap_session *session, int fd, uint64_t at,
 		    uint64_t bytes, uint32_t flags, uint64_t *ret_buffer)
 {
-	struct gm_buffer *buffer;
+	struct gm_client_buffer *buffer;
 	int ret = gm_session_usable(session);
 	int own;
 
@@ -353,7 +355,7 @@ int gpumap_register(struct gpumap_session *session, int fd, uint64_t at,
 
 int gpumap_forget(struct gpumap_session *session, uint64_t buffer)
 {
-	struct gm_buffer *mine;
+	struct gm_client_buffer *mine;
 	int ret = gm_session_usable(session);
 
 	if (ret != 0 || buffer == 0)
@@ -374,8 +376,9 @@ int gpumap_forget(struct gpumap_session *session, uint64_t buffer)
 
 /* ---- sharing ------------------------------------------------------------- */
 
-int gm_buffer_export(struct gpumap_session *session, struct gm_buffer *buffer,
-		     uint32_t flags, uint64_t *ret_export)
+int gm_buffer_export(struct gpumap_session *session,
+		     struct gm_client_buffer *buffer, uint32_t flags,
+		     uint64_t *ret_export)
 {
 	struct gm_export_ask body = { .handle = buffer->handle,
 				      .flags = flags };
@@ -400,7 +403,7 @@ int gm_buffer_export(struct gpumap_session *session, struct gm_buffer *buffer,
 int gpumap_buffer_export(struct gpumap_session *session, uint64_t buffer,
 			 uint64_t *ret_export)
 {
-	struct gm_buffer *mine;
+	struct gm_client_buffer *mine;
 	int ret = gm_session_usable(session);
 
 	if (ret != 0)
@@ -416,8 +419,8 @@ int gpumap_buffer_export(struct gpumap_session *session, uint64_t buffer,
 	return ret;
 }
 
-static int request_import(struct gpumap_session *s, struct gm_buffer *buffer,
-			  uint64_t id)
+static int request_import(struct gpumap_session *s,
+			  struct gm_client_buffer *buffer, uint64_t id)
 {
 	struct gm_import body = { .id = id,
 				  .handle = buffer->handle,
@@ -440,11 +443,11 @@ static int request_import(struct gpumap_session *s, struct gm_buffer *buffer,
 }
 
 int gm_buffer_import(struct gpumap_session *session, uint64_t export_id,
-		     uint32_t flags, struct gm_buffer **ret_buffer)
+		     uint32_t flags, struct gm_client_buffer **ret_buffer)
 {
 	uint32_t row = gm_export_row(export_id);
-	struct gm_buffer *buffer;
-	struct gm_pair *pair;
+	struct gm_client_buffer *buffer;
+	struct gm_queue_pair *pair;
 	int ret = gm_session_pair(session, row, &pair);
 
 	if (ret == 0)
@@ -465,7 +468,7 @@ int gm_buffer_import(struct gpumap_session *session, uint64_t export_id,
 int gpumap_buffer_import(struct gpumap_session *session, uint64_t export_id,
 			 uint32_t flags, uint64_t *ret_buffer)
 {
-	struct gm_buffer *buffer;
+	struct gm_client_buffer *buffer;
 	int ret = gm_session_usable(session);
 
 	if (ret == 0 && (flags & GPUMAP_BUFFER_EXPORTABLE) != 0)

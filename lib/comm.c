@@ -188,7 +188,7 @@ static int ask_for(struct gpumap_comm *comm)
 
 static int take_up(struct gpumap_comm *comm)
 {
-	struct gm_pair *pair;
+	struct gm_queue_pair *pair;
 	int ret = read_rows(comm);
 
 	for (uint32_t i = 0; ret == 0 && i < comm->n; i++)
@@ -391,7 +391,7 @@ static int judge_what(const struct gpumap_comm *comm,
 /* Can the other ranks reach it? */
 static int judge_kind(const struct gpumap_session *s, uint64_t handle)
 {
-	const struct gm_buffer *buffer = gm_buffer_find(s, handle);
+	const struct gm_client_buffer *buffer = gm_buffer_find(s, handle);
 
 	if (gm_handle_kind(handle) == GM_BUFFER_REGISTERED ||
 	    (gm_handle_kind(handle) == GM_BUFFER_DEVICE &&

@@ -89,7 +89,7 @@ static int judge_reads(struct gpumap_session *s, int fd)
 int gpumap_register_file(struct gpumap_session *session, int fd, uint32_t flags,
 			 uint64_t *ret_file)
 {
-	struct gm_buffer *buffer;
+	struct gm_client_buffer *buffer;
 	int ret = gm_session_usable(session);
 	int own;
 

@@ -12,8 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
-struct gm_buffer *gm_buffer_find(const struct gpumap_session *session,
-				 uint64_t handle)
+struct gm_client_buffer *gm_buffer_find(const struct gpumap_session *session,
+					uint64_t handle)
 {
 	uint32_t index = gm_handle_index(handle);
 
@@ -25,7 +25,7 @@ struct gm_buffer *gm_buffer_find(const struct gpumap_session *session,
 
 int gm_buffer_missing(const struct gpumap_session *session, uint64_t handle)
 {
-	const struct gm_buffers *b = &session->buffers;
+	const struct gm_client_buffers *b = &session->buffers;
 	uint32_t generation = gm_handle_generation(handle);
 
 	if (generation == 0 || gm_handle_index(handle) >= GM_BUFFERS_MAX ||
@@ -107,7 +107,7 @@ static int judge_memory(const struct gpumap_session *s, uint32_t row,
 			uint32_t op, uint64_t handle, uint64_t at, uint64_t n,
 			uint32_t element, bool is_written)
 {
-	const struct gm_buffer *buffer = gm_buffer_find(s, handle);
+	const struct gm_client_buffer *buffer = gm_buffer_find(s, handle);
 	int ret;
 
 	if (buffer == NULL)
@@ -184,7 +184,7 @@ bool gm_buffers_cross(uint32_t row, const struct gpumap_job *job)
 /* ---- showing ------------------------------------------------------------- */
 
 static int show_registered(struct gpumap_session *s, uint32_t row,
-			   const struct gm_buffer *buffer)
+			   const struct gm_client_buffer *buffer)
 {
 	struct gm_register body = { .handle = buffer->handle,
 				    .at = buffer->at,
@@ -202,7 +202,7 @@ static int show_registered(struct gpumap_session *s, uint32_t row,
 }
 
 static int show_another_rows(struct gpumap_session *s, uint32_t row,
-			     const struct gm_buffer *buffer)
+			     const struct gm_client_buffer *buffer)
 {
 	struct gm_reach body = { .handle = buffer->handle, .row = row };
 	struct gm_call call = { .type = GM_CONTROL_REACH,
@@ -214,7 +214,7 @@ static int show_another_rows(struct gpumap_session *s, uint32_t row,
 
 static int show(struct gpumap_session *s, uint32_t row, uint64_t handle)
 {
-	struct gm_buffer *buffer = gm_buffer_find(s, handle);
+	struct gm_client_buffer *buffer = gm_buffer_find(s, handle);
 	uint64_t bit = UINT64_C(1) << row % 64;
 	int ret;
 
@@ -237,10 +237,11 @@ static int show(struct gpumap_session *s, uint32_t row, uint64_t handle)
 
 /* Of what a row was told its next worker is told by the agent, but not of other
  * rows' memory, nor of masks on a device. */
-static void look_who_serves(struct gpumap_session *s, struct gm_pair *pair)
+static void look_who_serves(struct gpumap_session *s,
+			    struct gm_queue_pair *pair)
 {
 	uint32_t now = gm_get(&pair->queue->incarnation);
-	struct gm_buffers *b = &s->buffers;
+	struct gm_client_buffers *b = &s->buffers;
 
 	if (now == pair->told)
 		return;
@@ -274,7 +275,7 @@ int gm_buffers_show(struct gpumap_session *session, uint32_t row,
 	return 0;
 }
 
-bool gm_buffer_is_shown(const struct gm_buffer *buffer)
+bool gm_buffer_is_shown(const struct gm_client_buffer *buffer)
 {
 	for (uint32_t i = 0; i < GM_ROWS / 64; i++)
 		if (buffer->rows[i] != 0)
@@ -283,7 +284,7 @@ bool gm_buffer_is_shown(const struct gm_buffer *buffer)
 }
 
 int gm_buffer_end_reach(struct gpumap_session *session,
-			struct gm_buffer *buffer)
+			struct gm_client_buffer *buffer)
 {
 	struct gm_unreach body = { .handle = buffer->handle };
 	struct gm_call call = { .type = GM_CONTROL_UNREACH,

@@ -267,7 +267,7 @@ struct gm_ticket {
 };
 
 /* A row's queue pair and range of the arena. */
-struct gm_pair {
+struct gm_queue_pair {
 	struct gm_queue *queue;
 	struct gm_timeline *timeline;
 	uint64_t submitted; /* slots, ever: values of its timeline */
@@ -295,7 +295,7 @@ struct gm_field {
 };
 
 /* Memory that is not the arena's, as jobs name it. */
-struct gm_buffer {
+struct gm_client_buffer {
 	uint64_t handle; /* 0: none */
 	uint64_t bytes;
 	uint64_t at; /* of a registration: in its file */
@@ -315,8 +315,8 @@ struct gm_buffer {
 	uint64_t rows[GM_ROWS / 64];
 };
 
-struct gm_buffers {
-	struct gm_buffer *table; /* NULL: none yet */
+struct gm_client_buffers {
+	struct gm_client_buffer *table; /* NULL: none yet */
 	uint32_t room;
 	uint32_t next;  /* index where a free one is sought */
 	uint32_t first; /* generation; another session's are elsewhere */
@@ -342,8 +342,8 @@ struct gpumap_session {
 	bool takes_casts; /* and operations from CAST on */
 	int broken;       /* negative once the session has ended: what to say */
 
-	struct gm_pair *pairs[GM_ROWS]; /* NULL: not used yet */
-	struct gm_pair *busy[GM_ROWS];  /* those with live > 0 */
+	struct gm_queue_pair *pairs[GM_ROWS]; /* NULL: not used yet */
+	struct gm_queue_pair *busy[GM_ROWS];  /* those with live > 0 */
 	uint32_t n_busy;
 	uint32_t rotor; /* in busy: whose turn it is */
 	uint32_t jobs;  /* in flight or waiting for gpumap_poll() */
@@ -358,7 +358,7 @@ struct gpumap_session {
 
 	struct gpumap_tile *tiles; /* of the call that waits */
 	uint32_t tiles_left;
-	struct gm_buffers buffers;
+	struct gm_client_buffers buffers;
 	struct gm_share *shares; /* that it holds */
 
 	uint32_t parked; /* own copy of client->parked */
@@ -385,7 +385,7 @@ int gm_session_lacks(struct gpumap_session *session, uint32_t row);
 /* The row's queue pair, made on first use.  Returns 0, -ENODEV, -ECONNRESET,
  * the agent's refusal, or what the kernel says. */
 int gm_session_pair(struct gpumap_session *session, uint32_t row,
-		    struct gm_pair **ret_pair);
+		    struct gm_queue_pair **ret_pair);
 
 /* A request on the session's own connection; stores the refusal.  Returns as
  * gm_link_call(); when the connection is lost so is the session. */
@@ -493,12 +493,12 @@ static inline bool gm_in_arena(const struct gpumap_session *s,
 }
 
 /* Are the next @n slots free? */
-bool gm_pair_has_credit(struct gm_pair *pair, uint32_t n);
+bool gm_pair_has_credit(struct gm_queue_pair *pair, uint32_t n);
 
 /* Submit judged jobs for which there is credit, as @state tickets, and wake
  * the worker if it sleeps.  @rich: one of them may name a buffer, or have a
  * second slot. */
-void gm_pair_push(struct gpumap_session *session, struct gm_pair *pair,
+void gm_pair_push(struct gpumap_session *session, struct gm_queue_pair *pair,
 		  const struct gpumap_job *jobs, uint32_t n, uint8_t state,
 		  bool rich);
 
@@ -506,7 +506,7 @@ void gm_pair_push(struct gpumap_session *session, struct gm_pair *pair,
 
 /* A place in the table, with a new handle.  Returns 0, -ENOMEM or -EDQUOT. */
 int gm_buffers_take(struct gpumap_session *session, uint32_t kind, uint32_t row,
-		    struct gm_buffer **ret_buffer);
+		    struct gm_client_buffer **ret_buffer);
 
 /*
  * gm_buffers_judge - a job that names a buffer
@@ -531,27 +531,27 @@ int gm_buffers_show(struct gpumap_session *session, uint32_t row,
 		    const struct gpumap_job *jobs, uint32_t n);
 
 /* Make the table's generations its own.  Returns 0 or a negative errno. */
-int gm_buffers_init(struct gm_buffers *buffers);
+int gm_buffers_init(struct gm_client_buffers *buffers);
 
 /* Why there is no buffer of this handle: -ESTALE, it is one no more; -EPERM,
  * another session's; -ERANGE, nobody's. */
 int gm_buffer_missing(const struct gpumap_session *session, uint64_t handle);
 
 /* The session's buffer of this handle, or NULL. */
-struct gm_buffer *gm_buffer_find(const struct gpumap_session *session,
-				 uint64_t handle);
+struct gm_client_buffer *gm_buffer_find(const struct gpumap_session *session,
+					uint64_t handle);
 
 /* Has any row been told of it? */
-bool gm_buffer_is_shown(const struct gm_buffer *buffer);
+bool gm_buffer_is_shown(const struct gm_client_buffer *buffer);
 
 /* No other row copies from it any more: what is under way has ended.  Returns 0
  * or as gm_session_call(). */
 int gm_buffer_end_reach(struct gpumap_session *session,
-			struct gm_buffer *buffer);
+			struct gm_client_buffer *buffer);
 
 /* The worker is done with what was at this index. */
 void gm_buffers_left(struct gpumap_session *session, uint64_t index);
-void gm_buffers_fini(struct gm_buffers *buffers);
+void gm_buffers_fini(struct gm_client_buffers *buffers);
 
 /* ---- models ------------------------------------------------------------- */
 
@@ -572,7 +572,7 @@ int gm_tiles_wait(struct gpumap_session *session, uint64_t deadline_ns);
 
 /* The pair's tiles in flight end for nobody.  Returns whether there were
  * any. */
-bool gm_tiles_abandon(struct gm_pair *pair);
+bool gm_tiles_abandon(struct gm_queue_pair *pair);
 
 /* Take what has ended.  Jobs go to @ret_done while there is room, in @n, or
  * wait in the session when it is NULL.  Returns as gpumap_poll(). */

@@ -15,7 +15,7 @@
 #include "shm/objects.h"
 
 static int request_use(struct gpumap_session *s, const char *name,
-		       struct gm_buffer *mask,
+		       struct gm_client_buffer *mask,
 		       struct gm_mask_use_reply *ret_reply)
 {
 	struct gm_mask_use body = { .handle = mask->handle };
@@ -37,7 +37,7 @@ int gpumap_mask_use(struct gpumap_session *session, const char *name,
 		    uint64_t *ret_buffer, uint64_t *ret_version)
 {
 	struct gm_mask_use_reply reply;
-	struct gm_buffer *mask;
+	struct gm_client_buffer *mask;
 	int ret = gm_session_usable(session);
 
 	if (ret == 0)
@@ -60,7 +60,7 @@ int gpumap_mask_use(struct gpumap_session *session, const char *name,
 }
 
 int gm_mask_show(struct gpumap_session *session, uint32_t row,
-		 const struct gm_buffer *mask)
+		 const struct gm_client_buffer *mask)
 {
 	struct gm_mask_show body = { .handle = mask->handle, .row = row };
 	struct gm_call call = { .type = GM_CONTROL_MASK_SHOW,
@@ -75,7 +75,7 @@ int gm_mask_show(struct gpumap_session *session, uint32_t row,
 int gm_mask_fits(const struct gpumap_session *session,
 		 const struct gpumap_job *job)
 {
-	const struct gm_buffer *mask =
+	const struct gm_client_buffer *mask =
 		gm_buffer_find(session, job->mask_buffer);
 	uint32_t dtype =
 		job->op == GPUMAP_OP_MASK_BOOL ? GPUMAP_DTYPE_U8 : job->dtype;

@@ -97,7 +97,7 @@ static int judge_opts(struct gpumap_session *s,
 /* Queue pairs of all its rows, so that none is waited for later. */
 static int open_lanes(struct gpumap_model *m)
 {
-	struct gm_pair *pair;
+	struct gm_queue_pair *pair;
 	int ret = 0;
 
 	if (m->n_lanes == 0)

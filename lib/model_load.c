@@ -146,7 +146,7 @@ static struct gm_model_op *free_op(struct gm_model_lane *lane)
 	return NULL;
 }
 
-static void push(struct gpumap_model *m, struct gm_pair *pair,
+static void push(struct gpumap_model *m, struct gm_queue_pair *pair,
 		 struct gm_model_op *op, struct gpumap_job *job)
 {
 	job->dtype = GPUMAP_DTYPE_U8;
@@ -161,10 +161,10 @@ static void push(struct gpumap_model *m, struct gm_pair *pair,
 /* The lane's next buffer.  Returns 0, or -EAGAIN for want of credit. */
 static int begin_alloc(struct gpumap_model *m, struct gm_model_lane *lane)
 {
-	struct gm_pair *pair = m->session->pairs[lane->row];
+	struct gm_queue_pair *pair = m->session->pairs[lane->row];
 	struct gm_model_buffer *mine = &m->buffers[lane->next_buffer];
 	struct gm_model_op *op = &lane->ops[0];
-	struct gm_buffer *buffer;
+	struct gm_client_buffer *buffer;
 	struct gpumap_job job;
 	int ret;
 
@@ -259,7 +259,7 @@ static uint64_t piece_of(const struct gm_model_run *run, uint64_t done)
 static int begin_load(struct gpumap_model *m, struct gm_model_lane *lane,
 		      struct gm_model_op *op)
 {
-	struct gm_pair *pair = m->session->pairs[lane->row];
+	struct gm_queue_pair *pair = m->session->pairs[lane->row];
 	const struct gm_model_run *run = &m->runs[lane->run];
 	uint64_t bytes = piece_of(run, lane->done);
 	struct gpumap_job job;
@@ -343,7 +343,7 @@ static bool is_there(struct gpumap_model *m)
 {
 	for (uint32_t i = 0; i < m->n_lanes; i++) {
 		const struct gm_model_lane *lane = &m->lanes[i];
-		const struct gm_pair *pair = m->session->pairs[lane->row];
+		const struct gm_queue_pair *pair = m->session->pairs[lane->row];
 
 		if (gm_get(&pair->queue->incarnation) == lane->incarnation)
 			continue;

@@ -73,7 +73,7 @@ static int look_at(struct gpumap_model *m, const struct gpumap_share_info *info)
 
 static uint32_t incarnation_of(const struct gpumap_session *s, uint32_t row)
 {
-	const struct gm_pair *pair = s->pairs[row];
+	const struct gm_queue_pair *pair = s->pairs[row];
 
 	return pair != NULL ? gm_get(&pair->queue->incarnation) : 0;
 }
@@ -81,7 +81,7 @@ static uint32_t incarnation_of(const struct gpumap_session *s, uint32_t row)
 static int import(struct gpumap_model *m, uint32_t i)
 {
 	struct gm_model_buffer *buffer = &m->buffers[i];
-	struct gm_pair *pair;
+	struct gm_queue_pair *pair;
 	int ret = gm_session_pair(m->session, buffer->row, &pair);
 
 	/* Before: a worker that dies meanwhile is found out later. */
@@ -226,8 +226,8 @@ int gm_model_export(struct gpumap_model *model)
 	if ((model->name.flags & GPUMAP_SHARE_READ_ONLY) != 0)
 		flags |= GM_EXPORT_READ_ONLY;
 	for (uint32_t i = 0; ret == 0 && i < model->n_buffers; i++) {
-		struct gm_buffer *b = gm_buffer_find(model->session,
-						     model->buffers[i].handle);
+		struct gm_client_buffer *b = gm_buffer_find(
+			model->session, model->buffers[i].handle);
 
 		ret = b != NULL
 			      ? gm_buffer_export(model->session, b, flags, &id)

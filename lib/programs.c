@@ -20,7 +20,7 @@
 _Static_assert(GPUMAP_PARAMS_MAX == GM_PARAMS_MAX, "one limit");
 
 int gm_program_show(struct gpumap_session *session, uint32_t row,
-		    const struct gm_buffer *program)
+		    const struct gm_client_buffer *program)
 {
 	struct gm_program_ask body = { .handle = program->handle, .row = row };
 	struct gm_call call = { .type = program->image
@@ -39,7 +39,7 @@ int gm_program_show(struct gpumap_session *session, uint32_t row,
 static int load(struct gpumap_session *session, uint32_t row, const char *name,
 		int fd, uint64_t *ret_program)
 {
-	struct gm_buffer *program;
+	struct gm_client_buffer *program;
 	int ret = gm_buffers_take(session, GM_BUFFER_PROGRAM, 0, &program);
 
 	if (ret != 0) {
@@ -64,7 +64,7 @@ static int load(struct gpumap_session *session, uint32_t row, const char *name,
 int gpumap_program_load(struct gpumap_session *session, uint32_t row,
 			const char *name, uint64_t *ret_program)
 {
-	struct gm_pair *pair;
+	struct gm_queue_pair *pair;
 	int ret = gm_session_usable(session);
 
 	if (ret == 0 && (name == NULL || strlen(name) >= NAME_BYTES))
@@ -109,7 +109,7 @@ int gpumap_program_load_image(struct gpumap_session *session, uint32_t row,
 {
 	struct gpumap_program_image ours = { 0 };
 	const char *kernel;
-	struct gm_pair *pair;
+	struct gm_queue_pair *pair;
 	int ret = gm_session_usable(session);
 
 	if (ret == 0)
@@ -128,7 +128,7 @@ int gpumap_program_load_image(struct gpumap_session *session, uint32_t row,
 
 int gpumap_program_unload(struct gpumap_session *session, uint64_t program)
 {
-	struct gm_buffer *mine;
+	struct gm_client_buffer *mine;
 	int ret = gm_session_usable(session);
 
 	if (ret != 0 || program == 0)

@@ -25,11 +25,11 @@ int gm_programs_judge(const struct gpumap_session *session, uint32_t row,
 /* Tell a row of a program; an image goes along.  Returns as
  * gm_session_call(). */
 int gm_program_show(struct gpumap_session *session, uint32_t row,
-		    const struct gm_buffer *program);
+		    const struct gm_client_buffer *program);
 
 /* Tell a row of a mask.  Returns as gm_session_call(). */
 int gm_mask_show(struct gpumap_session *session, uint32_t row,
-		 const struct gm_buffer *mask);
+		 const struct gm_client_buffer *mask);
 
 /* Is the mask of such a job of the dtype that the job wants?  0 or -EINVAL. */
 int gm_mask_fits(const struct gpumap_session *session,
@@ -45,6 +45,6 @@ int gm_buffers_judge_one(const struct gpumap_session *session, uint32_t row,
 int gm_buffer_forget(struct gpumap_session *session, uint64_t handle);
 
 /* The handle is free again. */
-void gm_buffer_drop(struct gm_buffer *buffer);
+void gm_buffer_drop(struct gm_client_buffer *buffer);
 
 #endif

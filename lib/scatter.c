@@ -20,7 +20,7 @@ struct plan {
 	void *combined;              /* of the caller's, or NULL */
 	const uint64_t *dst_buffers; /* one per row of the caller's, or NULL */
 	const uint64_t *src_buffers;
-	struct gm_pair *pairs[GM_ROWS];
+	struct gm_queue_pair *pairs[GM_ROWS];
 	struct gpumap_tile tiles[GM_ROWS];
 	uint16_t places[GM_ROWS]; /* of a tile's row among the caller's */
 };
@@ -376,7 +376,7 @@ static int try_again(struct gpumap_session *s, const struct gpumap_job *job,
 		     struct plan *plan, uint32_t i, uint32_t row)
 {
 	struct gpumap_job part = part_of(job, plan, i);
-	struct gm_pair *pair;
+	struct gm_queue_pair *pair;
 	int ret;
 
 	if (gm_session_pair(s, row, &pair) != 0 ||

@@ -182,7 +182,7 @@ int gpumap_session_open(struct gpumap *map,
 	return 0;
 }
 
-static void close_pair(struct gm_pair *pair)
+static void close_pair(struct gm_queue_pair *pair)
 {
 	if (pair->doorbell >= 0)
 		close(pair->doorbell);
@@ -232,7 +232,7 @@ int gm_session_call(struct gpumap_session *session, struct gm_call *call,
 
 /* ---- queue pairs -------------------------------------------------------- */
 
-static int request_queue(struct gpumap_session *s, struct gm_pair *pair)
+static int request_queue(struct gpumap_session *s, struct gm_queue_pair *pair)
 {
 	struct gm_queue_open open = { .row = pair->row };
 	struct gm_queue_reply reply;
@@ -255,7 +255,7 @@ static int request_queue(struct gpumap_session *s, struct gm_pair *pair)
 	return ret;
 }
 
-static void set_up_rings(struct gpumap_session *s, struct gm_pair *pair)
+static void set_up_rings(struct gpumap_session *s, struct gm_queue_pair *pair)
 {
 	char *at = (char *)s->client + gm_queue_at(pair->row, s->depth);
 	struct gm_queue *queue = (struct gm_queue *)(void *)at;
@@ -273,7 +273,7 @@ static void set_up_rings(struct gpumap_session *s, struct gm_pair *pair)
 
 static int open_pair(struct gpumap_session *s, uint32_t row)
 {
-	struct gm_pair *pair = calloc(1, sizeof(*pair));
+	struct gm_queue_pair *pair = calloc(1, sizeof(*pair));
 	int ret;
 
 	if (pair == NULL)
@@ -315,7 +315,7 @@ int gm_session_lacks(struct gpumap_session *session, uint32_t row)
 }
 
 int gm_session_pair(struct gpumap_session *session, uint32_t row,
-		    struct gm_pair **ret_pair)
+		    struct gm_queue_pair **ret_pair)
 {
 	int ret = 0;
 
@@ -333,7 +333,7 @@ int gm_session_pair(struct gpumap_session *session, uint32_t row,
 int gpumap_alloc(struct gpumap_session *session, uint32_t row, uint64_t bytes,
 		 void **ret_memory)
 {
-	struct gm_pair *pair;
+	struct gm_queue_pair *pair;
 	uint64_t at;
 	int ret = gm_session_usable(session);
 

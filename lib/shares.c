@@ -196,7 +196,8 @@ static int judge(struct gpumap_session *s, const struct gpumap_share_request *r)
 	else if (r->reserved != 0)
 		why = "a reserved field is set";
 	for (uint32_t i = 0; why == NULL && i < r->n_buffers; i++) {
-		const struct gm_buffer *b = gm_buffer_find(s, r->buffers[i]);
+		const struct gm_client_buffer *b =
+			gm_buffer_find(s, r->buffers[i]);
 
 		if (b == NULL)
 			return gm_buffer_missing(s, r->buffers[i]);
@@ -284,7 +285,7 @@ static void take_back(struct gpumap_session *s, const uint64_t *buffers,
 
 	memcpy(why, gpumap_refusal(s->map), sizeof(why));
 	for (uint32_t i = 0; i < n && s->broken == 0; i++) {
-		struct gm_buffer *b = gm_buffer_find(s, buffers[i]);
+		struct gm_client_buffer *b = gm_buffer_find(s, buffers[i]);
 
 		if (b != NULL && b->share == 0 && !b->numbered)
 			gm_buffer_end_export(s, b);
@@ -443,7 +444,7 @@ int gpumap_share_buffer(struct gpumap_session *session, uint64_t share,
 			uint32_t index, struct gpumap_export_info *ret_info,
 			uint64_t *ret_buffer)
 {
-	struct gm_buffer *buffer;
+	struct gm_client_buffer *buffer;
 	struct gm_share *s;
 	struct part *part;
 	int ret = find_part(session, share, index, &s);
@@ -507,7 +508,7 @@ static int let_go(struct gpumap_session *s, uint64_t share, bool imports)
 	int ret = 0;
 
 	for (uint32_t i = 0; i < s->buffers.room && ret == 0; i++) {
-		struct gm_buffer *b = &s->buffers.table[i];
+		struct gm_client_buffer *b = &s->buffers.table[i];
 
 		if (b->handle == 0 || b->share != share ||
 		    b->imported != imports)

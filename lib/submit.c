@@ -147,7 +147,7 @@ int gm_job_judge(const struct gpumap_session *session, uint32_t row,
 					: gm_buffers_judge(session, row, job);
 }
 
-bool gm_pair_has_credit(struct gm_pair *pair, uint32_t n)
+bool gm_pair_has_credit(struct gm_queue_pair *pair, uint32_t n)
 {
 	const uint32_t mask = pair->out.mask;
 
@@ -206,7 +206,7 @@ int gm_waits_judge(const struct gpumap_session *session,
 		return -EINVAL;
 	for (uint32_t i = 0; i < job->n_waits; i++) {
 		const struct gpumap_time *time = &job->waits[i];
-		const struct gm_pair *pair;
+		const struct gm_queue_pair *pair;
 
 		if (time->reserved != 0 || time->row >= session->n_rows)
 			return -EINVAL;
@@ -223,7 +223,7 @@ int gm_waits_judge(const struct gpumap_session *session,
 static bool is_open(const struct gpumap_session *s, uint32_t row,
 		    const struct gpumap_time *time, uint64_t *ret_wait)
 {
-	const struct gm_pair *pair = s->pairs[time->row];
+	const struct gm_queue_pair *pair = s->pairs[time->row];
 	uint32_t pos = (uint32_t)time->value - 1;
 	const struct gm_ticket *t;
 
@@ -262,7 +262,8 @@ static void pack_more(const struct gpumap_session *s, uint32_t row,
 	gm_more_pack(&more, ret_words);
 }
 
-static void ring_doorbell(struct gpumap_session *s, const struct gm_pair *pair)
+static void ring_doorbell(struct gpumap_session *s,
+			  const struct gm_queue_pair *pair)
 {
 	static const uint64_t one = 1;
 
@@ -273,9 +274,9 @@ static void ring_doorbell(struct gpumap_session *s, const struct gm_pair *pair)
 }
 
 /* Behind the slot that is @ahead, which is not visible yet. */
-static void put_second(const struct gpumap_session *s, struct gm_pair *pair,
-		       const struct gpumap_job *job, uint32_t ahead,
-		       uint8_t incarnation)
+static void put_second(const struct gpumap_session *s,
+		       struct gm_queue_pair *pair, const struct gpumap_job *job,
+		       uint32_t ahead, uint8_t incarnation)
 {
 	uint32_t pos = pair->out.pos + ahead + 1;
 	struct gm_ticket *t = &pair->tickets[pos & pair->out.mask];
@@ -293,7 +294,7 @@ static void put_second(const struct gpumap_session *s, struct gm_pair *pair,
 /* Once for jobs of the arena alone, where nothing of buffers and second slots
  * is looked at, and once for all: the difference is measured. */
 static inline __attribute__((always_inline)) void
-put(const struct gpumap_session *s, struct gm_pair *pair,
+put(const struct gpumap_session *s, struct gm_queue_pair *pair,
     const struct gpumap_job *jobs, uint32_t n, uint32_t slots, uint8_t state,
     bool rich)
 {
@@ -325,7 +326,7 @@ put(const struct gpumap_session *s, struct gm_pair *pair,
 	}
 }
 
-void gm_pair_push(struct gpumap_session *session, struct gm_pair *pair,
+void gm_pair_push(struct gpumap_session *session, struct gm_queue_pair *pair,
 		  const struct gpumap_job *jobs, uint32_t n, uint8_t state,
 		  bool rich)
 {
@@ -378,7 +379,7 @@ static inline void survey(const struct gpumap_job *jobs, uint32_t n,
 int gpumap_submit(struct gpumap_session *session, uint32_t row,
 		  const struct gpumap_job *jobs, uint32_t n)
 {
-	struct gm_pair *pair;
+	struct gm_queue_pair *pair;
 	uint64_t buffers, more;
 	uint32_t slots = n;
 	int ret = gm_session_usable(session);
@@ -435,7 +436,7 @@ int gpumap_submitted(struct gpumap_session *session, uint32_t row,
 
 int gpumap_cancel(struct gpumap_session *session, uint32_t row)
 {
-	struct gm_pair *pair;
+	struct gm_queue_pair *pair;
 	int ret = gm_session_usable(session);
 
 	if (ret != 0)

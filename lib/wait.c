@@ -59,7 +59,7 @@ static int settle_whole(struct gpumap_session *s, struct gm_ticket *whole,
 }
 
 /* One job has ended.  Returns 1 when *ret_done was filled in. */
-static int settle(struct gpumap_session *s, struct gm_pair *pair,
+static int settle(struct gpumap_session *s, struct gm_queue_pair *pair,
 		  struct gm_ticket *t, int32_t status,
 		  struct gpumap_done *ret_done)
 {
@@ -96,7 +96,7 @@ static int settle(struct gpumap_session *s, struct gm_pair *pair,
 
 /* The second slot of an entry has ended, and so has the entry.  Returns its
  * ticket, or NULL where the first slot has not. */
-static struct gm_ticket *settle_second(struct gm_pair *pair,
+static struct gm_ticket *settle_second(struct gm_queue_pair *pair,
 				       struct gm_ticket *t)
 {
 	uint32_t pos = t->position - 1;
@@ -112,7 +112,7 @@ static struct gm_ticket *settle_second(struct gm_pair *pair,
 
 /* Take jobs of one slot, as they come in order, as far as there are no others.
  * Almost all of them go this way, and nothing is looked at twice. */
-static uint32_t reap_run(struct gpumap_session *s, struct gm_pair *pair,
+static uint32_t reap_run(struct gpumap_session *s, struct gm_queue_pair *pair,
 			 struct gpumap_done *ret_done, uint32_t n)
 {
 	uint32_t first = pair->oldest, got = 0;
@@ -150,7 +150,7 @@ static uint32_t lied(struct gpumap_session *s, uint32_t got)
 
 /* Take what one ring shows, up to a lie, which ends the session.  Returns how
  * many were stored. */
-static uint32_t reap_pair(struct gpumap_session *s, struct gm_pair *pair,
+static uint32_t reap_pair(struct gpumap_session *s, struct gm_queue_pair *pair,
 			  struct gpumap_done *ret_done, uint32_t n)
 {
 	uint32_t got = ret_done != NULL ? reap_run(s, pair, ret_done, n) : 0;
@@ -214,7 +214,7 @@ int gm_session_reap(struct gpumap_session *session,
 
 	while (visits-- > 0 && (ret_done == NULL || got < n)) {
 		uint32_t turn = s->rotor < s->n_busy ? s->rotor : 0;
-		struct gm_pair *pair = s->busy[turn];
+		struct gm_queue_pair *pair = s->busy[turn];
 
 		got += reap_pair(s, pair,
 				 ret_done != NULL ? ret_done + got : NULL,
@@ -245,7 +245,7 @@ static void take_late(struct gpumap_session *s)
 
 /* ---- the agent's death --------------------------------------------------- */
 
-static void lose_pair(struct gpumap_session *s, struct gm_pair *pair)
+static void lose_pair(struct gpumap_session *s, struct gm_queue_pair *pair)
 {
 	/* From the oldest position that may be in flight to the newest. */
 	for (uint32_t i = 0; i <= pair->out.mask; i++) {
@@ -485,7 +485,7 @@ int gm_tiles_wait(struct gpumap_session *session, uint64_t deadline_ns)
 	return 0;
 }
 
-bool gm_tiles_abandon(struct gm_pair *pair)
+bool gm_tiles_abandon(struct gm_queue_pair *pair)
 {
 	bool any = false;
 

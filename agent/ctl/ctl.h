@@ -18,7 +18,7 @@
 #include "gpumap.h"
 
 /* Documented in gpumapctl(1). */
-enum gm_exit {
+enum gm_ctl_exit {
 	GM_EXIT_OK = 0,
 	GM_EXIT_FAILED = 1,   /* refused, or did not work */
 	GM_EXIT_USAGE = 2,    /* the command line is wrong */

@@ -98,7 +98,7 @@ int gm_cuda_bind(struct gm_cuda *cuda)
 	return gm_cuda_check(cuda, cuda->driver->cuCtxSetCurrent(cuda->ctx));
 }
 
-static const char *cuda_fault(struct gm_device *dev, int *ret_code)
+static const char *cuda_fault(struct gm_backend_device *dev, int *ret_code)
 {
 	struct gm_cuda *cuda = (struct gm_cuda *)dev;
 
@@ -423,7 +423,7 @@ static int make_ready(struct gm_cuda *cuda, const char *uuid, uint64_t init_ns)
 	return rc;
 }
 
-static void cuda_close(struct gm_device *dev)
+static void cuda_close(struct gm_backend_device *dev)
 {
 	struct gm_cuda *cuda = (struct gm_cuda *)dev;
 	const struct gm_driver *cu;
@@ -461,7 +461,7 @@ static uint64_t slice_bytes(const struct gm_device_config *config)
 }
 
 static int cuda_open(const struct gm_device_config *config,
-		     struct gm_device **ret_dev)
+		     struct gm_backend_device **ret_dev)
 {
 	uint64_t began_ns = now_ns(), init_ns;
 	struct gm_cuda *cuda;
@@ -492,7 +492,7 @@ static int cuda_open(const struct gm_device_config *config,
 	return 0;
 }
 
-static int cuda_memory(struct gm_device *dev,
+static int cuda_memory(struct gm_backend_device *dev,
 		       struct gm_device_memory *ret_memory)
 {
 	struct gm_cuda *cuda = (struct gm_cuda *)dev;

@@ -155,7 +155,7 @@ struct gm_cuda_functions {
 TAILQ_HEAD(gm_cuda_slabs, gm_cuda_slab);
 
 struct gm_cuda {
-	struct gm_device dev;
+	struct gm_backend_device dev;
 	const struct gm_driver *driver;
 	int ordinal;
 	struct CUctx_st *ctx;
@@ -233,10 +233,11 @@ gm_cu_result gm_cuda_compile(struct gm_cuda *cuda, const void *image,
 			     struct CUmod_st **ret_module,
 			     char ret_log[GM_CUDA_LOG_BYTES]);
 
-int gm_cuda_load_kernel(struct gm_device *dev, const void *image,
+int gm_cuda_load_kernel(struct gm_backend_device *dev, const void *image,
 			const char *name, struct gm_kernel **ret_kernel,
 			char ret_why[GM_KERNEL_WHY_BYTES]);
-void gm_cuda_unload_kernel(struct gm_device *dev, struct gm_kernel *kernel);
+void gm_cuda_unload_kernel(struct gm_backend_device *dev,
+			   struct gm_kernel *kernel);
 
 /* ---- cuda_lanes.c ------------------------------------------------------- */
 
@@ -265,20 +266,21 @@ int gm_cuda_slot_begin(struct gm_cuda *cuda, struct gm_cuda_lane *lane,
 bool gm_cuda_slot_passed(struct gm_cuda *cuda, struct gm_cuda_lane *lane,
 			 struct gm_cuda_slot *slot);
 
-int gm_cuda_ended(struct gm_device *dev, const struct gm_flight *flight);
-int gm_cuda_arm(struct gm_device *dev);
+int gm_cuda_ended(struct gm_backend_device *dev,
+		  const struct gm_flight *flight);
+int gm_cuda_arm(struct gm_backend_device *dev);
 
 /* ---- the others: as device.h -------------------------------------------- */
 
-int gm_cuda_start(struct gm_device *dev, const struct gm_task *task,
+int gm_cuda_start(struct gm_backend_device *dev, const struct gm_task *task,
 		  uint64_t first, uint64_t count, const struct gm_flight *after,
 		  struct gm_flight *ret_flight);
 
-void gm_cuda_quit(struct gm_device *dev, const struct gm_task *task);
+void gm_cuda_quit(struct gm_backend_device *dev, const struct gm_task *task);
 
-int gm_cuda_alloc(struct gm_device *dev, uint64_t owner, uint64_t bytes,
+int gm_cuda_alloc(struct gm_backend_device *dev, uint64_t owner, uint64_t bytes,
 		  uint32_t flags, struct gm_buffer **ret_buffer);
-void gm_cuda_free(struct gm_device *dev, struct gm_buffer *buffer);
+void gm_cuda_free(struct gm_backend_device *dev, struct gm_buffer *buffer);
 void gm_cuda_slabs_close(struct gm_cuda *cuda);
 
 /* Make memory hold nothing of whoever had it before.  0 or -errno. */
@@ -287,41 +289,45 @@ int gm_cuda_clear(struct gm_cuda *cuda, gm_cu_ptr at, uint64_t bytes);
 int gm_cuda_shared_alloc(struct gm_cuda *cuda, uint64_t bytes,
 			 struct gm_buffer **ret_buffer);
 void gm_cuda_shared_free(struct gm_cuda *cuda, struct gm_buffer *buffer);
-int gm_cuda_export_fd(struct gm_device *dev, struct gm_buffer *buffer);
-int gm_cuda_import_fd(struct gm_device *dev, int fd, uint64_t bytes,
+int gm_cuda_export_fd(struct gm_backend_device *dev, struct gm_buffer *buffer);
+int gm_cuda_import_fd(struct gm_backend_device *dev, int fd, uint64_t bytes,
 		      struct gm_buffer **ret_buffer);
-int gm_cuda_import_peer(struct gm_device *dev, int fd, uint64_t bytes,
+int gm_cuda_import_peer(struct gm_backend_device *dev, int fd, uint64_t bytes,
 			struct gm_buffer **ret_buffer);
-int gm_cuda_try_peer(struct gm_device *dev, int fd, const void *want,
+int gm_cuda_try_peer(struct gm_backend_device *dev, int fd, const void *want,
 		     uint64_t bytes);
-int gm_cuda_copy_peer(struct gm_device *dev, uint64_t address, int fd,
+int gm_cuda_copy_peer(struct gm_backend_device *dev, uint64_t address, int fd,
 		      uint64_t bytes);
-int gm_cuda_fetch(struct gm_device *dev, uint64_t address, void *to,
+int gm_cuda_fetch(struct gm_backend_device *dev, uint64_t address, void *to,
 		  uint64_t bytes);
-int gm_cuda_store(struct gm_device *dev, uint64_t address, const void *from,
-		  uint64_t bytes);
-int gm_cuda_fetch_strides(struct gm_device *dev,
+int gm_cuda_store(struct gm_backend_device *dev, uint64_t address,
+		  const void *from, uint64_t bytes);
+int gm_cuda_fetch_strides(struct gm_backend_device *dev,
 			  const struct gm_strides *strides);
-int gm_cuda_store_strides(struct gm_device *dev,
+int gm_cuda_store_strides(struct gm_backend_device *dev,
 			  const struct gm_strides *strides);
 
-int gm_cuda_reach(struct gm_device *dev, char *at, uint64_t bytes,
+int gm_cuda_reach(struct gm_backend_device *dev, char *at, uint64_t bytes,
 		  bool writable, struct gm_region **ret_region);
-void gm_cuda_unreach(struct gm_device *dev, struct gm_region *region);
+void gm_cuda_unreach(struct gm_backend_device *dev, struct gm_region *region);
 void gm_cuda_regions_close(struct gm_cuda *cuda);
 
-int gm_cuda_clique_version(struct gm_device *dev);
-int gm_cuda_clique_id(struct gm_device *dev,
+int gm_cuda_clique_version(struct gm_backend_device *dev);
+int gm_cuda_clique_id(struct gm_backend_device *dev,
 		      unsigned char ret_id[GM_CLIQUE_ID_BYTES]);
-int gm_cuda_clique_begin(struct gm_device *dev,
+int gm_cuda_clique_begin(struct gm_backend_device *dev,
 			 const unsigned char id[GM_CLIQUE_ID_BYTES],
 			 uint32_t rank, uint32_t ranks,
 			 struct gm_clique **ret_clique);
-int gm_cuda_clique_ready(struct gm_device *dev, struct gm_clique *clique);
-int gm_cuda_clique_start(struct gm_device *dev, struct gm_clique *clique,
+int gm_cuda_clique_ready(struct gm_backend_device *dev,
+			 struct gm_clique *clique);
+int gm_cuda_clique_start(struct gm_backend_device *dev,
+			 struct gm_clique *clique,
 			 const struct gm_clique_task *task);
-int gm_cuda_clique_ended(struct gm_device *dev, struct gm_clique *clique);
-void gm_cuda_clique_abort(struct gm_device *dev, struct gm_clique *clique);
+int gm_cuda_clique_ended(struct gm_backend_device *dev,
+			 struct gm_clique *clique);
+void gm_cuda_clique_abort(struct gm_backend_device *dev,
+			  struct gm_clique *clique);
 
 /*
  * gm_cuda_piece_at - where client memory is

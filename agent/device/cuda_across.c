@@ -22,7 +22,7 @@ static int finish(struct gm_cuda *cuda, gm_cu_result result)
 	return rc < 0 ? rc : gm_cuda_check(cuda, end);
 }
 
-int gm_cuda_fetch_strides(struct gm_device *dev,
+int gm_cuda_fetch_strides(struct gm_backend_device *dev,
 			  const struct gm_strides *strides)
 {
 	struct gm_cuda *cuda = (struct gm_cuda *)dev;
@@ -37,7 +37,7 @@ int gm_cuda_fetch_strides(struct gm_device *dev,
 	return rc < 0 ? rc : finish(cuda, result);
 }
 
-int gm_cuda_store_strides(struct gm_device *dev,
+int gm_cuda_store_strides(struct gm_backend_device *dev,
 			  const struct gm_strides *strides)
 {
 	struct gm_cuda *cuda = (struct gm_cuda *)dev;
@@ -52,7 +52,7 @@ int gm_cuda_store_strides(struct gm_device *dev,
 	return rc < 0 ? rc : finish(cuda, result);
 }
 
-int gm_cuda_fetch(struct gm_device *dev, uint64_t address, void *to,
+int gm_cuda_fetch(struct gm_backend_device *dev, uint64_t address, void *to,
 		  uint64_t bytes)
 {
 	return gm_cuda_fetch_strides(
@@ -61,8 +61,8 @@ int gm_cuda_fetch(struct gm_device *dev, uint64_t address, void *to,
 			.address = address, .at = to, .bytes = bytes, .n = 1 });
 }
 
-int gm_cuda_store(struct gm_device *dev, uint64_t address, const void *from,
-		  uint64_t bytes)
+int gm_cuda_store(struct gm_backend_device *dev, uint64_t address,
+		  const void *from, uint64_t bytes)
 {
 	/* It is only read. */
 	return gm_cuda_store_strides(
@@ -94,7 +94,7 @@ static int compare(struct gm_cuda *cuda, const struct gm_buffer *theirs,
 	return rc;
 }
 
-int gm_cuda_try_peer(struct gm_device *dev, int fd, const void *want,
+int gm_cuda_try_peer(struct gm_backend_device *dev, int fd, const void *want,
 		     uint64_t bytes)
 {
 	struct gm_cuda *cuda = (struct gm_cuda *)dev;
@@ -112,7 +112,7 @@ int gm_cuda_try_peer(struct gm_device *dev, int fd, const void *want,
 	return rc;
 }
 
-int gm_cuda_copy_peer(struct gm_device *dev, uint64_t address, int fd,
+int gm_cuda_copy_peer(struct gm_backend_device *dev, uint64_t address, int fd,
 		      uint64_t bytes)
 {
 	struct gm_cuda *cuda = (struct gm_cuda *)dev;

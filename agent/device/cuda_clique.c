@@ -63,7 +63,7 @@ static int open_nccl(const char *folder)
 	return rc;
 }
 
-int gm_cuda_clique_version(struct gm_device *dev)
+int gm_cuda_clique_version(struct gm_backend_device *dev)
 {
 	struct gm_cuda *cuda = (struct gm_cuda *)dev;
 	int rc;
@@ -76,7 +76,7 @@ int gm_cuda_clique_version(struct gm_device *dev)
 	return rc < 0 ? rc : process.nccl.version;
 }
 
-int gm_cuda_clique_id(struct gm_device *dev,
+int gm_cuda_clique_id(struct gm_backend_device *dev,
 		      unsigned char ret_id[GM_CLIQUE_ID_BYTES])
 {
 	struct gm_nccl_id id;
@@ -107,7 +107,7 @@ static int open_stream(struct gm_cuda *cuda, struct gm_clique *c)
 	return rc;
 }
 
-int gm_cuda_clique_begin(struct gm_device *dev,
+int gm_cuda_clique_begin(struct gm_backend_device *dev,
 			 const unsigned char id[GM_CLIQUE_ID_BYTES],
 			 uint32_t rank, uint32_t ranks,
 			 struct gm_clique **ret_clique)
@@ -152,12 +152,14 @@ static int look(const struct gm_clique *c)
 	return result == GM_NCCL_SUCCESS;
 }
 
-int gm_cuda_clique_ready(struct gm_device *dev, struct gm_clique *clique)
+int gm_cuda_clique_ready(struct gm_backend_device *dev,
+			 struct gm_clique *clique)
 {
 	return gm_cuda_is_lost((struct gm_cuda *)dev) ? -EIO : look(clique);
 }
 
-void gm_cuda_clique_abort(struct gm_device *dev, struct gm_clique *clique)
+void gm_cuda_clique_abort(struct gm_backend_device *dev,
+			  struct gm_clique *clique)
 {
 	struct gm_cuda *cuda = (struct gm_cuda *)dev;
 	const struct gm_driver *cu = cuda->driver;
@@ -250,7 +252,8 @@ static gm_nccl_result launch(const struct gm_clique *c,
 	}
 }
 
-int gm_cuda_clique_start(struct gm_device *dev, struct gm_clique *clique,
+int gm_cuda_clique_start(struct gm_backend_device *dev,
+			 struct gm_clique *clique,
 			 const struct gm_clique_task *task)
 {
 	int type = type_of(task->dtype), reduction = reduction_of(task->reduce);
@@ -276,7 +279,8 @@ static int record(struct gm_cuda *cuda, struct gm_clique *c)
 	return 0;
 }
 
-int gm_cuda_clique_ended(struct gm_device *dev, struct gm_clique *clique)
+int gm_cuda_clique_ended(struct gm_backend_device *dev,
+			 struct gm_clique *clique)
 {
 	struct gm_cuda *cuda = (struct gm_cuda *)dev;
 	gm_cu_result result;

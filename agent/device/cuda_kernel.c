@@ -84,7 +84,7 @@ static int refuse(struct gm_cuda *cuda, gm_cu_result result, const char *log,
 	return gm_cuda_suspect(cuda, result);
 }
 
-int gm_cuda_load_kernel(struct gm_device *dev, const void *image,
+int gm_cuda_load_kernel(struct gm_backend_device *dev, const void *image,
 			const char *name, struct gm_kernel **ret_kernel,
 			char ret_why[GM_KERNEL_WHY_BYTES])
 {
@@ -120,7 +120,8 @@ int gm_cuda_load_kernel(struct gm_device *dev, const void *image,
 	return rc;
 }
 
-void gm_cuda_unload_kernel(struct gm_device *dev, struct gm_kernel *kernel)
+void gm_cuda_unload_kernel(struct gm_backend_device *dev,
+			   struct gm_kernel *kernel)
 {
 	struct gm_cuda *cuda = (struct gm_cuda *)dev;
 

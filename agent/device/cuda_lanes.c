@@ -344,7 +344,7 @@ static int look_closer(struct gm_cuda *cuda, struct gm_cuda_lane *lane)
 		       : 0;
 }
 
-int gm_cuda_ended(struct gm_device *dev, const struct gm_flight *flight)
+int gm_cuda_ended(struct gm_backend_device *dev, const struct gm_flight *flight)
 {
 	struct gm_cuda *cuda = (struct gm_cuda *)dev;
 	struct gm_cuda_slot *slot;
@@ -376,7 +376,7 @@ static struct gm_cuda_slot *oldest(struct gm_cuda_lane *lane)
 	return first;
 }
 
-int gm_cuda_arm(struct gm_device *dev)
+int gm_cuda_arm(struct gm_backend_device *dev)
 {
 	struct gm_cuda *cuda = (struct gm_cuda *)dev;
 	struct gm_cuda_slot *slots[GM_CUDA_LANES];

@@ -312,7 +312,7 @@ static int alloc(struct gm_cuda *cuda, uint64_t owner, uint64_t bytes,
 		       : alloc_plain(cuda, owner, bytes, ret_buffer);
 }
 
-int gm_cuda_alloc(struct gm_device *dev, uint64_t owner, uint64_t bytes,
+int gm_cuda_alloc(struct gm_backend_device *dev, uint64_t owner, uint64_t bytes,
 		  uint32_t flags, struct gm_buffer **ret_buffer)
 {
 	struct gm_cuda *cuda = (struct gm_cuda *)dev;
@@ -331,7 +331,7 @@ int gm_cuda_alloc(struct gm_device *dev, uint64_t owner, uint64_t bytes,
 	return rc;
 }
 
-void gm_cuda_free(struct gm_device *dev, struct gm_buffer *buffer)
+void gm_cuda_free(struct gm_backend_device *dev, struct gm_buffer *buffer)
 {
 	struct gm_cuda *cuda = (struct gm_cuda *)dev;
 	struct buffer *b = (struct buffer *)buffer;

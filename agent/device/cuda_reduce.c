@@ -70,7 +70,7 @@ void gm_cuda_reducer_give_back(struct gm_cuda_reducer *reducer)
 	reducer->task = NULL;
 }
 
-void gm_cuda_quit(struct gm_device *dev, const struct gm_task *task)
+void gm_cuda_quit(struct gm_backend_device *dev, const struct gm_task *task)
 {
 	struct gm_cuda *cuda = (struct gm_cuda *)dev;
 

@@ -240,7 +240,7 @@ static int reach(struct gm_cuda *cuda, struct gm_cuda_piece *pieces, uint32_t n,
 	return rc;
 }
 
-int gm_cuda_reach(struct gm_device *dev, char *at, uint64_t bytes,
+int gm_cuda_reach(struct gm_backend_device *dev, char *at, uint64_t bytes,
 		  bool writable, struct gm_region **ret_region)
 {
 	struct gm_cuda *cuda = (struct gm_cuda *)dev;
@@ -271,7 +271,7 @@ int gm_cuda_reach(struct gm_device *dev, char *at, uint64_t bytes,
 	return rc;
 }
 
-void gm_cuda_unreach(struct gm_device *dev, struct gm_region *region)
+void gm_cuda_unreach(struct gm_backend_device *dev, struct gm_region *region)
 {
 	struct gm_cuda *cuda = (struct gm_cuda *)dev;
 	struct region *r = (struct region *)region;

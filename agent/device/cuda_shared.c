@@ -166,7 +166,7 @@ void gm_cuda_shared_free(struct gm_cuda *cuda, struct gm_buffer *buffer)
 	free(b);
 }
 
-int gm_cuda_export_fd(struct gm_device *dev, struct gm_buffer *buffer)
+int gm_cuda_export_fd(struct gm_backend_device *dev, struct gm_buffer *buffer)
 {
 	struct gm_cuda *cuda = (struct gm_cuda *)dev;
 	struct buffer *b = (struct buffer *)buffer;
@@ -273,13 +273,13 @@ static int import(struct gm_cuda *cuda, int fd, uint64_t bytes, bool of_others,
 	return 0;
 }
 
-int gm_cuda_import_fd(struct gm_device *dev, int fd, uint64_t bytes,
+int gm_cuda_import_fd(struct gm_backend_device *dev, int fd, uint64_t bytes,
 		      struct gm_buffer **ret_buffer)
 {
 	return import((struct gm_cuda *)dev, fd, bytes, false, ret_buffer);
 }
 
-int gm_cuda_import_peer(struct gm_device *dev, int fd, uint64_t bytes,
+int gm_cuda_import_peer(struct gm_backend_device *dev, int fd, uint64_t bytes,
 			struct gm_buffer **ret_buffer)
 {
 	return import((struct gm_cuda *)dev, fd, bytes, true, ret_buffer);

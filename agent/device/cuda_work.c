@@ -473,7 +473,7 @@ static void begin_nothing(const struct gm_flight *after,
 static int measure(const struct gm_task *task, uint64_t first, uint64_t count,
 		   struct gm_cuda_slice *s)
 {
-	struct gm_sizes sizes;
+	struct gm_task_sizes sizes;
 	int rc = gm_task_sizes(task, &sizes);
 
 	if (rc < 0)
@@ -508,7 +508,7 @@ static uint64_t as_bytes(struct gm_cuda_slice *s, uint64_t first)
 	return first * s->each;
 }
 
-int gm_cuda_start(struct gm_device *dev, const struct gm_task *task,
+int gm_cuda_start(struct gm_backend_device *dev, const struct gm_task *task,
 		  uint64_t first, uint64_t count, const struct gm_flight *after,
 		  struct gm_flight *ret_flight)
 {

@@ -124,7 +124,7 @@ struct gm_kernel;
 
 #define GM_KERNEL_WHY_BYTES 240u
 
-struct gm_device;
+struct gm_backend_device;
 
 struct gm_backend {
 	const char *name; /* "host": also the row's kind, for people */
@@ -149,13 +149,13 @@ struct gm_backend {
 	 *		-ENOMEM, and others that last
 	 */
 	int (*open)(const struct gm_device_config *config,
-		    struct gm_device **ret_dev);
+		    struct gm_backend_device **ret_dev);
 
 	/* close - give it back.  NULL is allowed. */
-	void (*close)(struct gm_device *dev);
+	void (*close)(struct gm_backend_device *dev);
 
 	/* memory - what it has and what is left.  Returns 0 or -errno. */
-	int (*memory)(struct gm_device *dev,
+	int (*memory)(struct gm_backend_device *dev,
 		      struct gm_device_memory *ret_memory);
 
 	/*
@@ -173,7 +173,7 @@ struct gm_backend {
 	 *		-ERANGE		the slice is not inside the task, or not
 	 *				the next of a reduction
 	 */
-	int (*run)(struct gm_device *dev, const struct gm_task *task,
+	int (*run)(struct gm_backend_device *dev, const struct gm_task *task,
 		   uint64_t first, uint64_t count);
 
 	/*
@@ -195,7 +195,7 @@ struct gm_backend {
 	 *		-ENOMEM, -EIO	this slice alone was refused
 	 *		-ENOTRECOVERABLE
 	 */
-	int (*start)(struct gm_device *dev, const struct gm_task *task,
+	int (*start)(struct gm_backend_device *dev, const struct gm_task *task,
 		     uint64_t first, uint64_t count,
 		     const struct gm_flight *after,
 		     struct gm_flight *ret_flight);
@@ -205,7 +205,7 @@ struct gm_backend {
 	 *
 	 * NULL: a backend that keeps nothing from one slice to the next.
 	 */
-	void (*quit)(struct gm_device *dev, const struct gm_task *task);
+	void (*quit)(struct gm_backend_device *dev, const struct gm_task *task);
 
 	/*
 	 * ended - has a slice ended, and is what it wrote visible?
@@ -213,7 +213,8 @@ struct gm_backend {
 	 * Returns	1; 0: not yet; -EIO: it failed alone; -ENOTRECOVERABLE
 	 * Cost		a load while it has not
 	 */
-	int (*ended)(struct gm_device *dev, const struct gm_flight *flight);
+	int (*ended)(struct gm_backend_device *dev,
+		     const struct gm_flight *flight);
 
 	/*
 	 * arm - before the worker sleeps with slices under way
@@ -223,7 +224,7 @@ struct gm_backend {
 	 *		1		one has: do not sleep
 	 *		-ENOTRECOVERABLE
 	 */
-	int (*arm)(struct gm_device *dev);
+	int (*arm)(struct gm_backend_device *dev);
 
 	/*
 	 * alloc - memory of the device's own, for one session
@@ -236,11 +237,12 @@ struct gm_backend {
 	 *		exportable; -EOPNOTSUPP: it cannot export;
 	 *		-ENOTRECOVERABLE
 	 */
-	int (*alloc)(struct gm_device *dev, uint64_t owner, uint64_t bytes,
-		     uint32_t flags, struct gm_buffer **ret_buffer);
+	int (*alloc)(struct gm_backend_device *dev, uint64_t owner,
+		     uint64_t bytes, uint32_t flags,
+		     struct gm_buffer **ret_buffer);
 
 	/* free - give it back; no slice that uses it is under way. */
-	void (*free)(struct gm_device *dev, struct gm_buffer *buffer);
+	void (*free)(struct gm_backend_device *dev, struct gm_buffer *buffer);
 
 	/*
 	 * reach - have the device reach client memory
@@ -252,23 +254,25 @@ struct gm_backend {
 	 * Returns	0, also where the device cannot and copies go through
 	 *		staging; -EINVAL, -ENOMEM, -ENOTRECOVERABLE
 	 */
-	int (*reach)(struct gm_device *dev, char *at, uint64_t bytes,
+	int (*reach)(struct gm_backend_device *dev, char *at, uint64_t bytes,
 		     bool writable, struct gm_region **ret_region);
-	void (*unreach)(struct gm_device *dev, struct gm_region *region);
+	void (*unreach)(struct gm_backend_device *dev,
+			struct gm_region *region);
 
 	/* export_fd - a descriptor that stands for an exportable buffer, for
 	 * the caller to close.  Returns it, or -EOPNOTSUPP, -EMFILE, ... */
-	int (*export_fd)(struct gm_device *dev, struct gm_buffer *buffer);
+	int (*export_fd)(struct gm_backend_device *dev,
+			 struct gm_buffer *buffer);
 
 	/* import_fd - the memory that a descriptor of export_fd() stands for.
 	 * Returns 0; -EINVAL: it is none, or has fewer bytes; -EOPNOTSUPP. */
-	int (*import_fd)(struct gm_device *dev, int fd, uint64_t bytes,
+	int (*import_fd)(struct gm_backend_device *dev, int fd, uint64_t bytes,
 			 struct gm_buffer **ret_buffer);
 
 	/* import_peer - the same of another device of its kind, for tasks to
 	 * read.  Whether that can be relied on only try_peer() tells. */
-	int (*import_peer)(struct gm_device *dev, int fd, uint64_t bytes,
-			   struct gm_buffer **ret_buffer);
+	int (*import_peer)(struct gm_backend_device *dev, int fd,
+			   uint64_t bytes, struct gm_buffer **ret_buffer);
 
 	/*
 	 * try_peer - is memory of another device what it should be?
@@ -279,7 +283,7 @@ struct gm_backend {
 	 * Returns	0; -EIO: it can be read, and is not; else as
 	 *		import_peer()
 	 */
-	int (*try_peer)(struct gm_device *dev, int fd, const void *want,
+	int (*try_peer)(struct gm_backend_device *dev, int fd, const void *want,
 			uint64_t bytes);
 
 	/*
@@ -291,21 +295,21 @@ struct gm_backend {
 	 * Waits.  Returns 0; else as import_peer(), or what the copy met: then
 	 * memory of ours has anything in it.
 	 */
-	int (*copy_peer)(struct gm_device *dev, uint64_t address, int fd,
-			 uint64_t bytes);
+	int (*copy_peer)(struct gm_backend_device *dev, uint64_t address,
+			 int fd, uint64_t bytes);
 
 	/* fetch, store - bytes of the device's own memory to memory of ours,
 	 * and back.  Waits.  Returns 0, or -errno.  NULL: it is mapped. */
-	int (*fetch)(struct gm_device *dev, uint64_t address, void *to,
+	int (*fetch)(struct gm_backend_device *dev, uint64_t address, void *to,
 		     uint64_t bytes);
-	int (*store)(struct gm_device *dev, uint64_t address, const void *from,
-		     uint64_t bytes);
+	int (*store)(struct gm_backend_device *dev, uint64_t address,
+		     const void *from, uint64_t bytes);
 
 	/* fetch_strides, store_strides - the same of several at once.  Waits
 	 * for all of them together, also when one fails. */
-	int (*fetch_strides)(struct gm_device *dev,
+	int (*fetch_strides)(struct gm_backend_device *dev,
 			     const struct gm_strides *strides);
-	int (*store_strides)(struct gm_device *dev,
+	int (*store_strides)(struct gm_backend_device *dev,
 			     const struct gm_strides *strides);
 
 	/*
@@ -318,12 +322,13 @@ struct gm_backend {
 	 * Returns	0; -ENOEXEC: it cannot run here; -ENOENT: it has no
 	 *		such entry point; -ENOMEM, -ENOTRECOVERABLE, ...
 	 */
-	int (*load_kernel)(struct gm_device *dev, const void *image,
+	int (*load_kernel)(struct gm_backend_device *dev, const void *image,
 			   const char *name, struct gm_kernel **ret_kernel,
 			   char ret_why[GM_KERNEL_WHY_BYTES]);
 
 	/* unload_kernel - no slice that runs it is under way. */
-	void (*unload_kernel)(struct gm_device *dev, struct gm_kernel *kernel);
+	void (*unload_kernel)(struct gm_backend_device *dev,
+			      struct gm_kernel *kernel);
 
 	/*
 	 * clique_version - of what the device would do collectives with
@@ -333,12 +338,12 @@ struct gm_backend {
 	 * Returns	it, above 1; -ENOENT, -ELIBBAD, -EOPNOTSUPP: it has
 	 *		none, and the log says why
 	 */
-	int (*clique_version)(struct gm_device *dev);
+	int (*clique_version)(struct gm_backend_device *dev);
 
 	/* clique_id - a new name for all ranks to meet by.  It lasts as long as
 	 * this process, and so do a thread and a socket of NCCL's, unless all
 	 * ranks come to meet by it.  Returns 0; -EIO */
-	int (*clique_id)(struct gm_device *dev,
+	int (*clique_id)(struct gm_backend_device *dev,
 			 unsigned char ret_id[GM_CLIQUE_ID_BYTES]);
 
 	/*
@@ -348,13 +353,14 @@ struct gm_backend {
 	 *
 	 * Returns	0; -EIO; -ENOMEM; -ENOTRECOVERABLE
 	 */
-	int (*clique_begin)(struct gm_device *dev,
+	int (*clique_begin)(struct gm_backend_device *dev,
 			    const unsigned char id[GM_CLIQUE_ID_BYTES],
 			    uint32_t rank, uint32_t ranks,
 			    struct gm_clique **ret_clique);
 
 	/* Returns 1: all have met; 0: not yet; -EIO: they never will */
-	int (*clique_ready)(struct gm_device *dev, struct gm_clique *clique);
+	int (*clique_ready)(struct gm_backend_device *dev,
+			    struct gm_clique *clique);
 
 	/*
 	 * clique_start - take part in the clique's next collective
@@ -365,26 +371,29 @@ struct gm_backend {
 	 *
 	 * Returns	0; -EIO: the clique is of no use any more
 	 */
-	int (*clique_start)(struct gm_device *dev, struct gm_clique *clique,
+	int (*clique_start)(struct gm_backend_device *dev,
+			    struct gm_clique *clique,
 			    const struct gm_clique_task *task);
 
 	/* Returns 1: this rank's part has ended; 0: not yet; -EIO: it never
 	 * will, before the clique is aborted; -ENOTRECOVERABLE */
-	int (*clique_ended)(struct gm_device *dev, struct gm_clique *clique);
+	int (*clique_ended)(struct gm_backend_device *dev,
+			    struct gm_clique *clique);
 
 	/* clique_abort - leave it, in whatever state it is.  Afterwards nothing
 	 * of it touches memory any more.  May wait for ever.  NULL is
 	 * allowed. */
-	void (*clique_abort)(struct gm_device *dev, struct gm_clique *clique);
+	void (*clique_abort)(struct gm_backend_device *dev,
+			     struct gm_clique *clique);
 
 	/* fault - after -ENOTRECOVERABLE, or with NULL after an open() that
 	 * failed: why, a line that stays, and the driver's number for it, 0
 	 * where it has none. */
-	const char *(*fault)(struct gm_device *dev, int *ret_code);
+	const char *(*fault)(struct gm_backend_device *dev, int *ret_code);
 };
 
 /* Every backend's own struct begins with this. */
-struct gm_device {
+struct gm_backend_device {
 	const struct gm_backend *backend;
 	uint64_t slice_bytes; /* of one slice at most; 0: any */
 	uint64_t own_bytes;   /* and of one that is in memory of its own */
@@ -400,7 +409,7 @@ struct gm_device {
 /* Bytes of a slice of @task at most, 0 for any.  What a device does in memory
  * of its own takes so much less time that slices of one size would be too long
  * for a bus, or too short to be worth a launch. */
-static inline uint64_t gm_device_slice(const struct gm_device *dev,
+static inline uint64_t gm_device_slice(const struct gm_backend_device *dev,
 				       const struct gm_task *task)
 {
 	return task->dst || task->src ? dev->slice_bytes : dev->own_bytes;

@@ -26,7 +26,7 @@
 #include "gpumap.h"
 
 struct host {
-	struct gm_device dev;
+	struct gm_backend_device dev;
 	struct gm_meminfo info;
 	uint32_t parts; /* rows that share the node's memory and caches */
 	const struct gm_host_kernels *kernels;
@@ -57,7 +57,7 @@ static uint64_t large_bytes(uint32_t parts)
 }
 
 static int host_open(const struct gm_device_config *config,
-		     struct gm_device **ret_dev)
+		     struct gm_backend_device **ret_dev)
 {
 	struct host *host = calloc(1, sizeof(*host));
 	int rc;
@@ -80,12 +80,12 @@ static int host_open(const struct gm_device_config *config,
 	return 0;
 }
 
-static void host_close(struct gm_device *dev)
+static void host_close(struct gm_backend_device *dev)
 {
 	free(dev);
 }
 
-static int host_memory(struct gm_device *dev,
+static int host_memory(struct gm_backend_device *dev,
 		       struct gm_device_memory *ret_memory)
 {
 	struct host *host = (struct host *)dev;
@@ -140,7 +140,7 @@ static void lay_out(struct masking *m, const struct gm_task *task,
 }
 
 static void mask(struct host *host, const struct gm_task *task,
-		 const struct gm_sizes *s, uint64_t first, uint64_t count)
+		 const struct gm_task_sizes *s, uint64_t first, uint64_t count)
 {
 	void (*make)(void *dst, const void *src, const void *mask, size_t n);
 	const char *src = (const char *)task->src + first * s->src_each;
@@ -160,13 +160,13 @@ static void mask(struct host *host, const struct gm_task *task,
 	}
 }
 
-static int host_run(struct gm_device *dev, const struct gm_task *task,
+static int host_run(struct gm_backend_device *dev, const struct gm_task *task,
 		    uint64_t first, uint64_t count)
 {
 	struct host *host = (struct host *)dev;
 	const struct gm_host_kernels *k = host->kernels;
 	int rc = gm_op_takes(task->op, task->dtype, task->to);
-	struct gm_sizes s = { 0 };
+	struct gm_task_sizes s = { 0 };
 	const char *src;
 	char *dst;
 	bool large;

@@ -143,7 +143,7 @@ static int make(uint64_t bytes, int fd, void *map,
 	return 0;
 }
 
-int gm_host_alloc(struct gm_device *dev, uint64_t owner, uint64_t bytes,
+int gm_host_alloc(struct gm_backend_device *dev, uint64_t owner, uint64_t bytes,
 		  uint32_t flags, struct gm_buffer **ret_buffer)
 {
 	uint64_t whole = whole_pages(bytes);
@@ -172,7 +172,7 @@ int gm_host_alloc(struct gm_device *dev, uint64_t owner, uint64_t bytes,
 	return 0;
 }
 
-void gm_host_free(struct gm_device *dev, struct gm_buffer *buffer)
+void gm_host_free(struct gm_backend_device *dev, struct gm_buffer *buffer)
 {
 	struct host_buffer *b = (struct host_buffer *)buffer;
 
@@ -183,7 +183,7 @@ void gm_host_free(struct gm_device *dev, struct gm_buffer *buffer)
 	free(b);
 }
 
-int gm_host_export_fd(struct gm_device *dev, struct gm_buffer *buffer)
+int gm_host_export_fd(struct gm_backend_device *dev, struct gm_buffer *buffer)
 {
 	struct host_buffer *b = (struct host_buffer *)buffer;
 	int fd;
@@ -204,7 +204,7 @@ static bool can_write(int fd)
 	       (seals < 0 || !(seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)));
 }
 
-int gm_host_import_fd(struct gm_device *dev, int fd, uint64_t bytes,
+int gm_host_import_fd(struct gm_backend_device *dev, int fd, uint64_t bytes,
 		      struct gm_buffer **ret_buffer)
 {
 	uint64_t whole = whole_pages(bytes);

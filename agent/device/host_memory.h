@@ -19,11 +19,11 @@
 /* How many descriptors there may be, while it may still be asked. */
 void gm_host_memory_init(void);
 
-int gm_host_alloc(struct gm_device *dev, uint64_t owner, uint64_t bytes,
+int gm_host_alloc(struct gm_backend_device *dev, uint64_t owner, uint64_t bytes,
 		  uint32_t flags, struct gm_buffer **ret_buffer);
-void gm_host_free(struct gm_device *dev, struct gm_buffer *buffer);
-int gm_host_export_fd(struct gm_device *dev, struct gm_buffer *buffer);
-int gm_host_import_fd(struct gm_device *dev, int fd, uint64_t bytes,
+void gm_host_free(struct gm_backend_device *dev, struct gm_buffer *buffer);
+int gm_host_export_fd(struct gm_backend_device *dev, struct gm_buffer *buffer);
+int gm_host_import_fd(struct gm_backend_device *dev, int fd, uint64_t bytes,
 		      struct gm_buffer **ret_buffer);
 
 #endif

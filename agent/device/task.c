@@ -113,10 +113,10 @@ uint32_t gm_op_result(uint32_t op, uint32_t dtype, uint32_t to)
 }
 
 static int sizes_of_items(const struct gm_task *task,
-			  struct gm_sizes *ret_sizes)
+			  struct gm_task_sizes *ret_sizes)
 {
-	struct gm_sizes s = { .dst_each = (uint32_t)(task->pattern >> 32),
-			      .src_each = (uint32_t)task->pattern };
+	struct gm_task_sizes s = { .dst_each = (uint32_t)(task->pattern >> 32),
+				   .src_each = (uint32_t)task->pattern };
 
 	s.each = s.dst_each > s.src_each ? s.dst_each : s.src_each;
 	if (!s.each)
@@ -129,10 +129,10 @@ static int sizes_of_items(const struct gm_task *task,
 	return 0;
 }
 
-int gm_task_sizes(const struct gm_task *task, struct gm_sizes *ret_sizes)
+int gm_task_sizes(const struct gm_task *task, struct gm_task_sizes *ret_sizes)
 {
 	uint32_t memory = gm_op_memory(task->op);
-	struct gm_sizes s = { 0 };
+	struct gm_task_sizes s = { 0 };
 
 	if (task->op == GPUMAP_OP_RUN)
 		return sizes_of_items(task, ret_sizes);
@@ -182,7 +182,7 @@ bool gm_task_overlaps(const struct gm_task *task)
 {
 	uint32_t memory = gm_op_memory(task->op);
 	bool runs = task->op == GPUMAP_OP_RUN;
-	struct gm_sizes s;
+	struct gm_task_sizes s;
 
 	if ((!(memory & GM_TASK_READS_SRC) && !runs) ||
 	    gm_task_sizes(task, &s) < 0)

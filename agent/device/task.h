@@ -100,7 +100,7 @@ uint32_t gm_op_result(uint32_t op, uint32_t dtype, uint32_t to);
 
 /* Bytes of a task's operands, and of an element of each; 0 where it has none.
  * Of RUN an item is an element, and either operand may be none. */
-struct gm_sizes {
+struct gm_task_sizes {
 	uint64_t dst, src, mask;
 	uint32_t dst_each, src_each, mask_each;
 	uint32_t
@@ -115,7 +115,7 @@ struct gm_sizes {
  *		-EINVAL		no such dtype
  *		-EOVERFLOW	more than 2^63 - 1 bytes, so in nobody's memory
  */
-int gm_task_sizes(const struct gm_task *task, struct gm_sizes *ret_sizes);
+int gm_task_sizes(const struct gm_task *task, struct gm_task_sizes *ret_sizes);
 
 /* dst shares bytes with src or the mask, and the operator does not allow it. */
 bool gm_task_overlaps(const struct gm_task *task);

@@ -164,11 +164,11 @@ static int spawn(const struct gm_probe_options *o, int socket, pid_t *ret_pid)
 }
 
 int gm_child_start(const struct gm_probe_options *o, uint32_t index,
-		   struct gm_child *ret_child)
+		   struct gm_probe_child *ret_child)
 {
-	struct gm_child child = { .role = o->role,
-				  .index = index,
-				  .call = "its start" };
+	struct gm_probe_child child = { .role = o->role,
+					.index = index,
+					.call = "its start" };
 	int pair[2], rc;
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
@@ -195,12 +195,12 @@ int gm_child_start(const struct gm_probe_options *o, uint32_t index,
 }
 
 /* By pidfd: its pid may be another's by now. */
-static void send_kill(const struct gm_child *child)
+static void send_kill(const struct gm_probe_child *child)
 {
 	syscall(SYS_pidfd_send_signal, child->pidfd, SIGKILL, NULL, 0);
 }
 
-int gm_child_read(struct gm_child *child, struct gm_note *ret_note)
+int gm_child_read(struct gm_probe_child *child, struct gm_note *ret_note)
 {
 	ssize_t n;
 
@@ -227,7 +227,7 @@ int gm_child_read(struct gm_child *child, struct gm_note *ret_note)
 	return 1;
 }
 
-void gm_child_kill(struct gm_child *child)
+void gm_child_kill(struct gm_probe_child *child)
 {
 	if (child->is_killed)
 		return;
@@ -235,7 +235,7 @@ void gm_child_kill(struct gm_child *child)
 	send_kill(child);
 }
 
-int gm_child_reap(struct gm_child *child, char ret_how[32])
+int gm_child_reap(struct gm_probe_child *child, char ret_how[32])
 {
 	siginfo_t info = { 0 };
 
@@ -249,6 +249,6 @@ int gm_child_reap(struct gm_child *child, char ret_how[32])
 	close(child->pidfd);
 	if (child->socket >= 0)
 		close(child->socket);
-	*child = (struct gm_child){ 0 };
+	*child = (struct gm_probe_child){ 0 };
 	return 1;
 }

@@ -15,7 +15,7 @@
 #include "agent/probe/probe.h"
 #include "agent/probe/protocol.h"
 
-struct gm_child {
+struct gm_probe_child {
 	uint32_t role;  /* enum gm_probe_role; 0: none */
 	uint32_t index; /* of what the steward started it for */
 	pid_t pid;
@@ -37,20 +37,20 @@ struct gm_child {
  * Returns	0, or -errno with @ret_child untouched
  */
 int gm_child_start(const struct gm_probe_options *options, uint32_t index,
-		   struct gm_child *ret_child);
+		   struct gm_probe_child *ret_child);
 
 /*
  * gm_child_read - one note that it has sent
  *
  * Returns	1; 0: none now; -EPIPE: there will be none any more
  */
-int gm_child_read(struct gm_child *child, struct gm_note *ret_note);
+int gm_child_read(struct gm_probe_child *child, struct gm_note *ret_note);
 
 /* End it.  It may take its time, or not do it at all; gm_child_reap() tells. */
-void gm_child_kill(struct gm_child *child);
+void gm_child_kill(struct gm_probe_child *child);
 
 /* Has it ended?  Then it is gone, and @ret_how says how: "exit status 1",
  * "signal 11".  Returns 1, or 0 while it runs. */
-int gm_child_reap(struct gm_child *child, char ret_how[32]);
+int gm_child_reap(struct gm_probe_child *child, char ret_how[32]);
 
 #endif

@@ -41,10 +41,10 @@ void gm_card_begin(struct gm_card *card, const uint8_t uuid[16], uint32_t slot,
 }
 
 void gm_card_judge(struct gm_card *card, enum gm_card_voice voice,
-		   const struct gm_verdict *verdict)
+		   const struct gm_probe_verdict *verdict)
 {
-	static const struct gm_verdict usable;
-	struct gm_verdict *mine = &card->verdicts[voice];
+	static const struct gm_probe_verdict usable;
+	struct gm_probe_verdict *mine = &card->verdicts[voice];
 
 	if (!verdict)
 		verdict = &usable;
@@ -55,10 +55,10 @@ void gm_card_judge(struct gm_card *card, enum gm_card_voice voice,
 	card->want_moving = true;
 }
 
-static struct gm_verdict verdict_of(const struct gm_note *note)
+static struct gm_probe_verdict verdict_of(const struct gm_note *note)
 {
-	struct gm_verdict verdict = { .health = note->health,
-				      .code = note->code };
+	struct gm_probe_verdict verdict = { .health = note->health,
+					    .code = note->code };
 
 	memcpy(verdict.text, note->text, sizeof(verdict.text));
 	return verdict;
@@ -85,7 +85,7 @@ void gm_card_facts(struct gm_card *card, const struct gm_note *note)
 
 void gm_card_moving(struct gm_card *card, const struct gm_note *note)
 {
-	struct gm_verdict verdict = verdict_of(note);
+	struct gm_probe_verdict verdict = verdict_of(note);
 
 	card->moving = note->moving;
 	card->has_moving = true;
@@ -108,7 +108,7 @@ void gm_card_driver(struct gm_card *card, const struct gm_note *note)
 
 bool gm_card_event(struct gm_card *card, const struct gm_probe_event *event)
 {
-	struct gm_verdict verdict = { .health = GM_PROBE_FAILED };
+	struct gm_probe_verdict verdict = { .health = GM_PROBE_FAILED };
 
 	if (event->kind != GM_NVML_EVENT_XID)
 		return false;
@@ -137,7 +137,7 @@ bool gm_card_event(struct gm_card *card, const struct gm_probe_event *event)
 	return true;
 }
 
-struct gm_verdict gm_card_verdict(const struct gm_card *card)
+struct gm_probe_verdict gm_card_verdict(const struct gm_card *card)
 {
 	for (int i = 0; i < GM_CARD_VOICES; i++)
 		if (card->verdicts[i].health == GM_PROBE_LOST)
@@ -248,7 +248,7 @@ static void join_driver(const struct gm_card *card, const char *sysfs,
 static void begin_wire(const struct gm_card *card, uint32_t type,
 		       struct gm_probe_wire *wire)
 {
-	struct gm_verdict verdict = gm_card_verdict(card);
+	struct gm_probe_verdict verdict = gm_card_verdict(card);
 
 	*wire = (struct gm_probe_wire){ .type = type };
 	memcpy(wire->uuid, card->uuid, sizeof(wire->uuid));
@@ -258,7 +258,7 @@ static void begin_wire(const struct gm_card *card, uint32_t type,
 void gm_card_device(const struct gm_card *card, const char *sysfs,
 		    struct gm_probe_wire *ret_wire)
 {
-	struct gm_verdict verdict = gm_card_verdict(card);
+	struct gm_probe_verdict verdict = gm_card_verdict(card);
 	struct gm_row_image *row = &ret_wire->device.facts;
 
 	begin_wire(card, GM_PROBE_DEVICE, ret_wire);
@@ -276,7 +276,7 @@ void gm_card_device(const struct gm_card *card, const char *sysfs,
 void gm_card_wire_moving(const struct gm_card *card,
 			 struct gm_probe_wire *ret_wire)
 {
-	struct gm_verdict verdict = gm_card_verdict(card);
+	struct gm_probe_verdict verdict = gm_card_verdict(card);
 
 	begin_wire(card, GM_PROBE_MOVING, ret_wire);
 	ret_wire->moving = card->moving;

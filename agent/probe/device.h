@@ -26,7 +26,7 @@ enum gm_card_voice {
 	GM_CARD_VOICES = 4
 };
 
-struct gm_verdict {
+struct gm_probe_verdict {
 	uint32_t health; /* enum gm_probe_health */
 	int32_t code;
 	char text[160];
@@ -59,7 +59,7 @@ struct gm_card {
 	int32_t ordinals[2]; /* by PCI address, by speed; -1: not enumerated */
 	int32_t counting[2]; /* the same, of a list that has not ended yet */
 	bool has_ordinals;
-	struct gm_verdict verdicts[GM_CARD_VOICES];
+	struct gm_probe_verdict verdicts[GM_CARD_VOICES];
 };
 
 /* Types that came with an architecture: GPUMAP_DEVICE_FP16 and so on. */
@@ -78,7 +78,7 @@ void gm_card_driver(struct gm_card *card, const struct gm_note *note);
 
 /* A voice has its say, NULL for "usable". */
 void gm_card_judge(struct gm_card *card, enum gm_card_voice voice,
-		   const struct gm_verdict *verdict);
+		   const struct gm_probe_verdict *verdict);
 
 /*
  * gm_card_event - what an Xid says of the card's health
@@ -91,7 +91,7 @@ void gm_card_judge(struct gm_card *card, enum gm_card_voice voice,
 bool gm_card_event(struct gm_card *card, const struct gm_probe_event *event);
 
 /* The worst verdict; text and code are of who said so. */
-struct gm_verdict gm_card_verdict(const struct gm_card *card);
+struct gm_probe_verdict gm_card_verdict(const struct gm_card *card);
 
 /* Does it answer, with nothing wrong? */
 bool gm_card_is_well(const struct gm_card *card);

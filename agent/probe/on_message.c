@@ -37,7 +37,7 @@ struct gm_card *gm_steward_card(struct gm_steward *s, const uint8_t uuid[16],
 
 void gm_steward_judge_slot(struct gm_steward *s, uint32_t slot,
 			   enum gm_card_voice voice,
-			   const struct gm_verdict *verdict)
+			   const struct gm_probe_verdict *verdict)
 {
 	if (s->slots[slot].card == GM_NO_CARD && verdict) {
 		s->slots[slot].trouble = *verdict;
@@ -73,7 +73,7 @@ static void hear_census(struct gm_steward *s, const struct gm_note *note)
  * or it was never anybody but the one that answers now. */
 static void evict(struct gm_steward *s, uint32_t slot, const char *by)
 {
-	struct gm_verdict gone = { .health = GM_PROBE_LOST };
+	struct gm_probe_verdict gone = { .health = GM_PROBE_LOST };
 
 	snprintf(gone.text, sizeof(gone.text),
 		 "NVML index %u answers as %.64s now", slot, by);
@@ -90,7 +90,7 @@ static void evict(struct gm_steward *s, uint32_t slot, const char *by)
 }
 
 /* The card that this slot had is elsewhere: see who is here. */
-static void vacate(struct gm_slot *slot)
+static void vacate(struct gm_probe_slot *slot)
 {
 	slot->card = GM_NO_CARD;
 	slot->is_released = false;
@@ -107,7 +107,7 @@ static void expect_instances(struct gm_steward *s, uint32_t slot)
 
 static void drop_instance(struct gm_card *card, const char *why)
 {
-	struct gm_verdict gone = { .health = GM_PROBE_LOST };
+	struct gm_probe_verdict gone = { .health = GM_PROBE_LOST };
 
 	snprintf(gone.text, sizeof(gone.text), "%s", why);
 	gm_card_judge(card, GM_VOICE_NVML, &gone);
@@ -126,7 +126,7 @@ static void miss_instances(struct gm_steward *s, uint32_t slot)
 }
 
 /* It was let go before it was known, or has another index than it had. */
-static void leave_alone(struct gm_steward *s, struct gm_child *child,
+static void leave_alone(struct gm_steward *s, struct gm_probe_child *child,
 			struct gm_card *card)
 {
 	card->released_at = gm_probe_now();
@@ -137,10 +137,10 @@ static void leave_alone(struct gm_steward *s, struct gm_child *child,
 	s->slots[child->index].is_settled = true;
 }
 
-static void hear_card(struct gm_steward *s, struct gm_child *child,
+static void hear_card(struct gm_steward *s, struct gm_probe_child *child,
 		      const struct gm_note *note)
 {
-	struct gm_slot *slot = &s->slots[child->index];
+	struct gm_probe_slot *slot = &s->slots[child->index];
 	struct gm_card *card = gm_steward_card(s, note->uuid, true);
 	bool was_asked, is_new;
 
@@ -168,7 +168,7 @@ static void hear_card(struct gm_steward *s, struct gm_child *child,
 	}
 }
 
-static void hear_moving(struct gm_steward *s, struct gm_child *child,
+static void hear_moving(struct gm_steward *s, struct gm_probe_child *child,
 			const struct gm_note *note)
 {
 	struct gm_card *card = gm_steward_card(s, note->uuid, false);
@@ -187,7 +187,7 @@ static void hear_moving(struct gm_steward *s, struct gm_child *child,
 		s->want_peers = s->is_listed;
 }
 
-static void hear_event(struct gm_steward *s, struct gm_child *child,
+static void hear_event(struct gm_steward *s, struct gm_probe_child *child,
 		       const struct gm_note *note)
 {
 	struct gm_card *card = gm_steward_card(s, note->uuid, false);
@@ -224,11 +224,11 @@ static void hear_gone(struct gm_steward *s, const struct gm_note *note)
 		drop_instance(card, note->text);
 }
 
-static void hear_trouble(struct gm_steward *s, struct gm_child *child,
+static void hear_trouble(struct gm_steward *s, struct gm_probe_child *child,
 			 const struct gm_note *note)
 {
-	struct gm_verdict verdict = { .health = note->health,
-				      .code = note->code };
+	struct gm_probe_verdict verdict = { .health = note->health,
+					    .code = note->code };
 
 	memcpy(verdict.text, note->text, sizeof(verdict.text));
 	gm_log(GM_LOG_WARNING, "card_trouble", "nvml=%u code=%d why=%s",
@@ -239,7 +239,7 @@ static void hear_trouble(struct gm_steward *s, struct gm_child *child,
 	gm_steward_judge_slot(s, child->index, GM_VOICE_NVML, &verdict);
 }
 
-static void hear_driver(struct gm_steward *s, struct gm_child *child,
+static void hear_driver(struct gm_steward *s, struct gm_probe_child *child,
 			const struct gm_note *note)
 {
 	bool is_order = child->index >= GM_PROBE_CARDS;
@@ -275,7 +275,8 @@ static void take_ordinals(struct gm_steward *s, uint32_t which)
 static void refuse_card(struct gm_steward *s, struct gm_card *card,
 			int32_t code, const char *text)
 {
-	struct gm_verdict verdict = { .health = GM_PROBE_FAILED, .code = code };
+	struct gm_probe_verdict verdict = { .health = GM_PROBE_FAILED,
+					    .code = code };
 
 	snprintf(verdict.text, sizeof(verdict.text), "%s", text);
 	gm_log(GM_LOG_WARNING, "driver_refuses", "device=%s code=%d why=%s",
@@ -308,7 +309,7 @@ static void refuse(struct gm_steward *s, uint32_t index, int32_t code,
 		refuse_card(s, &s->cards[index], code, text);
 }
 
-static void hear_driven(struct gm_steward *s, struct gm_child *child,
+static void hear_driven(struct gm_steward *s, struct gm_probe_child *child,
 			const struct gm_note *note)
 {
 	struct gm_order *order;
@@ -331,7 +332,7 @@ static void hear_peers(struct gm_steward *s, const struct gm_note *note)
 {
 	struct gm_card *a = gm_steward_card(s, note->uuid, false);
 	struct gm_card *b = gm_steward_card(s, note->peers.other, false);
-	struct gm_pair *pair;
+	struct gm_probe_pair *pair;
 
 	if (!a || !b || a->slot >= GM_PROBE_GPUS || b->slot >= GM_PROBE_GPUS)
 		return;
@@ -340,7 +341,7 @@ static void hear_peers(struct gm_steward *s, const struct gm_note *note)
 	pair->is_dirty = true;
 }
 
-void gm_steward_hear(struct gm_steward *s, struct gm_child *child,
+void gm_steward_hear(struct gm_steward *s, struct gm_probe_child *child,
 		     const struct gm_note *note)
 {
 	switch (note->type) {
@@ -390,11 +391,11 @@ static void bury_census(struct gm_steward *s, const char *how)
 	gm_steward_end(s, GM_PROBE_BROKEN, text);
 }
 
-static void bury_watch(struct gm_steward *s, const struct gm_child *was,
+static void bury_watch(struct gm_steward *s, const struct gm_probe_child *was,
 		       const char *how)
 {
-	struct gm_verdict verdict = { .health = GM_PROBE_FAILED };
-	struct gm_slot *slot = &s->slots[was->index];
+	struct gm_probe_verdict verdict = { .health = GM_PROBE_FAILED };
+	struct gm_probe_slot *slot = &s->slots[was->index];
 	uint64_t now = gm_probe_now();
 
 	if (!was->is_killed && !was->is_done) {
@@ -411,7 +412,7 @@ static void bury_watch(struct gm_steward *s, const struct gm_child *was,
 	slot->start_at = gm_steward_later(s, slot->failures++, now);
 }
 
-static void bury_driver(struct gm_steward *s, const struct gm_child *was,
+static void bury_driver(struct gm_steward *s, const struct gm_probe_child *was,
 			const char *how)
 {
 	char text[160];
@@ -436,7 +437,7 @@ static void bury_driver(struct gm_steward *s, const struct gm_child *was,
 	refuse(s, was->index, 0, text);
 }
 
-void gm_steward_bury(struct gm_steward *s, const struct gm_child *was,
+void gm_steward_bury(struct gm_steward *s, const struct gm_probe_child *was,
 		     const char *how)
 {
 	switch (was->role) {

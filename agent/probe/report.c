@@ -89,7 +89,7 @@ static void log_card(const struct gm_card *card)
 		[GM_PROBE_LOST] = "lost",     [GM_PROBE_SPLIT] = "split",
 		[GM_PROBE_TAKEN] = "taken",
 	};
-	struct gm_verdict verdict = gm_card_verdict(card);
+	struct gm_probe_verdict verdict = gm_card_verdict(card);
 	bool is_bad = verdict.health == GM_PROBE_FAILED ||
 		      verdict.health == GM_PROBE_LOST;
 
@@ -203,7 +203,7 @@ static void tell_peers(struct gm_steward *s)
 {
 	for (uint32_t i = 0; i < s->n_slots; i++) {
 		for (uint32_t k = 0; k < s->n_slots; k++) {
-			struct gm_pair *pair = &s->pairs[i][k];
+			struct gm_probe_pair *pair = &s->pairs[i][k];
 			struct gm_probe_wire wire = { .type = GM_PROBE_PEERS };
 
 			if (!pair->is_dirty || s->slots[i].card == GM_NO_CARD)

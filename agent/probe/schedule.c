@@ -21,7 +21,7 @@ static uint64_t limit_of(const struct gm_steward *s)
 
 /* ---- starting ----------------------------------------------------------- */
 
-static struct gm_child *room_for_child(struct gm_steward *s)
+static struct gm_probe_child *room_for_child(struct gm_steward *s)
 {
 	for (uint32_t i = 0; i < GM_STEWARD_CHILDREN; i++)
 		if (!s->children[i].role)
@@ -29,8 +29,8 @@ static struct gm_child *room_for_child(struct gm_steward *s)
 	return NULL;
 }
 
-static struct gm_child *child_of(struct gm_steward *s, uint32_t role,
-				 uint32_t index)
+static struct gm_probe_child *child_of(struct gm_steward *s, uint32_t role,
+				       uint32_t index)
 {
 	for (uint32_t i = 0; i < GM_STEWARD_CHILDREN; i++)
 		if (s->children[i].role == role &&
@@ -43,7 +43,7 @@ static struct gm_child *child_of(struct gm_steward *s, uint32_t role,
 static bool start(struct gm_steward *s, const struct gm_probe_options *o,
 		  uint32_t index, uint64_t now)
 {
-	struct gm_child *child = room_for_child(s);
+	struct gm_probe_child *child = room_for_child(s);
 	int rc = child ? gm_child_start(o, index, child) : -EAGAIN;
 
 	if (rc == 0)
@@ -65,7 +65,7 @@ static void start_census(struct gm_steward *s, uint64_t now)
 
 static void start_watch(struct gm_steward *s, uint32_t index, uint64_t now)
 {
-	struct gm_slot *slot = &s->slots[index];
+	struct gm_probe_slot *slot = &s->slots[index];
 	struct gm_probe_options o = *s->options;
 
 	o.role = GM_ROLE_WATCH;
@@ -122,7 +122,7 @@ static void mind_watches(struct gm_steward *s, uint64_t now)
 	}
 	s->has_watched = true;
 	for (uint32_t i = 0; i < s->n_slots; i++) {
-		struct gm_slot *slot = &s->slots[i];
+		struct gm_probe_slot *slot = &s->slots[i];
 
 		if (slot->is_used && !slot->is_released &&
 		    !child_of(s, GM_ROLE_WATCH, i) &&
@@ -200,7 +200,8 @@ static void mind_asks(struct gm_steward *s, uint64_t now)
 	}
 }
 
-static bool has_path(const struct gm_steward *s, const struct gm_slot *slot)
+static bool has_path(const struct gm_steward *s,
+		     const struct gm_probe_slot *slot)
 {
 	return slot->is_used && !slot->is_released &&
 	       slot->card != GM_NO_CARD && !s->cards[slot->card].is_released &&
@@ -229,7 +230,7 @@ static void mind_peers(struct gm_steward *s, uint64_t now)
 
 /* ---- giving up ---------------------------------------------------------- */
 
-static void mind_census(struct gm_steward *s, struct gm_child *child,
+static void mind_census(struct gm_steward *s, struct gm_probe_child *child,
 			uint64_t now)
 {
 	char text[128];
@@ -245,17 +246,17 @@ static void mind_census(struct gm_steward *s, struct gm_child *child,
 }
 
 /* We may be late ourselves, after a SIGSTOP say. */
-static bool has_spoken(const struct gm_child *child)
+static bool has_spoken(const struct gm_probe_child *child)
 {
 	struct pollfd unread = { .fd = child->socket, .events = POLLIN };
 
 	return poll(&unread, 1, 0) > 0;
 }
 
-static void mind_silence(struct gm_steward *s, struct gm_child *child,
+static void mind_silence(struct gm_steward *s, struct gm_probe_child *child,
 			 uint64_t now)
 {
-	struct gm_verdict silent = { .health = GM_PROBE_FAILED };
+	struct gm_probe_verdict silent = { .health = GM_PROBE_FAILED };
 	/* Between two refreshes it has nothing to say. */
 	uint64_t pause =
 		child->has_said ? gm_probe_ms(s->options->refresh_ms) : 0;
@@ -277,7 +278,7 @@ static void mind_silence(struct gm_steward *s, struct gm_child *child,
 static void mind_children(struct gm_steward *s, uint64_t now)
 {
 	for (uint32_t i = 0; i < GM_STEWARD_CHILDREN; i++) {
-		struct gm_child *child = &s->children[i];
+		struct gm_probe_child *child = &s->children[i];
 		uint64_t long_limit = gm_probe_ms(s->options->driver_limit_ms);
 
 		if (!child->role || child->is_killed)
@@ -321,7 +322,7 @@ static const struct gm_note *next_place(const struct gm_steward *s)
 
 static void name_slot(struct gm_steward *s, uint32_t index)
 {
-	struct gm_slot *slot = &s->slots[index];
+	struct gm_probe_slot *slot = &s->slots[index];
 	const struct gm_note *place = next_place(s);
 	struct gm_card *card;
 	uint8_t uuid[16];
@@ -365,7 +366,8 @@ static void mind_names(struct gm_steward *s, uint64_t now)
 /* ---- letting go --------------------------------------------------------- */
 
 /* Has this process something of the card open, for all that we know? */
-static bool holds(const struct gm_steward *s, const struct gm_child *child,
+static bool holds(const struct gm_steward *s,
+		  const struct gm_probe_child *child,
 		  const struct gm_card *card)
 {
 	switch (child->role) {
@@ -381,7 +383,8 @@ static bool holds(const struct gm_steward *s, const struct gm_child *child,
 	}
 }
 
-static bool may_hold(const struct gm_steward *s, const struct gm_child *child,
+static bool may_hold(const struct gm_steward *s,
+		     const struct gm_probe_child *child,
 		     const struct gm_card *card)
 {
 	/* Whose card is it?  It may be this one. */
@@ -426,7 +429,7 @@ void gm_steward_release(struct gm_steward *s, const uint8_t uuid[16],
 	if (!card->is_instance && card->slot != GM_NO_CARD)
 		s->slots[card->slot].is_released = true;
 	for (uint32_t i = 0; i < GM_STEWARD_CHILDREN; i++) {
-		struct gm_child *child = &s->children[i];
+		struct gm_probe_child *child = &s->children[i];
 
 		if (!child->role || !holds(s, child, card))
 			continue;
@@ -439,8 +442,8 @@ void gm_steward_release(struct gm_steward *s, const uint8_t uuid[16],
 void gm_steward_resume(struct gm_steward *s, const uint8_t uuid[16])
 {
 	struct gm_card *card = gm_steward_card(s, uuid, false);
-	struct gm_child *child;
-	struct gm_slot *slot;
+	struct gm_probe_child *child;
+	struct gm_probe_slot *slot;
 
 	if (!card || !card->is_released)
 		return;

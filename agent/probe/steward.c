@@ -13,9 +13,10 @@
 #define POLLED (1 + 2 * GM_STEWARD_CHILDREN)
 
 /* Everything that a child has said, then whether it has ended. */
-static void look_at(struct gm_steward *s, struct gm_child *child, bool ended)
+static void look_at(struct gm_steward *s, struct gm_probe_child *child,
+		    bool ended)
 {
-	struct gm_child was;
+	struct gm_probe_child was;
 	struct gm_note note;
 	char how[32];
 
@@ -48,7 +49,7 @@ static nfds_t list_polled(const struct gm_steward *s, struct pollfd *polled,
 	if (s->is_blocked)
 		polled[0].events |= POLLOUT;
 	for (uint32_t i = 0; i < GM_STEWARD_CHILDREN; i++) {
-		const struct gm_child *child = &s->children[i];
+		const struct gm_probe_child *child = &s->children[i];
 
 		if (!child->role)
 			continue;

@@ -29,15 +29,15 @@
 #define GM_ORDER_PCI     GM_PROBE_CARDS
 #define GM_ORDER_FASTEST (GM_PROBE_CARDS + 1)
 
-struct gm_slot {
+struct gm_probe_slot {
 	bool is_used;
 	bool is_released;
 	bool is_settled; /* it has answered, or is known not to */
 	uint32_t card;   /* its GPU in cards, or GM_NO_CARD */
 	uint32_t failures;
-	uint64_t start_at;         /* when a watcher may be started */
-	struct gm_verdict trouble; /* of one that is no card yet */
-	enum gm_card_voice voice;  /* of that trouble */
+	uint64_t start_at;               /* when a watcher may be started */
+	struct gm_probe_verdict trouble; /* of one that is no card yet */
+	enum gm_card_voice voice;        /* of that trouble */
 };
 
 struct gm_order {
@@ -49,7 +49,7 @@ struct gm_order {
 };
 
 /* Of two slots, by their numbers. */
-struct gm_pair {
+struct gm_probe_pair {
 	bool is_dirty;
 	struct gm_probe_peers peers;
 };
@@ -78,11 +78,11 @@ struct gm_steward {
 	uint32_t n_places;
 	uint64_t list_at; /* when patience with the first answers ends */
 	struct gm_order orders[2];
-	struct gm_slot slots[GM_PROBE_GPUS];
+	struct gm_probe_slot slots[GM_PROBE_GPUS];
 	struct gm_card cards[GM_PROBE_CARDS];
 	struct gm_note places[GM_PROBE_GPUS];
-	struct gm_child children[GM_STEWARD_CHILDREN];
-	struct gm_pair pairs[GM_PROBE_GPUS][GM_PROBE_GPUS];
+	struct gm_probe_child children[GM_STEWARD_CHILDREN];
+	struct gm_probe_pair pairs[GM_PROBE_GPUS][GM_PROBE_GPUS];
 	struct gm_pending pending[GM_STEWARD_PENDING];
 	uint32_t first_pending;
 	uint32_t n_pending;
@@ -91,9 +91,9 @@ struct gm_steward {
 };
 
 /* on_message.c: a note of a child, and its end. */
-void gm_steward_hear(struct gm_steward *s, struct gm_child *child,
+void gm_steward_hear(struct gm_steward *s, struct gm_probe_child *child,
 		     const struct gm_note *note);
-void gm_steward_bury(struct gm_steward *s, const struct gm_child *was,
+void gm_steward_bury(struct gm_steward *s, const struct gm_probe_child *was,
 		     const char *how);
 
 /* The card of that uuid; with @make one is made where there is none.  NULL:
@@ -104,7 +104,7 @@ struct gm_card *gm_steward_card(struct gm_steward *s, const uint8_t uuid[16],
 /* A verdict over all cards of a slot, or over a slot that has none yet. */
 void gm_steward_judge_slot(struct gm_steward *s, uint32_t slot,
 			   enum gm_card_voice voice,
-			   const struct gm_verdict *verdict);
+			   const struct gm_probe_verdict *verdict);
 
 /* schedule.c: start, stop and name what is due; sets @next. */
 void gm_steward_mind(struct gm_steward *s, uint64_t now);

@@ -39,7 +39,7 @@
 #define QUIET_PASSES 16u /* without work, between readings of the clock */
 
 /* How long is this idle session worth watching? */
-static uint64_t budget_of(struct gm_worker *w, struct gm_session *s)
+static uint64_t budget_of(struct gm_worker *w, struct gm_worker_session *s)
 {
 	if (!w->may_spin)
 		return 0;
@@ -54,7 +54,7 @@ static uint64_t budget_of(struct gm_worker *w, struct gm_session *s)
 }
 
 /* One idle session, at a reading of the clock. */
-static void judge_idle(struct gm_worker *w, struct gm_session *s)
+static void judge_idle(struct gm_worker *w, struct gm_worker_session *s)
 {
 	if (s->since_ns == 0) {
 		s->since_ns = w->now_ns;
@@ -76,7 +76,8 @@ static void judge_all_idle(struct gm_worker *w)
 	struct gm_guest *guest = TAILQ_FIRST(&w->guests), *next;
 
 	for (; guest; guest = next) {
-		struct gm_session *s = TAILQ_FIRST(&guest->active), *then;
+		struct gm_worker_session *s = TAILQ_FIRST(&guest->active),
+					 *then;
 
 		next = TAILQ_NEXT(guest, entry);
 		for (; s; s = then) {
@@ -124,7 +125,7 @@ static void end_broken(struct gm_worker *w)
 {
 	gm_swap_ordered(&gm_fault_seen, 0); /* GROUND.seen */
 	for (uint32_t i = 0; i < GM_JOURNAL_PLACES; i++) {
-		struct gm_session *s = w->place[i];
+		struct gm_worker_session *s = w->place[i];
 
 		if (!s || !gm_get(&s->ground.broken))
 			continue;

@@ -19,7 +19,7 @@
 
 static int bury(struct gm_worker *w, const struct gm_wire *wire, int *fds)
 {
-	struct gm_session *s;
+	struct gm_worker_session *s;
 	int rc;
 
 	rc = gm_session_map(wire, fds, w->journal, -1, false, &s);

@@ -25,10 +25,10 @@
 
 /* A user, as long as any session of his is attached. */
 struct gm_guest {
-	TAILQ_ENTRY(gm_guest) entry;     /* while any of them is awake */
-	TAILQ_HEAD(, gm_session) active; /* those, in turn */
-	struct gm_deficit deficit;       /* by the rounds of all users */
-	uint32_t round;                  /* of its sessions */
+	TAILQ_ENTRY(gm_guest) entry;            /* while any of them is awake */
+	TAILQ_HEAD(, gm_worker_session) active; /* those, in turn */
+	struct gm_deficit deficit;              /* by the rounds of all users */
+	uint32_t round;                         /* of its sessions */
 	uint32_t n_sessions;
 	uint32_t uid;
 	uint64_t carried; /* bytes, see io/remote_copy_queue.h */
@@ -36,7 +36,7 @@ struct gm_guest {
 
 /* Parts of collectives that are under way, see collective/collective.h. */
 struct gm_parts {
-	TAILQ_HEAD(, gm_session) list;
+	TAILQ_HEAD(, gm_worker_session) list;
 	uint32_t n;
 	uint32_t n_seen;    /* looked at since one could go on or was held */
 	bool held;          /* of them, some are: their users' round is over */
@@ -44,7 +44,7 @@ struct gm_parts {
 	uint64_t arm_ns;    /* before then no bit is set */
 	uint64_t since_ns;  /* none could go on; 0: not known yet */
 	uint64_t budget_ns; /* to be watched for, since then */
-	struct gm_spin spin;
+	struct gm_doorbell_spin spin;
 };
 
 /* A thread for what waits for other devices, see collective/nccl_group.h. */
@@ -61,7 +61,7 @@ struct gm_worker {
 	int pair; /* to gpumapd */
 	struct gm_journal *journal;
 	struct gm_commons *commons;
-	struct gm_device *dev;
+	struct gm_backend_device *dev;
 	struct gm_closer closer;
 	struct gm_slow slow;
 	struct gm_clique_thread cliques[GM_JOURNAL_CLIQUES];
@@ -97,13 +97,14 @@ struct gm_worker {
 	struct gm_loader loader;
 	struct gm_ferry ferry;
 	struct gm_parts parts;
-	LIST_HEAD(, gm_member) cliqued; /* see collective/nccl_group.h */
+	LIST_HEAD(, gm_collective_member)
+	cliqued; /* see collective/nccl_group.h */
 	bool may_spin;
 	bool draining;
 	bool drained; /* and said so: no session has a turn any more */
 	bool dismissed;
 	bool leaving;
-	struct gm_session *place[GM_JOURNAL_PLACES];
+	struct gm_worker_session *place[GM_JOURNAL_PLACES];
 };
 
 /*

@@ -31,7 +31,7 @@
 #define ROUNDS    9
 #define MIN_WORK  (UINT64_C(8) << 20) /* bytes copied between two readings */
 
-static struct gm_device *dev;
+static struct gm_backend_device *dev;
 static char *dst, *src;
 
 /* A result for each way, and for ours behind them. */

@@ -39,10 +39,10 @@ static bool inside(const char *at, uint64_t bytes, uint64_t each)
 	       bytes <= BUFFER - in_buffer;
 }
 
-static int check_run(struct gm_device *dev, const struct gm_task *task,
+static int check_run(struct gm_backend_device *dev, const struct gm_task *task,
 		     uint64_t first, uint64_t count)
 {
-	struct gm_sizes s = { 0 };
+	struct gm_task_sizes s = { 0 };
 
 	(void)dev;
 	MUST(gm_task_sizes(task, &s) == 0);
@@ -84,23 +84,23 @@ static const struct gpumap_program entry = { GPUMAP_PROGRAM_ABI, 0,
 					     check_tile };
 
 /* There is one buffer, and no more to be had; and one program. */
-static struct gm_slot slot, other;
+static struct gm_buffer_entry slot, other;
 
-static void own_the_buffer(struct gm_buffers *buffers)
+static void own_the_buffer(struct gm_buffer_table *buffers)
 {
 	static struct gm_program program = { .entry = &entry };
-	static struct gm_slot *table[GM_BUFFERS_MAX + GM_ROWS];
+	static struct gm_buffer_entry *table[GM_BUFFERS_MAX + GM_ROWS];
 	static struct gm_purse purse;
 	static struct gm_buffer memory = { .bytes = BUFFER };
 
-	slot = (struct gm_slot){
+	slot = (struct gm_buffer_entry){
 		.handle = gm_handle_make(1, GM_BUFFER_DEVICE, 0, 0),
 		.bytes = BUFFER,
 		.at = buffer,
 		.ready = true,
 		.buffer = &memory,
 	};
-	other = (struct gm_slot){
+	other = (struct gm_buffer_entry){
 		.handle = gm_handle_make(2, GM_BUFFER_PROGRAM, 0, 1),
 		.ready = true,
 		.program = &program,
@@ -114,7 +114,7 @@ static void own_the_buffer(struct gm_buffers *buffers)
 	table[1] = &other;
 }
 
-static void open_session(struct gm_session *s, uint32_t start)
+static void open_session(struct gm_worker_session *s, uint32_t start)
 {
 	static struct gm_journal_queue owed;
 	static struct gm_journal signs;
@@ -126,7 +126,7 @@ static void open_session(struct gm_session *s, uint32_t start)
 	memset(entries, 0, sizeof(entries));
 	memset(done, 0, sizeof(done));
 	gm_journal_open(&owed, 1);
-	*s = (struct gm_session){
+	*s = (struct gm_worker_session){
 		.entries = { entries, DEPTH - 1, start },
 		.done = { done, DEPTH - 1, start },
 		.waker = { &client.parked, 0 },
@@ -144,7 +144,8 @@ static void open_session(struct gm_session *s, uint32_t start)
 	own_the_buffer(&s->buffers);
 }
 
-static void serve_turn(struct gm_session *s, struct gm_device *dev)
+static void serve_turn(struct gm_worker_session *s,
+		       struct gm_backend_device *dev)
 {
 	uint32_t ended;
 
@@ -166,8 +167,8 @@ static void serve_turn(struct gm_session *s, struct gm_device *dev)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct gm_device dev = { .backend = &checking };
-	struct gm_session s;
+	struct gm_backend_device dev = { .backend = &checking };
+	struct gm_worker_session s;
 	uint32_t start;
 
 	if (size < 1)

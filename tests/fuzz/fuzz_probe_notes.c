@@ -54,11 +54,12 @@ static void check(void)
 }
 
 /* A child as the steward would have started it.  Returns false for none. */
-static bool make_child(uint8_t role, uint8_t index, struct gm_child *ret_child)
+static bool make_child(uint8_t role, uint8_t index,
+		       struct gm_probe_child *ret_child)
 {
-	*ret_child = (struct gm_child){ .role = 1 + role % 4,
-					.pidfd = -1,
-					.socket = -1 };
+	*ret_child = (struct gm_probe_child){ .role = 1 + role % 4,
+					      .pidfd = -1,
+					      .socket = -1 };
 	if (ret_child->role == GM_ROLE_WATCH) {
 		ret_child->index = s.n_slots ? index % s.n_slots : 0;
 		return s.n_slots > 0;
@@ -72,7 +73,7 @@ static bool make_child(uint8_t role, uint8_t index, struct gm_child *ret_child)
 
 static void act(const uint8_t *head, struct gm_note *note)
 {
-	struct gm_child child;
+	struct gm_probe_child child;
 
 	if (head[0] % 8 == 4) {
 		gm_steward_release(&s, note->uuid, 1);

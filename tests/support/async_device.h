@@ -33,8 +33,8 @@ struct late_slice {
 };
 
 struct late {
-	struct gm_device dev;
-	struct gm_device *host;               /* who computes */
+	struct gm_backend_device dev;
+	struct gm_backend_device *host;       /* who computes */
 	struct late_slice slice[LATE_SLICES]; /* by value, from 1 */
 	uint64_t n_started, n_landed;
 	uint64_t room;       /* slices under way at most */
@@ -48,14 +48,14 @@ struct late {
 	gm_a32 hold; /* alloc() does not return */
 };
 
-static inline struct late *late_of(struct gm_device *dev)
+static inline struct late *late_of(struct gm_backend_device *dev)
 {
 	return (struct late *)dev;
 }
 
-static inline int late_start(struct gm_device *dev, const struct gm_task *task,
-			     uint64_t first, uint64_t count,
-			     const struct gm_flight *after,
+static inline int late_start(struct gm_backend_device *dev,
+			     const struct gm_task *task, uint64_t first,
+			     uint64_t count, const struct gm_flight *after,
 			     struct gm_flight *ret_flight)
 {
 	struct late *l = late_of(dev);
@@ -81,7 +81,7 @@ static inline int late_start(struct gm_device *dev, const struct gm_task *task,
 	return 0;
 }
 
-static inline int late_ended(struct gm_device *dev,
+static inline int late_ended(struct gm_backend_device *dev,
 			     const struct gm_flight *flight)
 {
 	struct late *l = late_of(dev);
@@ -122,13 +122,14 @@ static inline void late_land_all(struct late *l)
 		late_land(l, v);
 }
 
-static inline void late_quit(struct gm_device *dev, const struct gm_task *task)
+static inline void late_quit(struct gm_backend_device *dev,
+			     const struct gm_task *task)
 {
 	(void)task;
 	late_of(dev)->n_quit++;
 }
 
-static inline int late_arm(struct gm_device *dev)
+static inline int late_arm(struct gm_backend_device *dev)
 {
 	struct late *l = late_of(dev);
 
@@ -136,7 +137,7 @@ static inline int late_arm(struct gm_device *dev)
 	return l->lost ? -ENOTRECOVERABLE : 0;
 }
 
-static inline int late_alloc(struct gm_device *dev, uint64_t owner,
+static inline int late_alloc(struct gm_backend_device *dev, uint64_t owner,
 			     uint64_t bytes, uint32_t flags,
 			     struct gm_buffer **ret_buffer)
 {
@@ -161,7 +162,8 @@ static inline int late_alloc(struct gm_device *dev, uint64_t owner,
 	return 0;
 }
 
-static inline void late_free(struct gm_device *dev, struct gm_buffer *buffer)
+static inline void late_free(struct gm_backend_device *dev,
+			     struct gm_buffer *buffer)
 {
 	struct late *l = late_of(dev);
 
@@ -171,8 +173,9 @@ static inline void late_free(struct gm_device *dev, struct gm_buffer *buffer)
 	free(buffer);
 }
 
-static inline int late_reach(struct gm_device *dev, char *at, uint64_t bytes,
-			     bool writable, struct gm_region **ret_region)
+static inline int late_reach(struct gm_backend_device *dev, char *at,
+			     uint64_t bytes, bool writable,
+			     struct gm_region **ret_region)
 {
 	struct late *l = late_of(dev);
 	struct gm_region *r;
@@ -187,13 +190,15 @@ static inline int late_reach(struct gm_device *dev, char *at, uint64_t bytes,
 	return 0;
 }
 
-static inline void late_unreach(struct gm_device *dev, struct gm_region *region)
+static inline void late_unreach(struct gm_backend_device *dev,
+				struct gm_region *region)
 {
 	late_of(dev)->n_unreached++;
 	free(region);
 }
 
-static inline const char *late_fault(struct gm_device *dev, int *ret_code)
+static inline const char *late_fault(struct gm_backend_device *dev,
+				     int *ret_code)
 {
 	(void)dev;
 	*ret_code = 700;

@@ -66,13 +66,13 @@ static inline void rig_close(struct rig *r)
 }
 
 /* As an ATTACH would; the session is awake. */
-static inline struct gm_session *rig_attach(struct rig *r,
-					    struct hand_client *c)
+static inline struct gm_worker_session *rig_attach(struct rig *r,
+						   struct hand_client *c)
 {
 	int fds[GM_SESSION_FDS] = { c->queues, c->arena, dup(c->doorbell),
 				    dup(c->socket[1]) };
 	struct gm_wire wire = hand_attach(c, ROW);
-	struct gm_session *s;
+	struct gm_worker_session *s;
 
 	if (gm_session_map(&wire, fds, r->journal, -1, true, &s) < 0 ||
 	    gm_roster_admit(&r->w, s) < 0)
@@ -99,7 +99,7 @@ static inline void rig_slow(struct rig *r)
 }
 
 /* Turns, as long as they get anywhere without the device. */
-static inline void rig_serve(struct rig *r, struct gm_session *s)
+static inline void rig_serve(struct rig *r, struct gm_worker_session *s)
 {
 	do {
 		while (s->active && !s->why && gm_flight_due(&r->w, s))
@@ -110,7 +110,7 @@ static inline void rig_serve(struct rig *r, struct gm_session *s)
 }
 
 /* As a DETACH would.  Whether it is gone is another matter. */
-static inline void rig_detach(struct rig *r, struct gm_session *s)
+static inline void rig_detach(struct rig *r, struct gm_worker_session *s)
 {
 	gm_roster_dismiss(&r->w, s);
 	r->w.place[s->place] = NULL;
@@ -170,7 +170,7 @@ static inline void rig_tell_attach(struct rig *r, const struct hand_client *c)
 
 /* Detached and gone, with everything that it had. */
 static inline void rig_end(struct rig *r, struct hand_client *c,
-			   struct gm_session *s)
+			   struct gm_worker_session *s)
 {
 	struct gm_wire wire;
 

@@ -30,7 +30,7 @@
 #define BENCH_WAIT  10000 /* ms, and then something is wrong */
 
 struct bench {
-	struct gm_device *dev, *host;
+	struct gm_backend_device *dev, *host;
 	uint64_t room; /* of each operand that is looked at */
 	char *client;  /* both operands, in memory that the device reaches */
 	struct gm_region *region;
@@ -76,7 +76,7 @@ static inline uint64_t bench_now_ms(void)
 	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
 }
 
-static inline int bench_sleep(struct gm_device *dev)
+static inline int bench_sleep(struct gm_backend_device *dev)
 {
 	struct pollfd fd = { .fd = dev->ended_fd, .events = POLLIN };
 	uint64_t drained;
@@ -131,7 +131,7 @@ static inline int bench_start(struct bench *b, const struct gm_task *task,
 static inline int bench_run(struct bench *b, const struct gm_task *task)
 {
 	uint64_t most, next = 0, count;
-	struct gm_sizes sizes;
+	struct gm_task_sizes sizes;
 	struct gm_flight flights[16];
 	uint32_t begun = 0, ended = 0;
 	int rc = gm_task_sizes(task, &sizes);

@@ -17,7 +17,7 @@ static const struct gm_judge judge = { .arena = (char *)(uintptr_t)0x10000,
 				       .incarnation = NOW };
 
 static inline int judge_it(const struct gm_entry *entry,
-			   struct gm_verdict *verdict)
+			   struct gm_decoded_entry *verdict)
 {
 	uint64_t words[GM_ENTRY_WORDS];
 

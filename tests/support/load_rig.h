@@ -23,7 +23,7 @@
 
 struct user {
 	struct hand_client c;
-	struct gm_session *s;
+	struct gm_worker_session *s;
 	uint64_t file;
 	uint32_t n_ended;
 	int32_t status[16];
@@ -61,12 +61,12 @@ static inline void learn_event(void)
 	io_uring_cqe_seen(&r.w.ring, cqe);
 }
 
-static inline struct gm_session *attach_host(struct hand_client *c)
+static inline struct gm_worker_session *attach_host(struct hand_client *c)
 {
 	int fds[GM_SESSION_FDS] = { c->queues, c->arena, dup(c->doorbell),
 				    dup(c->socket[1]) };
 	struct gm_wire wire = hand_attach(c, ROW);
-	struct gm_session *s;
+	struct gm_worker_session *s;
 
 	if (gm_session_map(&wire, fds, r.journal, -1, true, &s) < 0 ||
 	    gm_roster_admit(&r.w, s) < 0)

@@ -19,7 +19,7 @@
 #define KIB (UINT64_C(1) << 10)
 
 struct counting {
-	struct gm_device dev;
+	struct gm_backend_device dev;
 	uint32_t runs;
 	uint64_t elements;
 	uint64_t largest; /* bytes of one run */
@@ -40,8 +40,9 @@ static inline uint32_t n_done(const struct hand_client *c)
 	return n;
 }
 
-static inline int count_run(struct gm_device *dev, const struct gm_task *task,
-			    uint64_t first, uint64_t count)
+static inline int count_run(struct gm_backend_device *dev,
+			    const struct gm_task *task, uint64_t first,
+			    uint64_t count)
 {
 	struct counting *k = (struct counting *)dev;
 	uint64_t bytes = count * gm_task_dtype_bytes(task->dtype);
@@ -64,12 +65,12 @@ static struct gm_journal *journal;
 static int journal_fd;
 static struct gm_closer closer;
 
-static inline struct gm_session *serve(struct hand_client *c)
+static inline struct gm_worker_session *serve(struct hand_client *c)
 {
 	int fds[GM_SESSION_FDS] = { c->queues, c->arena, dup(c->doorbell),
 				    dup(c->socket[1]) };
 	struct gm_wire wire = hand_attach(c, ROW);
-	struct gm_session *s;
+	struct gm_worker_session *s;
 
 	if (gm_session_map(&wire, fds, journal, -1, true, &s) < 0)
 		exit(99);
@@ -79,13 +80,14 @@ static inline struct gm_session *serve(struct hand_client *c)
 
 /* A turn on a machine that is fast enough for whole shares, whatever this one
  * is: what the clock makes of a share is gm_turn_share()'s own test. */
-static inline uint32_t fast_turn(struct gm_session *s, struct counting *k)
+static inline uint32_t fast_turn(struct gm_worker_session *s,
+				 struct counting *k)
 {
 	s->share = GM_TURN_BYTES;
 	return gm_turn_serve(s, &k->dev);
 }
 
-static inline void stop(struct hand_client *c, struct gm_session *s)
+static inline void stop(struct hand_client *c, struct gm_worker_session *s)
 {
 	gm_journal_close(s->owed);
 	gm_session_unmap(s, &closer, free);

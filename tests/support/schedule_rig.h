@@ -19,7 +19,7 @@
 
 struct member {
 	struct hand_client c;
-	struct gm_session *s;
+	struct gm_worker_session *s;
 	struct gm_entry job;
 	uint64_t share;   /* of each turn, 0: as it comes */
 	uint64_t bytes;   /* done for it */
@@ -51,8 +51,9 @@ static inline struct member *whose(const void *at)
 	exit(99);
 }
 
-static inline int count_run(struct gm_device *dev, const struct gm_task *task,
-			    uint64_t first, uint64_t count)
+static inline int count_run(struct gm_backend_device *dev,
+			    const struct gm_task *task, uint64_t first,
+			    uint64_t count)
 {
 	(void)dev;
 	(void)first;
@@ -62,7 +63,7 @@ static inline int count_run(struct gm_device *dev, const struct gm_task *task,
 
 static const struct gm_backend counting = { .name = "counting",
 					    .run = count_run };
-static struct gm_device counter = { .backend = &counting };
+static struct gm_backend_device counter = { .backend = &counting };
 
 /* ---- members ------------------------------------------------------------- */
 

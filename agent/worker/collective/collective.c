@@ -20,9 +20,10 @@
 #include "agent/worker/queue/heartbeat.h"
 #include "shm/point.h"
 
-static struct gm_member *find(const struct gm_session *s, uint64_t number)
+static struct gm_collective_member *find(const struct gm_worker_session *s,
+					 uint64_t number)
 {
-	struct gm_member *m;
+	struct gm_collective_member *m;
 
 	LIST_FOREACH(m, &s->members, entry)
 	{
@@ -34,7 +35,7 @@ static struct gm_member *find(const struct gm_session *s, uint64_t number)
 
 /* ---- the other ranks ----------------------------------------------------- */
 
-static void tell(const struct gm_session *s)
+static void tell(const struct gm_worker_session *s)
 {
 	GM_POINT("group_came_on");
 	if (gm_herald_is_awaited(s->herald))
@@ -42,7 +43,7 @@ static void tell(const struct gm_session *s)
 }
 
 /* Everybody's part ends so, unless it ends in another way already. */
-static void break_up(const struct gm_member *m, int status)
+static void break_up(const struct gm_collective_member *m, int status)
 {
 	gm_comm_break(m->comm.page, -status);
 	tell(m->session);
@@ -53,7 +54,7 @@ static void break_up(const struct gm_member *m, int status)
 static void *reach(void *arg, uint32_t rank, struct gm_comm_place place,
 		   uint64_t bytes, bool writes)
 {
-	const struct gm_member *m = arg;
+	const struct gm_collective_member *m = arg;
 
 	return gm_judge_memory(&m->session->judge, place.buffer, place.at,
 			       bytes, writes);
@@ -70,7 +71,7 @@ static void answer(struct gm_worker *w, uint64_t session, uint32_t place,
 }
 
 /* @bytes: see agent/common/wire.h. */
-static void say_joined(struct gm_worker *w, const struct gm_session *s,
+static void say_joined(struct gm_worker *w, const struct gm_worker_session *s,
 		       uint64_t number, uint64_t bytes, int status)
 {
 	struct gm_wire reply = gm_pair_about(GM_WIRE_JOINED, s->id, s->place);
@@ -87,10 +88,10 @@ static void say_joined(struct gm_worker *w, const struct gm_session *s,
 
 /* Ours of the windows, that nobody has written to: they get their memory here,
  * where our row likes it, and the device is to reach them. */
-static void work_join(struct gm_slow_job *job, struct gm_device *dev)
+static void work_join(struct gm_slow_job *job, struct gm_backend_device *dev)
 {
 	struct gm_errand_job *e = (struct gm_errand_job *)job;
-	struct gm_member *m = e->member;
+	struct gm_collective_member *m = e->member;
 
 	char *windows = gm_member_windows(m, m->comm.rank);
 
@@ -103,10 +104,10 @@ static void work_join(struct gm_slow_job *job, struct gm_device *dev)
 		m->region = NULL;
 }
 
-static void work_let_go(struct gm_slow_job *job, struct gm_device *dev)
+static void work_let_go(struct gm_slow_job *job, struct gm_backend_device *dev)
 {
 	struct gm_errand_job *e = (struct gm_errand_job *)job;
-	struct gm_member *m = e->member;
+	struct gm_collective_member *m = e->member;
 
 	if (m->region)
 		dev->backend->unreach(dev, m->region);
@@ -116,7 +117,7 @@ static void work_let_go(struct gm_slow_job *job, struct gm_device *dev)
 static void done_let_go(struct gm_slow_job *job, struct gm_worker *w)
 {
 	struct gm_errand_job *e = gm_errand_returned(job, w);
-	struct gm_session *s = e->session;
+	struct gm_worker_session *s = e->session;
 
 	if (e->member->is_awaited) {
 		GM_POINT("group_windows_gone");
@@ -129,7 +130,7 @@ static void done_let_go(struct gm_slow_job *job, struct gm_worker *w)
 
 /* Nothing of it is used here any more but by copies, which the slow thread does
  * before, and by the device among others. */
-void gm_group_give_up(struct gm_worker *w, struct gm_member *m)
+void gm_group_give_up(struct gm_worker *w, struct gm_collective_member *m)
 {
 	if (!gm_clique_leave(m))
 		return;
@@ -141,14 +142,14 @@ void gm_group_give_up(struct gm_worker *w, struct gm_member *m)
 	free(m);
 }
 
-static void let_go(struct gm_worker *w, struct gm_member *m)
+static void let_go(struct gm_worker *w, struct gm_collective_member *m)
 {
 	LIST_REMOVE(m, entry);
 	gm_group_give_up(w, m);
 }
 
-void gm_group_met(struct gm_worker *w, struct gm_session *s,
-		  struct gm_member *m)
+void gm_group_met(struct gm_worker *w, struct gm_worker_session *s,
+		  struct gm_collective_member *m)
 {
 	/* Whoever has gone meanwhile leaves now. */
 	if (m->is_gone) {
@@ -168,8 +169,8 @@ void gm_group_met(struct gm_worker *w, struct gm_session *s,
 static void done_join(struct gm_slow_job *job, struct gm_worker *w)
 {
 	struct gm_errand_job *e = gm_errand_returned(job, w);
-	struct gm_session *s = e->session;
-	struct gm_member *m = find(s, e->handle);
+	struct gm_worker_session *s = e->session;
+	struct gm_collective_member *m = find(s, e->handle);
 
 	GM_POINT("group_windows_made");
 	/* Unless the session has left. */
@@ -185,9 +186,10 @@ static void done_join(struct gm_slow_job *job, struct gm_worker *w)
 }
 
 /* What it takes to leave is had first: that must not need memory. */
-static int use_windows(struct gm_worker *w, struct gm_member *m, uint32_t flags)
+static int use_windows(struct gm_worker *w, struct gm_collective_member *m,
+		       uint32_t flags)
 {
-	struct gm_session *s = m->session;
+	struct gm_worker_session *s = m->session;
 	struct gm_errand_job *e =
 		gm_errand_new(s, GM_CALL_REGISTER, work_join, done_join);
 
@@ -210,8 +212,8 @@ static int use_windows(struct gm_worker *w, struct gm_member *m, uint32_t flags)
 	return 0;
 }
 
-static int judge_join(const struct gm_session *s, const struct gm_wire *wire,
-		      int fd)
+static int judge_join(const struct gm_worker_session *s,
+		      const struct gm_wire *wire, int fd)
 {
 	if (!s)
 		return -ENOENT;
@@ -224,10 +226,10 @@ static int judge_join(const struct gm_session *s, const struct gm_wire *wire,
 	return fd < 0 ? -EMFILE : 0;
 }
 
-static int join(struct gm_worker *w, struct gm_session *s,
+static int join(struct gm_worker *w, struct gm_worker_session *s,
 		const struct gm_wire *wire, int fd)
 {
-	struct gm_member *m = calloc(1, sizeof(*m));
+	struct gm_collective_member *m = calloc(1, sizeof(*m));
 	int rc = 0;
 	void *page;
 
@@ -257,7 +259,7 @@ static int join(struct gm_worker *w, struct gm_session *s,
 
 void gm_group_join(struct gm_worker *worker, const struct gm_wire *wire, int fd)
 {
-	struct gm_session *s = gm_errand_session_of(worker, wire);
+	struct gm_worker_session *s = gm_errand_session_of(worker, wire);
 	int rc = judge_join(s, wire, fd);
 
 	if (rc == 0)
@@ -274,7 +276,7 @@ void gm_group_join(struct gm_worker *worker, const struct gm_wire *wire, int fd)
 
 /* ---- parts --------------------------------------------------------------- */
 
-static void take_off(struct gm_worker *w, struct gm_session *s)
+static void take_off(struct gm_worker *w, struct gm_worker_session *s)
 {
 	if (gm_clique_runs(s))
 		gm_clique_over(w);
@@ -283,9 +285,9 @@ static void take_off(struct gm_worker *w, struct gm_session *s)
 	s->part.member = NULL;
 }
 
-static void end(struct gm_worker *w, struct gm_session *s, int status)
+static void end(struct gm_worker *w, struct gm_worker_session *s, int status)
 {
-	struct gm_member *m = s->part.member;
+	struct gm_collective_member *m = s->part.member;
 
 	GM_POINT("group_ending");
 	take_off(w, s);
@@ -309,8 +311,8 @@ static void end_of_gap(struct gm_parts *all)
 
 /* For what was done from @since_ns on; 0 where that is not known.  Copies are
  * the slow thread's, and take no time here. */
-static void pay(const struct gm_worker *w, struct gm_session *s, uint64_t read,
-		uint64_t copied, uint64_t since_ns)
+static void pay(const struct gm_worker *w, struct gm_worker_session *s,
+		uint64_t read, uint64_t copied, uint64_t since_ns)
 {
 	if (read + copied)
 		gm_charge(w, s, read + copied);
@@ -319,11 +321,12 @@ static void pay(const struct gm_worker *w, struct gm_session *s, uint64_t read,
 }
 
 /* Returns whether anything was done. */
-static bool go_on(struct gm_worker *w, struct gm_session *s, uint64_t budget)
+static bool go_on(struct gm_worker *w, struct gm_worker_session *s,
+		  uint64_t budget)
 {
 	struct gm_part *part = &s->part;
 	bool is_told, was_waiting = part->waits;
-	const struct gm_member *m = part->member;
+	const struct gm_collective_member *m = part->member;
 	uint64_t read = m->comm.read, copied = m->copied;
 	uint64_t since_ns = was_waiting ? 0 : gm_now_ns();
 	int rc;
@@ -348,10 +351,10 @@ static bool go_on(struct gm_worker *w, struct gm_session *s, uint64_t budget)
 	return true;
 }
 
-int gm_group_begin(struct gm_worker *worker, struct gm_session *session)
+int gm_group_begin(struct gm_worker *worker, struct gm_worker_session *session)
 {
-	struct gm_session *s = session;
-	struct gm_member *m = find(s, s->errand.handle);
+	struct gm_worker_session *s = session;
+	struct gm_collective_member *m = find(s, s->errand.handle);
 
 	s->errand.handle = 0;
 	if (!m || !m->is_ready || m->is_leaving ||
@@ -374,10 +377,10 @@ int gm_group_begin(struct gm_worker *worker, struct gm_session *session)
 	return 0;
 }
 
-void gm_group_refused(struct gm_session *session,
-		      const struct gm_verdict *verdict, int status)
+void gm_group_refused(struct gm_worker_session *session,
+		      const struct gm_decoded_entry *verdict, int status)
 {
-	const struct gm_member *m = find(session, verdict->buffer);
+	const struct gm_collective_member *m = find(session, verdict->buffer);
 
 	if (!m)
 		return;
@@ -386,7 +389,8 @@ void gm_group_refused(struct gm_session *session,
 }
 
 /* As long as a turn; beside nobody longer. */
-static uint64_t slice_of(const struct gm_worker *w, const struct gm_session *s)
+static uint64_t slice_of(const struct gm_worker *w,
+			 const struct gm_worker_session *s)
 {
 	if (w->n_active == 0)
 		return GM_GROUP_ALONE;
@@ -400,7 +404,7 @@ bool gm_group_pass(struct gm_worker *worker)
 	bool worked = false;
 
 	while (n-- > 0 && looks > 0 && !worked) {
-		struct gm_session *s = TAILQ_FIRST(&all->list);
+		struct gm_worker_session *s = TAILQ_FIRST(&all->list);
 
 		TAILQ_REMOVE(&all->list, s, part.entry);
 		TAILQ_INSERT_TAIL(&all->list, s, part.entry);
@@ -421,8 +425,8 @@ bool gm_group_pass(struct gm_worker *worker)
 }
 
 /* Its client wants it no longer, or its time is up.  0: neither. */
-static int why_over(const struct gm_worker *w, const struct gm_session *s,
-		    uint64_t now_ns)
+static int why_over(const struct gm_worker *w,
+		    const struct gm_worker_session *s, uint64_t now_ns)
 {
 	if (s->part.deadline_ns && now_ns >= s->part.deadline_ns)
 		return -ETIME;
@@ -437,7 +441,7 @@ static int why_over(const struct gm_worker *w, const struct gm_session *s,
 
 void gm_group_look(struct gm_worker *worker)
 {
-	struct gm_session *s = TAILQ_FIRST(&worker->parts.list), *next;
+	struct gm_worker_session *s = TAILQ_FIRST(&worker->parts.list), *next;
 	uint64_t now_ns = gm_now_ns();
 
 	for (; s; s = next) {
@@ -461,8 +465,8 @@ void gm_group_init(struct gm_worker *worker)
 
 void gm_group_forget(struct gm_worker *worker, const struct gm_wire *wire)
 {
-	struct gm_session *s = gm_errand_session_of(worker, wire);
-	struct gm_member *m = s ? find(s, wire->handle) : NULL;
+	struct gm_worker_session *s = gm_errand_session_of(worker, wire);
+	struct gm_collective_member *m = s ? find(s, wire->handle) : NULL;
 	bool has_windows;
 
 	if (!m) {
@@ -484,9 +488,9 @@ void gm_group_forget(struct gm_worker *worker, const struct gm_wire *wire)
 	       GM_WIRE_FORGOTTEN, 0);
 }
 
-void gm_group_leave(struct gm_worker *worker, struct gm_session *session)
+void gm_group_leave(struct gm_worker *worker, struct gm_worker_session *session)
 {
-	struct gm_member *m;
+	struct gm_collective_member *m;
 
 	if (session->part.member)
 		take_off(worker, session);

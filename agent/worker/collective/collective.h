@@ -54,7 +54,7 @@
 #define GM_GROUP_SLICE (UINT64_C(128) << 10)
 #define GM_GROUP_ALONE (UINT64_C(1) << 20)
 
-struct gm_member;
+struct gm_collective_member;
 
 void gm_group_init(struct gm_worker *worker);
 
@@ -69,11 +69,11 @@ void gm_group_forget(struct gm_worker *worker, const struct gm_wire *wire);
  * Returns	0: the session is stalled, and goes on by itself; -ESTALE: it is
  *		of no group, or of one that is broken
  */
-int gm_group_begin(struct gm_worker *worker, struct gm_session *session);
+int gm_group_begin(struct gm_worker *worker, struct gm_worker_session *session);
 
 /* A collective ends with @status and was never begun. */
-void gm_group_refused(struct gm_session *session,
-		      const struct gm_verdict *verdict, int status);
+void gm_group_refused(struct gm_worker_session *session,
+		      const struct gm_decoded_entry *verdict, int status);
 
 /* Go on with those that can.  Returns whether anything was done. */
 bool gm_group_pass(struct gm_worker *worker);
@@ -104,13 +104,15 @@ void gm_group_told(struct gm_worker *worker);
 /* ---- for nccl_group.c ---------------------------------------------------- */
 
 /* It is in no list any more: free it, now or later. */
-void gm_group_give_up(struct gm_worker *worker, struct gm_member *member);
+void gm_group_give_up(struct gm_worker *worker,
+		      struct gm_collective_member *member);
 
 /* Its devices have met, or will not. */
-void gm_group_met(struct gm_worker *worker, struct gm_session *session,
-		  struct gm_member *member);
+void gm_group_met(struct gm_worker *worker, struct gm_worker_session *session,
+		  struct gm_collective_member *member);
 
 /* The session leaves, or is served no longer. */
-void gm_group_leave(struct gm_worker *worker, struct gm_session *session);
+void gm_group_leave(struct gm_worker *worker,
+		    struct gm_worker_session *session);
 
 #endif

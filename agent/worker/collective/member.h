@@ -11,9 +11,9 @@
 #include "agent/worker/worker.h"
 
 /* A group of a session's, of which this row is a rank. */
-struct gm_member {
-	LIST_ENTRY(gm_member) entry;
-	struct gm_session *session;
+struct gm_collective_member {
+	LIST_ENTRY(gm_collective_member) entry;
+	struct gm_worker_session *session;
 	uint64_t number;
 	uint64_t bytes;  /* of the page, with its windows */
 	uint64_t copied; /* so far: between this rank's memory and windows, or
@@ -27,7 +27,8 @@ struct gm_member {
 	bool is_ready;
 
 	/* Of one whose devices may form a clique (nccl_group.h): */
-	LIST_ENTRY(gm_member) cliqued;   /* of the worker's, while it has one */
+	LIST_ENTRY(gm_collective_member)
+	cliqued;                         /* of the worker's, while it has one */
 	struct gm_clique_thread *thread; /* its own */
 	struct gm_clique *formed;        /* what the thread has met with */
 	struct gm_clique
@@ -42,12 +43,14 @@ struct gm_member {
 	bool is_awaited; /* gpumapd waits for that */
 };
 
-static inline uint32_t gm_member_row(const struct gm_member *m, uint32_t rank)
+static inline uint32_t gm_member_row(const struct gm_collective_member *m,
+				     uint32_t rank)
 {
 	return gm_get(&m->comm.page->row[rank]) % GM_ROWS;
 }
 
-static inline char *gm_member_windows(const struct gm_member *m, uint32_t rank)
+static inline char *gm_member_windows(const struct gm_collective_member *m,
+				      uint32_t rank)
 {
 	return m->windows + rank * gm_comm_windows_bytes();
 }

@@ -28,7 +28,7 @@ _Static_assert((int)GM_CLIQUE_ALL_REDUCE == (int)GM_COMM_ALL_REDUCE &&
 
 /* ---- meeting ------------------------------------------------------------- */
 
-static void work_meet(struct gm_slow_job *job, struct gm_device *dev)
+static void work_meet(struct gm_slow_job *job, struct gm_backend_device *dev)
 {
 	struct gm_errand_job *e = (struct gm_errand_job *)job;
 
@@ -36,7 +36,7 @@ static void work_meet(struct gm_slow_job *job, struct gm_device *dev)
 }
 
 /* It has nothing to do any more, nor will it. */
-static void give_thread_back(struct gm_member *m)
+static void give_thread_back(struct gm_collective_member *m)
 {
 	free(m->meet);
 	free(m->abort);
@@ -49,7 +49,7 @@ static void give_thread_back(struct gm_member *m)
 static void done_meet(struct gm_slow_job *job, struct gm_worker *w)
 {
 	struct gm_errand_job *e = gm_errand_returned(job, w);
-	struct gm_member *m = e->member;
+	struct gm_collective_member *m = e->member;
 
 	GM_POINT("clique_met");
 	m->is_busy = false;
@@ -64,7 +64,7 @@ static void done_meet(struct gm_slow_job *job, struct gm_worker *w)
 	gm_errand_finished(w, e);
 }
 
-static void work_abort(struct gm_slow_job *job, struct gm_device *dev)
+static void work_abort(struct gm_slow_job *job, struct gm_backend_device *dev)
 {
 	struct gm_errand_job *e = (struct gm_errand_job *)job;
 
@@ -74,7 +74,7 @@ static void work_abort(struct gm_slow_job *job, struct gm_device *dev)
 static void done_abort(struct gm_slow_job *job, struct gm_worker *w)
 {
 	struct gm_errand_job *e = gm_errand_returned(job, w);
-	struct gm_member *m = e->member;
+	struct gm_collective_member *m = e->member;
 
 	GM_POINT("clique_aborted");
 	m->is_busy = false;
@@ -86,9 +86,10 @@ static void done_abort(struct gm_slow_job *job, struct gm_worker *w)
 }
 
 /* What it takes to leave is had before it is met. */
-void gm_clique_prepare(struct gm_worker *worker, struct gm_member *member)
+void gm_clique_prepare(struct gm_worker *worker,
+		       struct gm_collective_member *member)
 {
-	struct gm_member *m = member;
+	struct gm_collective_member *m = member;
 
 	if (worker->has_cliques && worker->dev->backend->clique_version)
 		m->meet = gm_errand_new(m->session, GM_CALL_MEET, work_meet,
@@ -108,12 +109,13 @@ void gm_clique_prepare(struct gm_worker *worker, struct gm_member *member)
 }
 
 /* Nothing is under way on it: nobody has to wait for it. */
-static void give_up(const struct gm_member *m)
+static void give_up(const struct gm_collective_member *m)
 {
 	gm_comm_break(m->comm.page, EIO);
 }
 
-void gm_clique_meet(struct gm_worker *worker, struct gm_member *member)
+void gm_clique_meet(struct gm_worker *worker,
+		    struct gm_collective_member *member)
 {
 	struct gm_errand_job *e = member->meet;
 
@@ -124,7 +126,7 @@ void gm_clique_meet(struct gm_worker *worker, struct gm_member *member)
 	gm_errand_hand_to_clique(e);
 }
 
-static void begin_abort(struct gm_member *m)
+static void begin_abort(struct gm_collective_member *m)
 {
 	struct gm_errand_job *e = m->abort;
 
@@ -134,9 +136,9 @@ static void begin_abort(struct gm_member *m)
 	gm_errand_hand_to_clique(e);
 }
 
-bool gm_clique_leave(struct gm_member *member)
+bool gm_clique_leave(struct gm_collective_member *member)
 {
-	struct gm_member *m = member;
+	struct gm_collective_member *m = member;
 
 	if (m->clique && !m->is_busy)
 		begin_abort(m);
@@ -148,7 +150,7 @@ bool gm_clique_leave(struct gm_member *member)
 }
 
 /* Is another device still at what ours has ended? */
-static bool is_followed(const struct gm_member *m)
+static bool is_followed(const struct gm_collective_member *m)
 {
 	return m->clique && !gm_comm_broken_by(m->comm.page) &&
 	       !gm_comm_all_parted(&m->comm);
@@ -157,7 +159,7 @@ static bool is_followed(const struct gm_member *m)
 void gm_clique_drain(struct gm_worker *worker)
 {
 	struct gm_worker *w = worker;
-	struct gm_member *m;
+	struct gm_collective_member *m;
 
 	w->clique_drain_ns = gm_now_ns() + w->clique_limit_ns;
 	for (uint32_t i = 0; w->has_cliques && i < GM_JOURNAL_PLACES; i++) {
@@ -178,7 +180,7 @@ bool gm_clique_holds(const struct gm_worker *worker)
 	if (!w->has_cliques || gm_now_ns() >= w->clique_drain_ns)
 		return false;
 	for (uint32_t i = 0; i < GM_JOURNAL_PLACES; i++) {
-		const struct gm_member *m;
+		const struct gm_collective_member *m;
 
 		if (!w->place[i])
 			continue;
@@ -193,7 +195,7 @@ bool gm_clique_holds(const struct gm_worker *worker)
 
 bool gm_clique_disband(struct gm_worker *worker)
 {
-	struct gm_member *m;
+	struct gm_collective_member *m;
 
 	LIST_FOREACH(m, &worker->cliqued, cliqued)
 	{
@@ -205,9 +207,9 @@ bool gm_clique_disband(struct gm_worker *worker)
 	return LIST_EMPTY(&worker->cliqued);
 }
 
-void gm_clique_call(const struct gm_member *member)
+void gm_clique_call(const struct gm_collective_member *member)
 {
-	const struct gm_member *m = member;
+	const struct gm_collective_member *m = member;
 
 	if (!m->clique || gm_comm_broken_by(m->comm.page) == 0)
 		return;
@@ -218,7 +220,7 @@ void gm_clique_call(const struct gm_member *member)
 
 void gm_clique_look(struct gm_worker *worker)
 {
-	struct gm_member *m;
+	struct gm_collective_member *m;
 
 	LIST_FOREACH(m, &worker->cliqued, cliqued)
 	{
@@ -237,7 +239,7 @@ static bool is_direct(const struct gm_relay *r)
 	return r->ask.status == 0 && r->ask.n > 0 && !r->send && !r->recv;
 }
 
-void gm_clique_begin(struct gm_session *session)
+void gm_clique_begin(struct gm_worker_session *session)
 {
 	struct gm_part *part = &session->part;
 	struct gm_comm_ask ask;
@@ -255,10 +257,10 @@ void gm_clique_begin(struct gm_session *session)
 }
 
 /* All who take part are there, and none has failed. */
-static int start(struct gm_worker *w, struct gm_session *s)
+static int start(struct gm_worker *w, struct gm_worker_session *s)
 {
 	struct gm_part *part = &s->part;
-	struct gm_member *m = part->member;
+	struct gm_collective_member *m = part->member;
 	const struct gm_relay *r = &part->relay;
 	const struct gm_clique_task task = { .op = r->ask.op,
 					     .dtype = r->ask.dtype,
@@ -277,11 +279,11 @@ static int start(struct gm_worker *w, struct gm_session *s)
 	return w->dev->backend->clique_start(w->dev, m->clique, &task);
 }
 
-static int step_meeting(struct gm_worker *w, struct gm_session *s,
+static int step_meeting(struct gm_worker *w, struct gm_worker_session *s,
 			uint64_t budget, bool *ret_told)
 {
 	struct gm_part *part = &s->part;
-	struct gm_member *m = part->member;
+	struct gm_collective_member *m = part->member;
 	int rc = gm_comm_step(&m->comm, &part->call, budget, ret_told);
 
 	*ret_told |= part->relay.tells;
@@ -305,10 +307,10 @@ void gm_clique_over(struct gm_worker *worker)
 }
 
 /* It ends well, or once it has been aborted. */
-static int step_running(struct gm_worker *w, struct gm_session *s,
+static int step_running(struct gm_worker *w, struct gm_worker_session *s,
 			bool *ret_told)
 {
-	struct gm_member *m = s->part.member;
+	struct gm_collective_member *m = s->part.member;
 	int status = gm_comm_broken_by(m->comm.page), rc = 0;
 
 	if (status == 0)
@@ -337,7 +339,7 @@ static int step_running(struct gm_worker *w, struct gm_session *s,
 	return -EAGAIN;
 }
 
-int gm_clique_step(struct gm_worker *worker, struct gm_session *session,
+int gm_clique_step(struct gm_worker *worker, struct gm_worker_session *session,
 		   uint64_t budget, bool *ret_told)
 {
 	*ret_told = false;
@@ -351,7 +353,7 @@ int gm_clique_step(struct gm_worker *worker, struct gm_session *session,
 	}
 }
 
-bool gm_clique_runs(const struct gm_session *session)
+bool gm_clique_runs(const struct gm_worker_session *session)
 {
 	const struct gm_part *part = &session->part;
 

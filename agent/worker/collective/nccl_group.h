@@ -61,14 +61,16 @@
 
 /* A rank of a group that is to have a clique joins.  Never fails: it says that
  * it cannot, where it cannot. */
-void gm_clique_prepare(struct gm_worker *worker, struct gm_member *member);
+void gm_clique_prepare(struct gm_worker *worker,
+		       struct gm_collective_member *member);
 
 /* Have the device meet the others.  gm_group_met() follows. */
-void gm_clique_meet(struct gm_worker *worker, struct gm_member *member);
+void gm_clique_meet(struct gm_worker *worker,
+		    struct gm_collective_member *member);
 
 /* Nothing of @member is under way.  Returns whether it may be freed; if not,
  * gm_group_give_up() is called again. */
-bool gm_clique_leave(struct gm_member *member);
+bool gm_clique_leave(struct gm_collective_member *member);
 
 /* The worker begins to drain.  Devices that are to meet ours need not wait for
  * it: their groups break. */
@@ -84,21 +86,21 @@ bool gm_clique_disband(struct gm_worker *worker);
 
 /* Nobody waits for a rank that has no part in what goes on: if the group is
  * broken, wake them all, for each has to leave.  Whoever leaves does so. */
-void gm_clique_call(const struct gm_member *member);
+void gm_clique_call(const struct gm_collective_member *member);
 
 /* At a reading of the clock: leave those of groups that are broken. */
 void gm_clique_look(struct gm_worker *worker);
 
 /* Of @session->part, whose member has windows: take part in what
  * @session->errand asks for. */
-void gm_clique_begin(struct gm_session *session);
+void gm_clique_begin(struct gm_worker_session *session);
 
 /* As gm_comm_step(); -EAGAIN also while the device, or a copy, is under way. */
-int gm_clique_step(struct gm_worker *worker, struct gm_session *session,
+int gm_clique_step(struct gm_worker *worker, struct gm_worker_session *session,
 		   uint64_t budget, bool *ret_told);
 
 /* Is its part on the device?  Nobody tells when it has ended. */
-bool gm_clique_runs(const struct gm_session *session);
+bool gm_clique_runs(const struct gm_worker_session *session);
 
 /* No part that goes on is on the device: a row has one at most. */
 void gm_clique_over(struct gm_worker *worker);
@@ -118,11 +120,11 @@ bool gm_clique_is_busy(const struct gm_worker *worker);
 void gm_clique_stop(struct gm_worker *worker);
 
 /* This rank will not meet the others, so nobody does. */
-void gm_clique_cannot(const struct gm_member *member);
+void gm_clique_cannot(const struct gm_collective_member *member);
 
 /* In @member's thread: meet the others, until then.  @member->formed has the
  * device's end of the clique, at all ranks or at none. */
-void gm_clique_come(struct gm_member *member, struct gm_device *dev,
-		    uint64_t until_ns);
+void gm_clique_come(struct gm_collective_member *member,
+		    struct gm_backend_device *dev, uint64_t until_ns);
 
 #endif

@@ -67,13 +67,14 @@ void gm_clique_stop(struct gm_worker *worker)
 
 /* ---- what becomes of it, for all ranks ----------------------------------- */
 
-static struct gm_comm_seat *seat_of(const struct gm_member *m, uint32_t rank)
+static struct gm_comm_seat *seat_of(const struct gm_collective_member *m,
+				    uint32_t rank)
 {
 	return &m->comm.page->seat[rank];
 }
 
 /* Returns what it is, which another rank may have decided before. */
-static uint32_t decide(const struct gm_member *m, uint32_t met)
+static uint32_t decide(const struct gm_collective_member *m, uint32_t met)
 {
 	uint32_t before = 0;
 
@@ -82,7 +83,7 @@ static uint32_t decide(const struct gm_member *m, uint32_t met)
 		       : before;
 }
 
-void gm_clique_cannot(const struct gm_member *member)
+void gm_clique_cannot(const struct gm_collective_member *member)
 {
 	decide(member, GM_COMM_NOT_MET);
 }
@@ -95,7 +96,7 @@ static void nap(void)
 }
 
 /* Is there nothing to wait for any more? */
-static bool is_late(const struct gm_member *m, uint64_t until_ns)
+static bool is_late(const struct gm_collective_member *m, uint64_t until_ns)
 {
 	const struct gm_comm_page *page = m->comm.page;
 
@@ -105,7 +106,7 @@ static bool is_late(const struct gm_member *m, uint64_t until_ns)
 
 /* ---- what they meet by --------------------------------------------------- */
 
-static bool all_have(const struct gm_member *m, uint64_t version,
+static bool all_have(const struct gm_collective_member *m, uint64_t version,
 		     uint64_t until_ns)
 {
 	for (uint32_t i = 0; i < m->comm.ranks; i++) {
@@ -132,8 +133,8 @@ static bool all_have(const struct gm_member *m, uint64_t version,
  * one fails nevertheless before it has greeted, rank 0 keeps both for as long
  * as its process lives.
  */
-static bool have_name(const struct gm_member *m, struct gm_device *dev,
-		      uint64_t until_ns)
+static bool have_name(const struct gm_collective_member *m,
+		      struct gm_backend_device *dev, uint64_t until_ns)
 {
 	struct gm_comm_page *page = m->comm.page;
 
@@ -151,8 +152,8 @@ static bool have_name(const struct gm_member *m, struct gm_device *dev,
 	return true;
 }
 
-static bool agree(const struct gm_member *m, struct gm_device *dev,
-		  uint64_t until_ns)
+static bool agree(const struct gm_collective_member *m,
+		  struct gm_backend_device *dev, uint64_t until_ns)
 {
 	int version = dev->backend->clique_version(dev);
 
@@ -166,7 +167,7 @@ static bool agree(const struct gm_member *m, struct gm_device *dev,
 
 /* ---- meeting ------------------------------------------------------------- */
 
-static bool are_all_ready(const struct gm_member *m)
+static bool are_all_ready(const struct gm_collective_member *m)
 {
 	for (uint32_t i = 0; i < m->comm.ranks; i++)
 		if (!gm_get_acquire(&seat_of(m, i)->is_ready)) /* COMM.clique */
@@ -175,7 +176,7 @@ static bool are_all_ready(const struct gm_member *m)
 }
 
 /* Ours is.  Returns whether all are, which they all find the same. */
-static bool await_all(const struct gm_member *m, uint64_t until_ns)
+static bool await_all(const struct gm_collective_member *m, uint64_t until_ns)
 {
 	gm_put_release(&seat_of(m, m->comm.rank)->is_ready,
 		       1); /* COMM.clique */
@@ -188,8 +189,9 @@ static bool await_all(const struct gm_member *m, uint64_t until_ns)
 }
 
 /* Returns 1: the device has met the others; or -errno. */
-static int become_ready(const struct gm_member *m, struct gm_device *dev,
-			uint64_t until_ns, struct gm_clique **ret_clique)
+static int become_ready(const struct gm_collective_member *m,
+			struct gm_backend_device *dev, uint64_t until_ns,
+			struct gm_clique **ret_clique)
 {
 	const struct gm_backend *backend = dev->backend;
 	int rc = backend->clique_begin(dev, m->comm.page->clique_id,
@@ -206,17 +208,17 @@ static int become_ready(const struct gm_member *m, struct gm_device *dev,
 }
 
 /* Of the device's memory.  0: who knows? */
-static uint64_t bytes_left(struct gm_device *dev)
+static uint64_t bytes_left(struct gm_backend_device *dev)
 {
 	struct gm_device_memory memory;
 
 	return dev->backend->memory(dev, &memory) < 0 ? 0 : memory.free;
 }
 
-void gm_clique_come(struct gm_member *member, struct gm_device *dev,
-		    uint64_t until_ns)
+void gm_clique_come(struct gm_collective_member *member,
+		    struct gm_backend_device *dev, uint64_t until_ns)
 {
-	struct gm_member *m = member;
+	struct gm_collective_member *m = member;
 	struct gm_clique *clique = NULL;
 	uint64_t before, after;
 

@@ -28,7 +28,7 @@ static bool is_wide(uint32_t op)
 void *gm_relay_reach(void *member, uint32_t rank, struct gm_comm_place place,
 		     uint64_t bytes, bool writes)
 {
-	const struct gm_member *m = member;
+	const struct gm_collective_member *m = member;
 
 	if (place.buffer >= GM_COMM_WINDOWS ||
 	    place.at > GM_COMM_WINDOW_BYTES ||
@@ -42,7 +42,7 @@ void *gm_relay_reach(void *member, uint32_t rank, struct gm_comm_place place,
 /* ---- what is asked for --------------------------------------------------- */
 
 /* Nobody goes on from here. */
-static void fail(struct gm_session *s, int status)
+static void fail(struct gm_worker_session *s, int status)
 {
 	struct gm_relay *r = &s->part.relay;
 
@@ -53,7 +53,7 @@ static void fail(struct gm_session *s, int status)
 }
 
 /* This rank's own memory.  Returns 0, or why it cannot take part. */
-static int find_memory(struct gm_session *s)
+static int find_memory(struct gm_worker_session *s)
 {
 	const struct gm_comm *comm = &s->part.member->comm;
 	struct gm_relay *r = &s->part.relay;
@@ -78,7 +78,7 @@ static int find_memory(struct gm_session *s)
 		       : -EINVAL;
 }
 
-static int judge(struct gm_session *s)
+static int judge(struct gm_worker_session *s)
 {
 	struct gm_relay *r = &s->part.relay;
 
@@ -89,7 +89,7 @@ static int judge(struct gm_session *s)
 	return find_memory(s);
 }
 
-static void cut_into_rounds(struct gm_session *s)
+static void cut_into_rounds(struct gm_worker_session *s)
 {
 	const struct gm_comm *comm = &s->part.member->comm;
 	struct gm_relay *r = &s->part.relay;
@@ -106,7 +106,7 @@ static void cut_into_rounds(struct gm_session *s)
 		r->rounds = (r->ask.n + r->each_round - 1) / r->each_round;
 }
 
-void gm_relay_begin(struct gm_session *session)
+void gm_relay_begin(struct gm_worker_session *session)
 {
 	struct gm_relay *r = &session->part.relay;
 
@@ -123,7 +123,8 @@ static uint64_t count_of(const struct gm_relay *r, uint64_t round)
 	return left < r->each_round ? left : r->each_round;
 }
 
-static struct gm_comm_ask ask_of(const struct gm_session *s, uint64_t round)
+static struct gm_comm_ask ask_of(const struct gm_worker_session *s,
+				 uint64_t round)
 {
 	const struct gm_relay *r = &s->part.relay;
 	struct gm_comm_ask ask = r->ask;
@@ -153,7 +154,8 @@ static void copy_mapped(const struct gm_pieces_copy *c)
 	}
 }
 
-static int copy_pieces(struct gm_device *dev, const struct gm_pieces_copy *c)
+static int copy_pieces(struct gm_backend_device *dev,
+		       const struct gm_pieces_copy *c)
 {
 	const struct gm_strides pieces = { .address = c->address,
 					   .at = c->window,
@@ -176,7 +178,8 @@ static uint64_t copy_bytes(const struct gm_pieces_copy *c)
 }
 
 /* A window has been filled or emptied, or not. */
-static void copied(struct gm_session *s, const struct gm_pieces_copy *c, int rc)
+static void copied(struct gm_worker_session *s, const struct gm_pieces_copy *c,
+		   int rc)
 {
 	struct gm_relay *r = &s->part.relay;
 
@@ -188,7 +191,7 @@ static void copied(struct gm_session *s, const struct gm_pieces_copy *c, int rc)
 		fail(s, rc);
 }
 
-static void work_copy(struct gm_slow_job *job, struct gm_device *dev)
+static void work_copy(struct gm_slow_job *job, struct gm_backend_device *dev)
 {
 	struct gm_errand_job *e = (struct gm_errand_job *)job;
 
@@ -198,7 +201,7 @@ static void work_copy(struct gm_slow_job *job, struct gm_device *dev)
 static void done_copy(struct gm_slow_job *job, struct gm_worker *w)
 {
 	struct gm_errand_job *e = gm_errand_returned(job, w);
-	struct gm_session *s = e->session;
+	struct gm_worker_session *s = e->session;
 
 	if (e->copy.is_store)
 		GM_POINT("relay_stored");
@@ -212,7 +215,7 @@ static void done_copy(struct gm_slow_job *job, struct gm_worker *w)
 	gm_errand_finished(w, e);
 }
 
-static void copy(struct gm_worker *w, struct gm_session *s,
+static void copy(struct gm_worker *w, struct gm_worker_session *s,
 		 const struct gm_pieces_copy *c)
 {
 	struct gm_relay *r = &s->part.relay;
@@ -235,11 +238,11 @@ static void copy(struct gm_worker *w, struct gm_session *s,
 
 /* Between the window of a round and what begins at element @at of this rank's
  * memory: @pieces of them, as far apart as what a rank gives or gets in all. */
-static void copy_round(struct gm_worker *w, struct gm_session *s,
+static void copy_round(struct gm_worker *w, struct gm_worker_session *s,
 		       uint64_t round, bool is_store, uint32_t pieces,
 		       uint64_t window_at)
 {
-	struct gm_member *m = s->part.member;
+	struct gm_collective_member *m = s->part.member;
 	const struct gm_relay *r = &s->part.relay;
 	uint64_t at = round * r->each_round * r->each;
 	struct gm_pieces_copy c = {
@@ -263,7 +266,7 @@ static void copy_round(struct gm_worker *w, struct gm_session *s,
 
 /* ---- rounds -------------------------------------------------------------- */
 
-static void fill(struct gm_worker *w, struct gm_session *s)
+static void fill(struct gm_worker *w, struct gm_worker_session *s)
 {
 	const struct gm_comm *comm = &s->part.member->comm;
 	struct gm_relay *r = &s->part.relay;
@@ -278,7 +281,7 @@ static void fill(struct gm_worker *w, struct gm_session *s)
 		   ask.send.at);
 }
 
-static void empty(struct gm_worker *w, struct gm_session *s)
+static void empty(struct gm_worker *w, struct gm_worker_session *s)
 {
 	const struct gm_comm *comm = &s->part.member->comm;
 	struct gm_relay *r = &s->part.relay;
@@ -293,7 +296,7 @@ static void empty(struct gm_worker *w, struct gm_session *s)
 }
 
 /* Fill what is free.  Returns whether there was anything. */
-static bool fill_all(struct gm_worker *w, struct gm_session *s)
+static bool fill_all(struct gm_worker *w, struct gm_worker_session *s)
 {
 	struct gm_relay *r = &s->part.relay;
 	bool worked = false;
@@ -307,7 +310,8 @@ static bool fill_all(struct gm_worker *w, struct gm_session *s)
 }
 
 /* The window whose turn it is goes around.  Returns whether it came on. */
-static bool move(struct gm_worker *w, struct gm_session *s, uint64_t budget)
+static bool move(struct gm_worker *w, struct gm_worker_session *s,
+		 uint64_t budget)
 {
 	struct gm_part *part = &s->part;
 	struct gm_relay *r = &part->relay;
@@ -341,7 +345,7 @@ static bool is_over(const struct gm_relay *r)
 	return r->status || r->at == r->rounds;
 }
 
-int gm_relay_step(struct gm_worker *worker, struct gm_session *session,
+int gm_relay_step(struct gm_worker *worker, struct gm_worker_session *session,
 		  uint64_t budget, bool *ret_told)
 {
 	struct gm_relay *r = &session->part.relay;

@@ -32,10 +32,10 @@ void *gm_relay_reach(void *member, uint32_t rank, struct gm_comm_place place,
 		     uint64_t bytes, bool writes);
 
 /* Take part in what @session->errand asks for. */
-void gm_relay_begin(struct gm_session *session);
+void gm_relay_begin(struct gm_worker_session *session);
 
 /* As gm_comm_step(); -EAGAIN also while copies are under way. */
-int gm_relay_step(struct gm_worker *worker, struct gm_session *session,
+int gm_relay_step(struct gm_worker *worker, struct gm_worker_session *session,
 		  uint64_t budget, bool *ret_told);
 
 #endif

@@ -16,9 +16,10 @@
 #include "shm/queue.h"
 
 /* Is it watched from a CPU that another rank could use? */
-static bool is_in_the_way(const struct gm_worker *w, const struct gm_session *s)
+static bool is_in_the_way(const struct gm_worker *w,
+			  const struct gm_worker_session *s)
 {
-	const struct gm_member *m = s->part.member;
+	const struct gm_collective_member *m = s->part.member;
 
 	for (uint32_t i = 0; i < m->comm.ranks; i++) {
 		uint32_t row = gm_member_row(m, i);
@@ -35,9 +36,9 @@ static bool is_in_the_way(const struct gm_worker *w, const struct gm_session *s)
 }
 
 /* Returns whether a bit was set: then it is time for another look. */
-static bool arm(struct gm_worker *w, const struct gm_session *s)
+static bool arm(struct gm_worker *w, const struct gm_worker_session *s)
 {
-	const struct gm_member *m = s->part.member;
+	const struct gm_collective_member *m = s->part.member;
 	uint64_t bit = UINT64_C(1) << w->row % 64;
 	bool is_new = false;
 
@@ -56,7 +57,7 @@ static bool arm(struct gm_worker *w, const struct gm_session *s)
 
 static uint64_t budget_of(struct gm_worker *w)
 {
-	const struct gm_session *s;
+	const struct gm_worker_session *s;
 
 	if (!w->may_spin)
 		return 0;
@@ -88,7 +89,7 @@ static bool is_worth_watching(struct gm_worker *w, uint64_t now_ns)
 static bool arm_all(struct gm_worker *w, uint64_t now_ns)
 {
 	struct gm_parts *all = &w->parts;
-	const struct gm_session *s;
+	const struct gm_worker_session *s;
 	bool is_new = false;
 
 	/* For nothing: it was somebody else's. */
@@ -113,7 +114,7 @@ bool gm_group_may_sleep(struct gm_worker *worker, uint64_t *ret_ns)
 {
 	struct gm_parts *all = &worker->parts;
 	uint64_t now_ns = gm_now_ns(), until_ns = now_ns + GM_WAIT_LOOK_NS;
-	struct gm_session *s;
+	struct gm_worker_session *s;
 
 	gm_group_look(worker);
 	TAILQ_FOREACH(s, &all->list, part.entry)

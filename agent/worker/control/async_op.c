@@ -31,7 +31,7 @@
 
 /* The session's last errand, that gives all back, is had with its first: to
  * leave must not need memory. */
-bool gm_errand_has_last(struct gm_session *s)
+bool gm_errand_has_last(struct gm_worker_session *s)
 {
 	if (s->last_errand)
 		return true;
@@ -39,7 +39,7 @@ bool gm_errand_has_last(struct gm_session *s)
 	return s->last_errand;
 }
 
-struct gm_errand_job *gm_errand_new(struct gm_session *s,
+struct gm_errand_job *gm_errand_new(struct gm_worker_session *s,
 				    enum gm_worker_call call,
 				    gm_errand_work work, gm_errand_done done)
 {
@@ -86,7 +86,7 @@ struct gm_errand_job *gm_errand_returned(struct gm_slow_job *job,
 
 void gm_errand_finished(struct gm_worker *w, struct gm_errand_job *e)
 {
-	struct gm_session *s = e->session;
+	struct gm_worker_session *s = e->session;
 
 	free(e);
 	if (s->departing)
@@ -98,7 +98,8 @@ void gm_errand_finished(struct gm_worker *w, struct gm_errand_job *e)
 /* ---- giving back ------------------------------------------------------- */
 
 /* In the slow thread. */
-void gm_errand_drop_slot(struct gm_device *dev, struct gm_slot *slot)
+void gm_errand_drop_slot(struct gm_backend_device *dev,
+			 struct gm_buffer_entry *slot)
 {
 	if (slot->region)
 		dev->backend->unreach(dev, slot->region);
@@ -113,10 +114,10 @@ void gm_errand_drop_slot(struct gm_device *dev, struct gm_slot *slot)
 	slot->buffer = NULL;
 }
 
-static void work_drop(struct gm_slow_job *job, struct gm_device *dev)
+static void work_drop(struct gm_slow_job *job, struct gm_backend_device *dev)
 {
 	struct gm_errand_job *e = (struct gm_errand_job *)job;
-	struct gm_slot *slot;
+	struct gm_buffer_entry *slot;
 
 	STAILQ_FOREACH(slot, &e->slots, entry)
 	gm_errand_drop_slot(dev, slot);
@@ -125,8 +126,9 @@ static void work_drop(struct gm_slow_job *job, struct gm_device *dev)
 			dev->backend->unreach(dev, e->regions[i]);
 }
 
-static void say_forgotten(struct gm_worker *w, const struct gm_session *s,
-			  uint64_t handle, int status)
+static void say_forgotten(struct gm_worker *w,
+			  const struct gm_worker_session *s, uint64_t handle,
+			  int status)
 {
 	struct gm_wire wire = gm_pair_about(GM_WIRE_FORGOTTEN, s->id, s->place);
 
@@ -137,7 +139,7 @@ static void say_forgotten(struct gm_worker *w, const struct gm_session *s,
 
 static void free_slots(struct gm_worker *w, struct gm_errand_job *e)
 {
-	struct gm_slot *slot;
+	struct gm_buffer_entry *slot;
 
 	while ((slot = STAILQ_FIRST(&e->slots)) != NULL) {
 		STAILQ_REMOVE_HEAD(&e->slots, entry);
@@ -157,7 +159,7 @@ static void done_drop(struct gm_slow_job *job, struct gm_worker *w)
 	gm_errand_finished(w, e);
 }
 
-uint32_t gm_errand_settled(const struct gm_session *s)
+uint32_t gm_errand_settled(const struct gm_worker_session *s)
 {
 	if (s->ended && !s->load && !s->n_slow &&
 	    !(s->flights && gm_flight_waits(s)))
@@ -167,11 +169,12 @@ uint32_t gm_errand_settled(const struct gm_session *s)
 	return s->entries.pos - (s->work.bytes || s->stalled ? 1 : 0);
 }
 
-void gm_errands_give_back(struct gm_worker *worker, struct gm_session *session)
+void gm_errands_give_back(struct gm_worker *worker,
+			  struct gm_worker_session *session)
 {
-	struct gm_buffers *buffers = &session->buffers;
+	struct gm_buffer_table *buffers = &session->buffers;
 	uint32_t now = gm_errand_settled(session);
-	struct gm_slot *slot;
+	struct gm_buffer_entry *slot;
 	struct gm_errand_job *e;
 
 	if (!STAILQ_FIRST(&buffers->given_up))
@@ -206,8 +209,8 @@ void gm_errands_look(struct gm_worker *worker)
 /* ---- entries ------------------------------------------------------------ */
 
 /* Where entries find it from now on. */
-void gm_errand_open_slot(struct gm_worker *w, struct gm_session *s,
-			 struct gm_slot *slot)
+void gm_errand_open_slot(struct gm_worker *w, struct gm_worker_session *s,
+			 struct gm_buffer_entry *slot)
 {
 	struct gm_buffer *buffer = slot->buffer;
 
@@ -224,20 +227,22 @@ void gm_errand_open_slot(struct gm_worker *w, struct gm_session *s,
 	slot->ready = true;
 }
 
-void gm_errand_abandon(struct gm_session *s, struct gm_slot *slot)
+void gm_errand_abandon(struct gm_worker_session *s,
+		       struct gm_buffer_entry *slot)
 {
 	gm_buffers_remove(&s->buffers, slot);
 	free(slot);
 }
 
-void gm_errand_stall(struct gm_worker *w, struct gm_session *s)
+void gm_errand_stall(struct gm_worker *w, struct gm_worker_session *s)
 {
 	s->stalled = true;
 	gm_roster_drop(w, s);
 	GM_POINT("worker_stalled");
 }
 
-void gm_errand_ended(struct gm_worker *w, struct gm_session *s, int32_t status)
+void gm_errand_ended(struct gm_worker *w, struct gm_worker_session *s,
+		     int32_t status)
 {
 	if (!s->ended && !s->departing) {
 		if (s->flights)
@@ -251,7 +256,8 @@ void gm_errand_ended(struct gm_worker *w, struct gm_session *s, int32_t status)
 		gm_roster_wake(w, s);
 }
 
-int gm_errands_begin(struct gm_worker *worker, struct gm_session *session)
+int gm_errands_begin(struct gm_worker *worker,
+		     struct gm_worker_session *session)
 {
 	switch (session->errand.op) {
 	case GPUMAP_OP_LOAD:
@@ -280,7 +286,7 @@ int gm_errand_populate(char *at, uint64_t bytes, bool writable)
 
 /* ---- the arena --------------------------------------------------------- */
 
-static void work_reach(struct gm_slow_job *job, struct gm_device *dev)
+static void work_reach(struct gm_slow_job *job, struct gm_backend_device *dev)
 {
 	struct gm_errand_job *e = (struct gm_errand_job *)job;
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
@@ -295,7 +301,7 @@ static void work_reach(struct gm_slow_job *job, struct gm_device *dev)
 static void done_reach(struct gm_slow_job *job, struct gm_worker *w)
 {
 	struct gm_errand_job *e = gm_errand_returned(job, w);
-	struct gm_session *s = e->session;
+	struct gm_worker_session *s = e->session;
 
 	if (e->rc == 0)
 		s->reached[e->part] = e->region;
@@ -306,8 +312,8 @@ static void done_reach(struct gm_slow_job *job, struct gm_worker *w)
 	gm_errand_finished(w, e);
 }
 
-int gm_errands_reach(struct gm_worker *worker, struct gm_session *session,
-		     uint32_t part)
+int gm_errands_reach(struct gm_worker *worker,
+		     struct gm_worker_session *session, uint32_t part)
 {
 	struct gm_errand_job *e = gm_errand_new(session, GM_CALL_REGISTER,
 						work_reach, done_reach);
@@ -328,7 +334,7 @@ int gm_errands_reach(struct gm_worker *worker, struct gm_session *session,
 /* In the closer's thread: nothing of the session is mapped any more. */
 static void say_detached(void *session)
 {
-	struct gm_session *s = session;
+	struct gm_worker_session *s = session;
 
 	gm_pair_say(s->pair, GM_WIRE_DETACHED, s->id, s->place, 0, "");
 	free(s->flights);
@@ -340,7 +346,7 @@ static void say_detached(void *session)
 static void done_depart(struct gm_slow_job *job, struct gm_worker *w)
 {
 	struct gm_errand_job *e = gm_errand_returned(job, w);
-	struct gm_session *s = e->session;
+	struct gm_worker_session *s = e->session;
 
 	free_slots(w, e);
 	free(e);
@@ -349,11 +355,12 @@ static void done_depart(struct gm_slow_job *job, struct gm_worker *w)
 	gm_alloc_retry(w);
 }
 
-void gm_errands_depart(struct gm_worker *worker, struct gm_session *session)
+void gm_errands_depart(struct gm_worker *worker,
+		       struct gm_worker_session *session)
 {
-	struct gm_session *s = session;
+	struct gm_worker_session *s = session;
 	struct gm_errand_job *e = s->last_errand;
-	struct gm_slot *slot;
+	struct gm_buffer_entry *slot;
 
 	gm_across_leave(worker, s);
 	gm_alloc_leave(worker, s);

@@ -24,10 +24,12 @@
  *		has ended.  Otherwise the status of the entry, as
  *		gm_alloc_begin(), gm_load_begin() and gm_across_begin()
  */
-int gm_errands_begin(struct gm_worker *worker, struct gm_session *session);
+int gm_errands_begin(struct gm_worker *worker,
+		     struct gm_worker_session *session);
 
 /* Give back what @session gave up and nothing uses any more. */
-void gm_errands_give_back(struct gm_worker *worker, struct gm_session *session);
+void gm_errands_give_back(struct gm_worker *worker,
+			  struct gm_worker_session *session);
 
 /* The same for all sessions, as long as any FORGET waits. */
 void gm_errands_look(struct gm_worker *worker);
@@ -42,12 +44,13 @@ void gm_errands_import(struct gm_worker *worker, const struct gm_wire *wire,
 
 /* Have the device reach a part of the session's arena, which is populated
  * first. gm_flight_reached() tells the outcome, unless this returns -ENOMEM. */
-int gm_errands_reach(struct gm_worker *worker, struct gm_session *session,
-		     uint32_t part);
+int gm_errands_reach(struct gm_worker *worker,
+		     struct gm_worker_session *session, uint32_t part);
 
 /* The session, which is in no list any more, is to be DETACHED: as soon as
  * nothing of it is under way.  Called again whenever that may be so. */
-void gm_errands_depart(struct gm_worker *worker, struct gm_session *session);
+void gm_errands_depart(struct gm_worker *worker,
+		       struct gm_worker_session *session);
 
 /* Handle the jobs that the slow thread has done. */
 void gm_errands_done(struct gm_worker *worker);

@@ -19,8 +19,8 @@
 
 /* ---- registration ------------------------------------------------------ */
 
-int gm_errand_map(struct gm_slot *slot, int fd, uint64_t at, uint64_t bytes,
-		  bool writable)
+int gm_errand_map(struct gm_buffer_entry *slot, int fd, uint64_t at,
+		  uint64_t bytes, bool writable)
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 	uint64_t extra = at % page;
@@ -59,9 +59,9 @@ static void leave(const struct gm_errand_job *e)
 	gm_put(&e->session->signs->slow_place, 0);
 }
 
-static void do_register(struct gm_errand_job *e, struct gm_device *dev)
+static void do_register(struct gm_errand_job *e, struct gm_backend_device *dev)
 {
-	struct gm_slot *slot = e->slot;
+	struct gm_buffer_entry *slot = e->slot;
 
 	e->rc = gm_errand_map(slot, e->fd, e->at, e->bytes,
 			      !(e->flags & GPUMAP_BUFFER_READ_ONLY));
@@ -78,7 +78,8 @@ static void do_register(struct gm_errand_job *e, struct gm_device *dev)
 				(uint64_t)(slot->at - slot->map);
 }
 
-static void work_register(struct gm_slow_job *job, struct gm_device *dev)
+static void work_register(struct gm_slow_job *job,
+			  struct gm_backend_device *dev)
 {
 	struct gm_errand_job *e = (struct gm_errand_job *)job;
 
@@ -87,7 +88,7 @@ static void work_register(struct gm_slow_job *job, struct gm_device *dev)
 	leave(e);
 }
 
-static void answer(struct gm_worker *w, const struct gm_session *s,
+static void answer(struct gm_worker *w, const struct gm_worker_session *s,
 		   enum gm_wire_type type, uint64_t handle, uint64_t bytes,
 		   int status, int fd)
 {
@@ -109,7 +110,7 @@ static void arrived(struct gm_worker *w, const struct gm_errand_job *e)
 
 /* ---- memory of the device ---------------------------------------------- */
 
-static void work_import(struct gm_slow_job *job, struct gm_device *dev)
+static void work_import(struct gm_slow_job *job, struct gm_backend_device *dev)
 {
 	struct gm_errand_job *e = (struct gm_errand_job *)job;
 
@@ -145,8 +146,8 @@ static void done_register_import(struct gm_slow_job *job, struct gm_worker *w)
 static void done_mapping(struct gm_worker *w, struct gm_errand_job *e,
 			 enum gm_wire_type type)
 {
-	struct gm_session *s = e->session;
-	struct gm_slot *slot = e->slot;
+	struct gm_worker_session *s = e->session;
+	struct gm_buffer_entry *slot = e->slot;
 
 	if (e->rc < 0) {
 		gm_errand_abandon(s, slot);
@@ -167,10 +168,10 @@ static void done_register(struct gm_slow_job *job, struct gm_worker *w)
 	done_mapping(w, gm_errand_returned(job, w), GM_WIRE_REGISTERED);
 }
 
-struct gm_session *gm_errand_session_of(const struct gm_worker *worker,
-					const struct gm_wire *wire)
+struct gm_worker_session *gm_errand_session_of(const struct gm_worker *worker,
+					       const struct gm_wire *wire)
 {
-	struct gm_session *s = NULL;
+	struct gm_worker_session *s = NULL;
 
 	if (wire->place < GM_JOURNAL_PLACES)
 		s = worker->place[wire->place];
@@ -193,8 +194,9 @@ void gm_errand_refuse(struct gm_worker *worker, const struct gm_wire *wire,
 }
 
 /* A place for the handle of a record, and a job for it. */
-static int prepare(struct gm_session *s, const struct gm_wire *wire, int fd,
-		   struct gm_errand_job *e, struct gm_errand_job **ret_errand)
+static int prepare(struct gm_worker_session *s, const struct gm_wire *wire,
+		   int fd, struct gm_errand_job *e,
+		   struct gm_errand_job **ret_errand)
 {
 	int rc;
 
@@ -218,10 +220,10 @@ static int prepare(struct gm_session *s, const struct gm_wire *wire, int fd,
 }
 
 /* Nothing is asked of a file here: that could wait. */
-static int register_file(struct gm_worker *w, struct gm_session *s,
+static int register_file(struct gm_worker *w, struct gm_worker_session *s,
 			 const struct gm_wire *wire, int fd)
 {
-	struct gm_slot *slot;
+	struct gm_buffer_entry *slot;
 	int rc = fd < 0 ? -EMFILE : 0;
 
 	if (rc == 0 && !gm_errand_has_last(s))
@@ -241,7 +243,7 @@ static int register_file(struct gm_worker *w, struct gm_session *s,
 	return 0;
 }
 
-static int register_memory(struct gm_worker *w, struct gm_session *s,
+static int register_memory(struct gm_worker *w, struct gm_worker_session *s,
 			   const struct gm_wire *wire, int fd)
 {
 	bool is_ours = wire->kind == GPUMAP_DEVICE_CUDA;
@@ -266,7 +268,7 @@ static int register_memory(struct gm_worker *w, struct gm_session *s,
 
 /* ---- programs ---------------------------------------------------------- */
 
-static void do_program(struct gm_errand_job *e, struct gm_device *dev)
+static void do_program(struct gm_errand_job *e, struct gm_backend_device *dev)
 {
 	char kernel[GM_PROGRAM_WHY_BYTES];
 
@@ -279,7 +281,7 @@ static void do_program(struct gm_errand_job *e, struct gm_device *dev)
 				      e->why);
 }
 
-static void work_program(struct gm_slow_job *job, struct gm_device *dev)
+static void work_program(struct gm_slow_job *job, struct gm_backend_device *dev)
 {
 	struct gm_errand_job *e = (struct gm_errand_job *)job;
 
@@ -291,7 +293,7 @@ static void work_program(struct gm_slow_job *job, struct gm_device *dev)
 static void done_program(struct gm_slow_job *job, struct gm_worker *w)
 {
 	struct gm_errand_job *e = gm_errand_returned(job, w);
-	struct gm_session *s = e->session;
+	struct gm_worker_session *s = e->session;
 	struct gm_wire wire =
 		gm_pair_about(GM_WIRE_REGISTERED, s->id, s->place);
 
@@ -307,7 +309,7 @@ static void done_program(struct gm_slow_job *job, struct gm_worker *w)
 	gm_errand_finished(w, e);
 }
 
-static int register_program(struct gm_worker *w, struct gm_session *s,
+static int register_program(struct gm_worker *w, struct gm_worker_session *s,
 			    const struct gm_wire *wire, int fd)
 {
 	struct gm_errand_job *e;
@@ -328,7 +330,7 @@ static int register_program(struct gm_worker *w, struct gm_session *s,
 void gm_errands_register(struct gm_worker *worker, const struct gm_wire *wire,
 			 int fd)
 {
-	struct gm_session *s = gm_errand_session_of(worker, wire);
+	struct gm_worker_session *s = gm_errand_session_of(worker, wire);
 	uint32_t kind = gm_handle_kind(wire->handle);
 	int rc = s ? -EINVAL : -ENOENT;
 
@@ -347,8 +349,8 @@ void gm_errands_register(struct gm_worker *worker, const struct gm_wire *wire,
 
 void gm_errands_forget(struct gm_worker *worker, const struct gm_wire *wire)
 {
-	struct gm_session *s = gm_errand_session_of(worker, wire);
-	struct gm_slot *slot = NULL;
+	struct gm_worker_session *s = gm_errand_session_of(worker, wire);
+	struct gm_buffer_entry *slot = NULL;
 
 	if (gm_handle_generation(wire->handle) == 0) {
 		gm_group_forget(worker, wire);
@@ -370,7 +372,7 @@ void gm_errands_forget(struct gm_worker *worker, const struct gm_wire *wire)
 
 /* ---- export and import ------------------------------------------------- */
 
-static void work_export(struct gm_slow_job *job, struct gm_device *dev)
+static void work_export(struct gm_slow_job *job, struct gm_backend_device *dev)
 {
 	struct gm_errand_job *e = (struct gm_errand_job *)job;
 
@@ -390,8 +392,8 @@ static void done_export(struct gm_slow_job *job, struct gm_worker *w)
 
 void gm_errands_export(struct gm_worker *worker, const struct gm_wire *wire)
 {
-	struct gm_session *s = gm_errand_session_of(worker, wire);
-	struct gm_slot *slot = NULL;
+	struct gm_worker_session *s = gm_errand_session_of(worker, wire);
+	struct gm_buffer_entry *slot = NULL;
 	struct gm_errand_job *e = NULL;
 	int rc = 0;
 
@@ -422,7 +424,8 @@ static void done_import_file(struct gm_slow_job *job, struct gm_worker *w)
 	done_mapping(w, gm_errand_returned(job, w), GM_WIRE_IMPORTED);
 }
 
-static void work_import_peer(struct gm_slow_job *job, struct gm_device *dev)
+static void work_import_peer(struct gm_slow_job *job,
+			     struct gm_backend_device *dev)
 {
 	struct gm_errand_job *e = (struct gm_errand_job *)job;
 
@@ -433,7 +436,7 @@ static void work_import_peer(struct gm_slow_job *job, struct gm_device *dev)
 
 /* How memory of another row, of that kind, comes to be named here. */
 static struct gm_errand_job *new_import(struct gm_worker *w,
-					struct gm_session *s,
+					struct gm_worker_session *s,
 					const struct gm_wire *wire)
 {
 	if (gm_handle_row(wire->handle) == w->row)
@@ -457,7 +460,7 @@ static bool can_import(const struct gm_worker *w, const struct gm_wire *wire)
 void gm_errands_import(struct gm_worker *worker, const struct gm_wire *wire,
 		       int fd)
 {
-	struct gm_session *s = gm_errand_session_of(worker, wire);
+	struct gm_worker_session *s = gm_errand_session_of(worker, wire);
 	struct gm_errand_job *e;
 	int rc = -ENOENT;
 

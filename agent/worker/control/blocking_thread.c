@@ -76,8 +76,8 @@ static int start_thread(struct gm_slow *slow, struct start *start)
 	return -rc;
 }
 
-int gm_slow_start(struct gm_slow *slow, struct gm_device *dev, gm_a64 *sign,
-		  int fd)
+int gm_slow_start(struct gm_slow *slow, struct gm_backend_device *dev,
+		  gm_a64 *sign, int fd)
 {
 	struct start start = { .slow = slow };
 	int rc;

@@ -28,7 +28,7 @@ struct gm_slow_job {
 	STAILQ_ENTRY(gm_slow_job) entry;
 	enum gm_worker_call call; /* for the sign of life */
 	/* In the slow thread. */
-	void (*work)(struct gm_slow_job *job, struct gm_device *dev);
+	void (*work)(struct gm_slow_job *job, struct gm_backend_device *dev);
 	/* In the loop, afterwards.  It frees the job. */
 	void (*done)(struct gm_slow_job *job, struct gm_worker *worker);
 };
@@ -41,7 +41,7 @@ struct gm_slow {
 	struct gm_slow_jobs todo;
 	struct gm_slow_jobs ended;
 	bool stopping;
-	struct gm_device *dev;
+	struct gm_backend_device *dev;
 	gm_a64 *sign; /* of life, in the journal */
 	pthread_t thread;
 	int fd;      /* an eventfd: some have ended.  Nobody reads it. */
@@ -51,8 +51,8 @@ struct gm_slow {
 
 /* @fd: the eventfd of another, -1 for one of its own.  Returns 0 or -errno.
  * The thread is through with its own set-up then, and takes no signal. */
-int gm_slow_start(struct gm_slow *slow, struct gm_device *dev, gm_a64 *sign,
-		  int fd);
+int gm_slow_start(struct gm_slow *slow, struct gm_backend_device *dev,
+		  gm_a64 *sign, int fd);
 
 /* Hand a job over. */
 void gm_slow_give(struct gm_slow *slow, struct gm_slow_job *job);

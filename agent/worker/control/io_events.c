@@ -36,7 +36,7 @@ enum {
 
 /* A doorbell names place and attachment: what the poll of a former owner left
  * behind never wakes the next. */
-static uint64_t tag(unsigned event, const struct gm_session *s)
+static uint64_t tag(unsigned event, const struct gm_worker_session *s)
 {
 	return (uint64_t)event << 56 | (uint64_t)s->place << 32 | s->serial;
 }
@@ -62,7 +62,7 @@ static void listen_to(struct gm_worker *w, int fd, uint64_t user_data)
 
 /* Not by POLL_REMOVE, which answers -EALREADY and lets a poll live that has an
  * event under way: as one has that floods. */
-static void cancel_poll(struct gm_worker *w, const struct gm_session *s)
+static void cancel_poll(struct gm_worker *w, const struct gm_worker_session *s)
 {
 	struct io_uring_sqe *sqe = next_sqe(w);
 
@@ -112,7 +112,7 @@ void gm_events_close(struct gm_worker *worker, int fd)
 
 void gm_events_failed(struct gm_worker *worker)
 {
-	const struct gm_device *dev = worker->dev;
+	const struct gm_backend_device *dev = worker->dev;
 	const char *why = "the device is of no use any more";
 	struct gm_wire wire = gm_pair_about(GM_WIRE_FAILED, 0, 0);
 
@@ -132,7 +132,7 @@ void gm_events_listen_to_waker(struct gm_worker *worker, int fd)
 	listen_to(worker, fd, (uint64_t)EVENT_TOLD << 56);
 }
 
-static void stop_listening(struct gm_worker *w, struct gm_session *s)
+static void stop_listening(struct gm_worker *w, struct gm_worker_session *s)
 {
 	if (s->flood.deaf)
 		w->n_deaf--;
@@ -151,7 +151,8 @@ void gm_events_start(struct gm_worker *worker)
 	io_uring_submit(&worker->ring);
 }
 
-void gm_events_violated(struct gm_worker *worker, struct gm_session *session)
+void gm_events_violated(struct gm_worker *worker,
+			struct gm_worker_session *session)
 {
 	gm_a64 *violations = &session->owed->violations;
 	struct gm_wire wire;
@@ -177,7 +178,7 @@ void gm_events_violated(struct gm_worker *worker, struct gm_session *session)
 /* ---- gpumapd ----------------------------------------------------------- */
 
 /* From now on its ring is read, and its client knows.  Returns 0 or -ENOMEM. */
-static int begin(struct gm_worker *w, struct gm_session *s)
+static int begin(struct gm_worker *w, struct gm_worker_session *s)
 {
 	gm_session_take_over(s, s->incarnation);
 	if (w->dev->backend->start && gm_flight_open(s, w->dev) < 0)
@@ -190,7 +191,8 @@ static int begin(struct gm_worker *w, struct gm_session *s)
 	return 0;
 }
 
-void gm_events_has_awaited(struct gm_worker *worker, struct gm_session *session)
+void gm_events_has_awaited(struct gm_worker *worker,
+			   struct gm_worker_session *session)
 {
 	if (session->awaits == 0 || --session->awaits != 0 ||
 	    session->departing || session->ended)
@@ -207,7 +209,7 @@ void gm_events_has_awaited(struct gm_worker *worker, struct gm_session *session)
 
 static int attach(struct gm_worker *w, const struct gm_wire *wire, int *fds)
 {
-	struct gm_session *s;
+	struct gm_worker_session *s;
 	int rc;
 
 	if (wire->place >= GM_JOURNAL_PLACES || w->place[wire->place])
@@ -235,7 +237,7 @@ static int attach(struct gm_worker *w, const struct gm_wire *wire, int *fds)
 
 static void detach(struct gm_worker *w, const struct gm_wire *wire)
 {
-	struct gm_session *s = NULL;
+	struct gm_worker_session *s = NULL;
 	struct gm_wire reply;
 
 	if (wire->place < GM_JOURNAL_PLACES)
@@ -272,7 +274,7 @@ static void drain(struct gm_worker *w)
 	w->waiting.drain_ns = gm_now_ns() + GM_WAIT_DRAIN_NS;
 	gm_clique_drain(w);
 	for (uint32_t i = 0; i < GM_JOURNAL_PLACES; i++) {
-		struct gm_session *s = w->place[i];
+		struct gm_worker_session *s = w->place[i];
 
 		if (!s || s->awaits)
 			continue;
@@ -381,12 +383,13 @@ static void read_pair(struct gm_worker *w)
 
 /* Does it wait for something that is no doorbell?  Then nobody rings for it:
  * it is not parked. */
-static bool is_busy(const struct gm_worker *w, const struct gm_session *s)
+static bool is_busy(const struct gm_worker *w,
+		    const struct gm_worker_session *s)
 {
 	return s->stalled || (s->flights && gm_flight_full(w, s));
 }
 
-static void rung(struct gm_worker *w, struct gm_session *s)
+static void rung(struct gm_worker *w, struct gm_worker_session *s)
 {
 	gm_a64 *doorbells = &w->journal->doorbells;
 	bool busy = is_busy(w, s);
@@ -413,7 +416,7 @@ void gm_events_look(struct gm_worker *worker)
 
 	worker->looked_ns = worker->now_ns;
 	for (uint32_t i = 0; left && i < GM_JOURNAL_PLACES; i++) {
-		struct gm_session *s = worker->place[i];
+		struct gm_worker_session *s = worker->place[i];
 
 		if (!s || !s->flood.deaf)
 			continue;
@@ -432,7 +435,7 @@ static void handle(struct gm_worker *w, uint64_t user_data, int res, bool more)
 {
 	unsigned event = (unsigned)(user_data >> 56);
 	uint32_t place = (uint32_t)(user_data >> 32) & 0xffffff;
-	struct gm_session *s;
+	struct gm_worker_session *s;
 
 	if (event == EVENT_PAIR) {
 		if (!more)

@@ -35,12 +35,13 @@ void gm_events_handle(struct gm_worker *worker);
 
 /* The session broke the contract, session->why says how: serve it no longer
  * and tell gpumapd.  Once is enough. */
-void gm_events_violated(struct gm_worker *worker, struct gm_session *session);
+void gm_events_violated(struct gm_worker *worker,
+			struct gm_worker_session *session);
 
 /* A registration of the session has come, or will not: begin it with the last
  * of those that it awaits. */
 void gm_events_has_awaited(struct gm_worker *worker,
-			   struct gm_session *session);
+			   struct gm_worker_session *session);
 
 /* Tell gpumapd, now or when it listens, with a descriptor, which is closed
  * then, or -1. */

@@ -44,8 +44,9 @@ static struct gm_reader *reader_of(struct gm_loader *l, uint32_t uid)
 }
 
 struct gm_load *gm_load_new(struct gm_loader *loader,
-			    struct gm_session *session, struct gm_slot *file,
-			    uint64_t at, uint64_t bytes)
+			    struct gm_worker_session *session,
+			    struct gm_buffer_entry *file, uint64_t at,
+			    uint64_t bytes)
 {
 	struct gm_load *load = calloc(1, sizeof(*load));
 
@@ -111,11 +112,11 @@ void gm_load_forget_readers(struct gm_loader *loader)
 	}
 }
 
-int gm_load_begin(struct gm_worker *worker, struct gm_session *session)
+int gm_load_begin(struct gm_worker *worker, struct gm_worker_session *session)
 {
 	struct gm_loader *l = &worker->loader;
 	struct gm_errand errand = session->errand;
-	struct gm_slot *slot =
+	struct gm_buffer_entry *slot =
 		gm_buffers_find(&session->buffers, errand.handle);
 	struct gm_load *load;
 
@@ -188,7 +189,7 @@ static void let_go(struct gm_worker *w, struct gm_load *load)
 /* Its entry ends, if there is anybody to be told. */
 static void end(struct gm_worker *w, struct gm_load *load)
 {
-	struct gm_session *s = load->session;
+	struct gm_worker_session *s = load->session;
 
 	GM_POINT("load_ending");
 	let_go(w, load);
@@ -217,7 +218,7 @@ void gm_load_settle(struct gm_worker *worker, struct gm_load *load)
 		l->idle_ns = worker->now_ns;
 }
 
-void gm_load_leave(struct gm_worker *worker, struct gm_session *session)
+void gm_load_leave(struct gm_worker *worker, struct gm_worker_session *session)
 {
 	struct gm_load *load = session->load;
 

@@ -76,7 +76,7 @@
 #define GM_LOAD_IDLE_NS   UINT64_C(5000000000)          /* of all staging */
 #define GM_LOAD_NAP_NS    (UINT64_C(500) * 1000 * 1000) /* to look, at most */
 
-struct gm_session;
+struct gm_worker_session;
 struct gm_worker;
 struct gm_chunk;
 
@@ -125,7 +125,7 @@ struct gm_reader {
  * read ahead. */
 struct gm_load {
 	TAILQ_ENTRY(gm_load) entry;
-	struct gm_session *session; /* NULL: nobody asks any more */
+	struct gm_worker_session *session; /* NULL: nobody asks any more */
 	struct gm_reader *reader;
 	uint64_t handle; /* of the file */
 	int fd;
@@ -182,7 +182,7 @@ void gm_load_init(struct gm_loader *loader, uint32_t depth,
  *		-ESTALE		the file was forgotten meanwhile
  *		-ENOMEM
  */
-int gm_load_begin(struct gm_worker *worker, struct gm_session *session);
+int gm_load_begin(struct gm_worker *worker, struct gm_worker_session *session);
 
 /* A read has ended, with what read(2) returns or a negative errno. */
 void gm_load_read_ended(struct gm_worker *worker, uint32_t piece, int res);
@@ -216,7 +216,7 @@ static inline bool gm_load_due(const struct gm_loader *loader)
 /* The session has ended or leaves: begin nothing more.  As long as it has
  * @session->load then the device has something of it, and gm_errands_depart()
  * is called again. */
-void gm_load_leave(struct gm_worker *worker, struct gm_session *session);
+void gm_load_leave(struct gm_worker *worker, struct gm_worker_session *session);
 
 /* Since when the device has the oldest slice, 0 for none. */
 uint64_t gm_load_oldest_ns(const struct gm_loader *loader);

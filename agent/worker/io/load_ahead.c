@@ -30,7 +30,7 @@ static void leave(struct gm_loader *l, struct gm_load *load)
 
 bool gm_load_is_there(const struct gm_load *load)
 {
-	const struct gm_slot *slot =
+	const struct gm_buffer_entry *slot =
 		gm_buffers_find(&load->session->buffers, load->handle);
 
 	return slot && slot->fd == load->fd;
@@ -67,8 +67,8 @@ static struct gm_load *only_load(const struct gm_worker *w, uint32_t share)
 
 /* The slot so many places behind the one that has begun: is it a LOAD that
  * waits for nothing else?  One that has a second slot is none without. */
-static bool is_load(const struct gm_session *s, uint32_t places,
-		    struct gm_verdict *ret_verdict)
+static bool is_load(const struct gm_worker_session *s, uint32_t places,
+		    struct gm_decoded_entry *ret_verdict)
 {
 	uint64_t words[GM_ENTRY_WORDS];
 
@@ -82,9 +82,9 @@ struct gm_load *gm_load_look_ahead(struct gm_worker *worker, uint32_t share)
 {
 	struct gm_loader *l = &worker->loader;
 	struct gm_load *last = only_load(worker, share), **place, *load;
-	struct gm_verdict verdict;
-	struct gm_session *s;
-	struct gm_slot *file;
+	struct gm_decoded_entry verdict;
+	struct gm_worker_session *s;
+	struct gm_buffer_entry *file;
 	uint32_t n = 0;
 
 	if (!last)
@@ -118,7 +118,7 @@ struct gm_load *gm_load_look_ahead(struct gm_worker *worker, uint32_t share)
 /* ---- and what becomes of it ---------------------------------------------- */
 
 struct gm_load *gm_load_take_ahead(struct gm_worker *worker,
-				   struct gm_session *session,
+				   struct gm_worker_session *session,
 				   const struct gm_errand *errand)
 {
 	struct gm_load *load = session->ahead;
@@ -137,7 +137,8 @@ struct gm_load *gm_load_take_ahead(struct gm_worker *worker,
 	return load;
 }
 
-void gm_load_drop_ahead(struct gm_worker *worker, struct gm_session *session)
+void gm_load_drop_ahead(struct gm_worker *worker,
+			struct gm_worker_session *session)
 {
 	struct gm_load *load;
 
@@ -155,7 +156,7 @@ void gm_load_drop_ahead(struct gm_worker *worker, struct gm_session *session)
 /* Will nothing come of it, or not soon? */
 static bool is_stale(const struct gm_worker *w, const struct gm_load *load)
 {
-	const struct gm_session *s = load->session;
+	const struct gm_worker_session *s = load->session;
 
 	if (load->reader->n_late || w->draining)
 		return true;
@@ -165,7 +166,7 @@ static bool is_stale(const struct gm_worker *w, const struct gm_load *load)
 	       w->now_ns - load->since_ns >= GM_LOAD_LATE_NS;
 }
 
-static struct gm_session *stale_one(const struct gm_worker *w)
+static struct gm_worker_session *stale_one(const struct gm_worker *w)
 {
 	const struct gm_load *load;
 
@@ -179,7 +180,7 @@ static struct gm_session *stale_one(const struct gm_worker *w)
 
 void gm_load_drop_stale(struct gm_worker *worker)
 {
-	struct gm_session *session;
+	struct gm_worker_session *session;
 
 	while ((session = stale_one(worker)) != NULL)
 		gm_load_drop_ahead(worker, session);

@@ -65,7 +65,7 @@ static void set_slice(const struct gm_worker *w, struct gm_piece *piece)
 
 static void run(struct gm_worker *w, struct gm_piece *piece)
 {
-	struct gm_session *s = piece->load->session;
+	struct gm_worker_session *s = piece->load->session;
 	struct gm_task task = task_of(piece);
 	uint64_t since_ns = gm_now_ns(), price, now_ns;
 	int rc;

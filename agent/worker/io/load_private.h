@@ -27,8 +27,9 @@ struct gm_chunk {
 
 /* @bytes of a file, NULL for want of memory.  Nobody asks for them yet. */
 struct gm_load *gm_load_new(struct gm_loader *loader,
-			    struct gm_session *session, struct gm_slot *file,
-			    uint64_t at, uint64_t bytes);
+			    struct gm_worker_session *session,
+			    struct gm_buffer_entry *file, uint64_t at,
+			    uint64_t bytes);
 
 /* What is begun of it goes on, nothing else: it has failed so. */
 void gm_load_fail(struct gm_load *load, int32_t status);
@@ -65,12 +66,13 @@ bool gm_load_may_read_ahead(const struct gm_loader *loader,
 
 /* What has been read for @errand, the entry that begins.  NULL for nothing. */
 struct gm_load *gm_load_take_ahead(struct gm_worker *worker,
-				   struct gm_session *session,
+				   struct gm_worker_session *session,
 				   const struct gm_errand *errand);
 
 /* All that is read ahead for it, which those that have no reads under way do
  * not outlive.  Until the next entry has begun there is nothing new. */
-void gm_load_drop_ahead(struct gm_worker *worker, struct gm_session *session);
+void gm_load_drop_ahead(struct gm_worker *worker,
+			struct gm_worker_session *session);
 
 /* The same of all whose staging may be held for long, or in vain. */
 void gm_load_drop_stale(struct gm_worker *worker);

@@ -31,7 +31,7 @@ struct job {
 	int made;
 };
 
-static int store(struct gm_device *dev, const struct gm_buffer *buffer,
+static int store(struct gm_backend_device *dev, const struct gm_buffer *buffer,
 		 const char *from)
 {
 	uint64_t done = 0;
@@ -57,7 +57,7 @@ static bool has_mark(const struct gm_buffer *buffer)
 	       buffer->charged - MARK_BYTES >= buffer->bytes;
 }
 
-static int mark(struct gm_device *dev, const struct gm_buffer *buffer,
+static int mark(struct gm_backend_device *dev, const struct gm_buffer *buffer,
 		uint64_t handle)
 {
 	uint64_t *words = malloc(MARK_BYTES);
@@ -72,8 +72,8 @@ static int mark(struct gm_device *dev, const struct gm_buffer *buffer,
 	return rc;
 }
 
-static int compare(struct gm_device *dev, uint64_t address, const void *want,
-		   uint64_t bytes)
+static int compare(struct gm_backend_device *dev, uint64_t address,
+		   const void *want, uint64_t bytes)
 {
 	char *got = malloc(bytes < PART_BYTES ? bytes : PART_BYTES);
 	int rc = got ? 0 : -ENOMEM;
@@ -93,7 +93,7 @@ static int compare(struct gm_device *dev, uint64_t address, const void *want,
 
 /* A mask's own bytes may be what a broken link comes up with: the pattern
  * behind them is not. */
-static int try_path(const struct job *j, struct gm_device *dev,
+static int try_path(const struct job *j, struct gm_backend_device *dev,
 		    const struct gm_buffer *buffer, const char *want)
 {
 	uint64_t *words = malloc(MARK_BYTES);
@@ -114,7 +114,7 @@ static int try_path(const struct job *j, struct gm_device *dev,
 }
 
 /* Returns 0, or why there is nothing in the buffer yet. */
-static int copy_peer(struct job *j, struct gm_device *dev,
+static int copy_peer(struct job *j, struct gm_backend_device *dev,
 		     const struct gm_buffer *buffer, const char *want)
 {
 	int rc;
@@ -139,11 +139,11 @@ static int copy_peer(struct job *j, struct gm_device *dev,
 
 /* ---- one replica --------------------------------------------------------- */
 
-static int fill(struct job *j, struct gm_device *dev,
+static int fill(struct job *j, struct gm_backend_device *dev,
 		const struct gm_buffer *buffer)
 {
 	bool is_trial = j->flags & GM_MASK_TRY;
-	struct gm_slot source = { .fd = -1 };
+	struct gm_buffer_entry source = { .fd = -1 };
 	int rc = is_trial ? -EAGAIN : copy_peer(j, dev, buffer, NULL);
 
 	if (rc == 0 || rc == -ENOTRECOVERABLE)
@@ -159,7 +159,7 @@ static int fill(struct job *j, struct gm_device *dev,
 }
 
 /* Returns a descriptor, which keeps the memory, or an error. */
-static int make(struct job *j, struct gm_device *dev)
+static int make(struct job *j, struct gm_backend_device *dev)
 {
 	const struct gm_backend *backend = dev->backend;
 	struct gm_buffer *buffer;
@@ -187,7 +187,7 @@ static void close_fds(int fd, int peer)
 		close(peer);
 }
 
-static void work(struct gm_slow_job *job, struct gm_device *dev)
+static void work(struct gm_slow_job *job, struct gm_backend_device *dev)
 {
 	struct job *j = (struct job *)job;
 	int rc = make(j, dev);

@@ -13,7 +13,8 @@
 #include "agent/worker/queue/heartbeat.h"
 #include "shm/point.h"
 
-static void ask_for(struct gm_worker *w, struct gm_session *s, uint32_t piece)
+static void ask_for(struct gm_worker *w, struct gm_worker_session *s,
+		    uint32_t piece)
 {
 	struct gm_wire wire = gm_pair_about(GM_WIRE_FETCH, s->id, s->place);
 	struct gm_carry *c = &s->carry;
@@ -47,7 +48,7 @@ static void is_over(struct gm_worker *w, struct gm_carry *c)
 }
 
 /* Ask for what there is room for; or it is over. */
-static void go_on(struct gm_worker *w, struct gm_session *s)
+static void go_on(struct gm_worker *w, struct gm_worker_session *s)
 {
 	struct gm_carry *c = &s->carry;
 
@@ -64,12 +65,12 @@ static void go_on(struct gm_worker *w, struct gm_session *s)
 	gm_errand_ended(w, s, c->status);
 }
 
-int gm_across_begin(struct gm_worker *worker, struct gm_session *session)
+int gm_across_begin(struct gm_worker *worker, struct gm_worker_session *session)
 {
-	struct gm_buffers *buffers = &session->buffers;
-	struct gm_slot *stage = gm_buffers_stage(buffers, worker->row);
+	struct gm_buffer_table *buffers = &session->buffers;
+	struct gm_buffer_entry *stage = gm_buffers_stage(buffers, worker->row);
 	const struct gm_task *task = &session->errand.task;
-	struct gm_slot *slot;
+	struct gm_buffer_entry *slot;
 
 	session->carry = (struct gm_carry){
 		.what = session->errand,
@@ -88,7 +89,8 @@ int gm_across_begin(struct gm_worker *worker, struct gm_session *session)
 	return 0;
 }
 
-void gm_across_leave(struct gm_worker *worker, struct gm_session *session)
+void gm_across_leave(struct gm_worker *worker,
+		     struct gm_worker_session *session)
 {
 	if (session->carry.on)
 		is_over(worker, &session->carry);
@@ -97,7 +99,7 @@ void gm_across_leave(struct gm_worker *worker, struct gm_session *session)
 
 /* ---- off the stage ------------------------------------------------------- */
 
-static void work_store(struct gm_slow_job *job, struct gm_device *dev)
+static void work_store(struct gm_slow_job *job, struct gm_backend_device *dev)
 {
 	struct gm_errand_job *e = (struct gm_errand_job *)job;
 
@@ -107,7 +109,7 @@ static void work_store(struct gm_slow_job *job, struct gm_device *dev)
 		e->rc = dev->backend->store(dev, e->address, e->from, e->bytes);
 }
 
-static void ended(struct gm_session *s, uint32_t piece, int status)
+static void ended(struct gm_worker_session *s, uint32_t piece, int status)
 {
 	struct gm_carry *c = &s->carry;
 
@@ -119,7 +121,7 @@ static void ended(struct gm_session *s, uint32_t piece, int status)
 static void done_store(struct gm_slow_job *job, struct gm_worker *w)
 {
 	struct gm_errand_job *e = gm_errand_returned(job, w);
-	struct gm_session *s = e->session;
+	struct gm_worker_session *s = e->session;
 
 	GM_POINT("worker_stored");
 	gm_ferry_landed(w);
@@ -129,9 +131,10 @@ static void done_store(struct gm_slow_job *job, struct gm_worker *w)
 	gm_errand_finished(w, e);
 }
 
-static int store(struct gm_worker *w, struct gm_session *s, uint32_t piece)
+static int store(struct gm_worker *w, struct gm_worker_session *s,
+		 uint32_t piece)
 {
-	struct gm_slot *stage = gm_buffers_stage(&s->buffers, w->row);
+	struct gm_buffer_entry *stage = gm_buffers_stage(&s->buffers, w->row);
 	const struct gm_carry *c = &s->carry;
 	const struct gm_task *task = &c->what.task;
 	struct gm_errand_job *e =
@@ -153,7 +156,7 @@ static int store(struct gm_worker *w, struct gm_session *s, uint32_t piece)
 
 void gm_across_fetched(struct gm_worker *worker, const struct gm_wire *wire)
 {
-	struct gm_session *s = gm_errand_session_of(worker, wire);
+	struct gm_worker_session *s = gm_errand_session_of(worker, wire);
 	uint64_t piece = wire->stage_at / GM_STAGE_PIECE_BYTES;
 	int rc = wire->status;
 
@@ -180,7 +183,7 @@ void gm_across_fetched(struct gm_worker *worker, const struct gm_wire *wire)
 
 /* What waits for its round is not copied any more, and what is away is not
  * waited for.  What the slow thread has is, and may be all the rest. */
-static void give_up(struct gm_worker *w, struct gm_session *s)
+static void give_up(struct gm_worker *w, struct gm_worker_session *s)
 {
 	struct gm_carry *c = &s->carry;
 	struct gm_errand_job *e;

@@ -32,7 +32,8 @@
  *
  * Returns	0: the session is stalled, and goes on by itself; -ESTALE
  */
-int gm_across_begin(struct gm_worker *worker, struct gm_session *session);
+int gm_across_begin(struct gm_worker *worker,
+		    struct gm_worker_session *session);
 
 /* By the clock: whose time is up? */
 void gm_across_look(struct gm_worker *worker);
@@ -41,7 +42,8 @@ void gm_across_look(struct gm_worker *worker);
 uint64_t gm_across_nap(const struct gm_worker *worker);
 
 /* The session leaves: what is fetched for it is nobody's. */
-void gm_across_leave(struct gm_worker *worker, struct gm_session *session);
+void gm_across_leave(struct gm_worker *worker,
+		     struct gm_worker_session *session);
 
 /* Records of gpumapd.  Each but FETCHED is answered, now or later; @fd is taken
  * over. */

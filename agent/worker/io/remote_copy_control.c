@@ -32,7 +32,7 @@ static void answer(struct gm_worker *w, const struct gm_errand_job *e,
 }
 
 /* A job about a record, with what its answer repeats. */
-static struct gm_errand_job *new_job(struct gm_session *s,
+static struct gm_errand_job *new_job(struct gm_worker_session *s,
 				     const struct gm_wire *wire, int fd,
 				     gm_errand_work work, gm_errand_done done)
 {
@@ -61,7 +61,7 @@ static uint64_t *make_pattern(uint64_t seed)
 }
 
 /* The descriptor keeps the memory. */
-static int prove(struct gm_device *dev, uint64_t owner, uint64_t seed)
+static int prove(struct gm_backend_device *dev, uint64_t owner, uint64_t seed)
 {
 	const struct gm_backend *backend = dev->backend;
 	uint64_t *words = make_pattern(seed);
@@ -81,7 +81,7 @@ static int prove(struct gm_device *dev, uint64_t owner, uint64_t seed)
 	return rc;
 }
 
-static void work_prove(struct gm_slow_job *job, struct gm_device *dev)
+static void work_prove(struct gm_slow_job *job, struct gm_backend_device *dev)
 {
 	struct gm_errand_job *e = (struct gm_errand_job *)job;
 
@@ -101,7 +101,7 @@ static void done_prove(struct gm_slow_job *job, struct gm_worker *w)
 void gm_across_prove(struct gm_worker *worker, const struct gm_wire *wire)
 {
 	const struct gm_backend *backend = worker->dev->backend;
-	struct gm_session *s = gm_errand_session_of(worker, wire);
+	struct gm_worker_session *s = gm_errand_session_of(worker, wire);
 	struct gm_errand_job *e = NULL;
 	int rc = -ENOENT;
 
@@ -117,7 +117,7 @@ void gm_across_prove(struct gm_worker *worker, const struct gm_wire *wire)
 		gm_errand_hand_over(worker, e);
 }
 
-static void work_try(struct gm_slow_job *job, struct gm_device *dev)
+static void work_try(struct gm_slow_job *job, struct gm_backend_device *dev)
 {
 	struct gm_errand_job *e = (struct gm_errand_job *)job;
 	uint64_t *words = make_pattern(e->at);
@@ -139,7 +139,7 @@ static void done_try(struct gm_slow_job *job, struct gm_worker *w)
 
 void gm_across_try(struct gm_worker *worker, const struct gm_wire *wire, int fd)
 {
-	struct gm_session *s = gm_errand_session_of(worker, wire);
+	struct gm_worker_session *s = gm_errand_session_of(worker, wire);
 	struct gm_errand_job *e = NULL;
 	int rc = -ENOENT;
 
@@ -160,10 +160,10 @@ void gm_across_try(struct gm_worker *worker, const struct gm_wire *wire, int fd)
 /* ---- stages -------------------------------------------------------------- */
 
 /* Without a slot the stage was had before, or is being had before us. */
-static void work_stage(struct gm_slow_job *job, struct gm_device *dev)
+static void work_stage(struct gm_slow_job *job, struct gm_backend_device *dev)
 {
 	struct gm_errand_job *e = (struct gm_errand_job *)job;
-	struct gm_slot *stage = e->stage;
+	struct gm_buffer_entry *stage = e->stage;
 
 	if (stage)
 		e->rc = gm_errand_map(stage, e->fd, 0, GM_STAGE_BYTES, true);
@@ -179,8 +179,8 @@ static void work_stage(struct gm_slow_job *job, struct gm_device *dev)
 /* Is the stage there now, of whoever had it made? */
 static int staged(const struct gm_errand_job *e)
 {
-	struct gm_buffers *buffers = &e->session->buffers;
-	struct gm_slot *stage = gm_buffers_stage(buffers, e->borrower);
+	struct gm_buffer_table *buffers = &e->session->buffers;
+	struct gm_buffer_entry *stage = gm_buffers_stage(buffers, e->borrower);
 
 	if (e->stage && e->rc < 0) {
 		/* Where there is another one already, ours was given up, and is
@@ -197,11 +197,12 @@ static int staged(const struct gm_errand_job *e)
 }
 
 /* A job that has a stage of this id when it is done. */
-static struct gm_errand_job *stage_job(struct gm_session *s,
+static struct gm_errand_job *stage_job(struct gm_worker_session *s,
 				       const struct gm_wire *wire, int fd,
 				       gm_errand_done done)
 {
-	struct gm_slot *stage = gm_buffers_stage(&s->buffers, wire->borrower);
+	struct gm_buffer_entry *stage =
+		gm_buffers_stage(&s->buffers, wire->borrower);
 	struct gm_errand_job *e = new_job(s, wire, fd, work_stage, done);
 
 	if (!e || (stage && stage->handle == wire->at))
@@ -224,9 +225,10 @@ static void done_lend(struct gm_slow_job *job, struct gm_worker *w)
 }
 
 /* What others may fetch: memory of our device. */
-static struct gm_slot *own_slot(const struct gm_session *s, uint64_t handle)
+static struct gm_buffer_entry *own_slot(const struct gm_worker_session *s,
+					uint64_t handle)
 {
-	struct gm_slot *slot = gm_buffers_find(&s->buffers, handle);
+	struct gm_buffer_entry *slot = gm_buffers_find(&s->buffers, handle);
 
 	return slot && slot->ready && slot->buffer &&
 			       gm_handle_row(handle) == s->judge.row
@@ -237,8 +239,9 @@ static struct gm_slot *own_slot(const struct gm_session *s, uint64_t handle)
 void gm_across_lend(struct gm_worker *worker, const struct gm_wire *wire,
 		    int fd)
 {
-	struct gm_session *s = gm_errand_session_of(worker, wire);
-	const struct gm_slot *slot = s ? own_slot(s, wire->handle) : NULL;
+	struct gm_worker_session *s = gm_errand_session_of(worker, wire);
+	const struct gm_buffer_entry *slot =
+		s ? own_slot(s, wire->handle) : NULL;
 	struct gm_errand_job *e = NULL;
 	int rc = -ESTALE;
 
@@ -276,11 +279,11 @@ static void done_borrow(struct gm_slow_job *job, struct gm_worker *w)
 	gm_errand_finished(w, e);
 }
 
-static int begin_borrow(struct gm_worker *w, struct gm_session *s,
+static int begin_borrow(struct gm_worker *w, struct gm_worker_session *s,
 			const struct gm_wire *wire, int fd)
 {
 	struct gm_errand_job *e;
-	struct gm_slot *slot;
+	struct gm_buffer_entry *slot;
 	int rc = gm_buffers_add(&s->buffers, wire->handle, &slot);
 
 	if (rc < 0)
@@ -298,7 +301,7 @@ static int begin_borrow(struct gm_worker *w, struct gm_session *s,
 void gm_across_borrow(struct gm_worker *worker, const struct gm_wire *wire,
 		      int fd)
 {
-	struct gm_session *s = gm_errand_session_of(worker, wire);
+	struct gm_worker_session *s = gm_errand_session_of(worker, wire);
 	int rc = -ENOENT;
 
 	if (s && (gm_handle_kind(wire->handle) != GM_BUFFER_DEVICE ||
@@ -315,7 +318,7 @@ void gm_across_borrow(struct gm_worker *worker, const struct gm_wire *wire,
 
 /* ---- onto the stage ------------------------------------------------------ */
 
-static void work_fetch(struct gm_slow_job *job, struct gm_device *dev)
+static void work_fetch(struct gm_slow_job *job, struct gm_backend_device *dev)
 {
 	struct gm_errand_job *e = (struct gm_errand_job *)job;
 
@@ -344,11 +347,12 @@ static bool inside(uint64_t at, uint64_t bytes, uint64_t size)
 	return bytes <= size && at <= size - bytes;
 }
 
-static int begin_fetch(struct gm_worker *w, struct gm_session *s,
+static int begin_fetch(struct gm_worker *w, struct gm_worker_session *s,
 		       const struct gm_wire *wire)
 {
-	struct gm_slot *slot = own_slot(s, wire->handle);
-	struct gm_slot *stage = gm_buffers_stage(&s->buffers, wire->borrower);
+	struct gm_buffer_entry *slot = own_slot(s, wire->handle);
+	struct gm_buffer_entry *stage =
+		gm_buffers_stage(&s->buffers, wire->borrower);
 	struct gm_errand_job *e;
 
 	if (!slot || !stage || !stage->ready)
@@ -372,7 +376,7 @@ static int begin_fetch(struct gm_worker *w, struct gm_session *s,
 
 void gm_across_fetch(struct gm_worker *worker, const struct gm_wire *wire)
 {
-	struct gm_session *s = gm_errand_session_of(worker, wire);
+	struct gm_worker_session *s = gm_errand_session_of(worker, wire);
 	int rc = s ? begin_fetch(worker, s, wire) : -ESTALE;
 
 	if (rc < 0)

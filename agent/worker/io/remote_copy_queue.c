@@ -89,8 +89,8 @@ void gm_ferry_landed(struct gm_worker *worker)
 	gm_ferry_go(worker);
 }
 
-void gm_ferry_hurry(struct gm_worker *worker, struct gm_session *session,
-		    const struct gm_slot *slot)
+void gm_ferry_hurry(struct gm_worker *worker, struct gm_worker_session *session,
+		    const struct gm_buffer_entry *slot)
 {
 	struct gm_slow_job *job = STAILQ_FIRST(&worker->ferry.waiting), *then;
 
@@ -105,7 +105,8 @@ void gm_ferry_hurry(struct gm_worker *worker, struct gm_session *session,
 }
 
 struct gm_errand_job *
-gm_ferry_take_back(struct gm_worker *worker, const struct gm_session *session,
+gm_ferry_take_back(struct gm_worker *worker,
+		   const struct gm_worker_session *session,
 		   void (*done)(struct gm_slow_job *, struct gm_worker *))
 {
 	struct gm_ferry *f = &worker->ferry;

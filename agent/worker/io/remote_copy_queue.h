@@ -29,8 +29,8 @@
 #define GM_FERRY_MOST 2u
 
 struct gm_errand_job;
-struct gm_session;
-struct gm_slot;
+struct gm_worker_session;
+struct gm_buffer_entry;
 struct gm_worker;
 
 /* Of one worker. */
@@ -55,13 +55,14 @@ void gm_ferry_landed(struct gm_worker *worker);
 bool gm_ferry_go(struct gm_worker *worker);
 
 /* All that wait and use @slot, of @session; NULL: all of the session's. */
-void gm_ferry_hurry(struct gm_worker *worker, struct gm_session *session,
-		    const struct gm_slot *slot);
+void gm_ferry_hurry(struct gm_worker *worker, struct gm_worker_session *session,
+		    const struct gm_buffer_entry *slot);
 
 /* One that waits, of @session and to be @done so: it is the caller's again.
  * NULL for none. */
 struct gm_errand_job *
-gm_ferry_take_back(struct gm_worker *worker, const struct gm_session *session,
+gm_ferry_take_back(struct gm_worker *worker,
+		   const struct gm_worker_session *session,
 		   void (*done)(struct gm_slow_job *, struct gm_worker *));
 
 #endif

@@ -18,8 +18,8 @@ static bool is_late(const struct gm_alloc_wait *wait)
 /* ---- those that wait --------------------------------------------------- */
 
 /* Is any of what it is refused for being given back? */
-static bool comes_back(const struct gm_worker *w, const struct gm_session *s,
-		       int rc)
+static bool comes_back(const struct gm_worker *w,
+		       const struct gm_worker_session *s, int rc)
 {
 	const struct gm_purse *purse = s->buffers.purse;
 
@@ -34,7 +34,7 @@ static bool comes_back(const struct gm_worker *w, const struct gm_session *s,
 }
 
 /* Returns false where the entry is to end. */
-static bool enter(struct gm_worker *w, struct gm_session *s, int rc)
+static bool enter(struct gm_worker *w, struct gm_worker_session *s, int rc)
 {
 	struct gm_alloc_wait *wait = &s->alloc;
 
@@ -51,7 +51,7 @@ static void leave(struct gm_worker *w, struct gm_alloc_wait *wait)
 	TAILQ_REMOVE(&w->alloc_waits, wait, entry);
 }
 
-void gm_alloc_leave(struct gm_worker *worker, struct gm_session *session)
+void gm_alloc_leave(struct gm_worker *worker, struct gm_worker_session *session)
 {
 	if (session->alloc.on)
 		leave(worker, &session->alloc);
@@ -59,7 +59,7 @@ void gm_alloc_leave(struct gm_worker *worker, struct gm_session *session)
 
 /* ---- the allocation ---------------------------------------------------- */
 
-static void work(struct gm_slow_job *job, struct gm_device *dev)
+static void work(struct gm_slow_job *job, struct gm_backend_device *dev)
 {
 	struct gm_errand_job *e = (struct gm_errand_job *)job;
 
@@ -69,8 +69,8 @@ static void work(struct gm_slow_job *job, struct gm_device *dev)
 
 static int allocated(struct gm_worker *w, struct gm_errand_job *e)
 {
-	struct gm_session *s = e->session;
-	struct gm_slot *slot = e->slot;
+	struct gm_worker_session *s = e->session;
+	struct gm_buffer_entry *slot = e->slot;
 	int rc;
 
 	rc = gm_buffers_settle(&s->buffers, e->bytes,
@@ -90,7 +90,7 @@ static int allocated(struct gm_worker *w, struct gm_errand_job *e)
 static void done(struct gm_slow_job *job, struct gm_worker *w)
 {
 	struct gm_errand_job *e = gm_errand_returned(job, w);
-	struct gm_session *s = e->session;
+	struct gm_worker_session *s = e->session;
 	int rc = allocated(w, e);
 
 	if (rc == 0 || !enter(w, s, rc))
@@ -99,11 +99,11 @@ static void done(struct gm_slow_job *job, struct gm_worker *w)
 }
 
 /* Returns 0, and done() tells the end; or the status. */
-static int begin(struct gm_worker *w, struct gm_session *s)
+static int begin(struct gm_worker *w, struct gm_worker_session *s)
 {
 	const struct gm_errand *what = &s->alloc.what;
-	struct gm_buffers *buffers = &s->buffers;
-	struct gm_slot *slot;
+	struct gm_buffer_table *buffers = &s->buffers;
+	struct gm_buffer_entry *slot;
 	struct gm_errand_job *e;
 	int rc;
 
@@ -134,7 +134,7 @@ static int begin(struct gm_worker *w, struct gm_session *s)
 	return 0;
 }
 
-int gm_alloc_begin(struct gm_worker *worker, struct gm_session *session)
+int gm_alloc_begin(struct gm_worker *worker, struct gm_worker_session *session)
 {
 	int rc;
 
@@ -159,7 +159,7 @@ void gm_alloc_retry(struct gm_worker *worker)
 	TAILQ_FOREACH(wait, &worker->alloc_waits, entry)
 	n++;
 	while (n-- > 0 && (wait = TAILQ_FIRST(&worker->alloc_waits)) != NULL) {
-		struct gm_session *s = wait->session;
+		struct gm_worker_session *s = wait->session;
 		int rc;
 
 		leave(worker, wait);

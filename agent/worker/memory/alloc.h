@@ -26,7 +26,7 @@
  *		-EEXIST		the handle's place is taken
  *		-ENOMEM
  */
-int gm_alloc_begin(struct gm_worker *worker, struct gm_session *session);
+int gm_alloc_begin(struct gm_worker *worker, struct gm_worker_session *session);
 
 /* A session has given all back: whoever waits tries again. */
 void gm_alloc_retry(struct gm_worker *worker);
@@ -38,6 +38,7 @@ void gm_alloc_look(struct gm_worker *worker);
 uint64_t gm_alloc_nap(const struct gm_worker *worker);
 
 /* The session is departing.  Allowed where nothing waits. */
-void gm_alloc_leave(struct gm_worker *worker, struct gm_session *session);
+void gm_alloc_leave(struct gm_worker *worker,
+		    struct gm_worker_session *session);
 
 #endif

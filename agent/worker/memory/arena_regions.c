@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-int gm_reach_open(struct gm_session *session)
+int gm_reach_open(struct gm_worker_session *session)
 {
-	struct gm_session *s = session;
+	struct gm_worker_session *s = session;
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 	uint64_t all = s->judge.arena_bytes, each = s->range_bytes;
 
@@ -26,10 +26,10 @@ int gm_reach_open(struct gm_session *session)
 	return 0;
 }
 
-uint32_t gm_reach_missing(const struct gm_session *session, const void *memory,
-			  uint64_t bytes)
+uint32_t gm_reach_missing(const struct gm_worker_session *session,
+			  const void *memory, uint64_t bytes)
 {
-	const struct gm_session *s = session;
+	const struct gm_worker_session *s = session;
 	uint64_t at = (uintptr_t)memory - (uintptr_t)s->judge.arena;
 
 	if (!memory || bytes == 0 || at >= s->judge.arena_bytes)

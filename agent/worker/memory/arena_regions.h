@@ -18,12 +18,12 @@
 #include "agent/worker/queue/session.h"
 
 /* Cut the arena; nothing of it is reached yet.  Returns 0 or -ENOMEM. */
-int gm_reach_open(struct gm_session *session);
+int gm_reach_open(struct gm_worker_session *session);
 
 /* The first part that the device does not reach of those in which the @bytes at
  * @memory lie, or n_reached if there is none.  Memory that is none of the
  * arena's, or NULL, is in none. */
-uint32_t gm_reach_missing(const struct gm_session *session, const void *memory,
-			  uint64_t bytes);
+uint32_t gm_reach_missing(const struct gm_worker_session *session,
+			  const void *memory, uint64_t bytes);
 
 #endif

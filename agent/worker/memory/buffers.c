@@ -8,16 +8,17 @@
 
 #define PLACES (GM_BUFFERS_MAX + GM_ROWS)
 
-void gm_buffers_init(struct gm_buffers *buffers)
+void gm_buffers_init(struct gm_buffer_table *buffers)
 {
-	*buffers = (struct gm_buffers){ .used = 0 };
+	*buffers = (struct gm_buffer_table){ .used = 0 };
 	STAILQ_INIT(&buffers->given_up);
 }
 
 /* ---- purses ------------------------------------------------------------ */
 
-int gm_buffers_open_purse(struct gm_buffers *buffers, struct gm_purse **purses,
-			  uint32_t uid, uint64_t quota)
+int gm_buffers_open_purse(struct gm_buffer_table *buffers,
+			  struct gm_purse **purses, uint32_t uid,
+			  uint64_t quota)
 {
 	struct gm_purse *purse = *purses;
 
@@ -37,7 +38,7 @@ int gm_buffers_open_purse(struct gm_buffers *buffers, struct gm_purse **purses,
 	return 0;
 }
 
-void gm_buffers_leave(struct gm_buffers *buffers)
+void gm_buffers_leave(struct gm_buffer_table *buffers)
 {
 	if (!buffers->purse || buffers->leaves)
 		return;
@@ -45,7 +46,7 @@ void gm_buffers_leave(struct gm_buffers *buffers)
 	buffers->purse->n_leaving++;
 }
 
-void gm_buffers_close_purse(struct gm_buffers *buffers,
+void gm_buffers_close_purse(struct gm_buffer_table *buffers,
 			    struct gm_purse **purses)
 {
 	struct gm_purse *purse = buffers->purse;
@@ -65,7 +66,7 @@ void gm_buffers_close_purse(struct gm_buffers *buffers,
 	free(purse);
 }
 
-static void count(struct gm_buffers *buffers, uint64_t more, uint64_t less)
+static void count(struct gm_buffer_table *buffers, uint64_t more, uint64_t less)
 {
 	buffers->used += more - less;
 	buffers->purse->used += more - less;
@@ -73,7 +74,7 @@ static void count(struct gm_buffers *buffers, uint64_t more, uint64_t less)
 		gm_put(buffers->shown, buffers->used);
 }
 
-int gm_buffers_pay(struct gm_buffers *buffers, uint64_t bytes)
+int gm_buffers_pay(struct gm_buffer_table *buffers, uint64_t bytes)
 {
 	const struct gm_purse *purse = buffers->purse;
 
@@ -84,7 +85,7 @@ int gm_buffers_pay(struct gm_buffers *buffers, uint64_t bytes)
 	return 0;
 }
 
-int gm_buffers_settle(struct gm_buffers *buffers, uint64_t paid,
+int gm_buffers_settle(struct gm_buffer_table *buffers, uint64_t paid,
 		      uint64_t charged)
 {
 	count(buffers, charged, paid);
@@ -93,18 +94,19 @@ int gm_buffers_settle(struct gm_buffers *buffers, uint64_t paid,
 
 /* ---- the table --------------------------------------------------------- */
 
-static bool have_table(struct gm_buffers *buffers)
+static bool have_table(struct gm_buffer_table *buffers)
 {
 	if (!buffers->slot)
-		buffers->slot = calloc(PLACES, sizeof(struct gm_slot *));
+		buffers->slot =
+			calloc(PLACES, sizeof(struct gm_buffer_entry *));
 	return buffers->slot;
 }
 
-int gm_buffers_add(struct gm_buffers *buffers, uint64_t handle,
-		   struct gm_slot **ret_slot)
+int gm_buffers_add(struct gm_buffer_table *buffers, uint64_t handle,
+		   struct gm_buffer_entry **ret_slot)
 {
 	uint32_t index = gm_handle_index(handle);
-	struct gm_slot *slot;
+	struct gm_buffer_entry *slot;
 
 	if (gm_handle_generation(handle) == 0 || index >= GM_BUFFERS_MAX)
 		return -EINVAL;
@@ -122,18 +124,19 @@ int gm_buffers_add(struct gm_buffers *buffers, uint64_t handle,
 	return 0;
 }
 
-static void keep_until(struct gm_buffers *buffers, struct gm_slot *slot,
-		       uint32_t after)
+static void keep_until(struct gm_buffer_table *buffers,
+		       struct gm_buffer_entry *slot, uint32_t after)
 {
 	slot->ready = false;
 	slot->after = after;
 	STAILQ_INSERT_TAIL(&buffers->given_up, slot, entry);
 }
 
-int gm_buffers_add_stage(struct gm_buffers *buffers, uint32_t row, uint64_t id,
-			 uint32_t after, struct gm_slot **ret_slot)
+int gm_buffers_add_stage(struct gm_buffer_table *buffers, uint32_t row,
+			 uint64_t id, uint32_t after,
+			 struct gm_buffer_entry **ret_slot)
 {
-	struct gm_slot *slot, *before;
+	struct gm_buffer_entry *slot, *before;
 
 	if (row >= GM_ROWS)
 		return -EINVAL;
@@ -150,30 +153,32 @@ int gm_buffers_add_stage(struct gm_buffers *buffers, uint32_t row, uint64_t id,
 	return 0;
 }
 
-void gm_buffers_remove(struct gm_buffers *buffers, struct gm_slot *slot)
+void gm_buffers_remove(struct gm_buffer_table *buffers,
+		       struct gm_buffer_entry *slot)
 {
 	buffers->slot[gm_handle_index(slot->handle)] = NULL;
 }
 
-void gm_buffers_give_up(struct gm_buffers *buffers, struct gm_slot *slot,
-			uint32_t after)
+void gm_buffers_give_up(struct gm_buffer_table *buffers,
+			struct gm_buffer_entry *slot, uint32_t after)
 {
 	gm_buffers_remove(buffers, slot);
 	keep_until(buffers, slot, after);
 }
 
-void gm_buffers_free(struct gm_buffers *buffers, uint64_t handle, uint32_t at)
+void gm_buffers_free(struct gm_buffer_table *buffers, uint64_t handle,
+		     uint32_t at)
 {
-	struct gm_slot *slot = gm_buffers_find(buffers, handle);
+	struct gm_buffer_entry *slot = gm_buffers_find(buffers, handle);
 
 	count(buffers, 0, slot->buffer->charged);
 	gm_buffers_give_up(buffers, slot, at);
 }
 
-struct gm_slot *gm_buffers_next_given_up(struct gm_buffers *buffers,
-					 uint32_t now)
+struct gm_buffer_entry *
+gm_buffers_next_given_up(struct gm_buffer_table *buffers, uint32_t now)
 {
-	struct gm_slot *slot = STAILQ_FIRST(&buffers->given_up);
+	struct gm_buffer_entry *slot = STAILQ_FIRST(&buffers->given_up);
 
 	/* In the order in which they were given up, and so in that of their
 	 * positions. */
@@ -183,7 +188,8 @@ struct gm_slot *gm_buffers_next_given_up(struct gm_buffers *buffers,
 	return slot;
 }
 
-void gm_buffers_take_all(struct gm_buffers *buffers, struct gm_slots *ret_all)
+void gm_buffers_take_all(struct gm_buffer_table *buffers,
+			 struct gm_slots *ret_all)
 {
 	STAILQ_INIT(ret_all);
 	STAILQ_CONCAT(ret_all, &buffers->given_up);

@@ -34,7 +34,7 @@
 
 struct gm_program;
 
-struct gm_slot {
+struct gm_buffer_entry {
 	uint64_t handle;
 	uint64_t bytes;   /* that entries may name */
 	char *at;         /* where we have it mapped, or NULL */
@@ -53,12 +53,12 @@ struct gm_slot {
 	struct gm_ground ground;
 
 	/* Once it is out of the table. */
-	STAILQ_ENTRY(gm_slot) entry;
+	STAILQ_ENTRY(gm_buffer_entry) entry;
 	uint32_t after;   /* entries before this position have to end first */
 	bool answered_to; /* gpumapd waits for it to be FORGOTTEN */
 };
 
-STAILQ_HEAD(gm_slots, gm_slot);
+STAILQ_HEAD(gm_slots, gm_buffer_entry);
 
 /* Of the device's memory, in bytes. */
 struct gm_purse {
@@ -70,10 +70,10 @@ struct gm_purse {
 	uint64_t used;      /* may be above a quota that has shrunk */
 };
 
-struct gm_buffers {
+struct gm_buffer_table {
 	/* GM_BUFFERS_MAX by their indices, then GM_ROWS stages; or NULL: none
 	 * yet. */
-	struct gm_slot **slot;
+	struct gm_buffer_entry **slot;
 	struct gm_slots given_up;
 	struct gm_purse *purse; /* NULL: cannot pay for anything */
 	uint64_t used;          /* of it, by this session */
@@ -81,34 +81,35 @@ struct gm_buffers {
 	gm_a64 *shown;          /* that, for gpumapd; NULL: to nobody */
 };
 
-void gm_buffers_init(struct gm_buffers *buffers);
+void gm_buffers_init(struct gm_buffer_table *buffers);
 
 /* Have the purse of @uid, among @purses or a new one, with @quota from now on.
  * Returns 0 or -ENOMEM. */
-int gm_buffers_open_purse(struct gm_buffers *buffers, struct gm_purse **purses,
-			  uint32_t uid, uint64_t quota);
+int gm_buffers_open_purse(struct gm_buffer_table *buffers,
+			  struct gm_purse **purses, uint32_t uid,
+			  uint64_t quota);
 
 /* The session is about to give back all that it has.  May be said again. */
-void gm_buffers_leave(struct gm_buffers *buffers);
+void gm_buffers_leave(struct gm_buffer_table *buffers);
 
 /* The device has back whatever this session had.  Allowed without a purse. */
-void gm_buffers_close_purse(struct gm_buffers *buffers,
+void gm_buffers_close_purse(struct gm_buffer_table *buffers,
 			    struct gm_purse **purses);
 
 /* Pay for @bytes.  Returns 0, or -EDQUOT: the uid has not so much left. */
-int gm_buffers_pay(struct gm_buffers *buffers, uint64_t bytes);
+int gm_buffers_pay(struct gm_buffer_table *buffers, uint64_t bytes);
 
 /* Of @paid it was @charged after all.  Returns 0, or -EDQUOT: that is more than
  * the uid had left, and is paid all the same. */
-int gm_buffers_settle(struct gm_buffers *buffers, uint64_t paid,
+int gm_buffers_settle(struct gm_buffer_table *buffers, uint64_t paid,
 		      uint64_t charged);
 
 /* What the handle names, ready or not; NULL for nothing. */
-static inline struct gm_slot *gm_buffers_find(const struct gm_buffers *buffers,
-					      uint64_t handle)
+static inline struct gm_buffer_entry *
+gm_buffers_find(const struct gm_buffer_table *buffers, uint64_t handle)
 {
 	uint32_t index = gm_handle_index(handle);
-	struct gm_slot *slot;
+	struct gm_buffer_entry *slot;
 
 	if (!buffers->slot || index >= GM_BUFFERS_MAX)
 		return NULL;
@@ -124,12 +125,12 @@ static inline struct gm_slot *gm_buffers_find(const struct gm_buffers *buffers,
  *		-EEXIST		the place is taken
  *		-ENOMEM
  */
-int gm_buffers_add(struct gm_buffers *buffers, uint64_t handle,
-		   struct gm_slot **ret_slot);
+int gm_buffers_add(struct gm_buffer_table *buffers, uint64_t handle,
+		   struct gm_buffer_entry **ret_slot);
 
 /* The stage of a row that borrows, ready or not; NULL for none. */
-static inline struct gm_slot *gm_buffers_stage(const struct gm_buffers *buffers,
-					       uint32_t row)
+static inline struct gm_buffer_entry *
+gm_buffers_stage(const struct gm_buffer_table *buffers, uint32_t row)
 {
 	return buffers->slot && row < GM_ROWS
 		       ? buffers->slot[GM_BUFFERS_MAX + row]
@@ -145,26 +146,30 @@ static inline struct gm_slot *gm_buffers_stage(const struct gm_buffers *buffers,
  *
  * Returns	0, -EINVAL, -ENOMEM
  */
-int gm_buffers_add_stage(struct gm_buffers *buffers, uint32_t row, uint64_t id,
-			 uint32_t after, struct gm_slot **ret_slot);
+int gm_buffers_add_stage(struct gm_buffer_table *buffers, uint32_t row,
+			 uint64_t id, uint32_t after,
+			 struct gm_buffer_entry **ret_slot);
 
 /* Take it out of the table. */
-void gm_buffers_remove(struct gm_buffers *buffers, struct gm_slot *slot);
+void gm_buffers_remove(struct gm_buffer_table *buffers,
+		       struct gm_buffer_entry *slot);
 
 /* Out of the table, and kept until the entries before @after have ended. */
-void gm_buffers_give_up(struct gm_buffers *buffers, struct gm_slot *slot,
-			uint32_t after);
+void gm_buffers_give_up(struct gm_buffer_table *buffers,
+			struct gm_buffer_entry *slot, uint32_t after);
 
 /* A buffer that the session had allocated, at the entry in position @at: it can
  * have as much again from now on.  The slow thread keeps their order. */
-void gm_buffers_free(struct gm_buffers *buffers, uint64_t handle, uint32_t at);
+void gm_buffers_free(struct gm_buffer_table *buffers, uint64_t handle,
+		     uint32_t at);
 
 /* The next of those that were given up, if the entries before position @now
  * have ended is enough for it; taken off the list.  NULL: none. */
-struct gm_slot *gm_buffers_next_given_up(struct gm_buffers *buffers,
-					 uint32_t now);
+struct gm_buffer_entry *
+gm_buffers_next_given_up(struct gm_buffer_table *buffers, uint32_t now);
 
 /* Everything that is left, in one list, and the table is gone. */
-void gm_buffers_take_all(struct gm_buffers *buffers, struct gm_slots *ret_all);
+void gm_buffers_take_all(struct gm_buffer_table *buffers,
+			 struct gm_slots *ret_all);
 
 #endif

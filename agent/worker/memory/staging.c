@@ -46,7 +46,7 @@ uint32_t gm_staging_number(const struct gm_piece *piece)
 /* ---- in the slow thread -------------------------------------------------- */
 
 /* The worker is bound to its node, and so is what is first touched here. */
-static int make(struct gm_chunk *chunk, struct gm_device *dev)
+static int make(struct gm_chunk *chunk, struct gm_backend_device *dev)
 {
 	char *at = mmap(NULL, chunk->bytes, PROT_READ | PROT_WRITE,
 			MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -65,14 +65,14 @@ static int make(struct gm_chunk *chunk, struct gm_device *dev)
 	return rc;
 }
 
-static void work_make(struct gm_slow_job *job, struct gm_device *dev)
+static void work_make(struct gm_slow_job *job, struct gm_backend_device *dev)
 {
 	struct gm_chunk *chunk = (struct gm_chunk *)job;
 
 	chunk->rc = make(chunk, dev);
 }
 
-static void work_drop(struct gm_slow_job *job, struct gm_device *dev)
+static void work_drop(struct gm_slow_job *job, struct gm_backend_device *dev)
 {
 	struct gm_chunk *chunk = (struct gm_chunk *)job;
 

@@ -241,8 +241,9 @@ static int read_image(int fd, char **ret_image, size_t *ret_bytes)
 	return 0;
 }
 
-static int load_kernel(struct gm_device *dev, const char *image, size_t bytes,
-		       const char *kernel, struct gm_program **ret_program,
+static int load_kernel(struct gm_backend_device *dev, const char *image,
+		       size_t bytes, const char *kernel,
+		       struct gm_program **ret_program,
 		       char ret_why[GM_PROGRAM_WHY_BYTES])
 {
 	const char *why = gm_image_judge(image, bytes);
@@ -265,8 +266,8 @@ static int load_kernel(struct gm_device *dev, const char *image, size_t bytes,
 	return rc;
 }
 
-int gm_program_load_image(struct gm_device *dev, int fd, const char *kernel,
-			  struct gm_program **ret_program,
+int gm_program_load_image(struct gm_backend_device *dev, int fd,
+			  const char *kernel, struct gm_program **ret_program,
 			  char ret_why[GM_PROGRAM_WHY_BYTES])
 {
 	size_t bytes = 0;
@@ -296,7 +297,8 @@ static bool has_gone(const struct gm_program *program)
 	return !still;
 }
 
-void gm_program_unload(struct gm_device *dev, struct gm_program *program)
+void gm_program_unload(struct gm_backend_device *dev,
+		       struct gm_program *program)
 {
 	if (!program)
 		return;

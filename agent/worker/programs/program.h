@@ -73,12 +73,13 @@ int gm_program_load(int fd, struct gm_program **ret_program,
  *		-ENOENT		it has no such entry point
  *		-ENOMEM, -EIO, -ENOTRECOVERABLE, ...
  */
-int gm_program_load_image(struct gm_device *dev, int fd, const char *kernel,
-			  struct gm_program **ret_program,
+int gm_program_load_image(struct gm_backend_device *dev, int fd,
+			  const char *kernel, struct gm_program **ret_program,
 			  char ret_why[GM_PROGRAM_WHY_BYTES]);
 
 /* Let it go; NULL is allowed. */
-void gm_program_unload(struct gm_device *dev, struct gm_program *program);
+void gm_program_unload(struct gm_backend_device *dev,
+		       struct gm_program *program);
 
 /*
  * gm_program_run - have it do a tile, of a shared object

@@ -14,7 +14,7 @@
 
 /* Has its user anything left of the round? */
 static inline bool gm_charge_left(const struct gm_worker *worker,
-				  struct gm_session *session)
+				  struct gm_worker_session *session)
 {
 	return gm_deficit_left(&session->guest->deficit, worker->round);
 }
@@ -22,7 +22,8 @@ static inline bool gm_charge_left(const struct gm_worker *worker,
 /* What was done costs its user @cost bytes of the round, and itself nothing:
  * sessions of a user have no rounds of such work. */
 static inline void gm_charge_user(const struct gm_worker *worker,
-				  struct gm_session *session, int64_t cost)
+				  struct gm_worker_session *session,
+				  int64_t cost)
 {
 	struct gm_deficit *deficit = &session->guest->deficit;
 
@@ -34,7 +35,7 @@ static inline void gm_charge_user(const struct gm_worker *worker,
 
 /* @bytes of its payload have been moved. */
 static inline void gm_charge(const struct gm_worker *worker,
-			     struct gm_session *session, uint64_t bytes)
+			     struct gm_worker_session *session, uint64_t bytes)
 {
 	struct gm_guest *guest = session->guest;
 	int64_t cost = gm_turn_price(worker->dev, session->share, bytes);

@@ -17,12 +17,14 @@
 #include "gpumap.h"
 #include "shm/point.h"
 
-static struct gm_flown *flown_at(const struct gm_session *s, uint32_t pos)
+static struct gm_flown *flown_at(const struct gm_worker_session *s,
+				 uint32_t pos)
 {
 	return &s->flights->flown[pos & s->entries.mask];
 }
 
-int gm_flight_open(struct gm_session *session, const struct gm_device *dev)
+int gm_flight_open(struct gm_worker_session *session,
+		   const struct gm_backend_device *dev)
 {
 	uint32_t depth = session->entries.mask + 1;
 	struct gm_flights *f =
@@ -38,17 +40,17 @@ int gm_flight_open(struct gm_session *session, const struct gm_device *dev)
 	return 0;
 }
 
-uint32_t gm_flight_oldest(const struct gm_session *session)
+uint32_t gm_flight_oldest(const struct gm_worker_session *session)
 {
 	return session->flights->oldest;
 }
 
-bool gm_flight_waits(const struct gm_session *session)
+bool gm_flight_waits(const struct gm_worker_session *session)
 {
 	return session->flights->n_slices != 0;
 }
 
-struct gm_spin *gm_flight_spin(struct gm_session *session)
+struct gm_doorbell_spin *gm_flight_spin(struct gm_worker_session *session)
 {
 	struct gm_flights *f = session->flights;
 
@@ -57,7 +59,8 @@ struct gm_spin *gm_flight_spin(struct gm_session *session)
 
 /* ---- what is due ------------------------------------------------------- */
 
-static bool may_read(const struct gm_worker *w, const struct gm_session *s)
+static bool may_read(const struct gm_worker *w,
+		     const struct gm_worker_session *s)
 {
 	const struct gm_flights *f = s->flights;
 
@@ -71,7 +74,8 @@ static bool may_read(const struct gm_worker *w, const struct gm_session *s)
 }
 
 /* What was refused for want of room, is there room now? */
-static bool may_start(const struct gm_worker *w, const struct gm_session *s)
+static bool may_start(const struct gm_worker *w,
+		      const struct gm_worker_session *s)
 {
 	const struct gm_flights *f = s->flights;
 
@@ -80,7 +84,7 @@ static bool may_start(const struct gm_worker *w, const struct gm_session *s)
 }
 
 bool gm_flight_full(const struct gm_worker *worker,
-		    const struct gm_session *session)
+		    const struct gm_worker_session *session)
 {
 	const struct gm_flights *f = session->flights;
 
@@ -101,7 +105,7 @@ static bool is_over(const struct gm_flown *e)
 }
 
 /* A fence that came down is told in the next turn. */
-static bool has_ended(const struct gm_session *s)
+static bool has_ended(const struct gm_worker_session *s)
 {
 	uint32_t oldest = s->flights->oldest;
 
@@ -109,12 +113,12 @@ static bool has_ended(const struct gm_session *s)
 }
 
 bool gm_flight_has_ended(const struct gm_worker *worker,
-			 const struct gm_session *session)
+			 const struct gm_worker_session *session)
 {
 	return has_landed(worker, session->flights) || has_ended(session);
 }
 
-bool gm_flight_due(struct gm_worker *worker, struct gm_session *session)
+bool gm_flight_due(struct gm_worker *worker, struct gm_worker_session *session)
 {
 	return gm_flight_has_ended(worker, session) ||
 	       may_start(worker, session) ||
@@ -131,7 +135,7 @@ static void quit(struct gm_worker *w, const struct gm_flown *e)
 		w->dev->backend->quit(w->dev, &e->task);
 }
 
-static void fail_rest(struct gm_worker *w, struct gm_session *s,
+static void fail_rest(struct gm_worker *w, struct gm_worker_session *s,
 		      struct gm_flown *e, int32_t status)
 {
 	if (e->status == 0)
@@ -143,10 +147,10 @@ static void fail_rest(struct gm_worker *w, struct gm_session *s,
 		s->flights->starting = false;
 }
 
-void gm_flight_land(struct gm_worker *worker, struct gm_session *session)
+void gm_flight_land(struct gm_worker *worker, struct gm_worker_session *session)
 {
 	struct gm_worker *w = worker;
-	struct gm_session *s = session;
+	struct gm_worker_session *s = session;
 	struct gm_flights *f = s->flights;
 
 	while (f->n_slices) {
@@ -169,7 +173,8 @@ void gm_flight_land(struct gm_worker *worker, struct gm_session *session)
 }
 
 /* Elements of its next slice. */
-static uint64_t slice_of(const struct gm_device *dev, const struct gm_flown *e)
+static uint64_t slice_of(const struct gm_backend_device *dev,
+			 const struct gm_flown *e)
 {
 	uint64_t bytes = gm_device_slice(dev, &e->task);
 	uint64_t left = e->task.n - e->next;
@@ -181,7 +186,7 @@ static uint64_t slice_of(const struct gm_device *dev, const struct gm_flown *e)
 }
 
 /* Start what fits of the last entry that was read. */
-static void start(struct gm_worker *w, struct gm_session *s)
+static void start(struct gm_worker *w, struct gm_worker_session *s)
 {
 	const struct gm_backend *backend = w->dev->backend;
 	struct gm_flown *e = flown_at(s, s->entries.pos - 1);
@@ -229,14 +234,14 @@ static void start(struct gm_worker *w, struct gm_session *s)
 /* ---- entries ----------------------------------------------------------- */
 
 /* What ended may have been done on zeroes: then it is not told. */
-static void publish(struct gm_session *s, struct gm_batch *batch)
+static void publish(struct gm_worker_session *s, struct gm_batch *batch)
 {
 	if (!gm_get(&s->ground.broken))
 		gm_batch_publish(s, batch);
 }
 
-static void end(struct gm_session *s, struct gm_batch *batch, int32_t status,
-		bool is_second)
+static void end(struct gm_worker_session *s, struct gm_batch *batch,
+		int32_t status, bool is_second)
 {
 	gm_batch_end(batch, status);
 	batch->seconds += is_second;
@@ -245,7 +250,7 @@ static void end(struct gm_session *s, struct gm_batch *batch, int32_t status,
 		publish(s, batch);
 }
 
-static void end_all(struct gm_session *s, struct gm_batch *batch)
+static void end_all(struct gm_worker_session *s, struct gm_batch *batch)
 {
 	struct gm_flights *f = s->flights;
 
@@ -260,7 +265,8 @@ static void end_all(struct gm_session *s, struct gm_batch *batch)
 
 /* The next entry has been read, and ends later.  What ended before it without
  * being in the journal has to be there first. */
-static struct gm_flown *take(struct gm_session *s, struct gm_batch *batch)
+static struct gm_flown *take(struct gm_worker_session *s,
+			     struct gm_batch *batch)
 {
 	struct gm_flown *e = flown_at(s, s->entries.pos);
 
@@ -273,7 +279,7 @@ static struct gm_flown *take(struct gm_session *s, struct gm_batch *batch)
 }
 
 /* It ends with nothing to be done, once everything before it has. */
-static void read_ended(struct gm_session *s, struct gm_batch *batch,
+static void read_ended(struct gm_worker_session *s, struct gm_batch *batch,
 		       int32_t status, bool is_second)
 {
 	struct gm_flown *e;
@@ -290,10 +296,10 @@ static void read_ended(struct gm_session *s, struct gm_batch *batch,
 
 /* Returns whether the last entry has to wait until the device reaches what it
  * names. */
-static bool must_reach(struct gm_worker *w, struct gm_session *s)
+static bool must_reach(struct gm_worker *w, struct gm_worker_session *s)
 {
 	struct gm_flown *e = flown_at(s, s->entries.pos - 1);
-	struct gm_sizes sizes;
+	struct gm_task_sizes sizes;
 	uint32_t part;
 	int rc;
 
@@ -313,8 +319,9 @@ static bool must_reach(struct gm_worker *w, struct gm_session *s)
 	return true;
 }
 
-static void read_task(struct gm_worker *w, struct gm_session *s,
-		      const struct gm_verdict *verdict, struct gm_batch *batch)
+static void read_task(struct gm_worker *w, struct gm_worker_session *s,
+		      const struct gm_decoded_entry *verdict,
+		      struct gm_batch *batch)
 {
 	struct gm_flown *e = take(s, batch);
 
@@ -325,7 +332,8 @@ static void read_task(struct gm_worker *w, struct gm_session *s,
 		start(w, s);
 }
 
-static void read_fence(struct gm_session *s, const struct gm_verdict *verdict,
+static void read_fence(struct gm_worker_session *s,
+		       const struct gm_decoded_entry *verdict,
 		       struct gm_batch *batch)
 {
 	take(s, batch)->is_fence = true;
@@ -334,12 +342,12 @@ static void read_fence(struct gm_session *s, const struct gm_verdict *verdict,
 }
 
 /* Returns whether there was one. */
-static bool read_entry(struct gm_worker *w, struct gm_session *s,
+static bool read_entry(struct gm_worker *w, struct gm_worker_session *s,
 		       struct gm_batch *batch)
 {
 	uint64_t words[GM_ENTRY_WORDS];
 	bool is_second = s->second;
-	struct gm_verdict verdict;
+	struct gm_decoded_entry verdict;
 	int rc;
 
 	if (!may_read(w, s) ||
@@ -372,7 +380,7 @@ static bool read_entry(struct gm_worker *w, struct gm_session *s,
 
 /* Begin what the fence is for, or what has to come before.  Returns 0 or the
  * status of the entry. */
-static int begin_errand(struct gm_worker *w, struct gm_session *s)
+static int begin_errand(struct gm_worker *w, struct gm_worker_session *s)
 {
 	const struct gm_errand *errand = &s->errand;
 	uint32_t part = s->n_reached;
@@ -392,7 +400,7 @@ static int begin_errand(struct gm_worker *w, struct gm_session *s)
 }
 
 /* The fence is reached: everything before it has ended. */
-static void fence(struct gm_worker *w, struct gm_session *s,
+static void fence(struct gm_worker *w, struct gm_worker_session *s,
 		  struct gm_batch *batch)
 {
 	if (!s->errand.handle || s->flights->reaching ||
@@ -405,7 +413,7 @@ static void fence(struct gm_worker *w, struct gm_session *s,
 }
 
 /* Of a LOAD, which goes on, or ends in the next turn. */
-static void reached_for_errand(struct gm_worker *w, struct gm_session *s,
+static void reached_for_errand(struct gm_worker *w, struct gm_worker_session *s,
 			       int32_t status)
 {
 	s->flights->reaching = false;
@@ -417,8 +425,8 @@ static void reached_for_errand(struct gm_worker *w, struct gm_session *s,
 	gm_flight_finish(s, status);
 }
 
-void gm_flight_reached(struct gm_worker *worker, struct gm_session *session,
-		       int32_t status)
+void gm_flight_reached(struct gm_worker *worker,
+		       struct gm_worker_session *session, int32_t status)
 {
 	struct gm_flights *f = session->flights;
 	struct gm_flown *e = flown_at(session, session->entries.pos - 1);
@@ -436,7 +444,7 @@ void gm_flight_reached(struct gm_worker *worker, struct gm_session *session,
 	f->refused_at = worker->landed - 1;
 }
 
-void gm_flight_finish(struct gm_session *session, int32_t status)
+void gm_flight_finish(struct gm_worker_session *session, int32_t status)
 {
 	struct gm_flown *e = flown_at(session, session->entries.pos - 1);
 
@@ -462,7 +470,8 @@ void gm_flight_set_flying(struct gm_worker *worker, struct gm_flights *flights)
 		TAILQ_REMOVE(&w->flying, f, entry);
 }
 
-void gm_flight_leave(struct gm_worker *worker, struct gm_session *session)
+void gm_flight_leave(struct gm_worker *worker,
+		     struct gm_worker_session *session)
 {
 	struct gm_flights *f = session->flights;
 
@@ -473,9 +482,10 @@ void gm_flight_leave(struct gm_worker *worker, struct gm_session *session)
 	gm_flight_set_flying(worker, f);
 }
 
-void gm_flight_serve(struct gm_worker *worker, struct gm_session *session)
+void gm_flight_serve(struct gm_worker *worker,
+		     struct gm_worker_session *session)
 {
-	struct gm_session *s = session;
+	struct gm_worker_session *s = session;
 	struct gm_batch batch = { .first = s->flights->oldest };
 	uint32_t n = 0; /* entries read */
 

@@ -16,7 +16,7 @@
 
 /* Would it have more of the device, if it might have more at once?  The device
  * is busy then, and what it ends brings the session on. */
-static bool is_backed(const struct gm_worker *w, struct gm_session *s)
+static bool is_backed(const struct gm_worker *w, struct gm_worker_session *s)
 {
 	const struct gm_flights *f = s->flights;
 
@@ -34,7 +34,7 @@ bool gm_flight_is_owed(const struct gm_worker *worker,
 		return true;
 	TAILQ_FOREACH(f, &worker->flying, entry)
 	{
-		struct gm_session *s = f->session;
+		struct gm_worker_session *s = f->session;
 		struct gm_guest *g = s->guest;
 
 		if (!g || s->ended || s->departing || (guest && g != guest))
@@ -47,7 +47,7 @@ bool gm_flight_is_owed(const struct gm_worker *worker,
 	return false;
 }
 
-static bool is_held(const struct gm_worker *w, struct gm_session *s)
+static bool is_held(const struct gm_worker *w, struct gm_worker_session *s)
 {
 	struct gm_guest *guest = s->guest;
 
@@ -58,7 +58,7 @@ static bool is_held(const struct gm_worker *w, struct gm_session *s)
 		 gm_flight_is_owed(w, NULL)));
 }
 
-bool gm_flight_hold(struct gm_worker *worker, struct gm_session *session)
+bool gm_flight_hold(struct gm_worker *worker, struct gm_worker_session *session)
 {
 	struct gm_flights *f = session->flights;
 
@@ -74,7 +74,7 @@ bool gm_flight_hold(struct gm_worker *worker, struct gm_session *session)
 /* Of whom nobody asks any more, it is enough that it ends. */
 static void let_go(struct gm_worker *w, struct gm_flights *f)
 {
-	struct gm_session *s = f->session;
+	struct gm_worker_session *s = f->session;
 
 	gm_flight_land(w, s);
 	gm_flight_leave(w, s);
@@ -93,7 +93,7 @@ void gm_flight_look(struct gm_worker *worker)
 	uint64_t oldest_ns = 0, load_ns;
 
 	for (; f; f = next) {
-		struct gm_session *s = f->session;
+		struct gm_worker_session *s = f->session;
 
 		next = TAILQ_NEXT(f, entry);
 		if (f->n_slices &&

@@ -30,7 +30,7 @@ struct gm_flight_slice {
 
 struct gm_flights {
 	TAILQ_ENTRY(gm_flights) entry; /* of the worker's, while flying */
-	struct gm_session *session;
+	struct gm_worker_session *session;
 	uint32_t oldest;     /* position of the entry that ends next */
 	bool flying;         /* in that list */
 	bool starting;       /* the last entry read has slices left to start */
@@ -38,7 +38,7 @@ struct gm_flights {
 	bool held;           /* it is parked with work, for others' sake */
 	bool reaching;       /* and waits until its memory is reached */
 	uint64_t refused_at; /* worker's count of landings at an -EAGAIN */
-	struct gm_spin spin;
+	struct gm_doorbell_spin spin;
 	uint32_t first; /* slice[first % GM_FLIGHT_SLICES] is the oldest */
 	uint32_t n_slices;
 	struct gm_flight_slice slice[GM_FLIGHT_SLICES];
@@ -61,7 +61,8 @@ static inline uint32_t gm_flight_slices_max(const struct gm_worker *w)
 }
 
 /* Take note of the slices that the device has ended. */
-void gm_flight_land(struct gm_worker *worker, struct gm_session *session);
+void gm_flight_land(struct gm_worker *worker,
+		    struct gm_worker_session *session);
 
 /* Enter the worker's list or leave it, whichever is right by now. */
 void gm_flight_set_flying(struct gm_worker *worker, struct gm_flights *flights);

@@ -29,7 +29,7 @@ static inline void gm_batch_end(struct gm_batch *batch, int32_t status)
 	batch->ended++;
 }
 
-static inline void gm_batch_tell_journal(struct gm_session *s,
+static inline void gm_batch_tell_journal(struct gm_worker_session *s,
 					 const struct gm_batch *batch)
 {
 	for (uint32_t i = 0; i < batch->n; i++)
@@ -40,7 +40,7 @@ static inline void gm_batch_tell_journal(struct gm_session *s,
 	GM_POINT("worker_advanced");
 }
 
-static inline void gm_batch_publish(struct gm_session *s,
+static inline void gm_batch_publish(struct gm_worker_session *s,
 				    struct gm_batch *batch)
 {
 	uint64_t words[GM_DONE_WORDS];

@@ -88,7 +88,7 @@ static int place_in_buffer(const struct gm_judge *judge, uint64_t handle,
 			   uint64_t at, uint64_t bytes, bool writes,
 			   struct place *ret_place)
 {
-	const struct gm_slot *slot = NULL;
+	const struct gm_buffer_entry *slot = NULL;
 
 	if (judge->buffers)
 		slot = gm_buffers_find(judge->buffers, handle);
@@ -122,7 +122,7 @@ static bool is_another_rows(const struct gm_judge *judge, uint64_t handle)
 
 /* The third operand: its word says how much of it there is. */
 static int place_mask(const struct gm_judge *judge, const struct gm_more *more,
-		      const struct gm_sizes *s, struct gm_task *task)
+		      const struct gm_task_sizes *s, struct gm_task *task)
 {
 	struct place mask = { 0 };
 	int rc;
@@ -139,12 +139,12 @@ static int place_mask(const struct gm_judge *judge, const struct gm_more *more,
 }
 
 static int make_task(const struct gm_judge *judge, const struct gm_entry *entry,
-		     const struct gm_more *more, struct gm_verdict *v)
+		     const struct gm_more *more, struct gm_decoded_entry *v)
 {
 	bool masks = gm_op_memory(entry->op) & GM_TASK_READS_MASK;
 	bool reads = gm_op_memory(entry->op) & GM_TASK_READS_SRC;
 	struct place dst = { 0 }, src = { 0 };
-	struct gm_sizes s;
+	struct gm_task_sizes s;
 	int rc;
 
 	v->task.n = entry->n;
@@ -190,7 +190,7 @@ static int make_task(const struct gm_judge *judge, const struct gm_entry *entry,
 }
 
 static int judge_alloc(const struct gm_judge *judge,
-		       const struct gm_entry *entry, struct gm_verdict *v)
+		       const struct gm_entry *entry, struct gm_decoded_entry *v)
 {
 	uint64_t handle = entry->dst_buffer;
 
@@ -211,9 +211,9 @@ static int judge_alloc(const struct gm_judge *judge,
 }
 
 static int judge_free(const struct gm_judge *judge,
-		      const struct gm_entry *entry, struct gm_verdict *v)
+		      const struct gm_entry *entry, struct gm_decoded_entry *v)
 {
-	const struct gm_slot *slot = NULL;
+	const struct gm_buffer_entry *slot = NULL;
 
 	if (judge->buffers)
 		slot = gm_buffers_find(judge->buffers, entry->dst_buffer);
@@ -227,7 +227,7 @@ static int judge_free(const struct gm_judge *judge,
 }
 
 static void judge_more(const uint64_t *words, struct gm_more *ret_more,
-		       struct gm_verdict *v)
+		       struct gm_decoded_entry *v)
 {
 	if (words)
 		gm_more_unpack(words, ret_more);
@@ -239,9 +239,9 @@ static void judge_more(const uint64_t *words, struct gm_more *ret_more,
 
 /* What is read is copied to its place as bytes: any place will do. */
 static int judge_load(const struct gm_judge *judge,
-		      const struct gm_entry *entry, struct gm_verdict *v)
+		      const struct gm_entry *entry, struct gm_decoded_entry *v)
 {
-	const struct gm_slot *slot = NULL;
+	const struct gm_buffer_entry *slot = NULL;
 	struct place dst = { 0 };
 	int rc;
 
@@ -312,10 +312,10 @@ static int place_tile(const struct gm_judge *judge,
 }
 
 static int judge_run(const struct gm_judge *judge, const struct gm_entry *entry,
-		     const struct gm_more *more, struct gm_verdict *v)
+		     const struct gm_more *more, struct gm_decoded_entry *v)
 {
-	const struct gm_slot *slot = NULL;
-	struct gm_sizes s;
+	const struct gm_buffer_entry *slot = NULL;
+	struct gm_task_sizes s;
 	int rc;
 
 	if (judge->buffers)
@@ -377,7 +377,8 @@ _Static_assert(GPUMAP_OP_RECV - GPUMAP_OP_BARRIER == GM_COMM_RECV &&
 	       "in the same order");
 
 /* What is wrong with it all ranks have to hear of, so it is begun. */
-static int judge_collective(const struct gm_entry *entry, struct gm_verdict *v)
+static int judge_collective(const struct gm_entry *entry,
+			    struct gm_decoded_entry *v)
 {
 	v->buffer = (uint32_t)entry->value;
 	v->ask = (struct gm_comm_ask){
@@ -394,14 +395,14 @@ static int judge_collective(const struct gm_entry *entry, struct gm_verdict *v)
 
 int gm_judge_entry(const struct gm_judge *judge,
 		   const uint64_t words[GM_ENTRY_WORDS], const uint64_t *more,
-		   struct gm_verdict *ret_verdict)
+		   struct gm_decoded_entry *ret_verdict)
 {
 	struct gm_entry entry;
 	struct gm_more second = { 0 };
 	int rc;
 
 	gm_entry_unpack(words, &entry);
-	*ret_verdict = (struct gm_verdict){
+	*ret_verdict = (struct gm_decoded_entry){
 		.task = { .op = entry.op,
 			  .dtype = entry.dtype,
 			  .to = entry.to },

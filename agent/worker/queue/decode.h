@@ -32,16 +32,16 @@
 struct gm_judge {
 	char *arena; /* where it is mapped; all ranges of it may be named */
 	uint64_t arena_bytes;
-	uint32_t incarnation;             /* of the queue */
-	uint32_t row;                     /* of the worker */
-	const struct gm_buffers *buffers; /* NULL: there are none */
+	uint32_t incarnation;                  /* of the queue */
+	uint32_t row;                          /* of the worker */
+	const struct gm_buffer_table *buffers; /* NULL: there are none */
 	/* The parts of the arena that the device reaches, as many bytes each;
 	 * NULL: none of them.  An entry for one that it does not is NULL. */
 	struct gm_region *const *reached;
 	uint64_t reached_each;
 };
 
-struct gm_verdict {
+struct gm_decoded_entry {
 	struct gm_task task; /* to run; set when 0 was returned */
 	uint64_t bytes;      /* that it counts for; 0: nothing to run */
 	uint32_t each;       /* of them, those of an element */
@@ -95,7 +95,7 @@ static inline bool gm_judge_plain(const struct gm_judge *judge,
  */
 int gm_judge_entry(const struct gm_judge *judge,
 		   const uint64_t words[GM_ENTRY_WORDS], const uint64_t *more,
-		   struct gm_verdict *ret_verdict);
+		   struct gm_decoded_entry *ret_verdict);
 
 /* What a collective names, where it is mapped; NULL: nowhere, or it may not be
  * written and @writes. */

@@ -17,9 +17,9 @@
 
 /* ---- timelines --------------------------------------------------------- */
 
-void gm_time_begin(struct gm_session *session, uint32_t incarnation)
+void gm_time_begin(struct gm_worker_session *session, uint32_t incarnation)
 {
-	struct gm_session *s = session;
+	struct gm_worker_session *s = session;
 	uint64_t then = gm_get(&s->timeline->ended);
 
 	s->now = gm_time_make(0, gm_time_incarnation(incarnation),
@@ -27,7 +27,7 @@ void gm_time_begin(struct gm_session *session, uint32_t incarnation)
 	gm_put_ordered(&s->timeline->ended, s->now); /* QUEUE.born WAIT.tell */
 }
 
-void gm_time_end(struct gm_session *session)
+void gm_time_end(struct gm_worker_session *session)
 {
 	gm_a64 *ended = &session->timeline->ended;
 
@@ -149,7 +149,7 @@ void gm_wait_waker(struct gm_worker *worker, uint32_t row, int fd)
 /* ---- one head ---------------------------------------------------------- */
 
 /* Returns 0, -EAGAIN, -EIO or -EINVAL, as gm_wait_begin(). */
-static int look(const struct gm_session *s, uint64_t until)
+static int look(const struct gm_worker_session *s, uint64_t until)
 {
 	uint32_t row = gm_time_row(until), depth = s->entries.mask + 1;
 	struct gm_queue *queue;
@@ -174,7 +174,7 @@ static int look(const struct gm_session *s, uint64_t until)
 }
 
 /* What is wrong with one of them is known before all have come. */
-static int look_at_all(const struct gm_session *s, const uint64_t *until,
+static int look_at_all(const struct gm_worker_session *s, const uint64_t *until,
 		       uint32_t n)
 {
 	int all = 0;
@@ -190,7 +190,8 @@ static int look_at_all(const struct gm_session *s, const uint64_t *until,
 	return all;
 }
 
-int gm_wait_begin(struct gm_session *session, const struct gm_verdict *verdict)
+int gm_wait_begin(struct gm_worker_session *session,
+		  const struct gm_decoded_entry *verdict)
 {
 	struct gm_wait *wait = &session->wait;
 	int rc = look_at_all(session, verdict->wait, verdict->n_waits);
@@ -204,7 +205,7 @@ int gm_wait_begin(struct gm_session *session, const struct gm_verdict *verdict)
 	return -EAGAIN;
 }
 
-static bool is_over(const struct gm_session *s, uint64_t now_ns)
+static bool is_over(const struct gm_worker_session *s, uint64_t now_ns)
 {
 	const struct gm_wait *wait = &s->wait;
 
@@ -216,7 +217,7 @@ static bool is_over(const struct gm_session *s, uint64_t now_ns)
 
 /* Returns whether a bit was set: then it is time for another look.  One that is
  * there already will be answered, by a wake if not by this. */
-static bool arm(struct gm_worker *w, const struct gm_session *s)
+static bool arm(struct gm_worker *w, const struct gm_worker_session *s)
 {
 	uint64_t bit = UINT64_C(1) << w->row % 64;
 	bool is_new = false;
@@ -242,7 +243,8 @@ static void at_the_latest(struct gm_waiting *all, uint64_t ns)
 }
 
 /* Returns whether it goes on. */
-static bool try(struct gm_worker *w, struct gm_session *s, uint64_t now_ns)
+static bool try(struct gm_worker *w, struct gm_worker_session *s,
+		uint64_t now_ns)
 {
 	struct gm_waiting *all = &w->waiting;
 	bool over = is_over(s, now_ns);
@@ -272,10 +274,10 @@ void gm_wait_init(struct gm_worker *worker)
 		h->waker[row] = -1;
 }
 
-void gm_wait_enter(struct gm_worker *worker, struct gm_session *session)
+void gm_wait_enter(struct gm_worker *worker, struct gm_worker_session *session)
 {
 	struct gm_waiting *all = &worker->waiting;
-	struct gm_session *s = session;
+	struct gm_worker_session *s = session;
 	uint64_t now_ns = gm_now_ns();
 
 	if (s->wait.listed)
@@ -292,7 +294,7 @@ void gm_wait_enter(struct gm_worker *worker, struct gm_session *session)
 		gm_roster_drop(worker, s);
 }
 
-void gm_wait_leave(struct gm_worker *worker, struct gm_session *session)
+void gm_wait_leave(struct gm_worker *worker, struct gm_worker_session *session)
 {
 	session->wait.on = false;
 	if (!session->wait.listed)
@@ -302,7 +304,7 @@ void gm_wait_leave(struct gm_worker *worker, struct gm_session *session)
 	worker->waiting.n--;
 }
 
-bool gm_wait_rung(struct gm_worker *worker, struct gm_session *session)
+bool gm_wait_rung(struct gm_worker *worker, struct gm_worker_session *session)
 {
 	return try(worker, session, gm_now_ns());
 }
@@ -334,7 +336,7 @@ void gm_wait_look(struct gm_worker *worker)
 		all->next_ns = now_ns + GM_WAIT_LOOK_NS;
 	}
 	for (uint32_t i = 0; i < GM_WAIT_LOOKS && all->looks; i++) {
-		struct gm_session *s = TAILQ_FIRST(&all->heads);
+		struct gm_worker_session *s = TAILQ_FIRST(&all->heads);
 
 		all->looks--;
 		if (!s)

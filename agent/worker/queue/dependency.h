@@ -77,23 +77,23 @@ void gm_herald_tell(struct gm_herald *herald);
 void gm_herald_call(struct gm_herald *herald, uint32_t row);
 
 /* @n more entries have ended, and their completions are stored. */
-static inline void gm_time_advance(struct gm_session *s, uint32_t n)
+static inline void gm_time_advance(struct gm_worker_session *s, uint32_t n)
 {
 	s->now = gm_time_make(0, gm_time_of_incarnation(s->now), s->now + n);
 	gm_put_ordered(&s->timeline->ended, s->now); /* WAIT.done WAIT.tell */
 }
 
 /* A new owner goes on; its entries of before are dead. */
-void gm_time_begin(struct gm_session *session, uint32_t incarnation);
+void gm_time_begin(struct gm_worker_session *session, uint32_t incarnation);
 
 /* The owner is dead: what waits for this queue ends with -EIO. */
-void gm_time_end(struct gm_session *session);
+void gm_time_end(struct gm_worker_session *session);
 
 /* ---- the row that waits ------------------------------------------------ */
 
 /* Of one worker. */
 struct gm_waiting {
-	TAILQ_HEAD(, gm_session) heads;
+	TAILQ_HEAD(, gm_worker_session) heads;
 	uint32_t n;
 	uint32_t looks;               /* at heads, that are due */
 	bool told;                    /* since the last of them was due */
@@ -114,19 +114,20 @@ struct gm_waiting {
  *		-EINVAL		a row that this session does not have, or what
  *				comes behind it in its own queue
  */
-int gm_wait_begin(struct gm_session *session, const struct gm_verdict *verdict);
+int gm_wait_begin(struct gm_worker_session *session,
+		  const struct gm_decoded_entry *verdict);
 
 void gm_wait_init(struct gm_worker *worker);
 
 /* The session's turn has left a head that waits.  It gets no turns until it
  * need not, or the device has ended something of it. */
-void gm_wait_enter(struct gm_worker *worker, struct gm_session *session);
+void gm_wait_enter(struct gm_worker *worker, struct gm_worker_session *session);
 
 /* It leaves, or is served no longer. */
-void gm_wait_leave(struct gm_worker *worker, struct gm_session *session);
+void gm_wait_leave(struct gm_worker *worker, struct gm_worker_session *session);
 
 /* Its client has rung: look at it.  Returns whether it goes on. */
-bool gm_wait_rung(struct gm_worker *worker, struct gm_session *session);
+bool gm_wait_rung(struct gm_worker *worker, struct gm_worker_session *session);
 
 /* Between turns: look at some, if any are due. */
 void gm_wait_look(struct gm_worker *worker);

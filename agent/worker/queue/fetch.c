@@ -10,10 +10,10 @@
 #include "gpumap.h"
 
 /* The second slot of the entry before it. */
-static int take_second(struct gm_session *s, const uint64_t *words,
-		       struct gm_verdict *v)
+static int take_second(struct gm_worker_session *s, const uint64_t *words,
+		       struct gm_decoded_entry *v)
 {
-	*v = (struct gm_verdict){ 0 };
+	*v = (struct gm_decoded_entry){ 0 };
 	s->second = false;
 	if ((words[0] >> 32 & 0xff) == GM_OP_MORE)
 		return 0;
@@ -22,7 +22,8 @@ static int take_second(struct gm_session *s, const uint64_t *words,
 }
 
 /* What was right may begin, or not. */
-static int may_begin(struct gm_session *s, const struct gm_verdict *v)
+static int may_begin(struct gm_worker_session *s,
+		     const struct gm_decoded_entry *v)
 {
 	/* To give memory back is the library's own doing, and no job. */
 	if (s->cancels && v->task.op != GPUMAP_OP_FREE &&
@@ -33,10 +34,11 @@ static int may_begin(struct gm_session *s, const struct gm_verdict *v)
 	return v->n_waits ? gm_wait_begin(s, v) : 0;
 }
 
-int gm_intake(struct gm_session *session, const uint64_t words[GM_ENTRY_WORDS],
-	      struct gm_verdict *ret_verdict)
+int gm_intake(struct gm_worker_session *session,
+	      const uint64_t words[GM_ENTRY_WORDS],
+	      struct gm_decoded_entry *ret_verdict)
 {
-	struct gm_session *s = session;
+	struct gm_worker_session *s = session;
 	uint64_t more[GM_ENTRY_WORDS];
 	bool has_more = gm_entry_has_more(words[0]);
 	bool is_there;

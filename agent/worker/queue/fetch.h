@@ -15,7 +15,7 @@
 #include "agent/worker/queue/session.h"
 
 /* At the beginning of a turn: what does the client cancel? */
-static inline void gm_intake_turn(struct gm_session *session)
+static inline void gm_intake_turn(struct gm_worker_session *session)
 {
 	session->cancel = gm_get(&session->timeline->cancel);
 	session->cancels = session->cancel != 0;
@@ -35,7 +35,8 @@ static inline void gm_intake_turn(struct gm_session *session)
  * But for -EPROTO and -EAGAIN the entry is to be consumed, and what it has
  * behind it is expected from then on.
  */
-int gm_intake(struct gm_session *session, const uint64_t words[GM_ENTRY_WORDS],
-	      struct gm_verdict *ret_verdict);
+int gm_intake(struct gm_worker_session *session,
+	      const uint64_t words[GM_ENTRY_WORDS],
+	      struct gm_decoded_entry *ret_verdict);
 
 #endif

@@ -19,8 +19,9 @@
 
 /* Do up to @budget bytes of the work in hand.  Returns the bytes; the work is
  * over when its bytes are 0, with its status in the batch. */
-static uint64_t do_slice(struct gm_session *s, struct gm_device *dev,
-			 struct gm_batch *batch, uint64_t budget)
+static uint64_t do_slice(struct gm_worker_session *s,
+			 struct gm_backend_device *dev, struct gm_batch *batch,
+			 uint64_t budget)
 {
 	struct gm_work *work = &s->work;
 	uint64_t count = work->task.n - work->next;
@@ -81,19 +82,21 @@ static void begin_timing(struct timing *timing, uint64_t bytes)
 }
 
 /* Bytes of a turn, however fast. */
-static uint64_t turn_most(const struct gm_device *dev)
+static uint64_t turn_most(const struct gm_backend_device *dev)
 {
 	return dev->slice_bytes ? dev->slice_bytes : GM_TURN_BYTES;
 }
 
-void gm_turn_learn(struct gm_session *session, const struct gm_device *dev,
-		   uint64_t bytes, uint64_t ns)
+void gm_turn_learn(struct gm_worker_session *session,
+		   const struct gm_backend_device *dev, uint64_t bytes,
+		   uint64_t ns)
 {
 	session->share =
 		gm_turn_share(session->share, bytes, ns, turn_most(dev));
 }
 
-static void end_timing(struct gm_session *s, const struct gm_device *dev,
+static void end_timing(struct gm_worker_session *s,
+		       const struct gm_backend_device *dev,
 		       const struct timing *timing)
 {
 	if (timing->since_ns)
@@ -101,7 +104,8 @@ static void end_timing(struct gm_session *s, const struct gm_device *dev,
 			      gm_now_ns() - timing->since_ns);
 }
 
-static void begin_work(struct gm_session *s, const struct gm_verdict *verdict)
+static void begin_work(struct gm_worker_session *s,
+		       const struct gm_decoded_entry *verdict)
 {
 	struct gm_work *work = &s->work;
 
@@ -117,7 +121,8 @@ static void begin_work(struct gm_session *s, const struct gm_verdict *verdict)
 /* ALLOC, LOAD and a COPY of what is borrowed wait for others, so nothing behind
  * them is read until then; what FREE gives up nobody in this turn uses any
  * more. */
-static void serve_buffer(struct gm_session *s, const struct gm_verdict *verdict,
+static void serve_buffer(struct gm_worker_session *s,
+			 const struct gm_decoded_entry *verdict,
 			 struct gm_batch *batch)
 {
 	s->halted = true;
@@ -134,7 +139,8 @@ static void serve_buffer(struct gm_session *s, const struct gm_verdict *verdict,
 
 /* A program has its tile as a whole: only itself could say how to cut it.  What
  * ended before it should not wait for it. */
-static void serve_program(struct gm_session *s, const struct gm_verdict *v,
+static void serve_program(struct gm_worker_session *s,
+			  const struct gm_decoded_entry *v,
 			  struct gm_batch *batch)
 {
 	int rc;
@@ -151,12 +157,13 @@ static void serve_program(struct gm_session *s, const struct gm_verdict *v,
 
 /* An entry that is no plain NOP.  Returns the bytes that it took of the turn;
  * s->work has what is left of it, s->why what was wrong with it. */
-static uint64_t serve_entry(struct gm_session *s, struct gm_device *dev,
+static uint64_t serve_entry(struct gm_worker_session *s,
+			    struct gm_backend_device *dev,
 			    const uint64_t *words, struct gm_batch *batch,
 			    uint64_t budget, struct timing *timing)
 {
 	bool is_second = s->second;
-	struct gm_verdict verdict;
+	struct gm_decoded_entry verdict;
 	int rc = gm_intake(s, words, &verdict);
 
 	if (rc == -EPROTO || rc == -EAGAIN) {
@@ -191,7 +198,7 @@ static uint64_t serve_entry(struct gm_session *s, struct gm_device *dev,
 	return do_slice(s, dev, batch, budget);
 }
 
-int64_t gm_turn_price(const struct gm_device *dev, uint64_t share,
+int64_t gm_turn_price(const struct gm_backend_device *dev, uint64_t share,
 		      uint64_t bytes)
 {
 	uint64_t most = turn_most(dev);
@@ -205,8 +212,8 @@ int64_t gm_turn_price(const struct gm_device *dev, uint64_t share,
 /* Short turns are for the others' sake, and cost a fast copy a tenth of its
  * speed.  Slow work loses nothing by them, and who comes while it is going on
  * waits the less. */
-static uint64_t allowance(const struct gm_session *s,
-			  const struct gm_device *dev)
+static uint64_t allowance(const struct gm_worker_session *s,
+			  const struct gm_backend_device *dev)
 {
 	uint64_t bytes = s->share, most = turn_most(dev);
 
@@ -216,9 +223,10 @@ static uint64_t allowance(const struct gm_session *s,
 	return bytes < most ? bytes : most;
 }
 
-uint32_t gm_turn_serve(struct gm_session *session, struct gm_device *dev)
+uint32_t gm_turn_serve(struct gm_worker_session *session,
+		       struct gm_backend_device *dev)
 {
-	struct gm_session *s = session;
+	struct gm_worker_session *s = session;
 	struct gm_batch batch = { .first = s->entries.pos };
 	uint64_t words[GM_ENTRY_WORDS], left = allowance(s, dev), used;
 	const uint64_t share = s->share, all = left;
@@ -267,7 +275,7 @@ uint32_t gm_turn_serve(struct gm_session *session, struct gm_device *dev)
 	return batch.ended;
 }
 
-void gm_turn_finish(struct gm_session *session, int32_t status)
+void gm_turn_finish(struct gm_worker_session *session, int32_t status)
 {
 	struct gm_batch batch = { .first = session->entries.pos - 1 };
 

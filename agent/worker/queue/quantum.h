@@ -37,7 +37,7 @@
 #define GM_TURN_FAST    (UINT64_C(128) << 10) /* where a share is this much */
 
 /* Is there anything to do?  Cheap: one load that misses only when it is so. */
-static inline bool gm_turn_due(const struct gm_session *session)
+static inline bool gm_turn_due(const struct gm_worker_session *session)
 {
 	return gm_ring_ready(&session->entries, GM_ENTRY_WORDS) ||
 	       session->work.bytes;
@@ -58,12 +58,13 @@ uint64_t gm_turn_share(uint64_t share, uint64_t bytes, uint64_t ns,
 /* What @bytes cost of the round of a session whose turns are @share.  Who is
  * slow for his size has the row for longer, and pays for that: up to eight
  * times. */
-int64_t gm_turn_price(const struct gm_device *dev, uint64_t share,
+int64_t gm_turn_price(const struct gm_backend_device *dev, uint64_t share,
 		      uint64_t bytes);
 
 /* Learn from @bytes of its payload that took @ns. */
-void gm_turn_learn(struct gm_session *session, const struct gm_device *dev,
-		   uint64_t bytes, uint64_t ns);
+void gm_turn_learn(struct gm_worker_session *session,
+		   const struct gm_backend_device *dev, uint64_t bytes,
+		   uint64_t ns);
 
 /*
  * gm_turn_serve - one turn
@@ -78,9 +79,10 @@ void gm_turn_learn(struct gm_session *session, const struct gm_device *dev,
  *
  * Returns	how many entries ended
  */
-uint32_t gm_turn_serve(struct gm_session *session, struct gm_device *dev);
+uint32_t gm_turn_serve(struct gm_worker_session *session,
+		       struct gm_backend_device *dev);
 
 /* The entry whose errand it was ends so. */
-void gm_turn_finish(struct gm_session *session, int32_t status);
+void gm_turn_finish(struct gm_worker_session *session, int32_t status);
 
 #endif

@@ -11,7 +11,7 @@
 #include "shm/point.h"
 
 /* Stored when it changes only: a store takes the line from the client. */
-static void publish_cpu(struct gm_worker *w, struct gm_session *s)
+static void publish_cpu(struct gm_worker *w, struct gm_worker_session *s)
 {
 	if (s->cpu == w->cpu)
 		return;
@@ -23,7 +23,7 @@ void gm_roster_cpu(struct gm_worker *worker)
 {
 	uint32_t cpu = (uint32_t)sched_getcpu() + 1;
 	struct gm_guest *g;
-	struct gm_session *s;
+	struct gm_worker_session *s;
 
 	if (cpu == worker->cpu)
 		return;
@@ -36,7 +36,7 @@ void gm_roster_cpu(struct gm_worker *worker)
 static struct gm_guest *find_guest(const struct gm_worker *w, uint32_t uid)
 {
 	for (uint32_t i = 0; i < GM_JOURNAL_PLACES; i++) {
-		struct gm_session *s = w->place[i];
+		struct gm_worker_session *s = w->place[i];
 
 		if (s && s->guest && s->uid == uid)
 			return s->guest;
@@ -44,7 +44,7 @@ static struct gm_guest *find_guest(const struct gm_worker *w, uint32_t uid)
 	return NULL;
 }
 
-int gm_roster_admit(struct gm_worker *worker, struct gm_session *session)
+int gm_roster_admit(struct gm_worker *worker, struct gm_worker_session *session)
 {
 	struct gm_guest *guest = find_guest(worker, session->uid);
 
@@ -66,7 +66,8 @@ int gm_roster_admit(struct gm_worker *worker, struct gm_session *session)
 	return 0;
 }
 
-void gm_roster_dismiss(struct gm_worker *worker, struct gm_session *session)
+void gm_roster_dismiss(struct gm_worker *worker,
+		       struct gm_worker_session *session)
 {
 	gm_roster_drop(worker, session);
 	if (--session->guest->n_sessions == 0)
@@ -74,7 +75,7 @@ void gm_roster_dismiss(struct gm_worker *worker, struct gm_session *session)
 	session->guest = NULL;
 }
 
-void gm_roster_wake(struct gm_worker *worker, struct gm_session *session)
+void gm_roster_wake(struct gm_worker *worker, struct gm_worker_session *session)
 {
 	struct gm_guest *guest = session->guest;
 
@@ -95,7 +96,7 @@ void gm_roster_wake(struct gm_worker *worker, struct gm_session *session)
 	worker->n_active++;
 }
 
-void gm_roster_rotate(struct gm_session *session)
+void gm_roster_rotate(struct gm_worker_session *session)
 {
 	struct gm_guest *guest = session->guest;
 
@@ -105,7 +106,7 @@ void gm_roster_rotate(struct gm_session *session)
 	TAILQ_INSERT_TAIL(&guest->active, session, turn);
 }
 
-void gm_roster_drop(struct gm_worker *worker, struct gm_session *session)
+void gm_roster_drop(struct gm_worker *worker, struct gm_worker_session *session)
 {
 	struct gm_guest *guest = session->guest;
 
@@ -120,14 +121,14 @@ void gm_roster_drop(struct gm_worker *worker, struct gm_session *session)
 }
 
 /* It was looked at too long ago. */
-static bool stay(struct gm_worker *w, struct gm_session *s)
+static bool stay(struct gm_worker *w, struct gm_worker_session *s)
 {
 	gm_roster_found(w, s, false);
 	s->since_ns = 0;
 	return false;
 }
 
-bool gm_roster_park(struct gm_worker *worker, struct gm_session *session)
+bool gm_roster_park(struct gm_worker *worker, struct gm_worker_session *session)
 {
 	gm_a64 *parks = &worker->journal->parks;
 
@@ -152,7 +153,8 @@ bool gm_roster_park(struct gm_worker *worker, struct gm_session *session)
 	return true;
 }
 
-void gm_roster_park_anew(struct gm_worker *worker, struct gm_session *session)
+void gm_roster_park_anew(struct gm_worker *worker,
+			 struct gm_worker_session *session)
 {
 	if (session->active || session->ended || session->stalled ||
 	    session->wait.on)
@@ -163,9 +165,9 @@ void gm_roster_park_anew(struct gm_worker *worker, struct gm_session *session)
 		gm_roster_wake(worker, session);
 }
 
-static struct gm_session *oldest_idle(const struct gm_worker *w)
+static struct gm_worker_session *oldest_idle(const struct gm_worker *w)
 {
-	struct gm_session *oldest = NULL, *s;
+	struct gm_worker_session *oldest = NULL, *s;
 	struct gm_guest *g;
 
 	TAILQ_FOREACH(g, &w->guests, entry)

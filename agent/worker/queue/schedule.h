@@ -39,7 +39,7 @@
 #define GM_TWICE static inline __attribute__((always_inline))
 
 /* While draining, what came later than DRAIN is left to whoever comes next. */
-GM_TWICE bool gm_pass_due(struct gm_worker *w, struct gm_session *s,
+GM_TWICE bool gm_pass_due(struct gm_worker *w, struct gm_worker_session *s,
 			  const bool flies)
 {
 	if (flies)
@@ -51,7 +51,8 @@ GM_TWICE bool gm_pass_due(struct gm_worker *w, struct gm_session *s,
 }
 
 /* The gap that an idle session has just seen the end of. */
-static inline void gm_pass_end_of_gap(struct gm_worker *w, struct gm_session *s)
+static inline void gm_pass_end_of_gap(struct gm_worker *w,
+				      struct gm_worker_session *s)
 {
 	if (s->since_ns && s->budget_ns)
 		gm_spin_hit(s->watched, w->now_ns - s->since_ns);
@@ -59,7 +60,8 @@ static inline void gm_pass_end_of_gap(struct gm_worker *w, struct gm_session *s)
 }
 
 /* Its turn has left something to do. */
-static inline void gm_pass_see_to(struct gm_worker *w, struct gm_session *s)
+static inline void gm_pass_see_to(struct gm_worker *w,
+				  struct gm_worker_session *s)
 {
 	int rc;
 
@@ -78,7 +80,7 @@ static inline void gm_pass_see_to(struct gm_worker *w, struct gm_session *s)
 		gm_turn_finish(s, rc);
 }
 
-GM_TWICE void gm_pass_serve(struct gm_worker *w, struct gm_session *s,
+GM_TWICE void gm_pass_serve(struct gm_worker *w, struct gm_worker_session *s,
 			    const bool flies)
 {
 	const struct gm_deficit before = s->deficit;
@@ -113,7 +115,7 @@ GM_TWICE void gm_pass_serve(struct gm_worker *w, struct gm_session *s,
 /* Those of a user that have work and wait for others are as good as idle. */
 static inline void gm_pass_hold(struct gm_worker *w, struct gm_guest *guest)
 {
-	struct gm_session *s;
+	struct gm_worker_session *s;
 
 	TAILQ_FOREACH(s, &guest->active, turn)
 	gm_roster_found(w, s, true);
@@ -121,10 +123,10 @@ static inline void gm_pass_hold(struct gm_worker *w, struct gm_guest *guest)
 
 /* The first of a user's sessions that has work and something left of its round,
  * NULL if none has. */
-GM_TWICE struct gm_session *
+GM_TWICE struct gm_worker_session *
 gm_pass_next(struct gm_worker *w, struct gm_guest *guest, const bool flies)
 {
-	struct gm_session *s;
+	struct gm_worker_session *s;
 	bool spent;
 
 	for (;; guest->round++) {
@@ -154,7 +156,7 @@ gm_pass_next(struct gm_worker *w, struct gm_guest *guest, const bool flies)
 GM_TWICE bool gm_pass_visit(struct gm_worker *w, struct gm_guest *guest,
 			    const bool flies, bool *ret_spent)
 {
-	struct gm_session *s = gm_pass_next(w, guest, flies);
+	struct gm_worker_session *s = gm_pass_next(w, guest, flies);
 
 	if (!s)
 		return false;

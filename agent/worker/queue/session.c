@@ -75,8 +75,8 @@ static void bind_range(const struct gm_wire *wire, char *arena, int node)
 }
 
 /* Address space only, until an entry waits for another row. */
-static int map_timelines(struct gm_session *s, const struct gm_wire *wire,
-			 int fd)
+static int map_timelines(struct gm_worker_session *s,
+			 const struct gm_wire *wire, int fd)
 {
 	struct stat st;
 	void *queues = NULL;
@@ -94,7 +94,7 @@ static int map_timelines(struct gm_session *s, const struct gm_wire *wire,
 	return rc;
 }
 
-static int map_all(struct gm_session *s, const struct gm_wire *wire,
+static int map_all(struct gm_worker_session *s, const struct gm_wire *wire,
 		   const int *fds, int node, bool with_arena)
 {
 	const int both = PROT_READ | PROT_WRITE;
@@ -145,10 +145,10 @@ static int keep(int *fd)
 
 int gm_session_map(const struct gm_wire *wire, int fds[GM_SESSION_FDS],
 		   struct gm_journal *journal, int node, bool with_arena,
-		   struct gm_session **ret_session)
+		   struct gm_worker_session **ret_session)
 {
 	uint32_t mask = wire->depth - 1;
-	struct gm_session *s;
+	struct gm_worker_session *s;
 	int rc;
 
 	if (fds[GM_SESSION_QUEUES] < 0)
@@ -159,12 +159,12 @@ int gm_session_map(const struct gm_wire *wire, int fds[GM_SESSION_FDS],
 	s = aligned_alloc(GM_LINE, sizeof(*s) + GM_LINE - sizeof(*s) % GM_LINE);
 	if (!s)
 		return -ENOMEM;
-	*s = (struct gm_session){ .id = wire->session,
-				  .uid = wire->uid,
-				  .place = wire->place,
-				  .quota = wire->quota,
-				  .range_at = wire->range_at,
-				  .range_bytes = wire->range_bytes };
+	*s = (struct gm_worker_session){ .id = wire->session,
+					 .uid = wire->uid,
+					 .place = wire->place,
+					 .quota = wire->quota,
+					 .range_at = wire->range_at,
+					 .range_bytes = wire->range_bytes };
 	gm_buffers_init(&s->buffers);
 	s->judge.buffers = &s->buffers;
 	rc = map_all(s, wire, fds, node, with_arena);
@@ -194,7 +194,8 @@ int gm_session_map(const struct gm_wire *wire, int fds[GM_SESSION_FDS],
 	return 0;
 }
 
-void gm_session_take_over(struct gm_session *session, uint32_t incarnation)
+void gm_session_take_over(struct gm_worker_session *session,
+			  uint32_t incarnation)
 {
 	struct gm_journal_state state =
 		gm_journal_read(session->owed, session->entries.mask + 1);
@@ -211,7 +212,7 @@ void gm_session_take_over(struct gm_session *session, uint32_t incarnation)
 	GM_POINT("worker_adopted");
 }
 
-void gm_session_wake(struct gm_session *session, bool in_any_case)
+void gm_session_wake(struct gm_worker_session *session, bool in_any_case)
 {
 	struct gm_client *client = session->client;
 	gm_a64 *wakes = &session->signs->wakes;
@@ -226,8 +227,8 @@ void gm_session_wake(struct gm_session *session, bool in_any_case)
 	gm_put(wakes, gm_get(wakes) + 1);
 }
 
-void gm_session_unmap(struct gm_session *session, struct gm_closer *closer,
-		      void (*gone)(void *session))
+void gm_session_unmap(struct gm_worker_session *session,
+		      struct gm_closer *closer, void (*gone)(void *session))
 {
 	gm_fault_forget(&session->ground);
 	for (int i = 0; i < GM_GROUND_PARTS; i++)

@@ -56,7 +56,7 @@ struct gm_errand {
 /* A COPY under way. */
 struct gm_carry {
 	TAILQ_ENTRY(gm_carry) entry; /* of the worker's, while it is on */
-	struct gm_session *session;
+	struct gm_worker_session *session;
 	bool on;
 	struct gm_errand what;
 	uint64_t bytes; /* of it all */
@@ -72,7 +72,7 @@ struct gm_carry {
 /* An ALLOC, and whether it waits for memory (memory/alloc.h). */
 struct gm_alloc_wait {
 	TAILQ_ENTRY(gm_alloc_wait) entry; /* of the worker's, while it is on */
-	struct gm_session *session;
+	struct gm_worker_session *session;
 	bool on;
 	struct gm_errand what;
 };
@@ -107,8 +107,8 @@ struct gm_relay {
 /* This rank's part of a collective that is under way
  * (collective/collective.h). */
 struct gm_part {
-	TAILQ_ENTRY(gm_session) entry; /* in the worker's */
-	struct gm_member *member;      /* NULL: there is none */
+	TAILQ_ENTRY(gm_worker_session) entry; /* in the worker's */
+	struct gm_collective_member *member;  /* NULL: there is none */
 	struct gm_comm_call call;
 	struct gm_relay relay;
 	uint32_t way;         /* of those with windows, see nccl_group.c */
@@ -122,7 +122,7 @@ struct gm_guest;
 struct gm_herald;
 struct gm_load;
 
-struct gm_session {
+struct gm_worker_session {
 	/* What every turn touches. */
 	struct gm_ring entries;
 	struct gm_ring done;
@@ -148,7 +148,7 @@ struct gm_session {
 	struct gm_herald *herald; /* NULL: nobody waits for this row */
 
 	/* What the loop decides by. */
-	TAILQ_ENTRY(gm_session) turn; /* while active */
+	TAILQ_ENTRY(gm_worker_session) turn; /* while active */
 	struct gm_guest *guest;
 	struct gm_queue *queue;
 	uint32_t parked;   /* our copy of queue->parked */
@@ -159,18 +159,18 @@ struct gm_session {
 	uint64_t since_ns; /* when idleness was first timed, 0: not yet */
 	uint64_t budget_ns;
 	uint64_t last; /* the pass that served it last */
-	struct gm_spin spin;
-	struct gm_spin *watched; /* that the budget is of */
+	struct gm_doorbell_spin spin;
+	struct gm_doorbell_spin *watched; /* that the budget is of */
 	struct gm_flood flood;
 
 	struct gm_wait wait;
-	TAILQ_ENTRY(gm_session) waiting; /* while wait.listed */
-	char *queues;                    /* all of them, to be read only */
-	uint32_t n_rows;                 /* that have one */
+	TAILQ_ENTRY(gm_worker_session) waiting; /* while wait.listed */
+	char *queues;    /* all of them, to be read only */
+	uint32_t n_rows; /* that have one */
 
 	/* Memory besides the arena, and the slow thread
 	 * (control/async_op.h). */
-	struct gm_buffers buffers;
+	struct gm_buffer_table buffers;
 	struct gm_errand errand;
 	struct gm_carry carry;
 	struct gm_alloc_wait alloc;
@@ -179,7 +179,7 @@ struct gm_session {
 	struct gm_load *load;  /* what it has under way, or NULL */
 	struct gm_load *ahead; /* the first that is read ahead, or NULL */
 	struct gm_part part;
-	LIST_HEAD(, gm_member) members; /* of groups */
+	LIST_HEAD(, gm_collective_member) members; /* of groups */
 	bool stalled;      /* an entry waits for these: it gets no turns */
 	bool departing;    /* DETACHED as soon as nothing is under way */
 	uint64_t range_at; /* of the arena, this row's */
@@ -231,15 +231,16 @@ enum {
  */
 int gm_session_map(const struct gm_wire *wire, int fds[GM_SESSION_FDS],
 		   struct gm_journal *journal, int node, bool with_arena,
-		   struct gm_session **ret_session);
+		   struct gm_worker_session **ret_session);
 
 /* Go on where the journal says that the last owner of the queue was buried,
  * or begin; say so to the client.  It is parked then: look at its ring. */
-void gm_session_take_over(struct gm_session *session, uint32_t incarnation);
+void gm_session_take_over(struct gm_worker_session *session,
+			  uint32_t incarnation);
 
 /* An entry has become an errand, to be begun when all before it has ended. */
-static inline void gm_session_send(struct gm_session *session,
-				   const struct gm_verdict *verdict)
+static inline void gm_session_send(struct gm_worker_session *session,
+				   const struct gm_decoded_entry *verdict)
 {
 	session->errand =
 		(struct gm_errand){ .op = verdict->task.op,
@@ -254,11 +255,11 @@ static inline void gm_session_send(struct gm_session *session,
 
 /* Wake the client, which sleeps: by futex, and by its socket if it has one
  * that it sleeps on, or in any case. */
-void gm_session_wake(struct gm_session *session, bool in_any_case);
+void gm_session_wake(struct gm_worker_session *session, bool in_any_case);
 
 /* Unmap and close all, in the closer's thread.  Once that is done it calls
  * @gone, which frees @session. */
-void gm_session_unmap(struct gm_session *session, struct gm_closer *closer,
-		      void (*gone)(void *session));
+void gm_session_unmap(struct gm_worker_session *session,
+		      struct gm_closer *closer, void (*gone)(void *session));
 
 #endif

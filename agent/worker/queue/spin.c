@@ -3,7 +3,7 @@
 
 #include "agent/worker/queue/spin.h"
 
-uint64_t gm_spin_begin(struct gm_spin *spin)
+uint64_t gm_spin_begin(struct gm_doorbell_spin *spin)
 {
 	uint64_t budget = 2 * spin->average_ns;
 
@@ -18,7 +18,7 @@ uint64_t gm_spin_begin(struct gm_spin *spin)
 	return budget < GM_SPIN_CAP_NS ? budget : GM_SPIN_CAP_NS;
 }
 
-void gm_spin_hit(struct gm_spin *spin, uint64_t gap_ns)
+void gm_spin_hit(struct gm_doorbell_spin *spin, uint64_t gap_ns)
 {
 	if (gap_ns > GM_SPIN_CAP_NS)
 		gap_ns = GM_SPIN_CAP_NS;
@@ -32,7 +32,7 @@ void gm_spin_hit(struct gm_spin *spin, uint64_t gap_ns)
 	spin->misses = 0;
 }
 
-void gm_spin_miss(struct gm_spin *spin)
+void gm_spin_miss(struct gm_doorbell_spin *spin)
 {
 	if (spin->misses < GM_SPIN_MISSES)
 		spin->misses++;

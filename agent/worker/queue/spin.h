@@ -34,7 +34,7 @@
 #define GM_SPIN_MISSES   4u     /* in a row: it does not pay */
 
 /* One queue's memory.  Starts as zeroes. */
-struct gm_spin {
+struct gm_doorbell_spin {
 	uint64_t average_ns; /* of gaps that ended during a spin */
 	uint32_t periods;    /* idle periods so far */
 	uint32_t misses;     /* of the last ones, in a row */
@@ -42,13 +42,13 @@ struct gm_spin {
 
 /* An idle period begins.  Returns how long to watch, in ns, 0 for not at all;
  * end it with one of the two that follow if it was above 0. */
-uint64_t gm_spin_begin(struct gm_spin *spin);
+uint64_t gm_spin_begin(struct gm_doorbell_spin *spin);
 
 /* Work came, @gap_ns after the beginning. */
-void gm_spin_hit(struct gm_spin *spin, uint64_t gap_ns);
+void gm_spin_hit(struct gm_doorbell_spin *spin, uint64_t gap_ns);
 
 /* The time was up. */
-void gm_spin_miss(struct gm_spin *spin);
+void gm_spin_miss(struct gm_doorbell_spin *spin);
 
 /* May the worker of @row spin from now on?  Counts it in if so. */
 bool gm_spin_enter(struct gm_commons *commons, uint32_t row);

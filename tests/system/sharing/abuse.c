@@ -204,7 +204,7 @@ static int import_at(struct gpumap_session *session, uint64_t id,
 		     uint32_t flags, bool as_buffer)
 {
 	struct gm_import body = { .id = id, .flags = flags };
-	struct gm_pair *pair;
+	struct gm_queue_pair *pair;
 
 	if (as_buffer && gm_session_pair(session, 0, &pair) != 0)
 		return -EBADMSG;

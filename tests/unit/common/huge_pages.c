@@ -70,7 +70,7 @@ static void buffers_of_host_rows_are_huge(uint32_t flags)
 {
 	struct gm_device_config config = { .parts = 1 };
 	uint64_t asked = BYTES + 100, got = HUGE_BLOCK * BLOCKS + 4096;
-	struct gm_device *dev;
+	struct gm_backend_device *dev;
 	struct gm_buffer *b;
 
 	if (!EQ(gm_host_backend.open(&config, &dev), 0))

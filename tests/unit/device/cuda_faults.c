@@ -410,14 +410,14 @@ static int each_is_found(void)
 {
 	struct fake_hardware hw;
 	struct gm_device_memory memory;
-	struct gm_device *none = NULL;
+	struct gm_backend_device *none = NULL;
 	char text[FAKE_UUID_TEXT];
 	int code = -1;
 
 	WANT(fake_hardware_open(getenv("GPUMAP_FAKE_HARDWARE"), &hw) == 0);
 	for (uint32_t i = 0; i < hw.board->n_gpus; i++) {
 		struct gm_device_config config = { .uuid = text };
-		struct gm_device *dev = NULL;
+		struct gm_backend_device *dev = NULL;
 
 		fake_uuid_print(&hw.board->gpus[i], text);
 		WANT(cuda->open(&config, &dev) == 0);
@@ -444,7 +444,7 @@ static int cards_are_apart(void)
 	struct fake_hardware hw;
 	char text[FAKE_UUID_TEXT];
 	struct gm_device_config config = { .uuid = text };
-	struct gm_device *dev[2] = { NULL };
+	struct gm_backend_device *dev[2] = { NULL };
 	struct gm_buffer *buffer = NULL, *none = NULL;
 	int fd;
 

@@ -394,7 +394,7 @@ static void a_slice_may_fail_alone(void)
 
 /* ---- the slow thread beside dispatch ------------------------------------- */
 
-static int slow_round(struct gm_device *dev, char *at)
+static int slow_round(struct gm_backend_device *dev, char *at)
 {
 	struct gm_device_memory memory;
 	struct gm_buffer *buffers[2], *import;

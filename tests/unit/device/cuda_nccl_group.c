@@ -48,7 +48,7 @@ static char folder[PATH_MAX];
 
 struct ring {
 	struct fake_hardware hw;
-	struct gm_device *dev[RANKS];
+	struct gm_backend_device *dev[RANKS];
 	struct gm_clique *clique[RANKS];
 	struct gm_buffer *give[RANKS], *get[RANKS];
 };

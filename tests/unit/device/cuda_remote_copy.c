@@ -15,7 +15,7 @@ static const struct gm_backend *const cuda = &gm_cuda_backend;
 
 struct pair {
 	struct fake_hardware hw;
-	struct gm_device *dev[2];
+	struct gm_backend_device *dev[2];
 	struct gm_buffer *theirs; /* of the first */
 	int fd;                   /* that stands for it */
 	unsigned char *want;

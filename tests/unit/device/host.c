@@ -250,7 +250,7 @@ static void long_copies_are_exact(const struct gm_host_kernels *k)
 	OK(pass);
 }
 
-static struct gm_device *dev;
+static struct gm_backend_device *dev;
 
 /* All of a task, in slices of odd sizes, the last of them first. */
 static int run_in_slices(const struct gm_task *task)
@@ -450,7 +450,7 @@ static void operands_have_sizes_of_their_own(void)
 				.dtype = GPUMAP_DTYPE_F32,
 				.to = GPUMAP_DTYPE_BF16,
 				.n = 3 };
-	struct gm_sizes sizes = { .dst = 7 };
+	struct gm_task_sizes sizes = { .dst = 7 };
 
 	EQ(gm_task_sizes(&task, &sizes), 0);
 	OK(sizes.dst == 6 && sizes.dst_each == 2);
@@ -499,7 +499,7 @@ static void memory_is_told(void)
 {
 	struct gm_device_config config = { .node = 4095 };
 	struct gm_device_memory all = { 0 }, half = { 0 };
-	struct gm_device *other = NULL;
+	struct gm_backend_device *other = NULL;
 
 	EQ(gm_host_backend.open(&config, &other), -ENODEV);
 	OK(!other);

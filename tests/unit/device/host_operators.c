@@ -21,7 +21,7 @@
 #define PATTERNS 65536u
 
 static const struct gm_host_kernels *k;
-static struct gm_device *dev;
+static struct gm_backend_device *dev;
 static unsigned char to[ROOM], want[ROOM], before[ROOM], from[ROOM], mask[ROOM];
 
 static void run(const struct trial *t, const struct ref_args *a)

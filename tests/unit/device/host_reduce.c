@@ -150,7 +150,7 @@ static void levels_begin_where_they_should(void)
 
 /* ---- through the backend ------------------------------------------------- */
 
-static struct gm_device *dev;
+static struct gm_backend_device *dev;
 
 static void slices_come_in_order(void)
 {

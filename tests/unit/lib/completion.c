@@ -12,7 +12,7 @@
 #define DEPTH 16u
 
 static struct gpumap_session *session;
-static struct gm_pair *pair;
+static struct gm_queue_pair *pair;
 static uint32_t n_posted; /* that nobody has taken yet, since begin() */
 static uint32_t base;     /* position of the first job */
 

@@ -12,7 +12,7 @@
 #define DEPTH 64u
 
 static struct gpumap_session *session;
-static const struct gm_pair *pair;
+static const struct gm_queue_pair *pair;
 static float *memory;
 static uint64_t buffer;
 

@@ -29,7 +29,7 @@ static void begin(void)
 
 static void say(enum gm_card_voice voice, uint32_t health, const char *text)
 {
-	struct gm_verdict verdict = { .health = health };
+	struct gm_probe_verdict verdict = { .health = health };
 
 	snprintf(verdict.text, sizeof(verdict.text), "%s", text);
 	gm_card_judge(&card, voice, &verdict);

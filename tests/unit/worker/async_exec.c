@@ -36,7 +36,7 @@ static void entries_end_in_their_order(void)
 	static const int good[5] = { 0 };
 	struct gm_journal_state state;
 	struct hand_client c;
-	struct gm_session *s;
+	struct gm_worker_session *s;
 	struct gm_entry e[5];
 
 	rig_open(&r, 64 * KIB, 4);
@@ -77,7 +77,7 @@ static void long_ones_go_in_slices(void)
 {
 	static const int good[2] = { 0 };
 	struct hand_client c;
-	struct gm_session *s;
+	struct gm_worker_session *s;
 	struct gm_entry e[2];
 	int wrong = 0;
 
@@ -112,7 +112,7 @@ static void a_depth_is_in_flight_at_most(void)
 {
 	struct gm_journal_state state;
 	struct hand_client c;
-	struct gm_session *s;
+	struct gm_worker_session *s;
 	struct gm_entry e[16];
 	struct gm_ring done;
 	uint32_t seen = 0;
@@ -150,7 +150,7 @@ static void what_fails_fails_alone(void)
 {
 	static const int want[] = { -EIO, 0, -ENOMEM, 0, -ESTALE, 0 };
 	struct hand_client c;
-	struct gm_session *s;
+	struct gm_worker_session *s;
 	struct gm_entry e[6];
 
 	rig_open(&r, 64 * KIB, 2);
@@ -192,7 +192,7 @@ static void without_room_it_waits_for_others(void)
 {
 	static const int good[2] = { 0 };
 	struct hand_client a, b;
-	struct gm_session *sa, *sb;
+	struct gm_worker_session *sa, *sb;
 	struct gm_entry e;
 
 	rig_open(&r, 64 * KIB, 4);
@@ -227,7 +227,7 @@ static void sessions_overtake_each_other(void)
 {
 	static const int good[1] = { 0 };
 	struct hand_client a, b;
-	struct gm_session *sa, *sb;
+	struct gm_worker_session *sa, *sb;
 	struct gm_entry e;
 
 	rig_open(&r, 64 * KIB, 4);
@@ -258,7 +258,7 @@ static void buffers_come_and_go_in_order(void)
 	static const int want[] = { 0, 0, 0, 0, 0, -ESTALE, 0 };
 	uint64_t x = hand_handle(ROW, 1), y = hand_handle(ROW, 2);
 	struct hand_client c;
-	struct gm_session *s;
+	struct gm_worker_session *s;
 	struct gm_entry e[7];
 
 	rig_open(&r, 64 * KIB, 4);
@@ -306,7 +306,7 @@ static void handles_and_quotas_are_judged(void)
 	uint64_t x = hand_handle(ROW, 1);
 	struct gm_entry e[14];
 	struct hand_client c;
-	struct gm_session *s;
+	struct gm_worker_session *s;
 
 	rig_open(&r, 64 * KIB, 4);
 	hand_open(&c, 1, 0, ROW, 16, MIB);
@@ -350,7 +350,7 @@ static void rounding_counts_as_well(void)
 	static const int want[] = { -EDQUOT, 0, -ENOMEM };
 	struct gm_entry e[3];
 	struct hand_client c;
-	struct gm_session *s;
+	struct gm_worker_session *s;
 
 	rig_open(&r, 64 * KIB, 4);
 	hand_open(&c, 1, 0, ROW, 16, MIB);
@@ -377,7 +377,7 @@ static void the_arena_is_reached_in_parts(void)
 {
 	static const int want[] = { 0, -ENOMEM, 0, 0 };
 	struct hand_client c;
-	struct gm_session *s;
+	struct gm_worker_session *s;
 	struct gm_entry e[4];
 
 	rig_open(&r, MIB, 4);
@@ -422,7 +422,7 @@ static void who_leaves_waits_for_its_slices(void)
 {
 	uint64_t x = hand_handle(ROW, 1);
 	struct hand_client c;
-	struct gm_session *s;
+	struct gm_worker_session *s;
 	struct gm_entry e[3];
 	struct gm_wire wire;
 
@@ -460,7 +460,7 @@ static void asleep_it_is_looked_after(void)
 {
 	static const int good[3] = { 0 };
 	struct hand_client c;
-	struct gm_session *s;
+	struct gm_worker_session *s;
 	struct gm_entry e[3];
 
 	rig_open(&r, 64 * KIB, 2);
@@ -511,7 +511,7 @@ static void a_lost_device_ends_the_worker(void)
 {
 	struct gm_wire wire = { 0 };
 	struct hand_client c;
-	struct gm_session *s;
+	struct gm_worker_session *s;
 	struct gm_entry e[2];
 	int status = 0;
 	pid_t child;
@@ -551,7 +551,7 @@ static void a_lost_device_ends_the_worker(void)
 static void breaches_end_the_session(void)
 {
 	struct hand_client c;
-	struct gm_session *s;
+	struct gm_worker_session *s;
 	struct gm_entry e[3];
 
 	rig_open(&r, 64 * KIB, 2);

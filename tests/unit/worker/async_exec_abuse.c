@@ -36,7 +36,7 @@ static void finish(void)
 	rig_close(&r);
 }
 
-static struct gm_session *attach(struct hand_client *c)
+static struct gm_worker_session *attach(struct hand_client *c)
 {
 	struct gm_wire wire;
 
@@ -49,7 +49,7 @@ static struct gm_session *attach(struct hand_client *c)
 }
 
 /* Ring, and have it heard, as often as it takes. */
-static bool goes_deaf(struct hand_client *c, const struct gm_session *s)
+static bool goes_deaf(struct hand_client *c, const struct gm_worker_session *s)
 {
 	uint64_t end = hand_now() + HAND_PATIENCE_NS;
 
@@ -66,7 +66,7 @@ static bool goes_deaf(struct hand_client *c, const struct gm_session *s)
 static void bells_of_a_full_session_are_counted(void)
 {
 	static const int well[3];
-	struct gm_session *s;
+	struct gm_worker_session *s;
 	struct hand_client c;
 	struct gm_entry e[3];
 
@@ -98,7 +98,7 @@ static void bells_of_a_full_session_are_counted(void)
 static void bells_of_a_stalled_session_are_counted(void)
 {
 	static const int well[2];
-	struct gm_session *s;
+	struct gm_worker_session *s;
 	struct hand_client c;
 	struct gm_entry e[2];
 
@@ -158,7 +158,7 @@ static void register_new(const struct hand_client *c, uint32_t kind)
 /* What is under way may use it; what is behind the breach never will. */
 static void who_broke_the_contract_is_forgotten_at_once(void)
 {
-	struct gm_session *s;
+	struct gm_worker_session *s;
 	struct hand_client c;
 	struct gm_entry e[2];
 	struct gm_wire wire;
@@ -197,7 +197,7 @@ static void who_broke_the_contract_is_forgotten_at_once(void)
 /* The slow thread may be copying to it, for a job between rows. */
 static void the_slow_thread_ends_before_memory_goes(void)
 {
-	struct gm_session *s;
+	struct gm_worker_session *s;
 	struct hand_client c;
 	struct gm_entry e;
 	struct gm_wire wire;
@@ -231,7 +231,7 @@ static void the_slow_thread_ends_before_memory_goes(void)
 static void a_load_ends_before_its_memory_goes(void)
 {
 	uint64_t end = hand_now() + HAND_PATIENCE_NS;
-	struct gm_session *s;
+	struct gm_worker_session *s;
 	struct hand_client c;
 	struct gm_entry e;
 	struct gm_wire wire;
@@ -317,7 +317,7 @@ static void an_idle_worker_ends_with_its_device(void)
 /* What the journal says while memory is being registered. */
 static uint64_t noted_place, noted_handle;
 
-static int noting_reach(struct gm_device *dev, char *at, uint64_t bytes,
+static int noting_reach(struct gm_backend_device *dev, char *at, uint64_t bytes,
 			bool writable, struct gm_region **ret_region)
 {
 	noted_place = gm_get(&r.journal->slow_place);
@@ -329,7 +329,7 @@ static int noting_reach(struct gm_device *dev, char *at, uint64_t bytes,
 static void a_registration_is_noted_while_it_is_done(void)
 {
 	struct gm_backend noting = late_backend;
-	struct gm_session *s;
+	struct gm_worker_session *s;
 	struct hand_client c;
 
 	if (!begin(64 * KIB, 1))

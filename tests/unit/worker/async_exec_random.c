@@ -30,7 +30,7 @@ static struct gm_entry copy(const struct hand_client *c, uint64_t dst_buffer,
  * the copy, so what the device does late has to come to the same. */
 struct member {
 	struct hand_client c;
-	struct gm_session *s;
+	struct gm_worker_session *s;
 	char *copy; /* the arena, and behind it its buffers */
 	uint32_t submitted, taken;
 	uint32_t wrong;

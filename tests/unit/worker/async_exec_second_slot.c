@@ -24,7 +24,7 @@ static void second_slots_follow_their_first(void)
 {
 	static const int want[] = { 0, 0, 0, -ETIME, 0, 0 };
 	struct hand_client c;
-	struct gm_session *s;
+	struct gm_worker_session *s;
 	struct gm_entry e[6];
 
 	rig_open(&r, 64 * KIB, 2);
@@ -59,7 +59,7 @@ static void a_deadline_holds_between_slices(void)
 {
 	static const int want[] = { -ETIME, 0 };
 	struct hand_client c;
-	struct gm_session *s;
+	struct gm_worker_session *s;
 	struct gm_entry e[2];
 	uint64_t deadline = hand_now() + 50 * 1000 * 1000;
 
@@ -89,7 +89,7 @@ static void a_deadline_holds_between_slices(void)
 static void who_leaves_quits(void)
 {
 	struct hand_client c;
-	struct gm_session *s;
+	struct gm_worker_session *s;
 	struct gm_entry e;
 
 	rig_open(&r, 64 * KIB, 2);
@@ -113,7 +113,7 @@ static void slots_come_in_pairs(void)
 	for (int i = 0; i < 3; i++) {
 		struct gm_entry e[2];
 		struct hand_client c;
-		struct gm_session *s;
+		struct gm_worker_session *s;
 
 		rig_open(&r, 64 * KIB, 2);
 		hand_open(&c, 1, 0, ROW, 16, MIB);
@@ -140,7 +140,7 @@ static void what_is_taken_back_is_not_begun(void)
 	static const int want[] = { -ECANCELED, -ECANCELED, 0, -ECANCELED, 0 };
 	uint64_t x = hand_handle(ROW, 1), y = hand_handle(ROW, 2);
 	struct hand_client c;
-	struct gm_session *s;
+	struct gm_worker_session *s;
 	struct gm_entry e[5];
 
 	rig_open(&r, 64 * KIB, 2);
@@ -177,7 +177,7 @@ static void who_may_begin_is_not_parked(void)
 {
 	static const int good[] = { 0 };
 	struct hand_client c;
-	struct gm_session *s;
+	struct gm_worker_session *s;
 	struct gm_entry e;
 
 	rig_open(&r, 64 * KIB, 2);

@@ -65,7 +65,7 @@ static void arguments_are_judged(void)
 		struct gm_entry e =
 			entry_of(table[i].op, table[i].dtype, table[i].dst,
 				 table[i].src, table[i].n);
-		struct gm_verdict verdict;
+		struct gm_decoded_entry verdict;
 
 		tap_equal(judge_it(&e, &verdict), table[i].want, table[i].what,
 			  __FILE__, __LINE__);
@@ -91,7 +91,7 @@ static void every_reserved_bit_is_a_breach(void)
 	for (unsigned bit = 0; bit < 64 * GM_ENTRY_WORDS; bit++) {
 		bool may = free_bits[bit / 64] >> bit % 64 & 1;
 		uint64_t words[GM_ENTRY_WORDS];
-		struct gm_verdict verdict;
+		struct gm_decoded_entry verdict;
 		int rc;
 
 		gm_entry_pack(&e, words);
@@ -143,7 +143,7 @@ static void a_second_slot_has_reserved_bits_too(void)
 
 		for (unsigned bit = 0; bit < 64 * GM_ENTRY_WORDS; bit++) {
 			bool may = free_bits[i].bits[bit / 64] >> bit % 64 & 1;
-			struct gm_verdict v;
+			struct gm_decoded_entry v;
 			int rc;
 
 			gm_more_pack(&more, second);
@@ -161,7 +161,7 @@ static void slots_come_in_pairs(void)
 	struct gm_entry e = entry_of(GPUMAP_OP_NOP, 0, 0, 0, 0);
 	struct gm_more more = { .op = GM_OP_MORE, .deadline_ns = 77 };
 	uint64_t words[GM_ENTRY_WORDS], second[GM_ENTRY_WORDS];
-	struct gm_verdict v;
+	struct gm_decoded_entry v;
 
 	e.flags = GM_ENTRY_MORE;
 	gm_entry_pack(&e, words);
@@ -186,7 +186,7 @@ static void unknown_operations_are_breaches(void)
 	for (unsigned op = 0; op < 256; op++) {
 		struct gm_entry e =
 			entry_of((uint8_t)op, GPUMAP_DTYPE_F32, 0, 0, 0);
-		struct gm_verdict verdict;
+		struct gm_decoded_entry verdict;
 		int rc = judge_it(&e, &verdict);
 
 		/* Of masks a second slot is missing. */
@@ -201,7 +201,7 @@ static void unknown_operations_are_breaches(void)
 static void collectives_are_passed_on(void)
 {
 	struct gm_entry e = entry_of(GPUMAP_OP_REDUCE_SCATTER, 99, 1, 2, 3);
-	struct gm_verdict v;
+	struct gm_decoded_entry v;
 
 	e.to = 200;
 	e.value = 7 | UINT64_C(5) << 32;
@@ -234,7 +234,7 @@ static void the_dead_are_not_served(void)
 {
 	struct gm_entry e = entry_of(GPUMAP_OP_NOP, 0, 0, 0, 0);
 	uint64_t words[GM_ENTRY_WORDS];
-	struct gm_verdict verdict;
+	struct gm_decoded_entry verdict;
 
 	e.incarnation = NOW - 1;
 	EQ(judge_it(&e, &verdict), -EIO);
@@ -250,7 +250,7 @@ static void a_task_is_what_was_asked_for(void)
 	struct gm_entry e =
 		entry_of(GPUMAP_OP_SCALE, GPUMAP_DTYPE_F32, 256, 512, 16);
 	double alpha = -2.5;
-	struct gm_verdict v;
+	struct gm_decoded_entry v;
 
 	memcpy(&e.value, &alpha, sizeof(alpha));
 	EQ(judge_it(&e, &v), 0);
@@ -273,7 +273,7 @@ static void plain_no_ops_take_the_short_cut(void)
 {
 	struct gm_entry e = entry_of(GPUMAP_OP_NOP, 0, 0, 0, 0);
 	uint64_t words[GM_ENTRY_WORDS];
-	struct gm_verdict v;
+	struct gm_decoded_entry v;
 
 	gm_entry_pack(&e, words);
 	words[0] |= 12345;

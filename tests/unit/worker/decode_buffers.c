@@ -25,15 +25,15 @@ static uint64_t handle_of(uint32_t index)
 		index < 2 ? ROW : 0, index);
 }
 
-static struct gm_buffers make_buffers(void)
+static struct gm_buffer_table make_buffers(void)
 {
 	static struct gm_buffer memory = { .address = 0x500000,
 					   .bytes = BYTES };
-	struct gm_buffers b;
+	struct gm_buffer_table b;
 
 	gm_buffers_init(&b);
 	for (uint32_t i = 0; i < 3; i++) {
-		struct gm_slot *slot = NULL;
+		struct gm_buffer_entry *slot = NULL;
 
 		EQ(gm_buffers_add(&b, handle_of(i), &slot), 0);
 		EQ(gm_buffers_add(&b, handle_of(i), &slot), -EEXIST);
@@ -47,10 +47,10 @@ static struct gm_buffers make_buffers(void)
 	return b;
 }
 
-static void drop_buffers(struct gm_buffers *b)
+static void drop_buffers(struct gm_buffer_table *b)
 {
 	struct gm_slots all;
-	struct gm_slot *slot;
+	struct gm_buffer_entry *slot;
 
 	gm_buffers_take_all(b, &all);
 	while ((slot = STAILQ_FIRST(&all)) != NULL) {
@@ -59,8 +59,8 @@ static void drop_buffers(struct gm_buffers *b)
 	}
 }
 
-static int judge_with(const struct gm_buffers *buffers, struct gm_entry *e,
-		      struct gm_verdict *v)
+static int judge_with(const struct gm_buffer_table *buffers, struct gm_entry *e,
+		      struct gm_decoded_entry *v)
 {
 	struct gm_judge with = judge;
 	uint64_t words[GM_ENTRY_WORDS];
@@ -105,8 +105,8 @@ static const struct {
 
 static void buffers_are_judged_by_their_handles(void)
 {
-	struct gm_buffers b = make_buffers();
-	struct gm_verdict v;
+	struct gm_buffer_table b = make_buffers();
+	struct gm_decoded_entry v;
 
 	EQ(handle_of(0), DEVICE);
 	EQ(handle_of(1), MAPPED);
@@ -131,10 +131,10 @@ static void buffers_are_judged_by_their_handles(void)
 
 /* Another row's, as they come to be known here: one is imported, the other
  * borrowed. */
-static void add_another_rows(struct gm_buffers *b, uint64_t handle,
+static void add_another_rows(struct gm_buffer_table *b, uint64_t handle,
 			     bool borrowed)
 {
-	struct gm_slot *slot = NULL;
+	struct gm_buffer_entry *slot = NULL;
 
 	EQ(gm_buffers_add(b, handle, &slot), 0);
 	slot->bytes = BYTES;
@@ -148,8 +148,8 @@ static void another_rows_memory_is_copied_from_only(void)
 {
 	const uint64_t imported = gm_handle_make(50, GM_BUFFER_DEVICE, 7, 7);
 	const uint64_t borrowed = gm_handle_make(51, GM_BUFFER_DEVICE, 8, 8);
-	struct gm_buffers b = make_buffers();
-	struct gm_verdict v;
+	struct gm_buffer_table b = make_buffers();
+	struct gm_decoded_entry v;
 	struct gm_entry e =
 		entry_of(GPUMAP_OP_COPY, GPUMAP_DTYPE_F32, 8, 16, 10);
 
@@ -214,9 +214,9 @@ static void masks_are_this_rows(void)
 	};
 	struct gm_entry e =
 		entry_of(GPUMAP_OP_MASK_ADD, GPUMAP_DTYPE_F32, 8, 512, 10);
-	struct gm_buffers b = make_buffers();
+	struct gm_buffer_table b = make_buffers();
 	struct gm_judge with = judge;
-	struct gm_verdict v;
+	struct gm_decoded_entry v;
 
 	add_another_rows(&b, imported, false);
 	add_another_rows(&b, borrowed, true);
@@ -264,9 +264,9 @@ static const struct {
 
 static void only_files_are_loaded(void)
 {
-	struct gm_buffers b = make_buffers();
-	struct gm_slot *slot = NULL;
-	struct gm_verdict v;
+	struct gm_buffer_table b = make_buffers();
+	struct gm_buffer_entry *slot = NULL;
+	struct gm_decoded_entry v;
 	struct gm_entry e;
 
 	EQ(gm_buffers_add(&b, OF_FILE, &slot), 0);
@@ -307,12 +307,12 @@ static void a_task_names_both_sides_of_memory(void)
 {
 	static struct gm_region region = { .bytes = 1024, .address = 0x70000 };
 	struct gm_region *reached[4] = { NULL, &region };
-	struct gm_buffers b = make_buffers();
+	struct gm_buffer_table b = make_buffers();
 	struct gm_judge with = judge;
 	struct gm_entry e =
 		entry_of(GPUMAP_OP_COPY, GPUMAP_DTYPE_U8, 16, 1024 + 8, 100);
 	uint64_t words[GM_ENTRY_WORDS];
-	struct gm_verdict v;
+	struct gm_decoded_entry v;
 
 	with.buffers = &b;
 	with.row = ROW;
@@ -338,11 +338,11 @@ static void a_task_names_both_sides_of_memory(void)
 
 static void allocations_are_judged(void)
 {
-	struct gm_buffers b = make_buffers();
+	struct gm_buffer_table b = make_buffers();
 	uint64_t fresh = gm_handle_make(9, GM_BUFFER_DEVICE, ROW, 9);
 	struct gm_entry e =
 		entry_of(GPUMAP_OP_ALLOC, GPUMAP_DTYPE_U8, 0, 0, 77);
-	struct gm_verdict v;
+	struct gm_decoded_entry v;
 
 	e.dst_buffer = fresh;
 	e.value = GPUMAP_BUFFER_EXPORTABLE;

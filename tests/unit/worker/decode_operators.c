@@ -45,7 +45,7 @@ static void casts_have_operands_of_two_sizes(void)
 #undef F16
 #undef F32
 	};
-	struct gm_verdict v;
+	struct gm_decoded_entry v;
 
 	for (size_t i = 0; i < sizeof(casts) / sizeof(casts[0]); i++) {
 		struct gm_entry e =
@@ -97,8 +97,8 @@ static void reductions_have_one_element(void)
 #undef SUM
 #undef MIN
 	};
-	struct gm_verdict v;
-	struct gm_sizes sizes;
+	struct gm_decoded_entry v;
+	struct gm_task_sizes sizes;
 
 	for (size_t i = 0; i < sizeof(reductions) / sizeof(reductions[0]);
 	     i++) {
@@ -175,7 +175,7 @@ static void masks_are_judged(void)
 		struct gm_more more = { .op = GM_OP_MORE,
 					.third = table[i].mask };
 		uint64_t words[GM_ENTRY_WORDS], second[GM_ENTRY_WORDS];
-		struct gm_verdict v;
+		struct gm_decoded_entry v;
 
 		gm_entry_pack(&e, words);
 		gm_more_pack(&more, second);
@@ -198,7 +198,7 @@ static void a_mask_has_a_second_slot(void)
 {
 	struct gm_entry e = mask_of(0);
 	uint64_t words[GM_ENTRY_WORDS];
-	struct gm_verdict v;
+	struct gm_decoded_entry v;
 
 	e.flags = 0;
 	gm_entry_pack(&e, words);
@@ -214,7 +214,7 @@ static void others_have_no_third_operand(void)
 				.third = UINT64_MAX,
 				.third_buffer = UINT64_MAX };
 	uint64_t words[GM_ENTRY_WORDS], second[GM_ENTRY_WORDS];
-	struct gm_verdict v;
+	struct gm_decoded_entry v;
 
 	e.op = GPUMAP_OP_COPY;
 	gm_entry_pack(&e, words);

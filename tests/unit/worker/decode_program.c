@@ -16,7 +16,7 @@
 #define NOW   5u
 #define ROW   3u
 
-static struct gm_buffers buffers;
+static struct gm_buffer_table buffers;
 static struct gm_judge judge = { .arena = (char *)(uintptr_t)0x100000,
 				 .arena_bytes = ARENA,
 				 .incarnation = NOW,
@@ -30,7 +30,7 @@ static uint64_t put(uint32_t kind, uint32_t row, uint64_t bytes)
 {
 	static uint32_t n;
 	uint64_t handle = gm_handle_make(n + 1, kind, row, n);
-	struct gm_slot *slot = NULL;
+	struct gm_buffer_entry *slot = NULL;
 
 	n++;
 	if (gm_buffers_add(&buffers, handle, &slot) != 0)
@@ -57,7 +57,7 @@ static struct gm_entry good(void)
 }
 
 static uint64_t program;
-static struct gm_verdict v;
+static struct gm_decoded_entry v;
 
 static int judge_with(const struct gm_entry *entry, uint64_t params,
 		      uint64_t handle)
@@ -174,7 +174,7 @@ static void kernels_become_tasks(void)
 	static struct gm_program with_kernel;
 	uint64_t own = put(GM_BUFFER_PROGRAM, 0, 0);
 	uint64_t memory = put(GM_BUFFER_DEVICE, ROW, 4096);
-	struct gm_slot *slot = gm_buffers_find(&buffers, memory);
+	struct gm_buffer_entry *slot = gm_buffers_find(&buffers, memory);
 	struct gm_entry e = good();
 
 	with_kernel.kernel = (struct gm_kernel *)&a_program;

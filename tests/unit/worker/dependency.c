@@ -14,7 +14,7 @@ static struct rig r;
 
 struct scene {
 	struct hand_client c;
-	struct gm_session *s;
+	struct gm_worker_session *s;
 	struct gm_timeline *other;
 	gm_a64 *bits; /* of those who wait for the other row */
 };

@@ -12,7 +12,7 @@ static void no_ops_are_answered_in_batches(void)
 	struct counting k = { .dev.backend = &counting_backend };
 	struct gm_entry e[100];
 	struct hand_client c;
-	struct gm_session *s;
+	struct gm_worker_session *s;
 	uint32_t pos;
 	int32_t status = 1;
 
@@ -43,7 +43,7 @@ static void half_a_turn_is_visible_during_the_other(void)
 	struct counting k = { .dev.backend = &counting_backend };
 	struct gm_entry e[GM_TURN_BATCH + 4];
 	struct hand_client c;
-	struct gm_session *s;
+	struct gm_worker_session *s;
 
 	hand_open(&c, 1, 0, ROW, 128, MIB);
 	s = serve(&c);
@@ -63,7 +63,7 @@ static void errors_end_one_job(void)
 {
 	struct counting k = { .dev.backend = &counting_backend };
 	struct hand_client c;
-	struct gm_session *s;
+	struct gm_worker_session *s;
 	struct gm_entry e[5];
 	static const int want[] = { -ERANGE, -EIO, -EINVAL, 0, -ENODEV };
 	uint32_t pos;
@@ -96,7 +96,7 @@ static void a_breach_stops_everything_behind_it(void)
 {
 	struct counting k = { .dev.backend = &counting_backend };
 	struct hand_client c;
-	struct gm_session *s;
+	struct gm_worker_session *s;
 	struct gm_entry e[4];
 
 	hand_open(&c, 6, 0, ROW, 16, MIB);
@@ -118,7 +118,7 @@ static void second_slots_end_by_themselves(void)
 	struct counting k = { .dev.backend = &counting_backend };
 	struct gm_journal_state state;
 	struct hand_client c;
-	struct gm_session *s;
+	struct gm_worker_session *s;
 	struct gm_entry e[7];
 	uint64_t before = gm_get(&journal->completed);
 	uint32_t pos, wrong = 0;
@@ -158,7 +158,7 @@ static void a_deadline_holds_between_slices(void)
 {
 	struct counting k = { .dev.backend = &counting_backend };
 	struct hand_client c;
-	struct gm_session *s;
+	struct gm_worker_session *s;
 	struct gm_entry e[2];
 	uint32_t pos = 0;
 	int32_t status = 1;
@@ -187,7 +187,7 @@ static const char *why_of(const struct gm_entry *e, uint32_t n, bool flip)
 	struct counting k = { .dev.backend = &counting_backend };
 	static char why[80];
 	struct hand_client c;
-	struct gm_session *s;
+	struct gm_worker_session *s;
 
 	hand_open(&c, 3, 0, ROW, 16, 64 * MIB);
 	s = serve(&c);
@@ -226,7 +226,7 @@ static void positions_wrap(void)
 {
 	struct counting k = { .dev.backend = &counting_backend };
 	struct hand_client c;
-	struct gm_session *s;
+	struct gm_worker_session *s;
 	uint32_t pos;
 	int32_t status = 1;
 
@@ -251,7 +251,7 @@ static void the_next_owner_goes_on(void)
 {
 	struct counting k = { .dev.backend = &counting_backend };
 	struct hand_client c;
-	struct gm_session *s;
+	struct gm_worker_session *s;
 	struct gm_entry e[3];
 	uint32_t odd, pos;
 	int32_t status = 1;
@@ -286,7 +286,7 @@ static void sleepers_are_woken_once(void)
 {
 	struct counting k = { .dev.backend = &counting_backend };
 	struct hand_client c;
-	struct gm_session *s;
+	struct gm_worker_session *s;
 	struct gm_entry e;
 	char bytes[8];
 
@@ -313,7 +313,7 @@ static void lost_memory_ends_the_session(void)
 {
 	struct counting k = { .dev.backend = &counting_backend };
 	struct hand_client c;
-	struct gm_session *s;
+	struct gm_worker_session *s;
 	struct gm_entry e;
 
 	hand_open(&c, 10, 0, ROW, 16, MIB);

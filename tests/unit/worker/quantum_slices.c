@@ -11,7 +11,7 @@ static void long_jobs_go_in_slices(void)
 {
 	struct counting k = { .dev.backend = &counting_backend };
 	struct hand_client c;
-	struct gm_session *s;
+	struct gm_worker_session *s;
 	struct gm_entry e[2];
 	uint32_t turns = 0;
 
@@ -40,7 +40,7 @@ static void a_device_may_say_how_long_a_slice_is(void)
 		struct counting k = { .dev = { .backend = &counting_backend,
 					       .slice_bytes = slices[i] } };
 		struct hand_client c;
-		struct gm_session *s;
+		struct gm_worker_session *s;
 		struct gm_entry e;
 
 		hand_open(&c, 2, 0, ROW, 16, 64 * MIB);
@@ -68,7 +68,7 @@ static void small_slices_cost_what_they_are(void)
 	struct counting k = { .dev = { .backend = &counting_backend,
 				       .slice_bytes = 64 * KIB } };
 	struct hand_client c;
-	struct gm_session *s;
+	struct gm_worker_session *s;
 	struct gm_entry e;
 	int64_t before;
 
@@ -94,7 +94,7 @@ static void nobody_waits_for_the_long_job_behind(void)
 	struct counting k = { .dev.backend = &counting_backend };
 	struct gm_journal_state state;
 	struct hand_client c;
-	struct gm_session *s;
+	struct gm_worker_session *s;
 	struct gm_entry e[4];
 
 	hand_open(&c, 3, 0, ROW, 16, 64 * MIB);
@@ -123,7 +123,7 @@ static void turns_have_a_budget(void)
 {
 	struct counting k = { .dev.backend = &counting_backend };
 	struct hand_client c;
-	struct gm_session *s;
+	struct gm_worker_session *s;
 	struct gm_entry e[64];
 
 	hand_open(&c, 4, 0, ROW, 64, 64 * MIB);

@@ -22,7 +22,7 @@ static void open_row(void)
 /* The session, with everything that it had. */
 static void close_row(void)
 {
-	struct gm_session *s = crowd[0].s;
+	struct gm_worker_session *s = crowd[0].s;
 	struct gm_wire wire;
 
 	gm_roster_dismiss(&r.w, s);
@@ -82,7 +82,7 @@ static int borrowed(void)
 /* The id of the stage that pieces would go to. */
 static uint64_t present(void)
 {
-	const struct gm_slot *stage =
+	const struct gm_buffer_entry *stage =
 		gm_buffers_stage(&crowd[0].s->buffers, ROW);
 
 	return stage && stage->ready ? stage->handle : 0;

@@ -116,7 +116,7 @@ static void close_loader(void)
 
 	end_reads();
 	for (uint32_t i = 0; i < n_crowd; i++) {
-		struct gm_session *s = crowd[i].s;
+		struct gm_worker_session *s = crowd[i].s;
 
 		late_land_all(&r.late);
 		rig_slow(&r);

@@ -32,8 +32,9 @@ static uint64_t on_hand; /* pieces that the slow thread had at once, at most */
 
 /* ---- devices ------------------------------------------------------------- */
 
-static int heap_alloc(struct gm_device *dev, uint64_t owner, uint64_t bytes,
-		      uint32_t flags, struct gm_buffer **ret_buffer)
+static int heap_alloc(struct gm_backend_device *dev, uint64_t owner,
+		      uint64_t bytes, uint32_t flags,
+		      struct gm_buffer **ret_buffer)
 {
 	struct gm_buffer *b = calloc(1, sizeof(*b));
 
@@ -47,14 +48,14 @@ static int heap_alloc(struct gm_device *dev, uint64_t owner, uint64_t bytes,
 	return 0;
 }
 
-static void heap_free(struct gm_device *dev, struct gm_buffer *buffer)
+static void heap_free(struct gm_backend_device *dev, struct gm_buffer *buffer)
 {
 	(void)dev;
 	free((void *)(uintptr_t)buffer->address);
 	free(buffer);
 }
 
-static int heap_fetch(struct gm_device *dev, uint64_t address, void *to,
+static int heap_fetch(struct gm_backend_device *dev, uint64_t address, void *to,
 		      uint64_t bytes)
 {
 	(void)dev;
@@ -313,7 +314,7 @@ static void close_row(void)
 
 	late_land_all(&r.late);
 	for (uint32_t i = 0; i < n_crowd; i++) {
-		struct gm_session *s = crowd[i].s;
+		struct gm_worker_session *s = crowd[i].s;
 
 		gm_roster_dismiss(&r.w, s);
 		r.w.place[i] = NULL;
@@ -404,7 +405,7 @@ static void who_is_alone_waits_for_nobody(joins join_carrier, bool is_late)
 /* What is freed while pieces of it wait is freed behind them. */
 static void what_waits_is_copied_before_it_goes(bool is_late)
 {
-	struct gm_session *s;
+	struct gm_worker_session *s;
 	struct gm_entry e;
 
 	open_row(is_late);

@@ -18,7 +18,8 @@ struct tally {
 };
 
 /* @n idle periods that would end after @gap_ns. */
-static struct tally live(struct gm_spin *spin, uint64_t gap_ns, uint32_t n)
+static struct tally live(struct gm_doorbell_spin *spin, uint64_t gap_ns,
+			 uint32_t n)
 {
 	struct tally t = { 0 };
 
@@ -42,7 +43,7 @@ static struct tally live(struct gm_spin *spin, uint64_t gap_ns, uint32_t n)
 
 static void short_gaps_are_all_seen(void)
 {
-	struct gm_spin spin = { 0 };
+	struct gm_doorbell_spin spin = { 0 };
 	struct tally t = live(&spin, 5 * US, 1000);
 
 	EQ(t.hits, 1000);
@@ -52,7 +53,7 @@ static void short_gaps_are_all_seen(void)
 
 static void long_gaps_are_given_up(void)
 {
-	struct gm_spin spin = { 0 };
+	struct gm_doorbell_spin spin = { 0 };
 	struct tally t;
 
 	live(&spin, 500 * US, 64);
@@ -66,7 +67,7 @@ static void long_gaps_are_given_up(void)
 
 static void what_changed_is_learned_anew(void)
 {
-	struct gm_spin spin = { 0 };
+	struct gm_doorbell_spin spin = { 0 };
 	struct tally t;
 
 	live(&spin, 3 * US, 100);
@@ -80,7 +81,7 @@ static void what_changed_is_learned_anew(void)
 
 static void longer_gaps_come_to_be_covered(void)
 {
-	struct gm_spin spin = { 0 };
+	struct gm_doorbell_spin spin = { 0 };
 	struct tally t;
 
 	live(&spin, 2 * US, 100);
@@ -91,12 +92,12 @@ static void longer_gaps_come_to_be_covered(void)
 
 static void budgets_have_bounds(void)
 {
-	struct gm_spin spin = { 0 };
+	struct gm_doorbell_spin spin = { 0 };
 
 	live(&spin, 49 * US, 100);
 	spin.periods = 1;
 	EQ(gm_spin_begin(&spin), GM_SPIN_CAP_NS);
-	spin = (struct gm_spin){ 0 };
+	spin = (struct gm_doorbell_spin){ 0 };
 	live(&spin, 0, 100);
 	spin.periods = 1;
 	EQ(gm_spin_begin(&spin), GM_SPIN_FLOOR_NS);
@@ -106,7 +107,7 @@ static void budgets_have_bounds(void)
 
 static void one_miss_is_forgiven(void)
 {
-	struct gm_spin spin = { 0 };
+	struct gm_doorbell_spin spin = { 0 };
 	uint32_t none = 0;
 
 	/* Three gaps in four are short: all of those are worth it. */

@@ -71,7 +71,7 @@ static void it_is_asked_for_again(int row)
 
 TAP_CASE()
 {
-	static struct gm_member member;
+	static struct gm_collective_member member;
 
 	be_row(5);
 	EQ(nap(), 0);

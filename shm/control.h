@@ -396,9 +396,9 @@ struct gm_share_claim {
 	uint32_t reserved;
 };
 
-#define GM_CLAIM_DROP       1u
-#define GM_CLAIM_OTHERS     2u  /* it will be for other users, too */
-#define GM_SHARE_CLAIMS_MAX 16u /* of a session */
+#define GM_WORKER_REQUEST_DROP   1u
+#define GM_WORKER_REQUEST_OTHERS 2u  /* it will be for other users, too */
+#define GM_SHARE_CLAIMS_MAX      16u /* of a session */
 
 /* SHARE_END: of who has shared it, and of root: nobody holds it any more.  What
  * was imported stays.  No reply body. */

@@ -62,7 +62,7 @@
 
 /* Groups that a row's device can be in one clique each for, at once: their
  * memory is charged to nobody. */
-#define GM_JOURNAL_CLIQUES 8u
+#define GM_JOURNAL_NCCL_GROUPS 8u
 
 /* What a thread of the worker is inside of, each with its own limit. */
 enum gm_worker_call {
@@ -76,7 +76,8 @@ enum gm_worker_call {
 	GM_CALL_FORGET = 7,
 	GM_CALL_EXPORT = 8,
 	GM_CALL_IMPORT = 9,
-	GM_CALL_ACROSS = 10,  /* a piece of a copy between rows, or a trial */
+	GM_CALL_REMOTE_COPY =
+		10,           /* a piece of a copy between rows, or a trial */
 	GM_CALL_PROGRAM = 11, /* a client's job: of the loop again */
 	GM_CALL_START = 12,   /* bringing a program in */
 	GM_CALL_ALLOC_LARGE = 13, /* of more than GM_ALLOC_LARGE */
@@ -100,14 +101,14 @@ struct gm_journal {
 	gm_a64 aloft; /* since when the oldest slice that the device has not
 		       * ended is under way, in ns; 0: none is */
 	/* beats, of the threads that meet other devices */
-	gm_a64 clique[GM_JOURNAL_CLIQUES];
+	gm_a64 clique[GM_JOURNAL_NCCL_GROUPS];
 	gm_a64 joint; /* since when the device does a collective with others, in
 		       * ns; 0: it does none */
 	/* The registration that the slow thread is at, and its worker may die
 	 * of: by place, plus 1, or 0 for none, and by handle. */
 	gm_a64 slow_place;
 	gm_a64 slow_handle;
-	gm_a64 unused[GM_LINE / 8 - 5 - GM_JOURNAL_CLIQUES];
+	gm_a64 unused[GM_LINE / 8 - 5 - GM_JOURNAL_NCCL_GROUPS];
 };
 
 /* In shared memory.  Written by the worker, or by its undertaker. */

@@ -68,7 +68,7 @@
 
 #define GM_FD_SUPERVISOR 3 /* the pair's other end */
 #define GM_FD_JOURNAL    4 /* struct gm_journal ... */
-#define GM_FD_COMMONS    5 /* struct gm_commons */
+#define GM_FD_GROUP_PAGE 5 /* struct gm_group_page */
 
 /* What a worker may be told of its reads of files: how many are under way at
  * most, and bytes of one, a multiple of GM_LOAD_ALIGN. */
@@ -77,7 +77,7 @@
 #define GM_LOAD_ALIGN     4096u
 
 /* How long the devices of a group may take to meet, at most. */
-#define GM_CLIQUE_LIMIT_NS UINT64_C(60000000000)
+#define GM_NCCL_GROUP_LIMIT_NS UINT64_C(60000000000)
 
 /* Of a JOIN: the page has windows behind it; and the devices are to do it among
  * themselves, where they can. */
@@ -195,7 +195,7 @@ struct gm_awaited {
 
 /* In shared memory, between gpumapd and all workers: who may spin, and who
  * waits for whom. */
-struct gm_commons {
+struct gm_group_page {
 	alignas(GM_LINE) gm_a32 spin_limit; /* written by gpumapd */
 	/* Written by the worker of each row, and by gpumapd when it died. */
 	alignas(GM_LINE) gm_a32 spinning[GM_ROWS];

@@ -100,7 +100,8 @@ uint64_t gm_operators_chunks(uint64_t n)
 	return n / GM_OPERATOR_CHUNK + (n % GM_OPERATOR_CHUNK != 0);
 }
 
-struct gm_launch gm_operators_launch(uint32_t op, uint64_t n, uint32_t units)
+struct gm_worker_exec gm_operators_launch(uint32_t op, uint64_t n,
+					  uint32_t units)
 {
 	uint64_t threads = n, blocks, most = (uint64_t)units * BLOCKS_PER_UNIT;
 
@@ -111,7 +112,7 @@ struct gm_launch gm_operators_launch(uint32_t op, uint64_t n, uint32_t units)
 	blocks = threads / THREADS + (threads % THREADS != 0);
 	if (blocks > most)
 		blocks = most;
-	return (struct gm_launch){
+	return (struct gm_worker_exec){
 		.blocks = blocks ? (uint32_t)blocks : 1,
 		.threads = THREADS,
 	};

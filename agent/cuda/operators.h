@@ -87,7 +87,7 @@ uint32_t gm_operators_result(uint32_t op, uint32_t dtype);
 uint64_t gm_operators_chunks(uint64_t n);
 
 /* How to launch: a grid of @blocks by 1 by 1 blocks of @threads by 1 by 1. */
-struct gm_launch {
+struct gm_worker_exec {
 	uint32_t blocks;
 	uint32_t threads;
 };
@@ -98,6 +98,7 @@ struct gm_launch {
  * n		as in the parameters: elements, or bytes of FILL
  * units	multiprocessors of the card, at least 1
  */
-struct gm_launch gm_operators_launch(uint32_t op, uint64_t n, uint32_t units);
+struct gm_worker_exec gm_operators_launch(uint32_t op, uint64_t n,
+					  uint32_t units);
 
 #endif

@@ -105,7 +105,7 @@ static const struct gm_config_key keys[] = {
 	KEY("cuda", "nccl", SWITCH, cuda_nccl, 0, 1),
 	KEY("cuda", "nccl-library", PATH, cuda_nccl_library, 0, 0),
 	KEY("cuda", "nccl-limit", TIME, cuda_nccl_limit_ns, 10 * NS_PER_MS,
-	    GM_CLIQUE_LIMIT_NS),
+	    GM_NCCL_GROUP_LIMIT_NS),
 	KEY("cuda", "pass-environment", NAMES, cuda_pass, 0, 0),
 	WORD("cuda", "share", cuda_share, share_words),
 	KEY("cuda", "spare", SWITCH, cuda_spare, 0, 1),

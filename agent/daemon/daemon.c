@@ -164,7 +164,7 @@ static void pin(struct gm_daemon *d)
 
 static int open_segment(struct gm_daemon *d)
 {
-	struct gm_past *past = malloc(sizeof(*past));
+	struct gm_adopted_state *past = malloc(sizeof(*past));
 	char why[GM_WHY_BYTES] = "";
 	int ret;
 
@@ -227,7 +227,7 @@ static int publish_all(struct gm_daemon *d)
 	gm_masks_drop_lost(d);
 	/* What the agent before had on devices has gone with it. */
 	for (uint32_t row = 0; row < d->devices.n; row++)
-		gm_mask_devices_look(d, row);
+		gm_mask_devices_recheck(d, row);
 	ret = gm_state_restore(d, why);
 	if (ret != 0)
 		return failed("state", why, gm_exit_status(ret));
@@ -252,9 +252,9 @@ static int open_rows(struct gm_daemon *d)
 
 	if (status != 0)
 		return status;
-	ret = gm_clerk_start(&d->clerk, &d->loop, "files");
+	ret = gm_io_thread_start(&d->io_thread, &d->loop, "files");
 	if (ret == 0)
-		ret = gm_clerk_start(&d->mason, &d->loop, "masks");
+		ret = gm_io_thread_start(&d->heavy_thread, &d->loop, "masks");
 	if (ret != 0)
 		return failed("clerk", strerror(-ret), GM_EXIT_FAILURE);
 	gm_mask_changes_recheck(d);
@@ -298,7 +298,7 @@ static int start(struct gm_daemon *d)
 	on_heartbeat(&d->heartbeat);
 	if (d->config.cuda_enabled == GM_CONFIG_CUDA_OFF)
 		return open_rows(d);
-	gm_cudarows_start(d);
+	gm_cuda_rows_start(d);
 	return 0;
 }
 
@@ -321,7 +321,7 @@ static _Noreturn void leave(struct gm_daemon *d)
 	gm_control_exit(d);
 	gm_supervisor_exit(d);
 	gm_drains_exit(d);
-	gm_cudarows_exit(d);
+	gm_cuda_rows_exit(d);
 	_exit(d->status != 0 ? d->status : GM_EXIT_FAILURE);
 }
 
@@ -337,7 +337,7 @@ static void stop(struct gm_daemon *d)
 	gm_control_exit(d);
 	gm_supervisor_exit(d);
 	gm_drains_exit(d);
-	gm_cudarows_exit(d);
+	gm_cuda_rows_exit(d);
 	gm_paths_exit(d);
 	if (d->segment.map.base != NULL) {
 		gm_mask_devices_exit(d);

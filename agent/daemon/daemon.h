@@ -72,13 +72,13 @@ struct gm_daemon {
 	struct gm_holders holders;
 	struct gm_devices devices;
 	struct gm_probe probe;
-	struct gm_cudarows cuda;
+	struct gm_cuda_rows cuda;
 	struct gm_paths paths;
 	struct gm_ledger ledger;
 	struct gm_state_files state;
 	struct gm_epochs epochs;
-	struct gm_clerk clerk;
-	struct gm_clerk mason; /* a clerk for what is heavy */
+	struct gm_io_thread io_thread;
+	struct gm_io_thread heavy_thread; /* a clerk for what is heavy */
 	struct gm_changes changes;
 	struct gm_supervisor *supervisor; /* NULL until it has started */
 	struct gm_control_server *server; /* likewise */

@@ -32,7 +32,7 @@ static void connection_dropped(struct gm_connection *c, const char *why)
 {
 	gm_changes_connection_dropped(c, why);
 	gm_drains_connection_dropped(c, why);
-	gm_room_connection_dropped(c, why);
+	gm_retry_queue_connection_dropped(c, why);
 	gm_exports_connection_dropped(c, why);
 	gm_mask_loans_connection_dropped(c, why);
 	gm_rendezvous_connection_dropped(c, why);
@@ -70,19 +70,19 @@ static void block_freed(struct gm_daemon *d, uint32_t unit)
 static void row_closing(struct gm_daemon *d, uint32_t row)
 {
 	gm_epochs_row(d, row);
-	gm_rendezvous_look(d);
+	gm_rendezvous_recheck(d);
 }
 
 static void row_ready(struct gm_daemon *d, uint32_t row)
 {
 	gm_epochs_row(d, row);
-	gm_rendezvous_look(d);
-	gm_mask_devices_look(d, row);
+	gm_rendezvous_recheck(d);
+	gm_mask_devices_recheck(d, row);
 }
 
 static void row_unseen(struct gm_daemon *d, uint32_t row)
 {
-	gm_cudarows_unseen(d, row);
+	gm_cuda_rows_unseen(d, row);
 }
 
 static void row_came(struct gm_daemon *d)
@@ -108,8 +108,9 @@ static void row_reused(struct gm_daemon *d, uint32_t row)
 static bool row_used(const struct gm_daemon *d, uint32_t row)
 {
 	return gm_drains_has(d, row) || gm_supervisor_row_used(d, row) ||
-	       gm_lent_row(d, row) || gm_mask_devices_row(d, row) ||
-	       gm_state_row_used(d, row) || gm_changes_name(d, row);
+	       gm_export_accounting_row(d, row) ||
+	       gm_mask_devices_row(d, row) || gm_state_row_used(d, row) ||
+	       gm_changes_name(d, row);
 }
 
 static void row_bytes(const struct gm_daemon *d, uint32_t row, uint32_t uid,
@@ -138,8 +139,7 @@ static const struct gm_events events = {
 };
 
 static const struct gm_worker_user *const worker_users[] = {
-	&gm_crossing_worker_user, &gm_mask_worker_user, &gm_share_worker_user,
-	NULL
+	&gm_peer_worker_user, &gm_mask_worker_user, &gm_share_worker_user, NULL
 };
 
 static const struct gm_state_kind *const state_kinds[] = {

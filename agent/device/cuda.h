@@ -175,7 +175,7 @@ struct gm_cuda {
 			    * behind them what SOON and BULK have */
 	uint32_t in_use;   /* staging units, a bit each */
 	uint32_t n_failed; /* slices that failed alone, and the last of them */
-	struct gm_flight failed[GM_CUDA_FAILED];
+	struct gm_async_exec failed[GM_CUDA_FAILED];
 	uint32_t n_looked; /* times that a slice had not ended */
 
 	pthread_mutex_t lock;
@@ -249,7 +249,7 @@ void gm_cuda_tell(struct gm_cuda *cuda);
 
 /* The slot of a slice that has not been found to have ended; else NULL. */
 struct gm_cuda_slot *gm_cuda_slot_of(struct gm_cuda *cuda,
-				     const struct gm_flight *flight);
+				     const struct gm_async_exec *flight);
 
 /* A slot for a slice that is about to begin, or NULL: the lane is full. */
 struct gm_cuda_slot *gm_cuda_slot_free(struct gm_cuda_lane *lane);
@@ -260,21 +260,23 @@ struct gm_cuda_slot *gm_cuda_slot_free(struct gm_cuda_lane *lane);
  * Returns	0; -ENOTRECOVERABLE
  */
 int gm_cuda_slot_begin(struct gm_cuda *cuda, struct gm_cuda_lane *lane,
-		       struct gm_cuda_slot *slot, struct gm_flight *ret_flight);
+		       struct gm_cuda_slot *slot,
+		       struct gm_async_exec *ret_flight);
 
 /* Has all that a lane has of this slice passed? */
 bool gm_cuda_slot_passed(struct gm_cuda *cuda, struct gm_cuda_lane *lane,
 			 struct gm_cuda_slot *slot);
 
 int gm_cuda_ended(struct gm_backend_device *dev,
-		  const struct gm_flight *flight);
+		  const struct gm_async_exec *flight);
 int gm_cuda_arm(struct gm_backend_device *dev);
 
 /* ---- the others: as device.h -------------------------------------------- */
 
 int gm_cuda_start(struct gm_backend_device *dev, const struct gm_task *task,
-		  uint64_t first, uint64_t count, const struct gm_flight *after,
-		  struct gm_flight *ret_flight);
+		  uint64_t first, uint64_t count,
+		  const struct gm_async_exec *after,
+		  struct gm_async_exec *ret_flight);
 
 void gm_cuda_quit(struct gm_backend_device *dev, const struct gm_task *task);
 
@@ -314,20 +316,20 @@ void gm_cuda_regions_close(struct gm_cuda *cuda);
 
 int gm_cuda_clique_version(struct gm_backend_device *dev);
 int gm_cuda_clique_id(struct gm_backend_device *dev,
-		      unsigned char ret_id[GM_CLIQUE_ID_BYTES]);
+		      unsigned char ret_id[GM_NCCL_GROUP_ID_BYTES]);
 int gm_cuda_clique_begin(struct gm_backend_device *dev,
-			 const unsigned char id[GM_CLIQUE_ID_BYTES],
+			 const unsigned char id[GM_NCCL_GROUP_ID_BYTES],
 			 uint32_t rank, uint32_t ranks,
-			 struct gm_clique **ret_clique);
+			 struct gm_nccl_group **ret_clique);
 int gm_cuda_clique_ready(struct gm_backend_device *dev,
-			 struct gm_clique *clique);
+			 struct gm_nccl_group *clique);
 int gm_cuda_clique_start(struct gm_backend_device *dev,
-			 struct gm_clique *clique,
-			 const struct gm_clique_task *task);
+			 struct gm_nccl_group *clique,
+			 const struct gm_nccl_group_task *task);
 int gm_cuda_clique_ended(struct gm_backend_device *dev,
-			 struct gm_clique *clique);
+			 struct gm_nccl_group *clique);
 void gm_cuda_clique_abort(struct gm_backend_device *dev,
-			  struct gm_clique *clique);
+			  struct gm_nccl_group *clique);
 
 /*
  * gm_cuda_piece_at - where client memory is

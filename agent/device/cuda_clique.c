@@ -20,7 +20,7 @@
 #include "agent/common/log.h"
 #include "agent/cuda/nccl.h"
 
-_Static_assert(GM_CLIQUE_ID_BYTES == GM_NCCL_ID_BYTES, "one name");
+_Static_assert(GM_NCCL_GROUP_ID_BYTES == GM_NCCL_ID_BYTES, "one name");
 
 /* A process has one NCCL.  The threads that wait for other devices open it;
  * dispatch reads it, when there are cliques. */
@@ -31,7 +31,7 @@ static struct {
 	bool was_refused;
 } process = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-struct gm_clique {
+struct gm_nccl_group {
 	struct ncclComm *comm;
 	struct CUstream_st *stream;
 	struct CUevent_st *event;
@@ -77,7 +77,7 @@ int gm_cuda_clique_version(struct gm_backend_device *dev)
 }
 
 int gm_cuda_clique_id(struct gm_backend_device *dev,
-		      unsigned char ret_id[GM_CLIQUE_ID_BYTES])
+		      unsigned char ret_id[GM_NCCL_GROUP_ID_BYTES])
 {
 	struct gm_nccl_id id;
 	int rc = gm_cuda_bind((struct gm_cuda *)dev);
@@ -92,7 +92,7 @@ int gm_cuda_clique_id(struct gm_backend_device *dev,
 
 /* ---- beginning and end --------------------------------------------------- */
 
-static int open_stream(struct gm_cuda *cuda, struct gm_clique *c)
+static int open_stream(struct gm_cuda *cuda, struct gm_nccl_group *c)
 {
 	const struct gm_driver *cu = cuda->driver;
 	int rc;
@@ -108,14 +108,14 @@ static int open_stream(struct gm_cuda *cuda, struct gm_clique *c)
 }
 
 int gm_cuda_clique_begin(struct gm_backend_device *dev,
-			 const unsigned char id[GM_CLIQUE_ID_BYTES],
+			 const unsigned char id[GM_NCCL_GROUP_ID_BYTES],
 			 uint32_t rank, uint32_t ranks,
-			 struct gm_clique **ret_clique)
+			 struct gm_nccl_group **ret_clique)
 {
 	struct gm_cuda *cuda = (struct gm_cuda *)dev;
 	struct gm_nccl_config config = GM_NCCL_CONFIG_NON_BLOCKING;
 	struct gm_nccl_id name;
-	struct gm_clique *c;
+	struct gm_nccl_group *c;
 	int rc = gm_cuda_bind(cuda);
 
 	if (rc < 0)
@@ -139,7 +139,7 @@ int gm_cuda_clique_begin(struct gm_backend_device *dev,
 }
 
 /* 1: what was asked for last is through; 0: not yet. */
-static int look(const struct gm_clique *c)
+static int look(const struct gm_nccl_group *c)
 {
 	gm_nccl_result result = GM_NCCL_INTERNAL_ERROR;
 	int rc = check(process.nccl.ncclCommGetAsyncError(c->comm, &result),
@@ -153,13 +153,13 @@ static int look(const struct gm_clique *c)
 }
 
 int gm_cuda_clique_ready(struct gm_backend_device *dev,
-			 struct gm_clique *clique)
+			 struct gm_nccl_group *clique)
 {
 	return gm_cuda_is_lost((struct gm_cuda *)dev) ? -EIO : look(clique);
 }
 
 void gm_cuda_clique_abort(struct gm_backend_device *dev,
-			  struct gm_clique *clique)
+			  struct gm_nccl_group *clique)
 {
 	struct gm_cuda *cuda = (struct gm_cuda *)dev;
 	const struct gm_driver *cu = cuda->driver;
@@ -217,34 +217,34 @@ static int reduction_of(uint32_t reduce)
 	return reduce < sizeof(of) / sizeof(of[0]) ? of[reduce] : -1;
 }
 
-static gm_nccl_result launch(const struct gm_clique *c,
-			     const struct gm_clique_task *t, unsigned int type,
-			     unsigned int reduction)
+static gm_nccl_result launch(const struct gm_nccl_group *c,
+			     const struct gm_nccl_group_task *t,
+			     unsigned int type, unsigned int reduction)
 {
 	const struct gm_nccl *nccl = &process.nccl;
 	const void *send = (void *)(uintptr_t)t->send;
 	void *recv = (void *)(uintptr_t)t->recv;
 
 	switch (t->op) {
-	case GM_CLIQUE_ALL_REDUCE:
+	case GM_NCCL_GROUP_ALL_REDUCE:
 		return nccl->ncclAllReduce(send, recv, t->n, type, reduction,
 					   c->comm, c->stream);
-	case GM_CLIQUE_ALL_GATHER:
+	case GM_NCCL_GROUP_ALL_GATHER:
 		return nccl->ncclAllGather(send, recv, t->n, type, c->comm,
 					   c->stream);
-	case GM_CLIQUE_REDUCE_SCATTER:
+	case GM_NCCL_GROUP_REDUCE_SCATTER:
 		return nccl->ncclReduceScatter(send, recv, t->n, type,
 					       reduction, c->comm, c->stream);
-	case GM_CLIQUE_BROADCAST:
+	case GM_NCCL_GROUP_BROADCAST:
 		/* The root's stays where it is, and others have none. */
 		return nccl->ncclBroadcast(
 			t->send ? send : recv,
 			t->send ? (void *)(uintptr_t)t->send : recv, t->n, type,
 			(int)t->peer, c->comm, c->stream);
-	case GM_CLIQUE_SEND:
+	case GM_NCCL_GROUP_SEND:
 		return nccl->ncclSend(send, t->n, type, (int)t->peer, c->comm,
 				      c->stream);
-	case GM_CLIQUE_RECV:
+	case GM_NCCL_GROUP_RECV:
 		return nccl->ncclRecv(recv, t->n, type, (int)t->peer, c->comm,
 				      c->stream);
 	default:
@@ -253,8 +253,8 @@ static gm_nccl_result launch(const struct gm_clique *c,
 }
 
 int gm_cuda_clique_start(struct gm_backend_device *dev,
-			 struct gm_clique *clique,
-			 const struct gm_clique_task *task)
+			 struct gm_nccl_group *clique,
+			 const struct gm_nccl_group_task *task)
 {
 	int type = type_of(task->dtype), reduction = reduction_of(task->reduce);
 
@@ -269,7 +269,7 @@ int gm_cuda_clique_start(struct gm_backend_device *dev,
 }
 
 /* It is in the stream: what is behind it says when it has ended. */
-static int record(struct gm_cuda *cuda, struct gm_clique *c)
+static int record(struct gm_cuda *cuda, struct gm_nccl_group *c)
 {
 	gm_cu_result result = cuda->driver->cuEventRecord(c->event, c->stream);
 
@@ -280,7 +280,7 @@ static int record(struct gm_cuda *cuda, struct gm_clique *c)
 }
 
 int gm_cuda_clique_ended(struct gm_backend_device *dev,
-			 struct gm_clique *clique)
+			 struct gm_nccl_group *clique)
 {
 	struct gm_cuda *cuda = (struct gm_cuda *)dev;
 	gm_cu_result result;

@@ -212,7 +212,7 @@ void gm_cuda_lanes_close(struct gm_cuda *cuda)
 /* ---- slices under way ---------------------------------------------------- */
 
 struct gm_cuda_slot *gm_cuda_slot_of(struct gm_cuda *cuda,
-				     const struct gm_flight *flight)
+				     const struct gm_async_exec *flight)
 {
 	struct gm_cuda_slot *slot;
 
@@ -260,7 +260,8 @@ static int write_word(struct gm_cuda *cuda, struct gm_cuda_lane *lane,
 }
 
 int gm_cuda_slot_begin(struct gm_cuda *cuda, struct gm_cuda_lane *lane,
-		       struct gm_cuda_slot *slot, struct gm_flight *ret_flight)
+		       struct gm_cuda_slot *slot,
+		       struct gm_async_exec *ret_flight)
 {
 	gm_cu_result result;
 	int rc;
@@ -275,7 +276,7 @@ int gm_cuda_slot_begin(struct gm_cuda *cuda, struct gm_cuda_lane *lane,
 		return gm_cuda_lose(cuda, result);
 	slot->busy = true;
 	lane->n_busy++;
-	*ret_flight = (struct gm_flight){
+	*ret_flight = (struct gm_async_exec){
 		.lane = (uint32_t)(lane - cuda->lanes),
 		.slot = (uint32_t)(slot - lane->slots),
 		.value = slot->value,
@@ -302,7 +303,7 @@ bool gm_cuda_slot_passed(struct gm_cuda *cuda, struct gm_cuda_lane *lane,
 
 /* Who asks again is told the same. */
 static int ended_before(const struct gm_cuda *cuda,
-			const struct gm_flight *flight)
+			const struct gm_async_exec *flight)
 {
 	for (uint32_t i = 0; i < GM_CUDA_FAILED; i++) {
 		if (cuda->failed[i].lane == flight->lane &&
@@ -312,7 +313,7 @@ static int ended_before(const struct gm_cuda *cuda,
 	return 1;
 }
 
-static int end(struct gm_cuda *cuda, const struct gm_flight *flight,
+static int end(struct gm_cuda *cuda, const struct gm_async_exec *flight,
 	       struct gm_cuda_slot *slot)
 {
 	struct gm_cuda_landing *landing = &slot->landing;
@@ -344,7 +345,8 @@ static int look_closer(struct gm_cuda *cuda, struct gm_cuda_lane *lane)
 		       : 0;
 }
 
-int gm_cuda_ended(struct gm_backend_device *dev, const struct gm_flight *flight)
+int gm_cuda_ended(struct gm_backend_device *dev,
+		  const struct gm_async_exec *flight)
 {
 	struct gm_cuda *cuda = (struct gm_cuda *)dev;
 	struct gm_cuda_slot *slot;

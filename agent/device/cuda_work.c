@@ -210,7 +210,7 @@ gm_cu_result gm_cuda_launch(struct gm_cuda *cuda, struct CUfunc_st *fn,
 			    uint32_t op, uint64_t n, void **params,
 			    struct CUstream_st *stream)
 {
-	struct gm_launch l = gm_operators_launch(op, n, cuda->units);
+	struct gm_worker_exec l = gm_operators_launch(op, n, cuda->units);
 
 	return cuda->driver->cuLaunchKernel(fn, l.blocks, 1, 1, l.threads, 1, 1,
 					    0, stream, params, NULL);
@@ -361,7 +361,8 @@ static uint32_t lane_of(const struct gm_cuda_slice *s)
 
 /* Nothing on this lane before the slice @before has passed, on another. */
 static int follow(struct gm_cuda *cuda, struct gm_cuda_lane *lane,
-		  const struct gm_flight *after, struct gm_cuda_slot *before)
+		  const struct gm_async_exec *after,
+		  struct gm_cuda_slot *before)
 {
 	struct gm_cuda_lane *other;
 
@@ -403,7 +404,8 @@ static int issue_slice(struct gm_cuda *cuda, struct gm_cuda_slice *s,
 /* Everything is at hand.  Once a part is on the lane, all of it ends there. */
 static int begin(struct gm_cuda *cuda, struct gm_cuda_lane *lane,
 		 struct gm_cuda_slot *slot, struct gm_cuda_slice *s,
-		 const struct gm_flight *after, struct gm_flight *ret_flight)
+		 const struct gm_async_exec *after,
+		 struct gm_async_exec *ret_flight)
 {
 	struct gm_cuda_slot *before = gm_cuda_slot_of(cuda, after);
 	struct gm_cuda_landing landing = { 0 };
@@ -436,8 +438,8 @@ static int begin(struct gm_cuda *cuda, struct gm_cuda_lane *lane,
 }
 
 static int begin_or_not(struct gm_cuda *cuda, struct gm_cuda_slice *s,
-			uint64_t first, const struct gm_flight *after,
-			struct gm_flight *ret_flight)
+			uint64_t first, const struct gm_async_exec *after,
+			struct gm_async_exec *ret_flight)
 {
 	struct gm_cuda_lane *lane = &cuda->lanes[lane_of(s)];
 	struct gm_cuda_slot *slot = gm_cuda_slot_free(lane);
@@ -462,11 +464,11 @@ static int begin_or_not(struct gm_cuda *cuda, struct gm_cuda_slice *s,
 }
 
 /* No work: it has ended when what is before it has. */
-static void begin_nothing(const struct gm_flight *after,
-			  struct gm_flight *ret_flight)
+static void begin_nothing(const struct gm_async_exec *after,
+			  struct gm_async_exec *ret_flight)
 {
-	*ret_flight =
-		after ? *after : (struct gm_flight){ .lane = GM_CUDA_NO_LANE };
+	*ret_flight = after ? *after
+			    : (struct gm_async_exec){ .lane = GM_CUDA_NO_LANE };
 }
 
 /* What the slice is made of, but for where its memory is. */
@@ -509,8 +511,9 @@ static uint64_t as_bytes(struct gm_cuda_slice *s, uint64_t first)
 }
 
 int gm_cuda_start(struct gm_backend_device *dev, const struct gm_task *task,
-		  uint64_t first, uint64_t count, const struct gm_flight *after,
-		  struct gm_flight *ret_flight)
+		  uint64_t first, uint64_t count,
+		  const struct gm_async_exec *after,
+		  struct gm_async_exec *ret_flight)
 {
 	struct gm_cuda *cuda = (struct gm_cuda *)dev;
 	struct gm_cuda_slice s = { .task = task,

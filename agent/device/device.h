@@ -76,7 +76,7 @@ struct gm_region {
 };
 
 /* A slice under way. */
-struct gm_flight {
+struct gm_async_exec {
 	uint32_t lane;  /* of the device */
 	uint32_t slot;  /* the backend's own */
 	uint64_t value; /* that the lane's word has reached once it has ended */
@@ -94,22 +94,22 @@ struct gm_strides {
 
 /* Devices that do collectives among themselves: one's end of it, the backend's
  * own. */
-struct gm_clique;
+struct gm_nccl_group;
 
-#define GM_CLIQUE_ID_BYTES 128u
+#define GM_NCCL_GROUP_ID_BYTES 128u
 
-enum gm_clique_op {
-	GM_CLIQUE_ALL_REDUCE = 1, /* numbers as enum gm_comm_op has them */
-	GM_CLIQUE_ALL_GATHER = 2,
-	GM_CLIQUE_REDUCE_SCATTER = 3,
-	GM_CLIQUE_BROADCAST = 4,
-	GM_CLIQUE_SEND = 5, /* two ranks' affair */
-	GM_CLIQUE_RECV = 6
+enum gm_nccl_group_op {
+	GM_NCCL_GROUP_ALL_REDUCE = 1, /* numbers as enum gm_comm_op has them */
+	GM_NCCL_GROUP_ALL_GATHER = 2,
+	GM_NCCL_GROUP_REDUCE_SCATTER = 3,
+	GM_NCCL_GROUP_BROADCAST = 4,
+	GM_NCCL_GROUP_SEND = 5, /* two ranks' affair */
+	GM_NCCL_GROUP_RECV = 6
 };
 
 /* Addresses are the device's own memory's; @n elements as in
  * agent/comm/comm.h. */
-struct gm_clique_task {
+struct gm_nccl_group_task {
 	uint32_t op;
 	uint32_t dtype;  /* enum gpumap_dtype */
 	uint32_t reduce; /* enum gpumap_reduce */
@@ -197,8 +197,8 @@ struct gm_backend {
 	 */
 	int (*start)(struct gm_backend_device *dev, const struct gm_task *task,
 		     uint64_t first, uint64_t count,
-		     const struct gm_flight *after,
-		     struct gm_flight *ret_flight);
+		     const struct gm_async_exec *after,
+		     struct gm_async_exec *ret_flight);
 
 	/*
 	 * quit - of a task that was begun the rest will not be started
@@ -214,7 +214,7 @@ struct gm_backend {
 	 * Cost		a load while it has not
 	 */
 	int (*ended)(struct gm_backend_device *dev,
-		     const struct gm_flight *flight);
+		     const struct gm_async_exec *flight);
 
 	/*
 	 * arm - before the worker sleeps with slices under way
@@ -344,7 +344,7 @@ struct gm_backend {
 	 * this process, and so do a thread and a socket of NCCL's, unless all
 	 * ranks come to meet by it.  Returns 0; -EIO */
 	int (*clique_id)(struct gm_backend_device *dev,
-			 unsigned char ret_id[GM_CLIQUE_ID_BYTES]);
+			 unsigned char ret_id[GM_NCCL_GROUP_ID_BYTES]);
 
 	/*
 	 * clique_begin - begin to meet the other ranks
@@ -354,13 +354,13 @@ struct gm_backend {
 	 * Returns	0; -EIO; -ENOMEM; -ENOTRECOVERABLE
 	 */
 	int (*clique_begin)(struct gm_backend_device *dev,
-			    const unsigned char id[GM_CLIQUE_ID_BYTES],
+			    const unsigned char id[GM_NCCL_GROUP_ID_BYTES],
 			    uint32_t rank, uint32_t ranks,
-			    struct gm_clique **ret_clique);
+			    struct gm_nccl_group **ret_clique);
 
 	/* Returns 1: all have met; 0: not yet; -EIO: they never will */
 	int (*clique_ready)(struct gm_backend_device *dev,
-			    struct gm_clique *clique);
+			    struct gm_nccl_group *clique);
 
 	/*
 	 * clique_start - take part in the clique's next collective
@@ -372,19 +372,19 @@ struct gm_backend {
 	 * Returns	0; -EIO: the clique is of no use any more
 	 */
 	int (*clique_start)(struct gm_backend_device *dev,
-			    struct gm_clique *clique,
-			    const struct gm_clique_task *task);
+			    struct gm_nccl_group *clique,
+			    const struct gm_nccl_group_task *task);
 
 	/* Returns 1: this rank's part has ended; 0: not yet; -EIO: it never
 	 * will, before the clique is aborted; -ENOTRECOVERABLE */
 	int (*clique_ended)(struct gm_backend_device *dev,
-			    struct gm_clique *clique);
+			    struct gm_nccl_group *clique);
 
 	/* clique_abort - leave it, in whatever state it is.  Afterwards nothing
 	 * of it touches memory any more.  May wait for ever.  NULL is
 	 * allowed. */
 	void (*clique_abort)(struct gm_backend_device *dev,
-			     struct gm_clique *clique);
+			     struct gm_nccl_group *clique);
 
 	/* fault - after -ENOTRECOVERABLE, or with NULL after an open() that
 	 * failed: why, a line that stays, and the driver's number for it, 0

@@ -57,7 +57,7 @@ struct gm_probe_options {
 };
 
 /* Each returns an exit status. */
-int gm_steward_run(const struct gm_probe_options *options);
+int gm_watcher_run(const struct gm_probe_options *options);
 int gm_census_run(const struct gm_probe_options *options);
 int gm_watch_run(const struct gm_probe_options *options);
 int gm_peers_run(const struct gm_probe_options *options);

@@ -13,16 +13,16 @@
  * A slot is an NVML index and its watcher; a card is a GPU or an instance,
  * known by its uuid.
  */
-#ifndef GM_STEWARD_H
-#define GM_STEWARD_H
+#ifndef GM_WATCHER_H
+#define GM_WATCHER_H
 
 #include "agent/probe/child.h"
 #include "agent/probe/device.h"
 #include "agent/probe/probe.h"
 
-#define GM_STEWARD_ASKS     4u /* drivers started at the same time */
-#define GM_STEWARD_CHILDREN (GM_PROBE_GPUS + GM_STEWARD_ASKS + 4)
-#define GM_STEWARD_PENDING  256u
+#define GM_WATCHER_ASKS     4u /* drivers started at the same time */
+#define GM_WATCHER_CHILDREN (GM_PROBE_GPUS + GM_WATCHER_ASKS + 4)
+#define GM_WATCHER_PENDING  256u
 #define GM_NO_CARD          UINT32_MAX
 
 /* What a driver's child was started for: a card, or one of the two orders. */
@@ -62,7 +62,7 @@ struct gm_pending {
 	struct gm_probe_event event;
 };
 
-struct gm_steward {
+struct gm_watcher {
 	const struct gm_probe_options *options;
 	uint64_t next; /* when something is due, ns */
 	bool has_census;
@@ -81,9 +81,9 @@ struct gm_steward {
 	struct gm_probe_slot slots[GM_PROBE_GPUS];
 	struct gm_card cards[GM_PROBE_CARDS];
 	struct gm_note places[GM_PROBE_GPUS];
-	struct gm_probe_child children[GM_STEWARD_CHILDREN];
+	struct gm_probe_child children[GM_WATCHER_CHILDREN];
 	struct gm_probe_pair pairs[GM_PROBE_GPUS][GM_PROBE_GPUS];
-	struct gm_pending pending[GM_STEWARD_PENDING];
+	struct gm_pending pending[GM_WATCHER_PENDING];
 	uint32_t first_pending;
 	uint32_t n_pending;
 	uint64_t n_dropped;
@@ -91,41 +91,41 @@ struct gm_steward {
 };
 
 /* on_message.c: a note of a child, and its end. */
-void gm_steward_hear(struct gm_steward *s, struct gm_probe_child *child,
-		     const struct gm_note *note);
-void gm_steward_bury(struct gm_steward *s, const struct gm_probe_child *was,
+void gm_watcher_on_message(struct gm_watcher *s, struct gm_probe_child *child,
+			   const struct gm_note *note);
+void gm_watcher_bury(struct gm_watcher *s, const struct gm_probe_child *was,
 		     const char *how);
 
 /* The card of that uuid; with @make one is made where there is none.  NULL:
  * none, or the table is full. */
-struct gm_card *gm_steward_card(struct gm_steward *s, const uint8_t uuid[16],
+struct gm_card *gm_watcher_card(struct gm_watcher *s, const uint8_t uuid[16],
 				bool make);
 
 /* A verdict over all cards of a slot, or over a slot that has none yet. */
-void gm_steward_judge_slot(struct gm_steward *s, uint32_t slot,
+void gm_watcher_judge_slot(struct gm_watcher *s, uint32_t slot,
 			   enum gm_card_voice voice,
 			   const struct gm_probe_verdict *verdict);
 
 /* schedule.c: start, stop and name what is due; sets @next. */
-void gm_steward_mind(struct gm_steward *s, uint64_t now);
+void gm_watcher_schedule(struct gm_watcher *s, uint64_t now);
 
 /* Are the ordinals known, or not to be known soon? */
-bool gm_steward_has_orders(const struct gm_steward *s);
+bool gm_watcher_has_orders(const struct gm_watcher *s);
 
-void gm_steward_release(struct gm_steward *s, const uint8_t uuid[16],
+void gm_watcher_release(struct gm_watcher *s, const uint8_t uuid[16],
 			uint32_t serial);
-void gm_steward_resume(struct gm_steward *s, const uint8_t uuid[16]);
+void gm_watcher_resume(struct gm_watcher *s, const uint8_t uuid[16]);
 
 /* report.c: to gpumapd, and from it. */
-void gm_steward_tell(struct gm_steward *s, uint64_t now);
-void gm_steward_listen(struct gm_steward *s);
-void gm_steward_queue(struct gm_steward *s, const struct gm_pending *what);
+void gm_watcher_send(struct gm_watcher *s, uint64_t now);
+void gm_watcher_listen(struct gm_watcher *s);
+void gm_watcher_queue(struct gm_watcher *s, const struct gm_pending *what);
 
 /* The last word: ABSENT or BROKEN. */
-void gm_steward_end(struct gm_steward *s, uint32_t type, const char *text);
+void gm_watcher_end(struct gm_watcher *s, uint32_t type, const char *text);
 
 /* Whether @at has come; if not, we shall look again then. */
-static inline bool gm_steward_due(struct gm_steward *s, uint64_t at,
+static inline bool gm_watcher_due(struct gm_watcher *s, uint64_t at,
 				  uint64_t now)
 {
 	if (now >= at)
@@ -136,7 +136,7 @@ static inline bool gm_steward_due(struct gm_steward *s, uint64_t at,
 }
 
 /* Later and later: the refresh, doubled with each failure up to 64 times. */
-static inline uint64_t gm_steward_later(const struct gm_steward *s,
+static inline uint64_t gm_watcher_later(const struct gm_watcher *s,
 					uint32_t failures, uint64_t now)
 {
 	uint32_t shift = failures < 6 ? failures : 6;

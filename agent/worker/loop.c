@@ -43,7 +43,7 @@ static uint64_t budget_of(struct gm_worker *w, struct gm_worker_session *s)
 {
 	if (!w->may_spin)
 		return 0;
-	s->watched = gm_flight_spin(s);
+	s->watched = gm_async_exec_spin(s);
 	if (s->watched) /* for the device, whatever the client does */
 		return gm_spin_begin(s->watched);
 	s->watched = &s->spin;
@@ -62,12 +62,12 @@ static void judge_idle(struct gm_worker *w, struct gm_worker_session *s)
 	} else if (w->now_ns - s->since_ns >= s->budget_ns) {
 		if (s->budget_ns)
 			gm_spin_miss(s->watched);
-		gm_roster_park(w, s);
+		gm_run_queue_park(w, s);
 		return;
 	}
 	if (s->budget_ns == 0 ||
 	    (s->watched == &s->spin && gm_get(&s->client->cpu) == w->cpu))
-		gm_roster_park(w, s);
+		gm_run_queue_park(w, s);
 }
 
 /* Whoever is parked leaves the lists. */
@@ -94,28 +94,28 @@ static void tick(struct gm_worker *w)
 	w->busy = 0;
 	w->now_ns = gm_now_ns();
 	gm_beat_at(w->journal, GM_CALL_LOOP, w->now_ns);
-	gm_roster_cpu(w);
+	gm_run_queue_cpu(w);
 	if (w->may_spin && gm_get(&w->commons->spin_limit) == 0) {
 		w->may_spin = false;
 		gm_spin_leave(w->commons, w->row);
 	}
 	judge_all_idle(w);
 	if (w->dev->backend->start)
-		gm_flight_look(w);
+		gm_async_exec_poll(w);
 	if (w->waiting.n || w->herald.owes)
 		gm_wait_look(w);
 	if (w->parts.n)
 		gm_group_look(w);
 	if (!LIST_EMPTY(&w->cliqued))
-		gm_clique_look(w);
+		gm_nccl_group_look(w);
 	if (gm_load_wants_clock(&w->loader))
 		gm_load_tick(w);
 	if (!TAILQ_EMPTY(&w->carried))
-		gm_across_look(w);
+		gm_remote_copy_poll(w);
 	if (!TAILQ_EMPTY(&w->alloc_waits))
 		gm_alloc_look(w);
 	if (w->n_forgets)
-		gm_errands_look(w);
+		gm_async_ops_look(w);
 	if (w->n_deaf && w->now_ns - w->looked_ns >= GM_FLOOD_LOOK_NS)
 		gm_events_look(w);
 }
@@ -123,7 +123,7 @@ static void tick(struct gm_worker *w)
 /* Memory was found missing, somewhere: whose is it? */
 static void end_broken(struct gm_worker *w)
 {
-	gm_swap_ordered(&gm_fault_seen, 0); /* GROUND.seen */
+	gm_swap_ordered(&gm_sigbus_seen, 0); /* GROUND.seen */
 	for (uint32_t i = 0; i < GM_JOURNAL_PLACES; i++) {
 		struct gm_worker_session *s = w->place[i];
 
@@ -147,11 +147,11 @@ static uint64_t nap_of(const struct gm_worker *w, uint64_t wait_ns)
 	if (w->n_deaf || (w->n_aloft && !w->dev->backend->arm))
 		ns = sooner(ns, GM_FLOOD_LOOK_NS);
 	ns = sooner(ns, gm_load_nap(w));
-	ns = sooner(ns, gm_across_nap(w));
+	ns = sooner(ns, gm_remote_copy_nap(w));
 	ns = sooner(ns, gm_alloc_nap(w));
 	/* Nobody wakes who is held up by another device. */
 	if (w->draining && w->has_cliques)
-		ns = sooner(ns, GM_CLIQUE_HOLD_NS);
+		ns = sooner(ns, GM_NCCL_GROUP_HOLD_NS);
 	return ns;
 }
 
@@ -160,7 +160,7 @@ static uint64_t nap_of(const struct gm_worker *w, uint64_t wait_ns)
 static bool is_held(const struct gm_worker *w)
 {
 	return (w->loader.held || w->ferry.held) &&
-	       !(w->dev->backend->start && gm_flight_is_owed(w, NULL));
+	       !(w->dev->backend->start && gm_async_exec_is_owed(w, NULL));
 }
 
 /* Nobody is awake: block until a doorbell or a record. */
@@ -170,7 +170,8 @@ static void block(struct gm_worker *w)
 	struct io_uring_cqe *cqe;
 	uint64_t wait_ns, group_ns = 0;
 
-	if (is_held(w) || (w->dev->backend->start && !gm_flight_may_sleep(w)))
+	if (is_held(w) ||
+	    (w->dev->backend->start && !gm_async_exec_may_sleep(w)))
 		return;
 	/* That it has ended something may have shown now. */
 	if (is_held(w))
@@ -185,8 +186,9 @@ static void block(struct gm_worker *w)
 	}
 	gm_spin_leave(w->commons, w->row);
 	/* Who is held up by other devices ends by itself. */
-	gm_beat(w->journal, w->draining && gm_clique_holds(w) ? GM_CALL_LOOP
-							      : GM_CALL_IDLE);
+	gm_beat(w->journal, w->draining && gm_nccl_group_holds(w)
+				    ? GM_CALL_LOOP
+				    : GM_CALL_IDLE);
 	GM_POINT("worker_blocks");
 	nap.tv_nsec = (long long)nap_of(w, sooner(group_ns, wait_ns));
 	if (nap.tv_nsec)
@@ -202,11 +204,11 @@ static void block(struct gm_worker *w)
  * sessions have to be told yet a pass will find. */
 static bool is_drained(const struct gm_worker *w)
 {
-	return w->draining && !w->slow.n && !gm_clique_is_busy(w) &&
+	return w->draining && !w->slow.n && !gm_nccl_group_is_busy(w) &&
 	       !w->loader.n_asked && TAILQ_EMPTY(&w->carried) && !w->ferry.n &&
 	       TAILQ_EMPTY(&w->alloc_waits) && !w->parts.n &&
 	       TAILQ_EMPTY(&w->flying) && !gm_wait_holds(w) &&
-	       !gm_clique_holds(w);
+	       !gm_nccl_group_holds(w);
 }
 
 /* It may be at its end: a pass will find out. */
@@ -232,7 +234,7 @@ static void say_drained(struct gm_worker *w)
  * is the end. */
 static bool may_end(struct gm_worker *w)
 {
-	if (!gm_clique_disband(w))
+	if (!gm_nccl_group_disband(w))
 		return false;
 	if (!w->drained)
 		say_drained(w);
@@ -250,12 +252,12 @@ GM_TWICE void run(struct gm_worker *w, const bool flies)
 		if (gm_unlikely(w->loader.n_loads))
 			worked |= gm_load_pass(w);
 		if (gm_unlikely(w->ferry.held))
-			worked |= gm_ferry_go(w);
+			worked |= gm_remote_copy_queue_go(w);
 		if (gm_unlikely(w->parts.n))
 			worked |= gm_group_pass(w);
 		if (gm_events_due(w))
 			gm_events_handle(w);
-		if (gm_get(&gm_fault_seen))
+		if (gm_get(&gm_sigbus_seen))
 			end_broken(w);
 		if (worked) {
 			if (w->busy >= GM_BUSY_TURNS)
@@ -287,7 +289,7 @@ int gm_loop_run(struct gm_worker *worker)
 	TAILQ_INIT(&w->alloc_waits);
 	gm_outbox_init(&w->outbox);
 	gm_wait_init(w);
-	gm_ferry_init(&w->ferry);
+	gm_remote_copy_queue_init(&w->ferry);
 	gm_group_init(w);
 	gm_events_start(w);
 	if (w->dev->backend->start)

@@ -146,9 +146,10 @@ static void set_card_option(struct options *o, int c)
 		o->nccl = strcmp(optarg, "-") == 0 ? "" : optarg;
 		break;
 	case 'X':
-		o->clique_ms = (uint32_t)number(optarg, 1,
-						GM_CLIQUE_LIMIT_NS / 1000000,
-						"bad --nccl-limit");
+		o->clique_ms =
+			(uint32_t)number(optarg, 1,
+					 GM_NCCL_GROUP_LIMIT_NS / 1000000,
+					 "bad --nccl-limit");
 		break;
 	default:
 		usage("unknown option");
@@ -235,7 +236,7 @@ static struct options parse(int argc, char **argv)
 			     .gid = (gid_t)-1,
 			     .backend = &gm_host_backend,
 			     .slice_bytes = GM_SLICE_DEFAULT,
-			     .clique_ms = GM_CLIQUE_LIMIT_NS / 1000000 };
+			     .clique_ms = GM_NCCL_GROUP_LIMIT_NS / 1000000 };
 	int c;
 
 	opterr = 0;
@@ -267,7 +268,7 @@ static void check_fds(void)
 
 	if (fstat(GM_FD_SUPERVISOR, &st) < 0 || !S_ISSOCK(st.st_mode))
 		usage("descriptor 3 is no socket");
-	for (int fd = GM_FD_SUPERVISOR; fd <= GM_FD_COMMONS; fd++)
+	for (int fd = GM_FD_SUPERVISOR; fd <= GM_FD_GROUP_PAGE; fd++)
 		if (fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
 			usage("descriptors 3, 4 and 5 are not open");
 }
@@ -416,7 +417,7 @@ static void start_threads(const struct options *o)
 		if (rc < 0)
 			fail("no thread could be started: %s", strerror(-rc));
 	}
-	rc = gm_fault_init();
+	rc = gm_sigbus_init();
 	if (rc < 0)
 		fail("SIGBUS: %s", strerror(-rc));
 }
@@ -436,7 +437,7 @@ static void begin_journal(void)
 	gm_put(&worker.journal->slow, 0);
 	gm_put(&worker.journal->aloft, 0);
 	gm_put(&worker.journal->joint, 0);
-	for (uint32_t i = 0; i < GM_JOURNAL_CLIQUES; i++)
+	for (uint32_t i = 0; i < GM_JOURNAL_NCCL_GROUPS; i++)
 		gm_put(&worker.journal->clique[i], 0);
 	gm_beat(worker.journal, GM_CALL_OPEN);
 }
@@ -498,7 +499,7 @@ static int run(const struct options *o)
 	 * kernel, for a driver's exit handlers may wait for the device. */
 	if (worker.leaving)
 		_exit(status);
-	gm_clique_stop(&worker);
+	gm_nccl_group_stop(&worker);
 	gm_slow_stop(&worker.slow);
 	worker.dev->backend->close(worker.dev);
 	return status;
@@ -528,7 +529,7 @@ int main(int argc, char **argv)
 	gm_load_init(&worker.loader, o.load_depth, o.load_bytes);
 	worker.journal = map_fd(GM_FD_JOURNAL, GM_JOURNAL_BYTES, "journal");
 	worker.commons =
-		map_fd(GM_FD_COMMONS, sizeof(*worker.commons), "commons");
+		map_fd(GM_FD_GROUP_PAGE, sizeof(*worker.commons), "commons");
 	if (o.bury || o.backend == &gm_host_backend)
 		begin_host(&o);
 	else

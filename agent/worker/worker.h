@@ -48,7 +48,7 @@ struct gm_parts {
 };
 
 /* A thread for what waits for other devices, see collective/nccl_group.h. */
-struct gm_clique_thread {
+struct gm_nccl_group_thread {
 	struct gm_slow slow;
 	bool runs;     /* from its first clique on */
 	bool is_taken; /* a member has it */
@@ -60,11 +60,11 @@ struct gm_worker {
 	int node; /* of the arena ranges, -1 for none */
 	int pair; /* to gpumapd */
 	struct gm_journal *journal;
-	struct gm_commons *commons;
+	struct gm_group_page *commons;
 	struct gm_backend_device *dev;
 	struct gm_closer closer;
 	struct gm_slow slow;
-	struct gm_clique_thread cliques[GM_JOURNAL_CLIQUES];
+	struct gm_nccl_group_thread cliques[GM_JOURNAL_NCCL_GROUPS];
 	bool has_cliques;
 	uint64_t clique_limit_ns; /* to meet the others in */
 	uint64_t clique_drain_ns; /* until then they may hold up the drain */
@@ -73,7 +73,7 @@ struct gm_worker {
 
 	/* The loop's own. */
 	TAILQ_HEAD(, gm_guest) guests; /* with sessions that are awake */
-	struct gm_purse *purses;       /* of all uids, see memory/buffers.h */
+	struct gm_user_budget *purses; /* of all uids, see memory/buffers.h */
 	uint32_t n_active;             /* sessions that are awake */
 	uint32_t n_idle;    /* of them, found empty at the last look */
 	uint32_t n_deaf;    /* that flood, see queue/doorbell_limit.h */
@@ -86,16 +86,17 @@ struct gm_worker {
 	uint32_t round;     /* of all users */
 	uint32_t serial;    /* of attachments */
 	uint32_t n_forgets; /* FORGETs that wait for what is under way */
-	TAILQ_HEAD(, gm_flights) flying; /* that the device has anything of */
-	uint32_t n_aloft;                /* slices under way, of all sessions */
-	uint64_t landed;                 /* slices that have ended so far */
-	TAILQ_HEAD(, gm_carry)
+	TAILQ_HEAD(, gm_async_execs)
+	flying;           /* that the device has anything of */
+	uint32_t n_aloft; /* slices under way, of all sessions */
+	uint64_t landed;  /* slices that have ended so far */
+	TAILQ_HEAD(, gm_remote_copy)
 	carried; /* copies from other rows under way, see io/remote_copy.h */
 	TAILQ_HEAD(, gm_alloc_wait) alloc_waits; /* see memory/alloc.h */
 	struct gm_waiting waiting;
-	struct gm_herald herald;
+	struct gm_wakeup_list herald;
 	struct gm_loader loader;
-	struct gm_ferry ferry;
+	struct gm_remote_copy_queue ferry;
 	struct gm_parts parts;
 	LIST_HEAD(, gm_collective_member)
 	cliqued; /* see collective/nccl_group.h */

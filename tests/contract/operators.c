@@ -93,7 +93,7 @@ static bool launch(const struct trial *t, const struct ref_args *at_host)
 {
 	struct ref_args a = *at_host;
 	char name[GM_OPERATOR_NAME_BYTES];
-	struct gm_launch l = gm_operators_launch(t->op, t->n, units);
+	struct gm_worker_exec l = gm_operators_launch(t->op, t->n, units);
 	struct CUfunc_st *fn;
 	uint64_t values[6];
 	void *params[6];

@@ -57,7 +57,7 @@ static void nobody_waits_for_who_fails(void)
 {
 	uint64_t until = story_now() + STORY_LIMIT_NS;
 	struct gpumap_session *other;
-	struct gpumap_comm *more[GM_JOURNAL_CLIQUES];
+	struct gpumap_comm *more[GM_JOURNAL_NCCL_GROUPS];
 	struct ranks a, b;
 
 	if (!begin("", 2, "refuse", "nccl = yes\nnccl-limit = 60s\n") ||
@@ -67,7 +67,7 @@ static void nobody_waits_for_who_fails(void)
 	EQ(gpumap_comm_flags(a.comm), 0);
 	EQ(cards_once(&a, &whole, 97), 0);
 	/* As many as can meet on a row, which these will not. */
-	for (uint32_t i = 0; i < GM_JOURNAL_CLIQUES; i++) {
+	for (uint32_t i = 0; i < GM_JOURNAL_NCCL_GROUPS; i++) {
 		EQ(gpumap_comm_open_opts(session, "cards", NULL, &by_nccl,
 					 &more[i]),
 		   0);
@@ -78,7 +78,7 @@ static void nobody_waits_for_who_fails(void)
 		nccl_close(&b);
 	}
 	EQ(cards_once(&a, &whole, 97), 0);
-	for (uint32_t i = 0; i < GM_JOURNAL_CLIQUES; i++)
+	for (uint32_t i = 0; i < GM_JOURNAL_NCCL_GROUPS; i++)
 		EQ(gpumap_comm_close(more[i]), 0);
 	nccl_close(&a);
 	gpumap_session_close(other);

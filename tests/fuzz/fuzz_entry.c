@@ -90,7 +90,7 @@ static void own_the_buffer(struct gm_buffer_table *buffers)
 {
 	static struct gm_program program = { .entry = &entry };
 	static struct gm_buffer_entry *table[GM_BUFFERS_MAX + GM_ROWS];
-	static struct gm_purse purse;
+	static struct gm_user_budget purse;
 	static struct gm_buffer memory = { .bytes = BUFFER };
 
 	slot = (struct gm_buffer_entry){
@@ -105,7 +105,7 @@ static void own_the_buffer(struct gm_buffer_table *buffers)
 		.ready = true,
 		.program = &program,
 	};
-	purse = (struct gm_purse){ .quota = BUFFER, .used = BUFFER };
+	purse = (struct gm_user_budget){ .quota = BUFFER, .used = BUFFER };
 	gm_buffers_init(buffers);
 	buffers->purse = &purse;
 	buffers->used = BUFFER;

@@ -23,7 +23,7 @@
 
 #define HEAD 5
 
-static struct gm_steward s;
+static struct gm_watcher s;
 
 static void check_card(const struct gm_card *card)
 {
@@ -44,7 +44,7 @@ static void check_card(const struct gm_card *card)
 static void check(void)
 {
 	MUST(s.n_slots <= GM_PROBE_GPUS && s.n_places <= GM_PROBE_GPUS);
-	MUST(s.n_pending <= GM_STEWARD_PENDING);
+	MUST(s.n_pending <= GM_WATCHER_PENDING);
 	for (uint32_t i = 0; i < s.n_slots; i++)
 		MUST(s.slots[i].card == GM_NO_CARD ||
 		     s.slots[i].card < GM_PROBE_CARDS);
@@ -76,19 +76,19 @@ static void act(const uint8_t *head, struct gm_note *note)
 	struct gm_probe_child child;
 
 	if (head[0] % 8 == 4) {
-		gm_steward_release(&s, note->uuid, 1);
+		gm_watcher_release(&s, note->uuid, 1);
 		return;
 	}
 	if (head[0] % 8 == 5) {
-		gm_steward_resume(&s, note->uuid);
+		gm_watcher_resume(&s, note->uuid);
 		return;
 	}
 	if (!make_child(head[0], head[1], &child))
 		return;
 	if (head[0] % 8 == 6)
-		gm_steward_bury(&s, &child, "signal 9");
+		gm_watcher_bury(&s, &child, "signal 9");
 	else if (gm_note_judge(note, child.role) == 0)
-		gm_steward_hear(&s, &child, note);
+		gm_watcher_on_message(&s, &child, note);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

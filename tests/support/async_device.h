@@ -55,8 +55,8 @@ static inline struct late *late_of(struct gm_backend_device *dev)
 
 static inline int late_start(struct gm_backend_device *dev,
 			     const struct gm_task *task, uint64_t first,
-			     uint64_t count, const struct gm_flight *after,
-			     struct gm_flight *ret_flight)
+			     uint64_t count, const struct gm_async_exec *after,
+			     struct gm_async_exec *ret_flight)
 {
 	struct late *l = late_of(dev);
 	int rc = l->start_rc;
@@ -77,12 +77,12 @@ static inline int late_start(struct gm_backend_device *dev,
 				     .first = first,
 				     .count = count,
 				     .after = after ? after->value : 0 };
-	*ret_flight = (struct gm_flight){ .value = l->n_started };
+	*ret_flight = (struct gm_async_exec){ .value = l->n_started };
 	return 0;
 }
 
 static inline int late_ended(struct gm_backend_device *dev,
-			     const struct gm_flight *flight)
+			     const struct gm_async_exec *flight)
 {
 	struct late *l = late_of(dev);
 	const struct late_slice *s = &l->slice[flight->value];

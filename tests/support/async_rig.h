@@ -24,7 +24,7 @@ struct rig {
 	struct late late;
 	struct gm_journal *journal;
 	int journal_fd;
-	struct gm_commons commons;
+	struct gm_group_page commons;
 	int pair[2]; /* gpumapd's end, the worker's */
 };
 
@@ -48,7 +48,7 @@ static inline void rig_open(struct rig *r, uint64_t slice_bytes,
 	TAILQ_INIT(&r->w.carried);
 	gm_outbox_init(&r->w.outbox);
 	gm_wait_init(&r->w);
-	gm_ferry_init(&r->w.ferry);
+	gm_remote_copy_queue_init(&r->w.ferry);
 	gm_closer_init(&r->w.closer);
 	if (gm_slow_start(&r->w.slow, r->w.dev, &r->journal->slow, -1) < 0)
 		exit(99);
@@ -75,13 +75,13 @@ static inline struct gm_worker_session *rig_attach(struct rig *r,
 	struct gm_worker_session *s;
 
 	if (gm_session_map(&wire, fds, r->journal, -1, true, &s) < 0 ||
-	    gm_roster_admit(&r->w, s) < 0)
+	    gm_run_queue_admit(&r->w, s) < 0)
 		exit(99);
 	gm_session_take_over(s, c->incarnation);
-	if (gm_flight_open(s, r->w.dev) < 0)
+	if (gm_async_exec_open(s, r->w.dev) < 0)
 		exit(99);
 	r->w.place[s->place] = s;
-	gm_roster_wake(&r->w, s);
+	gm_run_queue_wake(&r->w, s);
 	return s;
 }
 
@@ -91,7 +91,7 @@ static inline void rig_slow(struct rig *r)
 	uint64_t end = hand_now() + HAND_PATIENCE_NS;
 
 	while (r->w.slow.n && hand_now() < end) {
-		gm_errands_done(&r->w);
+		gm_async_ops_done(&r->w);
 		if (r->w.slow.n)
 			hand_nap();
 	}
@@ -102,22 +102,22 @@ static inline void rig_slow(struct rig *r)
 static inline void rig_serve(struct rig *r, struct gm_worker_session *s)
 {
 	do {
-		while (s->active && !s->why && gm_flight_due(&r->w, s))
-			gm_flight_serve(&r->w, s);
+		while (s->active && !s->why && gm_async_exec_due(&r->w, s))
+			gm_async_exec_serve(&r->w, s);
 		if (r->w.slow.n)
 			rig_slow(r);
-	} while (s->active && !s->why && gm_flight_due(&r->w, s));
+	} while (s->active && !s->why && gm_async_exec_due(&r->w, s));
 }
 
 /* As a DETACH would.  Whether it is gone is another matter. */
 static inline void rig_detach(struct rig *r, struct gm_worker_session *s)
 {
-	gm_roster_dismiss(&r->w, s);
+	gm_run_queue_dismiss(&r->w, s);
 	r->w.place[s->place] = NULL;
 	gm_journal_close(s->owed);
 	s->pair = r->w.pair;
-	gm_flight_leave(&r->w, s);
-	gm_errands_depart(&r->w, s);
+	gm_async_exec_leave(&r->w, s);
+	gm_async_ops_depart(&r->w, s);
 }
 
 /* The next record for gpumapd; its type, or 0 where none comes in time. */
@@ -176,7 +176,7 @@ static inline void rig_end(struct rig *r, struct hand_client *c,
 
 	late_land_all(&r->late);
 	rig_detach(r, s);
-	gm_flight_look(&r->w);
+	gm_async_exec_poll(&r->w);
 	rig_slow(r);
 	EQ(rig_hear(r, &wire, 10000), GM_WIRE_DETACHED);
 	hand_close(c, ROW);

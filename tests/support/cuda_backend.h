@@ -35,9 +35,10 @@ struct bench {
 	char *client;  /* both operands, in memory that the device reaches */
 	struct gm_region *region;
 	struct gm_buffer *buffer[BENCH_SIDES];
-	char *want;            /* dst as the host row leaves it */
-	char *kept;            /* src, and dst as it was */
-	struct gm_flight last; /* of the session's, and whether there is one */
+	char *want; /* dst as the host row leaves it */
+	char *kept; /* src, and dst as it was */
+	struct gm_async_exec
+		last; /* of the session's, and whether there is one */
 	bool has_last;
 	bool sleeps; /* waits by ended_fd rather than by looking */
 	uint32_t n_sleeps;
@@ -93,7 +94,8 @@ static inline int bench_sleep(struct gm_backend_device *dev)
 }
 
 /* Until a slice has ended: 0, or what it ended with. */
-static inline int bench_wait(struct bench *b, const struct gm_flight *flight)
+static inline int bench_wait(struct bench *b,
+			     const struct gm_async_exec *flight)
 {
 	uint64_t until = bench_now_ms() + BENCH_WAIT;
 	int rc;
@@ -114,9 +116,9 @@ static inline int bench_wait(struct bench *b, const struct gm_flight *flight)
 /* One slice, as soon as there is room for it. */
 static inline int bench_start(struct bench *b, const struct gm_task *task,
 			      uint64_t first, uint64_t count,
-			      struct gm_flight *ret_flight)
+			      struct gm_async_exec *ret_flight)
 {
-	struct gm_flight *after = b->has_last ? &b->last : NULL;
+	struct gm_async_exec *after = b->has_last ? &b->last : NULL;
 	int rc = b->dev->backend->start(b->dev, task, first, count, after,
 					ret_flight);
 
@@ -132,7 +134,7 @@ static inline int bench_run(struct bench *b, const struct gm_task *task)
 {
 	uint64_t most, next = 0, count;
 	struct gm_task_sizes sizes;
-	struct gm_flight flights[16];
+	struct gm_async_exec flights[16];
 	uint32_t begun = 0, ended = 0;
 	int rc = gm_task_sizes(task, &sizes);
 

@@ -32,7 +32,7 @@ static char instance[48], why[GM_WHY_BYTES];
 /* What the segment holds becomes what we know, as at an agent's start. */
 static inline bool take_over(void)
 {
-	struct gm_past *past = malloc(sizeof(*past));
+	struct gm_adopted_state *past = malloc(sizeof(*past));
 	bool good;
 
 	good = past != NULL &&
@@ -172,9 +172,9 @@ static inline int hold(const char *name, pid_t pid, uint32_t row,
 	}
 	gm_holders_keep(d, place, &put.block);
 	if (last == SHOWN)
-		gm_publish_show(d, &put);
+		gm_publish_store(d, &put);
 	else
-		free(put.promise); /* who dies now gives nothing back */
+		free(put.reservation); /* who dies now gives nothing back */
 	return 0;
 }
 

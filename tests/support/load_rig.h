@@ -69,11 +69,11 @@ static inline struct gm_worker_session *attach_host(struct hand_client *c)
 	struct gm_worker_session *s;
 
 	if (gm_session_map(&wire, fds, r.journal, -1, true, &s) < 0 ||
-	    gm_roster_admit(&r.w, s) < 0)
+	    gm_run_queue_admit(&r.w, s) < 0)
 		exit(99);
 	gm_session_take_over(s, c->incarnation);
 	r.w.place[s->place] = s;
-	gm_roster_wake(&r.w, s);
+	gm_run_queue_wake(&r.w, s);
 	return s;
 }
 
@@ -92,7 +92,7 @@ static inline struct user *join(uint32_t uid)
 	u->s = is_late ? rig_attach(&r, &u->c) : attach_host(&u->c);
 	wire.session = u->c.id;
 	wire.place = u->c.place;
-	gm_errands_register(&r.w, &wire, dup(file));
+	gm_async_ops_register(&r.w, &wire, dup(file));
 	EQ(rig_hear(&r, &wire, 10000), GM_WIRE_REGISTERED);
 	u->file = wire.handle;
 	/* It is, but nothing here writes it. */
@@ -136,7 +136,7 @@ static inline void submit(struct user *u, const struct gm_entry *entries,
 			  uint32_t n)
 {
 	hand_submit(&u->c, entries, n);
-	gm_roster_wake(&r.w, u->s);
+	gm_run_queue_wake(&r.w, u->s);
 }
 
 static inline void take(struct user *u)
@@ -185,7 +185,7 @@ static inline bool pass_once(void)
 	}
 	if (is_late && r.late.n_landed < r.late.n_started) {
 		late_land_all(&r.late);
-		gm_flight_look(&r.w);
+		gm_async_exec_poll(&r.w);
 		worked = true;
 	}
 	for (uint32_t i = 0; i < n_users; i++)
@@ -303,17 +303,17 @@ static inline void leave(struct user *u)
 {
 	late_land_all(&r.late);
 	rig_slow(&r);
-	gm_roster_dismiss(&r.w, u->s);
+	gm_run_queue_dismiss(&r.w, u->s);
 	r.w.place[u->c.place] = NULL;
 	gm_journal_close(u->s->owed);
 	u->s->pair = r.w.pair;
 	if (u->s->flights)
-		gm_flight_leave(&r.w, u->s);
+		gm_async_exec_leave(&r.w, u->s);
 	gm_load_leave(&r.w, u->s);
-	gm_errands_depart(&r.w, u->s);
+	gm_async_ops_depart(&r.w, u->s);
 	while (r.w.loader.n_copies)
 		gm_load_land(&r.w);
-	gm_flight_look(&r.w);
+	gm_async_exec_poll(&r.w);
 	rig_slow(&r);
 }
 

@@ -98,7 +98,7 @@ static inline void turn_begin(void)
 {
 	journal = hand_share("test-journal", GM_JOURNAL_BYTES, &journal_fd);
 	gm_closer_init(&closer);
-	EQ(gm_fault_init(), 0);
+	EQ(gm_sigbus_init(), 0);
 }
 
 static inline void turn_end(void)

@@ -109,11 +109,11 @@ static inline void join_host(struct member *m, uint32_t uid, uint32_t depth,
 	       sizeof(fds));
 	wire = hand_attach(&m->c, ROW);
 	if (gm_session_map(&wire, fds, r.journal, -1, true, &m->s) < 0 ||
-	    gm_roster_admit(&r.w, m->s) < 0)
+	    gm_run_queue_admit(&r.w, m->s) < 0)
 		exit(99);
 	gm_session_take_over(m->s, m->c.incarnation);
 	r.w.place[i] = m->s;
-	gm_roster_wake(&r.w, m->s);
+	gm_run_queue_wake(&r.w, m->s);
 	m->job = bytes ? fill(&m->c, bytes) : hand_nop(&m->c);
 }
 
@@ -129,10 +129,10 @@ static inline void leave(struct member *m)
 		gm_group_leave(&r.w, m->s);
 		munmap(m->page, gm_comm_page_bytes(2));
 	}
-	gm_roster_dismiss(&r.w, m->s);
+	gm_run_queue_dismiss(&r.w, m->s);
 	gm_journal_close(m->s->owed);
 	m->s->pair = r.w.pair;
-	gm_errands_depart(&r.w, m->s);
+	gm_async_ops_depart(&r.w, m->s);
 	EQ(rig_hear(&r, &wire, 10000), GM_WIRE_DETACHED);
 	hand_close(&m->c, ROW);
 }

@@ -26,7 +26,7 @@
 /* ---- an agent's inside --------------------------------------------------- */
 
 static struct gm_daemon *d;
-static struct gm_keeper *keeper;
+static struct gm_worker_process *worker;
 static char instance[48], folder[64], self[160], lock[64];
 
 static inline struct gm_device *row(void)
@@ -36,7 +36,7 @@ static inline struct gm_device *row(void)
 
 static inline bool make_segment(void)
 {
-	struct gm_past *past = calloc(1, sizeof(*past));
+	struct gm_adopted_state *past = calloc(1, sizeof(*past));
 	char why[GM_WHY_BYTES] = "";
 	bool good;
 
@@ -112,8 +112,8 @@ static inline bool begin(void)
 	make_row(0);
 	if (!EQ(gm_supervisor_start(d), 0))
 		return false;
-	keeper = d->supervisor->rows.keepers[0];
-	return OK(keeper != NULL);
+	worker = d->supervisor->rows.workers[0];
+	return OK(worker != NULL);
 }
 
 static inline void end(void)
@@ -166,7 +166,7 @@ static inline bool until(bool (*holds)(void))
 /* ---- sessions ------------------------------------------------------------ */
 
 struct guest {
-	struct gm_seat seat;
+	struct gm_attachment attachment;
 	int status; /* of its seat; 1: not known yet */
 	bool has_left;
 	char why[GM_WHY_BYTES]; /* it was refused */
@@ -174,24 +174,25 @@ struct guest {
 
 static struct guest guest;
 
-static inline void is_seated(struct gm_seat *seat, int status, const char *why)
+static inline void is_seated(struct gm_attachment *attachment, int status,
+			     const char *why)
 {
-	struct guest *g = gm_owner(seat, struct guest, seat);
+	struct guest *g = gm_owner(attachment, struct guest, attachment);
 
 	g->status = status;
 	if (status < 0)
 		snprintf(g->why, sizeof(g->why), "%s", why);
 }
 
-static inline void is_broken(struct gm_seat *seat, const char *why)
+static inline void is_broken(struct gm_attachment *attachment, const char *why)
 {
-	(void)seat;
+	(void)attachment;
 	NOTE("broken: %s", why);
 }
 
-static inline void has_left(struct gm_seat *seat)
+static inline void has_left(struct gm_attachment *attachment)
 {
-	gm_owner(seat, struct guest, seat)->has_left = true;
+	gm_owner(attachment, struct guest, attachment)->has_left = true;
 }
 
 static inline int seat_guest_of(struct guest *g, uint32_t uid)
@@ -199,18 +200,18 @@ static inline int seat_guest_of(struct guest *g, uint32_t uid)
 	static uint64_t session;
 	int ret;
 
-	*g = (struct guest){ .seat = { .session = ++session,
-				       .uid = uid,
-				       .depth = 16,
-				       .queues = 2,
-				       .arena = 2,
-				       .doorbell = 2,
-				       .socket = -1,
-				       .seated = is_seated,
-				       .broken = is_broken,
-				       .left = has_left },
+	*g = (struct guest){ .attachment = { .session = ++session,
+					     .uid = uid,
+					     .depth = 16,
+					     .queues = 2,
+					     .arena = 2,
+					     .doorbell = 2,
+					     .socket = -1,
+					     .attached = is_seated,
+					     .broken = is_broken,
+					     .left = has_left },
 			     .status = 1 };
-	ret = gm_supervisor_seat(d, 0, &g->seat, g->why);
+	ret = gm_supervisor_seat(d, 0, &g->attachment, g->why);
 	if (ret)
 		NOTE("%s", g->why);
 	return ret;
@@ -238,7 +239,7 @@ static inline bool left_it(void)
 
 static inline bool leave(void)
 {
-	gm_supervisor_leave(d, &guest.seat);
+	gm_supervisor_leave(d, &guest.attachment);
 	return until(left_it);
 }
 
@@ -246,19 +247,20 @@ static inline bool leave(void)
 
 static inline bool spare_stands_by(void)
 {
-	return keeper->spare.state == GM_SPARE_STANDBY;
+	return worker->standby.state == GM_STANDBY_STANDBY;
 }
 
 static inline bool no_process(void)
 {
-	return !gm_keeper_has_child(keeper) && !gm_spare_runs(&keeper->spare);
+	return !gm_worker_process_has_child(worker) &&
+	       !gm_standby_runs(&worker->standby);
 }
 
 static inline bool is_back(void)
 {
 	return row()->moving.state == GPUMAP_DEVICE_READY &&
-	       keeper->state == GM_KEEPER_SERVING &&
-	       guest.seat.state == GM_SEAT_TAKEN;
+	       worker->state == GM_PROCESS_SERVING &&
+	       guest.attachment.state == GM_ATTACHMENT_TAKEN;
 }
 
 /* ---- main ---------------------------------------------------------------- */

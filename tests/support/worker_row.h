@@ -25,7 +25,7 @@ struct row {
 	int journal_fd;
 	int commons_fd;
 	struct gm_journal *journal;
-	struct gm_commons *commons;
+	struct gm_group_page *commons;
 	pid_t pid;
 	int pair;
 	char failed[256]; /* what FAILED said */
@@ -77,8 +77,8 @@ row_be_worker(const struct row *row, int pair, bool bury)
 
 	dup2(socket, GM_FD_SUPERVISOR);
 	dup2(journal, GM_FD_JOURNAL);
-	dup2(commons, GM_FD_COMMONS);
-	close_range(GM_FD_COMMONS + 1, ~0u, 0);
+	dup2(commons, GM_FD_GROUP_PAGE);
+	close_range(GM_FD_GROUP_PAGE + 1, ~0u, 0);
 	for (int i = 0; row->more[i]; i++)
 		args[n++] = row->more[i];
 	if (bury)

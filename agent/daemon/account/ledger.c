@@ -28,58 +28,60 @@ static bool sum_up(const struct gm_charge_image *charge, uint64_t *ret_bytes)
 }
 
 /* Charges name each row once; where they do not, they are added up. */
-static bool add(struct gm_promise *promise, uint32_t row, uint64_t bytes)
+static bool add(struct gm_reservation *reservation, uint32_t row,
+		uint64_t bytes)
 {
 	uint32_t i = 0;
 
 	if (bytes == 0)
 		return true;
-	while (i < promise->n && promise->of[i].row != row)
+	while (i < reservation->n && reservation->of[i].row != row)
 		i++;
-	if (i == promise->n) {
-		promise->of[promise->n].row = row;
-		promise->of[promise->n++].bytes = 0;
+	if (i == reservation->n) {
+		reservation->of[reservation->n].row = row;
+		reservation->of[reservation->n++].bytes = 0;
 	}
-	promise->of[i].bytes += bytes;
-	return promise->of[i].bytes <= INT64_MAX;
+	reservation->of[i].bytes += bytes;
+	return reservation->of[i].bytes <= INT64_MAX;
 }
 
-int gm_ledger_promise(const struct gm_layers *layers,
-		      char ret_why[GM_WHY_BYTES],
-		      struct gm_promise **ret_promise)
+int gm_ledger_reservation(const struct gm_layers *layers,
+			  char ret_why[GM_WHY_BYTES],
+			  struct gm_reservation **ret_promise)
 {
-	struct gm_promise *promise;
+	struct gm_reservation *reservation;
 
 	if ((layers->flags & GM_OBJECT_COMMITTED) == 0) {
 		*ret_promise = NULL;
 		return 0;
 	}
-	promise = malloc(sizeof(*promise) +
-			 layers->n_rows * sizeof(promise->of[0]));
-	if (promise == NULL)
+	reservation = malloc(sizeof(*reservation) +
+			     layers->n_rows * sizeof(reservation->of[0]));
+	if (reservation == NULL)
 		return gm_why(ret_why, -ENOMEM, "out of memory");
-	promise->uid = layers->owner_uid;
-	promise->n = 0;
+	reservation->uid = layers->owner_uid;
+	reservation->n = 0;
 	for (uint32_t i = 0; i < layers->n_rows; i++) {
 		const struct gm_charge_image *charge = &layers->charges[i];
 		uint64_t bytes;
 
-		if (sum_up(charge, &bytes) && add(promise, charge->row, bytes))
+		if (sum_up(charge, &bytes) &&
+		    add(reservation, charge->row, bytes))
 			continue;
-		free(promise);
+		free(reservation);
 		return gm_why(ret_why, -EOVERFLOW,
 			      "row %u is charged for 2^63 bytes or more",
 			      charge->row);
 	}
-	*ret_promise = promise;
+	*ret_promise = reservation;
 	return 0;
 }
 
-static uint64_t share_of(const struct gm_promise *promise, uint32_t row)
+static uint64_t share_of(const struct gm_reservation *reservation, uint32_t row)
 {
-	for (uint32_t i = 0; promise != NULL && i < promise->n; i++) {
-		if (promise->of[i].row == row)
-			return promise->of[i].bytes;
+	for (uint32_t i = 0; reservation != NULL && i < reservation->n; i++) {
+		if (reservation->of[i].row == row)
+			return reservation->of[i].bytes;
 	}
 	return 0;
 }
@@ -144,12 +146,13 @@ static void sum_of_uid(const struct gm_daemon *d, uint32_t uid, uint32_t slot,
 {
 	memset(ret_has, 0, GM_ROWS * sizeof(ret_has[0]));
 	for (uint32_t i = 0; i < GM_OBJECTS; i++) {
-		const struct gm_promise *promise = d->ledger.of[i];
+		const struct gm_reservation *reservation = d->ledger.of[i];
 
-		if (promise == NULL || promise->uid != uid || i == slot)
+		if (reservation == NULL || reservation->uid != uid || i == slot)
 			continue;
-		for (uint32_t k = 0; k < promise->n; k++)
-			ret_has[promise->of[k].row] += promise->of[k].bytes;
+		for (uint32_t k = 0; k < reservation->n; k++)
+			ret_has[reservation->of[k].row] +=
+				reservation->of[k].bytes;
 	}
 }
 
@@ -158,10 +161,10 @@ uint64_t gm_ledger_share(const struct gm_daemon *d, uint32_t uid, uint32_t row)
 	uint64_t sum = 0;
 
 	for (uint32_t i = 0; i < GM_OBJECTS; i++) {
-		const struct gm_promise *promise = d->ledger.of[i];
+		const struct gm_reservation *reservation = d->ledger.of[i];
 
-		if (promise != NULL && promise->uid == uid)
-			sum += share_of(promise, row);
+		if (reservation != NULL && reservation->uid == uid)
+			sum += share_of(reservation, row);
 	}
 	return sum;
 }
@@ -172,20 +175,20 @@ static uint64_t per_cent(uint64_t bytes, uint32_t n)
 }
 
 static int judge_share(const struct gm_daemon *d,
-		       const struct gm_promise *promise, uint32_t row,
+		       const struct gm_reservation *reservation, uint32_t row,
 		       uint64_t want, uint64_t has, char *ret_why)
 {
 	uint64_t total = d->devices.of[row]->facts.total_bytes;
 	uint64_t most = per_cent(total, d->config.reserve_per_uid);
 
-	if (gm_user_is_privileged(promise->uid))
+	if (gm_user_is_privileged(reservation->uid))
 		return 0;
 	if (want <= left(most, has))
 		return 0;
 	return gm_why(ret_why, -EDQUOT,
 		      "uid %u has reserved %llu bytes of row %u and may have "
 		      "%llu: release a map, or raise limits.reserve-per-uid",
-		      promise->uid, (unsigned long long)has, row,
+		      reservation->uid, (unsigned long long)has, row,
 		      (unsigned long long)most);
 }
 
@@ -199,19 +202,20 @@ static int judge_row(const struct gm_daemon *d, uint32_t row, char *ret_why)
 		      row);
 }
 
-int gm_ledger_judge(const struct gm_daemon *d, const struct gm_promise *promise,
-		    uint32_t slot, char ret_why[GM_WHY_BYTES],
+int gm_ledger_admit(const struct gm_daemon *d,
+		    const struct gm_reservation *reservation, uint32_t slot,
+		    char ret_why[GM_WHY_BYTES],
 		    struct gm_shortage *ret_shortage)
 {
 	uint64_t has[GM_ROWS];
 	int ret = 0;
 
-	if (promise != NULL)
-		sum_of_uid(d, promise->uid, slot, has);
-	for (uint32_t i = 0; promise != NULL && i < promise->n && ret == 0;
-	     i++) {
-		uint32_t row = promise->of[i].row;
-		uint64_t want = promise->of[i].bytes;
+	if (reservation != NULL)
+		sum_of_uid(d, reservation->uid, slot, has);
+	for (uint32_t i = 0;
+	     reservation != NULL && i < reservation->n && ret == 0; i++) {
+		uint32_t row = reservation->of[i].row;
+		uint64_t want = reservation->of[i].bytes;
 
 		ret = judge_row(d, row, ret_why);
 		if (ret == 0)
@@ -219,27 +223,28 @@ int gm_ledger_judge(const struct gm_daemon *d, const struct gm_promise *promise,
 					 gm_ledger_avail(d, row, slot), ret_why,
 					 ret_shortage);
 		if (ret == 0)
-			ret = judge_share(d, promise, row, want, has[row],
+			ret = judge_share(d, reservation, row, want, has[row],
 					  ret_why);
 	}
 	return ret;
 }
 
-int gm_ledger_fits(const struct gm_daemon *d, const struct gm_promise *promise,
-		   uint32_t slot, char ret_why[GM_WHY_BYTES])
+int gm_ledger_fits(const struct gm_daemon *d,
+		   const struct gm_reservation *reservation, uint32_t slot,
+		   char ret_why[GM_WHY_BYTES])
 {
 	int ret = 0;
 
-	for (uint32_t i = 0; promise != NULL && i < promise->n && ret == 0;
-	     i++) {
-		uint32_t row = promise->of[i].row;
+	for (uint32_t i = 0;
+	     reservation != NULL && i < reservation->n && ret == 0; i++) {
+		uint32_t row = reservation->of[i].row;
 		uint64_t total;
 
 		if (row >= d->devices.n || !d->devices.of[row]->present)
 			return gm_why(ret_why, -ENODEV, "row %u is not there",
 				      row);
 		total = d->devices.of[row]->facts.total_bytes;
-		ret = judge_room(row, promise->of[i].bytes,
+		ret = judge_room(row, reservation->of[i].bytes,
 				 left(total, others(d, row, slot)), ret_why,
 				 NULL);
 	}
@@ -256,22 +261,23 @@ static void tell(struct gm_daemon *d, uint32_t row)
 }
 
 void gm_ledger_put(struct gm_daemon *d, uint32_t slot,
-		   struct gm_promise *promise)
+		   struct gm_reservation *reservation)
 {
 	struct gm_ledger *ledger = &d->ledger;
-	struct gm_promise *old = ledger->of[slot];
+	struct gm_reservation *old = ledger->of[slot];
 
 	/* One step for each row: nobody sees a replaced map's promise gone
 	 * and the new one not yet there. */
-	for (uint32_t i = 0; promise != NULL && i < promise->n; i++)
-		ledger->promised[promise->of[i].row] += promise->of[i].bytes;
+	for (uint32_t i = 0; reservation != NULL && i < reservation->n; i++)
+		ledger->promised[reservation->of[i].row] +=
+			reservation->of[i].bytes;
 	for (uint32_t i = 0; old != NULL && i < old->n; i++)
 		ledger->promised[old->of[i].row] -= old->of[i].bytes;
-	ledger->of[slot] = promise;
-	for (uint32_t i = 0; promise != NULL && i < promise->n; i++)
-		tell(d, promise->of[i].row);
+	ledger->of[slot] = reservation;
+	for (uint32_t i = 0; reservation != NULL && i < reservation->n; i++)
+		tell(d, reservation->of[i].row);
 	for (uint32_t i = 0; old != NULL && i < old->n; i++) {
-		if (share_of(promise, old->of[i].row) == 0)
+		if (share_of(reservation, old->of[i].row) == 0)
 			tell(d, old->of[i].row);
 	}
 	free(old);
@@ -280,12 +286,12 @@ void gm_ledger_put(struct gm_daemon *d, uint32_t slot,
 void gm_ledger_slot_stored(struct gm_daemon *d, uint32_t slot,
 			   const struct gm_put *put)
 {
-	gm_ledger_put(d, slot, put != NULL ? put->promise : NULL);
+	gm_ledger_put(d, slot, put != NULL ? put->reservation : NULL);
 }
 
 /* What a block of ours charges; segment/validate.c has looked at it. */
 static int read_promise(const struct gm_daemon *d, uint32_t slot,
-			struct gm_promise **ret_promise)
+			struct gm_reservation **ret_promise)
 {
 	const gm_a64 *word = &d->segment.map.objects[slot].slot;
 	struct gm_charge_image charges[GM_ROWS];
@@ -302,23 +308,23 @@ static int read_promise(const struct gm_daemon *d, uint32_t slot,
 	layers.flags = image.object.flags;
 	layers.owner_uid = image.object.owner_uid;
 	layers.n_rows = image.n_rows;
-	return gm_ledger_promise(&layers, why, ret_promise);
+	return gm_ledger_reservation(&layers, why, ret_promise);
 }
 
 int gm_ledger_adopt(struct gm_daemon *d)
 {
 	for (uint32_t slot = 0; slot < GM_OBJECTS; slot++) {
 		const struct gm_block *block = &d->directory.objects[slot];
-		struct gm_promise *promise;
+		struct gm_reservation *reservation;
 		int ret;
 
 		if (block->unit == 0 ||
 		    (block->flags & GM_OBJECT_COMMITTED) == 0)
 			continue;
-		ret = read_promise(d, slot, &promise);
+		ret = read_promise(d, slot, &reservation);
 		if (ret != 0)
 			return ret;
-		gm_ledger_put(d, slot, promise);
+		gm_ledger_put(d, slot, reservation);
 	}
 	/* Also those that an agent before us had promised, and we have not. */
 	for (uint32_t row = 0; row < d->devices.n; row++) {

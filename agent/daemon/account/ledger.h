@@ -31,7 +31,7 @@ struct gm_put;
 #define GM_LEDGER_NOBODY UINT32_MAX /* no slot */
 
 /* What one map takes of its rows. */
-struct gm_promise {
+struct gm_reservation {
 	uint32_t uid;
 	uint32_t n;
 	struct {
@@ -42,7 +42,7 @@ struct gm_promise {
 
 struct gm_ledger {
 	uint64_t promised[GM_ROWS];
-	struct gm_promise *of[GM_OBJECTS]; /* NULL: none */
+	struct gm_reservation *of[GM_OBJECTS]; /* NULL: none */
 };
 
 /* By how much a promise was too large, and where; 0 bytes: not for that. */
@@ -52,7 +52,7 @@ struct gm_shortage {
 };
 
 /*
- * gm_ledger_promise - sum up what a map charges
+ * gm_ledger_reservation - sum up what a map charges
  *
  * ret_promise	NULL for a map that is not committed; to be freed, or to be
  *		given to gm_ledger_put()
@@ -61,9 +61,9 @@ struct gm_shortage {
  *		-EOVERFLOW	2^63 bytes or more of one row
  *		-ENOMEM
  */
-int gm_ledger_promise(const struct gm_layers *layers,
-		      char ret_why[GM_WHY_BYTES],
-		      struct gm_promise **ret_promise);
+int gm_ledger_reservation(const struct gm_layers *layers,
+			  char ret_why[GM_WHY_BYTES],
+			  struct gm_reservation **ret_promise);
 
 /*
  * gm_ledger_avail - what may be promised of a row
@@ -82,7 +82,7 @@ uint64_t gm_ledger_avail(const struct gm_daemon *d, uint32_t row,
 uint64_t gm_ledger_share(const struct gm_daemon *d, uint32_t uid, uint32_t row);
 
 /*
- * gm_ledger_judge - may this be promised now?
+ * gm_ledger_admit - may this be promised now?
  *
  * promise	may be NULL
  * slot		as for gm_ledger_avail()
@@ -93,8 +93,9 @@ uint64_t gm_ledger_share(const struct gm_daemon *d, uint32_t uid, uint32_t row);
  *		-ENOSPC		a row has not so much left
  *		-EDQUOT		the uid would have more of a row than it may
  */
-int gm_ledger_judge(const struct gm_daemon *d, const struct gm_promise *promise,
-		    uint32_t slot, char ret_why[GM_WHY_BYTES],
+int gm_ledger_admit(const struct gm_daemon *d,
+		    const struct gm_reservation *reservation, uint32_t slot,
+		    char ret_why[GM_WHY_BYTES],
 		    struct gm_shortage *ret_shortage);
 
 /*
@@ -102,13 +103,14 @@ int gm_ledger_judge(const struct gm_daemon *d, const struct gm_promise *promise,
  *
  * For promises that were made before: only the totals of rows count.
  *
- * Returns	0, -ENODEV, -ENOSPC	as gm_ledger_judge()
+ * Returns	0, -ENODEV, -ENOSPC	as gm_ledger_admit()
  */
-int gm_ledger_fits(const struct gm_daemon *d, const struct gm_promise *promise,
-		   uint32_t slot, char ret_why[GM_WHY_BYTES]);
+int gm_ledger_fits(const struct gm_daemon *d,
+		   const struct gm_reservation *reservation, uint32_t slot,
+		   char ret_why[GM_WHY_BYTES]);
 
 /*
- * gm_ledger_put - a slot has moved on: its promise is @promise now
+ * gm_ledger_put - a slot has moved on: its promise is @reservation now
  *
  * promise	ours from here on; NULL: none
  *
@@ -116,7 +118,7 @@ int gm_ledger_fits(const struct gm_daemon *d, const struct gm_promise *promise,
  * rows say what is reserved when this returns.
  */
 void gm_ledger_put(struct gm_daemon *d, uint32_t slot,
-		   struct gm_promise *promise);
+		   struct gm_reservation *reservation);
 
 /* Event; see base/events.h. */
 void gm_ledger_slot_stored(struct gm_daemon *d, uint32_t slot,

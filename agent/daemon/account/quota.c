@@ -34,9 +34,9 @@ uint64_t gm_quota_of(const struct gm_daemon *d, uint32_t row, uint32_t uid,
 	return left(bytes, other.abandoned + other.masks);
 }
 
-void gm_quota_back(struct gm_daemon *d, uint32_t row, uint64_t bytes)
+void gm_quota_freed(struct gm_daemon *d, uint32_t row, uint64_t bytes)
 {
-	struct gm_back *back = &d->devices.of[row]->back[0];
+	struct gm_recent_free *back = &d->devices.of[row]->back[0];
 
 	back->bytes += bytes;
 	back->last_ns = gm_loop_now();

@@ -32,7 +32,7 @@ uint64_t gm_quota_of(const struct gm_daemon *d, uint32_t row, uint32_t uid,
 		     uint64_t has);
 
 /* Sessions have given back so much of a row. */
-void gm_quota_back(struct gm_daemon *d, uint32_t row, uint64_t bytes);
+void gm_quota_freed(struct gm_daemon *d, uint32_t row, uint64_t bytes);
 
 /* What a uid may have exported of a row in all. */
 uint64_t gm_quota_exports(const struct gm_daemon *d, uint32_t row,

@@ -13,8 +13,8 @@
 
 #define TAIL_MAX 4096u /* of a request that waits */
 
-struct gm_room_wait {
-	TAILQ_ENTRY(gm_room_wait) entry;
+struct gm_deferred_request {
+	TAILQ_ENTRY(gm_deferred_request) entry;
 	struct gm_connection *connection;
 	struct gm_timer limit;
 	bool was_turn; /* of the loop, since it came */
@@ -47,7 +47,7 @@ static bool comes_back(const struct gm_connection *c, int status)
 	return false;
 }
 
-static void enter(struct gm_room_wait *wait)
+static void enter(struct gm_deferred_request *wait)
 {
 	struct gm_connection *c = wait->connection;
 
@@ -58,7 +58,7 @@ static void enter(struct gm_room_wait *wait)
 	TAILQ_INSERT_TAIL(&c->server->room_waits, wait, entry);
 }
 
-static void leave(struct gm_room_wait *wait)
+static void leave(struct gm_deferred_request *wait)
 {
 	struct gm_connection *c = wait->connection;
 
@@ -66,17 +66,17 @@ static void leave(struct gm_room_wait *wait)
 	TAILQ_REMOVE(&c->server->room_waits, wait, entry);
 }
 
-static void end(struct gm_room_wait *wait)
+static void end(struct gm_deferred_request *wait)
 {
 	const struct gm_connection *c = wait->connection;
 
 	gm_timer_stop(&c->server->d->loop, &wait->limit);
-	gm_gutter_close(wait->fd, c->uid);
+	gm_deferred_close_close(wait->fd, c->uid);
 	free(wait);
 }
 
 /* Nothing else was read meanwhile, so nothing it was judged by is less true. */
-static void handle(struct gm_room_wait *wait)
+static void handle(struct gm_deferred_request *wait)
 {
 	struct gm_connection *c = wait->connection;
 	bool has_fd = wait->fd >= 0;
@@ -97,7 +97,7 @@ static void handle(struct gm_room_wait *wait)
 	if (status < 0)
 		gm_connection_refuse(c, &wait->request.header, status,
 				     c->server->why);
-	gm_gutter_close(c->fd, c->uid);
+	gm_deferred_close_close(c->fd, c->uid);
 	c->fd = -1;
 	end(wait);
 	if (!c->waits)
@@ -107,12 +107,13 @@ static void handle(struct gm_room_wait *wait)
 
 static void is_over(struct gm_timer *timer)
 {
-	handle(gm_owner(timer, struct gm_room_wait, limit));
+	handle(gm_owner(timer, struct gm_deferred_request, limit));
 }
 
 /* What has come before it may be met after it, once: the kernel puts whom we
  * have just served before others.  So a session's end may yet be met. */
-static void give_a_turn(struct gm_control_server *s, struct gm_room_wait *wait)
+static void give_a_turn(struct gm_control_server *s,
+			struct gm_deferred_request *wait)
 {
 	TAILQ_REMOVE(&s->room_waits, wait, entry);
 	TAILQ_INSERT_TAIL(&s->room_waits, wait, entry);
@@ -125,7 +126,7 @@ static void look(struct gm_timer *timer)
 {
 	struct gm_control_server *s =
 		gm_owner(timer, struct gm_control_server, room);
-	const struct gm_room_wait *wait;
+	const struct gm_deferred_request *wait;
 	uint32_t n = 0;
 
 	TAILQ_FOREACH(wait, &s->room_waits, entry)
@@ -133,7 +134,7 @@ static void look(struct gm_timer *timer)
 		n++;
 	}
 	while (n-- > 0 && !TAILQ_EMPTY(&s->room_waits)) {
-		struct gm_room_wait *first = TAILQ_FIRST(&s->room_waits);
+		struct gm_deferred_request *first = TAILQ_FIRST(&s->room_waits);
 
 		if (first->was_turn)
 			handle(first);
@@ -142,11 +143,11 @@ static void look(struct gm_timer *timer)
 	}
 }
 
-bool gm_room_wait(struct gm_connection *c, const struct gm_request *r,
-		  int status, uint64_t limit_ns)
+bool gm_deferred_request(struct gm_connection *c, const struct gm_request *r,
+			 int status, uint64_t limit_ns)
 {
 	const struct gm_request_kind *kind = c->server->kind_of(r->header.type);
-	struct gm_room_wait *wait;
+	struct gm_deferred_request *wait;
 
 	/* A descriptor that came may have been taken, and is no more. */
 	if (c->source.fd < 0 || c->waits || r->tail_bytes > TAIL_MAX ||
@@ -163,13 +164,13 @@ bool gm_room_wait(struct gm_connection *c, const struct gm_request *r,
 	gm_timer_set(&c->server->d->loop, &wait->limit,
 		     gm_loop_now() + limit_ns);
 	enter(wait);
-	gm_room_changed(c->server);
+	gm_retry_queue_changed(c->server);
 	return true;
 }
 
-void gm_room_connection_dropped(struct gm_connection *c, const char *why)
+void gm_retry_queue_connection_dropped(struct gm_connection *c, const char *why)
 {
-	struct gm_room_wait *wait = c->room;
+	struct gm_deferred_request *wait = c->room;
 
 	if (!wait)
 		return;
@@ -177,20 +178,20 @@ void gm_room_connection_dropped(struct gm_connection *c, const char *why)
 	end(wait);
 }
 
-void gm_room_changed(struct gm_control_server *s)
+void gm_retry_queue_changed(struct gm_control_server *s)
 {
 	if (!TAILQ_EMPTY(&s->room_waits))
 		gm_timer_set(&s->d->loop, &s->room, gm_loop_now());
 }
 
-void gm_room_init(struct gm_control_server *s)
+void gm_retry_queue_init(struct gm_control_server *s)
 {
 	s->room.fired = look;
 	TAILQ_INIT(&s->room_waits);
 }
 
 /* After all connections. */
-void gm_room_exit(struct gm_control_server *s)
+void gm_retry_queue_exit(struct gm_control_server *s)
 {
 	gm_timer_stop(&s->d->loop, &s->room);
 }

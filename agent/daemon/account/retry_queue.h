@@ -17,23 +17,24 @@
 #include "agent/daemon/base/connection.h"
 
 /*
- * gm_room_wait - let a request wait that would be refused with @status
+ * gm_deferred_request - let a request wait that would be refused with @status
  *
  * Takes the descriptor that came with it.  After @limit_ns it is handled a last
  * time.
  *
  * Returns	whether it waits; it is to be refused if not
  */
-bool gm_room_wait(struct gm_connection *c, const struct gm_request *r,
-		  int status, uint64_t limit_ns);
+bool gm_deferred_request(struct gm_connection *c, const struct gm_request *r,
+			 int status, uint64_t limit_ns);
 
 /* Its connection has ended.  Allowed where nothing waits. */
-void gm_room_connection_dropped(struct gm_connection *c, const char *why);
+void gm_retry_queue_connection_dropped(struct gm_connection *c,
+				       const char *why);
 
 /* A session is gone, or none will be let in any more: look soon. */
-void gm_room_changed(struct gm_control_server *s);
+void gm_retry_queue_changed(struct gm_control_server *s);
 
-void gm_room_init(struct gm_control_server *s);
-void gm_room_exit(struct gm_control_server *s);
+void gm_retry_queue_init(struct gm_control_server *s);
+void gm_retry_queue_exit(struct gm_control_server *s);
 
 #endif

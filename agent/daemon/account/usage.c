@@ -12,62 +12,67 @@
 
 /* ---- what workers say -------------------------------------------------- */
 
-static uint64_t said_bytes(const struct gm_seat *seat)
+static uint64_t said_bytes(const struct gm_attachment *attachment)
 {
 	return gm_get(
-		&gm_journal_at(seat->keeper->journal, seat->place)->bytes);
+		&gm_journal_at(attachment->worker->journal, attachment->place)
+			 ->bytes);
 }
 
 /* What a program's worker says, a program may have said. */
-static bool is_believed(const struct gm_keeper *keeper)
+static bool is_believed(const struct gm_worker_process *worker)
 {
-	return !keeper->crew->runs_programs;
+	return !worker->group->runs_programs;
 }
 
 /* A worker that has been told of a seat has begun from nothing. */
-uint64_t gm_usage_of_seat(const struct gm_seat *seat)
+uint64_t gm_usage_of_seat(const struct gm_attachment *attachment)
 {
-	const struct gm_keeper *keeper = seat->keeper;
+	const struct gm_worker_process *worker = attachment->worker;
 
-	if (!keeper || keeper->is_undertaker || !gm_keeper_has_child(keeper) ||
-	    seat->state <= GM_SEAT_OFFERED)
+	if (!worker || worker->is_recovery ||
+	    !gm_worker_process_has_child(worker) ||
+	    attachment->state <= GM_ATTACHMENT_OFFERED)
 		return 0;
-	return said_bytes(seat);
+	return said_bytes(attachment);
 }
 
-uint64_t gm_usage_within_reach(const struct gm_keeper *keeper, uint32_t uid)
+uint64_t gm_usage_within_reach(const struct gm_worker_process *worker,
+			       uint32_t uid)
 {
-	const struct gm_seat *seat;
+	const struct gm_attachment *attachment;
 	uint64_t bytes = 0;
 
-	TAILQ_FOREACH(seat, &keeper->seats, entry)
+	TAILQ_FOREACH(attachment, &worker->attachments, entry)
 	{
-		if (seat->uid == uid ||
-		    (seat->state >= GM_SEAT_LEAVING && is_believed(keeper)))
-			bytes += gm_usage_of_seat(seat);
+		if (attachment->uid == uid ||
+		    (attachment->state >= GM_ATTACHMENT_LEAVING &&
+		     is_believed(worker)))
+			bytes += gm_usage_of_seat(attachment);
 	}
 	return bytes;
 }
 
-void gm_usage_leaves(const struct gm_seat *seat)
+void gm_usage_leaves(const struct gm_attachment *attachment)
 {
-	const struct gm_keeper *keeper = seat->keeper;
+	const struct gm_worker_process *worker = attachment->worker;
 
-	if (!keeper->is_undertaker && is_believed(keeper) &&
-	    seat->state == GM_SEAT_LEFT)
-		gm_quota_back(keeper->d, keeper->row, said_bytes(seat));
+	if (!worker->is_recovery && is_believed(worker) &&
+	    attachment->state == GM_ATTACHMENT_LEFT)
+		gm_quota_freed(worker->d, worker->row, said_bytes(attachment));
 }
 
-void gm_usage_ends(const struct gm_keeper *keeper)
+void gm_usage_ends(const struct gm_worker_process *worker)
 {
-	const struct gm_seat *seat;
+	const struct gm_attachment *attachment;
 
-	if (!is_believed(keeper))
+	if (!is_believed(worker))
 		return;
-	TAILQ_FOREACH(seat, &keeper->seats, entry)
+	TAILQ_FOREACH(attachment, &worker->attachments, entry)
 	{
-		if (seat->state == GM_SEAT_TAKEN ||
-		    seat->state == GM_SEAT_LEAVING)
-			gm_quota_back(keeper->d, keeper->row, said_bytes(seat));
+		if (attachment->state == GM_ATTACHMENT_TAKEN ||
+		    attachment->state == GM_ATTACHMENT_LEAVING)
+			gm_quota_freed(worker->d, worker->row,
+				       said_bytes(attachment));
 	}
 }

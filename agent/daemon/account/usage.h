@@ -12,18 +12,19 @@
 
 #include <stdint.h>
 
-struct gm_keeper;
-struct gm_seat;
+struct gm_worker_process;
+struct gm_attachment;
 
 /* Bytes of the device's memory that all sessions of a uid have, and those of
  * anybody that are leaving, as the worker says that runs. */
-uint64_t gm_usage_within_reach(const struct gm_keeper *keeper, uint32_t uid);
+uint64_t gm_usage_within_reach(const struct gm_worker_process *worker,
+			       uint32_t uid);
 
 /* A seat is given up, or the worker has ended: what it had is free. */
-void gm_usage_leaves(const struct gm_seat *seat);
-void gm_usage_ends(const struct gm_keeper *keeper);
+void gm_usage_leaves(const struct gm_attachment *attachment);
+void gm_usage_ends(const struct gm_worker_process *worker);
 
 /* Bytes of one session's place; 0 while no worker serves it. */
-uint64_t gm_usage_of_seat(const struct gm_seat *seat);
+uint64_t gm_usage_of_seat(const struct gm_attachment *attachment);
 
 #endif

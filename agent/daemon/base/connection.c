@@ -64,7 +64,7 @@ static void close_socket(struct gm_connection *c, enum gm_drop reason)
 	if (may_hold_fds) {
 		/* Its peer shall know at once, whenever that is. */
 		shutdown(c->source.fd, SHUT_RDWR);
-		gm_gutter_close(c->source.fd, c->uid);
+		gm_deferred_close_close(c->source.fd, c->uid);
 	} else {
 		close(c->source.fd);
 	}
@@ -345,7 +345,7 @@ static int look(struct gm_connection *c)
 		return 0;
 	if (!kind || !kind->has_fd)
 		return -EBADF;
-	return gm_gutter_is_full(c->uid) ? -EBUSY : 1;
+	return gm_deferred_close_is_full(c->uid) ? -EBUSY : 1;
 }
 
 /* The one that there is room for, or -1. */
@@ -422,7 +422,7 @@ static bool receive(struct gm_connection *c)
 		return cannot_receive(c, -errno);
 	c->fd = take_fd(&message);
 	goes_on = received(c, n, message.msg_flags);
-	gm_gutter_close(c->fd, c->uid);
+	gm_deferred_close_close(c->fd, c->uid);
 	c->fd = -1;
 	return goes_on;
 }
@@ -481,7 +481,7 @@ void gm_connection_turn_away(const struct gm_control_server *s, int fd,
 		return;
 	}
 	shutdown(fd, SHUT_RDWR);
-	gm_gutter_close(fd, uid);
+	gm_deferred_close_close(fd, uid);
 }
 
 bool gm_connection_crowded(const struct gm_control_server *s)

@@ -27,7 +27,7 @@
 
 struct gm_importer;
 struct gm_member;
-struct gm_room_wait;
+struct gm_deferred_request;
 
 TAILQ_HEAD(gm_importer_list, gm_importer);   /* see sharing/exports.h */
 TAILQ_HEAD(gm_mask_loan_list, gm_mask_loan); /* see masks/device_replicas.h */
@@ -61,7 +61,8 @@ struct gm_connection {
 	struct gm_session *session; /* NULL: none */
 	struct gm_change *change;   /* that it waits for; NULL: none */
 	struct gm_drain_wait drain; /* likewise */
-	struct gm_room_wait *room;  /* likewise, see account/retry_queue.h */
+	struct gm_deferred_request
+		*room; /* likewise, see account/retry_queue.h */
 	int fd; /* that came with the request at hand; -1: none, or taken */
 	bool was_session; /* or is one: it may have sent descriptors */
 	bool lost_fd;     /* one came, and we had no descriptor for it */

@@ -53,7 +53,7 @@ static struct owner *next(void)
 	TAILQ_FOREACH(owner, &owners, entry)
 	{
 		if (owner->n_waiting > 0 &&
-		    owner->n_in_hand < GM_GUTTER_THREADS - n_busy)
+		    owner->n_in_hand < GM_DEFERRED_CLOSE_THREADS - n_busy)
 			break;
 	}
 	return owner;
@@ -155,7 +155,7 @@ static bool hand_over(struct job *job, uid_t uid)
 		STAILQ_INSERT_TAIL(&owner->waiting, job, entry);
 		owner->n_waiting++;
 		/* Those that are idle may not have woken for what waits. */
-		if (n_threads < GM_GUTTER_THREADS && next() &&
+		if (n_threads < GM_DEFERRED_CLOSE_THREADS && next() &&
 		    (n_idle == 0 || waits_already))
 			start();
 		pthread_cond_signal(&work);
@@ -170,7 +170,7 @@ static bool hand_over(struct job *job, uid_t uid)
 	return is_taken;
 }
 
-void gm_gutter_close(int fd, uid_t uid)
+void gm_deferred_close_close(int fd, uid_t uid)
 {
 	struct job *job;
 
@@ -185,15 +185,15 @@ void gm_gutter_close(int fd, uid_t uid)
 	close(fd);
 }
 
-bool gm_gutter_is_full(uid_t uid)
+bool gm_deferred_close_is_full(uid_t uid)
 {
 	const struct owner *owner;
 	bool is_full;
 
 	pthread_mutex_lock(&lock);
 	owner = find(uid);
-	is_full = owner &&
-		  owner->n_waiting + owner->n_in_hand >= GM_GUTTER_PER_UID;
+	is_full = owner && owner->n_waiting + owner->n_in_hand >=
+				   GM_DEFERRED_CLOSE_PER_UID;
 	pthread_mutex_unlock(&lock);
 	return is_full;
 }

@@ -25,14 +25,14 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#define GM_GUTTER_THREADS 16u /* of them 8 for one uid alone */
-#define GM_GUTTER_PER_UID 32u /* from here on it is_full() */
+#define GM_DEFERRED_CLOSE_THREADS 16u /* of them 8 for one uid alone */
+#define GM_DEFERRED_CLOSE_PER_UID 32u /* from here on it is_full() */
 
 /* Close @fd, which is ours and came from @uid, soon.  A negative one is nothing
  * to close.  Without memory for that it is closed here and now. */
-void gm_gutter_close(int fd, uid_t uid);
+void gm_deferred_close_close(int fd, uid_t uid);
 
 /* Has so much of this uid not been closed yet that it is enough? */
-bool gm_gutter_is_full(uid_t uid);
+bool gm_deferred_close_is_full(uid_t uid);
 
 #endif

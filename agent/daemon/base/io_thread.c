@@ -18,159 +18,161 @@
 
 static void *run(void *arg)
 {
-	struct gm_clerk *clerk = arg;
-	struct gm_clerk_job *job;
+	struct gm_io_thread *io_thread = arg;
+	struct gm_io_job *job;
 
-	pthread_mutex_lock(&clerk->lock);
+	pthread_mutex_lock(&io_thread->lock);
 	for (;;) {
-		while (clerk->todo == NULL && !clerk->stopping)
-			pthread_cond_wait(&clerk->wake, &clerk->lock);
-		job = clerk->todo;
+		while (io_thread->todo == NULL && !io_thread->stopping)
+			pthread_cond_wait(&io_thread->wake, &io_thread->lock);
+		job = io_thread->todo;
 		if (job == NULL)
 			break;
-		clerk->todo = NULL;
-		pthread_mutex_unlock(&clerk->lock);
+		io_thread->todo = NULL;
+		pthread_mutex_unlock(&io_thread->lock);
 
 		job->work(job);
 
-		pthread_mutex_lock(&clerk->lock);
-		clerk->finished = job;
+		pthread_mutex_lock(&io_thread->lock);
+		io_thread->finished = job;
 		/* Cannot fail: one job at a time counts to one. */
-		eventfd_write(clerk->news.fd, 1);
+		eventfd_write(io_thread->news.fd, 1);
 	}
-	pthread_mutex_unlock(&clerk->lock);
+	pthread_mutex_unlock(&io_thread->lock);
 	return NULL;
 }
 
-static uint64_t seconds_of(const struct gm_clerk *clerk)
+static uint64_t seconds_of(const struct gm_io_thread *io_thread)
 {
-	return (gm_loop_now() - clerk->since_ns) / 1000000000;
+	return (gm_loop_now() - io_thread->since_ns) / 1000000000;
 }
 
 static void is_late(struct gm_timer *timer)
 {
-	struct gm_clerk *clerk = gm_owner(timer, struct gm_clerk, late);
+	struct gm_io_thread *io_thread =
+		gm_owner(timer, struct gm_io_thread, late);
 
-	clerk->is_late = true;
+	io_thread->is_late = true;
 	gm_log(GM_LOG_WARNING, "clerk_late",
 	       "clerk=%s for_s=%" PRIu64
 	       " remedy=\"changes wait for it: see whether the file systems of "
 	       "the state directory, of models and of /dev/shm answer\"",
-	       clerk->name, seconds_of(clerk));
+	       io_thread->name, seconds_of(io_thread));
 }
 
-static void is_back(struct gm_clerk *clerk)
+static void is_back(struct gm_io_thread *io_thread)
 {
-	gm_timer_stop(clerk->loop, &clerk->late);
-	if (clerk->is_late)
+	gm_timer_stop(io_thread->loop, &io_thread->late);
+	if (io_thread->is_late)
 		gm_log(GM_LOG_INFO, "clerk_back", "clerk=%s after_s=%" PRIu64,
-		       clerk->name, seconds_of(clerk));
-	clerk->is_late = false;
+		       io_thread->name, seconds_of(io_thread));
+	io_thread->is_late = false;
 }
 
-static void deliver(struct gm_clerk *clerk)
+static void deliver(struct gm_io_thread *io_thread)
 {
-	struct gm_clerk_job *job;
+	struct gm_io_job *job;
 
-	pthread_mutex_lock(&clerk->lock);
-	job = clerk->finished;
-	clerk->finished = NULL;
-	pthread_mutex_unlock(&clerk->lock);
+	pthread_mutex_lock(&io_thread->lock);
+	job = io_thread->finished;
+	io_thread->finished = NULL;
+	pthread_mutex_unlock(&io_thread->lock);
 	if (job == NULL)
 		return;
-	is_back(clerk);
-	clerk->in_hand = NULL;
+	is_back(io_thread);
+	io_thread->in_hand = NULL;
 	job->done(job);
 }
 
 static void news(struct gm_source *source, uint32_t events)
 {
-	struct gm_clerk *clerk = gm_owner(source, struct gm_clerk, news);
+	struct gm_io_thread *io_thread =
+		gm_owner(source, struct gm_io_thread, news);
 	eventfd_t count;
 
 	(void)events;
 	if (eventfd_read(source->fd, &count) == 0)
-		deliver(clerk);
+		deliver(io_thread);
 }
 
 /* The signals are the loop's. */
-static int start_thread(struct gm_clerk *clerk)
+static int start_thread(struct gm_io_thread *io_thread)
 {
 	sigset_t all, before;
 	int error;
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	error = pthread_create(&clerk->thread, NULL, run, clerk);
+	error = pthread_create(&io_thread->thread, NULL, run, io_thread);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	return -error;
 }
 
-static void free_parts(struct gm_clerk *clerk)
+static void free_parts(struct gm_io_thread *io_thread)
 {
-	gm_loop_del(clerk->loop, &clerk->news);
-	close(clerk->news.fd);
-	pthread_cond_destroy(&clerk->wake);
-	pthread_mutex_destroy(&clerk->lock);
-	clerk->running = false;
+	gm_loop_del(io_thread->loop, &io_thread->news);
+	close(io_thread->news.fd);
+	pthread_cond_destroy(&io_thread->wake);
+	pthread_mutex_destroy(&io_thread->lock);
+	io_thread->running = false;
 }
 
-int gm_clerk_start(struct gm_clerk *clerk, struct gm_loop *loop,
-		   const char *name)
+int gm_io_thread_start(struct gm_io_thread *io_thread, struct gm_loop *loop,
+		       const char *name)
 {
 	int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	int ret;
 
 	if (fd < 0)
 		return -errno;
-	*clerk = (struct gm_clerk){ .loop = loop,
-				    .name = name,
-				    .late = { .fired = is_late },
-				    .late_ns = GM_CLERK_LATE_NS,
-				    .news = { fd, news } };
-	pthread_mutex_init(&clerk->lock, NULL);
-	pthread_cond_init(&clerk->wake, NULL);
-	ret = gm_loop_add(loop, &clerk->news, EPOLLIN);
+	*io_thread = (struct gm_io_thread){ .loop = loop,
+					    .name = name,
+					    .late = { .fired = is_late },
+					    .late_ns = GM_CLERK_LATE_NS,
+					    .news = { fd, news } };
+	pthread_mutex_init(&io_thread->lock, NULL);
+	pthread_cond_init(&io_thread->wake, NULL);
+	ret = gm_loop_add(loop, &io_thread->news, EPOLLIN);
 	if (ret == 0)
-		ret = start_thread(clerk);
+		ret = start_thread(io_thread);
 	if (ret != 0) {
-		free_parts(clerk);
+		free_parts(io_thread);
 		return ret;
 	}
-	clerk->running = true;
+	io_thread->running = true;
 	return 0;
 }
 
-void gm_clerk_give(struct gm_clerk *clerk, struct gm_clerk_job *job)
+void gm_io_thread_submit(struct gm_io_thread *io_thread, struct gm_io_job *job)
 {
-	assert(gm_clerk_idle(clerk));
-	if (!clerk->running) {
+	assert(gm_io_thread_idle(io_thread));
+	if (!io_thread->running) {
 		job->work(job);
 		job->done(job);
 		return;
 	}
-	clerk->in_hand = job;
-	clerk->since_ns = gm_loop_now();
-	gm_timer_set(clerk->loop, &clerk->late,
-		     clerk->since_ns + clerk->late_ns);
-	pthread_mutex_lock(&clerk->lock);
-	clerk->todo = job;
-	pthread_cond_signal(&clerk->wake);
-	pthread_mutex_unlock(&clerk->lock);
+	io_thread->in_hand = job;
+	io_thread->since_ns = gm_loop_now();
+	gm_timer_set(io_thread->loop, &io_thread->late,
+		     io_thread->since_ns + io_thread->late_ns);
+	pthread_mutex_lock(&io_thread->lock);
+	io_thread->todo = job;
+	pthread_cond_signal(&io_thread->wake);
+	pthread_mutex_unlock(&io_thread->lock);
 }
 
-bool gm_clerk_idle(const struct gm_clerk *clerk)
+bool gm_io_thread_idle(const struct gm_io_thread *io_thread)
 {
-	return clerk->in_hand == NULL;
+	return io_thread->in_hand == NULL;
 }
 
 /* Has what is in hand been done, by then? */
-static bool is_done(const struct gm_clerk *clerk, uint64_t until_ns)
+static bool is_done(const struct gm_io_thread *io_thread, uint64_t until_ns)
 {
-	struct pollfd news = { .fd = clerk->news.fd, .events = POLLIN };
+	struct pollfd news = { .fd = io_thread->news.fd, .events = POLLIN };
 	uint64_t now, ms;
 
-	if (clerk->in_hand == NULL)
+	if (io_thread->in_hand == NULL)
 		return true;
 	do {
 		now = gm_loop_now();
@@ -181,27 +183,27 @@ static bool is_done(const struct gm_clerk *clerk, uint64_t until_ns)
 	return false;
 }
 
-int gm_clerk_stop(struct gm_clerk *clerk, uint64_t until_ns)
+int gm_io_thread_stop(struct gm_io_thread *io_thread, uint64_t until_ns)
 {
-	if (!clerk->running)
+	if (!io_thread->running)
 		return 0;
-	if (!is_done(clerk, until_ns)) {
+	if (!is_done(io_thread, until_ns)) {
 		gm_log(GM_LOG_ERROR, "clerk_stuck",
 		       "clerk=%s for_s=%" PRIu64
 		       " remedy=\"what it was about is as it was, or as it was "
 		       "to be: see whether the file systems of the state "
 		       "directory, of models and of /dev/shm answer\"",
-		       clerk->name, seconds_of(clerk));
+		       io_thread->name, seconds_of(io_thread));
 		return -ETIMEDOUT;
 	}
-	pthread_mutex_lock(&clerk->lock);
-	clerk->stopping = true;
-	pthread_cond_signal(&clerk->wake);
-	pthread_mutex_unlock(&clerk->lock);
-	pthread_join(clerk->thread, NULL);
-	clerk->running = false;
+	pthread_mutex_lock(&io_thread->lock);
+	io_thread->stopping = true;
+	pthread_cond_signal(&io_thread->wake);
+	pthread_mutex_unlock(&io_thread->lock);
+	pthread_join(io_thread->thread, NULL);
+	io_thread->running = false;
 	/* Whatever it gives from here on is done by us. */
-	deliver(clerk);
-	free_parts(clerk);
+	deliver(io_thread);
+	free_parts(io_thread);
 	return 0;
 }

@@ -9,8 +9,8 @@
  * job works on, and the job touches nothing else; the handing over orders the
  * rest.  The thread takes no signal.
  *
- * Without a thread, before gm_clerk_start() and after gm_clerk_stop(), the
- * caller does the job itself: slow, but never not at all.
+ * Without a thread, before gm_io_thread_start() and after gm_io_thread_stop(),
+ * the caller does the job itself: slow, but never not at all.
  *
  * A file system may take as long as it likes, and then what clients want to be
  * changed waits, whoever they are; nothing else does.  There is no telling a
@@ -27,51 +27,51 @@
 #include "agent/daemon/base/loop.h"
 
 /* Embedded in what it works on. */
-struct gm_clerk_job {
-	void (*work)(struct gm_clerk_job *job); /* by the clerk */
-	void (*done)(struct gm_clerk_job *job); /* by the loop, after it */
+struct gm_io_job {
+	void (*work)(struct gm_io_job *job); /* by the clerk */
+	void (*done)(struct gm_io_job *job); /* by the loop, after it */
 };
 
 #define GM_CLERK_LATE_NS UINT64_C(10000000000)
 
 /* Zeroed: one without a thread. */
-struct gm_clerk {
+struct gm_io_thread {
 	struct gm_loop *loop;
 	const char *name; /* for the log */
 	struct gm_timer late;
 	uint64_t late_ns;  /* that a job may take unsaid */
 	uint64_t since_ns; /* the job in hand */
 	bool is_late;
-	struct gm_source news;        /* an eventfd: a job has been done */
-	struct gm_clerk_job *in_hand; /* the loop's own: NULL when idle */
+	struct gm_source news;     /* an eventfd: a job has been done */
+	struct gm_io_job *in_hand; /* the loop's own: NULL when idle */
 	pthread_t thread;
 	bool running; /* the thread */
 	pthread_mutex_t lock;
 	pthread_cond_t wake;
-	bool stopping;                 /* under the lock, as what follows */
-	struct gm_clerk_job *todo;     /* not begun */
-	struct gm_clerk_job *finished; /* the loop does not know yet */
+	bool stopping;              /* under the lock, as what follows */
+	struct gm_io_job *todo;     /* not begun */
+	struct gm_io_job *finished; /* the loop does not know yet */
 };
 
 /* @name stays the caller's.  Returns 0, or a negative errno of eventfd,
  * epoll_ctl or pthread_create. */
-int gm_clerk_start(struct gm_clerk *clerk, struct gm_loop *loop,
-		   const char *name);
+int gm_io_thread_start(struct gm_io_thread *io_thread, struct gm_loop *loop,
+		       const char *name);
 
 /*
- * gm_clerk_give - have a job done
+ * gm_io_thread_submit - have a job done
  *
  * The clerk must be idle.  job->done() may give the next one.
  */
-void gm_clerk_give(struct gm_clerk *clerk, struct gm_clerk_job *job);
+void gm_io_thread_submit(struct gm_io_thread *io_thread, struct gm_io_job *job);
 
 /* Has it nothing in hand? */
-bool gm_clerk_idle(const struct gm_clerk *clerk);
+bool gm_io_thread_idle(const struct gm_io_thread *io_thread);
 
 /* Wait until what is in hand has been done, call its done(), and end the
  * thread.  Allowed for one that was never started.  Returns 0, or -ETIMEDOUT
  * when it has not been done at @until_ns, which is logged: the thread is still
  * at it, and all that it works on has to stay. */
-int gm_clerk_stop(struct gm_clerk *clerk, uint64_t until_ns);
+int gm_io_thread_stop(struct gm_io_thread *io_thread, uint64_t until_ns);
 
 #endif

@@ -35,7 +35,7 @@ static bool has_controls(const char *name)
 	return false;
 }
 
-int gm_name_judge(const char *name, char ret_why[GM_WHY_BYTES])
+int gm_name_check(const char *name, char ret_why[GM_WHY_BYTES])
 {
 	if (gm_object_name(name) == 0)
 		return gm_why(ret_why, -EINVAL, "a name has 1 to %u bytes",

@@ -10,6 +10,6 @@
 
 /* Returns 0, or -EINVAL: empty, too long, or with blanks or control characters
  * in it. */
-int gm_name_judge(const char *name, char ret_why[GM_WHY_BYTES]);
+int gm_name_check(const char *name, char ret_why[GM_WHY_BYTES]);
 
 #endif

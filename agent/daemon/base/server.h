@@ -27,7 +27,7 @@ struct gm_export;
 struct gm_rendezvous;
 struct gm_request;
 struct gm_request_kind;
-struct gm_room_wait;
+struct gm_deferred_request;
 struct gm_session;
 struct gm_shared;
 
@@ -48,7 +48,7 @@ enum gm_drop {
 TAILQ_HEAD(gm_connection_list, gm_connection);
 TAILQ_HEAD(gm_export_list, gm_export);
 TAILQ_HEAD(gm_rendezvous_list, gm_rendezvous);
-TAILQ_HEAD(gm_room_wait_list, gm_room_wait);
+TAILQ_HEAD(gm_retry_queue_wait_list, gm_deferred_request);
 TAILQ_HEAD(gm_session_list, gm_session);
 TAILQ_HEAD(gm_share_claim_list, gm_share_claimed);
 TAILQ_HEAD(gm_shared_list, gm_shared);
@@ -81,7 +81,7 @@ struct gm_control_server {
 	struct gm_share_claim_list share_claims; /* names to come */
 	struct gm_rendezvous_list rendezvous;
 	struct gm_timer moved; /* look at them soon */
-	struct gm_room_wait_list
+	struct gm_retry_queue_wait_list
 		room_waits;   /* oldest first, see account/retry_queue.h */
 	struct gm_timer room; /* look at them soon */
 	uint64_t last_ticket;

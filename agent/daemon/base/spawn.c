@@ -143,7 +143,7 @@ static int make_pair(int ret_pair[2])
 }
 
 static int describe(posix_spawn_file_actions_t *files, int socket, int journal,
-		    int commons)
+		    int group_page)
 {
 	int error;
 
@@ -158,13 +158,13 @@ static int describe(posix_spawn_file_actions_t *files, int socket, int journal,
 	if (error == 0 && journal >= 0)
 		error = posix_spawn_file_actions_adddup2(files, journal,
 							 GM_FD_JOURNAL);
-	if (error == 0 && commons >= 0)
-		error = posix_spawn_file_actions_adddup2(files, commons,
-							 GM_FD_COMMONS);
+	if (error == 0 && group_page >= 0)
+		error = posix_spawn_file_actions_adddup2(files, group_page,
+							 GM_FD_GROUP_PAGE);
 	if (error == 0)
 		error = posix_spawn_file_actions_addclosefrom_np(
-			files, commons >= 0 ? GM_FD_COMMONS + 1
-					    : GM_FD_SUPERVISOR + 1);
+			files, group_page >= 0 ? GM_FD_GROUP_PAGE + 1
+					       : GM_FD_SUPERVISOR + 1);
 	return error;
 }
 
@@ -184,7 +184,7 @@ static int behave(posix_spawnattr_t *how)
 }
 
 static int start(char *const argv[], char *const env[], int socket, int journal,
-		 int commons, pid_t *ret_pid)
+		 int group_page, pid_t *ret_pid)
 {
 	posix_spawn_file_actions_t files;
 	posix_spawnattr_t how;
@@ -192,7 +192,7 @@ static int start(char *const argv[], char *const env[], int socket, int journal,
 
 	posix_spawn_file_actions_init(&files);
 	posix_spawnattr_init(&how);
-	error = describe(&files, socket, journal, commons);
+	error = describe(&files, socket, journal, group_page);
 	if (error == 0)
 		error = behave(&how);
 	if (error == 0)
@@ -202,7 +202,7 @@ static int start(char *const argv[], char *const env[], int socket, int journal,
 	return -error;
 }
 
-int gm_spawn(char *const argv[], char *const env[], int journal, int commons,
+int gm_spawn(char *const argv[], char *const env[], int journal, int group_page,
 	     struct gm_child *ret_child)
 {
 	struct gm_child child;
@@ -212,7 +212,7 @@ int gm_spawn(char *const argv[], char *const env[], int journal, int commons,
 	gm_spawn_tidy();
 	if (error)
 		return error;
-	error = start(argv, env, pair[1], journal, commons, &child.pid);
+	error = start(argv, env, pair[1], journal, group_page, &child.pid);
 	close(pair[1]);
 	if (error) {
 		close(pair[0]);

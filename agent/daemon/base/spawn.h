@@ -33,7 +33,7 @@ struct gm_child {
  *		-ENOENT, -EACCES, -ENOEXEC, ...	the program cannot be run
  *		-EAGAIN, -ENOMEM, -EMFILE	from the kernel
  */
-int gm_spawn(char *const argv[], char *const env[], int journal, int commons,
+int gm_spawn(char *const argv[], char *const env[], int journal, int group_page,
 	     struct gm_child *ret_child);
 
 /* End a child that was started and is of no use.  It is not waited for: whoever

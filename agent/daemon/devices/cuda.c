@@ -21,7 +21,7 @@ static bool is_instance(const struct gm_device *device)
 }
 
 /* An instance is where its card is. */
-static const struct gm_row_image *place_of(const struct gm_cudarows *cuda,
+static const struct gm_row_image *place_of(const struct gm_cuda_rows *cuda,
 					   const struct gm_device *device)
 {
 	for (uint32_t i = 0; i < cuda->n_found; i++) {
@@ -46,7 +46,7 @@ static uint64_t address_of(const struct gm_row_image *facts)
 	return (uint64_t)facts->pci_domain << 32 | facts->pci_bus;
 }
 
-static bool comes_before(const struct gm_cudarows *cuda,
+static bool comes_before(const struct gm_cuda_rows *cuda,
 			 const struct gm_device *a, const struct gm_device *b)
 {
 	int by = compare(address_of(place_of(cuda, a)),
@@ -65,7 +65,7 @@ static bool comes_before(const struct gm_cudarows *cuda,
 	return by < 0;
 }
 
-static void sort(struct gm_cudarows *cuda)
+static void sort(struct gm_cuda_rows *cuda)
 {
 	for (uint32_t i = 1; i < cuda->n_found; i++) {
 		struct gm_device *device = cuda->found[i];
@@ -79,10 +79,10 @@ static void sort(struct gm_cudarows *cuda)
 	}
 }
 
-int gm_cudarows_list(struct gm_daemon *d, struct gm_device *ret_devices,
-		     size_t max, char ret_why[GM_WHY_BYTES])
+int gm_cuda_rows_list(struct gm_daemon *d, struct gm_device *ret_devices,
+		      size_t max, char ret_why[GM_WHY_BYTES])
 {
-	struct gm_cudarows *cuda = &d->cuda;
+	struct gm_cuda_rows *cuda = &d->cuda;
 	uint32_t n = cuda->n_found;
 
 	cuda->is_open = true;
@@ -105,7 +105,7 @@ int gm_cudarows_list(struct gm_daemon *d, struct gm_device *ret_devices,
 	return (int)n;
 }
 
-void gm_cudarows_refresh(struct gm_device *device)
+void gm_cuda_rows_refresh(struct gm_device *device)
 {
 	const struct gm_row_image *facts = &device->facts;
 	struct gm_moving_image *moving = &device->moving;

@@ -47,8 +47,8 @@ static struct gm_path *add(struct gm_paths *paths, const uint8_t to[16],
 	return path;
 }
 
-void gm_paths_heard(struct gm_daemon *d, const uint8_t uuid[16],
-		    const struct gm_probe_peers *peers)
+void gm_paths_on_report(struct gm_daemon *d, const uint8_t uuid[16],
+			const struct gm_probe_peers *peers)
 {
 	struct gm_path *path = find(&d->paths, uuid, peers->other);
 

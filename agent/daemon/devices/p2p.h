@@ -39,8 +39,8 @@ struct gm_paths {
 };
 
 /* One PEERS record: of the card @uuid, as the one that reads. */
-void gm_paths_heard(struct gm_daemon *d, const uint8_t uuid[16],
-		    const struct gm_probe_peers *peers);
+void gm_paths_on_report(struct gm_daemon *d, const uint8_t uuid[16],
+			const struct gm_probe_peers *peers);
 
 enum gm_path_state gm_paths_state(const struct gm_daemon *d, uint32_t to,
 				  uint32_t from);

@@ -84,7 +84,7 @@ static void enter_found(struct gm_device *device, const struct gm_device *found)
  * of it counted for good: nothing is added to the older one any more. */
 void gm_devices_memory_read(struct gm_device *device, uint64_t at_ns)
 {
-	struct gm_back *back = device->back;
+	struct gm_recent_free *back = device->back;
 
 	for (int i = 0; i < 2; i++) {
 		if (back[i].last_ns < at_ns)
@@ -104,7 +104,7 @@ static void refresh(struct gm_device *device)
 		gm_devices_memory_read(device, gm_loop_now());
 		break;
 	case GPUMAP_DEVICE_CUDA:
-		gm_cudarows_refresh(device);
+		gm_cuda_rows_refresh(device);
 		break;
 	default:
 		gm_dummyrows_refresh(device);
@@ -276,7 +276,7 @@ static int match(struct gm_daemon *d, const struct gm_device *found, size_t n,
 /* In the order of a new table.  Returns how many, or a negative errno. */
 static int list(struct gm_daemon *d, struct gm_device *found, char *ret_why)
 {
-	int n = gm_cudarows_list(d, found, GM_ROWS, ret_why);
+	int n = gm_cuda_rows_list(d, found, GM_ROWS, ret_why);
 	int ret = n;
 
 	if (ret >= 0)

@@ -210,7 +210,7 @@ static void judge(struct gm_daemon *d, struct gm_device *device,
 
 static struct gm_device *find(const struct gm_daemon *d, const uint8_t uuid[16])
 {
-	const struct gm_cudarows *cuda = &d->cuda;
+	const struct gm_cuda_rows *cuda = &d->cuda;
 
 	if (cuda->is_open)
 		return gm_devices_find(d, uuid);
@@ -271,7 +271,7 @@ static void add_late(struct gm_daemon *d, const struct gm_device *found)
 
 static void add(struct gm_daemon *d, const struct gm_probe_wire *wire)
 {
-	struct gm_cudarows *cuda = &d->cuda;
+	struct gm_cuda_rows *cuda = &d->cuda;
 	struct gm_device *device;
 
 	if (!cuda->is_open && cuda->n_found == GM_ROWS)
@@ -339,7 +339,7 @@ static void heard_moving(struct gm_daemon *d, struct gm_device *device,
 		gm_devices_memory_read(device, from->looked_ns);
 		gm_events_row_memory_read(d, device->facts.row);
 	}
-	gm_cudarows_refresh(device);
+	gm_cuda_rows_refresh(device);
 	if (from->recovery != device->facts.recovery) {
 		device->facts.recovery = from->recovery;
 		facts_changed(d, device);
@@ -403,7 +403,7 @@ static void heard_event(struct gm_daemon *d, struct gm_device *device,
 /* The start goes on from the loop, whoever has found out. */
 static void complete(struct gm_daemon *d, const char *why)
 {
-	struct gm_cudarows *cuda = &d->cuda;
+	struct gm_cuda_rows *cuda = &d->cuda;
 
 	if (cuda->is_open || cuda->is_complete)
 		return;
@@ -431,7 +431,7 @@ static void lose_unnamed(struct gm_daemon *d)
 
 static void heard_listed(struct gm_daemon *d)
 {
-	struct gm_cudarows *cuda = &d->cuda;
+	struct gm_cuda_rows *cuda = &d->cuda;
 
 	if (cuda->is_open) {
 		lose_unnamed(d);
@@ -453,7 +453,7 @@ static void heard_absent(struct gm_daemon *d, const char *text)
 
 static void broken(struct gm_daemon *d, const char *why)
 {
-	struct gm_cudarows *cuda = &d->cuda;
+	struct gm_cuda_rows *cuda = &d->cuda;
 
 	if (strcmp(cuda->broken, why) != 0)
 		gm_log(GM_LOG_ERROR, "cuda_broken", "why=%s",
@@ -495,7 +495,7 @@ static void record(struct gm_daemon *d, const struct gm_probe_wire *wire)
 			gm_drains_released(d, device->facts.row, wire->serial);
 		break;
 	case GM_PROBE_PEERS:
-		gm_paths_heard(d, wire->uuid, &wire->peers);
+		gm_paths_on_report(d, wire->uuid, &wire->peers);
 		break;
 	default:
 		break;
@@ -505,7 +505,7 @@ static void record(struct gm_daemon *d, const struct gm_probe_wire *wire)
 static void list_limit(struct gm_timer *timer)
 {
 	struct gm_daemon *d = gm_owner(timer, struct gm_daemon, cuda.limit);
-	struct gm_cudarows *cuda = &d->cuda;
+	struct gm_cuda_rows *cuda = &d->cuda;
 
 	if (!cuda->is_complete) {
 		gm_log(GM_LOG_WARNING, "cuda_slow",
@@ -558,9 +558,9 @@ static const struct gm_probe_reader reader = {
 	.is_watched = is_watched,
 };
 
-void gm_cudarows_start(struct gm_daemon *d)
+void gm_cuda_rows_start(struct gm_daemon *d)
 {
-	struct gm_cudarows *cuda = &d->cuda;
+	struct gm_cuda_rows *cuda = &d->cuda;
 
 	cuda->since_ns = gm_loop_now();
 	cuda->limit.fired = list_limit;
@@ -570,9 +570,9 @@ void gm_cudarows_start(struct gm_daemon *d)
 	gm_probe_start(d, &reader);
 }
 
-void gm_cudarows_exit(struct gm_daemon *d)
+void gm_cuda_rows_exit(struct gm_daemon *d)
 {
-	struct gm_cudarows *cuda = &d->cuda;
+	struct gm_cuda_rows *cuda = &d->cuda;
 
 	gm_probe_exit(d);
 	gm_timer_stop(&d->loop, &cuda->limit);
@@ -581,7 +581,7 @@ void gm_cudarows_exit(struct gm_daemon *d)
 		free(cuda->found[--cuda->n_found]);
 }
 
-void gm_cudarows_unseen(struct gm_daemon *d, uint32_t row)
+void gm_cuda_rows_unseen(struct gm_daemon *d, uint32_t row)
 {
 	struct gm_device *device = d->devices.of[row];
 

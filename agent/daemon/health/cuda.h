@@ -32,7 +32,7 @@
 
 struct gm_daemon;
 
-struct gm_cudarows {
+struct gm_cuda_rows {
 	struct gm_timer limit; /* config.cuda_list_limit_ns */
 	struct gm_timer flush; /* facts have changed and are not published */
 	uint64_t since_ns;     /* when we began to wait */
@@ -47,14 +47,14 @@ struct gm_cudarows {
 
 /* Have the probe started; is_listed follows when its list is complete,
  * or at the limit. */
-void gm_cudarows_start(struct gm_daemon *d);
-void gm_cudarows_exit(struct gm_daemon *d);
+void gm_cuda_rows_start(struct gm_daemon *d);
+void gm_cuda_rows_exit(struct gm_daemon *d);
 
 /* Event; see base/events.h: the row is LOST until the probe sees its device. */
-void gm_cudarows_unseen(struct gm_daemon *d, uint32_t row);
+void gm_cuda_rows_unseen(struct gm_daemon *d, uint32_t row);
 
 /*
- * gm_cudarows_list - the devices that were named so far
+ * gm_cuda_rows_list - the devices that were named so far
  *
  * max		room in ret_devices
  *
@@ -62,10 +62,10 @@ void gm_cudarows_unseen(struct gm_daemon *d, uint32_t row);
  *		-ENOSPC		more than @max
  *		-ENODEV		none, and the configuration requires one
  */
-int gm_cudarows_list(struct gm_daemon *d, struct gm_device *ret_devices,
-		     size_t max, char ret_why[GM_WHY_BYTES]);
+int gm_cuda_rows_list(struct gm_daemon *d, struct gm_device *ret_devices,
+		      size_t max, char ret_why[GM_WHY_BYTES]);
 
 /* Budget and score, from what is free. */
-void gm_cudarows_refresh(struct gm_device *device);
+void gm_cuda_rows_refresh(struct gm_device *device);
 
 #endif

@@ -114,7 +114,7 @@ static void ask_probe(struct gm_row_drain *drain)
 	struct gm_daemon *d = drain->d;
 
 	drain->serial = ++d->probe.last_release;
-	gm_probe_tell(d, GM_PROBE_RELEASE,
+	gm_probe_send(d, GM_PROBE_RELEASE,
 		      d->devices.of[drain->row]->facts.uuid, drain->serial);
 	set_limit(drain);
 }
@@ -343,7 +343,7 @@ static void resume(struct gm_row_drain *drain)
 	/* Whatever it suffered from, it has been seen to. */
 	device->grave_xid = 0;
 	if (is_card(d, row))
-		gm_probe_tell(d, GM_PROBE_RESUME, device->facts.uuid, 0);
+		gm_probe_send(d, GM_PROBE_RESUME, device->facts.uuid, 0);
 	set_limit(drain);
 }
 
@@ -428,7 +428,7 @@ void gm_drains_greet(struct gm_daemon *d)
 		const struct gm_row_drain *drain = drain_of(d, row);
 
 		if (drain != NULL && drain->state == DRAINED && is_card(d, row))
-			gm_probe_tell(d, GM_PROBE_RELEASE,
+			gm_probe_send(d, GM_PROBE_RELEASE,
 				      d->devices.of[row]->facts.uuid, 0);
 	}
 }

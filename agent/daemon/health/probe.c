@@ -155,7 +155,7 @@ static bool runs(const struct gm_daemon *d)
 	return d->probe.state == GM_PROBE_RUNNING && d->probe.socket.fd >= 0;
 }
 
-int gm_probe_tell(struct gm_daemon *d, uint32_t type, const uint8_t uuid[16],
+int gm_probe_send(struct gm_daemon *d, uint32_t type, const uint8_t uuid[16],
 		  uint32_t serial)
 {
 	struct gm_probe *probe = &d->probe;

@@ -86,14 +86,14 @@ void gm_probe_exit(struct gm_daemon *d);
 bool gm_probe_is_gone(const struct gm_daemon *d);
 
 /*
- * gm_probe_tell - RELEASE or RESUME a card
+ * gm_probe_send - RELEASE or RESUME a card
  *
  * serial	of a RELEASE, for its answer
  *
  * Returns	0, or a negative errno: there is none, or it does not listen,
  *		and is killed for that
  */
-int gm_probe_tell(struct gm_daemon *d, uint32_t type, const uint8_t uuid[16],
+int gm_probe_send(struct gm_daemon *d, uint32_t type, const uint8_t uuid[16],
 		  uint32_t serial);
 
 #endif

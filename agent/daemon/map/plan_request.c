@@ -343,14 +343,15 @@ static void put_layers(struct plan_change *plan)
 static int judge_promise(struct plan_change *plan)
 {
 	struct gm_change *change = &plan->change;
-	struct gm_promise *promise;
-	int ret = gm_ledger_promise(&change->layers, change->why, &promise);
+	struct gm_reservation *reservation;
+	int ret = gm_ledger_reservation(&change->layers, change->why,
+					&reservation);
 
 	if (ret != 0)
 		return ret;
-	ret = gm_ledger_judge(change->d, promise, slot_of(plan), change->why,
-			      &plan->shortage);
-	free(promise);
+	ret = gm_ledger_admit(change->d, reservation, slot_of(plan),
+			      change->why, &plan->shortage);
+	free(reservation);
 	return ret;
 }
 

@@ -14,25 +14,25 @@
 static int make_promise(const struct gm_daemon *d,
 			const struct gm_layers *layers,
 			const struct gm_block *present, bool is_restored,
-			char *ret_why, struct gm_promise **ret_promise)
+			char *ret_why, struct gm_reservation **ret_promise)
 {
 	uint32_t slot = present != NULL
 				? (uint32_t)(present - d->directory.objects)
 				: GM_LEDGER_NOBODY;
-	struct gm_promise *promise;
-	int ret = gm_ledger_promise(layers, ret_why, &promise);
+	struct gm_reservation *reservation;
+	int ret = gm_ledger_reservation(layers, ret_why, &reservation);
 
 	if (ret != 0)
 		return ret;
 	if (is_restored)
-		ret = gm_ledger_fits(d, promise, slot, ret_why);
+		ret = gm_ledger_fits(d, reservation, slot, ret_why);
 	else
-		ret = gm_ledger_judge(d, promise, slot, ret_why, NULL);
+		ret = gm_ledger_admit(d, reservation, slot, ret_why, NULL);
 	if (ret != 0) {
-		free(promise);
+		free(reservation);
 		return ret;
 	}
-	*ret_promise = promise;
+	*ret_promise = reservation;
 	return 0;
 }
 
@@ -45,10 +45,11 @@ static void build_layers(const struct gm_draft *draft, uint64_t published,
 	gm_layers_build(&dated, version, ret_words);
 }
 
-/* @promise is the put's on success. */
+/* @reservation is the put's on success. */
 static int prepare_layers(struct gm_daemon *d, const struct gm_layers *layers,
-			  uint64_t least_version, struct gm_promise *promise,
-			  char *ret_why, struct gm_put *ret_put)
+			  uint64_t least_version,
+			  struct gm_reservation *reservation, char *ret_why,
+			  struct gm_put *ret_put)
 {
 	const struct gm_draft draft = { .build = build_layers,
 					.content = layers,
@@ -63,7 +64,7 @@ static int prepare_layers(struct gm_daemon *d, const struct gm_layers *layers,
 
 	if (ret != 0)
 		return ret;
-	ret_put->promise = promise;
+	ret_put->reservation = reservation;
 	ret_put->n_layers = layers->n_layers;
 	ret_put->n_rows = layers->n_rows;
 	return 0;
@@ -73,7 +74,7 @@ int gm_publish_prepare(struct gm_daemon *d, const struct gm_layers *layers,
 		       char ret_why[GM_WHY_BYTES], struct gm_put *ret_put)
 {
 	const struct gm_block *present;
-	struct gm_promise *mine;
+	struct gm_reservation *mine;
 	int ret = gm_directory_may_replace(d, GM_KIND_LAYERS, layers->name,
 					   layers->owner_uid,
 					   gm_layers_bytes(layers), ret_why);
@@ -103,7 +104,7 @@ static void store(struct gm_daemon *d, const struct gm_put *put,
 	gm_events_map_published(d, block->name);
 }
 
-void gm_publish_show(struct gm_daemon *d, const struct gm_put *put)
+void gm_publish_store(struct gm_daemon *d, const struct gm_put *put)
 {
 	store(d, put, false);
 }
@@ -116,7 +117,7 @@ int gm_publish_layers(struct gm_daemon *d, const struct gm_layers *layers,
 
 	if (ret != 0)
 		return ret;
-	gm_publish_show(d, &put);
+	gm_publish_store(d, &put);
 	*ret_version = put.block.version;
 	return 0;
 }
@@ -126,7 +127,7 @@ int gm_publish_restore(struct gm_daemon *d, const struct gm_layers *layers,
 {
 	const struct gm_block *present =
 		gm_directory_find(d, GM_KIND_LAYERS, layers->name);
-	struct gm_promise *mine;
+	struct gm_reservation *mine;
 	struct gm_put put;
 	int ret = make_promise(d, layers, present, true, ret_why, &mine);
 

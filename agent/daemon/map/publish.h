@@ -27,8 +27,8 @@
  *		-EDQUOT		the uid has as much as it may have
  *		-ENOSPC		the directory or the heap is full, or it is to
  *				be committed and a row has not so much left
- *		-ENODEV, -EOVERFLOW	as gm_ledger_judge(),
- *					gm_ledger_promise()
+ *		-ENODEV, -EOVERFLOW	as gm_ledger_admit(),
+ *					gm_ledger_reservation()
  *		-ENOMEM
  */
 int gm_publish_layers(struct gm_daemon *d, const struct gm_layers *layers,
@@ -37,7 +37,7 @@ int gm_publish_layers(struct gm_daemon *d, const struct gm_layers *layers,
 /*
  * gm_publish_prepare - all of gm_publish_layers() that can fail
  *
- * ret_put	pay it back with gm_publish_show() or gm_directory_abandon()
+ * ret_put	pay it back with gm_publish_store() or gm_directory_abandon()
  *
  * Returns	as gm_publish_layers()
  */
@@ -46,7 +46,7 @@ int gm_publish_prepare(struct gm_daemon *d, const struct gm_layers *layers,
 
 /* Store the slot.  A held map's holder has been stored before,
  * gm_holders_keep(). */
-void gm_publish_show(struct gm_daemon *d, const struct gm_put *put);
+void gm_publish_store(struct gm_daemon *d, const struct gm_put *put);
 
 /*
  * gm_publish_restore - publish a map of a state file

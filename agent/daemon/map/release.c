@@ -45,7 +45,7 @@ static int judge(struct gm_change *change)
 	return ret;
 }
 
-static void do_remove(struct gm_clerk_job *job)
+static void do_remove(struct gm_io_job *job)
 {
 	struct gm_change *change = gm_owner(job, struct gm_change, job);
 	const struct release *release = release_of(change);
@@ -56,7 +56,7 @@ static void do_remove(struct gm_clerk_job *job)
 }
 
 /* Where it waited for its devices, it was never in. */
-static void removed(struct gm_clerk_job *job)
+static void removed(struct gm_io_job *job)
 {
 	struct gm_change *change = gm_owner(job, struct gm_change, job);
 	const struct release *release = release_of(change);

@@ -81,27 +81,26 @@ void gm_changes_end(struct gm_change *change, int status)
 /* ---- the clerk's part -------------------------------------------------- */
 
 /* @done is told of change->status, and the next one begins when it is over. */
-static void give(struct gm_change *change,
-		 void (*work)(struct gm_clerk_job *job),
-		 void (*done)(struct gm_clerk_job *job))
+static void give(struct gm_change *change, void (*work)(struct gm_io_job *job),
+		 void (*done)(struct gm_io_job *job))
 {
-	change->job = (struct gm_clerk_job){ work, done };
-	gm_clerk_give(&change->d->clerk, &change->job);
+	change->job = (struct gm_io_job){ work, done };
+	gm_io_thread_submit(&change->d->io_thread, &change->job);
 }
 
 void gm_changes_give(struct gm_change *change,
-		     void (*work)(struct gm_clerk_job *job),
-		     void (*done)(struct gm_clerk_job *job))
+		     void (*work)(struct gm_io_job *job),
+		     void (*done)(struct gm_io_job *job))
 {
 	give(change, work, done);
 }
 
-static struct gm_change *of(struct gm_clerk_job *job)
+static struct gm_change *of(struct gm_io_job *job)
 {
 	return gm_owner(job, struct gm_change, job);
 }
 
-static void come_back(struct gm_clerk_job *job)
+static void come_back(struct gm_io_job *job)
 {
 	struct gm_change *change = of(job);
 
@@ -110,21 +109,21 @@ static void come_back(struct gm_clerk_job *job)
 }
 
 void gm_changes_give_away(struct gm_change *change,
-			  void (*work)(struct gm_clerk_job *job),
-			  void (*done)(struct gm_clerk_job *job))
+			  void (*work)(struct gm_io_job *job),
+			  void (*done)(struct gm_io_job *job))
 {
 	struct gm_changes *changes = &change->d->changes;
 
 	changes->in_hand = NULL;
 	changes->away = change;
 	change->back = done;
-	change->job = (struct gm_clerk_job){ work, come_back };
-	gm_clerk_give(&change->d->mason, &change->job);
+	change->job = (struct gm_io_job){ work, come_back };
+	gm_io_thread_submit(&change->d->heavy_thread, &change->job);
 	begin_waiting(change->d);
 }
 
 void gm_changes_go(struct gm_change *change,
-		   void (*done)(struct gm_clerk_job *job))
+		   void (*done)(struct gm_io_job *job))
 {
 	struct gm_changes *changes = &change->d->changes;
 
@@ -171,14 +170,14 @@ static void take_up(struct gm_changes *changes, struct gm_change *change)
 	change->back(&change->job);
 }
 
-static void do_plan(struct gm_clerk_job *job)
+static void do_plan(struct gm_io_job *job)
 {
 	struct gm_change *change = of(job);
 
 	change->status = change->kind->plan(change);
 }
 
-static void do_write(struct gm_clerk_job *job)
+static void do_write(struct gm_io_job *job)
 {
 	struct gm_change *change = of(job);
 
@@ -186,7 +185,7 @@ static void do_write(struct gm_clerk_job *job)
 					    change->why);
 }
 
-static void do_set_aside(struct gm_clerk_job *job)
+static void do_set_aside(struct gm_io_job *job)
 {
 	struct gm_change *change = of(job);
 
@@ -196,7 +195,7 @@ static void do_set_aside(struct gm_clerk_job *job)
 				       &change->has_aside);
 }
 
-static void do_drop_aside(struct gm_clerk_job *job)
+static void do_drop_aside(struct gm_io_job *job)
 {
 	struct gm_change *change = of(job);
 
@@ -204,7 +203,7 @@ static void do_drop_aside(struct gm_clerk_job *job)
 		&change->d->state.dir, change->layers.name, change->why);
 }
 
-static void do_remove(struct gm_clerk_job *job)
+static void do_remove(struct gm_io_job *job)
 {
 	struct gm_change *change = of(job);
 
@@ -218,12 +217,12 @@ static void show(struct gm_change *change)
 {
 	if (change->kind->before_show != NULL)
 		change->kind->before_show(change);
-	gm_publish_show(change->d, &change->put);
+	gm_publish_store(change->d, &change->put);
 	gm_map_state_replaced(change->d, change->layers.name);
 	change->version = change->put.block.version;
 }
 
-static void written(struct gm_clerk_job *job)
+static void written(struct gm_io_job *job)
 {
 	struct gm_change *change = of(job);
 	struct gm_daemon *d = change->d;
@@ -238,7 +237,7 @@ static void written(struct gm_clerk_job *job)
 }
 
 /* A file that was set aside counts no longer, removed or not. */
-static void replaced(struct gm_clerk_job *job)
+static void replaced(struct gm_io_job *job)
 {
 	struct gm_change *change = of(job);
 	struct gm_daemon *d = change->d;
@@ -250,7 +249,7 @@ static void replaced(struct gm_clerk_job *job)
 	begin_waiting(d);
 }
 
-static void may_be_held(struct gm_clerk_job *job)
+static void may_be_held(struct gm_io_job *job)
 {
 	struct gm_change *change = of(job);
 	struct gm_daemon *d = change->d;
@@ -300,7 +299,7 @@ static void put(struct gm_change *change)
 
 /* Its holder may have ended meanwhile: then it is out already.  Or it waited
  * for its devices, and was never in. */
-static void removed(struct gm_clerk_job *job)
+static void removed(struct gm_io_job *job)
 {
 	struct gm_change *change = of(job);
 	struct gm_daemon *d = change->d;
@@ -338,7 +337,7 @@ static void act(struct gm_change *change)
 		give(change, do_remove, removed);
 }
 
-static void planned(struct gm_clerk_job *job)
+static void planned(struct gm_io_job *job)
 {
 	struct gm_change *change = of(job);
 	struct gm_daemon *d = change->d;
@@ -511,9 +510,9 @@ int gm_changes_exit(struct gm_daemon *d, uint64_t until_ns)
 	d->changes.is_ending = true;
 	/* What the one gives back may need the other, which is done by us once
 	 * that has ended. */
-	ret = gm_clerk_stop(&d->mason, until_ns);
+	ret = gm_io_thread_stop(&d->heavy_thread, until_ns);
 	if (ret == 0)
-		ret = gm_clerk_stop(&d->clerk, until_ns);
+		ret = gm_io_thread_stop(&d->io_thread, until_ns);
 	if (ret != 0)
 		return ret;
 	while ((change = TAILQ_FIRST(&d->changes.abroad)) != NULL) {

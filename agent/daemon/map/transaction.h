@@ -124,8 +124,8 @@ struct gm_change {
 
 	/* transaction.c's own. */
 	TAILQ_ENTRY(gm_change) entry;
-	struct gm_clerk_job job;
-	void (*back)(struct gm_clerk_job *job); /* once it is */
+	struct gm_io_job job;
+	void (*back)(struct gm_io_job *job); /* once it is */
 	struct gm_put put;
 	struct gm_state_map map; /* for the file */
 	bool has_aside;          /* a file was set aside */
@@ -176,19 +176,19 @@ void gm_changes_add_own(struct gm_daemon *d, struct gm_change *change);
 /* Of proceed(): have a part done by the clerk; the change is over, and may be
  * free when this returns. */
 void gm_changes_give(struct gm_change *change,
-		     void (*work)(struct gm_clerk_job *job),
-		     void (*done)(struct gm_clerk_job *job));
+		     void (*work)(struct gm_io_job *job),
+		     void (*done)(struct gm_io_job *job));
 void gm_changes_end(struct gm_change *change, int status);
 
 /* Of a heavy kind, in hand: likewise, but away; @done has it in hand again. */
 void gm_changes_give_away(struct gm_change *change,
-			  void (*work)(struct gm_clerk_job *job),
-			  void (*done)(struct gm_clerk_job *job));
+			  void (*work)(struct gm_io_job *job),
+			  void (*done)(struct gm_io_job *job));
 
 /* Likewise: wait for somebody who is no clerk, and then calls
  * gm_changes_return(). */
 void gm_changes_go(struct gm_change *change,
-		   void (*done)(struct gm_clerk_job *job));
+		   void (*done)(struct gm_io_job *job));
 void gm_changes_return(struct gm_change *change);
 
 /* Its connection is being dropped. */

@@ -39,7 +39,7 @@ void gm_mask_devices_init(struct gm_daemon *d)
 static void give_back(struct gm_mask_device *device)
 {
 	if (!gm_mask_peers_copied(device->d, device->id))
-		gm_quota_back(device->d, device->row, device->bytes);
+		gm_quota_freed(device->d, device->row, device->bytes);
 }
 
 static void close_fd(struct gm_mask_device *device)
@@ -133,7 +133,7 @@ void gm_mask_device_wait(struct gm_mask_device *device,
 	wait->device = device;
 	TAILQ_INSERT_TAIL(&device->waits, wait, entry);
 	if (is_settled(device))
-		gm_mask_devices_tell(device->d);
+		gm_mask_devices_notify(device->d);
 }
 
 void gm_mask_device_leave(struct gm_mask_wait *wait)
@@ -143,13 +143,13 @@ void gm_mask_device_leave(struct gm_mask_wait *wait)
 	wait->device = NULL;
 }
 
-void gm_mask_devices_look(struct gm_daemon *d, uint32_t row)
+void gm_mask_devices_recheck(struct gm_daemon *d, uint32_t row)
 {
 	if (!d->mask_devices.d)
 		return;
 	d->mask_devices.changed[row / 64] |= UINT64_C(1) << row % 64;
 	d->mask_devices.n_looks[row]++;
-	gm_mask_devices_tell(d);
+	gm_mask_devices_notify(d);
 }
 
 void gm_mask_device_fail(struct gm_mask_device *device, int status,
@@ -161,7 +161,7 @@ void gm_mask_device_fail(struct gm_mask_device *device, int status,
 	gm_mask_peers_void(device);
 	snprintf(device->why, sizeof(device->why), "%s", why);
 	close_fd(device);
-	gm_mask_devices_tell(device->d);
+	gm_mask_devices_notify(device->d);
 }
 
 /* ---- which there are --------------------------------------------------- */
@@ -259,19 +259,19 @@ void gm_mask_device_hold(struct gm_mask_device *device)
 /* What a worker was asked for, and answers, is then nobody's. */
 void gm_mask_device_drop(struct gm_mask_device *device)
 {
-	struct gm_keeper *keeper;
+	struct gm_worker_process *worker;
 
 	if (!device || --device->refs > 0)
 		return;
-	keeper = device->d->supervisor
-			 ? device->d->supervisor->rows.keepers[device->row]
+	worker = device->d->supervisor
+			 ? device->d->supervisor->rows.workers[device->row]
 			 : NULL;
 	/* Others may have waited for it. */
 	if (device->state == GM_MASK_ASKED)
-		gm_mask_devices_tell(device->d);
+		gm_mask_devices_notify(device->d);
 	free_device(device);
-	if (keeper && !gm_keeper_is_needed(keeper))
-		gm_need_ends(keeper);
+	if (worker && !gm_worker_process_is_needed(worker))
+		gm_demand_ends(worker);
 }
 
 void gm_mask_device_borrow(struct gm_mask_device *device)
@@ -333,7 +333,7 @@ static int judge_bytes(struct gm_daemon *d, uint32_t row, uint32_t uid,
 	int ret = 0;
 
 	if (user) {
-		ret = gm_exports_judge(d->server, row, user, bytes, ret_why);
+		ret = gm_exports_admit(d->server, row, user, bytes, ret_why);
 		gm_user_drop(d->server, user);
 	}
 	if (ret != 0 || bytes <= left)
@@ -347,23 +347,24 @@ static int judge_bytes(struct gm_daemon *d, uint32_t row, uint32_t uid,
 }
 
 static int judge(struct gm_daemon *d, uint32_t row, uint32_t uid,
-		 uint64_t bytes, struct gm_keeper **ret_keeper, char *ret_why)
+		 uint64_t bytes, struct gm_worker_process **ret_keeper,
+		 char *ret_why)
 {
-	struct gm_keeper *keeper =
-		d->supervisor ? d->supervisor->rows.keepers[row] : NULL;
+	struct gm_worker_process *worker =
+		d->supervisor ? d->supervisor->rows.workers[row] : NULL;
 	int ret;
 
-	if (!keeper || keeper->state == GM_KEEPER_OFF)
+	if (!worker || worker->state == GM_PROCESS_OFF)
 		return gm_why(ret_why, -ENODEV,
 			      "row %u has no worker; see gpumapctl devices",
 			      row);
 	if (d->supervisor->draining)
 		return gm_why(ret_why, -ESHUTDOWN,
 			      "the agent is shutting down");
-	ret = gm_seats_judge(keeper, ret_why);
+	ret = gm_attachments_admit(worker, ret_why);
 	if (ret == 0)
 		ret = judge_bytes(d, row, uid, bytes, ret_why);
-	*ret_keeper = keeper;
+	*ret_keeper = worker;
 	return ret;
 }
 
@@ -389,7 +390,7 @@ int gm_mask_devices_take(struct gm_daemon *d, uint32_t row, uint32_t uid,
 {
 	uint64_t bytes = in_granules(span->bytes);
 	struct gm_mask_device *device = find_same(d, row, uid, span);
-	struct gm_keeper *keeper = NULL;
+	struct gm_worker_process *worker = NULL;
 	int ret;
 
 	if (device) {
@@ -397,7 +398,7 @@ int gm_mask_devices_take(struct gm_daemon *d, uint32_t row, uint32_t uid,
 		*ret_device = device;
 		return 0;
 	}
-	ret = judge(d, row, uid, bytes, &keeper, ret_why);
+	ret = judge(d, row, uid, bytes, &worker, ret_why);
 	if (ret != 0)
 		return ret;
 	device = calloc(1, sizeof(*device));
@@ -416,18 +417,18 @@ int gm_mask_devices_take(struct gm_daemon *d, uint32_t row, uint32_t uid,
 	span->refs++;
 	TAILQ_INIT(&device->waits);
 	TAILQ_INSERT_TAIL(&d->mask_devices.all, device, entry);
-	gm_need_begins(keeper);
-	gm_seats_pump(keeper);
+	gm_demand_begins(worker);
+	gm_attachments_flush(worker);
 	*ret_device = device;
 	return 0;
 }
 
 /* ---- rows that were full ------------------------------------------------- */
 
-void gm_mask_devices_lack(struct gm_daemon *d, uint32_t row, uint32_t uid,
+void gm_mask_devices_want(struct gm_daemon *d, uint32_t row, uint32_t uid,
 			  uint64_t bytes)
 {
-	struct gm_mask_lack *lack = &d->mask_devices.lacks[row];
+	struct gm_mask_want *lack = &d->mask_devices.lacks[row];
 
 	bytes = in_granules(bytes);
 	if (lack->bytes != 0 && lack->bytes <= bytes)
@@ -440,7 +441,7 @@ void gm_mask_devices_lack(struct gm_daemon *d, uint32_t row, uint32_t uid,
  * more rarely. */
 void gm_mask_devices_memory_read(struct gm_daemon *d, uint32_t row)
 {
-	struct gm_mask_lack *lack = &d->mask_devices.lacks[row];
+	struct gm_mask_want *lack = &d->mask_devices.lacks[row];
 	char why[GM_WHY_BYTES];
 
 	if (lack->bytes == 0 ||
@@ -454,6 +455,6 @@ void gm_mask_devices_memory_read(struct gm_daemon *d, uint32_t row)
 		lack->wait =
 			lack->wait < WAIT_MAX ? 2 * lack->wait + 1 : WAIT_MAX;
 		lack->bytes = 0;
-		gm_mask_devices_look(d, row);
+		gm_mask_devices_recheck(d, row);
 	}
 }

@@ -47,7 +47,7 @@
 struct gm_connection;
 struct gm_daemon;
 struct gm_row_bytes;
-struct gm_keeper;
+struct gm_worker_process;
 struct gm_mask_device;
 struct gm_request;
 
@@ -77,7 +77,7 @@ struct gm_mask_question {
 #define GM_MASK_QUESTIONS 4u /* at once */
 
 /* What a row had no room for, of those that nobody waits for any more. */
-struct gm_mask_lack {
+struct gm_mask_want {
 	uint64_t bytes; /* of the least of them; 0: there is none */
 	uint32_t uid;
 	uint32_t looks; /* at what is free, since there seemed to be room */
@@ -94,7 +94,7 @@ struct gm_mask_devices {
 	uint32_t n_looks[GM_ROWS];      /* that were asked for, ever */
 	uint64_t waiting[GM_ROWS / 64]; /* rows that wait for another's */
 	uint64_t left[GM_ROWS / 64];    /* whose memory a worker has left */
-	struct gm_mask_lack lacks[GM_ROWS];
+	struct gm_mask_want lacks[GM_ROWS];
 };
 
 void gm_mask_devices_init(struct gm_daemon *d);
@@ -169,12 +169,12 @@ void gm_mask_devices_row_bytes(const struct gm_daemon *d, uint32_t row,
 			       uint32_t uid, struct gm_row_bytes *sum);
 
 /* Masks that have a replica of this row, or should, are to be looked at. */
-void gm_mask_devices_look(struct gm_daemon *d, uint32_t row);
+void gm_mask_devices_recheck(struct gm_daemon *d, uint32_t row);
 
 /* A mask of this uid does without a replica of so many bytes on the row, for
  * want of room; and what is free there has been looked at: it may be made
  * now. */
-void gm_mask_devices_lack(struct gm_daemon *d, uint32_t row, uint32_t uid,
+void gm_mask_devices_want(struct gm_daemon *d, uint32_t row, uint32_t uid,
 			  uint64_t bytes);
 void gm_mask_devices_memory_read(struct gm_daemon *d, uint32_t row);
 
@@ -199,20 +199,20 @@ void gm_mask_loans_connection_dropped(struct gm_connection *c, const char *why);
 
 /* ---- for keepers --------------------------------------------------------- */
 
-bool gm_mask_devices_wanted(const struct gm_keeper *keeper);
+bool gm_mask_devices_wanted(const struct gm_worker_process *worker);
 
 /* Say what there is to say.  Returns 0, or a negative errno of the socket. */
-int gm_mask_devices_say(struct gm_keeper *keeper);
+int gm_mask_devices_send(struct gm_worker_process *worker);
 
 /* Returns whether it was about a replica; a descriptor is taken over then. */
-bool gm_mask_devices_heard(struct gm_keeper *keeper, const struct gm_wire *wire,
-			   int fd);
+bool gm_mask_devices_on_message(struct gm_worker_process *worker,
+				const struct gm_wire *wire, int fd);
 
 /* The row's worker has ended; @well: it was asked to. */
-void gm_mask_devices_worker_gone(struct gm_keeper *keeper, bool well);
+void gm_mask_devices_worker_gone(struct gm_worker_process *worker, bool well);
 
 /* There will be none soon. */
-void gm_mask_devices_refuse(struct gm_keeper *keeper, int status,
+void gm_mask_devices_refuse(struct gm_worker_process *worker, int status,
 			    const char *why);
 
 #endif

@@ -227,7 +227,7 @@ static uint64_t bytes_of(const struct gm_daemon *d, uint32_t unit)
 }
 
 /* Sums of what lies in files of ours: they cannot wrap. */
-int gm_masks_judge_quota(const struct gm_daemon *d, uint32_t uid,
+int gm_masks_admit_quota(const struct gm_daemon *d, uint32_t uid,
 			 const char *name, uint64_t bytes,
 			 char ret_why[GM_WHY_BYTES])
 {
@@ -256,7 +256,7 @@ int gm_masks_judge_quota(const struct gm_daemon *d, uint32_t uid,
 
 /* The memory is the socket's group's, and who has connected is in it, unless
  * everybody may. */
-int gm_masks_judge_reader(const struct gm_daemon *d, uint32_t uid,
+int gm_masks_admit_reader(const struct gm_daemon *d, uint32_t uid,
 			  uint32_t owner_uid, char ret_why[GM_WHY_BYTES])
 {
 	if ((d->config.socket_mode & S_IRWXO) == 0 || uid == owner_uid ||

@@ -54,13 +54,13 @@ void gm_masks_drop_lost(struct gm_daemon *d);
 void gm_masks_reclaim(struct gm_daemon *d, uint32_t unit);
 
 /*
- * gm_masks_judge_quota - may a uid publish so much under this name?
+ * gm_masks_admit_quota - may a uid publish so much under this name?
  *
  * bytes	of all replicas
  *
  * Returns	0, -EDQUOT
  */
-int gm_masks_judge_quota(const struct gm_daemon *d, uint32_t uid,
+int gm_masks_admit_quota(const struct gm_daemon *d, uint32_t uid,
 			 const char *name, uint64_t bytes,
 			 char ret_why[GM_WHY_BYTES]);
 
@@ -68,7 +68,7 @@ int gm_masks_judge_quota(const struct gm_daemon *d, uint32_t uid,
 uint64_t gm_masks_bytes(const struct gm_masks_block *block);
 
 /* May it read a mask of this owner?  Returns 0, -EACCES. */
-int gm_masks_judge_reader(const struct gm_daemon *d, uint32_t uid,
+int gm_masks_admit_reader(const struct gm_daemon *d, uint32_t uid,
 			  uint32_t owner_uid, char ret_why[GM_WHY_BYTES]);
 
 /* May it pin this mask?  Returns 0, -EDQUOT. */

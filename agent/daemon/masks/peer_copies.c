@@ -116,15 +116,15 @@ static bool is_charged(const struct gm_daemon *d, uint64_t id)
 static const struct gm_mask_question *copier_of(const struct gm_daemon *d,
 						uint64_t id)
 {
-	const struct gm_keeper *keeper;
+	const struct gm_worker_process *worker;
 
 	if (!d->supervisor)
 		return NULL;
-	TAILQ_FOREACH(keeper, &d->supervisor->all, entry)
+	TAILQ_FOREACH(worker, &d->supervisor->all, entry)
 	{
-		for (uint32_t i = 0; i < keeper->n_masks; i++) {
-			if (keeper->masks[i].from == id)
-				return &keeper->masks[i];
+		for (uint32_t i = 0; i < worker->n_masks; i++) {
+			if (worker->masks[i].from == id)
+				return &worker->masks[i];
 		}
 	}
 	return NULL;
@@ -136,13 +136,13 @@ bool gm_mask_peers_copied(const struct gm_daemon *d, uint64_t id)
 }
 
 /* Several workers may copy from one. */
-static uint64_t bytes_of(const struct gm_keeper *keeper,
+static uint64_t bytes_of(const struct gm_worker_process *worker,
 			 const struct gm_mask_question *q, uint32_t row)
 {
-	const struct gm_daemon *d = keeper->d;
+	const struct gm_daemon *d = worker->d;
 	uint64_t bytes = 0;
 
-	if (keeper->row == row && !is_charged(d, q->id))
+	if (worker->row == row && !is_charged(d, q->id))
 		bytes += q->bytes;
 	if (q->from_row == row && !is_charged(d, q->from) &&
 	    copier_of(d, q->from) == q)
@@ -153,16 +153,16 @@ static uint64_t bytes_of(const struct gm_keeper *keeper,
 uint64_t gm_mask_peers_bytes(const struct gm_daemon *d, uint32_t row,
 			     uint32_t uid)
 {
-	const struct gm_keeper *keeper;
+	const struct gm_worker_process *worker;
 	uint64_t bytes = 0;
 
 	if (!d->supervisor)
 		return 0;
-	TAILQ_FOREACH(keeper, &d->supervisor->all, entry)
+	TAILQ_FOREACH(worker, &d->supervisor->all, entry)
 	{
-		for (uint32_t i = 0; i < keeper->n_masks; i++) {
-			if (keeper->masks[i].uid == uid)
-				bytes += bytes_of(keeper, &keeper->masks[i],
+		for (uint32_t i = 0; i < worker->n_masks; i++) {
+			if (worker->masks[i].uid == uid)
+				bytes += bytes_of(worker, &worker->masks[i],
 						  row);
 		}
 	}
@@ -174,37 +174,37 @@ static void left_by_worker(struct gm_daemon *d, uint32_t row, uint64_t id,
 			   uint64_t bytes)
 {
 	if (!is_charged(d, id) && !gm_mask_peers_copied(d, id))
-		gm_quota_back(d, row, bytes);
+		gm_quota_freed(d, row, bytes);
 }
 
-static void forget(struct gm_keeper *keeper, uint32_t i)
+static void forget(struct gm_worker_process *worker, uint32_t i)
 {
-	struct gm_mask_devices *all = &keeper->d->mask_devices;
-	struct gm_mask_question q = keeper->masks[i];
+	struct gm_mask_devices *all = &worker->d->mask_devices;
+	struct gm_mask_question q = worker->masks[i];
 
-	keeper->masks[i] = keeper->masks[--keeper->n_masks];
-	left_by_worker(keeper->d, keeper->row, q.id, q.bytes);
+	worker->masks[i] = worker->masks[--worker->n_masks];
+	left_by_worker(worker->d, worker->row, q.id, q.bytes);
 	if (q.from_row < GM_ROWS) {
 		all->left[q.from_row / 64] |= bit_of(q.from_row);
-		left_by_worker(keeper->d, q.from_row, q.from, q.from_bytes);
+		left_by_worker(worker->d, q.from_row, q.from, q.from_bytes);
 	}
-	gm_mask_devices_tell(keeper->d);
+	gm_mask_devices_notify(worker->d);
 }
 
-void gm_mask_peers_answered(struct gm_keeper *keeper, uint64_t id)
+void gm_mask_peers_answered(struct gm_worker_process *worker, uint64_t id)
 {
-	for (uint32_t i = 0; i < keeper->n_masks; i++) {
-		if (keeper->masks[i].id != id)
+	for (uint32_t i = 0; i < worker->n_masks; i++) {
+		if (worker->masks[i].id != id)
 			continue;
-		forget(keeper, i);
+		forget(worker, i);
 		return;
 	}
 }
 
-void gm_mask_peers_silence(struct gm_keeper *keeper)
+void gm_mask_peers_silence(struct gm_worker_process *worker)
 {
-	while (keeper->n_masks > 0)
-		forget(keeper, keeper->n_masks - 1);
+	while (worker->n_masks > 0)
+		forget(worker, worker->n_masks - 1);
 }
 
 bool gm_mask_peers_end(struct gm_mask_device *device,
@@ -242,12 +242,12 @@ void gm_mask_peers_void(const struct gm_mask_device *from)
 
 bool gm_mask_devices_read(const struct gm_daemon *d, uint32_t row)
 {
-	const struct gm_keeper *keeper;
+	const struct gm_worker_process *worker;
 
-	TAILQ_FOREACH(keeper, &d->supervisor->all, entry)
+	TAILQ_FOREACH(worker, &d->supervisor->all, entry)
 	{
-		for (uint32_t i = 0; i < keeper->n_masks; i++) {
-			if (keeper->masks[i].from_row == row)
+		for (uint32_t i = 0; i < worker->n_masks; i++) {
+			if (worker->masks[i].from_row == row)
 				return true;
 		}
 	}
@@ -272,12 +272,13 @@ void gm_mask_peers_go(struct gm_daemon *d)
 	struct gm_mask_devices *all = &d->mask_devices;
 
 	for (uint32_t row = 0; row < GM_ROWS && d->supervisor; row++) {
-		struct gm_keeper *keeper = d->supervisor->rows.keepers[row];
+		struct gm_worker_process *worker =
+			d->supervisor->rows.workers[row];
 
-		if (take(all->left, row) && keeper != NULL)
-			gm_need_closed(keeper);
-		keeper = d->supervisor->rows.keepers[row];
-		if (take(all->waiting, row) && keeper != NULL)
-			gm_seats_pump(keeper);
+		if (take(all->left, row) && worker != NULL)
+			gm_demand_closed(worker);
+		worker = d->supervisor->rows.workers[row];
+		if (take(all->waiting, row) && worker != NULL)
+			gm_attachments_flush(worker);
 	}
 }

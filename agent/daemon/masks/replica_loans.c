@@ -115,7 +115,7 @@ static int find(struct gm_connection *c, uint64_t id,
 		*ret_device = device;
 		return 0;
 	}
-	error = gm_masks_judge_reader(d, c->uid, gm_mask_device_uid(device),
+	error = gm_masks_admit_reader(d, c->uid, gm_mask_device_uid(device),
 				      c->server->why);
 	if (error)
 		return error;
@@ -159,7 +159,7 @@ static int lend(struct gm_connection *c, struct gm_mask_device *device,
 		struct gm_mask_loan **ret_loan)
 {
 	struct gm_mask_loan *loan = find_loan(c, device);
-	int error = loan ? 0 : gm_lent_judge_count(c);
+	int error = loan ? 0 : gm_export_accounting_admit_count(c);
 
 	if (loan || error) {
 		gm_mask_device_drop(device);

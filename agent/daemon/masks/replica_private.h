@@ -58,7 +58,7 @@ void gm_mask_device_fail(struct gm_mask_device *device, int status,
 bool gm_mask_device_is_charged(const struct gm_mask_device *device);
 
 /* Those who wait are to be told, from the loop. */
-void gm_mask_devices_tell(struct gm_daemon *d);
+void gm_mask_devices_notify(struct gm_daemon *d);
 
 /* ---- peer_copies.c ------------------------------------------------------- */
 
@@ -76,8 +76,8 @@ void gm_mask_peers_begin(struct gm_mask_device *device,
 
 /* The worker has answered what @id was asked for; or has ended, which answers
  * all. */
-void gm_mask_peers_answered(struct gm_keeper *keeper, uint64_t id);
-void gm_mask_peers_silence(struct gm_keeper *keeper);
+void gm_mask_peers_answered(struct gm_worker_process *worker, uint64_t id);
+void gm_mask_peers_silence(struct gm_worker_process *worker);
 
 /* Does a worker copy from it just now? */
 bool gm_mask_peers_copied(const struct gm_daemon *d, uint64_t id);

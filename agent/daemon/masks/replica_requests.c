@@ -21,24 +21,24 @@
 /* ---- what keepers ask ---------------------------------------------------- */
 
 static bool is_of(const struct gm_mask_device *device,
-		  const struct gm_keeper *keeper)
+		  const struct gm_worker_process *worker)
 {
-	return device->row == keeper->row && gm_keeper_is_shown(keeper);
+	return device->row == worker->row && gm_worker_process_is_shown(worker);
 }
 
-bool gm_mask_devices_wanted(const struct gm_keeper *keeper)
+bool gm_mask_devices_wanted(const struct gm_worker_process *worker)
 {
 	const struct gm_mask_device *device;
 
-	TAILQ_FOREACH(device, &keeper->d->mask_devices.all, entry)
+	TAILQ_FOREACH(device, &worker->d->mask_devices.all, entry)
 	{
-		if (is_of(device, keeper) && device->state <= GM_MASK_ASKED)
+		if (is_of(device, worker) && device->state <= GM_MASK_ASKED)
 			return true;
 	}
 	return false;
 }
 
-static int ask(struct gm_keeper *keeper, struct gm_mask_device *device,
+static int ask(struct gm_worker_process *worker, struct gm_mask_device *device,
 	       const struct gm_mask_device *from)
 {
 	struct gm_wire wire = {
@@ -64,11 +64,11 @@ static int ask(struct gm_keeper *keeper, struct gm_mask_device *device,
 		    GM_PATH_GOOD)
 			wire.flags |= GM_MASK_TRY;
 	}
-	ret = gm_seats_say(keeper, &wire, fds, from != NULL ? 2 : 1);
+	ret = gm_attachments_send(worker, &wire, fds, from != NULL ? 2 : 1);
 	if (ret != 0)
 		return ret;
 	gm_mask_peers_begin(device, from);
-	keeper->masks[keeper->n_masks++] = (struct gm_mask_question){
+	worker->masks[worker->n_masks++] = (struct gm_mask_question){
 		.id = device->id,
 		.bytes = device->bytes,
 		.uid = device->uid,
@@ -77,36 +77,37 @@ static int ask(struct gm_keeper *keeper, struct gm_mask_device *device,
 		.from_bytes = from != NULL ? from->bytes : 0,
 	};
 	device->state = GM_MASK_ASKED;
-	device->asked = ++keeper->asked;
+	device->asked = ++worker->asked;
 	GM_POINT("mask_device_asked");
 	return 0;
 }
 
 /* Or leave it for later. */
-static int ask_or_wait(struct gm_keeper *keeper, struct gm_mask_device *device)
+static int ask_or_wait(struct gm_worker_process *worker,
+		       struct gm_mask_device *device)
 {
 	bool waits;
 	const struct gm_mask_device *from = gm_mask_peers_find(device, &waits);
 
 	if (!waits)
-		return ask(keeper, device, from);
-	gm_mask_peers_wait(keeper->d, keeper->row);
+		return ask(worker, device, from);
+	gm_mask_peers_wait(worker->d, worker->row);
 	return 0;
 }
 
-int gm_mask_devices_say(struct gm_keeper *keeper)
+int gm_mask_devices_send(struct gm_worker_process *worker)
 {
 	struct gm_mask_device *device;
 	int ret = 0;
 
-	if (keeper->is_undertaker || keeper->told_end)
+	if (worker->is_recovery || worker->drain_sent)
 		return 0;
-	TAILQ_FOREACH(device, &keeper->d->mask_devices.all, entry)
+	TAILQ_FOREACH(device, &worker->d->mask_devices.all, entry)
 	{
-		if (ret != 0 || keeper->n_masks >= GM_MASK_QUESTIONS)
+		if (ret != 0 || worker->n_masks >= GM_MASK_QUESTIONS)
 			break;
-		if (is_of(device, keeper) && device->state == GM_MASK_WAITING)
-			ret = ask_or_wait(keeper, device);
+		if (is_of(device, worker) && device->state == GM_MASK_WAITING)
+			ret = ask_or_wait(worker, device);
 	}
 	return ret;
 }
@@ -142,7 +143,7 @@ static void again(struct gm_mask_device *device)
 	device->state = GM_MASK_WAITING;
 	device->no_peer = true;
 	gm_mask_peers_wait(device->d, device->row);
-	gm_mask_devices_tell(device->d);
+	gm_mask_devices_notify(device->d);
 }
 
 /* It may be the last that keeps the memory. */
@@ -154,25 +155,25 @@ static void close_unwanted(const struct gm_daemon *d, int fd)
 		close(fd);
 }
 
-bool gm_mask_devices_heard(struct gm_keeper *keeper, const struct gm_wire *wire,
-			   int fd)
+bool gm_mask_devices_on_message(struct gm_worker_process *worker,
+				const struct gm_wire *wire, int fd)
 {
 	struct gm_mask_device *device;
 	bool is_of_use;
 
 	if (wire->type != GM_WIRE_MASKED)
 		return false;
-	if (gm_keeper_is_shown(keeper))
-		gm_mask_peers_answered(keeper, wire->handle);
-	device = gm_mask_devices_find(keeper->d, wire->handle);
+	if (gm_worker_process_is_shown(worker))
+		gm_mask_peers_answered(worker, wire->handle);
+	device = gm_mask_devices_find(worker->d, wire->handle);
 	if (!device || device->state != GM_MASK_ASKED ||
-	    !is_of(device, keeper)) {
-		close_unwanted(keeper->d, fd);
+	    !is_of(device, worker)) {
+		close_unwanted(worker->d, fd);
 		return true;
 	}
 	is_of_use = gm_mask_peers_end(device, wire);
 	if (wire->status < 0 || fd < 0 || !is_of_use) {
-		close_unwanted(keeper->d, fd);
+		close_unwanted(worker->d, fd);
 		if (!is_of_use)
 			again(device);
 		else
@@ -182,7 +183,7 @@ bool gm_mask_devices_heard(struct gm_keeper *keeper, const struct gm_wire *wire,
 		device->fd = fd;
 		device->bytes = wire->bytes;
 		device->state = GM_MASK_READY;
-		gm_mask_devices_tell(device->d);
+		gm_mask_devices_notify(device->d);
 		gm_log(GM_LOG_INFO, "mask_on_device",
 		       "row=%u export=%#" PRIx64 " bytes=%" PRIu64
 		       " uid=%u way=%s",
@@ -191,48 +192,48 @@ bool gm_mask_devices_heard(struct gm_keeper *keeper, const struct gm_wire *wire,
 		       wire->flags & GM_MASK_PEER ? "peer" : "upload");
 		GM_POINT("mask_device_ready");
 	}
-	if (!gm_keeper_is_needed(keeper))
-		gm_need_ends(keeper);
+	if (!gm_worker_process_is_needed(worker))
+		gm_demand_ends(worker);
 	return true;
 }
 
 /* The one that the worker was at: it takes them in the order of asking. */
-static void strike(struct gm_keeper *keeper)
+static void strike(struct gm_worker_process *worker)
 {
 	struct gm_mask_device *device, *first = NULL;
 	char why[GM_WHY_BYTES];
 
-	TAILQ_FOREACH(device, &keeper->d->mask_devices.all, entry)
+	TAILQ_FOREACH(device, &worker->d->mask_devices.all, entry)
 	{
-		if (is_of(device, keeper) && device->state == GM_MASK_ASKED &&
+		if (is_of(device, worker) && device->state == GM_MASK_ASKED &&
 		    (!first || device->asked < first->asked))
 			first = device;
 	}
 	if (!first || ++first->strikes < STRIKES_MAX)
 		return;
 	gm_why(why, -EIO, "workers of row %u die of making it; see its log",
-	       keeper->row);
+	       worker->row);
 	gm_mask_device_fail(first, -EIO, why);
 }
 
-void gm_mask_devices_worker_gone(struct gm_keeper *keeper, bool well)
+void gm_mask_devices_worker_gone(struct gm_worker_process *worker, bool well)
 {
 	struct gm_mask_device *device;
 	bool is_any = false;
 
-	if (!gm_keeper_is_shown(keeper))
+	if (!gm_worker_process_is_shown(worker))
 		return;
 	if (!well)
-		strike(keeper);
-	gm_mask_peers_silence(keeper);
-	TAILQ_FOREACH(device, &keeper->d->mask_devices.all, entry)
+		strike(worker);
+	gm_mask_peers_silence(worker);
+	TAILQ_FOREACH(device, &worker->d->mask_devices.all, entry)
 	{
-		if (!is_of(device, keeper))
+		if (!is_of(device, worker))
 			continue;
 		if (device->state == GM_MASK_ASKED) {
 			gm_mask_peers_lost(device, well);
 			device->state = GM_MASK_WAITING;
-			gm_mask_devices_tell(device->d);
+			gm_mask_devices_notify(device->d);
 		}
 		if (!well && device->state == GM_MASK_READY) {
 			device->is_stale = true;
@@ -241,17 +242,17 @@ void gm_mask_devices_worker_gone(struct gm_keeper *keeper, bool well)
 		}
 	}
 	if (is_any)
-		gm_mask_devices_look(keeper->d, keeper->row);
+		gm_mask_devices_recheck(worker->d, worker->row);
 }
 
-void gm_mask_devices_refuse(struct gm_keeper *keeper, int status,
+void gm_mask_devices_refuse(struct gm_worker_process *worker, int status,
 			    const char *why)
 {
 	struct gm_mask_device *device;
 
-	TAILQ_FOREACH(device, &keeper->d->mask_devices.all, entry)
+	TAILQ_FOREACH(device, &worker->d->mask_devices.all, entry)
 	{
-		if (is_of(device, keeper) && device->state <= GM_MASK_ASKED)
+		if (is_of(device, worker) && device->state <= GM_MASK_ASKED)
 			gm_mask_device_fail(device, status, why);
 	}
 }
@@ -270,14 +271,14 @@ void gm_mask_devices_close(struct gm_daemon *d, uint32_t row)
 		is_any = true;
 	}
 	if (is_any)
-		gm_mask_devices_look(d, row);
+		gm_mask_devices_recheck(d, row);
 }
 
 const struct gm_worker_user gm_mask_worker_user = {
 	.wants_worker = gm_mask_devices_wanted,
 	.uses_row = gm_mask_devices_read,
-	.say = gm_mask_devices_say,
-	.heard = gm_mask_devices_heard,
+	.say = gm_mask_devices_send,
+	.on_message = gm_mask_devices_on_message,
 	.worker_gone = gm_mask_devices_worker_gone,
 	.refused = gm_mask_devices_refuse,
 	.row_closing = gm_mask_devices_close,

@@ -4,7 +4,7 @@
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/masks/replica_private.h"
 
-void gm_mask_devices_tell(struct gm_daemon *d)
+void gm_mask_devices_notify(struct gm_daemon *d)
 {
 	gm_timer_set(&d->loop, &d->mask_devices.news, gm_loop_now());
 }

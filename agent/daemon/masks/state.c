@@ -225,7 +225,7 @@ void gm_mask_state_recheck(struct gm_daemon *d,
 	struct mask_waiting *waiting;
 	struct gm_masks_rows rows;
 
-	if (!d->clerk.running)
+	if (!d->io_thread.running)
 		return;
 	TAILQ_FOREACH(head, &d->state.masks, entry)
 	owner_of(head)->is_due = !owner_of(head)->is_asked;

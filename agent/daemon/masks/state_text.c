@@ -161,7 +161,7 @@ static void read_head(struct gm_fields *f, const char *name,
 	char want[GM_STATE_NAME_BYTES], why[GM_WHY_BYTES];
 
 	gm_state_field_name(f, "name", image->object.name);
-	if (f->r == 0 && gm_name_judge(image->object.name, why) != 0)
+	if (f->r == 0 && gm_name_check(image->object.name, why) != 0)
 		gm_field_refuse(f, "name", "cannot be one");
 	if (f->r == 0)
 		gm_mask_text_name(image->object.name, want);

@@ -24,7 +24,7 @@ static struct gm_mask_change *of(struct gm_change *change)
 	return gm_mask_change_of(change);
 }
 
-static struct gm_mask_change *of_job(struct gm_clerk_job *job)
+static struct gm_mask_change *of_job(struct gm_io_job *job)
 {
 	return of(gm_owner(job, struct gm_change, job));
 }
@@ -88,7 +88,7 @@ void gm_mask_change_free(struct gm_change *change)
 		gm_nodes_drop(p->source_segment, p->source);
 	/* A client's, with as many pages as it likes, and ours may be the
 	 * last. */
-	gm_gutter_close(p->fd, change->uid);
+	gm_deferred_close_close(p->fd, change->uid);
 	free(p->uuids);
 	free(p);
 }
@@ -153,7 +153,7 @@ int gm_mask_change_quota(struct gm_mask_change *p, uint32_t uid)
 
 	if (__builtin_mul_overflow(p->image.bytes, count_nodes(p), &bytes))
 		bytes = UINT64_MAX;
-	return gm_masks_judge_quota(p->change.d, uid, p->image.object.name,
+	return gm_masks_admit_quota(p->change.d, uid, p->image.object.name,
 				    bytes, p->change.why);
 }
 
@@ -272,7 +272,7 @@ int gm_mask_change_settle(struct gm_change *change)
 	return 0;
 }
 
-static void do_copy(struct gm_clerk_job *job)
+static void do_copy(struct gm_io_job *job)
 {
 	struct gm_mask_change *p = of_job(job);
 	const void *bytes = p->source != NULL
@@ -317,7 +317,7 @@ static void look_again(const struct gm_mask_change *p)
 		if (replica->place == GM_REPLICA_DEVICE &&
 		    p->targets[i].n_looks !=
 			    d->mask_devices.n_looks[replica->row])
-			gm_mask_devices_look(d, replica->row);
+			gm_mask_devices_recheck(d, replica->row);
 	}
 }
 
@@ -340,7 +340,7 @@ static void show(struct gm_mask_change *p)
 	       (unsigned long long)change->version, p->image.object.owner_uid);
 }
 
-static void do_write(struct gm_clerk_job *job)
+static void do_write(struct gm_io_job *job)
 {
 	struct gm_mask_change *p = of_job(job);
 	struct gm_mask_file file = { .image = p->image,
@@ -356,7 +356,7 @@ static void do_write(struct gm_clerk_job *job)
 					       p->change.why);
 }
 
-static void written(struct gm_clerk_job *job)
+static void written(struct gm_io_job *job)
 {
 	struct gm_mask_change *p = of_job(job);
 	int ret = p->change.status;
@@ -490,7 +490,7 @@ static void lacks(struct gm_mask_change *p, uint32_t i, int status,
 	target->device = NULL;
 	if (p->is_lenient) {
 		if (is_for_want_of_room(status))
-			gm_mask_devices_lack(p->change.d, p->replicas[i].row,
+			gm_mask_devices_want(p->change.d, p->replicas[i].row,
 					     p->image.object.owner_uid,
 					     p->image.bytes);
 		gm_log(GM_LOG_WARNING, "mask_without", "name=%s row=%u why=%s",
@@ -535,7 +535,7 @@ static void go_on(struct gm_mask_change *p)
 		prepare(p);
 }
 
-static void all_told(struct gm_clerk_job *job)
+static void all_told(struct gm_io_job *job)
 {
 	go_on(gm_mask_change_of(gm_owner(job, struct gm_change, job)));
 }
@@ -590,7 +590,7 @@ static void ask_targets(struct gm_mask_change *p)
 		gm_changes_go(&p->change, all_told);
 }
 
-static void copied(struct gm_clerk_job *job)
+static void copied(struct gm_io_job *job)
 {
 	struct gm_mask_change *p = of_job(job);
 	struct gm_change *change = &p->change;

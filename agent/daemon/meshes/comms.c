@@ -29,7 +29,7 @@ _Static_assert(GM_COMM_RANKS_MAX == GM_COMM_RANKS &&
 
 struct rank {
 	struct gm_comm_group *of;
-	struct gm_claim claim;
+	struct gm_worker_request claim;
 	uint32_t row;
 	uint64_t clique_bytes; /* of its device's memory, about */
 	bool is_claimed;
@@ -136,7 +136,7 @@ static void leave_all(struct gm_comm_group *g)
 	g->is_asking = true;
 	for (uint32_t i = 0; i < g->n; i++)
 		if (g->rank[i].is_claimed)
-			gm_claims_leave(&g->rank[i].claim);
+			gm_worker_requests_leave(&g->rank[i].claim);
 	g->is_asking = false;
 }
 
@@ -221,7 +221,7 @@ static void settle(struct gm_comm_group *g)
 				     was_opening ? why : NULL, NULL, 0, -1);
 }
 
-static void held(struct gm_claim *claim, uint64_t bytes, int fd)
+static void held(struct gm_worker_request *claim, uint64_t bytes, int fd)
 {
 	struct rank *rank = gm_owner(claim, struct rank, claim);
 
@@ -233,7 +233,7 @@ static void held(struct gm_claim *claim, uint64_t bytes, int fd)
 	settle(rank->of);
 }
 
-static void gone(struct gm_claim *claim, int status, const char *why)
+static void gone(struct gm_worker_request *claim, int status, const char *why)
 {
 	struct rank *rank = gm_owner(claim, struct rank, claim);
 	struct gm_comm_group *g = rank->of;
@@ -298,7 +298,7 @@ static bool may_meet(const struct gm_session *session, const uint32_t *rows,
 		/* Parts of a card have no way to each other. */
 		if (device->facts.kind != GPUMAP_DEVICE_CUDA ||
 		    device->facts.mig_gi >= 0 ||
-		    device->n_cliques >= GM_JOURNAL_CLIQUES ||
+		    device->n_cliques >= GM_JOURNAL_NCCL_GROUPS ||
 		    (device->n_cliques &&
 		     device->clique_session != session->id))
 			return false;
@@ -443,18 +443,19 @@ static int ask_all(struct gm_comm_group *g, const uint32_t *rows)
 		struct rank *rank = &g->rank[i];
 
 		rank->of = g;
-		rank->claim = (struct gm_claim){ .ask = GM_WIRE_JOIN,
-						 .handle = g->number,
-						 .at = i,
-						 .bytes = g->n,
-						 .flags = flags,
-						 .fd = g->fd,
-						 .held = held,
-						 .gone = gone };
+		rank->claim = (struct gm_worker_request){ .ask = GM_WIRE_JOIN,
+							  .handle = g->number,
+							  .at = i,
+							  .bytes = g->n,
+							  .flags = flags,
+							  .fd = g->fd,
+							  .held = held,
+							  .gone = gone };
 		rank->is_claimed = true;
 		g->n_claimed++;
-		error = gm_claims_ask(&session->queue[rows[i]]->seat,
-				      &rank->claim, session->server->why);
+		error = gm_worker_requests_ask(
+			&session->queue[rows[i]]->attachment, &rank->claim,
+			session->server->why);
 		if (error) {
 			rank->is_claimed = false;
 			g->n_claimed--;

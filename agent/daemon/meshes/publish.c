@@ -91,7 +91,7 @@ static bool names_row(const struct gm_change *change, uint32_t row)
 	return false;
 }
 
-static void do_write(struct gm_clerk_job *job)
+static void do_write(struct gm_io_job *job)
 {
 	struct gm_change *change = gm_owner(job, struct gm_change, job);
 	struct publish *publish = publish_of(change);
@@ -105,7 +105,7 @@ static void do_write(struct gm_clerk_job *job)
 					    publish->text_bytes, change->why);
 }
 
-static void written(struct gm_clerk_job *job)
+static void written(struct gm_io_job *job)
 {
 	struct gm_change *change = gm_owner(job, struct gm_change, job);
 	struct publish *publish = publish_of(change);

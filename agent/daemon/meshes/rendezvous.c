@@ -105,7 +105,7 @@ static uint64_t move_on(struct gm_rendezvous *at)
 	    group.epoch != at->epoch)
 		return 0;
 	epoch = gm_epochs_move(at->d, group.mesh, group.index);
-	gm_rendezvous_look(at->d);
+	gm_rendezvous_recheck(at->d);
 	return epoch;
 }
 
@@ -277,7 +277,7 @@ static void look(struct gm_timer *timer)
 	}
 }
 
-void gm_rendezvous_look(struct gm_daemon *d)
+void gm_rendezvous_recheck(struct gm_daemon *d)
 {
 	struct gm_control_server *s = d->server;
 
@@ -291,7 +291,7 @@ void gm_rendezvous_object_moved(struct gm_daemon *d, const struct gm_block *old,
 				const struct gm_block *new_block)
 {
 	if (old->kind == GM_KIND_MESH || new_block->kind == GM_KIND_MESH)
-		gm_rendezvous_look(d);
+		gm_rendezvous_recheck(d);
 }
 
 void gm_rendezvous_exit(struct gm_daemon *d)

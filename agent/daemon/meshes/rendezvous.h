@@ -48,7 +48,7 @@ int gm_rendezvous_leave(struct gm_connection *c, const struct gm_request *r);
 void gm_rendezvous_connection_dropped(struct gm_connection *c, const char *why);
 
 /* Epochs have moved, or a mesh is gone: look soon, for whom that ends. */
-void gm_rendezvous_look(struct gm_daemon *d);
+void gm_rendezvous_recheck(struct gm_daemon *d);
 
 /* Event; see base/events.h. */
 void gm_rendezvous_object_moved(struct gm_daemon *d, const struct gm_block *old,

@@ -167,7 +167,7 @@ static void judge(struct gm_fields *f, struct gm_mesh_file *mesh,
 
 	for (uint32_t i = 0; i < mesh->ask.n_rows; i++)
 		room->rows[i] = i;
-	ret = gm_name_judge(mesh->ask.name, why);
+	ret = gm_name_check(mesh->ask.name, why);
 	if (ret == 0)
 		ret = gm_arrange(&mesh->ask, why, &arranged);
 	if (ret == 0)

@@ -226,7 +226,7 @@ void gm_directory_abandon(struct gm_daemon *d, const struct gm_put *put)
 {
 	gm_heap_free(&d->directory.heap, put->block.unit,
 		     put->block.bytes / GM_UNIT);
-	free(put->promise);
+	free(put->reservation);
 }
 
 /* ---- who may ------------------------------------------------------------ */
@@ -274,7 +274,7 @@ int gm_directory_may_replace(const struct gm_daemon *d, uint32_t kind,
 			     char ret_why[GM_WHY_BYTES])
 {
 	const struct gm_block *present;
-	int ret = gm_name_judge(name, ret_why);
+	int ret = gm_name_check(name, ret_why);
 
 	if (ret != 0)
 		return ret;
@@ -294,7 +294,7 @@ static int find_removable(const struct gm_daemon *d, uint32_t kind,
 	struct gm_block *block;
 	int ret;
 
-	ret = gm_name_judge(name, ret_why);
+	ret = gm_name_check(name, ret_why);
 	if (ret != 0)
 		return ret;
 	block = find((struct gm_directory *)&d->directory, kind, name);

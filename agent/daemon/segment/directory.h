@@ -31,7 +31,7 @@
 #include "agent/daemon/segment/segment.h"
 
 struct gm_daemon;
-struct gm_promise;
+struct gm_reservation;
 
 /* What we know of the directory without reading it back. */
 struct gm_directory {
@@ -62,7 +62,7 @@ struct gm_draft {
  */
 struct gm_put {
 	struct gm_block block;
-	struct gm_promise *promise; /* of a map; NULL: not committed */
+	struct gm_reservation *reservation; /* of a map; NULL: not committed */
 	uint32_t slot;
 	uint32_t n_layers;
 	uint32_t n_rows;    /* of a mesh: its world */

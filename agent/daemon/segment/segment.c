@@ -211,8 +211,9 @@ static int take_pages(int fd, uint64_t bytes)
 	return 0;
 }
 
-static int adopt(const char *path, struct file *file, struct gm_past *past,
-		 struct gm_segment *ret_segment, char *ret_why)
+static int adopt(const char *path, struct file *file,
+		 struct gm_adopted_state *past, struct gm_segment *ret_segment,
+		 char *ret_why)
 {
 	struct gm_segment segment = { .fd = file->fd, .adopted = true };
 	struct gm_header *header = file->base;
@@ -337,7 +338,7 @@ static int create_file(const char *path, const char *new_path, uint64_t bytes,
 }
 
 static int create(const char *path, const char *new_path, uint64_t bytes,
-		  struct gm_past *past, struct gm_segment *ret_segment,
+		  struct gm_adopted_state *past, struct gm_segment *ret_segment,
 		  char *ret_why)
 {
 	struct gm_segment segment = { .epoch = 1 };
@@ -366,8 +367,9 @@ static int create(const char *path, const char *new_path, uint64_t bytes,
 	return 0;
 }
 
-int gm_segment_open(const char *instance, uint64_t bytes, struct gm_past *past,
-		    char ret_why[GM_WHY_BYTES], struct gm_segment *ret_segment)
+int gm_segment_open(const char *instance, uint64_t bytes,
+		    struct gm_adopted_state *past, char ret_why[GM_WHY_BYTES],
+		    struct gm_segment *ret_segment)
 {
 	char path[GM_SEGMENT_PATH_BYTES], new_path[GM_SEGMENT_PATH_BYTES];
 	struct file file = { .fd = -1 };

@@ -62,8 +62,9 @@ int gm_segment_path(char ret_path[GM_SEGMENT_PATH_BYTES], const char *instance,
  *		-ENOSPC		/dev/shm is too small
  *		and what open, fstat and mmap return
  */
-int gm_segment_open(const char *instance, uint64_t bytes, struct gm_past *past,
-		    char ret_why[GM_WHY_BYTES], struct gm_segment *ret_segment);
+int gm_segment_open(const char *instance, uint64_t bytes,
+		    struct gm_adopted_state *past, char ret_why[GM_WHY_BYTES],
+		    struct gm_segment *ret_segment);
 
 /* Unmap and close; the segment stays for the next agent. */
 void gm_segment_close(struct gm_segment *segment);

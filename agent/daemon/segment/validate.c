@@ -57,8 +57,8 @@ static int judge_name(const struct gm_object_image *image)
 /* What holds for the block of every kind; claims it. */
 static int judge_block(const struct gm_map *map, const gm_a64 *slot,
 		       const char *what, uint32_t index,
-		       struct gm_object *ret_object, struct gm_past *past,
-		       char *ret_why)
+		       struct gm_object *ret_object,
+		       struct gm_adopted_state *past, char *ret_why)
 {
 	const struct gm_object_image *image = &ret_object->image;
 	uint64_t word = gm_get(slot);
@@ -104,7 +104,7 @@ static void note(const struct gm_object *object, struct gm_block *ret_block)
 }
 
 static int judge_row(const struct gm_map *map, uint32_t row,
-		     struct gm_past *past, char *ret_why)
+		     struct gm_adopted_state *past, char *ret_why)
 {
 	struct gm_moving_image moving;
 	struct gm_row_image facts;
@@ -136,7 +136,7 @@ static int judge_row(const struct gm_map *map, uint32_t row,
 
 /* Rows past the last one given out may have facts already: the agent died in
  * between.  They go on counting and are filled anew. */
-static int judge_rows(const struct gm_map *map, struct gm_past *past,
+static int judge_rows(const struct gm_map *map, struct gm_adopted_state *past,
 		      char *ret_why)
 {
 	past->rows_used = gm_rows_used(map);
@@ -163,7 +163,7 @@ static bool add_up(uint64_t *sum, uint64_t bytes)
 
 static int judge_charges(const struct gm_object *object,
 			 const struct gm_layers_image *image, uint32_t slot,
-			 struct gm_past *past, char *ret_why)
+			 struct gm_adopted_state *past, char *ret_why)
 {
 	for (uint32_t i = 0; i < image->n_rows; i++) {
 		struct gm_charge_image charge;
@@ -201,7 +201,7 @@ static int judge_flags(uint32_t flags, uint32_t slot, char *ret_why)
 }
 
 static int judge_layers(const struct gm_object *object, uint32_t slot,
-			struct gm_past *past, char *ret_why)
+			struct gm_adopted_state *past, char *ret_why)
 {
 	struct gm_layers_image image;
 	int ret;
@@ -230,7 +230,7 @@ static int judge_layers(const struct gm_object *object, uint32_t slot,
 }
 
 static int judge_mask(const struct gm_object *object, uint32_t slot,
-		      const struct gm_past *past, char *ret_why)
+		      const struct gm_adopted_state *past, char *ret_why)
 {
 	uint64_t rows[GM_ROWS / 64] = { 0 };
 	struct gm_mask_image image;
@@ -290,7 +290,7 @@ static int judge_group(const struct gm_object *object,
 }
 
 static int judge_mesh(const struct gm_object *object, uint32_t slot,
-		      const struct gm_past *past, char *ret_why)
+		      const struct gm_adopted_state *past, char *ret_why)
 {
 	uint32_t rows[GM_ROWS] = { 0 };
 	bool taken[GM_ROWS] = { false };
@@ -318,7 +318,7 @@ static int judge_mesh(const struct gm_object *object, uint32_t slot,
 }
 
 static int judge_object(const struct gm_map *map, uint32_t slot,
-			struct gm_past *past, char *ret_why)
+			struct gm_adopted_state *past, char *ret_why)
 {
 	struct gm_object object;
 	int ret;
@@ -351,8 +351,8 @@ static int judge_object(const struct gm_map *map, uint32_t slot,
 	return judge_layers(&object, slot, past, ret_why);
 }
 
-static int judge_objects(const struct gm_map *map, struct gm_past *past,
-			 char *ret_why)
+static int judge_objects(const struct gm_map *map,
+			 struct gm_adopted_state *past, char *ret_why)
 {
 	for (uint32_t slot = 0; slot < map->n_objects; slot++) {
 		uint64_t word = gm_get(&map->objects[slot].slot);
@@ -372,7 +372,7 @@ static int judge_objects(const struct gm_map *map, struct gm_past *past,
 /* A pinned block may be one that a slot names, or one that was replaced: then
  * it is whole still, and nobody else's. */
 static int judge_pinned(const struct gm_map *map, uint32_t index,
-			struct gm_past *past, char *ret_why)
+			struct gm_adopted_state *past, char *ret_why)
 {
 	const struct gm_holder_image *holder = &past->holders[index];
 	uint64_t word = gm_seq_word(holder->version, holder->unit);
@@ -413,7 +413,7 @@ static int judge_pinned(const struct gm_map *map, uint32_t index,
 }
 
 static int judge_holder(const struct gm_map *map, uint32_t index,
-			struct gm_past *past, char *ret_why)
+			struct gm_adopted_state *past, char *ret_why)
 {
 	struct gm_holder_image *holder = &past->holders[index];
 	uint64_t words[8];
@@ -442,7 +442,7 @@ static int judge_holder(const struct gm_map *map, uint32_t index,
 
 /* An agent stores the entry before the slot and frees it after, wherever it
  * stops. */
-static int judge_held(const struct gm_past *past, char *ret_why)
+static int judge_held(const struct gm_adopted_state *past, char *ret_why)
 {
 	for (uint32_t slot = 0; slot < GM_OBJECTS; slot++) {
 		const struct gm_block *block = &past->objects[slot];
@@ -465,7 +465,8 @@ static int judge_held(const struct gm_past *past, char *ret_why)
 }
 
 int gm_judge_segment(const struct gm_map *map, const uint64_t boot_id[2],
-		     struct gm_past *ret_past, char ret_why[GM_WHY_BYTES])
+		     struct gm_adopted_state *ret_past,
+		     char ret_why[GM_WHY_BYTES])
 {
 	uint64_t rotor = gm_get(&map->header->rotor);
 	int ret;

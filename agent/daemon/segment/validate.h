@@ -31,7 +31,7 @@ struct gm_block {
 };
 
 /* What a segment holds, for the agent that adopts it.  In private memory. */
-struct gm_past {
+struct gm_adopted_state {
 	struct gm_heap heap; /* every block of slots and holders claimed */
 	struct gm_block objects[GM_OBJECTS];
 	struct gm_block rows[GM_ROWS];
@@ -53,6 +53,7 @@ struct gm_past {
  *		-ENOMEM
  */
 int gm_judge_segment(const struct gm_map *map, const uint64_t boot_id[2],
-		     struct gm_past *ret_past, char ret_why[GM_WHY_BYTES]);
+		     struct gm_adopted_state *ret_past,
+		     char ret_why[GM_WHY_BYTES]);
 
 #endif

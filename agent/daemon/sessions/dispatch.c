@@ -144,7 +144,7 @@ static int handle_node(struct gm_connection *c, const struct gm_request *r)
 		return gm_connection_bad(c, -ENOENT,
 					 "no mask has a replica on node %u",
 					 ask->node);
-	error = gm_masks_judge_reader(d, c->uid, (uint32_t)geteuid(),
+	error = gm_masks_admit_reader(d, c->uid, (uint32_t)geteuid(),
 				      c->server->why);
 	if (error)
 		return error;
@@ -459,7 +459,7 @@ static const struct gm_request_kind kinds[] = {
 				     .handle = gm_share_close_handle },
 	[GM_CONTROL_SHARE_CLAIM] = { .body_bytes =
 					     sizeof(struct gm_share_claim),
-				     .handle = gm_share_claim_handle },
+				     .handle = gm_share_offer_handle },
 	[GM_CONTROL_SHARE_END] = { .body_bytes = sizeof(struct gm_share_end),
 				   .handle = gm_share_end_handle },
 	[GM_CONTROL_SHARES] = { .body_bytes = sizeof(struct gm_shares),

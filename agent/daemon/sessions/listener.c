@@ -243,8 +243,8 @@ int gm_control_start(struct gm_daemon *d)
 	TAILQ_INIT(&s->share_claims);
 	TAILQ_INIT(&s->rendezvous);
 	s->kind_of = gm_request_kind;
-	s->waits_for_room = gm_room_wait;
-	gm_room_init(s);
+	s->waits_for_room = gm_deferred_request;
+	gm_retry_queue_init(s);
 	gm_closer_init(&s->closer);
 	error = open_listener(s);
 	if (error) {
@@ -264,7 +264,7 @@ void gm_control_drain(struct gm_daemon *d)
 {
 	if (d->server) {
 		d->server->draining = true; /* sessions are refused now */
-		gm_room_changed(d->server);
+		gm_retry_queue_changed(d->server);
 	}
 }
 
@@ -301,7 +301,7 @@ void gm_control_exit(struct gm_daemon *d)
 	/* Workers that still have some mapped end with us. */
 	while (!TAILQ_EMPTY(&s->sessions))
 		gm_session_free(TAILQ_FIRST(&s->sessions));
-	gm_room_exit(s);
+	gm_retry_queue_exit(s);
 	gm_user_forget_idle(s, UINT64_MAX);
 	gm_closer_stop(&s->closer);
 	if (s->reserve >= 0)

@@ -52,7 +52,7 @@ static int judge_mask(struct gm_connection *c, const struct gm_mask_use *ask,
 					 "mask %s has no tensor that a job "
 					 "could take",
 					 ask->name);
-	return gm_masks_judge_reader(d, c->uid, block->owner_uid,
+	return gm_masks_admit_reader(d, c->uid, block->owner_uid,
 				     c->server->why);
 }
 
@@ -131,5 +131,5 @@ int gm_mask_show_handle(struct gm_connection *c, const struct gm_request *r)
 					 "row %u: this session has no queue "
 					 "there; open it first",
 					 ask.row);
-	return gm_registration_show_mask(c, &r->header, ask.handle, ask.row);
+	return gm_registration_reach_mask(c, &r->header, ask.handle, ask.row);
 }

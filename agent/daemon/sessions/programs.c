@@ -274,7 +274,7 @@ int gm_program_bytes(struct gm_connection *c, const struct gm_program_ask *ask,
 	return 0;
 }
 
-int gm_program_judge_image(const struct gm_config *config, int fd,
+int gm_program_check_image(const struct gm_config *config, int fd,
 			   uint64_t *ret_bytes, char ret_why[GM_WHY_BYTES])
 {
 	int seals = fcntl(fd, F_GET_SEALS), error;

@@ -60,14 +60,14 @@ int gm_program_bytes(struct gm_connection *c, const struct gm_program_ask *ask,
 		     uint64_t *ret_bytes);
 
 /*
- * gm_program_judge_image - a client's own descriptor
+ * gm_program_check_image - a client's own descriptor
  *
  * Returns	0
  *		-EINVAL		no memfd, or an empty one
  *		-EPERM		not sealed against all change
  *		-EFBIG		more bytes than the limit
  */
-int gm_program_judge_image(const struct gm_config *config, int fd,
+int gm_program_check_image(const struct gm_config *config, int fd,
 			   uint64_t *ret_bytes, char ret_why[GM_WHY_BYTES]);
 
 /* Is it made of what a linker's symbols are made of? */

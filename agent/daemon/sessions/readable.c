@@ -59,7 +59,7 @@ static bool has_bytes(int fd, int flags)
 	       !is_made_up(fd);
 }
 
-int gm_readable_judge(int fd, struct gm_readable *ret_file,
+int gm_readable_check(int fd, struct gm_readable *ret_file,
 		      char ret_why[GM_WHY_BYTES])
 {
 	int flags = fcntl(fd, F_GETFL);

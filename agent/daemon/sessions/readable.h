@@ -24,7 +24,7 @@ struct gm_readable {
 };
 
 /*
- * gm_readable_judge - may a worker read this file?
+ * gm_readable_check - may a worker read this file?
  *
  * ret_why	what was wrong and what to do
  *
@@ -33,7 +33,7 @@ struct gm_readable {
  *				the kernel makes up as it is read
  *		-EBADF		the descriptor cannot be read
  */
-int gm_readable_judge(int fd, struct gm_readable *ret_file,
+int gm_readable_check(int fd, struct gm_readable *ret_file,
 		      char ret_why[GM_WHY_BYTES]);
 
 #endif

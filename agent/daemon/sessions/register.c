@@ -47,7 +47,7 @@ static int judge(const struct gm_register *ask, int fd,
 	int error;
 
 	if (is_file(ask->handle))
-		return gm_readable_judge(fd, ret_file, ret_why);
+		return gm_readable_check(fd, ret_file, ret_why);
 	error = gm_memfd_check(fd, ask->at, ask->bytes,
 			       !(ask->flags & GPUMAP_BUFFER_READ_ONLY),
 			       ret_why);
@@ -140,8 +140,8 @@ void gm_registration_drop(struct gm_registration *reg)
 	/* Ours may be the last of memory, and there may be many pages, also
 	 * beside those that were charged; and whose a file system is may take
 	 * its time. */
-	gm_gutter_close(reg->fd, session->user->uid);
-	gm_gutter_close(reg->image_fd, session->user->uid);
+	gm_deferred_close_close(reg->fd, session->user->uid);
+	gm_deferred_close_close(reg->image_fd, session->user->uid);
 	free(reg);
 	GM_POINT("registration_gone");
 }
@@ -202,7 +202,7 @@ static int make(struct gm_connection *c, const struct gm_register *ask, int fd,
 	return gm_registration_keep(c, ask, fd, &file, charged, ret_reg);
 }
 
-int gm_registration_judge_row(struct gm_connection *c, uint32_t row,
+int gm_registration_check_row(struct gm_connection *c, uint32_t row,
 			      const struct gm_registration *reg)
 {
 	const struct gm_registered *reach;
@@ -232,12 +232,12 @@ static int judge_again(struct gm_connection *c, const struct gm_register *ask,
 					 "the handle %#" PRIx64 " is that of "
 					 "other memory",
 					 reg->handle);
-	return gm_registration_judge_row(c, ask->row, reg);
+	return gm_registration_check_row(c, ask->row, reg);
 }
 
 /* ---- claims ------------------------------------------------------------ */
 
-static void held(struct gm_claim *claim, uint64_t bytes, int fd)
+static void held(struct gm_worker_request *claim, uint64_t bytes, int fd)
 {
 	struct gm_registered *reach =
 		gm_owner(claim, struct gm_registered, claim);
@@ -263,7 +263,7 @@ static void held(struct gm_claim *claim, uint64_t bytes, int fd)
 		gm_connection_answer(c, 0, NULL, NULL, 0, -1);
 }
 
-static void gone(struct gm_claim *claim, int status, const char *why)
+static void gone(struct gm_worker_request *claim, int status, const char *why)
 {
 	struct gm_registered *reach =
 		gm_owner(claim, struct gm_registered, claim);
@@ -311,14 +311,14 @@ struct gm_registered *gm_registered_new(struct gm_registration *reg,
 		return NULL;
 	reach->of = reg;
 	reach->row = row;
-	reach->claim = (struct gm_claim){ .ask = GM_WIRE_REGISTER,
-					  .handle = reg->handle,
-					  .at = reg->at,
-					  .bytes = reg->bytes,
-					  .flags = reg->flags,
-					  .fd = reg->fd,
-					  .held = held,
-					  .gone = gone };
+	reach->claim = (struct gm_worker_request){ .ask = GM_WIRE_REGISTER,
+						   .handle = reg->handle,
+						   .at = reg->at,
+						   .bytes = reg->bytes,
+						   .flags = reg->flags,
+						   .fd = reg->fd,
+						   .held = held,
+						   .gone = gone };
 	TAILQ_INSERT_TAIL(&reg->reaches, reach, entry);
 	return reach;
 }
@@ -329,8 +329,9 @@ int gm_registered_ask(struct gm_registered *reach, struct gm_connection *c,
 	int error;
 
 	gm_connection_wait(c, request);
-	error = gm_claims_ask(&reach->of->session->queue[reach->row]->seat,
-			      &reach->claim, c->server->why);
+	error = gm_worker_requests_ask(
+		&reach->of->session->queue[reach->row]->attachment,
+		&reach->claim, c->server->why);
 	if (error) {
 		c->waits = false;
 		gm_registered_free(reach);
@@ -411,7 +412,7 @@ int gm_registration_forget(struct gm_connection *c,
 	}
 	for (reach = TAILQ_FIRST(&reg->reaches); reach; reach = next) {
 		next = TAILQ_NEXT(reach, entry);
-		gm_claims_leave(&reach->claim);
+		gm_worker_requests_leave(&reach->claim);
 	}
 	return 0;
 }

@@ -50,9 +50,9 @@ int gm_registration_mask(struct gm_connection *c, uint64_t handle,
 
 /* It, made known to a row that the session has a queue on.  @c waits for the
  * answer.  Returns 0, -ENOENT, or the refusal. */
-int gm_registration_show_mask(struct gm_connection *c,
-			      const struct gm_control *request, uint64_t handle,
-			      uint32_t row);
+int gm_registration_reach_mask(struct gm_connection *c,
+			       const struct gm_control *request,
+			       uint64_t handle, uint32_t row);
 
 /* Handler, see dispatch.h. */
 int gm_registration_handle(struct gm_connection *c, const struct gm_request *r);

@@ -20,7 +20,7 @@
 struct gm_registered {
 	TAILQ_ENTRY(gm_registered) entry;
 	struct gm_registration *of;
-	struct gm_claim claim;
+	struct gm_worker_request claim;
 	uint32_t row;
 	/* Of a mask on a device: what the worker imports, and until it is there
 	 * the claim is not asked for. */
@@ -75,7 +75,7 @@ int gm_registration_reach(struct gm_connection *c, struct gm_registration *reg,
 			  uint32_t row, const struct gm_control *request);
 
 /* Is it new to the row?  Returns 0, -EALREADY. */
-int gm_registration_judge_row(struct gm_connection *c, uint32_t row,
+int gm_registration_check_row(struct gm_connection *c, uint32_t row,
 			      const struct gm_registration *reg);
 
 /* A row's part, not asked for; NULL: no memory. */

@@ -121,9 +121,9 @@ static int begin_node(struct gm_connection *c, struct gm_registration *reg,
 	return gm_registered_ask(reach, c, request);
 }
 
-int gm_registration_show_mask(struct gm_connection *c,
-			      const struct gm_control *request, uint64_t handle,
-			      uint32_t row)
+int gm_registration_reach_mask(struct gm_connection *c,
+			       const struct gm_control *request,
+			       uint64_t handle, uint32_t row)
 {
 	struct gm_registration *reg = gm_registration_find(c->session, handle);
 	const struct gm_replica_image *replica;
@@ -134,7 +134,7 @@ int gm_registration_show_mask(struct gm_connection *c,
 					 "the session has no mask with the "
 					 "handle %#" PRIx64,
 					 handle);
-	error = gm_registration_judge_row(c, row, reg);
+	error = gm_registration_check_row(c, row, reg);
 	if (error == 0)
 		error = gm_mask_held_find(reg->mask, row, c->server->why,
 					  &replica);

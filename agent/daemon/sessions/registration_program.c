@@ -28,7 +28,7 @@ static int make_program(struct gm_connection *c,
 	int error = 0;
 
 	if (is_brought)
-		error = gm_program_judge_image(&c->server->d->config, c->fd,
+		error = gm_program_check_image(&c->server->d->config, c->fd,
 					       &bytes, c->server->why);
 	else
 		error = gm_program_bytes(c, ask, &bytes);
@@ -79,7 +79,7 @@ static int registration(struct gm_connection *c,
 					  " is that of another program",
 					  reg->handle);
 	else
-		error = gm_registration_judge_row(c, ask->row, reg);
+		error = gm_registration_check_row(c, ask->row, reg);
 	if (error)
 		return error;
 	error = open_program(c, reg, ask->row);

@@ -43,8 +43,8 @@ static void close_queue(struct gm_session *session, uint32_t row)
 
 	if (!queue)
 		return;
-	if (queue->seat.doorbell >= 0)
-		close(queue->seat.doorbell);
+	if (queue->attachment.doorbell >= 0)
+		close(queue->attachment.doorbell);
 	free(queue);
 	session->queue[row] = NULL;
 	session->n_queues--;
@@ -56,9 +56,9 @@ void gm_session_free(struct gm_session *session)
 
 	gm_registrations_free(session);
 	gm_shares_leave(session);
-	gm_share_claims_leave(session);
+	gm_share_offers_leave(session);
 	gm_exports_free(session);
-	gm_crossings_free(session);
+	gm_peer_mappings_free(session);
 	gm_comms_free(session);
 	gm_loop_del(&s->d->loop, &session->client);
 	if (session->client.fd >= 0)
@@ -77,7 +77,7 @@ void gm_session_free(struct gm_session *session)
 	session->user->sessions--;
 	session->user->arena_bytes -= arena_bytes(session);
 	gm_user_drop(s, session->user);
-	gm_room_changed(s);
+	gm_retry_queue_changed(s);
 	free(session);
 }
 
@@ -90,10 +90,10 @@ static void gone(struct gm_session *session)
 	GM_POINT("session_gone");
 }
 
-static void has_left(struct gm_seat *seat)
+static void has_left(struct gm_attachment *attachment)
 {
 	struct gm_session_queue *queue =
-		gm_owner(seat, struct gm_session_queue, seat);
+		gm_owner(attachment, struct gm_session_queue, attachment);
 	struct gm_session *session = queue->session;
 
 	close_queue(session, queue->row);
@@ -116,7 +116,7 @@ void gm_session_end(struct gm_session *session, const char *reason)
 	session->connection = NULL;
 	c->session = NULL;
 	gm_shares_leave(session);
-	gm_share_claims_leave(session);
+	gm_share_offers_leave(session);
 	gm_connection_drop(c, GM_DROP_SESSION, reason);
 	gm_loop_del(&s->d->loop, &session->client);
 	if (session->client.fd >= 0)
@@ -133,7 +133,7 @@ void gm_session_end(struct gm_session *session, const char *reason)
 		if (!session->queue[row])
 			continue;
 		left--;
-		gm_supervisor_leave(s->d, &session->queue[row]->seat);
+		gm_supervisor_leave(s->d, &session->queue[row]->attachment);
 	}
 }
 
@@ -304,7 +304,7 @@ static int make_session(struct gm_connection *c,
 	TAILQ_INIT(&session->registrations);
 	TAILQ_INIT(&session->imports);
 	TAILQ_INIT(&session->shares);
-	gm_crossings_init(&session->crossings);
+	gm_peer_mappings_init(&session->peer_mappings);
 	gm_comms_init(&session->comms);
 	session->user = gm_user_hold(s, c->uid);
 	if (!session->user) {
@@ -403,14 +403,16 @@ int gm_session_handle_open(struct gm_connection *c, const struct gm_request *r)
 
 /* ---- QUEUE_OPEN -------------------------------------------------------- */
 
-static void is_seated(struct gm_seat *seat, int status, const char *why)
+static void is_seated(struct gm_attachment *attachment, int status,
+		      const char *why)
 {
 	struct gm_session_queue *queue =
-		gm_owner(seat, struct gm_session_queue, seat);
+		gm_owner(attachment, struct gm_session_queue, attachment);
 	struct gm_session *session = queue->session;
 	struct gm_connection *c = session->connection;
-	struct gm_queue_reply reply = { .at = seat->queue_at,
-					.bytes = gm_queue_bytes(seat->depth) };
+	struct gm_queue_reply reply = { .at = attachment->queue_at,
+					.bytes = gm_queue_bytes(
+						attachment->depth) };
 
 	if (!c)
 		return;
@@ -419,12 +421,13 @@ static void is_seated(struct gm_seat *seat, int status, const char *why)
 	else
 		GM_POINT("session_queue_opened");
 	gm_connection_answer(c, status, why, &reply, sizeof(reply),
-			     status < 0 ? -1 : seat->doorbell);
+			     status < 0 ? -1 : attachment->doorbell);
 }
 
-static void is_broken(struct gm_seat *seat, const char *why)
+static void is_broken(struct gm_attachment *attachment, const char *why)
 {
-	gm_session_end(gm_owner(seat, struct gm_session_queue, seat)->session,
+	gm_session_end(gm_owner(attachment, struct gm_session_queue, attachment)
+			       ->session,
 		       why);
 }
 
@@ -439,7 +442,7 @@ static int make_queue(struct gm_session *session, uint32_t row)
 		return -ENOMEM;
 	queue->session = session;
 	queue->row = row;
-	queue->seat = (struct gm_seat){
+	queue->attachment = (struct gm_attachment){
 		.session = session->id,
 		.uid = session->user->uid,
 		.runs_programs = session->runs_programs,
@@ -452,13 +455,13 @@ static int make_queue(struct gm_session *session, uint32_t row)
 		.arena = session->arena,
 		.doorbell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC),
 		.socket = session->wake[0],
-		.seated = is_seated,
+		.attached = is_seated,
 		.broken = is_broken,
 		.left = has_left,
 	};
 	session->queue[row] = queue;
 	session->n_queues++;
-	error = queue->seat.doorbell < 0 ? -errno : 0;
+	error = queue->attachment.doorbell < 0 ? -errno : 0;
 	if (error == 0)
 		error = gm_memory_fill(session->queues, at,
 				       gm_queue_bytes(session->depth),
@@ -509,7 +512,8 @@ int gm_session_handle_queue(struct gm_connection *c, const struct gm_request *r)
 	/* The answer may come out of the next call. */
 	gm_connection_wait(c, &r->header);
 	error = gm_supervisor_seat(c->server->d, row,
-				   &session->queue[row]->seat, c->server->why);
+				   &session->queue[row]->attachment,
+				   c->server->why);
 	if (error) {
 		c->waits = false;
 		close_queue(session, row);

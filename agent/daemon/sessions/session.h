@@ -26,7 +26,7 @@
 
 /* A session's queue on one row. */
 struct gm_session_queue {
-	struct gm_seat seat;
+	struct gm_attachment attachment;
 	struct gm_session *session;
 	uint32_t row;
 };
@@ -51,7 +51,7 @@ struct gm_session {
 	struct gm_registration_list registrations;
 	struct gm_importer_list imports;
 	struct gm_share_holder_list shares;
-	struct gm_crossings crossings;
+	struct gm_peer_mappings peer_mappings;
 	struct gm_comms comms;
 	struct gm_session_queue *queue[GM_ROWS];
 };

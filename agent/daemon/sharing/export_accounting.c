@@ -19,7 +19,7 @@ static void free_export(struct gm_export *export)
 	free(export);
 }
 
-void gm_export_settle(struct gm_export *export)
+void gm_export_drop_unused(struct gm_export *export)
 {
 	if (export->session || export->shared)
 		return;
@@ -164,8 +164,8 @@ static bool has_import(const struct gm_export *export,
 	return has;
 }
 
-uint64_t gm_lent_bytes(const struct gm_control_server *s, uint32_t row,
-		       const struct gm_user *user)
+uint64_t gm_export_accounting_bytes(const struct gm_control_server *s,
+				    uint32_t row, const struct gm_user *user)
 {
 	const struct gm_export *export;
 	uint64_t bytes = 0;
@@ -179,7 +179,7 @@ uint64_t gm_lent_bytes(const struct gm_control_server *s, uint32_t row,
 	return bytes;
 }
 
-bool gm_lent_row(const struct gm_daemon *d, uint32_t row)
+bool gm_export_accounting_row(const struct gm_daemon *d, uint32_t row)
 {
 	const struct gm_export *export;
 
@@ -218,7 +218,7 @@ static uint64_t most_borrowed(const struct gm_daemon *d, uint32_t row)
 	return total ? total / 4 : UINT64_MAX;
 }
 
-int gm_lent_judge_count(struct gm_connection *c)
+int gm_export_accounting_admit_count(struct gm_connection *c)
 {
 	const struct gm_daemon *d = c->server->d;
 
@@ -248,14 +248,16 @@ static int judge_bytes(struct gm_connection *c, const struct gm_export *export,
 		(unsigned)c->uid, has, export->row, more, most);
 }
 
-int gm_lent_judge_held(struct gm_connection *c, const struct gm_export *export)
+int gm_export_accounting_admit_held(struct gm_connection *c,
+				    const struct gm_export *export)
 {
 	return export->user == c->user ? 0 : judge_bytes(c, export, 0);
 }
 
-int gm_lent_judge(struct gm_connection *c, const struct gm_export *export)
+int gm_export_accounting_admit(struct gm_connection *c,
+			       const struct gm_export *export)
 {
-	int error = gm_lent_judge_count(c);
+	int error = gm_export_accounting_admit_count(c);
 
 	if (error || export->user == c->user || has_import(export, c->user))
 		return error;

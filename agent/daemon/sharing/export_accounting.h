@@ -21,7 +21,7 @@ struct gm_export {
 	struct gm_session *session; /* whose it is; NULL: abandoned */
 	struct gm_shared *shared;   /* what it has a name as, or NULL */
 	struct gm_user *user;       /* who is charged */
-	struct gm_claim claim;
+	struct gm_worker_request claim;
 	uint64_t id; /* 0: the worker has not answered yet */
 	int status;  /* why it was given up, in the words of server->why */
 	uint64_t bytes;
@@ -39,15 +39,15 @@ struct gm_importer {
 	TAILQ_ENTRY(gm_importer) entry; /* of the export */
 	TAILQ_ENTRY(gm_importer) mine;  /* of the session or connection */
 	struct gm_export *export;
-	struct gm_user *user;       /* whose it is */
-	struct gm_session *session; /* NULL: a connection */
-	bool is_forgotten;          /* its client waits for that */
-	struct gm_claim claim;      /* its descriptor is one of its own */
+	struct gm_user *user;           /* whose it is */
+	struct gm_session *session;     /* NULL: a connection */
+	bool is_forgotten;              /* its client waits for that */
+	struct gm_worker_request claim; /* its descriptor is one of its own */
 };
 
 /* Its session or its name is gone: without either it is closed, and freed when
  * nobody has imported it. */
-void gm_export_settle(struct gm_export *export);
+void gm_export_drop_unused(struct gm_export *export);
 
 /* What this session has exported with this handle, for all to have, or NULL. */
 struct gm_export *gm_export_find_own(const struct gm_session *session,
@@ -55,14 +55,14 @@ struct gm_export *gm_export_find_own(const struct gm_session *session,
 
 /* Bytes of a row that a user has exported, but for those that only others
  * keep. */
-uint64_t gm_lent_bytes(const struct gm_control_server *s, uint32_t row,
-		       const struct gm_user *user);
+uint64_t gm_export_accounting_bytes(const struct gm_control_server *s,
+				    uint32_t row, const struct gm_user *user);
 
 /* Has anybody memory of a row that was exported? */
-bool gm_lent_row(const struct gm_daemon *d, uint32_t row);
+bool gm_export_accounting_row(const struct gm_daemon *d, uint32_t row);
 
 /*
- * gm_lent_judge - may this connection's user import one more time?
+ * gm_export_accounting_admit - may this connection's user import one more time?
  *
  * How often is the user's own account, whoever has exported it.  Of others'
  * exports it may have a part of each row only, for it can keep that from them
@@ -70,11 +70,13 @@ bool gm_lent_row(const struct gm_daemon *d, uint32_t row);
  *
  * Returns	0, or -EDQUOT with server->why
  */
-int gm_lent_judge(struct gm_connection *c, const struct gm_export *export);
+int gm_export_accounting_admit(struct gm_connection *c,
+			       const struct gm_export *export);
 
 /* The count alone; and the bytes alone, of what the user has already.  Returns
- * as gm_lent_judge(). */
-int gm_lent_judge_count(struct gm_connection *c);
-int gm_lent_judge_held(struct gm_connection *c, const struct gm_export *export);
+ * as gm_export_accounting_admit(). */
+int gm_export_accounting_admit_count(struct gm_connection *c);
+int gm_export_accounting_admit_held(struct gm_connection *c,
+				    const struct gm_export *export);
 
 #endif

@@ -31,7 +31,7 @@ static void abandon(struct gm_export *export)
 {
 	export->session = NULL;
 	GM_POINT("export_abandoned");
-	gm_export_settle(export);
+	gm_export_drop_unused(export);
 }
 
 static void let_go(struct gm_importer *importer, struct gm_importer_list *mine)
@@ -44,16 +44,16 @@ static void let_go(struct gm_importer *importer, struct gm_importer_list *mine)
 	/* It may be the last: then the memory goes with it. */
 	gm_closer_close(&export->server->closer, importer->claim.fd);
 	free(importer);
-	gm_export_settle(export);
+	gm_export_drop_unused(export);
 }
 
-int gm_exports_judge(const struct gm_control_server *s, uint32_t row,
+int gm_exports_admit(const struct gm_control_server *s, uint32_t row,
 		     const struct gm_user *user, uint64_t bytes,
 		     char ret_why[GM_WHY_BYTES])
 {
 	uint64_t most = gm_quota_exports(s->d, row, user->uid);
-	uint64_t has = gm_lent_bytes(s, row, user) +
-		       gm_crossings_bytes(s, row, user) +
+	uint64_t has = gm_export_accounting_bytes(s, row, user) +
+		       gm_peer_mappings_bytes(s, row, user) +
 		       gm_events_row_bytes(s->d, row, user->uid).masks;
 
 	if (has <= most && bytes <= most - has)
@@ -140,7 +140,7 @@ static int seal(struct gm_export *export)
 	return 0;
 }
 
-static void is_exported(struct gm_claim *claim, uint64_t bytes, int fd)
+static void is_exported(struct gm_worker_request *claim, uint64_t bytes, int fd)
 {
 	struct gm_export *export = gm_owner(claim, struct gm_export, claim);
 	struct gm_control_server *s = export->server;
@@ -148,11 +148,11 @@ static void is_exported(struct gm_claim *claim, uint64_t bytes, int fd)
 
 	export->fd = fd;
 	export->status =
-		gm_exports_judge(s, export->row, export->user, bytes, s->why);
+		gm_exports_admit(s, export->row, export->user, bytes, s->why);
 	if (export->status == 0)
 		export->status = seal(export);
 	if (export->status) {
-		gm_claims_leave(claim);
+		gm_worker_requests_leave(claim);
 		return;
 	}
 	export->bytes = bytes;
@@ -167,7 +167,8 @@ static void is_exported(struct gm_claim *claim, uint64_t bytes, int fd)
 		answer_export(c, export);
 }
 
-static void is_not_exported(struct gm_claim *claim, int status, const char *why)
+static void is_not_exported(struct gm_worker_request *claim, int status,
+			    const char *why)
 {
 	struct gm_export *export = gm_owner(claim, struct gm_export, claim);
 	struct gm_connection *c = export->session->connection;
@@ -227,11 +228,11 @@ static int make_export(struct gm_session *session,
 	export->is_named = ask->flags & GM_EXPORT_NAMED;
 	export->read_only = ask->flags & GM_EXPORT_READ_ONLY;
 	export->fd = -1;
-	export->claim = (struct gm_claim){ .ask = GM_WIRE_EXPORT,
-					   .handle = ask->handle,
-					   .fd = -1,
-					   .held = is_exported,
-					   .gone = is_not_exported };
+	export->claim = (struct gm_worker_request){ .ask = GM_WIRE_EXPORT,
+						    .handle = ask->handle,
+						    .fd = -1,
+						    .held = is_exported,
+						    .gone = is_not_exported };
 	TAILQ_INIT(&export->importers);
 	TAILQ_INSERT_TAIL(&session->server->exports, export, entry);
 	*ret_export = export;
@@ -298,8 +299,9 @@ int gm_export_handle(struct gm_connection *c, const struct gm_request *r)
 	if (error == 0)
 		error = make_export(c->session, &ask, &export);
 	if (error == 0) {
-		error = gm_claims_ask(&c->session->queue[export->row]->seat,
-				      &export->claim, c->server->why);
+		error = gm_worker_requests_ask(
+			&c->session->queue[export->row]->attachment,
+			&export->claim, c->server->why);
 		if (error)
 			abandon(export);
 	}
@@ -363,7 +365,7 @@ static struct gm_importer *make_importer(struct gm_export *export,
 	return importer;
 }
 
-static void is_imported(struct gm_claim *claim, uint64_t bytes, int fd)
+static void is_imported(struct gm_worker_request *claim, uint64_t bytes, int fd)
 {
 	struct gm_importer *importer =
 		gm_owner(claim, struct gm_importer, claim);
@@ -383,7 +385,8 @@ static void is_imported(struct gm_claim *claim, uint64_t bytes, int fd)
 		gm_connection_answer(c, 0, NULL, &reply, sizeof(reply), -1);
 }
 
-static void is_not_imported(struct gm_claim *claim, int status, const char *why)
+static void is_not_imported(struct gm_worker_request *claim, int status,
+			    const char *why)
 {
 	struct gm_importer *importer =
 		gm_owner(claim, struct gm_importer, claim);
@@ -407,7 +410,7 @@ static int import_here(struct gm_connection *c, const struct gm_request *r,
 	struct gm_importer *importer;
 	int error;
 
-	error = gm_lent_judge(c, export);
+	error = gm_export_accounting_admit(c, export);
 	if (error)
 		return error;
 	importer = make_importer(export, session->user, session,
@@ -415,7 +418,7 @@ static int import_here(struct gm_connection *c, const struct gm_request *r,
 	if (!importer)
 		return -ENOMEM;
 	/* One of its own: the export may be forgotten while we wait. */
-	importer->claim = (struct gm_claim){
+	importer->claim = (struct gm_worker_request){
 		.ask = GM_WIRE_IMPORT,
 		.handle = ask->handle,
 		.bytes = export->bytes,
@@ -427,8 +430,9 @@ static int import_here(struct gm_connection *c, const struct gm_request *r,
 	error = importer->claim.fd < 0 ? -errno : 0;
 	gm_connection_wait(c, &r->header);
 	if (error == 0)
-		error = gm_claims_ask(&session->queue[ask->row]->seat,
-				      &importer->claim, c->server->why);
+		error = gm_worker_requests_ask(
+			&session->queue[ask->row]->attachment, &importer->claim,
+			c->server->why);
 	if (error) {
 		c->waits = false;
 		let_go(importer, &session->imports);
@@ -451,7 +455,7 @@ static int hand_out(struct gm_connection *c, const struct gm_request *r,
 			break;
 	}
 	if (!importer) {
-		error = gm_lent_judge(c, export);
+		error = gm_export_accounting_admit(c, export);
 		if (error)
 			return error;
 		importer = make_importer(export, c->user, NULL, &c->imports);
@@ -547,7 +551,7 @@ int gm_export_forget(struct gm_connection *c, const struct gm_control *request,
 	if (importer && !importer->is_forgotten) {
 		importer->is_forgotten = true;
 		gm_connection_wait(c, request);
-		gm_claims_leave(&importer->claim);
+		gm_worker_requests_leave(&importer->claim);
 		return 0;
 	}
 	if (!export)
@@ -555,7 +559,7 @@ int gm_export_forget(struct gm_connection *c, const struct gm_control *request,
 					 "the session has neither exported nor "
 					 "imported %#" PRIx64,
 					 handle);
-	gm_claims_leave(&export->claim);
+	gm_worker_requests_leave(&export->claim);
 	gm_connection_reply(c, request, NULL, 0, NULL, 0, NULL, 0);
 	return 0;
 }

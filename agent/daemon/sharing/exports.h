@@ -42,7 +42,7 @@ bool gm_exports_next_abandoned(const struct gm_daemon *d, bool goes_on,
 
 /* May @uid have so many bytes of a row more that others can map?  Returns 0, or
  * -EDQUOT with the reason. */
-int gm_exports_judge(const struct gm_control_server *s, uint32_t row,
+int gm_exports_admit(const struct gm_control_server *s, uint32_t row,
 		     const struct gm_user *user, uint64_t bytes,
 		     char ret_why[GM_WHY_BYTES]);
 

@@ -20,42 +20,42 @@
 /* A piece that a borrower waits for, in the list of its row's keeper. */
 struct gm_fetch {
 	TAILQ_ENTRY(gm_fetch) entry;
-	struct gm_keeper *keeper; /* NULL: it is gone */
+	struct gm_worker_process *worker; /* NULL: it is gone */
 	struct gm_wire answer;
 	bool is_answered;
-	struct gm_claim claim; /* on the lender */
+	struct gm_worker_request claim; /* on the lender */
 };
 
 /* ---- rows that drain ----------------------------------------------------- */
 
-static const struct gm_keeper *keeper_at(const struct gm_session *session,
-					 uint32_t row)
+static const struct gm_worker_process *
+worker_at(const struct gm_session *session, uint32_t row)
 {
 	const struct gm_session_queue *queue =
 		row < session->n_rows ? session->queue[row] : NULL;
 
-	return queue ? queue->seat.keeper : NULL;
+	return queue ? queue->attachment.worker : NULL;
 }
 
-static bool is_finishing(const struct gm_keeper *keeper)
+static bool is_finishing(const struct gm_worker_process *worker)
 {
-	return keeper && keeper->state == GM_KEEPER_SERVING &&
-	       keeper->wants_end && !keeper->is_drained;
+	return worker && worker->state == GM_PROCESS_SERVING &&
+	       worker->drain_requested && !worker->is_drained;
 }
 
-static bool awaits_worker(const struct gm_keeper *lender)
+static bool awaits_worker(const struct gm_worker_process *lender)
 {
 	const struct gm_control_server *s = lender->d->server;
 	const struct gm_session *session;
-	const struct gm_crossing *x;
+	const struct gm_peer_mapping *x;
 
 	if (!s)
 		return false;
 	TAILQ_FOREACH(session, &s->sessions, entry)
-	TAILQ_FOREACH(x, &session->crossings.list, entry)
+	TAILQ_FOREACH(x, &session->peer_mappings.list, entry)
 	{
-		if (keeper_at(session, gm_handle_row(x->handle)) == lender &&
-		    is_finishing(keeper_at(session, x->row)))
+		if (worker_at(session, gm_handle_row(x->handle)) == lender &&
+		    is_finishing(worker_at(session, x->row)))
 			return true;
 	}
 	return false;
@@ -63,12 +63,12 @@ static bool awaits_worker(const struct gm_keeper *lender)
 
 /* ---- REACH --------------------------------------------------------------- */
 
-static struct gm_crossing *find(const struct gm_session *session,
-				uint64_t handle, uint32_t row)
+static struct gm_peer_mapping *find(const struct gm_session *session,
+				    uint64_t handle, uint32_t row)
 {
-	struct gm_crossing *x;
+	struct gm_peer_mapping *x;
 
-	TAILQ_FOREACH(x, &session->crossings.list, entry)
+	TAILQ_FOREACH(x, &session->peer_mappings.list, entry)
 	{
 		if (x->handle == handle && x->row == row)
 			break;
@@ -106,10 +106,10 @@ static int judge(struct gm_connection *c, const struct gm_reach *ask)
 }
 
 static int make(struct gm_connection *c, const struct gm_reach *ask,
-		struct gm_crossing **ret_crossing)
+		struct gm_peer_mapping **ret_crossing)
 {
-	struct gm_crossings *all = &c->session->crossings;
-	struct gm_crossing *x;
+	struct gm_peer_mappings *all = &c->session->peer_mappings;
+	struct gm_peer_mapping *x;
 
 	if (all->n >= GM_BUFFERS_MAX)
 		return gm_connection_bad(c, -EDQUOT,
@@ -131,7 +131,7 @@ static int make(struct gm_connection *c, const struct gm_reach *ask,
 
 int gm_reach_handle(struct gm_connection *c, const struct gm_request *r)
 {
-	struct gm_crossing *x;
+	struct gm_peer_mapping *x;
 	struct gm_reach ask;
 	int error;
 
@@ -140,7 +140,7 @@ int gm_reach_handle(struct gm_connection *c, const struct gm_request *r)
 	if (error)
 		return error;
 	x = find(c->session, ask.handle, ask.row);
-	if (x && x->state != GM_CROSSING_OPEN)
+	if (x && x->state != GM_PEER_MAPPING_OPEN)
 		return gm_connection_bad(c, -ESTALE,
 					 "the worker of the buffer's row has "
 					 "ended, and the buffer with it");
@@ -152,10 +152,10 @@ int gm_reach_handle(struct gm_connection *c, const struct gm_request *r)
 	if (error)
 		return error;
 	gm_connection_wait(c, &r->header);
-	error = gm_crossing_begin(x);
+	error = gm_peer_mapping_begin(x);
 	if (error) {
 		c->waits = false;
-		gm_crossing_free(x);
+		gm_peer_mapping_free(x);
 	}
 	return error;
 }
@@ -163,13 +163,13 @@ int gm_reach_handle(struct gm_connection *c, const struct gm_request *r)
 int gm_unreach_handle(struct gm_connection *c, const struct gm_request *r)
 {
 	const struct gm_unreach *ask = (const void *)r->body;
-	struct gm_crossing *x, *next;
-	struct gm_crossings *all;
+	struct gm_peer_mapping *x, *next;
+	struct gm_peer_mappings *all;
 
 	if (!c->session)
 		return gm_connection_bad(c, -EINVAL,
 					 "this connection is no session");
-	all = &c->session->crossings;
+	all = &c->session->peer_mappings;
 	gm_connection_wait(c, &r->header);
 	all->n_forgotten = 1; /* so that the answer comes out of the end */
 	for (x = TAILQ_FIRST(&all->list); x; x = next) {
@@ -178,8 +178,8 @@ int gm_unreach_handle(struct gm_connection *c, const struct gm_request *r)
 			continue;
 		x->is_forgotten = true;
 		all->n_forgotten++;
-		if (x->state == GM_CROSSING_OPEN)
-			gm_crossing_close(x);
+		if (x->state == GM_PEER_MAPPING_OPEN)
+			gm_peer_mapping_close(x);
 	}
 	if (--all->n_forgotten == 0)
 		gm_connection_answer(c, 0, NULL, NULL, 0, -1);
@@ -190,42 +190,43 @@ int gm_unreach_handle(struct gm_connection *c, const struct gm_request *r)
 
 static void free_fetch(struct gm_fetch *fetch)
 {
-	if (fetch->keeper)
-		TAILQ_REMOVE(&fetch->keeper->fetched, fetch, entry);
+	if (fetch->worker)
+		TAILQ_REMOVE(&fetch->worker->fetched, fetch, entry);
 	free(fetch);
 }
 
 static void answer(struct gm_fetch *fetch, int status)
 {
-	if (!fetch->keeper) {
+	if (!fetch->worker) {
 		free_fetch(fetch);
 		return;
 	}
 	fetch->answer.status = status;
 	fetch->is_answered = true;
-	gm_seats_pump(fetch->keeper);
+	gm_attachments_flush(fetch->worker);
 }
 
-static void fetched(struct gm_claim *claim, uint64_t bytes, int fd)
+static void fetched(struct gm_worker_request *claim, uint64_t bytes, int fd)
 {
-	gm_claims_leave(claim);
+	gm_worker_requests_leave(claim);
 }
 
-static void not_fetched(struct gm_claim *claim, int status, const char *why)
+static void not_fetched(struct gm_worker_request *claim, int status,
+			const char *why)
 {
 	struct gm_fetch *fetch = gm_owner(claim, struct gm_fetch, claim);
 
 	answer(fetch, claim->was_held ? 0 : status ? status : -ESTALE);
 }
 
-static struct gm_session *find_session(const struct gm_keeper *keeper,
+static struct gm_session *find_session(const struct gm_worker_process *worker,
 				       uint64_t id)
 {
 	struct gm_session *session;
 
-	if (!keeper->d->server)
+	if (!worker->d->server)
 		return NULL;
-	TAILQ_FOREACH(session, &keeper->d->server->sessions, entry)
+	TAILQ_FOREACH(session, &worker->d->server->sessions, entry)
 	{
 		if (session->id == id)
 			break;
@@ -234,83 +235,85 @@ static struct gm_session *find_session(const struct gm_keeper *keeper,
 }
 
 /* Whom to fetch it from; NULL: nobody any more. */
-static struct gm_seat *lender(const struct gm_keeper *keeper,
-			      const struct gm_wire *wire)
+static struct gm_attachment *lender(const struct gm_worker_process *worker,
+				    const struct gm_wire *wire)
 {
-	struct gm_session *session = find_session(keeper, wire->session);
+	struct gm_session *session = find_session(worker, wire->session);
 	struct gm_session_queue *queue = NULL;
-	const struct gm_crossing *x = NULL;
+	const struct gm_peer_mapping *x = NULL;
 
 	if (session)
-		x = find(session, wire->handle, keeper->row);
-	if (x && x->stage && x->state >= GM_CROSSING_OPEN && x->has_source)
+		x = find(session, wire->handle, worker->row);
+	if (x && x->stage && x->state >= GM_PEER_MAPPING_OPEN && x->has_source)
 		queue = session->queue[gm_handle_row(wire->handle)];
-	return queue ? &queue->seat : NULL;
+	return queue ? &queue->attachment : NULL;
 }
 
-static void fetch(struct gm_keeper *keeper, const struct gm_wire *wire)
+static void fetch(struct gm_worker_process *worker, const struct gm_wire *wire)
 {
-	struct gm_seat *seat = lender(keeper, wire);
+	struct gm_attachment *attachment = lender(worker, wire);
 	struct gm_fetch *fetch = calloc(1, sizeof(*fetch));
 	int error = -ESTALE;
 
 	if (!fetch) {
-		gm_keeper_kill(keeper, "there is no memory to serve it");
+		gm_worker_process_kill(worker,
+				       "there is no memory to serve it");
 		return;
 	}
-	fetch->keeper = keeper;
+	fetch->worker = worker;
 	fetch->answer = (struct gm_wire){ .type = GM_WIRE_FETCHED,
 					  .session = wire->session,
 					  .place = wire->place,
 					  .handle = wire->handle,
 					  .stage_at = wire->stage_at,
-					  .borrower = keeper->row };
-	fetch->claim = (struct gm_claim){ .ask = GM_WIRE_FETCH,
-					  .handle = wire->handle,
-					  .at = wire->at,
-					  .bytes = wire->bytes,
-					  .stage_at = wire->stage_at,
-					  .borrower = keeper->row,
-					  .fd = -1,
-					  .held = fetched,
-					  .gone = not_fetched };
-	TAILQ_INSERT_TAIL(&keeper->fetched, fetch, entry);
+					  .borrower = worker->row };
+	fetch->claim = (struct gm_worker_request){ .ask = GM_WIRE_FETCH,
+						   .handle = wire->handle,
+						   .at = wire->at,
+						   .bytes = wire->bytes,
+						   .stage_at = wire->stage_at,
+						   .borrower = worker->row,
+						   .fd = -1,
+						   .held = fetched,
+						   .gone = not_fetched };
+	TAILQ_INSERT_TAIL(&worker->fetched, fetch, entry);
 	GM_POINT("crossing_fetches");
-	if (seat)
-		error = gm_claims_ask(seat, &fetch->claim,
-				      keeper->d->server->why);
+	if (attachment)
+		error = gm_worker_requests_ask(attachment, &fetch->claim,
+					       worker->d->server->why);
 	if (error)
 		answer(fetch, error);
 }
 
 /* That the row's own worker asks for, or one that serves the session. */
-static bool heard(struct gm_keeper *keeper, const struct gm_wire *wire, int fd)
+static bool on_message(struct gm_worker_process *worker,
+		       const struct gm_wire *wire, int fd)
 {
-	const struct gm_seat *seat;
-	bool may_ask = gm_keeper_is_shown(keeper);
+	const struct gm_attachment *attachment;
+	bool may_ask = gm_worker_process_is_shown(worker);
 
 	if (wire->type != GM_WIRE_FETCH)
 		return false;
-	TAILQ_FOREACH(seat, &keeper->seats, entry)
-	may_ask |= seat->session == wire->session;
+	TAILQ_FOREACH(attachment, &worker->attachments, entry)
+	may_ask |= attachment->session == wire->session;
 	if (fd >= 0)
 		close(fd);
 	if (may_ask)
-		fetch(keeper, wire);
+		fetch(worker, wire);
 	return true;
 }
 
-static int say(struct gm_keeper *keeper)
+static int say(struct gm_worker_process *worker)
 {
-	struct gm_fetch *fetch = TAILQ_FIRST(&keeper->fetched), *next;
+	struct gm_fetch *fetch = TAILQ_FIRST(&worker->fetched), *next;
 
-	for (; fetch && !keeper->is_undertaker; fetch = next) {
+	for (; fetch && !worker->is_recovery; fetch = next) {
 		int error;
 
 		next = TAILQ_NEXT(fetch, entry);
 		if (!fetch->is_answered)
 			continue;
-		error = gm_seats_say(keeper, &fetch->answer, NULL, 0);
+		error = gm_attachments_send(worker, &fetch->answer, NULL, 0);
 		if (error)
 			return error;
 		free_fetch(fetch);
@@ -319,40 +322,40 @@ static int say(struct gm_keeper *keeper)
 }
 
 /* A lender may still be writing there. */
-static void give_up_stage(const struct gm_keeper *keeper, uint64_t id)
+static void give_up_stage(const struct gm_worker_process *worker, uint64_t id)
 {
-	struct gm_session *session = find_session(keeper, id);
-	struct gm_stage *stage;
+	struct gm_session *session = find_session(worker, id);
+	struct gm_bounce_buffer *stage;
 
 	if (!session)
 		return;
-	TAILQ_FOREACH(stage, &session->crossings.stages, entry)
+	TAILQ_FOREACH(stage, &session->peer_mappings.stages, entry)
 	{
-		if (stage->row == keeper->row)
+		if (stage->row == worker->row)
 			break;
 	}
 	if (stage)
-		gm_stage_retire(session, stage);
+		gm_bounce_buffer_retire(session, stage);
 }
 
-static void hung_up(struct gm_keeper *keeper)
+static void hung_up(struct gm_worker_process *worker)
 {
 	struct gm_fetch *fetch;
 
-	while ((fetch = TAILQ_FIRST(&keeper->fetched))) {
+	while ((fetch = TAILQ_FIRST(&worker->fetched))) {
 		if (fetch->is_answered) {
 			free_fetch(fetch);
 			continue;
 		}
-		TAILQ_REMOVE(&keeper->fetched, fetch, entry);
-		fetch->keeper = NULL;
-		give_up_stage(keeper, fetch->answer.session);
+		TAILQ_REMOVE(&worker->fetched, fetch, entry);
+		fetch->worker = NULL;
+		give_up_stage(worker, fetch->answer.session);
 	}
 }
 
-const struct gm_worker_user gm_crossing_worker_user = {
+const struct gm_worker_user gm_peer_worker_user = {
 	.awaits_worker = awaits_worker,
 	.say = say,
-	.heard = heard,
+	.on_message = on_message,
 	.hung_up = hung_up,
 };

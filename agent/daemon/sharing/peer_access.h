@@ -39,7 +39,7 @@
 
 struct gm_connection;
 struct gm_control_server;
-struct gm_keeper;
+struct gm_worker_process;
 struct gm_request;
 struct gm_session;
 struct gm_user;
@@ -47,16 +47,16 @@ struct gm_user;
 TAILQ_HEAD(gm_fetch_list, gm_fetch);
 
 /* Of one session. */
-struct gm_crossings {
-	TAILQ_HEAD(, gm_crossing) list;
-	TAILQ_HEAD(, gm_stage) stages; /* that may be lent */
-	uint64_t last_stage;           /* id */
+struct gm_peer_mappings {
+	TAILQ_HEAD(, gm_peer_mapping) list;
+	TAILQ_HEAD(, gm_bounce_buffer) stages; /* that may be lent */
+	uint64_t last_stage;                   /* id */
 	uint32_t n;
 	uint32_t n_forgotten; /* that its client waits for */
 };
 
 /* Rows that drain wait for each other's pieces; workers ask for them. */
-extern const struct gm_worker_user gm_crossing_worker_user;
+extern const struct gm_worker_user gm_peer_worker_user;
 
 /* Handlers, see sessions/dispatch.h. */
 int gm_reach_handle(struct gm_connection *c, const struct gm_request *r);

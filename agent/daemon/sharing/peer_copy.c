@@ -19,34 +19,36 @@
 
 #define SOURCE_ENDED "the worker of the buffer's row has ended"
 
-static int lend(struct gm_crossing *x);
+static int lend(struct gm_peer_mapping *x);
 
-static struct gm_daemon *daemon_of(const struct gm_crossing *x)
+static struct gm_daemon *daemon_of(const struct gm_peer_mapping *x)
 {
 	return x->session->server->d;
 }
 
-static uint32_t kind_of(const struct gm_crossing *x, uint32_t row)
+static uint32_t kind_of(const struct gm_peer_mapping *x, uint32_t row)
 {
 	return daemon_of(x)->devices.of[row]->facts.kind;
 }
 
-static uint32_t source_of(const struct gm_crossing *x)
+static uint32_t source_of(const struct gm_peer_mapping *x)
 {
 	return gm_handle_row(x->handle);
 }
 
-static int ask(struct gm_crossing *x, uint32_t row, struct gm_claim *claim)
+static int ask(struct gm_peer_mapping *x, uint32_t row,
+	       struct gm_worker_request *claim)
 {
 	char *why = x->session->server->why;
 
 	if (!x->session->queue[row])
 		return gm_why(why, -ESHUTDOWN, "the session is ending");
 	claim->handle = x->handle;
-	return gm_claims_ask(&x->session->queue[row]->seat, claim, why);
+	return gm_worker_requests_ask(&x->session->queue[row]->attachment,
+				      claim, why);
 }
 
-static int ask_source(struct gm_crossing *x)
+static int ask_source(struct gm_peer_mapping *x)
 {
 	int error;
 
@@ -57,33 +59,33 @@ static int ask_source(struct gm_crossing *x)
 	return error;
 }
 
-static void close_fd(struct gm_crossing *x, int *fd)
+static void close_fd(struct gm_peer_mapping *x, int *fd)
 {
 	gm_closer_close(&x->session->server->closer, *fd);
 	*fd = -1;
 }
 
-static void fail(struct gm_crossing *x, int status, const char *why)
+static void fail(struct gm_peer_mapping *x, int status, const char *why)
 {
 	struct gm_connection *c = x->session->connection;
 	char words[GM_WHY_BYTES];
 
 	/* What follows may have words of its own. */
 	gm_why(words, status, "%s", why);
-	gm_crossing_free(x);
+	gm_peer_mapping_free(x);
 	if (c)
 		gm_connection_answer(c, status, words, NULL, 0, -1);
 }
 
 /* A step was asked for, or could not be. */
-static void went(struct gm_crossing *x, int error)
+static void went(struct gm_peer_mapping *x, int error)
 {
 	if (error)
 		fail(x, error, x->session->server->why);
 }
 
 /* A step is done: is there still something to go on with? */
-static bool is_lost(struct gm_crossing *x)
+static bool is_lost(struct gm_peer_mapping *x)
 {
 	if (!x->is_lost)
 		return false;
@@ -91,12 +93,12 @@ static bool is_lost(struct gm_crossing *x)
 	return true;
 }
 
-static void is_open(struct gm_crossing *x)
+static void is_open(struct gm_peer_mapping *x)
 {
 	struct gm_connection *c = x->session->connection;
 	bool was_lost = x->is_lost;
 
-	x->state = GM_CROSSING_OPEN;
+	x->state = GM_PEER_MAPPING_OPEN;
 	gm_log(GM_LOG_INFO, "reached",
 	       "session=%" PRIu64 " row=%u from=%u handle=%#" PRIx64 " way=%s",
 	       x->session->id, x->row, source_of(x), x->handle,
@@ -106,7 +108,7 @@ static void is_open(struct gm_crossing *x)
 	GM_POINT("crossing_open");
 	/* The source's worker may have ended meanwhile. */
 	if (x->is_lost)
-		gm_crossing_close(x);
+		gm_peer_mapping_close(x);
 	if (c)
 		gm_connection_answer(c, was_lost ? -ESTALE : 0,
 				     was_lost ? SOURCE_ENDED : NULL, NULL, 0,
@@ -129,84 +131,90 @@ static bool may_lend(int status)
 
 /* ---- the row's part ------------------------------------------------------ */
 
-static void reach_held(struct gm_claim *claim, uint64_t bytes, int fd)
+static void reach_held(struct gm_worker_request *claim, uint64_t bytes, int fd)
 {
-	struct gm_crossing *x = gm_owner(claim, struct gm_crossing, reach);
+	struct gm_peer_mapping *x =
+		gm_owner(claim, struct gm_peer_mapping, reach);
 
 	close_fd(x, &x->fd);
 	is_open(x);
 }
 
-static void reach_gone(struct gm_claim *claim, int status, const char *why)
+static void reach_gone(struct gm_worker_request *claim, int status,
+		       const char *why)
 {
-	struct gm_crossing *x = gm_owner(claim, struct gm_crossing, reach);
+	struct gm_peer_mapping *x =
+		gm_owner(claim, struct gm_peer_mapping, reach);
 
-	if (x->state == GM_CROSSING_IMPORTING && !x->is_lost &&
+	if (x->state == GM_PEER_MAPPING_IMPORTING && !x->is_lost &&
 	    may_lend(status)) {
 		went(x, lend(x));
 		return;
 	}
-	if (x->state < GM_CROSSING_OPEN)
+	if (x->state < GM_PEER_MAPPING_OPEN)
 		fail(x, status ? status : -ESTALE, why);
 	else
-		gm_crossing_free(x);
+		gm_peer_mapping_free(x);
 }
 
-static int import(struct gm_crossing *x)
+static int import(struct gm_peer_mapping *x)
 {
-	x->state = GM_CROSSING_IMPORTING;
-	x->reach = (struct gm_claim){ .ask = GM_WIRE_IMPORT,
-				      .bytes = x->bytes,
-				      .kind = kind_of(x, source_of(x)),
-				      .flags = GPUMAP_BUFFER_READ_ONLY,
-				      .fd = x->fd,
-				      .held = reach_held,
-				      .gone = reach_gone };
+	x->state = GM_PEER_MAPPING_IMPORTING;
+	x->reach = (struct gm_worker_request){ .ask = GM_WIRE_IMPORT,
+					       .bytes = x->bytes,
+					       .kind = kind_of(x, source_of(x)),
+					       .flags = GPUMAP_BUFFER_READ_ONLY,
+					       .fd = x->fd,
+					       .held = reach_held,
+					       .gone = reach_gone };
 	return ask(x, x->row, &x->reach);
 }
 
-static int borrow(struct gm_crossing *x, uint64_t bytes)
+static int borrow(struct gm_peer_mapping *x, uint64_t bytes)
 {
-	x->state = GM_CROSSING_BORROWING;
-	x->reach = (struct gm_claim){ .ask = GM_WIRE_BORROW,
-				      .at = x->stage->id,
-				      .bytes = bytes,
-				      .borrower = x->row,
-				      .fd = x->stage->fd,
-				      .held = reach_held,
-				      .gone = reach_gone };
+	x->state = GM_PEER_MAPPING_BORROWING;
+	x->reach = (struct gm_worker_request){ .ask = GM_WIRE_BORROW,
+					       .at = x->stage->id,
+					       .bytes = bytes,
+					       .borrower = x->row,
+					       .fd = x->stage->fd,
+					       .held = reach_held,
+					       .gone = reach_gone };
 	return ask(x, x->row, &x->reach);
 }
 
 /* ---- the source's part --------------------------------------------------- */
 
-static void source_gone(struct gm_claim *claim, int status, const char *why)
+static void source_gone(struct gm_worker_request *claim, int status,
+			const char *why)
 {
-	struct gm_crossing *x = gm_owner(claim, struct gm_crossing, source);
+	struct gm_peer_mapping *x =
+		gm_owner(claim, struct gm_peer_mapping, source);
 
 	if (!x->has_source) /* we have left it */
 		return;
 	x->has_source = false;
-	if (x->state == GM_CROSSING_EXPORTING && may_lend(status))
+	if (x->state == GM_PEER_MAPPING_EXPORTING && may_lend(status))
 		went(x, lend(x));
-	else if (x->state == GM_CROSSING_EXPORTING ||
-		 x->state == GM_CROSSING_LENDING)
+	else if (x->state == GM_PEER_MAPPING_EXPORTING ||
+		 x->state == GM_PEER_MAPPING_LENDING)
 		fail(x, status ? status : -ESTALE, why);
-	else if (x->state == GM_CROSSING_OPEN)
-		gm_crossing_close(x);
+	else if (x->state == GM_PEER_MAPPING_OPEN)
+		gm_peer_mapping_close(x);
 	else
 		x->is_lost = true;
 }
 
-static void lent(struct gm_claim *claim, uint64_t bytes, int fd)
+static void lent(struct gm_worker_request *claim, uint64_t bytes, int fd)
 {
-	struct gm_crossing *x = gm_owner(claim, struct gm_crossing, source);
+	struct gm_peer_mapping *x =
+		gm_owner(claim, struct gm_peer_mapping, source);
 
 	/* The borrower has died since, and left it behind. */
 	went(x, x->stage->is_retired ? lend(x) : borrow(x, bytes));
 }
 
-static int judge_stage(const struct gm_crossing *x)
+static int judge_stage(const struct gm_peer_mapping *x)
 {
 	const struct gm_config *config = &daemon_of(x)->config;
 	const struct gm_user *user = x->session->user;
@@ -225,10 +233,10 @@ static int judge_stage(const struct gm_crossing *x)
 }
 
 /* The session's stage on the row, made on first use. */
-static int hold_stage(struct gm_crossing *x)
+static int hold_stage(struct gm_peer_mapping *x)
 {
-	struct gm_crossings *all = &x->session->crossings;
-	struct gm_stage *stage;
+	struct gm_peer_mappings *all = &x->session->peer_mappings;
+	struct gm_bounce_buffer *stage;
 	int error;
 
 	TAILQ_FOREACH(stage, &all->stages, entry)
@@ -259,43 +267,46 @@ static int hold_stage(struct gm_crossing *x)
 	return 0;
 }
 
-static int lend(struct gm_crossing *x)
+static int lend(struct gm_peer_mapping *x)
 {
-	struct gm_stage *before = x->stage;
+	struct gm_bounce_buffer *before = x->stage;
 	int error;
 
-	gm_crossing_leave_source(x);
+	gm_peer_mapping_leave_source(x);
 	close_fd(x, &x->fd);
 	x->bytes = 0;
 	x->stage = NULL;
 	if (before)
-		gm_stage_drop(x->session, before);
-	x->state = GM_CROSSING_LENDING;
+		gm_bounce_buffer_drop(x->session, before);
+	x->state = GM_PEER_MAPPING_LENDING;
 	error = hold_stage(x);
 	if (error)
 		return error;
-	x->source = (struct gm_claim){ .ask = GM_WIRE_LEND,
-				       .at = x->stage->id,
-				       .borrower = x->row,
-				       .fd = x->stage->fd,
-				       .held = lent,
-				       .gone = source_gone };
+	x->source = (struct gm_worker_request){ .ask = GM_WIRE_LEND,
+						.at = x->stage->id,
+						.borrower = x->row,
+						.fd = x->stage->fd,
+						.held = lent,
+						.gone = source_gone };
 	return ask_source(x);
 }
 
 /* ---- is the path any good? ----------------------------------------------- */
 
-static void try_held(struct gm_claim *claim, uint64_t bytes, int fd)
+static void try_held(struct gm_worker_request *claim, uint64_t bytes, int fd)
 {
-	struct gm_crossing *x = gm_owner(claim, struct gm_crossing, proof);
+	struct gm_peer_mapping *x =
+		gm_owner(claim, struct gm_peer_mapping, proof);
 
 	x->has_proof = true;
-	gm_claims_leave(claim);
+	gm_worker_requests_leave(claim);
 }
 
-static void try_gone(struct gm_claim *claim, int status, const char *why)
+static void try_gone(struct gm_worker_request *claim, int status,
+		     const char *why)
 {
-	struct gm_crossing *x = gm_owner(claim, struct gm_crossing, proof);
+	struct gm_peer_mapping *x =
+		gm_owner(claim, struct gm_peer_mapping, proof);
 
 	close_fd(x, &x->proof_fd);
 	/* That the session has left, or memory was short, says nothing. */
@@ -312,18 +323,21 @@ static void try_gone(struct gm_claim *claim, int status, const char *why)
 		fail(x, status ? status : -ESTALE, why);
 }
 
-static void prove_held(struct gm_claim *claim, uint64_t bytes, int fd)
+static void prove_held(struct gm_worker_request *claim, uint64_t bytes, int fd)
 {
-	struct gm_crossing *x = gm_owner(claim, struct gm_crossing, proof);
+	struct gm_peer_mapping *x =
+		gm_owner(claim, struct gm_peer_mapping, proof);
 
 	x->has_proof = true;
 	x->proof_fd = fd;
-	gm_claims_leave(claim);
+	gm_worker_requests_leave(claim);
 }
 
-static void prove_gone(struct gm_claim *claim, int status, const char *why)
+static void prove_gone(struct gm_worker_request *claim, int status,
+		       const char *why)
 {
-	struct gm_crossing *x = gm_owner(claim, struct gm_crossing, proof);
+	struct gm_peer_mapping *x =
+		gm_owner(claim, struct gm_peer_mapping, proof);
 	uint64_t seed = claim->at;
 
 	if (is_lost(x))
@@ -336,29 +350,29 @@ static void prove_gone(struct gm_claim *claim, int status, const char *why)
 		return;
 	}
 	x->has_proof = false;
-	x->state = GM_CROSSING_TRYING;
-	x->proof = (struct gm_claim){ .ask = GM_WIRE_TRY,
-				      .at = seed,
-				      .fd = x->proof_fd,
-				      .held = try_held,
-				      .gone = try_gone };
+	x->state = GM_PEER_MAPPING_TRYING;
+	x->proof = (struct gm_worker_request){ .ask = GM_WIRE_TRY,
+					       .at = seed,
+					       .fd = x->proof_fd,
+					       .held = try_held,
+					       .gone = try_gone };
 	went(x, ask(x, x->row, &x->proof));
 }
 
-static int prove(struct gm_crossing *x)
+static int prove(struct gm_peer_mapping *x)
 {
-	x->state = GM_CROSSING_PROVING;
-	x->proof = (struct gm_claim){ .ask = GM_WIRE_PROVE,
-				      .at = gm_loop_now(),
-				      .fd = -1,
-				      .held = prove_held,
-				      .gone = prove_gone };
+	x->state = GM_PEER_MAPPING_PROVING;
+	x->proof = (struct gm_worker_request){ .ask = GM_WIRE_PROVE,
+					       .at = gm_loop_now(),
+					       .fd = -1,
+					       .held = prove_held,
+					       .gone = prove_gone };
 	return ask(x, source_of(x), &x->proof);
 }
 
 /* ---- imports ------------------------------------------------------------- */
 
-static enum gm_path_state path_of(const struct gm_crossing *x)
+static enum gm_path_state path_of(const struct gm_peer_mapping *x)
 {
 	uint32_t from = source_of(x);
 
@@ -370,12 +384,13 @@ static enum gm_path_state path_of(const struct gm_crossing *x)
 	return gm_paths_state(daemon_of(x), x->row, from);
 }
 
-static void exported(struct gm_claim *claim, uint64_t bytes, int fd)
+static void exported(struct gm_worker_request *claim, uint64_t bytes, int fd)
 {
-	struct gm_crossing *x = gm_owner(claim, struct gm_crossing, source);
+	struct gm_peer_mapping *x =
+		gm_owner(claim, struct gm_peer_mapping, source);
 	struct gm_session *session = x->session;
 	int error =
-		gm_exports_judge(session->server, source_of(x), session->user,
+		gm_exports_admit(session->server, source_of(x), session->user,
 				 bytes, session->server->why);
 
 	x->fd = fd;
@@ -396,16 +411,16 @@ static void exported(struct gm_claim *claim, uint64_t bytes, int fd)
 	}
 }
 
-int gm_crossing_begin(struct gm_crossing *x)
+int gm_peer_mapping_begin(struct gm_peer_mapping *x)
 {
 	enum gm_path_state path = path_of(x);
 
 	if (path != GM_PATH_GOOD && path != GM_PATH_UNTRIED)
 		return lend(x);
-	x->state = GM_CROSSING_EXPORTING;
-	x->source = (struct gm_claim){ .ask = GM_WIRE_EXPORT,
-				       .fd = -1,
-				       .held = exported,
-				       .gone = source_gone };
+	x->state = GM_PEER_MAPPING_EXPORTING;
+	x->source = (struct gm_worker_request){ .ask = GM_WIRE_EXPORT,
+						.fd = -1,
+						.held = exported,
+						.gone = source_gone };
 	return ask_source(x);
 }

@@ -5,10 +5,10 @@
 #ifndef GM_DAEMON_SHARING_PEER_COPY_H
 #define GM_DAEMON_SHARING_PEER_COPY_H
 
-struct gm_crossing;
+struct gm_peer_mapping;
 
 /* Ask for what comes first.  Returns 0, or an error with server->why; later
  * ones answer the client and free the crossing. */
-int gm_crossing_begin(struct gm_crossing *x);
+int gm_peer_mapping_begin(struct gm_peer_mapping *x);
 
 #endif

@@ -46,12 +46,12 @@ struct gm_shared *gm_shared_find(const struct gm_control_server *s,
 
 /* The name of a request of a session's.  Returns 0, or -EINVAL with the
  * reason. */
-int gm_shared_judge_name(struct gm_connection *c, const char *name,
+int gm_shared_admit_name(struct gm_connection *c, const char *name,
 			 size_t bytes);
 
 /* May other users than its own have what a session shares?  Returns 0, or
  * -EPERM with the reason. */
-int gm_shared_judge_others(struct gm_connection *c);
+int gm_shared_admit_others(struct gm_connection *c);
 
 /* The holder that this session is of it, or NULL. */
 struct gm_share_holder *gm_shared_holder(const struct gm_session *session,
@@ -69,11 +69,11 @@ void gm_shared_end(struct gm_shared *shared, const char *why);
 
 /* May this session share by that name?  Returns 0, or -EEXIST with who is about
  * to. */
-int gm_share_claims_judge(struct gm_connection *c, const char *name);
+int gm_share_offers_admit(struct gm_connection *c, const char *name);
 
 /* It has shared so, or will not; and all of one that is being freed. */
-void gm_share_claims_drop(struct gm_session *session, const char *name);
-void gm_share_claims_leave(struct gm_session *session);
+void gm_share_offers_drop(struct gm_session *session, const char *name);
+void gm_share_offers_leave(struct gm_session *session);
 
 /* One that nobody holds, and that has no buffers. */
 void gm_shared_free(struct gm_shared *shared);

@@ -237,7 +237,7 @@ static int publish(struct gm_connection *c, const struct gm_request *r,
 	c->fd = -1;
 	shared->id = ++s->last_share;
 	TAILQ_INSERT_TAIL(&s->shares, shared, entry);
-	gm_share_claims_drop(c->session, shared->name);
+	gm_share_offers_drop(c->session, shared->name);
 	gm_log_of(c->uid, GM_LOG_INFO, "shared",
 		  "session=%" PRIu64 " share=%" PRIu64
 		  " name=%s buffers=%u about_bytes=%" PRIu64 " uid=%u",
@@ -255,7 +255,7 @@ int gm_share_handle(struct gm_connection *c, const struct gm_request *r)
 	int error;
 
 	memcpy(&ask, r->body, sizeof(ask));
-	error = gm_shared_judge_name(c, ask.name, sizeof(ask.name));
+	error = gm_shared_admit_name(c, ask.name, sizeof(ask.name));
 	if (error == 0)
 		error = judge_form(c, r, &ask);
 	if (error == 0)
@@ -264,7 +264,7 @@ int gm_share_handle(struct gm_connection *c, const struct gm_request *r)
 		return error;
 	memcpy(uids, r->tail + ask.n_buffers * sizeof(uint64_t),
 	       ask.n_uids * sizeof(uids[0]));
-	error = is_for_others(c, &ask, uids) ? gm_shared_judge_others(c) : 0;
+	error = is_for_others(c, &ask, uids) ? gm_shared_admit_others(c) : 0;
 	if (error)
 		return error;
 	if (gm_shared_find(c->server, ask.name))
@@ -272,7 +272,7 @@ int gm_share_handle(struct gm_connection *c, const struct gm_request *r)
 					 "%s is shared already: open it, or "
 					 "take another name",
 					 ask.name);
-	error = gm_share_claims_judge(c, ask.name);
+	error = gm_share_offers_admit(c, ask.name);
 	if (error)
 		return error;
 	return publish(c, r, &ask, uids);
@@ -329,7 +329,8 @@ static int judge_bytes(struct gm_connection *c, const struct gm_shared *shared)
 		uint32_t row = shared->buffers[i]->row;
 
 		if (!is_judged[row])
-			error = gm_lent_judge_held(c, shared->buffers[i]);
+			error = gm_export_accounting_admit_held(
+				c, shared->buffers[i]);
 		is_judged[row] = true;
 	}
 	return error;
@@ -342,7 +343,7 @@ int gm_share_open_handle(struct gm_connection *c, const struct gm_request *r)
 	int error;
 
 	memcpy(&ask, r->body, sizeof(ask));
-	error = gm_shared_judge_name(c, ask.name, sizeof(ask.name));
+	error = gm_shared_admit_name(c, ask.name, sizeof(ask.name));
 	if (error)
 		return error;
 	if (ask.flags & ~GPUMAP_SHARE_READ_ONLY || ask.reserved)
@@ -353,7 +354,7 @@ int gm_share_open_handle(struct gm_connection *c, const struct gm_request *r)
 	shared = gm_shared_find(c->server, ask.name);
 	error = judge_open(c, &ask, shared);
 	if (error == 0)
-		error = gm_lent_judge_count(c);
+		error = gm_export_accounting_admit_count(c);
 	if (error == 0)
 		error = gm_shared_hold(shared, c->session, false);
 	if (error)

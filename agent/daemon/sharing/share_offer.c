@@ -44,7 +44,7 @@ static void drop(struct gm_control_server *s, struct gm_share_claimed *claimed)
 	free(claimed);
 }
 
-void gm_share_claims_drop(struct gm_session *session, const char *name)
+void gm_share_offers_drop(struct gm_session *session, const char *name)
 {
 	struct gm_share_claimed *claimed = find(session->server, name);
 
@@ -52,7 +52,7 @@ void gm_share_claims_drop(struct gm_session *session, const char *name)
 		drop(session->server, claimed);
 }
 
-void gm_share_claims_leave(struct gm_session *session)
+void gm_share_offers_leave(struct gm_session *session)
 {
 	struct gm_control_server *s = session->server;
 	struct gm_share_claimed *claimed, *next;
@@ -91,7 +91,7 @@ static int bad_claimed(struct gm_connection *c,
 				 (unsigned)c->uid);
 }
 
-int gm_share_claims_judge(struct gm_connection *c, const char *name)
+int gm_share_offers_admit(struct gm_connection *c, const char *name)
 {
 	const struct gm_share_claimed *claimed = find(c->server, name);
 
@@ -126,7 +126,7 @@ static int claim(struct gm_connection *c, const char *name, bool for_others)
 					 "%s is shared already: open it", name);
 	if (claimed)
 		return bad_claimed(c, claimed);
-	error = for_others ? gm_shared_judge_others(c) : 0;
+	error = for_others ? gm_shared_admit_others(c) : 0;
 	if (error == 0)
 		error = judge_count(c);
 	if (error)
@@ -142,24 +142,26 @@ static int claim(struct gm_connection *c, const char *name, bool for_others)
 	return 0;
 }
 
-int gm_share_claim_handle(struct gm_connection *c, const struct gm_request *r)
+int gm_share_offer_handle(struct gm_connection *c, const struct gm_request *r)
 {
 	struct gm_share_claim ask;
 	int error;
 
 	memcpy(&ask, r->body, sizeof(ask));
-	error = gm_shared_judge_name(c, ask.name, sizeof(ask.name));
+	error = gm_shared_admit_name(c, ask.name, sizeof(ask.name));
 	if (error)
 		return error;
-	if (ask.flags & ~(GM_CLAIM_DROP | GM_CLAIM_OTHERS) || ask.reserved)
+	if (ask.flags & ~(GM_WORKER_REQUEST_DROP | GM_WORKER_REQUEST_OTHERS) ||
+	    ask.reserved)
 		return gm_connection_bad(c, -EINVAL,
 					 "flags %#x to claim a name are not "
 					 "known",
 					 ask.flags);
-	if (ask.flags & GM_CLAIM_DROP)
-		gm_share_claims_drop(c->session, ask.name);
+	if (ask.flags & GM_WORKER_REQUEST_DROP)
+		gm_share_offers_drop(c->session, ask.name);
 	else
-		error = claim(c, ask.name, ask.flags & GM_CLAIM_OTHERS);
+		error = claim(c, ask.name,
+			      ask.flags & GM_WORKER_REQUEST_OTHERS);
 	if (error)
 		return error;
 	gm_connection_reply(c, &r->header, NULL, 0, NULL, 0, NULL, 0);
@@ -178,7 +180,7 @@ int gm_share_end_handle(struct gm_connection *c, const struct gm_request *r)
 	memcpy(&ask, r->body, sizeof(ask));
 	if (!memchr(ask.name, '\0', sizeof(ask.name)))
 		return gm_connection_bad(c, -EINVAL, "the name has no end");
-	error = gm_name_judge(ask.name, c->server->why);
+	error = gm_name_check(ask.name, c->server->why);
 	if (error)
 		return error;
 	shared = gm_shared_find(c->server, ask.name);

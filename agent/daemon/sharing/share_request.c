@@ -70,7 +70,7 @@ void gm_shared_end(struct gm_shared *shared, const char *why)
 	GM_POINT("share_ended");
 	for (uint32_t i = 0; i < shared->n_buffers; i++) {
 		shared->buffers[i]->shared = NULL;
-		gm_export_settle(shared->buffers[i]);
+		gm_export_drop_unused(shared->buffers[i]);
 	}
 	gm_shared_free(shared);
 }
@@ -132,7 +132,7 @@ int gm_shared_hold(struct gm_shared *shared, struct gm_session *session,
 
 /* ---- requests ----------------------------------------------------------- */
 
-int gm_shared_judge_name(struct gm_connection *c, const char *name,
+int gm_shared_admit_name(struct gm_connection *c, const char *name,
 			 size_t bytes)
 {
 	if (!c->session)
@@ -140,10 +140,10 @@ int gm_shared_judge_name(struct gm_connection *c, const char *name,
 					 "this connection is no session");
 	if (!memchr(name, '\0', bytes))
 		return gm_connection_bad(c, -EINVAL, "the name has no end");
-	return gm_name_judge(name, c->server->why);
+	return gm_name_check(name, c->server->why);
 }
 
-int gm_shared_judge_others(struct gm_connection *c)
+int gm_shared_admit_others(struct gm_connection *c)
 {
 	if (c->server->d->config.cuda_share == GM_CONFIG_SHARE_ANY)
 		return 0;
@@ -189,29 +189,31 @@ static void end_names(struct gm_daemon *d, uint32_t row)
 }
 
 /* The worker of the built-in operators has them, not those of programs. */
-static void worker_gone(struct gm_keeper *keeper, bool well)
+static void worker_gone(struct gm_worker_process *worker, bool well)
 {
-	if (gm_keeper_is_shown(keeper))
-		end_names(keeper->d, keeper->row);
+	if (gm_worker_process_is_shown(worker))
+		end_names(worker->d, worker->row);
 }
 
 /* A worker that runs is heard of when it has ended. */
 static void row_closing(struct gm_daemon *d, uint32_t row)
 {
-	const struct gm_keeper *keeper = d->supervisor->rows.keepers[row];
+	const struct gm_worker_process *worker =
+		d->supervisor->rows.workers[row];
 
-	if (!keeper || !gm_keeper_has_child(keeper))
+	if (!worker || !gm_worker_process_has_child(worker))
 		end_names(d, row);
 }
 
 /* Would a name be free if it ended now? */
-static bool keeps_worker(const struct gm_keeper *keeper)
+static bool keeps_worker(const struct gm_worker_process *worker)
 {
-	const struct gm_daemon *d = keeper->d;
+	const struct gm_daemon *d = worker->d;
 	const struct gm_shared *shared;
-	uint32_t row = keeper->row;
+	uint32_t row = worker->row;
 
-	if (!gm_keeper_is_shown(keeper) || !d->server || is_kept(d, row))
+	if (!gm_worker_process_is_shown(worker) || !d->server ||
+	    is_kept(d, row))
 		return false;
 	TAILQ_FOREACH(shared, &d->server->shares, entry)
 	{

@@ -64,7 +64,7 @@ extern const struct gm_worker_user gm_share_worker_user;
 int gm_share_handle(struct gm_connection *c, const struct gm_request *r);
 int gm_share_open_handle(struct gm_connection *c, const struct gm_request *r);
 int gm_share_close_handle(struct gm_connection *c, const struct gm_request *r);
-int gm_share_claim_handle(struct gm_connection *c, const struct gm_request *r);
+int gm_share_offer_handle(struct gm_connection *c, const struct gm_request *r);
 int gm_share_end_handle(struct gm_connection *c, const struct gm_request *r);
 int gm_shares_handle(struct gm_connection *c, const struct gm_request *r);
 

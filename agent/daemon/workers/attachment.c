@@ -21,8 +21,9 @@
 #define RECORDS_A_TURN 64
 #define STRIKES_MAX    16u /* undertakers that one seat may cost */
 
-int gm_seats_say(struct gm_keeper *keeper, const struct gm_wire *wire,
-		 const int *fds, size_t n_fds)
+int gm_attachments_send(struct gm_worker_process *worker,
+			const struct gm_wire *wire, const int *fds,
+			size_t n_fds)
 {
 	union {
 		struct cmsghdr align;
@@ -42,7 +43,7 @@ int gm_seats_say(struct gm_keeper *keeper, const struct gm_wire *wire,
 		head->cmsg_len = CMSG_LEN(n_fds * sizeof(int));
 		memcpy(CMSG_DATA(head), fds, n_fds * sizeof(int));
 	}
-	if (sendmsg(keeper->socket.fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) ==
+	if (sendmsg(worker->socket.fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) ==
 	    sizeof(*wire))
 		return 0;
 	return -errno;
@@ -50,291 +51,315 @@ int gm_seats_say(struct gm_keeper *keeper, const struct gm_wire *wire,
 
 /* A worker is told of a seat as the next of its incarnations, an undertaker as
  * that of the dead. */
-static int offer(struct gm_keeper *keeper, struct gm_seat *seat)
+static int offer(struct gm_worker_process *worker,
+		 struct gm_attachment *attachment)
 {
 	uint32_t incarnation =
-		seat->incarnation + (keeper->is_undertaker ? 0 : 1);
+		attachment->incarnation + (worker->is_recovery ? 0 : 1);
 	struct gm_wire wire = {
 		.type = GM_WIRE_ATTACH,
-		.status = keeper->is_undertaker && gm_keeper_is_barred(keeper)
+		.status = worker->is_recovery &&
+					  gm_worker_process_is_barred(worker)
 				  ? -ENODEV
 				  : 0,
-		.session = seat->session,
-		.place = seat->place,
-		.depth = seat->depth,
+		.session = attachment->session,
+		.place = attachment->place,
+		.depth = attachment->depth,
 		.incarnation = incarnation,
-		.uid = seat->uid,
-		.queue_at = seat->queue_at,
-		.arena_bytes = seat->arena_bytes,
-		.range_at = seat->range_at,
-		.range_bytes = seat->range_bytes,
-		.awaited = keeper->is_undertaker ? 0 : gm_claims_awaited(seat),
-		.quota = gm_quota_of(keeper->d, keeper->row, seat->uid,
-				     gm_usage_within_reach(keeper, seat->uid)),
+		.uid = attachment->uid,
+		.queue_at = attachment->queue_at,
+		.arena_bytes = attachment->arena_bytes,
+		.range_at = attachment->range_at,
+		.range_bytes = attachment->range_bytes,
+		.awaited = worker->is_recovery
+				   ? 0
+				   : gm_worker_requests_awaited(attachment),
+		.quota = gm_quota_of(worker->d, worker->row, attachment->uid,
+				     gm_usage_within_reach(worker,
+							   attachment->uid)),
 	};
-	int fds[4] = { seat->queues, seat->arena, seat->doorbell,
-		       seat->socket };
-	int error = gm_seats_say(keeper, &wire, fds, seat->socket < 0 ? 3 : 4);
+	int fds[4] = { attachment->queues, attachment->arena,
+		       attachment->doorbell, attachment->socket };
+	int error = gm_attachments_send(worker, &wire, fds,
+					attachment->socket < 0 ? 3 : 4);
 
 	if (error)
 		return error;
-	seat->incarnation = incarnation;
-	seat->state = GM_SEAT_OFFERED;
-	keeper->n_offered++;
+	attachment->incarnation = incarnation;
+	attachment->state = GM_ATTACHMENT_OFFERED;
+	worker->n_offered++;
 	GM_POINT("seat_offered");
 	return 0;
 }
 
-static int ask_to_leave(struct gm_keeper *keeper, struct gm_seat *seat)
+static int ask_to_leave(struct gm_worker_process *worker,
+			struct gm_attachment *attachment)
 {
 	struct gm_wire wire = {
 		.type = GM_WIRE_DETACH,
-		.session = seat->session,
-		.place = seat->place,
+		.session = attachment->session,
+		.place = attachment->place,
 	};
-	int error = gm_seats_say(keeper, &wire, NULL, 0);
+	int error = gm_attachments_send(worker, &wire, NULL, 0);
 
 	if (error == 0)
-		seat->state = GM_SEAT_LEFT;
+		attachment->state = GM_ATTACHMENT_LEFT;
 	return error;
 }
 
 /* Is there something to say about this seat now? */
-static bool is_next(const struct gm_keeper *keeper, const struct gm_seat *seat)
+static bool is_next(const struct gm_worker_process *worker,
+		    const struct gm_attachment *attachment)
 {
-	if (keeper->is_undertaker)
-		return seat->state == GM_SEAT_WAITING && seat->is_owed &&
-		       keeper->n_offered < GM_SEATS_OFFERED;
-	if (seat->state == GM_SEAT_LEAVING)
+	if (worker->is_recovery)
+		return attachment->state == GM_ATTACHMENT_WAITING &&
+		       attachment->is_owed &&
+		       worker->n_offered < GM_ATTACHMENTS_OFFERED;
+	if (attachment->state == GM_ATTACHMENT_LEAVING)
 		return true;
-	return seat->state == GM_SEAT_WAITING && !keeper->told_end &&
-	       keeper->n_offered < GM_SEATS_OFFERED;
+	return attachment->state == GM_ATTACHMENT_WAITING &&
+	       !worker->drain_sent &&
+	       worker->n_offered < GM_ATTACHMENTS_OFFERED;
 }
 
 /* Returns 0 when all is said, 1 when answers are awaited to what was, or a
  * negative errno. */
-static int say_all(struct gm_keeper *keeper)
+static int say_all(struct gm_worker_process *worker)
 {
-	struct gm_seat *seat;
+	struct gm_attachment *attachment;
 	bool waits = false;
-	int error = gm_worker_users_say(keeper);
+	int error = gm_worker_users_send(worker);
 
-	TAILQ_FOREACH(seat, &keeper->seats, entry)
+	TAILQ_FOREACH(attachment, &worker->attachments, entry)
 	{
 		if (error)
 			return error;
 
-		waits |= seat->state <= GM_SEAT_OFFERED;
-		if (is_next(keeper, seat))
-			error = seat->state == GM_SEAT_LEAVING
-					? ask_to_leave(keeper, seat)
-					: offer(keeper, seat);
-		else if (seat->state == GM_SEAT_TAKEN && !keeper->is_undertaker)
-			error = gm_claims_say(keeper, seat, &waits);
+		waits |= attachment->state <= GM_ATTACHMENT_OFFERED;
+		if (is_next(worker, attachment))
+			error = attachment->state == GM_ATTACHMENT_LEAVING
+					? ask_to_leave(worker, attachment)
+					: offer(worker, attachment);
+		else if (attachment->state == GM_ATTACHMENT_TAKEN &&
+			 !worker->is_recovery)
+			error = gm_worker_requests_send(worker, attachment,
+							&waits);
 	}
-	if (error == 0 && !keeper->is_undertaker)
-		error = gm_claims_ask_all(keeper);
+	if (error == 0 && !worker->is_recovery)
+		error = gm_worker_requests_ask_all(worker);
 	return error ? error : waits;
 }
 
-static bool is_anything_owed(const struct gm_keeper *keeper)
+static bool is_any_owed(const struct gm_worker_process *worker)
 {
-	const struct gm_seat *seat;
+	const struct gm_attachment *attachment;
 
-	TAILQ_FOREACH(seat, &keeper->seats, entry)
+	TAILQ_FOREACH(attachment, &worker->attachments, entry)
 	{
-		if (seat->is_owed)
+		if (attachment->is_owed)
 			return true;
 	}
 	return false;
 }
 
-void gm_seats_tell_end(struct gm_keeper *keeper)
+void gm_attachments_send_drain(struct gm_worker_process *worker)
 {
 	struct gm_wire wire = { .type = GM_WIRE_DRAIN };
 
 	/* Without room now, the next look tries again. */
-	if (!keeper->told_end && keeper->socket.fd >= 0 &&
-	    gm_seats_say(keeper, &wire, NULL, 0) == 0)
-		keeper->told_end = true;
+	if (!worker->drain_sent && worker->socket.fd >= 0 &&
+	    gm_attachments_send(worker, &wire, NULL, 0) == 0)
+		worker->drain_sent = true;
 }
 
 /* Ask to be called when there is room, as long as there is none. */
-static void want_room(struct gm_keeper *keeper, bool wants)
+static void want_room(struct gm_worker_process *worker, bool wants)
 {
-	if (wants == keeper->wants_room)
+	if (wants == worker->wants_room)
 		return;
-	if (gm_loop_mod(&keeper->d->loop, &keeper->socket,
+	if (gm_loop_mod(&worker->d->loop, &worker->socket,
 			EPOLLIN | (wants ? (uint32_t)EPOLLOUT : 0)) == 0)
-		keeper->wants_room = wants;
+		worker->wants_room = wants;
 }
 
-void gm_seats_pump(struct gm_keeper *keeper)
+void gm_attachments_flush(struct gm_worker_process *worker)
 {
 	int error;
 
-	if (keeper->socket.fd < 0 || (keeper->state != GM_KEEPER_SERVING &&
-				      keeper->state != GM_KEEPER_BURYING))
+	if (worker->socket.fd < 0 || (worker->state != GM_PROCESS_SERVING &&
+				      worker->state != GM_PROCESS_BURYING))
 		return;
-	error = say_all(keeper);
-	want_room(keeper, error == -EAGAIN);
+	error = say_all(worker);
+	want_room(worker, error == -EAGAIN);
 	if (error == -EPIPE || error == -ECONNRESET)
-		gm_keeper_hung_up(keeper);
-	else if (error == 0 && !keeper->is_undertaker)
-		gm_keeper_settled(keeper);
-	if (error >= 0 && (keeper->is_undertaker ? !is_anything_owed(keeper)
-						 : keeper->wants_end))
-		gm_seats_tell_end(keeper);
+		gm_worker_process_hung_up(worker);
+	else if (error == 0 && !worker->is_recovery)
+		gm_worker_process_settled(worker);
+	if (error >= 0 && (worker->is_recovery ? !is_any_owed(worker)
+					       : worker->drain_requested))
+		gm_attachments_send_drain(worker);
 	if (error >= 0)
-		gm_need_tell_leave(keeper);
+		gm_demand_send_leave(worker);
 }
 
 /* Take the seat away from the row; its owner decides what becomes of it. */
-static void unseat(struct gm_keeper *keeper, struct gm_seat *seat)
+static void detach(struct gm_worker_process *worker,
+		   struct gm_attachment *attachment)
 {
-	gm_claims_seat_gone(seat);
-	gm_usage_leaves(seat);
-	gm_askers_leave(seat);
-	TAILQ_REMOVE(&keeper->seats, seat, entry);
-	gm_journal_close(gm_journal_at(keeper->journal, seat->place));
-	keeper->free[keeper->n_free++] = (uint16_t)seat->place;
-	seat->keeper = NULL;
-	if (!gm_keeper_has_seats(keeper))
-		gm_need_ends(keeper);
+	gm_worker_requests_attachment_gone(attachment);
+	gm_usage_leaves(attachment);
+	gm_user_queue_leave(attachment);
+	TAILQ_REMOVE(&worker->attachments, attachment, entry);
+	gm_journal_close(gm_journal_at(worker->journal, attachment->place));
+	worker->free[worker->n_free++] = (uint16_t)attachment->place;
+	attachment->worker = NULL;
+	if (!gm_worker_process_has_seats(worker))
+		gm_demand_ends(worker);
 }
 
-static void has_left(struct gm_keeper *keeper, struct gm_seat *seat)
+static void has_left(struct gm_worker_process *worker,
+		     struct gm_attachment *attachment)
 {
-	unseat(keeper, seat);
-	seat->left(seat);
+	detach(worker, attachment);
+	attachment->left(attachment);
 }
 
-static void worker_attached(struct gm_keeper *keeper, struct gm_seat *seat,
+static void worker_attached(struct gm_worker_process *worker,
+			    struct gm_attachment *attachment,
 			    const struct gm_wire *wire)
 {
-	if (seat->state != GM_SEAT_OFFERED) /* it is about to leave */
+	if (attachment->state !=
+	    GM_ATTACHMENT_OFFERED) /* it is about to leave */
 		return;
-	if (wire->status < 0 && seat->was_seated) {
-		seat->broken(seat, "a new worker could not map its memory");
+	if (wire->status < 0 && attachment->was_attached) {
+		attachment->broken(attachment,
+				   "a new worker could not map its memory");
 		return;
 	}
 	if (wire->status < 0) {
-		unseat(keeper, seat);
-		seat->seated(seat, wire->status,
-			     "the worker could not map the session's memory");
+		detach(worker, attachment);
+		attachment->attached(
+			attachment, wire->status,
+			"the worker could not map the session's memory");
 		return;
 	}
-	seat->state = GM_SEAT_TAKEN;
-	if (!seat->was_seated) {
-		seat->was_seated = true;
-		seat->seated(seat, 0, NULL);
+	attachment->state = GM_ATTACHMENT_TAKEN;
+	if (!attachment->was_attached) {
+		attachment->was_attached = true;
+		attachment->attached(attachment, 0, NULL);
 	}
 }
 
-static void undertaker_attached(struct gm_keeper *keeper, struct gm_seat *seat,
-				const struct gm_wire *wire)
+static void recovery_attached(struct gm_worker_process *worker,
+			      struct gm_attachment *attachment,
+			      const struct gm_wire *wire)
 {
 	if (wire->status < 0) {
 		/* Its memory cannot be mapped: nobody can be told anything. */
-		seat->is_owed = false;
-		if (seat->state == GM_SEAT_OFFERED)
-			seat->state = GM_SEAT_TAKEN;
-		seat->broken(seat, "its memory could not be mapped");
+		attachment->is_owed = false;
+		if (attachment->state == GM_ATTACHMENT_OFFERED)
+			attachment->state = GM_ATTACHMENT_TAKEN;
+		attachment->broken(attachment,
+				   "its memory could not be mapped");
 		return;
 	}
-	seat->is_owed = false;
-	seat->strikes = 0;
-	if (seat->state == GM_SEAT_OFFERED)
-		seat->state = GM_SEAT_TAKEN;
+	attachment->is_owed = false;
+	attachment->strikes = 0;
+	if (attachment->state == GM_ATTACHMENT_OFFERED)
+		attachment->state = GM_ATTACHMENT_TAKEN;
 	GM_POINT("seat_buried");
 }
 
-static struct gm_seat *find(struct gm_keeper *keeper,
-			    const struct gm_wire *wire)
+static struct gm_attachment *find(struct gm_worker_process *worker,
+				  const struct gm_wire *wire)
 {
-	struct gm_seat *seat;
+	struct gm_attachment *attachment;
 
-	TAILQ_FOREACH(seat, &keeper->seats, entry)
+	TAILQ_FOREACH(attachment, &worker->attachments, entry)
 	{
-		if (seat->session == wire->session)
-			return seat;
+		if (attachment->session == wire->session)
+			return attachment;
 	}
 	return NULL;
 }
 
 /* A child is of our own build, but what it says about seats may come late:
  * about one that has left, or in any order with our own wish. */
-static void heard_of_seat(struct gm_keeper *keeper, struct gm_wire *wire)
+static void on_attachment(struct gm_worker_process *worker,
+			  struct gm_wire *wire)
 {
-	struct gm_seat *seat = find(keeper, wire);
+	struct gm_attachment *attachment = find(worker, wire);
 
-	if (wire->type == GM_WIRE_ATTACHED && keeper->n_offered)
-		keeper->n_offered--;
-	if (!seat)
+	if (wire->type == GM_WIRE_ATTACHED && worker->n_offered)
+		worker->n_offered--;
+	if (!attachment)
 		return;
-	if (wire->type == GM_WIRE_ATTACHED && keeper->is_undertaker) {
-		undertaker_attached(keeper, seat, wire);
+	if (wire->type == GM_WIRE_ATTACHED && worker->is_recovery) {
+		recovery_attached(worker, attachment, wire);
 	} else if (wire->type == GM_WIRE_ATTACHED) {
-		worker_attached(keeper, seat, wire);
+		worker_attached(worker, attachment, wire);
 	} else if (wire->type == GM_WIRE_DETACHED) {
-		if (seat->state == GM_SEAT_LEFT)
-			has_left(keeper, seat);
+		if (attachment->state == GM_ATTACHMENT_LEFT)
+			has_left(worker, attachment);
 	} else {
 		gm_log(GM_LOG_WARNING, "violation",
-		       "row=%u%s session=%llu reason=%s", keeper->row,
-		       keeper->of, (unsigned long long)wire->session,
+		       "row=%u%s session=%llu reason=%s", worker->row,
+		       worker->of, (unsigned long long)wire->session,
 		       gm_quote(wire->text).text);
-		seat->broken(seat, wire->text);
+		attachment->broken(attachment, wire->text);
 	}
 }
 
-static void has_failed(struct gm_keeper *keeper, const struct gm_wire *wire)
+static void has_failed(struct gm_worker_process *worker,
+		       const struct gm_wire *wire)
 {
-	gm_death_begins(keeper);
-	if (keeper->why[0])
+	gm_death_begins(worker);
+	if (worker->why[0])
 		return;
-	snprintf(keeper->why, sizeof(keeper->why), "%s", wire->text);
-	keeper->code = wire->code;
+	snprintf(worker->why, sizeof(worker->why), "%s", wire->text);
+	worker->code = wire->code;
 }
 
 /* @fd came with it, or is -1. */
-static void heard(struct gm_keeper *keeper, struct gm_wire *wire, int fd)
+static void on_message(struct gm_worker_process *worker, struct gm_wire *wire,
+		       int fd)
 {
 	wire->text[sizeof(wire->text) - 1] = '\0';
-	if (!keeper->is_undertaker && (gm_claims_heard(keeper, wire, fd) ||
-				       gm_worker_users_heard(keeper, wire, fd)))
+	if (!worker->is_recovery &&
+	    (gm_worker_requests_on_message(worker, wire, fd) ||
+	     gm_worker_users_on_message(worker, wire, fd)))
 		return;
 	if (fd >= 0)
 		close(fd);
 	switch (wire->type) {
 	case GM_WIRE_READY:
-		gm_keeper_ready(keeper, wire->text);
+		gm_worker_process_ready(worker, wire->text);
 		break;
 	case GM_WIRE_FAILED:
-		has_failed(keeper, wire);
+		has_failed(worker, wire);
 		break;
 	case GM_WIRE_DRAINED:
-		gm_need_drained(keeper);
+		gm_demand_drained(worker);
 		break;
 	case GM_WIRE_STANDBY: /* of a spare that was needed before that */
 		break;
 	case GM_WIRE_WAKER:
-		gm_wakers_hand(keeper, wire->place);
+		gm_wakeup_send(worker, wire->place);
 		break;
 	case GM_WIRE_ATTACHED:
 	case GM_WIRE_DETACHED:
 	case GM_WIRE_VIOLATION:
-		heard_of_seat(keeper, wire);
+		on_attachment(worker, wire);
 		break;
 	default:
-		gm_keeper_kill(keeper, "it said what no worker says");
+		gm_worker_process_kill(worker, "it said what no worker says");
 	}
 }
 
 /* One record, and the descriptor that came with it, or -1.  Returns its bytes,
  * 0, or -1 with errno set, as recvmsg(). */
-static ssize_t receive(struct gm_keeper *keeper, struct gm_wire *ret_wire,
-		       int *ret_fd)
+static ssize_t receive(struct gm_worker_process *worker,
+		       struct gm_wire *ret_wire, int *ret_fd)
 {
 	union {
 		struct cmsghdr align;
@@ -345,7 +370,7 @@ static ssize_t receive(struct gm_keeper *keeper, struct gm_wire *ret_wire,
 				  .msg_iovlen = 1,
 				  .msg_control = control.bytes,
 				  .msg_controllen = sizeof(control.bytes) };
-	ssize_t n = recvmsg(keeper->socket.fd, &message,
+	ssize_t n = recvmsg(worker->socket.fd, &message,
 			    MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	struct cmsghdr *head = n > 0 ? CMSG_FIRSTHDR(&message) : NULL;
 
@@ -356,15 +381,15 @@ static ssize_t receive(struct gm_keeper *keeper, struct gm_wire *ret_wire,
 	return n;
 }
 
-int gm_seats_listen(struct gm_keeper *keeper)
+int gm_attachments_receive(struct gm_worker_process *worker)
 {
-	for (int i = 0; i < RECORDS_A_TURN && keeper->socket.fd >= 0; i++) {
+	for (int i = 0; i < RECORDS_A_TURN && worker->socket.fd >= 0; i++) {
 		struct gm_wire wire;
 		int fd;
-		ssize_t n = receive(keeper, &wire, &fd);
+		ssize_t n = receive(worker, &wire, &fd);
 
 		if (n == (ssize_t)sizeof(wire)) {
-			heard(keeper, &wire, fd);
+			on_message(worker, &wire, fd);
 			continue;
 		}
 		if (fd >= 0)
@@ -372,218 +397,227 @@ int gm_seats_listen(struct gm_keeper *keeper)
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
 			return 0;
 		if (n > 0)
-			gm_keeper_kill(keeper, "it sent half a record");
+			gm_worker_process_kill(worker, "it sent half a record");
 		return -EPIPE;
 	}
-	return keeper->socket.fd >= 0 ? 1 : -EPIPE;
+	return worker->socket.fd >= 0 ? 1 : -EPIPE;
 }
 
 /* The undertaker died over the first seat that it had not answered for. */
-static void strike(struct gm_keeper *keeper)
+static void strike(struct gm_worker_process *worker)
 {
-	struct gm_seat *seat;
+	struct gm_attachment *attachment;
 
-	TAILQ_FOREACH(seat, &keeper->seats, entry)
+	TAILQ_FOREACH(attachment, &worker->attachments, entry)
 	{
-		if (seat->state == GM_SEAT_OFFERED)
+		if (attachment->state == GM_ATTACHMENT_OFFERED)
 			break;
 	}
-	if (!seat || ++seat->strikes < STRIKES_MAX)
+	if (!attachment || ++attachment->strikes < STRIKES_MAX)
 		return;
-	seat->is_owed = false;
-	seat->broken(seat, "undertakers die of its memory");
+	attachment->is_owed = false;
+	attachment->broken(attachment, "undertakers die of its memory");
 }
 
-bool gm_seats_child_gone(struct gm_keeper *keeper)
+bool gm_attachments_child_gone(struct gm_worker_process *worker)
 {
-	struct gm_seat *seat, *next;
+	struct gm_attachment *attachment, *next;
 	bool is_owed = false;
 
-	if (keeper->is_undertaker)
-		strike(keeper);
+	if (worker->is_recovery)
+		strike(worker);
 	else
-		gm_claims_strike(keeper);
-	if (!keeper->is_undertaker)
-		gm_usage_ends(keeper);
-	gm_worker_users_hung_up(keeper);
-	keeper->n_offered = 0;
-	keeper->wants_room = false;
-	keeper->told_end = false;
-	for (seat = TAILQ_FIRST(&keeper->seats); seat; seat = next) {
-		next = TAILQ_NEXT(seat, entry);
-		if (seat->state == GM_SEAT_LEAVING ||
-		    seat->state == GM_SEAT_LEFT) {
-			has_left(keeper, seat);
+		gm_worker_requests_strike(worker);
+	if (!worker->is_recovery)
+		gm_usage_ends(worker);
+	gm_worker_users_hung_up(worker);
+	worker->n_offered = 0;
+	worker->wants_room = false;
+	worker->drain_sent = false;
+	for (attachment = TAILQ_FIRST(&worker->attachments); attachment;
+	     attachment = next) {
+		next = TAILQ_NEXT(attachment, entry);
+		if (attachment->state == GM_ATTACHMENT_LEAVING ||
+		    attachment->state == GM_ATTACHMENT_LEFT) {
+			has_left(worker, attachment);
 			continue;
 		}
-		if (!keeper->is_undertaker && seat->state != GM_SEAT_WAITING)
-			seat->is_owed = true;
-		seat->state = GM_SEAT_WAITING;
-		is_owed |= seat->is_owed;
-		if (!keeper->is_undertaker) /* may free it */
-			gm_claims_worker_gone(seat);
+		if (!worker->is_recovery &&
+		    attachment->state != GM_ATTACHMENT_WAITING)
+			attachment->is_owed = true;
+		attachment->state = GM_ATTACHMENT_WAITING;
+		is_owed |= attachment->is_owed;
+		if (!worker->is_recovery) /* may free it */
+			gm_worker_requests_worker_gone(attachment);
 	}
 	return is_owed;
 }
 
-bool gm_seats_owe_all(struct gm_keeper *keeper)
+bool gm_attachments_owe_all(struct gm_worker_process *worker)
 {
-	struct gm_seat *seat;
+	struct gm_attachment *attachment;
 
-	TAILQ_FOREACH(seat, &keeper->seats, entry)
-	seat->is_owed = true;
-	return gm_keeper_has_seats(keeper);
+	TAILQ_FOREACH(attachment, &worker->attachments, entry)
+	attachment->is_owed = true;
+	return gm_worker_process_has_seats(worker);
 }
 
 /* ---- refusals ---------------------------------------------------------- */
 
-static int refuse_for_long(const struct gm_keeper *keeper,
+static int refuse_for_long(const struct gm_worker_process *worker,
 			   char ret_why[GM_WHY_BYTES])
 {
 	return gm_why(
 		ret_why, -ENODEV,
 		"the worker of row %u died %u times before its first job, "
 		"and rests; see its reason in %sthe log, or use another row",
-		keeper->row, keeper->early_deaths,
-		gm_keeper_is_shown(keeper) ? "gpumapctl devices and " : "");
+		worker->row, worker->early_deaths,
+		gm_worker_process_is_shown(worker) ? "gpumapctl devices and "
+						   : "");
 }
 
-static int refuse_barred(const struct gm_keeper *keeper,
+static int refuse_barred(const struct gm_worker_process *worker,
 			 char ret_why[GM_WHY_BYTES])
 {
 	const struct gm_moving_image *moving =
-		&keeper->d->devices.of[keeper->row]->moving;
+		&worker->d->devices.of[worker->row]->moving;
 
 	return gm_why(ret_why, -ENODEV,
 		      "row %u cannot be used now (%.*s); use another row",
-		      keeper->row, (int)sizeof(moving->reason),
+		      worker->row, (int)sizeof(moving->reason),
 		      moving->reason[0] ? moving->reason : "no reason given");
 }
 
-static int refuse_stuck(const struct gm_keeper *keeper,
+static int refuse_stuck(const struct gm_worker_process *worker,
 			char ret_why[GM_WHY_BYTES])
 {
 	return gm_why(ret_why, -ENODEV,
 		      "the worker of row %u (pid %d) does not end, not even "
 		      "by SIGKILL; use another row",
-		      keeper->row, (int)keeper->child.pid);
+		      worker->row, (int)worker->child.pid);
 }
 
 /* Why nobody new may come to it; 0 when they may. */
-int gm_seats_judge(const struct gm_keeper *keeper, char ret_why[GM_WHY_BYTES])
+int gm_attachments_admit(const struct gm_worker_process *worker,
+			 char ret_why[GM_WHY_BYTES])
 {
-	if (keeper->state == GM_KEEPER_STUCK)
-		return refuse_stuck(keeper, ret_why);
-	if (gm_keeper_is_barred(keeper))
-		return refuse_barred(keeper, ret_why);
-	if (gm_keeper_rests_long(keeper))
-		return refuse_for_long(keeper, ret_why);
+	if (worker->state == GM_PROCESS_STUCK)
+		return refuse_stuck(worker, ret_why);
+	if (gm_worker_process_is_barred(worker))
+		return refuse_barred(worker, ret_why);
+	if (gm_worker_process_rests_long(worker))
+		return refuse_for_long(worker, ret_why);
 	return 0;
 }
 
 /* What a worker has been told of, its death gives back; but one that is stuck
  * does not die, nor will it ever run again. */
-static struct gm_seat *first_newcomer(const struct gm_keeper *keeper)
+static struct gm_attachment *
+first_newcomer(const struct gm_worker_process *worker)
 {
-	enum gm_seat_state last = keeper->state == GM_KEEPER_STUCK
-					  ? GM_SEAT_OFFERED
-					  : GM_SEAT_WAITING;
-	struct gm_seat *seat;
+	enum gm_attachment_state last = worker->state == GM_PROCESS_STUCK
+						? GM_ATTACHMENT_OFFERED
+						: GM_ATTACHMENT_WAITING;
+	struct gm_attachment *attachment;
 
-	TAILQ_FOREACH(seat, &keeper->seats, entry)
-	if (!seat->was_seated && seat->state <= last)
-		return seat;
+	TAILQ_FOREACH(attachment, &worker->attachments, entry)
+	if (!attachment->was_attached && attachment->state <= last)
+		return attachment;
 	return NULL;
 }
 
 /* What a refused client does next may change the list: begin anew each time. */
-void gm_seats_refuse_newcomers(struct gm_keeper *keeper, const char *why)
+void gm_attachments_refuse_newcomers(struct gm_worker_process *worker,
+				     const char *why)
 {
-	struct gm_seat *seat;
+	struct gm_attachment *attachment;
 
-	while ((seat = first_newcomer(keeper))) {
-		unseat(keeper, seat);
-		seat->seated(seat, -ENODEV, why);
+	while ((attachment = first_newcomer(worker))) {
+		detach(worker, attachment);
+		attachment->attached(attachment, -ENODEV, why);
 	}
-	gm_claims_refuse_newcomers(keeper, -ENODEV, why);
-	gm_worker_users_refused(keeper, -ENODEV, why);
+	gm_worker_requests_refuse_newcomers(worker, -ENODEV, why);
+	gm_worker_users_refused(worker, -ENODEV, why);
 }
 
-void gm_seats_refuse(struct gm_keeper *keeper)
+void gm_attachments_refuse(struct gm_worker_process *worker)
 {
 	char why[GM_WHY_BYTES];
 
-	if (gm_seats_judge(keeper, why) < 0)
-		gm_seats_refuse_newcomers(keeper, why);
+	if (gm_attachments_admit(worker, why) < 0)
+		gm_attachments_refuse_newcomers(worker, why);
 }
 
 /* Whose seat it is to be: the row's own worker's, or that of programs. */
-static int find_keeper(struct gm_daemon *d, uint32_t row,
-		       const struct gm_seat *seat,
-		       struct gm_keeper **ret_keeper,
+static int find_worker(struct gm_daemon *d, uint32_t row,
+		       const struct gm_attachment *attachment,
+		       struct gm_worker_process **ret_keeper,
 		       char ret_why[GM_WHY_BYTES])
 {
-	struct gm_keeper *keeper =
-		row < GM_ROWS ? d->supervisor->rows.keepers[row] : NULL;
+	struct gm_worker_process *worker =
+		row < GM_ROWS ? d->supervisor->rows.workers[row] : NULL;
 	int error = 0;
 
-	if (!keeper)
+	if (!worker)
 		return gm_why(ret_why, -ENODEV,
 			      "row %u has no worker; see gpumapctl devices",
 			      row);
 	if (d->supervisor->draining)
 		return gm_why(ret_why, -ESHUTDOWN,
 			      "the agent is shutting down");
-	if (seat->runs_programs)
-		error = gm_crews_keeper(d->supervisor, row, seat->uid, &keeper);
+	if (attachment->runs_programs)
+		error = gm_worker_groups_keeper(d->supervisor, row,
+						attachment->uid, &worker);
 	if (error)
 		return gm_why(ret_why, error,
 			      "no worker for programs on row %u: %s", row,
 			      strerror(-error));
-	*ret_keeper = keeper;
+	*ret_keeper = worker;
 	return 0;
 }
 
-int gm_supervisor_seat(struct gm_daemon *d, uint32_t row, struct gm_seat *seat,
+int gm_supervisor_seat(struct gm_daemon *d, uint32_t row,
+		       struct gm_attachment *attachment,
 		       char ret_why[GM_WHY_BYTES])
 {
-	struct gm_keeper *keeper = NULL;
-	int error = find_keeper(d, row, seat, &keeper, ret_why);
+	struct gm_worker_process *worker = NULL;
+	int error = find_worker(d, row, attachment, &worker, ret_why);
 
 	if (error)
 		return error;
-	if (gm_seats_judge(keeper, ret_why) < 0)
+	if (gm_attachments_admit(worker, ret_why) < 0)
 		return -ENODEV;
-	if (keeper->n_free == 0)
+	if (worker->n_free == 0)
 		return gm_why(ret_why, -EUSERS,
 			      "row %u serves %u sessions, which is all it can",
 			      row, GM_JOURNAL_PLACES);
-	error = gm_askers_join(keeper, seat);
+	error = gm_user_queue_join(worker, attachment);
 	if (error)
 		return gm_why(ret_why, error, "out of memory");
-	seat->keeper = keeper;
-	seat->state = GM_SEAT_WAITING;
-	TAILQ_INIT(&seat->claims);
-	seat->place = keeper->free[--keeper->n_free];
-	gm_journal_open(gm_journal_at(keeper->journal, seat->place),
-			seat->session);
-	TAILQ_INSERT_TAIL(&keeper->seats, seat, entry);
-	gm_need_begins(keeper);
-	gm_seats_pump(keeper);
+	attachment->worker = worker;
+	attachment->state = GM_ATTACHMENT_WAITING;
+	TAILQ_INIT(&attachment->claims);
+	attachment->place = worker->free[--worker->n_free];
+	gm_journal_open(gm_journal_at(worker->journal, attachment->place),
+			attachment->session);
+	TAILQ_INSERT_TAIL(&worker->attachments, attachment, entry);
+	gm_demand_begins(worker);
+	gm_attachments_flush(worker);
 	return 0;
 }
 
-void gm_supervisor_leave(struct gm_daemon *d, struct gm_seat *seat)
+void gm_supervisor_leave(struct gm_daemon *d, struct gm_attachment *attachment)
 {
-	struct gm_keeper *keeper = seat->keeper;
+	struct gm_worker_process *worker = attachment->worker;
 
-	if (!keeper) {
-		seat->left(seat);
-	} else if (seat->state == GM_SEAT_WAITING) {
-		has_left(keeper, seat); /* no living child has it mapped */
-	} else if (seat->state != GM_SEAT_LEFT) {
-		seat->is_owed = false;
-		seat->state = GM_SEAT_LEAVING;
-		gm_seats_pump(keeper);
+	if (!worker) {
+		attachment->left(attachment);
+	} else if (attachment->state == GM_ATTACHMENT_WAITING) {
+		has_left(worker,
+			 attachment); /* no living child has it mapped */
+	} else if (attachment->state != GM_ATTACHMENT_LEFT) {
+		attachment->is_owed = false;
+		attachment->state = GM_ATTACHMENT_LEAVING;
+		gm_attachments_flush(worker);
 	}
 }

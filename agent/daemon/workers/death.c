@@ -15,20 +15,20 @@
 
 #define MS UINT64_C(1000000)
 
-void gm_death_begins(struct gm_keeper *keeper)
+void gm_death_begins(struct gm_worker_process *worker)
 {
-	if (keeper->times.failed_ns == 0)
-		keeper->times.failed_ns = gm_loop_now();
+	if (worker->times.failed_ns == 0)
+		worker->times.failed_ns = gm_loop_now();
 }
 
 /* With the driver's number and name in front, unless the worker has put them
  * there. */
-static void make_reason(const struct gm_keeper *keeper, const char *why,
+static void make_reason(const struct gm_worker_process *worker, const char *why,
 			char ret_reason[GM_WHY_BYTES])
 {
-	gm_cu_result code = (gm_cu_result)keeper->code;
+	gm_cu_result code = (gm_cu_result)worker->code;
 
-	if (keeper->code <= 0 || strncmp(why, "CUDA ", 5) == 0)
+	if (worker->code <= 0 || strncmp(why, "CUDA ", 5) == 0)
 		snprintf(ret_reason, GM_WHY_BYTES, "%s", why);
 	else
 		snprintf(ret_reason, GM_WHY_BYTES, "CUDA %u %s: %s", code,
@@ -37,71 +37,72 @@ static void make_reason(const struct gm_keeper *keeper, const char *why,
 
 /* A worker that finds no such device has lost it: until the probe has seen it
  * again there is nobody to start. */
-void gm_death_show(struct gm_keeper *keeper, const char *why)
+void gm_death_show(struct gm_worker_process *worker, const char *why)
 {
-	struct gm_device *device = keeper->d->devices.of[keeper->row];
-	bool is_lost = keeper->is_card && keeper->code > 0 &&
-		       gm_cuerror_class((gm_cu_result)keeper->code) ==
+	struct gm_device *device = worker->d->devices.of[worker->row];
+	bool is_lost = worker->is_card && worker->code > 0 &&
+		       gm_cuerror_class((gm_cu_result)worker->code) ==
 			       GM_CUERROR_ABSENT;
 	char reason[GM_WHY_BYTES];
 
 	/* Who bars it has said why; a program has no device to lose. */
-	if (device->bars || !gm_keeper_is_shown(keeper))
+	if (device->bars || !gm_worker_process_is_shown(worker))
 		return;
-	make_reason(keeper, why, reason);
+	make_reason(worker, why, reason);
 	if (is_lost)
 		device->bars |= GM_BAR_LOST;
-	gm_devices_state(keeper->d, keeper->row,
+	gm_devices_state(worker->d, worker->row,
 			 is_lost ? GPUMAP_DEVICE_LOST : GPUMAP_DEVICE_FAILED,
-			 reason, keeper->code);
+			 reason, worker->code);
 	if (is_lost) {
-		gm_worker_users_row_closing(keeper->d, keeper->row);
-		gm_spare_end(keeper);
-		gm_seats_refuse_newcomers(keeper, reason);
+		gm_worker_users_row_closing(worker->d, worker->row);
+		gm_standby_end(worker);
+		gm_attachments_refuse_newcomers(worker, reason);
 	}
 }
 
 /* Who bars the row has said why, and takes it away with that. */
-void gm_death_stuck(struct gm_keeper *keeper)
+void gm_death_stuck(struct gm_worker_process *worker)
 {
 	char reason[GM_WHY_BYTES];
 
-	if (gm_keeper_is_barred(keeper))
+	if (gm_worker_process_is_barred(worker))
 		return;
 	snprintf(reason, sizeof(reason), "stuck%s: %d does not end by SIGKILL",
-		 keeper->is_card ? " in driver" : "", (int)keeper->child.pid);
-	gm_keeper_show(keeper, GPUMAP_DEVICE_FAILED, reason, 0);
+		 worker->is_card ? " in driver" : "", (int)worker->child.pid);
+	gm_worker_process_show(worker, GPUMAP_DEVICE_FAILED, reason, 0);
 }
 
-void gm_death_log(const struct gm_keeper *keeper, bool well, const char *why)
+void gm_death_log(const struct gm_worker_process *worker, bool well,
+		  const char *why)
 {
 	const char *remedy =
-		keeper->code > 0 ? gm_cuerror_remedy((gm_cu_result)keeper->code)
+		worker->code > 0 ? gm_cuerror_remedy((gm_cu_result)worker->code)
 				 : NULL;
 
 	gm_log(well ? GM_LOG_INFO : GM_LOG_WARNING,
 	       well ? "worker_ended" : "worker_died",
 	       "row=%u%s pid=%d reason=%s completed=%" PRIu64 "%s%s",
-	       keeper->row, keeper->of, (int)keeper->child.pid,
+	       worker->row, worker->of, (int)worker->child.pid,
 	       gm_quote(why).text,
-	       gm_get(&keeper->journal->completed) - keeper->completed,
+	       gm_get(&worker->journal->completed) - worker->completed,
 	       remedy ? " remedy=" : "", remedy ? gm_quote(remedy).text : "");
 }
 
 /* How long it was away, and with what. */
-void gm_death_over(struct gm_keeper *keeper)
+void gm_death_over(struct gm_worker_process *worker)
 {
-	struct gm_keeper_times t = keeper->times;
+	struct gm_worker_process_times t = worker->times;
 	uint64_t now = gm_loop_now();
 
-	memset(&keeper->times, 0, sizeof(keeper->times));
+	memset(&worker->times, 0, sizeof(worker->times));
 	if (t.failed_ns == 0)
 		return;
 	gm_log(GM_LOG_INFO, "row_back",
 	       "row=%u%s restarts=%u away_ms=%" PRIu64 " exit_ms=%" PRIu64
 	       " bury_ms=%" PRIu64 " start_ms=%" PRIu64,
-	       keeper->row, keeper->of, keeper->restarts,
+	       worker->row, worker->of, worker->restarts,
 	       (now - t.failed_ns) / MS, (t.gone_ns - t.failed_ns) / MS,
-	       t.buried_ns ? (t.buried_ns - t.gone_ns) / MS : 0,
+	       t.recovered_ns ? (t.recovered_ns - t.gone_ns) / MS : 0,
 	       t.started_ns > t.gone_ns ? (now - t.started_ns) / MS : 0);
 }

@@ -12,35 +12,37 @@
 #include "agent/daemon/workers/worker_process.h"
 #include "agent/daemon/workers/worker_users.h"
 
-void gm_need_closed(struct gm_keeper *keeper)
+void gm_demand_closed(struct gm_worker_process *worker)
 {
-	const struct gm_supervisor *s = keeper->d->supervisor;
-	struct gm_keeper *own = s->rows.keepers[keeper->row];
+	const struct gm_supervisor *s = worker->d->supervisor;
+	struct gm_worker_process *own = s->rows.workers[worker->row];
 	void (*closed)(struct gm_daemon * d, uint32_t row);
 
-	if (!own || !own->closed || own->state != GM_KEEPER_BARRED ||
-	    gm_spare_runs(&own->spare) || gm_crews_running(s, keeper->row) ||
-	    gm_worker_users_uses_row(keeper->d, keeper->row))
+	if (!own || !own->closed || own->state != GM_PROCESS_BARRED ||
+	    gm_standby_runs(&own->standby) ||
+	    gm_worker_groups_running(s, worker->row) ||
+	    gm_worker_users_uses_row(worker->d, worker->row))
 		return;
 	closed = own->closed;
 	own->closed = NULL;
 	closed(own->d, own->row);
 }
 
-void gm_need_begins(struct gm_keeper *keeper)
+void gm_demand_begins(struct gm_worker_process *worker)
 {
-	gm_timer_stop(&keeper->d->loop, &keeper->idle);
-	if (keeper->state == GM_KEEPER_IDLE)
-		gm_keeper_rest(keeper);
+	gm_timer_stop(&worker->d->loop, &worker->idle);
+	if (worker->state == GM_PROCESS_IDLE)
+		gm_worker_process_rest(worker);
 }
 
-void gm_need_ends(struct gm_keeper *keeper)
+void gm_demand_ends(struct gm_worker_process *worker)
 {
-	uint64_t idle_ns =
-		gm_keeper_is_shown(keeper) ? keeper->d->config.cuda_idle_ns : 0;
+	uint64_t idle_ns = gm_worker_process_is_shown(worker)
+				   ? worker->d->config.cuda_idle_ns
+				   : 0;
 
-	if (keeper->on_need && keeper->state == GM_KEEPER_SERVING)
-		gm_timer_set(&keeper->d->loop, &keeper->idle,
+	if (worker->on_need && worker->state == GM_PROCESS_SERVING)
+		gm_timer_set(&worker->d->loop, &worker->idle,
 			     gm_loop_now() + idle_ns);
 }
 
@@ -55,160 +57,164 @@ static bool is_any_busy(struct gm_journal *signs)
 {
 	bool busy = is_busy(&signs->beat) || is_busy(&signs->slow);
 
-	for (uint32_t i = 0; i < GM_JOURNAL_CLIQUES; i++)
+	for (uint32_t i = 0; i < GM_JOURNAL_NCCL_GROUPS; i++)
 		busy |= is_busy(&signs->clique[i]);
 	return busy;
 }
 
 /* Has it done anything since the last look, or is it at something now?  How
  * long that may take is not ours to say, see watchdog.c. */
-static bool has_worked(struct gm_keeper *keeper)
+static bool has_worked(struct gm_worker_process *worker)
 {
-	struct gm_journal *signs = keeper->journal;
-	uint64_t before = keeper->completed_before;
+	struct gm_journal *signs = worker->journal;
+	uint64_t before = worker->completed_before;
 
-	keeper->completed_before = gm_get(&signs->completed);
-	return keeper->completed_before != before || is_any_busy(signs) ||
+	worker->completed_before = gm_get(&signs->completed);
+	return worker->completed_before != before || is_any_busy(signs) ||
 	       gm_get(&signs->aloft) != 0;
 }
 
-static void wait_for_end(struct gm_keeper *keeper)
+static void wait_for_end(struct gm_worker_process *worker)
 {
-	gm_timer_set(&keeper->d->loop, &keeper->timer,
-		     gm_loop_now() + keeper->d->config.drain_row_ns);
+	gm_timer_set(&worker->d->loop, &worker->timer,
+		     gm_loop_now() + worker->d->config.drain_row_ns);
 }
 
-void gm_need_end(struct gm_keeper *keeper)
+void gm_demand_end(struct gm_worker_process *worker)
 {
-	keeper->wants_end = true;
-	gm_timer_stop(&keeper->d->loop, &keeper->idle);
-	gm_seats_tell_end(keeper);
-	if (keeper->state != GM_KEEPER_SERVING || keeper->socket.fd < 0)
+	worker->drain_requested = true;
+	gm_timer_stop(&worker->d->loop, &worker->idle);
+	gm_attachments_send_drain(worker);
+	if (worker->state != GM_PROCESS_SERVING || worker->socket.fd < 0)
 		return; /* another limit runs */
-	has_worked(keeper);
-	wait_for_end(keeper);
+	has_worked(worker);
+	wait_for_end(worker);
 }
 
 /* ---- what it lends until then ------------------------------------------- */
 
-void gm_need_tell_leave(struct gm_keeper *keeper)
+void gm_demand_send_leave(struct gm_worker_process *worker)
 {
 	struct gm_wire wire = { .type = GM_WIRE_LEAVE };
 
-	if (keeper->may_leave && !keeper->told_leave &&
-	    keeper->socket.fd >= 0 && gm_seats_say(keeper, &wire, NULL, 0) == 0)
-		keeper->told_leave = true;
+	if (worker->may_leave && !worker->leave_sent &&
+	    worker->socket.fd >= 0 &&
+	    gm_attachments_send(worker, &wire, NULL, 0) == 0)
+		worker->leave_sent = true;
 }
 
-static void let_go(struct gm_keeper *keeper)
+static void let_go(struct gm_worker_process *worker)
 {
-	keeper->may_leave = true;
-	wait_for_end(keeper);
-	gm_seats_pump(keeper);
+	worker->may_leave = true;
+	wait_for_end(worker);
+	gm_attachments_flush(worker);
 }
 
-static bool is_lending(const struct gm_keeper *keeper)
+static bool is_lending(const struct gm_worker_process *worker)
 {
-	return keeper->state == GM_KEEPER_SERVING && keeper->is_drained &&
-	       !keeper->may_leave;
+	return worker->state == GM_PROCESS_SERVING && worker->is_drained &&
+	       !worker->may_leave;
 }
 
-void gm_need_part(struct gm_timer *timer)
+void gm_demand_part(struct gm_timer *timer)
 {
 	struct gm_supervisor *s =
 		gm_owner(timer, struct gm_supervisor, parting);
-	struct gm_keeper *keeper;
+	struct gm_worker_process *worker;
 
-	TAILQ_FOREACH(keeper, &s->all, entry)
+	TAILQ_FOREACH(worker, &s->all, entry)
 	{
-		if (is_lending(keeper) &&
-		    !gm_worker_users_awaits_worker(keeper))
-			let_go(keeper);
+		if (is_lending(worker) &&
+		    !gm_worker_users_awaits_worker(worker))
+			let_go(worker);
 	}
 }
 
-void gm_need_look(struct gm_supervisor *s)
+void gm_demand_recheck(struct gm_supervisor *s)
 {
 	if (s)
 		gm_timer_set(&s->d->loop, &s->parting, gm_loop_now());
 }
 
-void gm_need_drained(struct gm_keeper *keeper)
+void gm_demand_drained(struct gm_worker_process *worker)
 {
-	if (keeper->is_undertaker || !keeper->told_end || keeper->is_drained ||
-	    keeper->state != GM_KEEPER_SERVING)
+	if (worker->is_recovery || !worker->drain_sent || worker->is_drained ||
+	    worker->state != GM_PROCESS_SERVING)
 		return;
-	keeper->is_drained = true;
-	wait_for_end(keeper);
-	if (gm_worker_users_awaits_worker(keeper))
+	worker->is_drained = true;
+	wait_for_end(worker);
+	if (gm_worker_users_awaits_worker(worker))
 		gm_log(GM_LOG_INFO, "worker_lends", "row=%u%s pid=%d",
-		       keeper->row, keeper->of, (int)keeper->child.pid);
-	gm_need_look(keeper->d->supervisor);
+		       worker->row, worker->of, (int)worker->child.pid);
+	gm_demand_recheck(worker->d->supervisor);
 }
 
-void gm_need_overdue(struct gm_keeper *keeper)
+void gm_demand_overdue(struct gm_worker_process *worker)
 {
-	if (is_lending(keeper)) {
+	if (is_lending(worker)) {
 		gm_log(GM_LOG_WARNING, "lent_long", "row=%u%s pid=%d",
-		       keeper->row, keeper->of, (int)keeper->child.pid);
-		let_go(keeper);
-	} else if (has_worked(keeper)) {
-		wait_for_end(keeper);
+		       worker->row, worker->of, (int)worker->child.pid);
+		let_go(worker);
+	} else if (has_worked(worker)) {
+		wait_for_end(worker);
 	} else {
-		gm_keeper_kill(keeper, "it did not end when asked");
+		gm_worker_process_kill(worker, "it did not end when asked");
 	}
 }
 
-void gm_need_idle(struct gm_timer *timer)
+void gm_demand_idle(struct gm_timer *timer)
 {
-	struct gm_keeper *keeper = gm_owner(timer, struct gm_keeper, idle);
+	struct gm_worker_process *worker =
+		gm_owner(timer, struct gm_worker_process, idle);
 
-	if (keeper->state != GM_KEEPER_SERVING || gm_keeper_is_needed(keeper))
+	if (worker->state != GM_PROCESS_SERVING ||
+	    gm_worker_process_is_needed(worker))
 		return;
-	if (gm_worker_users_keeps_worker(keeper)) {
-		gm_need_ends(keeper); /* look again */
+	if (gm_worker_users_keeps_worker(worker)) {
+		gm_demand_ends(worker); /* look again */
 		return;
 	}
-	gm_log(GM_LOG_INFO, "worker_idle", "row=%u%s pid=%d", keeper->row,
-	       keeper->of, (int)keeper->child.pid);
-	gm_spare_end(keeper);
-	gm_need_end(keeper);
+	gm_log(GM_LOG_INFO, "worker_idle", "row=%u%s pid=%d", worker->row,
+	       worker->of, (int)worker->child.pid);
+	gm_standby_end(worker);
+	gm_demand_end(worker);
 }
 
-void gm_need_bar(struct gm_keeper *keeper, bool finish, const char *why)
+void gm_demand_bar(struct gm_worker_process *worker, bool finish,
+		   const char *why)
 {
-	gm_spare_end(keeper);
-	gm_seats_refuse_newcomers(keeper, why);
-	switch (keeper->state) {
-	case GM_KEEPER_IDLE:
-	case GM_KEEPER_RESTING:
-		gm_keeper_rest(keeper);
+	gm_standby_end(worker);
+	gm_attachments_refuse_newcomers(worker, why);
+	switch (worker->state) {
+	case GM_PROCESS_IDLE:
+	case GM_PROCESS_RESTING:
+		gm_worker_process_rest(worker);
 		break;
-	case GM_KEEPER_BARRED:
-		gm_need_closed(keeper);
+	case GM_PROCESS_BARRED:
+		gm_demand_closed(worker);
 		break;
-	case GM_KEEPER_STARTING:
-	case GM_KEEPER_SERVING:
+	case GM_PROCESS_STARTING:
+	case GM_PROCESS_SERVING:
 		if (finish)
-			gm_need_end(keeper);
+			gm_demand_end(worker);
 		else
-			gm_keeper_kill(keeper, why);
+			gm_worker_process_kill(worker, why);
 		break;
 	default: /* what comes next is that */
 		break;
 	}
 }
 
-void gm_need_unbar(struct gm_keeper *keeper)
+void gm_demand_unbar(struct gm_worker_process *worker)
 {
-	keeper->closed = NULL;
-	if (keeper->state == GM_KEEPER_BARRED)
-		gm_keeper_rest(keeper);
-	else if (keeper->state == GM_KEEPER_STUCK)
-		gm_death_stuck(keeper);
+	worker->closed = NULL;
+	if (worker->state == GM_PROCESS_BARRED)
+		gm_worker_process_rest(worker);
+	else if (worker->state == GM_PROCESS_STUCK)
+		gm_death_stuck(worker);
 }
 
-void gm_need_spare_gone(struct gm_keeper *keeper)
+void gm_demand_standby_gone(struct gm_worker_process *worker)
 {
-	gm_need_closed(keeper);
+	gm_demand_closed(worker);
 }

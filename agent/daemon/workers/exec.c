@@ -43,15 +43,15 @@ static void argue(struct launch *l, const char *option, const char *value)
 	}
 }
 
-static int make_command(const struct gm_keeper *keeper,
-			enum gm_launch_part part, struct launch *l)
+static int make_command(const struct gm_worker_process *worker,
+			enum gm_exec_part part, struct launch *l)
 {
-	const struct gm_daemon *d = keeper->d;
-	const struct gm_device *device = d->devices.of[keeper->row];
+	const struct gm_daemon *d = worker->d;
+	const struct gm_device *device = d->devices.of[worker->row];
 
 	if (gm_idset_format(&device->cpus, l->cpus, sizeof(l->cpus)) < 0)
 		return -E2BIG;
-	snprintf(l->row, sizeof(l->row), "%u", keeper->row);
+	snprintf(l->row, sizeof(l->row), "%u", worker->row);
 	snprintf(l->node, sizeof(l->node), "%d", device->facts.numa_node);
 	snprintf(l->uid, sizeof(l->uid), "%u", (unsigned)d->config.worker_uid);
 	snprintf(l->gid, sizeof(l->gid), "%u", (unsigned)d->config.worker_gid);
@@ -67,36 +67,36 @@ static int make_command(const struct gm_keeper *keeper,
 	argue(l, "--name", device->facts.object.name);
 	argue(l, "--node", l->node);
 	argue(l, "--cpus", l->cpus);
-	argue(l, "--lock", keeper->lock_path);
+	argue(l, "--lock", worker->lock_path);
 	argue(l, "--uid", l->uid);
 	argue(l, "--gid", l->gid);
 	argue(l, "--load-depth", l->depth);
 	argue(l, "--load-bytes", l->bytes);
 	argue(l, "--slice", l->slice);
-	if (part == GM_LAUNCH_UNDERTAKER)
+	if (part == GM_EXEC_RECOVERY)
 		argue(l, "--bury", NULL);
-	else if (keeper->crew->runs_programs)
+	else if (worker->group->runs_programs)
 		argue(l, "--programs", NULL);
 	return 0;
 }
 
 /* Client programs have no part in collectives, and must not reach sockets. */
-static bool has_nccl(const struct gm_keeper *keeper)
+static bool has_nccl(const struct gm_worker_process *worker)
 {
-	return keeper->d->config.cuda_nccl && !keeper->crew->runs_programs;
+	return worker->d->config.cuda_nccl && !worker->group->runs_programs;
 }
 
 /* What a worker and its spare are told of their card. */
-static void add_card(const struct gm_keeper *keeper, enum gm_launch_part part,
-		     struct launch *l)
+static void add_card(const struct gm_worker_process *worker,
+		     enum gm_exec_part part, struct launch *l)
 {
-	const struct gm_daemon *d = keeper->d;
+	const struct gm_daemon *d = worker->d;
 
 	argue(l, "--backend", "cuda");
-	argue(l, "--device", d->devices.of[keeper->row]->id);
+	argue(l, "--device", d->devices.of[worker->row]->id);
 	if (d->config.cuda_library)
 		argue(l, "--library", d->config.cuda_library);
-	if (has_nccl(keeper)) {
+	if (has_nccl(worker)) {
 		snprintf(l->limit, sizeof(l->limit), "%" PRIu64,
 			 d->config.cuda_nccl_limit_ns / 1000000);
 		argue(l, "--nccl",
@@ -104,7 +104,7 @@ static void add_card(const struct gm_keeper *keeper, enum gm_launch_part part,
 						  : "-");
 		argue(l, "--nccl-limit", l->limit);
 	}
-	if (part == GM_LAUNCH_SPARE)
+	if (part == GM_EXEC_STANDBY)
 		argue(l, "--spare", NULL);
 }
 
@@ -113,21 +113,22 @@ static void add_card(const struct gm_keeper *keeper, enum gm_launch_part part,
  * order.  As many queues as the driver can have, for lanes must not wait for
  * each other; programs loaded with their module, not under the first job.
  */
-static int make_environment(const struct gm_keeper *keeper, struct launch *l)
+static int make_environment(const struct gm_worker_process *worker,
+			    struct launch *l)
 {
-	const struct gm_daemon *d = keeper->d;
+	const struct gm_daemon *d = worker->d;
 	const struct gm_config *config = &d->config;
 	const char *const told[][2] = {
-		{ "CUDA_VISIBLE_DEVICES", d->devices.of[keeper->row]->id },
+		{ "CUDA_VISIBLE_DEVICES", d->devices.of[worker->row]->id },
 		{ "CUDA_DEVICE_MAX_CONNECTIONS", "32" },
 		{ "CUDA_MODULE_LOADING", "EAGER" },
 		{ "CUDA_CACHE_PATH", config->cuda_cache },
 		{ "CUDA_MPS_PIPE_DIRECTORY",
 		  config->cuda_mps ? NULL : d->supervisor->no_mps },
 		/* No worker is on another node. */
-		{ "NCCL_SOCKET_IFNAME", has_nccl(keeper) ? "lo" : NULL },
-		{ "NCCL_IB_DISABLE", has_nccl(keeper) ? "1" : NULL },
-		{ "NCCL_LAUNCH_ORDER_IMPLICIT", has_nccl(keeper) ? "1" : NULL },
+		{ "NCCL_SOCKET_IFNAME", has_nccl(worker) ? "lo" : NULL },
+		{ "NCCL_IB_DISABLE", has_nccl(worker) ? "1" : NULL },
+		{ "NCCL_LAUNCH_ORDER_IMPLICIT", has_nccl(worker) ? "1" : NULL },
 	};
 	int error = 0;
 
@@ -142,8 +143,8 @@ static int make_environment(const struct gm_keeper *keeper, struct launch *l)
 	return error;
 }
 
-int gm_launch(const struct gm_keeper *keeper, enum gm_launch_part part,
-	      struct gm_child *ret_child)
+int gm_worker_exec(const struct gm_worker_process *worker,
+		   enum gm_exec_part part, struct gm_child *ret_child)
 {
 	struct launch *l = calloc(1, sizeof(*l));
 	int error;
@@ -151,16 +152,16 @@ int gm_launch(const struct gm_keeper *keeper, enum gm_launch_part part,
 	if (!l)
 		return -ENOMEM;
 	gm_environment_init(&l->env);
-	error = make_command(keeper, part, l);
-	if (error == 0 && keeper->is_card && part != GM_LAUNCH_UNDERTAKER) {
-		add_card(keeper, part, l);
-		error = make_environment(keeper, l);
+	error = make_command(worker, part, l);
+	if (error == 0 && worker->is_card && part != GM_EXEC_RECOVERY) {
+		add_card(worker, part, l);
+		error = make_environment(worker, l);
 	}
 	if (error == 0 && l->n > ARGUMENTS)
 		error = -E2BIG;
 	if (error == 0)
-		error = gm_spawn(l->argv, l->env.of, keeper->journal_fd,
-				 keeper->crew->commons_fd, ret_child);
+		error = gm_spawn(l->argv, l->env.of, worker->journal_fd,
+				 worker->group->group_page_fd, ret_child);
 	free(l);
 	return error;
 }

@@ -15,7 +15,7 @@
 #include "agent/common/log.h"
 #include "agent/common/read_file.h"
 
-pid_t gm_orphan_holder(const char *lock_path)
+pid_t gm_stale_worker_holder(const char *lock_path)
 {
 	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
 	int fd = open(lock_path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC,
@@ -62,7 +62,7 @@ static int end(const char *lock_path, pid_t pid)
 	fd = (int)syscall(SYS_pidfd_open, pid, 0);
 	if (fd < 0)
 		return errno == ESRCH ? 1 : -errno;
-	if (gm_orphan_holder(lock_path) != pid)
+	if (gm_stale_worker_holder(lock_path) != pid)
 		ret = 1;
 	else if (!is_worker_of(pid, lock_path))
 		ret = -EPERM;
@@ -72,7 +72,7 @@ static int end(const char *lock_path, pid_t pid)
 	return ret;
 }
 
-int gm_orphan_end(uint32_t row, const char *lock_path, pid_t pid)
+int gm_stale_worker_end(uint32_t row, const char *lock_path, pid_t pid)
 {
 	int ret = end(lock_path, pid);
 

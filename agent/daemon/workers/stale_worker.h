@@ -18,18 +18,18 @@
 
 /* The process that holds the lock file of a row; 0 for none, -1 for one that
  * has no pid in our namespace. */
-pid_t gm_orphan_holder(const char *lock_path);
+pid_t gm_stale_worker_holder(const char *lock_path);
 
 /*
- * gm_orphan_end - send SIGKILL to the worker that holds a row's lock, and log
- * it
+ * gm_stale_worker_end - send SIGKILL to the worker that holds a row's lock, and
+ * log it
  *
- * pid		as gm_orphan_holder() said
+ * pid		as gm_stale_worker_holder() said
  *
  * Returns	0, also when it has let go meanwhile
  *		-EPERM		it is no worker of this row, or not ours to kill
  *		-errno		of the kernel
  */
-int gm_orphan_end(uint32_t row, const char *lock_path, pid_t pid);
+int gm_stale_worker_end(uint32_t row, const char *lock_path, pid_t pid);
 
 #endif

@@ -24,285 +24,289 @@
 #define REST_NS    (1 * SECOND)  /* after a death, times 4 for each more */
 #define REST_MAX   (60 * SECOND) /* cuInit serialises the whole machine */
 
-static void start(struct gm_keeper *keeper);
+static void start(struct gm_worker_process *worker);
 
-static void enter(struct gm_keeper *keeper, enum gm_spare_state state,
+static void enter(struct gm_worker_process *worker, enum gm_standby_state state,
 		  uint64_t limit_ns)
 {
-	struct gm_spare *spare = &keeper->spare;
+	struct gm_standby *standby = &worker->standby;
 
-	spare->state = state;
-	spare->since_ns = gm_loop_now();
+	standby->state = state;
+	standby->since_ns = gm_loop_now();
 	if (limit_ns)
-		gm_timer_set(&keeper->d->loop, &spare->timer,
-			     spare->since_ns + limit_ns);
+		gm_timer_set(&worker->d->loop, &standby->timer,
+			     standby->since_ns + limit_ns);
 	else
-		gm_timer_stop(&keeper->d->loop, &spare->timer);
+		gm_timer_stop(&worker->d->loop, &standby->timer);
 }
 
-static void rest(struct gm_keeper *keeper)
+static void rest(struct gm_worker_process *worker)
 {
 	uint64_t wait = REST_NS;
 
-	for (uint32_t n = keeper->spare.deaths; n > 1 && wait < REST_MAX; n--)
+	for (uint32_t n = worker->standby.deaths; n > 1 && wait < REST_MAX; n--)
 		wait *= 4;
-	enter(keeper, GM_SPARE_RESTING, wait < REST_MAX ? wait : REST_MAX);
+	enter(worker, GM_STANDBY_RESTING, wait < REST_MAX ? wait : REST_MAX);
 }
 
-static void close_socket(struct gm_keeper *keeper)
+static void close_socket(struct gm_worker_process *worker)
 {
-	struct gm_source *socket = &keeper->spare.socket;
+	struct gm_source *socket = &worker->standby.socket;
 
 	if (socket->fd < 0)
 		return;
-	gm_loop_del(&keeper->d->loop, socket);
+	gm_loop_del(&worker->d->loop, socket);
 	close(socket->fd);
 	socket->fd = -1;
 }
 
-static void close_pidfd(struct gm_keeper *keeper)
+static void close_pidfd(struct gm_worker_process *worker)
 {
-	struct gm_source *pidfd = &keeper->spare.pidfd;
+	struct gm_source *pidfd = &worker->standby.pidfd;
 
 	if (pidfd->fd < 0)
 		return;
-	gm_loop_del(&keeper->d->loop, pidfd);
+	gm_loop_del(&worker->d->loop, pidfd);
 	close(pidfd->fd);
 	pidfd->fd = -1;
 }
 
-static void end(struct gm_keeper *keeper, const char *why)
+static void end(struct gm_worker_process *worker, const char *why)
 {
-	struct gm_spare *spare = &keeper->spare;
+	struct gm_standby *standby = &worker->standby;
 
-	if (why && !spare->why[0])
-		snprintf(spare->why, sizeof(spare->why), "%s", why);
-	close_socket(keeper);
-	enter(keeper, GM_SPARE_ENDING, HANG_UP_NS);
+	if (why && !standby->why[0])
+		snprintf(standby->why, sizeof(standby->why), "%s", why);
+	close_socket(worker);
+	enter(worker, GM_STANDBY_ENDING, HANG_UP_NS);
 }
 
-static void kill_now(struct gm_keeper *keeper)
+static void kill_now(struct gm_worker_process *worker)
 {
-	struct gm_spare *spare = &keeper->spare;
+	struct gm_standby *standby = &worker->standby;
 
-	if (spare->killed) {
+	if (standby->killed) {
 		gm_log(GM_LOG_ERROR, "spare_stuck", "row=%u pid=%d",
-		       keeper->row, (int)spare->child.pid);
+		       worker->row, (int)standby->child.pid);
 		return;
 	}
-	spare->killed = true;
-	kill(spare->child.pid, SIGKILL);
-	enter(keeper, GM_SPARE_ENDING, STUCK_NS);
+	standby->killed = true;
+	kill(standby->child.pid, SIGKILL);
+	enter(worker, GM_STANDBY_ENDING, STUCK_NS);
 }
 
-static void heard(struct gm_keeper *keeper, struct gm_wire *wire)
+static void on_message(struct gm_worker_process *worker, struct gm_wire *wire)
 {
-	struct gm_spare *spare = &keeper->spare;
+	struct gm_standby *standby = &worker->standby;
 
 	wire->text[sizeof(wire->text) - 1] = '\0';
-	if (wire->type == GM_WIRE_FAILED && !spare->why[0]) {
-		snprintf(spare->why, sizeof(spare->why), "%.*s",
-			 (int)sizeof(spare->why) - 1, wire->text);
-		spare->code = wire->code;
+	if (wire->type == GM_WIRE_FAILED && !standby->why[0]) {
+		snprintf(standby->why, sizeof(standby->why), "%.*s",
+			 (int)sizeof(standby->why) - 1, wire->text);
+		standby->code = wire->code;
 	} else if (wire->type == GM_WIRE_STANDBY &&
-		   spare->state == GM_SPARE_STARTING) {
+		   standby->state == GM_STANDBY_STARTING) {
 		gm_log(GM_LOG_INFO, "spare_ready",
-		       "row=%u pid=%d after_ms=%" PRIu64, keeper->row,
-		       (int)spare->child.pid,
-		       (gm_loop_now() - spare->since_ns) / MS);
-		spare->deaths = 0;
-		enter(keeper, GM_SPARE_STANDBY, 0);
+		       "row=%u pid=%d after_ms=%" PRIu64, worker->row,
+		       (int)standby->child.pid,
+		       (gm_loop_now() - standby->since_ns) / MS);
+		standby->deaths = 0;
+		enter(worker, GM_STANDBY_STANDBY, 0);
 		GM_POINT("spare_ready");
 	}
 }
 
 /* It says two things in its life, and then no more. */
-static void listen_to(struct gm_keeper *keeper)
+static void listen_to(struct gm_worker_process *worker)
 {
 	struct gm_wire wire;
 	ssize_t n = -1;
 
-	while (keeper->spare.socket.fd >= 0) {
-		n = recv(keeper->spare.socket.fd, &wire, sizeof(wire),
+	while (worker->standby.socket.fd >= 0) {
+		n = recv(worker->standby.socket.fd, &wire, sizeof(wire),
 			 MSG_DONTWAIT);
 		if (n != (ssize_t)sizeof(wire))
 			break;
-		heard(keeper, &wire);
+		on_message(worker, &wire);
 	}
 	if (n >= 0 || (errno != EAGAIN && errno != EINTR))
-		end(keeper, NULL);
+		end(worker, NULL);
 }
 
 static void socket_ready(struct gm_source *source, uint32_t events)
 {
 	(void)events;
-	listen_to(gm_owner(source, struct gm_keeper, spare.socket));
+	listen_to(gm_owner(source, struct gm_worker_process, standby.socket));
 }
 
-static void is_gone(struct gm_keeper *keeper, const char *how)
+static void is_gone(struct gm_worker_process *worker, const char *how)
 {
-	struct gm_spare *spare = &keeper->spare;
-	bool well = spare->told_end && !spare->killed;
+	struct gm_standby *standby = &worker->standby;
+	bool well = standby->drain_sent && !standby->killed;
 
 	gm_log(well ? GM_LOG_INFO : GM_LOG_WARNING,
 	       well ? "spare_ended" : "spare_died",
-	       "row=%u pid=%d code=%d reason=%s", keeper->row,
-	       (int)spare->child.pid, spare->code,
-	       gm_quote(spare->why[0] ? spare->why : how).text);
-	close_socket(keeper);
-	close_pidfd(keeper);
-	spare->deaths += !well;
-	if (!spare->wanted)
-		enter(keeper, GM_SPARE_NONE, 0);
+	       "row=%u pid=%d code=%d reason=%s", worker->row,
+	       (int)standby->child.pid, standby->code,
+	       gm_quote(standby->why[0] ? standby->why : how).text);
+	close_socket(worker);
+	close_pidfd(worker);
+	standby->deaths += !well;
+	if (!standby->wanted)
+		enter(worker, GM_STANDBY_NONE, 0);
 	else if (well)
-		start(keeper);
+		start(worker);
 	else
-		rest(keeper);
-	gm_need_spare_gone(keeper);
+		rest(worker);
+	gm_demand_standby_gone(worker);
 }
 
 static void pidfd_ready(struct gm_source *source, uint32_t events)
 {
-	struct gm_keeper *keeper =
-		gm_owner(source, struct gm_keeper, spare.pidfd);
+	struct gm_worker_process *worker =
+		gm_owner(source, struct gm_worker_process, standby.pidfd);
 	char how[64];
 	int status;
 
 	(void)events;
-	if (keeper->spare.socket.fd >= 0)
-		listen_to(keeper);
-	if (gm_spawn_reap(&keeper->spare.child, how, &status))
-		is_gone(keeper, how);
+	if (worker->standby.socket.fd >= 0)
+		listen_to(worker);
+	if (gm_spawn_reap(&worker->standby.child, how, &status))
+		is_gone(worker, how);
 }
 
 static void timer_fired(struct gm_timer *timer)
 {
-	struct gm_keeper *keeper =
-		gm_owner(timer, struct gm_keeper, spare.timer);
+	struct gm_worker_process *worker =
+		gm_owner(timer, struct gm_worker_process, standby.timer);
 
-	switch (keeper->spare.state) {
-	case GM_SPARE_RESTING:
-		start(keeper);
+	switch (worker->standby.state) {
+	case GM_STANDBY_RESTING:
+		start(worker);
 		break;
-	case GM_SPARE_STARTING:
-		end(keeper, "it did not get ready in time");
+	case GM_STANDBY_STARTING:
+		end(worker, "it did not get ready in time");
 		break;
-	case GM_SPARE_ENDING:
-		kill_now(keeper);
+	case GM_STANDBY_ENDING:
+		kill_now(worker);
 		break;
-	case GM_SPARE_NONE:
-	case GM_SPARE_STANDBY:
+	case GM_STANDBY_NONE:
+	case GM_STANDBY_STANDBY:
 		break;
 	}
 }
 
-static int watch(struct gm_keeper *keeper)
+static int watch(struct gm_worker_process *worker)
 {
-	struct gm_spare *spare = &keeper->spare;
+	struct gm_standby *standby = &worker->standby;
 	int error;
 
-	spare->pidfd = (struct gm_source){ spare->child.pidfd, pidfd_ready };
-	spare->socket = (struct gm_source){ spare->child.socket, socket_ready };
-	error = gm_loop_add(&keeper->d->loop, &spare->pidfd, EPOLLIN);
+	standby->pidfd =
+		(struct gm_source){ standby->child.pidfd, pidfd_ready };
+	standby->socket =
+		(struct gm_source){ standby->child.socket, socket_ready };
+	error = gm_loop_add(&worker->d->loop, &standby->pidfd, EPOLLIN);
 	if (error == 0)
-		error = gm_loop_add(&keeper->d->loop, &spare->socket, EPOLLIN);
+		error = gm_loop_add(&worker->d->loop, &standby->socket,
+				    EPOLLIN);
 	return error;
 }
 
-static void undo(struct gm_keeper *keeper)
+static void undo(struct gm_worker_process *worker)
 {
-	gm_spawn_undo(&keeper->spare.child);
-	close_socket(keeper);
-	close_pidfd(keeper);
+	gm_spawn_undo(&worker->standby.child);
+	close_socket(worker);
+	close_pidfd(worker);
 }
 
-static void start(struct gm_keeper *keeper)
+static void start(struct gm_worker_process *worker)
 {
-	struct gm_spare *spare = &keeper->spare;
-	int error = gm_launch(keeper, GM_LAUNCH_SPARE, &spare->child);
+	struct gm_standby *standby = &worker->standby;
+	int error = gm_worker_exec(worker, GM_EXEC_STANDBY, &standby->child);
 
 	if (error == 0) {
-		spare->killed = false;
-		spare->told_end = false;
-		spare->code = 0;
-		spare->why[0] = '\0';
-		error = watch(keeper);
+		standby->killed = false;
+		standby->drain_sent = false;
+		standby->code = 0;
+		standby->why[0] = '\0';
+		error = watch(worker);
 		if (error)
-			undo(keeper);
+			undo(worker);
 	}
 	if (error) {
 		gm_log(GM_LOG_WARNING, "spare_failed", "row=%u error=%s",
-		       keeper->row, gm_quote(strerror(-error)).text);
-		spare->deaths++;
-		rest(keeper);
+		       worker->row, gm_quote(strerror(-error)).text);
+		standby->deaths++;
+		rest(worker);
 		return;
 	}
-	gm_log(GM_LOG_INFO, "spare_started", "row=%u pid=%d", keeper->row,
-	       (int)spare->child.pid);
-	enter(keeper, GM_SPARE_STARTING, gm_patience_ready(keeper));
+	gm_log(GM_LOG_INFO, "spare_started", "row=%u pid=%d", worker->row,
+	       (int)standby->child.pid);
+	enter(worker, GM_STANDBY_STARTING, gm_watchdog_ready_limit(worker));
 }
 
-void gm_spare_init(struct gm_spare *spare)
+void gm_standby_init(struct gm_standby *standby)
 {
-	spare->pidfd.fd = -1;
-	spare->socket.fd = -1;
-	spare->timer.fired = timer_fired;
+	standby->pidfd.fd = -1;
+	standby->socket.fd = -1;
+	standby->timer.fired = timer_fired;
 }
 
-void gm_spare_want(struct gm_keeper *keeper)
+void gm_standby_want(struct gm_worker_process *worker)
 {
-	keeper->spare.wanted = true;
-	if (keeper->spare.state == GM_SPARE_NONE)
-		start(keeper);
+	worker->standby.wanted = true;
+	if (worker->standby.state == GM_STANDBY_NONE)
+		start(worker);
 }
 
-int gm_spare_take(struct gm_keeper *keeper, struct gm_child *ret_child)
+int gm_standby_take(struct gm_worker_process *worker,
+		    struct gm_child *ret_child)
 {
 	const struct gm_wire go = { .type = GM_WIRE_GO };
-	struct gm_spare *spare = &keeper->spare;
+	struct gm_standby *standby = &worker->standby;
 
-	if (spare->state != GM_SPARE_STARTING &&
-	    spare->state != GM_SPARE_STANDBY)
+	if (standby->state != GM_STANDBY_STARTING &&
+	    standby->state != GM_STANDBY_STANDBY)
 		return -ENOENT;
-	if (send(spare->socket.fd, &go, sizeof(go),
+	if (send(standby->socket.fd, &go, sizeof(go),
 		 MSG_DONTWAIT | MSG_NOSIGNAL) != sizeof(go)) {
-		end(keeper, "it does not listen");
+		end(worker, "it does not listen");
 		return -ENOENT;
 	}
 	gm_log(GM_LOG_INFO, "spare_taken",
-	       "row=%u pid=%d standby=%d age_ms=%" PRIu64, keeper->row,
-	       (int)spare->child.pid, spare->state == GM_SPARE_STANDBY,
-	       (gm_loop_now() - spare->since_ns) / MS);
-	gm_loop_del(&keeper->d->loop, &spare->socket);
-	gm_loop_del(&keeper->d->loop, &spare->pidfd);
-	spare->socket.fd = -1;
-	spare->pidfd.fd = -1;
-	spare->wanted = false;
-	enter(keeper, GM_SPARE_NONE, 0);
-	*ret_child = spare->child;
+	       "row=%u pid=%d standby=%d age_ms=%" PRIu64, worker->row,
+	       (int)standby->child.pid, standby->state == GM_STANDBY_STANDBY,
+	       (gm_loop_now() - standby->since_ns) / MS);
+	gm_loop_del(&worker->d->loop, &standby->socket);
+	gm_loop_del(&worker->d->loop, &standby->pidfd);
+	standby->socket.fd = -1;
+	standby->pidfd.fd = -1;
+	standby->wanted = false;
+	enter(worker, GM_STANDBY_NONE, 0);
+	*ret_child = standby->child;
 	return 0;
 }
 
-void gm_spare_end(struct gm_keeper *keeper)
+void gm_standby_end(struct gm_worker_process *worker)
 {
-	struct gm_spare *spare = &keeper->spare;
+	struct gm_standby *standby = &worker->standby;
 
-	spare->wanted = false;
-	if (spare->state == GM_SPARE_RESTING)
-		enter(keeper, GM_SPARE_NONE, 0);
-	else if (spare->state == GM_SPARE_STARTING ||
-		 spare->state == GM_SPARE_STANDBY) {
-		spare->told_end = true;
-		end(keeper, NULL);
+	standby->wanted = false;
+	if (standby->state == GM_STANDBY_RESTING)
+		enter(worker, GM_STANDBY_NONE, 0);
+	else if (standby->state == GM_STANDBY_STARTING ||
+		 standby->state == GM_STANDBY_STANDBY) {
+		standby->drain_sent = true;
+		end(worker, NULL);
 	}
 }
 
-void gm_spare_free(struct gm_keeper *keeper)
+void gm_standby_free(struct gm_worker_process *worker)
 {
-	struct gm_spare *spare = &keeper->spare;
+	struct gm_standby *standby = &worker->standby;
 
-	gm_timer_stop(&keeper->d->loop, &spare->timer);
-	close_socket(keeper);
-	close_pidfd(keeper);
-	spare->state = GM_SPARE_NONE;
+	gm_timer_stop(&worker->d->loop, &standby->timer);
+	close_socket(worker);
+	close_pidfd(worker);
+	standby->state = GM_STANDBY_NONE;
 }

@@ -26,21 +26,21 @@
 #include "agent/daemon/base/loop.h"
 #include "agent/daemon/base/spawn.h"
 
-struct gm_keeper;
+struct gm_worker_process;
 
-enum gm_spare_state {
-	GM_SPARE_NONE,
-	GM_SPARE_RESTING,
-	GM_SPARE_STARTING,
-	GM_SPARE_STANDBY,
-	GM_SPARE_ENDING
+enum gm_standby_state {
+	GM_STANDBY_NONE,
+	GM_STANDBY_RESTING,
+	GM_STANDBY_STARTING,
+	GM_STANDBY_STANDBY,
+	GM_STANDBY_ENDING
 };
 
 /* Embedded in its keeper. */
-struct gm_spare {
-	enum gm_spare_state state;
+struct gm_standby {
+	enum gm_standby_state state;
 	bool wanted;
-	bool told_end; /* its socket was closed */
+	bool drain_sent; /* its socket was closed */
 	bool killed;
 	struct gm_child child;
 	struct gm_source pidfd;  /* fd -1: none runs */
@@ -52,31 +52,32 @@ struct gm_spare {
 	char why[120];   /* its last words */
 };
 
-void gm_spare_init(struct gm_spare *spare);
+void gm_standby_init(struct gm_standby *standby);
 
 /* Have one, from now on. */
-void gm_spare_want(struct gm_keeper *keeper);
+void gm_standby_want(struct gm_worker_process *worker);
 
 /*
- * gm_spare_take - make it the worker
+ * gm_standby_take - make it the worker
  *
  * Its descriptors are the caller's from now on; GO has been sent.
  *
  * Returns	0
  *		-ENOENT		there is none, or it does not listen any more
  */
-int gm_spare_take(struct gm_keeper *keeper, struct gm_child *ret_child);
+int gm_standby_take(struct gm_worker_process *worker,
+		    struct gm_child *ret_child);
 
-/* Have none, from now on.  gm_need_spare_gone() follows when one ran. */
-void gm_spare_end(struct gm_keeper *keeper);
+/* Have none, from now on.  gm_demand_standby_gone() follows when one ran. */
+void gm_standby_end(struct gm_worker_process *worker);
 
 /* Does a process of it still run? */
-static inline bool gm_spare_runs(const struct gm_spare *spare)
+static inline bool gm_standby_runs(const struct gm_standby *standby)
 {
-	return spare->pidfd.fd >= 0;
+	return standby->pidfd.fd >= 0;
 }
 
 /* Forget it; what still runs has been killed. */
-void gm_spare_free(struct gm_keeper *keeper);
+void gm_standby_free(struct gm_worker_process *worker);
 
 #endif

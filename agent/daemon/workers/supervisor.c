@@ -28,9 +28,9 @@ static void limit_spinning(struct gm_supervisor *s, uint64_t now)
 
 	if (s->d->config.spin_limit != GM_CONFIG_SPIN_AUTO)
 		limit = s->d->config.spin_limit;
-	if (gm_get(&s->rows.commons->spin_limit) == limit)
+	if (gm_get(&s->rows.group_page->spin_limit) == limit)
 		return;
-	gm_put(&s->rows.commons->spin_limit, limit);
+	gm_put(&s->rows.group_page->spin_limit, limit);
 	gm_log(GM_LOG_INFO, "spin_limit", "workers=%u", limit);
 }
 
@@ -38,12 +38,12 @@ static void tick(struct gm_timer *timer)
 {
 	struct gm_supervisor *s = gm_owner(timer, struct gm_supervisor, tick);
 	uint64_t now = gm_loop_now();
-	struct gm_keeper *keeper;
+	struct gm_worker_process *worker;
 
 	limit_spinning(s, now);
-	TAILQ_FOREACH(keeper, &s->all, entry)
-	gm_patience_look(keeper, now);
-	gm_crews_look(s, now);
+	TAILQ_FOREACH(worker, &s->all, entry)
+	gm_watchdog_check(worker, now);
+	gm_worker_groups_look(s, now);
 	gm_spawn_tidy();
 	gm_timer_set(&s->d->loop, &s->tick, now + TICK_NS);
 }
@@ -66,13 +66,13 @@ static int open_no_mps(struct gm_supervisor *s)
 	return mkdir(s->no_mps, 0755) == 0 || errno == EEXIST ? 0 : -errno;
 }
 
-static int open_keeper(struct gm_supervisor *s, uint32_t row)
+static int open_worker(struct gm_supervisor *s, uint32_t row)
 {
 	int error = 0;
 
 	if (s->d->devices.of[row]->facts.kind == GPUMAP_DEVICE_CUDA)
 		error = open_no_mps(s);
-	return error ? error : gm_keeper_make(s->d, &s->rows, row);
+	return error ? error : gm_worker_process_make(s->d, &s->rows, row);
 }
 
 static int open_keepers(struct gm_supervisor *s)
@@ -85,7 +85,7 @@ static int open_keepers(struct gm_supervisor *s)
 		if (!devices->of[row]->present ||
 		    !gm_device_serves(devices->of[row]))
 			continue;
-		error = open_keeper(s, row);
+		error = open_worker(s, row);
 		if (error)
 			return error;
 	}
@@ -96,22 +96,22 @@ int gm_supervisor_start(struct gm_daemon *d)
 {
 	struct gm_supervisor *s = calloc(1, sizeof(*s));
 	int error = s ? 0 : -ENOMEM;
-	struct gm_keeper *keeper;
+	struct gm_worker_process *worker;
 
 	if (s) {
 		d->supervisor = s;
 		s->d = d;
-		s->rows.commons_fd = -1;
+		s->rows.group_page_fd = -1;
 		TAILQ_INIT(&s->programs);
 		TAILQ_INIT(&s->all);
 		s->tick.fired = tick;
-		s->parting.fired = gm_need_part;
+		s->parting.fired = gm_demand_part;
 		signal(SIGCHLD, SIG_DFL); /* or nobody could be waited for */
-		error = gm_crew_open(&s->rows);
+		error = gm_worker_group_open(&s->rows);
 	}
 	if (error == 0)
 		error = open_keepers(s);
-	gm_crews_sweep(d);
+	gm_worker_groups_sweep(d);
 	if (error) {
 		gm_log(GM_LOG_ERROR, "supervisor_failed", "error=%s",
 		       gm_quote(strerror(-error)).text);
@@ -122,8 +122,8 @@ int gm_supervisor_start(struct gm_daemon *d)
 	gm_spin_init(&s->spin, NULL,
 		     (uint32_t)gm_idset_count(&d->allowed.cpus));
 	tick(&s->tick);
-	TAILQ_FOREACH(keeper, &s->all, entry)
-	gm_keeper_start(keeper);
+	TAILQ_FOREACH(worker, &s->all, entry)
+	gm_worker_process_start(worker);
 	return 0;
 }
 
@@ -132,17 +132,17 @@ int gm_supervisor_admit(struct gm_daemon *d, uint32_t row)
 	struct gm_supervisor *s = d->supervisor;
 	int error;
 
-	if (!s || s->rows.keepers[row]) /* it will be met at the start */
+	if (!s || s->rows.workers[row]) /* it will be met at the start */
 		return 0;
-	error = s->draining ? -ESHUTDOWN : open_keeper(s, row);
+	error = s->draining ? -ESHUTDOWN : open_worker(s, row);
 	if (error == 0) {
-		gm_keeper_start(s->rows.keepers[row]);
+		gm_worker_process_start(s->rows.workers[row]);
 		return 0;
 	}
 	gm_log(GM_LOG_ERROR, "not_admitted", "row=%u error=%s", row,
 	       gm_quote(strerror(-error)).text);
-	gm_keeper_free(s->rows.keepers[row]);
-	s->rows.keepers[row] = NULL;
+	gm_worker_process_free(s->rows.workers[row]);
+	s->rows.workers[row] = NULL;
 	return error;
 }
 
@@ -150,84 +150,85 @@ void gm_supervisor_row_reused(struct gm_daemon *d, uint32_t row)
 {
 	if (!d->supervisor)
 		return;
-	gm_crews_forget(d->supervisor, row);
-	gm_keeper_free(d->supervisor->rows.keepers[row]);
-	d->supervisor->rows.keepers[row] = NULL;
+	gm_worker_groups_forget(d->supervisor, row);
+	gm_worker_process_free(d->supervisor->rows.workers[row]);
+	d->supervisor->rows.workers[row] = NULL;
 }
 
-static struct gm_keeper *keeper_of(const struct gm_daemon *d, uint32_t row)
+static struct gm_worker_process *worker_of(const struct gm_daemon *d,
+					   uint32_t row)
 {
-	return d->supervisor ? d->supervisor->rows.keepers[row] : NULL;
+	return d->supervisor ? d->supervisor->rows.workers[row] : NULL;
 }
 
-static bool is_quiet(const struct gm_keeper *keeper)
+static bool is_quiet(const struct gm_worker_process *worker)
 {
-	return !keeper ||
-	       ((keeper->state == GM_KEEPER_BARRED ||
-		 keeper->state == GM_KEEPER_IDLE) &&
-		!gm_keeper_has_child(keeper) &&
-		!gm_spare_runs(&keeper->spare) && !gm_keeper_has_seats(keeper));
+	return !worker || ((worker->state == GM_PROCESS_BARRED ||
+			    worker->state == GM_PROCESS_IDLE) &&
+			   !gm_worker_process_has_child(worker) &&
+			   !gm_standby_runs(&worker->standby) &&
+			   !gm_worker_process_has_seats(worker));
 }
 
 bool gm_supervisor_row_used(const struct gm_daemon *d, uint32_t row)
 {
-	return d->supervisor && (!is_quiet(keeper_of(d, row)) ||
-				 gm_crews_have(d->supervisor, row));
+	return d->supervisor && (!is_quiet(worker_of(d, row)) ||
+				 gm_worker_groups_have(d->supervisor, row));
 }
 
 void gm_supervisor_bar(struct gm_daemon *d, uint32_t row, uint32_t bar,
 		       bool finish, const char *why,
 		       void (*closed)(struct gm_daemon *d, uint32_t row))
 {
-	struct gm_keeper *keeper = keeper_of(d, row);
+	struct gm_worker_process *worker = worker_of(d, row);
 
 	d->devices.of[row]->bars |= bar;
 	gm_worker_users_row_closing(d, row);
-	if (!keeper) {
+	if (!worker) {
 		if (closed)
 			closed(d, row);
 		return;
 	}
 	if (closed)
-		keeper->closed = closed;
-	TAILQ_FOREACH(keeper, &d->supervisor->all, entry)
+		worker->closed = closed;
+	TAILQ_FOREACH(worker, &d->supervisor->all, entry)
 	{
-		if (keeper->row == row)
-			gm_need_bar(keeper, finish, why);
+		if (worker->row == row)
+			gm_demand_bar(worker, finish, why);
 	}
 }
 
 void gm_supervisor_what_runs(const struct gm_daemon *d, uint32_t row,
 			     char ret_why[GM_WHY_BYTES])
 {
-	const struct gm_keeper *keeper =
-		row < GM_ROWS ? keeper_of(d, row) : NULL;
-	const struct gm_keeper *programs =
-		keeper ? gm_crews_running(d->supervisor, row) : NULL;
+	const struct gm_worker_process *worker =
+		row < GM_ROWS ? worker_of(d, row) : NULL;
+	const struct gm_worker_process *programs =
+		worker ? gm_worker_groups_running(d->supervisor, row) : NULL;
 
-	if (keeper && keeper->state == GM_KEEPER_STUCK)
+	if (worker && worker->state == GM_PROCESS_STUCK)
 		gm_why(ret_why, 0,
 		       "process %d of row %u does not end, not even by SIGKILL",
-		       (int)keeper->child.pid, row);
-	else if (keeper && keeper->is_drained && !keeper->may_leave)
+		       (int)worker->child.pid, row);
+	else if (worker && worker->is_drained && !worker->may_leave)
 		gm_why(ret_why, 0,
 		       "the worker of row %u (pid %d) lends its memory to rows "
 		       "that drain: ask again to wait for them",
-		       row, (int)keeper->child.pid);
-	else if (keeper && gm_keeper_has_child(keeper))
+		       row, (int)worker->child.pid);
+	else if (worker && gm_worker_process_has_child(worker))
 		gm_why(ret_why, 0,
 		       "the worker of row %u (pid %d) has not finished yet: "
 		       "ask again to wait for it",
-		       row, (int)keeper->child.pid);
-	else if (keeper && gm_spare_runs(&keeper->spare))
+		       row, (int)worker->child.pid);
+	else if (worker && gm_standby_runs(&worker->standby))
 		gm_why(ret_why, 0,
 		       "the spare worker of row %u (pid %d) does not end", row,
-		       (int)keeper->spare.child.pid);
+		       (int)worker->standby.child.pid);
 	else if (programs)
 		gm_why(ret_why, 0,
 		       "the worker for programs of uid %u on row %u (pid %d) "
 		       "has not finished yet: ask again to wait for it",
-		       (unsigned)programs->crew->uid, row,
+		       (unsigned)programs->group->uid, row,
 		       (int)programs->child.pid);
 	else
 		gm_why(ret_why, 0, "row %u is not closed yet", row);
@@ -235,43 +236,43 @@ void gm_supervisor_what_runs(const struct gm_daemon *d, uint32_t row,
 
 void gm_supervisor_unbar(struct gm_daemon *d, uint32_t row, uint32_t bars)
 {
-	struct gm_keeper *keeper = keeper_of(d, row);
+	struct gm_worker_process *worker = worker_of(d, row);
 	uint32_t *left = &d->devices.of[row]->bars;
 
 	if ((*left & bars) == 0)
 		return;
 	*left &= ~bars;
-	if (!keeper || *left != 0)
+	if (!worker || *left != 0)
 		return;
-	TAILQ_FOREACH(keeper, &d->supervisor->all, entry)
+	TAILQ_FOREACH(worker, &d->supervisor->all, entry)
 	{
-		if (keeper->row == row)
-			gm_need_unbar(keeper);
+		if (worker->row == row)
+			gm_demand_unbar(worker);
 	}
 }
 
 void gm_supervisor_drain(struct gm_daemon *d)
 {
 	struct gm_supervisor *s = d->supervisor;
-	struct gm_keeper *keeper;
+	struct gm_worker_process *worker;
 
 	if (!s || s->draining)
 		return;
 	s->draining = true;
-	TAILQ_FOREACH(keeper, &s->all, entry)
-	gm_keeper_drain(keeper);
+	TAILQ_FOREACH(worker, &s->all, entry)
+	gm_worker_process_drain(worker);
 }
 
 bool gm_supervisor_drained(const struct gm_daemon *d)
 {
-	const struct gm_keeper *keeper;
+	const struct gm_worker_process *worker;
 
 	if (!d->supervisor)
 		return true;
-	TAILQ_FOREACH(keeper, &d->supervisor->all, entry)
+	TAILQ_FOREACH(worker, &d->supervisor->all, entry)
 	{
-		if (keeper->state != GM_KEEPER_OFF ||
-		    gm_spare_runs(&keeper->spare))
+		if (worker->state != GM_PROCESS_OFF ||
+		    gm_standby_runs(&worker->standby))
 			return false;
 	}
 	return true;
@@ -294,21 +295,21 @@ static void kill_all(struct gm_supervisor *s)
 {
 	uint64_t until = gm_loop_now() + LAST_WAIT_S * TICK_NS;
 
-	struct gm_keeper *keeper;
+	struct gm_worker_process *worker;
 
-	TAILQ_FOREACH(keeper, &s->all, entry)
+	TAILQ_FOREACH(worker, &s->all, entry)
 	{
-		if (gm_keeper_has_child(keeper))
-			gm_keeper_kill(keeper, "agent is ending");
-		if (gm_spare_runs(&keeper->spare))
-			kill(keeper->spare.child.pid, SIGKILL);
+		if (gm_worker_process_has_child(worker))
+			gm_worker_process_kill(worker, "agent is ending");
+		if (gm_standby_runs(&worker->standby))
+			kill(worker->standby.child.pid, SIGKILL);
 	}
-	TAILQ_FOREACH(keeper, &s->all, entry)
+	TAILQ_FOREACH(worker, &s->all, entry)
 	{
-		if (gm_keeper_has_child(keeper))
-			wait_for(&keeper->child, until);
-		if (gm_spare_runs(&keeper->spare))
-			wait_for(&keeper->spare.child, until);
+		if (gm_worker_process_has_child(worker))
+			wait_for(&worker->child, until);
+		if (gm_standby_runs(&worker->standby))
+			wait_for(&worker->standby.child, until);
 	}
 }
 
@@ -321,8 +322,8 @@ void gm_supervisor_exit(struct gm_daemon *d)
 	kill_all(s);
 	gm_timer_stop(&d->loop, &s->tick);
 	gm_timer_stop(&d->loop, &s->parting);
-	gm_crews_free(s);
-	gm_crew_close(&s->rows);
+	gm_worker_groups_free(s);
+	gm_worker_group_close(&s->rows);
 	if (s->no_mps[0])
 		rmdir(s->no_mps);
 	free(s);

@@ -21,14 +21,14 @@
 #include "agent/daemon/workers/worker_request.h"
 
 struct gm_daemon;
-struct gm_keeper;
+struct gm_worker_process;
 
-enum gm_seat_state {
-	GM_SEAT_WAITING, /* the child of the row, if any, has not heard of it */
-	GM_SEAT_OFFERED, /* ATTACH is sent */
-	GM_SEAT_TAKEN,   /* and answered */
-	GM_SEAT_LEAVING, /* DETACH is to be sent */
-	GM_SEAT_LEFT     /* and is sent */
+enum gm_attachment_state {
+	GM_ATTACHMENT_WAITING, /* the row's child, if any, does not know it */
+	GM_ATTACHMENT_OFFERED, /* ATTACH is sent */
+	GM_ATTACHMENT_TAKEN,   /* and answered */
+	GM_ATTACHMENT_LEAVING, /* DETACH is to be sent */
+	GM_ATTACHMENT_LEFT     /* and is sent */
 };
 
 /* Why a row may have no worker.  Any of them is enough. */
@@ -37,7 +37,7 @@ enum gm_seat_state {
 #define GM_BAR_LOST   (UINT32_C(1) << 2) /* its worker found no such device */
 
 /* Embedded in its owner, who fills the first part and keeps it as it is. */
-struct gm_seat {
+struct gm_attachment {
 	uint64_t session; /* never reused */
 	uint32_t uid;
 	bool runs_programs; /* wants the worker for those of this uid */
@@ -53,26 +53,27 @@ struct gm_seat {
 
 	/* The worker serves this queue, for the first time; or it cannot, with
 	 * a negative status, and the seat is given up already. */
-	void (*seated)(struct gm_seat *seat, int status, const char *why);
+	void (*attached)(struct gm_attachment *attachment, int status,
+			 const char *why);
 	/* The contract was broken or memory is short: the session must end. */
-	void (*broken)(struct gm_seat *seat, const char *why);
+	void (*broken)(struct gm_attachment *attachment, const char *why);
 	/* After gm_supervisor_leave(): nothing of it is mapped any more, and
 	 * the seat is its owner's to free. */
-	void (*left)(struct gm_seat *seat);
+	void (*left)(struct gm_attachment *attachment);
 
 	/* The supervisor's own. */
-	TAILQ_ENTRY(gm_seat) entry;
-	struct gm_keeper *keeper; /* NULL: has no seat */
-	enum gm_seat_state state;
+	TAILQ_ENTRY(gm_attachment) entry;
+	struct gm_worker_process *worker; /* NULL: has no seat */
+	enum gm_attachment_state state;
 	uint32_t place;       /* of its journal */
 	uint32_t incarnation; /* workers it has been offered to */
 	uint32_t strikes;     /* undertakers that died over it */
-	bool was_seated;
-	bool is_owed;                /* by a dead worker, and not buried yet */
-	struct gm_claim_list claims; /* empty without a seat */
-	struct gm_asker *asker;      /* of its uid, see user_queue.h */
-	uint64_t asked;              /* number of the last for it */
-	bool asks;                   /* some of its claims wait */
+	bool was_attached;
+	bool is_owed; /* by a dead worker, and not buried yet */
+	struct gm_worker_request_list claims; /* empty without a seat */
+	struct gm_user_queue *queued_user;    /* of its uid, see user_queue.h */
+	uint64_t asked;                       /* number of the last for it */
+	bool asks;                            /* some of its claims wait */
 };
 
 /*
@@ -97,9 +98,9 @@ void gm_supervisor_exit(struct gm_daemon *d);
  * seat		zero but for what its owner fills
  * ret_why	what was wrong and what to do
  *
- * seat->seated() tells when it is served; that may take as long as the row
- * takes to come back.  A newcomer is not kept beyond a second of back-off, nor
- * once the row is barred or its worker does not end by SIGKILL.
+ * attachment->attached() tells when it is served; that may take as long as the
+ * row takes to come back. A newcomer is not kept beyond a second of back-off,
+ * nor once the row is barred or its worker does not end by SIGKILL.
  *
  * Returns	0
  *		-ENODEV		there is no such row, or it has no worker, or
@@ -108,11 +109,12 @@ void gm_supervisor_exit(struct gm_daemon *d);
  *		-ESHUTDOWN	the agent is draining
  *		-ENOMEM
  */
-int gm_supervisor_seat(struct gm_daemon *d, uint32_t row, struct gm_seat *seat,
+int gm_supervisor_seat(struct gm_daemon *d, uint32_t row,
+		       struct gm_attachment *attachment,
 		       char ret_why[GM_WHY_BYTES]);
 
-/* Give a seat up.  seat->left() follows, perhaps before this returns. */
-void gm_supervisor_leave(struct gm_daemon *d, struct gm_seat *seat);
+/* Give a seat up.  attachment->left() follows, perhaps before this returns. */
+void gm_supervisor_leave(struct gm_daemon *d, struct gm_attachment *attachment);
 
 /*
  * gm_supervisor_admit - a row that came late, or came back, is to be served

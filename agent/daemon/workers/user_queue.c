@@ -8,70 +8,73 @@
 
 #include "agent/daemon/workers/worker_process.h"
 
-int gm_askers_join(struct gm_keeper *keeper, struct gm_seat *seat)
+int gm_user_queue_join(struct gm_worker_process *worker,
+		       struct gm_attachment *attachment)
 {
-	struct gm_asker *asker;
+	struct gm_user_queue *queued_user;
 
-	LIST_FOREACH(asker, &keeper->askers, entry)
+	LIST_FOREACH(queued_user, &worker->user_queue, entry)
 	{
-		if (asker->uid == seat->uid)
+		if (queued_user->uid == attachment->uid)
 			break;
 	}
-	if (!asker) {
-		asker = calloc(1, sizeof(*asker));
-		if (!asker)
+	if (!queued_user) {
+		queued_user = calloc(1, sizeof(*queued_user));
+		if (!queued_user)
 			return -ENOMEM;
-		asker->uid = seat->uid;
-		LIST_INSERT_HEAD(&keeper->askers, asker, entry);
+		queued_user->uid = attachment->uid;
+		LIST_INSERT_HEAD(&worker->user_queue, queued_user, entry);
 	}
-	asker->n_seats++;
-	seat->asker = asker;
-	seat->asked = 0;
+	queued_user->n_seats++;
+	attachment->queued_user = queued_user;
+	attachment->asked = 0;
 	return 0;
 }
 
-void gm_askers_leave(struct gm_seat *seat)
+void gm_user_queue_leave(struct gm_attachment *attachment)
 {
-	struct gm_asker *asker = seat->asker;
+	struct gm_user_queue *queued_user = attachment->queued_user;
 
-	seat->asker = NULL;
-	if (--asker->n_seats)
+	attachment->queued_user = NULL;
+	if (--queued_user->n_seats)
 		return;
-	LIST_REMOVE(asker, entry);
-	free(asker);
+	LIST_REMOVE(queued_user, entry);
+	free(queued_user);
 }
 
-bool gm_askers_have_place(const struct gm_keeper *keeper,
-			  const struct gm_seat *seat, bool is_fetch)
+bool gm_user_queue_have_place(const struct gm_worker_process *worker,
+			      const struct gm_attachment *attachment,
+			      bool is_fetch)
 {
-	if (keeper->n_asked >= GM_ASKERS_MOST)
+	if (worker->n_asked >= GM_USER_QUEUE_MOST)
 		return false;
 	if (!is_fetch)
 		return true;
-	return keeper->n_fetches < GM_ASKERS_FETCHES &&
-	       seat->asker->n_fetches < GM_ASKERS_FETCHES / 2;
+	return worker->n_fetches < GM_USER_QUEUE_FETCHES &&
+	       attachment->queued_user->n_fetches < GM_USER_QUEUE_FETCHES / 2;
 }
 
-bool gm_askers_are_before(const struct gm_seat *seat,
-			  const struct gm_seat *other)
+bool gm_user_queue_are_before(const struct gm_attachment *attachment,
+			      const struct gm_attachment *other)
 {
-	const struct gm_asker *a = seat->asker, *b = other->asker;
+	const struct gm_user_queue *a = attachment->queued_user,
+				   *b = other->queued_user;
 
 	if (a->n_asked != b->n_asked)
 		return a->n_asked < b->n_asked;
 	if (a->asked != b->asked)
 		return a->asked < b->asked;
-	return seat->asked < other->asked;
+	return attachment->asked < other->asked;
 }
 
-void gm_askers_asked(struct gm_keeper *keeper, struct gm_seat *seat,
-		     bool is_fetch)
+void gm_user_queue_asked(struct gm_worker_process *worker,
+			 struct gm_attachment *attachment, bool is_fetch)
 {
-	keeper->n_asked++;
-	keeper->n_fetches += is_fetch;
-	seat->asker->n_asked++;
-	seat->asker->n_fetches += is_fetch;
-	seat->asker->asked = seat->asked = ++keeper->asked;
+	worker->n_asked++;
+	worker->n_fetches += is_fetch;
+	attachment->queued_user->n_asked++;
+	attachment->queued_user->n_fetches += is_fetch;
+	attachment->queued_user->asked = attachment->asked = ++worker->asked;
 }
 
 static void take_from(uint32_t *n, uint32_t one)
@@ -80,22 +83,22 @@ static void take_from(uint32_t *n, uint32_t one)
 		*n -= one;
 }
 
-void gm_askers_answered(struct gm_keeper *keeper, struct gm_seat *seat,
-			bool is_fetch)
+void gm_user_queue_answered(struct gm_worker_process *worker,
+			    struct gm_attachment *attachment, bool is_fetch)
 {
-	take_from(&keeper->n_asked, 1);
-	take_from(&keeper->n_fetches, is_fetch);
-	if (!seat)
+	take_from(&worker->n_asked, 1);
+	take_from(&worker->n_fetches, is_fetch);
+	if (!attachment)
 		return;
-	take_from(&seat->asker->n_asked, 1);
-	take_from(&seat->asker->n_fetches, is_fetch);
+	take_from(&attachment->queued_user->n_asked, 1);
+	take_from(&attachment->queued_user->n_fetches, is_fetch);
 }
 
-void gm_askers_silence(struct gm_keeper *keeper)
+void gm_user_queue_silence(struct gm_worker_process *worker)
 {
-	struct gm_asker *asker;
+	struct gm_user_queue *queued_user;
 
-	keeper->n_asked = keeper->n_fetches = 0;
-	LIST_FOREACH(asker, &keeper->askers, entry)
-	asker->n_asked = asker->n_fetches = 0;
+	worker->n_asked = worker->n_fetches = 0;
+	LIST_FOREACH(queued_user, &worker->user_queue, entry)
+	queued_user->n_asked = queued_user->n_fetches = 0;
 }

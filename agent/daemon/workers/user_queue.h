@@ -21,15 +21,15 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
-struct gm_keeper;
-struct gm_seat;
+struct gm_worker_process;
+struct gm_attachment;
 
-#define GM_ASKERS_MOST    16u /* questions without an answer, of a worker */
-#define GM_ASKERS_FETCHES 8u  /* of these, for pieces; and half of them */
+#define GM_USER_QUEUE_MOST    16u /* questions without an answer, of a worker */
+#define GM_USER_QUEUE_FETCHES 8u  /* of these, for pieces; and half of them */
 
 /* A uid, as long as it has a seat there. */
-struct gm_asker {
-	LIST_ENTRY(gm_asker) entry;
+struct gm_user_queue {
+	LIST_ENTRY(gm_user_queue) entry;
 	uint32_t uid;
 	uint32_t n_seats;
 	uint32_t n_asked; /* questions for him that are not answered */
@@ -37,29 +37,31 @@ struct gm_asker {
 	uint64_t asked; /* number of the last */
 };
 
-LIST_HEAD(gm_asker_list, gm_asker);
+LIST_HEAD(gm_user_queue_list, gm_user_queue);
 
 /* A seat comes, or goes.  Returns 0 or -ENOMEM. */
-int gm_askers_join(struct gm_keeper *keeper, struct gm_seat *seat);
-void gm_askers_leave(struct gm_seat *seat);
+int gm_user_queue_join(struct gm_worker_process *worker,
+		       struct gm_attachment *attachment);
+void gm_user_queue_leave(struct gm_attachment *attachment);
 
 /* Is there a place for such a question of the seat's? */
-bool gm_askers_have_place(const struct gm_keeper *keeper,
-			  const struct gm_seat *seat, bool is_fetch);
+bool gm_user_queue_have_place(const struct gm_worker_process *worker,
+			      const struct gm_attachment *attachment,
+			      bool is_fetch);
 
-/* Is it rather @seat's turn than @other's? */
-bool gm_askers_are_before(const struct gm_seat *seat,
-			  const struct gm_seat *other);
+/* Is it rather @attachment's turn than @other's? */
+bool gm_user_queue_are_before(const struct gm_attachment *attachment,
+			      const struct gm_attachment *other);
 
 /* One was asked for a seat. */
-void gm_askers_asked(struct gm_keeper *keeper, struct gm_seat *seat,
-		     bool is_fetch);
+void gm_user_queue_asked(struct gm_worker_process *worker,
+			 struct gm_attachment *attachment, bool is_fetch);
 
-/* One was answered; @seat NULL: for one that is not there any more. */
-void gm_askers_answered(struct gm_keeper *keeper, struct gm_seat *seat,
-			bool is_fetch);
+/* One was answered; @attachment NULL: for one that is not there any more. */
+void gm_user_queue_answered(struct gm_worker_process *worker,
+			    struct gm_attachment *attachment, bool is_fetch);
 
 /* The worker is gone, and answers none. */
-void gm_askers_silence(struct gm_keeper *keeper);
+void gm_user_queue_silence(struct gm_worker_process *worker);
 
 #endif

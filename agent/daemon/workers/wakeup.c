@@ -15,21 +15,21 @@
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/workers/worker_process.h"
 
-static int waker_of(struct gm_keeper *keeper)
+static int waker_of(struct gm_worker_process *worker)
 {
-	if (keeper->waker < 0)
-		keeper->waker = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	return keeper->waker < 0 ? -errno : keeper->waker;
+	if (worker->waker < 0)
+		worker->waker = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	return worker->waker < 0 ? -errno : worker->waker;
 }
 
-void gm_wakers_hand(struct gm_keeper *keeper, uint32_t row)
+void gm_wakeup_send(struct gm_worker_process *worker, uint32_t row)
 {
 	struct gm_wire wire = { .type = GM_WIRE_WAKER, .place = row };
-	struct gm_keeper *asked = NULL;
+	struct gm_worker_process *asked = NULL;
 	int fd;
 
 	if (row < GM_ROWS)
-		asked = keeper->crew->keepers[row];
+		asked = worker->group->workers[row];
 	if (!asked)
 		return; /* it has gone, or never was */
 	fd = waker_of(asked);
@@ -37,5 +37,5 @@ void gm_wakers_hand(struct gm_keeper *keeper, uint32_t row)
 		gm_log(GM_LOG_WARNING, "no_waker", "row=%u error=%d", row, -fd);
 	else
 		/* Without room now it asks again. */
-		gm_seats_say(keeper, &wire, &fd, 1);
+		gm_attachments_send(worker, &wire, &fd, 1);
 }

@@ -42,10 +42,10 @@ static const struct limit {
 	/* The administrator says, below. */
 	[GM_CALL_PROGRAM] = { 0, "a program", false },
 	[GM_CALL_START] = { 0, "a program's start", false },
-	[GM_CALL_ACROSS] = { 30 * SECOND, "a copy between rows", true },
+	[GM_CALL_REMOTE_COPY] = { 30 * SECOND, "a copy between rows", true },
 	[GM_CALL_ALLOC_LARGE] = { 900 * SECOND, "a large allocation", true },
 	/* The worker has a limit of its own, below this. */
-	[GM_CALL_MEET] = { 2 * GM_CLIQUE_LIMIT_NS, "meeting other cards",
+	[GM_CALL_MEET] = { 2 * GM_NCCL_GROUP_LIMIT_NS, "meeting other cards",
 			   false },
 	/* It may hang, and then nothing else helps.  But it gives back memory
 	 * of the card, which waits for what anybody has there. */
@@ -55,26 +55,26 @@ static const struct limit {
 			      true },
 };
 
-uint64_t gm_patience_ready(const struct gm_keeper *keeper)
+uint64_t gm_watchdog_ready_limit(const struct gm_worker_process *worker)
 {
-	return keeper->is_card ? READY_CARD_NS : READY_NS;
+	return worker->is_card ? READY_CARD_NS : READY_NS;
 }
 
-static bool is_over(const struct gm_keeper *keeper, uint32_t call,
+static bool is_over(const struct gm_worker_process *worker, uint32_t call,
 		    uint64_t limit_ns, uint64_t since, uint64_t now)
 {
 	bool leaves = call == GM_CALL_ABORT || call == GM_CALL_GIVE_UP;
 	uint64_t idle = since, calm = since;
 
-	if (limits[call].is_the_cards && idle < keeper->computed_ns)
-		idle = keeper->computed_ns;
-	if (calm < keeper->computed_long_ns)
-		calm = keeper->computed_long_ns;
+	if (limits[call].is_the_cards && idle < worker->computed_ns)
+		idle = worker->computed_ns;
+	if (calm < worker->computed_long_ns)
+		calm = worker->computed_long_ns;
 	return now - idle > limit_ns || (leaves && now - calm > BESIDE_NS);
 }
 
 /* Signs from before this worker are not judged. */
-static void judge(struct gm_keeper *keeper, uint64_t beat, uint64_t now)
+static void judge(struct gm_worker_process *worker, uint64_t beat, uint64_t now)
 {
 	uint64_t since = beat & ~(UINT64_C(0xff) << 56);
 	uint32_t call = (uint32_t)(beat >> 56);
@@ -83,103 +83,105 @@ static void judge(struct gm_keeper *keeper, uint64_t beat, uint64_t now)
 	char why[GM_WHY_BYTES];
 
 	if (call >= sizeof(limits) / sizeof(limits[0]) ||
-	    since < keeper->since_ns || now < since)
+	    since < worker->since_ns || now < since)
 		return;
 	limit = &limits[call];
 	limit_ns = limit->ns;
 	if (call == GM_CALL_PROGRAM || call == GM_CALL_START)
-		limit_ns = keeper->d->config.program_limit_ns;
-	if (limit_ns == 0 || !is_over(keeper, call, limit_ns, since, now))
+		limit_ns = worker->d->config.program_limit_ns;
+	if (limit_ns == 0 || !is_over(worker, call, limit_ns, since, now))
 		return;
 	snprintf(why, sizeof(why), "%s took over %" PRIu64 " %s%s", limit->what,
 		 limit_ns / (limit_ns < SECOND ? MS : SECOND),
 		 limit_ns < SECOND ? "ms" : "s",
 		 limit->ns ? "" : ", the limit in [programs]");
-	gm_keeper_kill(keeper, why);
+	gm_worker_process_kill(worker, why);
 }
 
 /* Device code that has been at it for a while. */
-static bool computes(const struct gm_keeper *keeper, uint64_t now)
+static bool computes(const struct gm_worker_process *worker, uint64_t now)
 {
-	uint64_t since = gm_get(&keeper->journal->aloft);
+	uint64_t since = gm_get(&worker->journal->aloft);
 
-	return since >= keeper->since_ns && now > since && now - since > SECOND;
+	return since >= worker->since_ns && now > since && now - since > SECOND;
 }
 
 /* What a program goes on with though everybody who wanted it has gone: of
  * itself it need never end, and it has nothing of anybody else's in hand. */
-static void judge_orphaned(struct gm_keeper *keeper, uint64_t now)
+static void judge_orphaned(struct gm_worker_process *worker, uint64_t now)
 {
-	uint64_t beat = gm_get(&keeper->journal->beat);
-	uint64_t slow = gm_get(&keeper->journal->slow);
-	const struct gm_seat *seat;
+	uint64_t beat = gm_get(&worker->journal->beat);
+	uint64_t slow = gm_get(&worker->journal->slow);
+	const struct gm_attachment *attachment;
 
-	if (!keeper->crew->runs_programs || !gm_keeper_has_seats(keeper) ||
+	if (!worker->group->runs_programs ||
+	    !gm_worker_process_has_seats(worker) ||
 	    (beat >> 56 != GM_CALL_PROGRAM && slow >> 56 != GM_CALL_START &&
-	     !computes(keeper, now)))
+	     !computes(worker, now)))
 		return;
-	TAILQ_FOREACH(seat, &keeper->seats, entry)
+	TAILQ_FOREACH(attachment, &worker->attachments, entry)
 	{
-		if (seat->state < GM_SEAT_LEAVING)
+		if (attachment->state < GM_ATTACHMENT_LEAVING)
 			return;
 	}
-	gm_keeper_kill(keeper, "nobody is left who wants its program");
+	gm_worker_process_kill(worker, "nobody is left who wants its program");
 }
 
 /* What a card does with others is under way for them, too: no limit of one
  * row's ends it, and for long it is no excuse. */
-static void look_at_joint(struct gm_keeper *keeper, uint64_t now)
+static void look_at_joint(struct gm_worker_process *worker, uint64_t now)
 {
-	uint64_t since = gm_get(&keeper->journal->joint);
+	uint64_t since = gm_get(&worker->journal->joint);
 
-	if (since >= keeper->since_ns && now >= since &&
+	if (since >= worker->since_ns && now >= since &&
 	    now - since <= JOINT_NS)
-		keeper->computed_ns = keeper->computed_long_ns = now;
+		worker->computed_ns = worker->computed_long_ns = now;
 }
 
-static void judge_jobs(struct gm_keeper *keeper, uint64_t now)
+static void judge_jobs(struct gm_worker_process *worker, uint64_t now)
 {
-	const struct gm_config *config = &keeper->d->config;
+	const struct gm_config *config = &worker->d->config;
 	uint64_t limit = config->cuda_kernel_limit_ns;
-	uint64_t since = gm_get(&keeper->journal->aloft);
-	bool by_programs = keeper->crew->runs_programs &&
+	uint64_t since = gm_get(&worker->journal->aloft);
+	bool by_programs = worker->group->runs_programs &&
 			   config->program_limit_ns > 0 &&
 			   (limit == 0 || config->program_limit_ns < limit);
 
-	if (since < keeper->since_ns || now < since)
+	if (since < worker->since_ns || now < since)
 		return;
-	keeper->computed_ns = now;
-	if (computes(keeper, now))
-		keeper->computed_long_ns = now;
+	worker->computed_ns = now;
+	if (computes(worker, now))
+		worker->computed_long_ns = now;
 	if (by_programs)
 		limit = config->program_limit_ns;
-	if (limit == 0 || !keeper->is_card || now - since <= limit)
+	if (limit == 0 || !worker->is_card || now - since <= limit)
 		return;
-	gm_keeper_kill(keeper, by_programs
-				       ? "a job ran longer than the limit in "
-					 "[programs] allows"
-				       : "a job ran longer than kernel-limit "
-					 "allows");
+	gm_worker_process_kill(
+		worker, by_programs ? "a job ran longer than the limit in "
+				      "[programs] allows"
+				    : "a job ran longer than kernel-limit "
+				      "allows");
 }
 
-void gm_patience_look(struct gm_keeper *keeper, uint64_t now_ns)
+void gm_watchdog_check(struct gm_worker_process *worker, uint64_t now_ns)
 {
-	if (!gm_keeper_has_child(keeper) || keeper->state == GM_KEEPER_ENDING ||
-	    keeper->state == GM_KEEPER_STUCK)
+	if (!gm_worker_process_has_child(worker) ||
+	    worker->state == GM_PROCESS_ENDING ||
+	    worker->state == GM_PROCESS_STUCK)
 		return;
-	if (!gm_spawn_stopped(&keeper->child))
-		keeper->times_stopped = 0;
-	else if (++keeper->times_stopped >= STOPPED_MAX)
-		gm_keeper_kill(keeper, "stopped by a signal");
-	if (keeper->state == GM_KEEPER_SERVING) {
-		look_at_joint(keeper, now_ns);
-		judge_jobs(keeper, now_ns);
-		judge(keeper, gm_get(&keeper->journal->beat), now_ns);
-		judge(keeper, gm_get(&keeper->journal->slow), now_ns);
-		for (uint32_t i = 0; i < GM_JOURNAL_CLIQUES; i++)
-			judge(keeper, gm_get(&keeper->journal->clique[i]),
+	if (!gm_spawn_stopped(&worker->child))
+		worker->times_stopped = 0;
+	else if (++worker->times_stopped >= STOPPED_MAX)
+		gm_worker_process_kill(worker, "stopped by a signal");
+	if (worker->state == GM_PROCESS_SERVING) {
+		look_at_joint(worker, now_ns);
+		judge_jobs(worker, now_ns);
+		judge(worker, gm_get(&worker->journal->beat), now_ns);
+		judge(worker, gm_get(&worker->journal->slow), now_ns);
+		for (uint32_t i = 0; i < GM_JOURNAL_NCCL_GROUPS; i++)
+			judge(worker, gm_get(&worker->journal->clique[i]),
 			      now_ns);
-		judge_orphaned(keeper, now_ns);
+		judge_orphaned(worker, now_ns);
 	}
-	gm_seats_pump(keeper);
+	gm_attachments_flush(worker);
 }

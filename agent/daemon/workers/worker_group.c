@@ -19,185 +19,187 @@
 /* Deaths are remembered for as long as the longest back-off. */
 #define GRUDGE_NS UINT64_C(30000000000)
 
-int gm_crew_open(struct gm_crew *crew)
+int gm_worker_group_open(struct gm_worker_group *group)
 {
-	crew->commons_fd =
-		gm_spawn_memfd("gpumap-commons", sizeof(*crew->commons));
-	if (crew->commons_fd < 0)
-		return crew->commons_fd;
-	crew->commons =
-		mmap(NULL, sizeof(*crew->commons), PROT_READ | PROT_WRITE,
-		     MAP_SHARED, crew->commons_fd, 0);
-	if (crew->commons == MAP_FAILED) {
-		crew->commons = NULL;
+	group->group_page_fd =
+		gm_spawn_memfd("gpumap-commons", sizeof(*group->group_page));
+	if (group->group_page_fd < 0)
+		return group->group_page_fd;
+	group->group_page =
+		mmap(NULL, sizeof(*group->group_page), PROT_READ | PROT_WRITE,
+		     MAP_SHARED, group->group_page_fd, 0);
+	if (group->group_page == MAP_FAILED) {
+		group->group_page = NULL;
 		return -errno;
 	}
 	return 0;
 }
 
-void gm_crew_close(struct gm_crew *crew)
+void gm_worker_group_close(struct gm_worker_group *group)
 {
 	for (uint32_t row = 0; row < GM_ROWS; row++) {
-		gm_keeper_free(crew->keepers[row]);
-		crew->keepers[row] = NULL;
+		gm_worker_process_free(group->workers[row]);
+		group->workers[row] = NULL;
 	}
-	if (crew->commons)
-		munmap(crew->commons, sizeof(*crew->commons));
-	if (crew->commons_fd >= 0)
-		close(crew->commons_fd);
-	crew->commons = NULL;
-	crew->commons_fd = -1;
+	if (group->group_page)
+		munmap(group->group_page, sizeof(*group->group_page));
+	if (group->group_page_fd >= 0)
+		close(group->group_page_fd);
+	group->group_page = NULL;
+	group->group_page_fd = -1;
 }
 
-static bool is_empty(const struct gm_crew *crew)
+static bool is_empty(const struct gm_worker_group *group)
 {
 	for (uint32_t row = 0; row < GM_ROWS; row++) {
-		if (crew->keepers[row])
+		if (group->workers[row])
 			return false;
 	}
 	return true;
 }
 
-static void drop(struct gm_supervisor *s, struct gm_crew *crew)
+static void drop(struct gm_supervisor *s, struct gm_worker_group *group)
 {
-	TAILQ_REMOVE(&s->programs, crew, entry);
-	gm_crew_close(crew);
-	free(crew);
+	TAILQ_REMOVE(&s->programs, group, entry);
+	gm_worker_group_close(group);
+	free(group);
 }
 
-static int find_crew(struct gm_supervisor *s, uint32_t uid,
-		     struct gm_crew **ret_crew)
+static int find_group(struct gm_supervisor *s, uint32_t uid,
+		      struct gm_worker_group **ret_crew)
 {
-	struct gm_crew *crew;
+	struct gm_worker_group *group;
 	int error;
 
-	TAILQ_FOREACH(crew, &s->programs, entry)
+	TAILQ_FOREACH(group, &s->programs, entry)
 	{
-		if (crew->uid == uid)
+		if (group->uid == uid)
 			break;
 	}
-	if (!crew) {
-		crew = calloc(1, sizeof(*crew));
-		if (!crew)
+	if (!group) {
+		group = calloc(1, sizeof(*group));
+		if (!group)
 			return -ENOMEM;
-		crew->runs_programs = true;
-		crew->uid = uid;
-		crew->commons_fd = -1;
-		TAILQ_INSERT_TAIL(&s->programs, crew, entry);
-		error = gm_crew_open(crew);
+		group->runs_programs = true;
+		group->uid = uid;
+		group->group_page_fd = -1;
+		TAILQ_INSERT_TAIL(&s->programs, group, entry);
+		error = gm_worker_group_open(group);
 		if (error) {
-			drop(s, crew);
+			drop(s, group);
 			return error;
 		}
 	}
-	*ret_crew = crew;
+	*ret_crew = group;
 	return 0;
 }
 
-int gm_crews_keeper(struct gm_supervisor *s, uint32_t row, uint32_t uid,
-		    struct gm_keeper **ret_keeper)
+int gm_worker_groups_keeper(struct gm_supervisor *s, uint32_t row, uint32_t uid,
+			    struct gm_worker_process **ret_keeper)
 {
-	struct gm_crew *crew;
-	int error = find_crew(s, uid, &crew);
+	struct gm_worker_group *group;
+	int error = find_group(s, uid, &group);
 
 	if (error)
 		return error;
-	if (!crew->keepers[row]) {
-		error = gm_keeper_make(s->d, crew, row);
+	if (!group->workers[row]) {
+		error = gm_worker_process_make(s->d, group, row);
 		if (error) {
-			gm_keeper_free(crew->keepers[row]);
-			crew->keepers[row] = NULL;
-			if (is_empty(crew))
-				drop(s, crew);
+			gm_worker_process_free(group->workers[row]);
+			group->workers[row] = NULL;
+			if (is_empty(group))
+				drop(s, group);
 			return error;
 		}
-		gm_keeper_start(crew->keepers[row]);
+		gm_worker_process_start(group->workers[row]);
 	}
-	*ret_keeper = crew->keepers[row];
+	*ret_keeper = group->workers[row];
 	return 0;
 }
 
-bool gm_crews_have(const struct gm_supervisor *s, uint32_t row)
+bool gm_worker_groups_have(const struct gm_supervisor *s, uint32_t row)
 {
-	const struct gm_crew *crew;
+	const struct gm_worker_group *group;
 
-	TAILQ_FOREACH(crew, &s->programs, entry)
+	TAILQ_FOREACH(group, &s->programs, entry)
 	{
-		if (crew->keepers[row])
+		if (group->workers[row])
 			return true;
 	}
 	return false;
 }
 
-const struct gm_keeper *gm_crews_running(const struct gm_supervisor *s,
-					 uint32_t row)
+const struct gm_worker_process *
+gm_worker_groups_running(const struct gm_supervisor *s, uint32_t row)
 {
-	const struct gm_crew *crew;
+	const struct gm_worker_group *group;
 
-	TAILQ_FOREACH(crew, &s->programs, entry)
+	TAILQ_FOREACH(group, &s->programs, entry)
 	{
-		if (crew->keepers[row] &&
-		    gm_keeper_has_child(crew->keepers[row]))
-			return crew->keepers[row];
+		if (group->workers[row] &&
+		    gm_worker_process_has_child(group->workers[row]))
+			return group->workers[row];
 	}
 	return NULL;
 }
 
-static bool is_needed(const struct gm_keeper *keeper, uint64_t now_ns)
+static bool is_needed(const struct gm_worker_process *worker, uint64_t now_ns)
 {
-	if (gm_keeper_has_seats(keeper) || gm_keeper_has_child(keeper) ||
-	    (keeper->state != GM_KEEPER_IDLE &&
-	     keeper->state != GM_KEEPER_BARRED &&
-	     keeper->state != GM_KEEPER_OFF))
+	if (gm_worker_process_has_seats(worker) ||
+	    gm_worker_process_has_child(worker) ||
+	    (worker->state != GM_PROCESS_IDLE &&
+	     worker->state != GM_PROCESS_BARRED &&
+	     worker->state != GM_PROCESS_OFF))
 		return true;
 	/* A barred row starts nothing, and looks again each second. */
-	return keeper->state != GM_KEEPER_BARRED && keeper->early_deaths &&
-	       now_ns - keeper->since_ns < GRUDGE_NS;
+	return worker->state != GM_PROCESS_BARRED && worker->early_deaths &&
+	       now_ns - worker->since_ns < GRUDGE_NS;
 }
 
-void gm_crews_look(struct gm_supervisor *s, uint64_t now_ns)
+void gm_worker_groups_look(struct gm_supervisor *s, uint64_t now_ns)
 {
-	struct gm_crew *crew, *next;
+	struct gm_worker_group *group, *next;
 
-	for (crew = TAILQ_FIRST(&s->programs); crew; crew = next) {
-		next = TAILQ_NEXT(crew, entry);
+	for (group = TAILQ_FIRST(&s->programs); group; group = next) {
+		next = TAILQ_NEXT(group, entry);
 		for (uint32_t row = 0; row < GM_ROWS; row++) {
-			struct gm_keeper *keeper = crew->keepers[row];
+			struct gm_worker_process *worker = group->workers[row];
 
-			if (!keeper || is_needed(keeper, now_ns))
+			if (!worker || is_needed(worker, now_ns))
 				continue;
-			unlink(keeper->lock_path);
-			gm_keeper_free(keeper);
-			crew->keepers[row] = NULL;
+			unlink(worker->lock_path);
+			gm_worker_process_free(worker);
+			group->workers[row] = NULL;
 		}
-		if (is_empty(crew))
-			drop(s, crew);
+		if (is_empty(group))
+			drop(s, group);
 	}
 }
 
-void gm_crews_forget(struct gm_supervisor *s, uint32_t row)
+void gm_worker_groups_forget(struct gm_supervisor *s, uint32_t row)
 {
-	struct gm_crew *crew;
+	struct gm_worker_group *group;
 
-	TAILQ_FOREACH(crew, &s->programs, entry)
+	TAILQ_FOREACH(group, &s->programs, entry)
 	{
-		gm_keeper_free(crew->keepers[row]);
-		crew->keepers[row] = NULL;
+		gm_worker_process_free(group->workers[row]);
+		group->workers[row] = NULL;
 	}
 }
 
-void gm_crews_free(struct gm_supervisor *s)
+void gm_worker_groups_free(struct gm_supervisor *s)
 {
-	struct gm_crew *crew;
+	struct gm_worker_group *group;
 
-	while ((crew = TAILQ_FIRST(&s->programs))) {
+	while ((group = TAILQ_FIRST(&s->programs))) {
 		for (uint32_t row = 0; row < GM_ROWS; row++) {
-			const struct gm_keeper *keeper = crew->keepers[row];
+			const struct gm_worker_process *worker =
+				group->workers[row];
 
-			if (keeper && !gm_keeper_has_child(keeper))
-				unlink(keeper->lock_path);
+			if (worker && !gm_worker_process_has_child(worker))
+				unlink(worker->lock_path);
 		}
-		drop(s, crew);
+		drop(s, group);
 	}
 }
 
@@ -215,7 +217,7 @@ static bool is_lock(const struct gm_daemon *d, const char *name)
 	return strcmp(name + n, again) == 0;
 }
 
-void gm_crews_sweep(const struct gm_daemon *d)
+void gm_worker_groups_sweep(const struct gm_daemon *d)
 {
 	DIR *folder = opendir(d->runtime_dir);
 	const struct dirent *entry;
@@ -226,7 +228,7 @@ void gm_crews_sweep(const struct gm_daemon *d)
 		    snprintf(path, sizeof(path), "%s/%s", d->runtime_dir,
 			     entry->d_name) >= (int)sizeof(path))
 			continue;
-		if (gm_orphan_holder(path) == 0)
+		if (gm_stale_worker_holder(path) == 0)
 			unlink(path);
 	}
 	if (folder)
@@ -235,34 +237,35 @@ void gm_crews_sweep(const struct gm_daemon *d)
 
 /* ---- what the row shows ----------------------------------------------- */
 
-void gm_keeper_show(const struct gm_keeper *keeper, uint32_t state,
-		    const char *reason, int error)
+void gm_worker_process_show(const struct gm_worker_process *worker,
+			    uint32_t state, const char *reason, int error)
 {
-	if (gm_keeper_is_shown(keeper))
-		gm_devices_state(keeper->d, keeper->row, state, reason, error);
+	if (gm_worker_process_is_shown(worker))
+		gm_devices_state(worker->d, worker->row, state, reason, error);
 }
 
-void gm_keeper_show_worker(const struct gm_keeper *keeper, pid_t pid)
+void gm_worker_process_show_worker(const struct gm_worker_process *worker,
+				   pid_t pid)
 {
-	if (gm_keeper_is_shown(keeper))
-		gm_devices_worker(keeper->d, keeper->row, pid,
-				  keeper->restarts);
+	if (gm_worker_process_is_shown(worker))
+		gm_devices_worker(worker->d, worker->row, pid,
+				  worker->restarts);
 }
 
-int gm_keeper_name(struct gm_keeper *keeper)
+int gm_worker_process_name(struct gm_worker_process *worker)
 {
-	const struct gm_daemon *d = keeper->d;
+	const struct gm_daemon *d = worker->d;
 	char of[24] = "";
 	int n;
 
-	if (keeper->crew->runs_programs) {
-		snprintf(of, sizeof(of), ".uid%u", keeper->crew->uid);
-		snprintf(keeper->of, sizeof(keeper->of), " programs_of=%u",
-			 keeper->crew->uid);
+	if (worker->group->runs_programs) {
+		snprintf(of, sizeof(of), ".uid%u", worker->group->uid);
+		snprintf(worker->of, sizeof(worker->of), " programs_of=%u",
+			 worker->group->uid);
 	}
-	n = snprintf(keeper->lock_path, sizeof(keeper->lock_path),
+	n = snprintf(worker->lock_path, sizeof(worker->lock_path),
 		     "%s/%s.row%u%s.lock", d->runtime_dir, d->instance,
-		     keeper->row, of);
-	return n < 0 || (size_t)n >= sizeof(keeper->lock_path) ? -ENAMETOOLONG
+		     worker->row, of);
+	return n < 0 || (size_t)n >= sizeof(worker->lock_path) ? -ENAMETOOLONG
 							       : 0;
 }

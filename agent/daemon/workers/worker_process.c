@@ -35,30 +35,31 @@
 #define BACK_OFF_MAX (30 * SECOND)
 #define LONG_REST    (1 * SECOND) /* from here on newcomers are not kept */
 
-static void spawn_worker(struct gm_keeper *keeper);
-static void spawn_undertaker(struct gm_keeper *keeper);
+static void spawn_worker(struct gm_worker_process *worker);
+static void spawn_recovery(struct gm_worker_process *worker);
 
 /* Its timer fires after @limit_ns, 0: never. */
-static void enter(struct gm_keeper *keeper, enum gm_keeper_state state,
-		  uint64_t limit_ns)
+static void enter(struct gm_worker_process *worker,
+		  enum gm_worker_process_state state, uint64_t limit_ns)
 {
-	keeper->state = state;
-	keeper->since_ns = gm_loop_now();
+	worker->state = state;
+	worker->since_ns = gm_loop_now();
 	if (limit_ns)
-		gm_timer_set(&keeper->d->loop, &keeper->timer,
-			     keeper->since_ns + limit_ns);
+		gm_timer_set(&worker->d->loop, &worker->timer,
+			     worker->since_ns + limit_ns);
 	else
-		gm_timer_stop(&keeper->d->loop, &keeper->timer);
+		gm_timer_stop(&worker->d->loop, &worker->timer);
 }
 
-static void show(struct gm_keeper *keeper, uint32_t state, const char *reason)
+static void show(struct gm_worker_process *worker, uint32_t state,
+		 const char *reason)
 {
-	gm_keeper_show(keeper, state, reason, 0);
+	gm_worker_process_show(worker, state, reason, 0);
 }
 
-bool gm_keeper_is_barred(const struct gm_keeper *keeper)
+bool gm_worker_process_is_barred(const struct gm_worker_process *worker)
 {
-	return keeper->d->devices.of[keeper->row]->bars != 0;
+	return worker->d->devices.of[worker->row]->bars != 0;
 }
 
 /* ---- a child's start --------------------------------------------------- */
@@ -67,64 +68,65 @@ static void pidfd_ready(struct gm_source *source, uint32_t events);
 
 static void socket_ready(struct gm_source *source, uint32_t events)
 {
-	struct gm_keeper *keeper = gm_owner(source, struct gm_keeper, socket);
+	struct gm_worker_process *worker =
+		gm_owner(source, struct gm_worker_process, socket);
 
-	if (gm_seats_listen(keeper) < 0)
-		gm_keeper_hung_up(keeper);
+	if (gm_attachments_receive(worker) < 0)
+		gm_worker_process_hung_up(worker);
 	else
-		gm_seats_pump(keeper);
+		gm_attachments_flush(worker);
 }
 
-static int watch(struct gm_keeper *keeper)
+static int watch(struct gm_worker_process *worker)
 {
 	int error;
 
-	keeper->pidfd = (struct gm_source){ keeper->child.pidfd, pidfd_ready };
-	keeper->socket =
-		(struct gm_source){ keeper->child.socket, socket_ready };
-	error = gm_loop_add(&keeper->d->loop, &keeper->pidfd, EPOLLIN);
+	worker->pidfd = (struct gm_source){ worker->child.pidfd, pidfd_ready };
+	worker->socket =
+		(struct gm_source){ worker->child.socket, socket_ready };
+	error = gm_loop_add(&worker->d->loop, &worker->pidfd, EPOLLIN);
 	if (error == 0)
-		error = gm_loop_add(&keeper->d->loop, &keeper->socket, EPOLLIN);
+		error = gm_loop_add(&worker->d->loop, &worker->socket, EPOLLIN);
 	return error;
 }
 
-static void unwatch(struct gm_keeper *keeper)
+static void unwatch(struct gm_worker_process *worker)
 {
-	if (keeper->socket.fd >= 0) {
-		gm_loop_del(&keeper->d->loop, &keeper->socket);
-		close(keeper->socket.fd);
-		keeper->socket.fd = -1;
+	if (worker->socket.fd >= 0) {
+		gm_loop_del(&worker->d->loop, &worker->socket);
+		close(worker->socket.fd);
+		worker->socket.fd = -1;
 	}
-	if (keeper->pidfd.fd >= 0) {
-		gm_loop_del(&keeper->d->loop, &keeper->pidfd);
-		close(keeper->pidfd.fd);
-		keeper->pidfd.fd = -1;
+	if (worker->pidfd.fd >= 0) {
+		gm_loop_del(&worker->d->loop, &worker->pidfd);
+		close(worker->pidfd.fd);
+		worker->pidfd.fd = -1;
 	}
 }
 
-static int start_child(struct gm_keeper *keeper, enum gm_launch_part part)
+static int start_child(struct gm_worker_process *worker, enum gm_exec_part part)
 {
 	int error = -ENOENT;
 
-	if (part == GM_LAUNCH_WORKER)
-		error = gm_spare_take(keeper, &keeper->child);
+	if (part == GM_EXEC_WORKER)
+		error = gm_standby_take(worker, &worker->child);
 	if (error)
-		error = gm_launch(keeper, part, &keeper->child);
+		error = gm_worker_exec(worker, part, &worker->child);
 	if (error)
 		return error;
-	keeper->is_undertaker = part == GM_LAUNCH_UNDERTAKER;
-	keeper->is_shown = false;
-	keeper->wants_end = keeper->is_drained = false;
-	keeper->may_leave = keeper->told_leave = false;
-	keeper->code = 0;
-	keeper->why[0] = '\0';
-	keeper->times_stopped = 0;
-	keeper->computed_ns = 0;
-	keeper->computed_long_ns = 0;
-	error = watch(keeper);
+	worker->is_recovery = part == GM_EXEC_RECOVERY;
+	worker->is_shown = false;
+	worker->drain_requested = worker->is_drained = false;
+	worker->may_leave = worker->leave_sent = false;
+	worker->code = 0;
+	worker->why[0] = '\0';
+	worker->times_stopped = 0;
+	worker->computed_ns = 0;
+	worker->computed_long_ns = 0;
+	error = watch(worker);
 	if (error) {
-		gm_spawn_undo(&keeper->child);
-		unwatch(keeper);
+		gm_spawn_undo(&worker->child);
+		unwatch(worker);
 	}
 	return error;
 }
@@ -140,381 +142,392 @@ static uint64_t back_off(uint32_t deaths)
 	return wait < BACK_OFF_MAX ? wait : BACK_OFF_MAX;
 }
 
-static void show_ready(struct gm_keeper *keeper)
+static void show_ready(struct gm_worker_process *worker)
 {
-	if (gm_keeper_is_shown(keeper) &&
-	    keeper->d->devices.of[keeper->row]->moving.state !=
+	if (gm_worker_process_is_shown(worker) &&
+	    worker->d->devices.of[worker->row]->moving.state !=
 		    GPUMAP_DEVICE_READY)
-		show(keeper, GPUMAP_DEVICE_READY, NULL);
-	gm_death_over(keeper);
+		show(worker, GPUMAP_DEVICE_READY, NULL);
+	gm_death_over(worker);
 }
 
-static void wait_for_need(struct gm_keeper *keeper)
+static void wait_for_need(struct gm_worker_process *worker)
 {
-	gm_spare_end(keeper);
-	enter(keeper, GM_KEEPER_IDLE, 0);
-	show_ready(keeper);
+	gm_standby_end(worker);
+	enter(worker, GM_PROCESS_IDLE, 0);
+	show_ready(worker);
 }
 
-static void back_off_now(struct gm_keeper *keeper, uint64_t wait)
+static void back_off_now(struct gm_worker_process *worker, uint64_t wait)
 {
 	gm_log(GM_LOG_WARNING, "back_off",
-	       "row=%u%s deaths=%u wait_ms=%" PRIu64, keeper->row, keeper->of,
-	       keeper->early_deaths, wait / MS);
-	enter(keeper, GM_KEEPER_RESTING, wait);
-	gm_seats_refuse(keeper);
+	       "row=%u%s deaths=%u wait_ms=%" PRIu64, worker->row, worker->of,
+	       worker->early_deaths, wait / MS);
+	enter(worker, GM_PROCESS_RESTING, wait);
+	gm_attachments_refuse(worker);
 }
 
 /* One that is out of favour has to prove itself, but for programs: theirs is
  * nobody's row. */
-static bool is_needless(const struct gm_keeper *keeper)
+static bool is_needless(const struct gm_worker_process *worker)
 {
-	return keeper->on_need && !gm_keeper_is_needed(keeper) &&
-	       (keeper->early_deaths == 0 || keeper->crew->runs_programs);
+	return worker->on_need && !gm_worker_process_is_needed(worker) &&
+	       (worker->early_deaths == 0 || worker->group->runs_programs);
 }
 
 /* What comes now that no child runs: the next worker, after what the last one's
  * death asks for, or none. */
-void gm_keeper_rest(struct gm_keeper *keeper)
+void gm_worker_process_rest(struct gm_worker_process *worker)
 {
-	uint64_t wait = back_off(keeper->early_deaths);
+	uint64_t wait = back_off(worker->early_deaths);
 
-	if (keeper->draining) {
-		enter(keeper, GM_KEEPER_OFF, 0);
-	} else if (gm_keeper_is_barred(keeper)) {
-		enter(keeper, GM_KEEPER_BARRED, DENY_NS);
-		gm_seats_refuse(keeper);
-		gm_need_closed(keeper);
-	} else if (is_needless(keeper)) {
-		wait_for_need(keeper);
+	if (worker->draining) {
+		enter(worker, GM_PROCESS_OFF, 0);
+	} else if (gm_worker_process_is_barred(worker)) {
+		enter(worker, GM_PROCESS_BARRED, DENY_NS);
+		gm_attachments_refuse(worker);
+		gm_demand_closed(worker);
+	} else if (is_needless(worker)) {
+		wait_for_need(worker);
 	} else if (wait) {
-		back_off_now(keeper, wait);
+		back_off_now(worker, wait);
 	} else {
-		spawn_worker(keeper);
+		spawn_worker(worker);
 	}
 }
 
-bool gm_keeper_rests_long(const struct gm_keeper *keeper)
+bool gm_worker_process_rests_long(const struct gm_worker_process *worker)
 {
-	return keeper->state == GM_KEEPER_RESTING &&
-	       back_off(keeper->early_deaths) >= LONG_REST;
+	return worker->state == GM_PROCESS_RESTING &&
+	       back_off(worker->early_deaths) >= LONG_REST;
 }
 
-static void spawn_failed(struct gm_keeper *keeper, const char *what, int error)
+static void spawn_failed(struct gm_worker_process *worker, const char *what,
+			 int error)
 {
 	char reason[GM_WHY_BYTES];
 
 	snprintf(reason, sizeof(reason), "cannot start %s: %s",
-		 keeper->d->worker_path, strerror(-error));
+		 worker->d->worker_path, strerror(-error));
 	gm_log(GM_LOG_ERROR, "spawn_failed",
-	       "row=%u%s what=%s path=%s error=%s remedy=%s", keeper->row,
-	       keeper->of, what, gm_quote(keeper->d->worker_path).text,
+	       "row=%u%s what=%s path=%s error=%s remedy=%s", worker->row,
+	       worker->of, what, gm_quote(worker->d->worker_path).text,
 	       gm_quote(strerror(-error)).text,
 	       gm_quote(error == -ENOENT ? "give its place with --worker"
 					 : "see the error")
 		       .text);
-	gm_keeper_show(keeper, GPUMAP_DEVICE_FAILED, reason, error);
+	gm_worker_process_show(worker, GPUMAP_DEVICE_FAILED, reason, error);
 }
 
-static void spawn_worker(struct gm_keeper *keeper)
+static void spawn_worker(struct gm_worker_process *worker)
 {
 	const struct gm_moving_image *moving =
-		&keeper->d->devices.of[keeper->row]->moving;
+		&worker->d->devices.of[worker->row]->moving;
 	int error;
 
-	keeper->completed = gm_get(&keeper->journal->completed);
-	error = start_child(keeper, GM_LAUNCH_WORKER);
+	worker->completed = gm_get(&worker->journal->completed);
+	error = start_child(worker, GM_EXEC_WORKER);
 	if (error) {
-		spawn_failed(keeper, "worker", error);
-		keeper->early_deaths += keeper->early_deaths ? 1 : 2;
-		gm_keeper_rest(keeper);
+		spawn_failed(worker, "worker", error);
+		worker->early_deaths += worker->early_deaths ? 1 : 2;
+		gm_worker_process_rest(worker);
 		return;
 	}
 	GM_POINT("supervise_spawned");
-	gm_keeper_show_worker(keeper, keeper->child.pid);
-	if (keeper->restarts && moving->state != GPUMAP_DEVICE_READY)
-		show(keeper, GPUMAP_DEVICE_RESTARTING, "worker is starting");
+	gm_worker_process_show_worker(worker, worker->child.pid);
+	if (worker->restarts && moving->state != GPUMAP_DEVICE_READY)
+		show(worker, GPUMAP_DEVICE_RESTARTING, "worker is starting");
 	gm_log(GM_LOG_INFO, "worker_started", "row=%u%s pid=%d restarts=%u",
-	       keeper->row, keeper->of, (int)keeper->child.pid,
-	       keeper->restarts);
-	enter(keeper, GM_KEEPER_STARTING, gm_patience_ready(keeper));
-	keeper->times.started_ns = keeper->since_ns;
+	       worker->row, worker->of, (int)worker->child.pid,
+	       worker->restarts);
+	enter(worker, GM_PROCESS_STARTING, gm_watchdog_ready_limit(worker));
+	worker->times.started_ns = worker->since_ns;
 }
 
-void gm_keeper_ready(struct gm_keeper *keeper, const char *took)
+void gm_worker_process_ready(struct gm_worker_process *worker, const char *took)
 {
-	if (keeper->state != GM_KEEPER_STARTING)
+	if (worker->state != GM_PROCESS_STARTING)
 		return;
 	gm_log(GM_LOG_INFO, "worker_ready",
-	       "row=%u%s pid=%d after_ms=%" PRIu64 "%s%s", keeper->row,
-	       keeper->of, (int)keeper->child.pid,
-	       (gm_loop_now() - keeper->since_ns) / MS, took[0] ? " " : "",
+	       "row=%u%s pid=%d after_ms=%" PRIu64 "%s%s", worker->row,
+	       worker->of, (int)worker->child.pid,
+	       (gm_loop_now() - worker->since_ns) / MS, took[0] ? " " : "",
 	       took);
-	enter(keeper, GM_KEEPER_SERVING, 0);
-	if (keeper->wants_end)
-		gm_need_end(keeper);
-	gm_seats_pump(keeper);
-	if (!gm_keeper_is_needed(keeper))
-		gm_need_ends(keeper);
+	enter(worker, GM_PROCESS_SERVING, 0);
+	if (worker->drain_requested)
+		gm_demand_end(worker);
+	gm_attachments_flush(worker);
+	if (!gm_worker_process_is_needed(worker))
+		gm_demand_ends(worker);
 }
 
 /* Not before: what a client submits to a queue that the new worker has not
  * taken yet is of the dead one's incarnation, and ends with -EIO. */
-void gm_keeper_settled(struct gm_keeper *keeper)
+void gm_worker_process_settled(struct gm_worker_process *worker)
 {
-	if (keeper->is_shown || keeper->draining || gm_keeper_is_barred(keeper))
+	if (worker->is_shown || worker->draining ||
+	    gm_worker_process_is_barred(worker))
 		return;
-	keeper->is_shown = true;
-	show_ready(keeper);
-	if (keeper->is_card && gm_keeper_is_shown(keeper) &&
-	    keeper->d->config.cuda_spare)
-		gm_spare_want(keeper);
+	worker->is_shown = true;
+	show_ready(worker);
+	if (worker->is_card && gm_worker_process_is_shown(worker) &&
+	    worker->d->config.cuda_spare)
+		gm_standby_want(worker);
 	GM_POINT("supervise_ready");
 }
 
 /* ---- its end ----------------------------------------------------------- */
 
-void gm_keeper_kill(struct gm_keeper *keeper, const char *why)
+void gm_worker_process_kill(struct gm_worker_process *worker, const char *why)
 {
-	if (!gm_keeper_has_child(keeper) || keeper->state == GM_KEEPER_ENDING ||
-	    keeper->state == GM_KEEPER_STUCK)
+	if (!gm_worker_process_has_child(worker) ||
+	    worker->state == GM_PROCESS_ENDING ||
+	    worker->state == GM_PROCESS_STUCK)
 		return;
-	if (!keeper->why[0])
-		snprintf(keeper->why, sizeof(keeper->why), "%s", why);
+	if (!worker->why[0])
+		snprintf(worker->why, sizeof(worker->why), "%s", why);
 	gm_log(GM_LOG_WARNING,
-	       keeper->is_undertaker ? "undertaker_killed" : "worker_killed",
-	       "row=%u%s pid=%d reason=%s", keeper->row, keeper->of,
-	       (int)keeper->child.pid, gm_quote(why).text);
-	if (!keeper->is_undertaker)
-		gm_death_begins(keeper);
-	kill(keeper->child.pid, SIGKILL);
-	enter(keeper, GM_KEEPER_ENDING, STUCK_NS);
+	       worker->is_recovery ? "undertaker_killed" : "worker_killed",
+	       "row=%u%s pid=%d reason=%s", worker->row, worker->of,
+	       (int)worker->child.pid, gm_quote(why).text);
+	if (!worker->is_recovery)
+		gm_death_begins(worker);
+	kill(worker->child.pid, SIGKILL);
+	enter(worker, GM_PROCESS_ENDING, STUCK_NS);
 }
 
-void gm_keeper_hung_up(struct gm_keeper *keeper)
+void gm_worker_process_hung_up(struct gm_worker_process *worker)
 {
-	if (keeper->socket.fd < 0)
+	if (worker->socket.fd < 0)
 		return;
-	gm_loop_del(&keeper->d->loop, &keeper->socket);
-	close(keeper->socket.fd);
-	keeper->socket.fd = -1;
+	gm_loop_del(&worker->d->loop, &worker->socket);
+	close(worker->socket.fd);
+	worker->socket.fd = -1;
 
 	/* It is about to exit, or else it has no business to go on. */
-	if (keeper->state != GM_KEEPER_ENDING &&
-	    keeper->state != GM_KEEPER_STUCK)
-		gm_timer_set(&keeper->d->loop, &keeper->timer,
-			     gm_loop_now() + (keeper->is_card ? HANG_UP_CARD
+	if (worker->state != GM_PROCESS_ENDING &&
+	    worker->state != GM_PROCESS_STUCK)
+		gm_timer_set(&worker->d->loop, &worker->timer,
+			     gm_loop_now() + (worker->is_card ? HANG_UP_CARD
 							      : HANG_UP_NS));
 }
 
 /* Once for each worker; a barred row has one a second. */
-static void is_buried(struct gm_keeper *keeper)
+static void is_recovered(struct gm_worker_process *worker)
 {
 	uint64_t now = gm_loop_now();
 
-	if (keeper->times.buried_ns == 0)
+	if (worker->times.recovered_ns == 0)
 		gm_log(GM_LOG_INFO, "buried", "row=%u%s after_ms=%" PRIu64,
-		       keeper->row, keeper->of, (now - keeper->since_ns) / MS);
-	keeper->times.buried_ns = now;
-	keeper->burial_deaths = 0;
+		       worker->row, worker->of, (now - worker->since_ns) / MS);
+	worker->times.recovered_ns = now;
+	worker->recovery_deaths = 0;
 	GM_POINT("supervise_buried");
 }
 
-static void undertaker_gone(struct gm_keeper *keeper, const char *how,
-			    int status)
+static void recovery_gone(struct gm_worker_process *worker, const char *how,
+			  int status)
 {
-	bool is_owed = gm_seats_child_gone(keeper);
+	bool is_owed = gm_attachments_child_gone(worker);
 	uint64_t wait;
 
 	if (status == 0 && !is_owed) {
-		is_buried(keeper);
-		gm_keeper_rest(keeper);
+		is_recovered(worker);
+		gm_worker_process_rest(worker);
 		return;
 	}
-	keeper->burial_deaths++;
+	worker->recovery_deaths++;
 	gm_log(GM_LOG_WARNING, "undertaker_died",
-	       "row=%u%s reason=%s deaths=%u", keeper->row, keeper->of,
-	       gm_quote(keeper->why[0] ? keeper->why : how).text,
-	       keeper->burial_deaths);
+	       "row=%u%s reason=%s deaths=%u", worker->row, worker->of,
+	       gm_quote(worker->why[0] ? worker->why : how).text,
+	       worker->recovery_deaths);
 	if (!is_owed) { /* all it had to do was done */
-		gm_keeper_rest(keeper);
+		gm_worker_process_rest(worker);
 		return;
 	}
-	wait = back_off(keeper->burial_deaths);
+	wait = back_off(worker->recovery_deaths);
 	if (wait == 0)
-		spawn_undertaker(keeper);
+		spawn_recovery(worker);
 	else
-		enter(keeper, GM_KEEPER_BURYING, wait < SECOND ? wait : SECOND);
+		enter(worker, GM_PROCESS_BURYING,
+		      wait < SECOND ? wait : SECOND);
 }
 
-static void spawn_undertaker(struct gm_keeper *keeper)
+static void spawn_recovery(struct gm_worker_process *worker)
 {
-	int error = start_child(keeper, GM_LAUNCH_UNDERTAKER);
+	int error = start_child(worker, GM_EXEC_RECOVERY);
 
 	if (error) {
-		spawn_failed(keeper, "undertaker", error);
-		enter(keeper, GM_KEEPER_BURYING, SECOND);
+		spawn_failed(worker, "undertaker", error);
+		enter(worker, GM_PROCESS_BURYING, SECOND);
 		return;
 	}
-	enter(keeper, GM_KEEPER_BURYING, BURY_NS);
-	gm_seats_pump(keeper);
+	enter(worker, GM_PROCESS_BURYING, BURY_NS);
+	gm_attachments_flush(worker);
 	GM_POINT("supervise_burying");
 }
 
 /* One that was asked to end, and did, owes nothing that it was told of; what
  * came meanwhile is owed all the same, but by an agent that drains. */
-static void worker_gone(struct gm_keeper *keeper, const char *how, int status)
+static void worker_gone(struct gm_worker_process *worker, const char *how,
+			int status)
 {
-	uint64_t completed = gm_get(&keeper->journal->completed);
-	bool well = keeper->told_end && status == 0;
-	const char *why = keeper->why[0] ? keeper->why : how;
+	uint64_t completed = gm_get(&worker->journal->completed);
+	bool well = worker->drain_sent && status == 0;
+	const char *why = worker->why[0] ? worker->why : how;
 	bool is_owed;
 
-	gm_timer_stop(&keeper->d->loop, &keeper->idle);
-	gm_death_log(keeper, well, why);
-	gm_put(&keeper->crew->commons->spinning[keeper->row], 0);
+	gm_timer_stop(&worker->d->loop, &worker->idle);
+	gm_death_log(worker, well, why);
+	gm_put(&worker->group->group_page->spinning[worker->row], 0);
 	if (!well) {
-		gm_death_begins(keeper);
-		keeper->times.gone_ns = gm_loop_now();
-		keeper->times.buried_ns = 0;
-		gm_death_show(keeper, why);
+		gm_death_begins(worker);
+		worker->times.gone_ns = gm_loop_now();
+		worker->times.recovered_ns = 0;
+		gm_death_show(worker, why);
 	}
-	gm_keeper_show_worker(keeper, 0);
-	gm_need_look(keeper->d->supervisor);
+	gm_worker_process_show_worker(worker, 0);
+	gm_demand_recheck(worker->d->supervisor);
 	GM_POINT("supervise_died");
 
-	if (well || completed != keeper->completed)
-		keeper->early_deaths = 0;
+	if (well || completed != worker->completed)
+		worker->early_deaths = 0;
 	else
-		keeper->early_deaths++;
-	is_owed = gm_seats_child_gone(keeper) && !(well && keeper->draining);
-	gm_worker_users_worker_gone(keeper, well);
-	keeper->restarts += !well;
+		worker->early_deaths++;
+	is_owed = gm_attachments_child_gone(worker) &&
+		  !(well && worker->draining);
+	gm_worker_users_worker_gone(worker, well);
+	worker->restarts += !well;
 	if (is_owed)
-		spawn_undertaker(keeper);
+		spawn_recovery(worker);
 	else
-		gm_keeper_rest(keeper);
+		gm_worker_process_rest(worker);
 }
 
 static void pidfd_ready(struct gm_source *source, uint32_t events)
 {
-	struct gm_keeper *keeper = gm_owner(source, struct gm_keeper, pidfd);
+	struct gm_worker_process *worker =
+		gm_owner(source, struct gm_worker_process, pidfd);
 	char how[64];
 	int status;
 
 	/* Its last words first.  Its io_uring may hold its end of the pair for
 	 * some time yet, so they need not end with a hang-up. */
-	for (int i = 0; i < LAST_TURNS && gm_seats_listen(keeper) > 0; i++)
+	for (int i = 0; i < LAST_TURNS && gm_attachments_receive(worker) > 0;
+	     i++)
 		;
-	if (!gm_spawn_reap(&keeper->child, how, &status))
+	if (!gm_spawn_reap(&worker->child, how, &status))
 		return;
-	unwatch(keeper);
-	gm_timer_stop(&keeper->d->loop, &keeper->timer);
-	if (keeper->is_undertaker)
-		undertaker_gone(keeper, how, status);
+	unwatch(worker);
+	gm_timer_stop(&worker->d->loop, &worker->timer);
+	if (worker->is_recovery)
+		recovery_gone(worker, how, status);
 	else
-		worker_gone(keeper, how, status);
+		worker_gone(worker, how, status);
 }
 
 /* ---- waiting ----------------------------------------------------------- */
 
-static void start_when_free(struct gm_keeper *keeper)
+static void start_when_free(struct gm_worker_process *worker)
 {
-	pid_t holder = gm_orphan_holder(keeper->lock_path);
+	pid_t holder = gm_stale_worker_holder(worker->lock_path);
 	char reason[GM_WHY_BYTES];
 
-	if (keeper->draining || holder == 0) {
-		gm_keeper_rest(keeper);
+	if (worker->draining || holder == 0) {
+		gm_worker_process_rest(worker);
 		return;
 	}
-	if (keeper->state != GM_KEEPER_LOCKED || holder != keeper->orphan) {
-		keeper->orphan = holder;
-		keeper->orphan_due_ns = gm_loop_now() + ORPHAN_NS;
+	if (worker->state != GM_PROCESS_LOCKED || holder != worker->stale_pid) {
+		worker->stale_pid = holder;
+		worker->stale_due_ns = gm_loop_now() + ORPHAN_NS;
 		snprintf(reason, sizeof(reason),
 			 "worker %d of the agent before is ending",
 			 (int)holder);
 		gm_log(GM_LOG_INFO, "row_locked", "row=%u%s by_pid=%d lock=%s",
-		       keeper->row, keeper->of, (int)holder,
-		       gm_quote(keeper->lock_path).text);
-		show(keeper, GPUMAP_DEVICE_RESTARTING, reason);
-	} else if (gm_loop_now() >= keeper->orphan_due_ns) {
+		       worker->row, worker->of, (int)holder,
+		       gm_quote(worker->lock_path).text);
+		show(worker, GPUMAP_DEVICE_RESTARTING, reason);
+	} else if (gm_loop_now() >= worker->stale_due_ns) {
 		/* What is no worker is left alone, and that is said once. */
-		keeper->orphan_due_ns = gm_loop_now() + ORPHAN_NS;
-		if (gm_orphan_end(keeper->row, keeper->lock_path, holder) != 0)
-			keeper->orphan_due_ns = UINT64_MAX;
+		worker->stale_due_ns = gm_loop_now() + ORPHAN_NS;
+		if (gm_stale_worker_end(worker->row, worker->lock_path,
+					holder) != 0)
+			worker->stale_due_ns = UINT64_MAX;
 	}
-	enter(keeper, GM_KEEPER_LOCKED, LOCK_POLL_NS);
+	enter(worker, GM_PROCESS_LOCKED, LOCK_POLL_NS);
 }
 
-static void is_stuck(struct gm_keeper *keeper)
+static void is_stuck(struct gm_worker_process *worker)
 {
-	gm_log(GM_LOG_ERROR, "worker_stuck", "row=%u%s pid=%d", keeper->row,
-	       keeper->of, (int)keeper->child.pid);
-	gm_death_stuck(keeper);
-	enter(keeper, GM_KEEPER_STUCK, 0);
-	gm_seats_refuse(keeper);
+	gm_log(GM_LOG_ERROR, "worker_stuck", "row=%u%s pid=%d", worker->row,
+	       worker->of, (int)worker->child.pid);
+	gm_death_stuck(worker);
+	enter(worker, GM_PROCESS_STUCK, 0);
+	gm_attachments_refuse(worker);
 }
 
 static void timer_fired(struct gm_timer *timer)
 {
-	struct gm_keeper *keeper = gm_owner(timer, struct gm_keeper, timer);
+	struct gm_worker_process *worker =
+		gm_owner(timer, struct gm_worker_process, timer);
 
-	switch (keeper->state) {
-	case GM_KEEPER_LOCKED:
-		start_when_free(keeper);
+	switch (worker->state) {
+	case GM_PROCESS_LOCKED:
+		start_when_free(worker);
 		break;
-	case GM_KEEPER_RESTING:
-		spawn_worker(keeper);
+	case GM_PROCESS_RESTING:
+		spawn_worker(worker);
 		break;
-	case GM_KEEPER_STARTING:
-		gm_keeper_kill(keeper, "it did not get ready in time");
+	case GM_PROCESS_STARTING:
+		gm_worker_process_kill(worker, "it did not get ready in time");
 		break;
-	case GM_KEEPER_SERVING:
-		if (keeper->socket.fd >= 0)
-			gm_need_overdue(keeper);
+	case GM_PROCESS_SERVING:
+		if (worker->socket.fd >= 0)
+			gm_demand_overdue(worker);
 		else
-			gm_keeper_kill(keeper,
-				       "it closed its socket and went on");
+			gm_worker_process_kill(
+				worker, "it closed its socket and went on");
 		break;
-	case GM_KEEPER_BARRED:
-		if (gm_seats_owe_all(keeper))
-			spawn_undertaker(keeper);
+	case GM_PROCESS_BARRED:
+		if (gm_attachments_owe_all(worker))
+			spawn_recovery(worker);
 		else
-			enter(keeper, GM_KEEPER_BARRED, DENY_NS);
+			enter(worker, GM_PROCESS_BARRED, DENY_NS);
 		break;
-	case GM_KEEPER_ENDING:
-		is_stuck(keeper);
+	case GM_PROCESS_ENDING:
+		is_stuck(worker);
 		break;
-	case GM_KEEPER_BURYING:
-		if (gm_keeper_has_child(keeper))
-			gm_keeper_kill(keeper, "a burial takes too long");
+	case GM_PROCESS_BURYING:
+		if (gm_worker_process_has_child(worker))
+			gm_worker_process_kill(worker,
+					       "a burial takes too long");
 		else
-			spawn_undertaker(keeper);
+			spawn_recovery(worker);
 		break;
-	case GM_KEEPER_STUCK:
-	case GM_KEEPER_IDLE:
-	case GM_KEEPER_OFF:
+	case GM_PROCESS_STUCK:
+	case GM_PROCESS_IDLE:
+	case GM_PROCESS_OFF:
 		break;
 	}
 }
 
-void gm_keeper_drain(struct gm_keeper *keeper)
+void gm_worker_process_drain(struct gm_worker_process *worker)
 {
-	keeper->draining = true;
-	gm_worker_users_refused(keeper, -ESHUTDOWN,
+	worker->draining = true;
+	gm_worker_users_refused(worker, -ESHUTDOWN,
 				"the agent is shutting down");
-	gm_spare_end(keeper);
-	switch (keeper->state) {
-	case GM_KEEPER_LOCKED:
-	case GM_KEEPER_IDLE:
-	case GM_KEEPER_BARRED:
-	case GM_KEEPER_RESTING:
-		enter(keeper, GM_KEEPER_OFF, 0);
+	gm_standby_end(worker);
+	switch (worker->state) {
+	case GM_PROCESS_LOCKED:
+	case GM_PROCESS_IDLE:
+	case GM_PROCESS_BARRED:
+	case GM_PROCESS_RESTING:
+		enter(worker, GM_PROCESS_OFF, 0);
 		break;
-	case GM_KEEPER_STARTING:
-	case GM_KEEPER_SERVING:
-		show(keeper, GPUMAP_DEVICE_DRAINING, "agent is shutting down");
-		gm_need_end(keeper);
+	case GM_PROCESS_STARTING:
+	case GM_PROCESS_SERVING:
+		show(worker, GPUMAP_DEVICE_DRAINING, "agent is shutting down");
+		gm_demand_end(worker);
 		break;
 	default: /* ending anyway, and nothing follows */
 		break;
@@ -523,70 +536,71 @@ void gm_keeper_drain(struct gm_keeper *keeper)
 
 /* ---- its own start and end --------------------------------------------- */
 
-int gm_keeper_make(struct gm_daemon *d, struct gm_crew *crew, uint32_t row)
+int gm_worker_process_make(struct gm_daemon *d, struct gm_worker_group *group,
+			   uint32_t row)
 {
-	struct gm_keeper *keeper = calloc(1, sizeof(*keeper));
+	struct gm_worker_process *worker = calloc(1, sizeof(*worker));
 	int error;
 
-	if (!keeper)
+	if (!worker)
 		return -ENOMEM;
-	keeper->d = d;
-	keeper->crew = crew;
-	keeper->row = row;
-	keeper->pidfd.fd = -1;
-	keeper->socket.fd = -1;
-	keeper->timer.fired = timer_fired;
-	keeper->idle.fired = gm_need_idle;
-	keeper->is_card = d->devices.of[row]->facts.kind == GPUMAP_DEVICE_CUDA;
-	keeper->on_need = keeper->is_card || crew->runs_programs;
-	gm_spare_init(&keeper->spare);
-	keeper->journal_fd = -1;
-	keeper->waker = -1;
-	if (gm_keeper_is_shown(keeper))
-		keeper->restarts = d->devices.of[row]->moving.restarts;
-	TAILQ_INIT(&keeper->seats);
-	TAILQ_INIT(&keeper->fetched);
+	worker->d = d;
+	worker->group = group;
+	worker->row = row;
+	worker->pidfd.fd = -1;
+	worker->socket.fd = -1;
+	worker->timer.fired = timer_fired;
+	worker->idle.fired = gm_demand_idle;
+	worker->is_card = d->devices.of[row]->facts.kind == GPUMAP_DEVICE_CUDA;
+	worker->on_need = worker->is_card || group->runs_programs;
+	gm_standby_init(&worker->standby);
+	worker->journal_fd = -1;
+	worker->waker = -1;
+	if (gm_worker_process_is_shown(worker))
+		worker->restarts = d->devices.of[row]->moving.restarts;
+	TAILQ_INIT(&worker->attachments);
+	TAILQ_INIT(&worker->fetched);
 	for (uint32_t i = 0; i < GM_JOURNAL_PLACES; i++)
-		keeper->free[keeper->n_free++] =
+		worker->free[worker->n_free++] =
 			(uint16_t)(GM_JOURNAL_PLACES - 1 - i);
-	crew->keepers[row] = keeper;
-	TAILQ_INSERT_TAIL(&d->supervisor->all, keeper, entry);
+	group->workers[row] = worker;
+	TAILQ_INSERT_TAIL(&d->supervisor->all, worker, entry);
 
-	error = gm_keeper_name(keeper);
+	error = gm_worker_process_name(worker);
 	if (error)
 		return error;
-	keeper->journal_fd = gm_spawn_memfd("gpumap-journal", GM_JOURNAL_BYTES);
-	if (keeper->journal_fd < 0)
-		return keeper->journal_fd;
-	keeper->journal = mmap(NULL, GM_JOURNAL_BYTES, PROT_READ | PROT_WRITE,
-			       MAP_SHARED, keeper->journal_fd, 0);
-	if (keeper->journal == MAP_FAILED) {
-		keeper->journal = NULL;
+	worker->journal_fd = gm_spawn_memfd("gpumap-journal", GM_JOURNAL_BYTES);
+	if (worker->journal_fd < 0)
+		return worker->journal_fd;
+	worker->journal = mmap(NULL, GM_JOURNAL_BYTES, PROT_READ | PROT_WRITE,
+			       MAP_SHARED, worker->journal_fd, 0);
+	if (worker->journal == MAP_FAILED) {
+		worker->journal = NULL;
 		return -errno;
 	}
 	return 0;
 }
 
-void gm_keeper_start(struct gm_keeper *keeper)
+void gm_worker_process_start(struct gm_worker_process *worker)
 {
-	start_when_free(keeper);
+	start_when_free(worker);
 }
 
-void gm_keeper_free(struct gm_keeper *keeper)
+void gm_worker_process_free(struct gm_worker_process *worker)
 {
-	if (!keeper)
+	if (!worker)
 		return;
-	gm_timer_stop(&keeper->d->loop, &keeper->timer);
-	gm_timer_stop(&keeper->d->loop, &keeper->idle);
-	gm_spare_free(keeper);
-	gm_worker_users_hung_up(keeper);
-	unwatch(keeper);
-	TAILQ_REMOVE(&keeper->d->supervisor->all, keeper, entry);
-	if (keeper->journal)
-		munmap(keeper->journal, GM_JOURNAL_BYTES);
-	if (keeper->journal_fd >= 0)
-		close(keeper->journal_fd);
-	if (keeper->waker >= 0)
-		close(keeper->waker);
-	free(keeper);
+	gm_timer_stop(&worker->d->loop, &worker->timer);
+	gm_timer_stop(&worker->d->loop, &worker->idle);
+	gm_standby_free(worker);
+	gm_worker_users_hung_up(worker);
+	unwatch(worker);
+	TAILQ_REMOVE(&worker->d->supervisor->all, worker, entry);
+	if (worker->journal)
+		munmap(worker->journal, GM_JOURNAL_BYTES);
+	if (worker->journal_fd >= 0)
+		close(worker->journal_fd);
+	if (worker->waker >= 0)
+		close(worker->waker);
+	free(worker);
 }

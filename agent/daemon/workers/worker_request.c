@@ -16,52 +16,53 @@
 
 #define STRIKES_MAX 2u /* workers that one claim may cost */
 
-static void take_off(struct gm_claim *claim)
+static void take_off(struct gm_worker_request *claim)
 {
-	TAILQ_REMOVE(&claim->seat->claims, claim, entry);
-	claim->seat = NULL;
+	TAILQ_REMOVE(&claim->attachment->claims, claim, entry);
+	claim->attachment = NULL;
 }
 
-static void end(struct gm_claim *claim, int status, const char *why)
+static void end(struct gm_worker_request *claim, int status, const char *why)
 {
 	take_off(claim);
 	claim->gone(claim, status, why);
 }
 
 /* Has the worker something mapped for it, as long as it is HELD? */
-static bool is_kept(const struct gm_claim *claim)
+static bool is_kept(const struct gm_worker_request *claim)
 {
 	return claim->ask == GM_WIRE_REGISTER || claim->ask == GM_WIRE_IMPORT ||
 	       claim->ask == GM_WIRE_BORROW || claim->ask == GM_WIRE_JOIN;
 }
 
 /* Is it answered with a descriptor? */
-static bool gives_fd(const struct gm_claim *claim)
+static bool gives_fd(const struct gm_worker_request *claim)
 {
 	return claim->ask == GM_WIRE_EXPORT || claim->ask == GM_WIRE_PROVE;
 }
 
 /* Was it there before, and stays?  The next worker has it before it begins
  * anything of the seat: jobs name it as soon as they find that worker. */
-static bool is_awaited(const struct gm_claim *claim)
+static bool is_awaited(const struct gm_worker_request *claim)
 {
 	return claim->was_held && claim->ask == GM_WIRE_REGISTER;
 }
 
 /* ---- what is asked ----------------------------------------------------- */
 
-static int say(struct gm_keeper *keeper, struct gm_seat *seat,
-	       const struct gm_claim *claim, enum gm_wire_type type)
+static int say(struct gm_worker_process *worker,
+	       struct gm_attachment *attachment,
+	       const struct gm_worker_request *claim, enum gm_wire_type type)
 {
 	struct gm_wire wire = {
 		.type = type,
-		.session = seat->session,
-		.place = seat->place,
+		.session = attachment->session,
+		.place = attachment->place,
 		.handle = claim->handle,
 	};
 
 	if (type == GM_WIRE_FORGET)
-		return gm_seats_say(keeper, &wire, NULL, 0);
+		return gm_attachments_send(worker, &wire, NULL, 0);
 	wire.at = claim->at;
 	wire.bytes = claim->bytes;
 	wire.stage_at = claim->stage_at;
@@ -71,41 +72,42 @@ static int say(struct gm_keeper *keeper, struct gm_seat *seat,
 	wire.awaited = is_awaited(claim);
 	if (claim->kernel)
 		snprintf(wire.text, sizeof(wire.text), "%s", claim->kernel);
-	return gm_seats_say(keeper, &wire, &claim->fd, claim->fd < 0 ? 0 : 1);
+	return gm_attachments_send(worker, &wire, &claim->fd,
+				   claim->fd < 0 ? 0 : 1);
 }
 
 /* It was HELD once, and by the row's worker now it is not. */
-static bool is_missed(const struct gm_claim *claim)
+static bool is_missed(const struct gm_worker_request *claim)
 {
 	return claim->was_held && !claim->leaves &&
-	       claim->state <= GM_CLAIM_ASKED;
+	       claim->state <= GM_WORKER_REQUEST_ASKED;
 }
 
-static bool is_fetch(const struct gm_claim *claim)
+static bool is_fetch(const struct gm_worker_request *claim)
 {
 	return claim->ask == GM_WIRE_FETCH;
 }
 
-int gm_claims_say(struct gm_keeper *keeper, struct gm_seat *seat,
-		  bool *ret_waits)
+int gm_worker_requests_send(struct gm_worker_process *worker,
+			    struct gm_attachment *attachment, bool *ret_waits)
 {
-	struct gm_claim *claim;
+	struct gm_worker_request *claim;
 
-	seat->asks = false;
-	TAILQ_FOREACH(claim, &seat->claims, entry)
+	attachment->asks = false;
+	TAILQ_FOREACH(claim, &attachment->claims, entry)
 	{
 		int error = 0;
 
-		seat->asks |= claim->state == GM_CLAIM_WAITING;
+		attachment->asks |= claim->state == GM_WORKER_REQUEST_WAITING;
 		/* Memory that takes long to reach is its client's trouble, and
 		 * does not keep the row from others. */
 		if (is_missed(claim) &&
-		    gm_loop_now() - keeper->since_ns < GM_CLAIMS_WAIT_NS)
+		    gm_loop_now() - worker->since_ns < GM_CLAIMS_WAIT_NS)
 			*ret_waits = true;
-		if (claim->state == GM_CLAIM_LEAVING) {
-			error = say(keeper, seat, claim, GM_WIRE_FORGET);
+		if (claim->state == GM_WORKER_REQUEST_LEAVING) {
+			error = say(worker, attachment, claim, GM_WIRE_FORGET);
 			if (error == 0)
-				claim->state = GM_CLAIM_LEFT;
+				claim->state = GM_WORKER_REQUEST_LEFT;
 		}
 		if (error)
 			return error;
@@ -115,125 +117,137 @@ int gm_claims_say(struct gm_keeper *keeper, struct gm_seat *seat,
 
 /* Jobs of another row wait for pieces, which may be one that drains, too, and
  * that we wait for: they are fetched for as long as there is a worker. */
-static bool may_fetch(const struct gm_seat *seat)
+static bool may_fetch(const struct gm_attachment *attachment)
 {
-	return seat->keeper->state == GM_KEEPER_SERVING &&
-	       !seat->keeper->is_undertaker && seat->state == GM_SEAT_TAKEN;
+	return attachment->worker->state == GM_PROCESS_SERVING &&
+	       !attachment->worker->is_recovery &&
+	       attachment->state == GM_ATTACHMENT_TAKEN;
 }
 
 /* The first of a seat's that there is a place for. */
-static struct gm_claim *first_waiting(const struct gm_keeper *keeper,
-				      const struct gm_seat *seat)
+static struct gm_worker_request *
+first_waiting(const struct gm_worker_process *worker,
+	      const struct gm_attachment *attachment)
 {
-	struct gm_claim *claim;
+	struct gm_worker_request *claim;
 
-	TAILQ_FOREACH(claim, &seat->claims, entry)
+	TAILQ_FOREACH(claim, &attachment->claims, entry)
 	{
-		if (claim->state == GM_CLAIM_WAITING &&
-		    (is_fetch(claim) || !keeper->told_end) &&
-		    gm_askers_have_place(keeper, seat, is_fetch(claim)))
+		if (claim->state == GM_WORKER_REQUEST_WAITING &&
+		    (is_fetch(claim) || !worker->drain_sent) &&
+		    gm_user_queue_have_place(worker, attachment,
+					     is_fetch(claim)))
 			break;
 	}
 	return claim;
 }
 
-static struct gm_claim *next_claim(const struct gm_keeper *keeper)
+static struct gm_worker_request *
+next_claim(const struct gm_worker_process *worker)
 {
-	struct gm_claim *claim, *next = NULL;
-	const struct gm_seat *seat;
+	struct gm_worker_request *claim, *next = NULL;
+	const struct gm_attachment *attachment;
 
-	TAILQ_FOREACH(seat, &keeper->seats, entry)
+	TAILQ_FOREACH(attachment, &worker->attachments, entry)
 	{
-		if (seat->state != GM_SEAT_TAKEN || !seat->asks ||
-		    (next && !gm_askers_are_before(seat, next->seat)))
+		if (attachment->state != GM_ATTACHMENT_TAKEN ||
+		    !attachment->asks ||
+		    (next &&
+		     !gm_user_queue_are_before(attachment, next->attachment)))
 			continue;
-		claim = first_waiting(keeper, seat);
+		claim = first_waiting(worker, attachment);
 		if (claim)
 			next = claim;
 	}
 	return next;
 }
 
-int gm_claims_ask_all(struct gm_keeper *keeper)
+int gm_worker_requests_ask_all(struct gm_worker_process *worker)
 {
-	struct gm_claim *claim;
+	struct gm_worker_request *claim;
 
-	while (keeper->n_asked < GM_ASKERS_MOST &&
-	       (claim = next_claim(keeper)) != NULL) {
-		int error = say(keeper, claim->seat, claim, claim->ask);
+	while (worker->n_asked < GM_USER_QUEUE_MOST &&
+	       (claim = next_claim(worker)) != NULL) {
+		int error = say(worker, claim->attachment, claim, claim->ask);
 
 		if (error)
 			return error;
-		claim->state = GM_CLAIM_ASKED;
-		gm_askers_asked(keeper, claim->seat, is_fetch(claim));
+		claim->state = GM_WORKER_REQUEST_ASKED;
+		gm_user_queue_asked(worker, claim->attachment, is_fetch(claim));
 		GM_POINT("claim_asked");
 	}
 	return 0;
 }
 
-static int judge_seat(const struct gm_seat *seat, char ret_why[GM_WHY_BYTES])
+static int judge_seat(const struct gm_attachment *attachment,
+		      char ret_why[GM_WHY_BYTES])
 {
-	const struct gm_keeper *keeper = seat->keeper;
+	const struct gm_worker_process *worker = attachment->worker;
 
-	if (!keeper || keeper->draining || seat->state >= GM_SEAT_LEAVING)
+	if (!worker || worker->draining ||
+	    attachment->state >= GM_ATTACHMENT_LEAVING)
 		return gm_why(ret_why, -ESHUTDOWN,
 			      "the row is being given up; open its queue anew");
-	if (keeper->state == GM_KEEPER_STUCK ||
-	    keeper->state == GM_KEEPER_OFF || gm_keeper_is_barred(keeper) ||
-	    gm_keeper_rests_long(keeper))
+	if (worker->state == GM_PROCESS_STUCK ||
+	    worker->state == GM_PROCESS_OFF ||
+	    gm_worker_process_is_barred(worker) ||
+	    gm_worker_process_rests_long(worker))
 		return gm_why(ret_why, -ENODEV,
 			      "row %u has no worker now; see its reason in "
 			      "gpumapctl devices, or use another row",
-			      keeper->row);
+			      worker->row);
 	return 0;
 }
 
-int gm_claims_ask(struct gm_seat *seat, struct gm_claim *claim,
-		  char ret_why[GM_WHY_BYTES])
+int gm_worker_requests_ask(struct gm_attachment *attachment,
+			   struct gm_worker_request *claim,
+			   char ret_why[GM_WHY_BYTES])
 {
-	struct gm_keeper *keeper = seat->keeper;
+	struct gm_worker_process *worker = attachment->worker;
 	int error = 0;
 
-	if (!keeper || !is_fetch(claim) || !may_fetch(seat))
-		error = judge_seat(seat, ret_why);
+	if (!worker || !is_fetch(claim) || !may_fetch(attachment))
+		error = judge_seat(attachment, ret_why);
 	if (error)
 		return error;
-	claim->seat = seat;
-	claim->state = GM_CLAIM_WAITING;
-	TAILQ_INSERT_TAIL(&seat->claims, claim, entry);
-	gm_seats_pump(keeper);
+	claim->attachment = attachment;
+	claim->state = GM_WORKER_REQUEST_WAITING;
+	TAILQ_INSERT_TAIL(&attachment->claims, claim, entry);
+	gm_attachments_flush(worker);
 	return 0;
 }
 
-uint32_t gm_claims_awaited(const struct gm_seat *seat)
+uint32_t gm_worker_requests_awaited(const struct gm_attachment *attachment)
 {
-	const struct gm_claim *claim;
+	const struct gm_worker_request *claim;
 	uint32_t n = 0;
 
-	TAILQ_FOREACH(claim, &seat->claims, entry)
+	TAILQ_FOREACH(claim, &attachment->claims, entry)
 	n += is_awaited(claim);
 	return n;
 }
 
-void gm_claims_leave(struct gm_claim *claim)
+void gm_worker_requests_leave(struct gm_worker_request *claim)
 {
-	struct gm_seat *seat = claim->seat;
+	struct gm_attachment *attachment = claim->attachment;
 
 	/* What a worker has mapped, it has to unmap first; and it can be told
 	 * to only after it has.  So has what it has been told to await. */
-	if ((claim->state == GM_CLAIM_ASKED && is_kept(claim)) ||
-	    (claim->state == GM_CLAIM_WAITING && is_awaited(claim) &&
-	     seat->state != GM_SEAT_WAITING && !seat->keeper->is_undertaker)) {
+	if ((claim->state == GM_WORKER_REQUEST_ASKED && is_kept(claim)) ||
+	    (claim->state == GM_WORKER_REQUEST_WAITING && is_awaited(claim) &&
+	     attachment->state != GM_ATTACHMENT_WAITING &&
+	     !attachment->worker->is_recovery)) {
 		claim->leaves = true;
-		gm_seats_pump(seat->keeper); /* nobody waits for it now */
+		gm_attachments_flush(
+			attachment->worker); /* nobody waits for it now */
 		return;
 	}
-	if (claim->state == GM_CLAIM_HELD && is_kept(claim)) {
-		claim->state = GM_CLAIM_LEAVING;
-		gm_seats_pump(seat->keeper);
+	if (claim->state == GM_WORKER_REQUEST_HELD && is_kept(claim)) {
+		claim->state = GM_WORKER_REQUEST_LEAVING;
+		gm_attachments_flush(attachment->worker);
 		return;
 	}
-	if (claim->state >= GM_CLAIM_LEAVING)
+	if (claim->state >= GM_WORKER_REQUEST_LEAVING)
 		return;
 	end(claim, 0, "");
 }
@@ -268,44 +282,46 @@ static uint32_t question_of(uint32_t answer)
 	}
 }
 
-static struct gm_seat *seat_of(struct gm_keeper *keeper, uint64_t session)
+static struct gm_attachment *seat_of(struct gm_worker_process *worker,
+				     uint64_t session)
 {
-	struct gm_seat *seat;
+	struct gm_attachment *attachment;
 
-	TAILQ_FOREACH(seat, &keeper->seats, entry)
+	TAILQ_FOREACH(attachment, &worker->attachments, entry)
 	{
-		if (seat->session == session)
+		if (attachment->session == session)
 			break;
 	}
-	return seat;
+	return attachment;
 }
 
 /* The claim that an answer is about: it may have left meanwhile, and then there
  * is none. */
-static struct gm_claim *find(struct gm_keeper *keeper,
-			     const struct gm_wire *wire)
+static struct gm_worker_request *find(struct gm_worker_process *worker,
+				      const struct gm_wire *wire)
 {
 	uint32_t ask = question_of(wire->type);
-	struct gm_seat *seat = seat_of(keeper, wire->session);
-	struct gm_claim *claim;
+	struct gm_attachment *attachment = seat_of(worker, wire->session);
+	struct gm_worker_request *claim;
 
-	if (!seat)
+	if (!attachment)
 		return NULL;
-	TAILQ_FOREACH(claim, &seat->claims, entry)
+	TAILQ_FOREACH(claim, &attachment->claims, entry)
 	{
 		if (claim->handle != wire->handle ||
 		    (ask == GM_WIRE_FETCH &&
 		     (claim->borrower != wire->borrower ||
 		      claim->stage_at != wire->stage_at)))
 			continue;
-		if (ask ? claim->ask == ask && claim->state == GM_CLAIM_ASKED
-			: claim->state == GM_CLAIM_LEFT)
+		if (ask ? claim->ask == ask &&
+				    claim->state == GM_WORKER_REQUEST_ASKED
+			: claim->state == GM_WORKER_REQUEST_LEFT)
 			return claim;
 	}
 	return NULL;
 }
 
-static const char *words_of(const struct gm_claim *claim, int status)
+static const char *words_of(const struct gm_worker_request *claim, int status)
 {
 	switch (status) {
 	case -ENOMEM:
@@ -329,16 +345,18 @@ static const char *words_of(const struct gm_claim *claim, int status)
 	}
 }
 
-static void refused(struct gm_claim *claim, int status, const char *text)
+static void refused(struct gm_worker_request *claim, int status,
+		    const char *text)
 {
-	struct gm_seat *seat = claim->seat;
+	struct gm_attachment *attachment = claim->attachment;
 
 	if (claim->leaves) {
 		end(claim, 0, "");
 		return;
 	}
 	if (claim->was_held) {
-		seat->broken(seat, "a new worker could not reach what the "
+		attachment->broken(attachment,
+				   "a new worker could not reach what the "
 				   "session has registered");
 		return;
 	}
@@ -346,14 +364,15 @@ static void refused(struct gm_claim *claim, int status, const char *text)
 }
 
 /* Returns whether it has taken the descriptor. */
-static bool granted(struct gm_claim *claim, const struct gm_wire *wire, int fd)
+static bool granted(struct gm_worker_request *claim, const struct gm_wire *wire,
+		    int fd)
 {
 	bool takes_fd = gives_fd(claim);
 
-	claim->state = GM_CLAIM_HELD;
+	claim->state = GM_WORKER_REQUEST_HELD;
 	claim->strikes = 0;
 	if (claim->leaves)
-		gm_claims_leave(claim);
+		gm_worker_requests_leave(claim);
 	if (claim->was_held)
 		return false;
 	claim->was_held = true;
@@ -361,20 +380,20 @@ static bool granted(struct gm_claim *claim, const struct gm_wire *wire, int fd)
 	return takes_fd;
 }
 
-bool gm_claims_heard(struct gm_keeper *keeper, const struct gm_wire *wire,
-		     int fd)
+bool gm_worker_requests_on_message(struct gm_worker_process *worker,
+				   const struct gm_wire *wire, int fd)
 {
-	struct gm_claim *claim;
+	struct gm_worker_request *claim;
 	bool is_taken = false;
 
 	if (wire->type == GM_WIRE_FORGOTTEN) {
-		claim = find(keeper, wire);
+		claim = find(worker, wire);
 		if (claim)
 			end(claim, 0, "");
 	} else if (question_of(wire->type)) {
-		gm_askers_answered(keeper, seat_of(keeper, wire->session),
-				   wire->type == GM_WIRE_FETCHED);
-		claim = find(keeper, wire);
+		gm_user_queue_answered(worker, seat_of(worker, wire->session),
+				       wire->type == GM_WIRE_FETCHED);
+		claim = find(worker, wire);
 		if (claim && wire->status < 0)
 			refused(claim, wire->status, wire->text);
 		else if (claim && gives_fd(claim) && fd < 0)
@@ -385,8 +404,8 @@ bool gm_claims_heard(struct gm_keeper *keeper, const struct gm_wire *wire,
 		return false;
 	}
 	/* It may be the last that keeps the memory. */
-	if (!is_taken && keeper->d->server)
-		gm_closer_close(&keeper->d->server->closer, fd);
+	if (!is_taken && worker->d->server)
+		gm_closer_close(&worker->d->server->closer, fd);
 	else if (!is_taken && fd >= 0)
 		close(fd);
 	return true;
@@ -396,52 +415,54 @@ bool gm_claims_heard(struct gm_keeper *keeper, const struct gm_wire *wire,
 
 /* What has been asked for the longest need not be it: its answer may have been
  * on the way.  All but registrations are gone with their worker anyway. */
-void gm_claims_strike(struct gm_keeper *keeper)
+void gm_worker_requests_strike(struct gm_worker_process *worker)
 {
-	struct gm_journal *signs = keeper->journal;
+	struct gm_journal *signs = worker->journal;
 	uint64_t place = gm_get(&signs->slow_place);
 	uint64_t handle = gm_get(&signs->slow_handle);
-	struct gm_claim *claim;
-	struct gm_seat *seat;
+	struct gm_worker_request *claim;
+	struct gm_attachment *attachment;
 
-	TAILQ_FOREACH(seat, &keeper->seats, entry)
-	TAILQ_FOREACH(claim, &seat->claims, entry)
+	TAILQ_FOREACH(attachment, &worker->attachments, entry)
+	TAILQ_FOREACH(claim, &attachment->claims, entry)
 	{
-		if (claim->state == GM_CLAIM_ASKED &&
+		if (claim->state == GM_WORKER_REQUEST_ASKED &&
 		    claim->ask == GM_WIRE_REGISTER && claim->handle == handle &&
-		    seat->place + 1 == place)
+		    attachment->place + 1 == place)
 			claim->strikes++;
 	}
 	gm_put(&signs->slow_place, 0);
-	gm_askers_silence(keeper);
+	gm_user_queue_silence(worker);
 }
 
 /* Made for this worker by itself, and not to be had for the next. */
-static bool is_devices(const struct gm_claim *claim)
+static bool is_devices(const struct gm_worker_request *claim)
 {
 	return claim->kind == GPUMAP_DEVICE_CUDA;
 }
 
 /* A claim of this seat that does not wait for the next worker. */
-static struct gm_claim *first_lost(struct gm_seat *seat)
+static struct gm_worker_request *first_lost(struct gm_attachment *attachment)
 {
-	struct gm_claim *claim;
+	struct gm_worker_request *claim;
 
-	TAILQ_FOREACH(claim, &seat->claims, entry)
+	TAILQ_FOREACH(claim, &attachment->claims, entry)
 	{
 		if (claim->ask != GM_WIRE_REGISTER || is_devices(claim) ||
-		    claim->state >= GM_CLAIM_LEAVING || claim->leaves ||
-		    (claim->state == GM_CLAIM_ASKED && !claim->was_held))
+		    claim->state >= GM_WORKER_REQUEST_LEAVING ||
+		    claim->leaves ||
+		    (claim->state == GM_WORKER_REQUEST_ASKED &&
+		     !claim->was_held))
 			return claim;
 	}
 	return NULL;
 }
 
-static bool kills(struct gm_seat *seat)
+static bool kills(struct gm_attachment *attachment)
 {
-	const struct gm_claim *claim;
+	const struct gm_worker_request *claim;
 
-	TAILQ_FOREACH(claim, &seat->claims, entry)
+	TAILQ_FOREACH(claim, &attachment->claims, entry)
 	{
 		if (claim->strikes >= STRIKES_MAX)
 			return true;
@@ -452,62 +473,65 @@ static bool kills(struct gm_seat *seat)
 /* An owner who hears of it may end the session; its seat leaves the row at
  * once then, for no child has it mapped, and all of its claims with it.  So
  * each time is begun anew, and the seat is known by its number alone. */
-void gm_claims_worker_gone(struct gm_seat *seat)
+void gm_worker_requests_worker_gone(struct gm_attachment *attachment)
 {
-	struct gm_keeper *keeper = seat->keeper;
-	uint64_t session = seat->session;
-	struct gm_claim *claim;
+	struct gm_worker_process *worker = attachment->worker;
+	uint64_t session = attachment->session;
+	struct gm_worker_request *claim;
 
-	if (kills(seat)) {
-		seat->broken(seat, "workers die of what it has registered");
+	if (kills(attachment)) {
+		attachment->broken(attachment,
+				   "workers die of what it has registered");
 		return;
 	}
-	while ((seat = seat_of(keeper, session)) &&
-	       (claim = first_lost(seat))) {
-		bool has_left =
-			claim->leaves || claim->state >= GM_CLAIM_LEAVING;
+	while ((attachment = seat_of(worker, session)) &&
+	       (claim = first_lost(attachment))) {
+		bool has_left = claim->leaves ||
+				claim->state >= GM_WORKER_REQUEST_LEAVING;
 
 		end(claim, has_left ? 0 : -ESTALE,
 		    has_left ? "" : "the row's worker has died over it");
 	}
-	if (!seat)
+	if (!attachment)
 		return;
-	TAILQ_FOREACH(claim, &seat->claims, entry)
-	claim->state = GM_CLAIM_WAITING;
+	TAILQ_FOREACH(claim, &attachment->claims, entry)
+	claim->state = GM_WORKER_REQUEST_WAITING;
 }
 
-void gm_claims_seat_gone(struct gm_seat *seat)
+void gm_worker_requests_attachment_gone(struct gm_attachment *attachment)
 {
-	struct gm_claim *claim;
+	struct gm_worker_request *claim;
 
-	while ((claim = TAILQ_FIRST(&seat->claims)))
+	while ((claim = TAILQ_FIRST(&attachment->claims)))
 		end(claim, -ESHUTDOWN, "the session has left the row");
 }
 
 /* As in attachment.c: one that is stuck will give no answer. */
-static struct gm_claim *first_newcomer(const struct gm_keeper *keeper)
+static struct gm_worker_request *
+first_newcomer(const struct gm_worker_process *worker)
 {
-	enum gm_claim_state last = keeper->state == GM_KEEPER_STUCK
-					   ? GM_CLAIM_ASKED
-					   : GM_CLAIM_WAITING;
-	struct gm_claim *claim;
-	struct gm_seat *seat;
+	enum gm_worker_request_state last = worker->state == GM_PROCESS_STUCK
+						    ? GM_WORKER_REQUEST_ASKED
+						    : GM_WORKER_REQUEST_WAITING;
+	struct gm_worker_request *claim;
+	struct gm_attachment *attachment;
 
-	TAILQ_FOREACH(seat, &keeper->seats, entry)
-	TAILQ_FOREACH(claim, &seat->claims, entry)
+	TAILQ_FOREACH(attachment, &worker->attachments, entry)
+	TAILQ_FOREACH(claim, &attachment->claims, entry)
 	{
 		if (claim->state <= last && !claim->was_held &&
-		    !claim->leaves && !(is_fetch(claim) && may_fetch(seat)))
+		    !claim->leaves &&
+		    !(is_fetch(claim) && may_fetch(attachment)))
 			return claim;
 	}
 	return NULL;
 }
 
-void gm_claims_refuse_newcomers(struct gm_keeper *keeper, int status,
-				const char *why)
+void gm_worker_requests_refuse_newcomers(struct gm_worker_process *worker,
+					 int status, const char *why)
 {
-	struct gm_claim *claim;
+	struct gm_worker_request *claim;
 
-	while ((claim = first_newcomer(keeper)))
+	while ((claim = first_newcomer(worker)))
 		end(claim, status, why);
 }

@@ -38,21 +38,21 @@
 #include "agent/common/wire.h"
 #include "agent/daemon/base/refusal.h"
 
-struct gm_keeper;
-struct gm_seat;
+struct gm_worker_process;
+struct gm_attachment;
 
 #define GM_CLAIMS_WAIT_NS UINT64_C(5000000000)
 
-enum gm_claim_state {
-	GM_CLAIM_WAITING,
-	GM_CLAIM_ASKED,
-	GM_CLAIM_HELD,
-	GM_CLAIM_LEAVING,
-	GM_CLAIM_LEFT
+enum gm_worker_request_state {
+	GM_WORKER_REQUEST_WAITING,
+	GM_WORKER_REQUEST_ASKED,
+	GM_WORKER_REQUEST_HELD,
+	GM_WORKER_REQUEST_LEAVING,
+	GM_WORKER_REQUEST_LEFT
 };
 
 /* Embedded in its owner, who fills the first part and keeps it as it is. */
-struct gm_claim {
+struct gm_worker_request {
 	enum gm_wire_type ask; /* GM_WIRE_REGISTER, _EXPORT, ... */
 	uint64_t handle;
 	uint64_t at;
@@ -67,24 +67,25 @@ struct gm_claim {
 	/* The worker has said yes, for the first time.  With EXPORT and LEND:
 	 * how many bytes; with EXPORT and PROVE: a descriptor that is the
 	 * owner's now. */
-	void (*held)(struct gm_claim *claim, uint64_t bytes, int fd);
+	void (*held)(struct gm_worker_request *claim, uint64_t bytes, int fd);
 	/* It is no claim any more, and its owner's to free: it was refused,
 	 * with a negative status; or it has left, with its seat or alone. */
-	void (*gone)(struct gm_claim *claim, int status, const char *why);
+	void (*gone)(struct gm_worker_request *claim, int status,
+		     const char *why);
 
 	/* The supervisor's own. */
-	TAILQ_ENTRY(gm_claim) entry;
-	struct gm_seat *seat;
-	enum gm_claim_state state;
+	TAILQ_ENTRY(gm_worker_request) entry;
+	struct gm_attachment *attachment;
+	enum gm_worker_request_state state;
 	uint32_t strikes;
 	bool was_held;
 	bool leaves; /* once it was answered */
 };
 
-TAILQ_HEAD(gm_claim_list, gm_claim);
+TAILQ_HEAD(gm_worker_request_list, gm_worker_request);
 
 /*
- * gm_claims_ask - have a seat's worker hold this
+ * gm_worker_requests_ask - have a seat's worker hold this
  *
  * seat		was seated, see supervisor.h
  * claim	zero but for what its owner fills
@@ -96,49 +97,50 @@ TAILQ_HEAD(gm_claim_list, gm_claim);
  *		-ENODEV		no worker, and none soon
  *		-ESHUTDOWN	the seat is being given up
  */
-int gm_claims_ask(struct gm_seat *seat, struct gm_claim *claim,
-		  char ret_why[GM_WHY_BYTES]);
+int gm_worker_requests_ask(struct gm_attachment *attachment,
+			   struct gm_worker_request *claim,
+			   char ret_why[GM_WHY_BYTES]);
 
 /* How many registrations its next worker has before it begins. */
-uint32_t gm_claims_awaited(const struct gm_seat *seat);
+uint32_t gm_worker_requests_awaited(const struct gm_attachment *attachment);
 
 /* Give it up.  claim->gone() follows, perhaps before this returns. */
-void gm_claims_leave(struct gm_claim *claim);
+void gm_worker_requests_leave(struct gm_worker_request *claim);
 
 /* ---- for attachment.c ---------------------------------------------------- */
 
 /*
- * gm_claims_say - say of a seat that is taken what there is to say, but for
- * what is asked
+ * gm_worker_requests_send - say of a seat that is taken what there is to say,
+ * but for what is asked
  *
  * ret_waits	set where the row should not be READY yet
  *
  * Returns	0, or a negative errno of the socket: -EAGAIN for no room
  */
-int gm_claims_say(struct gm_keeper *keeper, struct gm_seat *seat,
-		  bool *ret_waits);
+int gm_worker_requests_send(struct gm_worker_process *worker,
+			    struct gm_attachment *attachment, bool *ret_waits);
 
 /* Ask what there is a place for, see user_queue.h. Returns as
- * gm_claims_say(). */
-int gm_claims_ask_all(struct gm_keeper *keeper);
+ * gm_worker_requests_send(). */
+int gm_worker_requests_ask_all(struct gm_worker_process *worker);
 
 /* The worker has answered; a descriptor that came with it is ours.  A record
  * that is no answer to a claim is not known: returns false, and whose @fd is
  * does not change. */
-bool gm_claims_heard(struct gm_keeper *keeper, const struct gm_wire *wire,
-		     int fd);
+bool gm_worker_requests_on_message(struct gm_worker_process *worker,
+				   const struct gm_wire *wire, int fd);
 
 /* The worker is gone: whom did it die of? */
-void gm_claims_strike(struct gm_keeper *keeper);
+void gm_worker_requests_strike(struct gm_worker_process *worker);
 
 /* The same, for a seat that stays.  May end its session, and so free it. */
-void gm_claims_worker_gone(struct gm_seat *seat);
+void gm_worker_requests_worker_gone(struct gm_attachment *attachment);
 
 /* Nothing of this seat is mapped any more. */
-void gm_claims_seat_gone(struct gm_seat *seat);
+void gm_worker_requests_attachment_gone(struct gm_attachment *attachment);
 
 /* Tell those who have never been HELD that it will be long. */
-void gm_claims_refuse_newcomers(struct gm_keeper *keeper, int status,
-				const char *why);
+void gm_worker_requests_refuse_newcomers(struct gm_worker_process *worker,
+					 int status, const char *why);
 
 #endif

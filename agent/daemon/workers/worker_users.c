@@ -13,41 +13,41 @@ static const struct gm_worker_user *user_at(const struct gm_daemon *d,
 	return d->worker_users ? d->worker_users[i] : NULL;
 }
 
-bool gm_worker_users_wants_worker(const struct gm_keeper *keeper)
+bool gm_worker_users_wants_worker(const struct gm_worker_process *worker)
 {
 	const struct gm_worker_user *user;
 	bool is = false;
 
-	for (unsigned i = 0; (user = user_at(keeper->d, i)) != NULL && !is;
+	for (unsigned i = 0; (user = user_at(worker->d, i)) != NULL && !is;
 	     i++) {
 		if (user->wants_worker != NULL)
-			is = user->wants_worker(keeper);
+			is = user->wants_worker(worker);
 	}
 	return is;
 }
 
-bool gm_worker_users_keeps_worker(const struct gm_keeper *keeper)
+bool gm_worker_users_keeps_worker(const struct gm_worker_process *worker)
 {
 	const struct gm_worker_user *user;
 	bool is = false;
 
-	for (unsigned i = 0; (user = user_at(keeper->d, i)) != NULL && !is;
+	for (unsigned i = 0; (user = user_at(worker->d, i)) != NULL && !is;
 	     i++) {
 		if (user->keeps_worker != NULL)
-			is = user->keeps_worker(keeper);
+			is = user->keeps_worker(worker);
 	}
 	return is;
 }
 
-bool gm_worker_users_awaits_worker(const struct gm_keeper *keeper)
+bool gm_worker_users_awaits_worker(const struct gm_worker_process *worker)
 {
 	const struct gm_worker_user *user;
 	bool is = false;
 
-	for (unsigned i = 0; (user = user_at(keeper->d, i)) != NULL && !is;
+	for (unsigned i = 0; (user = user_at(worker->d, i)) != NULL && !is;
 	     i++) {
 		if (user->awaits_worker != NULL)
-			is = user->awaits_worker(keeper);
+			is = user->awaits_worker(worker);
 	}
 	return is;
 }
@@ -64,61 +64,61 @@ bool gm_worker_users_uses_row(const struct gm_daemon *d, uint32_t row)
 	return is;
 }
 
-int gm_worker_users_say(struct gm_keeper *keeper)
+int gm_worker_users_send(struct gm_worker_process *worker)
 {
 	const struct gm_worker_user *user;
 	int error = 0;
 
 	for (unsigned i = 0;
-	     (user = user_at(keeper->d, i)) != NULL && error == 0; i++) {
+	     (user = user_at(worker->d, i)) != NULL && error == 0; i++) {
 		if (user->say != NULL)
-			error = user->say(keeper);
+			error = user->say(worker);
 	}
 	return error;
 }
 
-bool gm_worker_users_heard(struct gm_keeper *keeper, const struct gm_wire *wire,
-			   int fd)
+bool gm_worker_users_on_message(struct gm_worker_process *worker,
+				const struct gm_wire *wire, int fd)
 {
 	const struct gm_worker_user *user;
 	bool is = false;
 
-	for (unsigned i = 0; (user = user_at(keeper->d, i)) != NULL && !is;
+	for (unsigned i = 0; (user = user_at(worker->d, i)) != NULL && !is;
 	     i++) {
-		if (user->heard != NULL)
-			is = user->heard(keeper, wire, fd);
+		if (user->on_message != NULL)
+			is = user->on_message(worker, wire, fd);
 	}
 	return is;
 }
 
-void gm_worker_users_worker_gone(struct gm_keeper *keeper, bool well)
+void gm_worker_users_worker_gone(struct gm_worker_process *worker, bool well)
 {
 	const struct gm_worker_user *user;
 
-	for (unsigned i = 0; (user = user_at(keeper->d, i)) != NULL; i++) {
+	for (unsigned i = 0; (user = user_at(worker->d, i)) != NULL; i++) {
 		if (user->worker_gone != NULL)
-			user->worker_gone(keeper, well);
+			user->worker_gone(worker, well);
 	}
 }
 
-void gm_worker_users_hung_up(struct gm_keeper *keeper)
+void gm_worker_users_hung_up(struct gm_worker_process *worker)
 {
 	const struct gm_worker_user *user;
 
-	for (unsigned i = 0; (user = user_at(keeper->d, i)) != NULL; i++) {
+	for (unsigned i = 0; (user = user_at(worker->d, i)) != NULL; i++) {
 		if (user->hung_up != NULL)
-			user->hung_up(keeper);
+			user->hung_up(worker);
 	}
 }
 
-void gm_worker_users_refused(struct gm_keeper *keeper, int status,
+void gm_worker_users_refused(struct gm_worker_process *worker, int status,
 			     const char *why)
 {
 	const struct gm_worker_user *user;
 
-	for (unsigned i = 0; (user = user_at(keeper->d, i)) != NULL; i++) {
+	for (unsigned i = 0; (user = user_at(worker->d, i)) != NULL; i++) {
 		if (user->refused != NULL)
-			user->refused(keeper, status, why);
+			user->refused(worker, status, why);
 	}
 }
 

@@ -16,47 +16,48 @@
 #include <stdint.h>
 
 struct gm_daemon;
-struct gm_keeper;
+struct gm_worker_process;
 struct gm_wire;
 
 struct gm_worker_user {
 	/* Is the row to have a worker? */
-	bool (*wants_worker)(const struct gm_keeper *keeper);
+	bool (*wants_worker)(const struct gm_worker_process *worker);
 	/* Is one that nobody wants any more to stay? */
-	bool (*keeps_worker)(const struct gm_keeper *keeper);
+	bool (*keeps_worker)(const struct gm_worker_process *worker);
 	/* Is one that is to end waited for? */
-	bool (*awaits_worker)(const struct gm_keeper *keeper);
+	bool (*awaits_worker)(const struct gm_worker_process *worker);
 	/* Does another row's worker have the device open for it? */
 	bool (*uses_row)(const struct gm_daemon *d, uint32_t row);
 	/* Send what there is to send.  Returns 0, or a negative errno of the
 	 * socket. */
-	int (*say)(struct gm_keeper *keeper);
+	int (*say)(struct gm_worker_process *worker);
 	/* A record from it.  Returns whether it was for this module, which has
 	 * the descriptor then. */
-	bool (*heard)(struct gm_keeper *keeper, const struct gm_wire *wire,
-		      int fd);
+	bool (*on_message)(struct gm_worker_process *worker,
+			   const struct gm_wire *wire, int fd);
 	/* It has ended; @well: it was asked to. */
-	void (*worker_gone)(struct gm_keeper *keeper, bool well);
+	void (*worker_gone)(struct gm_worker_process *worker, bool well);
 	/* No answer can come from it, or be sent. */
-	void (*hung_up)(struct gm_keeper *keeper);
+	void (*hung_up)(struct gm_worker_process *worker);
 	/* There will be none soon. */
-	void (*refused)(struct gm_keeper *keeper, int status, const char *why);
+	void (*refused)(struct gm_worker_process *worker, int status,
+			const char *why);
 	/* The row is taken out of service. */
 	void (*row_closing)(struct gm_daemon *d, uint32_t row);
 };
 
 /* Each asks all of them: is there one that does, the first error, or all in
  * turn. */
-bool gm_worker_users_wants_worker(const struct gm_keeper *keeper);
-bool gm_worker_users_keeps_worker(const struct gm_keeper *keeper);
-bool gm_worker_users_awaits_worker(const struct gm_keeper *keeper);
+bool gm_worker_users_wants_worker(const struct gm_worker_process *worker);
+bool gm_worker_users_keeps_worker(const struct gm_worker_process *worker);
+bool gm_worker_users_awaits_worker(const struct gm_worker_process *worker);
 bool gm_worker_users_uses_row(const struct gm_daemon *d, uint32_t row);
-int gm_worker_users_say(struct gm_keeper *keeper);
-bool gm_worker_users_heard(struct gm_keeper *keeper, const struct gm_wire *wire,
-			   int fd);
-void gm_worker_users_worker_gone(struct gm_keeper *keeper, bool well);
-void gm_worker_users_hung_up(struct gm_keeper *keeper);
-void gm_worker_users_refused(struct gm_keeper *keeper, int status,
+int gm_worker_users_send(struct gm_worker_process *worker);
+bool gm_worker_users_on_message(struct gm_worker_process *worker,
+				const struct gm_wire *wire, int fd);
+void gm_worker_users_worker_gone(struct gm_worker_process *worker, bool well);
+void gm_worker_users_hung_up(struct gm_worker_process *worker);
+void gm_worker_users_refused(struct gm_worker_process *worker, int status,
 			     const char *why);
 void gm_worker_users_row_closing(struct gm_daemon *d, uint32_t row);
 

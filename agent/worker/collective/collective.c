@@ -38,8 +38,8 @@ static struct gm_collective_member *find(const struct gm_worker_session *s,
 static void tell(const struct gm_worker_session *s)
 {
 	GM_POINT("group_came_on");
-	if (gm_herald_is_awaited(s->herald))
-		gm_herald_tell(s->herald);
+	if (gm_wakeup_list_is_awaited(s->herald))
+		gm_wakeup_list_tell(s->herald);
 }
 
 /* Everybody's part ends so, unless it ends in another way already. */
@@ -90,12 +90,12 @@ static void say_joined(struct gm_worker *w, const struct gm_worker_session *s,
  * where our row likes it, and the device is to reach them. */
 static void work_join(struct gm_slow_job *job, struct gm_backend_device *dev)
 {
-	struct gm_errand_job *e = (struct gm_errand_job *)job;
+	struct gm_async_op_job *e = (struct gm_async_op_job *)job;
 	struct gm_collective_member *m = e->member;
 
 	char *windows = gm_member_windows(m, m->comm.rank);
 
-	e->rc = gm_errand_populate(windows, gm_comm_windows_bytes(), true);
+	e->rc = gm_async_op_populate(windows, gm_comm_windows_bytes(), true);
 	if (e->rc < 0 || !dev->backend->reach)
 		return;
 	e->rc = dev->backend->reach(dev, windows, gm_comm_windows_bytes(), true,
@@ -106,7 +106,7 @@ static void work_join(struct gm_slow_job *job, struct gm_backend_device *dev)
 
 static void work_let_go(struct gm_slow_job *job, struct gm_backend_device *dev)
 {
-	struct gm_errand_job *e = (struct gm_errand_job *)job;
+	struct gm_async_op_job *e = (struct gm_async_op_job *)job;
 	struct gm_collective_member *m = e->member;
 
 	if (m->region)
@@ -116,7 +116,7 @@ static void work_let_go(struct gm_slow_job *job, struct gm_backend_device *dev)
 
 static void done_let_go(struct gm_slow_job *job, struct gm_worker *w)
 {
-	struct gm_errand_job *e = gm_errand_returned(job, w);
+	struct gm_async_op_job *e = gm_async_op_returned(job, w);
 	struct gm_worker_session *s = e->session;
 
 	if (e->member->is_awaited) {
@@ -125,17 +125,17 @@ static void done_let_go(struct gm_slow_job *job, struct gm_worker *w)
 		       0);
 	}
 	free(e->member);
-	gm_errand_finished(w, e);
+	gm_async_op_finished(w, e);
 }
 
 /* Nothing of it is used here any more but by copies, which the slow thread does
  * before, and by the device among others. */
 void gm_group_give_up(struct gm_worker *w, struct gm_collective_member *m)
 {
-	if (!gm_clique_leave(m))
+	if (!gm_nccl_group_leave(m))
 		return;
 	if (m->last) {
-		gm_errand_hand_over(w, m->last);
+		gm_async_op_hand_over(w, m->last);
 		return;
 	}
 	munmap(m->comm.page, m->bytes);
@@ -168,7 +168,7 @@ void gm_group_met(struct gm_worker *w, struct gm_worker_session *s,
 
 static void done_join(struct gm_slow_job *job, struct gm_worker *w)
 {
-	struct gm_errand_job *e = gm_errand_returned(job, w);
+	struct gm_async_op_job *e = gm_async_op_returned(job, w);
 	struct gm_worker_session *s = e->session;
 	struct gm_collective_member *m = find(s, e->handle);
 
@@ -177,12 +177,12 @@ static void done_join(struct gm_slow_job *job, struct gm_worker *w)
 	if (m && e->rc < 0)
 		let_go(w, m);
 	else if (m && m->meet)
-		gm_clique_meet(w, m);
+		gm_nccl_init(w, m);
 	else if (m)
 		m->is_ready = true;
 	if (!m || e->rc < 0 || m->is_ready)
 		say_joined(w, s, e->handle, 0, e->rc);
-	gm_errand_finished(w, e);
+	gm_async_op_finished(w, e);
 }
 
 /* What it takes to leave is had first: that must not need memory. */
@@ -190,25 +190,25 @@ static int use_windows(struct gm_worker *w, struct gm_collective_member *m,
 		       uint32_t flags)
 {
 	struct gm_worker_session *s = m->session;
-	struct gm_errand_job *e =
-		gm_errand_new(s, GM_CALL_REGISTER, work_join, done_join);
+	struct gm_async_op_job *e =
+		gm_async_op_new(s, GM_CALL_REGISTER, work_join, done_join);
 
 	if (e)
-		m->last = gm_errand_new(s, GM_CALL_FORGET, work_let_go,
-					done_let_go);
+		m->last = gm_async_op_new(s, GM_CALL_FORGET, work_let_go,
+					  done_let_go);
 	if (!m->last) {
 		free(e);
 		return -ENOMEM;
 	}
 	m->last->member = m;
 	if (flags & GM_JOIN_CLIQUE)
-		gm_clique_prepare(w, m);
+		gm_nccl_group_prepare(w, m);
 	m->windows = (char *)m->comm.page + gm_comm_windows_at(m->comm.ranks);
-	m->comm.reach = gm_relay_reach;
+	m->comm.reach = gm_staged_reach;
 	m->is_ready = false;
 	e->member = m;
 	e->handle = m->number;
-	gm_errand_hand_over(w, e);
+	gm_async_op_hand_over(w, e);
 	return 0;
 }
 
@@ -259,7 +259,7 @@ static int join(struct gm_worker *w, struct gm_worker_session *s,
 
 void gm_group_join(struct gm_worker *worker, const struct gm_wire *wire, int fd)
 {
-	struct gm_worker_session *s = gm_errand_session_of(worker, wire);
+	struct gm_worker_session *s = gm_async_op_session_of(worker, wire);
 	int rc = judge_join(s, wire, fd);
 
 	if (rc == 0)
@@ -278,8 +278,8 @@ void gm_group_join(struct gm_worker *worker, const struct gm_wire *wire, int fd)
 
 static void take_off(struct gm_worker *w, struct gm_worker_session *s)
 {
-	if (gm_clique_runs(s))
-		gm_clique_over(w);
+	if (gm_nccl_group_runs(s))
+		gm_nccl_group_over(w);
 	TAILQ_REMOVE(&w->parts.list, s, part.entry);
 	w->parts.n--;
 	s->part.member = NULL;
@@ -292,10 +292,10 @@ static void end(struct gm_worker *w, struct gm_worker_session *s, int status)
 	GM_POINT("group_ending");
 	take_off(w, s);
 	if (status < 0)
-		gm_clique_call(m);
+		gm_nccl_group_call(m);
 	/* What was read from memory that is missing is not told. */
 	if (!gm_get(&s->ground.broken))
-		gm_errand_ended(w, s, status);
+		gm_async_op_ended(w, s, status);
 	if (m->is_leaving)
 		let_go(w, m);
 }
@@ -334,7 +334,7 @@ static bool go_on(struct gm_worker *w, struct gm_worker_session *s,
 	if (!was_waiting)
 		gm_beat_at(w->journal, GM_CALL_DEVICE, since_ns);
 	rc = part->member->windows
-		     ? gm_clique_step(w, s, budget, &is_told)
+		     ? gm_nccl_group_step(w, s, budget, &is_told)
 		     : gm_comm_step(&part->member->comm, &part->call, budget,
 				    &is_told);
 	if (!was_waiting)
@@ -360,7 +360,7 @@ int gm_group_begin(struct gm_worker *worker, struct gm_worker_session *session)
 	if (!m || !m->is_ready || m->is_leaving ||
 	    gm_comm_broken_by(m->comm.page))
 		return -ESTALE;
-	gm_errand_stall(worker, s);
+	gm_async_op_stall(worker, s);
 	s->part.member = m;
 	s->part.waits = false;
 	s->part.deadline_ns = s->errand.deadline_ns;
@@ -368,7 +368,7 @@ int gm_group_begin(struct gm_worker *worker, struct gm_worker_session *session)
 	worker->parts.n++;
 	gm_group_look_anew(worker);
 	if (m->windows) {
-		gm_clique_begin(s);
+		gm_nccl_group_begin(s);
 	} else {
 		gm_comm_begin(&m->comm, &s->errand.ask, &s->part.call);
 		tell(s);
@@ -385,7 +385,7 @@ void gm_group_refused(struct gm_worker_session *session,
 	if (!m)
 		return;
 	break_up(m, status);
-	gm_clique_call(m);
+	gm_nccl_group_call(m);
 }
 
 /* As long as a turn; beside nobody longer. */
@@ -465,7 +465,7 @@ void gm_group_init(struct gm_worker *worker)
 
 void gm_group_forget(struct gm_worker *worker, const struct gm_wire *wire)
 {
-	struct gm_worker_session *s = gm_errand_session_of(worker, wire);
+	struct gm_worker_session *s = gm_async_op_session_of(worker, wire);
 	struct gm_collective_member *m = s ? find(s, wire->handle) : NULL;
 	bool has_windows;
 

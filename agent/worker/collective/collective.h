@@ -99,7 +99,7 @@ void gm_group_look(struct gm_worker *worker);
 bool gm_group_may_sleep(struct gm_worker *worker, uint64_t *ret_ns);
 
 /* Somebody has woken us. */
-void gm_group_told(struct gm_worker *worker);
+void gm_collective_notified(struct gm_worker *worker);
 
 /* ---- for nccl_group.c ---------------------------------------------------- */
 

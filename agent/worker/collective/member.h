@@ -21,23 +21,23 @@ struct gm_collective_member {
 	struct gm_comm comm;
 
 	/* Of a group that has windows: */
-	char *windows;              /* NULL: it has none */
-	struct gm_region *region;   /* the device reaches ours; or NULL */
-	struct gm_errand_job *last; /* that gives it all back */
+	char *windows;                /* NULL: it has none */
+	struct gm_region *region;     /* the device reaches ours; or NULL */
+	struct gm_async_op_job *last; /* that gives it all back */
 	bool is_ready;
 
 	/* Of one whose devices may form a clique (nccl_group.h): */
 	LIST_ENTRY(gm_collective_member)
-	cliqued;                         /* of the worker's, while it has one */
-	struct gm_clique_thread *thread; /* its own */
-	struct gm_clique *formed;        /* what the thread has met with */
-	struct gm_clique
+	cliqued; /* of the worker's, while it has one */
+	struct gm_nccl_group_thread *thread; /* its own */
+	struct gm_nccl_group *formed;        /* what the thread has met with */
+	struct gm_nccl_group
 		*clique; /* NULL: no rank is in one, or this is no more */
-	struct gm_errand_job *meet;  /* to be handed over, */
-	struct gm_errand_job *abort; /* and to be left with */
-	bool is_busy;                /* a thread has one of them */
-	bool is_gone;                /* as soon as none has */
-	uint64_t taken;              /* of the device's memory by it, about */
+	struct gm_async_op_job *meet;  /* to be handed over, */
+	struct gm_async_op_job *abort; /* and to be left with */
+	bool is_busy;                  /* a thread has one of them */
+	bool is_gone;                  /* as soon as none has */
+	uint64_t taken;                /* of the device's memory by it, about */
 
 	bool is_leaving; /* as soon as its part has ended */
 	bool is_awaited; /* gpumapd waits for that */

@@ -17,22 +17,23 @@
 /* How a part goes. */
 enum way { BY_WINDOWS = 0, MEETING, RUNNING };
 
-_Static_assert((int)GM_CLIQUE_ALL_REDUCE == (int)GM_COMM_ALL_REDUCE &&
-		       (int)GM_CLIQUE_ALL_GATHER == (int)GM_COMM_ALL_GATHER &&
-		       (int)GM_CLIQUE_REDUCE_SCATTER ==
+_Static_assert((int)GM_NCCL_GROUP_ALL_REDUCE == (int)GM_COMM_ALL_REDUCE &&
+		       (int)GM_NCCL_GROUP_ALL_GATHER ==
+			       (int)GM_COMM_ALL_GATHER &&
+		       (int)GM_NCCL_GROUP_REDUCE_SCATTER ==
 			       (int)GM_COMM_REDUCE_SCATTER &&
-		       (int)GM_CLIQUE_BROADCAST == (int)GM_COMM_BROADCAST &&
-		       (int)GM_CLIQUE_SEND == (int)GM_COMM_SEND &&
-		       (int)GM_CLIQUE_RECV == (int)GM_COMM_RECV,
+		       (int)GM_NCCL_GROUP_BROADCAST == (int)GM_COMM_BROADCAST &&
+		       (int)GM_NCCL_GROUP_SEND == (int)GM_COMM_SEND &&
+		       (int)GM_NCCL_GROUP_RECV == (int)GM_COMM_RECV,
 	       "the same numbers");
 
 /* ---- meeting ------------------------------------------------------------- */
 
 static void work_meet(struct gm_slow_job *job, struct gm_backend_device *dev)
 {
-	struct gm_errand_job *e = (struct gm_errand_job *)job;
+	struct gm_async_op_job *e = (struct gm_async_op_job *)job;
 
-	gm_clique_come(e->member, dev, gm_now_ns() + e->bytes);
+	gm_nccl_group_come(e->member, dev, gm_now_ns() + e->bytes);
 }
 
 /* It has nothing to do any more, nor will it. */
@@ -48,7 +49,7 @@ static void give_thread_back(struct gm_collective_member *m)
 
 static void done_meet(struct gm_slow_job *job, struct gm_worker *w)
 {
-	struct gm_errand_job *e = gm_errand_returned(job, w);
+	struct gm_async_op_job *e = gm_async_op_returned(job, w);
 	struct gm_collective_member *m = e->member;
 
 	GM_POINT("clique_met");
@@ -61,19 +62,19 @@ static void done_meet(struct gm_slow_job *job, struct gm_worker *w)
 		give_thread_back(m);
 	}
 	gm_group_met(w, e->session, m);
-	gm_errand_finished(w, e);
+	gm_async_op_finished(w, e);
 }
 
 static void work_abort(struct gm_slow_job *job, struct gm_backend_device *dev)
 {
-	struct gm_errand_job *e = (struct gm_errand_job *)job;
+	struct gm_async_op_job *e = (struct gm_async_op_job *)job;
 
 	dev->backend->clique_abort(dev, e->member->clique);
 }
 
 static void done_abort(struct gm_slow_job *job, struct gm_worker *w)
 {
-	struct gm_errand_job *e = gm_errand_returned(job, w);
+	struct gm_async_op_job *e = gm_async_op_returned(job, w);
 	struct gm_collective_member *m = e->member;
 
 	GM_POINT("clique_aborted");
@@ -82,30 +83,30 @@ static void done_abort(struct gm_slow_job *job, struct gm_worker *w)
 	m->clique = NULL;
 	if (m->is_gone)
 		gm_group_give_up(w, m);
-	gm_errand_finished(w, e);
+	gm_async_op_finished(w, e);
 }
 
 /* What it takes to leave is had before it is met. */
-void gm_clique_prepare(struct gm_worker *worker,
-		       struct gm_collective_member *member)
+void gm_nccl_group_prepare(struct gm_worker *worker,
+			   struct gm_collective_member *member)
 {
 	struct gm_collective_member *m = member;
 
 	if (worker->has_cliques && worker->dev->backend->clique_version)
-		m->meet = gm_errand_new(m->session, GM_CALL_MEET, work_meet,
-					done_meet);
+		m->meet = gm_async_op_new(m->session, GM_CALL_MEET, work_meet,
+					  done_meet);
 	if (m->meet)
-		m->abort = gm_errand_new(m->session, GM_CALL_ABORT, work_abort,
-					 done_abort);
+		m->abort = gm_async_op_new(m->session, GM_CALL_ABORT,
+					   work_abort, done_abort);
 	if (m->abort)
-		m->thread = gm_clique_thread_take(worker);
+		m->thread = gm_nccl_group_thread_take(worker);
 	if (m->thread) {
 		m->meet->bytes = worker->clique_limit_ns;
 		m->meet->member = m->abort->member = m;
 		return;
 	}
 	give_thread_back(m);
-	gm_clique_cannot(m);
+	gm_nccl_group_cannot(m);
 }
 
 /* Nothing is under way on it: nobody has to wait for it. */
@@ -114,29 +115,28 @@ static void give_up(const struct gm_collective_member *m)
 	gm_comm_break(m->comm.page, EIO);
 }
 
-void gm_clique_meet(struct gm_worker *worker,
-		    struct gm_collective_member *member)
+void gm_nccl_init(struct gm_worker *worker, struct gm_collective_member *member)
 {
-	struct gm_errand_job *e = member->meet;
+	struct gm_async_op_job *e = member->meet;
 
 	member->meet = NULL;
 	member->is_busy = true;
 	if (worker->draining)
 		give_up(member);
-	gm_errand_hand_to_clique(e);
+	gm_async_op_hand_to_clique(e);
 }
 
 static void begin_abort(struct gm_collective_member *m)
 {
-	struct gm_errand_job *e = m->abort;
+	struct gm_async_op_job *e = m->abort;
 
 	m->abort = NULL;
 	m->is_busy = true;
-	gm_clique_call(m);
-	gm_errand_hand_to_clique(e);
+	gm_nccl_group_call(m);
+	gm_async_op_hand_to_clique(e);
 }
 
-bool gm_clique_leave(struct gm_collective_member *member)
+bool gm_nccl_group_leave(struct gm_collective_member *member)
 {
 	struct gm_collective_member *m = member;
 
@@ -156,7 +156,7 @@ static bool is_followed(const struct gm_collective_member *m)
 	       !gm_comm_all_parted(&m->comm);
 }
 
-void gm_clique_drain(struct gm_worker *worker)
+void gm_nccl_group_drain(struct gm_worker *worker)
 {
 	struct gm_worker *w = worker;
 	struct gm_collective_member *m;
@@ -173,7 +173,7 @@ void gm_clique_drain(struct gm_worker *worker)
 	}
 }
 
-bool gm_clique_holds(const struct gm_worker *worker)
+bool gm_nccl_group_holds(const struct gm_worker *worker)
 {
 	const struct gm_worker *w = worker;
 
@@ -193,7 +193,7 @@ bool gm_clique_holds(const struct gm_worker *worker)
 	return false;
 }
 
-bool gm_clique_disband(struct gm_worker *worker)
+bool gm_nccl_group_disband(struct gm_worker *worker)
 {
 	struct gm_collective_member *m;
 
@@ -207,7 +207,7 @@ bool gm_clique_disband(struct gm_worker *worker)
 	return LIST_EMPTY(&worker->cliqued);
 }
 
-void gm_clique_call(const struct gm_collective_member *member)
+void gm_nccl_group_call(const struct gm_collective_member *member)
 {
 	const struct gm_collective_member *m = member;
 
@@ -215,10 +215,11 @@ void gm_clique_call(const struct gm_collective_member *member)
 		return;
 	for (uint32_t i = 0; i < m->comm.ranks; i++)
 		if (i != m->comm.rank)
-			gm_herald_call(m->session->herald, gm_member_row(m, i));
+			gm_wakeup_list_call(m->session->herald,
+					    gm_member_row(m, i));
 }
 
-void gm_clique_look(struct gm_worker *worker)
+void gm_nccl_group_look(struct gm_worker *worker)
 {
 	struct gm_collective_member *m;
 
@@ -234,17 +235,17 @@ void gm_clique_look(struct gm_worker *worker)
 /* ---- parts --------------------------------------------------------------- */
 
 /* Is all that this rank gives and gets the device's own memory? */
-static bool is_direct(const struct gm_relay *r)
+static bool is_direct(const struct gm_staged *r)
 {
 	return r->ask.status == 0 && r->ask.n > 0 && !r->send && !r->recv;
 }
 
-void gm_clique_begin(struct gm_worker_session *session)
+void gm_nccl_group_begin(struct gm_worker_session *session)
 {
 	struct gm_part *part = &session->part;
 	struct gm_comm_ask ask;
 
-	gm_relay_begin(session);
+	gm_staged_begin(session);
 	part->way = BY_WINDOWS;
 	ask = part->relay.ask;
 	if (!part->member->clique || ask.op == GM_COMM_BARRIER)
@@ -261,14 +262,14 @@ static int start(struct gm_worker *w, struct gm_worker_session *s)
 {
 	struct gm_part *part = &s->part;
 	struct gm_collective_member *m = part->member;
-	const struct gm_relay *r = &part->relay;
-	const struct gm_clique_task task = { .op = r->ask.op,
-					     .dtype = r->ask.dtype,
-					     .reduce = r->ask.reduce,
-					     .peer = r->ask.peer,
-					     .n = r->ask.n,
-					     .send = r->send_address,
-					     .recv = r->recv_address };
+	const struct gm_staged *r = &part->relay;
+	const struct gm_nccl_group_task task = { .op = r->ask.op,
+						 .dtype = r->ask.dtype,
+						 .reduce = r->ask.reduce,
+						 .peer = r->ask.peer,
+						 .n = r->ask.n,
+						 .send = r->send_address,
+						 .recv = r->recv_address };
 
 	GM_POINT("clique_starts");
 	part->way = RUNNING;
@@ -301,7 +302,7 @@ static int step_meeting(struct gm_worker *w, struct gm_worker_session *s,
 	return 0;
 }
 
-void gm_clique_over(struct gm_worker *worker)
+void gm_nccl_group_over(struct gm_worker *worker)
 {
 	gm_put(&worker->journal->joint, 0);
 }
@@ -329,7 +330,7 @@ static int step_running(struct gm_worker *w, struct gm_worker_session *s,
 	}
 	if (status == 0)
 		return -EAGAIN;
-	gm_clique_over(w);
+	gm_nccl_group_over(w);
 	if (m->is_busy)
 		return -EAGAIN;
 	if (!m->clique)
@@ -339,8 +340,9 @@ static int step_running(struct gm_worker *w, struct gm_worker_session *s,
 	return -EAGAIN;
 }
 
-int gm_clique_step(struct gm_worker *worker, struct gm_worker_session *session,
-		   uint64_t budget, bool *ret_told)
+int gm_nccl_group_step(struct gm_worker *worker,
+		       struct gm_worker_session *session, uint64_t budget,
+		       bool *ret_told)
 {
 	*ret_told = false;
 	switch ((enum way)session->part.way) {
@@ -349,11 +351,11 @@ int gm_clique_step(struct gm_worker *worker, struct gm_worker_session *session,
 	case RUNNING:
 		return step_running(worker, session, ret_told);
 	default:
-		return gm_relay_step(worker, session, budget, ret_told);
+		return gm_staged_step(worker, session, budget, ret_told);
 	}
 }
 
-bool gm_clique_runs(const struct gm_worker_session *session)
+bool gm_nccl_group_runs(const struct gm_worker_session *session)
 {
 	const struct gm_part *part = &session->part;
 

@@ -54,77 +54,79 @@
 #include "agent/worker/collective/member.h"
 
 /* Between looks at a device that is at it, asleep. */
-#define GM_CLIQUE_LOOK_NS UINT64_C(100000)
+#define GM_NCCL_GROUP_LOOK_NS UINT64_C(100000)
 
 /* Likewise at those that hold up a drain. */
-#define GM_CLIQUE_HOLD_NS UINT64_C(1000000)
+#define GM_NCCL_GROUP_HOLD_NS UINT64_C(1000000)
 
 /* A rank of a group that is to have a clique joins.  Never fails: it says that
  * it cannot, where it cannot. */
-void gm_clique_prepare(struct gm_worker *worker,
-		       struct gm_collective_member *member);
+void gm_nccl_group_prepare(struct gm_worker *worker,
+			   struct gm_collective_member *member);
 
 /* Have the device meet the others.  gm_group_met() follows. */
-void gm_clique_meet(struct gm_worker *worker,
-		    struct gm_collective_member *member);
+void gm_nccl_init(struct gm_worker *worker,
+		  struct gm_collective_member *member);
 
 /* Nothing of @member is under way.  Returns whether it may be freed; if not,
  * gm_group_give_up() is called again. */
-bool gm_clique_leave(struct gm_collective_member *member);
+bool gm_nccl_group_leave(struct gm_collective_member *member);
 
 /* The worker begins to drain.  Devices that are to meet ours need not wait for
  * it: their groups break. */
-void gm_clique_drain(struct gm_worker *worker);
+void gm_nccl_group_drain(struct gm_worker *worker);
 
 /* Do devices of others hold up the drain, which are not through with what ours
  * has ended?  What would be taken from them now is theirs to end well. */
-bool gm_clique_holds(const struct gm_worker *worker);
+bool gm_nccl_group_holds(const struct gm_worker *worker);
 
 /* The worker has drained but for this: break what groups are left, call their
  * other ranks and leave.  Returns whether none is left. */
-bool gm_clique_disband(struct gm_worker *worker);
+bool gm_nccl_group_disband(struct gm_worker *worker);
 
 /* Nobody waits for a rank that has no part in what goes on: if the group is
  * broken, wake them all, for each has to leave.  Whoever leaves does so. */
-void gm_clique_call(const struct gm_collective_member *member);
+void gm_nccl_group_call(const struct gm_collective_member *member);
 
 /* At a reading of the clock: leave those of groups that are broken. */
-void gm_clique_look(struct gm_worker *worker);
+void gm_nccl_group_look(struct gm_worker *worker);
 
 /* Of @session->part, whose member has windows: take part in what
  * @session->errand asks for. */
-void gm_clique_begin(struct gm_worker_session *session);
+void gm_nccl_group_begin(struct gm_worker_session *session);
 
 /* As gm_comm_step(); -EAGAIN also while the device, or a copy, is under way. */
-int gm_clique_step(struct gm_worker *worker, struct gm_worker_session *session,
-		   uint64_t budget, bool *ret_told);
+int gm_nccl_group_step(struct gm_worker *worker,
+		       struct gm_worker_session *session, uint64_t budget,
+		       bool *ret_told);
 
 /* Is its part on the device?  Nobody tells when it has ended. */
-bool gm_clique_runs(const struct gm_worker_session *session);
+bool gm_nccl_group_runs(const struct gm_worker_session *session);
 
 /* No part that goes on is on the device: a row has one at most. */
-void gm_clique_over(struct gm_worker *worker);
+void gm_nccl_group_over(struct gm_worker *worker);
 
 /* ---- nccl_init.c ------------------------------------------------------- */
 
 /* A thread for a member.  It may be started first.  NULL: there is none. */
-struct gm_clique_thread *gm_clique_thread_take(struct gm_worker *worker);
+struct gm_nccl_group_thread *
+gm_nccl_group_thread_take(struct gm_worker *worker);
 
 /* A job that one of them has ended, NULL for none. */
-struct gm_slow_job *gm_clique_done(struct gm_worker *worker);
+struct gm_slow_job *gm_nccl_group_done(struct gm_worker *worker);
 
 /* Has any of them something to do? */
-bool gm_clique_is_busy(const struct gm_worker *worker);
+bool gm_nccl_group_is_busy(const struct gm_worker *worker);
 
 /* Wait until they have done everything, and end them. */
-void gm_clique_stop(struct gm_worker *worker);
+void gm_nccl_group_stop(struct gm_worker *worker);
 
 /* This rank will not meet the others, so nobody does. */
-void gm_clique_cannot(const struct gm_collective_member *member);
+void gm_nccl_group_cannot(const struct gm_collective_member *member);
 
 /* In @member's thread: meet the others, until then.  @member->formed has the
  * device's end of the clique, at all ranks or at none. */
-void gm_clique_come(struct gm_collective_member *member,
-		    struct gm_backend_device *dev, uint64_t until_ns);
+void gm_nccl_group_come(struct gm_collective_member *member,
+			struct gm_backend_device *dev, uint64_t until_ns);
 
 #endif

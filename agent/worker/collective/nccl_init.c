@@ -13,22 +13,22 @@
 
 #define NAP_NS 1000000 /* between looks for other devices */
 
-_Static_assert(GM_CLIQUE_ID_BYTES == GM_COMM_CLIQUE_ID_BYTES, "one name");
+_Static_assert(GM_NCCL_GROUP_ID_BYTES == GM_COMM_CLIQUE_ID_BYTES, "one name");
 
 /* ---- threads ------------------------------------------------------------- */
 
-static struct gm_clique_thread *find_free(struct gm_worker *w)
+static struct gm_nccl_group_thread *find_free(struct gm_worker *w)
 {
-	for (uint32_t i = 0; i < GM_JOURNAL_CLIQUES; i++)
+	for (uint32_t i = 0; i < GM_JOURNAL_NCCL_GROUPS; i++)
 		if (!w->cliques[i].is_taken)
 			return &w->cliques[i];
 	return NULL;
 }
 
-struct gm_clique_thread *gm_clique_thread_take(struct gm_worker *worker)
+struct gm_nccl_group_thread *gm_nccl_group_thread_take(struct gm_worker *worker)
 {
 	struct gm_worker *w = worker;
-	struct gm_clique_thread *t = find_free(w);
+	struct gm_nccl_group_thread *t = find_free(w);
 
 	if (!t)
 		return NULL;
@@ -40,27 +40,27 @@ struct gm_clique_thread *gm_clique_thread_take(struct gm_worker *worker)
 	return t->runs ? t : NULL;
 }
 
-struct gm_slow_job *gm_clique_done(struct gm_worker *worker)
+struct gm_slow_job *gm_nccl_group_done(struct gm_worker *worker)
 {
 	struct gm_slow_job *job = NULL;
 
-	for (uint32_t i = 0; !job && i < GM_JOURNAL_CLIQUES; i++)
+	for (uint32_t i = 0; !job && i < GM_JOURNAL_NCCL_GROUPS; i++)
 		if (worker->cliques[i].runs)
 			job = gm_slow_take(&worker->cliques[i].slow);
 	return job;
 }
 
-bool gm_clique_is_busy(const struct gm_worker *worker)
+bool gm_nccl_group_is_busy(const struct gm_worker *worker)
 {
-	for (uint32_t i = 0; i < GM_JOURNAL_CLIQUES; i++)
+	for (uint32_t i = 0; i < GM_JOURNAL_NCCL_GROUPS; i++)
 		if (worker->cliques[i].slow.n)
 			return true;
 	return false;
 }
 
-void gm_clique_stop(struct gm_worker *worker)
+void gm_nccl_group_stop(struct gm_worker *worker)
 {
-	for (uint32_t i = 0; i < GM_JOURNAL_CLIQUES; i++)
+	for (uint32_t i = 0; i < GM_JOURNAL_NCCL_GROUPS; i++)
 		if (worker->cliques[i].runs)
 			gm_slow_stop(&worker->cliques[i].slow);
 }
@@ -83,7 +83,7 @@ static uint32_t decide(const struct gm_collective_member *m, uint32_t met)
 		       : before;
 }
 
-void gm_clique_cannot(const struct gm_collective_member *member)
+void gm_nccl_group_cannot(const struct gm_collective_member *member)
 {
 	decide(member, GM_COMM_NOT_MET);
 }
@@ -191,7 +191,7 @@ static bool await_all(const struct gm_collective_member *m, uint64_t until_ns)
 /* Returns 1: the device has met the others; or -errno. */
 static int become_ready(const struct gm_collective_member *m,
 			struct gm_backend_device *dev, uint64_t until_ns,
-			struct gm_clique **ret_clique)
+			struct gm_nccl_group **ret_clique)
 {
 	const struct gm_backend *backend = dev->backend;
 	int rc = backend->clique_begin(dev, m->comm.page->clique_id,
@@ -215,15 +215,15 @@ static uint64_t bytes_left(struct gm_backend_device *dev)
 	return dev->backend->memory(dev, &memory) < 0 ? 0 : memory.free;
 }
 
-void gm_clique_come(struct gm_collective_member *member,
-		    struct gm_backend_device *dev, uint64_t until_ns)
+void gm_nccl_group_come(struct gm_collective_member *member,
+			struct gm_backend_device *dev, uint64_t until_ns)
 {
 	struct gm_collective_member *m = member;
-	struct gm_clique *clique = NULL;
+	struct gm_nccl_group *clique = NULL;
 	uint64_t before, after;
 
 	if (!agree(m, dev, until_ns)) {
-		gm_clique_cannot(m);
+		gm_nccl_group_cannot(m);
 		return;
 	}
 	before = bytes_left(dev);
@@ -235,7 +235,7 @@ void gm_clique_come(struct gm_collective_member *member,
 		return;
 	}
 	/* First: no rank's abort need end before those of all. */
-	gm_clique_cannot(m);
+	gm_nccl_group_cannot(m);
 	gm_slow_sign(&m->thread->slow, GM_CALL_GIVE_UP);
 	dev->backend->clique_abort(dev, clique);
 }

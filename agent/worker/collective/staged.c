@@ -25,8 +25,8 @@ static bool is_wide(uint32_t op)
 	return op == GM_COMM_ALL_GATHER || op == GM_COMM_REDUCE_SCATTER;
 }
 
-void *gm_relay_reach(void *member, uint32_t rank, struct gm_comm_place place,
-		     uint64_t bytes, bool writes)
+void *gm_staged_reach(void *member, uint32_t rank, struct gm_comm_place place,
+		      uint64_t bytes, bool writes)
 {
 	const struct gm_collective_member *m = member;
 
@@ -44,7 +44,7 @@ void *gm_relay_reach(void *member, uint32_t rank, struct gm_comm_place place,
 /* Nobody goes on from here. */
 static void fail(struct gm_worker_session *s, int status)
 {
-	struct gm_relay *r = &s->part.relay;
+	struct gm_staged *r = &s->part.relay;
 
 	if (r->status == 0)
 		r->status = status;
@@ -56,7 +56,7 @@ static void fail(struct gm_worker_session *s, int status)
 static int find_memory(struct gm_worker_session *s)
 {
 	const struct gm_comm *comm = &s->part.member->comm;
-	struct gm_relay *r = &s->part.relay;
+	struct gm_staged *r = &s->part.relay;
 	const struct gm_comm_ask *ask = &r->ask;
 	uint64_t gives = gm_comm_given(ask, comm->rank, comm->ranks) * r->each;
 	uint64_t gets = gm_comm_gotten(ask, comm->rank, comm->ranks) * r->each;
@@ -80,7 +80,7 @@ static int find_memory(struct gm_worker_session *s)
 
 static int judge(struct gm_worker_session *s)
 {
-	struct gm_relay *r = &s->part.relay;
+	struct gm_staged *r = &s->part.relay;
 
 	r->each = gm_comm_each(r->ask.dtype);
 	if (r->each == 0 ||
@@ -92,7 +92,7 @@ static int judge(struct gm_worker_session *s)
 static void cut_into_rounds(struct gm_worker_session *s)
 {
 	const struct gm_comm *comm = &s->part.member->comm;
-	struct gm_relay *r = &s->part.relay;
+	struct gm_staged *r = &s->part.relay;
 	uint64_t bytes = GM_COMM_WINDOW_BYTES;
 
 	r->each_round = r->ask.n;
@@ -106,17 +106,17 @@ static void cut_into_rounds(struct gm_worker_session *s)
 		r->rounds = (r->ask.n + r->each_round - 1) / r->each_round;
 }
 
-void gm_relay_begin(struct gm_worker_session *session)
+void gm_staged_begin(struct gm_worker_session *session)
 {
-	struct gm_relay *r = &session->part.relay;
+	struct gm_staged *r = &session->part.relay;
 
-	*r = (struct gm_relay){ .ask = session->errand.ask };
+	*r = (struct gm_staged){ .ask = session->errand.ask };
 	r->ask.status = judge(session);
 	cut_into_rounds(session);
 }
 
 /* Elements of the round that is in a window. */
-static uint64_t count_of(const struct gm_relay *r, uint64_t round)
+static uint64_t count_of(const struct gm_staged *r, uint64_t round)
 {
 	uint64_t left = r->ask.n - round * r->each_round;
 
@@ -126,7 +126,7 @@ static uint64_t count_of(const struct gm_relay *r, uint64_t round)
 static struct gm_comm_ask ask_of(const struct gm_worker_session *s,
 				 uint64_t round)
 {
-	const struct gm_relay *r = &s->part.relay;
+	const struct gm_staged *r = &s->part.relay;
 	struct gm_comm_ask ask = r->ask;
 	uint64_t part;
 
@@ -181,7 +181,7 @@ static uint64_t copy_bytes(const struct gm_pieces_copy *c)
 static void copied(struct gm_worker_session *s, const struct gm_pieces_copy *c,
 		   int rc)
 {
-	struct gm_relay *r = &s->part.relay;
+	struct gm_staged *r = &s->part.relay;
 
 	/* Its memory may have been found missing: then it was zeroes. */
 	if (rc == 0 && gm_get(&s->ground.broken))
@@ -193,14 +193,14 @@ static void copied(struct gm_worker_session *s, const struct gm_pieces_copy *c,
 
 static void work_copy(struct gm_slow_job *job, struct gm_backend_device *dev)
 {
-	struct gm_errand_job *e = (struct gm_errand_job *)job;
+	struct gm_async_op_job *e = (struct gm_async_op_job *)job;
 
 	e->rc = copy_pieces(dev, &e->copy);
 }
 
 static void done_copy(struct gm_slow_job *job, struct gm_worker *w)
 {
-	struct gm_errand_job *e = gm_errand_returned(job, w);
+	struct gm_async_op_job *e = gm_async_op_returned(job, w);
 	struct gm_worker_session *s = e->session;
 
 	if (e->copy.is_store)
@@ -212,20 +212,20 @@ static void done_copy(struct gm_slow_job *job, struct gm_worker *w)
 		s->part.relay.n_copies--;
 		copied(s, &e->copy, e->rc);
 	}
-	gm_errand_finished(w, e);
+	gm_async_op_finished(w, e);
 }
 
 static void copy(struct gm_worker *w, struct gm_worker_session *s,
 		 const struct gm_pieces_copy *c)
 {
-	struct gm_relay *r = &s->part.relay;
-	struct gm_errand_job *e;
+	struct gm_staged *r = &s->part.relay;
+	struct gm_async_op_job *e;
 
-	if (c->memory && copy_bytes(c) <= GM_RELAY_SMALL) {
+	if (c->memory && copy_bytes(c) <= GM_STAGED_SMALL) {
 		copied(s, c, copy_pieces(w->dev, c));
 		return;
 	}
-	e = gm_errand_new(s, GM_CALL_ACROSS, work_copy, done_copy);
+	e = gm_async_op_new(s, GM_CALL_REMOTE_COPY, work_copy, done_copy);
 	if (!e) {
 		copied(s, c, -ENOMEM);
 		return;
@@ -233,7 +233,7 @@ static void copy(struct gm_worker *w, struct gm_worker_session *s,
 	e->copy = *c;
 	r->window[c->index] = c->is_store ? EMPTYING : FILLING;
 	r->n_copies++;
-	gm_errand_hand_over(w, e);
+	gm_async_op_hand_over(w, e);
 }
 
 /* Between the window of a round and what begins at element @at of this rank's
@@ -243,7 +243,7 @@ static void copy_round(struct gm_worker *w, struct gm_worker_session *s,
 		       uint64_t window_at)
 {
 	struct gm_collective_member *m = s->part.member;
-	const struct gm_relay *r = &s->part.relay;
+	const struct gm_staged *r = &s->part.relay;
 	uint64_t at = round * r->each_round * r->each;
 	struct gm_pieces_copy c = {
 		.address = (is_store ? r->recv_address : r->send_address) + at,
@@ -269,7 +269,7 @@ static void copy_round(struct gm_worker *w, struct gm_worker_session *s,
 static void fill(struct gm_worker *w, struct gm_worker_session *s)
 {
 	const struct gm_comm *comm = &s->part.member->comm;
-	struct gm_relay *r = &s->part.relay;
+	struct gm_staged *r = &s->part.relay;
 	uint64_t round = r->next++;
 	struct gm_comm_ask ask = ask_of(s, round);
 
@@ -284,7 +284,7 @@ static void fill(struct gm_worker *w, struct gm_worker_session *s)
 static void empty(struct gm_worker *w, struct gm_worker_session *s)
 {
 	const struct gm_comm *comm = &s->part.member->comm;
-	struct gm_relay *r = &s->part.relay;
+	struct gm_staged *r = &s->part.relay;
 	uint64_t round = r->at++;
 	struct gm_comm_ask ask = ask_of(s, round);
 
@@ -298,7 +298,7 @@ static void empty(struct gm_worker *w, struct gm_worker_session *s)
 /* Fill what is free.  Returns whether there was anything. */
 static bool fill_all(struct gm_worker *w, struct gm_worker_session *s)
 {
-	struct gm_relay *r = &s->part.relay;
+	struct gm_staged *r = &s->part.relay;
 	bool worked = false;
 
 	while (r->next < r->rounds && r->status == 0 &&
@@ -314,7 +314,7 @@ static bool move(struct gm_worker *w, struct gm_worker_session *s,
 		 uint64_t budget)
 {
 	struct gm_part *part = &s->part;
-	struct gm_relay *r = &part->relay;
+	struct gm_staged *r = &part->relay;
 	uint8_t *window = &r->window[r->at % GM_COMM_WINDOWS];
 	bool is_new = *window == FULL, is_told;
 	int rc;
@@ -338,17 +338,17 @@ static bool move(struct gm_worker *w, struct gm_worker_session *s,
 	return is_new || rc != -EAGAIN;
 }
 
-static bool is_over(const struct gm_relay *r)
+static bool is_over(const struct gm_staged *r)
 {
 	if (r->n_copies)
 		return false;
 	return r->status || r->at == r->rounds;
 }
 
-int gm_relay_step(struct gm_worker *worker, struct gm_worker_session *session,
-		  uint64_t budget, bool *ret_told)
+int gm_staged_step(struct gm_worker *worker, struct gm_worker_session *session,
+		   uint64_t budget, bool *ret_told)
 {
-	struct gm_relay *r = &session->part.relay;
+	struct gm_staged *r = &session->part.relay;
 	bool worked;
 
 	if (r->status == 0)

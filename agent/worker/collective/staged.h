@@ -24,18 +24,18 @@
 #include "agent/worker/collective/member.h"
 
 /* Copied at once, where it is mapped. */
-#define GM_RELAY_SMALL (UINT64_C(64) << 10)
+#define GM_STAGED_SMALL (UINT64_C(64) << 10)
 
 /* Of @session->part, whose member is set and has windows: what comm.reach
  * is. */
-void *gm_relay_reach(void *member, uint32_t rank, struct gm_comm_place place,
-		     uint64_t bytes, bool writes);
+void *gm_staged_reach(void *member, uint32_t rank, struct gm_comm_place place,
+		      uint64_t bytes, bool writes);
 
 /* Take part in what @session->errand asks for. */
-void gm_relay_begin(struct gm_worker_session *session);
+void gm_staged_begin(struct gm_worker_session *session);
 
 /* As gm_comm_step(); -EAGAIN also while copies are under way. */
-int gm_relay_step(struct gm_worker *worker, struct gm_worker_session *session,
-		  uint64_t budget, bool *ret_told);
+int gm_staged_step(struct gm_worker *worker, struct gm_worker_session *session,
+		   uint64_t budget, bool *ret_told);
 
 #endif

@@ -107,7 +107,7 @@ static bool arm_all(struct gm_worker *w, uint64_t now_ns)
  * something? */
 static bool is_round_long(const struct gm_worker *w)
 {
-	return w->dev->backend->start && gm_flight_is_owed(w, NULL);
+	return w->dev->backend->start && gm_async_exec_is_owed(w, NULL);
 }
 
 bool gm_group_may_sleep(struct gm_worker *worker, uint64_t *ret_ns)
@@ -124,8 +124,9 @@ bool gm_group_may_sleep(struct gm_worker *worker, uint64_t *ret_ns)
 			return false;
 		if (s->part.deadline_ns && s->part.deadline_ns < until_ns)
 			until_ns = s->part.deadline_ns;
-		if (gm_clique_runs(s) && now_ns + GM_CLIQUE_LOOK_NS < until_ns)
-			until_ns = now_ns + GM_CLIQUE_LOOK_NS;
+		if (gm_nccl_group_runs(s) &&
+		    now_ns + GM_NCCL_GROUP_LOOK_NS < until_ns)
+			until_ns = now_ns + GM_NCCL_GROUP_LOOK_NS;
 	}
 	if (worker->n_active || is_worth_watching(worker, now_ns))
 		return false;
@@ -142,7 +143,7 @@ bool gm_group_may_sleep(struct gm_worker *worker, uint64_t *ret_ns)
 	return true;
 }
 
-void gm_group_told(struct gm_worker *worker)
+void gm_collective_notified(struct gm_worker *worker)
 {
 	worker->parts.told = true;
 }

@@ -31,7 +31,7 @@
 
 /* The session's last errand, that gives all back, is had with its first: to
  * leave must not need memory. */
-bool gm_errand_has_last(struct gm_worker_session *s)
+bool gm_async_op_has_last(struct gm_worker_session *s)
 {
 	if (s->last_errand)
 		return true;
@@ -39,13 +39,14 @@ bool gm_errand_has_last(struct gm_worker_session *s)
 	return s->last_errand;
 }
 
-struct gm_errand_job *gm_errand_new(struct gm_worker_session *s,
-				    enum gm_worker_call call,
-				    gm_errand_work work, gm_errand_done done)
+struct gm_async_op_job *gm_async_op_new(struct gm_worker_session *s,
+					enum gm_worker_call call,
+					gm_async_op_work work,
+					gm_async_op_done done)
 {
-	struct gm_errand_job *e;
+	struct gm_async_op_job *e;
 
-	if (!gm_errand_has_last(s))
+	if (!gm_async_op_has_last(s))
 		return NULL;
 	e = calloc(1, sizeof(*e));
 	if (!e)
@@ -59,13 +60,13 @@ struct gm_errand_job *gm_errand_new(struct gm_worker_session *s,
 	return e;
 }
 
-void gm_errand_hand_over(struct gm_worker *w, struct gm_errand_job *e)
+void gm_async_op_hand_over(struct gm_worker *w, struct gm_async_op_job *e)
 {
 	e->session->n_slow++;
 	gm_slow_give(&w->slow, &e->job);
 }
 
-void gm_errand_hand_to_clique(struct gm_errand_job *e)
+void gm_async_op_hand_to_clique(struct gm_async_op_job *e)
 {
 	e->session->n_slow++;
 	gm_slow_give(&e->member->thread->slow, &e->job);
@@ -73,10 +74,10 @@ void gm_errand_hand_to_clique(struct gm_errand_job *e)
 
 /* Back from the slow thread.  What it found out about the device comes before
  * everything else. */
-struct gm_errand_job *gm_errand_returned(struct gm_slow_job *job,
-					 struct gm_worker *w)
+struct gm_async_op_job *gm_async_op_returned(struct gm_slow_job *job,
+					     struct gm_worker *w)
 {
-	struct gm_errand_job *e = (struct gm_errand_job *)job;
+	struct gm_async_op_job *e = (struct gm_async_op_job *)job;
 
 	if (e->rc == -ENOTRECOVERABLE)
 		gm_events_failed(w);
@@ -84,22 +85,22 @@ struct gm_errand_job *gm_errand_returned(struct gm_slow_job *job,
 	return e;
 }
 
-void gm_errand_finished(struct gm_worker *w, struct gm_errand_job *e)
+void gm_async_op_finished(struct gm_worker *w, struct gm_async_op_job *e)
 {
 	struct gm_worker_session *s = e->session;
 
 	free(e);
 	if (s->departing)
-		gm_errands_depart(w, s);
+		gm_async_ops_depart(w, s);
 	else if (s->ended)
-		gm_errands_give_back(w, s);
+		gm_async_ops_give_back(w, s);
 }
 
 /* ---- giving back ------------------------------------------------------- */
 
 /* In the slow thread. */
-void gm_errand_drop_slot(struct gm_backend_device *dev,
-			 struct gm_buffer_entry *slot)
+void gm_async_op_drop_slot(struct gm_backend_device *dev,
+			   struct gm_buffer_entry *slot)
 {
 	if (slot->region)
 		dev->backend->unreach(dev, slot->region);
@@ -116,11 +117,11 @@ void gm_errand_drop_slot(struct gm_backend_device *dev,
 
 static void work_drop(struct gm_slow_job *job, struct gm_backend_device *dev)
 {
-	struct gm_errand_job *e = (struct gm_errand_job *)job;
+	struct gm_async_op_job *e = (struct gm_async_op_job *)job;
 	struct gm_buffer_entry *slot;
 
 	STAILQ_FOREACH(slot, &e->slots, entry)
-	gm_errand_drop_slot(dev, slot);
+	gm_async_op_drop_slot(dev, slot);
 	for (uint32_t i = 0; i < e->n_regions; i++)
 		if (e->regions[i])
 			dev->backend->unreach(dev, e->regions[i]);
@@ -137,7 +138,7 @@ static void say_forgotten(struct gm_worker *w,
 	gm_events_say(w, &wire, -1);
 }
 
-static void free_slots(struct gm_worker *w, struct gm_errand_job *e)
+static void free_slots(struct gm_worker *w, struct gm_async_op_job *e)
 {
 	struct gm_buffer_entry *slot;
 
@@ -153,33 +154,33 @@ static void free_slots(struct gm_worker *w, struct gm_errand_job *e)
 
 static void done_drop(struct gm_slow_job *job, struct gm_worker *w)
 {
-	struct gm_errand_job *e = gm_errand_returned(job, w);
+	struct gm_async_op_job *e = gm_async_op_returned(job, w);
 
 	free_slots(w, e);
-	gm_errand_finished(w, e);
+	gm_async_op_finished(w, e);
 }
 
-uint32_t gm_errand_settled(const struct gm_worker_session *s)
+uint32_t gm_async_op_settled(const struct gm_worker_session *s)
 {
 	if (s->ended && !s->load && !s->n_slow &&
-	    !(s->flights && gm_flight_waits(s)))
+	    !(s->flights && gm_async_exec_waits(s)))
 		return s->entries.pos;
 	if (s->flights)
-		return gm_flight_oldest(s);
+		return gm_async_exec_oldest(s);
 	return s->entries.pos - (s->work.bytes || s->stalled ? 1 : 0);
 }
 
-void gm_errands_give_back(struct gm_worker *worker,
-			  struct gm_worker_session *session)
+void gm_async_ops_give_back(struct gm_worker *worker,
+			    struct gm_worker_session *session)
 {
 	struct gm_buffer_table *buffers = &session->buffers;
-	uint32_t now = gm_errand_settled(session);
+	uint32_t now = gm_async_op_settled(session);
 	struct gm_buffer_entry *slot;
-	struct gm_errand_job *e;
+	struct gm_async_op_job *e;
 
 	if (!STAILQ_FIRST(&buffers->given_up))
 		return;
-	e = gm_errand_new(session, GM_CALL_FREE, work_drop, done_drop);
+	e = gm_async_op_new(session, GM_CALL_FREE, work_drop, done_drop);
 	if (!e)
 		return; /* they wait for the next time */
 	while ((slot = gm_buffers_next_given_up(buffers, now)) != NULL) {
@@ -189,28 +190,28 @@ void gm_errands_give_back(struct gm_worker *worker,
 			e->job.call = GM_CALL_FORGET;
 		else if (slot->program)
 			e->job.call = GM_CALL_START;
-		gm_ferry_hurry(worker, session, slot);
-		gm_fault_forget(&slot->ground);
+		gm_remote_copy_queue_hurry(worker, session, slot);
+		gm_sigbus_unregister(&slot->ground);
 		STAILQ_INSERT_TAIL(&e->slots, slot, entry);
 	}
 	if (STAILQ_EMPTY(&e->slots))
 		free(e);
 	else
-		gm_errand_hand_over(worker, e);
+		gm_async_op_hand_over(worker, e);
 }
 
-void gm_errands_look(struct gm_worker *worker)
+void gm_async_ops_look(struct gm_worker *worker)
 {
 	for (uint32_t i = 0; worker->n_forgets && i < GM_JOURNAL_PLACES; i++)
 		if (worker->place[i])
-			gm_errands_give_back(worker, worker->place[i]);
+			gm_async_ops_give_back(worker, worker->place[i]);
 }
 
 /* ---- entries ------------------------------------------------------------ */
 
 /* Where entries find it from now on. */
-void gm_errand_open_slot(struct gm_worker *w, struct gm_worker_session *s,
-			 struct gm_buffer_entry *slot)
+void gm_async_op_open_slot(struct gm_worker *w, struct gm_worker_session *s,
+			   struct gm_buffer_entry *slot)
 {
 	struct gm_buffer *buffer = slot->buffer;
 
@@ -222,48 +223,48 @@ void gm_errand_open_slot(struct gm_worker *w, struct gm_worker_session *s,
 		slot->ground.part[0].at = slot->at;
 		slot->ground.part[0].bytes = buffer->bytes;
 		slot->ground.whole = &s->ground;
-		gm_fault_watch(&slot->ground);
+		gm_sigbus_watch(&slot->ground);
 	}
 	slot->ready = true;
 }
 
-void gm_errand_abandon(struct gm_worker_session *s,
-		       struct gm_buffer_entry *slot)
+void gm_async_op_abandon(struct gm_worker_session *s,
+			 struct gm_buffer_entry *slot)
 {
 	gm_buffers_remove(&s->buffers, slot);
 	free(slot);
 }
 
-void gm_errand_stall(struct gm_worker *w, struct gm_worker_session *s)
+void gm_async_op_stall(struct gm_worker *w, struct gm_worker_session *s)
 {
 	s->stalled = true;
-	gm_roster_drop(w, s);
+	gm_run_queue_drop(w, s);
 	GM_POINT("worker_stalled");
 }
 
-void gm_errand_ended(struct gm_worker *w, struct gm_worker_session *s,
-		     int32_t status)
+void gm_async_op_ended(struct gm_worker *w, struct gm_worker_session *s,
+		       int32_t status)
 {
 	if (!s->ended && !s->departing) {
 		if (s->flights)
-			gm_flight_finish(s, status);
+			gm_async_exec_finish(s, status);
 		else
 			gm_turn_finish(s, status);
 	}
 	s->stalled = false;
-	gm_errands_give_back(w, s);
+	gm_async_ops_give_back(w, s);
 	if (!s->departing)
-		gm_roster_wake(w, s);
+		gm_run_queue_wake(w, s);
 }
 
-int gm_errands_begin(struct gm_worker *worker,
-		     struct gm_worker_session *session)
+int gm_async_ops_begin(struct gm_worker *worker,
+		       struct gm_worker_session *session)
 {
 	switch (session->errand.op) {
 	case GPUMAP_OP_LOAD:
 		return gm_load_begin(worker, session);
 	case GPUMAP_OP_COPY:
-		return gm_across_begin(worker, session);
+		return gm_remote_copy_begin(worker, session);
 	case GPUMAP_OP_ALLOC:
 		return gm_alloc_begin(worker, session);
 	default:
@@ -273,7 +274,7 @@ int gm_errands_begin(struct gm_worker *worker,
 
 /* An error where it could not be filled, not a fault later on.  A kernel that
  * does not know this fills it when it is touched. */
-int gm_errand_populate(char *at, uint64_t bytes, bool writable)
+int gm_async_op_populate(char *at, uint64_t bytes, bool writable)
 {
 	if (writable)
 		gm_thp_fill(at, bytes);
@@ -288,35 +289,35 @@ int gm_errand_populate(char *at, uint64_t bytes, bool writable)
 
 static void work_reach(struct gm_slow_job *job, struct gm_backend_device *dev)
 {
-	struct gm_errand_job *e = (struct gm_errand_job *)job;
+	struct gm_async_op_job *e = (struct gm_async_op_job *)job;
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 	char *at = e->session->judge.arena + e->at;
 	uint64_t bytes = (e->bytes + page - 1) / page * page;
 
-	e->rc = gm_errand_populate(at, bytes, true);
+	e->rc = gm_async_op_populate(at, bytes, true);
 	if (e->rc == 0)
 		e->rc = dev->backend->reach(dev, at, bytes, true, &e->region);
 }
 
 static void done_reach(struct gm_slow_job *job, struct gm_worker *w)
 {
-	struct gm_errand_job *e = gm_errand_returned(job, w);
+	struct gm_async_op_job *e = gm_async_op_returned(job, w);
 	struct gm_worker_session *s = e->session;
 
 	if (e->rc == 0)
 		s->reached[e->part] = e->region;
 	if (!s->ended && !s->departing) {
-		gm_flight_reached(w, s, e->rc);
-		gm_roster_wake(w, s);
+		gm_async_exec_reached(w, s, e->rc);
+		gm_run_queue_wake(w, s);
 	}
-	gm_errand_finished(w, e);
+	gm_async_op_finished(w, e);
 }
 
-int gm_errands_reach(struct gm_worker *worker,
-		     struct gm_worker_session *session, uint32_t part)
+int gm_async_ops_reach(struct gm_worker *worker,
+		       struct gm_worker_session *session, uint32_t part)
 {
-	struct gm_errand_job *e = gm_errand_new(session, GM_CALL_REGISTER,
-						work_reach, done_reach);
+	struct gm_async_op_job *e = gm_async_op_new(session, GM_CALL_REGISTER,
+						    work_reach, done_reach);
 
 	if (!e)
 		return -ENOMEM;
@@ -325,7 +326,7 @@ int gm_errands_reach(struct gm_worker *worker,
 	e->bytes = session->judge.arena_bytes - e->at;
 	if (e->bytes > session->judge.reached_each)
 		e->bytes = session->judge.reached_each;
-	gm_errand_hand_over(worker, e);
+	gm_async_op_hand_over(worker, e);
 	return 0;
 }
 
@@ -345,32 +346,32 @@ static void say_detached(void *session)
 
 static void done_depart(struct gm_slow_job *job, struct gm_worker *w)
 {
-	struct gm_errand_job *e = gm_errand_returned(job, w);
+	struct gm_async_op_job *e = gm_async_op_returned(job, w);
 	struct gm_worker_session *s = e->session;
 
 	free_slots(w, e);
 	free(e);
-	gm_buffers_close_purse(&s->buffers, &w->purses);
+	gm_buffers_close_budget(&s->buffers, &w->purses);
 	gm_session_unmap(s, &w->closer, say_detached);
 	gm_alloc_retry(w);
 }
 
-void gm_errands_depart(struct gm_worker *worker,
-		       struct gm_worker_session *session)
+void gm_async_ops_depart(struct gm_worker *worker,
+			 struct gm_worker_session *session)
 {
 	struct gm_worker_session *s = session;
-	struct gm_errand_job *e = s->last_errand;
+	struct gm_async_op_job *e = s->last_errand;
 	struct gm_buffer_entry *slot;
 
-	gm_across_leave(worker, s);
+	gm_remote_copy_leave(worker, s);
 	gm_alloc_leave(worker, s);
-	gm_ferry_hurry(worker, s, NULL);
+	gm_remote_copy_queue_hurry(worker, s, NULL);
 	s->departing = true;
 	gm_buffers_leave(&s->buffers);
-	if (s->n_slow || s->load || (s->flights && gm_flight_waits(s)))
+	if (s->n_slow || s->load || (s->flights && gm_async_exec_waits(s)))
 		return;
 	if (!e) { /* so there was nothing */
-		gm_buffers_close_purse(&s->buffers, &worker->purses);
+		gm_buffers_close_budget(&s->buffers, &worker->purses);
 		gm_session_unmap(s, &worker->closer, say_detached);
 		gm_alloc_retry(worker);
 		return;
@@ -384,14 +385,14 @@ void gm_errands_depart(struct gm_worker *worker,
 	{
 		if (slot->answered_to)
 			worker->n_forgets--;
-		gm_fault_forget(&slot->ground);
+		gm_sigbus_unregister(&slot->ground);
 	}
 	e->regions = s->reached;
 	e->n_regions = s->n_reached;
-	gm_errand_hand_over(worker, e);
+	gm_async_op_hand_over(worker, e);
 }
 
-void gm_errands_done(struct gm_worker *worker)
+void gm_async_ops_done(struct gm_worker *worker)
 {
 	struct gm_slow_job *job;
 
@@ -399,6 +400,6 @@ void gm_errands_done(struct gm_worker *worker)
 		job->done(job, worker);
 	if (!worker->has_cliques)
 		return;
-	while ((job = gm_clique_done(worker)) != NULL)
+	while ((job = gm_nccl_group_done(worker)) != NULL)
 		job->done(job, worker);
 }

@@ -19,8 +19,8 @@
 
 /* ---- registration ------------------------------------------------------ */
 
-int gm_errand_map(struct gm_buffer_entry *slot, int fd, uint64_t at,
-		  uint64_t bytes, bool writable)
+int gm_async_op_map(struct gm_buffer_entry *slot, int fd, uint64_t at,
+		    uint64_t bytes, bool writable)
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 	uint64_t extra = at % page;
@@ -32,7 +32,7 @@ int gm_errand_map(struct gm_buffer_entry *slot, int fd, uint64_t at,
 			 MAP_SHARED, fd, (off_t)(at - extra));
 	if (map == MAP_FAILED)
 		return -errno;
-	rc = gm_errand_populate(map, whole, writable);
+	rc = gm_async_op_populate(map, whole, writable);
 	if (rc < 0) {
 		munmap(map, whole);
 		return rc;
@@ -46,7 +46,7 @@ int gm_errand_map(struct gm_buffer_entry *slot, int fd, uint64_t at,
 
 /* What workers die of is not asked for for ever, see
  * agent/daemon/workers/worker_request.h. */
-static void enter(const struct gm_errand_job *e)
+static void enter(const struct gm_async_op_job *e)
 {
 	struct gm_journal *signs = e->session->signs;
 
@@ -54,17 +54,18 @@ static void enter(const struct gm_errand_job *e)
 	gm_put(&signs->slow_place, (uint64_t)e->session->place + 1);
 }
 
-static void leave(const struct gm_errand_job *e)
+static void leave(const struct gm_async_op_job *e)
 {
 	gm_put(&e->session->signs->slow_place, 0);
 }
 
-static void do_register(struct gm_errand_job *e, struct gm_backend_device *dev)
+static void do_register(struct gm_async_op_job *e,
+			struct gm_backend_device *dev)
 {
 	struct gm_buffer_entry *slot = e->slot;
 
-	e->rc = gm_errand_map(slot, e->fd, e->at, e->bytes,
-			      !(e->flags & GPUMAP_BUFFER_READ_ONLY));
+	e->rc = gm_async_op_map(slot, e->fd, e->at, e->bytes,
+				!(e->flags & GPUMAP_BUFFER_READ_ONLY));
 	close(e->fd);
 	if (e->rc < 0 || !dev->backend->reach)
 		return;
@@ -72,7 +73,7 @@ static void do_register(struct gm_errand_job *e, struct gm_backend_device *dev)
 				    !(e->flags & GPUMAP_BUFFER_READ_ONLY),
 				    &slot->region);
 	if (e->rc < 0)
-		gm_errand_drop_slot(dev, slot);
+		gm_async_op_drop_slot(dev, slot);
 	else if (slot->region->address)
 		slot->address = slot->region->address +
 				(uint64_t)(slot->at - slot->map);
@@ -81,7 +82,7 @@ static void do_register(struct gm_errand_job *e, struct gm_backend_device *dev)
 static void work_register(struct gm_slow_job *job,
 			  struct gm_backend_device *dev)
 {
-	struct gm_errand_job *e = (struct gm_errand_job *)job;
+	struct gm_async_op_job *e = (struct gm_async_op_job *)job;
 
 	enter(e);
 	do_register(e, dev);
@@ -102,7 +103,7 @@ static void answer(struct gm_worker *w, const struct gm_worker_session *s,
 
 /* Before the answer: gpumapd shows the row as READY with the last one, and who
  * sees that submits to this worker, not to the one before. */
-static void arrived(struct gm_worker *w, const struct gm_errand_job *e)
+static void arrived(struct gm_worker *w, const struct gm_async_op_job *e)
 {
 	if (e->awaited)
 		gm_events_has_awaited(w, e->session);
@@ -112,7 +113,7 @@ static void arrived(struct gm_worker *w, const struct gm_errand_job *e)
 
 static void work_import(struct gm_slow_job *job, struct gm_backend_device *dev)
 {
-	struct gm_errand_job *e = (struct gm_errand_job *)job;
+	struct gm_async_op_job *e = (struct gm_async_op_job *)job;
 
 	e->rc = dev->backend->import_fd(dev, e->fd, e->bytes, &e->slot->buffer);
 	close(e->fd);
@@ -121,15 +122,15 @@ static void work_import(struct gm_slow_job *job, struct gm_backend_device *dev)
 static void imported(struct gm_slow_job *job, struct gm_worker *w,
 		     enum gm_wire_type type)
 {
-	struct gm_errand_job *e = gm_errand_returned(job, w);
+	struct gm_async_op_job *e = gm_async_op_returned(job, w);
 
 	if (e->rc < 0)
-		gm_errand_abandon(e->session, e->slot);
+		gm_async_op_abandon(e->session, e->slot);
 	else
-		gm_errand_open_slot(w, e->session, e->slot);
+		gm_async_op_open_slot(w, e->session, e->slot);
 	arrived(w, e);
 	answer(w, e->session, type, e->handle, e->bytes, e->rc, -1);
-	gm_errand_finished(w, e);
+	gm_async_op_finished(w, e);
 }
 
 static void done_import(struct gm_slow_job *job, struct gm_worker *w)
@@ -143,33 +144,33 @@ static void done_register_import(struct gm_slow_job *job, struct gm_worker *w)
 	imported(job, w, GM_WIRE_REGISTERED);
 }
 
-static void done_mapping(struct gm_worker *w, struct gm_errand_job *e,
+static void done_mapping(struct gm_worker *w, struct gm_async_op_job *e,
 			 enum gm_wire_type type)
 {
 	struct gm_worker_session *s = e->session;
 	struct gm_buffer_entry *slot = e->slot;
 
 	if (e->rc < 0) {
-		gm_errand_abandon(s, slot);
+		gm_async_op_abandon(s, slot);
 	} else {
 		slot->ground.part[0].at = slot->map;
 		slot->ground.part[0].bytes = slot->map_bytes;
 		slot->ground.whole = &s->ground;
-		gm_fault_watch(&slot->ground);
+		gm_sigbus_watch(&slot->ground);
 		slot->ready = true;
 	}
 	arrived(w, e);
 	answer(w, s, type, e->handle, e->bytes, e->rc, -1);
-	gm_errand_finished(w, e);
+	gm_async_op_finished(w, e);
 }
 
 static void done_register(struct gm_slow_job *job, struct gm_worker *w)
 {
-	done_mapping(w, gm_errand_returned(job, w), GM_WIRE_REGISTERED);
+	done_mapping(w, gm_async_op_returned(job, w), GM_WIRE_REGISTERED);
 }
 
-struct gm_worker_session *gm_errand_session_of(const struct gm_worker *worker,
-					       const struct gm_wire *wire)
+struct gm_worker_session *gm_async_op_session_of(const struct gm_worker *worker,
+						 const struct gm_wire *wire)
 {
 	struct gm_worker_session *s = NULL;
 
@@ -179,8 +180,8 @@ struct gm_worker_session *gm_errand_session_of(const struct gm_worker *worker,
 }
 
 /* What gpumapd asks about a session that has none, or that cannot be. */
-void gm_errand_refuse(struct gm_worker *worker, const struct gm_wire *wire,
-		      enum gm_wire_type type, int status, int fd)
+void gm_async_op_refuse(struct gm_worker *worker, const struct gm_wire *wire,
+			enum gm_wire_type type, int status, int fd)
 {
 	struct gm_wire reply = gm_pair_about(type, wire->session, wire->place);
 
@@ -195,8 +196,8 @@ void gm_errand_refuse(struct gm_worker *worker, const struct gm_wire *wire,
 
 /* A place for the handle of a record, and a job for it. */
 static int prepare(struct gm_worker_session *s, const struct gm_wire *wire,
-		   int fd, struct gm_errand_job *e,
-		   struct gm_errand_job **ret_errand)
+		   int fd, struct gm_async_op_job *e,
+		   struct gm_async_op_job **ret_errand)
 {
 	int rc;
 
@@ -226,7 +227,7 @@ static int register_file(struct gm_worker *w, struct gm_worker_session *s,
 	struct gm_buffer_entry *slot;
 	int rc = fd < 0 ? -EMFILE : 0;
 
-	if (rc == 0 && !gm_errand_has_last(s))
+	if (rc == 0 && !gm_async_op_has_last(s))
 		rc = -ENOMEM;
 	if (rc == 0)
 		rc = gm_buffers_add(&s->buffers, wire->handle, &slot);
@@ -247,7 +248,7 @@ static int register_memory(struct gm_worker *w, struct gm_worker_session *s,
 			   const struct gm_wire *wire, int fd)
 {
 	bool is_ours = wire->kind == GPUMAP_DEVICE_CUDA;
-	struct gm_errand_job *e;
+	struct gm_async_op_job *e;
 	int rc;
 
 	if (wire->bytes == 0 || wire->bytes > INT64_MAX ||
@@ -256,19 +257,19 @@ static int register_memory(struct gm_worker *w, struct gm_worker_session *s,
 	if (is_ours && !w->dev->backend->import_fd)
 		return -EOPNOTSUPP;
 	rc = prepare(s, wire, fd,
-		     is_ours ? gm_errand_new(s, GM_CALL_IMPORT, work_import,
-					     done_register_import)
-			     : gm_errand_new(s, GM_CALL_REGISTER, work_register,
-					     done_register),
+		     is_ours ? gm_async_op_new(s, GM_CALL_IMPORT, work_import,
+					       done_register_import)
+			     : gm_async_op_new(s, GM_CALL_REGISTER,
+					       work_register, done_register),
 		     &e);
 	if (rc == 0)
-		gm_errand_hand_over(w, e);
+		gm_async_op_hand_over(w, e);
 	return rc;
 }
 
 /* ---- programs ---------------------------------------------------------- */
 
-static void do_program(struct gm_errand_job *e, struct gm_backend_device *dev)
+static void do_program(struct gm_async_op_job *e, struct gm_backend_device *dev)
 {
 	char kernel[GM_PROGRAM_WHY_BYTES];
 
@@ -283,7 +284,7 @@ static void do_program(struct gm_errand_job *e, struct gm_backend_device *dev)
 
 static void work_program(struct gm_slow_job *job, struct gm_backend_device *dev)
 {
-	struct gm_errand_job *e = (struct gm_errand_job *)job;
+	struct gm_async_op_job *e = (struct gm_async_op_job *)job;
 
 	enter(e);
 	do_program(e, dev);
@@ -292,13 +293,13 @@ static void work_program(struct gm_slow_job *job, struct gm_backend_device *dev)
 
 static void done_program(struct gm_slow_job *job, struct gm_worker *w)
 {
-	struct gm_errand_job *e = gm_errand_returned(job, w);
+	struct gm_async_op_job *e = gm_async_op_returned(job, w);
 	struct gm_worker_session *s = e->session;
 	struct gm_wire wire =
 		gm_pair_about(GM_WIRE_REGISTERED, s->id, s->place);
 
 	if (e->rc < 0)
-		gm_errand_abandon(s, e->slot);
+		gm_async_op_abandon(s, e->slot);
 	else
 		e->slot->ready = true;
 	wire.handle = e->handle;
@@ -306,31 +307,31 @@ static void done_program(struct gm_slow_job *job, struct gm_worker *w)
 	snprintf(wire.text, sizeof(wire.text), "%s", e->why);
 	arrived(w, e);
 	gm_events_say(w, &wire, -1);
-	gm_errand_finished(w, e);
+	gm_async_op_finished(w, e);
 }
 
 static int register_program(struct gm_worker *w, struct gm_worker_session *s,
 			    const struct gm_wire *wire, int fd)
 {
-	struct gm_errand_job *e;
+	struct gm_async_op_job *e;
 	int rc;
 
 	rc = prepare(s, wire, fd,
-		     gm_errand_new(s, GM_CALL_START, work_program,
-				   done_program),
+		     gm_async_op_new(s, GM_CALL_START, work_program,
+				     done_program),
 		     &e);
 	if (rc < 0)
 		return rc;
 	snprintf(e->why, sizeof(e->why), "%.*s", (int)sizeof(wire->text) - 1,
 		 wire->text);
-	gm_errand_hand_over(w, e);
+	gm_async_op_hand_over(w, e);
 	return 0;
 }
 
-void gm_errands_register(struct gm_worker *worker, const struct gm_wire *wire,
-			 int fd)
+void gm_async_ops_register(struct gm_worker *worker, const struct gm_wire *wire,
+			   int fd)
 {
-	struct gm_worker_session *s = gm_errand_session_of(worker, wire);
+	struct gm_worker_session *s = gm_async_op_session_of(worker, wire);
 	uint32_t kind = gm_handle_kind(wire->handle);
 	int rc = s ? -EINVAL : -ENOENT;
 
@@ -344,12 +345,12 @@ void gm_errands_register(struct gm_worker *worker, const struct gm_wire *wire,
 		return;
 	if (s && wire->awaited)
 		gm_events_has_awaited(worker, s);
-	gm_errand_refuse(worker, wire, GM_WIRE_REGISTERED, rc, fd);
+	gm_async_op_refuse(worker, wire, GM_WIRE_REGISTERED, rc, fd);
 }
 
-void gm_errands_forget(struct gm_worker *worker, const struct gm_wire *wire)
+void gm_async_ops_forget(struct gm_worker *worker, const struct gm_wire *wire)
 {
-	struct gm_worker_session *s = gm_errand_session_of(worker, wire);
+	struct gm_worker_session *s = gm_async_op_session_of(worker, wire);
 	struct gm_buffer_entry *slot = NULL;
 
 	if (gm_handle_generation(wire->handle) == 0) {
@@ -361,20 +362,21 @@ void gm_errands_forget(struct gm_worker *worker, const struct gm_wire *wire)
 	/* What entries allocate, entries free. */
 	if (!slot || !slot->ready ||
 	    (slot->buffer && !slot->buffer->imported)) {
-		gm_errand_refuse(worker, wire, GM_WIRE_FORGOTTEN, -ESTALE, -1);
+		gm_async_op_refuse(worker, wire, GM_WIRE_FORGOTTEN, -ESTALE,
+				   -1);
 		return;
 	}
 	gm_buffers_give_up(&s->buffers, slot, s->entries.pos);
 	slot->answered_to = true;
 	worker->n_forgets++;
-	gm_errands_give_back(worker, s);
+	gm_async_ops_give_back(worker, s);
 }
 
 /* ---- export and import ------------------------------------------------- */
 
 static void work_export(struct gm_slow_job *job, struct gm_backend_device *dev)
 {
-	struct gm_errand_job *e = (struct gm_errand_job *)job;
+	struct gm_async_op_job *e = (struct gm_async_op_job *)job;
 
 	/* Who frees it now is behind us in the queue. */
 	e->fd = dev->backend->export_fd(dev, e->slot->buffer);
@@ -383,18 +385,18 @@ static void work_export(struct gm_slow_job *job, struct gm_backend_device *dev)
 
 static void done_export(struct gm_slow_job *job, struct gm_worker *w)
 {
-	struct gm_errand_job *e = gm_errand_returned(job, w);
+	struct gm_async_op_job *e = gm_async_op_returned(job, w);
 
 	answer(w, e->session, GM_WIRE_EXPORTED, e->handle, e->bytes, e->rc,
 	       e->rc < 0 ? -1 : e->fd);
-	gm_errand_finished(w, e);
+	gm_async_op_finished(w, e);
 }
 
-void gm_errands_export(struct gm_worker *worker, const struct gm_wire *wire)
+void gm_async_ops_export(struct gm_worker *worker, const struct gm_wire *wire)
 {
-	struct gm_worker_session *s = gm_errand_session_of(worker, wire);
+	struct gm_worker_session *s = gm_async_op_session_of(worker, wire);
 	struct gm_buffer_entry *slot = NULL;
-	struct gm_errand_job *e = NULL;
+	struct gm_async_op_job *e = NULL;
 	int rc = 0;
 
 	if (s)
@@ -405,29 +407,30 @@ void gm_errands_export(struct gm_worker *worker, const struct gm_wire *wire)
 		 !(slot->flags & GPUMAP_BUFFER_EXPORTABLE))
 		rc = -EOPNOTSUPP;
 	if (rc == 0) {
-		e = gm_errand_new(s, GM_CALL_EXPORT, work_export, done_export);
+		e = gm_async_op_new(s, GM_CALL_EXPORT, work_export,
+				    done_export);
 		rc = e ? 0 : -ENOMEM;
 	}
 	if (rc < 0) {
-		gm_errand_refuse(worker, wire, GM_WIRE_EXPORTED, rc, -1);
+		gm_async_op_refuse(worker, wire, GM_WIRE_EXPORTED, rc, -1);
 		return;
 	}
 	e->slot = slot;
 	e->handle = wire->handle;
 	e->bytes = slot->bytes;
-	gm_errand_hand_over(worker, e);
+	gm_async_op_hand_over(worker, e);
 }
 
 /* Memory of a host row is a file like a client's. */
 static void done_import_file(struct gm_slow_job *job, struct gm_worker *w)
 {
-	done_mapping(w, gm_errand_returned(job, w), GM_WIRE_IMPORTED);
+	done_mapping(w, gm_async_op_returned(job, w), GM_WIRE_IMPORTED);
 }
 
 static void work_import_peer(struct gm_slow_job *job,
 			     struct gm_backend_device *dev)
 {
-	struct gm_errand_job *e = (struct gm_errand_job *)job;
+	struct gm_async_op_job *e = (struct gm_async_op_job *)job;
 
 	e->rc = dev->backend->import_peer(dev, e->fd, e->bytes,
 					  &e->slot->buffer);
@@ -435,17 +438,18 @@ static void work_import_peer(struct gm_slow_job *job,
 }
 
 /* How memory of another row, of that kind, comes to be named here. */
-static struct gm_errand_job *new_import(struct gm_worker *w,
-					struct gm_worker_session *s,
-					const struct gm_wire *wire)
+static struct gm_async_op_job *new_import(struct gm_worker *w,
+					  struct gm_worker_session *s,
+					  const struct gm_wire *wire)
 {
 	if (gm_handle_row(wire->handle) == w->row)
-		return gm_errand_new(s, GM_CALL_IMPORT, work_import,
-				     done_import);
+		return gm_async_op_new(s, GM_CALL_IMPORT, work_import,
+				       done_import);
 	if (wire->kind == GPUMAP_DEVICE_HOST)
-		return gm_errand_new(s, GM_CALL_REGISTER, work_register,
-				     done_import_file);
-	return gm_errand_new(s, GM_CALL_IMPORT, work_import_peer, done_import);
+		return gm_async_op_new(s, GM_CALL_REGISTER, work_register,
+				       done_import_file);
+	return gm_async_op_new(s, GM_CALL_IMPORT, work_import_peer,
+			       done_import);
 }
 
 static bool can_import(const struct gm_worker *w, const struct gm_wire *wire)
@@ -457,11 +461,11 @@ static bool can_import(const struct gm_worker *w, const struct gm_wire *wire)
 		w->dev->backend->import_peer);
 }
 
-void gm_errands_import(struct gm_worker *worker, const struct gm_wire *wire,
-		       int fd)
+void gm_async_ops_import(struct gm_worker *worker, const struct gm_wire *wire,
+			 int fd)
 {
-	struct gm_worker_session *s = gm_errand_session_of(worker, wire);
-	struct gm_errand_job *e;
+	struct gm_worker_session *s = gm_async_op_session_of(worker, wire);
+	struct gm_async_op_job *e;
 	int rc = -ENOENT;
 
 	if (s && (gm_handle_kind(wire->handle) != GM_BUFFER_DEVICE ||
@@ -472,7 +476,7 @@ void gm_errands_import(struct gm_worker *worker, const struct gm_wire *wire,
 	else if (s)
 		rc = prepare(s, wire, fd, new_import(worker, s, wire), &e);
 	if (rc < 0)
-		gm_errand_refuse(worker, wire, GM_WIRE_IMPORTED, rc, fd);
+		gm_async_op_refuse(worker, wire, GM_WIRE_IMPORTED, rc, fd);
 	else
-		gm_errand_hand_over(worker, e);
+		gm_async_op_hand_over(worker, e);
 }

@@ -32,7 +32,7 @@ struct gm_pieces_copy {
 	bool is_store;  /* to memory */
 };
 
-struct gm_errand_job {
+struct gm_async_op_job {
 	struct gm_slow_job job;
 	struct gm_worker_session *session;
 	struct gm_buffer_entry *slot;  /* that it is about */
@@ -61,77 +61,78 @@ struct gm_errand_job {
 					 * the entry point of an image */
 };
 
-typedef void (*gm_errand_work)(struct gm_slow_job *job,
-			       struct gm_backend_device *dev);
-typedef void (*gm_errand_done)(struct gm_slow_job *job,
-			       struct gm_worker *worker);
+typedef void (*gm_async_op_work)(struct gm_slow_job *job,
+				 struct gm_backend_device *dev);
+typedef void (*gm_async_op_done)(struct gm_slow_job *job,
+				 struct gm_worker *worker);
 
 /* Whether there is what the session needs to leave with.  It is had before the
  * first thing that it has to give back then. */
-bool gm_errand_has_last(struct gm_worker_session *session);
+bool gm_async_op_has_last(struct gm_worker_session *session);
 
 /* NULL for want of memory. */
-struct gm_errand_job *gm_errand_new(struct gm_worker_session *session,
-				    enum gm_worker_call call,
-				    gm_errand_work work, gm_errand_done done);
+struct gm_async_op_job *gm_async_op_new(struct gm_worker_session *session,
+					enum gm_worker_call call,
+					gm_async_op_work work,
+					gm_async_op_done done);
 
 /* To the slow thread, which calls its work(). */
-void gm_errand_hand_over(struct gm_worker *worker, struct gm_errand_job *e);
+void gm_async_op_hand_over(struct gm_worker *worker, struct gm_async_op_job *e);
 
 /* The same, to the thread of its member's, that may wait for other devices. */
-void gm_errand_hand_to_clique(struct gm_errand_job *e);
+void gm_async_op_hand_to_clique(struct gm_async_op_job *e);
 
 /* First thing in done().  Does not return when the device is of no use any
  * more. */
-struct gm_errand_job *gm_errand_returned(struct gm_slow_job *job,
-					 struct gm_worker *worker);
+struct gm_async_op_job *gm_async_op_returned(struct gm_slow_job *job,
+					     struct gm_worker *worker);
 
 /* Position of the session's oldest entry that has not ended.  One that broke
  * the contract has none, once device and slow thread have nothing of it. */
-uint32_t gm_errand_settled(const struct gm_worker_session *session);
+uint32_t gm_async_op_settled(const struct gm_worker_session *session);
 
 /* Last thing in done(): it is freed, and a session that waits goes. */
-void gm_errand_finished(struct gm_worker *worker, struct gm_errand_job *e);
+void gm_async_op_finished(struct gm_worker *worker, struct gm_async_op_job *e);
 
 /* The entry that @session is stalled for has ended so: it goes on. */
-void gm_errand_ended(struct gm_worker *worker,
-		     struct gm_worker_session *session, int32_t status);
+void gm_async_op_ended(struct gm_worker *worker,
+		       struct gm_worker_session *session, int32_t status);
 
 /* Where entries find the buffer of a slot from now on. */
-void gm_errand_open_slot(struct gm_worker *worker,
-			 struct gm_worker_session *session,
-			 struct gm_buffer_entry *slot);
+void gm_async_op_open_slot(struct gm_worker *worker,
+			   struct gm_worker_session *session,
+			   struct gm_buffer_entry *slot);
 
 /* Its entry waits for what it has asked for, and nothing behind it is read. */
-void gm_errand_stall(struct gm_worker *worker,
-		     struct gm_worker_session *session);
+void gm_async_op_stall(struct gm_worker *worker,
+		       struct gm_worker_session *session);
 
 /* It came to nothing. */
-void gm_errand_abandon(struct gm_worker_session *session,
-		       struct gm_buffer_entry *slot);
+void gm_async_op_abandon(struct gm_worker_session *session,
+			 struct gm_buffer_entry *slot);
 
 /* ---- async_op_control.c -------------------------------------------------- */
 
 /* The session that a record is about, or NULL. */
-struct gm_worker_session *gm_errand_session_of(const struct gm_worker *worker,
-					       const struct gm_wire *wire);
+struct gm_worker_session *gm_async_op_session_of(const struct gm_worker *worker,
+						 const struct gm_wire *wire);
 
 /* Answer what cannot be, and close @fd. */
-void gm_errand_refuse(struct gm_worker *worker, const struct gm_wire *wire,
-		      enum gm_wire_type type, int status, int fd);
+void gm_async_op_refuse(struct gm_worker *worker, const struct gm_wire *wire,
+			enum gm_wire_type type, int status, int fd);
 
 /* Map all of a memfd into a slot; whole pages are populated. */
-int gm_errand_map(struct gm_buffer_entry *slot, int fd, uint64_t at,
-		  uint64_t bytes, bool writable);
+int gm_async_op_map(struct gm_buffer_entry *slot, int fd, uint64_t at,
+		    uint64_t bytes, bool writable);
 
 /* ---- async_op.c ---------------------------------------------------------- */
 
 /* In the slow thread: give back what a slot has. */
-void gm_errand_drop_slot(struct gm_backend_device *dev,
-			 struct gm_buffer_entry *slot);
+void gm_async_op_drop_slot(struct gm_backend_device *dev,
+			   struct gm_buffer_entry *slot);
 
 /* In the slow thread: an error where memory could not be filled, not a fault
  * later on.  A kernel that does not know this fills it when it is touched. */
-int gm_errand_populate(char *at, uint64_t bytes, bool writable);
+int gm_async_op_populate(char *at, uint64_t bytes, bool writable);
 
 #endif

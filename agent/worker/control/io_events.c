@@ -159,13 +159,13 @@ void gm_events_violated(struct gm_worker *worker,
 
 	if (session->ended)
 		return;
-	gm_roster_drop(worker, session);
+	gm_run_queue_drop(worker, session);
 	gm_wait_leave(worker, session);
 	if (session->awaits == 0)
 		stop_listening(worker, session);
 	session->ended = true;
 	gm_load_leave(worker, session);
-	gm_ferry_hurry(worker, session, NULL);
+	gm_remote_copy_queue_hurry(worker, session, NULL);
 	gm_group_leave(worker, session);
 	gm_put(violations, gm_get(violations) + 1);
 	GM_POINT("worker_violated");
@@ -181,13 +181,13 @@ void gm_events_violated(struct gm_worker *worker,
 static int begin(struct gm_worker *w, struct gm_worker_session *s)
 {
 	gm_session_take_over(s, s->incarnation);
-	if (w->dev->backend->start && gm_flight_open(s, w->dev) < 0)
+	if (w->dev->backend->start && gm_async_exec_open(s, w->dev) < 0)
 		return -ENOMEM;
 	s->serial = ++w->serial;
 	listen_to(w, s->doorbell, tag(EVENT_DOORBELL, s));
 	/* What came before we were there rang for nobody. */
 	if (gm_ring_recheck(&s->entries, GM_ENTRY_WORDS))
-		gm_roster_wake(w, s);
+		gm_run_queue_wake(w, s);
 	return 0;
 }
 
@@ -217,7 +217,7 @@ static int attach(struct gm_worker *w, const struct gm_wire *wire, int *fds)
 	rc = gm_session_map(wire, fds, w->journal, w->node, true, &s);
 	if (rc < 0)
 		return rc;
-	if (gm_roster_admit(w, s) < 0) {
+	if (gm_run_queue_admit(w, s) < 0) {
 		gm_session_unmap(s, &w->closer, free);
 		return -ENOMEM;
 	}
@@ -226,8 +226,8 @@ static int attach(struct gm_worker *w, const struct gm_wire *wire, int *fds)
 	s->judge.row = w->row;
 	s->herald = &w->herald;
 	if (s->awaits == 0 && begin(w, s) < 0) {
-		gm_roster_dismiss(w, s);
-		gm_buffers_close_purse(&s->buffers, &w->purses);
+		gm_run_queue_dismiss(w, s);
+		gm_buffers_close_budget(&s->buffers, &w->purses);
 		gm_session_unmap(s, &w->closer, free);
 		return -ENOMEM;
 	}
@@ -249,7 +249,7 @@ static void detach(struct gm_worker *w, const struct gm_wire *wire)
 		gm_events_say(w, &reply, -1);
 		return;
 	}
-	gm_roster_dismiss(w, s);
+	gm_run_queue_dismiss(w, s);
 	gm_wait_leave(w, s);
 	if (!s->ended && s->awaits == 0)
 		stop_listening(w, s);
@@ -261,10 +261,10 @@ static void detach(struct gm_worker *w, const struct gm_wire *wire)
 	GM_POINT("worker_detached");
 	s->pair = w->pair;
 	if (s->flights)
-		gm_flight_leave(w, s);
+		gm_async_exec_leave(w, s);
 	gm_load_leave(w, s);
 	gm_group_leave(w, s);
-	gm_errands_depart(w, s);
+	gm_async_ops_depart(w, s);
 }
 
 /* From now on each queue gets what is in its ring at this moment, no more. */
@@ -272,7 +272,7 @@ static void drain(struct gm_worker *w)
 {
 	w->draining = true;
 	w->waiting.drain_ns = gm_now_ns() + GM_WAIT_DRAIN_NS;
-	gm_clique_drain(w);
+	gm_nccl_group_drain(w);
 	for (uint32_t i = 0; i < GM_JOURNAL_PLACES; i++) {
 		struct gm_worker_session *s = w->place[i];
 
@@ -280,7 +280,7 @@ static void drain(struct gm_worker *w)
 			continue;
 		s->drain = s->entries.pos + s->entries.mask + 1;
 		if (gm_ring_ready(&s->entries, GM_ENTRY_WORDS))
-			gm_roster_wake(w, s);
+			gm_run_queue_wake(w, s);
 	}
 }
 
@@ -318,37 +318,37 @@ static void obey(struct gm_worker *w, const struct gm_wire *wire, int *fds)
 		w->dismissed = true;
 		break;
 	case GM_WIRE_REGISTER:
-		gm_errands_register(w, wire, take_fd(fds));
+		gm_async_ops_register(w, wire, take_fd(fds));
 		break;
 	case GM_WIRE_FORGET:
-		gm_errands_forget(w, wire);
+		gm_async_ops_forget(w, wire);
 		break;
 	case GM_WIRE_EXPORT:
-		gm_errands_export(w, wire);
+		gm_async_ops_export(w, wire);
 		break;
 	case GM_WIRE_IMPORT:
-		gm_errands_import(w, wire, take_fd(fds));
+		gm_async_ops_import(w, wire, take_fd(fds));
 		break;
 	case GM_WIRE_WAKER:
 		gm_wait_waker(w, wire->place, take_fd(fds));
 		break;
 	case GM_WIRE_PROVE:
-		gm_across_prove(w, wire);
+		gm_remote_copy_prove(w, wire);
 		break;
 	case GM_WIRE_TRY:
-		gm_across_try(w, wire, take_fd(fds));
+		gm_remote_copy_try(w, wire, take_fd(fds));
 		break;
 	case GM_WIRE_LEND:
-		gm_across_lend(w, wire, take_fd(fds));
+		gm_remote_copy_lend(w, wire, take_fd(fds));
 		break;
 	case GM_WIRE_BORROW:
-		gm_across_borrow(w, wire, take_fd(fds));
+		gm_remote_copy_borrow(w, wire, take_fd(fds));
 		break;
 	case GM_WIRE_FETCH:
-		gm_across_fetch(w, wire);
+		gm_remote_copy_fetch(w, wire);
 		break;
 	case GM_WIRE_FETCHED:
-		gm_across_fetched(w, wire);
+		gm_remote_copy_fetched(w, wire);
 		break;
 	case GM_WIRE_JOIN:
 		gm_group_join(w, wire, take_fd(fds));
@@ -386,7 +386,7 @@ static void read_pair(struct gm_worker *w)
 static bool is_busy(const struct gm_worker *w,
 		    const struct gm_worker_session *s)
 {
-	return s->stalled || (s->flights && gm_flight_full(w, s));
+	return s->stalled || (s->flights && gm_async_exec_full(w, s));
 }
 
 static void rung(struct gm_worker *w, struct gm_worker_session *s)
@@ -399,11 +399,11 @@ static void rung(struct gm_worker *w, struct gm_worker_session *s)
 		return;
 	busy = busy || s->wait.on;
 	if (!busy && gm_ring_ready(&s->entries, GM_ENTRY_WORDS)) {
-		gm_roster_wake(w, s);
+		gm_run_queue_wake(w, s);
 		return;
 	}
 	if (!busy)
-		gm_roster_park_anew(w, s);
+		gm_run_queue_park_anew(w, s);
 	if (!gm_flood_count(&s->flood, w->now_ns))
 		return;
 	cancel_poll(w, s);
@@ -427,7 +427,7 @@ void gm_events_look(struct gm_worker *worker)
 		}
 		if (!is_busy(worker, s) &&
 		    gm_ring_ready(&s->entries, GM_ENTRY_WORDS))
-			gm_roster_wake(worker, s);
+			gm_run_queue_wake(worker, s);
 	}
 }
 
@@ -446,20 +446,20 @@ static void handle(struct gm_worker *w, uint64_t user_data, int res, bool more)
 	if (event == EVENT_SLOW) {
 		if (!more)
 			listen_to(w, w->slow.fd, user_data);
-		gm_errands_done(w);
+		gm_async_ops_done(w);
 		return;
 	}
 	if (event == EVENT_ENDED) {
 		if (!more)
 			listen_to(w, w->dev->ended_fd, user_data);
-		gm_flight_told(w);
+		gm_async_exec_notified(w);
 		return;
 	}
 	if (event == EVENT_TOLD) {
 		if (!more)
 			listen_to(w, w->waiting.own, user_data);
 		gm_wait_told(w);
-		gm_group_told(w);
+		gm_collective_notified(w);
 		return;
 	}
 	if (event == EVENT_READ) {

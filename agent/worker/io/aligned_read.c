@@ -3,8 +3,8 @@
 
 #include "agent/worker/io/aligned_read.h"
 
-void gm_cut_next(struct gm_cut *cut, uint32_t buffer_bytes,
-		 struct gm_read *ret_read)
+void gm_aligned_read_next(struct gm_aligned_read *cut, uint32_t buffer_bytes,
+			  struct gm_read *ret_read)
 {
 	uint32_t head = (uint32_t)(cut->from % GM_LOAD_ALIGN);
 	uint32_t want = buffer_bytes - head;
@@ -22,7 +22,7 @@ void gm_cut_next(struct gm_cut *cut, uint32_t buffer_bytes,
 	cut->left -= want;
 }
 
-enum gm_read_is gm_cut_took(struct gm_read *read, uint32_t bytes)
+enum gm_read_is gm_aligned_read_took(struct gm_read *read, uint32_t bytes)
 {
 	uint32_t got = read->begun + bytes;
 

@@ -23,7 +23,7 @@
 #include "agent/common/wire.h"
 
 /* What is still to be read of a file. */
-struct gm_cut {
+struct gm_aligned_read {
 	uint64_t from;
 	uint64_t left;
 };
@@ -41,22 +41,22 @@ struct gm_read {
 enum gm_read_is { GM_READ_WHOLE, GM_READ_SHORT, GM_READ_AT_END };
 
 /*
- * gm_cut_next - take the next read off
+ * gm_aligned_read_next - take the next read off
  *
  * cut		with something left; no read of it reaches past 2^63 - 1
  * buffer_bytes	of the buffer, aligned
  */
-void gm_cut_next(struct gm_cut *cut, uint32_t buffer_bytes,
-		 struct gm_read *ret_read);
+void gm_aligned_read_next(struct gm_aligned_read *cut, uint32_t buffer_bytes,
+			  struct gm_read *ret_read);
 
 /*
- * gm_cut_took - a read has brought @bytes from @read->begun on
+ * gm_aligned_read_took - a read has brought @bytes from @read->begun on
  *
  * Returns	GM_READ_WHOLE	all that is wanted is there
  *		GM_READ_SHORT	read again, from @read->begun on, which has
  *				moved
  *		GM_READ_AT_END	the file has no more
  */
-enum gm_read_is gm_cut_took(struct gm_read *read, uint32_t bytes);
+enum gm_read_is gm_aligned_read_took(struct gm_read *read, uint32_t bytes);
 
 #endif

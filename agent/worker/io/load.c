@@ -62,7 +62,7 @@ struct gm_load *gm_load_new(struct gm_loader *loader,
 	load->fd = file->fd;
 	load->at = at;
 	load->task.n = bytes;
-	load->cut = (struct gm_cut){ .from = at, .left = bytes };
+	load->cut = (struct gm_aligned_read){ .from = at, .left = bytes };
 	TAILQ_INIT(&load->pieces);
 	TAILQ_INSERT_TAIL(&loader->loads, load, entry);
 	load->reader->n_loads++;
@@ -115,7 +115,7 @@ void gm_load_forget_readers(struct gm_loader *loader)
 int gm_load_begin(struct gm_worker *worker, struct gm_worker_session *session)
 {
 	struct gm_loader *l = &worker->loader;
-	struct gm_errand errand = session->errand;
+	struct gm_async_op errand = session->errand;
 	struct gm_buffer_entry *slot =
 		gm_buffers_find(&session->buffers, errand.handle);
 	struct gm_load *load;
@@ -136,7 +136,7 @@ int gm_load_begin(struct gm_worker *worker, struct gm_worker_session *session)
 	l->look = true;
 	session->load = load;
 	session->stalled = true;
-	gm_roster_drop(worker, session);
+	gm_run_queue_drop(worker, session);
 	GM_POINT("load_begun");
 	return 0;
 }
@@ -195,9 +195,9 @@ static void end(struct gm_worker *w, struct gm_load *load)
 	let_go(w, load);
 	/* What was copied to memory that is missing is not told. */
 	if (!gm_get(&s->ground.broken))
-		gm_errand_ended(w, s, load->status);
+		gm_async_op_ended(w, s, load->status);
 	if (s->departing)
-		gm_errands_depart(w, s);
+		gm_async_ops_depart(w, s);
 }
 
 void gm_load_settle(struct gm_worker *worker, struct gm_load *load)

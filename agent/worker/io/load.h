@@ -101,7 +101,7 @@ struct gm_piece {
 	uint32_t tries;  /* that were refused for being past the cache */
 	bool is_late;    /* and its place in the depth another's */
 	uint64_t since_ns;
-	struct gm_flight flight;
+	struct gm_async_exec flight;
 };
 
 TAILQ_HEAD(gm_pieces, gm_piece);
@@ -133,7 +133,7 @@ struct gm_load {
 	struct gm_task task;  /* COPY, without its source */
 	uint64_t deadline_ns; /* after which nothing is begun; 0: none */
 	uint64_t copied;      /* bytes that are where they belong */
-	struct gm_cut cut;
+	struct gm_aligned_read cut;
 	struct gm_pieces pieces;
 	uint32_t n_copies; /* that the device has */
 	int32_t status;    /* of the first failure: nothing is begun any more */
@@ -214,7 +214,7 @@ static inline bool gm_load_due(const struct gm_loader *loader)
 }
 
 /* The session has ended or leaves: begin nothing more.  As long as it has
- * @session->load then the device has something of it, and gm_errands_depart()
+ * @session->load then the device has something of it, and gm_async_ops_depart()
  * is called again. */
 void gm_load_leave(struct gm_worker *worker, struct gm_worker_session *session);
 

@@ -119,7 +119,7 @@ struct gm_load *gm_load_look_ahead(struct gm_worker *worker, uint32_t share)
 
 struct gm_load *gm_load_take_ahead(struct gm_worker *worker,
 				   struct gm_worker_session *session,
-				   const struct gm_errand *errand)
+				   const struct gm_async_op *errand)
 {
 	struct gm_load *load = session->ahead;
 

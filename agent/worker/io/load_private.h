@@ -67,7 +67,7 @@ bool gm_load_may_read_ahead(const struct gm_loader *loader,
 /* What has been read for @errand, the entry that begins.  NULL for nothing. */
 struct gm_load *gm_load_take_ahead(struct gm_worker *worker,
 				   struct gm_worker_session *session,
-				   const struct gm_errand *errand);
+				   const struct gm_async_op *errand);
 
 /* All that is read ahead for it, which those that have no reads under way do
  * not outlive.  Until the next entry has begun there is nothing new. */

@@ -92,7 +92,7 @@ bool gm_load_reads(struct gm_worker *worker)
 		piece->copied = 0;
 		piece->is_late = false;
 		piece->to = load->task.n - load->cut.left;
-		gm_cut_next(&load->cut, l->read_bytes, &piece->read);
+		gm_aligned_read_next(&load->cut, l->read_bytes, &piece->read);
 		TAILQ_INSERT_TAIL(&load->pieces, piece, entry);
 		load->reader->n_pieces++;
 		l->n_ahead += load->is_ahead;
@@ -159,7 +159,7 @@ void gm_load_read_ended(struct gm_worker *worker, uint32_t piece, int res)
 	if (load->status == 0 && res < 0) {
 		failed(worker, p, res);
 	} else if (load->status == 0) {
-		switch (gm_cut_took(&p->read, (uint32_t)res)) {
+		switch (gm_aligned_read_took(&p->read, (uint32_t)res)) {
 		case GM_READ_SHORT:
 			begin(worker, p);
 			break;

@@ -148,7 +148,7 @@ static int fill(struct job *j, struct gm_backend_device *dev,
 
 	if (rc == 0 || rc == -ENOTRECOVERABLE)
 		return rc;
-	rc = gm_errand_map(&source, j->fd, j->at, buffer->bytes, false);
+	rc = gm_async_op_map(&source, j->fd, j->at, buffer->bytes, false);
 	if (rc < 0)
 		return rc;
 	rc = is_trial ? copy_peer(j, dev, buffer, source.at) : -EAGAIN;

@@ -17,7 +17,7 @@ static void ask_for(struct gm_worker *w, struct gm_worker_session *s,
 		    uint32_t piece)
 {
 	struct gm_wire wire = gm_pair_about(GM_WIRE_FETCH, s->id, s->place);
-	struct gm_carry *c = &s->carry;
+	struct gm_remote_copy *c = &s->carry;
 	uint64_t bytes = c->bytes - c->asked;
 
 	if (bytes > GM_STAGE_PIECE_BYTES)
@@ -36,12 +36,12 @@ static void ask_for(struct gm_worker *w, struct gm_worker_session *s,
 	GM_POINT("worker_fetches");
 }
 
-static bool is_late(const struct gm_carry *c)
+static bool is_late(const struct gm_remote_copy *c)
 {
 	return c->what.deadline_ns && gm_now_ns() >= c->what.deadline_ns;
 }
 
-static void is_over(struct gm_worker *w, struct gm_carry *c)
+static void is_over(struct gm_worker *w, struct gm_remote_copy *c)
 {
 	c->on = false;
 	TAILQ_REMOVE(&w->carried, c, entry);
@@ -50,7 +50,7 @@ static void is_over(struct gm_worker *w, struct gm_carry *c)
 /* Ask for what there is room for; or it is over. */
 static void go_on(struct gm_worker *w, struct gm_worker_session *s)
 {
-	struct gm_carry *c = &s->carry;
+	struct gm_remote_copy *c = &s->carry;
 
 	if (c->status == 0 && c->asked < c->bytes && is_late(c))
 		c->status = -ETIME;
@@ -62,17 +62,18 @@ static void go_on(struct gm_worker *w, struct gm_worker_session *s)
 	if (c->busy || (c->status == 0 && c->asked < c->bytes && !s->ended))
 		return;
 	is_over(w, c);
-	gm_errand_ended(w, s, c->status);
+	gm_async_op_ended(w, s, c->status);
 }
 
-int gm_across_begin(struct gm_worker *worker, struct gm_worker_session *session)
+int gm_remote_copy_begin(struct gm_worker *worker,
+			 struct gm_worker_session *session)
 {
 	struct gm_buffer_table *buffers = &session->buffers;
 	struct gm_buffer_entry *stage = gm_buffers_stage(buffers, worker->row);
 	const struct gm_task *task = &session->errand.task;
 	struct gm_buffer_entry *slot;
 
-	session->carry = (struct gm_carry){
+	session->carry = (struct gm_remote_copy){
 		.what = session->errand,
 		.session = session,
 		.bytes = task->n * gm_task_dtype_bytes(task->dtype),
@@ -82,15 +83,15 @@ int gm_across_begin(struct gm_worker *worker, struct gm_worker_session *session)
 	slot = gm_buffers_find(buffers, session->carry.what.handle);
 	if (!slot || !slot->ready || !slot->borrowed || !stage || !stage->ready)
 		return -ESTALE;
-	gm_errand_stall(worker, session);
+	gm_async_op_stall(worker, session);
 	session->carry.on = true;
 	TAILQ_INSERT_TAIL(&worker->carried, &session->carry, entry);
 	go_on(worker, session);
 	return 0;
 }
 
-void gm_across_leave(struct gm_worker *worker,
-		     struct gm_worker_session *session)
+void gm_remote_copy_leave(struct gm_worker *worker,
+			  struct gm_worker_session *session)
 {
 	if (session->carry.on)
 		is_over(worker, &session->carry);
@@ -101,7 +102,7 @@ void gm_across_leave(struct gm_worker *worker,
 
 static void work_store(struct gm_slow_job *job, struct gm_backend_device *dev)
 {
-	struct gm_errand_job *e = (struct gm_errand_job *)job;
+	struct gm_async_op_job *e = (struct gm_async_op_job *)job;
 
 	if (e->to)
 		memcpy(e->to, e->from, e->bytes);
@@ -111,7 +112,7 @@ static void work_store(struct gm_slow_job *job, struct gm_backend_device *dev)
 
 static void ended(struct gm_worker_session *s, uint32_t piece, int status)
 {
-	struct gm_carry *c = &s->carry;
+	struct gm_remote_copy *c = &s->carry;
 
 	c->busy &= ~(UINT32_C(1) << piece);
 	if (c->status == 0)
@@ -120,25 +121,25 @@ static void ended(struct gm_worker_session *s, uint32_t piece, int status)
 
 static void done_store(struct gm_slow_job *job, struct gm_worker *w)
 {
-	struct gm_errand_job *e = gm_errand_returned(job, w);
+	struct gm_async_op_job *e = gm_async_op_returned(job, w);
 	struct gm_worker_session *s = e->session;
 
 	GM_POINT("worker_stored");
-	gm_ferry_landed(w);
+	gm_remote_copy_queue_landed(w);
 	ended(s, e->part, e->rc);
 	if (!s->departing)
 		go_on(w, s);
-	gm_errand_finished(w, e);
+	gm_async_op_finished(w, e);
 }
 
 static int store(struct gm_worker *w, struct gm_worker_session *s,
 		 uint32_t piece)
 {
 	struct gm_buffer_entry *stage = gm_buffers_stage(&s->buffers, w->row);
-	const struct gm_carry *c = &s->carry;
+	const struct gm_remote_copy *c = &s->carry;
 	const struct gm_task *task = &c->what.task;
-	struct gm_errand_job *e =
-		gm_errand_new(s, GM_CALL_ACROSS, work_store, done_store);
+	struct gm_async_op_job *e =
+		gm_async_op_new(s, GM_CALL_REMOTE_COPY, work_store, done_store);
 
 	if (!e)
 		return -ENOMEM;
@@ -150,13 +151,14 @@ static int store(struct gm_worker *w, struct gm_worker_session *s,
 		e->to = (char *)task->dst + c->piece_at[piece];
 	else
 		e->address = task->dst_address + c->piece_at[piece];
-	gm_ferry_give(w, e);
+	gm_remote_copy_queue_give(w, e);
 	return 0;
 }
 
-void gm_across_fetched(struct gm_worker *worker, const struct gm_wire *wire)
+void gm_remote_copy_fetched(struct gm_worker *worker,
+			    const struct gm_wire *wire)
 {
-	struct gm_worker_session *s = gm_errand_session_of(worker, wire);
+	struct gm_worker_session *s = gm_async_op_session_of(worker, wire);
 	uint64_t piece = wire->stage_at / GM_STAGE_PIECE_BYTES;
 	int rc = wire->status;
 
@@ -185,12 +187,12 @@ void gm_across_fetched(struct gm_worker *worker, const struct gm_wire *wire)
  * waited for.  What the slow thread has is, and may be all the rest. */
 static void give_up(struct gm_worker *w, struct gm_worker_session *s)
 {
-	struct gm_carry *c = &s->carry;
-	struct gm_errand_job *e;
+	struct gm_remote_copy *c = &s->carry;
+	struct gm_async_op_job *e;
 
 	if (c->status == 0 && (c->asked < c->bytes || (c->busy & c->away)))
 		c->status = -ETIME;
-	while ((e = gm_ferry_take_back(w, s, done_store)) != NULL) {
+	while ((e = gm_remote_copy_queue_take_back(w, s, done_store)) != NULL) {
 		ended(s, e->part, -ETIME);
 		free(e);
 	}
@@ -198,9 +200,9 @@ static void give_up(struct gm_worker *w, struct gm_worker_session *s)
 	go_on(w, s);
 }
 
-void gm_across_look(struct gm_worker *worker)
+void gm_remote_copy_poll(struct gm_worker *worker)
 {
-	struct gm_carry *c = TAILQ_FIRST(&worker->carried), *next;
+	struct gm_remote_copy *c = TAILQ_FIRST(&worker->carried), *next;
 
 	for (; c; c = next) {
 		next = TAILQ_NEXT(c, entry);
@@ -209,10 +211,10 @@ void gm_across_look(struct gm_worker *worker)
 	}
 }
 
-uint64_t gm_across_nap(const struct gm_worker *worker)
+uint64_t gm_remote_copy_nap(const struct gm_worker *worker)
 {
-	uint64_t now_ns = 0, soonest_ns = GM_ACROSS_NAP_NS;
-	const struct gm_carry *c;
+	uint64_t now_ns = 0, soonest_ns = GM_REMOTE_COPY_NAP_NS;
+	const struct gm_remote_copy *c;
 	bool any = false;
 
 	TAILQ_FOREACH(c, &worker->carried, entry)

@@ -25,36 +25,39 @@
 
 #include "agent/worker/worker.h"
 
-#define GM_ACROSS_NAP_NS UINT64_C(500000000) /* at most, where time counts */
+#define GM_REMOTE_COPY_NAP_NS \
+	UINT64_C(500000000) /* at most, where time counts */
 
 /*
- * gm_across_begin - have @session->errand done, which copies what is borrowed
+ * gm_remote_copy_begin - have @session->errand done, which copies what is
+ * borrowed
  *
  * Returns	0: the session is stalled, and goes on by itself; -ESTALE
  */
-int gm_across_begin(struct gm_worker *worker,
-		    struct gm_worker_session *session);
+int gm_remote_copy_begin(struct gm_worker *worker,
+			 struct gm_worker_session *session);
 
 /* By the clock: whose time is up? */
-void gm_across_look(struct gm_worker *worker);
+void gm_remote_copy_poll(struct gm_worker *worker);
 
 /* How long until there is to be such a look, 0 for no such time. */
-uint64_t gm_across_nap(const struct gm_worker *worker);
+uint64_t gm_remote_copy_nap(const struct gm_worker *worker);
 
 /* The session leaves: what is fetched for it is nobody's. */
-void gm_across_leave(struct gm_worker *worker,
-		     struct gm_worker_session *session);
+void gm_remote_copy_leave(struct gm_worker *worker,
+			  struct gm_worker_session *session);
 
 /* Records of gpumapd.  Each but FETCHED is answered, now or later; @fd is taken
  * over. */
-void gm_across_prove(struct gm_worker *worker, const struct gm_wire *wire);
-void gm_across_try(struct gm_worker *worker, const struct gm_wire *wire,
-		   int fd);
-void gm_across_lend(struct gm_worker *worker, const struct gm_wire *wire,
-		    int fd);
-void gm_across_borrow(struct gm_worker *worker, const struct gm_wire *wire,
-		      int fd);
-void gm_across_fetch(struct gm_worker *worker, const struct gm_wire *wire);
-void gm_across_fetched(struct gm_worker *worker, const struct gm_wire *wire);
+void gm_remote_copy_prove(struct gm_worker *worker, const struct gm_wire *wire);
+void gm_remote_copy_try(struct gm_worker *worker, const struct gm_wire *wire,
+			int fd);
+void gm_remote_copy_lend(struct gm_worker *worker, const struct gm_wire *wire,
+			 int fd);
+void gm_remote_copy_borrow(struct gm_worker *worker, const struct gm_wire *wire,
+			   int fd);
+void gm_remote_copy_fetch(struct gm_worker *worker, const struct gm_wire *wire);
+void gm_remote_copy_fetched(struct gm_worker *worker,
+			    const struct gm_wire *wire);
 
 #endif

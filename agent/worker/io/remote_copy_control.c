@@ -17,7 +17,7 @@
 
 #define TRIAL_BYTES (UINT64_C(2) << 20)
 
-static void answer(struct gm_worker *w, const struct gm_errand_job *e,
+static void answer(struct gm_worker *w, const struct gm_async_op_job *e,
 		   enum gm_wire_type type, uint64_t bytes, int fd)
 {
 	struct gm_wire wire =
@@ -32,11 +32,13 @@ static void answer(struct gm_worker *w, const struct gm_errand_job *e,
 }
 
 /* A job about a record, with what its answer repeats. */
-static struct gm_errand_job *new_job(struct gm_worker_session *s,
-				     const struct gm_wire *wire, int fd,
-				     gm_errand_work work, gm_errand_done done)
+static struct gm_async_op_job *new_job(struct gm_worker_session *s,
+				       const struct gm_wire *wire, int fd,
+				       gm_async_op_work work,
+				       gm_async_op_done done)
 {
-	struct gm_errand_job *e = gm_errand_new(s, GM_CALL_ACROSS, work, done);
+	struct gm_async_op_job *e =
+		gm_async_op_new(s, GM_CALL_REMOTE_COPY, work, done);
 
 	if (!e)
 		return NULL;
@@ -83,7 +85,7 @@ static int prove(struct gm_backend_device *dev, uint64_t owner, uint64_t seed)
 
 static void work_prove(struct gm_slow_job *job, struct gm_backend_device *dev)
 {
-	struct gm_errand_job *e = (struct gm_errand_job *)job;
+	struct gm_async_op_job *e = (struct gm_async_op_job *)job;
 
 	e->fd = prove(dev, e->session->id, e->at);
 	e->rc = e->fd < 0 ? e->fd : 0;
@@ -91,18 +93,18 @@ static void work_prove(struct gm_slow_job *job, struct gm_backend_device *dev)
 
 static void done_prove(struct gm_slow_job *job, struct gm_worker *w)
 {
-	struct gm_errand_job *e = gm_errand_returned(job, w);
+	struct gm_async_op_job *e = gm_async_op_returned(job, w);
 
 	answer(w, e, GM_WIRE_PROVEN, TRIAL_BYTES, e->rc < 0 ? -1 : e->fd);
 	GM_POINT("worker_proven");
-	gm_errand_finished(w, e);
+	gm_async_op_finished(w, e);
 }
 
-void gm_across_prove(struct gm_worker *worker, const struct gm_wire *wire)
+void gm_remote_copy_prove(struct gm_worker *worker, const struct gm_wire *wire)
 {
 	const struct gm_backend *backend = worker->dev->backend;
-	struct gm_worker_session *s = gm_errand_session_of(worker, wire);
-	struct gm_errand_job *e = NULL;
+	struct gm_worker_session *s = gm_async_op_session_of(worker, wire);
+	struct gm_async_op_job *e = NULL;
 	int rc = -ENOENT;
 
 	if (s && (!backend->store || !backend->export_fd))
@@ -112,14 +114,14 @@ void gm_across_prove(struct gm_worker *worker, const struct gm_wire *wire)
 		rc = e ? 0 : -ENOMEM;
 	}
 	if (rc < 0)
-		gm_errand_refuse(worker, wire, GM_WIRE_PROVEN, rc, -1);
+		gm_async_op_refuse(worker, wire, GM_WIRE_PROVEN, rc, -1);
 	else
-		gm_errand_hand_over(worker, e);
+		gm_async_op_hand_over(worker, e);
 }
 
 static void work_try(struct gm_slow_job *job, struct gm_backend_device *dev)
 {
-	struct gm_errand_job *e = (struct gm_errand_job *)job;
+	struct gm_async_op_job *e = (struct gm_async_op_job *)job;
 	uint64_t *words = make_pattern(e->at);
 
 	e->rc = words ? dev->backend->try_peer(dev, e->fd, words, TRIAL_BYTES)
@@ -130,17 +132,18 @@ static void work_try(struct gm_slow_job *job, struct gm_backend_device *dev)
 
 static void done_try(struct gm_slow_job *job, struct gm_worker *w)
 {
-	struct gm_errand_job *e = gm_errand_returned(job, w);
+	struct gm_async_op_job *e = gm_async_op_returned(job, w);
 
 	answer(w, e, GM_WIRE_TRIED, TRIAL_BYTES, -1);
 	GM_POINT("worker_tried");
-	gm_errand_finished(w, e);
+	gm_async_op_finished(w, e);
 }
 
-void gm_across_try(struct gm_worker *worker, const struct gm_wire *wire, int fd)
+void gm_remote_copy_try(struct gm_worker *worker, const struct gm_wire *wire,
+			int fd)
 {
-	struct gm_worker_session *s = gm_errand_session_of(worker, wire);
-	struct gm_errand_job *e = NULL;
+	struct gm_worker_session *s = gm_async_op_session_of(worker, wire);
+	struct gm_async_op_job *e = NULL;
 	int rc = -ENOENT;
 
 	if (s && !worker->dev->backend->try_peer)
@@ -152,9 +155,9 @@ void gm_across_try(struct gm_worker *worker, const struct gm_wire *wire, int fd)
 		rc = e ? 0 : -ENOMEM;
 	}
 	if (rc < 0)
-		gm_errand_refuse(worker, wire, GM_WIRE_TRIED, rc, fd);
+		gm_async_op_refuse(worker, wire, GM_WIRE_TRIED, rc, fd);
 	else
-		gm_errand_hand_over(worker, e);
+		gm_async_op_hand_over(worker, e);
 }
 
 /* ---- stages -------------------------------------------------------------- */
@@ -162,22 +165,22 @@ void gm_across_try(struct gm_worker *worker, const struct gm_wire *wire, int fd)
 /* Without a slot the stage was had before, or is being had before us. */
 static void work_stage(struct gm_slow_job *job, struct gm_backend_device *dev)
 {
-	struct gm_errand_job *e = (struct gm_errand_job *)job;
+	struct gm_async_op_job *e = (struct gm_async_op_job *)job;
 	struct gm_buffer_entry *stage = e->stage;
 
 	if (stage)
-		e->rc = gm_errand_map(stage, e->fd, 0, GM_STAGE_BYTES, true);
+		e->rc = gm_async_op_map(stage, e->fd, 0, GM_STAGE_BYTES, true);
 	close(e->fd);
 	if (!stage || e->rc < 0 || !dev->backend->reach)
 		return;
 	e->rc = dev->backend->reach(dev, stage->map, stage->map_bytes, true,
 				    &stage->region);
 	if (e->rc < 0)
-		gm_errand_drop_slot(dev, stage);
+		gm_async_op_drop_slot(dev, stage);
 }
 
 /* Is the stage there now, of whoever had it made? */
-static int staged(const struct gm_errand_job *e)
+static int staged(const struct gm_async_op_job *e)
 {
 	struct gm_buffer_table *buffers = &e->session->buffers;
 	struct gm_buffer_entry *stage = gm_buffers_stage(buffers, e->borrower);
@@ -197,13 +200,13 @@ static int staged(const struct gm_errand_job *e)
 }
 
 /* A job that has a stage of this id when it is done. */
-static struct gm_errand_job *stage_job(struct gm_worker_session *s,
-				       const struct gm_wire *wire, int fd,
-				       gm_errand_done done)
+static struct gm_async_op_job *stage_job(struct gm_worker_session *s,
+					 const struct gm_wire *wire, int fd,
+					 gm_async_op_done done)
 {
 	struct gm_buffer_entry *stage =
 		gm_buffers_stage(&s->buffers, wire->borrower);
-	struct gm_errand_job *e = new_job(s, wire, fd, work_stage, done);
+	struct gm_async_op_job *e = new_job(s, wire, fd, work_stage, done);
 
 	if (!e || (stage && stage->handle == wire->at))
 		return e;
@@ -216,12 +219,12 @@ static struct gm_errand_job *stage_job(struct gm_worker_session *s,
 
 static void done_lend(struct gm_slow_job *job, struct gm_worker *w)
 {
-	struct gm_errand_job *e = gm_errand_returned(job, w);
+	struct gm_async_op_job *e = gm_async_op_returned(job, w);
 
 	e->rc = staged(e);
 	answer(w, e, GM_WIRE_LENT, e->bytes, -1);
 	GM_POINT("worker_lent");
-	gm_errand_finished(w, e);
+	gm_async_op_finished(w, e);
 }
 
 /* What others may fetch: memory of our device. */
@@ -236,13 +239,13 @@ static struct gm_buffer_entry *own_slot(const struct gm_worker_session *s,
 		       : NULL;
 }
 
-void gm_across_lend(struct gm_worker *worker, const struct gm_wire *wire,
-		    int fd)
+void gm_remote_copy_lend(struct gm_worker *worker, const struct gm_wire *wire,
+			 int fd)
 {
-	struct gm_worker_session *s = gm_errand_session_of(worker, wire);
+	struct gm_worker_session *s = gm_async_op_session_of(worker, wire);
 	const struct gm_buffer_entry *slot =
 		s ? own_slot(s, wire->handle) : NULL;
-	struct gm_errand_job *e = NULL;
+	struct gm_async_op_job *e = NULL;
 	int rc = -ESTALE;
 
 	if (slot && (wire->borrower >= GM_ROWS || wire->at == 0))
@@ -254,20 +257,20 @@ void gm_across_lend(struct gm_worker *worker, const struct gm_wire *wire,
 		rc = e ? 0 : -ENOMEM;
 	}
 	if (rc < 0) {
-		gm_errand_refuse(worker, wire, GM_WIRE_LENT, rc, fd);
+		gm_async_op_refuse(worker, wire, GM_WIRE_LENT, rc, fd);
 		return;
 	}
 	e->bytes = slot->bytes;
-	gm_errand_hand_over(worker, e);
+	gm_async_op_hand_over(worker, e);
 }
 
 static void done_borrow(struct gm_slow_job *job, struct gm_worker *w)
 {
-	struct gm_errand_job *e = gm_errand_returned(job, w);
+	struct gm_async_op_job *e = gm_async_op_returned(job, w);
 
 	e->rc = staged(e);
 	if (e->rc < 0) {
-		gm_errand_abandon(e->session, e->slot);
+		gm_async_op_abandon(e->session, e->slot);
 	} else {
 		e->slot->bytes = e->bytes;
 		e->slot->flags = GPUMAP_BUFFER_READ_ONLY;
@@ -276,13 +279,13 @@ static void done_borrow(struct gm_slow_job *job, struct gm_worker *w)
 	}
 	answer(w, e, GM_WIRE_BORROWED, e->bytes, -1);
 	GM_POINT("worker_borrowed");
-	gm_errand_finished(w, e);
+	gm_async_op_finished(w, e);
 }
 
 static int begin_borrow(struct gm_worker *w, struct gm_worker_session *s,
 			const struct gm_wire *wire, int fd)
 {
-	struct gm_errand_job *e;
+	struct gm_async_op_job *e;
 	struct gm_buffer_entry *slot;
 	int rc = gm_buffers_add(&s->buffers, wire->handle, &slot);
 
@@ -290,18 +293,18 @@ static int begin_borrow(struct gm_worker *w, struct gm_worker_session *s,
 		return rc;
 	e = stage_job(s, wire, fd, done_borrow);
 	if (!e) {
-		gm_errand_abandon(s, slot);
+		gm_async_op_abandon(s, slot);
 		return -ENOMEM;
 	}
 	e->slot = slot;
-	gm_errand_hand_over(w, e);
+	gm_async_op_hand_over(w, e);
 	return 0;
 }
 
-void gm_across_borrow(struct gm_worker *worker, const struct gm_wire *wire,
-		      int fd)
+void gm_remote_copy_borrow(struct gm_worker *worker, const struct gm_wire *wire,
+			   int fd)
 {
-	struct gm_worker_session *s = gm_errand_session_of(worker, wire);
+	struct gm_worker_session *s = gm_async_op_session_of(worker, wire);
 	int rc = -ENOENT;
 
 	if (s && (gm_handle_kind(wire->handle) != GM_BUFFER_DEVICE ||
@@ -313,14 +316,14 @@ void gm_across_borrow(struct gm_worker *worker, const struct gm_wire *wire,
 	else if (s)
 		rc = begin_borrow(worker, s, wire, fd);
 	if (rc < 0)
-		gm_errand_refuse(worker, wire, GM_WIRE_BORROWED, rc, fd);
+		gm_async_op_refuse(worker, wire, GM_WIRE_BORROWED, rc, fd);
 }
 
 /* ---- onto the stage ------------------------------------------------------ */
 
 static void work_fetch(struct gm_slow_job *job, struct gm_backend_device *dev)
 {
-	struct gm_errand_job *e = (struct gm_errand_job *)job;
+	struct gm_async_op_job *e = (struct gm_async_op_job *)job;
 
 	/* Who frees it now is behind us. */
 	if (e->from)
@@ -331,15 +334,15 @@ static void work_fetch(struct gm_slow_job *job, struct gm_backend_device *dev)
 
 static void done_fetch(struct gm_slow_job *job, struct gm_worker *w)
 {
-	struct gm_errand_job *e = gm_errand_returned(job, w);
+	struct gm_async_op_job *e = gm_async_op_returned(job, w);
 
 	/* Its memory may have been found missing: then it was zeroes. */
 	if (gm_get(&e->session->ground.broken))
 		e->rc = -EIO;
 	answer(w, e, GM_WIRE_FETCHED, e->bytes, -1);
 	GM_POINT("worker_fetched");
-	gm_ferry_landed(w);
-	gm_errand_finished(w, e);
+	gm_remote_copy_queue_landed(w);
+	gm_async_op_finished(w, e);
 }
 
 static bool inside(uint64_t at, uint64_t bytes, uint64_t size)
@@ -353,7 +356,7 @@ static int begin_fetch(struct gm_worker *w, struct gm_worker_session *s,
 	struct gm_buffer_entry *slot = own_slot(s, wire->handle);
 	struct gm_buffer_entry *stage =
 		gm_buffers_stage(&s->buffers, wire->borrower);
-	struct gm_errand_job *e;
+	struct gm_async_op_job *e;
 
 	if (!slot || !stage || !stage->ready)
 		return -ESTALE;
@@ -370,15 +373,15 @@ static int begin_fetch(struct gm_worker *w, struct gm_worker_session *s,
 		e->from = slot->at + wire->at;
 	else
 		e->address = slot->address + wire->at;
-	gm_ferry_give(w, e);
+	gm_remote_copy_queue_give(w, e);
 	return 0;
 }
 
-void gm_across_fetch(struct gm_worker *worker, const struct gm_wire *wire)
+void gm_remote_copy_fetch(struct gm_worker *worker, const struct gm_wire *wire)
 {
-	struct gm_worker_session *s = gm_errand_session_of(worker, wire);
+	struct gm_worker_session *s = gm_async_op_session_of(worker, wire);
 	int rc = s ? begin_fetch(worker, s, wire) : -ESTALE;
 
 	if (rc < 0)
-		gm_errand_refuse(worker, wire, GM_WIRE_FETCHED, rc, -1);
+		gm_async_op_refuse(worker, wire, GM_WIRE_FETCHED, rc, -1);
 }

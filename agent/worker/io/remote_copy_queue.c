@@ -6,22 +6,23 @@
 #include "agent/worker/control/async_op_private.h"
 #include "agent/worker/queue/accounting.h"
 
-void gm_ferry_init(struct gm_ferry *ferry)
+void gm_remote_copy_queue_init(struct gm_remote_copy_queue *ferry)
 {
-	*ferry = (struct gm_ferry){ 0 };
+	*ferry = (struct gm_remote_copy_queue){ 0 };
 	STAILQ_INIT(&ferry->waiting);
 }
 
 /* Bytes that he has had, and as many as others had when he came. */
-static uint64_t carried_for(const struct gm_ferry *f, const struct gm_guest *g)
+static uint64_t carried_for(const struct gm_remote_copy_queue *f,
+			    const struct gm_guest *g)
 {
 	return g->carried > f->carried ? g->carried : f->carried;
 }
 
-static void hand_over(struct gm_worker *w, struct gm_errand_job *e)
+static void hand_over(struct gm_worker *w, struct gm_async_op_job *e)
 {
 	struct gm_guest *guest = e->session->guest;
-	struct gm_ferry *f = &w->ferry;
+	struct gm_remote_copy_queue *f = &w->ferry;
 
 	STAILQ_REMOVE(&f->waiting, &e->job, gm_slow_job, entry);
 	f->n--;
@@ -32,20 +33,20 @@ static void hand_over(struct gm_worker *w, struct gm_errand_job *e)
 		guest->carried = f->carried + e->bytes;
 		gm_charge_user(w, e->session, (int64_t)e->bytes);
 	}
-	gm_errand_hand_over(w, e);
+	gm_async_op_hand_over(w, e);
 }
 
 /* NULL where none may go in this round. */
-static struct gm_errand_job *next(const struct gm_worker *w)
+static struct gm_async_op_job *next(const struct gm_worker *w)
 {
-	const struct gm_ferry *f = &w->ferry;
-	struct gm_errand_job *first = NULL;
+	const struct gm_remote_copy_queue *f = &w->ferry;
+	struct gm_async_op_job *first = NULL;
 	struct gm_slow_job *job;
 	uint64_t least = 0;
 
 	STAILQ_FOREACH(job, &f->waiting, entry)
 	{
-		struct gm_errand_job *e = (struct gm_errand_job *)job;
+		struct gm_async_op_job *e = (struct gm_async_op_job *)job;
 		uint64_t bytes = carried_for(f, e->session->guest);
 
 		if (!gm_charge_left(w, e->session) || (first && bytes >= least))
@@ -56,46 +57,48 @@ static struct gm_errand_job *next(const struct gm_worker *w)
 	return first;
 }
 
-bool gm_ferry_go(struct gm_worker *worker)
+bool gm_remote_copy_queue_go(struct gm_worker *worker)
 {
-	struct gm_ferry *f = &worker->ferry;
-	struct gm_errand_job *e = NULL;
+	struct gm_remote_copy_queue *f = &worker->ferry;
+	struct gm_async_op_job *e = NULL;
 	bool any = false;
 
-	while (f->n && f->n_aloft < GM_FERRY_MOST &&
+	while (f->n && f->n_aloft < GM_REMOTE_COPY_QUEUE_MOST &&
 	       (e = next(worker)) != NULL) {
 		hand_over(worker, e);
 		any = true;
 	}
-	f->held = f->n && f->n_aloft < GM_FERRY_MOST;
+	f->held = f->n && f->n_aloft < GM_REMOTE_COPY_QUEUE_MOST;
 	return any;
 }
 
-void gm_ferry_give(struct gm_worker *worker, struct gm_errand_job *e)
+void gm_remote_copy_queue_give(struct gm_worker *worker,
+			       struct gm_async_op_job *e)
 {
-	struct gm_ferry *f = &worker->ferry;
+	struct gm_remote_copy_queue *f = &worker->ferry;
 
 	STAILQ_INSERT_TAIL(&f->waiting, &e->job, entry);
 	f->n++;
 	if (e->session->ended)
 		hand_over(worker, e);
 	else
-		gm_ferry_go(worker);
+		gm_remote_copy_queue_go(worker);
 }
 
-void gm_ferry_landed(struct gm_worker *worker)
+void gm_remote_copy_queue_landed(struct gm_worker *worker)
 {
 	worker->ferry.n_aloft--;
-	gm_ferry_go(worker);
+	gm_remote_copy_queue_go(worker);
 }
 
-void gm_ferry_hurry(struct gm_worker *worker, struct gm_worker_session *session,
-		    const struct gm_buffer_entry *slot)
+void gm_remote_copy_queue_hurry(struct gm_worker *worker,
+				struct gm_worker_session *session,
+				const struct gm_buffer_entry *slot)
 {
 	struct gm_slow_job *job = STAILQ_FIRST(&worker->ferry.waiting), *then;
 
 	for (; job; job = then) {
-		struct gm_errand_job *e = (struct gm_errand_job *)job;
+		struct gm_async_op_job *e = (struct gm_async_op_job *)job;
 
 		then = STAILQ_NEXT(job, entry);
 		if (e->session == session &&
@@ -104,23 +107,22 @@ void gm_ferry_hurry(struct gm_worker *worker, struct gm_worker_session *session,
 	}
 }
 
-struct gm_errand_job *
-gm_ferry_take_back(struct gm_worker *worker,
-		   const struct gm_worker_session *session,
-		   void (*done)(struct gm_slow_job *, struct gm_worker *))
+struct gm_async_op_job *gm_remote_copy_queue_take_back(
+	struct gm_worker *worker, const struct gm_worker_session *session,
+	void (*done)(struct gm_slow_job *, struct gm_worker *))
 {
-	struct gm_ferry *f = &worker->ferry;
+	struct gm_remote_copy_queue *f = &worker->ferry;
 	struct gm_slow_job *job;
 
 	STAILQ_FOREACH(job, &f->waiting, entry)
 	{
-		struct gm_errand_job *e = (struct gm_errand_job *)job;
+		struct gm_async_op_job *e = (struct gm_async_op_job *)job;
 
 		if (e->session != session || job->done != done)
 			continue;
 		STAILQ_REMOVE(&f->waiting, job, gm_slow_job, entry);
 		f->n--;
-		f->held = f->n && f->n_aloft < GM_FERRY_MOST;
+		f->held = f->n && f->n_aloft < GM_REMOTE_COPY_QUEUE_MOST;
 		return e;
 	}
 	return NULL;

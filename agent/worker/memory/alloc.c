@@ -21,7 +21,7 @@ static bool is_late(const struct gm_alloc_wait *wait)
 static bool comes_back(const struct gm_worker *w,
 		       const struct gm_worker_session *s, int rc)
 {
-	const struct gm_purse *purse = s->buffers.purse;
+	const struct gm_user_budget *purse = s->buffers.purse;
 
 	if (rc == -EDQUOT)
 		return purse && purse->n_leaving;
@@ -61,13 +61,13 @@ void gm_alloc_leave(struct gm_worker *worker, struct gm_worker_session *session)
 
 static void work(struct gm_slow_job *job, struct gm_backend_device *dev)
 {
-	struct gm_errand_job *e = (struct gm_errand_job *)job;
+	struct gm_async_op_job *e = (struct gm_async_op_job *)job;
 
 	e->rc = dev->backend->alloc(dev, e->session->id, e->bytes, e->flags,
 				    &e->slot->buffer);
 }
 
-static int allocated(struct gm_worker *w, struct gm_errand_job *e)
+static int allocated(struct gm_worker *w, struct gm_async_op_job *e)
 {
 	struct gm_worker_session *s = e->session;
 	struct gm_buffer_entry *slot = e->slot;
@@ -76,35 +76,35 @@ static int allocated(struct gm_worker *w, struct gm_errand_job *e)
 	rc = gm_buffers_settle(&s->buffers, e->bytes,
 			       e->rc < 0 ? 0 : slot->buffer->charged);
 	if (e->rc < 0) {
-		gm_errand_abandon(s, slot);
+		gm_async_op_abandon(s, slot);
 		return e->rc;
 	}
-	gm_errand_open_slot(w, s, slot);
+	gm_async_op_open_slot(w, s, slot);
 	/* It may be the rounding up that does not fit. */
 	if (rc < 0)
 		gm_buffers_free(&s->buffers, slot->handle,
-				gm_errand_settled(s));
+				gm_async_op_settled(s));
 	return rc;
 }
 
 static void done(struct gm_slow_job *job, struct gm_worker *w)
 {
-	struct gm_errand_job *e = gm_errand_returned(job, w);
+	struct gm_async_op_job *e = gm_async_op_returned(job, w);
 	struct gm_worker_session *s = e->session;
 	int rc = allocated(w, e);
 
 	if (rc == 0 || !enter(w, s, rc))
-		gm_errand_ended(w, s, rc);
-	gm_errand_finished(w, e);
+		gm_async_op_ended(w, s, rc);
+	gm_async_op_finished(w, e);
 }
 
 /* Returns 0, and done() tells the end; or the status. */
 static int begin(struct gm_worker *w, struct gm_worker_session *s)
 {
-	const struct gm_errand *what = &s->alloc.what;
+	const struct gm_async_op *what = &s->alloc.what;
 	struct gm_buffer_table *buffers = &s->buffers;
 	struct gm_buffer_entry *slot;
-	struct gm_errand_job *e;
+	struct gm_async_op_job *e;
 	int rc;
 
 	rc = gm_buffers_pay(buffers, what->bytes);
@@ -115,13 +115,13 @@ static int begin(struct gm_worker *w, struct gm_worker_session *s)
 		gm_buffers_settle(buffers, what->bytes, 0);
 		return rc;
 	}
-	e = gm_errand_new(s,
-			  what->bytes > GM_ALLOC_LARGE ? GM_CALL_ALLOC_LARGE
-						       : GM_CALL_ALLOC,
-			  work, done);
+	e = gm_async_op_new(s,
+			    what->bytes > GM_ALLOC_LARGE ? GM_CALL_ALLOC_LARGE
+							 : GM_CALL_ALLOC,
+			    work, done);
 	if (!e) {
 		gm_buffers_settle(buffers, what->bytes, 0);
-		gm_errand_abandon(s, slot);
+		gm_async_op_abandon(s, slot);
 		return -ENOMEM;
 	}
 	slot->flags = what->flags;
@@ -129,8 +129,8 @@ static int begin(struct gm_worker *w, struct gm_worker_session *s)
 	e->bytes = what->bytes;
 	e->flags = what->flags;
 	if (!s->stalled)
-		gm_errand_stall(w, s);
-	gm_errand_hand_over(w, e);
+		gm_async_op_stall(w, s);
+	gm_async_op_hand_over(w, e);
 	return 0;
 }
 
@@ -146,7 +146,7 @@ int gm_alloc_begin(struct gm_worker *worker, struct gm_worker_session *session)
 	rc = begin(worker, session);
 	if (rc == 0 || !enter(worker, session, rc))
 		return rc;
-	gm_errand_stall(worker, session);
+	gm_async_op_stall(worker, session);
 	return 0;
 }
 
@@ -165,7 +165,7 @@ void gm_alloc_retry(struct gm_worker *worker)
 		leave(worker, wait);
 		rc = s->ended ? -ECANCELED : begin(worker, s);
 		if (rc < 0 && !enter(worker, s, rc))
-			gm_errand_ended(worker, s, rc);
+			gm_async_op_ended(worker, s, rc);
 	}
 }
 
@@ -180,7 +180,7 @@ void gm_alloc_look(struct gm_worker *worker)
 		if (!is_late(wait))
 			continue;
 		leave(worker, wait);
-		gm_errand_ended(worker, wait->session, -ETIME);
+		gm_async_op_ended(worker, wait->session, -ETIME);
 	}
 }
 

@@ -16,11 +16,11 @@ void gm_buffers_init(struct gm_buffer_table *buffers)
 
 /* ---- purses ------------------------------------------------------------ */
 
-int gm_buffers_open_purse(struct gm_buffer_table *buffers,
-			  struct gm_purse **purses, uint32_t uid,
-			  uint64_t quota)
+int gm_buffers_open_budget(struct gm_buffer_table *buffers,
+			   struct gm_user_budget **purses, uint32_t uid,
+			   uint64_t quota)
 {
-	struct gm_purse *purse = *purses;
+	struct gm_user_budget *purse = *purses;
 
 	while (purse && purse->uid != uid)
 		purse = purse->next;
@@ -46,10 +46,10 @@ void gm_buffers_leave(struct gm_buffer_table *buffers)
 	buffers->purse->n_leaving++;
 }
 
-void gm_buffers_close_purse(struct gm_buffer_table *buffers,
-			    struct gm_purse **purses)
+void gm_buffers_close_budget(struct gm_buffer_table *buffers,
+			     struct gm_user_budget **purses)
 {
-	struct gm_purse *purse = buffers->purse;
+	struct gm_user_budget *purse = buffers->purse;
 
 	if (!purse)
 		return;
@@ -76,7 +76,7 @@ static void count(struct gm_buffer_table *buffers, uint64_t more, uint64_t less)
 
 int gm_buffers_pay(struct gm_buffer_table *buffers, uint64_t bytes)
 {
-	const struct gm_purse *purse = buffers->purse;
+	const struct gm_user_budget *purse = buffers->purse;
 
 	if (!purse || purse->used > purse->quota ||
 	    bytes > purse->quota - purse->used)

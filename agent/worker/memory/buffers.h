@@ -50,7 +50,7 @@ struct gm_buffer_entry {
 	uint64_t map_bytes;
 	int fd;         /* of a file, -1 for none */
 	bool is_memory; /* a file that entries may write, as memory */
-	struct gm_ground ground;
+	struct gm_mapping ground;
 
 	/* Once it is out of the table. */
 	STAILQ_ENTRY(gm_buffer_entry) entry;
@@ -61,8 +61,8 @@ struct gm_buffer_entry {
 STAILQ_HEAD(gm_slots, gm_buffer_entry);
 
 /* Of the device's memory, in bytes. */
-struct gm_purse {
-	struct gm_purse *next; /* of the worker's */
+struct gm_user_budget {
+	struct gm_user_budget *next; /* of the worker's */
 	uint32_t uid;
 	uint32_t n_sessions;
 	uint32_t n_leaving; /* of them, see gm_buffers_leave() */
@@ -75,26 +75,26 @@ struct gm_buffer_table {
 	 * yet. */
 	struct gm_buffer_entry **slot;
 	struct gm_slots given_up;
-	struct gm_purse *purse; /* NULL: cannot pay for anything */
-	uint64_t used;          /* of it, by this session */
-	bool leaves;            /* all of that will be given back */
-	gm_a64 *shown;          /* that, for gpumapd; NULL: to nobody */
+	struct gm_user_budget *purse; /* NULL: cannot pay for anything */
+	uint64_t used;                /* of it, by this session */
+	bool leaves;                  /* all of that will be given back */
+	gm_a64 *shown;                /* that, for gpumapd; NULL: to nobody */
 };
 
 void gm_buffers_init(struct gm_buffer_table *buffers);
 
 /* Have the purse of @uid, among @purses or a new one, with @quota from now on.
  * Returns 0 or -ENOMEM. */
-int gm_buffers_open_purse(struct gm_buffer_table *buffers,
-			  struct gm_purse **purses, uint32_t uid,
-			  uint64_t quota);
+int gm_buffers_open_budget(struct gm_buffer_table *buffers,
+			   struct gm_user_budget **purses, uint32_t uid,
+			   uint64_t quota);
 
 /* The session is about to give back all that it has.  May be said again. */
 void gm_buffers_leave(struct gm_buffer_table *buffers);
 
 /* The device has back whatever this session had.  Allowed without a purse. */
-void gm_buffers_close_purse(struct gm_buffer_table *buffers,
-			    struct gm_purse **purses);
+void gm_buffers_close_budget(struct gm_buffer_table *buffers,
+			     struct gm_user_budget **purses);
 
 /* Pay for @bytes.  Returns 0, or -EDQUOT: the uid has not so much left. */
 int gm_buffers_pay(struct gm_buffer_table *buffers, uint64_t bytes);

@@ -10,9 +10,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-gm_a32 gm_fault_seen;
+gm_a32 gm_sigbus_seen;
 
-static struct gm_ground *grounds;
+static struct gm_mapping *grounds;
 static gm_a32 busy;         /* whoever reads or changes the list */
 static uintptr_t page_mask; /* address bits inside a page */
 
@@ -29,9 +29,9 @@ static void unlock(void)
 	gm_put_release(&busy, 0); /* GROUND.list */
 }
 
-static bool contains(const struct gm_ground *g, uintptr_t addr)
+static bool contains(const struct gm_mapping *g, uintptr_t addr)
 {
-	for (int i = 0; i < GM_GROUND_PARTS; i++)
+	for (int i = 0; i < GM_MAPPING_PARTS; i++)
 		if (addr - (uintptr_t)g->part[i].at < g->part[i].bytes)
 			return true;
 	return false;
@@ -40,7 +40,7 @@ static bool contains(const struct gm_ground *g, uintptr_t addr)
 /* Mark whose it is.  Returns whether it is anybody's. */
 static bool find_broken(uintptr_t addr)
 {
-	struct gm_ground *g;
+	struct gm_mapping *g;
 
 	lock();
 	for (g = grounds; g && !contains(g, addr); g = g->next)
@@ -74,11 +74,11 @@ static void on_fault(int sig, siginfo_t *info, void *context)
 		 MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED)
 		die_of(sig);
 	else
-		gm_put_release(&gm_fault_seen, 1); /* GROUND.seen */
+		gm_put_release(&gm_sigbus_seen, 1); /* GROUND.seen */
 	errno = saved;
 }
 
-int gm_fault_init(void)
+int gm_sigbus_init(void)
 {
 	struct sigaction act = { .sa_sigaction = on_fault,
 				 .sa_flags = SA_SIGINFO };
@@ -87,7 +87,7 @@ int gm_fault_init(void)
 	return sigaction(SIGBUS, &act, NULL) == 0 ? 0 : -errno;
 }
 
-void gm_fault_watch(struct gm_ground *ground)
+void gm_sigbus_watch(struct gm_mapping *ground)
 {
 	lock();
 	ground->next = grounds;
@@ -95,9 +95,9 @@ void gm_fault_watch(struct gm_ground *ground)
 	unlock();
 }
 
-void gm_fault_forget(struct gm_ground *ground)
+void gm_sigbus_unregister(struct gm_mapping *ground)
 {
-	struct gm_ground **at = &grounds;
+	struct gm_mapping **at = &grounds;
 
 	lock();
 	while (*at && *at != ground)

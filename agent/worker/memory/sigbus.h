@@ -27,27 +27,27 @@
 
 #include "shm/atomic.h"
 
-#define GM_GROUND_PARTS 4
+#define GM_MAPPING_PARTS 4
 
 /* Memory of one client, mapped here.  Zeroed parts are none. */
-struct gm_ground {
+struct gm_mapping {
 	struct {
 		char *at;
 		size_t bytes;
-	} part[GM_GROUND_PARTS];
-	gm_a32 broken;           /* a page of it was missing, 0 or 1 */
-	struct gm_ground *whole; /* whose it is, and is broken with it */
-	struct gm_ground *next;
+	} part[GM_MAPPING_PARTS];
+	gm_a32 broken;            /* a page of it was missing, 0 or 1 */
+	struct gm_mapping *whole; /* whose it is, and is broken with it */
+	struct gm_mapping *next;
 };
 
 /* 1 once any ground was found broken; who acts on that swaps it for 0. */
-extern gm_a32 gm_fault_seen;
+extern gm_a32 gm_sigbus_seen;
 
 /* Returns 0 or -errno. */
-int gm_fault_init(void);
+int gm_sigbus_init(void);
 
 /* From now on, and no longer. */
-void gm_fault_watch(struct gm_ground *ground);
-void gm_fault_forget(struct gm_ground *ground);
+void gm_sigbus_watch(struct gm_mapping *ground);
+void gm_sigbus_unregister(struct gm_mapping *ground);
 
 #endif

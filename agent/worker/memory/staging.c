@@ -54,7 +54,7 @@ static int make(struct gm_chunk *chunk, struct gm_backend_device *dev)
 
 	if (at == MAP_FAILED)
 		return -errno;
-	rc = gm_errand_populate(at, chunk->bytes, true);
+	rc = gm_async_op_populate(at, chunk->bytes, true);
 	if (rc == 0 && dev->backend->reach)
 		rc = dev->backend->reach(dev, at, chunk->bytes, true,
 					 &chunk->region);

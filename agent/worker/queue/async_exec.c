@@ -17,18 +17,18 @@
 #include "gpumap.h"
 #include "shm/point.h"
 
-static struct gm_flown *flown_at(const struct gm_worker_session *s,
-				 uint32_t pos)
+static struct gm_inflight_entry *flown_at(const struct gm_worker_session *s,
+					  uint32_t pos)
 {
 	return &s->flights->flown[pos & s->entries.mask];
 }
 
-int gm_flight_open(struct gm_worker_session *session,
-		   const struct gm_backend_device *dev)
+int gm_async_exec_open(struct gm_worker_session *session,
+		       const struct gm_backend_device *dev)
 {
 	uint32_t depth = session->entries.mask + 1;
-	struct gm_flights *f =
-		calloc(1, sizeof(*f) + depth * sizeof(struct gm_flown));
+	struct gm_async_execs *f = calloc(
+		1, sizeof(*f) + depth * sizeof(struct gm_inflight_entry));
 
 	if (!f || (dev->backend->reach && gm_reach_open(session) < 0)) {
 		free(f);
@@ -40,19 +40,19 @@ int gm_flight_open(struct gm_worker_session *session,
 	return 0;
 }
 
-uint32_t gm_flight_oldest(const struct gm_worker_session *session)
+uint32_t gm_async_exec_oldest(const struct gm_worker_session *session)
 {
 	return session->flights->oldest;
 }
 
-bool gm_flight_waits(const struct gm_worker_session *session)
+bool gm_async_exec_waits(const struct gm_worker_session *session)
 {
 	return session->flights->n_slices != 0;
 }
 
-struct gm_doorbell_spin *gm_flight_spin(struct gm_worker_session *session)
+struct gm_doorbell_spin *gm_async_exec_spin(struct gm_worker_session *session)
 {
-	struct gm_flights *f = session->flights;
+	struct gm_async_execs *f = session->flights;
 
 	return f && f->n_slices ? &f->spin : NULL;
 }
@@ -62,10 +62,10 @@ struct gm_doorbell_spin *gm_flight_spin(struct gm_worker_session *session)
 static bool may_read(const struct gm_worker *w,
 		     const struct gm_worker_session *s)
 {
-	const struct gm_flights *f = s->flights;
+	const struct gm_async_execs *f = s->flights;
 
 	if (f->starting || f->fenced || s->wait.on ||
-	    f->n_slices >= gm_flight_slices_max(w) ||
+	    f->n_slices >= gm_async_exec_slices_max(w) ||
 	    s->entries.pos - f->oldest >= s->entries.mask)
 		return false;
 	/* What came later than DRAIN is left to whoever comes next. */
@@ -77,29 +77,29 @@ static bool may_read(const struct gm_worker *w,
 static bool may_start(const struct gm_worker *w,
 		      const struct gm_worker_session *s)
 {
-	const struct gm_flights *f = s->flights;
+	const struct gm_async_execs *f = s->flights;
 
-	return f->starting && f->n_slices < gm_flight_slices_max(w) &&
+	return f->starting && f->n_slices < gm_async_exec_slices_max(w) &&
 	       (w->landed != f->refused_at || w->n_aloft == 0);
 }
 
-bool gm_flight_full(const struct gm_worker *worker,
-		    const struct gm_worker_session *session)
+bool gm_async_exec_full(const struct gm_worker *worker,
+			const struct gm_worker_session *session)
 {
-	const struct gm_flights *f = session->flights;
+	const struct gm_async_execs *f = session->flights;
 
 	return (f->flying || f->fenced || session->wait.on) &&
 	       !may_read(worker, session);
 }
 
-static bool has_landed(const struct gm_worker *w, struct gm_flights *f)
+static bool has_landed(const struct gm_worker *w, struct gm_async_execs *f)
 {
 	return f->n_slices &&
-	       w->dev->backend->ended(w->dev,
-				      &gm_flight_oldest_slice(f)->flight) != 0;
+	       w->dev->backend->ended(
+		       w->dev, &gm_async_exec_oldest_slice(f)->flight) != 0;
 }
 
-static bool is_over(const struct gm_flown *e)
+static bool is_over(const struct gm_inflight_entry *e)
 {
 	return e->next == e->task.n && !e->n_slices && !e->is_fence;
 }
@@ -112,15 +112,16 @@ static bool has_ended(const struct gm_worker_session *s)
 	return oldest != s->entries.pos && is_over(flown_at(s, oldest));
 }
 
-bool gm_flight_has_ended(const struct gm_worker *worker,
-			 const struct gm_worker_session *session)
+bool gm_async_exec_has_ended(const struct gm_worker *worker,
+			     const struct gm_worker_session *session)
 {
 	return has_landed(worker, session->flights) || has_ended(session);
 }
 
-bool gm_flight_due(struct gm_worker *worker, struct gm_worker_session *session)
+bool gm_async_exec_due(struct gm_worker *worker,
+		       struct gm_worker_session *session)
 {
-	return gm_flight_has_ended(worker, session) ||
+	return gm_async_exec_has_ended(worker, session) ||
 	       may_start(worker, session) ||
 	       (may_read(worker, session) &&
 		gm_ring_ready(&session->entries, GM_ENTRY_WORDS));
@@ -129,14 +130,14 @@ bool gm_flight_due(struct gm_worker *worker, struct gm_worker_session *session)
 /* ---- slices ------------------------------------------------------------ */
 
 /* No more of it is started. */
-static void quit(struct gm_worker *w, const struct gm_flown *e)
+static void quit(struct gm_worker *w, const struct gm_inflight_entry *e)
 {
 	if (e->next > 0 && e->next < e->task.n && w->dev->backend->quit)
 		w->dev->backend->quit(w->dev, &e->task);
 }
 
 static void fail_rest(struct gm_worker *w, struct gm_worker_session *s,
-		      struct gm_flown *e, int32_t status)
+		      struct gm_inflight_entry *e, int32_t status)
 {
 	if (e->status == 0)
 		e->status = status;
@@ -147,15 +148,17 @@ static void fail_rest(struct gm_worker *w, struct gm_worker_session *s,
 		s->flights->starting = false;
 }
 
-void gm_flight_land(struct gm_worker *worker, struct gm_worker_session *session)
+void gm_async_exec_land(struct gm_worker *worker,
+			struct gm_worker_session *session)
 {
 	struct gm_worker *w = worker;
 	struct gm_worker_session *s = session;
-	struct gm_flights *f = s->flights;
+	struct gm_async_execs *f = s->flights;
 
 	while (f->n_slices) {
-		struct gm_flight_slice *slice = gm_flight_oldest_slice(f);
-		struct gm_flown *e = flown_at(s, slice->pos);
+		struct gm_async_exec_slice *slice =
+			gm_async_exec_oldest_slice(f);
+		struct gm_inflight_entry *e = flown_at(s, slice->pos);
 		int rc = w->dev->backend->ended(w->dev, &slice->flight);
 
 		if (rc == 0)
@@ -174,7 +177,7 @@ void gm_flight_land(struct gm_worker *worker, struct gm_worker_session *session)
 
 /* Elements of its next slice. */
 static uint64_t slice_of(const struct gm_backend_device *dev,
-			 const struct gm_flown *e)
+			 const struct gm_inflight_entry *e)
 {
 	uint64_t bytes = gm_device_slice(dev, &e->task);
 	uint64_t left = e->task.n - e->next;
@@ -189,15 +192,16 @@ static uint64_t slice_of(const struct gm_backend_device *dev,
 static void start(struct gm_worker *w, struct gm_worker_session *s)
 {
 	const struct gm_backend *backend = w->dev->backend;
-	struct gm_flown *e = flown_at(s, s->entries.pos - 1);
-	struct gm_flights *f = s->flights;
+	struct gm_inflight_entry *e = flown_at(s, s->entries.pos - 1);
+	struct gm_async_execs *f = s->flights;
 
-	while (e->next < e->task.n && f->n_slices < gm_flight_slices_max(w)) {
+	while (e->next < e->task.n &&
+	       f->n_slices < gm_async_exec_slices_max(w)) {
 		uint32_t at = f->first + f->n_slices;
-		struct gm_flight_slice *slice =
-			&f->slice[at % GM_FLIGHT_SLICES];
-		const struct gm_flight_slice *before =
-			&f->slice[(at - 1) % GM_FLIGHT_SLICES];
+		struct gm_async_exec_slice *slice =
+			&f->slice[at % GM_ASYNC_EXEC_SLICES];
+		const struct gm_async_exec_slice *before =
+			&f->slice[(at - 1) % GM_ASYNC_EXEC_SLICES];
 		uint64_t count = slice_of(w->dev, e);
 		int rc;
 
@@ -252,10 +256,10 @@ static void end(struct gm_worker_session *s, struct gm_batch *batch,
 
 static void end_all(struct gm_worker_session *s, struct gm_batch *batch)
 {
-	struct gm_flights *f = s->flights;
+	struct gm_async_execs *f = s->flights;
 
 	while (f->oldest != s->entries.pos && !gm_get(&s->ground.broken)) {
-		struct gm_flown *e = flown_at(s, f->oldest);
+		struct gm_inflight_entry *e = flown_at(s, f->oldest);
 
 		if (!is_over(e))
 			break;
@@ -265,16 +269,16 @@ static void end_all(struct gm_worker_session *s, struct gm_batch *batch)
 
 /* The next entry has been read, and ends later.  What ended before it without
  * being in the journal has to be there first. */
-static struct gm_flown *take(struct gm_worker_session *s,
-			     struct gm_batch *batch)
+static struct gm_inflight_entry *take(struct gm_worker_session *s,
+				      struct gm_batch *batch)
 {
-	struct gm_flown *e = flown_at(s, s->entries.pos);
+	struct gm_inflight_entry *e = flown_at(s, s->entries.pos);
 
 	publish(s, batch);
 	gm_journal_take(s->owed, s->entries.mask, s->entries.pos);
 	GM_POINT("flight_taken");
 	s->entries.pos++;
-	*e = (struct gm_flown){ 0 };
+	*e = (struct gm_inflight_entry){ 0 };
 	return e;
 }
 
@@ -282,7 +286,7 @@ static struct gm_flown *take(struct gm_worker_session *s,
 static void read_ended(struct gm_worker_session *s, struct gm_batch *batch,
 		       int32_t status, bool is_second)
 {
-	struct gm_flown *e;
+	struct gm_inflight_entry *e;
 
 	if (s->flights->oldest != s->entries.pos) {
 		e = take(s, batch);
@@ -298,7 +302,7 @@ static void read_ended(struct gm_worker_session *s, struct gm_batch *batch,
  * names. */
 static bool must_reach(struct gm_worker *w, struct gm_worker_session *s)
 {
-	struct gm_flown *e = flown_at(s, s->entries.pos - 1);
+	struct gm_inflight_entry *e = flown_at(s, s->entries.pos - 1);
 	struct gm_task_sizes sizes;
 	uint32_t part;
 	int rc;
@@ -313,9 +317,9 @@ static bool must_reach(struct gm_worker *w, struct gm_worker_session *s)
 	e->is_fence = s->flights->fenced = part < s->n_reached;
 	if (part == s->n_reached)
 		return false;
-	rc = gm_errands_reach(w, s, part);
+	rc = gm_async_ops_reach(w, s, part);
 	if (rc < 0)
-		gm_flight_reached(w, s, rc);
+		gm_async_exec_reached(w, s, rc);
 	return true;
 }
 
@@ -323,7 +327,7 @@ static void read_task(struct gm_worker *w, struct gm_worker_session *s,
 		      const struct gm_decoded_entry *verdict,
 		      struct gm_batch *batch)
 {
-	struct gm_flown *e = take(s, batch);
+	struct gm_inflight_entry *e = take(s, batch);
 
 	e->task = verdict->task;
 	e->deadline_ns = verdict->deadline_ns;
@@ -382,19 +386,19 @@ static bool read_entry(struct gm_worker *w, struct gm_worker_session *s,
  * status of the entry. */
 static int begin_errand(struct gm_worker *w, struct gm_worker_session *s)
 {
-	const struct gm_errand *errand = &s->errand;
+	const struct gm_async_op *errand = &s->errand;
 	uint32_t part = s->n_reached;
 	int rc;
 
 	if (errand->op == GPUMAP_OP_LOAD && s->n_reached)
 		part = gm_reach_missing(s, errand->task.dst, errand->task.n);
 	s->flights->reaching = part < s->n_reached;
-	rc = s->flights->reaching ? gm_errands_reach(w, s, part)
-				  : gm_errands_begin(w, s);
+	rc = s->flights->reaching ? gm_async_ops_reach(w, s, part)
+				  : gm_async_ops_begin(w, s);
 	if (rc < 0) {
 		s->flights->reaching = false;
 		s->errand.handle = 0;
-		gm_flight_finish(s, rc);
+		gm_async_exec_finish(s, rc);
 	}
 	return rc;
 }
@@ -407,7 +411,7 @@ static void fence(struct gm_worker *w, struct gm_worker_session *s,
 	    s->flights->oldest != s->entries.pos - 1)
 		return;
 	publish(s, batch);
-	gm_errands_give_back(w, s);
+	gm_async_ops_give_back(w, s);
 	if (begin_errand(w, s) < 0)
 		end_all(s, batch);
 }
@@ -422,14 +426,15 @@ static void reached_for_errand(struct gm_worker *w, struct gm_worker_session *s,
 		return;
 	}
 	s->errand.handle = 0;
-	gm_flight_finish(s, status);
+	gm_async_exec_finish(s, status);
 }
 
-void gm_flight_reached(struct gm_worker *worker,
-		       struct gm_worker_session *session, int32_t status)
+void gm_async_exec_reached(struct gm_worker *worker,
+			   struct gm_worker_session *session, int32_t status)
 {
-	struct gm_flights *f = session->flights;
-	struct gm_flown *e = flown_at(session, session->entries.pos - 1);
+	struct gm_async_execs *f = session->flights;
+	struct gm_inflight_entry *e =
+		flown_at(session, session->entries.pos - 1);
 
 	if (f->reaching) {
 		reached_for_errand(worker, session, status);
@@ -444,9 +449,10 @@ void gm_flight_reached(struct gm_worker *worker,
 	f->refused_at = worker->landed - 1;
 }
 
-void gm_flight_finish(struct gm_worker_session *session, int32_t status)
+void gm_async_exec_finish(struct gm_worker_session *session, int32_t status)
 {
-	struct gm_flown *e = flown_at(session, session->entries.pos - 1);
+	struct gm_inflight_entry *e =
+		flown_at(session, session->entries.pos - 1);
 
 	e->status = status;
 	e->is_fence = false;
@@ -455,10 +461,11 @@ void gm_flight_finish(struct gm_worker_session *session, int32_t status)
 
 /* ---- turns ------------------------------------------------------------- */
 
-void gm_flight_set_flying(struct gm_worker *worker, struct gm_flights *flights)
+void gm_async_exec_set_flying(struct gm_worker *worker,
+			      struct gm_async_execs *flights)
 {
 	struct gm_worker *w = worker;
-	struct gm_flights *f = flights;
+	struct gm_async_execs *f = flights;
 	bool flies = f->n_slices || f->starting || f->held;
 
 	if (flies == f->flying)
@@ -470,20 +477,20 @@ void gm_flight_set_flying(struct gm_worker *worker, struct gm_flights *flights)
 		TAILQ_REMOVE(&w->flying, f, entry);
 }
 
-void gm_flight_leave(struct gm_worker *worker,
-		     struct gm_worker_session *session)
+void gm_async_exec_leave(struct gm_worker *worker,
+			 struct gm_worker_session *session)
 {
-	struct gm_flights *f = session->flights;
+	struct gm_async_execs *f = session->flights;
 
 	if (f->starting)
 		quit(worker, flown_at(session, session->entries.pos - 1));
 	f->starting = false;
 	f->held = false;
-	gm_flight_set_flying(worker, f);
+	gm_async_exec_set_flying(worker, f);
 }
 
-void gm_flight_serve(struct gm_worker *worker,
-		     struct gm_worker_session *session)
+void gm_async_exec_serve(struct gm_worker *worker,
+			 struct gm_worker_session *session)
 {
 	struct gm_worker_session *s = session;
 	struct gm_batch batch = { .first = s->flights->oldest };
@@ -491,7 +498,7 @@ void gm_flight_serve(struct gm_worker *worker,
 
 	s->flights->held = false;
 	gm_intake_turn(s);
-	gm_flight_land(worker, s);
+	gm_async_exec_land(worker, s);
 	end_all(s, &batch);
 	publish(s, &batch);
 	if (s->flights->starting && !s->spent)
@@ -503,8 +510,8 @@ void gm_flight_serve(struct gm_worker *worker,
 	end_all(s, &batch);
 	fence(worker, s, &batch);
 	publish(s, &batch);
-	gm_errands_give_back(worker, s);
-	gm_flight_set_flying(worker, s->flights);
+	gm_async_ops_give_back(worker, s);
+	gm_async_exec_set_flying(worker, s->flights);
 	if (gm_get(&s->ground.broken))
 		s->why = GM_SESSION_BROKEN;
 	s->halted = s->why || s->wait.on;

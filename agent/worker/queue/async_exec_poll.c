@@ -18,17 +18,17 @@
  * is busy then, and what it ends brings the session on. */
 static bool is_backed(const struct gm_worker *w, struct gm_worker_session *s)
 {
-	const struct gm_flights *f = s->flights;
+	const struct gm_async_execs *f = s->flights;
 
 	return w->n_aloft && !s->wait.on && !s->stalled && !f->fenced &&
-	       (f->starting || (f->n_slices >= gm_flight_slices_max(w) &&
+	       (f->starting || (f->n_slices >= gm_async_exec_slices_max(w) &&
 				gm_ring_ready(&s->entries, GM_ENTRY_WORDS)));
 }
 
-bool gm_flight_is_owed(const struct gm_worker *worker,
-		       const struct gm_guest *guest)
+bool gm_async_exec_is_owed(const struct gm_worker *worker,
+			   const struct gm_guest *guest)
 {
-	struct gm_flights *f;
+	struct gm_async_execs *f;
 
 	if (!guest && worker->n_aloft && gm_load_is_owed(worker))
 		return true;
@@ -51,45 +51,46 @@ static bool is_held(const struct gm_worker *w, struct gm_worker_session *s)
 {
 	struct gm_guest *guest = s->guest;
 
-	return !gm_flight_has_ended(w, s) &&
+	return !gm_async_exec_has_ended(w, s) &&
 	       ((!gm_deficit_left(&s->deficit, guest->round) &&
-		 gm_flight_is_owed(w, guest)) ||
+		 gm_async_exec_is_owed(w, guest)) ||
 		(!gm_deficit_left(&guest->deficit, w->round) &&
-		 gm_flight_is_owed(w, NULL)));
+		 gm_async_exec_is_owed(w, NULL)));
 }
 
-bool gm_flight_hold(struct gm_worker *worker, struct gm_worker_session *session)
+bool gm_async_exec_hold(struct gm_worker *worker,
+			struct gm_worker_session *session)
 {
-	struct gm_flights *f = session->flights;
+	struct gm_async_execs *f = session->flights;
 
-	if (!gm_flight_due(worker, session) || !is_held(worker, session))
+	if (!gm_async_exec_due(worker, session) || !is_held(worker, session))
 		return false;
 	f->held = true;
-	gm_flight_set_flying(worker, f);
+	gm_async_exec_set_flying(worker, f);
 	return true;
 }
 
 /* ---- asleep ------------------------------------------------------------ */
 
 /* Of whom nobody asks any more, it is enough that it ends. */
-static void let_go(struct gm_worker *w, struct gm_flights *f)
+static void let_go(struct gm_worker *w, struct gm_async_execs *f)
 {
 	struct gm_worker_session *s = f->session;
 
-	gm_flight_land(w, s);
-	gm_flight_leave(w, s);
+	gm_async_exec_land(w, s);
+	gm_async_exec_leave(w, s);
 	if (f->n_slices)
 		return;
 	if (s->departing)
-		gm_errands_depart(w, s);
+		gm_async_ops_depart(w, s);
 	else
-		gm_errands_give_back(w, s);
+		gm_async_ops_give_back(w, s);
 }
 
-void gm_flight_look(struct gm_worker *worker)
+void gm_async_exec_poll(struct gm_worker *worker)
 {
 	struct gm_worker *w = worker;
-	struct gm_flights *f = TAILQ_FIRST(&w->flying), *next;
+	struct gm_async_execs *f = TAILQ_FIRST(&w->flying), *next;
 	uint64_t oldest_ns = 0, load_ns;
 
 	for (; f; f = next) {
@@ -98,13 +99,13 @@ void gm_flight_look(struct gm_worker *worker)
 		next = TAILQ_NEXT(f, entry);
 		if (f->n_slices &&
 		    (!oldest_ns ||
-		     gm_flight_oldest_slice(f)->since_ns < oldest_ns))
-			oldest_ns = gm_flight_oldest_slice(f)->since_ns;
+		     gm_async_exec_oldest_slice(f)->since_ns < oldest_ns))
+			oldest_ns = gm_async_exec_oldest_slice(f)->since_ns;
 		if (s->ended || s->departing)
 			let_go(w, f);
-		else if (!s->active && !s->stalled && gm_flight_due(w, s) &&
+		else if (!s->active && !s->stalled && gm_async_exec_due(w, s) &&
 			 !(f->held && is_held(w, s)))
-			gm_roster_wake(w, s);
+			gm_run_queue_wake(w, s);
 	}
 	load_ns = gm_load_oldest_ns(&w->loader);
 	if (load_ns && (!oldest_ns || load_ns < oldest_ns))
@@ -112,11 +113,11 @@ void gm_flight_look(struct gm_worker *worker)
 	gm_put(&w->journal->aloft, oldest_ns);
 }
 
-bool gm_flight_wake(struct gm_worker *worker)
+bool gm_async_exec_wake(struct gm_worker *worker)
 {
 	uint32_t n = worker->n_active;
 
-	gm_flight_look(worker);
+	gm_async_exec_poll(worker);
 	return worker->n_active > n;
 }
 
@@ -130,18 +131,18 @@ static bool arm(struct gm_worker *w)
 	return rc == 0;
 }
 
-void gm_flight_told(struct gm_worker *worker)
+void gm_async_exec_notified(struct gm_worker *worker)
 {
-	gm_flight_look(worker);
+	gm_async_exec_poll(worker);
 	/* With nothing under way nobody else would ask.  Who gave back memory
 	 * may have found it out. */
 	if (worker->n_aloft == 0)
 		arm(worker);
 }
 
-bool gm_flight_may_sleep(struct gm_worker *worker)
+bool gm_async_exec_may_sleep(struct gm_worker *worker)
 {
-	gm_flight_look(worker);
+	gm_async_exec_poll(worker);
 	if (worker->n_active)
 		return false;
 	return worker->n_aloft == 0 || arm(worker);

@@ -11,7 +11,7 @@
 #include "agent/worker/queue/async_exec.h"
 
 /* An entry that has been read and has not ended. */
-struct gm_flown {
+struct gm_inflight_entry {
 	struct gm_task task;
 	uint64_t next;        /* element of the next slice to start */
 	uint64_t deadline_ns; /* after which none is started; 0: none */
@@ -22,14 +22,14 @@ struct gm_flown {
 	bool is_second; /* no job, but the slot behind one */
 };
 
-struct gm_flight_slice {
-	struct gm_flight flight;
+struct gm_async_exec_slice {
+	struct gm_async_exec flight;
 	uint32_t pos; /* of its entry */
 	uint64_t since_ns;
 };
 
-struct gm_flights {
-	TAILQ_ENTRY(gm_flights) entry; /* of the worker's, while flying */
+struct gm_async_execs {
+	TAILQ_ENTRY(gm_async_execs) entry; /* of the worker's, while flying */
 	struct gm_worker_session *session;
 	uint32_t oldest;     /* position of the entry that ends next */
 	bool flying;         /* in that list */
@@ -39,32 +39,33 @@ struct gm_flights {
 	bool reaching;       /* and waits until its memory is reached */
 	uint64_t refused_at; /* worker's count of landings at an -EAGAIN */
 	struct gm_doorbell_spin spin;
-	uint32_t first; /* slice[first % GM_FLIGHT_SLICES] is the oldest */
+	uint32_t first; /* slice[first % GM_ASYNC_EXEC_SLICES] is the oldest */
 	uint32_t n_slices;
-	struct gm_flight_slice slice[GM_FLIGHT_SLICES];
-	struct gm_flown flown[]; /* a depth of them */
+	struct gm_async_exec_slice slice[GM_ASYNC_EXEC_SLICES];
+	struct gm_inflight_entry flown[]; /* a depth of them */
 };
 
-static inline struct gm_flight_slice *
-gm_flight_oldest_slice(struct gm_flights *f)
+static inline struct gm_async_exec_slice *
+gm_async_exec_oldest_slice(struct gm_async_execs *f)
 {
-	return &f->slice[f->first % GM_FLIGHT_SLICES];
+	return &f->slice[f->first % GM_ASYNC_EXEC_SLICES];
 }
 
-static inline uint32_t gm_flight_slices_max(const struct gm_worker *w)
+static inline uint32_t gm_async_exec_slices_max(const struct gm_worker *w)
 {
 	uint32_t n = w->dev->slices;
 
 	if (n == 0)
 		return 1;
-	return n < GM_FLIGHT_SLICES ? n : GM_FLIGHT_SLICES;
+	return n < GM_ASYNC_EXEC_SLICES ? n : GM_ASYNC_EXEC_SLICES;
 }
 
 /* Take note of the slices that the device has ended. */
-void gm_flight_land(struct gm_worker *worker,
-		    struct gm_worker_session *session);
+void gm_async_exec_land(struct gm_worker *worker,
+			struct gm_worker_session *session);
 
 /* Enter the worker's list or leave it, whichever is right by now. */
-void gm_flight_set_flying(struct gm_worker *worker, struct gm_flights *flights);
+void gm_async_exec_set_flying(struct gm_worker *worker,
+			      struct gm_async_execs *flights);
 
 #endif

@@ -37,7 +37,7 @@ void gm_time_end(struct gm_worker_session *session)
 
 /* ---- wakers ------------------------------------------------------------ */
 
-static void wake(struct gm_herald *h, uint32_t row)
+static void wake(struct gm_wakeup_list *h, uint32_t row)
 {
 	static const uint64_t one = 1;
 
@@ -47,13 +47,13 @@ static void wake(struct gm_herald *h, uint32_t row)
 		;
 }
 
-static void owe(struct gm_herald *h, uint32_t row)
+static void owe(struct gm_wakeup_list *h, uint32_t row)
 {
 	h->owed[row / 64] |= UINT64_C(1) << row % 64;
 	h->owes = true;
 }
 
-void gm_herald_call(struct gm_herald *herald, uint32_t row)
+void gm_wakeup_list_call(struct gm_wakeup_list *herald, uint32_t row)
 {
 	if (herald->waker[row] >= 0)
 		wake(herald, row);
@@ -61,7 +61,7 @@ void gm_herald_call(struct gm_herald *herald, uint32_t row)
 		owe(herald, row);
 }
 
-void gm_herald_tell(struct gm_herald *herald)
+void gm_wakeup_list_tell(struct gm_wakeup_list *herald)
 {
 	for (uint32_t i = 0; i < GM_ROWS / 64; i++) {
 		gm_a64 *by = &herald->line->by[i];
@@ -70,9 +70,9 @@ void gm_herald_tell(struct gm_herald *herald)
 		if (gm_get(by))
 			rows = gm_swap_ordered(by, 0); /* WAIT.tell */
 		for (; rows; rows &= rows - 1)
-			gm_herald_call(herald,
-				       i * 64 +
-					       (uint32_t)__builtin_ctzll(rows));
+			gm_wakeup_list_call(
+				herald,
+				i * 64 + (uint32_t)__builtin_ctzll(rows));
 	}
 	GM_POINT("worker_told");
 }
@@ -101,7 +101,7 @@ static void ask_for_waker(struct gm_worker *w, uint32_t row)
 static void see_to_wakers(struct gm_worker *w, uint64_t now_ns)
 {
 	struct gm_waiting *all = &w->waiting;
-	struct gm_herald *h = &w->herald;
+	struct gm_wakeup_list *h = &w->herald;
 
 	if (now_ns - all->asked_ns >= GM_WAIT_ASK_NS) {
 		memset(all->asked, 0, sizeof(all->asked));
@@ -124,7 +124,7 @@ void gm_wait_want_waker(struct gm_worker *worker)
 
 void gm_wait_waker(struct gm_worker *worker, uint32_t row, int fd)
 {
-	struct gm_herald *h = &worker->herald;
+	struct gm_wakeup_list *h = &worker->herald;
 	int *place = row == worker->row ? &worker->waiting.own
 					: &h->waker[row < GM_ROWS ? row : 0];
 	bool owes = false;
@@ -257,7 +257,7 @@ static bool try(struct gm_worker *w, struct gm_worker_session *s,
 		return false;
 	}
 	gm_wait_leave(w, s);
-	gm_roster_wake(w, s);
+	gm_run_queue_wake(w, s);
 	return true;
 }
 
@@ -265,7 +265,7 @@ static bool try(struct gm_worker *w, struct gm_worker_session *s,
 
 void gm_wait_init(struct gm_worker *worker)
 {
-	struct gm_herald *h = &worker->herald;
+	struct gm_wakeup_list *h = &worker->herald;
 
 	TAILQ_INIT(&worker->waiting.heads);
 	worker->waiting.own = -1;
@@ -290,8 +290,8 @@ void gm_wait_enter(struct gm_worker *worker, struct gm_worker_session *session)
 	if (try(worker, s, now_ns))
 		return;
 	see_to_wakers(worker, now_ns);
-	if (!s->flights || !gm_flight_waits(s))
-		gm_roster_drop(worker, s);
+	if (!s->flights || !gm_async_exec_waits(s))
+		gm_run_queue_drop(worker, s);
 }
 
 void gm_wait_leave(struct gm_worker *worker, struct gm_worker_session *session)

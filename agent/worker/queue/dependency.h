@@ -11,12 +11,12 @@
  * it.  What is behind it waits, too; other sessions go on.
  *
  * A worker with heads that wait sets its bit in the line of each row that it
- * waits for, in memory that only workers have (gm_commons).  Who ends entries
+ * waits for, in memory that only workers have (gm_group_page). Who ends entries
  * looks at its own line then, takes the bits, and writes the eventfds of those
- * rows, which gpumapd has made and handed over: clients have neither.  A wake
+ * rows, which gpumapd has made and handed over: clients have neither. A wake
  * says "look", no more; where it turns out that nothing has come, the next bit
  * is set only after GM_WAIT_PACE_NS, so that a row which ends much costs those
- * who wait for its end little, and is not held up by them.  A look at every
+ * who wait for its end little, and is not held up by them. A look at every
  * GM_WAIT_LOOK_NS, and at the next deadline, finds what nobody tells: the death
  * of a row, above all.
  *
@@ -52,14 +52,15 @@ struct gm_worker;
 /* ---- the row that ends ------------------------------------------------- */
 
 /* Whom a row tells that something of it has ended. */
-struct gm_herald {
+struct gm_wakeup_list {
 	struct gm_awaited *line;     /* of the row */
 	int waker[GM_ROWS];          /* eventfds, -1 where there is none yet */
 	uint64_t owed[GM_ROWS / 64]; /* to be told once there is */
 	bool owes;
 };
 
-static inline bool gm_herald_is_awaited(const struct gm_herald *herald)
+static inline bool
+gm_wakeup_list_is_awaited(const struct gm_wakeup_list *herald)
 {
 	uint64_t any = 0;
 
@@ -71,10 +72,10 @@ static inline bool gm_herald_is_awaited(const struct gm_herald *herald)
 }
 
 /* Wake who waits. */
-void gm_herald_tell(struct gm_herald *herald);
+void gm_wakeup_list_tell(struct gm_wakeup_list *herald);
 
 /* Wake another row, whether it waits or not. */
-void gm_herald_call(struct gm_herald *herald, uint32_t row);
+void gm_wakeup_list_call(struct gm_wakeup_list *herald, uint32_t row);
 
 /* @n more entries have ended, and their completions are stored. */
 static inline void gm_time_advance(struct gm_worker_session *s, uint32_t n)

@@ -19,7 +19,7 @@ static void publish_cpu(struct gm_worker *w, struct gm_worker_session *s)
 	gm_put(&s->queue->cpu, w->cpu);
 }
 
-void gm_roster_cpu(struct gm_worker *worker)
+void gm_run_queue_cpu(struct gm_worker *worker)
 {
 	uint32_t cpu = (uint32_t)sched_getcpu() + 1;
 	struct gm_guest *g;
@@ -44,7 +44,8 @@ static struct gm_guest *find_guest(const struct gm_worker *w, uint32_t uid)
 	return NULL;
 }
 
-int gm_roster_admit(struct gm_worker *worker, struct gm_worker_session *session)
+int gm_run_queue_admit(struct gm_worker *worker,
+		       struct gm_worker_session *session)
 {
 	struct gm_guest *guest = find_guest(worker, session->uid);
 
@@ -55,8 +56,8 @@ int gm_roster_admit(struct gm_worker *worker, struct gm_worker_session *session)
 		TAILQ_INIT(&guest->active);
 		guest->uid = session->uid;
 	}
-	if (gm_buffers_open_purse(&session->buffers, &worker->purses,
-				  session->uid, session->quota) < 0) {
+	if (gm_buffers_open_budget(&session->buffers, &worker->purses,
+				   session->uid, session->quota) < 0) {
 		if (guest->n_sessions == 0)
 			free(guest);
 		return -ENOMEM;
@@ -66,16 +67,17 @@ int gm_roster_admit(struct gm_worker *worker, struct gm_worker_session *session)
 	return 0;
 }
 
-void gm_roster_dismiss(struct gm_worker *worker,
-		       struct gm_worker_session *session)
+void gm_run_queue_dismiss(struct gm_worker *worker,
+			  struct gm_worker_session *session)
 {
-	gm_roster_drop(worker, session);
+	gm_run_queue_drop(worker, session);
 	if (--session->guest->n_sessions == 0)
 		free(session->guest);
 	session->guest = NULL;
 }
 
-void gm_roster_wake(struct gm_worker *worker, struct gm_worker_session *session)
+void gm_run_queue_wake(struct gm_worker *worker,
+		       struct gm_worker_session *session)
 {
 	struct gm_guest *guest = session->guest;
 
@@ -96,7 +98,7 @@ void gm_roster_wake(struct gm_worker *worker, struct gm_worker_session *session)
 	worker->n_active++;
 }
 
-void gm_roster_rotate(struct gm_worker_session *session)
+void gm_run_queue_rotate(struct gm_worker_session *session)
 {
 	struct gm_guest *guest = session->guest;
 
@@ -106,13 +108,14 @@ void gm_roster_rotate(struct gm_worker_session *session)
 	TAILQ_INSERT_TAIL(&guest->active, session, turn);
 }
 
-void gm_roster_drop(struct gm_worker *worker, struct gm_worker_session *session)
+void gm_run_queue_drop(struct gm_worker *worker,
+		       struct gm_worker_session *session)
 {
 	struct gm_guest *guest = session->guest;
 
 	if (!session->active)
 		return;
-	gm_roster_found(worker, session, false);
+	gm_run_queue_found(worker, session, false);
 	session->active = false;
 	TAILQ_REMOVE(&guest->active, session, turn);
 	if (TAILQ_EMPTY(&guest->active))
@@ -123,23 +126,24 @@ void gm_roster_drop(struct gm_worker *worker, struct gm_worker_session *session)
 /* It was looked at too long ago. */
 static bool stay(struct gm_worker *w, struct gm_worker_session *s)
 {
-	gm_roster_found(w, s, false);
+	gm_run_queue_found(w, s, false);
 	s->since_ns = 0;
 	return false;
 }
 
-bool gm_roster_park(struct gm_worker *worker, struct gm_worker_session *session)
+bool gm_run_queue_park(struct gm_worker *worker,
+		       struct gm_worker_session *session)
 {
 	gm_a64 *parks = &worker->journal->parks;
 
-	if (session->flights && (gm_flight_full(worker, session) ||
-				 gm_flight_hold(worker, session))) {
-		gm_roster_drop(worker, session);
+	if (session->flights && (gm_async_exec_full(worker, session) ||
+				 gm_async_exec_hold(worker, session))) {
+		gm_run_queue_drop(worker, session);
 		return true;
 	}
 	/* What it waited for may have come since it was found idle: an errand
 	 * is done, and neither a bell nor the device tells of that again. */
-	if (session->flights && gm_flight_due(worker, session))
+	if (session->flights && gm_async_exec_due(worker, session))
 		return stay(worker, session);
 	gm_ring_park(&session->queue->parked, &session->parked);
 	GM_POINT("worker_parked");
@@ -148,13 +152,13 @@ bool gm_roster_park(struct gm_worker *worker, struct gm_worker_session *session)
 		gm_ring_unpark(&session->queue->parked, &session->parked);
 		return stay(worker, session);
 	}
-	gm_roster_drop(worker, session);
+	gm_run_queue_drop(worker, session);
 	gm_put(parks, gm_get(parks) + 1);
 	return true;
 }
 
-void gm_roster_park_anew(struct gm_worker *worker,
-			 struct gm_worker_session *session)
+void gm_run_queue_park_anew(struct gm_worker *worker,
+			    struct gm_worker_session *session)
 {
 	if (session->active || session->ended || session->stalled ||
 	    session->wait.on)
@@ -162,7 +166,7 @@ void gm_roster_park_anew(struct gm_worker *worker,
 	gm_ring_unpark(&session->queue->parked, &session->parked);
 	gm_ring_park(&session->queue->parked, &session->parked);
 	if (gm_ring_recheck(&session->entries, GM_ENTRY_WORDS))
-		gm_roster_wake(worker, session);
+		gm_run_queue_wake(worker, session);
 }
 
 static struct gm_worker_session *oldest_idle(const struct gm_worker *w)
@@ -179,8 +183,8 @@ static struct gm_worker_session *oldest_idle(const struct gm_worker *w)
 	return oldest;
 }
 
-void gm_roster_trim(struct gm_worker *worker)
+void gm_run_queue_trim(struct gm_worker *worker)
 {
 	while (worker->n_idle > GM_ROSTER_HOT)
-		gm_roster_park(worker, oldest_idle(worker));
+		gm_run_queue_park(worker, oldest_idle(worker));
 }

@@ -21,41 +21,41 @@
 #define GM_ROSTER_HOT 8u
 
 /* Make the session known, before anything else here, with a purse that outlasts
- * gm_roster_dismiss().  Returns 0 or -ENOMEM. */
-int gm_roster_admit(struct gm_worker *worker,
-		    struct gm_worker_session *session);
+ * gm_run_queue_dismiss().  Returns 0 or -ENOMEM. */
+int gm_run_queue_admit(struct gm_worker *worker,
+		       struct gm_worker_session *session);
 
 /* Forget it; it is not awake. */
-void gm_roster_dismiss(struct gm_worker *worker,
-		       struct gm_worker_session *session);
+void gm_run_queue_dismiss(struct gm_worker *worker,
+			  struct gm_worker_session *session);
 
 /* Give it turns from now on, unless it has ended, or is stalled, or waits and
  * has nothing else to do. */
-void gm_roster_wake(struct gm_worker *worker,
-		    struct gm_worker_session *session);
+void gm_run_queue_wake(struct gm_worker *worker,
+		       struct gm_worker_session *session);
 
 /* Park it.  Returns false, and it stays awake, when something came in that
  * very moment. */
-bool gm_roster_park(struct gm_worker *worker,
-		    struct gm_worker_session *session);
+bool gm_run_queue_park(struct gm_worker *worker,
+		       struct gm_worker_session *session);
 
 /* Its client rang, and nothing is there: that has answered the value under
  * which it was parked, and nobody will ring for that value again.  Park it
  * anew. */
-void gm_roster_park_anew(struct gm_worker *worker,
-			 struct gm_worker_session *session);
+void gm_run_queue_park_anew(struct gm_worker *worker,
+			    struct gm_worker_session *session);
 
 /* It has its turn now: the next of its user is another's. */
-void gm_roster_rotate(struct gm_worker_session *session);
+void gm_run_queue_rotate(struct gm_worker_session *session);
 
 /* Give it no more turns, without a word to the client. */
-void gm_roster_drop(struct gm_worker *worker,
-		    struct gm_worker_session *session);
+void gm_run_queue_drop(struct gm_worker *worker,
+		       struct gm_worker_session *session);
 
 /* Note what a look at it has shown. */
-static inline void gm_roster_found(struct gm_worker *worker,
-				   struct gm_worker_session *session,
-				   bool empty)
+static inline void gm_run_queue_found(struct gm_worker *worker,
+				      struct gm_worker_session *session,
+				      bool empty)
 {
 	if (session->idle == empty)
 		return;
@@ -65,9 +65,9 @@ static inline void gm_roster_found(struct gm_worker *worker,
 
 /* Park those that were served longest ago until no more than GM_ROSTER_HOT
  * are polled. */
-void gm_roster_trim(struct gm_worker *worker);
+void gm_run_queue_trim(struct gm_worker *worker);
 
 /* We may have moved: say so to all that are awake. */
-void gm_roster_cpu(struct gm_worker *worker);
+void gm_run_queue_cpu(struct gm_worker *worker);
 
 #endif

@@ -43,7 +43,7 @@ GM_TWICE bool gm_pass_due(struct gm_worker *w, struct gm_worker_session *s,
 			  const bool flies)
 {
 	if (flies)
-		return gm_flight_due(w, s);
+		return gm_async_exec_due(w, s);
 	if (!gm_turn_due(s))
 		return false;
 	return !w->draining || s->work.bytes || s->second ||
@@ -72,10 +72,10 @@ static inline void gm_pass_see_to(struct gm_worker *w,
 	}
 	if (s->wait.on)
 		gm_wait_enter(w, s);
-	gm_errands_give_back(w, s);
+	gm_async_ops_give_back(w, s);
 	if (!s->errand.handle)
 		return;
-	rc = gm_errands_begin(w, s);
+	rc = gm_async_ops_begin(w, s);
 	if (rc < 0)
 		gm_turn_finish(s, rc);
 }
@@ -87,14 +87,14 @@ GM_TWICE void gm_pass_serve(struct gm_worker *w, struct gm_worker_session *s,
 	const int64_t had = s->guest->deficit.bytes;
 	int64_t cost;
 
-	gm_roster_found(w, s, false);
-	gm_roster_rotate(s);
+	gm_run_queue_found(w, s, false);
+	gm_run_queue_rotate(s);
 	if (s->since_ns)
 		gm_pass_end_of_gap(w, s);
 	s->last = w->pass;
 	s->alone = w->n_active == 1;
 	if (flies)
-		gm_flight_serve(w, s);
+		gm_async_exec_serve(w, s);
 	else
 		gm_turn_serve(s, w->dev);
 	/* Without what began in this turn and is paid by both
@@ -118,7 +118,7 @@ static inline void gm_pass_hold(struct gm_worker *w, struct gm_guest *guest)
 	struct gm_worker_session *s;
 
 	TAILQ_FOREACH(s, &guest->active, turn)
-	gm_roster_found(w, s, true);
+	gm_run_queue_found(w, s, true);
 }
 
 /* The first of a user's sessions that has work and something left of its round,
@@ -134,18 +134,18 @@ gm_pass_next(struct gm_worker *w, struct gm_guest *guest, const bool flies)
 		TAILQ_FOREACH(s, &guest->active, turn)
 		{
 			if (!gm_pass_due(w, s, flies)) {
-				gm_roster_found(w, s, true);
+				gm_run_queue_found(w, s, true);
 				continue;
 			}
 			s->spent = !gm_deficit_left(&s->deficit, guest->round);
 			if (gm_likely(!s->spent) ||
-			    (flies && gm_flight_has_ended(w, s)))
+			    (flies && gm_async_exec_has_ended(w, s)))
 				return s;
 			spent = true;
 		}
 		if (gm_likely(!spent))
 			return NULL;
-		if (flies && gm_flight_is_owed(w, guest)) {
+		if (flies && gm_async_exec_is_owed(w, guest)) {
 			gm_pass_hold(w, guest);
 			return NULL;
 		}
@@ -162,7 +162,7 @@ GM_TWICE bool gm_pass_visit(struct gm_worker *w, struct gm_guest *guest,
 		return false;
 	if (gm_unlikely(!gm_deficit_left(&guest->deficit, w->round))) {
 		s->spent = true;
-		if (!flies || !gm_flight_has_ended(w, s)) {
+		if (!flies || !gm_async_exec_has_ended(w, s)) {
 			*ret_spent = true;
 			return false;
 		}
@@ -180,9 +180,9 @@ static inline void gm_pass_next_round(struct gm_worker *w, const bool flies)
 	if ((!flies || !w->n_aloft) && gm_load_is_owed(w))
 		return;
 	/* Nor is a round over for whom the device has ended something. */
-	if (flies && gm_flight_wake(w))
+	if (flies && gm_async_exec_wake(w))
 		return;
-	if (!flies || !gm_flight_is_owed(w, NULL)) {
+	if (!flies || !gm_async_exec_is_owed(w, NULL)) {
 		w->round++;
 		w->loader.held = false;
 		gm_group_look_anew(w);
@@ -213,7 +213,7 @@ GM_TWICE bool gm_pass(struct gm_worker *w, const bool flies)
 		worked |= gm_pass_visit(w, guest, flies, &spent);
 	}
 	if (w->n_idle > GM_ROSTER_HOT)
-		gm_roster_trim(w);
+		gm_run_queue_trim(w);
 	if (gm_unlikely(!worked && (spent || gm_pass_is_awaited(w))) &&
 	    !gm_group_due(w))
 		gm_pass_next_round(w, flies);

@@ -49,7 +49,7 @@ static int judge_wire(const struct gm_wire *wire, const int *fds)
 
 /* Map part of a file at an offset that need not be one of this kernel's
  * pages: the layout's pages are 4 KiB, a kernel's may be larger. */
-static int map_part(struct gm_ground *ground, int part, int fd, uint64_t at,
+static int map_part(struct gm_mapping *ground, int part, int fd, uint64_t at,
 		    uint64_t bytes, int protection, void **ret_at)
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
@@ -128,9 +128,9 @@ static int map_all(struct gm_worker_session *s, const struct gm_wire *wire,
 	return 0;
 }
 
-static void unmap_all(struct gm_ground *ground)
+static void unmap_all(struct gm_mapping *ground)
 {
-	for (int i = 0; i < GM_GROUND_PARTS; i++)
+	for (int i = 0; i < GM_MAPPING_PARTS; i++)
 		if (ground->part[i].at)
 			munmap(ground->part[i].at, ground->part[i].bytes);
 }
@@ -173,7 +173,7 @@ int gm_session_map(const struct gm_wire *wire, int fds[GM_SESSION_FDS],
 		free(s);
 		return rc;
 	}
-	gm_fault_watch(&s->ground);
+	gm_sigbus_watch(&s->ground);
 	s->signs = journal;
 	s->owed = gm_journal_at(journal, wire->place);
 	s->entries = (struct gm_ring){ gm_queue_entries(s->queue), mask, 0 };
@@ -230,8 +230,8 @@ void gm_session_wake(struct gm_worker_session *session, bool in_any_case)
 void gm_session_unmap(struct gm_worker_session *session,
 		      struct gm_closer *closer, void (*gone)(void *session))
 {
-	gm_fault_forget(&session->ground);
-	for (int i = 0; i < GM_GROUND_PARTS; i++)
+	gm_sigbus_unregister(&session->ground);
+	for (int i = 0; i < GM_MAPPING_PARTS; i++)
 		gm_closer_unmap(closer, session->ground.part[i].at,
 				session->ground.part[i].bytes);
 	gm_closer_close(closer, session->doorbell);

@@ -41,7 +41,7 @@ struct gm_work {
 };
 
 /* What an entry asks of others than its turn.  None while handle is 0. */
-struct gm_errand {
+struct gm_async_op {
 	uint32_t op;    /* ALLOC, LOAD, COPY between rows, a collective */
 	uint32_t flags; /* ALLOC */
 	uint64_t
@@ -54,11 +54,11 @@ struct gm_errand {
 };
 
 /* A COPY under way. */
-struct gm_carry {
-	TAILQ_ENTRY(gm_carry) entry; /* of the worker's, while it is on */
+struct gm_remote_copy {
+	TAILQ_ENTRY(gm_remote_copy) entry; /* of the worker's, while it is on */
 	struct gm_worker_session *session;
 	bool on;
-	struct gm_errand what;
+	struct gm_async_op what;
 	uint64_t bytes; /* of it all */
 	uint64_t asked; /* for, so far */
 	uint64_t piece_at[GM_STAGE_PIECES];
@@ -74,7 +74,7 @@ struct gm_alloc_wait {
 	TAILQ_ENTRY(gm_alloc_wait) entry; /* of the worker's, while it is on */
 	struct gm_worker_session *session;
 	bool on;
-	struct gm_errand what;
+	struct gm_async_op what;
 };
 
 /* What the entry at the head of the ring waits for (dependency.h). */
@@ -87,7 +87,7 @@ struct gm_wait {
 };
 
 /* A collective by way of this rank's windows (collective/staged.h). */
-struct gm_relay {
+struct gm_staged {
 	struct gm_comm_ask ask; /* of it all */
 	uint64_t each_round;    /* elements */
 	uint64_t rounds;
@@ -110,16 +110,16 @@ struct gm_part {
 	TAILQ_ENTRY(gm_worker_session) entry; /* in the worker's */
 	struct gm_collective_member *member;  /* NULL: there is none */
 	struct gm_comm_call call;
-	struct gm_relay relay;
+	struct gm_staged relay;
 	uint32_t way;         /* of those with windows, see nccl_group.c */
 	uint64_t deadline_ns; /* 0: none */
 	bool waits;           /* for another rank, at the last look */
 };
 
-struct gm_errand_job;
-struct gm_flights;
+struct gm_async_op_job;
+struct gm_async_execs;
 struct gm_guest;
-struct gm_herald;
+struct gm_wakeup_list;
 struct gm_load;
 
 struct gm_worker_session {
@@ -141,11 +141,11 @@ struct gm_worker_session {
 	bool cancels;    /* in this turn: some may be cancelled, by @cancel */
 	bool halted;     /* the loop has to look after its turn: why, errands */
 	const char *why; /* set: the session is served no longer */
-	struct gm_ground ground;
+	struct gm_mapping ground;
 	struct gm_timeline *timeline;
 	uint64_t now;    /* a place in time: what has ended */
 	uint64_t cancel; /* the client's word, at the beginning of the turn */
-	struct gm_herald *herald; /* NULL: nobody waits for this row */
+	struct gm_wakeup_list *herald; /* NULL: nobody waits for this row */
 
 	/* What the loop decides by. */
 	TAILQ_ENTRY(gm_worker_session) turn; /* while active */
@@ -171,10 +171,10 @@ struct gm_worker_session {
 	/* Memory besides the arena, and the slow thread
 	 * (control/async_op.h). */
 	struct gm_buffer_table buffers;
-	struct gm_errand errand;
-	struct gm_carry carry;
+	struct gm_async_op errand;
+	struct gm_remote_copy carry;
 	struct gm_alloc_wait alloc;
-	struct gm_errand_job *last_errand; /* once there was a first */
+	struct gm_async_op_job *last_errand; /* once there was a first */
 	uint32_t n_slow;       /* jobs that the slow thread has of it */
 	struct gm_load *load;  /* what it has under way, or NULL */
 	struct gm_load *ahead; /* the first that is read ahead, or NULL */
@@ -189,7 +189,7 @@ struct gm_worker_session {
 
 	/* What the device has of it (async_exec.h); NULL where it computes only
 	 * while it is called. */
-	struct gm_flights *flights;
+	struct gm_async_execs *flights;
 
 	/* What it is. */
 	uint64_t id;
@@ -243,14 +243,14 @@ static inline void gm_session_send(struct gm_worker_session *session,
 				   const struct gm_decoded_entry *verdict)
 {
 	session->errand =
-		(struct gm_errand){ .op = verdict->task.op,
-				    .flags = verdict->flags,
-				    .handle = verdict->buffer,
-				    .bytes = verdict->task.n,
-				    .at = verdict->at,
-				    .deadline_ns = verdict->deadline_ns,
-				    .task = verdict->task,
-				    .ask = verdict->ask };
+		(struct gm_async_op){ .op = verdict->task.op,
+				      .flags = verdict->flags,
+				      .handle = verdict->buffer,
+				      .bytes = verdict->task.n,
+				      .at = verdict->at,
+				      .deadline_ns = verdict->deadline_ns,
+				      .task = verdict->task,
+				      .ask = verdict->ask };
 }
 
 /* Wake the client, which sleeps: by futex, and by its socket if it has one

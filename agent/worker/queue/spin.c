@@ -38,7 +38,7 @@ void gm_spin_miss(struct gm_doorbell_spin *spin)
 		spin->misses++;
 }
 
-bool gm_spin_enter(struct gm_commons *commons, uint32_t row)
+bool gm_spin_enter(struct gm_group_page *commons, uint32_t row)
 {
 	uint32_t limit = gm_get(&commons->spin_limit), n = 0;
 
@@ -54,7 +54,7 @@ bool gm_spin_enter(struct gm_commons *commons, uint32_t row)
 	return false;
 }
 
-void gm_spin_leave(struct gm_commons *commons, uint32_t row)
+void gm_spin_leave(struct gm_group_page *commons, uint32_t row)
 {
 	gm_put(&commons->spinning[row], 0);
 }

@@ -51,9 +51,9 @@ void gm_spin_hit(struct gm_doorbell_spin *spin, uint64_t gap_ns);
 void gm_spin_miss(struct gm_doorbell_spin *spin);
 
 /* May the worker of @row spin from now on?  Counts it in if so. */
-bool gm_spin_enter(struct gm_commons *commons, uint32_t row);
+bool gm_spin_enter(struct gm_group_page *commons, uint32_t row);
 
 /* It spins no longer, or never did. */
-void gm_spin_leave(struct gm_commons *commons, uint32_t row);
+void gm_spin_leave(struct gm_group_page *commons, uint32_t row);
 
 #endif

@@ -129,7 +129,7 @@ static void launches(void)
 	};
 
 	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
-		struct gm_launch l = gm_operators_launch(
+		struct gm_worker_exec l = gm_operators_launch(
 			table[i].op, table[i].n, table[i].units);
 
 		if (!EQ(l.blocks, table[i].blocks))

@@ -137,7 +137,7 @@ static void launches(uint32_t op, uint32_t dtype, uint32_t to, const char *name)
 			.src_shift = (i + 5) % LINE,
 			.numbers = op < GM_OPERATOR_SUM ? ANY : TAME,
 		};
-		struct gm_launch l =
+		struct gm_worker_exec l =
 			gm_operators_launch(op, t.n, i < 12 ? 1 : 132);
 
 		t.blocks = l.blocks;

@@ -16,8 +16,8 @@
 #include "tests/support/tap.h"
 
 #define WAIT_MS 30000 /* against hanging */
-#define ALONE   (GM_GUTTER_THREADS / 2)
-#define MANY    (GM_GUTTER_PER_UID + ALONE)
+#define ALONE   (GM_DEFERRED_CLOSE_THREADS / 2)
+#define MANY    (GM_DEFERRED_CLOSE_PER_UID + ALONE)
 
 static int others[4 * MANY];
 static unsigned n_others;
@@ -33,7 +33,7 @@ static bool linger(uid_t uid, unsigned n)
 			return false;
 		}
 		n_others++;
-		gm_gutter_close(fd, uid);
+		gm_deferred_close_close(fd, uid);
 	}
 	return true;
 }
@@ -53,7 +53,7 @@ static bool is_closed(uid_t uid)
 
 	if (pipe2(ends, O_CLOEXEC) != 0)
 		return false;
-	gm_gutter_close(ends[1], uid);
+	gm_deferred_close_close(ends[1], uid);
 	p.fd = ends[0];
 	is = poll(&p, 1, WAIT_MS) == 1 && (p.revents & POLLHUP) != 0;
 	close(ends[0]);
@@ -62,9 +62,9 @@ static bool is_closed(uid_t uid)
 
 static bool gets_empty(uid_t uid)
 {
-	for (int i = 0; i < WAIT_MS && gm_gutter_is_full(uid); i++)
+	for (int i = 0; i < WAIT_MS && gm_deferred_close_is_full(uid); i++)
 		usleep(1000);
-	return !gm_gutter_is_full(uid);
+	return !gm_deferred_close_is_full(uid);
 }
 
 static void no_uid_has_it_all(void)
@@ -74,8 +74,8 @@ static void no_uid_has_it_all(void)
 		SKIP(1, "no socket lingers here");
 		return;
 	}
-	OK(gm_gutter_is_full(1));
-	OK(!gm_gutter_is_full(2));
+	OK(gm_deferred_close_is_full(1));
+	OK(!gm_deferred_close_is_full(2));
 	for (int i = 0; i < 20; i++)
 		OK(is_closed(2));
 	/* Nor have two, nor three. */
@@ -84,9 +84,9 @@ static void no_uid_has_it_all(void)
 	OK(linger(3, MANY));
 	OK(is_closed((uid_t)-1));
 	OK(is_closed(4));
-	OK(gm_gutter_is_full(1));
-	OK(gm_gutter_is_full(2));
-	OK(gm_gutter_is_full(3));
+	OK(gm_deferred_close_is_full(1));
+	OK(gm_deferred_close_is_full(2));
+	OK(gm_deferred_close_is_full(3));
 	let_go();
 	OK(gets_empty(1));
 	OK(gets_empty(2));
@@ -116,7 +116,7 @@ static void what_waits_is_not_forgotten(void)
 	}
 	if (!OK(pipe2(ends, O_CLOEXEC) == 0))
 		return;
-	gm_gutter_close(ends[1], 1);
+	gm_deferred_close_close(ends[1], 1);
 	p.fd = ends[0];
 	EQ(poll(&p, 1, 50), 0);
 	let_go();

@@ -48,14 +48,15 @@ static void start_probe(void)
 	probe = ends[1];
 }
 
-static struct gm_probe_wire heard;
+static struct gm_probe_wire on_message;
 
 /* The next word of gpumapd's; 0: none. */
 static uint32_t hear_word(void)
 {
-	if (recv(probe, &heard, sizeof(heard), 0) != sizeof(heard))
+	if (recv(probe, &on_message, sizeof(on_message), 0) !=
+	    sizeof(on_message))
 		return 0;
-	return heard.type;
+	return on_message.type;
 }
 
 static struct gm_drain_wait to_drain, to_undrain;
@@ -121,13 +122,13 @@ static void finish_drain(void)
 		EQ(drain(), -EINPROGRESS);
 		hear_word(); /* it may have been asked anew */
 	}
-	gm_drains_released(d, 0, heard.serial);
+	gm_drains_released(d, 0, on_message.serial);
 	EQ(wait_status, 0);
 }
 
 static void serve(void)
 {
-	if (guest.seat.keeper == NULL)
+	if (guest.attachment.worker == NULL)
 		EQ(take_seat(), 0);
 	OK(until(is_back));
 }
@@ -162,7 +163,7 @@ static void wait_for_probe(void)
 
 static bool is_being_buried(void)
 {
-	return keeper->state == GM_KEEPER_BURYING;
+	return worker->state == GM_PROCESS_BURYING;
 }
 
 /* It was asked to end, has nothing to do, and does not. */
@@ -189,24 +190,24 @@ static void worker_that_works_on_is_left(void)
 	uint32_t ends = gm_get(&play->ends);
 
 	gm_put_release(&play->hesitates, 1);
-	gm_put(&keeper->journal->aloft, gm_loop_now());
+	gm_put(&worker->journal->aloft, gm_loop_now());
 	EQ(drain(), -EINPROGRESS);
 	OK(until(is_told));
 	EQ(wait_status, -ETIMEDOUT);
 	OK(strstr(wait_why, "the worker of row 0") != NULL);
 	OK(strstr(wait_why, "ask again") != NULL);
 	EQ(row()->moving.state, GPUMAP_DEVICE_DRAINING);
-	EQ(keeper->state, GM_KEEPER_SERVING);
+	EQ(worker->state, GM_PROCESS_SERVING);
 	/* Whoever asks again is told again. */
 	EQ(drain(), -EINPROGRESS);
 	OK(until(is_told));
 	EQ(wait_status, -ETIMEDOUT);
-	EQ(keeper->state, GM_KEEPER_SERVING);
+	EQ(worker->state, GM_PROCESS_SERVING);
 
 	EQ(drain(), -EINPROGRESS);
 	gm_put_release(&play->hesitates, 0);
 	finish_drain();
-	gm_put(&keeper->journal->aloft, 0);
+	gm_put(&worker->journal->aloft, 0);
 	EQ(gm_get(&play->ends), ends + 1);
 	bring_back();
 }
@@ -218,7 +219,7 @@ static void earlier_answer_is_not_believed(void)
 	limit(LIMIT_NS);
 	EQ(drain(), -EINPROGRESS);
 	OK(until(is_asked_to_close));
-	serial = heard.serial;
+	serial = on_message.serial;
 	OK(serial != 0);
 	EQ(n_cancelled, 0);
 	EQ(undrain(), -EINPROGRESS);
@@ -232,7 +233,7 @@ static void earlier_answer_is_not_believed(void)
 	EQ(wait_status, 1);
 	gm_drains_released(d, 0, 0);
 	EQ(wait_status, 1);
-	gm_drains_released(d, 0, heard.serial);
+	gm_drains_released(d, 0, on_message.serial);
 	EQ(wait_status, 0);
 	EQ(drain(), 0);
 	bring_back();
@@ -244,14 +245,14 @@ static void probe_that_is_silent_is_told_of(void)
 
 	wait_for_probe();
 	OK(is_asked_to_close());
-	serial = heard.serial;
+	serial = on_message.serial;
 	while (hear_word() != 0)
 		;
 	/* It may not have heard. */
 	EQ(drain(), -EINPROGRESS);
 	EQ(hear_word(), GM_PROBE_RELEASE);
-	OK(heard.serial != serial);
-	gm_drains_released(d, 0, heard.serial);
+	OK(on_message.serial != serial);
+	gm_drains_released(d, 0, on_message.serial);
 	EQ(wait_status, 0);
 	bring_back();
 }
@@ -299,21 +300,21 @@ static void card_that_is_not_seen_is_lost(void)
 
 static bool is_stuck(void)
 {
-	return keeper->state == GM_KEEPER_STUCK;
+	return worker->state == GM_PROCESS_STUCK;
 }
 
 static void worker_that_does_not_die_is_told_of(void)
 {
 	pid_t tracer;
-	int held = hold(keeper->child.pid, &tracer);
+	int held = hold(worker->child.pid, &tracer);
 
 	if (held < 0) {
 		SKIP(1, "this needs ptrace");
 		return;
 	}
 	limit(SHORT_NS);
-	gm_keeper_kill(keeper, "by hand");
-	gm_timer_set(&d->loop, &keeper->timer, 1); /* five seconds are over */
+	gm_worker_process_kill(worker, "by hand");
+	gm_timer_set(&d->loop, &worker->timer, 1); /* five seconds are over */
 	OK(until(is_stuck));
 	EQ(drain(), -EINPROGRESS);
 	OK(until(is_told));

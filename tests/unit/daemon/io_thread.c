@@ -15,8 +15,8 @@
 #define JOBS 1000
 
 struct job {
-	struct gm_clerk_job head;
-	struct gm_clerk *clerk;
+	struct gm_io_job head;
+	struct gm_io_thread *io_thread;
 	pthread_t worker;
 	int left;  /* to give again from done() */
 	int works; /* plain: the handing over orders it */
@@ -28,7 +28,7 @@ struct job {
 static struct gm_loop loop;
 static int gate[2]; /* a pipe */
 
-static void work(struct gm_clerk_job *head)
+static void work(struct gm_io_job *head)
 {
 	struct job *job = gm_owner(head, struct job, head);
 
@@ -37,47 +37,47 @@ static void work(struct gm_clerk_job *head)
 	job->works++;
 }
 
-static void done(struct gm_clerk_job *head)
+static void done(struct gm_io_job *head)
 {
 	struct job *job = gm_owner(head, struct job, head);
 
 	job->dones++;
-	job->was_idle = gm_clerk_idle(job->clerk);
+	job->was_idle = gm_io_thread_idle(job->io_thread);
 	if (--job->left > 0)
-		gm_clerk_give(job->clerk, head);
+		gm_io_thread_submit(job->io_thread, head);
 	else
 		gm_loop_stop(&loop);
 }
 
-static struct job job_for(struct gm_clerk *clerk, int times)
+static struct job job_for(struct gm_io_thread *io_thread, int times)
 {
 	return (struct job){ .head = { work, done },
-			     .clerk = clerk,
+			     .io_thread = io_thread,
 			     .left = times };
 }
 
 static void the_caller_does_it_without_a_thread(void)
 {
-	struct gm_clerk clerk = { 0 };
-	struct job job = job_for(&clerk, 3);
+	struct gm_io_thread io_thread = { 0 };
+	struct job job = job_for(&io_thread, 3);
 
-	gm_clerk_give(&clerk, &job.head);
+	gm_io_thread_submit(&io_thread, &job.head);
 	EQ(job.works, 3);
 	EQ(job.dones, 3);
 	OK(pthread_equal(job.worker, pthread_self()));
-	OK(gm_clerk_idle(&clerk));
-	EQ(gm_clerk_stop(&clerk, UINT64_MAX), 0);
+	OK(gm_io_thread_idle(&io_thread));
+	EQ(gm_io_thread_stop(&io_thread, UINT64_MAX), 0);
 }
 
 static void a_thread_does_it_and_the_loop_is_told(void)
 {
-	struct gm_clerk clerk;
-	struct job job = job_for(&clerk, JOBS);
+	struct gm_io_thread io_thread;
+	struct job job = job_for(&io_thread, JOBS);
 
 	EQ(gm_loop_init(&loop), 0);
-	EQ(gm_clerk_start(&clerk, &loop, "test"), 0);
-	gm_clerk_give(&clerk, &job.head);
-	OK(!gm_clerk_idle(&clerk));
+	EQ(gm_io_thread_start(&io_thread, &loop, "test"), 0);
+	gm_io_thread_submit(&io_thread, &job.head);
+	OK(!gm_io_thread_idle(&io_thread));
 	EQ(job.dones, 0);
 	EQ(gm_loop_run(&loop), 0);
 	EQ(job.works, JOBS);
@@ -86,11 +86,11 @@ static void a_thread_does_it_and_the_loop_is_told(void)
 	OK(!pthread_equal(job.worker, pthread_self()));
 	OK(sigismember(&job.mask, SIGTERM));
 	OK(sigismember(&job.mask, SIGHUP));
-	EQ(gm_clerk_stop(&clerk, UINT64_MAX), 0);
+	EQ(gm_io_thread_stop(&io_thread, UINT64_MAX), 0);
 	gm_loop_exit(&loop);
 }
 
-static void work_at_the_gate(struct gm_clerk_job *head)
+static void work_at_the_gate(struct gm_io_job *head)
 {
 	char byte;
 
@@ -108,45 +108,45 @@ static void *open_gate(void *arg)
 /* What is in hand is finished, and what it gives then is done as well. */
 static void stopping_waits_for_what_is_in_hand(void)
 {
-	struct gm_clerk clerk;
-	struct job job = job_for(&clerk, 2);
+	struct gm_io_thread io_thread;
+	struct job job = job_for(&io_thread, 2);
 	pthread_t other;
 	void *opened;
 
 	job.head.work = work_at_the_gate;
 	EQ(pipe(gate), 0);
 	EQ(gm_loop_init(&loop), 0);
-	EQ(gm_clerk_start(&clerk, &loop, "test"), 0);
-	gm_clerk_give(&clerk, &job.head);
+	EQ(gm_io_thread_start(&io_thread, &loop, "test"), 0);
+	gm_io_thread_submit(&io_thread, &job.head);
 	EQ(pthread_create(&other, NULL, open_gate, NULL), 0);
-	EQ(gm_clerk_stop(&clerk, UINT64_MAX), 0);
+	EQ(gm_io_thread_stop(&io_thread, UINT64_MAX), 0);
 	EQ(job.works, 2);
 	EQ(job.dones, 2);
-	OK(gm_clerk_idle(&clerk));
+	OK(gm_io_thread_idle(&io_thread));
 	EQ(pthread_join(other, &opened), 0);
 	OK(opened != NULL);
-	EQ(gm_clerk_stop(&clerk, UINT64_MAX), 0);
+	EQ(gm_io_thread_stop(&io_thread, UINT64_MAX), 0);
 	gm_loop_exit(&loop);
 }
 
 /* It stays with the job that does not end, and can be waited for again. */
 static void stopping_does_not_wait_for_ever(void)
 {
-	struct gm_clerk clerk;
-	struct job job = job_for(&clerk, 1);
+	struct gm_io_thread io_thread;
+	struct job job = job_for(&io_thread, 1);
 
 	job.head.work = work_at_the_gate;
 	EQ(gm_loop_init(&loop), 0);
-	EQ(gm_clerk_start(&clerk, &loop, "test"), 0);
-	gm_clerk_give(&clerk, &job.head);
-	EQ(gm_clerk_stop(&clerk, gm_loop_now() + 1000000), -ETIMEDOUT);
-	EQ(gm_clerk_stop(&clerk, 0), -ETIMEDOUT);
+	EQ(gm_io_thread_start(&io_thread, &loop, "test"), 0);
+	gm_io_thread_submit(&io_thread, &job.head);
+	EQ(gm_io_thread_stop(&io_thread, gm_loop_now() + 1000000), -ETIMEDOUT);
+	EQ(gm_io_thread_stop(&io_thread, 0), -ETIMEDOUT);
 	EQ(job.dones, 0);
-	OK(!gm_clerk_idle(&clerk));
+	OK(!gm_io_thread_idle(&io_thread));
 	EQ(write(gate[1], "1", 1), 1);
-	EQ(gm_clerk_stop(&clerk, UINT64_MAX), 0);
+	EQ(gm_io_thread_stop(&io_thread, UINT64_MAX), 0);
 	EQ(job.dones, 1);
-	OK(gm_clerk_idle(&clerk));
+	OK(gm_io_thread_idle(&io_thread));
 	gm_loop_exit(&loop);
 }
 
@@ -155,7 +155,7 @@ static void stopping_does_not_wait_for_ever(void)
 #define LOOKS   4000 /* against hanging: of a few milliseconds each */
 #define LOOK_NS UINT64_C(5000000)
 
-static FILE *heard; /* what was logged */
+static FILE *on_message; /* what was logged */
 static int looks;
 
 static bool was_logged(const char *what)
@@ -163,8 +163,8 @@ static bool was_logged(const char *what)
 	char line[512];
 	bool was = false;
 
-	rewind(heard);
-	while (fgets(line, sizeof(line), heard))
+	rewind(on_message);
+	while (fgets(line, sizeof(line), on_message))
 		was |= strstr(line, what) != NULL;
 	return was;
 }
@@ -182,38 +182,39 @@ static void look(struct gm_timer *timer)
 static void what_takes_long_is_said(void)
 {
 	struct gm_timer timer = { .fired = look };
-	struct gm_clerk clerk;
-	struct job job = job_for(&clerk, 1);
+	struct gm_io_thread io_thread;
+	struct job job = job_for(&io_thread, 1);
 	int before = dup(STDERR_FILENO);
 
-	heard = tmpfile();
-	if (!OK(heard != NULL) || dup2(fileno(heard), STDERR_FILENO) < 0)
+	on_message = tmpfile();
+	if (!OK(on_message != NULL) ||
+	    dup2(fileno(on_message), STDERR_FILENO) < 0)
 		return;
 	EQ(gm_loop_init(&loop), 0);
-	EQ(gm_clerk_start(&clerk, &loop, "test"), 0);
-	clerk.late_ns = 1;
+	EQ(gm_io_thread_start(&io_thread, &loop, "test"), 0);
+	io_thread.late_ns = 1;
 	job.head.work = work_at_the_gate;
-	gm_clerk_give(&clerk, &job.head);
+	gm_io_thread_submit(&io_thread, &job.head);
 	gm_timer_set(&loop, &timer, gm_loop_now());
 	EQ(gm_loop_run(&loop), 0);
 	EQ(job.dones, 1);
 	OK(was_logged("event=clerk_late clerk=test for_s="));
 	OK(was_logged("event=clerk_back clerk=test after_s="));
 	/* And nothing of one that does not. */
-	clerk.late_ns = GM_CLERK_LATE_NS * 1000;
-	EQ(ftruncate(fileno(heard), 0), 0);
-	rewind(heard);
-	job = job_for(&clerk, 1);
-	gm_clerk_give(&clerk, &job.head);
+	io_thread.late_ns = GM_CLERK_LATE_NS * 1000;
+	EQ(ftruncate(fileno(on_message), 0), 0);
+	rewind(on_message);
+	job = job_for(&io_thread, 1);
+	gm_io_thread_submit(&io_thread, &job.head);
 	loop.stop = false;
 	EQ(gm_loop_run(&loop), 0);
 	EQ(job.dones, 1);
 	OK(!was_logged("clerk_"));
-	EQ(gm_clerk_stop(&clerk, UINT64_MAX), 0);
+	EQ(gm_io_thread_stop(&io_thread, UINT64_MAX), 0);
 	gm_loop_exit(&loop);
 	dup2(before, STDERR_FILENO);
 	close(before);
-	fclose(heard);
+	fclose(on_message);
 }
 
 TAP_CASE()

@@ -258,7 +258,7 @@ static void holders_that_end_too_early(void)
 	EQ(reserved(1), 0);
 	gm_holders_let_go(d, other);
 	gm_holders_keep(d, place, &put.block);
-	gm_publish_show(d, &put);
+	gm_publish_store(d, &put);
 	OK(is_published("m"));
 	EQ(reserved(0), 70);
 	hear_of_deaths();
@@ -280,7 +280,7 @@ static void holders_that_end_under_a_change(void)
 	end_child(child);
 	hear_of_deaths();
 	OK(!is_published("m"));
-	gm_publish_show(d, &put);
+	gm_publish_store(d, &put);
 	EQ(reserved(0), 900);
 	EQ(release("m"), 0);
 }

@@ -35,13 +35,13 @@ static void copies(void)
 {
 	row_is_full(0);
 	row_is_full(1);
-	keeper->masks[0] = (struct gm_mask_question){ .id = MINE,
+	worker->masks[0] = (struct gm_mask_question){ .id = MINE,
 						      .bytes = OWN,
 						      .uid = UID,
 						      .from_row = 1,
 						      .from = ITS,
 						      .from_bytes = FROM };
-	keeper->n_masks = 1;
+	worker->n_masks = 1;
 	EQ(gm_mask_devices_bytes(d, 0, UID), OWN);
 	EQ(gm_mask_devices_bytes(d, 1, UID), FROM);
 	EQ(gm_quota_of(d, 0, UID, 0), FREE);
@@ -63,16 +63,16 @@ static void it_is_back(void)
 static void when_it_is_answered(void)
 {
 	copies();
-	gm_mask_peers_answered(keeper, MINE + 100);
-	EQ(keeper->n_masks, 1);
-	gm_mask_peers_answered(keeper, MINE);
+	gm_mask_peers_answered(worker, MINE + 100);
+	EQ(worker->n_masks, 1);
+	gm_mask_peers_answered(worker, MINE);
 	it_is_back();
 }
 
 static void when_the_worker_ends(void)
 {
 	copies();
-	gm_mask_peers_silence(keeper);
+	gm_mask_peers_silence(worker);
 	it_is_back();
 }
 
@@ -85,7 +85,7 @@ static void looks_are_late(void)
 
 	row_is_full(0);
 	before = gm_loop_now();
-	gm_quota_back(d, 0, OWN);
+	gm_quota_freed(d, 0, OWN);
 	for (int i = 0; i < 3; i++) {
 		gm_devices_memory_read(device, before);
 		EQ(gm_quota_of(d, 0, UID, 0), FREE + OWN);
@@ -102,9 +102,9 @@ static void looks_come_between(void)
 
 	row_is_full(0);
 	for (int i = 0; i < 5; i++) {
-		gm_quota_back(d, 0, MIB);
+		gm_quota_freed(d, 0, MIB);
 		at = gm_loop_now();
-		gm_quota_back(d, 0, MIB);
+		gm_quota_freed(d, 0, MIB);
 		gm_devices_memory_read(device, at);
 	}
 	OK(gm_quota_of(d, 0, UID, 0) <= FREE + 4 * MIB);

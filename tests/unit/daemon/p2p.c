@@ -21,7 +21,7 @@ static void hear(uint32_t to, uint32_t from, uint32_t read, uint32_t links)
 	struct gm_probe_peers peers = { .read = read, .links = links };
 
 	memcpy(peers.other, devices[from].facts.uuid, 16);
-	gm_paths_heard(&d, devices[to].facts.uuid, &peers);
+	gm_paths_on_report(&d, devices[to].facts.uuid, &peers);
 }
 
 static void nothing_is_known_at_first(void)

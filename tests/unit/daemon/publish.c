@@ -259,7 +259,7 @@ static void death_unpins(void)
 
 TAP_CASE()
 {
-	struct gm_past *past = malloc(sizeof(*past));
+	struct gm_adopted_state *past = malloc(sizeof(*past));
 	char instance[48];
 
 	d = calloc(1, sizeof(*d));

@@ -91,14 +91,15 @@ static void registered_memory_s(void)
 /* Memory that nobody asked for, or not any more. */
 static void what_workers_sent(uint32_t type)
 {
-	struct gm_crew crew = { .runs_programs = false };
-	struct gm_keeper keeper = { .d = &d, .crew = &crew };
+	struct gm_worker_group group = { .runs_programs = false };
+	struct gm_worker_process worker = { .d = &d, .group = &group };
 	const struct gm_wire wire = { .type = type, .handle = 7 };
 	int other, fd = lingering(&other);
 
 	gm_mask_devices_init(&d);
-	OK(type == GM_WIRE_MASKED ? gm_mask_devices_heard(&keeper, &wire, fd)
-				  : gm_claims_heard(&keeper, &wire, fd));
+	OK(type == GM_WIRE_MASKED
+		   ? gm_mask_devices_on_message(&worker, &wire, fd)
+		   : gm_worker_requests_on_message(&worker, &wire, fd));
 	close(other);
 	OK(closer_works());
 }

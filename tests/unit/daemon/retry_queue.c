@@ -65,7 +65,7 @@ static void set_up(void)
 	s.n_sessions = 1;
 	TAILQ_INIT(&s.sessions);
 	TAILQ_INSERT_TAIL(&s.sessions, &ended, entry);
-	gm_room_init(&s);
+	gm_retry_queue_init(&s);
 	EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
 	c.server = &s;
 	c.user = &user;
@@ -94,7 +94,7 @@ static int32_t waited(int status, uint64_t limit_ns)
 {
 	struct gm_request r = request();
 
-	if (!gm_room_wait(&c, &r, status, limit_ns))
+	if (!gm_deferred_request(&c, &r, status, limit_ns))
 		return 0;
 	OK(c.waits);
 	got.status = 0;
@@ -147,11 +147,11 @@ static void who_leaves_waits_no_more(void)
 {
 	struct gm_request r = request();
 
-	OK(gm_room_wait(&c, &r, -EDQUOT, HANG_NS));
-	gm_room_connection_dropped(&c, "");
+	OK(gm_deferred_request(&c, &r, -EDQUOT, HANG_NS));
+	gm_retry_queue_connection_dropped(&c, "");
 	OK(c.room == NULL);
 	OK(TAILQ_EMPTY(&s.room_waits));
-	gm_room_connection_dropped(&c, "");
+	gm_retry_queue_connection_dropped(&c, "");
 }
 
 TAP_CASE()
@@ -162,7 +162,7 @@ TAP_CASE()
 	a_full_agent_waits_for_anybody();
 	who_leaves_waits_no_more();
 	gm_timer_stop(&d.loop, &hang);
-	gm_room_exit(&s);
+	gm_retry_queue_exit(&s);
 	close(c.source.fd);
 	close(reader.fd);
 	gm_loop_exit(&d.loop);

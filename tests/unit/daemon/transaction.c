@@ -396,8 +396,8 @@ TAP_CASE()
 	server->d = d;
 	EQ(gm_loop_init(&d->loop), 0);
 	gm_changes_init(&d->changes);
-	EQ(gm_clerk_start(&d->clerk, &d->loop, "a"), 0);
-	EQ(gm_clerk_start(&d->mason, &d->loop, "b"), 0);
+	EQ(gm_io_thread_start(&d->io_thread, &d->loop, "a"), 0);
+	EQ(gm_io_thread_start(&d->heavy_thread, &d->loop, "b"), 0);
 	connect_all();
 	those_without_a_plan_are_answered_at_once();
 	the_uid_served_least_recently_is_next();

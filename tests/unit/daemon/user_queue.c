@@ -10,11 +10,11 @@
 #include "tests/support/worker_process_rig.h"
 
 #define GUESTS 4u
-#define EACH   (GM_ASKERS_MOST + 4u) /* claims of a guest */
+#define EACH   (GM_USER_QUEUE_MOST + 4u) /* claims of a guest */
 
 struct asks {
 	struct guest guest;
-	struct gm_claim claim[EACH];
+	struct gm_worker_request claim[EACH];
 	uint32_t n;
 	uint32_t n_answered;
 };
@@ -22,15 +22,15 @@ struct asks {
 static struct asks asks[GUESTS];
 static const uint32_t uids[GUESTS] = { 1, 1, 2, 3 };
 
-static void held(struct gm_claim *claim, uint64_t bytes, int fd)
+static void held(struct gm_worker_request *claim, uint64_t bytes, int fd)
 {
 	(void)bytes;
 	(void)fd;
 	if (claim->ask == GM_WIRE_FETCH)
-		gm_claims_leave(claim);
+		gm_worker_requests_leave(claim);
 }
 
-static void gone(struct gm_claim *claim, int status, const char *why)
+static void gone(struct gm_worker_request *claim, int status, const char *why)
 {
 	(void)claim;
 	(void)status;
@@ -67,14 +67,16 @@ static void ask(uint32_t i, enum gm_wire_type type, uint32_t n)
 
 	while (n-- > 0) {
 		uint32_t at = asks[i].n++;
-		struct gm_claim *claim = &asks[i].claim[at];
+		struct gm_worker_request *claim = &asks[i].claim[at];
 
-		*claim = (struct gm_claim){ .ask = type,
-					    .handle = 100 + at,
-					    .fd = -1,
-					    .held = held,
-					    .gone = gone };
-		if (!EQ(gm_claims_ask(&asks[i].guest.seat, claim, why), 0))
+		*claim = (struct gm_worker_request){ .ask = type,
+						     .handle = 100 + at,
+						     .fd = -1,
+						     .held = held,
+						     .gone = gone };
+		if (!EQ(gm_worker_requests_ask(&asks[i].guest.attachment, claim,
+					       why),
+			0))
 			NOTE("%s", why);
 	}
 }
@@ -82,16 +84,17 @@ static void ask(uint32_t i, enum gm_wire_type type, uint32_t n)
 /* The oldest of a guest's is answered. */
 static void answer(uint32_t i)
 {
-	const struct gm_claim *claim = &asks[i].claim[asks[i].n_answered++];
+	const struct gm_worker_request *claim =
+		&asks[i].claim[asks[i].n_answered++];
 	struct gm_wire wire = { .type = claim->ask == GM_WIRE_FETCH
 						? GM_WIRE_FETCHED
 						: GM_WIRE_REGISTERED,
-				.session = asks[i].guest.seat.session,
+				.session = asks[i].guest.attachment.session,
 				.handle = claim->handle };
 
-	EQ(claim->state, GM_CLAIM_ASKED);
-	OK(gm_claims_heard(keeper, &wire, -1));
-	gm_seats_pump(keeper);
+	EQ(claim->state, GM_WORKER_REQUEST_ASKED);
+	OK(gm_worker_requests_on_message(worker, &wire, -1));
+	gm_attachments_flush(worker);
 }
 
 /* How many of a guest's have been asked, answered or not. */
@@ -100,24 +103,24 @@ static uint32_t asked(uint32_t i)
 	uint32_t n = asks[i].n_answered;
 
 	for (uint32_t at = n; at < asks[i].n; at++)
-		n += asks[i].claim[at].state == GM_CLAIM_ASKED;
+		n += asks[i].claim[at].state == GM_WORKER_REQUEST_ASKED;
 	return n;
 }
 
 /* A worker lets no seat go before it has answered what it was asked for it. */
 static void go(void)
 {
-	while (keeper->n_asked) {
+	while (worker->n_asked) {
 		for (uint32_t i = 0; i < GUESTS; i++)
 			if (asked(i) > asks[i].n_answered)
 				answer(i);
 	}
 	for (uint32_t i = 0; i < GUESTS; i++) {
 		EQ(asks[i].n_answered, asks[i].n);
-		gm_supervisor_leave(d, &asks[i].guest.seat);
+		gm_supervisor_leave(d, &asks[i].guest.attachment);
 	}
 	OK(until(all_have_left));
-	OK(LIST_EMPTY(&keeper->askers));
+	OK(LIST_EMPTY(&worker->user_queue));
 }
 
 /* The first has all places, and came first.  The second is of the same uid. */
@@ -128,8 +131,8 @@ static void a_place_is_of_who_has_the_fewest(void)
 	ask(1, GM_WIRE_REGISTER, 2);
 	ask(2, GM_WIRE_REGISTER, 2);
 	ask(3, GM_WIRE_REGISTER, 1);
-	EQ(asked(0), GM_ASKERS_MOST);
-	EQ(keeper->n_asked, GM_ASKERS_MOST);
+	EQ(asked(0), GM_USER_QUEUE_MOST);
+	EQ(worker->n_asked, GM_USER_QUEUE_MOST);
 	answer(0);
 	EQ(asked(2), 1);
 	answer(0);
@@ -145,7 +148,7 @@ static void a_place_is_of_who_has_the_fewest(void)
 	EQ(asked(1), 2);
 	while (asked(0) < EACH)
 		answer(0);
-	EQ(keeper->n_asked, GM_ASKERS_MOST);
+	EQ(worker->n_asked, GM_USER_QUEUE_MOST);
 	go();
 }
 
@@ -156,22 +159,22 @@ static void pieces_leave_places(void)
 	come();
 	ask(0, GM_WIRE_FETCH, 8);
 	ask(1, GM_WIRE_FETCH, 8);
-	EQ(asked(0), GM_ASKERS_FETCHES / 2);
+	EQ(asked(0), GM_USER_QUEUE_FETCHES / 2);
 	EQ(asked(1), 0);
 	ask(2, GM_WIRE_FETCH, 8);
 	ask(3, GM_WIRE_FETCH, 1);
-	EQ(asked(2), GM_ASKERS_FETCHES / 2);
+	EQ(asked(2), GM_USER_QUEUE_FETCHES / 2);
 	EQ(asked(3), 0);
 	answer(0);
 	EQ(asked(3), 1);
 	answer(0);
 	EQ(asked(1), 1);
 	answer(3);
-	EQ(asked(0), 1 + GM_ASKERS_FETCHES / 2);
+	EQ(asked(0), 1 + GM_USER_QUEUE_FETCHES / 2);
 	EQ(asked(1), 1);
-	ask(3, GM_WIRE_REGISTER, GM_ASKERS_FETCHES);
-	EQ(asked(3), 1 + GM_ASKERS_FETCHES);
-	EQ(keeper->n_asked, GM_ASKERS_MOST);
+	ask(3, GM_WIRE_REGISTER, GM_USER_QUEUE_FETCHES);
+	EQ(asked(3), 1 + GM_USER_QUEUE_FETCHES);
+	EQ(worker->n_asked, GM_USER_QUEUE_MOST);
 	go();
 }
 

@@ -14,7 +14,7 @@
 
 static bool spare_rests(void)
 {
-	return keeper->spare.state == GM_SPARE_RESTING;
+	return worker->standby.state == GM_STANDBY_RESTING;
 }
 
 static bool is_failed(void)
@@ -24,13 +24,13 @@ static bool is_failed(void)
 
 static bool is_idle(void)
 {
-	return keeper->state == GM_KEEPER_IDLE;
+	return worker->state == GM_PROCESS_IDLE;
 }
 
 static bool is_barred_and_empty(void)
 {
-	return keeper->state == GM_KEEPER_BARRED &&
-	       !gm_spare_runs(&keeper->spare);
+	return worker->state == GM_PROCESS_BARRED &&
+	       !gm_standby_runs(&worker->standby);
 }
 
 static bool is_denied(void)
@@ -43,12 +43,12 @@ static uint32_t seen;
 static bool another_undertaker(void)
 {
 	return gm_get(&play->undertakers) > seen &&
-	       keeper->state == GM_KEEPER_BARRED;
+	       worker->state == GM_PROCESS_BARRED;
 }
 
 static bool rests_long(void)
 {
-	return gm_keeper_rests_long(keeper);
+	return gm_worker_process_rests_long(worker);
 }
 
 /* ---- stories ------------------------------------------------------------- */
@@ -57,7 +57,7 @@ static void nobody_needs_a_worker_yet(void)
 {
 	EQ(row()->moving.state, GPUMAP_DEVICE_READY);
 	EQ(row()->moving.worker_pid, 0);
-	EQ(keeper->state, GM_KEEPER_IDLE);
+	EQ(worker->state, GM_PROCESS_IDLE);
 	OK(no_process());
 }
 
@@ -67,7 +67,7 @@ static void first_seat_starts_a_worker(void)
 	OK(until(is_answered));
 	EQ(guest.status, 0);
 	EQ(row()->moving.state, GPUMAP_DEVICE_READY);
-	EQ(row()->moving.worker_pid, keeper->child.pid);
+	EQ(row()->moving.worker_pid, worker->child.pid);
 	EQ(row()->moving.restarts, 0);
 	EQ(gm_get(&play->workers), 1);
 	OK(until(spare_stands_by));
@@ -77,7 +77,7 @@ static void first_seat_starts_a_worker(void)
 
 static void poisoned_worker_is_replaced_by_the_spare(void)
 {
-	pid_t spare = keeper->spare.child.pid;
+	pid_t standby = worker->standby.child.pid;
 	uint32_t workers = gm_get(&play->workers);
 	uint32_t undertakers = gm_get(&play->undertakers);
 	uint32_t restarts = row()->moving.restarts;
@@ -91,27 +91,27 @@ static void poisoned_worker_is_replaced_by_the_spare(void)
 	EQ(row()->moving.error, GM_CU_ILLEGAL_ADDRESS);
 	STR(row()->moving.reason, "CUDA 700 ILLEGAL_ADDRESS: a launch failed");
 	OK(until(is_back));
-	EQ(keeper->child.pid, spare);
-	EQ(row()->moving.worker_pid, spare);
+	EQ(worker->child.pid, standby);
+	EQ(row()->moving.worker_pid, standby);
 	EQ(row()->moving.restarts, restarts + 1);
 	EQ(gm_get(&play->workers), workers); /* no other was started */
 	EQ(gm_get(&play->undertakers), undertakers + 1);
 	EQ(gm_get(&play->burial_status), 0); /* so -EIO */
-	EQ(keeper->times.failed_ns, 0);
+	EQ(worker->times.failed_ns, 0);
 	OK(until(spare_stands_by));
-	OK(keeper->spare.child.pid != spare);
+	OK(worker->standby.child.pid != standby);
 }
 
 static void spares_death_is_its_own(void)
 {
 	uint32_t restarts = row()->moving.restarts;
-	pid_t worker = keeper->child.pid;
+	pid_t child = worker->child.pid;
 
-	kill(keeper->spare.child.pid, SIGKILL);
+	kill(worker->standby.child.pid, SIGKILL);
 	OK(until(spare_rests));
 	EQ(row()->moving.state, GPUMAP_DEVICE_READY);
 	EQ(row()->moving.restarts, restarts);
-	EQ(keeper->child.pid, worker);
+	EQ(worker->child.pid, child);
 	OK(until(spare_stands_by)); /* another, after a rest */
 }
 
@@ -159,7 +159,7 @@ static void drained_row_has_nothing_open(void)
 {
 	uint32_t ends = gm_get(&play->ends);
 	uint32_t restarts = row()->moving.restarts;
-	struct gm_seat *before = &guest.seat;
+	struct gm_attachment *before = &guest.attachment;
 
 	n_closed = 0;
 	gm_devices_state(d, 0, GPUMAP_DEVICE_DRAINING, "by hand", 0);
@@ -172,12 +172,12 @@ static void drained_row_has_nothing_open(void)
 	EQ(row()->moving.worker_pid, 0);
 	EQ(row()->moving.restarts, restarts);
 	OK(is_denied());
-	EQ(before->state, GM_SEAT_WAITING);
+	EQ(before->state, GM_ATTACHMENT_WAITING);
 
 	/* Another reason keeps it so. */
 	gm_supervisor_bar(d, 0, GM_BAR_HEALTH, false, "ECC", NULL);
 	gm_supervisor_unbar(d, 0, GM_BAR_DRAIN);
-	EQ(keeper->state, GM_KEEPER_BARRED);
+	EQ(worker->state, GM_PROCESS_BARRED);
 	gm_supervisor_unbar(d, 0, GM_BAR_HEALTH | GM_BAR_LOST);
 	OK(until(is_back));
 	OK(leave());
@@ -200,16 +200,16 @@ static void idle_worker_ends(void)
 	d->config.cuda_idle_ns = 1000000;
 	OK(leave());
 	OK(until(no_process));
-	EQ(keeper->state, GM_KEEPER_IDLE);
+	EQ(worker->state, GM_PROCESS_IDLE);
 	EQ(gm_get(&play->ends), ends + 1);
 	EQ(row()->moving.state, GPUMAP_DEVICE_READY);
 	EQ(row()->moving.worker_pid, 0);
 	EQ(row()->moving.restarts, restarts);
 }
 
-static bool told_end(void)
+static bool drain_sent(void)
 {
-	return keeper->told_end;
+	return worker->drain_sent;
 }
 
 /* The one that ends serves it no more, and the next one does. */
@@ -221,7 +221,7 @@ static void seat_may_come_while_the_worker_ends(void)
 	OK(until(is_answered));
 	gm_put_release(&play->hesitates, 1);
 	OK(leave());
-	OK(until(told_end));
+	OK(until(drain_sent));
 	d->config.cuda_idle_ns = LIMIT_NS;
 	EQ(take_seat(), 0);
 	EQ(guest.status, 1);
@@ -245,57 +245,57 @@ static bool was_killed_over(const char *why)
 {
 	bool was;
 
-	gm_patience_look(keeper, look_ns);
-	was = keeper->state == GM_KEEPER_ENDING &&
-	      strstr(keeper->why, why) != NULL;
-	gm_put(&keeper->journal->beat, 0);
-	gm_put(&keeper->journal->slow, 0);
-	gm_put(&keeper->journal->aloft, 0);
-	gm_put(&keeper->journal->clique[3], 0);
+	gm_watchdog_check(worker, look_ns);
+	was = worker->state == GM_PROCESS_ENDING &&
+	      strstr(worker->why, why) != NULL;
+	gm_put(&worker->journal->beat, 0);
+	gm_put(&worker->journal->slow, 0);
+	gm_put(&worker->journal->aloft, 0);
+	gm_put(&worker->journal->clique[3], 0);
 	return was && until(is_back);
 }
 
 static void each_call_has_its_own_limit(void)
 {
-	struct gm_journal *signs = keeper->journal;
+	struct gm_journal *signs = worker->journal;
 	const uint64_t second = 1000000000;
 
 	OK(until(is_back));
 	look_ns = gm_loop_now() + 36000 * second;
 	/* A job may take as long as it takes, and what waits for it too. */
-	keeper->since_ns = 1;
+	worker->since_ns = 1;
 	gm_put(&signs->aloft, look_ns - 7200 * second);
 	beat(&signs->slow, GM_CALL_ALLOC, 3600 * second);
-	gm_patience_look(keeper, look_ns);
-	EQ(keeper->state, GM_KEEPER_SERVING);
+	gm_watchdog_check(worker, look_ns);
+	EQ(worker->state, GM_PROCESS_SERVING);
 	gm_put(&signs->aloft, 0);
 	look_ns += 59 * second; /* from the end of the job it counts */
-	gm_patience_look(keeper, look_ns);
-	EQ(keeper->state, GM_KEEPER_SERVING);
+	gm_watchdog_check(worker, look_ns);
+	EQ(worker->state, GM_PROCESS_SERVING);
 	look_ns += 2 * second;
 	OK(was_killed_over("an allocation took over 60 s"));
 
 	/* What is larger is waited for as long as it may need. */
-	keeper->since_ns = 1;
+	worker->since_ns = 1;
 	beat(&signs->slow, GM_CALL_ALLOC_LARGE, 899 * second);
-	gm_patience_look(keeper, look_ns);
-	EQ(keeper->state, GM_KEEPER_SERVING);
+	gm_watchdog_check(worker, look_ns);
+	EQ(worker->state, GM_PROCESS_SERVING);
 	beat(&signs->slow, GM_CALL_ALLOC_LARGE, 901 * second);
 	OK(was_killed_over("a large allocation took over 900 s"));
 
-	keeper->since_ns = 1;
+	worker->since_ns = 1;
 	beat(&signs->beat, GM_CALL_LOOP, 4 * second);
 	beat(&signs->slow, GM_CALL_REGISTER, 600 * second);
-	gm_patience_look(keeper, look_ns);
-	EQ(keeper->state, GM_KEEPER_SERVING);
+	gm_watchdog_check(worker, look_ns);
+	EQ(worker->state, GM_PROCESS_SERVING);
 	beat(&signs->beat, GM_CALL_LOOP, 6 * second);
 	OK(was_killed_over("a turn of its loop took over 5 s"));
 
-	keeper->since_ns = 1;
+	worker->since_ns = 1;
 	d->config.cuda_kernel_limit_ns = 10 * second;
 	gm_put(&signs->aloft, look_ns - 9 * second);
-	gm_patience_look(keeper, look_ns);
-	EQ(keeper->state, GM_KEEPER_SERVING);
+	gm_watchdog_check(worker, look_ns);
+	EQ(worker->state, GM_PROCESS_SERVING);
 	gm_put(&signs->aloft, look_ns - 11 * second);
 	OK(was_killed_over("kernel-limit"));
 	d->config.cuda_kernel_limit_ns = 0;
@@ -303,17 +303,17 @@ static void each_call_has_its_own_limit(void)
 
 static bool is_borne(void)
 {
-	gm_patience_look(keeper, look_ns);
-	return keeper->state == GM_KEEPER_SERVING;
+	gm_watchdog_check(worker, look_ns);
+	return worker->state == GM_PROCESS_SERVING;
 }
 
 /* It gives memory of the card back, which waits for what others have there. */
 static void aborts_wait_for_the_card(void)
 {
-	struct gm_journal *signs = keeper->journal;
+	struct gm_journal *signs = worker->journal;
 	const uint64_t second = 1000000000;
 
-	keeper->since_ns = 1;
+	worker->since_ns = 1;
 	gm_put(&signs->aloft, look_ns - 7200 * second);
 	beat(&signs->clique[3], GM_CALL_ABORT, 3600 * second);
 	OK(is_borne());
@@ -324,7 +324,7 @@ static void aborts_wait_for_the_card(void)
 	OK(was_killed_over("the abort of a communicator took over 1 s"));
 
 	/* Nor is it ended beside a collective, for a minute. */
-	keeper->since_ns = 1;
+	worker->since_ns = 1;
 	gm_put(&signs->joint, look_ns - 59 * second);
 	beat(&signs->clique[3], GM_CALL_ABORT, 30 * second);
 	OK(is_borne());
@@ -333,7 +333,7 @@ static void aborts_wait_for_the_card(void)
 	gm_put(&signs->joint, 0);
 
 	/* Short jobs that follow each other do not hold it up for ever. */
-	keeper->since_ns = 1;
+	worker->since_ns = 1;
 	beat(&signs->clique[3], GM_CALL_ABORT, 0);
 	for (int i = 0; i < 20; i++) {
 		look_ns += 3 * second;
@@ -345,7 +345,7 @@ static void aborts_wait_for_the_card(void)
 	gm_put(&signs->aloft, look_ns - second / 2);
 	OK(was_killed_over("the abort of a communicator"));
 
-	keeper->since_ns = 1;
+	worker->since_ns = 1;
 	beat(&signs->clique[3], GM_CALL_GIVE_UP, 4 * second);
 	OK(is_borne());
 	beat(&signs->clique[3], GM_CALL_GIVE_UP, 6 * second);
@@ -358,8 +358,8 @@ static void failing_driver_is_not_stormed(void)
 	OK(until(is_back));
 	OK(leave());
 	d->config.cuda_spare = false;
-	gm_spare_end(keeper);
-	kill(keeper->child.pid, SIGKILL);
+	gm_standby_end(worker);
+	kill(worker->child.pid, SIGKILL);
 	OK(until(is_idle));
 	gm_put_release(&play->fails_at_once, GM_CU_SYSTEM_NOT_READY);
 	EQ(take_seat(), 0);

@@ -14,10 +14,10 @@
 
 /* ---- a claim ------------------------------------------------------------- */
 
-static struct gm_claim claim;
+static struct gm_worker_request claim;
 static int claim_status; /* 1: not known yet */
 
-static void claim_held(struct gm_claim *c, uint64_t bytes, int fd)
+static void claim_held(struct gm_worker_request *c, uint64_t bytes, int fd)
 {
 	(void)c;
 	(void)bytes;
@@ -25,7 +25,7 @@ static void claim_held(struct gm_claim *c, uint64_t bytes, int fd)
 	claim_status = 0;
 }
 
-static void claim_gone(struct gm_claim *c, int status, const char *why)
+static void claim_gone(struct gm_worker_request *c, int status, const char *why)
 {
 	(void)c;
 	NOTE("the claim is gone: %d %s", status, why);
@@ -37,14 +37,14 @@ static int ask_claim(void)
 	char why[GM_WHY_BYTES] = "";
 	int ret;
 
-	claim = (struct gm_claim){ .ask = GM_WIRE_REGISTER,
-				   .handle = 7,
-				   .bytes = 4096,
-				   .fd = 2,
-				   .held = claim_held,
-				   .gone = claim_gone };
+	claim = (struct gm_worker_request){ .ask = GM_WIRE_REGISTER,
+					    .handle = 7,
+					    .bytes = 4096,
+					    .fd = 2,
+					    .held = claim_held,
+					    .gone = claim_gone };
 	claim_status = 1;
-	ret = gm_claims_ask(&guest.seat, &claim, why);
+	ret = gm_worker_requests_ask(&guest.attachment, &claim, why);
 	if (ret)
 		NOTE("%s", why);
 	return ret;
@@ -54,27 +54,27 @@ static int ask_claim(void)
 
 static bool is_offered(void)
 {
-	return guest.seat.state == GM_SEAT_OFFERED;
+	return guest.attachment.state == GM_ATTACHMENT_OFFERED;
 }
 
 static bool is_asked(void)
 {
-	return claim.state == GM_CLAIM_ASKED;
+	return claim.state == GM_WORKER_REQUEST_ASKED;
 }
 
 static bool is_barred(void)
 {
-	return keeper->state == GM_KEEPER_BARRED && no_process();
+	return worker->state == GM_PROCESS_BARRED && no_process();
 }
 
 static bool is_stuck(void)
 {
-	return keeper->state == GM_KEEPER_STUCK;
+	return worker->state == GM_PROCESS_STUCK;
 }
 
 static bool is_over(void)
 {
-	return keeper->state != GM_KEEPER_STUCK;
+	return worker->state != GM_PROCESS_STUCK;
 }
 
 /* ---- stories ------------------------------------------------------------- */
@@ -102,9 +102,9 @@ static void offered_seat_is_refused(bool finish)
 	EQ(guest.status, -ENODEV);
 	OK(strstr(guest.why, "row 0 cannot be used now") != NULL);
 	OK(strstr(guest.why, "use another row") != NULL);
-	OK(guest.seat.keeper == NULL);
+	OK(guest.attachment.worker == NULL);
 	OK(until(is_barred));
-	EQ(keeper->n_free, GM_JOURNAL_PLACES);
+	EQ(worker->n_free, GM_JOURNAL_PLACES);
 	unbar();
 }
 
@@ -133,7 +133,7 @@ static void newcomers_of_a_stuck_worker_are_refused(void)
 	int held;
 
 	OK(until(is_back));
-	held = hold(keeper->child.pid, &tracer);
+	held = hold(worker->child.pid, &tracer);
 	if (held < 0) {
 		SKIP(1, "this needs ptrace");
 		return;
@@ -142,11 +142,11 @@ static void newcomers_of_a_stuck_worker_are_refused(void)
 	EQ(ask_claim(), 0);
 	OK(until(is_asked));
 	EQ(seat_guest(&other), 0);
-	EQ(other.seat.state, GM_SEAT_OFFERED);
-	gm_keeper_kill(keeper, "by hand");
+	EQ(other.attachment.state, GM_ATTACHMENT_OFFERED);
+	gm_worker_process_kill(worker, "by hand");
 	EQ(seat_guest(&late), 0);
-	EQ(late.seat.state, GM_SEAT_WAITING);
-	gm_timer_set(&d->loop, &keeper->timer, 1); /* five seconds are over */
+	EQ(late.attachment.state, GM_ATTACHMENT_WAITING);
+	gm_timer_set(&d->loop, &worker->timer, 1); /* five seconds are over */
 	OK(until(is_stuck));
 	EQ(other.status, -ENODEV);
 	OK(strstr(other.why, "does not end, not even by SIGKILL") != NULL);
@@ -155,7 +155,7 @@ static void newcomers_of_a_stuck_worker_are_refused(void)
 	EQ(claim_status, -ENODEV);
 	EQ(row()->moving.state, GPUMAP_DEVICE_FAILED);
 	EQ(seat_guest(&other), -ENODEV);
-	EQ(guest.seat.state, GM_SEAT_TAKEN);
+	EQ(guest.attachment.state, GM_ATTACHMENT_TAKEN);
 
 	gm_put_release(&play->is_mute, 0);
 	close(held);

@@ -247,7 +247,7 @@ static void reductions_are_given_up(void)
 {
 	const struct gm_backend *cuda = b.dev->backend;
 	struct gm_task tasks[33];
-	struct gm_flight flight;
+	struct gm_async_exec flight;
 	uint32_t n;
 	int rc = 0;
 
@@ -289,7 +289,7 @@ static void lanes_wait_for_each_other(void)
 		{ .op = GPUMAP_OP_AXPY },
 		{ .op = GPUMAP_OP_COPY, .dst = client },
 	};
-	struct gm_flight flights[LINKS];
+	struct gm_async_exec flights[LINKS];
 	int failed = 0, ended = 0;
 
 	for (int i = 0; i < 4; i++) {
@@ -373,7 +373,7 @@ static struct gm_task task_of_lane(uint32_t lane)
 	return task;
 }
 
-static bool begins(uint32_t lane, struct gm_flight *ret_flight)
+static bool begins(uint32_t lane, struct gm_async_exec *ret_flight)
 {
 	struct gm_task task = task_of_lane(lane);
 
@@ -384,12 +384,12 @@ static bool begins(uint32_t lane, struct gm_flight *ret_flight)
 }
 
 /* Each of them but @held, NULL for none, to its end. */
-static bool lanes_go_on(const struct gm_flight *held)
+static bool lanes_go_on(const struct gm_async_exec *held)
 {
 	bool good = true;
 
 	for (uint32_t i = 0; i < GM_CUDA_LANES && good; i++) {
-		struct gm_flight flight;
+		struct gm_async_exec flight;
 
 		if (!held || i != held->lane)
 			good = begins(i, &flight) &&
@@ -412,7 +412,7 @@ static void no_lane_waits_for_the_default_stream(void)
 static bool waits_alone(uint32_t lane)
 {
 	struct gm_cuda *cuda = (struct gm_cuda *)b.dev;
-	struct gm_flight flight;
+	struct gm_async_exec flight;
 	struct gate gate;
 	bool good;
 
@@ -434,7 +434,7 @@ static void no_lane_waits_for_another(void)
 /* Every session that comes finds room, and nobody takes more than there is. */
 static void a_lane_has_an_end(void)
 {
-	struct gm_flight flights[64];
+	struct gm_async_exec flights[64];
 	struct gm_task task = add_task(&b, 1);
 	uint32_t n = 0;
 	int rc = 0, failed = 0;
@@ -461,7 +461,7 @@ static void a_nop_ends_in_its_place(void)
 {
 	const struct gm_task nop = { .op = GPUMAP_OP_NOP };
 	struct gm_task task = add_task(&b, 1);
-	struct gm_flight first, second;
+	struct gm_async_exec first, second;
 
 	EQ(b.dev->backend->start(b.dev, &nop, 0, 0, NULL, &first), 0);
 	EQ(b.dev->backend->ended(b.dev, &first), 1);
@@ -474,7 +474,7 @@ static void a_nop_ends_in_its_place(void)
 static void what_is_wrong_is_refused(void)
 {
 	struct gm_task task = add_task(&b, 1);
-	struct gm_flight flight = { .value = 77 };
+	struct gm_async_exec flight = { .value = 77 };
 	char local[64];
 
 	EQ(b.dev->backend->start(b.dev, &task, 1, task.n, NULL, &flight),
@@ -508,7 +508,7 @@ static void sleepers_are_woken(void)
 
 	b.sleeps = true;
 	for (int i = 0; i < 50; i++) {
-		struct gm_flight flight;
+		struct gm_async_exec flight;
 
 		task.n = 1 + dice(4096);
 		failed += bench_start(&b, &task, 0, task.n, &flight) ||

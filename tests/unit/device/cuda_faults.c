@@ -52,7 +52,7 @@ static int staging_keeps_order(void)
 {
 	struct gm_task out = { .op = GPUMAP_OP_COPY, .n = 4096 };
 	struct gm_task in = out, fill = { .op = GPUMAP_OP_FILL, .n = 4096 };
-	struct gm_flight flights[3];
+	struct gm_async_exec flights[3];
 	int rc;
 
 	WANT(bench_open(&b, NULL) == 0);
@@ -102,7 +102,7 @@ static int staging_sees_what_is_in_place(void)
 	in.dst_address = back.src_address = b.buffer[1]->address;
 	back.dst = b.client;
 	for (uint32_t i = 1; i < 20; i++) {
-		struct gm_flight flights[3];
+		struct gm_async_exec flights[3];
 
 		fill.pattern = i;
 		WANT(bench_start(&b, &fill, 0, 4096, &flights[0]) == 0);
@@ -132,7 +132,7 @@ static int staging_sees_what_is_in_place(void)
  */
 static int order_is_kept_under_way(void)
 {
-	struct gm_flight flights[2][4];
+	struct gm_async_exec flights[2][4];
 	struct gm_task job[4] = { { .op = GPUMAP_OP_FILL },
 				  { .op = GPUMAP_OP_COPY },
 				  { .op = GPUMAP_OP_COPY },
@@ -211,7 +211,7 @@ static int is_lost(int want, const char *name)
 	struct gm_device_memory memory;
 	struct gm_region *region = NULL;
 	struct gm_task task = { .op = GPUMAP_OP_NOP };
-	struct gm_flight flight;
+	struct gm_async_exec flight;
 	int code = 0;
 
 	WANT(cuda->start(b.dev, &task, 0, 0, NULL, &flight) ==
@@ -288,7 +288,7 @@ static int others_go_on_beside_a_hang(void)
 				 .dtype = GPUMAP_DTYPE_U16,
 				 .n = 100 };
 	struct gm_task copy = { .op = GPUMAP_OP_COPY, .n = 100 };
-	struct gm_flight hung, flight;
+	struct gm_async_exec hung, flight;
 
 	WANT(bench_open(&b, NULL) == 0);
 	stuck.dst_address = copy.src_address = b.buffer[0]->address;

@@ -70,7 +70,7 @@ static bool is_squared(const float *dst, const float *src, uint64_t n)
 /* 0 or what it ends with. */
 static int run_it(const struct gm_task *task)
 {
-	struct gm_flight flight;
+	struct gm_async_exec flight;
 	int rc = bench_start(&b, task, 0, task->n, &flight);
 
 	return rc < 0 ? rc : bench_wait(&b, &flight);
@@ -91,7 +91,7 @@ static int a_tile_is_one_launch(void)
 {
 	uint64_t n = 5 * MIB / 4; /* more than a slice */
 	struct gm_task task;
-	struct gm_flight flight;
+	struct gm_async_exec flight;
 
 	WANT(open_it() == 0);
 	throw_it(n);
@@ -157,7 +157,7 @@ static int it_follows_what_is_before(void)
 	struct gm_task copy = { .op = GPUMAP_OP_COPY,
 				.dtype = GPUMAP_DTYPE_F32 },
 		       task;
-	struct gm_flight first, second;
+	struct gm_async_exec first, second;
 	int rc;
 
 	WANT(open_it() == 0);

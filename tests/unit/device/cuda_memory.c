@@ -274,7 +274,7 @@ static void regions_come_and_go(void)
 	struct gm_task task = { .op = GPUMAP_OP_COPY,
 				.dst_address = b.buffer[0]->address,
 				.n = 8 };
-	struct gm_flight flight;
+	struct gm_async_exec flight;
 	int wrong = 0;
 
 	for (int i = 0; i < 500; i++) {
@@ -377,7 +377,7 @@ static void a_slice_may_fail_alone(void)
 				.src = at,
 				.n = 2 * PAGE };
 	struct gm_region *region = NULL;
-	struct gm_flight flight, next;
+	struct gm_async_exec flight, next;
 
 	EQ(cuda->reach(b.dev, at, PAGE, true, &region), 0);
 	EQ(cuda->start(b.dev, &task, 0, 2 * PAGE, NULL, &flight), 0);

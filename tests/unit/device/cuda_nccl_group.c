@@ -49,7 +49,7 @@ static char folder[PATH_MAX];
 struct ring {
 	struct fake_hardware hw;
 	struct gm_backend_device *dev[RANKS];
-	struct gm_clique *clique[RANKS];
+	struct gm_nccl_group *clique[RANKS];
 	struct gm_buffer *give[RANKS], *get[RANKS];
 };
 
@@ -81,7 +81,7 @@ static int ring_open(struct ring *r)
 
 static int ring_begin(struct ring *r, uint32_t ranks)
 {
-	unsigned char id[GM_CLIQUE_ID_BYTES];
+	unsigned char id[GM_NCCL_GROUP_ID_BYTES];
 
 	WANT(cuda->clique_version(r->dev[0]) >= GM_NCCL_MIN_VERSION);
 	WANT(cuda->clique_id(r->dev[0], id) == 0);
@@ -150,17 +150,17 @@ static int together(struct ring *r, uint32_t op, uint32_t reduce)
 	int worst = 1;
 
 	for (uint32_t k = 0; k < RANKS; k++) {
-		struct gm_clique_task t = { .op = op,
-					    .dtype = GPUMAP_DTYPE_I32,
-					    .reduce = reduce,
-					    .peer = 1,
-					    .n = N,
-					    .send = r->give[k]->address,
-					    .recv = r->get[k]->address };
+		struct gm_nccl_group_task t = { .op = op,
+						.dtype = GPUMAP_DTYPE_I32,
+						.reduce = reduce,
+						.peer = 1,
+						.n = N,
+						.send = r->give[k]->address,
+						.recv = r->get[k]->address };
 
-		if (op == GM_CLIQUE_BROADCAST && k == t.peer)
+		if (op == GM_NCCL_GROUP_BROADCAST && k == t.peer)
 			t.recv = 0;
-		else if (op == GM_CLIQUE_BROADCAST)
+		else if (op == GM_NCCL_GROUP_BROADCAST)
 			t.send = 0;
 		be(r, k);
 		WANT(cuda->clique_start(r->dev[k], r->clique[k], &t) == 0);
@@ -198,11 +198,11 @@ static int64_t of_all(uint32_t op, uint32_t i)
 static int32_t wanted(uint32_t op, uint32_t reduce, uint32_t rank, uint32_t i)
 {
 	switch (op) {
-	case GM_CLIQUE_ALL_REDUCE:
+	case GM_NCCL_GROUP_ALL_REDUCE:
 		return (int32_t)of_all(reduce, i);
-	case GM_CLIQUE_REDUCE_SCATTER:
+	case GM_NCCL_GROUP_REDUCE_SCATTER:
 		return (int32_t)of_all(reduce, rank * N + i);
-	case GM_CLIQUE_ALL_GATHER:
+	case GM_NCCL_GROUP_ALL_GATHER:
 		return value(i / N, i % N);
 	default:
 		return value(1, i);
@@ -211,12 +211,12 @@ static int32_t wanted(uint32_t op, uint32_t reduce, uint32_t rank, uint32_t i)
 
 static int look_at(struct ring *r, uint32_t op, uint32_t reduce)
 {
-	uint32_t n = op == GM_CLIQUE_ALL_GATHER ? RANKS * N : N, wrong = 0;
+	uint32_t n = op == GM_NCCL_GROUP_ALL_GATHER ? RANKS * N : N, wrong = 0;
 	int32_t *got = malloc(RANKS * BYTES);
 
 	WANT(got);
 	for (uint32_t k = 0; k < RANKS; k++) {
-		if (op == GM_CLIQUE_BROADCAST && k == 1)
+		if (op == GM_NCCL_GROUP_BROADCAST && k == 1)
 			continue;
 		be(r, k);
 		WANT(cuda->fetch(r->dev[k], r->get[k]->address, got,
@@ -237,10 +237,10 @@ static int everything_is_right(void)
 
 	WANT(ring_open(&r) == 0);
 	WANT(ring_meet(&r) == 0);
-	for (uint32_t op = GM_CLIQUE_ALL_REDUCE; op <= GM_CLIQUE_BROADCAST;
-	     op++) {
-		bool reduces = op == GM_CLIQUE_ALL_REDUCE ||
-			       op == GM_CLIQUE_REDUCE_SCATTER;
+	for (uint32_t op = GM_NCCL_GROUP_ALL_REDUCE;
+	     op <= GM_NCCL_GROUP_BROADCAST; op++) {
+		bool reduces = op == GM_NCCL_GROUP_ALL_REDUCE ||
+			       op == GM_NCCL_GROUP_REDUCE_SCATTER;
 
 		for (uint32_t how = 0; how <= GPUMAP_REDUCE_AVERAGE; how++) {
 			if (how == GPUMAP_REDUCE_PRODUCT || (!reduces && how))
@@ -259,13 +259,13 @@ static int everything_is_right(void)
 static int pass_on(struct ring *r, uint32_t op, uint32_t rank, uint32_t peer,
 		   uint32_t dtype, uint64_t n)
 {
-	const struct gm_clique_task t = {
+	const struct gm_nccl_group_task t = {
 		.op = op,
 		.dtype = dtype,
 		.peer = peer,
 		.n = n,
-		.send = op == GM_CLIQUE_SEND ? r->give[rank]->address : 0,
-		.recv = op == GM_CLIQUE_RECV ? r->get[rank]->address : 0,
+		.send = op == GM_NCCL_GROUP_SEND ? r->give[rank]->address : 0,
+		.recv = op == GM_NCCL_GROUP_RECV ? r->get[rank]->address : 0,
 	};
 
 	be(r, rank);
@@ -302,10 +302,10 @@ static int pair_once(struct ring *r, uint32_t from, uint32_t to, uint32_t dtype,
 	WANT(fill(r) == 0);
 	/* Whoever is first waits for the other. */
 	if (n % 2)
-		WANT(pass_on(r, GM_CLIQUE_SEND, from, to, dtype, n) == 0);
-	WANT(pass_on(r, GM_CLIQUE_RECV, to, from, dtype, n) == 0);
+		WANT(pass_on(r, GM_NCCL_GROUP_SEND, from, to, dtype, n) == 0);
+	WANT(pass_on(r, GM_NCCL_GROUP_RECV, to, from, dtype, n) == 0);
 	if (n % 2 == 0)
-		WANT(pass_on(r, GM_CLIQUE_SEND, from, to, dtype, n) == 0);
+		WANT(pass_on(r, GM_NCCL_GROUP_SEND, from, to, dtype, n) == 0);
 	WANT(ended(r, to) == 1);
 	WANT(ended(r, from) == 1);
 	be(r, from);
@@ -348,8 +348,8 @@ static int pairs_are_right(void)
 			WANT(pair_once(&r, from, to, dtypes[d], sizes[i]) == 0);
 		}
 		WANT(fill(&r) == 0);
-		WANT(together(&r, GM_CLIQUE_ALL_REDUCE, 0) == 1);
-		WANT(look_at(&r, GM_CLIQUE_ALL_REDUCE, 0) == 0);
+		WANT(together(&r, GM_NCCL_GROUP_ALL_REDUCE, 0) == 1);
+		WANT(look_at(&r, GM_NCCL_GROUP_ALL_REDUCE, 0) == 0);
 	}
 	return ring_close(&r);
 }
@@ -360,13 +360,13 @@ static int half_a_pair_is_aborted(void)
 	struct ring r;
 
 	WANT(ring_open(&r) == 0);
-	for (uint32_t op = GM_CLIQUE_SEND; op <= GM_CLIQUE_RECV; op++) {
+	for (uint32_t op = GM_NCCL_GROUP_SEND; op <= GM_NCCL_GROUP_RECV; op++) {
 		WANT(ring_meet(&r) == 0);
 		WANT(fill(&r) == 0);
 		WANT(pass_on(&r, op, 1, 2, GPUMAP_DTYPE_I32, RANKS * N) == 0);
 		usleep(50000);
 		/* What is sent may lie between them. */
-		WANT(op == GM_CLIQUE_SEND ||
+		WANT(op == GM_NCCL_GROUP_SEND ||
 		     cuda->clique_ended(r.dev[1], r.clique[1]) == 0);
 		for (uint32_t k = 0; k < RANKS; k++) {
 			cuda->clique_abort(r.dev[k], r.clique[k]);
@@ -389,8 +389,8 @@ static int a_pair_fails(void)
 	WANT(ring_meet(&r) == 0);
 	WANT(fill(&r) == 0);
 	setenv("FAKE_NCCL", "async=1", 1);
-	WANT(pass_on(&r, GM_CLIQUE_SEND, 0, 2, GPUMAP_DTYPE_F16, N) == 0);
-	WANT(pass_on(&r, GM_CLIQUE_RECV, 2, 0, GPUMAP_DTYPE_F16, N) == 0);
+	WANT(pass_on(&r, GM_NCCL_GROUP_SEND, 0, 2, GPUMAP_DTYPE_F16, N) == 0);
+	WANT(pass_on(&r, GM_NCCL_GROUP_RECV, 2, 0, GPUMAP_DTYPE_F16, N) == 0);
 	WANT(ended(&r, 0) == -EIO);
 	WANT(ended(&r, 2) == -EIO);
 	unsetenv("FAKE_NCCL");
@@ -413,7 +413,7 @@ static int an_error_is_found_and_aborted(void)
 	WANT(ring_meet(&r) == 0);
 	WANT(fill(&r) == 0);
 	setenv("FAKE_NCCL", "async=1", 1);
-	WANT(together(&r, GM_CLIQUE_ALL_REDUCE, 0) == -EIO);
+	WANT(together(&r, GM_NCCL_GROUP_ALL_REDUCE, 0) == -EIO);
 	unsetenv("FAKE_NCCL");
 	for (uint32_t k = 0; k < RANKS; k++) {
 		cuda->clique_abort(r.dev[k], r.clique[k]);
@@ -421,8 +421,8 @@ static int an_error_is_found_and_aborted(void)
 	}
 	WANT(ring_meet(&r) == 0);
 	WANT(fill(&r) == 0);
-	WANT(together(&r, GM_CLIQUE_ALL_GATHER, 0) == 1);
-	WANT(look_at(&r, GM_CLIQUE_ALL_GATHER, 0) == 0);
+	WANT(together(&r, GM_NCCL_GROUP_ALL_GATHER, 0) == 1);
+	WANT(look_at(&r, GM_NCCL_GROUP_ALL_GATHER, 0) == 0);
 	return ring_close(&r);
 }
 

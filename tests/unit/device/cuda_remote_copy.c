@@ -139,7 +139,7 @@ static int tasks_read_another_cards(void)
 				.dtype = GPUMAP_DTYPE_U8,
 				.n = BYTES };
 	struct gm_buffer *here, *ours;
-	struct gm_flight flight;
+	struct gm_async_exec flight;
 	unsigned char *got = malloc(BYTES);
 	struct pair p;
 	int rc = 0;

@@ -179,9 +179,9 @@ static void session_memory(void)
 	SIZE(gm_journal_queue);
 	AT(gm_journal_queue, next);
 	AT(gm_journal_queue, word);
-	SIZE(gm_commons);
-	AT(gm_commons, spinning);
-	AT(gm_commons, awaited);
+	SIZE(gm_group_page);
+	AT(gm_group_page, spinning);
+	AT(gm_group_page, awaited);
 	SIZE(gm_awaited);
 }
 

@@ -45,7 +45,7 @@ static bool is_aligned(const struct gm_read *r)
  * the reads do not end. */
 static int read_all(bool shorts, uint64_t size, uint64_t from, uint64_t n)
 {
-	struct gm_cut cut = { .from = from, .left = n };
+	struct gm_aligned_read cut = { .from = from, .left = n };
 	unsigned char buffer[BUFFER];
 	struct gm_read r;
 	uint64_t at = from;
@@ -53,17 +53,17 @@ static int read_all(bool shorts, uint64_t size, uint64_t from, uint64_t n)
 	while (cut.left) {
 		enum gm_read_is is = GM_READ_SHORT;
 
-		gm_cut_next(&cut, BUFFER, &r);
+		gm_aligned_read_next(&cut, BUFFER, &r);
 		if (r.from + r.head != at)
 			return -1;
 		memset(buffer, 0xee, sizeof(buffer));
 		for (int i = 0; is == GM_READ_SHORT && i < 20; i++) {
 			if (!is_aligned(&r))
 				return -1;
-			is = gm_cut_took(&r,
-					 answer(shorts, size, r.from + r.begun,
-						buffer + r.begun,
-						r.bytes - r.begun));
+			is = gm_aligned_read_took(
+				&r,
+				answer(shorts, size, r.from + r.begun,
+				       buffer + r.begun, r.bytes - r.begun));
 		}
 		if (is != GM_READ_WHOLE)
 			return is == GM_READ_AT_END ? 1 : -1;
@@ -116,25 +116,25 @@ static void anything_is_read(void)
 /* One that gets shorter while it is read again ends; it does not go round. */
 static void a_file_that_shrinks_ends(void)
 {
-	struct gm_cut cut = { .from = 0, .left = BUFFER };
+	struct gm_aligned_read cut = { .from = 0, .left = BUFFER };
 	struct gm_read r;
 
-	gm_cut_next(&cut, BUFFER, &r);
-	EQ(gm_cut_took(&r, 10000), GM_READ_SHORT);
+	gm_aligned_read_next(&cut, BUFFER, &r);
+	EQ(gm_aligned_read_took(&r, 10000), GM_READ_SHORT);
 	EQ(r.begun, 8192);
-	EQ(gm_cut_took(&r, 100), GM_READ_AT_END);
-	EQ(gm_cut_took(&r, 10000 - 8192), GM_READ_AT_END);
-	EQ(gm_cut_took(&r, 10001 - 8192), GM_READ_SHORT);
-	EQ(gm_cut_took(&r, BUFFER - 8192), GM_READ_WHOLE);
+	EQ(gm_aligned_read_took(&r, 100), GM_READ_AT_END);
+	EQ(gm_aligned_read_took(&r, 10000 - 8192), GM_READ_AT_END);
+	EQ(gm_aligned_read_took(&r, 10001 - 8192), GM_READ_SHORT);
+	EQ(gm_aligned_read_took(&r, BUFFER - 8192), GM_READ_WHOLE);
 }
 
 static void the_last_byte_that_can_be_is_read(void)
 {
-	struct gm_cut cut = { .from = (uint64_t)INT64_MAX - 65535 - 1,
-			      .left = 1 };
+	struct gm_aligned_read cut = { .from = (uint64_t)INT64_MAX - 65535 - 1,
+				       .left = 1 };
 	struct gm_read r;
 
-	gm_cut_next(&cut, BUFFER, &r);
+	gm_aligned_read_next(&cut, BUFFER, &r);
 	OK(is_aligned(&r));
 	OK(r.from + r.bytes <= (uint64_t)INT64_MAX);
 	EQ(cut.left, 0);

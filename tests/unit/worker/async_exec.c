@@ -141,7 +141,7 @@ static void a_depth_is_in_flight_at_most(void)
 			seen += gm_done_status(words) == -EIO;
 	}
 	EQ(seen, 16);
-	gm_roster_drop(&r.w, s);
+	gm_run_queue_drop(&r.w, s);
 	rig_end(&r, &c, s);
 	rig_close(&r);
 }
@@ -207,10 +207,10 @@ static void without_room_it_waits_for_others(void)
 	rig_serve(&r, sa);
 	rig_serve(&r, sb);
 	EQ(r.late.n_started, 1);
-	OK(!gm_flight_due(&r.w, sb)); /* asked once, not again and again */
+	OK(!gm_async_exec_due(&r.w, sb)); /* asked once, not again and again */
 	late_land(&r.late, 1);
 	rig_serve(&r, sa);
-	OK(gm_flight_due(&r.w, sb));
+	OK(gm_async_exec_due(&r.w, sb));
 	rig_serve(&r, sb);
 	EQ(r.late.n_started, 2);
 	late_land(&r.late, 2);
@@ -391,7 +391,7 @@ static void the_arena_is_reached_in_parts(void)
 	free(s->reached);
 	free(s->flights);
 	s->range_bytes = MIB;
-	EQ(gm_flight_open(s, r.w.dev), 0);
+	EQ(gm_async_exec_open(s, r.w.dev), 0);
 	EQ(s->n_reached, 4);
 	e[0] = fill(&c, 0, 2 * MIB, 16, 1);
 	hand_submit(&c, e, 1);
@@ -436,15 +436,15 @@ static void who_leaves_waits_for_its_slices(void)
 	rig_serve(&r, s);
 	EQ(r.late.n_started, 2);
 	rig_detach(&r, s);
-	gm_flight_look(&r.w);
+	gm_async_exec_poll(&r.w);
 	EQ(r.w.slow.n, 0);
 	EQ(rig_hear(&r, &wire, 0), 0);
 	EQ(r.late.n_buffers, 1);
 	late_land(&r.late, 1);
-	gm_flight_look(&r.w);
+	gm_async_exec_poll(&r.w);
 	EQ(r.late.n_buffers, 1);
 	late_land(&r.late, 2);
-	gm_flight_look(&r.w);
+	gm_async_exec_poll(&r.w);
 	rig_slow(&r);
 	EQ(rig_hear(&r, &wire, 10000), GM_WIRE_DETACHED);
 	EQ(r.late.n_started, 2); /* no more of it was begun */
@@ -470,14 +470,14 @@ static void asleep_it_is_looked_after(void)
 		e[i] = fill(&c, 0, 0, 10, (uint8_t)i);
 	hand_submit(&c, e, 1);
 	rig_serve(&r, s);
-	OK(!gm_flight_may_sleep(&r.w)); /* it is awake */
-	OK(gm_roster_park(&r.w, s));
+	OK(!gm_async_exec_may_sleep(&r.w)); /* it is awake */
+	OK(gm_run_queue_park(&r.w, s));
 	EQ(gm_get(&s->queue->parked) & 1, 1);
-	OK(gm_flight_may_sleep(&r.w));
+	OK(gm_async_exec_may_sleep(&r.w));
 	EQ(r.late.n_armed, 1);
 	OK(gm_get(&r.journal->aloft) != 0);
 	late_land(&r.late, 1);
-	OK(!gm_flight_may_sleep(&r.w));
+	OK(!gm_async_exec_may_sleep(&r.w));
 	OK(s->active);
 	rig_serve(&r, s);
 
@@ -486,21 +486,21 @@ static void asleep_it_is_looked_after(void)
 	rig_serve(&r, s);
 	EQ(r.late.n_started, 3);
 	c.rung = 0;
-	OK(gm_roster_park(&r.w, s));
+	OK(gm_run_queue_park(&r.w, s));
 	OK(!s->active);
 	EQ(gm_get(&s->queue->parked) & 1, 0);
-	OK(gm_flight_may_sleep(&r.w));
+	OK(gm_async_exec_may_sleep(&r.w));
 	late_land(&r.late, 2);
-	OK(!gm_flight_may_sleep(&r.w));
+	OK(!gm_async_exec_may_sleep(&r.w));
 	rig_serve(&r, s);
 	late_land_all(&r.late);
 	rig_serve(&r, s);
 	rig_expect(&c, 0, good, 3);
 	EQ(c.rung, 0);
-	gm_flight_look(&r.w);
+	gm_async_exec_poll(&r.w);
 	EQ(gm_get(&r.journal->aloft), 0);
-	OK(gm_roster_park(&r.w, s));
-	OK(gm_flight_may_sleep(&r.w));
+	OK(gm_run_queue_park(&r.w, s));
+	OK(gm_async_exec_may_sleep(&r.w));
 	EQ(r.late.n_armed, 2); /* nothing is under way: nothing to arm for */
 	rig_end(&r, &c, s);
 	rig_close(&r);
@@ -561,7 +561,7 @@ static void breaches_end_the_session(void)
 		e[i] = hand_nop(&c);
 	e[1].flags = 2;
 	hand_submit(&c, e, 3);
-	gm_flight_serve(&r.w, s);
+	gm_async_exec_serve(&r.w, s);
 	OK(s->halted);
 	STR(s->why, "unknown flag");
 	EQ(rig_n_done(&c), 1);
@@ -571,7 +571,7 @@ static void breaches_end_the_session(void)
 
 TAP_CASE()
 {
-	EQ(gm_fault_init(), 0);
+	EQ(gm_sigbus_init(), 0);
 	entries_end_in_their_order();
 	long_ones_go_in_slices();
 	a_depth_is_in_flight_at_most();

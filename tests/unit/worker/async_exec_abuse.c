@@ -76,9 +76,9 @@ static void bells_of_a_full_session_are_counted(void)
 	for (int i = 0; i < 3; i++)
 		e[i] = hand_copy(&c, 0, 512 * KIB, 64);
 	hand_submit(&c, e, 3);
-	gm_roster_wake(&r.w, s);
+	gm_run_queue_wake(&r.w, s);
 	rig_serve(&r, s);
-	OK(gm_roster_park(&r.w, s));
+	OK(gm_run_queue_park(&r.w, s));
 	OK(goes_deaf(&c, s));
 	OK(!s->active); /* and costs no turns */
 	gm_events_look(&r.w);
@@ -86,7 +86,7 @@ static void bells_of_a_full_session_are_counted(void)
 	/* It is served all the same. */
 	for (int i = 0; i < 3; i++) {
 		late_land_all(&r.late);
-		gm_flight_look(&r.w);
+		gm_async_exec_poll(&r.w);
 		rig_serve(&r, s);
 	}
 	rig_expect(&c, 0, well, 3);
@@ -109,8 +109,8 @@ static void bells_of_a_stalled_session_are_counted(void)
 	e[1] = hand_nop(&c);
 	hand_submit(&c, e, 2);
 	gm_put(&r.late.hold, 1);
-	gm_roster_wake(&r.w, s);
-	gm_flight_serve(&r.w, s);
+	gm_run_queue_wake(&r.w, s);
+	gm_async_exec_serve(&r.w, s);
 	OK(s->stalled);
 	OK(goes_deaf(&c, s));
 	gm_events_look(&r.w);
@@ -149,7 +149,7 @@ static void register_new(const struct hand_client *c, uint32_t kind)
 	int fd;
 
 	munmap(hand_share("test-registered", wire.bytes, &fd), wire.bytes);
-	gm_errands_register(&r.w, &wire, fd);
+	gm_async_ops_register(&r.w, &wire, fd);
 	rig_slow(&r);
 	EQ(rig_hear(&r, &wire, 10000), GM_WIRE_REGISTERED);
 	EQ(wire.status, 0);
@@ -171,7 +171,7 @@ static void who_broke_the_contract_is_forgotten_at_once(void)
 	e[1] = hand_nop(&c);
 	e[1].flags = 2;
 	hand_submit(&c, e, 2);
-	gm_roster_wake(&r.w, s);
+	gm_run_queue_wake(&r.w, s);
 	rig_serve(&r, s); /* two of four slices */
 	late_land_all(&r.late);
 	rig_serve(&r, s); /* the others */
@@ -181,11 +181,11 @@ static void who_broke_the_contract_is_forgotten_at_once(void)
 	gm_events_violated(&r.w, s);
 	EQ(rig_hear(&r, &wire, 10000), GM_WIRE_VIOLATION);
 	wire = about(GM_WIRE_FORGET, &c, GM_BUFFER_REGISTERED);
-	gm_errands_forget(&r.w, &wire);
+	gm_async_ops_forget(&r.w, &wire);
 	EQ(r.w.slow.n, 0); /* the last slice is under way */
 	EQ(r.w.n_forgets, 1);
 	late_land_all(&r.late);
-	OK(gm_flight_may_sleep(&r.w)); /* and nobody will wake it */
+	OK(gm_async_exec_may_sleep(&r.w)); /* and nobody will wake it */
 	rig_slow(&r);
 	EQ(rig_hear(&r, &wire, 10000), GM_WIRE_FORGOTTEN);
 	EQ(wire.status, 0);
@@ -209,14 +209,14 @@ static void the_slow_thread_ends_before_memory_goes(void)
 	e = hand_alloc(&c, hand_handle(ROW, 5), 1000, 0);
 	hand_submit(&c, &e, 1);
 	gm_put(&r.late.hold, 1);
-	gm_roster_wake(&r.w, s);
-	gm_flight_serve(&r.w, s);
+	gm_run_queue_wake(&r.w, s);
+	gm_async_exec_serve(&r.w, s);
 	OK(s->stalled);
 	s->why = "a breach meanwhile";
 	gm_events_violated(&r.w, s);
 	EQ(rig_hear(&r, &wire, 10000), GM_WIRE_VIOLATION);
 	wire = about(GM_WIRE_FORGET, &c, GM_BUFFER_REGISTERED);
-	gm_errands_forget(&r.w, &wire);
+	gm_async_ops_forget(&r.w, &wire);
 	EQ(r.w.slow.n, 1);
 	EQ(r.w.n_forgets, 1);
 	gm_put(&r.late.hold, 0);
@@ -247,8 +247,8 @@ static void a_load_ends_before_its_memory_goes(void)
 	e.dst_buffer = registered(GM_BUFFER_REGISTERED);
 	e.src_buffer = registered(GM_BUFFER_FILE);
 	hand_submit(&c, &e, 1);
-	gm_roster_wake(&r.w, s);
-	gm_flight_serve(&r.w, s);
+	gm_run_queue_wake(&r.w, s);
+	gm_async_exec_serve(&r.w, s);
 	OK(s->load != NULL);
 	while (r.late.n_started == 0 && hand_now() < end) {
 		gm_events_handle(&r.w);
@@ -260,7 +260,7 @@ static void a_load_ends_before_its_memory_goes(void)
 	gm_events_violated(&r.w, s);
 	EQ(rig_hear(&r, &wire, 10000), GM_WIRE_VIOLATION);
 	wire = about(GM_WIRE_FORGET, &c, GM_BUFFER_REGISTERED);
-	gm_errands_forget(&r.w, &wire);
+	gm_async_ops_forget(&r.w, &wire);
 	EQ(r.w.slow.n, 0);
 	EQ(r.w.n_forgets, 1);
 	late_land_all(&r.late);
@@ -349,7 +349,7 @@ static void a_registration_is_noted_while_it_is_done(void)
 
 TAP_CASE()
 {
-	EQ(gm_fault_init(), 0);
+	EQ(gm_sigbus_init(), 0);
 	a_registration_is_noted_while_it_is_done();
 	bells_of_a_full_session_are_counted();
 	bells_of_a_stalled_session_are_counted();

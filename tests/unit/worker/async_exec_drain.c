@@ -55,7 +55,7 @@ TAP_CASE()
 {
 	int missed = 0, rc = 0;
 
-	EQ(gm_fault_init(), 0);
+	EQ(gm_sigbus_init(), 0);
 	for (int i = 0; i < ROUNDS && rc >= 0; i++) {
 		rc = what_is_begun_is_ended();
 		missed += rc > 0;

@@ -188,7 +188,7 @@ static void whatever_comes_ends_as_it_would_at_once(void)
 
 TAP_CASE()
 {
-	EQ(gm_fault_init(), 0);
+	EQ(gm_sigbus_init(), 0);
 	whatever_comes_ends_as_it_would_at_once();
 	return tap_done();
 }

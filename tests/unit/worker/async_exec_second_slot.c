@@ -124,7 +124,7 @@ static void slots_come_in_pairs(void)
 		else
 			e[0].flags = GM_ENTRY_MORE;
 		hand_submit(&c, e, i == 2 ? 1 : 2);
-		gm_flight_serve(&r.w, s);
+		gm_async_exec_serve(&r.w, s);
 		OK(s->halted);
 		STR(s->why, why[i]);
 		EQ(rig_n_done(&c), 0);
@@ -185,13 +185,13 @@ static void who_may_begin_is_not_parked(void)
 	s = rig_attach(&r, &c);
 	e = fill(&c, 0, 10, 1);
 	hand_submit(&c, &e, 1);
-	gm_flight_serve(&r.w, s);
-	OK(!gm_flight_due(&r.w, s));
-	gm_roster_found(&r.w, s, true);
+	gm_async_exec_serve(&r.w, s);
+	OK(!gm_async_exec_due(&r.w, s));
+	gm_run_queue_found(&r.w, s, true);
 	rig_slow(&r);
 	EQ(r.late.n_reached, 1);
 	EQ(r.late.n_started, 0);
-	OK(!gm_roster_park(&r.w, s));
+	OK(!gm_run_queue_park(&r.w, s));
 	OK(s->active && !s->idle);
 	rig_serve(&r, s);
 	EQ(r.late.n_started, 1);
@@ -204,7 +204,7 @@ static void who_may_begin_is_not_parked(void)
 
 TAP_CASE()
 {
-	EQ(gm_fault_init(), 0);
+	EQ(gm_sigbus_init(), 0);
 	second_slots_follow_their_first();
 	a_deadline_holds_between_slices();
 	who_leaves_quits();

@@ -45,7 +45,7 @@ static void close_scene(struct scene *v)
 	gm_wait_leave(&r.w, v->s);
 	late_land_all(&r.late);
 	rig_detach(&r, v->s);
-	gm_flight_look(&r.w);
+	gm_async_exec_poll(&r.w);
 	rig_slow(&r);
 	while (rig_hear(&r, &wire, 10000) == GM_WIRE_WAKER)
 		;
@@ -104,7 +104,7 @@ static void a_head_waits_until_it_is_told(void)
 	EQ(ended(&v, 0), 1);
 	EQ(v.s->entries.pos, 0); /* it has not been read */
 	OK(!v.s->active);
-	OK(!gm_flight_due(&r.w, v.s));
+	OK(!gm_async_exec_due(&r.w, v.s));
 	EQ(gm_get(v.bits), 1u << ROW);
 	/* Nobody has to look for a while, unless told. */
 	OK(gm_wait_is_due(&r.w, &ns) || (ns > 0 && ns <= GM_WAIT_LOOK_NS));
@@ -232,10 +232,10 @@ static void what_is_under_way_goes_on(void)
 	EQ(r.late.n_started, 1);
 	OK(v.s->wait.on);
 	OK(v.s->active);
-	gm_roster_park(&r.w, v.s);
+	gm_run_queue_park(&r.w, v.s);
 	OK(!v.s->active);
 	late_land(&r.late, 1);
-	gm_flight_look(&r.w);
+	gm_async_exec_poll(&r.w);
 	OK(v.s->active);
 	serve(&v);
 	OK(hand_take(c, &pos, &status));
@@ -306,7 +306,7 @@ static void a_drain_waits_for_a_while(void)
 
 TAP_CASE()
 {
-	EQ(gm_fault_init(), 0);
+	EQ(gm_sigbus_init(), 0);
 	a_head_waits_until_it_is_told();
 	who_is_told_for_nothing_takes_its_time();
 	it_ends_for_other_reasons();

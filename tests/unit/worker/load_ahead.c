@@ -181,7 +181,7 @@ static void what_is_forgotten_is_not_read(void)
 				.handle = u->file };
 
 	EQ(n_reading(u->s->ahead), 1);
-	gm_errands_forget(&r.w, &wire);
+	gm_async_ops_forget(&r.w, &wire);
 	end_reads(u->s->load, 1);
 	EQ(n_reading(u->s->ahead), 1);
 	end_reads(u->s->ahead, 1);
@@ -469,7 +469,7 @@ TAP_CASE()
 {
 	static char page[PAGE];
 
-	EQ(gm_fault_init(), 0);
+	EQ(gm_sigbus_init(), 0);
 	file = memfd_create("test-file", MFD_CLOEXEC);
 	for (uint64_t at = 0; at < FILE_PAGES * PAGE; at += PAGE) {
 		for (uint64_t i = 0; i < PAGE; i++)

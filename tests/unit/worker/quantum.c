@@ -322,11 +322,11 @@ static void lost_memory_ends_the_session(void)
 	hand_submit(&c, &e, 1);
 	EQ(ftruncate(c.queues, 0), 0);
 	OK(!gm_turn_due(s)); /* the handler put a page of zeroes there */
-	OK(gm_get(&gm_fault_seen));
+	OK(gm_get(&gm_sigbus_seen));
 	OK(gm_get(&s->ground.broken));
 	EQ(gm_turn_serve(s, &k.dev), 0);
 	STR(s->why, GM_SESSION_BROKEN);
-	gm_put(&gm_fault_seen, 0);
+	gm_put(&gm_sigbus_seen, 0);
 	gm_journal_close(s->owed);
 	gm_session_unmap(s, &closer, free);
 	close(c.queues);

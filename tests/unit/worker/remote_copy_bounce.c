@@ -25,10 +25,10 @@ static void close_row(void)
 	struct gm_worker_session *s = crowd[0].s;
 	struct gm_wire wire;
 
-	gm_roster_dismiss(&r.w, s);
+	gm_run_queue_dismiss(&r.w, s);
 	gm_journal_close(s->owed);
 	s->pair = r.w.pair;
-	gm_errands_depart(&r.w, s);
+	gm_async_ops_depart(&r.w, s);
 	rig_slow(&r);
 	EQ(rig_hear(&r, &wire, 10000), GM_WIRE_DETACHED);
 	hand_close(&crowd[0].c, ROW);
@@ -66,7 +66,7 @@ static void borrow(uint32_t i, uint64_t id, int fd)
 				      .borrower = ROW,
 				      .at = id };
 
-	gm_across_borrow(&r.w, &wire, fd);
+	gm_remote_copy_borrow(&r.w, &wire, fd);
 }
 
 /* The status of the next answer. */
@@ -99,7 +99,7 @@ static void one_that_was_replaced(bool leaves_at_once)
 	EQ(borrowed(), 0);
 	EQ(present(), 78);
 	if (!leaves_at_once) {
-		gm_errands_give_back(&r.w, crowd[0].s);
+		gm_async_ops_give_back(&r.w, crowd[0].s);
 		rig_slow(&r);
 	}
 	EQ(present(), 78);
@@ -112,7 +112,7 @@ static void one_that_is_being_dropped(void)
 	open_row();
 	borrow(0, 77, bad_file());
 	borrow(1, 78, stage_file());
-	gm_errands_give_back(&r.w, crowd[0].s);
+	gm_async_ops_give_back(&r.w, crowd[0].s);
 	rig_slow(&r);
 	OK(borrowed() < 0);
 	EQ(borrowed(), 0);
@@ -139,7 +139,7 @@ static void one_that_nobody_replaces(void)
 
 TAP_CASE()
 {
-	EQ(gm_fault_init(), 0);
+	EQ(gm_sigbus_init(), 0);
 	one_that_nobody_replaces();
 	one_that_was_replaced(false);
 	one_that_was_replaced(true);

@@ -132,7 +132,7 @@ static bool late_pass(void)
 
 	for (uint32_t i = 0; i < n_crowd; i++)
 		feed(&crowd[i]);
-	gm_flight_look(&r.w);
+	gm_async_exec_poll(&r.w);
 	do {
 		while (gm_pass(&r.w, true))
 			;
@@ -198,29 +198,29 @@ static void who_is_held_may_sleep(void)
 	feed(large);
 	feed(small);
 	large->s->deficit.bytes = -(int64_t)MIB;
-	OK(!gm_flight_has_ended(&r.w, large->s) || gm_pass(&r.w, true));
+	OK(!gm_async_exec_has_ended(&r.w, large->s) || gm_pass(&r.w, true));
 	late_land_all(&r.late);
 	gm_pass(&r.w, true);
 	gm_pass(&r.w, true);
-	OK(gm_flight_waits(small->s));
-	OK(!gm_flight_waits(large->s));
-	OK(gm_roster_park(&r.w, large->s));
+	OK(gm_async_exec_waits(small->s));
+	OK(!gm_async_exec_waits(large->s));
+	OK(gm_run_queue_park(&r.w, large->s));
 	OK(!large->s->active);
 	EQ(gm_get(&large->c.queue->parked) & 1, 0);
-	gm_flight_look(&r.w);
+	gm_async_exec_poll(&r.w);
 	OK(!large->s->active);
 	/* The small one has nothing more to ask for, and the round is over. */
 	late_land_all(&r.late);
 	small->s->deficit.bytes = 0;
 	gm_pass(&r.w, true);
-	gm_flight_look(&r.w);
+	gm_async_exec_poll(&r.w);
 	OK(large->s->active);
 	leave_all();
 }
 
 TAP_CASE()
 {
-	EQ(gm_fault_init(), 0);
+	EQ(gm_sigbus_init(), 0);
 	sizes_and_turns_do_not_matter();
 	slow_work_costs_more();
 	depths_do_not_matter();

@@ -234,7 +234,7 @@ static void what_begins_in_a_turn_is_paid_once(void)
 	had = user->bytes;
 	had_own = own->bytes;
 	hand_submit(&m->c, &m->job, 1);
-	gm_roster_wake(&r.w, m->s);
+	gm_run_queue_wake(&r.w, m->s);
 	gm_pass(&r.w, true);
 	EQ(r.w.parts.n, 1);
 	OK(own->bytes < had_own);
@@ -246,7 +246,7 @@ static void what_begins_in_a_turn_is_paid_once(void)
 
 TAP_CASE()
 {
-	EQ(gm_fault_init(), 0);
+	EQ(gm_sigbus_init(), 0);
 	collectives_are_no_extra();
 	collectives_have_as_much_as_others(1, MIB);
 	collectives_have_as_much_as_others(1, 16 * KIB);

@@ -61,7 +61,7 @@ static void join_loader(struct member *m, uint32_t uid, uint64_t bytes,
 	join(m, uid, 0, is_late);
 	wire.session = m->c.id;
 	wire.place = m->c.place;
-	gm_errands_register(&r.w, &wire, dup(file));
+	gm_async_ops_register(&r.w, &wire, dup(file));
 	EQ(rig_hear(&r, &wire, 10000), GM_WIRE_REGISTERED);
 	EQ(wire.status, 0);
 	m->job = (struct gm_entry){ .op = GPUMAP_OP_LOAD,
@@ -120,17 +120,17 @@ static void close_loader(void)
 
 		late_land_all(&r.late);
 		rig_slow(&r);
-		gm_roster_dismiss(&r.w, s);
+		gm_run_queue_dismiss(&r.w, s);
 		r.w.place[i] = NULL;
 		gm_journal_close(s->owed);
 		s->pair = r.w.pair;
 		if (s->flights)
-			gm_flight_leave(&r.w, s);
+			gm_async_exec_leave(&r.w, s);
 		gm_load_leave(&r.w, s);
-		gm_errands_depart(&r.w, s);
+		gm_async_ops_depart(&r.w, s);
 		while (r.w.loader.n_copies)
 			gm_load_land(&r.w);
-		gm_flight_look(&r.w);
+		gm_async_exec_poll(&r.w);
 		rig_slow(&r);
 		EQ(rig_hear(&r, &wire, 10000), GM_WIRE_DETACHED);
 		hand_close(&crowd[i].c, ROW);
@@ -176,7 +176,7 @@ static bool late_loads_pass(void)
 	for (uint32_t i = 0; i < n_crowd; i++)
 		feed(&crowd[i]);
 	set_shares();
-	gm_flight_look(&r.w);
+	gm_async_exec_poll(&r.w);
 	while (pass_once(true))
 		;
 	if (next > r.late.n_started)
@@ -407,13 +407,13 @@ static void a_round_ends_with_what_the_device_has_ended(void)
 		gm_load_land(&r.w);
 	OK(n_in(GM_PIECE_READY) > 0);
 	hand_submit(&other->c, &other->job, 1);
-	gm_roster_wake(&r.w, other->s);
+	gm_run_queue_wake(&r.w, other->s);
 	r.w.round++; /* his first */
 	gm_pass(&r.w, true);
 	rig_slow(&r); /* it is reached */
 	gm_pass(&r.w, true);
 	EQ(r.w.n_aloft, 1);
-	gm_roster_park(&r.w, other->s);
+	gm_run_queue_park(&r.w, other->s);
 	late_land_all(&r.late);
 	deficit = &loader->s->guest->deficit;
 	gm_deficit_left(deficit, r.w.round);
@@ -443,7 +443,7 @@ static void a_deadline_holds_before_there_is_staging(bool is_late)
 	e[0].flags = GM_ENTRY_MORE;
 	e[1] = hand_second(hand_now() * 2);
 	hand_submit(&m->c, e, 2);
-	gm_roster_wake(&r.w, m->s);
+	gm_run_queue_wake(&r.w, m->s);
 	for (uint32_t i = 0; i < 4; i++) {
 		gm_pass(&r.w, is_late);
 		if (!m->s->load)
@@ -518,7 +518,7 @@ static void play(bool is_late)
 
 TAP_CASE()
 {
-	EQ(gm_fault_init(), 0);
+	EQ(gm_sigbus_init(), 0);
 	file = memfd_create("test-file", MFD_CLOEXEC);
 	if (file < 0 || ftruncate(file, FILE_BYTES) < 0)
 		exit(99);

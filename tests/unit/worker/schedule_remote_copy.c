@@ -151,7 +151,7 @@ static void join_borrower(uint32_t uid, bool is_late)
 	wire.bytes = BYTES;
 	wire.borrower = ROW;
 	wire.at = 77;
-	gm_across_borrow(&r.w, &wire, stage_file());
+	gm_remote_copy_borrow(&r.w, &wire, stage_file());
 	expect(GM_WIRE_BORROWED);
 	party[m->c.place].is_carrier = true;
 	m->job = hand_copy(&m->c, 0, 0, BYTES);
@@ -170,7 +170,7 @@ static void fetch_from(struct member *m, uint32_t piece)
 	wire.stage_at = piece * GM_STAGE_PIECE_BYTES;
 	wire.borrower = OTHER;
 	p->at = (p->at + GM_STAGE_PIECE_BYTES) % BYTES;
-	gm_across_fetch(&r.w, &wire);
+	gm_remote_copy_fetch(&r.w, &wire);
 }
 
 /* The other row copies out of what it has, all the time. */
@@ -195,7 +195,7 @@ static void join_lender(uint32_t uid, bool is_late)
 	wire.handle = p->lent;
 	wire.borrower = OTHER;
 	wire.at = 78;
-	gm_across_lend(&r.w, &wire, stage_file());
+	gm_remote_copy_lend(&r.w, &wire, stage_file());
 	expect(GM_WIRE_LENT);
 }
 
@@ -210,7 +210,7 @@ static void play_others(void)
 		EQ(wire.status, 0);
 		if (wire.type == GM_WIRE_FETCH) {
 			wire.type = GM_WIRE_FETCHED;
-			gm_across_fetched(&r.w, &wire);
+			gm_remote_copy_fetched(&r.w, &wire);
 		} else if (wire.type == GM_WIRE_FETCHED) {
 			m->bytes += wire.bytes;
 			if (!party[wire.place].is_done)
@@ -227,7 +227,7 @@ static bool pass_once(bool is_late)
 	bool worked = gm_pass(&r.w, is_late);
 
 	if (r.w.ferry.held)
-		worked |= gm_ferry_go(&r.w);
+		worked |= gm_remote_copy_queue_go(&r.w);
 	if (r.w.ferry.n_aloft > on_hand)
 		on_hand = r.w.ferry.n_aloft;
 	if (r.w.slow.n) {
@@ -273,7 +273,7 @@ static void others_pass(bool is_late)
 		pass_once(false);
 		return;
 	}
-	gm_flight_look(&r.w);
+	gm_async_exec_poll(&r.w);
 	for (uint32_t i = 0; i < 64 && pass_once(true); i++)
 		;
 	if (next > r.late.n_started)
@@ -289,7 +289,7 @@ static void serve_until(uint64_t bytes, bool is_late)
 	while (crowd[n_crowd - 1].bytes < bytes && hand_now() < end)
 		others_pass(is_late);
 	OK(crowd[n_crowd - 1].bytes >= bytes);
-	OK(on_hand <= GM_FERRY_MOST);
+	OK(on_hand <= GM_REMOTE_COPY_QUEUE_MOST);
 }
 
 static bool have_the_same(void)
@@ -316,14 +316,14 @@ static void close_row(void)
 	for (uint32_t i = 0; i < n_crowd; i++) {
 		struct gm_worker_session *s = crowd[i].s;
 
-		gm_roster_dismiss(&r.w, s);
+		gm_run_queue_dismiss(&r.w, s);
 		r.w.place[i] = NULL;
 		gm_journal_close(s->owed);
 		s->pair = r.w.pair;
 		if (s->flights)
-			gm_flight_leave(&r.w, s);
-		gm_errands_depart(&r.w, s);
-		gm_flight_look(&r.w);
+			gm_async_exec_leave(&r.w, s);
+		gm_async_ops_depart(&r.w, s);
+		gm_async_exec_poll(&r.w);
 		rig_slow(&r);
 		while (rig_hear(&r, &wire, 10000) &&
 		       wire.type != GM_WIRE_DETACHED)
@@ -422,7 +422,7 @@ static void what_waits_is_copied_before_it_goes(bool is_late)
 	EQ(r.w.slow.n, 0);
 	e = hand_free(&crowd[0].c, party[0].lent);
 	hand_submit(&crowd[0].c, &e, 1);
-	gm_roster_wake(&r.w, s);
+	gm_run_queue_wake(&r.w, s);
 	s->guest->deficit.bytes = 1; /* for the turn alone */
 	gm_pass(&r.w, is_late);
 	EQ(r.w.ferry.n, 0);
@@ -446,7 +446,7 @@ static void begin_copy(struct member *m, bool is_late,
 
 	e[0].flags = GM_ENTRY_MORE;
 	hand_submit(&m->c, e, 2);
-	gm_roster_wake(&r.w, m->s);
+	gm_run_queue_wake(&r.w, m->s);
 	for (uint32_t i = 0; i < 4 && !m->s->carry.on; i++) {
 		gm_pass(&r.w, is_late);
 		r.w.round++;
@@ -458,9 +458,9 @@ static void begin_copy(struct member *m, bool is_late,
 static void its_time_is_up(struct member *m)
 {
 	EQ(m->s->carry.on, true);
-	OK(gm_across_nap(&r.w) > 0);
+	OK(gm_remote_copy_nap(&r.w) > 0);
 	m->s->carry.what.deadline_ns = 1;
-	gm_across_look(&r.w);
+	gm_remote_copy_poll(&r.w);
 }
 
 /* It has ended so, with its second slot. */
@@ -474,7 +474,7 @@ static void expect_end(struct member *m, bool is_late, int status)
 		gm_pass(&r.w, is_late);
 	rig_expect(&m->c, first, want, 2);
 	EQ(m->s->carry.on, false);
-	EQ(gm_across_nap(&r.w), 0);
+	EQ(gm_remote_copy_nap(&r.w), 0);
 }
 
 /* Pieces that wait for their user's round do not keep a copy from its end. */
@@ -490,7 +490,7 @@ static void who_waits_for_his_round_has_his_time(bool is_late)
 	m->s->guest->deficit.round = r.w.round;
 	for (uint32_t i = 0; i < PIECES; i++) {
 		asked[i].type = GM_WIRE_FETCHED;
-		gm_across_fetched(&r.w, &asked[i]);
+		gm_remote_copy_fetched(&r.w, &asked[i]);
 	}
 	EQ(r.w.ferry.n, PIECES);
 	its_time_is_up(m);
@@ -516,7 +516,7 @@ static void who_is_not_answered_has_his_time(bool is_late)
 	}
 	EQ(m->s->carry.away, 0xf);
 	hand_submit(&m->c, &m->job, 1);
-	gm_roster_wake(&r.w, m->s);
+	gm_run_queue_wake(&r.w, m->s);
 	for (uint32_t i = 0; i < 4; i++) {
 		gm_pass(&r.w, is_late);
 		r.w.round++;
@@ -527,7 +527,7 @@ static void who_is_not_answered_has_his_time(bool is_late)
 		wire = asked[k / PIECES][k % PIECES];
 		wire.type = GM_WIRE_FETCHED;
 		wire.status = -EIO; /* which nobody wants to know */
-		gm_across_fetched(&r.w, &wire);
+		gm_remote_copy_fetched(&r.w, &wire);
 	}
 	for (uint32_t i = 0; i < 64 && m->s->carry.on; i++)
 		pass_once(is_late);
@@ -548,7 +548,7 @@ static void play(joins join_carrier, bool is_late)
 
 TAP_CASE()
 {
-	EQ(gm_fault_init(), 0);
+	EQ(gm_sigbus_init(), 0);
 	for (int is_late = 0; is_late < 2; is_late++) {
 		play(join_lender, is_late);
 		play(join_borrower, is_late);

@@ -22,10 +22,10 @@
 #define LIMIT_NS UINT64_C(60000000000) /* and then something is wrong */
 
 static gm_a32 done;
-static gm_a32 looked;             /* faults that the loop has seen */
-static struct gm_ground whole[2]; /* sessions', each broken by every other */
-static uint32_t unmarked;         /* seen before whose they are */
-static int missing;               /* a file without a page */
+static gm_a32 looked;              /* faults that the loop has seen */
+static struct gm_mapping whole[2]; /* sessions', each broken by every other */
+static uint32_t unmarked;          /* seen before whose they are */
+static int missing;                /* a file without a page */
 static size_t page;
 
 static uint64_t now(void)
@@ -51,7 +51,7 @@ static void *fault_often(void *nothing)
 	uintptr_t broken = 0;
 
 	for (uint32_t i = 0; i < FAULTS; i++) {
-		struct gm_ground ground = { .whole = &whole[i % 2] };
+		struct gm_mapping ground = { .whole = &whole[i % 2] };
 		char *at = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_SHARED,
 				missing, 0);
 
@@ -59,12 +59,12 @@ static void *fault_often(void *nothing)
 			break;
 		ground.part[1].at = at;
 		ground.part[1].bytes = page;
-		gm_fault_watch(&ground);
+		gm_sigbus_watch(&ground);
 		*(volatile char *)at = 1;
 		broken += gm_get(&ground.broken) == 1;
 		if (!is_seen(i + 1))
 			break;
-		gm_fault_forget(&ground);
+		gm_sigbus_unregister(&ground);
 		munmap(at, page);
 	}
 	gm_put_release(&done, 1);
@@ -73,17 +73,17 @@ static void *fault_often(void *nothing)
 }
 
 /* Each on a page of its own, which is gone once it is forgotten. */
-static void come_and_go(struct gm_ground *grounds[FEW])
+static void come_and_go(struct gm_mapping *grounds[FEW])
 {
 	for (int i = 0; i < FEW; i++) {
 		grounds[i] = mmap(NULL, page, PROT_READ | PROT_WRITE,
 				  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 		if (grounds[i] == MAP_FAILED)
 			exit(99);
-		gm_fault_watch(grounds[i]);
+		gm_sigbus_watch(grounds[i]);
 	}
 	for (int i = 0; i < FEW; i++) {
-		gm_fault_forget(grounds[i]);
+		gm_sigbus_unregister(grounds[i]);
 		munmap(grounds[i], page);
 	}
 }
@@ -92,11 +92,11 @@ static void come_and_go(struct gm_ground *grounds[FEW])
 static void look(void)
 {
 	uint32_t n = gm_get(&looked);
-	struct gm_ground *own = &whole[n % 2], *other = &whole[!(n % 2)];
+	struct gm_mapping *own = &whole[n % 2], *other = &whole[!(n % 2)];
 
-	if (!gm_get(&gm_fault_seen))
+	if (!gm_get(&gm_sigbus_seen))
 		return;
-	gm_swap_ordered(&gm_fault_seen, 0); /* GROUND.seen */
+	gm_swap_ordered(&gm_sigbus_seen, 0); /* GROUND.seen */
 	unmarked += !gm_get(&own->broken) || gm_get(&other->broken);
 	gm_put(&own->broken, 0);
 	gm_put_release(&looked, n + 1);
@@ -104,14 +104,14 @@ static void look(void)
 
 TAP_CASE()
 {
-	struct gm_ground *grounds[FEW];
+	struct gm_mapping *grounds[FEW];
 	void *broken = NULL;
 	pthread_t thread;
 
 	page = (size_t)sysconf(_SC_PAGESIZE);
 	missing = memfd_create("test-fault", MFD_CLOEXEC);
 	OK(missing >= 0);
-	EQ(gm_fault_init(), 0);
+	EQ(gm_sigbus_init(), 0);
 	if (EQ(pthread_create(&thread, NULL, fault_often, NULL), 0)) {
 		while (!gm_get_acquire(&done)) {
 			come_and_go(grounds);

@@ -121,7 +121,7 @@ static void one_miss_is_forgiven(void)
 
 static void the_limit_holds(void)
 {
-	static struct gm_commons commons;
+	static struct gm_group_page commons;
 	uint32_t n = 0;
 
 	OK(!gm_spin_enter(&commons, 0)); /* 0: nobody */

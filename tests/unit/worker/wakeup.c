@@ -14,7 +14,7 @@
 #include "tests/support/tap.h"
 
 static struct gm_worker worker;
-static struct gm_commons commons;
+static struct gm_group_page commons;
 static int gpumapd;
 
 static void be_row(uint32_t row)
@@ -82,7 +82,7 @@ TAP_CASE()
 	LIST_REMOVE(&member, cliqued);
 	EQ(nap(), 0);
 	/* Or it has others to wake. */
-	gm_herald_call(&worker.herald, 3);
+	gm_wakeup_list_call(&worker.herald, 3);
 	it_is_asked_for_again(3);
 	close(gpumapd);
 	close(worker.pair);

@@ -28,19 +28,19 @@ struct gm_config_map {
 
 #define GM_CONFIG_SPIN_AUTO UINT32_MAX
 
-/* What [cuda] enabled says. */
+/* [cuda] enabled */
 enum gm_config_cuda {
 	GM_CONFIG_CUDA_AUTO = 0, /* rows for what there is */
 	GM_CONFIG_CUDA_OFF = 1,
 	GM_CONFIG_CUDA_REQUIRED = 2 /* no start without */
 };
 
-/* Who may import what a session has exported: [cuda] share. */
+/* The uids that may import a session's exports: [cuda] share. */
 enum gm_config_share { GM_CONFIG_SHARE_SAME_USER = 0, GM_CONFIG_SHARE_ANY = 1 };
 
-/* Who may have programs run: [programs] policy. */
+/* The uids that may run programs: [programs] policy. */
 enum gm_config_programs {
-	GM_CONFIG_PROGRAMS_OPERATORS_ONLY = 0, /* nobody */
+	GM_CONFIG_PROGRAMS_OPERATORS_ONLY = 0, /* no uid */
 	GM_CONFIG_PROGRAMS_SAME_USER = 1,      /* root, and the agent's user */
 	GM_CONFIG_PROGRAMS_ANY = 2             /* who may open a session */
 };
@@ -105,7 +105,7 @@ struct gm_config {
 	uint32_t cuda_share;           /* enum gm_config_share */
 	uint64_t cuda_list_limit_ns;   /* for the probe to name every card */
 	uint64_t cuda_look_again_ns;   /* for a driver, where there was none */
-	uint64_t cuda_idle_ns;         /* of a worker without seats */
+	uint64_t cuda_idle_ns;         /* of a worker without attachments */
 	uint64_t cuda_kernel_limit_ns; /* of one job on a card; 0: none */
 	bool cuda_keep_shares;         /* what has a name outlives its worker */
 	bool cuda_mps;                 /* join a running MPS daemon */

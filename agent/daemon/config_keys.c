@@ -329,7 +329,7 @@ static int set_cpus(struct gm_config *config, const char *value,
 	return 0;
 }
 
-/* What a daemon's working directory is nobody knows. */
+/* A daemon's working directory is not known to its administrator. */
 static int set_path(char **to, const char *value, char *ret_right)
 {
 	char *path = value[0] == '/' ? strdup(value) : NULL;

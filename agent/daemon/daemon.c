@@ -52,7 +52,7 @@ static uint32_t count_cards(const struct gm_daemon *d)
 	return n;
 }
 
-/* Of the rows that there are; also of those that came since it was said. */
+/* For all rows, also those that came since the log said so. */
 static void check_files(struct gm_daemon *d)
 {
 	if (d->n_checked == d->devices.n)
@@ -225,7 +225,7 @@ static int publish_all(struct gm_daemon *d)
 	if (ret != 0)
 		return failed("ledger", strerror(-ret), GM_EXIT_FAILURE);
 	gm_masks_drop_lost(d);
-	/* What the agent before had on devices has gone with it. */
+	/* Memory of devices went with the previous agent. */
 	for (uint32_t row = 0; row < d->devices.n; row++)
 		gm_mask_devices_recheck(d, row);
 	ret = gm_state_restore(d, why);
@@ -245,7 +245,7 @@ static int read_dummies(struct gm_daemon *d)
 	return 0;
 }
 
-/* From here on everybody may read and ask. */
+/* From here on clients may read and ask. */
 static int open_rows(struct gm_daemon *d)
 {
 	int ret, status = publish_all(d);
@@ -302,7 +302,7 @@ static int start(struct gm_daemon *d)
 	return 0;
 }
 
-/* What a start has created that failed is of no use to anybody. */
+/* Files that a failed start has created are of no use. */
 static void close_segment(struct gm_daemon *d)
 {
 	if (d->is_open || d->segment.adopted || d->status == 0) {
@@ -381,7 +381,7 @@ static void announce(struct gm_daemon *d)
 	       (int)getpid());
 }
 
-/* What only the whole can tell is looked at after each turn of the loop. */
+/* Checks that need several modules run after each turn of the loop. */
 static void on_turn(struct gm_loop *loop)
 {
 	struct gm_daemon *d = gm_owner(loop, struct gm_daemon, loop);

@@ -2,13 +2,13 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * daemon - gpumapd's one thread and everything it knows.
+ * daemon - gpumapd's one thread and all of its state.
  *
  * Start-up goes down this list and a clean end goes up: configuration, the node
  * file that it names, lock, state directory, segment, directory, holders,
- * probe, devices, ledger, maps of state files and of the configuration, clerk,
- * workers, socket.  Where there is a probe the loop runs from there on: devices
- * wait for its list.
+ * probe, devices, ledger, maps of state files and of the configuration, I/O
+ * thread, workers, socket.  Where there is a probe the loop runs from there on:
+ * devices wait for its list.
  */
 #ifndef GM_DAEMON_H
 #define GM_DAEMON_H
@@ -36,7 +36,7 @@
 #include "agent/daemon/state/state.h"
 #include "agent/plan/nodefile.h"
 
-/* What gpumapd exits with. */
+/* The exit status of gpumapd. */
 enum gm_exit {
 	GM_EXIT_OK = 0,
 	GM_EXIT_FAILURE = 1,   /* the log says what */
@@ -78,12 +78,12 @@ struct gm_daemon {
 	struct gm_state_files state;
 	struct gm_epochs epochs;
 	struct gm_io_thread io_thread;
-	struct gm_io_thread heavy_thread; /* a clerk for what is heavy */
+	struct gm_io_thread heavy_thread; /* an I/O thread for heavy jobs */
 	struct gm_changes changes;
 	struct gm_supervisor *supervisor; /* NULL until it has started */
 	struct gm_control_server *server; /* likewise */
 
-	const struct gm_events *events; /* NULL: nobody is told of any */
+	const struct gm_events *events; /* NULL: no module is notified */
 	const struct gm_worker_user *const *worker_users; /* NULL: none */
 	const struct gm_state_kind *const *state_kinds;   /* likewise */
 
@@ -107,11 +107,11 @@ struct gm_daemon {
  */
 int gm_daemon_run(struct gm_daemon *d);
 
-/* Retire and unlink the segment of an instance that nobody runs.  Returns as
+/* Retire and unlink the segment of an instance that no agent runs.  Returns as
  * gm_daemon_run(). */
 int gm_daemon_remove(const char *instance);
 
-/* What a negative errno of start-up means to who started us. */
+/* The exit status for a negative errno of the start-up. */
 int gm_exit_status(int error);
 
 #endif

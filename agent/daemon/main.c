@@ -145,8 +145,8 @@ static int read_options(struct gm_daemon *d, struct command *ret_command,
 	return GM_EXIT_CONFIG;
 }
 
-/* Who can write there could put another file where the socket and the rows'
- * locks are looked for.  Returns 0 or an errno. */
+/* A process that can write there could replace the socket and the rows' locks.
+ * Returns 0 or an errno. */
 static int judge_runtime_dir(const char *path)
 {
 	struct stat st;

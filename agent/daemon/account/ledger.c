@@ -86,7 +86,7 @@ static uint64_t share_of(const struct gm_reservation *reservation, uint32_t row)
 	return 0;
 }
 
-/* What others than the one in @slot have been promised. */
+/* Bytes reserved by all maps but the one in @slot. */
 static uint64_t others(const struct gm_daemon *d, uint32_t row, uint32_t slot)
 {
 	return d->ledger.promised[row] -
@@ -139,8 +139,8 @@ static int judge_room(uint32_t row, uint64_t want, uint64_t avail,
 		      row, (unsigned long long)avail, (unsigned long long)want);
 }
 
-/* What a uid's maps have of each row, but for the one in @slot.  One pass over
- * all of them, for a map may be of every row there is. */
+/* Bytes of each row that a uid's maps reserve, without the map in @slot.  One
+ * pass over all maps, because a map may charge every row. */
 static void sum_of_uid(const struct gm_daemon *d, uint32_t uid, uint32_t slot,
 		       uint64_t ret_has[GM_ROWS])
 {
@@ -266,8 +266,8 @@ void gm_ledger_put(struct gm_daemon *d, uint32_t slot,
 	struct gm_ledger *ledger = &d->ledger;
 	struct gm_reservation *old = ledger->of[slot];
 
-	/* One step for each row: nobody sees a replaced map's promise gone
-	 * and the new one not yet there. */
+	/* One step for each row: no reader sees the replaced map's reservation
+	 * gone before the new one is there. */
 	for (uint32_t i = 0; reservation != NULL && i < reservation->n; i++)
 		ledger->promised[reservation->of[i].row] +=
 			reservation->of[i].bytes;
@@ -289,7 +289,7 @@ void gm_ledger_slot_stored(struct gm_daemon *d, uint32_t slot,
 	gm_ledger_put(d, slot, put != NULL ? put->reservation : NULL);
 }
 
-/* What a block of ours charges; segment/validate.c has looked at it. */
+/* The charges of a published block; segment/validate.c has checked them. */
 static int read_promise(const struct gm_daemon *d, uint32_t slot,
 			struct gm_reservation **ret_promise)
 {

@@ -2,20 +2,21 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * ledger - how much of each row is promised to committed layer maps.
+ * ledger - how much of each row committed layer maps reserve.
  *
- * The promise is the map's: it begins with the store of the slot that names a
- * block with GM_OBJECT_COMMITTED, and ends with the store that names another.
- * What is kept here is private and follows the directory, step by step while
- * we run and from its blocks after an adoption; so there is nothing that a
- * death could tear.
+ * A reservation belongs to its map: it begins with the store of the slot that
+ * names a block with GM_OBJECT_COMMITTED, and ends with the store that names
+ * another.  The ledger is private and follows the directory, step by step while
+ * the agent runs and from the blocks after an adoption, so that no death can
+ * tear it.
  *
- * A promise is judged against what is free on its rows and promised to nobody,
- * and never lets a row's sum grow over its total.  Both may shrink later, when
- * others take memory or a device changes: promises stay then, and new ones
- * wait.  What a map's process has taken already is missing in the free bytes
- * and still in the promise, so it counts twice: nobody knows yet whose memory
- * it is, and the mistake errs to the safe side.
+ * A new reservation is checked against bytes that are free on its rows and not
+ * reserved, and never lets a row's sum grow over its total.  Both may shrink
+ * later, when other processes take memory or a device changes: reservations
+ * stay then, and new ones wait.  Memory that a map's process has allocated
+ * already is missing in the free bytes and still in the reservation, so it
+ * counts twice: no source tells yet whose memory it is, and this error is on
+ * the safe side.
  */
 #ifndef GM_DAEMON_ACCOUNT_LEDGER_H
 #define GM_DAEMON_ACCOUNT_LEDGER_H
@@ -30,7 +31,7 @@ struct gm_put;
 
 #define GM_LEDGER_NOBODY UINT32_MAX /* no slot */
 
-/* What one map takes of its rows. */
+/* The bytes that one map reserves on its rows. */
 struct gm_reservation {
 	uint32_t uid;
 	uint32_t n;
@@ -66,14 +67,14 @@ int gm_ledger_reservation(const struct gm_layers *layers,
 			  struct gm_reservation **ret_promise);
 
 /*
- * gm_ledger_avail - what may be promised of a row
+ * gm_ledger_avail - bytes of a row that may be reserved
  *
- * slot		who asks: what it has been promised already is its to have
- *		again, whoever took memory since.  GM_LEDGER_NOBODY: nobody who
- *		has a promise
+ * slot		of the map that asks: its own reservation counts as free, even
+ *		where memory was taken since.  GM_LEDGER_NOBODY: a map without
+ *		a reservation
  *
- * Returns	free bytes less what is promised, and what @slot has; 0 for a
- *		row that is lost or has failed
+ * Returns	free bytes less the reserved ones, plus the reservation of
+ *		@slot; 0 for a row that is lost or has failed
  */
 uint64_t gm_ledger_avail(const struct gm_daemon *d, uint32_t row,
 			 uint32_t slot);

@@ -4,14 +4,14 @@
 /*
  * quota - how much of a row's memory one uid may have in buffers.
  *
- * A reservation is the uid's own, whatever is free.  Without one it is half of
- * the row at most, and never what others have been promised.  What others can
- * still import of it, or have imported, is charged to the uid until the last
- * one that we know of is gone.
+ * A uid always has its own reservation, however much is free.  Without one the
+ * quota is half of the row at most, and never includes bytes that other uids
+ * have reserved.  Memory of an export is charged to the uid that exported it
+ * until the last importer that the agent knows of is gone.
  *
- * What is free is looked at once a second, by others, who may be heard late:
- * what sessions have given back is counted here until a look that began after
- * it.
+ * Free memory is read once a second, by processes that may report late: bytes
+ * that sessions have given back are counted here until a reading that began
+ * after that.
  */
 #ifndef GM_DAEMON_ACCOUNT_QUOTA_H
 #define GM_DAEMON_ACCOUNT_QUOTA_H
@@ -34,7 +34,7 @@ uint64_t gm_quota_of(const struct gm_daemon *d, uint32_t row, uint32_t uid,
 /* Sessions have given back so much of a row. */
 void gm_quota_freed(struct gm_daemon *d, uint32_t row, uint64_t bytes);
 
-/* What a uid may have exported of a row in all. */
+/* The bytes of a row that a uid may have exported in all. */
 uint64_t gm_quota_exports(const struct gm_daemon *d, uint32_t row,
 			  uint32_t uid);
 

@@ -75,7 +75,7 @@ static void end(struct gm_deferred_request *wait)
 	free(wait);
 }
 
-/* Nothing else was read meanwhile, so nothing it was judged by is less true. */
+/* No other record was read meanwhile, so every check of it still holds. */
 static void handle(struct gm_deferred_request *wait)
 {
 	struct gm_connection *c = wait->connection;
@@ -110,8 +110,9 @@ static void is_over(struct gm_timer *timer)
 	handle(gm_owner(timer, struct gm_deferred_request, limit));
 }
 
-/* What has come before it may be met after it, once: the kernel puts whom we
- * have just served before others.  So a session's end may yet be met. */
+/* An event that came before the request may be met after it, once: epoll puts
+ * descriptors that were just served behind others.  So the end of a session may
+ * still be found. */
 static void give_a_turn(struct gm_control_server *s,
 			struct gm_deferred_request *wait)
 {

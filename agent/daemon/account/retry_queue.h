@@ -2,14 +2,14 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * retry_queue - requests that are refused for want of room while some is on its
- * way back.
+ * retry_queue - retries requests that are refused for memory that is about to
+ * be free.
  *
- * A session that has ended counts until no worker has its memory any more.  Who
- * closes one and asks for another at once would be refused for what he has
- * given back already: so his request waits, and is handled again, as if it had
- * come then, in the next turn of the loop and whenever a session is gone, for
- * as long as one that counts for it is on its way.
+ * A session that has ended counts until no worker has its memory any more.  A
+ * client that closes a session and opens another at once would be refused for
+ * memory that it has given back already.  So its request waits, and is handled
+ * again in the next turn of the loop and whenever a session is gone, for as
+ * long as the memory of a session that counts for it is on its way.
  */
 #ifndef GM_DAEMON_ACCOUNT_RETRY_QUEUE_H
 #define GM_DAEMON_ACCOUNT_RETRY_QUEUE_H

@@ -19,13 +19,13 @@ static uint64_t said_bytes(const struct gm_attachment *attachment)
 			 ->bytes);
 }
 
-/* What a program's worker says, a program may have said. */
+/* A client's program may have written the journal of its worker. */
 static bool is_believed(const struct gm_worker_process *worker)
 {
 	return !worker->group->runs_programs;
 }
 
-/* A worker that has been told of a seat has begun from nothing. */
+/* A worker that has been told of an attachment has begun at zero. */
 uint64_t gm_usage_of_seat(const struct gm_attachment *attachment)
 {
 	const struct gm_worker_process *worker = attachment->worker;

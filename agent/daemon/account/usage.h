@@ -15,12 +15,12 @@
 struct gm_worker_process;
 struct gm_attachment;
 
-/* Bytes of the device's memory that all sessions of a uid have, and those of
- * anybody that are leaving, as the worker says that runs. */
+/* Bytes of the device's memory that all sessions of a uid have, and the bytes
+ * of all sessions that are leaving, as the running worker says. */
 uint64_t gm_usage_within_reach(const struct gm_worker_process *worker,
 			       uint32_t uid);
 
-/* A seat is given up, or the worker has ended: what it had is free. */
+/* An attachment is given up, or the worker has ended: their memory is free. */
 void gm_usage_leaves(const struct gm_attachment *attachment);
 void gm_usage_ends(const struct gm_worker_process *worker);
 

@@ -26,7 +26,7 @@
 #define SO_PASSRIGHTS 83
 #endif
 
-#define RECORDS_A_TURN 16                 /* then it is somebody else's turn */
+#define RECORDS_A_TURN 16 /* then other connections have their turn */
 #define FULL_NS        UINT64_C(20000000) /* until there may be room */
 #define REFUSED_MAX    16u /* that are told why; the rest is just closed */
 

@@ -2,23 +2,25 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * connection - one client: records in, judged, and one reply to each.
+ * connection - one client: takes records, checks their form, and sends one
+ * reply to each.
  *
- * Requests are answered in order.  One that cannot be answered yet (QUEUE_OPEN
- * waits for a worker) stops the reading, and what the client sends meanwhile
- * stays in the socket.
+ * Requests are answered in order.  A request that cannot be answered yet
+ * (QUEUE_OPEN waits for a worker) stops the reading; records that the client
+ * sends meanwhile stay in the socket.
  *
- * One type of request carries a descriptor, one, and of sessions only.  So each
- * record is looked at before it is taken: one with descriptors that is not of
- * this type is never received, and its sender is dropped.  A flood of them
- * cannot cost us a single descriptor; nor time, for what a client has sent goes
- * into the gutter, and its socket with all that is still in there.  Where the
- * kernel can (Linux 6.16), it refuses to send any to a connection that is no
- * session.
+ * One type of request carries one descriptor, and only on the connection of a
+ * session.  So each record is peeked at before it is received: a record of
+ * another type that has descriptors is never received, and the connection is
+ * dropped.  A flood of descriptors cannot cost the agent a single one, nor
+ * time: received ones are closed by deferred_close.h, and so is the socket with
+ * all that is still in it.  Where the kernel can (Linux 6.16), it refuses to
+ * send any to a connection that is no session.
  *
- * The other way the kernel counts what we have sent and nobody has received, of
- * all our connections together, and refuses more.  So who was given descriptors
- * has to take them before anything else of his is read.
+ * In the other direction the kernel counts descriptors that the agent has sent
+ * and that clients have not received, over all connections together, and
+ * refuses more.  So a client that was sent descriptors has to receive them
+ * before the agent reads anything else from it.
  */
 #ifndef GM_DAEMON_BASE_CONNECTION_H
 #define GM_DAEMON_BASE_CONNECTION_H
@@ -36,10 +38,10 @@ TAILQ_HEAD(gm_member_list, gm_member);       /* see meshes/rendezvous.h */
 /* For the drain of a row, or its return; see health/drain.h.  Embedded in its
  * owner, zero but for done. */
 struct gm_drain_wait {
-	/* It has come to an end: 0, or a negative errno with the reason.  The
-	 * wait is its owner's again. */
+	/* The request has ended: 0, or a negative errno with the reason.  The
+	 * wait belongs to its owner again. */
 	void (*done)(struct gm_drain_wait *wait, int status, const char *why);
-	/* Of drain.c. */
+	/* See health/drain.c. */
 	TAILQ_ENTRY(gm_drain_wait) entry;
 	struct gm_row_drain *drain;
 };
@@ -72,12 +74,12 @@ struct gm_connection {
 	struct gm_member_list members;   /* ranks that it is */
 };
 
-/* Let descriptors in, or have the kernel refuse to send them.  Whoever is
- * accepted from a listening socket has its setting.  Returns 0, or a negative
+/* Let descriptors in, or have the kernel refuse to send them.  A socket that is
+ * accepted from a listening one has its setting.  Returns 0, or a negative
  * errno: -ENOPROTOOPT before Linux 6.16. */
 int gm_connection_pass_fds(int socket, bool pass);
 
-/* One request, judged as far as its form goes. */
+/* One request, whose form has been checked. */
 struct gm_request {
 	struct gm_control header;
 	char body[256] __attribute__((aligned(8))); /* missing bytes are 0 */
@@ -113,8 +115,8 @@ bool gm_connection_let_in(struct gm_connection *c);
 void gm_connection_turn_away(const struct gm_control_server *s, int fd,
 			     uid_t uid);
 
-/* End it, and its session with it.  Whoever is in the middle of a call for it
- * goes on with what is left, see busy. */
+/* End the connection, and its session with it.  A function that is in the
+ * middle of a call for it goes on with the rest, see busy. */
 void gm_connection_drop(struct gm_connection *c, enum gm_drop reason,
 			const char *detail);
 
@@ -154,10 +156,10 @@ void gm_connection_answer(struct gm_connection *c, int status, const char *why,
 /* The answer to @request will come later; nothing is read until it has. */
 void gm_connection_wait(struct gm_connection *c,
 			const struct gm_control *request);
-/* It has been given: read on. */
+/* The answer has been sent: read on. */
 void gm_connection_resume(struct gm_connection *c);
 
-/* Read nothing more before @until_ns.  It waits for no answer. */
+/* Read nothing more before @until_ns.  The connection waits for no answer. */
 void gm_connection_rest(struct gm_connection *c, uint64_t until_ns);
 
 /* End a use of @c that began with busy++; the last one frees it. */
@@ -167,7 +169,7 @@ void gm_connection_release(struct gm_connection *c);
  * answered or will be, or what to refuse it with, and why in server->why. */
 int gm_connection_handle(struct gm_connection *c, const struct gm_request *r);
 
-/* What a handler returns for a bad request: @status, with server->why set. */
+/* For a handler to return on a bad request: @status, with server->why set. */
 int gm_connection_bad(struct gm_connection *c, int status, const char *format,
 		      ...) __attribute__((format(printf, 3, 4)));
 

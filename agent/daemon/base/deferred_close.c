@@ -109,7 +109,7 @@ static void *run(void *unused)
 	return NULL;
 }
 
-/* It takes none of the signals that the loop waits for. */
+/* The thread takes none of the signals that the loop waits for. */
 static void start(void)
 {
 	pthread_attr_t attr;

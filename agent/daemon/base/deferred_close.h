@@ -2,22 +2,23 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * deferred_close - where descriptors go that came from clients.
+ * deferred_close - closes descriptors that came from clients off the event
+ * loop.
  *
- * A close may take as long as whoever made the file likes: a socket lingers, a
+ * A close() may take as long as the file's maker likes: a socket lingers, a
  * file system asks its server and the server is silent.  The same holds for the
- * close of a socket with descriptors in it that were not received.  So none of
- * these is closed by the loop, nor by the thread that gives back our own
- * memory: threads of the gutter's own do it, and those that are stuck are left
- * to it.
+ * close of a socket with descriptors in it that were not received.  So neither
+ * the loop closes these, nor the thread that gives back the agent's own memory:
+ * threads of this module do, and those that are stuck stay stuck.
  *
- * Uids take turns, and one may have as many threads as it leaves to all others:
- * half of them by itself, half of the rest where another has its half.  So it
- * takes many uids, each with much that is stuck, to hold anybody up.
+ * Uids take turns, and one uid may have as many threads as it leaves to all
+ * others: half of them by itself, half of the rest where another uid has its
+ * half.  So only many uids, each with many stuck descriptors, can hold up the
+ * others.
  *
- * What is not closed yet is counted by uid, for those who hand over: a uid that
- * has sent too much of the kind is listened to no more until some of it is
- * gone.  There is one gutter for the process, and it ends with the process.
+ * Descriptors that are not closed yet are counted by uid: nothing is read from
+ * a uid that has sent too many until some are closed.  There is one such module
+ * in the process, and it ends with the process.
  */
 #ifndef GM_DAEMON_BASE_DEFERRED_CLOSE_H
 #define GM_DAEMON_BASE_DEFERRED_CLOSE_H

@@ -23,7 +23,7 @@ struct gm_environment {
 	char text[GM_ENVIRONMENT_BYTES];
 };
 
-/* What every child may see: where programs are, and the time zone. */
+/* Variables that every child may see: the program path and the time zone. */
 void gm_environment_init(struct gm_environment *env);
 
 /* Returns 0, or -E2BIG where there is no room for it. */

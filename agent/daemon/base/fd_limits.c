@@ -10,7 +10,7 @@
 #include "shm/layout.h"
 
 #define OF_OURS       64u /* loop, log, segment, files that are read */
-#define OF_ROW        8u  /* its worker and its undertaker */
+#define OF_ROW        8u  /* its worker and its recovery process */
 #define OF_SESSION    4u  /* its memory, its socket, its client's pidfd */
 #define OF_CONNECTION 2u  /* its socket, the tensor that waits to be a mask */
 
@@ -24,14 +24,14 @@ void gm_files_raise(void)
 	setrlimit(RLIMIT_NOFILE, &files);
 }
 
-/* What everything that is allowed takes. */
+/* The descriptors that all of the configured limits allow. */
 static uint64_t needed_by(const struct gm_config *config, uint32_t n_rows,
 			  uint32_t n_cards)
 {
 	uint64_t session = OF_SESSION + n_rows; /* doorbells */
 
-	/* What one uid may have of memory: others rarely have as much.  Each of
-	 * its objects may be a mask with a replica on each card. */
+	/* The memory of one uid: others rarely have as much.  Each of its
+	 * objects may be a mask with a replica on each card. */
 	return OF_OURS + (uint64_t)n_rows * OF_ROW +
 	       (uint64_t)config->connections * OF_CONNECTION +
 	       config->sessions * session + GM_HOLDERS +

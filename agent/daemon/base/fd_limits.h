@@ -2,11 +2,11 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * fd_limits - descriptors, by the thousand: as many as [limits] may take.
+ * fd_limits - raises the limit of descriptors to as many as [limits] may take.
  *
- * Where there are fewer, whoever needs the first that is missing is refused,
- * long before any limit that was configured: that is said at the start, and
- * again when rows have come.
+ * Where the system allows fewer, the request that needs the first missing
+ * descriptor is refused, long before any configured limit: the log says so at
+ * the start, and again when rows have come.
  */
 #ifndef GM_DAEMON_BASE_FD_LIMITS_H
 #define GM_DAEMON_BASE_FD_LIMITS_H

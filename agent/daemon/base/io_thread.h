@@ -2,21 +2,20 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * io_thread - a thread that does for the loop what may take long: plans, and
- * files that must be on the disk before anybody is told.
+ * io_thread - runs jobs that may take long off the loop: plans, and files that
+ * must be on the disk before a client is answered.
  *
- * One job at a time.  While the clerk has it the loop touches nothing that the
- * job works on, and the job touches nothing else; the handing over orders the
- * rest.  The thread takes no signal.
+ * One job at a time.  While the thread has a job the loop touches nothing that
+ * the job works on, and the job touches nothing else; the handing over orders
+ * the rest.  The thread takes no signal.
  *
  * Without a thread, before gm_io_thread_start() and after gm_io_thread_stop(),
- * the caller does the job itself: slow, but never not at all.
+ * the caller runs the job itself: slowly, but it is run.
  *
- * A file system may take as long as it likes, and then what clients want to be
- * changed waits, whoever they are; nothing else does.  There is no telling a
- * call that hangs from one that takes long, nor an end to either: after late_ns
- * it is logged, and again when the job has been done.  Only who ends does not
- * wait for ever.
+ * A file system may take as long as it likes.  Transactions of all clients wait
+ * then; nothing else does.  A call that hangs cannot be told from a slow one,
+ * nor ended: after late_ns the log says so, and again when the job is done.
+ * Only the end of the agent does not wait for ever.
  */
 #ifndef GM_DAEMON_BASE_IO_THREAD_H
 #define GM_DAEMON_BASE_IO_THREAD_H
@@ -28,7 +27,7 @@
 
 /* Embedded in what it works on. */
 struct gm_io_job {
-	void (*work)(struct gm_io_job *job); /* by the clerk */
+	void (*work)(struct gm_io_job *job); /* on the I/O thread */
 	void (*done)(struct gm_io_job *job); /* by the loop, after it */
 };
 
@@ -61,7 +60,7 @@ int gm_io_thread_start(struct gm_io_thread *io_thread, struct gm_loop *loop,
 /*
  * gm_io_thread_submit - have a job done
  *
- * The clerk must be idle.  job->done() may give the next one.
+ * The thread must be idle.  job->done() may submit the next job.
  */
 void gm_io_thread_submit(struct gm_io_thread *io_thread, struct gm_io_job *job);
 

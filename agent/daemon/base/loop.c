@@ -89,8 +89,8 @@ void gm_timer_stop(struct gm_loop *loop, struct gm_timer *timer)
 	timer->due_ns = 0;
 }
 
-/* Milliseconds to wait, rounded up so that nothing fires early and nobody
- * turns in circles before it is time. */
+/* Milliseconds to wait, rounded up so that nothing fires early and the loop
+ * does not spin before the time. */
 static int timeout(const struct gm_loop *loop)
 {
 	const struct gm_timer *next = TAILQ_FIRST(&loop->timers);

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* why - the words of a refusal, made where it is decided, for whoever passes
- * them on: the log, or a client. */
+/* refusal - the words of a refusal, made where it is decided, for the log or a
+ * client. */
 #ifndef GM_DAEMON_BASE_REFUSAL_H
 #define GM_DAEMON_BASE_REFUSAL_H
 

@@ -38,7 +38,7 @@ enum gm_drop {
 	GM_DROP_AGENT,   /* ours */
 	GM_DROP_REFUSED, /* one connection too many */
 	GM_DROP_RECORD,  /* a record that is none */
-	GM_DROP_FDS,     /* descriptors that nobody asked for */
+	GM_DROP_FDS,     /* descriptors that no request asked for */
 	GM_DROP_SILENT,  /* no HELLO in time */
 	GM_DROP_FULL,    /* replies are not read */
 	GM_DROP_BROKEN,  /* an error of the socket */
@@ -58,10 +58,10 @@ struct gm_control_server {
 	struct gm_daemon *d;
 	char path[108];
 	struct gm_source listener;
-	bool keeps_fds_out;    /* the kernel does, of all but sessions */
-	int reserve;           /* given up to turn a newcomer away */
-	bool paused;           /* no descriptor at all: wait a little */
-	bool is_crowded;       /* newcomers have waited for this turn */
+	bool keeps_fds_out; /* the kernel does, of all but sessions */
+	int reserve;        /* closed to accept and refuse a new connection */
+	bool paused;        /* no descriptor at all: wait a little */
+	bool is_crowded;    /* new connections have waited for this turn */
 	struct gm_timer pause; /* until we listen again */
 	struct gm_timer hello; /* when the oldest silent one is dropped */
 	struct gm_connection_list silent; /* no HELLO yet, oldest first */
@@ -87,8 +87,8 @@ struct gm_control_server {
 	uint64_t last_ticket;
 	struct gm_closer closer;
 
-	/* Of sessions/dispatch.c: how to treat a type, NULL for one that we do
-	 * not know; and whether a request that was refused waits for room. */
+	/* From sessions/dispatch.c: how to treat a type, NULL for an unknown
+	 * one; and whether a refused request waits for room. */
 	const struct gm_request_kind *(*kind_of)(uint16_t type);
 	bool (*waits_for_room)(struct gm_connection *c,
 			       const struct gm_request *r, int status,

@@ -31,10 +31,10 @@
 static pid_t undone[UNDONE_MAX];
 static uint32_t n_undone;
 
-/* Where somebody reads a process's files in /proc, as ps does, the kernel takes
- * them out of its caches while it is reaped, and goes round there for as long
- * as a thread of the process that is ending has no CPU: seconds, on a busy
- * machine. So a thread of our own reaps. */
+/* While another process reads the child's files in /proc, as ps does, the
+ * kernel takes them out of its caches during the reaping, and spins there for
+ * as long as a thread of the ending process has no CPU: seconds, on a busy
+ * machine.  So a thread of this process reaps. */
 static struct gm_closer reaper;
 static pthread_once_t reaper_once = PTHREAD_ONCE_INIT;
 
@@ -54,7 +54,7 @@ static void reap(pid_t pid)
 	gm_closer_call(&reaper, reap_now, (void *)(intptr_t)pid);
 }
 
-/* It stays a zombie, until reap(). */
+/* The child stays a zombie until reap(). */
 static bool has_ended(pid_t pid, siginfo_t *ret_info)
 {
 	*ret_info = (siginfo_t){ 0 };
@@ -219,7 +219,7 @@ int gm_spawn(char *const argv[], char *const env[], int journal, int group_page,
 		return error;
 	}
 
-	/* It is ours and not reaped, so the pid is still its own. */
+	/* The child is ours and not reaped, so its pid is still its own. */
 	child.pidfd = (int)syscall(SYS_pidfd_open, child.pid, 0);
 	if (child.pidfd < 0) {
 		error = -errno;

@@ -2,12 +2,12 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * spawn - start a child with what it may have, and nothing else.
+ * spawn - starts a child with the descriptors that it may have, and no other.
  *
  * The child gets /dev/null for standard input, our standard error for its log,
- * and descriptor 3, or 3, 4 and 5 (wire.h); every other one is closed, whoever
- * left it open.  It stands in a process group of its own: an interrupt from the
- * terminal is for gpumapd, which drains.
+ * and descriptor 3, or 3, 4 and 5 (wire.h); every other one is closed,
+ * whichever module left it open.  The child has a process group of its own: an
+ * interrupt from the terminal is for gpumapd, which drains.
  */
 #ifndef GM_DAEMON_BASE_SPAWN_H
 #define GM_DAEMON_BASE_SPAWN_H
@@ -23,11 +23,11 @@ struct gm_child {
 };
 
 /*
- * gm_spawn - start a worker, an undertaker or a probe
+ * gm_spawn - start a worker, a recovery process or a probe
  *
  * argv, env	argv[0] is the program's path; NULL-terminated
- * journal, commons	what the child finds as descriptors 4 and 5, -1 twice
- *		for one that has neither
+ * journal, group_page	descriptors 4 and 5 of the child, -1 twice for a child
+ *		that has neither
  *
  * Returns	0
  *		-ENOENT, -EACCES, -ENOEXEC, ...	the program cannot be run
@@ -36,8 +36,8 @@ struct gm_child {
 int gm_spawn(char *const argv[], char *const env[], int journal, int group_page,
 	     struct gm_child *ret_child);
 
-/* End a child that was started and is of no use.  It is not waited for: whoever
- * starts or undoes the next one, or tidies, reaps it when it has ended.  Its
+/* End a child that was started and is of no use.  The caller does not wait for
+ * it: the next start or undo, or the tidying, reaps it when it has ended.  Its
  * descriptors are the caller's to close. */
 void gm_spawn_undo(const struct gm_child *child);
 

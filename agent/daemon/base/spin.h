@@ -4,10 +4,10 @@
 /*
  * spin - how many workers may spin for work at once.
  *
- * A spinning worker takes a CPU that somebody else might have used.  One CPU
+ * A spinning worker takes a CPU that another thread might have used.  One CPU
  * is always left over; and where the control group has less than two CPUs'
- * time, or its time has just run out, nobody spins: a spin would be paid for
- * with the work itself.
+ * time, or its time has just run out, no worker spins: the spin would cost the
+ * work itself.
  */
 #ifndef GM_DAEMON_BASE_SPIN_H
 #define GM_DAEMON_BASE_SPIN_H
@@ -24,7 +24,7 @@ struct gm_spin {
 /* @root is put before /proc and /sys, NULL for the machine that we run on. */
 void gm_spin_init(struct gm_spin *spin, const char *root, uint32_t n_cpus);
 
-/* What the limit is now; to be asked about once a second. */
+/* The limit now; to be read about once a second. */
 uint32_t gm_spin_limit(struct gm_spin *spin, uint64_t now_ns);
 
 #endif

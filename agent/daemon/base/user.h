@@ -14,7 +14,7 @@
 
 struct gm_control_server;
 
-/* What one uid has of us; kept while that is anything. */
+/* Resources of one uid; kept while it has any. */
 struct gm_user {
 	TAILQ_ENTRY(gm_user) entry;
 	uid_t uid;

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* Of health/cuda.h: the devices that a start has found, in the order of their
+/* The devices that a start has found (health/cuda.h), in the order of their
  * rows. */
 
 #include <errno.h>

@@ -14,7 +14,7 @@
 #include "gpumap.h"
 #include "shm/score.h"
 
-/* What a GPU can do follows from its compute capability, 10 times here. */
+/* The abilities of a GPU follow from its compute capability, 10 times here. */
 static const struct {
 	uint32_t from;
 	uint32_t flag;

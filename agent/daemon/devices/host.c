@@ -14,7 +14,7 @@
 #include "gpumap.h"
 #include "shm/score.h"
 
-/* Of the first CPU; nodes of one machine do not differ in it. */
+/* From the first CPU; nodes of one machine do not differ in it. */
 static void read_model(char *ret_model, size_t bytes)
 {
 	FILE *file = fopen("/proc/cpuinfo", "re");
@@ -35,7 +35,7 @@ static void read_model(char *ret_model, size_t bytes)
 		fclose(file);
 }
 
-/* What tells rows apart comes last and is never cut. */
+/* The part that tells rows apart comes last and is never cut. */
 static void write_name(char name[GM_NAME_BYTES], const char *model, int node,
 		       uint32_t part, uint32_t parts)
 {

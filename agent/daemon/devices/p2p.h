@@ -4,9 +4,10 @@
 /*
  * p2p - between each two cards: may one read the other's memory?
  *
- * What NVML says comes from the probe, of ordered pairs.  A no of it is a no; a
- * yes is tried, once, by the workers of both: there are machines on which a
- * copy from card to card says that it has been done, and is wrong.
+ * NVML's answer for ordered pairs comes from the probe.  If NVML reports no
+ * path, none is tried; a reported path is verified once, by a copy of the
+ * workers of both: there are machines on which a copy from card to card reports
+ * success and is wrong.
  */
 #ifndef GM_DAEMON_DEVICES_P2P_H
 #define GM_DAEMON_DEVICES_P2P_H
@@ -48,7 +49,7 @@ enum gm_path_state gm_paths_state(const struct gm_daemon *d, uint32_t to,
 /* NVLinks between them. */
 uint32_t gm_paths_links(const struct gm_daemon *d, uint32_t to, uint32_t from);
 
-/* It was tried: 0, -ESTALE when a worker died over it, or how it failed. */
+/* The path was tried: 0, -ESTALE when a worker died over it, or the error. */
 void gm_paths_tried(struct gm_daemon *d, uint32_t to, uint32_t from,
 		    int status);
 

@@ -94,7 +94,7 @@ static void by_slot(const struct gm_map *map, const gm_a64 *slot,
 		name_replicas(&object, named);
 }
 
-/* As the segment says it: at a start nobody else knows yet. */
+/* From the segment: at a start no module knows yet. */
 static void by_maps(const struct gm_map *map, struct named *named)
 {
 	for (uint32_t i = 0; i < map->n_objects; i++)

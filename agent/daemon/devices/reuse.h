@@ -2,17 +2,17 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * reuse - rows of MIG instances that are gone, for devices that come.
+ * reuse - gives rows of MIG instances that are gone to devices that come.
  *
  * Each time that a card is split its instances are new devices, and the table
- * has 256 rows.  So the row of a lost instance is given anew, the one that was
- * lost first, when nothing names it: no layer map of the directory, pinned,
- * waiting for its devices or on its way; no session's queue, no export that
- * anybody still has, no drain, and no process of ours.
+ * has 256 rows.  So the row of a lost instance is given to a new device, the
+ * row that was lost first, when nothing names it: no layer map of the
+ * directory, pinned, waiting for its devices or on its way; no session's queue,
+ * no export with an importer, no drain, and no process of the agent.
  *
- * Whoever kept the number only finds out from the row's generation, which moves
- * on with the slot of its facts, before anything else of the new device can be
- * seen; a session that is older than that cannot open a queue there.
+ * A client that kept only the number finds out from the row's generation, which
+ * moves on with the slot of its facts, before any other fact of the new device
+ * can be seen; an older session cannot open a queue there.
  */
 #ifndef GM_DAEMON_DEVICES_REUSE_H
 #define GM_DAEMON_DEVICES_REUSE_H

@@ -126,7 +126,7 @@ static int load(struct gm_daemon *d)
 		d->devices.n = row + 1;
 		if (gm_rows_facts(map, row, &device->facts) != 0 ||
 		    gm_rows_moving(map, row, &device->moving) != 0)
-			return -EPROTO; /* judged, so it cannot be */
+			return -EPROTO; /* validated, so this cannot be */
 		device->moving.worker_pid = 0;
 	}
 	return 0;
@@ -207,7 +207,7 @@ static int give_out(struct gm_daemon *d, const struct gm_device *found)
 	return (int)row;
 }
 
-/* What an agent before us has counted goes on. */
+/* Counters of the previous agent go on. */
 static int take_back(struct gm_daemon *d, struct gm_device *device,
 		     const struct gm_device *found)
 {
@@ -360,7 +360,7 @@ void gm_devices_state(struct gm_daemon *d, uint32_t row, uint32_t state,
 		device->present = false;
 		device->moving.worker_pid = 0;
 	}
-	/* Nobody sees a group whole beside a row of it that is not READY. */
+	/* No reader sees a whole group beside a row of it that is not READY. */
 	if (was_ready && state != GPUMAP_DEVICE_READY)
 		gm_events_row_closing(d, row);
 	move(d, device);

@@ -5,11 +5,11 @@
  * rows - the rows of the device table, as the agent knows them.
  *
  * Rows are 0 to n - 1 and keep their device, by uuid, while the segment lives;
- * reuse.h has the exception.
- * A row whose device is gone is LOST and has no worker.  Dummy rows are READY
- * from the start and never have one.  What CUDA rows are, health/cuda.h says.
- * Whoever has news says so here, and it is published at once; readers who wait
- * for a change are woken for a new state only.
+ * reuse.h has the exception.  A row whose device is gone is LOST and has no
+ * worker.  Dummy rows are READY from the start and never have one.
+ * health/cuda.h describes CUDA rows.  Modules report changes here, which are
+ * published at once; readers that wait for a change are woken for a new state
+ * only.
  */
 #ifndef GM_DAEMON_DEVICES_ROWS_H
 #define GM_DAEMON_DEVICES_ROWS_H
@@ -46,7 +46,7 @@ struct gm_device {
 	struct gm_recent_free
 		back[2]; /* since a look at what is free, and before */
 
-	/* Of a CUDA row. */
+	/* For a CUDA row. */
 	char id[64];        /* "GPU-..." or "MIG-..." */
 	uint8_t parent[16]; /* of a MIG instance: its card's uuid; else zero */
 	bool named;         /* by the probe that runs */

@@ -80,7 +80,7 @@ static uint64_t highest_version(const struct gm_directory *dir)
 	return highest;
 }
 
-/* Give units back, unless somebody still reads them in place. */
+/* Free units, unless a client has them pinned. */
 static void reclaim(struct gm_daemon *d, uint32_t unit, uint32_t bytes)
 {
 	if (unit == 0 || gm_events_block_pinned(d, unit))
@@ -154,7 +154,7 @@ static uint64_t next_version(const struct gm_directory *dir,
 	       ((present->flags & GM_OBJECT_HELD) != 0 ? 2 : 1);
 }
 
-/* Everything has been judged: from here on only room can be short. */
+/* Everything has been checked: from here on only room can be short. */
 static int make_block(struct gm_daemon *d, const struct gm_draft *draft,
 		      uint64_t published, struct gm_block *block, char *ret_why)
 {

@@ -33,7 +33,7 @@
 struct gm_daemon;
 struct gm_reservation;
 
-/* What we know of the directory without reading it back. */
+/* The directory as the agent knows it without reading it back. */
 struct gm_directory {
 	struct gm_heap heap;
 	struct gm_block objects[GM_OBJECTS];
@@ -56,9 +56,9 @@ struct gm_draft {
 
 /*
  * An object that is published in two steps, with time for its state file
- * between.  It has its block, written and of no slot yet, and its place.  There
- * is one at a time, and while there is nothing else is published; objects may
- * be taken out.
+ * between.  The object has its block, written and not yet named by a slot, and
+ * its place.  There is one such object at a time, and meanwhile no other is
+ * published; objects may be taken out.
  */
 struct gm_put {
 	struct gm_block block;

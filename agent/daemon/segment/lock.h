@@ -6,9 +6,9 @@
  *
  * A record lock (fcntl F_SETLK) on a file beside the segment: it ends with the
  * process whatever way that ends, a child does not inherit it, and the kernel
- * says who holds it.  The file is never unlinked: whoever did that would let a
+ * says which process holds it.  The file is never unlinked: that would let a
  * third agent lock a new one.  The process must never open the file a second
- * time, for closing that descriptor would drop the lock.
+ * time, because closing that descriptor would drop the lock.
  */
 #ifndef GM_DAEMON_SEGMENT_LOCK_H
 #define GM_DAEMON_SEGMENT_LOCK_H

@@ -4,16 +4,16 @@
 /*
  * mount - the map segment for processes that cannot open it by name.
  *
- * A read-only descriptor is not enough for a stranger: through /proc/self/fd
- * whoever may write the file opens it anew for writing, and a container's root
- * may write every file.  So the segment is opened through a bind mount of its
- * own, detached and read-only, which no path leads to: opening it anew goes
+ * A read-only descriptor is not enough for a stranger: a process that may write
+ * the file opens it anew for writing through /proc/self/fd, and a container's
+ * root may write every file.  So the segment is opened through a bind mount of
+ * its own, detached and read-only, which no path leads to: opening it anew goes
  * through the same mount, and fails with EROFS.
  *
- * Without CAP_SYS_ADMIN there is no such mount.  What is left is a plain
- * read-only descriptor for those whom the file's mode (0644, ours) keeps from
- * writing; uid 0 and our own uid are refused, for in a container they are
- * somebody else than here.
+ * Without CAP_SYS_ADMIN there is no such mount.  Then a plain read-only
+ * descriptor is given to uids that the file's mode (0644, ours) keeps from
+ * writing; uid 0 and our own uid are refused, because in a container they are
+ * different users.
  */
 #ifndef GM_DAEMON_SEGMENT_MOUNT_H
 #define GM_DAEMON_SEGMENT_MOUNT_H

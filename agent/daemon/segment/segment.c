@@ -281,7 +281,7 @@ static int reserve(int fd, uint64_t bytes, char *ret_why)
 
 	if (ret != -ENOSPC || fstatvfs(fd, &fs) != 0)
 		return ret == 0 ? 0 : failed(ret_why, SHM_DIR, ret);
-	/* What was taken before it ran out is ours, and free again. */
+	/* Bytes that were allocated before the room ran out are free again. */
 	ftruncate(fd, 0);
 	fstatvfs(fd, &fs);
 	snprintf(ret_why, GM_WHY_BYTES,
@@ -293,7 +293,7 @@ static int reserve(int fd, uint64_t bytes, char *ret_why)
 	return -ENOSPC;
 }
 
-/* The file gets its name when it is whole, so nobody maps half of one. */
+/* The file gets its name when it is whole, so no reader maps half of one. */
 static int create_file(const char *path, const char *new_path, uint64_t bytes,
 		       struct file *ret_file, char *ret_why)
 {

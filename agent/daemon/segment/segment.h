@@ -4,17 +4,17 @@
 /*
  * segment - the map segment as a file: created, adopted, retired.
  *
- * The caller holds the instance's lock (base/lock.h), so there is one writer.
- * What an agent before this one left is judged whole (validate.h) and
- * taken over in place, because readers have it mapped; what does not stand the
- * judgement is marked RETIRED, so that they look for the new one, and unlinked.
- * The file is never truncated and never shrinks.
+ * The caller holds the instance's lock (lock.h), so there is one writer.  The
+ * segment of a previous agent is validated whole (validate.h) and taken over in
+ * place, because readers have it mapped; a segment that fails is marked
+ * RETIRED, so that readers look for the new one, and unlinked.  The file is
+ * never truncated and never shrinks.
  *
  * Edges
  *
- *   SEGMENT.changed	state, generation and tick are stored after what they
- *			speak of, so that who loads one with acquire finds the
- *			other
+ *   SEGMENT.changed	state, generation and tick are stored after the data
+ *			that they speak of, so that a reader that loads one with
+ *			acquire finds the data
  */
 #ifndef GM_DAEMON_SEGMENT_SEGMENT_H
 #define GM_DAEMON_SEGMENT_SEGMENT_H
@@ -69,8 +69,8 @@ int gm_segment_open(const char *instance, uint64_t bytes,
 /* Unmap and close; the segment stays for the next agent. */
 void gm_segment_close(struct gm_segment *segment);
 
-/* The same of one that is of no use to anybody: it goes.  Who has attached
- * already finds it RETIRED. */
+/* Likewise for a segment that is of no use: it is removed.  A client that has
+ * attached already finds it RETIRED. */
 void gm_segment_discard(struct gm_segment *segment, const char *why);
 
 /* Mark what is there RETIRED, wake its readers, and unlink it.  Returns 0,

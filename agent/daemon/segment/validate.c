@@ -54,7 +54,7 @@ static int judge_name(const struct gm_object_image *image)
 	return 0;
 }
 
-/* What holds for the block of every kind; claims it. */
+/* Checks for a block of any kind; claims it. */
 static int judge_block(const struct gm_map *map, const gm_a64 *slot,
 		       const char *what, uint32_t index,
 		       struct gm_object *ret_object,
@@ -370,7 +370,7 @@ static int judge_objects(const struct gm_map *map,
 }
 
 /* A pinned block may be one that a slot names, or one that was replaced: then
- * it is whole still, and nobody else's. */
+ * it is still whole, and no other block overlaps it. */
 static int judge_pinned(const struct gm_map *map, uint32_t index,
 			struct gm_adopted_state *past, char *ret_why)
 {
@@ -434,7 +434,8 @@ static int judge_holder(const struct gm_map *map, uint32_t index,
 				      "holders %u and %u have one claim", i,
 				      index);
 	}
-	/* What an entry of a held map names may never have come to be. */
+	/* The block that an entry of a held map names may never have come to
+	 * be. */
 	return holder->kind == GM_HOLDER_PIN
 		       ? judge_pinned(map, index, past, ret_why)
 		       : 0;

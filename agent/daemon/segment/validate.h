@@ -2,12 +2,12 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * validate - may we go on writing where an agent before us stopped?
+ * validate - may this agent go on writing where the previous one stopped?
  *
- * It stopped between any two stores, and the file may have been damaged since.
- * Everything is looked at, and one thing wrong refuses the whole: a segment
- * that is replaced costs its readers an attach, one that is trusted wrongly
- * costs them the truth.
+ * The previous agent stopped between any two stores, and the file may have been
+ * damaged since.  Everything is checked, and one wrong thing refuses the whole:
+ * a segment that is replaced costs its readers an attach, a segment that is
+ * trusted wrongly gives them wrong answers.
  */
 #ifndef GM_DAEMON_SEGMENT_VALIDATE_H
 #define GM_DAEMON_SEGMENT_VALIDATE_H
@@ -30,7 +30,8 @@ struct gm_block {
 	char name[GM_NAME_BYTES];
 };
 
-/* What a segment holds, for the agent that adopts it.  In private memory. */
+/* The contents of a segment, for the agent that adopts it.  In private
+ * memory. */
 struct gm_adopted_state {
 	struct gm_heap heap; /* every block of slots and holders claimed */
 	struct gm_block objects[GM_OBJECTS];
@@ -41,7 +42,7 @@ struct gm_adopted_state {
 };
 
 /*
- * gm_judge_segment - judge a whole segment
+ * gm_judge_segment - validate a whole segment
  *
  * map		that gm_check_map() has passed
  * boot_id	of this boot: another's processes are all gone

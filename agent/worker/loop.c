@@ -2,21 +2,23 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * loop - whose turn it is, and when to sleep.
+ * loop - the worker's main loop: passes, polling and sleep.
  *
- * Each pass gives every user a turn who has a session with work, see
- * queue/run_queue.h. Sessions found empty are polled for as long as their own
- * gaps make that worth while, and then parked one by one. Those whose next
- * entry waits for another row get none until it has come (queue/dependency.h).
- * When nobody is awake the worker blocks in its io_uring.
+ * Each pass gives a turn to every user who has a session with work, see
+ * queue/run_queue.h. Sessions with empty rings are polled for as long as their
+ * past gaps justify, and then parked one by one. A session whose next entry
+ * waits for another row gets no turns until the wait is over
+ * (queue/dependency.h). If no session is awake the worker blocks in its
+ * io_uring.
  *
- * Where the device computes by itself (queue/async_exec.h), sleep comes when
- * the device has had its time to end something, too, and it wakes the worker
- * then. The loop is compiled twice, so that neither kind of device pays for the
- * other.
+ * Where the device computes asynchronously (queue/async_exec.h), the worker
+ * sleeps only after it has polled the device for some time, and slices that end
+ * wake it. The loop is compiled twice, so that neither kind of device has the
+ * cost of the other.
  *
- * The clock is read once in many passes; what is decided by time is decided
- * then: budgets, the sign of life, the rings of the deaf.
+ * The clock is read once in many passes. Decisions by time are made then:
+ * polling budgets, the heartbeat, and the rings of sessions whose doorbell is
+ * ignored.
  */
 
 #include "agent/worker/worker.h"
@@ -36,24 +38,26 @@
 #include "agent/worker/queue/schedule.h"
 #include "shm/point.h"
 
-#define QUIET_PASSES 16u /* without work, between readings of the clock */
+/* Passes without work between two readings of the clock. */
+#define QUIET_PASSES 16u
 
-/* How long is this idle session worth watching? */
+/* How long to poll this idle session, in ns. */
 static uint64_t budget_of(struct gm_worker *w, struct gm_worker_session *s)
 {
 	if (!w->may_spin)
 		return 0;
 	s->watched = gm_async_exec_spin(s);
-	if (s->watched) /* for the device, whatever the client does */
+	/* Poll for the device, independent of the client's CPU. */
+	if (s->watched)
 		return gm_spin_begin(s->watched);
 	s->watched = &s->spin;
-	/* Watching from the client's own CPU keeps it from writing. */
+	/* Polling on the client's own CPU keeps the client from writing. */
 	if (gm_get(&s->client->cpu) == w->cpu)
 		return 0;
 	return gm_spin_begin(s->watched);
 }
 
-/* One idle session, at a reading of the clock. */
+/* Park an idle session or poll it further. Called when the clock is read. */
 static void judge_idle(struct gm_worker *w, struct gm_worker_session *s)
 {
 	if (s->since_ns == 0) {
@@ -70,7 +74,8 @@ static void judge_idle(struct gm_worker *w, struct gm_worker_session *s)
 		gm_run_queue_park(w, s);
 }
 
-/* Whoever is parked leaves the lists. */
+/* Check all idle sessions. Sessions that are parked leave the lists
+ * meanwhile. */
 static void judge_all_idle(struct gm_worker *w)
 {
 	struct gm_guest *guest = TAILQ_FIRST(&w->guests), *next;
@@ -120,7 +125,7 @@ static void tick(struct gm_worker *w)
 		gm_events_look(w);
 }
 
-/* Memory was found missing, somewhere: whose is it? */
+/* End the sessions whose memory was found missing. */
 static void end_broken(struct gm_worker *w)
 {
 	gm_swap_ordered(&gm_sigbus_seen, 0); /* GROUND.seen */
@@ -139,7 +144,7 @@ static uint64_t sooner(uint64_t a_ns, uint64_t b_ns)
 	return b_ns && (!a_ns || b_ns < a_ns) ? b_ns : a_ns;
 }
 
-/* How long the worker may sleep, 0 for as long as nothing comes. */
+/* How long the worker may sleep, 0 for no limit. */
 static uint64_t nap_of(const struct gm_worker *w, uint64_t wait_ns)
 {
 	uint64_t ns = wait_ns;
@@ -149,21 +154,22 @@ static uint64_t nap_of(const struct gm_worker *w, uint64_t wait_ns)
 	ns = sooner(ns, gm_load_nap(w));
 	ns = sooner(ns, gm_remote_copy_nap(w));
 	ns = sooner(ns, gm_alloc_nap(w));
-	/* Nobody wakes who is held up by another device. */
+	/* Other devices that delay the drain cause no wakeup when they
+	 * finish. */
 	if (w->draining && w->has_cliques)
 		ns = sooner(ns, GM_NCCL_GROUP_HOLD_NS);
 	return ns;
 }
 
-/* Does anything go on in the next round, which begins with the next pass?  Or
- * else the device has to end something first, which wakes us. */
+/* Does work wait for the next round, which begins with the next pass? If the
+ * device has to end a slice first, that wakes the worker. */
 static bool is_held(const struct gm_worker *w)
 {
 	return (w->loader.held || w->ferry.held) &&
 	       !(w->dev->backend->start && gm_async_exec_is_owed(w, NULL));
 }
 
-/* Nobody is awake: block until a doorbell or a record. */
+/* No session is awake: block until a doorbell or a record. */
 static void block(struct gm_worker *w)
 {
 	struct __kernel_timespec nap = { 0 };
@@ -173,7 +179,7 @@ static void block(struct gm_worker *w)
 	if (is_held(w) ||
 	    (w->dev->backend->start && !gm_async_exec_may_sleep(w)))
 		return;
-	/* That it has ended something may have shown now. */
+	/* The poll of the device may have changed the result. */
 	if (is_held(w))
 		return;
 	if (gm_wait_is_due(w, &wait_ns)) {
@@ -185,7 +191,8 @@ static void block(struct gm_worker *w)
 		return;
 	}
 	gm_spin_leave(w->commons, w->row);
-	/* Who is held up by other devices ends by itself. */
+	/* While other devices delay the drain, publish GM_CALL_LOOP: this ends
+	 * by itself. */
 	gm_beat(w->journal, w->draining && gm_nccl_group_holds(w)
 				    ? GM_CALL_LOOP
 				    : GM_CALL_IDLE);
@@ -200,8 +207,8 @@ static void block(struct gm_worker *w)
 	tick(w);
 }
 
-/* Is there nothing that a worker which drains has to wait for?  What its
- * sessions have to be told yet a pass will find. */
+/* Has the draining worker finished all work that it has to wait for?
+ * Completions that are not published yet are found by a pass. */
 static bool is_drained(const struct gm_worker *w)
 {
 	return w->draining && !w->slow.n && !gm_nccl_group_is_busy(w) &&
@@ -211,14 +218,14 @@ static bool is_drained(const struct gm_worker *w)
 	       !gm_nccl_group_holds(w);
 }
 
-/* It may be at its end: a pass will find out. */
+/* The worker may have finished: a further pass decides. */
 static bool looks_again(const struct gm_worker *w)
 {
 	return is_drained(w) && (!w->drained || w->dismissed);
 }
 
-/* What it was told to finish is finished: it says so, begins nothing more, and
- * lends its memory until gpumapd has it leave. */
+/* Send DRAINED. From now on the worker begins no entry, and other rows may copy
+ * from its memory until gpumapd has it leave. */
 static void say_drained(struct gm_worker *w)
 {
 	struct gm_wire wire = gm_pair_about(GM_WIRE_DRAINED, 0, 0);
@@ -230,8 +237,8 @@ static void say_drained(struct gm_worker *w)
 	gm_events_say(w, &wire, -1);
 }
 
-/* Nothing is left to do, and nothing has come in since.  Returns whether that
- * is the end. */
+/* No work is left, and none has arrived since. Returns whether the worker
+ * ends. */
 static bool may_end(struct gm_worker *w)
 {
 	if (!gm_nccl_group_disband(w))
@@ -244,11 +251,11 @@ static bool may_end(struct gm_worker *w)
 GM_TWICE void run(struct gm_worker *w, const bool flies)
 {
 	while (!w->leaving) {
-		/* What comes in behind a pass takes one more. */
+		/* Work that arrives after the pass takes another pass. */
 		bool over = is_drained(w);
 		bool worked = gm_pass(w, flies);
 
-		/* Between two turns of each user, one of all loads. */
+		/* One turn of all loads per pass. */
 		if (gm_unlikely(w->loader.n_loads))
 			worked |= gm_load_pass(w);
 		if (gm_unlikely(w->ferry.held))
@@ -264,7 +271,7 @@ GM_TWICE void run(struct gm_worker *w, const bool flies)
 				tick(w);
 			continue;
 		}
-		/* Something may have been handed over since. */
+		/* A job may have been handed over since. */
 		if (w->leaving || (over && is_drained(w) && may_end(w)))
 			break;
 		if (looks_again(w) || gm_load_due(&w->loader))
@@ -297,7 +304,8 @@ int gm_loop_run(struct gm_worker *worker)
 	else
 		run(w, false);
 	gm_spin_leave(w->commons, w->row);
-	/* Nobody waits for us any more; who has hung up refuses at once. */
+	/* No client waits for this worker any more. If gpumapd has closed its
+	 * end, the flush fails at once. */
 	gm_outbox_flush(&w->outbox, w->pair, true);
 	return EXIT_SUCCESS;
 }

@@ -4,13 +4,14 @@
 /*
  * gpumap-worker - serves the queues of one row.  Started by gpumapd only.
  *
- * It binds itself to its node before it allocates, takes the row's lock, maps
- * what gpumapd handed it, opens its device, gives up what it needs no longer,
- * and says READY.
+ * The worker binds itself to its node before it allocates, takes the row's
+ * lock, maps the memory that gpumapd passed, opens its device, gives up the
+ * rights that it no longer needs, and sends READY.
  *
- * A vendor's driver is opened under the user that the worker is to be, for it
- * remembers who opened it.  A spare does what takes long and says STANDBY; the
- * lock, the device and the journal are another worker's until it is told to GO.
+ * A vendor's driver is opened under the worker's final user, because the driver
+ * remembers the user that opened it.  A standby makes its slow preparations and
+ * sends STANDBY.  Until it gets GO, the lock, the device and the journal belong
+ * to another worker.
  */
 
 #include <errno.h>
@@ -65,7 +66,7 @@ struct options {
 static const struct gm_backend *const backends[] = { &gm_host_backend,
 						     &gm_cuda_backend };
 
-/* A megabyte of pointers and queues: not for the stack. */
+/* Too large for the stack. */
 static struct gm_worker worker;
 
 static void __attribute__((format(printf, 1, 2), noreturn))
@@ -82,7 +83,7 @@ fail(const char *format, ...)
 	exit(EXIT_FAILURE);
 }
 
-/* The device did not open: its driver knows why. */
+/* Report the driver's cause for a device that did not open. */
 static void __attribute__((noreturn))
 fail_to_open(const struct options *o, int rc)
 {
@@ -261,7 +262,8 @@ static struct options parse(int argc, char **argv)
 	return o;
 }
 
-/* What gpumapd left at fixed numbers is not for our children either. */
+/* Check the descriptors that gpumapd passes at fixed numbers, and keep them
+ * from child processes. */
 static void check_fds(void)
 {
 	struct stat st;
@@ -273,7 +275,8 @@ static void check_fds(void)
 			usage("descriptors 3, 4 and 5 are not open");
 }
 
-/* Before anything is allocated.  Without it the row is slower, not absent. */
+/* Bind the worker before it allocates.  If that fails the row is slower, but is
+ * served. */
 static void bind_to_node(const struct options *o)
 {
 	struct gm_idset cpus;
@@ -291,7 +294,7 @@ static void bind_to_node(const struct options *o)
 		       o->node, -rc, gm_quote(gm_pin_why(rc)).text);
 }
 
-/* Before we are somebody who may not. */
+/* Open the lock file before the change of user, who may not open it. */
 static void open_lock(struct options *o)
 {
 	o->lock_fd =
@@ -300,7 +303,8 @@ static void open_lock(struct options *o)
 		fail("%s: %s", o->lock, strerror(errno));
 }
 
-/* Held until the process ends: the row's next worker waits for that. */
+/* Take the lock, which is held until the process ends: the row's next worker
+ * waits for it. */
 static void take_lock(const struct options *o)
 {
 	struct flock whole = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
@@ -357,7 +361,8 @@ static void open_device(const struct options *o)
 		fail("node %d: %s", config.node, strerror(-rc));
 }
 
-/* Nothing here is the row's: until GO the journal is another worker's. */
+/* Prepare and wait for GO.  Until then the journal belongs to another
+ * worker. */
 static void stand_by(const struct options *o)
 {
 	struct gm_device_config config = device_config(o);
@@ -372,7 +377,7 @@ static void stand_by(const struct options *o)
 	gm_pair_send(GM_FD_SUPERVISOR, &wire, -1, 0);
 	if (gm_pair_receive(GM_FD_SUPERVISOR, 0, &wire, fds) != 1 ||
 	    wire.type != GM_WIRE_GO)
-		_exit(EXIT_SUCCESS); /* it is not needed */
+		_exit(EXIT_SUCCESS); /* this standby is not needed */
 }
 
 static void is_there(void *there)
@@ -380,8 +385,8 @@ static void is_there(void *there)
 	sem_post(there);
 }
 
-/* Threads set themselves up with calls that the filter does not know, so the
- * one that there is has to be through with that first. */
+/* Start the close thread and wait until its set-up is done, because the set-up
+ * makes calls that the filter forbids. */
 static void start_closer(void)
 {
 	sem_t there;
@@ -431,7 +436,7 @@ static void confine(enum gm_confine_how how)
 		fail("%s: %s", step, strerror(-rc));
 }
 
-/* The signs of life of the one before are no longer true. */
+/* Clear the heartbeats of the previous worker. */
 static void begin_journal(void)
 {
 	gm_put(&worker.journal->slow, 0);
@@ -442,8 +447,8 @@ static void begin_journal(void)
 	gm_beat(worker.journal, GM_CALL_OPEN);
 }
 
-/* A program may never return, and only gpumapd would end it then: without that
- * there is nothing to go on for. */
+/* Enable programs.  A program may never return, and only gpumapd ends the
+ * worker then, so the worker must not outlive gpumapd. */
 static void open_programs(void)
 {
 	int rc = gm_program_init();
@@ -495,8 +500,9 @@ static int run(const struct options *o)
 	status = gm_loop_run(&worker);
 	if (!worker.dev->backend->start)
 		return status;
-	/* Drained, it gives everything back; hung up on, it leaves that to the
-	 * kernel, for a driver's exit handlers may wait for the device. */
+	/* After a drain, release everything.  If gpumapd has closed its end,
+	 * leave that to the kernel, because a driver's exit handlers may wait
+	 * for the device. */
 	if (worker.leaving)
 		_exit(status);
 	gm_nccl_group_stop(&worker);
@@ -511,8 +517,8 @@ int main(int argc, char **argv)
 	struct options o = parse(argc, argv);
 
 	check_fds();
-	/* What is sent to a whole group is gpumapd's to answer: it drains us
-	 * first, and closes our pair when it ends. */
+	/* Ignore signals to the whole process group.  gpumapd handles them: it
+	 * drains this worker first, and closes the socket when it ends. */
 	signal(SIGINT, SIG_IGN);
 	signal(SIGTERM, SIG_IGN);
 	signal(SIGHUP, SIG_IGN);

@@ -2,10 +2,11 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * recover - the undertaker: every entry that a dead worker owed ends once.
+ * recover - the recovery process: ends each entry that a dead worker left
+ * exactly once.
  *
- * It may die of the same client's memory and be started again: what the
- * journal does in gm_journal_bury() bears that.
+ * The recovery process may die from the same client's memory and be started
+ * again: gm_journal_bury() can be repeated.
  */
 
 #include "agent/worker/worker.h"
@@ -25,11 +26,13 @@ static int bury(struct gm_worker *w, const struct gm_wire *wire, int *fds)
 	rc = gm_session_map(wire, fds, w->journal, -1, false, &s);
 	if (rc < 0)
 		return rc;
-	/* Before anything of it ends: nothing that waited for it may begin. */
+	/* Mark the timeline before any entry ends, so that entries that wait
+	 * for this queue fail and do not begin. */
 	gm_time_end(s);
 	gm_journal_bury(s->owed, &s->entries, &s->done, wire->status);
 	GM_POINT("worker_buried");
-	/* Whether the dead one woke it nobody knows. */
+	/* Wake in any case: whether the dead worker woke the client is
+	 * unknown. */
 	gm_session_wake(s, true);
 	gm_session_unmap(s, &w->closer, free);
 	return 0;

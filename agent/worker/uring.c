@@ -11,27 +11,28 @@
 
 #define N_OF(array) (sizeof(array) / sizeof((array)[0]))
 
-/* More than one look at the events can ask for. */
+/* More than one call of gm_events_handle() can request. */
 #define SQ_ENTRIES 1024u
 
-/* Every doorbell may ring several times between two looks, and a full queue
- * ends multishot polls: four for each poll that there can be.  128 KiB. */
+/* Each doorbell may ring several times between two calls, and a full queue ends
+ * multishot polls: four entries for each possible poll.  128 KiB. */
 #define CQ_ENTRIES (8u * GM_JOURNAL_PLACES)
 
 #define SINGLE_DEFERRED \
 	(IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN)
 
-/* Best first: Linux 6.1, 5.19, any. */
+/* Flags to try, best first: Linux 6.1, 5.19, any. */
 static const unsigned tries[] = {
 	SINGLE_DEFERRED | IORING_SETUP_TASKRUN_FLAG,
 	IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG,
 	0,
 };
 
-/* What the loop asks for (control/io_events.c). A filter of system calls does
- * not see what a ring is asked to do: without this, whoever took the worker
- * over could open and connect through it (control/sandbox.h). In force from
- * here on: the ring starts disabled. */
+/* The operations that the loop uses (control/io_events.c).  A filter of system
+ * calls does not see the operations of a ring: without this list an attacker
+ * that controls the worker could open files and connect through it
+ * (control/sandbox.h).  The list is in force from here on, because the ring
+ * starts disabled. */
 static int restrict_to_list(struct io_uring *ring)
 {
 	struct io_uring_restriction list[] = {
@@ -48,7 +49,7 @@ static int restrict_to_list(struct io_uring *ring)
 	};
 	int fd = ring->ring_fd;
 
-	/* Not all of liburing's libraries export the calls for these two. */
+	/* Some versions of liburing do not export these two calls. */
 	if (syscall(SYS_io_uring_register, fd, IORING_REGISTER_RESTRICTIONS,
 		    list, N_OF(list)) < 0 ||
 	    syscall(SYS_io_uring_register, fd, IORING_REGISTER_ENABLE_RINGS,
@@ -57,18 +58,20 @@ static int restrict_to_list(struct io_uring *ring)
 	return 0;
 }
 
-/* Reads that never end must not keep others from their thread: as many as the
- * loader can have under way, more than the kernel's four for each CPU.  A
- * kernel that does not know this (5.15) has its own way. */
+/* Reads that never end must not keep other reads from their threads.  So allow
+ * as many threads as the loader can have reads in progress, which is more than
+ * the kernel's default of four per CPU.  Linux 5.15 does not know this call and
+ * uses its own limit. */
 static void allow_readers(struct io_uring *ring)
 {
-	unsigned most[2] = { GM_LOAD_READS_MAX, 0 }; /* 0: as it is */
+	unsigned most[2] = { GM_LOAD_READS_MAX, 0 }; /* 0: unchanged */
 
 	syscall(SYS_io_uring_register, ring->ring_fd,
 		IORING_REGISTER_IOWQ_MAX_WORKERS, most, N_OF(most));
 }
 
-/* kernel.io_uring_disabled (6.6): 0 for nobody, 1 for most, 2 for all. */
+/* Value of kernel.io_uring_disabled (Linux 6.6): 0 for no process, 1 for all
+ * unprivileged ones, 2 for all. */
 static int disabled_for(void)
 {
 	FILE *f = fopen("/proc/sys/kernel/io_uring_disabled", "re");

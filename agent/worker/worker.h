@@ -2,7 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * worker - one process, one row: what its parts share.
+ * worker - the state of a worker process, which serves one row, and the entry
+ * points that its modules share.
  */
 #ifndef GM_WORKER_H
 #define GM_WORKER_H
@@ -23,41 +24,51 @@
 #include "agent/worker/queue/session.h"
 #include "shm/journal.h"
 
-/* A user, as long as any session of his is attached. */
+/* A user, from the first attached session to the last. */
 struct gm_guest {
-	TAILQ_ENTRY(gm_guest) entry;            /* while any of them is awake */
-	TAILQ_HEAD(, gm_worker_session) active; /* those, in turn */
-	struct gm_deficit deficit;              /* by the rounds of all users */
-	uint32_t round;                         /* of its sessions */
+	/* In the worker's list while any session of the user is awake. */
+	TAILQ_ENTRY(gm_guest) entry;
+	/* The user's awake sessions, in the order of their turns. */
+	TAILQ_HEAD(, gm_worker_session) active;
+	struct gm_deficit deficit; /* by the rounds between all users */
+	uint32_t round; /* number of the round between its sessions */
 	uint32_t n_sessions;
 	uint32_t uid;
-	uint64_t carried; /* bytes, see io/remote_copy_queue.h */
+	uint64_t carried; /* bytes in progress, see io/remote_copy_queue.h */
 };
 
-/* Parts of collectives that are under way, see collective/collective.h. */
+/* Parts of collectives that are in progress, see collective/collective.h. */
 struct gm_parts {
 	TAILQ_HEAD(, gm_worker_session) list;
 	uint32_t n;
-	uint32_t n_seen;    /* looked at since one could go on or was held */
-	bool held;          /* of them, some are: their users' round is over */
-	bool told;          /* since one of them came on */
-	uint64_t arm_ns;    /* before then no bit is set */
-	uint64_t since_ns;  /* none could go on; 0: not known yet */
-	uint64_t budget_ns; /* to be watched for, since then */
+	/* Parts polled since a part last went on or was held. */
+	uint32_t n_seen;
+	/* Some parts are held until the next round, because their users have
+	 * used up this one. */
+	bool held;
+	/* A wakeup came since a part last went on. */
+	bool told;
+	/* No bit is set in another row's line before this time. */
+	uint64_t arm_ns;
+	/* Since when no part can go on; 0: not known yet. */
+	uint64_t since_ns;
+	/* How long to poll after since_ns before the worker sleeps. */
+	uint64_t budget_ns;
 	struct gm_doorbell_spin spin;
 };
 
-/* A thread for what waits for other devices, see collective/nccl_group.h. */
+/* A thread for calls that wait for other devices, see
+ * collective/nccl_group.h. */
 struct gm_nccl_group_thread {
 	struct gm_slow slow;
-	bool runs;     /* from its first clique on */
-	bool is_taken; /* a member has it */
+	bool runs;     /* started with its first NCCL group */
+	bool is_taken; /* a member uses it */
 };
 
 struct gm_worker {
-	/* From main: where we are. */
+	/* Set by main.c. */
 	uint32_t row;
-	int node; /* of the arena ranges, -1 for none */
+	int node; /* NUMA node of the arena ranges, -1 for none */
 	int pair; /* to gpumapd */
 	struct gm_journal *journal;
 	struct gm_group_page *commons;
@@ -66,32 +77,46 @@ struct gm_worker {
 	struct gm_slow slow;
 	struct gm_nccl_group_thread cliques[GM_JOURNAL_NCCL_GROUPS];
 	bool has_cliques;
-	uint64_t clique_limit_ns; /* to meet the others in */
-	uint64_t clique_drain_ns; /* until then they may hold up the drain */
-	struct gm_outbox outbox;  /* the loop's; closers wait for room */
+	/* How long the devices of a group may take to connect. */
+	uint64_t clique_limit_ns;
+	/* NCCL groups may delay the drain until this time. */
+	uint64_t clique_drain_ns;
+	/* Records that the loop sends to gpumapd.  The close thread does not
+	 * use this queue: it blocks until the socket has room. */
+	struct gm_outbox outbox;
 	struct io_uring ring;
 
-	/* The loop's own. */
-	TAILQ_HEAD(, gm_guest) guests; /* with sessions that are awake */
-	struct gm_user_budget *purses; /* of all uids, see memory/buffers.h */
-	uint32_t n_active;             /* sessions that are awake */
-	uint32_t n_idle;    /* of them, found empty at the last look */
-	uint32_t n_deaf;    /* that flood, see queue/doorbell_limit.h */
-	uint32_t cpu;       /* where we ran last, plus 1 */
-	uint32_t quiet;     /* passes without work since the clock was read */
-	uint32_t busy;      /* turns served since then */
-	uint64_t now_ns;    /* when the clock was read */
-	uint64_t looked_ns; /* at the rings of the deaf */
+	/* Used by the loop only. */
+	TAILQ_HEAD(, gm_guest) guests; /* users with sessions that are awake */
+	struct gm_user_budget
+		*purses;   /* budgets of all uids, see memory/buffers.h */
+	uint32_t n_active; /* sessions that are awake */
+	/* Awake sessions whose ring was empty at the last poll. */
+	uint32_t n_idle;
+	/* Sessions whose doorbell is ignored, see queue/doorbell_limit.h. */
+	uint32_t n_deaf;
+	/* CPU that the loop last ran on, plus 1. */
+	uint32_t cpu;
+	uint32_t quiet;  /* passes without work since the clock was read */
+	uint32_t busy;   /* turns served since the clock was read */
+	uint64_t now_ns; /* when the clock was read */
+	/* When the rings of sessions with an ignored doorbell were last
+	 * polled. */
+	uint64_t looked_ns;
 	uint64_t pass;
-	uint32_t round;     /* of all users */
-	uint32_t serial;    /* of attachments */
-	uint32_t n_forgets; /* FORGETs that wait for what is under way */
-	TAILQ_HEAD(, gm_async_execs)
-	flying;           /* that the device has anything of */
-	uint32_t n_aloft; /* slices under way, of all sessions */
-	uint64_t landed;  /* slices that have ended so far */
+	uint32_t round;  /* number of the round between all users */
+	uint32_t serial; /* number of the last attachment */
+	/* FORGETs that wait for work in progress. */
+	uint32_t n_forgets;
+	/* Sessions that have slices at the device or wait to start some. */
+	TAILQ_HEAD(, gm_async_execs) flying;
+	/* Slices in flight, of all sessions. */
+	uint32_t n_aloft;
+	/* Slices that have ended so far. */
+	uint64_t landed;
+	/* Copies from other rows in progress, see io/remote_copy.h. */
 	TAILQ_HEAD(, gm_remote_copy)
-	carried; /* copies from other rows under way, see io/remote_copy.h */
+	carried;
 	TAILQ_HEAD(, gm_alloc_wait) alloc_waits; /* see memory/alloc.h */
 	struct gm_waiting waiting;
 	struct gm_wakeup_list herald;
@@ -102,28 +127,31 @@ struct gm_worker {
 	cliqued; /* see collective/nccl_group.h */
 	bool may_spin;
 	bool draining;
-	bool drained; /* and said so: no session has a turn any more */
+	/* DRAINED was sent: no session gets a turn any more. */
+	bool drained;
 	bool dismissed;
 	bool leaving;
 	struct gm_worker_session *place[GM_JOURNAL_PLACES];
 };
 
 /*
- * gm_uring_open - a ring, with the best flags that this kernel takes, that can
- * poll, read and close descriptors and cancel that, and nothing else
+ * gm_uring_open - open a ring with the best flags that this kernel accepts
  *
- * ret_why	receives what refuses and the remedy, constant text
+ * The ring can poll, read and close descriptors and cancel these requests.  The
+ * kernel refuses every other operation.
+ *
+ * ret_why	receives the cause of a refusal and the remedy, constant text
  *
  * Returns	0 or -errno
  */
 int gm_uring_open(struct io_uring *ring, const char **ret_why);
 
-/* gm_loop_run - serve until gpumapd hangs up or has us drain.  Returns the exit
- * status. */
+/* gm_loop_run - serve until gpumapd closes its socket or has the worker drain
+ * and leave.  Returns the exit status. */
 int gm_loop_run(struct gm_worker *worker);
 
-/* gm_bury_run - end what a dead worker of this row owed, queue by queue.
- * Returns the exit status. */
+/* gm_bury_run - end the entries that a dead worker of this row left, queue by
+ * queue.  Returns the exit status. */
 int gm_bury_run(struct gm_worker *worker);
 
 #endif

@@ -42,7 +42,8 @@ static void tell(const struct gm_worker_session *s)
 		gm_wakeup_list_tell(s->herald);
 }
 
-/* Everybody's part ends so, unless it ends in another way already. */
+/* End the parts of all ranks with @status, unless the group is broken
+ * already. */
 static void break_up(const struct gm_collective_member *m, int status)
 {
 	gm_comm_break(m->comm.page, -status);
@@ -86,8 +87,8 @@ static void say_joined(struct gm_worker *w, const struct gm_worker_session *s,
 	gm_events_say(w, &reply, -1);
 }
 
-/* Ours of the windows, that nobody has written to: they get their memory here,
- * where our row likes it, and the device is to reach them. */
+/* Populate this rank's windows, which are unwritten yet, so that their memory
+ * is on this row's node, and map them for the device. */
 static void work_join(struct gm_slow_job *job, struct gm_backend_device *dev)
 {
 	struct gm_async_op_job *e = (struct gm_async_op_job *)job;
@@ -128,8 +129,8 @@ static void done_let_go(struct gm_slow_job *job, struct gm_worker *w)
 	gm_async_op_finished(w, e);
 }
 
-/* Nothing of it is used here any more but by copies, which the slow thread does
- * before, and by the device among others. */
+/* Release a member.  Remaining users are copies, which the slow thread does
+ * first, and the communicator, which is left first. */
 void gm_group_give_up(struct gm_worker *w, struct gm_collective_member *m)
 {
 	if (!gm_nccl_group_leave(m))
@@ -151,7 +152,7 @@ static void let_go(struct gm_worker *w, struct gm_collective_member *m)
 void gm_group_met(struct gm_worker *w, struct gm_worker_session *s,
 		  struct gm_collective_member *m)
 {
-	/* Whoever has gone meanwhile leaves now. */
+	/* The member was released while it connected. */
 	if (m->is_gone) {
 		say_joined(w, s, m->number, 0, 0);
 		gm_group_give_up(w, m);
@@ -173,7 +174,7 @@ static void done_join(struct gm_slow_job *job, struct gm_worker *w)
 	struct gm_collective_member *m = find(s, e->handle);
 
 	GM_POINT("group_windows_made");
-	/* Unless the session has left. */
+	/* Skip if the session has left. */
 	if (m && e->rc < 0)
 		let_go(w, m);
 	else if (m && m->meet)
@@ -185,7 +186,8 @@ static void done_join(struct gm_slow_job *job, struct gm_worker *w)
 	gm_async_op_finished(w, e);
 }
 
-/* What it takes to leave is had first: that must not need memory. */
+/* Allocate the job that releases the member first, because releasing must not
+ * need memory. */
 static int use_windows(struct gm_worker *w, struct gm_collective_member *m,
 		       uint32_t flags)
 {
@@ -266,7 +268,7 @@ void gm_group_join(struct gm_worker *worker, const struct gm_wire *wire, int fd)
 		rc = join(worker, s, wire, fd);
 	if (fd >= 0)
 		close(fd);
-	/* Or it is said once the windows are there. */
+	/* JOINED follows later if the windows are not ready yet. */
 	if (rc == 0 && !find(s, wire->handle)->is_ready)
 		return;
 	GM_POINT("group_joined");
@@ -293,14 +295,15 @@ static void end(struct gm_worker *w, struct gm_worker_session *s, int status)
 	take_off(w, s);
 	if (status < 0)
 		gm_nccl_group_call(m);
-	/* What was read from memory that is missing is not told. */
+	/* Publish nothing if memory was missing: the part may have read
+	 * zeroes. */
 	if (!gm_get(&s->ground.broken))
 		gm_async_op_ended(w, s, status);
 	if (m->is_leaving)
 		let_go(w, m);
 }
 
-/* Somebody has come on: what was learned of the time that takes counts. */
+/* A rank made progress: record the length of the wait. */
 static void end_of_gap(struct gm_parts *all)
 {
 	if (all->since_ns && all->budget_ns)
@@ -309,8 +312,8 @@ static void end_of_gap(struct gm_parts *all)
 	all->told = false;
 }
 
-/* For what was done from @since_ns on; 0 where that is not known.  Copies are
- * the slow thread's, and take no time here. */
+/* Charge the work done since @since_ns, or since an unknown time if 0.  Copies
+ * run in the slow thread and take no time of the loop. */
 static void pay(const struct gm_worker *w, struct gm_worker_session *s,
 		uint64_t read, uint64_t copied, uint64_t since_ns)
 {
@@ -388,7 +391,7 @@ void gm_group_refused(struct gm_worker_session *session,
 	gm_nccl_group_call(m);
 }
 
-/* As long as a turn; beside nobody longer. */
+/* A slice is as long as a turn, and longer if no session is awake. */
 static uint64_t slice_of(const struct gm_worker *w,
 			 const struct gm_worker_session *s)
 {
@@ -424,7 +427,8 @@ bool gm_group_pass(struct gm_worker *worker)
 	return worked;
 }
 
-/* Its client wants it no longer, or its time is up.  0: neither. */
+/* Returns the error that ends a part: deadline, cancellation or drain.  0:
+ * none. */
 static int why_over(const struct gm_worker *w,
 		    const struct gm_worker_session *s, uint64_t now_ns)
 {
@@ -433,7 +437,8 @@ static int why_over(const struct gm_worker *w,
 	if (gm_cancel_reaches(gm_get(&s->timeline->cancel), s->entries.pos - 1,
 			      s->entries.mask + 1))
 		return -ECANCELED;
-	/* Who drains does not wait for others for long. */
+	/* A draining worker waits for other ranks only until the drain
+	 * limit. */
 	if (w->draining && now_ns >= w->waiting.drain_ns)
 		return -EIO;
 	return 0;
@@ -455,7 +460,7 @@ void gm_group_look(struct gm_worker *worker)
 	}
 }
 
-/* ---- the end ------------------------------------------------------------- */
+/* ---- leaving ------------------------------------------------------------- */
 
 void gm_group_init(struct gm_worker *worker)
 {
@@ -478,7 +483,7 @@ void gm_group_forget(struct gm_worker *worker, const struct gm_wire *wire)
 	has_windows = m->windows;
 	m->is_awaited = m->is_leaving = true;
 	if (s->part.member == m)
-		go_on(worker, s, 0); /* lets go of it, now or later */
+		go_on(worker, s, 0); /* releases the member, now or later */
 	else
 		let_go(worker, m);
 	if (has_windows)

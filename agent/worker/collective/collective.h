@@ -2,40 +2,38 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * collective - this row as a rank of the groups of its sessions.
+ * collective - executes this row's part, as a rank, of the collectives of its
+ * sessions.
  *
  * gpumapd hands a group's page (agent/comm/comm_shm.h) to the workers of its
- * ranks; clients do not have it. An entry that is this rank's part of a
- * collective takes its turn like any other, and then the session is stalled:
- * nothing behind it is read until it has ended. Between the turns of all others
- * each part that is under way is looked at, and goes on by a slice where it
- * can.
+ * ranks; clients do not have it.  An entry that is a collective takes its turn
+ * like any other and then stalls its session: no entry behind it is read until
+ * it has ended.  Between turns the worker polls the parts in progress, and
+ * advances each by a slice if possible.
  *
- * What a slice has read, and what goes to windows and back or from card to
- * card, is of the rounds of the session and of its user as any job is
- * (queue/drr.h): a part whose user has nothing left of the round is held until
- * the next.  A rank that waits has nothing to pay, and no round waits for it;
- * one that is held holds the others no longer than until the round of its own
- * row is over, which no other row has a say in.
+ * Bytes that a slice reads, and bytes copied to and from windows or between
+ * devices, count in the rounds of the session and its user (queue/drr.h).  A
+ * part whose user has used up the round is held until the next.  A rank that
+ * waits pays nothing, and no round waits for it.  A held rank delays the others
+ * at most until the round of its own row is over, which other rows do not
+ * influence.
  *
- * Who waits for another rank watches the page for a while, then sets its bit in
- * the line of each of their rows and sleeps, as heads that wait do
- * (queue/dependency.h), and is woken the same way; who has come on looks for
- * bits. A look at every GM_WAIT_LOOK_NS, and at the next deadline, finds what
- * nobody tells.
+ * While a worker waits for another rank it polls the page for some time, then
+ * sets its bit in the lines of the ranks' rows and sleeps, as for waiting heads
+ * (queue/dependency.h).  A rank that makes progress checks for bits and wakes
+ * the waiters.  Polls every GM_WAIT_LOOK_NS, and at the next deadline, find
+ * changes without a wakeup.
  *
- * A part that does not begin, or whose time is up, or that its client cancels,
- * breaks the page, and so does whoever leaves: then all ranks end with that
- * error.  A rank that has died does so by gpumapd, which has the others FORGET
- * the group.
+ * A part that cannot begin, times out or is cancelled breaks the page, and so
+ * does a rank that leaves: all ranks then end with that error.  For a worker
+ * that died, gpumapd has the others FORGET the group.
  *
- * Entries name memory as any do, and each rank finds it in its own table of the
- * session: what one rank says of its memory cannot lead another out of the
- * session.  Where one of the ranks is no host row all of them go by way of
- * windows (staged.h), and each looks at its own memory only.
+ * Each rank resolves memory in its own table of the session, so one rank's
+ * arguments cannot lead another out of the session.  If any rank is not a host
+ * row, all use windows (staged.h), and each accesses its own memory only.
  *
- *	collective.c		records, parts, and whose turn it is
- *	wait.c	nobody's
+ * collective.c	records, parts, and the order in which they run
+ * wait.c		waiting: polling, bits and sleep
  *
  * Edges: COMM.tell, see agent/comm/comm_shm.h; the bits are WAIT.tell's.
  */
@@ -47,10 +45,10 @@
 
 #include "agent/worker/worker.h"
 
-#define GM_GROUP_LOOKS 4u /* at parts, between turns */
+#define GM_GROUP_LOOKS 4u /* parts polled between turns */
 
-/* Bytes that one slice reads of all ranks: beside sessions that are awake, and
- * beside none. */
+/* Bytes that one slice reads of all ranks: with other awake sessions, and
+ * without. */
 #define GM_GROUP_SLICE (UINT64_C(128) << 10)
 #define GM_GROUP_ALONE (UINT64_C(1) << 20)
 
@@ -64,50 +62,52 @@ void gm_group_join(struct gm_worker *worker, const struct gm_wire *wire,
 void gm_group_forget(struct gm_worker *worker, const struct gm_wire *wire);
 
 /*
- * gm_group_begin - have @session->errand done, which is a collective
+ * gm_group_begin - begin the session's request, which is a collective
  *
- * Returns	0: the session is stalled, and goes on by itself; -ESTALE: it is
- *		of no group, or of one that is broken
+ * Returns	0: the session is stalled, and goes on by itself when the part
+ *		has ended; -ESTALE: the session has no such group, or the group
+ *		is broken
  */
 int gm_group_begin(struct gm_worker *worker, struct gm_worker_session *session);
 
-/* A collective ends with @status and was never begun. */
+/* A collective ends with @status without having begun: break its group. */
 void gm_group_refused(struct gm_worker_session *session,
 		      const struct gm_decoded_entry *verdict, int status);
 
-/* Go on with those that can.  Returns whether anything was done. */
+/* Advance parts that can go on.  Returns whether any did. */
 bool gm_group_pass(struct gm_worker *worker);
 
-/* Might one of them go on in this round, that nobody has looked at yet? */
+/* Is there a part that was not polled in this round yet? */
 static inline bool gm_group_due(const struct gm_worker *worker)
 {
 	return worker->parts.n_seen < worker->parts.n;
 }
 
-/* The next round has begun, or another part. */
+/* Poll all parts again: the next round or another part has begun. */
 static inline void gm_group_look_anew(struct gm_worker *worker)
 {
 	worker->parts.n_seen = 0;
 	worker->parts.held = false;
 }
 
-/* At a reading of the clock: whose time is up? */
+/* End parts whose time is up or that are cancelled.  Called when the clock is
+ * read. */
 void gm_group_look(struct gm_worker *worker);
 
-/* Nothing can go on.  May the worker sleep, and how long at most?  False: look
- * again. */
+/* No part can go on.  May the worker sleep, and for how long at most?  False:
+ * poll again. */
 bool gm_group_may_sleep(struct gm_worker *worker, uint64_t *ret_ns);
 
-/* Somebody has woken us. */
+/* Another worker has written this worker's eventfd. */
 void gm_collective_notified(struct gm_worker *worker);
 
 /* ---- for nccl_group.c ---------------------------------------------------- */
 
-/* It is in no list any more: free it, now or later. */
+/* Release a member that is in no list: free it, now or later. */
 void gm_group_give_up(struct gm_worker *worker,
 		      struct gm_collective_member *member);
 
-/* Its devices have met, or will not. */
+/* The member's devices have connected, or have failed to. */
 void gm_group_met(struct gm_worker *worker, struct gm_worker_session *session,
 		  struct gm_collective_member *member);
 

@@ -2,45 +2,47 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * member - what collective.c, staged.c and nccl_group.c share, and nobody else
- * looks into.
+ * member - the struct of a group membership, for the files of this folder.
  */
 #ifndef GM_WORKER_COLLECTIVE_MEMBER_H
 #define GM_WORKER_COLLECTIVE_MEMBER_H
 
 #include "agent/worker/worker.h"
 
-/* A group of a session's, of which this row is a rank. */
+/* Membership of this row in a group of a session, as one rank. */
 struct gm_collective_member {
 	LIST_ENTRY(gm_collective_member) entry;
 	struct gm_worker_session *session;
 	uint64_t number;
-	uint64_t bytes;  /* of the page, with its windows */
-	uint64_t copied; /* so far: between this rank's memory and windows, or
-			  * other devices */
+	uint64_t bytes; /* of the page, including its windows */
+	/* Bytes copied so far between this rank's memory and windows, or other
+	 * devices. */
+	uint64_t copied;
 	struct gm_comm comm;
 
-	/* Of a group that has windows: */
-	char *windows;                /* NULL: it has none */
-	struct gm_region *region;     /* the device reaches ours; or NULL */
-	struct gm_async_op_job *last; /* that gives it all back */
+	/* For a group that has windows: */
+	char *windows; /* NULL: the group has none */
+	/* Mapping of this rank's windows for the device, or NULL. */
+	struct gm_region *region;
+	struct gm_async_op_job *last; /* job that releases all of this */
 	bool is_ready;
 
-	/* Of one whose devices may form a clique (nccl_group.h): */
-	LIST_ENTRY(gm_collective_member)
-	cliqued; /* of the worker's, while it has one */
-	struct gm_nccl_group_thread *thread; /* its own */
-	struct gm_nccl_group *formed;        /* what the thread has met with */
+	/* For a group whose devices may use NCCL (nccl_group.h): */
+	/* In the worker's list, while clique is set. */
+	LIST_ENTRY(gm_collective_member) cliqued;
+	struct gm_nccl_group_thread *thread; /* thread of this member */
 	struct gm_nccl_group
-		*clique; /* NULL: no rank is in one, or this is no more */
-	struct gm_async_op_job *meet;  /* to be handed over, */
-	struct gm_async_op_job *abort; /* and to be left with */
-	bool is_busy;                  /* a thread has one of them */
-	bool is_gone;                  /* as soon as none has */
-	uint64_t taken;                /* of the device's memory by it, about */
+		*formed; /* communicator that the thread has made */
+	/* NULL: the group has no communicator, or has none any more. */
+	struct gm_nccl_group *clique;
+	struct gm_async_op_job *meet; /* job that connects, until handed over */
+	struct gm_async_op_job *abort; /* job that leaves, until handed over */
+	bool is_busy;                  /* the thread has one of the two jobs */
+	bool is_gone;   /* free the member as soon as it has none */
+	uint64_t taken; /* approximate device memory of the communicator */
 
-	bool is_leaving; /* as soon as its part has ended */
-	bool is_awaited; /* gpumapd waits for that */
+	bool is_leaving; /* leave as soon as the part has ended */
+	bool is_awaited; /* gpumapd waits for the FORGOTTEN */
 };
 
 static inline uint32_t gm_member_row(const struct gm_collective_member *m,

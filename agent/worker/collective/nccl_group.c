@@ -14,7 +14,7 @@
 #include "agent/worker/queue/heartbeat.h"
 #include "shm/point.h"
 
-/* How a part goes. */
+/* The method of a part. */
 enum way { BY_WINDOWS = 0, MEETING, RUNNING };
 
 _Static_assert((int)GM_NCCL_GROUP_ALL_REDUCE == (int)GM_COMM_ALL_REDUCE &&
@@ -27,7 +27,7 @@ _Static_assert((int)GM_NCCL_GROUP_ALL_REDUCE == (int)GM_COMM_ALL_REDUCE &&
 		       (int)GM_NCCL_GROUP_RECV == (int)GM_COMM_RECV,
 	       "the same numbers");
 
-/* ---- meeting ------------------------------------------------------------- */
+/* ---- connecting and leaving ---------------------------------------------- */
 
 static void work_meet(struct gm_slow_job *job, struct gm_backend_device *dev)
 {
@@ -36,7 +36,7 @@ static void work_meet(struct gm_slow_job *job, struct gm_backend_device *dev)
 	gm_nccl_group_come(e->member, dev, gm_now_ns() + e->bytes);
 }
 
-/* It has nothing to do any more, nor will it. */
+/* The thread has no job any more and gets no more. */
 static void give_thread_back(struct gm_collective_member *m)
 {
 	free(m->meet);
@@ -86,7 +86,7 @@ static void done_abort(struct gm_slow_job *job, struct gm_worker *w)
 	gm_async_op_finished(w, e);
 }
 
-/* What it takes to leave is had before it is met. */
+/* Allocate the abort job before connecting, so that leaving needs no memory. */
 void gm_nccl_group_prepare(struct gm_worker *worker,
 			   struct gm_collective_member *member)
 {
@@ -109,7 +109,8 @@ void gm_nccl_group_prepare(struct gm_worker *worker,
 	gm_nccl_group_cannot(m);
 }
 
-/* Nothing is under way on it: nobody has to wait for it. */
+/* Break a group without a collective in progress: no rank has to wait for this
+ * one. */
 static void give_up(const struct gm_collective_member *m)
 {
 	gm_comm_break(m->comm.page, EIO);
@@ -149,7 +150,7 @@ bool gm_nccl_group_leave(struct gm_collective_member *member)
 	return true;
 }
 
-/* Is another device still at what ours has ended? */
+/* Is another device still running a collective that this one has finished? */
 static bool is_followed(const struct gm_collective_member *m)
 {
 	return m->clique && !gm_comm_broken_by(m->comm.page) &&
@@ -234,7 +235,7 @@ void gm_nccl_group_look(struct gm_worker *worker)
 
 /* ---- parts --------------------------------------------------------------- */
 
-/* Is all that this rank gives and gets the device's own memory? */
+/* Is all memory that this rank reads and writes the device's own? */
 static bool is_direct(const struct gm_staged *r)
 {
 	return r->ask.status == 0 && r->ask.n > 0 && !r->send && !r->recv;
@@ -257,7 +258,7 @@ void gm_nccl_group_begin(struct gm_worker_session *session)
 	part->way = MEETING;
 }
 
-/* All who take part are there, and none has failed. */
+/* All ranks of the collective have arrived, and none has failed. */
 static int start(struct gm_worker *w, struct gm_worker_session *s)
 {
 	struct gm_part *part = &s->part;
@@ -307,7 +308,7 @@ void gm_nccl_group_over(struct gm_worker *worker)
 	gm_put(&worker->journal->joint, 0);
 }
 
-/* It ends well, or once it has been aborted. */
+/* The part ends with success, or after its abort. */
 static int step_running(struct gm_worker *w, struct gm_worker_session *s,
 			bool *ret_told)
 {

@@ -1,7 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* How devices come together, in threads that may wait for other devices. */
+/* Connects the devices of a group, in threads that may wait for other
+ * devices. */
 
 #include "agent/worker/collective/nccl_group.h"
 
@@ -11,7 +12,7 @@
 
 #include "agent/worker/queue/heartbeat.h"
 
-#define NAP_NS 1000000 /* between looks for other devices */
+#define NAP_NS 1000000 /* between polls for the other ranks */
 
 _Static_assert(GM_NCCL_GROUP_ID_BYTES == GM_COMM_CLIQUE_ID_BYTES, "one name");
 
@@ -65,7 +66,7 @@ void gm_nccl_group_stop(struct gm_worker *worker)
 			gm_slow_stop(&worker->cliques[i].slow);
 }
 
-/* ---- what becomes of it, for all ranks ----------------------------------- */
+/* ---- the outcome, for all ranks ------------------------------------------ */
 
 static struct gm_comm_seat *seat_of(const struct gm_collective_member *m,
 				    uint32_t rank)
@@ -73,7 +74,8 @@ static struct gm_comm_seat *seat_of(const struct gm_collective_member *m,
 	return &m->comm.page->seat[rank];
 }
 
-/* Returns what it is, which another rank may have decided before. */
+/* Publish the outcome.  Returns the outcome that counts, which another rank may
+ * have published before. */
 static uint32_t decide(const struct gm_collective_member *m, uint32_t met)
 {
 	uint32_t before = 0;
@@ -95,7 +97,7 @@ static void nap(void)
 	nanosleep(&time, NULL);
 }
 
-/* Is there nothing to wait for any more? */
+/* Has waiting become pointless: the group failed or the time is over? */
 static bool is_late(const struct gm_collective_member *m, uint64_t until_ns)
 {
 	const struct gm_comm_page *page = m->comm.page;
@@ -104,7 +106,7 @@ static bool is_late(const struct gm_collective_member *m, uint64_t until_ns)
 	       gm_comm_broken_by(page) || gm_now_ns() >= until_ns;
 }
 
-/* ---- what they meet by --------------------------------------------------- */
+/* ---- the NCCL id --------------------------------------------------------- */
 
 static bool all_have(const struct gm_collective_member *m, uint64_t version,
 		     uint64_t until_ns)
@@ -125,13 +127,13 @@ static bool all_have(const struct gm_collective_member *m, uint64_t version,
 }
 
 /*
- * NCCL has a detached thread and a listening socket for each name.  They wait
- * for a greeting of each rank, and end with the last, or with one that
- * contradicts another; no call takes a name back, and an abort stops the rank
- * and not these, which look at no flag (bootstrapRoot() of NCCL 2.28).  So a
- * name is made as late as can be: all ranks have come then, and agree.  Where
- * one fails nevertheless before it has greeted, rank 0 keeps both for as long
- * as its process lives.
+ * NCCL creates a detached thread and a listening socket for each id.  They wait
+ * for a greeting of each rank, and end with the last greeting, or with one that
+ * contradicts another.  No NCCL call withdraws an id, and an abort stops the
+ * rank but not this thread, which checks no flag (bootstrapRoot() of NCCL
+ * 2.28).  So the id is created as late as possible: all ranks have arrived
+ * then, and agree.  If a rank fails nevertheless before its greeting, rank 0
+ * keeps thread and socket until its process exits.
  */
 static bool have_name(const struct gm_collective_member *m,
 		      struct gm_backend_device *dev, uint64_t until_ns)
@@ -165,7 +167,7 @@ static bool agree(const struct gm_collective_member *m,
 	       have_name(m, dev, until_ns);
 }
 
-/* ---- meeting ------------------------------------------------------------- */
+/* ---- connecting ---------------------------------------------------------- */
 
 static bool are_all_ready(const struct gm_collective_member *m)
 {
@@ -175,7 +177,8 @@ static bool are_all_ready(const struct gm_collective_member *m)
 	return true;
 }
 
-/* Ours is.  Returns whether all are, which they all find the same. */
+/* Publish that this rank is ready and wait for the others.  Returns whether all
+ * ranks are; every rank gets the same result. */
 static bool await_all(const struct gm_collective_member *m, uint64_t until_ns)
 {
 	gm_put_release(&seat_of(m, m->comm.rank)->is_ready,
@@ -188,7 +191,7 @@ static bool await_all(const struct gm_collective_member *m, uint64_t until_ns)
 	return decide(m, GM_COMM_MET) == GM_COMM_MET;
 }
 
-/* Returns 1: the device has met the others; or -errno. */
+/* Returns 1: the device is connected to the others; or -errno. */
 static int become_ready(const struct gm_collective_member *m,
 			struct gm_backend_device *dev, uint64_t until_ns,
 			struct gm_nccl_group **ret_clique)
@@ -207,7 +210,7 @@ static int become_ready(const struct gm_collective_member *m,
 	return rc;
 }
 
-/* Of the device's memory.  0: who knows? */
+/* Free bytes of the device's memory, 0 if not known. */
 static uint64_t bytes_left(struct gm_backend_device *dev)
 {
 	struct gm_device_memory memory;
@@ -234,7 +237,8 @@ void gm_nccl_group_come(struct gm_collective_member *member,
 		m->formed = clique;
 		return;
 	}
-	/* First: no rank's abort need end before those of all. */
+	/* Publish the failure first, because an abort may wait until all ranks
+	 * abort. */
 	gm_nccl_group_cannot(m);
 	gm_slow_sign(&m->thread->slow, GM_CALL_GIVE_UP);
 	dev->backend->clique_abort(dev, clique);

@@ -9,12 +9,12 @@
 #include "agent/worker/control/async_op_private.h"
 #include "shm/point.h"
 
-/* What becomes of a window, in this order. */
+/* States of a window, in this order. */
 enum window {
 	FREE = 0,
-	FILLING, /* with what this rank gives */
+	FILLING, /* copying this rank's input */
 	FULL,
-	MOVING, /* the collective works on it */
+	MOVING, /* the collective runs on it */
 	EMPTYING
 };
 
@@ -39,9 +39,9 @@ void *gm_staged_reach(void *member, uint32_t rank, struct gm_comm_place place,
 	       place.buffer * GM_COMM_WINDOW_BYTES + place.at;
 }
 
-/* ---- what is asked for --------------------------------------------------- */
+/* ---- the request --------------------------------------------------------- */
 
-/* Nobody goes on from here. */
+/* Break the group: no rank continues. */
 static void fail(struct gm_worker_session *s, int status)
 {
 	struct gm_staged *r = &s->part.relay;
@@ -52,7 +52,8 @@ static void fail(struct gm_worker_session *s, int status)
 	r->tells = true;
 }
 
-/* This rank's own memory.  Returns 0, or why it cannot take part. */
+/* Find this rank's own memory.  Returns 0, or the error for which it cannot
+ * take part. */
 static int find_memory(struct gm_worker_session *s)
 {
 	const struct gm_comm *comm = &s->part.member->comm;
@@ -70,7 +71,7 @@ static int find_memory(struct gm_worker_session *s)
 		return -EFAULT;
 	from = r->send ? (uintptr_t)r->send : r->send_address;
 	to = r->recv ? (uintptr_t)r->recv : r->recv_address;
-	/* One of them is mapped and the other is not: they are apart. */
+	/* Mapped memory and device memory cannot overlap. */
 	if (gives && gets && !r->send != !r->recv)
 		return 0;
 	return gm_comm_lie_well(ask, comm->rank, comm->ranks, from, to)
@@ -115,7 +116,7 @@ void gm_staged_begin(struct gm_worker_session *session)
 	cut_into_rounds(session);
 }
 
-/* Elements of the round that is in a window. */
+/* Elements of one round. */
 static uint64_t count_of(const struct gm_staged *r, uint64_t round)
 {
 	uint64_t left = r->ask.n - round * r->each_round;
@@ -177,13 +178,13 @@ static uint64_t copy_bytes(const struct gm_pieces_copy *c)
 	return c->n_pieces * c->bytes;
 }
 
-/* A window has been filled or emptied, or not. */
+/* Account for a copy that filled or emptied a window, or failed. */
 static void copied(struct gm_worker_session *s, const struct gm_pieces_copy *c,
 		   int rc)
 {
 	struct gm_staged *r = &s->part.relay;
 
-	/* Its memory may have been found missing: then it was zeroes. */
+	/* If memory was missing, the copy read zeroes. */
 	if (rc == 0 && gm_get(&s->ground.broken))
 		rc = -EFAULT;
 	r->window[c->index] = c->is_store ? FREE : FULL;
@@ -207,7 +208,7 @@ static void done_copy(struct gm_slow_job *job, struct gm_worker *w)
 		GM_POINT("relay_stored");
 	else
 		GM_POINT("relay_fetched");
-	/* Unless the session has left. */
+	/* Skip if the session has left. */
 	if (s->part.member) {
 		s->part.relay.n_copies--;
 		copied(s, &e->copy, e->rc);
@@ -236,8 +237,9 @@ static void copy(struct gm_worker *w, struct gm_worker_session *s,
 	gm_async_op_hand_over(w, e);
 }
 
-/* Between the window of a round and what begins at element @at of this rank's
- * memory: @pieces of them, as far apart as what a rank gives or gets in all. */
+/* Copy between the window of a round and this rank's memory.  The memory begins
+ * at the round's element, and its @pieces are as far apart as the whole input
+ * or output of one rank. */
 static void copy_round(struct gm_worker *w, struct gm_worker_session *s,
 		       uint64_t round, bool is_store, uint32_t pieces,
 		       uint64_t window_at)
@@ -295,7 +297,7 @@ static void empty(struct gm_worker *w, struct gm_worker_session *s)
 		   ask.op == GM_COMM_ALL_GATHER ? comm->ranks : 1, ask.recv.at);
 }
 
-/* Fill what is free.  Returns whether there was anything. */
+/* Fill the free windows.  Returns whether there were any. */
 static bool fill_all(struct gm_worker *w, struct gm_worker_session *s)
 {
 	struct gm_staged *r = &s->part.relay;
@@ -309,7 +311,7 @@ static bool fill_all(struct gm_worker *w, struct gm_worker_session *s)
 	return worked;
 }
 
-/* The window whose turn it is goes around.  Returns whether it came on. */
+/* Run the collective on the next window.  Returns whether it made progress. */
 static bool move(struct gm_worker *w, struct gm_worker_session *s,
 		 uint64_t budget)
 {

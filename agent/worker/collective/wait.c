@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* None of the parts can go on: how long that is worth watching, and who wakes
- * us. */
+/* Decides, while no part can go on, how long to poll and which rows wake the
+ * worker. */
 
 #include "agent/worker/collective/collective.h"
 
@@ -15,7 +15,7 @@
 #include "shm/point.h"
 #include "shm/queue.h"
 
-/* Is it watched from a CPU that another rank could use? */
+/* Does the worker poll on a CPU that another rank of the group runs on? */
 static bool is_in_the_way(const struct gm_worker *w,
 			  const struct gm_worker_session *s)
 {
@@ -35,7 +35,7 @@ static bool is_in_the_way(const struct gm_worker *w,
 	return false;
 }
 
-/* Returns whether a bit was set: then it is time for another look. */
+/* Returns whether a bit was set: then the parts need another poll. */
 static bool arm(struct gm_worker *w, const struct gm_worker_session *s)
 {
 	const struct gm_collective_member *m = s->part.member;
@@ -85,14 +85,15 @@ static bool is_worth_watching(struct gm_worker *w, uint64_t now_ns)
 	return false;
 }
 
-/* Has anything come that @now_ns has not been looked at, or may have? */
+/* Set bits for all parts. Returns whether a part may have gone on since
+ * @now_ns. */
 static bool arm_all(struct gm_worker *w, uint64_t now_ns)
 {
 	struct gm_parts *all = &w->parts;
 	const struct gm_worker_session *s;
 	bool is_new = false;
 
-	/* For nothing: it was somebody else's. */
+	/* The last wakeup brought no progress here: it was for another part. */
 	if (all->told)
 		all->arm_ns = now_ns + GM_WAIT_PACE_NS;
 	all->told = false;
@@ -103,8 +104,8 @@ static bool arm_all(struct gm_worker *w, uint64_t now_ns)
 	return is_new;
 }
 
-/* Is it not over before the device, which wakes us then, has ended
- * something? */
+/* Does the round last until the device has ended a slice, which wakes the
+ * worker? */
 static bool is_round_long(const struct gm_worker *w)
 {
 	return w->dev->backend->start && gm_async_exec_is_owed(w, NULL);
@@ -133,7 +134,7 @@ bool gm_group_may_sleep(struct gm_worker *worker, uint64_t *ret_ns)
 	gm_wait_want_waker(worker);
 	if (arm_all(worker, now_ns))
 		return false;
-	/* A pass has not looked at all of them since. */
+	/* Poll all parts again, because one pass polls only some of them. */
 	for (uint32_t n = 0; n < all->n; n += GM_GROUP_LOOKS)
 		if (gm_group_pass(worker))
 			return false;

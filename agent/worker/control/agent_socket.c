@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Returns how many descriptors came; more than we know are closed. */
+/* Returns how many descriptors came. Those above the limit are closed. */
 static int take_fds(struct msghdr *msg, int *ret_fds)
 {
 	int n = 0;
@@ -38,7 +38,7 @@ static bool goes_with(uint32_t type, int n_fds)
 {
 	switch (type) {
 	case GM_WIRE_ATTACH:
-		return n_fds > GM_SESSION_DOORBELL; /* the socket may lack */
+		return n_fds > GM_SESSION_DOORBELL; /* the socket is optional */
 	case GM_WIRE_REGISTER:
 	case GM_WIRE_IMPORT:
 	case GM_WIRE_WAKER:
@@ -54,7 +54,7 @@ static bool goes_with(uint32_t type, int n_fds)
 	}
 }
 
-/* This process has no room for all that came: then it gets none of it. */
+/* The descriptors did not fit into this process: discard those that did. */
 static void forget_fds(int *fds)
 {
 	gm_pair_close_fds(fds);
@@ -130,7 +130,7 @@ struct gm_wire gm_pair_about(enum gm_wire_type type, uint64_t session,
 {
 	struct gm_wire wire;
 
-	/* Padding included: it goes to another process. */
+	/* Clear the padding too: the record goes to another process. */
 	memset(&wire, 0, sizeof(wire));
 	wire.type = type;
 	wire.session = session;

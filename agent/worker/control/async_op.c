@@ -29,8 +29,8 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-/* The session's last errand, that gives all back, is had with its first: to
- * leave must not need memory. */
+/* The job that releases all of a session is allocated with its first request,
+ * because leaving must not need memory. */
 bool gm_async_op_has_last(struct gm_worker_session *s)
 {
 	if (s->last_errand)
@@ -72,8 +72,8 @@ void gm_async_op_hand_to_clique(struct gm_async_op_job *e)
 	gm_slow_give(&e->member->thread->slow, &e->job);
 }
 
-/* Back from the slow thread.  What it found out about the device comes before
- * everything else. */
+/* A job returned from the slow thread.  A device failure is handled before
+ * anything else. */
 struct gm_async_op_job *gm_async_op_returned(struct gm_slow_job *job,
 					     struct gm_worker *w)
 {
@@ -96,9 +96,8 @@ void gm_async_op_finished(struct gm_worker *w, struct gm_async_op_job *e)
 		gm_async_ops_give_back(w, s);
 }
 
-/* ---- giving back ------------------------------------------------------- */
+/* ---- release ----------------------------------------------------------- */
 
-/* In the slow thread. */
 void gm_async_op_drop_slot(struct gm_backend_device *dev,
 			   struct gm_buffer_entry *slot)
 {
@@ -181,8 +180,9 @@ void gm_async_ops_give_back(struct gm_worker *worker,
 	if (!STAILQ_FIRST(&buffers->given_up))
 		return;
 	e = gm_async_op_new(session, GM_CALL_FREE, work_drop, done_drop);
+	/* The slots wait for the next call. */
 	if (!e)
-		return; /* they wait for the next time */
+		return;
 	while ((slot = gm_buffers_next_given_up(buffers, now)) != NULL) {
 		if (slot->answered_to)
 			worker->n_forgets--;
@@ -209,7 +209,6 @@ void gm_async_ops_look(struct gm_worker *worker)
 
 /* ---- entries ------------------------------------------------------------ */
 
-/* Where entries find it from now on. */
 void gm_async_op_open_slot(struct gm_worker *w, struct gm_worker_session *s,
 			   struct gm_buffer_entry *slot)
 {
@@ -217,7 +216,8 @@ void gm_async_op_open_slot(struct gm_worker *w, struct gm_worker_session *s,
 
 	slot->bytes = buffer->bytes;
 	slot->address = buffer->address;
-	/* Who computes in our own threads has it mapped. */
+	/* A device that computes in the worker's own threads has the memory
+	 * mapped. */
 	if (!w->dev->backend->start) {
 		slot->at = (char *)(uintptr_t)buffer->address;
 		slot->ground.part[0].at = slot->at;
@@ -272,8 +272,6 @@ int gm_async_ops_begin(struct gm_worker *worker,
 	}
 }
 
-/* An error where it could not be filled, not a fault later on.  A kernel that
- * does not know this fills it when it is touched. */
 int gm_async_op_populate(char *at, uint64_t bytes, bool writable)
 {
 	if (writable)
@@ -330,9 +328,9 @@ int gm_async_ops_reach(struct gm_worker *worker,
 	return 0;
 }
 
-/* ---- the end ----------------------------------------------------------- */
+/* ---- departure --------------------------------------------------------- */
 
-/* In the closer's thread: nothing of the session is mapped any more. */
+/* Runs in the close thread, when nothing of the session is mapped any more. */
 static void say_detached(void *session)
 {
 	struct gm_worker_session *s = session;
@@ -340,7 +338,7 @@ static void say_detached(void *session)
 	gm_pair_say(s->pair, GM_WIRE_DETACHED, s->id, s->place, 0, "");
 	free(s->flights);
 	free(s->reached);
-	free(s->buffers.slot); /* a table that nothing came into */
+	free(s->buffers.slot); /* a table without slots */
 	free(s);
 }
 
@@ -370,7 +368,7 @@ void gm_async_ops_depart(struct gm_worker *worker,
 	gm_buffers_leave(&s->buffers);
 	if (s->n_slow || s->load || (s->flights && gm_async_exec_waits(s)))
 		return;
-	if (!e) { /* so there was nothing */
+	if (!e) { /* the session never had a request */
 		gm_buffers_close_budget(&s->buffers, &worker->purses);
 		gm_session_unmap(s, &worker->closer, say_detached);
 		gm_alloc_retry(worker);

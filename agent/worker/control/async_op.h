@@ -2,15 +2,15 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * async_op - what the slow thread does for sessions.
+ * async_op - runs requests of sessions in the slow thread.
  *
- * Allocations and copies from other rows that entries ask for; registrations,
- * exports and imports that gpumapd asks for; and the giving back of all of
- * these.  The slow thread is handed them in the order in which they take
- * effect, so who gives back and asks again gets what was given back.
+ * Requests are allocations and copies from other rows, for entries;
+ * registrations, exports and imports, for gpumapd; and the release of all of
+ * these.  The slow thread gets them in the order in which they take effect, so
+ * a session that frees memory and allocates again can get the freed memory.
  *
- * Memory is given back when nothing that may use it is under way any more, and
- * always before it is unmapped here.
+ * Memory is released when no work in flight may use it any more, and always
+ * before it is unmapped here.
  */
 #ifndef GM_WORKER_CONTROL_ASYNC_OP_H
 #define GM_WORKER_CONTROL_ASYNC_OP_H
@@ -18,7 +18,7 @@
 #include "agent/worker/worker.h"
 
 /*
- * gm_async_ops_begin - have @session->errand done
+ * gm_async_ops_begin - begin the session's request
  *
  * Returns	0: the session is stalled, and goes on by itself when the entry
  *		has ended.  Otherwise the status of the entry, as
@@ -27,14 +27,15 @@
 int gm_async_ops_begin(struct gm_worker *worker,
 		       struct gm_worker_session *session);
 
-/* Give back what @session gave up and nothing uses any more. */
+/* Release the given-up slots of @session that no entry uses any more. */
 void gm_async_ops_give_back(struct gm_worker *worker,
 			    struct gm_worker_session *session);
 
-/* The same for all sessions, as long as any FORGET waits. */
+/* Release them for all sessions, while any FORGET waits. */
 void gm_async_ops_look(struct gm_worker *worker);
 
-/* Records of gpumapd.  Each is answered, now or later; @fd is taken over. */
+/* Handle records of gpumapd.  Each is answered, now or later; @fd is taken
+ * over. */
 void gm_async_ops_register(struct gm_worker *worker, const struct gm_wire *wire,
 			   int fd);
 void gm_async_ops_forget(struct gm_worker *worker, const struct gm_wire *wire);
@@ -42,18 +43,17 @@ void gm_async_ops_export(struct gm_worker *worker, const struct gm_wire *wire);
 void gm_async_ops_import(struct gm_worker *worker, const struct gm_wire *wire,
 			 int fd);
 
-/* Have the device reach a part of the session's arena, which is populated
- * first. gm_async_exec_reached() tells the outcome, unless this returns
- * -ENOMEM. */
+/* Populate a part of the session's arena and map it for the device.
+ * gm_async_exec_reached() gets the outcome, unless this returns -ENOMEM. */
 int gm_async_ops_reach(struct gm_worker *worker,
 		       struct gm_worker_session *session, uint32_t part);
 
-/* The session, which is in no list any more, is to be DETACHED: as soon as
- * nothing of it is under way.  Called again whenever that may be so. */
+/* Detach the session, which is in no list any more, as soon as nothing of it is
+ * in progress.  Called again whenever that may be so. */
 void gm_async_ops_depart(struct gm_worker *worker,
 			 struct gm_worker_session *session);
 
-/* Handle the jobs that the slow thread has done. */
+/* Handle the jobs that the slow thread has finished. */
 void gm_async_ops_done(struct gm_worker *worker);
 
 #endif

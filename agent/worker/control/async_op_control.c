@@ -44,7 +44,8 @@ int gm_async_op_map(struct gm_buffer_entry *slot, int fd, uint64_t at,
 	return 0;
 }
 
-/* What workers die of is not asked for for ever, see
+/* Record the registration in the journal while it is in progress.  gpumapd
+ * stops repeating a registration that workers die of, see
  * agent/daemon/workers/worker_request.h. */
 static void enter(const struct gm_async_op_job *e)
 {
@@ -101,8 +102,8 @@ static void answer(struct gm_worker *w, const struct gm_worker_session *s,
 	gm_events_say(w, &wire, fd);
 }
 
-/* Before the answer: gpumapd shows the row as READY with the last one, and who
- * sees that submits to this worker, not to the one before. */
+/* Called before the answer.  With the last answer gpumapd publishes the row as
+ * READY, and clients that see READY submit to this worker. */
 static void arrived(struct gm_worker *w, const struct gm_async_op_job *e)
 {
 	if (e->awaited)
@@ -138,7 +139,8 @@ static void done_import(struct gm_slow_job *job, struct gm_worker *w)
 	imported(job, w, GM_WIRE_IMPORTED);
 }
 
-/* A mask that is there already: to the session it is like a registration. */
+/* Import of a mask that exists on the device.  For the session it is a
+ * registration. */
 static void done_register_import(struct gm_slow_job *job, struct gm_worker *w)
 {
 	imported(job, w, GM_WIRE_REGISTERED);
@@ -179,7 +181,6 @@ struct gm_worker_session *gm_async_op_session_of(const struct gm_worker *worker,
 	return s && s->id == wire->session ? s : NULL;
 }
 
-/* What gpumapd asks about a session that has none, or that cannot be. */
 void gm_async_op_refuse(struct gm_worker *worker, const struct gm_wire *wire,
 			enum gm_wire_type type, int status, int fd)
 {
@@ -194,7 +195,7 @@ void gm_async_op_refuse(struct gm_worker *worker, const struct gm_wire *wire,
 		close(fd);
 }
 
-/* A place for the handle of a record, and a job for it. */
+/* Reserve a slot for the handle of a record, and fill in the job. */
 static int prepare(struct gm_worker_session *s, const struct gm_wire *wire,
 		   int fd, struct gm_async_op_job *e,
 		   struct gm_async_op_job **ret_errand)
@@ -220,7 +221,7 @@ static int prepare(struct gm_worker_session *s, const struct gm_wire *wire,
 	return 0;
 }
 
-/* Nothing is asked of a file here: that could wait. */
+/* Register a file without operations on it that could block. */
 static int register_file(struct gm_worker *w, struct gm_worker_session *s,
 			 const struct gm_wire *wire, int fd)
 {
@@ -234,8 +235,8 @@ static int register_file(struct gm_worker *w, struct gm_worker_session *s,
 	if (rc < 0)
 		return rc;
 	slot->fd = fd;
-	/* Nothing else has seals.  Its file system is not asked: it may never
-	 * answer. */
+	/* Only memfds have seals.  The file system is not queried, because it
+	 * may never answer. */
 	slot->is_memory = fcntl(fd, F_GET_SEALS) >= 0;
 	slot->ready = true;
 	if (wire->awaited)
@@ -359,7 +360,7 @@ void gm_async_ops_forget(struct gm_worker *worker, const struct gm_wire *wire)
 	}
 	if (s)
 		slot = gm_buffers_find(&s->buffers, wire->handle);
-	/* What entries allocate, entries free. */
+	/* Memory that an entry allocated is freed by an entry only. */
 	if (!slot || !slot->ready ||
 	    (slot->buffer && !slot->buffer->imported)) {
 		gm_async_op_refuse(worker, wire, GM_WIRE_FORGOTTEN, -ESTALE,
@@ -378,7 +379,7 @@ static void work_export(struct gm_slow_job *job, struct gm_backend_device *dev)
 {
 	struct gm_async_op_job *e = (struct gm_async_op_job *)job;
 
-	/* Who frees it now is behind us in the queue. */
+	/* A job that frees the memory is queued behind this one. */
 	e->fd = dev->backend->export_fd(dev, e->slot->buffer);
 	e->rc = e->fd < 0 ? e->fd : 0;
 }
@@ -421,7 +422,7 @@ void gm_async_ops_export(struct gm_worker *worker, const struct gm_wire *wire)
 	gm_async_op_hand_over(worker, e);
 }
 
-/* Memory of a host row is a file like a client's. */
+/* Memory of a host row is a file, as a client's registered memory is. */
 static void done_import_file(struct gm_slow_job *job, struct gm_worker *w)
 {
 	done_mapping(w, gm_async_op_returned(job, w), GM_WIRE_IMPORTED);
@@ -437,7 +438,7 @@ static void work_import_peer(struct gm_slow_job *job,
 	close(e->fd);
 }
 
-/* How memory of another row, of that kind, comes to be named here. */
+/* Make the job that imports memory of another row, by the row's kind. */
 static struct gm_async_op_job *new_import(struct gm_worker *w,
 					  struct gm_worker_session *s,
 					  const struct gm_wire *wire)

@@ -31,7 +31,7 @@ static void do_job(struct gm_slow *slow, struct gm_slow_job *job)
 	pthread_mutex_lock(&slow->lock);
 	STAILQ_INSERT_TAIL(&slow->ended, job, entry);
 	pthread_mutex_unlock(&slow->lock);
-	/* It cannot fill up: 2^64 jobs. */
+	/* The eventfd cannot overflow: that takes 2^64 jobs. */
 	while (write(slow->fd, &one, sizeof(one)) < 0 && errno == EINTR)
 		;
 }
@@ -60,8 +60,8 @@ static void *run(void *arg)
 	return NULL;
 }
 
-/* The signals are the loop's, but for what memory that went away raises here,
- * and calls that are answered by a handler. */
+/* Signals go to the loop's thread, except SIGBUS for memory that was taken away
+ * and SIGSYS for calls that a handler answers. */
 static int start_thread(struct gm_slow *slow, struct start *start)
 {
 	sigset_t all, before;

@@ -2,12 +2,13 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * blocking_thread - a thread for what may wait for the device or for memory.
+ * blocking_thread - a thread for calls that may wait for the device or for
+ * memory.
  *
- * Allocation, registration and their opposites wait for whatever the device is
- * doing, or for pages.  The loop hands such jobs over and goes on; they are
- * done in the order in which they were handed over, and come back in that
- * order.
+ * Allocation, registration and their opposites wait for the device's current
+ * work, or for pages.  The loop hands such jobs over and goes on.  The thread
+ * runs them in the order in which they were handed over, and they return in
+ * that order.
  */
 #ifndef GM_WORKER_CONTROL_BLOCKING_THREAD_H
 #define GM_WORKER_CONTROL_BLOCKING_THREAD_H
@@ -22,14 +23,13 @@
 
 struct gm_worker;
 
-/* Whoever hands one over embeds this at the beginning of a struct of its
- * own. */
+/* Base of a job: the first member of the caller's own struct. */
 struct gm_slow_job {
 	STAILQ_ENTRY(gm_slow_job) entry;
-	enum gm_worker_call call; /* for the sign of life */
-	/* In the slow thread. */
+	enum gm_worker_call call; /* published as heartbeat */
+	/* Called in the slow thread. */
 	void (*work)(struct gm_slow_job *job, struct gm_backend_device *dev);
-	/* In the loop, afterwards.  It frees the job. */
+	/* Called in the loop afterwards.  Frees the job. */
 	void (*done)(struct gm_slow_job *job, struct gm_worker *worker);
 };
 
@@ -42,28 +42,32 @@ struct gm_slow {
 	struct gm_slow_jobs ended;
 	bool stopping;
 	struct gm_backend_device *dev;
-	gm_a64 *sign; /* of life, in the journal */
+	gm_a64 *sign; /* heartbeat word in the journal */
 	pthread_t thread;
-	int fd;      /* an eventfd: some have ended.  Nobody reads it. */
-	bool has_fd; /* of its own */
-	uint32_t n;  /* the loop's own: handed over, and not back */
+	/* An eventfd, readable when jobs have ended.  Its value is never
+	 * read. */
+	int fd;
+	bool has_fd; /* the eventfd is its own */
+	/* Jobs handed over and not returned.  Used by the loop only. */
+	uint32_t n;
 };
 
-/* @fd: the eventfd of another, -1 for one of its own.  Returns 0 or -errno.
- * The thread is through with its own set-up then, and takes no signal. */
+/* Start the thread.  @fd is the eventfd of another slow thread to share, or -1.
+ * Returns 0 or -errno.  On return the thread has finished its set-up, and takes
+ * no signal except SIGBUS and SIGSYS. */
 int gm_slow_start(struct gm_slow *slow, struct gm_backend_device *dev,
 		  gm_a64 *sign, int fd);
 
 /* Hand a job over. */
 void gm_slow_give(struct gm_slow *slow, struct gm_slow_job *job);
 
-/* One that has ended, NULL for none; its done() is the caller's to call. */
+/* Take a job that has ended, NULL for none.  The caller calls its done(). */
 struct gm_slow_job *gm_slow_take(struct gm_slow *slow);
 
-/* In the slow thread: what a job is inside of now. */
+/* Publish the call that a job is inside of.  Called in the slow thread. */
 void gm_slow_sign(struct gm_slow *slow, enum gm_worker_call call);
 
-/* Wait until everything is done, and end the thread. */
+/* Wait until all jobs are finished, and end the thread. */
 void gm_slow_stop(struct gm_slow *slow);
 
 #endif

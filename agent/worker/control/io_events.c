@@ -20,22 +20,22 @@
 #include "agent/worker/queue/run_queue.h"
 #include "shm/point.h"
 
-#define EVENTS_MAX 256u /* before the queues have their next turn */
+#define EVENTS_MAX 256u /* handled before the queues get their next turn */
 
 enum {
 	EVENT_PAIR = 1,
 	EVENT_DOORBELL,
 	EVENT_CANCELLED,
 	EVENT_ROOM,
-	EVENT_SLOW,  /* the slow thread has done a job */
+	EVENT_SLOW,  /* the slow thread has finished a job */
 	EVENT_ENDED, /* the device has ended a slice */
-	EVENT_TOLD,  /* another row has ended something */
+	EVENT_TOLD,  /* another row has ended an entry */
 	EVENT_READ,
 	EVENT_CLOSED
 };
 
-/* A doorbell names place and attachment: what the poll of a former owner left
- * behind never wakes the next. */
+/* A doorbell's tag has place and attachment, so the poll of a former session
+ * never wakes the next one in its place. */
 static uint64_t tag(unsigned event, const struct gm_worker_session *s)
 {
 	return (uint64_t)event << 56 | (uint64_t)s->place << 32 | s->serial;
@@ -60,8 +60,8 @@ static void listen_to(struct gm_worker *w, int fd, uint64_t user_data)
 	io_uring_sqe_set_data64(sqe, user_data);
 }
 
-/* Not by POLL_REMOVE, which answers -EALREADY and lets a poll live that has an
- * event under way: as one has that floods. */
+/* Not with POLL_REMOVE: for a poll with a pending event, as a client that rings
+ * without need has, POLL_REMOVE returns -EALREADY and keeps the poll. */
 static void cancel_poll(struct gm_worker *w, const struct gm_worker_session *s)
 {
 	struct io_uring_sqe *sqe = next_sqe(w);
@@ -70,7 +70,7 @@ static void cancel_poll(struct gm_worker *w, const struct gm_worker_session *s)
 	io_uring_sqe_set_data64(sqe, tag(EVENT_CANCELLED, s));
 }
 
-/* Ask to be told when the pair has room, as long as anything waits for it. */
+/* Poll the socket for room while records wait for it. */
 static void want_room(struct gm_worker *w)
 {
 	struct io_uring_sqe *sqe;
@@ -89,8 +89,8 @@ void gm_events_say(struct gm_worker *worker, const struct gm_wire *wire, int fd)
 	want_room(worker);
 }
 
-/* Not tried here first: what a file system does before it finds that it would
- * have to wait may wait, too. */
+/* IOSQE_ASYNC: even the file system's attempt to read without waiting may
+ * block, so the read is not tried here first. */
 void gm_events_read(struct gm_worker *worker, int fd, void *at, uint32_t bytes,
 		    uint64_t from, uint32_t piece)
 {
@@ -123,7 +123,7 @@ void gm_events_failed(struct gm_worker *worker)
 	gm_outbox_flush(&worker->outbox, worker->pair, true);
 	gm_pair_send(worker->pair, &wire, -1, 0);
 	GM_POINT("worker_failed");
-	/* No exit handler: those of a driver may wait for the device. */
+	/* Skip exit handlers: a driver's may wait for the device. */
 	_exit(EXIT_FAILURE);
 }
 
@@ -177,7 +177,8 @@ void gm_events_violated(struct gm_worker *worker,
 
 /* ---- gpumapd ----------------------------------------------------------- */
 
-/* From now on its ring is read, and its client knows.  Returns 0 or -ENOMEM. */
+/* Start to read the session's ring, and publish that to its client.  Returns 0
+ * or -ENOMEM. */
 static int begin(struct gm_worker *w, struct gm_worker_session *s)
 {
 	gm_session_take_over(s, s->incarnation);
@@ -185,7 +186,7 @@ static int begin(struct gm_worker *w, struct gm_worker_session *s)
 		return -ENOMEM;
 	s->serial = ++w->serial;
 	listen_to(w, s->doorbell, tag(EVENT_DOORBELL, s));
-	/* What came before we were there rang for nobody. */
+	/* Entries that came before this rang no doorbell of this worker. */
 	if (gm_ring_recheck(&s->entries, GM_ENTRY_WORDS))
 		gm_run_queue_wake(w, s);
 	return 0;
@@ -253,10 +254,10 @@ static void detach(struct gm_worker *w, const struct gm_wire *wire)
 	gm_wait_leave(w, s);
 	if (!s->ended && s->awaits == 0)
 		stop_listening(w, s);
-	/* The poll is gone before its descriptor is. */
+	/* Cancel the poll before its descriptor is closed. */
 	io_uring_submit(&w->ring);
 	w->place[s->place] = NULL;
-	s->buffers.shown = NULL; /* the place may be another's soon */
+	s->buffers.shown = NULL; /* another session may soon use the place */
 	gm_journal_close(s->owed);
 	GM_POINT("worker_detached");
 	s->pair = w->pair;
@@ -267,7 +268,8 @@ static void detach(struct gm_worker *w, const struct gm_wire *wire)
 	gm_async_ops_depart(w, s);
 }
 
-/* From now on each queue gets what is in its ring at this moment, no more. */
+/* From now on each queue gets the entries that are in its ring at this moment,
+ * and no more. */
 static void drain(struct gm_worker *w)
 {
 	w->draining = true;
@@ -357,7 +359,8 @@ static void obey(struct gm_worker *w, const struct gm_wire *wire, int *fds)
 		gm_replica_make(w, wire, take_fd(fds), take_fd(fds + 1));
 		break;
 	default:
-		break; /* gpumapd's mistake; it reads no answer to it */
+		/* An error of gpumapd, which expects no answer. */
+		break;
 	}
 	gm_pair_close_fds(fds);
 }
@@ -381,8 +384,8 @@ static void read_pair(struct gm_worker *w)
 
 /* ---- doorbells --------------------------------------------------------- */
 
-/* Does it wait for something that is no doorbell?  Then nobody rings for it:
- * it is not parked. */
+/* Does the session wait for anything other than a doorbell?  Then it is not
+ * parked, and its client need not ring. */
 static bool is_busy(const struct gm_worker *w,
 		    const struct gm_worker_session *s)
 {
@@ -478,8 +481,9 @@ static void handle(struct gm_worker *w, uint64_t user_data, int res, bool more)
 	if (!s || tag(EVENT_DOORBELL, s) != user_data || s->ended ||
 	    s->flood.deaf)
 		return;
-	/* A poll ends when the completion queue was full, or by our own hand.
-	 * What rang meanwhile is found in the ring. */
+	/* A poll ends when the completion queue was full, or when this worker
+	 * cancelled it.  Entries whose doorbell was missed are found in the
+	 * ring. */
 	if (!more && res != -ECANCELED)
 		listen_to(w, s->doorbell, user_data);
 	rung(w, s);
@@ -496,7 +500,7 @@ void gm_events_handle(struct gm_worker *worker)
 		bool more;
 		int res;
 
-		/* Enters the kernel where a flag says that it must. */
+		/* Enters the kernel if a flag of the ring requires it. */
 		if (io_uring_peek_cqe(&worker->ring, &cqe) != 0)
 			break;
 		user_data = io_uring_cqe_get_data64(cqe);

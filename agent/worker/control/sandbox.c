@@ -14,14 +14,14 @@
 
 #define N_OF(array) (sizeof(array) / sizeof((array)[0]))
 
-/* Which argument of clone() its flags are. */
+/* Index of the flags among the arguments of clone(). */
 #ifdef __s390__
 #define FLAGS_OF_CLONE 1
 #else
 #define FLAGS_OF_CLONE 0
 #endif
 
-/* What is called after set-up, and what the C library calls for us then. */
+/* The calls after set-up, including those that the C library makes. */
 static const int allowed[] = {
 	/* the loop */
 	SCMP_SYS(io_uring_enter),
@@ -71,7 +71,7 @@ static const int allowed[] = {
 #endif
 };
 
-/* What the loader of the C library calls for a program, besides. */
+/* The further calls of the C library's loader for a program. */
 static const int allowed_loader[] = {
 	SCMP_SYS(read),
 	SCMP_SYS(pread64),
@@ -86,7 +86,7 @@ static const int trapped[] = {
 #endif
 };
 
-/* What no driver needs once it is open. */
+/* The calls that no driver needs once it is open. */
 static const int denied[] = {
 	/* other programs, other processes */
 	SCMP_SYS(execve),
@@ -97,7 +97,7 @@ static const int denied[] = {
 	SCMP_SYS(process_madvise),
 	SCMP_SYS(pidfd_getfd),
 	SCMP_SYS(kcmp),
-	/* who we are */
+	/* credentials */
 	SCMP_SYS(setuid),
 	SCMP_SYS(setgid),
 	SCMP_SYS(setreuid),
@@ -108,7 +108,7 @@ static const int denied[] = {
 	SCMP_SYS(setfsgid),
 	SCMP_SYS(setgroups),
 	SCMP_SYS(capset),
-	/* where we are */
+	/* namespaces and mounts */
 	SCMP_SYS(unshare),
 	SCMP_SYS(setns),
 	SCMP_SYS(chroot),
@@ -160,40 +160,43 @@ static const int denied[] = {
 #endif
 };
 
-/* Other hosts, other services. */
+/* Connections to other hosts and services. */
 static const int denied_meeting[] = {
 	SCMP_SYS(connect), SCMP_SYS(bind),    SCMP_SYS(listen),
 	SCMP_SYS(accept),  SCMP_SYS(accept4),
 };
 
 /*
- * Of calls that a driver makes, what no driver asks of them.  A filter sees
- * numbers, not what they point to: of clone3(), which glibc does without, it
- * sees nothing, and of sendmsg() not whether it names who is to receive it, so
- * from the sockets there are a message may still go to another of the same kind
- * on this machine.  There are none of other kinds.
+ * Arguments that no driver needs, for calls that drivers make.  A filter sees
+ * the numbers and not the memory that they point to.  The arguments of clone3()
+ * are invisible to it, and glibc works without that call.  The target of
+ * sendmsg() is invisible too, so a message from an existing socket may still
+ * reach another socket of the same kind on this machine.  There are no sockets
+ * of other kinds.
  */
 static const struct {
 	int call;
 	int error;
-	unsigned n; /* of its arguments are judged, 0 or 1 */
+	unsigned n; /* number of arguments checked, 0 or 1 */
 	struct scmp_arg_cmp arg;
 } denied_so[] = {
 	{ SCMP_SYS(clone3), ENOSYS, 0, { 0 } },
 	{ SCMP_SYS(sendto), EPERM, 1, { 4, SCMP_CMP_NE, 0, 0 } },
 };
 
-/* Beside AF_UNIX, what NCCL asks interfaces and its peers by. */
+/* Families other than AF_UNIX that NCCL uses to query interfaces and reach its
+ * peers. */
 static const int meeting_families[] = { AF_INET, AF_INET6, AF_NETLINK };
 
-/* Namespaces of its own: a user's, and with it the right to any other. */
+/* New namespaces.  A new user namespace would include the right to any
+ * other. */
 static const uint64_t denied_flags[] = {
 	CLONE_NEWNS,   CLONE_NEWCGROUP, CLONE_NEWUTS, CLONE_NEWIPC,
 	CLONE_NEWUSER, CLONE_NEWPID,    CLONE_NEWNET,
 };
 
 static const struct {
-	uint32_t usual; /* for what is not in the list */
+	uint32_t usual; /* action for calls outside of the list */
 	uint32_t listed;
 	const int *list;
 	size_t n;
@@ -215,7 +218,7 @@ int gm_confine_user(uid_t uid, gid_t gid)
 	if (setgroups(0, NULL) < 0 || setresgid(gid, gid, gid) < 0 ||
 	    setresuid(uid, uid, uid) < 0)
 		return -errno;
-	/* Not taken on trust: of all calls this one must not fail quietly. */
+	/* Verify the result, because this call must not fail unnoticed. */
 	if (uid != 0 && (setresuid(-1, 0, -1) == 0 || geteuid() != uid))
 		return -EPERM;
 	return 0;
@@ -232,7 +235,8 @@ static bool is_family_left(enum gm_confine_how how, int family)
 	return false;
 }
 
-/* A rule for each, up to the greatest that is left, and one for all behind. */
+/* One rule for each denied family up to the greatest allowed one, and one for
+ * all above. */
 static int deny_sockets(scmp_filter_ctx filter, enum gm_confine_how how)
 {
 	const struct scmp_arg_cmp beyond = { 0, SCMP_CMP_GT, AF_NETLINK, 0 };
@@ -266,8 +270,8 @@ static int deny_arguments(scmp_filter_ctx filter)
 		rc = seccomp_rule_add_array(
 			filter, SCMP_ACT_ERRNO((uint16_t)denied_so[i].error),
 			denied_so[i].call, denied_so[i].n, &denied_so[i].arg);
-	/* A rule for each: that a bit is set is an equality, that any of them
-	 * is is none. */
+	/* One rule for each flag: a filter can compare one bit for equality,
+	 * but cannot test for any of several bits. */
 	for (size_t i = 0; rc == 0 && i < N_OF(denied_flags); i++) {
 		struct scmp_arg_cmp arg = { FLAGS_OF_CLONE, SCMP_CMP_MASKED_EQ,
 					    denied_flags[i], denied_flags[i] };
@@ -278,7 +282,7 @@ static int deny_arguments(scmp_filter_ctx filter)
 	return rc;
 }
 
-/* Signals to ourselves, as abort() has them, and to nobody else. */
+/* Allow signals to this process, as abort() sends them, and to no other. */
 static int allow_programs(scmp_filter_ctx filter)
 {
 	struct scmp_arg_cmp self = { 0, SCMP_CMP_EQ, (uint64_t)getpid(), 0 };
@@ -306,10 +310,10 @@ static int load_filter(enum gm_confine_how how)
 
 	if (!filter)
 		return -ENOMEM;
-	/* The closer's thread runs already. */
+	/* The close thread runs already. */
 	rc = seccomp_attr_set(filter, SCMP_FLTATR_CTL_TSYNC, 1);
-	/* The worker runs no code but its own: a slower speculation of its
-	 * loads would protect nobody. */
+	/* The worker runs no code other than its own, so slowing down
+	 * speculative loads would protect no data. */
 	if (rc == 0)
 		rc = seccomp_attr_set(filter, SCMP_FLTATR_CTL_SSB, 1);
 	for (size_t i = 0; rc == 0 && i < filters[how].n; i++)
@@ -340,7 +344,7 @@ int gm_confine_self(enum gm_confine_how how, const char **ret_step)
 	(void)how;
 	rc = 0;
 #else
-	/* A core would hold what clients computed, and a debugger of the same
+	/* A core dump would contain clients' data, and a debugger of the same
 	 * user could be a client. */
 	*ret_step = "PR_SET_DUMPABLE";
 	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)

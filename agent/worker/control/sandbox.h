@@ -2,15 +2,15 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * sandbox - give up what a worker needs for its set-up only.
+ * sandbox - gives up the rights that a worker needs for its set-up only.
  *
- * A worker computes on bytes that anybody may have written.  Whoever took it
- * over would find no privilege, no way to gain one, and no system call that
- * opens, executes, connects or looks at another process; nor does its io_uring
- * do so for it (gm_uring_open()).  Beside a vendor's driver, which opens what
- * it likes, it is less: nothing that executes, connects, looks at another
- * process, changes who we are, has namespaces of its own, or changes what the
- * kernel runs.
+ * A worker computes on bytes that any client may have written.  An attacker
+ * that controls it has no privilege, no way to gain one, and no system call
+ * that opens, executes, connects or inspects another process; nor does the
+ * worker's io_uring allow that (gm_uring_open()).  A vendor's driver opens
+ * files as it likes, so with it less is denied: execution, connections,
+ * inspection of other processes, change of credentials, new namespaces, and
+ * changes to the kernel.
  */
 #ifndef GM_WORKER_CONTROL_SANDBOX_H
 #define GM_WORKER_CONTROL_SANDBOX_H
@@ -20,30 +20,34 @@
 /*
  * gm_confine_user - become @uid and @gid, with no other group
  *
- * Nothing happens in a process that is not root.
+ * Has no effect in a process that is not root.
  *
  * Returns	0 or -errno
  */
 int gm_confine_user(uid_t uid, gid_t gid);
 
-/* Which system calls are left. */
+/* The system calls that stay allowed. */
 enum gm_confine_how {
-	GM_CONFINE_TO_LIST,  /* those that the worker is known to make */
-	GM_CONFINE_PROGRAMS, /* those, less what could reach another process,
-			      * and more to bring a program in: of openat() the
-			      * handler of programs/program.c decides */
-	GM_CONFINE_MEETING,  /* as the last, less what it takes to meet other
-			      * workers by sockets, as NCCL does */
-	GM_CONFINE_BUT_LIST  /* all but those that no worker has to make: a
-			      * vendor's driver makes others than we can know */
+	/* The calls that the worker is known to make. */
+	GM_CONFINE_TO_LIST,
+	/* The same without those that reach another process, and with those
+	 * that load a program.  The handler of programs/program.c decides about
+	 * openat(). */
+	GM_CONFINE_PROGRAMS,
+	/* As GM_CONFINE_BUT_LIST, but sockets that connect to other workers are
+	 * allowed, as NCCL needs. */
+	GM_CONFINE_MEETING,
+	/* All calls except those that no worker needs.  A vendor's driver makes
+	 * calls that cannot be listed in advance. */
+	GM_CONFINE_BUT_LIST
 };
 
 /*
- * gm_confine_self - no new privileges, no core dump, a filter of system calls
+ * gm_confine_self - forbid new privileges and core dumps, filter system calls
  *
- * Threads that run already are confined too.  Under a list of what is allowed
- * new ones cannot be started, and any other call ends the process; under a list
- * of what is denied those fail with -EPERM.  Builds with a sanitizer or for
+ * Threads that run already are confined too.  With a list of allowed calls no
+ * thread can be started any more, and any other call ends the process.  With a
+ * list of denied calls those fail with -EPERM.  Builds with a sanitizer or for
  * coverage keep their system calls, which the runtime needs.
  *
  * Returns	0 or -errno; ret_step is the step that failed then

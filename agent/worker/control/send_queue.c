@@ -13,7 +13,7 @@
 struct gm_letter {
 	STAILQ_ENTRY(gm_letter) entry;
 	struct gm_wire wire;
-	int fd; /* that goes with it, or -1 */
+	int fd; /* descriptor to send with it, or -1 */
 };
 
 void gm_outbox_init(struct gm_outbox *outbox)
@@ -22,8 +22,8 @@ void gm_outbox_init(struct gm_outbox *outbox)
 	outbox->is_polled = false;
 }
 
-/* Returns whether it is off, or lost with a socket that has broken, which ends
- * the loop elsewhere. */
+/* Returns whether the record left the queue: sent, or lost because the socket
+ * is broken, which ends the loop elsewhere. */
 static bool is_sent(int pair, const struct gm_wire *wire, int fd, int flags)
 {
 	if (gm_pair_send(pair, wire, fd, flags) == -EAGAIN)

@@ -2,10 +2,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * send_queue - what the loop has to say to gpumapd.
+ * send_queue - sends the loop's records to gpumapd without blocking.
  *
- * A gpumapd that is slow to listen must not keep the row from its work: what
- * the socket has no room for waits here, in order, until there is room.
+ * A gpumapd that is slow to receive must not delay the row.  Records for which
+ * the socket has no room wait here, in order, until there is room.
  */
 #ifndef GM_WORKER_CONTROL_SEND_QUEUE_H
 #define GM_WORKER_CONTROL_SEND_QUEUE_H
@@ -19,7 +19,7 @@ struct gm_letter;
 
 struct gm_outbox {
 	STAILQ_HEAD(, gm_letter) letters;
-	bool is_polled; /* somebody waits for room */
+	bool is_polled; /* a poll for room is pending */
 };
 
 void gm_outbox_init(struct gm_outbox *outbox);
@@ -29,13 +29,13 @@ static inline bool gm_outbox_waits(const struct gm_outbox *outbox)
 	return !STAILQ_EMPTY(&outbox->letters);
 }
 
-/* Send, now or later, with a descriptor, which is closed then, or -1.  Blocks
- * for want of memory only. */
+/* Send a record, now or later, with a descriptor, which is closed afterwards,
+ * or -1.  Blocks only if memory for the queue is missing. */
 void gm_outbox_put(struct gm_outbox *outbox, int pair,
 		   const struct gm_wire *wire, int fd);
 
-/* Send what there is room for; everything, however long it takes, where @all
- * is true. */
+/* Send the records that the socket has room for.  With @all, wait until all are
+ * sent. */
 void gm_outbox_flush(struct gm_outbox *outbox, int pair, bool all);
 
 #endif

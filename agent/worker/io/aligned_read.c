@@ -28,7 +28,7 @@ enum gm_read_is gm_aligned_read_took(struct gm_read *read, uint32_t bytes)
 
 	if (got >= read->head + read->want)
 		return GM_READ_WHOLE;
-	/* Less than before: somebody makes the file shorter. */
+	/* No new bytes: the file ends here or was truncated. */
 	if (got <= read->got)
 		return GM_READ_AT_END;
 	read->got = got;

@@ -70,7 +70,7 @@ struct gm_load *gm_load_new(struct gm_loader *loader,
 	return load;
 }
 
-/* All that it reads is late, and may never come. */
+/* Are all reads of the uid late? They may never end. */
 static bool is_stuck(const struct gm_reader *reader)
 {
 	return reader->n_late && reader->n_late == reader->n_pieces;
@@ -122,7 +122,7 @@ int gm_load_begin(struct gm_worker *worker, struct gm_worker_session *session)
 
 	session->errand.handle = 0;
 	if (!slot)
-		return -ESTALE; /* forgotten, before its turn came */
+		return -ESTALE; /* forgotten before the entry began */
 	load = gm_load_take_ahead(worker, session, &errand);
 	if (!load)
 		load = gm_load_new(l, session, slot, errand.at, errand.task.n);
@@ -186,14 +186,14 @@ static void let_go(struct gm_worker *w, struct gm_load *load)
 	w->loader.n_asked--;
 }
 
-/* Its entry ends, if there is anybody to be told. */
+/* End the entry of a load. */
 static void end(struct gm_worker *w, struct gm_load *load)
 {
 	struct gm_worker_session *s = load->session;
 
 	GM_POINT("load_ending");
 	let_go(w, load);
-	/* What was copied to memory that is missing is not told. */
+	/* Publish nothing if memory was missing: the data may be lost. */
 	if (!gm_get(&s->ground.broken))
 		gm_async_op_ended(w, s, load->status);
 	if (s->departing)
@@ -241,8 +241,8 @@ bool gm_load_pass(struct gm_worker *worker)
 	worker->loader.held = false;
 	if (worker->loader.n_copies)
 		worked |= gm_load_land(worker);
-	/* Before copies, which use the round up: storage would have nothing to
-	 * do as long as there is something to copy. */
+	/* Start reads before copies, which use up the round: otherwise storage
+	 * would be idle while there is data to copy. */
 	worked |= gm_load_reads(worker);
 	if (io_uring_sq_ready(&worker->ring))
 		io_uring_submit(&worker->ring);
@@ -253,7 +253,7 @@ bool gm_load_pass(struct gm_worker *worker)
 	return worked;
 }
 
-/* Reads whose storage may never answer. */
+/* Find late reads, whose storage may never answer. */
 static void find_late(struct gm_worker *w, struct gm_load *load)
 {
 	struct gm_piece *piece;
@@ -268,7 +268,7 @@ static void find_late(struct gm_worker *w, struct gm_load *load)
 		load->reader->n_late += !piece->is_late;
 		piece->is_late = any = true;
 	}
-	/* Who drains does not wait for what may never come. */
+	/* A draining worker does not wait for reads that may never end. */
 	if (any && w->draining) {
 		gm_load_fail(load, -EIO);
 		gm_load_drop_ready(&w->loader, load);
@@ -307,7 +307,7 @@ uint64_t gm_load_nap(const struct gm_worker *worker)
 		return 0;
 	TAILQ_FOREACH(load, &worker->loader.loads, entry)
 	{
-		/* One that has failed waits for the device alone. */
+		/* A failed load waits only for the device. */
 		if (load->deadline_ns && load->status == 0 &&
 		    load->deadline_ns < until_ns)
 			until_ns = load->deadline_ns;

@@ -7,7 +7,7 @@
 #include "gpumap.h"
 #include "shm/point.h"
 
-/* ---- one that is ahead --------------------------------------------------- */
+/* ---- the read-ahead list ------------------------------------------------- */
 
 static uint32_t count(const struct gm_load *load)
 {
@@ -19,7 +19,7 @@ static uint32_t count(const struct gm_load *load)
 	return n;
 }
 
-/* It is none of those any more, and no other's place in the row behind it. */
+/* Take the first read-ahead load off its session's list. */
 static void leave(struct gm_loader *l, struct gm_load *load)
 {
 	l->n_ahead -= count(load);
@@ -43,10 +43,10 @@ bool gm_load_may_read_ahead(const struct gm_loader *loader,
 	       gm_load_is_there(load);
 }
 
-/* ---- the next ------------------------------------------------------------ */
+/* ---- choosing the next --------------------------------------------------- */
 
-/* The one whose entry has begun, where there is no other, and nothing keeps it
- * from being the one that is read ahead of. */
+/* The only load whose entry has begun, if entries behind it may be read ahead.
+ * NULL otherwise. */
 static struct gm_load *only_load(const struct gm_worker *w, uint32_t share)
 {
 	const struct gm_loader *l = &w->loader;
@@ -65,8 +65,9 @@ static struct gm_load *only_load(const struct gm_worker *w, uint32_t share)
 	return load;
 }
 
-/* The slot so many places behind the one that has begun: is it a LOAD that
- * waits for nothing else?  One that has a second slot is none without. */
+/* Is the entry @places behind the last one read a LOAD without second slot,
+ * which thus waits for no timeline? An entry with a second slot is not decoded
+ * without it. */
 static bool is_load(const struct gm_worker_session *s, uint32_t places,
 		    struct gm_decoded_entry *ret_verdict)
 {
@@ -96,7 +97,7 @@ struct gm_load *gm_load_look_ahead(struct gm_worker *worker, uint32_t share)
 	}
 	if (last->cut.left || !is_load(s, n, &verdict))
 		return NULL;
-	/* One before it may be writing what it reads. */
+	/* An earlier entry may write this memory. */
 	file = gm_buffers_find(&s->buffers, verdict.buffer);
 	if (file->is_memory)
 		return NULL;
@@ -115,7 +116,7 @@ struct gm_load *gm_load_look_ahead(struct gm_worker *worker, uint32_t share)
 	return load;
 }
 
-/* ---- and what becomes of it ---------------------------------------------- */
+/* ---- taking over and dropping -------------------------------------------- */
 
 struct gm_load *gm_load_take_ahead(struct gm_worker *worker,
 				   struct gm_worker_session *session,
@@ -125,8 +126,8 @@ struct gm_load *gm_load_take_ahead(struct gm_worker *worker,
 
 	if (!load)
 		return NULL;
-	/* Its slot is the client's to write, and it may have been another's
-	 * turn before this one. */
+	/* The client may have changed the slot, and another entry may have
+	 * begun in between. */
 	if (load->pos != session->entries.pos - 1 ||
 	    load->handle != errand->handle || load->at != errand->at ||
 	    load->task.n != errand->task.n) {
@@ -153,7 +154,7 @@ void gm_load_drop_ahead(struct gm_worker *worker,
 	}
 }
 
-/* Will nothing come of it, or not soon? */
+/* Will the load's entry not begin, or not soon? */
 static bool is_stale(const struct gm_worker *w, const struct gm_load *load)
 {
 	const struct gm_worker_session *s = load->session;

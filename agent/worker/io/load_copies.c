@@ -11,7 +11,7 @@
 #include "gpumap.h"
 #include "shm/point.h"
 
-/* What a piece has brought, as a task of its own. */
+/* Make a task that copies the data of a piece. */
 static struct gm_task task_of(const struct gm_piece *piece)
 {
 	const struct gm_region *region = piece->chunk->region;
@@ -30,7 +30,7 @@ static struct gm_task task_of(const struct gm_piece *piece)
 	return task;
 }
 
-/* A slice of it has been copied. */
+/* Account for a copied slice of a piece. */
 static void copied(struct gm_worker *w, struct gm_piece *piece, int rc)
 {
 	struct gm_load *load = piece->load;
@@ -55,13 +55,13 @@ static void set_slice(const struct gm_worker *w, struct gm_piece *piece)
 	uint64_t most = w->n_active ? GM_LOAD_SLICE : UINT32_MAX;
 	uint32_t left = piece->read.want - piece->copied;
 
-	/* What is read is in memory of ours. */
+	/* The source is host memory, so slice_bytes limits the slice. */
 	if (w->dev->slice_bytes && most > w->dev->slice_bytes)
 		most = w->dev->slice_bytes;
 	piece->slice = left < most ? left : (uint32_t)most;
 }
 
-/* ---- a device that computes while it is called --------------------------- */
+/* ---- synchronous devices ------------------------------------------------- */
 
 static void run(struct gm_worker *w, struct gm_piece *piece)
 {
@@ -81,9 +81,9 @@ static void run(struct gm_worker *w, struct gm_piece *piece)
 	copied(w, piece, rc);
 }
 
-/* ---- one that computes meanwhile ----------------------------------------- */
+/* ---- asynchronous devices ------------------------------------------------ */
 
-/* Returns false where the device has no room now. */
+/* Returns false if the device has no room now. */
 static bool start(struct gm_worker *w, struct gm_piece *piece)
 {
 	struct gm_task task = task_of(piece);
@@ -93,8 +93,8 @@ static bool start(struct gm_worker *w, struct gm_piece *piece)
 	set_slice(w, piece);
 	piece->since_ns = gm_now_ns();
 	gm_beat_at(w->journal, GM_CALL_DEVICE, piece->since_ns);
-	/* Nothing else of this session is under way, and no two pieces go to
-	 * the same place: they need not wait for each other. */
+	/* The session has no other work in flight, and pieces have different
+	 * targets, so this copy waits for none. */
 	rc = w->dev->backend->start(w->dev, &task, piece->copied, piece->slice,
 				    NULL, &piece->flight);
 	gm_beat_at(w->journal, GM_CALL_LOOP, piece->since_ns);
@@ -137,7 +137,8 @@ static void land(struct gm_worker *w, struct gm_load *load)
 		w->n_aloft--;
 		w->landed++;
 		copied(w, piece, rc < 0 ? rc : 0);
-		return; /* the load may be gone; the rest comes next */
+		/* The load may be freed; later calls handle the rest. */
+		return;
 	}
 }
 
@@ -172,7 +173,7 @@ uint64_t gm_load_oldest_ns(const struct gm_loader *loader)
 	return oldest_ns;
 }
 
-/* ---- whose turn it is ---------------------------------------------------- */
+/* ---- choosing the next --------------------------------------------------- */
 
 static struct gm_piece *ready_of(const struct gm_load *load)
 {
@@ -200,8 +201,8 @@ bool gm_load_is_owed(const struct gm_worker *worker)
 	return false;
 }
 
-/* The oldest piece that has come, of the next load that has anything left of
- * the round. */
+/* The oldest piece to copy, of the next load whose user has credit in the
+ * round. */
 static struct gm_piece *next_piece(struct gm_worker *w)
 {
 	uint32_t most = w->dev->backend->start ? w->dev->slices : 1;
@@ -240,7 +241,7 @@ bool gm_load_copy(struct gm_worker *worker)
 		run(worker, piece);
 		return true;
 	}
-	/* What was refused is begun when something has ended. */
+	/* Retry a refused copy only after another slice has ended. */
 	if (worker->landed == l->refused_at && worker->n_aloft)
 		return false;
 	for (; piece; piece = next_piece(worker)) {

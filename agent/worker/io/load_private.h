@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * load_private - what the files that load share, see load.h.
+ * load_private - structs and functions shared by the files of load, see load.h.
  */
 #ifndef GM_WORKER_IO_LOAD_PRIVATE_H
 #define GM_WORKER_IO_LOAD_PRIVATE_H
@@ -11,12 +11,13 @@
 #include "agent/worker/io/load.h"
 #include "agent/worker/worker.h"
 
-/* Memory for as many reads as may be under way at once. */
+/* Staging memory for as many reads as may be in progress at once. */
 struct gm_chunk {
 	struct gm_slow_job job;
 	char *at;
 	uint64_t bytes;
-	struct gm_region *region; /* where the device does the copies */
+	/* Mapping for the device, if the device makes the copies. */
+	struct gm_region *region;
 	uint32_t number;
 	uint32_t n_pieces;
 	int rc;
@@ -25,86 +26,90 @@ struct gm_chunk {
 
 /* ---- load.c ------------------------------------------------------------ */
 
-/* @bytes of a file, NULL for want of memory.  Nobody asks for them yet. */
+/* Make a load of @bytes of a file that no entry waits for yet.  NULL: no
+ * memory. */
 struct gm_load *gm_load_new(struct gm_loader *loader,
 			    struct gm_worker_session *session,
 			    struct gm_buffer_entry *file, uint64_t at,
 			    uint64_t bytes);
 
-/* What is begun of it goes on, nothing else: it has failed so. */
+/* Fail a load with @status: reads and copies in progress end, nothing new
+ * starts. */
 void gm_load_fail(struct gm_load *load, int32_t status);
 
-/* It needs this piece no longer, or none of those that nobody has now. */
+/* Free a piece of a load, or all of its pieces without a read or a copy. */
 void gm_load_drop_piece(struct gm_loader *loader, struct gm_piece *piece);
 void gm_load_drop_ready(struct gm_loader *loader, struct gm_load *load);
 
-/* Fail it if its time is over.  Returns whether it is. */
+/* Fail a load whose deadline has passed.  Returns whether that is so. */
 bool gm_load_is_over(struct gm_worker *worker, struct gm_load *load);
 
-/* End it if nothing is to be waited for any more; it may be gone then. */
+/* End a load that waits for nothing any more.  The load may be freed. */
 void gm_load_settle(struct gm_worker *worker, struct gm_load *load);
 
-/* How much staging a uid may have. */
+/* Limit of staging pieces of one uid. */
 uint32_t gm_load_share(struct gm_worker *worker);
 
-/* Nobody reads any more. */
+/* Free all readers, when no load exists. */
 void gm_load_forget_readers(struct gm_loader *loader);
 
 /* ---- load_ahead.c ------------------------------------------------------ */
 
-/* The next entry that is to be read ahead, where a uid may have @share of
- * staging.  NULL for none. */
+/* Make a load for the next entry to read ahead, if its uid has fewer than
+ * @share pieces of staging.  NULL for none. */
 struct gm_load *gm_load_look_ahead(struct gm_worker *worker, uint32_t share);
 
-/* Has its session the file of one that is ahead?  One that was forgotten is
- * closed, sooner or later. */
+/* Does the session of a read-ahead load still have its file?  A file that was
+ * forgotten is closed some time later. */
 bool gm_load_is_there(const struct gm_load *load);
 
-/* May more of it be read? */
+/* May more of a read-ahead load be read? */
 bool gm_load_may_read_ahead(const struct gm_loader *loader,
 			    const struct gm_load *load);
 
-/* What has been read for @errand, the entry that begins.  NULL for nothing. */
+/* Take over the load that was read ahead for @errand, an entry that begins.
+ * NULL for none. */
 struct gm_load *gm_load_take_ahead(struct gm_worker *worker,
 				   struct gm_worker_session *session,
 				   const struct gm_async_op *errand);
 
-/* All that is read ahead for it, which those that have no reads under way do
- * not outlive.  Until the next entry has begun there is nothing new. */
+/* Drop the session's read-ahead loads.  Those with reads in progress stay until
+ * these end.  No new read-ahead begins until the next entry has begun. */
 void gm_load_drop_ahead(struct gm_worker *worker,
 			struct gm_worker_session *session);
 
-/* The same of all whose staging may be held for long, or in vain. */
+/* Drop read-ahead loads that may hold staging for long or without use. */
 void gm_load_drop_stale(struct gm_worker *worker);
 
 /* ---- load_reads.c ------------------------------------------------------ */
 
-/* Begin what reads there is staging for.  Returns whether there were any. */
+/* Start reads as far as there is staging.  Returns whether any started. */
 bool gm_load_reads(struct gm_worker *worker);
 
 /* ---- load_copies.c ----------------------------------------------------- */
 
-/* See what the device has ended.  Returns whether there was anything. */
+/* Account for copies that the device has ended.  Returns whether there were
+ * any. */
 bool gm_load_land(struct gm_worker *worker);
 
-/* Do a slice, or begin as many as the device takes.  Returns whether there was
- * anything to do. */
+/* Copy a slice, or start as many copies as the device accepts.  Returns whether
+ * there was any work. */
 bool gm_load_copy(struct gm_worker *worker);
 
 /* ---- memory/staging.c ---------------------------------------------------- */
 
-/* A piece that is nobody's, NULL for none. */
+/* Take a free piece, NULL for none. */
 struct gm_piece *gm_staging_take(struct gm_loader *loader);
 void gm_staging_give(struct gm_loader *loader, struct gm_piece *piece);
 
-/* By its number, see gm_staging_number(). */
+/* Find a piece by its number, see gm_staging_number(). */
 struct gm_piece *gm_staging_piece(struct gm_loader *loader, uint32_t number);
 uint32_t gm_staging_number(const struct gm_piece *piece);
 
-/* Have more of it, unless that is under way or there is enough. */
+/* Allocate more staging, unless that is in progress or there is enough. */
 void gm_staging_grow(struct gm_worker *worker);
 
-/* Give all of it back: nothing is in use. */
+/* Free all staging, which is not in use. */
 void gm_staging_drop(struct gm_worker *worker);
 
 #endif

@@ -10,7 +10,7 @@
 #include "agent/worker/queue/accounting.h"
 #include "shm/point.h"
 
-#define TRIES 8u /* of a read that is refused, or sent away */
+#define TRIES 8u /* of a read that is refused or interrupted */
 
 static void begin(struct gm_worker *w, struct gm_piece *piece)
 {
@@ -24,13 +24,14 @@ static void begin(struct gm_worker *w, struct gm_piece *piece)
 	GM_POINT("load_reading");
 }
 
-/* Bytes that it has asked for, and as many as others had when it came. */
+/* Bytes that a uid has requested, at least the count of the others when it
+ * came. */
 static uint64_t asked_by(const struct gm_loader *l, const struct gm_reader *r)
 {
 	return r->asked > l->asked ? r->asked : l->asked;
 }
 
-/* Is staging rather its than the other's? */
+/* Has @r a better claim to staging than @other? */
 static bool has_less(const struct gm_loader *l, const struct gm_reader *r,
 		     const struct gm_reader *other)
 {
@@ -39,7 +40,7 @@ static bool has_less(const struct gm_loader *l, const struct gm_reader *r,
 	return asked_by(l, r) < asked_by(l, other);
 }
 
-/* Could it read, in this round or in the next? */
+/* Can the load read, in this round or the next? */
 static bool may_read(const struct gm_loader *l, const struct gm_load *load,
 		     uint32_t share)
 {
@@ -107,8 +108,8 @@ bool gm_load_reads(struct gm_worker *worker)
 	return any;
 }
 
-/* The file system takes no such reads, or not of this part of the file.  The
- * description is the client's, who may have it so again. */
+/* The file system refuses direct reads of the file or of this part.  The client
+ * owns the open file description and may set O_DIRECT again. */
 static void read_through_cache(int fd)
 {
 	int flags = fcntl(fd, F_GETFL);

@@ -16,15 +16,16 @@
 #include "gpumap.h"
 #include "shm/point.h"
 
-#define PART_BYTES (UINT64_C(16) << 20) /* that are copied at once */
-#define MARK_BYTES (UINT64_C(64) << 10) /* of a pattern behind the mask's */
+#define PART_BYTES (UINT64_C(16) << 20) /* bytes copied by one call */
+/* Bytes of the pattern behind the mask. */
+#define MARK_BYTES (UINT64_C(64) << 10)
 #define MARK_WORDS (MARK_BYTES / sizeof(uint64_t))
 
 struct job {
 	struct gm_slow_job job; /* first, see control/blocking_thread.h */
 	struct gm_wire answer;
-	uint64_t at;     /* in the file of fd */
-	uint64_t theirs; /* the handle of what peer stands for */
+	uint64_t at;     /* offset in the file of fd */
+	uint64_t theirs; /* handle of the copy that peer stands for */
 	uint32_t flags;  /* GM_MASK_* */
 	int fd;
 	int peer; /* -1: none */
@@ -50,7 +51,7 @@ static int store(struct gm_backend_device *dev, const struct gm_buffer *buffer,
 
 /* ---- from another card --------------------------------------------------- */
 
-/* Is there room for it in the last granule? */
+/* Has the buffer's last granule room for the pattern? */
 static bool has_mark(const struct gm_buffer *buffer)
 {
 	return buffer->charged >= MARK_BYTES &&
@@ -91,8 +92,8 @@ static int compare(struct gm_backend_device *dev, uint64_t address,
 	return rc;
 }
 
-/* A mask's own bytes may be what a broken link comes up with: the pattern
- * behind them is not. */
+/* A broken link may produce a mask's own bytes by accident, but not the pattern
+ * behind them. */
 static int try_path(const struct job *j, struct gm_backend_device *dev,
 		    const struct gm_buffer *buffer, const char *want)
 {
@@ -113,7 +114,7 @@ static int try_path(const struct job *j, struct gm_backend_device *dev,
 	return rc;
 }
 
-/* Returns 0, or why there is nothing in the buffer yet. */
+/* Returns 0, or the error for which the buffer is not filled yet. */
 static int copy_peer(struct job *j, struct gm_backend_device *dev,
 		     const struct gm_buffer *buffer, const char *want)
 {

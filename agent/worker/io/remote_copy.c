@@ -47,7 +47,7 @@ static void is_over(struct gm_worker *w, struct gm_remote_copy *c)
 	TAILQ_REMOVE(&w->carried, c, entry);
 }
 
-/* Ask for what there is room for; or it is over. */
+/* Request pieces as far as the bounce buffer has room, or end the copy. */
 static void go_on(struct gm_worker *w, struct gm_worker_session *s)
 {
 	struct gm_remote_copy *c = &s->carry;
@@ -58,7 +58,7 @@ static void go_on(struct gm_worker *w, struct gm_worker_session *s)
 		if (!((c->busy | c->away) >> i & 1) && c->status == 0 &&
 		    c->asked < c->bytes && !s->ended)
 			ask_for(w, s, i);
-	/* All that there are may be away yet, for one before. */
+	/* The source may still write all pieces for an earlier copy. */
 	if (c->busy || (c->status == 0 && c->asked < c->bytes && !s->ended))
 		return;
 	is_over(w, c);
@@ -98,7 +98,7 @@ void gm_remote_copy_leave(struct gm_worker *worker,
 	session->carry.busy = 0;
 }
 
-/* ---- off the stage ------------------------------------------------------- */
+/* ---- out of the bounce buffer -------------------------------------------- */
 
 static void work_store(struct gm_slow_job *job, struct gm_backend_device *dev)
 {
@@ -170,7 +170,8 @@ void gm_remote_copy_fetched(struct gm_worker *worker,
 			go_on(worker, s);
 		return;
 	}
-	/* Who broke the contract has its memory unmapped without waiting. */
+	/* The memory of a session that broke the contract is unmapped without
+	 * waiting. */
 	if (rc == 0 && s->ended)
 		rc = -ECANCELED;
 	if (rc == 0)
@@ -181,10 +182,11 @@ void gm_remote_copy_fetched(struct gm_worker *worker,
 	go_on(worker, s);
 }
 
-/* ---- time ---------------------------------------------------------------- */
+/* ---- deadlines ----------------------------------------------------------- */
 
-/* What waits for its round is not copied any more, and what is away is not
- * waited for.  What the slow thread has is, and may be all the rest. */
+/* End a copy whose deadline has passed.  Pieces that wait for a round are not
+ * copied, and pieces that the source may still write are not waited for.
+ * Pieces at the slow thread are waited for, and may complete the copy. */
 static void give_up(struct gm_worker *w, struct gm_worker_session *s)
 {
 	struct gm_remote_copy *c = &s->carry;
@@ -221,7 +223,7 @@ uint64_t gm_remote_copy_nap(const struct gm_worker *worker)
 	{
 		uint64_t at_ns = c->what.deadline_ns;
 
-		/* One that has failed waits for the slow thread alone. */
+		/* A failed copy waits only for the slow thread. */
 		if (at_ns == 0 || c->status < 0)
 			continue;
 		if (!any)

@@ -4,51 +4,55 @@
 /*
  * remote_copy - copies out of the memory of other rows.
  *
- * What this row's device can reach is imported, and an entry copies from it as
- * from anything else.  What it cannot is borrowed: the worker of the source
- * puts it on a stage that both have mapped, a piece at a time, and ours takes
- * it from there (agent/common/wire.h). Such an entry is a fence
- * (queue/async_exec.h): it begins when everything before it has ended, one of a
- * session at a time, so the session's stage is its own until it ends.
+ * Memory of another row that this row's device can map is imported, and entries
+ * copy from it like from any memory.  Other memory is borrowed: the worker of
+ * the source copies it piece by piece to a bounce buffer that both have mapped,
+ * and this worker copies it from there (agent/common/wire.h).  Such an entry is
+ * a fence (queue/async_exec.h): it begins when all entries before it have
+ * ended.  A session has one at a time, so the session's bounce buffer belongs
+ * to it until it ends.
  *
- * All of it waits for devices, and is done by slow threads, and by the rounds
- * of each row (remote_copy_queue.h). What is to be freed after a piece was
- * asked for is freed after the piece was copied, and a stage that nobody writes
- * any more is unmapped behind the last piece. No worker waits for another.
+ * The copies wait for devices, so slow threads make them, in the rounds of each
+ * row (remote_copy_queue.h).  Memory that is freed after a piece was requested
+ * is freed after the piece was copied.  A bounce buffer that no row writes any
+ * more is unmapped after the last piece.  No worker waits for another.
  *
- * When the time of such an entry is up, it ends as soon as the slow thread has
- * nothing of it.  A piece that the source may still be writing to is away until
- * it has answered, and no other entry's before.
+ * When the deadline of such an entry passes, it ends as soon as the slow thread
+ * has no piece of it.  A piece that the source may still write stays reserved
+ * until the source has answered, and no other entry uses it before.
  */
 #ifndef GM_WORKER_IO_REMOTE_COPY_H
 #define GM_WORKER_IO_REMOTE_COPY_H
 
 #include "agent/worker/worker.h"
 
-#define GM_REMOTE_COPY_NAP_NS \
-	UINT64_C(500000000) /* at most, where time counts */
+/* Longest sleep while a copy has a deadline. */
+#define GM_REMOTE_COPY_NAP_NS UINT64_C(500000000)
 
 /*
- * gm_remote_copy_begin - have @session->errand done, which copies what is
- * borrowed
+ * gm_remote_copy_begin - begin the session's request, a COPY from borrowed
+ * memory
  *
- * Returns	0: the session is stalled, and goes on by itself; -ESTALE
+ * Returns	0: the session is stalled, and goes on by itself; -ESTALE: the
+ *		buffer or its bounce buffer is gone
  */
 int gm_remote_copy_begin(struct gm_worker *worker,
 			 struct gm_worker_session *session);
 
-/* By the clock: whose time is up? */
+/* End copies whose deadline has passed.  Called when the clock is read. */
 void gm_remote_copy_poll(struct gm_worker *worker);
 
-/* How long until there is to be such a look, 0 for no such time. */
+/* How long until gm_remote_copy_poll() is needed at the latest, 0 if it is not
+ * needed. */
 uint64_t gm_remote_copy_nap(const struct gm_worker *worker);
 
-/* The session leaves: what is fetched for it is nobody's. */
+/* The session leaves: its copy ends, and pieces that arrive later are
+ * ignored. */
 void gm_remote_copy_leave(struct gm_worker *worker,
 			  struct gm_worker_session *session);
 
-/* Records of gpumapd.  Each but FETCHED is answered, now or later; @fd is taken
- * over. */
+/* Handle records of gpumapd.  Each except FETCHED is answered, now or later;
+ * @fd is taken over. */
 void gm_remote_copy_prove(struct gm_worker *worker, const struct gm_wire *wire);
 void gm_remote_copy_try(struct gm_worker *worker, const struct gm_wire *wire,
 			int fd);

@@ -31,7 +31,7 @@ static void answer(struct gm_worker *w, const struct gm_async_op_job *e,
 	gm_events_say(w, &wire, fd);
 }
 
-/* A job about a record, with what its answer repeats. */
+/* Make a job for a record, with the fields that its answer repeats. */
 static struct gm_async_op_job *new_job(struct gm_worker_session *s,
 				       const struct gm_wire *wire, int fd,
 				       gm_async_op_work work,
@@ -51,7 +51,7 @@ static struct gm_async_op_job *new_job(struct gm_worker_session *s,
 	return e;
 }
 
-/* ---- trials -------------------------------------------------------------- */
+/* ---- path tests ---------------------------------------------------------- */
 
 static uint64_t *make_pattern(uint64_t seed)
 {
@@ -160,9 +160,10 @@ void gm_remote_copy_try(struct gm_worker *worker, const struct gm_wire *wire,
 		gm_async_op_hand_over(worker, e);
 }
 
-/* ---- stages -------------------------------------------------------------- */
+/* ---- bounce buffers ------------------------------------------------------ */
 
-/* Without a slot the stage was had before, or is being had before us. */
+/* Map a bounce buffer. Without a slot it is mapped already, or an earlier job
+ * maps it. */
 static void work_stage(struct gm_slow_job *job, struct gm_backend_device *dev)
 {
 	struct gm_async_op_job *e = (struct gm_async_op_job *)job;
@@ -179,15 +180,15 @@ static void work_stage(struct gm_slow_job *job, struct gm_backend_device *dev)
 		gm_async_op_drop_slot(dev, stage);
 }
 
-/* Is the stage there now, of whoever had it made? */
+/* Is the bounce buffer ready now, whichever job mapped it? */
 static int staged(const struct gm_async_op_job *e)
 {
 	struct gm_buffer_table *buffers = &e->session->buffers;
 	struct gm_buffer_entry *stage = gm_buffers_stage(buffers, e->borrower);
 
 	if (e->stage && e->rc < 0) {
-		/* Where there is another one already, ours was given up, and is
-		 * freed with what was. */
+		/* If a newer one has replaced it, this one was given up and is
+		 * freed with the other given-up slots. */
 		if (stage == e->stage) {
 			buffers->slot[GM_BUFFERS_MAX + e->borrower] = NULL;
 			free(stage);
@@ -199,7 +200,7 @@ static int staged(const struct gm_async_op_job *e)
 	return stage && stage->ready && stage->handle == e->at ? 0 : -ENOMEM;
 }
 
-/* A job that has a stage of this id when it is done. */
+/* Make a job after which the bounce buffer with this id is ready. */
 static struct gm_async_op_job *stage_job(struct gm_worker_session *s,
 					 const struct gm_wire *wire, int fd,
 					 gm_async_op_done done)
@@ -227,7 +228,7 @@ static void done_lend(struct gm_slow_job *job, struct gm_worker *w)
 	gm_async_op_finished(w, e);
 }
 
-/* What others may fetch: memory of our device. */
+/* Find memory that other rows may fetch: this device's own. */
 static struct gm_buffer_entry *own_slot(const struct gm_worker_session *s,
 					uint64_t handle)
 {
@@ -319,13 +320,13 @@ void gm_remote_copy_borrow(struct gm_worker *worker, const struct gm_wire *wire,
 		gm_async_op_refuse(worker, wire, GM_WIRE_BORROWED, rc, fd);
 }
 
-/* ---- onto the stage ------------------------------------------------------ */
+/* ---- into the bounce buffer ---------------------------------------------- */
 
 static void work_fetch(struct gm_slow_job *job, struct gm_backend_device *dev)
 {
 	struct gm_async_op_job *e = (struct gm_async_op_job *)job;
 
-	/* Who frees it now is behind us. */
+	/* A job that frees the memory is queued behind this one. */
 	if (e->from)
 		memcpy(e->to, e->from, e->bytes);
 	else
@@ -336,7 +337,7 @@ static void done_fetch(struct gm_slow_job *job, struct gm_worker *w)
 {
 	struct gm_async_op_job *e = gm_async_op_returned(job, w);
 
-	/* Its memory may have been found missing: then it was zeroes. */
+	/* If memory was missing, the copy read zeroes. */
 	if (gm_get(&e->session->ground.broken))
 		e->rc = -EIO;
 	answer(w, e, GM_WIRE_FETCHED, e->bytes, -1);

@@ -12,7 +12,7 @@ void gm_remote_copy_queue_init(struct gm_remote_copy_queue *ferry)
 	STAILQ_INIT(&ferry->waiting);
 }
 
-/* Bytes that he has had, and as many as others had when he came. */
+/* Bytes that a user has had, at least the count of the others when it came. */
 static uint64_t carried_for(const struct gm_remote_copy_queue *f,
 			    const struct gm_guest *g)
 {
@@ -27,7 +27,7 @@ static void hand_over(struct gm_worker *w, struct gm_async_op_job *e)
 	STAILQ_REMOVE(&f->waiting, &e->job, gm_slow_job, entry);
 	f->n--;
 	f->n_aloft++;
-	/* Nobody pays for who has left. */
+	/* A user that has left is not charged. */
 	if (guest) {
 		f->carried = carried_for(f, guest);
 		guest->carried = f->carried + e->bytes;
@@ -36,7 +36,7 @@ static void hand_over(struct gm_worker *w, struct gm_async_op_job *e)
 	gm_async_op_hand_over(w, e);
 }
 
-/* NULL where none may go in this round. */
+/* Returns NULL if no job may go in this round. */
 static struct gm_async_op_job *next(const struct gm_worker *w)
 {
 	const struct gm_remote_copy_queue *f = &w->ferry;

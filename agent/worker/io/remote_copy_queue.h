@@ -2,21 +2,20 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * remote_copy_queue - whose piece is next, of copies between rows
- * (remote_copy.h).
+ * remote_copy_queue - orders the pieces of copies between rows (remote_copy.h).
  *
- * Both rows do their half of such a copy in their slow threads, a piece at a
- * time.  On each a piece is of the round of its user (queue/drr.h), as all that
- * is done in turns: what belongs to one who has nothing left of it waits for
- * the next round of this row, which no other row has a say in.
+ * Both rows make their half of such a copy in their slow threads, a piece at a
+ * time.  On each row a piece counts in the round of its user (queue/drr.h).
+ * Pieces of a user that has used up the round wait for the next round of this
+ * row, which other rows do not influence.
  *
- * The slow thread has no more than GM_REMOTE_COPY_QUEUE_MOST of them, and what
- * else waits for it is not behind all that anybody asks for. Where several
- * users have something left the next is his who has had the fewest bytes. The
- * slow thread may be busy with something else, so no round waits for it.
+ * The slow thread has at most GM_REMOTE_COPY_QUEUE_MOST pieces, so that its
+ * other jobs do not wait behind all requested pieces. Among users with credit,
+ * the one with the fewest bytes so far is next. The slow thread may be busy
+ * with another job, so no round waits for it.
  *
- * What is given back while pieces of it wait is given back behind them: they
- * are handed over first, whatever is left of the round.
+ * Memory that is given back while pieces of it wait is freed after them: they
+ * are handed over first, regardless of the round.
  */
 #ifndef GM_WORKER_IO_REMOTE_COPY_QUEUE_H
 #define GM_WORKER_IO_REMOTE_COPY_QUEUE_H
@@ -33,35 +32,37 @@ struct gm_worker_session;
 struct gm_buffer_entry;
 struct gm_worker;
 
-/* Of one worker. */
+/* The waiting pieces of one worker. */
 struct gm_remote_copy_queue {
 	struct gm_slow_jobs waiting;
-	uint32_t n;       /* of them */
-	uint32_t n_aloft; /* that the slow thread has */
-	uint64_t carried; /* of the user whose was last, before */
-	bool held;        /* there is room, and they wait for the next round */
+	uint32_t n;       /* jobs in waiting */
+	uint32_t n_aloft; /* pieces at the slow thread */
+	/* Bytes of the user whose piece was last, before that piece. */
+	uint64_t carried;
+	/* The slow thread has room, but all pieces wait for the next round. */
+	bool held;
 };
 
 void gm_remote_copy_queue_init(struct gm_remote_copy_queue *ferry);
 
-/* A job of @e->bytes, that uses @e->slot and @e->stage: hand it over, now or
- * later. */
+/* Hand a job of @e->bytes over to the slow thread, now or later.  The job uses
+ * @e->slot and @e->stage. */
 void gm_remote_copy_queue_give(struct gm_worker *worker,
 			       struct gm_async_op_job *e);
 
-/* In its done(): the slow thread has it no more. */
+/* Called in the job's done(): the slow thread has returned it. */
 void gm_remote_copy_queue_landed(struct gm_worker *worker);
 
-/* Hand over what there is room for.  Returns whether there was anything. */
+/* Hand over jobs as far as there is room.  Returns whether there were any. */
 bool gm_remote_copy_queue_go(struct gm_worker *worker);
 
-/* All that wait and use @slot, of @session; NULL: all of the session's. */
+/* Hand over at once all waiting jobs of @session that use @slot; NULL: all of
+ * the session's. */
 void gm_remote_copy_queue_hurry(struct gm_worker *worker,
 				struct gm_worker_session *session,
 				const struct gm_buffer_entry *slot);
 
-/* One that waits, of @session and to be @done so: it is the caller's again.
- * NULL for none. */
+/* Take back a waiting job of @session with this @done.  NULL for none. */
 struct gm_async_op_job *gm_remote_copy_queue_take_back(
 	struct gm_worker *worker, const struct gm_worker_session *session,
 	void (*done)(struct gm_slow_job *, struct gm_worker *));

@@ -1,14 +1,14 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* trial - what is written into the memory of one card to be read from
- * another. */
+/* test_pattern - the pattern that is written into one card's memory and read
+ * from another's, to test the path. */
 #ifndef GM_WORKER_IO_TEST_PATTERN_H
 #define GM_WORKER_IO_TEST_PATTERN_H
 
 #include <stdint.h>
 
-/* Nothing that a link would come up with by itself. */
+/* A pattern that a broken link does not produce by itself. */
 static inline void gm_trial_fill(uint64_t *words, uint64_t n, uint64_t seed)
 {
 	for (uint64_t i = 0; i < n; i++) {

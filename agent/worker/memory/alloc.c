@@ -15,9 +15,9 @@ static bool is_late(const struct gm_alloc_wait *wait)
 	return wait->what.deadline_ns && gm_now_ns() >= wait->what.deadline_ns;
 }
 
-/* ---- those that wait --------------------------------------------------- */
+/* ---- waiting ALLOCs ---------------------------------------------------- */
 
-/* Is any of what it is refused for being given back? */
+/* Is memory being freed that would help an ALLOC refused with this error? */
 static bool comes_back(const struct gm_worker *w,
 		       const struct gm_worker_session *s, int rc)
 {
@@ -33,7 +33,7 @@ static bool comes_back(const struct gm_worker *w,
 	return false;
 }
 
-/* Returns false where the entry is to end. */
+/* Make the ALLOC wait. Returns false if the entry has to end instead. */
 static bool enter(struct gm_worker *w, struct gm_worker_session *s, int rc)
 {
 	struct gm_alloc_wait *wait = &s->alloc;
@@ -80,7 +80,7 @@ static int allocated(struct gm_worker *w, struct gm_async_op_job *e)
 		return e->rc;
 	}
 	gm_async_op_open_slot(w, s, slot);
-	/* It may be the rounding up that does not fit. */
+	/* The charged size may exceed the quota by the device's rounding. */
 	if (rc < 0)
 		gm_buffers_free(&s->buffers, slot->handle,
 				gm_async_op_settled(s));
@@ -98,7 +98,7 @@ static void done(struct gm_slow_job *job, struct gm_worker *w)
 	gm_async_op_finished(w, e);
 }
 
-/* Returns 0, and done() tells the end; or the status. */
+/* Returns 0, and done() ends the entry later; or the status. */
 static int begin(struct gm_worker *w, struct gm_worker_session *s)
 {
 	const struct gm_async_op *what = &s->alloc.what;
@@ -150,7 +150,7 @@ int gm_alloc_begin(struct gm_worker *worker, struct gm_worker_session *session)
 	return 0;
 }
 
-/* Those that wait on come behind the others, and so keep their order. */
+/* ALLOCs that keep waiting go behind the others, so their order stays. */
 void gm_alloc_retry(struct gm_worker *worker)
 {
 	struct gm_alloc_wait *wait;
@@ -169,7 +169,7 @@ void gm_alloc_retry(struct gm_worker *worker)
 	}
 }
 
-/* ---- time -------------------------------------------------------------- */
+/* ---- deadlines --------------------------------------------------------- */
 
 void gm_alloc_look(struct gm_worker *worker)
 {

@@ -2,13 +2,15 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * arena_regions - the parts of a session's arena that the device reaches.
+ * arena_regions - tracks the parts of a session's arena that the device has
+ * mapped.
  *
- * Parts are the rows' ranges; an arena that is not cut so is one part.  What
- * the device reaches of them is in session->reached, where queue/decode.h looks
- * it up; the slow thread adds to it (control/async_op.h) as parts are named.
+ * A part is one row's range; an arena without such ranges is one part.
+ * session->reached holds the mappings, where queue/decode.h looks them up.  The
+ * slow thread adds a mapping (control/async_op.h) when an entry first names a
+ * part.
  *
- * Only of devices whose backend has reach: of others, n_reached is 0.
+ * Used only with devices whose backend has reach.  With others, n_reached is 0.
  */
 #ifndef GM_WORKER_MEMORY_ARENA_REGIONS_H
 #define GM_WORKER_MEMORY_ARENA_REGIONS_H
@@ -17,12 +19,13 @@
 
 #include "agent/worker/queue/session.h"
 
-/* Cut the arena; nothing of it is reached yet.  Returns 0 or -ENOMEM. */
+/* Split the arena into parts, none of which is mapped yet.  Returns 0 or
+ * -ENOMEM. */
 int gm_reach_open(struct gm_worker_session *session);
 
-/* The first part that the device does not reach of those in which the @bytes at
- * @memory lie, or n_reached if there is none.  Memory that is none of the
- * arena's, or NULL, is in none. */
+/* First part without a mapping among those that contain the @bytes at @memory,
+ * or n_reached if there is none.  Memory outside of the arena, or NULL, is in
+ * no part. */
 uint32_t gm_reach_missing(const struct gm_worker_session *session,
 			  const void *memory, uint64_t bytes);
 

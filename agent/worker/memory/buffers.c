@@ -14,7 +14,7 @@ void gm_buffers_init(struct gm_buffer_table *buffers)
 	STAILQ_INIT(&buffers->given_up);
 }
 
-/* ---- purses ------------------------------------------------------------ */
+/* ---- budgets ----------------------------------------------------------- */
 
 int gm_buffers_open_budget(struct gm_buffer_table *buffers,
 			   struct gm_user_budget **purses, uint32_t uid,
@@ -180,8 +180,7 @@ gm_buffers_next_given_up(struct gm_buffer_table *buffers, uint32_t now)
 {
 	struct gm_buffer_entry *slot = STAILQ_FIRST(&buffers->given_up);
 
-	/* In the order in which they were given up, and so in that of their
-	 * positions. */
+	/* The list is in the order of giving up, and thus of positions. */
 	if (!slot || (int32_t)(now - slot->after) < 0)
 		return NULL;
 	STAILQ_REMOVE_HEAD(&buffers->given_up, entry);

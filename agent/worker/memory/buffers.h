@@ -2,23 +2,23 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * buffers - what a session's entries may name besides the arena.
+ * buffers - the table of what a session's entries may name besides the arena.
  *
- * A table per session, by the index of the handle: memory of the device that
- * the session had allocated, what it imported, and memfds and files of its own
- * that the agent handed over for it.  The handle that is found has to be the
- * handle that was asked for, generation and all: what is stale, unknown or
- * another session's is found out without anything being touched.
+ * Each session has a table, indexed by the handle's index.  The table holds
+ * device memory that the session allocated, memory that it imported, and memfds
+ * and files of its own that the agent passed on.  A lookup compares the whole
+ * handle, including the generation, so a stale, unknown or foreign handle is
+ * refused before any memory is accessed.
  *
- * A buffer that is given up is out of the table at once, so that nothing read
- * from then on can name it, and is kept until everything read before has ended.
+ * A buffer that is given up leaves the table at once, so no entry read
+ * afterwards can name it.  Its memory is kept until all entries read before
+ * have ended.
  *
- * What the sessions of a uid have of the device's memory comes out of one
- * purse, from the first that was attached until the device has all of the last
- * one's back.
+ * Device memory of all sessions of a uid counts in one budget, from the first
+ * attachment until the device has freed the memory of the last session.
  *
- * Apart from the table, for entries cannot name them, are the stages of rows
- * that borrow, this one among them (agent/common/wire.h).
+ * Bounce buffers of rows that borrow, this row included (agent/common/wire.h),
+ * are stored apart from the table, because entries cannot name them.
  */
 #ifndef GM_WORKER_MEMORY_BUFFERS_H
 #define GM_WORKER_MEMORY_BUFFERS_H
@@ -36,75 +36,88 @@ struct gm_program;
 
 struct gm_buffer_entry {
 	uint64_t handle;
-	uint64_t bytes;   /* that entries may name */
-	char *at;         /* where we have it mapped, or NULL */
-	uint64_t address; /* as the device names it, or 0 */
+	uint64_t bytes;   /* size that entries may name */
+	char *at;         /* where the worker has it mapped, or NULL */
+	uint64_t address; /* device address, or 0 */
 	uint32_t flags;   /* GPUMAP_BUFFER_* */
-	bool ready;       /* may be named */
-	bool borrowed;    /* another row's: to be had by way of our stage */
+	bool ready;       /* entries may name it */
+	/* Memory of another row, reached through the bounce buffer. */
+	bool borrowed;
 
-	struct gm_buffer *buffer;   /* of the device, or NULL: registered */
-	struct gm_region *region;   /* the device reaches it */
-	struct gm_program *program; /* no memory, but what RUN runs; or NULL */
-	char *map;                  /* of registered memory, whole pages */
+	/* Device memory, or NULL for registered memory. */
+	struct gm_buffer *buffer;
+	struct gm_region *region; /* mapping for the device */
+	/* A program that RUN executes, in place of memory; or NULL. */
+	struct gm_program *program;
+	char *map; /* mapping of registered memory, whole pages */
 	uint64_t map_bytes;
-	int fd;         /* of a file, -1 for none */
-	bool is_memory; /* a file that entries may write, as memory */
+	int fd; /* file, or -1 */
+	/* The file is memory, such as a memfd, which entries may write. */
+	bool is_memory;
 	struct gm_mapping ground;
 
-	/* Once it is out of the table. */
+	/* For a slot that is given up: */
 	STAILQ_ENTRY(gm_buffer_entry) entry;
-	uint32_t after;   /* entries before this position have to end first */
-	bool answered_to; /* gpumapd waits for it to be FORGOTTEN */
+	/* Entries before this position have to end first. */
+	uint32_t after;
+	/* Gpumapd waits for the FORGOTTEN. */
+	bool answered_to;
 };
 
 STAILQ_HEAD(gm_slots, gm_buffer_entry);
 
-/* Of the device's memory, in bytes. */
+/* A uid's budget of device memory, in bytes. */
 struct gm_user_budget {
-	struct gm_user_budget *next; /* of the worker's */
+	struct gm_user_budget *next; /* in the worker's list */
 	uint32_t uid;
 	uint32_t n_sessions;
-	uint32_t n_leaving; /* of them, see gm_buffers_leave() */
-	uint64_t quota;     /* as the newest ATTACH says */
-	uint64_t used;      /* may be above a quota that has shrunk */
+	/* Sessions that leave, see gm_buffers_leave(). */
+	uint32_t n_leaving;
+	uint64_t quota; /* from the newest ATTACH */
+	uint64_t used;  /* may exceed a quota that was lowered */
 };
 
 struct gm_buffer_table {
-	/* GM_BUFFERS_MAX by their indices, then GM_ROWS stages; or NULL: none
-	 * yet. */
+	/* GM_BUFFERS_MAX slots by their indices, then the bounce buffers of
+	 * GM_ROWS rows.  NULL until the first slot. */
 	struct gm_buffer_entry **slot;
 	struct gm_slots given_up;
-	struct gm_user_budget *purse; /* NULL: cannot pay for anything */
-	uint64_t used;                /* of it, by this session */
-	bool leaves;                  /* all of that will be given back */
-	gm_a64 *shown;                /* that, for gpumapd; NULL: to nobody */
+	/* NULL: the session cannot allocate device memory. */
+	struct gm_user_budget *purse;
+	/* Bytes of the budget that this session uses. */
+	uint64_t used;
+	/* The session leaves: all of these bytes will be freed. */
+	bool leaves;
+	/* Journal word that shows @used to gpumapd, or NULL. */
+	gm_a64 *shown;
 };
 
 void gm_buffers_init(struct gm_buffer_table *buffers);
 
-/* Have the purse of @uid, among @purses or a new one, with @quota from now on.
- * Returns 0 or -ENOMEM. */
+/* Open the budget of @uid, found in @purses or new, and set its quota.  Returns
+ * 0 or -ENOMEM. */
 int gm_buffers_open_budget(struct gm_buffer_table *buffers,
 			   struct gm_user_budget **purses, uint32_t uid,
 			   uint64_t quota);
 
-/* The session is about to give back all that it has.  May be said again. */
+/* The session is about to free all its memory.  May be called again. */
 void gm_buffers_leave(struct gm_buffer_table *buffers);
 
-/* The device has back whatever this session had.  Allowed without a purse. */
+/* The device has freed all memory of this session: leave the budget.  Allowed
+ * without a budget. */
 void gm_buffers_close_budget(struct gm_buffer_table *buffers,
 			     struct gm_user_budget **purses);
 
-/* Pay for @bytes.  Returns 0, or -EDQUOT: the uid has not so much left. */
+/* Charge @bytes.  Returns 0, or -EDQUOT: the uid has less left. */
 int gm_buffers_pay(struct gm_buffer_table *buffers, uint64_t bytes);
 
-/* Of @paid it was @charged after all.  Returns 0, or -EDQUOT: that is more than
- * the uid had left, and is paid all the same. */
+/* Correct a charge of @paid to the @charged bytes that the device uses.
+ * Returns 0, or -EDQUOT: the budget is exceeded, and the charge is made all the
+ * same. */
 int gm_buffers_settle(struct gm_buffer_table *buffers, uint64_t paid,
 		      uint64_t charged);
 
-/* What the handle names, ready or not; NULL for nothing. */
+/* Slot of the handle, ready or not; NULL for none. */
 static inline struct gm_buffer_entry *
 gm_buffers_find(const struct gm_buffer_table *buffers, uint64_t handle)
 {
@@ -118,17 +131,17 @@ gm_buffers_find(const struct gm_buffer_table *buffers, uint64_t handle)
 }
 
 /*
- * gm_buffers_add - give a handle a place, not ready yet
+ * gm_buffers_add - reserve the slot of a handle, not ready yet
  *
  * Returns	0
- *		-EINVAL		no handle that a library makes
- *		-EEXIST		the place is taken
+ *		-EINVAL		not a handle that the library makes
+ *		-EEXIST		the slot is taken
  *		-ENOMEM
  */
 int gm_buffers_add(struct gm_buffer_table *buffers, uint64_t handle,
 		   struct gm_buffer_entry **ret_slot);
 
-/* The stage of a row that borrows, ready or not; NULL for none. */
+/* Bounce buffer of a row that borrows, ready or not; NULL for none. */
 static inline struct gm_buffer_entry *
 gm_buffers_stage(const struct gm_buffer_table *buffers, uint32_t row)
 {
@@ -138,11 +151,11 @@ gm_buffers_stage(const struct gm_buffer_table *buffers, uint32_t row)
 }
 
 /*
- * gm_buffers_add_stage - a place for the stage of a row, not ready yet
+ * gm_buffers_add_stage - reserve the bounce buffer of a row, not ready yet
  *
  * id		becomes its handle
- * after	as for gm_buffers_give_up(), of the stage that is there already:
- *		the row has another one now
+ * after	as for gm_buffers_give_up(), for an existing bounce buffer of
+ *		the row, which this one replaces
  *
  * Returns	0, -EINVAL, -ENOMEM
  */
@@ -150,25 +163,27 @@ int gm_buffers_add_stage(struct gm_buffer_table *buffers, uint32_t row,
 			 uint64_t id, uint32_t after,
 			 struct gm_buffer_entry **ret_slot);
 
-/* Take it out of the table. */
+/* Take the slot out of the table. */
 void gm_buffers_remove(struct gm_buffer_table *buffers,
 		       struct gm_buffer_entry *slot);
 
-/* Out of the table, and kept until the entries before @after have ended. */
+/* Take the slot out of the table and keep it until the entries before @after
+ * have ended. */
 void gm_buffers_give_up(struct gm_buffer_table *buffers,
 			struct gm_buffer_entry *slot, uint32_t after);
 
-/* A buffer that the session had allocated, at the entry in position @at: it can
- * have as much again from now on.  The slow thread keeps their order. */
+/* Free a buffer that the session allocated, by the entry at position @at.  Its
+ * bytes leave the budget at once: the slow thread keeps the order of frees and
+ * later allocations. */
 void gm_buffers_free(struct gm_buffer_table *buffers, uint64_t handle,
 		     uint32_t at);
 
-/* The next of those that were given up, if the entries before position @now
- * have ended is enough for it; taken off the list.  NULL: none. */
+/* Take the next given-up slot off its list if the entries before position @now
+ * suffice for it.  NULL: none. */
 struct gm_buffer_entry *
 gm_buffers_next_given_up(struct gm_buffer_table *buffers, uint32_t now);
 
-/* Everything that is left, in one list, and the table is gone. */
+/* Take all slots into one list, and free the table. */
 void gm_buffers_take_all(struct gm_buffer_table *buffers,
 			 struct gm_slots *ret_all);
 

@@ -13,11 +13,11 @@
 gm_a32 gm_sigbus_seen;
 
 static struct gm_mapping *grounds;
-static gm_a32 busy;         /* whoever reads or changes the list */
+static gm_a32 busy;         /* lock of the list */
 static uintptr_t page_mask; /* address bits inside a page */
 
-/* Nobody meets a fault while he has it, so the handler waits for another thread
- * only, and not for long. */
+/* No thread faults while it holds the lock, so the handler waits for another
+ * thread only, and briefly. */
 static void lock(void)
 {
 	while (gm_swap_ordered(&busy, 1)) /* GROUND.list */
@@ -37,7 +37,7 @@ static bool contains(const struct gm_mapping *g, uintptr_t addr)
 	return false;
 }
 
-/* Mark whose it is.  Returns whether it is anybody's. */
+/* Mark the memory that contains the address.  Returns whether there is any. */
 static bool find_broken(uintptr_t addr)
 {
 	struct gm_mapping *g;
@@ -54,13 +54,14 @@ static bool find_broken(uintptr_t addr)
 	return g;
 }
 
-/* In the handler a fault of a fault must not come back here. */
+/* Restore the default action, so that the repeated access ends the process and
+ * does not call the handler again. */
 static void die_of(int sig)
 {
 	struct sigaction usual = { .sa_handler = SIG_DFL };
 
 	sigaction(sig, &usual, NULL);
-	/* Returning repeats the access, and the usual thing happens. */
+	/* Returning repeats the access, and the default action follows. */
 }
 
 static void on_fault(int sig, siginfo_t *info, void *context)

@@ -21,7 +21,7 @@ struct gm_piece *gm_staging_take(struct gm_loader *loader)
 	return piece;
 }
 
-/* The last that was used is the next: the caches may still have it. */
+/* Reuse the last piece first, because the CPU's caches may still hold it. */
 void gm_staging_give(struct gm_loader *loader, struct gm_piece *piece)
 {
 	piece->state = GM_PIECE_FREE;
@@ -45,7 +45,8 @@ uint32_t gm_staging_number(const struct gm_piece *piece)
 
 /* ---- in the slow thread -------------------------------------------------- */
 
-/* The worker is bound to its node, and so is what is first touched here. */
+/* The worker is bound to its node, so memory that it populates is on that
+ * node. */
 static int make(struct gm_chunk *chunk, struct gm_backend_device *dev)
 {
 	char *at = mmap(NULL, chunk->bytes, PROT_READ | PROT_WRITE,
@@ -83,7 +84,7 @@ static void work_drop(struct gm_slow_job *job, struct gm_backend_device *dev)
 
 /* ---- in the loop --------------------------------------------------------- */
 
-/* Who waits for what cannot be had waits no longer. */
+/* Fail the loads that wait for staging that cannot be allocated. */
 static void refuse_all(struct gm_worker *w)
 {
 	struct gm_load *load = TAILQ_FIRST(&w->loader.loads), *next;

@@ -8,14 +8,14 @@
 #include <stdint.h>
 #include <string.h>
 
-/* How a fatbin begins. */
+/* First word of a fatbin. */
 #define FATBIN_MAGIC UINT32_C(0xba55ed50)
 
 struct fatbin {
 	uint32_t magic;
 	uint16_t version;
 	uint16_t head_bytes;
-	uint64_t bytes; /* behind its head */
+	uint64_t bytes; /* after the header */
 };
 
 _Static_assert(sizeof(struct fatbin) == 16, "as in the file");
@@ -63,7 +63,7 @@ const char *gm_image_judge(const void *bytes, size_t n)
 		return judge_elf(bytes, n);
 	if (n >= sizeof(fatbin) && memcmp(bytes, &fatbin, sizeof(fatbin)) == 0)
 		return judge_fatbin(bytes, n);
-	/* Some tools count the NUL, too. */
+	/* Some tools include the NUL in the size. */
 	while (n > 0 && ((const char *)bytes)[n - 1] == '\0')
 		n--;
 	if (strlen(bytes) != n || !strstr(bytes, ".version"))

@@ -2,14 +2,12 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * code_validate - device code that a client has brought, before a driver sees
- * it.
+ * code_validate - validates a client's device code before the driver gets it.
  *
- * A driver is given an address and no length: it believes what the bytes say of
- * themselves.  So what they say is judged first, as far as it is about how many
- * there are.
+ * A driver gets an address without a length, and trusts the sizes inside the
+ * image.  So these sizes are validated first.
  *
- * Pure.
+ * The functions are pure.
  */
 #ifndef GM_WORKER_PROGRAMS_CODE_VALIDATE_H
 #define GM_WORKER_PROGRAMS_CODE_VALIDATE_H
@@ -17,11 +15,11 @@
 #include <stddef.h>
 
 /*
- * gm_image_judge - is it PTX, a cubin or a fatbin, and whole?
+ * gm_image_judge - is the image complete PTX, a cubin or a fatbin?
  *
- * bytes, n	the image, with a NUL behind its n bytes
+ * bytes, n the image, with a NUL behind its n bytes
  *
- * Returns	NULL, or what is wrong; constant
+ * Returns	NULL, or the defect, as constant text
  */
 const char *gm_image_judge(const void *bytes, size_t n);
 

@@ -27,10 +27,10 @@
 
 static bool is_ready;
 
-/* Of the load under way: there is one thread that loads. */
+/* Program that is being loaded: only one thread loads. */
 static const struct gm_program *volatile loading;
 
-/* ---- what stands in for open() ------------------------------------------ */
+/* ---- answers to open() -------------------------------------------------- */
 
 #if defined(__x86_64__)
 #define CALL_PATH(uc)   ((uc)->uc_mcontext.gregs[REG_RSI])
@@ -41,8 +41,9 @@ static const struct gm_program *volatile loading;
 #endif
 
 #ifdef CALL_SET
-/* Only calls that are trapped come here, and of them openat() alone is made by
- * the loader.  Whoever else has a path has one that he can read. */
+/* Only trapped calls get here, and among them the loader makes openat() only.
+ * The path is read directly: a caller that passes another path can read it,
+ * too. */
 static void on_call(int sig, siginfo_t *info, void *context)
 {
 	const struct gm_program *program = loading;
@@ -63,7 +64,8 @@ static void on_call(int sig, siginfo_t *info, void *context)
 
 static int answer_calls(void)
 {
-	/* A program that misuses a path may do so inside of a call. */
+	/* SA_NODEFER: a program that misuses a path may trap again
+	 * inside such a call. */
 	struct sigaction act = { .sa_sigaction = on_call,
 				 .sa_flags = SA_SIGINFO | SA_NODEFER };
 
@@ -82,17 +84,17 @@ int gm_program_init(void)
 
 	if (rc < 0)
 		return rc;
-	/* What programs may have been linked with, as long as it can be opened.
-	 * Not all machines have all of it. */
+	/* Load the libraries that programs may be linked with, while files can
+	 * be opened.  Some machines lack some of them. */
 	dlopen("libm.so.6", RTLD_NOW | RTLD_GLOBAL);
 	dlopen("libgcc_s.so.1", RTLD_NOW | RTLD_GLOBAL);
 	is_ready = true;
 	return 0;
 }
 
-/* ---- coming and going --------------------------------------------------- */
+/* ---- loading and unloading ---------------------------------------------- */
 
-/* dlerror() begins with our path, which says nothing to anybody. */
+/* Strip the internal path from the text of dlerror(). */
 static void explain(const struct gm_program *program,
 		    char ret_why[GM_PROGRAM_WHY_BYTES])
 {
@@ -140,8 +142,8 @@ static int write_all(int fd, const char *bytes, size_t n)
 	return 0;
 }
 
-/* A copy of our own: other workers read the same file at the same place of it,
- * and who writes into it would write into what runs. */
+/* Copy the file.  Other workers read the same file, at a shared offset, and a
+ * write into the file would change running code. */
 static int copy(int fd, int to)
 {
 	char bytes[COPY_BYTES];
@@ -213,8 +215,8 @@ int gm_program_load(int fd, struct gm_program **ret_program,
 	return 0;
 }
 
-/* All of a file, and a NUL.  What it has been measured by cannot change: it is
- * sealed, or nobody's who would. */
+/* Read a whole file and append a NUL.  The file cannot change: it is sealed, or
+ * no other user can write it. */
 static int read_image(int fd, char **ret_image, size_t *ret_bytes)
 {
 	struct stat st;
@@ -286,8 +288,8 @@ int gm_program_load_image(struct gm_backend_device *dev, int fd,
 	return rc;
 }
 
-/* One that does not go, as some libraries want to stay, keeps its descriptor,
- * for that is its name. */
+/* Is the program unloaded?  A library may refuse unloading, and keeps its
+ * descriptor then, because its path stands for it. */
 static bool has_gone(const struct gm_program *program)
 {
 	void *still = dlopen(program->path, RTLD_NOW | RTLD_NOLOAD);

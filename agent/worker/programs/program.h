@@ -2,21 +2,21 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * program - what jobs have run, in a worker for programs: shared objects on
- * host rows, images of device code where the device has backend->load_kernel().
+ * program - loads and runs clients' programs: shared objects on host rows, and
+ * images of device code if the device has backend->load_kernel().
  *
- * Shared objects come as descriptors of files that gpumapd has judged.  The
- * loader of the C library wants a path: it is given one that stands for the
- * descriptor.  Where system calls are filtered, opening is none that a worker
- * may make; the filter raises a signal instead, and its handler answers with
- * the descriptor for that path, and with -EACCES for any other.  So no file is
- * ever opened here.  What is loaded is a copy: one for each time that it is.
+ * A shared object arrives as a descriptor of a file that gpumapd has checked.
+ * The C library's loader requires a path, so it gets a path that stands for the
+ * descriptor.  The filter of system calls forbids the worker to open files.  A
+ * call to open one raises a signal, and the handler returns the descriptor for
+ * that path and -EACCES for any other.  Thus no file is ever opened here.  Each
+ * load uses its own copy of the file.
  *
- * Images are read, judged as far as that can be (code_validate.h), and left to
- * the driver: what they compute is confined by the card, to what this worker
- * has there.
+ * Images are read, validated as far as possible (code_validate.h), and passed
+ * to the driver.  The card confines their computation to the memory that this
+ * worker has there.
  *
- * All but running is done by the slow thread.
+ * The slow thread does all of this except running.
  */
 #ifndef GM_WORKER_PROGRAMS_PROGRAM_H
 #define GM_WORKER_PROGRAMS_PROGRAM_H
@@ -30,27 +30,28 @@
 
 #define GM_PROGRAM_WHY_BYTES GM_KERNEL_WHY_BYTES
 
-/* What the loader is told; stands for @fd. */
+/* Size of the path that the loader gets in place of @fd. */
 #define GM_PROGRAM_PATH_BYTES 32
 
 struct gm_program {
-	struct gm_kernel
-		*kernel; /* of an image, which has nothing else; or NULL */
+	/* Kernel of an image, which uses no other field; or NULL. */
+	struct gm_kernel *kernel;
 	const struct gpumap_program *entry;
-	void *handle; /* the loader's */
-	int fd; /* open as long as it is loaded: so no other has its path */
+	void *handle; /* handle of the loader */
+	/* Open while the program is loaded, so that no other has its path. */
+	int fd;
 	char path[GM_PROGRAM_PATH_BYTES];
 };
 
-/* Before the worker is confined: it is to have programs.  Returns 0 or
+/* Prepare a worker that may have programs, before it is confined.  Returns 0 or
  * -errno. */
 int gm_program_init(void);
 
 /*
- * gm_program_load - bring one in
+ * gm_program_load - load a shared object
  *
  * fd		taken over, whatever is returned
- * ret_why	what was wrong
+ * ret_why	receives the cause of a failure
  *
  * Returns	0
  *		-EOPNOTSUPP	this worker has no programs
@@ -62,7 +63,7 @@ int gm_program_load(int fd, struct gm_program **ret_program,
 		    char ret_why[GM_PROGRAM_WHY_BYTES]);
 
 /*
- * gm_program_load_image - the same of device code
+ * gm_program_load_image - load an image of device code
  *
  * dev		has backend->load_kernel()
  * kernel	its entry point
@@ -77,18 +78,18 @@ int gm_program_load_image(struct gm_backend_device *dev, int fd,
 			  const char *kernel, struct gm_program **ret_program,
 			  char ret_why[GM_PROGRAM_WHY_BYTES]);
 
-/* Let it go; NULL is allowed. */
+/* Unload a program; NULL is allowed. */
 void gm_program_unload(struct gm_backend_device *dev,
 		       struct gm_program *program);
 
 /*
- * gm_program_run - have it do a tile, of a shared object
+ * gm_program_run - run a shared object on a tile
  *
- * task		op RUN: dst, src, n; mask and mask_n are the parameters and how
- *		many bytes they have; pattern is bytes of an item, of src:32 and
- *		of dst:32 above
+ * task		op RUN: dst, src, n; mask is the parameters, mask_n their bytes;
+ *		pattern is the bytes of an item: of src in bits 0 to 31, of dst
+ *		in bits 32 to 63
  *
- * Returns	0, or a negative errno of the program's
+ * Returns	0, or a negative errno of the program
  */
 int gm_program_run(const struct gm_program *program, const struct gm_task *task,
 		   uint32_t row);

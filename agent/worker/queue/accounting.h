@@ -2,9 +2,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * accounting - work that is done for a session outside of its turns.
+ * accounting - charges work that the worker does for a session outside of the
+ * session's turns.
  *
- * It is of the rounds (drr.h) as any other.
+ * Such work counts in the rounds (drr.h) like any other.
  */
 #ifndef GM_WORKER_QUEUE_ACCOUNTING_H
 #define GM_WORKER_QUEUE_ACCOUNTING_H
@@ -12,28 +13,29 @@
 #include "agent/worker/queue/quantum.h"
 #include "agent/worker/worker.h"
 
-/* Has its user anything left of the round? */
+/* Has the session's user credit left in this round? */
 static inline bool gm_charge_left(const struct gm_worker *worker,
 				  struct gm_worker_session *session)
 {
 	return gm_deficit_left(&session->guest->deficit, worker->round);
 }
 
-/* What was done costs its user @cost bytes of the round, and itself nothing:
- * sessions of a user have no rounds of such work. */
+/* Charge @cost bytes of the round to the session's user only. Rounds between
+ * the sessions of a user do not count such work. */
 static inline void gm_charge_user(const struct gm_worker *worker,
 				  struct gm_worker_session *session,
 				  int64_t cost)
 {
 	struct gm_deficit *deficit = &session->guest->deficit;
 
-	/* Shares of rounds that are over come before what is paid now. */
+	/* Add the shares of the rounds since the last call before the
+	 * charge. */
 	gm_deficit_left(deficit, worker->round);
 	gm_deficit_charge(deficit, cost, 0);
 	gm_deficit_forgive(deficit);
 }
 
-/* @bytes of its payload have been moved. */
+/* Charge @bytes of moved payload to the session and to its user. */
 static inline void gm_charge(const struct gm_worker *worker,
 			     struct gm_worker_session *session, uint64_t bytes)
 {

@@ -57,7 +57,7 @@ struct gm_doorbell_spin *gm_async_exec_spin(struct gm_worker_session *session)
 	return f && f->n_slices ? &f->spin : NULL;
 }
 
-/* ---- what is due ------------------------------------------------------- */
+/* ---- which turns do work ----------------------------------------------- */
 
 static bool may_read(const struct gm_worker *w,
 		     const struct gm_worker_session *s)
@@ -68,12 +68,13 @@ static bool may_read(const struct gm_worker *w,
 	    f->n_slices >= gm_async_exec_slices_max(w) ||
 	    s->entries.pos - f->oldest >= s->entries.mask)
 		return false;
-	/* What came later than DRAIN is left to whoever comes next. */
+	/* Entries that came after DRAIN are left to the next worker. */
 	return !w->draining || s->second ||
 	       (int32_t)(s->drain - s->entries.pos) > 0;
 }
 
-/* What was refused for want of room, is there room now? */
+/* Retry a refused slice only after another slice has ended, or if none is in
+ * flight. */
 static bool may_start(const struct gm_worker *w,
 		      const struct gm_worker_session *s)
 {
@@ -104,7 +105,7 @@ static bool is_over(const struct gm_inflight_entry *e)
 	return e->next == e->task.n && !e->n_slices && !e->is_fence;
 }
 
-/* A fence that came down is told in the next turn. */
+/* The completion of a fence is published in the next turn. */
 static bool has_ended(const struct gm_worker_session *s)
 {
 	uint32_t oldest = s->flights->oldest;
@@ -129,7 +130,7 @@ bool gm_async_exec_due(struct gm_worker *worker,
 
 /* ---- slices ------------------------------------------------------------ */
 
-/* No more of it is started. */
+/* Tell the device that no more slices of the entry follow. */
 static void quit(struct gm_worker *w, const struct gm_inflight_entry *e)
 {
 	if (e->next > 0 && e->next < e->task.n && w->dev->backend->quit)
@@ -141,7 +142,7 @@ static void fail_rest(struct gm_worker *w, struct gm_worker_session *s,
 {
 	if (e->status == 0)
 		e->status = status;
-	/* One that failed is the last: what is not begun never is. */
+	/* After a failure no further slice of the entry starts. */
 	quit(w, e);
 	e->next = e->task.n;
 	if (e == flown_at(s, s->entries.pos - 1))
@@ -175,20 +176,20 @@ void gm_async_exec_land(struct gm_worker *worker,
 	}
 }
 
-/* Elements of its next slice. */
+/* Elements in the entry's next slice. */
 static uint64_t slice_of(const struct gm_backend_device *dev,
 			 const struct gm_inflight_entry *e)
 {
 	uint64_t bytes = gm_device_slice(dev, &e->task);
 	uint64_t left = e->task.n - e->next;
 
-	/* Only a client's kernel could say how it is cut. */
+	/* Only a client's kernel knows how to split its work. */
 	if (!bytes || e->task.kernel || left <= bytes / e->each)
 		return left;
 	return bytes / e->each;
 }
 
-/* Start what fits of the last entry that was read. */
+/* Start slices of the last entry that was read, up to the limit. */
 static void start(struct gm_worker *w, struct gm_worker_session *s)
 {
 	const struct gm_backend *backend = w->dev->backend;
@@ -237,7 +238,7 @@ static void start(struct gm_worker *w, struct gm_worker_session *s)
 
 /* ---- entries ----------------------------------------------------------- */
 
-/* What ended may have been done on zeroes: then it is not told. */
+/* Publish nothing if memory was missing: the entries may have read zeroes. */
 static void publish(struct gm_worker_session *s, struct gm_batch *batch)
 {
 	if (!gm_get(&s->ground.broken))
@@ -267,8 +268,8 @@ static void end_all(struct gm_worker_session *s, struct gm_batch *batch)
 	}
 }
 
-/* The next entry has been read, and ends later.  What ended before it without
- * being in the journal has to be there first. */
+/* The next entry has been read and ends later.  Earlier completions that are
+ * not in the journal yet are published first. */
 static struct gm_inflight_entry *take(struct gm_worker_session *s,
 				      struct gm_batch *batch)
 {
@@ -282,7 +283,7 @@ static struct gm_inflight_entry *take(struct gm_worker_session *s,
 	return e;
 }
 
-/* It ends with nothing to be done, once everything before it has. */
+/* The entry needs no work and ends when all entries before it have ended. */
 static void read_ended(struct gm_worker_session *s, struct gm_batch *batch,
 		       int32_t status, bool is_second)
 {
@@ -298,8 +299,8 @@ static void read_ended(struct gm_worker_session *s, struct gm_batch *batch,
 	end(s, batch, status, is_second);
 }
 
-/* Returns whether the last entry has to wait until the device reaches what it
- * names. */
+/* Returns whether the last entry has to wait until the device has its memory
+ * mapped. */
 static bool must_reach(struct gm_worker *w, struct gm_worker_session *s)
 {
 	struct gm_inflight_entry *e = flown_at(s, s->entries.pos - 1);
@@ -345,7 +346,7 @@ static void read_fence(struct gm_worker_session *s,
 	gm_session_send(s, verdict);
 }
 
-/* Returns whether there was one. */
+/* Read and begin the next entry.  Returns whether one was read. */
 static bool read_entry(struct gm_worker *w, struct gm_worker_session *s,
 		       struct gm_batch *batch)
 {
@@ -382,8 +383,8 @@ static bool read_entry(struct gm_worker *w, struct gm_worker_session *s,
 	return true;
 }
 
-/* Begin what the fence is for, or what has to come before.  Returns 0 or the
- * status of the entry. */
+/* Begin the fence's request, or the mapping that it needs first.  Returns 0 or
+ * the status of the entry. */
 static int begin_errand(struct gm_worker *w, struct gm_worker_session *s)
 {
 	const struct gm_async_op *errand = &s->errand;
@@ -403,7 +404,7 @@ static int begin_errand(struct gm_worker *w, struct gm_worker_session *s)
 	return rc;
 }
 
-/* The fence is reached: everything before it has ended. */
+/* Begin a fence when all entries before it have ended. */
 static void fence(struct gm_worker *w, struct gm_worker_session *s,
 		  struct gm_batch *batch)
 {
@@ -416,7 +417,7 @@ static void fence(struct gm_worker *w, struct gm_worker_session *s,
 		end_all(s, batch);
 }
 
-/* Of a LOAD, which goes on, or ends in the next turn. */
+/* Continue a LOAD whose destination was mapped, or end it in the next turn. */
 static void reached_for_errand(struct gm_worker *w, struct gm_worker_session *s,
 			       int32_t status)
 {

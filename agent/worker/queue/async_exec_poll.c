@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* Looks at sessions that have no turn: who is waited for, and what the device
- * has ended. */
+/* Polls sessions that get no turns: which of them the round waits for, and
+ * which slices the device has ended. */
 
 #include "agent/worker/queue/async_exec_private.h"
 
@@ -14,8 +14,8 @@
 
 /* ---- rounds ------------------------------------------------------------ */
 
-/* Would it have more of the device, if it might have more at once?  The device
- * is busy then, and what it ends brings the session on. */
+/* Would the session start more if it might have more in flight?  Then the
+ * device is busy, and the next slice that ends lets the session continue. */
 static bool is_backed(const struct gm_worker *w, struct gm_worker_session *s)
 {
 	const struct gm_async_execs *f = s->flights;
@@ -70,9 +70,10 @@ bool gm_async_exec_hold(struct gm_worker *worker,
 	return true;
 }
 
-/* ---- asleep ------------------------------------------------------------ */
+/* ---- sessions without turns -------------------------------------------- */
 
-/* Of whom nobody asks any more, it is enough that it ends. */
+/* Collect the ended slices of a session that is no longer served, and free its
+ * memory when none is left. */
 static void let_go(struct gm_worker *w, struct gm_async_execs *f)
 {
 	struct gm_worker_session *s = f->session;
@@ -121,7 +122,8 @@ bool gm_async_exec_wake(struct gm_worker *worker)
 	return worker->n_active > n;
 }
 
-/* Returns whether nothing has ended meanwhile. */
+/* Ask the device for a notification.  Returns whether no slice has ended
+ * meanwhile. */
 static bool arm(struct gm_worker *w)
 {
 	int rc = w->dev->backend->arm ? w->dev->backend->arm(w->dev) : 0;
@@ -134,8 +136,8 @@ static bool arm(struct gm_worker *w)
 void gm_async_exec_notified(struct gm_worker *worker)
 {
 	gm_async_exec_poll(worker);
-	/* With nothing under way nobody else would ask.  Who gave back memory
-	 * may have found it out. */
+	/* With no slice in flight no later call would re-arm it.  A call that
+	 * frees memory may have found the device's failure. */
 	if (worker->n_aloft == 0)
 		arm(worker);
 }

@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * async_exec_private - what async_exec.c and async_exec_poll.c share, and
- * nobody else looks into.
+ * async_exec_private - structs shared by async_exec.c and async_exec_poll.c
+ * only.
  */
 #ifndef GM_WORKER_QUEUE_ASYNC_EXEC_PRIVATE_H
 #define GM_WORKER_QUEUE_ASYNC_EXEC_PRIVATE_H
@@ -14,12 +14,12 @@
 struct gm_inflight_entry {
 	struct gm_task task;
 	uint64_t next;        /* element of the next slice to start */
-	uint64_t deadline_ns; /* after which none is started; 0: none */
-	uint32_t each;        /* bytes that an element counts for */
-	uint32_t n_slices;    /* under way */
+	uint64_t deadline_ns; /* no slice starts after it; 0: no limit */
+	uint32_t each;        /* bytes accounted per element */
+	uint32_t n_slices;    /* slices in flight */
 	int32_t status;
 	bool is_fence;
-	bool is_second; /* no job, but the slot behind one */
+	bool is_second; /* a second slot, which is no job */
 };
 
 struct gm_async_exec_slice {
@@ -29,20 +29,21 @@ struct gm_async_exec_slice {
 };
 
 struct gm_async_execs {
-	TAILQ_ENTRY(gm_async_execs) entry; /* of the worker's, while flying */
+	TAILQ_ENTRY(gm_async_execs)
+	entry; /* in the worker's list, while flying */
 	struct gm_worker_session *session;
-	uint32_t oldest;     /* position of the entry that ends next */
-	bool flying;         /* in that list */
-	bool starting;       /* the last entry read has slices left to start */
-	bool fenced;         /* the last entry read is a fence */
-	bool held;           /* it is parked with work, for others' sake */
-	bool reaching;       /* and waits until its memory is reached */
-	uint64_t refused_at; /* worker's count of landings at an -EAGAIN */
+	uint32_t oldest; /* position of the entry that ends next */
+	bool flying;     /* in that list */
+	bool starting;   /* the last entry read has slices to start */
+	bool fenced;     /* the last entry read is a fence */
+	bool held; /* parked although it has work, see gm_async_exec_hold() */
+	bool reaching;       /* the fence waits for its memory to be mapped */
+	uint64_t refused_at; /* worker->landed at the last start attempt */
 	struct gm_doorbell_spin spin;
 	uint32_t first; /* slice[first % GM_ASYNC_EXEC_SLICES] is the oldest */
 	uint32_t n_slices;
 	struct gm_async_exec_slice slice[GM_ASYNC_EXEC_SLICES];
-	struct gm_inflight_entry flown[]; /* a depth of them */
+	struct gm_inflight_entry flown[]; /* one per slot of the ring */
 };
 
 static inline struct gm_async_exec_slice *
@@ -60,11 +61,12 @@ static inline uint32_t gm_async_exec_slices_max(const struct gm_worker *w)
 	return n < GM_ASYNC_EXEC_SLICES ? n : GM_ASYNC_EXEC_SLICES;
 }
 
-/* Take note of the slices that the device has ended. */
+/* Account for the slices that the device has ended. */
 void gm_async_exec_land(struct gm_worker *worker,
 			struct gm_worker_session *session);
 
-/* Enter the worker's list or leave it, whichever is right by now. */
+/* Put the flights on the worker's list or take them off, as their state
+ * requires. */
 void gm_async_exec_set_flying(struct gm_worker *worker,
 			      struct gm_async_execs *flights);
 

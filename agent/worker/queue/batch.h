@@ -2,9 +2,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * batch - completions on their way to the client.
+ * batch - collects completions and publishes them to the client.
  *
- * Inline: every turn of every queue goes through here.
+ * The functions are inline because every turn of every queue uses them.
  */
 #ifndef GM_WORKER_QUEUE_BATCH_H
 #define GM_WORKER_QUEUE_BATCH_H
@@ -14,11 +14,12 @@
 #include "agent/worker/queue/session.h"
 #include "shm/point.h"
 
-/* Entries that have ended, in order, and are not published yet. */
+/* Entries that have ended, in order, and whose completions are not published
+ * yet. */
 struct gm_batch {
 	uint32_t first; /* position of the first */
 	uint32_t n;
-	uint32_t seconds; /* of these n: second slots, which are no jobs */
+	uint32_t seconds; /* second slots among these n, which are no jobs */
 	uint32_t ended;   /* in this turn, published or not */
 	int32_t status[GM_TURN_ENTRIES];
 };

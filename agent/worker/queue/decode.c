@@ -11,7 +11,8 @@
 #include "gpumap.h"
 #include "shm/queue.h"
 
-/* Returns what no honest library writes, or NULL. */
+/* Returns the violation that the entry shows, which the library never writes,
+ * or NULL. */
 static const char *breach(const struct gm_entry *entry)
 {
 	if (entry->op == GM_OP_MORE)
@@ -31,7 +32,7 @@ static const char *breach(const struct gm_entry *entry)
 	return NULL;
 }
 
-/* The same of a second slot, which an entry has that says so. */
+/* The same for the second slot of an entry with GM_ENTRY_MORE. */
 static const char *breach_more(const struct gm_more *more)
 {
 	if (more->op != GM_OP_MORE)
@@ -47,10 +48,10 @@ static const char *breach_more(const struct gm_more *more)
 	return NULL;
 }
 
-/* Where an operand is. */
+/* Location of an operand. */
 struct place {
-	char *at;         /* NULL: not mapped here */
-	uint64_t address; /* 0: the device does not reach it */
+	char *at;         /* NULL: the worker has not mapped it */
+	uint64_t address; /* 0: the device has not mapped it */
 	bool borrowed;
 };
 
@@ -120,7 +121,7 @@ static bool is_another_rows(const struct gm_judge *judge, uint64_t handle)
 	       gm_handle_row(handle) != judge->row;
 }
 
-/* The third operand: its word says how much of it there is. */
+/* The third operand.  The entry's value word has its number of elements. */
 static int place_mask(const struct gm_judge *judge, const struct gm_more *more,
 		      const struct gm_task_sizes *s, struct gm_task *task)
 {
@@ -150,11 +151,12 @@ static int make_task(const struct gm_judge *judge, const struct gm_entry *entry,
 	v->task.n = entry->n;
 	v->task.mask_n = masks ? (uint32_t)entry->value : 0;
 	v->task.mask_first = masks ? (uint32_t)(entry->value >> 32) : 0;
-	/* Of nothing there is no least; so be it for all of them. */
+	/* An empty reduction has no minimum; all reductions follow the same
+	 * rule. */
 	if (entry->n == 0 && (gm_op_memory(entry->op) & GM_TASK_REDUCES))
 		return -EINVAL;
 	if (gm_task_sizes(&v->task, &s) < 0)
-		return -ERANGE; /* more than anybody's memory has */
+		return -ERANGE; /* larger than any memory */
 	rc = place(judge, entry->dst_buffer, entry->dst, s.dst, true, &dst);
 	if (rc == 0 && reads && entry->op != GPUMAP_OP_COPY &&
 	    is_another_rows(judge, entry->src_buffer))
@@ -166,7 +168,7 @@ static int make_task(const struct gm_judge *judge, const struct gm_entry *entry,
 		rc = place_mask(judge, more, &s, &v->task);
 	if (rc < 0)
 		return rc;
-	/* What each of them lies in is aligned to any element. */
+	/* Arena and buffers are aligned for any element type. */
 	if (entry->dst % s.dst_each || (reads && entry->src % s.src_each))
 		return -EINVAL;
 
@@ -174,7 +176,7 @@ static int make_task(const struct gm_judge *judge, const struct gm_entry *entry,
 	v->task.dst_address = dst.address;
 	v->task.src = src.at;
 	v->task.src_address = src.address;
-	/* Both readings of the word, alpha and pattern, are its bits. */
+	/* The word is alpha or the pattern; both use the same bits. */
 	_Static_assert(sizeof(v->task.alpha) == sizeof(entry->value), "bits");
 	memcpy(&v->task.pattern, &entry->value, sizeof(entry->value));
 	if (src.borrowed) {
@@ -219,7 +221,8 @@ static int judge_free(const struct gm_judge *judge,
 		slot = gm_buffers_find(judge->buffers, entry->dst_buffer);
 	if (!slot || !slot->ready)
 		return -ESTALE;
-	/* What the agent handed over it takes back. */
+	/* Memory that the agent registered or imported is released by FORGET
+	 * only. */
 	if (!slot->buffer || slot->buffer->imported)
 		return -EINVAL;
 	v->buffer = entry->dst_buffer;
@@ -237,7 +240,7 @@ static void judge_more(const uint64_t *words, struct gm_more *ret_more,
 	memcpy(v->wait, ret_more->wait, sizeof(v->wait));
 }
 
-/* What is read is copied to its place as bytes: any place will do. */
+/* Loaded data is copied as bytes, so the destination needs no alignment. */
 static int judge_load(const struct gm_judge *judge,
 		      const struct gm_entry *entry, struct gm_decoded_entry *v)
 {
@@ -264,7 +267,7 @@ static int judge_load(const struct gm_judge *judge,
 	return 0;
 }
 
-/* One of a program's operands, of @n items: none where they have no bytes. */
+/* One operand of a program.  An operand without bytes has no location. */
 static int place_items(const struct gm_judge *judge, uint64_t handle,
 		       uint64_t at, const struct gm_entry *entry,
 		       uint32_t item_bytes, bool writes,
@@ -286,7 +289,8 @@ static int place_items(const struct gm_judge *judge, uint64_t handle,
 	return rc == 0 && ret_place->borrowed ? -EOPNOTSUPP : rc;
 }
 
-/* Both operands.  A shared object has nothing but what is mapped here. */
+/* Both operands of a program.  A shared object can only access mapped
+ * memory. */
 static int place_tile(const struct gm_judge *judge,
 		      const struct gm_entry *entry, struct gm_task *task)
 {
@@ -376,7 +380,8 @@ _Static_assert(GPUMAP_OP_RECV - GPUMAP_OP_BARRIER == GM_COMM_RECV &&
 		       GPUMAP_REDUCE_AVERAGE == (int)GM_COMBINE_AVERAGE,
 	       "in the same order");
 
-/* What is wrong with it all ranks have to hear of, so it is begun. */
+/* All ranks have to learn of an invalid collective, so it begins
+ * nonetheless. */
 static int judge_collective(const struct gm_entry *entry,
 			    struct gm_decoded_entry *v)
 {

@@ -2,20 +2,21 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * decode - what a client wrote into an entry, and what becomes of it.
+ * decode - decodes an entry that a client wrote, and validates it.
  *
- * Judged is a private copy, so what was found true stays true.  An entry that
- * no library of ours would write (an unknown operation, a flag or a reserved
- * bit that is set, a second slot that is none) ends the session.  Everything
- * else that is wrong ends the entry alone.  Arguments that an operation does
- * not have are not looked at.
+ * The decoder gets a private copy, so a value that was validated cannot change
+ * afterwards.  An entry that the library never writes (an unknown operation, a
+ * flag or a reserved bit that is set, an invalid second slot) ends the session.
+ * Any other error ends the entry only.  Arguments that an operation does not
+ * have are ignored.
  *
- * Memory is named by an offset, in the arena or in a buffer that the session's
- * table has.  It becomes a pointer where the worker has it mapped, an address
- * where the device reaches it, both where both are so, and neither where it is
- * another row's and borrowed.
+ * An entry names memory by an offset in the arena or in a buffer of the
+ * session's table.  The offset becomes a pointer if the worker has the memory
+ * mapped, a device address if the device has it mapped, both if both have, and
+ * neither if the memory is another row's and borrowed.
  *
- * Pure: no memory but its arguments is touched, the arena least of all.
+ * The functions are pure: they access their arguments only, and never the
+ * arena.
  */
 #ifndef GM_WORKER_QUEUE_DECODE_H
 #define GM_WORKER_QUEUE_DECODE_H
@@ -28,41 +29,46 @@
 #include "agent/worker/memory/buffers.h"
 #include "shm/queue.h"
 
-/* What the entries of one queue may name. */
+/* The memory that the entries of one queue may name. */
 struct gm_judge {
-	char *arena; /* where it is mapped; all ranges of it may be named */
+	/* Mapping of the arena; entries may name all of its ranges. */
+	char *arena;
 	uint64_t arena_bytes;
-	uint32_t incarnation;                  /* of the queue */
-	uint32_t row;                          /* of the worker */
-	const struct gm_buffer_table *buffers; /* NULL: there are none */
-	/* The parts of the arena that the device reaches, as many bytes each;
-	 * NULL: none of them.  An entry for one that it does not is NULL. */
+	uint32_t incarnation; /* of the queue */
+	uint32_t row;         /* of the worker */
+	const struct gm_buffer_table
+		*buffers; /* NULL: the session has no buffers */
+	/* The parts of the arena that the device has mapped, reached_each bytes
+	 * each.  NULL: no part can be mapped.  An element is NULL if its part
+	 * is not mapped. */
 	struct gm_region *const *reached;
 	uint64_t reached_each;
 };
 
 struct gm_decoded_entry {
-	struct gm_task task; /* to run; set when 0 was returned */
-	uint64_t bytes;      /* that it counts for; 0: nothing to run */
-	uint32_t each;       /* of them, those of an element */
-	/* A handle; 0 unless task.op is ALLOC, FREE, LOAD, or a COPY whose
-	 * source is to be had by way of our stage.  Of a collective the group's
-	 * number, whatever was returned. */
+	struct gm_task task; /* task to run; set if 0 was returned */
+	uint64_t bytes;      /* bytes accounted; 0: nothing to run */
+	uint32_t each;       /* bytes accounted per element */
+	/* A handle for ALLOC, FREE, LOAD, and a COPY whose source is reached
+	 * through the bounce buffer; otherwise 0.  For a collective the number
+	 * of the group, whatever was returned. */
 	uint64_t buffer;
-	uint64_t at;    /* in its file or in the source; where to is task's */
-	uint32_t flags; /* ALLOC, whose bytes are task.n: GPUMAP_BUFFER_* */
+	/* Offset in the file or the source; the task has the destination. */
+	uint64_t at;
+	uint32_t flags;       /* ALLOC: GPUMAP_BUFFER_*; task.n has the bytes */
 	uint64_t deadline_ns; /* 0: none */
 	uint32_t n_waits;
-	uint64_t wait[GM_WAITS_MAX]; /* places in time, see queue.h */
-	/* RUN of a shared object: what to run; NULL for others, and for no
-	 * items.  Device code is task.kernel, and run as any task. */
+	uint64_t wait[GM_WAITS_MAX]; /* timeline values, see queue.h */
+	/* Program to run, for a RUN of a shared object.  NULL for other
+	 * operations and for zero items.  Device code is task.kernel, and runs
+	 * like any task. */
 	const struct gm_program *program;
-	struct gm_comm_ask ask; /* of a collective, not judged */
-	const char *why;        /* set when -EPROTO was returned; constant */
+	struct gm_comm_ask ask; /* of a collective, not validated */
+	const char *why;        /* set if -EPROTO was returned; constant text */
 };
 
-/* A NOP as the library writes it, the one entry worth a short cut: no flag, no
- * dtype, nothing reserved, of this incarnation. */
+/* Is the entry a NOP as the library writes it: no flag, no dtype, no reserved
+ * bits, and this incarnation?  Only this entry has a shortcut. */
 static inline bool gm_judge_plain(const struct gm_judge *judge,
 				  const uint64_t words[GM_ENTRY_WORDS])
 {
@@ -71,25 +77,26 @@ static inline bool gm_judge_plain(const struct gm_judge *judge,
 }
 
 /*
- * gm_judge_entry - decide over one entry
+ * gm_judge_entry - decode and validate one entry
  *
- * words	a private copy of its slot; the lower half of the first is not
- *		looked at
- * more		likewise of the slot behind it; NULL where nothing is in there,
- *		and of no account without GM_ENTRY_MORE
+ * words	a private copy of its slot; the lower half of the first word is
+ *		ignored
+ * more		likewise of the next slot; NULL if that slot is not filled;
+ *		ignored without GM_ENTRY_MORE
  *
  * Returns	0		run ret_verdict->task, if it has bytes
- *		-EPROTO		the session ends, ret_verdict->why says why
+ *		-EPROTO		the session ends, ret_verdict->why has the cause
  *		-EIO		made for a worker that has died since
  *		-EINVAL		the dtype does not go with the operation, an
  *				offset is not aligned to the element, source and
- *				destination overlap where they must not, a
- *				buffer is asked for that cannot be, or a file is
- *				named where memory is to be, or memory for one
+ *				destination overlap where they must not, the
+ *				arguments of a buffer are invalid, or a file is
+ *				named in place of memory, or memory in place of
+ *				a file
  *		-ERANGE		it reaches out of the arena, out of a buffer, or
  *				out of what a file can have
  *		-ESTALE		no buffer of this session has that handle
- *		-EACCES		it would write what may only be read
+ *		-EACCES		it would write read-only memory
  *		-EOPNOTSUPP	it would compute with a buffer of another row,
  *				which can only be copied from
  */
@@ -97,18 +104,18 @@ int gm_judge_entry(const struct gm_judge *judge,
 		   const uint64_t words[GM_ENTRY_WORDS], const uint64_t *more,
 		   struct gm_decoded_entry *ret_verdict);
 
-/* What a collective names, where it is mapped; NULL: nowhere, or it may not be
- * written and @writes. */
+/* Mapping of memory that a collective names.  NULL: the memory is not mapped,
+ * or @writes is set and it must not be written. */
 void *gm_judge_memory(const struct gm_judge *judge, uint64_t buffer,
 		      uint64_t at, uint64_t bytes, bool writes);
 
 /*
- * gm_judge_where - the same of memory that others need not have mapped
+ * gm_judge_where - find memory that a collective names, mapped or at the device
  *
- * ret_at	where it is mapped, or NULL: then
- * ret_address	is where the device has it
+ * ret_at	receives its mapping, or NULL if only the device has it
+ * ret_address	receives its device address
  *
- * Returns	whether there is such
+ * Returns	whether the worker or the device can access it
  */
 bool gm_judge_where(const struct gm_judge *judge, uint64_t buffer, uint64_t at,
 		    uint64_t bytes, bool writes, char **ret_at,

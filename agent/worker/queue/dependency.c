@@ -35,14 +35,14 @@ void gm_time_end(struct gm_worker_session *session)
 					   gm_get(ended))); /* WAIT.tell */
 }
 
-/* ---- wakers ------------------------------------------------------------ */
+/* ---- eventfds ---------------------------------------------------------- */
 
 static void wake(struct gm_wakeup_list *h, uint32_t row)
 {
 	static const uint64_t one = 1;
 
 	h->owed[row / 64] &= ~(UINT64_C(1) << row % 64);
-	/* One that is full has been written often enough. */
+	/* A full eventfd is readable already, so the write may fail. */
 	while (write(h->waker[row], &one, sizeof(one)) < 0 && errno == EINTR)
 		;
 }
@@ -77,14 +77,14 @@ void gm_wakeup_list_tell(struct gm_wakeup_list *herald)
 	GM_POINT("worker_told");
 }
 
-/* Does anybody wake us, without having one? */
+/* Do other workers have to wake this one while it has no eventfd yet? */
 static bool lacks_own(const struct gm_worker *w)
 {
 	return w->waiting.own < 0 &&
 	       (w->waiting.n || w->parts.n || !LIST_EMPTY(&w->cliqued));
 }
 
-/* Once a second, as what was asked for may not have found room. */
+/* Ask once a second, because gpumapd may have had no room for the request. */
 static void ask_for_waker(struct gm_worker *w, uint32_t row)
 {
 	uint64_t *asked = &w->waiting.asked[row / 64];
@@ -156,7 +156,7 @@ static int look(const struct gm_worker_session *s, uint64_t until)
 	uint64_t now = s->now;
 
 	if (row == s->judge.row) {
-		/* All that was read before it ends before it. */
+		/* Entries read before this one end before it. */
 		if (gm_time_of_incarnation(now) !=
 		    gm_time_of_incarnation(until))
 			return -EIO;
@@ -173,7 +173,7 @@ static int look(const struct gm_worker_session *s, uint64_t until)
 	return gm_time_reached(now, until) ? 0 : -EAGAIN;
 }
 
-/* What is wrong with one of them is known before all have come. */
+/* Report an error of one position before the others are reached. */
 static int look_at_all(const struct gm_worker_session *s, const uint64_t *until,
 		       uint32_t n)
 {
@@ -215,8 +215,8 @@ static bool is_over(const struct gm_worker_session *s, uint64_t now_ns)
 	       look_at_all(s, wait->until, wait->n) != -EAGAIN;
 }
 
-/* Returns whether a bit was set: then it is time for another look.  One that is
- * there already will be answered, by a wake if not by this. */
+/* Returns whether a bit was set: then the timelines need a recheck.  A bit that
+ * was set before is answered by a wakeup later. */
 static bool arm(struct gm_worker *w, const struct gm_worker_session *s)
 {
 	uint64_t bit = UINT64_C(1) << w->row % 64;
@@ -242,7 +242,7 @@ static void at_the_latest(struct gm_waiting *all, uint64_t ns)
 		all->next_ns = ns;
 }
 
-/* Returns whether it goes on. */
+/* Recheck one head.  Returns whether its session goes on. */
 static bool try(struct gm_worker *w, struct gm_worker_session *s,
 		uint64_t now_ns)
 {
@@ -261,7 +261,7 @@ static bool try(struct gm_worker *w, struct gm_worker_session *s,
 	return true;
 }
 
-/* ---- all of a worker --------------------------------------------------- */
+/* ---- all heads of a worker --------------------------------------------- */
 
 void gm_wait_init(struct gm_worker *worker)
 {
@@ -317,7 +317,7 @@ void gm_wait_told(struct gm_worker *worker)
 	all->told = true;
 }
 
-/* All were looked at because somebody told us, and it was for nothing. */
+/* A wakeup caused a recheck of all heads, and none went on. */
 static void slow_down(struct gm_waiting *all, uint64_t now_ns)
 {
 	all->told = false;
@@ -350,8 +350,9 @@ void gm_wait_look(struct gm_worker *worker)
 		slow_down(all, now_ns);
 }
 
-/* What was asked for may never come, and nothing else need happen here: how
- * long until it is asked for again, under a second; 0: nothing is awaited. */
+/* An eventfd that was requested may never arrive, and the worker may get no
+ * other event.  Returns the time until the next request, under a second, or 0
+ * if none is missing. */
 static uint64_t until_asked(const struct gm_worker *w, uint64_t now_ns)
 {
 	uint64_t ns = w->waiting.asked_ns + GM_WAIT_ASK_NS - now_ns;

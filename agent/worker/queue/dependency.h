@@ -2,35 +2,37 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * dependency - what a queue's head waits for, and who tells it.
+ * dependency - holds back entries that wait for other rows, and wakes the
+ * workers of rows that wait.
  *
- * How far a queue is, its timeline, is one word in the session's memory that
- * the row's worker stores after each batch of completions.  An entry that waits
- * for other rows' queues stays at the head of its ring, unread, until their
- * timelines have come there; its session gets no turns and nothing spins for
- * it.  What is behind it waits, too; other sessions go on.
+ * Each queue has a timeline: one word in the session's memory that the row's
+ * worker stores after each batch of completions.  An entry that waits for other
+ * rows' queues stays unread at the head of its ring until their timelines have
+ * reached the positions it names.  Until then its session gets no turns, and
+ * the worker does not spin for it.  Entries behind it wait too; other sessions
+ * go on.
  *
- * A worker with heads that wait sets its bit in the line of each row that it
- * waits for, in memory that only workers have (gm_group_page). Who ends entries
- * looks at its own line then, takes the bits, and writes the eventfds of those
- * rows, which gpumapd has made and handed over: clients have neither. A wake
- * says "look", no more; where it turns out that nothing has come, the next bit
- * is set only after GM_WAIT_PACE_NS, so that a row which ends much costs those
- * who wait for its end little, and is not held up by them. A look at every
- * GM_WAIT_LOOK_NS, and at the next deadline, finds what nobody tells: the death
- * of a row, above all.
+ * A worker with waiting heads sets its bit in the line of each row that it
+ * waits for, in memory that only workers have (gm_group_page). A worker that
+ * ends entries checks its own line, clears the bits, and writes the eventfds of
+ * those rows. gpumapd makes and hands out the eventfds; clients have neither
+ * lines nor eventfds. A wakeup only causes a recheck. If the recheck finds no
+ * progress, the next bit is set after GM_WAIT_PACE_NS at the earliest. A row
+ * that ends many entries therefore costs its waiters little and is not delayed
+ * by them. Rechecks every GM_WAIT_LOOK_NS, and at the next deadline, find
+ * changes that come without a wakeup, above all the death of a row's worker.
  *
- * The client can write all timelines of its session.  By that it begins its own
- * jobs too early, or never; nothing else comes of it.
+ * The client can write all timelines of its session.  Such a write only makes
+ * the client's own jobs begin too early or never.
  *
  * Edges
  *
- *   WAIT.done  a timeline is stored after what its entries did; who sees it
- *              sees that.
- *   WAIT.tell  who ends entries stores the timeline, then looks for bits; who
- *              waits sets its bit, then looks at the timeline.  All four are
- *              sequentially consistent, so one of the two sees the other.
- *              tests/model/wait.pml
+ *   WAIT.done  a timeline is stored after the effects of its entries; a worker
+ *              that sees the timeline sees the effects.
+ *   WAIT.tell  a worker that ends entries stores the timeline, then loads the
+ *              bits; a worker that waits sets its bit, then loads the timeline.
+ *              All four are sequentially consistent, so one of the two sees the
+ *              other.  tests/model/wait.pml
  */
 #ifndef GM_WORKER_QUEUE_DEPENDENCY_H
 #define GM_WORKER_QUEUE_DEPENDENCY_H
@@ -41,21 +43,27 @@
 #include "agent/common/wire.h"
 #include "agent/worker/queue/session.h"
 
-#define GM_WAIT_LOOK_NS  UINT64_C(10000000)
-#define GM_WAIT_PACE_NS  UINT64_C(100000)
-#define GM_WAIT_LOOKS    16u                  /* at heads, between turns */
-#define GM_WAIT_DRAIN_NS UINT64_C(1000000000) /* longer no drain is held up */
-#define GM_WAIT_ASK_NS   UINT64_C(1000000000) /* between two requests */
+#define GM_WAIT_LOOK_NS UINT64_C(10000000)
+#define GM_WAIT_PACE_NS UINT64_C(100000)
+/* Heads rechecked between turns. */
+#define GM_WAIT_LOOKS 16u
+/* Waiting heads delay a drain by at most this. */
+#define GM_WAIT_DRAIN_NS UINT64_C(1000000000)
+/* Between two requests for an eventfd. */
+#define GM_WAIT_ASK_NS UINT64_C(1000000000)
 
 struct gm_worker;
 
 /* ---- the row that ends ------------------------------------------------- */
 
-/* Whom a row tells that something of it has ended. */
+/* The rows that a row's worker has to wake when it ends entries. */
 struct gm_wakeup_list {
-	struct gm_awaited *line;     /* of the row */
-	int waker[GM_ROWS];          /* eventfds, -1 where there is none yet */
-	uint64_t owed[GM_ROWS / 64]; /* to be told once there is */
+	/* Line of this row. */
+	struct gm_awaited *line;
+	/* Eventfds of the rows, -1 until gpumapd has sent one. */
+	int waker[GM_ROWS];
+	/* Bitmask of rows to wake as soon as their eventfd arrives. */
+	uint64_t owed[GM_ROWS / 64];
 	bool owes;
 };
 
@@ -71,10 +79,10 @@ gm_wakeup_list_is_awaited(const struct gm_wakeup_list *herald)
 	return any != 0;
 }
 
-/* Wake who waits. */
+/* Wake the rows that wait for this row. */
 void gm_wakeup_list_tell(struct gm_wakeup_list *herald);
 
-/* Wake another row, whether it waits or not. */
+/* Wake the worker of another row, even if that row does not wait. */
 void gm_wakeup_list_call(struct gm_wakeup_list *herald, uint32_t row);
 
 /* @n more entries have ended, and their completions are stored. */
@@ -84,68 +92,75 @@ static inline void gm_time_advance(struct gm_worker_session *s, uint32_t n)
 	gm_put_ordered(&s->timeline->ended, s->now); /* WAIT.done WAIT.tell */
 }
 
-/* A new owner goes on; its entries of before are dead. */
+/* A new owner takes over the queue.  Entries of the previous owner can no
+ * longer be waited for. */
 void gm_time_begin(struct gm_worker_session *session, uint32_t incarnation);
 
-/* The owner is dead: what waits for this queue ends with -EIO. */
+/* The owner is dead: entries that wait for this queue end with -EIO. */
 void gm_time_end(struct gm_worker_session *session);
 
 /* ---- the row that waits ------------------------------------------------ */
 
-/* Of one worker. */
+/* The waiting heads of one worker. */
 struct gm_waiting {
 	TAILQ_HEAD(, gm_worker_session) heads;
 	uint32_t n;
-	uint32_t looks;               /* at heads, that are due */
-	bool told;                    /* since the last of them was due */
-	uint64_t next_ns;             /* when all are, again */
-	uint64_t arm_ns;              /* before then no bit is set */
-	uint64_t asked[GM_ROWS / 64]; /* for whose wakers, */
-	uint64_t asked_ns;            /* since then */
-	uint64_t drain_ns; /* draining: until then heads that wait hold it up */
-	int own;           /* our own waker, -1 until it is there */
+	uint32_t looks; /* heads to recheck now */
+	/* A wakeup came and no recheck since then has found progress. */
+	bool told;
+	uint64_t next_ns; /* time of the next recheck of all heads */
+	uint64_t arm_ns;  /* no bit is set before this time */
+	uint64_t asked[GM_ROWS / 64]; /* rows whose eventfd was requested */
+	uint64_t asked_ns;            /* time from which requests count */
+	/* While draining, waiting heads delay the drain until this time. */
+	uint64_t drain_ns;
+	int own; /* this worker's own eventfd, -1 until it arrives */
 };
 
 /*
- * gm_wait_begin - an entry that waits is at the head of the ring
+ * gm_wait_begin - check the positions that the entry at the head of the ring
+ * waits for
  *
- * Returns	0		all that it waits for has come
- *		-EAGAIN		not yet: @session->wait has it
+ * Returns	0		all positions are reached
+ *		-EAGAIN		not yet: @session->wait holds them
  *		-EIO		a worker that it waits for has died since
- *		-EINVAL		a row that this session does not have, or what
- *				comes behind it in its own queue
+ *		-EINVAL		a row that this session does not have, or a
+ *				later position of its own queue
  */
 int gm_wait_begin(struct gm_worker_session *session,
 		  const struct gm_decoded_entry *verdict);
 
 void gm_wait_init(struct gm_worker *worker);
 
-/* The session's turn has left a head that waits.  It gets no turns until it
- * need not, or the device has ended something of it. */
+/* The session's turn ended at a head that waits.  The session gets no turns
+ * until the wait is over or the device has ended a slice of it. */
 void gm_wait_enter(struct gm_worker *worker, struct gm_worker_session *session);
 
-/* It leaves, or is served no longer. */
+/* Stop waiting: the wait is over, or the session leaves or is no longer
+ * served. */
 void gm_wait_leave(struct gm_worker *worker, struct gm_worker_session *session);
 
-/* Its client has rung: look at it.  Returns whether it goes on. */
+/* The client has rung: recheck the head.  Returns whether the session goes
+ * on. */
 bool gm_wait_rung(struct gm_worker *worker, struct gm_worker_session *session);
 
-/* Between turns: look at some, if any are due. */
+/* Recheck some of the heads that are due, between turns. */
 void gm_wait_look(struct gm_worker *worker);
 
-/* Has a look to come before the worker may sleep?  If not, how long it may. */
+/* Must a recheck precede the worker's sleep?  If not, *ret_ns is how long the
+ * worker may sleep, 0 for no limit. */
 bool gm_wait_is_due(struct gm_worker *worker, uint64_t *ret_ns);
 
-/* Somebody has woken us. */
+/* Another worker has written this worker's eventfd. */
 void gm_wait_told(struct gm_worker *worker);
 
-/* A waker that was asked for; @fd is ours from now on. */
+/* The eventfd of @row, which was requested, has arrived.  Takes over @fd. */
 void gm_wait_waker(struct gm_worker *worker, uint32_t row, int fd);
 
-/* Have somebody be able to wake us. */
+/* Request this worker's own eventfd, so that other workers can wake it. */
 void gm_wait_want_waker(struct gm_worker *worker);
 
-/* Do heads that wait hold up the drain? */
+/* Do waiting heads delay the drain? */
 bool gm_wait_holds(const struct gm_worker *worker);
 
 #endif

@@ -2,14 +2,14 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * doorbell_limit - a doorbell that rings for nothing.
+ * doorbell_limit - ignores the doorbell of a client that rings without need.
  *
- * An honest client rings once for each time that its queue was parked, with
- * something in the ring.  One that rings more than GM_FLOOD_LIMIT times a
- * second with nothing there, or while its session waits for the device or for
- * memory, is not listened to for a second; its ring is looked at every
- * GM_FLOOD_LOOK_NS instead, which costs the worker less than the bells would,
- * and leaves the client a service.
+ * A correct client rings once each time its queue was parked, with an entry in
+ * the ring.  A client may ring more than GM_FLOOD_LIMIT times a second while
+ * its ring is empty, or while its session waits for the device or for memory.
+ * The worker then ignores its doorbell for a second and polls the ring every
+ * GM_FLOOD_LOOK_NS instead.  Polling costs the worker less than the doorbell
+ * would, and the client is still served.
  */
 #ifndef GM_WORKER_QUEUE_DOORBELL_LIMIT_H
 #define GM_WORKER_QUEUE_DOORBELL_LIMIT_H
@@ -21,15 +21,18 @@
 #define GM_FLOOD_SECOND_NS UINT64_C(1000000000)
 #define GM_FLOOD_LOOK_NS   UINT64_C(1000000)
 
-/* Starts as zeroes. */
+/* Initialized with zeroes. */
 struct gm_flood {
-	uint64_t since_ns; /* of the second that is counted, or of deafness */
-	uint32_t empty;    /* rings for nothing in it */
+	/* Start of the second that is counted, or of the time in which the
+	 * doorbell is ignored. */
+	uint64_t since_ns;
+	/* Needless rings within that second. */
+	uint32_t empty;
 	bool deaf;
 };
 
-/* A doorbell rang and nothing came of it.  Returns whether to stop listening
- * from now on. */
+/* A doorbell rang without need.  Returns whether to ignore the doorbell from
+ * now on. */
 static inline bool gm_flood_count(struct gm_flood *flood, uint64_t now_ns)
 {
 	if (now_ns - flood->since_ns >= GM_FLOOD_SECOND_NS) {
@@ -42,7 +45,8 @@ static inline bool gm_flood_count(struct gm_flood *flood, uint64_t now_ns)
 	return true;
 }
 
-/* Has it been deaf long enough?  Then it listens again. */
+/* Has the doorbell been ignored for long enough?  If so, the worker listens to
+ * it again. */
 static inline bool gm_flood_over(struct gm_flood *flood, uint64_t now_ns)
 {
 	if (!flood->deaf || now_ns - flood->since_ns < GM_FLOOD_SECOND_NS)

@@ -2,18 +2,20 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * drr - what a session, or a user, has left of its round.
+ * drr - accounts what a session or a user may still do in the current round.
  *
- * Deficit round robin.  In a round each may have GM_ROUND_BYTES of payload and
- * GM_ROUND_ENTRIES entries, in as many turns as that takes; a turn that went
- * beyond is paid back in the next rounds.  A round is over when nobody who has
- * work has anything left of it, so nobody ever waits for one who is idle, and
- * one who comes back from idleness has what the others have and no more.
+ * Deficit round robin.  In a round each participant may use GM_ROUND_BYTES of
+ * payload and GM_ROUND_ENTRIES entries, in as many turns as that takes.  A turn
+ * that exceeds this is paid back in the next rounds.  A round is over when no
+ * participant with work has credit left.  Participants therefore never wait for
+ * an idle one, and a participant that was idle gets the same share as the
+ * others and no more.
  *
- * A round has a number, and who is looked at in a new one gets its share then.
+ * Rounds are numbered.  A participant gets its share of a new round when the
+ * scheduler first checks it in that round.
  *
- * What is done outside of turns, of collectives, loads and copies between rows,
- * may be large for its round: no debt is more than GM_ROUND_MOST rounds.
+ * Work outside of turns (collectives, loads, copies between rows) may be large
+ * compared to a round, so a debt is limited to GM_ROUND_MOST rounds.
  */
 #ifndef GM_WORKER_QUEUE_DRR_H
 #define GM_WORKER_QUEUE_DRR_H
@@ -31,7 +33,8 @@ struct gm_deficit {
 	uint32_t round;
 };
 
-/* What @rounds shares bring, with nothing saved. */
+/* Credit after @rounds more shares.  Unused credit is not saved: the result is
+ * at most one share. */
 static inline int64_t gm_deficit_after(int64_t left, uint32_t rounds,
 				       int64_t share)
 {
@@ -39,7 +42,7 @@ static inline int64_t gm_deficit_after(int64_t left, uint32_t rounds,
 	return left < share ? left : share;
 }
 
-/* Has it anything left in this round? */
+/* Is any credit left in this round? */
 static inline bool gm_deficit_left(struct gm_deficit *deficit, uint32_t round)
 {
 	struct gm_deficit *d = deficit;
@@ -61,7 +64,7 @@ static inline void gm_deficit_charge(struct gm_deficit *deficit, int64_t bytes,
 	deficit->entries -= (int32_t)entries;
 }
 
-/* Debts that are too large to be paid. */
+/* Limit a debt to GM_ROUND_MOST rounds. */
 static inline void gm_deficit_forgive(struct gm_deficit *deficit)
 {
 	const int64_t most = GM_ROUND_MOST * GM_ROUND_BYTES;

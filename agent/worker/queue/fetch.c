@@ -9,7 +9,7 @@
 #include "agent/worker/queue/heartbeat.h"
 #include "gpumap.h"
 
-/* The second slot of the entry before it. */
+/* Consume the second slot of the previous entry. */
 static int take_second(struct gm_worker_session *s, const uint64_t *words,
 		       struct gm_decoded_entry *v)
 {
@@ -21,11 +21,11 @@ static int take_second(struct gm_worker_session *s, const uint64_t *words,
 	return -EPROTO;
 }
 
-/* What was right may begin, or not. */
+/* Decide whether a valid entry may begin. */
 static int may_begin(struct gm_worker_session *s,
 		     const struct gm_decoded_entry *v)
 {
-	/* To give memory back is the library's own doing, and no job. */
+	/* FREE is not cancelled: the library submits it, and it is no job. */
 	if (s->cancels && v->task.op != GPUMAP_OP_FREE &&
 	    gm_cancel_reaches(s->cancel, s->entries.pos, s->entries.mask + 1))
 		return -ECANCELED;

@@ -2,19 +2,20 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * fetch - the next entry of a queue, and whether it may begin.
+ * fetch - decodes the next entry of a queue and decides whether it may begin.
  *
- * A second slot (shm/queue.h) is judged together with its first, while both lie
- * in the ring, and consumed by itself when its turn comes: it does nothing,
- * ends with 0, and has to be there then.  So positions are consumed and end one
- * by one, whatever an entry has.
+ * A second slot (shm/queue.h) is decoded together with its first slot while
+ * both lie in the ring.  The second slot is consumed at its own position: it
+ * has no effect, ends with status 0, and must still be in the ring then.
+ * Positions are therefore consumed and end one by one, whether an entry has one
+ * slot or two.
  */
 #ifndef GM_WORKER_QUEUE_FETCH_H
 #define GM_WORKER_QUEUE_FETCH_H
 
 #include "agent/worker/queue/session.h"
 
-/* At the beginning of a turn: what does the client cancel? */
+/* Read what the client cancels, at the beginning of a turn. */
 static inline void gm_intake_turn(struct gm_worker_session *session)
 {
 	session->cancel = gm_get(&session->timeline->cancel);
@@ -22,18 +23,19 @@ static inline void gm_intake_turn(struct gm_worker_session *session)
 }
 
 /*
- * gm_intake - judge the entry at the head of a queue
+ * gm_intake - decode the entry at the head of a queue
  *
  * words	a private copy of its slot
  *
  * Returns	as gm_judge_entry(), and
  *		-ETIME		its deadline has passed
- *		-ECANCELED	the client wants it no longer
- * 		-EIO, -EINVAL it waits for what will never be, see dependency.h
- *		-EAGAIN		it waits: @session->wait says for what
+ *		-ECANCELED	the client has cancelled it
+ *		-EIO, -EINVAL	it waits for a position that its timeline never
+ *				reaches, see dependency.h
+ *		-EAGAIN		it waits: @session->wait holds the positions
  *
- * But for -EPROTO and -EAGAIN the entry is to be consumed, and what it has
- * behind it is expected from then on.
+ * The caller consumes the entry unless the result is -EPROTO or -EAGAIN.  From
+ * then on the entry's second slot is expected next, if it has one.
  */
 int gm_intake(struct gm_worker_session *session,
 	      const uint64_t words[GM_ENTRY_WORDS],

@@ -2,7 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * heartbeat - the worker's sign of life: what it is inside of, and since when.
+ * heartbeat - publishes in the journal which call the worker is inside of, and
+ * since when.
  */
 #ifndef GM_WORKER_QUEUE_HEARTBEAT_H
 #define GM_WORKER_QUEUE_HEARTBEAT_H

@@ -13,12 +13,13 @@
 #include "gpumap.h"
 #include "shm/point.h"
 
-#define GM_TURN_TIMED       4096u /* bytes of a job that is worth a clock */
+/* Bytes of a job that is large enough to time. */
+#define GM_TURN_TIMED       4096u
 
 #define unlikely(condition) __builtin_expect(!!(condition), 0)
 
-/* Do up to @budget bytes of the work in hand.  Returns the bytes; the work is
- * over when its bytes are 0, with its status in the batch. */
+/* Run up to @budget bytes of the current work.  Returns the bytes.  When the
+ * work has ended, its bytes are 0 and its status is in the batch. */
 static uint64_t do_slice(struct gm_worker_session *s,
 			 struct gm_backend_device *dev, struct gm_batch *batch,
 			 uint64_t budget)
@@ -69,7 +70,8 @@ uint64_t gm_turn_share(uint64_t share, uint64_t bytes, uint64_t ns,
 	return fits / GM_TURN_LEAST * GM_TURN_LEAST; /* pages stay whole */
 }
 
-/* The part of a turn that is timed: from its first job of some size on. */
+/* The timed part of a turn: from its first job of at least GM_TURN_TIMED
+ * bytes. */
 struct timing {
 	uint64_t since_ns; /* 0: not begun */
 	uint64_t bytes;
@@ -81,7 +83,7 @@ static void begin_timing(struct timing *timing, uint64_t bytes)
 		timing->since_ns = gm_now_ns();
 }
 
-/* Bytes of a turn, however fast. */
+/* Limit of a turn in bytes. */
 static uint64_t turn_most(const struct gm_backend_device *dev)
 {
 	return dev->slice_bytes ? dev->slice_bytes : GM_TURN_BYTES;
@@ -118,9 +120,9 @@ static void begin_work(struct gm_worker_session *s,
 	work->taken = false;
 }
 
-/* ALLOC, LOAD and a COPY of what is borrowed wait for others, so nothing behind
- * them is read until then; what FREE gives up nobody in this turn uses any
- * more. */
+/* ALLOC, LOAD and a COPY from borrowed memory wait for other threads or rows,
+ * so no entry behind them is read until they end.  No later entry of this turn
+ * uses a buffer that FREE gives up. */
 static void serve_buffer(struct gm_worker_session *s,
 			 const struct gm_decoded_entry *verdict,
 			 struct gm_batch *batch)
@@ -137,8 +139,9 @@ static void serve_buffer(struct gm_worker_session *s,
 	gm_session_send(s, verdict);
 }
 
-/* A program has its tile as a whole: only itself could say how to cut it.  What
- * ended before it should not wait for it. */
+/* A program runs its whole tile at once, because only the program knows how to
+ * split it.  Completions before it are published first, so that they do not
+ * wait for it. */
 static void serve_program(struct gm_worker_session *s,
 			  const struct gm_decoded_entry *v,
 			  struct gm_batch *batch)
@@ -155,8 +158,8 @@ static void serve_program(struct gm_worker_session *s,
 	gm_batch_end(batch, rc);
 }
 
-/* An entry that is no plain NOP.  Returns the bytes that it took of the turn;
- * s->work has what is left of it, s->why what was wrong with it. */
+/* Serve an entry other than a plain NOP.  Returns the bytes that it used of the
+ * turn.  s->work has the rest of it, s->why its violation of the contract. */
 static uint64_t serve_entry(struct gm_worker_session *s,
 			    struct gm_backend_device *dev,
 			    const uint64_t *words, struct gm_batch *batch,
@@ -173,7 +176,7 @@ static uint64_t serve_entry(struct gm_worker_session *s,
 	}
 	if (rc == 0 && verdict.program) {
 		serve_program(s, &verdict, batch);
-		timing->since_ns = 0; /* it says nothing of others */
+		timing->since_ns = 0; /* its time does not predict other work */
 		return budget;
 	}
 	if (rc < 0 || verdict.bytes == 0) {
@@ -209,9 +212,9 @@ int64_t gm_turn_price(const struct gm_backend_device *dev, uint64_t share,
 	return (int64_t)(bytes * fast / share);
 }
 
-/* Short turns are for the others' sake, and cost a fast copy a tenth of its
- * speed.  Slow work loses nothing by them, and who comes while it is going on
- * waits the less. */
+/* Short turns help the other sessions, and cost a fast copy a tenth of its
+ * speed.  Slow work loses nothing by short turns, and a session that wakes
+ * meanwhile waits less. */
 static uint64_t allowance(const struct gm_worker_session *s,
 			  const struct gm_backend_device *dev)
 {
@@ -234,7 +237,7 @@ uint32_t gm_turn_serve(struct gm_worker_session *session,
 
 	gm_intake_turn(s);
 	if (s->work.bytes) {
-		batch.first--; /* what it works on has been consumed */
+		batch.first--; /* the entry in progress is consumed already */
 		begin_timing(&timing, s->work.bytes);
 		used = do_slice(s, dev, &batch, left);
 		timing.bytes += used;
@@ -261,12 +264,13 @@ uint32_t gm_turn_serve(struct gm_worker_session *session,
 		if (batch.n == GM_TURN_BATCH && !gm_get(&s->ground.broken))
 			gm_batch_publish(s, &batch);
 	}
-	/* An errand ends later; it is an entry of this turn. */
+	/* A request ends later, but counts as an entry of this turn. */
 	gm_deficit_charge(&s->deficit, gm_turn_price(dev, share, all - left),
 			  batch.ended + (s->errand.handle != 0));
 	end_timing(s, dev, &timing);
 	if (unlikely(gm_get(&s->ground.broken))) {
-		/* What ended here may have been done on zeroes. */
+		/* Entries of this turn may have read zeroes in place of
+		 * data. */
 		s->why = GM_SESSION_BROKEN;
 		s->halted = true;
 		return 0;
@@ -279,7 +283,7 @@ void gm_turn_finish(struct gm_worker_session *session, int32_t status)
 {
 	struct gm_batch batch = { .first = session->entries.pos - 1 };
 
-	/* Its next turn finds out: it may have been done on zeroes. */
+	/* The entry may have read zeroes.  The next turn ends the session. */
 	if (gm_get(&session->ground.broken))
 		return;
 	gm_batch_end(&batch, status);

@@ -10,7 +10,8 @@
 #include "agent/worker/queue/async_exec.h"
 #include "shm/point.h"
 
-/* Stored when it changes only: a store takes the line from the client. */
+/* Stored only if it changed, because a store takes the cache line from the
+ * client. */
 static void publish_cpu(struct gm_worker *w, struct gm_worker_session *s)
 {
 	if (s->cpu == w->cpu)
@@ -81,7 +82,7 @@ void gm_run_queue_wake(struct gm_worker *worker,
 {
 	struct gm_guest *guest = session->guest;
 
-	/* What has come since DRAIN is left to whoever comes next. */
+	/* Entries that came after DRAIN are left to the next worker. */
 	if (worker->drained)
 		return;
 	if (session->active || session->ended || session->stalled ||
@@ -123,7 +124,7 @@ void gm_run_queue_drop(struct gm_worker *worker,
 	worker->n_active--;
 }
 
-/* It was looked at too long ago. */
+/* Keep the session awake: its ring was polled too long ago. */
 static bool stay(struct gm_worker *w, struct gm_worker_session *s)
 {
 	gm_run_queue_found(w, s, false);
@@ -141,8 +142,8 @@ bool gm_run_queue_park(struct gm_worker *worker,
 		gm_run_queue_drop(worker, session);
 		return true;
 	}
-	/* What it waited for may have come since it was found idle: an errand
-	 * is done, and neither a bell nor the device tells of that again. */
+	/* The session's request may have ended since the session was found
+	 * idle. Neither the doorbell nor the device reports that again. */
 	if (session->flights && gm_async_exec_due(worker, session))
 		return stay(worker, session);
 	gm_ring_park(&session->queue->parked, &session->parked);

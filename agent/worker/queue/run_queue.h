@@ -2,14 +2,15 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * run_queue - the sessions that are awake, in the order of their turns.
+ * run_queue - orders the awake sessions by their turns.
  *
- * Users take turns, and the sessions of each user take that user's turns: who
- * opens many sessions gets no more of the row by it, and nobody waits longer
- * for a turn because of that.  Whose turn comes to something is schedule.h's.
+ * Users take turns, and the sessions of a user share that user's turns.  A user
+ * who opens many sessions therefore gets no larger part of the row, and other
+ * users do not wait longer.  schedule.h decides which turn does any work.
  *
- * Awake are those with work and, of those found empty, at most GM_ROSTER_HOT,
- * which are polled.  All others are parked: their clients ring.
+ * A session is awake if it has work.  Among the sessions with empty rings, at
+ * most GM_ROSTER_HOT stay awake and are polled.  All others are parked: their
+ * clients ring the doorbell.
  */
 #ifndef GM_WORKER_QUEUE_RUN_QUEUE_H
 #define GM_WORKER_QUEUE_RUN_QUEUE_H
@@ -20,39 +21,40 @@
 
 #define GM_ROSTER_HOT 8u
 
-/* Make the session known, before anything else here, with a purse that outlasts
- * gm_run_queue_dismiss().  Returns 0 or -ENOMEM. */
+/* Register the session, before any other call here, and give it a budget that
+ * exists until after gm_run_queue_dismiss().  Returns 0 or -ENOMEM. */
 int gm_run_queue_admit(struct gm_worker *worker,
 		       struct gm_worker_session *session);
 
-/* Forget it; it is not awake. */
+/* Unregister the session and take it off the list of awake sessions. */
 void gm_run_queue_dismiss(struct gm_worker *worker,
 			  struct gm_worker_session *session);
 
-/* Give it turns from now on, unless it has ended, or is stalled, or waits and
- * has nothing else to do. */
+/* Give the session turns from now on, unless it has ended, is stalled, or waits
+ * for a timeline and has no entries at the device. */
 void gm_run_queue_wake(struct gm_worker *worker,
 		       struct gm_worker_session *session);
 
-/* Park it.  Returns false, and it stays awake, when something came in that
- * very moment. */
+/* Park the session.  Returns false, and the session stays awake, if an entry
+ * arrived at that moment. */
 bool gm_run_queue_park(struct gm_worker *worker,
 		       struct gm_worker_session *session);
 
-/* Its client rang, and nothing is there: that has answered the value under
- * which it was parked, and nobody will ring for that value again.  Park it
- * anew. */
+/* The client rang the doorbell and the ring is empty.  The doorbell answered
+ * the value under which the session was parked, and the client does not ring
+ * for that value again, so park the session with a new value. */
 void gm_run_queue_park_anew(struct gm_worker *worker,
 			    struct gm_worker_session *session);
 
-/* It has its turn now: the next of its user is another's. */
+/* The session has its turn: move it behind the other sessions of its user. */
 void gm_run_queue_rotate(struct gm_worker_session *session);
 
-/* Give it no more turns, without a word to the client. */
+/* Take the session off the list of awake sessions without notifying the
+ * client. */
 void gm_run_queue_drop(struct gm_worker *worker,
 		       struct gm_worker_session *session);
 
-/* Note what a look at it has shown. */
+/* Record whether a poll found the session's ring empty. */
 static inline void gm_run_queue_found(struct gm_worker *worker,
 				      struct gm_worker_session *session,
 				      bool empty)
@@ -63,11 +65,12 @@ static inline void gm_run_queue_found(struct gm_worker *worker,
 	worker->n_idle += empty ? 1 : UINT32_MAX;
 }
 
-/* Park those that were served longest ago until no more than GM_ROSTER_HOT
- * are polled. */
+/* Park the idle sessions that were served longest ago until at most
+ * GM_ROSTER_HOT are polled. */
 void gm_run_queue_trim(struct gm_worker *worker);
 
-/* We may have moved: say so to all that are awake. */
+/* Publish the CPU that the worker runs on to all awake sessions, if it has
+ * changed. */
 void gm_run_queue_cpu(struct gm_worker *worker);
 
 #endif

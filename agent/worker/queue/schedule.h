@@ -2,21 +2,23 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * schedule - a turn for each user who has a session with work.
+ * schedule - gives a turn to each user who has a session with work.
  *
- * Users take turns, and the sessions of each take that user's turns
- * (run_queue.h). Turns are short, for the sake of who comes while they go on,
- * and of different sizes; what each gets in the end is evened out by rounds
- * (drr.h), between the users and between the sessions of each. Who has had its
- * round gets no turn until the others have had theirs or have no work.
+ * Users take turns, and the sessions of a user share that user's turns
+ * (run_queue.h).  Turns are short, so that work that arrives meanwhile waits
+ * little, and they differ in size.  Rounds (drr.h) even out the difference
+ * between users, and between the sessions of each user.  A user or session that
+ * has used up its round gets no turn until the others have used theirs or have
+ * no work.
  *
- * Where the device computes by itself, a session with as much under way as it
- * may have is not done with its round: those that are wait for it, or who asks
- * for much at once would have the device for itself.  What has ended is told in
- * any case.
+ * Where the device computes asynchronously, a session that has as many slices
+ * in flight as it may have has not used up its round yet.  Sessions that have
+ * used up theirs wait for it.  Otherwise a session with large requests would
+ * get the device for itself.  Completions are published in any case.
  *
- * Inline, as every turn goes through here, and compiled twice, so that neither
- * kind of device pays for the other: @flies is constant in each.
+ * The functions are inline because every turn uses them, and are compiled
+ * twice, so that neither kind of device has the cost of the other: @flies is
+ * constant in each copy.
  */
 #ifndef GM_WORKER_QUEUE_SCHEDULE_H
 #define GM_WORKER_QUEUE_SCHEDULE_H
@@ -30,15 +32,17 @@
 #include "agent/worker/queue/run_queue.h"
 #include "agent/worker/worker.h"
 
-#define GM_BUSY_TURNS          32u /* served, between two signs of life */
+#define GM_BUSY_TURNS          32u /* turns served between two heartbeats */
 
 #define gm_likely(condition)   __builtin_expect(!!(condition), 1)
 #define gm_unlikely(condition) __builtin_expect(!!(condition), 0)
 
-/* Takes @flies, which is constant in each of the two. */
+/* A function with a parameter @flies, which is constant in each of its two
+ * copies. */
 #define GM_TWICE static inline __attribute__((always_inline))
 
-/* While draining, what came later than DRAIN is left to whoever comes next. */
+/* While the worker drains, entries that came after DRAIN are left to the next
+ * worker. */
 GM_TWICE bool gm_pass_due(struct gm_worker *w, struct gm_worker_session *s,
 			  const bool flies)
 {
@@ -50,7 +54,7 @@ GM_TWICE bool gm_pass_due(struct gm_worker *w, struct gm_worker_session *s,
 	       (int32_t)(s->drain - s->entries.pos) > 0;
 }
 
-/* The gap that an idle session has just seen the end of. */
+/* End the gap of an idle session that has work again. */
 static inline void gm_pass_end_of_gap(struct gm_worker *w,
 				      struct gm_worker_session *s)
 {
@@ -59,7 +63,7 @@ static inline void gm_pass_end_of_gap(struct gm_worker *w,
 	s->since_ns = 0;
 }
 
-/* Its turn has left something to do. */
+/* Do the work that the session's turn has left to the loop. */
 static inline void gm_pass_see_to(struct gm_worker *w,
 				  struct gm_worker_session *s)
 {
@@ -97,22 +101,22 @@ GM_TWICE void gm_pass_serve(struct gm_worker *w, struct gm_worker_session *s,
 		gm_async_exec_serve(w, s);
 	else
 		gm_turn_serve(s, w->dev);
-	/* Without what began in this turn and is paid by both
-	 * (accounting.h). */
+	/* Exclude work that began in this turn and is charged to both session
+	 * and user already (accounting.h). */
 	cost = before.bytes - s->deficit.bytes;
 	if (flies)
 		cost -= had - s->guest->deficit.bytes;
 	gm_deficit_charge(&s->guest->deficit, cost,
 			  (uint32_t)(before.entries - s->deficit.entries));
-	/* A pass is as long as there are users, and what they ask for may be
-	 * slow for its size. */
+	/* The length of a pass grows with the number of users, and their work
+	 * may be slow for its size. */
 	if (gm_unlikely(++w->busy % GM_BUSY_TURNS == 0) && w->n_active > 1)
 		gm_beat(w->journal, GM_CALL_LOOP);
 	if (gm_unlikely(s->halted))
 		gm_pass_see_to(w, s);
 }
 
-/* Those of a user that have work and wait for others are as good as idle. */
+/* Sessions of a user that have work and wait for others count as idle. */
 static inline void gm_pass_hold(struct gm_worker *w, struct gm_guest *guest)
 {
 	struct gm_worker_session *s;
@@ -121,7 +125,7 @@ static inline void gm_pass_hold(struct gm_worker *w, struct gm_guest *guest)
 	gm_run_queue_found(w, s, true);
 }
 
-/* The first of a user's sessions that has work and something left of its round,
+/* The first of a user's sessions that has work and credit left in its round,
  * NULL if none has. */
 GM_TWICE struct gm_worker_session *
 gm_pass_next(struct gm_worker *w, struct gm_guest *guest, const bool flies)
@@ -152,7 +156,7 @@ gm_pass_next(struct gm_worker *w, struct gm_guest *guest, const bool flies)
 	}
 }
 
-/* Returns whether a turn of the user's came to anything. */
+/* Serve one turn of a user.  Returns whether a session was served. */
 GM_TWICE bool gm_pass_visit(struct gm_worker *w, struct gm_guest *guest,
 			    const bool flies, bool *ret_spent)
 {
@@ -171,15 +175,16 @@ GM_TWICE bool gm_pass_visit(struct gm_worker *w, struct gm_guest *guest,
 	return true;
 }
 
-/* All users who have work have had their round. */
+/* All users with work have used up their round: begin the next one. */
 static inline void gm_pass_next_round(struct gm_worker *w, const bool flies)
 {
 	struct gm_guest *guest;
 
-	/* The pass of loads behind this one copies it, or begins to. */
+	/* The loader's pass after this one makes that copy, or starts it. */
 	if ((!flies || !w->n_aloft) && gm_load_is_owed(w))
 		return;
-	/* Nor is a round over for whom the device has ended something. */
+	/* The round goes on while a session has slices that the device has
+	 * ended. */
 	if (flies && gm_async_exec_wake(w))
 		return;
 	if (!flies || !gm_async_exec_is_owed(w, NULL)) {
@@ -192,14 +197,14 @@ static inline void gm_pass_next_round(struct gm_worker *w, const bool flies)
 	gm_pass_hold(w, guest);
 }
 
-/* Does anything wait for the next round that has no turns?  Parts of
- * collectives are of the rounds, too, and loads, and copies between rows. */
+/* Does work outside of turns wait for the next round?  Parts of collectives,
+ * loads, and copies between rows count in the rounds, too. */
 static inline bool gm_pass_is_awaited(const struct gm_worker *w)
 {
 	return w->parts.held || w->loader.held || w->ferry.held;
 }
 
-/* Returns whether anybody had work. */
+/* Serve one turn of each user.  Returns whether any user had work. */
 GM_TWICE bool gm_pass(struct gm_worker *w, const bool flies)
 {
 	struct gm_guest *guest = TAILQ_FIRST(&w->guests), *next;
@@ -208,7 +213,7 @@ GM_TWICE bool gm_pass(struct gm_worker *w, const bool flies)
 
 	w->pass++;
 	for (; guest; guest = next) {
-		/* A breach may be the end of the last that was awake. */
+		/* A violation may end the user's last awake session. */
 		next = TAILQ_NEXT(guest, entry);
 		worked |= gm_pass_visit(w, guest, flies, &spent);
 	}

@@ -23,8 +23,8 @@ static bool inside(uint64_t at, uint64_t bytes, uint64_t size)
 	return bytes <= size && at <= size - bytes;
 }
 
-/* gpumapd made all of it: what does not fit is a bug, found here once and not
- * by a fault later. */
+/* gpumapd made these values, so a mismatch is a bug, found here and not later
+ * by a page fault. */
 static int judge_wire(const struct gm_wire *wire, const int *fds)
 {
 	uint64_t queue_bytes;
@@ -47,8 +47,8 @@ static int judge_wire(const struct gm_wire *wire, const int *fds)
 	return 0;
 }
 
-/* Map part of a file at an offset that need not be one of this kernel's
- * pages: the layout's pages are 4 KiB, a kernel's may be larger. */
+/* Map part of a file.  The layout's pages are 4 KiB and the kernel's may be
+ * larger, so @at need not be a multiple of the kernel's. */
 static int map_part(struct gm_mapping *ground, int part, int fd, uint64_t at,
 		    uint64_t bytes, int protection, void **ret_at)
 {
@@ -66,7 +66,7 @@ static int map_part(struct gm_mapping *ground, int part, int fd, uint64_t at,
 	return 0;
 }
 
-/* A range that cannot be bound is served from further away. */
+/* If binding fails, the range stays usable from a remote node. */
 static void bind_range(const struct gm_wire *wire, char *arena, int node)
 {
 	if (node >= 0 && wire->range_bytes)
@@ -74,7 +74,7 @@ static void bind_range(const struct gm_wire *wire, char *arena, int node)
 			     GM_PIN_PREFER);
 }
 
-/* Address space only, until an entry waits for another row. */
+/* This costs address space only until an entry waits for another row. */
 static int map_timelines(struct gm_worker_session *s,
 			 const struct gm_wire *wire, int fd)
 {
@@ -122,8 +122,9 @@ static int map_all(struct gm_worker_session *s, const struct gm_wire *wire,
 	if (!arena)
 		return 0;
 	bind_range(wire, arena, node);
-	/* Where the administrator lets shared memory have huge pages as it is
-	 * touched; clients have them in their large allocations anyway. */
+	/* Effective where the administrator permits huge pages for shared
+	 * memory on request; clients do the same for their large
+	 * allocations. */
 	madvise(s->ground.part[2].at, s->ground.part[2].bytes, MADV_HUGEPAGE);
 	return 0;
 }
@@ -186,7 +187,7 @@ int gm_session_map(const struct gm_wire *wire, int fds[GM_SESSION_FDS],
 	/* An owner that died before it began has not consumed anything. */
 	if (gm_get_acquire(&s->owed->session) != s->id) /* JOURNAL.order */
 		gm_journal_open(s->owed, s->id);
-	/* What it had of a worker before us is gone. */
+	/* Device memory at the previous worker is gone. */
 	gm_put(&s->owed->bytes, 0);
 	s->buffers.shown = &s->owed->bytes;
 	GM_POINT("worker_opened");
@@ -219,8 +220,8 @@ void gm_session_wake(struct gm_worker_session *session, bool in_any_case)
 
 	gm_add_ordered(&client->wake, 1); /* RING.wake */
 	GM_POINT("worker_wake_counted");
-	/* One waiter: a session is one thread's.  More would be the client's
-	 * own doing, on our time. */
+	/* Wake one waiter: a session belongs to one thread.  More waiters would
+	 * be the client's own choice, at the worker's cost. */
 	syscall(SYS_futex, &client->wake, FUTEX_WAKE, 1, NULL, NULL, 0);
 	if (session->socket >= 0 && (in_any_case || gm_get(&client->by_fd)))
 		send(session->socket, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);

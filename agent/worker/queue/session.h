@@ -2,12 +2,13 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * session - one client's queue on this row, and the client's memory.
+ * session - one client's queue pair on this row, and the client's memory.
  *
- * Mapped are the client's page, the queue pair of this row, and the arena; and,
- * to be read only, all of the queues, for the timelines of other rows.
- * Whatever the client can write is copied before it is believed, and the words
- * that are ours to write are never read back: their values are kept here.
+ * The worker maps the client's page, the queue pair of this row and the arena.
+ * The worker also maps all queues of the session read-only, for the timelines
+ * of other rows.  A value that the client can write is copied before it is
+ * checked.  The words that only the worker writes are never read back: the
+ * worker keeps its own copies of their values here.
  */
 #ifndef GM_WORKER_QUEUE_SESSION_H
 #define GM_WORKER_QUEUE_SESSION_H
@@ -29,91 +30,100 @@
 #include "shm/queue.h"
 #include "shm/ring.h"
 
-/* A job that is done in slices.  Idle while bytes is 0. */
+/* A job that is executed in slices.  bytes is 0 while there is none. */
 struct gm_work {
 	struct gm_task task;
-	struct gm_reduce so_far; /* of the task, if it reduces */
+	struct gm_reduce so_far; /* partial result, if the task reduces */
 	uint64_t bytes;          /* of the whole task */
-	uint64_t next;           /* element */
-	uint64_t deadline_ns;    /* after which no slice begins; 0: none */
-	uint32_t each;           /* bytes that an element counts for */
-	bool taken;              /* in the journal */
+	uint64_t next;           /* next element to process */
+	uint64_t deadline_ns;    /* no slice starts after it; 0: no limit */
+	uint32_t each;           /* bytes accounted per element */
+	bool taken;              /* recorded in the journal */
 };
 
-/* What an entry asks of others than its turn.  None while handle is 0. */
+/* A request that an entry's turn cannot execute by itself, because another
+ * thread or row takes part.  handle is 0 while there is none. */
 struct gm_async_op {
 	uint32_t op;    /* ALLOC, LOAD, COPY between rows, a collective */
 	uint32_t flags; /* ALLOC */
-	uint64_t
-		handle; /* of the buffer, or of the file, or a group's number */
-	uint64_t bytes; /* ALLOC */
-	uint64_t at;    /* LOAD, COPY: in the source */
-	uint64_t deadline_ns; /* LOAD, COPY, a collective; 0: none */
-	struct gm_task task;  /* LOAD, COPY: where to */
+	/* Handle of the buffer or the file, or number of the group. */
+	uint64_t handle;
+	uint64_t bytes;       /* ALLOC */
+	uint64_t at;          /* LOAD, COPY: offset in the source */
+	uint64_t deadline_ns; /* LOAD, COPY, collective; 0: none */
+	struct gm_task task;  /* LOAD, COPY: the destination */
 	struct gm_comm_ask ask;
 };
 
-/* A COPY under way. */
+/* A COPY between rows that is in progress. */
 struct gm_remote_copy {
-	TAILQ_ENTRY(gm_remote_copy) entry; /* of the worker's, while it is on */
+	TAILQ_ENTRY(gm_remote_copy)
+	entry; /* in the worker's list while on is true */
 	struct gm_worker_session *session;
 	bool on;
 	struct gm_async_op what;
-	uint64_t bytes; /* of it all */
-	uint64_t asked; /* for, so far */
+	uint64_t bytes; /* of the whole copy */
+	uint64_t asked; /* bytes requested so far */
 	uint64_t piece_at[GM_STAGE_PIECES];
 	uint64_t piece_bytes[GM_STAGE_PIECES];
-	uint32_t busy; /* pieces that are, a bit each */
-	uint32_t away; /* that another row writes to, be it for one before
-			* whose time was up */
-	int status;    /* the first failure */
+	uint32_t busy; /* bitmask of the pieces in progress */
+	/* Bitmask of the pieces that another row writes to.  Such a write may
+	 * belong to an earlier copy whose deadline has passed. */
+	uint32_t away;
+	int status; /* the first failure */
 };
 
-/* An ALLOC, and whether it waits for memory (memory/alloc.h). */
+/* An ALLOC that may wait for memory (memory/alloc.h). */
 struct gm_alloc_wait {
-	TAILQ_ENTRY(gm_alloc_wait) entry; /* of the worker's, while it is on */
+	/* In the worker's list while on is true. */
+	TAILQ_ENTRY(gm_alloc_wait) entry;
 	struct gm_worker_session *session;
 	bool on;
 	struct gm_async_op what;
 };
 
-/* What the entry at the head of the ring waits for (dependency.h). */
+/* The timelines that the entry at the head of the ring waits for
+ * (dependency.h). */
 struct gm_wait {
-	bool on;     /* it waits: nothing is read */
-	bool listed; /* among the worker's that do */
+	bool on;     /* the head waits: no entry is read */
+	bool listed; /* in the worker's list of waiting heads */
 	uint8_t n;
 	uint64_t deadline_ns; /* 0: none */
 	uint64_t until[GM_WAITS_MAX];
 };
 
-/* A collective by way of this rank's windows (collective/staged.h). */
+/* A collective that goes through this rank's windows (collective/staged.h). */
 struct gm_staged {
-	struct gm_comm_ask ask; /* of it all */
-	uint64_t each_round;    /* elements */
+	/* The whole collective. */
+	struct gm_comm_ask ask;
+	uint64_t each_round; /* elements per round */
 	uint64_t rounds;
-	uint64_t next; /* round that a window is to be filled for, */
-	uint64_t at;   /* and that goes around */
-	char *send;    /* where this rank's own memory is mapped; NULL: */
+	/* Next round to fill a window for. */
+	uint64_t next;
+	uint64_t at; /* round that the group executes */
+	char *send;  /* mapping of this rank's own memory, or NULL */
 	char *recv;
-	uint64_t send_address; /* the device has it there */
+	/* Device addresses of the same memory, used where send or recv is
+	 * NULL. */
+	uint64_t send_address;
 	uint64_t recv_address;
-	uint32_t each;                   /* bytes of an element */
-	uint32_t n_copies;               /* that the slow thread has */
-	uint8_t window[GM_COMM_WINDOWS]; /* of each, see staged.c */
+	uint32_t each;     /* bytes per element */
+	uint32_t n_copies; /* copies handed to the slow thread */
+	/* State of each window, see staged.c. */
+	uint8_t window[GM_COMM_WINDOWS];
 	bool tells;
-	int status; /* of the first failure: nothing is begun any more */
+	int status; /* first failure; nothing new starts after it */
 };
 
-/* This rank's part of a collective that is under way
- * (collective/collective.h). */
+/* This rank's part of a collective in progress (collective/collective.h). */
 struct gm_part {
-	TAILQ_ENTRY(gm_worker_session) entry; /* in the worker's */
-	struct gm_collective_member *member;  /* NULL: there is none */
+	TAILQ_ENTRY(gm_worker_session) entry; /* in the worker's list */
+	struct gm_collective_member *member;  /* NULL: no part is in progress */
 	struct gm_comm_call call;
 	struct gm_staged relay;
-	uint32_t way;         /* of those with windows, see nccl_group.c */
+	uint32_t way; /* method, for groups with windows, see nccl_group.c */
 	uint64_t deadline_ns; /* 0: none */
-	bool waits;           /* for another rank, at the last look */
+	bool waits;           /* for another rank, at the last poll */
 };
 
 struct gm_async_op_job;
@@ -123,7 +133,7 @@ struct gm_wakeup_list;
 struct gm_load;
 
 struct gm_worker_session {
-	/* What every turn touches. */
+	/* Used in every turn. */
 	struct gm_ring entries;
 	struct gm_ring done;
 	struct gm_waker waker;
@@ -132,79 +142,95 @@ struct gm_worker_session {
 	struct gm_client *client;
 	struct gm_judge judge;
 	struct gm_work work;
-	uint64_t share; /* payload bytes of its next turn */
+	uint64_t share; /* payload bytes allowed in its next turn */
 	struct gm_deficit deficit;
-	bool spent;      /* no more in this round: nothing of it is begun */
-	bool alone;      /* nobody else is awake: its turns may be longer */
-	int socket;      /* of a client that wants a pollable fd, or -1 */
-	bool second;     /* the next entry is the last one's second slot */
-	bool cancels;    /* in this turn: some may be cancelled, by @cancel */
-	bool halted;     /* the loop has to look after its turn: why, errands */
-	const char *why; /* set: the session is served no longer */
+	/* The session has used up its round: no entry of it starts. */
+	bool spent;
+	/* No other session is awake, so its turns may be longer. */
+	bool alone;
+	int socket;  /* of a client that asked for a pollable fd, or -1 */
+	bool second; /* the next slot is the last entry's second slot */
+	/* In this turn entries may be cancelled, up to @cancel. */
+	bool cancels;
+	/* The loop has work after this turn: see @why, @errand, @buffers and
+	 * @wait. */
+	bool halted;
+	const char *why; /* set: the session is not served any more */
 	struct gm_mapping ground;
 	struct gm_timeline *timeline;
-	uint64_t now;    /* a place in time: what has ended */
-	uint64_t cancel; /* the client's word, at the beginning of the turn */
-	struct gm_wakeup_list *herald; /* NULL: nobody waits for this row */
+	uint64_t now; /* timeline value: the entries that have ended */
+	/* Copy of the client's word, read when the turn began. */
+	uint64_t cancel;
+	/* Wakeup list of the worker; NULL in the recovery process. */
+	struct gm_wakeup_list *herald;
 
-	/* What the loop decides by. */
-	TAILQ_ENTRY(gm_worker_session) turn; /* while active */
+	/* State that the loop schedules by. */
+	TAILQ_ENTRY(gm_worker_session)
+	turn; /* in its user's list, while active */
 	struct gm_guest *guest;
 	struct gm_queue *queue;
-	uint32_t parked;   /* our copy of queue->parked */
-	uint32_t cpu;      /* our copy of queue->cpu */
-	bool active;       /* awake: gets turns */
-	bool idle;         /* active, and found empty at the last look */
-	bool ended;        /* by a violation; waits for its DETACH */
-	uint64_t since_ns; /* when idleness was first timed, 0: not yet */
+	uint32_t parked;   /* the worker's copy of queue->parked */
+	uint32_t cpu;      /* the worker's copy of queue->cpu */
+	bool active;       /* awake: the session gets turns */
+	bool idle;         /* active, and its ring was empty at the last poll */
+	bool ended;        /* ended by a violation; waits for its DETACH */
+	uint64_t since_ns; /* start of the idle period, 0: not timed yet */
 	uint64_t budget_ns;
-	uint64_t last; /* the pass that served it last */
+	uint64_t last; /* pass that last served the session */
 	struct gm_doorbell_spin spin;
-	struct gm_doorbell_spin *watched; /* that the budget is of */
+	struct gm_doorbell_spin
+		*watched; /* the predictor that budget_ns came from */
 	struct gm_flood flood;
 
 	struct gm_wait wait;
-	TAILQ_ENTRY(gm_worker_session) waiting; /* while wait.listed */
-	char *queues;    /* all of them, to be read only */
-	uint32_t n_rows; /* that have one */
+	/* In the worker's list, while wait.listed. */
+	TAILQ_ENTRY(gm_worker_session) waiting;
+	char *queues;    /* all queues of the session, mapped read-only */
+	uint32_t n_rows; /* number of queues in that mapping */
 
-	/* Memory besides the arena, and the slow thread
+	/* Memory other than the arena, and requests to the slow thread
 	 * (control/async_op.h). */
 	struct gm_buffer_table buffers;
 	struct gm_async_op errand;
 	struct gm_remote_copy carry;
 	struct gm_alloc_wait alloc;
-	struct gm_async_op_job *last_errand; /* once there was a first */
-	uint32_t n_slow;       /* jobs that the slow thread has of it */
-	struct gm_load *load;  /* what it has under way, or NULL */
-	struct gm_load *ahead; /* the first that is read ahead, or NULL */
+	struct gm_async_op_job *last_errand; /* NULL until the first one */
+	uint32_t n_slow;       /* jobs of this session at the slow thread */
+	struct gm_load *load;  /* the load in progress, or NULL */
+	struct gm_load *ahead; /* the first load that is read ahead, or NULL */
 	struct gm_part part;
-	LIST_HEAD(, gm_collective_member) members; /* of groups */
-	bool stalled;      /* an entry waits for these: it gets no turns */
-	bool departing;    /* DETACHED as soon as nothing is under way */
-	uint64_t range_at; /* of the arena, this row's */
+	LIST_HEAD(, gm_collective_member) members; /* memberships in groups */
+	/* An entry waits for a request above, so the session gets no turns. */
+	bool stalled;
+	/* The session becomes DETACHED as soon as nothing of it is in
+	 * progress. */
+	bool departing;
+	uint64_t range_at; /* offset of this row's range of the arena */
 	uint64_t range_bytes;
-	struct gm_region **reached; /* parts of the arena, see decode.h */
+	/* Mapped parts of the arena, see decode.h. */
+	struct gm_region **reached;
 	uint32_t n_reached;
 
-	/* What the device has of it (async_exec.h); NULL where it computes only
-	 * while it is called. */
+	/* Entries at the device (async_exec.h).  NULL where the device computes
+	 * only during a call to its backend. */
 	struct gm_async_execs *flights;
 
-	/* What it is. */
+	/* Identity, from the ATTACH record. */
 	uint64_t id;
 	uint32_t uid; /* of the client */
 	uint32_t place;
-	uint64_t quota;  /* of that uid, as the ATTACH said */
-	uint32_t serial; /* of attachments to this worker */
-	uint32_t drain;  /* position at which draining stops */
-	uint32_t awaits; /* registrations, before it begins as this one: */
+	uint64_t quota;  /* of that uid, from the ATTACH record */
+	uint32_t serial; /* number of this attachment to the worker */
+	uint32_t drain;  /* drain ends before this position */
+	/* Registrations to wait for before the session starts as
+	 * @incarnation. */
+	uint32_t awaits;
 	uint32_t incarnation;
 	int doorbell;
-	int pair; /* where its end is told */
+	int pair; /* socket on which the end is reported */
 };
 
-/* Why a session ended whose memory was found missing. */
+/* Reason reported for a session that ended because its memory was missing. */
 #define GM_SESSION_BROKEN "memory that the session uses was taken away"
 
 enum {
@@ -216,29 +242,31 @@ enum {
 };
 
 /*
- * gm_session_map - judge an ATTACH record and map what it names
+ * gm_session_map - validate an ATTACH record and map what it names
  *
  * fds		GM_SESSION_FDS of them, -1 where there is none.  Those that
- *		are kept are set to -1, the others stay the caller's.
+ *		are kept are set to -1, the caller keeps the others.
  * node		to bind the row's range of the arena to, or -1
- * with_arena	false for an undertaker, who needs the queue only
+ * with_arena	false in the recovery process, which needs the queue only
  *
  * Returns	0
- *		-EINVAL		numbers that gpumapd would not send
- *		-EMFILE		what it names did not come: no descriptor is
- *				left
+ *		-EINVAL		values that gpumapd would not send
+ *		-EMFILE		the descriptors did not arrive: this process has
+ *				no free descriptor left
  *		-ENOMEM, ...	from mmap
  */
 int gm_session_map(const struct gm_wire *wire, int fds[GM_SESSION_FDS],
 		   struct gm_journal *journal, int node, bool with_arena,
 		   struct gm_worker_session **ret_session);
 
-/* Go on where the journal says that the last owner of the queue was buried,
- * or begin; say so to the client.  It is parked then: look at its ring. */
+/* Continue at the position that the journal records for the previous owner of
+ * the queue, or start a new queue, and publish the new incarnation to the
+ * client.  The queue is parked afterwards: the caller has to check its ring. */
 void gm_session_take_over(struct gm_worker_session *session,
 			  uint32_t incarnation);
 
-/* An entry has become an errand, to be begun when all before it has ended. */
+/* Store an entry as the session's request to other threads or rows.  The
+ * request begins when all entries before it have ended. */
 static inline void gm_session_send(struct gm_worker_session *session,
 				   const struct gm_decoded_entry *verdict)
 {
@@ -253,12 +281,12 @@ static inline void gm_session_send(struct gm_worker_session *session,
 				      .ask = verdict->ask };
 }
 
-/* Wake the client, which sleeps: by futex, and by its socket if it has one
- * that it sleeps on, or in any case. */
+/* Wake the sleeping client by futex.  Also write to its socket, if it has one,
+ * when the client sleeps on the socket or @in_any_case is set. */
 void gm_session_wake(struct gm_worker_session *session, bool in_any_case);
 
-/* Unmap and close all, in the closer's thread.  Once that is done it calls
- * @gone, which frees @session. */
+/* Unmap and close everything in the close thread, which then calls @gone.
+ * @gone frees @session. */
 void gm_session_unmap(struct gm_worker_session *session,
 		      struct gm_closer *closer, void (*gone)(void *session));
 

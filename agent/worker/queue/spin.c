@@ -22,7 +22,7 @@ void gm_spin_hit(struct gm_doorbell_spin *spin, uint64_t gap_ns)
 {
 	if (gap_ns > GM_SPIN_CAP_NS)
 		gap_ns = GM_SPIN_CAP_NS;
-	/* What was learned before the misses is out of date. */
+	/* The average from before the misses is out of date. */
 	if (spin->misses >= GM_SPIN_MISSES || spin->average_ns == 0)
 		spin->average_ns = gap_ns;
 	else

@@ -117,6 +117,7 @@ gm_unit_daemon = \
 	%reldir%/daemon/mask_quota.c \
 	%reldir%/daemon/mask_refused.c \
 	%reldir%/daemon/p2p.c \
+	%reldir%/daemon/pauses.c \
 	%reldir%/daemon/publish.c \
 	%reldir%/daemon/received_fds.c \
 	%reldir%/daemon/retry_queue.c \

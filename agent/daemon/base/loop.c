@@ -114,6 +114,7 @@ static void fire(struct gm_loop *loop)
 
 	while (!loop->stop && (timer = TAILQ_FIRST(&loop->timers)) != NULL &&
 	       timer->due_ns <= now) {
+		timer->late_ns = now - timer->due_ns;
 		gm_timer_stop(loop, timer);
 		timer->fired(timer);
 	}

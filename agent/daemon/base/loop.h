@@ -33,7 +33,8 @@ struct gm_source {
 
 struct gm_timer {
 	TAILQ_ENTRY(gm_timer) entry;
-	uint64_t due_ns; /* 0: not set */
+	uint64_t due_ns;  /* 0: not set */
+	uint64_t late_ns; /* while it fires: by how much it does too late */
 	void (*fired)(struct gm_timer *timer);
 };
 

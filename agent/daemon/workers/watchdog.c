@@ -60,6 +60,14 @@ uint64_t gm_watchdog_ready_limit(const struct gm_worker_process *worker)
 	return worker->is_card ? READY_CARD_NS : READY_NS;
 }
 
+/* A time of the journal, later by as long as the agent did not run since: what
+ * stopped the agent has stopped the worker, too. */
+static uint64_t without_pauses(const struct gm_worker_process *worker,
+			       uint64_t since)
+{
+	return since + gm_pauses_since(&worker->d->supervisor->pauses, since);
+}
+
 static bool is_over(const struct gm_worker_process *worker, uint32_t call,
 		    uint64_t limit_ns, uint64_t since, uint64_t now)
 {
@@ -70,7 +78,8 @@ static bool is_over(const struct gm_worker_process *worker, uint32_t call,
 		idle = worker->computed_ns;
 	if (calm < worker->computed_long_ns)
 		calm = worker->computed_long_ns;
-	return now - idle > limit_ns || (leaves && now - calm > BESIDE_NS);
+	return now - without_pauses(worker, idle) > limit_ns ||
+	       (leaves && now - without_pauses(worker, calm) > BESIDE_NS);
 }
 
 /* Signs from before this worker are not judged. */
@@ -154,7 +163,8 @@ static void judge_jobs(struct gm_worker_process *worker, uint64_t now)
 		worker->computed_long_ns = now;
 	if (by_programs)
 		limit = config->program_limit_ns;
-	if (limit == 0 || !worker->is_card || now - since <= limit)
+	if (limit == 0 || !worker->is_card ||
+	    now - without_pauses(worker, since) <= limit)
 		return;
 	gm_worker_process_kill(
 		worker, by_programs ? "a job ran longer than the limit in "

@@ -51,6 +51,7 @@
 
 #include "agent/common/wire.h"
 #include "agent/daemon/base/loop.h"
+#include "agent/daemon/base/pauses.h"
 #include "agent/daemon/base/spawn.h"
 #include "agent/daemon/base/spin.h"
 #include "agent/daemon/masks/device_replicas.h"
@@ -160,6 +161,7 @@ struct gm_supervisor {
 	struct gm_worker_process_list all;
 	char no_mps[160]; /* an empty directory, "" until a row needs it */
 	struct gm_spin spin;
+	struct gm_pauses pauses;
 	struct gm_timer tick;
 	struct gm_timer parting; /* look whom rows that have drained wait for */
 	bool draining;

@@ -291,6 +291,18 @@ static void each_call_has_its_own_limit(void)
 	beat(&signs->beat, GM_CALL_LOOP, 6 * second);
 	OK(was_killed_over("a turn of its loop took over 5 s"));
 
+	/* A pause of the agent is not counted: its tick came 8 s late. */
+	worker->since_ns = 1;
+	d->supervisor->pauses = (struct gm_pauses){ .next = 0 };
+	gm_pauses_tick(&d->supervisor->pauses, look_ns - 9 * second, second);
+	gm_pauses_tick(&d->supervisor->pauses, look_ns, second);
+	beat(&signs->beat, GM_CALL_LOOP, 12 * second);
+	gm_watchdog_check(worker, look_ns);
+	EQ(worker->state, GM_PROCESS_SERVING);
+	beat(&signs->beat, GM_CALL_LOOP, 14 * second);
+	OK(was_killed_over("a turn of its loop took over 5 s"));
+	d->supervisor->pauses = (struct gm_pauses){ .next = 0 };
+
 	worker->since_ns = 1;
 	d->config.cuda_kernel_limit_ns = 10 * second;
 	gm_put(&signs->aloft, look_ns - 9 * second);

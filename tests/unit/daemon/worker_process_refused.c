@@ -146,7 +146,8 @@ static void newcomers_of_a_stuck_worker_are_refused(void)
 	gm_worker_process_kill(worker, "by hand");
 	EQ(seat_guest(&late), 0);
 	EQ(late.attachment.state, GM_ATTACHMENT_WAITING);
-	gm_timer_set(&d->loop, &worker->timer, 1); /* five seconds are over */
+	/* As if the five seconds were over. */
+	gm_timer_set(&d->loop, &worker->timer, gm_loop_now());
 	OK(until(is_stuck));
 	EQ(other.status, -ENODEV);
 	OK(strstr(other.why, "does not end, not even by SIGKILL") != NULL);

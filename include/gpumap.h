@@ -2,11 +2,11 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * gpumap.h - see this node's devices and hand them work.
+ * gpumap.h - find this node's devices and submit jobs to them.
  *
- * Reading costs no system call: the calls below copy out of memory that
- * gpumapd publishes, and never block.  Submitting costs none while the worker
- * of the row is awake, and one when it sleeps.
+ * Reading costs no system call: calls that read copy from memory that gpumapd
+ * publishes, and never block.  Submitting costs none while the worker of the
+ * row is awake, and one when it sleeps.
  *
  * Errors     0 or a count on success, a negative errno on failure; nothing is
  *            stored through a ret_ pointer then.  gpumap_strerror() has a
@@ -20,12 +20,12 @@
  *            handler, reads no environment and keeps no state outside of what
  *            it gives you.
  *
- * Structs that open with @size grow at their end only: set @size to sizeof the
- * struct and zero the rest.  A library that is older than its caller answers
- * -E2BIG when a field that it does not know is set.
+ * Structs whose first field is @size grow at their end only: set @size to
+ * sizeof the struct and zero the rest.  A library that is older than its caller
+ * answers -E2BIG when a field that it does not know is set.
  *
- * This includes everything that needs no other package; gpumap/cuda.h, nccl.h
- * and uring.h go with those of theirs, and gpumap/program.h is for programs
+ * This header includes all others except gpumap/cuda.h, nccl.h and uring.h,
+ * which each need another package, and gpumap/program.h, which is for programs
  * that rows run.
  */
 #ifndef GPUMAP_H

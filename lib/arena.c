@@ -2,13 +2,14 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * One range is cut into extents, free or taken, that touch each other and cover
- * it.  They are the nodes of a tree ordered by offset, kept shallow by random
- * priorities (a treap); each node knows the largest free extent below it, so
- * the first one that fits is found without looking at those that do not.
+ * The allocator cuts one range into extents, free or taken, that touch each
+ * other and cover it.  The extents are the nodes of a tree ordered by offset,
+ * kept shallow by random priorities (a treap); each node knows the largest free
+ * extent below it, so a search finds the first extent that fits without
+ * visiting those that do not.
  *
- * Nothing of this lies in the arena: a client that scribbles over its payload,
- * or a worker that does, leaves the bookkeeping alone.
+ * None of this bookkeeping lies in the arena: a client or a worker that writes
+ * over the payload does not damage the bookkeeping.
  */
 
 #include "lib/internal.h"
@@ -105,7 +106,7 @@ static void insert(struct gm_arena *arena, struct gm_extent *e)
 	arena->root = join(join(low, e), high);
 }
 
-/* Take one extent out of the tree; it is there. */
+/* Take one extent out of the tree; the tree contains it. */
 static struct gm_extent *extract(struct gm_arena *arena, uint64_t at)
 {
 	struct gm_extent *low, *rest, *e, *high;
@@ -130,16 +131,17 @@ static uint64_t round_up(uint64_t n, uint64_t to)
 	return (n + to - 1) / to * to;
 }
 
-/* From offset @at to the next that is a multiple of @align in memory. */
+/* Bytes from offset @at to the next offset whose address in memory is a
+ * multiple of @align. */
 static uint64_t skip_to(const struct gm_arena *arena, uint64_t at,
 			uint64_t align)
 {
 	return round_up(arena->start + at, align) - (arena->start + at);
 }
 
-/* The first extent that holds @bytes at a multiple of @align.  Every extent
- * starts and ends at a multiple of GM_ARENA_ALIGN, so for that alignment the
- * way down never turns back. */
+/* The first free extent that holds @bytes at a multiple of @align.  Every
+ * extent starts and ends at a multiple of GM_ARENA_ALIGN, so for that alignment
+ * the search never backtracks. */
 static struct gm_extent *first_fit(const struct gm_arena *arena,
 				   struct gm_extent *e, uint64_t bytes,
 				   uint64_t align)
@@ -196,7 +198,8 @@ static int carve(struct gm_arena *arena, struct gm_extent *e, uint64_t at,
 	uint64_t skip = at - e->at, rest = e->bytes - skip - bytes;
 	struct gm_extent *before = NULL, *after = NULL;
 
-	/* First, so that nothing has been touched when there is no memory. */
+	/* Allocate before changing anything: -ENOMEM leaves the tree as it
+	 * was. */
 	if (skip > 0)
 		before = create(arena, e->at, skip);
 	if (rest > 0)

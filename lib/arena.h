@@ -2,7 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * arena - who has which bytes of a session's memory, and its huge pages.
+ * arena - allocate parts of a session's shared memory, and back it with huge
+ * pages.
  */
 #ifndef GM_ARENA_H
 #define GM_ARENA_H
@@ -12,27 +13,28 @@
 
 /* ---- arena -------------------------------------------------------------- */
 
-/* Who has which bytes of one row's range.  Nodes lie in private memory. */
+/* The allocator of one row's range.  Its nodes lie in private memory. */
 struct gm_extent;
 struct gm_arena {
 	struct gm_extent *root;
-	uint64_t start; /* of the range, in memory that is cut into blocks */
+	uint64_t start; /* of the range, in memory: aligns to blocks */
 	uint64_t bytes; /* of the range */
-	uint64_t dice;  /* state of the priorities */
+	uint64_t dice;  /* state of the random priorities */
 };
 
 #define GM_ARENA_ALIGN UINT64_C(64)
-#define GM_ARENA_LARGE (UINT64_C(2) << 20) /* a block: of one huge page */
+#define GM_ARENA_LARGE (UINT64_C(2) << 20) /* a block: one huge page */
 
 /* Returns 0 or -ENOMEM. */
 int gm_arena_init(struct gm_arena *arena, uint64_t start, uint64_t bytes);
 void gm_arena_fini(struct gm_arena *arena);
 
 /*
- * gm_arena_take - room of this size
+ * gm_arena_take - allocate @bytes
  *
- * From GM_ARENA_LARGE on it starts with a block where there is room for that,
- * with a page where not; smaller ones start at multiples of GM_ARENA_ALIGN.
+ * An allocation of GM_ARENA_LARGE bytes or more starts at a block where there
+ * is room for that, and otherwise at a page.  Smaller ones start at multiples
+ * of GM_ARENA_ALIGN.
  *
  * Returns	0 with an offset in the range, or -ENOMEM
  */
@@ -43,23 +45,23 @@ int gm_arena_give(struct gm_arena *arena, uint64_t at);
 
 /* ---- huge pages --------------------------------------------------------- */
 
-/* Which blocks of an arena have one.  Starts as zeroes. */
+/* The blocks of an arena that have a huge page.  Starts as zeroes. */
 struct gm_huge {
 	uint64_t *made; /* a bit each */
-	bool refused;   /* by the kernel, which is not asked again */
+	bool refused;   /* the kernel refused; do not ask again */
 };
 
-/* Map a file, where its blocks can be mapped as such.  Returns what mmap()
- * does. */
+/* Map a file at an address where its blocks can become huge pages.  Returns
+ * what mmap() does. */
 void *gm_huge_map(int fd, uint64_t bytes);
 
-/* For an arena of @bytes.  Returns 0 or -ENOMEM. */
+/* Prepare for an arena of @bytes.  Returns 0 or -ENOMEM. */
 int gm_huge_init(struct gm_huge *huge, uint64_t bytes);
 void gm_huge_fini(struct gm_huge *huge);
 
-/* Have the whole blocks in [at, at + bytes) of @arena there, as huge pages.
- * Where the kernel does not give them, memory comes when it is touched.  Cost:
- * a load for a block that was made before. */
+/* Populate the whole blocks in [at, at + bytes) of @arena with huge pages.
+ * Where the kernel refuses, pages appear when they are first touched.  Cost: a
+ * load for a block that was made before. */
 void gm_huge_fill(struct gm_huge *huge, char *arena, uint64_t at,
 		  uint64_t bytes);
 

@@ -16,15 +16,15 @@
 #define DEFAULT_INSTANCE    "node"
 #define DEFAULT_RUNTIME_DIR "/run/gpumap"
 
-/* A retired segment loses its name within moments; look so often. */
+/* A retired segment loses its name within moments; try to attach this often. */
 #define ATTEMPTS 3
 
 _Static_assert(GM_LAYOUT_MAJOR == 1, "the file's name carries the major");
 #define SEGMENT_PATH "/dev/shm/gpumap.1."
 
-/* Whom we believe: root, ourselves, whoever owns the runtime directory (and so
- * decides who answers on the socket there), and the agent that handed us the
- * file, if one did. */
+/* Is @owner a trusted owner of the segment?  Trusted are root, this process's
+ * user, the owner of the runtime directory (which decides which process answers
+ * on the socket there), and the agent that handed over the file, if one did. */
 static bool believed(const struct gpumap *map, uid_t owner, const uid_t *agent)
 {
 	struct stat dir;
@@ -68,10 +68,10 @@ static int map_by_name(struct gpumap *map)
 	int fd, ret;
 
 	snprintf(path, sizeof(path), SEGMENT_PATH "%s", map->instance);
-	/* O_NONBLOCK: a fifo of this name must not hold us. */
+	/* O_NONBLOCK: a fifo of this name must not block the open. */
 	fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0 && errno == ELOOP)
-		return -EPERM; /* a symbolic link is anybody's */
+		return -EPERM; /* any user could have made a symbolic link */
 	if (fd < 0)
 		return errno == ENXIO ? -EPROTO : -errno;
 	ret = map_file(map, fd, NULL);
@@ -194,7 +194,7 @@ void gpumap_detach(struct gpumap *map)
 {
 	if (map == NULL)
 		return;
-	/* Pins are the process's, not the connection's: end each. */
+	/* Pins belong to the process and outlast the connection: end each. */
 	if (gm_map_mine(map) == 0)
 		for (size_t i = map->n_pins; i-- > 0;) {
 			int ret = gpumap_unpin(map, map->pins[i]);

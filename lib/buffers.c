@@ -2,14 +2,14 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Memory that is not the arena's: a device's own, a file of the client's, what
- * others have exported.  Jobs name it by a handle that is made here and means
- * something in this session only.
+ * The session's table of buffers: memory outside the arena, which is a device's
+ * own, a file of the client's, or imported from another session.  Jobs name a
+ * buffer by a handle that is made here and is valid in this session only.
  *
- * Indices belong to the whole session, whatever row they are used on.  One is
- * free again when no worker can still have something there: what a ring carries
- * away (FREE) is gone with its completion, what the control socket carries away
- * (FORGET) with its reply.
+ * Indices belong to the whole session, whatever row uses them.  An index is
+ * free again when no worker can still have something there: after FREE on a
+ * ring that is when its completion arrives, after FORGET on the control socket
+ * when the reply does.
  */
 
 #include "lib/programs.h"
@@ -63,8 +63,9 @@ static int grow(struct gm_client_buffers *b)
 	return 0;
 }
 
-/* From a random one on: the first buffer of one session and that of another
- * would have the same handle, and a mix-up would hit the wrong memory. */
+/* Generations start at a random number.  Otherwise the first buffers of two
+ * sessions would have the same handle, and a mix-up would hit the wrong
+ * memory. */
 int gm_buffers_init(struct gm_client_buffers *buffers)
 {
 	ssize_t n;
@@ -82,7 +83,8 @@ int gm_buffers_take(struct gpumap_session *s, uint32_t kind, uint32_t row,
 	struct gm_client_buffer *buffer = vacant(b);
 
 	if (buffer == NULL) {
-		/* What has left may not have been looked at yet. */
+		/* Completions of FREE may be waiting in the rings: take
+		 * them. */
 		gm_session_reap(s, NULL, 0);
 		buffer = vacant(b);
 	}
@@ -138,14 +140,16 @@ static int find_credit(struct gpumap_session *s, struct gm_queue_pair *pair,
 {
 	if (gm_pair_has_credit(pair, n))
 		return 0;
-	/* Entries of ours may have ended that no gpumap_poll() will ask for. */
+	/* The library's own entries may have ended, and no gpumap_poll() asks
+	 * for those: take them. */
 	gm_session_reap(s, NULL, 0);
 	if (s->broken != 0)
 		return s->broken;
 	return gm_pair_has_credit(pair, n) ? 0 : -EAGAIN;
 }
 
-/* Behind whatever the ring has for it; its index is free with the answer. */
+/* The FREE goes behind all entries of the ring that use the buffer; its
+ * completion frees the index. */
 static void send_away(struct gpumap_session *s, struct gm_queue_pair *pair,
 		      struct gm_client_buffer *buffer)
 {
@@ -160,7 +164,8 @@ static void send_away(struct gpumap_session *s, struct gm_queue_pair *pair,
 	gm_pair_push(s, pair, &job, 1, GM_TICKET_BUFFER, true);
 }
 
-/* Two credits are there: one for an ALLOC that ends too late to be freed. */
+/* The caller has two credits: the second is for the FREE of an ALLOC that ends
+ * too late. */
 static int allocate(struct gpumap_session *s, struct gm_queue_pair *pair,
 		    struct gm_client_buffer *buffer, uint64_t deadline_ns)
 {
@@ -219,7 +224,7 @@ int gpumap_buffer_alloc(struct gpumap_session *session, uint32_t row,
 	return 0;
 }
 
-/* The agent lets go of what it has under a handle. */
+/* Have the agent forget what it keeps under a handle. */
 static int request_forget(struct gpumap_session *s, uint64_t handle)
 {
 	struct gm_forget body = { .handle = handle };
@@ -250,7 +255,7 @@ int gm_buffer_end_export(struct gpumap_session *session,
 	return ret;
 }
 
-/* The worker is told by the agent, past the ring: the jobs have ended. */
+/* The agent tells the worker, past the ring: the jobs have ended. */
 static int free_import(struct gpumap_session *s,
 		       struct gm_client_buffer *buffer)
 {
@@ -297,7 +302,7 @@ int gpumap_buffer_free(struct gpumap_session *session, uint64_t buffer)
 
 /* ---- files of the client's ----------------------------------------------- */
 
-/* What can be told here without asking anybody.  The agent judges again. */
+/* Check what this process can see.  The agent validates the file again. */
 static int judge_file(struct gpumap_session *s, int fd, uint64_t at,
 		      uint64_t bytes)
 {

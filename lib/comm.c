@@ -10,30 +10,32 @@
 #include "lib/programs.h"
 #include "shm/control_comm.h"
 
-#define LATE_NS UINT64_C(50000000) /* workers have, to say it themselves */
+/* time for workers to report it themselves */
+#define LATE_NS UINT64_C(50000000)
 
-/* A collective.  Free while its ticket is and no part is in flight. */
+/* A collective.  Its place is free when its ticket is free and no part is in
+ * flight. */
 struct whole {
 	struct gm_ticket ticket; /* the caller's */
 	struct gpumap_comm *comm;
 	uint64_t late_ns; /* 0: has no deadline */
 	uint32_t left;    /* parts in flight */
-	uint32_t age;     /* the communicator's, when it was submitted */
+	uint32_t age;     /* the communicator's age at submission */
 	int32_t status;
 };
 
 struct gpumap_comm {
-	struct gpumap_comm *next;       /* of the session's */
-	struct gpumap_session *session; /* NULL: it is closed */
+	struct gpumap_comm *next;       /* the session's next */
+	struct gpumap_session *session; /* NULL: the session is closed */
 	char mesh[GPUMAP_NAME_MAX + 1], group[GPUMAP_NAME_MAX + 1];
 	uint32_t number; /* 0: the agent has none for it */
 	uint32_t age;    /* how often it was renewed */
 	uint32_t n;
 	bool is_broken;
-	bool is_staged; /* each row looks at its own rank's memory only */
-	bool may_nccl;  /* what it was opened with, */
-	bool has_nccl;  /* and what became of that */
-	bool is_closed; /* and parts or completions are still about */
+	bool is_staged; /* each row reaches its own rank's memory only */
+	bool may_nccl;  /* opened with GPUMAP_COMM_NCCL, */
+	bool has_nccl;  /* and the agent granted it */
+	bool is_closed; /* parts or completions are left */
 	uint32_t rows[GM_COMM_RANKS_MAX];
 	uint32_t n_wholes;
 	struct whole wholes[];
@@ -41,14 +43,15 @@ struct gpumap_comm {
 
 /* ---- completions --------------------------------------------------------- */
 
-/* The first that says something of the reason. */
+/* Keep the first status that names the reason. */
 static void put_status(struct whole *whole, int32_t status)
 {
 	if (status != 0 && (whole->status == 0 || whole->status == -ESTALE))
 		whole->status = status;
 }
 
-/* What was submitted before it was renewed says nothing of it as it is now. */
+/* A collective that was submitted before the renewal does not mark the
+ * communicator as it is now. */
 static struct gm_ticket *end(struct whole *whole)
 {
 	struct gpumap_comm *comm = whole->comm;
@@ -103,7 +106,7 @@ static bool is_used(const struct gpumap_comm *comm)
 	return false;
 }
 
-/* Those that were closed and that nothing is in flight of any more. */
+/* Free closed communicators that have nothing in flight. */
 static void sweep(struct gpumap_session *s)
 {
 	struct gpumap_comm **at = &s->comms;
@@ -178,7 +181,8 @@ static int ask_with(struct gpumap_comm *comm, uint32_t flags)
 	return ret;
 }
 
-/* An agent that does not know of NCCL takes it for a mistake. */
+/* An agent that does not know NCCL answers -EINVAL to its flag: ask again
+ * without. */
 static int ask_for(struct gpumap_comm *comm)
 {
 	int ret = comm->may_nccl ? ask_with(comm, GM_COMM_MAY_NCCL) : -EINVAL;
@@ -310,14 +314,14 @@ int gpumap_comm_rows(const struct gpumap_comm *comm, uint32_t *ret_rows,
 	return (int)comm->n;
 }
 
-/* ---- judging ------------------------------------------------------------- */
+/* ---- checks -------------------------------------------------------------- */
 
 static bool reduces(uint32_t op)
 {
 	return op == GPUMAP_OP_ALL_REDUCE || op == GPUMAP_OP_REDUCE_SCATTER;
 }
 
-/* What a rank gives and gets: how many times n elements. */
+/* The elements that a rank gives and gets, in multiples of n. */
 static uint32_t gives(const struct gpumap_comm *comm,
 		      const struct gpumap_collective *what, uint32_t rank)
 {
@@ -453,7 +457,7 @@ static uint32_t peer_of(const struct gpumap_collective *what, uint32_t rank)
 	return 0;
 }
 
-/* What one rank's row is to do. */
+/* The job of one rank's row. */
 static struct gpumap_job part_of(const struct gpumap_comm *comm,
 				 const struct gpumap_collective *what,
 				 uint32_t rank, struct whole *whole)
@@ -488,7 +492,8 @@ static struct gpumap_job part_of(const struct gpumap_comm *comm,
 	return part;
 }
 
-/* Rows of all parts have to know the memory of all, or each that of its own. */
+/* Tell the row of each part of the memory of all ranks, or, staged, of its own
+ * rank's only. */
 static int show_all(struct gpumap_comm *comm, const uint32_t *rows,
 		    const struct gpumap_job *parts, uint32_t n)
 {

@@ -2,12 +2,13 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Which CUDA rows this process could open, as its own CUDA would count them:
- * the device table says what there is, and the device nodes what of it is here.
- * In a container that is what was given to it.
+ * List the CUDA rows that this process could open, in the order in which its
+ * own CUDA counts them.  The device table lists all devices; the device nodes
+ * show which of them are available here.  In a container those are the devices
+ * that were given to it.
  *
- * Nodes are asked for their permission, which is also the device cgroup's; none
- * is opened, for that can start a card that sleeps.
+ * Only the permission of a node is checked, which includes the device cgroup's.
+ * No node is opened, because that can start a card that sleeps.
  */
 
 #include "lib/internal.h"
@@ -23,7 +24,8 @@
 #include "lib/cuda_visible_devices.h"
 #include "shm/rows.h"
 
-/* One of the driver's files, under another root in tests. */
+/* May this process access one of the driver's files?  Tests use another
+ * @root. */
 static bool permits(const char *root, int mode, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
@@ -41,8 +43,8 @@ static bool permits(const char *root, int mode, const char *format, ...)
 	return access(path, mode) == 0;
 }
 
-/* The number of the node that stands for a part of a split card; -1: nobody
- * here may know of it. */
+/* The number of the node that stands for a part of a split card; -1: no process
+ * here may use the part. */
 static int capability(const char *root, int32_t card, const char *part)
 {
 	static const char key[] = "DeviceFileMinor:";
@@ -75,8 +77,8 @@ static bool may_use_part(const char *root, int32_t card, const char *part)
 	       permits(root, R_OK, "/dev/nvidia-caps/nvidia-cap%d", minor);
 }
 
-/* An instance needs its card's node, and one for each level of itself.  Drivers
- * without such nodes let everybody in who may open the card. */
+/* An instance needs its card's node and one node for each of its levels.
+ * Drivers without such nodes admit every process that may open the card. */
 static bool may_open(const char *root, const struct gm_row_image *facts)
 {
 	char part[48];
@@ -96,8 +98,8 @@ static bool may_open(const char *root, const struct gm_row_image *facts)
 	return may_use_part(root, facts->minor_number, part);
 }
 
-/* Returns 1 with a row that a driver would know of, 0 for another, or what the
- * table says. */
+/* Returns 1 for a row that a driver would know, 0 for another, or the table's
+ * error. */
 static int read_row(const struct gm_map *map, uint32_t row,
 		    struct gm_row_image *ret_facts)
 {
@@ -113,8 +115,9 @@ static int read_row(const struct gm_map *map, uint32_t row,
 	return moving.state != GPUMAP_DEVICE_LOST;
 }
 
-/* Instances are at their card's address.  A card that has no row of its own
- * gets a name from there, which none has by itself. */
+/* Give each instance its card's UUID, found by the PCI address that both have.
+ * A card without a row of its own gets a made-up UUID from its address, which
+ * no real card has. */
 static void put_parents(struct gm_visible_device *devices, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
@@ -166,7 +169,7 @@ int gm_exposed_rows(const struct gpumap *map, const char *root,
 	struct gm_visible_node node = {
 		.devices = devices, .order = gm_visible_order(device_order)
 	};
-	/* Under WSL cards have no nodes: one that stands for all. */
+	/* Under WSL cards have no nodes of their own: one stands for all. */
 	bool has_nodes = !permits(root, F_OK, "/dev/dxg");
 	uint32_t n = gm_rows_used(&map->map);
 

@@ -12,13 +12,14 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* A header, a body, and a tail of this many bytes: refusals and a page of
- * sessions fit.  Larger tails come with room of their own. */
+/* Bytes for a header, a body and a tail: refusals and a page of sessions fit.
+ * Callers with larger tails bring room of their own. */
 #define HEAD_MAX  1024u
 #define REPLY_MAX 4096u
 
-/* How often a call that finds the agent silent looks whether it lives, and how
- * often it asks before there is a heartbeat to look at. */
+/* Seconds after which a call that receives nothing checks whether the agent is
+ * alive, and the number of such checks while there is no heartbeat to look
+ * at. */
 #define PATIENCE_S 1
 #define PATIENCE   5
 
@@ -34,7 +35,7 @@ static void explain(char why[GM_WHY], const char *format, ...)
 	va_end(args);
 }
 
-/* The agent has been silent for PATIENCE_S: is it still there? */
+/* The agent has been silent for PATIENCE_S: is it still alive? */
 static bool keep_waiting(const struct gpumap *map, int asked)
 {
 	if (map->map.header == NULL)
@@ -224,9 +225,9 @@ static int send_request(const struct gpumap *map, struct gm_link *link,
 	return errno == ECONNRESET ? -EPIPE : -errno;
 }
 
-/* Descriptors come whether we expect them or not: gather them, close what is
- * too much.  Returns 0, -EPROTO for too many, or -EMFILE: the kernel could not
- * give us as many as there were. */
+/* The kernel delivers descriptors whether they are expected or not: gather
+ * them, and close those beyond the expected number.  Returns 0, -EPROTO for too
+ * many, or -EMFILE: the kernel could not deliver all of them. */
 static int gather_fds(struct msghdr *message, struct gm_call *call,
 		      uint32_t max_fds)
 {
@@ -294,8 +295,8 @@ static int receive(const struct gpumap *map, struct gm_link *link,
 	return 0;
 }
 
-/* Bodies grow at their end: what we lack reads as zero, what we do not know
- * must be zero. */
+/* Newer versions add to a body's end.  Fields that the agent did not send read
+ * as zero; bytes that this library does not know must be zero. */
 static int copy_body(const char *body, uint32_t bytes, struct gm_call *call)
 {
 	uint32_t n = bytes < call->reply_bytes ? bytes : call->reply_bytes;
@@ -323,7 +324,8 @@ static void refuse(const char *body, uint32_t bytes, struct gm_call *call)
 	memcpy(call->refusal, body, n);
 }
 
-/* Returns 0 with the agent's status, or what is wrong with the reply. */
+/* Validate a reply.  Returns 0 with the agent's status, or what is wrong with
+ * the reply. */
 static int judge(const struct gm_link *link, const char *record, size_t bytes,
 		 struct gm_call *call, int *ret_status)
 {
@@ -416,8 +418,9 @@ const char *gpumap_refusal(const struct gpumap *map)
 	return map->refusal;
 }
 
-/* Once per request: a connection that was lost since the last is made again,
- * one that is lost under way is not, for the agent may have acted. */
+/* Connect again once per request, if the connection was lost since the previous
+ * one.  A request whose connection is lost under way is not repeated, because
+ * the agent may have acted on it. */
 static int call_locked(struct gpumap *map, struct gm_call *call,
 		       uint32_t max_fds)
 {

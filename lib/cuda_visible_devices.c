@@ -15,7 +15,8 @@
 #define UUID_CHARS       36u
 #define NAME_BYTES       (PREFIX_BYTES + UUID_CHARS + 1)
 
-/* A number that no device has: parsing goes on and finds none. */
+/* A number that no device has: parsing goes on, and the search finds
+ * nothing. */
 #define NO_NUMBER UINT32_MAX
 
 struct devices {
@@ -25,8 +26,9 @@ struct devices {
 
 struct resolver {
 	bool many_mig;
-	struct devices open;  /* what can be opened, in the order in use */
-	struct devices slots; /* what ordinals count */
+	/* devices that can be opened, in the order in use */
+	struct devices open;
+	struct devices slots; /* the devices that ordinals count */
 	struct devices taken;
 };
 
@@ -55,7 +57,8 @@ static int compare(uint64_t a, uint64_t b)
 	return (a > b) - (a < b);
 }
 
-/* A place that is not known comes after all that are: -1 is the largest. */
+/* An unknown place comes after all known ones: as unsigned, -1 is the
+ * largest. */
 static int compare_devices(const struct gm_visible_device *a,
 			   const struct gm_visible_device *b, uint32_t order)
 {
@@ -74,7 +77,7 @@ static int compare_devices(const struct gm_visible_device *a,
 	return by;
 }
 
-/* Those that the driver could enumerate, sorted by insertion. */
+/* List the devices that the driver could enumerate, sorted by insertion. */
 static void open_devices(const struct gm_visible_node *node,
 			 struct devices *ret_open)
 {
@@ -106,8 +109,8 @@ static bool same_gpu_instance(const struct gm_visible_device *a,
 }
 
 /*
- * What ordinals count: each whole GPU, and of a split one its first instance,
- * or the first of each GPU instance.
+ * Ordinals count each whole GPU and, of a split GPU, its first instance, or
+ * (many_mig) the first of each GPU instance.
  */
 static void make_slots(struct resolver *r)
 {
@@ -168,7 +171,7 @@ static bool is_blank(char c)
 	return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-/* As strtol reads it: whatever follows the digits does not count. */
+/* Read as strtol does: anything behind the digits is ignored. */
 static uint32_t find_ordinal(const struct resolver *r, const char *text,
 			     const char *end,
 			     const struct gm_visible_device **ret_device)
@@ -208,7 +211,7 @@ static bool read_instance(const char *text, const char *end, uint32_t *ret_gi,
 	return text == end;
 }
 
-/* The one device whose name begins so; of a split GPU the first instance. */
+/* The one GPU whose name begins with @text; a split GPU's first instance. */
 static uint32_t find_gpu(const struct resolver *r, const char *text, size_t n,
 			 const struct gm_visible_device **ret_device)
 {
@@ -337,8 +340,9 @@ static void take_list(struct resolver *r, const char *text,
 }
 
 /*
- * Does the device keep its place?  Before 12.8 the first MIG instance of a list
- * is all that it makes visible; later, the first of each GPU instance holds.
+ * Does the device keep its place?  Before 12.8 a list with MIG instances makes
+ * only the first of them visible; later, it makes the first of each GPU
+ * instance visible.
  */
 static bool is_kept(const struct resolver *r, uint32_t i, uint32_t first_mig)
 {

@@ -5,9 +5,10 @@
  * cuda_visible_devices - which rows a process sees under its
  * CUDA_VISIBLE_DEVICES.
  *
- * The driver's own reading of the variable, over a list of devices instead of
- * a driver: CUDA ordinal i of the process is entry i of the answer.  Pure: the
- * caller brings the two variables and knows which devices can be opened here.
+ * The module reads the variable as the driver does, over a list of devices
+ * instead of a driver: CUDA ordinal i of the process is entry i of the answer.
+ * Pure: the caller brings the two variables and knows which devices can be
+ * opened here.
  *
  * The text is a list with commas.  Its first entry decides what the others
  * must be:
@@ -25,12 +26,12 @@
  * the list: the entries before it hold.  A device named twice leaves none.  An
  * empty text is an empty list; no text is every device.
  *
- * Ordinals count what can be enumerated here, so in a container only what was
- * given to it.  A GPU that is split into MIG instances is never enumerated
- * itself: its ordinal and its UUID stand for its first instance.  Drivers
- * before CUDA 12.8 enumerate one MIG instance and nothing beside it; later
- * ones one compute instance of each GPU instance, beside whole GPUs, and take
- * GPU- and MIG- entries in one list.
+ * Ordinals count the devices that can be enumerated here, so in a container
+ * only those that were given to it.  A GPU that is split into MIG instances is
+ * never enumerated itself: its ordinal and its UUID stand for its first
+ * instance.  Drivers before CUDA 12.8 enumerate one MIG instance and nothing
+ * beside it; later ones one compute instance of each GPU instance, beside whole
+ * GPUs, and take GPU- and MIG- entries in one list.
  *
  * Not documented by the driver, and taken as programs that imitate it take it:
  * that a repeated device leaves none, that only ordinals may have blanks before
@@ -44,7 +45,7 @@
 #include "gpumap.h"
 
 struct gm_visible_device {
-	uint32_t row;       /* what the answer calls it */
+	uint32_t row;       /* its row, for the answer */
 	uint32_t flags;     /* GM_VISIBLE_* */
 	uint8_t uuid[16];   /* of the instance, if it is one */
 	uint8_t parent[16]; /* of a MIG instance: its GPU's UUID */
@@ -70,7 +71,7 @@ struct gm_visible_node {
 	uint32_t cuda_version; /* the driver's, 1000 * major + 10 * minor */
 };
 
-/* What ended a list before its text ended. */
+/* Why a list ended before its text did. */
 enum gm_visible_stop {
 	GM_VISIBLE_COMPLETE = 0,  /* nothing did */
 	GM_VISIBLE_UNKNOWN = 1,   /* an entry that names no device */
@@ -83,9 +84,10 @@ struct gm_visible_list {
 	uint32_t n;
 	uint32_t rows[GPUMAP_ROWS_MAX]; /* row of ordinal 0, 1 and so on */
 	uint32_t stop;                  /* enum gm_visible_stop */
-	uint32_t at;        /* byte of the text where that entry begins */
-	uint32_t n_dropped; /* named, but not enumerated beside the others by
-			     * the driver's rules for MIG */
+	uint32_t at; /* byte of the text where that entry begins */
+	/* named, but by its rules for MIG the driver does not enumerate them
+	 * beside the others */
+	uint32_t n_dropped;
 };
 
 /* The order that CUDA_DEVICE_ORDER asks for; NULL: it is not set. */
@@ -103,7 +105,7 @@ uint32_t gm_visible_order(const char *text);
 int gm_visible_resolve(const struct gm_visible_node *node, const char *text,
 		       struct gm_visible_list *ret_list);
 
-/* What a stop means, for people: constant text, never NULL. */
+/* A stop in words, for people: constant text, never NULL. */
 const char *gm_visible_stop_text(uint32_t stop);
 
 #endif

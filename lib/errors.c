@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* What each error means here, which is seldom what strerror() says. */
+/* The meaning of each error here, which is seldom strerror()'s. */
 static const struct {
 	int error;
 	const char *text;

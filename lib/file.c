@@ -2,11 +2,11 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Files that LOAD reads from.
+ * Register files that LOAD reads from.
  *
- * What is sent to the agent is a description of our own where one can be had:
- * its flags are not the caller's, who may have opened it in any way, and
- * nobody's offset is in it.
+ * The library opens the file again where it can, and sends that description to
+ * the agent.  Its flags do not depend on how the caller opened the file, and it
+ * shares no file offset with the caller.
  */
 
 #include "lib/internal.h"
@@ -20,7 +20,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-/* What can be told here without asking anybody.  The agent judges again. */
+/* Check what this process can see.  The agent validates the file again. */
 static int judge(struct gpumap_session *s, int fd)
 {
 	int flags = fcntl(fd, F_GETFL);
@@ -42,8 +42,8 @@ static int judge(struct gpumap_session *s, int fd)
 	return -EINVAL;
 }
 
-/* Past the cache if it can be; without /proc, or where the file may not be
- * opened anew, the caller's own. */
+/* Open the file again, past the page cache where that works.  Without /proc, or
+ * where the file may not be opened again, duplicate the caller's descriptor. */
 static int open_own(int fd)
 {
 	char path[32];
@@ -59,11 +59,12 @@ static int open_own(int fd)
 }
 
 /*
- * A FUSE file that is opened with direct_io may be read in part.  Asked by an
- * io_uring for the rest, the kernel begins again where it began (seen on Linux
- * 6.18), and what comes of it is wrong bytes without an error.  Such a file
- * cannot be mapped shared.  The agent does not look: to map a file may wait for
- * whoever serves it.
+ * A FUSE file that is opened with direct_io may be read in part.  When an
+ * io_uring asks for the rest, the kernel starts at the first byte again (seen
+ * on Linux 6.18): the result is wrong bytes without an error.  Such a file
+ * cannot be mapped shared, and this check uses that.  The agent makes no such
+ * check, because mapping a file may wait for the process that serves the file
+ * system.
  */
 static int judge_reads(struct gpumap_session *s, int fd)
 {
@@ -75,7 +76,7 @@ static int judge_reads(struct gpumap_session *s, int fd)
 		munmap(map, (size_t)page);
 		return 0;
 	}
-	/* Whose file system it is need not be able to say: then it is FUSE. */
+	/* fstatfs() of a FUSE file system may fail: take it for FUSE. */
 	if (errno != ENODEV ||
 	    (fstatfs(fd, &fs) == 0 && fs.f_type != FUSE_SUPER_MAGIC))
 		return 0;

@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* A mapping takes whole pages whatever it asks for. */
+/* The kernel maps a whole page for these bytes. */
 #define GUARD_BYTES sizeof(uint32_t)
 
 int gm_guard_make(struct gm_guard *guard)

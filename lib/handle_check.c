@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * What jobs name that is not the arena's: judged as far as it is known here,
- * and shown to the row that is to use it, on first use.
+ * Check the handles that jobs name as far as this library knows them, and tell
+ * a row of each handle when a job first uses it there.
  */
 
 #include "lib/programs.h"
@@ -48,7 +48,7 @@ int gm_buffer_missing(const struct gpumap_session *session, uint64_t handle)
 	return -EPERM;
 }
 
-/* ---- judging ------------------------------------------------------------- */
+/* ---- checks ------------------------------------------------------------- */
 
 static bool is_another_rows(uint64_t handle, uint32_t row)
 {
@@ -86,8 +86,8 @@ static bool is_program(uint64_t handle)
 	return gm_handle_kind(handle) == GM_BUFFER_PROGRAM;
 }
 
-/* One operand never lies in two, whatever is beside them in memory or a
- * file. */
+/* An operand never reaches past the end of its buffer, whatever lies behind it
+ * in memory or in the file. */
 static int refuse_beyond(const struct gpumap_session *s, uint64_t at,
 			 uint64_t n, uint32_t element, uint64_t bytes)
 {
@@ -181,7 +181,7 @@ bool gm_buffers_cross(uint32_t row, const struct gpumap_job *job)
 	       is_another_rows(job->src_buffer, row);
 }
 
-/* ---- showing ------------------------------------------------------------- */
+/* ---- telling rows ------------------------------------------------------- */
 
 static int show_registered(struct gpumap_session *s, uint32_t row,
 			   const struct gm_client_buffer *buffer)
@@ -235,8 +235,9 @@ static int show(struct gpumap_session *s, uint32_t row, uint64_t handle)
 	return ret;
 }
 
-/* Of what a row was told its next worker is told by the agent, but not of other
- * rows' memory, nor of masks on a device. */
+/* The agent itself tells a row's next worker of most handles that the row was
+ * told of, but not of other rows' memory nor of masks on a device.  Mark those
+ * as not told when the row has a new worker. */
 static void look_who_serves(struct gpumap_session *s,
 			    struct gm_queue_pair *pair)
 {

@@ -14,7 +14,8 @@ uint64_t gm_map_age(const struct gpumap *map)
 	uint64_t beat = gm_get(&map->map.header->heartbeat);
 	uint64_t now = gm_now_ns();
 
-	/* The agent may have beaten between the two lines above. */
+	/* The agent may have written a heartbeat between the two lines
+	 * above. */
 	return beat < now ? now - beat : 0;
 }
 
@@ -42,18 +43,19 @@ int gpumap_health(const struct gpumap *map, struct gpumap_health *ret_health)
 
 uint32_t gpumap_generation(const struct gpumap *map)
 {
-	/* Whoever sees it move then finds what made it move. */
+	/* A reader that sees the generation change also sees the change
+	 * itself. */
 	return gm_get_acquire(
 		&map->map.header->generation); /* SEGMENT.changed */
 }
 
-/* The mapping is read-only, which a waiter may be and a waker not. */
+/* FUTEX_WAIT works on a read-only mapping; FUTEX_WAKE would not. */
 static void sleep_on(const gm_a32 *word, uint32_t seen, uint64_t ns)
 {
 	struct timespec timeout = { .tv_sec = (time_t)(ns / GM_SECOND),
 				    .tv_nsec = (long)(ns % GM_SECOND) };
 
-	/* Woken, timed out, raced, interrupted: the caller looks again. */
+	/* Woken, timed out, raced, interrupted: the caller checks again. */
 	syscall(SYS_futex, word, FUTEX_WAIT, seen, &timeout, NULL, 0);
 }
 

@@ -2,11 +2,12 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Shared memory has huge pages by itself only where the administrator says so.
- * MADV_COLLAPSE asks for one here and now, whatever was said (Linux 6.1): the
- * pages of a block become one, those that lack included, as long as one is
- * there.  Which node the page is on follows from those that are there, so the
- * first is had by the memory's own policy.
+ * The kernel gives shared memory huge pages by itself only where the
+ * administrator has enabled that.  MADV_COLLAPSE makes one at once, whatever
+ * the administrator's setting (Linux 6.1): the pages of a block become one huge
+ * page, missing pages included, as long as one is present.  The present pages
+ * decide on which node the huge page lies, so the first page is populated by
+ * the memory's own policy.
  */
 
 #include "lib/internal.h"
@@ -31,8 +32,8 @@ static uint64_t round_up(uint64_t n, uint64_t to)
 	return (n + to - 1) / to * to;
 }
 
-/* Address space of whole pages with a block's room before and after; what is
- * not needed of it is given back. */
+/* Reserve address space of whole pages with a block's room to align it; give
+ * back what is not needed. */
 static char *reserve(uint64_t bytes)
 {
 	char *all = mmap(NULL, bytes + BLOCK, PROT_NONE,
@@ -77,7 +78,8 @@ void gm_huge_fini(struct gm_huge *huge)
 /* Returns 0, or an errno. */
 static int make(char *block)
 {
-	/* Not by a store: this fails where that would end us. */
+	/* Populate by madvise(), not by a store: it fails where a store would
+	 * raise SIGBUS. */
 	if (madvise(block, 1, MADV_POPULATE_WRITE) == 0 &&
 	    madvise(block, BLOCK, MADV_COLLAPSE) == 0)
 		return 0;

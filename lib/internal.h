@@ -2,31 +2,38 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * internal.h - what the files of libgpumap share.
+ * internal.h - declare what the source files of libgpumap share.
  *
- * An attachment (struct gpumap) is a judged mapping that nobody here writes,
- * and a connection to the agent that is made when a request first needs one.  A
- * session (struct gpumap_session) is a connection of its own, the memory that
- * came over it, and the private side of its rings.
+ * An attachment (struct gpumap) is a validated mapping that this process never
+ * writes, and a connection to the agent, which is made when a request first
+ * needs one.  A session (struct gpumap_session) is a connection of its own, the
+ * memory that came over it, and the private side of its rings.
  *
- *	attach	 the mapping		 control  one request, one reply
- *	read	 devices		 publish  requests of an attachment
- *	view	 layer maps		 session	memory, queue pairs
- *	mask	 masks			 mask_publish	 requests for them
- *	health	 heartbeat, changes	 arena	  who has which bytes
- *	guard	 whose process is this	 buffers  other memory, by handle
- *	file	 files, likewise	 named	  what of it jobs may name
- *	errors	 sentences		 submit	  entries into rings
- *	visible	 CUDA_VISIBLE_DEVICES	 wait	  completions out of them
- *	exposed	 which rows are here	 scatter  one job, many rows
- *	programs what RUN runs		 comm	  one job of all rows of a group
- *	mask_use masks of jobs
- *	scan	 JSON			 model	  checkpoints, see model.h
+ *	attach, read		the mapping, devices
+ *	view, layers, meshes	layer maps, meshes and groups
+ *	mask			masks
+ *	health			heartbeat, changes
+ *	fork_guard		refuse a forked child's calls
+ *	errors			sentences
+ *	container_devices	the rows that this process can open
+ *	cuda_visible_devices	CUDA_VISIBLE_DEVICES
+ *	control			one request to the agent, one reply
+ *	publish, mask_publish,	requests of an attachment
+ *	mesh_publish, plan, who
+ *	session			a session's memory and queue pairs
+ *	arena, huge_pages	allocation in the session's memory
+ *	buffers, file, shares	other memory and files, by handle
+ *	handle_check		checks of the handles that jobs name
+ *	programs, mask_use	programs that RUN runs, masks of jobs
+ *	submit, wait		entries into rings, completions out of them
+ *	scatter			one job on many rows
+ *	comm, mesh_join		one job of all rows of a group
+ *	model, checkpoint/	checkpoints, see model.h
  *
  * Edges
  *
- *   GUARD.made  the page of a guard says whose it is before another thread
- *               finds the page.
+ *   GUARD.made  the content of a guard's page, which marks this process, is
+ *               there before another thread finds the page.
  */
 #ifndef GM_INTERNAL_H
 #define GM_INTERNAL_H
@@ -47,7 +54,8 @@
 #include "shm/queue.h"
 
 #define GM_SECOND UINT64_C(1000000000) /* ns */
-#define GM_NAP_NS UINT64_C(100000000)  /* longest sleep beside a session */
+/* longest sleep before the session's socket is polled */
+#define GM_NAP_NS UINT64_C(100000000)
 
 static inline uint64_t gm_now_ns(void)
 {
@@ -57,14 +65,15 @@ static inline uint64_t gm_now_ns(void)
 	return (uint64_t)now.tv_sec * GM_SECOND + (uint64_t)now.tv_nsec;
 }
 
-/* ---- guard: is this the process that opened it? ------------------------- */
+/* ---- ---- guard: detect a forked child --------------------------------- */
 
-/* A page that a fork wipes in the child: a load tells, not a system call. */
+/* A page that a fork wipes in the child: a load detects a child, without a
+ * system call. */
 struct gm_guard {
 	uint32_t *_Atomic mine; /* NULL: not made yet */
 };
 
-/* Returns 0, or what the kernel says. */
+/* Returns 0, or the kernel's error. */
 int gm_guard_make(struct gm_guard *guard);
 void gm_guard_drop(struct gm_guard *guard);
 
@@ -79,17 +88,19 @@ static inline bool gm_guard_mine(const struct gm_guard *guard)
 /* ---- errors, sizes ------------------------------------------------------ */
 
 /*
- * gm_size_in - copy a struct of a caller who may be older or newer than we
+ * gm_size_in - copy a struct of a caller that may be older or newer than the
+ * library
  *
- * known	bytes of *ret_ours; what the caller's lacks of it reads as zero
+ * known	bytes of *ret_ours; fields that the caller's struct lacks read
+ *		as zero
  *
  * Returns	0, -EINVAL when it has no room for its own size, -E2BIG when it
- *		sets something past what we know
+ *		sets something beyond the known fields
  */
 int gm_size_in(void *ret_ours, size_t known, const void *theirs);
 
 /*
- * gm_size_out - may a struct of this size be answered?
+ * gm_size_out - can a struct of this size be filled in?
  *
  * Returns	0, -EINVAL: smaller than @least, -E2BIG: larger than @known
  */
@@ -104,29 +115,32 @@ struct gm_link {
 	uint32_t serial; /* of the last request */
 };
 
-/* A request and where its reply goes. */
+/* A request and the room for its reply. */
 struct gm_call {
 	uint16_t type; /* enum gm_control_type */
 	uint16_t n_tail;
 	uint32_t body_bytes;
 	const void *body;
 	struct iovec tail[6];
-	const int *carries; /* NULL, or a descriptor that goes along */
+	const int *carries; /* NULL, or a descriptor to send along */
 	void *reply;        /* zero-filled past what the agent sent */
 	uint32_t reply_bytes;
 	uint32_t reply_tail_room;
 	void *reply_tail;
 	uint32_t reply_tail_bytes; /* received */
-	uint32_t n_fds;            /* received; -1 in the places beyond */
+	/* descriptors received; fds[] has -1 beyond */
+	uint32_t n_fds;
 	int fds[GM_CONTROL_FDS_MAX];
-	char why[GM_WHY]; /* the agent's reason, or ours; "" when granted */
-	void *refusal; /* NULL, or room for a refusal that is more than words;
-			* zero-filled past what the agent sent */
+	/* the agent's or the library's reason; "" if granted */
+	char why[GM_WHY];
+	/* NULL, or room for a refusal's data; zero-filled past what the agent
+	 * sent */
+	void *refusal;
 	uint32_t refusal_bytes;
 };
 
-/* Are @n things of @each bytes what came behind the reply, @most of them at the
- * most? */
+/* Does the reply's tail consist of @n items of @each bytes, @n at most
+ * @most? */
 static inline bool gm_call_lists(const struct gm_call *call, uint32_t n,
 				 uint32_t most, size_t each)
 {
@@ -138,8 +152,9 @@ static inline bool gm_call_lists(const struct gm_call *call, uint32_t n,
  *
  * why		receives a sentence on failure
  *
- * Returns	0, -ECONNREFUSED when nobody answers, -ECONNRESET when it went
- *		away, -EPROTO, the agent's refusal, or what the kernel says
+ * Returns	0, -ECONNREFUSED when no agent answers, -ECONNRESET when the
+ *		agent went away, -EPROTO, the agent's refusal, or the kernel's
+ *		error
  */
 int gm_link_open(const struct gpumap *map, struct gm_link *ret_link,
 		 char why[GM_WHY]);
@@ -157,7 +172,7 @@ int gm_link_open(const struct gpumap *map, struct gm_link *ret_link,
 int gm_link_call(const struct gpumap *map, struct gm_link *link,
 		 struct gm_call *call, uint32_t max_fds);
 
-/* Has the other end gone?  One system call, never waits. */
+/* Has the other end closed the connection?  One system call, never waits. */
 bool gm_link_lost(const struct gm_link *link);
 void gm_link_close(struct gm_link *link);
 void gm_call_close_fds(struct gm_call *call);
@@ -166,12 +181,12 @@ void gm_call_close_fds(struct gm_call *call);
 
 struct gpumap {
 	struct gm_map map;    /* base NULL: not mapped yet */
-	pid_t pid;            /* that attached */
+	pid_t pid;            /* the process that attached */
 	struct gm_guard mine; /* made with the connection */
 	struct gm_link link;
-	pthread_mutex_t lock;      /* of all below, and of link and mine */
+	pthread_mutex_t lock;      /* protects all below, and link and mine */
 	struct gm_node_map *nodes; /* mapped so far; see mask.c */
-	uint64_t *pins;            /* claims that are ours */
+	uint64_t *pins;            /* this process's pins */
 	size_t n_pins;
 	size_t room_pins;
 	char refusal[GM_WHY];
@@ -187,33 +202,34 @@ int gm_map_mine(const struct gpumap *map);
  * or -EOWNERDEAD. */
 int gm_map_call(struct gpumap *map, struct gm_call *call, uint32_t max_fds);
 
-/* What gpumap_refusal() answers from now on. */
+/* Store the sentence that gpumap_refusal() returns from now on. */
 void gm_map_refuse(struct gpumap *map, const char *why);
 
-/* A name as the wire wants it, padded with zeros.  Returns 0, or -EINVAL with
- * the refusal stored. */
+/* Copy a name for a request, padded with zeros.  Returns 0, or -EINVAL with the
+ * refusal stored. */
 int gm_map_put_name(struct gpumap *map, const char *name, char ret_name[64]);
 
-/* Objects of enum gm_kind @kind, by name.  Return as gpumap_layers_release(),
- * _pin() and _next(); a pin is among the attachment's then. */
+/* Release, pin or list objects of enum gm_kind @kind, by name.  They return as
+ * gpumap_layers_release(), _pin() and _next().  The attachment records its
+ * pins. */
 int gm_map_release(struct gpumap *map, uint32_t kind, const char *name);
 int gm_map_pin(struct gpumap *map, uint32_t kind, const char *name,
 	       struct gm_pin_reply *ret_pin);
 int gm_next_name(const struct gpumap *map, uint32_t kind, uint32_t *cursor,
 		 char ret_name[GPUMAP_NAME_MAX + 1]);
 
-/* How long ago the agent was last seen, ns. */
+/* Time since the agent's last heartbeat, ns. */
 uint64_t gm_map_age(const struct gpumap *map);
 
-/* Unmap what masks have had mapped. */
+/* Unmap all node segments of masks. */
 void gm_masks_unmap(struct gpumap *map);
 
 struct gm_visible_list;
 
 /*
- * gm_exposed_rows - what CUDA_VISIBLE_DEVICES makes visible of the device table
+ * gm_exposed_rows - the rows that CUDA_VISIBLE_DEVICES makes visible
  *
- * root		before /dev and /proc: "", but in tests
+ * root		put before /dev and /proc: "" outside of tests
  *
  * Returns	0, or as gpumap_device_read()
  */
@@ -222,8 +238,8 @@ int gm_exposed_rows(const struct gpumap *map, const char *root,
 		    struct gm_visible_list *ret_list);
 
 /*
- * gm_view_pinned - fill a view from a block that is kept for us: it never
- * changes
+ * gm_view_pinned - fill a view from a block that this process has pinned: it
+ * never changes
  *
  * key		gm_object_key() of a layer map, or gm_meshes_key() of a group
  * table	enum gpumap_mesh_table, or 0: a layer map's rows
@@ -239,7 +255,7 @@ enum gm_ticket_state {
 	GM_TICKET_FREE = 0,
 	GM_TICKET_JOB,    /* in flight; ends in gpumap_poll() */
 	GM_TICKET_TILE,   /* in flight; ends in the call that waits for it */
-	GM_TICKET_STRAY,  /* in flight; nobody asks for it any more */
+	GM_TICKET_STRAY,  /* in flight; no call waits for it any more */
 	GM_TICKET_BUFFER, /* in flight; ends a buffer, and frees its index */
 	GM_TICKET_SECOND, /* in flight; the second slot of the one before it */
 	GM_TICKET_MODEL,  /* in flight; of a model that is being loaded */
@@ -248,21 +264,21 @@ enum gm_ticket_state {
 };
 
 enum gm_ticket_part {
-	GM_TICKET_WHOLE = 0, /* it has one slot, or is a second one */
+	GM_TICKET_WHOLE = 0, /* has one slot, or is a second one */
 	GM_TICKET_FIRST,     /* in flight, and so is the next, its second */
 	GM_TICKET_HALF       /* it has ended with @status, its second has not */
 };
 
-/* One per slot of a queue.  A slot is free once its ticket is.  What has two
- * slots has ended when both have: then all its credit is back. */
+/* One per slot of a queue.  A slot is free once its ticket is.  An entry with
+ * two slots has ended when both have: then all its credit is back. */
 struct gm_ticket {
-	uint64_t cookie; /* of the job; the index of the tile or the buffer */
+	uint64_t cookie; /* the job's; or the index of the tile or the buffer */
 	struct gm_ticket *next;
 	uint32_t position;
 	int32_t status;
 	uint16_t row;
 	uint8_t state;       /* enum gm_ticket_state */
-	uint8_t incarnation; /* as in a place in time */
+	uint8_t incarnation; /* short form, as in struct gpumap_time */
 	uint8_t part;        /* enum gm_ticket_part */
 };
 
@@ -270,22 +286,25 @@ struct gm_ticket {
 struct gm_queue_pair {
 	struct gm_queue *queue;
 	struct gm_timeline *timeline;
-	uint64_t submitted; /* slots, ever: values of its timeline */
+	uint64_t submitted; /* slots ever submitted: values of its timeline */
 	uint64_t taken;     /* completions, likewise */
 	uint64_t cancelled; /* slots before this; 0: none are in flight */
 	struct gm_ring out;
 	struct gm_ring in;
 	struct gm_waker waker;
 	struct gm_ticket *tickets; /* depth */
-	uint32_t oldest;           /* all tickets before this are free */
-	uint32_t live;             /* in the rings */
+	/* all tickets before this position are free */
+	uint32_t oldest;
+	uint32_t live; /* in the rings */
 	uint32_t row;
-	uint32_t told; /* incarnation of the worker that buffers' rows are of */
+	/* the worker's incarnation when it was last told of buffers */
+	uint32_t told;
 	int doorbell;
 	struct gm_arena arena;
 };
 
-/* What a scatter over all rows goes by, while the table says the same. */
+/* The rows and scores for a scatter over all rows, valid until the table
+ * changes. */
 struct gm_field {
 	uint64_t tick;
 	uint32_t generation;
@@ -294,33 +313,33 @@ struct gm_field {
 	double weights[GM_ROWS];
 };
 
-/* Memory that is not the arena's, as jobs name it. */
+/* A buffer: memory outside the arena, as jobs name it. */
 struct gm_client_buffer {
 	uint64_t handle; /* 0: none */
 	uint64_t bytes;
-	uint64_t at; /* of a registration: in its file */
-	int fd;      /* likewise, or a file; our own; -1: none */
-	char *name;  /* of a program, or NULL; our own */
+	uint64_t at; /* of a registration: offset in its file */
+	int fd;      /* of a registration or a file; owned here; -1: none */
+	char *name;  /* of a program, or NULL; owned here */
 	uint32_t flags;
-	bool image;     /* a program that is device code of ours */
+	bool image;     /* a program that is the client's device code */
 	uint32_t dtype; /* of a mask */
-	bool is_mask;   /* the agent knows it, and which publication it is */
-	bool exported;  /* under an id that the agent still has */
-	bool numbered;  /* and that others can have it by */
-	uint64_t share; /* that it was shared as, or imported from; 0: none */
-	bool imported;  /* the agent has handed it over, and takes it back */
-	bool leaving;   /* has no handle any more, but a worker may not know */
-	/* That have been told of it: of a registration, or of memory that is
-	 * another row's. */
+	bool is_mask;   /* a mask; the agent chose its publication */
+	bool exported;  /* has an export id at the agent */
+	bool numbered;  /* gpumap_buffer_export() has returned that id */
+	uint64_t share; /* the share that it is in, or imported from; 0: none */
+	bool imported;  /* imported: the agent releases it */
+	/* has no handle any more, but a worker may still have it */
+	bool leaving;
+	/* The rows that were told of it, where it is not their own memory. */
 	uint64_t rows[GM_ROWS / 64];
 };
 
 struct gm_client_buffers {
 	struct gm_client_buffer *table; /* NULL: none yet */
 	uint32_t room;
-	uint32_t next;  /* index where a free one is sought */
-	uint32_t first; /* generation; another session's are elsewhere */
-	uint32_t made;  /* generations from there on that are used */
+	uint32_t next;  /* index where the search for a free one starts */
+	uint32_t first; /* first generation, at random for each session */
+	uint32_t made;  /* number of generations used from there on */
 };
 
 struct gm_share;
@@ -330,45 +349,46 @@ struct gpumap_session {
 	struct gm_guard mine;
 	struct gm_client *client; /* the first page of the queues */
 	char *arena;              /* n_rows * range_bytes */
-	struct gm_huge huge;      /* of it, unless it is sparse */
+	struct gm_huge huge;      /* of the arena, unless it is sparse */
 	bool sparse;
 	uint64_t arena_bytes;
 	uint64_t range_bytes;
 	uint64_t queues_bytes;
 	uint32_t depth;
 	uint32_t n_rows;
-	bool takes_more; /* the agent's workers know second slots */
+	bool takes_more; /* the agent's workers accept second slots */
 	bool runs_programs;
 	bool takes_casts; /* and operations from CAST on */
-	int broken;       /* negative once the session has ended: what to say */
+	/* the error for calls once the session has ended; 0: alive */
+	int broken;
 
 	struct gm_queue_pair *pairs[GM_ROWS]; /* NULL: not used yet */
-	struct gm_queue_pair *busy[GM_ROWS];  /* those with live > 0 */
+	struct gm_queue_pair *busy[GM_ROWS];  /* the pairs with live > 0 */
 	uint32_t n_busy;
-	uint32_t rotor; /* in busy: whose turn it is */
+	uint32_t rotor; /* index in busy to start the next poll at */
 	uint32_t jobs;  /* in flight or waiting for gpumap_poll() */
 	struct gm_ticket *done_first; /* ended, in that order */
 	struct gm_ticket **done_last;
 
-	struct gpumap_model *models; /* all that have not been freed */
-	uint32_t n_loading;          /* of them, those that are not over */
+	struct gpumap_model *models; /* all models not yet freed */
+	uint32_t n_loading;          /* the number of them still in progress */
 
 	struct gpumap_comm *comms;
-	uint64_t late_ns; /* a collective may be, from then on; 0: none */
+	uint64_t late_ns; /* from then on a collective may be late; 0: none */
 
-	struct gpumap_tile *tiles; /* of the call that waits */
+	struct gpumap_tile *tiles; /* of the scatter or allocation that waits */
 	uint32_t tiles_left;
 	struct gm_client_buffers buffers;
-	struct gm_share *shares; /* that it holds */
+	struct gm_share *shares; /* shares that it holds */
 
 	uint32_t parked; /* own copy of client->parked */
 	uint32_t cpu;    /* likewise of client->cpu */
 	bool armed;      /* parked by gpumap_session_arm() */
 	uint32_t waits;
 	uint32_t idle_polls;
-	uint64_t gap_ns;    /* average, of gaps that ended in a spin */
-	uint64_t looked_ns; /* when the socket was last looked at */
-	uint64_t epoch;     /* of the agent that gave us this */
+	uint64_t gap_ns;    /* average of the gaps that ended during a spin */
+	uint64_t looked_ns; /* when the socket was last polled */
+	uint64_t epoch;     /* epoch of the agent that opened the session */
 
 	struct gm_link link;
 	int wake_fd; /* -1: not pollable */
@@ -379,11 +399,11 @@ struct gpumap_session {
 	struct gm_field field;
 };
 
-/* Say why this session has no such row.  Returns -ENODEV. */
+/* Store the reason why this session has no such row.  Returns -ENODEV. */
 int gm_session_lacks(struct gpumap_session *session, uint32_t row);
 
 /* The row's queue pair, made on first use.  Returns 0, -ENODEV, -ECONNRESET,
- * the agent's refusal, or what the kernel says. */
+ * the agent's refusal, or the kernel's error. */
 int gm_session_pair(struct gpumap_session *session, uint32_t row,
 		    struct gm_queue_pair **ret_pair);
 
@@ -392,47 +412,49 @@ int gm_session_pair(struct gpumap_session *session, uint32_t row,
 int gm_session_call(struct gpumap_session *session, struct gm_call *call,
 		    uint32_t max_fds);
 
-/* May this process use it, and is it alive?  0 or what to answer. */
+/* May this process use the session, and is it alive?  Returns 0, or the error
+ * to return. */
 static inline int gm_session_usable(const struct gpumap_session *session)
 {
 	return gm_guard_mine(&session->mine) ? session->broken : -EOWNERDEAD;
 }
 
-/* The agent has gone: end what is in flight with -ECONNRESET. */
+/* The agent has gone: end all entries in flight with -ECONNRESET. */
 void gm_session_lose(struct gpumap_session *session);
 
 /* ---- submit ------------------------------------------------------------- */
 
-/* Bytes of an element, 0 for a dtype that we do not know. */
+/* Bytes of an element, 0 for an unknown dtype. */
 uint32_t gm_dtype_bytes(uint32_t dtype);
 
-/* Which of a job's fields an operation has. */
+/* The fields of a job that an operation uses. */
 enum {
 	GM_HAS_DST = 1,
 	GM_HAS_SRC = 2,
 	GM_HAS_ALPHA = 4,
 	GM_HAS_PATTERN = 8,
-	GM_HAS_TO = 16,  /* a dtype of dst's own */
-	GM_HAS_ONE = 32, /* one element of dst */
+	GM_HAS_TO = 16,  /* dst has a dtype of its own */
+	GM_HAS_ONE = 32, /* dst is one element */
 	GM_HAS_MASK = 64,
 	GM_HAS_PROGRAM = 128
 };
 
-/* GM_HAS_* of one that a job may have. */
+/* GM_HAS_* of an operation that a job may have. */
 uint32_t gm_op_fields(uint32_t op);
 
-/* Returns 0; -EINVAL: it has no operation that a job may have, or a dtype that
- * we do not know; -EOPNOTSUPP: the agent does not know the operation. */
+/* Check a job's operation and dtypes.  Returns 0; -EINVAL: a job may not have
+ * the operation, or a dtype is unknown; -EOPNOTSUPP: the agent does not know
+ * the operation. */
 int gm_job_known(const struct gpumap_session *session,
 		 const struct gpumap_job *job);
 
-/* Bytes of an element of dst, 0 for a dtype that we do not know. */
+/* Bytes of an element of dst, 0 for an unknown dtype. */
 uint32_t gm_job_dst_bytes(const struct gpumap_job *job);
 
-/* The dtype of a reduction's result, as far as adding up is concerned. */
+/* The dtype in which a reduction's results are added up. */
 uint32_t gm_job_result(const struct gpumap_job *job);
 
-/* Bytes of an element of its mask. */
+/* Bytes of an element of the job's mask. */
 static inline uint32_t gm_job_mask_bytes(const struct gpumap_job *job)
 {
 	return job->op == GPUMAP_OP_MASK_BOOL ? 1 : gm_dtype_bytes(job->dtype);
@@ -444,8 +466,8 @@ static inline uint64_t gm_job_dst_n(const struct gpumap_job *job)
 	return (gm_op_fields(job->op) & GM_HAS_ONE) != 0 ? 1 : job->n;
 }
 
-/* Judge one job for one row; returns 0, -ERANGE, or what gm_job_known() and
- * gm_buffers_judge() say. */
+/* Check one job for one row.  Returns 0, -ERANGE, or as gm_job_known() and
+ * gm_buffers_judge(). */
 int gm_job_judge(const struct gpumap_session *session, uint32_t row,
 		 const struct gpumap_job *job);
 
@@ -454,7 +476,7 @@ static inline bool gm_job_is_masked(const struct gpumap_job *job)
 	return job->op == GPUMAP_OP_MASK_ADD || job->op == GPUMAP_OP_MASK_BOOL;
 }
 
-/* 0 if all that it names is the arena's. */
+/* 0 if all operands lie in the arena. */
 static inline uint64_t gm_job_buffers(const struct gpumap_job *job)
 {
 	return job->dst_buffer | job->src_buffer |
@@ -462,7 +484,7 @@ static inline uint64_t gm_job_buffers(const struct gpumap_job *job)
 	       (job->op == GPUMAP_OP_RUN);
 }
 
-/* Has it anything that takes a second slot? */
+/* Does the job need a second slot? */
 static inline bool gm_job_has_more(const struct gpumap_job *job)
 {
 	return gm_job_is_masked(job) || job->op == GPUMAP_OP_RUN ||
@@ -471,11 +493,12 @@ static inline bool gm_job_has_more(const struct gpumap_job *job)
 		job->deadline_ns != GPUMAP_NO_DEADLINE);
 }
 
-/* May a job wait for what it names?  0 or -EINVAL. */
+/* May the job wait for the places in time that it names?  Returns 0 or
+ * -EINVAL. */
 int gm_waits_judge(const struct gpumap_session *session,
 		   const struct gpumap_job *job);
 
-/* Slots of the ring that jobs take. */
+/* The slots of the ring that the jobs take. */
 static inline uint32_t gm_jobs_slots(const struct gpumap_job *jobs, uint32_t n)
 {
 	uint32_t slots = n;
@@ -495,7 +518,7 @@ static inline bool gm_in_arena(const struct gpumap_session *s,
 /* Are the next @n slots free? */
 bool gm_pair_has_credit(struct gm_queue_pair *pair, uint32_t n);
 
-/* Submit judged jobs for which there is credit, as @state tickets, and wake
+/* Submit checked jobs for which there is credit, as @state tickets, and wake
  * the worker if it sleeps.  @rich: one of them may name a buffer, or have a
  * second slot. */
 void gm_pair_push(struct gpumap_session *session, struct gm_queue_pair *pair,
@@ -504,64 +527,66 @@ void gm_pair_push(struct gpumap_session *session, struct gm_queue_pair *pair,
 
 /* ---- buffers ------------------------------------------------------------ */
 
-/* A place in the table, with a new handle.  Returns 0, -ENOMEM or -EDQUOT. */
+/* Take a place in the table, with a new handle.  Returns 0, -ENOMEM or
+ * -EDQUOT. */
 int gm_buffers_take(struct gpumap_session *session, uint32_t kind, uint32_t row,
 		    struct gm_client_buffer **ret_buffer);
 
 /*
- * gm_buffers_judge - a job that names a buffer
+ * gm_buffers_judge - check a job that names a buffer
  *
  * Returns	0
  *		-ESTALE		the session has no such buffer
  *		-EINVAL		a file where memory is to be, or the reverse
- *		-ERANGE		it reaches out of it, or out of the arena
- *		-EACCES		it would be written, and is READ_ONLY
- *		-EOPNOTSUPP	it is memory of another row, which can only be
- *				copied from
+ *		-ERANGE		an operand reaches past its buffer or the arena
+ *		-EACCES		the job would write a READ_ONLY buffer
+ *		-EOPNOTSUPP	the buffer is memory of another row, which can
+ *				only be copied from
  */
 int gm_buffers_judge(const struct gpumap_session *session, uint32_t row,
 		     const struct gpumap_job *job);
 
-/* Does it copy from memory of another row? */
+/* Does the job copy from memory of another row? */
 bool gm_buffers_cross(uint32_t row, const struct gpumap_job *job);
 
-/* Tell the row of registrations and of other rows' memory that judged jobs name
- * and that it has not seen yet.  Returns 0 or as gm_session_call(). */
+/* Tell the row of the registrations, programs, masks and other rows' memory
+ * that checked jobs name and that it was not told of yet.  Returns 0 or as
+ * gm_session_call(). */
 int gm_buffers_show(struct gpumap_session *session, uint32_t row,
 		    const struct gpumap_job *jobs, uint32_t n);
 
-/* Make the table's generations its own.  Returns 0 or a negative errno. */
+/* Choose the table's first generation.  Returns 0 or a negative errno. */
 int gm_buffers_init(struct gm_client_buffers *buffers);
 
-/* Why there is no buffer of this handle: -ESTALE, it is one no more; -EPERM,
- * another session's; -ERANGE, nobody's. */
+/* Store and return why there is no buffer of this handle: -ESTALE, its buffer
+ * has been freed; -EPERM, it is another session's; -ERANGE, no session's. */
 int gm_buffer_missing(const struct gpumap_session *session, uint64_t handle);
 
 /* The session's buffer of this handle, or NULL. */
 struct gm_client_buffer *gm_buffer_find(const struct gpumap_session *session,
 					uint64_t handle);
 
-/* Has any row been told of it? */
+/* Has any row been told of the buffer? */
 bool gm_buffer_is_shown(const struct gm_client_buffer *buffer);
 
-/* No other row copies from it any more: what is under way has ended.  Returns 0
- * or as gm_session_call(). */
+/* End other rows' access to the buffer.  On return their copies from it have
+ * ended.  Returns 0 or as gm_session_call(). */
 int gm_buffer_end_reach(struct gpumap_session *session,
 			struct gm_client_buffer *buffer);
 
-/* The worker is done with what was at this index. */
+/* The worker is done with the buffer at this index: free the index. */
 void gm_buffers_left(struct gpumap_session *session, uint64_t index);
 void gm_buffers_fini(struct gm_client_buffers *buffers);
 
 /* ---- models ------------------------------------------------------------- */
 
-/* A GM_TICKET_MODEL of this cookie has ended.  Only notes it. */
+/* Note that a GM_TICKET_MODEL of this cookie has ended. */
 void gm_model_ended(uint64_t cookie, int32_t status);
 
-/* Go on with all that are being loaded. */
+/* Go on with all models that are being loaded. */
 void gm_models_turn(struct gpumap_session *session);
 
-/* The session is being closed. */
+/* Detach the models from a session that is being closed. */
 void gm_models_orphan(struct gpumap_session *session);
 
 /* ---- wait --------------------------------------------------------------- */
@@ -570,21 +595,23 @@ void gm_models_orphan(struct gpumap_session *session);
  * ended. */
 int gm_tiles_wait(struct gpumap_session *session, uint64_t deadline_ns);
 
-/* The pair's tiles in flight end for nobody.  Returns whether there were
- * any. */
+/* The caller does not wait for the pair's tiles in flight any more.  Returns
+ * whether there were any. */
 bool gm_tiles_abandon(struct gm_queue_pair *pair);
 
-/* Take what has ended.  Jobs go to @ret_done while there is room, in @n, or
- * wait in the session when it is NULL.  Returns as gpumap_poll(). */
+/* Take completions from the rings.  Jobs go to @ret_done while there is room
+ * for @n, or wait in the session when @ret_done is NULL.  Returns as
+ * gpumap_poll(). */
 int gm_session_reap(struct gpumap_session *session,
 		    struct gpumap_done *ret_done, uint32_t n);
 
-/* Wait until some ring has something, or for a while.  @first: spin before.
- * Returns 0, or -ETIME. */
+/* Wait until some ring has a completion, or for a while.  @first: spin before
+ * sleeping.  Returns 0, or -ETIME. */
 int gm_session_idle(struct gpumap_session *session, uint64_t deadline_ns,
 		    bool first);
 
-/* Say where we run, and unpark if gpumap_session_arm() parked us. */
+/* Store the CPU that this thread runs on, and unpark if gpumap_session_arm()
+ * parked the session. */
 void gm_session_awake(struct gpumap_session *session);
 
 #endif

@@ -16,7 +16,8 @@ _Static_assert(GPUMAP_LAYERS_COMMITTED == GM_OBJECT_COMMITTED &&
 		       GPUMAP_LAYERS_HELD == GM_OBJECT_HELD,
 	       "and so are flags");
 
-/* Where a caller wants things, as the arguments of gpumap_layers_read(). */
+/* The places for results, as the arguments of gpumap_layers_read() name
+ * them. */
 struct wanted {
 	uint32_t *rows;
 	uint64_t *bytes;
@@ -64,8 +65,8 @@ static int put_spec(struct gpumap_layers *layers,
 	return 0;
 }
 
-/* Rows are half words: an odd one out comes with padding that has no room in
- * the caller's array. */
+/* Rows are half words: with an odd number of them the last word has padding,
+ * for which the caller's array has no room. */
 static int put_rows(uint32_t *rows, const struct gm_object *object,
 		    const struct gm_layers_image *image)
 {

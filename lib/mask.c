@@ -2,12 +2,12 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Masks that are read: what they are, and where each row's replica is.
+ * Read masks: their facts, and the place of each row's replica.
  *
- * An opened mask has its views filled when it is opened and when it was
- * published anew, so that a lookup finds one ready.  Node segments are mapped
- * whole, once per attachment, and stay so until it ends: they have their length
- * from the start, and pages wherever a replica that was ever published lies.
+ * An opened mask's views are filled when it is opened and when it was published
+ * again, so that a lookup finds one ready.  Node segments are mapped whole,
+ * once per attachment, and stay so until it ends: a segment has its full length
+ * from the start, and pages wherever a replica was ever published.
  */
 
 #include "lib/internal.h"
@@ -26,7 +26,7 @@
 #define NODE_PATH "/dev/shm/gpumap.1."
 _Static_assert(GM_LAYOUT_MAJOR == 1, "the file's name carries the major");
 
-/* A node segment; a later one of the same node is another. */
+/* A node segment.  A node's later segment has an entry of its own. */
 struct gm_node_map {
 	struct gm_node_map *next;
 	uint32_t node;
@@ -36,14 +36,15 @@ struct gm_node_map {
 };
 
 struct opened {
-	struct gpumap_mask mask; /* the caller's part */
+	struct gpumap_mask mask; /* the part that callers see */
 	uint64_t pin;            /* 0: not pinned */
 	char name[GM_NAME_BYTES];
 	struct gpumap_mask_view views[GM_ROWS];
-	struct gpumap_mask_view fresh[GM_ROWS]; /* while they are filled */
+	/* the views while they are being filled */
+	struct gpumap_mask_view fresh[GM_ROWS];
 };
 
-/* What a pinned mask checks: it never changes. */
+/* The word that a pinned mask's views check: it never changes. */
 static const uint64_t settled;
 
 /* ---- node segments ------------------------------------------------------ */
@@ -75,7 +76,7 @@ static void explain_access(struct gpumap *map, const char *path)
 	gm_map_refuse(map, why);
 }
 
-/* The map's owner is who we believed when we attached. */
+/* The owner must be the map's, which was checked when the map was attached. */
 static int judge_file(const struct stat *st)
 {
 	if (!S_ISREG(st->st_mode) || (st->st_mode & (S_IWGRP | S_IWOTH)) != 0)
@@ -150,8 +151,8 @@ static int map_node(struct gpumap *map, uint32_t node,
 	return ret;
 }
 
-/* -EAGAIN: what has the name is another segment, and so is what the mask says
- * by now, or soon. */
+/* Returns -EAGAIN when the file of that name is another segment: the mask's
+ * publication has changed too, or will soon. */
 static int find_node(struct gpumap *map, uint32_t node, uint64_t made,
 		     const struct gm_node_map **ret_node)
 {
@@ -183,7 +184,8 @@ static int find_node(struct gpumap *map, uint32_t node, uint64_t made,
 
 /* ---- views --------------------------------------------------------------- */
 
-/* A device that is out of service has none, though its row is to have one. */
+/* A device that is out of service has no replica, even if its row is to have
+ * one. */
 static bool is_there(const struct gm_replica_image *replica)
 {
 	return replica->place != GM_REPLICA_DEVICE || replica->id != 0;
@@ -217,8 +219,8 @@ static int put_view(struct gpumap *map, const struct gm_mask_image *image,
 	return 0;
 }
 
-/* All of one publication; the replicas are judged before a node is mapped for
- * them. */
+/* Fill the views of one publication.  The replicas are validated before a node
+ * is mapped for them. */
 static int fill_views(struct gpumap *map, const struct gm_object *object,
 		      struct opened *o)
 {
@@ -283,7 +285,7 @@ int gpumap_mask_renew(struct gpumap *map, struct gpumap_mask *mask)
 
 /* ---- open, close --------------------------------------------------------- */
 
-/* The block is kept for us: it does not change. */
+/* This process has pinned the block: it does not change. */
 static int look_at_pinned(struct gpumap *map, struct opened *o,
 			  const struct gm_pin_reply *pin)
 {
@@ -313,7 +315,8 @@ static int open_pinned(struct gpumap *map, struct opened *o)
 		o->pin = reply.claim;
 		return 0;
 	}
-	/* To give the pin back is a request too, with words of its own. */
+	/* Giving the pin back is a request too, which stores a sentence of its
+	 * own. */
 	memcpy(why, gpumap_refusal(map), sizeof(why));
 	gpumap_unpin(map, reply.claim);
 	gm_map_refuse(map, why);

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* Masks that are asked for.  A tensor goes along in a memfd, and only sessions
- * may send a descriptor: one is open while the call lasts. */
+/* Publish masks.  A tensor goes along in a memfd, and only a session may send a
+ * descriptor: the call opens one for as long as it lasts. */
 
 #include "lib/internal.h"
 
@@ -71,7 +71,7 @@ static int judge_tensor(struct gpumap *map, const struct gpumap_mask_request *r,
 	return 0;
 }
 
-/* A copy, for it must not shrink while the agent reads it. */
+/* Send a copy: the file must not shrink while the agent reads it. */
 static int make_file(struct gpumap *map, const char *data, uint64_t bytes)
 {
 	int fd = memfd_create("gpumap-mask", MFD_CLOEXEC | MFD_ALLOW_SEALING);

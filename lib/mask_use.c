@@ -2,9 +2,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Masks that jobs name.  One has a handle like a registration, and rows are
- * told of it in the same way, on first use; which publication it is the agent
- * decides when the handle is made.
+ * Masks that jobs name.  A mask has a handle like a registration, and rows are
+ * told of it in the same way, on first use.  The agent decides which
+ * publication the handle means when it makes the handle.
  */
 
 #include "lib/programs.h"
@@ -68,7 +68,7 @@ int gm_mask_show(struct gpumap_session *session, uint32_t row,
 				.body_bytes = sizeof(body) };
 	int ret = gm_session_call(session, &call, 0);
 
-	/* The agent has told the row's next worker by itself. */
+	/* -EALREADY: the agent has already told the row's next worker. */
 	return ret == -EALREADY ? 0 : ret;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* The ranks of a group: processes that meet there. */
+/* Join a mesh as a rank of a group, and list the processes that have joined. */
 
 #include "lib/internal.h"
 

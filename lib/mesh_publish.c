@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* Meshes: what the agent is asked to do about them. */
+/* Requests to the agent about meshes. */
 
 #include "lib/internal.h"
 

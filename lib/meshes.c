@@ -79,7 +79,7 @@ int gpumap_mesh_next(const struct gpumap *map, uint32_t *cursor,
 
 /* ---- groups -------------------------------------------------------------- */
 
-/* A group that is being read, of one attempt. */
+/* A group that is being read, in one attempt. */
 struct reading {
 	struct gm_object object;
 	struct gm_mesh_image image;
@@ -118,7 +118,7 @@ static int find_group(const struct gpumap *map, const char *name, uint64_t key,
 	return gm_object_whole(&r->object) ? ret : -EAGAIN;
 }
 
-/* Where in the group is this rank?  1: @r->within says it; 0: nowhere. */
+/* Find the rank in the group.  Returns 1 with its place in @r->within, or 0. */
 static int find_rank(struct reading *r, uint32_t rank)
 {
 	uint32_t ranks[GM_ROWS];
@@ -194,7 +194,7 @@ int gpumap_mesh_group(const struct gpumap *map, const char *name,
 	return ret;
 }
 
-/* The first group from @from on that the rank is in. */
+/* Find the first group from @from on that contains the rank. */
 static int next_once(const struct gpumap *map, const char *name, uint32_t rank,
 		     uint32_t from, struct reading *r)
 {

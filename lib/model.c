@@ -15,7 +15,7 @@ static int refuse(struct gpumap_session *s, int error, const char *why)
 	return error;
 }
 
-/* The map as it is now: what is published later is for others. */
+/* The layer map at the time of the call; later publications do not matter. */
 struct layers {
 	struct gpumap_layers facts;
 	uint32_t *rows;
@@ -90,11 +90,12 @@ static int judge_opts(struct gpumap_session *s,
 		return refuse(s, -EINVAL,
 			      "neither a layer map nor one row: "
 			      "say where the model is to go");
-	/* Agents from CAST on know LOAD. */
+	/* Agents that know CAST know LOAD. */
 	return s->takes_casts ? 0 : -EOPNOTSUPP;
 }
 
-/* Queue pairs of all its rows, so that none is waited for later. */
+/* Open the queue pairs of all the model's rows now, so that loading never waits
+ * for one. */
 static int open_lanes(struct gpumap_model *m)
 {
 	struct gm_queue_pair *pair;
@@ -171,7 +172,7 @@ static int copy(const void *list, size_t bytes, void *ret_copy)
 	return 0;
 }
 
-/* What is asked for, for as long as it takes. */
+/* Copy the caller's order for the time of loading. */
 static int take_order(struct gpumap_model *m,
 		      const struct gpumap_model_opts *opts)
 {
@@ -199,7 +200,8 @@ static int take_order(struct gpumap_model *m,
 	return ret;
 }
 
-/* Without a name at once; else it is asked for. */
+/* A model without a name is begun at once; one with a name after the agent was
+ * asked. */
 static int begin(struct gpumap_model *m, const struct gpumap_model_opts *opts)
 {
 	int ret = take_order(m, opts);
@@ -229,7 +231,7 @@ static int judge_name(struct gpumap_session *s,
 	return 0;
 }
 
-/* One more of the session's. */
+/* Add the model to the session's list. */
 static void enlist(struct gpumap_model *model)
 {
 	model->next = model->session->models;
@@ -309,13 +311,13 @@ int gpumap_model_open(struct gpumap_session *session, const char *name,
 
 /* ---- progress ------------------------------------------------------------ */
 
-/* In this process? */
+/* Is the model this process's, and not its parent's? */
 static bool is_ours(const struct gpumap_model *m)
 {
 	return m->session == NULL || gm_guard_mine(&m->session->mine);
 }
 
-/* Bytes in a second, of those looks that are kept. */
+/* Bytes per second, over the samples that are kept. */
 static uint64_t rate_of(const struct gpumap_model *m, uint64_t now)
 {
 	uint32_t n = m->n_looks < GM_MODEL_LOOKS ? m->n_looks : GM_MODEL_LOOKS;
@@ -356,7 +358,8 @@ static void put_progress(const struct gpumap_model *m,
 	p->share = m->name.share;
 }
 
-/* What has failed says why at every call, whatever was asked for since. */
+/* A failed model stores its reason at every call: other requests may have
+ * replaced it. */
 static int outcome(const struct gpumap_model *m)
 {
 	if (m->state == GPUMAP_MODEL_LOADED)
@@ -449,7 +452,7 @@ static void unlink_model(struct gpumap_model *m)
 		m->session->n_loading--;
 }
 
-/* What has been loaded ends as what has not: a step at a time. */
+/* A loaded model ends like one that is being loaded: a step at a time. */
 static void begin_end(struct gpumap_model *m)
 {
 	if (m->state == GPUMAP_MODEL_LOADED) {

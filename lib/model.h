@@ -2,21 +2,20 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * model - a checkpoint on its way into buffers, as few as may be for each row.
+ * model - load a checkpoint into buffers, as few as possible on each row.
  *
- * What belongs to one row is laid out in the order of the files: each tensor
- * begins at a multiple of GM_MODEL_ALIGN, and tensors that lie one behind the
- * other in a file and in a buffer are one run.  Runs are read in pieces, some
- * of which each row has in its queue, so that it always knows what to read next
- * and what else the session submits there waits for no more than those.
+ * The tensors of one row are laid out in the order of the files: each begins at
+ * a multiple of GM_MODEL_ALIGN, and tensors that lie one behind the other in a
+ * file and in a buffer are one run.  The loader reads runs in pieces and keeps
+ * a few in each row's queue: enough that the row always has the next one, few
+ * enough that the session's other jobs there wait for no more than those.
  *
- *	weights		which tensors there are
- *	model_place.c	which row each belongs to, and where in its buffers it
- *			goes
- *	model_load.c	allocating, loading, giving back: a step at a time
- *	model_share.c	a name for it, and what others have given one
- *	model_table	what such a name says of it
- *	model.c		what callers see
+ *	checkpoint	the tensors that there are
+ *	model_place.c	each tensor's row, and its place in the row's buffers
+ *	model_load.c	allocating, loading, freeing: a step at a time
+ *	model_share.c	sharing a model by name, and opening a shared one
+ *	model_table	the description of a model that is shared with it
+ *	model.c		the functions that callers use
  */
 #ifndef GM_MODEL_H
 #define GM_MODEL_H
@@ -25,19 +24,19 @@
 #include "lib/internal.h"
 
 #define GM_MODEL_ALIGN UINT64_C(256) /* of a tensor in its buffer */
-/* A larger tensor has its own.  Memory comes at some 100 MB/s where all else is
- * busy, too, and an allocation may take a minute. */
+/* A larger tensor has a buffer of its own.  On a busy machine an allocation
+ * proceeds at some 100 MB/s, and may take a minute. */
 #define GM_MODEL_BUFFER (UINT64_C(1) << 30)
 #define GM_MODEL_PIECE  (UINT64_C(32) << 20) /* bytes that one job loads */
 #define GM_MODEL_PIECE_ALIGN \
-	(UINT64_C(1) << 20) /* of the end of one in its file */
-#define GM_MODEL_QUEUED  4u /* such jobs, of a row */
-#define GM_MODEL_LOOKS   8u /* at the clock, for the rate */
+	(UINT64_C(1) << 20) /* alignment of a piece's end in its file */
+#define GM_MODEL_QUEUED  4u /* such jobs in flight on a row */
+#define GM_MODEL_LOOKS   8u /* samples of progress, for the rate */
 #define GM_MODEL_LOOK_NS (UINT64_C(500) * 1000 * 1000)
 #define GM_MODEL_ASK_NS \
-	(UINT64_C(100) * 1000 * 1000) /* between two questions for a name */
+	(UINT64_C(100) * 1000 * 1000) /* between two requests for a name */
 
-/* Beside each of the weights. */
+/* The place of one tensor, parallel to the weights. */
 struct gm_model_place {
 	uint32_t row;
 	int32_t layer;   /* -1: of none */
@@ -49,10 +48,11 @@ struct gm_model_buffer {
 	uint64_t handle; /* 0: none now */
 	uint64_t bytes;
 	uint32_t row;
-	uint32_t incarnation; /* of the worker that it is with */
+	uint32_t incarnation; /* of the worker that has the memory */
 };
 
-/* What is to be loaded.  Ours: the caller's may be gone when it begins. */
+/* A copy of the caller's order: the caller's own may be gone when loading
+ * begins. */
 struct gm_model_order {
 	char *path;
 	char *layers; /* NULL: all goes to rows[0] */
@@ -60,21 +60,21 @@ struct gm_model_order {
 	uint32_t n_rows;
 };
 
-/* By which others have it. */
+/* The name by which other sessions can open the model. */
 struct gm_model_name {
-	char text[GPUMAP_NAME_MAX + 1]; /* empty: they do not */
+	char text[GPUMAP_NAME_MAX + 1]; /* empty: it has no name */
 	uint32_t flags;                 /* GPUMAP_SHARE_* */
 	uint32_t *uids;
 	uint32_t n_uids;
-	bool claimed;   /* nobody else shares by it now */
-	bool was_there; /* somebody else had loaded it */
-	uint64_t share; /* 0: not yet, or not any more */
+	bool claimed;   /* this session has reserved the name */
+	bool was_there; /* another session had loaded it */
+	uint64_t share; /* 0: not shared yet, or not any more */
 	uint64_t asked_ns;
 };
 
 struct gm_model_run {
-	uint64_t from; /* in the file */
-	uint64_t to;   /* in the buffer */
+	uint64_t from; /* offset in the file */
+	uint64_t to;   /* offset in the buffer */
 	uint64_t bytes;
 	uint32_t file;
 	uint32_t buffer;
@@ -91,10 +91,10 @@ struct gm_model_op {
 	uint64_t bytes;
 };
 
-/* What one row has of it: ranges of the lists below. */
+/* The part of the model that goes to one row: ranges of the lists below. */
 struct gm_model_lane {
 	uint32_t row;
-	uint32_t incarnation; /* of the worker whose memory it is */
+	uint32_t incarnation; /* of the worker that has the memory */
 	uint32_t buffer, end_buffer;
 	uint32_t next_buffer;
 	size_t run, end_run;
@@ -110,7 +110,7 @@ struct gm_model_file {
 };
 
 struct gpumap_model {
-	struct gpumap_session *session; /* NULL: has been closed */
+	struct gpumap_session *session; /* NULL: the session has been closed */
 	struct gpumap_model *next;      /* of the session's */
 	uint32_t state;                 /* enum gpumap_model_state */
 	uint32_t flags;                 /* of its buffers */
@@ -119,7 +119,7 @@ struct gpumap_model {
 	struct gm_model_order order;
 	struct gm_model_name name;
 	struct gm_weights weights;
-	char *names; /* of weights that were told by a share; NULL */
+	char *names; /* names of weights that a share described, or NULL */
 	struct gm_model_place *places;
 	struct gm_model_file *files;
 	struct gm_model_run *runs;
@@ -129,7 +129,7 @@ struct gpumap_model {
 	uint32_t n_lanes;
 	uint64_t total;
 	uint64_t loaded;
-	uint64_t begun_ns; /* when the first byte was asked for, 0: not yet */
+	uint64_t begun_ns; /* when the first byte was requested; 0: not yet */
 	uint64_t ended_ns;
 	struct gm_model_look {
 		uint64_t ns;
@@ -138,20 +138,21 @@ struct gpumap_model {
 	uint32_t n_looks;
 };
 
-/* Which rows are for which tensors. */
+/* The rows for the tensors. */
 struct gm_model_plan {
-	const char *name;      /* of the layer map; NULL: all goes to @base */
-	const uint32_t *rows;  /* of each layer */
-	const uint64_t *bytes; /* likewise, as the map has them; 0: not known */
+	const char *name;     /* of the layer map; NULL: all goes to @base */
+	const uint32_t *rows; /* of each layer */
+	/* bytes of each layer in the map; 0: not known */
+	const uint64_t *bytes;
 	uint32_t n_layers;
 	uint32_t base;
 	const uint32_t *only; /* rows that are loaded; NULL: all */
 	uint32_t n_only;
 };
 
-/* Read headers and decide on places, once it is known that it is to be loaded.
- * Returns 0, or as gpumap_load_model() with model->why or what the agent
- * said. */
+/* Read headers and decide on places, once it is known that this session loads
+ * the model.  Returns 0, or as gpumap_load_model() with model->why or the
+ * agent's refusal. */
 int gm_model_begin(struct gpumap_model *model);
 
 /* Fill in places, runs, buffers and lanes.  Returns 0, -EINVAL or -ENOMEM, with
@@ -159,38 +160,40 @@ int gm_model_begin(struct gpumap_model *model);
 int gm_model_place(struct gpumap_model *model,
 		   const struct gm_model_plan *plan);
 
-/* Do what can be done now.  Returns 0, or -EAGAIN: nothing of it is in flight,
- * and its next job finds no room behind completions that the caller has to
- * take. */
+/* Do as much as is possible now.  Returns 0, or -EAGAIN: nothing of the model
+ * is in flight, and its next job has no room until the caller takes
+ * completions. */
 int gm_model_turn(struct gpumap_model *model);
 
 /* ---- model_share.c ------------------------------------------------------- */
 
-/* Of one that is WAITING: has somebody shared it, or is it ours to load? */
+/* For a model that is WAITING: open it if another session has shared it, or
+ * load it if the agent now grants this session the claim. */
 void gm_model_ask(struct gpumap_model *model);
 
-/* Have what is shared by its name: all of it, or nothing.  Returns as
- * gpumap_model_open(), with model->why or what the agent said. */
+/* Open the share of the model's name and import all its buffers, or none.
+ * Returns as gpumap_model_open(), with model->why or the agent's refusal. */
 int gm_model_adopt(struct gpumap_model *model);
 
-/* Can what has been placed be shared?  Returns 0, or -E2BIG with model->why. */
+/* Can the placed model be shared?  Returns 0, or -E2BIG with model->why. */
 int gm_model_judge_name(struct gpumap_model *model);
 
-/* What cannot be shared is not loaded either.  Returns as gm_session_call(). */
+/* Export all buffers before anything is read: a model that cannot be shared is
+ * not loaded.  Returns as gm_session_call(). */
 int gm_model_export(struct gpumap_model *model);
 
-/* It is there.  Returns as gpumap_share(). */
+/* Share the loaded model.  Returns as gpumap_share(). */
 int gm_model_publish(struct gpumap_model *model);
 
-/* We do not hold it any more, and are not about to load it. */
+/* Give up the share and the claim of the name. */
 void gm_model_unname(struct gpumap_model *model);
 
 /* ---- model_load.c -------------------------------------------------------- */
 
-/* It is to end so, if it is on its way. */
+/* End the model with this status, unless it is over. */
 void gm_model_fail(struct gpumap_model *model, int32_t status);
 
-/* Is there nothing left to do? */
+/* Is the model loaded or failed, with nothing left to do? */
 static inline bool gm_model_is_over(const struct gpumap_model *model)
 {
 	return model->state == GPUMAP_MODEL_LOADED ||

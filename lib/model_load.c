@@ -2,12 +2,13 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * A model on its way: memory first, on all rows at once, so that what does not
- * fit is known before anything is read; then pieces; and where anything fails,
- * nothing new, the end of what is in flight, and everything back.
+ * Load a model step by step.  First allocate memory, on all rows at once: a
+ * model that does not fit fails before anything is read.  Then load pieces.
+ * When a step fails, submit nothing new, wait for the jobs in flight, and free
+ * everything.
  *
- * Completions only leave notes, wherever they are taken.  What follows from
- * them is done in gm_model_turn().
+ * Completions, wherever they are taken, only store their result.
+ * gm_model_turn() acts on it.
  */
 
 #include "lib/model.h"
@@ -34,8 +35,8 @@ void gm_model_fail(struct gpumap_model *model, int32_t status)
 	model->state = GPUMAP_MODEL_ENDING;
 }
 
-/* It is to end so, with what the agent or the library has said, and for
- * what. */
+/* End the model with @ret.  Its reason is @what and the last refusal of the
+ * agent or the library. */
 static void fail_saying(struct gpumap_model *model, int ret, const char *what)
 {
 	const char *why = gpumap_refusal(model->session->map);
@@ -168,7 +169,7 @@ static int begin_alloc(struct gpumap_model *m, struct gm_model_lane *lane)
 	struct gpumap_job job;
 	int ret;
 
-	/* Another for a FREE. */
+	/* The second credit is for a FREE. */
 	if (!gm_pair_has_credit(pair, 2))
 		return -EAGAIN;
 	ret = gm_buffers_take(m->session, GM_BUFFER_DEVICE, lane->row, &buffer);
@@ -201,7 +202,7 @@ static bool is_same(const struct stat *a, const struct stat *b)
 	       a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
 }
 
-/* What was read of it holds only as long as it is the same file. */
+/* The header that was read holds only as long as the file is the same. */
 static int judge_again(struct gpumap_model *m, uint32_t file,
 		       const struct stat *now)
 {
@@ -220,7 +221,8 @@ static int judge_again(struct gpumap_model *m, uint32_t file,
 	return 0;
 }
 
-/* Files are registered when they are come to, as a model may have thousands. */
+/* A file is registered when its first piece is due, as a model may have
+ * thousands. */
 static int open_file(struct gpumap_model *m, uint32_t file)
 {
 	struct stat now;
@@ -245,7 +247,8 @@ static int open_file(struct gpumap_model *m, uint32_t file)
 	return ret;
 }
 
-/* The next piece ends where a read does that takes whole blocks. */
+/* Bytes of the next piece.  Its end is a multiple of the alignment in the file,
+ * so that reads take whole blocks. */
 static uint64_t piece_of(const struct gm_model_run *run, uint64_t done)
 {
 	uint64_t left = run->bytes - done;
@@ -255,7 +258,7 @@ static uint64_t piece_of(const struct gm_model_run *run, uint64_t done)
 	return left < most ? left : most;
 }
 
-/* As begin_alloc(). */
+/* Submit the next piece.  Returns as begin_alloc(). */
 static int begin_load(struct gpumap_model *m, struct gm_model_lane *lane,
 		      struct gm_model_op *op)
 {
@@ -298,15 +301,15 @@ static int begin_load(struct gpumap_model *m, struct gm_model_lane *lane,
 
 /* ---- a step -------------------------------------------------------------- */
 
-/* Has a lane nothing in flight, and no room for more, for completions that only
- * the caller can take? */
+/* Is there nothing in flight in the lane's queue?  Where it has no room either,
+ * that is because of completions that only the caller can take. */
 static bool is_stuck(const struct gpumap_model *m,
 		     const struct gm_model_lane *lane)
 {
 	return lane->n_busy == 0 && m->session->pairs[lane->row]->live == 0;
 }
 
-/* So that what may not be shared is not read either. */
+/* Export before reading: a model that may not be shared is not read. */
 static bool is_exported(struct gpumap_model *m)
 {
 	int ret = m->name.text[0] != '\0' ? gm_model_export(m) : 0;
@@ -338,7 +341,8 @@ static int turn_alloc(struct gpumap_model *m)
 	return ret;
 }
 
-/* Memory that went with its worker is not told by any job. */
+/* No completion reports memory that was lost with its worker: compare
+ * incarnations. */
 static bool is_there(struct gpumap_model *m)
 {
 	for (uint32_t i = 0; i < m->n_lanes; i++) {
@@ -357,7 +361,7 @@ static bool is_there(struct gpumap_model *m)
 	return true;
 }
 
-/* All of it is, for others as well. */
+/* All is loaded: share it if it has a name. */
 static void complete(struct gpumap_model *m)
 {
 	int ret = m->name.text[0] != '\0' ? gm_model_publish(m) : 0;
@@ -370,7 +374,7 @@ static void complete(struct gpumap_model *m)
 	m->ended_ns = gm_now_ns();
 }
 
-/* Files that nothing is to be read of any more. */
+/* Forget the files that have no pieces left. */
 static void forget_files(struct gpumap_model *m, bool all)
 {
 	for (uint32_t i = 0; m->files != NULL && i < m->weights.n_files; i++) {
@@ -415,7 +419,7 @@ static int give_back(struct gpumap_model *model)
 	int ret = 0;
 
 	if (s == NULL || gm_session_usable(s) != 0)
-		return 0; /* all of it is gone */
+		return 0; /* everything has ended with the session */
 	forget_files(model, true);
 	gm_model_unname(model);
 	for (uint32_t i = 0; i < model->n_buffers; i++) {
@@ -439,7 +443,7 @@ static bool is_stuck_ending(const struct gpumap_model *m)
 
 static int turn_end(struct gpumap_model *m)
 {
-	/* Of a session that has ended nothing is waited for. */
+	/* Do not wait for jobs of a session that has ended. */
 	for (uint32_t i = 0; i < m->n_lanes; i++)
 		if (m->lanes[i].n_busy != 0 && m->session->broken == 0)
 			return 0;

@@ -2,12 +2,12 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Where tensors go.
+ * Decide on the row and the buffer of each tensor.
  *
- * Layers are found by the names of tensors, [PREFIX.]layers.N.REST and the
- * like, by the same rule that plans go by: a model may have several stacks of
- * layers, a vision tower's beside the language model's, and the map is for the
- * one that has as many.
+ * The names of tensors tell their layers, [PREFIX.]layers.N.REST and the like,
+ * by the same rule that plans use.  A model may have several stacks of layers,
+ * such as a vision tower's beside the language model's.  The map is for the
+ * stack with as many layers as it has.
  */
 
 #include "lib/model.h"
@@ -19,7 +19,7 @@
 
 #define NOWHERE UINT32_MAX
 
-/* A tensor that its name puts into a layer. */
+/* A tensor whose name puts it into a layer. */
 struct member {
 	const char *name;
 	size_t prefix; /* bytes of the name before the number */
@@ -28,11 +28,11 @@ struct member {
 	uint64_t bytes;
 };
 
-/* Those with one prefix, as a range of all. */
+/* The members with one prefix, as a range of all members. */
 struct stack {
 	size_t first, end;
 	uint64_t n_layers; /* highest number + 1 */
-	uint64_t n_found;  /* numbers that somebody has, from 0 on */
+	uint64_t n_found;  /* numbers that a tensor has, from 0 without a gap */
 	uint64_t bytes;
 };
 
@@ -50,7 +50,8 @@ static bool is_container(const char *word, size_t n)
 	return false;
 }
 
-/* Decimal as programs print it.  What is past any map stays so. */
+/* Parse a decimal number as programs print it.  A number past any map's layers
+ * saturates. */
 static bool parse_layer(const char *word, size_t n, uint64_t *ret)
 {
 	uint64_t value = 0;
@@ -78,7 +79,7 @@ static bool find_layer(const char *name, struct member *ret)
 		if (word[n] == '\0')
 			return false;
 		next_n = strcspn(next, ".");
-		/* Something has to come behind the number. */
+		/* A name must go on behind the number. */
 		if (next[next_n] == '\0' || next[next_n + 1] == '\0')
 			return false;
 		if (is_container(word, n) &&
@@ -121,8 +122,8 @@ static struct stack measure(const struct member *v, size_t n, size_t first)
 	return stack;
 }
 
-/* Are the first layers those that the map was made for, to the byte?  Some
- * models have more behind them, to predict more tokens. */
+/* Are the stack's first layers those of the map, to the byte?  Some models have
+ * more layers behind them, to predict more tokens. */
 static bool goes_on(const struct gm_model_plan *plan, const struct member *v,
 		    const struct stack *stack)
 {
@@ -147,7 +148,7 @@ static int rank(const struct gm_model_plan *plan, const struct member *v,
 	return stack->n_layers == plan->n_layers ? 2 : goes_on(plan, v, stack);
 }
 
-/* The stack that the map is for. */
+/* Choose the stack that the map is for. */
 static int choose(struct gpumap_model *m, const struct gm_model_plan *plan,
 		  const struct member *v, size_t n, struct stack *ret)
 {
@@ -220,7 +221,7 @@ static int find_layers(struct gpumap_model *m, const struct gm_model_plan *plan)
 
 /* ---- buffers and runs ---------------------------------------------------- */
 
-/* What is loaded, in the order in which it is. */
+/* The tensors to load, in loading order. */
 struct item {
 	size_t weight;
 	uint64_t from;
@@ -299,7 +300,8 @@ static struct gm_model_lane *lane_of(struct gpumap_model *m, uint32_t row,
 	return lane;
 }
 
-/* The next of its row.  It makes the last run longer where it can. */
+/* Place the next tensor of its row.  The last run is extended where
+ * possible. */
 static void put(struct gpumap_model *m, const struct item *item)
 {
 	const struct gm_weight *w = &m->weights.v[item->weight];

@@ -2,11 +2,12 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * A model by a name.  Who would load one claims the name first: of several one
- * loads, the others wait, and find it when it is there.
+ * A model with a name.  A session that would load it claims the name first.
+ * The agent lets one of several sessions load; the others wait, and open the
+ * share when it is there.
  *
- * What loading it asked the agent for is not what the caller has asked for
- * last: what was said of that stays.
+ * The requests that loading makes are not the caller's: they leave the caller's
+ * last refusal as it was.
  */
 
 #include "lib/model_table.h"
@@ -19,7 +20,7 @@
 
 #include "lib/shares.h"
 
-/* ---- what the agent is asked ------------------------------------------- */
+/* ---- requests to the agent -------------------------------------------- */
 
 static int request_claim(struct gpumap_model *m, uint32_t flags)
 {
@@ -31,7 +32,7 @@ static int request_claim(struct gpumap_model *m, uint32_t flags)
 
 	memcpy(body.name, m->name.text, sizeof(body.name));
 	ret = gm_session_call(m->session, &call, 0);
-	/* An agent that does not know of claims. */
+	/* An agent that does not know claims answers -E2BIG. */
 	return ret == -E2BIG ? -EOPNOTSUPP : ret;
 }
 
@@ -50,9 +51,9 @@ void gm_model_unname(struct gpumap_model *model)
 	gm_map_refuse(model->session->map, why);
 }
 
-/* ---- what others have loaded ------------------------------------------- */
+/* ---- models that other sessions loaded -------------------------------- */
 
-/* Rows and bytes of its buffers. */
+/* Read the rows and bytes of the share's buffers. */
 static int look_at(struct gpumap_model *m, const struct gpumap_share_info *info)
 {
 	struct gpumap_export_info part = { .size = sizeof(part) };
@@ -84,7 +85,8 @@ static int import(struct gpumap_model *m, uint32_t i)
 	struct gm_queue_pair *pair;
 	int ret = gm_session_pair(m->session, buffer->row, &pair);
 
-	/* Before: a worker that dies meanwhile is found out later. */
+	/* Read the incarnation before the import: if the worker dies in
+	 * between, a later call notices. */
 	if (ret == 0) {
 		buffer->incarnation = incarnation_of(m->session, buffer->row);
 		ret = gpumap_share_buffer(m->session, m->name.share, i, NULL,
@@ -107,7 +109,7 @@ static int take(struct gpumap_model *m)
 	return ret;
 }
 
-/* As if nothing had been taken. */
+/* Undo take(). */
 static void clear(struct gpumap_model *m)
 {
 	gm_weights_free(&m->weights);
@@ -143,7 +145,7 @@ int gm_model_adopt(struct gpumap_model *model)
 	return 0;
 }
 
-/* ---- who loads it ------------------------------------------------------ */
+/* ---- claim the name --------------------------------------------------- */
 
 static bool is_for_others(const struct gm_model_name *name)
 {
@@ -154,7 +156,8 @@ static bool is_for_others(const struct gm_model_name *name)
 	return others;
 }
 
-/* One of: it is there, it is ours to load, or somebody else is at it. */
+/* Claim the name.  Either this session may load the model, or the model is
+ * there and is opened, or another session is loading it. */
 static int ask(struct gpumap_model *m)
 {
 	int ret = request_claim(
@@ -173,7 +176,7 @@ static int ask(struct gpumap_model *m)
 	if (ret == -EEXIST) {
 		ret = gm_model_adopt(m);
 		if (ret == -ENOENT && m->name.share == 0)
-			ret = 0; /* it has just ended: again */
+			ret = 0; /* the share has just ended: ask again */
 	}
 	return ret;
 }
@@ -197,7 +200,7 @@ void gm_model_ask(struct gpumap_model *model)
 	gm_map_refuse(model->session->map, why);
 }
 
-/* ---- for others -------------------------------------------------------- */
+/* ---- share it --------------------------------------------------------- */
 
 int gm_model_judge_name(struct gpumap_model *model)
 {
@@ -286,7 +289,7 @@ int gpumap_model_renew(struct gpumap_model *model)
 			continue;
 		ret = gpumap_buffer_free(s, b->handle);
 		if (ret == -ESTALE)
-			ret = 0; /* by an earlier call that failed */
+			ret = 0; /* freed by an earlier call that failed */
 		if (ret == 0)
 			ret = import(model, i);
 	}

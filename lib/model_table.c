@@ -10,14 +10,14 @@
 
 #define NOWHERE UINT32_MAX
 
-/* Where the parts of a table begin. */
+/* The offsets of a table's parts. */
 struct parts {
 	uint64_t dims;
 	uint64_t names;
 	uint64_t end;
 };
 
-/* Counts that are below 2^32 each do not overflow. */
+/* Each count is below 2^32, so the sums do not overflow. */
 static struct parts parts_of(const struct gm_model_table *t)
 {
 	struct parts p;
@@ -126,7 +126,7 @@ static int judge_head(struct gpumap_model *m, const struct gm_model_table *t,
 	return 0;
 }
 
-/* Its place, or nowhere. */
+/* Take a tensor's place, or none where the share lacks it. */
 static int take_place(struct gpumap_model *m, const struct gm_model_tensor *t,
 		      struct gm_model_place *place)
 {

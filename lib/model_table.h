@@ -2,16 +2,16 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * model_table - what a share says of itself that is a model: its tensors.
+ * model_table - describe the tensors of a model that is shared, in the share.
  *
  *	struct gm_model_table
  *	struct gm_model_tensor[n_tensors], by name
  *	uint64_t[n_dims], of all shapes
  *	names, each with its NUL
  *
- * In the byte order of the machine that it is on.  Who shares it is another
- * process, which may write anything: it is judged as it is copied, and nothing
- * of what was shared is looked at later.
+ * The table has the machine's byte order.  Another process writes it and may
+ * write anything: the reader validates the table while copying it, and never
+ * reads the shared bytes again.
  */
 #ifndef GM_MODEL_TABLE_H
 #define GM_MODEL_TABLE_H
@@ -32,9 +32,9 @@ struct gm_model_table {
 };
 
 struct gm_model_tensor {
-	uint64_t name;  /* where it begins, in the names */
-	uint64_t shape; /* its first, in the dimensions */
-	uint64_t at;    /* in its buffer */
+	uint64_t name;  /* offset in the names */
+	uint64_t shape; /* index of its first dimension */
+	uint64_t at;    /* offset in its buffer */
 	uint64_t bytes;
 	uint32_t buffer; /* UINT32_MAX: not in this share, or empty */
 	uint32_t row;
@@ -46,13 +46,14 @@ struct gm_model_tensor {
 _Static_assert(sizeof(struct gm_model_table) == 40, "shared");
 _Static_assert(sizeof(struct gm_model_tensor) == 64, "shared");
 
-/* Of a model that has been placed.  Returns 0 with what is for free(), or
- * -ENOMEM, or -E2BIG with model->why. */
+/* Make the table of a model that has been placed.  Returns 0 with a table to
+ * free(), or -ENOMEM, or -E2BIG with model->why. */
 int gm_model_table_make(struct gpumap_model *model, void **ret_table,
 			uint64_t *ret_bytes);
 
-/* The model's tensors, and their places in its buffers, which are known.
- * Returns 0, -ENOMEM, -EINVAL: it is no model, or -EPROTO, with model->why. */
+/* Read a table into the model's tensors and their places in its buffers, which
+ * are known.  Returns 0, -ENOMEM, -EINVAL: the share is not a model, or
+ * -EPROTO, with model->why. */
 int gm_model_table_read(struct gpumap_model *model, const void *table,
 			uint64_t bytes);
 

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* Plans: what is asked, and what comes back of it. */
+/* Request a plan from the agent, and unpack its answer. */
 
 #include "lib/internal.h"
 
@@ -39,7 +39,7 @@ static int refuse(struct gpumap *map, int error, const char *why)
 	return error;
 }
 
-/* What can be told without the agent. */
+/* Check what needs no agent. */
 static int judge(struct gpumap *map, const struct gpumap_plan_request *ours)
 {
 	const uint32_t publish = GPUMAP_PLAN_PUBLISH | GPUMAP_PLAN_COMMIT;
@@ -107,7 +107,8 @@ static uint32_t put_text(const char *text, struct iovec part[2])
 	return (uint32_t)(bytes < UINT32_MAX ? bytes : UINT32_MAX);
 }
 
-/* Texts end where they say they do, and nothing is left over. */
+/* Validate the texts: each ends at its stated length, and no bytes are left
+ * over. */
 static bool judge_texts(const char *at, uint64_t bytes, struct answer *answer)
 {
 	const struct gm_control_plan_reply *head = &answer->head;
@@ -127,7 +128,7 @@ static bool judge_texts(const char *at, uint64_t bytes, struct answer *answer)
 	return strnlen(at, head->warning_bytes) == head->warning_bytes - 1;
 }
 
-/* Returns 0, or -EPROTO: the agent says what cannot be. */
+/* Validate the agent's answer.  Returns 0 or -EPROTO. */
 static int judge_answer(const char *tail, uint64_t bytes, struct answer *answer)
 {
 	const struct gm_control_plan_reply *head = &answer->head;
@@ -172,8 +173,8 @@ static void put_rows(const struct answer *answer, uint32_t *ret_rows)
 	}
 }
 
-/* Ask, with room for the answer's tail.  On -ENOSPC what is missing is in
- * @plan. */
+/* Send the request, with room for the answer's tail.  On -ENOSPC @plan receives
+ * the missing bytes. */
 static int ask(struct gpumap *map, const struct gpumap_plan_request *ours,
 	       char *tail, struct answer *answer, struct gpumap_plan *plan)
 {

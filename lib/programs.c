@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * What RUN runs.  A program has a handle like a buffer, and rows are told of it
- * like of a registration: on first use.
+ * Programs that RUN runs.  A program has a handle like a buffer, and rows are
+ * told of it like of a registration: on first use.
  */
 
 #include "lib/programs.h"
@@ -35,7 +35,7 @@ int gm_program_show(struct gpumap_session *session, uint32_t row,
 	return gm_session_call(session, &call, 0);
 }
 
-/* @fd is an image's, and taken over; -1: none. */
+/* Load a program.  @fd is an image's, and is taken over; -1: none. */
 static int load(struct gpumap_session *session, uint32_t row, const char *name,
 		int fd, uint64_t *ret_program)
 {
@@ -74,7 +74,8 @@ int gpumap_program_load(struct gpumap_session *session, uint32_t row,
 	return ret != 0 ? ret : load(session, row, name, -1, ret_program);
 }
 
-/* A memfd that nobody changes any more.  Returns it or -errno. */
+/* Copy an image to a memfd that no process can change any more.  Returns the
+ * descriptor or -errno. */
 static int seal(const struct gpumap_program_image *image)
 {
 	int fd = memfd_create("gpumap-image", MFD_CLOEXEC | MFD_ALLOW_SEALING);

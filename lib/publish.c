@@ -93,7 +93,8 @@ int gpumap_layers_release(struct gpumap *map, const char *name)
 
 /* ---- pins --------------------------------------------------------------- */
 
-/* Before the request, so that a claim that was granted is never forgotten. */
+/* Make room before the request, so that a pin that was granted is never
+ * lost. */
 static int make_room(struct gpumap *map)
 {
 	size_t room = map->room_pins != 0 ? 2 * map->room_pins : 8;

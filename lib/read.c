@@ -87,8 +87,8 @@ int gpumap_device_read(const struct gpumap *map, uint32_t row,
 	if (ret != 0)
 		return ret;
 	put_facts(&device, &facts);
-	/* An agent before minor 2 has left zeroes there, which say more than
-	 * it knew. */
+	/* An agent before minor 2 left zeroes there, which would mean a known
+	 * value. */
 	if (gm_get(&map->map.header->minor) < 2)
 		device.recovery = UINT32_MAX;
 	put_moving(&device, &moving);
@@ -107,7 +107,7 @@ int gpumap_device_find(const struct gpumap *map, const uint8_t uuid[16])
 
 		if (error == 0 && memcmp(facts.uuid, uuid, 16) == 0)
 			return (int)row;
-		/* It may have been the one that could not be read. */
+		/* The row that could not be read may be the one. */
 		if (error != 0 && error != -ENODEV)
 			ret = error;
 	}

@@ -17,16 +17,17 @@ struct plan {
 	uint32_t n; /* tiles */
 	bool falls_back;
 	uint64_t deadline_ns;
-	void *combined;              /* of the caller's, or NULL */
-	const uint64_t *dst_buffers; /* one per row of the caller's, or NULL */
+	void *combined; /* the caller's, or NULL */
+	/* one for each row of the caller's, or NULL */
+	const uint64_t *dst_buffers;
 	const uint64_t *src_buffers;
 	struct gm_queue_pair *pairs[GM_ROWS];
 	struct gpumap_tile tiles[GM_ROWS];
-	uint16_t places[GM_ROWS]; /* of a tile's row among the caller's */
+	uint16_t places[GM_ROWS]; /* index of a tile's row among the caller's */
 };
 
 /* The rows that take part when the caller names none, with their scores.  Both
- * are as fresh as the table: it is read again when it has moved. */
+ * are read again whenever the table has changed. */
 static const struct gm_field *field_of(struct gpumap_session *s)
 {
 	const struct gm_map *map = &s->map->map;
@@ -59,7 +60,8 @@ static const struct gm_field *field_of(struct gpumap_session *s)
 	return field;
 }
 
-/* The caller's rows, judged; their scores where it has no weights. */
+/* Check the caller's rows.  The weights are the caller's, or the rows' scores
+ * where it gives none. */
 static int named_rows(struct gpumap_session *s,
 		      const struct gpumap_scatter_opts *opts,
 		      double ret_weights[GM_ROWS])
@@ -148,7 +150,7 @@ static bool reaches(const struct gpumap_session *s, const void *memory,
 	return at > s->arena_bytes || n > (s->arena_bytes - at) / element;
 }
 
-/* What of the job does not depend on the rows. */
+/* Check the parts of the job that do not depend on the rows. */
 static int judge(const struct gpumap_session *s, const struct gpumap_job *job,
 		 const struct gpumap_scatter_opts *opts)
 {
@@ -185,8 +187,8 @@ static bool fits(const struct gpumap_session *s, const struct gpumap_job *job,
 	       !reaches(s, job->dst, n_tiles, gm_job_dst_bytes(job));
 }
 
-/* What one row is to do.  Memory that all rows share is split like the
- * elements; of memory of its own a row uses the beginning. */
+/* The job of one tile.  Memory that all rows share is split like the elements;
+ * a row that has memory of its own uses its beginning. */
 static struct gpumap_job part_of(const struct gpumap_job *job,
 				 const struct plan *plan, uint32_t i)
 {
@@ -219,7 +221,7 @@ static struct gpumap_job part_of(const struct gpumap_job *job,
 	return part;
 }
 
-/* Buffers of each tile, and what its row has to be told of them. */
+/* Check the buffers of each tile, and tell its row of them. */
 static int judge_buffers(struct gpumap_session *s, const struct gpumap_job *job,
 			 const struct plan *plan)
 {
@@ -229,7 +231,8 @@ static int judge_buffers(struct gpumap_session *s, const struct gpumap_job *job,
 		struct gpumap_job part = part_of(job, plan, i);
 
 		ret = gm_job_judge(s, plan->tiles[i].row, &part);
-		/* How would another row's memory be split? */
+		/* A scatter does not define how another row's memory is
+		 * split. */
 		if (gm_buffers_cross(plan->tiles[i].row, &part) &&
 		    gm_buffer_find(s, part.src_buffer) != NULL)
 			ret = -EOPNOTSUPP;
@@ -248,7 +251,8 @@ static bool names_buffers(const struct gpumap_job *job, const struct plan *plan)
 	       plan->src_buffers != NULL;
 }
 
-/* Every row's queue pair, and credit on each: before the first tile. */
+/* Open every row's queue pair and check the credit on each, before the first
+ * tile is submitted. */
 static int reserve(struct gpumap_session *s, const struct gpumap_job *job,
 		   struct plan *plan)
 {
@@ -273,14 +277,14 @@ static void push_tiles(struct gpumap_session *s, const struct gpumap_job *job,
 	for (uint32_t i = 0; i < plan->n; i++) {
 		struct gpumap_job part = part_of(job, plan, i);
 
-		/* What it says until its completion says otherwise. */
+		/* The status until the completion arrives. */
 		plan->tiles[i].status = -ETIME;
 		gm_pair_push(s, plan->pairs[i], &part, 1, GM_TICKET_TILE, true);
 		plan->tiles[i].value = plan->pairs[i]->submitted;
 	}
 }
 
-/* The caller goes away: tiles still in flight end for nobody. */
+/* The caller stops waiting: tiles still in flight end with @error. */
 static void abandon(struct gpumap_session *s, struct plan *plan, int error)
 {
 	for (uint32_t i = 0; i < plan->n; i++)
@@ -299,7 +303,7 @@ static int verdict(const struct plan *plan)
 
 /* ---- falling back -------------------------------------------------------- */
 
-/* Is what a tile reads as it was, however far it came? */
+/* Is a tile's input unchanged even if the tile failed halfway? */
 static bool keeps_input(const struct gpumap_job *job)
 {
 	uint32_t has = gm_op_fields(job->op);
@@ -318,21 +322,21 @@ static int judge_flags(const struct gpumap_job *job,
 {
 	if ((opts->flags & ~GPUMAP_SCATTER_FALLBACK) != 0)
 		return -E2BIG;
-	/* What is elsewhere we do not read. */
+	/* Results are combined here, so they must lie in the arena. */
 	if (opts->ret_combined != NULL &&
 	    ((gm_op_fields(job->op) & GM_HAS_ONE) == 0 ||
 	     job->dst_buffer != 0 || opts->dst_buffers != NULL))
 		return -EINVAL;
 	if (opts->flags == 0)
 		return 0;
-	/* What a row has of its own no other reaches. */
+	/* No other row reaches a row's own memory. */
 	if (opts->dst_buffers != NULL || opts->src_buffers != NULL ||
 	    job->op == GPUMAP_OP_LOAD || !keeps_input(job))
 		return -EINVAL;
 	return 0;
 }
 
-/* Does it come of the row, and not of the job? */
+/* Did the row fail, and not the job? */
 static bool is_rows_fault(int32_t status)
 {
 	return status == -EIO || status == -ENODEV || status == -EOPNOTSUPP ||
@@ -370,8 +374,9 @@ static bool find_host(const struct gpumap_session *s, const struct plan *plan,
 	return false;
 }
 
-/* Tile @i once more, on @row.  What it cannot even begin there leaves the tile
- * as it is.  Returns 0, or why nobody waits any more. */
+/* Submit tile @i once more, on @row, and wait for it.  If it cannot be
+ * submitted there, the tile stays as it is.  Returns 0, or the reason why the
+ * wait ended. */
 static int try_again(struct gpumap_session *s, const struct gpumap_job *job,
 		     struct plan *plan, uint32_t i, uint32_t row)
 {

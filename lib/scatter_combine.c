@@ -8,7 +8,7 @@
 
 #include "lib/internal.h"
 
-/* Bits of a float that is infinite, 0 for what is no float. */
+/* The bits of infinity, 0 for a dtype that is no float. */
 static uint64_t infinity_of(uint32_t dtype)
 {
 	switch (dtype) {
@@ -30,7 +30,8 @@ static bool is_signed(uint32_t dtype)
 	return dtype == GPUMAP_DTYPE_I32 || dtype == GPUMAP_DTYPE_I64;
 }
 
-/* The bits of one, in the low end: little-endian, as everything here. */
+/* The bits of one element, in the low end: little-endian, as everything
+ * here. */
 static uint64_t load(const void *from, uint32_t i, uint32_t bytes)
 {
 	uint64_t bits = 0;
@@ -73,7 +74,8 @@ static void sum_integers(const void *from, uint32_t n, void *ret_one)
 
 /* ---- the least and the greatest ------------------------------------------ */
 
-/* Of two that are no NaN, the lesser has the lesser key. */
+/* A key that orders values: of two that are no NaN, the lesser has the lesser
+ * key. */
 static uint64_t key_of(uint64_t bits, uint32_t dtype, uint32_t bytes)
 {
 	uint64_t sign = UINT64_C(1) << (8 * bytes - 1);

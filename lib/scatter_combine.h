@@ -2,11 +2,12 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * scatter_combine - what the results of a reduction's tiles come to.
+ * scatter_combine - combine the results of a reduction's tiles into one.
  *
- * From the first to the last, in the results' own dtype: sums of floats are
- * rounded after each, those of integers wrap; min and max take -0 for less than
- * +0, and a NaN gives a NaN, the first that there is.
+ * The results are combined from the first to the last, in their own dtype.
+ * Sums of floats are rounded after each addition, sums of integers wrap.  Min
+ * and max take -0 for less than +0.  If a result is a NaN, so is the combined
+ * one: the first NaN.
  *
  * Pure.
  */
@@ -19,9 +20,10 @@
  * gm_scatter_combine - one result of many
  *
  * op		GPUMAP_OP_SUM, MIN or MAX
- * dtype	enum gpumap_dtype of the results; with SUM one that sums have
- * from		n of them, aligned to their bytes; n > 0
- * ret_one	receives one; any alignment
+ * dtype	enum gpumap_dtype of the results; with SUM a dtype that sums
+ *		have
+ * from		n results, aligned to their size; n > 0
+ * ret_one	receives the combined result; any alignment
  */
 void gm_scatter_combine(uint32_t op, uint32_t dtype, const void *from,
 			uint32_t n, void *ret_one);

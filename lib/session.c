@@ -18,12 +18,12 @@
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
-/* Older headers lack them. */
+/* Older headers lack it. */
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
 
-/* What a spin starts from, before any gap has been seen. */
+/* The gap that spinning assumes before the first measured one. */
 #define FIRST_GAP_NS UINT64_C(10000)
 
 static bool valid_depth(uint32_t depth)
@@ -32,7 +32,7 @@ static bool valid_depth(uint32_t depth)
 	       (depth & (depth - 1)) == 0;
 }
 
-/* Map a memfd that nobody can make smaller under us. */
+/* Map a memfd whose seals keep every process from shrinking it. */
 static int map_sealed(int fd, uint64_t bytes, void **ret_memory)
 {
 	struct stat file;
@@ -48,7 +48,8 @@ static int map_sealed(int fd, uint64_t bytes, void **ret_memory)
 	memory = gm_huge_map(fd, bytes);
 	if (memory == MAP_FAILED)
 		return -errno;
-	/* The rings have one producer; a child must not be another. */
+	/* The rings have one producer: a forked child must not be a second
+	 * one. */
 	if (madvise(memory, bytes, MADV_DONTFORK) != 0) {
 		int error = -errno;
 
@@ -79,7 +80,7 @@ static int map_memory(struct gpumap_session *s, const struct gm_call *call)
 	return gm_huge_init(&s->huge, s->arena_bytes);
 }
 
-/* Take what the agent granted, if it makes sense. */
+/* Validate the agent's reply and take what it granted. */
 static int accept_reply(struct gpumap_session *s, struct gm_call *call,
 			const struct gm_session_reply *reply,
 			const struct gm_session_open *asked)
@@ -199,7 +200,8 @@ void gpumap_session_close(struct gpumap_session *session)
 		return;
 	gm_models_orphan(s);
 	gm_comms_orphan(s);
-	/* In a child nothing is mapped there, or something else by now. */
+	/* In a forked child these addresses are unmapped, or map something
+	 * else. */
 	if (gm_guard_mine(&s->mine)) {
 		if (s->client != NULL)
 			munmap(s->client, s->queues_bytes);
@@ -267,7 +269,8 @@ static void set_up_rings(struct gpumap_session *s, struct gm_queue_pair *pair)
 	pair->in.slots = gm_queue_done(queue, s->depth);
 	pair->in.mask = s->depth - 1;
 	pair->waker.parked = &queue->parked;
-	/* Its pages now rather than under the first job; no loss if not. */
+	/* Populate its pages now, not during the first job.  A failure does no
+	 * harm. */
 	madvise(queue, gm_queue_bytes(s->depth), MADV_POPULATE_WRITE);
 }
 
@@ -346,7 +349,8 @@ int gpumap_alloc(struct gpumap_session *session, uint32_t row, uint64_t bytes,
 	if (ret != 0)
 		return ret;
 	at += row * session->range_bytes;
-	/* The row's worker has bound the range to its node by now. */
+	/* Opening the queue pair has made the row's worker bind the range to
+	 * its node: populate it only now. */
 	if (!session->sparse && bytes >= GM_ARENA_LARGE)
 		gm_huge_fill(&session->huge, session->arena, at, bytes);
 	*ret_memory = session->arena + at;
@@ -366,7 +370,7 @@ int gpumap_free(struct gpumap_session *session, void *memory)
 			     at % session->range_bytes);
 }
 
-/* ---- what else there is to say ------------------------------------------ */
+/* ---- other facts ------------------------------------------------------- */
 
 int gpumap_session_fd(const struct gpumap_session *session)
 {

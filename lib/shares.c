@@ -2,8 +2,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Names for buffers that others may open.  The agent knows who holds one; here
- * is what this session holds, and what it has imported of that.
+ * Names for buffers that other sessions may open.  The agent records which
+ * sessions hold a share; this file keeps the shares that this session holds,
+ * and what it has imported from them.
  */
 
 #include "lib/shares.h"
@@ -19,11 +20,12 @@ _Static_assert(GPUMAP_SHARE_BUFFERS_MAX == GM_SHARE_BUFFERS_MAX, "limits");
 _Static_assert(GPUMAP_SHARE_UIDS_MAX == GM_SHARE_UIDS_MAX, "limits");
 _Static_assert(GPUMAP_SHARE_ABOUT_MAX == GM_SHARE_ABOUT_MAX, "limits");
 
-/* One buffer of it.  The handle may be that of a buffer which is no more. */
+/* One buffer of a share.  The handle may be that of a buffer which has been
+ * freed. */
 struct part {
 	uint64_t id;
 	uint64_t bytes;
-	uint64_t handle; /* in this session; 0: not had yet */
+	uint64_t handle; /* in this session; 0: not imported yet */
 	uint32_t row;
 };
 
@@ -33,8 +35,8 @@ struct gm_share {
 	void *about; /* mapped; NULL: nothing */
 	uint64_t about_bytes;
 	uint32_t uid;
-	uint32_t flags; /* GPUMAP_SHARE_*, as it is shared */
-	bool read_only; /* as it was opened */
+	uint32_t flags; /* GPUMAP_SHARE_*, as the share was made */
+	bool read_only; /* as this session opened it */
 	uint32_t n;
 	char name[GPUMAP_NAME_MAX + 1];
 	struct part parts[];
@@ -67,7 +69,7 @@ void gm_shares_fini(struct gpumap_session *session)
 	}
 }
 
-/* ---- what the agent says ------------------------------------------------ */
+/* ---- the agent's answer ------------------------------------------------ */
 
 struct answer {
 	struct gm_share_reply reply;
@@ -100,7 +102,8 @@ static bool is_sound(const struct gm_call *call, const struct answer *answer)
 	return true;
 }
 
-/* The memory of its @about is mapped from @fd, where there is any. */
+/* Make a share from the agent's answer.  Its @about is mapped from @fd, where
+ * there is one. */
 static int make(const struct answer *answer, const char *name, int fd,
 		struct gm_share **ret_share)
 {
@@ -143,10 +146,10 @@ static int request_close(struct gpumap_session *s, uint64_t share)
 				.body_bytes = sizeof(body) };
 	int ret = gm_session_call(s, &call, 0);
 
-	return ret == -ENOENT ? 0 : ret; /* it has ended by itself */
+	return ret == -ENOENT ? 0 : ret; /* the share has ended by itself */
 }
 
-/* What the agent has granted becomes the session's, or is given back. */
+/* Keep the share that the agent has granted, or give it back on failure. */
 static int keep(struct gpumap_session *s, const struct gm_call *call,
 		const struct answer *answer, const char *name, int fd,
 		struct gm_share **ret_share)
@@ -217,7 +220,7 @@ static int judge(struct gpumap_session *s, const struct gpumap_share_request *r)
 	return 0;
 }
 
-/* Sealed, so that nobody's view of it changes. */
+/* Copy @about to a memfd, sealed so that its content never changes. */
 static int about_fd(const void *about, uint64_t bytes, int *ret_fd)
 {
 	int fd = memfd_create("gpumap-about", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -276,8 +279,9 @@ static int request_share(struct gpumap_session *s,
 	return ret;
 }
 
-/* The first @n of them, which nobody can have as yet, or not any more.  What is
- * said of that is not why. */
+/* End the exports of the first @n buffers, where no other session can use them
+ * yet, or any more.  The caller's last refusal stays: it is the reason of the
+ * failure. */
 static void take_back(struct gpumap_session *s, const uint64_t *buffers,
 		      uint32_t n)
 {
@@ -310,7 +314,7 @@ static int share_all(struct gpumap_session *s,
 		ret = request_share(s, r, fd, ret_share);
 	if (ret != 0)
 		take_back(s, r->buffers, n);
-	/* An agent that does not know of names. */
+	/* An agent that does not know shares answers -E2BIG. */
 	return ret == -E2BIG ? -EOPNOTSUPP : ret;
 }
 
@@ -344,7 +348,7 @@ int gpumap_share(struct gpumap_session *session,
 	return 0;
 }
 
-/* ---- who opens one ------------------------------------------------------- */
+/* ---- open a share ------------------------------------------------------- */
 
 int gpumap_share_open(struct gpumap_session *session, const char *name,
 		      uint32_t flags, uint64_t *ret_share)
@@ -407,7 +411,7 @@ int gpumap_share_info(struct gpumap_session *session, uint64_t share,
 	return 0;
 }
 
-/* A part of a share that this session holds. */
+/* Find a part of a share that this session holds. */
 static int find_part(const struct gpumap_session *session, uint64_t share,
 		     uint32_t index, struct gm_share **ret_share)
 {
@@ -502,7 +506,8 @@ int gpumap_share_fd(struct gpumap_session *session, uint64_t share,
 
 /* ---- gpumap_share_close() ------------------------------------------------ */
 
-/* Imports are freed, one's own are nobody else's any more. */
+/* Free the share's imports, or end the exports of the session's own buffers in
+ * it. */
 static int let_go(struct gpumap_session *s, uint64_t share, bool imports)
 {
 	int ret = 0;
@@ -562,6 +567,6 @@ int gpumap_share_release(struct gpumap *map, const char *name)
 	}
 	memcpy(body.name, name, n);
 	ret = gm_map_call(map, &call, 0);
-	/* An agent that does not know of it. */
+	/* An agent that does not know the request answers -E2BIG. */
 	return ret == -E2BIG ? -EOPNOTSUPP : ret;
 }

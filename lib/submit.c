@@ -30,7 +30,7 @@ static const uint8_t fields[] = {
 	[GPUMAP_OP_COPY] = GM_HAS_DST | GM_HAS_SRC,
 	[GPUMAP_OP_SCALE] = GM_HAS_DST | GM_HAS_SRC | GM_HAS_ALPHA,
 	[GPUMAP_OP_AXPY] = GM_HAS_DST | GM_HAS_SRC | GM_HAS_ALPHA,
-	/* Ours alone: no job may have them. */
+	/* Internal: no job of a caller may have them. */
 	[GPUMAP_OP_ALLOC] = GM_HAS_DST | GM_HAS_PATTERN,
 	[GPUMAP_OP_FREE] = GM_HAS_DST,
 	[GPUMAP_OP_CAST] = GM_HAS_DST | GM_HAS_SRC | GM_HAS_TO,
@@ -41,7 +41,7 @@ static const uint8_t fields[] = {
 	[GPUMAP_OP_MASK_BOOL] = GM_HAS_DST | GM_HAS_SRC | GM_HAS_MASK,
 	[GPUMAP_OP_LOAD] = GM_HAS_DST | GM_HAS_SRC,
 	[GPUMAP_OP_RUN] = GM_HAS_DST | GM_HAS_SRC | GM_HAS_PROGRAM,
-	/* Of gpumap_collective(). */
+	/* Operations of gpumap_collective(). */
 	[GPUMAP_OP_BARRIER] = HAS_PART,
 	[GPUMAP_OP_ALL_REDUCE] = HAS_PART,
 	[GPUMAP_OP_ALL_GATHER] = HAS_PART,
@@ -51,7 +51,8 @@ static const uint8_t fields[] = {
 	[GPUMAP_OP_RECV] = HAS_PART,
 };
 
-/* A bit each: up to RUN all but two of ours. */
+/* One bit for each operation of a job: all up to RUN, except the two internal
+ * ones. */
 #define JOB_OPS                                 \
 	(((UINT32_C(2) << GPUMAP_OP_RUN) - 1) & \
 	 ~(UINT32_C(1) << GPUMAP_OP_ALLOC | UINT32_C(1) << GPUMAP_OP_FREE))
@@ -61,7 +62,7 @@ uint32_t gm_op_fields(uint32_t op)
 	return fields[op];
 }
 
-/* What the sum of elements is. */
+/* The dtype of the sum of elements. */
 static uint32_t sum_of(uint32_t dtype)
 {
 	switch (dtype) {
@@ -72,7 +73,8 @@ static uint32_t sum_of(uint32_t dtype)
 	case GPUMAP_DTYPE_F64:
 		return GPUMAP_DTYPE_F64;
 	default:
-		return GPUMAP_DTYPE_U64; /* or one that wraps as it does */
+		/* also for the other dtypes: their sums wrap alike */
+		return GPUMAP_DTYPE_U64;
 	}
 }
 
@@ -116,7 +118,7 @@ static uint64_t offset_of(const struct gpumap_session *s, const void *memory)
 	return (uint64_t)((uintptr_t)memory - (uintptr_t)s->arena);
 }
 
-/* One whose operands are the arena's. */
+/* Check a job whose operands all lie in the arena. */
 static inline int judge_arena(const struct gpumap_session *s,
 			      const struct gpumap_job *job)
 {
@@ -159,7 +161,7 @@ bool gm_pair_has_credit(struct gm_queue_pair *pair, uint32_t n)
 	return pair->out.pos - pair->oldest + n <= mask + 1;
 }
 
-/* @rich: one of the operands may be a buffer's. */
+/* @rich: one of the operands may lie in a buffer. */
 static inline __attribute__((always_inline)) void
 pack(const struct gpumap_session *s, const struct gpumap_job *job,
      uint32_t incarnation, bool rich, uint64_t ret_words[GM_ENTRY_WORDS])
@@ -217,9 +219,9 @@ int gm_waits_judge(const struct gpumap_session *session,
 	return 0;
 }
 
-/* What the job of a row has to wait for, as a worker reads it.  Returns false
- * when it has ended, for all that this side has seen, or will have when the
- * job's turn comes. */
+/* Translate a wait of the row's job into the worker's form.  Returns false when
+ * no wait is needed: the awaited job has ended, as far as this side has seen,
+ * or will have ended when the job's turn comes. */
 static bool is_open(const struct gpumap_session *s, uint32_t row,
 		    const struct gpumap_time *time, uint64_t *ret_wait)
 {
@@ -229,8 +231,8 @@ static bool is_open(const struct gpumap_session *s, uint32_t row,
 
 	if (time->row == row || time->value == 0 || time->value <= pair->taken)
 		return false;
-	/* Of the incarnation that it was submitted under: if that is dead, so
-	 * is it. */
+	/* Use the incarnation that the awaited job was submitted under: the job
+	 * dies with that worker. */
 	t = &pair->tickets[pos & pair->out.mask];
 	if (t->position != pos || t->state == GM_TICKET_FREE)
 		return false;
@@ -268,12 +270,13 @@ static void ring_doorbell(struct gpumap_session *s,
 	static const uint64_t one = 1;
 
 	s->doorbells++;
-	/* EAGAIN: it has been ringing so often that once more says nothing. */
+	/* EAGAIN: the eventfd's counter is full, so the worker is being
+	 * notified anyway. */
 	while (write(pair->doorbell, &one, sizeof(one)) < 0 && errno == EINTR)
 		continue;
 }
 
-/* Behind the slot that is @ahead, which is not visible yet. */
+/* Write the second slot, behind the slot @ahead, which is not visible yet. */
 static void put_second(const struct gpumap_session *s,
 		       struct gm_queue_pair *pair, const struct gpumap_job *job,
 		       uint32_t ahead, uint8_t incarnation)
@@ -291,8 +294,9 @@ static void put_second(const struct gpumap_session *s,
 	GM_POINT("submit_second_visible");
 }
 
-/* Once for jobs of the arena alone, where nothing of buffers and second slots
- * is looked at, and once for all: the difference is measured. */
+/* The compiler makes two copies of this: one for jobs in the arena alone,
+ * without any check for buffers and second slots, and one for all jobs.  The
+ * difference in time was measured. */
 static inline __attribute__((always_inline)) void
 put(const struct gpumap_session *s, struct gm_queue_pair *pair,
     const struct gpumap_job *jobs, uint32_t n, uint32_t slots, uint8_t state,
@@ -332,7 +336,8 @@ void gm_pair_push(struct gpumap_session *session, struct gm_queue_pair *pair,
 {
 	uint32_t slots = rich ? gm_jobs_slots(jobs, n) : n;
 
-	/* It would reach the position that far on, once round. */
+	/* All cancelled slots have ended: clear the mark, because positions
+	 * wrap and would reach it again. */
 	if (pair->cancelled != 0 && pair->taken >= pair->cancelled) {
 		gm_put(&pair->timeline->cancel, 0);
 		pair->cancelled = 0;
@@ -355,8 +360,8 @@ void gm_pair_push(struct gpumap_session *session, struct gm_queue_pair *pair,
 	GM_POINT("submit_done");
 }
 
-/* Whether any of them names a buffer, and whether any may have a second slot:
- * 0 if none does, without a branch for each. */
+/* Find out whether any job names a buffer, and whether any may have a second
+ * slot: 0 if none does.  No branch for each job. */
 static inline void survey(const struct gpumap_job *jobs, uint32_t n,
 			  uint64_t *ret_buffers, uint64_t *ret_more)
 {
@@ -452,7 +457,7 @@ int gpumap_cancel(struct gpumap_session *session, uint32_t row)
 	pair->cancelled = pair->submitted;
 	gm_put(&pair->timeline->cancel, gm_cancel_make(pair->out.pos));
 	GM_POINT("cancel_visible");
-	/* It may sleep, or wait with the head of the queue. */
+	/* The worker may sleep, or wait with the head of the queue. */
 	ring_doorbell(session, pair);
 	return 0;
 }

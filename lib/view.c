@@ -9,7 +9,7 @@
 #include "shm/layers.h"
 #include "shm/meshes.h"
 
-/* What a pinned view checks: it never changes. */
+/* The word that a pinned view checks: it never changes. */
 static const uint64_t settled;
 
 _Static_assert(offsetof(struct gm_layers_image, n_layers) % 8 == 0, "a word");
@@ -18,10 +18,10 @@ _Static_assert(offsetof(struct gm_object_image, key) == 8, "the second word");
 
 #define WORD_OF(field) (offsetof(struct gm_layers_image, field) / 8)
 
-/* The entries of a block of kind layers that has this key, from four of its
- * words rather than from all of its image: behind a busy writer nearly every
- * lookup is followed by this.  What they say counts only once the slot word has
- * been seen again. */
+/* Find the entries of a block of kind layers that has this key.  Reads four
+ * words of its image and not all of it, because while a writer is busy nearly
+ * every lookup is followed by this.  The words are valid only if the caller
+ * then reads the slot word unchanged. */
 static int look(const struct gm_map *map, uint64_t word, uint64_t key,
 		struct gpumap_view *ret_view)
 {
@@ -54,7 +54,7 @@ static int look(const struct gm_map *map, uint64_t word, uint64_t key,
 	return 0;
 }
 
-/* Likewise of a mesh that has a group of this key. */
+/* The same for a mesh that has a group of this key. */
 static int look_mesh(const struct gm_map *map, const gm_a64 *slot, uint64_t key,
 		     uint32_t table, struct gpumap_view *ret_view)
 {
@@ -126,7 +126,7 @@ static int view_name(const struct gm_map *map, uint32_t kind, const char *name,
 		if (ret != 0)
 			break;
 		ret = view_slot(map, object.slot, key, table, ret_view);
-		/* Another took the slot meanwhile: look for it elsewhere. */
+		/* Another object took the slot meanwhile: search again. */
 		if (ret == -ENOENT && !gm_object_whole(&object))
 			ret = -EAGAIN;
 	}
@@ -181,8 +181,8 @@ int gpumap_view_refresh(const struct gpumap *map, struct gpumap_view *view)
 	if (slot == NULL)
 		return -EINVAL;
 	ret = view_slot(m, slot, view->key, view->table, view);
-	/* Released, and perhaps published again in another slot.  A mesh's key
-	 * is not its group's. */
+	/* The object was released, and perhaps published again in another slot.
+	 * A mesh's slot does not have the group's key, so try all. */
 	for (uint32_t i = 0; i < m->n_objects && ret == -ENOENT; i++)
 		if (view->table != 0 || gm_get(&m->objects[i].key) == view->key)
 			ret = view_slot(m, &m->objects[i].slot, view->key,
@@ -205,7 +205,7 @@ int gm_view_pinned(const struct gpumap *map, uint64_t key, uint32_t table,
 	if (ret == -ENOENT && table != 0)
 		return ret;
 	if (ret != 0)
-		return -EPROTO; /* the agent said that it is this one */
+		return -EPROTO; /* the agent named this block */
 	view.check = &settled;
 	view.expect = settled;
 	*ret_view = view;

@@ -2,13 +2,13 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Completions: taken from the rings of rows that have jobs in flight, and
- * waited for by spinning, by futex or on a descriptor.
+ * Take completions from the rings of rows that have jobs in flight, and wait
+ * for them by spinning, by futex or on a descriptor.
  *
  * A job's slot and its ticket share a place, position % depth, and both are
  * free again once the ticket's job has been given to the caller.  A completion
- * that the caller did not ask for yet (a scatter waits) keeps its ticket, so
- * what the session holds for gpumap_poll() never exceeds the credit.
+ * that the caller did not ask for yet (a scatter waits) keeps its ticket.  So
+ * the session never holds more completions for gpumap_poll() than the credit.
  */
 
 #include "lib/comm.h"
@@ -20,11 +20,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define SPIN_MAX_NS    UINT64_C(50000)
-#define SPIN_MIN_NS    UINT64_C(2000) /* what reading the clock can resolve */
-#define SPIN_LOOKS     16             /* at the rings, for one at the clock */
-#define SPIN_LONG_EACH 64 /* so a peer that became fast is noticed */
-#define POLLS_PER_LOOK 64 /* empty ones, at the heartbeat */
+#define SPIN_MAX_NS UINT64_C(50000)
+#define SPIN_MIN_NS UINT64_C(2000) /* the resolution of reading the clock */
+/* polls of the rings for each reading of the clock */
+#define SPIN_LOOKS     16
+#define SPIN_LONG_EACH 64 /* every 64th wait: notices a peer that became fast */
+#define POLLS_PER_LOOK 64 /* empty polls for each check of the heartbeat */
 
 /* ---- take --------------------------------------------------------------- */
 
@@ -44,7 +45,7 @@ static void keep(struct gpumap_session *s, struct gm_ticket *t, int32_t status)
 	s->done_last = &t->next;
 }
 
-/* A collective has ended.  Returns 1 when *ret_done was filled in. */
+/* End a collective.  Returns 1 when *ret_done was filled in. */
 static int settle_whole(struct gpumap_session *s, struct gm_ticket *whole,
 			struct gpumap_done *ret_done)
 {
@@ -58,7 +59,7 @@ static int settle_whole(struct gpumap_session *s, struct gm_ticket *whole,
 	return 1;
 }
 
-/* One job has ended.  Returns 1 when *ret_done was filled in. */
+/* End one entry.  Returns 1 when *ret_done was filled in. */
 static int settle(struct gpumap_session *s, struct gm_queue_pair *pair,
 		  struct gm_ticket *t, int32_t status,
 		  struct gpumap_done *ret_done)
@@ -94,8 +95,8 @@ static int settle(struct gpumap_session *s, struct gm_queue_pair *pair,
 	return ret_done != NULL;
 }
 
-/* The second slot of an entry has ended, and so has the entry.  Returns its
- * ticket, or NULL where the first slot has not. */
+/* End the second slot of an entry, and with it the entry.  Returns its ticket,
+ * or NULL where the first slot has not ended. */
 static struct gm_ticket *settle_second(struct gm_queue_pair *pair,
 				       struct gm_ticket *t)
 {
@@ -110,8 +111,8 @@ static struct gm_ticket *settle_second(struct gm_queue_pair *pair,
 	return first;
 }
 
-/* Take jobs of one slot, as they come in order, as far as there are no others.
- * Almost all of them go this way, and nothing is looked at twice. */
+/* Take completions of one-slot jobs in order, up to the first of another kind.
+ * The fast path: almost all completions take it, and it reads nothing twice. */
 static uint32_t reap_run(struct gpumap_session *s, struct gm_queue_pair *pair,
 			 struct gpumap_done *ret_done, uint32_t n)
 {
@@ -141,15 +142,16 @@ static uint32_t reap_run(struct gpumap_session *s, struct gm_queue_pair *pair,
 	return got;
 }
 
-/* What was taken before it is the caller's all the same. */
+/* The worker wrote an invalid completion.  The caller still receives those
+ * before it. */
 static uint32_t lied(struct gpumap_session *s, uint32_t got)
 {
 	s->broken = -EPROTO;
 	return got;
 }
 
-/* Take what one ring shows, up to a lie, which ends the session.  Returns how
- * many were stored. */
+/* Take the completions of one ring, up to an invalid one, which ends the
+ * session.  Returns how many were stored. */
 static uint32_t reap_pair(struct gpumap_session *s, struct gm_queue_pair *pair,
 			  struct gpumap_done *ret_done, uint32_t n)
 {
@@ -162,7 +164,8 @@ static uint32_t reap_pair(struct gpumap_session *s, struct gm_queue_pair *pair,
 		int32_t status = gm_done_status(words);
 		struct gm_ticket *t = &pair->tickets[pos & pair->out.mask];
 
-		/* Not in flight, or not any more, or no status at all. */
+		/* Invalid: the slot is not in flight, or has ended, or the
+		 * status is none. */
 		if (t->position != pos || t->state == GM_TICKET_FREE ||
 		    t->state == GM_TICKET_DONE || t->part == GM_TICKET_HALF ||
 		    status > 0)
@@ -232,7 +235,8 @@ int gm_session_reap(struct gpumap_session *session,
 	return got > 0 ? (int)got : s->broken;
 }
 
-/* Who does not answer is waited for no longer than the deadline. */
+/* End collectives whose deadline has passed, even if a worker does not
+ * answer. */
 static void take_late(struct gpumap_session *s)
 {
 	struct gm_ticket *whole;
@@ -269,7 +273,7 @@ void gm_session_lose(struct gpumap_session *session)
 {
 	if (session->broken != 0)
 		return;
-	/* What has ended has ended: take that first. */
+	/* First take what has ended: it keeps its status. */
 	gm_session_reap(session, NULL, 0);
 	if (session->broken != 0)
 		return;
@@ -286,8 +290,8 @@ static void look_at_socket(struct gpumap_session *session)
 		gm_session_lose(session);
 }
 
-/* Someone who only polls never sleeps, and would never look at the socket:
- * the map tells without a system call whether there is reason to. */
+/* A caller that only polls never sleeps, and so would never check the socket.
+ * The map shows without a system call whether a check is needed. */
 static void look_at_map(struct gpumap_session *s)
 {
 	const struct gpumap *map = s->map;
@@ -323,7 +327,7 @@ static bool any_ready(const struct gpumap_session *s)
 	return false;
 }
 
-/* The last look of one who is about to sleep: at every ring that may wake. */
+/* Recheck, before sleeping, every ring that may wake this thread. */
 static bool any_ready_parked(const struct gpumap_session *s)
 {
 	for (uint32_t i = 0; i < s->n_busy; i++)
@@ -332,8 +336,9 @@ static bool any_ready_parked(const struct gpumap_session *s)
 	return false;
 }
 
-/* Does any worker that we wait for run elsewhere than here?  How many CPUs are
- * ours does not matter: one is enough to watch another. */
+/* Does any of the awaited workers run on another CPU than this thread?  The
+ * number of CPUs that this process may use does not matter: one is enough to
+ * watch another. */
 static bool worth_spinning(const struct gpumap_session *s)
 {
 	for (uint32_t i = 0; i < s->n_busy; i++)
@@ -351,8 +356,8 @@ static uint64_t spin_budget(struct gpumap_session *s)
 	return budget > SPIN_MIN_NS ? budget : SPIN_MIN_NS;
 }
 
-/* Returns whether a ring became ready.  Only then is the gap known, and only
- * then does it count: a budget fed with its own length would never shrink. */
+/* Returns whether a ring became ready.  The gap is known, and counted, only
+ * then: an average fed with the budget's own length would never shrink. */
 static bool spin(struct gpumap_session *s, uint64_t deadline_ns)
 {
 	uint64_t start, now, limit;
@@ -382,7 +387,7 @@ static void sleep_on(const gm_a32 *word, uint32_t seen, uint64_t ns)
 {
 	struct timespec timeout = { .tv_nsec = (long)ns };
 
-	/* Woken, timed out, raced, interrupted: the caller looks again. */
+	/* Woken, timed out, raced, interrupted: the caller polls again. */
 	syscall(SYS_futex, word, FUTEX_WAIT, seen, &timeout, NULL, 0);
 }
 
@@ -502,7 +507,8 @@ bool gm_tiles_abandon(struct gm_queue_pair *pair)
 
 /* ---- a descriptor to sleep on ------------------------------------------- */
 
-/* Bytes of earlier wakes.  The workers hold the other end, and the agent. */
+/* Drain the bytes of earlier wakeups.  The workers and the agent hold the other
+ * end. */
 static void drain(const struct gpumap_session *s)
 {
 	char bytes[64];

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* Who has reserved what: the directory, and the holders of what is held.  Who
- * has what: the agent knows. */
+/* List the holders of reservations, from the directory and the table of
+ * holders; and list usage and shares, from the agent. */
 
 #include "lib/internal.h"
 
@@ -15,9 +15,9 @@
 /*
  * The process that a held map's entry names, or 0.
  *
- * The entry was there before the slot named the block and stays until after
- * the slot has moved on, so whoever finds the slot unchanged afterwards has
- * read a whole one.
+ * The entry was there before the slot named the block and stays until after the
+ * slot has moved on, so a reader that finds the slot unchanged afterwards has
+ * read a whole entry.
  */
 static uint32_t holder_of(const struct gm_map *map,
 			  const struct gm_object *object)

@@ -2,21 +2,21 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * atomic.h - how this project touches memory that another process can touch.
+ * atomic.h - access memory that other processes access too.
  *
- * Memory orders are named here and in include/gpumap/view.h, nowhere else.
- * A call with an order wears a label at its call site, "SEQ.whole" or the
- * like; the label stands for an edge between two such calls, and the edge is
- * described once, in the comment that opens its module.  There are no fences:
- * every edge hangs on the word that carries it, where race checkers see it.
+ * Memory orders are named here and in include/gpumap/view.h, nowhere else.  A
+ * call with an order has a label in a comment at its call site, such as
+ * "SEQ.whole".  The label names an edge between two such calls, and the comment
+ * that opens the module describes each edge once.  There are no fences: each
+ * edge belongs to the word that carries it, so that race checkers see it.
  *
- *	gm_get, gm_put			relaxed: the value, and nothing else
- *	gm_get_acquire, gm_put_release	one end each of a hand-over
+ *	gm_get, gm_put			relaxed: the value only
+ *	gm_get_acquire, gm_put_release	the two ends of a hand-over
  *	gm_get_ordered, gm_put_ordered	sequentially consistent: both ends of a
  *					"I write mine, then look at yours"
  *
- * The macros take what <stdatomic.h> takes.  The model checker's build puts a
- * header of its own with the same names before this one.
+ * The macros take the same arguments as those of <stdatomic.h>.  The model
+ * checker's build puts a header of its own with the same names before this one.
  */
 #ifndef GM_ATOMIC_H
 #define GM_ATOMIC_H
@@ -24,11 +24,12 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-/* An atomic that hides a lock would hide it in one process only. */
+/* An atomic with a hidden lock would lock within one process only. */
 _Static_assert(ATOMIC_INT_LOCK_FREE == 2, "32-bit atomics need a lock here");
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "64-bit atomics need a lock here");
 
-/* x86 fetches cache lines in pairs: two writers keep this far apart. */
+/* x86 fetches cache lines in pairs: words of two writers are this many bytes
+ * apart. */
 #define GM_LINE 128
 
 typedef _Atomic uint32_t gm_a32;
@@ -53,7 +54,8 @@ _Static_assert(sizeof(gm_a32) == 4 && sizeof(gm_a64) == 8, "padded atomics");
 	atomic_fetch_or_explicit((p), (v), memory_order_seq_cst)
 #define gm_swap_ordered(p, v) \
 	atomic_exchange_explicit((p), (v), memory_order_seq_cst)
-/* v where it was *expected, which becomes what it was; returns whether. */
+/* Store v if the value is *expected, which receives the value before.  Returns
+ * whether v was stored. */
 #define gm_try_ordered(p, expected, v)                                \
 	atomic_compare_exchange_strong_explicit((p), (expected), (v), \
 						memory_order_seq_cst, \

@@ -9,7 +9,8 @@
 
 _Static_assert(GM_MOVING_BUFFERS == GM_SEQ_BUFFERS, "one rule for both");
 
-/* What holds for every major: is it one of ours at all, whatever its layout? */
+/* Checks that hold for every major: is this a segment of gpumap, of any
+ * layout? */
 static int check_header(const void *base, uint64_t bytes)
 {
 	const struct gm_header *header = base;

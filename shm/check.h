@@ -2,11 +2,11 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * check - judge the bytes of a segment before they are used.
+ * check - validate the bytes of a segment before they are used.
  *
- * A reader maps what another process made, and that file may be damaged,
- * foreign or hostile.  gm_check_map() looks at everything that stays the same
- * while a segment lives; gm_check_block() looks at one slot word.  After both
+ * A reader maps a file that another process made and that may be damaged,
+ * foreign or hostile. gm_check_map() validates everything that stays the same
+ * while a segment exists; gm_check_block() validates one slot word.  After both
  * no access through their results leaves the mapping, whatever it contains.
  */
 #ifndef GM_CHECK_H
@@ -16,7 +16,7 @@
 
 #include "shm/layout.h"
 
-/* A mapped segment that has been judged.  In private memory. */
+/* A mapped segment that has been validated.  In private memory. */
 struct gm_map {
 	char *base;
 	uint64_t bytes; /* of the mapping, at least the header's size */
@@ -34,7 +34,7 @@ struct gm_map {
  * gm_check_map - is this a segment that this build can read?
  *
  * base		page-aligned
- * bytes	that are mapped there
+ * bytes mapped at @base
  *
  * Returns	0, or -EPROTO; *ret_map is untouched then
  */
@@ -43,7 +43,7 @@ int gm_check_map(void *base, uint64_t bytes, struct gm_map *ret_map);
 /*
  * gm_check_block - the block that a slot word names
  *
- * least	bytes that have to lie in the heap from its start on
+ * least	bytes that must lie in the heap from the block's start on
  *
  * Returns	the block's words, or NULL: no object, or out of the heap
  */

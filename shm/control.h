@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * control.h - what a client and gpumapd say to each other.
+ * control.h - the messages between a client and gpumapd.
  *
  * One message is one record of an AF_UNIX SOCK_SEQPACKET socket: a header, a
  * body of fixed layout, and for some types a tail of variable length.  Requests
@@ -18,7 +18,7 @@
  * and SHARE carry one to the agent, over a session.  A refusal is a reply with
  * a negative status and a struct gm_refusal for body.
  *
- * A session is a connection of its own: it ends when the connection does.
+ * A session has a connection of its own and ends with it.
  */
 #ifndef GM_CONTROL_H
 #define GM_CONTROL_H
@@ -54,8 +54,8 @@ enum gm_control_type {
 	GM_CONTROL_UNREACH = 18,
 	GM_CONTROL_SHARE_CLAIM = 20,
 	GM_CONTROL_SHARE_END = 21,
-	GM_CONTROL_SHARE = 22, /* may carry 1 there: what it says of itself */
-	GM_CONTROL_SHARE_OPEN = 23, /* that back, where there is one */
+	GM_CONTROL_SHARE = 22,      /* may carry 1 there: its description */
+	GM_CONTROL_SHARE_OPEN = 23, /* that 1 back, if there is one */
 	GM_CONTROL_SHARE_CLOSE = 24,
 	GM_CONTROL_SHARES = 25,
 	GM_CONTROL_PROGRAM = 19,
@@ -81,9 +81,9 @@ struct gm_control {
 	uint32_t body;  /* bytes of the body; the tail follows */
 };
 
-/* Of a refusal; a type may have a longer one that begins with it. */
+/* The body of a refusal; a type may have a longer one that begins with this. */
 struct gm_refusal {
-	char text[256]; /* what was wrong and what to do; NUL-terminated */
+	char text[256]; /* the error and its remedy; NUL-terminated */
 };
 
 /* HELLO: the first request of every connection. */
@@ -134,7 +134,7 @@ struct gm_unpin {
 	uint64_t claim;
 };
 
-/* SESSION_OPEN: makes a session of this connection. */
+/* SESSION_OPEN: turn this connection into a session. */
 struct gm_session_open {
 	uint32_t depth;       /* 0: 256 */
 	uint32_t flags;       /* GPUMAP_SESSION_* */
@@ -182,7 +182,7 @@ struct gm_session_item {
 };
 
 /*
- * PLAN: place a model, and publish and commit the map when that is asked for.
+ * PLAN: place a model; publish and commit the map if the flags ask for it.
  *
  * Tail: @text, @weights, each padded to 8, then n_bytes uint64_t, then n_rows
  * uint32_t.  Reply tail: n_charges gm_control_charge, n_runs gm_control_run,
@@ -195,7 +195,7 @@ struct gm_control_plan {
 	uint32_t strategy;     /* enum gpumap_strategy; 0: FILL */
 	uint32_t base_row;     /* with GPUMAP_PLAN_BASE */
 	uint32_t text_bytes;   /* with the NUL; 0: none */
-	uint32_t weight_bytes; /* of @weights, likewise */
+	uint32_t weight_bytes; /* of @weights, with the NUL; 0: none */
 	uint32_t n_bytes;      /* n_layers, or 0: sizes not known */
 	uint32_t n_rows;       /* that may be used, in this order; 0: all */
 	/* The model. */
@@ -208,8 +208,8 @@ struct gm_control_plan {
 	uint32_t v_dim;
 	uint32_t kv_lora_rank; /* not 0: keys and values are compressed */
 	uint32_t kpe_head_dim;
-	/* What for. */
-	uint32_t compute_dtype; /* enum gpumap_dtype; 0: as the rows like */
+	/* The use of the model. */
+	uint32_t compute_dtype; /* enum gpumap_dtype; 0: as the rows prefer */
 	uint32_t max_batch_size;
 	uint64_t max_seq_len;
 	uint32_t paged;       /* enum gpumap_paged */
@@ -222,9 +222,10 @@ struct gm_control_plan {
 #define GM_PLAN_RUNS_MAX 8192u /* of one reply */
 
 struct gm_control_plan_reply {
-	uint64_t version;       /* 0: not published */
-	uint64_t kv_bytes;      /* of one layer */
-	uint64_t missing_bytes; /* it does not fit, and need not; 0: it does */
+	uint64_t version;  /* 0: not published */
+	uint64_t kv_bytes; /* of one layer */
+	/* bytes that do not fit, which is no error; 0: the model fits */
+	uint64_t missing_bytes;
 	uint32_t missing_row;
 	uint32_t n_layers;
 	uint32_t n_charges;
@@ -264,18 +265,18 @@ struct gm_control_plan_refusal {
  * kind of the handle says.
  *
  * A file is a regular one or a block device that can be read, and is registered
- * whole: no @at, no @bytes, no @flags.  Its descriptor's offset is of no
- * account, and its flags may be changed: a worker that cannot read past the
- * cache takes O_DIRECT off.  So send one that nobody else has.
+ * whole: no @at, no @bytes, no @flags.  Its descriptor's offset does not
+ * matter, and its flags may change: a worker that cannot read past the cache
+ * removes O_DIRECT.  So send a description that no other descriptor shares.
  *
  * Memory is part of a memfd that cannot shrink and has no huge pages; it may be
- * seen READ_ONLY, and must be where its seals or its descriptor forbid writing.
- * The queue of the row is open.  The same handle may be registered for more
- * rows, each with a request of its own that says the same of the same file; the
- * bytes count once, with the arenas of the uid.  No reply body.
+ * registered READ_ONLY, and must be if its seals or its descriptor forbid
+ * writing.  The queue of the row is open.  The same handle may be registered
+ * for more rows, each with a request of its own with the same values for the
+ * same file; the bytes count once, with the arenas of the uid.  No reply body.
  */
 struct gm_register {
-	uint64_t handle; /* that it will have, see queue.h */
+	uint64_t handle; /* the handle that it will have, see queue.h */
 	uint64_t at;     /* in the file, whole pages */
 	uint64_t bytes;
 	uint32_t row;
@@ -283,18 +284,18 @@ struct gm_register {
 };
 
 /*
- * FORGET: what was registered, on all rows: answered when nobody has it mapped
- * any more.  What was exported: nobody can import it any more, those who have
- * keep it.  What was imported: as what was registered.  No reply body.
+ * FORGET: end a registration on all rows; answered when no worker has it mapped
+ * any more.  An export ends for later imports: sessions that have imported it
+ * keep it.  An import ends as a registration does.  No reply body.
  */
 struct gm_forget {
 	uint64_t handle;
 };
 
-/* EXPORT: let others have a buffer of this session, until FORGET, the end of
- * the session or that of the row's worker.  A second EXPORT has the same id.
- * For SHARE: by its id nobody else can import it, unless it is exported without
- * these flags as well. */
+/* EXPORT: let other sessions import a buffer of this session, until FORGET, the
+ * end of the session or that of the row's worker.  A second EXPORT has the same
+ * id.  With the flags below the export is for SHARE: no other session can
+ * import it by its id, unless it is exported without these flags as well. */
 #define GM_EXPORT_NAMED     1u /* for SHARE */
 #define GM_EXPORT_READ_ONLY 2u /* for SHARE read-only, with NAMED */
 
@@ -309,14 +310,16 @@ struct gm_export_reply {
 	uint64_t bytes;
 };
 
-/* IMPORT: an export as a buffer of this session; or, with no handle and on any
- * connection, a descriptor of it.  What is shared read-only is imported so, and
- * its descriptor cannot write: there is none of a card's memory. */
+/* IMPORT: have an export as a buffer of this session; or, with no handle and on
+ * any connection, a descriptor of it.  A buffer that is shared read-only is
+ * imported read-only, and its descriptor cannot write; a card's memory then has
+ * no descriptor. */
 struct gm_import {
 	uint64_t id;
-	uint64_t handle; /* that it will have; 0: send the descriptor */
-	uint32_t row;    /* gm_export_row(), others are not supported */
-	uint32_t flags;  /* GPUMAP_BUFFER_READ_ONLY */
+	/* the handle that it will have; 0: send the descriptor */
+	uint64_t handle;
+	uint32_t row;   /* gm_export_row(); no other row is supported */
+	uint32_t flags; /* GPUMAP_BUFFER_READ_ONLY */
 };
 
 struct gm_import_reply {
@@ -325,7 +328,7 @@ struct gm_import_reply {
 	uint32_t reserved;
 };
 
-/* The row whose memory an export is: its id says so. */
+/* The row whose memory an export is, from its id. */
 static inline uint32_t gm_export_row(uint64_t id)
 {
 	return (uint32_t)(id >> 56);
@@ -333,14 +336,15 @@ static inline uint32_t gm_export_row(uint64_t id)
 
 /*
  * SHARE: give buffers that this session has exported a name, all of them in one
- * step, and be the first who holds it.  What is exported READ_ONLY is shared
- * GPUMAP_SHARE_READ_ONLY, and nothing else is.  Nothing is shared twice.
+ * step, and be its first holder.  Buffers that are exported READ_ONLY, and no
+ * others, are shared with GPUMAP_SHARE_READ_ONLY.  No buffer can be in two
+ * shares.
  *
- * Whoever holds a name may IMPORT its buffers by their ids, and keeps the name
- * and the memory by that: until SHARE_CLOSE or the end of his session.  When
- * the last one is gone the name is free.
+ * A session that holds a name may IMPORT its buffers by their ids, and keeps
+ * the name and the memory existing, until SHARE_CLOSE or the end of the
+ * session.  When the last holder is gone the name is free.
  *
- * What it says of itself comes as a memfd that is sealed against shrinking,
+ * The share's description comes as a memfd that is sealed against shrinking,
  * growing and writing, and has no huge pages; its bytes count with the arenas
  * of the uid.  Tail: n_buffers uint64_t, their handles, then n_uids uint32_t.
  * Reply: as SHARE_OPEN, without the descriptor.
@@ -349,27 +353,28 @@ struct gm_share_ask {
 	char name[64];
 	uint32_t flags;     /* GPUMAP_SHARE_* */
 	uint32_t n_buffers; /* 1 to GM_SHARE_BUFFERS_MAX */
-	uint32_t n_uids; /* who else may open it, at most GM_SHARE_UIDS_MAX */
+	/* other users who may open it, at most GM_SHARE_UIDS_MAX */
+	uint32_t n_uids;
 	uint32_t reserved;
-	uint64_t about_bytes; /* of the memfd, all of it; 0: none comes along */
+	uint64_t about_bytes; /* of the whole memfd; 0: none comes along */
 };
 
 #define GM_SHARE_BUFFERS_MAX 1024u
 #define GM_SHARE_UIDS_MAX    64u
 #define GM_SHARE_ABOUT_MAX   (UINT64_C(64) << 20)
 
-/* SHARE_OPEN: hold what has this name. */
+/* SHARE_OPEN: hold the share of this name. */
 struct gm_share_open {
 	char name[64];
-	uint32_t flags; /* GPUMAP_SHARE_READ_ONLY, as it must be where it is */
+	uint32_t flags; /* GPUMAP_SHARE_READ_ONLY; required if shared so */
 	uint32_t reserved;
 };
 
 /* Tail: n_buffers gm_share_buffer, in the order of SHARE. */
 struct gm_share_reply {
-	uint64_t id; /* of this name's present meaning, never used again */
+	uint64_t id;          /* of this share, never used again */
 	uint64_t about_bytes; /* of the memfd that comes along; 0: none */
-	uint32_t uid;         /* who is charged */
+	uint32_t uid;         /* the user who is charged */
 	uint32_t flags;       /* GPUMAP_SHARE_* */
 	uint32_t n_buffers;
 	uint32_t reserved;
@@ -383,12 +388,12 @@ struct gm_share_buffer {
 };
 
 /*
- * SHARE_CLAIM: this session will SHARE something by this name, and nobody else
- * can meanwhile: until it has, until DROP, or until the session ends.  No reply
- * body.  A refusal is -EEXIST, it is shared already; -EBUSY, a session has
- * claimed it, ask again later; -EACCES, another user's has, and not for others;
- * -EDQUOT, this one has claimed enough; -EPERM, it could not be shared with
- * others.
+ * SHARE_CLAIM: this session will SHARE buffers by this name, and no other
+ * session can meanwhile: until this one has, until DROP, or until it ends.  No
+ * reply body.  A refusal is -EEXIST, the name is shared already; -EBUSY, a
+ * session has claimed it, ask again later; -EACCES, another user's session has
+ * claimed it, and not for others; -EDQUOT, this session has claimed too many
+ * names; -EPERM, it could not be shared with others.
  */
 struct gm_share_claim {
 	char name[64];
@@ -397,16 +402,16 @@ struct gm_share_claim {
 };
 
 #define GM_WORKER_REQUEST_DROP   1u
-#define GM_WORKER_REQUEST_OTHERS 2u  /* it will be for other users, too */
+#define GM_WORKER_REQUEST_OTHERS 2u /* the share will be for other users, too */
 #define GM_SHARE_CLAIMS_MAX      16u /* of a session */
 
-/* SHARE_END: of who has shared it, and of root: nobody holds it any more.  What
- * was imported stays.  No reply body. */
+/* SHARE_END: end a share for all its holders.  For the user who shared it, and
+ * for root.  Imported buffers stay.  No reply body. */
 struct gm_share_end {
 	char name[64];
 };
 
-/* SHARE_CLOSE: hold it no longer.  What was imported stays.  No reply body. */
+/* SHARE_CLOSE: stop holding a share.  Imported buffers stay.  No reply body. */
 struct gm_share_close {
 	uint64_t id;
 };
@@ -430,25 +435,26 @@ struct gm_shares_item {
 	uint64_t about_bytes;
 	uint64_t age_ns;
 	uint32_t uid;
-	uint32_t pid; /* of who shared it; 0: holds it no longer */
+	uint32_t pid; /* the process that shared it; 0: holds it no longer */
 	uint32_t flags;
 	uint32_t n_buffers;
 	uint32_t n_holders;
 	uint32_t reserved;
 };
 
-/* DRAIN: let a row's work end and every handle to its device be closed; or take
- * it up again.  Answered when it is done.  Root and the agent's user may.  No
- * reply body. */
+/* DRAIN: let a row's work end and close every handle to its device; or put the
+ * row into service again.  Answered when that is done.  For root and the
+ * agent's user.  No reply body. */
 struct gm_drain {
 	uint32_t row;
 	uint32_t undrain; /* 0 or 1 */
 };
 
 /*
- * USAGE: the memory of devices that sessions have, by session and row, and what
- * has no session any more, under the session 0, by uid and row.  Those after
- * (session, uid, row), or all.  Reply tail: n gm_usage_item, in this order.
+ * USAGE: the memory of devices that sessions have, by session and row; and
+ * memory that has no session any more, under the session 0, by uid and row.
+ * The items after (session, uid, row), or all.  Reply tail: n gm_usage_item, in
+ * this order.
  */
 struct gm_usage_ask {
 	uint64_t session;
@@ -466,22 +472,24 @@ struct gm_usage_reply {
 };
 
 struct gm_usage_item {
-	uint64_t session; /* 0: it is gone */
+	uint64_t session; /* 0: it has ended */
 	uint32_t pid;     /* likewise */
-	uint32_t uid;     /* who is charged */
+	uint32_t uid;     /* the user who is charged */
 	uint32_t row;
-	uint32_t importers;      /* who has imported some of it */
-	uint64_t bytes;          /* charged; with session 0: lent_bytes */
-	uint64_t lent_bytes;     /* of its exports, that importers have */
-	uint64_t borrowed_bytes; /* of others' exports, that it has */
+	uint32_t importers; /* sessions that have imported some of it */
+	uint64_t bytes;     /* charged; with session 0: lent_bytes */
+	/* of its exports, the bytes that importers have */
+	uint64_t lent_bytes;
+	uint64_t borrowed_bytes; /* of others' exports, the bytes that it has */
 };
 
 /*
  * REACH: let COPY jobs of a row name a buffer of another row as their source.
  *
  * The session has the buffer and queues on both rows.  Answered when the row's
- * worker knows the handle; asked again, at once.  It lasts until UNREACH, or
- * until the worker of either row ends.  No reply body.
+ * worker knows the handle; a repeated request is answered at once.  The
+ * permission lasts until UNREACH, or until the worker of either row ends.  No
+ * reply body.
  */
 struct gm_reach {
 	uint64_t handle;
@@ -489,8 +497,8 @@ struct gm_reach {
 	uint32_t reserved;
 };
 
-/* UNREACH: on all rows: answered when no worker but the buffer's own has
- * anything of it, what was under way included.  No reply body. */
+/* UNREACH: end this on all rows.  Answered when no worker but the buffer's own
+ * uses it, copies under way included.  No reply body. */
 struct gm_unreach {
 	uint64_t handle;
 };
@@ -501,13 +509,13 @@ struct gm_unreach {
  *
  * The session was opened with GPUMAP_SESSION_PROGRAMS, and the queue of the row
  * is open.  The same handle may be asked for on more rows with the same name:
- * it is the same file then, whatever the directory has by now; of rows of other
- * kinds it is the file of that name for those.  An image comes as a memfd that
- * is sealed against all change; with a handle that is known it is not looked at
- * again.  FORGET gives it up.  No reply body.
+ * it then means the same file, even if the directory has changed; on rows of
+ * another kind it means the file of that name for that kind.  An image comes as
+ * a memfd that is sealed against all change; for a handle that is known it is
+ * not read again.  FORGET ends it.  No reply body.
  */
 struct gm_program_ask {
-	uint64_t handle; /* that it will have, see queue.h */
+	uint64_t handle; /* the handle that it will have, see queue.h */
 	uint32_t row;
 	uint32_t reserved;
 	char name[64]; /* NUL-terminated: the file's, without ".so" and so on;

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * control_masks.h - the part of control.h that is about masks.
+ * control_masks.h - the messages of control.h about masks.
  */
 #ifndef GM_CONTROL_MASKS_H
 #define GM_CONTROL_MASKS_H
@@ -24,7 +24,7 @@ struct gm_mask_publish {
 	uint32_t kind;  /* enum gpumap_mask_kind */
 	uint32_t form;  /* enum gpumap_mask_form */
 	uint32_t dtype; /* enum gpumap_dtype */
-	uint32_t rank;  /* of what is loaded */
+	uint32_t rank;  /* of a loaded tensor */
 	uint64_t shape[4];
 	uint64_t at; /* in the descriptor's file */
 	uint64_t tgt_len;
@@ -39,10 +39,11 @@ struct gm_mask_publish_reply {
 	uint64_t version;
 	uint64_t bytes;    /* of the tensor */
 	uint32_t n_copies; /* replicas that were written */
-	uint32_t n_shared; /* that were there already, by another name */
+	uint32_t n_shared; /* replicas that existed already, by another name */
 };
 
-/* MASK_NODE: a node segment, for who cannot open it by name.  No reply body. */
+/* MASK_NODE: send the descriptor of a node segment, for a client that cannot
+ * open it by name.  No reply body. */
 struct gm_mask_node {
 	uint32_t node;
 	uint32_t reserved;
@@ -50,11 +51,12 @@ struct gm_mask_node {
 
 /*
  * MASK_USE: let jobs of this session name a mask, as it is published now,
- * whatever is published or released under its name later.  FORGET gives it up.
- * Its bytes count with the arenas of the uid, one replica's for each node.
+ * whatever is published or released under its name later.  FORGET ends that.
+ * The mask's bytes count with the arenas of the uid, one replica's for each
+ * node.
  */
 struct gm_mask_use {
-	uint64_t handle; /* that it will have, of a registration, see queue.h */
+	uint64_t handle; /* its handle, of kind REGISTERED, see queue.h */
 	char name[64];   /* NUL-terminated */
 };
 
@@ -65,8 +67,8 @@ struct gm_mask_use_reply {
 	uint32_t reserved;
 };
 
-/* MASK_SHOW: let jobs of a row name what MASK_USE gave a handle: the row has a
- * replica of it, and its queue is open.  No reply body. */
+/* MASK_SHOW: let jobs of a row name a mask that MASK_USE gave a handle: the row
+ * has a replica of it, and its queue is open.  No reply body. */
 struct gm_mask_show {
 	uint64_t handle;
 	uint32_t row;

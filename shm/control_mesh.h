@@ -1,8 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* control_mesh.h - the part of control.h that is about meshes and their
- * groups. */
+/* control_mesh.h - the messages of control.h about meshes and their groups. */
 #ifndef GM_CONTROL_MESH_H
 #define GM_CONTROL_MESH_H
 
@@ -18,7 +17,7 @@ struct gm_mesh_publish {
 	uint64_t tp; /* factors that the topology does not have are 1 */
 	uint64_t pp;
 	uint64_t dp;
-	uint32_t n_groups; /* beside the topology's */
+	uint32_t n_groups; /* in addition to the topology's */
 	uint32_t reserved;
 };
 
@@ -36,10 +35,10 @@ struct gm_mesh_publish_reply {
 
 /*
  * JOIN: be a rank of a group, in one epoch of it, among processes that are to
- * form a communicator.  Answered when all ranks have joined: with the id that
- * rank 0 has brought.  Tail: that id, GM_JOIN_ID_BYTES, of rank 0, and of
- * others none.  The rank is the connection's until LEAVE, or until the epoch
- * moves on; it moves on when the connection ends after the answer.
+ * form a communicator.  Answered when all ranks have joined, with the id that
+ * rank 0 has sent.  Tail: from rank 0 that id, GM_JOIN_ID_BYTES; from others
+ * none.  The rank belongs to the connection until LEAVE, or until the epoch
+ * moves on; the epoch moves on when the connection ends after the answer.
  */
 #define GM_JOIN_ID_BYTES 128u
 
@@ -47,9 +46,10 @@ struct gm_join {
 	char mesh[64];
 	char group[64];
 	uint64_t epoch;      /* as the map says, even */
-	uint64_t timeout_ns; /* that it waits for the others */
+	uint64_t timeout_ns; /* the longest wait for the others */
 	uint32_t rank;       /* within the group */
-	uint32_t version;    /* of NCCL, its own code; the same of all */
+	/* of NCCL, as its own code; all ranks have the same */
+	uint32_t version;
 	uint32_t reserved;
 	uint32_t reserved2;
 };
@@ -61,10 +61,10 @@ struct gm_join_reply {
 	uint32_t reserved;
 };
 
-/* LEAVE: the communicator is no more.  No reply body. */
+/* LEAVE: the communicator has ended.  No reply body. */
 struct gm_leave {
 	uint64_t ticket;
-	uint32_t broken; /* 1: and not as it should: the epoch moves on */
+	uint32_t broken; /* 1: by an error: the epoch moves on */
 	uint32_t reserved;
 };
 

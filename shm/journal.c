@@ -11,8 +11,8 @@
 #define USED(word)  ((word) >> 63 != 0)
 #define GIVEN(word) (((word) >> 31 & 1) != 0)
 
-/* The 32-bit position that is nearest to @near and ends in these 31 bits: the
- * positions in question are never more than a depth apart. */
+/* The 32-bit position that is nearest to @near and ends in these 31 bits.  Both
+ * positions are never more than a depth apart. */
 static uint32_t widen(uint32_t low, uint32_t near)
 {
 	uint32_t ahead = (low - near) & 0x7fffffff;
@@ -51,7 +51,7 @@ struct gm_journal_state gm_journal_read(const struct gm_journal_queue *queue,
 	struct gm_journal_state state;
 	uint32_t next, consumed = 0;
 
-	/* Positions given out after the counter was stored last. */
+	/* Also count positions given out after the counter was last stored. */
 	next = (uint32_t)gm_get_acquire(&queue->next); /* JOURNAL.order */
 	state.done = next;
 	for (uint32_t i = 0; i < depth; i++) {
@@ -109,7 +109,8 @@ static bool posted(struct gm_ring *done, uint32_t at)
 	return gm_ring_peek(done, GM_DONE_WORDS, 0, words) != 0;
 }
 
-/* Entries that have a completion position: is it there to be seen? */
+/* Post the completions of entries that have a position and whose completion is
+ * not in the ring yet. */
 static uint32_t bury_given(const struct gm_journal_queue *queue,
 			   struct gm_ring *done, uint32_t entry, uint32_t next,
 			   int32_t status)
@@ -121,8 +122,8 @@ static uint32_t bury_given(const struct gm_journal_queue *queue,
 			gm_get_acquire(&queue->word[i]); /* JOURNAL.order */
 		uint32_t at = done_position(word, next);
 
-		/* Older ones were taken by the client long ago: completion
-		 * at + depth, or a later one, has overwritten their slot. */
+		/* The client took older completions long ago: completion at +
+		 * depth, or a later one, has overwritten their slot. */
 		if (!USED(word) || !GIVEN(word) || next - at > depth)
 			continue;
 		if (posted(done, at))
@@ -160,9 +161,9 @@ uint32_t gm_journal_bury(struct gm_journal_queue *queue,
 		n++;
 	}
 
-	/* Still in the ring: no more than a depth, whatever the client does,
-	 * but a first slot not without its second: the next owner would find a
-	 * second without a first. */
+	/* Entries still in the ring: at most a depth of them, whatever the
+	 * client does.  Do not stop between a first slot and its second: the
+	 * next owner would find a second without a first. */
 	entries->pos = state.entry;
 	for (uint32_t i = 0; i < depth || awaits_second; i++) {
 		if (!gm_ring_peek(entries, GM_ENTRY_WORDS, 0, words))

@@ -2,12 +2,14 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * journal - what a worker owes its clients, told to its undertaker.
+ * journal - record which entries a worker has yet to complete, so that recovery
+ * can end them after its death.
  *
- * One memfd per row, shared by gpumapd, the row's worker and, after a death,
- * the undertaker; no client can reach it.  It survives the worker.
+ * One memfd for each row, shared by gpumapd, the row's worker and, after a
+ * death, the recovery process; no client can reach it.  The memfd survives the
+ * worker.
  *
- *	0		struct gm_journal: the worker's signs of life
+ *	0		struct gm_journal: the worker's heartbeat and counters
  *	gm_journal_at(i)	struct gm_journal_queue of session place i
  *
  * A queue's journal is one word per slot of its ring.  The word of position p
@@ -29,21 +31,22 @@
  *   4. the completions, in the session's memory (ring.h).
  *
  * An entry that ends in the turn that read it needs no step 1: until step 2 it
- * is still in the ring, where the undertaker finds it.
+ * is still in the ring, where recovery finds it.
  *
- * A worker whose entries end out of order looks at the word before it reads an
- * entry: while the word at p % depth is of an entry in flight, one that was
- * taken and not given, position p is not to be read, nor anything behind it.
- * Its word would take the place of the only record of the other, which would
- * then never end.  The library submits nothing there (a slot whose job is in
- * flight is no credit), but a client may.  Where entries end in the order in
- * which they came, as in this worker, those in flight are the last ones read:
- * it is enough to stop reading while there are a depth of them.
+ * A worker whose entries end out of order checks the word before it reads an
+ * entry: while the word at p % depth is of an entry in flight (taken and not
+ * given), it must not read position p or anything behind.  The word of p would
+ * replace the only record of the other entry, which would then never end.  The
+ * library submits nothing there (a slot whose job is in flight is no credit),
+ * but a client may.  Where entries end in order, as in this worker, the entries
+ * in flight are the last ones read: stopping while a depth of them is in flight
+ * is enough.
  *
- * The undertaker (gm_journal_bury()) ends each entry exactly once, and may die
- * itself and be repeated: entries with a completion position are posted there
- * unless that slot carries its sequence already; then entries in flight without
- * one; then what is still in the ring.  tests/model/journal.pml.
+ * Recovery (gm_journal_bury()) ends each entry exactly once, and may die itself
+ * and be repeated.  Recovery first posts the entries with a completion position
+ * there, unless that slot carries its sequence already; then it ends the
+ * entries in flight without one; then the entries that are still in the ring.
+ * tests/model/journal.pml.
  *
  * Edges
  *
@@ -60,34 +63,37 @@
 
 #define GM_JOURNAL_PLACES 1024u /* sessions a worker can serve at once */
 
-/* Groups that a row's device can be in one clique each for, at once: their
- * memory is charged to nobody. */
+/* Groups in which a row's device can have an NCCL communicator at once.  Their
+ * memory is charged to no user. */
 #define GM_JOURNAL_NCCL_GROUPS 8u
 
-/* What a thread of the worker is inside of, each with its own limit. */
+/* The call that a thread of the worker is in.  The watchdog has a limit for
+ * each. */
 enum gm_worker_call {
 	GM_CALL_IDLE = 0, /* asleep, or with nothing to do */
 	GM_CALL_LOOP = 1,
-	GM_CALL_DEVICE = 2, /* a slice of work: done here, or handed over */
-	GM_CALL_OPEN = 3,   /* opening the device, before READY */
-	GM_CALL_ALLOC = 4,  /* from here on: the slow thread's */
+	/* a slice of work, run here or handed to the device */
+	GM_CALL_DEVICE = 2,
+	GM_CALL_OPEN = 3,  /* opening the device, before READY */
+	GM_CALL_ALLOC = 4, /* from here on: on the slow thread */
 	GM_CALL_FREE = 5,
 	GM_CALL_REGISTER = 6, /* a client's memory: populate, pin */
 	GM_CALL_FORGET = 7,
 	GM_CALL_EXPORT = 8,
 	GM_CALL_IMPORT = 9,
-	GM_CALL_REMOTE_COPY =
-		10,           /* a piece of a copy between rows, or a trial */
-	GM_CALL_PROGRAM = 11, /* a client's job: of the loop again */
-	GM_CALL_START = 12,   /* bringing a program in */
-	GM_CALL_ALLOC_LARGE = 13, /* of more than GM_ALLOC_LARGE */
-	GM_CALL_MEET = 14,        /* forming a clique: a thread's of its own */
-	GM_CALL_ABORT = 15,       /* leaving one: the same */
-	GM_CALL_GIVE_UP = 16      /* one that is not formed yet */
+	/* a piece of a copy between rows, or a test of one */
+	GM_CALL_REMOTE_COPY = 10,
+	GM_CALL_PROGRAM = 11,     /* a client's job, on the loop */
+	GM_CALL_START = 12,       /* loading a program */
+	GM_CALL_ALLOC_LARGE = 13, /* an allocation above GM_ALLOC_LARGE */
+	/* initialising NCCL, on a thread of its own */
+	GM_CALL_MEET = 14,
+	GM_CALL_ABORT = 15,  /* aborting a communicator, on that thread */
+	GM_CALL_GIVE_UP = 16 /* giving up an initialisation, likewise */
 };
 
-/* Bytes of an allocation that has all its pages within a minute, also where
- * many others want the processor. */
+/* Bytes: an allocation up to this size has all its pages within a minute, even
+ * on a busy processor. */
 #define GM_ALLOC_LARGE (UINT64_C(1) << 30)
 
 /* In shared memory.  Written by the worker. */
@@ -98,24 +104,27 @@ struct gm_journal {
 	gm_a64 wakes;                 /* clients woken by a system call */
 	gm_a64 doorbells;             /* doorbells that were answered */
 	alignas(GM_LINE) gm_a64 slow; /* beat, of the slow thread */
-	gm_a64 aloft; /* since when the oldest slice that the device has not
-		       * ended is under way, in ns; 0: none is */
-	/* beats, of the threads that meet other devices */
+	/* start of the oldest slice that the device has not ended, in ns; 0:
+	 * none */
+	gm_a64 aloft;
+	/* beats, of the threads that initialise NCCL */
 	gm_a64 clique[GM_JOURNAL_NCCL_GROUPS];
-	gm_a64 joint; /* since when the device does a collective with others, in
-		       * ns; 0: it does none */
-	/* The registration that the slow thread is at, and its worker may die
-	 * of: by place, plus 1, or 0 for none, and by handle. */
+	/* start of the collective that the device does with others, in ns; 0:
+	 * none */
+	gm_a64 joint;
+	/* The registration that the slow thread works on, which may kill the
+	 * worker: the place plus 1, or 0 for none, and the handle. */
 	gm_a64 slow_place;
 	gm_a64 slow_handle;
 	gm_a64 unused[GM_LINE / 8 - 5 - GM_JOURNAL_NCCL_GROUPS];
 };
 
-/* In shared memory.  Written by the worker, or by its undertaker. */
+/* In shared memory.  Written by the worker, or by recovery after its death. */
 struct gm_journal_queue {
 	alignas(GM_LINE) gm_a64 session; /* never reused; 0 while free */
 	gm_a64 next;                     /* 32 bits of completion position */
-	gm_a64 violations;               /* entries that broke the contract */
+	/* entries that violated the protocol */
+	gm_a64 violations;
 	gm_a64 bytes; /* of the device's memory that the session has */
 	alignas(GM_LINE) gm_a64 word[GM_DEPTH_MAX];
 };
@@ -164,7 +173,7 @@ static inline void gm_journal_advance(struct gm_journal_queue *queue,
 	gm_put_release(&queue->next, next); /* JOURNAL.order */
 }
 
-/* What a dead worker's journal says of one queue. */
+/* The state of one queue, from a dead worker's journal. */
 struct gm_journal_state {
 	uint32_t entry; /* next position to consume */
 	uint32_t done;  /* next completion position to give out */
@@ -176,15 +185,15 @@ void gm_journal_open(struct gm_journal_queue *queue, uint64_t session);
 /* Mark the place free. */
 void gm_journal_close(struct gm_journal_queue *queue);
 
-/* Where the dead owner stood. */
+/* Read the positions that the dead owner had reached. */
 struct gm_journal_state gm_journal_read(const struct gm_journal_queue *queue,
 					uint32_t depth);
 
 /*
- * End what a dead worker owed on one queue.  @entries and @done are the ends of
- * the two rings; their positions are set from the journal, and stand behind
- * the last entry and completion afterwards.  Statuses of what had not been
- * posted are -EIO, or @status when that is not 0.
+ * End all entries that a dead worker had not completed on one queue.  @entries
+ * and @done are the ends of the two rings; their positions are set from the
+ * journal, and are behind the last entry and completion afterwards.  The status
+ * of completions posted here is -EIO, or @status when that is not 0.
  *
  * Returns the number of completions posted.
  */

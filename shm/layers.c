@@ -11,7 +11,8 @@ static uint64_t align8(uint64_t bytes)
 	return (bytes + 7) / 8 * 8;
 }
 
-/* Where everything lies, in the order of struct gm_layers_image's offsets. */
+/* Set the offsets of the block's parts, in the order of struct
+ * gm_layers_image's offsets. */
 static uint64_t lay_out(const struct gm_layers *layers, uint32_t spec_bytes,
 			struct gm_layers_image *image)
 {

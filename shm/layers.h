@@ -2,15 +2,16 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * layers - the block of a layer map: its image, the row of each layer, the
- * bytes of each layer, a charge per row, and the spec's text.
+ * layers - lay out and read the block of a layer map: its image, the row of
+ * each layer, the bytes of each layer, a charge for each row, and the spec's
+ * text.
  */
 #ifndef GM_LAYERS_H
 #define GM_LAYERS_H
 
 #include "shm/objects.h"
 
-/* What a block is made of.  In private memory. */
+/* The content of a block.  In private memory. */
 struct gm_layers {
 	const char *name;
 	const char *spec;
@@ -41,7 +42,7 @@ void gm_layers_build(const struct gm_layers *layers, uint64_t version,
 		     uint64_t *ret_words);
 
 /*
- * gm_layers_open - read a layer map's image, and judge its offsets
+ * gm_layers_open - read a layer map's image, and validate its offsets
  *
  * Returns	0 with the object opened and the image copied
  *		-ENOENT, -EAGAIN, -EPROTO, -EINVAL	as gm_object_find()

@@ -3,7 +3,7 @@
 
 #include "shm/layout.h"
 
-/* FNV-1a, 64 bits: short, well known, and no secret is at stake. */
+/* FNV-1a, 64 bits: short and well known; nothing here needs a secret hash. */
 #define FNV_START UINT64_C(0xcbf29ce484222325)
 #define FNV_PRIME UINT64_C(0x00000100000001b3)
 

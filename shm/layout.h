@@ -2,19 +2,20 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * layout.h - every byte of the map segment, /dev/shm/gpumap.1.<instance>.
+ * layout.h - define every byte of the map segment,
+ * /dev/shm/gpumap.1.<instance>.
  *
- * One process writes it, the agent; everybody else maps it read-only.  What
- * lies in the segment is words: gm_a64 and gm_a32.  What a block of words
- * means is said by an image, a plain struct in private memory whose offsets
- * are fixed here: the writer fills an image and stores it word by word, a
- * reader loads the words into an image of its own and judges that copy
- * (seq.h).  Fields of an image are therefore never accessed in the segment,
- * with one exception: tables of rows and ranks, which views read in place.
+ * One process writes the segment, the agent; all others map it read-only.  The
+ * segment consists of words, gm_a64 and gm_a32.  An image gives the words of a
+ * block their meaning: a plain struct in private memory whose offsets are fixed
+ * here.  The writer fills an image and stores it word by word; a reader loads
+ * the words into an image of its own and validates that copy (seq.h).  Fields
+ * of an image are therefore never accessed in the segment, with one exception:
+ * tables of rows and ranks, which views read in place.
  *
- * The bytes of masks lie beside it, in node segments, /dev/shm/gpumap.1.
- * <instance>.node<N>: a struct gm_node_header and spans of whole GM_SPAN_UNITs
- * that blocks of kind mask name.
+ * The bytes of masks lie in node segments beside it,
+ * /dev/shm/gpumap.1.<instance>.node<N>: a struct gm_node_header and spans of
+ * whole GM_SPAN_UNITs, which blocks of kind mask name.
  *
  *	0		struct gm_header
  *	rows_at		n_rows * struct gm_row
@@ -23,8 +24,8 @@
  *	heap_at		blocks, in units of 64 bytes counted from byte 0
  *
  * A slot word is version << 24 | unit: the 40-bit version grows with every
- * publication and survives deletion and the agent; the unit is where the block
- * starts, in 64-byte units from the start of the segment, 0 for no object.
+ * publication and outlasts deletion and the agent; the unit is the block's
+ * start, in 64-byte units from the start of the segment, 0 for no object.
  *
  * Changing an offset changes GM_LAYOUT_MAJOR, appending changes
  * GM_LAYOUT_MINOR; both change tests/abi/layout.golden.
@@ -40,7 +41,7 @@
 
 #define GM_LAYOUT_MAJOR   1u
 #define GM_LAYOUT_MINOR   6u
-#define GM_MINOR_MORE     3u /* since then workers know second slots */
+#define GM_MINOR_MORE     3u /* workers accept second slots */
 #define GM_MINOR_CASTS    4u /* and operations from CAST on */
 #define GM_MINOR_MASKS    5u /* and agents publish masks */
 #define GM_MINOR_PROGRAMS 5u /* and programs */
@@ -63,7 +64,7 @@
 /* How long the heartbeat may stand still before readers call it stale. */
 #define GM_STALE_NS UINT64_C(2000000000)
 
-/* Of the segment. */
+/* The segment's state. */
 enum gm_state {
 	GM_STATE_STARTING = 1,
 	GM_STATE_READY = 2,
@@ -71,7 +72,7 @@ enum gm_state {
 	GM_STATE_RETIRED = 4 /* a new segment took the name */
 };
 
-/* Of an object. */
+/* The kind of an object. */
 enum gm_kind {
 	GM_KIND_NONE = 0,
 	GM_KIND_ROW = 1, /* a row's static facts; not in the directory */
@@ -107,7 +108,8 @@ struct gm_header {
 	gm_a32 rows_used; /* rows given out so far; they are 0 .. used - 1 */
 	alignas(GM_LINE) gm_a64 heartbeat; /* ns, CLOCK_MONOTONIC */
 	gm_a64 tick;                       /* refreshes of moving facts */
-	alignas(GM_LINE) gm_a64 rotor; /* unit where the next block is sought */
+	/* unit where the search for the next block starts */
+	alignas(GM_LINE) gm_a64 rotor;
 };
 
 /* In shared memory. */
@@ -129,21 +131,21 @@ struct gm_holder {
 };
 
 /*
- * What the slot that names a block promises with it: bits of object.flags.
- * The bytes that a COMMITTED layer map charges to its rows are nobody else's
- * while a slot names its block, so the store of the slot makes the promise and
- * ends it.  A HELD map is COMMITTED too, and only while the process lives that
- * a GM_HOLDER_RESERVE entry of its block names.
+ * The guarantees that a slot gives by naming a block: bits of object.flags.
+ * While a slot names the block of a COMMITTED layer map, the bytes that the map
+ * charges to its rows are reserved for it, so the store of the slot starts and
+ * ends the reservation.  A HELD map is COMMITTED too, but only while the
+ * process that a GM_HOLDER_RESERVE entry of its block names is alive.
  */
 #define GM_OBJECT_COMMITTED (UINT32_C(1) << 0)
 #define GM_OBJECT_HELD      (UINT32_C(1) << 1)
 
-/* Opens every block. */
+/* The first part of every block's image. */
 struct gm_object_image {
 	uint32_t kind;      /* enum gm_kind */
 	uint32_t bytes;     /* of the whole block, a multiple of GM_UNIT */
 	uint64_t key;       /* gm_object_key(kind, name) */
-	uint64_t version;   /* as in the slot word it was published under */
+	uint64_t version;   /* as in the slot word that published it */
 	uint64_t published; /* ns since 1970 */
 	uint32_t owner_uid; /* who may replace and release it */
 	uint32_t flags;     /* GM_OBJECT_* */
@@ -151,15 +153,16 @@ struct gm_object_image {
 	uint64_t reserved[3];
 };
 
-/* What does not change about a device while it has its row. */
+/* The facts of a device that do not change while it has its row. */
 struct gm_row_image {
 	struct gm_object_image object; /* name: the device's name */
 	uint8_t uuid[16];
 	uint32_t row;
-	uint32_t generation; /* of the row: moves on when it is given anew */
-	uint32_t kind;       /* enum gpumap_device_kind */
-	uint32_t known;      /* GPUMAP_KNOWN_*: which fields below hold */
-	uint32_t flags;      /* GPUMAP_DEVICE_* */
+	/* of the row: changes when the row is given to another device */
+	uint32_t generation;
+	uint32_t kind;  /* enum gpumap_device_kind */
+	uint32_t known; /* GPUMAP_KNOWN_*: which fields below hold */
+	uint32_t flags; /* GPUMAP_DEVICE_* */
 	int32_t numa_node;
 	uint32_t pci_domain;
 	uint32_t pci_bus; /* bus << 8 | device << 3 | function */
@@ -187,7 +190,7 @@ struct gm_row_image {
 	uint64_t reserved[2];
 };
 
-/* What moves: 128 bytes, GM_MOVING_WORDS words. */
+/* The moving facts of a device: 128 bytes, GM_MOVING_WORDS words. */
 struct gm_moving_image {
 	uint32_t state; /* enum gpumap_device_state */
 	uint32_t known; /* GPUMAP_KNOWN_* of the fields below */
@@ -209,10 +212,10 @@ struct gm_moving_image {
 struct gm_layers_image {
 	struct gm_object_image object;
 	uint32_t n_layers;
-	uint32_t n_rows;  /* unique rows, and charges */
-	uint32_t base;    /* row of the non-mapped parts */
-	uint32_t setting; /* enum gpumap_setting */
-	uint32_t dtype; /* enum gpumap_dtype; what most weights are stored in */
+	uint32_t n_rows;       /* unique rows, and charges */
+	uint32_t base;         /* row of the non-mapped parts */
+	uint32_t setting;      /* enum gpumap_setting */
+	uint32_t dtype;        /* enum gpumap_dtype; the type of most weights */
 	uint32_t spec_bytes;   /* with the NUL */
 	uint64_t weight_bytes; /* of all layers */
 	uint64_t other_bytes;  /* of the non-mapped parts */
@@ -222,13 +225,14 @@ struct gm_layers_image {
 		charges_at; /* n_rows struct gm_charge_image, first use first */
 	uint32_t spec_at;   /* spec_bytes characters */
 	/* Since minor 1.  0: not said. */
-	uint64_t max_seq_len; /* what the charges for KV cache hold */
+	/* tokens that the charges for KV cache suffice for */
+	uint64_t max_seq_len;
 	uint32_t max_batch_size;
 	uint16_t strategy;      /* enum gpumap_strategy */
 	uint16_t compute_dtype; /* enum gpumap_dtype, of activations */
 };
 
-/* What a map takes from one row. */
+/* The memory that a map takes from one row. */
 struct gm_charge_image {
 	uint32_t row;
 	uint32_t n_layers;
@@ -240,71 +244,76 @@ struct gm_charge_image {
 
 #define GM_MASK_RANK_MAX 4u
 
-/* Of a GM_KIND_MASK block; since minor 5.  The tensor is as published: dense,
- * the last dimension the fastest. */
+/* The image of a GM_KIND_MASK block; since minor 5.  The tensor is as
+ * published: dense, the last dimension the fastest. */
 struct gm_mask_image {
 	struct gm_object_image object;
-	uint32_t kind;  /* enum gpumap_mask_kind; CUSTOM alone has a tensor */
-	uint32_t form;  /* enum gpumap_mask_form; LOADED: by no rule */
+	uint32_t kind; /* enum gpumap_mask_kind; only CUSTOM has a tensor */
+	/* enum gpumap_mask_form; LOADED: no rule generated it */
+	uint32_t form;
 	uint32_t dtype; /* enum gpumap_dtype */
 	uint32_t rank;
 	uint64_t shape[GM_MASK_RANK_MAX];   /* elements; 0 past the rank */
 	uint64_t strides[GM_MASK_RANK_MAX]; /* bytes; likewise */
 	uint64_t bytes;                     /* of the tensor */
 	uint64_t hash;                      /* of these bytes */
-	/* What it was generated from. */
+	/* The parameters that it was generated from. */
 	uint64_t tgt_len;
 	uint64_t past_kv_len;
 	uint64_t sliding_window;
 	uint64_t chunk_size;
-	uint32_t n_replicas;     /* 1 to GM_ROWS, each of another row */
-	uint32_t replicas_at;    /* struct gm_replica_image */
-	char map[GM_NAME_BYTES]; /* whose rows it follows; "": none */
-	/* Since minor 6: over what is made of the headers of the node segments
-	 * that DEVICE replicas name; 0: there are none. */
+	uint32_t n_replicas;  /* 1 to GM_ROWS, each of another row */
+	uint32_t replicas_at; /* struct gm_replica_image */
+	/* the layer map whose rows it follows; "": none */
+	char map[GM_NAME_BYTES];
+	/* Since minor 6: a sum over the headers of the node segments that
+	 * DEVICE replicas name; 0: there are none. */
 	uint64_t homes;
 	uint64_t reserved;
 };
 
-/* Where a replica's bytes are. */
+/* The place of a replica's bytes. */
 enum gm_replica_place {
-	GM_REPLICA_NOWHERE = 0, /* there are none: it has no tensor */
+	GM_REPLICA_NOWHERE = 0, /* there are none: the mask has no tensor */
 	GM_REPLICA_NODE = 1,    /* in a node segment */
 	GM_REPLICA_DEVICE = 2   /* in an exported allocation */
 };
 
-/* One row's.  Rows of one node name the same span.  That of a device is a copy
- * of the span that it names, and all of the memory that is exported. */
+/* The replica of one row.  Rows of one node name the same span.  A device's
+ * replica is a copy of the span that it names, and is the whole of an exported
+ * allocation. */
 struct gm_replica_image {
 	uint32_t row;
 	uint32_t row_generation;
 	uint32_t place; /* enum gm_replica_place */
-	uint32_t node;  /* NODE, DEVICE: in whose segment the span is */
-	uint64_t id;    /* NODE: made of its header; DEVICE: of the export, or 0
-			 * while it has none: the row is out of service */
+	uint32_t node;  /* NODE, DEVICE: the node whose segment has the span */
+	/* NODE: computed from its header; DEVICE: the export's, or 0 while the
+	 * row is out of service and has none */
+	uint64_t id;
 	uint64_t at;    /* whole GM_SPAN_UNITs from the file's start */
 	uint64_t bytes; /* of the tensor */
 };
 
 #define GM_NODE_MAGIC UINT64_C(0x004e50414d555047) /* "GPUMAPN" */
-#define GM_SPAN_UNIT  65536u /* bytes: whole pages, whatever the kernel's */
+#define GM_SPAN_UNIT  65536u /* bytes: whole pages for every page size */
 #define GM_NODES      256u
 
-/* Opens a node segment; in shared memory.  It does not change while the file
- * has its name.  Pages behind it come as masks need them, and never go. */
+/* The start of a node segment; in shared memory.  The header does not change
+ * while the file has its name.  Pages behind it are added as masks need them,
+ * and never removed. */
 struct gm_node_header {
 	gm_a64 magic;
 	gm_a32 major;
 	gm_a32 minor;
 	gm_a32 byte_order;
 	gm_a32 node;
-	gm_a64 size; /* bytes of the file, taken or not */
+	gm_a64 size; /* bytes of the file, with and without pages */
 	gm_a64 boot_id[2];
-	gm_a64 made; /* ns, CLOCK_MONOTONIC: tells it from one before it */
+	gm_a64 made; /* ns, CLOCK_MONOTONIC: tells it from an earlier segment */
 };
 
-/* Of a GM_KIND_MESH block; since minor 5.  Its ranks are 0 to world - 1, each
- * on a row of its own.  Group 0 has them all, in order. */
+/* The image of a GM_KIND_MESH block; since minor 5.  Its ranks are 0 to world -
+ * 1, each on a row of its own.  Group 0 has them all, in order. */
 struct gm_mesh_image {
 	struct gm_object_image object;
 	uint32_t topology; /* enum gpumap_mesh_topology */
@@ -319,13 +328,13 @@ struct gm_mesh_image {
 };
 
 struct gm_group_image {
-	uint64_t key; /* gm_meshes_key(): of the mesh's name and its own */
+	uint64_t key; /* gm_meshes_key(): of the names of mesh and group */
 	char name[GM_NAME_BYTES];
 	uint32_t backend;  /* enum gpumap_mesh_backend */
 	uint32_t n;        /* ranks, 1 to the world */
 	uint32_t ranks_at; /* n uint32_t */
 	uint32_t rows_at;  /* n uint32_t: the row of each of these ranks */
-	uint64_t epoch;    /* odd: broken; stored anew when it moves on */
+	uint64_t epoch;    /* odd: broken; changes are stored in place */
 	uint64_t reserved;
 };
 
@@ -336,11 +345,12 @@ enum gm_holder_kind {
 };
 
 /*
- * One claim of one process: 64 bytes, eight words, the first stored last.
+ * One pin or reservation of one process: 64 bytes, eight words, the first
+ * stored last.
  *
  * A RESERVE entry is stored before the slot that names its block and freed
  * after the slot has moved on, so it means nothing unless a slot names @unit
- * under @version.  It keeps no block from being reused.
+ * under @version.  The entry does not keep the block from being reused.
  */
 struct gm_holder_image {
 	uint32_t kind; /* enum gm_holder_kind */
@@ -351,7 +361,7 @@ struct gm_holder_image {
 	uint64_t key;   /* of the object */
 	uint64_t version;
 	uint64_t bytes;
-	uint64_t claim; /* given to the holder; never used twice */
+	uint64_t claim; /* the holder's ticket; never used twice */
 	uint64_t reserved;
 };
 
@@ -401,7 +411,7 @@ GM_ASSERT_AT(gm_group_image, n, 76);
 GM_ASSERT_AT(gm_group_image, epoch, 88);
 GM_ASSERT_BYTES(gm_group_image, 104);
 
-/* Where the fixed parts of a segment of major 1 lie. */
+/* Offsets of the fixed parts of a segment of major 1. */
 #define GM_ROWS_AT    4096u
 #define GM_OBJECTS_AT (GM_ROWS_AT + GM_ROWS * sizeof(struct gm_row))
 #define GM_HOLDERS_AT \

@@ -10,7 +10,7 @@
 
 /* ---- writing ------------------------------------------------------------- */
 
-/* FNV-1a over both names, the first with its end: mesh "a" with group "bc" is
+/* FNV-1a over both names, the first with its NUL: mesh "a" with group "bc" is
  * not mesh "ab" with group "c". */
 uint64_t gm_meshes_key(const char *mesh, const char *group)
 {
@@ -21,7 +21,7 @@ uint64_t gm_meshes_key(const char *mesh, const char *group)
 	return key != 0 ? key : 1;
 }
 
-/* Of a table of @n: whole words. */
+/* Bytes of a table of @n entries: whole words. */
 static uint64_t table_bytes(uint32_t n)
 {
 	return ((uint64_t)n + 1) / 2 * 8;
@@ -101,8 +101,8 @@ static bool inside(uint32_t at, uint64_t bytes, const struct gm_object *object)
 	       gm_check_span(at, bytes, object->image.bytes);
 }
 
-/* Factors are of a world that has its ranks on rows: their product does not
- * leave 64 bits. */
+/* Is the product of the factors at most the world's size?  Each factor is at
+ * most GM_ROWS, so the product cannot overflow 64 bits. */
 static bool is_shape(const struct gm_mesh_image *image)
 {
 	return image->tp != 0 && image->pp != 0 && image->dp != 0 &&

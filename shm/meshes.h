@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * meshes - the block of a mesh: its image, an image for each group, then for
- * each group its ranks and the rows that they are on.
+ * meshes - lay out and read the block of a mesh: its image, an image for each
+ * group, then for each group its ranks and the rows that they are on.
  */
 #ifndef GM_MESHES_H
 #define GM_MESHES_H
@@ -18,7 +18,7 @@ struct gm_meshes_group {
 	const uint32_t *ranks; /* n, each below the world, none twice */
 };
 
-/* What a block is made of.  In private memory. */
+/* The content of a block.  In private memory. */
 struct gm_meshes {
 	const char *name;
 	uint32_t owner_uid;
@@ -34,7 +34,7 @@ struct gm_meshes {
 	const struct gm_meshes_group *groups;
 };
 
-/* Which group of which mesh: equal for equal names, never 0. */
+/* The key of a group of a mesh: equal for equal names, never 0. */
 uint64_t gm_meshes_key(const char *mesh, const char *group);
 
 /* Bytes that the block takes, a multiple of GM_UNIT. */
@@ -52,34 +52,35 @@ static inline bool gm_meshes_is_whole(uint64_t epoch)
 }
 
 /*
- * gm_meshes_image - the image of an object that has been opened, judged
+ * gm_meshes_image - read and validate the image of an open object
  *
- * Returns	0, and the groups lie where it says
- *		-EAGAIN		it was published anew meanwhile
+ * Returns	0, and the groups lie inside of the block
+ *		-EAGAIN		it was published again meanwhile
  *		-EPROTO		it is damaged, or no mesh
  */
 int gm_meshes_image(const struct gm_object *object,
 		    struct gm_mesh_image *ret_image);
 
 /*
- * gm_meshes_group - one group of a judged image, judged
+ * gm_meshes_group - read and validate one group of a validated image
  *
  * i		below image->n_groups
  *
- * Returns	0, and its ranks and rows lie where it says; it counts once
- *		gm_object_whole() has said so
+ * Returns	0, and its ranks and rows lie inside of the block; the result is
+ *		valid only if gm_object_whole() returns true afterwards
  *		-EPROTO		it is damaged
  */
 int gm_meshes_group(const struct gm_object *object,
 		    const struct gm_mesh_image *image, uint32_t i,
 		    struct gm_group_image *ret_group);
 
-/* The first @n entries of a table of a judged group: ranks_at or rows_at.
- * Counts once gm_object_whole() has said so. */
+/* Read the first @n entries of a table of a validated group: ranks_at or
+ * rows_at.  The result is valid only if gm_object_whole() returns true
+ * afterwards. */
 int gm_meshes_table(const struct gm_object *object, uint32_t at,
 		    uint32_t *ret_entries, uint32_t n);
 
-/* gm_object_find() and gm_meshes_image() in one.  Returns as they do. */
+/* Call gm_object_find() and gm_meshes_image().  Returns as they do. */
 int gm_meshes_open(const struct gm_map *map, const char *name,
 		   struct gm_object *ret_object,
 		   struct gm_mesh_image *ret_image);

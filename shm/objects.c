@@ -35,7 +35,7 @@ int gm_object_open(const struct gm_map *map, const gm_a64 *slot,
 	if (!gm_object_whole(&object))
 		return -EAGAIN;
 
-	/* From here on the image is of one publication, and ours to judge. */
+	/* From here on the image is of one publication: validate it. */
 	memcpy(&object.image, words, sizeof(object.image));
 	if (gm_check_block(map, object.word, object.image.bytes) == NULL ||
 	    object.image.bytes < sizeof(object.image) ||

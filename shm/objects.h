@@ -5,10 +5,10 @@
  * objects - the directory: find a published object by kind and name, and read
  * its block whole.
  *
- * A reader never waits for the writer.  Each read is an attempt that either was
- * of one publication or is thrown away, and GM_OBJECT_ATTEMPTS of them are made
- * before -EAGAIN: freed blocks are reused as late as the heap allows, so a
- * second attempt is rare and a third is not seen in practice.
+ * A reader never waits for the writer.  Each read is an attempt: its result is
+ * of one publication, or the reader discards it.  After GM_OBJECT_ATTEMPTS of
+ * them it returns -EAGAIN.  Freed blocks are reused as late as the heap allows,
+ * so a second attempt is rare and a third does not occur in practice.
  */
 #ifndef GM_OBJECTS_H
 #define GM_OBJECTS_H
@@ -21,24 +21,24 @@
 /* A publication that is being read. */
 struct gm_object {
 	const gm_a64 *slot;
-	uint64_t word; /* the slot word it is read under */
-	gm_a64 *block; /* inside of the heap, image.bytes of it */
+	uint64_t word; /* the slot word when reading began */
+	gm_a64 *block; /* image.bytes, inside of the heap */
 	struct gm_object_image image;
 };
 
 /*
- * gm_object_open - start to read what a slot names
+ * gm_object_open - start to read the object that a slot names
  *
- * Returns	0; everything read from the block since counts only once
- *		gm_object_whole() has said so
- *		-ENOENT		the slot names nothing
- *		-EAGAIN		it was published anew meanwhile
+ * Returns	0; what is read from the block is valid only if
+ *		gm_object_whole() returns true afterwards
+ *		-ENOENT		the slot names no object
+ *		-EAGAIN		it was published again meanwhile
  *		-EPROTO		the block does not lie in the heap
  */
 int gm_object_open(const struct gm_map *map, const gm_a64 *slot,
 		   struct gm_object *ret_object);
 
-/* Was everything read since gm_object_open() of one publication? */
+/* Is everything read since gm_object_open() of one publication? */
 static inline bool gm_object_whole(const struct gm_object *object)
 {
 	return gm_seq_whole(object->slot, object->word);
@@ -53,7 +53,7 @@ int gm_object_read(const struct gm_object *object, uint64_t at, void *ret_bytes,
 		   uint64_t bytes);
 
 /*
- * gm_object_find - the directory slot of a name
+ * gm_object_find - find an object in the directory by its name
  *
  * Returns	0 with the object opened
  *		-ENOENT, -EAGAIN, -EPROTO	as gm_object_open()

@@ -12,10 +12,10 @@
 
 #define PAUSE_NS (100L * 1000 * 1000)
 
-/* Times this process came to the one point that it was told of. */
+/* Times that this process reached the point that GM_POINT names. */
 static _Atomic unsigned long reached;
 
-/* Returns what follows "@name:" in @spec, NULL if @spec is about another. */
+/* Returns what follows "@name:" in @spec, NULL if @spec names another point. */
 static const char *action_for(const char *spec, const char *name)
 {
 	size_t n = strlen(name);
@@ -57,7 +57,8 @@ void gm_point_reach(const char *name)
 		sleep_a_while();
 		return;
 	}
-	/* With a ticket and no number it is the first who can have it. */
+	/* With a ticket and without a number, the first visit that finds the
+	 * ticket acts. */
 	if ((nth || !ticket) && now != want)
 		return;
 	if (ticket && unlink(ticket) != 0)
@@ -67,5 +68,5 @@ void gm_point_reach(const char *name)
 	else if (is_word(action, "stop"))
 		kill(getpid(), SIGSTOP);
 	else
-		abort(); /* a test that asks for nothing would prove nothing */
+		abort(); /* an unknown action: a test would prove nothing */
 }

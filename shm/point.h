@@ -19,11 +19,11 @@
  *	stop	SIGSTOP itself; the test sends SIGCONT
  *	pause	sleep for 100 ms, this time and every later one
  *
- * GM_POINT_TICKET=path hands the action to one process among many: whoever can
- * unlink @path acts, and nobody after it, so a process that is started again
- * with the same environment does not die of the same point again.  With a
- * ticket and without @nth it is the first visit, of any process, at which @path
- * is there: a test puts it out when the time has come.
+ * GM_POINT_TICKET=path gives the action to one process among many: only the
+ * process that unlinks @path acts.  So a process that is started again with the
+ * same environment does not die at the same point again.  With a ticket and
+ * without @nth the first visit of any process that finds @path acts: a test
+ * creates @path when the time has come.
  *
  * Any other build has no code here, no string and no call.
  */
@@ -32,7 +32,7 @@
 
 #ifdef GM_TESTPOINTS
 
-/* Do what the environment asks for at @name.  Threads: any. */
+/* Do the action that the environment requests at @name.  Threads: any. */
 void gm_point_reach(const char *name);
 
 #define GM_POINT(name) gm_point_reach(name)

@@ -2,19 +2,20 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * queue - the memory of a session: a page of the client, a queue pair per row.
+ * queue - lay out the memory of a session: a page of the client, a queue pair
+ * for each row.
  *
- * The agent makes two memfds per session, sealed against shrinking and growing,
- * and never maps them.  This is the first; the other is the payload arena,
- * plain bytes with one range per row.
+ * The agent makes two memfds for each session, sealed against shrinking and
+ * growing, and never maps them.  This is the first; the other is the payload
+ * arena, plain bytes with one range for each row.
  *
  *	0			struct gm_client
  *	gm_queue_at(row, depth)	struct gm_queue, entries, completions
  *
  * The client maps all of it, a worker maps the first page and the queue of its
- * own row; it reads the timelines of the session's other queues.  Every line
- * has one honest writer, named below; nothing that a client can write is
- * believed by a worker.
+ * own row; it reads the timelines of the session's other queues.  Every cache
+ * line has one writer by the protocol, named below; a worker validates
+ * everything that a client can write.
  *
  * An entry is eight words:
  *
@@ -30,46 +31,50 @@
  *	6  the destination's buffer: its handle, 0 for the arena
  *	7  the source's buffer: its handle, 0 for the arena
  *
- * RUN has n items, and a second slot always.
+ * RUN has n items, and always a second slot.
  *
  * `to` is the dtype of CAST's destination, and 0 in every other operation but
- * collectives, where it is enum gpumap_reduce.  Of those the destination is
- * what the row's rank gets, and the source what it gives, on this row both.
+ * collectives, where it is enum gpumap_reduce.  For a collective the
+ * destination receives the result of the row's rank, and the source is what the
+ * rank contributes, both on this row.
  *
- * ALLOC and FREE have one argument more, the buffer of word 6: the handle that
- * it is to have, or has.
+ * ALLOC and FREE have one more argument, the buffer of word 6: the handle that
+ * it will have, or has.
  *
- * Bit 0 of its flags, GM_ENTRY_MORE, says that the position behind it carries
- * more of it:
+ * Bit 0 of its flags, GM_ENTRY_MORE, says that the next position holds the
+ * entry's second slot:
  *
  *	0  sequence:32  GM_OP_MORE:8  n_waits:8  reserved:16
  *	1  deadline on CLOCK_MONOTONIC in ns, 0 for none
- *	2-5  what it waits for, a place in time each; those behind n_waits are 0
+ *	2-5  the places in time that it waits for; those behind n_waits
+ *	     are 0
  *	6  third operand, a mask: offset in its buffer; of RUN, parameters:
  *	   offset in the arena:48  bytes:16
  *	7  the third operand's buffer: its handle, 0 for the arena; of RUN, the
  *	   program's handle
  *
- * To the rings, the journal and the credit a second slot is an entry like any
- * other: it takes a position, and ends once, with a completion of its own and
- * behind that of the first.  What that says means nothing.  It is published
- * before the first slot, so whoever sees the first sees both.
+ * The rings, the journal and the credit treat a second slot as an entry like
+ * any other: it takes a position, and ends once, with a completion of its own
+ * behind that of the first.  The status of that completion means nothing.  The
+ * second slot is published before the first, so a reader that sees the first
+ * sees both.
  *
- * A place in time is a row's queue of the session, and how many positions of it
- * have ended; as entries end in the order in which they came, that says which:
+ * A place in time names a row's queue of the session and a number of ended
+ * positions.  Entries end in the order in which they came, so the number tells
+ * which have ended:
  *
  *	value:40  incarnation:8  lane:8 (0)  row:8
  *
  * The incarnation is the queue's modulo 255, plus 1: the entry waits until that
- * many have ended under it, and ends with -EIO once another has taken its
- * place.  Values are compared by their distance, as they go round.
+ * many have ended under it, and ends with -EIO once another incarnation has
+ * followed.  Values are compared by their distance, because they wrap.
  *
- * A handle is made by the client, and means something in its own session only:
+ * The client makes a handle; it is valid in the client's session only:
  *
  *	generation:32  counts the session's buffers, from a random number on:
  *	               never 0, never used again
  *	kind:2         enum gm_buffer_kind
- *	row:8          whose memory it is; 0 for what is no row's
+ *	row:8          the row whose memory it is; 0 if no row's
  *	index:22       in the worker's table, below GM_BUFFERS_MAX
  *
  * A completion is two words:
@@ -95,13 +100,13 @@
 
 #define GM_PAGE 4096u
 
-/* In shared memory.  Written by the client, but for wake. */
+/* In shared memory.  Written by the client, except wake. */
 struct gm_client {
 	alignas(GM_LINE) gm_a32 parked; /* odd while the client sleeps */
 	gm_a32 cpu;                     /* where it last ran, plus 1 */
-	gm_a32 by_fd; /* nonzero: a byte on the socket wakes it as well */
+	gm_a32 by_fd; /* nonzero: a byte on the socket also wakes it */
 	alignas(GM_LINE) gm_a32 wake; /* a futex; every waker adds 1 */
-	alignas(GM_LINE) gm_a32 unused[GM_LINE / 4]; /* keeps off the rings */
+	alignas(GM_LINE) gm_a32 unused[GM_LINE / 4]; /* distance to the rings */
 };
 
 /* In shared memory.  Written by the worker of the row. */
@@ -113,11 +118,12 @@ struct gm_queue {
 
 /* In shared memory, behind the completions; since minor 3. */
 struct gm_timeline {
-	/* A place in time, of row 0: how far the queue is.  Incarnation 0: its
-	 * worker is dead.  Written by the worker, or by its undertaker. */
+	/* A place in time, with row 0: the positions of the queue that have
+	 * ended.  Incarnation 0: its worker is dead.  Written by the worker, or
+	 * by recovery after its death. */
 	alignas(GM_LINE) gm_a64 ended;
-	/* Bit 32 and a position: what lies before it and is not begun ends with
-	 * -ECANCELED.  0: nothing.  Written by the client. */
+	/* Bit 32 and a position: entries before it that have not begun end with
+	 * -ECANCELED.  0: none.  Written by the client. */
 	alignas(GM_LINE) gm_a64 cancel;
 };
 
@@ -132,7 +138,7 @@ enum gm_buffer_kind {
 	GM_BUFFER_DEVICE = 0,     /* memory of the row that the handle names */
 	GM_BUFFER_REGISTERED = 1, /* a memfd of the client's own, or a mask */
 	GM_BUFFER_FILE = 2,       /* a file to read from, no memory */
-	GM_BUFFER_PROGRAM = 3     /* what RUN runs, no memory */
+	GM_BUFFER_PROGRAM = 3     /* a program that RUN runs, no memory */
 };
 
 /* Parameters of RUN. */
@@ -155,7 +161,7 @@ static inline uint32_t gm_params_bytes(uint64_t word)
 }
 
 /* Bytes of a file that LOAD can name.  Reads are of whole pages, and their ends
- * have to be offsets, too. */
+ * must be valid offsets, too. */
 #define GM_FILE_BYTES ((uint64_t)INT64_MAX - 65535)
 
 static inline uint64_t gm_handle_make(uint32_t generation, uint32_t kind,
@@ -185,7 +191,7 @@ static inline uint32_t gm_handle_index(uint64_t handle)
 	return (uint32_t)handle & 0x3fffff;
 }
 
-/* An entry in private memory, as the library makes it and the worker judges
+/* An entry in private memory, as the library makes it and the worker validates
  * it; pointers have become offsets. */
 struct gm_entry {
 	uint8_t op;
@@ -203,13 +209,13 @@ struct gm_entry {
 };
 
 #define GM_ENTRY_MORE  1u    /* of flags: a second slot follows */
-#define GM_OP_MORE     0xffu /* what a second slot says in place of an op */
+#define GM_OP_MORE     0xffu /* the op of a second slot */
 #define GM_WAITS_MAX   4u
 
 #define GM_TIME_VALUES (UINT64_C(1) << 40)
 #define GM_TIME_DEAD   0u /* in place of an incarnation */
 
-/* How a place in time names a queue's incarnation. */
+/* The form of a queue's incarnation in a place in time. */
 static inline uint32_t gm_time_incarnation(uint32_t incarnation)
 {
 	return incarnation % 255 + 1;
@@ -237,13 +243,13 @@ static inline uint32_t gm_time_row(uint64_t time)
 	return (uint32_t)(time >> 56);
 }
 
-/* Has a queue that is at @now come to @then? */
+/* Has a queue that is at @now reached @then? */
 static inline bool gm_time_reached(uint64_t now, uint64_t then)
 {
 	return ((now - then) & (GM_TIME_VALUES - 1)) < GM_TIME_VALUES / 2;
 }
 
-/* The value next to that of @time that ends in this position. */
+/* The value nearest to that of @time that ends in this position. */
 static inline uint64_t gm_time_widen(uint64_t time, uint32_t position)
 {
 	int32_t ahead = (int32_t)(position - (uint32_t)time);
@@ -298,13 +304,13 @@ static inline struct gm_timeline *gm_queue_timeline(struct gm_queue *queue,
 	return (struct gm_timeline *)(void *)end;
 }
 
-/* What a client stores to cancel what it has submitted before @position. */
+/* The word that a client stores to cancel the entries before @position. */
 static inline uint64_t gm_cancel_make(uint32_t position)
 {
 	return UINT64_C(1) << 32 | position;
 }
 
-/* Does it reach the entry at @position, of a ring this deep? */
+/* Does the cancel word reach the entry at @position, in a ring of @depth? */
 static inline bool gm_cancel_reaches(uint64_t cancel, uint32_t position,
 				     uint32_t depth)
 {
@@ -382,13 +388,13 @@ static inline bool gm_entry_has_more(uint64_t word)
 	return (word >> 40 & GM_ENTRY_MORE) != 0;
 }
 
-/* Is it the first slot of two? */
+/* Is the entry the first of two slots? */
 static inline bool gm_entry_is_first(uint64_t word)
 {
 	return gm_entry_has_more(word) && (word >> 32 & 0xff) != GM_OP_MORE;
 }
 
-/* What travels in the upper half of a completion's first word. */
+/* Pack a completion: @status travels in the upper half of its first word. */
 static inline void gm_done_pack(uint32_t position, int32_t status,
 				uint64_t ret_words[GM_DONE_WORDS])
 {

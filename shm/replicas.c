@@ -44,7 +44,8 @@ static bool is_tensor(const struct gm_mask_image *image)
 	if (image->rank > GM_MASK_RANK_MAX)
 		return false;
 	for (uint32_t i = image->rank; i-- > 0;) {
-		/* Of one step are all the elements of the dimension behind. */
+		/* A step of this dimension spans all elements of the next
+		 * one. */
 		if (i + 1 < image->rank && image->strides[i] != bytes)
 			return false;
 		if (__builtin_mul_overflow(image->shape[i], image->strides[i],

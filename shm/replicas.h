@@ -2,12 +2,14 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * replicas - the block of a mask: what it is, and where each row's bytes are.
+ * replicas - lay out and read the block of a mask: its facts, and the place of
+ * each row's bytes.
  *
- * The bytes are published with the block.  A span of a node segment is written
- * while no slot names a block that names it, and written again only when the
- * slots of all that did have moved on and nobody has them pinned: edge
- * SEQ.reuse of seq.h covers the words of a span like those of a block.
+ * The bytes are published with the block.  The agent writes a span of a node
+ * segment while no slot names a block that names the span.  The agent writes
+ * the span again only after the slots of all such blocks have moved on and no
+ * process has the blocks pinned: edge SEQ.reuse of seq.h covers the words of a
+ * span like those of a block.
  */
 #ifndef GM_REPLICAS_H
 #define GM_REPLICAS_H
@@ -29,37 +31,38 @@ void gm_replicas_build(const struct gm_mask_image *image,
 		       uint64_t version, uint64_t *ret_words);
 
 /*
- * gm_replicas_image - the image of a mask that has been opened, judged
+ * gm_replicas_image - read and validate the image of an open mask
  *
- * Returns	0, and the replicas lie where it says
- *		-EAGAIN		it was published anew meanwhile
+ * Returns	0, and the replicas lie inside of the block
+ *		-EAGAIN		it was published again meanwhile
  *		-EPROTO		it is damaged
  */
 int gm_replicas_image(const struct gm_object *object,
 		      struct gm_mask_image *ret_image);
 
 /*
- * gm_replicas_read - one replica of a judged image, judged
+ * gm_replicas_read - read and validate one replica of a validated image
  *
  * i		below image->n_replicas
  *
- * Returns	0, -EPROTO.  It counts once gm_object_whole() has said so.
+ * Returns	0, -EPROTO.  The result is valid only if gm_object_whole()
+ *		returns true afterwards.
  */
 int gm_replicas_read(const struct gm_object *object,
 		     const struct gm_mask_image *image, uint32_t i,
 		     struct gm_replica_image *ret_replica);
 
-/* gm_object_find() and gm_replicas_image() in one.  Returns as they do. */
+/* Call gm_object_find() and gm_replicas_image().  Returns as they do. */
 int gm_replicas_open(const struct gm_map *map, const char *name,
 		     struct gm_object *ret_object,
 		     struct gm_mask_image *ret_image);
 
 /*
- * gm_replicas_judge_node - is this file's start that of a node segment?
+ * gm_replicas_judge_node - is this the header of a node segment?
  *
- * bytes	of the file, of which the header is mapped at least
+ * bytes	of the file; at least the header is mapped
  *
- * Returns	0 with when it was made, or -EPROTO
+ * Returns	0 with the time when it was made, or -EPROTO
  */
 int gm_replicas_judge_node(const struct gm_node_header *header, uint64_t bytes,
 			   uint32_t node, uint64_t *ret_made);

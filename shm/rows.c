@@ -88,7 +88,8 @@ int gm_rows_read(const struct gm_map *map, uint32_t row,
 			ret = gm_rows_moving(map, row, &moving);
 		if (ret != 0)
 			return ret;
-		/* What is another device's to be moves after its facts. */
+		/* Moving facts of the row's next device are stored after its
+		 * static facts: recheck that these are the same. */
 		if (gm_seq_version(gm_seq_open(&map->rows[row].facts)) !=
 		    facts.object.version)
 			continue;

@@ -5,8 +5,8 @@
 
 #define GIB          1073741824.0
 #define PER_GIB      4.0
-#define FAST_DOUBLES 100.0 /* tensor cores that do fp64 */
-#define FAST_COPIES  50.0  /* copies that bypass the registers */
+#define FAST_DOUBLES 100.0 /* has tensor cores for fp64 */
+#define FAST_COPIES  50.0  /* has copies that bypass the registers */
 #define AMPERE       8     /* the first to have both */
 
 double gm_score(int32_t sm_count, uint64_t free_bytes, int32_t cc_major)

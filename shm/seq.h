@@ -2,12 +2,13 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * seq - one writer publishes words, readers take them whole or not at all.
+ * seq - publish words from one writer so that readers get them whole or not at
+ * all.
  *
- * Two shapes.  A slot names an immutable block: the writer fills a free block,
- * then stores the slot word.  A versioned word stands before eight buffers: the
- * writer fills buffer version % 8, then stores the version.  Readers load the
- * word, the data, and the word again.
+ * There are two forms.  A slot names an immutable block: the writer fills a
+ * free block, then stores the slot word.  A versioned word stands before eight
+ * buffers: the writer fills buffer version % 8, then stores the version.
+ * Readers load the word, the data, and the word again.
  *
  * Edges
  *
@@ -15,16 +16,17 @@
  *                them; a reader that sees the slot word sees the block.
  *   SEQ.reuse    the writer stores new words into a block only after the slot
  *                has moved on.  Each word is itself stored with release and
- *                loaded with acquire, so a reader that meets a word of the next
- *                tenant also sees the slot moved on when it looks again, and
- *                drops what it read.  The release store of the slot alone does
- *                not give that: it holds nothing back that comes after it.
+ *                loaded with acquire, so a reader that loads a word of the
+ *                block's next content also sees the slot moved on when it loads
+ *                the slot again, and drops what it read.  The release store of
+ *                the slot alone does not ensure that: it does not hold back
+ *                later stores.
  *
- * A word of a named block that means something by itself may be stored anew in
+ * A word of a named block that is meaningful by itself may be stored again in
  * place: readers find one value or the other, in a publication that is whole.
  *
  * The writer may die between any two stores: the slot then still names the
- * block before, whole.
+ * previous block, which is whole.
  *
  * This header is also compiled as C++ by the model checker.
  */
@@ -36,9 +38,10 @@
 
 #include "shm/atomic.h"
 
-/* Buffers of moving facts, and how far a writer may run ahead of a reader:
- * while it fills the buffer of version v + 8 the version says at most v + 7,
- * so a reader that finds v + 6 or less has read an untouched buffer. */
+/* Buffers of moving facts, and the lead that a writer may have over a reader:
+ * while it fills the buffer of version v + 8 the version says at most v + 7, so
+ * a reader that finds v + 6 or less has read a buffer that was not written
+ * meanwhile. */
 #define GM_SEQ_BUFFERS  8u
 #define GM_SEQ_DISTANCE (GM_SEQ_BUFFERS - 2)
 
@@ -64,13 +67,13 @@ static inline void gm_seq_fill(gm_a64 *block, const uint64_t *words, size_t n)
 		gm_put_release(&block[i], words[i]); /* SEQ.reuse */
 }
 
-/* Writer: let the slot name another block, or none. */
+/* Writer: make the slot name another block, or none. */
 static inline void gm_seq_publish(gm_a64 *slot, uint64_t word)
 {
 	gm_put_release(slot, word); /* SEQ.publish */
 }
 
-/* Reader: the slot word to read under. */
+/* Reader: load the slot word before reading the block. */
 static inline uint64_t gm_seq_open(const gm_a64 *slot)
 {
 	return gm_get_acquire(slot); /* SEQ.publish */
@@ -84,7 +87,7 @@ static inline void gm_seq_read(const gm_a64 *block, uint64_t *ret_words,
 		ret_words[i] = gm_get_acquire(&block[i]); /* SEQ.reuse */
 }
 
-/* Reader: was everything read since gm_seq_open() of one publication? */
+/* Reader: is everything read since gm_seq_open() of one publication? */
 static inline bool gm_seq_whole(const gm_a64 *slot, uint64_t word)
 {
 	return gm_get(slot) == word;

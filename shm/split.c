@@ -20,8 +20,9 @@ _Static_assert(GM_SPLIT_ROWS <= 1u << (126 - FRACTION_BITS - 1 - GUARD_BITS),
 	       "twice the sum of all weights must fit 128 bits");
 
 /*
- * Who is next in line for a unit left over: what a row's floor cut off, in
- * any unit that orders it, plus one.  Zero is a row that had its turn.
+ * The rows' claims to the units left over: the fraction that a row's floor cut
+ * off, in any unit that orders it, plus one.  Zero marks a row that has
+ * received a unit.
  */
 struct line {
 	gm_u128 turn[GM_SPLIT_ROWS];
@@ -77,7 +78,8 @@ static bool floors_in_doubles(uint64_t n, const double *weights, uint32_t k,
 		if (counts[i] > left)
 			return false;
 		left -= counts[i];
-		/* Not negative, and such doubles order as their bits do. */
+		/* The fraction is not negative, and such doubles order as their
+		 * bits do. */
 		line->turn[i] = (gm_u128)bits_of(quota - (double)counts[i]) + 1;
 	}
 	return left <= k;

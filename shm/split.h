@@ -4,13 +4,13 @@
 /*
  * split - share n units out over weighted rows: the largest-remainder rule.
  *
- * Each row gets the floor of its quota n * weight / total; what the floors
- * leave over goes, one unit each, to the rows that lost the largest fraction,
+ * Each row gets the floor of its quota n * weight / total; the units that the
+ * floors leave over go, one each, to the rows that lost the largest fraction,
  * ties to the earlier row.  Tiles are contiguous in the rows' order, so row i
  * starts where the counts before it end.
  *
- * Which arithmetic.  The rule comes from gam's balanced_partition, which
- * works in doubles, and whose answers other programs may already rely on.
+ * The rule comes from gam's balanced_partition, which computes in doubles, and
+ * other programs may already rely on its answers.  So there are two cases:
  *
  *   1. Below 2^55 units the quotas are computed as it does, in the same order
  *	of operations.  If the floors leave between none and one unit per row,

@@ -2,13 +2,14 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * gpumap/cuda.h - rows, exported buffers and masks in the caller's own CUDA
+ * gpumap/cuda.h - use rows, exported buffers and masks in the caller's own CUDA
  * context.
  *
- * For a program that uses CUDA's driver interface: it finds the row of a device
- * that it has, and brings into its context what a session exports, so that
- * weights which were loaded once per node are used where they are.  The program
- * needs cuda.h, 11.4 or newer, and links with libcuda; libgpumap needs neither.
+ * For a program that uses CUDA's driver interface.  The functions find the row
+ * of one of its devices, and map buffers that a session exports into its
+ * context, so that weights that were loaded once per node are used where they
+ * are.  The program needs cuda.h, 11.4 or newer, and links with libcuda;
+ * libgpumap needs neither.
  *
  *	gpumap_export_fd(map, number, &info, &fd);
  *	gpumap_cuda_import(fd, &info, GPUMAP_BUFFER_READ_ONLY, &weights);
@@ -16,10 +17,11 @@
  *	... kernels read at weights.address ...
  *	gpumap_cuda_release(&weights);
  *
- * An import is the memory itself, not a copy, and holds it: it stays as it is
- * when the buffer is freed, when the row's worker dies and when the agent does,
- * and the device has it back only when it is released.  What others write shows
- * at once, in no order but that of what the two programs tell each other.
+ * An import is the memory itself, not a copy, and keeps it: the memory stays as
+ * it is when the buffer is freed and when the row's worker or the agent dies,
+ * and the device gets it back only when it is released.  Writes of other
+ * programs are visible at once; only synchronisation between the programs
+ * orders them.
  *
  * A published mask has a replica on each of its CUDA rows, which is imported
  * once:
@@ -29,8 +31,8 @@
  *	... kernels read at causal.memory.address ...
  *	gpumap_cuda_mask_release(&causal);
  *
- * Answers are CUDA's own where CUDA is all that is asked, and a negative errno
- * where the map is.
+ * Functions that use only CUDA return CUDA's own results; functions that read
+ * the map return a negative errno.
  */
 #ifndef GPUMAP_CUDA_H
 #define GPUMAP_CUDA_H
@@ -52,13 +54,13 @@ extern "C" {
 /*
  * gpumap_cuda_row - the row of one of CUDA's devices
  *
- * Ordinals differ from process to process; a device is known by its UUID, or
- * that of the MIG instance.
+ * Ordinals differ from process to process: a device is identified by its UUID,
+ * or that of the MIG instance.
  *
  * Returns	the row, >= 0
  *		-ENODEV		the driver or the map does not know the device
  *		-EAGAIN, -EPROTO	as gpumap_device_find()
- * Cost		no system call of ours; reads every row
+ * Cost		no system call of this header; reads every row
  * Threads	any
  */
 static inline int gpumap_cuda_row(const struct gpumap *map, CUdevice device)
@@ -76,8 +78,8 @@ static inline int gpumap_cuda_row(const struct gpumap *map, CUdevice device)
  * gpumap_cuda_device - the device of a row, as this process's CUDA names it
  *
  * Returns	0
- *		-ENODEV		no such row, or a device that this process does
- *				not see, see gpumap_visible()
+ *		-ENODEV		no such row, or a device that is not visible to
+ *				this process, see gpumap_visible()
  *		-EAGAIN, -EPROTO	as gpumap_device_read()
  * Cost		a call of the driver for each device
  * Threads	any
@@ -109,14 +111,14 @@ static inline int gpumap_cuda_device(const struct gpumap *map, uint32_t row,
 	return -ENODEV;
 }
 
-/* What is imported, in the context that was current then. */
+/* An imported buffer, in the context that was current then. */
 struct gpumap_cuda_memory {
 	CUdeviceptr address;
 	size_t bytes;  /* of the buffer */
 	size_t mapped; /* whole granules, from @address on */
 };
 
-/* Addresses for memory that there is, and access for one device. */
+/* Map existing memory at an address, with access for one device. */
 static inline CUresult gpumap_cuda_map(CUmemGenericAllocationHandle memory,
 				       size_t bytes,
 				       const CUmemAccessDesc *access,
@@ -142,19 +144,19 @@ static inline CUresult gpumap_cuda_map(CUmemGenericAllocationHandle memory,
 }
 
 /*
- * gpumap_cuda_import - an exported buffer in the current context
+ * gpumap_cuda_import - map an exported buffer in the current context
  *
  * fd		of gpumap_export_fd(); stays the caller's, who may close it
  *		afterwards
  * info		likewise
- * flags	GPUMAP_BUFFER_READ_ONLY or 0: how kernels of this context may
- *		touch it, which binds nobody else
+ * flags	GPUMAP_BUFFER_READ_ONLY or 0: the access of kernels of this
+ *		context, which does not bind any other process
  * ret_memory	give it back with gpumap_cuda_release()
  *
  * The context is of the device whose memory it is, or of one that has peer
  * access to that.
  *
- * Returns	CUDA_SUCCESS, or what the driver says; nothing stays mapped then
+ * Returns	CUDA_SUCCESS, or the driver's error; nothing stays mapped then
  *		CUDA_ERROR_INVALID_VALUE	also flags that are not known
  *						here
  * Cost		as cuMemMap() and cuMemSetAccess(): it may wait for kernels
@@ -198,7 +200,7 @@ static inline CUresult gpumap_cuda_import(int fd,
 		ret = gpumap_cuda_map(handle, memory.mapped, &access,
 				      &memory.address);
 	}
-	/* A mapping keeps the memory. */
+	/* The mapping keeps the memory existing. */
 	cuMemRelease(handle);
 	if (ret == CUDA_SUCCESS)
 		*ret_memory = memory;
@@ -206,7 +208,7 @@ static inline CUresult gpumap_cuda_import(int fd,
 }
 
 /*
- * gpumap_cuda_release - unmap it; what was never imported, all zero, is allowed
+ * gpumap_cuda_release - unmap an import; one that is all zero is allowed
  *
  * No kernel and no copy that uses the memory may be under way.
  *
@@ -228,29 +230,29 @@ static inline CUresult gpumap_cuda_release(struct gpumap_cuda_memory *memory)
 	return ret;
 }
 
-/* A row's replica of a mask, imported; all zero before the first time.  It
- * belongs to one thread, one row and one context. */
+/* A row's replica of a mask, imported; all zero before the first time.  For one
+ * thread, one row and one context. */
 struct gpumap_cuda_mask {
 	struct gpumap_cuda_memory memory; /* the tensor, from @address on */
-	uint64_t export_id;               /* which replica that is */
+	uint64_t export_id;               /* the id of that replica */
 };
 
 /*
- * gpumap_cuda_mask_get - a mask's replica on the row of the current context
+ * gpumap_cuda_mask_get - get a mask's replica on the row of the current context
  *
  * mask		of gpumap_mask_open()
  * row		that of the context's device, see gpumap_cuda_row()
- * cached	what the calls before this one have imported, and this one
- * ret_result	receives what the driver says; may be NULL
+ * cached	the state of the previous calls, which this call updates
+ * ret_result	receives the driver's result; may be NULL
  *
- * The first time, and when the mask has been published anew, the replica is
- * imported for reading.  What was imported before is given back then, after
- * everything in this context that may use it: no other context may.  A version
- * that is to stay is opened with GPUMAP_MASK_PIN.
+ * The first time, and when the mask has been published again, the replica is
+ * imported for reading.  The previous import is released then, after all work
+ * in this context, which may use it: no other context may use it.  To keep a
+ * version, open the mask with GPUMAP_MASK_PIN.
  *
  * Returns	0: the tensor is at @cached->memory.address
- *		-EAGAIN		it was published anew: ask again; what @cached
- *				has is as it was
+ *		-EAGAIN		it was published again: call again; @cached is
+ *				unchanged
  *		-ENOENT		the row has no replica, or has none any more; or
  *				the mask was released
  *		-EOPNOTSUPP	it is not in a device's memory: a host's row, or
@@ -307,9 +309,9 @@ static inline int gpumap_cuda_mask_get(struct gpumap *map,
 }
 
 /*
- * gpumap_cuda_mask_release - give it back; what is all zero is allowed
+ * gpumap_cuda_mask_release - release the import; all zero is allowed
  *
- * Returns	as gpumap_cuda_release(), which says what may be under way
+ * Returns	as gpumap_cuda_release(); the same work must have ended
  * Cost		as gpumap_cuda_release()
  * Threads	any
  */

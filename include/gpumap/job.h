@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * gpumap/job.h - what rows are told to do, and how it ended.
+ * gpumap/job.h - submit jobs to rows, and take their completions.
  */
 #ifndef GPUMAP_JOB_H
 #define GPUMAP_JOB_H
@@ -18,16 +18,15 @@ extern "C" {
 #endif
 
 /*
- * What a job does.  The results are the same bits on any row, host or CUDA, and
- * however the job is cut into slices:
+ * The operation of a job.  The results are the same bits on any row, host or
+ * CUDA, and for any division of the job into slices:
  *
- *   - f16 and bf16 are widened to f32, exactly; what is computed with them is
- *     computed in f32, and rounded to the element once, at the end.  f64 is
- *     computed in f64.
+ *   - f16 and bf16 are widened to f32, exactly; the computation is in f32, and
+ *     rounded to the element once, at the end.  f64 is computed in f64.
  *   - Each product, each sum and each conversion is rounded to the nearest,
- *     ties to even.  Nothing is fused, subnormals are kept, and what is too
- *     large becomes an infinity.
- *   - A NaN gives a NaN.  Which one is left open.
+ *     ties to even.  Nothing is fused, subnormals are kept, and a result that
+ *     is too large becomes an infinity.
+ *   - A NaN gives a NaN; which one is unspecified.
  *   - A sum of floats has one order: in chunks of 1024 elements, lane l of 32
  *     starts with 0 and adds elements l, l + 32 and so on in turn; then each
  *     lane l adds lane l + 16, then l + 8, to l + 1, and lane 0 is an element
@@ -42,20 +41,23 @@ enum gpumap_op {
 			      * bf16, f32, f64 */
 	GPUMAP_OP_AXPY = 4,  /* dst[i] += alpha * src[i], product and sum both
 			      * rounded; dst may be src; as SCALE */
-	GPUMAP_OP_ALLOC = 5, /* what gpumap_buffer_alloc() submits; no job */
-	GPUMAP_OP_FREE = 6,  /* what gpumap_buffer_free() submits; no job */
-	GPUMAP_OP_CAST = 7,  /* dst[i] = src[i] as another dtype, the job's
+	/* submitted by gpumap_buffer_alloc(); no job */
+	GPUMAP_OP_ALLOC = 5,
+	/* submitted by gpumap_buffer_free(); no job */
+	GPUMAP_OP_FREE = 6,
+	GPUMAP_OP_CAST = 7, /* dst[i] = src[i] as another dtype, the job's
 			      * @to; f16, bf16 and f32 into each other; the two
 			      * must not overlap */
-	/* Reductions: dst is one element, apart from src, of which there is one
-	 * at least. */
+	/* Reductions: dst is one element outside of src, which has at least
+	 * one. */
 	GPUMAP_OP_SUM = 8,  /* of f16, bf16 and f32 an f32; of f64 an f64; of
 			    * i32 and i64 an i64, of the others an u64, which
 			    * wrap */
 	GPUMAP_OP_MIN = 9,  /* of src's dtype; -0 is less than +0 */
 	GPUMAP_OP_MAX = 10, /* likewise */
-	/* With a mask, which begins again where it ends.  Such a job takes the
-	 * room of two in the queue.  dst may be src; neither may the mask. */
+	/* Operations with a mask, which repeats from its beginning when it
+	 * ends.  Such a job takes the room of two in the queue.  dst may be
+	 * src; neither may overlap the mask. */
 	GPUMAP_OP_MASK_ADD = 11,  /* dst[i] = src[i] + mask[(mask_first + i) %
 				  * mask_n], the mask of the same dtype: f16,
 				  * bf16, f32, f64 */
@@ -65,22 +67,22 @@ enum gpumap_op {
 			      * to dst; u8 */
 	GPUMAP_OP_RUN = 14,  /* n items by the job's @program; takes the room of
 			      * two in the queue */
-	/* What gpumap_collective() submits; no jobs.  rank r of k has send_r
-	 * and gets recv_r; sends and recvs are of n elements each, where
-	 * nothing else is said. */
-	GPUMAP_OP_BARRIER = 16,        /* nothing, but when all have come */
+	/* Submitted by gpumap_collective(); not for jobs.  Rank r of k has
+	 * send_r and gets recv_r; sends and recvs have n elements each, unless
+	 * stated otherwise. */
+	GPUMAP_OP_BARRIER = 16,        /* ends when all have come */
 	GPUMAP_OP_ALL_REDUCE = 17,     /* recv_r = send_0 op send_1 op ... */
 	GPUMAP_OP_ALL_GATHER = 18,     /* recv_r, of k * n, is all sends, by
 					* their ranks */
 	GPUMAP_OP_REDUCE_SCATTER = 19, /* of sends of k * n, recv_r is part r of
 					* what all_reduce would give */
 	GPUMAP_OP_BROADCAST = 20,      /* recv_r = send_root; the root's recv is
-					* of no account */
+				        * ignored */
 	GPUMAP_OP_SEND = 21,           /* recv_peer = send_root */
 	GPUMAP_OP_RECV = 22            /* the peer's part of SEND */
 };
 
-/* A place in time: what one session has submitted to a row, up to there. */
+/* A place in time: all that one session has submitted to a row up to @value. */
 struct gpumap_time {
 	uint32_t row;
 	uint32_t reserved; /* 0 */
@@ -91,16 +93,16 @@ struct gpumap_time {
 
 struct gpumap_job {
 	uint32_t op;     /* enum gpumap_op */
-	uint32_t dtype;  /* enum gpumap_dtype: what an element is, of src and
-			   * of dst, but for CAST's and SUM's */
+	uint32_t dtype;  /* enum gpumap_dtype: of the elements of src and of
+			  * dst, except dst of CAST and SUM */
 	void *dst;       /* in the session's arena, aligned to its elements;
-			   * of no account with dst_buffer */
+			  * ignored with dst_buffer */
 	const void *src; /* likewise; NULL where the operation has none */
 	uint64_t n;      /* elements, of src where there is one; items of RUN */
-	double alpha;    /* SCALE, AXPY: rounded to f32, but for f64 */
+	double alpha;    /* SCALE, AXPY: rounded to f32, except for f64 */
 	uint64_t pattern; /* FILL: its low bytes, as many as an element has */
 	uint64_t cookie;  /* given back with the completion */
-	/* Memory that is not the arena's; 0: dst or src says where. */
+	/* Buffers, for memory outside the arena; 0: dst or src is used. */
 	uint64_t dst_buffer;
 	uint64_t src_buffer;
 	uint64_t dst_at; /* bytes from the beginning of the buffer */
@@ -108,19 +110,18 @@ struct gpumap_job {
 	/* A job with any of these takes the room of two in the queue. */
 	uint64_t deadline_ns;            /* on CLOCK_MONOTONIC; 0 or
 					  * GPUMAP_NO_DEADLINE: none */
-	const struct gpumap_time *waits; /* what has to have ended before it is
-					  * begun; read by the call */
+	const struct gpumap_time *waits; /* the jobs that must have ended before
+					  * this one begins; read by the call */
 	uint32_t n_waits;                /* GPUMAP_WAITS_MAX at most */
 	uint32_t to;                     /* CAST: enum gpumap_dtype of dst */
 	/* MASK_ADD, MASK_BOOL. */
-	uint32_t mask_n; /* elements of the mask, at least 1 */
-	uint32_t
-		mask_first; /* the one that goes with element 0, below mask_n */
-	const void *mask;   /* as src; of no account with mask_buffer */
-	uint64_t mask_buffer; /* or of gpumap_mask_use() */
+	uint32_t mask_n;      /* elements of the mask, at least 1 */
+	uint32_t mask_first;  /* mask element for element 0, below mask_n */
+	const void *mask;     /* as src; ignored with mask_buffer */
+	uint64_t mask_buffer; /* or from gpumap_mask_use() */
 	uint64_t mask_at;
-	/* RUN.  src and dst are aligned to the dtype's elements, whatever an
-	 * item is, and are the same or apart. */
+	/* RUN.  src and dst are aligned to the dtype's elements, for items of
+	 * any size, and are the same or do not overlap. */
 	uint64_t program;        /* from gpumap_program_load() */
 	uint32_t src_item_bytes; /* of an item of src; 0: there is no src */
 	uint32_t dst_item_bytes; /* likewise */
@@ -138,60 +139,60 @@ struct gpumap_done {
 };
 
 /*
- * gpumap_submit - hand jobs to the worker of one row, in order
+ * gpumap_submit - submit jobs to the worker of one row, in order
  *
- * All of @jobs or none are submitted.  What they name must stay as it is until
- * they have ended.  Jobs of a row are done in order.  One that waits for what
- * was submitted to other rows is begun when all of that has ended, whether well
- * or not, and finds in memory what it did; what is behind it on its row waits,
- * too.  As only what was submitted before can be waited for, nothing waits for
- * ever but with a job that takes for ever.
+ * All of @jobs or none are submitted.  Memory that they name must stay
+ * unchanged until they have ended.  Jobs of a row are done in order.  A job
+ * that waits for jobs on other rows begins when all of those have ended, with
+ * or without an error, and sees in memory what they wrote; later jobs of its
+ * row wait, too.  A job can only wait for jobs that were submitted before it,
+ * so no job waits for ever unless another takes for ever.
  *
- * A LOAD that fails may have written some of what it was to, anywhere in it;
- * one from a file system that does not answer takes for ever, and holds up the
- * jobs of its own session on the row, and nobody else's.
+ * A LOAD that fails may have written parts of its destination, anywhere in it.
+ * A LOAD from a file system that does not answer takes for ever, and holds up
+ * the jobs of its own session on the row, but no other session's.
  *
  * A job ends with one of
  *
  *	0		done
  *	-EINVAL		its dtype does not go with its operation, a pointer is
  *			not aligned, source and destination overlap, or
- *			destination and mask, or there is nothing to reduce
- *	-ERANGE		it reaches out of the arena or the buffer
- *	-ESTALE		its buffer died with an earlier worker, or was freed
- *			before a copy to another row was begun
+ *			destination and mask, or a reduction has no elements
+ *	-ERANGE		it reaches past the arena or the buffer
+ *	-ESTALE		its buffer was lost with an earlier worker, or was freed
+ *			before a copy to another row began
  *	-EOPNOTSUPP	the device cannot do this operation
- *	-ETIME		its deadline passed before it was begun, and nothing was
- *			done; or while it was done in slices, and no more were
- *			begun
+ *	-ETIME		its deadline passed before it began, and nothing was
+ *			done; or between its slices, and no further slice began
  *	-ECANCELED	by gpumap_cancel(), and nothing was done
- *	-ENODATA	LOAD: the file ends before what was to be read
+ *	-ENODATA	LOAD: the file ends before the bytes to be read
  *	-EREMOTEIO	LOAD: the storage or the file system failed a read
  *	-EACCES, -EBADF	LOAD: the worker may not read the file
  *	-ENOMEM		LOAD: the row has no memory to read to
  *	-EIO		the worker died before the job ended, and it may have
  *			been done in part; or the job was submitted between a
  *			worker's death and the row's being READY again; or a
- *			worker died that had not done, for all that this session
- *			had seen, what the job waits for, and nothing was done
+ *			worker died before it had done, as far as this session
+ *			had seen, the jobs that this one waits for, and nothing
+ *			was done
  *	-ENODEV		the row is lost
- *	-ECONNRESET	the agent died; a worker may still be writing, for as
- *			long as it takes it to see that
+ *	-ECONNRESET	the agent died; a worker may still be writing until it
+ *			notices that
  *
  * Returns	0
  *		-EAGAIN		fewer than @n jobs fit beside those in flight:
  *				take completions first
  *		-EINVAL		an operation or dtype that this library does not
  *				know, n is 0 or more than fit into the depth;
- *				more than four waits, or one for what was not
- *				submitted; a LOAD that is from no file, or a
- *				file that is not a LOAD's source; a mask of
- *				another dtype
+ *				more than four waits, or a wait for a value that
+ *				was not submitted; a LOAD whose source is not a
+ *				file, or a file that is not a LOAD's source; a
+ *				mask of another dtype
  *		-ERANGE		a pointer outside of this session's arena, or
  *				elements outside of the buffer: each operand and
- *				mask lies in one, whatever else is registered
- *				beside it; of a buffer gpumap_refusal() says
- *				more
+ *				mask lies in one buffer, even if another is
+ *				registered next to it; for a buffer
+ *				gpumap_refusal() says more
  *		-ESTALE		a buffer was freed
  *		-EPERM		a buffer is another session's
  *		-ENOENT		the mask has no replica on this row
@@ -206,26 +207,26 @@ struct gpumap_done {
  *		-ENOMEM, -ESHUTDOWN, -EMFILE	as gpumap_alloc(), the first
  *						time
  *		-EDQUOT, -EPERM, -ENOMEM, ...
- *				what the agent and the worker say
- *				of a registration, or of another row's buffer,
- *				that the row has not seen yet; gpumap_refusal()
+ *				the answer of the agent and the worker to a
+ *				registration, or to another row's buffer, that
+ *				the row was not told of yet; gpumap_refusal()
  *				says more
  * Cost		no system call while the worker is awake, one when it sleeps;
- *		the first call on a row makes its queue pair, and the first that
- *		names a registration there has it mapped, or another row's
- *		buffer has the two workers agree
+ *		the first call on a row makes its queue pair; the first that
+ *		names a registration there has it mapped; the first that names
+ *		another row's buffer sets up access between the two workers
  * Threads	the session's own thread
  */
 GPUMAP_API int gpumap_submit(struct gpumap_session *session, uint32_t row,
 			     const struct gpumap_job *jobs, uint32_t n);
 
 /*
- * gpumap_submitted - the place in time of what was submitted last to a row
+ * gpumap_submitted - the place in time of the last submission to a row
  *
- * A job that waits for it, on any row, is begun when all that this session has
- * submitted to @row so far has ended.
+ * A job that waits for it, on any row, begins when all jobs that this session
+ * has submitted to @row so far have ended.
  *
- * ret_time	0 as the value where nothing was
+ * ret_time	its value is 0 if nothing was submitted
  *
  * Returns	0, -ENODEV: no such row, -ECONNRESET, -EPROTO, -EOWNERDEAD
  * Cost		no system call
@@ -235,18 +236,18 @@ GPUMAP_API int gpumap_submitted(struct gpumap_session *session, uint32_t row,
 				struct gpumap_time *ret_time);
 
 /*
- * gpumap_cancel - take back what was submitted to a row and is not begun
+ * gpumap_cancel - cancel the jobs of a row that have not begun
  *
  * Each of those jobs ends with -ECANCELED and has done nothing.  The worker
- * looks once per turn: jobs that it begins before that, and one that it does in
- * slices, end as if there had been no call.  All of them are taken by
- * gpumap_poll() as ever.  A job that waits is not begun.
+ * checks once in each turn: jobs that it begins before the check, and one that
+ * it does in slices, end as if there had been no call.  gpumap_poll() takes the
+ * completions of all of them as usual.  A job that waits has not begun.
  *
  * Returns	0
  *		-ENODEV		no such row
  *		-EOPNOTSUPP	the agent is older than this
  *		-ECONNRESET, -EPROTO, -EOWNERDEAD
- * Cost		one system call, which waits for nobody
+ * Cost		one system call, which does not wait
  * Threads	the session's own thread
  */
 GPUMAP_API int gpumap_cancel(struct gpumap_session *session, uint32_t row);
@@ -255,8 +256,10 @@ GPUMAP_API int gpumap_cancel(struct gpumap_session *session, uint32_t row);
  * gpumap_poll - take completions, without waiting
  *
  * Returns	how many were stored, at most @n; 0: none
- *		-ECONNRESET	the session has ended and all has been taken
- *		-EPROTO		the worker broke the contract; close the session
+ *		-ECONNRESET	the session has ended and all completions have
+ *				been taken
+ *		-EPROTO		the worker violated the protocol; close the
+ *				session
  *		-EINVAL		n is 0
  *		-EOWNERDEAD	called in a forked child
  * Cost		no system call while the agent lives
@@ -281,19 +284,19 @@ GPUMAP_API int gpumap_wait(struct gpumap_session *session,
 			   struct gpumap_done *ret_done, uint32_t n,
 			   uint64_t deadline_ns);
 
-/* What one row had of a scatter. */
+/* The part of a scatter that one row had. */
 struct gpumap_tile {
 	uint32_t row;
 	int32_t status; /* as a job ends, see gpumap_submit() */
 	uint64_t first; /* element */
 	uint64_t n;     /* elements */
 	uint64_t
-		value; /* of its row, as in gpumap_time: what waits for it waits
-			 * for this tile */
+		value; /* of its row, as in gpumap_time: a wait for it waits for
+		        * this tile */
 };
 
 /* Tiles that end with -EIO, -ENODEV, -EOPNOTSUPP or -ENOMEM are done once more,
- * one after the other, on a READY host row that has not failed, where there is
+ * one after the other, on a READY host row that has not failed, if there is
  * one. */
 #define GPUMAP_SCATTER_FALLBACK (UINT32_C(1) << 0)
 
@@ -305,13 +308,13 @@ struct gpumap_scatter_opts {
 	uint32_t n_rows;       /* in rows, weights and buffers */
 	uint32_t flags;        /* GPUMAP_SCATTER_* */
 	uint64_t deadline_ns;  /* on CLOCK_MONOTONIC; 0: none */
-	/* One per row of rows, for memory that each row has of its own: its
-	 * tile begins at the job's dst_at or src_at in it.  NULL: the job's. */
+	/* One per row of rows, if each row has a buffer of its own: its tile
+	 * begins at the job's dst_at or src_at in it.  NULL: the job's. */
 	const uint64_t *dst_buffers;
 	const uint64_t *src_buffers;
-	/* Of a reduction whose results are in the arena: room for one element
-	 * of them, with any alignment, which receives what they come to
-	 * together; NULL: that is for the caller. */
+	/* For a reduction whose results are in the arena: room for one element,
+	 * with any alignment, which receives their combination; NULL: the
+	 * caller combines them. */
 	void *ret_combined;
 };
 
@@ -320,40 +323,41 @@ struct gpumap_scatter_opts {
  *
  * The elements are split by weight with the largest-remainder rule, exactly;
  * rows that get none are left out.  Memory that the rows share, the arena and
- * what is registered, is split in the same way; with dst_buffers or src_buffers
- * each row uses the beginning of its own.  Of a reduction dst has as many
- * elements as there are tiles, each its tile's result, in their order; with
- * dst_buffers each row has its own.  A mask is not split: each tile goes on in
- * it where the one before ends.  With ret_combined the results of a reduction
- * are brought together once every tile has ended with 0, from the first to the
- * last: each sum of floats is rounded, integers wrap, -0 is less than +0, and a
- * NaN gives a NaN.  So a sum of floats depends on the split, and on nothing
- * else: whoever wants the same again names rows and weights.  Credit is looked
- * at on every row before the first tile is submitted.  job->cookie is not used,
- * and completions of other jobs stay for gpumap_poll().  job->waits and
- * job->deadline_ns hold for every tile.
+ * registered memory, is split in the same way; with dst_buffers or src_buffers
+ * each row uses the beginning of its own buffer.  For a reduction dst has as
+ * many elements as there are tiles, each its tile's result, in their order;
+ * with dst_buffers each row has its own.  A mask is not split: each tile
+ * continues in it where the previous one ends.  With ret_combined the results
+ * of a reduction are combined once every tile has ended with 0, from the first
+ * to the last: each sum of floats is rounded, integers wrap, -0 is less than
+ * +0, and a NaN gives a NaN.  So a sum of floats depends on the split, and on
+ * nothing else: a caller that needs the same sum again names rows and weights.
+ * Credit is checked on every row before the first tile is submitted.
+ * job->cookie is not used, and completions of other jobs stay for
+ * gpumap_poll().  job->waits and job->deadline_ns hold for every tile.
  *
- * With GPUMAP_SCATTER_FALLBACK the result must be apart from what is read, so
- * AXPY and what works in place are refused, and so are dst_buffers, src_buffers
- * and LOAD: another row does not reach them.  A tile that was done again has
- * the row and the value of where that was.
+ * With GPUMAP_SCATTER_FALLBACK the result must not overlap the input, so AXPY
+ * and jobs in place are refused; so are dst_buffers, src_buffers and LOAD,
+ * which another row does not reach.  A tile that was done again has the row and
+ * the value of that second run.
  *
  * opts		NULL for the defaults
- * ret_tiles	a tile per row that had one, in the order of the rows; room
- *		that is left over gets tiles of 0 elements; may be NULL
+ * ret_tiles	a tile per row that had one, in the order of the rows; remaining
+ *		room gets tiles of 0 elements; may be NULL
  * n		room in ret_tiles
  *
  * Returns	the number of tiles; every one has ended with 0
  *		-EIO, -ENODEV, -EINVAL, -ERANGE, ...
  *				the first tile's status that was not 0; all
- *				tiles have ended, and ret_tiles says which
+ *				tiles have ended, and ret_tiles tells which
  *				failed
  *		-EAGAIN		a row has no credit left
  *		-EINVAL		as gpumap_submit(); a row is named twice;
  *				weights or buffers without rows; a flag that
- *				does not go with the job; ret_combined for what
- *				is no reduction, or has its results in buffers
- *		-ERANGE		the job reaches out of the arena or a buffer
+ *				does not go with the job; ret_combined for a job
+ *				that is no reduction, or has its results in
+ *				buffers
+ *		-ERANGE		the job reaches past the arena or a buffer
  *		-ENODEV		no row, or a row that does not exist
  *		-ENOBUFS	more tiles than n
  *		-ESTALE, -EPERM, -ENOENT, -EACCES, -EOPNOTSUPP, -EDQUOT

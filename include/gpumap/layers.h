@@ -2,7 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * gpumap/layers.h - which layer of a model is on which device.
+ * gpumap/layers.h - read and publish layer maps, which place a model's layers
+ * on rows.
  */
 #ifndef GPUMAP_LAYERS_H
 #define GPUMAP_LAYERS_H
@@ -17,7 +18,7 @@
 extern "C" {
 #endif
 
-/* Where a layer map came from. */
+/* The origin of a layer map. */
 enum gpumap_setting {
 	GPUMAP_SETTING_MANUAL = 1,   /* a spec */
 	GPUMAP_SETTING_AUTO = 2,     /* a strategy */
@@ -30,13 +31,15 @@ enum gpumap_setting {
 /* How an automatic map is made. */
 enum gpumap_strategy {
 	GPUMAP_STRATEGY_FILL = 1,    /* one row after the other */
-	GPUMAP_STRATEGY_BALANCE = 2, /* the slowest row as fast as can be */
-	GPUMAP_STRATEGY_FEWEST = 3   /* as few rows as can be */
+	GPUMAP_STRATEGY_BALANCE = 2, /* the slowest row as fast as possible */
+	GPUMAP_STRATEGY_FEWEST = 3   /* as few rows as possible */
 };
 
-/* What a layer map promises: bits of gpumap_layers.flags. */
-#define GPUMAP_LAYERS_COMMITTED (UINT32_C(1) << 0) /* its charges are its own */
-#define GPUMAP_LAYERS_HELD      (UINT32_C(1) << 1) /* while one process lives */
+/* Guarantees of a layer map: bits of gpumap_layers.flags. */
+/* its charges are reserved */
+#define GPUMAP_LAYERS_COMMITTED (UINT32_C(1) << 0)
+/* reserved while one process lives */
+#define GPUMAP_LAYERS_HELD (UINT32_C(1) << 1)
 
 struct gpumap_layers {
 	size_t size; /* sizeof(struct gpumap_layers) */
@@ -46,26 +49,25 @@ struct gpumap_layers {
 	uint32_t owner_uid;
 	uint32_t setting; /* enum gpumap_setting */
 	uint32_t n_layers;
-	uint32_t n_rows;        /* rows that anything is charged to: those that
-				 * hold a layer, and the base row also where it
-				 * holds none */
+	uint32_t n_rows;        /* rows with a charge: those that hold a layer,
+				 * and the base row even if it holds none */
 	uint32_t base_row;      /* of what belongs to no layer */
 	uint32_t dtype;         /* enum gpumap_dtype, of most weights */
 	uint64_t layer_bytes;   /* of all layers; 0: not known */
 	uint64_t other_bytes;   /* of what belongs to no layer */
-	char spec[256];         /* the spec that says the same, "0:16;1:16"; cut
-				* with "..." where it is longer; empty where no
-				* spec can say it */
+	char spec[256];         /* an equivalent spec, "0:16;1:16"; cut with
+				 * "..." if it is longer; empty if no spec can
+				 * express it */
 	uint32_t flags;         /* GPUMAP_LAYERS_* */
 	uint32_t strategy;      /* enum gpumap_strategy; 0: none */
 	uint32_t compute_dtype; /* enum gpumap_dtype, of activations and KV
 				 * cache; 0: not chosen */
 	uint32_t
-		max_batch_size; /* that the KV cache was charged for; 0: none */
+		max_batch_size; /* for which the KV cache is charged; 0: none */
 	uint64_t max_seq_len;
 };
 
-/* What a map takes from one row. */
+/* The memory that a map takes from one row. */
 struct gpumap_charge {
 	uint32_t row;
 	uint32_t n_layers;
@@ -76,7 +78,7 @@ struct gpumap_charge {
 };
 
 /*
- * gpumap_layers_view - a view of a layer map, for gpumap_view_get()
+ * gpumap_layers_view - get a view of a layer map, for gpumap_view_get()
  *
  * name		of the map
  * ret_view	entry i is the row that holds layer i
@@ -94,14 +96,15 @@ GPUMAP_API int gpumap_layers_view(const struct gpumap *map, const char *name,
 				  struct gpumap_view *ret_view);
 
 /*
- * gpumap_view_refresh - after -EAGAIN: the table as it is published now
+ * gpumap_view_refresh - after -EAGAIN: fill a view with the table as it is
+ * published now
  *
- * view		as filled before; its object is looked for where it was
+ * view		as filled before; its object is first searched where it was
  *
  * Returns	0
  *		-ENOENT		the object has been released
- *		-ESTALE		the map was retired: attach again; the view goes
- *				on answering what it did
+ *		-ESTALE		the map was retired: attach again; the view
+ *				still returns its old entries
  *		-EAGAIN, -EPROTO	as the call that filled it
  *		-EINVAL		the view is not of this attachment
  *		the view is unchanged then
@@ -112,7 +115,7 @@ GPUMAP_API int gpumap_view_refresh(const struct gpumap *map,
 				   struct gpumap_view *view);
 
 /*
- * gpumap_layers_read - a whole layer map, as one publication
+ * gpumap_layers_read - read a whole layer map, as one publication
  *
  * ret_layers	set its @size before the call; may be NULL
  * ret_rows	receives the row of each layer; may be NULL
@@ -127,8 +130,9 @@ GPUMAP_API int gpumap_view_refresh(const struct gpumap *map,
  *		-ENOENT, -EAGAIN, -EPROTO, -EINVAL	as gpumap_layers_view()
  *		-E2BIG		ret_layers->size is larger than this library
  *				knows
- *		On -EAGAIN and -EPROTO the arrays hold nothing of use: they are
- *		read in place, and what was read was found not to be whole.
+ *		On -EAGAIN and -EPROTO the content of the arrays is undefined:
+ *		the call reads into them, and has found that the entries are not
+ *		of one publication.
  * Cost		no system call; one pass over the map unless raced
  * Threads	any; async-signal-safe
  */
@@ -139,9 +143,9 @@ GPUMAP_API int gpumap_layers_read(const struct gpumap *map, const char *name,
 				  size_t n_charges);
 
 /*
- * gpumap_layers_next - the names of all layer maps, one a call
+ * gpumap_layers_next - list the names of all layer maps, one for each call
  *
- * cursor	0 for the first call, then as it was left by the last
+ * cursor	0 for the first call, then as the previous call left it
  * ret_name	receives the name, at most GPUMAP_NAME_MAX bytes and a NUL
  *
  * Maps that are published or released meanwhile may or may not be seen; one
@@ -158,7 +162,7 @@ struct gpumap_layers_request {
 	size_t size; /* sizeof(struct gpumap_layers_request) */
 	const char *name;
 	const char *spec;            /* "ROW:LAYERS;ROW:LAYERS" or "LAYERS" */
-	uint32_t n_layers;           /* of the model; 0: what the spec says */
+	uint32_t n_layers;           /* of the model; 0: as the spec has */
 	uint32_t dtype;              /* enum gpumap_dtype */
 	const uint64_t *layer_bytes; /* n_layers of them; NULL: not known */
 	uint64_t other_bytes;        /* of what belongs to no layer */
@@ -167,12 +171,12 @@ struct gpumap_layers_request {
 /*
  * gpumap_layers_publish - have the agent publish a layer map
  *
- * A map of this name is replaced in one step, if it is yours.  It stays until
- * it is released, over restarts of the agent and of the machine.
+ * A map of this name is replaced in one step, if this user owns it.  The map
+ * stays until it is released, over restarts of the agent and of the machine.
  *
  * Returns	0
- *		-EINVAL		the name, the spec or a number was refused, as
- *				n_layers above 65536
+ *		-EINVAL		the name, the spec or a number was refused, such
+ *				as n_layers above 65536
  *		-E2BIG		the spec places more layers than a map may have,
  *				or has more entries than there can be rows; or a
  *				field newer than this library
@@ -183,15 +187,15 @@ struct gpumap_layers_request {
  *				it may, or 32 MiB of its requests wait for their
  *				turn
  *		-ENOSPC		the segment is full, or the agent's disk
- *		-EROFS, -EIO	the agent's disk is read-only, or fails: what
- *				was published before stays
+ *		-EROFS, -EIO	the agent's disk is read-only, or fails: the
+ *				previous publication stays
  *		-EACCES		this user may not talk to the agent
  *		-ECONNREFUSED, -ECONNRESET	no agent, or it went away
  *		-EPROTO, -EMFILE, -ENFILE, -ENOMEM	as every request, see
  *				gpumap_refusal()
- *		-EMSGSIZE	more than fits through a socket here: beyond
- *				some 50000 layers with sizes, net.core.wmem_max
- *				decides
+ *		-EMSGSIZE	more than fits through a socket on this machine:
+ *				beyond some 50000 layers with sizes,
+ *				net.core.wmem_max decides
  *		-EOWNERDEAD	called in a forked child
  *		gpumap_refusal() says what was wrong
  * Cost		a round trip on the control socket
@@ -202,17 +206,18 @@ gpumap_layers_publish(struct gpumap *map,
 		      const struct gpumap_layers_request *request);
 
 /*
- * gpumap_layers_release - have the agent take a layer map back
+ * gpumap_layers_release - have the agent remove a layer map
  *
- * What the map has reserved is free with it.
+ * Memory that the map has reserved is freed with it.
  *
  * Returns	0
  *		-ENOENT		no map has this name
  *		-EINVAL		no map can have this name
  *		-EPERM		it belongs to another user
- *		-ENOSPC, -EROFS, -EIO	the agent's disk does not let go of its
- *				file: the map stays.  Never of a held map, which
- *				has none, and never -EDQUOT
+ *		-ENOSPC, -EROFS, -EIO	the file of the map cannot be removed
+ *					from the agent's disk: the map stays.
+ *					Never for a held map, which has no file;
+ *					and never -EDQUOT
  *		-EACCES, -ECONNREFUSED, -ECONNRESET, -EOWNERDEAD, ...	as every
  *				request
  * Cost		a round trip on the control socket
@@ -221,11 +226,10 @@ gpumap_layers_publish(struct gpumap *map,
 GPUMAP_API int gpumap_layers_release(struct gpumap *map, const char *name);
 
 /*
- * gpumap_layers_pin - a view that stays valid whatever is published
+ * gpumap_layers_pin - get a view that stays valid over later publications
  *
  * The block is not reused until gpumap_unpin(), gpumap_detach(), or the end of
- * this process; that the agent dies does not change it.  A pinned view never
- * answers -EAGAIN.
+ * this process, even if the agent dies.  A pinned view never returns -EAGAIN.
  *
  * ret_view	as gpumap_layers_view()
  * ret_pin	give it back with gpumap_unpin()
@@ -233,9 +237,9 @@ GPUMAP_API int gpumap_layers_release(struct gpumap *map, const char *name);
  * Returns	0
  *		-EDQUOT		this user has pinned as many bytes as it may
  *		-ENOSPC		the table of holders is full
- *		-ESRCH		the agent does not see this process, as when it
- *				is in a pid namespace of its own and the agent
- *				beside it
+ *		-ESRCH		the agent does not see this process, for example
+ *				because it is in a pid namespace of its own
+ *				beside the agent's
  *		-ENOENT, -EINVAL	as gpumap_layers_view()
  *		-EACCES, -ECONNREFUSED, -ECONNRESET, -EPROTO, -ENOMEM,
  *		-EOWNERDEAD, ...	as every request

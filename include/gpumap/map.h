@@ -32,15 +32,15 @@ struct gpumap_attach_opts {
  * opts		NULL for the defaults
  * ret_map	receives the attachment; give it back with gpumap_detach()
  *
- * Where the segment cannot be opened by name, as in a container with a /dev/shm
- * of its own, the agent is asked for it over its control socket.
+ * If the segment cannot be opened by name, as in a container with a /dev/shm of
+ * its own, the library requests it from the agent over its control socket.
  *
  * Returns	0
  *		-ENOENT		no agent has published under this name
- *		-EPROTO		what is there is no segment, or one of another
- *				layout than this library's
- *		-EPERM		the file could have been written by others than
- *				its agent; it was not mapped
+ *		-EPROTO		the file is no segment, or one of another layout
+ *				than this library's
+ *		-EPERM		another user than the agent's could have written
+ *				the file; it was not mapped
  *		-EINVAL		an instance with a '/', longer than
  *				GPUMAP_NAME_MAX, or empty; or a runtime_dir
  *				longer than a path may be
@@ -133,29 +133,30 @@ GPUMAP_API int gpumap_wait_change(const struct gpumap *map, uint32_t seen,
 GPUMAP_API const char *gpumap_strerror(int error);
 
 /*
- * What the agent is asked for on its control socket is a request.  Besides what
- * their own comments say, those of an attachment may fail with one of
+ * A request is a message to the agent on its control socket.  In addition to
+ * the errors of their own comments, requests of an attachment may fail with one
+ * of
  *
  *	-EACCES		this user may not talk to the agent
  *	-ECONNREFUSED	no agent answers
- *	-ECONNRESET	it went away, or was not seen for two seconds, before it
- *			answered: it may have done what it was asked for
- *	-EPROTO		who answers breaks the contract
- *	-E2BIG		it says more than this library understands
+ *	-ECONNRESET	the agent went away, or was not seen for two seconds,
+ *			before it answered: it may have done the request
+ *	-EPROTO		the answer violates the protocol
+ *	-E2BIG		the answer has more than this library knows
  *	-EINVAL		runtime_dir is too long for the path of a socket
  *	-EMFILE, -ENFILE, -ENOMEM	from the kernel
  *	-EOWNERDEAD	called in a forked child
  *
- * and so may those of a session, but for -EACCES, -ECONNREFUSED and -EINVAL:
- * its connection is there.
+ * and so may requests of a session, except with -EACCES, -ECONNREFUSED and
+ * -EINVAL: its connection exists already.
  */
 
 /*
  * gpumap_refusal - why the agent refused the last request of this attachment
  *
- * Returns	text that names what was wrong and what to do, or "" when the
- *		last request was granted; holds until the next request.  Where
- *		no agent could be asked, it is the library that says why
+ * Returns	text that names the error and its remedy, or "" when the last
+ *		request was granted; valid until the next request.  If no agent
+ *		could be reached, the text is the library's own
  * Cost		no system call
  * Threads	the thread that made the request
  */
@@ -178,7 +179,7 @@ enum gpumap_device_state {
 	GPUMAP_DEVICE_LOST = 6
 };
 
-/* Which facts are known: a bit each, in gpumap_device.known. */
+/* The known facts: one bit for each, in gpumap_device.known. */
 #define GPUMAP_KNOWN_NUMA        (UINT32_C(1) << 0)
 #define GPUMAP_KNOWN_PCI         (UINT32_C(1) << 1)
 #define GPUMAP_KNOWN_CPUS        (UINT32_C(1) << 2)
@@ -192,18 +193,19 @@ enum gpumap_device_state {
 #define GPUMAP_KNOWN_TEMPERATURE (UINT32_C(1) << 10)
 #define GPUMAP_KNOWN_POWER       (UINT32_C(1) << 11)
 
-/* What a device is or can do: bits of gpumap_device.flags. */
+/* Properties of a device: bits of gpumap_device.flags. */
 #define GPUMAP_DEVICE_ECC        (UINT32_C(1) << 0)
 #define GPUMAP_DEVICE_INTEGRATED (UINT32_C(1) << 1)
 #define GPUMAP_DEVICE_MIG        (UINT32_C(1) << 2) /* split into instances */
 #define GPUMAP_DEVICE_FP16       (UINT32_C(1) << 3)
 #define GPUMAP_DEVICE_BF16       (UINT32_C(1) << 4)
 #define GPUMAP_DEVICE_INT8       (UINT32_C(1) << 5)
-/* Its memory is the node's main memory: to a plan it is a host.  Every host
- * row has this, and a dummy row that stands for one. */
+/* Its memory is the node's main memory: plans treat it as a host.  Every host
+ * row has this flag, and a dummy row that represents a host. */
 #define GPUMAP_DEVICE_MAIN_MEMORY (UINT32_C(1) << 6)
 
-/* What a device needs before it is itself again, as its driver says. */
+/* The action that a device needs before it works again, as its driver
+ * reports. */
 enum gpumap_recovery {
 	GPUMAP_RECOVERY_NONE = 0,
 	GPUMAP_RECOVERY_GPU_RESET = 1,
@@ -213,19 +215,20 @@ enum gpumap_recovery {
 };
 
 struct gpumap_device {
-	size_t size;         /* sizeof(struct gpumap_device) */
-	uint32_t row;        /* this device's place; rows are what maps name */
-	uint32_t generation; /* of the row: moves on when it is given anew */
-	uint32_t kind;       /* enum gpumap_device_kind */
-	uint32_t known;      /* GPUMAP_KNOWN_* */
-	uint32_t flags;      /* GPUMAP_DEVICE_* */
-	int32_t numa_node;   /* -1: none */
+	size_t size;  /* sizeof(struct gpumap_device) */
+	uint32_t row; /* this device's place; maps name rows */
+	/* of the row: changes when the row is given to another device */
+	uint32_t generation;
+	uint32_t kind;     /* enum gpumap_device_kind */
+	uint32_t known;    /* GPUMAP_KNOWN_* */
+	uint32_t flags;    /* GPUMAP_DEVICE_* */
+	int32_t numa_node; /* -1: none */
 	uint8_t uuid[16];
 	char name[64];
 	char cpus[256]; /* local CPUs, "0-3,8" */
 	uint32_t pci_domain;
 	uint32_t pci_bus;   /* bus << 8 | device << 3 | function */
-	int32_t nvml_index; /* -1: none; so for the five that follow */
+	int32_t nvml_index; /* -1: none; likewise the next five */
 	int32_t minor_number;
 	int32_t ordinal_pci; /* CUDA ordinal of CUDA_DEVICE_ORDER=PCI_BUS_ID */
 	int32_t ordinal_fastest;
@@ -248,23 +251,23 @@ struct gpumap_device {
 	uint64_t since_ns; /* CLOCK_MONOTONIC: when the state was entered */
 	uint64_t free_bytes;
 	uint64_t reserved_bytes;
-	uint64_t budget_bytes; /* min(free, total / 2): a measure for programs
-				* that share a device without asking, see also
-				* gpumap_buffer_alloc().  A plan may take
-				* free_bytes less reserved_bytes */
-	double score;          /* weight in a scatter; higher is faster.  A
-				* host row's is its CPUs */
+	uint64_t budget_bytes; /* min(free, total / 2): a limit for programs
+			        * that share a device without reservations, see
+			        * also gpumap_buffer_alloc().  A plan may take
+			        * free_bytes less reserved_bytes */
+	double score;          /* weight in a scatter; higher is faster.  For a
+			        * host row its CPUs */
 	uint32_t utilisation;  /* per mille */
 	int32_t temperature;   /* millidegrees Celsius */
 	uint32_t power;        /* milliwatts */
 	uint32_t worker_pid;   /* 0: none */
 	uint32_t restarts;     /* of the worker */
-	/* Of CUDA rows. */
+	/* For CUDA rows. */
 	uint32_t recovery; /* enum gpumap_recovery; UINT32_MAX: not known */
 	uint32_t last_xid; /* of the newest Xid; 0: none seen */
 	uint32_t reserved;
-	uint64_t xids; /* Xids seen since the row was given out; most of them
-			* are of other processes and leave the device healthy */
+	uint64_t xids; /* Xids seen since the row was given out; most are from
+		        * other processes and leave the device healthy */
 };
 
 /*
@@ -279,7 +282,7 @@ struct gpumap_device {
 GPUMAP_API uint32_t gpumap_device_count(const struct gpumap *map);
 
 /*
- * gpumap_device_read - everything about the device in one row
+ * gpumap_device_read - read all facts about the device in one row
  *
  * ret_device	set its @size before the call
  *
@@ -297,7 +300,7 @@ GPUMAP_API int gpumap_device_read(const struct gpumap *map, uint32_t row,
 				  struct gpumap_device *ret_device);
 
 /*
- * gpumap_device_find - the row of a UUID
+ * gpumap_device_find - find the row of a UUID
  *
  * Returns	the row, >= 0
  *		-ENODEV		no row has it
@@ -311,25 +314,25 @@ GPUMAP_API int gpumap_device_find(const struct gpumap *map,
 /*
  * gpumap_device_drain - take a device out of service
  *
- * What is in the row's queues ends, its worker ends, and every handle to the
- * device that gpumap holds is closed: it may be reset, split or taken out.  Of
- * a MIG instance only the worker ends; its card is closed when that is drained.
- * Buffers on the row are gone with the worker, but for whoever has imported
- * them.  Jobs that come later end with -ENODEV.  The row says DRAINING, and so
- * do the instances of a card that is split, until gpumap_device_undrain() or
- * the end of the agent.
+ * The jobs in the row's queues end, its worker ends, and every handle to the
+ * device that gpumap holds is closed: the device may then be reset, split or
+ * removed.  For a MIG instance only the worker ends; its card is closed when
+ * the card is drained.  Buffers on the row are lost with the worker, except for
+ * sessions and processes that have imported them.  Later jobs end with -ENODEV.
+ * The row's state is DRAINING, and so is that of the instances of a card that
+ * is split, until gpumap_device_undrain() or the end of the agent.
  *
  * Returns	0		it is done
  *		-EPERM		only root and the agent's own user may
  *		-ENODEV		no such row, or a dummy
- *		-EBUSY		the row is just being brought back, or, to bring
- *				it back, was drained with its card
- *		-ECANCELED	it was brought back meanwhile
+ *		-EBUSY		the row is being put into service again; or, of
+ *				undrain, the row was drained with its card
+ *		-ECANCELED	the row was put into service again meanwhile
  *		-ETIMEDOUT	the worker has not ended, or the probe has not
  *				closed the card, within the time that the
  *				administrator set (drain-row, a minute or half
- *				of one); the row is drained once they have, and
- *				this call may be made again to wait for that
+ *				of one); the row is drained once they have;
+ *				repeat the call to wait for that
  *		-ESHUTDOWN	the agent is draining itself
  *		-EACCES, -ECONNREFUSED, -ECONNRESET, -EOPNOTSUPP, -EPROTO,
  *		-EOWNERDEAD
@@ -341,10 +344,10 @@ GPUMAP_API int gpumap_device_find(const struct gpumap *map,
 GPUMAP_API int gpumap_device_drain(struct gpumap *map, uint32_t row);
 
 /*
- * gpumap_device_undrain - put it into service again
+ * gpumap_device_undrain - put a device into service again
  *
- * Returns	as gpumap_device_drain(); 0 too when it was not drained;
- *		-ETIMEDOUT when the card has not been seen within drain-row
+ * Returns	as gpumap_device_drain(); also 0 when it was not drained;
+ *		-ETIMEDOUT when the card has not been found within drain-row
  *		(half a minute): the row is LOST until it is
  * Cost		a round trip on the control socket
  * Threads	one at a time
@@ -352,23 +355,25 @@ GPUMAP_API int gpumap_device_drain(struct gpumap *map, uint32_t row);
 GPUMAP_API int gpumap_device_undrain(struct gpumap *map, uint32_t row);
 
 /*
- * gpumap_visible - the rows of this process's CUDA ordinals
+ * gpumap_visible - find the rows of this process's CUDA ordinals
  *
- * What CUDA makes of CUDA_VISIBLE_DEVICES, over the device table: ordinals in
- * either order, whole and abbreviated UUIDs, and MIG instances in all their
- * forms.  Only devices are counted whose nodes in /dev this process may open,
- * so it holds inside of a container as well.
+ * The call interprets CUDA_VISIBLE_DEVICES as CUDA does, over the device table:
+ * ordinals in either order, whole and abbreviated UUIDs, and MIG instances in
+ * all their forms.  Only devices whose nodes in /dev this process may open are
+ * counted, so the result is also right inside of a container.
  *
- * visible_devices	the value of CUDA_VISIBLE_DEVICES, NULL where it is not
- *			set; the library does not look
+ * visible_devices	the value of CUDA_VISIBLE_DEVICES, NULL if it is not
+ *			set; the library does not read the environment
  * device_order		likewise of CUDA_DEVICE_ORDER
  * ret_rows		receives the row of ordinal 0, 1 and so on
  * n			room in ret_rows
  *
- * An entry that CUDA cannot make sense of ends the list, which is no error:
- * gpumap_refusal() says which and why, and "" when nothing is wrong.
+ * An entry that CUDA does not accept ends the list, which is no error:
+ * gpumap_refusal() names it and the reason, and is "" when all entries are
+ * valid.
  *
- * Returns	how many the process sees, which may be more than @n
+ * Returns	the number of devices that the process sees, which may be more
+ *		than @n
  *		-EAGAIN, -EPROTO	as gpumap_device_read()
  * Cost		reads every row; a system call for each card, and some more for
  *		each MIG instance

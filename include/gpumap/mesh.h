@@ -2,7 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * gpumap/mesh.h - groups of ranks, and how their processes find each other.
+ * gpumap/mesh.h - publish and read meshes, whose groups of ranks let processes
+ * find each other.
  */
 #ifndef GPUMAP_MESH_H
 #define GPUMAP_MESH_H
@@ -17,8 +18,8 @@
 extern "C" {
 #endif
 
-/* How ranks are arranged.  What is left over of a world that is larger than its
- * topology needs is in group "world" alone. */
+/* The arrangement of ranks.  Ranks that the topology does not need, in a world
+ * that is larger, are in group "world" only. */
 enum gpumap_mesh_topology {
 	GPUMAP_MESH_DATA = 1,     /* each rank for itself */
 	GPUMAP_MESH_TENSOR = 2,   /* runs of tp ranks, groups tp_{i} */
@@ -28,7 +29,7 @@ enum gpumap_mesh_topology {
 	GPUMAP_MESH_MIXED = 4
 };
 
-/* What a group's collectives are meant to go through. */
+/* The backend that is intended for a group's collectives. */
 enum gpumap_mesh_backend {
 	GPUMAP_MESH_MOCK = 1, /* nothing: group "world" is for lookups */
 	GPUMAP_MESH_NCCL = 2,
@@ -58,22 +59,22 @@ struct gpumap_mesh_group {
 	char name[GPUMAP_NAME_MAX + 1];
 	uint64_t version; /* of the mesh that it was read from */
 	/* Moves on whenever the mesh is published, a row of the group ceases to
-	 * be READY or is READY again, or the agent starts, and never goes
-	 * back: equal epochs say that none of it happened in between. */
+	 * be READY or is READY again, or the agent starts, and never goes back:
+	 * equal epochs mean that none of this happened in between. */
 	uint64_t epoch;
 	uint32_t backend; /* enum gpumap_mesh_backend */
 	uint32_t n;       /* its ranks */
 	uint32_t index;   /* of the group within the mesh; 0: "world" */
-	uint32_t within;  /* place in it of the rank that was asked for, or 0 */
-	uint32_t whole;   /* in this epoch: 1 all its rows are READY, or 0 */
+	uint32_t within;  /* place in the group of the requested rank, or 0 */
+	uint32_t whole;   /* 1: all its rows are READY in this epoch; or 0 */
 	uint32_t reserved;
 };
 
-/* Where in its topology a rank is. */
+/* A rank's place in its topology. */
 struct gpumap_mesh_place {
-	uint32_t tp; /* which part of a layer */
-	uint32_t pp; /* which stage */
-	uint32_t dp; /* which replica */
+	uint32_t tp; /* the part of a layer */
+	uint32_t pp; /* the stage */
+	uint32_t dp; /* the replica */
 };
 
 struct gpumap_mesh_stats {
@@ -91,7 +92,7 @@ struct gpumap_mesh_stats {
 #define GPUMAP_MESH_ANY UINT32_MAX /* gpumap_mesh_next_group(): of all ranks */
 
 /*
- * gpumap_mesh_read - what a mesh is, and the row of each rank
+ * gpumap_mesh_read - read a mesh's facts, and the row of each rank
  *
  * ret_mesh	set its @size before the call; may be NULL
  * ret_rows	receives the row of each rank; may be NULL
@@ -106,7 +107,7 @@ struct gpumap_mesh_stats {
  *		-EPROTO		the segment is damaged
  *		-EINVAL		a name longer than GPUMAP_NAME_MAX, or empty
  *		-E2BIG		ret_mesh->size is larger than this library knows
- *		On -EAGAIN and -EPROTO the array holds nothing of use.
+ *		On -EAGAIN and -EPROTO the content of the array is undefined.
  * Cost		no system call; a search of the directory
  * Threads	any; async-signal-safe
  */
@@ -115,7 +116,7 @@ GPUMAP_API int gpumap_mesh_read(const struct gpumap *map, const char *name,
 				uint32_t *ret_rows, size_t n);
 
 /*
- * gpumap_mesh_next - the names of all meshes, one a call
+ * gpumap_mesh_next - list the names of all meshes, one for each call
  *
  * cursor	0 for the first call, then as it was left by the last
  * ret_name	receives the name, at most GPUMAP_NAME_MAX bytes and a NUL
@@ -128,7 +129,7 @@ GPUMAP_API int gpumap_mesh_next(const struct gpumap *map, uint32_t *cursor,
 				char ret_name[GPUMAP_NAME_MAX + 1]);
 
 /*
- * gpumap_mesh_group - a group of a mesh by name
+ * gpumap_mesh_group - read a group of a mesh by name
  *
  * group	NULL: "world"
  * ret_group	set its @size before the call; may be NULL
@@ -150,16 +151,17 @@ GPUMAP_API int gpumap_mesh_group(const struct gpumap *map, const char *name,
 				 size_t n);
 
 /*
- * gpumap_mesh_next_group - the groups of a mesh, or those that a rank is in
+ * gpumap_mesh_next_group - list the groups of a mesh, or those that a rank is
+ * in
  *
  * rank		GPUMAP_MESH_ANY: every group
  * cursor	0 for the first call, then as it was left by the last
- * ret_group	set its @size before the call; @within says where in the group
- *		the rank is
+ * ret_group	set its @size before the call; @within is the rank's place in
+ *		the group
  *
  * Groups come in the order of the topology, then those that were added.  Each
- * call reads what is published then: where @version differs from that of the
- * call before, begin anew.
+ * call reads the publication of that moment: if @version differs from that of
+ * the previous call, begin again.
  *
  * Returns	1 with a group, 0 when there is none left
  *		-ERANGE		the world has no such rank
@@ -190,7 +192,7 @@ GPUMAP_API int gpumap_mesh_within(const struct gpumap *map, const char *name,
 				  const char *group, uint32_t rank);
 
 /*
- * gpumap_mesh_place - where in its topology a rank is
+ * gpumap_mesh_place - find a rank's place in its topology
  *
  * mesh		as read by gpumap_mesh_read()
  *
@@ -199,7 +201,7 @@ GPUMAP_API int gpumap_mesh_within(const struct gpumap *map, const char *name,
  *
  * Returns	0
  *		-ERANGE		the world has no such rank
- *		-ENODATA	the rank is left over
+ *		-ENODATA	the topology does not need the rank
  *		-EINVAL		no gpumap_mesh_read() has filled @mesh
  * Cost		a few divisions
  * Threads	any; async-signal-safe
@@ -208,7 +210,7 @@ GPUMAP_API int gpumap_mesh_place(const struct gpumap_mesh *mesh, uint32_t rank,
 				 struct gpumap_mesh_place *ret_place);
 
 /*
- * gpumap_mesh_stats - what a mesh's devices have, summed
+ * gpumap_mesh_stats - sum the resources of a mesh's devices
  *
  * ret_stats	set its @size before the call
  *
@@ -221,21 +223,22 @@ GPUMAP_API int gpumap_mesh_place(const struct gpumap_mesh *mesh, uint32_t rank,
 GPUMAP_API int gpumap_mesh_stats(const struct gpumap *map, const char *name,
 				 struct gpumap_mesh_stats *ret_stats);
 
-/* Which table of a group a view is of. */
+/* The table of a group that a view shows. */
 enum gpumap_mesh_table {
 	GPUMAP_MESH_ROWS = 1, /* entry i: the row of the group's rank i */
-	GPUMAP_MESH_RANKS = 2 /* entry i: which rank of the mesh that is */
+	/* entry i: the mesh's rank of the group's rank i */
+	GPUMAP_MESH_RANKS = 2
 };
 
 /*
- * gpumap_mesh_view - a view of a group's table, for gpumap_view_get()
+ * gpumap_mesh_view - get a view of a group's table, for gpumap_view_get()
  *
  * group	NULL: "world", whose rows are those of all ranks
  * table	enum gpumap_mesh_table
  *
- * The mesh may be published anew with another topology: gpumap_view_get() then
- * answers -EAGAIN, and gpumap_view_refresh() fills the view from the group of
- * the same name, or says -ENOENT where the new topology has none.
+ * The mesh may be published again with another topology: gpumap_view_get() then
+ * returns -EAGAIN, and gpumap_view_refresh() fills the view from the group of
+ * the same name, or returns -ENOENT if the new topology has none.
  *
  * Returns	0
  *		-ENOENT, -EAGAIN, -EPROTO	as gpumap_mesh_group()
@@ -248,9 +251,9 @@ GPUMAP_API int gpumap_mesh_view(const struct gpumap *map, const char *name,
 				struct gpumap_view *ret_view);
 
 /*
- * gpumap_mesh_pin - a view of a group's table that stays valid
+ * gpumap_mesh_pin - get a view of a group's table that stays valid
  *
- * ret_view	as gpumap_mesh_view(); never answers -EAGAIN
+ * ret_view	as gpumap_mesh_view(); never returns -EAGAIN
  * ret_pin	give it back with gpumap_unpin()
  *
  * Returns	as gpumap_layers_pin(), and -ENOENT where there is no such group
@@ -261,7 +264,7 @@ GPUMAP_API int gpumap_mesh_pin(struct gpumap *map, const char *name,
 			       const char *group, uint32_t table,
 			       struct gpumap_view *ret_view, uint64_t *ret_pin);
 
-/* A group beside those of the topology. */
+/* A group in addition to those of the topology. */
 struct gpumap_mesh_added {
 	const char *name;      /* no blanks, ',' or '=' */
 	const uint32_t *ranks; /* n of them, each once, in their order */
@@ -278,7 +281,7 @@ struct gpumap_mesh_request {
 	uint64_t pp; /* of pipeline: the stages; likewise */
 	uint64_t dp;
 	/* The row of each rank, none twice; NULL with n_rows 0: all devices of
-	 * the first kind that is there of cuda, host and dummy. */
+	 * the first of the kinds cuda, host and dummy that exists. */
 	const uint32_t *rows;
 	const struct gpumap_mesh_added *added; /* n_added of them, at most 64 */
 	uint32_t n_added;
@@ -288,23 +291,23 @@ struct gpumap_mesh_request {
 /*
  * gpumap_mesh_publish - have the agent publish a mesh
  *
- * A mesh of this name is replaced in one step, if it is yours, and its groups
- * with it.  It stays until it is released, over restarts of the agent and of
- * the machine.
+ * A mesh of this name is replaced in one step, with its groups, if this user
+ * owns it.  The mesh stays until it is released, over restarts of the agent and
+ * of the machine.
  *
  * Returns	0
  *		-EINVAL		the name, a factor, a row or a group was
  *				refused, or the rows are fewer than the topology
  *				needs
- *		-EOVERFLOW	the factors' product leaves 64 bits
+ *		-EOVERFLOW	the factors' product exceeds 64 bits
  *		-EEXIST		a group has the name of one of the topology's
  *		-E2BIG		more rows or groups than a mesh may have, or a
  *				field newer than this library
- *		-ENODEV		a row that is not there
+ *		-ENODEV		a row that does not exist
  *		-EAGAIN, -EPERM, -EDQUOT, -ENOSPC, -EROFS, -EIO, -ENOMEM,
  *		-EACCES, -ECONNREFUSED, -ECONNRESET, -EMSGSIZE, -EOWNERDEAD
  *				as gpumap_layers_publish()
- *		-EOPNOTSUPP	the agent is older, and knows no meshes
+ *		-EOPNOTSUPP	the agent is older than meshes
  *		gpumap_refusal() says what was wrong
  * Cost		a round trip on the control socket
  * Threads	one at a time
@@ -313,7 +316,7 @@ GPUMAP_API int gpumap_mesh_publish(struct gpumap *map,
 				   const struct gpumap_mesh_request *request);
 
 /*
- * gpumap_mesh_release - have the agent take a mesh back
+ * gpumap_mesh_release - have the agent remove a mesh
  *
  * Returns	as gpumap_layers_release()
  * Cost		a round trip on the control socket
@@ -321,60 +324,62 @@ GPUMAP_API int gpumap_mesh_publish(struct gpumap *map,
  */
 GPUMAP_API int gpumap_mesh_release(struct gpumap *map, const char *name);
 
-/* Bytes of what rank 0 brings, an ncclUniqueId. */
+/* Bytes of the id that rank 0 brings, an ncclUniqueId. */
 #define GPUMAP_MESH_ID_BYTES 128
 
 struct gpumap_mesh_join {
 	size_t size; /* sizeof(struct gpumap_mesh_join) */
 	const char *mesh;
 	const char *group;   /* NULL: "world" */
-	uint64_t epoch;      /* of the group, as gpumap_mesh_group() says */
+	uint64_t epoch;      /* of the group, from gpumap_mesh_group() */
 	uint64_t timeout_ns; /* to wait for the others, at least 100 ms */
 	uint32_t rank;       /* within the group */
 	uint32_t version;    /* ncclGetVersion()'s, not 0; the same of all */
-	const void *id;      /* of rank 0: its bytes; of others NULL */
+	const void *id;      /* from rank 0: its bytes; from others NULL */
 };
 
-/* gpumap_mesh_leave(): something broke, and the others have to know. */
+/* gpumap_mesh_leave(): the communicator broke, and the other ranks must be
+ * told. */
 #define GPUMAP_MESH_BROKEN (UINT32_C(1) << 0)
 
 /*
- * gpumap_mesh_join - be a rank of a group, and wait for all the others
+ * gpumap_mesh_join - join as a rank of a group, and wait for all others
  *
- * For processes that form a communicator of their own; gpumap/nccl.h does it
- * with NCCL.  Rank 0 makes an id and brings it; when every rank has joined, in
- * the same epoch and with the same version, each is told the id, and none
+ * For processes that form a communicator of their own; gpumap/nccl.h does that
+ * with NCCL.  Rank 0 makes an id and passes it; when every rank has joined, in
+ * the same epoch and with the same version, each receives the id, and none does
  * before.  Each rank is one process, of the mesh's owner, of root or of the
  * agent's user.
  *
  * The rank is this attachment's until gpumap_mesh_leave(), or until the group's
  * epoch moves on, which gpumap_mesh_group() shows: then the communicator is
- * broken, and all of them join anew in the new epoch.  It moves on when a
+ * broken, and all ranks join again in the new epoch.  The epoch moves on when a
  * member ends or detaches without having left.
  *
  * ret_id	receives the id
  * ret_ticket	for gpumap_mesh_leave()
  *
  * Returns	0
- *		-ETIMEDOUT	a rank did not come before the first of those
- *				who waited gave up; the epoch has moved on, for
- *				all
+ *		-ETIMEDOUT	a rank did not join before the first of the
+ *				waiting ranks gave up; the epoch has moved on,
+ *				for all
  *		-ESTALE		the epoch is another one: read it again
  *		-EAGAIN		a row of the group is not READY, or ranks of the
- *				communicator of before have not left yet
+ *				previous communicator have not left yet
  *		-EBUSY		another process is this rank
  *		-EPROTO		others have another version
  *		-ENOENT		no mesh, or no group of it, has this name
  *		-ERANGE		the group has no such rank
  *		-EINVAL		a name, no version, or an id of another rank
  *				than 0
- *		-EPERM		the mesh is somebody else's
+ *		-EPERM		the mesh belongs to another user
  *		-EDQUOT		this user's processes are 1024 ranks of groups
  *				already
- *		-EOPNOTSUPP	the agent is older, and knows nothing of it
+ *		-EOPNOTSUPP	the agent is older than this
  *		-E2BIG, -ENOMEM, -ECONNREFUSED, -ECONNRESET, -EOWNERDEAD
  *				as gpumap_layers_publish()
- *		gpumap_refusal() says what was wrong, and who is missing
+ *		gpumap_refusal() says what was wrong, and names the missing
+ *		ranks
  * Cost		a round trip on the control socket, and the wait; other requests
  *		of this attachment wait with it
  * Threads	one at a time
@@ -385,15 +390,15 @@ GPUMAP_API int gpumap_mesh_join(struct gpumap *map,
 				uint64_t *ret_ticket);
 
 /*
- * gpumap_mesh_leave - be that rank no longer
+ * gpumap_mesh_leave - stop being that rank
  *
  * flags	GPUMAP_MESH_BROKEN: the group's epoch moves on, so that the
- *		others know; 0: the communicator has come to its end
+ *		other ranks are told; 0: the communicator has ended normally
  *
  * Returns	0
- *		-ENOENT		nothing is joined by this ticket; or the epoch
+ *		-ENOENT		no rank is joined by this ticket; or the epoch
  *				has moved on, which has ended it
- *		-EINVAL		a flag that is not known
+ *		-EINVAL		an unknown flag
  *		-ECONNREFUSED, -ECONNRESET, -EOWNERDEAD	as gpumap_mesh_join()
  * Cost		a round trip on the control socket
  * Threads	one at a time

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * gpumap/model.h - checkpoints in the memory of devices.
+ * gpumap/model.h - load checkpoints into the memory of devices.
  */
 #ifndef GPUMAP_MODEL_H
 #define GPUMAP_MODEL_H
@@ -18,24 +18,25 @@ extern "C" {
 #endif
 
 /*
- * A checkpoint in the memory of devices: each of its tensors on the row of its
- * layer, in buffers that the session has as if it had allocated them.  Tensors
- * of a row share a few large buffers, each at a multiple of 256 bytes.
+ * A model is a checkpoint in the memory of devices: each of its tensors is on
+ * the row of its layer, in buffers that the session has as if it had allocated
+ * them.  Tensors of a row share a few large buffers, each at a multiple of 256
+ * bytes.
  *
- * It is loaded by jobs of the session, some at a time, beside its other jobs:
- * one that is submitted to a row meanwhile waits for 128 MiB of reading at
- * most.  The next are submitted by whatever call takes completions,
- * gpumap_poll() and gpumap_wait() as well as those below: who calls none of
- * them for long lets the storage rest.  For loads that are to hold up nothing
- * else, have a session that does nothing else.
+ * Jobs of the session load the model, some at a time, beside its other jobs: a
+ * job that is submitted to a row meanwhile waits for 128 MiB of reading at
+ * most.  Each call that takes completions submits the next ones, gpumap_poll()
+ * and gpumap_wait() as well as those below: if the program calls none of them
+ * for long, the storage is idle.  For loads that must not hold up other jobs,
+ * use a session of their own.
  *
- * With a name it is loaded once, for all sessions that may have it: who asks
- * for what is there by this name has it at once, of several that ask for what
- * is not there one loads and the others are WAITING, and when that one fails or
- * dies another loads.  The name alone says what it is: nobody compares files,
- * maps or rows.  It is a share, with its buffers in their order, and is there
- * as long as any session holds it: until that has called gpumap_model_free(),
- * or ended.
+ * A model with a name is loaded once, for all sessions that may have it.  If a
+ * model of the name exists already, a session that loads it has it at once.
+ * Otherwise one of the sessions loads it while the others are WAITING; when
+ * that session fails or dies, another loads it.  Only the name identifies the
+ * model: files, maps and rows are not compared.  The model is a share, with its
+ * buffers in their order, and exists as long as any session holds it: until
+ * each has called gpumap_model_free(), or ended.
  */
 struct gpumap_model;
 
@@ -44,18 +45,18 @@ struct gpumap_model_opts {
 	const char *path;   /* a directory with safetensors files and, if there
 			       * are several, their index; or one such file; or
 			       * a GGUF file, any part of one that is split */
-	const char *layers; /* the layer map to go by; NULL: all goes to
-			       * rows[0] */
-	const uint32_t
-		*rows; /* only what belongs to these is loaded; NULL: all */
+	const char *layers; /* the layer map to follow; NULL: all goes to
+			     * rows[0] */
+	const uint32_t *rows; /* load only tensors of these rows; NULL: all */
 	uint32_t n_rows;
 	uint32_t flags;   /* of the buffers: GPUMAP_BUFFER_EXPORTABLE or 0 */
-	const char *name; /* by which others have it; NULL: nobody has */
+	const char *name; /* for other sessions; NULL: not shared */
 	/* With a name: */
 	const uint32_t *uids; /* other users who may have it */
 	uint32_t n_uids;      /* at most GPUMAP_SHARE_UIDS_MAX */
-	uint32_t share_flags; /* GPUMAP_SHARE_*.  Who loads it writes it all the
-			       * same; who finds it has it so */
+	uint32_t share_flags; /* GPUMAP_SHARE_*.  The session that loads it can
+			       * write it all the same; these flags apply to
+			       * sessions that open it */
 };
 
 enum gpumap_model_state {
@@ -63,64 +64,66 @@ enum gpumap_model_state {
 		1, /* memory, on all rows, before any reading */
 	GPUMAP_MODEL_LOADING = 2,
 	GPUMAP_MODEL_LOADED = 3,
-	GPUMAP_MODEL_ENDING = 4, /* it has failed; memory is being given back */
-	GPUMAP_MODEL_FAILED = 5, /* and it has nothing any more */
+	GPUMAP_MODEL_ENDING = 4, /* it has failed; memory is being freed */
+	GPUMAP_MODEL_FAILED = 5, /* it has failed, and has no memory any more */
 	GPUMAP_MODEL_WAITING = 6 /* another session is loading it */
 };
 
 struct gpumap_model_progress {
 	size_t size; /* sizeof(struct gpumap_model_progress), by the caller */
 	uint32_t state; /* enum gpumap_model_state */
-	int32_t status; /* of ENDING and FAILED: why; else 0 */
+	int32_t status; /* ENDING and FAILED: the reason; else 0 */
 	uint64_t bytes; /* loaded so far, of tensors */
 	uint64_t total_bytes;
 	uint64_t elapsed_ns;       /* of loading */
-	uint64_t bytes_per_second; /* of the last seconds; once it is LOADED, of
-				    * all; 0: not known yet */
+	uint64_t bytes_per_second; /* over the last seconds; once it is LOADED,
+				    * over all of the loading; 0: not known
+				    * yet */
 	uint64_t left_ns;          /* at that rate; UINT64_MAX: not known */
 	uint32_t n_tensors;        /* of the checkpoint */
 	uint32_t n_buffers;
 	uint32_t was_there; /* 1: another session had loaded it */
 	uint32_t reserved;
-	uint64_t share; /* once it is LOADED: that it is; 0: it has no name */
+	uint64_t share; /* the share, once it is LOADED; 0: it has no name */
 };
 
 struct gpumap_tensor {
 	size_t size; /* sizeof(struct gpumap_tensor), set by the caller */
 	const char *name;
-	const char *type; /* of an element, as the file has it: "BF16"; of a
+	const char *type; /* of an element, as in the file: "BF16"; or of a
 			   * block of elements: "Q4_K" */
 	uint32_t dtype;   /* enum gpumap_dtype; U8 for types that it lacks */
 	uint32_t n_dims;
 	const uint64_t *shape; /* n_dims of them, in elements; the last varies
-				* fastest in memory, of GGUF's as well */
+			        * fastest in memory, also for GGUF */
 	uint32_t row;
 	int32_t layer;   /* -1: of none */
-	uint64_t buffer; /* 0: not LOADED, or its row was left out, or it has
+	uint64_t buffer; /* 0: not LOADED, or not loaded on its row, or it has
 			  * no bytes */
-	uint64_t at;     /* where it begins in the buffer */
+	uint64_t at;     /* offset in the buffer */
 	uint64_t bytes;
 };
 
 /*
  * gpumap_load_model - begin to load a checkpoint onto the rows of a layer map
  *
- * Tensors are named [PREFIX.]layers.N.REST, or with layer, h, blk, block or
- * blocks, if they are of layer N.  Those of no layer, and of layers behind the
- * map's last where the others have just the sizes that the map says, go to its
- * base row.  Bytes are loaded as the file has them, those of GGUF's quantised
- * types as blocks.  Headers are read by this call, in this process; of the rest
- * nothing is waited for, but on the first use of a row as with gpumap_alloc().
+ * Tensors of layer N are named [PREFIX.]layers.N.REST, or with layer, h, blk,
+ * block or blocks instead.  Tensors of no layer go to the map's base row.  So
+ * do those of layers behind the map's last, if the other layers have exactly
+ * the sizes in the map.  Bytes are loaded as the file has them, those of GGUF's
+ * quantised types as blocks.  This call reads the headers, in this process; it
+ * waits for nothing else, except on the first use of a row as gpumap_alloc()
+ * does.
  *
- * ret_model	give it back with gpumap_model_free(), whatever becomes of it
+ * ret_model	give it back with gpumap_model_free(), even if loading fails
  *
  * Returns	0
  *		-ENOENT		no such checkpoint, a file of it is missing, or
  *				no map has this name
  *		-ENODATA	a file is shorter than its header says
  *		-EINVAL		a file is malformed, or contradicts another; the
- *				map is for a model of other layers; neither map
- *				nor row; nothing is to be loaded; other flags
+ *				map is for a model with other layers; neither
+ *				map nor row; nothing to load; other flags
  *		-EOPNOTSUPP	GGUF of a version, or with a type, that is not
  *				known; or the map gives each row a part of every
  *				layer; or the agent is older than this
@@ -131,9 +134,9 @@ struct gpumap_tensor {
  *		-EAGAIN, -EPROTO	of the map, as gpumap_layers_read()
  *		-ENODEV, -ENOMEM, -ESHUTDOWN, -ECONNRESET, -EOWNERDEAD
  *				as gpumap_alloc()
- *		of a name: -EDQUOT, this session has claimed 16; -EPERM, the
- *		administrator keeps shares to one's own user; and as
- *		gpumap_model_open() when it is there
+ *		with a name: -EDQUOT, this session has claimed 16; -EPERM, the
+ *		administrator limits shares to the same user; and as
+ *		gpumap_model_open() when the name exists
  *		gpumap_refusal() says which file, and what to do
  * Cost		an open and two reads for each file; with a name, one more round
  *		trip on the control socket, or what gpumap_model_open() costs
@@ -144,13 +147,14 @@ GPUMAP_API int gpumap_load_model(struct gpumap_session *session,
 				 struct gpumap_model **ret_model);
 
 /*
- * gpumap_model_progress - how far is it?
+ * gpumap_model_progress - make progress with loading, and report it
  *
  * ret_progress	set its @size before the call; may be NULL; stored always
  *
  * Returns	1	it is LOADED
- *		0	it is on its way, or is giving back what it had; while
- *			it is WAITING, gpumap_refusal() says who loads it
+ *		0	it is being loaded, or is freeing its memory; while it
+ *			is WAITING, gpumap_refusal() names the session that
+ *			loads it
  *		what has failed, once nothing is left of it:
  *		-ENOMEM		a device is full
  *		-EDQUOT		this user would have more there than it may
@@ -167,11 +171,11 @@ GPUMAP_API int gpumap_load_model(struct gpumap_session *session,
  *		gpumap_refusal() says which file or row, and what to do
  *		-E2BIG, -EINVAL	ret_progress->size; nothing was stored then
  *		-EOWNERDEAD
- * Cost		takes completions and submits what comes next; waits for nobody,
- *		but for the agent on the first use of a file on a row, after its
- *		last, and with a name for each buffer before the reading and
- *		behind it.  While it is WAITING the agent is asked ten times a
- *		second, and nothing wakes who sleeps on gpumap_session_fd()
+ * Cost		takes completions and submits the next jobs; waits only for the
+ *		agent: on the first use of a file on a row, after its last use,
+ *		and with a name for each buffer before and after the reading.
+ *		While it is WAITING the call asks the agent ten times a second,
+ *		and nothing wakes a thread that sleeps on gpumap_session_fd()
  * Threads	the session's own thread
  */
 GPUMAP_API int
@@ -179,7 +183,7 @@ gpumap_model_progress(struct gpumap_model *model,
 		      struct gpumap_model_progress *ret_progress);
 
 /*
- * gpumap_model_wait - until it is LOADED, or has failed
+ * gpumap_model_wait - wait until the model is LOADED, or has failed
  *
  * deadline_ns	on CLOCK_MONOTONIC, or GPUMAP_NO_DEADLINE
  *
@@ -195,18 +199,19 @@ GPUMAP_API int gpumap_model_wait(struct gpumap_model *model,
 				 uint64_t deadline_ns);
 
 /*
- * gpumap_model_open - have a model that another session has loaded by this name
+ * gpumap_model_open - open a model that another session has loaded by this name
  *
- * Nothing is read, and no file is looked at: the tensors are as they were
- * shared, with names, shapes and places, and the buffers are imported.
+ * No file is opened or read: the tensors are as they were shared, with names,
+ * shapes and places, and the buffers are imported.
  *
- * flags	GPUMAP_SHARE_READ_ONLY, as it must be where it is shared so, or
+ * flags	GPUMAP_SHARE_READ_ONLY, which is required if it is shared so, or
  *		0
  * ret_model	LOADED; give it back with gpumap_model_free()
  *
  * Returns	0
- *		-ENOENT		nothing has this name; it may be on its way
- *		-EINVAL		no name; or what has it is no model
+ *		-ENOENT		no model has this name; a session may be loading
+ *				it
+ *		-EINVAL		no name; or the share of this name is no model
  *		-EPROTO		it was shared by another release of the library
  *		-EACCES, -EALREADY, -EDQUOT, -E2BIG, -EOPNOTSUPP, -EMFILE,
  *		-ENOMEM, -ECONNRESET, -EOWNERDEAD
@@ -222,12 +227,12 @@ GPUMAP_API int gpumap_model_open(struct gpumap_session *session,
 				 struct gpumap_model **ret_model);
 
 /*
- * gpumap_model_renew - have its buffers again where a worker has died
+ * gpumap_model_renew - import buffers again after a worker has died
  *
- * Of a model with a name, after jobs with its buffers have ended with -ESTALE
- * or -EIO: the memory of a host's row is still there, and so is a GPU's where
- * the administrator keeps it.  Handles of that row are others from then on: ask
- * gpumap_model_find() again.  Nothing is done for rows whose worker lives.
+ * For a model with a name, after jobs with its buffers have ended with -ESTALE
+ * or -EIO: the memory of a host row still exists, and so does a GPU's if the
+ * administrator keeps it.  The handles of that row change: call
+ * gpumap_model_find() again.  Rows whose worker is alive are left as they are.
  *
  * Returns	0
  *		-ENOENT		the share has ended: load it again
@@ -242,13 +247,13 @@ GPUMAP_API int gpumap_model_open(struct gpumap_session *session,
 GPUMAP_API int gpumap_model_renew(struct gpumap_model *model);
 
 /*
- * gpumap_model_cancel - load no more of it, and give back its memory
+ * gpumap_model_cancel - stop loading, and free the model's memory
  *
- * What is in flight ends first; gpumap_model_progress() says when nothing is
- * left.  Where storage does not answer that is never, and only
+ * The jobs in flight end first; gpumap_model_progress() tells when nothing is
+ * left.  If the storage does not answer they never end, and only
  * gpumap_session_close() helps.
  *
- * Returns	0; also when it was over: then nothing is done
+ * Returns	0; also when loading was over: the call then does nothing
  *		-EOWNERDEAD
  * Cost		as gpumap_model_progress()
  * Threads	the session's own thread
@@ -256,32 +261,32 @@ GPUMAP_API int gpumap_model_renew(struct gpumap_model *model);
 GPUMAP_API int gpumap_model_cancel(struct gpumap_model *model);
 
 /*
- * gpumap_model_free - give back a model, and all its memory; NULL is allowed
+ * gpumap_model_free - free a model and all its memory; NULL is allowed
  *
- * Of a model with a name only this session lets go: the memory stays as long as
- * any other has it.
+ * A model with a name is only closed for this session: the memory stays as long
+ * as another session holds it.
  *
- * Waits for what is in flight of it.  Jobs that name its buffers and were
- * submitted before have them still, as after gpumap_buffer_free().  May follow
- * gpumap_session_close(), which gives back the memory, too.
+ * The call waits for the model's jobs in flight.  Jobs that name its buffers
+ * and were submitted before can still use them, as after gpumap_buffer_free().
+ * The call may follow gpumap_session_close(), which frees the memory, too.
  *
  * Returns	0
  *		-EAGAIN		jobs have ended that fill a row's queue: take
  *				their completions, and call again
- * Cost		a wait for what is in flight, then for each buffer as
- *		gpumap_buffer_free(), and of a name as gpumap_share_close()
+ * Cost		a wait for the jobs in flight, then for each buffer as
+ *		gpumap_buffer_free(), and with a name as gpumap_share_close()
  * Threads	the session's own thread
  */
 GPUMAP_API int gpumap_model_free(struct gpumap_model *model);
 
 /*
- * gpumap_model_find - a tensor by its name
+ * gpumap_model_find - find a tensor by its name
  *
  * ret_tensor	set its @size before the call; the strings and the shape are the
- *		model's, and live as long
+ *		model's, and are valid as long as it exists
  *
  * Returns	0
- *		-ENOENT		the checkpoint has none of this name
+ *		-ENOENT		the checkpoint has no tensor of this name
  *		-E2BIG, -EINVAL	ret_tensor->size is larger than this library
  *				knows, or smaller than its first fields
  * Cost		a binary search
@@ -292,7 +297,7 @@ GPUMAP_API int gpumap_model_find(const struct gpumap_model *model,
 				 struct gpumap_tensor *ret_tensor);
 
 /*
- * gpumap_model_next - all tensors, one a call, by name
+ * gpumap_model_next - list all tensors by name, one for each call
  *
  * cursor	0 for the first call, then as it was left by the last
  *
@@ -313,10 +318,10 @@ struct gpumap_model_buffer {
 };
 
 /*
- * gpumap_model_buffers - what it has taken, or will have
+ * gpumap_model_buffers - list the buffers that the model has, or will have
  *
- * They are the model's: free it, not them.  An export of one may be made and
- * forgotten as of any buffer.
+ * The buffers belong to the model: free the model, not the buffers.  They may
+ * be exported, and their exports forgotten, as those of any buffer.
  *
  * ret_buffers	room for @n
  *

@@ -2,12 +2,13 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * gpumap/nccl.h - from a mesh and a rank to a communicator of NCCL's.
+ * gpumap/nccl.h - make an NCCL communicator of a mesh's group.
  *
- * For programs that run NCCL themselves, a process for each rank: the agent is
- * where they meet, so they need no address, no port and no launcher.  The
- * program needs nccl.h, 2.19 or newer, and links with libnccl; libgpumap needs
- * neither.  It needs POSIX' clocks, too: in C -std=gnu11 or _POSIX_C_SOURCE.
+ * For programs that run NCCL themselves, with one process for each rank: they
+ * meet by way of the agent, so they need no address, no port and no launcher.
+ * The program needs nccl.h, 2.19 or newer, and links with libnccl; libgpumap
+ * needs neither.  The program also needs POSIX clocks: in C -std=gnu11 or
+ * _POSIX_C_SOURCE.
  *
  *	gpumap_nccl_init(map, "train", "tp_0", rank, 60000000000, &tp);
  *	result = ncclAllReduce(..., tp.comm, stream);
@@ -15,22 +16,23 @@
  *	...
  *	gpumap_nccl_finish(&tp, 10000000000);
  *
- * A communicator is of one epoch of its group, and does not survive it.  When a
+ * A communicator belongs to one epoch of its group, and ends with it.  When a
  * rank ends, gives up or comes too late, when a row of the group is lost and
- * when the agent starts anew, the epoch moves on: gpumap_nccl_check() says so,
- * and every rank calls gpumap_nccl_abort() and then gpumap_nccl_init() again.
- * NCCL alone would have the others wait for ever.  Check between steps, and
- * while you wait for a stream; and never wait for one with
+ * when the agent restarts, the epoch moves on: gpumap_nccl_check() returns
+ * -ESTALE, and every rank calls gpumap_nccl_abort() and then gpumap_nccl_init()
+ * again.  With NCCL alone the other ranks would wait for ever.  Check between
+ * steps, and while waiting for a stream.  Never wait for one with
  * cuStreamSynchronize(), which no abort interrupts in the waiting thread.
  *
- * The device is the one that is current in the calling thread.  Each rank has a
+ * The device is the current device of the calling thread.  Each rank has a
  * device of its own, all have one version of NCCL, and they share a network
  * namespace or have addresses that reach each other.  In containers, give all
- * of them one NCCL_HOSTID and one IPC namespace, or NCCL takes them for
- * different machines and goes through the network.
+ * ranks the same NCCL_HOSTID and IPC namespace; otherwise NCCL takes them for
+ * different machines and uses the network.
  *
- * The attachment is the membership: keep it until gpumap_nccl_finish() or
- * gpumap_nccl_abort(), and do not use it from another thread meanwhile.
+ * The rank's membership ends with the attachment: keep the attachment until
+ * gpumap_nccl_finish() or gpumap_nccl_abort(), and do not use it from another
+ * thread meanwhile.
  */
 #ifndef GPUMAP_NCCL_H
 #define GPUMAP_NCCL_H
@@ -54,17 +56,18 @@ extern "C" {
 /* One rank's part of a communicator.  Its fields may be read. */
 struct gpumap_nccl {
 	ncclComm_t comm;
-	int rank; /* in it, and in the group */
+	int rank; /* in the communicator and in the group */
 	int n;
-	uint64_t epoch;      /* of the group, whose communicator it is */
-	ncclResult_t result; /* NCCL's own, behind the last -EIO */
+	/* epoch of the group that the communicator belongs to */
+	uint64_t epoch;
+	ncclResult_t result; /* NCCL's result that caused the last -EIO */
 	struct gpumap *map;
 	uint64_t ticket;
 	char mesh[GPUMAP_NAME_MAX + 1];
 	char group[GPUMAP_NAME_MAX + 1];
 };
 
-#define GPUMAP_NCCL_LOOK_NS UINT64_C(1000000) /* between looks at NCCL */
+#define GPUMAP_NCCL_LOOK_NS UINT64_C(1000000) /* between checks of NCCL */
 
 static inline uint64_t gpumap_nccl_now(void)
 {
@@ -75,7 +78,7 @@ static inline uint64_t gpumap_nccl_now(void)
 	       (uint64_t)now.tv_nsec;
 }
 
-/* When @ns from now are over: never, where they are that many. */
+/* The time @ns from now, or never if that overflows. */
 static inline uint64_t gpumap_nccl_after(uint64_t ns)
 {
 	uint64_t now = gpumap_nccl_now();
@@ -83,7 +86,7 @@ static inline uint64_t gpumap_nccl_after(uint64_t ns)
 	return ns < UINT64_MAX - now ? now + ns : UINT64_MAX;
 }
 
-/* Until something changes on the map, or a moment is over. */
+/* Sleep until the map changes, or for a moment. */
 static inline void gpumap_nccl_nap(const struct gpumap *map, uint64_t ns,
 				   uint64_t until_ns)
 {
@@ -99,15 +102,15 @@ static inline void gpumap_nccl_nap(const struct gpumap *map, uint64_t ns,
 }
 
 /*
- * gpumap_nccl_check - is the communicator as good as it was?
+ * gpumap_nccl_check - is the communicator still usable?
  *
  * Returns	0
- *		-EINPROGRESS	the last call of NCCL's is not over
+ *		-EINPROGRESS	NCCL's last call has not ended
  *		-ESTALE		the group's epoch has moved on: abort, and begin
- *				anew
- *		-EIO		NCCL has failed, as @result says: likewise
+ *				again
+ *		-EIO		NCCL has failed, with @result: likewise
  *		-EAGAIN, -EPROTO	as gpumap_mesh_group()
- * Cost		no system call of ours; a search of the directory
+ * Cost		no system call of this header; a search of the directory
  * Threads	the one that uses the communicator
  */
 static inline int gpumap_nccl_check(struct gpumap_nccl *nccl)
@@ -133,17 +136,17 @@ static inline int gpumap_nccl_check(struct gpumap_nccl *nccl)
 }
 
 /*
- * gpumap_nccl_wait - until a call of NCCL's is over
+ * gpumap_nccl_wait - wait until a call of NCCL's has ended
  *
- * result	what the call has returned: communicators are non-blocking here,
- *		so it may be ncclInProgress
+ * result	the call's return value: communicators are non-blocking here, so
+ *		it may be ncclInProgress
  *
- * It is over when its work is in the stream, not when that is done.
+ * A call has ended when its work is in the stream, not when that work is done.
  *
  * Returns	0
  *		-ETIMEDOUT	it is not, after @timeout_ns
  *		-ESTALE, -EIO, -EPROTO	as gpumap_nccl_check()
- * Cost		looks a thousand times a second
+ * Cost		polls a thousand times a second
  * Threads	the one that uses the communicator
  */
 static inline int gpumap_nccl_wait(struct gpumap_nccl *nccl,
@@ -167,23 +170,26 @@ static inline int gpumap_nccl_wait(struct gpumap_nccl *nccl,
 }
 
 /*
- * gpumap_nccl_abort - end it at once, and let all other ranks know
+ * gpumap_nccl_abort - end the communicator at once, and tell all other ranks
  *
- * What is under way ends without a result.  One that was never begun, all zero,
- * is allowed.
+ * Operations under way end without a result.  A communicator that was never
+ * formed, all zero, is allowed.
  *
  * Returns	0
  *		-ECONNREFUSED, -ECONNRESET, -EOWNERDEAD	the agent could not be
- *				told, and is gone: so is the epoch
+ *							told, because it is
+ *							gone: the epoch has
+ *							ended, too
  * Cost		ncclCommAbort(), which has been seen to hang: call it in a
- *		process that somebody watches
+ *		process that a watchdog can kill
  * Threads	the one that uses the communicator
  */
 static inline int gpumap_nccl_abort(struct gpumap_nccl *nccl)
 {
 	int ret = 0;
 
-	/* The others first, for they wait for us and we for them. */
+	/* Leave the group first: the other ranks wait for this one, and this
+	 * one's abort may wait for them. */
 	if (nccl->ticket != 0)
 		ret = gpumap_mesh_leave(nccl->map, nccl->ticket,
 					GPUMAP_MESH_BROKEN);
@@ -193,7 +199,7 @@ static inline int gpumap_nccl_abort(struct gpumap_nccl *nccl)
 	return ret == -ENOENT ? 0 : ret;
 }
 
-/* All others are there: what is left is NCCL's part. */
+/* All other ranks have joined: initialise NCCL. */
 static inline int gpumap_nccl_form(struct gpumap_nccl *nccl,
 				   const ncclUniqueId *id, uint64_t until)
 {
@@ -220,8 +226,8 @@ static inline int gpumap_nccl_form(struct gpumap_nccl *nccl,
 	return ret;
 }
 
-/* Of rank 0: one that nobody has been told yet, for each has a thread and a
- * listener of NCCL's until its ranks come. */
+/* Rank 0's id, kept while no other rank has received it: each id has a thread
+ * and a listener of NCCL's until its ranks come. */
 struct gpumap_nccl_id {
 	ncclUniqueId id;
 	int is_made;
@@ -231,7 +237,7 @@ typedef char gpumap_nccl_id_fits[sizeof(ncclUniqueId) == GPUMAP_MESH_ID_BYTES
 					 ? 1
 					 : -1];
 
-/* Which group, in which epoch, and which rank of it this is. */
+/* Read the group's epoch and this rank's place in the group. */
 static inline int gpumap_nccl_look(struct gpumap_nccl *nccl, uint32_t rank)
 {
 	struct gpumap_mesh_group group;
@@ -245,8 +251,8 @@ static inline int gpumap_nccl_look(struct gpumap_nccl *nccl, uint32_t rank)
 		return ret;
 	nccl->n = (int)group.n;
 	nccl->epoch = group.epoch;
-	/* Afterwards: where the mesh has been published anew in between, the
-	 * epoch is not of this place, and the agent says so. */
+	/* Read the place after the epoch: if the mesh was published again in
+	 * between, the epoch is the old one, and the agent refuses it. */
 	ret = gpumap_mesh_within(nccl->map, nccl->mesh, nccl->group, rank);
 	if (ret < 0)
 		return ret;
@@ -254,7 +260,7 @@ static inline int gpumap_nccl_look(struct gpumap_nccl *nccl, uint32_t rank)
 	return group.whole ? 0 : -EAGAIN;
 }
 
-/* One attempt, in the epoch that there is. */
+/* One attempt, in the current epoch. */
 static inline int gpumap_nccl_try(struct gpumap_nccl *nccl,
 				  struct gpumap_nccl_id *ours, uint64_t until)
 {
@@ -286,7 +292,7 @@ static inline int gpumap_nccl_try(struct gpumap_nccl *nccl,
 	if (ret != 0)
 		return ret;
 	if (nccl->rank == 0)
-		ours->is_made = 0; /* it is for these others alone */
+		ours->is_made = 0; /* the id is only for these ranks */
 	memcpy(&id, bytes, sizeof(id));
 	return gpumap_nccl_form(nccl, &id, until);
 }
@@ -295,17 +301,18 @@ static inline int gpumap_nccl_try(struct gpumap_nccl *nccl,
  * gpumap_nccl_init - form the communicator of a group, with all its ranks
  *
  * group	NULL: "world"
- * rank		of the mesh; it is one of the group
- * timeout_ns	for all of it; UINT64_MAX: for as long as it takes
+ * rank		of the mesh; it must be in the group
+ * timeout_ns	for the whole call; UINT64_MAX: no limit
  * ret_nccl	give it back with gpumap_nccl_finish() or gpumap_nccl_abort();
- *		of one that failed only @result is stored
+ *		after a failure only @result is stored
  *
- * Waits until the group is whole and all its ranks have called this.  Where the
- * epoch moves on meanwhile, or another rank dies, it begins anew, until
+ * The call waits until the group is whole and all its ranks have called this.
+ * If the epoch moves on meanwhile, or another rank dies, it begins again, until
  * @timeout_ns have passed.
  *
  * Returns	0
- *		-ETIMEDOUT	others did not come, or NCCL did not get ready
+ *		-ETIMEDOUT	other ranks did not come, or NCCL did not get
+ *				ready
  *		-ENODATA	the rank is not in the group
  *		-EIO		NCCL has failed, as @result says
  *		-ERANGE		the mesh has no such rank
@@ -342,7 +349,7 @@ static inline int gpumap_nccl_init(struct gpumap *map, const char *mesh,
 		if (ret == 0)
 			break;
 		ret_nccl->result = nccl.result;
-		/* Another rank has died, and the agent will hear of it. */
+		/* Another rank has died, and the agent will notice it. */
 		if (ret == -EIO && nccl.result == ncclRemoteError)
 			ret = -ESTALE;
 		if (ret != -EAGAIN && ret != -ESTALE && ret != -ETIMEDOUT)
@@ -357,14 +364,15 @@ static inline int gpumap_nccl_init(struct gpumap *map, const char *mesh,
 }
 
 /*
- * gpumap_nccl_finish - end it when all that was begun is done
+ * gpumap_nccl_finish - end the communicator after all of its work is done
  *
- * All ranks call this.  Where it fails it has aborted.
+ * All ranks call this.  If it fails it has aborted.
  *
  * Returns	0
  *		-ETIMEDOUT, -ESTALE, -EIO, -EPROTO	as gpumap_nccl_wait()
- *		-ECONNREFUSED, -ECONNRESET, -EOWNERDEAD	it has come to its end,
- *				and the agent could not be told
+ *		-ECONNREFUSED, -ECONNRESET, -EOWNERDEAD	the communicator has
+ *							ended, and the agent
+ *							could not be told
  * Cost		ncclCommFinalize(), ncclCommDestroy(), and a round trip on the
  *		control socket
  * Threads	the one that uses the communicator

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * gpumap/plan.h - where a model would fit, and what it would reserve.
+ * gpumap/plan.h - have the agent place a model on rows, and reserve its memory.
  */
 #ifndef GPUMAP_PLAN_H
 #define GPUMAP_PLAN_H
@@ -17,13 +17,14 @@
 extern "C" {
 #endif
 
-/* What is to come of a plan: bits of gpumap_plan_request.flags. */
-#define GPUMAP_PLAN_PUBLISH (UINT32_C(1) << 0) /* as the layer map @name */
+/* The use of a plan: bits of gpumap_plan_request.flags. */
+/* publish it as the layer map @name */
+#define GPUMAP_PLAN_PUBLISH (UINT32_C(1) << 0)
 #define GPUMAP_PLAN_COMMIT \
-	(UINT32_C(1) << 1) /* publish it, and reserve what it charges */
+	(UINT32_C(1) << 1) /* publish it, and reserve its charges */
 #define GPUMAP_PLAN_HELD \
-	(UINT32_C(1) << 2) /* with COMMIT: while this process lives */
-#define GPUMAP_PLAN_BASE (UINT32_C(1) << 3) /* @base_row has been chosen */
+	(UINT32_C(1) << 2) /* with COMMIT: only while this process lives */
+#define GPUMAP_PLAN_BASE (UINT32_C(1) << 3) /* @base_row is set */
 
 /* How a paged KV cache is sized. */
 enum gpumap_paged {
@@ -57,7 +58,7 @@ struct gpumap_plan_request {
 	uint32_t v_dim;
 	uint32_t kv_lora_rank; /* not 0: keys and values are kept compressed */
 	uint32_t kpe_head_dim;
-	/* What it is to do. */
+	/* The use of the model. */
 	uint32_t compute_dtype; /* GPUMAP_DTYPE_F16, _BF16, _F32 or _F64; 0: the
 				 * best that the rows in use can do */
 	uint64_t max_seq_len;   /* 0: 4096 */
@@ -73,14 +74,14 @@ struct gpumap_plan_request {
 struct gpumap_plan {
 	size_t size; /* sizeof(struct gpumap_plan), set by the caller */
 	uint32_t n_layers;
-	uint32_t n_charges;     /* rows that anything is charged to */
+	uint32_t n_charges;     /* rows with a charge */
 	uint32_t base_row;      /* of what belongs to no layer */
 	uint32_t compute_dtype; /* enum gpumap_dtype */
 	uint64_t kv_bytes;      /* of one layer */
-	uint64_t version;       /* of the map as it was published; 0: not */
+	uint64_t version;       /* of the published map; 0: not published */
 	uint64_t missing_bytes; /* of missing_row; with -ENOSPC 0: not known,
-				 * else 0: it fits.  A plan by hand that is not
-				 * to be committed need not fit */
+				 * else 0: it fits.  A manual plan that is not
+				 * committed need not fit */
 	uint32_t missing_row;
 	uint32_t reserved;
 	char spec[256];     /* as in struct gpumap_layers */
@@ -89,52 +90,54 @@ struct gpumap_plan {
 
 struct gpumap_plan_charge {
 	uint32_t row;
-	uint32_t n_layers; /* 0: only what belongs to no layer */
+	uint32_t n_layers; /* 0: only parts that belong to no layer */
 	uint64_t weight_bytes;
 	uint64_t kv_bytes;
 	uint64_t activation_bytes;
 	uint64_t reserve_bytes; /* kept back */
-	uint64_t left_bytes;    /* of what was free and promised to nobody */
+	/* of the memory that was free and not reserved */
+	uint64_t left_bytes;
 };
 
 /*
  * gpumap_plan - have the agent place a model
  *
- * The agent plans with what is free on each row less what is promised to
- * committed maps, and promises what this one charges in the same step: no two
- * plans are given the same memory, whoever asks.  A map that is replaced gives
- * back its own promise first.
+ * The agent plans with the free memory of each row less the reservations of
+ * committed maps, and reserves this map's charges in the same step: no two
+ * plans receive the same memory, whichever processes request them.  A map that
+ * is replaced gives up its own reservation first.
  *
  * ret_plan	set its @size before the call
  * ret_rows	receives the row of each layer; may be NULL
  * n		room in ret_rows
- * ret_charges	receives what each row is charged, in first-use order; may be
- *		NULL
+ * ret_charges	receives each row's charge, in first-use order; may be NULL
  * n_charges	room in ret_charges
  *
  * Returns	0
  *		-ENOSPC		it does not fit: missing_bytes and missing_row
- *				of ret_plan say by how much and where, if that
+ *				of ret_plan tell by how much and where, if that
  *				is known.  Or the segment, its table of holders
  *				or the agent's disk is full
  *		-ENOBUFS	n or n_charges is too small: only ret_plan was
- *				stored.  What was asked for has been done
- *		-EINVAL		a number or a text was refused, as n_layers
+ *				stored.  The request has been carried out
+ *		-EINVAL		a number or a text was refused, such as n_layers
  *				above 65536
  *		-E2BIG		a text with more layers, or changes of row, than
  *				a plan may have; or a field newer than this
  *				library
- *		-ENODEV		a row that is not there, or is failed or lost
+ *		-ENODEV		a row that does not exist, or is failed or lost
  *		-EAGAIN		a row was given to another device meanwhile
  *		-EOVERFLOW	sizes of 2^64 bytes or more
  *		-EDQUOT		32 MiB of this user's requests wait for their
  *				turn; or, to publish, it has published or
  *				reserved as much as it may
  *		-EPERM		the name belongs to another user
- *		-ESRCH		held, and the agent does not see this process
+ *		-ESRCH		a held map, and the agent does not see this
+ *				process
  *		-EROFS, -EIO	to publish: the agent's disk is read-only, or
- *				fails, so that the map would not outlast it; or
- *				one that this held map replaces would
+ *				fails, so that the map would not outlast the
+ *				agent, or the map that this held one replaces
+ *				would outlast it
  *		-EMSGSIZE, -ENOMEM, -EACCES, -ECONNREFUSED, -ECONNRESET,
  *		-EOWNERDEAD	as gpumap_layers_publish()
  *		gpumap_refusal() says what was wrong
@@ -148,7 +151,7 @@ GPUMAP_API int gpumap_plan(struct gpumap *map,
 			   size_t n, struct gpumap_plan_charge *ret_charges,
 			   size_t n_charges);
 
-/* Who has reserved what: a committed layer map, whose charges are what is
+/* The holder of a reservation: a committed layer map, whose charges are
  * reserved. */
 struct gpumap_holder {
 	size_t size; /* sizeof(struct gpumap_holder), set by the caller */
@@ -156,12 +159,12 @@ struct gpumap_holder {
 	uint64_t version;
 	uint64_t since_ns; /* since 1970 */
 	uint32_t uid;
-	uint32_t pid; /* whose life holds it, in the agent's pid namespace; 0:
-		       * it holds until it is released */
+	uint32_t pid; /* the process that holds it, in the agent's pid
+		       * namespace; 0: held until it is released */
 };
 
 /*
- * gpumap_who - the committed layer maps, one a call
+ * gpumap_who - list the committed layer maps, one for each call
  *
  * cursor	0 for the first call, then as it was left by the last
  * ret_holder	set its @size before the call

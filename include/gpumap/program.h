@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * program.h - what a program is, for host rows and for CUDA rows.
+ * program.h - write programs that host rows and CUDA rows run.
  *
  * A program is a file that the administrator has put into the agent's directory
  * of programs ([programs] in gpumapd.conf): a shared object NAME.so for host
@@ -29,19 +29,19 @@
  *
  *	cc -shared -fPIC -O2 -o square.so square.c
  *
- * Where it runs.  In a worker that runs programs of one uid's sessions on one
- * row, and nothing else.  The worker may make no system call but those that
- * manage memory and read the clock: opening a file fails with EACCES, anything
- * else ends the worker, and with it the jobs of that uid that were in flight,
- * with -EIO.  So does a crash.  It finds the C library and libm; what else it
- * was linked with fails to load.  It can start no thread.
+ * A program runs in a worker that runs programs of one uid's sessions on one
+ * row, and nothing else.  The worker may only make system calls that manage
+ * memory and read the clock: opening a file fails with EACCES; any other call
+ * ends the worker, and the jobs of that uid that were in flight with -EIO.  So
+ * does a crash.  The program can use the C library and libm; linked with any
+ * other library it fails to load.  The program cannot start threads.
  *
- * What it may rely on.  One call at a time, all from one thread; memory of the
- * tile's that is there until it returns, aligned to the dtype's elements, src
- * and dst apart or the same.  What the client does with that memory meanwhile
- * is up to the client: what must not change between two looks has to be copied
- * first.  What is static is that of one load, by one session on one row; it
- * begins anew when the worker does.
+ * The program may rely on the following.  There is one call at a time, all from
+ * one thread.  The tile's memory exists until the call returns, is aligned to
+ * the dtype's elements, and src and dst are the same or do not overlap.  The
+ * client may change that memory meanwhile: data that must not change between
+ * two reads must be copied first.  Static variables belong to one load, by one
+ * session on one row; they are initialised again when the worker is restarted.
  *
  * On CUDA rows a program is one kernel:
  *
@@ -60,18 +60,18 @@
  *	nvcc -fatbin -o square.fatbin square.cu
  *
  * Its parameters are dst, src and n, 64 bits each, and then the bytes of the
- * job's params as they are, from byte GPUMAP_KERNEL_PARAMS_AT on: what is
- * declared there has to have their size, or the job ends with -EINVAL.  An
- * operand without bytes is 0.  The launch is of one dimension, in blocks of
+ * job's params, from byte GPUMAP_KERNEL_PARAMS_AT on: the parameters declared
+ * there must have the size of the job's params, or the job ends with -EINVAL.
+ * An operand without bytes is 0.  The launch is of one dimension, in blocks of
  * GPUMAP_KERNEL_THREADS, with no dynamic shared memory, and of no more blocks
- * than fill the card: so a kernel goes on by the width of the grid until it has
- * all items.  One that needs more of the card than such a block may have ends
- * with -EINVAL, too: __launch_bounds__(256).
+ * than fill the card: so a kernel advances by the width of the grid until it
+ * has done all items.  A kernel that needs more of the card than such a block
+ * may have ends with -EINVAL, too: use __launch_bounds__(256).
  *
- * It runs in a worker, and a context of the card's, that programs of one uid's
- * sessions on one row have for themselves.  A fault of it ends that worker, and
- * the jobs of that uid that were in flight there with -EIO; so does one that
- * runs for longer than the administrator allows.
+ * A kernel runs in a worker, and a context of the card, that only programs of
+ * one uid's sessions on one row use.  A fault in the kernel ends that worker,
+ * and the jobs of that uid that were in flight there with -EIO; so does a
+ * kernel that runs for longer than the administrator allows.
  *
  * C99 and C++11; the header needs nothing of gpumap.
  */
@@ -85,13 +85,13 @@
 extern "C" {
 #endif
 
-/* Moves when a program of before could not be run any more. */
+/* Changes when existing programs could not be run any more. */
 #define GPUMAP_PROGRAM_ABI      1u
 
 #define GPUMAP_KERNEL_THREADS   256u /* of a block */
 #define GPUMAP_KERNEL_PARAMS_AT 24u  /* bytes: behind dst, src and n */
 
-/* What one job has it do.  Grows at the end only. */
+/* The work of one call.  Grows at the end only. */
 struct gpumap_program_tile {
 	size_t size;             /* bytes of this struct, as the agent has it */
 	uint32_t row;            /* of the device table */
@@ -105,7 +105,7 @@ struct gpumap_program_tile {
 	uint64_t params_bytes;
 };
 
-/* The one symbol of a program that is looked up: gpumap_program. */
+/* The only symbol of a program that the worker looks up: gpumap_program. */
 struct gpumap_program {
 	uint32_t abi;      /* GPUMAP_PROGRAM_ABI */
 	uint32_t reserved; /* 0 */

@@ -2,7 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * gpumap/session.h - queues to the rows, and memory for payloads.
+ * gpumap/session.h - open sessions, which have queues to the rows and memory
+ * for payloads.
  */
 #ifndef GPUMAP_SESSION_H
 #define GPUMAP_SESSION_H
@@ -23,11 +24,11 @@ struct gpumap_session;
 
 #define GPUMAP_SESSION_POLLABLE (UINT32_C(1) << 0) /* gpumap_session_fd() */
 /* Large allocations take memory only where they are touched, page by page: for
- * who allocates much more than he touches.  Touching then costs ten times as
- * much, and so does giving back. */
+ * clients that allocate much more than they touch.  Touching then costs ten
+ * times as much, and so does freeing. */
 #define GPUMAP_SESSION_SPARSE (UINT32_C(1) << 1)
-/* All of its jobs are done by workers that this user's sessions with this flag
- * have for themselves: they may run programs, see gpumap_program_load(). */
+/* Workers that only this user's sessions with this flag use do all of the
+ * session's jobs: the jobs may run programs, see gpumap_program_load(). */
 #define GPUMAP_SESSION_PROGRAMS (UINT32_C(1) << 2)
 
 struct gpumap_session_opts {
@@ -35,9 +36,9 @@ struct gpumap_session_opts {
 	uint32_t depth;       /* jobs in flight per row, a power of two from 16
 			       * to 1024; 0: 256 */
 	uint32_t flags;       /* GPUMAP_SESSION_* */
-	uint64_t arena_bytes; /* of each row's range, rounded up to pages; 0:
-			       * 64 MiB.  Memory is taken by what is allocated
-			       * in it, see gpumap_alloc() */
+	uint64_t arena_bytes; /* of each row's range, rounded up to pages; 0: 64
+			       * MiB.  Only allocations in it take memory, see
+			       * gpumap_alloc() */
 };
 
 /*
@@ -51,7 +52,7 @@ struct gpumap_session_opts {
  *		-EDQUOT		arena_bytes is more than this user may have
  *		-EINVAL		depth is no power of two from 16 to 1024
  *		-EPERM		this user may not have programs run;
- *				gpumap_refusal() says by which setting
+ *				gpumap_refusal() names the setting
  *		-EOPNOTSUPP	the agent is older than programs
  *		-E2BIG		a field or a flag newer than this library
  *		-ESHUTDOWN	the agent is draining
@@ -59,8 +60,9 @@ struct gpumap_session_opts {
  *		-ECONNRESET, -EPROTO, -ENOMEM, -EMFILE, -ENFILE, -EOWNERDEAD
  *				as every request, see gpumap_refusal()
  * Cost		a few system calls and a round trip on the control socket.
- *		Where it would be refused for what closed sessions hold until
- *		a worker has let go of them, it waits for that, 5 s at most
+ *		Where it would be refused because of memory that closed sessions
+ *		hold until a worker has released them, the call waits for that,
+ *		5 s at most
  * Threads	any
  */
 GPUMAP_API int gpumap_session_open(struct gpumap *map,
@@ -68,24 +70,23 @@ GPUMAP_API int gpumap_session_open(struct gpumap *map,
 				   struct gpumap_session **ret_session);
 
 /*
- * gpumap_session_close - end it; NULL is allowed
+ * gpumap_session_close - end a session; NULL is allowed
  *
- * Jobs in flight are dropped, the arena is gone.  In a forked child it only
- * frees the child's own memory.
+ * Jobs in flight are dropped, and the arena is unmapped.  In a forked child the
+ * call only frees the child's own memory.
  *
  * Returns	nothing
- * Cost		a few system calls; waits for nobody.  The agent gives the
- *		memory back
+ * Cost		a few system calls; does not wait.  The agent frees the memory
  * Threads	the session's own thread
  */
 GPUMAP_API void gpumap_session_close(struct gpumap_session *session);
 
 /*
- * gpumap_session_fd - a descriptor that becomes readable when a job ends
+ * gpumap_session_fd - get a descriptor that becomes readable when a job ends
  *
  * Only for sessions opened with GPUMAP_SESSION_POLLABLE.  Call
  * gpumap_session_arm() before each sleep on it; the descriptor stays the
- * session's own.
+ * session's.
  *
  * Returns	the descriptor, or -ENOTSUP without the flag, -EOWNERDEAD
  * Cost		no system call
@@ -94,17 +95,17 @@ GPUMAP_API void gpumap_session_close(struct gpumap_session *session);
 GPUMAP_API int gpumap_session_fd(const struct gpumap_session *session);
 
 /*
- * gpumap_session_arm - ask for the descriptor to be made readable
+ * gpumap_session_arm - have the descriptor made readable by the next completion
  *
- * The answer to an earlier sleep may come late and wake this one: when
+ * The wakeup for an earlier sleep may come late and end this one: if
  * gpumap_poll() takes nothing then, arm again.
  *
- * Returns	0		sleep on it now, for a second at most: the
- *				agent's end is seen here, not on the descriptor
+ * Returns	0		sleep on it now, for a second at most: this call
+ *				detects the agent's end, the descriptor does not
  *		1		do not sleep: completions are waiting
  *		-ENOTSUP, -ECONNRESET, -EPROTO, -EOWNERDEAD
- * Cost		a store and a look at each queue, and two system calls that
- *		do not wait: the descriptor is emptied, the socket looked at
+ * Cost		a store and a check of each queue, and two system calls that do
+ *		not wait: the descriptor is drained, the socket polled
  * Threads	the session's own thread
  */
 GPUMAP_API int gpumap_session_arm(struct gpumap_session *session);
@@ -121,45 +122,47 @@ struct gpumap_session_info {
 };
 
 /*
- * gpumap_sessions - the agent's sessions, by id
+ * gpumap_sessions - list the agent's sessions, by id
  *
  * ret_info	room for @n
  *
- * Returns	how many sessions there are, which may be more than @n, or
- *		-EACCES, -ECONNREFUSED, -ECONNRESET, -EPROTO, -EOWNERDEAD, when
- *		ret_info may hold some of them
+ * Returns	the number of sessions, which may be more than @n, or -EACCES,
+ *		-ECONNREFUSED, -ECONNRESET, -EPROTO, -EOWNERDEAD, when ret_info
+ *		may hold some of them
  * Cost		a round trip on the control socket for every 64 sessions
  * Threads	one at a time
  */
 GPUMAP_API int gpumap_sessions(struct gpumap *map,
 			       struct gpumap_session_info *ret_info, size_t n);
 
-/* What one session has of one device's memory. */
+/* The memory that one session has on one device. */
 struct gpumap_usage {
-	size_t size;      /* sizeof(struct gpumap_usage), set by the caller */
-	uint64_t session; /* id; 0: it is gone, and importers have this still */
-	uint32_t pid;     /* of the session's process, 0 with session 0 */
-	uint32_t uid;     /* who is charged for it */
+	size_t size; /* sizeof(struct gpumap_usage), set by the caller */
+	/* id; 0: it has ended, and importers still have this */
+	uint64_t session;
+	uint32_t pid; /* of the session's process, 0 with session 0 */
+	uint32_t uid; /* the user who is charged for it */
 	uint32_t row;
-	uint32_t importers;      /* who has imported some of it: sessions, and
-			     * connections that were given a descriptor */
-	uint64_t bytes;          /* of buffers, as the device rounds them; with
+	uint32_t importers; /* importers of some of it: sessions, and
+				  * connections that received a descriptor */
+	uint64_t bytes;     /* of buffers, as the device rounds them; with
 			     * session 0 as lent_bytes */
-	uint64_t lent_bytes;     /* of its exports, that importers have */
+	/* of its exports, the bytes that importers have */
+	uint64_t lent_bytes;
 	uint64_t borrowed_bytes; /* of exports that it has imported itself; they
-				  * are charged to who exported them */
+				  * are charged to their exporters */
 };
 
 /*
- * gpumap_usage - who has how much of which device's memory
+ * gpumap_usage - list the memory that sessions have on each device
  *
- * One for each session and row that it uses, by session and row; before them,
- * with session 0, one for each user and row of which somebody has imported what
- * its session has forgotten, or left behind.
+ * There is one item for each session and row that it uses, by session and row.
+ * Before them, with session 0, there is one for each user and row with memory
+ * that importers still have, but whose session has forgotten it or ended.
  *
  * ret_usage	room for @n; the @size of the first is set, and is that of all
  *
- * Returns	how many there are, which may be more than @n, or
+ * Returns	the number of items, which may be more than @n, or
  *		-E2BIG		@size is larger than this library knows
  *		-EINVAL		@size is smaller than its first fields
  *		-EOPNOTSUPP	the agent is older than this
@@ -182,7 +185,7 @@ struct gpumap_session_counts {
 };
 
 /*
- * gpumap_session_counts - what this session has done so far
+ * gpumap_session_counts - read counts of what this session has done
  *
  * Returns	0, -E2BIG, or -EINVAL as gpumap_health()
  * Cost		no system call
@@ -194,31 +197,31 @@ GPUMAP_API int gpumap_session_counts(const struct gpumap_session *session,
 /* ---- arena --------------------------------------------------------------- */
 
 /*
- * gpumap_alloc - memory that a row's worker can reach, near that row
+ * gpumap_alloc - allocate memory near a row, which the row's worker can reach
  *
  * The first allocation on a row makes its queue pair, which is a round trip,
- * and waits for the row's worker where that is just being started.  The same
- * holds for the first submission.
+ * and waits for the row's worker if that is being started.  The same holds for
+ * the first submission.
  *
- * Contents are zero or what this session left there.
+ * The content is zero, or what this session left there.
  *
- * From 2 MiB on, whole blocks of 2 MiB in the result have their memory at once,
- * in huge pages, and keep it until the session ends; that is ten times as fast
- * as page by page.  All else, and everything where the kernel gives no huge
- * pages (before Linux 6.1, or none is free) or the session was opened with
- * GPUMAP_SESSION_SPARSE, has its memory when it is touched.
+ * In allocations from 2 MiB on, whole blocks of 2 MiB have their memory at
+ * once, in huge pages, and keep it until the session ends; that is ten times as
+ * fast as page by page.  All other memory is taken when it is touched; so is
+ * all memory if the kernel gives no huge pages (before Linux 6.1, or none is
+ * free) or the session was opened with GPUMAP_SESSION_SPARSE.
  *
- * row		whose range of the arena to take it from
- * bytes	at least 1; the result is aligned to 64, from 2 MiB on to 2 MiB
- *		where the range has room for that, to 4096 where not
+ * row		the row whose range of the arena it is taken from
+ * bytes	at least 1; the result is aligned to 64; from 2 MiB on to 2 MiB
+ *		if the range has room for that, else to 4096
  *
  * Returns	0
  *		-ENOMEM		the range has no room of this size
- *		-ENODEV		no such row, or it is another device since this
- *				session was opened; or its worker died so often
- *				before its first job that the next start is a
- *				second or more away; or it does not end, not
- *				even by SIGKILL
+ *		-ENODEV		no such row, or it has another device than when
+ *				this session was opened; or its worker died so
+ *				often before its first job that the next start
+ *				is a second or more away; or it does not end,
+ *				not even by SIGKILL
  *		-ESHUTDOWN	the agent is draining
  *		-EMFILE		no descriptor is left for the queue pair; the
  *				session has ended
@@ -233,12 +236,12 @@ GPUMAP_API int gpumap_alloc(struct gpumap_session *session, uint32_t row,
 			    uint64_t bytes, void **ret_memory);
 
 /*
- * gpumap_free - give it back; NULL is allowed
+ * gpumap_free - free memory of gpumap_alloc(); NULL is allowed
  *
  * No job that uses the memory may be in flight.
  *
  * Returns	0, or -EINVAL when @memory did not come from gpumap_alloc()
- * Cost		a search of what is free; no system call
+ * Cost		a search of the free list; no system call
  * Threads	the session's own thread
  */
 GPUMAP_API int gpumap_free(struct gpumap_session *session, void *memory);

@@ -2,26 +2,27 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * gpumap/share.h - buffers under a name, for other sessions.
+ * gpumap/share.h - share buffers by a name with other sessions.
  *
- * A share is a name for buffers of one session, that others may open: a set of
- * them, or one, published in one step, with some bytes that say what they are.
- * Whoever opens the name finds all of it, or -ENOENT.
+ * A share is a name for one or more buffers of one session, which others may
+ * open.  All are published in one step, with some bytes that describe them.  A
+ * session that opens the name finds all of them, or -ENOENT.
  *
- * Who has shared it and who has opened it holds it, until gpumap_share_close()
- * or the end of the session.  A share is there as long as anybody holds it,
- * whoever that is, then its name is free; its memory is given back when nobody
- * has it imported or mapped any more, and is charged until then to whom it was.
+ * The session that shared it and each session that opened it hold it, until
+ * gpumap_share_close() or the end of the session.  A share exists as long as
+ * any session holds it; then its name is free.  Its memory is freed when no
+ * session or process has it imported or mapped any more; until then it is
+ * charged to the user who was charged for it.
  *
- * When the worker of a row dies, what was imported of it is -ESTALE, as any
- * buffer: gpumap_buffer_free() it, and have it anew with gpumap_share_buffer().
- * The memory is as it was written, to the end or half of it, by jobs of before.
- * Shares of a GPU's memory end with its worker unless the administrator keeps
- * them (keep-shares), and all end with the agent, or when a row of theirs is
- * drained or lost: calls say -ENOENT then.
+ * When the worker of a row dies, imported buffers of the row are -ESTALE, as
+ * any buffer: call gpumap_buffer_free(), and import them again with
+ * gpumap_share_buffer().  The memory is as earlier jobs left it, which may have
+ * written it in part.  Shares of a GPU's memory end with its worker unless the
+ * administrator keeps them (keep-shares), and all end with the agent, or when a
+ * row of theirs is drained or lost: calls return -ENOENT then.
  *
- * Names are those of one instance, of 1 to 63 bytes, without blanks and control
- * characters.
+ * Names belong to one instance and have 1 to 63 bytes, without blanks and
+ * control characters.
  */
 #ifndef GPUMAP_SHARE_H
 #define GPUMAP_SHARE_H
@@ -37,10 +38,12 @@
 extern "C" {
 #endif
 
-/* Who opens it may not write it: jobs that would end with -EACCES, descriptors
- * cannot.  Who shares it can, by the handles that he has. */
+/* Sessions that open it may not write it: jobs that would write end with
+ * -EACCES, and descriptors cannot write.  The session that shares it can write
+ * by its own handles. */
 #define GPUMAP_SHARE_READ_ONLY (UINT32_C(1) << 0)
-/* Every user may open it; otherwise those that are named, and one's own. */
+/* Every user may open it; otherwise only the sharing user and those that are
+ * named. */
 #define GPUMAP_SHARE_ANY_USER    (UINT32_C(1) << 1)
 
 #define GPUMAP_SHARE_BUFFERS_MAX 1024
@@ -68,7 +71,7 @@ struct gpumap_share_info {
 	size_t size; /* sizeof(struct gpumap_share_info), set by the caller */
 	uint64_t share;
 	char name[64];
-	uint32_t uid;   /* who is charged */
+	uint32_t uid;   /* the user who is charged */
 	uint32_t flags; /* GPUMAP_SHARE_* */
 	uint32_t n_buffers;
 	uint32_t n_holders; /* sessions; 0 in gpumap_share_info() */
@@ -77,17 +80,18 @@ struct gpumap_share_info {
 	const void *about; /* until gpumap_share_close(); NULL for none, and
 			       * in gpumap_shares() */
 	uint64_t age_ns;   /* 0 in gpumap_share_info() */
-	uint32_t pid;      /* of who shared it, 0: he holds it no longer; and
-			       * in gpumap_share_info() */
+	uint32_t pid;      /* the process that shared it; 0: it holds it no
+			    * longer; 0 in gpumap_share_info() */
 	uint32_t reserved;
 };
 
 /*
  * gpumap_share - give buffers of this session a name
  *
- * All of them at once, or none.  This session is the first that holds it; the
- * buffers stay its own, and may be freed: who opens the name has them still.
- * What is in them is for whoever opens it from now on, so write them first.
+ * All of them are shared at once, or none.  This session is the first holder.
+ * The buffers stay its own, and it may free them: sessions that open the name
+ * still have them.  Sessions that open the name see the content from then on,
+ * so write it first.
  *
  * ret_share	receives a number for the calls below, the same in every session
  *
@@ -98,12 +102,13 @@ struct gpumap_share_info {
  *				too much in @about
  *		-ESTALE, -ERANGE	this session has no such buffer
  *		-EEXIST		the name is taken
- *		-EBUSY		a buffer is shared already, or others have had
- *				it the other way, for writing or read-only
+ *		-EBUSY		a buffer is shared already, or others have
+ *				imported it the other way, for writing or
+ *				read-only
  *		-EPERM		a buffer is another session's; or the
- *				administrator keeps shares to one's own user
+ *				administrator limits shares to the same user
  *		-EDQUOT		this user has as many exports, or exported bytes
- *				of the row, or bytes with his arenas, as he may
+ *				of the row, or bytes with its arenas, as it may
  *		-EOPNOTSUPP	the device cannot, or the agent is older than
  *				this
  *		-EMFILE, -ENOMEM, -ECONNRESET, -EPROTO, -EOWNERDEAD
@@ -117,9 +122,9 @@ GPUMAP_API int gpumap_share(struct gpumap_session *session,
 			    uint64_t *ret_share);
 
 /*
- * gpumap_share_open - hold what has this name
+ * gpumap_share_open - open the share of this name
  *
- * flags	GPUMAP_SHARE_READ_ONLY, as it must be where it is shared so, or
+ * flags	GPUMAP_SHARE_READ_ONLY, which is required if it is shared so, or
  *		0
  * ret_share	receives its number; give it back with gpumap_share_close()
  *
@@ -127,14 +132,14 @@ GPUMAP_API int gpumap_share(struct gpumap_session *session,
  *		-ENOENT		nothing has this name
  *		-EACCES		it is not for this user, or not for writing
  *		-EALREADY	this session holds it already
- *		-EDQUOT		this user has as many imports, or of a row as
- *				many bytes that others have exported, as he may
+ *		-EDQUOT		this user has as many imports, or on a row as
+ *				many imported bytes, as it may
  *		-EINVAL		no name; -E2BIG: a flag newer than this library
  *		-EOPNOTSUPP	the agent is older than this
  *		-EMFILE, -ENOMEM, -ECONNRESET, -EPROTO, -EOWNERDEAD
  *		gpumap_refusal() says more
- * Cost		a round trip on the control socket, and three system calls where
- *		something is said about it
+ * Cost		a round trip on the control socket, and three system calls if it
+ *		has a description
  * Threads	the session's own thread
  */
 GPUMAP_API int gpumap_share_open(struct gpumap_session *session,
@@ -142,7 +147,7 @@ GPUMAP_API int gpumap_share_open(struct gpumap_session *session,
 				 uint64_t *ret_share);
 
 /*
- * gpumap_share_info - what it is
+ * gpumap_share_info - read a share's facts
  *
  * ret_info	set its @size before the call
  *
@@ -158,15 +163,16 @@ GPUMAP_API int gpumap_share_info(struct gpumap_session *session, uint64_t share,
 				 struct gpumap_share_info *ret_info);
 
 /*
- * gpumap_share_buffer - one buffer of it, for jobs of this session
+ * gpumap_share_buffer - import one buffer of a share, for jobs of this session
  *
- * The same at every call, until it is freed; to who has shared it, his own.
+ * The result is the same at every call, until the buffer is freed.  The session
+ * that shared it receives its own buffer.
  *
  * index	from 0, in the order in which they were shared
  * ret_info	its bytes and row; set its @size before the call; may be NULL
  * ret_buffer	receives its name in this session; give it back with
  *		gpumap_buffer_free(), or all of them with gpumap_share_close().
- *		NULL: only to look, which asks nobody
+ *		NULL: only ret_info, without a request to the agent
  *
  * Returns	0
  *		-ENOENT		this session does not hold the share, or not any
@@ -183,11 +189,11 @@ GPUMAP_API int gpumap_share_buffer(struct gpumap_session *session,
 				   uint64_t *ret_buffer);
 
 /*
- * gpumap_share_fd - a descriptor of one buffer of it
+ * gpumap_share_fd - get a descriptor of one buffer of a share
  *
- * For a program that maps the memory itself, see gpumap_export_fd().  What is
- * shared read-only can be mapped PROT_READ alone; a GPU's memory could be
- * written all the same, and has no descriptor then.
+ * For a program that maps the memory itself, see gpumap_export_fd().  A buffer
+ * that is shared read-only can only be mapped PROT_READ; a GPU's memory could
+ * be written all the same, so it has no descriptor then.
  *
  * ret_info	its bytes and row; set its @size before the call
  * ret_fd	receives the descriptor, close-on-exec, for the caller to close.
@@ -196,7 +202,7 @@ GPUMAP_API int gpumap_share_buffer(struct gpumap_session *session,
  * Returns	0
  *		-ENOENT, -ERANGE	as gpumap_share_buffer()
  *		-EACCES		shared read-only, and the device is a GPU
- *		-EDQUOT		this user has as many imports as he may
+ *		-EDQUOT		this user has as many imports as it may
  *		-E2BIG, -EINVAL	as gpumap_export_fd()
  *		-EMFILE, -ECONNRESET, -EPROTO, -EOWNERDEAD
  * Cost		a round trip on the control socket
@@ -208,10 +214,10 @@ GPUMAP_API int gpumap_share_fd(struct gpumap_session *session, uint64_t share,
 			       int *ret_fd);
 
 /*
- * gpumap_share_close - hold it no longer; 0 is allowed
+ * gpumap_share_close - stop holding a share; 0 is allowed
  *
  * Buffers that gpumap_share_buffer() imported are freed: no job that names one
- * may be in flight.  One's own stay.
+ * may be in flight.  The session's own buffers stay.
  *
  * Returns	0, also where the share has ended by itself
  *		-ENOENT		this session does not hold it
@@ -224,11 +230,11 @@ GPUMAP_API int gpumap_share_close(struct gpumap_session *session,
 				  uint64_t share);
 
 /*
- * gpumap_share_release - take a name back, whoever holds it
+ * gpumap_share_release - end a share for all its holders
  *
- * As if all who hold it had let go: the name is free, nobody imports anything
- * of it any more, and what has been imported stays its importers' until they
- * free it.  For who has shared it, and for root.
+ * The effect is as if all holders had closed it: the name is free, no session
+ * can import its buffers any more, and importers keep what they have until they
+ * free it.  For the user who shared it, and for root.
  *
  * Returns	0
  *		-ENOENT		nothing has this name
@@ -243,7 +249,7 @@ GPUMAP_API int gpumap_share_close(struct gpumap_session *session,
 GPUMAP_API int gpumap_share_release(struct gpumap *map, const char *name);
 
 /*
- * gpumap_shares - what is shared in this instance, oldest first
+ * gpumap_shares - list the shares of this instance, oldest first
  *
  * ret_info	room for @n; the @size of the first is set, and is that of all
  *

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * gpumap/types.h - what all of its headers use.
+ * gpumap/types.h - types and limits that all headers use.
  */
 #ifndef GPUMAP_TYPES_H
 #define GPUMAP_TYPES_H
@@ -22,7 +22,7 @@ extern "C" {
 /* One process's view of one agent.  Opaque. */
 struct gpumap;
 
-/* What elements are; which of them an operation takes is said with it. */
+/* The types of elements; each operation's comment names those that it takes. */
 enum gpumap_dtype {
 	GPUMAP_DTYPE_U8 = 0,
 	GPUMAP_DTYPE_F16 = 1,

@@ -2,11 +2,11 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * gpumap/uring.h - completions of jobs on the caller's own io_uring.
+ * gpumap/uring.h - wait for jobs in the caller's own io_uring.
  *
- * For a program that waits for everything else in an io_uring: it waits for
- * its jobs there too.  The program needs liburing, and defines _GNU_SOURCE as
- * liburing.h wants it; libgpumap needs neither.
+ * For a program whose only waiting is in an io_uring: it can wait for its jobs
+ * there too.  The program needs liburing, and defines _GNU_SOURCE as liburing.h
+ * wants it; libgpumap needs neither.
  *
  *	while (gpumap_uring_arm(&ring, session, JOBS) == 1)
  *		take(session);			gpumap_poll() until it is 0
@@ -28,15 +28,15 @@ extern "C" {
 #endif
 
 /*
- * gpumap_uring_arm - have one completion queue entry come when a job has ended
+ * gpumap_uring_arm - have one completion queue entry made when a job has ended
  *
  * ring		the caller's own; one entry is prepared, not submitted
  * session	opened with GPUMAP_SESSION_POLLABLE
  * user_data	of the completion queue entry
  *
  * The entry comes once, and may come once too often: gpumap_poll() takes
- * nothing then.  It does not come when the agent dies, so do not wait for it
- * longer than a second; the next call here tells.
+ * nothing then.  No entry comes when the agent dies, so do not wait for it
+ * longer than a second; the next call of this function reports that.
  *
  * Returns	0		armed: submit, and wait
  *		1		do not wait: completions are there; nothing was

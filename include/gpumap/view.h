@@ -2,20 +2,21 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * gpumap/view.h - look a value up in a published table, or a mask, inline.
+ * gpumap/view.h - look up a value in a published table, or a mask, inline.
  *
- * A view is what a library call such as gpumap_layers_view() fills in: where
- * the entries are, how many, and one word that changes when they no longer
- * hold.  A lookup loads the entry, then that word.  It makes no system call, no
- * function call, and takes no lock.
+ * A library call such as gpumap_layers_view() fills in a view: the address of
+ * the entries, their number, and one word that changes when they are no longer
+ * valid.  A lookup loads the entry, then that word.  Lookups make no system
+ * call and no function call, and take no lock.
  *
- * Views belong to one thread: copy the struct for another.  They hold as long
- * as the attachment that filled them, and go on answering from a map whose
- * agent has died or whose segment was retired; gpumap_health() tells.
+ * Views belong to one thread: copy the struct for another.  They are valid as
+ * long as the attachment that filled them, and still return entries of a map
+ * whose agent has died or whose segment was retired; gpumap_health() shows
+ * that.
  *
- * Besides shm/atomic.h this is the only file that names memory orders.  Both
- * loads must stay in this order, so the first is an acquire; on x86 and Arm an
- * aligned 32-bit word is never seen in halves, however it was stored.
+ * Only this file and shm/atomic.h name memory orders.  Both loads must stay in
+ * this order, so the first is an acquire; on x86 and Arm an aligned 32-bit word
+ * is never torn, however it was stored.
  */
 #ifndef GPUMAP_VIEW_H
 #define GPUMAP_VIEW_H
@@ -27,25 +28,26 @@
 extern "C" {
 #endif
 
-/* Filled by the library.  Read @n if you like; leave the rest alone. */
+/* Filled by the library.  Callers may read @n; they must not use the rest. */
 struct gpumap_view {
 	const uint32_t *entries;
 	const uint64_t *check; /* the word that changes */
-	uint64_t expect;       /* what it says while the entries hold */
-	uint64_t key;          /* which object, for gpumap_view_refresh() */
-	uint32_t n;            /* entries */
-	uint32_t table;        /* which of the object's, likewise */
+	uint64_t expect;       /* its value while the entries are valid */
+	/* key of the object, for gpumap_view_refresh() */
+	uint64_t key;
+	uint32_t n;     /* entries */
+	uint32_t table; /* the object's table, likewise */
 };
 
 /*
- * gpumap_view_get - one entry of the table
+ * gpumap_view_get - read one entry of the table
  *
  * index	0 <= index < view->n
  *
  * Returns	the entry, >= 0: for a layer map, the row that holds layer
  *		@index, which in a damaged map may be a row that does not exist
- *		-EAGAIN		the table was published anew; call
- *				gpumap_view_refresh() and ask again
+ *		-EAGAIN		the table was published again; call
+ *				gpumap_view_refresh() and repeat the call
  *		-ERANGE		no such index
  * Cost		two loads and two compares; no system call
  * Threads	the view's own thread; async-signal-safe
@@ -71,9 +73,9 @@ static inline int gpumap_view_get(const struct gpumap_view *view,
 /* One row's replica of a mask, see gpumap_mask_get(). */
 struct gpumap_mask_view {
 	const void *data;   /* in this process; NULL: not in a host's memory */
-	uint64_t export_id; /* of a device's memory, for gpumap_export_fd() and
-			     * gpumap/cuda.h; 0: none.  No two replicas have
-			     * the same */
+	uint64_t export_id; /* for a device's memory: for gpumap_export_fd() and
+			     * gpumap/cuda.h; 0: none.  No two replicas have the
+			     * same */
 	uint64_t at;        /* bytes, in the export */
 	uint64_t bytes;     /* of the tensor; 0: it has none */
 	uint64_t version;   /* of the mask; 0: the row has no replica */
@@ -85,10 +87,10 @@ struct gpumap_mask_view {
 	uint32_t row;
 };
 
-/* An opened mask.  Filled by the library: leave it alone. */
+/* An opened mask.  Filled by the library; callers must not use the fields. */
 struct gpumap_mask {
 	const uint64_t *check; /* the word that changes */
-	uint64_t expect;       /* what it says while the views hold */
+	uint64_t expect;       /* its value while the views are valid */
 	const struct gpumap_mask_view *views; /* of rows */
 	uint32_t n_rows;                      /* views */
 	uint32_t reserved;
@@ -101,20 +103,20 @@ __attribute__((visibility("default"))) int
 gpumap_mask_renew(struct gpumap *map, struct gpumap_mask *mask);
 
 /*
- * gpumap_mask_get - one row's replica of an opened mask
+ * gpumap_mask_get - find one row's replica of an opened mask
  *
  * row		of the device table
- * ret_view	receives the replica; it lies in @mask, and what it says is of
- *		one version
+ * ret_view	receives the replica; it lies in @mask, and all its fields are
+ *		of one version
  *
- * Who reads the tensor asks gpumap_mask_holds() afterwards, unless the mask is
- * pinned: a version that was replaced meanwhile may have been read in parts.
+ * After reading the tensor call gpumap_mask_holds(), unless the mask is pinned:
+ * the reader may have read parts of a version that was replaced meanwhile.
  *
  * Returns	0
  *		-ENOENT		the row has no replica, or the mask was released
- *		-EAGAIN		it was published anew: ask again
- *		and what else gpumap_mask_renew() returns
- * Cost		three loads and three compares; no system call but as
+ *		-EAGAIN		it was published again: repeat the call
+ *		and the other errors of gpumap_mask_renew()
+ * Cost		three loads and three compares; no system call except as
  *		gpumap_mask_renew()
  * Threads	the mask's own thread
  */
@@ -135,17 +137,17 @@ static inline int gpumap_mask_get(struct gpumap *map, struct gpumap_mask *mask,
 }
 
 /*
- * gpumap_mask_holds - was all that was read of the mask's tensor of one
- * version?
+ * gpumap_mask_holds - is all that was read of the mask's tensor of one version?
  *
- * Returns	1, or 0: throw away what was read since gpumap_mask_get()
+ * Returns	1, or 0: discard what was read since gpumap_mask_get()
  * Cost		a load and a compare
  * Threads	the mask's own thread
  */
 static inline int gpumap_mask_holds(const struct gpumap_mask *mask)
 {
-	/* Whatever loads the caller has made come before this one.  Where loads
-	 * keep their order it is the compiler that must know. */
+	/* All loads that the caller has made must come before this one.  On
+	 * processors that keep loads in order only the compiler needs a
+	 * fence. */
 #if defined(__x86_64__) || defined(__i386__)
 	__asm__ volatile("" : : : "memory");
 #else

@@ -15,8 +15,8 @@
 
 #define SINGLE    "model.safetensors"
 #define SUFFIX    ".safetensors"
-#define LENGTH    8u  /* bytes before a header that say how long it is */
-#define PATH_SEEN 90u /* bytes of a path in a sentence */
+#define LENGTH    8u  /* bytes before a header: its length */
+#define PATH_SEEN 90u /* bytes of a path that a message shows */
 
 int gm_reason_set(struct gm_reason *why, int error, const char *format, ...)
 {
@@ -89,7 +89,7 @@ static int system_error(struct gm_weights *ws, const char *name, int error)
 			     remedy);
 }
 
-/* Of the folder.  Returns a descriptor or a negative errno. */
+/* Open a file of the folder.  Returns a descriptor or a negative errno. */
 static int open_file(struct gm_weights *ws, const char *name,
 		     struct stat *ret_stat)
 {
@@ -99,7 +99,7 @@ static int open_file(struct gm_weights *ws, const char *name,
 	if ((size_t)snprintf(path, sizeof(path), "%s%s", ws->folder, name) >=
 	    sizeof(path))
 		return system_error(ws, name, ENAMETOOLONG);
-	/* Without O_NONBLOCK a fifo would hold us until it has a writer. */
+	/* Without O_NONBLOCK a fifo would block until it has a writer. */
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	if (fd < 0)
 		return system_error(ws, name, errno);
@@ -196,7 +196,7 @@ static int read_header(struct gm_weights *ws, uint32_t i, int fd)
 	unsigned char raw[LENGTH];
 	int ret;
 
-	/* So that no sum of sizes has to be looked at again. */
+	/* Bound the total, so that no later sum of sizes can overflow. */
 	ws->file_bytes += size;
 	if (ws->file_bytes > INT64_MAX)
 		return gm_reason_set(ws->why, -E2BIG,
@@ -206,7 +206,7 @@ static int read_header(struct gm_weights *ws, uint32_t i, int fd)
 	if (size < LENGTH)
 		return truncated(ws, file->name);
 	ret = gm_weights_read_at(ws, file->name, fd, 0, raw, LENGTH);
-	/* So are all of a model's, if one is. */
+	/* If one file of a model is GGUF, all are. */
 	if (ret == 0 && ws->is_file && (i > 0 || memcmp(raw, "GGUF", 4) == 0))
 		return gm_weights_gguf(ws, i, fd);
 	if (ret == 0)
@@ -230,7 +230,8 @@ static int by_name(const void *a, const void *b)
 	return strcmp(x->name, y->name);
 }
 
-/* All of them, by name: none may be there twice. */
+/* Read the headers of all files, and sort the tensors by name: none may exist
+ * twice. */
 static int read_headers(struct gm_weights *ws)
 {
 	int ret = 0;
@@ -328,7 +329,7 @@ static int read_index(struct gm_weights *ws, struct gm_weights_index *index)
 	return ret;
 }
 
-/* "FOLDER/", and the one file where @path is no folder. */
+/* Take the folder of @path, and the one file where @path is no folder. */
 static int take_path(struct gm_weights *ws, const char *path)
 {
 	size_t n = strlen(path);

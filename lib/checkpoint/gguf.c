@@ -10,14 +10,14 @@
 #include <string.h>
 
 #define AGAIN      "; fetch it again"
-#define FIRST_READ (UINT64_C(4) << 20) /* most headers are no longer */
+#define FIRST_READ (UINT64_C(4) << 20) /* most headers fit in this */
 #define MOST_DIMS  4u
 #define MOST_NAME  1024u
-#define MOST_DEPTH 4u /* of lists in lists */
+#define MOST_DEPTH 4u /* of arrays in arrays */
 #define ALIGNMENT  32u
 #define SUFFIX     24u /* bytes of "-00002-of-00003.gguf", at most, and a NUL */
 
-/* Of metadata. */
+/* The types of metadata values. */
 enum value_type {
 	VALUE_U8,
 	VALUE_I8,
@@ -41,7 +41,7 @@ struct text {
 	uint64_t n;
 };
 
-/* A header on its way.  Once @ret is set nothing more is read. */
+/* A header that is being read.  Once @ret is set nothing more is read. */
 struct reader {
 	struct gm_weights *ws;
 	uint32_t file;
@@ -280,7 +280,7 @@ static void read_tensor(struct reader *rd)
 		bad(rd, "a tensor's name or shape is none");
 		return;
 	}
-	name.at[name.n] = '\0'; /* n_dims was there, and has been read */
+	name.at[name.n] = '\0'; /* n_dims lay here and has been read */
 	w.name = name.at;
 	for (uint32_t i = 0; i < w.n_dims; i++)
 		dims[i] = number(rd, 8);
@@ -302,14 +302,15 @@ static int by_place(const void *a, const void *b)
 	return (x->bytes > y->bytes) - (x->bytes < y->bytes);
 }
 
-/* What overflows comes to less than @at, and no tensor begins there. */
+/* A sum that overflows is less than @at, and no tensor begins there. */
 static uint64_t padded(uint64_t at, uint64_t alignment)
 {
 	return (at + alignment - 1) & ~(alignment - 1);
 }
 
-/* Those from @first on lie one behind the other, each at the next aligned byte,
- * and in the file.  Then they begin where they do in it. */
+/* Check that the tensors from @first on lie in the file one behind the other,
+ * each at the next aligned byte.  Then make their offsets count from the file's
+ * first byte. */
 static void place(struct reader *rd, size_t first)
 {
 	struct gm_weights *ws = rd->ws;
@@ -393,7 +394,7 @@ int gm_weights_gguf_header(struct gm_weights *weights, uint32_t file,
 	return rd.ret;
 }
 
-/* The names alone are kept: what else a header has is many times as long. */
+/* Keep only the names: the rest of a header is many times as long. */
 static int keep_names(struct gm_weights *ws, uint32_t file, size_t first)
 {
 	size_t bytes = 1;
@@ -423,7 +424,8 @@ static void print_suffix(char text[SUFFIX], uint64_t part, uint64_t n_parts)
 		 (uint32_t)n_parts);
 }
 
-/* Beside the first, all others, by the names that the tools give them. */
+/* Add the model's other files to the list, by the names that the tools give
+ * them. */
 static int add_parts(struct gm_weights *ws, uint32_t file)
 {
 	const struct gm_weights_split *split = &ws->split;
@@ -453,8 +455,8 @@ static int add_parts(struct gm_weights *ws, uint32_t file)
 	return ret;
 }
 
-/* Is it the part that its name says?  File 0 is what was asked for, and those
- * behind it are the others in their order. */
+/* Is this file the part that its name says?  File 0 is the one that the caller
+ * named; the files behind it are the others in their order. */
 static int judge_split(struct gm_weights *ws, uint32_t file,
 		       const struct gm_weights_split *split)
 {

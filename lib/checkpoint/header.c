@@ -12,7 +12,7 @@
 
 #define AGAIN "; fetch it again"
 
-/* What an entry has had. */
+/* The fields of an entry that have been read. */
 enum { HAS_TYPE = 1, HAS_SHAPE = 2, HAS_PLACE = 4, HAS_ALL = 7 };
 
 static const char *name_of(const struct gm_weights *ws, uint32_t file)
@@ -42,7 +42,7 @@ static int read_type(struct gm_weights *ws, struct gm_scan *scan,
 
 	if (!gm_scan_string(scan, &name))
 		return bad(ws, w, "its dtype is not a string");
-	/* GGUF's blocks are not for elements one by one. */
+	/* A type of GGUF that comes in blocks is not one of safetensors. */
 	if (gm_weights_type_find(name, &w->type) &&
 	    gm_weights_bits(w->type) != 0)
 		return 0;
@@ -84,7 +84,8 @@ static int read_shape(struct gm_weights *ws, struct gm_scan *scan,
 	return ret == 0 ? 0 : bad_header(ws, w->file);
 }
 
-/* Until it is known what the file has: from the data's first byte on. */
+/* The offsets count from the data's first byte until the header has been read
+ * whole. */
 static int read_place(struct gm_weights *ws, struct gm_scan *scan,
 		      struct gm_weight *w)
 {
@@ -190,7 +191,8 @@ static int by_place(const void *a, const void *b)
 	return (x->bytes > y->bytes) - (x->bytes < y->bytes);
 }
 
-/* Those from @first on are the data, all of it, each byte once. */
+/* Check that the tensors from @first on cover all of the data, each byte
+ * once. */
 static int check_cover(struct gm_weights *ws, uint32_t file, size_t first,
 		       uint64_t bytes)
 {
@@ -223,7 +225,7 @@ static int check_cover(struct gm_weights *ws, uint32_t file, size_t first,
 	return 0;
 }
 
-/* An object, of which nothing is asked. */
+/* Skip the metadata, which must be an object. */
 static int skip_metadata(struct gm_scan *scan)
 {
 	char *key;
@@ -263,7 +265,7 @@ int gm_weights_header(struct gm_weights *weights, uint32_t file, char *text,
 	int ret;
 
 	weights->why->text[0] = '\0';
-	/* Every reader of the format asks for this, too. */
+	/* Other readers of the format require this, too. */
 	if (n == 0 || text[0] != '{')
 		return bad_header(weights, file);
 	gm_scan_enter(&scan, '{');

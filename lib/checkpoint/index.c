@@ -20,7 +20,7 @@ static int bad_json(struct gm_weights *ws)
 			     gm_reason_path(ws->folder));
 }
 
-/* A name that stays in the folder. */
+/* Does the name denote a file in the folder itself? */
 static bool is_plain(const char *name)
 {
 	return name[0] != '\0' && strchr(name, '/') == NULL &&

@@ -13,7 +13,7 @@ static void skip_space(struct gm_scan *s)
 		s->at++;
 }
 
-/* Is the next byte this one?  It is taken if so. */
+/* Is @byte the next byte?  If so, it is taken. */
 static bool take(struct gm_scan *s, char byte)
 {
 	if (s->at == s->end || *s->at != byte)
@@ -29,7 +29,7 @@ static bool is_digit(const struct gm_scan *s)
 
 /* ---- strings ------------------------------------------------------------- */
 
-/* Four digits of a \u.  Returns -1 for none. */
+/* Take four digits of a \u.  Returns -1 where they are none. */
 static int32_t take_hex(struct gm_scan *s)
 {
 	int32_t value = 0;
@@ -49,7 +49,7 @@ static int32_t take_hex(struct gm_scan *s)
 	return value;
 }
 
-/* Behind "\u": what it stands for, with its other half where it has one. */
+/* Take the code behind "\u", with its other half where it is a surrogate. */
 static int32_t take_code(struct gm_scan *s)
 {
 	int32_t high = take_hex(s), low;
@@ -64,7 +64,7 @@ static int32_t take_code(struct gm_scan *s)
 	return 0x10000 + ((high & 0x3ff) << 10) + (low & 0x3ff);
 }
 
-/* At most as many bytes as its escape had. */
+/* Store a code in UTF-8: at most as many bytes as its escape had. */
 static char *put_code(char *to, int32_t code)
 {
 	if (code < 0x80) {
@@ -85,7 +85,7 @@ static char *put_code(char *to, int32_t code)
 	return to;
 }
 
-/* Behind a backslash.  Returns NULL for what is no escape. */
+/* Take the escape behind a backslash.  Returns NULL where it is none. */
 static char *escape(struct gm_scan *s, char *to)
 {
 	static const char from[] = "\"\\/bfnrt", into[] = "\"\\/\b\f\n\r\t";
@@ -106,7 +106,7 @@ static char *escape(struct gm_scan *s, char *to)
 	return to;
 }
 
-/* A character of more than a byte, in its one right spelling. */
+/* Take a character of several bytes, in its shortest encoding only. */
 static char *long_char(struct gm_scan *s, char *to)
 {
 	static const int32_t least[] = { 0, 0x80, 0x800, 0x10000 };
@@ -223,7 +223,7 @@ bool gm_scan_enter(struct gm_scan *scan, char opening)
 	return true;
 }
 
-/* Is there one more in it?  As gm_scan_item(). */
+/* Is there another element in the container?  Returns as gm_scan_item(). */
 static int another(struct gm_scan *s, char closing)
 {
 	bool first = s->fresh;
@@ -252,7 +252,7 @@ int gm_scan_item(struct gm_scan *scan)
 	return another(scan, ']');
 }
 
-/* ---- what nobody cares for ----------------------------------------------- */
+/* ---- skipping ----------------------------------------------------------- */
 
 static bool skip_word(struct gm_scan *s, const char *word)
 {
@@ -293,7 +293,8 @@ bool gm_scan_skip(struct gm_scan *scan)
 		} else if (!skip_scalar(scan)) {
 			return false;
 		}
-		/* On to the next value, out of all that end before it. */
+		/* Go on to the next value; leave all containers that end before
+		 * it. */
 		while (depth > 0 && ret == 0) {
 			ret = kinds[depth - 1] == '{' ? gm_scan_key(scan, &key)
 						      : gm_scan_item(scan);

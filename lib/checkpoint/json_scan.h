@@ -2,19 +2,19 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * json_scan - JSON, read once from front to back.
+ * json_scan - parse JSON once from front to back.
  *
- * For texts that others have written and that may be large: nothing is
- * allocated, nothing recurses, and what is not JSON to the letter is refused.
- * Strings are put in their final form where they lie, which is never longer, so
- * the text must be writable, and is of no use to a second scan.
+ * The text comes from another program and may be large: the scanner allocates
+ * nothing, does not recurse, and refuses everything that is not strict JSON.
+ * The scanner decodes strings in place, where the result is never longer, so
+ * the text must be writable and cannot be scanned again.
  *
  *	enter an object		then key, value, key, value ... until there
  *				is none
  *	enter an array		then item, value, item, value ... likewise
  *
- * Who sees a value that it does not care for skips it.  Each call is good for
- * the next only if it has succeeded.
+ * A caller that does not need a value skips it.  A call may follow another only
+ * if that has succeeded.
  */
 #ifndef GM_LIB_CHECKPOINT_JSON_SCAN_H
 #define GM_LIB_CHECKPOINT_JSON_SCAN_H
@@ -23,12 +23,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GM_SCAN_DEPTH 2048u /* of what is skipped, most containers in another */
+#define GM_SCAN_DEPTH 2048u /* most nested containers in a skipped value */
 
 struct gm_scan {
 	char *at;
 	char *end;
-	bool fresh; /* a container has been entered, and nothing in it read */
+	bool fresh; /* a container has been entered, and nothing read in it */
 };
 
 static inline struct gm_scan gm_scan_begin(char *text, size_t n)
@@ -47,13 +47,13 @@ int gm_scan_key(struct gm_scan *scan, char **ret_key);
  * or -EINVAL. */
 int gm_scan_item(struct gm_scan *scan);
 
-/* Returns false when the value is none, of this kind.  Numbers are whole, from
- * 0 to 2^63 - 1; a string has no NUL in it and one behind it, and is UTF-8. */
+/* Returns false when the value is not of this kind.  Numbers are whole, from 0
+ * to 2^63 - 1; a string has no NUL in it and one behind it, and is UTF-8. */
 bool gm_scan_string(struct gm_scan *scan, char **ret_text);
 bool gm_scan_number(struct gm_scan *scan, uint64_t *ret_number);
 bool gm_scan_skip(struct gm_scan *scan);
 
-/* Is there nothing behind the value that was read last? */
+/* Is the text at its end behind the value that was read last? */
 bool gm_scan_at_end(struct gm_scan *scan);
 
 #endif

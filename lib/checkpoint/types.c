@@ -6,8 +6,8 @@
 #include "gpumap.h"
 #include "lib/checkpoint/checkpoint.h"
 
-/* As the formats spell them.  Some of safetensors' are smaller than a byte; of
- * GGUF's, those without bits come in blocks. */
+/* The types by the names that the formats use.  Some of safetensors' are
+ * smaller than a byte; GGUF's types without bits come in blocks. */
 static const struct {
 	const char *name;
 	uint32_t bits;
@@ -63,7 +63,7 @@ static const struct {
 
 #define N_TYPES (sizeof(types) / sizeof(types[0]))
 
-/* GGUF's, by its numbers. */
+/* GGUF's types, by its numbers. */
 static const struct {
 	const char *name;
 	uint16_t block; /* elements */

@@ -59,6 +59,7 @@ gm_scripts += %reldir%/check_shm_pure.sh
 gm_scripts += %reldir%/check_structure.sh
 gm_scripts += %reldir%/check_symbols.sh
 gm_scripts += %reldir%/check_torture.sh
+gm_scripts += %reldir%/check_words.sh
 
 check_PROGRAMS += $(gm_suites) $(gm_replays)
 TESTS += $(gm_cases) $(gm_replays) $(gm_scripts)

@@ -5,7 +5,7 @@
  * uuid - the uuid of a row that no vendor has given one.
  *
  * The same machine, node and share have the same uuid after every restart and
- * reboot.  It is a UUID of version 8 over two SipHash-2-4 values, keyed with
+ * reboot.  The uuid is of version 8 over two SipHash-2-4 values, keyed with
  * the machine's id, of the texts
  *
  *	"gpumap host node <node> share <part> of <parts> 0"	and "... 1"
@@ -17,9 +17,9 @@
  * with the names of the node and the row, and how many rows of this name come
  * before it: others may be added to the file or taken out.
  *
- * The key is /etc/machine-id, which is not for everybody to know and cannot be
- * computed back from this; where there is none it is the host's name, twice
- * hashed with the key zero.
+ * The key is /etc/machine-id, which is confidential and cannot be computed back
+ * from a uuid; where there is none the key is the host's name, twice hashed with
+ * the key zero.
  */
 #ifndef GM_DAEMON_DEVICES_UUID_H
 #define GM_DAEMON_DEVICES_UUID_H

@@ -45,7 +45,8 @@ wrong_words() {
 	}' "$@"
 }
 
-for folder in include lib shm agent/worker agent/daemon/account \
+for folder in include lib shm agent/comm agent/common agent/cuda agent/probe \
+	agent/worker agent/daemon/account \
 	agent/daemon/base agent/daemon/devices agent/daemon/segment; do
 	# shellcheck disable=SC2046 # no file has a blank in its name
 	check "$folder says what it means" \

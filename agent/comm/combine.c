@@ -7,7 +7,7 @@
 
 #include "gpumap.h"
 
-/* What is computed at once: a block of it stays in the first cache. */
+/* The block that is computed at once: it stays in the first cache. */
 #define BLOCK 1024u
 
 /* Elements as they are computed with. */
@@ -62,7 +62,7 @@ static const struct {
 		}                                                       \
 	}
 
-/* Of all ones where it is so, of zeroes elsewhere. */
+/* All ones where the condition holds, zeroes elsewhere. */
 #define PICK(vec, is, a, b) (((vec)(is) & (a)) | (~(vec)(is) & (b)))
 
 LOOP(add_f32, f32v, a + b)
@@ -219,7 +219,7 @@ static int64_t load_integer(uint32_t dtype, const void *src, size_t i)
 	}
 }
 
-/* Of two's complement the lower bytes are those of the smaller type. */
+/* In two's complement the lower bytes are those of the smaller type. */
 static void store_integer(uint32_t dtype, void *dst, size_t i, int64_t value)
 {
 	char *to = (char *)dst + i * kinds[dtype].bytes;

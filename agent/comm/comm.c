@@ -15,7 +15,7 @@ enum state {
 	WORK,     /* on what is read from the others as they brought it */
 	GATHER,   /* on what they have made of it */
 	HALF,     /* until all have made their part */
-	PART,     /* until nobody reads what is ours */
+	PART,     /* until no rank reads our memory */
 	OFFER,    /* SEND: until it has been taken */
 	ACCEPT,   /* RECV: until there is something */
 	TAKE,
@@ -50,8 +50,8 @@ int gm_comm_broken_by(const struct gm_comm_page *page)
 	return -(int)gm_get_ordered(&page->broken); /* COMM.tell */
 }
 
-/* Who has read from others looks once more before it says that all is well:
- * those that ended because the group is broken may have new numbers there. */
+/* A rank that has read from others checks once more before it reports success:
+ * ranks that ended because the group is broken may have new data there. */
 static int after_reading(const struct gm_comm *comm)
 {
 	int broken = gm_comm_broken_by(comm->page);
@@ -224,7 +224,7 @@ static int agree(const struct gm_comm *comm, const struct gm_comm_call *c)
 	return ret;
 }
 
-/* Another rank's memory.  That it is not there is everybody's affair. */
+/* Another rank's memory.  If it is not there, the whole group fails. */
 static const char *of_rank(struct gm_comm *comm, uint32_t rank,
 			   struct gm_comm_place place, uint64_t bytes)
 {
@@ -503,7 +503,7 @@ static int meet(struct gm_comm *comm, struct gm_comm_call *c)
 	return 0;
 }
 
-/* The part is done: say so.  Who only got something from the root leaves. */
+/* The part is done: say so.  A rank that only received from the root leaves. */
 static int end_part(struct gm_comm *comm, struct gm_comm_call *c,
 		    bool *ret_told)
 {

@@ -4,11 +4,11 @@
 /*
  * comm - collectives of host ranks, through memory that all of them have.
  *
- * Each rank calls in its own process and waits for nobody: gm_comm_step() does
- * what can be done, some bytes at a time, and says whether there is more.  A
- * rank writes to its own memory only, and reads that of the others between the
+ * Each rank calls in its own process and never blocks: gm_comm_step() does some
+ * bytes at a time, as far as it can, and returns whether there is more.  A rank
+ * writes to its own memory only, and reads that of the others between the
  * phases that say when it may: a rank that is late, or dead, or goes on when
- * the others have given up, harms nobody's memory.
+ * the others have given up, harms no other rank's memory.
  *
  *	all_reduce	each rank combines one part of all and copies the other
  *			parts from those who did: every element is read twice
@@ -18,9 +18,9 @@
  *	broadcast	each rank copies from the root
  *	send, recv	the receiver copies
  *
- * What is small, GM_COMM_SMALL bytes or less of each rank, goes by way of the
- * page, in one step: each rank puts its own there, and does everything itself
- * as soon as all have.
+ * Small operands, GM_COMM_SMALL bytes or less of each rank, pass through the
+ * page, in one step: each rank puts its own there, and computes the whole
+ * result as soon as all have.
  *
  * Ranks that do not ask for the same thing all end with -EINVAL.  One that
  * cannot take part (its memory is not there) says so, and all end with its
@@ -80,7 +80,7 @@ struct gm_comm {
 };
 
 /*
- * What a rank asks for.  @n elements are, of
+ * The request of a rank.  @n elements are, of
  *
  *	ALL_REDUCE, BROADCAST, SEND, RECV  what each rank has or gets
  *	ALL_GATHER                         what each gives; it gets ranks * n
@@ -94,8 +94,8 @@ struct gm_comm {
  * A rank that @meets looks at no memory.  All ranks do so or none does; of SEND
  * and RECV both.
  *
- * What is a piece of something larger says so in @whole, in any number: ranks
- * that are in pieces of different things do not ask for the same.
+ * A piece of something larger has a number of its own in @whole: ranks that are
+ * in pieces of different things do not ask for the same.
  */
 struct gm_comm_ask {
 	uint32_t op;     /* enum gm_comm_op */
@@ -159,7 +159,7 @@ void gm_comm_begin(struct gm_comm *comm, const struct gm_comm_ask *ask,
  *
  * budget	bytes to read at most, from one of the ranks each; at least a
  *		cache line's worth is done
- * ret_told	set where others may be waiting for what was done: look for them
+ * ret_told	set where others may be waiting for this step: look for them
  *
  * Returns	1		it has ended
  *		0		there is more to do, at once
@@ -167,15 +167,15 @@ void gm_comm_begin(struct gm_comm *comm, const struct gm_comm_ask *ask,
  *		-EINVAL		the ranks do not ask for the same, or for what
  *				there is not
  *		-EFAULT		memory that one of them names is not there
- *		else		what gm_comm_break() was told, negative
+ *		else		the error of gm_comm_break(), negative
  *
- * What was received is whole after 1, and undefined otherwise.
+ * Received data is whole after 1, and undefined otherwise.
  */
 int gm_comm_step(struct gm_comm *comm, struct gm_comm_call *call,
 		 uint64_t budget, bool *ret_told);
 
-/* Of a call that met, and that all of it could do: this rank is through with
- * what it met for. */
+/* For a call that met and that all ranks could do: this rank is through with
+ * it. */
 void gm_comm_part(struct gm_comm *comm, const struct gm_comm_call *call);
 
 /* Are the others through with all that gm_comm_part() was told of here? */
@@ -185,7 +185,7 @@ bool gm_comm_all_parted(const struct gm_comm *comm);
  * be called by any process that has the page. */
 void gm_comm_break(struct gm_comm_page *page, int error);
 
-/* What all end with, negative; 0: the group is whole. */
+/* The error that all ranks end with, negative; 0: the group is whole. */
 int gm_comm_broken_by(const struct gm_comm_page *page);
 
 #endif

@@ -2,28 +2,28 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * comm_shm - what the ranks of one group share: who is how far in which
- * collective.
+ * comm_shm - the page that the ranks of one group share: how far each rank is
+ * in which collective.
  *
- * Memory that only agent processes have: a head, a seat for each rank, written
- * by that rank alone, and a cell for each ordered pair of ranks.  It starts as
- * zeroes but for the rows of the ranks, and is used for one life of the group:
- * one that is broken stays so.
+ * Memory that only agent processes have: a head, a place for each rank, written
+ * by that rank alone, and a cell for each ordered pair of ranks. The page
+ * starts as zeroes but for the rows of the ranks, and is used for one life of
+ * the group: one that is broken stays so.
  *
  * The collectives of a group have tickets 1, 2, 3, ..., the same at every rank.
- * How far a rank is, is one number: 4 * ticket + enum gm_comm_phase.  It only
- * grows.  What a rank asks for in a ticket lies in one of its two slots, by the
- * ticket's last bit: who is in ticket t + 1 has seen all others there, so
- * nobody looks at the slot of ticket t any more, which t + 2 is written into.
+ * How far a rank is, is one number that only grows: 4 * ticket + enum
+ * gm_comm_phase.  A rank's request of a ticket lies in one of its two slots, by
+ * the ticket's last bit: a rank in ticket t + 1 has seen all others there, so
+ * no rank reads the slot of ticket t any more, which t + 2 is written into.
  * Pairs have numbers of their own, of what has been offered and taken so far,
  * in their cell: how often two meet is nothing to the others' tickets.
  *
  * Edges
  *
  *   COMM.phase  a rank stores its slot, or its results, before the phase that
- *               says so; who sees the phase sees them.
- *   COMM.tell   who has come on, or breaks the group, looks for those who wait
- *               afterwards (the caller's affair); all are sequentially
+ *               says so; a rank that sees the phase sees them.
+ *   COMM.tell   a rank that has come on, or breaks the group, looks afterwards
+ *               for ranks that wait (the caller does); all are sequentially
  *               consistent.
  *   COMM.cell   a sender stores what it offers before the number of the offer;
  *               the receiver is done with that, and with the bytes, and stores
@@ -32,9 +32,10 @@
  *   COMM.clique each rank stores its version; where all are the same, rank 0
  *               stores what devices meet by before it says that it is there;
  *               each rank says when its device has met the others.
- *   COMM.met    who finds all of them ready says so for all, and who gives up
- *               before that does; the first word counts, and all ranks know it
- *               before gpumapd is told that they have joined.
+ *   COMM.met    the rank that finds all of them ready says so for all, and a
+ *               rank that gives up does before; the first word counts, and
+ *               all ranks know it before gpumapd is told that they have
+ *               joined.
  *
  * Windows.  Where the others cannot have a rank's memory mapped, as that of a
  * card, all ranks of the group go by way of windows behind the cells,
@@ -55,7 +56,7 @@
 #define GM_COMM_RANKS 64u   /* at most */
 #define GM_COMM_SMALL 4096u /* bytes that go by way of a slot */
 
-/* Of a rank: while what is in one goes around, the other is filled or
+/* For each rank: while the data of one goes around, the other is filled or
  * emptied. */
 #define GM_COMM_WINDOWS      2u
 #define GM_COMM_WINDOW_BYTES (UINT64_C(1) << 20)
@@ -66,12 +67,12 @@
 enum gm_comm_phase {
 	GM_COMM_ARRIVED = 1, /* the slot says what for */
 	GM_COMM_COMBINED,    /* this rank's part of a result is there */
-	/* It reads nobody's memory any more, or its device is through with what
-	 * all met for. */
+	/* The rank reads no other's memory any more, or its device is through
+	 * with the call that all met for. */
 	GM_COMM_PARTED
 };
 
-/* What has become of the meeting of the ranks' devices, for all of them. */
+/* How the meeting of the ranks' devices ended, for all of them. */
 enum gm_comm_met { GM_COMM_MET = 1, GM_COMM_NOT_MET };
 
 /* In shared memory. */
@@ -92,8 +93,8 @@ struct gm_comm_slot {
 /* In shared memory.  Written by its rank. */
 struct gm_comm_seat {
 	alignas(GM_LINE) gm_a64 phase;
-	/* Of what its device would do collectives with among its like; 0: it
-	 * has not said.  COMM.clique */
+	/* Version of the library that its device would use for collectives; 0:
+	 * not yet known.  COMM.clique */
 	gm_a64 version;
 	gm_a64 is_ready; /* 1: its device has met the others.  COMM.clique */
 	struct gm_comm_slot slot[2];
@@ -119,13 +120,13 @@ struct gm_comm_cell {
 /* In shared memory. */
 struct gm_comm_page {
 	alignas(GM_LINE) gm_a32 broken; /* an errno, for good; 0: it is whole */
-	/* Of each rank.  Written by who makes the page, before anybody has
-	 * it. */
+	/* For each rank.  Written by the maker of the page, before any other
+	 * process has the page. */
 	gm_a32 row[GM_COMM_RANKS];
 	gm_a32 met;    /* enum gm_comm_met, for good; 0: not yet.  COMM.met */
 	gm_a32 has_id; /* 1: clique_id is there.  COMM.clique */
-	/* What the devices meet by.  Plain: written by rank 0, before it says
-	 * that it is there. */
+	/* The identifier that the devices meet by.  Plain: written by rank 0,
+	 * before it says that it is there. */
 	alignas(GM_LINE) unsigned char clique_id[GM_COMM_CLIQUE_ID_BYTES];
 	struct gm_comm_seat seat[]; /* one each, then the cells */
 };
@@ -154,7 +155,7 @@ static inline size_t gm_comm_windows_at(uint32_t ranks)
 	       gm_comm_windows_bytes() * gm_comm_windows_bytes();
 }
 
-/* Of the page and what is behind it. */
+/* Bytes of the page and of everything behind it. */
 static inline size_t gm_comm_bytes(uint32_t ranks, bool is_staged)
 {
 	return is_staged ? gm_comm_windows_at(ranks) +

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* Who is through with what ranks have met for: of all, in their seats; of two,
- * in their cell. */
+/* Marks that a rank is through with a call that ranks have met for: of all
+ * ranks, in their places; of two, in their cell. */
 
 #include "agent/comm/comm.h"
 

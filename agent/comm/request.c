@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* What a rank asks for: how much of it there is, and where it may lie. */
+/* The request of a rank: how many bytes, and where they may lie. */
 
 #include "agent/comm/comm.h"
 

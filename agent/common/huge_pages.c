@@ -56,7 +56,7 @@ void *gm_thp_map(uint64_t bytes, int prot, int flags, int fd, off_t at)
 	return map;
 }
 
-/* Nothing is missing: to copy it would gain nobody anything. */
+/* No page is missing: a copy would gain nothing. */
 static bool is_full(char *block)
 {
 	unsigned char there[GM_THP_BYTES / LEAST_PAGE];

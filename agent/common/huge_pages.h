@@ -25,7 +25,7 @@ void *gm_thp_map(uint64_t bytes, int prot, int flags, int fd, off_t at);
 /*
  * gm_thp_fill - have the whole blocks in memory mapped so, as huge pages
  *
- * at, bytes	whole pages, writable.  What is there keeps its contents; a
+ * at, bytes whole pages, writable. Pages that are there keep their contents; a
  *		block that is all there stays as it is.
  *
  * The kernel's first refusal ends it: the caller fills what is left.

@@ -28,9 +28,9 @@ static struct {
 	time_t second;
 	unsigned int n;
 } counted[EVENTS];
-/* What uids have had said, as time that it takes at GM_LOG_UID_RATE: until
- * when.  A place is another's once that has passed; until then all who meet
- * there share it. */
+/* Log lines of uids, as time that they take at GM_LOG_UID_RATE: until when.  A
+ * place is free for another uid once that has passed; until then all uids that
+ * meet there share it. */
 static uint64_t paid_ns[256];
 
 static pthread_mutex_t counting = PTHREAD_MUTEX_INITIALIZER;
@@ -40,7 +40,7 @@ void gm_log_context(const char *pairs)
 	context = pairs;
 }
 
-/* What snprintf wants to have written, cut to what it has. */
+/* The length that snprintf() wants, cut to the room that there is. */
 static size_t clip(int wanted, size_t room)
 {
 	if (wanted < 0)
@@ -72,8 +72,8 @@ static bool put_line(const char *line, size_t n)
 	return true;
 }
 
-/* Who floods us with one kind of event must not fill the disk, nor hide events
- * of another kind. */
+/* A flood of one kind of event must not fill the disk, nor hide events of
+ * another kind. */
 static bool too_many(const char *event)
 {
 	struct timespec now;

@@ -7,14 +7,13 @@
  *	level=info event=ready instance=node epoch=3 rows=2 pid=812
  *
  * A line is one write(2), so lines of several processes do not mix.  Where
- * standard error takes nothing at the moment, because who reads it has stopped,
+ * standard error takes nothing at the moment, because its reader has stopped,
  * the line is dropped rather than waited for; so is a line of a kind of which
- * there were GM_LOG_RATE in this second.  The next one that is taken ends with
- * lost=N.  Of what clients have us do each uid has GM_LOG_UID_BURST lines at
- * once, and GM_LOG_UID_RATE a second from there on: others' lines of the kind
- * are told beside those of one who does it over and over.  Bytes that are no
- * printable text are written as '?', whatever the caller hands in, and a line
- * longer than GM_LOG_BYTES is cut.
+ * there were GM_LOG_RATE in this second.  The next line that is taken ends with
+ * lost=N.  For events that clients cause each uid has GM_LOG_UID_BURST lines at
+ * once, and GM_LOG_UID_RATE a second from there on, so that one uid's
+ * repetitions do not hide the events of others.  Bytes that are no printable
+ * text are written as '?', and a line longer than GM_LOG_BYTES is cut.
  */
 #ifndef GM_LOG_H
 #define GM_LOG_H

@@ -302,8 +302,9 @@ static int bind_memory(int node)
 	return 0;
 }
 
-/* What was allocated before we could choose: the program's loader ran on its
- * parent's node.  A page that cannot move serves where it is. */
+/* Pages that were allocated before the process could choose: the program's
+ * loader ran on its parent's node.  A page that cannot move serves where it
+ * is. */
 static void bring_memory(const char *root, int node)
 {
 	struct gm_idset from, to = { 0 };

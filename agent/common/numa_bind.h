@@ -34,13 +34,14 @@ struct gm_node {
 	uint64_t mem_bytes;   /* 0 for a node without memory that we may use */
 };
 
-/* What this process may use: its affinity and its cpuset's memory nodes. */
+/* The CPUs and memory nodes that this process may use: its affinity and its
+ * cpuset. */
 struct gm_pin_allow {
 	struct gm_idset cpus;
 	struct gm_idset mems;
 };
 
-/* What binding came to: 0, or the negative errno of the step. */
+/* The result of the binding: 0, or the negative errno of the step. */
 struct gm_pinned {
 	int cpus;
 	int memory;
@@ -124,8 +125,8 @@ enum gm_pin_mode {
  * gm_pin_range - bind a mapping to a node before it is touched
  *
  * addr, bytes	page aligned.  For a shared mapping (a memfd, a tmpfs file) the
- *		kernel keeps the policy with the file, so it holds whoever
- *		touches a page first.
+ *		kernel keeps the policy with the file, so it holds for
+ *		every process that touches a page first.
  *
  * Returns	0
  *		-EPERM, -ENOSYS, -EINVAL, -EFAULT, -ENOMEM	from mbind

@@ -19,7 +19,7 @@
  *	EVENT     of one device: an Xid or an ECC error
  *	PEERS     of two devices: what NVML says of the path between them
  *	RELEASED  answer to RELEASE: no descriptor of that card is open here.
- *	          Of several that were not answered yet, to the last.
+ *	          After several RELEASEs one answer, to the last.
  *
  *	gpumapd to probe
  *	RELEASE   close everything of one card and leave it alone (drain)

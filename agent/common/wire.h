@@ -7,7 +7,8 @@
  * Records of a SOCK_SEQPACKET pair, one struct gm_wire each, from and to a
  * child that gpumapd has exec'd from its own build: both ends know the same
  * struct.  A worker inherits, at fixed numbers, the pair's other end, the
- * journal of its row and the commons; everything else comes by ATTACH.
+ * journal of its row and the page of its group; everything else comes by
+ * ATTACH.
  *
  *	gpumapd to worker        worker to gpumapd
  *	ATTACH   3 or 4 fds  ->  ATTACHED  status
@@ -40,11 +41,12 @@
  * memory: other rows that drain may have copies out of it to finish.  gpumapd
  * has it LEAVE when they have, or have taken too long.
  *
- * An undertaker (gpumap-worker --bury) gets the same ATTACH records, ends what
- * is owed in each queue, answers ATTACHED, and exits 0 after DRAIN.
+ * A recovery process (gpumap-worker --bury) gets the same ATTACH records, ends
+ * the entries that a dead worker left in each queue, answers ATTACHED, and
+ * exits 0 after DRAIN.
  *
- * A spare (gpumap-worker --spare) has done what takes long and belongs to
- * nobody yet; it has no lock, no context and no session before GO.
+ * A standby (gpumap-worker --spare) has initialised the driver and serves
+ * no session yet; it has no lock, no context and no session before GO.
  *
  * The group of a JOIN is broken by FORGET: what is under way in it ends with
  * -EIO at every rank.
@@ -52,7 +54,7 @@
  * A worker whose pair is closed finishes the slice in hand and exits.
  *
  * Copies between rows are done by the worker of the destination, which either
- * imports the source or borrows it.  What is borrowed goes by way of a stage:
+ * imports the source or borrows it.  Borrowed bytes pass through a stage:
  * memory of GM_STAGE_BYTES that both workers have mapped, one for each session
  * and row that borrows.  The borrower asks for a piece (FETCH), the lender puts
  * it there (FETCHED), and gpumapd hands on what they say, for they do not know
@@ -70,8 +72,8 @@
 #define GM_FD_JOURNAL    4 /* struct gm_journal ... */
 #define GM_FD_GROUP_PAGE 5 /* struct gm_group_page */
 
-/* What a worker may be told of its reads of files: how many are under way at
- * most, and bytes of one, a multiple of GM_LOAD_ALIGN. */
+/* Limits of a worker's reads of files: how many are in progress at most, and
+ * bytes of one, a multiple of GM_LOAD_ALIGN. */
 #define GM_LOAD_DEPTH_MAX 64u
 #define GM_LOAD_BYTES_MAX (16u << 20)
 #define GM_LOAD_ALIGN     4096u
@@ -79,8 +81,8 @@
 /* How long the devices of a group may take to meet, at most. */
 #define GM_NCCL_GROUP_LIMIT_NS UINT64_C(60000000000)
 
-/* Of a JOIN: the page has windows behind it; and the devices are to do it among
- * themselves, where they can. */
+/* For JOIN: the page has windows behind it; and the devices run the collective
+ * among themselves, where they can. */
 #define GM_JOIN_STAGED UINT32_C(1)
 #define GM_JOIN_CLIQUE UINT32_C(2)
 
@@ -132,9 +134,10 @@ enum gm_wire_type {
 #define GM_STAGE_PIECE_BYTES (UINT64_C(2) << 20)
 #define GM_STAGE_BYTES       (GM_STAGE_PIECES * GM_STAGE_PIECE_BYTES)
 
-/* Of a MASK: what may come to be copied from has a pattern behind its bytes,
- * made of its handle; the second descriptor is the other card's; the path is to
- * be tried with that.  Of a MASKED: it was copied so, and tried, with @code. */
+/* For MASK: a replica that others may copy from has a pattern behind its bytes,
+ * made of its handle; the second descriptor is the other card's replica; the
+ * path is to be verified with that pattern.  For MASKED: the replica was copied
+ * so, and verified, with @code. */
 #define GM_MASK_MARK UINT32_C(1)
 #define GM_MASK_PEER UINT32_C(2)
 #define GM_MASK_TRY  UINT32_C(4)

@@ -148,7 +148,7 @@ enum {
 	GM_CU_MEMHOSTREGISTER_READ_ONLY = 0x8
 };
 
-/* What cuGetProcAddress says beside its result. */
+/* Status that cuGetProcAddress() reports beside its result. */
 enum gm_cu_symbol_status {
 	GM_CU_SYMBOL_FOUND = 0,
 	GM_CU_SYMBOL_NOT_FOUND = 1,
@@ -161,7 +161,7 @@ enum gm_cu_jit_option {
 	GM_CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES = 6
 };
 
-/* Of cuLaunchKernel: parameters as one buffer. */
+/* For cuLaunchKernel(): parameters as one buffer. */
 #define GM_CU_LAUNCH_PARAM_END            ((void *)0)
 #define GM_CU_LAUNCH_PARAM_BUFFER_POINTER ((void *)1)
 #define GM_CU_LAUNCH_PARAM_BUFFER_SIZE    ((void *)2)

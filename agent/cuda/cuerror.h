@@ -2,12 +2,13 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * cuerror - what an error of the driver means for who met it.
+ * cuerror - classifies errors of the driver for the module that meets one.
  *
  * The driver has more than a hundred, of three kinds that matter: a call that
- * was refused and has harmed nothing, a state that passes or that somebody can
- * change, and a context that is of no use any more.  The last is sticky: every
- * later call returns it, and only the end of the process clears it.
+ * was refused and has harmed nothing, a state that passes or that the
+ * administrator can change, and a context that is of no use any more.  The last
+ * is sticky: every later call returns it, and only the end of the process
+ * clears it.
  *
  * A result never travels in an int that may hold an errno: it stays a
  * gm_cu_result until gm_cuerror_errno() has made a status of it, and the number
@@ -35,7 +36,7 @@ uint32_t gm_cuerror_class(gm_cu_result result);
  * for a number that is newer than this table.  Never NULL. */
 const char *gm_cuerror_name(gm_cu_result result);
 
-/* What an administrator can do about it: a sentence, or NULL. */
+/* The remedy for an administrator: a sentence, or NULL. */
 const char *gm_cuerror_remedy(gm_cu_result result);
 
 /*

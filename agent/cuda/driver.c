@@ -10,7 +10,7 @@
 
 #define N_OF(array) (sizeof(array) / sizeof((array)[0]))
 
-/* What stands in for a function that is not there: see driver.h. */
+/* Stands in for a function that is not there: see driver.h. */
 #define SYMBOL(group, name, version, arguments)   \
 	static gm_cu_result lack_##name arguments \
 	{                                         \
@@ -37,7 +37,7 @@ static const struct symbol {
 _Static_assert(N_OF(symbols) == GM_DRIVER_SYMBOLS, "one list");
 _Static_assert(GM_DRIVER_SYMBOLS <= UINT8_MAX, "a missing one is a byte");
 
-/* What is missed with it. */
+/* The feature that is missing with it. */
 static const char *const without[GM_DRIVER_GROUPS] = {
 	[GM_DRIVER_CORE] = "the driver cannot be used",
 	[GM_DRIVER_REGISTER] = "copies go through staging",
@@ -161,7 +161,7 @@ static void find_functions(struct gm_driver *driver,
 	}
 }
 
-/* Nobody has to wonder which half of a group is there. */
+/* A group is there as a whole, or not at all. */
 static void drop_torn_groups(struct gm_driver *driver)
 {
 	for (uint32_t i = 0; i < GM_DRIVER_SYMBOLS; i++) {

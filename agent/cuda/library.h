@@ -2,17 +2,18 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * library - find a library of NVIDIA's at run time.
+ * library - finds a library of NVIDIA's at run time.
  *
- * In this order: one that this process has already, for two copies of a driver
- * in one process do not agree; the one that the system's linker finds; the
- * folders that installers and container runtimes use.  A driver's library that
- * came with a toolkit ("compat") works with few cards and fails with CUDA error
- * 803 beside a newer driver, so one is taken only from the folder that the
- * administrator named, and then instead of what the system would find.
+ * The order of places: the library that this process has loaded already,
+ * because two copies of a driver in one process do not agree; the one that the
+ * system's linker finds; the folders that installers and container runtimes
+ * use.  A driver's library that came with a toolkit ("compat") works with few
+ * cards and fails with CUDA error 803 beside a newer driver, so one is taken
+ * only from the folder that the administrator named, and then instead of the
+ * system's.
  *
- * That there is no library is no fault, and told apart from one that is there
- * and cannot be loaded.
+ * A missing library is no fault, and is told apart from one that is there and
+ * cannot be loaded.
  */
 #ifndef GM_LIBRARY_H
 #define GM_LIBRARY_H
@@ -43,7 +44,7 @@ struct gm_library {
  * Returns	0
  *		-ENOENT		it is nowhere
  *		-ELIBBAD	it is there and cannot be loaded, or is a compat
- *				library that nobody asked for
+ *				library that was not asked for
  * Threads	any
  */
 int gm_library_open(const struct gm_library_where *where,

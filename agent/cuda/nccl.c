@@ -20,7 +20,7 @@ static const struct symbol {
 #include "agent/cuda/nccl_symbols.h"
 };
 
-/* What it lacks first, or NULL. */
+/* The first symbol that it lacks, or NULL. */
 static const char *find_functions(struct gm_nccl *nccl)
 {
 	for (size_t i = 0; i < N_OF(symbols); i++) {

@@ -78,7 +78,7 @@ struct gm_nccl_config {
 	int split_share;
 };
 
-/* What nobody chose is INT_MIN. */
+/* Options that are not chosen are INT_MIN. */
 #define GM_NCCL_CONFIG_MAGIC 0xcafebeefu
 #define GM_NCCL_CONFIG_NON_BLOCKING                                            \
 	(struct gm_nccl_config)                                                \

@@ -10,7 +10,7 @@
 
 #define N_OF(array) (sizeof(array) / sizeof((array)[0]))
 
-/* What stands in for a function that is not there: see nvml.h. */
+/* Stands in for a function that is not there: see nvml.h. */
 #define SYMBOL(group, name, arguments)              \
 	static gm_nvml_result lack_##name arguments \
 	{                                           \

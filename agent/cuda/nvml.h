@@ -83,7 +83,7 @@ enum {
 	GM_NVML_VALUE_UNSIGNED_INT = 1
 };
 
-/* What GM_NVML_FIELD_RECOVERY_ACTION says. */
+/* Values of GM_NVML_FIELD_RECOVERY_ACTION. */
 enum gm_nvml_recovery {
 	GM_NVML_RECOVERY_NONE = 0,
 	GM_NVML_RECOVERY_GPU_RESET = 1,
@@ -205,7 +205,7 @@ static inline bool gm_nvml_has(const struct gm_nvml *nvml, uint32_t group)
 /* "GPU_IS_LOST" and so on; "unknown error" for other numbers.  Never NULL. */
 const char *gm_nvml_error_name(gm_nvml_result result);
 
-/* What an administrator can do about it: a sentence, or NULL. */
+/* The remedy for an administrator: a sentence, or NULL. */
 const char *gm_nvml_error_remedy(gm_nvml_result result);
 
 #endif

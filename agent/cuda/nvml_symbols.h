@@ -31,7 +31,7 @@ SYMBOL(CORE, nvmlDeviceGetPciInfo_v3,
 SYMBOL(CORE, nvmlDeviceGetMinorNumber,
        (struct nvmlDevice_st *dev, unsigned int *ret_minor))
 
-/* What a card may not know, or a driver not tell. */
+/* Facts that a card may not know, or a driver not report. */
 SYMBOL(FACT, nvmlSystemGetCudaDriverVersion_v2, (int *ret_version))
 SYMBOL(FACT, nvmlDeviceGetMemoryInfo,
        (struct nvmlDevice_st *dev, struct gm_nvml_memory *ret_memory))

@@ -18,8 +18,8 @@
  * Pointers may have any alignment; those that are no multiple of the element
  * cost several times as much.
  *
- * What comes out depends on nothing but the elements, neither on the card nor
- * on the launch:
+ * Results depend on nothing but the elements, neither on the card nor on the
+ * launch:
  *
  *   - f16 and bf16 are widened to f32, computed there and rounded to the
  *     nearest, ties to even; f64 is computed as f64.  Each product and each sum
@@ -79,8 +79,8 @@ extern const size_t gm_operators_ptx_bytes; /* with the NUL */
  */
 int gm_operators_name(uint32_t op, uint32_t dtype, uint32_t to, char *ret_name);
 
-/* What a reduction of this dtype has for result: enum gpumap_dtype.  Only for
- * what gm_operators_name() knows. */
+/* The dtype of the result of a reduction of this dtype: enum gpumap_dtype.
+ * Only for operators that gm_operators_name() knows. */
 uint32_t gm_operators_result(uint32_t op, uint32_t dtype);
 
 /* Chunks of n elements. */

@@ -15,8 +15,10 @@
  * The format is that of mistral.rs, with its order of checks and texts of
  * errors.  Where ranges overlap the one with the higher end wins, of equal
  * ends the later one, and it wins whole: what it leaves out is unset there.
- * Of patterns the last that matches wins.  Keys of an entry other than device
- * and isq are ignored.
+ * Of patterns the last that matches wins; plans do not ask for them, because a
+ * layer map places whole layers: patterns are checked, so that a file works
+ * here and in mistral.rs alike.  Keys of an entry other than device and isq are
+ * ignored.
  *
  * YAML is taken without aliases, one document, no key twice, nested at most
  * GM_TOPOLOGY_DEPTH deep.  Patterns are what pattern.h says.  Nothing is

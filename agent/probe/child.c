@@ -81,7 +81,7 @@ static bool begins(const char *text, const char *prefix)
 	return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-/* What would change which cards a driver shows, or how it counts them. */
+/* Variables that would change which cards a driver shows, or their order. */
 static bool is_misleading(const char *variable)
 {
 	if (begins(variable, "CUDA_CACHE_PATH=") ||
@@ -213,7 +213,8 @@ int gm_child_read(struct gm_probe_child *child, struct gm_note *ret_note)
 	    gm_note_judge(ret_note, child->role) < 0) {
 		close(child->socket);
 		child->socket = -1;
-		/* What it may not say ends it, as a fault of its own. */
+		/* A record that its role may not send ends the child, as a
+		 * fault of its own. */
 		if (n > 0)
 			send_kill(child);
 		return -EPIPE;

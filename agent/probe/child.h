@@ -4,8 +4,9 @@
 /*
  * child - a role in a process of its own, which may hang and may be killed.
  *
- * It is this program again, with descriptor 3 for what it has to say, our
- * standard error for its log, and nothing else of ours; it ends when we do.
+ * The process is this program again, with descriptor 3 for its reports, our
+ * standard error for its log, and no other descriptor; it ends when this
+ * process does.
  */
 #ifndef GM_CHILD_H
 #define GM_CHILD_H
@@ -17,7 +18,7 @@
 
 struct gm_probe_child {
 	uint32_t role;  /* enum gm_probe_role; 0: none */
-	uint32_t index; /* of what the steward started it for */
+	uint32_t index; /* of the purpose that the watcher started it for */
 	pid_t pid;
 	int pidfd;      /* readable once it has ended */
 	int socket;     /* our end, non-blocking; -1: it has closed its own */
@@ -46,7 +47,8 @@ int gm_child_start(const struct gm_probe_options *options, uint32_t index,
  */
 int gm_child_read(struct gm_probe_child *child, struct gm_note *ret_note);
 
-/* End it.  It may take its time, or not do it at all; gm_child_reap() tells. */
+/* End the child.  Its exit may take long, or never come; gm_child_reap()
+ * tells. */
 void gm_child_kill(struct gm_probe_child *child);
 
 /* Has it ended?  Then it is gone, and @ret_how says how: "exit status 1",

@@ -76,7 +76,7 @@ void gm_card_facts(struct gm_card *card, const struct gm_note *note)
 	card->is_instance =
 		memcmp(note->card.device.parent, none, sizeof(none)) != 0;
 	gm_card_judge(card, GM_VOICE_SILENCE, NULL);
-	/* It is on the bus, whatever was said of it before. */
+	/* The card is on the bus, whatever was reported of it before. */
 	if (card->verdicts[GM_VOICE_EVENT].health == GM_PROBE_LOST)
 		gm_card_judge(card, GM_VOICE_EVENT, NULL);
 	if (was_lost)

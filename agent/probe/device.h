@@ -2,12 +2,12 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * device - all that is known of a card or an instance, and what it comes to.
+ * device - merges all facts of a card or an instance, and derives its health.
  *
- * What is known comes in pieces, from NVML, from the driver, from an event and
- * from silence, in any order and each more than once.  A card keeps the last
- * word of each, and what gpumapd is told follows from all of them together:
- * the worst of four verdicts, and facts of which CUDA's win over NVML's.
+ * Facts come in pieces, from NVML, from the driver, from an event and from
+ * silence, in any order and each more than once.  A card keeps the last report
+ * of each source; gpumapd is sent the result of all of them together: the worst
+ * of four verdicts, and facts of which CUDA's win over NVML's.
  *
  * Pure: no call here enters the kernel, but for the CPUs of a node.
  */
@@ -17,7 +17,7 @@
 #include "agent/probe/probe.h"
 #include "agent/probe/protocol.h"
 
-/* Who has a say in a card's health. */
+/* The sources that decide over a card's health. */
 enum gm_card_voice {
 	GM_VOICE_SILENCE = 0, /* it does not answer */
 	GM_VOICE_EVENT = 1,   /* an Xid, until the card was let go */
@@ -103,7 +103,7 @@ bool gm_card_is_askable(const struct gm_card *card);
 void gm_card_made(struct gm_card *card, const struct gm_note *place,
 		  uint32_t index);
 
-/* What gpumapd is told: DEVICE and MOVING. */
+/* The records for gpumapd: DEVICE and MOVING. */
 void gm_card_device(const struct gm_card *card, const char *sysfs,
 		    struct gm_probe_wire *ret_wire);
 void gm_card_wire_moving(const struct gm_card *card,

@@ -2,10 +2,11 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * The role --driver: what CUDA alone knows, without any context.
+ * The role --driver: asks CUDA for facts that it alone knows, without any
+ * context.
  *
- * The variables that choose what is visible and in which order are in our
- * environment already: whoever starts a process sets them.
+ * The variables that choose visible cards and their order are in the
+ * environment already: the process that starts this one sets them.
  */
 
 #include <stdlib.h>
@@ -72,7 +73,7 @@ static void say_device(int ordinal)
 	result = cu.cuDeviceGet(&dev, ordinal);
 	if (result == GM_CU_SUCCESS)
 		result = cu.cuDeviceGetUuid(&uuid, dev);
-	/* Nobody could be told by it; who is missing is asked for alone. */
+	/* The uuid could name no card; a missing card is asked for alone. */
 	if (result != GM_CU_SUCCESS)
 		return;
 	memcpy(note.uuid, uuid.bytes, sizeof(note.uuid));

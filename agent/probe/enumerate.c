@@ -15,7 +15,7 @@
 
 static struct gm_nvml nvml;
 
-/* That nothing is there is no fault, and is said with what was seen. */
+/* No card is no fault, and is reported with what was seen. */
 static void absent(const struct gm_probe_options *o, struct gm_note *note)
 {
 	size_t cards = gm_place_count(o->sysfs);

@@ -81,9 +81,9 @@ static void read_place(const struct gm_facts *f, struct nvmlDevice_st *dev,
 		row->minor_number = (int32_t)minor;
 }
 
-/* sysfs, else NVML.  (What the driver says stands between the two; it is put
- * there by who hears of it.)  nvmlDeviceGetNumaNodeId() is not asked: it names
- * the node that a card's own memory is. */
+/* sysfs, else NVML.  (The driver's answer stands between the two; on_message.c
+ * puts it there.) nvmlDeviceGetNumaNodeId() is not asked: it names the node
+ * that a card's own memory is. */
 static void read_affinity(const struct gm_facts *f, struct nvmlDevice_st *dev,
 			  struct gm_note_card *card)
 {
@@ -261,9 +261,9 @@ int gm_facts_instance(const struct gm_facts *f, struct nvmlDevice_st *mig,
 }
 
 /*
- * The worst that any call has said so far.  What NVML says of a card's memory
- * is believed whatever it is; a gauge that fails in a way of its own has
- * little to do with what the card can compute.
+ * The worst health that any call has reported so far.  NVML's reports of a
+ * card's memory always count; a gauge that fails in a way of its own has little
+ * to do with what the card can compute.
  */
 static void note_result(struct gm_note *note, const char *call,
 			gm_nvml_result result, bool is_gauge)

@@ -192,7 +192,7 @@ static void drop_privileges(void)
 		usage(strerror(errno));
 }
 
-/* Who started us may have died before we asked to follow. */
+/* The parent may have died before we asked to die with it. */
 static void follow_parent(void)
 {
 	struct pollfd parent = { .fd = GM_PROBE_FD };

@@ -24,7 +24,7 @@ int gm_ml_open(const struct gm_probe_options *options, struct gm_nvml *ret_nvml,
 void gm_ml_refused(struct gm_note *note, const char *call,
 		   gm_nvml_result result);
 
-/* What a refusal means for the card: enum gm_probe_health. */
+/* The health that a refusal means for the card: enum gm_probe_health. */
 uint32_t gm_ml_health(gm_nvml_result result);
 
 #endif

@@ -30,7 +30,7 @@ struct gm_card *gm_watcher_card(struct gm_watcher *s, const uint8_t uuid[16],
 		return NULL;
 	}
 	gm_card_begin(room, uuid, GM_NO_CARD, gm_probe_now());
-	/* Whom both lists lack has no ordinal, and that is known. */
+	/* A card that both lists lack has no ordinal, and that is known. */
 	room->has_ordinals = s->orders[0].is_good && s->orders[1].is_good;
 	return room;
 }
@@ -69,8 +69,8 @@ static void hear_census(struct gm_watcher *s, const struct gm_note *note)
 	s->orders[1].is_due = true;
 }
 
-/* Another card answers at this index: who was here before is somewhere else,
- * or it was never anybody but the one that answers now. */
+/* Another card answers at this index: the card that was here before is
+ * somewhere else, or it was always the one that answers now. */
 static void evict(struct gm_watcher *s, uint32_t slot, const char *by)
 {
 	struct gm_probe_verdict gone = { .health = GM_PROBE_LOST };
@@ -97,7 +97,7 @@ static void vacate(struct gm_probe_slot *slot)
 	slot->is_settled = false;
 }
 
-/* What a new watcher does not meet is there no more. */
+/* An instance that a new watcher does not meet is gone. */
 static void expect_instances(struct gm_watcher *s, uint32_t slot)
 {
 	for (uint32_t i = 0; i < GM_PROBE_CARDS; i++)
@@ -125,7 +125,8 @@ static void miss_instances(struct gm_watcher *s, uint32_t slot)
 	}
 }
 
-/* It was let go before it was known, or has another index than it had. */
+/* The card was released before its index was known, or its index has
+ * changed. */
 static void leave_alone(struct gm_watcher *s, struct gm_probe_child *child,
 			struct gm_card *card)
 {
@@ -161,7 +162,7 @@ static void hear_card(struct gm_watcher *s, struct gm_probe_child *child,
 	card->is_met = true;
 	if (card->is_released)
 		leave_alone(s, child, card);
-	/* Who comes, or comes back, may change every order. */
+	/* A card that comes, or comes back, may change every order. */
 	if ((was_asked && !card->is_asked) || (is_new && s->is_listed)) {
 		s->orders[0].is_due = true;
 		s->orders[1].is_due = true;
@@ -197,7 +198,7 @@ static void hear_event(struct gm_watcher *s, struct gm_probe_child *child,
 
 	if (!card || card->slot != child->index)
 		return;
-	/* Of Xids gpumapd keeps count, and tells. */
+	/* gpumapd counts Xids, and logs them. */
 	if (note->event.kind != GM_NVML_EVENT_XID)
 		gm_log(GM_LOG_INFO, "card_event", "device=%s kind=0x%llx",
 		       card->facts.device.id,
@@ -206,7 +207,7 @@ static void hear_event(struct gm_watcher *s, struct gm_probe_child *child,
 	gm_watcher_queue(s, &heard);
 	if (!gm_card_event(card, &note->event) || card->is_instance)
 		return;
-	/* What a whole card has, its instances have. */
+	/* Facts of a whole card hold for its instances. */
 	for (uint32_t i = 0; i < GM_PROBE_CARDS; i++)
 		if (s->cards[i].used && s->cards[i].slot == child->index)
 			gm_card_event(&s->cards[i], &note->event);
@@ -448,7 +449,7 @@ void gm_watcher_bury(struct gm_watcher *s, const struct gm_probe_child *was,
 		bury_watch(s, was, how);
 		break;
 	case GM_ROLE_PEERS:
-		/* Nobody copies where nothing is known of the path. */
+		/* No worker copies where nothing is known of the path. */
 		if (strcmp(how, "exit status 0") != 0 && !s->want_peers)
 			gm_log(GM_LOG_WARNING, "no_peers", "how=%s",
 			       gm_quote(how).text);

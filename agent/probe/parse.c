@@ -142,7 +142,7 @@ void gm_text_profile(const char *name, char *ret_profile, size_t bytes)
 	gm_text_copy(ret_profile, bytes, at, strlen(at));
 }
 
-/* What follows "@key:" on a line of its own, or NULL. */
+/* The text behind "@key:" on a line of its own, or NULL. */
 static const char *value_of(const char *text, const char *key)
 {
 	size_t length = strlen(key);

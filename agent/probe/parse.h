@@ -2,10 +2,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * parse - the words of NVML and of the kernel's module, read and judged.
+ * parse - reads and checks strings of NVML and of the kernel's module.
  *
- * Pure.  None of these strings is ours: a library that does not end one, or
- * a card whose memory of itself is damaged, gets a refusal and nothing else.
+ * Pure.  None of these strings is trusted: a string without an end, or one of a
+ * card whose memory is damaged, is refused and has no other effect.
  */
 #ifndef GM_PROBE_PARSE_H
 #define GM_PROBE_PARSE_H
@@ -16,9 +16,10 @@
 /*
  * gm_text_copy - printable text of at most @bytes with its end
  *
- * size		bytes that @text has; it need not end within them
+ *    size		bytes that @text has; it need not end within them
  *
- * What is not printable ASCII becomes '?'; blanks around it are left out.
+ * Bytes that are not printable ASCII become '?'; blanks around the text are
+ * left out.
  */
 void gm_text_copy(char *ret_text, size_t bytes, const char *text, size_t size);
 

@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * The role --peers: what NVML says of the path between each two cards.  That
- * it says yes is not enough for anybody to copy there, that it says no is.
+ * The role --peers: NVML's report of the path between each two cards.  A no is
+ * enough not to copy there; a yes is not enough to copy.
  */
 
 #include <errno.h>
@@ -115,7 +115,7 @@ int gm_peers_run(const struct gm_probe_options *o)
 	struct gm_note note = { 0 };
 	uint32_t n;
 
-	/* Unknown is what pairs are that nobody speaks of. */
+	/* Pairs without a report are unknown. */
 	if (gm_ml_open(o, &nvml, &note) < 0)
 		_exit(EXIT_FAILURE);
 	n = open_ends(o->list);

@@ -6,8 +6,8 @@
  *
  * A call of NVML or of the driver can block for ever, and a process that holds
  * a card open keeps it from being reset.  So the process that gpumapd talks to,
- * the steward, calls neither.  It starts the same program again in one of these
- * roles, believes each for a time only, and can end any of them:
+ * the watcher, calls neither. The watcher starts the same program again in one
+ * of these roles, believes each for a time only, and can end any of them:
  *
  *	--census	how many cards NVML lists, and what the kernel knows of
  *			them; then it exits

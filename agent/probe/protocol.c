@@ -14,7 +14,7 @@
 
 #define CLOSE(text) ((text)[sizeof(text) - 1] = '\0')
 
-/* Who says what.  CALL is everybody's. */
+/* The records that each role sends.  Every role sends CALL. */
 static const uint32_t speaker[] = {
 	[GM_NOTE_CENSUS] = GM_ROLE_CENSUS, [GM_NOTE_PLACE] = GM_ROLE_CENSUS,
 	[GM_NOTE_CARD] = GM_ROLE_WATCH,    [GM_NOTE_MOVING] = GM_ROLE_WATCH,

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * protocol - what a role's process says to the steward that started it.
+ * protocol - what a role's process says to the watcher that started it.
  *
  * Records of a SOCK_SEQPACKET pair, whose other end the role finds as
  * descriptor 3.  Nothing goes the other way: a role is told what to do by its
@@ -70,7 +70,7 @@ struct gm_note_card {
 	uint32_t reserved;
 };
 
-/* What the driver knows.  0 is what it did not tell, -1 no node. */
+/* Facts of the driver.  0: not reported; -1: no node. */
 struct gm_note_driver {
 	int32_t ordinal;
 	int32_t host_node;
@@ -118,7 +118,7 @@ struct gm_note {
  */
 int gm_note_judge(struct gm_note *note, uint32_t role);
 
-/* Say it.  A role that nobody listens to any more ends here. */
+/* Send it.  A role whose reader is gone ends here. */
 void gm_note_send(const struct gm_note *note);
 
 /* CALL: constant text. */

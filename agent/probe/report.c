@@ -71,7 +71,7 @@ static bool is_ready(struct gm_watcher *s, const struct gm_card *card,
 
 	if (!card->has_facts || card->is_released)
 		return false;
-	/* Whoever is known when the first list ends is on it. */
+	/* Every card that is known when the first list ends is on it. */
 	if (!s->is_listed && s->list_at < until)
 		until = s->list_at;
 	if (gm_watcher_due(s, until, now))

@@ -81,7 +81,7 @@ static void start_watch(struct gm_watcher *s, uint32_t index, uint64_t now)
 		slot->start_at = gm_watcher_later(s, slot->failures++, now);
 }
 
-/* Told to leave a card alone of which nobody has said yet where it is. */
+/* Is a released card's index still unknown? */
 static bool is_anything_sought(const struct gm_watcher *s)
 {
 	for (uint32_t i = 0; i < GM_PROBE_CARDS; i++)
@@ -270,7 +270,7 @@ static void mind_silence(struct gm_watcher *s, struct gm_probe_child *child,
 		 "NVML hangs: over %u ms in %s", s->options->limit_ms,
 		 child->has_said ? "a look at the card" : child->call);
 	gm_watcher_judge_slot(s, child->index, GM_VOICE_SILENCE, &silent);
-	/* It may be slow only; one that is started anew would be no faster. */
+	/* The child may be slow only; a new one would be no faster. */
 	if (gm_watcher_due(s, child->heard + pause + PATIENCE * limit, now))
 		gm_child_kill(child);
 }
@@ -351,7 +351,7 @@ static bool are_slots_settled(const struct gm_watcher *s)
 	return true;
 }
 
-/* Once everybody else can be told from them. */
+/* Once all other cards can be told from them. */
 static void mind_names(struct gm_watcher *s, uint64_t now)
 {
 	if (!s->has_census || !((are_slots_settled(s) && s->is_census_over) ||
@@ -387,7 +387,7 @@ static bool may_hold(const struct gm_watcher *s,
 		     const struct gm_probe_child *child,
 		     const struct gm_card *card)
 {
-	/* Whose card is it?  It may be this one. */
+	/* The card of this index is not known yet: it may be this one. */
 	if (child->role == GM_ROLE_WATCH && card->slot == GM_NO_CARD)
 		return s->slots[child->index].card == GM_NO_CARD;
 	return holds(s, child, card) && child->began <= card->released_at;
@@ -418,7 +418,7 @@ void gm_watcher_release(struct gm_watcher *s, const uint8_t uuid[16],
 	struct gm_card *card = gm_watcher_card(s, uuid, true);
 
 	if (!card) {
-		/* What we cannot know we do not have open. */
+		/* A card that is not known is open in none of our processes. */
 		memcpy(unknown.uuid, uuid, sizeof(unknown.uuid));
 		gm_watcher_queue(s, &unknown);
 		return;
@@ -458,7 +458,7 @@ void gm_watcher_resume(struct gm_watcher *s, const uint8_t uuid[16])
 	s->orders[0].is_due = true;
 	s->orders[1].is_due = true;
 	if (card->slot == GM_NO_CARD) {
-		/* Nobody but gpumapd has ever spoken of it. */
+		/* Only gpumapd has ever named this card. */
 		card->used = card->has_facts || card->has_driver;
 		return;
 	}
@@ -469,7 +469,8 @@ void gm_watcher_resume(struct gm_watcher *s, const uint8_t uuid[16])
 		slot->is_released = false;
 		return;
 	}
-	/* It leaves the instance alone; the next one will not. */
+	/* The running watcher ignores the instance; its successor watches it
+	 * again. */
 	child = child_of(s, GM_ROLE_WATCH, card->slot);
 	if (child)
 		gm_child_kill(child);

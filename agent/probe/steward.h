@@ -2,13 +2,13 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * steward - the process that gpumapd talks to.
+ * steward - the watcher: the process that gpumapd talks to.
  *
- * One thread, which waits for nobody: what the roles say becomes state
- * (on_message.c), what is overdue is done and who is overdue is given up
- * (schedule.c), and gpumapd is told what it does not have yet, as fast as it
- * takes it (report.c). What moves overwrites what was not taken in time;
- * nothing is queued but events, and of those the oldest go first.
+ * One thread, which never blocks: reports of roles become state (on_message.c),
+ * overdue work is done and overdue children are given up (schedule.c), and
+ * gpumapd is sent the changes that it does not have yet, as fast as it takes
+ * them (report.c).  Moving facts overwrite those that were not taken in time;
+ * only events are queued, and the oldest are dropped first.
  *
  * A slot is an NVML index and its watcher; a card is a GPU or an instance,
  * known by its uuid.
@@ -25,7 +25,7 @@
 #define GM_WATCHER_PENDING  256u
 #define GM_NO_CARD          UINT32_MAX
 
-/* What a driver's child was started for: a card, or one of the two orders. */
+/* The purpose of a driver's child: a card, or one of the two orders. */
 #define GM_ORDER_PCI     GM_PROBE_CARDS
 #define GM_ORDER_FASTEST (GM_PROBE_CARDS + 1)
 
@@ -48,13 +48,13 @@ struct gm_order {
 	uint64_t start_at;
 };
 
-/* Of two slots, by their numbers. */
+/* For two slots, by their numbers. */
 struct gm_probe_pair {
 	bool is_dirty;
 	struct gm_probe_peers peers;
 };
 
-/* What gpumapd is told once, in order. */
+/* Records that gpumapd is sent once, in order. */
 struct gm_pending {
 	uint32_t type;   /* GM_PROBE_EVENT or GM_PROBE_RELEASED */
 	uint32_t serial; /* of RELEASED */
@@ -76,7 +76,7 @@ struct gm_watcher {
 	int status;      /* then: our exit status */
 	uint32_t n_slots;
 	uint32_t n_places;
-	uint64_t list_at; /* when patience with the first answers ends */
+	uint64_t list_at; /* when the wait for the first answers ends */
 	struct gm_order orders[2];
 	struct gm_probe_slot slots[GM_PROBE_GPUS];
 	struct gm_card cards[GM_PROBE_CARDS];

@@ -17,15 +17,17 @@
 /*
  * gm_place_list - the cards that the kernel's module drives, by PCI address
  *
- * By the module's own files, which know a card's UUID where it has been up
- * once, else by the PCI devices that are bound to it.  One that is bound to
- * another driver, to be passed through to a guest say, is not listed.
+ * From the module's own files, which know a card's UUID where it has been up
+ * once, else from the PCI devices that are bound to the module.  A card that is
+ * bound to another driver, to be passed through to a virtual machine for
+ * instance, is not listed.
  *
- * Returns	how many notes of PLACE were written, at most @max
+ * Returns how many notes of PLACE were written, at most @max
  */
 size_t gm_place_list(const char *root, struct gm_note *ret_notes, size_t max);
 
-/* Cards of NVIDIA's that are no bridge or sound device, whoever drives them. */
+/* NVIDIA's cards that are no bridge or sound device, whichever driver has
+ * them. */
 size_t gm_place_count(const char *root);
 
 /*

@@ -24,7 +24,7 @@
 /* Before the look that will say so, should the set be wrong. */
 #define LOST_PAUSE_MS 50u
 
-/* Corrected errors are many and harm nobody. */
+/* Corrected errors are many and harmless. */
 #define EVENTS_WANTED                                       \
 	(GM_NVML_EVENT_DOUBLE_BIT_ECC | GM_NVML_EVENT_XID | \
 	 GM_NVML_EVENT_UNAVAILABLE | GM_NVML_EVENT_RECOVERY)
@@ -266,7 +266,7 @@ static void refresh(struct watch *w)
 		note.health = GM_PROBE_SPLIT;
 		gm_note_text(&note, "in MIG mode: its instances are used");
 	}
-	/* Who hears of the card's state has heard of its instances. */
+	/* A report of the card's state is one of its instances, too. */
 	list_instances(w);
 	gm_note_send(&note);
 	for (uint32_t i = 0; i < w->n_instances; i++) {

@@ -19,7 +19,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "agent/probe/steward.h"
+#include "agent/probe/watcher.h"
 
 #define HEAD 5
 
@@ -53,7 +53,7 @@ static void check(void)
 			check_card(&s.cards[i]);
 }
 
-/* A child as the steward would have started it.  Returns false for none. */
+/* A child as the watcher would have started it.  Returns false for none. */
 static bool make_child(uint8_t role, uint8_t index,
 		       struct gm_probe_child *ret_child)
 {

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "agent/probe/steward.h"
+#include "agent/probe/watcher.h"
 
 #include <errno.h>
 #include <poll.h>

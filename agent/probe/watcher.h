@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * steward - the watcher: the process that gpumapd talks to.
+ * watcher - the process that gpumapd talks to.
  *
  * One thread, which never blocks: reports of roles become state (on_message.c),
  * overdue work is done and overdue children are given up (schedule.c), and
@@ -13,8 +13,8 @@
  * A slot is an NVML index and its watcher; a card is a GPU or an instance,
  * known by its uuid.
  */
-#ifndef GM_WATCHER_H
-#define GM_WATCHER_H
+#ifndef GM_PROBE_WATCHER_H
+#define GM_PROBE_WATCHER_H
 
 #include "agent/probe/child.h"
 #include "agent/probe/device.h"

@@ -18,7 +18,7 @@
 
 struct gm_probe_child {
 	uint32_t role;  /* enum gm_probe_role; 0: none */
-	uint32_t index; /* of the purpose that the watcher started it for */
+	uint32_t index; /* of the purpose that the monitor started it for */
 	pid_t pid;
 	int pidfd;      /* readable once it has ended */
 	int socket;     /* our end, non-blocking; -1: it has closed its own */

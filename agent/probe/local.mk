@@ -16,7 +16,7 @@ noinst_LTLIBRARIES += %reldir%/libprobe.la
 	%reldir%/peers.c \
 	%reldir%/sysfs.c %reldir%/sysfs.h \
 	%reldir%/probe.h \
-	%reldir%/watcher.c %reldir%/watcher.h \
+	%reldir%/monitor.c %reldir%/monitor.h \
 	%reldir%/report.c \
 	%reldir%/parse.c %reldir%/parse.h \
 	%reldir%/watch_device.c

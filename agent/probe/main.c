@@ -205,7 +205,7 @@ static void follow_parent(void)
 int main(int argc, char **argv)
 {
 	static int (*const roles[])(const struct gm_probe_options *o) = {
-		[GM_ROLE_STEWARD] = gm_watcher_run,
+		[GM_ROLE_STEWARD] = gm_monitor_run,
 		[GM_ROLE_CENSUS] = gm_census_run,
 		[GM_ROLE_WATCH] = gm_watch_run,
 		[GM_ROLE_PEERS] = gm_peers_run,

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "agent/probe/watcher.h"
+#include "agent/probe/monitor.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "agent/common/log.h"
 #include "agent/cuda/nvml.h"
 
-struct gm_card *gm_watcher_card(struct gm_watcher *s, const uint8_t uuid[16],
+struct gm_card *gm_monitor_card(struct gm_monitor *s, const uint8_t uuid[16],
 				bool make)
 {
 	struct gm_card *room = NULL;
@@ -35,7 +35,7 @@ struct gm_card *gm_watcher_card(struct gm_watcher *s, const uint8_t uuid[16],
 	return room;
 }
 
-void gm_watcher_judge_slot(struct gm_watcher *s, uint32_t slot,
+void gm_monitor_judge_slot(struct gm_monitor *s, uint32_t slot,
 			   enum gm_card_voice voice,
 			   const struct gm_probe_verdict *verdict)
 {
@@ -48,14 +48,14 @@ void gm_watcher_judge_slot(struct gm_watcher *s, uint32_t slot,
 			gm_card_judge(&s->cards[i], voice, verdict);
 }
 
-static void hear_census(struct gm_watcher *s, const struct gm_note *note)
+static void hear_census(struct gm_monitor *s, const struct gm_note *note)
 {
 	uint64_t now = gm_probe_now();
 
 	if (s->has_census)
 		return;
 	if (note->census.outcome) {
-		gm_watcher_end(s, note->census.outcome, note->text);
+		gm_monitor_end(s, note->census.outcome, note->text);
 		return;
 	}
 	s->has_census = true;
@@ -71,7 +71,7 @@ static void hear_census(struct gm_watcher *s, const struct gm_note *note)
 
 /* Another card answers at this index: the card that was here before is
  * somewhere else, or it was always the one that answers now. */
-static void evict(struct gm_watcher *s, uint32_t slot, const char *by)
+static void evict(struct gm_monitor *s, uint32_t slot, const char *by)
 {
 	struct gm_probe_verdict gone = { .health = GM_PROBE_LOST };
 
@@ -98,7 +98,7 @@ static void vacate(struct gm_probe_slot *slot)
 }
 
 /* An instance that a new watcher does not meet is gone. */
-static void expect_instances(struct gm_watcher *s, uint32_t slot)
+static void expect_instances(struct gm_monitor *s, uint32_t slot)
 {
 	for (uint32_t i = 0; i < GM_PROBE_CARDS; i++)
 		if (s->cards[i].used && s->cards[i].slot == slot)
@@ -114,7 +114,7 @@ static void drop_instance(struct gm_card *card, const char *why)
 	card->slot = GM_NO_CARD;
 }
 
-static void miss_instances(struct gm_watcher *s, uint32_t slot)
+static void miss_instances(struct gm_monitor *s, uint32_t slot)
 {
 	for (uint32_t i = 0; i < GM_PROBE_CARDS; i++) {
 		struct gm_card *card = &s->cards[i];
@@ -127,7 +127,7 @@ static void miss_instances(struct gm_watcher *s, uint32_t slot)
 
 /* The card was released before its index was known, or its index has
  * changed. */
-static void leave_alone(struct gm_watcher *s, struct gm_probe_child *child,
+static void leave_alone(struct gm_monitor *s, struct gm_probe_child *child,
 			struct gm_card *card)
 {
 	card->released_at = gm_probe_now();
@@ -138,11 +138,11 @@ static void leave_alone(struct gm_watcher *s, struct gm_probe_child *child,
 	s->slots[child->index].is_settled = true;
 }
 
-static void hear_card(struct gm_watcher *s, struct gm_probe_child *child,
+static void hear_card(struct gm_monitor *s, struct gm_probe_child *child,
 		      const struct gm_note *note)
 {
 	struct gm_probe_slot *slot = &s->slots[child->index];
-	struct gm_card *card = gm_watcher_card(s, note->uuid, true);
+	struct gm_card *card = gm_monitor_card(s, note->uuid, true);
 	bool was_asked, is_new;
 
 	if (!card)
@@ -169,10 +169,10 @@ static void hear_card(struct gm_watcher *s, struct gm_probe_child *child,
 	}
 }
 
-static void hear_moving(struct gm_watcher *s, struct gm_probe_child *child,
+static void hear_moving(struct gm_monitor *s, struct gm_probe_child *child,
 			const struct gm_note *note)
 {
-	struct gm_card *card = gm_watcher_card(s, note->uuid, false);
+	struct gm_card *card = gm_monitor_card(s, note->uuid, false);
 	bool was_well;
 
 	if (!card || card->slot != child->index)
@@ -188,10 +188,10 @@ static void hear_moving(struct gm_watcher *s, struct gm_probe_child *child,
 		s->want_peers = s->is_listed;
 }
 
-static void hear_event(struct gm_watcher *s, struct gm_probe_child *child,
+static void hear_event(struct gm_monitor *s, struct gm_probe_child *child,
 		       const struct gm_note *note)
 {
-	struct gm_card *card = gm_watcher_card(s, note->uuid, false);
+	struct gm_card *card = gm_monitor_card(s, note->uuid, false);
 	struct gm_pending heard = { .type = GM_PROBE_EVENT,
 				    .event = note->event };
 	bool is_lost;
@@ -204,7 +204,7 @@ static void hear_event(struct gm_watcher *s, struct gm_probe_child *child,
 		       card->facts.device.id,
 		       (unsigned long long)note->event.kind);
 	memcpy(heard.uuid, note->uuid, sizeof(heard.uuid));
-	gm_watcher_queue(s, &heard);
+	gm_monitor_queue(s, &heard);
 	if (!gm_card_event(card, &note->event) || card->is_instance)
 		return;
 	/* Facts of a whole card hold for its instances. */
@@ -217,15 +217,15 @@ static void hear_event(struct gm_watcher *s, struct gm_probe_child *child,
 		gm_child_kill(child);
 }
 
-static void hear_gone(struct gm_watcher *s, const struct gm_note *note)
+static void hear_gone(struct gm_monitor *s, const struct gm_note *note)
 {
-	struct gm_card *card = gm_watcher_card(s, note->uuid, false);
+	struct gm_card *card = gm_monitor_card(s, note->uuid, false);
 
 	if (card && card->is_instance)
 		drop_instance(card, note->text);
 }
 
-static void hear_trouble(struct gm_watcher *s, struct gm_probe_child *child,
+static void hear_trouble(struct gm_monitor *s, struct gm_probe_child *child,
 			 const struct gm_note *note)
 {
 	struct gm_probe_verdict verdict = { .health = note->health,
@@ -236,16 +236,16 @@ static void hear_trouble(struct gm_watcher *s, struct gm_probe_child *child,
 	       child->index, note->code, gm_quote(note->text).text);
 	child->is_done = true;
 	s->slots[child->index].is_settled = true;
-	gm_watcher_judge_slot(s, child->index, GM_VOICE_SILENCE, NULL);
-	gm_watcher_judge_slot(s, child->index, GM_VOICE_NVML, &verdict);
+	gm_monitor_judge_slot(s, child->index, GM_VOICE_SILENCE, NULL);
+	gm_monitor_judge_slot(s, child->index, GM_VOICE_NVML, &verdict);
 }
 
-static void hear_driver(struct gm_watcher *s, struct gm_probe_child *child,
+static void hear_driver(struct gm_monitor *s, struct gm_probe_child *child,
 			const struct gm_note *note)
 {
 	bool is_order = child->index >= GM_PROBE_CARDS;
 	/* The driver may be quicker than NVML, and is of no use alone. */
-	struct gm_card *card = gm_watcher_card(s, note->uuid, is_order);
+	struct gm_card *card = gm_monitor_card(s, note->uuid, is_order);
 
 	if (!card)
 		return;
@@ -256,7 +256,7 @@ static void hear_driver(struct gm_watcher *s, struct gm_probe_child *child,
 }
 
 /* A list of ordinals is whole: who is not on it has none. */
-static void take_ordinals(struct gm_watcher *s, uint32_t which)
+static void take_ordinals(struct gm_monitor *s, uint32_t which)
 {
 	bool both = s->orders[0].is_good && s->orders[1].is_good;
 
@@ -273,7 +273,7 @@ static void take_ordinals(struct gm_watcher *s, uint32_t which)
 	}
 }
 
-static void refuse_card(struct gm_watcher *s, struct gm_card *card,
+static void refuse_card(struct gm_monitor *s, struct gm_card *card,
 			int32_t code, const char *text)
 {
 	struct gm_probe_verdict verdict = { .health = GM_PROBE_FAILED,
@@ -283,11 +283,11 @@ static void refuse_card(struct gm_watcher *s, struct gm_card *card,
 	gm_log(GM_LOG_WARNING, "driver_refuses", "device=%s code=%d why=%s",
 	       card->facts.device.id, code, gm_quote(text).text);
 	gm_card_judge(card, GM_VOICE_DRIVER, &verdict);
-	card->ask_at = gm_watcher_later(s, card->asked, gm_probe_now());
+	card->ask_at = gm_monitor_later(s, card->asked, gm_probe_now());
 	card->asked++;
 }
 
-static void refuse_order(struct gm_watcher *s, uint32_t which, int32_t code,
+static void refuse_order(struct gm_monitor *s, uint32_t which, int32_t code,
 			 const char *text)
 {
 	struct gm_order *order = &s->orders[which];
@@ -298,10 +298,10 @@ static void refuse_order(struct gm_watcher *s, uint32_t which, int32_t code,
 	order->is_over = true;
 	order->is_due = true;
 	order->start_at =
-		gm_watcher_later(s, order->failures++, gm_probe_now());
+		gm_monitor_later(s, order->failures++, gm_probe_now());
 }
 
-static void refuse(struct gm_watcher *s, uint32_t index, int32_t code,
+static void refuse(struct gm_monitor *s, uint32_t index, int32_t code,
 		   const char *text)
 {
 	if (index >= GM_PROBE_CARDS)
@@ -310,7 +310,7 @@ static void refuse(struct gm_watcher *s, uint32_t index, int32_t code,
 		refuse_card(s, &s->cards[index], code, text);
 }
 
-static void hear_driven(struct gm_watcher *s, struct gm_probe_child *child,
+static void hear_driven(struct gm_monitor *s, struct gm_probe_child *child,
 			const struct gm_note *note)
 {
 	struct gm_order *order;
@@ -329,10 +329,10 @@ static void hear_driven(struct gm_watcher *s, struct gm_probe_child *child,
 	take_ordinals(s, child->index - GM_ORDER_PCI);
 }
 
-static void hear_peers(struct gm_watcher *s, const struct gm_note *note)
+static void hear_peers(struct gm_monitor *s, const struct gm_note *note)
 {
-	struct gm_card *a = gm_watcher_card(s, note->uuid, false);
-	struct gm_card *b = gm_watcher_card(s, note->peers.other, false);
+	struct gm_card *a = gm_monitor_card(s, note->uuid, false);
+	struct gm_card *b = gm_monitor_card(s, note->peers.other, false);
 	struct gm_probe_pair *pair;
 
 	if (!a || !b || a->slot >= GM_PROBE_GPUS || b->slot >= GM_PROBE_GPUS)
@@ -342,7 +342,7 @@ static void hear_peers(struct gm_watcher *s, const struct gm_note *note)
 	pair->is_dirty = true;
 }
 
-void gm_watcher_on_message(struct gm_watcher *s, struct gm_probe_child *child,
+void gm_monitor_on_message(struct gm_monitor *s, struct gm_probe_child *child,
 			   const struct gm_note *note)
 {
 	switch (note->type) {
@@ -380,7 +380,7 @@ void gm_watcher_on_message(struct gm_watcher *s, struct gm_probe_child *child,
 	}
 }
 
-static void bury_census(struct gm_watcher *s, const char *how)
+static void bury_census(struct gm_monitor *s, const char *how)
 {
 	char text[96];
 
@@ -389,10 +389,10 @@ static void bury_census(struct gm_watcher *s, const char *how)
 		return;
 	snprintf(text, sizeof(text), "NVML ended the process that asked: %s",
 		 how);
-	gm_watcher_end(s, GM_PROBE_BROKEN, text);
+	gm_monitor_end(s, GM_PROBE_BROKEN, text);
 }
 
-static void bury_watch(struct gm_watcher *s, const struct gm_probe_child *was,
+static void bury_watch(struct gm_monitor *s, const struct gm_probe_child *was,
 		       const char *how)
 {
 	struct gm_probe_verdict verdict = { .health = GM_PROBE_FAILED };
@@ -404,16 +404,16 @@ static void bury_watch(struct gm_watcher *s, const struct gm_probe_child *was,
 			 "NVML ended the process that watches: %s", how);
 		gm_log(GM_LOG_WARNING, "watcher_died", "nvml=%u how=%s",
 		       was->index, gm_quote(how).text);
-		gm_watcher_judge_slot(s, was->index, GM_VOICE_NVML, &verdict);
+		gm_monitor_judge_slot(s, was->index, GM_VOICE_NVML, &verdict);
 		slot->is_settled = true;
 	}
 	/* One that has served long had bad luck, not a bad card. */
 	if (now - was->began > 64 * gm_probe_ms(s->options->refresh_ms))
 		slot->failures = 0;
-	slot->start_at = gm_watcher_later(s, slot->failures++, now);
+	slot->start_at = gm_monitor_later(s, slot->failures++, now);
 }
 
-static void bury_driver(struct gm_watcher *s, const struct gm_probe_child *was,
+static void bury_driver(struct gm_monitor *s, const struct gm_probe_child *was,
 			const char *how)
 {
 	char text[160];
@@ -438,7 +438,7 @@ static void bury_driver(struct gm_watcher *s, const struct gm_probe_child *was,
 	refuse(s, was->index, 0, text);
 }
 
-void gm_watcher_bury(struct gm_watcher *s, const struct gm_probe_child *was,
+void gm_monitor_bury(struct gm_monitor *s, const struct gm_probe_child *was,
 		     const char *how)
 {
 	switch (was->role) {

@@ -6,7 +6,7 @@
  *
  * A call of NVML or of the driver can block for ever, and a process that holds
  * a card open keeps it from being reset.  So the process that gpumapd talks to,
- * the watcher, calls neither. The watcher starts the same program again in one
+ * the monitor, calls neither. The monitor starts the same program again in one
  * of these roles, believes each for a time only, and can end any of them:
  *
  *	--census	how many cards NVML lists, and what the kernel knows of
@@ -57,7 +57,7 @@ struct gm_probe_options {
 };
 
 /* Each returns an exit status. */
-int gm_watcher_run(const struct gm_probe_options *options);
+int gm_monitor_run(const struct gm_probe_options *options);
 int gm_census_run(const struct gm_probe_options *options);
 int gm_watch_run(const struct gm_probe_options *options);
 int gm_peers_run(const struct gm_probe_options *options);

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * protocol - what a role's process says to the watcher that started it.
+ * protocol - what a role's process says to the monitor that started it.
  *
  * Records of a SOCK_SEQPACKET pair, whose other end the role finds as
  * descriptor 3.  Nothing goes the other way: a role is told what to do by its

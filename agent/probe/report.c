@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "agent/probe/watcher.h"
+#include "agent/probe/monitor.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 #define COMMANDS_AT_ONCE 64u
 
 /* Returns whether it was taken. */
-static bool say(struct gm_watcher *s, const struct gm_probe_wire *wire)
+static bool say(struct gm_monitor *s, const struct gm_probe_wire *wire)
 {
 	ssize_t n;
 
@@ -34,7 +34,7 @@ static bool say(struct gm_watcher *s, const struct gm_probe_wire *wire)
 	return false;
 }
 
-void gm_watcher_end(struct gm_watcher *s, uint32_t type, const char *text)
+void gm_monitor_end(struct gm_monitor *s, uint32_t type, const char *text)
 {
 	struct gm_probe_wire wire = { .type = type };
 
@@ -49,21 +49,21 @@ void gm_watcher_end(struct gm_watcher *s, uint32_t type, const char *text)
 	s->status = type == GM_PROBE_ABSENT ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-void gm_watcher_queue(struct gm_watcher *s, const struct gm_pending *what)
+void gm_monitor_queue(struct gm_monitor *s, const struct gm_pending *what)
 {
-	if (s->n_pending == GM_WATCHER_PENDING) {
-		s->first_pending = (s->first_pending + 1) % GM_WATCHER_PENDING;
+	if (s->n_pending == GM_MONITOR_PENDING) {
+		s->first_pending = (s->first_pending + 1) % GM_MONITOR_PENDING;
 		s->n_pending--;
 		if (s->n_dropped++ == 0)
 			gm_log(GM_LOG_WARNING, "events_dropped", "max=%u",
-			       GM_WATCHER_PENDING);
+			       GM_MONITOR_PENDING);
 	}
-	s->pending[(s->first_pending + s->n_pending++) % GM_WATCHER_PENDING] =
+	s->pending[(s->first_pending + s->n_pending++) % GM_MONITOR_PENDING] =
 		*what;
 }
 
 /* Is all known of it that will soon be, or was there time enough? */
-static bool is_ready(struct gm_watcher *s, const struct gm_card *card,
+static bool is_ready(struct gm_monitor *s, const struct gm_card *card,
 		     uint64_t now)
 {
 	uint64_t until = card->since + gm_probe_ms(s->options->limit_ms);
@@ -74,11 +74,11 @@ static bool is_ready(struct gm_watcher *s, const struct gm_card *card,
 	/* Every card that is known when the first list ends is on it. */
 	if (!s->is_listed && s->list_at < until)
 		until = s->list_at;
-	if (gm_watcher_due(s, until, now))
+	if (gm_monitor_due(s, until, now))
 		return true;
 	if (health == GM_PROBE_LOST || health == GM_PROBE_FAILED)
 		return true;
-	return card->has_moving && gm_watcher_has_orders(s) &&
+	return card->has_moving && gm_monitor_has_orders(s) &&
 	       (card->is_asked || health == GM_PROBE_SPLIT);
 }
 
@@ -99,7 +99,7 @@ static void log_card(const struct gm_card *card)
 	       gm_quote(verdict.text).text);
 }
 
-static void tell_devices(struct gm_watcher *s, uint64_t now)
+static void tell_devices(struct gm_monitor *s, uint64_t now)
 {
 	struct gm_probe_wire wire;
 
@@ -121,11 +121,11 @@ static void tell_devices(struct gm_watcher *s, uint64_t now)
 }
 
 /* Every card has had its DEVICE, or its time. */
-static bool is_list_whole(struct gm_watcher *s, uint64_t now)
+static bool is_list_whole(struct gm_monitor *s, uint64_t now)
 {
 	if (!s->has_census)
 		return false;
-	if (gm_watcher_due(s, s->list_at, now))
+	if (gm_monitor_due(s, s->list_at, now))
 		return true;
 	for (uint32_t i = 0; i < s->n_slots; i++)
 		if (!s->slots[i].is_settled || s->slots[i].card == GM_NO_CARD)
@@ -137,7 +137,7 @@ static bool is_list_whole(struct gm_watcher *s, uint64_t now)
 	return true;
 }
 
-static void tell_listed(struct gm_watcher *s, uint64_t now)
+static void tell_listed(struct gm_monitor *s, uint64_t now)
 {
 	const struct gm_probe_wire wire = { .type = GM_PROBE_LISTED };
 
@@ -149,7 +149,7 @@ static void tell_listed(struct gm_watcher *s, uint64_t now)
 	s->next = now;
 }
 
-static void tell_pending(struct gm_watcher *s)
+static void tell_pending(struct gm_monitor *s)
 {
 	while (s->n_pending) {
 		const struct gm_pending *p = &s->pending[s->first_pending];
@@ -160,12 +160,12 @@ static void tell_pending(struct gm_watcher *s)
 		memcpy(wire.uuid, p->uuid, sizeof(wire.uuid));
 		if (!say(s, &wire))
 			return;
-		s->first_pending = (s->first_pending + 1) % GM_WATCHER_PENDING;
+		s->first_pending = (s->first_pending + 1) % GM_MONITOR_PENDING;
 		s->n_pending--;
 	}
 }
 
-static void tell_released(struct gm_watcher *s)
+static void tell_released(struct gm_monitor *s)
 {
 	for (uint32_t i = 0; i < GM_PROBE_CARDS; i++) {
 		struct gm_card *card = &s->cards[i];
@@ -183,7 +183,7 @@ static void tell_released(struct gm_watcher *s)
 	}
 }
 
-static void tell_moving(struct gm_watcher *s)
+static void tell_moving(struct gm_monitor *s)
 {
 	struct gm_probe_wire wire;
 
@@ -199,7 +199,7 @@ static void tell_moving(struct gm_watcher *s)
 	}
 }
 
-static void tell_peers(struct gm_watcher *s)
+static void tell_peers(struct gm_monitor *s)
 {
 	for (uint32_t i = 0; i < s->n_slots; i++) {
 		for (uint32_t k = 0; k < s->n_slots; k++) {
@@ -218,7 +218,7 @@ static void tell_peers(struct gm_watcher *s)
 	}
 }
 
-void gm_watcher_send(struct gm_watcher *s, uint64_t now)
+void gm_monitor_send(struct gm_monitor *s, uint64_t now)
 {
 	tell_devices(s, now);
 	tell_listed(s, now);
@@ -228,7 +228,7 @@ void gm_watcher_send(struct gm_watcher *s, uint64_t now)
 	tell_peers(s);
 }
 
-void gm_watcher_listen(struct gm_watcher *s)
+void gm_monitor_listen(struct gm_monitor *s)
 {
 	struct gm_probe_wire wire;
 
@@ -243,10 +243,10 @@ void gm_watcher_listen(struct gm_watcher *s)
 			return;
 		}
 		if (n == (ssize_t)sizeof(wire) && wire.type == GM_PROBE_RELEASE)
-			gm_watcher_release(s, wire.uuid, wire.serial);
+			gm_monitor_release(s, wire.uuid, wire.serial);
 		else if (n == (ssize_t)sizeof(wire) &&
 			 wire.type == GM_PROBE_RESUME)
-			gm_watcher_resume(s, wire.uuid);
+			gm_monitor_resume(s, wire.uuid);
 		else
 			gm_log(GM_LOG_WARNING, "strange_record", "bytes=%zd",
 			       n);

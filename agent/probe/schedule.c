@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "agent/probe/watcher.h"
+#include "agent/probe/monitor.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -14,25 +14,25 @@
 
 #define PATIENCE 8u /* limits of silence until a watcher is ended */
 
-static uint64_t limit_of(const struct gm_watcher *s)
+static uint64_t limit_of(const struct gm_monitor *s)
 {
 	return gm_probe_ms(s->options->limit_ms);
 }
 
 /* ---- starting ----------------------------------------------------------- */
 
-static struct gm_probe_child *room_for_child(struct gm_watcher *s)
+static struct gm_probe_child *room_for_child(struct gm_monitor *s)
 {
-	for (uint32_t i = 0; i < GM_WATCHER_CHILDREN; i++)
+	for (uint32_t i = 0; i < GM_MONITOR_CHILDREN; i++)
 		if (!s->children[i].role)
 			return &s->children[i];
 	return NULL;
 }
 
-static struct gm_probe_child *child_of(struct gm_watcher *s, uint32_t role,
+static struct gm_probe_child *child_of(struct gm_monitor *s, uint32_t role,
 				       uint32_t index)
 {
-	for (uint32_t i = 0; i < GM_WATCHER_CHILDREN; i++)
+	for (uint32_t i = 0; i < GM_MONITOR_CHILDREN; i++)
 		if (s->children[i].role == role &&
 		    s->children[i].index == index)
 			return &s->children[i];
@@ -40,7 +40,7 @@ static struct gm_probe_child *child_of(struct gm_watcher *s, uint32_t role,
 }
 
 /* Returns whether it runs; where not, it is worth trying again soon. */
-static bool start(struct gm_watcher *s, const struct gm_probe_options *o,
+static bool start(struct gm_monitor *s, const struct gm_probe_options *o,
 		  uint32_t index, uint64_t now)
 {
 	struct gm_probe_child *child = room_for_child(s);
@@ -50,20 +50,20 @@ static bool start(struct gm_watcher *s, const struct gm_probe_options *o,
 		return true;
 	gm_log(GM_LOG_WARNING, "no_process", "role=%u index=%u error=%d",
 	       o->role, index, -rc);
-	gm_watcher_due(s, gm_watcher_later(s, 1, now), now);
+	gm_monitor_due(s, gm_monitor_later(s, 1, now), now);
 	return false;
 }
 
-static void start_census(struct gm_watcher *s, uint64_t now)
+static void start_census(struct gm_monitor *s, uint64_t now)
 {
 	struct gm_probe_options o = *s->options;
 
 	o.role = GM_ROLE_CENSUS;
 	if (!start(s, &o, 0, now))
-		gm_watcher_end(s, GM_PROBE_BROKEN, "no process can be started");
+		gm_monitor_end(s, GM_PROBE_BROKEN, "no process can be started");
 }
 
-static void start_watch(struct gm_watcher *s, uint32_t index, uint64_t now)
+static void start_watch(struct gm_monitor *s, uint32_t index, uint64_t now)
 {
 	struct gm_probe_slot *slot = &s->slots[index];
 	struct gm_probe_options o = *s->options;
@@ -78,11 +78,11 @@ static void start_watch(struct gm_watcher *s, uint32_t index, uint64_t now)
 			o.skips[o.n_skips++] = card->facts.device.id;
 	}
 	if (!start(s, &o, index, now))
-		slot->start_at = gm_watcher_later(s, slot->failures++, now);
+		slot->start_at = gm_monitor_later(s, slot->failures++, now);
 }
 
 /* Is a released card's index still unknown? */
-static bool is_anything_sought(const struct gm_watcher *s)
+static bool is_anything_sought(const struct gm_monitor *s)
 {
 	for (uint32_t i = 0; i < GM_PROBE_CARDS; i++)
 		if (s->cards[i].used && s->cards[i].is_released &&
@@ -97,11 +97,11 @@ static bool is_anything_sought(const struct gm_watcher *s)
  * by their addresses as it mostly does, its index is known before.  Where it
  * does not, who turns up under that UUID is closed at once.
  */
-static void guess_released(struct gm_watcher *s)
+static void guess_released(struct gm_monitor *s)
 {
 	for (uint32_t i = 0; i < s->n_places; i++) {
 		struct gm_card *card =
-			gm_watcher_card(s, s->places[i].uuid, false);
+			gm_monitor_card(s, s->places[i].uuid, false);
 
 		if (s->n_places != s->n_slots || !s->places[i].place.named ||
 		    !card || !card->is_released || card->slot != GM_NO_CARD)
@@ -113,7 +113,7 @@ static void guess_released(struct gm_watcher *s)
 	}
 }
 
-static void mind_watches(struct gm_watcher *s, uint64_t now)
+static void mind_watches(struct gm_monitor *s, uint64_t now)
 {
 	if (!s->has_watched && is_anything_sought(s)) {
 		if (!s->is_census_over)
@@ -126,12 +126,12 @@ static void mind_watches(struct gm_watcher *s, uint64_t now)
 
 		if (slot->is_used && !slot->is_released &&
 		    !child_of(s, GM_ROLE_WATCH, i) &&
-		    gm_watcher_due(s, slot->start_at, now))
+		    gm_monitor_due(s, slot->start_at, now))
 			start_watch(s, i, now);
 	}
 }
 
-static bool releases_any(const struct gm_watcher *s)
+static bool releases_any(const struct gm_monitor *s)
 {
 	for (uint32_t i = 0; i < GM_PROBE_CARDS; i++)
 		if (s->cards[i].used && s->cards[i].is_released)
@@ -140,7 +140,7 @@ static bool releases_any(const struct gm_watcher *s)
 }
 
 /* Both lists open every card, so neither begins while one is let go. */
-static void mind_orders(struct gm_watcher *s, uint64_t now)
+static void mind_orders(struct gm_monitor *s, uint64_t now)
 {
 	static const char *const names[] = { "PCI_BUS_ID", "FASTEST_FIRST" };
 
@@ -152,7 +152,7 @@ static void mind_orders(struct gm_watcher *s, uint64_t now)
 
 		if (!order->is_due ||
 		    child_of(s, GM_ROLE_DRIVER, GM_ORDER_PCI + k) ||
-		    !gm_watcher_due(s, order->start_at, now))
+		    !gm_monitor_due(s, order->start_at, now))
 			continue;
 		for (uint32_t i = 0; i < GM_PROBE_CARDS; i++)
 			s->cards[i].counting[k] = -1;
@@ -161,11 +161,11 @@ static void mind_orders(struct gm_watcher *s, uint64_t now)
 		if (start(s, &o, GM_ORDER_PCI + k, now))
 			order->is_due = false;
 		else
-			order->start_at = gm_watcher_later(s, 1, now);
+			order->start_at = gm_monitor_later(s, 1, now);
 	}
 }
 
-bool gm_watcher_has_orders(const struct gm_watcher *s)
+bool gm_monitor_has_orders(const struct gm_monitor *s)
 {
 	return (s->orders[0].is_over && s->orders[1].is_over) ||
 	       releases_any(s);
@@ -173,11 +173,11 @@ bool gm_watcher_has_orders(const struct gm_watcher *s)
 
 /* A card that no list had is asked for alone, and so is every card where the
  * lists take long: one that hangs in the driver hangs them all. */
-static void mind_asks(struct gm_watcher *s, uint64_t now)
+static void mind_asks(struct gm_monitor *s, uint64_t now)
 {
 	uint32_t running = 0;
 
-	for (uint32_t i = 0; i < GM_WATCHER_CHILDREN; i++)
+	for (uint32_t i = 0; i < GM_MONITOR_CHILDREN; i++)
 		running += s->children[i].role == GM_ROLE_DRIVER &&
 			   s->children[i].index < GM_PROBE_CARDS;
 	for (uint32_t i = 0; i < GM_PROBE_CARDS; i++) {
@@ -186,21 +186,21 @@ static void mind_asks(struct gm_watcher *s, uint64_t now)
 
 		if (!gm_card_is_askable(card) ||
 		    child_of(s, GM_ROLE_DRIVER, i) ||
-		    (!gm_watcher_has_orders(s) &&
-		     !gm_watcher_due(s, card->since + limit_of(s), now)) ||
-		    !gm_watcher_due(s, card->ask_at, now))
+		    (!gm_monitor_has_orders(s) &&
+		     !gm_monitor_due(s, card->since + limit_of(s), now)) ||
+		    !gm_monitor_due(s, card->ask_at, now))
 			continue;
-		if (running++ >= GM_WATCHER_ASKS)
+		if (running++ >= GM_MONITOR_ASKS)
 			return; /* one that ends makes room */
 		o.role = GM_ROLE_DRIVER;
 		o.order = "PCI_BUS_ID";
 		o.device = card->facts.device.id;
 		if (!start(s, &o, i, now))
-			card->ask_at = gm_watcher_later(s, 1, now);
+			card->ask_at = gm_monitor_later(s, 1, now);
 	}
 }
 
-static bool has_path(const struct gm_watcher *s,
+static bool has_path(const struct gm_monitor *s,
 		     const struct gm_probe_slot *slot)
 {
 	return slot->is_used && !slot->is_released &&
@@ -208,7 +208,7 @@ static bool has_path(const struct gm_watcher *s,
 	       gm_card_is_well(&s->cards[slot->card]);
 }
 
-static void mind_peers(struct gm_watcher *s, uint64_t now)
+static void mind_peers(struct gm_monitor *s, uint64_t now)
 {
 	struct gm_probe_options o = *s->options;
 	uint32_t n = 0;
@@ -230,17 +230,17 @@ static void mind_peers(struct gm_watcher *s, uint64_t now)
 
 /* ---- giving up ---------------------------------------------------------- */
 
-static void mind_census(struct gm_watcher *s, struct gm_probe_child *child,
+static void mind_census(struct gm_monitor *s, struct gm_probe_child *child,
 			uint64_t now)
 {
 	char text[128];
 
-	if (!gm_watcher_due(s, child->began + limit_of(s), now))
+	if (!gm_monitor_due(s, child->began + limit_of(s), now))
 		return;
 	if (!s->has_census) {
 		snprintf(text, sizeof(text), "NVML hangs: over %u ms in %s",
 			 s->options->limit_ms, child->call);
-		gm_watcher_end(s, GM_PROBE_BROKEN, text);
+		gm_monitor_end(s, GM_PROBE_BROKEN, text);
 	}
 	gm_child_kill(child);
 }
@@ -253,7 +253,7 @@ static bool has_spoken(const struct gm_probe_child *child)
 	return poll(&unread, 1, 0) > 0;
 }
 
-static void mind_silence(struct gm_watcher *s, struct gm_probe_child *child,
+static void mind_silence(struct gm_monitor *s, struct gm_probe_child *child,
 			 uint64_t now)
 {
 	struct gm_probe_verdict silent = { .health = GM_PROBE_FAILED };
@@ -262,22 +262,22 @@ static void mind_silence(struct gm_watcher *s, struct gm_probe_child *child,
 		child->has_said ? gm_probe_ms(s->options->refresh_ms) : 0;
 	uint64_t limit = limit_of(s);
 
-	if (!gm_watcher_due(s, child->heard + pause + limit, now) ||
+	if (!gm_monitor_due(s, child->heard + pause + limit, now) ||
 	    has_spoken(child))
 		return;
 	s->slots[child->index].is_settled = true;
 	snprintf(silent.text, sizeof(silent.text),
 		 "NVML hangs: over %u ms in %s", s->options->limit_ms,
 		 child->has_said ? "a look at the card" : child->call);
-	gm_watcher_judge_slot(s, child->index, GM_VOICE_SILENCE, &silent);
+	gm_monitor_judge_slot(s, child->index, GM_VOICE_SILENCE, &silent);
 	/* The child may be slow only; a new one would be no faster. */
-	if (gm_watcher_due(s, child->heard + pause + PATIENCE * limit, now))
+	if (gm_monitor_due(s, child->heard + pause + PATIENCE * limit, now))
 		gm_child_kill(child);
 }
 
-static void mind_children(struct gm_watcher *s, uint64_t now)
+static void mind_children(struct gm_monitor *s, uint64_t now)
 {
-	for (uint32_t i = 0; i < GM_WATCHER_CHILDREN; i++) {
+	for (uint32_t i = 0; i < GM_MONITOR_CHILDREN; i++) {
 		struct gm_probe_child *child = &s->children[i];
 		uint64_t long_limit = gm_probe_ms(s->options->driver_limit_ms);
 
@@ -288,14 +288,14 @@ static void mind_children(struct gm_watcher *s, uint64_t now)
 		else if (child->role == GM_ROLE_WATCH)
 			mind_silence(s, child, now);
 		/* The others open every card, or begin with cuInit. */
-		else if (gm_watcher_due(s, child->began + long_limit, now))
+		else if (gm_monitor_due(s, child->began + long_limit, now))
 			gm_child_kill(child);
 	}
 }
 
 /* ---- naming who does not answer ----------------------------------------- */
 
-static bool is_claimed(const struct gm_watcher *s, const struct gm_note *place)
+static bool is_claimed(const struct gm_monitor *s, const struct gm_note *place)
 {
 	for (uint32_t i = 0; i < GM_PROBE_CARDS; i++) {
 		const struct gm_row_image *row =
@@ -312,7 +312,7 @@ static bool is_claimed(const struct gm_watcher *s, const struct gm_note *place)
 
 /* NVML lists cards by their addresses: the first who is missing there is the
  * first who does not answer. */
-static const struct gm_note *next_place(const struct gm_watcher *s)
+static const struct gm_note *next_place(const struct gm_monitor *s)
 {
 	for (uint32_t i = 0; i < s->n_places; i++)
 		if (!is_claimed(s, &s->places[i]))
@@ -320,7 +320,7 @@ static const struct gm_note *next_place(const struct gm_watcher *s)
 	return NULL;
 }
 
-static void name_slot(struct gm_watcher *s, uint32_t index)
+static void name_slot(struct gm_monitor *s, uint32_t index)
 {
 	struct gm_probe_slot *slot = &s->slots[index];
 	const struct gm_note *place = next_place(s);
@@ -333,7 +333,7 @@ static void name_slot(struct gm_watcher *s, uint32_t index)
 		gm_text_made_uuid(place->place.domain, place->place.bus, uuid);
 	else
 		gm_text_made_uuid(index, UINT32_MAX, uuid);
-	card = gm_watcher_card(s, uuid, true);
+	card = gm_monitor_card(s, uuid, true);
 	if (!card)
 		return;
 	card->slot = index;
@@ -343,7 +343,7 @@ static void name_slot(struct gm_watcher *s, uint32_t index)
 	gm_card_judge(card, slot->voice, &slot->trouble);
 }
 
-static bool are_slots_settled(const struct gm_watcher *s)
+static bool are_slots_settled(const struct gm_monitor *s)
 {
 	for (uint32_t i = 0; i < s->n_slots; i++)
 		if (!s->slots[i].is_settled)
@@ -352,10 +352,10 @@ static bool are_slots_settled(const struct gm_watcher *s)
 }
 
 /* Once all other cards can be told from them. */
-static void mind_names(struct gm_watcher *s, uint64_t now)
+static void mind_names(struct gm_monitor *s, uint64_t now)
 {
 	if (!s->has_census || !((are_slots_settled(s) && s->is_census_over) ||
-				gm_watcher_due(s, s->list_at, now)))
+				gm_monitor_due(s, s->list_at, now)))
 		return;
 	for (uint32_t i = 0; i < s->n_slots; i++)
 		if (s->slots[i].is_settled && s->slots[i].card == GM_NO_CARD &&
@@ -366,7 +366,7 @@ static void mind_names(struct gm_watcher *s, uint64_t now)
 /* ---- letting go --------------------------------------------------------- */
 
 /* Has this process something of the card open, for all that we know? */
-static bool holds(const struct gm_watcher *s,
+static bool holds(const struct gm_monitor *s,
 		  const struct gm_probe_child *child,
 		  const struct gm_card *card)
 {
@@ -383,7 +383,7 @@ static bool holds(const struct gm_watcher *s,
 	}
 }
 
-static bool may_hold(const struct gm_watcher *s,
+static bool may_hold(const struct gm_monitor *s,
 		     const struct gm_probe_child *child,
 		     const struct gm_card *card)
 {
@@ -393,7 +393,7 @@ static bool may_hold(const struct gm_watcher *s,
 	return holds(s, child, card) && child->began <= card->released_at;
 }
 
-static void mind_released(struct gm_watcher *s)
+static void mind_released(struct gm_monitor *s)
 {
 	for (uint32_t i = 0; i < GM_PROBE_CARDS; i++) {
 		struct gm_card *card = &s->cards[i];
@@ -401,7 +401,7 @@ static void mind_released(struct gm_watcher *s)
 
 		if (!card->used || !card->is_released || card->released_at == 0)
 			continue;
-		for (uint32_t k = 0; k < GM_WATCHER_CHILDREN; k++)
+		for (uint32_t k = 0; k < GM_MONITOR_CHILDREN; k++)
 			is_held |= may_hold(s, &s->children[k], card);
 		if (is_held)
 			continue;
@@ -410,17 +410,17 @@ static void mind_released(struct gm_watcher *s)
 	}
 }
 
-void gm_watcher_release(struct gm_watcher *s, const uint8_t uuid[16],
+void gm_monitor_release(struct gm_monitor *s, const uint8_t uuid[16],
 			uint32_t serial)
 {
 	struct gm_pending unknown = { .type = GM_PROBE_RELEASED,
 				      .serial = serial };
-	struct gm_card *card = gm_watcher_card(s, uuid, true);
+	struct gm_card *card = gm_monitor_card(s, uuid, true);
 
 	if (!card) {
 		/* A card that is not known is open in none of our processes. */
 		memcpy(unknown.uuid, uuid, sizeof(unknown.uuid));
-		gm_watcher_queue(s, &unknown);
+		gm_monitor_queue(s, &unknown);
 		return;
 	}
 	card->release = serial;
@@ -428,7 +428,7 @@ void gm_watcher_release(struct gm_watcher *s, const uint8_t uuid[16],
 	card->released_at = gm_probe_now();
 	if (!card->is_instance && card->slot != GM_NO_CARD)
 		s->slots[card->slot].is_released = true;
-	for (uint32_t i = 0; i < GM_WATCHER_CHILDREN; i++) {
+	for (uint32_t i = 0; i < GM_MONITOR_CHILDREN; i++) {
 		struct gm_probe_child *child = &s->children[i];
 
 		if (!child->role || !holds(s, child, card))
@@ -439,9 +439,9 @@ void gm_watcher_release(struct gm_watcher *s, const uint8_t uuid[16],
 	}
 }
 
-void gm_watcher_resume(struct gm_watcher *s, const uint8_t uuid[16])
+void gm_monitor_resume(struct gm_monitor *s, const uint8_t uuid[16])
 {
-	struct gm_card *card = gm_watcher_card(s, uuid, false);
+	struct gm_card *card = gm_monitor_card(s, uuid, false);
 	struct gm_probe_child *child;
 	struct gm_probe_slot *slot;
 
@@ -476,7 +476,7 @@ void gm_watcher_resume(struct gm_watcher *s, const uint8_t uuid[16])
 		gm_child_kill(child);
 }
 
-void gm_watcher_schedule(struct gm_watcher *s, uint64_t now)
+void gm_monitor_schedule(struct gm_monitor *s, uint64_t now)
 {
 	s->next = UINT64_MAX;
 	if (!s->has_census && !s->is_census_over &&

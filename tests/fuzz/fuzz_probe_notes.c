@@ -19,11 +19,11 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "agent/probe/watcher.h"
+#include "agent/probe/monitor.h"
 
 #define HEAD 5
 
-static struct gm_watcher s;
+static struct gm_monitor s;
 
 static void check_card(const struct gm_card *card)
 {
@@ -44,7 +44,7 @@ static void check_card(const struct gm_card *card)
 static void check(void)
 {
 	MUST(s.n_slots <= GM_PROBE_GPUS && s.n_places <= GM_PROBE_GPUS);
-	MUST(s.n_pending <= GM_WATCHER_PENDING);
+	MUST(s.n_pending <= GM_MONITOR_PENDING);
 	for (uint32_t i = 0; i < s.n_slots; i++)
 		MUST(s.slots[i].card == GM_NO_CARD ||
 		     s.slots[i].card < GM_PROBE_CARDS);
@@ -53,7 +53,7 @@ static void check(void)
 			check_card(&s.cards[i]);
 }
 
-/* A child as the watcher would have started it.  Returns false for none. */
+/* A child as the monitor would have started it.  Returns false for none. */
 static bool make_child(uint8_t role, uint8_t index,
 		       struct gm_probe_child *ret_child)
 {
@@ -76,19 +76,19 @@ static void act(const uint8_t *head, struct gm_note *note)
 	struct gm_probe_child child;
 
 	if (head[0] % 8 == 4) {
-		gm_watcher_release(&s, note->uuid, 1);
+		gm_monitor_release(&s, note->uuid, 1);
 		return;
 	}
 	if (head[0] % 8 == 5) {
-		gm_watcher_resume(&s, note->uuid);
+		gm_monitor_resume(&s, note->uuid);
 		return;
 	}
 	if (!make_child(head[0], head[1], &child))
 		return;
 	if (head[0] % 8 == 6)
-		gm_watcher_bury(&s, &child, "signal 9");
+		gm_monitor_bury(&s, &child, "signal 9");
 	else if (gm_note_judge(note, child.role) == 0)
-		gm_watcher_on_message(&s, &child, note);
+		gm_monitor_on_message(&s, &child, note);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * watcher - the process that gpumapd talks to.
+ * monitor - the process that gpumapd talks to.
  *
  * One thread, which never blocks: reports of roles become state (on_message.c),
  * overdue work is done and overdue children are given up (schedule.c), and
@@ -13,16 +13,16 @@
  * A slot is an NVML index and its watcher; a card is a GPU or an instance,
  * known by its uuid.
  */
-#ifndef GM_PROBE_WATCHER_H
-#define GM_PROBE_WATCHER_H
+#ifndef GM_PROBE_MONITOR_H
+#define GM_PROBE_MONITOR_H
 
 #include "agent/probe/child.h"
 #include "agent/probe/device.h"
 #include "agent/probe/probe.h"
 
-#define GM_WATCHER_ASKS     4u /* drivers started at the same time */
-#define GM_WATCHER_CHILDREN (GM_PROBE_GPUS + GM_WATCHER_ASKS + 4)
-#define GM_WATCHER_PENDING  256u
+#define GM_MONITOR_ASKS     4u /* drivers started at the same time */
+#define GM_MONITOR_CHILDREN (GM_PROBE_GPUS + GM_MONITOR_ASKS + 4)
+#define GM_MONITOR_PENDING  256u
 #define GM_NO_CARD          UINT32_MAX
 
 /* The purpose of a driver's child: a card, or one of the two orders. */
@@ -62,7 +62,7 @@ struct gm_pending {
 	struct gm_probe_event event;
 };
 
-struct gm_watcher {
+struct gm_monitor {
 	const struct gm_probe_options *options;
 	uint64_t next; /* when something is due, ns */
 	bool has_census;
@@ -81,9 +81,9 @@ struct gm_watcher {
 	struct gm_probe_slot slots[GM_PROBE_GPUS];
 	struct gm_card cards[GM_PROBE_CARDS];
 	struct gm_note places[GM_PROBE_GPUS];
-	struct gm_probe_child children[GM_WATCHER_CHILDREN];
+	struct gm_probe_child children[GM_MONITOR_CHILDREN];
 	struct gm_probe_pair pairs[GM_PROBE_GPUS][GM_PROBE_GPUS];
-	struct gm_pending pending[GM_WATCHER_PENDING];
+	struct gm_pending pending[GM_MONITOR_PENDING];
 	uint32_t first_pending;
 	uint32_t n_pending;
 	uint64_t n_dropped;
@@ -91,41 +91,41 @@ struct gm_watcher {
 };
 
 /* on_message.c: a note of a child, and its end. */
-void gm_watcher_on_message(struct gm_watcher *s, struct gm_probe_child *child,
+void gm_monitor_on_message(struct gm_monitor *s, struct gm_probe_child *child,
 			   const struct gm_note *note);
-void gm_watcher_bury(struct gm_watcher *s, const struct gm_probe_child *was,
+void gm_monitor_bury(struct gm_monitor *s, const struct gm_probe_child *was,
 		     const char *how);
 
 /* The card of that uuid; with @make one is made where there is none.  NULL:
  * none, or the table is full. */
-struct gm_card *gm_watcher_card(struct gm_watcher *s, const uint8_t uuid[16],
+struct gm_card *gm_monitor_card(struct gm_monitor *s, const uint8_t uuid[16],
 				bool make);
 
 /* A verdict over all cards of a slot, or over a slot that has none yet. */
-void gm_watcher_judge_slot(struct gm_watcher *s, uint32_t slot,
+void gm_monitor_judge_slot(struct gm_monitor *s, uint32_t slot,
 			   enum gm_card_voice voice,
 			   const struct gm_probe_verdict *verdict);
 
 /* schedule.c: start, stop and name what is due; sets @next. */
-void gm_watcher_schedule(struct gm_watcher *s, uint64_t now);
+void gm_monitor_schedule(struct gm_monitor *s, uint64_t now);
 
 /* Are the ordinals known, or not to be known soon? */
-bool gm_watcher_has_orders(const struct gm_watcher *s);
+bool gm_monitor_has_orders(const struct gm_monitor *s);
 
-void gm_watcher_release(struct gm_watcher *s, const uint8_t uuid[16],
+void gm_monitor_release(struct gm_monitor *s, const uint8_t uuid[16],
 			uint32_t serial);
-void gm_watcher_resume(struct gm_watcher *s, const uint8_t uuid[16]);
+void gm_monitor_resume(struct gm_monitor *s, const uint8_t uuid[16]);
 
 /* report.c: to gpumapd, and from it. */
-void gm_watcher_send(struct gm_watcher *s, uint64_t now);
-void gm_watcher_listen(struct gm_watcher *s);
-void gm_watcher_queue(struct gm_watcher *s, const struct gm_pending *what);
+void gm_monitor_send(struct gm_monitor *s, uint64_t now);
+void gm_monitor_listen(struct gm_monitor *s);
+void gm_monitor_queue(struct gm_monitor *s, const struct gm_pending *what);
 
 /* The last word: ABSENT or BROKEN. */
-void gm_watcher_end(struct gm_watcher *s, uint32_t type, const char *text);
+void gm_monitor_end(struct gm_monitor *s, uint32_t type, const char *text);
 
 /* Whether @at has come; if not, we shall look again then. */
-static inline bool gm_watcher_due(struct gm_watcher *s, uint64_t at,
+static inline bool gm_monitor_due(struct gm_monitor *s, uint64_t at,
 				  uint64_t now)
 {
 	if (now >= at)
@@ -136,7 +136,7 @@ static inline bool gm_watcher_due(struct gm_watcher *s, uint64_t at,
 }
 
 /* Later and later: the refresh, doubled with each failure up to 64 times. */
-static inline uint64_t gm_watcher_later(const struct gm_watcher *s,
+static inline uint64_t gm_monitor_later(const struct gm_monitor *s,
 					uint32_t failures, uint64_t now)
 {
 	uint32_t shift = failures < 6 ? failures : 6;

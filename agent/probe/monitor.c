@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-#include "agent/probe/watcher.h"
+#include "agent/probe/monitor.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -10,10 +10,10 @@
 
 #include "agent/common/log.h"
 
-#define POLLED (1 + 2 * GM_WATCHER_CHILDREN)
+#define POLLED (1 + 2 * GM_MONITOR_CHILDREN)
 
 /* Everything that a child has said, then whether it has ended. */
-static void look_at(struct gm_watcher *s, struct gm_probe_child *child,
+static void look_at(struct gm_monitor *s, struct gm_probe_child *child,
 		    bool ended)
 {
 	struct gm_probe_child was;
@@ -21,15 +21,15 @@ static void look_at(struct gm_watcher *s, struct gm_probe_child *child,
 	char how[32];
 
 	while (gm_child_read(child, &note) > 0)
-		gm_watcher_on_message(s, child, &note);
+		gm_monitor_on_message(s, child, &note);
 	if (!ended)
 		return;
 	was = *child;
 	if (gm_child_reap(child, how))
-		gm_watcher_bury(s, &was, how);
+		gm_monitor_bury(s, &was, how);
 }
 
-static int wait_ms(const struct gm_watcher *s, uint64_t now)
+static int wait_ms(const struct gm_monitor *s, uint64_t now)
 {
 	if (s->next == UINT64_MAX)
 		return -1;
@@ -40,7 +40,7 @@ static int wait_ms(const struct gm_watcher *s, uint64_t now)
 }
 
 /* Returns how many are polled; children stand two by two behind gpumapd. */
-static nfds_t list_polled(const struct gm_watcher *s, struct pollfd *polled,
+static nfds_t list_polled(const struct gm_monitor *s, struct pollfd *polled,
 			  uint32_t *ret_child)
 {
 	nfds_t n = 1;
@@ -48,7 +48,7 @@ static nfds_t list_polled(const struct gm_watcher *s, struct pollfd *polled,
 	polled[0] = (struct pollfd){ .fd = GM_PROBE_FD, .events = POLLIN };
 	if (s->is_blocked)
 		polled[0].events |= POLLOUT;
-	for (uint32_t i = 0; i < GM_WATCHER_CHILDREN; i++) {
+	for (uint32_t i = 0; i < GM_MONITOR_CHILDREN; i++) {
 		const struct gm_probe_child *child = &s->children[i];
 
 		if (!child->role)
@@ -63,7 +63,7 @@ static nfds_t list_polled(const struct gm_watcher *s, struct pollfd *polled,
 	return n;
 }
 
-static void sleep_and_look(struct gm_watcher *s)
+static void sleep_and_look(struct gm_monitor *s)
 {
 	struct pollfd polled[POLLED];
 	uint32_t child[POLLED / 2 + 1];
@@ -78,24 +78,24 @@ static void sleep_and_look(struct gm_watcher *s)
 			look_at(s, &s->children[child[i / 2]],
 				polled[i + 1].revents != 0);
 	if (polled[0].revents & (POLLIN | POLLHUP | POLLERR))
-		gm_watcher_listen(s);
+		gm_monitor_listen(s);
 }
 
-int gm_watcher_run(const struct gm_probe_options *options)
+int gm_monitor_run(const struct gm_probe_options *options)
 {
-	static struct gm_watcher s;
+	static struct gm_monitor s;
 
 	s.options = options;
 	while (!s.is_over) {
 		uint64_t now = gm_probe_now();
 
-		gm_watcher_schedule(&s, now);
-		gm_watcher_send(&s, now);
+		gm_monitor_schedule(&s, now);
+		gm_monitor_send(&s, now);
 		if (!s.is_over)
 			sleep_and_look(&s);
 	}
 	/* They end with us; those that can be told are told now. */
-	for (uint32_t i = 0; i < GM_WATCHER_CHILDREN; i++)
+	for (uint32_t i = 0; i < GM_MONITOR_CHILDREN; i++)
 		if (s.children[i].role)
 			gm_child_kill(&s.children[i]);
 	return s.status;

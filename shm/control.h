@@ -508,7 +508,7 @@ struct gm_unreach {
  * PROGRAM_IMAGE: one that the client has, for CUDA rows.
  *
  * The session was opened with GPUMAP_SESSION_PROGRAMS, and the queue of the row
- * is open.  The same handle may be asked for on more rows with the same name:
+ * is open.  The same handle may be requested on more rows with the same name:
  * it then means the same file, even if the directory has changed; on rows of
  * another kind it means the file of that name for that kind.  An image comes as
  * a memfd that is sealed against all change; for a handle that is known it is

@@ -8,7 +8,7 @@
 #include "agent/bench/raw.h"
 
 #define TOLERANCE 1.15
-#define TRIES     3 /* times the rounds that are wanted */
+#define TRIES     3 /* tries for each round that is wanted */
 
 static bool agree(double a, double b)
 {

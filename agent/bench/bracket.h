@@ -2,12 +2,13 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * bracket - round trips between two CPUs that may move under the measurement.
+ * bracket - measure in rounds between two CPUs, and discard rounds during which
+ * their distance changed.
  *
  * On a virtual machine the distance between two CPUs changes from one second to
- * the next.  So the raw ping-pong is taken before and after each round, and a
- * round whose two brackets differ by more than 15 % is thrown away and tried
- * again.
+ * the next.  So the raw ping-pong is measured before and after each round, and
+ * a round whose two brackets differ by more than 15 % is discarded and
+ * repeated.
  */
 #ifndef GM_BRACKET_H
 #define GM_BRACKET_H
@@ -16,28 +17,28 @@
 
 #define GM_BRACKET_SERIES 8
 
-/* What one round gave for one series. */
+/* The result of one round for one series. */
 struct gm_round {
 	double value;
-	double baseline; /* 0: the raw round trip around it */
+	double baseline; /* 0: use the raw round trip around the round */
 };
 
 struct gm_bracket {
-	int cpu;         /* of the other side; this side is bound already */
+	int cpu;         /* the other side's; this side is bound already */
 	uint32_t rounds; /* wanted; at most three times as many are tried */
 	uint32_t n;      /* series that a round fills, 1 to GM_BRACKET_SERIES */
 };
 
 /*
- * gm_bracket_run - measure in rounds until enough of them can be kept
+ * gm_bracket_run - measure in rounds until enough of them are kept
  *
- * measure	fills one gm_round per series.  Returns 0, 1 to have the round
- *		thrown away, or a negative errno, which ends the run
- * ret_series	@n of them, added to
+ * measure	fills one gm_round for each series.  Returns 0, 1 to discard the
+ *		round, or a negative errno, which ends the run
+ * ret_series	@n of them, to which the rounds are added
  *
  * Returns	0, also when fewer rounds were kept, even none
  *		-ETIMEDOUT	the ping-pong's peer did not run
- *		and what measure() returns
+ *		and the errors of measure()
  */
 int gm_bracket_run(const struct gm_bracket *bracket,
 		   int (*measure)(void *arg, struct gm_round *ret_rounds),

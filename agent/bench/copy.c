@@ -19,12 +19,12 @@
 static void by_memcpy(void *dst, const void *src, size_t bytes)
 {
 	memcpy(dst, src, bytes);
-	/* As far as the compiler knows, the bytes are used. */
+	/* Make the compiler assume that the bytes are used. */
 	__asm__ volatile("" : : "r"(dst) : "memory");
 }
 
 #if defined(__x86_64__)
-/* Aligned whole blocks, no judging, in vectors of @width bytes. */
+/* Copy aligned whole blocks without checks, in vectors of @width bytes. */
 #define BARE(isa, width, move)                                               \
 	__attribute__((target(#isa))) static void in_order_##isa(            \
 		void *dst, const void *src, size_t bytes)                    \
@@ -85,7 +85,7 @@ gm_copy_fn *gm_copy_loop(enum gm_copy_way way)
 }
 #endif
 
-/* Whole vectors of @width bytes, aligned. */
+/* Add whole vectors of @width bytes, aligned. */
 #define AXPY(name, width, target)                                         \
 	target static void name(void *dst, const void *src, size_t bytes) \
 	{                                                                 \
@@ -126,7 +126,8 @@ const char *gm_copy_name(enum gm_copy_way way)
 	return names[way];
 }
 
-/* Closed until all threads exist, or one of them could not be made. */
+/* Threads wait here until all of them exist, or one of them could not be
+ * made. */
 struct gate {
 	pthread_mutex_t closed;
 	pthread_barrier_t start;
@@ -155,7 +156,7 @@ static void *work(void *arg)
 	if (t->gate->error != 0)
 		return NULL;
 	gm_peer_pin(t->cpu);
-	/* What fits into the caches is measured in the caches. */
+	/* Warm up: data that fits into the caches is measured in the caches. */
 	if (t->rounds > 1)
 		t->loop(t->dst, t->src, t->bytes);
 	pthread_barrier_wait(&t->gate->start);
@@ -177,7 +178,7 @@ static double took_ns(const struct thread *threads, uint32_t n)
 	return (double)(to - from) * gm_ticks_ns();
 }
 
-/* Thread @i's part: whole units, the last one has the rest. */
+/* Thread @i's part: whole units; the last thread has the rest. */
 static struct thread part(const struct gm_copy *copy, gm_copy_fn *loop,
 			  struct gate *gate, uint32_t i)
 {

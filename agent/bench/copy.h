@@ -2,14 +2,15 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * copy - how fast bytes can be copied here, by loops that do nothing else.
+ * copy - measure how fast this machine copies bytes, by loops that do nothing
+ * else.
  *
  * Past the caches two bare loops of non-temporal stores compete: in order with
  * prefetchnta 2 KiB ahead, and four pages side by side without.  Which is the
  * machine's best depends on its prefetchers, so both are measured and the
- * better one is the baseline.  glibc's memcpy stands beside them.
+ * better one is the baseline.  glibc's memcpy is measured, too.
  *
- * A loop that adds stands here, too, for the threads that run it.
+ * A loop that adds is here, too, because it uses the same threads.
  */
 #ifndef GM_COPY_H
 #define GM_COPY_H
@@ -18,8 +19,8 @@
 #include <stdint.h>
 
 #define GM_COPY_THREADS 64u
-/* Sources need so much more behind their end: prefetches run over it, and must
- * not be the ones that fault. */
+/* Bytes that sources need behind their end: prefetches reach past it, and must
+ * not fault. */
 #define GM_COPY_OVER 4096u
 
 enum gm_copy_way {
@@ -43,24 +44,24 @@ struct gm_copy {
 	size_t bytes; /* a multiple of 16 KiB per thread */
 	uint32_t n_threads;
 	int cpus[GM_COPY_THREADS]; /* a thread is bound to each */
-	uint32_t rounds;           /* the whole copy so many times */
+	uint32_t rounds;           /* the whole copy is made this many times */
 };
 
 /*
- * gm_copy_run - copy by threads that are bound to CPUs, equal parts each
+ * gm_copy_run - copy by threads that are bound to CPUs, in equal parts
  *
  * ret_ns	of one round: from the first thread's start to the last one's
  *		end, by rounds
  *
  * Returns	0
  *		-ENOTSUP	there is no such loop for this CPU
- *		and what pthread_create() says
+ *		and the errors of pthread_create()
  */
 int gm_copy_run(const struct gm_copy *copy, enum gm_copy_way way,
 		double *ret_ns);
 
-/* dst[i] += GM_COPY_ALPHA * src[i] of floats, as any program would write it for
- * this CPU, by threads, as gm_copy_run(). */
+/* Run dst[i] += GM_COPY_ALPHA * src[i] on floats, compiled for this CPU, by
+ * threads, as gm_copy_run(). */
 #define GM_COPY_ALPHA 3.0f
 int gm_copy_run_axpy(const struct gm_copy *copy, double *ret_ns);
 

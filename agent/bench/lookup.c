@@ -19,9 +19,9 @@
 #define TIMED   16u /* chains between two readings of the clock */
 #define SAMPLES (1u << 16)
 #define SEALED  1000000u
-#define WITHOUT 3 /* exit status: no strict mode here */
+#define WITHOUT 3 /* exit status: strict mode is not available */
 
-/* What a chain reads from. */
+/* The source that a chain reads. */
 struct source {
 	const struct gpumap *map;
 	struct gpumap_view *view;
@@ -30,7 +30,8 @@ struct source {
 	int error;
 };
 
-/* The table was published anew: out of the way of those that find it is not. */
+/* The table was published again.  Out of line, so that lookups of an unchanged
+ * table are not slowed down. */
 __attribute__((noinline, cold)) static uint32_t
 look_again(struct source *source, uint32_t index)
 {
@@ -94,7 +95,7 @@ CHAINS(from_view, view)
 
 typedef uint32_t chain_fn(struct source *source, uint32_t index);
 
-/* As far as the compiler knows, somebody wants to know. */
+/* Make the compiler assume that the value is used. */
 static void use(uint32_t value)
 {
 	__asm__ volatile("" : : "r"(value));
@@ -109,7 +110,7 @@ static void run(chain_fn *chain, struct source *source, uint32_t chains,
 
 	n = n > 0 ? n : 1;
 	n = n < SAMPLES ? n : SAMPLES;
-	/* A tenth more, at the beginning, to warm up. */
+	/* A tenth more chains, at the beginning, to warm up. */
 	for (uint32_t i = 0; i < n + n / 10; i++) {
 		uint64_t from;
 

@@ -2,15 +2,15 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * lookup - what a lookup costs, beside a plain array.
+ * lookup - measure the cost of a lookup, and of a plain array's.
  *
  * Lookups come in chains of 64: independent ones, whose indices are known
- * beforehand, show how many go through per second; dependent ones, where each
- * index needs the entry before, show how long one takes.  The same chains run
- * over an array of this process.
+ * beforehand, show the throughput; dependent ones, where each index needs the
+ * entry before, show the latency.  The same chains run over an array of this
+ * process.
  *
- * Two figures each.  The median of the chains is the cost when nothing happens;
- * the mean, of the time that this thread had the CPU, is what counts beside a
+ * Each has two figures.  The median of the chains is the cost without a writer;
+ * the mean, of the time that this thread had the CPU, is the figure beside a
  * writer, as a median would hide a reader that starves.
  */
 #ifndef GM_LOOKUP_H
@@ -35,9 +35,9 @@ enum gm_lookup_kind {
  * gm_lookup_view - look up in a layer map of GM_LOOKUP_LAYERS layers
  *
  * chains	of 64 lookups
- * ret_refreshes	times that the view was found old; may be NULL
+ * ret_refreshes	times that the view was out of date; may be NULL
  *
- * Returns	0, or what gpumap_view_refresh() returns
+ * Returns	0, or as gpumap_view_refresh()
  */
 int gm_lookup_view(const struct gpumap *map, struct gpumap_view *view,
 		   enum gm_lookup_kind kind, uint32_t chains,
@@ -48,9 +48,10 @@ void gm_lookup_plain(enum gm_lookup_kind kind, uint32_t chains,
 		     struct gm_lookup_cost *ret_cost);
 
 /*
- * gm_lookup_sealed - a million lookups where any system call is death
+ * gm_lookup_sealed - make a million lookups in a process that any system call
+ * kills
  *
- * Returns	0: a child in seccomp's strict mode lived through them
+ * Returns	0: a child in seccomp's strict mode survived them
  *		-EPERM	it made a system call and was killed
  *		-ENOTSUP	this build or this kernel cannot tell
  */

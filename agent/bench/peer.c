@@ -113,7 +113,8 @@ int gm_peer_facts(pid_t pid, struct gm_peer_facts *ret_facts)
 	file = fopen(path, "re");
 	if (file == NULL)
 		return -ESRCH;
-	/* The name of a program may hold anything, even a parenthesis. */
+	/* A program's name may contain any byte, even a parenthesis: search
+	 * from the end. */
 	if (fgets(line, sizeof(line), file) != NULL)
 		after = strrchr(line, ')');
 	fclose(file);

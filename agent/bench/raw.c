@@ -18,7 +18,7 @@
 #include "agent/bench/ticks.h"
 
 #define PATIENCE_NS 2e9
-#define TURNS       16 /* of a batch */
+#define TURNS       16 /* turns of a batch */
 #define BATCHES     1000
 #define WARM_UP     100  /* batches */
 #define WAKES       4096 /* at most */
@@ -31,7 +31,7 @@ struct lines {
 	int fd; /* set before the peer starts */
 };
 
-/* Looked at rarely, so that the clock does not slow down what is measured. */
+/* Read the clock rarely, so that it does not slow down the measurement. */
 static bool overdue(uint64_t *since)
 {
 	if (*since == 0)
@@ -39,7 +39,7 @@ static bool overdue(uint64_t *since)
 	return (double)(gm_ticks() - *since) * gm_ticks_ns() > PATIENCE_NS;
 }
 
-/* At most two seconds.  Returns 0 or -ETIMEDOUT. */
+/* Wait at most two seconds for @value.  Returns 0 or -ETIMEDOUT. */
 static int await_value(const gm_a64 *word, uint64_t value)
 {
 	uint64_t since = 0;

@@ -2,11 +2,11 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * raw - what this machine does without us: the denominators.
+ * raw - measure the machine's own limits, by which the figures are divided.
  *
- * Each runs between this process, which the caller has bound to a CPU, and a
- * peer on another.  Nothing here can be beaten by a protocol that does work; it
- * can be approached.
+ * Each measurement runs between this process, which the caller has bound to a
+ * CPU, and a peer on another.  A protocol that does work cannot be faster, but
+ * can come close.
  *
  * Edges
  *
@@ -22,7 +22,7 @@
 #include "shm/atomic.h"
 
 /*
- * gm_raw_trip - two cache lines, two CPUs, one number there and back
+ * gm_raw_trip - pass a number between two CPUs and back, in two cache lines
  *
  * ret_ns	the median of short batches of turns
  *
@@ -35,21 +35,21 @@ int gm_raw_trip(int cpu, double *ret_ns);
  * gm_raw_wake - wake a peer that sleeps in poll() on an eventfd
  *
  * n		turns, at most 4096
- * gap_ns	how long this side spins before each, so that the peer sleeps
+ * gap_ns	time that this side spins before each, so that the peer sleeps
  *
  * The peer reads its eventfd and answers in shared memory, where this side
  * spins for it.
  *
- * Returns	0, -ETIMEDOUT, or what eventfd() says
+ * Returns	0, -ETIMEDOUT, or eventfd()'s error
  */
 int gm_raw_wake(int cpu, uint32_t n, uint64_t gap_ns, double *ret_ns);
 
 /*
- * gm_raw_attach - shm_open, fstat, mmap, the first read, and close
+ * gm_raw_attach - measure shm_open, fstat, mmap, the first read, and close
  *
  * name		of an object in /dev/shm, "/gpumap.1.node"
  *
- * Returns	0, or what these calls say
+ * Returns	0, or the error of these calls
  */
 int gm_raw_attach(const char *name, double *ret_ns);
 

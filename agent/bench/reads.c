@@ -11,7 +11,7 @@
 
 #include "agent/bench/ticks.h"
 
-/* One registered buffer is of a GiB at most. */
+/* A registered buffer has at most a GiB. */
 #define REGISTERED_MAX (UINT64_C(1) << 30)
 
 static void begin(const struct gm_reads *r, struct io_uring *ring, uint64_t at,

@@ -2,11 +2,12 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * reads - how fast a file can be read here, by loops that do nothing else.
+ * reads - measure how fast this machine reads a file, by loops that do nothing
+ * else.
  *
- * Past the page cache by an io_uring of its own, with so many reads of one size
- * under way, straight to where the bytes belong; or by read(2), with nothing of
- * the file in the cache when it begins.
+ * The loops read past the page cache by an io_uring of their own, with several
+ * reads of one size under way, directly to the destination; or by read(2), with
+ * nothing of the file in the cache at the start.
  */
 #ifndef GM_READS_H
 #define GM_READS_H
@@ -24,19 +25,19 @@ struct gm_reads {
 };
 
 /*
- * gm_reads_ring - by io_uring
+ * gm_reads_ring - read by io_uring
  *
- * The memory is registered with the ring where the kernel lets us: not so much
- * of it may be locked, maybe.
+ * The memory is registered with the ring if the kernel permits that: the limit
+ * of locked memory may be too low.
  *
  * ret_ns	from the first read's submission to the last one's end
  *
- * Returns	0, -EIO: a read failed or was short, or what the kernel says of
- *		a ring
+ * Returns	0, -EIO: a read failed or was short, or the kernel's error for a
+ *		ring
  */
 int gm_reads_ring(const struct gm_reads *reads, double *ret_ns);
 
-/* By read(2), @reads->block bytes each.  Returns 0 or as read(2). */
+/* Read by read(2), @reads->block bytes each.  Returns 0 or as read(2). */
 int gm_reads_plain(const struct gm_reads *reads, double *ret_ns);
 
 #endif

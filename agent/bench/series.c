@@ -58,7 +58,8 @@ double gm_series_ticks_ns(uint32_t *ticks, size_t n, double part)
 	return ticks[place(n, part)] * gm_ticks_ns();
 }
 
-/* Names of CPUs and of kernels are not ours; nothing else needs escaping. */
+/* Replace bytes that JSON would need escaped.  Only names of CPUs and of
+ * kernels may have them; the program's own texts have none. */
 static void harmless(char *text)
 {
 	for (; *text != '\0'; text++)

@@ -2,10 +2,11 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * series - what the rounds of a measurement gave, and one line of JSON for it.
+ * series - collect the rounds of a measurement, and print one line of JSON for
+ * it.
  *
- * Each round measures a thing and its baseline side by side.  What counts is
- * the median of the rounds' ratios: what disturbs a round mostly disturbs both.
+ * Each round measures a thing and its baseline side by side.  The result is the
+ * median of the rounds' ratios: a disturbance of a round mostly affects both.
  */
 #ifndef GM_SERIES_H
 #define GM_SERIES_H
@@ -19,14 +20,14 @@ struct gm_series {
 	double value[GM_SERIES_MAX];
 	double baseline[GM_SERIES_MAX];
 	uint32_t n;        /* rounds kept */
-	uint32_t rejected; /* rounds thrown away, see bracket.h */
+	uint32_t rejected; /* rounds discarded, see bracket.h */
 };
 
 enum gm_sense { GM_NO_GOAL, GM_AT_MOST, GM_AT_LEAST };
 
 /*
- * One row of the table.  The goal is one for the ratio where there is a
- * baseline, and for the value itself where there is none.
+ * One row of the table.  The goal is for the ratio if there is a baseline, and
+ * otherwise for the value itself.
  */
 struct gm_figure {
 	const char *name;
@@ -35,7 +36,7 @@ struct gm_figure {
 	double goal;
 };
 
-/* Keep one more round; rounds past GM_SERIES_MAX are dropped. */
+/* Add a round; rounds past GM_SERIES_MAX are dropped. */
 void gm_series_add(struct gm_series *series, double value, double baseline);
 
 /* The value below which @part (0 to 1) of the @n > 0 values lie. */
@@ -47,11 +48,12 @@ double gm_series_ticks_ns(uint32_t *ticks, size_t n, double part);
 /*
  * gm_series_print - one JSON object on one line
  *
- * note		says how it was measured; how many rounds were kept and how far
- *		their ratios lie apart is added.  May be NULL
+ * note		tells how it was measured; the number of kept rounds and the
+ *		spread of their ratios are added.  May be NULL
  *
  * Fields: name, value, unit, baseline, ratio, goal, reached, note, machine.
- * What does not apply is null, and so are numbers of a series without a round.
+ * Fields that do not apply are null, and so are numbers of a series without a
+ * round.
  */
 void gm_series_print(const struct gm_figure *figure,
 		     const struct gm_series *series, const char *note);

@@ -2,12 +2,13 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * ticks - the cheapest clock there is, for intervals of some ten nanoseconds.
+ * ticks - read the cheapest clock, for intervals of some ten nanoseconds.
  *
  * On x86 this is the time stamp counter, which has run at one rate on every
  * core for fifteen years; elsewhere it is CLOCK_MONOTONIC.  Readings are not
- * ordered against other instructions: good for a round trip, whose end depends
- * on what it waited for, and too coarse for a single load.
+ * ordered against other instructions: that is sufficient for a round trip,
+ * whose end depends on the data it waited for, and too coarse for a single
+ * load.
  */
 #ifndef GM_TICKS_H
 #define GM_TICKS_H
@@ -30,8 +31,8 @@ static inline uint64_t gm_ticks(void)
 /* Nanoseconds in a tick.  The first call takes 20 ms. */
 double gm_ticks_ns(void);
 
-/* Nanoseconds that this thread has spent on a CPU, which leaves out the time
- * that others had it.  A system call. */
+/* Nanoseconds that this thread has spent on a CPU, without the time that other
+ * threads had it.  A system call. */
 uint64_t gm_ticks_cpu_ns(void);
 
 /* Spin for some nanoseconds, so that this CPU does not go idle. */

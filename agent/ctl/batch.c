@@ -1,7 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* Requests on standard input, one a line; answers on standard output. */
+/* Answer the requests on standard input, one on each line, on standard
+ * output. */
 
 #include "agent/ctl/batch.h"
 
@@ -13,7 +14,8 @@
 
 static int print_answer(char *text)
 {
-	/* At once: whoever asks may wait for it before asking again. */
+	/* Flush at once: the requester may wait for the answer before its next
+	 * request. */
 	bool good = text && puts(text) >= 0 && fflush(stdout) == 0;
 
 	if (!text)

@@ -1,7 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* Who measures, between which CPUs, and in which order. */
+/* Run gpumapctl bench: choose the CPUs to measure between, and run the families
+ * in order. */
 
 #include "agent/ctl/bench.h"
 
@@ -15,7 +16,7 @@
 #include "agent/bench/ticks.h"
 
 #define ROUNDS      9
-#define WARM_UP     2000 /* round trips, until the worker is where it stays */
+#define WARM_UP     2000 /* round trips, until the worker stays on one CPU */
 #define ARENA_BYTES (UINT64_C(600) << 20) /* two copies of 256 MiB, and room */
 #define DEPTH       256
 
@@ -29,7 +30,7 @@ bool gm_bench_wants(const struct gm_bench *bench, const char *name)
 	return strncmp(name, only, strlen(only) < n ? strlen(only) : n) == 0;
 }
 
-/* A whole name has to start with all of what --only says. */
+/* Does the whole name start with all of --only? */
 static bool prints(const struct gm_bench *bench, const char *name)
 {
 	const char *only = bench->ctl->only;
@@ -131,7 +132,7 @@ static int open_session(struct gm_bench *bench)
 		ret = gm_bench_ping(bench);
 	if (ret != 0)
 		return gm_ctl_fail(bench->ctl, ret, "row %u", bench->rows[0]);
-	/* One that may choose has chosen by now. */
+	/* A worker that may choose its CPU has chosen by now. */
 	if (gm_peer_facts(bench->workers[0], &worker) == 0 &&
 	    worker.cpu != bench->here)
 		bench->there = worker.cpu;
@@ -139,7 +140,7 @@ static int open_session(struct gm_bench *bench)
 }
 
 static const struct {
-	const char *names; /* how they start */
+	const char *names; /* the start of the names */
 	int (*run)(struct gm_bench *bench);
 } families[] = {
 	{ "lookup_", gm_bench_read },     { "attach", gm_bench_read },
@@ -163,7 +164,7 @@ static int no_such_name(const struct gm_ctl *ctl)
 	return GM_EXIT_USAGE;
 }
 
-/* Is there anything to be measured, by a family that --only asks for? */
+/* Is there anything to measure in the families that --only selects? */
 static int judge(const struct gm_bench *bench)
 {
 	struct gpumap_health health = { .size = sizeof(health) };

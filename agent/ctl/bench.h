@@ -2,10 +2,12 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * bench - gpumapctl bench: a live instance beside what its machine can do.
+ * bench - gpumapctl bench: measure a live instance against its machine's
+ * limits.
  *
- * A client like any other measures: it is bound to one CPU, and the raw figures
- * are taken between that CPU and the one that the first row's worker runs on.
+ * The measuring process is an ordinary client.  The process is bound to one
+ * CPU, and the raw figures are taken between that CPU and the one that the
+ * first row's worker runs on.
  */
 #ifndef GM_CTL_BENCH_H
 #define GM_CTL_BENCH_H
@@ -18,17 +20,17 @@ struct gm_bench {
 	uint32_t rounds;
 	uint32_t n_printed;             /* lines */
 	uint32_t rows[GPUMAP_ROWS_MAX]; /* READY host rows */
-	pid_t workers[GPUMAP_ROWS_MAX]; /* and who serves them */
+	pid_t workers[GPUMAP_ROWS_MAX]; /* their workers */
 	uint32_t n_rows;
 	struct gpumap_session *session;
 	int here;  /* the CPU that this process is bound to */
 	int there; /* the CPU that the first row's worker runs on */
 };
 
-/* Does --only ask for a name that starts with @name, or for a part of those? */
+/* Does --only select names that start with @name, or some of them? */
 bool gm_bench_wants(const struct gm_bench *bench, const char *name);
 
-/* Print the line, if --only asks for it. */
+/* Print the line, if --only selects it. */
 void gm_bench_print(struct gm_bench *bench, const struct gm_figure *figure,
 		    const struct gm_series *series, const char *note);
 void gm_bench_print_value(struct gm_bench *bench,
@@ -36,13 +38,14 @@ void gm_bench_print_value(struct gm_bench *bench,
 			  const char *note);
 
 /*
- * gm_bench_ping - one no-op there and back, spinning
+ * gm_bench_ping - one round trip of a no-op, spinning
  *
- * Returns	0, or what gpumap_submit() and gpumap_poll() return
+ * Returns	0, or as gpumap_submit() and gpumap_poll()
  */
 int gm_bench_ping(struct gm_bench *bench);
 
-/* Each measures one family and prints its lines.  Returns an exit status. */
+/* Each function measures one family and prints its lines.  Returns an exit
+ * status. */
 int gm_bench_read(struct gm_bench *bench);
 int gm_bench_trips(struct gm_bench *bench);
 int gm_bench_sleep(struct gm_bench *bench);

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* What others cost: round trips of a no-op beside sessions that are open and do
- * nothing, and beside one that copies without a pause. */
+/* Measure the cost of other sessions: round trips of a no-op beside sessions
+ * that are open and idle, and beside one that copies without a pause. */
 
 #include "agent/ctl/bench.h"
 
@@ -16,7 +16,7 @@
 
 #define TRIPS      5000u
 #define WARM_UP    500u
-#define SLICE      (UINT64_C(1) << 20) /* what a turn copies at most */
+#define SLICE      (UINT64_C(1) << 20) /* most bytes that a turn copies */
 #define SLICES     200u
 #define BULK       (UINT64_C(4) << 20)
 #define BULK_JOBS  250u
@@ -24,7 +24,8 @@
 #define OPEN_TRIES 2000
 #define N_CROWDS   2
 
-static const uint32_t crowds[N_CROWDS] = { 8, 64 }; /* sessions, ours too */
+/* sessions, this one included */
+static const uint32_t crowds[N_CROWDS] = { 8, 64 };
 
 enum { CROWDS, BULK_P50 = CROWDS + N_CROWDS, BULK_P99, N_SERIES };
 
@@ -52,7 +53,7 @@ struct crowd {
 
 static uint32_t ticks[TRIPS];
 
-/* Sorts ticks[]. */
+/* Measure @n round trips.  Sorts ticks[]. */
 static int trips(struct crowd *c, uint32_t n, double *ret_p50, double *ret_p99)
 {
 	for (uint32_t i = 0; i < WARM_UP + n; i++) {
@@ -83,7 +84,7 @@ static int end_of(struct gpumap_session *session, uint32_t n)
 	return 0;
 }
 
-/* What was closed before counts until the agent has seen it. */
+/* Closed sessions count until the agent has noticed their end. */
 static int open_session(struct crowd *c, const struct gpumap_session_opts *opts,
 			struct gpumap_session **ret_session)
 {
@@ -100,7 +101,7 @@ static int open_session(struct crowd *c, const struct gpumap_session_opts *opts,
 	return ret;
 }
 
-/* One more that has a queue on the row and nothing in it. */
+/* Open one more session that has an empty queue on the row. */
 static int open_idle(struct crowd *c)
 {
 	const struct gpumap_session_opts opts = { .size = sizeof(opts),
@@ -160,7 +161,7 @@ static int submit_copies(struct crowd *c, uint64_t bytes, uint32_t n)
 	return ret;
 }
 
-/* How long a turn of the largest size takes here. */
+/* Measure a turn of the largest size. */
 static int slice_ns(struct crowd *c, double *ret_ns)
 {
 	uint64_t from = gm_ticks();
@@ -172,8 +173,8 @@ static int slice_ns(struct crowd *c, double *ret_ns)
 	return ret;
 }
 
-/* Trips as long as the other's copies last, and some that came after would not
- * count as theirs: there are many more bytes than trips. */
+/* Measure trips while the other session's copies last.  The few trips after
+ * their end do not matter, because there are many more bytes than trips. */
 static int beside_bulk(struct crowd *c, double *ret_p50, double *ret_p99)
 {
 	struct gpumap_done done[256];

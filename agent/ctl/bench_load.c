@@ -1,7 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* Files: LOAD beside bare loops over the same file, a round of each in turn. */
+/* Measure LOAD against bare loops over the same file, a round of each in
+ * turn. */
 
 #include "agent/ctl/bench.h"
 
@@ -17,7 +18,7 @@
 #include "agent/bench/ticks.h"
 
 #define BYTES      (UINT64_C(512) << 20)
-#define PIECE      (UINT64_C(32) << 20) /* as a model is loaded */
+#define PIECE      (UINT64_C(32) << 20) /* as when loading a model */
 #define QUEUED     4u
 #define PLAIN      (1u << 20) /* bytes of a read(2) */
 #define SWEEPS     2
@@ -38,8 +39,8 @@ struct load {
 
 /* ---- the file ------------------------------------------------------------ */
 
-/* In the working directory, which is on the storage that is to be measured;
- * nobody else sees it. */
+/* Make the file in the working directory, which is on the storage to be
+ * measured; no other process sees it. */
 static int open_file(void)
 {
 	char path[] = "gpumap-bench.XXXXXX";
@@ -63,7 +64,7 @@ static int fill_file(struct load *l)
 	if (l->cached < 0)
 		return l->cached;
 	for (uint64_t i = 0; i < BYTES / 8; i++) {
-		x ^= x << 13; /* storage may pack what is all alike */
+		x ^= x << 13; /* storage may compress uniform data */
 		x ^= x >> 7;
 		x ^= x << 17;
 		((uint64_t *)(void *)l->memory)[i] = x;
@@ -121,9 +122,9 @@ static void tear_down(struct load *l)
 		munmap(l->memory, BYTES);
 }
 
-/* ---- ours ---------------------------------------------------------------- */
+/* ---- ---- jobs ---------------------------------------------------------- */
 
-/* By jobs of @piece bytes, so many in flight. */
+/* Load by jobs of @piece bytes, with @queued of them in flight. */
 static int ours(const struct load *l, uint64_t piece, uint32_t queued,
 		double *ret_ns)
 {
@@ -189,7 +190,8 @@ static int sweep(struct load *l)
 	return 0;
 }
 
-/* One of each, over the same bytes.  GB/s are bytes in a nanosecond. */
+/* Run one round of each way, over the same bytes.  GB/s are bytes in a
+ * nanosecond. */
 static int measure(struct load *l, struct gm_series *file,
 		   struct gm_series *pieces, struct gm_series *plain)
 {
@@ -221,7 +223,8 @@ static int run(struct load *l)
 	struct gm_figure figure = { FILE_NAME, "GB/s", GM_AT_LEAST, 0.9 };
 	char note[128] = "the file system has no reads past its cache";
 	double ns;
-	int ret = ours(l, BYTES, 1, &ns); /* staging, and first touches */
+	/* warm up: staging memory and first touches */
+	int ret = ours(l, BYTES, 1, &ns);
 
 	if (ret == 0 && l->direct >= 0)
 		ret = sweep(l);

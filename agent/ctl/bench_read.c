@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* Attaching, and lookups while nobody publishes. */
+/* Measure attaching, and lookups while no process publishes. */
 
 #include "agent/ctl/bench.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* Scatters: large ones beside bare copies, small ones for what they cost. */
+/* Measure scatters: large ones against bare copies, small ones for their
+ * overhead. */
 
 #include "agent/ctl/bench.h"
 
@@ -21,7 +22,7 @@
 
 #define NAME_BYTES  64
 
-/* Each gets its number of rows behind it. */
+/* The number of rows is appended to each name. */
 #define LARGE_NAME        "scatter_copy_256m"
 #define LARGE_MEMCPY_NAME "scatter_memcpy_256m"
 #define AXPY_NAME         "scatter_axpy_256m"
@@ -30,7 +31,7 @@
 
 struct scatter {
 	struct gm_bench *bench;
-	uint32_t n_rows; /* the first so many */
+	uint32_t n_rows; /* the first n_rows of rows[] */
 	char *dst;
 	char *src;
 	struct gm_copy copy; /* the same bytes by threads of this process */
@@ -90,7 +91,7 @@ static int set_up(struct scatter *s)
 	return 0;
 }
 
-/* One round: ours, then each bare way, all over the same pages. */
+/* One round: the scatter, then each bare way, all over the same pages. */
 static int large_round(struct scatter *s, struct gm_series *series)
 {
 	uint64_t from = gm_ticks();
@@ -159,7 +160,7 @@ static int axpy_once(const struct scatter *s)
 	return ret < 0 ? ret : 0;
 }
 
-/* Ours, then the same loop by threads, over the same pages. */
+/* Run the scatter, then the same loop by threads, over the same pages. */
 static int axpy(struct scatter *s)
 {
 	struct gm_series series = { 0 };
@@ -207,7 +208,8 @@ static int small_ns(struct scatter *s, double *ret_ns)
 	return 0;
 }
 
-/* Then nobody spins, and each tile there costs a switch. */
+/* Does a worker run on this process's CPU?  Then neither side spins, and each
+ * tile there costs a context switch. */
 static bool shares_a_cpu(const struct scatter *s)
 {
 	for (uint32_t i = 0; i < s->n_rows; i++)
@@ -216,7 +218,7 @@ static bool shares_a_cpu(const struct scatter *s)
 	return false;
 }
 
-/* What a scatter takes longer than the bare copy of its largest tile does. */
+/* Measure the time of a scatter beyond the bare copy of its largest tile. */
 static int dispatch(struct scatter *s)
 {
 	char name[NAME_BYTES], note[160];
@@ -249,7 +251,7 @@ static int dispatch(struct scatter *s)
 	return 0;
 }
 
-/* Of this process and of the workers that take part. */
+/* Count the page faults of this process and of the workers that take part. */
 static int faults(const struct scatter *s, uint64_t *ret_faults)
 {
 	struct gm_peer_facts worker;

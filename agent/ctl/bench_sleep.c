@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* Round trips to a worker that sleeps, and how often it has to be woken. */
+/* Measure round trips to a worker that sleeps, and the number of wakeups. */
 
 #include "agent/ctl/bench.h"
 
@@ -11,13 +11,14 @@
 #include "agent/bench/raw.h"
 #include "agent/bench/ticks.h"
 
-#define SLEEPS   200u             /* of a round */
+#define SLEEPS   200u             /* round trips of a round */
 #define SPINS    20000u           /* round trips that must not ring */
-#define GAP_NS   UINT64_C(500000) /* ten times what a worker may spin */
-#define LEARN    2000u  /* until the worker has seen that watching pays */
-#define AWAKE_NS 5000   /* nobody parks so soon after a job */
-#define KEPT_NS  200000 /* no wake takes so long: another had the CPU */
-#define BURST    8u
+#define GAP_NS   UINT64_C(500000) /* ten times the longest spin of a worker */
+#define LEARN    2000u /* until the worker has learned that spinning pays */
+#define AWAKE_NS 5000  /* no worker parks so soon after a job */
+/* no wakeup takes so long: another process had the CPU */
+#define KEPT_NS 200000
+#define BURST   8u
 
 static uint64_t doorbells(const struct gm_bench *bench)
 {
@@ -27,7 +28,7 @@ static uint64_t doorbells(const struct gm_bench *bench)
 	return counts.doorbells;
 }
 
-/* Single jobs, with gaps.  Those that met a worker awake do not count. */
+/* Single jobs, with gaps.  Jobs that found the worker awake do not count. */
 static int parked_trips(struct gm_bench *bench, double *ret_ns)
 {
 	uint32_t ticks[SLEEPS], n = 0;
@@ -95,7 +96,7 @@ static int burst(struct gm_bench *bench)
 	return ret < 0 ? ret : 0;
 }
 
-/* Several jobs after each gap: whoever rings for each rings too often. */
+/* Several jobs after each gap: one doorbell for each job would be too many. */
 static int wakes_per_park(struct gm_bench *bench)
 {
 	static const struct gm_figure figure = { "wakes_per_park",
@@ -126,9 +127,9 @@ static int wakes_per_park(struct gm_bench *bench)
 }
 
 /*
- * Jobs that follow each other at once: a worker that was given one so shortly
- * before is awake.  Where either side was kept from its CPU meanwhile, it may
- * have parked: those do not count.
+ * Jobs that follow each other at once: a worker that received one so shortly
+ * before is awake.  If another process had either side's CPU meanwhile, the
+ * worker may have parked: such jobs do not count.
  */
 static int wakes_awake(struct gm_bench *bench)
 {

@@ -1,7 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* Round trips of a no-op while both sides are awake, one and many at a time. */
+/* Measure round trips of a no-op while both sides are awake, one and many at a
+ * time. */
 
 #include "agent/ctl/bench.h"
 
@@ -12,7 +13,7 @@
 
 #define TRIPS    20000u
 #define WARM_UP  2000u
-#define SLICES   40u   /* of which the median counts */
+#define SLICES   40u   /* slices; their median counts */
 #define PER      4096u /* no-ops in a slice */
 #define DEEPEST  256u
 #define N_DEPTHS 4
@@ -50,8 +51,8 @@ static int singles(struct gm_bench *bench, struct gm_round *p50,
 	return 0;
 }
 
-/* Fill up to @depth, take what has ended, until @n more have.  Returns how many
- * are still in flight, or an error. */
+/* Keep @depth jobs in flight and take completions, until @n more have ended.
+ * Returns the number still in flight, or an error. */
 static int keep_full(struct gm_bench *bench, uint32_t depth, uint32_t flying,
 		     uint32_t n)
 {
@@ -120,7 +121,8 @@ static int measure(void *arg, struct gm_round *ret_rounds)
 		ret = at_depth(bench, depths[i], &ret_rounds[DEPTHS + i]);
 	if (ret != 0)
 		return ret;
-	/* A worker that may choose went elsewhere: not between these two. */
+	/* Discard the round if the worker, which may choose, has moved to
+	 * another CPU. */
 	return gm_peer_facts(bench->workers[0], &worker) != 0 ||
 	       worker.cpu != bench->there;
 }

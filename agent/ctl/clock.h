@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* clock - CLOCK_MONOTONIC in nanoseconds. */
+/* clock - read CLOCK_MONOTONIC in nanoseconds. */
 #ifndef GM_CLOCK_H
 #define GM_CLOCK_H
 

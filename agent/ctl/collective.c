@@ -2,10 +2,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * A collective over a group of a mesh that checks itself: every element that
- * every rank gets is compared with what this process computes, so a rank that
- * drops, repeats or misplaces something is named.  Cards give and get memory of
- * their own.
+ * Run a collective over a group of a mesh and check it: every element that
+ * every rank receives is compared with the value that this process computes, so
+ * that a rank that drops, repeats or misplaces elements is named.  Cards send
+ * and receive memory of their own.
  */
 
 #include "agent/ctl/ctl.h"
@@ -18,7 +18,7 @@
 
 #define DEFAULT_BYTES (UINT64_C(16) << 20)
 #define MOST_BYTES    (UINT64_C(1) << 36)
-#define LIMIT_NS      UINT64_C(60000000000) /* of one of them */
+#define LIMIT_NS      UINT64_C(60000000000) /* for one collective */
 
 static const struct kind {
 	const char *name;
@@ -39,7 +39,8 @@ struct run {
 	const struct kind *kind;
 	struct gpumap_session *session;
 	struct gpumap_comm *comm;
-	uint64_t n; /* elements, of the smaller of what a rank gives and gets */
+	/* elements of a rank's send or recv, whichever is smaller */
+	uint64_t n;
 	uint64_t rounds;
 	uint64_t best_ns;
 	uint32_t ranks;
@@ -47,9 +48,9 @@ struct run {
 	struct gpumap_rank rank[GPUMAP_COMM_RANKS_MAX];
 };
 
-/* ---- what is right ------------------------------------------------------- */
+/* ---- expected results --------------------------------------------------- */
 
-/* Small and large, of either sign; sums wrap. */
+/* Values are small and large, of either sign; sums wrap. */
 static int32_t source(uint32_t rank, uint64_t i)
 {
 	return (int32_t)((uint32_t)(i * UINT64_C(2654435761) >> (i % 24)) +
@@ -65,7 +66,7 @@ static int32_t sum_of(const struct run *run, uint64_t i)
 	return (int32_t)sum;
 }
 
-/* Elements that each rank gives, and that rank @r gets. */
+/* The number of elements that each rank sends, and that rank @r receives. */
 static uint64_t given(const struct run *run)
 {
 	uint64_t parts =
@@ -104,9 +105,9 @@ static int32_t wanted(const struct run *run, uint32_t r, uint64_t i)
 	}
 }
 
-/* ---- memory of the cards' own -------------------------------------------- */
+/* ---- memory of the cards ------------------------------------------------ */
 
-/* @bytes from @src to @dst, one of which is a buffer of that row. */
+/* Copy @bytes from @src to @dst, one of which is a buffer of that row. */
 static int copy(const struct run *run, uint32_t row, void *memory,
 		uint64_t buffer, uint64_t bytes, bool out)
 {
@@ -129,7 +130,7 @@ static int copy(const struct run *run, uint32_t row, void *memory,
 			   "a copy on row %u", row);
 }
 
-/* A buffer for what lies in @memory. */
+/* Make a buffer with the content of @memory. */
 static int put_on_card(const struct run *run, uint32_t row, void *memory,
 		       uint64_t bytes, uint64_t *ret_buffer)
 {
@@ -141,7 +142,7 @@ static int put_on_card(const struct run *run, uint32_t row, void *memory,
 	return copy(run, row, memory, *ret_buffer, bytes, false);
 }
 
-/* What all cards got, from them or to them. */
+/* Copy the results of all cards, from them or to them. */
 static int move_results(const struct run *run, bool out)
 {
 	int ret = GM_EXIT_OK;
@@ -179,7 +180,7 @@ static int check(const struct run *run)
 
 /* ---- the collective ------------------------------------------------------ */
 
-/* A rank that is a card, whose memory is filled. */
+/* Set up a rank that is a card, with its memory filled. */
 static int set_up_card(struct run *run, uint32_t r, uint64_t out, uint64_t in)
 {
 	struct gpumap_device device = { .size = sizeof(device) };
@@ -211,7 +212,7 @@ static int open_group(struct run *run)
 	int ret = gpumap_mesh_group(ctl->map, ctl->args[0], ctl->args[1],
 				    &group, NULL, NULL, 0);
 
-	/* What is wrong with it opening the communicator says. */
+	/* An error of the group is reported when the communicator is opened. */
 	run->ranks = ret == 0 || ret == -ENOBUFS ? group.n : 1;
 	opts.arena_bytes = gm_ctl_room(given(run) * sizeof(int32_t)) +
 			   gm_ctl_room(gotten(run, 1) * sizeof(int32_t));

@@ -2,11 +2,11 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * ctl - gpumapctl: what the library can do, at a prompt.
+ * ctl - gpumapctl: the library's functions as commands.
  *
- * Everything it shows comes through libgpumap; the agent's own memory is never
- * looked at.  With --json each command prints one JSON object on one line,
- * whose fields are documented in gpumapctl(1) and only ever grow.
+ * All output comes through libgpumap; gpumapctl never reads the agent's own
+ * memory.  With --json each command prints one JSON object on one line, whose
+ * fields are documented in gpumapctl(1); fields are only added.
  */
 #ifndef GM_CTL_H
 #define GM_CTL_H
@@ -17,12 +17,12 @@
 
 #include "gpumap.h"
 
-/* Documented in gpumapctl(1). */
+/* Exit statuses, documented in gpumapctl(1). */
 enum gm_ctl_exit {
 	GM_EXIT_OK = 0,
-	GM_EXIT_FAILED = 1,   /* refused, or did not work */
+	GM_EXIT_FAILED = 1,   /* refused, or failed */
 	GM_EXIT_USAGE = 2,    /* the command line is wrong */
-	GM_EXIT_NO_AGENT = 3, /* nothing is published, or none answers */
+	GM_EXIT_NO_AGENT = 3, /* no map is published, or no agent answers */
 	GM_EXIT_UNWELL = 4    /* status: stale, draining or retired */
 };
 
@@ -36,7 +36,7 @@ enum gm_ctl_exit {
 #define GM_OPT_ROUNDS (UINT64_C(1) << 6)
 #define GM_OPT_ONLY   (UINT64_C(1) << 7)
 #define GM_OPT_BATCH  (UINT64_C(1) << 8)
-/* Of plan alone, from the strategy on. */
+/* For plan only, from the strategy on. */
 #define GM_OPT_NODE     (UINT64_C(1) << 9)
 #define GM_OPT_COMMIT   (UINT64_C(1) << 10)
 #define GM_OPT_BASE     (UINT64_C(1) << 11)
@@ -44,18 +44,18 @@ enum gm_ctl_exit {
 #define GM_OPT_DTYPE    (UINT64_C(1) << 22)
 #define GM_OPT_TOPOLOGY (UINT64_C(1) << 19) /* a mesh's as well */
 #define GM_OPT_PLAN     UINT64_C(0x1fffe00)
-/* Of mask publish and mask show. */
+/* For mask publish and mask show. */
 #define GM_OPT_SIZE   (UINT64_C(1) << 26)
 #define GM_OPT_PAST   (UINT64_C(1) << 27)
 #define GM_OPT_WINDOW (UINT64_C(1) << 28)
 #define GM_OPT_CHUNK  (UINT64_C(1) << 29)
 #define GM_OPT_MASK   UINT64_C(0x1fe000000)
 #define GM_OPT_PGM    (UINT64_C(1) << 33)
-/* Of load. */
+/* For load. */
 #define GM_OPT_ONCE (UINT64_C(1) << 34)
-/* Of mesh publish. */
+/* For mesh publish. */
 #define GM_OPT_GROUP (UINT64_C(1) << 35)
-/* Of load. */
+/* For load. */
 #define GM_OPT_WRITABLE (UINT64_C(1) << 36)
 #define GM_OPT_ANY_USER (UINT64_C(1) << 37)
 #define GM_OPT_NCCL     (UINT64_C(1) << 38)
@@ -63,7 +63,7 @@ enum gm_ctl_exit {
 
 #define GM_CTL_GROUPS   64u /* --group, as many as a mesh may have */
 
-/* What the command line said. */
+/* The parsed command line. */
 struct gm_ctl {
 	const char *instance;
 	const char *runtime_dir;
@@ -155,36 +155,37 @@ int gm_ctl_mask_list(struct gm_ctl *ctl);
 int gm_ctl_mask_show(struct gm_ctl *ctl);
 int gm_ctl_mask_release(struct gm_ctl *ctl);
 
-/* Attach to the instance.  Returns an exit status, having said why. */
+/* Attach to the instance.  Returns an exit status; an error has been
+ * printed. */
 int gm_ctl_attach(struct gm_ctl *ctl);
 
-/* Print one JSON object on one line and give it up.  Returns GM_EXIT_OK, or
+/* Print one JSON object on one line and free it.  Returns GM_EXIT_OK, or
  * GM_EXIT_FAILED when it could not be made or printed. */
 int gm_ctl_print(json_t *object);
 
-/* Say on stderr that something failed, with the library's words or the agent's.
- * Returns the exit status that goes with it. */
+/* Print to stderr that something failed, with the library's or the agent's
+ * reason.  Returns the matching exit status. */
 int gm_ctl_fail(const struct gm_ctl *ctl, int error, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* Say that there is no such row; or no @what that is called @name, and which
- * command lists those there are.  Return GM_EXIT_FAILED. */
+/* Print that there is no such row; or no @what of the name @name, and the
+ * command that lists the existing ones.  Return GM_EXIT_FAILED. */
 int gm_ctl_no_row(uint32_t row);
 int gm_ctl_unknown(const char *what, const char *name, const char *list);
 
-/* Which of @n entries, of @bytes each and with its name for a head, is called
- * @word: its place; or -1, having said for @option which there are. */
+/* Find @word among @n entries of @bytes each, which start with their names.
+ * Returns its index; or -1 after printing the names that @option accepts. */
 int gm_ctl_choose(const char *option, const char *word, const void *entries,
 		  size_t bytes, size_t n);
 
-/* What an allocation may need of a row's range of the arena, wherever that
- * begins: large ones start at a multiple of 2 MiB. */
+/* The bytes of a row's range of the arena that an allocation may need, wherever
+ * the range begins: large ones start at a multiple of 2 MiB. */
 static inline uint64_t gm_ctl_room(uint64_t bytes)
 {
 	return bytes + (UINT64_C(2) << 20);
 }
 
-/* "1.5 GiB": at most four digits; the buffer is the caller's. */
+/* Print "1.5 GiB", with at most four digits, to the caller's buffer. */
 const char *gm_ctl_size(uint64_t bytes, char ret_text[32]);
 
 const char *gm_ctl_state(uint32_t state);
@@ -196,8 +197,8 @@ const char *gm_ctl_strategy(uint32_t strategy);
 const char *gm_ctl_mask_kind(uint32_t kind);
 const char *gm_ctl_mask_form(uint32_t form);
 
-/* The dtype that safetensors calls @name, e.g. "BF16"; U8 where it is none of
- * ours. */
+/* The dtype for safetensors' @name, e.g. "BF16"; U8 if gpumap has none for
+ * it. */
 uint32_t gm_ctl_dtype_named(const char *name);
 
 #endif

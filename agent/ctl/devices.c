@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* The device table, and rows out of service. */
+/* Show the device table, and take rows out of service and back. */
 
 #include "agent/ctl/ctl.h"
 
@@ -25,7 +25,7 @@ static void uuid_text(const uint8_t uuid[16], char ret_text[37])
 	}
 }
 
-/* A fact, or null where it is not known. */
+/* A fact, or null if it is not known. */
 static json_t *known(const struct gpumap_device *device, uint32_t bit,
 		     int64_t value)
 {
@@ -71,7 +71,7 @@ static const char *recovery_name(uint32_t recovery)
 							   : NULL;
 }
 
-/* Less than 0 is none, whatever it counts. */
+/* Any index less than 0 means none. */
 static json_t *index_of(int32_t index)
 {
 	return index >= 0 ? json_integer(index) : json_null();
@@ -82,7 +82,7 @@ static json_t *flag(const struct gpumap_device *d, uint32_t bit)
 	return json_boolean((d->flags & bit) != 0);
 }
 
-/* What only GPUs have. */
+/* The facts that only GPUs have. */
 static json_t *gpu_json(const struct gpumap_device *d)
 {
 	return json_pack(

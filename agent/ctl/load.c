@@ -2,9 +2,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Load a model and hold it: as long as this process is there so are the
- * weights, for others to open by their name.  It ends when it is told to, when
- * the name is taken back, or when they are lost.
+ * Load a model and hold it: as long as this process runs the weights exist, and
+ * other sessions can open them by their name.  The process ends on a signal,
+ * when the share is released, or when the weights are lost.
  */
 
 #include "agent/ctl/ctl.h"
@@ -31,12 +31,12 @@ struct loading {
 	struct gpumap_model_progress progress;
 	struct gpumap_model_buffer *buffers;
 	uint32_t n_buffers;
-	uint32_t *restarts; /* of the worker of each, as we know of */
+	uint32_t *restarts; /* last known restarts of the worker of each */
 	bool on_terminal;
-	sigset_t ends; /* what tells us to end, blocked but while we sleep */
+	sigset_t ends; /* the signals to end, blocked except while sleeping */
 };
 
-/* ---- being told to end --------------------------------------------------- */
+/* ---- signals ------------------------------------------------------------ */
 
 static volatile sig_atomic_t told;
 
@@ -45,7 +45,8 @@ static void tell(int signal)
 	told = signal;
 }
 
-/* They are seen when the library does not work, and nothing else is cut off. */
+/* The handlers restart interrupted calls.  The program checks @told between
+ * calls of the library, so a signal interrupts nothing. */
 static void mind_signals(struct loading *l)
 {
 	struct sigaction action = { .sa_handler = tell,
@@ -96,7 +97,7 @@ static const char *state_name(uint32_t state)
 	}
 }
 
-/* One line, over and over. */
+/* Print the progress on one line, again and again. */
 static void show_line(const struct loading *l)
 {
 	const struct gpumap_model_progress *p = &l->progress;
@@ -164,7 +165,7 @@ static int load_failed(const struct loading *l, int error)
 	return gm_ctl_fail(l->ctl, error, "load \"%s\"", l->name);
 }
 
-/* Until it is there. */
+/* Wait until the model is loaded. */
 static int load(struct loading *l)
 {
 	uint64_t step = l->on_terminal ? LOOK_NS : SECOND;
@@ -175,7 +176,7 @@ static int load(struct loading *l)
 
 		if (show_progress(l) != GM_EXIT_OK)
 			return GM_EXIT_FAILED;
-		/* A signal is looked at five times a second. */
+		/* Check for signals five times a second. */
 		while (!told && gm_clock_ns() < until &&
 		       gpumap_model_wait(l->model, gm_clock_ns() + LOOK_NS) ==
 			       -ETIME)
@@ -196,7 +197,7 @@ static struct gpumap_device device_of(const struct gm_ctl *ctl, uint32_t row)
 	return device;
 }
 
-/* Its memory, and whose life that goes with. */
+/* List the model's buffers, and the restarts of their workers. */
 static int list_buffers(struct loading *l)
 {
 	l->n_buffers = gpumap_model_buffers(l->model, NULL, 0);
@@ -210,7 +211,7 @@ static int list_buffers(struct loading *l)
 	return GM_EXIT_OK;
 }
 
-/* ---- what there is now --------------------------------------------------- */
+/* ---- output ------------------------------------------------------------- */
 
 static json_t *buffers_json(const struct loading *l)
 {
@@ -224,7 +225,7 @@ static json_t *buffers_json(const struct loading *l)
 	return list;
 }
 
-/* Its place in the list of buffers, null for none. */
+/* The buffer's index in the list, null for none. */
 static json_t *index_json(const struct loading *l, uint64_t buffer)
 {
 	for (uint32_t i = 0; buffer != 0 && i < l->n_buffers; i++)
@@ -305,9 +306,10 @@ static int show_loaded(const struct loading *l)
 	return ret;
 }
 
-/* ---- holding it ---------------------------------------------------------- */
+/* ---- hold the model ----------------------------------------------------- */
 
-/* Is there a share of this number yet?  Returns 1, 0 or a negative errno. */
+/* Does the share of this number still exist?  Returns 1, 0 or a negative
+ * errno. */
 static int is_shared(const struct loading *l)
 {
 	int room = gpumap_shares(l->ctl->map, NULL, 0), n, found = 0;
@@ -323,11 +325,11 @@ static int is_shared(const struct loading *l)
 	for (int i = 0; i < n && i < room; i++)
 		found |= all[i].share == l->progress.share;
 	free(all);
-	/* More may have come meanwhile, behind ours. */
+	/* More shares may exist by now, behind this one. */
 	return n < 0 ? n : found;
 }
 
-/* It has ended: has somebody taken it back? */
+/* The share has ended: was it released, or lost? */
 static int ended(const struct loading *l)
 {
 	for (uint32_t i = 0; i < l->n_buffers; i++) {
@@ -347,7 +349,8 @@ static int ended(const struct loading *l)
 	return GM_EXIT_OK;
 }
 
-/* The memory is there yet, but not what was imported of it. */
+/* Report restarted workers: the memory still exists, but imports of it are
+ * lost. */
 static void tell_of_restarts(struct loading *l)
 {
 	uint32_t told_row = UINT32_MAX;
@@ -368,7 +371,7 @@ static void tell_of_restarts(struct loading *l)
 	}
 }
 
-/* Returns -1: it is to be held on. */
+/* Check the share.  Returns an exit status, or -1 to go on holding it. */
 static int look(struct loading *l)
 {
 	int ret = gpumap_session_arm(l->session);
@@ -445,7 +448,8 @@ static int wrong(const char *why)
 	return GM_EXIT_USAGE;
 }
 
-/* With --once nothing is shared, so there is nobody to share it with. */
+/* Check the options.  With --once nothing is shared, so options about sharing
+ * are refused. */
 static int judge(const struct gm_ctl *ctl)
 {
 	if (ctl->model == NULL)
@@ -483,7 +487,7 @@ int gm_ctl_load(struct gm_ctl *ctl)
 		ret = show_loaded(&l);
 	if (ret == GM_EXIT_OK && (ctl->given & GM_OPT_ONCE) == 0)
 		ret = hold(&l);
-	/* The memory goes with the session, whatever is in flight. */
+	/* Closing the session frees the memory, even with jobs in flight. */
 	gpumap_session_close(l.session);
 	gpumap_model_free(l.model);
 	free(l.buffers);

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* The command line: one table of commands, one of options. */
+/* Parse the command line: one table of commands, one of options. */
 
 #include "agent/ctl/ctl.h"
 
@@ -95,7 +95,7 @@ static const struct gm_command commands[] = {
 	  false },
 	{ "mesh", "--batch", "arrange ranks in groups, by request",
 	  GM_OPT_BATCH, 0, gm_ctl_mesh, true },
-	/* For the usage: the first of a name takes it. */
+	/* For the usage only: find() takes the first command of a name. */
 	{ "plan", "--batch", "plan layer maps, by request", GM_OPT_BATCH, 0,
 	  gm_ctl_plan, true },
 	{ "mask publish",
@@ -107,8 +107,8 @@ static const struct gm_command commands[] = {
 
 #define N_COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
-/* What the value of an option is, a COUNT from 1 up, and where in struct gm_ctl
- * it goes. */
+/* The form of an option's value, a COUNT from 1 up, and its place in struct
+ * gm_ctl. */
 enum value { NOTHING, TEXT, NUMBER, COUNT, SIZE, ROWS, GROUP };
 
 /* One for each bit of GM_OPT_*, in their order. */
@@ -186,7 +186,7 @@ static void usage(FILE *to)
 	fprintf(to, "\nSizes take K, M and G.  See gpumapctl(1).\n");
 }
 
-/* "@what" is wrong, because @why. */
+/* Report that "@what" is wrong, because @why. */
 static int bad(const char *what, const char *why)
 {
 	fprintf(stderr, "gpumapctl: \"%s\" %s; see gpumapctl --help\n", what,
@@ -194,7 +194,7 @@ static int bad(const char *what, const char *why)
 	return GM_EXIT_USAGE;
 }
 
-/* "@text" cannot be what option @name has, because @why. */
+/* Report that "@text" cannot be the value of option @name, because @why. */
 static int bad_value(const char *name, const char *text, const char *why)
 {
 	fprintf(stderr, "gpumapctl: --%s: \"%s\" %s; see gpumapctl --help\n",
@@ -202,7 +202,7 @@ static int bad_value(const char *name, const char *text, const char *why)
 	return GM_EXIT_USAGE;
 }
 
-/* getopt_long() has stopped, with @c. */
+/* Report the error for which getopt_long() returned @c. */
 static int bad_option(int c, char **argv)
 {
 	const char letter[] = { '-', (char)optopt, '\0' };
@@ -217,7 +217,7 @@ static int bad_option(int c, char **argv)
 		   "is no option, or the beginning of several");
 }
 
-/* Has another command before this one its name? */
+/* Does an earlier command have the same name? */
 static bool is_again(size_t i)
 {
 	for (size_t k = 0; k < i; k++)
@@ -226,8 +226,8 @@ static bool is_again(size_t i)
 	return false;
 }
 
-/* A command is not given as it has to be, because @why.  Says how it is given;
- * of one that others share the first word of, which those are. */
+/* Report that a command's form is wrong, because @why.  Prints its usage; if
+ * others share its first word, theirs too. */
 static int bad_form(const struct gm_command *command, const char *why)
 {
 	size_t n = strlen(command->name);
@@ -247,7 +247,7 @@ static int bad_form(const struct gm_command *command, const char *why)
 	return GM_EXIT_USAGE;
 }
 
-/* One option of a command's own; returns GM_EXIT_OK or GM_EXIT_USAGE. */
+/* Take an option of a single command; returns GM_EXIT_OK or GM_EXIT_USAGE. */
 static int take_own(struct gm_ctl *ctl, size_t i, const char *text)
 {
 	const struct own_option *own = &own_options[i];
@@ -290,7 +290,7 @@ static int take_own(struct gm_ctl *ctl, size_t i, const char *text)
 				    "is not a number that fits");
 }
 
-/* @status, unless what was printed has gone nowhere. */
+/* Returns @status, or an error if the output could not be written. */
 static int printed(int status)
 {
 	bool lost = ferror(stdout) != 0;
@@ -302,7 +302,7 @@ static int printed(int status)
 	return status == GM_EXIT_OK ? GM_EXIT_FAILED : status;
 }
 
-/* For getopt_long(), the last of them empty. */
+/* List the options for getopt_long(), the last one empty. */
 static void list_options(struct option ret[N_COMMON + N_OWN + 1])
 {
 	memcpy(ret, common_options, sizeof(common_options));
@@ -354,8 +354,8 @@ static int parse(int argc, char **argv, struct gm_ctl *ctl)
 	return ret;
 }
 
-/* The command called @word; or, where that is followed by an operand which is
- * the second word of a name, that one, and the operand is none any more. */
+/* Find the command @word.  If the next operand is the second word of a
+ * command's name, find that command and remove the operand. */
 static const struct gm_command *find(struct gm_ctl *ctl, const char *word)
 {
 	const struct gm_command *plain = NULL;
@@ -378,7 +378,7 @@ static const struct gm_command *find(struct gm_ctl *ctl, const char *word)
 	return plain;
 }
 
-/* Why an instance that is there cannot be attached, if that is known here. */
+/* The reason why an existing instance cannot be attached, if known. */
 static const char *strange(int error)
 {
 	if (error == -EPERM)
@@ -421,7 +421,7 @@ int gm_ctl_attach(struct gm_ctl *ctl)
 	return GM_EXIT_FAILED;
 }
 
-/* What was read of a map whose agent is gone is true no longer, perhaps. */
+/* Warn of the map's age: if its agent is gone, the output may be outdated. */
 static void tell_age(const struct gm_ctl *ctl)
 {
 	struct gpumap_health health = { .size = sizeof(health) };

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* Layer maps: list, show, publish, release. */
+/* List, show, publish and release layer maps. */
 
 #include "agent/ctl/ctl.h"
 
@@ -27,7 +27,8 @@ static void forget(struct layer_map *map)
 	*map = (struct layer_map){ 0 };
 }
 
-/* Read it whole; it may grow between the question and the answer. */
+/* Read the whole map; it may grow between the call for its size and the
+ * read. */
 static int read_map(const struct gm_ctl *ctl, const char *name,
 		    struct layer_map *ret_map)
 {
@@ -60,7 +61,7 @@ static int read_map(const struct gm_ctl *ctl, const char *name,
 	return ret;
 }
 
-/* What a plan has made of it; null where it did not say. */
+/* The facts that a plan has set; null if it has not. */
 static json_t *made_json(const struct gpumap_layers *head)
 {
 	return json_pack(

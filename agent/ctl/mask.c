@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* Masks: by request, list, show, release. */
+/* Answer requests for masks, and list, show and release published masks. */
 
 #include "agent/ctl/mask.h"
 
@@ -23,7 +23,7 @@ int gm_ctl_mask(struct gm_ctl *ctl)
 	return gm_ctl_batch(ctl, gm_mask_batch);
 }
 
-/* ---- one of them --------------------------------------------------------- */
+/* ---- one mask ----------------------------------------------------------- */
 
 int gm_ctl_mask_read(const struct gm_ctl *ctl, const char *name,
 		     struct gm_ctl_mask *ret_mask)
@@ -67,13 +67,13 @@ static json_t *numbers(const uint64_t *from, uint32_t n)
 	return list;
 }
 
-/* null where the form does not use it. */
+/* The number, or null if the form does not use it. */
 static json_t *number_if(bool used, uint64_t value)
 {
 	return used ? gm_wide_integer(value) : json_null();
 }
 
-/* What it was generated from. */
+/* The parameters that it was generated from. */
 static json_t *rule_json(const struct gpumap_mask_info *info)
 {
 	const uint32_t form = has_tensor(info) ? info->form : 0;
@@ -187,15 +187,15 @@ int gm_ctl_mask_list(struct gm_ctl *ctl)
 
 /* ---- show ---------------------------------------------------------------- */
 
-/* An opened mask, pinned, and what it was when it was. */
+/* An opened and pinned mask, with its facts at that time. */
 struct shown {
 	struct gm_ctl_mask mask;
 	struct gpumap_mask *opened;
 	const struct gpumap_mask_view *view; /* of one row */
 };
 
-/* On the row that was asked for; else on one where it can be drawn, or the
- * first there is.  NULL: none. */
+/* Find the view of the requested row; else of a row where it can be drawn, or
+ * of the first row with one.  NULL: none. */
 static const struct gpumap_mask_view *find_view(struct gm_ctl *ctl,
 						const struct shown *s)
 {
@@ -214,7 +214,7 @@ static const struct gpumap_mask_view *find_view(struct gm_ctl *ctl,
 	return first;
 }
 
-/* Info and pin may be of two versions: a few times is enough. */
+/* Info and pin may be of different versions: retry a few times. */
 static int open_mask(struct gm_ctl *ctl, const char *name, struct shown *s)
 {
 	int ret = -EAGAIN;
@@ -237,7 +237,8 @@ static int open_mask(struct gm_ctl *ctl, const char *name, struct shown *s)
 	return ret;
 }
 
-/* The last two dimensions; of more, the first such matrix. */
+/* The matrix of the last two dimensions; with more dimensions the first such
+ * matrix. */
 static struct gm_picture picture_of(const struct gpumap_mask_view *view)
 {
 	const uint32_t rank = view->rank;

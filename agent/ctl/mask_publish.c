@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* Masks that are published: by a rule, or from a file. */
+/* Publish masks: by a rule, or from a file. */
 
 #include "agent/ctl/mask.h"
 
@@ -17,7 +17,7 @@
 _Static_assert(GM_MASK_TENSOR_RANK == GPUMAP_MASK_RANK_MAX,
 	       "shapes are copied");
 
-/* Options that say what a mask is like. */
+/* Options that describe a mask. */
 #define FACTS                                                       \
 	(GM_OPT_SIZE | GM_OPT_PAST | GM_OPT_WINDOW | GM_OPT_CHUNK | \
 	 GM_OPT_DTYPE)
@@ -27,7 +27,7 @@ static const struct kind {
 	uint32_t kind;  /* enum gpumap_mask_kind */
 	uint32_t form;  /* enum gpumap_mask_form */
 	uint64_t needs; /* of FACTS */
-	uint64_t takes; /* besides */
+	uint64_t takes; /* options that it may have besides */
 } kinds[] = {
 	{ "none", GPUMAP_MASK_NONE, 0, 0, 0 },
 	{ "causal_flash", GPUMAP_MASK_CAUSAL_FLASH, 0, 0, 0 },
@@ -117,7 +117,7 @@ static int by_rule(const struct gm_ctl *ctl, struct gpumap_mask_request *r)
 
 /* ---- from a file --------------------------------------------------------- */
 
-/* Its elements, to free(). */
+/* Read the mask's elements, to free(). */
 static int from_file(const struct gm_ctl *ctl, struct gpumap_mask_request *r,
 		     void **ret_data)
 {
@@ -159,7 +159,7 @@ static int from_file(const struct gm_ctl *ctl, struct gpumap_mask_request *r,
 	return GM_EXIT_OK;
 }
 
-/* ---- for whom ------------------------------------------------------------ */
+/* ---- rows --------------------------------------------------------------- */
 
 static bool can_hold(const struct gpumap_device *device)
 {
@@ -168,7 +168,7 @@ static bool can_hold(const struct gpumap_device *device)
 		device->state == GPUMAP_DEVICE_READY);
 }
 
-/* All rows that can have one, where the command line names none. */
+/* Choose all rows that can have a replica, if the command line names none. */
 static void choose_rows(struct gm_ctl *ctl, struct gpumap_mask_request *r)
 {
 	uint32_t n = gpumap_device_count(ctl->map);

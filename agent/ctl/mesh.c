@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* Meshes: publish, list, show, release; by request with --batch. */
+/* Publish, list, show and release meshes; answer requests with --batch. */
 
 #include "agent/ctl/ctl.h"
 
@@ -21,7 +21,7 @@ static int wrong(const char *why)
 	return GM_EXIT_USAGE;
 }
 
-/* What a mesh that is published looks like.  "mixed=2x2x2". */
+/* Print the topology of a published mesh: "mixed=2x2x2". */
 const char *gm_ctl_topology(const struct gpumap_mesh *mesh,
 			    char ret_text[GM_MESH_TEXT])
 {
@@ -93,7 +93,8 @@ struct groups {
 	uint32_t ranks[GM_CTL_GROUPS][GPUMAP_ROWS_MAX];
 };
 
-/* "0,2,3": that a rank is there, and there once, is for the agent to say. */
+/* Parse "0,2,3".  The agent checks that each rank exists and occurs only
+ * once. */
 static int read_ranks(const char *text, struct gpumap_mesh_added *to,
 		      uint32_t ranks[GPUMAP_ROWS_MAX])
 {

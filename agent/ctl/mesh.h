@@ -1,18 +1,18 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* mesh - what the files of the family mesh have in common. */
+/* mesh - functions that the mesh commands share. */
 #ifndef GM_CTL_MESH_H
 #define GM_CTL_MESH_H
 
 #include "agent/ctl/ctl.h"
 #include "agent/mesh/mesh.h"
 
-/* "mixed=2x2x2": a topology as the command line takes it. */
+/* Print a topology in the form of the command line: "mixed=2x2x2". */
 const char *gm_ctl_topology(const struct gpumap_mesh *mesh,
 			    char ret_text[GM_MESH_TEXT]);
 
-/* What list has of a mesh; a new reference. */
+/* The fields that list prints of a mesh; a new reference. */
 json_t *gm_ctl_mesh_head(const struct gpumap_mesh *mesh);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* A mesh: a picture of its ranks, and a table of its groups. */
+/* Show a mesh: a picture of its ranks, and a table of its groups. */
 
 #include "agent/ctl/mesh.h"
 
@@ -49,7 +49,7 @@ static int read_groups(const struct gm_ctl *ctl, const char *name,
 	return ret;
 }
 
-/* It may be published anew between one question and the next. */
+/* Read the whole mesh; retry if it is published again between the calls. */
 static int read_mesh(const struct gm_ctl *ctl, const char *name,
 		     struct whole *ret_mesh)
 {
@@ -155,7 +155,7 @@ static void border(uint32_t n, const char *indent)
 	puts("+");
 }
 
-/* A line of cells, each "rank@row". */
+/* Print a line of cells, each "rank@row". */
 static void cells(const struct whole *mesh, uint32_t first, uint32_t n)
 {
 	for (uint32_t rank = first; rank < first + n; rank++)
@@ -163,7 +163,8 @@ static void cells(const struct whole *mesh, uint32_t first, uint32_t n)
 	puts("|");
 }
 
-/* Parts side by side, stages below each other, a box for each replica. */
+/* Print parts side by side, stages below each other, and a box for each
+ * replica. */
 static void boxes(const struct whole *mesh, uint32_t n_boxes)
 {
 	static const char indent[] = "            ";
@@ -180,7 +181,7 @@ static void boxes(const struct whole *mesh, uint32_t n_boxes)
 	}
 }
 
-/* Replicas side by side, eight on a line. */
+/* Print replicas side by side, eight on a line. */
 static void line(const struct whole *mesh)
 {
 	static const char indent[] = "  ";
@@ -222,7 +223,7 @@ static void picture(const struct whole *mesh)
 
 /* ---- the table ----------------------------------------------------------- */
 
-/* "0-3,8" */
+/* Print ranks: "0-3,8". */
 static void put_ranks(const uint32_t *ranks, uint32_t n)
 {
 	uint32_t step = 0;

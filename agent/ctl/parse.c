@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The digits at *text; leaves it behind them. */
+/* Parse the digits at *text; *text is behind them afterwards. */
 static int digits(const char **text, uint64_t *ret_value)
 {
 	char *end;

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* parse - numbers, sizes and lists as they stand on a command line. */
+/* parse - parse numbers, sizes and lists of a command line. */
 #ifndef GM_PARSE_H
 #define GM_PARSE_H
 

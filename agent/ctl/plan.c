@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* gpumapctl plan: from options to a request, and to an answer. */
+/* Run gpumapctl plan: options to a request, and the request to an answer. */
 
 #include "agent/ctl/plan.h"
 
@@ -14,7 +14,8 @@
 #include "agent/plan/file.h"
 #include "agent/plan/topology.h"
 
-/* By enum gm_setting, whose numbers are those of enum gpumap_setting. */
+/* The names by enum gm_setting, whose values are those of enum
+ * gpumap_setting. */
 static const char *const settings[] = { NULL,       "manual", "auto",
 					"topology", "dummy",  "nccl",
 					"pipeline" };
@@ -41,7 +42,7 @@ static int wrong(const char *what)
 	return GM_EXIT_USAGE;
 }
 
-/* What goes without saying where --setting does not. */
+/* The setting that the other options imply without --setting. */
 static enum gm_setting implied(const struct gm_ctl *ctl)
 {
 	if (ctl->spec != NULL)
@@ -176,7 +177,7 @@ static int read_numbers(struct gm_ctl_planning *p)
 		return wrong("a number is too large");
 	if ((ctl->given & GM_OPT_BASE) != 0)
 		p->q.base_row = (uint32_t)ctl->plan.base;
-	/* A map that is to be kept has to have its memory. */
+	/* A map to commit must fit. */
 	p->q.must_fit = true;
 	return GM_EXIT_OK;
 }
@@ -204,7 +205,7 @@ static int read_request(struct gm_ctl_planning *p)
 	return ret;
 }
 
-/* Of one weight, before anybody packs it. */
+/* Bytes of one weight before packing. */
 static uint32_t weight_bytes(const char *dtype)
 {
 	if (strcmp(dtype, "F32") == 0)

@@ -2,13 +2,12 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * plan - gpumapctl plan: what was asked, which rows there are, and how the
- * answer looks.
+ * plan - gpumapctl plan: make the request, list the rows, and show the answer.
  *
  *	plan.c		the command: options to a request
  *	plan_rows.c	rows, of a node file or of the agent's table
  *	plan_commit.c	the same request to the agent
- *	plan_show.c	the table, the JSON, and why there is no plan
+ *	plan_show.c	the table, the JSON, and the reasons of failures
  */
 #ifndef GM_CTL_PLAN_H
 #define GM_CTL_PLAN_H
@@ -19,11 +18,11 @@
 
 /* The rows to plan on. */
 struct gm_ctl_node {
-	char name[GPUMAP_NAME_MAX + 1]; /* of a node file, or empty */
+	char name[GPUMAP_NAME_MAX + 1]; /* name in a node file, or empty */
 	uint32_t n;
 	struct gm_plan_device devices[GM_PLAN_ROWS];
 	char names[GM_PLAN_ROWS][GPUMAP_NAME_MAX + 1];
-	uint32_t n_drained; /* of an agent's, left out */
+	uint32_t n_drained; /* drained rows of an agent, left out */
 	uint32_t drained[GM_PLAN_ROWS];
 };
 
@@ -38,7 +37,7 @@ struct gm_ctl_planning {
 	uint64_t version; /* of the map that was committed, or 0 */
 };
 
-/* Each returns an exit status, having said what was wrong. */
+/* Each function returns an exit status, after printing what was wrong. */
 int gm_ctl_rows_of_file(const char *path, struct gm_ctl_node *ret_node);
 int gm_ctl_rows_of_agent(struct gm_ctl *ctl, struct gm_ctl_node *ret_node);
 int gm_ctl_choose_rows(const struct gm_ctl *ctl, struct gm_ctl_node *node);
@@ -48,7 +47,7 @@ int gm_ctl_plan_refused(const struct gm_ctl_planning *p,
 			const struct gm_plan_error *error,
 			const struct gm_plan_advice *advice);
 
-/* Say @error on standard error.  Returns GM_EXIT_FAILED. */
+/* Print @error to standard error.  Returns GM_EXIT_FAILED. */
 int gm_ctl_plan_error(const struct gm_plan_error *error);
 
 #endif

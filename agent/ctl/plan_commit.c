@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* The same request to the agent, which promises what the plan charges. */
+/* Send the same request to the agent, which reserves the plan's charges. */
 
 #include <errno.h>
 #include <stdio.h>
@@ -104,7 +104,7 @@ static bool on_hosts(const struct gm_ctl_planning *p)
 	return false;
 }
 
-/* @rows become the plan's. */
+/* Take the agent's answer.  @rows become the plan's. */
 static int take_answer(struct gm_ctl_planning *p,
 		       const struct gpumap_plan *answer, uint32_t *rows,
 		       const struct gpumap_plan_charge *charges)
@@ -139,7 +139,7 @@ static int take_answer(struct gm_ctl_planning *p,
 	return take_warnings(plan, answer->warnings);
 }
 
-/* The map that would be replaced has its own promise again first. */
+/* Count the reservation of the map that would be replaced as free. */
 static void take_own(struct gm_ctl_planning *p)
 {
 	struct gpumap_charge charges[GPUMAP_ROWS_MAX];
@@ -159,7 +159,7 @@ static void take_own(struct gm_ctl_planning *p)
 					charges[i].reserve_bytes;
 }
 
-/* The agent says no.  What would do is for us to find out: see plan.h. */
+/* The agent has refused.  Find out here what would fit: see plan.h. */
 static int refused(struct gm_ctl_planning *p, int ret)
 {
 	struct gm_plan_advice advice = { .missing_bytes = 0 };

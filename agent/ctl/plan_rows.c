@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* The rows to plan on: of a node file, or as the agent publishes them. */
+/* List the rows to plan on: of a node file, or as the agent publishes them. */
 
 #include <stdio.h>
 #include <string.h>
@@ -43,7 +43,7 @@ static bool is_usable(const struct gpumap_device *device)
 	       device->state != GPUMAP_DEVICE_LOST;
 }
 
-/* With their names. */
+/* Leave out drained rows, with their names. */
 static void leave_out(struct gm_ctl_node *node)
 {
 	uint32_t n = node->n, left = 0;
@@ -116,7 +116,7 @@ static int no_row(const struct gm_ctl *ctl, const struct gm_ctl_node *node,
 	return GM_EXIT_FAILED;
 }
 
-/* Only those of --rows, in its order. */
+/* Keep only the rows of --rows, in its order. */
 int gm_ctl_choose_rows(const struct gm_ctl *ctl, struct gm_ctl_node *node)
 {
 	struct gm_ctl_node chosen = { .n = 0 };

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* A plan for a person, and for a program; and why there is none. */
+/* Print a plan as text or JSON, or the reason why there is none. */
 
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #define GIB       1073741824.0
 #define BAR_CELLS 24u
 
-/* Of a charge, in the order in which a bar shows them. */
+/* The parts of a charge, in the order in which a bar shows them. */
 enum part { WEIGHTS, KV, ACTIVATIONS, KEPT_BACK, N_PARTS };
 
 static const char part_marks[N_PARTS] = { '#', '=', '+', '-' };
@@ -39,8 +39,8 @@ static const struct gm_plan_charge *charge_of(const struct gm_plan *plan,
 	return NULL;
 }
 
-/* How much of what the row had each part takes; a part that takes anything
- * has a cell as long as there are any. */
+/* Draw each part's share of the memory that the row had.  A part that is not
+ * empty has at least one cell while cells are left. */
 static void draw_bar(const struct gm_plan_charge *c, uint64_t avail,
 		     char bar[BAR_CELLS + 1])
 {
@@ -62,7 +62,7 @@ static void draw_bar(const struct gm_plan_charge *c, uint64_t avail,
 	}
 }
 
-/* "0-39", "8 of them" where they are not in one piece, or "-". */
+/* Print "0-39", or "8 of them" if they are not contiguous, or "-". */
 static const char *layers_text(const struct gm_plan *plan,
 			       const struct gm_plan_charge *c, char text[32])
 {
@@ -88,7 +88,8 @@ static const char *layers_text(const struct gm_plan *plan,
 	return text;
 }
 
-/* A host whose memory another row has, and takes: it is counted there. */
+/* Is this a host whose memory an integrated row uses?  The memory is counted
+ * there. */
 static bool is_shared(const struct gm_ctl_planning *p, uint32_t i)
 {
 	for (uint32_t j = 0; j < p->node.n; j++)
@@ -98,7 +99,7 @@ static bool is_shared(const struct gm_ctl_planning *p, uint32_t i)
 	return false;
 }
 
-/* Does it hold what is no layer's?  With nccl every rank does. */
+/* Does the row hold weights of no layer?  With nccl every rank does. */
 static bool has_other(const struct gm_ctl_planning *p, uint32_t row)
 {
 	if (p->q.setting == GM_SETTING_NCCL)
@@ -284,7 +285,7 @@ static int refused_json(const struct gm_plan_error *error,
 	return ret == GM_EXIT_OK ? GM_EXIT_FAILED : ret;
 }
 
-/* What would do, one line: any one of them. */
+/* Print the changes that would suffice, on one line: any one of them does. */
 static void print_advice(const struct gm_plan_advice *a)
 {
 	const char *between = "; it would fit with ";
@@ -320,7 +321,7 @@ int gm_ctl_plan_refused(const struct gm_ctl_planning *p,
 			const struct gm_plan_error *error,
 			const struct gm_plan_advice *advice)
 {
-	/* What it is called here stands before what mistral.rs calls it. */
+	/* Put the name that gpumap uses before the name of mistral.rs. */
 	if (advice == NULL && strncmp(error->text, "RING_", 5) == 0)
 		fprintf(stderr, "gpumapctl: --%s: %s; %s\n",
 			p->ctl->plan.split != NULL ? "split" : "weights",

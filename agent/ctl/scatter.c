@@ -2,9 +2,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * A scatter that checks itself: every element of the result, and of a reduction
- * every tile's, is compared with what this process computes, so a row that
- * drops, repeats or misplaces a tile is named.
+ * Run a scatter and check it: every element of the result, or with a reduction
+ * every tile's result, is compared with the value that this process computes,
+ * so that a row that drops, repeats or misplaces a tile is named.
  */
 
 #include "agent/ctl/ctl.h"
@@ -27,18 +27,20 @@
 
 struct run;
 
-/* What the operations are tried with, and whether an element of the result, or
- * of a reduction a tile's, is what this process makes of it. */
+/* An operation's input, and the check of an element of the result, or with a
+ * reduction of a tile's result, against the value that this process
+ * computes. */
 struct kind {
 	const char *name;
 	uint32_t op;
 	uint32_t dtype;
-	uint32_t to;      /* of the result */
-	uint32_t element; /* bytes, of the source where there is one */
-	uint32_t result;  /* bytes */
+	uint32_t to; /* of the result */
+	/* bytes of an element of the source, if there is one */
+	uint32_t element;
+	uint32_t result; /* bytes */
 	bool (*right)(const struct run *run, uint64_t i);
 	bool reduces;
-	uint32_t mask; /* bytes of its elements, 0: none */
+	uint32_t mask; /* bytes of the mask's elements, 0: none */
 };
 
 struct run {
@@ -53,14 +55,14 @@ struct run {
 	uint64_t rounds;
 };
 
-/* ---- what is right ------------------------------------------------------- */
+/* ---- expected results --------------------------------------------------- */
 
 static uint8_t source_byte(uint64_t i)
 {
 	return (uint8_t)(i * 131 + (i >> 12));
 }
 
-/* Small integers: exact in f32 whatever the operation does to them once. */
+/* Small integers: exact in f32 after any single operation. */
 static float source(uint64_t i)
 {
 	return (float)(i % 8191);
@@ -122,7 +124,7 @@ static bool axpy_is_right(const struct run *run, uint64_t i)
 	return floats_of(run)[i] == target(i) + (float)ALPHA * source(i);
 }
 
-/* To the nearest bf16, of two that are as near to the even one. */
+/* Round to the nearest bf16, ties to even. */
 static bool cast_is_right(const struct run *run, uint64_t i)
 {
 	const uint16_t *got = run->job.dst;
@@ -146,7 +148,7 @@ static bool mask_bool_is_right(const struct run *run, uint64_t i)
 					 : got == source(i);
 }
 
-/* Of tile @i. */
+/* Is the result of tile @i right? */
 static bool reduction_is_right(const struct run *run, uint64_t i)
 {
 	const struct gpumap_tile *tile = &run->tiles[i];
@@ -187,14 +189,14 @@ static const struct kind kinds[] = {
 
 #define N_KINDS (sizeof(kinds) / sizeof(kinds[0]))
 
-/* Of the result, in bytes. */
+/* Bytes of the result. */
 static uint64_t result_bytes(const struct run *run)
 {
 	return (run->kind->reduces ? GPUMAP_ROWS_MAX : run->job.n) *
 	       run->kind->result;
 }
 
-/* Source and destination hold what the check expects to start from. */
+/* Fill source and destination with the values that the check expects. */
 static void prepare(struct run *run)
 {
 	void *memory = (void *)(uintptr_t)run->job.src;
@@ -231,13 +233,13 @@ static void prepare_mask(const struct run *run, void *memory)
 	}
 }
 
-/* How many elements, or of a reduction tiles, the result has. */
+/* The number of elements of the result, or with a reduction of tiles. */
 static uint64_t n_results(const struct run *run)
 {
 	return run->kind->reduces ? (uint64_t)run->n_tiles : run->job.n;
 }
 
-/* The first that is not as it should be, or the number of them. */
+/* The first wrong element or tile, or their number if all are right. */
 static uint64_t first_wrong(const struct run *run)
 {
 	uint64_t n = n_results(run), i = 0;
@@ -249,7 +251,7 @@ static uint64_t first_wrong(const struct run *run)
 
 /* ---- the scatter --------------------------------------------------------- */
 
-/* Where source and destination lie: the first row that takes part. */
+/* The row of source and destination: the first row that takes part. */
 static uint32_t first_row(const struct gm_ctl *ctl)
 {
 	uint32_t n = gpumap_device_count(ctl->map);

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* What has a name that others may open. */
+/* List and release shares. */
 
 #include "agent/ctl/ctl.h"
 
@@ -43,7 +43,7 @@ static void to_line(const struct gpumap_share_info *info)
 	       (double)info->age_ns / 1e9);
 }
 
-/* Returns how many, or a negative errno.  More may have come meanwhile. */
+/* Returns the number of shares, or a negative errno.  More may exist by now. */
 static int list_all(const struct gm_ctl *ctl,
 		    struct gpumap_share_info **ret_list)
 {

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* What there is: status, sessions. */
+/* Show the status and the sessions. */
 
 #include "agent/ctl/ctl.h"
 

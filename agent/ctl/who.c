@@ -1,7 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* Who has reserved what: the committed layer maps.  Who has what: sessions. */
+/* Show reservations, which committed layer maps hold, and the memory that
+ * sessions have. */
 
 #include "agent/ctl/ctl.h"
 
@@ -9,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* One of them, and what it takes of each row. */
+/* A reservation, and what it takes of each row. */
 struct reservation {
 	struct gpumap_holder holder;
 	struct gpumap_charge charges[GPUMAP_ROWS_MAX];
@@ -47,7 +48,7 @@ static int next(const struct gm_ctl *ctl, uint32_t *cursor,
 					 NULL, 0, r->charges, GPUMAP_ROWS_MAX);
 		if (ret == -ENOENT ||
 		    (ret == 0 && head.version != r->holder.version))
-			continue; /* released, or another by now */
+			continue; /* released or replaced by now */
 		r->n = head.n_rows;
 		return ret == 0 ? 1 : ret;
 	}
@@ -87,7 +88,7 @@ static void to_line(const struct reservation *r)
 	putchar('\n');
 }
 
-/* ---- what sessions have ------------------------------------------------ */
+/* ---- memory of sessions ----------------------------------------------- */
 
 static json_t *usage_json(const struct gpumap_usage *usage)
 {
@@ -121,7 +122,7 @@ static void usage_line(const struct gpumap_usage *usage)
 	       gm_ctl_size(usage->borrowed_bytes, size[2]), usage->importers);
 }
 
-/* Returns how many, or a negative errno.  More may have come meanwhile. */
+/* Returns the number of items, or a negative errno.  More may exist by now. */
 static int list_usage(const struct gm_ctl *ctl, struct gpumap_usage **ret_list)
 {
 	int room = gpumap_usage(ctl->map, NULL, 0), n;
@@ -200,7 +201,8 @@ int gm_ctl_who(struct gm_ctl *ctl)
 		json_decref(all);
 		return gm_ctl_fail(ctl, ret, "reservations");
 	}
-	/* The map can be read without the agent's leave; this cannot. */
+	/* Reading the map needs no permission of the agent; this request
+	 * does. */
 	ret = show_usage(ctl, all);
 	if (ret != 0 && all != NULL)
 		json_object_set_new(all, "usage", json_null());

@@ -106,7 +106,7 @@ static const char *cuda_fault(struct gm_backend_device *dev, int *ret_code)
 		*ret_code = process.code;
 		return process.why;
 	}
-	/* Whoever lost it may still be writing why. */
+	/* The thread that lost the device may still be writing why. */
 	pthread_mutex_lock(&cuda->lock);
 	*ret_code = (int)gm_get(&cuda->lost);
 	pthread_mutex_unlock(&cuda->lock);
@@ -239,7 +239,8 @@ static int find_device(const struct gm_driver *cu, const char *uuid,
 	return no_such_device(uuid, n);
 }
 
-/* What the driver does not know the device cannot do. */
+/* An attribute that the driver does not know is an ability that the device
+ * lacks. */
 static int attribute(const struct gm_cuda *cuda, uint32_t which)
 {
 	int value = 0;
@@ -282,7 +283,7 @@ static int ask_mode(const struct gm_cuda *cuda)
 	return -ENODEV;
 }
 
-/* Whoever waits in the driver sleeps: CPUs are for clients. */
+/* Threads that wait in the driver sleep: CPUs are for clients. */
 static int take_context(struct gm_cuda *cuda)
 {
 	const struct gm_driver *cu = cuda->driver;
@@ -360,7 +361,7 @@ static int load_operators(struct gm_cuda *cuda)
 	return 0;
 }
 
-/* Whoever failed knows the number only if it was the context's end. */
+/* A failed call knows the number only if the context ended with it. */
 static int fail_to_make(struct gm_cuda *cuda, int rc, const char *what)
 {
 	process.code = (int)gm_get(&cuda->lost);

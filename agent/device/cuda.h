@@ -88,7 +88,7 @@ struct gm_cuda_slot {
 	gm_a32 watched; /* a sleeper waits for the event */
 };
 
-/* What a reduction in slices has come to, see cuda_reduce.c.  A level has the
+/* The state of a reduction in slices, see cuda_reduce.c.  A level has the
  * results of 1024 elements of the level before; 2^63 elements have 7. */
 #define GM_CUDA_REDUCERS      8u /* of a lane: tasks at a time */
 #define GM_CUDA_LEVELS        6u /* beside that of the elements */
@@ -98,7 +98,7 @@ struct gm_cuda_reducer {
 	const struct gm_task *task; /* NULL: nobody's */
 	gm_cu_ptr at;               /* GM_CUDA_REDUCER_BYTES */
 	uint64_t next;              /* element of the next slice */
-	/* Of each level: elements of its chunk, and was one full before? */
+	/* For each level: elements of its chunk, and was one full before? */
 	uint32_t filled[GM_CUDA_LEVELS + 2];
 	bool passed[GM_CUDA_LEVELS + 2];
 };
@@ -118,7 +118,7 @@ struct gm_cuda_lane {
 	gm_cu_ptr bounce; /* a slice's bytes on the device, of masks */
 	struct gm_cuda_reducer reducers[GM_CUDA_REDUCERS];
 
-	/* Who sleeps for it. */
+	/* The waker of the thread that sleeps for it. */
 	pthread_t sleeper;
 	bool has_sleeper;
 	pthread_mutex_t mutex;
@@ -141,7 +141,7 @@ struct gm_cuda_pieces {
 	struct gm_cuda_piece piece[];
 };
 
-/* What a slice does not have to look up. */
+/* Facts that a slice does not have to look up. */
 #define GM_CUDA_DTYPES (GPUMAP_DTYPE_U64 + 1)
 
 struct gm_cuda_functions {
@@ -285,7 +285,7 @@ int gm_cuda_alloc(struct gm_backend_device *dev, uint64_t owner, uint64_t bytes,
 void gm_cuda_free(struct gm_backend_device *dev, struct gm_buffer *buffer);
 void gm_cuda_slabs_close(struct gm_cuda *cuda);
 
-/* Make memory hold nothing of whoever had it before.  0 or -errno. */
+/* Clear memory of its previous user.  Returns 0 or -errno. */
 int gm_cuda_clear(struct gm_cuda *cuda, gm_cu_ptr at, uint64_t bytes);
 
 int gm_cuda_shared_alloc(struct gm_cuda *cuda, uint64_t bytes,

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What was begun before one was refused goes on in memory of ours. */
+/* Copies that began before one was refused go on in memory of ours. */
 static int finish(struct gm_cuda *cuda, gm_cu_result result)
 {
 	gm_cu_result end = cuda->driver->cuStreamSynchronize(cuda->slow);
@@ -64,7 +64,7 @@ int gm_cuda_fetch(struct gm_backend_device *dev, uint64_t address, void *to,
 int gm_cuda_store(struct gm_backend_device *dev, uint64_t address,
 		  const void *from, uint64_t bytes)
 {
-	/* It is only read. */
+	/* The memory is only read. */
 	return gm_cuda_store_strides(
 		dev, &(struct gm_strides){ .address = address,
 					   .at = (char *)(uintptr_t)from,

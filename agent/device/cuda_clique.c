@@ -38,7 +38,7 @@ struct gm_nccl_group {
 	bool is_launched; /* and the event recorded behind it */
 };
 
-/* What a result is to those who know nothing of NCCL. */
+/* The errno of a result, for callers that know nothing of NCCL. */
 static int check(gm_nccl_result result, const char *what)
 {
 	if (result == GM_NCCL_SUCCESS || result == GM_NCCL_IN_PROGRESS)
@@ -166,7 +166,7 @@ void gm_cuda_clique_abort(struct gm_backend_device *dev,
 
 	if (!clique)
 		return;
-	/* Of a card that is lost all this is refused, and harmless. */
+	/* A lost card refuses all of this, which is harmless. */
 	(void)cu->cuCtxSetCurrent(cuda->ctx);
 	if (clique->comm)
 		check(process.nccl.ncclCommAbort(clique->comm),
@@ -268,7 +268,8 @@ int gm_cuda_clique_start(struct gm_backend_device *dev,
 		     "collective");
 }
 
-/* It is in the stream: what is behind it says when it has ended. */
+/* The collective is in the stream: the event behind it says when it has
+ * ended. */
 static int record(struct gm_cuda *cuda, struct gm_nccl_group *c)
 {
 	gm_cu_result result = cuda->driver->cuEventRecord(c->event, c->stream);

@@ -5,8 +5,8 @@
  * cuda_kernel - programs that a client has brought, on CUDA rows.
  *
  * A kernel is launched with one buffer of parameters, whose size the driver
- * judges: what a client declares is not what we would have to have pointers
- * for.
+ * checks: the parameters that a client declares need not match those that a
+ * launch by pointers would read.
  */
 
 #include "agent/device/cuda_work.h"
@@ -36,7 +36,7 @@ struct gm_kernel {
 
 /* ---- coming and going ---------------------------------------------------- */
 
-/* What the compiler said, in one line. */
+/* The compiler's message, in one line. */
 static void flatten(char *log)
 {
 	size_t n = 0;

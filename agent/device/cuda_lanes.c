@@ -26,7 +26,8 @@ void gm_cuda_tell(struct gm_cuda *cuda)
 
 	if (cuda->dev.ended_fd < 0)
 		return;
-	/* It fails when it is readable already, after 2^64 times. */
+	/* The write fails when the counter is at its end, after 2^64 times:
+	 * then it is readable already. */
 	n = write(cuda->dev.ended_fd, &one, sizeof(one));
 	(void)n;
 }
@@ -229,8 +230,8 @@ struct gm_cuda_slot *gm_cuda_slot_free(struct gm_cuda_lane *lane)
 	for (uint32_t i = 0; i < GM_CUDA_SLOTS; i++) {
 		struct gm_cuda_slot *slot = &lane->slots[i];
 
-		/* An event is not recorded again while somebody waits for it:
-		 * he would wait for both. */
+		/* An event is not recorded again while a thread waits for it,
+		 * because that thread would wait for both. */
 		if (!slot->busy && !gm_get(&slot->watched))
 			return slot;
 	}
@@ -271,7 +272,8 @@ int gm_cuda_slot_begin(struct gm_cuda *cuda, struct gm_cuda_lane *lane,
 	if (rc < 0)
 		return rc;
 	result = cuda->driver->cuEventRecord(slot->event, lane->stream);
-	/* What is under way and cannot be waited for is never safe to free. */
+	/* Memory of work that is in progress and cannot be waited for is never
+	 * safe to free. */
 	if (result != GM_CU_SUCCESS)
 		return gm_cuda_lose(cuda, result);
 	slot->busy = true;
@@ -301,7 +303,7 @@ bool gm_cuda_slot_passed(struct gm_cuda *cuda, struct gm_cuda_lane *lane,
 	return slot->queried && event_passed(cuda, slot);
 }
 
-/* Who asks again is told the same. */
+/* A later call gets the same answer. */
 static int ended_before(const struct gm_cuda *cuda,
 			const struct gm_async_exec *flight)
 {

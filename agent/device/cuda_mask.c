@@ -2,13 +2,13 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * cuda_mask - where the device finds the mask of a slice.
+ * cuda_mask - finds or stages the mask of a slice.
  *
  * Memory of the device, and client memory that was registered in one piece, is
- * read where it is, all of it: kernels begin it again.  Of any other a slice
- * has the elements that it meets, in the order in which it meets them or, where
- * they are fewer, all: in staging of its own or, where all memory was
- * registered and there is no staging, in memory of its lane's.
+ * read in place, all of it: kernels begin it again.  From any other memory a
+ * slice gets the elements that it meets, in the order in which it meets them
+ * or, where the mask is shorter, all: in staging of its own or, where all
+ * memory was registered and there is no staging, in memory of its lane.
  */
 
 #include "agent/device/cuda_work.h"
@@ -21,7 +21,7 @@ static uint64_t begin_at(const struct gm_task *task, uint64_t first)
 	return (task->mask_first + first % task->mask_n) % task->mask_n;
 }
 
-/* It was registered at once, so it has one address. */
+/* The memory was registered at once, so it has one address. */
 static bool is_whole(struct gm_cuda *cuda, const struct gm_task *task,
 		     uint64_t bytes, gm_cu_ptr *ret_at)
 {

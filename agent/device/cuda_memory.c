@@ -325,7 +325,7 @@ int gm_cuda_alloc(struct gm_backend_device *dev, uint64_t owner, uint64_t bytes,
 	if (bytes > INT64_MAX)
 		return -ENOMEM;
 	rc = alloc(cuda, owner, bytes, flags, ret_buffer);
-	/* What is kept for those who ask again must not lack anybody. */
+	/* Memory kept for later allocations must not make one fail. */
 	if (rc == -ENOMEM && drop_empty(cuda))
 		rc = alloc(cuda, owner, bytes, flags, ret_buffer);
 	return rc;

@@ -4,11 +4,11 @@
 /*
  * cuda_reduce - SUM, MIN and MAX on CUDA rows.
  *
- * A launch makes an element of the next level of each chunk of 1024 elements.
- * Of each level the chunk that is being filled is kept, in memory that is the
- * lane's, until it is full or the last: a reducer.  All launches of a task are
- * on one lane, in order, so nothing waits for anything in between, and a
- * reducer may be had by the next task as soon as the last launch is issued.
+ * A launch reduces each chunk of 1024 elements to one element of the next
+ * level.  A reducer keeps the unfinished chunk of each level in the lane's
+ * memory until the chunk is full or the last.  All launches of a task run on
+ * one lane in order, so no launch waits for another stream, and the next task
+ * may take the reducer as soon as the last launch is issued.
  */
 
 #include "agent/device/cuda_work.h"
@@ -21,7 +21,7 @@
 _Static_assert(GM_CUDA_REDUCER_BYTES == (GM_CUDA_LEVELS + 1) * LEVEL_BYTES,
 	       "a chunk of each level, and one of elements");
 
-/* What the elements of level 1 and up are. */
+/* The dtype of elements of level 1 and up. */
 static uint32_t result_of(const struct gm_task *task)
 {
 	return gm_operators_result(gm_cuda_operator(task->op), task->dtype);
@@ -109,8 +109,8 @@ static int reduce(struct gm_cuda *cuda, const struct gm_cuda_slice *s,
 				     stream));
 }
 
-/* What is full goes one level up; of the last elements of all, everything does,
- * until one is left, which is dst. */
+/* Full chunks go one level up; at the end of all elements every chunk does,
+ * until one element is left, which is dst. */
 static int carry(struct gm_cuda *cuda, const struct gm_cuda_slice *s,
 		 bool is_last, struct CUstream_st *stream)
 {
@@ -196,7 +196,7 @@ int gm_cuda_reduce(struct gm_cuda *cuda, struct gm_cuda_slice *s,
 			from = level_at(s->reducer, 0);
 			rc = gather(cuda, s, n, n < left, stream);
 		}
-		/* Of several calls some may be on the lane. */
+		/* Some of several calls may be on the lane. */
 		*ret_issued += n;
 		if (rc == 0)
 			rc = reduce_block(cuda, s, from, n,

@@ -132,7 +132,7 @@ static int pin_piece(struct gm_cuda *cuda, struct gm_cuda_piece *piece)
 
 	if (!piece->writable)
 		flags |= GM_CU_MEMHOSTREGISTER_READ_ONLY;
-	/* The pages are a client's: what is wrong with them is his fault. */
+	/* The pages belong to a client, and so do errors over them. */
 	rc = gm_cuda_suspect(cuda,
 			     cu->cuMemHostRegister(at, piece->bytes, flags));
 	if (rc < 0)

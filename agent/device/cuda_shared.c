@@ -4,9 +4,10 @@
 /*
  * cuda_shared - memory of the device that can be exported.
  *
- * Each such buffer is an allocation of its own, in whole granules, for a
- * descriptor stands for all of it.  Memory and address are two things: the
- * memory lives as long as anybody has a handle, a mapping or a descriptor.
+ * Each such buffer is its own allocation, in whole granules, because a
+ * descriptor stands for a whole allocation.  Memory and address are separate:
+ * the memory exists as long as a process has a handle, a mapping or a
+ * descriptor of it.
  */
 
 #include "agent/device/cuda.h"
@@ -107,7 +108,7 @@ static int make(struct gm_cuda *cuda, struct buffer *b)
 	rc = map(cuda, b->handle, b->mapped, &at);
 	if (rc < 0)
 		goto out_release;
-	/* Of whoever had it before, in this process or in another. */
+	/* The previous user's data, of this process or another. */
 	rc = gm_cuda_clear(cuda, at, b->mapped);
 	if (rc < 0)
 		goto out_unmap;
@@ -262,7 +263,7 @@ static int import(struct gm_cuda *cuda, int fd, uint64_t bytes, bool of_others,
 	if (!b)
 		return -ENOMEM;
 	b->buffer.flags = 0;
-	b->buffer.charged = 0; /* whoever made it is charged */
+	b->buffer.charged = 0; /* its maker is charged */
 	b->buffer.imported = true;
 	rc = map_import(cuda, fd, of_others, b);
 	if (rc < 0) {

@@ -47,8 +47,8 @@ static int find_piece(struct gm_cuda *cuda, struct gm_cuda_side *side,
 	return 0;
 }
 
-/* Is any of these bytes in a piece that the device does not reach?  What is in
- * none is found out on the way. */
+/* Is any of these bytes in a piece that the device does not reach?  Bytes in no
+ * piece are found out on the way. */
 static bool is_staged(struct gm_cuda *cuda, const char *at, uint64_t bytes)
 {
 	struct gm_cuda_piece piece;
@@ -128,8 +128,9 @@ int gm_cuda_advance(struct gm_cuda *cuda, struct gm_cuda_side *side,
 }
 
 /*
- * What the device is to read of staged memory the processor reads now.  It may
- * not, as long as a slice before this one has not brought back what it wrote.
+ * The processor copies the client's bytes now to the staging memory that the
+ * device will read.  The copy waits until an earlier slice has brought back
+ * its results.
  */
 static int fill_staging(struct gm_cuda_slice *s,
 			const struct gm_cuda_slot *before)
@@ -300,7 +301,7 @@ static uint64_t least(uint64_t a, uint64_t b)
 static int issue_all(struct gm_cuda *cuda, struct gm_cuda_slice *s,
 		     struct CUstream_st *stream, uint64_t *ret_issued)
 {
-	/* Of two calls one may be on the lane though the other is refused. */
+	/* One of two calls may be on the lane though the other is refused. */
 	bool is_two = s->dst.host && s->src.host;
 	bool has_src = s->memory & GM_TASK_READS_SRC;
 	uint64_t left = s->n, n;
@@ -353,7 +354,7 @@ static uint32_t lane_of(const struct gm_cuda_slice *s)
 		return GM_CUDA_ACROSS;
 	if (task->op == GPUMAP_OP_COPY)
 		return task->dst ? GM_CUDA_OUT : GM_CUDA_IN;
-	/* How long a client's own kernel takes nobody knows. */
+	/* A client's own kernel may take any time. */
 	return task->n <= GM_CUDA_SMALL_BYTES / s->each && !task->kernel
 		       ? GM_CUDA_SOON
 		       : GM_CUDA_BULK;
@@ -375,7 +376,7 @@ static int follow(struct gm_cuda *cuda, struct gm_cuda_lane *lane,
 					   lane->stream, before->event, 0));
 }
 
-/* What start() may say of a slice that did not begin. */
+/* Return values of start() for a slice that did not begin. */
 static int refusal(int rc)
 {
 	switch (rc) {
@@ -471,7 +472,7 @@ static void begin_nothing(const struct gm_async_exec *after,
 			    : (struct gm_async_exec){ .lane = GM_CUDA_NO_LANE };
 }
 
-/* What the slice is made of, but for where its memory is. */
+/* The parts of the slice, but for the places of its memory. */
 static int measure(const struct gm_task *task, uint64_t first, uint64_t count,
 		   struct gm_cuda_slice *s)
 {
@@ -492,7 +493,7 @@ static int measure(const struct gm_task *task, uint64_t first, uint64_t count,
 	s->dst.each = sizes.dst_each;
 	s->src.each = sizes.src_each;
 	s->mask.each = sizes.mask_each;
-	/* What a client's kernel does with it is not known. */
+	/* A client's kernel may read or write it. */
 	if (task->kernel && s->src.each)
 		s->memory |= GM_TASK_READS_SRC;
 	if (task->kernel && s->dst.each)

@@ -63,7 +63,7 @@ int gm_cuda_run(struct gm_cuda *cuda, struct gm_cuda_slice *s,
 
 /* ---- cuda_mask.c --------------------------------------------------------- */
 
-/* Of a slice that begins with element @first.  Returns 0 or -EAGAIN. */
+/* For a slice that begins with element @first.  Returns 0 or -EAGAIN. */
 int gm_cuda_mask_find(struct gm_cuda *cuda, struct gm_cuda_slice *s,
 		      uint64_t first);
 
@@ -91,7 +91,7 @@ int gm_cuda_reducer_take(struct gm_cuda *cuda, uint32_t lane,
 			 const struct gm_task *task, uint64_t first,
 			 struct gm_cuda_reducer **ret_reducer);
 
-/* What is on the lane still may use it: whoever takes it next is behind. */
+/* Work on the lane may still use it: the next user is behind that work. */
 void gm_cuda_reducer_give_back(struct gm_cuda_reducer *reducer);
 
 /*

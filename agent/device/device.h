@@ -2,28 +2,27 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * device - what a worker asks of the device that it serves.
+ * device - the interface of a backend: a worker's calls to its device.
  *
- * One vtable, one file per backend.  A worker opens one device, after it has
- * pinned itself.  It judges what clients wrote, cuts it into slices and decides
- * whose turn it is; a backend only computes.  What a backend cannot do it
- * leaves NULL, and the worker answers -EOPNOTSUPP for it.
+ * Each backend is one vtable in one file.  A worker opens one device after it
+ * has pinned itself.  The worker validates entries of clients, cuts them into
+ * slices and schedules sessions; a backend only computes.  A backend leaves a
+ * call NULL that it cannot do, and the worker answers -EOPNOTSUPP.
  *
  * A backend computes in one of two ways.  One that has run() does a slice while
  * it is being called.  One that has start() begins it and is asked later
  * whether it has ended: slices of one session end in the order in which they
  * began, those of two sessions in any.
  *
- * Threads.  Dispatch is the worker's thread that serves queues: it calls open,
- * close, run, start, ended, arm, and nothing that may wait.  Whatever waits for
- * the device is called from the worker's one slow thread: memory, alloc, free,
- * reach, unreach, export_fd, import_fd, import_peer, try_peer, copy_peer,
- * fetch, store, load_kernel, unload_kernel.
- * What waits for other devices is called from threads of its own, one for each
- * clique: clique_version, clique_id, clique_begin, clique_ready, clique_abort,
- * and memory, too;
- * clique_start and clique_ended are dispatch's, and of one clique nobody is in
- * two of them at once.  All threads may be inside the backend at once.
+ * Threads.  The dispatch thread of the worker serves queues: it calls open,
+ * close, run, start, ended, arm, clique_start, clique_ended, and no call that
+ * may wait.  The worker's one slow thread makes the calls that wait for the
+ * device: memory, alloc, free, reach, unreach, export_fd, import_fd,
+ * import_peer, try_peer, copy_peer, fetch, store, load_kernel, unload_kernel.
+ * Each clique has a thread for the calls that wait for other devices:
+ * clique_version, clique_id, clique_begin, clique_ready, clique_abort, and
+ * memory, too.  Two calls of one clique never run at once.  All threads may be
+ * inside the backend at once.
  *
  * A backend that finds its device or its context of no use any more returns
  * -ENOTRECOVERABLE, then and from every later call; fault() says why, and the
@@ -37,7 +36,7 @@
 
 #include "agent/device/task.h"
 
-/* What a row's configuration says about its device. */
+/* The configuration of a row's device. */
 struct gm_device_config {
 	const char *root; /* before /sys and /proc, for tests; else NULL */
 	int node;         /* host: NUMA node whose memory the row has */
@@ -119,7 +118,7 @@ struct gm_nccl_group_task {
 	uint64_t recv; /* and everywhere but there */
 };
 
-/* What a client's image has become; the backend's own. */
+/* A client's image as loaded; the backend's own. */
 struct gm_kernel;
 
 #define GM_KERNEL_WHY_BYTES 240u
@@ -131,10 +130,10 @@ struct gm_backend {
 	uint32_t kind;    /* enum gpumap_device_kind */
 
 	/*
-	 * prepare - do what takes long, and needs no device and no context
+	 * prepare - do the long work that needs no device and no context
 	 *
-	 * Before open(), or never; open() does then what is left.  What
-	 * goes wrong open() will say.
+	 * The worker calls it before open(), or never; open() then does the
+	 * rest, and reports errors of both.
 	 */
 	void (*prepare)(const struct gm_device_config *config);
 
@@ -315,7 +314,7 @@ struct gm_backend {
 	/*
 	 * load_kernel - make what RUN runs of a client's image
 	 *
-	 * image	what it is was judged; a NUL follows it
+	 * image	of a validated format; a NUL follows it
 	 * name		of its entry point
 	 * ret_why	what the driver says of it, where it is refused
 	 *
@@ -331,18 +330,18 @@ struct gm_backend {
 			      struct gm_kernel *kernel);
 
 	/*
-	 * clique_version - of what the device would do collectives with
+	 * clique_version - the version of the device's collective library
 	 *
-	 * All of a clique must have the same.
+	 * All ranks of a clique must have the same version.
 	 *
-	 * Returns	it, above 1; -ENOENT, -ELIBBAD, -EOPNOTSUPP: it has
-	 *		none, and the log says why
+	 * Returns	the version, above 1; -ENOENT, -ELIBBAD, -EOPNOTSUPP:
+	 *		there is none, and the log says why
 	 */
 	int (*clique_version)(struct gm_backend_device *dev);
 
-	/* clique_id - a new name for all ranks to meet by.  It lasts as long as
-	 * this process, and so do a thread and a socket of NCCL's, unless all
-	 * ranks come to meet by it.  Returns 0; -EIO */
+	/* clique_id - a new name by which all ranks meet.  The name lasts as
+	 * long as this process, and so do a thread and a socket of NCCL, unless
+	 * all ranks meet by it.  Returns 0; -EIO */
 	int (*clique_id)(struct gm_backend_device *dev,
 			 unsigned char ret_id[GM_NCCL_GROUP_ID_BYTES]);
 
@@ -398,17 +397,18 @@ struct gm_backend_device {
 	uint64_t slice_bytes; /* of one slice at most; 0: any */
 	uint64_t own_bytes;   /* and of one that is in memory of its own */
 	uint32_t slices;      /* of one session under way at most */
-	/* See arm(); -1: none.  An eventfd that the backend adds to and nobody
-	 * reads: the worker counts what is written, not what is in it. */
+	/* See arm(); -1: none.  An eventfd that the backend adds to and no
+	 * thread reads: the worker is woken by each write, whatever the
+	 * counter's value. */
 	int ended_fd;
-	/* What open() took, for people: "init_ms=480 context_ms=190
-	 * module_ms=12"; "" where nothing is worth telling. */
+	/* The times of open()'s parts, for the log: "init_ms=480
+	 * context_ms=190 module_ms=12"; "" if the backend has none. */
 	char took[96];
 };
 
-/* Bytes of a slice of @task at most, 0 for any.  What a device does in memory
- * of its own takes so much less time that slices of one size would be too long
- * for a bus, or too short to be worth a launch. */
+/* The most bytes of a slice of @task, 0 for any.  Work in the device's own
+ * memory takes so much less time than work over the bus that one size would be
+ * too long for the bus or too short to be worth a launch. */
 static inline uint64_t gm_device_slice(const struct gm_backend_device *dev,
 				       const struct gm_task *task)
 {

@@ -4,11 +4,11 @@
 /*
  * host - the backend of host rows: a NUMA node's CPUs and memory.
  *
- * The worker has pinned itself, so whatever thread calls is on the node, and
- * client memory is mapped: an operator is a loop over it.  How to write is
- * decided by the bytes of the whole task.  Below the threshold the caches
- * keep what was written, for whoever reads it next; above it, it would only
- * push out everything else.
+ * The worker has pinned itself, so every calling thread runs on the node, and
+ * client memory is mapped: an operator is a loop over it.  The bytes of the
+ * whole task decide how results are written.  Below the threshold they stay in
+ * the caches for the next reader; above it stores bypass the caches, since the
+ * results would displace everything else there.
  */
 
 #include "agent/device/device.h"

@@ -33,8 +33,8 @@ VEC_VALUE U32V VEC(select)(I32V mask, U32V a, U32V b)
 }
 
 /*
- * Of a normal number the exponent is shifted; a subnormal becomes the mantissa
- * of 2^-14, which is then taken off, exactly.
+ * The exponent of a normal number is shifted; a subnormal becomes the mantissa
+ * of 2^-14, which is then subtracted, exactly.
  */
 VEC_VALUE F32V VEC(get_f16)(const char *from)
 {
@@ -55,9 +55,10 @@ VEC_VALUE F32V VEC(get_f16)(const char *from)
 }
 
 /*
- * A half is added to what is dropped, less one where the last bit that stays is
- * even, and a carry goes where it should.  What comes out subnormal is rounded
- * by adding 0.5, whose last bit is worth as much as that of a subnormal.
+ * Rounding adds half of the last kept bit's value to the dropped bits, less one
+ * where the last kept bit is even; a carry runs into the exponent.  A subnormal
+ * result is rounded by adding 0.5, whose last bit has the value of a
+ * subnormal's.
  */
 VEC_VALUE void VEC(put_f16)(char *to, F32V v)
 {

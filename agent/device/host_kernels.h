@@ -80,10 +80,10 @@ extern const struct gm_host_kernels *const gm_host_kernels_all[];
 const struct gm_host_kernels *gm_host_kernels_choose(void);
 
 /*
- * Which of its copies past the caches is the faster one here.  It is a matter
- * of the prefetchers: prefetchnta keeps Intel's L2 prefetcher from helping (0.6
- * times memcpy, measured on Cascade Lake), and is what makes AMD's copy fastest
- * (1.6 times memcpy, Zen 4).
+ * The faster copy past the caches on this CPU.  The choice depends on the
+ * prefetchers: prefetchnta keeps Intel's L2 prefetcher from helping (0.6 times
+ * memcpy, measured on Cascade Lake), and makes AMD's copy fastest (1.6 times
+ * memcpy, Zen 4).
  */
 typedef void gm_host_copy(void *dst, const void *src, size_t bytes);
 gm_host_copy *gm_host_copy_large(const struct gm_host_kernels *kernels);

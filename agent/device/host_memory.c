@@ -45,8 +45,8 @@ static uint64_t whole_pages(uint64_t bytes)
 	return (bytes + page - 1) / page * page;
 }
 
-/* More than there is at all would end somebody before it ended in an error:
- * memory that is short is the kernel's to find. */
+/* A request above all of the node's memory would get some process killed before
+ * it ended in an error: the kernel has to find such a shortage. */
 static bool is_absurd(uint64_t bytes)
 {
 	struct sysinfo info;
@@ -100,9 +100,9 @@ static void *fill_shared(int fd, uint64_t bytes)
 	return NULL;
 }
 
-/* Sealed: an importer that cut it short would take us down.  Whoever hands out
- * a descriptor seals it further, or for good: this mapping can write
- * whatever. */
+/* Sealed: an importer that cut it short would kill this process.  The module
+ * that hands out a descriptor seals it further, or for good: this mapping can
+ * write whatever the seals are. */
 static int map_shared(uint64_t bytes, int *ret_fd, void **ret_map)
 {
 	int fd = memfd_create("gpumap-buffer", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -195,7 +195,8 @@ int gm_host_export_fd(struct gm_backend_device *dev, struct gm_buffer *buffer)
 	return fd < 0 ? -errno : fd;
 }
 
-/* What cannot is for reading: whoever names it is judged. */
+/* A mapping that cannot be written is for reading: jobs that name it are
+ * checked. */
 static bool can_write(int fd)
 {
 	int mode = fcntl(fd, F_GETFL), seals = fcntl(fd, F_GET_SEALS);

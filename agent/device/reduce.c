@@ -120,8 +120,8 @@ static double end_levels(struct gm_reduce *r, bool is_double)
 	}
 }
 
-/* Of a row of lanes only some: 0 added to the others changes none, for none is
- * ever -0. */
+/* Only some of a row of lanes: 0 added to the others changes none, because none
+ * is ever -0. */
 static void add_some(struct gm_reduce_level *level,
 		     const struct gm_host_kernels *k, uint32_t dtype,
 		     const char *from, uint64_t n)

@@ -4,11 +4,11 @@
 /*
  * reduce - SUM, MIN and MAX on host rows, piece after piece.
  *
- * A sum of floats depends on the order, and has the one that operators.h gives:
- * chunks of 1024 elements, within them 32 lanes, then the same over the chunks'
- * results until one is left.  What has come so far is kept as one chunk under
- * way of each level, so pieces may have any length, and all of it is small.
- * Everything else comes out the same in any order.
+ * The sum of floats depends on the order, which operators.h defines: chunks of
+ * 1024 elements, within them 32 lanes, then the same over the chunks' results
+ * until one is left.  The state between pieces is one unfinished chunk of each
+ * level, so pieces may have any length and the state is small.  Every other
+ * reduction has the same result in any order.
  */
 #ifndef GM_REDUCE_H
 #define GM_REDUCE_H
@@ -22,7 +22,7 @@
 #define GM_REDUCE_CHUNK  1024u
 #define GM_REDUCE_LEVELS 8u /* the last has an element of 2^70 */
 
-/* Of one level: the chunk under way, and what the last one came to. */
+/* For one level: the chunk in progress, and the result of the last one. */
 struct gm_reduce_level {
 	uint64_t n; /* elements so far */
 	double last;

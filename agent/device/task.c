@@ -62,7 +62,7 @@ static const struct {
 				  FLOATS, 0 },
 	[GPUMAP_OP_RUN] = { "run", 0, ANY_DTYPE, 0 },
 	[GPUMAP_OP_LOAD] = { "load", 0, ONLY(GPUMAP_DTYPE_U8), 0 },
-	/* What they take agent/comm says. */
+	/* agent/comm checks their operands. */
 	[GPUMAP_OP_BARRIER] = { "barrier", 0, ANY_DTYPE, 0 },
 	[GPUMAP_OP_ALL_REDUCE] = { "all_reduce", 0, ANY_DTYPE, 0 },
 	[GPUMAP_OP_ALL_GATHER] = { "all_gather", 0, ANY_DTYPE, 0 },

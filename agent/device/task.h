@@ -4,16 +4,16 @@
 /*
  * task - one operator over elements, as a backend is given it.
  *
- * The worker makes it out of a queue entry: offsets are judged and have become
- * pointers, so nothing here comes from a client unseen.  What may be judged
- * about a task without knowing its memory is judged here, by one table.
+ * The worker makes a task from a queue entry after it has validated the
+ * offsets and turned them into pointers: a task holds no unchecked value of a
+ * client.  One table here holds the checks that do not need the memory.
  *
  * Arithmetic is that of gpumap.h, which agent/cuda/operators.h has in detail: a
  * result depends neither on the CPU, nor on the slices or on the rows it was
  * computed by.  (Which NaN comes out is the one thing left open.)
  *
  * Overlap.  dst and src may be the same elements where GM_TASK_IN_PLACE says
- * so.  Any other overlap is refused by who judges: gm_task_overlaps() tells.
+ * so.  The worker refuses every other overlap by gm_task_overlaps().
  */
 #ifndef GM_TASK_H
 #define GM_TASK_H
@@ -43,11 +43,11 @@ struct gm_task {
 	uint32_t mask_n;
 	uint32_t mask_first; /* below mask_n: goes with element 0 */
 	uint64_t n;          /* elements of the whole task */
-	/* Of a reduction, for a backend with run(): what its slices so far came
-	 * to; NULL where all of it is one. */
+	/* For a reduction, and a backend with run(): the state of its slices so
+	 * far; NULL where all of it is one slice. */
 	struct gm_reduce *so_far;
-	/* Of RUN, for a backend with start(): what runs, see device.h.  mask
-	 * and mask_n are its parameters, and how many bytes they have. */
+	/* For RUN, and a backend with start(): the loaded image, see device.h.
+	 * mask and mask_n are its parameters, and how many bytes they have. */
 	const struct gm_kernel *kernel;
 	union {
 		double alpha;     /* SCALE, AXPY */
@@ -72,7 +72,7 @@ const char *gm_task_dtype_name(uint32_t dtype);
 /* "copy" and so on, NULL for a number that is no operator. */
 const char *gm_op_name(uint32_t op);
 
-/* What the memory of an operator is for: GM_TASK_*, 0 for NOP and unknown. */
+/* The use of each operand of an operator: GM_TASK_*, 0 for NOP and unknown. */
 uint32_t gm_op_memory(uint32_t op);
 
 #define GM_TASK_READS_SRC  (UINT32_C(1) << 0)
@@ -94,12 +94,12 @@ uint32_t gm_op_memory(uint32_t op);
  */
 int gm_op_takes(uint32_t op, uint32_t dtype, uint32_t to);
 
-/* What dst's elements are: enum gpumap_dtype.  Of an operator and dtypes that
- * go together. */
+/* The dtype of dst: enum gpumap_dtype.  For an operator and dtypes that go
+ * together. */
 uint32_t gm_op_result(uint32_t op, uint32_t dtype, uint32_t to);
 
 /* Bytes of a task's operands, and of an element of each; 0 where it has none.
- * Of RUN an item is an element, and either operand may be none. */
+ * For RUN an item is an element, and either operand may be none. */
 struct gm_task_sizes {
 	uint64_t dst, src, mask;
 	uint32_t dst_each, src_each, mask_each;

@@ -15,13 +15,13 @@
 #include "agent/plan/wide_json.h"
 #include "gpumap.h"
 
-/* Of a run beside its elements, and of an answer beside its runs. */
+/* Bytes of a run besides its elements, and of an answer besides its runs. */
 #define RUN_ROOM    32u
 #define ANSWER_ROOM 96u
 
 /* ---- request ------------------------------------------------------------- */
 
-/* A number that has to be there where @kind needs it. */
+/* Take a number that is required if @kind needs it. */
 static uint64_t take(struct gm_fields *f, const char *key, const char *kind)
 {
 	char why[64];
@@ -60,7 +60,7 @@ static bool same_row(struct gm_mask_row a, struct gm_mask_row b)
 	return a.head == b.head && a.begin == b.begin && a.end == b.end;
 }
 
-/* Rows from @i on that are as it is. */
+/* Count the rows from @i on that equal it. */
 static uint64_t run_at(const struct gm_mask_spec *spec, uint64_t rows,
 		       uint64_t i)
 {
@@ -96,7 +96,7 @@ static int count_runs(const struct gm_mask_spec *spec,
 	return 0;
 }
 
-/* ["0011", n], without an end. */
+/* Print ["0011", n], without a NUL. */
 static char *put_run(char *to, const struct gm_mask_size *size,
 		     struct gm_mask_row row, uint64_t n)
 {
@@ -123,7 +123,7 @@ static char *show(const struct gm_mask_spec *spec,
 		n = run_at(spec, size->rows, i);
 		to = put_run(to, size, gm_mask_row(spec, i), n);
 	}
-	/* Over the last comma. */
+	/* Overwrite the last comma. */
 	strcpy(to - (runs > 0), "]}}");
 	return text;
 }

@@ -2,10 +2,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * mask_batch - one request for a mask in JSON, its rows in JSON.
+ * mask_batch - answer a request for a mask in JSON with its rows in JSON.
  *
- * The fields are listed in gpumapctl(1) and are stable.  Rows that follow each
- * other and are the same are written once, with their number.
+ * The fields are listed in gpumapctl(1) and are stable.  Equal rows that follow
+ * each other are written once, with their number.
  */
 #ifndef GM_MASK_BATCH_H
 #define GM_MASK_BATCH_H

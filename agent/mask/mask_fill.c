@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* The elements of a mask, a run at a time. */
+/* Write the elements of a mask, a run at a time. */
 
 #include "agent/mask/mask.h"
 
@@ -10,14 +10,14 @@
 #include "agent/plan/checked.h"
 #include "gpumap.h"
 
-/* What is copied from stays in the first-level cache. */
+/* The block that is copied from stays in the first-level cache. */
 #define BLOCK 4096u
 
-/* One row after another, from @at on. */
+/* Writes one row after another, from @at on. */
 struct writer {
 	unsigned char *at;
 	size_t element;              /* bytes */
-	unsigned char masked[BLOCK]; /* as many such elements as fit */
+	unsigned char masked[BLOCK]; /* masked elements, as many as fit */
 };
 
 struct gm_mask_row gm_mask_row(const struct gm_mask_spec *spec, uint64_t i)
@@ -45,7 +45,7 @@ struct gm_mask_row gm_mask_row(const struct gm_mask_spec *spec, uint64_t i)
 	return row;
 }
 
-/* The bits of minus infinity, or of one. */
+/* The bits of a masked element: minus infinity, or one. */
 static uint32_t masked_bits(uint32_t dtype)
 {
 	switch (dtype) {

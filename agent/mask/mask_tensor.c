@@ -100,7 +100,8 @@ static int find_dtype(const char *what, const char *name, uint32_t *ret_dtype,
 			    what, name);
 }
 
-/* The names there are, as many as fit, for somebody who gave none of them. */
+/* List the existing names, as many as fit, for the message that a name is
+ * missing. */
 static void list_names(const struct gm_tensors *tensors, char *ret_text,
 		       size_t room)
 {
@@ -143,7 +144,7 @@ static int find_tensor(const char *path, const struct gm_tensors *tensors,
 			    tensors->n ? names : "none");
 }
 
-/* The shape of a tensor that gm_safetensors_header() let pass. */
+/* Read the shape of a tensor that gm_safetensors_header() accepted. */
 static int read_shape(const char *what, const json_t *info,
 		      const struct gm_tensor *tensor,
 		      struct gm_mask_tensor *ret_tensor,
@@ -271,7 +272,7 @@ int gm_mask_tensor_read(const struct gm_file *file, const char *name,
 	if (memcmp(raw, GM_NPY_MAGIC, sizeof(GM_NPY_MAGIC) - 1) == 0 ||
 	    memcmp(raw, "PK\3\4", 4) == 0)
 		return read_npy(file, name, ret_tensor, ret_err);
-	/* The ninth byte is the first of a header, whatever its length. */
+	/* The ninth byte is the first of the header, for any length. */
 	if (raw[GM_SAFETENSORS_LENGTH] == '{' ||
 	    memcmp(raw, "version ", GM_SAFETENSORS_LENGTH) == 0)
 		return read_safetensors(file, name, ret_tensor, ret_err);

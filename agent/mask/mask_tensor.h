@@ -2,13 +2,12 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * mask_tensor - a mask that a file holds: a .npy file, or one tensor of a
- * safetensors file.
+ * mask_tensor - find a mask in a .npy file, or as a tensor of a safetensors
+ * file.
  *
  * A mask has rank 2, queries by keys, or up to 4 with leading dimensions of 1;
- * its rows lie one after another.  Only what a file says of itself is read
- * here, and held against the bytes that it has; the elements are the caller's
- * to read, at @offset.
+ * its rows lie one after another.  Only the header is read here, and compared
+ * with the bytes that the file has; the caller reads the elements, at @offset.
  */
 #ifndef GM_MASK_TENSOR_H
 #define GM_MASK_TENSOR_H
@@ -28,20 +27,20 @@ struct gm_mask_tensor {
 	uint64_t shape[GM_MASK_TENSOR_RANK];   /* elements, 0 past the rank */
 	uint64_t strides[GM_MASK_TENSOR_RANK]; /* bytes, 0 past the rank */
 	uint64_t offset;                       /* of the data in the file */
-	uint64_t bytes;                        /* of it, never 0 */
+	uint64_t bytes;                        /* of the data, never 0 */
 };
 
 /*
- * gm_mask_tensor_shape - take a shape, in C order
+ * gm_mask_tensor_shape - validate and take a shape, in C order
  *
- * what		whose it is, for messages: "x.npy"
+ * what		the name of its source, for messages: "x.npy"
  * dtype	of the elements
  * rank		dimensions of @shape; only the first GM_MASK_TENSOR_RANK are
- *		looked at
+ *		read
  * ret_tensor	receives all but @offset
  *
  * Returns	0
- *		-EINVAL	not the shape of a mask, or of none
+ *		-EINVAL	not the shape of a mask, or without elements
  *		-EOVERFLOW	it comes to 2^64 bytes or more
  * Threads	any
  */
@@ -54,15 +53,15 @@ int gm_mask_tensor_shape(const char *what, uint32_t dtype,
  * gm_mask_tensor_in - find a mask in the header of a safetensors file
  *
  * header	@n bytes of JSON
- * data_bytes	what the file holds after them
- * name		of the tensor, or NULL where there is but one
+ * data_bytes	bytes of the file after the header
+ * name		of the tensor, or NULL if there is only one
  * ret_tensor	its @offset is from the start of the data
  *
  * Returns	0
  *		-ENOENT	no tensor has this name, or @name is NULL and there is
- *			not one tensor
+ *			not exactly one tensor
  *		-EINVAL	not a mask
- *		and what gm_safetensors_header() answers
+ *		and the errors of gm_safetensors_header()
  * Threads	any
  */
 int gm_mask_tensor_in(const char *path, const char *header, size_t n,
@@ -73,16 +72,16 @@ int gm_mask_tensor_in(const char *path, const char *header, size_t n,
 /*
  * gm_mask_tensor_read - find the mask in an open file of either format
  *
- * name		as for gm_mask_tensor_in(); NULL of a .npy file, which holds one
- *		array without a name
+ * name		as for gm_mask_tensor_in(); NULL for a .npy file, which holds
+ *		one array without a name
  *
  * Returns	0
  *		-EINVAL	neither format, malformed, or not a mask
  *		-ENOENT	no such tensor
  *		-ENODATA	the file is truncated
- *		-EFBIG	a header longer than any should be
+ *		-EFBIG	a header longer than the limit
  *		-EOVERFLOW	a shape of 2^64 bytes or more
- *		-ENOMEM, and what gm_file_read() answers
+ *		-ENOMEM, and the errors of gm_file_read()
  * Cost		the header's bytes
  * Threads	any
  */

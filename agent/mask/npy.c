@@ -16,15 +16,15 @@
 #define AGAIN    "save the array again with numpy.save()"
 #define COMPLETE "wait until the file is complete, or fetch it again"
 
-/* A header on its way. */
+/* A header that is being read. */
 struct reader {
 	const char *path;
 	const char *at, *end;
 	struct gm_plan_error *err;
-	char descr[16]; /* cut where longer: no type of ours is */
+	char descr[16]; /* truncated: no supported type is longer */
 	bool is_fortran;
 	size_t rank;
-	uint64_t shape[GM_MASK_TENSOR_RANK]; /* the first of them */
+	uint64_t shape[GM_MASK_TENSOR_RANK]; /* the first dimensions */
 };
 
 enum key { DESCR, FORTRAN_ORDER, SHAPE, KEYS };
@@ -110,7 +110,7 @@ static int malformed(struct reader *rd, const char *what)
 			    rd->path, what);
 }
 
-/* What comes after blanks; NUL at the end. */
+/* The next byte after blanks; NUL at the end. */
 static char peek(struct reader *rd)
 {
 	while (rd->at < rd->end && isspace((unsigned char)*rd->at))
@@ -137,7 +137,7 @@ static bool skip_word(struct reader *rd, const char *word)
 	return true;
 }
 
-/* Text in quotes of either kind, without escapes. */
+/* Take text in quotes of either kind, without escapes. */
 static bool take_text(struct reader *rd, char *ret_text, size_t room)
 {
 	const char quote = peek(rd), *begin, *end;
@@ -154,7 +154,7 @@ static bool take_text(struct reader *rd, char *ret_text, size_t room)
 	return true;
 }
 
-/* A dimension; Python 2 wrote some with an L. */
+/* Take a dimension; Python 2 wrote some with an L. */
 static int take_dimension(struct reader *rd)
 {
 	size_t n = 0;
@@ -178,7 +178,7 @@ static int take_dimension(struct reader *rd)
 	return 0;
 }
 
-/* (3, 4), (3,) or (). */
+/* Take a shape: (3, 4), (3,) or (). */
 static int take_shape(struct reader *rd)
 {
 	bool more = true;

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * npy - what a NumPy array file holds, from its header alone.
+ * npy - read the header of a NumPy array file.
  *
  *	6 bytes		\x93NUMPY
  *	2 bytes		format version: 1.0, 2.0 or 3.0
@@ -11,8 +11,8 @@
  *			and shape; then blanks
  *	data
  *
- * Taken as a mask are |b1, |u1, <f2, <f4, and <V2 or |V2, which is how bf16 is
- * written: NumPy has no name for it.
+ * The types of masks are |b1, |u1, <f2, <f4, and <V2 or |V2, which files use
+ * for bf16: NumPy has no name for it.
  */
 #ifndef GM_NPY_H
 #define GM_NPY_H
@@ -21,13 +21,13 @@
 
 #define GM_NPY_MAGIC  "\x93NUMPY"
 #define GM_NPY_PROLOG 12u    /* bytes before the longest header */
-#define GM_NPY_HEADER 65536u /* most bytes of one */
+#define GM_NPY_HEADER 65536u /* most bytes of one header */
 
 /*
- * gm_npy_prolog - judge the first bytes of a file
+ * gm_npy_prolog - validate the first bytes of a file
  *
  * raw		the file's first @n bytes, GM_NPY_PROLOG or all it has
- * ret_begin	receives where its header begins
+ * ret_begin	receives the offset of its header
  * ret_bytes	receives the header's length
  *
  * Returns	0
@@ -41,10 +41,10 @@ int gm_npy_prolog(const char *path, const void *raw, size_t n,
 		  struct gm_plan_error *ret_err);
 
 /*
- * gm_npy_header - judge a header
+ * gm_npy_header - validate a header
  *
  * header	@n bytes
- * data_bytes	what the file holds after them
+ * data_bytes	bytes of the file after the header
  * ret_tensor	receives all but @offset
  *
  * Returns	0

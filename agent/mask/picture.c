@@ -11,12 +11,13 @@
 #include "agent/plan/checked.h"
 #include "gpumap.h"
 
-enum shade { SEEN = 1, MASKED = 2, NEITHER = 3 }; /* bits: both are neither */
+/* bits: both together mean neither */
+enum shade { SEEN = 1, MASKED = 2, NEITHER = 3 };
 
-#define ROOM 4096u /* pixels on their way to a file */
+#define ROOM 4096u /* pixels of one write to a file */
 
-/* The bits of 0 without their sign, and of what counts as masked: minus
- * infinity, or the finite number next to it. */
+/* The shade of an element: 0 of either sign is seen; minus infinity, or the
+ * finite number next to it, is masked. */
 static enum shade judge(uint32_t bits, uint32_t sign, uint32_t infinity)
 {
 	if ((bits & ~sign) == 0)
@@ -43,13 +44,13 @@ static enum shade shade(const struct gm_picture *p, uint64_t i)
 	}
 }
 
-/* Where cell @i of @cells begins in a length of @n; cells <= n. */
+/* The first element of cell @i of @cells over @n elements; cells <= n. */
 static uint64_t edge(uint64_t n, uint64_t cells, uint64_t i)
 {
 	return n / cells * i + n % cells * i / cells;
 }
 
-/* Add row @y of elements to what has been found in each cell. */
+/* Add row @y of elements to the shades of the cells. */
 static void look(const struct gm_picture *p, uint64_t y, uint64_t cells,
 		 unsigned int *found)
 {

@@ -2,11 +2,11 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * picture - a mask for a person: in characters, or as an image.
+ * picture - draw a mask for people: in characters, or as an image.
  *
  * An element is seen where it is 0, and masked where it is 1 (u8), or minus
  * infinity or the least number of its type, which some models write instead.
- * What else stands in a mask, such as a bias, is neither.
+ * Any other value, such as a bias, is neither.
  */
 #ifndef GM_PICTURE_H
 #define GM_PICTURE_H
@@ -17,7 +17,7 @@
 
 #define GM_PICTURE_COLS 64u
 #define GM_PICTURE_ROWS 32u
-/* A line has an end, the last a NUL behind it. */
+/* Each line has a newline, and the last a NUL behind it. */
 #define GM_PICTURE_TEXT ((GM_PICTURE_COLS + 1) * GM_PICTURE_ROWS + 1)
 
 /* Row-major, without gaps. */
@@ -28,7 +28,7 @@ struct gm_picture {
 };
 
 /*
- * gm_picture_print - a mask in characters
+ * gm_picture_print - draw a mask in characters
  *
  * ret_text	receives a line for each row and a character for each column,
  *		'.' seen, '#' masked; of a mask with more than GM_PICTURE_ROWS
@@ -43,11 +43,11 @@ char *gm_picture_print(const struct gm_picture *picture,
 		       char ret_text[GM_PICTURE_TEXT]);
 
 /*
- * gm_picture_write - a mask as a PGM image (P5), a pixel per element
+ * gm_picture_write - write a mask as a PGM image (P5), a pixel for each element
  *
- * Seen is white, masked black, what is neither grey.  Flushes.
+ * Seen is white, masked black, neither grey.  Flushes.
  *
- * Returns	0, or -EIO and what else writing answers
+ * Returns	0, -EIO, or another error of writing
  * Threads	any, one per @to
  */
 int gm_picture_write(const struct gm_picture *picture, FILE *to);

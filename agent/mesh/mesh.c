@@ -137,7 +137,7 @@ int gm_mesh_expected(const struct gm_mesh_shape *shape, uint64_t *ret_world,
 	return 0;
 }
 
-/* In kapsl's words. */
+/* Refuse a world that is too small, in kapsl's words. */
 static int refuse_world(const struct gm_mesh_shape *shape, uint64_t expected,
 			uint64_t world, struct gm_plan_error *err)
 {
@@ -163,8 +163,9 @@ static int refuse_world(const struct gm_mesh_shape *shape, uint64_t expected,
 
 /* ---- meshes -------------------------------------------------------------- */
 
-/* Overflows where three counts, each of 2^64 - 1 at most, do: the caller's
- * world has that many ranks, and 64 bits are not enough to name its groups. */
+/* Count the shape's groups.  The sum of three counts, each at most 2^64 - 1,
+ * may overflow: the world then has so many ranks that 64 bits are not enough to
+ * number its groups. */
 static int count_shaped(const struct gm_mesh_shape *shape, uint64_t world,
 			uint64_t *ret_n, struct gm_plan_error *err)
 {
@@ -303,7 +304,7 @@ void gm_mesh_group(const struct gm_mesh *mesh, uint64_t i,
 	}
 }
 
-/* The numbers in a name; those that it lacks are 0. */
+/* Read the numbers in a name; missing ones are 0. */
 static void numbers_of(const char *text, uint64_t ret_numbers[2])
 {
 	ret_numbers[0] = 0;
@@ -319,7 +320,7 @@ static void numbers_of(const char *text, uint64_t ret_numbers[2])
 	}
 }
 
-/* Which group can have this name, if any has?  Past n_shaped: none. */
+/* The only group that can have this name, if any has.  Past n_shaped: none. */
 static uint64_t guess(const struct gm_mesh *mesh, const char *text)
 {
 	const struct gm_mesh_shape *s = &mesh->shape;
@@ -447,7 +448,7 @@ int gm_mesh_outside(const struct gm_mesh *mesh, uint64_t rank,
 			    rank, mesh->world);
 }
 
-/* ---- groups of a user ---------------------------------------------------- */
+/* ---- added groups ------------------------------------------------------- */
 
 static bool is_name(const char *text)
 {
@@ -503,7 +504,7 @@ static int judge_ranks(const struct gm_mesh *mesh, const char *text,
 	return r;
 }
 
-/* Where it goes: one of its name, or a new one, zeroed. */
+/* The place for a group: the one of its name, or a new one, zeroed. */
 static struct gm_mesh_group *place_for(struct gm_mesh *mesh, const char *text)
 {
 	struct gm_mesh_group *added;

@@ -2,16 +2,17 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * mesh - ranks in an arrangement, and the groups that follow from it.  Pure.
+ * mesh - arrange ranks, and compute the groups that follow from the
+ * arrangement.  Pure.
  *
- * Ranks are 0 to world - 1.  A shape says how they are arranged:
+ * Ranks are 0 to world - 1.  The shape is their arrangement:
  *
  *	data		every rank for itself
- *	tensor		runs of tp ranks share each layer; what is left over is
- *			in no run
- *	pipeline	rank s is stage s; what is left over is idle
+ *	tensor		runs of tp ranks share each layer; the remaining ranks
+ *			are in no run
+ *	pipeline	rank s is stage s; the remaining ranks are idle
  *	mixed		rank (d * pp + p) * tp + t is part t of stage p of
- *			replica d; what is left over is idle
+ *			replica d; the remaining ranks are idle
  *
  * and its groups are, in this order:
  *
@@ -22,7 +23,8 @@
  *
  * The ranks of each are an arithmetic sequence: no group of a shape takes
  * memory, and a world may have 2^64 - 1 ranks.  Groups that a user adds list
- * their ranks, and stay when the shape changes, for they say nothing of it.
+ * their ranks, and stay when the shape changes, because they do not depend on
+ * it.
  */
 #ifndef GM_MESH_H
 #define GM_MESH_H
@@ -57,8 +59,9 @@ struct gm_mesh_shape {
 	uint64_t dp;
 };
 
-#define GM_MESH_GROUP_NAME 64u /* the longest of a shape has 48 bytes */
-#define GM_MESH_GROUPS_MAX 4u  /* of a shape that one rank is in */
+/* the longest name of a shape's group has 48 bytes */
+#define GM_MESH_GROUP_NAME 64u
+#define GM_MESH_GROUPS_MAX 4u /* groups of a shape that one rank is in */
 
 /* Rank i of the group is first + i * stride, or ranks[i]. */
 struct gm_mesh_group {
@@ -78,28 +81,28 @@ struct gm_mesh {
 	struct gm_mesh_group *added;
 };
 
-/* Where a rank is. */
+/* The place of a rank. */
 struct gm_mesh_place {
 	uint64_t tp;
 	uint64_t pp;
 	uint64_t dp;
 };
 
-/* "Mock", "Nccl", "Gloo", "MPI". */
+/* The backend's name: "Mock", "Nccl", "Gloo", "MPI". */
 const char *gm_mesh_backend_name(enum gm_mesh_backend backend);
 
 /*
  * gm_mesh_parse - read data, tensor=N, pipeline=N or mixed=TPxPPxDP
  *
  * Returns	0
- *		-EINVAL		it is none of them, or has a factor of 0
+ *		-EINVAL		it has none of these forms, or a factor of 0
  *		-EOVERFLOW	its world has 2^64 ranks or more
  * Threads	any, as everything here: one per @mesh
  */
 int gm_mesh_parse(const char *text, struct gm_mesh_shape *ret_shape,
 		  struct gm_plan_error *err);
 
-/* The same as a text again: "mixed=2x2x2". */
+/* The shape as text: "mixed=2x2x2". */
 #define GM_MESH_TEXT 80u
 const char *gm_mesh_print(const struct gm_mesh_shape *shape,
 			  char ret_text[GM_MESH_TEXT]);
@@ -115,7 +118,7 @@ int gm_mesh_expected(const struct gm_mesh_shape *shape, uint64_t *ret_world,
 /*
  * gm_mesh_make - arrange @world ranks
  *
- * ret_mesh	without groups of a user; to be given to gm_mesh_free()
+ * ret_mesh	without added groups; free it with gm_mesh_free()
  *
  * Returns	0
  *		-EINVAL		a factor of 0, or a world that is too small
@@ -124,7 +127,7 @@ int gm_mesh_expected(const struct gm_mesh_shape *shape, uint64_t *ret_world,
 int gm_mesh_make(const struct gm_mesh_shape *shape, uint64_t world,
 		 struct gm_mesh *ret_mesh, struct gm_plan_error *err);
 
-/* Allowed for a zeroed one. */
+/* Also allowed for a zeroed mesh. */
 void gm_mesh_free(struct gm_mesh *mesh);
 
 /*
@@ -135,7 +138,7 @@ void gm_mesh_free(struct gm_mesh *mesh);
  *
  * Returns	0
  *		-EINVAL		no ranks, a rank outside the world, a rank twice
- *				or a name that cannot be
+ *				or a name that is not permitted
  *		-EEXIST		the shape has a group of that name
  *		-ENOMEM
  */
@@ -159,31 +162,32 @@ static inline uint64_t gm_mesh_rank(const struct gm_mesh_group *group,
 			    : group->first + i * group->stride;
 }
 
-/* Where in a group a rank is.  Returns false if it is not in it. */
+/* Find a rank's place in a group.  Returns false if it is not in the group. */
 bool gm_mesh_rank_within(const struct gm_mesh_group *group, uint64_t rank,
 			 uint64_t *ret_i);
 
 /*
- * gm_mesh_groups_of - the shape's groups that a rank is in
+ * gm_mesh_groups_of - list the shape's groups that a rank is in
  *
- * Returns	how many, in their order; 0 for a rank outside the world
+ * Returns	their number, with the groups in their order in ret_groups; 0
+ *		for a rank outside the world
  */
 uint32_t gm_mesh_groups_of(const struct gm_mesh *mesh, uint64_t rank,
 			   uint64_t ret_groups[GM_MESH_GROUPS_MAX]);
 
 /*
- * gm_mesh_place - where in the shape a rank is
+ * gm_mesh_place - find a rank's place in the shape
  *
  * data counts replicas, tensor parts and replicas, pipeline stages.
  *
  * Returns	0
  *		-EINVAL		outside the world
- *		-ENOENT		left over: in no group but world
+ *		-ENOENT		not needed by the shape: in no group but world
  */
 int gm_mesh_place(const struct gm_mesh *mesh, uint64_t rank,
 		  struct gm_mesh_place *ret_place);
 
-/* A rank outside the world as an error's words.  Returns -EINVAL. */
+/* Describe the error of a rank outside the world.  Returns -EINVAL. */
 int gm_mesh_outside(const struct gm_mesh *mesh, uint64_t rank,
 		    struct gm_plan_error *err);
 

@@ -31,12 +31,12 @@ int gm_strategy_parse(const char *name, enum gm_strategy *ret_strategy,
 			    "%.64s is no strategy", name);
 }
 
-/* A request with its rows in order and its sizes worked out. */
+/* A request, with its rows in order and its sizes computed. */
 struct task {
 	const struct gm_auto_request *q;
 	struct gm_auto_row rows[GM_AUTO_ROWS]; /* hosts last */
 	uint32_t n_rows;
-	uint32_t n_devices; /* of them no hosts */
+	uint32_t n_devices; /* those that are no hosts */
 	uint64_t total_bytes;
 	uint64_t mapped; /* largest activation while a layer runs, bytes */
 	uint64_t other;  /* and outside of layers */
@@ -99,7 +99,7 @@ static int measure_kv(struct task *t, bool is_paged)
 				 &t->kv_bytes, t->err);
 }
 
-/* One more range; the strategy has made sure that it fits. */
+/* Add a range to the map; the strategy has ensured that it fits. */
 static void charge(const struct task *t, struct gm_auto *plan, uint32_t i,
 		   uint32_t n)
 {
@@ -146,7 +146,8 @@ static int run_fill(struct task *t, struct gm_fill *ret)
 		.max_seq_len = q->max_seq_len,
 		.max_batch_size = q->max_batch_size,
 		.kv = q->kv,
-		/* Of hosts alone there is nothing to size a pool by. */
+		/* With hosts only there is no memory by which to size a
+		 * pool. */
 		.paged = t->n_devices > 0 ? q->paged : NULL,
 	};
 	uint32_t placed = 0;
@@ -164,7 +165,8 @@ static int run_fill(struct task *t, struct gm_fill *ret)
 		placed += ret->charges[i].n_layers;
 	if (placed == q->n_layers)
 		return 0;
-	/* It stops when all weights have a place, whatever is left. */
+	/* Filling stops when all weights have a place, even if layers are
+	 * left. */
 	gm_fill_free(ret);
 	return gm_error_set(t->err, -ENOSPC, "lower max_seq_len or the batch",
 			    "The last %" PRIu32 " layers, of no bytes, find no "
@@ -190,7 +192,7 @@ static int fill(struct task *t, struct gm_auto *plan)
 
 /* ---- balance and fewest -------------------------------------------------- */
 
-/* On the first @n rows; @plan is NULL where only the answer counts. */
+/* Balance on the first @n rows; @plan is NULL if only the result matters. */
 static int balance_on(struct task *t, uint32_t n, struct gm_auto *plan)
 {
 	const struct gm_auto_request *q = t->q;
@@ -237,7 +239,7 @@ static int balance(struct task *t, struct gm_auto *plan)
 		if (r != -ENOSPC || !has_hosts)
 			return r;
 	}
-	/* With a host in sight the cache is unpaged, as in fill. */
+	/* If hosts are allowed the cache is unpaged, as in fill. */
 	if (is_paged) {
 		r = measure_kv(t, false);
 		if (r == 0)

@@ -2,16 +2,16 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * auto - a map made by a strategy, with what it charges to each row.
+ * auto - make a map by a strategy, with the charges to each row.
  *
  *	fill		as mistral.rs does (fill.h)
- *	balance		the slowest row as fast as can be (balance.h)
- *	fewest		as few rows as can be, those balanced
+ *	balance		the slowest row as fast as possible (balance.h)
+ *	fewest		as few rows as possible, those balanced
  *
- * Rows are used in the order given, hosts after all others and only if those
- * do not hold the model; where a row is integrated the hosts are left out,
- * since its memory is theirs.  A map that needs a host has no paged cache:
- * pages are for GPUs alone.
+ * Rows are used in the order given, hosts after all others and only if those do
+ * not hold the model; if a row is integrated the hosts are left out, since its
+ * memory is theirs.  A map that needs a host has no paged cache: pages are for
+ * GPUs only.
  */
 #ifndef GM_AUTO_H
 #define GM_AUTO_H
@@ -35,9 +35,9 @@ struct gm_auto_row {
 	uint32_t row;
 	bool is_host;
 	bool is_integrated;
-	uint64_t avail; /* free bytes less what is promised */
-	uint64_t speed; /* in any unit, the same for all; 0 takes no layer
-			   where the strategy looks at it */
+	uint64_t avail; /* free bytes less the reservations */
+	uint64_t speed; /* in any unit, the same for all; a row with 0 takes no
+			 * layer if the strategy uses speeds */
 };
 
 struct gm_auto_request {
@@ -56,7 +56,7 @@ struct gm_auto_request {
 	const struct gm_kv_paged *paged; /* NULL for an unpaged cache */
 };
 
-/* What one row holds. */
+/* The charge to one row. */
 struct gm_auto_charge {
 	uint32_t row;
 	uint32_t first, n_layers;
@@ -64,7 +64,7 @@ struct gm_auto_charge {
 	uint64_t weight_bytes;
 	uint64_t kv_bytes;
 	uint64_t act_bytes;
-	uint64_t reserve_bytes; /* kept back */
+	uint64_t reserve_bytes; /* kept free */
 	uint64_t left_bytes;
 };
 
@@ -90,7 +90,7 @@ struct gm_auto {
 int gm_auto_make(const struct gm_auto_request *request,
 		 struct gm_auto *ret_auto, struct gm_plan_error *ret_err);
 
-/* Would gm_auto_make() return 0?  In less time. */
+/* Would gm_auto_make() return 0?  Faster than calling it. */
 bool gm_auto_fits(const struct gm_auto_request *request);
 
 /* Free what gm_auto_make() gave.  NULL is allowed. */

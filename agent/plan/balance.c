@@ -16,7 +16,7 @@
 struct limit {
 	uint64_t bytes;
 	uint64_t speed;
-	bool strict; /* less than, not up to */
+	bool strict; /* bound is less than, not up to */
 };
 
 static const struct limit no_limit = { 0, 0, false };
@@ -164,7 +164,8 @@ static void trace(struct solver *s, uint32_t k, const struct limit *limit,
 		struct gm_balance_range *range = &ret->ranges[ret->n_ranges];
 		uint32_t end = furthest(s, r, layer, layer == 0, limit);
 
-		/* The lowest row after which the others can do the rest. */
+		/* The lowest row after which the other rows can hold the
+		 * rest. */
 		while (end == layer || *at(s, s->least, k - 1, r + 1) > end)
 			end = furthest(s, ++r, layer, layer == 0, limit);
 		*range = (struct gm_balance_range){
@@ -185,7 +186,7 @@ static struct limit limit_of(const struct solver *s, const struct gm_balance *b)
 			       false };
 }
 
-/* Halve the distance to the least bound, in bytes on the fastest row. */
+/* Bisect for the least bound, in bytes on the fastest row. */
 static void bisect(struct solver *s, uint32_t most, struct gm_balance *best)
 {
 	struct limit limit = limit_of(s, best);
@@ -278,7 +279,7 @@ static int start(struct solver *s, struct gm_balance *balance,
 	return 0;
 }
 
-/* What is no layer's alone keeps layer 0 off every row. */
+/* Do the weights of no layer alone keep layer 0 off every row? */
 static bool is_shut_out(const struct solver *s)
 {
 	struct gm_balance_request without = *s->q;
@@ -327,7 +328,7 @@ static int solve(struct solver *s, struct gm_balance *ret,
 	return 0;
 }
 
-/* @ret_balance is NULL where only the answer counts. */
+/* @ret_balance is NULL if only the result matters. */
 static int make(const struct gm_balance_request *q,
 		struct gm_balance *ret_balance, struct gm_plan_error *err)
 {

@@ -2,26 +2,26 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * balance - maps that finish together, or take the fewest rows.
+ * balance - make maps whose rows finish together, or maps on the fewest rows.
  *
- * Layers pass through the rows in the rows' order, a contiguous range each;
- * a row may be left out.  A row's time is the bytes of its layers over its
- * speed.  Its memory must hold their bytes, their KV cache and the largest
- * activation; the first row in use holds what is no layer's too.
+ * Layers pass through the rows in the rows' order, a contiguous range each; a
+ * row may be left out.  A row's time is the bytes of its layers over its speed.
+ * Its memory must hold their bytes, their KV cache and the largest activation;
+ * the first row in use also holds the weights of no layer.
  *
- *   GM_BALANCE	the slowest row is as fast as it can be
- *   GM_FEWEST	as few rows as can hold the model, and on so many rows the
- *		slowest is as fast as it can be
+ *   GM_BALANCE	the slowest row is as fast as possible
+ *   GM_FEWEST	as few rows as can hold the model, and on that number of rows
+ *		the slowest is as fast as possible
  *
- * Both are exact.  Of equally fast maps the one with fewest ranges is taken,
- * of those the one on the lowest rows, and there lower rows take as many
+ * Both are exact.  Among equally fast maps the one with fewest ranges is taken,
+ * among those the one on the lowest rows, in which lower rows take as many
  * layers as they may.
  *
- * How.  With a bound on the time, a row that begins at layer a can end at most
- * at some layer b, which grows with a: so the furthest that k of the first r
- * rows reach follows from the furthest of k - 1 of r - 1, and it never pays to
- * give an earlier row less than it can take.  The least bound is found by
- * bisection, and proved by asking for anything strictly below it; times are
+ * The method: with a bound on the time, a row that begins at layer a can end at
+ * most at some layer b, which grows with a: so the furthest that k of the first
+ * r rows reach follows from the furthest of k - 1 of r - 1, and it never pays
+ * to give an earlier row less than it can take.  The least bound is found by
+ * bisection, and proved by searching for a map strictly below it; times are
  * compared as fractions of whole numbers.
  */
 #ifndef GM_BALANCE_H

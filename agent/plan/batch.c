@@ -227,12 +227,12 @@ static json_t *answer(enum gm_batch what, struct gm_fields *f)
 	case GM_BATCH_PLAN:
 		return plan(f);
 	case GM_BATCH_MESH:
-		break; /* answers in text */
+		break; /* answers are text */
 	}
 	return NULL;
 }
 
-/* Takes @text, which may be NULL. */
+/* Takes ownership of @text, which may be NULL. */
 static char *frame(char *text)
 {
 	char *line = NULL;

@@ -2,10 +2,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * batch - one request in JSON, one answer in JSON.
+ * batch - answer requests in JSON, each with one answer in JSON.
  *
- * The fields are listed in gpumapctl(1) and are stable.  An answer is
- * {"ok": ...} or {"error": "text"}; whatever the request, there is one.
+ * The fields are listed in gpumapctl(1) and are stable.  An answer is {"ok":
+ * ...} or {"error": "text"}; every request has one.
  */
 #ifndef GM_BATCH_H
 #define GM_BATCH_H
@@ -28,10 +28,10 @@ enum gm_batch { GM_BATCH_SPLIT, GM_BATCH_SPEC, GM_BATCH_PLAN, GM_BATCH_MESH };
 char *gm_batch_answer(enum gm_batch what, const char *line, size_t n);
 
 /*
- * gm_batch_refusal - the answer that says why there is none
+ * gm_batch_refusal - make the answer of a refusal
  *
- * Returns	{"error": text}, to free(); NULL if @err or this is want of
- *		memory
+ * Returns	{"error": text}, to free(); NULL if @err is want of memory, or
+ *		memory is short
  * Threads	any
  */
 char *gm_batch_refusal(const struct gm_plan_error *err);

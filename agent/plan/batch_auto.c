@@ -53,7 +53,7 @@ static void read_layers(struct gm_fields *f, struct auto_request *a)
 				"has fewer layers than num_layers");
 }
 
-/* In 1/1024 of a score, 1 where nobody says; 0 takes no layer. */
+/* A score in units of 1/1024; 1 if not given; a row with 0 takes no layer. */
 static uint64_t read_score(struct gm_fields *f, const char *key)
 {
 	double score = 1;
@@ -229,7 +229,7 @@ static size_t list_rows(const struct auto_request *a, struct gm_auto_row *rows)
 	return n + 1;
 }
 
-/* The same words for what another strategy has made. */
+/* Convert another strategy's plan into fill's form. */
 static int take_plan(const struct gm_auto *plan, const struct gm_auto_row *rows,
 		     struct gm_fill *fill)
 {

@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * An answer may list a million runs: it is written as text at once, for a tree
- * of jansson's would take ten times as much.  No name needs escaping.
+ * An answer may list a million runs: it is written as text directly, because a
+ * tree of jansson's would take ten times the memory.  No name needs escaping.
  */
 
 #include "agent/plan/batch_mesh.h"
@@ -25,7 +25,7 @@ static void read_shape(struct gm_fields *f, struct gm_mesh_shape *shape)
 	kind = gm_field_text(&t, "kind");
 	*shape = (struct gm_mesh_shape){ GM_MESH_DATA, 1, 1, 1 };
 	if (!kind) {
-		; /* said already */
+		; /* the error is set already */
 	} else if (strcmp(kind, "tensor") == 0) {
 		shape->kind = GM_MESH_TENSOR;
 		shape->tp = gm_field_number(&t, "degree");
@@ -44,13 +44,14 @@ static void read_shape(struct gm_fields *f, struct gm_mesh_shape *shape)
 	f->r = t.r;
 }
 
-/* One run where ranks follow each other, else one for each rank. */
+/* The runs of a group: one if its ranks follow each other, else one for each
+ * rank. */
 static uint64_t runs_of(const struct gm_mesh_group *group)
 {
 	return group->stride == 1 && group->n > 0 ? 1 : group->n;
 }
 
-/* Groups of a shape are of as many runs as the first of their kind. */
+/* All groups of one kind have as many runs as the first of the kind. */
 static bool is_too_long(const struct gm_mesh *mesh)
 {
 	const struct gm_mesh_shape *s = &mesh->shape;
@@ -61,7 +62,7 @@ static bool is_too_long(const struct gm_mesh *mesh)
 		return true;
 	if (s->kind != GM_MESH_MIXED)
 		return false;
-	/* No product can be too large: the factors' own is below 2^64. */
+	/* No product can overflow: the product of all factors is below 2^64. */
 	gm_mesh_group(mesh, 1 + s->dp * s->pp, &group);
 	runs = s->tp * s->pp * runs_of(&group);
 	if (runs > GM_BATCH_MESH_RUNS)

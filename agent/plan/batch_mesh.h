@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* batch_mesh - the requests of mesh --batch. */
+/* batch_mesh - answer the requests of mesh --batch. */
 #ifndef GM_BATCH_MESH_H
 #define GM_BATCH_MESH_H
 
@@ -13,8 +13,8 @@
 /*
  * gm_batch_mesh - arrange ranks
  *
- * Returns	what goes under "ok" as text, to free(); or NULL with @f saying
- *		why, which is want of memory where it says nothing
+ * Returns	the value of "ok" as text, to free(); or NULL with the reason in
+ *		@f, or want of memory if @f has none
  * Cost		150 bytes for each group, and the text
  */
 char *gm_batch_mesh(struct gm_fields *f);

@@ -2,10 +2,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * batch_plan - the requests of plan --batch.
+ * batch_plan - answer the requests of plan --batch.
  *
- * Each returns what goes under "ok", a new reference; or NULL with @f saying
- * why, which is want of memory where it says nothing.
+ * Each function returns the value of "ok", a new reference; or NULL with the
+ * reason in @f, or want of memory if @f has none.
  */
 #ifndef GM_BATCH_PLAN_H
 #define GM_BATCH_PLAN_H

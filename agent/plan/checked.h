@@ -2,10 +2,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * checked - sums and products of sizes that anybody may have written.
+ * checked - add and multiply sizes from untrusted files without overflow.
  *
- * A formula is written as it reads, and asks once at its end whether any step
- * of it left 64 bits: @over is set then, and never cleared.
+ * The caller writes a whole formula and checks once at its end whether any step
+ * overflowed 64 bits: @over is set then, and never cleared.
  */
 #ifndef GM_CHECKED_H
 #define GM_CHECKED_H
@@ -30,7 +30,7 @@ static inline uint64_t gm_checked_mul(bool *over, uint64_t a, uint64_t b)
 	return product;
 }
 
-/* From the first factor to the last, each product checked. */
+/* Multiply from the first factor to the last, each product checked. */
 static inline uint64_t gm_checked_product(bool *over, const uint64_t *factors,
 					  size_t n)
 {
@@ -46,7 +46,7 @@ static inline uint64_t gm_checked_product(bool *over, const uint64_t *factors,
 			   sizeof((const uint64_t[]){ __VA_ARGS__ }) / \
 				   sizeof(uint64_t))
 
-/* 0 where @b is greater. */
+/* a - b, or 0 if @b is greater. */
 static inline uint64_t gm_minus(uint64_t a, uint64_t b)
 {
 	return a > b ? a - b : 0;

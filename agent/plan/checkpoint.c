@@ -29,11 +29,11 @@
 _Static_assert(GM_SAFETENSORS_DTYPES <= MOST_DTYPES, "they are counted");
 _Static_assert(GM_GGUF_TYPES <= MOST_DTYPES, "they are counted");
 
-/* A checkpoint while it is being read. */
+/* A checkpoint that is being read. */
 struct reader {
 	const char *dir;
 	json_t *index; /* NULL without one */
-	json_t *map;   /* in it: tensor -> shard */
+	json_t *map;   /* in the index: tensor -> shard */
 	bool is_gguf;  /* @dir is one file */
 	char **shards; /* names in the directory, sorted */
 	size_t n_shards;
@@ -71,7 +71,7 @@ static int by_name(const void *a, const void *b)
 	return strcmp(x->name, y->name);
 }
 
-/* A name that stays in the directory. */
+/* Does the name denote a file in the directory itself? */
 static bool is_plain(const char *name)
 {
 	return name[0] != '\0' && !strchr(name, '/') && strcmp(name, ".") &&
@@ -127,7 +127,7 @@ static int bad_index(const struct reader *rd, const char *tensor,
 			    what);
 }
 
-/* Where @name is or belongs among the sorted shards. */
+/* The index of @name among the sorted shards, or where to insert it. */
 static size_t slot_of(const struct reader *rd, const char *name)
 {
 	size_t low = 0, high = rd->n_shards;
@@ -237,7 +237,7 @@ static int read_shard(struct reader *rd, uint32_t shard, uint64_t *budget)
 	return r;
 }
 
-/* Sorts the tensors: none may be in two files. */
+/* Sort the tensors: none may be in two files. */
 static int check_names(struct reader *rd)
 {
 	struct gm_tensor *t = rd->tensors.v;
@@ -265,7 +265,7 @@ static int read_shards(struct reader *rd)
 	return r ? r : check_names(rd);
 }
 
-/* What the index says of tensors, against the shards themselves. */
+/* Check the index's tensors against the shards. */
 static int check_index(const struct reader *rd)
 {
 	const char *name;
@@ -295,7 +295,7 @@ static const char *dtype_name(const struct reader *rd, uint32_t dtype)
 	return rd->is_gguf ? gm_gguf_type(dtype) : gm_safetensors_dtype(dtype);
 }
 
-/* Of the dtypes, the one with most bytes; the format's order breaks ties. */
+/* The dtype with most bytes; the format's order breaks ties. */
 static const char *main_dtype(const struct reader *rd)
 {
 	uint64_t bytes[MOST_DTYPES] = { 0 };
@@ -390,7 +390,8 @@ static int read_gguf_file(struct reader *rd, const char *path,
 	return r;
 }
 
-/* Part @i of the model whose parts all say @split but for their number. */
+/* Read part @i of the model.  All its parts state @split, except for their
+ * number. */
 static int read_part(struct reader *rd, const char *path,
 		     const struct gm_gguf_split *split, uint32_t i)
 {

@@ -2,27 +2,28 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * checkpoint - how large a model is, layer by layer, as it lies on disk.
+ * checkpoint - measure a model on disk, layer by layer.
  *
  * A checkpoint is a directory as model hubs serve them: config.json, and the
  * weights in
  *
  *	model.safetensors, or else
- *	what model.safetensors.index.json names, or else
+ *	the files that model.safetensors.index.json names, or else
  *	every *.safetensors in it.
  *
- * It is taken whole or refused.  Each shard must be complete and agree with
- * itself, no tensor may be in two of them, every tensor that the index names
- * must be in the shard it names, no layer may be missing, and config.json
- * must say as many layers as there are: a difference means that a download
- * stopped half-way or files of two models got mixed, and a plan made from it
- * would be wrong where it hurts.  (Layers that a model stores past its last
- * to predict more tokens are known by config.json, and count as non-mapped.)
- * Tensors in a shard that the index does not name are counted: a loader that
- * reads the shard will hold them.
+ * A checkpoint is read whole or refused.  Each shard must be complete and
+ * consistent, no tensor may be in two of them, every tensor that the index
+ * names must be in the shard it names, no layer may be missing, and config.json
+ * must state as many layers as there are: a difference means that a download
+ * stopped half-way or that files of two models got mixed, and a plan made from
+ * it would be wrong. (config.json names the layers that a model stores past its
+ * last to predict more tokens; they count as non-mapped.)  Tensors in a shard
+ * that the index does not name are counted, because a loader that reads the
+ * shard holds them.
  *
- * Or it is a GGUF file, which says of itself what a config.json would; of one
- * that is split, any of its files, and all of them are read.
+ * A checkpoint may also be a GGUF file, whose header states what a config.json
+ * would.  For a model that is split @path is any of its files, and all of them
+ * are read.
  *
  * Only headers are read, never the weights.
  */
@@ -45,7 +46,7 @@ struct gm_checkpoint {
 	uint64_t non_mapped_bytes;     /* embeddings, head, vision tower... */
 	uint64_t total_bytes;          /* all layers and the non-mapped */
 	const char *dtype;             /* of most bytes: "BF16" */
-	struct gm_model_config config; /* what config.json says */
+	struct gm_model_config config; /* from config.json */
 };
 
 /*

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * dtype - the types that activations and the KV cache are computed in.
+ * dtype - name and choose the types of activations and the KV cache.
  *
  * Names are taken in any case: those of mistral.rs (bf16, f8e4m3), and those
  * of PyTorch as config.json has them (bfloat16).
@@ -29,17 +29,18 @@ enum gm_dtype {
 	GM_DTYPE_I64
 };
 
-/* "bf16" and the like. */
+/* The type's name, such as "bf16". */
 const char *gm_dtype_name(enum gm_dtype dtype);
 
-/* Of one element, 1 to 8. */
+/* Bytes of one element, 1 to 8. */
 uint32_t gm_dtype_bytes(enum gm_dtype dtype);
 
 /* The same as an enum gpumap_dtype, which has no f8e4m3 and no i16: those are
  * as wide as u8 and u16. */
 uint32_t gm_dtype_public(enum gm_dtype dtype);
 
-/* Which enum gpumap_dtype can be computed in.  Returns 0, -EINVAL. */
+/* The type of an enum gpumap_dtype that computations support.  Returns 0,
+ * -EINVAL. */
 int gm_dtype_of_public(uint32_t dtype, enum gm_dtype *ret_dtype);
 
 /*
@@ -51,18 +52,18 @@ int gm_dtype_of_public(uint32_t dtype, enum gm_dtype *ret_dtype);
 int gm_dtype_parse(const char *name, enum gm_dtype *ret_dtype,
 		   struct gm_plan_error *ret_err);
 
-/* What decides the type on one row. */
+/* The facts of one row that decide on its type. */
 struct gm_dtype_row {
 	bool is_cuda;
 	uint32_t cc_major, cc_minor; /* compute capability */
 };
 
 /*
- * gm_dtype_choose - what "auto" means on the rows that hold a model
+ * gm_dtype_choose - choose the type for the rows that hold a model
  *
- * The least capable of the CUDA rows decides: bf16 from compute capability
- * 8.0, f16 from 5.3, else f32.  Cards of the node that hold no part of the
- * model have no say.  Without a CUDA row it is bf16.
+ * The least capable of the CUDA rows decides: bf16 from compute capability 8.0,
+ * f16 from 5.3, else f32.  Cards of the node that hold no part of the model do
+ * not count.  Without a CUDA row it is bf16.
  *
  * Threads	any
  */

@@ -2,12 +2,12 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * error - why a plan could not be made, for a person.
+ * error - describe to a person why a plan could not be made.
  *
- * Two sentences, kept apart: @text says what is wrong and is compared by
- * scripts, @remedy says what to do about it and may get better words in any
- * release.  Both are one printable line whatever a file or a user put into
- * them, so they can go to a log as they are.
+ * An error has two separate sentences: @text names the error, and scripts
+ * compare it; @remedy says what to do, and may change in any release.  Both are
+ * one printable line, whatever bytes a file or a user supplied, so they can be
+ * logged as they are.
  */
 #ifndef GM_ERROR_H
 #define GM_ERROR_H
@@ -21,7 +21,7 @@ struct gm_plan_error {
 /*
  * gm_error_set - describe a failure
  *
- * err		may be NULL: then nobody wants to know
+ * err		may be NULL: the caller does not need the text
  * code		negative errno
  * remedy	what to do, or NULL
  *
@@ -31,10 +31,10 @@ struct gm_plan_error {
 int gm_error_set(struct gm_plan_error *err, int code, const char *remedy,
 		 const char *format, ...) __attribute__((format(printf, 4, 5)));
 
-/* The same for want of memory.  Returns -ENOMEM. */
+/* Describe want of memory.  Returns -ENOMEM. */
 int gm_error_no_memory(struct gm_plan_error *err);
 
-/* And for a model of no layers.  Returns -EINVAL. */
+/* Describe a model without layers.  Returns -EINVAL. */
 int gm_error_no_layers(struct gm_plan_error *err);
 
 #endif

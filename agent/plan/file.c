@@ -23,7 +23,7 @@ static int system_error(struct gm_plan_error *err, int errnum,
 int gm_file_open(const char *path, const char *remedy, struct gm_file *ret_file,
 		 struct gm_plan_error *ret_err)
 {
-	/* Without O_NONBLOCK a fifo would hold us until it has a writer. */
+	/* Without O_NONBLOCK a fifo would block until it has a writer. */
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	struct stat st;
 	int r = 0;

@@ -2,13 +2,12 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * file - open and read the files of a model or a node, which anybody may have
- * written.
+ * file - open and read the files of a model or a node, which are untrusted.
  *
- * Symbolic links are followed: the caches that models are downloaded to are
- * made of them.  Whatever is not a regular file is refused, and opening one
- * never waits for a peer.  Who must not reveal files that its client may not
- * read has to take that client's rights before it calls.
+ * Symbolic links are followed, because the caches that models are downloaded to
+ * consist of them.  Anything but a regular file is refused, and opening never
+ * waits for a peer.  A caller that must not reveal files that its client may
+ * not read must take that client's rights before the call.
  */
 #ifndef GM_FILE_H
 #define GM_FILE_H
@@ -44,7 +43,7 @@ int gm_file_open(const char *path, const char *remedy, struct gm_file *ret_file,
  * gm_file_read - read exactly @n bytes at @offset
  *
  * Returns	0
- *		-ENODATA	the file ends before
+ *		-ENODATA	the file ends before that
  *		-EIO and what else pread() answers
  * Threads	any
  */
@@ -86,7 +85,7 @@ int gm_file_json(const char *path, const char *remedy, size_t most,
 /*
  * gm_json_object - parse @n bytes as one JSON object, no key twice
  *
- * what		whose bytes they are, for messages: "x.json"
+ * what		the name of the bytes' source, for messages: "x.json"
  *
  * Returns	0, -EINVAL, -ENOMEM
  * Threads	any

@@ -24,8 +24,8 @@ struct walk {
 	uint64_t remaining;
 	uint64_t position;
 	uint32_t layer;
-	bool has_holder; /* somebody has the weights that are no layer's */
-	bool shut_out;   /* they alone kept a device from taking a layer */
+	bool has_holder; /* a device has the weights that are no layer's */
+	bool shut_out;   /* only they kept a device from taking a layer */
 	bool over;
 	struct gm_fill *fill;
 };
@@ -60,7 +60,8 @@ static int overflow(const struct walk *w)
 			    "The plan's sizes come to 2^64 bytes or more");
 }
 
-/* The largest activation on a device that holds what is no layer's, or not. */
+/* The largest activation on a device that holds the weights of no layer, or
+ * not. */
 static uint64_t act_of(const struct walk *w, bool holds)
 {
 	return holds ? gm_max(w->mapped, w->other) : w->mapped;
@@ -89,7 +90,7 @@ static int warn(struct walk *w, size_t i)
 	return 0;
 }
 
-/* All of the rest onto one device? */
+/* Does all of the rest fit onto one device? */
 static bool takes_rest(struct walk *w, uint64_t capacity, bool holds)
 {
 	uint64_t n = w->q->n_layers - w->layer;
@@ -101,7 +102,7 @@ static bool takes_rest(struct walk *w, uint64_t capacity, bool holds)
 	return capacity >= need;
 }
 
-/* How many of the next layers fit beside @used, and their weights. */
+/* Count the next layers that fit beside @used, and sum their weights. */
 static uint32_t count_layers(struct walk *w, uint64_t capacity, uint64_t used,
 			     uint64_t *ret_weights)
 {
@@ -120,7 +121,8 @@ static uint32_t count_layers(struct walk *w, uint64_t capacity, uint64_t used,
 	return n;
 }
 
-/* Would a device that need not hold what is no layer's have taken a layer? */
+/* Would a device that need not hold the weights of no layer have taken a
+ * layer? */
 static bool is_shut_out(struct walk *w, uint64_t capacity)
 {
 	uint64_t weights = 0;
@@ -140,7 +142,8 @@ static void charge(struct walk *w, size_t i, uint32_t n, uint64_t weights,
 		.has_non_mapped = holds,
 		.n_layers = n,
 		.weight_bytes = weights,
-		.kv_bytes = w->kv * n, /* what was taken has been summed */
+		/* no overflow: the bytes were summed before */
+		.kv_bytes = w->kv * n,
 		.act_bytes = act_of(w, holds),
 		.reserve_bytes = bytes - capacity,
 	};
@@ -317,7 +320,7 @@ int gm_fill_make(const struct gm_fill_request *q, struct gm_fill *ret_fill,
 		r = start(&w);
 	if (r == 0)
 		r = walk(&w, q->paged);
-	/* Pages are for GPUs alone: with layers on the host there are none. */
+	/* Pages are for GPUs only: with layers on the host there are none. */
 	if (r == 0 && q->paged && host_has_any(&fill)) {
 		fill.is_paged = false;
 		r = walk(&w, NULL);

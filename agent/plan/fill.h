@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * fill - the automatic map of mistral.rs.
+ * fill - make the automatic map of mistral.rs.
  *
  * Devices are filled in the order given, each with as many layers as fit
  * beside the largest activation and those layers' KV cache; the host comes
@@ -10,18 +10,18 @@
  * and texts of errors are those of mistral.rs, with these differences:
  *
  *   - Weights that are no layer's (embeddings, head) are charged to the first
- *     device that takes a layer.  There they are charged to the first device
- *     even if it takes none, and then to nobody.  If no device has room for
+ *     device that takes a layer.  mistral.rs charges them to the first device
+ *     even if it takes none, and then to no device.  If no device has room for
  *     them beside a layer the error says so.
- *   - A host among the devices is counted once; there its memory is offered
+ *   - A host among the devices is counted once; mistral.rs offers its memory
  *     twice.
  *   - Numbers are positions in the list of devices, as there, but remain so:
- *     nobody looks them up as ordinals later.
- *   - A model without layers, a division by zero and what leaves 64 bits are
- *     errors; there they panic or wrap.
+ *     they are not used as ordinals later.
+ *   - A model without layers, a division by zero and overflows of 64 bits are
+ *     errors; in mistral.rs they panic or wrap.
  *
- * Layers and total need not agree, as there: with a total that is too small
- * it stops early, and the layers it did not come to go to the host.
+ * Layers and total need not agree, as in mistral.rs: with a total that is too
+ * small filling stops early, and the remaining layers go to the host.
  */
 #ifndef GM_FILL_H
 #define GM_FILL_H
@@ -59,7 +59,7 @@ struct gm_fill_request {
 	const struct gm_kv_paged *paged; /* NULL for an unpaged cache */
 };
 
-/* What one device holds. */
+/* The charge to one device. */
 struct gm_fill_charge {
 	uint32_t device; /* position, or n_devices for the host added last */
 	bool is_host;
@@ -68,7 +68,7 @@ struct gm_fill_charge {
 	uint64_t weight_bytes;
 	uint64_t kv_bytes;
 	uint64_t act_bytes;
-	uint64_t reserve_bytes; /* kept back */
+	uint64_t reserve_bytes; /* kept free */
 	uint64_t left_bytes;
 };
 
@@ -77,8 +77,8 @@ struct gm_fill {
 					  position */
 	size_t n_entries;
 	uint32_t host_layers; /* all that are not in entries */
-	bool is_paged;     /* the cache; no longer, once the host has layers */
-	uint64_t kv_bytes; /* of one layer */
+	bool is_paged;        /* the cache; cleared once the host has layers */
+	uint64_t kv_bytes;    /* of one layer */
 	struct gm_fill_charge *charges;
 	size_t n_charges;
 	char **warnings;

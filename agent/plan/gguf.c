@@ -16,10 +16,10 @@
 #define AGAIN      "fetch the file again"
 #define MOST_DIMS  4u
 #define MOST_NAME  1024u
-#define MOST_DEPTH 4u /* of lists in lists */
+#define MOST_DEPTH 4u /* of arrays in arrays */
 #define FIRST_READ ((size_t)4 << 20)
 
-/* Names as the format's own programs print them, by number. */
+/* The names of types as the format's own programs print them, by number. */
 static const struct {
 	const char *name;
 	uint16_t block; /* elements */
@@ -47,7 +47,7 @@ static const struct {
 
 _Static_assert(N_TYPES == GM_GGUF_TYPES, "callers count by it");
 
-/* Of metadata. */
+/* The types of metadata values. */
 enum value_type {
 	VALUE_U8,
 	VALUE_I8,
@@ -71,7 +71,7 @@ struct text {
 	size_t len;
 };
 
-/* A header on its way.  Once @r is set nothing more is read. */
+/* A header that is being read.  Once @r is set nothing more is read. */
 struct reader {
 	const char *path;
 	const unsigned char *at, *end;
@@ -81,7 +81,7 @@ struct reader {
 	struct gm_plan_error *err;
 };
 
-/* What planning needs of the metadata. */
+/* The metadata that planning needs. */
 struct facts {
 	struct text architecture;
 	uint64_t alignment;
@@ -147,7 +147,7 @@ static bool is(struct text text, const char *word)
 	return text.len == strlen(word) && memcmp(text.at, word, text.len) == 0;
 }
 
-/* "llama.block_count", of "llama" and ".block_count" */
+/* Is @key "llama.block_count", for "llama" and ".block_count"? */
 static bool is_of(struct text key, struct text architecture, const char *suffix)
 {
 	if (key.len != architecture.len + strlen(suffix) ||
@@ -173,7 +173,7 @@ static void skip_list(struct reader *rd, unsigned int depth)
 		take(rd, over ? UINT64_MAX : n);
 		return;
 	}
-	/* Each element is of eight bytes at least, so this ends. */
+	/* Each element has eight bytes at least, so this ends. */
 	for (; n > 0 && rd->r == 0; n--) {
 		if (type == VALUE_STRING)
 			string(rd);
@@ -187,7 +187,7 @@ static bool is_whole(uint32_t type)
 	return type <= VALUE_I32 || type == VALUE_U64 || type == VALUE_I64;
 }
 
-/* Where to put the number of @key, or NULL. */
+/* The place to store the number of @key, or NULL. */
 static uint64_t *wanted(struct facts *f, struct text key)
 {
 	const struct {
@@ -245,7 +245,8 @@ static void read_pair(struct reader *rd, struct facts *f)
 	}
 }
 
-/* Twice: the architecture may come after the keys that begin with it. */
+/* Read the metadata twice: the architecture may come after the keys that begin
+ * with it. */
 static void read_metadata(struct reader *rd, uint64_t n, struct facts *f)
 {
 	const unsigned char *start = rd->at;
@@ -340,7 +341,8 @@ static uint64_t padded(uint64_t at, uint64_t alignment)
 	return (at + alignment - 1) & ~(alignment - 1);
 }
 
-/* One behind the other, each at the next aligned byte, and in the file. */
+/* Check that the tensors lie one behind the other, each at the next aligned
+ * byte, and in the file. */
 static void check_places(struct reader *rd, const struct gm_tensors *tensors,
 			 uint64_t alignment)
 {

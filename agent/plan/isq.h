@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * isq - what a model may be quantised to while it is loaded.
+ * isq - name the types that a model may be quantised to while it is loaded.
  *
  * Names, their short forms and the text of the error are those of mistral.rs
  * on anything but Metal.
@@ -37,7 +37,7 @@ enum gm_isq {
 	GM_ISQ_AFQ2,
 	GM_ISQ_F8Q8,
 	GM_ISQ_MXFP4,
-	GM_ISQ_N /* none of them: how many there are */
+	GM_ISQ_N /* none of them: the number of types */
 };
 
 /*
@@ -49,11 +49,11 @@ enum gm_isq {
 int gm_isq_parse(const char *name, enum gm_isq *ret_isq,
 		 struct gm_plan_error *ret_err);
 
-/* "Q4K" and the like. */
+/* The type's name, such as "Q4K". */
 const char *gm_isq_name(enum gm_isq isq);
 
 /*
- * gm_isq_pack_factor - by how much weights shrink
+ * gm_isq_pack_factor - the factor by which weights shrink
  *
  * dtype_bytes	of one weight before, 1 to 8
  *

@@ -46,7 +46,7 @@ static uint64_t elems_per_token(bool *over, const struct gm_kv_shape *shape)
 				  gm_max(shape->k_dim, shape->v_dim));
 }
 
-/* As Rust's "as": towards zero, within bounds, NaN is 0. */
+/* Convert as Rust's "as" does: towards zero, within bounds, NaN to 0. */
 static uint64_t whole(double x)
 {
 	if (!(x > 0))

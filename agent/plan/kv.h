@@ -2,14 +2,14 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * kv - what the KV cache of one layer takes.
+ * kv - compute the bytes of the KV cache of one layer.
  *
  * Unpaged it grows with the longest sequence and the largest batch.  Paged it
- * is a pool of blocks: as many as an amount of memory, a share of the first
- * device or a number of tokens comes to.  Every layer is charged the same,
- * for the full sequence.  Formulas, order of divisions and texts of errors
- * are those of mistral.rs; an 8-bit cache buys blocks by its own size, and is
- * charged by that of the activations, as there.
+ * is a pool of blocks, sized by an amount of memory, by a share of the first
+ * device or by a number of tokens.  Every layer is charged the same, for the
+ * full sequence.  Formulas, order of divisions and texts of errors are those of
+ * mistral.rs; the number of blocks of an 8-bit cache follows from its own
+ * element size, and its charge from that of the activations, as there.
  */
 #ifndef GM_KV_H
 #define GM_KV_H
@@ -19,14 +19,14 @@
 
 #include "agent/plan/error.h"
 
-#define GM_KV_BLOCK 32u /* tokens, where nobody says */
+#define GM_KV_BLOCK 32u /* tokens, unless given */
 
 struct gm_kv_shape {
 	uint64_t n_layers;
 	uint64_t n_heads; /* of keys and values */
 	uint64_t k_dim;   /* of one head */
 	uint64_t v_dim;
-	bool is_mla; /* keys and values are kept compressed */
+	bool is_mla; /* keys and values are stored compressed */
 	uint64_t kv_lora_rank;
 	uint64_t kpe_head_dim;
 };
@@ -55,10 +55,10 @@ struct gm_kv_paged {
 	uint32_t cache_bytes; /* per element, 0 for that of activations */
 };
 
-/* What a pool's size depends on besides. */
+/* The other facts that a pool's size depends on. */
 struct gm_kv_room {
 	uint64_t capacity;    /* usable bytes of the first device */
-	uint64_t model_bytes; /* all of it */
+	uint64_t model_bytes; /* of the whole model */
 	uint64_t act_bytes;   /* largest activation */
 };
 
@@ -66,7 +66,7 @@ struct gm_kv_room {
  * gm_kv_paged_bytes - bytes per layer
  *
  * Returns	0
- *		-EINVAL	the block size is none, or something divides by 0
+ *		-EINVAL	the block size is not permitted, or a divisor is 0
  *		-ENOSPC	not even one block
  *		-EOVERFLOW
  * Threads	any

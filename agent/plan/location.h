@@ -1,7 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* location - a device as topologies and requests name it: "cpu", "cuda[1]". */
+/* location - parse and print devices as topologies and requests name them:
+ * "cpu", "cuda[1]". */
 #ifndef GM_LOCATION_H
 #define GM_LOCATION_H
 
@@ -14,7 +15,7 @@ enum gm_location_kind {
 	GM_LOCATION_CPU,
 	GM_LOCATION_CUDA,
 	GM_LOCATION_METAL,
-	GM_LOCATION_OTHER /* what no text names */
+	GM_LOCATION_OTHER /* a device that no text names */
 };
 
 struct gm_location {
@@ -22,13 +23,13 @@ struct gm_location {
 	uint64_t ordinal; /* 0 for the CPU */
 };
 
-#define GM_LOCATION_TEXT 32u /* bytes that hold any of them */
+#define GM_LOCATION_TEXT 32u /* bytes that suffice for every location */
 
-/* Returns 0, -EINVAL with the words of mistral.rs. */
+/* Returns 0, or -EINVAL with the error text of mistral.rs. */
 int gm_location_parse(const char *text, struct gm_location *ret_location,
 		      struct gm_plan_error *ret_err);
 
-/* Into @text, which is returned. */
+/* Print to @text, which is returned. */
 const char *gm_location_print(const struct gm_location *location,
 			      char text[GM_LOCATION_TEXT]);
 

@@ -34,7 +34,7 @@ static int check_device(const struct gm_mapper_request *q,
 			    location->ordinal);
 }
 
-/* @n more layers; the arrays have room. */
+/* Add @n layers; the arrays have room. */
 static void take(struct gm_mapper *m, const struct gm_location *location,
 		 uint64_t n)
 {
@@ -68,7 +68,7 @@ static int by_first(const void *a, const void *b)
 	return x->first < y->first ? -1 : x->first > y->first;
 }
 
-/* The first run of each location, in their order. */
+/* List each location once, by its first run. */
 static int find_unique(struct gm_mapper *m, struct gm_plan_error *err)
 {
 	struct gm_mapper_run *runs = calloc(m->n_runs + 1, sizeof(*runs));

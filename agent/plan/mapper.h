@@ -2,13 +2,13 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * mapper - which device holds each layer.
+ * mapper - decide which device holds each layer.
  *
  * The rules are those of mistral.rs's into_mapper: a topology that places
- * layers comes first, then the map by hand; what neither says goes to the
- * host, and comes last; without either everything is on the base device
- * (dummy); with NCCL every rank has all layers on its own device.  Where the
- * original guesses or falls over, this differs:
+ * layers comes first, then the manual map; layers that neither places go to the
+ * host, and come last; without either everything is on the base device (dummy);
+ * with NCCL every rank has all layers on its own device.  Where the original
+ * guesses or crashes, this differs:
  *
  *   - An entry's ordinal is honoured also when it is the only entry.
  *   - Entries that sum above the model, a model without layers, and a
@@ -38,7 +38,7 @@ struct gm_mapper_request {
 	const struct gm_topology *topology; /* NULL for none */
 	uint64_t n_layers;                  /* of the model */
 	struct gm_location base;
-	const struct gm_location *devices; /* there are, besides the base */
+	const struct gm_location *devices; /* the devices, without the base */
 	size_t n_devices;
 	bool is_nccl;
 };
@@ -66,7 +66,7 @@ struct gm_mapper {
  *
  * Returns	0
  *		-EINVAL	numbers that do not fit the model, an automatic map
- *		-ENODEV	a device that is not there
+ *		-ENODEV	a device that does not exist
  *		-ENOMEM
  * Threads	any
  */

@@ -12,7 +12,7 @@
 
 #define MOST_BYTES ((size_t)16 << 20) /* vocabularies of labels are long */
 
-/* In the order they are looked for. */
+/* The keys in the order of the search. */
 static const char *const layer_keys[] = { "num_hidden_layers", "n_layer",
 					  "n_layers", "num_layers" };
 static const char *const language_keys[] = { "text_config", "llm_config",
@@ -34,11 +34,11 @@ struct part {
 	const json_t *object;
 	struct gm_plan_error *err;
 	int r;
-	bool is_lenient; /* what is no number is unknown, not wrong */
+	bool is_lenient; /* a value that is no number is unknown, not wrong */
 	bool has_unknown;
 };
 
-/* 0 where @key is not there or null. */
+/* 0 if @key is missing or null. */
 static uint64_t number(struct part *part, const char *key, json_int_t least,
 		       json_int_t most)
 {
@@ -48,7 +48,8 @@ static uint64_t number(struct part *part, const char *key, json_int_t least,
 	if (part->r || !value || json_is_null(value))
 		return 0;
 	if (part->is_lenient && !json_is_integer(value)) {
-		part->has_unknown = true; /* one for each layer, maybe */
+		/* perhaps a list, one for each layer */
+		part->has_unknown = true;
 		return 0;
 	}
 	n = json_is_integer(value) ? json_integer_value(value) : -1;
@@ -60,7 +61,7 @@ static uint64_t number(struct part *part, const char *key, json_int_t least,
 	return 0;
 }
 
-/* The first of @keys that is there, or 0. */
+/* The first of @keys that exists, or 0. */
 static uint64_t first_number(struct part *part, const char *const *keys,
 			     size_t n, json_int_t most)
 {
@@ -78,13 +79,13 @@ static bool is_true(const struct part *part, const char *key)
 
 static uint64_t count_kv_heads(struct part *part, uint64_t n_heads)
 {
-	/* MPT keeps them apart. */
+	/* MPT has them in a part of their own. */
 	struct part attention = *part;
 	uint64_t n;
 
 	/*
-	 * Falcon names as many as it has heads of queries and then shares
-	 * one, unless it is of the later design; so does GPT BigCode.
+	 * Falcon states as many as it has heads of queries, but shares one,
+	 * except in its later design.  GPT BigCode does the same.
 	 */
 	if (is_true(part, "multi_query") &&
 	    !is_true(part, "new_decoder_architecture"))
@@ -99,7 +100,7 @@ static uint64_t count_kv_heads(struct part *part, uint64_t n_heads)
 	return n ? n : n_heads;
 }
 
-/* DeepSeek's: keys and values are stored compressed. */
+/* DeepSeek's attention: keys and values are stored compressed. */
 static bool read_mla(struct part *part, struct gm_kv_shape *kv)
 {
 	kv->kv_lora_rank = number(part, "kv_lora_rank", 1, GM_MODEL_NUMBER);

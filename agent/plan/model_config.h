@@ -2,12 +2,12 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * model_config - what a model's config.json says that planning needs.
+ * model_config - read the facts that planning needs from a model's config.json.
  *
- * Architectures spell it differently, and models that see or hear keep it in
- * the part about their language model.  A file that does not say how many
- * layers there are is no error: the tensors' names know as well.  What only
- * it could say, the shape of the attention, is marked as unknown.
+ * Architectures use different keys, and models with vision or audio have them
+ * in the part about their language model.  A file without the number of layers
+ * is no error, because the tensors' names show it as well.  If the shape of the
+ * attention is missing it is marked as unknown.
  */
 #ifndef GM_MODEL_CONFIG_H
 #define GM_MODEL_CONFIG_H
@@ -42,7 +42,7 @@ struct gm_model_config {
 int gm_model_config_read(const char *path, struct gm_model_config *ret_config,
 			 struct gm_plan_error *ret_err);
 
-/* The same for what has been read from @path.  Returns 0, -EINVAL. */
+/* The same for JSON that has been read from @path.  Returns 0, -EINVAL. */
 int gm_model_config_judge(const char *path, const json_t *json,
 			  struct gm_model_config *ret_config,
 			  struct gm_plan_error *ret_err);

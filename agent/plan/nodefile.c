@@ -16,7 +16,7 @@
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
-/* Kinds of rows that a key may stand in. */
+/* Kinds of rows that may have a key. */
 #define ON(kind)  (1u << GPUMAP_DEVICE_##kind)
 #define ON_GPU    (ON(CUDA) | ON(DUMMY))
 #define ON_ANY    (ON(HOST) | ON_GPU)
@@ -45,7 +45,7 @@ enum row_key {
 	KEYS
 };
 
-/* One entry of rows: as it stands in the file. */
+/* One entry of rows, as the file has it. */
 struct entry {
 	struct gm_nodefile_row row;
 	uint64_t count;
@@ -55,8 +55,8 @@ struct entry {
 
 struct key {
 	const char *name;
-	unsigned int on; /* kinds of rows that have it */
-	bool is_needed;  /* by these */
+	unsigned int on; /* kinds of rows that may have it */
+	bool is_needed;  /* kinds of rows that must have it */
 	bool (*set)(struct entry *entry, const char *text);
 	const char *right;
 };
@@ -187,7 +187,8 @@ static const char *skip_digits(const char *text)
 	return text;
 }
 
-/* "3g.40gb", and what an engine more or less adds: "1g.10gb+me". */
+/* Parse a MIG profile: "3g.40gb", or with a suffix for engines:
+ * "1g.10gb+me". */
 static bool set_mig(struct entry *entry, const char *text)
 {
 	const char *memory = skip_digits(text), *end;
@@ -236,7 +237,7 @@ _Static_assert(GPUMAP_ROWS_MAX == 256 && GPUMAP_NAME_MAX == 63,
 
 /* ---- rows -------------------------------------------------------------- */
 
-/* Names of the keys that a row of @kind has, or any row for 0. */
+/* The names of the keys that a row of @kind may have, or any row for 0. */
 static const char *list_keys(uint32_t kind, char ret_list[256])
 {
 	int n = 0;
@@ -258,7 +259,7 @@ static enum row_key find_key(const char *name)
 	return i;
 }
 
-/* "memory: 80G", key in hand. */
+/* Read "memory: 80G"; the current event is the key. */
 static int read_field(struct reader *rd, struct entry *entry)
 {
 	const struct key *key;
@@ -290,7 +291,7 @@ static int read_field(struct reader *rd, struct entry *entry)
 	return r;
 }
 
-/* What can be said only once the whole row was read. */
+/* Checks that are possible only after the whole row was read. */
 static int judge_row(struct reader *rd, const struct entry *entry)
 {
 	uint32_t kind = entry->row.kind;
@@ -331,7 +332,8 @@ static int judge_free(struct reader *rd, struct entry *entry)
 	return 0;
 }
 
-/* An instance is a part of the GPU that is above it, others of it between. */
+/* An instance is a part of the GPU above it; only other instances may lie in
+ * between. */
 static int find_parent(struct reader *rd, struct entry *entry)
 {
 	struct gm_nodefile *node = &rd->node;
@@ -370,7 +372,8 @@ static int add_rows(struct reader *rd, struct entry *entry)
 	return 0;
 }
 
-/* "{ name: ... }" as an element of rows, its start in hand. */
+/* Read "{ name: ... }" as an element of rows; the current event is its
+ * start. */
 static int read_row(struct reader *rd)
 {
 	struct entry entry = { .row = { .numa_node = -1 },
@@ -425,7 +428,8 @@ static int read_name(struct reader *rd)
 	return r;
 }
 
-/* "rows: ...", key in hand; @seen has a bit for each key. */
+/* Read "rows: ..."; the current event is the key.  @seen has a bit for each
+ * key. */
 static int read_key(struct reader *rd, unsigned int *seen)
 {
 	static const struct {

@@ -2,14 +2,14 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * nodefile - a node as a file describes it: its rows, whether they are there
- * or not.
+ * nodefile - read a file that describes a node: its rows, whether or not they
+ * exist.
  *
  *	name: dgx-h100
  *	rows:
  *	  - name: NVIDIA H100 80GB HBM3
  *	    kind: cuda			# cuda, host, dummy
- *	    count: 8			# so many alike
+ *	    count: 8			# number of identical rows
  *	    memory: 81559M		# bytes, or with K, M, G, T of 1024
  *	    free: 79G
  *	    compute-capability: 9.0	# cuda
@@ -27,10 +27,11 @@
  *	    cpus: 112			# host
  *	    memory: 2T
  *
- * Of a row name, kind and memory are needed, of a cuda row also its compute
- * capability.  YAML is taken without aliases, one document, no key twice; a
- * key that is not known here, or not of this kind of row, is an error: what
- * is misspelt must not be left out in silence.  gpumap-node(5) tells it all.
+ * Every row needs a name, kind and memory, and a cuda row also its compute
+ * capability.  YAML is accepted without aliases, as one document, with no key
+ * twice.  An unknown key, or one that this kind of row may not have, is an
+ * error: a misspelt key must not be ignored silently. gpumap-node(5) has the
+ * details.
  */
 #ifndef GM_NODEFILE_H
 #define GM_NODEFILE_H
@@ -60,14 +61,15 @@ struct gm_nodefile_row {
 	int32_t numa_node;         /* -1: not said */
 	bool is_integrated;        /* its memory is the host's */
 	char mig[GM_NODEFILE_MIG]; /* profile of a MIG instance; "": none */
-	uint32_t parent;           /* of an instance: the row of its GPU */
-	bool is_split; /* instances follow: nothing runs on all of it */
+	uint32_t parent;           /* for an instance: the row of its GPU */
+	bool is_split; /* instances follow: nothing runs on the whole GPU */
 };
 
 struct gm_nodefile {
-	char name[GM_NODEFILE_NAME];  /* "" where it has none */
-	uint32_t n_rows;              /* at least one */
-	struct gm_nodefile_row *rows; /* as in the file, alike ones repeated */
+	char name[GM_NODEFILE_NAME]; /* "" where it has none */
+	uint32_t n_rows;             /* at least one */
+	/* as in the file, identical ones repeated */
+	struct gm_nodefile_row *rows;
 };
 
 /*
@@ -76,7 +78,7 @@ struct gm_nodefile {
  * ret_node	give it back with gm_nodefile_free()
  *
  * Returns	0
- *		-EINVAL	not YAML, or a line of it is no node file's
+ *		-EINVAL	not YAML, or a line that a node file may not have
  *		-E2BIG	beyond a limit
  *		-ENOMEM
  * Threads	any
@@ -95,7 +97,7 @@ int gm_nodefile_parse(const char *text, size_t n, struct gm_nodefile *ret_node,
 int gm_nodefile_read(const char *path, struct gm_nodefile *ret_node,
 		     struct gm_plan_error *ret_err);
 
-/* Free what the two gave.  NULL is allowed. */
+/* Free the result of either.  NULL is allowed. */
 void gm_nodefile_free(struct gm_nodefile *node);
 
 #endif

@@ -18,7 +18,8 @@ const char *gm_number_parse(const char *text, size_t n, uint64_t *ret_value)
 		uint64_t digit = (uint64_t)(unsigned char)text[i] - '0';
 		bool over = __builtin_mul_overflow(value, 10, &value);
 
-		/* What is no digit is said before what is too large. */
+		/* As Rust does, report an invalid digit before a number that is
+		 * too large. */
 		if (digit > 9)
 			return "invalid digit found in string";
 		if (over || __builtin_add_overflow(value, digit, &value))

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* number - whole numbers as Rust's usize parser takes them, with its words; and
- * sizes. */
+/* number - parse whole numbers as Rust's usize parser does, with its error
+ * texts; and sizes. */
 #ifndef GM_NUMBER_H
 #define GM_NUMBER_H
 
@@ -14,7 +14,7 @@
  *
  * Decimal, with an optional '+' and leading zeros, below 2^64.
  *
- * Returns	NULL, or what is wrong in words that users of Rust programs know
+ * Returns	NULL, or the error in the words of Rust programs
  * Threads	any
  */
 const char *gm_number_parse(const char *text, size_t n, uint64_t *ret_value);
@@ -23,7 +23,7 @@ const char *gm_number_parse(const char *text, size_t n, uint64_t *ret_value);
  * gm_number_size - read digits, and K, M, G or T of 1024, as bytes
  *
  * Returns	0
- *		-EINVAL	it is none, or of 2^64 bytes or more
+ *		-EINVAL	it is no size, or 2^64 bytes or more
  * Threads	any
  */
 int gm_number_size(const char *text, uint64_t *ret_bytes);

@@ -10,14 +10,15 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A pattern on its way; no element grows to more than 8 times its length. */
+/* A pattern that is being translated; no element grows to more than 8 times its
+ * length. */
 struct writer {
 	const char *at, *end;
 	char *to;
 	uint64_t copies;
-	uint64_t choices; /* ways that may or may not be gone */
+	uint64_t choices; /* alternatives and optional parts */
 	bool after_group; /* a group has just ended */
-	bool loops;       /* a group may be gone through again and again */
+	bool loops;       /* a group may be repeated without limit */
 	const char *why;
 };
 
@@ -91,7 +92,7 @@ static bool bracket(struct writer *w)
 				return false;
 			continue;
 		}
-		/* POSIX and Rust part company here: [[:alpha:]] and sets. */
+		/* POSIX and Rust differ here: [[:alpha:]] and sets. */
 		if (c == '[' || c == '&' || c == '~')
 			return refuse(w, "a set in brackets is not supported");
 		put(w, (char[]){ c, '\0' });
@@ -104,7 +105,7 @@ static bool bracket(struct writer *w)
 	return true;
 }
 
-/* "{n}", "{n,}" or "{n,m}": what both sides take as a repetition. */
+/* Is this "{n}", "{n,}" or "{n,m}", which both sides take as a repetition? */
 static bool interval(struct writer *w)
 {
 	uint64_t bound = 0, most = 1;
@@ -136,7 +137,8 @@ static bool interval(struct writer *w)
 	return true;
 }
 
-/* After a quantifier: a '?' makes it lazy, which changes no answer. */
+/* After a quantifier: a '?' makes it lazy, which does not change whether it
+ * matches. */
 static bool after_quantifier(struct writer *w)
 {
 	if (w->at < w->end && *w->at == '?')
@@ -187,11 +189,12 @@ static bool element(struct writer *w)
 }
 
 /*
- * What the compiled form takes, at most and about: a kilobyte for each byte of
- * the expression with its repetitions written out, and eight for each pair of
- * its choices, since all that one leads to is listed for each.  In a loop that
- * list is made anew from every choice, which takes no memory but time: so much
- * as two bytes for each three of them, a second for all of the budget.
+ * An estimate of the most that the compiled form takes: a kilobyte for each
+ * byte of the expression with its repetitions expanded, and eight bytes for
+ * each pair of its choices, because the C library lists for each choice all
+ * that it leads to.  In a loop that list is computed again from every choice,
+ * which costs time instead of memory: it counts as two bytes for each triple of
+ * choices, so that the whole budget is about a second.
  */
 static uint64_t cost_of(const struct writer *w, size_t n)
 {

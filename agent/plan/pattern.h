@@ -2,15 +2,15 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * pattern - regular expressions over the names of tensors.
+ * pattern - compile regular expressions over the names of tensors.
  *
- * People write them as for Rust's regex library; they are searched for as
- * POSIX extended expressions, byte by byte.  What both know passes as it is;
- * \d, \D, (?:...) and lazy quantifiers, which change no answer of yes or no,
- * are put in POSIX terms; what POSIX lacks or reads differently is refused
- * rather than matched wrongly.  The C library writes repetitions out and lists
- * what each choice leads to: two hundred bytes can come to a gigabyte, and a
- * thousand with loops to seconds.  So what a pattern takes of either is
+ * Users write them as for Rust's regex library; the search uses POSIX extended
+ * expressions, byte by byte.  Syntax that both have passes as it is. \d, \D,
+ * (?:...) and lazy quantifiers, which do not change whether there is a match,
+ * are translated to POSIX.  Syntax that POSIX lacks or reads differently is
+ * refused rather than matched wrongly.  The C library expands repetitions and
+ * lists what each choice leads to: two hundred bytes can take a gigabyte, and a
+ * thousand with loops take seconds.  So the memory and time of a pattern are
  * estimated before it is compiled.
  */
 #ifndef GM_PATTERN_H
@@ -23,7 +23,8 @@
 #define GM_PATTERN_BYTES  1024u /* most bytes of one, as written */
 #define GM_PATTERN_COPIES 1000u /* most copies that {n}s make together */
 
-#define GM_PATTERN_MEMORY (UINT64_C(64) << 20) /* for those of one file */
+/* for all patterns of one file */
+#define GM_PATTERN_MEMORY (UINT64_C(64) << 20)
 
 /*
  * gm_pattern_compile - compile @n bytes

@@ -103,7 +103,7 @@ static int split_exactly(uint32_t n_layers, uint32_t n_ranks, const char *text,
 	return 0;
 }
 
-/* As Rust reads one: no hexadecimal, nothing after it. */
+/* Parse a weight as Rust does: no hexadecimal, nothing after it. */
 static const char *parse_weight(struct item item, double *ret)
 {
 	char text[64], *end;
@@ -159,7 +159,7 @@ static int split_by_weight(uint32_t n_layers, uint32_t n_ranks,
 	for (uint32_t i = 0; i < n_ranks; i++) {
 		double share = weights[i] / total * (double)n_layers;
 
-		/* Rounded shares may come to a layer too much. */
+		/* Rounded shares may sum to one layer too many. */
 		ret_counts[i] = (uint32_t)gm_min((uint64_t)floor(share), left);
 		left -= ret_counts[i];
 	}

@@ -2,14 +2,14 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * pipeline - layers shared out over the ranks of a pipeline.
+ * pipeline - distribute layers over the ranks of a pipeline.
  *
- * By exact counts, by weights such as each rank's memory, or evenly; rank 0
- * has the first layers.  With weights a rank gets the floor of its share, and
- * what is left over goes one each to rank 0, 1, 2...: not to the largest
- * fraction, as gm_split() has it.  Forms and texts are those of the engine
- * whose rings are configured so (RING_LAYER_SPLIT, RING_MEM_GIB); weights
- * that are negative, no numbers, or sum to nothing are errors here.
+ * The distribution is by exact counts, by weights such as each rank's memory,
+ * or even; rank 0 has the first layers.  With weights a rank gets the floor of
+ * its share, and the remaining layers go one each to rank 0, 1, 2...: not to
+ * the largest fraction, as in gm_split().  Forms and texts are those of the
+ * engine whose rings are configured so (RING_LAYER_SPLIT, RING_MEM_GIB);
+ * weights that are negative, no numbers, or sum to nothing are errors here.
  */
 #ifndef GM_PIPELINE_H
 #define GM_PIPELINE_H
@@ -21,12 +21,12 @@
 #define GM_PIPELINE_RANKS 4096u
 
 /*
- * gm_pipeline_split - how many layers each rank holds
+ * gm_pipeline_split - compute the number of layers of each rank
  *
  * n_layers	1 to GM_PLACEMENT_LAYERS
  * n_ranks	1 to GM_PIPELINE_RANKS
  * exact	"a,b,..": counts that sum to @n_layers, or NULL
- * weights	"a,b,..": where there are no counts, or NULL for equal ones
+ * weights	"a,b,..": if there are no counts, or NULL for equal ones
  * ret_counts	receives @n_ranks counts that sum to @n_layers
  *
  * Returns	0, -EINVAL, -E2BIG

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* How many layers there are, and how many of them go to the host row. */
+/* The number of layers, and the number of them that go to the host row. */
 struct shares {
 	uint64_t n_layers;
 	uint64_t host;
@@ -32,7 +32,7 @@ static const struct gm_plan_row *find_host(const struct gm_placement_request *q)
 	return NULL;
 }
 
-/* "0-3, 6", and "..." where there is no room for more */
+/* Print "0-3, 6", and "..." if there is no room for more. */
 static void print_rows(const struct gm_placement_request *q, char *text,
 		       size_t size)
 {
@@ -98,7 +98,7 @@ static int too_many(struct gm_plan_error *err)
 			    GM_PLACEMENT_LAYERS);
 }
 
-/* Of a model whose layers the spec alone counts. */
+/* The shares of a model whose number of layers only the spec gives. */
 static int share_of_unknown(const struct gm_spec *spec,
 			    const struct gm_placement_request *q,
 			    struct shares *ret, struct gm_plan_error *err)
@@ -134,7 +134,7 @@ static void take(struct gm_placement *place, uint32_t row, uint64_t layers)
 		place->rows[place->n_layers++] = row;
 }
 
-/* What the spec names must be there, even where it gets no layers. */
+/* Each row that the spec names must exist, even if it gets no layers. */
 static int check_rows(const struct gm_spec *spec,
 		      const struct gm_placement_request *q,
 		      const struct shares *shares, struct gm_plan_error *err)

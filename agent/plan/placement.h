@@ -2,16 +2,16 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * placement - which row holds each layer of a model.
+ * placement - decide which row holds each layer of a model.
  *
  * Entries of a spec take their layers in order, first entry first layer.
  * Layers that no entry names go to the first host row and come last, so that
- * activations cross over to the host once.  mistral.rs does the same; where it
- * guesses, this refuses or takes the text at its word:
+ * activations pass to the host once. mistral.rs does the same; where it
+ * guesses, this module refuses or follows the text exactly:
  *
  *   - an entry's number is a row, also when it is the only entry, and never a
  *     CUDA ordinal;
- *   - entries that sum to more than the model has, a row that is not there
+ *   - entries that sum to more than the model has, a row that does not exist
  *     (even for no layers) and a model without layers are errors;
  *   - the host is a row like any other, and may be named.
  */
@@ -39,10 +39,11 @@ struct gm_plan_row {
 struct gm_placement_request {
 	const struct gm_plan_row *rows; /* each row once */
 	size_t n_rows;
-	uint64_t n_layers;       /* of the model, or GM_LAYERS_UNKNOWN */
-	uint64_t host_layers;    /* for the host row, or GM_LAYERS_REST */
-	uint32_t base_row;       /* for what is no layer, or GM_ROW_FIRST */
-	const uint32_t *drained; /* rows that nothing may be placed on now */
+	uint64_t n_layers;    /* of the model, or GM_LAYERS_UNKNOWN */
+	uint64_t host_layers; /* for the host row, or GM_LAYERS_REST */
+	/* for the weights of no layer, or GM_ROW_FIRST */
+	uint32_t base_row;
+	const uint32_t *drained; /* rows on which nothing may be placed now */
 	size_t n_drained;
 };
 
@@ -51,18 +52,18 @@ struct gm_placement {
 	uint32_t n_unique;
 	uint32_t *rows;    /* n_layers of them: the row of each layer */
 	uint32_t *unique;  /* the rows in use, in the order of first use */
-	uint32_t base_row; /* where embeddings, head and the like live */
+	uint32_t base_row; /* the row of embeddings, head and the like */
 };
 
 /*
  * gm_placement_make - give each layer its row
  *
- * spec		not automatic: that has no rows yet
+ * spec		not automatic: such a spec has no rows yet
  * ret_place	give it back with gm_placement_free()
  *
  * Returns	0
  *		-EINVAL	the numbers do not fit the model; or an automatic spec
- *		-ENODEV	a row that is not there, or no host row for the rest
+ *		-ENODEV	a row that does not exist, or no host row for the rest
  *		-E2BIG	more than GM_PLACEMENT_LAYERS layers
  *		-ENOMEM
  * Threads	any
@@ -73,10 +74,10 @@ int gm_placement_make(const struct gm_spec *spec,
 		      struct gm_plan_error *ret_err);
 
 /*
- * gm_placement_no_row - a row was named that is none of those to use
+ * gm_placement_no_row - refuse a row that is not among those to use
  *
- * drained	@n_drained rows that are there, and drained
- * rows		" 0, 1 and 2" or so: those to use; NULL: not said
+ * drained	@n_drained rows that exist, and are drained
+ * rows		the rows to use, such as " 0, 1 and 2"; NULL: not given
  *
  * Returns	-ENODEV, with the reason
  * Threads	any

@@ -55,7 +55,8 @@ void gm_plan_of_node(const struct gm_nodefile *node,
 	for (uint32_t i = 0; i < node->n_rows; i++) {
 		const struct gm_nodefile_row *row = &node->rows[i];
 		bool is_host = row->kind == GPUMAP_DEVICE_HOST;
-		/* Nothing fits a GPU that only its instances are used of. */
+		/* A GPU that is split has no memory: only its instances are
+		 * used. */
 		uint64_t avail = row->is_split ? 0 : row->free_bytes;
 
 		ret_devices[i] = (struct gm_plan_device){
@@ -103,7 +104,7 @@ static struct gm_dtype_row dtype_row(const struct gm_plan_device *device)
 				      device->cc_minor };
 }
 
-/* Bytes of the type that @device would have alone. */
+/* Bytes of the type that @device alone would choose. */
 static uint32_t own_bytes(const struct gm_plan_device *device)
 {
 	struct gm_dtype_row row = dtype_row(device);
@@ -111,7 +112,7 @@ static uint32_t own_bytes(const struct gm_plan_device *device)
 	return gm_dtype_bytes(gm_dtype_choose(&row, 1));
 }
 
-/* Of the types that single rows would have, the smallest. */
+/* The smallest of the types that single rows would choose. */
 static enum gm_dtype best_dtype(const struct gm_plan_request *q)
 {
 	enum gm_dtype best = GM_DTYPE_F32;
@@ -126,7 +127,7 @@ static enum gm_dtype best_dtype(const struct gm_plan_request *q)
 	return best;
 }
 
-/* What the rows in use agree on; the base row is one of them. */
+/* The type for all rows in use, which include the base row. */
 static enum gm_dtype mapped_dtype(const struct gm_plan_draft *d)
 {
 	struct gm_dtype_row rows[GM_PLAN_ROWS + 1];
@@ -142,7 +143,7 @@ static enum gm_dtype mapped_dtype(const struct gm_plan_draft *d)
 		if (d->plan.rows[i] == last)
 			continue;
 		last = d->plan.rows[i];
-		/* Two rows are as one of the weaker of them. */
+		/* Choosing for two rows gives the type of the weaker one. */
 		rows[1] = dtype_row(gm_plan_find(d->q, last));
 		if (gm_dtype_choose(rows, 2) != gm_dtype_choose(rows, 1))
 			rows[0] = rows[1];
@@ -154,7 +155,7 @@ static enum gm_dtype mapped_dtype(const struct gm_plan_draft *d)
 
 static uint64_t speed_of(const struct gm_plan_device *device)
 {
-	/* A score has fractions; and no row of ours is too slow to be used. */
+	/* Keep a score's fractions, and give every row at least speed 1. */
 	double speed = device->score * 1024;
 
 	if (!(speed > 1))
@@ -208,7 +209,7 @@ static void ask_strategy(const struct gm_plan_draft *d,
 	}
 }
 
-/* Rows for the layers, with the plan's dtype. */
+/* Choose rows for the layers, with the plan's dtype. */
 static int run_strategy(struct gm_plan_draft *d)
 {
 	struct gm_auto_row rows[GM_PLAN_ROWS];
@@ -247,14 +248,15 @@ static int settle(struct gm_plan_draft *d)
 		return 0;
 	}
 	/*
-	 * The other map may do without the weaker rows: then this type is wider
-	 * than need be, and right all the same.
+	 * The other map may not use the weaker rows: then this type is wider
+	 * than necessary, but still correct.
 	 */
 	d->plan.dtype = wide;
 	r = run_strategy(d);
 	if (r != -ENOSPC)
 		return r;
-	/* Too large in the wider type, and maybe not on the others alone. */
+	/* The model is too large in the wider type; it may fit on the other
+	 * rows alone. */
 	d->plan.dtype = narrow;
 	d->is_narrow = true;
 	r = run_strategy(d);
@@ -267,7 +269,8 @@ static int settle(struct gm_plan_draft *d)
 	return r;
 }
 
-/* Where the mapped rows have no say in the sizes the strategy alone knows. */
+/* If the sizes do not depend on the mapped rows, the strategy's answer is
+ * final. */
 static bool only_fits(const struct gm_plan_draft *d, int *ret)
 {
 	struct gm_auto_row rows[GM_PLAN_ROWS];
@@ -284,7 +287,8 @@ static bool only_fits(const struct gm_plan_draft *d, int *ret)
 	return true;
 }
 
-/* Weights of no layer that no row holds beside the first one. */
+/* Does layer 0 fit on some row, but on no row together with the weights of no
+ * layer? */
 static bool is_shut_out(const struct gm_plan_draft *d)
 {
 	const struct gm_plan_model *model = &d->q->model;
@@ -304,7 +308,8 @@ static bool is_shut_out(const struct gm_plan_draft *d)
 	return alone;
 }
 
-/* Usable bytes of all rows that count, and the first that is no host. */
+/* Sum the usable bytes of all rows that count, and find the first that is no
+ * host. */
 static uint64_t add_up(const struct gm_plan_request *q,
 		       const struct gm_plan_device **ret_first)
 {
@@ -328,7 +333,7 @@ static uint64_t add_up(const struct gm_plan_request *q,
 	return have;
 }
 
-/* In rows: the strategies count positions. */
+/* Report in rows: the strategies count positions. */
 static int does_not_fit(struct gm_plan_draft *d)
 {
 	const struct gm_plan_model *model = &d->q->model;
@@ -367,7 +372,7 @@ static bool has_charge(const struct gm_plan *plan, uint32_t row)
 	return false;
 }
 
-/* Rows that no strategy was to look at. */
+/* Warn of rows that strategies leave out. */
 static int warn_of_left_out(struct gm_plan_draft *d)
 {
 	int r = 0;
@@ -383,7 +388,7 @@ static int warn_of_left_out(struct gm_plan_draft *d)
 	return r;
 }
 
-/* Rows that fill passed over; hosts come after them all. */
+/* Warn of rows that fill skipped; hosts come after them all. */
 static int warn_of_empty(struct gm_plan_draft *d)
 {
 	uint32_t last = d->plan.charges[d->plan.n_charges - 1].row;

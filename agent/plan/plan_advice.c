@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* What would fit where a plan does not. */
+/* Find changes with which a plan that does not fit would fit. */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -9,7 +9,8 @@
 #include "agent/plan/checked.h"
 #include "agent/plan/plan_draft.h"
 
-#define MOST_MEMORY (UINT64_C(1) << 50) /* that one would add to a row */
+/* most bytes that advice adds to a row */
+#define MOST_MEMORY (UINT64_C(1) << 50)
 
 static bool fits(const struct gm_plan_request *q)
 {
@@ -63,7 +64,7 @@ static void find_memory(struct gm_plan_request *q,
 {
 	uint64_t best = MOST_MEMORY;
 
-	/* Each row but the first has to do with less than those before. */
+	/* Each next row only counts if it needs less than those before. */
 	for (uint32_t i = 0; i < q->n_devices; i++) {
 		uint64_t bytes = least_memory(q, &devices[i], best - 1);
 
@@ -75,7 +76,7 @@ static void find_memory(struct gm_plan_request *q,
 	}
 }
 
-/* The first of these, each packing more, with which @q fits. */
+/* The first of these types, each of which packs more, with which @q fits. */
 static enum gm_isq least_packing(const struct gm_plan_request *q,
 				 uint64_t *layers)
 {

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* What the layers take, and what that leaves of each row. */
+/* Charge the layers to their rows, and compute what is left of each row. */
 
 #include <errno.h>
 #include <inttypes.h>
@@ -17,7 +17,7 @@ static int overflow(const struct gm_plan_draft *d)
 			    "The plan's sizes come to 2^64 bytes or more");
 }
 
-/* Of @n things, one rank's. */
+/* One rank's part of @n. */
 static uint64_t part(const struct gm_plan_draft *d, uint64_t n)
 {
 	uint64_t ranks = d->n_ranks ? d->n_ranks : 1;
@@ -34,7 +34,7 @@ int gm_plan_measure(struct gm_plan_draft *d)
 	d->act_elems =
 		GM_CHECKED_PRODUCT(&over, d->max_batch_size,
 				   part(d, model->n_heads), chunk * chunk);
-	gm_checked_mul(&over, d->act_elems, 8); /* of the widest type */
+	gm_checked_mul(&over, d->act_elems, 8); /* bytes of the widest type */
 	d->layer_bytes = 0;
 	for (uint32_t i = 0; i < model->n_layers && model->layer_bytes; i++)
 		d->layer_bytes = gm_checked_add(&over, d->layer_bytes,
@@ -88,7 +88,7 @@ int gm_plan_measure_kv(struct gm_plan_draft *d,
 				 &d->plan.kv_bytes, d->err);
 }
 
-/* The charge to @row, a new one if there is none yet; there is room. */
+/* The charge to @row, a new one if there is none yet; the array has room. */
 static struct gm_plan_charge *charge_to(struct gm_plan *plan, uint32_t row)
 {
 	struct gm_plan_charge *c = plan->charges;
@@ -109,7 +109,7 @@ static void charge_layers(struct gm_plan_draft *d, struct gm_plan_charge *c,
 
 	c->n_layers += n;
 	c->kv_bytes += n * d->plan.kv_bytes;
-	/* Of a model whose layers only the spec counts, none has bytes. */
+	/* If only the spec gives the number of layers, no layer has bytes. */
 	if (bytes && d->q->model.n_layers > 0)
 		for (uint32_t i = first; i < first + n; i++)
 			c->weight_bytes += part(d, bytes[i]);
@@ -132,7 +132,8 @@ static int finish(const struct gm_plan_draft *d, struct gm_plan_charge *c)
 	return over ? overflow(d) : 0;
 }
 
-/* What rows need are parts of this. */
+/* Check that the sum over the model does not overflow; rows need parts of
+ * it. */
 static int check_sum(const struct gm_plan_draft *d)
 {
 	uint64_t sum = d->layer_bytes + d->q->model.other_bytes;

@@ -2,11 +2,11 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * plan_draft - a plan while it is being made; for plan*.c alone.
+ * plan_draft - the state of a plan that is being made; only for plan*.c.
  *
- *	plan_place.c	gives the layers their rows, but for automatic maps
- *	plan_charge.c	what that takes of each row
- *	plan_advice.c	what else would fit
+ *	plan_place.c	gives the layers their rows, except automatic maps
+ *	plan_charge.c	charges each row
+ *	plan_advice.c	finds changes that would fit
  *	plan.c		the rest
  *
  * Each function returns 0 or a negative errno with the error set, and leaves
@@ -24,9 +24,10 @@ struct gm_plan_draft {
 	const struct gm_plan_request *q;
 	uint64_t max_seq_len;
 	uint64_t max_batch_size;
-	bool only_asks; /* whether it fits: there may be no rows at the end */
-	bool is_auto;   /* the strategy is to give the rows */
-	bool is_narrow; /* without rows that need a wider type */
+	/* only whether it fits: there may be no rows at the end */
+	bool only_asks;
+	bool is_auto;                 /* the strategy chooses the rows */
+	bool is_narrow;               /* without rows that need a wider type */
 	uint32_t ranks[GM_PLAN_ROWS]; /* nccl: indices of devices, base first */
 	uint32_t n_ranks;             /* 0 with any other setting */
 	uint64_t layer_bytes;         /* of all layers */
@@ -39,25 +40,26 @@ struct gm_plan_draft {
 const struct gm_plan_device *gm_plan_find(const struct gm_plan_request *request,
 					  uint32_t row);
 
-/* Sets the rows and the base row; or is_auto. */
+/* Set the rows and the base row; or is_auto. */
 int gm_plan_place(struct gm_plan_draft *draft);
 
-/* What does not depend on rows or dtype; and that no sum of it overflows. */
+/* Compute what does not depend on rows or dtype, and check that no sum
+ * overflows. */
 int gm_plan_measure(struct gm_plan_draft *draft);
 
-/* The cache of a layer: unpaged, or as asked where @first is its first device.
- * A strategy says it itself. */
+/* Compute the cache of a layer: unpaged, or as requested if @first is its first
+ * device.  A strategy computes it itself. */
 int gm_plan_measure_kv(struct gm_plan_draft *draft,
 		       const struct gm_plan_device *first);
 
-/* The first device of rows that are placed; NULL where one is a host. */
+/* The first device of the placed rows; NULL if one of them is a host. */
 const struct gm_plan_device *
 gm_plan_first_device(const struct gm_plan_draft *draft);
 
-/* Charges all rows anew, for the plan's dtype and KV cache. */
+/* Charge all rows again, for the plan's dtype and KV cache. */
 int gm_plan_charge_rows(struct gm_plan_draft *draft);
 
-/* -ENOSPC if a row is charged more than is left of it. */
+/* Returns -ENOSPC if a row is charged more than is left of it. */
 int gm_plan_check_rows(const struct gm_plan_draft *draft);
 
 int gm_plan_warn(struct gm_plan_draft *draft, const char *format, ...)
@@ -67,7 +69,7 @@ int gm_plan_warn(struct gm_plan_draft *draft, const char *format, ...)
 int gm_plan_try(const struct gm_plan_request *request, struct gm_plan *ret_plan,
 		struct gm_plan_error *ret_err);
 
-/* For a request that is -ENOSPC. */
+/* Compute the advice for a request that fails with -ENOSPC. */
 int gm_plan_advise(const struct gm_plan_request *request,
 		   struct gm_plan_advice *ret_advice,
 		   struct gm_plan_error *ret_err);

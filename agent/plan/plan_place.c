@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* Layers to rows, as the request's text has it. */
+/* Assign layers to rows as the request's text describes. */
 
 #include <errno.h>
 #include <inttypes.h>
@@ -38,7 +38,7 @@ static int no_such_row(const struct gm_plan_draft *d, uint32_t row)
 				   d->err);
 }
 
-/* The device to put everything on that has no other place. */
+/* Choose the device for everything that has no other place. */
 static int choose_base(const struct gm_plan_draft *d,
 		       const struct gm_plan_device **ret)
 {
@@ -121,7 +121,7 @@ static struct gm_location location_of(const struct gm_plan_device *device)
 				     (uint64_t)device->cuda_ordinal };
 }
 
-/* The base counts first: where it is a host, it is the CPU. */
+/* The base comes first: if it is a host, it is the CPU. */
 static const struct gm_plan_device *device_at(const struct gm_plan_request *q,
 					      const struct gm_plan_device *base,
 					      const struct gm_location *at)

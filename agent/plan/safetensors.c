@@ -11,7 +11,7 @@
 
 #define AGAIN "fetch the file again"
 
-/* Names as the format spells them.  Some types are smaller than a byte. */
+/* The names of types in the format.  Some types are smaller than a byte. */
 static const struct {
 	const char *name;
 	uint32_t bits;
@@ -30,7 +30,7 @@ static const struct {
 
 _Static_assert(N_DTYPES == GM_SAFETENSORS_DTYPES, "callers count by it");
 
-/* One header on its way into a list of tensors. */
+/* A header that is being read into a list of tensors. */
 struct reader {
 	const char *path;
 	uint64_t data_bytes;
@@ -84,7 +84,7 @@ static int read_dtype(const struct reader *rd, const char *name,
 	return 0;
 }
 
-/* What dtype and shape come to. */
+/* Compute the bytes of dtype and shape. */
 static int read_shape(const struct reader *rd, const char *name,
 		      const json_t *shape, uint32_t dtype, uint64_t *ret_bytes)
 {
@@ -207,7 +207,7 @@ static int check_place(const struct reader *rd, const struct gm_tensor *t,
 	return 0;
 }
 
-/* The tensors from @first on must be the data, all of it, each byte once. */
+/* The tensors from @first on must cover all of the data, each byte once. */
 static int check_cover(const struct reader *rd, size_t first)
 {
 	struct gm_tensors *list = rd->tensors;
@@ -278,7 +278,7 @@ int gm_safetensors_header(const char *path, const char *header, size_t n,
 	json_t *object;
 	int r;
 
-	/* Also what every other reader of the format asks for. */
+	/* Other readers of the format require this, too. */
 	if (n == 0 || header[0] != '{')
 		return gm_error_set(ret_err, -EINVAL, "give a safetensors file",
 				    "%s is not a safetensors file: its header "

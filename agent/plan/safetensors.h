@@ -2,16 +2,16 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * safetensors - what a model file holds, from its header alone.
+ * safetensors - read the tensors of a model file from its header.
  *
  *	8 bytes		length of the header, little-endian
  *	header		JSON: name -> { dtype, shape, data_offsets }
  *	data		the tensors, at those offsets from here
  *
- * A file is taken whole or refused: every tensor's type and shape agree with
- * its offsets, and the tensors cover the data from its first byte to its last
- * without overlap or gap.  So sizes summed from headers are bytes on disk.
- * The data itself is never read.
+ * A file is read whole or refused: every tensor's type and shape agree with its
+ * offsets, and the tensors cover the data from its first byte to its last
+ * without overlap or gap.  So sizes summed from headers are bytes on disk.  The
+ * data itself is never read.
  */
 #ifndef GM_SAFETENSORS_H
 #define GM_SAFETENSORS_H
@@ -23,14 +23,15 @@
 #include "agent/plan/file.h"
 
 #define GM_SAFETENSORS_LENGTH 8u
-#define GM_SAFETENSORS_HEADER (UINT64_C(100) << 20) /* most bytes of one */
+/* most bytes of one header */
+#define GM_SAFETENSORS_HEADER (UINT64_C(100) << 20)
 
 struct gm_tensor {
 	char *name;
 	uint64_t begin; /* from the start of the data, bytes */
 	uint64_t bytes;
 	uint32_t dtype; /* for gm_safetensors_dtype() */
-	uint32_t shard; /* which file, as the caller counts them */
+	uint32_t shard; /* the file, as the caller counts them */
 };
 
 struct gm_tensors {
@@ -44,11 +45,11 @@ int gm_tensors_add(struct gm_tensors *list, const struct gm_tensor *tensor);
 
 #define GM_SAFETENSORS_DTYPES 22u
 
-/* "BF16" and the like; NULL from GM_SAFETENSORS_DTYPES on. */
+/* The dtype's name, such as "BF16"; NULL from GM_SAFETENSORS_DTYPES on. */
 const char *gm_safetensors_dtype(uint32_t dtype);
 
 /*
- * gm_safetensors_length - judge the first bytes of a file
+ * gm_safetensors_length - validate the first bytes of a file
  *
  * path		for messages
  * raw		GM_SAFETENSORS_LENGTH bytes
@@ -66,10 +67,10 @@ int gm_safetensors_length(const char *path, const void *raw,
 			  struct gm_plan_error *ret_err);
 
 /*
- * gm_safetensors_header - judge a header and take its tensors
+ * gm_safetensors_header - validate a header and take its tensors
  *
  * header	@n bytes of JSON
- * data_bytes	what the file holds after them
+ * data_bytes	bytes of the file after the header
  * tensors	gets this file's tensors added, in the order of their data;
  *		unchanged on failure
  *

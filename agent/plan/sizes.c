@@ -24,7 +24,7 @@ static int check(const struct gm_sizes_request *q, struct gm_plan_error *err)
 			    "%s must be at least 1", zero);
 }
 
-/* Elements of a matrix once packed. */
+/* Elements of a matrix after packing. */
 static uint64_t packed(bool *over, const struct gm_sizes_request *q,
 		       uint64_t rows, uint64_t columns)
 {
@@ -55,7 +55,7 @@ static uint64_t non_mapped_elems(bool *over, const struct gm_sizes_request *q)
 	uint64_t embedding = packed(over, q, q->hidden_size, q->vocab_size);
 	uint64_t elems = embedding;
 
-	/* Packed, the two are apart even where they were one. */
+	/* Packed, head and embedding are separate even if they were tied. */
 	if (!q->is_tied || q->pack_factor != 1)
 		elems = gm_checked_add(over, elems, embedding);
 	return gm_checked_add(over, elems, q->hidden_size);

@@ -2,15 +2,15 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * sizes - how many bytes a model takes, from the numbers in its config.
+ * sizes - compute the bytes of a model from the numbers in its config.
  *
  * Formulas, order of operations and integer divisions are those of mistral.rs,
- * so that both arrive at the same maps.  What leaves 64 bits on the way is an
- * error here.
+ * so that both arrive at the same maps.  An overflow of 64 bits is an error
+ * here.
  *
  * A weight is a whole number of elements divided by the pack factor of its
- * quantisation, 1 where there is none.  Norms are never packed.  An explicit
- * head_dim counts for the KV cache alone.
+ * quantisation, 1 if there is none.  Norms are never packed.  An explicit
+ * head_dim counts for the KV cache only.
  */
 #ifndef GM_SIZES_H
 #define GM_SIZES_H
@@ -22,7 +22,7 @@
 
 #define GM_SIZES_CHUNK 1024u /* most queries whose scores exist at once */
 
-/* A decoder of attention and gated MLP, as Llama and most after it. */
+/* A decoder of attention and gated MLP, such as Llama and most later models. */
 struct gm_sizes_request {
 	uint64_t vocab_size;
 	uint64_t hidden_size;
@@ -59,9 +59,9 @@ int gm_sizes_make(const struct gm_sizes_request *request,
 		  struct gm_sizes *ret_sizes, struct gm_plan_error *ret_err);
 
 /*
- * gm_sizes_capacity - of @avail free bytes, how many a plan may use
+ * gm_sizes_capacity - the bytes that a plan may use of @avail free ones
  *
- * A GPU keeps a fiftieth back, at least 512 MiB; the host nothing.
+ * On a GPU a fiftieth is kept free, at least 512 MiB; on the host nothing.
  *
  * Threads	any
  */

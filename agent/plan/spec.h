@@ -2,16 +2,16 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * spec - a layer map written by hand: "0:16;1:16".
+ * spec - parse and print layer maps that are written by hand: "0:16;1:16".
  *
- * An entry ROW:LAYERS gives the next LAYERS layers to ROW; entries are parted
- * by ';' or come as a list.  A lone number N is short for "0:N".  No text at
- * all asks for an automatic map.  Numbers are what Rust's usize parser takes:
- * decimal, an optional '+', leading zeros, no blank and no '-', below 2^64.
- * The forms, the order of the checks and the texts of the errors are those
- * of mistral.rs, so that its users and their scripts find what they know.
+ * An entry ROW:LAYERS gives the next LAYERS layers to ROW; entries are
+ * separated by ';' or come as a list.  A lone number N is short for "0:N".  No
+ * text at all asks for an automatic map.  Numbers are what Rust's usize parser
+ * takes: decimal, an optional '+', leading zeros, no blank and no '-', below
+ * 2^64.  The forms, the order of the checks and the texts of the errors are
+ * those of mistral.rs, so that its users and their scripts need no change.
  *
- * Its ordinals are rows here.  A row has one entry at most.
+ * The ordinals of mistral.rs are rows here.  A row has one entry at most.
  */
 #ifndef GM_SPEC_H
 #define GM_SPEC_H
@@ -36,7 +36,7 @@ struct gm_spec {
 };
 
 /*
- * gm_spec_parse - read a spec from one text, entries parted by ';'
+ * gm_spec_parse - read a spec from one text, entries separated by ';'
  *
  * text		NULL asks for an automatic map.  An empty text is one empty
  *		entry, and an error.
@@ -74,29 +74,29 @@ int gm_spec_parse_list(const char *const *items, size_t n,
  */
 int gm_spec_print(const struct gm_spec *spec, char **ret_text);
 
-#define GM_LAYERS_REST UINT64_MAX /* as many as the entries leave over */
+#define GM_LAYERS_REST UINT64_MAX /* all layers that the entries leave over */
 
 /*
- * gm_spec_share - what a spec leaves over for the host
+ * gm_spec_share - compute the layers that a spec leaves for the host
  *
  * spec		not automatic
  * n_layers	of the model
- * host_layers	that the host is to get, or GM_LAYERS_REST
+ * host_layers	layers for the host, or GM_LAYERS_REST
  *
  * Returns	0
- *		-EINVAL	a model without layers, entries that sum to more than
- *			it has, or a host that is to get another number
+ *		-EINVAL	a model without layers, entries that sum to more than it
+ *			has, or another number for the host than remains
  * Threads	any
  */
 int gm_spec_share(const struct gm_spec *spec, uint64_t n_layers,
 		  uint64_t host_layers, uint64_t *ret_host,
 		  struct gm_plan_error *ret_err);
 
-/* All entries' layers.  Returns 0, -EINVAL: 2^64 or more. */
+/* Sum all entries' layers.  Returns 0, -EINVAL: 2^64 or more. */
 int gm_spec_sum(const struct gm_spec *spec, uint64_t *ret_sum,
 		struct gm_plan_error *ret_err);
 
-/* Free what a parse gave.  NULL is allowed. */
+/* Free the result of a parse.  NULL is allowed. */
 void gm_spec_free(struct gm_spec *spec);
 
 #endif

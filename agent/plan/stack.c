@@ -11,7 +11,7 @@
 
 #include "agent/plan/placement.h"
 
-/* A tensor that its name puts into a layer. */
+/* A tensor whose name puts it into a layer. */
 struct member {
 	const char *name;
 	size_t prefix; /* bytes of the name before the number */
@@ -29,7 +29,7 @@ struct members {
 struct run {
 	size_t first, end;
 	uint64_t n_layers; /* highest number + 1 */
-	uint64_t missing;  /* lowest number that nobody has, or n_layers */
+	uint64_t missing;  /* lowest number that no tensor has, or n_layers */
 	uint64_t bytes;
 };
 
@@ -45,7 +45,8 @@ static bool is_container(const char *word, size_t len)
 	return false;
 }
 
-/* Decimal as a program prints it; numbers past the limit stay past it. */
+/* Parse a decimal number as programs print it.  A number past the limit
+ * saturates. */
 static bool parse_layer(const char *word, size_t len, uint64_t *ret)
 {
 	uint64_t value = 0;
@@ -74,7 +75,7 @@ static bool find_layer(const char *name, struct member *ret)
 		if (word[len] == '\0')
 			return false;
 		next_len = strcspn(next, ".");
-		/* Something must come after the number. */
+		/* A name must go on after the number. */
 		if (next[next_len] == '\0' || next[next_len + 1] == '\0')
 			return false;
 		if (is_container(word, len) &&

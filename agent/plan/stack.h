@@ -2,16 +2,16 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * stack - which of a model's tensors are its layers.
+ * stack - find which of a model's tensors belong to which layer.
  *
  * A tensor belongs to layer N of a stack if its name reads
  *
  *	[PREFIX.]layers.N.REST	or with h or blk in the place of layers
  *
- * where the first such word counts: experts inside a layer are part of it.
- * Names with the same words before N make one stack.  A model may have more
- * than one, a vision tower's beside the language model's: the one that has as
- * many layers as config.json says is the model's, the largest of several.
+ * The first such word counts: experts inside a layer are part of it.  Names
+ * with the same words before N make one stack.  A model may have more than one,
+ * such as a vision tower's beside the language model's: the one with as many
+ * layers as config.json states is the model's, or the largest of several such.
  */
 #ifndef GM_STACK_H
 #define GM_STACK_H
@@ -32,8 +32,8 @@ struct gm_stack {
  *
  * what		the model, for messages
  * tensors	in any order
- * config	what the numbers must agree with; layers stored beyond
- *		n_layers, up to n_extra, are none of the stack's
+ * config	the numbers must agree with it; layers stored beyond n_layers,
+ *		up to n_extra, do not belong to the stack
  *
  * Returns	0
  *		-EINVAL	no layers, a layer without tensors, or not as many as

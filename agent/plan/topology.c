@@ -93,7 +93,8 @@ static int add_range(struct gm_topology *t, const char *selector,
 	return 0;
 }
 
-/* Who wins, wins later: the higher end, of equals the later entry. */
+/* Sort so that the range that wins comes later: the one with the higher end, or
+ * with equal ends the later entry. */
 static int by_end(const void *a, const void *b)
 {
 	const struct gm_topology_range *x = a, *y = b;
@@ -104,8 +105,9 @@ static int by_end(const void *a, const void *b)
 }
 
 /*
- * Leave to each range what it wins.  From the last winner down: all above
- * a range end beyond it, so they cover it from the lowest of their starts on.
+ * Reduce each range to the layers that it wins, from the last range down: all
+ * later ranges end beyond this one, so they cover it from the lowest of their
+ * starts on.
  */
 static void settle(struct gm_topology *t)
 {

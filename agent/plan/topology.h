@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * topology - where layers go and what they are quantised to, from a file.
+ * topology - read a file that gives layers their devices and quantisation.
  *
  *	0-16:			# layers 0 to 15
  *	  device: cuda[0]
@@ -13,17 +13,17 @@
  *	  isq: Q6K
  *
  * The format is that of mistral.rs, with its order of checks and texts of
- * errors.  Where ranges overlap the one with the higher end wins, of equal
- * ends the later one, and it wins whole: what it leaves out is unset there.
- * Of patterns the last that matches wins; plans do not ask for them, because a
- * layer map places whole layers: patterns are checked, so that a file works
- * here and in mistral.rs alike.  Keys of an entry other than device and isq are
- * ignored.
+ * errors.  Where ranges overlap the one with the higher end wins, with equal
+ * ends the later one, and it wins as a whole: keys that it omits are unset
+ * there.  If several patterns match, the last one wins; plans do not use them,
+ * because a layer map places whole layers: gpumap checks patterns so that a
+ * file is valid here and in mistral.rs alike.  Keys of an entry other than
+ * device and isq are ignored.
  *
- * YAML is taken without aliases, one document, no key twice, nested at most
- * GM_TOPOLOGY_DEPTH deep.  Patterns are what pattern.h says.  Nothing is
- * allocated per layer: a range may end anywhere below 2^64, and whether the
- * model goes so far is for the mapper to judge.
+ * YAML is accepted without aliases, as one document, with no key twice, nested
+ * at most GM_TOPOLOGY_DEPTH deep. pattern.h describes patterns.  Nothing is
+ * allocated for each layer: a range may end anywhere below 2^64, and the mapper
+ * checks whether the model has these layers.
  */
 #ifndef GM_TOPOLOGY_H
 #define GM_TOPOLOGY_H
@@ -60,8 +60,8 @@ struct gm_topology_pattern {
 };
 
 struct gm_topology {
-	struct gm_topology_range *ranges; /* disjoint and ascending: what
-					     won where */
+	struct gm_topology_range *ranges; /* disjoint and ascending: the winner
+					   * of each layer */
 	size_t n_ranges;
 	struct gm_topology_pattern *patterns; /* as in the file */
 	size_t n_patterns;
@@ -74,7 +74,7 @@ struct gm_topology {
  * ret_topology	give it back with gm_topology_free()
  *
  * Returns	0
- *		-EINVAL	not YAML, not a topology, or an entry that is none
+ *		-EINVAL	not YAML, not a topology, or an invalid entry
  *		-E2BIG	beyond a limit
  *		-ENOMEM
  * Threads	any
@@ -86,11 +86,11 @@ int gm_topology_parse(const char *text, size_t n,
 /* Free what gm_topology_parse() gave.  NULL is allowed. */
 void gm_topology_free(struct gm_topology *topology);
 
-/* What is said of @layer, or NULL. */
+/* The entry for @layer, or NULL. */
 const struct gm_topology_entry *
 gm_topology_layer(const struct gm_topology *topology, uint64_t layer);
 
-/* What the last pattern with a match in @name says, or NULL. */
+/* The entry of the last pattern with a match in @name, or NULL. */
 const struct gm_topology_entry *
 gm_topology_tensor(const struct gm_topology *topology, const char *name);
 

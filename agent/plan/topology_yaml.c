@@ -15,7 +15,7 @@ struct reader {
 	struct gm_topology_texts texts;
 };
 
-/* The word in hand, for the caller to free(). */
+/* Copy the current word, for the caller to free(). */
 static int copy_word(struct reader *rd, const char *otherwise, char **ret_text)
 {
 	const char *word;
@@ -31,7 +31,7 @@ static int copy_word(struct reader *rd, const char *otherwise, char **ret_text)
 	return 0;
 }
 
-/* Pass over the value that begins with the event in hand. */
+/* Skip the value that begins with the current event. */
 static int skip_value(struct reader *rd)
 {
 	unsigned int depth = 0;
@@ -60,7 +60,8 @@ static int skip_value(struct reader *rd)
 	}
 }
 
-/* "device: cuda[0]", key in hand; @seen has a bit for each of the two. */
+/* Read "device: cuda[0]"; the current event is the key.  @seen has a bit for
+ * each of the two keys. */
 static int read_field(struct reader *rd, struct gm_topology_text *entry,
 		      unsigned int *seen)
 {
@@ -112,7 +113,7 @@ static int grow(struct reader *rd)
 	return 0;
 }
 
-/* "0-16: { ... }", selector in hand. */
+/* Read "0-16: { ... }"; the current event is the selector. */
 static int read_entry(struct reader *rd)
 {
 	struct gm_topology_text *entry;

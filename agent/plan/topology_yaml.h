@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* topology_yaml - the entries of a topology file as they are written. */
+/* topology_yaml - read the entries of a topology file as text. */
 #ifndef GM_TOPOLOGY_YAML_H
 #define GM_TOPOLOGY_YAML_H
 
@@ -11,7 +11,7 @@
 
 struct gm_topology_text {
 	char *selector;
-	char *isq;    /* NULL where not said, or null */
+	char *isq;    /* NULL if missing or null */
 	char *device; /* likewise */
 };
 

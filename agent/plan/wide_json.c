@@ -86,7 +86,7 @@ json_t *gm_wide_load(const char *line, size_t n, struct gm_plan_error *ret_err)
 	if (!json) {
 		char *near = strstr(error.text, " near ");
 
-		/* What follows is cut from our text, marks and all. */
+		/* The rest quotes the widened line, with its marks: drop it. */
 		if (near)
 			*near = '\0';
 		gm_error_set(ret_err, -EINVAL, REMEDY, "not a JSON object: %s",
@@ -101,7 +101,7 @@ json_t *gm_wide_load(const char *line, size_t n, struct gm_plan_error *ret_err)
 	return json;
 }
 
-/* Take the marks and their quotes out, in place. */
+/* Remove the marks and their quotes, in place. */
 static void narrow(char *text)
 {
 	char *to = text;

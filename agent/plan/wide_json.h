@@ -2,16 +2,17 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * wide_json - JSON objects on one line whose integers go to 2^64 - 1.
+ * wide_json - read and write JSON objects on one line with integers up to 2^64
+ * - 1.
  *
- * Jansson keeps integers in 63 bits and a sign.  Before it reads a line each
- * longer one becomes a string of a mark and the digits; what it has written is
- * treated the other way round.  The mark is a control character, U+0001: a
- * string in a request that begins with it would be taken for a number where
- * one is expected, and nowhere else; no text that we write contains it.
+ * Jansson keeps integers in 63 bits and a sign.  Before it reads a line, each
+ * longer integer is replaced by a string of a mark and the digits; in its
+ * output the replacement is undone.  The mark is a control character, U+0001.
+ * A string in a request that begins with it would be taken for a number only
+ * where one is expected; no text that this program writes contains it.
  *
- * Fields are asked for through a struct gm_fields, which keeps the first thing
- * that was wrong: a caller takes all it wants and asks once.
+ * Callers read fields through a struct gm_fields, which keeps the first error:
+ * a caller reads all fields and checks once.
  */
 #ifndef GM_WIDE_JSON_H
 #define GM_WIDE_JSON_H
@@ -32,7 +33,7 @@ char *gm_wide_dump(const json_t *json);
 /* A new reference, NULL if out of memory. */
 json_t *gm_wide_integer(uint64_t value);
 
-/* A string even of a text that is no UTF-8. */
+/* A string, also for a text that is no UTF-8. */
 json_t *gm_wide_text(const char *text);
 
 struct gm_fields {
@@ -42,10 +43,10 @@ struct gm_fields {
 	int r; /* 0, or the first error */
 };
 
-/* Is @key there and not null? */
+/* Does @key exist, and is it not null? */
 bool gm_field_given(const struct gm_fields *f, const char *key);
 
-/* Each answers 0, NULL or false once something is wrong. */
+/* Each returns 0, NULL or false once there was an error. */
 uint64_t gm_field_number(struct gm_fields *f, const char *key);
 uint64_t gm_field_number_or(struct gm_fields *f, const char *key,
 			    uint64_t otherwise);
@@ -60,7 +61,7 @@ struct gm_fields gm_field_object(struct gm_fields *f, const char *key);
 void gm_field_tuple(struct gm_fields *f, const char *key, const json_t *list,
 		    size_t i, uint64_t *ret_numbers, size_t n);
 
-/* Say that @key is wrong, unless something was before.  Returns f->r. */
+/* Store that @key is wrong, unless there was an error before.  Returns f->r. */
 int gm_field_refuse(struct gm_fields *f, const char *key, const char *why);
 
 #endif

@@ -2,13 +2,13 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * yaml - one YAML document, event by event, without what a file of settings
- * has no use for.
+ * yaml - read one YAML document, event by event, with the features that files
+ * of settings need.
  *
- * Aliases are refused, so a short text cannot mean a long one, and so is a
- * second document.  Whoever reads takes the events in the order of the file
- * and refuses what it does not expect: nothing is kept that nobody asked for,
- * and nothing is nested deeper than its reader goes.
+ * Aliases are refused, so that a short text cannot expand to a long one; so is
+ * a second document.  The reader takes the events in the order of the file and
+ * refuses those that it does not expect: nothing else is stored, and nesting is
+ * limited by the depth of the reader.
  *
  * Functions that return an int return 0, or a negative errno with the error
  * set; then nothing but gm_yaml_close() may follow.
@@ -24,9 +24,10 @@
 
 struct gm_yaml {
 	yaml_parser_t parser;
-	yaml_event_t event;   /* the one in hand */
-	const char *place;    /* what messages say before a line's number */
-	const char *expected; /* the remedy: what the file should look like */
+	yaml_event_t event; /* the current event */
+	const char *place;  /* the text of messages before a line's number */
+	/* the remedy: the form that the file should have */
+	const char *expected;
 	struct gm_plan_error *err;
 };
 
@@ -34,7 +35,7 @@ struct gm_yaml {
  * gm_yaml_open - begin to read @n bytes
  *
  * place	"Topology, line ", to be followed by a number
- * expected	a remedy for whoever wrote something else
+ * expected	the remedy for a file of another form
  *
  * All of them, and @err, must outlive the reader.
  *
@@ -47,32 +48,33 @@ int gm_yaml_open(struct gm_yaml *yaml, const char *text, size_t n,
 		 struct gm_plan_error *err);
 void gm_yaml_close(struct gm_yaml *yaml);
 
-/* Take the first event of the document in hand: that of the stream's end where
- * there is no document. */
+/* Make the document's first event current; the stream's end if there is no
+ * document. */
 int gm_yaml_begin(struct gm_yaml *yaml);
 
-/* Take the next one in hand. */
+/* Make the next event current. */
 int gm_yaml_next(struct gm_yaml *yaml);
 
-/* After the document's last event: does it end here, and the stream? */
+/* After the document's last event: check that the document ends here, and the
+ * stream. */
 int gm_yaml_end(struct gm_yaml *yaml);
 
-/* The scalar in hand as text, until the next event; what is none is refused
- * with @otherwise. */
+/* The current scalar as text, valid until the next event; anything else is
+ * refused with @otherwise. */
 int gm_yaml_word(struct gm_yaml *yaml, const char *otherwise,
 		 const char **ret_text);
 
-/* Is the scalar in hand YAML's null? */
+/* Is the current scalar YAML's null? */
 bool gm_yaml_is_null(const struct gm_yaml *yaml);
 
-/* The line of what is in hand, from 1. */
+/* The line of the current event, from 1. */
 size_t gm_yaml_line(const struct gm_yaml *yaml);
 
-/* Say what is wrong with what is in hand.  Returns -EINVAL. */
+/* Store what is wrong with the current event.  Returns -EINVAL. */
 int gm_yaml_refuse(struct gm_yaml *yaml, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* The same of what stood on another line. */
+/* The same for an earlier event on another line. */
 int gm_yaml_refuse_at(struct gm_yaml *yaml, size_t line, const char *format,
 		      ...) __attribute__((format(printf, 3, 4)));
 

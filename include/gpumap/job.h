@@ -77,7 +77,7 @@ enum gpumap_op {
 	GPUMAP_OP_REDUCE_SCATTER = 19, /* of sends of k * n, recv_r is part r of
 					* what all_reduce would give */
 	GPUMAP_OP_BROADCAST = 20,      /* recv_r = send_root; the root's recv is
-				        * ignored */
+					* ignored */
 	GPUMAP_OP_SEND = 21,           /* recv_peer = send_root */
 	GPUMAP_OP_RECV = 22            /* the peer's part of SEND */
 };
@@ -292,7 +292,7 @@ struct gpumap_tile {
 	uint64_t n;     /* elements */
 	uint64_t
 		value; /* of its row, as in gpumap_time: a wait for it waits for
-		        * this tile */
+			* this tile */
 };
 
 /* Tiles that end with -EIO, -ENODEV, -EOPNOTSUPP or -ENOMEM are done once more,

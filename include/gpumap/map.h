@@ -252,11 +252,11 @@ struct gpumap_device {
 	uint64_t free_bytes;
 	uint64_t reserved_bytes;
 	uint64_t budget_bytes; /* min(free, total / 2): a limit for programs
-			        * that share a device without reservations, see
-			        * also gpumap_buffer_alloc().  A plan may take
-			        * free_bytes less reserved_bytes */
+				* that share a device without reservations, see
+				* also gpumap_buffer_alloc().  A plan may take
+				* free_bytes less reserved_bytes */
 	double score;          /* weight in a scatter; higher is faster.  For a
-			        * host row its CPUs */
+				* host row its CPUs */
 	uint32_t utilisation;  /* per mille */
 	int32_t temperature;   /* millidegrees Celsius */
 	uint32_t power;        /* milliwatts */
@@ -267,7 +267,7 @@ struct gpumap_device {
 	uint32_t last_xid; /* of the newest Xid; 0: none seen */
 	uint32_t reserved;
 	uint64_t xids; /* Xids seen since the row was given out; most are from
-		        * other processes and leave the device healthy */
+			* other processes and leave the device healthy */
 };
 
 /*

@@ -95,7 +95,7 @@ struct gpumap_tensor {
 	uint32_t dtype;   /* enum gpumap_dtype; U8 for types that it lacks */
 	uint32_t n_dims;
 	const uint64_t *shape; /* n_dims of them, in elements; the last varies
-			        * fastest in memory, also for GGUF */
+				* fastest in memory, also for GGUF */
 	uint32_t row;
 	int32_t layer;   /* -1: of none */
 	uint64_t buffer; /* 0: not LOADED, or not loaded on its row, or it has

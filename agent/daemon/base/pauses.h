@@ -6,8 +6,8 @@
  *
  * A machine that stood still (a paused virtual machine, a suspended or
  * overloaded host) delays gpumapd and its workers alike.  Limits of signs of
- * life do not count such intervals, so that a pause ends no healthy worker.  The
- * agent notices a pause by its own tick: the part of it that came late.
+ * life do not count such intervals, so that a pause ends no healthy worker.
+ * The agent notices a pause by its own tick: the part of it that came late.
  */
 #ifndef GM_DAEMON_BASE_PAUSES_H
 #define GM_DAEMON_BASE_PAUSES_H

@@ -18,8 +18,8 @@
  * before it: others may be added to the file or taken out.
  *
  * The key is /etc/machine-id, which is confidential and cannot be computed back
- * from a uuid; where there is none the key is the host's name, twice hashed with
- * the key zero.
+ * from a uuid; where there is none the key is the host's name, twice hashed
+ * with the key zero.
  */
 #ifndef GM_DAEMON_DEVICES_UUID_H
 #define GM_DAEMON_DEVICES_UUID_H

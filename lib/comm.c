@@ -408,42 +408,51 @@ static int judge_kind(const struct gpumap_session *s, uint64_t handle)
 }
 
 static int judge_memory(const struct gpumap_comm *comm, uint32_t row,
-			uint32_t op, uint64_t buffer, uint64_t at,
-			const void *memory, uint64_t n, uint32_t each,
-			bool is_written)
+			uint32_t op, const struct gm_operand *o)
 {
 	const struct gpumap_session *s = comm->session;
-	uint64_t in_arena = (uint64_t)((uintptr_t)memory - (uintptr_t)s->arena);
+	uint64_t in_arena =
+		(uint64_t)((uintptr_t)o->memory - (uintptr_t)s->arena);
 	int ret;
 
-	if (n == 0)
+	if (o->n == 0)
 		return 0;
-	if ((buffer != 0 ? at : in_arena) % each != 0)
+	if ((o->buffer != 0 ? o->at : in_arena) % o->element != 0)
 		return -EINVAL;
-	if (buffer == 0)
+	if (o->buffer == 0)
 		return in_arena > s->arena_bytes ||
-				       n > (s->arena_bytes - in_arena) / each
+				       o->n > (s->arena_bytes - in_arena) /
+						       o->element
 			       ? -ERANGE
 			       : 0;
-	ret = gm_buffers_judge_one(s, row, op, buffer, at, memory, n, each,
-				   is_written);
-	return ret == 0 && !comm->is_staged ? judge_kind(s, buffer) : ret;
+	ret = gm_buffers_judge_one(s, row, op, o);
+	return ret == 0 && !comm->is_staged ? judge_kind(s, o->buffer) : ret;
 }
 
 static int judge_rank(const struct gpumap_comm *comm,
 		      const struct gpumap_collective *what, uint32_t rank)
 {
 	const struct gpumap_rank *r = &what->ranks[rank];
-	uint32_t each = gm_dtype_bytes(what->dtype), row = comm->rows[rank];
-	int ret = judge_memory(comm, row, what->op, r->send_buffer, r->send_at,
-			       r->send, what->n * gives(comm, what, rank), each,
-			       false);
+	const struct gm_operand send = {
+		.buffer = r->send_buffer,
+		.at = r->send_at,
+		.memory = r->send,
+		.n = what->n * gives(comm, what, rank),
+		.element = gm_dtype_bytes(what->dtype),
+	};
+	const struct gm_operand recv = {
+		.buffer = r->recv_buffer,
+		.at = r->recv_at,
+		.memory = r->recv,
+		.n = what->n * gets(comm, what, rank),
+		.element = gm_dtype_bytes(what->dtype),
+		.is_written = true,
+	};
+	int ret = judge_memory(comm, comm->rows[rank], what->op, &send);
 
 	if (ret != 0)
 		return ret;
-	return judge_memory(comm, row, what->op, r->recv_buffer, r->recv_at,
-			    r->recv, what->n * gets(comm, what, rank), each,
-			    true);
+	return judge_memory(comm, comm->rows[rank], what->op, &recv);
 }
 
 /* ---- submission ---------------------------------------------------------- */

@@ -257,16 +257,15 @@ static int gather_fds(struct msghdr *message, struct gm_call *call,
 	return cut ? -EMFILE : 0;
 }
 
+/* @record's length is the room, and then the bytes that came. */
 static int receive(const struct gpumap *map, struct gm_link *link,
-		   struct gm_call *call, uint32_t max_fds, size_t room,
-		   char *ret_record, size_t *ret_bytes)
+		   struct gm_call *call, uint32_t max_fds, struct iovec *record)
 {
 	union {
 		struct cmsghdr align;
 		char bytes[CMSG_SPACE(GM_CONTROL_FDS_MAX * sizeof(int))];
 	} control;
-	struct iovec io = { ret_record, room };
-	struct msghdr message = { .msg_iov = &io,
+	struct msghdr message = { .msg_iov = record,
 				  .msg_iovlen = 1,
 				  .msg_control = control.bytes,
 				  .msg_controllen = sizeof(control.bytes) };
@@ -291,7 +290,7 @@ static int receive(const struct gpumap *map, struct gm_link *link,
 		ret = -EPROTO;
 	if (ret != 0)
 		return ret;
-	*ret_bytes = (size_t)n;
+	record->iov_len = (size_t)n;
 	return 0;
 }
 
@@ -356,19 +355,19 @@ static int judge(const struct gm_link *link, const char *record, size_t bytes,
 }
 
 static int call_with(const struct gpumap *map, struct gm_link *link,
-		     struct gm_call *call, uint32_t max_fds, size_t room,
-		     char *record)
+		     struct gm_call *call, uint32_t max_fds,
+		     struct iovec *record)
 {
-	size_t bytes = 0;
 	int ret, status = 0;
 
 	ret = send_request(map, link, call);
 	if (ret == -EMSGSIZE)
 		return ret; /* nothing was sent */
 	if (ret == 0)
-		ret = receive(map, link, call, max_fds, room, record, &bytes);
+		ret = receive(map, link, call, max_fds, record);
 	if (ret == 0)
-		ret = judge(link, record, bytes, call, &status);
+		ret = judge(link, record->iov_base, record->iov_len, call,
+			    &status);
 	if (ret < 0) {
 		gm_call_close_fds(call);
 		gm_link_close(link);
@@ -385,23 +384,22 @@ int gm_link_call(const struct gpumap *map, struct gm_link *link,
 		 struct gm_call *call, uint32_t max_fds)
 {
 	char small[REPLY_MAX] __attribute__((aligned(8)));
-	size_t room = HEAD_MAX + call->reply_tail_room;
-	char *record = small;
+	struct iovec record = { small, HEAD_MAX + call->reply_tail_room };
 	int ret;
 
 	call->why[0] = '\0';
 	call->n_fds = 0;
-	if (room > sizeof(small))
-		record = malloc(room);
+	if (record.iov_len > sizeof(small))
+		record.iov_base = malloc(record.iov_len);
 	else
-		room = sizeof(small);
-	if (record == NULL) {
+		record.iov_len = sizeof(small);
+	if (record.iov_base == NULL) {
 		explain(call->why, "%s", gpumap_strerror(-ENOMEM));
 		return -ENOMEM; /* nothing was sent */
 	}
-	ret = call_with(map, link, call, max_fds, room, record);
-	if (record != small)
-		free(record);
+	ret = call_with(map, link, call, max_fds, &record);
+	if (record.iov_base != small)
+		free(record.iov_base);
 	return ret;
 }
 

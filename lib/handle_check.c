@@ -103,44 +103,68 @@ static int refuse_beyond(const struct gpumap_session *s, uint64_t at,
 	return -ERANGE;
 }
 
+/* Of an operand that lies in a buffer. */
 static int judge_memory(const struct gpumap_session *s, uint32_t row,
-			uint32_t op, uint64_t handle, uint64_t at, uint64_t n,
-			uint32_t element, bool is_written)
+			uint32_t op, const struct gm_operand *o)
 {
-	const struct gm_client_buffer *buffer = gm_buffer_find(s, handle);
+	const struct gm_client_buffer *buffer = gm_buffer_find(s, o->buffer);
 	int ret;
 
 	if (buffer == NULL)
-		return gm_buffer_missing(s, handle);
-	if (is_program(handle))
+		return gm_buffer_missing(s, o->buffer);
+	if (is_program(o->buffer))
 		return -EINVAL;
-	ret = judge_row(s, row, handle, op, is_written);
+	ret = judge_row(s, row, o->buffer, op, o->is_written);
 	if (ret != 0)
 		return ret;
-	if (is_written && (buffer->flags & GPUMAP_BUFFER_READ_ONLY) != 0)
+	if (o->is_written && (buffer->flags & GPUMAP_BUFFER_READ_ONLY) != 0)
 		return -EACCES;
-	if (at > buffer->bytes || n > (buffer->bytes - at) / element)
-		return refuse_beyond(s, at, n, element, buffer->bytes);
+	if (o->at > buffer->bytes ||
+	    o->n > (buffer->bytes - o->at) / o->element)
+		return refuse_beyond(s, o->at, o->n, o->element, buffer->bytes);
 	return 0;
 }
 
 int gm_buffers_judge_one(const struct gpumap_session *session, uint32_t row,
-			 uint32_t op, uint64_t buffer, uint64_t at,
-			 const void *memory, uint64_t n, uint32_t element,
-			 bool is_written)
+			 uint32_t op, const struct gm_operand *operand)
 {
-	if (buffer != 0 && is_file(buffer))
+	if (operand->buffer != 0 && is_file(operand->buffer))
 		return -EINVAL;
-	if (buffer != 0)
-		return judge_memory(session, row, op, buffer, at, n, element,
-				    is_written);
-	return gm_in_arena(session, memory) ? 0 : -ERANGE;
+	if (operand->buffer != 0)
+		return judge_memory(session, row, op, operand);
+	return gm_in_arena(session, operand->memory) ? 0 : -ERANGE;
+}
+
+static struct gm_operand dst_of(const struct gpumap_job *job)
+{
+	return (struct gm_operand){ .buffer = job->dst_buffer,
+				    .at = job->dst_at,
+				    .n = gm_job_dst_n(job),
+				    .element = gm_job_dst_bytes(job),
+				    .is_written = true };
+}
+
+static struct gm_operand src_of(const struct gpumap_job *job)
+{
+	return (struct gm_operand){ .buffer = job->src_buffer,
+				    .at = job->src_at,
+				    .n = job->n,
+				    .element = gm_dtype_bytes(job->dtype) };
+}
+
+static struct gm_operand mask_of(const struct gpumap_job *job)
+{
+	return (struct gm_operand){ .buffer = job->mask_buffer,
+				    .at = job->mask_at,
+				    .n = job->mask_n,
+				    .element = gm_job_mask_bytes(job) };
 }
 
 int gm_buffers_judge(const struct gpumap_session *session, uint32_t row,
 		     const struct gpumap_job *job)
 {
 	uint32_t has = gm_op_fields(job->op);
+	struct gm_operand operand;
 	int ret = 0;
 
 	if ((has & GM_HAS_DST) == 0)
@@ -149,29 +173,28 @@ int gm_buffers_judge(const struct gpumap_session *session, uint32_t row,
 	    ((has & GM_HAS_SRC) != 0 &&
 	     is_file(job->src_buffer) != (job->op == GPUMAP_OP_LOAD)))
 		return -EINVAL;
-	if (job->dst_buffer != 0)
-		ret = judge_memory(session, row, job->op, job->dst_buffer,
-				   job->dst_at, gm_job_dst_n(job),
-				   gm_job_dst_bytes(job), true);
-	else if (!gm_in_arena(session, job->dst))
+	if (job->dst_buffer != 0) {
+		operand = dst_of(job);
+		ret = judge_memory(session, row, job->op, &operand);
+	} else if (!gm_in_arena(session, job->dst)) {
 		ret = -ERANGE;
+	}
 	if (ret != 0 || (has & GM_HAS_SRC) == 0)
 		return ret;
-	if (job->src_buffer != 0)
-		ret = judge_memory(session, row, job->op, job->src_buffer,
-				   job->src_at, job->n,
-				   gm_dtype_bytes(job->dtype), false);
-	else if (!gm_in_arena(session, job->src))
+	if (job->src_buffer != 0) {
+		operand = src_of(job);
+		ret = judge_memory(session, row, job->op, &operand);
+	} else if (!gm_in_arena(session, job->src)) {
 		ret = -ERANGE;
+	}
 	if (ret != 0 || (has & GM_HAS_MASK) == 0)
 		return ret;
 	if (is_file(job->mask_buffer))
 		return -EINVAL;
 	if (job->mask_buffer == 0)
 		return gm_in_arena(session, job->mask) ? 0 : -ERANGE;
-	ret = judge_memory(session, row, job->op, job->mask_buffer,
-			   job->mask_at, job->mask_n, gm_job_mask_bytes(job),
-			   false);
+	operand = mask_of(job);
+	ret = judge_memory(session, row, job->op, &operand);
 	return ret == 0 ? gm_mask_fits(session, job) : ret;
 }
 

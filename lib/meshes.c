@@ -134,9 +134,15 @@ static int find_rank(struct reading *r, uint32_t rank)
 	return 0;
 }
 
+/* The caller's arrays for the ranks of a group. */
+struct members {
+	uint32_t *ranks; /* or NULL */
+	uint32_t *rows;  /* or NULL */
+	size_t n;        /* elements of each */
+};
+
 static int group_once(const struct gpumap *map, const char *name, uint64_t key,
-		      struct gpumap_mesh_group *group, uint32_t *ret_ranks,
-		      uint32_t *ret_rows, size_t n)
+		      struct gpumap_mesh_group *group, const struct members *to)
 {
 	struct reading r = { .within = 0 };
 	int ret = find_group(map, name, key, &r);
@@ -144,13 +150,13 @@ static int group_once(const struct gpumap *map, const char *name, uint64_t key,
 	if (ret != 0)
 		return ret;
 	put_group(group, &r);
-	if ((ret_ranks != NULL || ret_rows != NULL) && n < r.group.n)
+	if ((to->ranks != NULL || to->rows != NULL) && to->n < r.group.n)
 		ret = -ENOBUFS;
-	if (ret == 0 && ret_ranks != NULL)
-		ret = gm_meshes_table(&r.object, r.group.ranks_at, ret_ranks,
+	if (ret == 0 && to->ranks != NULL)
+		ret = gm_meshes_table(&r.object, r.group.ranks_at, to->ranks,
 				      r.group.n);
-	if (ret == 0 && ret_rows != NULL)
-		ret = gm_meshes_table(&r.object, r.group.rows_at, ret_rows,
+	if (ret == 0 && to->rows != NULL)
+		ret = gm_meshes_table(&r.object, r.group.rows_at, to->rows,
 				      r.group.n);
 	return gm_object_whole(&r.object) ? ret : -EAGAIN;
 }
@@ -175,6 +181,7 @@ int gpumap_mesh_group(const struct gpumap *map, const char *name,
 		      const char *group, struct gpumap_mesh_group *ret_group,
 		      uint32_t *ret_ranks, uint32_t *ret_rows, size_t n)
 {
+	const struct members to = { ret_ranks, ret_rows, n };
 	struct gpumap_mesh_group ours = { 0 };
 	int ret = ret_group != NULL ? judge_size(ret_group) : 0;
 	uint64_t key;
@@ -188,7 +195,7 @@ int gpumap_mesh_group(const struct gpumap *map, const char *name,
 	ours.size = ret_group != NULL ? ret_group->size : 0;
 	ret = -EAGAIN;
 	for (int i = 0; i < GM_OBJECT_ATTEMPTS && ret == -EAGAIN; i++)
-		ret = group_once(map, name, key, &ours, ret_ranks, ret_rows, n);
+		ret = group_once(map, name, key, &ours, &to);
 	if (ret_group != NULL && (ret == 0 || ret == -ENOBUFS))
 		memcpy(ret_group, &ours, ours.size);
 	return ret;

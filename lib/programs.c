@@ -171,14 +171,16 @@ int gm_programs_judge(const struct gpumap_session *session, uint32_t row,
 	if (gm_buffer_find(session, job->program) == NULL)
 		return gm_buffer_missing(session, job->program);
 	if (ret == 0 && job->dst_item_bytes != 0)
-		ret = gm_buffers_judge_one(session, row, job->op,
-					   job->dst_buffer, job->dst_at,
-					   job->dst, job->n,
-					   job->dst_item_bytes, true);
+		ret = gm_buffers_judge_one(
+			session, row, job->op,
+			&(struct gm_operand){ job->dst_buffer, job->dst_at,
+					      job->dst, job->n,
+					      job->dst_item_bytes, true });
 	if (ret == 0 && job->src_item_bytes != 0)
-		ret = gm_buffers_judge_one(session, row, job->op,
-					   job->src_buffer, job->src_at,
-					   job->src, job->n,
-					   job->src_item_bytes, false);
+		ret = gm_buffers_judge_one(
+			session, row, job->op,
+			&(struct gm_operand){ job->src_buffer, job->src_at,
+					      job->src, job->n,
+					      job->src_item_bytes, false });
 	return ret;
 }

@@ -35,12 +35,19 @@ int gm_mask_show(struct gpumap_session *session, uint32_t row,
 int gm_mask_fits(const struct gpumap_session *session,
 		 const struct gpumap_job *job);
 
-/* Check one operand of a RUN: at @at of a buffer, or at @memory in the
- * arena. */
+/* An operand of a job. */
+struct gm_operand {
+	uint64_t buffer; /* 0: the operand is at @memory in the arena */
+	uint64_t at;     /* in the buffer */
+	const void *memory;
+	uint64_t n;
+	uint32_t element; /* bytes of each of @n */
+	bool is_written;
+};
+
+/* Check one operand of a RUN or of a collective on a row. */
 int gm_buffers_judge_one(const struct gpumap_session *session, uint32_t row,
-			 uint32_t op, uint64_t buffer, uint64_t at,
-			 const void *memory, uint64_t n, uint32_t element,
-			 bool is_written);
+			 uint32_t op, const struct gm_operand *operand);
 
 /* Have the agent forget a buffer.  No failure if the agent has forgotten it
  * already. */

@@ -296,15 +296,15 @@ static void put_second(const struct gpumap_session *s,
 
 /* The compiler makes two copies of this: one for jobs in the arena alone,
  * without any check for buffers and second slots, and one for all jobs.  The
- * difference in time was measured. */
-static inline __attribute__((always_inline)) void
+ * difference in time was measured.  Returns the slots that were taken. */
+static inline __attribute__((always_inline)) uint32_t
 put(const struct gpumap_session *s, struct gm_queue_pair *pair,
-    const struct gpumap_job *jobs, uint32_t n, uint32_t slots, uint8_t state,
-    bool rich)
+    const struct gpumap_job *jobs, uint32_t n, uint8_t state, bool rich)
 {
 	uint32_t incarnation =
 		gm_get_acquire(&pair->queue->incarnation); /* QUEUE.born */
 	uint8_t short_one = (uint8_t)gm_time_incarnation(incarnation);
+	uint32_t slots = rich ? gm_jobs_slots(jobs, n) : n;
 	uint32_t ahead = slots;
 
 	for (uint32_t i = n; i-- > 0;) {
@@ -328,13 +328,14 @@ put(const struct gpumap_session *s, struct gm_queue_pair *pair,
 		gm_ring_put(&pair->out, GM_ENTRY_WORDS, ahead, words);
 		GM_POINT("submit_entry_visible");
 	}
+	return slots;
 }
 
 void gm_pair_push(struct gpumap_session *session, struct gm_queue_pair *pair,
 		  const struct gpumap_job *jobs, uint32_t n, uint8_t state,
 		  bool rich)
 {
-	uint32_t slots = rich ? gm_jobs_slots(jobs, n) : n;
+	uint32_t slots;
 
 	/* All cancelled slots have ended: clear the mark, because positions
 	 * wrap and would reach it again. */
@@ -342,11 +343,8 @@ void gm_pair_push(struct gpumap_session *session, struct gm_queue_pair *pair,
 		gm_put(&pair->timeline->cancel, 0);
 		pair->cancelled = 0;
 	}
-
-	if (rich)
-		put(session, pair, jobs, n, slots, state, true);
-	else
-		put(session, pair, jobs, n, n, state, false);
+	slots = rich ? put(session, pair, jobs, n, state, true)
+		     : put(session, pair, jobs, n, state, false);
 	pair->out.pos += slots;
 	pair->submitted += slots;
 	if (pair->live == 0)

@@ -6,7 +6,8 @@
 #
 #   - a function of one folder of the daemon calls none of a higher one; what a
 #     higher one has to know is an event (agent/daemon/base/events.h);
-#   - the tag of a struct, enum or union has one meaning in the whole product.
+#   - the tag of a struct, enum or union has one meaning in the whole product;
+#   - a function has at most six parameters, but for public calls.
 
 . "${abs_top_srcdir:?run me by make check}/tests/tap.sh"
 cd "$abs_top_srcdir" || exit 1
@@ -84,6 +85,25 @@ doubles() {
 		sort | uniq -d
 }
 
+# Functions of more than six parameters: more than that is a struct.
+long_lists() {
+	find shm lib agent -name '*.c' -exec awk '
+		FNR == 1 { head = "" }
+		/^[a-z_].*\(/ && !/[;=]/ { head = $0; next }
+		/^\{/ && head != "" {
+			inside = head
+			sub(/^[^(]*\(/, "", inside)
+			while (gsub(/\([^()]*\)/, "", inside))
+				;
+			if (gsub(/,/, "", inside) > 5 &&
+			    head !~ /[ *]gpumap_[a-z_]*\(/)
+				print FILENAME ":" FNR
+			head = ""
+		}
+		head != "" { head = head $0 }
+		/;/ { head = "" }' {} +
+}
+
 if [ ! -d "${abs_top_builddir:?}/agent/daemon/base/.libs" ]; then
 	skip "no call goes upward" "the daemon was not built here"
 else
@@ -93,4 +113,5 @@ else
 		"$(cycles | grep -v '^\( workers/[a-z_]*\.o\)*$')"
 fi
 check "no tag has two meanings" "$(doubles)"
+check "no function has more than six parameters" "$(long_lists)"
 tap_done

@@ -164,11 +164,10 @@ static void narrow(const struct gm_host_kernels *k, uint32_t dtype, void *dst,
 		memcpy(dst, acc, n * kinds[dtype].bytes);
 }
 
-static void combine_block(const struct gm_host_kernels *k, uint32_t op,
-			  uint32_t dtype, void *dst, const void *const *src,
-			  uint32_t n_src, size_t at, size_t n)
+static void combine_block(const struct gm_combination *c, void *dst, size_t at,
+			  size_t n)
 {
-	uint32_t lane = kinds[dtype].lane;
+	uint32_t op = c->op, dtype = c->dtype, lane = kinds[dtype].lane;
 	uint32_t step = op == GM_COMBINE_AVERAGE ? GM_COMBINE_SUM : op;
 	size_t bytes = (n * lane_bytes[lane] + 31) / 32 * 32;
 	union block acc, room;
@@ -177,11 +176,11 @@ static void combine_block(const struct gm_host_kernels *k, uint32_t op,
 		memset(&acc, 0, sizeof(acc));
 		memset(&room, 0, sizeof(room));
 	}
-	for (uint32_t i = 0; i < n_src; i++) {
-		const char *from = (const char *)src[i];
-		const void *in =
-			widen(k, op, dtype, from + at * kinds[dtype].bytes, n,
-			      i == 0 ? &acc : &room);
+	for (uint32_t i = 0; i < c->n_src; i++) {
+		const char *from = (const char *)c->src[i];
+		const void *in = widen(c->kernels, op, dtype,
+				       from + at * kinds[dtype].bytes, n,
+				       i == 0 ? &acc : &room);
 
 		if (i > 0)
 			loops[lane][step](&acc, in, bytes);
@@ -191,10 +190,11 @@ static void combine_block(const struct gm_host_kernels *k, uint32_t op,
 	if (lane == LANE_F32 && is_extreme(op))
 		from_keys(&acc);
 	for (size_t i = 0; op == GM_COMBINE_AVERAGE && i < n; i++)
-		acc.f32[i] /= (float)n_src;
+		acc.f32[i] /= (float)c->n_src;
 	if (lane == LANE_F32 && !is_extreme(op))
 		settle_nans(&acc, bytes);
-	narrow(k, dtype, (char *)dst + at * kinds[dtype].bytes, &acc, n);
+	narrow(c->kernels, dtype, (char *)dst + at * kinds[dtype].bytes, &acc,
+	       n);
 }
 
 /* ---- averages of integers ------------------------------------------------ */
@@ -241,15 +241,15 @@ static void store_integer(uint32_t dtype, void *dst, size_t i, int64_t value)
 
 __extension__ typedef __int128 wide;
 
-static void average(uint32_t dtype, void *dst, const void *const *src,
-		    uint32_t n_src, size_t n)
+static void average(const struct gm_combination *c, void *dst, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		wide sum = 0;
 
-		for (uint32_t k = 0; k < n_src; k++)
-			sum += load_integer(dtype, src[k], i);
-		store_integer(dtype, dst, i, (int64_t)(sum / (wide)n_src));
+		for (uint32_t k = 0; k < c->n_src; k++)
+			sum += load_integer(c->dtype, c->src[k], i);
+		store_integer(c->dtype, dst, i,
+			      (int64_t)(sum / (wide)c->n_src));
 	}
 }
 
@@ -261,15 +261,12 @@ bool gm_combine_knows(uint32_t op, uint32_t dtype)
 	       kinds[dtype].bytes != 0;
 }
 
-void gm_combine(const struct gm_host_kernels *kernels, uint32_t op,
-		uint32_t dtype, void *dst, const void *const *src,
-		uint32_t n_src, size_t n)
+void gm_combine(const struct gm_combination *c, void *dst, size_t n)
 {
-	if (op == GM_COMBINE_AVERAGE && kinds[dtype].lane != LANE_F32) {
-		average(dtype, dst, src, n_src, n);
+	if (c->op == GM_COMBINE_AVERAGE && kinds[c->dtype].lane != LANE_F32) {
+		average(c, dst, n);
 		return;
 	}
 	for (size_t at = 0; at < n; at += BLOCK)
-		combine_block(kernels, op, dtype, dst, src, n_src, at,
-			      n - at < BLOCK ? n - at : BLOCK);
+		combine_block(c, dst, at, n - at < BLOCK ? n - at : BLOCK);
 }

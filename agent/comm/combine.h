@@ -31,16 +31,22 @@ enum gm_combine_op {
 /* Is there such a thing?  dtype: enum gpumap_dtype. */
 bool gm_combine_knows(uint32_t op, uint32_t dtype);
 
+/* A reduction over the elements of several ranks. */
+struct gm_combination {
+	const struct gm_host_kernels *kernels;
+	uint32_t op;    /* enum gm_combine_op */
+	uint32_t dtype; /* enum gpumap_dtype */
+	const void *const *src;
+	uint32_t n_src; /* at least 1 */
+};
+
 /*
  * gm_combine - dst[i] = src[0][i] op src[1][i] op ...
  *
- * n_src	at least 1
- * n		elements; any number, at any alignment
+ * n	elements; any number, at any alignment
  *
  * dst may be one of the sources, and must not overlap them otherwise.
  */
-void gm_combine(const struct gm_host_kernels *kernels, uint32_t op,
-		uint32_t dtype, void *dst, const void *const *src,
-		uint32_t n_src, size_t n);
+void gm_combine(const struct gm_combination *c, void *dst, size_t n);
 
 #endif

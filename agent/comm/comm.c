@@ -303,8 +303,9 @@ static int combine(struct gm_comm *comm, struct gm_comm_call *c, char *to,
 		from[i] = (const char *)from[i] + at * c->each;
 	}
 	comm->read += comm->ranks * n * c->each;
-	gm_combine(comm->kernels, c->ask.reduce, c->ask.dtype, to, from,
-		   comm->ranks, n);
+	gm_combine(&(struct gm_combination){ comm->kernels, c->ask.reduce,
+					     c->ask.dtype, from, comm->ranks },
+		   to, n);
 	return 0;
 }
 
@@ -347,24 +348,31 @@ static int work_combine(struct gm_comm *comm, struct gm_comm_call *c,
 	return from + c->next == end;
 }
 
-/* A piece of what rank @i has at @place, from element @from to @end of it. */
-static int work_copy(struct gm_comm *comm, struct gm_comm_call *c, uint32_t i,
-		     struct gm_comm_place place, uint64_t from, uint64_t end,
-		     char *to, uint64_t budget)
+/* Elements @from to @end of a rank's memory. */
+struct part {
+	uint32_t rank;
+	struct gm_comm_place place;
+	uint64_t from, end;
+};
+
+/* Copies a piece of the part. */
+static int work_copy(struct gm_comm *comm, struct gm_comm_call *c,
+		     const struct part *part, char *to, uint64_t budget)
 {
-	uint64_t at = from + c->next;
-	uint64_t n = slice(c, budget, end - at);
+	uint64_t at = part->from + c->next;
+	uint64_t n = slice(c, budget, part->end - at);
 	const char *there;
 
 	if (n > 0) {
-		there = of_rank(comm, i, place, (at + n) * c->each);
+		there = of_rank(comm, part->rank, part->place,
+				(at + n) * c->each);
 		if (!there)
 			return -EFAULT;
 		copy(comm, c, to + c->next * c->each, there + at * c->each, n);
 		comm->read += n * c->each;
 		c->next += n;
 	}
-	return from + c->next == end;
+	return part->from + c->next == part->end;
 }
 
 /* From one rank after the other, each beginning with the one behind it. */
@@ -374,16 +382,17 @@ static int work_gather(struct gm_comm *comm, struct gm_comm_call *c,
 	uint32_t i = (comm->rank + 1 + c->part) % comm->ranks;
 	struct gm_comm_slot *slot = slot_of(comm, i, c->ticket);
 	bool all = c->ask.op == GM_COMM_ALL_REDUCE;
-	uint64_t from = all ? cut(comm, c, i) : 0;
-	uint64_t end = all ? cut(comm, c, i + 1) : c->ask.n;
-	char *to = (char *)c->recv + (all ? from : i * c->ask.n) * c->each;
+	struct part part = { .rank = i,
+			     .place = all ? received(slot) : sent(slot),
+			     .from = all ? cut(comm, c, i) : 0,
+			     .end = all ? cut(comm, c, i + 1) : c->ask.n };
+	char *to = (char *)c->recv + (all ? part.from : i * c->ask.n) * c->each;
 	int rc;
 
 	/* Its own part of a sum is there. */
 	if (all && i == comm->rank)
 		return 1;
-	rc = work_copy(comm, c, i, all ? received(slot) : sent(slot), from, end,
-		       to, budget);
+	rc = work_copy(comm, c, &part, to, budget);
 	if (rc <= 0)
 		return rc;
 	c->next = 0;
@@ -394,11 +403,12 @@ static int work_broadcast(struct gm_comm *comm, struct gm_comm_call *c,
 			  uint64_t budget)
 {
 	uint32_t root = c->ask.peer;
+	struct part part = { .rank = root, .end = c->ask.n };
 
 	if (comm->rank == root)
 		return 1;
-	return work_copy(comm, c, root, sent(slot_of(comm, root, c->ticket)), 0,
-			 c->ask.n, c->recv, budget);
+	part.place = sent(slot_of(comm, root, c->ticket));
+	return work_copy(comm, c, &part, c->recv, budget);
 }
 
 static int work(struct gm_comm *comm, struct gm_comm_call *c, uint64_t budget)
@@ -463,10 +473,11 @@ static int step_take(struct gm_comm *comm, struct gm_comm_call *c,
 {
 	struct gm_comm_cell *cell =
 		gm_comm_cell(comm->page, comm->ranks, c->ask.peer, comm->rank);
-	struct gm_comm_place from = { gm_get(&cell->send_buffer),
-				      gm_get(&cell->send) };
-	int rc = work_copy(comm, c, c->ask.peer, from, 0, c->ask.n, c->recv,
-			   budget);
+	struct part part = { .rank = c->ask.peer,
+			     .place = { gm_get(&cell->send_buffer),
+					gm_get(&cell->send) },
+			     .end = c->ask.n };
+	int rc = work_copy(comm, c, &part, c->recv, budget);
 
 	if (rc <= 0)
 		return rc;

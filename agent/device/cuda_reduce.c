@@ -97,16 +97,22 @@ static gm_cu_ptr next_at(const struct gm_cuda_slice *s, uint32_t level)
 	       s->reducer->filled[level] * s->dst.each;
 }
 
+/* The parameters of a launch. */
+struct launch {
+	gm_cu_ptr to, from;
+	uint64_t n;
+};
+
 static int reduce(struct gm_cuda *cuda, const struct gm_cuda_slice *s,
-		  uint32_t level, gm_cu_ptr to, gm_cu_ptr from, uint64_t n,
+		  uint32_t level, struct launch what,
 		  struct CUstream_st *stream)
 {
-	void *params[] = { &to, &from, &n };
+	void *params[] = { &what.to, &what.from, &what.n };
 
 	return gm_cuda_check(
 		cuda, gm_cuda_launch(cuda, function_of(cuda, s->task, level),
-				     gm_cuda_operator(s->task->op), n, params,
-				     stream));
+				     gm_cuda_operator(s->task->op), what.n,
+				     params, stream));
 }
 
 /* Full chunks go one level up; at the end of all elements every chunk does,
@@ -118,9 +124,9 @@ static int carry(struct gm_cuda *cuda, const struct gm_cuda_slice *s,
 
 	for (uint32_t l = 1; r->filled[l] == CHUNK || is_last; l++) {
 		bool ends = is_last && !r->passed[l];
-		int rc =
-			reduce(cuda, s, l, ends ? s->dst.at : next_at(s, l + 1),
-			       level_at(r, l), r->filled[l], stream);
+		struct launch what = { ends ? s->dst.at : next_at(s, l + 1),
+				       level_at(r, l), r->filled[l] };
+		int rc = reduce(cuda, s, l, what, stream);
 
 		if (rc < 0 || ends)
 			return rc;
@@ -138,8 +144,8 @@ static int reduce_block(struct gm_cuda *cuda, const struct gm_cuda_slice *s,
 {
 	struct gm_cuda_reducer *r = s->reducer;
 	bool ends = is_last && r->next == 0 && n <= CHUNK;
-	int rc = reduce(cuda, s, 0, ends ? s->dst.at : next_at(s, 1), from, n,
-			stream);
+	struct launch what = { ends ? s->dst.at : next_at(s, 1), from, n };
+	int rc = reduce(cuda, s, 0, what, stream);
 
 	r->next += n;
 	if (rc < 0 || ends)

@@ -63,21 +63,16 @@ static bool is_staged(struct gm_cuda *cuda, const char *at, uint64_t bytes)
 	return false;
 }
 
-/* Staging takes all of a slice or nothing: it is filled before the first call,
- * and brought back after the last. */
-static int set_side(struct gm_cuda *cuda, struct gm_cuda_side *side,
-		    void *client, uint64_t address, uint64_t offset,
-		    uint64_t bytes, bool is_written)
+/* Client memory, of which @bytes are used.  Staging takes all of a slice or
+ * nothing: it is filled before the first call, and brought back after the
+ * last. */
+static int set_client_side(struct gm_cuda *cuda, struct gm_cuda_side *side,
+			   char *client, uint64_t bytes, bool is_written)
 {
 	struct gm_cuda_piece piece;
 	int rc;
 
-	if (!client) {
-		side->at = address + offset;
-		side->left = UINT64_MAX;
-		return 0;
-	}
-	side->client = (char *)client + offset;
+	side->client = client;
 	if (!is_staged(cuda, side->client, bytes))
 		return find_piece(cuda, side, is_written);
 	if (bytes > GM_CUDA_SLICE_BYTES)
@@ -93,22 +88,49 @@ static int set_side(struct gm_cuda *cuda, struct gm_cuda_side *side,
 	return gm_cuda_take_unit(cuda, side);
 }
 
+static void set_device_side(struct gm_cuda_side *side, uint64_t address)
+{
+	side->at = address;
+	side->left = UINT64_MAX;
+}
+
+static int set_dst(struct gm_cuda *cuda, struct gm_cuda_slice *s,
+		   uint64_t first)
+{
+	bool reduces = s->memory & GM_TASK_REDUCES;
+	uint64_t offset = reduces ? 0 : first * s->dst.each;
+
+	if (s->task->dst)
+		return set_client_side(cuda, &s->dst,
+				       (char *)s->task->dst + offset,
+				       (reduces ? 1 : s->n) * s->dst.each,
+				       true);
+	set_device_side(&s->dst, s->task->dst_address + offset);
+	return 0;
+}
+
+static int set_src(struct gm_cuda *cuda, struct gm_cuda_slice *s,
+		   uint64_t first)
+{
+	uint64_t offset = first * s->src.each;
+
+	if (s->task->src)
+		return set_client_side(cuda, &s->src,
+				       (char *)(uintptr_t)s->task->src + offset,
+				       s->n * s->src.each, false);
+	set_device_side(&s->src, s->task->src_address + offset);
+	return 0;
+}
+
 static int set_sides(struct gm_cuda *cuda, struct gm_cuda_slice *s,
 		     uint64_t first)
 {
-	const struct gm_task *task = s->task;
-	bool reduces = s->memory & GM_TASK_REDUCES;
 	int rc = 0;
 
-	if (s->dst.each && (!reduces || s->is_last))
-		rc = set_side(cuda, &s->dst, task->dst, task->dst_address,
-			      reduces ? 0 : first * s->dst.each,
-			      (reduces ? 1 : s->n) * s->dst.each, true);
-
+	if (s->dst.each && (!(s->memory & GM_TASK_REDUCES) || s->is_last))
+		rc = set_dst(cuda, s, first);
 	if (rc == 0 && (s->memory & GM_TASK_READS_SRC))
-		rc = set_side(cuda, &s->src, (void *)(uintptr_t)task->src,
-			      task->src_address, first * s->src.each,
-			      s->n * s->src.each, false);
+		rc = set_src(cuda, s, first);
 	if (rc == 0 && (s->memory & GM_TASK_READS_MASK))
 		rc = gm_cuda_mask_find(cuda, s, first);
 	return rc;

@@ -168,23 +168,23 @@ static int read_shape(const char *what, const json_t *info,
 	return r;
 }
 
-int gm_mask_tensor_in(const char *path, const char *header, size_t n,
-		      uint64_t data_bytes, const char *name,
+int gm_mask_tensor_in(const struct gm_file_header *header, const char *name,
 		      struct gm_mask_tensor *ret_tensor,
 		      struct gm_plan_error *ret_err)
 {
+	const char *path = header->path;
 	const struct gm_tensor *tensor = NULL;
 	struct gm_tensors tensors = { 0 };
 	json_t *object = NULL;
 	char what[512];
 	int r;
 
-	r = gm_safetensors_header(path, header, n, data_bytes, 0, &tensors,
-				  ret_err);
+	r = gm_safetensors_header(header, 0, &tensors, ret_err);
 	if (r == 0)
 		r = find_tensor(path, &tensors, name, &tensor, ret_err);
 	if (r == 0)
-		r = gm_json_object(header, n, path, &object, ret_err);
+		r = gm_json_object(header->bytes, header->n, path, &object,
+				   ret_err);
 	if (r == 0) {
 		snprintf(what, sizeof(what), "%.320s: tensor %.128s", path,
 			 tensor->name);
@@ -214,8 +214,9 @@ static int read_npy(const struct gm_file *file, const char *name,
 				    file->path);
 	r = gm_file_read(file, 0, raw, n, err);
 	if (r == 0)
-		r = gm_npy_prolog(file->path, raw, n, file->size, &begin,
-				  &bytes, err);
+		r = gm_npy_prolog(&(struct gm_file_header){ file->path, raw, n,
+							    file->size - n },
+				  &begin, &bytes, err);
 	if (r)
 		return r;
 	header = malloc(bytes + 1); /* never 0 */
@@ -251,8 +252,10 @@ static int read_safetensors(const struct gm_file *file, const char *name,
 	begin = sizeof(raw) + n;
 	r = gm_file_read(file, sizeof(raw), header, n, err);
 	if (r == 0)
-		r = gm_mask_tensor_in(file->path, header, n, file->size - begin,
-				      name, ret_tensor, err);
+		r = gm_mask_tensor_in(
+			&(struct gm_file_header){ file->path, header, n,
+						  file->size - begin },
+			name, ret_tensor, err);
 	if (r == 0)
 		ret_tensor->offset += begin;
 	free(header);

@@ -52,8 +52,7 @@ int gm_mask_tensor_shape(const char *what, uint32_t dtype,
 /*
  * gm_mask_tensor_in - find a mask in the header of a safetensors file
  *
- * header	@n bytes of JSON
- * data_bytes	bytes of the file after the header
+ * header	its JSON
  * name		of the tensor, or NULL if there is only one
  * ret_tensor	its @offset is from the start of the data
  *
@@ -64,8 +63,7 @@ int gm_mask_tensor_shape(const char *what, uint32_t dtype,
  *		and the errors of gm_safetensors_header()
  * Threads	any
  */
-int gm_mask_tensor_in(const char *path, const char *header, size_t n,
-		      uint64_t data_bytes, const char *name,
+int gm_mask_tensor_in(const struct gm_file_header *header, const char *name,
 		      struct gm_mask_tensor *ret_tensor,
 		      struct gm_plan_error *ret_err);
 

@@ -68,16 +68,17 @@ static int ends_early(const char *path, uint64_t file_bytes,
 			    path, file_bytes);
 }
 
-int gm_npy_prolog(const char *path, const void *raw, size_t n,
-		  uint64_t file_bytes, uint32_t *ret_begin, uint32_t *ret_bytes,
-		  struct gm_plan_error *ret_err)
+int gm_npy_prolog(const struct gm_file_header *header, uint32_t *ret_begin,
+		  uint32_t *ret_bytes, struct gm_plan_error *ret_err)
 {
-	const size_t magic = sizeof(GM_NPY_MAGIC) - 1;
-	const unsigned char *byte = raw;
+	const size_t magic = sizeof(GM_NPY_MAGIC) - 1, n = header->n;
+	const uint64_t file_bytes = n + header->rest;
+	const unsigned char *byte = header->bytes;
+	const char *path = header->path;
 	uint32_t begin, bytes = 0;
 
-	if (memcmp(raw, GM_NPY_MAGIC, n < magic ? n : magic) != 0 || n == 0)
-		return not_npy(path, raw, n, ret_err);
+	if (memcmp(byte, GM_NPY_MAGIC, n < magic ? n : magic) != 0 || n == 0)
+		return not_npy(path, byte, n, ret_err);
 	if (n < magic + 2)
 		return ends_early(path, file_bytes, ret_err);
 	if (byte[6] < 1 || byte[6] > 3 || byte[7] != 0)

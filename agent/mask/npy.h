@@ -26,7 +26,7 @@
 /*
  * gm_npy_prolog - validate the first bytes of a file
  *
- * raw		the file's first @n bytes, GM_NPY_PROLOG or all it has
+ * header	the file's first GM_NPY_PROLOG bytes, or all it has
  * ret_begin	receives the offset of its header
  * ret_bytes	receives the header's length
  *
@@ -36,9 +36,8 @@
  *		-ENODATA	the file ends inside its header
  * Threads	any
  */
-int gm_npy_prolog(const char *path, const void *raw, size_t n,
-		  uint64_t file_bytes, uint32_t *ret_begin, uint32_t *ret_bytes,
-		  struct gm_plan_error *ret_err);
+int gm_npy_prolog(const struct gm_file_header *header, uint32_t *ret_begin,
+		  uint32_t *ret_bytes, struct gm_plan_error *ret_err);
 
 /*
  * gm_npy_header - validate a header

@@ -24,6 +24,14 @@ struct gm_file {
 	const char *path; /* the caller's, for messages */
 };
 
+/* The header of a file, in memory. */
+struct gm_file_header {
+	const char *path; /* for messages */
+	const void *bytes;
+	size_t n;
+	uint64_t rest; /* bytes of the file that follow */
+};
+
 /*
  * gm_file_open - open a regular file to read it
  *

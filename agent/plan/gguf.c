@@ -469,16 +469,20 @@ static void check_start(struct reader *rd)
 	}
 }
 
-int gm_gguf_header(const char *path, const void *bytes, size_t n,
-		   uint64_t file_bytes, struct gm_tensors *tensors,
+int gm_gguf_header(const struct gm_file_header *header,
+		   struct gm_tensors *tensors,
 		   struct gm_model_config *ret_config,
 		   struct gm_gguf_split *ret_split,
 		   struct gm_plan_error *ret_err)
 {
-	struct reader rd = {
-		path, bytes,  (const unsigned char *)bytes + n, file_bytes, n,
-		0,    ret_err
-	};
+	const unsigned char *first = header->bytes;
+	struct reader rd = { header->path,
+			     first,
+			     first + header->n,
+			     header->n + header->rest,
+			     header->n,
+			     0,
+			     ret_err };
 	struct facts facts = { .alignment = 0 };
 	uint64_t n_tensors, n_pairs;
 
@@ -520,9 +524,10 @@ int gm_gguf_read(const struct gm_file *file, struct gm_tensors *tensors,
 			return gm_error_no_memory(ret_err);
 		r = gm_file_read(file, 0, bytes, n, ret_err);
 		if (r == 0)
-			r = gm_gguf_header(file->path, bytes, n, file->size,
-					   tensors, ret_config, ret_split,
-					   ret_err);
+			r = gm_gguf_header(
+				&(struct gm_file_header){ file->path, bytes, n,
+							  file->size - n },
+				tensors, ret_config, ret_split, ret_err);
 		free(bytes);
 		if (r != -EAGAIN)
 			return r;

@@ -48,16 +48,14 @@ const char *gm_gguf_type(uint32_t type);
 /*
  * gm_gguf_header - validate a header and take its tensors
  *
- * path		for messages
- * bytes	the first @n of the file's
- * file_bytes	size of the whole file
+ * header	the first bytes of the file
  * tensors	empty; gets the tensors in the order of their data, with
  *		@dtype for gm_gguf_type(); give it back with
  *		gm_safetensors_free(), also on failure
  * ret_split	NULL: a file that is one of several is refused
  *
  * Returns	0
- *		-EAGAIN		the header is longer than @n: call again with
+ *		-EAGAIN		the header is longer than that: call again with
  *				more
  *		-EINVAL		malformed, or it disagrees with itself
  *		-ENODATA	the file ends before its header or tensors do
@@ -65,8 +63,8 @@ const char *gm_gguf_type(uint32_t type);
  *		-E2BIG, -ENOMEM
  * Threads	any, one per @tensors
  */
-int gm_gguf_header(const char *path, const void *bytes, size_t n,
-		   uint64_t file_bytes, struct gm_tensors *tensors,
+int gm_gguf_header(const struct gm_file_header *header,
+		   struct gm_tensors *tensors,
 		   struct gm_model_config *ret_config,
 		   struct gm_gguf_split *ret_split,
 		   struct gm_plan_error *ret_err);

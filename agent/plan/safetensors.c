@@ -269,22 +269,23 @@ static int read_tensors(const struct reader *rd, json_t *object)
 	return r;
 }
 
-int gm_safetensors_header(const char *path, const char *header, size_t n,
-			  uint64_t data_bytes, uint32_t shard,
+int gm_safetensors_header(const struct gm_file_header *header, uint32_t shard,
 			  struct gm_tensors *tensors,
 			  struct gm_plan_error *ret_err)
 {
-	const struct reader rd = { path, data_bytes, shard, tensors, ret_err };
+	const struct reader rd = { header->path, header->rest, shard, tensors,
+				   ret_err };
+	const char *text = header->bytes;
 	json_t *object;
 	int r;
 
 	/* Other readers of the format require this, too. */
-	if (n == 0 || header[0] != '{')
+	if (header->n == 0 || text[0] != '{')
 		return gm_error_set(ret_err, -EINVAL, "give a safetensors file",
 				    "%s is not a safetensors file: its header "
 				    "does not begin with '{'",
-				    path);
-	r = gm_json_object(header, n, path, &object, ret_err);
+				    header->path);
+	r = gm_json_object(text, header->n, header->path, &object, ret_err);
 	if (r)
 		return r;
 	r = read_tensors(&rd, object);
@@ -357,9 +358,11 @@ int gm_safetensors_read(const struct gm_file *file, uint32_t shard,
 		return gm_error_no_memory(ret_err);
 	r = gm_file_read(file, sizeof(raw), header, n, ret_err);
 	if (r == 0)
-		r = gm_safetensors_header(file->path, header, n,
-					  file->size - sizeof(raw) - n, shard,
-					  tensors, ret_err);
+		r = gm_safetensors_header(
+			&(struct gm_file_header){ file->path, header, n,
+						  file->size - sizeof(raw) -
+							  n },
+			shard, tensors, ret_err);
 	if (r == 0)
 		*budget -= n;
 	free(header);

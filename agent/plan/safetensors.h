@@ -69,8 +69,8 @@ int gm_safetensors_length(const char *path, const void *raw,
 /*
  * gm_safetensors_header - validate a header and take its tensors
  *
- * header	@n bytes of JSON
- * data_bytes	bytes of the file after the header
+ * header	its JSON
+ * shard	the number that the tensors get
  * tensors	gets this file's tensors added, in the order of their data;
  *		unchanged on failure
  *
@@ -81,8 +81,7 @@ int gm_safetensors_length(const char *path, const void *raw,
  *		-ENOMEM
  * Threads	any, one per @tensors
  */
-int gm_safetensors_header(const char *path, const char *header, size_t n,
-			  uint64_t data_bytes, uint32_t shard,
+int gm_safetensors_header(const struct gm_file_header *header, uint32_t shard,
 			  struct gm_tensors *tensors,
 			  struct gm_plan_error *ret_err);
 

@@ -79,8 +79,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (size < HEAD)
 		return 0;
 	more = data[0] | (uint64_t)data[1] << 8;
-	r = gm_gguf_header("input", data + HEAD, size - HEAD,
-			   size - HEAD + more, &t, &config, NULL, &err);
+	r = gm_gguf_header(&(struct gm_file_header){ "input", data + HEAD,
+						     size - HEAD, more },
+			   &t, &config, NULL, &err);
 	if (r == -EAGAIN)
 		MUST(more > 0);
 	else if (r)

@@ -23,8 +23,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (size < HEAD)
 		return 0;
 	data_bytes = data[0] | (uint64_t)data[1] << 8;
-	r = gm_mask_tensor_in("input", (const char *)data + HEAD, size - HEAD,
-			      data_bytes, data[2] ? "m" : NULL, &t, &err);
+	r = gm_mask_tensor_in(&(struct gm_file_header){ "input", data + HEAD,
+							size - HEAD,
+							data_bytes },
+			      data[2] ? "m" : NULL, &t, &err);
 	if (r) {
 		check_error(r, &err);
 		return 0;

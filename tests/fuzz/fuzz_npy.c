@@ -21,7 +21,9 @@ static void judge_prolog(const uint8_t *data, size_t size)
 	size_t n = size < GM_NPY_PROLOG ? size : GM_NPY_PROLOG;
 	struct gm_plan_error err = { 0 };
 	uint32_t begin, bytes;
-	int r = gm_npy_prolog("input", data, n, size, &begin, &bytes, &err);
+	int r = gm_npy_prolog(&(struct gm_file_header){ "input", data, n,
+							size - n },
+			      &begin, &bytes, &err);
 
 	if (r)
 		check_error(r, &err);

@@ -51,8 +51,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	data_bytes = data[0] | (uint64_t)data[1] << 8;
 	config = (struct gm_model_config){ .n_layers = data[2],
 					   .n_extra = data[2] ? data[3] : 0 };
-	r = gm_safetensors_header("input", (const char *)data + HEAD,
-				  size - HEAD, data_bytes, 7, &t, &err);
+	r = gm_safetensors_header(
+		&(struct gm_file_header){ "input", data + HEAD, size - HEAD,
+					  data_bytes },
+		7, &t, &err);
 	if (r) {
 		check_error(r, &err);
 		MUST(t.n == 0);

@@ -67,8 +67,10 @@ static void compare(const struct gm_weights *ws, int error, const uint8_t *data,
 
 	if (memchr(data + HEAD, '\0', size - HEAD) != NULL)
 		return;
-	if (gm_safetensors_header("input", (const char *)data + HEAD,
-				  size - HEAD, bytes, 0, &list, &err) == 0) {
+	if (gm_safetensors_header(
+		    &(struct gm_file_header){ "input", data + HEAD, size - HEAD,
+					      bytes },
+		    0, &list, &err) == 0) {
 		MUST(error == 0 && ws->n == list.n);
 		for (size_t i = 0; i < ws->n; i++) {
 			const struct gm_weight *w = &ws->v[i];

@@ -170,18 +170,18 @@ static void send_reply(struct gm_connection *c, struct gm_control *header,
 }
 
 void gm_connection_reply(struct gm_connection *c,
-			 const struct gm_control *request, const void *body,
-			 uint32_t body_bytes, const void *tail,
-			 uint32_t tail_bytes, const int *fds, uint32_t n_fds)
+			 const struct gm_control *request,
+			 const struct gm_reply *reply)
 {
+	const struct gm_reply all = reply ? *reply : (struct gm_reply){ 0 };
 	struct gm_control header = { .type = request->type,
 				     .serial = request->serial,
-				     .body = body_bytes };
+				     .body = all.body_bytes };
 	struct iovec record[3] = { { &header, sizeof(header) },
-				   { (void *)body, body_bytes },
-				   { (void *)tail, tail_bytes } };
+				   { (void *)all.body, all.body_bytes },
+				   { (void *)all.tail, all.tail_bytes } };
 
-	send_reply(c, &header, record, fds, n_fds);
+	send_reply(c, &header, record, all.fds, all.n_fds);
 }
 
 void gm_connection_refuse_with(struct gm_connection *c,
@@ -218,8 +218,12 @@ void gm_connection_answer(struct gm_connection *c, int status, const char *why,
 	if (status < 0)
 		gm_connection_refuse(c, &request, status, why);
 	else
-		gm_connection_reply(c, &request, body, bytes, NULL, 0, &fd,
-				    fd < 0 ? 0 : 1);
+		gm_connection_reply(c, &request,
+				    &(struct gm_reply){ .body = body,
+							.body_bytes = bytes,
+							.fds = &fd,
+							.n_fds = fd < 0 ? 0
+									: 1 });
 	gm_connection_resume(c);
 	gm_connection_release(c);
 }

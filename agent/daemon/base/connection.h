@@ -120,19 +120,27 @@ void gm_connection_turn_away(const struct gm_control_server *s, int fd,
 void gm_connection_drop(struct gm_connection *c, enum gm_drop reason,
 			const char *detail);
 
+/* The contents of a reply, each of which may be missing. */
+struct gm_reply {
+	const void *body;
+	uint32_t body_bytes;
+	const void *tail;
+	uint32_t tail_bytes;
+	const int *fds; /* the client gets copies; ours stay ours */
+	uint32_t n_fds;
+};
+
 /*
  * gm_connection_reply - answer a request with success
  *
  * request	its header
- * body, tail	may be NULL with 0 bytes
- * fds		the client gets copies; ours stay ours
+ * reply	NULL: nothing but success
  *
  * A client that has no room for its reply is dropped.
  */
 void gm_connection_reply(struct gm_connection *c,
-			 const struct gm_control *request, const void *body,
-			 uint32_t body_bytes, const void *tail,
-			 uint32_t tail_bytes, const int *fds, uint32_t n_fds);
+			 const struct gm_control *request,
+			 const struct gm_reply *reply);
 
 /* Answer a request with a negative status and the reason. */
 void gm_connection_refuse(struct gm_connection *c,

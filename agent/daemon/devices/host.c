@@ -51,14 +51,20 @@ static void write_name(char name[GM_NAME_BYTES], const char *model, int node,
 	snprintf(name, GM_NAME_BYTES, "host %.*s%s", room, model, place);
 }
 
+/* Facts about the machine that all host rows share. */
+struct machine {
+	uint8_t key[16]; /* of uuids */
+	char model[128]; /* of its CPUs */
+};
+
 static void write_facts(struct gm_device *device, const struct gm_node *node,
-			uint32_t part, uint32_t parts, const uint8_t key[16],
-			const char *model)
+			uint32_t part, uint32_t parts,
+			const struct machine *machine)
 {
 	struct gm_row_image *facts = &device->facts;
 
-	write_name(facts->object.name, model, node->id, part, parts);
-	gm_identity_host(key, node->id, part, parts, facts->uuid);
+	write_name(facts->object.name, machine->model, node->id, part, parts);
+	gm_identity_host(machine->key, node->id, part, parts, facts->uuid);
 	facts->kind = GPUMAP_DEVICE_HOST;
 	facts->flags = GPUMAP_DEVICE_MAIN_MEMORY;
 	facts->known =
@@ -77,8 +83,9 @@ static void write_facts(struct gm_device *device, const struct gm_node *node,
 		facts->known |= GPUMAP_KNOWN_CPUS;
 }
 
+/* Returns the number of devices, @parts, or an error. */
 static int split_node(const struct gm_node *node, uint32_t parts,
-		      const uint8_t key[16], const char *model,
+		      const struct machine *machine,
 		      struct gm_device *ret_devices, size_t max, char *ret_why)
 {
 	if (parts > max) {
@@ -103,7 +110,7 @@ static int split_node(const struct gm_node *node, uint32_t parts,
 		}
 		device->present = true;
 		device->parts = parts;
-		write_facts(device, node, part, parts, key, model);
+		write_facts(device, node, part, parts, machine);
 	}
 	return (int)parts;
 }
@@ -113,8 +120,7 @@ int gm_hostrows_list(const struct gm_daemon *d, struct gm_device *ret_devices,
 {
 	struct gm_pin_allow allow = d->allowed;
 	struct gm_node *nodes;
-	char model[128];
-	uint8_t key[16];
+	struct machine machine;
 	int n_nodes, n = 0;
 
 	if (!d->config.host_enabled)
@@ -134,14 +140,14 @@ int gm_hostrows_list(const struct gm_daemon *d, struct gm_device *ret_devices,
 			 strerror(-n_nodes));
 		n = n_nodes;
 	}
-	gm_identity_key(key);
-	read_model(model, sizeof(model));
+	gm_identity_key(machine.key);
+	read_model(machine.model, sizeof(machine.model));
 	for (int i = 0; i < n_nodes && n >= 0; i++) {
 		int ret;
 
 		if (!gm_node_hosts(&nodes[i]))
 			continue;
-		ret = split_node(&nodes[i], d->config.host_rows, key, model,
+		ret = split_node(&nodes[i], d->config.host_rows, &machine,
 				 ret_devices + n, max - (size_t)n, ret_why);
 		n = ret < 0 ? ret : n + ret;
 	}

@@ -263,13 +263,15 @@ static uint32_t free_place(const struct gm_daemon *d)
 	return i;
 }
 
-/* What every claim needs: that its uid may, a place, and a process that we see
- * end.  The place is the caller's, with the first fields filled in. */
-static int claim(struct gm_daemon *d, pid_t pid, uid_t uid, uint32_t bytes,
-		 char *ret_why, struct gm_holder_image *ret_image,
-		 uint32_t *ret_place)
+/* Find a place for a claim: the uid's quota allows it, and its process can be
+ * watched.  @image has the pid and the uid, and gets the other fields that all
+ * claims have. */
+static int claim(struct gm_daemon *d, uint32_t bytes, char *ret_why,
+		 struct gm_holder_image *image, uint32_t *ret_place)
 {
 	struct gm_holder_process *process;
+	pid_t pid = (pid_t)image->pid;
+	uid_t uid = image->uid;
 	uint32_t place;
 	int ret = judge_quota(d, uid, bytes, ret_why);
 
@@ -294,11 +296,8 @@ static int claim(struct gm_daemon *d, pid_t pid, uid_t uid, uint32_t bytes,
 	}
 	process->n_claims++;
 	d->holders.of[place] = process;
-	*ret_image =
-		(struct gm_holder_image){ .pid = (uint32_t)pid,
-					  .uid = uid,
-					  .start = process->start,
-					  .claim = ++d->holders.last_claim };
+	image->start = process->start;
+	image->claim = ++d->holders.last_claim;
 	*ret_place = place;
 	return 0;
 }
@@ -312,19 +311,20 @@ static void put_block(struct gm_holder_image *image,
 	image->bytes = block->bytes;
 }
 
-int gm_holders_pin(struct gm_daemon *d, pid_t pid, uid_t uid, uint32_t kind,
-		   const char *name, char ret_why[GM_WHY_BYTES],
+int gm_holders_pin(struct gm_daemon *d, struct gm_pin_owner owner,
+		   uint32_t kind, const char *name, char ret_why[GM_WHY_BYTES],
 		   struct gm_pin *ret_pin)
 {
 	const struct gm_block *block = gm_directory_find(d, kind, name);
-	struct gm_holder_image image;
+	struct gm_holder_image image = { .pid = (uint32_t)owner.pid,
+					 .uid = owner.uid };
 	uint32_t place;
 	int ret;
 
 	if (block == NULL)
 		return gm_why(ret_why, -ENOENT, "nothing is published as %s",
 			      name);
-	ret = claim(d, pid, uid, block->bytes, ret_why, &image, &place);
+	ret = claim(d, block->bytes, ret_why, &image, &place);
 	if (ret != 0)
 		return ret;
 	/* Who held it may just have been found to be gone. */
@@ -363,8 +363,8 @@ int gm_holders_unpin(struct gm_daemon *d, pid_t pid, uint64_t claim)
 int gm_holders_hold(struct gm_daemon *d, pid_t pid, uid_t uid,
 		    char ret_why[GM_WHY_BYTES], uint32_t *ret_place)
 {
-	struct gm_holder_image image;
-	int ret = claim(d, pid, uid, 0, ret_why, &image, ret_place);
+	struct gm_holder_image image = { .pid = (uint32_t)pid, .uid = uid };
+	int ret = claim(d, 0, ret_why, &image, ret_place);
 
 	if (ret != 0)
 		return ret;

@@ -39,10 +39,15 @@ struct gm_pin {
 	uint64_t version;
 };
 
+/* A process for which a block is pinned. */
+struct gm_pin_owner {
+	pid_t pid; /* as we see it */
+	uid_t uid;
+};
+
 /*
  * gm_holders_pin - keep the present block of an object for a process
  *
- * pid		as we see it
  * ret_why	what was wrong and what to do
  *
  * Returns	0
@@ -53,8 +58,8 @@ struct gm_pin {
  *				cannot see it end
  *		-ENOMEM, -EMFILE
  */
-int gm_holders_pin(struct gm_daemon *d, pid_t pid, uid_t uid, uint32_t kind,
-		   const char *name, char ret_why[GM_WHY_BYTES],
+int gm_holders_pin(struct gm_daemon *d, struct gm_pin_owner owner,
+		   uint32_t kind, const char *name, char ret_why[GM_WHY_BYTES],
 		   struct gm_pin *ret_pin);
 
 /* Returns 0, or -ENOENT: @pid has no such pin. */

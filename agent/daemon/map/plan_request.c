@@ -242,9 +242,12 @@ static void answer(struct gm_change *change, struct gm_connection *c,
 	struct plan_change *plan = of(change);
 
 	plan->reply.body.version = change->version;
-	gm_connection_reply(c, request, &plan->reply.body,
-			    sizeof(plan->reply.body), plan->reply.tail,
-			    plan->reply.tail_bytes, NULL, 0);
+	gm_connection_reply(
+		c, request,
+		&(struct gm_reply){ .body = &plan->reply.body,
+				    .body_bytes = sizeof(plan->reply.body),
+				    .tail = plan->reply.tail,
+				    .tail_bytes = plan->reply.tail_bytes });
 }
 
 static void refuse(struct gm_change *change, struct gm_connection *c,

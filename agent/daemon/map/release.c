@@ -80,7 +80,7 @@ static void proceed(struct gm_change *change)
 static void answer(struct gm_change *change, struct gm_connection *c,
 		   const struct gm_control *request)
 {
-	gm_connection_reply(c, request, NULL, 0, NULL, 0, NULL, 0);
+	gm_connection_reply(c, request, NULL);
 }
 
 static void free_release(struct gm_change *change)

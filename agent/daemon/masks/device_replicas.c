@@ -63,7 +63,7 @@ static void free_device(struct gm_mask_device *device)
 {
 	close_fd(device);
 	TAILQ_REMOVE(&device->d->mask_devices.all, device, entry);
-	gm_nodes_drop(device->segment, device->span);
+	gm_nodes_drop(device->span);
 	free(device);
 }
 
@@ -240,12 +240,6 @@ uint32_t gm_mask_device_uid(const struct gm_mask_device *device)
 	return device->uid;
 }
 
-struct gm_node_segment *
-gm_mask_device_segment(const struct gm_mask_device *device)
-{
-	return device->segment;
-}
-
 struct gm_span *gm_mask_device_span(const struct gm_mask_device *device)
 {
 	return device->span;
@@ -384,8 +378,7 @@ static uint64_t new_id(struct gm_daemon *d, uint32_t row)
 }
 
 int gm_mask_devices_take(struct gm_daemon *d, uint32_t row, uint32_t uid,
-			 struct gm_node_segment *segment, struct gm_span *span,
-			 char ret_why[GM_WHY_BYTES],
+			 struct gm_span *span, char ret_why[GM_WHY_BYTES],
 			 struct gm_mask_device **ret_device)
 {
 	uint64_t bytes = in_granules(span->bytes);
@@ -412,7 +405,6 @@ int gm_mask_devices_take(struct gm_daemon *d, uint32_t row, uint32_t uid,
 	device->refs = 1;
 	device->bytes = bytes;
 	device->fd = -1;
-	device->segment = segment;
 	device->span = span;
 	span->refs++;
 	TAILQ_INIT(&device->waits);

@@ -115,8 +115,7 @@ uint32_t gm_mask_devices_home(const struct gm_daemon *d, uint32_t row);
  *		-ESHUTDOWN, -ENOMEM
  */
 int gm_mask_devices_take(struct gm_daemon *d, uint32_t row, uint32_t uid,
-			 struct gm_node_segment *segment, struct gm_span *span,
-			 char ret_why[GM_WHY_BYTES],
+			 struct gm_span *span, char ret_why[GM_WHY_BYTES],
 			 struct gm_mask_device **ret_device);
 void gm_mask_device_hold(struct gm_mask_device *device);
 /* NULL is allowed. */
@@ -141,8 +140,6 @@ uint64_t gm_mask_device_id(const struct gm_mask_device *device);
 uint32_t gm_mask_device_row(const struct gm_mask_device *device);
 uint32_t gm_mask_device_uid(const struct gm_mask_device *device);
 /* What it is made from. */
-struct gm_node_segment *
-gm_mask_device_segment(const struct gm_mask_device *device);
 struct gm_span *gm_mask_device_span(const struct gm_mask_device *device);
 
 /* Is there a descriptor? */

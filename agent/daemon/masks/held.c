@@ -29,17 +29,15 @@ struct gm_mask_held {
 static void count(const struct gm_mask_held *held, bool more)
 {
 	for (uint32_t i = 0; i < held->n; i++) {
-		struct gm_node_segment *segment;
 		struct gm_span *span;
 
 		if (!gm_masks_is_first(held->replicas, i))
 			continue;
-		span = gm_nodes_span(&held->d->nodes, &held->replicas[i],
-				     &segment);
+		span = gm_nodes_span(&held->d->nodes, &held->replicas[i]);
 		if (span != NULL && more)
 			span->refs++;
 		else if (span != NULL)
-			gm_nodes_drop(segment, span);
+			gm_nodes_drop(span);
 	}
 }
 
@@ -113,13 +111,11 @@ int gm_mask_held_find(const struct gm_mask_held *held, uint32_t row,
 		      const struct gm_replica_image **ret_replica)
 {
 	const struct gm_replica_image *replica = held->replicas;
-	struct gm_node_segment *segment;
 	uint32_t i = 0;
 
 	while (i < held->n && replica[i].row != row)
 		i++;
-	if (i == held->n ||
-	    gm_nodes_span(&held->d->nodes, &replica[i], &segment) == NULL)
+	if (i == held->n || gm_nodes_span(&held->d->nodes, &replica[i]) == NULL)
 		return gm_why(ret_why, -ENOENT,
 			      "mask %s has no replica on row %u: publish it "
 			      "for that row, too, and use it anew",

@@ -157,11 +157,8 @@ static bool is_whole(const struct gm_daemon *d,
 		     const struct gm_masks_block *block)
 {
 	for (uint32_t i = 0; i < block->image.n_replicas; i++) {
-		struct gm_node_segment *segment;
-
 		if (block->replicas[i].place != GM_REPLICA_NOWHERE &&
-		    gm_nodes_span(&d->nodes, &block->replicas[i], &segment) ==
-			    NULL)
+		    gm_nodes_span(&d->nodes, &block->replicas[i]) == NULL)
 			return false;
 	}
 	return true;
@@ -193,7 +190,6 @@ void gm_masks_reclaim(struct gm_daemon *d, uint32_t unit)
 		return;
 	for (uint32_t i = 0; i < block.image.n_replicas; i++) {
 		const struct gm_replica_image *replica = &block.replicas[i];
-		struct gm_node_segment *segment;
 		struct gm_span *span;
 
 		if (replica->place == GM_REPLICA_DEVICE)
@@ -201,9 +197,9 @@ void gm_masks_reclaim(struct gm_daemon *d, uint32_t unit)
 				gm_mask_devices_find(d, replica->id));
 		if (!gm_masks_is_first(block.replicas, i))
 			continue;
-		span = gm_nodes_span(&d->nodes, replica, &segment);
+		span = gm_nodes_span(&d->nodes, replica);
 		if (span != NULL)
-			gm_nodes_drop(segment, span);
+			gm_nodes_drop(span);
 	}
 }
 

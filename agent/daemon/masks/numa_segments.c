@@ -264,9 +264,11 @@ static struct gm_span *add(struct gm_node_segment *segment, uint32_t unit,
 
 	if (span == NULL)
 		return NULL;
-	*span = (struct gm_span){
-		.unit = unit, .refs = 1, .bytes = bytes, .hash = hash
-	};
+	*span = (struct gm_span){ .segment = segment,
+				  .unit = unit,
+				  .refs = 1,
+				  .bytes = bytes,
+				  .hash = hash };
 	LIST_INSERT_HEAD(&segment->spans, span, entry);
 	return span;
 }
@@ -348,8 +350,7 @@ int gm_nodes_claim(struct gm_node_segment *segment, uint64_t at, uint64_t bytes,
 }
 
 struct gm_span *gm_nodes_span(const struct gm_nodes *nodes,
-			      const struct gm_replica_image *replica,
-			      struct gm_node_segment **ret_segment)
+			      const struct gm_replica_image *replica)
 {
 	struct gm_node_segment *segment;
 
@@ -359,16 +360,15 @@ struct gm_span *gm_nodes_span(const struct gm_nodes *nodes,
 	if (segment == NULL ||
 	    (replica->place == GM_REPLICA_NODE && segment->made != replica->id))
 		return NULL;
-	*ret_segment = segment;
 	return find_at(segment, replica->at, replica->bytes);
 }
 
-void gm_nodes_drop(struct gm_node_segment *segment, struct gm_span *span)
+void gm_nodes_drop(struct gm_span *span)
 {
 	if (--span->refs > 0)
 		return;
 	LIST_REMOVE(span, entry);
-	gm_heap_free(&segment->heap, span->unit, units_of(span->bytes));
+	gm_heap_free(&span->segment->heap, span->unit, units_of(span->bytes));
 	free(span);
 }
 
@@ -409,9 +409,10 @@ static void copy(char *to, const char *bytes, uint64_t n)
 	gm_seq_fill(words + n / 8, &last, 1);
 }
 
-int gm_nodes_fill(struct gm_node_segment *segment, const struct gm_span *span,
-		  const void *bytes, char ret_why[GM_WHY_BYTES])
+int gm_nodes_fill(const struct gm_span *span, const void *bytes,
+		  char ret_why[GM_WHY_BYTES])
 {
+	struct gm_node_segment *segment = span->segment;
 	uint64_t at = (uint64_t)span->unit * GM_SPAN_UNIT;
 	uint64_t room = (uint64_t)units_of(span->bytes) * GM_SPAN_UNIT;
 	int ret = take_pages(segment->fd, at, room);
@@ -430,7 +431,7 @@ int gm_nodes_fill(struct gm_node_segment *segment, const struct gm_span *span,
 	if (segment->high < span->unit + units_of(span->bytes))
 		segment->high = span->unit + units_of(span->bytes);
 	GM_POINT("node_pages");
-	copy(gm_nodes_at(segment, span), bytes, span->bytes);
+	copy(gm_nodes_at(span), bytes, span->bytes);
 	GM_POINT("node_filled");
 	return 0;
 }

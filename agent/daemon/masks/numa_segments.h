@@ -32,6 +32,7 @@ struct gm_daemon;
 
 struct gm_span {
 	LIST_ENTRY(gm_span) entry;
+	struct gm_node_segment *segment;
 	uint32_t unit; /* in GM_SPAN_UNIT */
 	uint32_t refs;
 	uint64_t bytes;
@@ -99,16 +100,14 @@ int gm_nodes_claim(struct gm_node_segment *segment, uint64_t at, uint64_t bytes,
 /* The span that a replica names, or NULL: it is of another file, or nobody
  * claimed it.  Of a DEVICE's gm_masks_read() has judged the file. */
 struct gm_span *gm_nodes_span(const struct gm_nodes *nodes,
-			      const struct gm_replica_image *replica,
-			      struct gm_node_segment **ret_segment);
+			      const struct gm_replica_image *replica);
 
 /* One reference less; without any it is free. */
-void gm_nodes_drop(struct gm_node_segment *segment, struct gm_span *span);
+void gm_nodes_drop(struct gm_span *span);
 
-static inline char *gm_nodes_at(const struct gm_node_segment *segment,
-				const struct gm_span *span)
+static inline char *gm_nodes_at(const struct gm_span *span)
 {
-	return segment->base + (uint64_t)span->unit * GM_SPAN_UNIT;
+	return span->segment->base + (uint64_t)span->unit * GM_SPAN_UNIT;
 }
 
 /* The segment's descriptor for workers, which cannot write: ours, open as long
@@ -128,8 +127,8 @@ int gm_nodes_share(const struct gm_daemon *d, struct gm_node_segment *segment);
  * Returns	0
  *		-ENOSPC		/dev/shm is full
  */
-int gm_nodes_fill(struct gm_node_segment *segment, const struct gm_span *span,
-		  const void *bytes, char ret_why[GM_WHY_BYTES]);
+int gm_nodes_fill(const struct gm_span *span, const void *bytes,
+		  char ret_why[GM_WHY_BYTES]);
 
 /* Unlink those of an instance whose segment is new, or goes. */
 void gm_nodes_remove(const char *instance);

@@ -91,8 +91,11 @@ static int give(struct gm_mask_loan *loan, const struct gm_request *r)
 	}
 	log_loan(loan);
 	fd = gm_mask_device_lend(loan->device);
-	gm_connection_reply(c, &r->header, &reply, sizeof(reply), NULL, 0, &fd,
-			    1);
+	gm_connection_reply(c, &r->header,
+			    &(struct gm_reply){ .body = &reply,
+						.body_bytes = sizeof(reply),
+						.fds = &fd,
+						.n_fds = 1 });
 	return 0;
 }
 
@@ -120,7 +123,6 @@ static int find(struct gm_connection *c, uint64_t id,
 	if (error)
 		return error;
 	return gm_mask_devices_take(d, gm_mask_device_row(device), c->uid,
-				    gm_mask_device_segment(device),
 				    gm_mask_device_span(device), c->server->why,
 				    ret_device);
 }

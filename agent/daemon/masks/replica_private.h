@@ -43,7 +43,6 @@ struct gm_mask_device {
 	bool is_void; /* ASKED: what it is copied from is not to be relied on */
 	uint64_t from; /* ASKED: id of what it may be copied from; 0: none */
 	uint32_t from_row;
-	struct gm_node_segment *segment;
 	struct gm_span *span; /* with a reference of ours */
 	struct gm_mask_waits waits;
 	int status; /* of one that FAILED */

@@ -48,7 +48,7 @@ static int ask(struct gm_worker_process *worker, struct gm_mask_device *device,
 		.bytes = device->span->bytes,
 		.flags = gm_mask_peers_is_large(device) ? GM_MASK_MARK : 0,
 	};
-	int fds[2] = { gm_nodes_reader(device->segment), -1 };
+	int fds[2] = { gm_nodes_reader(device->span->segment), -1 };
 	int ret;
 
 	if (fds[0] < 0) {

@@ -44,7 +44,7 @@ static void drop_staging(struct gm_mask_change *p)
 static void drop_parts(struct gm_mask_change *p)
 {
 	for (uint32_t i = 0; i < p->n_parts; i++)
-		gm_nodes_drop(p->parts[i].segment, p->parts[i].span);
+		gm_nodes_drop(p->parts[i].span);
 	p->n_parts = 0;
 }
 
@@ -85,7 +85,7 @@ void gm_mask_change_free(struct gm_change *change)
 	leave_targets(p);
 	drop_parts(p);
 	if (p->source != NULL)
-		gm_nodes_drop(p->source_segment, p->source);
+		gm_nodes_drop(p->source);
 	/* A client's, with as many pages as it likes, and ours may be the
 	 * last. */
 	gm_deferred_close_close(p->fd, change->uid);
@@ -219,18 +219,18 @@ static int take_part(struct gm_mask_change *p, uint32_t node,
 		     struct gm_mask_part *part)
 {
 	struct gm_change *change = &p->change;
-	int ret = gm_nodes_open(change->d, node, true, change->why,
-				&part->segment);
+	struct gm_node_segment *segment;
+	int ret = gm_nodes_open(change->d, node, true, change->why, &segment);
 
 	if (ret != 0)
 		return ret;
 	part->span = p->is_alone ? NULL
-				 : gm_nodes_find(part->segment, p->image.bytes,
+				 : gm_nodes_find(segment, p->image.bytes,
 						 p->image.hash);
 	part->is_shared = part->span != NULL;
 	if (part->span == NULL)
-		return gm_nodes_take(part->segment, p->image.bytes,
-				     p->image.hash, change->why, &part->span);
+		return gm_nodes_take(segment, p->image.bytes, p->image.hash,
+				     change->why, &part->span);
 	part->span->refs++;
 	return 0;
 }
@@ -240,7 +240,7 @@ static const struct gm_mask_part *part_of(const struct gm_mask_change *p,
 {
 	uint32_t i = 0;
 
-	while (p->parts[i].segment->node != node)
+	while (p->parts[i].span->segment->node != node)
 		i++;
 	return &p->parts[i];
 }
@@ -265,7 +265,7 @@ int gm_mask_change_settle(struct gm_change *change)
 			continue;
 		part = part_of(p, replica->node);
 		replica->id = replica->place == GM_REPLICA_NODE
-				      ? part->segment->made
+				      ? part->span->segment->made
 				      : 0;
 		replica->at = (uint64_t)part->span->unit * GM_SPAN_UNIT;
 	}
@@ -275,9 +275,8 @@ int gm_mask_change_settle(struct gm_change *change)
 static void do_copy(struct gm_io_job *job)
 {
 	struct gm_mask_change *p = of_job(job);
-	const void *bytes = p->source != NULL
-				    ? gm_nodes_at(p->source_segment, p->source)
-				    : p->staging;
+	const void *bytes =
+		p->source != NULL ? gm_nodes_at(p->source) : p->staging;
 
 	p->change.status = 0;
 	p->differs = false;
@@ -286,15 +285,14 @@ static void do_copy(struct gm_io_job *job)
 		struct gm_mask_part *part = &p->parts[i];
 
 		if (part->is_shared) {
-			p->differs =
-				memcmp(gm_nodes_at(part->segment, part->span),
-				       bytes, p->image.bytes) != 0;
+			p->differs = memcmp(gm_nodes_at(part->span), bytes,
+					    p->image.bytes) != 0;
 			if (p->differs)
 				return;
 			continue;
 		}
-		p->change.status = gm_nodes_fill(part->segment, part->span,
-						 bytes, p->change.why);
+		p->change.status =
+			gm_nodes_fill(part->span, bytes, p->change.why);
 		if (p->change.status != 0)
 			return;
 		p->n_copies++;
@@ -351,7 +349,7 @@ static void do_write(struct gm_io_job *job)
 	file.image.object.published = p->put.published;
 	/* What is in a span does not change, and this one stays. */
 	if (p->n_parts != 0)
-		file.data = gm_nodes_at(p->parts[0].segment, p->parts[0].span);
+		file.data = gm_nodes_at(p->parts[0].span);
 	p->change.status = gm_mask_state_write(&p->change.d->state.dir, &file,
 					       p->change.why);
 }
@@ -564,8 +562,8 @@ static void aim(struct gm_mask_change *p, uint32_t i)
 	target->n_looks = p->change.d->mask_devices.n_looks[replica->row];
 	target->wait.done = told;
 	ret = gm_mask_devices_take(p->change.d, replica->row,
-				   p->image.object.owner_uid, part->segment,
-				   part->span, why, &target->device);
+				   p->image.object.owner_uid, part->span, why,
+				   &target->device);
 	if (ret != 0) {
 		lacks(p, i, ret, why);
 		return;

@@ -17,7 +17,6 @@
 
 /* A node's replica. */
 struct gm_mask_part {
-	struct gm_node_segment *segment;
 	struct gm_span *span;
 	bool is_shared; /* it has bytes: the same, if the hash is right */
 };
@@ -53,7 +52,6 @@ struct gm_mask_change {
 	/* Where the tensor comes from: generated, or a file, or a span. */
 	int fd;
 	uint64_t at;
-	struct gm_node_segment *source_segment;
 	struct gm_span *source;
 	void *staging; /* image.bytes, rounded up to words */
 

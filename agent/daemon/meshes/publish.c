@@ -169,8 +169,9 @@ static void answer_publish(struct gm_change *change, struct gm_connection *c,
 					       .world = mesh->world,
 					       .n_groups = mesh->n_groups };
 
-	gm_connection_reply(c, request, &reply, sizeof(reply), NULL, 0, NULL,
-			    0);
+	gm_connection_reply(c, request,
+			    &(struct gm_reply){ .body = &reply,
+						.body_bytes = sizeof(reply) });
 }
 
 static void free_publish(struct gm_change *change)

@@ -56,36 +56,31 @@ static int judge_name(const struct gm_object_image *image)
 
 /* Checks for a block of any kind; claims it. */
 static int judge_block(const struct gm_map *map, const gm_a64 *slot,
-		       const char *what, uint32_t index,
-		       struct gm_object *ret_object,
+		       const char *what, struct gm_object *ret_object,
 		       struct gm_adopted_state *past, char *ret_why)
 {
 	const struct gm_object_image *image = &ret_object->image;
 	uint64_t word = gm_get(slot);
 
 	if (gm_object_open(map, slot, ret_object) != 0)
-		return gm_why(ret_why, -EPROTO, "%s %u names no block", what,
-			      index);
+		return gm_why(ret_why, -EPROTO, "%s names no block", what);
 	if (image->version != gm_seq_version(word) || image->version == 0)
 		return gm_why(ret_why, -EPROTO,
-			      "%s %u has version %llu, its block %llu", what,
-			      index, (unsigned long long)gm_seq_version(word),
+			      "%s has version %llu, its block %llu", what,
+			      (unsigned long long)gm_seq_version(word),
 			      (unsigned long long)image->version);
 	if (image->bytes % GM_UNIT != 0)
-		return gm_why(ret_why, -EPROTO, "the block of %s %u is cut",
-			      what, index);
+		return gm_why(ret_why, -EPROTO, "the block of %s is cut", what);
 	if (judge_name(image) != 0)
-		return gm_why(ret_why, -EPROTO,
-			      "the block of %s %u has no name", what, index);
+		return gm_why(ret_why, -EPROTO, "the block of %s has no name",
+			      what);
 	if (image->key != gm_object_key(image->kind, image->name))
 		return gm_why(ret_why, -EPROTO,
-			      "the block of %s %u has a wrong key", what,
-			      index);
+			      "the block of %s has a wrong key", what);
 	if (gm_heap_claim(&past->heap, gm_seq_unit(word),
 			  image->bytes / GM_UNIT) != 0)
 		return gm_why(ret_why, -EPROTO,
-			      "the block of %s %u lies in another", what,
-			      index);
+			      "the block of %s lies in another", what);
 	return 0;
 }
 
@@ -109,9 +104,11 @@ static int judge_row(const struct gm_map *map, uint32_t row,
 	struct gm_moving_image moving;
 	struct gm_row_image facts;
 	struct gm_object object;
+	char what[24];
 	int ret;
 
-	ret = judge_block(map, &map->rows[row].facts, "row", row, &object, past,
+	snprintf(what, sizeof(what), "row %u", row);
+	ret = judge_block(map, &map->rows[row].facts, what, &object, past,
 			  ret_why);
 	if (ret != 0)
 		return ret;
@@ -321,10 +318,12 @@ static int judge_object(const struct gm_map *map, uint32_t slot,
 			struct gm_adopted_state *past, char *ret_why)
 {
 	struct gm_object object;
+	char what[24];
 	int ret;
 
-	ret = judge_block(map, &map->objects[slot].slot, "slot", slot, &object,
-			  past, ret_why);
+	snprintf(what, sizeof(what), "slot %u", slot);
+	ret = judge_block(map, &map->objects[slot].slot, what, &object, past,
+			  ret_why);
 	if (ret != 0)
 		return ret;
 	if (gm_get(&map->objects[slot].key) != object.image.key)
@@ -378,6 +377,7 @@ static int judge_pinned(const struct gm_map *map, uint32_t index,
 	uint64_t word = gm_seq_word(holder->version, holder->unit);
 	gm_a64 slot = word;
 	struct gm_object object;
+	char what[24];
 	int ret;
 
 	for (uint32_t i = 0; i < GM_OBJECTS; i++) {
@@ -402,7 +402,8 @@ static int judge_pinned(const struct gm_map *map, uint32_t index,
 		return gm_why(ret_why, -EPROTO, "holders %u and %u disagree", i,
 			      index);
 	}
-	ret = judge_block(map, &slot, "holder", index, &object, past, ret_why);
+	snprintf(what, sizeof(what), "holder %u", index);
+	ret = judge_block(map, &slot, what, &object, past, ret_why);
 	if (ret != 0)
 		return ret;
 	if (object.image.key != holder->key ||

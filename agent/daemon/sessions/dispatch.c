@@ -91,8 +91,9 @@ static int handle_hello(struct gm_connection *c, const struct gm_request *r)
 			(unsigned long long)hello->layout, GM_LAYOUT_MAJOR,
 			GM_LAYOUT_MINOR, (unsigned long long)gm_layout_hash());
 	be_known(c);
-	gm_connection_reply(c, &r->header, &reply, sizeof(reply), NULL, 0, NULL,
-			    0);
+	gm_connection_reply(c, &r->header,
+			    &(struct gm_reply){ .body = &reply,
+						.body_bytes = sizeof(reply) });
 	return 0;
 }
 
@@ -107,8 +108,9 @@ static int handle_map(struct gm_connection *c, const struct gm_request *r)
 	if (s->share < 0)
 		s->share = gm_share_open(path);
 	if (s->share >= 0) {
-		gm_connection_reply(c, &r->header, NULL, 0, NULL, 0, &s->share,
-				    1);
+		gm_connection_reply(c, &r->header,
+				    &(struct gm_reply){ .fds = &s->share,
+							.n_fds = 1 });
 		return 0;
 	}
 	error = s->share;
@@ -123,7 +125,8 @@ static int handle_map(struct gm_connection *c, const struct gm_request *r)
 	plain = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	if (plain < 0)
 		return -errno;
-	gm_connection_reply(c, &r->header, NULL, 0, NULL, 0, &plain, 1);
+	gm_connection_reply(c, &r->header,
+			    &(struct gm_reply){ .fds = &plain, .n_fds = 1 });
 	close(plain);
 	return 0;
 }
@@ -160,7 +163,8 @@ static int handle_node(struct gm_connection *c, const struct gm_request *r)
 		fd = gm_nodes_reader(d->nodes.of[ask->node]);
 	if (fd < 0)
 		return fd;
-	gm_connection_reply(c, &r->header, NULL, 0, NULL, 0, &fd, 1);
+	gm_connection_reply(c, &r->header,
+			    &(struct gm_reply){ .fds = &fd, .n_fds = 1 });
 	return 0;
 }
 
@@ -298,8 +302,8 @@ static int handle_pin(struct gm_connection *c, const struct gm_request *r)
 		if (error)
 			return error;
 	}
-	error = gm_holders_pin(s->d, c->pid, c->uid, object->kind, name, s->why,
-			       &pin);
+	error = gm_holders_pin(s->d, (struct gm_pin_owner){ c->pid, c->uid },
+			       object->kind, name, s->why, &pin);
 	if (error)
 		return error;
 	/* Now that the pid is held: is it still who asks? */
@@ -310,8 +314,9 @@ static int handle_pin(struct gm_connection *c, const struct gm_request *r)
 					 (int)c->pid);
 	}
 	reply = (struct gm_pin_reply){ pin.claim, pin.unit, pin.version };
-	gm_connection_reply(c, &r->header, &reply, sizeof(reply), NULL, 0, NULL,
-			    0);
+	gm_connection_reply(c, &r->header,
+			    &(struct gm_reply){ .body = &reply,
+						.body_bytes = sizeof(reply) });
 	return 0;
 }
 
@@ -324,7 +329,7 @@ static int handle_unpin(struct gm_connection *c, const struct gm_request *r)
 		return gm_connection_bad(c, error, "process %d has no pin %llu",
 					 (int)c->pid,
 					 (unsigned long long)unpin->claim);
-	gm_connection_reply(c, &r->header, NULL, 0, NULL, 0, NULL, 0);
+	gm_connection_reply(c, &r->header, NULL);
 	return 0;
 }
 
@@ -351,7 +356,7 @@ static void is_drained(struct gm_drain_wait *wait, int status, const char *why)
 	/* The connection may be dropped by its own answer. */
 	c->busy++;
 	if (status == 0)
-		gm_connection_reply(c, &c->pending, NULL, 0, NULL, 0, NULL, 0);
+		gm_connection_reply(c, &c->pending, NULL);
 	else
 		gm_connection_refuse(c, &c->pending, status, why);
 	gm_connection_resume(c);
@@ -386,7 +391,7 @@ static int handle_drain(struct gm_connection *c, const struct gm_request *r)
 	ret = ask->undrain ? gm_drains_undo(s->d, ask->row, &c->drain, s->why)
 			   : gm_drains_begin(s->d, ask->row, &c->drain, s->why);
 	if (ret == 0)
-		gm_connection_reply(c, &r->header, NULL, 0, NULL, 0, NULL, 0);
+		gm_connection_reply(c, &r->header, NULL);
 	else if (ret == -EINPROGRESS)
 		gm_connection_wait(c, &r->header);
 	return ret == -EINPROGRESS ? 0 : ret;

@@ -107,8 +107,9 @@ int gm_mask_use_handle(struct gm_connection *c, const struct gm_request *r)
 	reply.version = block.image.object.version;
 	reply.bytes = block.image.bytes;
 	reply.dtype = block.image.dtype;
-	gm_connection_reply(c, &r->header, &reply, sizeof(reply), NULL, 0, NULL,
-			    0);
+	gm_connection_reply(c, &r->header,
+			    &(struct gm_reply){ .body = &reply,
+						.body_bytes = sizeof(reply) });
 	return 0;
 }
 

@@ -82,12 +82,11 @@ static int begin_device(struct gm_connection *c, struct gm_registration *reg,
 {
 	struct gm_daemon *d = c->server->d;
 	struct gm_registered *reach = gm_registered_new(reg, row);
-	struct gm_node_segment *segment;
-	struct gm_span *span = gm_nodes_span(&d->nodes, replica, &segment);
+	struct gm_span *span = gm_nodes_span(&d->nodes, replica);
 	int error = reach && span ? 0 : -ENOMEM;
 
 	if (error == 0)
-		error = gm_mask_devices_take(d, row, c->uid, segment, span,
+		error = gm_mask_devices_take(d, row, c->uid, span,
 					     c->server->why, &reach->device);
 	if (error) {
 		if (reach)

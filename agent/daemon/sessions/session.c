@@ -391,8 +391,11 @@ int gm_session_handle_open(struct gm_connection *c, const struct gm_request *r)
 	fds[0] = session->queues;
 	fds[1] = session->arena;
 	fds[2] = session->wake[1];
-	gm_connection_reply(c, &r->header, &reply, sizeof(reply), NULL, 0, fds,
-			    fds[2] < 0 ? 2 : 3);
+	gm_connection_reply(c, &r->header,
+			    &(struct gm_reply){ .body = &reply,
+						.body_bytes = sizeof(reply),
+						.fds = fds,
+						.n_fds = fds[2] < 0 ? 2 : 3 });
 	if (c->session && session->wake[1] >= 0) {
 		close(session->wake[1]); /* the client has its own now */
 		session->wake[1] = -1;
@@ -549,7 +552,12 @@ int gm_session_handle_list(struct gm_connection *c, const struct gm_request *r)
 			.age_ns = now - session->since_ns,
 		};
 	}
-	gm_connection_reply(c, &r->header, &reply, sizeof(reply), items,
-			    reply.n * (uint32_t)sizeof(items[0]), NULL, 0);
+	gm_connection_reply(
+		c, &r->header,
+		&(struct gm_reply){ .body = &reply,
+				    .body_bytes = sizeof(reply),
+				    .tail = items,
+				    .tail_bytes = reply.n *
+						  (uint32_t)sizeof(items[0]) });
 	return 0;
 }

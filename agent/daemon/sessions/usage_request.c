@@ -85,9 +85,13 @@ int gm_usage_request_handle(struct gm_connection *c, const struct gm_request *r)
 	add_abandoned(&list, c->server->d);
 	TAILQ_FOREACH(session, &c->server->sessions, entry)
 	add_session(&list, session);
-	gm_connection_reply(c, &r->header, &list.reply, sizeof(list.reply),
-			    list.items,
-			    list.reply.n * (uint32_t)sizeof(list.items[0]),
-			    NULL, 0);
+	gm_connection_reply(
+		c, &r->header,
+		&(struct gm_reply){ .body = &list.reply,
+				    .body_bytes = sizeof(list.reply),
+				    .tail = list.items,
+				    .tail_bytes =
+					    list.reply.n *
+					    (uint32_t)sizeof(list.items[0]) });
 	return 0;
 }

@@ -462,8 +462,11 @@ static int hand_out(struct gm_connection *c, const struct gm_request *r,
 	}
 	if (!importer)
 		return -ENOMEM;
-	gm_connection_reply(c, &r->header, &reply, sizeof(reply), NULL, 0,
-			    &export->fd, 1);
+	gm_connection_reply(c, &r->header,
+			    &(struct gm_reply){ .body = &reply,
+						.body_bytes = sizeof(reply),
+						.fds = &export->fd,
+						.n_fds = 1 });
 	return 0;
 }
 
@@ -560,6 +563,6 @@ int gm_export_forget(struct gm_connection *c, const struct gm_control *request,
 					 "imported %#" PRIx64,
 					 handle);
 	gm_worker_requests_leave(&export->claim);
-	gm_connection_reply(c, request, NULL, 0, NULL, 0, NULL, 0);
+	gm_connection_reply(c, request, NULL);
 	return 0;
 }

@@ -145,7 +145,7 @@ int gm_reach_handle(struct gm_connection *c, const struct gm_request *r)
 					 "the worker of the buffer's row has "
 					 "ended, and the buffer with it");
 	if (x) {
-		gm_connection_reply(c, &r->header, NULL, 0, NULL, 0, NULL, 0);
+		gm_connection_reply(c, &r->header, NULL);
 		return 0;
 	}
 	error = make(c, &ask, &x);

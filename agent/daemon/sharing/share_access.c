@@ -42,9 +42,15 @@ static void tell(struct gm_connection *c, const struct gm_control *request,
 			.bytes = shared->buffers[i]->bytes,
 			.row = shared->buffers[i]->row,
 		};
-	gm_connection_reply(c, request, &reply, sizeof(reply), list,
-			    shared->n_buffers * (uint32_t)sizeof(list[0]),
-			    &about, about < 0 ? 0 : 1);
+	gm_connection_reply(
+		c, request,
+		&(struct gm_reply){ .body = &reply,
+				    .body_bytes = sizeof(reply),
+				    .tail = list,
+				    .tail_bytes = shared->n_buffers *
+						  (uint32_t)sizeof(list[0]),
+				    .fds = &about,
+				    .n_fds = about < 0 ? 0 : 1 });
 }
 
 /* ---- SHARE ------------------------------------------------------------- */
@@ -392,6 +398,6 @@ int gm_share_close_handle(struct gm_connection *c, const struct gm_request *r)
 					 "%" PRIu64 ", or not any more",
 					 ask->id);
 	gm_shared_leave(holder);
-	gm_connection_reply(c, &r->header, NULL, 0, NULL, 0, NULL, 0);
+	gm_connection_reply(c, &r->header, NULL);
 	return 0;
 }

@@ -164,7 +164,7 @@ int gm_share_offer_handle(struct gm_connection *c, const struct gm_request *r)
 			      ask.flags & GM_WORKER_REQUEST_OTHERS);
 	if (error)
 		return error;
-	gm_connection_reply(c, &r->header, NULL, 0, NULL, 0, NULL, 0);
+	gm_connection_reply(c, &r->header, NULL);
 	return 0;
 }
 
@@ -194,6 +194,6 @@ int gm_share_end_handle(struct gm_connection *c, const struct gm_request *r)
 					 ask.name, (unsigned)shared->user->uid);
 	snprintf(why, sizeof(why), "uid %u has released it", (unsigned)c->uid);
 	gm_shared_end(shared, why);
-	gm_connection_reply(c, &r->header, NULL, 0, NULL, 0, NULL, 0);
+	gm_connection_reply(c, &r->header, NULL);
 	return 0;
 }

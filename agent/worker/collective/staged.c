@@ -63,11 +63,11 @@ static int find_memory(struct gm_worker_session *s)
 	uint64_t gets = gm_comm_gotten(ask, comm->rank, comm->ranks) * r->each;
 	uint64_t from = 0, to = 0;
 
-	if (gives && !gm_judge_where(&s->judge, ask->send.buffer, ask->send.at,
-				     gives, false, &r->send, &r->send_address))
+	if (gives && !gm_judge_where(&s->judge, ask->send, gives, false,
+				     &r->send, &r->send_address))
 		return -EFAULT;
-	if (gets && !gm_judge_where(&s->judge, ask->recv.buffer, ask->recv.at,
-				    gets, true, &r->recv, &r->recv_address))
+	if (gets && !gm_judge_where(&s->judge, ask->recv, gets, true, &r->recv,
+				    &r->recv_address))
 		return -EFAULT;
 	from = r->send ? (uintptr_t)r->send : r->send_address;
 	to = r->recv ? (uintptr_t)r->recv : r->recv_address;

@@ -90,15 +90,16 @@ static void work_register(struct gm_slow_job *job,
 	leave(e);
 }
 
-static void answer(struct gm_worker *w, const struct gm_worker_session *s,
-		   enum gm_wire_type type, uint64_t handle, uint64_t bytes,
-		   int status, int fd)
+/* Send the result of a job to gpumapd, with a descriptor or -1. */
+static void answer(struct gm_worker *w, const struct gm_async_op_job *e,
+		   enum gm_wire_type type, int fd)
 {
+	const struct gm_worker_session *s = e->session;
 	struct gm_wire wire = gm_pair_about(type, s->id, s->place);
 
-	wire.handle = handle;
-	wire.bytes = bytes;
-	wire.status = status;
+	wire.handle = e->handle;
+	wire.bytes = e->bytes;
+	wire.status = e->rc;
 	gm_events_say(w, &wire, fd);
 }
 
@@ -130,7 +131,7 @@ static void imported(struct gm_slow_job *job, struct gm_worker *w,
 	else
 		gm_async_op_open_slot(w, e->session, e->slot);
 	arrived(w, e);
-	answer(w, e->session, type, e->handle, e->bytes, e->rc, -1);
+	answer(w, e, type, -1);
 	gm_async_op_finished(w, e);
 }
 
@@ -162,7 +163,7 @@ static void done_mapping(struct gm_worker *w, struct gm_async_op_job *e,
 		slot->ready = true;
 	}
 	arrived(w, e);
-	answer(w, s, type, e->handle, e->bytes, e->rc, -1);
+	answer(w, e, type, -1);
 	gm_async_op_finished(w, e);
 }
 
@@ -241,7 +242,10 @@ static int register_file(struct gm_worker *w, struct gm_worker_session *s,
 	slot->ready = true;
 	if (wire->awaited)
 		gm_events_has_awaited(w, s);
-	answer(w, s, GM_WIRE_REGISTERED, wire->handle, 0, 0, -1);
+	answer(w,
+	       &(struct gm_async_op_job){ .session = s,
+					  .handle = wire->handle },
+	       GM_WIRE_REGISTERED, -1);
 	return 0;
 }
 
@@ -388,8 +392,7 @@ static void done_export(struct gm_slow_job *job, struct gm_worker *w)
 {
 	struct gm_async_op_job *e = gm_async_op_returned(job, w);
 
-	answer(w, e->session, GM_WIRE_EXPORTED, e->handle, e->bytes, e->rc,
-	       e->rc < 0 ? -1 : e->fd);
+	answer(w, e, GM_WIRE_EXPORTED, e->rc < 0 ? -1 : e->fd);
 	gm_async_op_finished(w, e);
 }
 

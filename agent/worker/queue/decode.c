@@ -267,12 +267,16 @@ static int judge_load(const struct gm_judge *judge,
 	return 0;
 }
 
-/* One operand of a program.  An operand without bytes has no location. */
-static int place_items(const struct gm_judge *judge, uint64_t handle,
-		       uint64_t at, const struct gm_entry *entry,
-		       uint32_t item_bytes, bool writes,
+/* One operand of a program: dst, which it writes, or src.  An operand without
+ * bytes has no location. */
+static int place_items(const struct gm_judge *judge,
+		       const struct gm_entry *entry, bool is_dst,
 		       struct place *ret_place)
 {
+	uint64_t handle = is_dst ? entry->dst_buffer : entry->src_buffer;
+	uint64_t at = is_dst ? entry->dst : entry->src;
+	uint32_t item_bytes =
+		(uint32_t)(is_dst ? entry->value >> 32 : entry->value);
 	uint64_t bytes;
 	int rc;
 
@@ -285,7 +289,7 @@ static int place_items(const struct gm_judge *judge, uint64_t handle,
 		return -ERANGE;
 	if (is_another_rows(judge, handle))
 		return -EOPNOTSUPP;
-	rc = place(judge, handle, at, bytes, writes, ret_place);
+	rc = place(judge, handle, at, bytes, is_dst, ret_place);
 	return rc == 0 && ret_place->borrowed ? -EOPNOTSUPP : rc;
 }
 
@@ -295,12 +299,10 @@ static int place_tile(const struct gm_judge *judge,
 		      const struct gm_entry *entry, struct gm_task *task)
 {
 	struct place dst, src;
-	int rc = place_items(judge, entry->dst_buffer, entry->dst, entry,
-			     (uint32_t)(entry->value >> 32), true, &dst);
+	int rc = place_items(judge, entry, true, &dst);
 
 	if (rc == 0)
-		rc = place_items(judge, entry->src_buffer, entry->src, entry,
-				 (uint32_t)entry->value, false, &src);
+		rc = place_items(judge, entry, false, &src);
 	if (rc < 0)
 		return rc;
 	if (!task->kernel && ((entry->value >> 32 && !dst.at) ||
@@ -361,14 +363,14 @@ void *gm_judge_memory(const struct gm_judge *judge, uint64_t buffer,
 	return there.at;
 }
 
-bool gm_judge_where(const struct gm_judge *judge, uint64_t buffer, uint64_t at,
+bool gm_judge_where(const struct gm_judge *judge, struct gm_comm_place what,
 		    uint64_t bytes, bool writes, char **ret_at,
 		    uint64_t *ret_address)
 {
 	struct place there = { 0 };
 
-	if (is_another_rows(judge, buffer) ||
-	    place(judge, buffer, at, bytes, writes, &there) < 0 ||
+	if (is_another_rows(judge, what.buffer) ||
+	    place(judge, what.buffer, what.at, bytes, writes, &there) < 0 ||
 	    there.borrowed)
 		return false;
 	*ret_at = there.at;

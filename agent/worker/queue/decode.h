@@ -117,7 +117,7 @@ void *gm_judge_memory(const struct gm_judge *judge, uint64_t buffer,
  *
  * Returns	whether the worker or the device can access it
  */
-bool gm_judge_where(const struct gm_judge *judge, uint64_t buffer, uint64_t at,
+bool gm_judge_where(const struct gm_judge *judge, struct gm_comm_place what,
 		    uint64_t bytes, bool writes, char **ret_at,
 		    uint64_t *ret_address);
 

@@ -47,21 +47,30 @@ static int judge_wire(const struct gm_wire *wire, const int *fds)
 	return 0;
 }
 
-/* Map part of a file.  The layout's pages are 4 KiB and the kernel's may be
- * larger, so @at need not be a multiple of the kernel's. */
-static int map_part(struct gm_mapping *ground, int part, int fd, uint64_t at,
-		    uint64_t bytes, int protection, void **ret_at)
+/* Part of a file. */
+struct part {
+	int fd;
+	uint64_t at;
+	uint64_t bytes;
+	int protection; /* as mmap()'s */
+};
+
+/* Map a part of a file as the mapping's part @i.  The layout's pages are 4 KiB
+ * and the kernel's may be larger, so it may begin within a page of the
+ * kernel's. */
+static int map_part(struct gm_mapping *ground, int i, struct part part,
+		    void **ret_at)
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-	uint64_t extra = at % page;
+	uint64_t extra = part.at % page;
 	void *map;
 
-	map = gm_thp_map(bytes + extra, protection, MAP_SHARED, fd,
-			 (off_t)(at - extra));
+	map = gm_thp_map(part.bytes + extra, part.protection, MAP_SHARED,
+			 part.fd, (off_t)(part.at - extra));
 	if (map == MAP_FAILED)
 		return -errno;
-	ground->part[part].at = map;
-	ground->part[part].bytes = bytes + extra;
+	ground->part[i].at = map;
+	ground->part[i].bytes = part.bytes + extra;
 	*ret_at = (char *)map + extra;
 	return 0;
 }
@@ -87,7 +96,10 @@ static int map_timelines(struct gm_worker_session *s,
 		return -errno;
 	n = ((uint64_t)st.st_size - GM_PAGE) / gm_queue_bytes(wire->depth);
 	s->n_rows = n < GM_ROWS ? (uint32_t)n : GM_ROWS;
-	rc = map_part(&s->ground, 3, fd, 0, (uint64_t)st.st_size, PROT_READ,
+	rc = map_part(&s->ground, 3,
+		      (struct part){ .fd = fd,
+				     .bytes = (uint64_t)st.st_size,
+				     .protection = PROT_READ },
 		      &queues);
 	if (rc == 0)
 		s->queues = queues;
@@ -98,20 +110,22 @@ static int map_all(struct gm_worker_session *s, const struct gm_wire *wire,
 		   const int *fds, int node, bool with_arena)
 {
 	const int both = PROT_READ | PROT_WRITE;
+	const int queues = fds[GM_SESSION_QUEUES];
+	const struct part page = { queues, 0, GM_PAGE, both };
+	const struct part own = { queues, wire->queue_at,
+				  gm_queue_bytes(wire->depth), both };
+	const struct part all = { fds[GM_SESSION_ARENA], 0, wire->arena_bytes,
+				  both };
 	void *client = NULL, *queue = NULL, *arena = NULL;
 	int rc;
 
-	rc = map_part(&s->ground, 0, fds[GM_SESSION_QUEUES], 0, GM_PAGE, both,
-		      &client);
+	rc = map_part(&s->ground, 0, page, &client);
 	if (rc == 0)
-		rc = map_part(&s->ground, 1, fds[GM_SESSION_QUEUES],
-			      wire->queue_at, gm_queue_bytes(wire->depth), both,
-			      &queue);
+		rc = map_part(&s->ground, 1, own, &queue);
 	if (rc == 0 && with_arena && wire->arena_bytes)
-		rc = map_part(&s->ground, 2, fds[GM_SESSION_ARENA], 0,
-			      wire->arena_bytes, both, &arena);
+		rc = map_part(&s->ground, 2, all, &arena);
 	if (rc == 0 && with_arena)
-		rc = map_timelines(s, wire, fds[GM_SESSION_QUEUES]);
+		rc = map_timelines(s, wire, queues);
 	if (rc < 0)
 		return rc;
 	s->client = client;

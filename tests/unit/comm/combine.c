@@ -38,7 +38,8 @@ static size_t wrong(const struct gm_host_kernels *k, uint32_t op,
 				      : ONE_HARD);
 	}
 	memcpy(before, memory[own], sizeof(before));
-	gm_combine(k, op, dtype, memory[own] + shift, src, ranks, n);
+	gm_combine(&(struct gm_combination){ k, op, dtype, src, ranks },
+		   memory[own] + shift, n);
 	memcpy(after, memory[own], sizeof(after));
 	memcpy(memory[own], before, sizeof(before));
 	for (size_t i = 0; i < n; i++) {
@@ -70,6 +71,15 @@ static void every_length(const struct gm_host_kernels *k, uint32_t op,
 		NOTE("%s: operation %u, dtype %u", k->name, op, dtype);
 }
 
+/* Of one element of each source. */
+static void average(const struct gm_host_kernels *k, uint32_t dtype,
+		    const void *const *src, uint32_t n_src, void *dst)
+{
+	gm_combine(&(struct gm_combination){ k, GM_COMBINE_AVERAGE, dtype, src,
+					     n_src },
+		   dst, 1);
+}
+
 /* What a wrap would lose is not lost. */
 static void averages_are_exact(const struct gm_host_kernels *k)
 {
@@ -80,14 +90,11 @@ static void averages_are_exact(const struct gm_host_kernels *k)
 	const void *of_small[] = { &small[0], &small[1], &small[2] };
 	const void *of_below[] = { &below[0], &below[1] };
 
-	gm_combine(k, GM_COMBINE_AVERAGE, GPUMAP_DTYPE_I64, &got, of_large, 2,
-		   1);
+	average(k, GPUMAP_DTYPE_I64, of_large, 2, &got);
 	EQ(got, INT64_MAX - 1);
-	gm_combine(k, GM_COMBINE_AVERAGE, GPUMAP_DTYPE_U8, &mean, of_small, 3,
-		   1);
+	average(k, GPUMAP_DTYPE_U8, of_small, 3, &mean);
 	EQ(mean, 254);
-	gm_combine(k, GM_COMBINE_AVERAGE, GPUMAP_DTYPE_I32, &cut, of_below, 2,
-		   1);
+	average(k, GPUMAP_DTYPE_I32, of_below, 2, &cut);
 	EQ(cut, -3);
 }
 

@@ -72,8 +72,10 @@ static void expect(const struct world *w, const struct shape *s, uint32_t r,
 	if (s->op == GM_COMM_BROADCAST)
 		memcpy(ret_want, given[s->root], bytes);
 	else if (s->op != GM_COMM_ALL_GATHER)
-		gm_combine(gm_host_kernels_choose(), s->reduce, s->dtype,
-			   ret_want, from, w->ranks, s->n);
+		gm_combine(&(struct gm_combination){ gm_host_kernels_choose(),
+						     s->reduce, s->dtype, from,
+						     w->ranks },
+			   ret_want, s->n);
 }
 
 static void give(struct world *w, const struct shape *s, char **ret_given)

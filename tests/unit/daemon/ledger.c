@@ -170,7 +170,9 @@ static void death_withdraws(void)
 		snprintf(name, sizeof(name), "h%d", i);
 		EQ(hold(name, child, 1, 100, SHOWN), 0);
 	}
-	EQ(gm_holders_pin(d, child, 0, GM_KIND_LAYERS, "h0", why, &pin), 0);
+	EQ(gm_holders_pin(d, (struct gm_pin_owner){ child, 0 }, GM_KIND_LAYERS,
+			  "h0", why, &pin),
+	   0);
 	EQ(gm_holders_unpin(d, child, pin.claim - 1), -ENOENT);
 	EQ(entries(), 6);
 	EQ(reserved(1), 500);

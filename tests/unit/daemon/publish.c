@@ -45,7 +45,8 @@ static int release(const char *name, uint32_t uid)
 static int pin(const char *name, pid_t pid, uint32_t uid,
 	       struct gm_pin *ret_pin)
 {
-	return gm_holders_pin(d, pid, uid, GM_KIND_LAYERS, name, why, ret_pin);
+	return gm_holders_pin(d, (struct gm_pin_owner){ pid, uid },
+			      GM_KIND_LAYERS, name, why, ret_pin);
 }
 
 static void names_are_judged(void)

@@ -72,7 +72,7 @@ static void answer(struct gm_change *change, struct gm_connection *c,
 		   const struct gm_control *request)
 {
 	(void)change;
-	gm_connection_reply(c, request, NULL, 0, NULL, 0, NULL, 0);
+	gm_connection_reply(c, request, NULL);
 }
 
 static void free_wish(struct gm_change *change)

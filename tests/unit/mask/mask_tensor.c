@@ -24,8 +24,10 @@
 static int take(const char *header, uint64_t data_bytes, const char *name,
 		struct gm_mask_tensor *ret, struct gm_plan_error *err)
 {
-	return gm_mask_tensor_in("f", header, strlen(header), data_bytes, name,
-				 ret, err);
+	return gm_mask_tensor_in(&(struct gm_file_header){ "f", header,
+							   strlen(header),
+							   data_bytes },
+				 name, ret, err);
 }
 
 static void a_tensor_is_found_by_its_name(void)

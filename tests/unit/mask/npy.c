@@ -63,9 +63,12 @@ static void prologs_are_judged(void)
 		struct gm_plan_error err = { 0 };
 		uint32_t begin = 0, bytes = 0;
 
-		EQ(gm_npy_prolog("f", prologs[i].raw, prologs[i].n,
-				 prologs[i].file_bytes, &begin, &bytes, &err),
-		   prologs[i].code);
+		const struct gm_file_header head = { "f", prologs[i].raw,
+						     prologs[i].n,
+						     prologs[i].file_bytes -
+							     prologs[i].n };
+
+		EQ(gm_npy_prolog(&head, &begin, &bytes, &err), prologs[i].code);
 		EQ(begin, prologs[i].begin);
 		EQ(bytes, prologs[i].bytes);
 		if (prologs[i].error) {

@@ -102,11 +102,19 @@ static void put_model(uint32_t version)
 	put_data(396);
 }
 
+/* The header from the first @n bytes of a file that has @rest more. */
+static int take(size_t n, size_t rest, struct gm_tensors *t,
+		struct gm_model_config *config, struct gm_plan_error *err)
+{
+	return gm_gguf_header(&(struct gm_file_header){ "m.gguf", bytes, n,
+							rest },
+			      t, config, NULL, err);
+}
+
 static int judge(struct gm_model_config *config, struct gm_plan_error *err)
 {
 	struct gm_tensors t = { 0 };
-	int r = gm_gguf_header("m.gguf", bytes, n_bytes, n_bytes, &t, config,
-			       NULL, err);
+	int r = take(n_bytes, 0, &t, config, err);
 
 	gm_safetensors_free(&t);
 	return r;
@@ -119,9 +127,7 @@ static void a_model_is_read(void)
 		struct gm_tensors t = { 0 };
 
 		put_model(version);
-		EQ(gm_gguf_header("m.gguf", bytes, n_bytes, n_bytes, &t, &c,
-				  NULL, NULL),
-		   0);
+		EQ(take(n_bytes, 0, &t, &c, NULL), 0);
 		EQ(t.n, 5);
 		STR(t.v[1].name, "blk.0.attn_q.weight");
 		EQ(t.v[1].begin, 32);
@@ -146,12 +152,11 @@ static void a_part_asks_for_more_and_a_short_file_is_refused(void)
 	for (size_t n = 0; n < n_bytes; n++) {
 		struct gm_model_config c;
 		struct gm_tensors t = { 0 };
-		int r = gm_gguf_header("m.gguf", bytes, n, n_bytes, &t, &c,
-				       NULL, NULL);
+		int r = take(n, n_bytes - n, &t, &c, NULL);
 
 		again += r == -EAGAIN || r == 0;
 		gm_safetensors_free(&t);
-		r = gm_gguf_header("m.gguf", bytes, n, n, &t, &c, NULL, NULL);
+		r = take(n, 0, &t, &c, NULL);
 		truncated += r == -ENODATA;
 		gm_safetensors_free(&t);
 	}

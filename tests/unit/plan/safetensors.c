@@ -13,8 +13,10 @@
 static int take(const char *header, uint64_t data_bytes,
 		struct gm_tensors *tensors, struct gm_plan_error *err)
 {
-	return gm_safetensors_header("f", header, strlen(header), data_bytes, 3,
-				     tensors, err);
+	return gm_safetensors_header(&(struct gm_file_header){ "f", header,
+							       strlen(header),
+							       data_bytes },
+				     3, tensors, err);
 }
 
 static void tensors_come_in_the_order_of_their_data(void)

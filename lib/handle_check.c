@@ -103,7 +103,7 @@ static int refuse_beyond(const struct gpumap_session *s, uint64_t at,
 	return -ERANGE;
 }
 
-/* Of an operand that lies in a buffer. */
+/* Checks an operand that lies in a buffer. */
 static int judge_memory(const struct gpumap_session *s, uint32_t row,
 			uint32_t op, const struct gm_operand *o)
 {

@@ -117,17 +117,20 @@ noinst_LTLIBRARIES += %reldir%/libdaemon.la
 	%reldir%/state/state.c %reldir%/state/state.h \
 	%reldir%/state/text.c %reldir%/state/text.h
 %canon_reldir%_libdaemon_la_SOURCES += \
-	%reldir%/workers/attachment.c \
-	%reldir%/workers/death.c \
-	%reldir%/workers/demand.c \
-	%reldir%/workers/exec.c \
+	%reldir%/workers/attachment.c %reldir%/workers/attachment.h \
+	%reldir%/workers/death.c %reldir%/workers/death.h \
+	%reldir%/workers/demand.c %reldir%/workers/demand.h \
+	%reldir%/workers/exec.c %reldir%/workers/exec.h \
+	%reldir%/workers/program_workers.c %reldir%/workers/program_workers.h \
 	%reldir%/workers/stale_worker.c %reldir%/workers/stale_worker.h \
 	%reldir%/workers/standby.c %reldir%/workers/standby.h \
 	%reldir%/workers/supervisor.c %reldir%/workers/supervisor.h \
 	%reldir%/workers/user_queue.c %reldir%/workers/user_queue.h \
-	%reldir%/workers/wakeup.c \
-	%reldir%/workers/watchdog.c \
+	%reldir%/workers/wakeup.c %reldir%/workers/wakeup.h \
+	%reldir%/workers/watchdog.c %reldir%/workers/watchdog.h \
+	%reldir%/workers/worker_child.c %reldir%/workers/worker_child.h \
 	%reldir%/workers/worker_group.c %reldir%/workers/worker_group.h \
+	%reldir%/workers/worker_messages.c %reldir%/workers/worker_messages.h \
 	%reldir%/workers/worker_process.c %reldir%/workers/worker_process.h \
 	%reldir%/workers/worker_request.c %reldir%/workers/worker_request.h \
 	%reldir%/workers/worker_users.c %reldir%/workers/worker_users.h

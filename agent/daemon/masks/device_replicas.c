@@ -3,6 +3,8 @@
 
 #include "agent/daemon/base/events.h"
 #include "agent/daemon/masks/replica_private.h"
+#include "agent/daemon/workers/attachment.h"
+#include "agent/daemon/workers/worker_child.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -265,7 +267,7 @@ void gm_mask_device_drop(struct gm_mask_device *device)
 		gm_mask_devices_notify(device->d);
 	free_device(device);
 	if (worker && !gm_worker_process_is_needed(worker))
-		gm_demand_ends(worker);
+		gm_worker_child_unneeded(worker);
 }
 
 void gm_mask_device_borrow(struct gm_mask_device *device)
@@ -409,7 +411,7 @@ int gm_mask_devices_take(struct gm_daemon *d, uint32_t row, uint32_t uid,
 	span->refs++;
 	TAILQ_INIT(&device->waits);
 	TAILQ_INSERT_TAIL(&d->mask_devices.all, device, entry);
-	gm_demand_begins(worker);
+	gm_worker_process_need(worker);
 	gm_attachments_flush(worker);
 	*ret_device = device;
 	return 0;

@@ -18,6 +18,8 @@
  */
 
 #include "agent/daemon/masks/replica_private.h"
+#include "agent/daemon/workers/attachment.h"
+#include "agent/daemon/workers/demand.h"
 
 #include <errno.h>
 

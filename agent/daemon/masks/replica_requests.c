@@ -5,6 +5,7 @@
  * socket, again after a death, and refused where there will be no worker. */
 
 #include "agent/daemon/masks/replica_private.h"
+#include "agent/daemon/workers/worker_child.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -64,7 +65,7 @@ static int ask(struct gm_worker_process *worker, struct gm_mask_device *device,
 		    GM_PATH_GOOD)
 			wire.flags |= GM_MASK_TRY;
 	}
-	ret = gm_attachments_send(worker, &wire, fds, from != NULL ? 2 : 1);
+	ret = gm_worker_child_send(worker, &wire, fds, from != NULL ? 2 : 1);
 	if (ret != 0)
 		return ret;
 	gm_mask_peers_begin(device, from);
@@ -193,7 +194,7 @@ bool gm_mask_devices_on_message(struct gm_worker_process *worker,
 		GM_POINT("mask_device_ready");
 	}
 	if (!gm_worker_process_is_needed(worker))
-		gm_demand_ends(worker);
+		gm_worker_child_unneeded(worker);
 	return true;
 }
 

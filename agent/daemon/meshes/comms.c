@@ -14,6 +14,7 @@
 #include "agent/daemon/base/session_memory.h"
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/sessions/session.h"
+#include "agent/daemon/workers/attachment.h"
 #include "agent/daemon/workers/worker_request.h"
 #include "gpumap.h"
 #include "shm/control_comm.h"
@@ -136,7 +137,7 @@ static void leave_all(struct gm_comm_group *g)
 	g->is_asking = true;
 	for (uint32_t i = 0; i < g->n; i++)
 		if (g->rank[i].is_claimed)
-			gm_worker_requests_leave(&g->rank[i].claim);
+			gm_attachments_give_back(&g->rank[i].claim);
 	g->is_asking = false;
 }
 
@@ -453,9 +454,8 @@ static int ask_all(struct gm_comm_group *g, const uint32_t *rows)
 							  .gone = gone };
 		rank->is_claimed = true;
 		g->n_claimed++;
-		error = gm_worker_requests_ask(
-			&session->queue[rows[i]]->attachment, &rank->claim,
-			session->server->why);
+		error = gm_attachments_ask(&session->queue[rows[i]]->attachment,
+					   &rank->claim, session->server->why);
 		if (error) {
 			rank->is_claimed = false;
 			g->n_claimed--;

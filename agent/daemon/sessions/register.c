@@ -4,6 +4,7 @@
 #include "agent/daemon/base/memfd.h"
 #include "agent/daemon/masks/held.h"
 #include "agent/daemon/sessions/registration.h"
+#include "agent/daemon/workers/attachment.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -329,7 +330,7 @@ int gm_registered_ask(struct gm_registered *reach, struct gm_connection *c,
 	int error;
 
 	gm_connection_wait(c, request);
-	error = gm_worker_requests_ask(
+	error = gm_attachments_ask(
 		&reach->of->session->queue[reach->row]->attachment,
 		&reach->claim, c->server->why);
 	if (error) {
@@ -412,7 +413,7 @@ int gm_registration_forget(struct gm_connection *c,
 	}
 	for (reach = TAILQ_FIRST(&reg->reaches); reach; reach = next) {
 		next = TAILQ_NEXT(reach, entry);
-		gm_worker_requests_leave(&reach->claim);
+		gm_attachments_give_back(&reach->claim);
 	}
 	return 0;
 }

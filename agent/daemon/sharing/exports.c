@@ -20,6 +20,7 @@
 #include "agent/daemon/sharing/peer_access.h"
 #include "agent/daemon/sharing/peer_mapping.h"
 #include "agent/daemon/sharing/share_request.h"
+#include "agent/daemon/workers/attachment.h"
 #include "gpumap.h"
 #include "shm/point.h"
 #include "shm/queue.h"
@@ -152,7 +153,7 @@ static void is_exported(struct gm_worker_request *claim, uint64_t bytes, int fd)
 	if (export->status == 0)
 		export->status = seal(export);
 	if (export->status) {
-		gm_worker_requests_leave(claim);
+		gm_attachments_give_back(claim);
 		return;
 	}
 	export->bytes = bytes;
@@ -299,7 +300,7 @@ int gm_export_handle(struct gm_connection *c, const struct gm_request *r)
 	if (error == 0)
 		error = make_export(c->session, &ask, &export);
 	if (error == 0) {
-		error = gm_worker_requests_ask(
+		error = gm_attachments_ask(
 			&c->session->queue[export->row]->attachment,
 			&export->claim, c->server->why);
 		if (error)
@@ -430,7 +431,7 @@ static int import_here(struct gm_connection *c, const struct gm_request *r,
 	error = importer->claim.fd < 0 ? -errno : 0;
 	gm_connection_wait(c, &r->header);
 	if (error == 0)
-		error = gm_worker_requests_ask(
+		error = gm_attachments_ask(
 			&session->queue[ask->row]->attachment, &importer->claim,
 			c->server->why);
 	if (error) {
@@ -554,7 +555,7 @@ int gm_export_forget(struct gm_connection *c, const struct gm_control *request,
 	if (importer && !importer->is_forgotten) {
 		importer->is_forgotten = true;
 		gm_connection_wait(c, request);
-		gm_worker_requests_leave(&importer->claim);
+		gm_attachments_give_back(&importer->claim);
 		return 0;
 	}
 	if (!export)
@@ -562,7 +563,7 @@ int gm_export_forget(struct gm_connection *c, const struct gm_control *request,
 					 "the session has neither exported nor "
 					 "imported %#" PRIx64,
 					 handle);
-	gm_worker_requests_leave(&export->claim);
+	gm_attachments_give_back(&export->claim);
 	gm_connection_reply(c, request, NULL);
 	return 0;
 }

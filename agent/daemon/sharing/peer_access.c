@@ -13,6 +13,8 @@
 #include "agent/daemon/sessions/session.h"
 #include "agent/daemon/sharing/peer_copy.h"
 #include "agent/daemon/sharing/peer_mapping.h"
+#include "agent/daemon/workers/attachment.h"
+#include "agent/daemon/workers/worker_child.h"
 #include "agent/daemon/workers/worker_process.h"
 #include "shm/point.h"
 #include "shm/queue.h"
@@ -208,7 +210,7 @@ static void answer(struct gm_fetch *fetch, int status)
 
 static void fetched(struct gm_worker_request *claim, uint64_t bytes, int fd)
 {
-	gm_worker_requests_leave(claim);
+	gm_attachments_give_back(claim);
 }
 
 static void not_fetched(struct gm_worker_request *claim, int status,
@@ -256,8 +258,7 @@ static void fetch(struct gm_worker_process *worker, const struct gm_wire *wire)
 	int error = -ESTALE;
 
 	if (!fetch) {
-		gm_worker_process_kill(worker,
-				       "there is no memory to serve it");
+		gm_worker_child_kill(worker, "there is no memory to serve it");
 		return;
 	}
 	fetch->worker = worker;
@@ -279,8 +280,8 @@ static void fetch(struct gm_worker_process *worker, const struct gm_wire *wire)
 	TAILQ_INSERT_TAIL(&worker->fetched, fetch, entry);
 	GM_POINT("crossing_fetches");
 	if (attachment)
-		error = gm_worker_requests_ask(attachment, &fetch->claim,
-					       worker->d->server->why);
+		error = gm_attachments_ask(attachment, &fetch->claim,
+					   worker->d->server->why);
 	if (error)
 		answer(fetch, error);
 }
@@ -313,7 +314,7 @@ static int say(struct gm_worker_process *worker)
 		next = TAILQ_NEXT(fetch, entry);
 		if (!fetch->is_answered)
 			continue;
-		error = gm_attachments_send(worker, &fetch->answer, NULL, 0);
+		error = gm_worker_child_send(worker, &fetch->answer, NULL, 0);
 		if (error)
 			return error;
 		free_fetch(fetch);

@@ -13,6 +13,7 @@
 #include "agent/daemon/sessions/session.h"
 #include "agent/daemon/sharing/exports.h"
 #include "agent/daemon/sharing/peer_mapping.h"
+#include "agent/daemon/workers/attachment.h"
 #include "gpumap.h"
 #include "shm/point.h"
 #include "shm/queue.h"
@@ -44,8 +45,8 @@ static int ask(struct gm_peer_mapping *x, uint32_t row,
 	if (!x->session->queue[row])
 		return gm_why(why, -ESHUTDOWN, "the session is ending");
 	claim->handle = x->handle;
-	return gm_worker_requests_ask(&x->session->queue[row]->attachment,
-				      claim, why);
+	return gm_attachments_ask(&x->session->queue[row]->attachment, claim,
+				  why);
 }
 
 static int ask_source(struct gm_peer_mapping *x)
@@ -299,7 +300,7 @@ static void try_held(struct gm_worker_request *claim, uint64_t bytes, int fd)
 		gm_owner(claim, struct gm_peer_mapping, proof);
 
 	x->has_proof = true;
-	gm_worker_requests_leave(claim);
+	gm_attachments_give_back(claim);
 }
 
 static void try_gone(struct gm_worker_request *claim, int status,
@@ -330,7 +331,7 @@ static void prove_held(struct gm_worker_request *claim, uint64_t bytes, int fd)
 
 	x->has_proof = true;
 	x->proof_fd = fd;
-	gm_worker_requests_leave(claim);
+	gm_attachments_give_back(claim);
 }
 
 static void prove_gone(struct gm_worker_request *claim, int status,

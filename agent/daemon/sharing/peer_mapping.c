@@ -8,7 +8,8 @@
 
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/sessions/session.h"
-#include "agent/daemon/workers/worker_process.h"
+#include "agent/daemon/workers/attachment.h"
+#include "agent/daemon/workers/demand.h"
 #include "shm/point.h"
 #include "shm/queue.h"
 
@@ -42,7 +43,7 @@ void gm_peer_mapping_leave_source(struct gm_peer_mapping *x)
 	if (!x->has_source)
 		return;
 	x->has_source = false;
-	gm_worker_requests_leave(&x->source);
+	gm_attachments_give_back(&x->source);
 }
 
 void gm_peer_mapping_free(struct gm_peer_mapping *x)
@@ -69,7 +70,7 @@ void gm_peer_mapping_free(struct gm_peer_mapping *x)
 void gm_peer_mapping_close(struct gm_peer_mapping *x)
 {
 	x->state = GM_PEER_MAPPING_CLOSING;
-	gm_worker_requests_leave(&x->reach);
+	gm_attachments_give_back(&x->reach);
 }
 
 void gm_peer_mappings_init(struct gm_peer_mappings *peer_mappings)

@@ -1,8 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* What is said between a keeper and its child, see worker_process.h and
- * wire.h. */
+#include "agent/daemon/workers/attachment.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -14,40 +13,12 @@
 #include "agent/daemon/account/quota.h"
 #include "agent/daemon/account/usage.h"
 #include "agent/daemon/daemon.h"
-#include "agent/daemon/workers/worker_process.h"
+#include "agent/daemon/workers/death.h"
+#include "agent/daemon/workers/worker_child.h"
 #include "agent/daemon/workers/worker_users.h"
 #include "shm/point.h"
 
-#define RECORDS_A_TURN 64
-#define STRIKES_MAX    16u /* undertakers that one seat may cost */
-
-int gm_attachments_send(struct gm_worker_process *worker,
-			const struct gm_wire *wire, const int *fds,
-			size_t n_fds)
-{
-	union {
-		struct cmsghdr align;
-		char bytes[CMSG_SPACE(4 * sizeof(int))];
-	} control = { 0 };
-	struct iovec record = { (void *)wire, sizeof(*wire) };
-	struct msghdr message = { .msg_iov = &record, .msg_iovlen = 1 };
-
-	if (n_fds) {
-		struct cmsghdr *head;
-
-		message.msg_control = control.bytes;
-		message.msg_controllen = CMSG_SPACE(n_fds * sizeof(int));
-		head = CMSG_FIRSTHDR(&message);
-		head->cmsg_level = SOL_SOCKET;
-		head->cmsg_type = SCM_RIGHTS;
-		head->cmsg_len = CMSG_LEN(n_fds * sizeof(int));
-		memcpy(CMSG_DATA(head), fds, n_fds * sizeof(int));
-	}
-	if (sendmsg(worker->socket.fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) ==
-	    sizeof(*wire))
-		return 0;
-	return -errno;
-}
+#define STRIKES_MAX 16u /* undertakers that one seat may cost */
 
 /* A worker is told of a seat as the next of its incarnations, an undertaker as
  * that of the dead. */
@@ -58,10 +29,10 @@ static int offer(struct gm_worker_process *worker,
 		attachment->incarnation + (worker->is_recovery ? 0 : 1);
 	struct gm_wire wire = {
 		.type = GM_WIRE_ATTACH,
-		.status = worker->is_recovery &&
-					  gm_worker_process_is_barred(worker)
-				  ? -ENODEV
-				  : 0,
+		.status =
+			worker->is_recovery && gm_worker_child_is_barred(worker)
+				? -ENODEV
+				: 0,
 		.session = attachment->session,
 		.place = attachment->place,
 		.depth = attachment->depth,
@@ -80,8 +51,8 @@ static int offer(struct gm_worker_process *worker,
 	};
 	int fds[4] = { attachment->queues, attachment->arena,
 		       attachment->doorbell, attachment->socket };
-	int error = gm_attachments_send(worker, &wire, fds,
-					attachment->socket < 0 ? 3 : 4);
+	int error = gm_worker_child_send(worker, &wire, fds,
+					 attachment->socket < 0 ? 3 : 4);
 
 	if (error)
 		return error;
@@ -100,7 +71,7 @@ static int ask_to_leave(struct gm_worker_process *worker,
 		.session = attachment->session,
 		.place = attachment->place,
 	};
-	int error = gm_attachments_send(worker, &wire, NULL, 0);
+	int error = gm_worker_child_send(worker, &wire, NULL, 0);
 
 	if (error == 0)
 		attachment->state = GM_ATTACHMENT_LEFT;
@@ -168,7 +139,7 @@ void gm_attachments_send_drain(struct gm_worker_process *worker)
 
 	/* Without room now, the next look tries again. */
 	if (!worker->drain_sent && worker->socket.fd >= 0 &&
-	    gm_attachments_send(worker, &wire, NULL, 0) == 0)
+	    gm_worker_child_send(worker, &wire, NULL, 0) == 0)
 		worker->drain_sent = true;
 }
 
@@ -182,6 +153,31 @@ static void want_room(struct gm_worker_process *worker, bool wants)
 		worker->wants_room = wants;
 }
 
+static void send_leave(struct gm_worker_process *worker)
+{
+	struct gm_wire wire = { .type = GM_WIRE_LEAVE };
+
+	if (worker->may_leave && !worker->leave_sent &&
+	    worker->socket.fd >= 0 &&
+	    gm_worker_child_send(worker, &wire, NULL, 0) == 0)
+		worker->leave_sent = true;
+}
+
+/* Not before: what a client submits to a queue that the new worker has not
+ * taken yet is of the dead one's incarnation, and ends with -EIO. */
+static void settled(struct gm_worker_process *worker)
+{
+	if (worker->is_shown || worker->draining ||
+	    gm_worker_child_is_barred(worker))
+		return;
+	worker->is_shown = true;
+	gm_death_over(worker);
+	if (worker->is_card && gm_worker_process_is_shown(worker) &&
+	    worker->d->config.cuda_spare)
+		gm_standby_want(worker);
+	GM_POINT("supervise_ready");
+}
+
 void gm_attachments_flush(struct gm_worker_process *worker)
 {
 	int error;
@@ -192,14 +188,14 @@ void gm_attachments_flush(struct gm_worker_process *worker)
 	error = say_all(worker);
 	want_room(worker, error == -EAGAIN);
 	if (error == -EPIPE || error == -ECONNRESET)
-		gm_worker_process_hung_up(worker);
+		gm_worker_child_hung_up(worker);
 	else if (error == 0 && !worker->is_recovery)
-		gm_worker_process_settled(worker);
+		settled(worker);
 	if (error >= 0 && (worker->is_recovery ? !is_any_owed(worker)
 					       : worker->drain_requested))
 		gm_attachments_send_drain(worker);
 	if (error >= 0)
-		gm_demand_send_leave(worker);
+		send_leave(worker);
 }
 
 /* Take the seat away from the row; its owner decides what becomes of it. */
@@ -214,7 +210,7 @@ static void detach(struct gm_worker_process *worker,
 	worker->free[worker->n_free++] = (uint16_t)attachment->place;
 	attachment->worker = NULL;
 	if (!gm_worker_process_has_seats(worker))
-		gm_demand_ends(worker);
+		gm_worker_child_unneeded(worker);
 }
 
 static void has_left(struct gm_worker_process *worker,
@@ -285,8 +281,8 @@ static struct gm_attachment *find(struct gm_worker_process *worker,
 
 /* A child is of our own build, but what it says about seats may come late:
  * about one that has left, or in any order with our own wish. */
-static void on_attachment(struct gm_worker_process *worker,
-			  struct gm_wire *wire)
+void gm_attachments_on_message(struct gm_worker_process *worker,
+			       const struct gm_wire *wire)
 {
 	struct gm_attachment *attachment = find(worker, wire);
 
@@ -308,99 +304,6 @@ static void on_attachment(struct gm_worker_process *worker,
 		       gm_quote(wire->text).text);
 		attachment->broken(attachment, wire->text);
 	}
-}
-
-static void has_failed(struct gm_worker_process *worker,
-		       const struct gm_wire *wire)
-{
-	gm_death_begins(worker);
-	if (worker->why[0])
-		return;
-	snprintf(worker->why, sizeof(worker->why), "%s", wire->text);
-	worker->code = wire->code;
-}
-
-/* @fd came with it, or is -1. */
-static void on_message(struct gm_worker_process *worker, struct gm_wire *wire,
-		       int fd)
-{
-	wire->text[sizeof(wire->text) - 1] = '\0';
-	if (!worker->is_recovery &&
-	    (gm_worker_requests_on_message(worker, wire, fd) ||
-	     gm_worker_users_on_message(worker, wire, fd)))
-		return;
-	if (fd >= 0)
-		close(fd);
-	switch (wire->type) {
-	case GM_WIRE_READY:
-		gm_worker_process_ready(worker, wire->text);
-		break;
-	case GM_WIRE_FAILED:
-		has_failed(worker, wire);
-		break;
-	case GM_WIRE_DRAINED:
-		gm_demand_drained(worker);
-		break;
-	case GM_WIRE_STANDBY: /* of a spare that was needed before that */
-		break;
-	case GM_WIRE_WAKER:
-		gm_wakeup_send(worker, wire->place);
-		break;
-	case GM_WIRE_ATTACHED:
-	case GM_WIRE_DETACHED:
-	case GM_WIRE_VIOLATION:
-		on_attachment(worker, wire);
-		break;
-	default:
-		gm_worker_process_kill(worker, "it said what no worker says");
-	}
-}
-
-/* One record, and the descriptor that came with it, or -1.  Returns its bytes,
- * 0, or -1 with errno set, as recvmsg(). */
-static ssize_t receive(struct gm_worker_process *worker,
-		       struct gm_wire *ret_wire, int *ret_fd)
-{
-	union {
-		struct cmsghdr align;
-		char bytes[CMSG_LEN(sizeof(int))]; /* room for one, no more */
-	} control;
-	struct iovec room = { ret_wire, sizeof(*ret_wire) };
-	struct msghdr message = { .msg_iov = &room,
-				  .msg_iovlen = 1,
-				  .msg_control = control.bytes,
-				  .msg_controllen = sizeof(control.bytes) };
-	ssize_t n = recvmsg(worker->socket.fd, &message,
-			    MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	struct cmsghdr *head = n > 0 ? CMSG_FIRSTHDR(&message) : NULL;
-
-	*ret_fd = -1;
-	if (head && head->cmsg_level == SOL_SOCKET &&
-	    head->cmsg_type == SCM_RIGHTS)
-		memcpy(ret_fd, CMSG_DATA(head), sizeof(int));
-	return n;
-}
-
-int gm_attachments_receive(struct gm_worker_process *worker)
-{
-	for (int i = 0; i < RECORDS_A_TURN && worker->socket.fd >= 0; i++) {
-		struct gm_wire wire;
-		int fd;
-		ssize_t n = receive(worker, &wire, &fd);
-
-		if (n == (ssize_t)sizeof(wire)) {
-			on_message(worker, &wire, fd);
-			continue;
-		}
-		if (fd >= 0)
-			close(fd);
-		if (n < 0 && (errno == EAGAIN || errno == EINTR))
-			return 0;
-		if (n > 0)
-			gm_worker_process_kill(worker, "it sent half a record");
-		return -EPIPE;
-	}
-	return worker->socket.fd >= 0 ? 1 : -EPIPE;
 }
 
 /* The undertaker died over the first seat that it had not answered for. */
@@ -503,9 +406,9 @@ int gm_attachments_admit(const struct gm_worker_process *worker,
 {
 	if (worker->state == GM_PROCESS_STUCK)
 		return refuse_stuck(worker, ret_why);
-	if (gm_worker_process_is_barred(worker))
+	if (gm_worker_child_is_barred(worker))
 		return refuse_barred(worker, ret_why);
-	if (gm_worker_process_rests_long(worker))
+	if (gm_worker_child_rests_long(worker))
 		return refuse_for_long(worker, ret_why);
 	return 0;
 }
@@ -548,49 +451,20 @@ void gm_attachments_refuse(struct gm_worker_process *worker)
 		gm_attachments_refuse_newcomers(worker, why);
 }
 
-/* Whose seat it is to be: the row's own worker's, or that of programs. */
-static int find_worker(struct gm_daemon *d, uint32_t row,
-		       const struct gm_attachment *attachment,
-		       struct gm_worker_process **ret_keeper,
-		       char ret_why[GM_WHY_BYTES])
-{
-	struct gm_worker_process *worker =
-		row < GM_ROWS ? d->supervisor->rows.workers[row] : NULL;
-	int error = 0;
+/* ---- coming and going --------------------------------------------------- */
 
-	if (!worker)
-		return gm_why(ret_why, -ENODEV,
-			      "row %u has no worker; see gpumapctl devices",
-			      row);
-	if (d->supervisor->draining)
-		return gm_why(ret_why, -ESHUTDOWN,
-			      "the agent is shutting down");
-	if (attachment->runs_programs)
-		error = gm_worker_groups_keeper(d->supervisor, row,
-						attachment->uid, &worker);
-	if (error)
-		return gm_why(ret_why, error,
-			      "no worker for programs on row %u: %s", row,
-			      strerror(-error));
-	*ret_keeper = worker;
-	return 0;
-}
-
-int gm_supervisor_seat(struct gm_daemon *d, uint32_t row,
+int gm_attachments_add(struct gm_worker_process *worker,
 		       struct gm_attachment *attachment,
 		       char ret_why[GM_WHY_BYTES])
 {
-	struct gm_worker_process *worker = NULL;
-	int error = find_worker(d, row, attachment, &worker, ret_why);
+	int error;
 
-	if (error)
-		return error;
 	if (gm_attachments_admit(worker, ret_why) < 0)
 		return -ENODEV;
 	if (worker->n_free == 0)
 		return gm_why(ret_why, -EUSERS,
 			      "row %u serves %u sessions, which is all it can",
-			      row, GM_JOURNAL_PLACES);
+			      worker->row, GM_JOURNAL_PLACES);
 	error = gm_user_queue_join(worker, attachment);
 	if (error)
 		return gm_why(ret_why, error, "out of memory");
@@ -601,23 +475,41 @@ int gm_supervisor_seat(struct gm_daemon *d, uint32_t row,
 	gm_journal_open(gm_journal_at(worker->journal, attachment->place),
 			attachment->session);
 	TAILQ_INSERT_TAIL(&worker->attachments, attachment, entry);
-	gm_demand_begins(worker);
-	gm_attachments_flush(worker);
 	return 0;
 }
 
-void gm_supervisor_leave(struct gm_daemon *d, struct gm_attachment *attachment)
+void gm_attachments_leave(struct gm_attachment *attachment)
 {
 	struct gm_worker_process *worker = attachment->worker;
 
 	if (!worker) {
 		attachment->left(attachment);
 	} else if (attachment->state == GM_ATTACHMENT_WAITING) {
-		has_left(worker,
-			 attachment); /* no living child has it mapped */
+		/* No running child has it mapped. */
+		has_left(worker, attachment);
 	} else if (attachment->state != GM_ATTACHMENT_LEFT) {
 		attachment->is_owed = false;
 		attachment->state = GM_ATTACHMENT_LEAVING;
 		gm_attachments_flush(worker);
 	}
+}
+
+int gm_attachments_ask(struct gm_attachment *attachment,
+		       struct gm_worker_request *claim,
+		       char ret_why[GM_WHY_BYTES])
+{
+	struct gm_worker_process *worker = attachment->worker;
+	int error = gm_worker_requests_add(attachment, claim, ret_why);
+
+	if (error == 0)
+		gm_attachments_flush(worker);
+	return error;
+}
+
+void gm_attachments_give_back(struct gm_worker_request *claim)
+{
+	struct gm_worker_process *worker = claim->attachment->worker;
+
+	if (gm_worker_requests_leave(claim))
+		gm_attachments_flush(worker);
 }

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* What is said of a worker's death, to readers and to the log. */
+#include "agent/daemon/workers/death.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,16 +10,9 @@
 #include "agent/common/log.h"
 #include "agent/cuda/cuerror.h"
 #include "agent/daemon/daemon.h"
-#include "agent/daemon/workers/worker_process.h"
-#include "agent/daemon/workers/worker_users.h"
+#include "agent/daemon/workers/worker_child.h"
 
 #define MS UINT64_C(1000000)
-
-void gm_death_begins(struct gm_worker_process *worker)
-{
-	if (worker->times.failed_ns == 0)
-		worker->times.failed_ns = gm_loop_now();
-}
 
 /* With the driver's number and name in front, unless the worker has put them
  * there. */
@@ -37,28 +30,23 @@ static void make_reason(const struct gm_worker_process *worker, const char *why,
 
 /* A worker that finds no such device has lost it: until the probe has seen it
  * again there is nobody to start. */
-void gm_death_show(struct gm_worker_process *worker, const char *why)
+bool gm_death_show(struct gm_worker_process *worker, const char *why,
+		   char ret_reason[GM_WHY_BYTES])
 {
 	struct gm_device *device = worker->d->devices.of[worker->row];
 	bool is_lost = worker->is_card && worker->code > 0 &&
 		       gm_cuerror_class((gm_cu_result)worker->code) ==
 			       GM_CUERROR_ABSENT;
-	char reason[GM_WHY_BYTES];
-
 	/* Who bars it has said why; a program has no device to lose. */
 	if (device->bars || !gm_worker_process_is_shown(worker))
-		return;
-	make_reason(worker, why, reason);
+		return false;
+	make_reason(worker, why, ret_reason);
 	if (is_lost)
 		device->bars |= GM_BAR_LOST;
 	gm_devices_state(worker->d, worker->row,
 			 is_lost ? GPUMAP_DEVICE_LOST : GPUMAP_DEVICE_FAILED,
-			 reason, worker->code);
-	if (is_lost) {
-		gm_worker_users_row_closing(worker->d, worker->row);
-		gm_standby_end(worker);
-		gm_attachments_refuse_newcomers(worker, reason);
-	}
+			 ret_reason, worker->code);
+	return is_lost;
 }
 
 /* Who bars the row has said why, and takes it away with that. */
@@ -66,11 +54,11 @@ void gm_death_stuck(struct gm_worker_process *worker)
 {
 	char reason[GM_WHY_BYTES];
 
-	if (gm_worker_process_is_barred(worker))
+	if (gm_worker_child_is_barred(worker))
 		return;
 	snprintf(reason, sizeof(reason), "stuck%s: %d does not end by SIGKILL",
 		 worker->is_card ? " in driver" : "", (int)worker->child.pid);
-	gm_worker_process_show(worker, GPUMAP_DEVICE_FAILED, reason, 0);
+	gm_worker_child_show(worker, GPUMAP_DEVICE_FAILED, reason, 0);
 }
 
 void gm_death_log(const struct gm_worker_process *worker, bool well,
@@ -89,8 +77,7 @@ void gm_death_log(const struct gm_worker_process *worker, bool well,
 	       remedy ? " remedy=" : "", remedy ? gm_quote(remedy).text : "");
 }
 
-/* How long it was away, and with what. */
-void gm_death_over(struct gm_worker_process *worker)
+static void log_return(struct gm_worker_process *worker)
 {
 	struct gm_worker_process_times t = worker->times;
 	uint64_t now = gm_loop_now();
@@ -105,4 +92,13 @@ void gm_death_over(struct gm_worker_process *worker)
 	       (now - t.failed_ns) / MS, (t.gone_ns - t.failed_ns) / MS,
 	       t.recovered_ns ? (t.recovered_ns - t.gone_ns) / MS : 0,
 	       t.started_ns > t.gone_ns ? (now - t.started_ns) / MS : 0);
+}
+
+void gm_death_over(struct gm_worker_process *worker)
+{
+	if (gm_worker_process_is_shown(worker) &&
+	    worker->d->devices.of[worker->row]->moving.state !=
+		    GPUMAP_DEVICE_READY)
+		gm_worker_child_show(worker, GPUMAP_DEVICE_READY, NULL, 0);
+	log_return(worker);
 }

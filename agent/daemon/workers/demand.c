@@ -1,15 +1,13 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/*
- * Whether a row is to have a worker: somebody has a seat there, nobody has had
- * one for long, its device may not be used.
- */
+#include "agent/daemon/workers/demand.h"
 
 #include "agent/common/log.h"
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/sharing/share_request.h"
-#include "agent/daemon/workers/worker_process.h"
+#include "agent/daemon/workers/attachment.h"
+#include "agent/daemon/workers/worker_child.h"
 #include "agent/daemon/workers/worker_users.h"
 
 void gm_demand_closed(struct gm_worker_process *worker)
@@ -26,24 +24,6 @@ void gm_demand_closed(struct gm_worker_process *worker)
 	closed = own->closed;
 	own->closed = NULL;
 	closed(own->d, own->row);
-}
-
-void gm_demand_begins(struct gm_worker_process *worker)
-{
-	gm_timer_stop(&worker->d->loop, &worker->idle);
-	if (worker->state == GM_PROCESS_IDLE)
-		gm_worker_process_rest(worker);
-}
-
-void gm_demand_ends(struct gm_worker_process *worker)
-{
-	uint64_t idle_ns = gm_worker_process_is_shown(worker)
-				   ? worker->d->config.cuda_idle_ns
-				   : 0;
-
-	if (worker->on_need && worker->state == GM_PROCESS_SERVING)
-		gm_timer_set(&worker->d->loop, &worker->idle,
-			     gm_loop_now() + idle_ns);
 }
 
 /* ---- its end ----------------------------------------------------------- */
@@ -92,16 +72,6 @@ void gm_demand_end(struct gm_worker_process *worker)
 }
 
 /* ---- what it lends until then ------------------------------------------- */
-
-void gm_demand_send_leave(struct gm_worker_process *worker)
-{
-	struct gm_wire wire = { .type = GM_WIRE_LEAVE };
-
-	if (worker->may_leave && !worker->leave_sent &&
-	    worker->socket.fd >= 0 &&
-	    gm_attachments_send(worker, &wire, NULL, 0) == 0)
-		worker->leave_sent = true;
-}
 
 static void let_go(struct gm_worker_process *worker)
 {
@@ -158,7 +128,7 @@ void gm_demand_overdue(struct gm_worker_process *worker)
 	} else if (has_worked(worker)) {
 		wait_for_end(worker);
 	} else {
-		gm_worker_process_kill(worker, "it did not end when asked");
+		gm_worker_child_kill(worker, "it did not end when asked");
 	}
 }
 
@@ -171,50 +141,11 @@ void gm_demand_idle(struct gm_timer *timer)
 	    gm_worker_process_is_needed(worker))
 		return;
 	if (gm_worker_users_keeps_worker(worker)) {
-		gm_demand_ends(worker); /* look again */
+		gm_worker_child_unneeded(worker); /* look again */
 		return;
 	}
 	gm_log(GM_LOG_INFO, "worker_idle", "row=%u%s pid=%d", worker->row,
 	       worker->of, (int)worker->child.pid);
 	gm_standby_end(worker);
 	gm_demand_end(worker);
-}
-
-void gm_demand_bar(struct gm_worker_process *worker, bool finish,
-		   const char *why)
-{
-	gm_standby_end(worker);
-	gm_attachments_refuse_newcomers(worker, why);
-	switch (worker->state) {
-	case GM_PROCESS_IDLE:
-	case GM_PROCESS_RESTING:
-		gm_worker_process_rest(worker);
-		break;
-	case GM_PROCESS_BARRED:
-		gm_demand_closed(worker);
-		break;
-	case GM_PROCESS_STARTING:
-	case GM_PROCESS_SERVING:
-		if (finish)
-			gm_demand_end(worker);
-		else
-			gm_worker_process_kill(worker, why);
-		break;
-	default: /* what comes next is that */
-		break;
-	}
-}
-
-void gm_demand_unbar(struct gm_worker_process *worker)
-{
-	worker->closed = NULL;
-	if (worker->state == GM_PROCESS_BARRED)
-		gm_worker_process_rest(worker);
-	else if (worker->state == GM_PROCESS_STUCK)
-		gm_death_stuck(worker);
-}
-
-void gm_demand_standby_gone(struct gm_worker_process *worker)
-{
-	gm_demand_closed(worker);
 }

@@ -1,11 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/*
- * What the processes of a row are started as: their command line, and for a
- * CUDA row an environment in which the driver sees one card and nothing else of
- * what our own environment may say about CUDA.
- */
+#include "agent/daemon/workers/exec.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -14,9 +10,12 @@
 
 #include "agent/daemon/base/environment.h"
 #include "agent/daemon/daemon.h"
-#include "agent/daemon/workers/worker_process.h"
 
-#define ARGUMENTS 48
+#define SECOND        UINT64_C(1000000000)
+
+#define ARGUMENTS     48
+#define READY_NS      (10 * SECOND)
+#define READY_CARD_NS (120 * SECOND) /* the driver starts one at a time */
 
 struct launch {
 	char *argv[ARGUMENTS + 1]; /* and a NULL */
@@ -164,4 +163,9 @@ int gm_worker_exec(const struct gm_worker_process *worker,
 				 worker->group->group_page_fd, ret_child);
 	free(l);
 	return error;
+}
+
+uint64_t gm_worker_exec_limit(const struct gm_worker_process *worker)
+{
+	return worker->is_card ? READY_CARD_NS : READY_NS;
 }

@@ -13,6 +13,7 @@
 
 #include "agent/common/log.h"
 #include "agent/daemon/daemon.h"
+#include "agent/daemon/workers/exec.h"
 #include "agent/daemon/workers/worker_process.h"
 #include "shm/point.h"
 
@@ -158,7 +159,7 @@ static void is_gone(struct gm_worker_process *worker, const char *how)
 		start(worker);
 	else
 		rest(worker);
-	gm_demand_standby_gone(worker);
+	standby->gone(worker);
 }
 
 static void pidfd_ready(struct gm_source *source, uint32_t events)
@@ -242,11 +243,13 @@ static void start(struct gm_worker_process *worker)
 	}
 	gm_log(GM_LOG_INFO, "spare_started", "row=%u pid=%d", worker->row,
 	       (int)standby->child.pid);
-	enter(worker, GM_STANDBY_STARTING, gm_watchdog_ready_limit(worker));
+	enter(worker, GM_STANDBY_STARTING, gm_worker_exec_limit(worker));
 }
 
-void gm_standby_init(struct gm_standby *standby)
+void gm_standby_init(struct gm_standby *standby,
+		     void (*gone)(struct gm_worker_process *worker))
 {
+	standby->gone = gone;
 	standby->pidfd.fd = -1;
 	standby->socket.fd = -1;
 	standby->timer.fired = timer_fired;

@@ -46,13 +46,16 @@ struct gm_standby {
 	struct gm_source pidfd;  /* fd -1: none runs */
 	struct gm_source socket; /* fd -1 once it is closed */
 	struct gm_timer timer;   /* of the state */
+	void (*gone)(struct gm_worker_process *worker);
 	uint64_t since_ns;
 	uint32_t deaths; /* since the last one that stood by */
 	int code;        /* the driver's number behind why, or 0 */
 	char why[120];   /* its last words */
 };
 
-void gm_standby_init(struct gm_standby *standby);
+/* @gone is called when the process has ended. */
+void gm_standby_init(struct gm_standby *standby,
+		     void (*gone)(struct gm_worker_process *worker));
 
 /* Have one, from now on. */
 void gm_standby_want(struct gm_worker_process *worker);
@@ -68,7 +71,7 @@ void gm_standby_want(struct gm_worker_process *worker);
 int gm_standby_take(struct gm_worker_process *worker,
 		    struct gm_child *ret_child);
 
-/* Have none, from now on.  gm_demand_standby_gone() follows when one ran. */
+/* Have none, from now on.  gone() follows when one ran. */
 void gm_standby_end(struct gm_worker_process *worker);
 
 /* Does a process of it still run? */

@@ -15,6 +15,11 @@
 #include "agent/common/log.h"
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/sharing/share_request.h"
+#include "agent/daemon/workers/attachment.h"
+#include "agent/daemon/workers/demand.h"
+#include "agent/daemon/workers/program_workers.h"
+#include "agent/daemon/workers/watchdog.h"
+#include "agent/daemon/workers/worker_child.h"
 #include "agent/daemon/workers/worker_process.h"
 #include "agent/daemon/workers/worker_users.h"
 
@@ -44,7 +49,7 @@ static void tick(struct gm_timer *timer)
 	limit_spinning(s, now);
 	TAILQ_FOREACH(worker, &s->all, entry)
 	gm_watchdog_check(worker, now);
-	gm_worker_groups_look(s, now);
+	gm_program_workers_tidy(s, now);
 	gm_spawn_tidy();
 	gm_timer_set(&s->d->loop, &s->tick, now + TICK_NS);
 }
@@ -151,10 +156,65 @@ void gm_supervisor_row_reused(struct gm_daemon *d, uint32_t row)
 {
 	if (!d->supervisor)
 		return;
-	gm_worker_groups_forget(d->supervisor, row);
+	gm_program_workers_forget(d->supervisor, row);
 	gm_worker_process_free(d->supervisor->rows.workers[row]);
 	d->supervisor->rows.workers[row] = NULL;
 }
+
+/* ---- sessions ---------------------------------------------------------- */
+
+/* Whose seat it is to be: the row's own worker's, or that of programs. */
+static int find_worker(struct gm_daemon *d, uint32_t row,
+		       const struct gm_attachment *attachment,
+		       struct gm_worker_process **ret_keeper,
+		       char ret_why[GM_WHY_BYTES])
+{
+	struct gm_worker_process *worker =
+		row < GM_ROWS ? d->supervisor->rows.workers[row] : NULL;
+	int error = 0;
+
+	if (!worker)
+		return gm_why(ret_why, -ENODEV,
+			      "row %u has no worker; see gpumapctl devices",
+			      row);
+	if (d->supervisor->draining)
+		return gm_why(ret_why, -ESHUTDOWN,
+			      "the agent is shutting down");
+	if (attachment->runs_programs)
+		error = gm_program_workers_find(d->supervisor, row,
+						attachment->uid, &worker);
+	if (error)
+		return gm_why(ret_why, error,
+			      "no worker for programs on row %u: %s", row,
+			      strerror(-error));
+	*ret_keeper = worker;
+	return 0;
+}
+
+int gm_supervisor_seat(struct gm_daemon *d, uint32_t row,
+		       struct gm_attachment *attachment,
+		       char ret_why[GM_WHY_BYTES])
+{
+	struct gm_worker_process *worker = NULL;
+	int error = find_worker(d, row, attachment, &worker, ret_why);
+
+	if (error)
+		return error;
+	error = gm_attachments_add(worker, attachment, ret_why);
+	if (error)
+		return error;
+	gm_worker_process_need(worker);
+	gm_attachments_flush(worker);
+	return 0;
+}
+
+void gm_supervisor_leave(struct gm_daemon *d, struct gm_attachment *attachment)
+{
+	(void)d;
+	gm_attachments_leave(attachment);
+}
+
+/* ---- rows -------------------------------------------------------------- */
 
 static struct gm_worker_process *worker_of(const struct gm_daemon *d,
 					   uint32_t row)
@@ -195,7 +255,7 @@ void gm_supervisor_bar(struct gm_daemon *d, uint32_t row, uint32_t bar,
 	TAILQ_FOREACH(worker, &d->supervisor->all, entry)
 	{
 		if (worker->row == row)
-			gm_demand_bar(worker, finish, why);
+			gm_worker_process_bar(worker, finish, why);
 	}
 }
 
@@ -248,7 +308,7 @@ void gm_supervisor_unbar(struct gm_daemon *d, uint32_t row, uint32_t bars)
 	TAILQ_FOREACH(worker, &d->supervisor->all, entry)
 	{
 		if (worker->row == row)
-			gm_demand_unbar(worker);
+			gm_worker_process_unbar(worker);
 	}
 }
 
@@ -301,7 +361,7 @@ static void kill_all(struct gm_supervisor *s)
 	TAILQ_FOREACH(worker, &s->all, entry)
 	{
 		if (gm_worker_process_has_child(worker))
-			gm_worker_process_kill(worker, "agent is ending");
+			gm_worker_child_kill(worker, "agent is ending");
 		if (gm_standby_runs(&worker->standby))
 			kill(worker->standby.child.pid, SIGKILL);
 	}
@@ -323,7 +383,9 @@ void gm_supervisor_exit(struct gm_daemon *d)
 	kill_all(s);
 	gm_timer_stop(&d->loop, &s->tick);
 	gm_timer_stop(&d->loop, &s->parting);
-	gm_worker_groups_free(s);
+	gm_program_workers_free(s);
+	for (uint32_t row = 0; row < GM_ROWS; row++)
+		gm_worker_process_free(s->rows.workers[row]);
 	gm_worker_group_close(&s->rows);
 	if (s->no_mps[0])
 		rmdir(s->no_mps);

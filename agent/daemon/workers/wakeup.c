@@ -1,11 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/*
- * What wakes a row's worker, for the workers of other rows whose entries others
- * wait for (agent/worker/queue/dependency.h). An eventfd per row, made when it
- * is first asked for; it outlives the workers, and no client has it.
- */
+#include "agent/daemon/workers/wakeup.h"
 
 #include <errno.h>
 #include <sys/eventfd.h>
@@ -13,7 +9,7 @@
 
 #include "agent/common/log.h"
 #include "agent/daemon/daemon.h"
-#include "agent/daemon/workers/worker_process.h"
+#include "agent/daemon/workers/worker_child.h"
 
 static int waker_of(struct gm_worker_process *worker)
 {
@@ -37,5 +33,5 @@ void gm_wakeup_send(struct gm_worker_process *worker, uint32_t row)
 		gm_log(GM_LOG_WARNING, "no_waker", "row=%u error=%d", row, -fd);
 	else
 		/* Without room now it asks again. */
-		gm_attachments_send(worker, &wire, &fd, 1);
+		gm_worker_child_send(worker, &wire, &fd, 1);
 }

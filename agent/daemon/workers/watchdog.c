@@ -1,29 +1,21 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/*
- * How long what may take, by the signs of life that a worker leaves in its
- * journal: what each of its threads is inside of, and since when.
- *
- * A device that computes for a client may take as long as it takes: the calls
- * that wait for it are not judged meanwhile, and only the administrator's limit
- * ends a worker over a client's job.
- */
+#include "agent/daemon/workers/watchdog.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
 #include "agent/daemon/daemon.h"
-#include "agent/daemon/workers/worker_process.h"
+#include "agent/daemon/workers/attachment.h"
+#include "agent/daemon/workers/worker_child.h"
 
-#define MS            UINT64_C(1000000)
-#define SECOND        UINT64_C(1000000000)
+#define MS          UINT64_C(1000000)
+#define SECOND      UINT64_C(1000000000)
 
-#define READY_NS      (10 * SECOND)
-#define READY_CARD_NS (120 * SECOND) /* the driver starts one at a time */
-#define JOINT_NS      (60 * SECOND)
-#define BESIDE_NS     (60 * SECOND) /* short jobs that follow each other */
-#define STOPPED_MAX   2u            /* looks, a second apart */
+#define JOINT_NS    (60 * SECOND)
+#define BESIDE_NS   (60 * SECOND) /* short jobs that follow each other */
+#define STOPPED_MAX 2u            /* looks, a second apart */
 
 static const struct limit {
 	uint64_t ns;
@@ -54,11 +46,6 @@ static const struct limit {
 	[GM_CALL_GIVE_UP] = { 5 * SECOND, "giving up to meet other cards",
 			      true },
 };
-
-uint64_t gm_watchdog_ready_limit(const struct gm_worker_process *worker)
-{
-	return worker->is_card ? READY_CARD_NS : READY_NS;
-}
 
 /* A time of the journal, later by as long as the agent did not run since: what
  * stopped the agent has stopped the worker, too. */
@@ -104,7 +91,7 @@ static void judge(struct gm_worker_process *worker, uint64_t beat, uint64_t now)
 		 limit_ns / (limit_ns < SECOND ? MS : SECOND),
 		 limit_ns < SECOND ? "ms" : "s",
 		 limit->ns ? "" : ", the limit in [programs]");
-	gm_worker_process_kill(worker, why);
+	gm_worker_child_kill(worker, why);
 }
 
 /* Device code that has been at it for a while. */
@@ -133,7 +120,7 @@ static void judge_orphaned(struct gm_worker_process *worker, uint64_t now)
 		if (attachment->state < GM_ATTACHMENT_LEAVING)
 			return;
 	}
-	gm_worker_process_kill(worker, "nobody is left who wants its program");
+	gm_worker_child_kill(worker, "nobody is left who wants its program");
 }
 
 /* What a card does with others is under way for them, too: no limit of one
@@ -166,11 +153,11 @@ static void judge_jobs(struct gm_worker_process *worker, uint64_t now)
 	if (limit == 0 || !worker->is_card ||
 	    now - without_pauses(worker, since) <= limit)
 		return;
-	gm_worker_process_kill(
-		worker, by_programs ? "a job ran longer than the limit in "
-				      "[programs] allows"
-				    : "a job ran longer than kernel-limit "
-				      "allows");
+	gm_worker_child_kill(worker,
+			     by_programs ? "a job ran longer than the limit in "
+					   "[programs] allows"
+					 : "a job ran longer than kernel-limit "
+					   "allows");
 }
 
 void gm_watchdog_check(struct gm_worker_process *worker, uint64_t now_ns)
@@ -182,7 +169,7 @@ void gm_watchdog_check(struct gm_worker_process *worker, uint64_t now_ns)
 	if (!gm_spawn_stopped(&worker->child))
 		worker->times_stopped = 0;
 	else if (++worker->times_stopped >= STOPPED_MAX)
-		gm_worker_process_kill(worker, "stopped by a signal");
+		gm_worker_child_kill(worker, "stopped by a signal");
 	if (worker->state == GM_PROCESS_SERVING) {
 		look_at_joint(worker, now_ns);
 		judge_jobs(worker, now_ns);

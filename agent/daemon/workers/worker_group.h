@@ -2,13 +2,13 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * worker_group - workers that share what they know of each other.
+ * worker_group - workers that share one page of memory.
  *
- * The rows' own workers are one crew.  The programs of each uid's clients are
- * run by another, of which a row has a worker while that uid has a seat there
- * (worker_process.h). A program may do with its worker what it likes, so that
- * crew has a journal for each worker and a commons of its own: nothing that it
- * can write is read by the workers of others. Its workers never spin.
+ * The rows' own workers are one group.  The workers that run programs of one
+ * uid's clients are another (program_workers.h): a program may write all that
+ * its worker can write, so such a group has a page of its own and each of its
+ * workers a journal of its own, which no worker of another group reads.  These
+ * workers never spin.
  */
 #ifndef GM_DAEMON_WORKERS_WORKER_GROUP_H
 #define GM_DAEMON_WORKERS_WORKER_GROUP_H
@@ -39,18 +39,8 @@ TAILQ_HEAD(gm_worker_group_list, gm_worker_group);
 /* What its workers share.  Returns 0, or a negative errno. */
 int gm_worker_group_open(struct gm_worker_group *group);
 
-/* Its keepers are freed, and what it has is closed; it is its owner's to
- * free. */
+/* Close its page.  Its keepers were freed before. */
 void gm_worker_group_close(struct gm_worker_group *group);
-
-/*
- * gm_worker_groups_keeper - the keeper of a uid's programs on a row, made on
- * first use
- *
- * Returns	0, or a negative errno
- */
-int gm_worker_groups_keeper(struct gm_supervisor *s, uint32_t row, uint32_t uid,
-			    struct gm_worker_process **ret_keeper);
 
 /* Is there a keeper of programs for this row, with a process or without? */
 bool gm_worker_groups_have(const struct gm_supervisor *s, uint32_t row);
@@ -62,15 +52,5 @@ gm_worker_groups_running(const struct gm_supervisor *s, uint32_t row);
 /* Take away what locks of programs' workers an agent that was killed has left.
  * One that is held still has a worker, and stays. */
 void gm_worker_groups_sweep(const struct gm_daemon *d);
-
-/* Let go of keepers of programs that nobody needs: to be called now and then,
- * not from within a keeper. */
-void gm_worker_groups_look(struct gm_supervisor *s, uint64_t now_ns);
-
-/* Of one row, which is to be another device. */
-void gm_worker_groups_forget(struct gm_supervisor *s, uint32_t row);
-
-/* Of all rows. */
-void gm_worker_groups_free(struct gm_supervisor *s);
 
 #endif

@@ -15,7 +15,13 @@
 #include "agent/common/log.h"
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/sharing/share_request.h"
+#include "agent/daemon/workers/attachment.h"
+#include "agent/daemon/workers/death.h"
+#include "agent/daemon/workers/demand.h"
+#include "agent/daemon/workers/exec.h"
 #include "agent/daemon/workers/stale_worker.h"
+#include "agent/daemon/workers/worker_child.h"
+#include "agent/daemon/workers/worker_messages.h"
 #include "agent/daemon/workers/worker_users.h"
 #include "gpumap.h"
 #include "shm/point.h"
@@ -24,42 +30,18 @@
 #define SECOND       UINT64_C(1000000000)
 
 #define BURY_NS      (10 * SECOND) /* for one undertaker */
-#define HANG_UP_NS   (1 * SECOND)  /* from a closed socket to the exit */
-#define HANG_UP_CARD (10 * SECOND) /* likewise, with a context to give up */
-#define STUCK_NS     (5 * SECOND)  /* from SIGKILL to the exit */
 #define DENY_NS      (1 * SECOND)  /* between burials of a barred row */
 #define LAST_TURNS   64            /* of reading what a dead child has said */
 #define LOCK_POLL_NS (20 * MS)
 #define ORPHAN_NS    (3 * SECOND) /* for the worker of a dead agent to end */
-#define BACK_OFF_NS  (100 * MS)   /* after the second early death, times 4 */
-#define BACK_OFF_MAX (30 * SECOND)
-#define LONG_REST    (1 * SECOND) /* from here on newcomers are not kept */
 
 static void spawn_worker(struct gm_worker_process *worker);
 static void spawn_recovery(struct gm_worker_process *worker);
 
-/* Its timer fires after @limit_ns, 0: never. */
-static void enter(struct gm_worker_process *worker,
-		  enum gm_worker_process_state state, uint64_t limit_ns)
-{
-	worker->state = state;
-	worker->since_ns = gm_loop_now();
-	if (limit_ns)
-		gm_timer_set(&worker->d->loop, &worker->timer,
-			     worker->since_ns + limit_ns);
-	else
-		gm_timer_stop(&worker->d->loop, &worker->timer);
-}
-
 static void show(struct gm_worker_process *worker, uint32_t state,
 		 const char *reason)
 {
-	gm_worker_process_show(worker, state, reason, 0);
-}
-
-bool gm_worker_process_is_barred(const struct gm_worker_process *worker)
-{
-	return worker->d->devices.of[worker->row]->bars != 0;
+	gm_worker_child_show(worker, state, reason, 0);
 }
 
 /* ---- a child's start --------------------------------------------------- */
@@ -71,8 +53,8 @@ static void socket_ready(struct gm_source *source, uint32_t events)
 	struct gm_worker_process *worker =
 		gm_owner(source, struct gm_worker_process, socket);
 
-	if (gm_attachments_receive(worker) < 0)
-		gm_worker_process_hung_up(worker);
+	if (gm_worker_messages_receive(worker) < 0)
+		gm_worker_child_hung_up(worker);
 	else
 		gm_attachments_flush(worker);
 }
@@ -131,31 +113,11 @@ static int start_child(struct gm_worker_process *worker, enum gm_exec_part part)
 	return error;
 }
 
-static uint64_t back_off(uint32_t deaths)
-{
-	uint64_t wait = BACK_OFF_NS;
-
-	if (deaths < 2)
-		return 0;
-	while (deaths-- > 2 && wait < BACK_OFF_MAX)
-		wait *= 4;
-	return wait < BACK_OFF_MAX ? wait : BACK_OFF_MAX;
-}
-
-static void show_ready(struct gm_worker_process *worker)
-{
-	if (gm_worker_process_is_shown(worker) &&
-	    worker->d->devices.of[worker->row]->moving.state !=
-		    GPUMAP_DEVICE_READY)
-		show(worker, GPUMAP_DEVICE_READY, NULL);
-	gm_death_over(worker);
-}
-
 static void wait_for_need(struct gm_worker_process *worker)
 {
 	gm_standby_end(worker);
-	enter(worker, GM_PROCESS_IDLE, 0);
-	show_ready(worker);
+	gm_worker_child_enter(worker, GM_PROCESS_IDLE, 0);
+	gm_death_over(worker);
 }
 
 static void back_off_now(struct gm_worker_process *worker, uint64_t wait)
@@ -163,7 +125,7 @@ static void back_off_now(struct gm_worker_process *worker, uint64_t wait)
 	gm_log(GM_LOG_WARNING, "back_off",
 	       "row=%u%s deaths=%u wait_ms=%" PRIu64, worker->row, worker->of,
 	       worker->early_deaths, wait / MS);
-	enter(worker, GM_PROCESS_RESTING, wait);
+	gm_worker_child_enter(worker, GM_PROCESS_RESTING, wait);
 	gm_attachments_refuse(worker);
 }
 
@@ -179,12 +141,12 @@ static bool is_needless(const struct gm_worker_process *worker)
  * death asks for, or none. */
 void gm_worker_process_rest(struct gm_worker_process *worker)
 {
-	uint64_t wait = back_off(worker->early_deaths);
+	uint64_t wait = gm_worker_child_back_off(worker->early_deaths);
 
 	if (worker->draining) {
-		enter(worker, GM_PROCESS_OFF, 0);
-	} else if (gm_worker_process_is_barred(worker)) {
-		enter(worker, GM_PROCESS_BARRED, DENY_NS);
+		gm_worker_child_enter(worker, GM_PROCESS_OFF, 0);
+	} else if (gm_worker_child_is_barred(worker)) {
+		gm_worker_child_enter(worker, GM_PROCESS_BARRED, DENY_NS);
 		gm_attachments_refuse(worker);
 		gm_demand_closed(worker);
 	} else if (is_needless(worker)) {
@@ -194,12 +156,6 @@ void gm_worker_process_rest(struct gm_worker_process *worker)
 	} else {
 		spawn_worker(worker);
 	}
-}
-
-bool gm_worker_process_rests_long(const struct gm_worker_process *worker)
-{
-	return worker->state == GM_PROCESS_RESTING &&
-	       back_off(worker->early_deaths) >= LONG_REST;
 }
 
 static void spawn_failed(struct gm_worker_process *worker, const char *what,
@@ -216,7 +172,7 @@ static void spawn_failed(struct gm_worker_process *worker, const char *what,
 	       gm_quote(error == -ENOENT ? "give its place with --worker"
 					 : "see the error")
 		       .text);
-	gm_worker_process_show(worker, GPUMAP_DEVICE_FAILED, reason, error);
+	gm_worker_child_show(worker, GPUMAP_DEVICE_FAILED, reason, error);
 }
 
 static void spawn_worker(struct gm_worker_process *worker)
@@ -234,83 +190,18 @@ static void spawn_worker(struct gm_worker_process *worker)
 		return;
 	}
 	GM_POINT("supervise_spawned");
-	gm_worker_process_show_worker(worker, worker->child.pid);
+	gm_worker_child_show_pid(worker, worker->child.pid);
 	if (worker->restarts && moving->state != GPUMAP_DEVICE_READY)
 		show(worker, GPUMAP_DEVICE_RESTARTING, "worker is starting");
 	gm_log(GM_LOG_INFO, "worker_started", "row=%u%s pid=%d restarts=%u",
 	       worker->row, worker->of, (int)worker->child.pid,
 	       worker->restarts);
-	enter(worker, GM_PROCESS_STARTING, gm_watchdog_ready_limit(worker));
+	gm_worker_child_enter(worker, GM_PROCESS_STARTING,
+			      gm_worker_exec_limit(worker));
 	worker->times.started_ns = worker->since_ns;
 }
 
-void gm_worker_process_ready(struct gm_worker_process *worker, const char *took)
-{
-	if (worker->state != GM_PROCESS_STARTING)
-		return;
-	gm_log(GM_LOG_INFO, "worker_ready",
-	       "row=%u%s pid=%d after_ms=%" PRIu64 "%s%s", worker->row,
-	       worker->of, (int)worker->child.pid,
-	       (gm_loop_now() - worker->since_ns) / MS, took[0] ? " " : "",
-	       took);
-	enter(worker, GM_PROCESS_SERVING, 0);
-	if (worker->drain_requested)
-		gm_demand_end(worker);
-	gm_attachments_flush(worker);
-	if (!gm_worker_process_is_needed(worker))
-		gm_demand_ends(worker);
-}
-
-/* Not before: what a client submits to a queue that the new worker has not
- * taken yet is of the dead one's incarnation, and ends with -EIO. */
-void gm_worker_process_settled(struct gm_worker_process *worker)
-{
-	if (worker->is_shown || worker->draining ||
-	    gm_worker_process_is_barred(worker))
-		return;
-	worker->is_shown = true;
-	show_ready(worker);
-	if (worker->is_card && gm_worker_process_is_shown(worker) &&
-	    worker->d->config.cuda_spare)
-		gm_standby_want(worker);
-	GM_POINT("supervise_ready");
-}
-
 /* ---- its end ----------------------------------------------------------- */
-
-void gm_worker_process_kill(struct gm_worker_process *worker, const char *why)
-{
-	if (!gm_worker_process_has_child(worker) ||
-	    worker->state == GM_PROCESS_ENDING ||
-	    worker->state == GM_PROCESS_STUCK)
-		return;
-	if (!worker->why[0])
-		snprintf(worker->why, sizeof(worker->why), "%s", why);
-	gm_log(GM_LOG_WARNING,
-	       worker->is_recovery ? "undertaker_killed" : "worker_killed",
-	       "row=%u%s pid=%d reason=%s", worker->row, worker->of,
-	       (int)worker->child.pid, gm_quote(why).text);
-	if (!worker->is_recovery)
-		gm_death_begins(worker);
-	kill(worker->child.pid, SIGKILL);
-	enter(worker, GM_PROCESS_ENDING, STUCK_NS);
-}
-
-void gm_worker_process_hung_up(struct gm_worker_process *worker)
-{
-	if (worker->socket.fd < 0)
-		return;
-	gm_loop_del(&worker->d->loop, &worker->socket);
-	close(worker->socket.fd);
-	worker->socket.fd = -1;
-
-	/* It is about to exit, or else it has no business to go on. */
-	if (worker->state != GM_PROCESS_ENDING &&
-	    worker->state != GM_PROCESS_STUCK)
-		gm_timer_set(&worker->d->loop, &worker->timer,
-			     gm_loop_now() + (worker->is_card ? HANG_UP_CARD
-							      : HANG_UP_NS));
-}
 
 /* Once for each worker; a barred row has one a second. */
 static void is_recovered(struct gm_worker_process *worker)
@@ -345,12 +236,12 @@ static void recovery_gone(struct gm_worker_process *worker, const char *how,
 		gm_worker_process_rest(worker);
 		return;
 	}
-	wait = back_off(worker->recovery_deaths);
+	wait = gm_worker_child_back_off(worker->recovery_deaths);
 	if (wait == 0)
 		spawn_recovery(worker);
 	else
-		enter(worker, GM_PROCESS_BURYING,
-		      wait < SECOND ? wait : SECOND);
+		gm_worker_child_enter(worker, GM_PROCESS_BURYING,
+				      wait < SECOND ? wait : SECOND);
 }
 
 static void spawn_recovery(struct gm_worker_process *worker)
@@ -359,12 +250,21 @@ static void spawn_recovery(struct gm_worker_process *worker)
 
 	if (error) {
 		spawn_failed(worker, "undertaker", error);
-		enter(worker, GM_PROCESS_BURYING, SECOND);
+		gm_worker_child_enter(worker, GM_PROCESS_BURYING, SECOND);
 		return;
 	}
-	enter(worker, GM_PROCESS_BURYING, BURY_NS);
+	gm_worker_child_enter(worker, GM_PROCESS_BURYING, BURY_NS);
 	gm_attachments_flush(worker);
 	GM_POINT("supervise_burying");
+}
+
+/* The worker found no such device: until the probe has seen it again, no other
+ * is started. */
+static void is_lost(struct gm_worker_process *worker, const char *reason)
+{
+	gm_worker_users_row_closing(worker->d, worker->row);
+	gm_standby_end(worker);
+	gm_attachments_refuse_newcomers(worker, reason);
 }
 
 /* One that was asked to end, and did, owes nothing that it was told of; what
@@ -375,18 +275,20 @@ static void worker_gone(struct gm_worker_process *worker, const char *how,
 	uint64_t completed = gm_get(&worker->journal->completed);
 	bool well = worker->drain_sent && status == 0;
 	const char *why = worker->why[0] ? worker->why : how;
+	char reason[GM_WHY_BYTES];
 	bool is_owed;
 
 	gm_timer_stop(&worker->d->loop, &worker->idle);
 	gm_death_log(worker, well, why);
 	gm_put(&worker->group->group_page->spinning[worker->row], 0);
 	if (!well) {
-		gm_death_begins(worker);
+		gm_worker_child_failing(worker);
 		worker->times.gone_ns = gm_loop_now();
 		worker->times.recovered_ns = 0;
-		gm_death_show(worker, why);
+		if (gm_death_show(worker, why, reason))
+			is_lost(worker, reason);
 	}
-	gm_worker_process_show_worker(worker, 0);
+	gm_worker_child_show_pid(worker, 0);
 	gm_demand_recheck(worker->d->supervisor);
 	GM_POINT("supervise_died");
 
@@ -413,8 +315,8 @@ static void pidfd_ready(struct gm_source *source, uint32_t events)
 
 	/* Its last words first.  Its io_uring may hold its end of the pair for
 	 * some time yet, so they need not end with a hang-up. */
-	for (int i = 0; i < LAST_TURNS && gm_attachments_receive(worker) > 0;
-	     i++)
+	for (int i = 0;
+	     i < LAST_TURNS && gm_worker_messages_receive(worker) > 0; i++)
 		;
 	if (!gm_spawn_reap(&worker->child, how, &status))
 		return;
@@ -454,7 +356,7 @@ static void start_when_free(struct gm_worker_process *worker)
 					holder) != 0)
 			worker->stale_due_ns = UINT64_MAX;
 	}
-	enter(worker, GM_PROCESS_LOCKED, LOCK_POLL_NS);
+	gm_worker_child_enter(worker, GM_PROCESS_LOCKED, LOCK_POLL_NS);
 }
 
 static void is_stuck(struct gm_worker_process *worker)
@@ -462,7 +364,7 @@ static void is_stuck(struct gm_worker_process *worker)
 	gm_log(GM_LOG_ERROR, "worker_stuck", "row=%u%s pid=%d", worker->row,
 	       worker->of, (int)worker->child.pid);
 	gm_death_stuck(worker);
-	enter(worker, GM_PROCESS_STUCK, 0);
+	gm_worker_child_enter(worker, GM_PROCESS_STUCK, 0);
 	gm_attachments_refuse(worker);
 }
 
@@ -496,28 +398,28 @@ static void timer_fired(struct gm_timer *timer)
 		spawn_worker(worker);
 		break;
 	case GM_PROCESS_STARTING:
-		gm_worker_process_kill(worker, "it did not get ready in time");
+		gm_worker_child_kill(worker, "it did not get ready in time");
 		break;
 	case GM_PROCESS_SERVING:
 		if (worker->socket.fd >= 0)
 			gm_demand_overdue(worker);
 		else
-			gm_worker_process_kill(
+			gm_worker_child_kill(
 				worker, "it closed its socket and went on");
 		break;
 	case GM_PROCESS_BARRED:
 		if (gm_attachments_owe_all(worker))
 			spawn_recovery(worker);
 		else
-			enter(worker, GM_PROCESS_BARRED, DENY_NS);
+			gm_worker_child_enter(worker, GM_PROCESS_BARRED,
+					      DENY_NS);
 		break;
 	case GM_PROCESS_ENDING:
 		is_stuck(worker);
 		break;
 	case GM_PROCESS_BURYING:
 		if (gm_worker_process_has_child(worker))
-			gm_worker_process_kill(worker,
-					       "a burial takes too long");
+			gm_worker_child_kill(worker, "a burial takes too long");
 		else
 			spawn_recovery(worker);
 		break;
@@ -539,7 +441,7 @@ void gm_worker_process_drain(struct gm_worker_process *worker)
 	case GM_PROCESS_IDLE:
 	case GM_PROCESS_BARRED:
 	case GM_PROCESS_RESTING:
-		enter(worker, GM_PROCESS_OFF, 0);
+		gm_worker_child_enter(worker, GM_PROCESS_OFF, 0);
 		break;
 	case GM_PROCESS_STARTING:
 	case GM_PROCESS_SERVING:
@@ -549,6 +451,49 @@ void gm_worker_process_drain(struct gm_worker_process *worker)
 	default: /* ending anyway, and nothing follows */
 		break;
 	}
+}
+
+/* ---- need and bars ------------------------------------------------------ */
+
+void gm_worker_process_need(struct gm_worker_process *worker)
+{
+	gm_timer_stop(&worker->d->loop, &worker->idle);
+	if (worker->state == GM_PROCESS_IDLE)
+		gm_worker_process_rest(worker);
+}
+
+void gm_worker_process_bar(struct gm_worker_process *worker, bool finish,
+			   const char *why)
+{
+	gm_standby_end(worker);
+	gm_attachments_refuse_newcomers(worker, why);
+	switch (worker->state) {
+	case GM_PROCESS_IDLE:
+	case GM_PROCESS_RESTING:
+		gm_worker_process_rest(worker);
+		break;
+	case GM_PROCESS_BARRED:
+		gm_demand_closed(worker);
+		break;
+	case GM_PROCESS_STARTING:
+	case GM_PROCESS_SERVING:
+		if (finish)
+			gm_demand_end(worker);
+		else
+			gm_worker_child_kill(worker, why);
+		break;
+	default: /* what comes next is that */
+		break;
+	}
+}
+
+void gm_worker_process_unbar(struct gm_worker_process *worker)
+{
+	worker->closed = NULL;
+	if (worker->state == GM_PROCESS_BARRED)
+		gm_worker_process_rest(worker);
+	else if (worker->state == GM_PROCESS_STUCK)
+		gm_death_stuck(worker);
 }
 
 /* ---- its own start and end --------------------------------------------- */
@@ -570,7 +515,7 @@ int gm_worker_process_make(struct gm_daemon *d, struct gm_worker_group *group,
 	worker->idle.fired = gm_demand_idle;
 	worker->is_card = d->devices.of[row]->facts.kind == GPUMAP_DEVICE_CUDA;
 	worker->on_need = worker->is_card || group->runs_programs;
-	gm_standby_init(&worker->standby);
+	gm_standby_init(&worker->standby, gm_demand_closed);
 	worker->journal_fd = -1;
 	worker->waker = -1;
 	if (gm_worker_process_is_shown(worker))
@@ -583,7 +528,7 @@ int gm_worker_process_make(struct gm_daemon *d, struct gm_worker_group *group,
 	group->workers[row] = worker;
 	TAILQ_INSERT_TAIL(&d->supervisor->all, worker, entry);
 
-	error = gm_worker_process_name(worker);
+	error = gm_worker_child_name(worker);
 	if (error)
 		return error;
 	worker->journal_fd = gm_spawn_memfd("gpumap-journal", GM_JOURNAL_BYTES);

@@ -2,49 +2,48 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * worker_process - the life of one row's worker, and its undertakers between.
+ * worker_process - the states of the process that serves a row.
  *
- *	LOCKED     the worker of an agent before us has not ended yet
- *	IDLE       nobody needs a worker (rows that have one on need)
- *	BARRED     its device may not be used now
- *	RESTING    back-off
- *	STARTING   a worker runs, and has not said READY
- *	SERVING    it has
- *	ENDING     it was sent SIGKILL; its pidfd has not spoken yet
- *	STUCK      not even SIGKILL has ended it in time
- *	BURYING    an undertaker runs
- *	OFF        no worker and none to come
+ *	LOCKED     the worker of a previous agent has not ended yet
+ *	IDLE       no session and no mask needs a worker (rows of cards)
+ *	BARRED     the row's device may not be used now
+ *	RESTING    back-off after early deaths
+ *	STARTING   a worker runs and has not said READY
+ *	SERVING    it has said READY
+ *	ENDING     it was sent SIGKILL, and has not ended
+ *	STUCK      it does not end by SIGKILL in time
+ *	BURYING    recovery: a process ends what a dead worker owed
+ *	OFF        there is no worker, and there will be none
  *
  *	LOCKED -> STARTING -> SERVING -> (exit) -> BURYING -> RESTING
  *	RESTING -> STARTING
  *
- * An exit leads to BURYING from any state in which a worker was told of a seat;
- * without seats that are owed anything it is passed over, as is RESTING where
- * there is nothing to wait for.
+ * An exit leads to recovery from each state in which a worker was told of a
+ * session.  The row skips recovery when no session is owed anything, and
+ * RESTING when there is no back-off.
  *
  * A host row has a worker as long as the agent runs.  A CUDA row has one while
- * a session has a seat there or a mask is to have a replica, and for cuda.idle
- * after the last has left, and with
- * it a spare: a process that has initialised the driver and takes the place of
- * a worker that dies.  Between two workers the row is IDLE, and READY for
- * readers.
+ * a session is attached or a mask is to have a replica there, and for cuda.idle
+ * afterwards.  With the worker it has a standby, a process that has initialised
+ * the driver and replaces a worker that dies.  Between two workers the row is
+ * IDLE, and READY for readers.
  *
- * The programs of clients run in workers of their own, one for each row and
- * uid, with keepers of their own (worker_group.h): they come with the first
- * session of the uid that wants one there, and go with the last. What becomes
- * of them the row does not show.
+ * Programs of clients run in workers of their own, one for each row and uid
+ * (program_workers.h).  The row does not show what becomes of these.
  *
- * While a row is BARRED, what its sessions submit is ended with -ENODEV once a
- * second.
+ * While a row is BARRED, a recovery process ends the jobs of its sessions with
+ * -ENODEV once a second.
  *
- * A worker that is to end says when it has DRAINED.  As long as others that are
- * to end, and have not, have crossings out of its memory, it goes on to lend,
- * for config.drain_row_ns at most; then it is to LEAVE.
+ * A worker that is to end says DRAINED when its rings are empty.  While other
+ * rows that drain copy out of its memory, it lends that memory, for
+ * config.drain_row_ns at most; then it is told to LEAVE.
  *
- * Of worker_process.c: states. Of worker_group.c: who they are. Of demand.c:
- * whether there is to be a worker. Of death.c: what is said of one. Of exec.c:
- * what a child is started as. Of watchdog.c: how long what may take. Of
- * standby.c: the spare. Of attachment.c: what is said over the socket.
+ * Files, each of which calls those after it: supervisor.c (all rows), watchdog.c
+ * (limits), program_workers.c, worker_process.c (states), worker_messages.c
+ * (what the process says), demand.c (whether there is to be a worker),
+ * attachment.c (sessions), worker_request.c (what they ask of it), standby.c,
+ * death.c (reasons and log lines), wakeup.c, worker_child.c (the process, its
+ * socket, its row), exec.c (command lines), worker_group.c, user_queue.c.
  */
 #ifndef GM_DAEMON_WORKERS_WORKER_PROCESS_H
 #define GM_DAEMON_WORKERS_WORKER_PROCESS_H
@@ -167,8 +166,6 @@ struct gm_supervisor {
 	bool draining;
 };
 
-/* worker_process.c */
-
 /* A keeper for one row, in its crew whatever is returned; does not start the
  * worker.  Returns 0, or a negative errno. */
 int gm_worker_process_make(struct gm_daemon *d, struct gm_worker_group *group,
@@ -193,20 +190,6 @@ gm_worker_process_is_shown(const struct gm_worker_process *worker)
 	return !worker->group->runs_programs;
 }
 
-/* Show the row so, if it shows this keeper's. */
-void gm_worker_process_show(const struct gm_worker_process *worker,
-			    uint32_t state, const char *reason, int error);
-
-/* That its worker is this process, or 0, likewise. */
-void gm_worker_process_show_worker(const struct gm_worker_process *worker,
-				   pid_t pid);
-
-/* What the log calls it, and where its lock is.  Returns 0 or -ENAMETOOLONG. */
-int gm_worker_process_name(struct gm_worker_process *worker);
-
-/* May its device not be used? */
-bool gm_worker_process_is_barred(const struct gm_worker_process *worker);
-
 static inline bool
 gm_worker_process_has_seats(const struct gm_worker_process *worker)
 {
@@ -222,141 +205,15 @@ gm_worker_process_is_needed(const struct gm_worker_process *worker)
 	       gm_worker_users_wants_worker(worker);
 }
 
-/* No child runs: start the next worker, wait with it, or have none. */
-void gm_worker_process_rest(struct gm_worker_process *worker);
-
-/* Does its back-off last so long that a client had better take another row? */
-bool gm_worker_process_rests_long(const struct gm_worker_process *worker);
-
-/* End the child: @why is what the row will say. */
-void gm_worker_process_kill(struct gm_worker_process *worker, const char *why);
-
-/* The worker has said READY, and what took how long. */
-void gm_worker_process_ready(struct gm_worker_process *worker,
-			     const char *took);
-
-/* Every seat that waited has been taken: the row is READY. */
-void gm_worker_process_settled(struct gm_worker_process *worker);
-
-/* The other end of the socket is closed, or broken. */
-void gm_worker_process_hung_up(struct gm_worker_process *worker);
-
-/* demand.c */
-
-/* A seat was taken, or the last one given up. */
-void gm_demand_begins(struct gm_worker_process *worker);
-void gm_demand_ends(struct gm_worker_process *worker);
-
-/* worker->idle: nobody has had a seat for long enough. */
-void gm_demand_idle(struct gm_timer *timer);
-
-/* Have the worker finish what is in its rings, and exit. */
-void gm_demand_end(struct gm_worker_process *worker);
-
-/* It was to have ended by now: look whether it works on, or kill it. */
-void gm_demand_overdue(struct gm_worker_process *worker);
-
-/* It has finished, and others that drain may copy out of its memory yet. */
-void gm_demand_drained(struct gm_worker_process *worker);
-
-/* A worker or a crossing is gone: look, soon, who is waited for no more.  NULL
- * is allowed. */
-void gm_demand_recheck(struct gm_supervisor *s);
-
-/* supervisor->parting */
-void gm_demand_part(struct gm_timer *timer);
-
-/* Tell it, where it may leave. */
-void gm_demand_send_leave(struct gm_worker_process *worker);
+/* A session or a mask needs the worker. */
+void gm_worker_process_need(struct gm_worker_process *worker);
 
 /* The row's device may not be used, or may again; see gm_supervisor_bar(). */
-void gm_demand_bar(struct gm_worker_process *worker, bool finish,
-		   const char *why);
-void gm_demand_unbar(struct gm_worker_process *worker);
+void gm_worker_process_bar(struct gm_worker_process *worker, bool finish,
+			   const char *why);
+void gm_worker_process_unbar(struct gm_worker_process *worker);
 
-/* The row is barred, or a process of it has ended: tell who waits for both. */
-void gm_demand_closed(struct gm_worker_process *worker);
-
-/* The spare has ended. */
-void gm_demand_standby_gone(struct gm_worker_process *worker);
-
-/* death.c */
-
-/* The first sign of it, when there is one before the exit. */
-void gm_death_begins(struct gm_worker_process *worker);
-
-/* Show the row as it is after it, and bar it if its device is lost. */
-void gm_death_show(struct gm_worker_process *worker, const char *why);
-
-/* The row's process does not end by SIGKILL. */
-void gm_death_stuck(struct gm_worker_process *worker);
-
-/* @well: the worker had been asked to end. */
-void gm_death_log(const struct gm_worker_process *worker, bool well,
-		  const char *why);
-
-/* The row is READY again: log how long it was away, and with what. */
-void gm_death_over(struct gm_worker_process *worker);
-
-/* exec.c */
-
-enum gm_exec_part { GM_EXEC_WORKER, GM_EXEC_STANDBY, GM_EXEC_RECOVERY };
-
-/* Start a process for the row.  Returns as gm_spawn(), or -E2BIG. */
-int gm_worker_exec(const struct gm_worker_process *worker,
-		   enum gm_exec_part part, struct gm_child *ret_child);
-
-/* watchdog.c */
-
-/* From the spawn to READY. */
-uint64_t gm_watchdog_ready_limit(const struct gm_worker_process *worker);
-
-/* Look for a worker that makes no progress; to be called once a second, with
- * the loop's time. */
-void gm_watchdog_check(struct gm_worker_process *worker, uint64_t now_ns);
-
-/* wakeup.c */
-
-/* Hand the keeper's worker what wakes that of @row. */
-void gm_wakeup_send(struct gm_worker_process *worker, uint32_t row);
-
-/* attachment.c */
-
-/* Say this to the child.  Returns 0, or a negative errno: -EAGAIN when there is
- * no room. */
-int gm_attachments_send(struct gm_worker_process *worker,
-			const struct gm_wire *wire, const int *fds,
-			size_t n_fds);
-
-/* Say what there is to say, as far as there is room. */
-void gm_attachments_flush(struct gm_worker_process *worker);
-
-/* Take in what the child has said.  Returns 1 when there may be more, 0 when
- * there is not, -EPIPE once it has hung up. */
-int gm_attachments_receive(struct gm_worker_process *worker);
-
-/* The child is gone: who was leaving has left, all others wait again, and what
- * a worker was told of is owed.  Returns whether anything is. */
-bool gm_attachments_child_gone(struct gm_worker_process *worker);
-
-/* May anybody new come to it?  Returns 0, or -ENODEV. */
-int gm_attachments_admit(const struct gm_worker_process *worker,
-			 char ret_why[GM_WHY_BYTES]);
-
-/* Tell those who wait for their first seat that they get none, and why. */
-void gm_attachments_refuse_newcomers(struct gm_worker_process *worker,
-				     const char *why);
-
-/* The same, where the row's state is what they get none for; nobody new may
- * come to it as long as that is so. */
-void gm_attachments_refuse(struct gm_worker_process *worker);
-
-/* What any session has submitted is owed, although no worker has heard of it.
- * Returns whether there is a session. */
-bool gm_attachments_owe_all(struct gm_worker_process *worker);
-
-/* Ask the child to end when it has nothing more to do; it may be told of no
- * seat afterwards. */
-void gm_attachments_send_drain(struct gm_worker_process *worker);
+/* No child runs: start the next worker, wait with it, or have none. */
+void gm_worker_process_rest(struct gm_worker_process *worker);
 
 #endif

@@ -7,8 +7,9 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "agent/daemon/daemon.h"
 #include "agent/daemon/base/server.h"
+#include "agent/daemon/daemon.h"
+#include "agent/daemon/workers/worker_child.h"
 #include "agent/daemon/workers/worker_process.h"
 #include "gpumap.h"
 #include "shm/point.h"
@@ -62,7 +63,7 @@ static int say(struct gm_worker_process *worker,
 	};
 
 	if (type == GM_WIRE_FORGET)
-		return gm_attachments_send(worker, &wire, NULL, 0);
+		return gm_worker_child_send(worker, &wire, NULL, 0);
 	wire.at = claim->at;
 	wire.bytes = claim->bytes;
 	wire.stage_at = claim->stage_at;
@@ -72,8 +73,8 @@ static int say(struct gm_worker_process *worker,
 	wire.awaited = is_awaited(claim);
 	if (claim->kernel)
 		snprintf(wire.text, sizeof(wire.text), "%s", claim->kernel);
-	return gm_attachments_send(worker, &wire, &claim->fd,
-				   claim->fd < 0 ? 0 : 1);
+	return gm_worker_child_send(worker, &wire, &claim->fd,
+				    claim->fd < 0 ? 0 : 1);
 }
 
 /* It was HELD once, and by the row's worker now it is not. */
@@ -190,8 +191,8 @@ static int judge_seat(const struct gm_attachment *attachment,
 			      "the row is being given up; open its queue anew");
 	if (worker->state == GM_PROCESS_STUCK ||
 	    worker->state == GM_PROCESS_OFF ||
-	    gm_worker_process_is_barred(worker) ||
-	    gm_worker_process_rests_long(worker))
+	    gm_worker_child_is_barred(worker) ||
+	    gm_worker_child_rests_long(worker))
 		return gm_why(ret_why, -ENODEV,
 			      "row %u has no worker now; see its reason in "
 			      "gpumapctl devices, or use another row",
@@ -199,7 +200,7 @@ static int judge_seat(const struct gm_attachment *attachment,
 	return 0;
 }
 
-int gm_worker_requests_ask(struct gm_attachment *attachment,
+int gm_worker_requests_add(struct gm_attachment *attachment,
 			   struct gm_worker_request *claim,
 			   char ret_why[GM_WHY_BYTES])
 {
@@ -213,7 +214,6 @@ int gm_worker_requests_ask(struct gm_attachment *attachment,
 	claim->attachment = attachment;
 	claim->state = GM_WORKER_REQUEST_WAITING;
 	TAILQ_INSERT_TAIL(&attachment->claims, claim, entry);
-	gm_attachments_flush(worker);
 	return 0;
 }
 
@@ -227,7 +227,7 @@ uint32_t gm_worker_requests_awaited(const struct gm_attachment *attachment)
 	return n;
 }
 
-void gm_worker_requests_leave(struct gm_worker_request *claim)
+bool gm_worker_requests_leave(struct gm_worker_request *claim)
 {
 	struct gm_attachment *attachment = claim->attachment;
 
@@ -237,19 +237,16 @@ void gm_worker_requests_leave(struct gm_worker_request *claim)
 	    (claim->state == GM_WORKER_REQUEST_WAITING && is_awaited(claim) &&
 	     attachment->state != GM_ATTACHMENT_WAITING &&
 	     !attachment->worker->is_recovery)) {
-		claim->leaves = true;
-		gm_attachments_flush(
-			attachment->worker); /* nobody waits for it now */
-		return;
+		claim->leaves = true; /* no session waits for it now */
+		return true;
 	}
 	if (claim->state == GM_WORKER_REQUEST_HELD && is_kept(claim)) {
 		claim->state = GM_WORKER_REQUEST_LEAVING;
-		gm_attachments_flush(attachment->worker);
-		return;
+		return true;
 	}
-	if (claim->state >= GM_WORKER_REQUEST_LEAVING)
-		return;
-	end(claim, 0, "");
+	if (claim->state < GM_WORKER_REQUEST_LEAVING)
+		end(claim, 0, "");
+	return false;
 }
 
 /* ---- what is answered -------------------------------------------------- */

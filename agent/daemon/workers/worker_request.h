@@ -84,30 +84,17 @@ struct gm_worker_request {
 
 TAILQ_HEAD(gm_worker_request_list, gm_worker_request);
 
-/*
- * gm_worker_requests_ask - have a seat's worker hold this
- *
- * seat		was seated, see supervisor.h
- * claim	zero but for what its owner fills
- * ret_why	what was wrong and what to do
- *
- * claim->held() or claim->gone() tells, perhaps before this returns.
- *
- * Returns	0
- *		-ENODEV		no worker, and none soon
- *		-ESHUTDOWN	the seat is being given up
- */
-int gm_worker_requests_ask(struct gm_attachment *attachment,
-			   struct gm_worker_request *claim,
-			   char ret_why[GM_WHY_BYTES]);
-
 /* How many registrations its next worker has before it begins. */
 uint32_t gm_worker_requests_awaited(const struct gm_attachment *attachment);
 
-/* Give it up.  claim->gone() follows, perhaps before this returns. */
-void gm_worker_requests_leave(struct gm_worker_request *claim);
+/* Put a request on the list of its attachment, see gm_attachments_ask(). */
+int gm_worker_requests_add(struct gm_attachment *attachment,
+			   struct gm_worker_request *claim,
+			   char ret_why[GM_WHY_BYTES]);
 
-/* ---- for attachment.c ---------------------------------------------------- */
+/* Give a request up, see gm_attachments_give_back().  Returns whether there is
+ * something to send to the worker; else it may be gone. */
+bool gm_worker_requests_leave(struct gm_worker_request *claim);
 
 /*
  * gm_worker_requests_send - say of a seat that is taken what there is to say,

@@ -71,7 +71,7 @@ static void every_length(const struct gm_host_kernels *k, uint32_t op,
 		NOTE("%s: operation %u, dtype %u", k->name, op, dtype);
 }
 
-/* Of one element of each source. */
+/* The average of one element of each source. */
 static void average(const struct gm_host_kernels *k, uint32_t dtype,
 		    const void *const *src, uint32_t n_src, void *dst)
 {

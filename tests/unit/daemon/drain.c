@@ -14,6 +14,7 @@
 #include "agent/common/probe_wire.h"
 #include "agent/daemon/health/drain.h"
 #include "agent/daemon/workers/supervisor.h"
+#include "agent/daemon/workers/worker_child.h"
 #include "tests/support/unkillable_child.h"
 #include "tests/support/worker_process_rig.h"
 
@@ -313,7 +314,7 @@ static void worker_that_does_not_die_is_told_of(void)
 		return;
 	}
 	limit(SHORT_NS);
-	gm_worker_process_kill(worker, "by hand");
+	gm_worker_child_kill(worker, "by hand");
 	/* As if the five seconds were over. */
 	gm_timer_set(&d->loop, &worker->timer, gm_loop_now());
 	OK(until(is_stuck));

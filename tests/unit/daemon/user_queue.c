@@ -7,6 +7,7 @@
  * say is said here.
  */
 
+#include "agent/daemon/workers/attachment.h"
 #include "tests/support/worker_process_rig.h"
 
 #define GUESTS 4u
@@ -27,7 +28,7 @@ static void held(struct gm_worker_request *claim, uint64_t bytes, int fd)
 	(void)bytes;
 	(void)fd;
 	if (claim->ask == GM_WIRE_FETCH)
-		gm_worker_requests_leave(claim);
+		gm_attachments_give_back(claim);
 }
 
 static void gone(struct gm_worker_request *claim, int status, const char *why)
@@ -74,8 +75,8 @@ static void ask(uint32_t i, enum gm_wire_type type, uint32_t n)
 						     .fd = -1,
 						     .held = held,
 						     .gone = gone };
-		if (!EQ(gm_worker_requests_ask(&asks[i].guest.attachment, claim,
-					       why),
+		if (!EQ(gm_attachments_ask(&asks[i].guest.attachment, claim,
+					   why),
 			0))
 			NOTE("%s", why);
 	}

@@ -8,6 +8,8 @@
 #include <signal.h>
 
 #include "agent/cuda/abi.h"
+#include "agent/daemon/workers/watchdog.h"
+#include "agent/daemon/workers/worker_child.h"
 #include "tests/support/worker_process_rig.h"
 
 /* ---- what is waited for -------------------------------------------------- */
@@ -48,7 +50,7 @@ static bool another_undertaker(void)
 
 static bool rests_long(void)
 {
-	return gm_worker_process_rests_long(worker);
+	return gm_worker_child_rests_long(worker);
 }
 
 /* ---- stories ------------------------------------------------------------- */

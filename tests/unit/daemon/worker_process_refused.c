@@ -9,6 +9,8 @@
 #include <errno.h>
 #include <sys/wait.h>
 
+#include "agent/daemon/workers/attachment.h"
+#include "agent/daemon/workers/worker_child.h"
 #include "tests/support/unkillable_child.h"
 #include "tests/support/worker_process_rig.h"
 
@@ -44,7 +46,7 @@ static int ask_claim(void)
 					    .held = claim_held,
 					    .gone = claim_gone };
 	claim_status = 1;
-	ret = gm_worker_requests_ask(&guest.attachment, &claim, why);
+	ret = gm_attachments_ask(&guest.attachment, &claim, why);
 	if (ret)
 		NOTE("%s", why);
 	return ret;
@@ -143,7 +145,7 @@ static void newcomers_of_a_stuck_worker_are_refused(void)
 	OK(until(is_asked));
 	EQ(seat_guest(&other), 0);
 	EQ(other.attachment.state, GM_ATTACHMENT_OFFERED);
-	gm_worker_process_kill(worker, "by hand");
+	gm_worker_child_kill(worker, "by hand");
 	EQ(seat_guest(&late), 0);
 	EQ(late.attachment.state, GM_ATTACHMENT_WAITING);
 	/* As if the five seconds were over. */

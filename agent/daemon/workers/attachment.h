@@ -1,0 +1,75 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * attachment - the sessions that a row's process serves, and the messages to
+ * it.
+ */
+#ifndef GM_DAEMON_WORKERS_ATTACHMENT_H
+#define GM_DAEMON_WORKERS_ATTACHMENT_H
+
+#include "agent/daemon/workers/worker_process.h"
+
+/* Say what there is to say, as far as there is room. */
+void gm_attachments_flush(struct gm_worker_process *worker);
+
+/* The child is gone: who was leaving has left, all others wait again, and what
+ * a worker was told of is owed.  Returns whether anything is. */
+bool gm_attachments_child_gone(struct gm_worker_process *worker);
+
+/* May anybody new come to it?  Returns 0, or -ENODEV. */
+int gm_attachments_admit(const struct gm_worker_process *worker,
+			 char ret_why[GM_WHY_BYTES]);
+
+/* Tell those who wait for their first seat that they get none, and why. */
+void gm_attachments_refuse_newcomers(struct gm_worker_process *worker,
+				     const char *why);
+
+/* The same, where the row's state is what they get none for; nobody new may
+ * come to it as long as that is so. */
+void gm_attachments_refuse(struct gm_worker_process *worker);
+
+/* What any session has submitted is owed, although no worker has heard of it.
+ * Returns whether there is a session. */
+bool gm_attachments_owe_all(struct gm_worker_process *worker);
+
+/* Ask the child to end when it has nothing more to do; it may be told of no
+ * seat afterwards. */
+void gm_attachments_send_drain(struct gm_worker_process *worker);
+
+/* The child has answered about an attachment, or says that its session breaks
+ * the rules.  An answer may come late: about an attachment that has left, or
+ * that is about to leave. */
+void gm_attachments_on_message(struct gm_worker_process *worker,
+			       const struct gm_wire *wire);
+
+/* Give an attachment a place in the worker's journal.  Returns as
+ * gm_supervisor_seat(), which tells the worker. */
+int gm_attachments_add(struct gm_worker_process *worker,
+		       struct gm_attachment *attachment,
+		       char ret_why[GM_WHY_BYTES]);
+
+/* As gm_supervisor_leave(). */
+void gm_attachments_leave(struct gm_attachment *attachment);
+
+/*
+ * gm_attachments_ask - have an attachment's worker hold a request
+ *
+ * attachment	see gm_supervisor_seat()
+ * claim	zero but for what its owner fills
+ * ret_why	what was wrong and what to do
+ *
+ * claim->held() or claim->gone() is called, perhaps before this returns.
+ *
+ * Returns	0
+ *		-ENODEV		no worker, and none soon
+ *		-ESHUTDOWN	the attachment is being given up
+ */
+int gm_attachments_ask(struct gm_attachment *attachment,
+		       struct gm_worker_request *claim,
+		       char ret_why[GM_WHY_BYTES]);
+
+/* Give a request up.  claim->gone() follows, perhaps before this returns. */
+void gm_attachments_give_back(struct gm_worker_request *claim);
+
+#endif

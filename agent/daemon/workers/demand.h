@@ -1,0 +1,38 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * demand - whether a row is to have a worker, and the end of one that is not.
+ *
+ * A worker ends when no session has needed it for long, when its device may
+ * not be used, or when the agent ends: it finishes its rings first, and lends
+ * its memory to other rows that drain.
+ */
+#ifndef GM_DAEMON_WORKERS_DEMAND_H
+#define GM_DAEMON_WORKERS_DEMAND_H
+
+#include "agent/daemon/workers/worker_process.h"
+
+/* worker->idle: nobody has had a seat for long enough. */
+void gm_demand_idle(struct gm_timer *timer);
+
+/* Have the worker finish what is in its rings, and exit. */
+void gm_demand_end(struct gm_worker_process *worker);
+
+/* It was to have ended by now: look whether it works on, or kill it. */
+void gm_demand_overdue(struct gm_worker_process *worker);
+
+/* It has finished, and others that drain may copy out of its memory yet. */
+void gm_demand_drained(struct gm_worker_process *worker);
+
+/* A worker or a crossing is gone: look, soon, who is waited for no more.  NULL
+ * is allowed. */
+void gm_demand_recheck(struct gm_supervisor *s);
+
+/* supervisor->parting */
+void gm_demand_part(struct gm_timer *timer);
+
+/* The row is barred, or a process of it has ended: tell who waits for both. */
+void gm_demand_closed(struct gm_worker_process *worker);
+
+#endif

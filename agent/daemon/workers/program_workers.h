@@ -1,0 +1,38 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * program_workers - the workers that run programs of clients.
+ *
+ * Each uid whose sessions run programs has a group of workers of its own
+ * (worker_group.h), and in it a worker for each row where it has a session.
+ * A worker is made with the first such session and goes with the last.
+ */
+#ifndef GM_DAEMON_WORKERS_PROGRAM_WORKERS_H
+#define GM_DAEMON_WORKERS_PROGRAM_WORKERS_H
+
+#include <stdint.h>
+
+struct gm_supervisor;
+struct gm_worker_process;
+
+/*
+ * gm_program_workers_find - the keeper of a uid's programs on a row, made on
+ * first use
+ *
+ * Returns	0, or a negative errno
+ */
+int gm_program_workers_find(struct gm_supervisor *s, uint32_t row, uint32_t uid,
+			    struct gm_worker_process **ret_keeper);
+
+/* Let go of keepers of programs that nobody needs: to be called now and then,
+ * not from within a keeper. */
+void gm_program_workers_tidy(struct gm_supervisor *s, uint64_t now_ns);
+
+/* Let go of the keepers of one row, which is to be another device. */
+void gm_program_workers_forget(struct gm_supervisor *s, uint32_t row);
+
+/* Let go of the keepers of all rows. */
+void gm_program_workers_free(struct gm_supervisor *s);
+
+#endif

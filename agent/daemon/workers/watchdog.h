@@ -1,0 +1,21 @@
+/* SPDX-FileCopyrightText: 2026 The gpumap authors */
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * watchdog - end a worker that makes no progress.
+ *
+ * A worker leaves signs of life in its journal: the call that each of its
+ * threads is in, and since when.  A device may compute for a client as long as
+ * it takes: calls that wait for it have no limit meanwhile, and only the
+ * administrator's limit ends a worker because of a client's job.
+ */
+#ifndef GM_DAEMON_WORKERS_WATCHDOG_H
+#define GM_DAEMON_WORKERS_WATCHDOG_H
+
+#include "agent/daemon/workers/worker_process.h"
+
+/* Look for a worker that makes no progress; to be called once a second, with
+ * the loop's time. */
+void gm_watchdog_check(struct gm_worker_process *worker, uint64_t now_ns);
+
+#endif

@@ -96,8 +96,9 @@ static void large_ones_are_right(uint32_t ranks)
 
 	if (!open_group(ranks, 34 * MIB, &g))
 		return;
-	EQ(each_op(&g, GPUMAP_DTYPE_F32, MIB + 5, GPUMAP_REDUCE_SUM, 997), 0);
-	EQ(each_op(&g, GPUMAP_DTYPE_U8, 3 * MIB + 1, GPUMAP_REDUCE_MAX, 997),
+	EQ(each_op(&g, GPUMAP_DTYPE_F32, MIB / 2 + 5, GPUMAP_REDUCE_SUM, 997),
+	   0);
+	EQ(each_op(&g, GPUMAP_DTYPE_U8, 2 * MIB + 1, GPUMAP_REDUCE_MAX, 997),
 	   0);
 	/* One round, and as much as two have. */
 	EQ(each_op(&g, GPUMAP_DTYPE_I64, MIB / 8, GPUMAP_REDUCE_SUM, 97), 0);

@@ -38,8 +38,8 @@
  * rows that drain copy out of its memory, it lends that memory, for
  * config.drain_row_ns at most; then it is told to LEAVE.
  *
- * Files, each of which calls those after it: supervisor.c (all rows), watchdog.c
- * (limits), program_workers.c, worker_process.c (states), worker_messages.c
+ * Files, each of which calls those after it: supervisor.c (all rows),
+ * watchdog.c (limits), program_workers.c, worker_process.c (states), worker_messages.c
  * (what the process says), demand.c (whether there is to be a worker),
  * attachment.c (sessions), worker_request.c (what they ask of it), standby.c,
  * death.c (reasons and log lines), wakeup.c, worker_child.c (the process, its

@@ -17,7 +17,7 @@
 #include "shm/atomic.h"
 #include "tests/support/tap.h"
 
-#define FAULTS   20000u
+#define FAULTS   4000u
 #define FEW      8
 #define LIMIT_NS UINT64_C(60000000000) /* and then something is wrong */
 

@@ -276,7 +276,7 @@ static void add(struct gm_daemon *d, const struct gm_probe_wire *wire)
 
 	if (!cuda->is_open && cuda->n_found == GM_ROWS)
 		return;
-	/* It may have had a row that is another's now. */
+	/* The device may have had a row that is another device's now. */
 	if (cuda->is_open && wire->device.health == GM_PROBE_LOST &&
 	    memcmp(wire->device.parent, (uint8_t[16]){ 0 }, 16) != 0)
 		return;
@@ -363,7 +363,7 @@ static void suffer(struct gm_daemon *d, struct gm_device *device, size_t grave)
 		    (int)grave_xids[grave].xid);
 }
 
-/* What befalls a card befalls its instances. */
+/* A fault of a card is a fault of its instances. */
 static void suffer_all(struct gm_daemon *d, struct gm_device *device,
 		       size_t grave)
 {
@@ -383,7 +383,7 @@ static void heard_event(struct gm_daemon *d, struct gm_device *device,
 	uint32_t xid = (uint32_t)wire->event.xid;
 	size_t grave = 0;
 
-	/* Of ECC errors and of recovery, Xids and the next look say more. */
+	/* Xids and the next poll say more about ECC errors and recovery. */
 	if (wire->event.kind != GM_NVML_EVENT_XID)
 		return;
 	device->facts.xids++;
@@ -400,7 +400,7 @@ static void heard_event(struct gm_daemon *d, struct gm_device *device,
 
 /* ---- the list ---------------------------------------------------------- */
 
-/* The start goes on from the loop, whoever has found out. */
+/* The start continues from the loop, whichever message completed the list. */
 static void complete(struct gm_daemon *d, const char *why)
 {
 	struct gm_cuda_rows *cuda = &d->cuda;

@@ -2,23 +2,24 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * cuda - what the probe says, as rows and their states.
+ * cuda - turn reports of the probe into rows and their states.
  *
- * A start waits until every card has been named (LISTED) or had its time; what
- * is known by then is given its rows at once, in the order of PCI addresses,
- * each card before its instances.  What is named later gets later rows.
+ * A start waits until every card has been named (LISTED) or had its time.  The
+ * cards that are known by then get their rows at once, in the order of PCI
+ * addresses, each card before its instances.  A card that is named later gets a
+ * later row.
  *
- * The probe's word on a device's health and ours:
+ * The probe's report on a device's health, and the row's state:
  *
  *	USABLE   has a worker when one is needed; READY
  *	FAILED   FAILED with the probe's reason
  *	LOST     LOST
  *	SPLIT    FAILED: only its instances are used
- *	TAKEN    FAILED: its compute mode wants one process at a time, or none
+ *	TAKEN    FAILED: its compute mode allows one process at a time, or none
  *
- * An Xid that says that the device is of no use is believed at once, before the
- * probe's next look, and until the probe has seen the trouble and its end, or
- * an administrator has drained the row and brought it back.
+ * An Xid that makes the device unusable takes effect at once, before the
+ * probe's next poll.  It lasts until the probe has seen the fault and its end,
+ * or until an administrator has drained the row and brought it back.
  */
 #ifndef GM_DAEMON_HEALTH_CUDA_H
 #define GM_DAEMON_HEALTH_CUDA_H

@@ -16,12 +16,12 @@
 
 enum drain_state { FINISHING, CLOSING, DRAINED, RESUMING };
 
-/* Of one row.  Instances that are drained with their card have one each, whose
- * leader is that of the card. */
+/* The drain of one row.  Instances that are drained with their card have one
+ * each, whose leader is the card's. */
 struct gm_row_drain {
 	struct gm_daemon *d;
 	uint32_t row;
-	uint32_t leader; /* row; its own where nobody leads */
+	uint32_t leader; /* row of the card that leads, or its own */
 	enum drain_state state;
 	bool is_closed;  /* no process of the row runs */
 	uint32_t serial; /* of the last RELEASE, see probe_wire.h */
@@ -34,8 +34,8 @@ static struct gm_row_drain *drain_of(const struct gm_daemon *d, uint32_t row)
 	return d->devices.of[row]->drain;
 }
 
-/* That of the row; or of its card, of which it is an instance that came when
- * that was drained already: it has none of its own. */
+/* The drain of the row, or of its card: an instance that came when its card was
+ * drained already has none of its own. */
 static struct gm_row_drain *drain_over(const struct gm_daemon *d, uint32_t row)
 {
 	static const uint8_t none[16];
@@ -77,8 +77,8 @@ static uint32_t next_part(const struct gm_daemon *d, uint32_t card,
 	return row;
 }
 
-/* Who waits is told then that it takes longer.  A worker that has nothing left
- * to do is killed after half of the time that its end may take. */
+/* The waiting clients are told then that it takes longer.  A worker that has
+ * nothing left to do is killed after half of the time that its end may take. */
 static void set_limit(struct gm_row_drain *drain)
 {
 	uint64_t limit = drain->d->config.drain_row_ns;
@@ -108,7 +108,7 @@ static void is_drained(struct gm_row_drain *drain)
 	tell_all(drain, 0, "");
 }
 
-/* It answers each time. */
+/* The probe answers each time. */
 static void ask_probe(struct gm_row_drain *drain)
 {
 	struct gm_daemon *d = drain->d;
@@ -162,9 +162,9 @@ static void row_closed(struct gm_daemon *d, uint32_t row)
 	}
 }
 
-/* It was brought back, and nobody can say whether it is there: a row that is
- * LOST can be drained again, and comes back by itself when the probe sees
- * it. */
+/* The row was brought back, and the probe has not said whether the card is
+ * there.  A row that is LOST can be drained again, and comes back by itself
+ * when the probe sees the card. */
 static void is_not_seen(struct gm_row_drain *drain)
 {
 	struct gm_daemon *d = drain->d;
@@ -281,7 +281,7 @@ static int judge(const struct gm_daemon *d, uint32_t row, char *ret_why)
 
 static int wait_for(struct gm_row_drain *drain, struct gm_drain_wait *wait)
 {
-	/* Whoever asks after the limit has one of his own. */
+	/* A client that asks after the limit has a limit of its own. */
 	if (drain->timer.due_ns == 0 && drain->state == CLOSING)
 		ask_probe(drain);
 	else if (drain->timer.due_ns == 0)

@@ -2,22 +2,22 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * drain - rows that an administrator takes out of service and brings back.
+ * drain - take rows out of service, and bring them back.
  *
  *	FINISHING  no new work; the worker ends what is in its rings, and lends
  *		   its memory to others that drain until they have, too
  *	CLOSING    no process of the row runs; the probe closes the card
- *	DRAINED    nothing of ours has the device open
+ *	DRAINED    no process of the agent has the device open
  *	RESUMING   it may be opened again; the probe has not seen it yet
  *
- * The row is DRAINING throughout, PROBING in RESUMING, and keeps its seats,
+ * The row is DRAINING throughout, PROBING in RESUMING, and keeps its sessions,
  * maps and reservations.  A card that is split is drained with its instances,
- * those that come meanwhile too.  An instance is no card: the probe goes on
- * watching the others.  A drain ends with the agent.
+ * also those that come meanwhile.  A drained instance is no card: the probe
+ * goes on watching the others.  A drain ends with the agent.
  *
- * Nothing of it takes for ever for who waits: after config.drain_row_ns, or
- * twice that in FINISHING, they are told -ETIMEDOUT.  A drain goes on; what was
- * brought back and not seen is LOST.
+ * No waiting client waits for ever: after config.drain_row_ns, or twice that in
+ * FINISHING, it gets -ETIMEDOUT.  The drain goes on; a row that was brought
+ * back and not seen is LOST.
  */
 #ifndef GM_DAEMON_HEALTH_DRAIN_H
 #define GM_DAEMON_HEALTH_DRAIN_H
@@ -35,7 +35,7 @@ struct gm_daemon;
  *
  * Returns	0		it is drained already; done() is not called
  *		-EINPROGRESS	done() will be called, never from within this
- *		-ENODEV		no such row, or one that serves nobody
+ *		-ENODEV		no such row, or one without a worker
  *		-EBUSY		it is being brought back just now
  *		-ESHUTDOWN	the agent is draining
  *		-ENOMEM
@@ -44,9 +44,9 @@ int gm_drains_begin(struct gm_daemon *d, uint32_t row,
 		    struct gm_drain_wait *wait, char ret_why[GM_WHY_BYTES]);
 
 /*
- * gm_drains_undo - bring it back
+ * gm_drains_undo - bring a row back
  *
- * What waits for a drain that has not come to its end is told -ECANCELED.
+ * Clients that wait for a drain that has not ended get -ECANCELED.
  *
  * Returns	as gm_drains_begin(); 0: it is in service already
  */

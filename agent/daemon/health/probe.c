@@ -131,7 +131,7 @@ static void hang_up(struct gm_probe *probe)
 	gm_loop_del(&probe->d->loop, &probe->socket);
 	close(probe->socket.fd);
 	probe->socket.fd = -1;
-	/* It is about to exit, or else it has no business to go on. */
+	/* The probe is about to exit; if it does not, it is killed. */
 	if (probe->state == GM_PROBE_RUNNING)
 		gm_timer_set(&probe->d->loop, &probe->timer,
 			     gm_loop_now() + HANG_UP_NS);

@@ -2,16 +2,16 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * probe - the life of gpumap-probe, which alone may call NVML.
+ * probe - start and watch gpumap-probe, the only process that calls NVML.
  *
- *	OFF       not wanted, or there is no driver: it is looked again, slowly
+ *	OFF       not wanted, or there is no driver: polled again, slowly
  *	RUNNING
- *	ENDING    it was sent SIGKILL; its pidfd has not spoken yet
- *	STUCK     not even SIGKILL has ended it in time
+ *	ENDING    it was sent SIGKILL, and has not ended
+ *	STUCK     it does not end by SIGKILL in time
  *	RESTING   it has ended; another is started soon
  *
- * What it says goes to a reader (cuda.h).  Its death is no device's: rows stay
- * as they are, and the next one lists everything anew.  We never wait for it.
+ * Its messages go to a reader (cuda.h).  The death of the probe changes no row,
+ * and the next probe lists every device anew.  The agent never waits for it.
  */
 #ifndef GM_DAEMON_HEALTH_PROBE_H
 #define GM_DAEMON_HEALTH_PROBE_H

@@ -12,7 +12,7 @@
 #include "agent/daemon/daemon.h"
 #include "gpumap.h"
 
-/* Of a refusal's bytes, with "; " and the end. */
+/* Of the bytes of a refusal, with "; " and the NUL. */
 #define TEXT_ROOM   160
 #define REMEDY_ROOM (GM_WHY_BYTES - TEXT_ROOM - 3)
 
@@ -72,7 +72,7 @@ static int place(const struct gm_map_rows *rows,
 	return ret == 0 ? 0 : gm_maps_explain(ret_why, ret, &error);
 }
 
-/* What lies outside of the layers is taken from the base row. */
+/* Tensors outside of the layers lie on the base row. */
 static void charge(const struct gm_map_request *request,
 		   const struct gm_placement *placement,
 		   struct gm_charge_image *ret_charges)

@@ -102,8 +102,8 @@ static void drop_last(struct gm_daemon *d, uint32_t index)
 		forget(process);
 }
 
-/* The end of whoever held it.  A map leaves the directory first, and takes its
- * entry along. */
+/* The end of the process that held it.  A map leaves the directory first, and
+ * takes its entry along. */
 static void give_up(struct gm_daemon *d, uint32_t index)
 {
 	const struct gm_holder_image image = d->holders.table[index];
@@ -135,8 +135,8 @@ static void give_up_all(struct gm_daemon *d, struct gm_holder_process *of)
 	       (int)of->pid, pins, held);
 }
 
-/* What it was about to hold is in the hands of a change: it is given up when
- * that has been published. */
+/* The object that it was about to hold is part of a transaction: the pin is
+ * dropped when the transaction has been published. */
 static void end(struct gm_holder_process *process)
 {
 	give_up_all(process->d, process);
@@ -175,7 +175,8 @@ static int watch(struct gm_daemon *d, pid_t pid,
 	process->late.fired = ended_before;
 	process->source.fd = (int)syscall(SYS_pidfd_open, pid, 0);
 	if (process->source.fd < 0) {
-		/* Of a thread it says EINVAL, or ENOENT since Linux 6.15. */
+		/* The error for a thread is EINVAL, or ENOENT since Linux
+		 * 6.15. */
 		ret = errno == EINVAL || errno == ENOENT ? -ESRCH : -errno;
 		free(process);
 		return ret;
@@ -327,7 +328,7 @@ int gm_holders_pin(struct gm_daemon *d, struct gm_pin_owner owner,
 	ret = claim(d, block->bytes, ret_why, &image, &place);
 	if (ret != 0)
 		return ret;
-	/* Who held it may just have been found to be gone. */
+	/* The search for a place may have found that the holder is gone. */
 	block = gm_directory_find(d, kind, name);
 	if (block == NULL) {
 		drop_last(d, place);
@@ -435,8 +436,8 @@ static bool is_meant(const struct gm_daemon *d,
 	return false;
 }
 
-/* Open what tells of the end of a claim's process, if it still runs.  Returns 0
- * or why nobody can know. */
+/* Open a pidfd of a claim's process, if it still runs.  Returns 0, or why its
+ * end cannot be seen. */
 static int adopt(struct gm_daemon *d, uint32_t index)
 {
 	const struct gm_holder_image *image = &d->holders.table[index];

@@ -32,7 +32,7 @@ struct gm_holders {
 	uint64_t last_claim;
 };
 
-/* What the answer to a pin says. */
+/* The answer to a pin. */
 struct gm_pin {
 	uint64_t claim; /* never used twice */
 	uint64_t unit;
@@ -76,13 +76,13 @@ int gm_holders_unpin(struct gm_daemon *d, pid_t pid, uint64_t claim);
 int gm_holders_hold(struct gm_daemon *d, pid_t pid, uid_t uid,
 		    char ret_why[GM_WHY_BYTES], uint32_t *ret_place);
 
-/* It holds @block, which the next store of a slot will name.  Should it have
- * ended since gm_holders_hold(), the loop takes the map out in its next
- * turn. */
+/* The process holds @block, which the next store of a slot will name.  If the
+ * process has ended since gm_holders_hold(), the loop removes the map in its
+ * next turn. */
 void gm_holders_keep(struct gm_daemon *d, uint32_t place,
 		     const struct gm_block *block);
 
-/* It will hold nothing. */
+/* The process will hold nothing. */
 void gm_holders_let_go(struct gm_daemon *d, uint32_t place);
 
 /* Events; see base/events.h.  A held map that no slot names any more is held by

@@ -109,7 +109,8 @@ static bool is_drained(const struct plan_change *plan, uint32_t row)
 	return false;
 }
 
-/* Those that somebody named, in that order.  @devices are all there are. */
+/* The rows that the client named, in that order.  @devices are all there
+ * are. */
 static int choose(struct plan_change *plan,
 		  const struct gm_plan_device *devices, uint32_t n)
 {
@@ -224,7 +225,7 @@ static int judge(struct gm_change *change)
 	return list_devices(plan);
 }
 
-/* ---- planning: by the clerk --------------------------------------------- */
+/* ---- planning: on the I/O thread ----------------------------------------- */
 
 static int make(struct gm_change *change)
 {
@@ -266,8 +267,8 @@ static void refuse(struct gm_change *change, struct gm_connection *c,
 
 /* ---- settling: what is to come of it ------------------------------------- */
 
-/* Whoever asked must be there to be watched; the pid of one that is gone may be
- * another's. */
+/* The client must still run to be watched; the pid of one that has ended may be
+ * another process's. */
 static int hold(struct plan_change *plan)
 {
 	struct gm_change *change = &plan->change;
@@ -342,7 +343,8 @@ static void put_layers(struct plan_change *plan)
 		layers->flags |= GM_OBJECT_HELD;
 }
 
-/* Publishing judges it again; here it is told by how much. */
+/* Publishing checks it again; here the refusal says by how much it is too
+ * large. */
 static int judge_promise(struct plan_change *plan)
 {
 	struct gm_change *change = &plan->change;

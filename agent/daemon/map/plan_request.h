@@ -2,12 +2,13 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * plan_request - PLAN: a model placed by the clerk on what is promised to
- * nobody, and published and committed when that is asked for.
+ * plan_request - PLAN: place a model on memory that no map reserves, and
+ * publish and commit the map if the client asks for it.
  *
- * One change at a time has the rows: what the clerk plans on is what the ledger
- * says until the slot is stored, but for memory that comes free meanwhile, and
- * for what others than us take, which the ledger sees when it judges.
+ * The I/O thread plans.  One transaction at a time changes reservations, so the
+ * plan rests on the ledger until the slot is stored, except for memory that
+ * becomes free meanwhile, and for memory that other programs take, which the
+ * ledger sees when it checks.
  */
 #ifndef GM_DAEMON_MAP_PLAN_REQUEST_H
 #define GM_DAEMON_MAP_PLAN_REQUEST_H

@@ -10,7 +10,7 @@
 #include "agent/daemon/base/events.h"
 #include "agent/daemon/daemon.h"
 
-/* What it is to reserve; @is_restored: it did already. */
+/* The memory that it is to reserve; @is_restored: it did already. */
 static int make_promise(const struct gm_daemon *d,
 			const struct gm_layers *layers,
 			const struct gm_block *present, bool is_restored,

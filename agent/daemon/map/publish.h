@@ -15,15 +15,15 @@
 /*
  * gm_publish_layers - publish a layer map, or replace the one of its name
  *
- * layers	owner_uid is who asks: 0 and the agent's own uid may replace
- *		anything, others only what is theirs.  published may be 0: now.
+ * layers	owner_uid is the client's: 0 and the agent's own uid may replace
+ *		anything, others only their own maps.  published may be 0: now.
  *		Not GM_OBJECT_HELD: that takes two steps.
- * ret_why	what was wrong and what to do
+ * ret_why	the error and its remedy
  *
  * Returns	0
  *		-EINVAL		the name is empty, too long, or has blanks or
  *				control characters in it
- *		-EACCES		the name belongs to somebody else
+ *		-EACCES		the name belongs to another user
  *		-EDQUOT		the uid has as much as it may have
  *		-ENOSPC		the directory or the heap is full, or it is to
  *				be committed and a row has not so much left
@@ -53,8 +53,8 @@ void gm_publish_store(struct gm_daemon *d, const struct gm_put *put);
  *
  * version	the map's version will be above this, too
  *
- * Nobody's limits are asked: they were when the map was acknowledged.  What it
- * promises must still fit into the rows.
+ * Limits of users do not apply: they did when the map was acknowledged.  The
+ * memory that it reserves must still fit into the rows.
  *
  * Returns	0, -ENODEV, -ENOSPC, -ENOMEM
  */

@@ -137,7 +137,7 @@ int gm_map_state_remove(const struct gm_state_dir *dir, const char *name,
 
 /* ---- all of them, at a start ------------------------------------------- */
 
-/* What a start has found. */
+/* The results of a start, for the log. */
 struct found {
 	int n;
 	char **files;
@@ -176,8 +176,9 @@ static int let_wait(struct gm_daemon *d, const char *file,
 	return 0;
 }
 
-/* What the segment has under its name is what was acknowledged.  Where it has
- * nothing the name is taken, by whom only the file knows. */
+/* The object that the segment has under this name was acknowledged.  If the
+ * segment has none, the name is taken, and only the file knows by which
+ * user. */
 static int leave_unread(struct gm_daemon *d, struct found *found,
 			const char *file)
 {
@@ -264,7 +265,7 @@ static void drop_aside(const struct gm_daemon *d, const char *file)
 {
 	char why[GM_WHY_BYTES];
 
-	/* It does not count, so it may as well stay. */
+	/* A file that was set aside does not count, so it may stay. */
 	if (gm_state_dir_drop_aside(&d->state.dir, file, why) != 0)
 		gm_log(GM_LOG_WARNING, "state_stays", "name=%s why=%s",
 		       gm_quote(file).text, gm_quote(why).text);
@@ -448,7 +449,7 @@ static void recheck(struct gm_daemon *d)
 		next = TAILQ_NEXT(head, entry);
 		if (!may_be_published(d, waiting))
 			continue;
-		/* Of one that has no room it was said at the start. */
+		/* A map that has no room was logged at the start. */
 		if (gm_publish_restore(d, &waiting->map.layers,
 				       waiting->map.version, why) == 0)
 			forget(d, waiting);

@@ -56,7 +56,7 @@ int gm_map_state_name_rows(const struct gm_daemon *d,
 			   struct gm_state_map *ret_map);
 
 /*
- * gm_map_state_write - write a map's file;  by the clerk
+ * gm_map_state_write - write a map's file, on the I/O thread
  *
  * Returns	as gm_state_dir_write(), or -ENOMEM
  */
@@ -67,19 +67,19 @@ int gm_map_state_write(const struct gm_state_dir *dir,
 /*
  * gm_map_state_set_aside - let a map's file count only until its slot moves on
  *
- * By the clerk.
+ * The I/O thread calls it.
  *
  * Returns	as gm_state_dir_set_aside()
  */
 int gm_map_state_set_aside(const struct gm_state_dir *dir, const char *name,
 			   char ret_why[GM_WHY_BYTES], bool *ret_is_there);
 
-/* Remove what was set aside; by the clerk.  Returns as
+/* Remove the file that was set aside, on the I/O thread.  Returns as
  * gm_state_dir_drop_aside(). */
 int gm_map_state_drop_aside(const struct gm_state_dir *dir, const char *name,
 			    char ret_why[GM_WHY_BYTES]);
 
-/* Remove a map's file, if it has one; by the clerk.  Returns as
+/* Remove a map's file, if it has one, on the I/O thread.  Returns as
  * gm_state_dir_remove(). */
 int gm_map_state_remove(const struct gm_state_dir *dir, const char *name,
 			char ret_why[GM_WHY_BYTES]);

@@ -320,7 +320,7 @@ static void act(struct gm_change *change)
 {
 	int ret = change->status;
 
-	/* What was planned with a row's number may be about another device. */
+	/* A plan with a row's number may be about another device. */
 	if (ret == 0 && change->n_reused != change->d->devices.n_reused)
 		ret = gm_why(change->why, -EAGAIN,
 			     "a row was given to another device meanwhile: ask "
@@ -353,7 +353,7 @@ static bool is_prompt(const struct gm_change *change)
 	return change->connection == NULL && !change->kind->is_heavy;
 }
 
-/* The turn of who asks, when he had his last. */
+/* The last turn of the client's uid. */
 static uint64_t *served(struct gm_changes *changes,
 			const struct gm_change *change)
 {
@@ -398,8 +398,9 @@ static struct gm_change *next(struct gm_changes *changes)
 	return best;
 }
 
-/* Those that need no clerk end within begin(), and the next one follows from
- * here rather than from there: no stack is as deep as the queue is long. */
+/* Transactions that need no I/O thread end within begin().  The next one
+ * follows from here and not from there, so that the stack does not grow with
+ * the queue. */
 static void begin_waiting(struct gm_daemon *d)
 {
 	struct gm_changes *changes = &d->changes;
@@ -508,8 +509,8 @@ int gm_changes_exit(struct gm_daemon *d, uint64_t until_ns)
 	int ret;
 
 	d->changes.is_ending = true;
-	/* What the one gives back may need the other, which is done by us once
-	 * that has ended. */
+	/* The end of the one may need the other, which this thread ends after
+	 * it. */
 	ret = gm_io_thread_stop(&d->heavy_thread, until_ns);
 	if (ret == 0)
 		ret = gm_io_thread_stop(&d->io_thread, until_ns);

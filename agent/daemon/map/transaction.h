@@ -2,39 +2,39 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * transaction - what clients want changed in the directory, one after another.
+ * transaction - change the directory for clients, one change after another.
  *
- * A change goes through these steps, on the loop or by the clerk, and the next
- * one begins when its client has been answered:
+ * A change goes through these steps, on the loop or on the I/O thread, and the
+ * next one begins when its client has been answered:
  *
- *	judge	loop	may it be, as things are now?
- *	plan	clerk	only for kinds that have one
- *	settle	loop	likewise: the last look, with the plan at hand
+ *	judge	loop	is it allowed, as things are now?
+ *	plan	I/O	only for kinds that have one
+ *	settle	loop	likewise: the last check, with the plan at hand
  *	room	loop	name, owner, quota, space: a block, filled
- *	file	clerk	the state file is on the disk, or gone from it
+ *	file	I/O	the state file is on the disk, or gone from it
  *	show	loop	the slot, and the answer
  *
- * Those of a kind that is heavy take their time for the plan, and more: they go
- * away with it, one at a time and with a clerk of their own, and others have
- * their turns meanwhile.  Back from there it has to be judged again.
+ * A heavy kind takes long for its plan and more.  Such changes leave the queue
+ * for it, one at a time and with an I/O thread of their own, while others have
+ * their turns.  When one returns it is judged again.
  *
- * A change may also wait for a worker to do something; others have their turns,
- * and may be heavy ones.
+ * A change may also wait for a worker; others have their turns, and may be
+ * heavy ones.
  *
- * Until "show" nobody sees anything of it, and a step that refuses leaves
- * everything as it was.  While the clerk works the loop goes on: moving facts,
- * pins, sessions and the ends of processes do not wait for a change.
+ * Readers see nothing of a change before "show", and a step that refuses leaves
+ * everything as it was.  While the I/O thread works the loop goes on: moving
+ * facts, pins, sessions and the ends of processes do not wait for a change.
  *
- * Turns: of all who wait, the uid that was served least recently is next, and
- * its oldest change.  A client has one change at most, for its connection waits
- * for the answer.  One that hangs up before its turn has asked for nothing; in
- * the middle, the change is completed and nobody is told.  What waits takes
- * memory of ours: a uid has so much of it, and is refused beyond.
+ * Turns: the uid that was served least recently is next, with its oldest
+ * change.  A client has at most one change, because its connection waits for
+ * the answer.  A client that hangs up before its turn gives its change up; in
+ * the middle, the change is completed without an answer.  Waiting changes take
+ * the agent's memory, which is limited for each uid.
  *
- * Dates: one change at a time means that what judge() has seen of the directory
- * holds until show, or until it goes away, with one exception: an object whose
- * holder ends is taken out at once.  Its slot's version moves on by one then,
- * for which room was left (publish.h).
+ * Dates: as there is one change at a time, the part of the directory that
+ * judge() has seen stays the same until show, or until the change leaves the
+ * queue, with one exception: an object whose holder ends is removed at once.
+ * Its slot's version grows by one then, for which room was left (publish.h).
  */
 #ifndef GM_DAEMON_MAP_TRANSACTION_H
 #define GM_DAEMON_MAP_TRANSACTION_H
@@ -58,7 +58,7 @@ struct gm_daemon;
 #define GM_CHANGES_BYTES  (UINT64_C(32) << 20) /* of one uid's that wait */
 #define GM_CHANGES_ABROAD 32u /* heavy ones begin while there are fewer */
 
-/* What a change comes to, as its kind has found. */
+/* The next step of a change, which its kind decides. */
 enum gm_change_act {
 	GM_CHANGE_NOTHING, /* answer, no more: a plan that is only asked for */
 	GM_CHANGE_PUT,     /* publish change->layers */
@@ -71,19 +71,19 @@ struct gm_change_kind {
 	/* On the loop, when its turn has come. */
 	int (*judge)(struct gm_change *change);
 
-	/* By the clerk: uses what judge() has put into the change, and nothing
-	 * else.  May be NULL. */
+	/* On the I/O thread: it uses only the values that judge() has put into
+	 * the change.  May be NULL. */
 	int (*plan)(struct gm_change *change);
 
 	/* On the loop, after plan().  May be NULL. */
 	int (*settle)(struct gm_change *change);
 
 	/* On the loop, for GM_CHANGE_OWN: room, file and show are the kind's
-	 * own.  It may take what time it needs, by gm_changes_give(), and ends
-	 * with gm_changes_end(). */
+	 * own.  They may take any time, by gm_changes_give(), and end with
+	 * gm_changes_end(). */
 	void (*proceed)(struct gm_change *change);
 
-	/* Of one with proceed(), from judge() on: will what it shows name this
+	/* For a change with proceed(), from judge() on: will it publish this
 	 * row?  May be NULL. */
 	bool (*names)(const struct gm_change *change, uint32_t row);
 
@@ -132,7 +132,7 @@ struct gm_change {
 	bool is_put;             /* its block names rows */
 	bool is_abroad;
 	bool is_back;      /* from being away, or abroad */
-	uint32_t n_reused; /* devices.n_reused, when it was judged */
+	uint32_t n_reused; /* devices.n_reused, at the time of judge() */
 	int status;        /* of the clerk's part */
 };
 
@@ -141,8 +141,9 @@ TAILQ_HEAD(gm_change_list, gm_change);
 struct gm_changes {
 	struct gm_change_list waiting; /* oldest first */
 	struct gm_change *in_hand;
-	struct gm_change *away;       /* of a heavy kind, or NULL */
-	struct gm_change_list abroad; /* likewise, for others than a clerk */
+	struct gm_change *away; /* of a heavy kind, or NULL */
+	struct gm_change_list
+		abroad; /* likewise, for others than an I/O thread */
 	uint32_t n_abroad;
 	uint64_t turn;   /* counts those that were begun */
 	uint64_t served; /* the last of our own that are heavy */
@@ -168,24 +169,25 @@ void gm_changes_init(struct gm_changes *changes);
 int gm_changes_add(struct gm_connection *c, const struct gm_control *request,
 		   struct gm_change *change);
 
-/* A change of the agent's own: nobody waits for the answer.  No client is
- * served before it, unless it is heavy: then the agent has its turns as any uid
- * has.  It may be free when this returns. */
+/* Begin a change of the agent's own, which has no answer.  It goes before those
+ * of clients, unless it is heavy: then the agent has turns as a uid has.  It
+ * may be free when this returns. */
 void gm_changes_add_own(struct gm_daemon *d, struct gm_change *change);
 
-/* Of proceed(): have a part done by the clerk; the change is over, and may be
+/* From proceed(): have the I/O thread do a part; the change is over, and may be
  * free when this returns. */
 void gm_changes_give(struct gm_change *change,
 		     void (*work)(struct gm_io_job *job),
 		     void (*done)(struct gm_io_job *job));
 void gm_changes_end(struct gm_change *change, int status);
 
-/* Of a heavy kind, in hand: likewise, but away; @done has it in hand again. */
+/* For a heavy kind in its turn: likewise, but out of the queue; @done has its
+ * turn again. */
 void gm_changes_give_away(struct gm_change *change,
 			  void (*work)(struct gm_io_job *job),
 			  void (*done)(struct gm_io_job *job));
 
-/* Likewise: wait for somebody who is no clerk, and then calls
+/* Likewise, but wait for another module, which then calls
  * gm_changes_return(). */
 void gm_changes_go(struct gm_change *change,
 		   void (*done)(struct gm_io_job *job));
@@ -206,9 +208,9 @@ bool gm_changes_name(const struct gm_daemon *d, uint32_t row);
 /* Is none in the middle of its steps, nor away? */
 bool gm_changes_drained(const struct gm_daemon *d);
 
-/* Complete what is in hand and forget the rest; the clerks end with it.
- * Returns 0, or -ETIMEDOUT when that was not over at @until_ns: then nothing
- * that a change has may be freed. */
+/* Complete the present change and drop the others; the I/O threads end with it.
+ * Returns 0, or -ETIMEDOUT if that was not over at @until_ns: then no memory of
+ * a change may be freed. */
 int gm_changes_exit(struct gm_daemon *d, uint64_t until_ns);
 
 #endif

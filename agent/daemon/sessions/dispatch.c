@@ -133,8 +133,8 @@ static int handle_map(struct gm_connection *c, const struct gm_request *r)
 
 /* ---- masks -------------------------------------------------------------- */
 
-/* For who does not see /dev/shm as we do.  That it may read is what connecting
- * proves, where the socket is for the file's group only. */
+/* For a client that does not see the agent's /dev/shm.  The connection proves
+ * that it may read, because the socket belongs to the file's group only. */
 static int handle_node(struct gm_connection *c, const struct gm_request *r)
 {
 	const struct gm_mask_node *ask = (const void *)r->body;
@@ -363,7 +363,7 @@ static void is_drained(struct gm_drain_wait *wait, int status, const char *why)
 	gm_connection_release(c);
 }
 
-/* Of a buffer, or of a mask's replica. */
+/* The handle of a buffer, or of a mask's replica. */
 static int handle_import(struct gm_connection *c, const struct gm_request *r)
 {
 	struct gm_import ask;

@@ -26,7 +26,8 @@
 #define ACCEPT_A_TURN 32
 #define PAUSE_NS      UINT64_C(100000000)
 
-/* ---- newcomers --------------------------------------------------------- */
+/* ---- new connections
+ * ------------------------------------------------------ */
 
 /* When the oldest of those who have said nothing is to be dropped. */
 static void watch_silent(struct gm_control_server *s)
@@ -78,8 +79,8 @@ static void pause_listening(struct gm_control_server *s)
 	s->paused = true;
 }
 
-/* There is no descriptor left.  Those who are connected need none; whoever
- * comes now is turned away with the one that was kept for this. */
+/* There is no descriptor left.  Connected clients need none; a new client is
+ * turned away with the descriptor that was kept for this. */
 static void turn_away(struct gm_control_server *s, int error)
 {
 	int fd;
@@ -100,7 +101,7 @@ static void turn_away(struct gm_control_server *s, int error)
 	pause_listening(s);
 }
 
-/* Returns false when nobody waits any more. */
+/* Returns false when no connection waits any more. */
 static bool accept_one(struct gm_control_server *s)
 {
 	int fd = accept4(s->listener.fd, NULL, NULL,
@@ -134,9 +135,10 @@ static void newcomers(struct gm_source *source, uint32_t events)
 	bool have_waited = s->is_crowded;
 	int n = 0;
 
-	/* Who hung up before they came may be met after them: the kernel puts
-	 * whom we have just served before others.  So they wait for one turn
-	 * before any is turned away unheard. */
+	/* Connections that hung up before new ones came may be found after
+	 * them, because the kernel puts the one just served before others.  So
+	 * new ones wait for one turn before one of them is turned away
+	 * unheard. */
 	s->is_crowded = !have_waited && gm_connection_crowded(s);
 	if (s->is_crowded)
 		return;
@@ -159,8 +161,8 @@ static int dress(const struct gm_control_server *s)
 	return chmod(s->path, config->socket_mode) ? -errno : 0;
 }
 
-/* Closed to all until it is as it should be:
- * nobody can come in through a mode that is about to change. */
+/* The socket is closed to all until its owner and mode are set, so that no
+ * client connects through a mode that is about to change. */
 static int bind_socket(struct gm_control_server *s, int fd)
 {
 	struct sockaddr_un to = { .sun_family = AF_UNIX };

@@ -2,12 +2,12 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * listener - the socket that clients come through, and who has come.
+ * listener - the socket of clients, and their connections.
  *
- * Whoever connects is known by what the kernel says of it (SO_PEERCRED) and
- * costs its uid one connection.  A peer that breaks the protocol, stays silent
- * before its first request, or does not read its replies is dropped; when
- * descriptors run out it is the newcomer that is turned away.
+ * The kernel says who a client is (SO_PEERCRED), and each connection counts
+ * against its uid.  A client that breaks the protocol, stays silent before its
+ * first request, or does not read its replies is dropped.  When descriptors run
+ * out, new connections are turned away.
  */
 #ifndef GM_DAEMON_SESSIONS_LISTENER_H
 #define GM_DAEMON_SESSIONS_LISTENER_H

@@ -54,7 +54,7 @@ int gm_program_policy(struct gm_connection *c)
 	"ABCDEFGHIJKLMNOPQRSTUVWXYZ_" \
 	"0123456789"
 
-/* It goes into messages, too. */
+/* The name is part of messages, too. */
 static bool is_made_of(const char *good, const char name[NAME_BYTES])
 {
 	size_t n = strnlen(name, NAME_BYTES);
@@ -62,15 +62,15 @@ static bool is_made_of(const char *good, const char name[NAME_BYTES])
 	return n > 0 && n < NAME_BYTES && strspn(name, good) == n;
 }
 
-/* What a word of a path may be, and no more. */
+/* The characters that a name in a path may have. */
 static bool is_name(const char *name)
 {
 	return name[0] != '.' && is_made_of(WORD ".-", name);
 }
 
-/* Nobody but root and we could have changed it.  Above the last folder, one
- * that everybody may write is as good where it is sticky: what is ours in there
- * others cannot move away. */
+/* Only root and the agent's user could have changed it.  Above the last folder,
+ * a folder that all users may write is as good where it is sticky: others
+ * cannot rename our entries there. */
 static int judge(int fd, const char *path, bool above, char *ret_why)
 {
 	struct stat st;
@@ -171,8 +171,8 @@ static int judge_file(int fd, const char *path, uint64_t *ret_bytes,
 	return judge(fd, path, false, ret_why);
 }
 
-/* What may be there under a name, for one kind of row; the first that is
- * counts. */
+/* The file names that a program may have for one kind of row; the first that
+ * exists counts. */
 static const char *const objects[] = { ".so", NULL };
 static const char *const images[] = { ".fatbin", ".cubin", ".ptx", NULL };
 
@@ -185,7 +185,7 @@ static int open_any(int folder, const char *name, const char *const *suffix,
 
 	for (; fd < 0 && error == -ENOENT && *suffix; suffix++) {
 		snprintf(file, room, "%s%s", name, *suffix);
-		/* What is no file may have an open that waits. */
+		/* The open of a special file may wait. */
 		fd = openat(folder, file,
 			    O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY |
 				    O_CLOEXEC);
@@ -237,7 +237,7 @@ static bool is_card(const struct gm_connection *c, uint32_t row)
 	return c->server->d->devices.of[row]->facts.kind == GPUMAP_DEVICE_CUDA;
 }
 
-/* Of what the rows of one kind are given under a name. */
+/* The file that rows of one kind get for a name. */
 static int file_bytes(struct gm_connection *c, const char *name, bool is_image,
 		      uint64_t *ret_bytes)
 {

@@ -2,16 +2,15 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * programs - who may have programs run, and which files are some.
+ * programs - the users that may run programs, and the files that are programs.
  *
- * A client may bring device code for CUDA rows in a memfd of its own, sealed as
- * a whole.  Every other program comes out of one directory.  Whoever could
- * change that directory, a folder above it or the file could have anything run
- * in the name of those who load it: so each of them belongs to root or to the
- * user that the agent runs as, is no symbolic link, and can be written by
- * nobody else.  Each is opened from the one before and judged by what was
- * opened, and the file is loaded from that very descriptor: what happens to
- * names meanwhile is of no account.
+ * A client may bring device code for CUDA rows in a memfd, sealed as a whole.
+ * Every other program comes out of one directory.  A user that can change that
+ * directory, a folder above it or the file could have any code run in the name
+ * of the users who load it.  So each of them must belong to root or to the
+ * agent's user, be no symbolic link, and be writable by no other user.  Each is
+ * opened relative to the one before and checked by its descriptor, and the file
+ * is loaded from that descriptor: later changes of names have no effect.
  */
 #ifndef GM_DAEMON_SESSIONS_PROGRAMS_H
 #define GM_DAEMON_SESSIONS_PROGRAMS_H
@@ -28,18 +27,18 @@
 int gm_program_policy(struct gm_connection *c);
 
 /*
- * gm_program_open - the file of a program
+ * gm_program_open - open the file of a program
  *
  * config	of [programs]
- * name		of a client: judged here; in a field of 64 bytes
+ * name	the client's, checked here; in a field of 64 bytes
  * is_image	for a CUDA row
  * ret_fd	read only, the caller's
- * ret_why	what was wrong and what to do
+ * ret_why	the error and its remedy
  *
  * Returns	0
- *		-EINVAL		that can be nobody's name
+ *		-EINVAL		no program can have this name
  *		-ENOENT		there is no such program, or no directory
- *		-EPERM		somebody else could have written it, or it is no
+ *		-EPERM		another user could have written it, or it is no
  *				regular file
  *		-EFBIG		an image with more bytes than the limit
  *		-EIO, -EMFILE, ...	from the kernel

@@ -49,9 +49,9 @@ static bool takes_direct(int fd, int flags)
 }
 
 /*
- * What takes O_DIRECT has storage, and what has seals is memory.  Only what is
- * left is asked which file system it is of: those that have to ask a server for
- * that take O_DIRECT.
+ * A file that takes O_DIRECT has storage, and one with seals is memory.  Only
+ * for others is the kind of the file system read: file systems that would ask a
+ * server for it take O_DIRECT.
  */
 static bool has_bytes(int fd, int flags)
 {
@@ -71,7 +71,8 @@ int gm_readable_check(int fd, struct gm_readable *ret_file,
 		return gm_why(ret_why, -EBADF,
 			      "the descriptor cannot be read; open the file "
 			      "O_RDONLY");
-	/* What is remembered of it will do: nobody is asked. */
+	/* The attributes that the kernel remembers are enough: no server is
+	 * asked. */
 	if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC,
 		  STATX_TYPE | STATX_INO, &st) != 0)
 		return gm_why(ret_why, -EINVAL, "the descriptor is of no file");

@@ -2,13 +2,14 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * readable - files of clients that workers are to read from.
+ * readable - check files of clients that workers are to read from.
  *
- * What a client sends may be of a file system that never answers.  Nothing is
- * asked here that such a one could be asked for: the kernel's own words about
- * the descriptor, and what it remembers of the file.  Nor is it mapped, which
- * may wait for reads and writes that others have under way there: whether
- * io_uring reads it right is for the library to find out.
+ * A client may send a descriptor of a file system that never answers.  These
+ * functions make no call that such a file system would have to answer: they use
+ * the kernel's own facts about the descriptor, and attributes that it
+ * remembers.  They do not map the file, because that may wait for reads and
+ * writes of others.  The library finds out whether io_uring reads the file
+ * right.
  */
 #ifndef GM_DAEMON_SESSIONS_READABLE_H
 #define GM_DAEMON_SESSIONS_READABLE_H

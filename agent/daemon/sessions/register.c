@@ -279,7 +279,7 @@ static void gone(struct gm_worker_request *claim, int status, const char *why)
 	was_last = TAILQ_EMPTY(&reg->reaches);
 	if (was_last && (!reg->mask || was_forgotten))
 		gm_registration_drop(reg);
-	/* Of its worker's: the handle is as good as before. */
+	/* The worker's part has ended; the handle stays valid. */
 	if (c && was_refused)
 		gm_connection_answer(
 			c, of_device && status == -ESTALE ? -EIO : status, why,

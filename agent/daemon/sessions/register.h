@@ -2,19 +2,18 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * register - memory and files of a client's own that jobs of its session
- * may name, and programs, and masks.
+ * register - a client's memory, files, programs and masks that jobs of its
+ * session may name.
  *
- * Memory comes as a memfd with REGISTER, is judged here, and mapped by the
- * workers of the rows that it is registered for; a file to load from comes so,
- * too, is judged by readable.h, and kept open by them.  Its descriptor is kept
- * for workers to come, and given back when no worker has it any more: by
- * FORGET, or with the session.
+ * Memory comes as a memfd with REGISTER, is checked here, and is mapped by the
+ * workers of the rows that it is registered for.  A file to load from comes the
+ * same way, is checked by readable.h, and is kept open by the workers.  The
+ * agent keeps the descriptor for later workers, and closes it when no worker
+ * has it any more: after FORGET, or with the session.
  *
- * What a client sends may be any descriptor at all, of a file system that never
- * answers for instance.  So nothing is asked of it that could wait before it is
- * known to be a memfd, and what is refused goes into the gutter, as do files
- * that are given back.
+ * A client may send any descriptor, of a file system that never answers for
+ * instance.  So no call that could wait is made on it before it is known to be
+ * a memfd, and the closing thread closes refused descriptors and files.
  */
 #ifndef GM_DAEMON_SESSIONS_REGISTER_H
 #define GM_DAEMON_SESSIONS_REGISTER_H
@@ -26,7 +25,7 @@ struct gm_registration;
 
 TAILQ_HEAD(gm_registration_list, gm_registration);
 
-/* Of a session that is being freed. */
+/* Drop those of a session that is being freed. */
 void gm_registrations_free(struct gm_session *session);
 
 /* Let go of what has this handle, and answer @request then.  Returns 0, or
@@ -41,15 +40,15 @@ int gm_registration_program_handle(struct gm_connection *c,
 int gm_registration_image_handle(struct gm_connection *c,
 				 const struct gm_request *r);
 
-/* A mask that a session has, which is judged by mask_handles.h: no row knows of
- * it yet. @held is the registration's where it is not refused. Returns 0 or
- * the refusal. */
+/* Register a mask that a session has, which mask_handles.h has checked: no row
+ * knows of it yet.  @held is the registration's unless this fails.  Returns 0
+ * or the refusal. */
 int gm_registration_mask(struct gm_connection *c, uint64_t handle,
 			 struct gm_mask_held *held, uint64_t bytes,
 			 uint64_t charged);
 
-/* It, made known to a row that the session has a queue on.  @c waits for the
- * answer.  Returns 0, -ENOENT, or the refusal. */
+/* Make that mask known to a row that the session has a queue on.  @c waits for
+ * the answer.  Returns 0, -ENOENT, or the refusal. */
 int gm_registration_reach_mask(struct gm_connection *c,
 			       const struct gm_control *request,
 			       uint64_t handle, uint32_t row);

@@ -22,8 +22,8 @@ struct gm_registered {
 	struct gm_registration *of;
 	struct gm_worker_request claim;
 	uint32_t row;
-	/* Of a mask on a device: what the worker imports, and until it is there
-	 * the claim is not asked for. */
+	/* For a mask on a device: the replica that the worker imports.  The
+	 * request is made when the replica exists. */
 	struct gm_mask_device *device;
 	struct gm_mask_wait wait;
 };
@@ -49,12 +49,12 @@ struct gm_registration {
 					 * mask's */
 };
 
-/* What has a handle, or NULL. */
+/* The registration with this handle, or NULL. */
 struct gm_registration *gm_registration_find(const struct gm_session *session,
 					     uint64_t handle);
 
-/* A new one, of a file that is judged; @charged bytes count with the arenas.
- * Takes @fd over where it is not refused.  Returns 0, -EDQUOT, -ENOMEM. */
+/* Make one, of a checked file; @charged bytes count with the arenas.  Takes @fd
+ * over unless it fails.  Returns 0, -EDQUOT, -ENOMEM. */
 int gm_registration_keep(struct gm_connection *c, const struct gm_register *ask,
 			 int fd, const struct gm_readable *file,
 			 uint64_t charged, struct gm_registration **ret_reg);

@@ -133,7 +133,7 @@ int gm_registration_program_handle(struct gm_connection *c,
 	return error ? error : registration(c, &r->header, &ask, false);
 }
 
-/* What a linker's symbols are made of. */
+/* The characters of a linker's symbols. */
 static int judge_kernel(struct gm_connection *c,
 			const struct gm_program_ask *ask)
 {

@@ -238,8 +238,9 @@ static int judge_limits(struct gm_connection *c, uint64_t bytes)
 	return 0;
 }
 
-/* Nobody reads what a client sends there, and descriptors among it would be
- * closed with our end, by us, for as long as that takes: so it cannot send. */
+/* No process reads messages of the client there, and descriptors in them would
+ * be closed with the agent's end, by the agent, which may take long: so the
+ * client cannot send. */
 static int make_wake(struct gm_session *session)
 {
 	if (socketpair(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0,
@@ -328,10 +329,10 @@ static int make_session(struct gm_connection *c,
 }
 
 /*
- * Each session costs a worker a few mappings and page faults, which its other
- * clients wait for.  A uid that opens more than it may a second, after as many
- * at once, is answered; what it wants next (a queue) is read later.  It never
- * waits longer than REST_MAX, for one of its processes may be innocent.
+ * Each session costs a worker some mappings and page faults, for which its
+ * other clients wait.  A uid that opens more than its rate allows, after a
+ * burst, is answered; its next request (a queue) is read later.  The wait is at
+ * most REST_MAX, because one of the uid's processes may be innocent.
  */
 static void pace(struct gm_connection *c)
 {

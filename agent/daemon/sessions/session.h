@@ -2,16 +2,17 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * session - who may hand work to the workers, and through which memory.
+ * session - a client's place with the agent, and the memory of its queues.
  *
- * A connection becomes a session by SESSION_OPEN.  Its two memfds are made
- * here, sealed in size, handed to the client and to workers, and never mapped
- * in this process. It takes a seat (workers/supervisor.h) on each row that it
- * uses.
+ * A connection becomes a session by SESSION_OPEN.  The agent makes its two
+ * memfds, seals their size, gives them to the client and to workers, and never
+ * maps them itself.  The session is attached to each row that it uses
+ * (workers/supervisor.h).
  *
- * It ends with its connection, with its client's process even where a forked
- * child still holds the connection, or when a worker finds the contract broken;
- * and it is gone when no worker has its memory mapped any more.
+ * A session ends with its connection, with its client's process even where a
+ * forked child still holds the connection, or when a worker finds that the
+ * client breaks the protocol.  It is freed when no worker has its memory mapped
+ * any more.
  */
 #ifndef GM_DAEMON_SESSIONS_SESSION_H
 #define GM_DAEMON_SESSIONS_SESSION_H
@@ -56,8 +57,8 @@ struct gm_session {
 	struct gm_session_queue *queue[GM_ROWS];
 };
 
-/* End a session, and its connection; it is freed when the last seat has been
- * left, which may be before this returns. */
+/* End a session, and its connection; it is freed when it is attached to no row
+ * any more, which may be before this returns. */
 void gm_session_end(struct gm_session *session, const char *reason);
 void gm_session_connection_dropped(struct gm_connection *c, const char *why);
 

@@ -53,8 +53,8 @@ static void add_session(struct list *list, const struct gm_session *session)
 
 		if (!queue)
 			continue;
-		/* What is not listed is not looked at: it takes a look at all
-		 * that is exported. */
+		/* Only listed sessions are counted, because that walks all
+		 * exports. */
 		if (list->reply.n == GM_USAGE_MAX ||
 		    (after->goes_on &&
 		     (session->id < after->session ||

@@ -27,8 +27,8 @@
 
 /* ---- the directory ----------------------------------------------------- */
 
-/* Whoever can write there, or give it to somebody else, could put promises
- * into our mouth. */
+/* A user who can write there, or give the directory away, could forge
+ * reservations. */
 static int judge_dir(int fd, const char *path, char *ret_why)
 {
 	struct stat st;
@@ -98,8 +98,8 @@ static int lock(int fd, const char *path, char *ret_why)
 				 strerror(-ret));
 }
 
-/* What an agent before us was killed at is seen by us, but may not be on the
- * disk: before anybody is told of it, it must be. */
+/* A file that a killed agent was writing is visible to this agent, but may not
+ * be on the disk: sync it before any client is told of it. */
 static int settle(const struct gm_state_dir *dir, char *ret_why)
 {
 	unlinkat(dir->fd, NEW, 0);

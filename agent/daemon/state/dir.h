@@ -38,18 +38,18 @@ struct gm_state_dir {
 };
 
 /*
- * gm_state_dir_open - make the directory where it is not there, and lock it
+ * gm_state_dir_open - make the directory if it does not exist, and lock it
  *
  * parent	likewise made, mode 0700; its parents are not
- * ret_why	what was wrong and what to do
+ * ret_why	the error and its remedy
  *
- * What an agent before us was in the middle of is removed, and what it had
- * finished but not synced lasts from here on.
+ * Files that a previous agent had not finished are removed; those that it had
+ * finished but not synced are synced.
  *
  * Returns	0
  *		-EBUSY		another agent has it
  *		-EPERM		not ours, or writable by others
- *		and what mkdir, open, flock and fsync return
+ *		and the errors of mkdir, open, flock and fsync
  */
 int gm_state_dir_open(const char *parent, const char *instance,
 		      char ret_why[GM_WHY_BYTES], struct gm_state_dir *ret_dir);
@@ -115,8 +115,8 @@ int gm_state_dir_set_aside(const struct gm_state_dir *dir, const char *file,
 int gm_state_dir_put_back(const struct gm_state_dir *dir, const char *file,
 			  char ret_why[GM_WHY_BYTES]);
 
-/* Remove what was set aside.  It does not count already: nobody has to know
- * when the disk has forgotten it.  Returns as gm_state_dir_write(). */
+/* Remove the file that was set aside.  It has no effect any more, so no client
+ * waits until the disk has forgotten it.  Returns as gm_state_dir_write(). */
 int gm_state_dir_drop_aside(const struct gm_state_dir *dir, const char *file,
 			    char ret_why[GM_WHY_BYTES]);
 

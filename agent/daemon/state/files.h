@@ -27,7 +27,7 @@ struct gm_state_waiting {
 	char name[GM_NAME_BYTES];
 };
 
-/* Of objects of one kind. */
+/* The state files of objects of one kind. */
 TAILQ_HEAD(gm_state_waiting_list, gm_state_waiting);
 
 /* @waiting is zero but for what follows it. */
@@ -60,8 +60,8 @@ bool gm_state_files_is_bad(int error);
 void gm_state_files_refuse(const struct gm_daemon *d, const char *file,
 			   const char *why);
 
-/* Take the objects of a kind that no file knows out of the directory: an agent
- * died before it could tell anybody of them, or after it had forgotten.
+/* Remove the objects of a kind that have no file from the directory: an agent
+ * died before it had told a client of them, or after it had forgotten them.
  *
  * keep		those that stay, by their places in the directory */
 void gm_state_files_drop_unknown(struct gm_daemon *d, uint32_t kind,

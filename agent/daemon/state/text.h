@@ -2,16 +2,15 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * text - what the files of layer maps, masks and meshes have in common: their
- * first line, names and uuids.
+ * text - the common parts of state files: their first line, names and uuids.
  *
- * The first line is "gpumap-state 1 BYTES SUM": how many bytes follow, and
- * their 64-bit FNV-1a in hex.  What follows is one JSON object.  Rows are named
- * by uuid, for their numbers are given out anew with every segment.  Keys that
- * are not known are skipped; whatever must not be skipped changes the 1.
+ * The first line is "gpumap-state 1 BYTES SUM": the number of bytes that
+ * follow, and their 64-bit FNV-1a in hex.  One JSON object follows.  Rows are
+ * named by uuid, because each segment gives out row numbers anew.  Unknown keys
+ * are skipped; a key that must not be skipped changes the 1.
  *
- * Names may have bytes that are no UTF-8: they, '%' and whatever a file's name
- * should not have are written as %XX.
+ * Names may have bytes that are no UTF-8: these, '%' and characters that a
+ * file's name should not have are written as %XX.
  */
 #ifndef GM_DAEMON_STATE_TEXT_H
 #define GM_DAEMON_STATE_TEXT_H
@@ -41,8 +40,7 @@ void gm_state_text_escape(const char *text, char ret_name[GM_STATE_NAME_BYTES]);
 bool gm_state_text_owner_of(const char *file, const char *suffix,
 			    char ret_name[GM_NAME_BYTES]);
 
-/* What files of all kinds have in common: "key":"text", with an end of line; a
- * uuid in quotes. */
+/* Write "key":"text", with an end of line; a uuid in quotes. */
 void gm_state_text_put(FILE *to, const char *key, const char *text);
 void gm_state_text_put_uuid(FILE *to, const uint8_t uuid[16]);
 

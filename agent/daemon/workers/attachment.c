@@ -18,10 +18,10 @@
 #include "agent/daemon/workers/worker_users.h"
 #include "shm/point.h"
 
-#define STRIKES_MAX 16u /* undertakers that one seat may cost */
+#define STRIKES_MAX 16u /* recovery processes that may die over one session */
 
-/* A worker is told of a seat as the next of its incarnations, an undertaker as
- * that of the dead. */
+/* A worker gets the attachment's next incarnation, a recovery process that of
+ * the dead worker. */
 static int offer(struct gm_worker_process *worker,
 		 struct gm_attachment *attachment)
 {
@@ -78,7 +78,7 @@ static int ask_to_leave(struct gm_worker_process *worker,
 	return error;
 }
 
-/* Is there something to say about this seat now? */
+/* Is there a message to send about this attachment now? */
 static bool is_next(const struct gm_worker_process *worker,
 		    const struct gm_attachment *attachment)
 {
@@ -198,7 +198,7 @@ void gm_attachments_flush(struct gm_worker_process *worker)
 		send_leave(worker);
 }
 
-/* Take the seat away from the row; its owner decides what becomes of it. */
+/* Take the attachment off the row.  The caller tells its owner. */
 static void detach(struct gm_worker_process *worker,
 		   struct gm_attachment *attachment)
 {
@@ -251,7 +251,7 @@ static void recovery_attached(struct gm_worker_process *worker,
 			      const struct gm_wire *wire)
 {
 	if (wire->status < 0) {
-		/* Its memory cannot be mapped: nobody can be told anything. */
+		/* Its memory cannot be mapped, so its jobs cannot be ended. */
 		attachment->is_owed = false;
 		if (attachment->state == GM_ATTACHMENT_OFFERED)
 			attachment->state = GM_ATTACHMENT_TAKEN;
@@ -279,8 +279,8 @@ static struct gm_attachment *find(struct gm_worker_process *worker,
 	return NULL;
 }
 
-/* A child is of our own build, but what it says about seats may come late:
- * about one that has left, or in any order with our own wish. */
+/* A child is of the agent's own build, but its messages about attachments may
+ * come late: about one that has left, or that the agent has asked to leave. */
 void gm_attachments_on_message(struct gm_worker_process *worker,
 			       const struct gm_wire *wire)
 {
@@ -306,7 +306,8 @@ void gm_attachments_on_message(struct gm_worker_process *worker,
 	}
 }
 
-/* The undertaker died over the first seat that it had not answered for. */
+/* The recovery process died over the first attachment that it had not answered
+ * for. */
 static void strike(struct gm_worker_process *worker)
 {
 	struct gm_attachment *attachment;
@@ -400,7 +401,8 @@ static int refuse_stuck(const struct gm_worker_process *worker,
 		      worker->row, (int)worker->child.pid);
 }
 
-/* Why nobody new may come to it; 0 when they may. */
+/* Returns 0 if a new session may come to the worker, or -ENODEV with the
+ * reason. */
 int gm_attachments_admit(const struct gm_worker_process *worker,
 			 char ret_why[GM_WHY_BYTES])
 {
@@ -413,8 +415,8 @@ int gm_attachments_admit(const struct gm_worker_process *worker,
 	return 0;
 }
 
-/* What a worker has been told of, its death gives back; but one that is stuck
- * does not die, nor will it ever run again. */
+/* The death of a worker ends attachments that were offered to it.  A stuck
+ * worker does not die and never runs again, so these are refused, too. */
 static struct gm_attachment *
 first_newcomer(const struct gm_worker_process *worker)
 {
@@ -429,7 +431,8 @@ first_newcomer(const struct gm_worker_process *worker)
 	return NULL;
 }
 
-/* What a refused client does next may change the list: begin anew each time. */
+/* The callback of a refused client may change the list: begin anew each
+ * time. */
 void gm_attachments_refuse_newcomers(struct gm_worker_process *worker,
 				     const char *why)
 {

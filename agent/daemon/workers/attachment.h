@@ -17,24 +17,24 @@ void gm_attachments_flush(struct gm_worker_process *worker);
  * a worker was told of is owed.  Returns whether anything is. */
 bool gm_attachments_child_gone(struct gm_worker_process *worker);
 
-/* May anybody new come to it?  Returns 0, or -ENODEV. */
+/* May a new session come to the worker?  Returns 0, or -ENODEV. */
 int gm_attachments_admit(const struct gm_worker_process *worker,
 			 char ret_why[GM_WHY_BYTES]);
 
-/* Tell those who wait for their first seat that they get none, and why. */
+/* Refuse the sessions that have never been attached, with the reason. */
 void gm_attachments_refuse_newcomers(struct gm_worker_process *worker,
 				     const char *why);
 
-/* The same, where the row's state is what they get none for; nobody new may
- * come to it as long as that is so. */
+/* The same if the row's state is the reason.  gm_attachments_admit() refuses
+ * new sessions as long as the state lasts. */
 void gm_attachments_refuse(struct gm_worker_process *worker);
 
-/* What any session has submitted is owed, although no worker has heard of it.
+/* Mark the jobs of all sessions as owed, although no worker has heard of them.
  * Returns whether there is a session. */
 bool gm_attachments_owe_all(struct gm_worker_process *worker);
 
-/* Ask the child to end when it has nothing more to do; it may be told of no
- * seat afterwards. */
+/* Ask the child to end when its rings are empty.  The child is told of no
+ * attachment afterwards. */
 void gm_attachments_send_drain(struct gm_worker_process *worker);
 
 /* The child has answered about an attachment, or says that its session breaks

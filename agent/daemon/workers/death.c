@@ -28,8 +28,8 @@ static void make_reason(const struct gm_worker_process *worker, const char *why,
 			 gm_cuerror_name(code), why);
 }
 
-/* A worker that finds no such device has lost it: until the probe has seen it
- * again there is nobody to start. */
+/* A worker that finds no such device has lost it: no worker is started until
+ * the probe has seen the device again. */
 bool gm_death_show(struct gm_worker_process *worker, const char *why,
 		   char ret_reason[GM_WHY_BYTES])
 {
@@ -37,7 +37,8 @@ bool gm_death_show(struct gm_worker_process *worker, const char *why,
 	bool is_lost = worker->is_card && worker->code > 0 &&
 		       gm_cuerror_class((gm_cu_result)worker->code) ==
 			       GM_CUERROR_ABSENT;
-	/* Who bars it has said why; a program has no device to lose. */
+	/* A bar of the row has a reason already, and a program has no device to
+	 * lose. */
 	if (device->bars || !gm_worker_process_is_shown(worker))
 		return false;
 	make_reason(worker, why, ret_reason);
@@ -49,7 +50,7 @@ bool gm_death_show(struct gm_worker_process *worker, const char *why,
 	return is_lost;
 }
 
-/* Who bars the row has said why, and takes it away with that. */
+/* A bar of the row has a reason already, which ends with the bar. */
 void gm_death_stuck(struct gm_worker_process *worker)
 {
 	char reason[GM_WHY_BYTES];

@@ -13,16 +13,18 @@
 
 #include "agent/daemon/workers/worker_process.h"
 
-/* worker->idle: nobody has had a seat for long enough. */
+/* worker->idle fired: no session has been attached for long enough. */
 void gm_demand_idle(struct gm_timer *timer);
 
 /* Have the worker finish what is in its rings, and exit. */
 void gm_demand_end(struct gm_worker_process *worker);
 
-/* It was to have ended by now: look whether it works on, or kill it. */
+/* The worker should have ended by now: wait longer if it still makes progress,
+ * else kill it. */
 void gm_demand_overdue(struct gm_worker_process *worker);
 
-/* It has finished, and others that drain may copy out of its memory yet. */
+/* The worker has finished; other rows that drain may still copy out of its
+ * memory. */
 void gm_demand_drained(struct gm_worker_process *worker);
 
 /* A worker or a crossing is gone: look, soon, who is waited for no more.  NULL

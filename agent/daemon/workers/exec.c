@@ -85,7 +85,7 @@ static bool has_nccl(const struct gm_worker_process *worker)
 	return worker->d->config.cuda_nccl && !worker->group->runs_programs;
 }
 
-/* What a worker and its spare are told of their card. */
+/* The options by which a worker and its standby learn of their card. */
 static void add_card(const struct gm_worker_process *worker,
 		     enum gm_exec_part part, struct launch *l)
 {

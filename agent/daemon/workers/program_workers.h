@@ -17,22 +17,23 @@ struct gm_supervisor;
 struct gm_worker_process;
 
 /*
- * gm_program_workers_find - the keeper of a uid's programs on a row, made on
- * first use
+ * gm_program_workers_find - find the worker of a uid's programs on a row
+ *
+ * The first call for a row makes it.
  *
  * Returns	0, or a negative errno
  */
 int gm_program_workers_find(struct gm_supervisor *s, uint32_t row, uint32_t uid,
 			    struct gm_worker_process **ret_keeper);
 
-/* Let go of keepers of programs that nobody needs: to be called now and then,
- * not from within a keeper. */
+/* Free the workers of programs that no session needs.  The caller calls it from
+ * time to time, never from within a worker's own functions. */
 void gm_program_workers_tidy(struct gm_supervisor *s, uint64_t now_ns);
 
-/* Let go of the keepers of one row, which is to be another device. */
+/* Free those of one row, which is to be another device. */
 void gm_program_workers_forget(struct gm_supervisor *s, uint32_t row);
 
-/* Let go of the keepers of all rows. */
+/* Free those of all rows. */
 void gm_program_workers_free(struct gm_supervisor *s);
 
 #endif

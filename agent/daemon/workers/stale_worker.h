@@ -2,13 +2,12 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * stale_worker - the worker of an agent that has died, while it holds its row's
- * lock.
+ * stale_worker - the worker of a dead agent while it holds its row's lock.
  *
- * It ends by itself: its pair is closed.  One that cannot, because a signal
- * has stopped it or a call does not return, would keep the row from every
- * agent to come; we cannot wait for it as for a child, so it is known by what
- * it holds and what it was started as.
+ * Such a worker ends by itself, because its socket is closed.  One that cannot
+ * end, because a signal has stopped it or a call does not return, would keep
+ * the row from every later agent.  The agent cannot wait for it as for a child,
+ * so it knows it by the lock that it holds and by its command line.
  */
 #ifndef GM_DAEMON_WORKERS_STALE_WORKER_H
 #define GM_DAEMON_WORKERS_STALE_WORKER_H

@@ -117,7 +117,7 @@ static void on_message(struct gm_worker_process *worker, struct gm_wire *wire)
 	}
 }
 
-/* It says two things in its life, and then no more. */
+/* A standby sends at most two messages: FAILED or STANDBY. */
 static void listen_to(struct gm_worker_process *worker)
 {
 	struct gm_wire wire;

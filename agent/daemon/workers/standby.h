@@ -5,9 +5,9 @@
  * standby - a process that has initialised the driver and waits to be needed.
  *
  * Initialising the driver takes half a second and more.  While the worker of a
- * CUDA row serves, another process does that in advance; when the worker dies,
- * it gets the word and becomes the worker.  It has no context, no lock and no
- * session before.
+ * CUDA row serves, another process does that in advance.  When the worker dies,
+ * the standby gets GO and becomes the worker.  Until then it has no context, no
+ * lock and no session.
  *
  *	NONE      none runs and none is wanted
  *	RESTING   one is wanted; the last one died not long ago
@@ -15,7 +15,7 @@
  *	STANDBY   it has said that it is ready
  *	ENDING    its socket is closed, then it is killed
  *
- * Its death is nobody's but its own: the row does not change.
+ * The death of a standby does not change the row.
  */
 #ifndef GM_DAEMON_WORKERS_STANDBY_H
 #define GM_DAEMON_WORKERS_STANDBY_H
@@ -36,7 +36,7 @@ enum gm_standby_state {
 	GM_STANDBY_ENDING
 };
 
-/* Embedded in its keeper. */
+/* Embedded in its gm_worker_process. */
 struct gm_standby {
 	enum gm_standby_state state;
 	bool wanted;

@@ -112,7 +112,7 @@ int gm_supervisor_start(struct gm_daemon *d)
 		TAILQ_INIT(&s->all);
 		s->tick.fired = tick;
 		s->parting.fired = gm_demand_part;
-		signal(SIGCHLD, SIG_DFL); /* or nobody could be waited for */
+		signal(SIGCHLD, SIG_DFL); /* or no child could be waited for */
 		error = gm_worker_group_open(&s->rows);
 	}
 	if (error == 0)
@@ -163,7 +163,8 @@ void gm_supervisor_row_reused(struct gm_daemon *d, uint32_t row)
 
 /* ---- sessions ---------------------------------------------------------- */
 
-/* Whose seat it is to be: the row's own worker's, or that of programs. */
+/* Find the worker for an attachment: the row's own, or that of the uid's
+ * programs. */
 static int find_worker(struct gm_daemon *d, uint32_t row,
 		       const struct gm_attachment *attachment,
 		       struct gm_worker_process **ret_keeper,

@@ -2,13 +2,13 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * supervisor - one worker per row, and one per row and uid for programs,
- * started, watched, buried and started again.
+ * supervisor - start, watch and restart the workers of all rows.
  *
- * A session's queue on a row takes a seat there.  The seat outlives workers:
- * each of them is told of it (ATTACH), and when one dies a short-lived
- * undertaker ends what it owed before the next one is started.  Nobody but a
- * worker or an undertaker ever touches the memory behind a seat.
+ * Each row has one worker, and one for each uid whose clients run programs
+ * there.  A session's queue on a row is attached to the row.  The attachment
+ * outlives workers: each worker is told of it (ATTACH), and when one dies, a
+ * short recovery process ends the jobs that it owed before the next one starts.
+ * Only workers and recovery processes touch the memory behind an attachment.
  */
 #ifndef GM_DAEMON_WORKERS_SUPERVISOR_H
 #define GM_DAEMON_WORKERS_SUPERVISOR_H
@@ -52,25 +52,25 @@ struct gm_attachment {
 	int socket;
 
 	/* The worker serves this queue, for the first time; or it cannot, with
-	 * a negative status, and the seat is given up already. */
+	 * a negative status, and the attachment has ended already. */
 	void (*attached)(struct gm_attachment *attachment, int status,
 			 const char *why);
 	/* The contract was broken or memory is short: the session must end. */
 	void (*broken)(struct gm_attachment *attachment, const char *why);
-	/* After gm_supervisor_leave(): nothing of it is mapped any more, and
-	 * the seat is its owner's to free. */
+	/* After gm_supervisor_leave(): none of its memory is mapped any more,
+	 * and the owner may free it. */
 	void (*left)(struct gm_attachment *attachment);
 
 	/* The supervisor's own. */
 	TAILQ_ENTRY(gm_attachment) entry;
-	struct gm_worker_process *worker; /* NULL: has no seat */
+	struct gm_worker_process *worker; /* NULL: not attached */
 	enum gm_attachment_state state;
 	uint32_t place;       /* of its journal */
 	uint32_t incarnation; /* workers it has been offered to */
-	uint32_t strikes;     /* undertakers that died over it */
+	uint32_t strikes;     /* recovery processes that died over it */
 	bool was_attached;
-	bool is_owed; /* by a dead worker, and not buried yet */
-	struct gm_worker_request_list claims; /* empty without a seat */
+	bool is_owed; /* by a dead worker, and not recovered yet */
+	struct gm_worker_request_list claims; /* empty while not attached */
 	struct gm_user_queue *queued_user;    /* of its uid, see user_queue.h */
 	uint64_t asked;                       /* number of the last for it */
 	bool asks;                            /* some of its claims wait */
@@ -95,17 +95,17 @@ void gm_supervisor_exit(struct gm_daemon *d);
 /*
  * gm_supervisor_seat - have the worker of a row serve a queue
  *
- * seat		zero but for what its owner fills
- * ret_why	what was wrong and what to do
+ * attachment	zero but for the fields that its owner fills
+ * ret_why	the error and its remedy
  *
- * attachment->attached() tells when it is served; that may take as long as the
- * row takes to come back. A newcomer is not kept beyond a second of back-off,
- * nor once the row is barred or its worker does not end by SIGKILL.
+ * attachment->attached() tells when it is served, which may take until the row
+ * is back.  A new session is refused after a second of back-off, when the row
+ * is barred, and when its worker does not end by SIGKILL.
  *
  * Returns	0
  *		-ENODEV		there is no such row, or it has no worker, or
  *				none soon
- *		-EUSERS		the row has no seat left
+ *		-EUSERS		the row has no place left
  *		-ESHUTDOWN	the agent is draining
  *		-ENOMEM
  */
@@ -113,7 +113,7 @@ int gm_supervisor_seat(struct gm_daemon *d, uint32_t row,
 		       struct gm_attachment *attachment,
 		       char ret_why[GM_WHY_BYTES]);
 
-/* Give a seat up.  attachment->left() follows, perhaps before this returns. */
+/* Detach.  attachment->left() follows, perhaps before this returns. */
 void gm_supervisor_leave(struct gm_daemon *d, struct gm_attachment *attachment);
 
 /*
@@ -130,37 +130,37 @@ bool gm_supervisor_row_used(const struct gm_daemon *d, uint32_t row);
 void gm_supervisor_row_reused(struct gm_daemon *d, uint32_t row);
 
 /*
- * gm_supervisor_bar - no worker for this row until gm_supervisor_unbar()
+ * gm_supervisor_bar - have no worker on this row until gm_supervisor_unbar()
  *
  * bar		GM_BAR_*
  * finish	the worker ends what is in its rings first, and is killed when
  *		it has done nothing for config.drain_row_ns; else it is killed
  *		now
- * why		for its log and for who asks for a seat
+ * why		for its log, and for sessions that ask for the row
  * closed	called once, perhaps before this returns, when no process of the
- *		row runs: nothing of ours has its device open; NULL for nobody
+ *		row runs: the agent has closed its device; or NULL
  *
- * The row's state is the caller's to show, before this.  Sessions keep their
- * seats; what they submit ends with -ENODEV.
+ * The caller shows the row's state before.  Sessions stay attached, and their
+ * jobs end with -ENODEV.
  */
 void gm_supervisor_bar(struct gm_daemon *d, uint32_t row, uint32_t bar,
 		       bool finish, const char *why,
 		       void (*closed)(struct gm_daemon *d, uint32_t row));
 
-/* What keeps @closed from being called: says which process of the row runs yet,
- * and whether that can be helped. */
+/* Explain why @closed has not been called: which process of the row still runs,
+ * and what the administrator can do. */
 void gm_supervisor_what_runs(const struct gm_daemon *d, uint32_t row,
 			     char ret_why[GM_WHY_BYTES]);
 
 /*
- * gm_supervisor_unbar - that reason is no more
+ * gm_supervisor_unbar - take reasons off a row
  *
- * bars		GM_BAR_*, one or more; to be called for GM_BAR_HEALTH and
+ * bars		GM_BAR_*, one or more.  The caller passes GM_BAR_HEALTH and
  *		GM_BAR_LOST each time that the probe says that the device is
- *		usable, and costs nothing when it was not barred
+ *		usable; the call costs nothing when the row was not barred
  *
- * With the last reason gone, the row gets a worker if somebody has a seat
- * there, and is shown READY.
+ * With the last reason gone, the row gets a worker if a session is attached,
+ * and is shown READY.
  */
 void gm_supervisor_unbar(struct gm_daemon *d, uint32_t row, uint32_t bars);
 

@@ -39,10 +39,10 @@ static const struct limit {
 	/* The worker has a limit of its own, below this. */
 	[GM_CALL_MEET] = { 2 * GM_NCCL_GROUP_LIMIT_NS, "meeting other cards",
 			   false },
-	/* It may hang, and then nothing else helps.  But it gives back memory
-	 * of the card, which waits for what anybody has there. */
+	/* An abort may hang, and only the end of the process helps then.  The
+	 * end frees memory of the card, too, which waits for all work there. */
 	[GM_CALL_ABORT] = { SECOND, "the abort of a communicator", true },
-	/* What is half made gets to where it looks first. */
+	/* A half-made communicator looks for the abort only at some points. */
 	[GM_CALL_GIVE_UP] = { 5 * SECOND, "giving up to meet other cards",
 			      true },
 };
@@ -69,7 +69,7 @@ static bool is_over(const struct gm_worker_process *worker, uint32_t call,
 	       (leaves && now - without_pauses(worker, calm) > BESIDE_NS);
 }
 
-/* Signs from before this worker are not judged. */
+/* Signs from before this worker do not count. */
 static void judge(struct gm_worker_process *worker, uint64_t beat, uint64_t now)
 {
 	uint64_t since = beat & ~(UINT64_C(0xff) << 56);
@@ -102,8 +102,8 @@ static bool computes(const struct gm_worker_process *worker, uint64_t now)
 	return since >= worker->since_ns && now > since && now - since > SECOND;
 }
 
-/* What a program goes on with though everybody who wanted it has gone: of
- * itself it need never end, and it has nothing of anybody else's in hand. */
+/* A program that goes on although no session wants it any more.  Such a program
+ * need never end by itself, and no other user's work depends on it. */
 static void judge_orphaned(struct gm_worker_process *worker, uint64_t now)
 {
 	uint64_t beat = gm_get(&worker->journal->beat);
@@ -123,8 +123,8 @@ static void judge_orphaned(struct gm_worker_process *worker, uint64_t now)
 	gm_worker_child_kill(worker, "nobody is left who wants its program");
 }
 
-/* What a card does with others is under way for them, too: no limit of one
- * row's ends it, and for long it is no excuse. */
+/* A collective of several cards belongs to the others, too: no limit of one row
+ * ends it.  As an excuse it counts for a limited time. */
 static void look_at_joint(struct gm_worker_process *worker, uint64_t now)
 {
 	uint64_t since = gm_get(&worker->journal->joint);

@@ -167,7 +167,7 @@ void gm_worker_child_hung_up(struct gm_worker_process *worker)
 	close(worker->socket.fd);
 	worker->socket.fd = -1;
 
-	/* It is about to exit, or else it has no business to go on. */
+	/* The process is about to exit; if it does not, it is killed. */
 	if (worker->state != GM_PROCESS_ENDING &&
 	    worker->state != GM_PROCESS_STUCK)
 		gm_timer_set(&worker->d->loop, &worker->timer,

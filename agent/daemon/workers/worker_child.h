@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * worker_child - the process of a row as its keeper sees it: its state, its
- * socket, its end, and what the row shows of it.
+ * worker_child - the process of a row: its state, its socket, its end, and what
+ * the row shows of it.
  */
 #ifndef GM_DAEMON_WORKERS_WORKER_CHILD_H
 #define GM_DAEMON_WORKERS_WORKER_CHILD_H
@@ -19,11 +19,12 @@ void gm_worker_child_enter(struct gm_worker_process *worker,
 void gm_worker_child_show(const struct gm_worker_process *worker,
 			  uint32_t state, const char *reason, int error);
 
-/* That its worker is this process, or 0, likewise. */
+/* Show the pid of the row's worker, or 0, likewise. */
 void gm_worker_child_show_pid(const struct gm_worker_process *worker,
 			      pid_t pid);
 
-/* What the log calls it, and where its lock is.  Returns 0 or -ENAMETOOLONG. */
+/* Fill in its name for the log and the path of its lock.  Returns 0 or
+ * -ENAMETOOLONG. */
 int gm_worker_child_name(struct gm_worker_process *worker);
 
 /* May its device not be used? */

@@ -36,13 +36,14 @@ struct gm_worker_group {
 
 TAILQ_HEAD(gm_worker_group_list, gm_worker_group);
 
-/* What its workers share.  Returns 0, or a negative errno. */
+/* Make the page that its workers share.  Returns 0, or a negative errno. */
 int gm_worker_group_open(struct gm_worker_group *group);
 
-/* Close its page.  Its keepers were freed before. */
+/* Close its page.  Its workers were freed before. */
 void gm_worker_group_close(struct gm_worker_group *group);
 
-/* Is there a keeper of programs for this row, with a process or without? */
+/* Is there a gm_worker_process for programs on this row, with a process or
+ * without? */
 bool gm_worker_groups_have(const struct gm_supervisor *s, uint32_t row);
 
 /* One of them that has a process, or NULL. */

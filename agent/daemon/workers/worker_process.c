@@ -29,7 +29,7 @@
 #define MS           UINT64_C(1000000)
 #define SECOND       UINT64_C(1000000000)
 
-#define BURY_NS      (10 * SECOND) /* for one undertaker */
+#define BURY_NS      (10 * SECOND) /* for one recovery process */
 #define DENY_NS      (1 * SECOND)  /* between burials of a barred row */
 #define LAST_TURNS   64            /* of reading what a dead child has said */
 #define LOCK_POLL_NS (20 * MS)
@@ -137,8 +137,8 @@ static bool is_needless(const struct gm_worker_process *worker)
 	       (worker->early_deaths == 0 || worker->group->runs_programs);
 }
 
-/* What comes now that no child runs: the next worker, after what the last one's
- * death asks for, or none. */
+/* Decide what follows when no child runs: the next worker, after the back-off
+ * of the last death, or none. */
 void gm_worker_process_rest(struct gm_worker_process *worker)
 {
 	uint64_t wait = gm_worker_child_back_off(worker->early_deaths);
@@ -350,7 +350,8 @@ static void start_when_free(struct gm_worker_process *worker)
 		       gm_quote(worker->lock_path).text);
 		show(worker, GPUMAP_DEVICE_RESTARTING, reason);
 	} else if (gm_loop_now() >= worker->stale_due_ns) {
-		/* What is no worker is left alone, and that is said once. */
+		/* A process that is no worker is left alone, which is logged
+		 * once. */
 		worker->stale_due_ns = gm_loop_now() + ORPHAN_NS;
 		if (gm_stale_worker_end(worker->row, worker->lock_path,
 					holder) != 0)

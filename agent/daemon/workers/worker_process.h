@@ -39,7 +39,8 @@
  * config.drain_row_ns at most; then it is told to LEAVE.
  *
  * Files, each of which calls those after it: supervisor.c (all rows),
- * watchdog.c (limits), program_workers.c, worker_process.c (states), worker_messages.c
+ * watchdog.c (limits), program_workers.c, worker_process.c (states),
+ * worker_messages.c
  * (what the process says), demand.c (whether there is to be a worker),
  * attachment.c (sessions), worker_request.c (what they ask of it), standby.c,
  * death.c (reasons and log lines), wakeup.c, worker_child.c (the process, its
@@ -96,31 +97,32 @@ struct gm_worker_process {
 	char of[32]; /* for the log, after the row: " programs_of=UID" or "" */
 	enum gm_worker_process_state state;
 	bool draining;
-	bool on_need; /* no worker without a seat */
+	bool on_need; /* no worker without a session */
 	bool is_card; /* a driver's device, not a host row */
 	char lock_path[160];
 
-	/* The child, a worker or an undertaker; pidfd.fd is -1 without one. */
+	/* The child, a worker or a recovery process; pidfd.fd is -1 without
+	 * one. */
 	struct gm_child child;
 	struct gm_source pidfd;
 	struct gm_source socket; /* fd -1 once the child has closed its end */
 	bool is_recovery;
-	bool wants_room;        /* EPOLLOUT is asked for */
-	bool drain_requested;   /* DRAIN is to be sent */
-	bool drain_sent;        /* and was */
-	bool is_drained;        /* it has finished, and lends its memory */
-	bool may_leave;         /* nobody is waited for: LEAVE is to be sent */
-	bool leave_sent;        /* and was */
-	bool is_shown;          /* as READY, with every seat taken */
-	int code;               /* the driver's number behind why, or 0 */
+	bool wants_room;      /* EPOLLOUT is asked for */
+	bool drain_requested; /* DRAIN is to be sent */
+	bool drain_sent;      /* and was */
+	bool is_drained;      /* it has finished, and lends its memory */
+	bool may_leave;  /* no other row is waited for: LEAVE is to be sent */
+	bool leave_sent; /* and was */
+	bool is_shown;   /* as READY, with every attachment taken */
+	int code;        /* the driver's number behind why, or 0 */
 	char why[GM_WHY_BYTES]; /* why it is ending, when that is known */
 
-	struct gm_timer timer;    /* of the state */
-	struct gm_timer idle;     /* nobody has had a seat for long enough */
-	uint64_t since_ns;        /* when the state was entered */
-	uint64_t completed;       /* journal->completed at the spawn */
+	struct gm_timer timer; /* of the state */
+	struct gm_timer idle; /* no session has been attached for long enough */
+	uint64_t since_ns;    /* when the state was entered */
+	uint64_t completed;   /* journal->completed at the spawn */
 	uint32_t early_deaths;    /* in a row, before a job was completed */
-	uint32_t recovery_deaths; /* undertakers, since the last burial */
+	uint32_t recovery_deaths; /* since the last recovery that succeeded */
 	uint32_t restarts;
 	uint32_t times_stopped;    /* looks in a row that found it stopped */
 	uint64_t completed_before; /* at the last look whether it works on */
@@ -130,10 +132,11 @@ struct gm_worker_process {
 
 	struct gm_standby standby;
 
-	/* Of BARRED: whom to tell, once, that no process of the row runs. */
+	/* BARRED: called once when no process of the row runs. */
 	void (*closed)(struct gm_daemon *d, uint32_t row);
 
-	/* Of LOCKED: who holds the row's lock, and when we lose patience. */
+	/* LOCKED: the process that holds the row's lock, and when it is
+	 * killed. */
 	pid_t stale_pid;
 	uint64_t stale_due_ns;
 
@@ -166,8 +169,8 @@ struct gm_supervisor {
 	bool draining;
 };
 
-/* A keeper for one row, in its crew whatever is returned; does not start the
- * worker.  Returns 0, or a negative errno. */
+/* Make one for a row, which is in its group even if this fails; its process is
+ * not started yet.  Returns 0, or a negative errno. */
 int gm_worker_process_make(struct gm_daemon *d, struct gm_worker_group *group,
 			   uint32_t row);
 void gm_worker_process_start(struct gm_worker_process *worker);
@@ -176,14 +179,15 @@ void gm_worker_process_free(struct gm_worker_process *worker);
 /* Have the worker finish, and start no other. */
 void gm_worker_process_drain(struct gm_worker_process *worker);
 
-/* Is there a worker or an undertaker?  The spare is none. */
+/* Is there a worker or a recovery process?  The standby does not count. */
 static inline bool
 gm_worker_process_has_child(const struct gm_worker_process *worker)
 {
 	return worker->pidfd.fd >= 0;
 }
 
-/* Is it of those whom the row shows?  Of clients' programs it shows nothing. */
+/* Does the row show this worker?  Rows do not show those of clients'
+ * programs. */
 static inline bool
 gm_worker_process_is_shown(const struct gm_worker_process *worker)
 {
@@ -196,8 +200,7 @@ gm_worker_process_has_seats(const struct gm_worker_process *worker)
 	return !TAILQ_EMPTY(&worker->attachments);
 }
 
-/* Does anybody need its worker: a seat, or a mask that is to be on the
- * device? */
+/* Does a session need its worker, or a mask that is to be on the device? */
 static inline bool
 gm_worker_process_is_needed(const struct gm_worker_process *worker)
 {

@@ -42,8 +42,9 @@ static bool gives_fd(const struct gm_worker_request *claim)
 	return claim->ask == GM_WIRE_EXPORT || claim->ask == GM_WIRE_PROVE;
 }
 
-/* Was it there before, and stays?  The next worker has it before it begins
- * anything of the seat: jobs name it as soon as they find that worker. */
+/* Was it registered before, and stays?  The next worker has it before it begins
+ * any job of the session, because jobs name it as soon as they find that
+ * worker. */
 static bool is_awaited(const struct gm_worker_request *claim)
 {
 	return claim->was_held && claim->ask == GM_WIRE_REGISTER;
@@ -77,7 +78,7 @@ static int say(struct gm_worker_process *worker,
 				    claim->fd < 0 ? 0 : 1);
 }
 
-/* It was HELD once, and by the row's worker now it is not. */
+/* The request was HELD once, and the row's present worker does not hold it. */
 static bool is_missed(const struct gm_worker_request *claim)
 {
 	return claim->was_held && !claim->leaves &&
@@ -231,8 +232,9 @@ bool gm_worker_requests_leave(struct gm_worker_request *claim)
 {
 	struct gm_attachment *attachment = claim->attachment;
 
-	/* What a worker has mapped, it has to unmap first; and it can be told
-	 * to only after it has.  So has what it has been told to await. */
+	/* A worker has to unmap what it has mapped, and FORGET can be sent only
+	 * after its answer.  The same holds for registrations that it
+	 * awaits. */
 	if ((claim->state == GM_WORKER_REQUEST_ASKED && is_kept(claim)) ||
 	    (claim->state == GM_WORKER_REQUEST_WAITING && is_awaited(claim) &&
 	     attachment->state != GM_ATTACHMENT_WAITING &&
@@ -251,8 +253,8 @@ bool gm_worker_requests_leave(struct gm_worker_request *claim)
 
 /* ---- what is answered -------------------------------------------------- */
 
-/* What was asked when this is the answer; 0 for FORGOTTEN, and for what is no
- * answer to a claim. */
+/* The request that this record answers; 0 for FORGOTTEN and for other
+ * records. */
 static uint32_t question_of(uint32_t answer)
 {
 	switch (answer) {
@@ -400,7 +402,7 @@ bool gm_worker_requests_on_message(struct gm_worker_process *worker,
 	} else {
 		return false;
 	}
-	/* It may be the last that keeps the memory. */
+	/* The descriptor may be the last reference to the memory. */
 	if (!is_taken && worker->d->server)
 		gm_closer_close(&worker->d->server->closer, fd);
 	else if (!is_taken && fd >= 0)
@@ -410,8 +412,9 @@ bool gm_worker_requests_on_message(struct gm_worker_process *worker,
 
 /* ---- deaths ------------------------------------------------------------ */
 
-/* What has been asked for the longest need not be it: its answer may have been
- * on the way.  All but registrations are gone with their worker anyway. */
+/* The oldest request need not be the cause of the death: its answer may have
+ * been on the way.  The journal names the cause.  Requests other than
+ * registrations are gone with their worker. */
 void gm_worker_requests_strike(struct gm_worker_process *worker)
 {
 	struct gm_journal *signs = worker->journal;
@@ -438,7 +441,7 @@ static bool is_devices(const struct gm_worker_request *claim)
 	return claim->kind == GPUMAP_DEVICE_CUDA;
 }
 
-/* A claim of this seat that does not wait for the next worker. */
+/* A request of this attachment that does not wait for the next worker. */
 static struct gm_worker_request *first_lost(struct gm_attachment *attachment)
 {
 	struct gm_worker_request *claim;
@@ -467,9 +470,10 @@ static bool kills(struct gm_attachment *attachment)
 	return false;
 }
 
-/* An owner who hears of it may end the session; its seat leaves the row at
- * once then, for no child has it mapped, and all of its claims with it.  So
- * each time is begun anew, and the seat is known by its number alone. */
+/* The owner's callback may end the session.  Its attachment leaves the row at
+ * once then, because no child has it mapped, with all of its requests.  So the
+ * search begins anew each time, and finds the attachment by its session's
+ * number. */
 void gm_worker_requests_worker_gone(struct gm_attachment *attachment)
 {
 	struct gm_worker_process *worker = attachment->worker;

@@ -2,31 +2,34 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * worker_request - what a seat has of its row's worker besides being served:
- * client memory that is registered there, buffers that were exported from it,
- * exports that were imported into it; what it takes to copy from another row,
- * see sharing/peer_access.h; and groups that it is a rank of, see
- * meshes/comms.h.
+ * worker_request - requests of an attachment to its row's worker.
+ *
+ * They are client memory that is registered there, buffers that were exported
+ * from it, exports that were imported into it; the steps of a copy from another
+ * row (sharing/peer_access.h); and groups that the row is a rank of
+ * (meshes/comms.h).
  *
  *	WAITING   the worker has not heard of it
  *	ASKED     it was asked
- *	HELD      it has said yes
+ *	HELD      it has agreed
  *	LEAVING   FORGET is to be sent
- *	LEFT      and is sent, or the whole seat is leaving
+ *	LEFT      FORGET is sent, or the whole attachment is leaving
  *
- * What is registered is the client's, or a mask in a host's memory, and stays:
- * the next worker is asked again before it begins anything of the seat, and
- * before its row is shown as READY, which waits for up to GM_CLAIMS_WAIT_NS.
- * All others are of one worker's memory, and gone with it.
- * A row that drains is asked for nothing any more but pieces (FETCH), of jobs
- * that another one which drains may have to finish.
- * Of what only asks for something (EXPORT, PROVE, TRY, LEND, FETCH) the worker
- * keeps nothing: it leaves without a word, and a claim that stays HELD hears
- * when that worker is gone.
+ * A registration of the client's memory, or of a mask in a host's memory,
+ * stays: the next worker is asked again before it begins any job of the session
+ * and before its row is shown as READY, which waits up to GM_CLAIMS_WAIT_NS.
+ * All others belong to the memory of one worker, and are gone with it.
  *
- * Two workers that die at the same claim, as their journals say, are the end of
- * its session; one that dies while a claim is ASKED that was never HELD has it
- * refused.
+ * A row that drains gets no more requests but FETCH, for jobs of another row
+ * that drains and must finish.
+ *
+ * The worker keeps nothing for EXPORT, PROVE, TRY, LEND and FETCH: such a
+ * request leaves without a message, and one that stays HELD is told when that
+ * worker is gone.
+ *
+ * When two workers die at the same registration, as their journals say, its
+ * session ends.  A request that was ASKED and never HELD is refused when the
+ * worker dies.
  */
 #ifndef GM_DAEMON_WORKERS_WORKER_REQUEST_H
 #define GM_DAEMON_WORKERS_WORKER_REQUEST_H
@@ -68,8 +71,9 @@ struct gm_worker_request {
 	 * how many bytes; with EXPORT and PROVE: a descriptor that is the
 	 * owner's now. */
 	void (*held)(struct gm_worker_request *claim, uint64_t bytes, int fd);
-	/* It is no claim any more, and its owner's to free: it was refused,
-	 * with a negative status; or it has left, with its seat or alone. */
+	/* The request has ended, and its owner may free it: it was refused,
+	 * with a negative status, or it has left, with its attachment or
+	 * alone. */
 	void (*gone)(struct gm_worker_request *claim, int status,
 		     const char *why);
 
@@ -97,8 +101,8 @@ int gm_worker_requests_add(struct gm_attachment *attachment,
 bool gm_worker_requests_leave(struct gm_worker_request *claim);
 
 /*
- * gm_worker_requests_send - say of a seat that is taken what there is to say,
- * but for what is asked
+ * gm_worker_requests_send - send FORGET for requests of an attachment that is
+ * taken
  *
  * ret_waits	set where the row should not be READY yet
  *
@@ -120,10 +124,11 @@ bool gm_worker_requests_on_message(struct gm_worker_process *worker,
 /* The worker is gone: whom did it die of? */
 void gm_worker_requests_strike(struct gm_worker_process *worker);
 
-/* The same, for a seat that stays.  May end its session, and so free it. */
+/* The same, for an attachment that stays.  May end its session, and so free
+ * it. */
 void gm_worker_requests_worker_gone(struct gm_attachment *attachment);
 
-/* Nothing of this seat is mapped any more. */
+/* None of this attachment's memory is mapped any more. */
 void gm_worker_requests_attachment_gone(struct gm_attachment *attachment);
 
 /* Tell those who have never been HELD that it will be long. */

@@ -22,7 +22,7 @@ struct gm_wire;
 struct gm_worker_user {
 	/* Is the row to have a worker? */
 	bool (*wants_worker)(const struct gm_worker_process *worker);
-	/* Is one that nobody wants any more to stay? */
+	/* Is a worker that no session needs to stay? */
 	bool (*keeps_worker)(const struct gm_worker_process *worker);
 	/* Is one that is to end waited for? */
 	bool (*awaits_worker)(const struct gm_worker_process *worker);
@@ -35,7 +35,7 @@ struct gm_worker_user {
 	 * the descriptor then. */
 	bool (*on_message)(struct gm_worker_process *worker,
 			   const struct gm_wire *wire, int fd);
-	/* It has ended; @well: it was asked to. */
+	/* The worker has ended; @well: it was asked to. */
 	void (*worker_gone)(struct gm_worker_process *worker, bool well);
 	/* No answer can come from it, or be sent. */
 	void (*hung_up)(struct gm_worker_process *worker);

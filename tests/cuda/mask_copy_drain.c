@@ -11,7 +11,7 @@
 #include "tests/support/users.h"
 
 #define STRANGER 65534u
-#define SLOW     "700ms" /* a copy; nothing here depends on it but what is met */
+#define SLOW     "700ms" /* a copy; only what is met depends on it */
 
 static struct mask_cards m;
 

@@ -18,8 +18,8 @@
  *	TAKEN    FAILED: its compute mode allows one process at a time, or none
  *
  * An Xid that makes the device unusable takes effect at once, before the
- * probe's next poll.  It lasts until the probe has seen the fault and its end,
- * or until an administrator has drained the row and brought it back.
+ * probe's next poll.  Its effect lasts until the probe has seen the fault and
+ * its end, or until an administrator has drained the row and brought it back.
  */
 #ifndef GM_DAEMON_HEALTH_CUDA_H
 #define GM_DAEMON_HEALTH_CUDA_H

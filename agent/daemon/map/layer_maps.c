@@ -12,7 +12,7 @@
 #include "agent/daemon/daemon.h"
 #include "gpumap.h"
 
-/* Of the bytes of a refusal, with "; " and the NUL. */
+/* The text's share of a refusal's bytes, without "; " and the NUL. */
 #define TEXT_ROOM   160
 #define REMEDY_ROOM (GM_WHY_BYTES - TEXT_ROOM - 3)
 

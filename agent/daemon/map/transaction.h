@@ -169,9 +169,9 @@ void gm_changes_init(struct gm_changes *changes);
 int gm_changes_add(struct gm_connection *c, const struct gm_control *request,
 		   struct gm_change *change);
 
-/* Begin a change of the agent's own, which has no answer.  It goes before those
- * of clients, unless it is heavy: then the agent has turns as a uid has.  It
- * may be free when this returns. */
+/* Begin a change of the agent's own, which has no answer.  Such a change goes
+ * before those of clients, unless it is heavy: then the agent has turns as a
+ * uid has.  The change may be free when this returns. */
 void gm_changes_add_own(struct gm_daemon *d, struct gm_change *change);
 
 /* From proceed(): have the I/O thread do a part; the change is over, and may be

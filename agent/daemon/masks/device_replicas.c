@@ -37,7 +37,8 @@ void gm_mask_devices_init(struct gm_daemon *d)
 	TAILQ_INIT(&all->all);
 }
 
-/* Who has been copying from it gives it back at his end, see peer_copies.c. */
+/* A replica that is copied from is given back at the end of the copy, see
+ * peer_copies.c. */
 static void give_back(struct gm_mask_device *device)
 {
 	if (!gm_mask_peers_copied(device->d, device->id))
@@ -50,7 +51,7 @@ static void close_fd(struct gm_mask_device *device)
 
 	if (device->fd < 0)
 		return;
-	/* It may be the last that keeps the memory. */
+	/* The descriptor may be the last reference to the memory. */
 	if (d->server)
 		gm_closer_close(&d->server->closer, device->fd);
 	else
@@ -76,7 +77,8 @@ void gm_mask_devices_exit(struct gm_daemon *d)
 	if (!d->mask_devices.d)
 		return;
 	gm_timer_stop(&d->loop, &d->mask_devices.news);
-	/* Of blocks that stay for the next agent, which makes its own. */
+	/* Replicas of blocks that stay for the next agent, which makes its
+	 * own. */
 	while ((device = TAILQ_FIRST(&d->mask_devices.all)))
 		free_device(device);
 }
@@ -102,7 +104,8 @@ static struct gm_mask_wait *next_told(const struct gm_mask_devices *all)
 	return NULL;
 }
 
-/* From the loop alone, so that nobody is called back from within his own. */
+/* From the loop alone, so that no caller is called back from within its own
+ * call. */
 static void tell(struct gm_timer *timer)
 {
 	struct gm_mask_devices *all =
@@ -252,7 +255,7 @@ void gm_mask_device_hold(struct gm_mask_device *device)
 	device->refs++;
 }
 
-/* What a worker was asked for, and answers, is then nobody's. */
+/* The answer of a worker that was asked for it is dropped then. */
 void gm_mask_device_drop(struct gm_mask_device *device)
 {
 	struct gm_worker_process *worker;

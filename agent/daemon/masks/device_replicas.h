@@ -4,32 +4,31 @@
 /*
  * device_replicas - replicas of masks in memory of CUDA rows.
  *
- * Whoever imports such memory can write it, whatever he says.  So a replica is
- * made for one uid, which alone is given its descriptor and whose jobs alone
- * read it; of each row, content and uid there is one, however many masks have
- * it.
+ * A process that imports such memory can write it, whatever access it asks for.
+ * So a replica is made for one uid: only this uid gets its descriptor, and only
+ * its jobs read it.  There is one for each row, content and uid, however many
+ * masks have that content.
  *
- * It is made from the span that the mask has on the row's home node, by the
- * row's worker, which starts for it where there is none.  A large one is copied
- * from another card's of the same span and uid where there is a path and nobody
- * was given that yet; see peer_copies.c.
+ * The row's worker makes a replica from the mask's span on the row's home node;
+ * a worker is started for it if there is none.  A large replica is copied from
+ * another card's replica of the same span and uid, if there is a path and no
+ * client was given that one yet; see peer_copies.c.
  *
  *	WAITING   the worker has not heard of it
  *	ASKED     it was asked
- *	READY     we have a descriptor, which keeps the memory, also when the
- *	          worker ends
+ *	READY     the agent has a descriptor, which keeps the memory, also when
+ *	          the worker ends
  *	FAILED    it could not be made, or its row is out of service
  *
- * After a worker's death nobody gets a replica any more that was made before
- * it: those masks are published anew, with others, and what has the old one
- * keeps it.  A row that is out of service has none: descriptors would keep its
- * driver open.  Masks that should have a replica there, and have none, get it
- * when the row is READY.
+ * After a worker's death no client gets a replica that was made before: those
+ * masks are published anew, with others, and a client that has an old one keeps
+ * it.  A row that is out of service has no replicas, because descriptors would
+ * keep its driver open.  Masks that should have a replica there, and have none,
+ * get one when the row is READY.
  *
- * It is charged to the uid like what it has exported, while we have it, or a
- * connection or a registration that was given its descriptor lasts, or a worker
- * has it yet: that of its row, which makes it for nobody any more, or that of
- * another, which copies from it.
+ * A replica is charged to its uid like exported memory, while the agent has it,
+ * while a connection or registration that was given its descriptor lasts, and
+ * while a worker has it: that of its row, or another that copies from it.
  */
 #ifndef GM_DAEMON_MASKS_DEVICE_REPLICAS_H
 #define GM_DAEMON_MASKS_DEVICE_REPLICAS_H
@@ -63,8 +62,8 @@ struct gm_mask_wait {
 TAILQ_HEAD(gm_mask_waits, gm_mask_wait);
 TAILQ_HEAD(gm_mask_device_list, gm_mask_device);
 
-/* What a keeper has asked of its worker, until that has answered or ended,
- * whatever has become of the replica meanwhile. */
+/* The replicas that a row's worker was asked for, until it has answered or
+ * ended, also when a replica has ended meanwhile. */
 struct gm_mask_question {
 	uint64_t id;
 	uint64_t bytes; /* of the keeper's row */
@@ -76,7 +75,8 @@ struct gm_mask_question {
 
 #define GM_MASK_QUESTIONS 4u /* at once */
 
-/* What a row had no room for, of those that nobody waits for any more. */
+/* The least that a row had no room for, among replicas that no client waits for
+ * any more. */
 struct gm_mask_want {
 	uint64_t bytes; /* of the least of them; 0: there is none */
 	uint32_t uid;
@@ -104,9 +104,9 @@ void gm_mask_devices_exit(struct gm_daemon *d);
 uint32_t gm_mask_devices_home(const struct gm_daemon *d, uint32_t row);
 
 /*
- * gm_mask_devices_take - a replica of a span for a uid, with a reference
+ * gm_mask_devices_take - take a reference of a span's replica for a uid
  *
- * It may not be READY yet, see gm_mask_device_wait().
+ * The replica may not be READY yet, see gm_mask_device_wait().
  *
  * Returns	0
  *		-ENODEV		the row has no worker, and none soon
@@ -121,9 +121,9 @@ void gm_mask_device_hold(struct gm_mask_device *device);
 /* NULL is allowed. */
 void gm_mask_device_drop(struct gm_mask_device *device);
 
-/* The reference is from now on one of somebody who may be given its descriptor,
- * and may have its memory as long as that; and drop it again, NULL is
- * allowed. */
+/* The reference is from now on that of a client that may be given the
+ * descriptor, and may have the memory as long as it lasts; and drop such a
+ * reference, NULL is allowed. */
 void gm_mask_device_borrow(struct gm_mask_device *device);
 void gm_mask_device_return(struct gm_mask_device *device);
 
@@ -134,12 +134,12 @@ void gm_mask_device_leave(struct gm_mask_wait *wait);
 
 bool gm_mask_device_is_ready(const struct gm_mask_device *device);
 
-/* As a replica names it; 0: nobody has it. */
+/* Its number in replicas of masks; 0: it cannot be had. */
 uint64_t gm_mask_device_id(const struct gm_mask_device *device);
 
 uint32_t gm_mask_device_row(const struct gm_mask_device *device);
 uint32_t gm_mask_device_uid(const struct gm_mask_device *device);
-/* What it is made from. */
+/* The span that it is made from. */
 struct gm_span *gm_mask_device_span(const struct gm_mask_device *device);
 
 /* Is there a descriptor? */
@@ -152,7 +152,7 @@ int gm_mask_device_lend(struct gm_mask_device *device);
 /* May a worker of another row copy from memory of this one just now? */
 bool gm_mask_devices_read(const struct gm_daemon *d, uint32_t row);
 
-/* That of an id, or NULL; and whether it is to be had as what is there now. */
+/* The replica of an id, or NULL; and whether clients can have it now. */
 struct gm_mask_device *gm_mask_devices_find(const struct gm_daemon *d,
 					    uint64_t id);
 bool gm_mask_devices_good(const struct gm_daemon *d, uint64_t id);
@@ -178,7 +178,7 @@ void gm_mask_devices_memory_read(struct gm_daemon *d, uint32_t row);
 /* The row is in a state where its driver must not be kept open. */
 void gm_mask_devices_close(struct gm_daemon *d, uint32_t row);
 
-/* What they have of a row's worker. */
+/* The replicas' part of a row's worker, see workers/worker_users.h. */
 extern const struct gm_worker_user gm_mask_worker_user;
 
 /* ---- descriptors for clients ------------------------------------------- */
@@ -194,7 +194,8 @@ int gm_mask_import_handle(struct gm_connection *c, const struct gm_request *r);
 /* This connection ends: what it was given is let go. */
 void gm_mask_loans_connection_dropped(struct gm_connection *c, const char *why);
 
-/* ---- for keepers --------------------------------------------------------- */
+/* ---- messages of workers
+ * --------------------------------------------------- */
 
 bool gm_mask_devices_wanted(const struct gm_worker_process *worker);
 

@@ -103,7 +103,8 @@ static bool is_home(const struct gm_daemon *d,
 		segment->made == replica->id);
 }
 
-/* What cannot be counted stays uncounted, and its mask is taken out later. */
+/* A mask whose spans cannot be counted stays uncounted, and is removed
+ * later. */
 static int claim(struct gm_daemon *d, uint32_t unit, char *ret_why)
 {
 	struct gm_masks_block block;
@@ -135,7 +136,7 @@ int gm_masks_adopt(struct gm_daemon *d, char ret_why[GM_WHY_BYTES])
 	gm_why(ret_why, 0, "out of memory");
 	for (uint32_t i = 0; i < GM_OBJECTS && ret == 0; i++)
 		ret = claim(d, d->directory.objects[i].unit, ret_why);
-	/* What was replaced, and somebody has pinned. */
+	/* Masks that were replaced, and that a process has pinned. */
 	for (uint32_t i = 0; i < GM_HOLDERS && ret == 0; i++) {
 		const struct gm_holder_image *holder = &d->holders.table[i];
 		bool is_counted = holder->kind != GM_HOLDER_PIN;
@@ -250,8 +251,8 @@ int gm_masks_admit_quota(const struct gm_daemon *d, uint32_t uid,
 		      (unsigned long long)d->config.mask_bytes_per_uid);
 }
 
-/* The memory is the socket's group's, and who has connected is in it, unless
- * everybody may. */
+/* The memory belongs to the socket's group.  A client that has connected is in
+ * it, unless all users may connect. */
 int gm_masks_admit_reader(const struct gm_daemon *d, uint32_t uid,
 			  uint32_t owner_uid, char ret_why[GM_WHY_BYTES])
 {

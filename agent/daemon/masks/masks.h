@@ -35,8 +35,8 @@ struct gm_masks_block {
 bool gm_masks_read(const struct gm_daemon *d, uint32_t unit,
 		   struct gm_masks_block *ret_block);
 
-/* What an image says of the node segments that its DEVICE replicas name; 0
- * where there are none. */
+/* The node segments that an image's DEVICE replicas name; 0 where there are
+ * none. */
 uint64_t gm_masks_homes(const struct gm_daemon *d,
 			const struct gm_replica_image *replicas, uint32_t n);
 

@@ -50,7 +50,7 @@ static int map_file(struct gm_node_segment *segment)
 	return 0;
 }
 
-/* What is not ours is nobody's to use, and not ours to remove. */
+/* A file of another user is not used, and not removed. */
 static int judge_file(const char *path, const struct stat *st, char *ret_why)
 {
 	if (S_ISREG(st->st_mode) && st->st_uid == geteuid() &&
@@ -140,8 +140,8 @@ static void bind_to_node(const struct gm_node_segment *segment)
 		       segment->node, gm_quote(gm_pin_why(ret)).text);
 }
 
-/* It has no name before it is whole, and whoever dies before that has made
- * nothing. */
+/* The file gets its name when it is whole: an agent that dies before that
+ * leaves no file. */
 static int make_file(const struct gm_daemon *d, const char *path,
 		     struct gm_node_segment *segment, char *ret_why)
 {
@@ -418,7 +418,7 @@ int gm_nodes_fill(const struct gm_span *span, const void *bytes,
 	int ret = take_pages(segment->fd, at, room);
 
 	if (ret != 0) {
-		/* What no view has ever seen can go at once. */
+		/* Pages that no view has ever named can be freed at once. */
 		if (span->unit >= segment->high)
 			fallocate(segment->fd,
 				  FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,

@@ -2,20 +2,23 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * numa_segments - the node segments: memory of one NUMA node each, for masks.
+ * numa_segments - the node segments: memory for masks, one segment for each
+ * NUMA node.
  *
- * A file /dev/shm/gpumap.1.<instance>.node<N>, mode 0640, gets its name when
- * its header is whole.  It has its full length from the start and pages as they
- * are needed; they stay, for a reader whose view is old may still touch them.
- * So a file is never truncated, no access to it can miss its page, and what it
- * takes of /dev/shm is the most that masks have had there at one time.
+ * The file /dev/shm/gpumap.1.<instance>.node<N>, mode 0640, gets its name when
+ * its header is whole.  The file has its full length from the start and gets
+ * pages as they are needed.  Pages stay, because a reader with an old view may
+ * still touch them.  So the file is never truncated, no access to it can miss
+ * its page, and it takes as much of /dev/shm as masks have had there at one
+ * time.
  *
- * What is in use follows from the blocks of masks.  Spans are counted here, by
- * the blocks and changes that have them, and free when nobody does; masks with
- * the same bytes have the same span.  An agent that adopts a segment counts
- * again, and spans of a publication that was under way are free with it.
+ * The blocks of masks say which spans are in use.  This module counts the
+ * blocks and changes that have a span, and frees it with the last; masks with
+ * the same bytes share a span.  An agent that adopts a segment counts again,
+ * and spans of a publication that was not finished are free with it.
  *
- * The loop's, but for gm_nodes_fill() and the bytes of spans that a change has.
+ * Only the loop uses it, except for gm_nodes_fill() and the bytes of spans that
+ * a change has.
  */
 #ifndef GM_DAEMON_MASKS_NUMA_SEGMENTS_H
 #define GM_DAEMON_MASKS_NUMA_SEGMENTS_H
@@ -47,7 +50,7 @@ struct gm_node_segment {
 	char *base;
 	uint64_t bytes;
 	uint64_t made;
-	uint32_t high; /* the clerk's: nobody has seen a unit from here on */
+	uint32_t high; /* the I/O thread's: no view names units from here on */
 	struct gm_heap heap; /* of GM_SPAN_UNITs; the first is the header's */
 	LIST_HEAD(, gm_span) spans;
 };
@@ -75,9 +78,9 @@ struct gm_span *gm_nodes_find(const struct gm_node_segment *segment,
 			      uint64_t bytes, uint64_t hash);
 
 /*
- * gm_nodes_take - a span of one's own, with one reference
+ * gm_nodes_take - allocate a span, with one reference
  *
- * It has no pages yet, or some; see gm_nodes_fill().
+ * The span has no pages yet, or some; see gm_nodes_fill().
  *
  * Returns	0
  *		-ENOSPC		masks.bytes are used up
@@ -97,8 +100,8 @@ int gm_nodes_take(struct gm_node_segment *segment, uint64_t bytes,
 int gm_nodes_claim(struct gm_node_segment *segment, uint64_t at, uint64_t bytes,
 		   uint64_t hash);
 
-/* The span that a replica names, or NULL: it is of another file, or nobody
- * claimed it.  Of a DEVICE's gm_masks_read() has judged the file. */
+/* The span that a replica names, or NULL: the span is in another file, or was
+ * not claimed.  The file of a DEVICE replica was checked by gm_masks_read(). */
 struct gm_span *gm_nodes_span(const struct gm_nodes *nodes,
 			      const struct gm_replica_image *replica);
 
@@ -122,7 +125,7 @@ int gm_nodes_share(const struct gm_daemon *d, struct gm_node_segment *segment);
 /*
  * gm_nodes_fill - give a span pages of its node, and these bytes
  *
- * By the clerk.
+ * The I/O thread calls it.
  *
  * Returns	0
  *		-ENOSPC		/dev/shm is full

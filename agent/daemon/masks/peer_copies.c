@@ -4,17 +4,16 @@
 /*
  * Replicas that are copied from card to card.
  *
- * The first card that gets a large mask has it uploaded, and those with NVLinks
- * to that one wait until it is there, which takes as long as an upload of their
- * own: memory and processors of the host are left to others.  Without links, a
- * card copies from what is there already, and waits for none.
+ * The first card that gets a large mask has it uploaded.  Cards with NVLinks to
+ * it wait until it is there, which takes as long as an upload of their own, and
+ * leaves the host's memory and processors to others.  Without links, a card
+ * copies from a replica that is there already, and waits for none.
  *
- * Only what the row's worker is busy with is waited for, and that waits for
- * nothing itself.  What goes wrong on the way ends in an upload: the path does
- * not work, the source's worker dies, its row is taken out of service, or
- * somebody is given the source while it is read, and could write there.  For
- * the same reason nothing is copied from a replica that anybody was given
- * before.
+ * A card waits only for a replica that its row's worker makes now, and that one
+ * waits for none itself.  Each error on the way ends in an upload: the path
+ * does not work, the source's worker dies, its row is taken out of service, or
+ * a client is given the source while it is read, and could write there.  For
+ * the same reason no replica is copied from that a client was given before.
  */
 
 #include "agent/daemon/masks/replica_private.h"
@@ -90,7 +89,7 @@ void gm_mask_peers_begin(struct gm_mask_device *device,
 	device->from_row = from ? from->row : 0;
 }
 
-/* That memory was short says nothing of the path. */
+/* A lack of memory is no fault of the path. */
 static bool is_verdict(int status)
 {
 	return status != -ENOMEM && status != -EMFILE && status != -EOPNOTSUPP;
@@ -226,7 +225,8 @@ void gm_mask_peers_lost(struct gm_mask_device *device, bool well)
 {
 	if (!leave(device) || well)
 		return;
-	/* It may have died of the path: the next one does not try that. */
+	/* The path may have been the cause of its death: the next worker does
+	 * not try it. */
 	gm_paths_tried(device->d, device->row, device->from_row, -ESTALE);
 	device->no_peer = true;
 }

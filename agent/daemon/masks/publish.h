@@ -2,19 +2,18 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * publish - masks that are published or replaced.
+ * publish - publish and replace masks.
  *
- *	judge	loop	what is asked for, for which rows, and may it be?
- *	plan	clerk	the tensor, made or read into memory of ours; its hash
+ *	judge	loop	what is requested, for which rows, and is it allowed?
+ *	plan	I/O	the tensor, made or read into own memory, and its hash
  *	settle	loop	spans for it: those of a mask that has the same, or new
- *	copy	clerk	what is there is compared in full, the rest written
+ *	copy	I/O	a span that is there is compared in full, others written
  *	block	loop	of no slot yet
- *	file	clerk	the state file is on the disk
+ *	file	I/O	the state file is on the disk
  *	show	loop	the slot, and the answer
  *
- * An agent that dies anywhere before "file" has published nothing, and the
- * spans are nobody's to the next one; after it the next one makes the mask
- * again.
+ * An agent that dies before "file" has published nothing, and the next one
+ * finds the spans free.  After "file" the next agent makes the mask again.
  */
 #ifndef GM_DAEMON_MASKS_PUBLISH_H
 #define GM_DAEMON_MASKS_PUBLISH_H

@@ -1,8 +1,9 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* Replicas of masks whose descriptors clients were given.  Each uid is given
- * one of its own, for nobody can be kept from writing what it has imported. */
+/* Replicas of masks whose descriptors clients were given.  Each uid gets a
+ * replica of its own, because a process can write all memory that it has
+ * imported. */
 
 #include "agent/daemon/masks/device_replicas.h"
 

@@ -31,7 +31,7 @@ struct gm_mask_device {
 	uint32_t uid;
 	uint32_t refs;
 	enum gm_mask_device_state state;
-	bool is_stale; /* nobody gets it any more */
+	bool is_stale; /* no client gets it any more */
 	uint32_t strikes;
 	uint64_t asked; /* counts the questions of its row */
 	uint64_t bytes; /* of the row's memory that it takes */
@@ -49,7 +49,7 @@ struct gm_mask_device {
 	char why[GM_WHY_BYTES];
 };
 
-/* It could not be made, or is not to be had any more. */
+/* The replica could not be made, or cannot be had any more. */
 void gm_mask_device_fail(struct gm_mask_device *device, int status,
 			 const char *why);
 
@@ -64,12 +64,12 @@ void gm_mask_devices_notify(struct gm_daemon *d);
 /* May another be made from it, once? */
 bool gm_mask_peers_is_large(const struct gm_mask_device *device);
 
-/* What this one is to be copied from, or NULL; @ret_waits: it is being made, so
- * ask again from gm_mask_peers_go(). */
+/* The replica that this one is to be copied from, or NULL; @ret_waits: that one
+ * is being made, so ask again from gm_mask_peers_go(). */
 struct gm_mask_device *gm_mask_peers_find(const struct gm_mask_device *device,
 					  bool *ret_waits);
 
-/* It is ASKED for, of its row's worker. */
+/* Its row's worker was asked for it. */
 void gm_mask_peers_begin(struct gm_mask_device *device,
 			 const struct gm_mask_device *from);
 
@@ -86,17 +86,18 @@ bool gm_mask_peers_copied(const struct gm_daemon *d, uint64_t id);
 uint64_t gm_mask_peers_bytes(const struct gm_daemon *d, uint32_t row,
 			     uint32_t uid);
 
-/* It was answered.  Returns whether what was made, if anything, is of use. */
+/* The worker has answered.  Returns whether the memory that it made, if any,
+ * can be used. */
 bool gm_mask_peers_end(struct gm_mask_device *device,
 		       const struct gm_wire *wire);
 
 /* The worker has ended; @well: it was asked to. */
 void gm_mask_peers_lost(struct gm_mask_device *device, bool well);
 
-/* What is made from it is not to be relied on. */
+/* Do not rely on copies that are being made from it. */
 void gm_mask_peers_void(const struct gm_mask_device *from);
 
-/* This row's keeper has something to say that waits. */
+/* A message for this row's worker waits. */
 void gm_mask_peers_wait(struct gm_daemon *d, uint32_t row);
 
 /* From the loop, after news. */

@@ -19,7 +19,8 @@
 
 #define STRIKES_MAX 2u /* workers that one may cost */
 
-/* ---- what keepers ask ---------------------------------------------------- */
+/* ---- requests to workers
+ * --------------------------------------------------- */
 
 static bool is_of(const struct gm_mask_device *device,
 		  const struct gm_worker_process *worker)
@@ -147,7 +148,7 @@ static void again(struct gm_mask_device *device)
 	gm_mask_devices_notify(device->d);
 }
 
-/* It may be the last that keeps the memory. */
+/* The descriptor may be the last reference to the memory. */
 static void close_unwanted(const struct gm_daemon *d, int fd)
 {
 	if (d->server)

@@ -82,7 +82,8 @@ static void take_source(struct gm_mask_change *p,
 	}
 }
 
-/* It may have been released since, or published anew, or follow another map. */
+/* The mask may have been released since, or published anew, or follow another
+ * map. */
 static int judge_follow(struct gm_change *change)
 {
 	struct gm_mask_change *p = gm_mask_change_of(change);
@@ -229,7 +230,7 @@ static int judge_restore(struct gm_change *change)
 	int ret;
 
 	change->act = GM_CHANGE_NOTHING;
-	/* It was released since, or is another one. */
+	/* The mask was released since, or is another one. */
 	if (!gm_mask_state_waits(change->d, name, p->least_version - 1))
 		return 0;
 	ret = gm_mask_change_choose(p);

@@ -306,7 +306,7 @@ static bool has_it(const struct gm_daemon *d, const struct gm_block *block,
 	       strcmp(mask.image.map, file->image.map) == 0;
 }
 
-/* A tensor that no file has, and no memory: nobody can make it again. */
+/* A tensor that is in no file and no memory cannot be made again. */
 static bool is_lost(const struct gm_mask_file *file)
 {
 	return file->image.bytes != 0 &&
@@ -350,8 +350,8 @@ static int take(struct gm_daemon *d, const char *name, bool *keep,
 					 strerror(-ret));
 	}
 	block = gm_directory_find(d, GM_KIND_MASK, file.image.object.name);
-	/* An agent that died before it could show it had told nobody, and what
-	 * was there before is all that there is. */
+	/* An agent that died before it could show the mask had told no client,
+	 * and the mask that was there before is valid. */
 	if (block != NULL && (has_it(d, block, &file) || is_lost(&file))) {
 		keep[block - d->directory.objects] = true;
 	} else if (is_lost(&file)) {

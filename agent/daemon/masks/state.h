@@ -2,17 +2,17 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * state - the truth about acknowledged masks, as map/state.h has it for layer
- * maps; the segment, and the memory of the nodes, is its cache.
+ * state - the durable record of acknowledged masks, as map/state.h is for layer
+ * maps; the segment and the memory of the nodes are its cache.
  *
  * Every mask has a file, which is on the disk before the slot is stored, and
- * off it before the slot is cleared.  One that follows a map is published anew
- * without a new file: its version grows past that of its file.
+ * off it before the slot is cleared.  A mask that follows a map is published
+ * anew without a new file: its version grows past that of its file.
  *
- * What the segment still has stays as it is.  What it has not is made again, by
- * its rule or from its file, when the loop runs: it may be large.  A tensor
- * that was loaded and is too large for a file ends with the segment, which is
- * said.
+ * Masks that the segment still has stay as they are.  Others are made again
+ * when the loop runs, by their rule or from their file, because they may be
+ * large.  A loaded tensor that is too large for a file ends with the segment,
+ * which is logged.
  */
 #ifndef GM_DAEMON_MASKS_STATE_H
 #define GM_DAEMON_MASKS_STATE_H
@@ -36,8 +36,8 @@ void gm_mask_state_recheck(struct gm_daemon *d,
 /* Is one of them in the making?  The agent is ready when none is. */
 bool gm_mask_state_are_made(const struct gm_daemon *d);
 
-/* Of masks/republish.c: does this version still wait? And: it could not be
- * made, as change->status says, and waits on. */
+/* For masks/republish.c: does this version still wait?  And: it could not be
+ * made, as change->status says, and goes on waiting. */
 bool gm_mask_state_waits(const struct gm_daemon *d, const char *name,
 			 uint64_t version);
 void gm_mask_state_stays(struct gm_daemon *d, const char *name, int status,
@@ -52,9 +52,9 @@ int gm_mask_state_may_replace(const struct gm_daemon *d, const char *name,
 			      bool *ret_is_waiting);
 void gm_mask_state_replaced(struct gm_daemon *d, const char *name);
 
-/* Write a mask's file, read it, and remove it if there is one; by the clerk.
- * Return as gm_state_dir_write(), gm_state_dir_read() and gm_mask_text_read(),
- * and gm_state_dir_remove(). */
+/* Write a mask's file, read it, and remove it if there is one, on the I/O
+ * thread.  Return as gm_state_dir_write(), gm_state_dir_read() and
+ * gm_mask_text_read(), and gm_state_dir_remove(). */
 int gm_mask_state_write(const struct gm_state_dir *dir,
 			const struct gm_mask_file *file,
 			char ret_why[GM_WHY_BYTES]);

@@ -4,10 +4,10 @@
 /*
  * state_text - a mask as the text of its state file, and back.
  *
- * The first line, names and uuids are written as state/text.h says.  A file
- * has the request: the rule, the rows by uuid or the name of the map, and of a
- * tensor that was loaded its bytes in base64, up to GM_MASK_TEXT_DATA of them.
- * Of a larger one it has the sum, and that is all.
+ * The first line, names and uuids are written by state/text.h.  A file has the
+ * request: the rule, the rows by uuid or the name of the map, and the bytes of
+ * a loaded tensor in base64, up to GM_MASK_TEXT_DATA of them.  For a larger
+ * tensor it has only the sum.
  */
 #ifndef GM_DAEMON_MASKS_STATE_TEXT_H
 #define GM_DAEMON_MASKS_STATE_TEXT_H

@@ -75,7 +75,7 @@ void gm_mask_change_free(struct gm_change *change)
 {
 	struct gm_mask_change *p = of(change);
 
-	/* What was refused has it still, and it may be large. */
+	/* A refused change still has it, and it may be large. */
 	if (p->staging != NULL && change->d->server != NULL) {
 		gm_closer_unmap(&change->d->server->closer, p->staging,
 				staging_bytes(p));
@@ -157,7 +157,8 @@ int gm_mask_change_quota(struct gm_mask_change *p, uint32_t uid)
 				    bytes, p->change.why);
 }
 
-/* ---- the tensor: by the clerk -------------------------------------------- */
+/* ---- the tensor: on the I/O thread
+ * ----------------------------------------- */
 
 static uint64_t stir(uint64_t sum, uint64_t word)
 {
@@ -347,7 +348,7 @@ static void do_write(struct gm_io_job *job)
 				     .uuids = p->uuids };
 
 	file.image.object.published = p->put.published;
-	/* What is in a span does not change, and this one stays. */
+	/* The bytes of a span do not change, and this span stays. */
 	if (p->n_parts != 0)
 		file.data = gm_nodes_at(p->parts[0].span);
 	p->change.status = gm_mask_state_write(&p->change.d->state.dir, &file,
@@ -477,8 +478,8 @@ static bool is_for_want_of_room(int status)
 	return status == -ENOSPC || status == -EDQUOT || status == -ENOMEM;
 }
 
-/* A row has none: that is the end of a request, and the row's trouble alone
- * where nobody asked. */
+/* A row has no replica: the request of a client ends, and a change of the
+ * agent's own goes on without this row. */
 static void lacks(struct gm_mask_change *p, uint32_t i, int status,
 		  const char *why)
 {

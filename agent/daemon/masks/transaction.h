@@ -2,10 +2,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * transaction - what every change that publishes a mask has, and its steps.
+ * transaction - the common steps of changes that publish a mask.
  *
- * Of publish.c, whose masks are asked for, and of republish.c, whose
- * masks are there already, or were.
+ * publish.c uses them for requests of clients, republish.c for masks that are
+ * there already, or were.
  */
 #ifndef GM_DAEMON_MASKS_TRANSACTION_H
 #define GM_DAEMON_MASKS_TRANSACTION_H
@@ -42,11 +42,10 @@ struct gm_mask_change {
 	uint32_t n_awaited;                     /* of these */
 	int refusal;                            /* of the first */
 	bool is_lenient; /* rows without a device do without a replica */
-	bool is_alone;   /* the same hash, other bytes: it shares with nobody */
+	bool is_alone;   /* the same hash, other bytes: it shares no span */
 	bool differs;
 
-	/* The version that is to be published anew, once it was judged; 0:
-	 * none. */
+	/* The version that is to be published anew, checked before; 0: none. */
 	uint64_t follows;
 
 	/* Where the tensor comes from: generated, or a file, or a span. */
@@ -55,7 +54,7 @@ struct gm_mask_change {
 	struct gm_span *source;
 	void *staging; /* image.bytes, rounded up to words */
 
-	/* What is written before it is shown. */
+	/* The parts that are written before the slot is stored. */
 	bool has_file; /* a state file of its own */
 	uint64_t least_version;
 	struct gm_put put;
@@ -85,11 +84,11 @@ int gm_mask_change_quota(struct gm_mask_change *p, uint32_t uid);
 /* Replicas with bytes of their own, and those on devices. */
 uint32_t gm_mask_change_places(const struct gm_mask_change *p);
 
-/* Sum the staged tensor up; by the clerk. */
+/* Hash the staged tensor, on the I/O thread. */
 void gm_mask_change_sum(struct gm_mask_change *p);
 
-/* Make a tensor by rule on the stage, and sum it up.  By the clerk.  Returns 0,
- * -ENOMEM. */
+/* Make a tensor by its rule in staging memory and hash it, on the I/O thread.
+ * Returns 0, -ENOMEM. */
 int gm_mask_change_generate(struct gm_mask_change *p);
 
 /* Steps of a kind: settle, proceed. */

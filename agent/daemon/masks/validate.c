@@ -34,7 +34,7 @@ struct gm_mask_spec gm_mask_judge_spec(const struct gm_mask_image *image)
 	};
 }
 
-/* Of what is left of a node beside the header. */
+/* The largest mask of a node, beside the header. */
 static uint64_t limit_of(const struct gm_connection *c)
 {
 	const struct gm_config *config = &c->server->d->config;

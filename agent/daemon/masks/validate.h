@@ -42,9 +42,9 @@ int gm_mask_judge_image(struct gm_mask_image *image, uint64_t limit,
 			char ret_why[GM_WHY_BYTES]);
 
 /*
- * gm_mask_judge_rows - which rows a mask is for, as things are now
+ * gm_mask_judge_rows - find the rows that a mask is for, as things are now
  *
- * map		whose rows they become; "": those of @rows are judged
+ * map		the layer map whose rows they become; "": @rows are checked
  * has_tensor	leave out, or refuse, rows that cannot hold one
  *
  * Returns	0
@@ -55,7 +55,7 @@ int gm_mask_judge_rows(const struct gm_daemon *d, const char *map,
 		       bool has_tensor, struct gm_masks_rows *rows,
 		       char ret_why[GM_WHY_BYTES]);
 
-/* What a generated mask was generated from. */
+/* The rule of a generated mask. */
 struct gm_mask_spec gm_mask_judge_spec(const struct gm_mask_image *image);
 
 #endif

@@ -72,9 +72,9 @@ static struct gm_device *device_of(const struct gm_session *session,
 }
 
 /*
- * What two sessions submit comes to two cards in two orders, and each card
- * would wait for the other: so a row serves the cliques of one session at a
- * time, whose own order is the same everywhere.  Groups of others go by way of
+ * Jobs of two sessions may come to two cards in two orders, and each card would
+ * wait for the other.  So a row serves the cliques of one session at a time,
+ * whose own order is the same everywhere.  Groups of other sessions use
  * windows.
  */
 static void take_rows(struct gm_comm_group *g)
@@ -125,7 +125,7 @@ void gm_comms_free(struct gm_session *session)
 {
 	struct gm_comm_group *g;
 
-	/* Their claims went with the seats. */
+	/* Their requests ended with the attachments. */
 	while ((g = TAILQ_FIRST(&session->comms.list)))
 		free_group(g);
 }
@@ -157,8 +157,9 @@ static void end_meeting(const struct gm_comm_group *g)
 	while (n < 0 && errno == EINTR);
 }
 
-/* By what was free before they met and afterwards: others may have taken some
- * of it meanwhile, or given back.  So it is told, and charged to nobody. */
+/* The difference of free memory before and after they met.  Other processes may
+ * have taken some meanwhile, or given back, so the figure is only logged, and
+ * charged to no user. */
 static void log_clique(const struct gm_comm_group *g)
 {
 	const struct rank *most = &g->rank[0];
@@ -197,8 +198,8 @@ static void settle(struct gm_comm_group *g)
 	}
 	if (was_opening && !g->is_broken && g->n_held == g->n) {
 		g->is_opening = false;
-		/* All who need it have it, and nobody has a quota of
-		 * descriptors. */
+		/* All ranks that need the descriptor have it, and descriptors
+		 * have no quota. */
 		close_page(g);
 		if (g->n_met == g->n)
 			log_clique(g);
@@ -286,8 +287,8 @@ static bool is_staged(const struct gm_session *session, const uint32_t *rows,
 	return false;
 }
 
-/* Are all of them cards that may meet, once more, and nobody else's to meet
- * on? */
+/* Are all of them cards that may meet, and is none in use by another
+ * session? */
 static bool may_meet(const struct gm_session *session, const uint32_t *rows,
 		     uint32_t n)
 {

@@ -4,14 +4,15 @@
 /*
  * comms - groups of rows that do a session's collectives.
  *
- * A group is a page of ours (agent/comm/comm_shm.h), which the workers of its
- * ranks map and no client has; each holds it by a claim. When one of them loses
- * its claim, with its worker or its seat, the others are told to forget the
- * page: that breaks it, and ends what is under way in it everywhere. A broken
- * group stays until its client closes it; another life of it is another group.
+ * A group is a page of the agent's memory (agent/comm/comm_shm.h), which the
+ * workers of its ranks map and no client has; each worker holds it by a
+ * request.  When one of them loses its request, with its worker or its
+ * attachment, the others are told to forget the page, which breaks the group
+ * and ends its collectives everywhere.  A broken group stays until its client
+ * closes it; a renewed group is another group.
  *
- * Cards may be told to do it among themselves
- * (agent/worker/collective/nccl_group.h): where their client asks for it and
+ * Cards may do collectives among themselves
+ * (agent/worker/collective/nccl_group.h), where their client asks for it and
  * the configuration allows it, and a row for one session at a time.
  */
 #ifndef GM_DAEMON_MESHES_COMMS_H
@@ -24,7 +25,7 @@ struct gm_connection;
 struct gm_request;
 struct gm_session;
 
-/* Of one session. */
+/* The groups of one session. */
 struct gm_comms {
 	TAILQ_HEAD(, gm_comm_group) list;
 	uint32_t n;
@@ -33,7 +34,7 @@ struct gm_comms {
 
 void gm_comms_init(struct gm_comms *comms);
 
-/* Of a session that is being freed. */
+/* Free those of a session that is being freed. */
 void gm_comms_free(struct gm_session *session);
 
 /* Handlers, see sessions/dispatch.h. */

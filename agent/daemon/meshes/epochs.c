@@ -34,7 +34,7 @@ static void read_words(const struct gm_object *object, uint32_t at,
 	gm_seq_read(object->block + at / 8, ret_bytes, bytes / 8);
 }
 
-/* What it says was judged when it was adopted, or is ours. */
+/* The block was validated when it was adopted, or this agent wrote it. */
 static struct mesh open_mesh(const struct gm_daemon *d,
 			     const struct gm_block *block)
 {
@@ -168,8 +168,8 @@ static void tell(struct gm_timer *timer)
 	gm_segment_changed(&d->segment);
 }
 
-/* A client moves those of its meshes as often as it likes: it should not have
- * everybody else wake up as often. */
+/* A client may move the epochs of its meshes at any rate, and must not wake all
+ * other clients as often. */
 static void tell_soon(struct gm_daemon *d)
 {
 	struct gm_epochs *epochs = &d->epochs;
@@ -231,7 +231,7 @@ void gm_epochs_row(struct gm_daemon *d, uint32_t row)
 
 /* ---- the series ---------------------------------------------------------- */
 
-/* Of a file that is as we write them; else 0. */
+/* The series in a file of our format; else 0. */
 static uint32_t parse(const char *text, size_t bytes, char *ret_why)
 {
 	const char *body;
@@ -248,7 +248,8 @@ static uint32_t parse(const char *text, size_t bytes, char *ret_why)
 	return 0;
 }
 
-/* Without one that can be read the segment says what was, or nobody does. */
+/* Without a file that can be read the segment has the last series, if there is
+ * one. */
 static int read_series(const struct gm_daemon *d, uint32_t *ret_series)
 {
 	char why[GM_WHY_BYTES] = "";

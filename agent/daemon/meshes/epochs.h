@@ -2,18 +2,19 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * epochs - which life of a mesh's group it is.
+ * epochs - count the changes of a mesh's groups.
  *
  * A group is whole while all of its rows are READY.  Its epoch moves on when it
  * breaks, when it is whole again, when another of its rows comes or goes
- * meanwhile, when an agent starts, and when its mesh is published anew; an odd
- * one says that the group is broken.  It is one word of the mesh's block, and
- * the only one that is stored after the slot names the block: a reader that
- * sees two equal epochs knows that nothing happened to the group in between.
+ * meanwhile, when an agent starts, and when its mesh is published anew.  An odd
+ * epoch says that the group is broken.  The epoch is one word of the mesh's
+ * block, and the only one that is stored after the slot names the block: a
+ * reader that sees two equal epochs knows that the group did not change in
+ * between.
  *
- * No epoch is given out twice.  They count up from this start's series << 32,
- * and the series is in a file of the state directory, durably, before the first
- * of them is published: neither a new segment nor another boot goes back.
+ * No epoch is given out twice.  They count up from this start's series << 32.
+ * The series is in a file of the state directory, durably, before the first of
+ * them is published: neither a new segment nor another boot goes back.
  */
 #ifndef GM_DAEMON_MESHES_EPOCHS_H
 #define GM_DAEMON_MESHES_EPOCHS_H
@@ -53,7 +54,8 @@ int gm_epochs_start(struct gm_daemon *d, char ret_why[GM_WHY_BYTES]);
 void gm_epochs_expect(struct gm_daemon *d);
 
 /*
- * gm_epochs_claim - have the series in its file; by the clerk, or at the start
+ * gm_epochs_claim - write the series to its file, on the I/O thread or at the
+ * start
  *
  * Returns	as gm_state_dir_write(), -ENOMEM
  */
@@ -87,8 +89,8 @@ int gm_epochs_find(const struct gm_daemon *d, const char *mesh,
 bool gm_epochs_is_still(const struct gm_daemon *d,
 			const struct gm_epochs_group *group);
 
-/* One group's moves on.  Returns the new one.  Who sleeps until the map changes
- * is told now, or a little later, of all moves since. */
+/* Move one group's epoch on.  Returns the new one.  Clients that sleep until
+ * the map changes are woken now, or a little later for all moves since. */
 uint64_t gm_epochs_move(struct gm_daemon *d, const struct gm_block *mesh,
 			uint32_t index);
 

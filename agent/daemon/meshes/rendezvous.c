@@ -21,7 +21,7 @@
 
 #define MEMBERS_MAX 1024u /* of a uid: all of them are looked at */
 
-/* Of one group in one epoch. */
+/* The meeting of one group in one epoch. */
 struct gm_rendezvous {
 	TAILQ_ENTRY(gm_rendezvous) entry;
 	struct gm_daemon *d;
@@ -36,7 +36,7 @@ struct gm_rendezvous {
 	bool is_over;   /* its epoch is */
 	struct gm_timer late;
 	uint8_t id[GM_JOIN_ID_BYTES]; /* of rank 0, while that is there */
-	struct gm_member *of[];       /* n; NULL: nobody */
+	struct gm_member *of[];       /* n; NULL: no process */
 };
 
 static struct gm_control_server *server_of(const struct gm_rendezvous *at)
@@ -67,8 +67,8 @@ static void forget(struct gm_rendezvous *at)
 	free(at);
 }
 
-/* Whoever waits is told; an answer may drop its connection, and with that move
- * other epochs, so nothing of this one is left by then. */
+/* Answer all that wait.  An answer may drop its connection, which moves other
+ * epochs, so all of this meeting is gone before. */
 static void dissolve(struct gm_rendezvous *at, int status, const char *why)
 {
 	struct gm_connection *waiting[GM_ROWS];
@@ -152,7 +152,7 @@ static void is_late(struct gm_timer *timer)
 	dissolve(at, -ETIMEDOUT, why);
 }
 
-/* Who has left waits for nobody. */
+/* A process that has left does not wait. */
 static void watch(struct gm_rendezvous *at)
 {
 	uint64_t due_ns = UINT64_MAX;

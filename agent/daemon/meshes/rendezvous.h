@@ -2,22 +2,22 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * rendezvous - where the processes of a group meet before they form a
- * communicator of their own.
+ * rendezvous - let the processes of a group meet before they form a
+ * communicator.
  *
- * A process says which rank of which group it is, in which epoch and with which
- * version of NCCL; rank 0 brings the ncclUniqueId.  When all ranks are there
- * all of them are told the id, and nobody before: who has an id has all others
- * with him.  One process is a rank's; all have one version.
+ * A process names its rank, its group, the epoch and its version of NCCL; rank
+ * 0 brings the ncclUniqueId.  When all ranks are there, all of them get the id,
+ * and none before: a process that has an id knows that all others have it.  A
+ * rank is one process, and all have one version.
  *
- * It comes to nothing, and all who wait are told, when one who is there has
- * waited as long as it would, which moves the group's epoch on, and when that
- * moves by itself.  A process that ends while it waits has not been there.
- * When one that was told ends, or leaves and says that something broke, the
- * epoch moves on: by that the others know.
+ * The meeting fails, and all that wait are told, when one of them has waited to
+ * its deadline, which moves the group's epoch on, and when the epoch moves by
+ * itself.  A process that ends while it waits counts as absent.  When one that
+ * was told ends, or leaves and says that something broke, the epoch moves on,
+ * which tells the others.
  *
- * Whenever an epoch moves all of them are looked at, so a uid's processes are
- * so many ranks at most.
+ * Each move of an epoch walks all meetings, so the ranks of a uid's processes
+ * are limited.
  */
 #ifndef GM_DAEMON_MESHES_RENDEZVOUS_H
 #define GM_DAEMON_MESHES_RENDEZVOUS_H

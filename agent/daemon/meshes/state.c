@@ -218,8 +218,9 @@ static int let_wait(struct gm_daemon *d, const char *name, uint32_t uid,
 	return 0;
 }
 
-/* What the segment has under its name is what was acknowledged.  Where it has
- * nothing the name is taken, by whom only the file knows. */
+/* The object that the segment has under this name was acknowledged.  If the
+ * segment has none, the name is taken, and only the file knows by which
+ * user. */
 static int leave_unread(struct gm_daemon *d, const char *file, bool *keep)
 {
 	struct gm_mesh_file none = { .memory = NULL };

@@ -31,8 +31,8 @@ int gm_mesh_state_may_replace(const struct gm_daemon *d, const char *name,
 			      bool *ret_is_waiting);
 void gm_mesh_state_replaced(struct gm_daemon *d, const char *name);
 
-/* Write a mesh's file, and remove it if there is one; by the clerk.  Return as
- * gm_state_dir_write() and gm_state_dir_remove(). */
+/* Write a mesh's file, and remove it if there is one, on the I/O thread.
+ * Return as gm_state_dir_write() and gm_state_dir_remove(). */
 int gm_mesh_state_write(const struct gm_state_dir *dir, const char *name,
 			const char *text, size_t bytes,
 			char ret_why[GM_WHY_BYTES]);

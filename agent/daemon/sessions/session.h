@@ -11,8 +11,8 @@
  *
  * A session ends with its connection, with its client's process even where a
  * forked child still holds the connection, or when a worker finds that the
- * client breaks the protocol.  It is freed when no worker has its memory mapped
- * any more.
+ * client breaks the protocol.  The session is freed when no worker has its
+ * memory mapped any more.
  */
 #ifndef GM_DAEMON_SESSIONS_SESSION_H
 #define GM_DAEMON_SESSIONS_SESSION_H

@@ -78,7 +78,7 @@ void gm_exports_row_bytes(const struct gm_daemon *d, uint32_t row, uint32_t uid,
 	}
 }
 
-/* Who has opened what it is shared as, counts beside what he imports of it. */
+/* A user that has opened its share is charged besides its imports. */
 static void count_lent(const struct gm_export *export,
 		       struct gm_usage_item *item)
 {
@@ -91,7 +91,8 @@ static void count_lent(const struct gm_export *export,
 	if (export->shared)
 		n += count_openers(export->shared, NULL, &has);
 	item->importers += n;
-	/* Without a session it is its name that keeps it, whoever has that. */
+	/* Without a session the name keeps the export, whichever user has
+	 * opened it. */
 	if (n || !export->session)
 		item->lent_bytes += export->bytes;
 }
@@ -193,7 +194,7 @@ bool gm_export_accounting_row(const struct gm_daemon *d, uint32_t row)
 	return false;
 }
 
-/* What a user has of a row that others have exported. */
+/* The bytes of a row that a user has of others' exports. */
 static uint64_t borrowed(const struct gm_control_server *s, uint32_t row,
 			 const struct gm_user *user)
 {

@@ -2,10 +2,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * export_accounting - how much has been exported, who has it, and who pays for
- * what.
+ * export_accounting - count exported memory, its importers, and the user that
+ * pays for it.
  *
- * Of exports.c, whose structs these are.
+ * The structs are those of exports.c.
  */
 #ifndef GM_DAEMON_SHARING_EXPORT_ACCOUNTING_H
 #define GM_DAEMON_SHARING_EXPORT_ACCOUNTING_H
@@ -26,15 +26,15 @@ struct gm_export {
 	int status;  /* why it was given up, in the words of server->why */
 	uint64_t bytes;
 	uint32_t row;
-	int fd;          /* -1: not to be had any more */
-	bool is_named;   /* to be had by name alone */
-	bool read_only;  /* likewise, and by nobody who could write it */
-	bool is_sealed;  /* its descriptors cannot, either */
+	int fd;         /* -1: not to be had any more */
+	bool is_named;  /* to be had by name alone */
+	bool read_only; /* likewise, and not by a session that could write it */
+	bool is_sealed; /* its descriptors cannot, either */
 	bool is_counted; /* with those of the uid that can be had */
 	struct gm_importer_list importers;
 };
 
-/* Who has an export: a session by a claim, or a connection by a descriptor. */
+/* An importer: a session by a request, or a connection by a descriptor. */
 struct gm_importer {
 	TAILQ_ENTRY(gm_importer) entry; /* of the export */
 	TAILQ_ENTRY(gm_importer) mine;  /* of the session or connection */
@@ -45,11 +45,12 @@ struct gm_importer {
 	struct gm_worker_request claim; /* its descriptor is one of its own */
 };
 
-/* Its session or its name is gone: without either it is closed, and freed when
- * nobody has imported it. */
+/* Its session or its name is gone: without either the export is closed, and
+ * freed when no session has imported it. */
 void gm_export_drop_unused(struct gm_export *export);
 
-/* What this session has exported with this handle, for all to have, or NULL. */
+/* The export of this session's buffer with this handle, for all users, or
+ * NULL. */
 struct gm_export *gm_export_find_own(const struct gm_session *session,
 				     uint64_t handle);
 
@@ -58,15 +59,15 @@ struct gm_export *gm_export_find_own(const struct gm_session *session,
 uint64_t gm_export_accounting_bytes(const struct gm_control_server *s,
 				    uint32_t row, const struct gm_user *user);
 
-/* Has anybody memory of a row that was exported? */
+/* Has any session or connection exported memory of this row? */
 bool gm_export_accounting_row(const struct gm_daemon *d, uint32_t row);
 
 /*
  * gm_export_accounting_admit - may this connection's user import one more time?
  *
- * How often is the user's own account, whoever has exported it.  Of others'
- * exports it may have a part of each row only, for it can keep that from them
- * as long as it likes.
+ * The number of imports counts against the user, whichever user has exported.
+ * The user may have only a part of each row by others' exports, because it can
+ * keep that memory from them as long as it likes.
  *
  * Returns	0, or -EDQUOT with server->why
  */

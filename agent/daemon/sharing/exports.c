@@ -27,7 +27,7 @@
 
 /* ---- who has what ------------------------------------------------------ */
 
-/* Nobody can import it any more, but by its name. */
+/* From now on it can be imported by its name only. */
 static void abandon(struct gm_export *export)
 {
 	export->session = NULL;
@@ -42,7 +42,7 @@ static void let_go(struct gm_importer *importer, struct gm_importer_list *mine)
 	TAILQ_REMOVE(mine, importer, mine);
 	TAILQ_REMOVE(&export->importers, importer, entry);
 	importer->user->imports--;
-	/* It may be the last: then the memory goes with it. */
+	/* The descriptor may be the last reference to the memory. */
 	gm_closer_close(&export->server->closer, importer->claim.fd);
 	free(importer);
 	gm_export_drop_unused(export);
@@ -115,8 +115,8 @@ static int read_only_of(int fd)
 }
 
 /*
- * Before anybody has a descriptor of a host's memory it is decided for ever
- * whether others may write it: the worker's mapping can, and is older.
+ * Before a client has a descriptor of a host's memory, it is decided for ever
+ * whether others may write the memory: the worker's mapping can, and is older.
  *
  * A card's memory is no such file, and is not handed out read-only.
  */
@@ -325,7 +325,8 @@ static int find(struct gm_connection *c, uint64_t id,
 		if (export->id == id && id != 0 && export->fd >= 0)
 			break;
 	}
-	/* Who may hold its name was judged when he opened it. */
+	/* The permission for its name was checked when the session opened
+	 * it. */
 	if (export && gm_shares_holds(c->session, export)) {
 		*ret_export = export;
 		return 0;

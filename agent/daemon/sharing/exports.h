@@ -4,18 +4,17 @@
 /*
  * exports - buffers of one session that others may have as well.
  *
- * An export is a descriptor that a row's worker has made of a buffer of its,
- * and that stands for the memory: whoever has it keeps the memory alive, and
- * cannot be kept from writing it.  So it goes to those whom the policy names,
- * and its bytes are charged to the uid that has exported it for as long as
- * anybody is known who has it: this agent, a session that has imported it, a
- * connection that was given the descriptor.  How often something is imported,
- * and how much of what others have exported, is on the importer's account
- * (export_accounting.h).
+ * An export is a descriptor that a row's worker has made of one of its buffers,
+ * and that stands for the memory: a process that has it keeps the memory, and
+ * can write it.  So only sessions that the policy names get it.  Its bytes are
+ * charged to the uid that has exported it as long as the agent, a session that
+ * has imported it, or a connection that was given the descriptor has it.  The
+ * number of imports, and the amount of others' exports, are charged to the
+ * importer (export_accounting.h).
  *
- * It can be imported until its session forgets it or ends, or the worker dies
- * that it is of; or, where it has been given a name, for as long as it has that
- * (share_request.h), by those who hold the name.
+ * A buffer can be imported until its session forgets it or ends, or its worker
+ * dies; a buffer that has a name as long as it has the name (share_request.h),
+ * by sessions that have opened that.
  */
 #ifndef GM_DAEMON_SHARING_EXPORTS_H
 #define GM_DAEMON_SHARING_EXPORTS_H
@@ -30,13 +29,13 @@ struct gm_row_bytes;
 void gm_exports_row_bytes(const struct gm_daemon *d, uint32_t row, uint32_t uid,
 			  struct gm_row_bytes *sum);
 
-/* What importers have of a session's exports of @item's row, and it of others',
- * into @ret_item. */
+/* Count, into @ret_item, the bytes that importers have of a session's exports
+ * of @item's row, and those that the session has of others'. */
 void gm_exports_count(const struct gm_session *session,
 		      struct gm_usage_item *ret_item);
 
-/* What has been exported and nobody can import any more, by (uid, row): the one
- * behind @ret_item, or the first.  Returns false behind the last. */
+/* List exports that cannot be imported any more, by (uid, row): the one behind
+ * @ret_item, or the first.  Returns false behind the last. */
 bool gm_exports_next_abandoned(const struct gm_daemon *d, bool goes_on,
 			       struct gm_usage_item *ret_item);
 
@@ -46,7 +45,7 @@ int gm_exports_admit(const struct gm_control_server *s, uint32_t row,
 		     const struct gm_user *user, uint64_t bytes,
 		     char ret_why[GM_WHY_BYTES]);
 
-/* Of a session that is being freed. */
+/* End those of a session that is being freed. */
 void gm_exports_free(struct gm_session *session);
 
 /* This connection ends: what it was given descriptors of is let go. */

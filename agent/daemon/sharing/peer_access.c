@@ -19,7 +19,7 @@
 #include "shm/point.h"
 #include "shm/queue.h"
 
-/* A piece that a borrower waits for, in the list of its row's keeper. */
+/* A piece that a borrower waits for, in the list of its row's worker. */
 struct gm_fetch {
 	TAILQ_ENTRY(gm_fetch) entry;
 	struct gm_worker_process *worker; /* NULL: it is gone */
@@ -236,7 +236,7 @@ static struct gm_session *find_session(const struct gm_worker_process *worker,
 	return session;
 }
 
-/* Whom to fetch it from; NULL: nobody any more. */
+/* The lender; NULL: none any more. */
 static struct gm_attachment *lender(const struct gm_worker_process *worker,
 				    const struct gm_wire *wire)
 {
@@ -286,7 +286,7 @@ static void fetch(struct gm_worker_process *worker, const struct gm_wire *wire)
 		answer(fetch, error);
 }
 
-/* That the row's own worker asks for, or one that serves the session. */
+/* May the worker ask for it: the row's own, or one that serves the session? */
 static bool on_message(struct gm_worker_process *worker,
 		       const struct gm_wire *wire, int fd)
 {

@@ -2,30 +2,30 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * peer_access - buffers of one row that jobs of another may copy from.
+ * peer_access - let jobs of one row copy from buffers of another.
  *
- * A crossing is of a session, a handle and the row that the jobs are of; that
- * row's worker then knows the handle.  There are two ways.  Where the device
- * reaches the memory, its worker imports it:
+ * A peer mapping is for a session, a handle and the row of the jobs; that row's
+ * worker then knows the handle.  There are two ways.  If the device reaches the
+ * memory, its worker imports it:
  *
  *	EXPORT (source)   [PROVE (source)   TRY (row)]   IMPORT (row)
  *
- * where PROVE and TRY are for the first crossing between two cards, see
- * devices/p2p.h. Any other goes by way of a stage, a memfd of ours that both
- * workers map, one for each session and row that borrows, see
+ * where PROVE and TRY are for the first mapping between two cards, see
+ * devices/p2p.h.  Every other copy goes through a bounce buffer, a memfd of the
+ * agent that both workers map, one for each session and row that borrows, see
  * agent/common/wire.h:
  *
- *	LEND (source)   BORROW (row)   then FETCH, handed on, for each piece
+ *	LEND (source)   BORROW (row)   then FETCH, passed on, for each piece
  *
  * A buffer that was not allocated as exportable, or of which the uid may export
- * no more, goes that way too.  What is imported is charged as what is exported;
- * a stage with the arenas.
+ * no more, goes that way too.  An import is charged as an export is; a bounce
+ * buffer with the arenas.
  *
- * When the source's worker ends, the other one is told to forget the handle;
- * when the row's worker ends, so does the crossing, and the library asks anew.
- * A stage that a dead worker had is never used again: a lender may still be
- * writing there.  Each FETCH is answered once, by the lender or, when that is
- * gone, here.
+ * When the source's worker ends, the other one is told to forget the handle.
+ * When the row's worker ends, so does the mapping, and the library asks anew.
+ * A bounce buffer that a dead worker had is never used again, because a lender
+ * may still be writing there.  Each FETCH is answered once, by the lender or,
+ * when that is gone, here.
  */
 #ifndef GM_DAEMON_SHARING_PEER_ACCESS_H
 #define GM_DAEMON_SHARING_PEER_ACCESS_H
@@ -46,7 +46,7 @@ struct gm_user;
 
 TAILQ_HEAD(gm_fetch_list, gm_fetch);
 
-/* Of one session. */
+/* The peer mappings of one session. */
 struct gm_peer_mappings {
 	TAILQ_HEAD(, gm_peer_mapping) list;
 	TAILQ_HEAD(, gm_bounce_buffer) stages; /* that may be lent */

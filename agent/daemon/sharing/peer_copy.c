@@ -71,7 +71,7 @@ static void fail(struct gm_peer_mapping *x, int status, const char *why)
 	struct gm_connection *c = x->session->connection;
 	char words[GM_WHY_BYTES];
 
-	/* What follows may have words of its own. */
+	/* The next step may set a text of its own. */
 	gm_why(words, status, "%s", why);
 	gm_peer_mapping_free(x);
 	if (c)
@@ -310,7 +310,7 @@ static void try_gone(struct gm_worker_request *claim, int status,
 		gm_owner(claim, struct gm_peer_mapping, proof);
 
 	close_fd(x, &x->proof_fd);
-	/* That the session has left, or memory was short, says nothing. */
+	/* An end of the session or a lack of memory is no fault of the path. */
 	if (x->has_proof || (status != -ESHUTDOWN && status != -ENODEV &&
 			     status != -ENOMEM && status != -EMFILE))
 		gm_paths_tried(daemon_of(x), x->row, source_of(x), status);

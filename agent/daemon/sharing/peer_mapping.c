@@ -85,7 +85,7 @@ void gm_peer_mappings_free(struct gm_session *session)
 	struct gm_peer_mapping *x;
 	struct gm_bounce_buffer *stage;
 
-	/* Their claims went with the seats. */
+	/* Their requests ended with the attachments. */
 	while ((x = TAILQ_FIRST(&all->list))) {
 		x->has_source = false;
 		gm_peer_mapping_free(x);

@@ -27,7 +27,7 @@ enum gm_peer_mapping_state {
 	GM_PEER_MAPPING_CLOSING
 };
 
-/* Freed when nobody has it and it is not the session's any more. */
+/* Freed when no request uses it and the session does not have it any more. */
 struct gm_bounce_buffer {
 	TAILQ_ENTRY(gm_bounce_buffer) entry;
 	uint64_t id;
@@ -56,7 +56,7 @@ struct gm_peer_mapping {
 	struct gm_bounce_buffer *stage; /* NULL: not by way of one */
 };
 
-/* It is over.  Answers whoever waits for that. */
+/* End it.  Answers the connections that wait for that. */
 void gm_peer_mapping_free(struct gm_peer_mapping *x);
 
 /* Leave the source. */
@@ -73,7 +73,7 @@ void gm_bounce_buffer_retire(struct gm_session *session,
 
 void gm_peer_mappings_init(struct gm_peer_mappings *peer_mappings);
 
-/* Of a session that is being freed. */
+/* End those of a session that is being freed. */
 void gm_peer_mappings_free(struct gm_session *session);
 
 /* Bytes of a row's memory that other rows have imported for @user. */

@@ -2,10 +2,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * share - one name, what it means, and who holds it.
+ * share - a name for exports, and the sessions that hold it.
  *
- * Of share_request.c, which keeps them, of share_access.c, which judges who may
- * have one, and of share_offer.c, which keeps names free until there is one.
+ * share_request.c keeps them, share_access.c decides which users may have one,
+ * and share_offer.c keeps names free until there is one.
  */
 #ifndef GM_DAEMON_SHARING_SHARE_H
 #define GM_DAEMON_SHARING_SHARE_H
@@ -40,7 +40,7 @@ struct gm_shared {
 	char name[GPUMAP_NAME_MAX + 1];
 };
 
-/* What has this name, or NULL. */
+/* The share of this name, or NULL. */
 struct gm_shared *gm_shared_find(const struct gm_control_server *s,
 				 const char *name);
 
@@ -64,18 +64,19 @@ int gm_shared_hold(struct gm_shared *shared, struct gm_session *session,
 /* One holder less; the last one frees it. */
 void gm_shared_leave(struct gm_share_holder *holder);
 
-/* The name is free, whoever holds it; what was imported stays. */
+/* Free the name, whichever sessions hold it; imported memory stays. */
 void gm_shared_end(struct gm_shared *shared, const char *why);
 
 /* May this session share by that name?  Returns 0, or -EEXIST with who is about
  * to. */
 int gm_share_offers_admit(struct gm_connection *c, const char *name);
 
-/* It has shared so, or will not; and all of one that is being freed. */
+/* The session has shared by this name, or will not; and all of one that is
+ * being freed. */
 void gm_share_offers_drop(struct gm_session *session, const char *name);
 void gm_share_offers_leave(struct gm_session *session);
 
-/* One that nobody holds, and that has no buffers. */
+/* Make one that no session holds, and that has no buffers. */
 void gm_shared_free(struct gm_shared *shared);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* Who may give buffers a name, and who may have what has one. */
+/* The permissions to give buffers a name, and to open a name. */
 
 #include "agent/daemon/base/memfd.h"
 #include "agent/daemon/sharing/share.h"
@@ -25,7 +25,7 @@
 
 /* ---- replies ----------------------------------------------------------- */
 
-/* To who holds it now.  He need not live on. */
+/* To a session that holds it now, and that may end. */
 static void tell(struct gm_connection *c, const struct gm_control *request,
 		 const struct gm_shared *shared, int about)
 {
@@ -220,7 +220,7 @@ static struct gm_shared *make(struct gm_connection *c,
 	return shared;
 }
 
-/* All of it, or nothing: nobody sees it before it is in the list. */
+/* All of it, or nothing: no client sees it before it is in the list. */
 static int publish(struct gm_connection *c, const struct gm_request *r,
 		   const struct gm_share_ask *ask, const uint32_t *uids)
 {
@@ -324,8 +324,8 @@ static int judge_open(struct gm_connection *c, const struct gm_share_open *ask,
 	return 0;
 }
 
-/* Whoever opens it keeps all of it from its owner: he holds it by now, so that
- * each row, which takes a look at all that is exported, is judged once. */
+/* A session that opens it keeps all of it from its owner.  The session holds it
+ * by now, so each row, for which all exports are walked, is checked once. */
 static int judge_bytes(struct gm_connection *c, const struct gm_shared *shared)
 {
 	bool is_judged[GM_ROWS] = { false };

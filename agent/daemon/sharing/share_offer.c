@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* Names that somebody is about to share something by, and shares that are ended
- * by name. */
+/* Names that a session is about to share something by, and shares that are
+ * ended by name. */
 
 #include "agent/daemon/sharing/share.h"
 
@@ -64,7 +64,7 @@ void gm_share_offers_leave(struct gm_session *session)
 	}
 }
 
-/* Somebody else is to share by this name: who. */
+/* Another session is to share by this name: say which. */
 static int bad_taken(struct gm_connection *c, int error,
 		     const struct gm_share_claimed *claimed)
 {
@@ -76,7 +76,7 @@ static int bad_taken(struct gm_connection *c, int error,
 		(unsigned)claimed->session->user->uid, claimed->name);
 }
 
-/* To wait for what will never be for him is no use to anybody. */
+/* A client must not wait for a share that it may never open. */
 static int bad_claimed(struct gm_connection *c,
 		       const struct gm_share_claimed *claimed)
 {

@@ -55,7 +55,7 @@ void gm_shared_free(struct gm_shared *shared)
 	free(shared);
 }
 
-/* The name is free; whoever has imported something keeps that. */
+/* The name is free; sessions keep the buffers that they have imported. */
 void gm_shared_end(struct gm_shared *shared, const char *why)
 {
 	struct gm_share_holder *holder;

@@ -4,38 +4,40 @@
 /*
  * share_request - exported buffers that have a name, one or a set of them.
  *
- * A name means a set of exports, or it means nothing: it comes with all of them
- * in one step, and goes with all.  Whoever has shared it or opened it holds it,
- * by a session; only holders can import its buffers.  We hold a descriptor of
- * each buffer meanwhile, which keeps its memory when nobody else does:
+ * A name means a set of exports, or nothing: it comes with all of them in one
+ * step, and goes with all.  The session that has shared it and those that have
+ * opened it hold it, and only they can import its buffers.  The agent has a
+ * descriptor of each buffer meanwhile, which keeps its memory:
  *
- *	who dies, or lets go           the name   the memory
+ *	end of                         the name   the memory
  *	-----------------------------  ---------  -----------------------------
- *	who has opened it              stays      stays
- *	who has shared it, or has      stays      stays, charged to its uid
- *	freed the buffer
- *	the last of those who hold it  is free    is given back, once nobody
- *	                                          has it imported or mapped
- *	SHARE_END is asked for         is free    likewise
- *	the worker of a host's row     stays      stays as it was written; what
- *	                                          was imported is stale, and may
- *	                                          be imported anew
+ *	a session that has opened it   stays      stays
+ *	the session that has shared    stays      stays, charged to its uid
+ *	it, or the buffer was freed
+ *	the last of those that hold    is free    is given back, once no session
+ *	it                                        has it imported or mapped
+ *	SHARE_END                      is free    likewise
+ *	the worker of a host's row     stays      stays as it was written;
+ *	                                          imports are stale, and may be
+ *	                                          made anew
  *	that of a card, keep-shares    stays      likewise
- *	that of a card, otherwise      is free    as with the last who holds it
+ *	that of a card, otherwise      is free    as with the last that holds it
  *	the row: drained, LOST,        is free    likewise
  *	another device
- *	this agent                     is free    sessions end with us: likewise
+ *	this agent                     is free    sessions end with it: likewise
  *
- * Two of these at once are one after the other, for all happen in the loop; and
- * none needs anything of who died.  That a name is free does not wait for the
- * memory: who imported keeps it, and it is charged until then, see exports.h.
+ * Two of these at once happen one after the other, because all happen in the
+ * loop, and none needs the process that died.  A name is free before the memory
+ * is: sessions that have imported it keep it, and it is charged until then, see
+ * exports.h.
  *
- * A session may claim a name for what it is about to share, so that of two that
- * would make the same thing only one does.  A claim means nothing to who opens.
+ * A session may claim a name for a share that it is about to make, so that of
+ * two sessions that would make the same share only one does.  Sessions that
+ * open a name do not see claims.
  *
- * What is shared read-only nobody who opens it can write: workers judge, a
- * host's memory is sealed against new mappings that could, and descriptors of a
- * card's memory, which nothing holds back, are not given out.
+ * A session that opens a share that is read-only cannot write it: workers
+ * check, a host's memory is sealed against new writable mappings, and
+ * descriptors of a card's memory, which cannot be sealed, are not given out.
  */
 #ifndef GM_DAEMON_SHARING_SHARE_REQUEST_H
 #define GM_DAEMON_SHARING_SHARE_REQUEST_H

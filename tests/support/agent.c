@@ -21,7 +21,7 @@
 #define REMOVE_LIMIT_MS 5000
 #define NO_CUDA         "\n[cuda]\nenabled = off\n"
 
-/* What is to be removed at the end of this process, whatever became of the
+/* Paths that are removed at the end of this process, whatever became of the
  * struct that a test had on its stack. */
 struct agent_kept {
 	struct agent_kept *next;
@@ -137,7 +137,7 @@ void agent_every_node(struct agent *a)
 	remove_dir(dir);
 }
 
-/* What GPUs this machine has is the business of stories about GPUs. */
+/* Only tests of GPUs ask which GPUs this machine has. */
 static bool says_cuda(const char *config)
 {
 	return config != NULL && strstr(config, "[cuda]") != NULL;

@@ -2,14 +2,15 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * agent - a gpumapd of the test's own: its instance, its runtime directory,
- * its configuration, and nobody else's.
+ * agent - a gpumapd of the test's own: instance, runtime directory and
+ * configuration.
  *
- * Everything is named after this process and gone when it exits; should it be
- * killed, its agents are killed with it.  What an agent says goes to a file, so
- * a test can wait for an event, and for one that came before it looked.
+ * Each name contains the pid of this process, and is removed when the process
+ * exits; a killed process takes its agents along.  The agent's log goes to a
+ * file, so that a test can wait for an event, also for one that came before it
+ * looked.
  *
- * Waiting takes as long as it takes: the limits here are against hanging.
+ * Waits have no time to meet: their limits only end a test that hangs.
  */
 #ifndef GM_TEST_SUPPORT_AGENT_H
 #define GM_TEST_SUPPORT_AGENT_H

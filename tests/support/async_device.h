@@ -4,9 +4,9 @@
 /*
  * async_device.h - a device that computes when the test says so.
  *
- * What is started is written down, and done only when it lands: in any order
- * that the device may choose, which is any but that of slices told to keep one.
- * Its memory is the heap's, so whoever frees what is still used is found out.
+ * A started slice is recorded, and done only when it lands: in any order that
+ * the device may choose, except for slices told to keep one.  Its memory is the
+ * heap's, so that a sanitizer reports memory that is freed while it is used.
  */
 #ifndef GM_TEST_SUPPORT_ASYNC_DEVICE_H
 #define GM_TEST_SUPPORT_ASYNC_DEVICE_H

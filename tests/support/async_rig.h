@@ -85,7 +85,7 @@ static inline struct gm_worker_session *rig_attach(struct rig *r,
 	return s;
 }
 
-/* What the slow thread has, until it has nothing any more. */
+/* Run the jobs of the slow thread until it has none. */
 static inline void rig_slow(struct rig *r)
 {
 	uint64_t end = hand_now() + HAND_PATIENCE_NS;

@@ -14,8 +14,8 @@
 
 #define COLLECTIVE_RANKS 8u
 
-/* What is asked for, and where it lies: what is given at the beginning of each
- * rank's memory, what is gotten behind it, or both in one place. */
+/* The collective, and its place: the data that a rank gives at the beginning of
+ * its memory, the data that it gets behind that, or both in one place. */
 struct shape {
 	uint32_t op, dtype, reduce, root, peer;
 	uint64_t n;
@@ -147,7 +147,7 @@ static inline int collective_end(struct gpumap_session *session,
 	return done.status;
 }
 
-/* What all ranks give, as it was before. */
+/* The data of all ranks before the collective. */
 struct before {
 	char *rank[COLLECTIVE_RANKS];
 };

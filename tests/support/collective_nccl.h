@@ -57,7 +57,7 @@ static inline bool nccl_memory(struct ranks *g)
 	return true;
 }
 
-/* Whoever died of it has no buffer any more. */
+/* A rank that died has no buffer any more. */
 static inline void nccl_forget(struct ranks *g)
 {
 	for (uint32_t r = 0; r < g->n; r++) {
@@ -154,8 +154,9 @@ static inline bool nccl_begin(const char *fault, const char *cuda)
 	       nccl_start();
 }
 
-/* Until each of four ranks has left what was broken, "tells" of NCCL's, or
- * gpumapd has ended somebody for not doing so.  Returns whether it had to. */
+/* Wait until each of four ranks has left the broken group ("tells" of the
+ * stand-in), or gpumapd has ended a worker for not doing so.  Returns whether
+ * it had to. */
 static inline bool nccl_one_stays(void)
 {
 	static const char *const left[] = { "nccl abort rank=0",

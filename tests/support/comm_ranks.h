@@ -2,10 +2,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * comm_ranks.h - the ranks of a group, all of them here, and their turns.
+ * comm_ranks.h - the ranks of a group in one process, and their turns.
  *
- * A place is an address less that of its rank's memory, which is followed by
- * bytes that nobody may write.
+ * A place is an address less that of its rank's memory.  Bytes follow this
+ * memory that no rank may write.
  */
 #ifndef GM_TEST_SUPPORT_COMM_RANKS_H
 #define GM_TEST_SUPPORT_COMM_RANKS_H

@@ -37,7 +37,7 @@ static inline const char *cuda_scene_path(const struct cuda_scene *scene)
 	return strchr(scene->hardware, '=') + 1;
 }
 
-/* Whoever the workers are, they may use the cards. */
+/* Workers may use the cards, whichever user they run as. */
 static inline void cuda_scene_open_nodes(const struct cuda_scene *scene)
 {
 	const struct fake_board *board = scene->hw.board;
@@ -209,7 +209,8 @@ static inline uint32_t cuda_scene_users(struct cuda_scene *scene, uint32_t gpu)
 	return n;
 }
 
-/* What of a driver's is still there, and what was left behind by whom. */
+/* The objects of the driver that still exist, and the process that left each
+ * behind. */
 static inline uint32_t cuda_scene_leaks(struct cuda_scene *scene)
 {
 	struct fake_board *board = scene->hw.board;
@@ -240,7 +241,7 @@ static inline void cuda_scene_end(struct cuda_scene *scene)
 	const struct fake_board *board = scene->hw.board;
 	char path[FAKE_NODE_BYTES];
 
-	/* Who was killed may take its time. */
+	/* A killed process may take some time to end. */
 	while (cuda_scene_leaks(scene) && story_now() < until)
 		story_nap(20000);
 	EQ(cuda_scene_leaks(scene), 0);

@@ -190,7 +190,7 @@ static inline char *bench_map(uint64_t bytes)
 	return at == MAP_FAILED ? NULL : at;
 }
 
-/* 0 or -errno.  What is there of it is to be closed in any case. */
+/* Returns 0 or -errno.  The caller closes it in either case. */
 static inline int bench_open(struct bench *b, const char *uuid)
 {
 	const struct gm_device_config config = { .uuid = uuid };
@@ -367,8 +367,8 @@ static inline int trials_failed(struct bench *b, uint64_t n)
 		{ GPUMAP_OP_MASK_ADD, GPUMAP_DTYPE_F64, 0, 300 },
 		{ GPUMAP_OP_MASK_BOOL, GPUMAP_DTYPE_F32, 0, 1000 },
 		{ GPUMAP_OP_MASK_BOOL, GPUMAP_DTYPE_BF16, 0, 2 },
-		/* Of which a part is met, and begun again, by 3000 bytes and
-		 * by 3 pages. */
+		/* Parts of it are met, and begun again, by 3000 bytes and by 3
+		 * pages. */
 		{ GPUMAP_OP_MASK_ADD, GPUMAP_DTYPE_BF16, 0, 500 },
 		{ GPUMAP_OP_MASK_ADD, GPUMAP_DTYPE_F16, 0, 2000 },
 		{ GPUMAP_OP_MASK_BOOL, GPUMAP_DTYPE_F32, 0, 2000 },

@@ -2,10 +2,11 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * cuda_symbols - entry points of the driver: the name that callers ask for,
- * the CUDA version that this form of it came with, the form as the library
- * exports it.  What the stand-in has and what the contract tests call; included
- * where SYMBOL says what is to be made of them.
+ * cuda_symbols - entry points of the driver.
+ *
+ * Each has the name that callers ask for, the CUDA version that this form of it
+ * came with, and the form's name in the library.  The stand-in exports them and
+ * the contract tests call them; each includes this file with its own SYMBOL.
  */
 
 SYMBOL(cuInit, 2000, cuInit)

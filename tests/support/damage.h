@@ -20,7 +20,7 @@ struct damage {
 	bool is_readable; /* for who does not know rows and keys */
 };
 
-/* What the object is. */
+/* The kind of the object. */
 struct damaged {
 	struct agent *agent;
 	bool (*start)(struct gpumap **ret_map);

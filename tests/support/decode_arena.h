@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* decode_arena.h - an arena that is judged by, for tests of judge. */
+/* decode_arena.h - an arena with buffers, for tests of the decoder. */
 #ifndef GM_TEST_SUPPORT_DECODE_ARENA_H
 #define GM_TEST_SUPPORT_DECODE_ARENA_H
 

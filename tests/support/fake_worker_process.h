@@ -2,11 +2,11 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * fake_worker_process - a worker, its spare and its undertaker, played by a
- * test.
+ * fake_worker_process - a worker, its standby and its recovery process, played
+ * by a test.
  *
- * What they are to do next, and what they were started with, is in memory that
- * they and the test share.
+ * The memory that they share with the test says what they do next, and how they
+ * were started.
  */
 #ifndef GM_TEST_SUPPORT_FAKE_WORKER_PROCESS_H
 #define GM_TEST_SUPPORT_FAKE_WORKER_PROCESS_H
@@ -29,18 +29,19 @@
 
 #define ID "GPU-00010203-0405-0607-0809-0a0b0c0d0e0f"
 
-/* In shared memory.  What the next worker does, and what the last one saw. */
+/* In shared memory.  The script of the next worker, and the records that the
+ * last one saw. */
 struct play {
 	gm_a32 fails_at_once; /* with this number, before READY */
 	gm_a32 fails_now;     /* with this number, while it serves */
 	gm_a32 hesitates;     /* any of them, to exit when asked */
-	gm_a32 is_mute;       /* the worker, about seats and claims */
+	gm_a32 is_mute;       /* the worker, about attachments and requests */
 	gm_a32 workers;       /* started so far, and so on */
 	gm_a32 spares;
 	gm_a32 undertakers;
 	gm_a32 gos;
 	gm_a32 ends;             /* DRAINs that were obeyed */
-	gm_a32 burial_status;    /* of the last ATTACH to an undertaker */
+	gm_a32 burial_status;    /* of the last ATTACH to a recovery process */
 	gm_a32 wrong;            /* what it was started with is not right */
 	char what_is_wrong[128]; /* and what of it */
 };

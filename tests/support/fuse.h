@@ -4,10 +4,9 @@
 /*
  * fuse.h - a file system with one file, whose reads do what a test says.
  *
- * A child serves it.  What it is asked to read it answers with the bytes of
- * load_file.h, at once or later, from some offset on with an error, or not at
- * all.  Nobody else has its descriptor: when the child ends, so does everything
- * that waits.
+ * A child serves it.  The child answers a read with the bytes of load_file.h,
+ * at once or later, from some offset on with an error, or not at all.  Only the
+ * child has the descriptor: its end ends every call that waits.
  */
 #ifndef GM_TEST_SUPPORT_FUSE_H
 #define GM_TEST_SUPPORT_FUSE_H
@@ -23,7 +22,7 @@
 
 #define FUSE_FILE_BYTES (16 * MIB)
 
-/* Of flags2: files that are opened with direct_io may be mapped shared. */
+/* In flags2: files that are opened with direct_io may be mapped shared. */
 #define FUSE_MAPS_DIRECT (UINT32_C(1) << 4) /* Linux 6.6 */
 
 /* Shared with the child. */

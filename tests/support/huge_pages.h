@@ -47,8 +47,8 @@ static inline uint64_t huge_bytes(const void *at)
 	return bytes;
 }
 
-/* Bytes of [at, at + bytes) that have memory, whoever touched it; @at starts a
- * page. */
+/* Bytes of [at, at + bytes) that have memory, whichever process touched it; @at
+ * starts a page. */
 static inline uint64_t present_bytes(const void *at, uint64_t bytes)
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), n = 0;

@@ -115,7 +115,7 @@ static int fill(struct player *p)
 	return ret;
 }
 
-/* What has been given up ends as well. */
+/* Jobs that were given up end as well. */
 static int give_up(struct player *p)
 {
 	struct gpumap_job jobs[4];
@@ -248,9 +248,9 @@ static int give_back(struct player *p)
 }
 
 /*
- * The worker of row 1 dies while it owes us entries.  Puts the ticket out
- * first, and sees who has it: nobody comes to a mark of burial for sessions
- * that have ended.
+ * The worker of row 1 dies while it owes us entries.  The ticket is put out
+ * first, and the function sees which process takes it: no process comes to a
+ * mark of recovery for sessions that have ended.
  */
 static int widow(struct player *p, const struct gpumap *map, const char *ticket)
 {
@@ -266,7 +266,8 @@ static int widow(struct player *p, const struct gpumap *map, const char *ticket)
 		jobs[i] = (struct gpumap_job){ .op = GPUMAP_OP_FILL,
 					       .dst_buffer = p->buffers[1],
 					       .n = BYTES };
-	/* It may have done the first half, and cannot have the second. */
+	/* The worker may have done the first half, and cannot have done the
+	 * second. */
 	ret = gpumap_submit(p->own, 1, jobs, BUSY / 2);
 	kill(worker, SIGSTOP);
 	if (ret == 0)

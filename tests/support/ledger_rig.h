@@ -29,7 +29,7 @@ static char instance[48], why[GM_WHY_BYTES];
 
 /* ---- an agent's inside, without the agent -------------------------------- */
 
-/* What the segment holds becomes what we know, as at an agent's start. */
+/* Adopt the state of the segment, as an agent does at its start. */
 static inline bool take_over(void)
 {
 	struct gm_adopted_state *past = malloc(sizeof(*past));

@@ -4,8 +4,8 @@
 /*
  * library_dirs - folders of a test's own with libraries in them.
  *
- * Copies, not links: the linker tells libraries apart by their file, and the
- * search judges a folder by where a link leads.
+ * The libraries are copies, not links: the linker tells libraries apart by
+ * their file, and the search checks the folder that a link leads to.
  */
 #ifndef GM_TEST_SUPPORT_LIBRARY_DIRS_H
 #define GM_TEST_SUPPORT_LIBRARY_DIRS_H

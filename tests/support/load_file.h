@@ -55,7 +55,7 @@ static inline void load_write(int fd, uint64_t from, uint64_t n)
 	}
 }
 
-/* A file in @folder that nobody else finds; readable and writable. */
+/* A file in @folder without a name; readable and writable. */
 static inline int load_file(const char *folder, uint64_t bytes)
 {
 	char path[256];

@@ -47,7 +47,7 @@ static inline char byte_of(uint64_t at)
 
 /* ---- who is there -------------------------------------------------------- */
 
-/* Which event a read's is nobody else has to know. */
+/* The number of a read's event; only this file uses it. */
 static inline void learn_event(void)
 {
 	static char scrap[PAGE];
@@ -95,7 +95,7 @@ static inline struct user *join(uint32_t uid)
 	gm_async_ops_register(&r.w, &wire, dup(file));
 	EQ(rig_hear(&r, &wire, 10000), GM_WIRE_REGISTERED);
 	u->file = wire.handle;
-	/* It is, but nothing here writes it. */
+	/* The queue is shared, but no code here writes it. */
 	gm_buffers_find(&u->s->buffers, u->file)->is_memory = false;
 	return u;
 }
@@ -223,7 +223,7 @@ static inline uint32_t n_reading(const struct gm_load *load)
 	return n_in(load, GM_PIECE_READING);
 }
 
-/* What the kernel says of a read, which is nobody's yet. */
+/* The kernel's result of a read, before it is handled. */
 static inline void gather(uint32_t number)
 {
 	struct io_uring_cqe *cqe;

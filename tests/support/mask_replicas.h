@@ -125,7 +125,7 @@ struct mask_import {
 	struct fake_reference ref;
 };
 
-/* Of a connection: what it was given counts until that ends. */
+/* On a connection: the descriptors that it was given count until it ends. */
 static inline bool mask_cards_import(struct mask_cards *m, struct gpumap *by,
 				     const struct gpumap_mask_view *view,
 				     struct mask_import *it)
@@ -172,7 +172,7 @@ static inline uint64_t mask_cards_wrong(struct mask_cards *m, const char *name,
 		gpumap_detach(by);
 		return UINT64_MAX;
 	}
-	/* It may be made anew just now. */
+	/* The replica may be made anew just now. */
 	while (story_now() < until &&
 	       (gpumap_mask_get(m->map, mask, row, &view) != 0 ||
 		!mask_cards_import(m, by, view, &it)))
@@ -322,7 +322,7 @@ static inline void mask_cards_link(struct mask_cards *m)
 	}
 }
 
-/* What NVML says of the links comes after the rows; then each path from the
+/* NVML's report of the links comes after the rows; then each path from the
  * first card to another is tried. */
 static inline bool mask_cards_try(struct mask_cards *m, uint32_t n)
 {

@@ -115,7 +115,7 @@ static inline uint64_t any_bits(void)
 	return dice(UINT64_C(1) << 32) << 32 | dice(UINT64_C(1) << 32);
 }
 
-/* Of either sign, between 2^-8 and 2^8. */
+/* A number of either sign, between 2^-8 and 2^8. */
 static inline uint64_t tame(uint32_t dtype)
 {
 	uint64_t bits = any_bits(), low = dice(16);

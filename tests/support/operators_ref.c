@@ -272,7 +272,7 @@ static uint64_t signed_of(uint32_t dtype, uint64_t bits)
 	return dtype == GPUMAP_DTYPE_I32 ? (uint64_t)(int32_t)bits : bits;
 }
 
-/* Of two accumulated values. */
+/* The extreme of two accumulated values. */
 static uint64_t sum_of(uint32_t dtype, uint64_t a, uint64_t b)
 {
 	uint32_t result = gm_operators_result(GM_OPERATOR_SUM, dtype);

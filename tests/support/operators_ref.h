@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What a kernel is launched with; which of it matters depends on it. */
+/* The parameters of a launch; each kernel uses some of them. */
 struct ref_args {
 	void *dst; /* any alignment, as src and mask */
 	const void *src;

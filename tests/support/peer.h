@@ -4,10 +4,10 @@
 /*
  * peer.h - an agent and its workers in one thread, for tests of the library.
  *
- * It speaks the protocol of shm/control.h over a socket in a directory of its
- * own, makes sealed session memory, and serves the queue pairs as a worker
+ * The peer speaks the protocol of shm/control.h over a socket in a directory of
+ * its own, makes sealed session memory, and serves the queue pairs as a worker
  * does: entries out of one ring, completions into the other, parked while it
- * waits.  What it does wrong, it does because the test says so.
+ * waits.  Only where the test says so it breaks the protocol.
  *
  * One connection holds at most one session; connections are never many.
  */

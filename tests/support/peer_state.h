@@ -47,7 +47,7 @@ enum peer_lie {
 	PEER_WRONG_ROW    /* an import is of another row than was said */
 };
 
-/* What has a handle in one session. */
+/* An object with a handle in one session. */
 struct peer_buffer {
 	uint64_t handle; /* 0: none */
 	char *at;
@@ -87,7 +87,7 @@ struct peer {
 	int listener;
 	struct peer_link links[PEER_LINKS];
 
-	/* What the test asks for, and what the peer has seen. */
+	/* The test's orders, and the records that the peer has seen. */
 	gm_a32 stop;
 	gm_a32 lie;         /* enum peer_lie */
 	gm_a32 hold;        /* rows whose jobs lie: a bit each */

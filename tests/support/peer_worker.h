@@ -163,7 +163,7 @@ static inline int32_t peer_do(struct peer *p, struct peer_link *l, uint32_t row,
 	return 0;
 }
 
-/* What a dead worker takes with it. */
+/* End the objects that a dead worker takes with it. */
 static inline void peer_worker_dies(struct peer *p, struct peer_link *l,
 				    uint32_t row)
 {
@@ -208,7 +208,7 @@ static inline void peer_complete(struct peer_link *l, struct peer_queue *q,
 	peer_wake(l);
 }
 
-/* What its completion says nobody is told. */
+/* The client does not learn its completion. */
 static inline int32_t peer_second(struct peer *p, const uint64_t *words)
 {
 	struct gm_more more;

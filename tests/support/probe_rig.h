@@ -24,7 +24,7 @@
 
 #define PROBE_SEEN   64u
 #define PROBE_EVENTS 512u
-#define PROBE_WAIT_S 20 /* what nobody waits for unless something is wrong */
+#define PROBE_WAIT_S 20 /* a limit that only a failing test reaches */
 
 struct probe_seen {
 	struct gm_probe_wire device; /* the last of each */
@@ -125,7 +125,7 @@ static inline void probe_take_device(struct probe *p,
 	memcpy(seen->text, wire->text, sizeof(seen->text));
 }
 
-/* What changes is said of nobody who was not introduced. */
+/* A change is reported only for a card that was listed before. */
 static inline void probe_take_moving(struct probe *p,
 				     const struct gm_probe_wire *wire)
 {
@@ -284,7 +284,7 @@ static inline uint32_t probe_holders(struct scene *scene, uint32_t i)
 	return n;
 }
 
-/* What was started goes with who started it, a little later. */
+/* A child process ends with its parent, a little later. */
 static inline void probe_nobody_left(struct scene *scene)
 {
 	time_t from = time(NULL);

@@ -86,9 +86,9 @@ static inline bool process_stopped(pid_t pid)
 /*
  * Stop a process and wait until it stands.  Returns whether it does.
  *
- * It may go on at the death of its parent: to a stopped process whose group is
- * orphaned by that the kernel sends SIGCONT.  Being the heir, by
- * PR_SET_CHILD_SUBREAPER, prevents it.
+ * A stopped process may go on at the death of its parent: the kernel sends
+ * SIGCONT to a process group that is orphaned by that.  A test that is its
+ * heir, by PR_SET_CHILD_SUBREAPER, prevents it.
  */
 static inline bool process_stop(pid_t pid)
 {

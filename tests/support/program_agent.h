@@ -33,7 +33,7 @@ static inline const char *in_folder(const char *name)
 	return path;
 }
 
-/* What was built as tests/program_NAME, as program @as. */
+/* Install the file that was built as tests/program_NAME as program @as. */
 static inline bool put(const char *name, const char *as)
 {
 	const char *top = getenv("abs_top_builddir");
@@ -128,7 +128,7 @@ static inline int run_job(struct gpumap_session *session, uint32_t row,
 	return ret == 1 ? done.status : ret < 0 ? ret : -ETIME;
 }
 
-/* What odd.c says when it is told @what; @memory is 20 bytes of the arena. */
+/* The answer of odd.c to @what; @memory is 20 bytes of the arena. */
 static inline struct gpumap_job odd_job(uint64_t program, uint32_t *memory,
 					uint32_t what)
 {
@@ -143,7 +143,7 @@ static inline struct gpumap_job odd_job(uint64_t program, uint32_t *memory,
 				    .params_bytes = sizeof(*memory) };
 }
 
-/* It has begun to go on. */
+/* The program has begun its endless loop. */
 static inline bool goes_on(const uint32_t *memory)
 {
 	const volatile uint32_t *began = memory + 4;

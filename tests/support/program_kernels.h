@@ -2,13 +2,13 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * program_kernels - device code of the tests of programs, as gpumap/program.h
- * has it.  What the stand-in does for them is in tests/fake/kernel_table.c.
+ * program_kernels - device code of the tests of programs, by the interface of
+ * gpumap/program.h.  tests/fake/kernel_table.c has the stand-in's versions.
  *
  *	gpumap_program(dst, src, n, f32 alpha)	dst[i] = alpha * src[i] * src[i]
  *	program_spin(dst, src, n)		until the u32 at dst is not 0
  *	program_trap(dst, src, n)		falls into a trap
- *	program_stray(dst, src, n)		writes where nobody has anything
+ *	program_stray(dst, src, n)		writes outside of all memory
  *	program_geometry(dst, src, n)		dst[0] = blocks, dst[1] =
  *						threads of one
  */

@@ -518,7 +518,7 @@ int ptx_run(const struct ptx_launch *launch, char *ret_why)
 		m.kernel = &kernel;
 		m.why = ret_why;
 		for (uint32_t i = 0; i < WARP; i++) {
-			/* Whoever reads what was never written shall notice. */
+			/* A read of memory that was never written must show. */
 			memset(m.thread[i].reg, 0xa5, sizeof(m.thread[i].reg));
 			m.thread[i].tid = (at + i) % launch->threads;
 			m.thread[i].ctaid = at / launch->threads;

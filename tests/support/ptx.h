@@ -4,12 +4,12 @@
 /*
  * ptx - run a kernel of a PTX text on the CPU.
  *
- * For the instructions that our operators are made of, by what the PTX manual
- * says they do, one warp after the other and a warp's threads one after the
- * other up to where they exchange.  It is strict where a device is: an address
- * outside of what the launch was given or no multiple of the access, threads
- * that meet at different exchanges, and a kernel that does not end are faults.
- * It says nothing about what a compiler or a card makes of the text.
+ * The interpreter knows the instructions that our operators use, by the PTX
+ * manual.  Warps run one after the other, and a warp's threads one after the
+ * other up to an exchange.  Faults are what they are on a device: an address
+ * outside of the launch's memory or no multiple of the access, threads that
+ * meet at different exchanges, and a kernel that does not end.  A pass says
+ * nothing about the code that a compiler or a card makes of the text.
  */
 #ifndef GM_TEST_SUPPORT_PTX_H
 #define GM_TEST_SUPPORT_PTX_H

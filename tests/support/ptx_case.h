@@ -113,7 +113,7 @@ static inline bool holds(const struct trial *t)
 	return rc == 0 && agree(t);
 }
 
-/* Of all that there are.  @each gets the kernel's name last. */
+/* Run each kernel of the text.  @each gets the kernel's name last. */
 static inline void for_each_kernel(void (*each)(uint32_t op, uint32_t dtype,
 						uint32_t to, const char *name))
 {

@@ -4,8 +4,9 @@
 /*
  * queue_client.h - the client's end of one queue, made by hand.
  *
- * What libgpumap and gpumapd do for a session, without either: tests of the
- * worker's end can so be wrong in ways in which the library never is.
+ * These functions do libgpumap's and gpumapd's part of a session without
+ * either, so that tests of the worker's end can make errors that the library
+ * never makes.
  */
 #ifndef GM_TEST_SUPPORT_QUEUE_CLIENT_H
 #define GM_TEST_SUPPORT_QUEUE_CLIENT_H
@@ -192,7 +193,7 @@ static inline struct gm_entry hand_free(const struct hand_client *c,
 				  .dst_buffer = handle };
 }
 
-/* Of a first slot with GM_ENTRY_MORE, the second: the same words by other
+/* The second slot of a first one with GM_ENTRY_MORE: the same words by other
  * names. */
 static inline struct gm_entry hand_second(uint64_t deadline_ns)
 {

@@ -2,11 +2,11 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * raw - a client made by hand, so that it can do what no library would.
+ * raw - a client made by hand, which can do what no library would.
  *
- * It speaks the control socket's records and writes queue pairs directly, with
- * every field under the test's control.  Nothing here judges anything, retries,
- * or ends the test: a call answers what the other side did.
+ * The client speaks the control socket's records and writes queue pairs
+ * directly, with every field under the test's control.  No function here
+ * checks, retries, or ends the test: a call returns the other side's answer.
  */
 #ifndef GM_TEST_SUPPORT_RAW_H
 #define GM_TEST_SUPPORT_RAW_H

@@ -26,7 +26,7 @@ struct member {
 	uint64_t entries; /* ended */
 	uint32_t owed;    /* entries in its queue */
 
-	/* Of one that does collectives: */
+	/* For a session that does collectives: */
 	struct gm_comm_page *page; /* NULL: it does none */
 	struct gm_comm peer;       /* the other rank */
 	struct gm_comm_call call;
@@ -38,7 +38,7 @@ static struct rig r;
 static struct member crowd[CROWD];
 static uint32_t n_crowd;
 
-/* Of whose arena it is. */
+/* The session whose arena this is. */
 static inline struct member *whose(const void *at)
 {
 	for (uint32_t i = 0; i < n_crowd; i++) {
@@ -159,7 +159,7 @@ static inline void set_shares(void)
 			crowd[i].s->share = crowd[i].share;
 }
 
-/* A pass in which everybody has work. */
+/* A pass in which every session has work. */
 static inline void host_pass(void)
 {
 	for (uint32_t i = 0; i < n_crowd; i++)

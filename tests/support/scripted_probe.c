@@ -2,9 +2,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * A gpumap-probe that says what a test tells it to: it passes on every record,
- * both ways, between gpumapd and the socket whose path is in its environment.
- * It ends when either hangs up.
+ * A gpumap-probe whose messages a test decides: it passes on every record, both
+ * ways, between gpumapd and the socket whose path is in its environment.  The
+ * program ends when either hangs up.
  */
 
 #include <poll.h>

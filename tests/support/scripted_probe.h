@@ -83,7 +83,7 @@ static inline void puppet_say(int fd, const struct gm_probe_wire *wire)
 		OK(!"the probe has ended");
 }
 
-/* What gpumapd says next.  Returns its type, 0 when nothing comes. */
+/* Receive gpumapd's next record.  Returns its type, 0 when none comes. */
 static inline uint32_t puppet_hear(int fd, struct gm_probe_wire *ret_wire)
 {
 	struct pollfd p = { fd, POLLIN, 0 };

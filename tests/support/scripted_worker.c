@@ -2,9 +2,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * scripted_worker - a worker that serves nobody, and takes, refuses or dies of
- * what is registered, exported and imported as the handle's index says: see
- * scripted_worker.h. gpumapd starts it in place of gpumap-worker.
+ * scripted_worker - a worker that runs no jobs.  The index of a handle says
+ * whether it takes, refuses or dies of a registration, export or import: see
+ * scripted_worker.h.  gpumapd starts it in place of gpumap-worker.
  */
 
 #include "tests/support/scripted_worker.h"
@@ -26,7 +26,7 @@
 #define PLACES 64
 
 static struct gm_journal *journal;
-static uint32_t incarnations[PLACES]; /* of the seats, by place */
+static uint32_t incarnations[PLACES]; /* of the attachments, by place */
 static uint32_t n_registered[PLACES];
 
 static void say(struct gm_wire *wire, int fd)
@@ -118,7 +118,8 @@ static void obey(const struct gm_wire *wire)
 	case GM_WIRE_ATTACH:
 		if (wire->place >= PLACES)
 			exit(1);
-		/* Who has done something is started again at once. */
+		/* A worker that has completed a job is started again at
+		 * once. */
 		gm_put(&journal->completed, gm_get(&journal->completed) + 1);
 		incarnations[wire->place] = wire->incarnation;
 		n_registered[wire->place] = 0;

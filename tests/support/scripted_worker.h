@@ -1,7 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* What the index of a handle tells the worker of scripted_worker.c to do. */
+/* The order that the index of a handle gives the worker of
+ * scripted_worker.c. */
 #ifndef GM_TEST_SUPPORT_SCRIPTED_WORKER_H
 #define GM_TEST_SUPPORT_SCRIPTED_WORKER_H
 

@@ -29,7 +29,7 @@ static struct agent agent;
 static char path[160];
 static struct gpumap *map;
 static uint32_t generation;
-static int held; /* descriptors of the agent, before anybody came */
+static int held; /* descriptors of the agent, before any client came */
 
 static inline bool says(const char *refusal, const char *words)
 {

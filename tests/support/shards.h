@@ -161,7 +161,7 @@ static inline struct shards shards_make(const struct shard_tensor *v, size_t n,
 	return s;
 }
 
-/* What is at @at, which holds @n bytes of tensor @i from @from on. */
+/* Check the memory at @at, which holds @n bytes of tensor @i from @from on. */
 static inline bool shards_match(const struct shards *s, size_t i,
 				const char *at, uint64_t from, uint64_t n)
 {
@@ -208,7 +208,7 @@ static inline bool shards_taken(struct gpumap *map, uint64_t bytes)
 	return false;
 }
 
-/* That no worker has a file of it open any more. */
+/* Check that no worker has a file of it open any more. */
 static inline bool shards_let_go(struct gpumap *map)
 {
 	int n = 1;

@@ -26,7 +26,7 @@
 #include "tests/support/ctl.h"
 #include "tests/support/users.h"
 
-#define STRANGER 61357u /* a uid that nobody has */
+#define STRANGER 61357u /* a uid that no user has */
 #define BYTES    (UINT64_C(2) << 20)
 #define N_WORDS  (BYTES / 4)
 
@@ -133,7 +133,7 @@ static inline int share(struct gpumap_session *session, const char *name,
 	return gpumap_share(session, &request, ret_share);
 }
 
-/* What the share's buffer of this index has in it, by a fresh handle. */
+/* The contents of the share's buffer of this index, by a fresh handle. */
 static inline int64_t value_at(struct gpumap_session *session, uint64_t id,
 			       uint32_t index)
 {
@@ -163,7 +163,7 @@ static inline struct gpumap_share_info shared(const char *name)
 	return (struct gpumap_share_info){ .n_holders = 0 };
 }
 
-/* Bytes that anybody is charged for. */
+/* The sum of bytes that users are charged for. */
 static inline uint64_t charged(void)
 {
 	struct gpumap_usage all[64] = { { .size = sizeof(all[0]) } };
@@ -187,7 +187,8 @@ static inline uint64_t left_over(void)
 	return bytes;
 }
 
-/* What a session that is leaving has left is its own until it has gone. */
+/* The remaining memory of a session that is leaving is its own until it has
+ * gone. */
 static inline bool comes_to_be_left(uint64_t bytes)
 {
 	uint64_t until = story_now() + STORY_LIMIT_NS;
@@ -197,8 +198,9 @@ static inline bool comes_to_be_left(uint64_t bytes)
 	return EQ(left_over(), bytes);
 }
 
-/* It comes to that.  What a session that is leaving has lent may be missing for
- * an instant: it is told of the session, then of nobody. */
+/* Wait until the sum is this.  The memory that a leaving session has lent may
+ * be missing for an instant: it is charged to the session, then to no
+ * session. */
 static inline bool settles(int n_shares, uint64_t bytes)
 {
 	uint64_t until = story_now() + STORY_LIMIT_NS, has;
@@ -219,7 +221,7 @@ struct player {
 	int fd;
 };
 
-/* What a player does when it is told so: a letter, and a name or a number. */
+/* The orders of a player: a letter, and a name or a number. */
 struct line {
 	char what;
 	char name[15];

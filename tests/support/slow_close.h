@@ -9,9 +9,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* A socket whose last close takes a minute: nobody reads what it has sent.
- * Returns it, and the other end; -1 where there is no loopback.  Closing the
- * other end, with something left to read there, resets it. */
+/* A socket whose last close takes a minute, because no process reads the data
+ * that it has sent.  Returns it, and the other end; -1 where there is no
+ * loopback.  A close of the other end, with data left to read there, resets
+ * it. */
 static inline int lingering(int *ret_other)
 {
 	struct sockaddr_in to = { .sin_family = AF_INET,

@@ -199,8 +199,8 @@ static inline bool story_gives_back(pid_t pid, int held)
 	return false;
 }
 
-/* Is there still life in a process that may not be our child?  One that nobody
- * has waited for yet is dead all the same. */
+/* Does a process still run that may not be our child?  A zombie counts as
+ * dead. */
 static inline bool story_lives(pid_t pid)
 {
 	char state = process_state(pid);

@@ -92,7 +92,7 @@ static inline int stage_strikes(void)
 	return getenv("GM_ROUNDS") ? story_rounds() : 2;
 }
 
-/* From now on whoever comes there dies. */
+/* From now on each process that comes there dies. */
 static inline void stage_ticket(const char *ticket)
 {
 	FILE *file = fopen(ticket, "w");
@@ -102,11 +102,11 @@ static inline void stage_ticket(const char *ticket)
 }
 
 /*
- * stage_death - prepare the agent's next life, in which one process dies
+ * stage_death - prepare the agent's next start, in which one process dies
  *
- * config	has to make workers root's: one that is nobody could not take
- *		the ticket
- * point	where the first that comes there dies
+ * config	has to make workers root's: another user's could not take the
+ *		ticket
+ * point	the mark at which the first process that comes there dies
  * ret_ticket	the name of a file that is there until then
  */
 static inline void stage_death(struct agent *a, const char *config,
@@ -125,7 +125,7 @@ static inline void stage_death(struct agent *a, const char *config,
 	NOTE("at %s", point);
 }
 
-/* That life is over. */
+/* End that agent. */
 static inline void stage_buried(struct agent *a, struct gpumap *map,
 				const char *ticket)
 {

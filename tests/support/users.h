@@ -16,7 +16,7 @@
 
 #define USERS_MAX 8u
 
-/* From root to somebody who is in this group and no other.  For good. */
+/* Change from root to a user that is in this group and no other.  For good. */
 static inline bool user_become(uid_t uid, gid_t gid)
 {
 	return setgroups(0, NULL) == 0 && setresgid(gid, gid, gid) == 0 &&
@@ -24,9 +24,9 @@ static inline bool user_become(uid_t uid, gid_t gid)
 }
 
 /*
- * So many at once, from uid @first on; or all of them who we are, if that is
- * not root.  What @live says is its status, and the test's failure unless it is
- * 0; all else that it says is lost.
+ * Run so many users at once, from uid @first on; or all of them as the present
+ * user, if that is not root.  The result of @live is its exit status, and a
+ * failure of the test unless it is 0; its output is lost.
  */
 static inline void users_live(uint32_t n, uid_t first,
 			      int (*live)(uint32_t user))

@@ -167,7 +167,7 @@ static inline bool until(bool (*holds)(void))
 
 struct guest {
 	struct gm_attachment attachment;
-	int status; /* of its seat; 1: not known yet */
+	int status; /* of its attachment; 1: not known yet */
 	bool has_left;
 	char why[GM_WHY_BYTES]; /* it was refused */
 };
@@ -265,7 +265,7 @@ static inline bool is_back(void)
 
 /* ---- main ---------------------------------------------------------------- */
 
-/* For main(): is this one of the played processes?  It does not return then. */
+/* For main(): run a played process if this is one, and do not return then. */
 static inline void play_if_child(int argc, char **argv)
 {
 	const char *at;

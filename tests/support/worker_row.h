@@ -19,7 +19,7 @@
 #define MIB   (UINT64_C(1) << 20)
 #define OTHER 65534u /* whom root's workers become */
 
-/* What gpumapd keeps of one row. */
+/* gpumapd's data of one row. */
 struct row {
 	char lock[64];
 	int journal_fd;
@@ -197,7 +197,7 @@ static inline int row_attach(struct row *row, const struct hand_client *c)
 	return wire.status;
 }
 
-/* A worker stays, once it has drained, until it is to leave; an undertaker does
+/* A worker that has drained stays until it is to leave; a recovery process does
  * not.  Returns as row_ended(). */
 static inline int row_drain(struct row *row)
 {

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* Wants a function that nobody has. */
+/* Needs a function that no library has. */
 
 #include <gpumap/program.h>
 

@@ -18,7 +18,7 @@ enum odd {
 	ODD_COUNTS,       /* its items, without a source */
 	ODD_OPENED,       /* a file, while it was loaded; its errno */
 	ODD_OPENS_ITSELF, /* by the path that it was loaded from; its errno */
-	ODD_WAITS         /* as ODD_GOES_ON, until somebody makes dst 2 */
+	ODD_WAITS         /* as ODD_GOES_ON, until the test makes dst 2 */
 };
 
 #endif

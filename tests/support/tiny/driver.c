@@ -2,16 +2,16 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * A driver's way in, and nothing behind it: answers cuGetProcAddress by the
- * documented rules, so that unit/cuda/driver.c can show it one that is old,
- * torn or no driver at all. Each function that it gives returns a number of its
- * own.
+ * A driver that has entry points only: it answers cuGetProcAddress by the
+ * documented rules, so that unit/cuda/driver.c can test a driver that is old,
+ * torn or no driver at all.  Each function that it gives returns a number of
+ * its own.
  *
- * What it is like is said by the environment: TINY_VERSION, the CUDA version
- * (13000); TINY_MISSING, names of functions between blanks; TINY_UNFIT, names
- * of functions that are found but not for the version; TINY_STUB, that every
- * call says "stub library".  TINY_OLD leaves the way in out when compiled,
- * TINY_ELSE everything.
+ * The environment decides what it has: TINY_VERSION, the CUDA version (13000);
+ * TINY_MISSING, names of functions between blanks; TINY_UNFIT, names of
+ * functions that are found but not for the version; TINY_STUB, by which every
+ * call says "stub library".  TINY_OLD leaves cuGetProcAddress out when
+ * compiled, TINY_ELSE everything.
  */
 
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* What function number i of tests/support/tiny/driver.c returns. */
+/* The result of function number i of tests/support/tiny/driver.c. */
 #ifndef GM_TEST_SUPPORT_TINY_DRIVER_H
 #define GM_TEST_SUPPORT_TINY_DRIVER_H
 

@@ -80,7 +80,7 @@ static void average(const struct gm_host_kernels *k, uint32_t dtype,
 		   dst, 1);
 }
 
-/* What a wrap would lose is not lost. */
+/* An average keeps the bits that a wrapping sum would lose. */
 static void averages_are_exact(const struct gm_host_kernels *k)
 {
 	int64_t large[2] = { INT64_MAX, INT64_MAX - 2 }, got = 0;

@@ -56,7 +56,7 @@ static void place(struct world *w, const struct shape *s)
 	}
 }
 
-/* What rank @r is to have of all that was given, as @given has it. */
+/* The data that rank @r is to have of all that @given has. */
 static void expect(const struct world *w, const struct shape *s, uint32_t r,
 		   char *const *given, char *ret_want)
 {
@@ -129,7 +129,7 @@ static uint32_t once(struct world *w, const struct shape *s, uint64_t budget)
 
 	place(w, s);
 	give(w, s, given);
-	/* Nobody looks at it any more. */
+	/* No rank reads it any more. */
 	if (!s->in_place)
 		w->spoils =
 			parts_given(s, w->ranks) * s->n * ref_bytes(s->dtype);
@@ -311,7 +311,7 @@ static void pairs_must_agree(void)
 	close_world(&w);
 }
 
-/* At whichever step: all end with the first error, and nobody waits. */
+/* At each step: all end with the first error, and no rank waits. */
 static void a_broken_group(void)
 {
 	const struct gm_comm_ask sum = { .op = GM_COMM_ALL_REDUCE,

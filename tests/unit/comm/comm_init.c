@@ -2,9 +2,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Ranks that meet, all of them or two, before anything moves: whoever is at it
- * hears whether all ask for the same and whether all could do without the host,
- * and pairs leave the numbers of the group's collectives as they are.
+ * Ranks that meet, all of them or two, before any data moves: each learns
+ * whether all ask for the same and whether all could do without the host, and
+ * pairs leave the numbers of the group's collectives as they are.
  */
 
 #include <pthread.h>
@@ -12,7 +12,7 @@
 
 #include "tests/support/comm_ranks.h"
 
-/* Whoever is in the next one is through with this one, too. */
+/* A rank that is in the next one has finished this one, too. */
 static void each_says_when_it_is_through(struct world *w)
 {
 	for (uint32_t r = 0; r < 3; r++)
@@ -94,7 +94,7 @@ static void pair_up(struct world *w, uint32_t from, uint32_t to)
 	w->ask[to].peer = from;
 }
 
-/* Each waits for the other one of its pairs, and for nobody else. */
+/* Each rank waits for the other one of its pairs, and for no other rank. */
 static void two_are_through(void)
 {
 	struct world w;
@@ -221,7 +221,7 @@ static void two_must_agree(void)
 	close_world(&w);
 }
 
-/* Who waits for the other one does not for ever. */
+/* A rank does not wait for the other one for ever. */
 static void one_never_comes(void)
 {
 	struct world w;

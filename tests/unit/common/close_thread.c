@@ -120,7 +120,7 @@ static void note_pace(void *ret_pace)
 {
 	struct pace *pace = ret_pace;
 
-	/* Of this thread alone. */
+	/* The time of this thread alone. */
 	pace->policy = sched_getscheduler(0);
 	pace->nice = getpriority(PRIO_PROCESS, 0);
 }

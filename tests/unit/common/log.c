@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* log: one line whatever is in it, and nobody is waited for. */
+/* log: an event is one line whatever is in it, and no write waits. */
 
 #include <fcntl.h>
 #include <unistd.h>

@@ -5,8 +5,8 @@
  * Our declarations of the driver and of NVML against NVIDIA's own, where their
  * headers are at hand: every number, size, offset and signature.
  *
- * Checked when the test runs rather than when it compiles: a toolkit that does
- * not agree with us must not keep anybody from building.
+ * The test checks them when it runs and not when it compiles: a toolkit that
+ * does not agree with us must not keep a user from building.
  */
 
 #include "tests/support/tap.h"

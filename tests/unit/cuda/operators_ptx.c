@@ -178,7 +178,7 @@ static void the_definition_is_right(void)
 	EQ(ref_load(want, 0, GPUMAP_DTYPE_U64), 512);
 }
 
-/* A judge who never says no would find every kernel right. */
+/* A check that never fails would find every kernel right. */
 static void the_judge_can_say_no(void)
 {
 	static const char text[] =

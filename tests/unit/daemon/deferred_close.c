@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * gutter: what one uid hands over that is never closed holds up no other, and a
- * uid alone has as many threads as it always had.
+ * deferred_close: descriptors of one uid that never close hold up no other uid,
+ * and a uid alone has as many threads as it always had.
  */
 
 #include <fcntl.h>
@@ -104,7 +104,7 @@ static void one_alone_has_eight(void)
 	let_go();
 }
 
-/* What waits behind what is stuck is closed when that is. */
+/* A descriptor behind a stuck one is closed after it. */
 static void what_waits_is_not_forgotten(void)
 {
 	struct pollfd p = { .events = 0 };

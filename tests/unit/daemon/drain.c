@@ -148,8 +148,8 @@ static void limit(uint64_t ns)
 	d->config.drain_row_ns = ns;
 }
 
-/* Drain, until whoever waits is told that the probe is silent; before that the
- * worker may have been slow. */
+/* Drain, until the waiting client is told that the probe is silent; before that
+ * the worker may have been slow. */
 static void wait_for_probe(void)
 {
 	limit(SHORT_NS);
@@ -167,7 +167,7 @@ static bool is_being_buried(void)
 	return worker->state == GM_PROCESS_BURYING;
 }
 
-/* It was asked to end, has nothing to do, and does not. */
+/* The worker was asked to end, has no work, and does not end. */
 static void idle_worker_that_stays_is_killed(void)
 {
 	uint32_t ends = gm_get(&play->ends);
@@ -178,7 +178,8 @@ static void idle_worker_that_stays_is_killed(void)
 	EQ(drain(), -EINPROGRESS);
 	OK(until(is_being_buried));
 	EQ(gm_get(&play->ends), ends);
-	gm_put_release(&play->hesitates, 0); /* the undertaker would, too */
+	gm_put_release(&play->hesitates,
+		       0); /* the recovery process would, too */
 	OK(until(is_asked_to_close));
 	OK(no_process());
 	finish_drain();
@@ -199,7 +200,7 @@ static void worker_that_works_on_is_left(void)
 	OK(strstr(wait_why, "ask again") != NULL);
 	EQ(row()->moving.state, GPUMAP_DEVICE_DRAINING);
 	EQ(worker->state, GM_PROCESS_SERVING);
-	/* Whoever asks again is told again. */
+	/* A client that asks again is told again. */
 	EQ(drain(), -EINPROGRESS);
 	OK(until(is_told));
 	EQ(wait_status, -ETIMEDOUT);
@@ -249,7 +250,7 @@ static void probe_that_is_silent_is_told_of(void)
 	serial = on_message.serial;
 	while (hear_word() != 0)
 		;
-	/* It may not have heard. */
+	/* The worker may not have read the record. */
 	EQ(drain(), -EINPROGRESS);
 	EQ(hear_word(), GM_PROBE_RELEASE);
 	OK(on_message.serial != serial);
@@ -287,7 +288,7 @@ static void card_that_is_not_seen_is_lost(void)
 	OK(!gm_drains_has(d, 0));
 	EQ(row()->moving.state, GPUMAP_DEVICE_LOST);
 	EQ(hear_word(), GM_PROBE_RESUME);
-	/* It can be drained all the same, and brought back. */
+	/* The row can be drained all the same, and brought back. */
 	limit(LIMIT_NS);
 	EQ(drain(), -EINPROGRESS);
 	finish_drain();
@@ -324,7 +325,7 @@ static void worker_that_does_not_die_is_told_of(void)
 	OK(strstr(wait_why, "not even by SIGKILL") != NULL);
 	EQ(row()->moving.state, GPUMAP_DEVICE_DRAINING);
 
-	/* It may be brought back: then it says what it suffers from. */
+	/* The row may be brought back: then it shows its fault. */
 	EQ(undrain(), -EINPROGRESS);
 	EQ(hear_word(), GM_PROBE_RESUME);
 	card_is_seen();
@@ -376,7 +377,7 @@ static void without_memory_nothing_is_begun(void)
 	finish_drain();
 }
 
-/* It is no row of its own before its card is back. */
+/* The instance is no row of its own before its card is back. */
 static void instance_that_comes_late_is_drained(void)
 {
 	char why[GM_WHY_BYTES] = "";

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* clerk: who does what, in which order, and how it ends. */
+/* io_thread: which thread does which job, in which order, and how it ends. */
 
 #include <errno.h>
 #include <signal.h>
@@ -105,7 +105,7 @@ static void *open_gate(void *arg)
 	return write(gate[1], "12", 2) == 2 ? gate : NULL;
 }
 
-/* What is in hand is finished, and what it gives then is done as well. */
+/* The present job is finished, and jobs that it adds are done as well. */
 static void stopping_waits_for_what_is_in_hand(void)
 {
 	struct gm_io_thread io_thread;
@@ -129,7 +129,8 @@ static void stopping_waits_for_what_is_in_hand(void)
 	gm_loop_exit(&loop);
 }
 
-/* It stays with the job that does not end, and can be waited for again. */
+/* The thread stays with the job that does not end, and can be waited for
+ * again. */
 static void stopping_does_not_wait_for_ever(void)
 {
 	struct gm_io_thread io_thread;

@@ -57,14 +57,14 @@ static void too_much_is_refused(void)
 	EQ(commit("b", 0, 1, 400), 0);
 	EQ(reserved(1), TOTAL);
 
-	/* What others take of the row is nobody's to promise. */
+	/* Memory that other programs use cannot be reserved. */
 	EQ(release("b"), 0);
 	d->devices.of[1]->moving.free_bytes = 700;
 	EQ(commit("b", 0, 1, 101), -ENOSPC);
 	EQ(commit("b", 0, 1, 100), 0);
 	d->devices.of[1]->moving.free_bytes = 0;
 	EQ(commit("c", 0, 1, 1), -ENOSPC);
-	/* What was promised stays promised, and its own to have again. */
+	/* A reservation stays, and its owner may replace it. */
 	EQ(commit("a", 0, 1, 600), 0);
 	EQ(commit("a", 0, 1, 601), -ENOSPC);
 	EQ(commit("a", 0, 1, 200), 0);
@@ -240,7 +240,7 @@ static void holding_can_fail(void)
 	end_child(child);
 }
 
-/* The holder ends while the clerk has the change in hand. */
+/* The holder ends while the I/O thread has the change. */
 static void holders_that_end_too_early(void)
 {
 	struct gm_charge_image charge = charge_of(0, 70);
@@ -321,7 +321,7 @@ static void promises_outlive_the_agent(void)
 			   ROWS * (d->directory.rows[0].bytes / GM_UNIT));
 }
 
-/* A row became smaller: nothing is taken from anybody, and nothing given. */
+/* A row became smaller: no reservation ends, and none is added. */
 static void shrunk_rows_keep_their_promises(void)
 {
 	EQ(commit("m", 0, 0, 900), 0);

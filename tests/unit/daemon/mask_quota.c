@@ -2,10 +2,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * mask_peers, quota: what a worker had of a row's memory for replicas that
- * nobody waits for any more is its user's again as soon as the worker has
- * answered, or has ended: what is free there is looked at later, and what such
- * a look has found may be heard of later still.
+ * mask_peers, quota: memory for replicas that no client waits for any more is
+ * its user's again as soon as the worker has answered or ended.  The free
+ * memory is read later, and its reading may arrive later still.
  */
 
 #include "agent/daemon/account/quota.h"
@@ -76,8 +75,8 @@ static void when_the_worker_ends(void)
 	it_is_back();
 }
 
-/* What was looked at before something was given back is heard of later, and
- * more than once. */
+/* A reading from before memory was given back arrives later, and more than
+ * once. */
 static void looks_are_late(void)
 {
 	struct gm_device *device = d->devices.of[0];
@@ -94,7 +93,8 @@ static void looks_are_late(void)
 	EQ(gm_quota_of(d, 0, UID, 0), FREE);
 }
 
-/* Of what is given back all the time, what a look has seen is let go. */
+/* Memory is given back all the time: the part that a reading has seen is
+ * dropped. */
 static void looks_come_between(void)
 {
 	struct gm_device *device = d->devices.of[0];

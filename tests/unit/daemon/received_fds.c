@@ -2,11 +2,11 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * What clients sent is closed by the gutter: the last close of a memfd gives
- * back all of its pages, of which there may be far more than were charged.  A
- * socket that lingers stands for one that takes long.  What workers sent is of
- * their device, and nobody's where nobody waits for it any more: not closed by
- * the loop either.
+ * The closing thread closes descriptors of clients: the last close of a memfd
+ * frees all of its pages, of which there may be far more than were charged.  A
+ * socket that lingers stands for a slow one.  Descriptors of workers belong to
+ * their device, and are unused when no client waits any more: the loop does not
+ * close them either.
  */
 
 #include <fcntl.h>
@@ -88,7 +88,7 @@ static void registered_memory_s(void)
 	close(other);
 }
 
-/* Memory that nobody asked for, or not any more. */
+/* Memory that no request waits for, or not any more. */
 static void what_workers_sent(uint32_t type)
 {
 	struct gm_worker_group group = { .runs_programs = false };

@@ -47,7 +47,7 @@ static void hangs(struct gm_timer *timer)
 	gm_loop_stop(&d.loop);
 }
 
-/* One row, on which nobody may have a byte. */
+/* One row, on which no user may have a byte. */
 static void set_up(void)
 {
 	static struct gm_device row = { .facts.kind = GPUMAP_DEVICE_HOST };
@@ -131,7 +131,7 @@ static void what_nothing_helps_ends_at_once(void)
 	s.draining = false;
 }
 
-/* No session is left for anybody: anybody's end helps. */
+/* No session is left for any user: the end of each one helps. */
 static void a_full_agent_waits_for_anybody(void)
 {
 	struct gm_user other = { .uid = 2 };

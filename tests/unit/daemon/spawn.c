@@ -67,7 +67,7 @@ static void undone_child_is_reaped(void)
 	forget(&child);
 }
 
-/* Nobody else has to be started for that. */
+/* No other process has to be started for that. */
 static void tidying_reaps_it(void)
 {
 	const struct timespec nap = { .tv_nsec = 1000000 };

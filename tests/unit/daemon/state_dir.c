@@ -90,7 +90,7 @@ static void it_is_made_and_locked(void)
 	EQ(open_dir(&second), -EBUSY);
 	OK(strstr(why, "another gpumapd has ") == why);
 
-	/* What a child keeps of it, it keeps until it execs. */
+	/* A child keeps its copies until it execs. */
 	fflush(stdout);
 	pid = fork();
 	if (pid == 0) {
@@ -298,7 +298,7 @@ struct disk {
 	const char *words;
 };
 
-/* What a child found: bits of what was wrong. */
+/* The errors that a child found, as bits. */
 enum {
 	CANNOT = 1,
 	WROTE = 2,

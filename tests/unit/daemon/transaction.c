@@ -125,7 +125,7 @@ static void ask_for(int client, const struct gm_change_kind *kind, char letter,
 	EQ(ask_with(client, kind, letter, status, 0), 0);
 }
 
-/* What a client was told last: the letter it asked by and the status, or
+/* The last answer to a client: the letter it asked by and the status, or
  * nothing yet. */
 static void told(int client, char letter, int status)
 {
@@ -159,7 +159,7 @@ static void turn(void)
 	}
 }
 
-/* Until the clerks have nothing more to do. */
+/* Run until the I/O threads have no more jobs. */
 static void run(void)
 {
 	while (!gm_changes_drained(d))
@@ -254,7 +254,7 @@ static void what_waits_is_limited_for_each_uid(void)
 	EQ(ask_with(1, &slow, 'b', 0, 2), -EDQUOT);
 	EQ(n_freed, 1);
 	OK(clients[1]->change == NULL && !clients[1]->waits);
-	/* What gives back is let in all the same. */
+	/* A change that gives memory back is admitted all the same. */
 	EQ(gm_release_change(clients[1], &release, GM_KIND_LAYERS, "map"), 0);
 	gm_changes_leave(clients[1]->change);
 	clients[1]->waits = false;
@@ -288,7 +288,7 @@ static void the_heavy_hold_nobody_up(void)
 	told(0, 0, 0);
 	OK(!gm_changes_drained(d));
 	STR(order, "abd+");
-	/* One at a time, and back when nobody else is in hand. */
+	/* One at a time, and back when no other change has its turn. */
 	ask_for(4, &slow, 'e', 0);
 	OK(write(yard[1], "x", 1) == 1);
 	turn();

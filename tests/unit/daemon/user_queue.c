@@ -2,16 +2,16 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * askers: whose question is next, where a worker has as many as it may have.
- * The worker, which is this program, says nothing about claims; what it would
- * say is said here.
+ * user_queue: whose request is next, where a worker has as many as it may have.
+ * This program plays the worker, which sends no answers about requests; the
+ * test makes them.
  */
 
 #include "agent/daemon/workers/attachment.h"
 #include "tests/support/worker_process_rig.h"
 
 #define GUESTS 4u
-#define EACH   (GM_USER_QUEUE_MOST + 4u) /* claims of a guest */
+#define EACH   (GM_USER_QUEUE_MOST + 4u) /* requests of a user */
 
 struct asks {
 	struct guest guest;
@@ -108,7 +108,7 @@ static uint32_t asked(uint32_t i)
 	return n;
 }
 
-/* A worker lets no seat go before it has answered what it was asked for it. */
+/* A worker detaches only after it has answered the attachment's requests. */
 static void go(void)
 {
 	while (worker->n_asked) {

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* keeper: a CUDA row's processes, from the first seat to the last and over
- * every kind of death.  The processes are this program. */
+/* worker_process: a CUDA row's processes, from the first session to the last
+ * and over every kind of death.  The processes are this program. */
 
 #include <errno.h>
 #include <signal.h>
@@ -129,7 +129,7 @@ static void lost_card_has_no_worker_until_it_is_seen(void)
 	workers = gm_get(&play->workers);
 	gos = gm_get(&play->gos);
 
-	/* What its sessions submit is denied again and again. */
+	/* Jobs of its sessions are refused again and again. */
 	seen = gm_get(&play->undertakers);
 	OK(until(another_undertaker));
 	EQ(gm_get(&play->workers), workers);
@@ -234,8 +234,8 @@ static void seat_may_come_while_the_worker_ends(void)
 	EQ(row()->moving.state, GPUMAP_DEVICE_READY);
 }
 
-/* What is looked at now: long after the machine has booted, for there is no
- * time before that. */
+/* The present time of the checks, long after the machine has booted, because
+ * there is no time before that. */
 static uint64_t look_ns;
 
 static void beat(gm_a64 *at, uint32_t call, uint64_t ago_ns)
@@ -277,7 +277,7 @@ static void each_call_has_its_own_limit(void)
 	look_ns += 2 * second;
 	OK(was_killed_over("an allocation took over 60 s"));
 
-	/* What is larger is waited for as long as it may need. */
+	/* A larger allocation has a longer limit. */
 	worker->since_ns = 1;
 	beat(&signs->slow, GM_CALL_ALLOC_LARGE, 899 * second);
 	gm_watchdog_check(worker, look_ns);
@@ -321,7 +321,7 @@ static bool is_borne(void)
 	return worker->state == GM_PROCESS_SERVING;
 }
 
-/* It gives memory of the card back, which waits for what others have there. */
+/* The abort frees memory of the card, which waits for work of others there. */
 static void aborts_wait_for_the_card(void)
 {
 	struct gm_journal *signs = worker->journal;

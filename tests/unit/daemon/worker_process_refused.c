@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * keeper: who waits for a row that may not be used any more, or whose worker
- * does not end, is told so, wherever the waiting had got to.
+ * worker_process: a client that waits for a row that may not be used any more,
+ * or whose worker does not end, is told so, at each stage of the wait.
  */
 
 #include <errno.h>
@@ -88,7 +88,7 @@ static void unbar(void)
 	gm_supervisor_unbar(d, 0, GM_BAR_HEALTH | GM_BAR_DRAIN | GM_BAR_LOST);
 }
 
-/* A worker has heard of the seat, and said nothing. */
+/* A worker was offered the attachment, and has not answered. */
 static void offered_seat_is_refused(bool finish)
 {
 	gm_put_release(&play->is_mute, 1);

@@ -331,7 +331,7 @@ static void stand_at(void *data)
 	gm_put_release(&gate->is_reached, 0);
 }
 
-/* Of the device's context; NULL is the default stream. */
+/* A stream of the device's context; NULL is the default stream. */
 static bool gate_stands(struct gate *ret_gate, struct CUstream_st *stream)
 {
 	void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
@@ -398,7 +398,8 @@ static bool lanes_go_on(const struct gm_async_exec *held)
 	return good;
 }
 
-/* That is the driver's own, and waits for all streams that wait for it. */
+/* The default stream is the driver's own, and waits for all streams that wait
+ * for it. */
 static void no_lane_waits_for_the_default_stream(void)
 {
 	struct gate gate;
@@ -431,7 +432,7 @@ static void no_lane_waits_for_another(void)
 			return;
 }
 
-/* Every session that comes finds room, and nobody takes more than there is. */
+/* Each new session finds room, and none takes more than there is. */
 static void a_lane_has_an_end(void)
 {
 	struct gm_async_exec flights[64];
@@ -452,7 +453,7 @@ static void a_lane_has_an_end(void)
 	EQ(b.dev->backend->start(b.dev, &task, 0, task.n, NULL, &flights[0]),
 	   0);
 	EQ(bench_wait(&b, &flights[0]), 0);
-	/* It may be asked again. */
+	/* The slice may be polled again. */
 	EQ(b.dev->backend->ended(b.dev, &flights[0]), 1);
 }
 
@@ -500,7 +501,7 @@ static void what_is_wrong_is_refused(void)
 	OK(trials_failed(&b, 100) == 0);
 }
 
-/* Who sleeps is woken by one that ends, whichever lane it is on. */
+/* A sleeping worker is woken by a slice that ends, whichever lane it is on. */
 static void sleepers_are_woken(void)
 {
 	struct gm_task task = trial_copy(&b, 0, true);

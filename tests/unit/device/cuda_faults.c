@@ -204,7 +204,7 @@ static int copies_without_operators(void)
 	return end(0);
 }
 
-/* It has to be told, by whatever call, and to be told from then on. */
+/* The fault is reported, whichever call meets it, and by every later call. */
 static int is_lost(int want, const char *name)
 {
 	struct gm_buffer *buffer = NULL;
@@ -255,7 +255,7 @@ static int illegal_address(void)
 	return is_lost(700, "CUDA 700 ILLEGAL_ADDRESS");
 }
 
-/* A wait that fails fails at once: nobody is to wait again and again. */
+/* A wait that fails fails at once: the worker must not wait again and again. */
 static int illegal_address_asleep(void)
 {
 	WANT(run_until_lost(true) == -ENOTRECOVERABLE);
@@ -280,7 +280,7 @@ static int card_gone(void)
 	return is_lost(code, "CUDA ");
 }
 
-/* A lane that is stuck wakes nobody, and keeps nobody asleep. */
+/* A lane that is stuck wakes no worker, and keeps none asleep. */
 static int others_go_on_beside_a_hang(void)
 {
 	struct gm_task stuck = { .op = GPUMAP_OP_FILL,
@@ -326,8 +326,8 @@ static int memory_runs_out(void)
 	return end(0);
 }
 
-/* Who frees all leaves a slab, kept for the next who asks: it must not be what
- * somebody else lacks. */
+/* A session that frees all leaves a slab, kept for the next allocation: other
+ * sessions must not lack it. */
 static int what_is_kept_is_nobodys(void)
 {
 	static const uint32_t flags[] = { 0, GPUMAP_BUFFER_EXPORTABLE };

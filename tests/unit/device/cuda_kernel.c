@@ -140,7 +140,7 @@ static int staging_has_a_slice(void)
 	WANT(floats(0)[most] == -2);
 	task = task_of(most + 1);
 	WANT(run_it(&task) == -EOPNOTSUPP);
-	/* What a program leaves of dst is as it was. */
+	/* Parts of dst that a program does not write stay as they were. */
 	floats(0)[5] = 7;
 	task = task_of(5);
 	task.pattern = 4 | UINT64_C(8) << 32;
@@ -150,8 +150,8 @@ static int staging_has_a_slice(void)
 	return end(0);
 }
 
-/* What a slice before it has still to bring back it finds brought back, its
- * parameters too. */
+/* A slice finds the results and the parameters of the slice before it brought
+ * back. */
 static int it_follows_what_is_before(void)
 {
 	struct gm_task copy = { .op = GPUMAP_OP_COPY,
@@ -221,7 +221,7 @@ static int images_are_refused(void)
 	WANT(cuda->load_kernel(b.dev, text, "x", &other, why) == -ENOENT);
 	WANT(strstr(why, "no kernel x"));
 	WANT(!other);
-	/* It takes others than we have. */
+	/* The kernel takes other parameters than the test has. */
 	WANT(cuda->load_kernel(b.dev, text, "program_trap", &other, why) == 0);
 	cuda->unload_kernel(b.dev, other);
 	throw_it(10);

@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * cuda: memory of the device that nobody else's bytes are in, what is exported
- * and imported, and client memory in pieces.
+ * cuda: memory of the device without other users' bytes, exports and imports,
+ * and client memory in pieces.
  */
 
 #include <fcntl.h>
@@ -96,7 +96,8 @@ static void nobody_gets_what_another_left(void)
 	}
 }
 
-/* Of two neighbours, freed in any order, whoever comes gets nothing. */
+/* Two neighbours are freed in any order, and the next owner finds no bytes of
+ * theirs. */
 static void neighbours_that_merge_are_cleared(void)
 {
 	struct gm_buffer *one = get(1, 64 * KIB, 0);

@@ -272,7 +272,7 @@ static int pass_on(struct ring *r, uint32_t op, uint32_t rank, uint32_t peer,
 	return cuda->clique_start(r->dev[rank], r->clique[rank], &t);
 }
 
-/* What one rank's part ends with, in the end. */
+/* The final status of one rank's part. */
 static int ended(struct ring *r, uint32_t rank)
 {
 	uint64_t until = bench_now_ms() + 6 * BENCH_WAIT;
@@ -300,7 +300,7 @@ static int pair_once(struct ring *r, uint32_t from, uint32_t to, uint32_t dtype,
 	got = malloc(RANKS * BYTES);
 	WANT(gave && got && bytes <= RANKS * BYTES);
 	WANT(fill(r) == 0);
-	/* Whoever is first waits for the other. */
+	/* The first rank waits for the other. */
 	if (n % 2)
 		WANT(pass_on(r, GM_NCCL_GROUP_SEND, from, to, dtype, n) == 0);
 	WANT(pass_on(r, GM_NCCL_GROUP_RECV, to, from, dtype, n) == 0);
@@ -365,7 +365,7 @@ static int half_a_pair_is_aborted(void)
 		WANT(fill(&r) == 0);
 		WANT(pass_on(&r, op, 1, 2, GPUMAP_DTYPE_I32, RANKS * N) == 0);
 		usleep(50000);
-		/* What is sent may lie between them. */
+		/* The source of a send may lie between them. */
 		WANT(op == GM_NCCL_GROUP_SEND ||
 		     cuda->clique_ended(r.dev[1], r.clique[1]) == 0);
 		for (uint32_t k = 0; k < RANKS; k++) {

@@ -97,7 +97,7 @@ static void short_ones(size_t o, uint32_t dtype)
 	tap_check(pass, gm_op_name(ops[o].op), __FILE__, __LINE__);
 }
 
-/* Of two numbers that one is the least or the greatest which is a zero. */
+/* Of two zeros the extreme one, by its sign. */
 static void zeroes_have_a_place(void)
 {
 	static const struct {
@@ -165,7 +165,7 @@ static void slices_come_in_order(void)
 	throw_numbers(src, task.n, task.dtype, TAME);
 	EQ(gm_host_backend.run(dev, &task, 0, task.n), 0);
 	task.dst = &parts;
-	/* What nobody keeps cannot be gone on with. */
+	/* A reduction without its state cannot go on. */
 	EQ(gm_host_backend.run(dev, &task, 0, 1000), -ERANGE);
 	EQ(gm_host_backend.run(dev, &task, 1000, 1000), -ERANGE);
 	task.so_far = &so_far;

@@ -209,7 +209,8 @@ static int leave_things_behind(void)
 	return 0;
 }
 
-/* What went to the other card is not what comes back. */
+/* The bytes that come back from the other card are not those that went
+ * there. */
 static int links_lie(void)
 {
 	uint32_t here[256], there[256];
@@ -374,8 +375,8 @@ static void a_plan_may_be_for_one_process(void)
 	scene_clear(&scene);
 }
 
-/* What the stand-in charges for one: less is left only once the process has
- * memory of its own, too, and with it all that comes before. */
+/* The stand-in's charge for one: less is left only once the process has memory
+ * of its own, too, with the charge for its context. */
 #define CONTEXT (256 * MIB)
 
 static bool wait_for(struct scene *scene, uint64_t less_than)

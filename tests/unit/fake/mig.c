@@ -62,7 +62,7 @@ static int see(void)
 	return 1;
 }
 
-/* What CUDA says of instance 1, which is the only device. */
+/* CUDA's attributes of instance 1, which is the only device. */
 static int be_an_instance(void)
 {
 	size_t total = 0, left = 0, all = 0;
@@ -308,7 +308,8 @@ static void a_process_sees_what_its_driver_shows(void)
 	scene_clear(&scene);
 }
 
-/* What a container was not given is not there: a card, or one instance. */
+/* A device that a container was not given is not there: a card, or one
+ * instance. */
 static void a_container_has_only_its_nodes(void)
 {
 	struct scene scene;

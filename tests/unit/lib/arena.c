@@ -40,7 +40,7 @@ static void large_ones_start_on_blocks(void)
 	EQ(gm_arena_take(&arena, 64, &small), 0);
 	EQ(gm_arena_take(&arena, 2 * MIB, &large), 0);
 	EQ(large, 2 * MIB);
-	/* What the alignment skipped is not lost. */
+	/* The bytes that the alignment skipped are not lost. */
 	EQ(gm_arena_take(&arena, 2 * MIB - 64, &next), 0);
 	EQ(next, 64);
 	/* No block has so much behind it, but a page has. */

@@ -12,7 +12,7 @@
 
 static struct segment_file file;
 
-/* Nobody listens there, and nobody owns it but root. */
+/* No agent listens there, and the file belongs to root. */
 #define NOWHERE "/nonexistent/gpumap"
 
 static int attach_to(const char *instance, struct gpumap **ret_map)

@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Memory of a device's own, against a peer in a thread: what jobs may do with
- * it, how it is made and freed, and what becomes of it when somebody dies.
+ * Memory of a device, against a peer in a thread: the jobs that may use it, how
+ * it is made and freed, and what becomes of it when one side dies.
  */
 
 #include <sys/wait.h>
@@ -43,7 +43,7 @@ static struct gpumap_job copy(uint64_t n)
 				    .n = n };
 }
 
-/* Until the peer has as many: frees are waited for by nobody. */
+/* Wait until the peer has as many: a free has no answer. */
 static bool settles_at(uint32_t n)
 {
 	for (int i = 0; i < 10000 && gm_get(&peer.n_buffers) != n; i++)
@@ -181,12 +181,12 @@ static void wrong_jobs_on_buffers_are_not_submitted(void)
 	job.n = UINT64_MAX / 4 + 2;
 	EQ(gpumap_submit(s, 1, &job, 1), -ERANGE);
 	job.n = 1;
-	job.dst = NULL; /* the other operand is judged as ever */
+	job.dst = NULL; /* the other operand is checked as always */
 	EQ(gpumap_submit(s, 1, &job, 1), -ERANGE);
 	job = good;
 	job.dst_buffer = a;
 	EQ(gpumap_submit(s, 0, &job, 1), -EOPNOTSUPP);
-	/* What makes and frees buffers is no job. */
+	/* Requests that make and free buffers are no jobs. */
 	job.op = GPUMAP_OP_ALLOC;
 	EQ(gpumap_submit(s, 1, &job, 1), -EINVAL);
 	job.op = GPUMAP_OP_FREE;

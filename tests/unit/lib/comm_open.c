@@ -56,13 +56,13 @@ static void an_agent_of_today(struct gpumap_session *s)
 	EQ(gm_get(&peer.comm_asked), 1);
 	EQ(gpumap_comm_flags(comm), GPUMAP_COMM_NCCL);
 	closed(comm);
-	/* Nobody gets what he did not ask for. */
+	/* No client gets a feature that it did not ask for. */
 	comm = opened(s, NULL);
 	EQ(gpumap_comm_flags(comm), 0);
 	closed(comm);
 }
 
-/* It takes the flag for a mistake, and is asked again without. */
+/* The agent takes the flag for an error, and is asked again without it. */
 static void an_older_agent(struct gpumap_session *s)
 {
 	struct gpumap_comm *comm;
@@ -72,7 +72,7 @@ static void an_older_agent(struct gpumap_session *s)
 	EQ(gm_get(&peer.comm_asked), 2);
 	EQ(gpumap_comm_flags(comm), 0);
 	STR(gpumap_refusal(map), "");
-	/* It has learned of it since. */
+	/* The agent knows the flag now. */
 	gm_put(&peer.comm_knows, GM_COMM_MAY_NCCL);
 	EQ(gpumap_comm_renew(comm), 0);
 	EQ(gm_get(&peer.comm_asked), 3);
@@ -84,7 +84,7 @@ static void an_older_agent(struct gpumap_session *s)
 	closed(comm);
 }
 
-/* What this library does not know is not asked for. */
+/* The library refuses flags that it does not know. */
 static void a_newer_program(struct gpumap_session *s)
 {
 	struct {

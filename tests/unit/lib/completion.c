@@ -13,7 +13,7 @@
 
 static struct gpumap_session *session;
 static struct gm_queue_pair *pair;
-static uint32_t n_posted; /* that nobody has taken yet, since begin() */
+static uint32_t n_posted; /* not taken by the client yet, since begin() */
 static uint32_t base;     /* position of the first job */
 
 /* The row's first position becomes @first: none of its slots was used yet. */
@@ -48,7 +48,7 @@ static int submit(uint64_t cookie, uint32_t n)
 	return submit_late(cookie, n, 0);
 }
 
-/* What was submitted at the @nth place ends with @status, or so it says. */
+/* Complete the entry at the @nth place with @status. */
 static void post(uint32_t nth, int32_t status)
 {
 	struct gm_ring worker = pair->in;
@@ -95,7 +95,7 @@ static void whoever_ends_first_is_given_first(void)
 	finish();
 }
 
-/* What is free behind a slot that is not does not count. */
+/* A free slot behind a used one does not count. */
 static void credit_ends_at_the_oldest(void)
 {
 	begin(0);
@@ -237,7 +237,7 @@ static void a_mark_goes_with_the_last(void)
 	post(2, 0);
 	post(3, 0);
 	EQ(take(DEPTH), 34);
-	/* Of nothing there is none. */
+	/* Without jobs there is no completion. */
 	EQ(gpumap_cancel(session, 0), 0);
 	EQ(gm_get(&pair->timeline->cancel), 0);
 	finish();

@@ -2,9 +2,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * exposed: a device table, a folder in the place of / with the driver's nodes
- * in it, and the rows that come of both.  What each text means is told by
- * cuda_visible_devices.c; here it is who is counted at all.
+ * container_devices: a device table, a folder in the place of / with the
+ * driver's nodes in it, and the rows that follow from both.
+ * cuda_visible_devices.c tests the meaning of each text; this test checks which
+ * devices count at all.
  */
 
 #include <errno.h>
@@ -180,7 +181,7 @@ static void the_table_is_what_is_counted(void)
 	STR(rows_of("GPU-a", NULL), "; stop 2");
 	STR(rows_of("GPU-a1,GPU-77,GPU-b3", NULL), "1; stop 1");
 	STR(rows_of("", NULL), "");
-	/* Of the split card only its parts, by each of their names. */
+	/* Only the parts of the split card, by each of their names. */
 	STR(rows_of("GPU-c4", NULL), "5");
 	STR(rows_of("MIG-d6", NULL), "6");
 	STR(rows_of("MIG-GPU-c4/1/1", NULL), "6");
@@ -189,7 +190,8 @@ static void the_table_is_what_is_counted(void)
 	STR(rows_of("MIG-GPU-a1/1/0", NULL), "; stop 1");
 }
 
-/* What is not given to a container does not count, nor does a lost card. */
+/* A device that a container was not given does not count, nor does a lost
+ * card. */
 static void only_what_can_be_opened_counts(void)
 {
 	put_all_nodes();

@@ -32,7 +32,7 @@
 #define UUID_O "1e099852-3624-56c0-8064-c5db1211e44f"
 #define UUID_P "8243111b-d4c4-587a-a96d-da04583b36e2"
 
-/* What the answers call them. */
+/* The names of the answers. */
 enum { A = 10, B = 3, C = 200, D = 0, M = 20, N = 21, O = 22, P = 7 };
 
 struct card {

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * What a worker reads of a job, for those that have a third operand, a second
+ * The fields that a worker reads, of jobs that have a third operand, a second
  * dtype or a file: the peer holds the row, and the test reads its ring.
  */
 
@@ -91,7 +91,7 @@ static void masks_take_a_second_slot(void)
 	}
 }
 
-/* Of all three, the mask alone is no arena's. */
+/* The mask alone of all three lies outside of the arena. */
 static void a_mask_may_be_a_buffers(void)
 {
 	struct gpumap_job job = masked(GPUMAP_OP_MASK_ADD);
@@ -131,7 +131,7 @@ static void what_is_no_mask_is_refused(void)
 	EQ(pair->out.pos, slots);
 }
 
-/* Whoever has none may have anything where it would be. */
+/* A job without such an operand may have any value there. */
 static void others_have_no_mask(void)
 {
 	struct gpumap_job job = masked(GPUMAP_OP_COPY);

@@ -84,7 +84,7 @@ static void the_next_worker_is_told_again(void)
 	EQ(run(s, 0, &job), 0);
 	OK(x[N - 1] == 5);
 	EQ(gm_get(&peer.reached), before + 2);
-	/* With the worker of the source it is gone, whoever is asked. */
+	/* The buffer is gone with the worker of the source, on every row. */
 	gm_put(&peer.die, 2);
 	while (gm_get(&peer.die) != 0)
 		usleep(1000);
@@ -104,7 +104,7 @@ static void a_free_ends_it_first(void)
 	EQ(gpumap_buffer_free(s, a), 0);
 	EQ(gm_get(&peer.unreached), before + 1);
 	EQ(run(s, 0, &job), -ESTALE);
-	/* Whom no row has been told of. */
+	/* A buffer that no row has been told of. */
 	EQ(gpumap_buffer_free(s, b), 0);
 	EQ(gm_get(&peer.unreached), before + 1);
 	gpumap_session_close(s);

@@ -30,7 +30,7 @@ static struct gm_model_place places[N] = {
 static void *table;
 static uint64_t bytes;
 
-/* What an opener knows of the share. */
+/* The share as an opener sees it. */
 static struct gpumap_model opener(void)
 {
 	struct gpumap_model m = { .n_buffers = 2 };

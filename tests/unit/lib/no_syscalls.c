@@ -84,7 +84,7 @@ static void confined(const gm_a32 *go)
 		} else if (row < 0 || row > 1) {
 			leave(3);
 		}
-		/* Nobody who publishes may be missed: wait for the first. */
+		/* No publication may be missed: wait for the first. */
 		if (i == LOOKUPS / 2 && gm_get(go) != 0 && again == 0)
 			i--;
 	}
@@ -115,7 +115,7 @@ static void a_million_lookups_make_no_system_call(void)
 	EQ(WEXITSTATUS(status), 0);
 }
 
-/* That the confinement confines. */
+/* Check that the filter works. */
 static void strict_mode_is_strict(void)
 {
 	int status = -1;

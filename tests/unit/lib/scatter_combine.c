@@ -78,7 +78,7 @@ static void the_least_and_the_greatest(void)
 	OK(least == -INFINITY);
 }
 
-/* Of f32 by number, of the halves by their bits: -2, -0, +0, 1.5, a NaN. */
+/* Numbers for f32, bits for the halves: -2, -0, +0, 1.5, a NaN. */
 static void floats_have_zeroes_and_nans(void)
 {
 	static const uint16_t halves[2][5] = {

@@ -235,7 +235,8 @@ static void the_agents_end_ends_the_jobs(void)
 	gpumap_session_close(s);
 }
 
-/* Who only polls makes no system call, and is told by the map to look. */
+/* A client that only polls makes no system call, and the map tells it to
+ * look. */
 static void a_poller_learns_of_a_new_agent(void)
 {
 	struct gpumap_session *s = open_session(16, 0);

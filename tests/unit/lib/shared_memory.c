@@ -137,7 +137,7 @@ static void a_row_is_told_with_the_first_job(void)
 	EQ(run(s, 0, &out), 0);
 	OK(at[N] == (float)(N + N / 2) && at[N - 1] == (float)(N - 1));
 	EQ(gm_get(&peer.registered), asked + 1);
-	/* What does not look at it tells nobody. */
+	/* A job that does not use it causes no message. */
 	nop.op = GPUMAP_OP_NOP;
 	nop.src_buffer = shared;
 	EQ(run(s, 1, &nop), 0);
@@ -146,7 +146,7 @@ static void a_row_is_told_with_the_first_job(void)
 	in.dst_at = 0;
 	EQ(run(s, 1, &in), 0);
 	EQ(gm_get(&peer.registered), asked + 2);
-	/* It outlives a worker: the agent tells the next one. */
+	/* The registration outlives a worker: the agent tells the next one. */
 	gm_put(&peer.die, 3);
 	while (gm_get(&peer.die) != 0)
 		usleep(100);
@@ -206,7 +206,7 @@ static void what_the_agent_refuses_is_not_submitted(void)
 	EQ(gpumap_wait(s, done, 1, GPUMAP_NO_DEADLINE), 1);
 	EQ(gpumap_wait(s, done, 1, GPUMAP_NO_DEADLINE), 1);
 	EQ(done[0].status, 0);
-	/* It was to be read only. */
+	/* The memory was registered read-only. */
 	jobs[1].dst_buffer = shared;
 	jobs[1].src_buffer = 0;
 	jobs[1].src = jobs[1].dst;
@@ -275,7 +275,7 @@ static void a_buffer_is_two_sessions(void)
 
 	EQ(gpumap_buffer_import(t, number, GPUMAP_BUFFER_READ_ONLY, &theirs),
 	   0);
-	/* What one fills the other finds. */
+	/* One session finds the bytes that the other has written. */
 	job = fill(NULL, N, 6);
 	job.dst_buffer = mine;
 	EQ(run(s, 2, &job), 0);
@@ -291,7 +291,7 @@ static void a_buffer_is_two_sessions(void)
 	job.dst_buffer = theirs;
 	EQ(gpumap_submit(t, 2, &job, 1), -EACCES);
 	EQ(gpumap_buffer_export(t, theirs, &again), -EINVAL);
-	/* It goes, the other stays. */
+	/* One goes, the other stays. */
 	EQ(gpumap_buffer_free(s, mine), 0);
 	job = copy(1);
 	job.dst = x;

@@ -185,7 +185,8 @@ static void statuses_come_through(void)
 	gpumap_session_close(s);
 }
 
-/* While the worker is awake nobody rings; when it sleeps, once per sleep. */
+/* While the worker is awake the client does not ring; when it sleeps, once per
+ * sleep. */
 static void doorbells_ring_for_sleepers(void)
 {
 	struct gpumap_session *s = open_session(64, 0);
@@ -335,8 +336,8 @@ static int scatter_failing(struct gpumap_session *s, uint32_t failing,
 	return ret;
 }
 
-/* What comes of the row is tried on another, once; what comes of the job would
- * be no better there. */
+/* An error of the row is tried on another row, once; an error of the job would
+ * be the same there. */
 static void only_a_rows_fault_is_made_up_for(void)
 {
 	static const int32_t rows_own[] = { -EIO, -ENODEV, -EOPNOTSUPP,
@@ -367,7 +368,7 @@ static void only_a_rows_fault_is_made_up_for(void)
 		OK(tiles[1].row == 1 && tiles[1].status == jobs_own[i]);
 		EQ(served, 2);
 	}
-	/* Where nobody is left it stays as it was. */
+	/* Where no row is left the error stays. */
 	EQ(scatter_failing(s, 3, -EIO, tiles, &served), -EIO);
 	OK(tiles[0].status == -EIO && tiles[1].status == -EIO);
 	EQ(served, 2);
@@ -470,7 +471,7 @@ static void a_scatter_that_is_late_leaves_its_tiles(void)
 	EQ(tiles[1].status, -ETIME);
 	EQ(gpumap_wait(s, &done, 1, GPUMAP_NO_DEADLINE), -ENODATA);
 	gm_put(&peer.hold, 0);
-	/* They end for nobody, and give their credit back. */
+	/* Their ends are not reported, and give their credit back. */
 	do {
 		silent &= gpumap_poll(s, &done, 1) == 0;
 		silent &= gpumap_session_counts(s, &counts) == 0;

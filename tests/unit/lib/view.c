@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* What readers see of a segment: devices, layer maps, and views of them while
+/* The readers' side of a segment: devices, layer maps, and views of them while
  * the writer goes on. */
 
 #include <errno.h>
@@ -245,7 +245,7 @@ static void names_are_listed(void)
 	EQ(gpumap_layers_next(map, &cursor, name), 0);
 }
 
-/* What a damaged segment may say of where things are. */
+/* Offsets that a damaged segment may have. */
 static void damaged_maps_are_refused(void)
 {
 	gm_a64 *slot = &file.segment.map.objects[9].slot;

@@ -128,7 +128,7 @@ static void what_is_no_mask_is_refused(void)
 		  "{\"error\":\"tgt_len" NUMBER },
 		{ ASK("causal", "\"1\"", "0", ""),
 		  "{\"error\":\"tgt_len" NUMBER },
-		/* Even where nobody would have looked at it. */
+		/* Even where no reader would have used it. */
 		{ ASK("causal", "1", "0", WINDOW("-1")),
 		  "{\"error\":\"sliding_window" NUMBER },
 		{ ASK("causal", "1", "0", CHUNK("0.5")),

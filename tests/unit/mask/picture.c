@@ -184,7 +184,7 @@ static void a_full_disk_is_told(void)
 	EQ(gm_picture_write(&p, f), -ENOSPC);
 	fclose(f);
 	f = fopen("/dev/full", "we");
-	/* What fits a buffer is told of, too. */
+	/* The length is right also for a picture that fits the buffer. */
 	EQ(gm_picture_write(
 		   &(struct gm_picture){ elements, GPUMAP_DTYPE_U8, 1, 9 }, f),
 	   -ENOSPC);

@@ -221,7 +221,7 @@ static void other_strategies_look_at_scores(void)
 		  "\"weight_bytes\":314572800,\"kv_bytes\":786432,"
 		  "\"activation_bytes\":2097152,\"reserve_bytes\":536870912,"
 		  "\"left_bytes\":105672704}],\"warnings\":[]}}" },
-		/* Alike where nobody says; the host only where it must. */
+		/* Equal parts by default; the host only where it must. */
 		{ BY("fewest", "[[104857600,4]]",
 		     GPU("700000000") "," GPU("860000000"), "null"),
 		  "{\"ok\":{\"device_layers\":[[1,2]],\"host_layers\":2,"

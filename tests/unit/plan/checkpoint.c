@@ -151,7 +151,8 @@ static void is_read(const uint64_t *layers, uint64_t non_mapped)
 #define READS(non_mapped, ...) \
 	is_read((const uint64_t[]){ __VA_ARGS__, 0 }, non_mapped)
 
-/* It is refused; @text comes after the directory's name, NULL for any. */
+/* The checkpoint is refused; @text comes after the directory's name, NULL for
+ * any. */
 static void is_refused(int code, const char *text)
 {
 	struct gm_checkpoint c = { .n_tensors = 77 };
@@ -462,7 +463,7 @@ static void only_regular_files_are_read(void)
 		perror(SINGLE);
 	is_refused(-EINVAL, "/" SINGLE " is not a regular file");
 	rmdir(in_dir(SINGLE));
-	/* Nobody writes to it: this must not wait. */
+	/* No process writes to the pipe: the call must not wait. */
 	if (mkfifo(in_dir(SINGLE), 0600))
 		perror(SINGLE);
 	is_refused(-EINVAL, "/" SINGLE " is not a regular file");

@@ -139,7 +139,7 @@ static void a_topology_comes_first(void)
 	    "Could not find cuda device with ordinal 3");
 	STR(with_topology(q, "0-4: {device: 'metal[0]'}"),
 	    "Could not find metal device with ordinal 0");
-	/* It says nothing of devices: the map stays. */
+	/* The file names no devices: the map stays. */
 	STR(with_topology(q, "0-32: {isq: Q4K}"), "cuda[2] 32");
 	STR(with_topology(q, "/x/: {device: cpu}"), "cuda[2] 32");
 	q.map = NULL;

@@ -501,7 +501,7 @@ static bool fits_with(struct scene *s, uint64_t *field, uint64_t value)
 	return r == 0;
 }
 
-/* What is advised holds, and one more or less does not. */
+/* The advised number fits, and one more does not. */
 static int wrong_advice(struct scene *s, const struct gm_plan_advice *a)
 {
 	int wrong = 0;

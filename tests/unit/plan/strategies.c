@@ -2,14 +2,13 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * What holds of every strategy, on models and nodes made up by chance:
+ * Properties of every strategy, on random models and nodes:
  *
- *   - a map gives each layer one row, and no row more than is left of it;
- *   - the three agree on whether there is a map at all;
- *   - balance is never slower than fill or fewest;
- *   - fewest never takes more rows than fill or balance;
- *   - hosts hold layers only where the other rows cannot hold them all;
- *   - none is refused for a type that another's rows do without.
+ * - a map gives each layer one row, and no row more than is left of it; - the
+ * three agree on whether there is a map at all; - balance is never slower than
+ * fill or fewest; - fewest never takes more rows than fill or balance; - hosts
+ * hold layers only where the other rows cannot hold them all; - none is refused
+ * for a type that another's rows do without.
  */
 
 #include <errno.h>
@@ -31,7 +30,7 @@ struct scene {
 	struct gm_plan_request q;
 };
 
-/* What is wrong, and how often. */
+/* The errors found, and how often. */
 static struct tally {
 	int made, refused, with_hosts;
 	int broken, disagree, slower, more_rows, early_hosts;
@@ -117,7 +116,7 @@ static bool is_sound(const struct scene *s, const struct gm_plan *plan)
 	       plan->base_row == plan->rows[0];
 }
 
-/* Of the slowest row: bytes of layers over score. */
+/* The load of the slowest row: bytes of layers over score. */
 static double slowest(const struct scene *s, const struct gm_plan *plan)
 {
 	double most = 0;
@@ -214,8 +213,8 @@ static void every_strategy_keeps_its_word(void)
 	   tally.with_hosts > ROUNDS / 20);
 }
 
-/* Some cards cannot do 16 bits.  Whoever puts layers there pays for it with
- * every row's cache, and may not be refused for that. */
+/* Some cards cannot do 16 bits.  A strategy that puts layers there pays for it
+ * with every row's cache, and may not be refused for that. */
 static void old_cards_are_in_nobodys_way(void)
 {
 	int left_out = 0, disagree = 0, broken = 0;

@@ -210,7 +210,7 @@ static void sysfs_says_what_is_near(void)
 	EQ(gm_place_near(tree.root, 0x10000, 0x0100, cpus, sizeof(cpus)), 0);
 	STR(cpus, "");
 	EQ(gm_place_near(tree.root, 0, 0x0200, cpus, sizeof(cpus)), -1);
-	/* It does not fit. */
+	/* The path does not fit. */
 	EQ(gm_place_near(tree.root, 0, 0x1700, cpus, 3), 1);
 	STR(cpus, "");
 	tree_file("sys/bus/pci/devices/0000:17:00.0/numa_node", "nonsense\n");
@@ -242,7 +242,8 @@ static void only_cards_of_the_module_are_listed(void)
 	tree_file("sys/bus/pci/devices/0000:17:00.0/class", "0x030200\n");
 	tree_link("sys/bus/pci/devices/0000:17:00.0/driver",
 		  "../../../bus/pci/drivers/nvidia");
-	/* Its sound device, one that a guest has, and somebody else's. */
+	/* The card's sound device, one that a virtual machine has, and a
+	 * stranger's. */
 	tree_file("sys/bus/pci/devices/0000:17:00.1/vendor", "0x10de\n");
 	tree_file("sys/bus/pci/devices/0000:17:00.1/class", "0x040300\n");
 	tree_file("sys/bus/pci/devices/0000:e1:00.0/vendor", "0x10de\n");

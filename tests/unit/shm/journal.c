@@ -2,9 +2,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * journal: a worker that may die after each of its stores, an undertaker that
- * may die after each of its own and is then started again, positions on both
- * sides of every wrap.  Each entry has to end exactly once.
+ * journal: a worker that may die after each of its stores, a recovery process
+ * that may die after each of its own and is then started again, positions on
+ * both sides of every wrap.  Each entry must end exactly once.
  */
 
 #include <errno.h>
@@ -277,7 +277,7 @@ static void take_and_submit_pairs(void)
 		submit_pair();
 }
 
-/* Its next owner reads on where the undertaker stopped. */
+/* The next worker reads on where the recovery process stopped. */
 static void two_slots_are_buried_together(void)
 {
 	for (uint32_t lead = 0; lead < 2; lead++) {

@@ -128,7 +128,7 @@ static void a_ticket_is_used_once(void)
 	EQ(visits, VISITS);
 }
 
-/* Until then nobody acts, however often it has been there. */
+/* Until then the point does nothing, however often it is reached. */
 static void a_ticket_may_come_late(void)
 {
 	char path[] = "/tmp/gpumap-test-XXXXXX";

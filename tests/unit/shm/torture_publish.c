@@ -23,7 +23,7 @@
 
 #define LAYERS 80
 
-/* What the readers tell the parent. */
+/* The readers' results for the parent. */
 struct report {
 	gm_a64 whole;
 	gm_a64 torn;

@@ -18,7 +18,7 @@ static unsigned char noise(uint64_t at)
 	return (unsigned char)((at * 2654435761u) >> 11);
 }
 
-/* What a file of @size says to a read; one in three is short. */
+/* The result of a read of a file of @size; one in three is short. */
 static uint32_t answer(bool shorts, uint64_t size, uint64_t from,
 		       unsigned char *to, uint32_t bytes)
 {

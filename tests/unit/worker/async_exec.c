@@ -107,7 +107,7 @@ static void long_ones_go_in_slices(void)
 	rig_close(&r);
 }
 
-/* No more than the journal can hold, and what it holds is buried once. */
+/* No more than the journal can hold, and each of these is recovered once. */
 static void a_depth_is_in_flight_at_most(void)
 {
 	struct gm_journal_state state;
@@ -222,7 +222,7 @@ static void without_room_it_waits_for_others(void)
 	rig_close(&r);
 }
 
-/* Lanes end in any order: nobody waits for a neighbour's. */
+/* Lanes end in any order: no slice waits for a neighbour's. */
 static void sessions_overtake_each_other(void)
 {
 	static const int good[1] = { 0 };
@@ -321,7 +321,7 @@ static void handles_and_quotas_are_judged(void)
 	e[6] = hand_alloc(&c, hand_handle(ROW, 2), 0, 0);
 	e[7] = hand_free(&c, x + (UINT64_C(1) << 32));
 	e[8] = fill(&c, x, 2048, 1, 1);
-	/* It fits as it was asked for, and not as it was rounded up. */
+	/* The allocation fits as requested, and not as rounded up. */
 	e[9] = hand_alloc(&c, hand_handle(ROW, 3), 2047 - 255, 0);
 	e[10] = hand_free(&c, x);
 	e[11] = hand_alloc(&c, hand_handle(ROW, 4), 4096, 0);
@@ -384,7 +384,7 @@ static void the_arena_is_reached_in_parts(void)
 	hand_open(&c, 1, 0, ROW, 16, 4 * MIB);
 	s = rig_attach(&r, &c);
 	rig_end(&r, &c, s);
-	EQ(r.late.n_reached, 0); /* nobody named it */
+	EQ(r.late.n_reached, 0); /* no entry named it */
 
 	hand_open(&c, 2, 0, ROW, 16, 4 * MIB);
 	s = rig_attach(&r, &c);
@@ -398,7 +398,7 @@ static void the_arena_is_reached_in_parts(void)
 	rig_serve(&r, s);
 	EQ(r.late.n_reached, 1);
 	EQ(s->reached[2] != NULL, 1);
-	EQ(r.late.slice[1].task.dst_address != 0, 0); /* judged before that */
+	EQ(r.late.slice[1].task.dst_address != 0, 0); /* decoded before that */
 	r.late.reach_rc = -ENOMEM;
 	e[1] = copy(&c, 0, 2 * MIB + 100, 0, 0, 16);
 	hand_submit(&c, e + 1, 1);
@@ -506,7 +506,7 @@ static void asleep_it_is_looked_after(void)
 	rig_close(&r);
 }
 
-/* What a lost device leaves undone, the undertaker ends. */
+/* The recovery process ends the jobs that a lost device leaves undone. */
 static void a_lost_device_ends_the_worker(void)
 {
 	struct gm_wire wire = { 0 };
@@ -522,7 +522,7 @@ static void a_lost_device_ends_the_worker(void)
 	fflush(stdout);
 	child = fork();
 	if (child == 0) {
-		/* What it finds is told by how it ends. */
+		/* The end of the slice shows the error that was found. */
 		if (!freopen("/dev/null", "w", stdout))
 			_exit(78);
 		gm_slow_start(&r.w.slow, r.w.dev, &r.journal->slow, -1);

@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * flight: bells for nothing, sessions that broke the contract, and a device
- * that goes while nobody uses it, as the worker hears of them.
+ * async_exec: doorbells without work, sessions that broke the contract, and a
+ * device that is lost while no session uses it, as the worker hears of them.
  */
 
 #include <sys/wait.h>
@@ -83,7 +83,7 @@ static void bells_of_a_full_session_are_counted(void)
 	OK(!s->active); /* and costs no turns */
 	gm_events_look(&r.w);
 	OK(!s->active);
-	/* It is served all the same. */
+	/* The session is served all the same. */
 	for (int i = 0; i < 3; i++) {
 		late_land_all(&r.late);
 		gm_async_exec_poll(&r.w);
@@ -155,7 +155,7 @@ static void register_new(const struct hand_client *c, uint32_t kind)
 	EQ(wire.status, 0);
 }
 
-/* What is under way may use it; what is behind the breach never will. */
+/* Work in flight may use it; entries behind the breach never will. */
 static void who_broke_the_contract_is_forgotten_at_once(void)
 {
 	struct gm_worker_session *s;
@@ -185,7 +185,7 @@ static void who_broke_the_contract_is_forgotten_at_once(void)
 	EQ(r.w.slow.n, 0); /* the last slice is under way */
 	EQ(r.w.n_forgets, 1);
 	late_land_all(&r.late);
-	OK(gm_async_exec_may_sleep(&r.w)); /* and nobody will wake it */
+	OK(gm_async_exec_may_sleep(&r.w)); /* and no event will wake it */
 	rig_slow(&r);
 	EQ(rig_hear(&r, &wire, 10000), GM_WIRE_FORGOTTEN);
 	EQ(wire.status, 0);
@@ -275,7 +275,7 @@ static void a_load_ends_before_its_memory_goes(void)
 
 /* ---- the device -------------------------------------------------------- */
 
-/* It tells, and there is nothing under way to ask it about. */
+/* The device signals, and no slice is in flight. */
 static void an_idle_worker_ends_with_its_device(void)
 {
 	struct gm_wire wire = { 0 };
@@ -314,7 +314,7 @@ static void an_idle_worker_ends_with_its_device(void)
 	rig_close(&r);
 }
 
-/* What the journal says while memory is being registered. */
+/* The journal's sign while memory is being registered. */
 static uint64_t noted_place, noted_handle;
 
 static int noting_reach(struct gm_backend_device *dev, char *at, uint64_t bytes,

@@ -133,7 +133,8 @@ static void slots_come_in_pairs(void)
 	}
 }
 
-/* But memory is given back: that is no job, and nobody submits it again. */
+/* But memory is given back: a FREE is no job, and no client submits it
+ * again. */
 static void what_is_taken_back_is_not_begun(void)
 {
 	static const int made[] = { 0 };

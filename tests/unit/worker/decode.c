@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* judge: what each entry comes to, every reserved bit, every edge of the
+/* decode: the result of each entry, every reserved bit, every edge of the
  * arena. */
 
 #include <errno.h>
@@ -171,7 +171,7 @@ static void slots_come_in_pairs(void)
 	EQ(gm_judge_entry(&judge, words, NULL, &v), -EPROTO);
 	EQ(gm_judge_entry(&judge, words, words, &v), -EPROTO);
 	EQ(gm_judge_entry(&judge, second, NULL, &v), -EPROTO);
-	/* What is behind one that has no second is not looked at. */
+	/* The slot behind an entry without a second one is not read. */
 	e.flags = 0;
 	gm_entry_pack(&e, words);
 	EQ(gm_judge_entry(&judge, words, second, &v), 0);
@@ -189,7 +189,7 @@ static void unknown_operations_are_breaches(void)
 		struct gm_decoded_entry verdict;
 		int rc = judge_it(&e, &verdict);
 
-		/* Of masks a second slot is missing. */
+		/* Entries of masks lack their second slot. */
 		wrong += (rc == -EPROTO) !=
 			 (op >= GPUMAP_OP_MASK_ADD && op != GPUMAP_OP_LOAD &&
 			  (op < GPUMAP_OP_BARRIER || op > GPUMAP_OP_RECV));
@@ -197,7 +197,7 @@ static void unknown_operations_are_breaches(void)
 	EQ(wrong, 0);
 }
 
-/* What is wrong with them is for all ranks to hear: it is passed on. */
+/* All ranks must learn of their errors: these are passed on. */
 static void collectives_are_passed_on(void)
 {
 	struct gm_entry e = entry_of(GPUMAP_OP_REDUCE_SCATTER, 99, 1, 2, 3);
@@ -240,7 +240,7 @@ static void the_dead_are_not_served(void)
 	EQ(judge_it(&e, &verdict), -EIO);
 	gm_entry_pack(&e, words);
 	OK(!gm_judge_plain(&judge, words));
-	/* A breach is one whoever it was meant for. */
+	/* A breach ends the session, whatever the entry's operation. */
 	e.flags = 2;
 	EQ(judge_it(&e, &verdict), -EPROTO);
 }

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* judge: entries that name buffers, of the row's own, registered, another row's
- * and files. */
+/* decode: entries that name buffers, of the row's own, registered, another
+ * row's and files. */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -187,14 +187,14 @@ static void another_rows_memory_is_copied_from_only(void)
 	EQ(judge_with(&b, &e, &v), -EACCES);
 	e.dst_buffer = borrowed;
 	EQ(judge_with(&b, &e, &v), -EACCES);
-	/* It is not this row's to free. */
+	/* This row may not free it. */
 	e = entry_of(GPUMAP_OP_FREE, GPUMAP_DTYPE_U8, 0, 0, 0);
 	e.dst_buffer = borrowed;
 	EQ(judge_with(&b, &e, &v), -EINVAL);
 	drop_buffers(&b);
 }
 
-/* The third operand is in the second slot, and is judged as the others are. */
+/* The third operand is in the second slot, and is checked as the others are. */
 static void masks_are_this_rows(void)
 {
 	const uint64_t imported = gm_handle_make(50, GM_BUFFER_DEVICE, 7, 7);

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* judge: operators whose operands are not all alike: casts, reductions, and
- * masks, which are the third operand and so in the second slot. */
+/* decode: operators with different operands: casts, reductions, and masks,
+ * which are the third operand and so in the second slot. */
 
 #include <errno.h>
 
@@ -206,7 +206,7 @@ static void a_mask_has_a_second_slot(void)
 	STR(v.why, "a third operand without a second slot");
 }
 
-/* Of an operation that has none nothing is looked at. */
+/* An operation without operands reads none. */
 static void others_have_no_third_operand(void)
 {
 	struct gm_entry e = mask_of(0);

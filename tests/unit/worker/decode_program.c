@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* judge: jobs that run a program, as no honest library would write them. */
+/* decode: jobs that run a program, as no honest library would write them. */
 
 #include <errno.h>
 #include <stdlib.h>

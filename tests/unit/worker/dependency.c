@@ -106,7 +106,7 @@ static void a_head_waits_until_it_is_told(void)
 	OK(!v.s->active);
 	OK(!gm_async_exec_due(&r.w, v.s));
 	EQ(gm_get(v.bits), 1u << ROW);
-	/* Nobody has to look for a while, unless told. */
+	/* The worker need not poll for a while, unless woken. */
 	OK(gm_wait_is_due(&r.w, &ns) || (ns > 0 && ns <= GM_WAIT_LOOK_NS));
 	other_is_at(&v, 1, 3);
 	gm_put(v.bits, 0);
@@ -189,7 +189,7 @@ static void it_ends_for_other_reasons(void)
 	close_scene(&v);
 }
 
-/* What is wrong with one is told before the others have come. */
+/* The error of one is reported before the others have come. */
 static void nobody_waits_for_what_cannot_be(void)
 {
 	uint64_t until = gm_time_make(OTHER, 1, 9);
@@ -213,7 +213,7 @@ static void nobody_waits_for_what_cannot_be(void)
 	close_scene(&v);
 }
 
-/* What is in flight lands, whatever the head behind it waits for. */
+/* Slices in flight land, whatever the head behind them waits for. */
 static void what_is_under_way_goes_on(void)
 {
 	struct hand_client *c;
@@ -248,7 +248,8 @@ static void what_is_under_way_goes_on(void)
 	close_scene(&v);
 }
 
-/* Who ends something wakes who waits, or asks for what wakes it. */
+/* A worker that ends an entry wakes those that wait, or asks for their
+ * eventfd. */
 static void who_waits_is_woken(void)
 {
 	int waker = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

@@ -110,8 +110,8 @@ static void many_are_read_ahead(void)
 	close_row();
 }
 
-/* What fails ahead says nothing: it is read again, once, when its entry has
- * begun, and ends with what is said then. */
+/* An error of a read ahead is not reported: the piece is read again, once, when
+ * its entry has begun, and ends with the result of that read. */
 static void what_fails_is_read_again(int res, int32_t status)
 {
 	struct user *u = open_two(2);
@@ -123,7 +123,7 @@ static void what_fails_is_read_again(int res, int32_t status)
 	end_one_as(u->s->ahead, res);
 	go();
 	OK(!u->s->ahead);
-	/* And one that nobody asks for. */
+	/* And one that no entry asks for. */
 	EQ(r.w.loader.n_used, 3);
 	EQ(u->n_ended, 0);
 	end_reads(first, 2);
@@ -194,7 +194,7 @@ static void what_is_forgotten_is_not_read(void)
 	close_row();
 }
 
-/* Who cancels it has his staging back, sooner or later. */
+/* A session that cancels it has its staging back, sooner or later. */
 static void what_is_cancelled_is_given_back(void)
 {
 	struct user *u = open_two(2);
@@ -235,7 +235,8 @@ static void the_next_goes_on_when_one_is_over(void)
 	close_row();
 }
 
-/* Who leaves waits for no read, and takes along what has come. */
+/* A session that leaves waits for no read, and drops the pieces that have
+ * come. */
 static void who_leaves_takes_it_along(void)
 {
 	struct user *u = open_two(2);
@@ -273,7 +274,7 @@ static void who_is_late_reads_nothing_ahead(void)
 	close_row();
 }
 
-/* Nor does who comes behind one that is, and that nobody asks for. */
+/* Nor does a session behind one that is, and that no entry asks for. */
 static void reads_that_nobody_asks_for_are_late(void)
 {
 	struct user *u = open_two(2);
@@ -298,7 +299,8 @@ static void reads_that_nobody_asks_for_are_late(void)
 	close_row();
 }
 
-/* Who comes finds staging, and as long as he asks nobody reads ahead. */
+/* A new session finds staging, and as long as it asks no session reads
+ * ahead. */
 static void who_comes_finds_staging(uint32_t uid)
 {
 	struct user *u = open_two(3), *other;
@@ -324,7 +326,7 @@ static void who_comes_finds_staging(uint32_t uid)
 	close_row();
 }
 
-/* What has been read ahead cannot be copied yet, and holds up no rounds. */
+/* Pieces that were read ahead cannot be copied yet, and hold up no rounds. */
 static void nobody_waits_for_it(void)
 {
 	struct user *u = open_two(2), *other;
@@ -374,7 +376,7 @@ static void who_drains_reads_nothing_ahead(bool finds_late)
 	close_row();
 }
 
-/* What is not a LOAD and the very next waits for its turn. */
+/* An entry that is not a LOAD and the very next one waits for its turn. */
 static void only_the_very_next_is(const struct gm_entry *e, uint32_t n,
 				  const int32_t *status)
 {

@@ -24,9 +24,9 @@
  *
  * A host row has a worker as long as the agent runs.  A CUDA row has one while
  * a session is attached or a mask is to have a replica there, and for cuda.idle
- * afterwards.  With the worker it has a standby, a process that has initialised
- * the driver and replaces a worker that dies.  Between two workers the row is
- * IDLE, and READY for readers.
+ * afterwards.  Beside the worker it has a standby if the configuration asks for
+ * one: a process that has initialised the driver and replaces a worker that
+ * dies.  Between two workers the row is IDLE, and READY for readers.
  *
  * Programs of clients run in workers of their own, one for each row and uid
  * (program_workers.h).  The row does not show what becomes of these.

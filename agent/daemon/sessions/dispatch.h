@@ -2,14 +2,14 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * dispatch - what a client can ask for, one handler each.
+ * dispatch - find the handler of each type of request that a client can send.
  */
 #ifndef GM_DAEMON_SESSIONS_DISPATCH_H
 #define GM_DAEMON_SESSIONS_DISPATCH_H
 
 #include "agent/daemon/base/connection.h"
 
-/* How to treat a type; NULL for one that we do not know. */
+/* The handler and the form of a request type; NULL for an unknown type. */
 const struct gm_request_kind *gm_request_kind(uint16_t type);
 
 #endif

@@ -56,8 +56,9 @@ static int judge_mask(struct gm_connection *c, const struct gm_mask_use *ask,
 				     c->server->why);
 }
 
-/* Whatever becomes of the name, the memory is in use: so of that a uid has as
- * much as of masks that it publishes. */
+/* Check the uid's limit.  A mask's memory stays in use even after its name is
+ * released.  So the masks that a uid uses have the same limit in bytes as the
+ * masks that it publishes. */
 static int judge_bytes(struct gm_connection *c,
 		       const struct gm_masks_block *block)
 {

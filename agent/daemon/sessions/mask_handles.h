@@ -2,15 +2,13 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * mask_handles - masks that jobs of a session name.
+ * mask_handles - let a session's jobs name masks by handles.
  *
- * MASK_USE gives a handle to a publication, and MASK_SHOW has the worker of a
- * row map that row's replica, as if it were memory that the session had
- * registered read-only: register.h keeps the handle, and asks the next
- * worker of a host's row again; on a device it is a replica for the session's
- * uid, see
- * masks/device_replicas.h.
- * Which publication it is: masks/held.h.
+ * MASK_USE gives a handle to a publication, and MASK_SHOW has a row's worker
+ * map that row's replica, like memory that the session has registered
+ * read-only.  register.h keeps the handle, and asks the next worker of a host
+ * row again.  On a device the replica is one for the session's uid, see
+ * masks/device_replicas.h.  masks/held.h keeps the publication.
  */
 #ifndef GM_DAEMON_SESSIONS_MASK_HANDLES_H
 #define GM_DAEMON_SESSIONS_MASK_HANDLES_H

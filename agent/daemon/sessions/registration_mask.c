@@ -2,12 +2,12 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Masks among what a session has registered.
+ * registration_mask - register masks for a session's rows.
  *
- * A row of a host maps the span of its node.  A CUDA row imports a replica on
- * its device, one of the session's own uid, which may have to be made first;
- * that is gone with the row's worker, and the library asks again for the next
- * one.
+ * A host row maps the node's memory of the mask.  A CUDA row imports a replica
+ * on its device, made for the session's own uid, which may have to be created
+ * first.  Such a replica ends with the row's worker, and the library asks the
+ * next worker again.
  */
 
 #include "agent/daemon/masks/held.h"

@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * usage_request - lists the memory of devices that each session has, and each
- * user's exports without a session.
+ * usage_request - list the device memory of each session, and each user's
+ * exports without a session.
  */
 #ifndef GM_DAEMON_SESSIONS_USAGE_REQUEST_H
 #define GM_DAEMON_SESSIONS_USAGE_REQUEST_H

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * field - what state files of several kinds have in their JSON.
+ * field - read the JSON fields that state files of several kinds have.
  */
 #ifndef GM_DAEMON_STATE_FIELD_H
 #define GM_DAEMON_STATE_FIELD_H
@@ -10,17 +10,17 @@
 #include "agent/daemon/state/text.h"
 #include "agent/plan/wide_json.h"
 
-/* The name of any object, as it was. */
+/* Read an object's name, unescaped. */
 void gm_state_field_name(struct gm_fields *f, const char *key,
 			 char ret_name[GM_NAME_BYTES]);
 
-/* How many uuids the list @key has, 1 to GM_ROWS and none twice, which follow
- * by gm_state_field_uuids(); or 0, refused. */
+/* Returns the length of the list @key of UUIDs, 1 to GM_ROWS, or 0 if it is
+ * refused.  gm_state_field_uuids() reads the UUIDs, and refuses duplicates. */
 uint32_t gm_state_field_rows(struct gm_fields *f, const char *key);
 void gm_state_field_uuids(struct gm_fields *f, const char *key,
 			  uint8_t (*ret_uuids)[16]);
 
-/* A file's text while it is read. */
+/* The state of reading one file's text. */
 struct gm_state_reading {
 	struct gm_fields fields;
 	struct gm_plan_error error;
@@ -28,7 +28,7 @@ struct gm_state_reading {
 };
 
 /*
- * gm_state_reading_begin - have the fields of a text
+ * gm_state_reading_begin - parse a text, so that its fields can be read
  *
  * Returns	0, and ret_reading is to be ended; else as gm_map_text_read()
  */
@@ -36,8 +36,8 @@ int gm_state_reading_begin(struct gm_state_reading *ret_reading,
 			   const char *text, size_t bytes,
 			   char ret_why[GM_WHY_BYTES]);
 
-/* No text of the fields is there after it.  Returns 0 where nothing was
- * refused; -EPROTO, -ENOMEM with ret_why. */
+/* Free the fields and their texts.  Returns 0 when no field was refused;
+ * -EPROTO, -ENOMEM with ret_why. */
 int gm_state_reading_end(struct gm_state_reading *reading,
 			 char ret_why[GM_WHY_BYTES]);
 

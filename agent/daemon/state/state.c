@@ -5,7 +5,7 @@
 
 #include "agent/daemon/daemon.h"
 
-/* The daemon of a test of one module may have no kinds. */
+/* The daemon in a unit test may have no kinds. */
 #define FOR_EACH_KIND(i, d) \
 	for (unsigned i = 0; (d)->state_kinds && (d)->state_kinds[i]; i++)
 

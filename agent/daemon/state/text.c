@@ -13,7 +13,7 @@
 #include "shm/layout.h"
 #include "shm/objects.h"
 
-/* FNV-1a: what it is to find out is a disk's doing, and no enemy's. */
+/* FNV-1a: the sum detects errors of a disk, not forgeries. */
 #define KIND  "gpumap-state "
 #define MAJOR "1 "
 
@@ -61,7 +61,7 @@ static int digit(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* One byte of two digits, or -1. */
+/* The byte of two hex digits, or -1. */
 static int hex_byte(const char *at)
 {
 	int high = digit(at[0]), low = high < 0 ? -1 : digit(at[1]);
@@ -150,7 +150,8 @@ int gm_state_text_frame(FILE *to, char **body, const size_t *bytes,
 	return 0;
 }
 
-/* There is one way only to write the first line. */
+/* The first line has one valid form only, so it is compared with the expected
+ * one. */
 int gm_state_text_unframe(const char *text, size_t bytes, const char **ret_body,
 			  char ret_why[GM_WHY_BYTES])
 {

@@ -23,7 +23,7 @@ pid_t gm_stale_worker_holder(const char *lock_path)
 	int error;
 
 	if (fd < 0)
-		return 0; /* the worker will say what is wrong with it */
+		return 0; /* the worker will report what is wrong with it */
 	error = fcntl(fd, F_GETLK, &lock);
 	close(fd);
 	if (error != 0 || lock.l_type == F_UNLCK)
@@ -31,8 +31,8 @@ pid_t gm_stale_worker_holder(const char *lock_path)
 	return lock.l_pid > 0 ? lock.l_pid : -1;
 }
 
-/* Was it started to hold this lock?  Its command line is all that can be seen
- * of a process that may not be dumped. */
+/* Was the process started to hold this lock?  Its command line is the only
+ * evidence about a process that may not be dumped. */
 static bool is_worker_of(pid_t pid, const char *lock_path)
 {
 	char path[32], text[8192];
@@ -51,8 +51,8 @@ static bool is_worker_of(pid_t pid, const char *lock_path)
 	return false;
 }
 
-/* The descriptor first: what is found out after it is of the process that it
- * stands for.  Returns 1 when it has let go. */
+/* Open the pidfd first: all checks after that are about the process that the
+ * pidfd refers to.  Returns 1 when the process has released the lock. */
 static int end(const char *lock_path, pid_t pid)
 {
 	int fd, ret = 0;

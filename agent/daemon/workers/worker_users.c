@@ -6,7 +6,7 @@
 #include "agent/daemon/daemon.h"
 #include "agent/daemon/workers/worker_process.h"
 
-/* The daemon of a test of one module may have none. */
+/* The daemon in a unit test may have no list. */
 static const struct gm_worker_user *user_at(const struct gm_daemon *d,
 					    unsigned i)
 {

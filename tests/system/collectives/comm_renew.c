@@ -2,8 +2,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Communicators that are broken, and taken up again: with what is still under
- * way of before, on the rows that their mesh has by then, and when it has none.
+ * Checks gpumap_comm_renew: a broken communicator is renewed while collectives
+ * of the time before are still under way, after its mesh moved to other rows,
+ * and while its mesh is missing.
  */
 
 #include <signal.h>
@@ -27,13 +28,14 @@ static pid_t worker_of(uint32_t row)
 	return (pid_t)story_device(map, row).worker_pid;
 }
 
-/* "m", of other rows than before. */
+/* Publish the mesh "m" on these rows. */
 static int arrange(const uint32_t *rows, uint32_t n)
 {
 	return collective_mesh_of(map, "m", rows, n);
 }
 
-/* Its ranks are on these rows, and use them. */
+/* The communicator's ranks must be on these rows, and a collective on them must
+ * be right. */
 static void is_on(struct ranks *g, const uint32_t *rows, uint32_t n)
 {
 	uint32_t now[COLLECTIVE_RANKS];
@@ -53,7 +55,7 @@ static void it_follows_its_mesh(void)
 	struct ranks g;
 
 	EQ(arrange(three, 3), 0);
-	/* Memory for three. */
+	/* The communicator is opened with memory for three ranks. */
 	if (!collective_open(session, "m", 65536, &g))
 		return;
 	EQ(arrange(two, 2), 0);
@@ -66,7 +68,8 @@ static void it_follows_its_mesh(void)
 	collective_close(&g);
 }
 
-/* What ends after it was renewed, and began before, does not break it. */
+/* A collective that began before the renewal and ends after it does not break
+ * the renewed communicator. */
 static void old_ones_do_not_break_it(void)
 {
 	pid_t pid = worker_of(2);
@@ -88,13 +91,14 @@ static void old_ones_do_not_break_it(void)
 	status = collective_end(session, 2);
 	OK(status == -ESTALE || status == -EIO);
 	EQ(collective_once(&g, &sum, 1), 0);
-	/* As well as one that is well. */
+	/* A communicator that is not broken can be renewed, too. */
 	EQ(gpumap_comm_renew(g.comm), 0);
 	EQ(collective_once(&g, &sum, 1), 0);
 	collective_close(&g);
 }
 
-/* It stays broken, and can be renewed, or closed, when there is one again. */
+/* Without its mesh the communicator stays broken.  As soon as the mesh is
+ * published again, the communicator can be renewed, or closed. */
 static void a_mesh_may_be_gone(void)
 {
 	static const uint32_t rows[] = { 0, 1 };
@@ -117,7 +121,7 @@ static void a_mesh_may_be_gone(void)
 	collective_close(&g);
 }
 
-/* Nothing is left over of those that were renewed. */
+/* Renewals leave nothing behind in the agent. */
 static void it_may_be_renewed_for_ever(void)
 {
 	struct ranks g;
@@ -127,7 +131,7 @@ static void it_may_be_renewed_for_ever(void)
 		return;
 	EQ(gpumap_comm_renew(g.comm), 0);
 	before = story_holds_at_rest(agent.pid);
-	/* More than a session may have at once. */
+	/* More renewals than a session may have communicators at once. */
 	for (int i = 0; i < 300; i++)
 		bad += gpumap_comm_renew(g.comm) != 0;
 	EQ(bad, 0);

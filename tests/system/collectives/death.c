@@ -2,10 +2,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Somebody dies or stops while collectives are under way: the worker of a rank,
- * the client, the agent.  Nobody waits past the deadline, what says 0 is right,
- * all the rest says one of the errors that it may, and the group is there
- * again.
+ * Checks collectives while a process they need dies or stops: the worker of a
+ * rank, the client, or the agent.  No client waits past its deadline, status 0
+ * comes only with right data, every other status is one of the expected errors,
+ * and the communicator can be renewed.
  */
 
 #include <sys/prctl.h>
@@ -22,7 +22,7 @@ static struct gpumap *map;
 static struct gpumap_session *session;
 static struct ranks group;
 
-/* Small ones and ones of many slices in turns. */
+/* The batch mixes small collectives and collectives of many slices. */
 static const struct shape shapes[] = {
 	{ .op = GPUMAP_OP_ALL_REDUCE, .dtype = GPUMAP_DTYPE_I32, .n = 200 },
 	{ .op = GPUMAP_OP_ALL_REDUCE, .dtype = GPUMAP_DTYPE_I32, .n = 300001 },
@@ -73,7 +73,7 @@ static int32_t *words(char *memory)
 	return (int32_t *)(void *)memory;
 }
 
-/* Rank r gives round + r + i. */
+/* Rank r contributes round + r + i. */
 static void fill(uint32_t i, int round)
 {
 	struct ranks g = part_of(i);
@@ -131,7 +131,7 @@ static bool may_say(int32_t status, bool has_deadline)
 	       (has_deadline && status == -ETIME);
 }
 
-/* Take all of them.  Each ends once. */
+/* Take all completions of the batch.  Each collective ends once. */
 static void collect_all(int round, uint64_t deadline_ns)
 {
 	uint64_t patience = story_now() + STORY_LIMIT_NS;
@@ -163,7 +163,8 @@ static void collect_all(int round, uint64_t deadline_ns)
 	}
 }
 
-/* Renew it, as often as a worker ends meanwhile, and use it. */
+/* Renew the communicator, again whenever a worker ends meanwhile, and run a
+ * barrier on it. */
 static bool renew(void)
 {
 	uint64_t until = story_now() + STORY_LIMIT_NS;
@@ -208,7 +209,7 @@ static void a_worker_is_killed(void)
 		kill(pid, SIGKILL);
 		killed = story_now();
 		collect_all(round, 0);
-		/* Whether it was over before it died, or not. */
+		/* The batch may have ended before the worker died. */
 		while (story_lives(pid))
 			story_nap(1000);
 		if (!renew())
@@ -219,8 +220,8 @@ static void a_worker_is_killed(void)
 	tell("a worker was killed");
 }
 
-/* One of them stops for good, and the deadline holds all the same; or for a
- * moment.  A machine that stands still may be late, too, but not each time. */
+/* A worker stops for good, or for a moment.  The deadline holds in both cases.
+ * A machine that is held up may exceed it, but not in every round. */
 static void a_worker_stops(void)
 {
 	int stopped = 0, in_time = 0;
@@ -230,7 +231,8 @@ static void a_worker_stops(void)
 		bool for_good = round % 4 == 3;
 		uint64_t deadline = story_now() + UINT64_C(400000000);
 
-		/* Before it comes to the group, or somewhere in it. */
+		/* The worker stops before its part begins, or somewhere in the
+		 * middle. */
 		if (round % 2)
 			OK(process_stop(pid));
 		submit_all(round, deadline);
@@ -267,7 +269,8 @@ static void be_killed(int ready)
 	struct gpumap_done done[8];
 	struct ranks g;
 
-	/* What it finds is told by the pipe alone. */
+	/* The child reports through the pipe alone, so its checks print
+	 * nothing. */
 	if (!freopen("/dev/null", "w", stdout))
 		_exit(1);
 	if (!own || gpumap_session_open(own, NULL, &mine) != 0 ||
@@ -281,7 +284,8 @@ static void be_killed(int ready)
 	}
 }
 
-/* Of a communicator; what workers have in common has a longer name. */
+/* Count the pages of communicators that the agent and the workers hold.  The
+ * page that all workers share has a longer name and does not count. */
 static int pages_held(void)
 {
 	int n = story_holds(agent.pid, "gpumap-comm ");
@@ -294,7 +298,7 @@ static int pages_held(void)
 	return n;
 }
 
-/* Wait until no more than @most are held.  Returns how many are. */
+/* Wait until at most @most pages are held.  Returns how many are held. */
 static int pages_left(int most)
 {
 	uint64_t until = story_now() + STORY_LIMIT_NS;
@@ -307,8 +311,9 @@ static int pages_left(int most)
 	return held;
 }
 
-/* gpumapd closes pages in a thread of its own: the first count may have one of
- * the group before.  What is lost each time comes to more than that. */
+/* gpumapd closes pages in a thread of its own, so the first count may include a
+ * page of the communicator before.  A page leaked in each round would exceed
+ * that. */
 static void a_client_is_killed(void)
 {
 	int held = pages_held(), unborn = 0, left = 0;
@@ -331,7 +336,7 @@ static void a_client_is_killed(void)
 		story_nap(story_moment(round, 4000));
 		kill(pid, SIGKILL);
 		waitpid(pid, NULL, 0);
-		/* Another session of the same rows goes on meanwhile. */
+		/* Another session on the same rows must be able to continue. */
 		submit_all(round, 0);
 		collect_all(round, 0);
 		left += pages_left(held) > held;
@@ -353,14 +358,16 @@ static void the_agent_is_killed(void)
 	pid_t pid = worker_of(1);
 	bool was_ended;
 
-	/* With an heir in the session of its agent it is no stopped orphan,
-	 * which the kernel would have go on. */
+	/* This process becomes the parent of the agent's children when the
+	 * agent dies.  Otherwise their process group would be orphaned, and the
+	 * kernel continues the stopped members of an orphaned group. */
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	OK(process_stop(pid));
 	submit_all(1, 0);
 	EQ(agent_kill(&agent, SIGKILL), -SIGKILL);
-	/* Where the machine stood still for seconds, the agent has ended who
-	 * stood before it died itself: nobody else can have. */
+	/* On a machine that was held up for seconds, the agent may have ended
+	 * the stopped worker before the agent was killed.  No other process
+	 * could have ended it. */
 	device = story_device(map, 1);
 	was_ended = device.state != GPUMAP_DEVICE_READY ||
 		    (pid_t)device.worker_pid != pid;
@@ -373,7 +380,7 @@ static void the_agent_is_killed(void)
 		well += done.status == 0;
 		n++;
 	}
-	kill(pid, SIGCONT); /* to find that its agent is gone */
+	kill(pid, SIGCONT); /* to notice that its agent is gone */
 	OK(waitpid(pid, NULL, 0) == pid || was_ended);
 	prctl(PR_SET_CHILD_SUBREAPER, 0);
 	EQ(n, (int)BATCH);
@@ -401,7 +408,8 @@ static bool begin(void)
 	       collective_open(session, "ranks", BATCH * BYTES, &group);
 }
 
-/* Until somebody has died, and what comes after that is right. */
+/* Use the communicator until a process has died at the marked point and two
+ * batches after that have ended well. */
 static void use_until_right(const char *ticket)
 {
 	uint64_t until = story_now() + STORY_LIMIT_NS;
@@ -421,7 +429,7 @@ static void use_until_right(const char *ticket)
 	OK(well >= 2);
 }
 
-/* One that is had while its worker dies may be refused. */
+/* Opening a communicator may be refused while a worker of it dies. */
 static bool begin_at(void)
 {
 	uint64_t until = story_now() + STORY_LIMIT_NS;
@@ -479,8 +487,9 @@ static void workers_may_die_at_any_point(void)
 	memset(&sum, 0, sizeof(sum));
 }
 
-/* One opens a communicator and closes it, or loses a worker of it while it is
- * used: each collective ends once, and none of them well that was not over. */
+/* A client opens a communicator and closes it, or loses a worker while it uses
+ * one.  Each collective ends once.  None has status 0 unless it ended before
+ * the death. */
 static void use_while_the_agent_dies(const char *point)
 {
 	bool opens = strcmp(point, "comm_open") == 0;
@@ -505,7 +514,8 @@ static void use_while_the_agent_dies(const char *point)
 				   done.status != -ECONNRESET;
 		EQ(n, BATCH);
 		EQ(sum.odd + sum.unborn, 0);
-		/* They may all be over before it knows. */
+		/* All collectives may have ended before the agent learns of the
+		 * worker's death. */
 		while (story_lives(agent.pid) && story_now() < until)
 			story_nap(1000);
 	}
@@ -515,7 +525,7 @@ static void use_while_the_agent_dies(const char *point)
 	gpumap_detach(map);
 }
 
-/* The next agent knows nothing of it, and has nothing of it. */
+/* The next agent has no communicator, page or descriptor of the one before. */
 static void the_agent_dies_at(const char *point)
 {
 	char ticket[128];

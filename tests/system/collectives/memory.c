@@ -2,10 +2,11 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Memory that ranks work on is taken away from under them: it is given back, it
- * loses its pages, it was never theirs, or its group is closed.  Every part
- * ends with a status, what is given back is nobody's any more, workers live,
- * and others notice nothing.
+ * Checks collectives whose memory is taken away while they run: its
+ * registration is given back, it loses its pages, it was never registered, or
+ * the communicator is closed.  Every part ends with a status, memory that was
+ * given back is no longer used, the workers survive, and other sessions are not
+ * disturbed.
  *
  * With STAGE_CUDA the rows are cards.
  */
@@ -20,20 +21,21 @@
 #define DEPTH 64u
 #define RANGE (UINT64_C(1) << 20)
 
-/* What each rank has of the memory, and works on in place. */
+/* Bytes of memory of each rank; the collective works on them in place. */
 #define BYTES (UINT64_C(4) << 20)
 
 static struct agent agent;
 static struct gpumap *map;
 static char path[192];
-static uint64_t restarts[2]; /* of the rows, at first */
+static uint64_t restarts[2]; /* of the rows, at the beginning */
 
 static uint64_t handle_of(uint32_t i)
 {
 	return gm_handle_make(1, GM_BUFFER_REGISTERED, 0, i);
 }
 
-/* Memory for both ranks, and a session that has it as its first and second. */
+/* Open a session that registers memory for both ranks as its first buffer and
+ * as its second. */
 static int open_all(struct raw *c)
 {
 	static const uint32_t rows[] = { 0, 1 };
@@ -68,7 +70,7 @@ static void close_all(struct raw *c, int fd)
 		close(fd);
 }
 
-/* Both ranks' sum, of memory @i. */
+/* Post one row's part of a sum over both ranks, in the memory of @handle. */
 static void post(struct raw *c, uint32_t row, uint64_t handle,
 		 uint64_t deadline_ns)
 {
@@ -78,7 +80,7 @@ static void post(struct raw *c, uint32_t row, uint64_t handle,
 	pair[0].flags = GM_ENTRY_MORE;
 	pair[0].dtype = GPUMAP_DTYPE_F32;
 	pair[0].n = BYTES / sizeof(float);
-	pair[0].value = 1; /* the group */
+	pair[0].value = 1; /* the communicator */
 	pair[0].src = pair[0].dst = row * BYTES;
 	pair[0].src_buffer = pair[0].dst_buffer = handle;
 	pair[1] = (struct gm_entry){ .op = GM_OP_MORE,
@@ -87,7 +89,8 @@ static void post(struct raw *c, uint32_t row, uint64_t handle,
 	raw_post(&c->row[row], pair, 2);
 }
 
-/* The status of the next part that ends on a row; 1: none does. */
+/* Returns the status of the next part that ends on a row, or 1 when none
+ * does. */
 static int32_t end_of(struct raw *c, uint32_t row)
 {
 	uint64_t until = raw_now() + RAW_PATIENCE_NS;
@@ -105,7 +108,8 @@ static int32_t end_of(struct raw *c, uint32_t row)
 	return status[0];
 }
 
-/* In the middle of it, or before, or after. */
+/* Sleep for a time that ends before, during or after the collective, by
+ * @round. */
 static void moment(int round)
 {
 	raw_nap((uint64_t)story_moment(round, 4000000));
@@ -127,7 +131,8 @@ static void all_live(void)
 	close_all(&c, fd);
 }
 
-/* Who gives memory back is answered when no part works on it. */
+/* A request to give memory back is answered only when no part works on the
+ * memory. */
 static void it_is_given_back(void)
 {
 	int rounds = story_rounds(), wrong = 0, late = 0;
@@ -148,7 +153,7 @@ static void it_is_given_back(void)
 			late += status == -EFAULT;
 			wrong += status != 0 && status != -EFAULT;
 		}
-		/* Neither rank has it any more. */
+		/* The memory belongs to neither rank any more. */
 		post(&c, 0, handle_of((uint32_t)i % 2), 0);
 		post(&c, 1, handle_of(1 - (uint32_t)i % 2), 0);
 		wrong += end_of(&c, 0) == 0;
@@ -160,7 +165,8 @@ static void it_is_given_back(void)
 	all_live();
 }
 
-/* A part that waits for nobody holds it no longer than its client would. */
+/* A part whose peer never comes holds the memory no longer than the part's
+ * deadline. */
 static void it_is_given_back_in_time(void)
 {
 	struct raw c;
@@ -175,7 +181,7 @@ static void it_is_given_back_in_time(void)
 	all_live();
 }
 
-/* Pages that are gone are zeroes, or the session's end. */
+/* A rank whose pages are gone reads zeroes, or its session ends. */
 static void pages_are_taken(void)
 {
 	int rounds = story_rounds(), wrong = 0;
@@ -207,8 +213,8 @@ static void pages_are_taken(void)
 	all_live();
 }
 
-/* Its group is closed while they are at it: once, and a second time before the
- * first is answered. */
+/* The communicator is closed while its ranks work: once, and again before the
+ * first request is answered. */
 static void groups_are_closed(void)
 {
 	const struct gm_comm_close close = { .comm = 1 };
@@ -239,7 +245,7 @@ static void groups_are_closed(void)
 			wrong += status != 0 && status != -EIO &&
 				 status != -ESTALE;
 		}
-		/* And the memory is not held by what was closed. */
+		/* The closed communicator does not hold the memory. */
 		if (i % 2)
 			raw_forget(&c, handle_of(0));
 		close_all(&c, fd);

@@ -2,11 +2,11 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Collectives on eight rows, against arithmetic of one element at a time: each
- * of them, of every type and operation, over one to eight ranks.
+ * Checks collectives on eight rows against arithmetic of one element at a time:
+ * each operation, type and reduction, over one to eight ranks.
  *
- * With STAGE_CUDA the first four are cards: groups of cards alone, and of cards
- * and host rows.
+ * With STAGE_CUDA the first four rows are cards, so there are groups of cards
+ * alone, and of cards and host rows.
  */
 
 #include <fcntl.h>
@@ -33,7 +33,7 @@ static struct agent agent;
 static struct gpumap *map;
 static struct gpumap_session *session;
 
-/* ---- what is right ------------------------------------------------------- */
+/* ---- the expected results ------------------------------------------------ */
 
 static uint64_t each_op(struct ranks *g, uint32_t dtype, uint64_t n,
 			uint64_t step)
@@ -97,7 +97,7 @@ static void everything_is_right(uint32_t ranks)
 	collective_close(&g);
 }
 
-/* Many slices of each. */
+/* Each collective takes many slices. */
 static void large_ones_are_right(uint32_t ranks)
 {
 	struct shape s = { .op = GPUMAP_OP_ALL_REDUCE,
@@ -123,9 +123,9 @@ static void large_ones_are_right(uint32_t ranks)
 	collective_close(&g);
 }
 
-/* Of every type and operation, some of them over each number of ranks: as many
- * bytes as are copied past the caches, and one element; 16 MiB in the
- * torture. */
+/* For each number of ranks every seventh pair of a type and a reduction: as
+ * many bytes as are copied past the caches, and one element more; 16 MiB in the
+ * torture test. */
 static void every_type_is_right_when_large(uint32_t ranks)
 {
 	uint64_t bytes = getenv("GM_ROUNDS") ? 16 << 20 : 1 << 20, wrong = 0;
@@ -156,7 +156,8 @@ static void every_type_is_right_when_large(uint32_t ranks)
 
 #define MANY 40u
 
-/* Two groups that share rows, in turns, all under way at once. */
+/* Two groups share rows and take turns; all their collectives are under way at
+ * once. */
 static void many_are_under_way(void)
 {
 	struct shape s = { .op = GPUMAP_OP_ALL_REDUCE,
@@ -184,7 +185,8 @@ static void many_are_under_way(void)
 			 done.status != 0 || done.cookie >= MANY;
 	}
 	EQ(wrong, 0);
-	/* As often as it was done, each time so many times as much. */
+	/* Each of the sums in place multiplies the elements by the number of
+	 * ranks. */
 	for (uint32_t k = 0; k < 2; k++) {
 		uint32_t want = 1, times = k == 1 ? (MANY + 2) / 3
 						  : MANY - (MANY + 2) / 3;
@@ -231,7 +233,7 @@ static void what_the_others_do_not_reach(struct gpumap_comm *comm,
 	uint64_t plain = exportable(0, 2 * BYTES, 0);
 
 	rank[0].send_buffer = plain;
-#ifdef STAGE_CUDA /* They need not. */
+#ifdef STAGE_CUDA /* A card needs no exportable memory. */
 	EQ(gpumap_collective(comm, what), 0);
 	EQ(collective_end(session, what->cookie), 0);
 #else
@@ -254,7 +256,7 @@ static int32_t *numbers(char *memory)
 	return (int32_t *)(void *)memory;
 }
 
-/* Of 100, of the place, and of 7. */
+/* Count the elements that are not the sum 100 + i + 7 of the three ranks. */
 static uint32_t wrong_sums(const int32_t *sums)
 {
 	uint32_t wrong = 0;
@@ -264,7 +266,8 @@ static uint32_t wrong_sums(const int32_t *sums)
 	return wrong;
 }
 
-/* Buffers of the rows, and memory of ours that is registered. */
+/* The ranks use a buffer of a row, memory that the client registered, and the
+ * session's arena. */
 static void buffers_take_part(void)
 {
 	struct gpumap_rank rank[3] = { 0 };
@@ -327,7 +330,8 @@ static void buffers_take_part(void)
 
 /* ---- order --------------------------------------------------------------- */
 
-/* A collective waits for a job of another row, and a job of a third for it. */
+/* A collective waits for a job of another row, and a job of a third row waits
+ * for the collective. */
 static void waits_on_both_sides(void)
 {
 	enum { N = 1 << 20 };
@@ -352,8 +356,8 @@ static void waits_on_both_sides(void)
 	for (int32_t round = 1; round <= 10; round++) {
 		g.rank[0].send = g.memory[0];
 		g.rank[1].recv = g.memory[1];
-		/* Row 5 writes what rank 0 gives, and row 6 where rank 1
-		 * got. */
+		/* Row 5 writes the contribution of rank 0.  Row 6 writes where
+		 * rank 1 received its result. */
 		job.op = GPUMAP_OP_FILL;
 		job.dst = g.memory[0];
 		job.src = NULL;
@@ -441,7 +445,7 @@ static void what_cannot_be_is_refused(void)
 	EQ(collective_submit(&g, &s, 1), -ERANGE);
 	s.n = UINT64_C(1) << 50;
 	EQ(collective_submit(&g, &s, 1), -ERANGE);
-	/* Upon each other: the ranks find that, and go on. */
+	/* Memory of the ranks overlaps: the ranks find that, and continue. */
 	s.n = 100;
 	EQ(collective_submit(&g, &s, 1), 0);
 	EQ(collective_end(session, 1), 0);
@@ -462,7 +466,8 @@ static pid_t worker_of(uint32_t row)
 	return (pid_t)story_device(map, row).worker_pid;
 }
 
-/* One rank does not come.  The others' time is up; nobody else waits. */
+/* One rank does not come.  The deadline ends the other ranks' parts; other
+ * sessions do not wait. */
 static void a_deadline_ends_all(void)
 {
 	struct shape s = { .op = GPUMAP_OP_ALL_REDUCE,
@@ -486,7 +491,7 @@ static void a_deadline_ends_all(void)
 	EQ(collective_submit(&g, &s, 1), 0);
 	g.deadline_ns = 0;
 	EQ(collective_submit(&g, &s, 2), 0);
-	/* The row that waits serves others. */
+	/* The waiting row serves another session. */
 	EQ(gpumap_submit(other, 0, &nop, 1), 0);
 	EQ(collective_end(other, 3), 0);
 	EQ(collective_end(session, 1), -ETIME);
@@ -520,7 +525,8 @@ static void a_cancel_ends_all(void)
 	collective_close(&g);
 }
 
-/* Closed while something is under way, and the session while everything is. */
+/* A communicator is closed while one collective is under way, and a session
+ * while many are. */
 static void a_close_ends_all(void)
 {
 	struct shape s = { .op = GPUMAP_OP_BARRIER };
@@ -533,7 +539,7 @@ static void a_close_ends_all(void)
 		return;
 	OK(process_stop(pid));
 	EQ(collective_submit(&g, &s, 1), 0);
-	/* The agent ends the one that is stopped. */
+	/* The agent ends the stopped worker. */
 	EQ(gpumap_comm_close(g.comm), 0);
 	EQ(collective_end(other, 1), -EIO);
 	OK(story_back(map, 2, 0));

@@ -2,10 +2,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Collectives as no library would submit them: parts without the others, ranks
- * that ask for different things, groups that are somebody else's or nobody's,
- * numbers thrown at random.  Whoever does that gets errors, and nobody else
- * does.
+ * Checks collectives that no library would submit: parts whose other ranks
+ * never come, ranks that ask for different operations, numbers of other
+ * sessions' communicators or of none, and random entries.  The session that
+ * submits them gets errors, and other sessions are not disturbed.
  *
  * With STAGE_CUDA the rows are cards.
  */
@@ -25,8 +25,8 @@ static struct agent agent;
 static struct gpumap *map;
 static char path[192];
 
-/* One rank's part.  What it gives is at the beginning of its row's range, what
- * it gets half a range further. */
+/* One rank's part.  Its input is at the beginning of its row's range, its
+ * output half a range further. */
 struct part {
 	uint32_t row, op, dtype, comm, peer;
 	uint64_t n, deadline_ns;
@@ -41,7 +41,8 @@ static int open_comm(struct raw *c, const uint32_t *rows, uint32_t n,
 			    bytes);
 }
 
-/* A session with queues on rows 0 and 1, and its group 1. */
+/* Open a session with queues on rows 0 and 1, and with communicator 1 over
+ * both. */
 static bool open_pair(struct raw *c)
 {
 	static const uint32_t rows[] = { 0, 1 };
@@ -59,7 +60,8 @@ static void post_entry(struct raw *c, uint32_t row, struct gm_entry entry,
 {
 	struct gm_entry pair[2] = { entry };
 
-	/* A second slot, by the names of a first one's words. */
+	/* The entry's second slot carries the deadline, in words that have the
+	 * names of a first slot's fields. */
 	pair[0].flags = GM_ENTRY_MORE;
 	pair[1] = (struct gm_entry){ .op = GM_OP_MORE,
 				     .incarnation = (uint32_t)deadline_ns,
@@ -79,7 +81,8 @@ static void post(struct raw *c, const struct part *p)
 	post_entry(c, p->row, e, p->deadline_ns);
 }
 
-/* The status of the next part that ends on a row; 1: none does. */
+/* Returns the status of the next part that ends on a row, or 1 when none
+ * does. */
 static int32_t end_of(struct raw *c, uint32_t row)
 {
 	uint64_t until = raw_now() + RAW_PATIENCE_NS;
@@ -97,7 +100,7 @@ static int32_t end_of(struct raw *c, uint32_t row)
 	return status[0];
 }
 
-/* Another session does well.  Returns how much it did not. */
+/* Run barriers in another session.  Returns how many steps went wrong. */
 static int neighbours(void)
 {
 	struct gpumap_collective barrier = { .size = sizeof(barrier),
@@ -140,7 +143,7 @@ static void alone_it_ends_in_time(void)
 	EQ(neighbours(), 0);
 	EQ(end_of(&c, 0), -ETIME);
 	OK(raw_now() >= p.deadline_ns);
-	/* It is broken for the other, too. */
+	/* The communicator is broken for the other rank, too. */
 	p.row = 1;
 	p.deadline_ns = 0;
 	post(&c, &p);
@@ -148,7 +151,8 @@ static void alone_it_ends_in_time(void)
 	raw_close(&c);
 }
 
-/* What is refused before it begins ends the others' parts all the same. */
+/* A part that is refused before it begins ends the other ranks' parts all the
+ * same. */
 static void a_part_that_never_begins(void)
 {
 	struct part p = { .op = GPUMAP_OP_ALL_REDUCE,
@@ -166,12 +170,12 @@ static void a_part_that_never_begins(void)
 	p.deadline_ns = 1; /* long ago */
 	post(&c, &p);
 	EQ(end_of(&c, 1), -ETIME);
-	/* Begun before that, or after. */
+	/* The other part began before the refusal, or after it. */
 	status = end_of(&c, 0);
 	OK(status == -ETIME || status == -ESTALE);
 	raw_close(&c);
 
-	/* Taken back before it is there, and so never begun. */
+	/* The part is canceled before it is posted, and so never begins. */
 	if (!open_pair(&c))
 		return;
 	p.deadline_ns = 0;
@@ -208,7 +212,7 @@ static void others_groups_are_nobodys(void)
 	raw_close(&c);
 }
 
-/* All find that they differ, and go on. */
+/* All ranks find that their parts differ, and continue. */
 static void ranks_that_differ(void)
 {
 	const struct part one = { .op = GPUMAP_OP_ALL_REDUCE,
@@ -235,7 +239,7 @@ static void ranks_that_differ(void)
 		EQ(end_of(&c, 0), -EINVAL);
 		EQ(end_of(&c, 1), -EINVAL);
 	}
-	/* As much to begin with. */
+	/* The counts differ, but both ranks begin with equally much. */
 	other[0] = other[1] = one;
 	other[0].n = RANGE / 16;
 	other[1].n = RANGE / 8;
@@ -251,7 +255,7 @@ static void ranks_that_differ(void)
 	post(&c, &other[1]);
 	EQ(end_of(&c, 0), -EINVAL);
 	EQ(end_of(&c, 1), -EINVAL);
-	/* Memory that is not the session's: everybody hears of it. */
+	/* The memory is outside the session's: every rank gets the error. */
 	other[0] = one;
 	other[0].row = 1;
 	other[0].n = 64 * RANGE;
@@ -292,7 +296,8 @@ static void what_groups_there_cannot_be(void)
 	EQ(raw_ask(&c, GM_CONTROL_COMM_CLOSE, &close, sizeof(close), NULL, 0,
 		   NULL),
 	   -ENOENT);
-	/* A body of another release, whose tail is nowhere in particular. */
+	/* A body of another length, as another release sends it; the tail
+	 * begins elsewhere. */
 	EQ(raw_ask_tail(&c, GM_CONTROL_COMM_OPEN, longer, sizeof(longer), rows,
 			8),
 	   0);
@@ -304,7 +309,7 @@ static void what_groups_there_cannot_be(void)
 		   NULL),
 	   -ENOENT);
 #ifndef STAGE_CUDA /* with cards they are too large to have so many */
-	/* None of them keeps a descriptor of the agent's from others. */
+	/* No communicator keeps a descriptor in the agent. */
 	fds = story_holds_at_rest(agent.pid);
 	for (int i = 1; i < 256; i++)
 		refused += open_comm(&c, rows, 2, 8) != 0;
@@ -316,7 +321,8 @@ static void what_groups_there_cannot_be(void)
 	EQ(neighbours(), 0);
 }
 
-/* What nobody knows is refused by name, and nothing is opened. */
+/* A request with unknown flags is refused, the refusal names the flags, and no
+ * communicator is opened. */
 static void unknown_flags_are_refused(void)
 {
 	static const uint32_t rows[] = { 0, 1 };
@@ -338,7 +344,7 @@ static void unknown_flags_are_refused(void)
 		OK(strstr(c.refusal, flags) != NULL &&
 		   strstr(c.refusal, "this agent knows 0x1") != NULL);
 	}
-	/* This one it knows, and does not do here. */
+	/* The agent knows this flag, though it uses no NCCL here. */
 	ask.flags = GM_COMM_MAY_NCCL;
 	EQ(raw_ask_tail(&c, GM_CONTROL_COMM_OPEN, &ask, sizeof(ask), rows,
 			sizeof(rows)),
@@ -347,7 +353,7 @@ static void unknown_flags_are_refused(void)
 }
 
 #ifndef STAGE_CUDA
-/* A worker has as many mappings as the kernel gives it, for all users. */
+/* The kernel limits a worker's number of mappings, and all users share them. */
 static void a_user_has_a_share_of_the_workers(void)
 {
 	static const uint32_t row = 0;
@@ -363,14 +369,14 @@ static void a_user_has_a_share_of_the_workers(void)
 	EQ(open_comm(&c[4], &row, 1, sizeof(row)), -EDQUOT);
 	while (n > 0)
 		raw_close(&c[--n]);
-	/* They count until the agent has seen their end. */
+	/* Communicators count until the agent has seen their sessions' end. */
 	while (neighbours() != 0 && raw_now() < until)
 		raw_nap(1000000);
 	EQ(neighbours(), 0);
 }
 #endif
 
-/* Numbers at random, all of which end. */
+/* Entries of random numbers are posted.  All of them end. */
 static void dice_are_thrown(void)
 {
 	int left = 0, odd = 0, rounds = story_rounds() * 10;
@@ -416,8 +422,8 @@ static void dice_are_thrown(void)
 	EQ(neighbours(), 0);
 }
 
-/* Asleep until something ends on a row, and never awake to look by itself.
- * Returns its status, or 1: nobody has woken us. */
+/* Sleep until a part ends on the row, and poll only after each wakeup.  Returns
+ * the part's status, or 1 when no wakeup came in time. */
 static int32_t asleep_until(struct raw *c, uint32_t row)
 {
 	const struct timespec most = { RAW_PATIENCE_NS / 1000000000, 0 };
@@ -439,7 +445,7 @@ static int32_t asleep_until(struct raw *c, uint32_t row)
 	return status[0];
 }
 
-/* The other rank comes late, dies or gives up while the client sleeps. */
+/* The other rank comes late, dies or is given up while the client sleeps. */
 static void sleepers_are_woken(void)
 {
 	struct part one = { .op = GPUMAP_OP_ALL_REDUCE,
@@ -455,7 +461,8 @@ static void sleepers_are_woken(void)
 		return;
 	other.row = 1;
 	for (int i = 0; i < rounds && bad == 0; i++) {
-		/* By way of the page, and not. */
+		/* Small data goes through the communicator's page, large data
+		 * does not. */
 		one.n = other.n = i % 2 ? 9 : RANGE / 8;
 		post(&c, i % 4 < 2 ? &one : &other);
 		raw_nap((uint64_t)story_moment(i, 2000000));
@@ -477,7 +484,7 @@ static void sleepers_are_woken(void)
 	post(&c, &one);
 	device = story_device(map, 1);
 	kill((pid_t)device.worker_pid, SIGKILL);
-	/* Begun before that, or after. */
+	/* The part began before the worker's death, or after it. */
 	status = asleep_until(&c, 0);
 	OK(status == -EIO || status == -ESTALE);
 	OK(story_back(map, 1, device.restarts));
@@ -509,7 +516,7 @@ static void rows_drain_and_sessions_go(void)
 		raw_close(&c);
 	}
 	EQ(neighbours(), 0);
-	/* And one for the agent's end. */
+	/* A part is still waiting when the agent ends. */
 	if (open_pair(&c)) {
 		post(&c, &p);
 		EQ(agent_kill(&agent, SIGTERM), 0);

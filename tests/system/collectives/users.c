@@ -2,9 +2,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Users who do collectives on the same rows, in groups that cross each other,
- * and fill these rows with other jobs besides: who has had his share of one row
- * waits there, and the others of his group for him, and all come to an end.
+ * Checks collectives of several users on the same rows, in groups that overlap,
+ * while the same users fill these rows with other jobs.  A user who has used up
+ * a share of one row waits there, and the other ranks of the group wait for
+ * that part.  All collectives must end.
  */
 
 #include "tests/support/story_rows.h"
@@ -18,7 +19,7 @@
 #endif
 
 #define USERS    3u
-#define STRANGER 61357u /* the first uid of these */
+#define STRANGER 61357u /* the first uid of the users */
 #define ROUNDS   12u
 #define AT_ONCE  4u
 #define BYTES    (UINT64_C(1) << 20)
@@ -28,7 +29,7 @@ static struct gpumap *map;
 
 static const char *const meshes[USERS] = { "ranks2", "ranks3", "ranks3" };
 
-/* Returns how many were not as they should be. */
+/* Returns how many submissions and completions went wrong. */
 static uint32_t play(struct gpumap_session *session, struct ranks *g)
 {
 	const struct shape s = { .op = GPUMAP_OP_ALL_REDUCE,

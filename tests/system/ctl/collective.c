@@ -2,8 +2,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * gpumapctl collective: right on every rank, in words and JSON, or said why
- * not.  With STAGE_CUDA the ranks are cards.
+ * Checks gpumapctl collective: its result is right on every rank, as text and
+ * as JSON, or a message gives the reason of its failure.  With STAGE_CUDA the
+ * ranks are cards.
  */
 
 #include "tests/support/story_rows.h"
@@ -77,7 +78,7 @@ static void what_is_wrong_is_said(void)
 
 #ifdef STAGE_CUDA
 
-/* Asked for, and had or not; --json says which. */
+/* NCCL is asked for, and used or not; --json says which. */
 static void ask(const char *group, bool wants, bool has)
 {
 	json_t *json;
@@ -91,7 +92,7 @@ static void ask(const char *group, bool wants, bool has)
 	json_decref(json);
 }
 
-/* Another agent's, which may: of three cards and a host row. */
+/* Another agent, which may use NCCL: three cards and a host row. */
 static void cards_do_it_by_nccl(void)
 {
 	char text[160];

@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * gpumapctl load: what it prints, for people and as JSON; that others open the
- * weights by name as long as it holds them, and nobody anything after that.
+ * Checks gpumapctl load: its output as text and as JSON; that other processes
+ * open the weights by name as long as the command holds them, and no longer.
  */
 
 #include <errno.h>
@@ -52,7 +52,7 @@ static int create(const char *name)
 	return open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 }
 
-/* With stderr to @tell, or to a file. */
+/* The command's stderr goes to @tell, or to a file. */
 static pid_t begin(int tell, const char *a, const char *b, const char *c)
 {
 	const char *gpumapctl = getenv("GPUMAPCTL");
@@ -101,7 +101,7 @@ static int run(const char *a, const char *b, const char *c)
 	return end_of(begin(-1, a, b, c));
 }
 
-/* Until it has printed this. */
+/* Wait until the command has printed this text. */
 static bool comes_to(const char *text)
 {
 	uint64_t until = story_now() + STORY_LIMIT_NS;
@@ -129,7 +129,8 @@ static void once_it_loads_and_leaves(const struct shards *s)
 	OK(shards_taken(map, 0));
 	EQ(run(s->path, "--once", "--rows=1"), 0);
 	OK(!strstr(out, "row   0") && strstr(out, "row   1"));
-	/* It shares nothing, with anybody. */
+	/* With --once no weights are shared, so the options about sharing are
+	 * refused. */
 	EQ(run(s->path, "--once", "--writable"), 2);
 	OK(strstr(err, "leave out --writable, or --once"));
 	EQ(run(s->path, "--once", "--any-user"), 2);
@@ -174,7 +175,8 @@ static uint64_t number(const json_t *object, const char *key)
 	return (uint64_t)json_integer_value(json_object_get(object, key));
 }
 
-/* One tensor of it: as it is printed, and as another process has it. */
+/* One tensor is read: as the command prints it, and as another process reads
+ * it. */
 static bool is_there(const json_t *loaded, const struct shards *s, size_t i,
 		     struct gpumap_session *session, struct gpumap_model *model)
 {
@@ -241,7 +243,8 @@ static void others_find_it_while_it_is_held(const struct shards *s)
 	OK(shards_taken(map, 0));
 }
 
-/* A second one finds it, and has it when the first has gone. */
+/* A second command finds the weights loaded, and still holds them after the
+ * first has ended. */
 static void two_may_hold_it(const struct shards *s)
 {
 	struct gpumap_session *session = session_open();
@@ -313,7 +316,7 @@ static void it_ends_when_the_weights_are_lost(const struct shards *s)
 	OK(shards_taken(map, 0));
 }
 
-/* Stopped before it could load much of it. */
+/* The command is stopped before it can load much of the file. */
 static void it_can_be_stopped(const struct shards *s)
 {
 	for (int round = 0; round < story_rounds(); round++) {

@@ -2,8 +2,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * gpumapctl and layer maps: maps, layers, publish and release, of a spec, of a
- * small model, and of two published ones at their real size.
+ * Checks gpumapctl's commands for layer maps: maps, layers, publish and
+ * release, of a spec, of a small model, and of two published models at their
+ * real size.
  */
 
 #include <dirent.h>

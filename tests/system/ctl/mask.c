@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * gpumapctl and masks: publish by a rule and from a file, list, show, release,
- * and what is wrong with a command line or with a file.
+ * Checks gpumapctl's commands for masks: publish by a rule and from a file,
+ * list, show, release, and the refusals of wrong command lines and wrong files.
  */
 
 #include <signal.h>
@@ -52,7 +52,7 @@ static void masks_are_published_by_a_rule(void)
 	EQ(number(json, "past_kv_len"), 2);
 	EQ(number(json, "sliding_window"), 1);
 	OK(is_null(json, "chunk_size") && is_null(json, "map"));
-	/* Nobody was named, so every row has it. */
+	/* No row was named, so every row has the mask. */
 	list(json, "rows", 2);
 	EQ(number(json, "owner_uid"), geteuid());
 	OK(number(json, "n_copies") >= 1);

@@ -1,7 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* gpumapctl mesh: publish, list, show, release; tables, pictures and JSON. */
+/* Checks gpumapctl mesh: publish, list, show, release; tables, pictures and
+ * JSON. */
 
 #include "tests/support/ctl.h"
 

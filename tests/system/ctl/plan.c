@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * gpumapctl plan: the table, the JSON and the refusals, on a node file and on
- * an agent's rows.
+ * Checks gpumapctl plan: the table, the JSON and the refusals, on a node file
+ * and on an agent's rows.
  */
 
 #include <signal.h>
@@ -15,8 +15,8 @@
 
 static char node[128];
 
-/* Four layers of 4 MiB, 2 MiB more; 512 KiB of KV cache a layer, 8 MiB of
- * activations. */
+/* Four layers of 4 MiB, and 2 MiB besides; 512 KiB of KV cache a layer, and 8
+ * MiB of activations. */
 static void make_model(void)
 {
 	static const char config[] =
@@ -59,7 +59,7 @@ static void make_node(const char *free_bytes)
 
 static void a_table_is_for_people(void)
 {
-	make_node("544M"); /* 32 MiB after what is kept back */
+	make_node("544M"); /* leaves 32 MiB after the reserve */
 	EQ(PLAN("--strategy", "fill"), DONE);
 	OK(prints(": 4 layers, 18.0 MiB of F16, on shelf\n"));
 	OK(prints("auto by fill, bf16, 4096 tokens, batch 1, 512 KiB of KV "
@@ -124,7 +124,7 @@ static void json_is_for_programs(void)
 	json_decref(json);
 }
 
-/* What the spec of the answer is, or what was complained of. */
+/* Returns the spec in the answer, or the complaint when there is no answer. */
 static const char *spec_of(void)
 {
 	static char spec[64];
@@ -283,7 +283,8 @@ static void rows_are_the_agents_without_a_file(void)
 	STR(text(json, "spec"), "0:4");
 	charges = list(json, "charges", 1);
 	EQ(charged(charges, "weight_bytes"), 18 << 20);
-	EQ(charged(charges, "reserve_bytes"), 0); /* of a host nothing */
+	EQ(charged(charges, "reserve_bytes"),
+	   0); /* a host row has no reserve */
 	json_decref(json);
 	EQ(CTL("plan", "--model", model, "--strategy", "balance", "--rows",
 	       "1,0"),
@@ -291,7 +292,7 @@ static void rows_are_the_agents_without_a_file(void)
 	OK(prints("spec 1:2;0:2\n"));
 }
 
-/* Of all rows. */
+/* Returns the reserved bytes of all rows together. */
 static json_int_t reserved(void)
 {
 	json_int_t sum = 0;
@@ -331,7 +332,8 @@ static void a_plan_is_committed(void)
 	EQ(CTL("layers", "kept"), DONE);
 	OK(prints("4 layers over 2 rows, 1:2;0:2\n"));
 
-	/* The same name gives back what it had. */
+	/* A new plan of the same name replaces the reservation of the old
+	 * one. */
 	EQ(COMMIT("kept", "--spec", "0:4", "--base-row", "1", "--max-batch",
 		  "2", "--dtype", "f32"),
 	   DONE);
@@ -352,8 +354,8 @@ static void a_plan_is_committed(void)
 	EQ(reserved(), 0);
 }
 
-/* The largest batch that would do for "half", says the refusal of one that no
- * machine has room for. */
+/* Returns the largest batch possible for "half", which the refusal of an
+ * impossible batch reports. */
 static json_int_t largest_batch(void)
 {
 	json_int_t batch;
@@ -367,7 +369,7 @@ static json_int_t largest_batch(void)
 	return batch;
 }
 
-/* Its own promise is no reason against another map of the same name. */
+/* A map's own reservation does not count against a new map of the same name. */
 static void advice_counts_what_would_be_replaced(void)
 {
 	json_int_t most = largest_batch();
@@ -375,7 +377,8 @@ static void advice_counts_what_would_be_replaced(void)
 
 	snprintf(batch, sizeof(batch), "%d", (int)(most / 2));
 	EQ(COMMIT("half", "--rows", "0", "--max-batch", batch), DONE);
-	/* Half of it, and what else the machine's memory is wanted for. */
+	/* If the reservation counted, the advice would be about half.  The
+	 * margin allows for other uses of the machine's memory. */
 	OK(largest_batch() > most / 8 * 5);
 	EQ(CTL("release", "half"), DONE);
 }

@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * gpumapctl with an agent, with none, and with a dead one: status, devices,
- * sessions, scatter, bench, and command lines that are wrong.
+ * Checks gpumapctl with a running agent, with none, and with a dead one:
+ * status, devices, sessions, scatter, bench, and wrong command lines.
  */
 
 #include <pthread.h>
@@ -100,7 +100,7 @@ static void sessions_are_listed(void)
 	EQ(number(s, "pid"), getpid());
 	EQ(number(s, "uid"), getuid());
 	EQ(number(s, "depth"), 32);
-	EQ(number(s, "queues"), 0); /* opened as they are used */
+	EQ(number(s, "queues"), 0); /* queues are opened at their first use */
 	OK(number(s, "arena_bytes") >= (json_int_t)MIB);
 	json_decref(json);
 	gpumap_session_close(session);
@@ -177,7 +177,7 @@ static void scatters_are_right(void)
 	OK(complains("--bytes of sum is from 4"));
 }
 
-/* Figures are the bench's business; here, only that they are printed. */
+/* Other tests check the figures; here they must only be printed. */
 static void bench_prints(const char *only, intmax_t n_lines)
 {
 	json_error_t error;
@@ -185,7 +185,8 @@ static void bench_prints(const char *only, intmax_t n_lines)
 	int status = FAILED;
 	char *line, *rest = NULL;
 
-	/* Where all else is busy a round may come to nothing. */
+	/* On a busy machine a round may yield no figure, so the command is
+	 * tried up to ten times. */
 	for (int i = 0; i < 10 && status != DONE; i++)
 		status = CTL("bench", "--only", only, "--rounds", "1");
 	if (!EQ(status, DONE))
@@ -202,7 +203,7 @@ static void bench_prints(const char *only, intmax_t n_lines)
 	EQ(n, n_lines);
 }
 
-/* Close it a while after no session is left for this user. */
+/* Close the session a while after the user has no session left to open. */
 static void *close_late(void *session)
 {
 	const struct timespec a_while = { .tv_nsec = 100000000 };
@@ -213,8 +214,8 @@ static void *close_late(void *session)
 	return NULL;
 }
 
-/* Its 64 sessions are all that a user may have, and of those that its round
- * before has closed the agent may still count some. */
+/* The bench opens 64 sessions, which is all that a user may have.  The agent
+ * may still count some that the bench closed in its round before. */
 static void a_bench_waits_for_sessions_that_close(void)
 {
 	struct gpumap_attach_opts opts = { .size = sizeof(opts),
@@ -274,7 +275,8 @@ static void a_wrong_option_is_named(void)
 	OK(complains("--layers: \"0\" is less than one"));
 }
 
-/* What is no name in any case is refused before anybody looks for it. */
+/* A name that is invalid everywhere is refused before the agent is asked for
+ * it. */
 static void a_name_that_is_none_is_refused(void)
 {
 	static const char *const taking[] = { "layers", "release" };
@@ -365,7 +367,7 @@ static void without_an_agent_each_says_so(void)
 	   NO_AGENT);
 }
 
-/* A map that nobody may trust, and one that nobody can read. */
+/* Neither a damaged map is attached, nor one that every user may write. */
 static void a_strange_map_is_not_attached(void)
 {
 	char instance[64], path[128];

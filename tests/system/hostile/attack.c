@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Weyl's sequence, stirred: every seed will do, zero included. */
+/* A Weyl sequence with its bits mixed.  Every seed will do, zero included. */
 uint64_t hostile_random(struct hostile *h)
 {
 	uint64_t z = h->random += UINT64_C(0x9e3779b97f4a7c15);
@@ -28,7 +28,7 @@ bool hostile_goes_on(const struct hostile *h)
 {
 	uint64_t now = raw_now();
 
-	/* On a busy machine the time may be over before it has begun. */
+	/* On a busy machine the time may be over before the attack begins. */
 	return now < h->until_ns ||
 	       (h->score->rounds == 0 && now < h->until_ns + RAW_PATIENCE_NS);
 }
@@ -93,7 +93,7 @@ uint32_t hostile_credit(const struct raw_queue *q)
 	return q->entries.mask + 1 - (q->entries.pos - q->done.pos);
 }
 
-/* ---- beside ------------------------------------------------------------ */
+/* ---- threads ----------------------------------------------------------- */
 
 struct hostile_thread {
 	pthread_t thread;

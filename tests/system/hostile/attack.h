@@ -2,12 +2,13 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * hostile - clients that want harm: each attack is a function that goes on
- * until its time is over, in a process of its own.
+ * hostile - clients that try to do harm: each attack is a function that runs in
+ * a process of its own until its time is over.
  *
- * What an attack does comes from its seed alone; what it meets is another
- * matter, for it races.  It counts what it did, so that an attack that never
- * took place is seen, and what should never have been possible.
+ * An attack's choices come from its seed alone.  Their effects differ from run
+ * to run, for the attack races with the agent.  An attack counts its rounds, so
+ * that an attack that never took place is noticed, and its lapses: effects that
+ * should never be possible.
  */
 #ifndef GM_TEST_SYSTEM_HOSTILE_ATTACK_H
 #define GM_TEST_SYSTEM_HOSTILE_ATTACK_H
@@ -18,12 +19,13 @@
 
 #include "tests/support/raw.h"
 
-/* Shared with the test that started it. */
+/* Shared with the test that started the attack. */
 struct hostile_score {
 	_Atomic uint64_t rounds; /* of the attack */
 	_Atomic uint64_t ended;  /* sessions or connections that were ended */
-	_Atomic uint64_t lapses; /* what must not be possible, and was */
-	char lapse[160];         /* the first of them */
+	_Atomic uint64_t
+		lapses;  /* effects that must not be possible, and occurred */
+	char lapse[160]; /* describes the first lapse */
 };
 
 struct hostile {
@@ -37,10 +39,10 @@ struct hostile {
 struct hostile_attack {
 	const char *name;
 	void (*run)(struct hostile *h);
-	uint32_t n_threads; /* of its own that hardly ever sleep */
+	uint32_t n_threads; /* of the attack, that hardly ever sleep */
 };
 
-/* To a NULL name. */
+/* The tables end with a NULL name. */
 extern const struct hostile_attack hostile_entries[];
 extern const struct hostile_attack hostile_memory[];
 extern const struct hostile_attack hostile_records[];
@@ -49,21 +51,21 @@ extern const struct hostile_attack hostile_buffers[];
 
 uint64_t hostile_random(struct hostile *h);
 
-/* 0 to n - 1. */
+/* A random number from 0 to n - 1. */
 uint64_t hostile_below(struct hostile *h, uint64_t n);
 
-/* Is there time left, or was there no round yet? */
+/* Returns true while there is time left, and before the first round. */
 bool hostile_goes_on(const struct hostile *h);
 
 void hostile_round(struct hostile *h);
 
-/* Note what must not be, in words. */
+/* Note a lapse, with a description. */
 void hostile_lapse(struct hostile *h, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
 /*
- * A session with the queue of a random row, as often as it takes, as long as
- * there is time: other attacks may have taken all there are.
+ * Open a session with the queue of a random row.  Retry while there is time,
+ * for other attacks may have taken all sessions there are.
  *
  * Returns the queue, or NULL when the time is over.
  */
@@ -71,16 +73,17 @@ struct raw_queue *hostile_session(struct hostile *h, struct raw *c,
 				  uint32_t depth, uint32_t flags,
 				  uint64_t range_bytes);
 
-/* The session's end must come; count it, and close. */
+/* Wait for the session's end, which must come; count it, and close. */
 void hostile_must_end(struct hostile *h, struct raw *c, const char *what);
 
-/* Take every completion; returns how many there were. */
+/* Take every completion.  Returns how many there were. */
 uint32_t hostile_take_all(struct raw_queue *q);
 
-/* Entries that fit beside those whose completions were not taken. */
+/* Returns how many entries fit into the ring beside those whose completions
+ * were not taken. */
 uint32_t hostile_credit(const struct raw_queue *q);
 
-/* A thread that runs until it is told to stop: call @step again and again. */
+/* Start a thread that calls @step again and again until hostile_stop(). */
 struct hostile_thread;
 struct hostile_thread *hostile_beside(void (*step)(void *arg), void *arg);
 void hostile_stop(struct hostile_thread *thread);

@@ -18,13 +18,13 @@
 #define DEPTH   64u
 #define RANGE   (UINT64_C(1) << 20)
 #define BYTES   (UINT64_C(256) << 10) /* of each file, and of most buffers */
-#define NEVER   (UINT32_C(1) << 31)   /* generations that nobody makes */
+#define NEVER   (UINT32_C(1) << 31)   /* a generation no buffer reaches */
 #define HANDLES 16u
 
 /* ---- files ------------------------------------------------------------- */
 
-/* The first may be registered, for writing or not; the second for reading
- * alone; no other at all. */
+/* GOOD may be registered, read-only or for writing; FIXED for reading alone; no
+ * other file at all. */
 enum { GOOD, FIXED, READ_ONLY, BARE, SOCKET, DEVICE, N_FILES };
 
 struct files {
@@ -60,9 +60,10 @@ static void files_close(struct files *f)
 		close(f->fd[i]);
 }
 
-/* ---- claims ------------------------------------------------------------ */
+/* ---- requests ---------------------------------------------------------- */
 
-/* A session that asks for everything it can think of. */
+/* A session that sends every kind of request about buffers, with right and
+ * wrong values. */
 struct claimant {
 	struct hostile *h;
 	struct files files;
@@ -70,7 +71,7 @@ struct claimant {
 	struct raw_queue *q;
 	uint32_t row;
 	uint32_t generation;
-	uint64_t handles[HANDLES]; /* that were asked for */
+	uint64_t handles[HANDLES]; /* handles asked for */
 	uint64_t exports[HANDLES];
 };
 
@@ -121,7 +122,7 @@ static void ask_to_register(struct claimant *m)
 			      (unsigned long long)ask.at);
 }
 
-/* A file to load from, which all are but the last two. */
+/* A file to load from: all files but the last two can be one. */
 static void ask_to_read(struct claimant *m)
 {
 	uint32_t file = (uint32_t)hostile_below(m->h, N_FILES);
@@ -139,8 +140,9 @@ static void ask_to_read(struct claimant *m)
 		hostile_lapse(m->h, "file %u was taken as one", file);
 }
 
-/* What others have of an export must not go with this.  A driver's descriptor
- * is no file; that of the stand-in is its whole machine. */
+/* Try to cut an export off; its other holders must keep their memory.  On cards
+ * nothing is tried: a driver's descriptor is no file, and the stand-in's
+ * descriptor is its whole machine. */
 static void spoil(struct claimant *m, int fd)
 {
 #ifdef STAGE_CUDA

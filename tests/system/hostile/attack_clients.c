@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* Attacks through how a client lives, stops and dies. */
+/* Attacks through the ways in which a client starts, stops and dies. */
 
 #include "tests/system/hostile/attack.h"
 
@@ -29,7 +29,8 @@ static void fill_all(const struct raw *c, struct raw_queue *q)
 
 /* ---- abandoned --------------------------------------------------------- */
 
-/* Open, have all of the arena touched, and go while that is going on. */
+/* Open a session, have all of its arena touched, and leave in the middle of
+ * that. */
 static void abandoned(struct hostile *h)
 {
 	struct raw c;
@@ -43,7 +44,8 @@ static void abandoned(struct hostile *h)
 	}
 }
 
-/* Requests in a row without reading, and away before the last is answered. */
+/* Send requests in a row without reading, and leave before the last is
+ * answered. */
 static void hasty(struct hostile *h)
 {
 	struct raw c;
@@ -101,8 +103,8 @@ static void end(pid_t pid)
 	waitpid(pid, NULL, 0);
 }
 
-/* A client that stops between its request and the answer, with jobs in flight,
- * and is killed as it lies. */
+/* A client stops between its request and the answer, with jobs in flight, and
+ * is killed while stopped. */
 static void stopped(struct hostile *h)
 {
 	while (hostile_goes_on(h)) {
@@ -138,7 +140,7 @@ static void stopped(struct hostile *h)
 	}
 }
 
-/* Use a session that is another's, as long as it lasts. */
+/* Use another process's session, as long as it lasts. */
 static void inherit(const struct raw *c, struct raw_queue *q)
 {
 	while (!raw_is_over(c)) {
@@ -150,7 +152,7 @@ static void inherit(const struct raw *c, struct raw_queue *q)
 	_exit(0);
 }
 
-/* A client with children that keep its descriptors; @alive is open as long as
+/* A client with children that keep its descriptors.  @alive is open as long as
  * any of them lives. */
 static void bequeath(struct hostile *h, int alive)
 {
@@ -169,7 +171,7 @@ static void bequeath(struct hostile *h, int alive)
 		pause();
 }
 
-/* Has everybody closed the other end? */
+/* Have all processes closed the other end? */
 static bool all_gone(int fd)
 {
 	uint64_t until = raw_now() + RAW_PATIENCE_NS;
@@ -184,8 +186,8 @@ static bool all_gone(int fd)
 	return false;
 }
 
-/* The session ends with the process that opened it, whoever else holds all of
- * its descriptors: its children see it and go. */
+/* A session ends with the process that opened it, whichever process still holds
+ * its descriptors.  The children notice the end and exit. */
 static void heirs(struct hostile *h)
 {
 	while (hostile_goes_on(h)) {

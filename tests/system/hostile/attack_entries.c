@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* Attacks through what an entry says. */
+/* Attacks through the contents of entries. */
 
 #include "tests/system/hostile/attack.h"
 
@@ -15,7 +15,7 @@
 
 /* ---- reserved bits, unknown operations --------------------------------- */
 
-/* Set one thing that no library sets.  Returns its name. */
+/* Set one bit or field that no library sets.  Returns its name. */
 static const char *break_contract(struct hostile *h, struct gm_entry *entry)
 {
 	uint64_t pick = hostile_below(h, 8 + 8 + 32 + 64);
@@ -50,7 +50,8 @@ static void reserved_bits(struct hostile *h)
 		uint64_t at = hostile_below(h, 3);
 		const char *what;
 
-		/* Between good ones, and with any other operation. */
+		/* The broken entry comes between good ones, with any other
+		 * operation. */
 		for (int i = 0; i < 3; i++)
 			batch[i] = raw_entry(q, GPUMAP_OP_NOP);
 		batch[at].op = (uint8_t)hostile_below(h, GPUMAP_OP_AXPY + 1);
@@ -63,14 +64,15 @@ static void reserved_bits(struct hostile *h)
 
 /* ---- second slots ------------------------------------------------------ */
 
-/* A pair as the library makes it, with a deadline that is over or not. */
+/* Make a pair of slots as the library makes it, with a random deadline or
+ * none. */
 static void make_pair(struct hostile *h, const struct raw_queue *q,
 		      struct gm_entry pair[2])
 {
 	uint64_t deadline = hostile_below(h, 2) ? hostile_random(h) : 0;
 
 	pair[0] = raw_entry(q, (uint8_t)hostile_below(h, GPUMAP_OP_AXPY + 1));
-	/* The third operand is anything, so is how much of it there is. */
+	/* The third operand and its number of elements are random. */
 	if (hostile_below(h, 3) == 0) {
 		pair[0].op =
 			(uint8_t)(GPUMAP_OP_MASK_ADD + hostile_below(h, 2));
@@ -80,7 +82,8 @@ static void make_pair(struct hostile *h, const struct raw_queue *q,
 	pair[0].flags = GM_ENTRY_MORE;
 	pair[0].src = RANGE / 2;
 	pair[0].n = hostile_below(h, RANGE / 16);
-	/* The same words by the names of a first slot. */
+	/* A second slot's words have the names of a first slot's fields
+	 * here. */
 	pair[1] = (struct gm_entry){ .op = GM_OP_MORE,
 				     .incarnation = (uint32_t)deadline,
 				     .zero = (uint32_t)(deadline >> 32),
@@ -88,7 +91,8 @@ static void make_pair(struct hostile *h, const struct raw_queue *q,
 				     .src_buffer = hostile_random(h) };
 }
 
-/* What no pair of the library's is.  Returns its name. */
+/* Make the pair one that the library never makes.  Returns the name of its
+ * defect. */
 static const char *break_pair(struct hostile *h, struct gm_entry pair[2])
 {
 	switch (hostile_below(h, 6)) {
@@ -114,7 +118,7 @@ static const char *break_pair(struct hostile *h, struct gm_entry pair[2])
 	}
 }
 
-/* Do all of @n entries end, each in its turn? */
+/* All of @n entries must end, each in its turn. */
 static void take_in_order(struct hostile *h, struct raw *c, struct raw_queue *q,
 			  uint32_t first, uint32_t n)
 {
@@ -164,7 +168,7 @@ static void second_slots(struct hostile *h)
 
 /* ---- waits ------------------------------------------------------------- */
 
-/* Wait on one row for what is yet to come on the other. */
+/* Entries of one row wait for entries of the other that come later. */
 static void post_waiter(struct hostile *h, struct raw_queue *q,
 			const struct raw_queue *other, uint32_t row)
 {
@@ -189,7 +193,8 @@ static void post_nops(struct raw_queue *q, uint32_t n)
 		raw_post(q, batch, n);
 }
 
-/* One row ends what it can, and each time another looks whether that was it. */
+/* One row ends its entries, and at each end a waiting row checks its own
+ * condition. */
 static void waits(struct hostile *h)
 {
 	struct raw c;
@@ -219,7 +224,7 @@ static void waits(struct hostile *h)
 
 /* ---- numbers ----------------------------------------------------------- */
 
-/* Around every edge that there is. */
+/* Random numbers around every limit there is. */
 static uint64_t edge(struct hostile *h, uint64_t arena)
 {
 	static const uint64_t far[] = { UINT64_C(1) << 31, UINT64_C(1) << 32,
@@ -266,8 +271,8 @@ static bool goes_together(const struct gm_entry *e)
 	}
 }
 
-/* What an entry that is right in all but its numbers must end with, by a
- * judgement of this test's own: whether it may end with 0. */
+/* Returns whether an entry that is right in all but its numbers may end with 0.
+ * The test decides that by rules of its own. */
 static bool may_be_done(const struct gm_entry *e, uint64_t arena)
 {
 	static const uint8_t each[] = { 1, 2, 2, 4, 4, 8, 8, 2, 4, 8 };
@@ -297,12 +302,12 @@ static bool may_be_done(const struct gm_entry *e, uint64_t arena)
 	if ((e->op == GPUMAP_OP_SCALE || e->op == GPUMAP_OP_AXPY) &&
 	    e->src == e->dst)
 		return true;
-	/* Both are inside: no sum of these wraps. */
+	/* Both ranges are inside the arena, so none of these sums wraps. */
 	return e->n == 0 || e->dst + n * to <= e->src ||
 	       e->src + e->n * from <= e->dst;
 }
 
-/* Any that is a job's, with what it has beside numbers. */
+/* Pick any operation of a job, with its operands beside the numbers. */
 static void pick_op(struct hostile *h, struct gm_entry *e)
 {
 	static const uint8_t ops[] = { GPUMAP_OP_NOP,  GPUMAP_OP_FILL,
@@ -366,7 +371,8 @@ static void incarnations(struct hostile *h)
 		struct gm_entry e = raw_entry(q, GPUMAP_OP_NOP);
 		int32_t status;
 
-		/* Lying in the shared word as well must not make it true. */
+		/* A wrong incarnation must be refused even if the shared word
+		 * has the same value. */
 		e.incarnation += 1 + (uint32_t)hostile_below(h, UINT32_MAX);
 		if (hostile_below(h, 2))
 			gm_put(&q->queue->incarnation, e.incarnation);
@@ -383,12 +389,13 @@ static void incarnations(struct hostile *h)
 /* ---- after publication ------------------------------------------------- */
 
 struct flipper {
-	struct hostile hostile; /* a randomness of its own */
+	struct hostile hostile; /* a random state of its own */
 	const struct raw_queue *q;
 };
 
-/* Change one field of the slots that were filled last, wherever their reader
- * is.  The sequence stays: without it nobody would read on. */
+/* Flip one bit of the slots that were filled last, while their reader may be at
+ * any of them.  The sequence is kept, for a slot with another sequence is not
+ * read. */
 static void flip(void *arg)
 {
 	struct flipper *f = arg;
@@ -451,10 +458,10 @@ static void flips(struct hostile *h)
 	}
 }
 
-/* ---- the slow and the many --------------------------------------------- */
+/* ---- slow jobs, and many ----------------------------------------------- */
 
-/* Products that are too small for a normal float, which cost a CPU a hundred
- * times what others do. */
+/* Values whose products are too small for a normal float.  A CPU takes a
+ * hundred times as long for those. */
 static void fill_with_small(const struct raw *c)
 {
 	const uint32_t small = 0x00400000;
@@ -475,7 +482,7 @@ static void post_slow(struct raw_queue *q, uint64_t dst, uint64_t n)
 	raw_post(q, &e, 1);
 }
 
-/* A full queue of long and short ones. */
+/* Fill a queue with long and short jobs. */
 static void slow_work(struct hostile *h)
 {
 	struct raw c;
@@ -509,7 +516,7 @@ static uint32_t open_many(struct hostile *h, struct raw *c,
 	return n;
 }
 
-/* As many sessions as there are, each with a full queue. */
+/* Open as many sessions as there can be, each with a full queue. */
 static void crowd(struct hostile *h)
 {
 	static struct raw c[MANY];
@@ -528,7 +535,7 @@ static void crowd(struct hostile *h)
 		raw_close(&c[n]);
 }
 
-/* The same, with turns as long as they can be made out of short jobs. */
+/* As before, with turns as long as short jobs can make them. */
 static void slow_crowd(struct hostile *h)
 {
 	static struct raw c[MANY];

@@ -21,7 +21,8 @@
 
 /* ---- scribbling -------------------------------------------------------- */
 
-/* Any word of the client's page, of the row's queue pair, of the arena. */
+/* Change any word of the client's page, of the row's queue pair, or of the
+ * arena. */
 static gm_a64 *any_word(struct hostile *h, const struct raw *c,
 			const struct raw_queue *q)
 {
@@ -41,7 +42,7 @@ static gm_a64 *any_word(struct hostile *h, const struct raw *c,
 	}
 }
 
-/* An entry that the worker will look at, with anything in it. */
+/* Post an entry that the worker will read, with random contents. */
 static void any_entry(struct hostile *h, struct raw_queue *q)
 {
 	uint32_t ahead = (uint32_t)hostile_below(h, 4);
@@ -95,7 +96,8 @@ static void punch(void *arg)
 	uint64_t at = hostile_below(h, size);
 	uint64_t bytes = 1 + hostile_below(h, size - at);
 
-	/* The first page and the queue are hit often enough by whole pages. */
+	/* Half of the holes outside the arena are the first page, which random
+	 * ranges would seldom hit. */
 	if (!in_arena && hostile_below(h, 2)) {
 		at = 0;
 		bytes = GM_PAGE;
@@ -112,7 +114,8 @@ static void fill_and_copy(const struct raw *c, struct raw_queue *q)
 				     raw_entry(q, GPUMAP_OP_COPY) };
 
 	for (int i = 0; i < 2; i++) {
-		batch[i].incarnation = 1; /* the word itself may be a hole */
+		batch[i].incarnation =
+			1; /* the shared word itself may be a hole */
 		batch[i].n = c->arena_bytes / 2;
 	}
 	batch[1].dst = c->arena_bytes / 2;
@@ -132,8 +135,8 @@ static void holes(struct hostile *h)
 		h->random = hostile_random(h);
 		while (hostile_goes_on(h) && !raw_is_over(&c)) {
 			hostile_take_all(q);
-			/* Entries and completions fall into holes: after a
-			 * while there is no credit that anybody knows of. */
+			/* Entries and completions fall into holes.  After a
+			 * while neither side knows the credit. */
 			if (hostile_credit(q) >= 2 && raw_now() > next) {
 				fill_and_copy(&c, q);
 				next = raw_now() + 500000;
@@ -155,13 +158,14 @@ static void must_fail(struct hostile *h, int ret, const char *what)
 		hostile_lapse(h, "%s was allowed", what);
 }
 
-/* Blocking where the other side must never block, signals at every event. */
+/* Set these flags, such as blocking where the other side must never block, and
+ * ask for a signal at every event. */
 static void set_flags(int fd, int flags)
 {
 	if (fd < 0)
 		return;
 	fcntl(fd, F_SETFL, flags);
-	fcntl(fd, F_SETSIG, SIGURG); /* which is ignored */
+	fcntl(fd, F_SETSIG, SIGURG); /* SIGURG is ignored */
 	fcntl(fd, F_SETOWN, getpid());
 }
 
@@ -182,7 +186,8 @@ static void try_to_resize(struct hostile *h, const struct raw *c)
 		  "writing behind the arena");
 }
 
-/* Full to the brim for a moment, then empty before its reader looked. */
+/* Fill the eventfd to its limit for a moment, and empty it before its reader
+ * notices. */
 static void fill_and_drain(const struct raw_queue *q)
 {
 	const uint64_t most = UINT64_MAX - 1;
@@ -256,7 +261,7 @@ static void bells_for_nothing(struct hostile *h)
 		hostile_round(h);
 	}
 	hostile_stop(thread);
-	/* It still has a service. */
+	/* The worker must still serve this session. */
 	{
 		struct gm_entry nop = raw_entry(q, GPUMAP_OP_NOP);
 		int32_t status = raw_do(&c, q, &nop);
@@ -267,7 +272,7 @@ static void bells_for_nothing(struct hostile *h)
 	raw_close(&c);
 }
 
-/* The same beside work, so that no bell is for nothing. */
+/* Ring as often, beside work, so that no ring is for nothing. */
 static void bells_and_work(struct hostile *h)
 {
 	struct raw c;
@@ -294,13 +299,14 @@ static void never_the_same_sleep(void *arg)
 {
 	struct raw *c = arg;
 
-	/* Odd, and another one each time: each asks for a wake of its own. */
+	/* The word stays odd and changes each time, so each change asks for a
+	 * wakeup of its own. */
 	for (int i = 0; i < 4096; i++)
 		gm_put(&c->page->parked, gm_get(&c->page->parked) + 2);
 }
 
-/* A pollable client that sleeps at every moment and never drains its socket,
- * or fills it from its own end, or shuts it down. */
+/* A pollable client that goes to sleep at every moment and never drains its
+ * socket, or fills it from its own end, or shuts it down. */
 static void wakes(struct hostile *h)
 {
 	struct raw c;

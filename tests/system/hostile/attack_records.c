@@ -15,7 +15,7 @@
 
 #include "gpumap.h"
 
-#define FDS_MAX 253 /* of one message, the kernel's limit */
+#define FDS_MAX 253 /* descriptors of one message, the kernel's limit */
 
 static bool open_known(struct hostile *h, struct raw *c)
 {
@@ -28,7 +28,7 @@ static bool open_known(struct hostile *h, struct raw *c)
 	return false;
 }
 
-/* ---- descriptors that nobody asked for --------------------------------- */
+/* ---- unexpected descriptors -------------------------------------------- */
 
 static void descriptor_floods(struct hostile *h)
 {
@@ -45,12 +45,13 @@ static void descriptor_floods(struct hostile *h)
 			.n_fds = 1 + (uint32_t)hostile_below(h, FDS_MAX),
 		};
 
-		/* The connection itself is one of them: a knot for the kernel's
-		 * collector of descriptors in flight. */
+		/* The connection itself is among the descriptors: a cycle for
+		 * the kernel's collector of descriptors in flight. */
 		for (uint32_t i = 0; i < record.n_fds; i++)
 			fds[i] = i % 2 ? c.socket : STDERR_FILENO;
-		/* A kernel that can keeps them from all but sessions; and it
-		 * sends none while too many of before are in flight. */
+		/* A kernel with SO_PASSRIGHTS refuses descriptors on
+		 * connections without a session.  The kernel also refuses to
+		 * send while too many earlier ones are in flight. */
 		error = raw_send(&c, &record, MSG_DONTWAIT);
 		if (error == -EPERM && raw_session(&c, 16, 0, 4096) == 0)
 			error = raw_send(&c, &record, MSG_DONTWAIT);
@@ -67,9 +68,9 @@ static void descriptor_floods(struct hostile *h)
 	raw_close(&c);
 }
 
-/* ---- records that are none --------------------------------------------- */
+/* ---- broken records ---------------------------------------------------- */
 
-/* One thing in a good request that ends a connection. */
+/* Change one field of a good request so that it ends a connection. */
 static const char *spoil(struct hostile *h, struct raw_record *r)
 {
 	switch (hostile_below(h, 6)) {
@@ -115,7 +116,7 @@ static void bad_records(struct hostile *h)
 	raw_close(&c);
 }
 
-/* Any bytes of any length, the longest included. */
+/* Send random bytes of any length, the longest included. */
 static void noise(struct hostile *h)
 {
 	static char bytes[GM_CONTROL_BYTES_MAX + 4096];
@@ -137,7 +138,8 @@ static void noise(struct hostile *h)
 
 				memcpy(bytes + at, &word, 8);
 			}
-			/* Sometimes with a head that lets the rest in. */
+			/* Half of the records have a header that lets the agent
+			 * read the rest. */
 			header.bytes = (uint32_t)n;
 			header.body = (uint32_t)hostile_below(h, n + 1);
 			if (n >= sizeof(header) && hostile_below(h, 2))
@@ -152,7 +154,7 @@ static void noise(struct hostile *h)
 	raw_close(&c);
 }
 
-/* Every request with every byte of its body at random. */
+/* Send every request with every byte of its body at random. */
 static void any_bodies(struct hostile *h)
 {
 	struct raw c;
@@ -182,7 +184,7 @@ static void any_bodies(struct hostile *h)
 	raw_close(&c);
 }
 
-/* ---- too many, too quiet, too deaf ------------------------------------- */
+/* ---- too many, silent, or not reading ---------------------------------- */
 
 static void connects(struct hostile *h)
 {
@@ -195,7 +197,7 @@ static void connects(struct hostile *h)
 	}
 }
 
-/* Hold every connection that can be had, without a word. */
+/* Hold as many connections as the agent accepts, and send nothing. */
 static void silence(struct hostile *h)
 {
 	enum { MANY = 600 };
@@ -218,7 +220,7 @@ static void silence(struct hostile *h)
 	}
 }
 
-/* Ask and ask, and read no answer. */
+/* Send requests without end, and read no answer. */
 static void deaf(struct hostile *h)
 {
 	struct raw c;
@@ -244,7 +246,8 @@ static void deaf(struct hostile *h)
 	raw_close(&c);
 }
 
-/* Maps as large and as many as there may be, pins of them, and releases. */
+/* Publish maps as large and as many as there may be, pin them, and release
+ * them. */
 static void publications(struct hostile *h)
 {
 	struct raw c;
@@ -272,7 +275,8 @@ static void publications(struct hostile *h)
 		raw_close(&c);
 	}
 	raw_close(&c);
-	/* What it published belongs to its uid and stays: take it back. */
+	/* The maps belong to the uid and outlive the attack, so release
+	 * them. */
 	if (raw_open(&c, h->path) != 0)
 		return;
 	for (int i = 0; i < 300; i++) {

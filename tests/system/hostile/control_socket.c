@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * The control socket against peers that do not play by the rules: each of them
- * is answered or dropped, and an honest one is served all the while.
+ * Checks the control socket against peers that break its rules: the agent
+ * answers or drops each of them, and serves an honest client all the while.
  */
 
 #include <errno.h>
@@ -27,9 +27,9 @@
 #include "tests/support/story.h"
 
 static struct agent agent;
-static int held; /* descriptors of the agent, before anybody came */
+static int held; /* descriptors of the agent, before the first client */
 
-/* ---- a client by hand -------------------------------------------------- */
+/* ---- a client without the library -------------------------------------- */
 
 static int connect_raw(void)
 {
@@ -75,8 +75,8 @@ static struct record hello(void)
 	return request(GM_CONTROL_HELLO, &h, sizeof(h));
 }
 
-/* Send @bytes of a record and take the reply.  Returns its status, 1 when the
- * connection has ended instead, 2 when nothing has come. */
+/* Send @bytes of a record and take the reply.  Returns the reply's status, 1
+ * when the connection has ended instead, or 2 when nothing has come. */
 static int ask_bytes(int fd, const struct record *r, size_t bytes,
 		     struct record *ret_reply)
 {
@@ -108,7 +108,7 @@ static int connect_known(void)
 	return -1;
 }
 
-/* An honest client can still do what it came for. */
+/* An honest client must still be served. */
 static bool others_are_served(void)
 {
 	struct record reply, r = request(GM_CONTROL_SESSIONS, NULL, 0);
@@ -119,7 +119,8 @@ static bool others_are_served(void)
 	return good;
 }
 
-/* What becomes of a connection that has said HELLO and sends this. */
+/* Returns the reply's status to this record on a connection after HELLO, or as
+ * ask_bytes() does. */
 static int fate(const struct record *r, size_t bytes)
 {
 	struct record reply;
@@ -155,7 +156,8 @@ static void broken_records_end_the_connection(void)
 	r.header.body = UINT32_MAX;
 	EQ(fate(&r, r.header.bytes), 1);
 	r = good;
-	r.header.body -= 1; /* so that there is a tail */
+	r.header.body -=
+		1; /* the body is shorter than known, so a tail follows */
 	EQ(fate(&r, r.header.bytes), 1);
 	OK(others_are_served());
 }
@@ -169,10 +171,10 @@ static void other_versions_are_understood(void)
 	r = request(GM_CONTROL_SESSIONS, NULL, 0); /* missing bytes are zero */
 	EQ(fate(&r, r.header.bytes), 0);
 	r = request(GM_CONTROL_SESSIONS, &body, sizeof(body));
-	r.header.body += 16; /* a longer body, its end not set */
+	r.header.body += 16; /* a longer body whose additional bytes are zero */
 	r.header.bytes += 16;
 	EQ(fate(&r, r.header.bytes), 0);
-	r.body[sizeof(body) + 15] = 1; /* and set */
+	r.body[sizeof(body) + 15] = 1; /* an additional byte is not zero */
 	EQ(fate(&r, r.header.bytes), -E2BIG);
 }
 
@@ -202,7 +204,8 @@ static void silent_peers_are_dropped(void)
 	close(fd);
 }
 
-/* A peer that only asks: its replies fill the socket, and then it is out. */
+/* A peer only sends requests.  Its replies fill the socket, and the agent drops
+ * the connection. */
 static void peers_that_do_not_read_are_dropped(void)
 {
 	struct record r = request(GM_CONTROL_SESSIONS, NULL, 0);
@@ -251,7 +254,8 @@ static void unasked_descriptors_stay_out(void)
 	for (int n = 1; n <= 200; n += n < 4 ? 1 : 49) {
 		int fd = connect_known();
 
-		/* A kernel that can keeps them from all but sessions. */
+		/* A kernel with SO_PASSRIGHTS refuses descriptors on
+		 * connections without a session. */
 		if (fd >= 0 && !send_with_fds(fd, &r, n)) {
 			EQ(errno, EPERM);
 			EQ(ask(fd, &session, &reply), 0);
@@ -305,7 +309,7 @@ static void sessions_are_limited(void)
 		close(fds[i]);
 	for (int i = 0; i < 5000 && ask(fd, &r, &reply) == -EUSERS; i++)
 		story_nap(1000);
-	EQ(ask(fd, &r, &reply), -EBUSY); /* it was opened by the loop */
+	EQ(ask(fd, &r, &reply), -EBUSY); /* the agent's loop opened it */
 	close(fd);
 }
 
@@ -353,7 +357,7 @@ static void session_sizes_are_judged(void)
 	close(fd);
 }
 
-/* What a client gets is of a size that nobody can change. */
+/* A client cannot change the size of its session's memory. */
 static void session_memory_is_sealed(void)
 {
 	struct gm_session_open open = { .range_bytes = 4096 };
@@ -383,7 +387,8 @@ static void session_memory_is_sealed(void)
 		EQ(fcntl(fds[i], F_GET_SEALS) & seals, seals);
 		EQ(ftruncate(fds[i], 0), -1);
 	}
-	/* No more than the rows need: these bytes are in no quota. */
+	/* The memory is as large as the rows need and no larger, for no quota
+	 * counts it. */
 	EQ(fstat(fds[0], &st), 0);
 	EQ(st.st_size, gm_queue_at(2, 256));
 	close(fds[0]);
@@ -400,8 +405,8 @@ static int pin(int fd)
 	return ask(fd, &r, &reply);
 }
 
-/* Connects, leaves the connection to a child, and is gone; the child asks for a
- * pin when told to, and says what came of it. */
+/* A process connects, leaves the connection to a child, and exits.  The child
+ * asks for a pin when told to, and reports the reply's status. */
 static pid_t leave_connection(int go, int said)
 {
 	pid_t pid = fork();
@@ -420,7 +425,7 @@ static pid_t leave_connection(int go, int said)
 	_exit(0);
 }
 
-/* Have the next process be @pid, where we may ask for that. */
+/* Have the next process get the pid @pid, where the kernel lets us choose. */
 static void choose_pid(pid_t pid)
 {
 	FILE *file = fopen("/proc/sys/kernel/ns_last_pid", "we");
@@ -437,7 +442,7 @@ static void *say_id(void *ret_id)
 	return pause() < 0 ? NULL : ret_id;
 }
 
-/* A process or a thread that stays until end_other(). */
+/* Start a process or a thread that stays until end_other(). */
 static pid_t start_other(bool is_thread, pthread_t *ret_thread)
 {
 	static volatile pid_t id;
@@ -470,7 +475,8 @@ static void end_other(bool is_thread, pthread_t thread, pid_t pid)
 	}
 }
 
-/* Whoever has the pid now has pinned nothing. */
+/* A process that was given the pid of a dead peer must not hold the peer's
+ * pin. */
 static void the_pid_of_a_dead_peer_pins_nothing(bool to_thread)
 {
 	int go[2], said[2], status = 0;
@@ -479,8 +485,8 @@ static void the_pid_of_a_dead_peer_pins_nothing(bool to_thread)
 
 	EQ(pipe(go) | pipe(said), 0);
 	peer = leave_connection(go[0], said[1]);
-	/* Before SO_PEERPIDFD (Linux 6.5) who is younger is told by clock
-	 * ticks, and one of them is granted. */
+	/* Before SO_PEERPIDFD (Linux 6.5) the agent compares start times in
+	 * clock ticks, with a tolerance of one tick. */
 	usleep(3 * 1000000 / (useconds_t)sysconf(_SC_CLK_TCK));
 	choose_pid(peer);
 	other = start_other(to_thread, &thread);
@@ -496,8 +502,8 @@ static void the_pid_of_a_dead_peer_pins_nothing(bool to_thread)
 	}
 }
 
-/* The agent runs out of descriptors: the connected are served, newcomers are
- * turned away, and nothing spins. */
+/* The agent runs out of descriptors: it serves connected clients, turns new
+ * ones away, and does not spin. */
 static void descriptors_may_run_out(void)
 {
 	struct record reply, r = request(GM_CONTROL_SESSIONS, NULL, 0);
@@ -506,7 +512,8 @@ static void descriptors_may_run_out(void)
 
 	EQ(prlimit(agent.pid, RLIMIT_NOFILE, NULL, &before), 0);
 	low = before;
-	low.rlim_cur = 3; /* below what is open: none can be opened */
+	low.rlim_cur =
+		3; /* below the number of open ones, so none can be opened */
 	EQ(prlimit(agent.pid, RLIMIT_NOFILE, &low, NULL), 0);
 	newcomer = connect_raw();
 	OK(agent_wait_log(&agent, "event=no_descriptors"));
@@ -517,7 +524,7 @@ static void descriptors_may_run_out(void)
 	close(fd);
 }
 
-/* ---- the segment, for those who cannot open it -------------------------- */
+/* ---- the segment, for clients that cannot open it ----------------------- */
 
 static int fetch_map(void)
 {

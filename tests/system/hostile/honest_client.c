@@ -20,8 +20,8 @@ static void good_wrong(struct good *g, const struct gpumap_job *job,
 			 (unsigned long long)at);
 }
 
-/* The first buffer of all has a worker's slow thread get an allocator of its
- * own: 64 MiB of address space that stay. */
+/* With the first buffer of all, a worker's blocking thread gets an allocator
+ * arena of its own: 64 MiB of address space that stay. */
 static bool good_warms_up(struct good *g, uint32_t row)
 {
 	uint64_t buffer;
@@ -31,8 +31,8 @@ static bool good_warms_up(struct good *g, uint32_t row)
 	       gpumap_buffer_free(g->session, buffer) == 0;
 }
 
-/* The agent may take us for one who says nothing, where this machine stands
- * still for as long as it waits for a HELLO: then once more. */
+/* On a machine that is held up the agent may drop this client for not sending
+ * HELLO in time, so the client tries again. */
 static bool good_session(struct good *g)
 {
 	int ret = -EINVAL;
@@ -77,7 +77,7 @@ void good_close(struct good *g)
 	free(g->samples);
 }
 
-/* Small whole numbers, so that every result is exact. */
+/* The values are small whole numbers, so every result is exact. */
 static float good_value(uint64_t i, uint64_t salt)
 {
 	return (float)((i * 7 + salt) % 2039);

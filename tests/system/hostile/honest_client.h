@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * hostile_good - the client beside hostile ones: it does its work, and checks
- * every result.
+ * hostile_good - the client beside hostile ones: it runs jobs and checks every
+ * result.
  */
 #ifndef GM_TEST_SYSTEM_HOSTILE_HONEST_CLIENT_H
 #define GM_TEST_SYSTEM_HOSTILE_HONEST_CLIENT_H
@@ -27,19 +27,19 @@ struct good {
 	uint32_t n_samples;
 	uint64_t jobs;
 	uint64_t wrong;
-	char what[160]; /* of the first wrong one */
+	char what[160]; /* describes the first wrong result */
 };
 
-/* Rows 0 to @n_rows - 1 of an agent that runs.  Returns whether it has all that
- * it needs; to be closed either way. */
+/* Open a session and memory on rows 0 to @n_rows - 1 of a running agent.
+ * Returns whether all was opened; the client must be closed either way. */
 bool good_open(struct good *g, const struct agent *agent, uint32_t n_rows,
 	       uint64_t seed);
 void good_close(struct good *g);
 
-/* One job on one row, from its numbers to its checked result. */
+/* Run one job on one row, from its numbers to its checked result. */
 void good_job(struct good *g, uint32_t row);
 
-/* Work until a moment.  Returns the 99th percentile of the round trips, ns. */
+/* Work until @until_ns.  Returns the 99th percentile of the round trips, ns. */
 uint32_t good_work(struct good *g, uint64_t until_ns);
 
 #endif

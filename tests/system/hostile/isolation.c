@@ -2,14 +2,15 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * hostile: one gpumapd, one client that does its work and checks every result,
- * and beside it, one after the other and then all at once, clients that do
- * whatever they can to harm it.
+ * Checks that hostile clients cannot harm others.  One gpumapd serves one
+ * client that checks every result of its work.  Beside that client run clients
+ * that try all they can to do harm, one after the other and then all at once.
  *
- * Nothing may die, no result may be wrong, and when the attackers are gone so
- * is all that they had.  How much longer the good client's round trips take is
- * printed beside what as many threads do to them that only burn a CPU, of the
- * same priority: so much is the scheduler's.  It is never asserted.
+ * No process may die, no result may be wrong, and the agent must give back all
+ * that the attackers held.  The test prints how much longer the good client's
+ * round trips take, beside their time under as many threads of the same
+ * priority that only burn a CPU; so much is due to the scheduler.  No time is
+ * asserted.
  *
  *	isolation [ATTACK]
  *
@@ -37,7 +38,7 @@
 #include "tests/system/hostile/honest_client.h"
 
 #define ROWS       STAGE_ROWS
-#define STRANGER   61357u /* a uid that nobody has */
+#define STRANGER   61357u /* a uid without other processes */
 #define ATTACKS    32
 #define SECOND     UINT64_C(1000000000)
 #define RECOVER_NS (10 * SECOND)
@@ -58,12 +59,12 @@ static struct agent agent;
 static char socket_path[160];
 static uint64_t seed, length_ns;
 static const struct hostile_attack *attacks[ATTACKS];
-static struct hostile_score *scores; /* one for each, shared */
+static struct hostile_score *scores; /* one for each attack, shared */
 static uint32_t n_attacks;
 
-/* ---- what there is of the agent ---------------------------------------- */
+/* ---- the agent's state ------------------------------------------------- */
 
-/* All that an attack could leave behind. */
+/* Everything that an attack could leave behind. */
 struct state {
 	uint32_t n_sessions;
 	int agent_fds;
@@ -131,7 +132,7 @@ static void look(struct good *g, struct state *ret_state)
 	}
 }
 
-/* The allocator may keep a little; a sanitizer's keeps all it can. */
+/* The allocator may keep a little; a sanitizer's allocator keeps all it can. */
 static bool is_mapped_as_before(const struct state *before,
 				const struct state *now, uint32_t row)
 {
@@ -141,8 +142,8 @@ static bool is_mapped_as_before(const struct state *before,
 	       (build && strstr(build, "san"));
 }
 
-/* Places of the journal, two pages and a bit each, stay once they were used:
- * at most as many as there can be sessions. */
+/* The journal's entries, somewhat over two pages each, stay once they were
+ * used.  Their number is at most the number of sessions. */
 static bool is_shared_as_before(const struct state *before,
 				const struct state *now, uint32_t row)
 {
@@ -150,8 +151,7 @@ static bool is_shared_as_before(const struct state *before,
 	       before->worker_shared_kib[row] + 96 * 9;
 }
 
-/* What rows wake each other by, one descriptor for each, stays once it was
- * used. */
+/* A row keeps one descriptor for waking each other row, once it was used. */
 static bool are_held_as_before(int before, int now)
 {
 	return now <= before + (int)ROWS;
@@ -197,7 +197,7 @@ static void nothing_is_left(struct good *g, const struct state *before)
 	}
 }
 
-/* As it is when the agent is done with whoever has gone. */
+/* Read the state once the agent has finished with the sessions that ended. */
 static void look_at_rest(struct good *g, struct state *ret_before)
 {
 	uint64_t until = raw_now() + RECOVER_NS;
@@ -239,15 +239,16 @@ static void add(const struct hostile_attack *table, const char *only)
 	}
 }
 
-/* What an attack does to us by needing the CPU, as anybody may, is not what is
- * looked for. */
+/* Attackers need the CPU, as any user's process may.  The lowest priority keeps
+ * that out of the figures. */
 static void weaken(void)
 {
 	if (nice(19) < 0)
 		_exit(98);
 }
 
-/* In a process of its own, as somebody else where that is possible. */
+/* Run the attack in a process of its own, as another user where that is
+ * possible. */
 static pid_t attack(uint32_t which, uint64_t until_ns)
 {
 	pid_t parent = getpid(), pid = fork();
@@ -265,7 +266,7 @@ static pid_t attack(uint32_t which, uint64_t until_ns)
 	if (getppid() != parent ||
 	    (geteuid() == 0 && !user_become(STRANGER, STRANGER)))
 		_exit(98);
-	/* That change of identity has cleared it. */
+	/* The change of identity has cleared it. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	attacks[which]->run(&h);
 	_exit(0);
@@ -284,7 +285,7 @@ static pid_t burner(void)
 	return pid;
 }
 
-/* What would an attack do that only burns CPUs? */
+/* Measure beside processes that only burn CPUs. */
 static uint32_t beside_burners(struct good *g, uint32_t n, uint64_t length)
 {
 	pid_t pid[4 * ATTACKS];
@@ -300,8 +301,8 @@ static uint32_t beside_burners(struct good *g, uint32_t n, uint64_t length)
 	return p99;
 }
 
-/* The same three times for each, one right after the other: a machine is not
- * the same from one minute to the next. */
+/* The three times for each attack are measured one right after the other, for a
+ * machine's speed changes from one minute to the next. */
 struct p99 {
 	uint32_t quiet;
 	uint32_t burners;
@@ -393,8 +394,8 @@ static void tell_of(struct good *g)
 	NOTE("the good client: %llu jobs", (unsigned long long)g->jobs);
 }
 
-/* What is made once and kept: the segment's descriptor for those who ask for
- * it, threads and their heaps. */
+/* Use everything that is made once and kept: the segment's descriptor for
+ * clients that ask for it, threads and their heaps. */
 static void use_all_once(void)
 {
 	struct raw c;
@@ -402,7 +403,7 @@ static void use_all_once(void)
 	for (uint32_t row = 0; row < ROWS; row++) {
 		int tries = 0;
 
-		/* We may be as late with our HELLO as good_open() may. */
+		/* HELLO may come too late here, as in good_open(). */
 		while (raw_open_queue(&c, socket_path, row, 16, GM_PAGE) != 0 &&
 		       ++tries < 10)
 			raw_close(&c);
@@ -427,7 +428,7 @@ static void story(struct good *g)
 	tell_of(g);
 	nothing_is_left(g, &before);
 	OK(nobody_died(g, &before));
-	/* One attack alone may be none that a worker can see. */
+	/* A single attack may be one that no worker can notice. */
 	if (n_attacks > 1)
 		OK(agent_logged(&agent, "event=violation"));
 	good_work(g, raw_now() + length_ns / 32);

@@ -2,8 +2,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Descriptors from peers that have said nothing yet, on a kernel that lets them
- * in: before 6.16 all do, and any other is made to say that it is one.
+ * Checks descriptors that come from peers before HELLO, on a kernel that lets
+ * them in.  Kernels before 6.16 let them in; on a later one the test makes
+ * setsockopt() fail as if the option did not exist.
  */
 
 #include <errno.h>
@@ -22,12 +23,12 @@
 #define SO_PASSRIGHTS 83
 #endif
 
-#define EACH 5 /* of a kind, of 8 threads that one user has at most */
+#define EACH 5 /* of a kind; a user has at most 8 such threads */
 
 static struct agent agent;
 static char path[160];
 
-/* For this process, and so for the agent: there is no such option. */
+/* SO_PASSRIGHTS does not exist for this process, and so for the agent. */
 static bool age_the_kernel(void)
 {
 	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
@@ -47,7 +48,7 @@ static bool age_the_kernel(void)
 	return true;
 }
 
-/* A record that no agent knows, with descriptors or without. */
+/* Send a record of an unknown type without a descriptor, or HELLO with one. */
 static int send_one(struct raw *c, const int *fd)
 {
 	struct raw_record record = {
@@ -60,9 +61,10 @@ static int send_one(struct raw *c, const int *fd)
 }
 
 /*
- * Three kinds: the first record has one; it lies behind a first that ends the
- * connection; who sends it has gone.  The agent is stopped meanwhile, so that
- * the last close is its own.
+ * Send a descriptor whose last close blocks, in one of three ways: in the first
+ * record; in a record behind one that ends the connection; from a peer that has
+ * closed its end.  The agent is stopped meanwhile, so that the last close is
+ * the agent's.
  */
 static bool send_lingering(struct raw *c, int kind, int *ret_other)
 {
@@ -111,8 +113,8 @@ static void what_strangers_send_holds_up_nobody(int kind)
 		raw_close(&c[i]);
 	}
 	OK(others_are_served());
-	/* They are let go with these: by a reset, for there is something to
-	 * read. */
+	/* Closing these resets the connections, for there is something unread,
+	 * and ends the agent's blocked closes. */
 	while (sent > 0)
 		close(others[--sent]);
 }

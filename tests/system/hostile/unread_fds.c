@@ -2,9 +2,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Somebody asks for descriptors and takes none.  What lies in sockets is on the
- * agent's account, and at its limit the kernel lets it send none to anybody: so
- * he gets the next one when he has taken the one before.
+ * Checks a client that asks for descriptors and takes none.  The kernel counts
+ * descriptors in sockets on the agent's account, and at its limit the agent can
+ * send none to any client.  So a client gets its next descriptor only after it
+ * has taken the one before.
  */
 
 #include <fcntl.h>
@@ -30,7 +31,8 @@ static int ask(struct raw *c)
 	return raw_send(c, &record, 0);
 }
 
-/* Descriptors that lie in it, -1 where the kernel does not say. */
+/* Returns how many descriptors lie in the socket, or -1 where the kernel does
+ * not report that. */
 static int unread(const struct raw *c)
 {
 	char name[48], line[128];
@@ -69,7 +71,7 @@ static void others_have_turns(void)
 	raw_close(&other);
 }
 
-/* One after the other, and none is lost. */
+/* The replies arrive one after the other, and none is lost. */
 static void all_come(struct raw *c)
 {
 	int fds[GM_CONTROL_FDS_MAX], n = 0;
@@ -109,7 +111,7 @@ static void one_at_a_time(void)
 	raw_close(&c);
 }
 
-/* Who goes without having taken any leaves nothing behind. */
+/* A client that leaves without having taken any leaves no descriptor behind. */
 static void one_leaves(void)
 {
 	int held = story_holds_at_rest(agent.pid), wrong = 0;

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Memory that is not the arena's, through the whole system: a client's own
+ * Checks memory outside the arena, through the whole system: a client's own
  * files and buffers of host rows, shared with other sessions and with plain
  * processes, while workers, exporters and importers come and go.
  */
@@ -28,9 +28,9 @@
 
 static struct agent agent;
 static struct gpumap *map;
-static int held; /* descriptors of the agent, before anybody came */
+static int held; /* descriptors of the agent, before the first client */
 
-/* ---- means ------------------------------------------------------------- */
+/* ---- helpers ----------------------------------------------------------- */
 
 static struct gpumap_session *session_open(void)
 {
@@ -43,7 +43,7 @@ static struct gpumap_session *session_open(void)
 	return session;
 }
 
-/* A file of ours that cannot shrink, mapped. */
+/* Make and map a file of this process that cannot shrink. */
 static float *file_make(const char *name, uint64_t bytes, int *ret_fd)
 {
 	int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -59,7 +59,7 @@ static float *file_make(const char *name, uint64_t bytes, int *ret_fd)
 	return at;
 }
 
-/* One job from beginning to end. */
+/* Run one job from its submission to its end. */
 static int run(struct gpumap_session *session, uint32_t row,
 	       const struct gpumap_job *job)
 {
@@ -98,8 +98,8 @@ static int copy(struct gpumap_session *session, uint32_t row, uint64_t to,
 	return run(session, row, &job);
 }
 
-/* What is in a buffer, by way of the arena, as a whole number: -1 where
- * elements differ. */
+/* Copy a buffer to the arena.  Returns the value of its elements as a whole
+ * number: -1 where they differ, less where the copy failed. */
 static int value_of(struct gpumap_session *session, uint32_t row,
 		    uint64_t buffer, uint64_t n)
 {
@@ -136,7 +136,7 @@ static int holds(uint32_t row, const char *name)
 	return story_holds((pid_t)story_device(map, row).worker_pid, name);
 }
 
-/* Until a worker has nothing of this name any more. */
+/* Wait until a worker holds no memory of this name. */
 static bool lets_go(uint32_t row, const char *name)
 {
 	for (int i = 0; i < 5000 && holds(row, name) != 0; i++)
@@ -186,7 +186,7 @@ static void jobs_use_our_own_memory(void)
 	EQ(gpumap_forget(session, all), 0);
 	EQ(gpumap_forget(session, half), 0);
 	EQ(gpumap_forget(session, source), 0);
-	/* Nobody has it when that returns. */
+	/* No worker holds the memory when that returns. */
 	EQ(holds(0, "agent-buffers-own"), 0);
 	EQ(holds(1, "agent-buffers-own"), 0);
 	EQ(fill(session, 0, all, 0, 1, 1), -ESTALE);
@@ -196,8 +196,8 @@ static void jobs_use_our_own_memory(void)
 	gives_back();
 }
 
-/* Where one mapping ends in the file nobody can see from a job: what goes over
- * the border is named by one that has both sides. */
+/* A job cannot tell where one registration ends in its file.  Data that crosses
+ * the end is named through a registration that covers both sides. */
 static void masks_lie_in_one_registration(void)
 {
 	struct gpumap_session *session = session_open();
@@ -263,8 +263,8 @@ static void our_memory_outlives_workers(void)
 	gives_back();
 }
 
-/* The first job that a new worker does may name any of it, while it is being
- * told of the rest. */
+/* The first job of a new worker may name any registration, while the worker is
+ * still being told of the others. */
 static void our_memory_is_there_first(void)
 {
 	struct gpumap_session *session = session_open();
@@ -294,7 +294,7 @@ static void our_memory_is_there_first(void)
 	gives_back();
 }
 
-/* A client that goes in the middle of it takes everything along. */
+/* A client that dies in the middle of its jobs leaves nothing behind. */
 static void who_dies_registering_leaves_nothing(void)
 {
 	for (int round = 0; round < 5; round++) {
@@ -323,7 +323,7 @@ static void who_dies_registering_leaves_nothing(void)
 	gives_back();
 }
 
-/* What a client punches out of its memory hits itself. */
+/* A hole that a client punches into its memory harms its own session alone. */
 static void holes_hit_their_own_session(void)
 {
 	struct gpumap_session *session = session_open();
@@ -366,7 +366,8 @@ static uint64_t buffer_make(struct gpumap_session *session, uint32_t row,
 	return buffer;
 }
 
-/* What a card's driver has made of it only a driver can look into. */
+/* Only a card's driver can read a card's memory, so this reads host rows'
+ * memory alone. */
 static void look_into(int fd)
 {
 #ifndef STAGE_CUDA
@@ -376,7 +377,7 @@ static void look_into(int fd)
 		OK(all_are(plain, FLOATS, 8));
 		munmap(plain, BYTES);
 	}
-	/* Nobody can take it from under the others. */
+	/* No process can take the memory away from the others. */
 	OK(ftruncate(fd, 0) != 0);
 	OK(fcntl(fd, F_GET_SEALS) & F_SEAL_SHRINK);
 #else
@@ -422,7 +423,8 @@ static void a_buffer_is_had_by_many(void)
 	gives_back();
 }
 
-/* What every call says to a name that it cannot have. */
+/* Check the answer of every call to the name of a buffer that the session
+ * cannot have. */
 static void nobody_has(struct gpumap_session *session, uint64_t buffer,
 		       int error)
 {
@@ -457,8 +459,8 @@ static void nobody_has(struct gpumap_session *session, uint64_t buffer,
 	EQ(gpumap_buffer_free(session, mine), 0);
 }
 
-/* Sessions give their first buffers the same place; a name of one must not be
- * good in another, which would have the wrong memory by mistake. */
+/* Sessions give their first buffers the same index.  A buffer's name must not
+ * be valid in another session, which would use the wrong memory by mistake. */
 static void a_name_is_good_in_its_own_session(void)
 {
 	struct gpumap_session *owner = session_open(), *other = session_open();
@@ -489,7 +491,7 @@ static void a_name_is_good_in_its_own_session(void)
 	gives_back();
 }
 
-/* Nobody but its writers is kept from writing it. */
+/* A session that imports for reading can read, and its writes are refused. */
 static void an_import_can_be_for_reading(void)
 {
 	struct gpumap_session *owner = session_open(), *other = session_open();
@@ -562,8 +564,8 @@ TAP_CASE()
 	stage_make(&agent, "[host]\nrows = 2\n");
 	if (!OK(agent_start(&agent)) || !OK((map = story_attach(&agent))))
 		return tap_done();
-	/* The library's connection for exports is one of them, and so are
-	 * workers that are started on need. */
+	/* The count shall include the library's connection for exports, and
+	 * workers that start on demand. */
 	wake_workers();
 	held = story_holds_at_rest(agent.pid);
 	jobs_use_our_own_memory();

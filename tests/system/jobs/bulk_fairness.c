@@ -2,10 +2,11 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Users who load files and copy between rows, in both directions at once, one
- * in one session and others in several, and fill these rows with other jobs
- * besides: who has had his share of a row waits there, and all come to an end,
- * with every byte where it belongs.
+ * Checks that bulk copies of several users come to an end.  The users load
+ * files and copy between rows, in both directions at once, one user in one
+ * session and the others in several, and fill these rows with other jobs.  A
+ * user who has used up a share of a row waits there.  All jobs must end, with
+ * every byte in its place.
  */
 
 #include <unistd.h>
@@ -21,7 +22,7 @@
 #endif
 
 #define USERS    3u
-#define STRANGER 61457u /* the first uid of these */
+#define STRANGER 61457u /* the first uid of the users */
 #define CROWD    6u     /* sessions of the first user */
 #define ROUNDS   4u
 #define BYTES    (5 * MIB + 3)
@@ -64,7 +65,7 @@ static bool open_side(struct side *s)
 	return rc == 0;
 }
 
-/* A LOAD, a COPY out of the other row, and a FILL. */
+/* Submit a LOAD, a COPY out of the other row, and a FILL. */
 static uint32_t submit(struct side *s, uint32_t row)
 {
 	struct gpumap_job job[3] = {
@@ -83,7 +84,7 @@ static uint32_t submit(struct side *s, uint32_t row)
 	return gpumap_submit(s->session, row, job, 3) != 0;
 }
 
-/* Returns how many were not as they should be. */
+/* Returns how many completions went wrong. */
 static uint32_t collect(struct side *s, uint32_t n)
 {
 	uint64_t until = story_now() + STORY_LIMIT_NS;

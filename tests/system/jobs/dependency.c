@@ -2,9 +2,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Jobs that wait for jobs of other rows: what they compute shows whether they
- * did.  Workers are killed meanwhile; every job ends exactly once, and what
- * says 0 and stands on nothing that failed is right.
+ * Checks jobs that wait for jobs of other rows: their results show whether they
+ * did wait.  Workers are killed meanwhile.  Every job ends exactly once.  A job
+ * with status 0 is right unless a job it depends on has failed.
  */
 
 #include "tests/support/dice.h"
@@ -14,13 +14,14 @@
 #define ROWS     3u
 #define NODES    48u
 #define ELEMENTS 32768u /* of each node: 128 KiB, so that it takes its time */
-#define JOBS     3u     /* of a node, at most */
+#define JOBS     3u     /* jobs of a node, at most */
 
 static struct agent agent;
 static struct gpumap *map;
 static struct gpumap_session *session;
 
-/* Some jobs in a row: a number is filled in, and what others have is added. */
+/* A node is some jobs in a row: the first fills in a number, the others add the
+ * results of earlier nodes. */
 struct node {
 	uint32_t row;
 	uint32_t n_deps;
@@ -44,7 +45,7 @@ static bool open_nodes(void)
 	for (uint32_t i = 0; i < NODES; i++) {
 		void *memory;
 
-		/* Where a cell lies makes no difference to who may use it. */
+		/* Any row may use a cell, whichever range it lies in. */
 		if (gpumap_alloc(session, i % ROWS, ELEMENTS * sizeof(float),
 				 &memory) != 0)
 			return false;
@@ -95,7 +96,7 @@ static int submit_node(uint32_t i)
 		jobs[1 + d].src = nodes[n->deps[d]].cell;
 		waits[d] = nodes[n->deps[d]].time;
 	}
-	/* What it adds has to be there before it begins with anything. */
+	/* The results to be added must be there before the first job begins. */
 	jobs[0].waits = waits;
 	jobs[0].n_waits = n->n_deps;
 	ret = gpumap_submit(session, n->row, jobs, n->n_jobs);
@@ -136,7 +137,7 @@ static bool has_value(const struct node *n)
 	return true;
 }
 
-/* What all rounds came to. */
+/* Totals of all rounds. */
 static struct {
 	int refused, lost, doubled, strange, wrong, failed, sound, absent;
 } sum;
@@ -203,7 +204,7 @@ static void play(int rounds, bool kills)
 	     sum.failed);
 }
 
-/* Eventfds that the rows' workers have. */
+/* Returns how many eventfds the rows' workers hold. */
 static int count_eventfds(void)
 {
 	int n = 0;
@@ -219,7 +220,8 @@ static void what_is_waited_for_has_been_done(void)
 	int held = count_eventfds();
 
 	play(story_rounds(), false);
-	/* Each has what wakes it by now, and what wakes some other. */
+	/* By now each worker holds the eventfd that wakes it, and at least one
+	 * other row's. */
 	OK(count_eventfds() >= held + 2 * (int)ROWS);
 	EQ(sum.failed, 0);
 	EQ(sum.sound, story_rounds() * (int)NODES);
@@ -230,7 +232,7 @@ static void deaths_leave_nothing_half_done(void)
 	play(story_rounds(), true);
 }
 
-/* A scatter that waits, and one that waits for its tiles. */
+/* A scatter waits for a job, and a job waits for a scatter's tiles. */
 static void scatters_wait_too(void)
 {
 	const uint32_t rows[] = { 0, 1 };
@@ -247,7 +249,7 @@ static void scatters_wait_too(void)
 	float two = 2, one = 1;
 	int ret;
 
-	/* Behind something slow on a third row. */
+	/* The scatter waits for a slow job of a third row. */
 	memcpy(&job.pattern, &two, sizeof(two));
 	job.dst = nodes[1].cell;
 	EQ(gpumap_submit(session, 2, &job, 1), 0);
@@ -265,13 +267,14 @@ static void scatters_wait_too(void)
 	EQ(gpumap_wait(session, &done, 1, GPUMAP_NO_DEADLINE), 1);
 	EQ(done.status, 0);
 
-	/* One whose caller does not wait: a third row does. */
+	/* The caller of this scatter does not wait; a job of a third row
+	 * does. */
 	opts.deadline_ns = 1;
 	memcpy(&job.pattern, &one, sizeof(one));
 	job.op = GPUMAP_OP_FILL;
 	job.n_waits = 0;
 	ret = gpumap_scatter(session, &job, &opts, tiles, 2);
-	OK(ret == -ETIME || ret == 2); /* as fast as that, some are */
+	OK(ret == -ETIME || ret == 2); /* some machines are as fast as that */
 	for (uint32_t i = 0; i < 2; i++)
 		waits[i] = (struct gpumap_time){ .row = tiles[i].row,
 						 .value = tiles[i].value };

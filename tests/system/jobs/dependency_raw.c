@@ -2,9 +2,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Heads that wait for what no library would let them wait for: each other, what
- * is never submitted, rows that are not there.  Whoever made them waits, and
- * nobody else; a deadline, a call, a death or a drain ends it.
+ * Checks entries that wait for ends no library would let them wait for: each
+ * other, entries that are never submitted, rows that are not there.  The
+ * session that submits them waits, and no other session does.  A deadline, a
+ * cancel, a death or a drain ends the wait.
  */
 
 #include "tests/support/raw.h"
@@ -13,7 +14,7 @@
 
 #define DEPTH 16u
 #define RANGE (UINT64_C(1) << 20)
-#define NEVER 1000u /* a value to which no queue here comes */
+#define NEVER 1000u /* a value that no queue here reaches */
 
 static struct agent agent;
 static struct gpumap *map;
@@ -37,14 +38,15 @@ static uint64_t time_of(const struct raw *c, uint32_t row, uint64_t value)
 	return gm_time_make(row, gm_time_incarnation(incarnation), value);
 }
 
-/* Post a no-op to a row that waits for one place in time. */
+/* Post a no-op that waits until a row's timeline comes to @until. */
 static void post(struct raw *c, uint32_t row, uint64_t until,
 		 uint64_t deadline_ns)
 {
 	struct gm_entry pair[2] = { raw_entry(&c->row[row], GPUMAP_OP_NOP) };
 
 	pair[0].flags = GM_ENTRY_MORE;
-	/* A second slot, by the names of a first one's words. */
+	/* A second slot's words have the names of a first slot's fields
+	 * here. */
 	pair[1] = (struct gm_entry){ .op = GM_OP_MORE,
 				     .flags = 1,
 				     .incarnation = (uint32_t)deadline_ns,
@@ -53,7 +55,8 @@ static void post(struct raw *c, uint32_t row, uint64_t until,
 	raw_post(&c->row[row], pair, 2);
 }
 
-/* The status of the next entry that ends on a row; 1: none does. */
+/* Returns the status of the next entry that ends on a row, or 1 when none
+ * does. */
 static int32_t end_of(struct raw *c, uint32_t row)
 {
 	uint64_t until = raw_now() + RAW_PATIENCE_NS;
@@ -68,7 +71,8 @@ static int32_t end_of(struct raw *c, uint32_t row)
 	return status;
 }
 
-/* Both slots of it. */
+/* Take both slots of an entry.  Returns the status of the first, or 1 unless
+ * the second ends with 0. */
 static int32_t end_of_pair(struct raw *c, uint32_t row)
 {
 	int32_t status = end_of(c, row);
@@ -85,8 +89,8 @@ static bool waits_still(const struct raw *c, uint32_t row)
 	return !raw_take(&q, &position, &status);
 }
 
-/* Some jobs of another session on both rows.  Returns how many did not end well
- * and in time. */
+/* Run some jobs of another session on both rows.  Returns how many did not end
+ * well and in time. */
 static int neighbours(void)
 {
 	struct gpumap_job nop = { .op = GPUMAP_OP_NOP };
@@ -118,14 +122,15 @@ static void cycles_hold_up_nobody_else(void)
 	EQ(neighbours(), 0);
 	OK(waits_still(&c, 0));
 	OK(waits_still(&c, 1));
-	/* Taken back on one row, it ends on both. */
+	/* A cancel on one row ends the waits of both. */
 	timeline = gm_queue_timeline(c.row[1].queue, DEPTH);
 	gm_put(&timeline->cancel, gm_cancel_make(c.row[1].entries.pos));
 	raw_ring(&c.row[1]);
 	EQ(end_of_pair(&c, 1), -ECANCELED);
 	EQ(end_of_pair(&c, 0), 0);
 
-	/* Again, with deadlines: either ends by its own or with the other. */
+	/* Again, with deadlines: each wait ends by its own deadline or with the
+	 * other. */
 	gm_put(&timeline->cancel, 0);
 	post(&c, 0, time_of(&c, 1, 3), deadline);
 	post(&c, 1, time_of(&c, 0, NEVER), deadline);
@@ -142,22 +147,24 @@ static void what_cannot_be_is_an_error(void)
 
 	if (!open_raw(&c))
 		return;
-	post(&c, 0, time_of(&c, 0, NEVER), 0); /* itself, or what is behind */
+	post(&c, 0, time_of(&c, 0, NEVER), 0); /* its own end, or a later one */
 	EQ(end_of_pair(&c, 0), -EINVAL);
 	post(&c, 0, time_of(&c, 255, 1), 0); /* no such row */
 	EQ(end_of_pair(&c, 0), -EINVAL);
 	post(&c, 0, gm_time_make(1, GM_TIME_DEAD, 0), 0);
 	EQ(end_of_pair(&c, 0), -EIO);
-	post(&c, 0, time_of(&c, 1, 0) + (UINT64_C(1) << 40), 0); /* another */
+	/* another incarnation of row 1 */
+	post(&c, 0, time_of(&c, 1, 0) + (UINT64_C(1) << 40), 0);
 	EQ(end_of_pair(&c, 0), -EIO);
-	post(&c, 0, time_of(&c, 2, 0), 0); /* a queue that nobody opened */
+	post(&c, 0, time_of(&c, 2, 0), 0); /* a queue not opened */
 	EQ(end_of_pair(&c, 0), -EIO);
-	post(&c, 0, time_of(&c, 1, 0), 0); /* the beginning of time */
+	post(&c, 0, time_of(&c, 1, 0), 0); /* the first value of a timeline */
 	EQ(end_of_pair(&c, 0), 0);
 	raw_close(&c);
 }
 
-/* A client that lies about another row's time begins its own jobs, no more. */
+/* A client that stores a false value for another row lets its own jobs begin,
+ * and no others. */
 static void lies_harm_the_liar_alone(void)
 {
 	struct gm_timeline *timeline;
@@ -168,7 +175,8 @@ static void lies_harm_the_liar_alone(void)
 	timeline = gm_queue_timeline(c.row[1].queue, DEPTH);
 	post(&c, 0, time_of(&c, 1, NEVER), 0);
 	for (uint32_t i = 0; i < 1000; i++) {
-		/* Back and forth, while it is looked at. */
+		/* Change the value back and forth, while the worker polls
+		 * it. */
 		gm_put(&timeline->ended, i * UINT64_C(0x9e3779b97f4a7c15));
 		if (i % 50 == 0)
 			raw_ring(&c.row[0]);
@@ -196,7 +204,7 @@ static void a_death_is_found_without_a_word(void)
 	raw_close(&c);
 }
 
-/* Sessions go, rows drain and agents end, whoever waits. */
+/* Sessions close, rows drain and agents end, although entries wait. */
 static void nobody_is_held_for_ever(void)
 {
 	struct raw c;
@@ -211,7 +219,7 @@ static void nobody_is_held_for_ever(void)
 	raw_close(&c);
 	EQ(neighbours(), 0);
 
-	/* With its session. */
+	/* Waiting entries end with their session. */
 	for (int i = 0; i < 20; i++) {
 		if (!open_raw(&c))
 			return;
@@ -223,7 +231,7 @@ static void nobody_is_held_for_ever(void)
 	}
 	EQ(neighbours(), 0);
 
-	/* And one for the agent's end. */
+	/* An entry is still waiting when the agent ends. */
 	if (open_raw(&c)) {
 		post(&c, 0, time_of(&c, 1, NEVER), 0);
 		EQ(agent_kill(&agent, SIGTERM), 0);

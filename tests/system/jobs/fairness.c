@@ -2,12 +2,12 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Thirty-two sessions that all have more to do than a row can: at any instant
- * each has had as much as the others, within a tenth and what is left of a
- * round, in bytes and in entries.
+ * Checks that a row is shared fairly by thirty-two sessions that all have more
+ * jobs than it can run.  At any instant each session has had as much as the
+ * others, within a tenth and the rest of a round, in bytes and in entries.
  *
- * The worker is stopped for the count, so that nobody's slowness but its own
- * can be seen.
+ * The worker is stopped for the count, so that the figures show its fairness
+ * and not the speed of this process.
  */
 
 #include <errno.h>
@@ -32,9 +32,9 @@ static struct gpumap *map;
 static struct gpumap_session *sessions[SESSIONS];
 static void *memory[SESSIONS];
 static uint64_t bytes_of[SESSIONS]; /* of a job */
-static uint32_t had[SESSIONS];      /* jobs that have ended */
+static uint32_t had[SESSIONS];      /* jobs of each that have ended */
 
-/* ---- means ------------------------------------------------------------- */
+/* ---- helpers ----------------------------------------------------------- */
 
 static bool open_all(void)
 {
@@ -73,7 +73,8 @@ static int submit_all(void)
 	return ret;
 }
 
-/* What each has had by now; returns the least share of its jobs, in percent. */
+/* Count the ended jobs of each session.  Returns the least share of a session's
+ * jobs, in percent. */
 static uint32_t take(bool to_the_end)
 {
 	static struct gpumap_done done[DEPTH];
@@ -95,7 +96,7 @@ static uint32_t take(bool to_the_end)
 	return least;
 }
 
-/* Has any had all that it asked for? */
+/* Have all jobs of any session ended? */
 static bool any_is_done(void)
 {
 	bool any = false;
@@ -105,8 +106,9 @@ static bool any_is_done(void)
 	return any;
 }
 
-/* Stop when each has had @percent of its jobs at least, and none all of them.
- * Returns false where this process was too slow to see that. */
+/* Stop the worker when at least @percent of each session's jobs have ended, and
+ * not all jobs of any session.  Returns false where this process was too slow
+ * to see that. */
 static bool count(pid_t worker, uint32_t percent)
 {
 	uint64_t until = story_now() + STORY_LIMIT_NS;
@@ -130,7 +132,7 @@ static void drain(pid_t worker)
 
 /* ---- stories ----------------------------------------------------------- */
 
-/* @by_bytes: of whom has had so many bytes, or entries. */
+/* @by_bytes: compare the sessions by bytes, not by entries. */
 static void all_have_the_same(const char *what, uint32_t percent, bool by_bytes)
 {
 	pid_t worker = (pid_t)story_device(map, 0).worker_pid;
@@ -154,7 +156,8 @@ static void all_have_the_same(const char *what, uint32_t percent, bool by_bytes)
 		most = n > most ? n : most;
 	}
 	NOTE("%s: %lu to %lu", what, (unsigned long)least, (unsigned long)most);
-	/* Within a round, some have had theirs and some have not. */
+	/* Within a round, some sessions have had their share and some have
+	 * not. */
 	most -= most > least + round ? round : most - least;
 	OK(most * 10 <= least * 11);
 	drain(worker);
@@ -167,7 +170,7 @@ static void by_bytes(void)
 	all_have_the_same("bytes, jobs of one size", 40, true);
 }
 
-/* Who asks for more at once has no more of it. */
+/* A session with larger jobs has no larger share. */
 static void by_bytes_of_all_sizes(void)
 {
 	for (uint32_t i = 0; i < SESSIONS; i++)

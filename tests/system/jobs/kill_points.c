@@ -2,10 +2,11 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Somebody dies while memory is had, filled, shared and spread: a worker, the
- * agent or the client, at each instant that is marked, and in a build without
- * marks at any.  Whatever the client had is given back, and the next one has
- * all of it and finds everything right.
+ * Checks the system after a process died while memory is allocated, filled,
+ * shared and scattered: a worker, the agent or the client, at each marked
+ * instant, and in a build without marks at random ones.  All memory of the
+ * client is given back, and the next client can have all of it and gets right
+ * results.
  *
  *	kill_points [MARK]
  *
@@ -37,12 +38,12 @@ enum who { WORKER, AGENT, CLIENT };
 struct mark {
 	const char *name;
 	enum who who;
-	bool may_miss; /* it is a matter of time whether anybody comes there */
-	bool behind;   /* not before the worker of row 1 has been killed */
-	bool offends;  /* not before a client has broken the contract */
-	bool of_cards; /* of nothing that host rows have as well */
-	const char *fault; /* what befalls the card of row 1 */
-	const char *says;  /* what the agent has to have said */
+	bool may_miss; /* reached or not, depending on timing */
+	bool behind;   /* reached only after the worker of row 1 was killed */
+	bool offends;  /* reached only after a client broke the contract */
+	bool of_cards; /* reached on cards alone */
+	const char *fault; /* fault of the card of row 1 */
+	const char *says;  /* text that the agent must have logged */
 };
 
 static const struct mark marks[] = {
@@ -50,7 +51,7 @@ static const struct mark marks[] = {
 	{ "flight_taken", .who = WORKER, .of_cards = true },
 	{ "flight_sliced", .who = WORKER, .of_cards = true },
 	{ "load_copying", .who = WORKER, .of_cards = true },
-	/* Its last words are heard. */
+	/* The agent must log the worker's last report. */
 	{ "worker_failed", .who = WORKER, .of_cards = true,
 	  .fault = "copy: sticky 716",
 	  .says = "row=1 state=FAILED reason=\"CUDA 716 MISALIGNED_ADDRESS" },
@@ -105,7 +106,7 @@ static const struct mark marks[] = {
 	{ "submit_done", .who = CLIENT },
 	{ "cancel_visible", .who = CLIENT },
 	{ "model_submitted", .who = CLIENT },
-	/* The undertaker, or the next worker. */
+	/* The recovery process, or the next worker. */
 	{ "worker_ready", .who = WORKER, .behind = true },
 	{ "bury_posted", .who = WORKER, .behind = true },
 	{ "bury_given", .who = WORKER, .behind = true },
@@ -124,15 +125,16 @@ static const struct mark marks[] = {
 
 static struct agent agent;
 static char socket_path[160];
-static bool marked; /* at its marks, not at any instant */
+static bool marked; /* kill at marks, not at random instants */
 static int died[MARKS], lives[MARKS];
 
-/* Descriptors of the agent and of the workers, after a client and no death. */
+/* Descriptors of the agent and of the workers, after a client in a run without
+ * a death. */
 static int held, held_by[ROWS];
 
-/* ---- a client's life ----------------------------------------------------- */
+/* ---- the client ---------------------------------------------------------- */
 
-/* What a client may be told whose worker or agent has died. */
+/* May a client get this status when its worker or agent has died? */
 static bool is_known(int ret)
 {
 	static const int known[] = { 0,       -EIO,          -ESTALE,
@@ -145,8 +147,8 @@ static bool is_known(int ret)
 	return false;
 }
 
-/* No entry that it may hand in.  It ends once: with the session, or as those of
- * a dead worker do. */
+/* Post an entry that no client may submit.  The entry ends once: with the
+ * session, or with the status of a dead worker's entries. */
 static bool offend(struct raw *c)
 {
 	struct gm_entry e;
@@ -164,7 +166,7 @@ static bool offend(struct raw *c)
 	return false;
 }
 
-/* In a process of its own, which may be killed. */
+/* Run the client, in a process of its own, which may be killed. */
 static int live(const struct mark *m, const char *point, const char *ticket)
 {
 	struct raw offender;
@@ -180,7 +182,7 @@ static int live(const struct mark *m, const char *point, const char *ticket)
 	if (marked && m->offends && !offend(&offender))
 		return 4;
 	map = story_attach(&agent);
-	/* What befalls a card may be too fast for us. */
+	/* The card's fault may end the agent before this client attaches. */
 	if (!map)
 		return marked && m->who == AGENT && m->fault ? 0 : 2;
 	ret = play(map, &p, marked && m->behind ? ticket : NULL);
@@ -197,7 +199,7 @@ static int live(const struct mark *m, const char *point, const char *ticket)
 	return is_known(ret) && p.odd == 0 && (ret != 0 || p.right) ? 0 : 1;
 }
 
-/* ---- who is left --------------------------------------------------------- */
+/* ---- after the death ----------------------------------------------------- */
 
 static void nobody_has_anything(struct gpumap *map)
 {
@@ -208,7 +210,8 @@ static void nobody_has_anything(struct gpumap *map)
 	EQ(gpumap_usage(map, NULL, 0), 0);
 }
 
-/* Descriptors of a process, @most at rest; a closed one may take a moment. */
+/* Wait until a process holds at most @most descriptors, for a closed one may
+ * take a moment. */
 static void holds_no_more(pid_t pid, int most, const char *who)
 {
 	uint64_t until = story_now() + STORY_LIMIT_NS;
@@ -236,7 +239,7 @@ static void nothing_more_is_held(const struct gpumap *map)
 	}
 }
 
-/* The next client finds all as it should be. */
+/* The next client finds everything in order. */
 static void all_is_well(bool worker_died)
 {
 	uint64_t until = story_now() + STORY_LIMIT_NS;
@@ -275,12 +278,12 @@ static void all_is_well(bool worker_died)
 	gpumap_detach(map);
 }
 
-/* ---- lives --------------------------------------------------------------- */
+/* ---- runs ---------------------------------------------------------------- */
 
 /*
- * The worker of a row, the agent, or the client; returns when the kernel is
- * done with whom it was.  An agent that is still being taken apart looks
- * alive, and nobody would start it again.
+ * Kill the worker of a row, the agent, or the client.  Returns when the kernel
+ * has finished with the process: an agent that is still exiting counts as
+ * alive, and would not be started again.
  */
 static void kill_somebody(int round, pid_t client)
 {
@@ -335,7 +338,7 @@ static void mend(const char *fault)
 	cuda_scene_add(&stage_scene, "row %u: back", card_of_row_1);
 }
 
-/* Of the agent that has ended, on the cards. */
+/* The agent that has ended leaves nothing on the cards. */
 static void nothing_is_left(void)
 {
 	uint64_t until = story_now() + STORY_LIMIT_NS;
@@ -363,7 +366,7 @@ static void nothing_is_left(void)
 
 #endif
 
-/* The agent's next life, with a mark or without. */
+/* Prepare the next agent, with a mark or without. */
 static void prepare(const struct mark *m, char point[96], char ticket[160])
 {
 	stage_make(&agent, CONFIG);
@@ -380,7 +383,9 @@ static void prepare(const struct mark *m, char point[96], char ticket[160])
 		agent.env[STAGE_ENV] = point;
 }
 
-/* The client ends well, or is who dies; somebody else may be about to. */
+/* Wait for the client, which ends well or is killed at its mark, and then for
+ * another process to reach its mark.  Returns whether a process died at the
+ * mark; always true without marks. */
 static bool somebody_died(const struct mark *m, pid_t client,
 			  const char *ticket)
 {
@@ -400,7 +405,7 @@ static bool somebody_died(const struct mark *m, pid_t client,
 	return access(ticket, F_OK) != 0;
 }
 
-/* Returns whether somebody has died of it. */
+/* Returns whether a process died at the mark. */
 static bool one_life(int round, const struct mark *m)
 {
 	char point[96], ticket[160];
@@ -418,7 +423,7 @@ static bool one_life(int round, const struct mark *m)
 			live(m, marked && m->who == CLIENT ? point + 9 : NULL,
 			     ticket + 16);
 
-		fflush(stdout); /* notes alone */
+		fflush(stdout); /* the client prints notes alone */
 		_exit(status);
 	}
 	if (!marked)
@@ -441,7 +446,8 @@ static bool one_life(int round, const struct mark *m)
 	return has_died;
 }
 
-/* Row 1 waits for row 0, which does not come before it is asked to tell. */
+/* A job of row 1 waits for one of row 0, whose worker is stopped until row 1
+ * has asked to be told of the end. */
 static int wait_until_told(struct gpumap_session *session, pid_t teller)
 {
 	struct gpumap_job job = { .op = GPUMAP_OP_NOP };
@@ -469,8 +475,9 @@ static int wait_until_told(struct gpumap_session *session, pid_t teller)
 	return ret;
 }
 
-/* By whom a row is told that others have ended is made when it first has to be,
- * and kept: nobody shall hold more for having been slow. */
+/* The agent makes the eventfds by which rows are told of others' ends at their
+ * first use, and keeps them.  Have them made before the count, so that a run
+ * that first uses them later does not seem to leak. */
 static void have_wakers(void)
 {
 	uint64_t until = story_now() + STORY_LIMIT_NS;
@@ -497,7 +504,7 @@ static void have_wakers(void)
 	gpumap_detach(map);
 }
 
-/* What is held when nobody has died. */
+/* Count what is held when no process has died. */
 static void look_at_peace(void)
 {
 	stage_make(&agent, CONFIG);
@@ -515,7 +522,7 @@ static void tell(void)
 	for (size_t k = 0; k < MARKS; k++) {
 		n_died += died[k];
 		n_lives += lives[k];
-		/* In make check it is a line too many for each. */
+		/* In make check a line for each mark would be too many. */
 		if (marked && lives[k] && getenv("GM_ROUNDS"))
 			NOTE("%s: somebody died in %d of %d lives",
 			     marks[k].name, died[k], lives[k]);
@@ -540,7 +547,7 @@ static bool live_at(int round, size_t k)
 	return false;
 }
 
-/* What host rows have is died at often enough there. */
+/* Marks that host rows have, too, are tested often enough there. */
 static bool is_due(int round, size_t k)
 {
 #ifdef STAGE_CUDA
@@ -553,7 +560,8 @@ static bool is_due(int round, size_t k)
 #endif
 }
 
-/* Whether anybody comes is a matter of time at some: those have more lives. */
+/* A mark that depends on timing may be missed.  Such marks get up to twice as
+ * many runs. */
 static bool try_again(size_t k)
 {
 	int each = lives[k];

@@ -2,8 +2,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * A client with a whole agent and its workers: every operation on one row and
- * over two, credit, deadlines, descriptors, and what is refused and why.
+ * Checks a client with a whole agent and its workers: every operation on one
+ * row and over two, credit, deadlines, descriptors, and refusals with their
+ * reasons.
  */
 
 #include <errno.h>
@@ -85,7 +86,8 @@ static int run(struct gpumap_session *s, uint32_t row,
 	return ret == 1 ? done.status : ret;
 }
 
-/* The same over both rows.  Their weights are equal, whatever their scores. */
+/* Run one job over both rows.  Their weights are equal, whatever their
+ * scores. */
 static int scatter(struct gpumap_session *s, const struct gpumap_job *job)
 {
 	static const uint32_t rows[] = { 0, 1 };
@@ -106,7 +108,7 @@ static float value_of(uint32_t i)
 	return (float)(i % 1000) * 0.25f;
 }
 
-/* What each operation is for, element by element. */
+/* Is every element the operation's result? */
 static bool right(uint32_t op, const float *dst, const float *src)
 {
 	for (uint32_t i = 0; i < N; i++) {
@@ -190,7 +192,7 @@ static void every_width_is_filled(void)
 	close_session(s);
 }
 
-/* What a worker finds wrong ends the job, and the session goes on. */
+/* An error that a worker finds ends the job, and the session continues. */
 static void wrong_jobs_end_with_an_error(void)
 {
 	struct gpumap_session *s = open_session(0, 0);
@@ -219,8 +221,8 @@ static void wrong_jobs_end_with_an_error(void)
 	close_session(s);
 }
 
-/* The worker of a row, held still while a test looks.  It is stopped when this
- * returns, not some time after. */
+/* Stop the worker of a row.  The worker is stopped when this returns, not some
+ * time after. */
 static pid_t hold(uint32_t row)
 {
 	struct gpumap_device device = { .size = sizeof(device) };
@@ -262,7 +264,8 @@ static void without_credit_nothing_is_submitted(void)
 	close_session(s);
 }
 
-/* The other row is in time, with more of it where this machine is slow. */
+/* Row 1 is late and row 0 is in time.  The deadline doubles with each try, for
+ * on a slow machine row 0 may be late as well. */
 static void a_late_scatter_says_who_was_late(void)
 {
 	static const uint32_t rows[] = { 0, 1 };
@@ -291,7 +294,7 @@ static void a_late_scatter_says_who_was_late(void)
 }
 
 /* Sleep on the descriptor until a completion was taken.  The byte of an earlier
- * sleep may come late, and then there is nothing to take yet. */
+ * sleep may come late, when there is no completion to take yet. */
 static bool sleeps_and_takes(struct gpumap_session *s, struct pollfd *fd)
 {
 	struct gpumap_done done;
@@ -331,7 +334,7 @@ static void the_descriptor_wakes(void)
 	close_session(s);
 }
 
-/* The README's, with this instance. */
+/* Run the README's first client with this instance. */
 static void the_first_client_runs(void)
 {
 	const char *build = getenv("abs_top_builddir");
@@ -348,7 +351,7 @@ static void the_first_client_runs(void)
 	settle();
 }
 
-/* ---- what is refused ----------------------------------------------------- */
+/* ---- refusals ------------------------------------------------------------ */
 
 static int publish(const char *name, const char *spec, uint32_t n_layers)
 {
@@ -432,7 +435,8 @@ static void limits_are_said(void)
 	OK(one_more == NULL);
 }
 
-/* With room for the connection, but not for all that comes over it. */
+/* Leave enough descriptors for the connection, but not for all that arrive over
+ * it. */
 static void a_process_without_descriptors_is_told(void)
 {
 	struct gpumap_session *session = NULL;
@@ -449,7 +453,7 @@ static void a_process_without_descriptors_is_told(void)
 		EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
 	}
 	OK(says("descriptor"));
-	EQ(dup(0), next); /* nothing of it has stayed */
+	EQ(dup(0), next); /* none was left open */
 	close(next);
 	close_session(open_session(16, 0));
 }
@@ -466,8 +470,9 @@ static void the_agents_death_ends_the_session(void)
 	pid_t worker;
 	int ret;
 
-	/* An heir of its agent in our session keeps a stopped worker from being
-	 * a stopped orphan, which the kernel would have go on. */
+	/* This process becomes the parent of the agent's children when the
+	 * agent dies.  Otherwise their process group would be orphaned, and the
+	 * kernel continues the stopped members of an orphaned group. */
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	EQ(run(s, 0, &nop), 0);
 	worker = hold(0);
@@ -477,7 +482,7 @@ static void the_agents_death_ends_the_session(void)
 	EQ(ret, 1);
 	EQ(done.status, -ECONNRESET);
 	EQ(gpumap_wait(s, &done, 1, in_ms(10000)), -ECONNRESET);
-	kill(worker, SIGCONT); /* to find that its agent is gone */
+	kill(worker, SIGCONT); /* to notice that its agent is gone */
 	EQ(waitpid(worker, NULL, 0), worker);
 	close_session(s);
 	EQ(gpumap_layers_view(map, "model", &view), 0);

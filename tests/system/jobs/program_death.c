@@ -2,9 +2,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Programs that crash, that never return, that do what they may not, and
- * workers for programs that are killed: each job ends once, the same programs
- * are there again, and neither the row's own worker nor anybody else notices.
+ * Checks programs that crash, that never return or that do what they may not,
+ * and workers for programs that are killed.  Each job ends once, the same
+ * programs can run again, and neither the row's own worker nor another session
+ * is disturbed.
  */
 
 #include <sys/socket.h>
@@ -47,7 +48,8 @@ static bool begin(const char *programs)
 	return false;
 }
 
-/* The row's own worker has neither died nor been replaced. */
+/* Check that the row's own worker has neither died nor been replaced, and
+ * stop. */
 static void finish(pid_t own)
 {
 	EQ((pid_t)story_device(map, 0).worker_pid, own);
@@ -71,7 +73,8 @@ static void submit_beside(void)
 	EQ(gpumap_submit(neighbour, 0, jobs, JOBS), 0);
 }
 
-/* Returns how many have ended with @status, and no other. */
+/* Returns how many of @n jobs ended with @status or @or_status, or 0 when not
+ * all have ended. */
 static uint32_t collect(struct gpumap_session *of, uint32_t n, int32_t status,
 			int32_t or_status)
 {
@@ -94,9 +97,9 @@ static uint32_t collect(struct gpumap_session *of, uint32_t n, int32_t status,
 	return ended == n ? well : 0;
 }
 
-/* The next worker has the program before it begins anything: what is submitted
- * meanwhile ends with -EIO, as long as it is for the dead one, and then with
- * 0. */
+/* The next worker has the program before it begins any job.  Jobs that are
+ * submitted meanwhile end with -EIO while they are for the dead worker, and
+ * with 0 after that. */
 static bool is_there_again(void)
 {
 	uint64_t until = story_now() + STORY_LIMIT_NS;
@@ -150,7 +153,7 @@ static void a_crash_is_its_own(void)
 	EQ(story_lives(before), false);
 }
 
-/* Builds with a sanitizer keep their system calls. */
+/* Builds with a sanitizer do not filter system calls. */
 static void calls_are_filtered(void)
 {
 #if defined(GM_SANITIZED) || defined(GM_COVERED)
@@ -206,7 +209,7 @@ static void the_limit_ends_it(void)
 	finish(own);
 }
 
-/* Without a limit it goes on as long as anybody wants it. */
+/* Without a limit a program runs as long as any session wants it. */
 static void nobody_is_left_who_wants_it(void)
 {
 	struct gpumap_job job;
@@ -245,7 +248,8 @@ static bool one_round(int round)
 	       EQ(collect(neighbour, JOBS, 0, 0), JOBS) && OK(is_there_again());
 }
 
-/* What the next worker is told to await may be given up meanwhile. */
+/* The programs that the next worker is told to wait for may be unloaded
+ * meanwhile. */
 static bool unload_round(int round)
 {
 	struct gpumap_job nop = { .op = GPUMAP_OP_NOP };
@@ -260,7 +264,8 @@ static bool unload_round(int round)
 		ret = run_job(session, 0, &nop);
 	if (!EQ(ret, 0) || !EQ(gpumap_program_load(session, 0, "odd", &odd), 0))
 		return false;
-	/* And one that is new need not be awaited. */
+	/* The worker need not wait for a new program, which may be unloaded at
+	 * once. */
 	if (!EQ(gpumap_program_load(session, 0, "odd", &second), 0) ||
 	    !EQ(gpumap_program_unload(session, second), 0))
 		return false;
@@ -286,7 +291,7 @@ static void kills_end_nothing_else(void)
 	finish(own);
 }
 
-/* What the agent leaves behind dies with it. */
+/* The worker for programs does not outlive the agent. */
 static void it_dies_with_the_agent(void)
 {
 	char odd_one[256];
@@ -305,7 +310,8 @@ static void it_dies_with_the_agent(void)
 	gpumap_session_close(session);
 	gpumap_session_close(neighbour);
 	gpumap_detach(map);
-	/* The next one finds the lock that is left, and takes it away. */
+	/* The next agent finds the lock that is left and removes it, and no
+	 * other file. */
 	snprintf(odd_one, sizeof(odd_one), "%s/%s.row0.uid1.lock.mine",
 		 agent.dir, agent.instance);
 	close(open(odd_one, O_RDWR | O_CREAT | O_CLOEXEC, 0600));
@@ -319,8 +325,8 @@ static void it_dies_with_the_agent(void)
 
 /* ---- two users --------------------------------------------------------- */
 
-/* A process with a session of its own, that does what it is told by a letter
- * and says how it went. */
+/* A process with a session of its own.  A letter tells it what to do, and it
+ * answers with the result. */
 struct user {
 	uint32_t uid;
 	pid_t pid;
@@ -413,7 +419,8 @@ static int ask(const struct user *u, char what)
 	return ret;
 }
 
-/* Others that were forked have a copy of its end. */
+/* Other forked processes have copies of the socket, so closing it is not
+ * enough. */
 static void user_end(struct user *u)
 {
 	int status = -1;
@@ -424,7 +431,7 @@ static void user_end(struct user *u)
 	close(u->fd);
 }
 
-/* None of a process's four uids is either's. */
+/* None of a process's four uids is that of either user. */
 static bool is_neither(pid_t pid, const struct user *a, const struct user *b)
 {
 	char path[64], line[256];

@@ -2,14 +2,15 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Programs over several rows: items whose input and output are of unlike sizes,
- * tiles that wait for other jobs and are waited for, and a worker that dies
- * when its program has run and nobody knows.
+ * Checks programs over several rows: items whose input and output have
+ * different sizes, tiles that wait for other jobs and for which other jobs
+ * wait, and a worker that dies when its program has run and its job has not
+ * ended.
  */
 
 #include "tests/support/program_agent.h"
 
-#define ITEMS 1009u /* which no weights divide */
+#define ITEMS 1009u /* a number no weights divide */
 #define ROOM  (64u << 10)
 
 static struct gpumap_session *session;
@@ -76,7 +77,8 @@ static struct gpumap_job unlike_job(uint32_t from, uint32_t to)
 				    .program = unlike };
 }
 
-/* As programs/unlike.c has it, over all items, and nothing behind them. */
+/* All items are as programs/unlike.c writes them, and nothing is written behind
+ * them. */
 static bool is_right(uint32_t from, uint32_t to)
 {
 	for (uint32_t i = 0; i < ITEMS; i++)
@@ -118,7 +120,7 @@ static void items_may_be_of_unlike_sizes(void)
 		if (!EQ(gpumap_scatter(session, &job, &opts, tiles, 2), 2))
 			NOTE("items of %u and %u: %s", from, to,
 			     gpumap_refusal(map));
-		/* In the order of the rows as they were named. */
+		/* The tiles come in the order in which the rows were named. */
 		EQ(tiles[0].row, 1);
 		EQ(tiles[0].first, 0);
 		EQ(tiles[0].n, 378); /* 1009 * 3 / 8 is 378.375 */
@@ -129,7 +131,8 @@ static void items_may_be_of_unlike_sizes(void)
 	}
 }
 
-/* With buffers of its own each row's tile is at the beginning of its own. */
+/* With a destination buffer of its own each row writes its tile to the
+ * beginning of that buffer. */
 static void rows_may_have_their_own_results(void)
 {
 	struct gpumap_scatter_opts opts = spread();
@@ -159,7 +162,8 @@ static void rows_may_have_their_own_results(void)
 		EQ(gpumap_buffer_free(session, buffers[i]), 0);
 }
 
-/* What it reads another job has written, and another reads what it wrote. */
+/* The scatter reads what another job has written, and another job reads the
+ * scatter's results. */
 static void it_waits_and_is_waited_for(void)
 {
 	struct gpumap_job before = {
@@ -217,9 +221,9 @@ static bool has_marks(void)
 	return build && strstr(build, "testpoints") && geteuid() == 0;
 }
 
-/* Its job has done what it does, or is about to, and has not ended: it ends
- * with -EIO, once, and what was behind it as well; then the program is there
- * again. */
+/* A worker dies at @mark, after its job's program has run, or before.  The job
+ * and those behind it have not ended, so each ends once, with -EIO.  After that
+ * the program can run again. */
 static void what_had_run_ends_once(const char *mark, bool has_run)
 {
 	static char point[64], ticket[192];
@@ -261,7 +265,7 @@ static void what_had_run_ends_once(const char *mark, bool has_run)
 		EQ(done.status, -EIO);
 	}
 	OK(gone_soon(before));
-	EQ(access(strchr(ticket, '=') + 1, F_OK), -1); /* it was there */
+	EQ(access(strchr(ticket, '=') + 1, F_OK), -1); /* mark was reached */
 	EQ(memory[16], has_run ? 100 : 0);
 	EQ(memory[18], 0);
 	until = story_now() + STORY_LIMIT_NS;

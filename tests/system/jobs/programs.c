@@ -2,7 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Programs: who may have them run, which files are some, and what they do.
+ * Checks programs: which users may run them, which files are accepted, and what
+ * a program can do.
  */
 
 #include <sys/wait.h>
@@ -11,9 +12,9 @@
 
 #define ITEMS 1000u
 
-/* ---- who --------------------------------------------------------------- */
+/* ---- permission -------------------------------------------------------- */
 
-/* What opening a session for programs says, to a process of @uid. */
+/* Returns the status of opening a session for programs in a process of @uid. */
 static int asked_as(uint32_t uid)
 {
 	int status = 0;
@@ -75,7 +76,7 @@ static void the_policy_decides(void)
 	stop();
 }
 
-/* ---- what -------------------------------------------------------------- */
+/* ---- running ----------------------------------------------------------- */
 
 static float *arena(struct gpumap_session *session, uint32_t row)
 {
@@ -122,7 +123,8 @@ static void it_runs(struct gpumap_session *session, uint64_t square)
 	EQ(run_job(session, 0, &job), 0);
 	OK(squared(memory, 3));
 
-	/* In place, in a buffer, with an operator before and behind it. */
+	/* The program runs in place, in a buffer, with a COPY before it and
+	 * another after it. */
 	EQ(gpumap_buffer_alloc(session, 0, 4 * ITEMS, 0, GPUMAP_NO_DEADLINE,
 			       &buffer),
 	   0);
@@ -164,7 +166,7 @@ static void it_is_scattered(struct gpumap_session *session, uint64_t square)
 	EQ(tiles[1].status, 0);
 	EQ(tiles[0].n, ITEMS / 4);
 	OK(squared(memory, 1));
-	/* A tile that fails says so, and the others go on. */
+	/* Each tile that fails has the error. */
 	job.dst_item_bytes = 8;
 	EQ(gpumap_scatter(session, &job, &opts, tiles, 2), -EINVAL);
 	EQ(tiles[0].status, -EINVAL);
@@ -265,7 +267,7 @@ static void they_do_their_work(void)
 	others_know_nothing_of_it(square);
 	it_is_unloaded(session, square);
 	gpumap_session_close(session);
-	/* With the last session that wanted it. */
+	/* The workers end with the last session that used the program. */
 	OK(gone_soon(worker));
 	OK(gone_soon(program_worker(1)));
 	EQ(log_lines("event=worker_died", "", NULL), 0);
@@ -274,7 +276,7 @@ static void they_do_their_work(void)
 	stop();
 }
 
-/* However many have workers when it ends. */
+/* The agent removes every worker's lock at its end. */
 static void an_end_leaves_no_locks(void)
 {
 	struct gpumap_session *session;
@@ -297,14 +299,15 @@ static void an_end_leaves_no_locks(void)
 	map = NULL;
 }
 
-/* Each is a copy in a worker, and copies are somebody's memory. */
+/* Each loaded program is a copy in a worker and counts against its user's
+ * quota. */
 static void copies_are_paid_for(void)
 {
 	struct gpumap_session *session;
 	uint64_t last = 0, program = 0;
 	int ret = 0, n = 0;
 
-	/* A session of these takes 2 MiB of them. */
+	/* A session for programs takes 2 MiB of the quota. */
 	if (!OK(start("policy = any\n[limits]\narena-per-uid = 3M\n")))
 		return;
 	session = open_with(true);
@@ -317,14 +320,14 @@ static void copies_are_paid_for(void)
 	EQ(ret, -EDQUOT);
 	OK(n > 1 && n < 400);
 	OK(strstr(gpumap_refusal(map), "arena-per-uid") != NULL);
-	/* What is unloaded is paid for no longer. */
+	/* An unloaded program no longer counts. */
 	EQ(gpumap_program_unload(session, last), 0);
 	EQ(gpumap_program_load(session, 0, "square", &program), 0);
 	gpumap_session_close(session);
 	stop();
 }
 
-/* ---- which ------------------------------------------------------------- */
+/* ---- files ------------------------------------------------------------- */
 
 static struct gpumap_session *asking;
 
@@ -400,7 +403,7 @@ static void folders_are_judged(void)
 
 	chmod(folder, 0775);
 	refuse("square", -EPERM, "can be written by others");
-	/* That helps above it only. */
+	/* The sticky bit protects folders above this one, not this one. */
 	chmod(folder, 01777);
 	refuse("square", -EPERM, "can be written by others");
 	chmod(folder, 0755);

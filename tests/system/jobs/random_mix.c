@@ -2,14 +2,15 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * A long history of jobs of many kinds by chance, on three rows: with waits for
- * each other, with deadlines, taken back, and with workers killed; in memory
- * that comes and goes among them, and from row to row.  Every one of them ends
- * exactly once, in the order of its row, and as it may.  A thousand to a round,
- * and where GM_ROUNDS says how many, five: a million in the torture target.
+ * Checks a long history of random jobs of many kinds on three rows.  Jobs wait
+ * for each other, have deadlines and are canceled, and workers are killed.
+ * Buffers come and go among the jobs, and are copied from row to row.  Every
+ * job ends exactly once, in the order of its row, with a status that it may
+ * have.  A round has a thousand jobs, and where GM_ROUNDS sets the number of
+ * rounds, five thousand: a million in the torture target.
  *
- * On host rows a second history has programs among the jobs, and it is their
- * workers that are killed.
+ * On host rows a second history has programs among the jobs, and the workers
+ * for programs are killed instead.
  */
 
 #include <stdlib.h>
@@ -35,8 +36,8 @@ static uint64_t programs[ROWS]; /* 0: the session has none */
 enum kind { PLAIN, CROSSES, RUNS };
 
 static struct {
-	uint8_t *ended; /* times, by job */
-	uint8_t *kind;  /* enum kind, likewise */
+	uint8_t *ended; /* times that each job ended */
+	uint8_t *kind;  /* enum kind of each job */
 	uint64_t n;
 	uint64_t submitted;
 	uint64_t taken;
@@ -72,7 +73,7 @@ static void note(const struct gpumap_done *done)
 	history.taken++;
 }
 
-/* Returns whether any came. */
+/* Returns whether any completion came. */
 static bool take(uint64_t until)
 {
 	struct gpumap_done done[32];
@@ -84,7 +85,8 @@ static bool take(uint64_t until)
 	return got > 0;
 }
 
-/* Something recent, on any row, so that some has ended and some has not. */
+/* Pick a recent time of any row, so that some have been reached and some have
+ * not. */
 static struct gpumap_time some_time(void)
 {
 	struct gpumap_time time = { 0 };
@@ -95,8 +97,8 @@ static struct gpumap_time some_time(void)
 	return time;
 }
 
-/* To the row's own memory or out of it, or out of another row's, as far as
- * there is any. */
+/* Let the job write or read the row's own buffer, or read another row's, as far
+ * as there is one. */
 static void use_buffers(struct gpumap_job *job, uint32_t row)
 {
 	if (job->op == GPUMAP_OP_COPY)
@@ -108,7 +110,7 @@ static void use_buffers(struct gpumap_job *job, uint32_t row)
 		job->src_buffer = buffers[row];
 }
 
-/* square.c, whose items are floats. */
+/* Run square.c, whose items are floats. */
 static void run_program(struct gpumap_job *job, uint32_t row)
 {
 	job->op = GPUMAP_OP_RUN;
@@ -122,7 +124,7 @@ static void run_program(struct gpumap_job *job, uint32_t row)
 		job->dst_buffer = buffers[row];
 }
 
-/* Of one slot and of two, of the row and of its loader. */
+/* Pick a job of one slot or of two, for the row or for its I/O thread. */
 static void do_something(struct gpumap_job *job, uint32_t row)
 {
 	static const uint32_t ops[] = { GPUMAP_OP_FILL, GPUMAP_OP_COPY,
@@ -175,14 +177,14 @@ static bool is_crossing(const struct gpumap_job *job, uint32_t row)
 	       job->src_buffer != buffers[row];
 }
 
-/* Does any of the next @n jobs? */
+/* Does any of the next @n jobs copy from another row? */
 static bool crosses(uint32_t n)
 {
 	return memchr(&history.kind[history.submitted], CROSSES, n) != NULL;
 }
 
-/* Some worker has died, and what another row would copy from with it; so none
- * of these jobs has been submitted. */
+/* A worker has died, and with it a buffer that another row would copy from, so
+ * none of these jobs was submitted. */
 static int forget_stale(void)
 {
 	history.refused++;
@@ -221,8 +223,8 @@ static int submit_some(uint32_t row)
 	return ret;
 }
 
-/* An ALLOC or a FREE among the jobs.  A full queue, a worker's death or its
- * deadline may stand against it. */
+/* Put an ALLOC or a FREE among the jobs.  A full queue, a worker's death or the
+ * deadline may make it fail. */
 static void change_buffer(uint32_t row)
 {
 	uint64_t limit = dice(4) == 0 ? dice(2000000) : STORY_LIMIT_NS;
@@ -244,7 +246,8 @@ static void change_buffer(uint32_t row)
 	NOTE("row %u says %d of a buffer: %s", row, ret, gpumap_refusal(map));
 }
 
-/* One for our programs that has not been killed; 0: there is none now. */
+/* Returns the worker for this user's programs, or 0 when it has already been
+ * killed. */
 static pid_t next_program_worker(uint32_t row)
 {
 	static pid_t killed[ROWS];
@@ -260,8 +263,8 @@ static pid_t next_program_worker(uint32_t row)
 	return pid;
 }
 
-/* Kill a worker that serves: one that dies before its first job is given
- * time. */
+/* Kill a worker that serves.  The agent delays the restart of a worker that
+ * died before its first job. */
 static void kill_one(void)
 {
 	uint32_t row = (uint32_t)dice(ROWS);
@@ -343,14 +346,14 @@ static void every_job_ends_once(void)
 	     (unsigned long long)history.refused,
 	     (unsigned long long)history.ran);
 	OK(history.by_status[0] > history.n / 4);
-	OK(history.by_status[1] > 0); /* workers died in the midst of it */
+	OK(history.by_status[1] > 0); /* workers died while it ran */
 	OK(history.made > ROWS && history.crossed > 0);
 	OK(programs[0] == 0 || history.ran > 0);
 	free(history.ended);
 	free(history.kind);
 }
 
-/* On every row, and before any buffer is there. */
+/* Load the program on every row, before there is any buffer. */
 static bool load_programs(void)
 {
 	for (uint32_t row = 0; row < ROWS; row++) {

@@ -2,12 +2,12 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Copies between rows, through the whole system: from every row to every other,
- * out of memory that the other row's worker can import and out of memory that
- * it has to borrow, while workers die and buffers are freed.
+ * Checks copies between rows, through the whole system: from every row to every
+ * other, out of memory that the other row's worker can import and out of memory
+ * that it has to borrow, while workers die and buffers are freed.
  *
- * With STAGE_CUDA the links of one card spoil what goes over them: nobody may
- * notice.
+ * With STAGE_CUDA the links of one card corrupt the data they carry.  The
+ * results must be right all the same.
  */
 
 #include <errno.h>
@@ -33,7 +33,7 @@
 static struct agent agent;
 static struct gpumap *map;
 
-/* ---- means --------------------------------------------------------------- */
+/* ---- helpers ------------------------------------------------------------- */
 
 struct side {
 	struct gpumap_session *session;
@@ -112,7 +112,7 @@ static uint64_t buffer_make(struct side *s, uint32_t row, uint64_t bytes,
 	return buffer;
 }
 
-/* A buffer with a pattern in it. */
+/* Make a buffer with a pattern in it. */
 static uint64_t painted(struct side *s, uint32_t row, uint64_t bytes,
 			uint32_t flags, unsigned seed)
 {
@@ -136,7 +136,7 @@ static struct gpumap_job copy_of(uint64_t to, uint64_t from, uint64_t n)
 				    .n = n };
 }
 
-/* What is in a buffer, brought to the row's range. */
+/* Copy a buffer to the row's range.  Returns its bytes there. */
 static const unsigned char *brought(struct side *s, uint32_t row,
 				    uint64_t buffer, uint64_t n)
 {
@@ -156,7 +156,7 @@ static void kill_worker(uint32_t row)
 	OK(story_back(map, row, device.restarts));
 }
 
-/* ---- from everywhere to everywhere --------------------------------------- */
+/* ---- every row to every other -------------------------------------------- */
 
 static void copy_between(struct side *s, uint32_t to, uint32_t from,
 			 uint32_t flags)
@@ -171,7 +171,7 @@ static void copy_between(struct side *s, uint32_t to, uint32_t from,
 	if (!EQ(ret, 0))
 		NOTE("row %u from %u: %s", to, from, gpumap_refusal(map));
 	right = OK(is_painted(brought(s, to, target, BYTES), BYTES, 0, seed));
-	/* To the arena at once, of the middle. */
+	/* Copy the middle of the source straight to the arena. */
 	job = copy_of(0, source, MIB);
 	job.src_at = 4 * MIB + 1;
 	job.dst = s->here[to] + 3;
@@ -202,7 +202,8 @@ static void every_row_copies_from_every_other(void)
 	OK(agent_logged(&agent, "way=map"));
 }
 
-/* Jobs take effect in the order of their submission, whatever way they go. */
+/* Jobs take effect in the order of their submission, whichever way their data
+ * takes. */
 static void order_is_kept(void)
 {
 	uint64_t a, b, target;
@@ -251,7 +252,7 @@ static void only_copies_only_read(void)
 	OK(strstr(gpumap_refusal(map), "COPY it to this row") != NULL);
 	job = copy_of(mine, theirs, BYTES + 1);
 	EQ(run(&s, 0, &job), -ERANGE);
-	/* Of another session it is nobody's. */
+	/* Another session may not copy from this session's buffer. */
 	job = copy_of(0, theirs, 64);
 	job.dst = other.here[0];
 	EQ(run(&other, 0, &job), -EPERM);
@@ -278,7 +279,8 @@ static void freed_in_flight(uint32_t flags)
 		EQ(gpumap_submit(s.session, 0, jobs, 4), 0);
 		story_nap(story_moment(round, 20000));
 		EQ(gpumap_buffer_free(s.session, source), 0);
-		/* Another's bytes take the place of what was freed. */
+		/* A buffer of another session takes the place of the freed
+		 * one. */
 		painted(&other, 1, BIG, flags, 6);
 		for (int i = 0; i < 4; i++) {
 			int ret = collect(&s);
@@ -308,7 +310,8 @@ static void buffers_end_with_workers(uint32_t flags)
 	target = buffer_make(&s, 0, BYTES, 0);
 	job = copy_of(target, source, BYTES);
 	EQ(run(&s, 0, &job), 0);
-	/* Of the row that copies: its own are gone, and the source is not. */
+	/* With the copying row's worker its buffers are gone, and the source is
+	 * not. */
 	kill_worker(0);
 	EQ(run(&s, 0, &job), -ESTALE);
 	EQ(gpumap_buffer_free(s.session, target), 0);
@@ -316,7 +319,7 @@ static void buffers_end_with_workers(uint32_t flags)
 	job = copy_of(target, source, BYTES);
 	EQ(run(&s, 0, &job), 0);
 	OK(is_painted(brought(&s, 0, target, BYTES), BYTES, 0, 7));
-	/* Of the source. */
+	/* With the source row's worker the source is gone. */
 	kill_worker(1);
 	for (int i = 0; i < 5000 && run(&s, 0, &job) == 0; i++)
 		story_nap(1000);
@@ -330,7 +333,7 @@ static void buffers_end_with_workers(uint32_t flags)
 	gpumap_session_close(s.session);
 }
 
-/* A worker dies in the middle of it, the one or the other. */
+/* The worker of either row dies in the middle of a copy. */
 static void whoever_dies_each_copy_ends_once(void)
 {
 	int done = 0, failed = 0, other = 0;
@@ -371,7 +374,7 @@ static void whoever_dies_each_copy_ends_once(void)
 
 /* ---- deaths at marked points --------------------------------------------- */
 
-/* All of a copy, of which any part may fail while workers die. */
+/* Run all steps of a copy.  Any of them may fail while workers die. */
 static int try_copy(struct side *s, uint32_t flags)
 {
 	struct gpumap_job job = copy_of(0, 0, BYTES);
@@ -396,7 +399,8 @@ static int try_copy(struct side *s, uint32_t flags)
 	return ret;
 }
 
-/* Until two copies in a row are right; no other failure than of a death. */
+/* Copy until two copies in a row are right.  Only a worker's death may make one
+ * fail. */
 static void copy_until_right(const char *name, uint32_t flags)
 {
 	uint64_t until = story_now() + STORY_LIMIT_NS;
@@ -416,7 +420,7 @@ static void copy_until_right(const char *name, uint32_t flags)
 	}
 	EQ(other, 0);
 	OK(right >= 2);
-	EQ(access(name, F_OK), -1); /* somebody has died of it */
+	EQ(access(name, F_OK), -1); /* a worker died at the point */
 	gpumap_session_close(s.session);
 }
 
@@ -459,7 +463,8 @@ static void workers_may_die_at_any_point(void)
 
 #ifdef STAGE_CUDA
 
-/* What NVML says of the links comes after the rows. */
+/* NVML reports the links later than the rows, so copy until the agent uses
+ * one. */
 static bool peers_are_known(struct side *s)
 {
 	uint64_t until = story_now() + STORY_LIMIT_NS;
@@ -495,15 +500,16 @@ static void links_that_lie_are_found_out(void)
 
 #endif
 
-/* A thread of the agent closes what is large, in its own time. */
+/* A thread of the agent closes large memory, in its own time. */
 static bool holds_no_more(int held)
 {
 	return story_holds(agent.pid, NULL) <= held &&
 	       story_holds(agent.pid, "gpumap-stage") <= 0;
 }
 
-/* As many descriptors as when every row had copied from every other; fewer,
- * where a row's worker or its spare has ended since. */
+/* The agent holds at most as many descriptors as after every row had copied
+ * from every other.  There may be fewer, where a row's worker or its standby
+ * has ended since. */
 static void nothing_is_left(int held)
 {
 	uint64_t until = story_now() + STORY_LIMIT_NS;

@@ -2,11 +2,12 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Two rows drain, each of which is in the middle of copies out of the other:
- * neither waits for what the other is not asked for any more, and what has been
- * submitted is done, unless one was through before the other was told.
+ * Checks two rows that drain while each of them copies out of the other.
+ * Neither waits for requests that the other does not get any more.  All
+ * submitted jobs are done, unless one row had drained before the other was
+ * told.
  *
- * With STAGE_CUDA they are cards.
+ * With STAGE_CUDA the rows are cards.
  */
 
 #include <errno.h>
@@ -31,7 +32,7 @@ static struct agent agent;
 struct side {
 	struct gpumap_session *session;
 	void *here[2];
-	uint64_t buffer[2]; /* not exportable: it has to be lent */
+	uint64_t buffer[2]; /* not exportable, so it must be lent */
 };
 
 static struct gpumap_job copy_to(const struct side *s, uint32_t row,
@@ -44,7 +45,8 @@ static struct gpumap_job copy_to(const struct side *s, uint32_t row,
 				    .n = bytes };
 }
 
-/* The rows have agreed on the way when this is over. */
+/* Open a session and copy once on each row, so that the rows have agreed on the
+ * way of their copies. */
 static bool open_side(struct gpumap *map, struct side *s)
 {
 	struct gpumap_session_opts opts = { .size = sizeof(opts),
@@ -82,7 +84,7 @@ static void submit_all(const struct side *s)
 	}
 }
 
-/* Where the other row was through before this one was told, its memory is
+/* Where the other row had drained before this one was told, its memory is
  * gone. */
 static void collect(const struct side *s, int *n_done)
 {

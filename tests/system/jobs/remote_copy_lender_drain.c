@@ -2,9 +2,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Two rows drain, and one is through long before the other, which has copies
- * out of its memory to make yet: it goes on to lend until they are made, or for
- * drain-row and no longer, or until it dies.
+ * Checks two rows that drain, of which one has finished long before the other,
+ * which still has to copy out of its memory.  The first row goes on lending
+ * until the copies are made, for drain-row and no longer, or until its worker
+ * dies.
  */
 
 #include <signal.h>
@@ -13,10 +14,10 @@
 #include "tests/support/program_agent.h"
 
 #define BYTES (UINT64_C(256) << 10)
-#define KINDS 2 /* of buffers: lent, and mapped by the other row */
+#define KINDS 2 /* kinds of buffers: lent, and mapped by the other row */
 
 static struct gpumap_session *session;
-static uint32_t *memory; /* of the program that holds row 1 up */
+static uint32_t *memory; /* memory of the program that holds row 1 up */
 static unsigned char *here[KINDS];
 static uint64_t buffer[KINDS];
 static pid_t drains[2];
@@ -30,7 +31,7 @@ static struct gpumap_job copy_of(int kind)
 				    .n = BYTES };
 }
 
-/* A buffer of row 0, that row 1 knows when this is over. */
+/* Make a buffer of row 0 that row 1 has copied from once. */
 static bool make_buffer(int kind)
 {
 	struct gpumap_job job = { .op = GPUMAP_OP_FILL,
@@ -56,7 +57,7 @@ static bool make_buffer(int kind)
 	return true;
 }
 
-/* Row 1 is at a program, and has copies to make behind that. */
+/* Row 1 runs a program, and has copies to make after that. */
 static bool begin(const char *more)
 {
 	char config[128];
@@ -101,7 +102,7 @@ static pid_t drain(uint32_t row)
 	return pid;
 }
 
-/* Row 0 has nothing to do, and is told when row 1 knows. */
+/* Row 0 has no jobs.  Its drain begins once row 1 is draining. */
 static void drain_both(void)
 {
 	drains[1] = drain(1);
@@ -149,7 +150,8 @@ static void all_was_copied(void)
 	}
 }
 
-/* What is lent is gone; what row 1 has mapped may be there a little longer. */
+/* Lent memory is gone.  Memory that row 1 has mapped may stay a little
+ * longer. */
 static void the_lender_was_gone(void)
 {
 	int status;
@@ -191,7 +193,7 @@ static void one_lends_until_the_other_is_through(void)
 	finish();
 }
 
-/* Its own worker has nobody to lend to, and ends. */
+/* The row's own worker has no memory to lend, and ends. */
 static void likewise_at_the_end_of_the_agent(void)
 {
 	pid_t own;
@@ -209,8 +211,8 @@ static void likewise_at_the_end_of_the_agent(void)
 	finish();
 }
 
-/* On a machine that stands still for so long it may be killed, as it has not
- * said yet that it has nothing left to do. */
+/* On a machine that is held up for so long the lender may be killed, because it
+ * has not reported yet that it has nothing left to do. */
 static void nobody_lends_for_ever(void)
 {
 	pid_t lender;

@@ -2,9 +2,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * A model's weights as a program would spread them: one file that is registered
- * once, a buffer on each row, scatters out and back; a worker that dies under
- * it, one that sleeps, and others who look at what is shared.
+ * Checks that a model's weights can be spread as a program would do it: one
+ * file that is registered once, a buffer on each row, scatters out and back.
+ * Meanwhile a worker dies or sleeps, and other processes read the shared
+ * memory.
  */
 
 #include <sys/wait.h>
@@ -28,7 +29,8 @@ static void number(float *at)
 		at[i] = (float)(i % 1000003);
 }
 
-/* Out, doubled where it lies, and back; what the last scatter says. */
+/* Scatter the file out, double it in place, and scatter it back.  Returns the
+ * result of the last scatter. */
 static int double_it(struct gpumap_session *s, const struct file *from,
 		     const struct file *to, const uint64_t *buffers,
 		     struct gpumap_tile *ret_tiles)
@@ -71,7 +73,7 @@ static void what_is_spread_comes_back(void)
 	OK(tiles[0].row == 1 && tiles[0].first == 0 &&
 	   tiles[0].n == FLOATS / 8 * 3 && tiles[1].n == FLOATS / 8 * 5);
 	OK(is_twice(to.at, from.at));
-	/* A row has only what is its own. */
+	/* A row cannot use another row's buffer. */
 	buffers[0] = buffers[1];
 	EQ(double_it(s, &from, &to, buffers, tiles), -EOPNOTSUPP);
 	file_end(s, &from);
@@ -79,7 +81,8 @@ static void what_is_spread_comes_back(void)
 	gpumap_session_close(s);
 }
 
-/* Half the bytes on the rows: a tile's beginning is another in each operand. */
+/* The rows hold half as many bytes, so a tile begins at another offset in each
+ * operand. */
 static void floats_are_kept_short(void)
 {
 	struct gpumap_scatter_opts opts = spread();
@@ -95,7 +98,8 @@ static void floats_are_kept_short(void)
 	to = file_make(s);
 	buffers[0] = alloc_on(s, 1);
 	buffers[1] = alloc_on(s, 0);
-	/* Exact in f16, and for ties between two of them, to be rounded. */
+	/* Half of the values are exact in f16, others are ties between two
+	 * values of f16 and must be rounded. */
 	for (uint64_t i = 0; i < FLOATS; i++)
 		from.at[i] = (float)(i % 4096);
 	job.op = GPUMAP_OP_CAST;
@@ -113,14 +117,13 @@ static void floats_are_kept_short(void)
 	for (uint64_t i = 0; i < FLOATS && pass; i++) {
 		uint64_t k = i % 4096;
 
-		/* From 2048 on an f16 has the even numbers. */
+		/* From 2048 on the values of f16 are even. */
 		if (k > 2048 && k % 2)
 			k += k % 4 == 1 ? (uint64_t)-1 : 1;
 		pass = to.at[i] == (float)k;
 	}
 	OK(pass);
-	/* In one file: the operands overlap, though the tiles' beginnings do
-	 * not. */
+	/* The destination would end 4 bytes behind its file. */
 	job.src_buffer = from.buffer;
 	job.dst_buffer = to.buffer;
 	job.dst_at = 4;
@@ -131,7 +134,8 @@ static void floats_are_kept_short(void)
 	gpumap_session_close(s);
 }
 
-/* A causal row of a mask over all elements: tiles go on in it. */
+/* A mask that is shorter than a tile repeats over all elements: each tile
+ * continues where the one before it ends. */
 static void masks_go_on_over_tiles(void)
 {
 	enum { EACH = 1000 }; /* no divisor of a tile */
@@ -163,7 +167,7 @@ static void masks_go_on_over_tiles(void)
 		pass = (i + 5) % EACH % 7 == 0 ? to.at[i] < -1e38f
 					       : to.at[i] == from.at[i];
 	OK(pass);
-	/* And from memory that is registered: its own first floats. */
+	/* The mask lies in registered memory: the source's own first floats. */
 	job.op = GPUMAP_OP_MASK_ADD;
 	job.mask_buffer = from.buffer;
 	job.mask_at = 40;
@@ -203,13 +207,13 @@ static void a_dead_worker_takes_its_part_only(void)
 	device = story_device(map, 1);
 	EQ(kill((pid_t)device.worker_pid, SIGKILL), 0);
 	OK(story_back(map, 1, device.restarts));
-	/* Its buffer is gone, and nobody else's. */
+	/* The dead worker's buffer is gone, and no other. */
 	EQ(double_it(s, &from, &to, buffers, tiles), -ESTALE);
 	OK(tiles[0].row == 1 && tiles[0].status == -ESTALE);
 	OK(tiles[1].row == 0 && tiles[1].status == 0);
 	EQ(gpumap_buffer_free(s, buffers[0]), 0);
 	buffers[0] = alloc_on(s, 1);
-	/* What is registered the new worker has been told of. */
+	/* The new worker has been told of the registrations. */
 	memset(to.at, 0, BYTES);
 	EQ(double_it(s, &from, &to, buffers, tiles), ROWS);
 	OK(is_twice(to.at, from.at));
@@ -218,7 +222,8 @@ static void a_dead_worker_takes_its_part_only(void)
 	gpumap_session_close(s);
 }
 
-/* Kill it once the other row has done its part: so has had the scatter. */
+/* Kill the worker once the other row has done its tile; by then the scatter has
+ * submitted both. */
 static pid_t kill_when_seen(pid_t worker, const volatile float *seen)
 {
 	pid_t child = fork();
@@ -231,8 +236,8 @@ static pid_t kill_when_seen(pid_t worker, const volatile float *seen)
 	_exit(0);
 }
 
-/* A copy over two rows, of which the first dies.  Returns what the scatter
- * says. */
+/* Copy over two rows, of which the first row's worker dies.  Returns the result
+ * of the scatter. */
 static int scatter_and_die(struct gpumap_session *s, uint32_t flags,
 			   const struct file *from, const struct file *to,
 			   struct gpumap_tile *ret_tiles)
@@ -280,7 +285,7 @@ static void a_tile_is_done_again_elsewhere(void)
 	OK(tiles[0].first == 0 && tiles[0].n == FLOATS / 8 * 3);
 	EQ(story_device(map, tiles[0].row).kind, GPUMAP_DEVICE_HOST);
 	EQ(memcmp(from.at, to.at, BYTES), 0);
-	/* What cannot be done twice, or elsewhere. */
+	/* Jobs that cannot be done twice, or not on another row. */
 	opts.flags = GPUMAP_SCATTER_FALLBACK;
 	job.op = GPUMAP_OP_AXPY;
 	EQ(gpumap_scatter(s, &job, &opts, tiles, ROWS), -EINVAL);
@@ -299,8 +304,8 @@ static void a_tile_is_done_again_elsewhere(void)
 	gpumap_session_close(s);
 }
 
-/* The worker sleeps while memory is asked for, and finds out later that nobody
- * waited. */
+/* The worker sleeps while memory is asked for, and finds out later that the
+ * caller has given up. */
 static void a_late_allocation_is_given_back(void)
 {
 	struct gpumap_session *s = NULL;
@@ -310,7 +315,7 @@ static void a_late_allocation_is_given_back(void)
 
 	EQ(gpumap_session_open(map, NULL, &s), 0);
 	first = alloc_on(s, 0);
-	device = story_device(map, 0); /* it may not have been there before */
+	device = story_device(map, 0); /* the allocation may have started it */
 	OK(process_stop((pid_t)device.worker_pid));
 	EQ(gpumap_buffer_alloc(s, 0, BYTES, 0, story_now() + 20000000, &late),
 	   -ETIME);
@@ -318,7 +323,7 @@ static void a_late_allocation_is_given_back(void)
 	EQ(kill((pid_t)device.worker_pid, SIGCONT), 0);
 	EQ(gpumap_buffer_free(s, first), 0);
 	EQ(gpumap_buffer_free(s, alloc_on(s, 0)), 0);
-	/* All of it has been answered: three made, three freed. */
+	/* All of it has been answered: three allocations and three frees. */
 	for (int i = 0; i < 10000; i++) {
 		struct gpumap_done done;
 
@@ -334,7 +339,7 @@ static void a_late_allocation_is_given_back(void)
 	gpumap_session_close(s);
 }
 
-/* Another session of ours copies it out. */
+/* Another session of this process imports the buffer and copies it out. */
 static bool imported_is(uint64_t export_id, float value)
 {
 	struct gpumap_session *s = NULL;
@@ -361,8 +366,8 @@ static bool imported_is(uint64_t export_id, float value)
 	return good;
 }
 
-/* A process that has a descriptor, and no session.  That of a card's memory is
- * for the card's driver alone. */
+/* Read an export in a process that has its descriptor and no session.  The
+ * descriptor of a card's memory is for the card's driver alone. */
 static int look(uint64_t number)
 {
 	struct gpumap_export_info info = { .size = sizeof(info) };

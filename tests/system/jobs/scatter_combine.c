@@ -2,7 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Reductions over tiles: what each tile comes to, and all of them together.
+ * Checks reductions over tiles: the result of each tile, and all of them
+ * combined.
  */
 
 #include "tests/support/scatter_rig.h"
@@ -10,7 +11,7 @@
 static struct agent agent;
 static struct gpumap *map;
 
-/* A tile's result is an element of dst, or of what its row has. */
+/* A tile's result is an element of dst, or of its row's buffer. */
 static void tiles_have_results_of_their_own(void)
 {
 	struct gpumap_scatter_opts opts = spread();
@@ -60,7 +61,8 @@ static void tiles_have_results_of_their_own(void)
 	gpumap_session_close(s);
 }
 
-/* Brought together in the order of the tiles, whatever order they end in. */
+/* The results are combined in the order of the tiles, whatever order they end
+ * in. */
 static void results_are_brought_together(void)
 {
 	struct gpumap_scatter_opts opts = spread();
@@ -91,13 +93,14 @@ static void results_are_brought_together(void)
 	job.op = GPUMAP_OP_MIN;
 	EQ(gpumap_scatter(s, &job, &opts, tiles, ROWS), ROWS);
 	OK(all == -7);
-	/* One that fails leaves it alone. */
+	/* A scatter that fails leaves the combined result alone. */
 	job.deadline_ns = 1;
 	all = 5;
 	EQ(gpumap_scatter(s, &job, &opts, tiles, ROWS), -ETIME);
 	OK(all == 5);
 	job.deadline_ns = 0;
-	/* Not what is elsewhere, nor what is no reduction. */
+	/* Results in rows' buffers or in other memory are not combined, nor
+	 * those of a job that is no reduction. */
 	opts.dst_buffers = buffers;
 	EQ(gpumap_scatter(s, &job, &opts, tiles, ROWS), -EINVAL);
 	opts.dst_buffers = NULL;

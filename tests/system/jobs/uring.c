@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 The gpumap authors */
 /* SPDX-License-Identifier: MIT */
 
-/* gpumap/uring.h: jobs that end on the client's own io_uring. */
+/* Checks gpumap/uring.h: jobs end on the client's own io_uring. */
 
 #include <gpumap/uring.h>
 
@@ -14,7 +14,7 @@
 static struct agent agent;
 static struct io_uring ring;
 
-/* Take what has ended; returns how many. */
+/* Take the completions there are.  Returns how many. */
 static int take(struct gpumap_session *session)
 {
 	struct gpumap_done done[8];

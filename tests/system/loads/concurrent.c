@@ -2,10 +2,11 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * What a load does beside itself: rows read at the same time, what has come is
- * copied while more is read, and whoever waits sees how far it is.
+ * Checks the loading of a model in parts: rows read at the same time, data that
+ * has come is copied while more is read, and a waiting caller sees the
+ * progress.
  *
- * The file is one of a file system that answers when the test says so.
+ * The file belongs to a file system that answers when the test tells it to.
  */
 
 #include <signal.h>
@@ -42,7 +43,7 @@ static struct gpumap_session *session_open(uint64_t arena_bytes)
 #define HEAD   1024u
 #define FIRST  (UINT64_C(4) << 20)
 #define SECOND (FUSE_FILE_BYTES - HEAD - FIRST)
-#define BEHIND (HEAD + FIRST + 4096) /* and the page that the first ends in */
+#define BEHIND (HEAD + FIRST + 4096) /* with the page layer 0 ends in */
 
 static const char header[] =
 	"{\"layers.0.a\":{\"dtype\":\"U8\",\"shape\":[4194304],"
@@ -71,10 +72,11 @@ static void hold_from(uint64_t offset)
 static void let_go(void)
 {
 	fuse.orders->holds = false;
-	close(fuse_open(&fuse)); /* for it to look */
+	close(fuse_open(&fuse)); /* so that it sees the change */
 }
 
-/* Begun, and held from @offset of its file on. */
+/* Begin to load the model.  The file system holds its answers from @offset of
+ * the file on. */
 static struct gpumap_model *begin(struct gpumap_session *session,
 				  uint64_t offset)
 {
@@ -85,7 +87,7 @@ static struct gpumap_model *begin(struct gpumap_session *session,
 
 	snprintf(path, sizeof(path), "%s/file", fuse.folder);
 	opts.path = path;
-	/* It reads the header; of the rest nothing before it is waited for. */
+	/* This reads the header alone, and waits for nothing behind it. */
 	if (!EQ(gpumap_load_model(session, &opts, &model), 0))
 		NOTE("%s", gpumap_refusal(map));
 	hold_from(offset);
@@ -109,7 +111,7 @@ static void rows_read_at_once(void)
 	gpumap_session_close(session);
 }
 
-/* As much as @part of what is @whole, but for rounding. */
+/* Is @part the same as @whole, but for rounding? */
 static bool is_about(double part, double whole)
 {
 	return part > whole * 0.999 && part < whole * 1.001;
@@ -132,7 +134,7 @@ static void a_caller_sees_how_far_it_is(void)
 		ret = gpumap_model_progress(model, &p);
 	}
 	EQ(ret, 0);
-	/* One layer is there, of the other nothing has come. */
+	/* All of one layer has come, and nothing of the other. */
 	EQ(p.state, GPUMAP_MODEL_LOADING);
 	EQ(p.bytes, FIRST);
 	EQ(p.total_bytes, FIRST + SECOND);
@@ -140,7 +142,7 @@ static void a_caller_sees_how_far_it_is(void)
 	OK(p.bytes_per_second > 0);
 	OK(is_about((double)p.left_ns * (double)p.bytes_per_second / 1e9,
 		    (double)SECOND));
-	/* So much came in no more than the whole time. */
+	/* So much came in the elapsed time at most. */
 	OK((double)p.bytes_per_second * (double)p.elapsed_ns / 1e9 >
 	   (double)FIRST * 0.999);
 	let_go();
@@ -157,8 +159,8 @@ static void a_caller_sees_how_far_it_is(void)
 
 #ifdef STAGE_CUDA
 
-/* The second copy to the card does not end, and more than fitted beside it is
- * read all the same. */
+/* The second copy to the card hangs.  More is read all the same than fits
+ * beside it. */
 static void copies_go_on_beside_reads(void)
 {
 	struct gpumap_session *session = session_open(MIB);
@@ -184,8 +186,8 @@ static void copies_go_on_beside_reads(void)
 	EQ(gpumap_submit(session, 0, &job, 1), 0);
 	while (fuse.orders->n_read - before <= DEPTH && story_now() < until)
 		story_nap(1000);
-	/* All that there is room for is read, and a place more: the first
-	 * piece's, which had been copied. */
+	/* All free buffers were filled, and one more: that of the first piece,
+	 * which had been copied. */
 	OK(fuse.orders->n_read - before > DEPTH);
 	EQ(gpumap_poll(session, &done, 1), 0);
 	EQ(story_device(map, 0).worker_pid, device.worker_pid);
@@ -199,7 +201,8 @@ static void copies_go_on_beside_reads(void)
 
 #else
 
-/* What is left of a line that gpumapctl writes over and over. */
+/* Wait until the terminal shows @what and @and on the line that gpumapctl
+ * rewrites. */
 static bool reads(int pty, const char *what, const char *and)
 {
 	uint64_t until = story_now() + STORY_LIMIT_NS;
@@ -279,7 +282,8 @@ TAP_CASE()
 #endif
 	}
 	gpumap_detach(map);
-	/* A process whose request such a file system has ends with it. */
+	/* fuse_end() lets go of processes that wait for the file system, so
+	 * that they can end. */
 	fuse_end(&fuse);
 	EQ(agent_kill(&agent, SIGTERM), 0);
 	if (tap_failures)

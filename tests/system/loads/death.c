@@ -2,9 +2,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Who dies in the middle of a LOAD: the worker, at any instant and at each that
- * is marked, and the client.  Each entry ends once, files are open again with
- * the next worker, and nothing of anybody is left.
+ * Checks deaths in the middle of a LOAD: the worker dies at any instant and at
+ * each marked one, and the client dies.  Each entry ends once, files can be
+ * read again with the next worker, and nothing of a session is left.
  */
 
 #include <errno.h>
@@ -52,7 +52,8 @@ static void submit(struct gpumap_session *session, uint64_t file, char *memory)
 	EQ(gpumap_submit(session, 0, jobs, JOBS), 0);
 }
 
-/* Each of them ends, once, and in order.  Returns how many did well. */
+/* Take the completions: each job ends once, and in order.  Returns how many
+ * ended with 0. */
 static int collect(struct gpumap_session *session)
 {
 	uint64_t until = story_now() + STORY_LIMIT_NS;
@@ -144,7 +145,7 @@ static void a_client_dies_at_any_instant(void)
 	EQ(story_device(map, 0).worker_pid, worker);
 }
 
-/* One life of an agent whose worker dies of its first LOAD at @point. */
+/* Run an agent whose worker dies in one of its LOADs, at @point. */
 static void die_at(const char *point)
 {
 	char ticket[128], *memory;
@@ -157,13 +158,14 @@ static void die_at(const char *point)
 		session = session_open(map, &memory);
 		fd = load_file(".", BYTES);
 		file = load_register(session, fd);
-		/* Nothing is read ahead of storage that stands still. */
+		/* Storage that is slow at the moment is not read ahead of, so
+		 * try until the point is reached. */
 		for (int i = 0; i < 100 && well == JOBS; i++) {
 			submit(session, file, memory);
 			well = collect(session);
 		}
 		OK(well < JOBS);
-		EQ(access(ticket, F_OK), -1); /* somebody has died of it */
+		EQ(access(ticket, F_OK), -1); /* the worker died at its point */
 		OK(story_back(map, 0, 0));
 		loads_again(session, file, memory);
 		gpumap_session_close(session);
@@ -172,7 +174,7 @@ static void die_at(const char *point)
 	stage_buried(&agent, map, ticket);
 }
 
-/* Is the file of these stories memory, which nothing is read ahead of? */
+/* Is the file of these tests in memory?  Such a file is not read ahead. */
 static bool is_memory(void)
 {
 	int fd = load_file(".", 0), seals = fcntl(fd, F_GET_SEALS);

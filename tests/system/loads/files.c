@@ -2,8 +2,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * LOAD through the whole system: files of every size from every offset, what is
- * no file, files that change meanwhile, and those who die in the middle of it.
+ * Checks LOAD through the whole system: files of every size from every offset,
+ * descriptors that are no files, files that change meanwhile, and clients and
+ * workers that die in the middle of it.
  */
 
 #include <errno.h>
@@ -23,9 +24,9 @@
 
 static struct agent agent;
 static struct gpumap *map;
-static int held; /* descriptors of the agent, before anybody came */
+static int held; /* descriptors of the agent, before the first client */
 
-/* ---- means ------------------------------------------------------------- */
+/* ---- helpers ----------------------------------------------------------- */
 
 static struct gpumap_session *session_open(struct gpumap *of)
 {
@@ -58,7 +59,7 @@ static uint64_t buffer(struct gpumap_session *session, uint32_t row,
 	return name;
 }
 
-/* Loads to a buffer, and brings what is there to @to by way of the row. */
+/* Load to a buffer, and copy the buffer to @to by a job of the same row. */
 static int load_by_buffer(struct gpumap_session *session, uint32_t row,
 			  const struct gpumap_job *like, uint64_t name,
 			  uint64_t at, char *to)
@@ -85,7 +86,7 @@ static void gives_back(void)
 	OK(story_gives_back(agent.pid, held));
 }
 
-/* Until the row's worker has no file of ours open. */
+/* Wait until the row's worker has none of this test's files open. */
 static bool lets_go(uint32_t row)
 {
 	int n = -1;
@@ -105,7 +106,8 @@ static const uint64_t sizes[] = {
 	0, 1, 511, 512, 513, 4095, 4096, 4097, 3 * MIB + 123,
 };
 
-/* Of one file, everything that a few offsets can tell. */
+/* Load from one file at every offset, and of every size, that can make a
+ * difference. */
 static void all_of(struct gpumap_session *session, uint32_t row, int fd,
 		   uint64_t size, char *memory)
 {
@@ -143,7 +145,7 @@ static void files_of_all_sizes_load(const char *folder)
 		int fd = load_file(folder, sizes[i]);
 
 		all_of(session, 0, fd, sizes[i], memory);
-		/* Nothing of it has moved. */
+		/* Nothing else in the memory has changed. */
 		EQ(lseek(fd, 0, SEEK_CUR), 0);
 		EQ(fcntl(fd, F_GETFL) & (O_DIRECT | O_NONBLOCK), 0);
 		close(fd);
@@ -166,7 +168,8 @@ static void files_load_to_all_kinds_of_memory(void)
 
 	EQ(load_by_buffer(session, 1, &job, name, 13, memory), 0);
 	OK(load_matches(memory, 777, job.n));
-	/* Another row's range of the arena, which no device has reached yet. */
+	/* Load to another row's range of the arena, which no device has used
+	 * yet. */
 	EQ(load(session, 1, file, 100, MIB, other), 0);
 	OK(load_matches(other, 100, MIB));
 	if (ftruncate(shared, (off_t)MIB) != 0 ||
@@ -206,7 +209,7 @@ static void holes_are_zero(void)
 	close(fd);
 }
 
-/* Whoever opened the file, and how. */
+/* Files load whichever process opened them, and however. */
 static void descriptors_of_all_kinds_load(void)
 {
 	struct gpumap_session *session = session_open(map);
@@ -220,7 +223,7 @@ static void descriptors_of_all_kinds_load(void)
 		int again = open(path, flags[i] | O_CLOEXEC);
 		uint64_t file;
 
-		if (again < 0) /* O_DIRECT */
+		if (again < 0) /* no O_DIRECT here */
 			continue;
 		file = load_register(session, again);
 		close(again);
@@ -232,7 +235,7 @@ static void descriptors_of_all_kinds_load(void)
 	close(fd);
 }
 
-/* ---- what is no file ---------------------------------------------------- */
+/* ---- descriptors that are no files -------------------------------------- */
 
 static int try(struct gpumap_session *session, int fd)
 {
@@ -302,8 +305,8 @@ static void files_are_no_memory(void)
 	gives_back();
 }
 
-/* Each row reads its part; one that cannot is not replaced, for the file may be
- * another one by then. */
+/* Each row reads its part of the file.  A row that cannot is not replaced by
+ * another, for the file may have changed by then. */
 static void a_file_is_spread_over_rows(void)
 {
 	const uint32_t rows[] = { 1, 0 };
@@ -330,7 +333,7 @@ static void a_file_is_spread_over_rows(void)
 	close(fd);
 }
 
-/* ---- what changes meanwhile --------------------------------------------- */
+/* ---- changes meanwhile -------------------------------------------------- */
 
 static void files_may_shrink_meanwhile(void)
 {
@@ -377,8 +380,8 @@ static void a_load_has_a_deadline(void)
 	close(fd);
 }
 
-/* The jobs before a LOAD end before it begins, and those behind it find what it
- * brought. */
+/* The jobs before a LOAD end before it begins, and those behind it find the
+ * bytes that it loaded. */
 static void a_load_keeps_its_place(void)
 {
 	struct gpumap_session *session = session_open(map);
@@ -429,7 +432,7 @@ struct loader {
 
 #define LOADS 6u
 
-/* Takes what has ended, and goes on. */
+/* Take the load that has ended, check it, and begin the next. */
 static void loader_look(struct loader *l)
 {
 	struct gpumap_job job = load_job(l->file, l->from, 4 * MIB, l->memory);
@@ -446,7 +449,7 @@ static void loader_look(struct loader *l)
 		l->busy = EQ(gpumap_submit(l->session, 0, &job, 1), 0);
 }
 
-/* Two that load, and one that does nothing, again and again. */
+/* Two sessions load, and a third does no-ops again and again. */
 static void sessions_load_beside_each_other(void)
 {
 	int fd = load_file(".", 5 * MIB);
@@ -477,7 +480,8 @@ static void sessions_load_beside_each_other(void)
 	gives_back();
 }
 
-/* It is a job as any other: the file is let go of once it has ended. */
+/* A forgotten file is closed once its LOAD has ended, as after any other
+ * job. */
 static void a_file_is_forgotten_when_it_is_loaded(void)
 {
 	struct gpumap_session *session = session_open(map);
@@ -495,19 +499,20 @@ static void a_file_is_forgotten_when_it_is_loaded(void)
 		EQ(gpumap_forget(session, file), 0);
 		EQ(gpumap_wait(session, &done, 1, story_now() + STORY_LIMIT_NS),
 		   1);
-		/* Or its turn had not come yet. */
+		/* -ESTALE: the LOAD's turn had not come yet. */
 		OK(done.status == 0 || done.status == -ESTALE);
 		OK(done.status != 0 || load_matches(memory, 0, 4 * MIB));
 		EQ(gpumap_submit(session, 0, &job, 1), -ESTALE);
 	}
-	/* Not only with the session. */
+	/* The files are closed before the session is. */
 	OK(lets_go(0));
 	gpumap_session_close(session);
 	close(fd);
 	gives_back();
 }
 
-/* More than a session has places for at first: each is given back. */
+/* Register more files than a session has places for at first.  Each place is
+ * given back. */
 static void files_come_and_go(void)
 {
 	struct gpumap_session *session = session_open(map);
@@ -530,7 +535,7 @@ static void files_come_and_go(void)
 	gives_back();
 }
 
-/* The library's connection is one of them, and so is what stands by. */
+/* The count shall include the library's connection and standby workers. */
 static void count_what_is_held(void)
 {
 	struct gpumap_session *session = session_open(map);

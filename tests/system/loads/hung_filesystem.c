@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * LOADs from a file system that fails, or never answers:
- * whose it is has his trouble, others have none, and everybody can leave.
+ * Checks LOADs from a file system that fails or never answers: only the user
+ * whose file it is has to wait, other users do not, and every client can leave.
  */
 
 #include <errno.h>
@@ -38,8 +38,8 @@ static struct gpumap_session *session_open(char **ret_memory)
 	return session;
 }
 
-/* [load] depth of them, of [load] read bytes each: past the cache, which asks
- * for a page at a time here. */
+/* At most [load] depth reads are under way, of [load] read bytes each.  They go
+ * past the cache, which asks this file system for one page at a time. */
 static void so_many_reads_are_under_way(void)
 {
 	char *memory;
@@ -54,13 +54,13 @@ static void so_many_reads_are_under_way(void)
 	EQ(gpumap_submit(session, 0, &job, 1), 0);
 	for (int i = 0; i < 10000 && fuse.orders->held < DEPTH; i++)
 		story_nap(1000);
-	/* One more than there may be would come about now. */
+	/* A read beyond the limit would arrive about now. */
 	story_nap(20000);
 	EQ(fuse.orders->held, DEPTH);
 	EQ(fuse.orders->held_bytes, READ_BYTES);
 	EQ(gpumap_poll(session, &done, 1), 0);
 	fuse.orders->holds = false;
-	close(fuse_open(&fuse)); /* for it to look */
+	close(fuse_open(&fuse)); /* so that it sees the change */
 	EQ(gpumap_wait(session, &done, 1, story_now() + STORY_LIMIT_NS), 1);
 	EQ(done.status, 0);
 	OK(load_matches(memory, 0, 3 * MIB));
@@ -68,8 +68,8 @@ static void so_many_reads_are_under_way(void)
 	close(fd);
 }
 
-/* A file system may let a file be opened for reads past the cache and have none
- * of them. */
+/* A file system may let a file be opened for reads past the cache and then
+ * refuse those reads. */
 static void the_cache_will_do(void)
 {
 	const uint64_t n = 2 * MIB - 7;
@@ -119,8 +119,8 @@ static void errors_are_told_apart(void)
 	close(fd);
 }
 
-/* A file system may give less than it is asked for, in the middle of a file,
- * and does so at its end. */
+/* A file system may return less than it was asked for in the middle of a file,
+ * and always does so at the end. */
 static void short_answers_are_made_up_for(void)
 {
 	static const uint32_t most[] = { 4096, 12288, 65536 };
@@ -143,7 +143,7 @@ static void short_answers_are_made_up_for(void)
 		   -ENODATA);
 	}
 	close(fd);
-	/* Then the kernel would make it up wrong. */
+	/* With such flags the kernel would not complete a short read. */
 	fuse.orders->open_flags = FOPEN_DIRECT_IO;
 	fd = fuse_open(&fuse);
 	EQ(gpumap_register_file(session, fd, 0, &file), -EOPNOTSUPP);
@@ -154,7 +154,7 @@ static void short_answers_are_made_up_for(void)
 	close(fd);
 }
 
-/* So many LOADs that are never answered, each of its own session. */
+/* Begin @n LOADs that are never answered, each of its own session. */
 static void get_stuck(struct gpumap_session **sessions, int n, int fd)
 {
 	fuse.orders->error = 0;
@@ -182,8 +182,8 @@ static bool no_session_is_left(void)
 	return gpumap_sessions(map, NULL, 0) == 0;
 }
 
-/* The loads of root are root's trouble: his other jobs go on, and so does he
- * who leaves. */
+/* Root's hanging loads concern root alone.  Other jobs of root run, and a
+ * session that closes can leave. */
 static void who_is_stuck_can_leave(void)
 {
 	struct gpumap_session *sessions[3], *other;
@@ -204,7 +204,8 @@ static void who_is_stuck_can_leave(void)
 	close(fd);
 }
 
-/* What hangs there still holds staging; another user's file has its own. */
+/* The hanging load still holds bounce buffers.  Another user's load has its
+ * own. */
 static void others_load_meanwhile(void)
 {
 	struct gpumap_session *stuck[1];
@@ -237,7 +238,8 @@ static void others_load_meanwhile(void)
 	close(good);
 }
 
-/* So many reads are under way at once, of a user who comes now. */
+/* Returns how many reads are under way at once for a user who begins to load
+ * now. */
 static int reads_of_another(int fd)
 {
 	uint64_t until = story_now() + STORY_LIMIT_NS;
@@ -262,7 +264,8 @@ static int reads_of_another(int fd)
 	return (int)fuse.orders->held;
 }
 
-/* Nobody waits for those any more: all of the depth is of who reads. */
+/* Reads of a session that has left no longer count, so the whole depth is free
+ * for the next user. */
 static void who_is_stuck_and_has_left_takes_no_part(void)
 {
 	struct gpumap_session *stuck[1];
@@ -281,7 +284,7 @@ static void who_is_stuck_and_has_left_takes_no_part(void)
 	EQ(waitpid(pid, &status, 0), pid);
 	EQ(status, DEPTH << 8);
 	fuse.orders->holds = false;
-	close(fuse_open(&fuse)); /* for it to look */
+	close(fuse_open(&fuse)); /* so that it sees the change */
 	OK(no_session_is_left());
 	close(fd);
 }
@@ -303,8 +306,8 @@ static void a_deadline_ends_what_is_stuck(void)
 	close(fd);
 }
 
-/* Nothing else wakes the worker: it has to have set its alarm.  By its next
- * look anyway it would be late by 450 ms, each time. */
+/* Nothing else wakes the worker, so it must have set a timer.  Without one the
+ * worker's next poll would be late by 450 ms each time. */
 static void a_deadline_is_not_slept_over(void)
 {
 	uint64_t until = story_now() + STORY_LIMIT_NS, late_ns = UINT64_MAX;
@@ -349,7 +352,8 @@ TAP_CASE()
 		a_deadline_is_not_slept_over();
 	}
 	gpumap_detach(map);
-	/* A process whose request such a file system has ends with it. */
+	/* fuse_end() lets go of processes that wait for the file system, so
+	 * that they can end. */
 	fuse_end(&fuse);
 	EQ(agent_kill(&agent, SIGTERM), 0);
 	if (tap_failures)

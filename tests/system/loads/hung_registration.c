@@ -2,8 +2,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Files of a file system that never answers, sent to the agent as what to load
- * from: whatever the kernel would wait for there, the agent does not.
+ * Checks that the agent does not wait for a file system that never answers:
+ * files of one are sent to it for LOADs, in every state that makes the kernel
+ * wait.
  */
 
 #include <errno.h>
@@ -24,8 +25,8 @@ static struct agent agent;
 static struct fuse fuse;
 static char path[160];
 
-/* A write past the cache that is never answered: who maps the file waits for
- * its end.  Returns its process. */
+/* Begin a write past the cache that is never answered.  A process that maps the
+ * file would wait for its end.  Returns the writing process. */
 static pid_t begin_write(void)
 {
 	uint64_t until = story_now() + STORY_LIMIT_NS;
@@ -91,7 +92,7 @@ TAP_CASE()
 			FOPEN_DIRECT_IO | FOPEN_PARALLEL_DIRECT_WRITES;
 		writer = begin_write();
 		what_is_written_to_is_sent();
-		fuse_end(&fuse); /* and what waits for it */
+		fuse_end(&fuse); /* and with it the writer's wait */
 		waitpid(writer, NULL, 0);
 		others_are_served();
 	}

@@ -2,9 +2,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Checkpoints that are loaded: each byte of each tensor on the row of its
- * layer, beside the session's other work, and nothing left when they are given
- * back.
+ * Checks the loading of checkpoints: each byte of each tensor is on the row of
+ * its layer, the session's other jobs run meanwhile, and nothing is left when
+ * the model is freed.
  */
 
 #include <errno.h>
@@ -23,7 +23,7 @@
 static struct agent agent;
 static struct gpumap *map;
 
-/* Odd sizes, names of every kind, none of them in order. */
+/* Odd sizes, and names of every kind in no order. */
 static const struct shard_tensor small[] = {
 	{ "model.layers.2.b", "BF16", "[3,5]", 30, 0, false },
 	{ "model.layers.0.a", "F32", "[1024,64]", 262144, 0, false },
@@ -65,7 +65,7 @@ static int begin(struct gpumap_session *session, const struct shards *s,
 	return gpumap_load_model(session, &opts, ret_model);
 }
 
-/* From beginning to end. */
+/* Load a model from beginning to end. */
 static struct gpumap_model *load_whole(struct gpumap_session *session,
 				       const struct shards *s,
 				       const char *layers, const uint32_t *rows,
@@ -83,7 +83,7 @@ static struct gpumap_model *load_whole(struct gpumap_session *session,
 	return model;
 }
 
-/* Brought back by way of its row's arena, and looked at. */
+/* Copy a tensor to its row's arena, and compare its bytes. */
 static bool is_right(struct gpumap_session *session, const struct shards *s,
 		     size_t i, const struct gpumap_tensor *t)
 {
@@ -108,8 +108,8 @@ static bool is_right(struct gpumap_session *session, const struct shards *s,
 	return right;
 }
 
-/* Every tensor, found by its name: facts, and bytes if it is of a row that was
- * loaded. */
+/* Find every tensor by its name.  Check its description, and its bytes if its
+ * row was loaded. */
 static void all_are_right(struct gpumap_session *session,
 			  const struct shards *s, struct gpumap_model *model,
 			  uint64_t rows)
@@ -147,7 +147,7 @@ static void tensor_is(struct gpumap_model *model, const char *name,
 		EQ(t.shape[n_dims - 1], last_dim);
 }
 
-/* ---- what goes where ----------------------------------------------------- */
+/* ---- placement ----------------------------------------------------------- */
 
 static void tensors_go_to_the_rows_of_their_layers(void)
 {
@@ -199,7 +199,7 @@ static void one_row_may_have_all(void)
 	all_are_right(session, &s, model, UINT64_MAX);
 	tensor_is(model, "model.layers.1.a", 1, -1, GPUMAP_DTYPE_BF16, 2, 512);
 	EQ(gpumap_model_free(model), 0);
-	/* The file itself. */
+	/* The path is the file itself instead of its folder. */
 	memcpy(path, s.path, sizeof(path));
 	snprintf(s.path, sizeof(s.path), "%.30s/model.safetensors", path);
 	model = load_whole(session, &s, NULL, &row, 1);
@@ -229,7 +229,8 @@ static void some_rows_may_be_left_out(void)
 	shards_remove(&s);
 }
 
-/* Of a model with more layers than its map, to the byte those of the map. */
+/* A model has more layers than its map.  The map's layers have the map's sizes
+ * to the byte. */
 static void layers_behind_the_last_go_to_the_base(void)
 {
 	struct gpumap_session *session = session_open(0);
@@ -256,7 +257,7 @@ static void layers_behind_the_last_go_to_the_base(void)
 	shards_remove(&s);
 }
 
-/* Several pieces of one tensor, and of several rows. */
+/* Several pieces of one tensor are under way, and of several rows. */
 static const struct shard_tensor large[] = {
 	{ "h.0.a", "U8", "[71303171]", 71303171, 0, false },
 	{ "h.0.b", "U8", "[13]", 13, 0, false },
@@ -301,7 +302,7 @@ static void its_buffers_can_be_exported(void)
 	   0);
 	OK(is_right(other, &s, 1, &t));
 	EQ(gpumap_model_free(model), 0);
-	/* Who has it keeps it. */
+	/* The import survives the owner's free. */
 	OK(is_right(other, &s, 1, &t));
 	gpumap_session_close(session);
 	gpumap_session_close(other);
@@ -311,7 +312,7 @@ static void its_buffers_can_be_exported(void)
 
 /* ---- beside other work --------------------------------------------------- */
 
-/* What goes on with it is whatever takes completions. */
+/* The load goes on whenever the session takes completions of its jobs. */
 static void jobs_go_on_meanwhile(void)
 {
 	struct gpumap_session *session = session_open(0);
@@ -331,7 +332,8 @@ static void jobs_go_on_meanwhile(void)
 		OK(p.bytes <= p.total_bytes);
 	} while (p.state == GPUMAP_MODEL_ALLOCATING ||
 		 (p.bytes < p.total_bytes / 2 && story_now() < until));
-	/* And now nobody asks for it. */
+	/* From now on only job completions are taken, and no progress is asked
+	 * for. */
 	while (story_now() < until && (ret = load_run(session, 0, &nop)) == 0 &&
 	       !shards_let_go(map))
 		;
@@ -343,7 +345,7 @@ static void jobs_go_on_meanwhile(void)
 	shards_remove(&s);
 }
 
-/* Completions that nobody has taken fill the queue: who waits is told. */
+/* Completions that were not taken fill the queue: the wait reports that. */
 static void completions_are_to_be_taken(void)
 {
 	struct gpumap_session *session = session_open(16);

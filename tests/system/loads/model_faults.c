@@ -2,9 +2,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Checkpoints that cannot be loaded, or not to the end: each for a reason of
- * its own that names the file, and with nothing left of it; and those who die
- * or give up in the middle.
+ * Checks checkpoints that cannot be loaded, or not to the end: each is refused
+ * for a reason of its own that names the file, and nothing of it is left.  Also
+ * checks clients that die or cancel in the middle.
  */
 
 #include <errno.h>
@@ -47,7 +47,7 @@ static struct gpumap_session *session_open(struct gpumap *of)
 	return session;
 }
 
-/* In a child, which must not be heard. */
+/* Open a session in a child, whose checks must not be printed. */
 static struct gpumap_session *open_quietly(struct gpumap *of)
 {
 	struct gpumap_session_opts opts = { .size = sizeof(opts),
@@ -77,7 +77,7 @@ static int wait_for(struct gpumap_model *model)
 	return gpumap_model_wait(model, story_now() + STORY_LIMIT_NS);
 }
 
-/* How it ends, if it is begun at all. */
+/* Returns the result of a load, or of the attempt to begin it. */
 static int outcome(struct gpumap_session *session, const char *path,
 		   const char *layers)
 {
@@ -88,7 +88,7 @@ static int outcome(struct gpumap_session *session, const char *path,
 		ret = wait_for(model);
 	if (ret != 0)
 		NOTE("%s", gpumap_refusal(map));
-	/* What failed has nothing even before it is freed. */
+	/* A failed load has given all of its memory back before it is freed. */
 	if (model != NULL && ret != 0) {
 		OK(shards_taken(map, 0));
 		OK(shards_let_go(map));
@@ -102,7 +102,7 @@ static bool it_says(const char *what)
 	return strstr(gpumap_refusal(map), what) != NULL;
 }
 
-/* ---- what is refused ----------------------------------------------------- */
+/* ---- refusals ------------------------------------------------------------ */
 
 static void replace(const struct shards *s, const char *name, const char *text,
 		    size_t n)
@@ -315,7 +315,7 @@ static void maps_of_other_models_are_refused(struct gpumap_session *session)
 	shards_remove(&s);
 }
 
-/* ---- what ends in the middle --------------------------------------------- */
+/* ---- failures in the middle ---------------------------------------------- */
 
 static void what_does_not_fit_takes_nothing(struct gpumap_session *session)
 {
@@ -370,7 +370,7 @@ static void files_that_change_are_not_mixed(struct gpumap_session *session)
 	unlink(path);
 	EQ(wait_for(model), -ENOENT);
 	OK(it_says(LAST));
-	/* It says so whenever it is asked. */
+	/* A failed load returns its error each time. */
 	EQ(outcome(session, "no-such-folder", NULL), -ENOENT);
 	EQ(gpumap_model_progress(model, NULL), -ENOENT);
 	OK(it_says(LAST));
@@ -408,7 +408,8 @@ static void a_file_is_truncated_meanwhile(struct gpumap_session *session)
 	shards_remove(&s);
 }
 
-/* At any stage of it; then free is all that there is to do. */
+/* The load is canceled or freed at any stage.  After that only free is left to
+ * call. */
 static void who_gives_up_has_nothing(struct gpumap_session *session)
 {
 	struct shards s = shards_make(tensors, 4, 2);
@@ -518,7 +519,7 @@ static void a_worker_dies_at_any_stage(struct gpumap_session *session)
 
 /* ---- storage that fails -------------------------------------------------- */
 
-/* The file system's one file is a checkpoint of one tensor. */
+/* The one file of the file system is a checkpoint with one tensor. */
 static const char fuse_header[] =
 	"{\"a\":{\"dtype\":\"U8\",\"shape\":[16776192],"
 	"\"data_offsets\":[0,16776192]}}";
@@ -534,7 +535,8 @@ static void storage_fails(struct gpumap_session *session)
 	fuse.orders->error = -EIO;
 	EQ(outcome(session, path, NULL), -EREMOTEIO);
 	OK(it_says("file: its storage, or its file system, failed a read"));
-	/* Nobody answers: who closes the session has nothing of it. */
+	/* The file system does not answer.  Closing the session gives all
+	 * memory back. */
 	fuse.orders->error = 0;
 	session = session_open(map);
 	EQ(begin(session, path, NULL, &model), 0);

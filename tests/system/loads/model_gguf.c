@@ -2,9 +2,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * GGUF files that are loaded: the blocks of each tensor, byte by byte, on the
- * row of its layer, by name for others, from one file and from several; and
- * files that are damaged, each refused for a reason that it names.
+ * Checks the loading of GGUF files: the blocks of each tensor, byte by byte, on
+ * the row of its layer, by name for other sessions, from one file and from
+ * several.  Also checks that damaged files are refused, each for a reason that
+ * the refusal names.
  */
 
 #include <errno.h>
@@ -21,9 +22,10 @@
 static struct agent agent;
 static struct gpumap *map;
 static struct gguf file;
-static char one[64], parts[2][64]; /* paths */
+static char one[64], parts[2][64]; /* paths of the files */
 
-/* F32 0, F16 1, Q4_0 2 (18 of 32), Q8_0 8 (34 of 32), Q4_K 12 (144 of 256). */
+/* Types: F32 0, F16 1, Q4_0 2 (18 bytes of 32 elements), Q8_0 8 (34 of 32),
+ * Q4_K 12 (144 of 256). */
 static const struct gguf_tensor tensors[] = {
 	{ "token_embd.weight", 1, 2, { 32, 100 }, 6400 },
 	{ "blk.0.attn_q.weight", 2, 2, { 64, 33 }, 1188 },
@@ -49,7 +51,7 @@ static struct gpumap_session *session_open(void)
 	return session;
 }
 
-/* All tensors, in one file. */
+/* Write all tensors to one file. */
 static void write_one(uint32_t version, uint64_t alignment)
 {
 	gguf_begin(&file, version, N, alignment == 32 ? 3 : 4);
@@ -60,7 +62,8 @@ static void write_one(uint32_t version, uint64_t alignment)
 	gguf_write(&file, one);
 }
 
-/* Some of them in each of two, where @number says which that is. */
+/* Write one of two files, with some of the tensors.  The file says that it is
+ * number @number. */
 static void write_part(uint32_t part, uint32_t number, uint32_t n_tensors)
 {
 	size_t from = part ? FIRST : 0, end = part ? N : FIRST;
@@ -135,7 +138,7 @@ static void is_right(struct gpumap_session *session, struct gpumap_model *model)
 	}
 }
 
-/* From beginning to end, and looked at. */
+/* Load a model from beginning to end, and check it. */
 static void loads(const char *path)
 {
 	struct gpumap_session *session = session_open();
@@ -161,14 +164,14 @@ static void one_file_has_all(void)
 	loads(one);
 }
 
-/* A tokenizer may be longer than what is read at first. */
+/* The header, with a long tokenizer, may be longer than the first read. */
 static void headers_may_be_long(void)
 {
 	gguf_begin(&file, 3, N, 4);
 	gguf_usual(&file);
 	gguf_text(&file, "tokenizer.ggml.scores");
 	gguf_put(&file, GGUF_LIST, 4);
-	gguf_put(&file, 0, 4); /* of bytes */
+	gguf_put(&file, 0, 4); /* type of the elements: bytes */
 	gguf_put(&file, 5 * MIB, 8);
 	memset(file.at + file.n, 0xff, 5 * MIB);
 	file.n += 5 * MIB;
@@ -185,7 +188,7 @@ static void any_of_several_stands_for_all(void)
 	loads(parts[1]);
 }
 
-/* Types and shapes are part of what a name says. */
+/* A model that is opened by its name has its types and shapes. */
 static void others_have_it_by_its_name(void)
 {
 	struct gpumap_session *first = session_open(), *other = session_open();
@@ -205,7 +208,7 @@ static void others_have_it_by_its_name(void)
 	OK(shards_taken(map, 0));
 }
 
-/* What the exit status is of gpumapctl with these words. */
+/* Returns gpumapctl's exit status with these words. */
 static int ctl(const char *words)
 {
 	const char *gpumapctl = getenv("GPUMAPCTL");
@@ -220,7 +223,7 @@ static int ctl(const char *words)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/* The same file, first to make a map for it. */
+/* A map is made for the file, and then the file is loaded with it. */
 static void what_was_planned_for_it_loads(void)
 {
 	char words[256];
@@ -252,7 +255,7 @@ static void refuse(const char *path, int error, const char *what)
 		gpumap_model_free(model);
 }
 
-/* With one tensor, which is as it says. */
+/* A file whose one tensor is as @t and @offset say must be refused. */
 static void refuse_tensor(const struct gguf_tensor *t, uint64_t offset,
 			  int error, const char *what)
 {
@@ -291,7 +294,7 @@ static void tensors_that_cannot_be_are_named(void)
 {
 	struct gguf_tensor t = { "blk.1.x", 2, 2, { 32, 4 }, 72 };
 
-	/* Behind 260 bytes the next aligned one is 288. */
+	/* The tensor before ends at 260.  The next aligned offset is 288. */
 	refuse_tensor(&t, 289, -EINVAL, "blk.1.x: there is a gap before it");
 	refuse_tensor(&t, 320, -EINVAL, "blk.1.x: there is a gap before it");
 	refuse_tensor(&t, 64, -EINVAL, "blk.1.x: it overlaps another");
@@ -366,7 +369,7 @@ static void parts_that_are_not_one_model_are_named(void)
 		exit(99);
 	refuse(other, -EINVAL, "does not end in -00001-of-00002.gguf");
 	unlink(other);
-	/* One that is of no GGUF model at all. */
+	/* One part is no GGUF file at all. */
 	write_part(0, 0, N);
 	memcpy(file.at, "version https://git-lfs", 23);
 	gguf_write(&file, parts[1]);
@@ -382,7 +385,7 @@ static void what_is_damaged_is_refused(void)
 	parts_that_are_not_one_model_are_named();
 	OK(shards_taken(map, 0));
 	gpumap_session_close(asking);
-	/* Whoever is refused can have a good one then. */
+	/* After the refusals the session's user can load a good file. */
 	one_file_has_all();
 }
 

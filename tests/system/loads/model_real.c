@@ -2,12 +2,12 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * A layer of a real model, by the names, shapes and shards that it was
- * published with: the whole checkpoint is read, all holes, and one row's layer
- * of it loaded.
+ * Checks one layer of a real model with its published names, shapes and shards:
+ * the whole checkpoint is opened, all of it holes, and one row's layer is
+ * loaded.
  *
- * The metadata is not part of the source: where a checkout does not have it
- * beside itself, this is skipped.
+ * The metadata is not part of the source.  Without it beside the checkout the
+ * test is skipped.
  */
 
 #include <errno.h>
@@ -23,15 +23,16 @@
 #define LAYERS    48u
 #define PER_LAYER 12u
 #define TENSORS   (LAYERS * PER_LAYER + 3)
-#define BYTES     UINT64_C(29531895808) /* of all, as its index says */
-#define NEEDS     (UINT64_C(2) << 30)   /* of memory that is free */
+#define BYTES     UINT64_C(29531895808) /* of all tensors, as the index says */
+#define NEEDS     (UINT64_C(2) << 30)   /* free memory needed */
 #define LOOK      (UINT64_C(64) << 10)
 
 static struct agent agent;
 static struct gpumap *map;
 static struct shards model = { .n_files = 8 };
 
-/* Returns false, having skipped, where there is no model. */
+/* Make the checkpoint.  Returns false, having skipped the test, where there is
+ * no model. */
 static bool make_model(void)
 {
 	const char *top = getenv("abs_top_srcdir");
@@ -74,7 +75,7 @@ static struct gpumap_model *load_last_layer(struct gpumap_session *session)
 	return ret;
 }
 
-/* Are @n bytes of a tensor those of a hole? */
+/* Are @n bytes of a tensor zeroes, as a hole reads? */
 static bool is_hole(struct gpumap_session *session,
 		    const struct gpumap_tensor *t, uint64_t at, uint64_t n,
 		    char *memory)
@@ -94,8 +95,8 @@ static bool is_hole(struct gpumap_session *session,
 	return wrong == 0;
 }
 
-/* What its row's one buffer takes, in whole pages; tensors begin at multiples
- * of 256 in it. */
+/* Returns the size of the row's one buffer, in whole pages.  Tensors begin at
+ * multiples of 256 in it. */
 static uint64_t buffer_bytes(struct gpumap_model *m, uint64_t tensors)
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);

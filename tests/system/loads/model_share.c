@@ -2,8 +2,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Models by a name: loaded once, whoever asks for them and however many at
- * once, there as long as anybody has them, and not a byte longer.
+ * Checks models with a name: a model is loaded once, however many sessions ask
+ * for it at once, is there as long as any session has it, and is freed with the
+ * last.
  */
 
 #include "tests/support/story_rows.h"
@@ -23,14 +24,14 @@ static const struct shard_tensor small[] = {
 
 #define N_SMALL (sizeof(small) / sizeof(small[0]))
 
-/* At most so much more is charged for one: two buffers are rounded up. */
+/* A model may be charged so many bytes more, for two buffers are rounded up. */
 #ifdef STAGE_CUDA
 #define ROUNDED (2 * UINT64_C(2) * MIB)
 #else
 #define ROUNDED (2 * UINT64_C(65536))
 #endif
 
-/* Takes a while. */
+/* This model takes a while to load. */
 static const struct shard_tensor large[] = {
 	{ "layers.0.a", "U8", "[167772160]", 160 * MIB, 0, true },
 	{ "layers.1.a", "U8", "[5]", 5, 0, false },
@@ -39,7 +40,7 @@ static const struct shard_tensor large[] = {
 
 static struct shards s;
 
-/* ---- means ------------------------------------------------------------- */
+/* ---- helpers ----------------------------------------------------------- */
 
 static int begin_with(struct gpumap_session *session, const char *path,
 		      uint32_t share_flags, struct gpumap_model **ret_model)
@@ -87,7 +88,7 @@ static struct gpumap_model_progress look(struct gpumap_model *model)
 	return p;
 }
 
-/* Brought back by way of its row's arena. */
+/* Copy a tensor to its row's arena, and compare it. */
 static bool is_right(struct gpumap_session *session, const struct shards *of,
 		     size_t i, const struct gpumap_tensor *t)
 {
@@ -108,7 +109,7 @@ static bool is_right(struct gpumap_session *session, const struct shards *of,
 	return right;
 }
 
-/* How many tensors are as the files have them. */
+/* Returns how many tensors are as the files have them. */
 static size_t n_right(struct gpumap_session *session,
 		      struct gpumap_model *model)
 {
@@ -127,7 +128,8 @@ static size_t n_right(struct gpumap_session *session,
 	return n;
 }
 
-/* Is one of them charged?  To a session by whole pages, to a user alone not. */
+/* Is one model charged?  Charges of a session are in whole pages, those of a
+ * user alone are not. */
 static bool charges_once(void)
 {
 	uint64_t bytes = charged();
@@ -135,7 +137,8 @@ static bool charges_once(void)
 	return bytes >= ALL && bytes <= ALL + ROUNDED;
 }
 
-/* At last: who gives a charge up and who takes it are not seen at one time. */
+/* Wait until one model is charged: a charge that moves from one session to
+ * another may be seen twice, or not at all. */
 static bool is_once(void)
 {
 	uint64_t until = story_now() + STORY_LIMIT_NS;
@@ -148,7 +151,7 @@ static bool is_once(void)
 	return is;
 }
 
-/* ---- who finds it ------------------------------------------------------ */
+/* ---- finding a model --------------------------------------------------- */
 
 static void the_second_finds_it(void)
 {
@@ -160,7 +163,7 @@ static void the_second_finds_it(void)
 	EQ(p.was_there, 0);
 	OK(p.share != 0);
 	OK(is_once());
-	/* It looks at no file. */
+	/* The second session reads no file, so a wrong path does no harm. */
 	second = have(b, "no-such-folder");
 	p = look(second);
 	EQ(p.was_there, 1);
@@ -189,7 +192,7 @@ static void the_second_finds_it(void)
 	EQ(gpumap_model_open(b, NAME, 0, &third), -EACCES);
 	EQ(gpumap_model_free(second), 0);
 	EQ(gpumap_model_open(b, NAME, GPUMAP_SHARE_READ_ONLY, &third), 0);
-	/* Who has loaded it goes, and it stays. */
+	/* The session that loaded the model leaves, and the model stays. */
 	EQ(gpumap_model_free(first), 0);
 	gpumap_session_close(a);
 	EQ(n_right(b, third), N_SMALL);
@@ -223,7 +226,8 @@ static void what_is_no_model_is_told(void)
 	EQ(gpumap_model_open(b, NULL, 0, &model), -EINVAL);
 	EQ(gpumap_model_open(b, NAME, 8, &model), -E2BIG);
 	EQ(begin_with(b, s.path, 8, &model), -E2BIG);
-	/* Nobody else may have it here: said before anything is read. */
+	/* The configuration lets no other user have a share.  The refusal comes
+	 * before anything is read. */
 	EQ(begin_with(b, s.path, GPUMAP_SHARE_ANY_USER, &model), -EPERM);
 	OK(strstr(gpumap_refusal(map), "share = any"));
 	gpumap_session_close(b);
@@ -231,7 +235,7 @@ static void what_is_no_model_is_told(void)
 	settles(0, 0);
 }
 
-/* ---- who waits --------------------------------------------------------- */
+/* ---- waiting ----------------------------------------------------------- */
 
 static void one_loads_and_the_others_wait(void)
 {
@@ -259,7 +263,7 @@ static void one_loads_and_the_others_wait(void)
 	EQ(gpumap_model_free(first), 0);
 	EQ(gpumap_model_free(second), 0);
 	settles(0, 0);
-	/* It is given up by who loads it: the next one does. */
+	/* The loading session cancels, so the waiting one loads the model. */
 	EQ(begin_at(a, big.path, &first), 0);
 	EQ(begin_at(b, s.path, &second), 0);
 	EQ(look(second).state, GPUMAP_MODEL_WAITING);
@@ -270,7 +274,7 @@ static void one_loads_and_the_others_wait(void)
 	EQ(n_right(b, second), N_SMALL);
 	EQ(gpumap_model_free(first), 0);
 	EQ(gpumap_model_free(second), 0);
-	/* Who waits may give up as well, and hinders nobody. */
+	/* A waiting session may cancel as well, and delays no other. */
 	EQ(begin_at(a, big.path, &first), 0);
 	EQ(begin_at(b, s.path, &second), 0);
 	EQ(gpumap_model_cancel(second), 0);
@@ -284,7 +288,7 @@ static void one_loads_and_the_others_wait(void)
 	shards_remove(&big);
 }
 
-/* What cannot be loaded is nobody's name. */
+/* A model that fails to load leaves its name free. */
 static void what_fails_is_free(void)
 {
 	struct gpumap_session *a = session_open(map);
@@ -308,8 +312,9 @@ static void what_fails_is_free(void)
 
 /* ---- several processes ------------------------------------------------- */
 
-/* Has it, and says whether it was there; looks at it; lets it go; loads and
- * lets go for ever. */
+/* Letters tell a session what to do: 'l' loads the model and answers whether it
+ * was there, 'v' answers how many tensors are right, 'f' frees it; any other
+ * loads and frees without end. */
 static int64_t takes_part(struct gpumap_session *session, struct line *line)
 {
 	static struct gpumap_model *model;
@@ -363,8 +368,8 @@ static void all_at_once(void)
 	settles(0, 0);
 }
 
-/* Somebody is killed who loads it, or has it, or waits for it: whoever comes
- * next has it whole, once. */
+/* A process is killed that loads the model, has it, or waits for it.  The next
+ * session has the whole model, loaded once. */
 static void anybody_may_die(void)
 {
 	for (int round = 0; round < story_rounds(); round++) {
@@ -390,7 +395,7 @@ static void anybody_may_die(void)
 	}
 }
 
-/* ---- how it ends ------------------------------------------------------- */
+/* ---- releases ---------------------------------------------------------- */
 
 static void kill_worker(uint32_t row)
 {
@@ -433,7 +438,8 @@ static void a_name_is_taken_back(void)
 	EQ(gpumap_share_release(map, NAME), -ENOENT);
 	EQ(gpumap_share_release(map, ""), -EINVAL);
 	EQ(shares_n(), 0);
-	/* Who has it has it still, and others load another. */
+	/* A session that has the model keeps it, and others load another
+	 * one. */
 	EQ(n_right(b, second), N_SMALL);
 	next = have(c, s.path);
 	EQ(look(next).was_there, 0);
@@ -452,7 +458,7 @@ static void a_name_is_taken_back(void)
 
 /* ---- other users ------------------------------------------------------- */
 
-/* Opens what is there, and takes its name back, as whoever it is. */
+/* Open the model, or release its name, as another user. */
 static int64_t strange(struct gpumap_session *session, struct line *line)
 {
 	struct gpumap_model *model;

@@ -2,10 +2,12 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * LOADs behind a LOAD whose last reads have not ended: they are read meanwhile,
- * and end in their turn, with what they would have ended with anyhow.
+ * Checks LOADs that come behind a LOAD whose last reads have not ended: they
+ * are read meanwhile, end in their turn, and have the status that they would
+ * have had anyway.
  *
- * The first is of a file system that answers when the test says so.
+ * The first LOAD's file belongs to a file system that answers when the test
+ * tells it to.
  */
 
 #include <errno.h>
@@ -19,13 +21,13 @@
 
 #define CONFIG "[host]\nrows = 2\n[load]\ndepth = 4\nread = 64K\n"
 #define READ   (UINT64_C(64) << 10)
-#define FROM   (8 * MIB) /* of what is held */
+#define FROM   (8 * MIB) /* offset of the held reads */
 #define JOBS   3
 
 static struct agent agent;
 static struct gpumap *map;
 static struct fuse fuse;
-static uint32_t n_read; /* when the reads were begun to be held */
+static uint32_t n_read; /* reads answered when the holding began */
 
 struct loads {
 	struct gpumap_session *session;
@@ -49,17 +51,17 @@ static void open_loads(struct loads *l)
 	memset(l->memory, 0, 4 * MIB);
 	l->fd = fuse_open(&fuse);
 	l->file = load_register(l->session, l->fd);
-	/* Half of what may be read at once. */
+	/* The first LOAD takes half of the reads that may be under way. */
 	l->job[0] = load_job(l->file, FROM, 2 * READ, l->memory);
 }
 
 static void release(void)
 {
 	fuse.orders->holds = false;
-	close(fuse_open(&fuse)); /* for it to look */
+	close(fuse_open(&fuse)); /* so that it sees the change */
 }
 
-/* The reads of the first are begun, and get no answer. */
+/* Submit the LOADs.  The reads of the first begin and get no answer. */
 static void hold(struct loads *l, uint32_t n)
 {
 	uint64_t until = story_now() + STORY_LIMIT_NS;
@@ -75,7 +77,7 @@ static void hold(struct loads *l, uint32_t n)
 	EQ(fuse.orders->held, 2);
 }
 
-/* So many others have been answered. */
+/* Wait until @n reads of the other LOADs have been answered. */
 static bool are_read(uint32_t n)
 {
 	uint64_t until = story_now() + STORY_LIMIT_NS;
@@ -85,7 +87,7 @@ static bool are_read(uint32_t n)
 	return fuse.orders->n_read - n_read >= n;
 }
 
-/* They end in order, and so. */
+/* The LOADs end in order, each with its status. */
 static void expect(struct loads *l, const int *status, uint32_t n)
 {
 	uint64_t until = story_now() + STORY_LIMIT_NS;
@@ -114,7 +116,7 @@ static bool is_zero(const char *at, uint64_t n)
 	return true;
 }
 
-/* What they bring overlaps, and who comes behind both reads it. */
+/* The two LOADs' destinations overlap, and a job behind both reads them. */
 static void the_next_is_read_and_waits_its_turn(void)
 {
 	struct gpumap_done done;
@@ -151,7 +153,7 @@ static void each_has_a_status_of_its_own(void)
 			    l.memory + MIB);
 	l.job[2] = load_job(l.file, 4096, READ, l.memory + 2 * MIB);
 	hold(&l, 3);
-	/* Long enough for it to be tried, on most machines. */
+	/* On most machines this is long enough for the read to be tried. */
 	story_nap(20000);
 	EQ(fuse.orders->held, 2);
 	release();
@@ -162,7 +164,7 @@ static void each_has_a_status_of_its_own(void)
 	close(few);
 }
 
-/* What has been read of it is not written then. */
+/* Bytes that were read for a canceled LOAD are not written. */
 static void one_that_is_read_may_be_cancelled(void)
 {
 	struct loads l;
@@ -181,7 +183,8 @@ static void one_that_is_read_may_be_cancelled(void)
 	close_loads(&l);
 }
 
-/* Memory that is a file to another, too: that one finds what was brought. */
+/* One LOAD's memory is the next one's file.  The next one must find the bytes
+ * that the first has loaded. */
 static void what_one_writes_the_next_reads(void)
 {
 	int shared = memfd_create("agent-load", MFD_ALLOW_SEALING);
@@ -199,7 +202,7 @@ static void what_one_writes_the_next_reads(void)
 	l.job[1] = load_job(load_register(l.session, shared), 0, 2 * READ,
 			    l.memory);
 	hold(&l, 2);
-	/* Long enough for it to be read, on most machines. */
+	/* On most machines this is long enough for the read to be done. */
 	story_nap(20000);
 	EQ(gpumap_poll(l.session, &done, 1), 0);
 	release();
@@ -209,7 +212,7 @@ static void what_one_writes_the_next_reads(void)
 	close(shared);
 }
 
-/* Nobody is held up by what is under way. */
+/* Reads that are under way hold up no session that closes. */
 static void who_has_read_ahead_can_leave(void)
 {
 	uint64_t until = story_now() + STORY_LIMIT_NS;
@@ -252,7 +255,8 @@ TAP_CASE()
 		who_has_read_ahead_can_leave();
 	}
 	gpumap_detach(map);
-	/* A process whose request such a file system has ends with it. */
+	/* fuse_end() lets go of processes that wait for the file system, so
+	 * that they can end. */
 	fuse_end(&fuse);
 	EQ(agent_kill(&agent, SIGTERM), 0);
 	if (tap_failures)

@@ -2,9 +2,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * What an agent left may have been damaged since: each way of it is noticed by
- * the next, which retires the segment and makes another.  And holders, whose
- * claims outlive the agent for as long as they live themselves.
+ * Checks segments that were damaged after an agent left them: the next agent
+ * notices each kind of damage, retires the segment and makes another.  Also
+ * checks holders, whose records outlive the agent as long as their processes
+ * live.
  */
 
 #include <errno.h>
@@ -28,7 +29,7 @@ static gm_a64 *word_at(const struct agent_map *m, const gm_a64 *slot,
 	return (gm_a64 *)(void *)(m->map.base + at);
 }
 
-/* The slot of a map. */
+/* Returns the slot of a map. */
 static struct gm_object_slot *slot_of(const struct agent_map *m,
 				      const char *name)
 {
@@ -215,7 +216,8 @@ static void held_by_nobody(struct agent_map *m)
 	set_flags(m, GM_OBJECT_COMMITTED | GM_OBJECT_HELD);
 }
 
-/* Its first charge, which follows rows and bytes of five layers. */
+/* Returns the first charge of map "a", which follows the rows and bytes of five
+ * layers. */
 static gm_a64 *charge_at(const struct agent_map *m, size_t offset)
 {
 	return word_at(m, &slot_of(m, "a")->slot,
@@ -254,7 +256,7 @@ static uint64_t start_of(pid_t pid)
 	return at != NULL ? strtoull(at, NULL, 10) : 0;
 }
 
-/* A claim on map "a" as the agent would have stored it. */
+/* Returns a holder of map "a" as the agent would have stored it. */
 static struct gm_holder_image claim_of(const struct agent_map *m, pid_t pid)
 {
 	struct gm_holder_image image = { .kind = GM_HOLDER_PIN,
@@ -331,7 +333,7 @@ static void holders_of_one_claim(struct agent_map *m)
 
 static const struct {
 	void (*do_it)(struct agent_map *m);
-	const char *why; /* in the log */
+	const char *why; /* text that must be in the log */
 } damages[] = {
 	{ other_boot, "it is of another boot" },
 	{ other_layout, "it is of another layout" },
@@ -371,7 +373,8 @@ static const struct {
 	{ holders_of_one_claim, "holders 3 and 4 have one claim" },
 };
 
-/* Damaged, then found by another agent: said, marked, and made anew. */
+/* Damage the segment and start another agent, which must log the reason, mark
+ * the old segment, and make a new one. */
 static void replaced(struct agent *a, void (*do_it)(struct agent_map *m),
 		     const char *why)
 {
@@ -408,7 +411,7 @@ static void damage_is_noticed(void)
 	agent_remove(&a);
 }
 
-/* The next agent dies as well, in the middle of that. */
+/* The next agent is killed as well, while it replaces the segment. */
 static void retiring_can_be_interrupted(void)
 {
 	static const char *const points[] = { "GM_POINT=segment_retired:kill",
@@ -442,7 +445,8 @@ static void retiring_can_be_interrupted(void)
 	agent_remove(&a);
 }
 
-/* Files that are no segment at all are ours all the same, by their name. */
+/* Files that are no segment at all still belong to this instance, by their
+ * name. */
 static void other_files_are_replaced(void)
 {
 	static const off_t sizes[] = { 0, 1, 63, 64, 512, 4096, 1 << 20 };
@@ -462,7 +466,7 @@ static void other_files_are_replaced(void)
 			agent_map_close(&m);
 		}
 		agent_kill(&a, SIGKILL);
-		/* The next time round: a true segment, cut off. */
+		/* In the second round it is a real segment, truncated. */
 		OK(truncate(a.segment, 8192) == 0);
 	}
 	agent_remove(&a);
@@ -504,9 +508,9 @@ static uint64_t first_word(const struct agent_map *m, uint32_t unit)
 					 (uint64_t)unit * GM_UNIT + 16));
 }
 
-/* Publish map "a" anew, a restart each, until the heap must have gone round:
- * the smallest heap has some 5000 units, and a map of 5000 layers takes
- * 1000. */
+/* Publish map "a" anew, with a restart each time, until the heap's allocation
+ * has wrapped.  The smallest heap has some 5000 units, and a map of 5000 layers
+ * takes 1000. */
 static bool heap_goes_round(struct agent *a, const struct agent_map *m)
 {
 	uint64_t before, rotor = gm_get(&m->map.header->rotor);
@@ -560,7 +564,8 @@ static void living_holders_keep_their_block(void)
 	EQ(holder_kind(&m, 5), GM_HOLDER_FREE);
 	EQ(holder_kind(&m, 6), GM_HOLDER_FREE);
 
-	/* The block was replaced and every other byte written since. */
+	/* The map has been replaced, and all other blocks have been written
+	 * since. */
 	OK(heap_goes_round(&a, &m));
 	OK(agent_map_version(&m, "a") > alive.version);
 	EQ(first_word(&m, alive.unit), version);

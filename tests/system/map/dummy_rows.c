@@ -2,8 +2,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Dummy rows: what a node file says of devices that are not there is in the
- * device table, keeps its place, takes layers, and serves no session.
+ * Checks dummy rows: devices that a node file describes and that are not
+ * present are in the device table, keep their places, take layers, and serve no
+ * session.
  */
 
 #include <signal.h>
@@ -26,7 +27,8 @@ static const char node[] =
 	"- { name: Xeon, kind: host, cpus: 112, memory: 1T }\n"
 	"- { name: X, kind: dummy, memory: 4096 }\n";
 
-/* One H100 and the P100 are gone, one of the rest is another, one is new. */
+/* One H100 and the P100 are gone, one of the others is a different device, and
+ * one is new. */
 static const char other_node[] =
 	"name: dgx\n"
 	"rows:\n"
@@ -195,8 +197,8 @@ static bool refused_as_dummy(struct gpumap *map, int ret)
 	return false;
 }
 
-/* @host is the only row that a session can use, and @ranges as many as count
- * against its limit. */
+/* A session can use row @host alone.  @ranges is the number of ranges that
+ * count against its limit. */
 static void sessions_do_without(struct gpumap *map, uint32_t host,
 				uint64_t ranges)
 {

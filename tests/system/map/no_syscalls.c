@@ -2,9 +2,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Masks and meshes are looked up without a system call and without an
- * allocation: a child that may make no call but read, write and exit looks at
- * all there is of both, while they are published anew, and lives to say so.
+ * Checks that masks and meshes are looked up without a system call and without
+ * an allocation: a child that may call nothing but read, write and exit looks
+ * up everything about both, while they are published anew, and reports that it
+ * succeeded.
  */
 
 #include <errno.h>
@@ -22,12 +23,12 @@
 #define SIDE     64u
 #define HIDDEN   (SIDE * (SIDE - 1) / 2)
 #define LOOKUPS  100000u
-#define VERSIONS 3u /* that the child has to come past, at least */
+#define VERSIONS 3u /* versions that the child must see, at least */
 
 static struct agent agent;
 static struct gpumap *map;
 
-/* ---- who publishes ------------------------------------------------------- */
+/* ---- the publishers ------------------------------------------------------ */
 
 static int publish_mask(uint64_t past)
 {
@@ -64,15 +65,15 @@ static int publish_mesh(void)
 	return gpumap_mesh_publish(map, &request);
 }
 
-/* ---- who looks ----------------------------------------------------------- */
+/* ---- the reader ---------------------------------------------------------- */
 
-/* exit_group, which exit() and _exit() make, is not allowed. */
+/* exit() and _exit() call exit_group, which is not allowed here. */
 static void leave(int status)
 {
 	syscall(SYS_exit, status);
 }
 
-/* Bytes that are had of the allocator, where it can tell. */
+/* Returns how many bytes are allocated, where the allocator can tell. */
 static size_t allocated(void)
 {
 #if defined(__GLIBC__) && __GLIBC_PREREQ(2, 33)
@@ -92,7 +93,8 @@ static bool is_whole(const struct gpumap_mask_view *view)
 	return sum == HIDDEN;
 }
 
-/* Each row's replica.  Returns false for what cannot be. */
+/* Look up each row's replica.  Returns false for a result that must not
+ * occur. */
 static bool look_at_mask(struct gpumap_mask *mask, uint32_t row,
 			 uint32_t *again)
 {
@@ -118,7 +120,7 @@ static bool look_at_row(struct gpumap_view *view, uint32_t i, uint32_t *again)
 	return row == 0 || row == -EAGAIN;
 }
 
-/* Everything else there is to ask of what has a name. */
+/* Ask for everything else about published objects. */
 static bool ask(void)
 {
 	struct gpumap_mesh mesh = { .size = sizeof(mesh) };
@@ -142,7 +144,7 @@ static bool ask(void)
 	       gpumap_mesh_stats(map, "mesh", &stats) == 0;
 }
 
-/* One that is being published may have to be asked for again. */
+/* An object that is being published may have to be asked for again. */
 static bool ask_for_all(void)
 {
 	for (int i = 0; i < 1000; i++)
@@ -169,7 +171,7 @@ static void confined(struct gpumap_mask *mask)
 			leave(3);
 		if (!look_at_row(&view, i % ROWS, &meshes))
 			leave(4);
-		/* Nobody who publishes may be missed. */
+		/* Go on until both publishers have been seen to publish. */
 		if (i == LOOKUPS / 2 && (masks < VERSIONS || meshes < VERSIONS))
 			i -= ROWS;
 	}
@@ -185,7 +187,7 @@ static void a_child_looks_at_everything(struct gpumap_mask *mask)
 		confined(mask);
 	for (uint32_t i = 0; waitpid(child, &status, WNOHANG) == 0; i++) {
 		refused += publish_mask(i % 2) != 0 || publish_mesh() != 0;
-		if (refused != 0) /* it would wait for the next for ever */
+		if (refused != 0) /* or it would wait for ever for the next */
 			kill(child, SIGKILL);
 		story_nap(1000);
 	}

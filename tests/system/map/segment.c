@@ -2,9 +2,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * The life of a segment: made, left behind by an agent that was killed
- * anywhere, adopted by the next, refused where it is not ours, removed when
- * asked to.
+ * Checks the life of a segment: it is made, left behind by an agent that was
+ * killed at any point, adopted by the next, refused where it is another user's,
+ * and removed on request.
  */
 
 #include <errno.h>
@@ -26,7 +26,7 @@
 	"[host]\nrows = 2\n[map a]\nspec = 1:3;0:2\n" \
 	"[map b]\nspec = 1:4\nlayers = 6\n"
 
-/* Both rows and both maps, as CONFIG or CHANGED says. */
+/* Are both rows and both maps as CONFIG or CHANGED says? */
 static bool whole(const struct agent_map *m, uint32_t first)
 {
 	struct gm_moving_image moving;
@@ -51,7 +51,7 @@ static bool whole(const struct agent_map *m, uint32_t first)
 	    rows[0] != first || rows[2] != first || rows[3] != 1 - first ||
 	    rows[4] != 1 - first)
 		return false;
-	/* Layers that the spec leaves over go to the first host row. */
+	/* Layers that the spec does not place go to the first host row. */
 	return gm_layers_open(&m->map, "b", &object, &image) == 0 &&
 	       image.n_layers == 6 &&
 	       gm_object_read(&object, image.rows_at, rows, 24) == 0 &&
@@ -90,7 +90,8 @@ static void killed_agent_is_followed_by_another(void)
 	gm_rows_facts(&m.map, 1, &facts);
 	EQ(memcmp(facts.uuid, uuid, 16), 0);
 
-	/* A clean end leaves the map too, and says that it was one. */
+	/* An agent that ends cleanly leaves the map too, and marks the end as
+	 * clean. */
 	EQ(agent_kill(&a, SIGTERM), 0);
 	EQ(agent_map_state(&m), GM_STATE_DRAINING);
 	agent_configure(&a, CHANGED);
@@ -122,7 +123,7 @@ static void row_that_is_gone_is_lost(void)
 	EQ(gm_rows_facts(&m.map, 2, &facts), 0);
 	EQ(facts.row, 2);
 
-	/* And comes back to the same row. */
+	/* The device comes back to the same row. */
 	agent_kill(&a, SIGKILL);
 	agent_configure(&a, "[host]\nrows = 2\n");
 	OK(agent_start_until(&a, "open"));
@@ -143,8 +144,8 @@ static const char *const points[] = {
 	"state_visible",    "adopt_signed",       "adopt_epoch",
 };
 
-/* Die at the nth pass of a point, then start again and be whole.  Counts in
- * @deaths whether the point was come to at all. */
+/* Kill the agent at the nth pass of a point, start another, and check that all
+ * is whole.  Counts in @deaths whether the point was reached. */
 static bool survives(struct agent *a, const char *point, int nth, int *deaths)
 {
 	char env[64];
@@ -184,7 +185,7 @@ static void every_instant_is_a_good_one_to_die(void)
 		for (int nth = 1; nth <= 3; nth++) {
 			agent_make(&a, CONFIG);
 			torn += !survives(&a, points[i], nth, &deaths);
-			/* Once more, beside what is there already. */
+			/* The same with a segment that is there already. */
 			agent_configure(&a, CHANGED);
 			agent_start_until(&a, "open");
 			agent_kill(&a, SIGKILL);
@@ -243,7 +244,8 @@ static void what_is_not_ours_is_refused(void)
 	agent_remove(&a);
 }
 
-/* There others could put a socket or a lock of their own. */
+/* Other users could put a socket or a lock of their own into such a
+ * directory. */
 static void shared_runtime_directory_is_refused(void)
 {
 	struct agent a;
@@ -314,8 +316,8 @@ static void removal_retires(void)
 	agent_remove(&a);
 }
 
-/* In a mount namespace of its own, with a /dev/shm of one MiB.  Returns the
- * agent's exit status. */
+/* Run the agent in a mount namespace of its own, with a /dev/shm of one MiB.
+ * Returns the agent's exit status. */
 static int run_in_small_shm(struct agent *a)
 {
 	if (unshare(CLONE_NEWNS) != 0 ||
@@ -380,7 +382,8 @@ static void said_of_the_command_line(struct agent *a, const char *option,
 	snprintf(text, sizeof(text), "gpumapd: %s: see gpumapd --help\n", want);
 	if (!OK(agent_logged(a, text)))
 		agent_show_log(a);
-	/* Whatever path it was started by. */
+	/* The message does not depend on the path that gpumapd was started
+	 * by. */
 	OK(!agent_logged(a, getenv("GPUMAPD")));
 }
 
@@ -402,7 +405,7 @@ static void command_lines_are_corrected(void)
 	agent_remove(&a);
 }
 
-/* What is created by an agent that does not come to open it is nobody's. */
+/* An agent whose start fails removes the segment that it created. */
 static void nothing_stays_of_a_start_that_failed(void)
 {
 	struct agent a;
@@ -411,7 +414,7 @@ static void nothing_stays_of_a_start_that_failed(void)
 	EQ(agent_run(&a, NULL), 2);
 	OK(agent_logged(&a, "event=created "));
 	EQ(access(a.segment, F_OK), -1);
-	/* What an agent before it has left stays as it is. */
+	/* The segment of an earlier agent stays as it is. */
 	agent_configure(&a, "[host]\nrows = 2\n");
 	OK(agent_start(&a));
 	EQ(agent_kill(&a, SIGTERM), 0);
@@ -422,7 +425,7 @@ static void nothing_stays_of_a_start_that_failed(void)
 	agent_remove(&a);
 }
 
-/* tmpfs gives up a reservation that a signal disturbs. */
+/* tmpfs abandons a reservation that a signal interrupts. */
 static void start_survives_disturbance(void)
 {
 	struct agent a;

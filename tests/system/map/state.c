@@ -2,13 +2,13 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Published maps are kept in files: they outlive the agent and the machine,
- * and bad files are put aside.
+ * Checks that published maps are kept in files: maps outlive the agent and the
+ * machine, and bad files are put aside.
  */
 
 #include "tests/support/state_agent.h"
 
-/* ---- what comes back --------------------------------------------------- */
+/* ---- kept maps --------------------------------------------------------- */
 
 static void maps_outlive_the_machine(void)
 {
@@ -40,7 +40,7 @@ static void maps_outlive_the_machine(void)
 	EQ(count_maps(), 3);
 }
 
-/* It says what the files say already: nothing is published anew. */
+/* The adopted segment agrees with the files, so nothing is published anew. */
 static void an_adopted_map_is_left_alone(void)
 {
 	struct seen before = look("kept"), after;
@@ -58,7 +58,8 @@ static void an_adopted_map_is_left_alone(void)
 	OK(!agent_logged(&agent, "event=state_"));
 }
 
-/* As if an agent had died between the slot and the file, or the reverse. */
+/* Set the files as if an agent had died between storing the slot and the file,
+ * or the reverse. */
 static void the_files_are_right(void)
 {
 	struct seen old, new;
@@ -86,8 +87,8 @@ static void the_files_are_right(void)
 	agent_remove(&agent);
 }
 
-/* Its file goes when it is replaced by one that a process holds, and does not
- * come back when that has ended. */
+/* A map's file goes when a map that a process holds takes its name.  The old
+ * map does not come back when that process has ended. */
 static void held_maps_have_no_file(void)
 {
 	struct gpumap_plan_request request = { .size = sizeof(request),
@@ -130,7 +131,7 @@ static void held_maps_have_no_file(void)
 	agent_remove(&agent);
 }
 
-/* ---- what does not ----------------------------------------------------- */
+/* ---- refused files ----------------------------------------------------- */
 
 static void bad_files_are_put_aside(void)
 {
@@ -169,7 +170,7 @@ static void bad_files_are_put_aside(void)
 	OK(!has_file("torn.layers"));
 	OK(!has_file("new"));
 
-	/* Nor is one that was put aside ever written over. */
+	/* A file that was put aside is never overwritten. */
 	EQ(publish("torn", "1:5"), 0);
 	stop(SIGTERM);
 	cut_file("torn.layers", 1);
@@ -199,7 +200,7 @@ static void a_map_waits_for_its_rows(void)
 	OK(agent_logged(&agent, "both.layers\" why=\"a device of it is not "
 				"there\""));
 
-	/* In the table, but lost. */
+	/* The rows are in the table, but lost. */
 	stop(SIGTERM);
 	agent_configure(&agent, ROWS2);
 	OK(start());
@@ -217,7 +218,7 @@ static void a_map_waits_for_its_rows(void)
 	OK(start());
 	OK(are_one(before, look("both")));
 
-	/* Its owner need not wait for its rows to get rid of it. */
+	/* The owner can release the map while its rows are missing. */
 	stop(SIGTERM);
 	unlink(agent.segment);
 	agent_configure(&agent, ROWS1);

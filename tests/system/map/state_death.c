@@ -2,11 +2,11 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * The agent is killed while clients publish, commit, hold and release.  What
- * any of them was told is so after the next start, also on a new machine, but
- * for what it held, which ended with it; what it was not told is as before or
- * as asked, whole; and rows reserve what the committed maps charge, no more and
- * no less.
+ * Checks maps after the agent was killed while clients publish, commit, hold
+ * and release.  Acknowledged changes are there after the next start, also on a
+ * new machine; only held maps end with their holders.  A change without an
+ * answer is either as before or as requested, and whole.  Rows reserve exactly
+ * what the committed maps charge.
  */
 
 #include <errno.h>
@@ -22,12 +22,13 @@
 #define NAMES   4 /* of each client */
 #define LAYERS  6
 
-/* Nobody has published under the name. */
+/* No map is published under the name. */
 #define NOTHING UINT32_MAX
 
-/* What one client knows of one name; written by it, read when it is dead. */
+/* One client's knowledge of one name.  The client writes it; the test reads it
+ * when the client is dead. */
 struct known {
-	volatile uint32_t told; /* content, or NOTHING */
+	volatile uint32_t told; /* acknowledged content, or NOTHING */
 	volatile uint32_t asked;
 	volatile int is_asking;
 };
@@ -60,9 +61,9 @@ static void name_of(int client, int n, char ret_name[32])
 	snprintf(ret_name, 32, "c%d.n%d", client, n);
 }
 
-/* ---- what a content is ------------------------------------------------- */
+/* ---- contents ---------------------------------------------------------- */
 
-/* All of a map follows from a number, so that any half of another shows. */
+/* All of a map follows from one number, so a part of another map shows. */
 static void spell(uint32_t content, char ret_spec[64], uint64_t bytes[LAYERS])
 {
 	uint32_t first = 1 + content % (LAYERS - 1);
@@ -78,7 +79,7 @@ static bool is_committed(uint32_t content)
 	return content % 3 == 0;
 }
 
-/* What ends with its client. */
+/* Does a map of this content end with its client? */
 static bool is_held(uint32_t content)
 {
 	return content != NOTHING && content % 6 == 0;
@@ -118,7 +119,7 @@ static int publish(struct gpumap *to, const char *name, uint32_t content)
 		       : gpumap_layers_publish(to, &request);
 }
 
-/* Is what is published under the name this content, and all of it? */
+/* Is the map under the name this content, and all of it? */
 static bool is_content(const char *name, uint32_t content)
 {
 	struct gpumap_layers layers = { .size = sizeof(layers) };
@@ -148,7 +149,7 @@ static bool is_content(const char *name, uint32_t content)
 
 /* ---- clients ----------------------------------------------------------- */
 
-/* Ask, and note it before and after, until the agent is gone. */
+/* Send requests, and note each before and after, until the agent is gone. */
 static void be_client(int client, uint64_t seed)
 {
 	struct gpumap *mine = story_attach(&agent);
@@ -196,7 +197,7 @@ static void end_clients(void)
 		waitpid(clients[i], NULL, 0);
 }
 
-/* ---- what is looked at ------------------------------------------------- */
+/* ---- checks ------------------------------------------------------------ */
 
 static void look_at(int client, int n)
 {
@@ -231,7 +232,7 @@ static int count_maps(void)
 	return n;
 }
 
-/* What the committed maps charge to each row, against what it reserves. */
+/* Do the charges of the committed maps add up to each row's reservation? */
 static bool adds_up(void)
 {
 	uint64_t charged[2] = { 0, 0 };
@@ -274,7 +275,8 @@ static void look_at_all(void)
 
 /* ---- rounds ------------------------------------------------------------ */
 
-/* At a point of the code where there are points, else at any instant. */
+/* The agent dies at a marked point where there are points, else at any
+ * instant. */
 static void set_scene(int round)
 {
 	static char env[64];
@@ -298,7 +300,7 @@ static bool start(void)
 	return map != NULL;
 }
 
-/* Every second time the machine goes down with it. */
+/* Every second time the machine goes down with the agent. */
 static void one_round(int round)
 {
 	int status;

@@ -2,10 +2,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * The disk that published maps are kept on: one that fails, is full or cannot
- * be written changes nothing, what it will not remove does not come back, what
- * it will not give out stays as it was, and a burst of changes is written
- * whole.
+ * Checks the disk that published maps are kept on.  A disk that fails, is full
+ * or cannot be written changes nothing.  Maps whose files it does not remove do
+ * not come back.  Maps whose files it does not read stay as they were.  A burst
+ * of changes is written whole.
  */
 
 #include <sched.h>
@@ -49,7 +49,7 @@ static void a_failure_changes_nothing(void)
 	agent_remove(&agent);
 }
 
-/* Make the rest of a file system a file of ours. */
+/* Fill the rest of a file system with a file. */
 static void fill_up(const char *file)
 {
 	static const char zeros[4096];
@@ -86,7 +86,7 @@ static void full_and_read_only_disks_are_named(void)
 	EQ(publish("fresh", "0:5"), -ENOSPC);
 	OK(says("kept", "0:5"));
 	EQ(count_maps(), 1);
-	/* An agent can start on it, and what is released is gone. */
+	/* An agent can start on a full disk, and a released map stays gone. */
 	OK(reboot());
 	OK(says("kept", "0:5"));
 	path_of("ballast", path);
@@ -100,7 +100,7 @@ static void full_and_read_only_disks_are_named(void)
 	EQ(gpumap_layers_release(map, "kept"), -EROFS);
 	EQ(hold("kept"), -EROFS);
 	OK(says("kept", "0:5"));
-	/* What has no file needs no disk. */
+	/* A map without a file needs no disk. */
 	EQ(hold("held"), 0);
 	OK(!agent_logged(&agent, "event=state_stays"));
 	EQ(gpumap_layers_release(map, "held"), 0);
@@ -130,9 +130,10 @@ static void a_directory_of_others_is_refused(void)
 	agent_remove(&agent);
 }
 
-/* ---- what was replaced ------------------------------------------------- */
+/* ---- replaced maps ----------------------------------------------------- */
 
-/* Hold a map as long as a process lives, and wait until it is gone with it. */
+/* Hold a map as long as a process lives, and wait until the map is gone with
+ * the process. */
 static void hold_and_die(const char *name)
 {
 	uint64_t until = story_now() + STORY_LIMIT_NS;
@@ -152,8 +153,8 @@ static void hold_and_die(const char *name)
 	EQ(look(name).status, -ENOENT);
 }
 
-/* A held map took the name and is gone: the one before is not to come back,
- * whatever the disk has kept of it. */
+/* A held map took the name and is gone.  The map before it must not come back,
+ * whatever file the disk has kept. */
 static void what_a_held_map_replaced_stays_away(void)
 {
 	char path[256], saved[256];
@@ -170,7 +171,7 @@ static void what_a_held_map_replaced_stays_away(void)
 	EQ(look("kept").status, -ENOENT);
 	EQ(rmdir(path), 0);
 
-	/* As when the disk would not remove what was set aside. */
+	/* As if the disk had not removed the file that was set aside. */
 	EQ(publish("kept", "0:5"), 0);
 	path_of("kept.layers", path);
 	path_of("saved", saved);
@@ -187,7 +188,7 @@ static void what_a_held_map_replaced_stays_away(void)
 	agent_remove(&agent);
 }
 
-/* The agent had set the file aside and not stored the slot yet. */
+/* The agent had set the file aside and had not stored the slot yet. */
 static void what_was_not_replaced_is_still_there(void)
 {
 	agent_make(&agent, ROWS2);
@@ -209,9 +210,10 @@ static void what_was_not_replaced_is_still_there(void)
 	agent_remove(&agent);
 }
 
-/* ---- what cannot be read ------------------------------------------------ */
+/* ---- unreadable files --------------------------------------------------- */
 
-/* From here on nobody reads a file of so many bytes in one piece. */
+/* From here on no process started by this one can read so many bytes at once,
+ * the size of the file. */
 static int break_reads(off_t bytes)
 {
 	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
@@ -229,7 +231,7 @@ static int break_reads(off_t bytes)
 	return ret;
 }
 
-/* What a child found: bits of what was wrong. */
+/* A child's findings: a bit for each error. */
 enum {
 	CANNOT = 1,
 	NO_START = 2,
@@ -288,7 +290,7 @@ static void unread(bool is_rebooted)
 		EQ(status, 0);
 }
 
-/* The segment is the cache of what was acknowledged, and good. */
+/* The segment still has every acknowledged map, and is good. */
 static void what_cannot_be_read_is_kept(void)
 {
 	agent_make(&agent, ROWS2);
@@ -302,7 +304,8 @@ static void what_cannot_be_read_is_kept(void)
 	OK(says("kept", "0:5"));
 	stop(SIGTERM);
 
-	/* Nobody knows what it was; the name waits until the disk gives in. */
+	/* Without a segment the map is unknown.  Its name stays refused until
+	 * the disk gives the file out. */
 	unlink(agent.segment);
 	unread(true);
 	OK(start());
@@ -312,7 +315,7 @@ static void what_cannot_be_read_is_kept(void)
 	agent_remove(&agent);
 }
 
-/* A change that the clerk has in its hands when the end is asked for. */
+/* A change that the I/O thread has begun is finished when the agent ends. */
 static void what_is_in_hand_is_finished(void)
 {
 	const char *build = getenv("GM_BUILD");
@@ -347,7 +350,7 @@ static void what_is_in_hand_is_finished(void)
 	agent_remove(&agent);
 }
 
-/* As a model server that moves layers about all day. */
+/* A model server that moves layers all day makes as many changes. */
 static void many_changes_are_taken(void)
 {
 	struct story_times times = { 0 };
@@ -378,6 +381,6 @@ TAP_CASE()
 	what_cannot_be_read_is_kept();
 	what_is_in_hand_is_finished();
 	many_changes_are_taken();
-	full_and_read_only_disks_are_named(); /* in a namespace: last */
+	full_and_read_only_disks_are_named(); /* enters a namespace: last */
 	return tap_done();
 }

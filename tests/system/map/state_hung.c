@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * A disk that does not answer, as that of a server that is away: what is to be
- * written waits for it, and the end of the agent does not.
+ * Checks a disk that does not answer, such as that of a server that is away:
+ * changes to be written wait for the disk, and the end of the agent does not.
  */
 
 #include <poll.h>
@@ -11,8 +11,9 @@
 
 #include "tests/support/state_agent.h"
 
-/* From here on what we start waits for ever where it renames a file.  Returns a
- * descriptor that is readable when something does, and ends it when closed. */
+/* Processes started from here on wait for ever when they rename a file.
+ * Returns a descriptor that is readable when one does, and lets it go when
+ * closed. */
 static int hang_renames(void)
 {
 	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
@@ -29,7 +30,7 @@ static int hang_renames(void)
 	return fd;
 }
 
-/* Returns what it was answered in the end. */
+/* Publish a map in a child, whose exit status is the negative of the answer. */
 static pid_t publish_by_another(void)
 {
 	pid_t pid;
@@ -53,7 +54,7 @@ static void the_end_comes(int disk)
 	snprintf(path, sizeof(path), "%s/%s.sock", agent.dir, agent.instance);
 	pid = publish_by_another();
 	EQ(poll(&writes, 1, AGENT_LIMIT_MS), 1);
-	/* Others have their turns meanwhile. */
+	/* The agent serves other clients meanwhile. */
 	EQ(look("late").status, -ENOENT);
 	gpumap_detach(map);
 	map = NULL;

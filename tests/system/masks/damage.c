@@ -2,10 +2,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * A mask that an agent left may have been damaged since: each way of it is
- * noticed by the next agent, which retires the segment and makes the mask anew
- * from its file; and no reader believes it meanwhile.  And the memory of a node
- * may be another's: what a mask names there is looked at before it is believed.
+ * Checks masks that were damaged after an agent left them: the next agent
+ * notices each kind of damage, retires the segment and makes the mask anew from
+ * its file, and no reader accepts the damaged one meanwhile.  The memory of a
+ * node may be another's, too: readers check the mask's references to it.
  */
 
 #include <errno.h>
@@ -76,7 +76,8 @@ static void strides_overflow(struct agent_map *m)
 	set_wide(m, IMAGE(strides), UINT64_MAX / 2);
 }
 
-/* Of each dimension alone the last element lies in it. */
+/* The last element of each dimension alone lies inside the bytes, that of both
+ * together does not. */
 static void tensor_ends_behind_its_bytes(struct agent_map *m)
 {
 	set_wide(m, IMAGE(strides), SIZE + 1);
@@ -160,7 +161,7 @@ static const struct damage damages[] = {
 	{ row_is_there_twice, "or twice for one", true },
 };
 
-/* ---- each of them -------------------------------------------------------- */
+/* ---- each damage --------------------------------------------------------- */
 
 static bool start(struct gpumap **ret_map)
 {
@@ -189,7 +190,8 @@ static bool publish(struct gpumap *map)
 
 static volatile char sink;
 
-/* What opening says; 0 only with views that can be read to their ends. */
+/* Returns the status of opening the mask: 0 only if every view can be read to
+ * its end. */
 static int open_and_read(struct gpumap *map)
 {
 	struct gpumap_mask *mask;
@@ -244,8 +246,8 @@ static const char *node_path(void)
 	return path;
 }
 
-/* A span that the file has not: the agent finds out, and so does who has not
- * mapped it yet. */
+/* A span lies behind the end of the file.  The agent notices, and so does a
+ * reader that has not mapped the file yet. */
 static void span_past_the_end(void)
 {
 	struct gpumap *map = NULL;
@@ -268,8 +270,8 @@ static void span_past_the_end(void)
 	agent_map_close(&m);
 }
 
-/* What has the name is no segment, or another instance's, or of another
- * time. */
+/* The file with the name is no segment, or belongs to another instance or to an
+ * earlier time. */
 static void file_of_a_node(size_t at, uint64_t value, int want)
 {
 	struct gm_node_header *header;
